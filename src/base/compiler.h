@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Attributes that the compilers spell differently, and the vocabulary of clang's thread-safety analysis.
+#pragma once
+
+// The straight line that most calls take: always inlined into its entry point.
+#define TC_FAST_PATH __attribute__((always_inline)) inline
+// What the straight line leaves to: never inlined, placed away from the hot code.
+#define TC_SLOW_PATH __attribute__((noinline, cold))
+// A symbol that programs may use; everything else is hidden.
+#define TC_EXPORT __attribute__((visibility("default")))
+
+#if defined(__clang__)
+#define TC_THREAD_ANNOTATION(x) __attribute__((x))
+#else
+#define TC_THREAD_ANNOTATION(x)
+#endif
+
+#define TC_CAPABILITY(name) TC_THREAD_ANNOTATION(capability(name))
+#define TC_SCOPED_CAPABILITY TC_THREAD_ANNOTATION(scoped_lockable)
+#define TC_GUARDED_BY(lock) TC_THREAD_ANNOTATION(guarded_by(lock))
+#define TC_REQUIRES(lock) TC_THREAD_ANNOTATION(requires_capability(lock))
+#define TC_ACQUIRE(...) TC_THREAD_ANNOTATION(acquire_capability(__VA_ARGS__))
+#define TC_TRY_ACQUIRE(...) TC_THREAD_ANNOTATION(try_acquire_capability(__VA_ARGS__))
+#define TC_RELEASE(...) TC_THREAD_ANNOTATION(release_capability(__VA_ARGS__))
+#define TC_EXCLUDES(lock) TC_THREAD_ANNOTATION(locks_excluded(lock))
+#define TC_NO_THREAD_SAFETY_ANALYSIS TC_THREAD_ANNOTATION(no_thread_safety_analysis)

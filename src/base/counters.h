@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Counters that other threads may read at any time. OwnedCounter has one writer at a time (an owning thread, or whoever
+// holds the owner's lock) and costs a plain load and store; SharedCounter has many and costs an atomic addition.
+// Readers get a recent value, never a torn one; nothing is ordered by them.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+
+namespace tcmalloc {
+
+class OwnedCounter {
+ public:
+  constexpr OwnedCounter() = default;
+  size_t value() const { return value_.load(std::memory_order_relaxed); }
+  void Set(size_t value) { value_.store(value, std::memory_order_relaxed); }
+  void Add(size_t n) { Set(value() + n); }
+  void Subtract(size_t n) { Set(value() - n); }
+
+ private:
+  std::atomic<size_t> value_{0};
+};
+
+class SharedCounter {
+ public:
+  constexpr SharedCounter() = default;
+  size_t value() const { return value_.load(std::memory_order_relaxed); }
+  void Add(size_t n) { value_.fetch_add(n, std::memory_order_relaxed); }
+  void Subtract(size_t n) { value_.fetch_sub(n, std::memory_order_relaxed); }
+
+ private:
+  std::atomic<size_t> value_{0};
+};
+
+}  // namespace tcmalloc

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A doubly linked list whose links live in the elements: no allocation, O(1) insertion and removal. Zero-initialised
+// memory is a valid empty list and an unlinked node. Thread safety: none; the owner's lock guards it.
+#pragma once
+
+#include <cstddef>
+
+#include "base/check.h"
+
+namespace tcmalloc {
+
+template <typename T>
+struct ListNode {
+  T* next = nullptr;
+  T* prev = nullptr;
+};
+
+// T has a member `ListNode<T> list_node`.
+template <typename T>
+class IntrusiveList {
+ public:
+  constexpr IntrusiveList() = default;
+
+  bool empty() const { return first_ == nullptr; }
+  T* first() const { return first_; }
+  static T* Next(const T* element) { return element->list_node.next; }
+
+  void Prepend(T* element) {
+    TC_ASSERT(element->list_node.next == nullptr && element->list_node.prev == nullptr);
+    element->list_node.next = first_;
+    if (first_ != nullptr) first_->list_node.prev = element;
+    first_ = element;
+  }
+
+  void Remove(T* element) {
+    ListNode<T>& node = element->list_node;
+    TC_ASSERT(first_ == element || node.prev != nullptr);
+    if (node.next != nullptr) node.next->list_node.prev = node.prev;
+    (node.prev != nullptr ? node.prev->list_node.next : first_) = node.next;
+    node = ListNode<T>();
+  }
+
+  // The first element, unlinked; null when the list is empty.
+  T* PopFirst() {
+    T* const element = first_;
+    if (element != nullptr) Remove(element);
+    return element;
+  }
+
+ private:
+  T* first_ = nullptr;
+};
+
+}  // namespace tcmalloc

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Size classes: which object size serves a request, how many pages a span of the class has, how many objects move
+// between the tiers at once. Everything is computed at compile time; the tables are read-only data.
+//
+// Rule: 8, then multiples of 16 up to 128, then eight classes for each doubling up to kMaxSmallSize. So a class from
+// 16 bytes on is a multiple of 16 and contains every power of two, and above 128 bytes rounding up wastes less than
+// 12.5 % of an object. Spans: pages are added until the bytes behind the last object are at most 1/16 of the span.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+#include "base/compiler.h"
+#include "base/config.h"
+#include "base/units.h"
+
+namespace tcmalloc {
+
+// A class number. kNone is no class: the page map's answer for pages that hold no small objects.
+enum class SizeClass : uint8_t { kNone = 0 };
+
+constexpr size_t Index(SizeClass size_class) { return static_cast<size_t>(size_class); }
+
+namespace size_class_rules {
+
+inline constexpr size_t kStepsPerDoubling = 8;
+inline constexpr size_t kFirstDoubling = 128;
+
+// The next class size after `size`.
+constexpr size_t NextSize(size_t size) {
+  if (size < kMinAlignment) return kMinAlignment;
+  if (size < kFirstDoubling) return size + kMinAlignment;
+  size_t power = kFirstDoubling;
+  while (power * 2 <= size) power *= 2;
+  return size + power / kStepsPerDoubling;
+}
+
+constexpr size_t CountClasses() {
+  size_t count = 1;  // kNone
+  for (size_t size = 8; size <= kMaxSmallSize; size = NextSize(size)) ++count;
+  return count;
+}
+
+// Small objects: spans so long that the span's own record and page-map entries do not show. Larger ones: enough objects
+// to make the trip to the page heap rare, few enough that a nearly empty span strands little.
+constexpr size_t MinObjectsPerSpan(size_t size) {
+  if (size <= 16) return 8 * kPageSize / size;
+  if (size <= 64) return 4 * kPageSize / size;
+  if (size <= 1024) return 128;
+  if (size <= 8192) return 8;
+  return 1;
+}
+
+constexpr Length SpanPages(size_t size) {
+  size_t pages = Length::ForBytes(MinObjectsPerSpan(size) * size).pages();
+  while ((pages * kPageSize) % size > pages * kPageSize / 16) ++pages;
+  return Length(pages);
+}
+
+// Objects that move between the tiers at once: about 64 KiB, at least 2, at most 128.
+constexpr size_t BatchSize(size_t size) {
+  const size_t objects = (size_t{64} << 10) / size;
+  return objects < 2 ? 2 : objects > 128 ? 128 : objects;
+}
+
+}  // namespace size_class_rules
+
+inline constexpr size_t kNumSizeClasses = size_class_rules::CountClasses();
+inline constexpr size_t kMaxBatchSize = 128;
+
+// What one class is made of.
+struct SizeClassInfo {
+  uint32_t object_size = 0;
+  // Pages of a span where hardware pages are not larger than ours.
+  uint16_t span_pages = 0;
+  uint16_t batch_size = 0;
+  // ceil(2^kReciprocalShift / object_size): turns the division by the object size into a multiplication.
+  uint64_t reciprocal = 0;
+};
+
+class SizeClasses {
+ public:
+  // Requests of up to this size are looked up in steps of 8 bytes, larger ones in steps of 128.
+  static constexpr size_t kMaxFineSize = 1024;
+  static constexpr int kReciprocalShift = 40;
+
+  constexpr SizeClasses() {
+    size_t size = 8;
+    for (size_t c = 1; c < kNumSizeClasses; ++c, size = size_class_rules::NextSize(size)) {
+      info_[c].object_size = static_cast<uint32_t>(size);
+      info_[c].span_pages = static_cast<uint16_t>(size_class_rules::SpanPages(size).pages());
+      info_[c].batch_size = static_cast<uint16_t>(size_class_rules::BatchSize(size));
+      info_[c].reciprocal = ((uint64_t{1} << kReciprocalShift) + size - 1) / size;
+    }
+    size_t c = 1;
+    for (size_t i = 0; i < fine_.size(); ++i) {
+      while (info_[c].object_size < i * 8) ++c;
+      fine_[i] = static_cast<SizeClass>(c);
+    }
+    for (size_t i = kMaxFineSize / 128; i < coarse_.size(); ++i) {
+      while (info_[c].object_size < i * 128) ++c;
+      coarse_[i] = static_cast<SizeClass>(c);
+    }
+  }
+
+  // Requires: size <= kMaxFineSize.
+  constexpr SizeClass FineClassOf(size_t size) const { return fine_[(size + 7) / 8]; }
+  // Requires: kMaxFineSize < size <= kMaxSmallSize.
+  constexpr SizeClass CoarseClassOf(size_t size) const { return coarse_[(size + 127) / 128]; }
+  // The smallest class that holds `size` bytes, kNone when there is none. Cost: one byte load.
+  constexpr SizeClass ClassOf(size_t size) const {
+    if (size <= kMaxFineSize) return FineClassOf(size);
+    if (size <= kMaxSmallSize) return CoarseClassOf(size);
+    return SizeClass::kNone;
+  }
+  // The smallest class whose objects hold `size` bytes and start at multiples of `alignment` when the span does, kNone
+  // when there is none. Requires: alignment is a power of two.
+  constexpr SizeClass ClassOf(size_t size, size_t alignment) const {
+    if (alignment > kPageSize || size > kMaxSmallSize) return SizeClass::kNone;
+    // An empty object is still at an aligned address.
+    size_t c = Index(ClassOf(size < alignment ? alignment : size));
+    while (c < kNumSizeClasses && info_[c].object_size % alignment != 0) ++c;
+    return c < kNumSizeClasses ? static_cast<SizeClass>(c) : SizeClass::kNone;
+  }
+
+  constexpr const SizeClassInfo& operator[](SizeClass c) const { return info_[Index(c)]; }
+  constexpr size_t size(SizeClass c) const { return info_[Index(c)].object_size; }
+  constexpr Length span_pages(SizeClass c) const { return Length(info_[Index(c)].span_pages); }
+  constexpr size_t batch_size(SizeClass c) const { return info_[Index(c)].batch_size; }
+
+  // The number of the object of class `c` that contains the byte `offset` behind the start of its span.
+  constexpr size_t ObjectIndex(SizeClass c, size_t offset) const {
+    return (static_cast<uint64_t>(offset) * info_[Index(c)].reciprocal) >> kReciprocalShift;
+  }
+
+ private:
+  std::array<SizeClass, kMaxFineSize / 8 + 1> fine_{};
+  std::array<SizeClass, kMaxSmallSize / 128 + 1> coarse_{};
+  std::array<SizeClassInfo, kNumSizeClasses> info_{};
+};
+
+inline constexpr SizeClasses kSizeClasses;
+
+// The largest span of a size class, in bytes, also where hardware pages are 64 KiB.
+inline constexpr size_t kMaxSmallSpanBytes = size_t{1} << 20;
+
+static_assert(kNumSizeClasses <= std::numeric_limits<uint8_t>::max());
+static_assert(kSizeClasses.size(static_cast<SizeClass>(kNumSizeClasses - 1)) == kMaxSmallSize);
+
+namespace size_class_rules {
+
+constexpr bool RulesHold() {
+  for (size_t i = 1; i < kNumSizeClasses; ++i) {
+    const SizeClass c = static_cast<SizeClass>(i);
+    const size_t size = kSizeClasses.size(c);
+    const size_t previous = kSizeClasses.size(static_cast<SizeClass>(i - 1));
+    const size_t span = kSizeClasses.span_pages(c).bytes();
+    if (i > 1 && size % kMinAlignment != 0) return false;
+    // The worst request of a class is one byte larger than the class before.
+    if (previous >= 128 && (size - previous - 1) * 8 > size) return false;
+    if ((span % size) * 8 > span) return false;
+    if (span + (size_t{64} << 10) > kMaxSmallSpanBytes) return false;
+    // The reciprocal is exact below kMaxSmallSpanBytes: its error times the offset stays under 1.
+    const uint64_t error = kSizeClasses[c].reciprocal * size - (uint64_t{1} << 40);
+    if (error * kMaxSmallSpanBytes >= (uint64_t{1} << 40)) return false;
+  }
+  return true;
+}
+static_assert(RulesHold());
+
+}  // namespace size_class_rules
+
+}  // namespace tcmalloc

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Bins: the part of a thread cache that the fast path sees. Per size class an array of pointers to free objects, used as a
+// stack; nothing is ever written into a free object.
+//
+//     array:   [0]    [1]   [2]  ...  [n]  ...  [capacity]  [capacity + 1]
+//              null   obj   obj       obj                   kFullMark
+//                                      ^ top
+//
+// The null below the first object makes "empty" visible to Pop in the value that it loads anyway, the mark behind the
+// last slot makes "full" visible to Push in the slot that it is about to write. So a bin is one pointer to the hot code.
+// The bins of kNone, and all bins of the empty state, are both empty and full: every operation leaves the fast path.
+//
+// Synchronization. Touched only between AccessBegin and AccessEnd of a ThreadSlot (see thread_slot.h). `tops` may be read
+// racily for statistics.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/compiler.h"
+#include "base/size_classes.h"
+
+namespace tcmalloc {
+
+// A slot of a bin's array: an object's address, or null, or kFullMark.
+using BinSlot = uintptr_t;
+
+inline constexpr BinSlot kFullMark = 1;
+
+// The array of a bin that is both empty and full.
+extern const BinSlot kNoBinArray[2];
+
+// The address of a bin's newest object's slot.
+struct BinTop : std::atomic<BinSlot*> {
+  constexpr BinTop() : atomic(const_cast<BinSlot*>(kNoBinArray)) {}
+};
+
+struct Bins {
+  // All bins empty and full, sampling due: what a thread has that has no cache.
+  constexpr Bins() = default;
+
+  // The newest object of the bin, or null when it is empty.
+  TC_FAST_PATH void* Pop(SizeClass c) {
+    size_t i = Index(c);
+    BinSlot* const top = tops[i].load(std::memory_order_relaxed);
+    const BinSlot object = *top;
+    if (__builtin_expect(object != 0, true)) {
+      Forget(&i);
+      tops[i].store(top - 1, std::memory_order_relaxed);
+    }
+    return reinterpret_cast<void*>(object);
+  }
+
+  // False when the bin is full, or when `object` is the newest object in it already (freed twice in a row).
+  TC_FAST_PATH bool Push(SizeClass c, void* object) {
+    size_t i = Index(c);
+    BinSlot* const top = tops[i].load(std::memory_order_relaxed);
+    if (__builtin_expect(top[1] == kFullMark, false)) return false;
+    if (__builtin_expect(top[0] == reinterpret_cast<BinSlot>(object), false)) return false;
+    top[1] = reinterpret_cast<BinSlot>(object);
+    Forget(&i);
+    tops[i].store(top + 1, std::memory_order_relaxed);
+    return true;
+  }
+
+  // The next allocation that takes the fast path may be of at most this many bytes; below that it is time to sample.
+  // Written by the owning thread alone.
+  uint64_t bytes_until_sample = 0;
+  std::array<BinTop, kNumSizeClasses> tops;
+
+ private:
+  // Makes the compiler forget that it has seen this index: it then addresses the bin through base and scaled index in both
+  // the load and the store, where it would spend an instruction on a common part of the two.
+  static TC_FAST_PATH void Forget(size_t* i) { asm("" : "+r"(*i)); }
+};
+
+// The bins of every thread that has no cache: not registered yet, exiting, or its cache taken for a moment.
+extern const Bins kEmptyBins;
+
+}  // namespace tcmalloc

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "central/misuse.h"
+
+#include "base/text_writer.h"
+#include "os/log.h"
+
+namespace tcmalloc {
+
+void ReportMisuse(Misuse misuse, const void* p, size_t size, size_t expected) noexcept {
+  char buffer[256];
+  TextWriter line(buffer, sizeof(buffer));
+  line.Text("tcmalloc: free of ").Pointer(p).Text(": ");
+  switch (misuse) {
+    case Misuse::kDoubleFree:
+      line.Text("double free, the object of ").Number(size).Text(" bytes is already free");
+      break;
+    case Misuse::kNotAnObjectStart:
+      line.Text("not the start of an object, but a pointer into one of ").Number(size).Text(" bytes");
+      break;
+    case Misuse::kNotInUse:
+      line.Text("no object is in use there (freed before, or never the start of one)");
+      break;
+    case Misuse::kWrongSize:
+      line.Text("the object has ").Number(size).Text(" bytes, but the sized free was told ");
+      line.Number(expected);
+      break;
+    case Misuse::kStack:
+      line.Text("not an object, but a pointer into a thread's stack");
+      break;
+    case Misuse::kModuleImage:
+      line.Text("not an object, but a pointer into the image of the program or a library");
+      break;
+    case Misuse::kNone:
+    case Misuse::kUnknown:
+      line.Text("not an object of this allocator, and no other allocator is in use");
+      break;
+  }
+  line.Text("\n");
+  AbortWith(line.text());
+}
+
+}  // namespace tcmalloc

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The C entry points: each under a tc_ name that is always there, and, unless a sanitizer owns malloc, under the names
+// that the C library's malloc has (override.h). This file must not include the C library's headers for them: their
+// declarations differ in attributes from the aliases.
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cerrno>
+
+#include "base/compiler.h"
+#include "malloc/fast_path.h"
+#include "malloc/library.h"
+#include "malloc/oom_policy.h"
+#include "malloc/override.h"
+#include "malloc/slow_path.h"
+
+namespace tcmalloc {
+namespace {
+
+void* MallocSlow(size_t size) {
+  void* const object = AllocateSlow(size);
+  return __builtin_expect(object != nullptr, true) ? object : FailWithErrno();
+}
+
+bool IsPowerOfTwo(size_t n) { return n != 0 && (n & (n - 1)) == 0; }
+
+void* OrFail(void* object) {
+  return __builtin_expect(object != nullptr, true) ? object : FailWithErrno();
+}
+
+void* FailWithInvalid() {
+  errno = EINVAL;
+  return nullptr;
+}
+
+}  // namespace
+}  // namespace tcmalloc
+
+using namespace tcmalloc;  // NOLINT: this file is nothing but entry points
+
+extern "C" {
+
+TC_EXPORT void* tc_malloc(size_t size) noexcept { return Allocate<&MallocSlow>(size); }
+
+TC_EXPORT void tc_free(void* p) noexcept { Deallocate<&FreeSlow>(p); }
+
+TC_EXPORT void tc_free_sized(void* p, size_t size) noexcept { FreeSized(p, size, 0); }
+
+TC_EXPORT void tc_free_aligned_sized(void* p, size_t alignment, size_t size) noexcept {
+  FreeSized(p, size, alignment);
+}
+
+TC_EXPORT void tc_cfree(void* p) noexcept { Deallocate<&FreeSlow>(p); }
+
+TC_EXPORT void* tc_calloc(size_t n, size_t size) noexcept {
+  size_t bytes;
+  if (__builtin_mul_overflow(n, size, &bytes)) return FailWithErrno();
+  return OrFail(AllocateZeroed(bytes));
+}
+
+TC_EXPORT void* tc_realloc(void* p, size_t size) noexcept {
+  if (p == nullptr) return Allocate<&MallocSlow>(size);
+  if (size == 0) {
+    Deallocate<&FreeSlow>(p);
+    return nullptr;
+  }
+  return OrFail(Reallocate(p, size));
+}
+
+TC_EXPORT void* tc_reallocarray(void* p, size_t n, size_t size) noexcept {
+  size_t bytes;
+  if (__builtin_mul_overflow(n, size, &bytes)) return FailWithErrno();
+  return tc_realloc(p, bytes);
+}
+
+// As glibc documents it: an alignment that is no power of two is rounded up to one.
+TC_EXPORT void* tc_memalign(size_t alignment, size_t size) noexcept {
+  if (alignment > (SIZE_MAX >> 1) + 1) return FailWithInvalid();
+  size_t rounded = 1;
+  while (rounded < alignment) rounded *= 2;
+  return OrFail(AllocateAligned(size, rounded));
+}
+
+TC_EXPORT void* tc_aligned_alloc(size_t alignment, size_t size) noexcept {
+  if (!IsPowerOfTwo(alignment)) return FailWithInvalid();
+  return OrFail(AllocateAligned(size, alignment));
+}
+
+TC_EXPORT int tc_posix_memalign(void** result, size_t alignment, size_t size) noexcept {
+  if (!IsPowerOfTwo(alignment) || alignment % sizeof(void*) != 0) return EINVAL;
+  void* const object = AllocateAligned(size, alignment);
+  if (object == nullptr) return ENOMEM;
+  *result = object;
+  return 0;
+}
+
+TC_EXPORT void* tc_valloc(size_t size) noexcept {
+  EnsureHeap();
+  return OrFail(AllocateAligned(size, GlobalHeap().virtual_memory.hardware_page_size()));
+}
+
+TC_EXPORT void* tc_pvalloc(size_t size) noexcept {
+  EnsureHeap();
+  const size_t page = GlobalHeap().virtual_memory.hardware_page_size();
+  size_t rounded;
+  if (__builtin_add_overflow(size, page - 1, &rounded)) return FailWithErrno();
+  rounded &= ~(page - 1);
+  return OrFail(AllocateAligned(rounded == 0 ? page : rounded, page));
+}
+
+TC_EXPORT size_t tc_malloc_size(void* p) noexcept { return UsableSize(p); }
+
+TC_OVERRIDE(void*, malloc, (size_t), tc_malloc)
+TC_OVERRIDE(void, free, (void*), tc_free)
+TC_OVERRIDE(void, free_sized, (void*, size_t), tc_free_sized)
+TC_OVERRIDE(void, free_aligned_sized, (void*, size_t, size_t), tc_free_aligned_sized)
+TC_OVERRIDE(void, cfree, (void*), tc_cfree)
+TC_OVERRIDE(void*, calloc, (size_t, size_t), tc_calloc)
+TC_OVERRIDE(void*, realloc, (void*, size_t), tc_realloc)
+TC_OVERRIDE(void*, reallocarray, (void*, size_t, size_t), tc_reallocarray)
+TC_OVERRIDE(void*, memalign, (size_t, size_t), tc_memalign)
+TC_OVERRIDE(void*, aligned_alloc, (size_t, size_t), tc_aligned_alloc)
+TC_OVERRIDE(int, posix_memalign, (void**, size_t, size_t), tc_posix_memalign)
+TC_OVERRIDE(void*, valloc, (size_t), tc_valloc)
+TC_OVERRIDE(void*, pvalloc, (size_t), tc_pvalloc)
+TC_OVERRIDE(size_t, malloc_usable_size, (void*), tc_malloc_size)
+TC_OVERRIDE(size_t, malloc_size, (void*), tc_malloc_size)
+
+// glibc's names for its own callers.
+TC_OVERRIDE(void*, __libc_malloc, (size_t), tc_malloc)
+TC_OVERRIDE(void, __libc_free, (void*), tc_free)
+TC_OVERRIDE(void, __libc_cfree, (void*), tc_cfree)
+TC_OVERRIDE(void*, __libc_calloc, (size_t, size_t), tc_calloc)
+TC_OVERRIDE(void*, __libc_realloc, (void*, size_t), tc_realloc)
+TC_OVERRIDE(void*, __libc_reallocarray, (void*, size_t, size_t), tc_reallocarray)
+TC_OVERRIDE(void*, __libc_memalign, (size_t, size_t), tc_memalign)
+TC_OVERRIDE(void*, __libc_valloc, (size_t), tc_valloc)
+TC_OVERRIDE(void*, __libc_pvalloc, (size_t), tc_pvalloc)
+TC_OVERRIDE(int, __posix_memalign, (void**, size_t, size_t), tc_posix_memalign)
+
+}  // extern "C"
+
+namespace {
+
+// Here, because every program that is linked statically has this file.
+__attribute__((constructor)) void LibraryLoaded() { OnLibraryLoad(); }
+__attribute__((destructor)) void ProcessExits() { OnProcessExit(); }
+
+}  // namespace

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The fast path of malloc and free: what nearly every call does, inlined into every entry point. No lock, no atomic
+// read-modify-write, no call but a tail call to the slow path, no write into a free object.
+//
+// Allocation: size to class (a byte load), the thread's bins, the sampling counter, pop. Deallocation: page to class (two
+// loads, any address), the thread's bins, push. First use, an exiting thread, a cache that another thread has taken, a due
+// sample, a null or foreign or large pointer: all of these meet an empty or a full bin or a counter at zero and leave
+// through the same branches.
+// Every slow path starts with LeaveFastPath.
+#pragma once
+
+#include <cstddef>
+
+#include "base/compiler.h"
+#include "base/size_classes.h"
+#include "runtime/current_thread.h"
+#include "runtime/heap.h"
+
+namespace tcmalloc {
+
+// Ends the access section in which the fast path gave up.
+TC_FAST_PATH void LeaveFastPath() { current_slot.EndAccess(); }
+
+// An object of class `c` for a request of `size` bytes, or null when the slow path must provide it.
+TC_FAST_PATH void* AllocateFast(SizeClass c, size_t size) {
+  ThreadSlot& slot = current_slot;
+  Bins* const bins = slot.BeginAccess(ThreadSlot::kFast);
+  uint64_t left;
+  if (__builtin_expect(__builtin_sub_overflow(bins->bytes_until_sample, size, &left), false)) {
+    return nullptr;
+  }
+  void* const object = bins->Pop(c);
+  if (__builtin_expect(object == nullptr, false)) return nullptr;
+  bins->bytes_until_sample = left;
+  slot.EndAccess();
+  return object;
+}
+
+template <void* (*Slow)(size_t)>
+TC_FAST_PATH void* Allocate(size_t size) {
+  SizeClass c;
+  if (__builtin_expect(size <= SizeClasses::kMaxFineSize, true)) {
+    c = kSizeClasses.FineClassOf(size);
+  } else if (size <= kMaxSmallSize) {
+    c = kSizeClasses.CoarseClassOf(size);
+  } else {
+    return Slow(size);
+  }
+  if (void* const object = AllocateFast(c, size); __builtin_expect(object != nullptr, true)) {
+    return object;
+  }
+  return Slow(size);
+}
+
+// False when the slow path must take `p`.
+TC_FAST_PATH bool FreeFast(SizeClass c, void* p) {
+  ThreadSlot& slot = current_slot;
+  Bins* const bins = slot.BeginAccess(ThreadSlot::kFast);
+  if (__builtin_expect(!bins->Push(c, p), false)) return false;
+  slot.EndAccess();
+  return true;
+}
+
+template <void (*Slow)(void*)>
+TC_FAST_PATH void Deallocate(void* p) {
+  if (__builtin_expect(!FreeFast(global_page_map.ClassOf(p), p), false)) Slow(p);
+}
+
+}  // namespace tcmalloc

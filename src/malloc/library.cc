@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "malloc/library.h"
+
+#include "os/c_library.h"
+#include "runtime/fork.h"
+#include "runtime/heap.h"
+#include "runtime/stats.h"
+
+namespace tcmalloc {
+
+void OnLibraryLoad() {
+  CLibraryMalloc::Resolve();
+  InstallForkHandlers();
+}
+
+void OnProcessExit() {
+  if (!HeapExists()) return;
+  Heap& heap = GlobalHeap();
+  if (heap.settings.malloc_stats > 0) PrintStats(heap, static_cast<int>(heap.settings.malloc_stats));
+}
+
+}  // namespace tcmalloc

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the library does when it is loaded and when the process exits.
+#pragma once
+
+namespace tcmalloc {
+
+// Finds the C library's allocator and registers the fork handlers. Before this runs, allocation works all the same.
+void OnLibraryLoad();
+
+// Prints statistics when MALLOCSTATS asks for them.
+void OnProcessExit();
+
+}  // namespace tcmalloc

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The C++ runtime library is not linked: a C program must not need it. What throwing takes is referenced weakly; where
+// that is absent it is looked for once more at the moment of failure, since a C program may have loaded a C++ plugin.
+//
+// This is the only file that catches: it is compiled with exceptions.
+#include "malloc/oom_policy.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+
+#include <cstdint>
+
+#include "malloc/slow_path.h"
+#include "os/log.h"
+
+// By their mangled names, so that the library headers' declarations (which are not weak) do not come in.
+extern "C" {
+__attribute__((weak)) void* __cxa_allocate_exception(size_t size) noexcept;
+__attribute__((weak)) void __cxa_throw(void* exception, void* type, void (*destroy)(void*));
+__attribute__((weak)) int __gxx_personality_v0(...);
+__attribute__((weak)) extern char _ZTISt9bad_alloc[];                     // typeid(std::bad_alloc)
+__attribute__((weak)) extern void* _ZTVSt9bad_alloc[];                    // its vtable
+__attribute__((weak)) void _ZNSt9bad_allocD1Ev(void*);                    // its destructor
+__attribute__((weak)) void (*_ZSt15get_new_handlerv())();                 // std::get_new_handler
+}
+// Referenced by what the compiler makes of a catch clause.
+asm(".weak __gxx_personality_v0\n.weak __cxa_begin_catch\n.weak __cxa_end_catch\n.weak _Unwind_Resume");
+#pragma weak dlopen
+#pragma weak dlsym
+
+namespace tcmalloc {
+namespace {
+
+using NewHandler = void (*)();
+
+// A vtable pointer points behind the offset to top and the type information.
+constexpr size_t kVtableHeaderWords = 2;
+
+struct CxxRuntime {
+  void* (*allocate_exception)(size_t) = nullptr;
+  void (*throw_exception)(void*, void*, void (*)(void*)) = nullptr;
+  void* bad_alloc_type = nullptr;
+  void** bad_alloc_vtable = nullptr;
+  void (*bad_alloc_destroy)(void*) = nullptr;
+  NewHandler (*get_new_handler)() = nullptr;
+
+  bool CanThrow() const {
+    return allocate_exception != nullptr && throw_exception != nullptr &&
+           bad_alloc_type != nullptr && bad_alloc_vtable != nullptr && bad_alloc_destroy != nullptr;
+  }
+};
+
+// The C++ runtime library if it is in the process at all, though not where this library's references are looked up.
+void* FindLoadedRuntime() {
+  if (dlopen == nullptr || dlsym == nullptr) return nullptr;
+  for (const char* name : {"libstdc++.so.6", "libc++abi.so.1", "libc++.so.1"}) {
+    if (void* const library = dlopen(name, RTLD_LAZY | RTLD_NOLOAD)) return library;
+  }
+  return nullptr;
+}
+
+template <typename T>
+void Find(void* library, const char* name, T* symbol) {
+  *symbol = reinterpret_cast<T>(dlsym(library, name));
+}
+
+CxxRuntime FindRuntime() {
+  CxxRuntime runtime;
+  runtime.allocate_exception = &__cxa_allocate_exception;
+  runtime.throw_exception = &__cxa_throw;
+  runtime.bad_alloc_type = _ZTISt9bad_alloc;
+  runtime.bad_alloc_vtable = _ZTVSt9bad_alloc;
+  runtime.bad_alloc_destroy = &_ZNSt9bad_allocD1Ev;
+  runtime.get_new_handler = &_ZSt15get_new_handlerv;
+  if (runtime.CanThrow() && runtime.get_new_handler != nullptr) return runtime;
+  if (void* const library = FindLoadedRuntime()) {
+    Find(library, "__cxa_allocate_exception", &runtime.allocate_exception);
+    Find(library, "__cxa_throw", &runtime.throw_exception);
+    Find(library, "_ZTISt9bad_alloc", &runtime.bad_alloc_type);
+    Find(library, "_ZTVSt9bad_alloc", &runtime.bad_alloc_vtable);
+    Find(library, "_ZNSt9bad_allocD1Ev", &runtime.bad_alloc_destroy);
+    Find(library, "_ZSt15get_new_handlerv", &runtime.get_new_handler);
+  }
+  return runtime;
+}
+
+[[noreturn]] void ThrowBadAlloc(const CxxRuntime& runtime) {
+  if (runtime.CanThrow()) {
+    void** const exception = static_cast<void**>(runtime.allocate_exception(sizeof(void*)));
+    *exception = runtime.bad_alloc_vtable + kVtableHeaderWords;
+    runtime.throw_exception(exception, runtime.bad_alloc_type, runtime.bad_alloc_destroy);
+  }
+  AbortWith("tcmalloc: operator new failed, and there is no C++ runtime to throw std::bad_alloc with\n");
+}
+
+// The runtime library's own nothrow form: it calls the replaced operator new, that is, ours, and catches.
+using NothrowNew = void* (*)(size_t, const void*);
+using NothrowNewAligned = void* (*)(size_t, size_t, const void*);
+#if __SIZEOF_SIZE_T__ == 8
+constexpr char kNothrowNewName[] = "_ZnwmRKSt9nothrow_t";
+constexpr char kNothrowNewAlignedName[] = "_ZnwmSt11align_val_tRKSt9nothrow_t";
+#else
+constexpr char kNothrowNewName[] = "_ZnwjRKSt9nothrow_t";
+constexpr char kNothrowNewAlignedName[] = "_ZnwjSt11align_val_tRKSt9nothrow_t";
+#endif
+
+void* NewNothrowThroughRuntime(size_t size, size_t alignment) {
+  void* const library = FindLoadedRuntime();
+  if (library == nullptr) return nullptr;
+  const char nothrow = 0;
+  if (alignment == 0) {
+    NothrowNew function;
+    Find(library, kNothrowNewName, &function);
+    return function == nullptr ? nullptr : function(size, &nothrow);
+  }
+  NothrowNewAligned function;
+  Find(library, kNothrowNewAlignedName, &function);
+  return function == nullptr ? nullptr : function(size, alignment, &nothrow);
+}
+
+}  // namespace
+
+void* FailWithErrno() {
+  errno = ENOMEM;
+  return nullptr;
+}
+
+void* TryAllocate(size_t size, size_t alignment) {
+  return alignment == 0 ? AllocateSlow(size) : AllocateAligned(size, alignment);
+}
+
+void* NewAfterFailure(size_t size, size_t alignment) {
+  const CxxRuntime runtime = FindRuntime();
+  for (;;) {
+    const NewHandler handler =
+        runtime.get_new_handler == nullptr ? nullptr : runtime.get_new_handler();
+    if (handler == nullptr) ThrowBadAlloc(runtime);
+    handler();
+    if (void* const object = TryAllocate(size, alignment)) return object;
+  }
+}
+
+void* NewNothrowAfterFailure(size_t size, size_t alignment) noexcept {
+  if (&__gxx_personality_v0 == nullptr) return NewNothrowThroughRuntime(size, alignment);
+  const CxxRuntime runtime = FindRuntime();
+  try {
+    for (;;) {
+      const NewHandler handler =
+          runtime.get_new_handler == nullptr ? nullptr : runtime.get_new_handler();
+      if (handler == nullptr) return nullptr;
+      handler();
+      if (void* const object = TryAllocate(size, alignment)) return object;
+    }
+  } catch (...) {
+    return nullptr;
+  }
+}
+
+}  // namespace tcmalloc

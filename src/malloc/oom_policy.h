@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the entry points do when there is no memory: errno for C, handlers and exceptions for C++.
+#pragma once
+
+#include <cstddef>
+
+#include "base/compiler.h"
+
+namespace tcmalloc {
+
+// Sets errno to ENOMEM; returns null.
+TC_SLOW_PATH void* FailWithErrno();
+
+// A further try to allocate `size` bytes at `alignment` (0: as malloc).
+void* TryAllocate(size_t size, size_t alignment);
+
+// The loop that the C++ standard prescribes: calls the installed new_handler and tries again until there is memory;
+// throws std::bad_alloc when no handler is installed. What a handler throws passes through.
+TC_SLOW_PATH void* NewAfterFailure(size_t size, size_t alignment);
+
+// The same for the nothrow forms: null where the other throws, whatever is thrown.
+TC_SLOW_PATH void* NewNothrowAfterFailure(size_t size, size_t alignment) noexcept;
+
+}  // namespace tcmalloc

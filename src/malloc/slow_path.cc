@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "malloc/slow_path.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+#include "malloc/fast_path.h"
+#include "malloc/foreign.h"
+#include "os/spinlock.h"
+
+namespace tcmalloc {
+namespace {
+
+void* AllocateSmallSlow(SizeClass c) {
+  ThreadCache* const cache = CurrentCache();
+  Heap& heap = GlobalHeap();
+  heap.registry.AdoptOrphanIfAny();
+  if (cache != nullptr) return cache->Allocate(c);
+  void* object = nullptr;
+  heap.central.Remove(c, &object, 1);
+  return object;
+}
+
+// The span of a large object, in use from now on; null when there is no memory.
+Span* NewLargeSpan(size_t size, size_t alignment) {
+  if (size > kMaxRequest || alignment > kMaxRequest) return nullptr;
+  EnsureHeap();
+  const Length n = std::max(Length(1), Length::ForBytes(size));
+  const Length alignment_pages = std::max(Length(1), Length(alignment >> kPageShift));
+  return GlobalHeap().page_heap.NewAligned(n, alignment_pages, SpanState::kLarge);
+}
+
+void* AllocateLarge(size_t size, size_t alignment) {
+  Span* const span = NewLargeSpan(size, alignment);
+  return span == nullptr ? nullptr : span->start_address();
+}
+
+void FreeSmallSlow(SizeClass c, void* p) {
+  // An object of class `c` is in use, so there is a heap.
+  ThreadCache* const cache = CurrentCache();
+  Heap& heap = GlobalHeap();
+  heap.registry.AdoptOrphanIfAny();
+  if (cache != nullptr) {
+    cache->Free(c, p);
+  } else {
+    heap.central.Insert(c, &p, 1);
+  }
+}
+
+// The class of the page of `p`, kNone also for addresses that the page map does not cover.
+SizeClass CheckedClassOf(const void* p) {
+  return PageMap::InRange(p) ? global_page_map.ClassOf(p) : SizeClass::kNone;
+}
+
+// The span of the large object that starts at `p`, or null when there is none.
+Span* LargeSpanAt(const void* p) {
+  if (!PageMap::InRange(p)) return nullptr;
+  Span* const span = global_page_map.SpanOf(PageId::Containing(p));
+  if (span == nullptr || span->state.load(std::memory_order_relaxed) != SpanState::kLarge ||
+      span->start_address() != p) {
+    return nullptr;
+  }
+  return span;
+}
+
+// `p` is not null and not in a page of small objects.
+void FreeNotSmall(void* p) {
+  EnsureHeap();
+  Heap& heap = GlobalHeap();
+  if (Span* const span = LargeSpanAt(p)) {
+    if (heap.page_heap.DeleteLargeAt(span, p)) return;
+  }
+  FreeForeign(heap, p);
+}
+
+}  // namespace
+
+void* AllocateSlow(size_t size) {
+  LeaveFastPath();
+  TC_ASSERT(SpinLock::NoneHeldByThisThread());
+  const SizeClass c = kSizeClasses.ClassOf(size);
+  return c == SizeClass::kNone ? AllocateLarge(size, 1) : AllocateSmallSlow(c);
+}
+
+void* AllocateAligned(size_t size, size_t alignment) {
+  const SizeClass c = kSizeClasses.ClassOf(size, alignment);
+  if (c == SizeClass::kNone) return AllocateLarge(size, alignment);
+  if (void* const object = AllocateFast(c, kSizeClasses.size(c))) return object;
+  LeaveFastPath();
+  return AllocateSmallSlow(c);
+}
+
+void* AllocateZeroed(size_t size) {
+  if (size <= kMaxSmallSize) {
+    void* const object = Allocate<&AllocateSlow>(size);
+    if (object != nullptr) memset(object, 0, size);
+    return object;
+  }
+  Span* const span = NewLargeSpan(size, 1);
+  if (span == nullptr) return nullptr;
+  if (!span->zeroed) memset(span->start_address(), 0, size);
+  return span->start_address();
+}
+
+void FreeSlow(void* p) {
+  LeaveFastPath();
+  if (p == nullptr) return;
+  const SizeClass c = CheckedClassOf(p);
+  if (c != SizeClass::kNone) {
+    FreeSmallSlow(c, p);
+  } else {
+    FreeNotSmall(p);
+  }
+}
+
+void FreeSized(void* p, size_t size, size_t alignment) {
+  const SizeClass c = CheckedClassOf(p);
+  const SizeClass expected =
+      alignment == 0 ? kSizeClasses.ClassOf(size) : kSizeClasses.ClassOf(size, alignment);
+  if (__builtin_expect(c == expected && c != SizeClass::kNone, true)) {
+    if (!FreeFast(c, p)) FreeSlow(p);
+    return;
+  }
+  if (p == nullptr) return;
+  if (c != SizeClass::kNone) ReportMisuse(Misuse::kWrongSize, p, kSizeClasses.size(c), size);
+  if (const Span* const span = LargeSpanAt(p)) {
+    const Length n = std::max(Length(1), Length::ForBytes(std::min(size, kMaxRequest)));
+    if (expected != SizeClass::kNone || GlobalHeap().page_heap.RoundUp(n) != span->num_pages) {
+      ReportMisuse(Misuse::kWrongSize, p, span->bytes(), size);
+    }
+  }
+  FreeNotSmall(p);
+}
+
+void* Reallocate(void* p, size_t size) {
+  const SizeClass c = CheckedClassOf(p);
+  size_t old_size;
+  if (c != SizeClass::kNone) {
+    // In place only within the class: a sized free may name the new size.
+    if (kSizeClasses.ClassOf(size) == c) return p;
+    old_size = kSizeClasses.size(c);
+  } else if (const Span* const span = LargeSpanAt(p)) {
+    if (size > kMaxRequest) return nullptr;
+    if (size > kMaxSmallSize &&
+        GlobalHeap().page_heap.RoundUp(Length::ForBytes(size)) == span->num_pages) {
+      return p;
+    }
+    old_size = span->bytes();
+  } else {
+    EnsureHeap();
+    return ReallocateForeign(GlobalHeap(), p, size);
+  }
+  void* const fresh = Allocate<&AllocateSlow>(size);
+  if (fresh == nullptr) return nullptr;
+  memcpy(fresh, p, std::min(old_size, size));
+  Deallocate<&FreeSlow>(p);
+  return fresh;
+}
+
+size_t UsableSize(void* p) {
+  if (p == nullptr) return 0;
+  const SizeClass c = CheckedClassOf(p);
+  if (c != SizeClass::kNone) return kSizeClasses.size(c);
+  if (const Span* const span = LargeSpanAt(p)) return span->bytes();
+  EnsureHeap();
+  return ForeignUsableSize(GlobalHeap(), p);
+}
+
+}  // namespace tcmalloc

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "os/c_library.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <malloc.h>
+#include <unistd.h>
+
+#include <atomic>
+
+#include "os/memory_map.h"
+
+// Present in the dynamic C library only, or only in recent ones; absent is null.
+extern "C" {
+struct dl_find_object;
+__attribute__((weak)) int _dl_find_object(void* address, struct dl_find_object* result) noexcept;
+__attribute__((weak)) extern void* __libc_stack_end;
+}
+#pragma weak dlopen
+#pragma weak dlsym
+
+namespace tcmalloc {
+namespace {
+
+using FreeFunction = void (*)(void*);
+using ReallocFunction = void* (*)(void*, size_t);
+using UsableSizeFunction = size_t (*)(void*);
+// The shape of glibc's struct mallinfo2.
+struct MallocInfo {
+  size_t arena, ordblks, smblks, hblks, hblkhd, usmblks, fsmblks, uordblks, fordblks, keepcost;
+};
+using MallocInfoFunction = MallocInfo (*)();
+
+// Written once by Resolve, before the process has threads of the program's; read-only from then on.
+constinit FreeFunction real_free = nullptr;
+constinit ReallocFunction real_realloc = nullptr;
+constinit UsableSizeFunction real_usable_size = nullptr;
+constinit MallocInfoFunction real_mallinfo2 = nullptr;
+
+// The C library was seen to have allocated. Only ever goes from false to true, so relaxed suffices.
+constinit std::atomic<bool> seen_allocating{false};
+
+// The kernel keeps at least this much free of mappings below the start of the main thread's stack (MIN_GAP in its mmap
+// layout code), and a stack larger than this is one that its program asked for.
+constexpr uintptr_t kStackNeighbourhood = uintptr_t{128} << 20;
+
+template <typename Function>
+void Find(void* library, const char* name, Function* function) {
+  *function = reinterpret_cast<Function>(dlsym(library, name));
+}
+
+bool HasAllocated() {
+  if (seen_allocating.load(std::memory_order_relaxed)) return true;
+  if (real_mallinfo2 == nullptr) return true;  // Cannot tell: assume so.
+  const MallocInfo info = real_mallinfo2();
+  if (info.arena == 0 && info.hblkhd == 0) return false;
+  seen_allocating.store(true, std::memory_order_relaxed);
+  return true;
+}
+
+bool InModuleImage(const void* p) {
+  // Room for glibc's struct dl_find_object on any machine.
+  alignas(16) char result[256];
+  return _dl_find_object != nullptr &&
+         _dl_find_object(const_cast<void*>(p), reinterpret_cast<struct dl_find_object*>(result)) ==
+             0;
+}
+
+bool InStack(uintptr_t address, CLibraryMalloc::HoldsThread holds_thread) {
+  const uintptr_t main_stack =
+      &__libc_stack_end != nullptr ? reinterpret_cast<uintptr_t>(__libc_stack_end) : 0;
+  const bool near_main =
+      address < main_stack + kStackNeighbourhood && main_stack < address + kStackNeighbourhood;
+  if (!near_main && !holds_thread(address, address + kStackNeighbourhood)) return false;
+  MemoryMapping mapping;
+  if (!FindMemoryMapping(address, &mapping)) return false;
+  return mapping.is_main_stack || holds_thread(address, mapping.end);
+}
+
+}  // namespace
+
+void CLibraryMalloc::Resolve() {
+  if (dlopen == nullptr || dlsym == nullptr) return;
+  const int saved_errno = errno;
+  void* const library = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
+  if (library != nullptr) {
+    Find(library, "realloc", &real_realloc);
+    Find(library, "malloc_usable_size", &real_usable_size);
+    Find(library, "mallinfo2", &real_mallinfo2);
+    Find(library, "free", &real_free);
+  }
+  errno = saved_errno;
+}
+
+CLibraryMalloc::Verdict CLibraryMalloc::Classify(const void* p, HoldsThread holds_thread) {
+  const int saved_errno = errno;
+  const uintptr_t address = reinterpret_cast<uintptr_t>(p);
+  Verdict verdict;
+  if (InModuleImage(p)) {
+    verdict = Verdict::kModuleImage;
+  } else if (InStack(address, holds_thread)) {
+    verdict = Verdict::kStack;
+  } else if (real_free == nullptr || !HasAllocated()) {
+    verdict = Verdict::kNoSuchAllocator;
+  } else {
+    verdict = Verdict::kForward;
+  }
+  errno = saved_errno;
+  return verdict;
+}
+
+void CLibraryMalloc::Free(void* p) { real_free(p); }
+
+void* CLibraryMalloc::Realloc(void* p, size_t size) { return real_realloc(p, size); }
+
+size_t CLibraryMalloc::UsableSize(void* p) { return real_usable_size(p); }
+
+}  // namespace tcmalloc

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "os/environment.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+extern "C" char** environ;
+
+namespace tcmalloc {
+namespace {
+
+// The kernel limits one variable to 128 KiB (MAX_ARG_STRLEN); what lies behind this many bytes in all is not looked at.
+constexpr size_t kMaxEnvironmentBytes = size_t{1} << 20;
+
+void VisitOne(const char* entry, EnvironmentVisitor visit, void* context) {
+  const char* const equals = strchr(entry, '=');
+  if (equals == nullptr) return;
+  visit(entry, static_cast<size_t>(equals - entry), equals + 1, context);
+}
+
+// Reads what the kernel gave the process when it started.
+void VisitKernelCopy(EnvironmentVisitor visit, void* context) {
+  const int fd = open("/proc/self/environ", O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return;
+  void* const memory = mmap(nullptr, kMaxEnvironmentBytes, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory != MAP_FAILED) {
+    char* const text = static_cast<char*>(memory);
+    size_t length = 0;
+    while (length + 1 < kMaxEnvironmentBytes) {
+      const ssize_t n = read(fd, text + length, kMaxEnvironmentBytes - 1 - length);
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0) break;
+      length += static_cast<size_t>(n);
+    }
+    for (size_t at = 0; at < length; at += strlen(text + at) + 1) {
+      VisitOne(text + at, visit, context);
+    }
+    munmap(memory, kMaxEnvironmentBytes);
+  }
+  close(fd);
+}
+
+}  // namespace
+
+void ForEachEnvironmentVariable(EnvironmentVisitor visit, void* context) {
+  const int saved_errno = errno;
+  if (environ == nullptr) {
+    VisitKernelCopy(visit, context);
+  } else {
+    for (char** entry = environ; *entry != nullptr; ++entry) VisitOne(*entry, visit, context);
+  }
+  errno = saved_errno;
+}
+
+bool RunsWithRaisedPrivileges() { return getauxval(AT_SECURE) != 0; }
+
+}  // namespace tcmalloc

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "os/log.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/text_writer.h"
+
+namespace tcmalloc {
+
+void WriteToStderr(std::string_view text) noexcept {
+  const int saved_errno = errno;
+  while (!text.empty()) {
+    const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
+    if (written > 0) {
+      text.remove_prefix(static_cast<size_t>(written));
+    } else if (errno != EINTR) {
+      break;
+    }
+  }
+  errno = saved_errno;
+}
+
+void AbortWith(std::string_view text) noexcept {
+  WriteToStderr(text);
+  abort();
+}
+
+void CheckFailed(const char* file, int line, const char* condition) noexcept {
+  char buffer[512];
+  TextWriter writer(buffer, sizeof(buffer));
+  writer.Text("tcmalloc: ").Text(file).Text(":").Number(static_cast<uint64_t>(line));
+  writer.Text(": check failed: ").Text(condition).Text("\n");
+  AbortWith(writer.text());
+}
+
+}  // namespace tcmalloc
+
+// What the compiler puts in the slots of pure virtual functions. Weak and hidden: a C++ program brings its own, a C
+// program must not need one.
+extern "C" __attribute__((weak, visibility("hidden"))) void __cxa_pure_virtual() {
+  tcmalloc::AbortWith("tcmalloc: pure virtual function called\n");
+}

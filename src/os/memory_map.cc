@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "os/memory_map.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstring>
+
+namespace tcmalloc {
+namespace {
+
+// Reads hexadecimal digits; false when there is none.
+bool ParseHex(const char** at, uintptr_t* value) {
+  const char* const begin = *at;
+  *value = 0;
+  for (;; ++*at) {
+    const char c = **at;
+    if (c >= '0' && c <= '9') {
+      *value = *value * 16 + static_cast<uintptr_t>(c - '0');
+    } else if (c >= 'a' && c <= 'f') {
+      *value = *value * 16 + static_cast<uintptr_t>(c - 'a' + 10);
+    } else {
+      return *at != begin;
+    }
+  }
+}
+
+}  // namespace
+
+bool ParseMemoryMapping(const char* line, MemoryMapping* mapping) {
+  if (!ParseHex(&line, &mapping->start) || *line++ != '-') return false;
+  if (!ParseHex(&line, &mapping->end) || *line != ' ') return false;
+  static constexpr char kMainStack[] = "[stack]";
+  const size_t length = strlen(line);
+  const size_t name_length = sizeof(kMainStack) - 1;
+  mapping->is_main_stack =
+      length >= name_length && strcmp(line + length - name_length, kMainStack) == 0;
+  return true;
+}
+
+bool FindMemoryMapping(uintptr_t address, MemoryMapping* mapping) {
+  const int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return false;
+  // The longest part of a line that matters: addresses in front; of a longer line the rest is skipped.
+  char line[160];
+  size_t length = 0;
+  char chunk[512];
+  bool found = false;
+  for (;;) {
+    const ssize_t n = read(fd, chunk, sizeof(chunk));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) break;
+    for (ssize_t i = 0; i < n && !found; ++i) {
+      if (chunk[i] != '\n') {
+        if (length + 1 < sizeof(line)) line[length++] = chunk[i];
+        continue;
+      }
+      line[length] = '\0';
+      length = 0;
+      found = ParseMemoryMapping(line, mapping) && mapping->start <= address && address < mapping->end;
+    }
+    if (found) break;
+  }
+  close(fd);
+  return found;
+}
+
+}  // namespace tcmalloc

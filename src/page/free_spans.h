@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// FreeSpans: the free spans of one state, findable by length: a list for each length up to kMaxExactPages, an ordered
+// tree for longer ones. Search is best fit; among equal lengths the most recently freed of a short length, the lowest
+// address of a long one.
+//
+// Thread safety: none; the page heap's lock guards it. Cost: O(1) for short spans (a bitmap tells which lists are not
+// empty), O(log n) for long ones.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/bitmap.h"
+#include "base/intrusive_list.h"
+#include "base/ordered_tree.h"
+#include "page/span.h"
+
+namespace tcmalloc {
+
+class FreeSpans {
+ public:
+  // Spans longer than 1 MiB are in the tree.
+  static constexpr size_t kMaxExactPages = 128;
+
+  void Insert(Span* span) {
+    const size_t pages = span->num_pages.pages();
+    if (pages <= kMaxExactPages) {
+      exact_[pages - 1].Prepend(span);
+      SetBit(non_empty_.data(), pages - 1);
+    } else {
+      long_.Insert(span);
+    }
+    total_ += span->num_pages;
+    ++count_;
+  }
+
+  void Remove(Span* span) {
+    const size_t pages = span->num_pages.pages();
+    if (pages <= kMaxExactPages) {
+      exact_[pages - 1].Remove(span);
+      if (exact_[pages - 1].empty()) ClearBit(non_empty_.data(), pages - 1);
+    } else {
+      long_.Remove(span);
+    }
+    total_ -= span->num_pages;
+    --count_;
+  }
+
+  // The shortest span of at least `n` pages, or null. It stays where it is.
+  Span* FindBestFit(Length n) const {
+    const size_t at = FindSetBit(non_empty_.data(), n.pages() - 1, kMaxExactPages);
+    if (at < kMaxExactPages) return exact_[at].first();
+    return long_.FirstWhere([n](const Span& span) { return span.num_pages >= n; });
+  }
+
+  // The longest span, or null.
+  Span* FindLongest() const {
+    if (Span* const span = long_.Last()) return span;
+    for (size_t pages = kMaxExactPages; pages > 0; --pages) {
+      if (Span* const span = exact_[pages - 1].first()) return span;
+    }
+    return nullptr;
+  }
+
+  // The number of spans of exactly `n` pages (n <= kMaxExactPages). Walks the list.
+  size_t CountExact(Length n) const {
+    size_t count = 0;
+    for (const Span* s = exact_[n.pages() - 1].first(); s != nullptr; s = exact_[0].Next(s)) ++count;
+    return count;
+  }
+
+  Length total() const { return total_; }
+  size_t count() const { return count_; }
+
+ private:
+  std::array<IntrusiveList<Span>, kMaxExactPages> exact_;
+  std::array<uint64_t, WordsForBits(kMaxExactPages)> non_empty_{};
+  OrderedTree<Span> long_;
+  Length total_;
+  size_t count_ = 0;
+};
+
+}  // namespace tcmalloc

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "page/metadata_arena.h"
+
+#include "base/check.h"
+#include "base/config.h"
+
+namespace tcmalloc {
+
+size_t MetadataArena::SizeNumber(size_t bytes) {
+  TC_ASSERT(bytes > 0 && bytes <= kMaxBytes);
+  size_t number = 0;
+  while ((kMinBytes << number) < bytes) ++number;
+  return number;
+}
+
+void* MetadataArena::AllocateWithoutGrowing(size_t bytes) {
+  const SpinLockHolder holder(lock_);
+  return TakeLocked(SizeNumber(bytes));
+}
+
+void* MetadataArena::Allocate(size_t bytes) {
+  void* memory = AllocateWithoutGrowing(bytes);
+  if (memory != nullptr) return memory;
+  const size_t page = vm_.hardware_page_size();
+  size_t chunk_bytes = bytes > kChunkBytes / 4 ? RoundedBytes(bytes) : kChunkBytes;
+  chunk_bytes = (chunk_bytes + page - 1) & ~(page - 1);
+  char* const chunk = static_cast<char*>(vm_.Map(chunk_bytes, page));
+  if (chunk == nullptr) return nullptr;
+  const SpinLockHolder holder(lock_);
+  mapped_bytes_.Add(chunk_bytes);
+  if (chunk_left_ < chunk_bytes) {
+    DropChunkLocked();
+    chunk_ = chunk;
+    chunk_left_ = chunk_bytes;
+    return TakeLocked(SizeNumber(bytes));
+  }
+  // Others brought a larger chunk meanwhile: use the new one for this request alone and keep its rest.
+  char* const current = chunk_;
+  const size_t current_left = chunk_left_;
+  chunk_ = chunk;
+  chunk_left_ = chunk_bytes;
+  memory = TakeLocked(SizeNumber(bytes));
+  DropChunkLocked();
+  chunk_ = current;
+  chunk_left_ = current_left;
+  return memory;
+}
+
+void MetadataArena::Free(void* memory, size_t bytes) {
+  const SpinLockHolder holder(lock_);
+  const size_t number = SizeNumber(bytes);
+  FreeEntry* const entry = static_cast<FreeEntry*>(memory);
+  entry->next = free_[number];
+  free_[number] = entry;
+  allocated_bytes_.Subtract(kMinBytes << number);
+}
+
+void* MetadataArena::TakeLocked(size_t size_number) {
+  const size_t bytes = kMinBytes << size_number;
+  if (FreeEntry* const entry = free_[size_number]) {
+    free_[size_number] = entry->next;
+    allocated_bytes_.Add(bytes);
+    return entry;
+  }
+  // Align within the chunk, which starts at a hardware page.
+  const size_t alignment = bytes < kCacheLineSize ? bytes : kCacheLineSize;
+  const size_t padding = -reinterpret_cast<uintptr_t>(chunk_) & (alignment - 1);
+  if (chunk_left_ < padding + bytes) return nullptr;
+  for (size_t i = 0; i < padding; i += kMinBytes) {
+    FreeEntry* const entry = reinterpret_cast<FreeEntry*>(chunk_ + i);
+    entry->next = free_[0];
+    free_[0] = entry;
+  }
+  void* const memory = chunk_ + padding;
+  chunk_ += padding + bytes;
+  chunk_left_ -= padding + bytes;
+  allocated_bytes_.Add(bytes);
+  return memory;
+}
+
+void MetadataArena::DropChunkLocked() {
+  while (chunk_left_ >= kMinBytes) {
+    // The largest power of two that fits and keeps the alignment promise.
+    size_t number = 0;
+    while (number + 1 < kNumSizes && (kMinBytes << (number + 1)) <= chunk_left_) ++number;
+    const uintptr_t address = reinterpret_cast<uintptr_t>(chunk_);
+    while (address % ((kMinBytes << number) < kCacheLineSize ? (kMinBytes << number)
+                                                             : kCacheLineSize) !=
+           0) {
+      --number;
+    }
+    FreeEntry* const entry = reinterpret_cast<FreeEntry*>(chunk_);
+    entry->next = free_[number];
+    free_[number] = entry;
+    chunk_ += kMinBytes << number;
+    chunk_left_ -= kMinBytes << number;
+  }
+  chunk_ = nullptr;
+  chunk_left_ = 0;
+}
+
+}  // namespace tcmalloc

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// MetadataArena: memory for the allocator's own records: span records, bitmaps, thread caches, arrays of pointers. It
+// grows by mappings from the system and never shrinks; what is returned is kept by size and handed out again, so that
+// it is as large as the most that was in use at once (rounded to powers of two).
+//
+// Called by: every tier. Lock: LockRank::kMetadata, never held over a system call. Cost: one lock; a system call per
+// chunk. Memory is aligned to kCacheLineSize from that size on, to its own rounded size below.
+#pragma once
+
+#include <array>
+#include <cstddef>
+
+#include "base/counters.h"
+#include "os/spinlock.h"
+#include "os/virtual_memory.h"
+
+namespace tcmalloc {
+
+class MetadataArena {
+ public:
+  // The arena grows by at least this much: 16 system calls per MiB of metadata.
+  static constexpr size_t kChunkBytes = size_t{64} << 10;
+  static constexpr size_t kMinBytes = 16;
+  static constexpr size_t kMaxBytes = size_t{1} << 20;
+
+  explicit MetadataArena(VirtualMemory& vm) : vm_(vm) {}
+
+  // Memory of at least `bytes` bytes, contents undefined; nullptr when the system refuses. No lock of rank kMetadata or
+  // higher may be held, and none at all unless `AllocateWithoutGrowing` is used. Requires: 0 < bytes <= kMaxBytes.
+  void* Allocate(size_t bytes) TC_EXCLUDES(lock_);
+  // The same, nullptr where it would need a system call.
+  void* AllocateWithoutGrowing(size_t bytes) TC_EXCLUDES(lock_);
+  // Gives back what Allocate(bytes) returned.
+  void Free(void* memory, size_t bytes) TC_EXCLUDES(lock_);
+
+  // What Allocate(bytes) really takes: the next power of two.
+  static constexpr size_t RoundedBytes(size_t bytes) {
+    size_t rounded = kMinBytes;
+    while (rounded < bytes) rounded *= 2;
+    return rounded;
+  }
+
+  size_t mapped_bytes() const { return mapped_bytes_.value(); }
+  size_t allocated_bytes() const { return allocated_bytes_.value(); }
+
+  SpinLock& lock() { return lock_; }
+
+ private:
+  struct FreeEntry {
+    FreeEntry* next;
+  };
+  static constexpr size_t kNumSizes = 17;  // kMinBytes << 16 == kMaxBytes
+  static_assert(kMinBytes << (kNumSizes - 1) == kMaxBytes);
+
+  static size_t SizeNumber(size_t bytes);
+  void* TakeLocked(size_t size_number) TC_REQUIRES(lock_);
+  // Keeps what is left of the current chunk, cut into powers of two.
+  void DropChunkLocked() TC_REQUIRES(lock_);
+
+  // Constant after construction.
+  VirtualMemory& vm_;
+
+  SpinLock lock_{LockRank::kMetadata};
+  std::array<FreeEntry*, kNumSizes> free_ TC_GUARDED_BY(lock_) = {};
+  char* chunk_ TC_GUARDED_BY(lock_) = nullptr;
+  size_t chunk_left_ TC_GUARDED_BY(lock_) = 0;
+
+  // Written with lock_ held; read racily for statistics.
+  OwnedCounter mapped_bytes_;
+  OwnedCounter allocated_bytes_;
+};
+
+}  // namespace tcmalloc

@@ -1,0 +1,395 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "page/page_heap.h"
+
+#include <new>
+
+#include "base/check.h"
+
+namespace tcmalloc {
+namespace {
+
+// Growth. The first mapping is small, so that limits on address space (RLIMIT_AS) are met by small programs; later ones
+// are an eighth of the heap, so that the number of mappings stays logarithmic. Address space costs nothing until touched.
+constexpr Length kMinGrowth = Length((size_t{1} << 20) >> kPageShift);
+constexpr Length kMaxGrowth = Length((size_t{64} << 20) >> kPageShift);
+
+constexpr Length kMaxLength = Length((SIZE_MAX >> 1) >> kPageShift);
+
+constexpr size_t kRecordsPerBlock = 16;
+
+Length GranuleFor(size_t hardware_page_size) {
+  return hardware_page_size <= kPageSize ? Length(1) : Length(hardware_page_size >> kPageShift);
+}
+
+bool IsFree(SpanState state) {
+  return state == SpanState::kFreeMapped || state == SpanState::kFreeReleased;
+}
+
+}  // namespace
+
+PageHeap::PageHeap(VirtualMemory& vm, PageMap& page_map, MetadataArena& arena)
+    : vm_(vm),
+      page_map_(page_map),
+      arena_(arena),
+      granule_(GranuleFor(vm.hardware_page_size())) {}
+
+Span* PageHeap::NewAligned(Length n, Length alignment, SpanState use) {
+  TC_ASSERT(n > Length(0));
+  if (n > kMaxLength || alignment > kMaxLength) return nullptr;
+  n = RoundUp(n);
+  if (alignment < granule_) alignment = granule_;
+  bool squeezed = false;
+  for (;;) {
+    bool records_needed = false;
+    {
+      const SpinLockHolder holder(lock_);
+      records_needed = num_records_ < kRecordsPerOperation;
+      if (!records_needed) {
+        if (Span* const span = AllocateLocked(n, alignment, use)) return span;
+      }
+    }
+    if (records_needed) {
+      if (!AddRecords()) return nullptr;
+      continue;
+    }
+    if (Grow(n, alignment)) continue;
+    // The system refuses, but mapped and released neighbours may be long enough together.
+    if (squeezed) return nullptr;
+    squeezed = true;
+    ReleaseAtLeast(kMaxLength);
+  }
+}
+
+Span* PageHeap::AllocateLocked(Length n, Length alignment, SpanState use) {
+  // A span this long holds an aligned run of n wherever it starts.
+  const Length needed = n + alignment - granule_;
+  Span* span = free_[kMapped].FindBestFit(needed);
+  if (span == nullptr) span = free_[kReleased].FindBestFit(needed);
+  if (span == nullptr) return nullptr;
+  const SpanState state = span->state.load(std::memory_order_relaxed);
+  FreeSpansFor(state).Remove(span);
+  const size_t misalignment = span->first_page.index() & (alignment.pages() - 1);
+  if (misalignment != 0) {
+    Span* const aligned = SplitLocked(span, alignment - Length(misalignment));
+    FreeSpansFor(state).Insert(span);
+    span = aligned;
+  }
+  if (span->num_pages > n) FreeSpansFor(state).Insert(SplitLocked(span, n));
+  span->zeroed = state == SpanState::kFreeReleased;
+  span->state.store(use, std::memory_order_relaxed);
+  BytesInUse(use).Add(span->bytes());
+  if (use == SpanState::kLarge) large_spans_.Add(1);
+  return span;
+}
+
+Span* PageHeap::SplitLocked(Span* span, Length n) {
+  TC_ASSERT(n < span->num_pages);
+  Span* const rest = TakeRecordLocked();
+  rest->first_page = span->first_page + n;
+  rest->num_pages = span->num_pages - n;
+  rest->state.store(span->state.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  span->num_pages = n;
+  MarkEnds(span);
+  MarkEnds(rest);
+  return rest;
+}
+
+void PageHeap::MarkEnds(Span* span) {
+  page_map_.SetSpan(span->first_page, span);
+  page_map_.SetSpan(span->last_page(), span);
+}
+
+void PageHeap::Delete(Span* span) {
+  bool time_to_release;
+  {
+    const SpinLockHolder holder(lock_);
+    time_to_release = DeleteLocked(span);
+  }
+  if (time_to_release) ReleaseAtPace();
+}
+
+bool PageHeap::DeleteLargeAt(Span* span, const void* p) {
+  bool time_to_release;
+  {
+    const SpinLockHolder holder(lock_);
+    if (span->state.load(std::memory_order_relaxed) != SpanState::kLarge ||
+        span->start_address() != p) {
+      return false;
+    }
+    time_to_release = DeleteLocked(span);
+  }
+  if (time_to_release) ReleaseAtPace();
+  return true;
+}
+
+bool PageHeap::DeleteLocked(Span* span) {
+  const SpanState use = span->state.load(std::memory_order_relaxed);
+  TC_CHECK(use == SpanState::kSmall || use == SpanState::kLarge);
+  BytesInUse(use).Subtract(span->bytes());
+  if (use == SpanState::kLarge) large_spans_.Subtract(1);
+  const bool time_to_release = release_pace_.PagesFreed(span->num_pages);
+  // Until the outcome is known no one else starts.
+  if (time_to_release) release_pace_.Released(Length(0));
+  span->size_class = SizeClass::kNone;
+  span->state.store(SpanState::kFreeMapped, std::memory_order_relaxed);
+  InsertFreeLocked(span);
+  return time_to_release;
+}
+
+void PageHeap::ReleaseAtPace() {
+  const Length released = ReleaseSlice(kReleaseSlice);
+  const SpinLockHolder holder(lock_);
+  release_pace_.Released(released);
+}
+
+Span* PageHeap::FreeNeighbourLocked(PageId page, SpanState state) {
+  Span* const span = page_map_.SpanOf(page);
+  // P1 and S1: an entry of a page at the end of a neighbouring span is that span, or null outside the heap.
+  if (span == nullptr || span->state.load(std::memory_order_relaxed) != state) return nullptr;
+  return span;
+}
+
+void PageHeap::InsertFreeLocked(Span* span) {
+  const SpanState state = span->state.load(std::memory_order_relaxed);
+  TC_ASSERT(IsFree(state));
+  FreeSpans& free_spans = FreeSpansFor(state);
+  Span* const before = FreeNeighbourLocked(span->first_page - Length(1), state);
+  if (before != nullptr) {
+    TC_ASSERT(before->first_page + before->num_pages == span->first_page);
+    free_spans.Remove(before);
+    span->first_page = before->first_page;
+    span->num_pages += before->num_pages;
+    ReturnRecordLocked(before);
+  }
+  Span* const behind = FreeNeighbourLocked(span->first_page + span->num_pages, state);
+  if (behind != nullptr) {
+    TC_ASSERT(behind->first_page == span->first_page + span->num_pages);
+    free_spans.Remove(behind);
+    span->num_pages += behind->num_pages;
+    ReturnRecordLocked(behind);
+  }
+  MarkEnds(span);
+  free_spans.Insert(span);
+}
+
+Span* PageHeap::TakeRecordLocked() {
+  Span* const span = records_.PopFirst();
+  TC_CHECK(span != nullptr);
+  --num_records_;
+  return span;
+}
+
+void PageHeap::ReturnRecordLocked(Span* span) {
+  span->state.store(SpanState::kUnused, std::memory_order_relaxed);
+  records_.Prepend(span);
+  ++num_records_;
+}
+
+bool PageHeap::AddRecords() {
+  char* const memory = static_cast<char*>(arena_.Allocate(kRecordsPerBlock * sizeof(Span)));
+  if (memory == nullptr) return false;
+  const SpinLockHolder holder(lock_);
+  for (size_t i = 0; i < kRecordsPerBlock; ++i) {
+    ReturnRecordLocked(new (memory + i * sizeof(Span)) Span);
+  }
+  return true;
+}
+
+bool PageHeap::Grow(Length n, Length alignment) {
+  // Room for an aligned run wherever the mapping lands.
+  const Length needed = n + alignment - granule_;
+  Length wanted = Length((system_bytes_.value() / 8) >> kPageShift);
+  if (wanted < kMinGrowth) wanted = kMinGrowth;
+  if (wanted > kMaxGrowth) wanted = kMaxGrowth;
+  wanted = RoundUp(wanted);
+  if (wanted > needed && GrowBy(wanted)) return true;
+  return GrowBy(needed);
+}
+
+bool PageHeap::GrowBy(Length n) {
+  if (n > kMaxLength) return false;
+  // Records first, so that nothing has to be undone after the system call.
+  void* const span_memory = arena_.Allocate(sizeof(Span));
+  void* const region_memory = arena_.Allocate(sizeof(Region));
+  void* memory = nullptr;
+  if (span_memory != nullptr && region_memory != nullptr) {
+    memory = vm_.Map(n.bytes(), granule_.bytes());
+  }
+  // The neighbours' entries are read when the span is joined: they need leaves too.
+  if (memory != nullptr &&
+      !page_map_.EnsureLeaves(PageId::Containing(memory) - Length(1), n + Length(2), vm_)) {
+    vm_.Unmap(memory, n.bytes());
+    memory = nullptr;
+  }
+  if (memory == nullptr) {
+    if (span_memory != nullptr) arena_.Free(span_memory, sizeof(Span));
+    if (region_memory != nullptr) arena_.Free(region_memory, sizeof(Region));
+    return false;
+  }
+  Span* const span = new (span_memory) Span;
+  span->first_page = PageId::Containing(memory);
+  span->num_pages = n;
+  span->state.store(SpanState::kFreeReleased, std::memory_order_relaxed);
+  Region* joined;
+  {
+    const SpinLockHolder holder(lock_);
+    system_bytes_.Add(n.bytes());
+    growths_.Add(1);
+    joined = AddRegionLocked(new (region_memory) Region{span->first_page, n});
+    InsertFreeLocked(span);
+  }
+  while (joined != nullptr) {
+    Region* const next = joined->next;
+    arena_.Free(joined, sizeof(Region));
+    joined = next;
+  }
+  return true;
+}
+
+PageHeap::Region* PageHeap::AddRegionLocked(Region* region) {
+  Region* joined = nullptr;
+  for (Region** link = &regions_; *link != nullptr;) {
+    Region* const other = *link;
+    const bool before = other->first + other->length == region->first;
+    const bool behind = region->first + region->length == other->first;
+    if (!before && !behind) {
+      link = &other->next;
+      continue;
+    }
+    if (before) region->first = other->first;
+    region->length += other->length;
+    *link = other->next;
+    other->next = joined;
+    joined = other;
+  }
+  region->next = regions_;
+  regions_ = region;
+  return joined;
+}
+
+bool PageHeap::Owns(PageId page) {
+  const SpinLockHolder holder(lock_);
+  for (const Region* r = regions_; r != nullptr; r = r->next) {
+    if (page >= r->first && page < r->first + r->length) return true;
+  }
+  return false;
+}
+
+Length PageHeap::ReleaseAtLeast(Length n) {
+  Length total;
+  while (total < n) {
+    Length limit = n - total;
+    if (limit > kReleaseSlice) limit = kReleaseSlice;
+    const Length released = ReleaseSlice(limit);
+    if (released == Length(0)) break;
+    total += released;
+  }
+  return total;
+}
+
+Length PageHeap::ReleaseSlice(Length limit) {
+  limit = RoundUp(limit);
+  Span* span = nullptr;
+  size_t slot = 0;
+  {
+    const SpinLockHolder holder(lock_);
+    while (slot < in_flight_.size() && in_flight_[slot] != nullptr) ++slot;
+    if (slot == in_flight_.size()) return Length(0);
+    span = free_[kMapped].FindLongest();
+    if (span == nullptr) return Length(0);
+    free_[kMapped].Remove(span);
+    if (span->num_pages > limit && num_records_ > 0) {
+      free_[kMapped].Insert(SplitLocked(span, limit));
+    }
+    span->state.store(SpanState::kReleasing, std::memory_order_relaxed);
+    in_flight_[slot] = span;
+    releasing_bytes_.Add(span->bytes());
+  }
+  const Length n = span->num_pages;
+  const bool released = vm_.Release(span->start_address(), span->bytes());
+  {
+    const SpinLockHolder holder(lock_);
+    in_flight_[slot] = nullptr;
+    releasing_bytes_.Subtract(n.bytes());
+    if (released) {
+      releases_.Add(1);
+      released_total_bytes_.Add(n.bytes());
+    }
+    span->state.store(released ? SpanState::kFreeReleased : SpanState::kFreeMapped,
+                      std::memory_order_relaxed);
+    InsertFreeLocked(span);
+  }
+  return released ? n : Length(0);
+}
+
+void PageHeap::RestoreAfterForkInChild() TC_NO_THREAD_SAFETY_ANALYSIS {
+  for (Span*& span : in_flight_) {
+    if (span == nullptr) continue;
+    // Whether the pages went before the fork is not known.
+    span->state.store(SpanState::kFreeMapped, std::memory_order_relaxed);
+    InsertFreeLocked(span);
+    span = nullptr;
+  }
+  releasing_bytes_.Set(0);
+}
+
+void PageHeap::SetReleaseRate(double rate) {
+  const SpinLockHolder holder(lock_);
+  release_pace_.SetRate(rate);
+}
+
+double PageHeap::release_rate() {
+  const SpinLockHolder holder(lock_);
+  return release_pace_.rate();
+}
+
+PageHeap::Stats PageHeap::GetStats() {
+  const SpinLockHolder holder(lock_);
+  Stats stats;
+  stats.system_bytes = system_bytes_.value();
+  stats.free_mapped_bytes = free_[kMapped].total().bytes();
+  stats.free_released_bytes = free_[kReleased].total().bytes();
+  stats.releasing_bytes = releasing_bytes_.value();
+  stats.small_span_bytes = small_span_bytes_.value();
+  stats.large_span_bytes = large_span_bytes_.value();
+  stats.free_mapped_spans = free_[kMapped].count();
+  stats.free_released_spans = free_[kReleased].count();
+  stats.large_spans = large_spans_.value();
+  stats.growths = growths_.value();
+  stats.releases = releases_.value();
+  stats.released_total_bytes = released_total_bytes_.value();
+  return stats;
+}
+
+void PageHeap::CheckInvariants() {
+  const SpinLockHolder holder(lock_);
+  Length listed[kNumFreeKinds];
+  Length in_use;
+  for (const Region* r = regions_; r != nullptr; r = r->next) {
+    SpanState previous = SpanState::kUnused;
+    for (PageId page = r->first; page < r->first + r->length;) {
+      Span* const span = page_map_.SpanOf(page);
+      TC_CHECK(span != nullptr && span->first_page == page);                  // P1
+      TC_CHECK(span->num_pages > Length(0));                                  // S1
+      TC_CHECK(page_map_.SpanOf(span->last_page()) == span);                  // S1
+      TC_CHECK((page.index() & (granule_.pages() - 1)) == 0);                 // P4
+      TC_CHECK((span->num_pages.pages() & (granule_.pages() - 1)) == 0);      // P4
+      const SpanState state = span->state.load(std::memory_order_relaxed);
+      TC_CHECK(state != SpanState::kUnused);
+      if (IsFree(state)) {
+        TC_CHECK(state != previous);                                          // P2
+        listed[state == SpanState::kFreeReleased ? kReleased : kMapped] += span->num_pages;
+      } else {
+        in_use += span->num_pages;
+      }
+      previous = state;
+      page += span->num_pages;
+    }
+  }
+  TC_CHECK(listed[kMapped] == free_[kMapped].total());                        // P3
+  TC_CHECK(listed[kReleased] == free_[kReleased].total());                    // P3
+  TC_CHECK(in_use.bytes() == small_span_bytes_.value() + large_span_bytes_.value() +
+                                 releasing_bytes_.value());
+}
+
+}  // namespace tcmalloc

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// PageHeap: hands out spans, takes them back, joins free neighbours, gets memory from the system and gives it back.
+//
+// Role. Best fit among spans with memory behind them, then among released ones, then growth. A free span is joined with
+// free neighbours of the same state, so that no two neighbouring spans are both free and mapped or both released.
+// Memory from the system arrives as released: it has nothing behind it yet and reads as zeroes.
+// Invariants
+//   P1  Every page that came from the system is in exactly one span.
+//   P2  Neighbouring free spans differ in state.
+//   P3  free_[kMapped] and free_[kReleased] hold exactly the spans of state kFreeMapped and kFreeReleased.
+//   P4  Every span starts at, and is as long as, a multiple of the hardware page where that is larger than ours.
+// Synchronization. LockRank::kPageHeap. Decisions are made under it; system calls (growth, release) happen outside. A
+// span whose memory is being given back is in state kReleasing and in `in_flight_`, so that a forked child finds it.
+// Cost. New and Delete: one lock, O(1) up to 128 pages, O(log n) above; a system call when the heap grows or when it is
+// time to give something back.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/config.h"
+#include "base/counters.h"
+#include "base/units.h"
+#include "os/spinlock.h"
+#include "os/virtual_memory.h"
+#include "page/free_spans.h"
+#include "page/metadata_arena.h"
+#include "page/page_map.h"
+#include "page/release_pace.h"
+#include "page/span.h"
+
+namespace tcmalloc {
+
+class PageHeap {
+ public:
+  // What the pages of the heap are used for, in bytes. mapped = the sum of the others.
+  struct Stats {
+    size_t system_bytes = 0;  // all that came from the system
+    size_t free_mapped_bytes = 0;
+    size_t free_released_bytes = 0;
+    size_t releasing_bytes = 0;
+    size_t small_span_bytes = 0;
+    size_t large_span_bytes = 0;
+    size_t free_mapped_spans = 0;
+    size_t free_released_spans = 0;
+    size_t large_spans = 0;
+    size_t growths = 0;            // mappings made
+    size_t releases = 0;           // slices given back
+    size_t released_total_bytes = 0;
+  };
+
+  PageHeap(VirtualMemory& vm, PageMap& page_map, MetadataArena& arena);
+
+  // A span of at least `n` pages in state `use` (kSmall or kLarge), its first page at a multiple of `alignment` pages;
+  // nullptr when the system gives no memory. Requires: n > 0, alignment a power of two.
+  Span* New(Length n, SpanState use) TC_EXCLUDES(lock_) { return NewAligned(n, Length(1), use); }
+  Span* NewAligned(Length n, Length alignment, SpanState use) TC_EXCLUDES(lock_);
+
+  // Takes a span back. May give memory of some span back to the system before it returns, at most kReleaseSlice.
+  // Requires: the span is in use, its pages have no class in the page map, no one else deletes it.
+  void Delete(Span* span) TC_EXCLUDES(lock_);
+
+  // The same for the large object at `p`, provided that `span` is one and starts there; false, and nothing is changed, when
+  // it is not (a free of something else, or a second one). Safe for any span record and any `p`.
+  [[nodiscard]] bool DeleteLargeAt(Span* span, const void* p) TC_EXCLUDES(lock_);
+
+  // Gives free memory back to the system until at least `n` pages went or nothing is left; returns what went. The lock
+  // is not held meanwhile. Memory that the system does not take (mlock) stays mapped.
+  Length ReleaseAtLeast(Length n) TC_EXCLUDES(lock_);
+
+  // How eagerly Delete gives memory back: see ReleasePace. 0 never.
+  void SetReleaseRate(double rate) TC_EXCLUDES(lock_);
+  double release_rate() TC_EXCLUDES(lock_);
+
+  // The page came from the system through this heap.
+  bool Owns(PageId page) TC_EXCLUDES(lock_);
+
+  Stats GetStats() TC_EXCLUDES(lock_);
+
+  // Aborts when an invariant does not hold. Walks all spans.
+  void CheckInvariants() TC_EXCLUDES(lock_);
+
+  // The span length that serves a request of `n` pages: whole hardware pages.
+  Length RoundUp(Length n) const {
+    return Length((n.pages() + granule_.pages() - 1) & ~(granule_.pages() - 1));
+  }
+
+  SpinLock& lock() { return lock_; }
+  // In a forked child, with the lock held by this thread: spans that another thread was releasing are free again.
+  void RestoreAfterForkInChild();
+
+  // The most that is given back in one system call.
+  static constexpr Length kReleaseSlice = Length((size_t{8} << 20) >> kPageShift);
+
+ private:
+  enum FreeKind { kMapped, kReleased, kNumFreeKinds };
+
+  // A stretch of address space from the system; contiguous ones are joined.
+  struct Region {
+    PageId first;
+    Length length;
+    Region* next = nullptr;
+  };
+
+  static constexpr size_t kMaxInFlight = 8;
+  // Records that the longest operation under the lock may use: a split at both ends.
+  static constexpr size_t kRecordsPerOperation = 2;
+
+  // Finds and cuts; null when no free span is long enough.
+  Span* AllocateLocked(Length n, Length alignment, SpanState use) TC_REQUIRES(lock_);
+  // Cuts `span`, which is in no list, so that it keeps its first `n` pages; the rest, of the same state, is returned.
+  Span* SplitLocked(Span* span, Length n) TC_REQUIRES(lock_);
+  // True when it is time to give something back, which the caller does with ReleaseAtPace after unlocking.
+  [[nodiscard]] bool DeleteLocked(Span* span) TC_REQUIRES(lock_);
+  void ReleaseAtPace() TC_EXCLUDES(lock_);
+  // Joins `span`, which is in no list and in state kFreeMapped or kFreeReleased, with its neighbours and lists it.
+  void InsertFreeLocked(Span* span) TC_REQUIRES(lock_);
+  Span* FreeNeighbourLocked(PageId page, SpanState state) TC_REQUIRES(lock_);
+  FreeSpans& FreeSpansFor(SpanState state) TC_REQUIRES(lock_) {
+    return free_[state == SpanState::kFreeReleased ? kReleased : kMapped];
+  }
+  OwnedCounter& BytesInUse(SpanState use) {
+    return use == SpanState::kSmall ? small_span_bytes_ : large_span_bytes_;
+  }
+  void MarkEnds(Span* span);
+
+  Span* TakeRecordLocked() TC_REQUIRES(lock_);
+  void ReturnRecordLocked(Span* span) TC_REQUIRES(lock_);
+  bool AddRecords() TC_EXCLUDES(lock_);
+
+  bool Grow(Length n, Length alignment) TC_EXCLUDES(lock_);
+  bool GrowBy(Length n) TC_EXCLUDES(lock_);
+  // Returns the records of old regions that it was joined with, to be freed.
+  Region* AddRegionLocked(Region* region) TC_REQUIRES(lock_);
+
+  // Gives back one slice of at most `limit` pages; 0 when there is nothing to give or it failed.
+  Length ReleaseSlice(Length limit) TC_EXCLUDES(lock_);
+
+  // Constant after construction.
+  VirtualMemory& vm_;
+  PageMap& page_map_;
+  MetadataArena& arena_;
+  const Length granule_;  // pages of ours in a hardware page, at least 1
+
+  SpinLock lock_{LockRank::kPageHeap};
+  std::array<FreeSpans, kNumFreeKinds> free_ TC_GUARDED_BY(lock_);
+  IntrusiveList<Span> records_ TC_GUARDED_BY(lock_);
+  size_t num_records_ TC_GUARDED_BY(lock_) = 0;
+  Region* regions_ TC_GUARDED_BY(lock_) = nullptr;
+  std::array<Span*, kMaxInFlight> in_flight_ TC_GUARDED_BY(lock_) = {};
+  ReleasePace release_pace_ TC_GUARDED_BY(lock_);
+
+  // Written with lock_ held; read racily for statistics.
+  OwnedCounter system_bytes_;
+  OwnedCounter releasing_bytes_;
+  OwnedCounter small_span_bytes_;
+  OwnedCounter large_span_bytes_;
+  OwnedCounter large_spans_;
+  OwnedCounter growths_;
+  OwnedCounter releases_;
+  OwnedCounter released_total_bytes_;
+};
+
+}  // namespace tcmalloc

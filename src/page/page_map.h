@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// PageMap: for any address whatsoever, the size class of its page and the span that it belongs to.
+//
+// Role. Two levels. The root is indexed by the address bits above a leaf (4 GiB on 64-bit machines) and lies in zero-filled
+// memory; a root entry is the distance in bytes from the shared empty leaf to the classes of the real one, so that zero, which
+// is what an untouched root holds, leads to the empty leaf: every lookup is two loads without a test. A leaf has one byte
+// per page (its size class; kNone sends free() to its slow path) and, beside it, a lazily touched array of span
+// pointers for the slow paths.
+//
+// Invariants
+//   M1  A page's class is not kNone only while its span is in use by a central free list of that class.
+//   M2  For a span of small objects the span entries of all its pages are the span; for every other span at least the
+//       first and the last are. Other entries may name a span record that has been reused: compare before use.
+//   M3  Leaves are never removed, span records never returned to the system: reading an old entry is safe.
+//
+// Synchronization. Entries are relaxed atomics. That is enough: a thread that frees an object got the pointer from the
+// thread that allocated it by some synchronisation of the program's own, or freed and allocated it itself, and the
+// entries of the object's page were written before it was first handed out. A thread that looks up an address that it
+// was never given gets some recent answer, which the slow paths check under a lock.
+// Cost. Lookup: two loads. Memory: 9 bytes per page of 8 KiB in use, and 1 MiB of address space for root and empty leaf.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/compiler.h"
+#include "base/config.h"
+#include "base/size_classes.h"
+#include "base/units.h"
+#include "os/virtual_memory.h"
+
+namespace tcmalloc {
+
+class Span;
+
+// Valid when zero-filled; must lie in memory that is zero-filled without being written (it is large).
+class PageMap {
+ public:
+  // Pages per leaf: 4 GiB on 64-bit machines; on 32-bit ones 32 leaves of 2^14 pages.
+  static constexpr size_t kLeafBits = kAddressBits == 48 ? 19 : 14;
+  static constexpr size_t kRootBits = kAddressBits - kPageShift - kLeafBits;
+  static constexpr size_t kLeafPages = size_t{1} << kLeafBits;
+  static constexpr size_t kRootEntries = size_t{1} << kRootBits;
+
+  constexpr PageMap() = default;
+  PageMap(const PageMap&) = delete;
+  PageMap& operator=(const PageMap&) = delete;
+
+  // The size class of the page that `address` is in. Bits above kAddressBits are not looked at: see InRange.
+  TC_FAST_PATH SizeClass ClassOf(const void* address) const {
+    const uintptr_t bits = reinterpret_cast<uintptr_t>(address);
+    // The distance is added to the index first: the sum with the constant address of the empty leaf is then part of the
+    // load.
+    uintptr_t offset = LeafIndex(bits) + root_[RootIndex(bits)].load(std::memory_order_relaxed);
+    asm("" : "+r"(offset));
+    static_assert(sizeof(std::atomic<SizeClass>) == 1);
+    return reinterpret_cast<const std::atomic<SizeClass>*>(
+               reinterpret_cast<uintptr_t>(empty_leaf_) + offset)
+        ->load(std::memory_order_relaxed);
+  }
+
+  // False for addresses that no page of ours can have.
+  static bool InRange(const void* address) {
+    if constexpr (kAddressBits < sizeof(void*) * 8) {
+      return (reinterpret_cast<uintptr_t>(address) >> kAddressBits) == 0;
+    }
+    return true;
+  }
+
+  // The entry of `page`; null when there is none. See M2 for what it is worth.
+  Span* SpanOf(PageId page) const {
+    const Leaf* const leaf = LeafOf(page);
+    return leaf == nullptr ? nullptr
+                           : leaf->spans[page.index() & (kLeafPages - 1)].load(
+                                 std::memory_order_relaxed);
+  }
+
+  // Makes sure that all pages of [first, first + n) have a leaf. False when the system gives no memory for it. No lock
+  // may be held.
+  [[nodiscard]] bool EnsureLeaves(PageId first, Length n, VirtualMemory& vm);
+
+  // Requires: the page has a leaf.
+  void SetSpan(PageId page, Span* span) {
+    LeafOf(page)->spans[page.index() & (kLeafPages - 1)].store(span, std::memory_order_relaxed);
+  }
+  void SetSpanOfAll(PageId first, Length n, Span* span) {
+    for (PageId page = first; page < first + n; page += Length(1)) SetSpan(page, span);
+  }
+  void SetClassOfAll(PageId first, Length n, SizeClass size_class) {
+    for (PageId page = first; page < first + n; page += Length(1)) {
+      LeafOf(page)->classes[page.index() & (kLeafPages - 1)].store(size_class,
+                                                                   std::memory_order_relaxed);
+    }
+  }
+
+  // Bytes of leaves mapped (most of them never touched).
+  size_t mapped_bytes() const { return leaves_.load(std::memory_order_relaxed) * sizeof(Leaf); }
+
+ private:
+  struct Leaf {
+    std::atomic<SizeClass> classes[kLeafPages];
+    std::atomic<Span*> spans[kLeafPages];
+  };
+
+  static constexpr size_t RootIndex(uintptr_t address) {
+    const uintptr_t index = address >> (kPageShift + kLeafBits);
+    // Written as a conversion because that is one instruction.
+    if constexpr (kRootBits == 16) return static_cast<uint16_t>(index);
+    return index & (kRootEntries - 1);
+  }
+  static constexpr size_t LeafIndex(uintptr_t address) {
+    if constexpr (kLeafBits + kPageShift == 32) return static_cast<uint32_t>(address) >> kPageShift;
+    return (address >> kPageShift) & (kLeafPages - 1);
+  }
+
+  Leaf* LeafOf(PageId page) const {
+    const size_t i = page.index() >> kLeafBits;
+    if (i >= kRootEntries) return nullptr;
+    const uintptr_t distance = root_[i].load(std::memory_order_acquire);
+    if (distance == 0) return nullptr;
+    return reinterpret_cast<Leaf*>(reinterpret_cast<uintptr_t>(empty_leaf_) + distance);
+  }
+
+  // Written once each by EnsureLeaves (release: the leaf is zero-filled before it can be seen; acquire where it is
+  // followed to be written), read by everyone.
+  std::atomic<uintptr_t> root_[kRootEntries] = {};
+  // Never written.
+  std::atomic<SizeClass> empty_leaf_[kLeafPages] = {};
+  std::atomic<size_t> leaves_{0};
+};
+
+}  // namespace tcmalloc

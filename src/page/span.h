@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Span: the record of a run of contiguous pages. Nothing of it lies in the run itself.
+//
+// States. A span is free and mapped, free and released (its pages have no memory behind them: fresh from the system or
+// given back), on its way from the first to the second, or in use: by a central free list, which cuts it into objects,
+// or as one large object.
+// Invariants
+//   S1  num_pages > 0; the span's first and last page name it in the page map, whatever its state.
+//   S2  kSmall: free_count <= num_objects, and exactly free_count of the first num_objects bits of free_bits are set.
+// Synchronization. Page heap's lock: state, first_page, num_pages, links while free. Class's central lock: links and
+// object fields while kSmall. The fields of a span in use that the owner of one of its objects may read (first_page,
+// num_pages, size_class, zeroed) do not change before that object is freed.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/intrusive_list.h"
+#include "base/ordered_tree.h"
+#include "base/size_classes.h"
+#include "base/units.h"
+
+namespace tcmalloc {
+
+enum class SpanState : uint8_t {
+  kUnused,        // a record without pages, in the page heap's store of records
+  kFreeMapped,    // free; may have memory behind it
+  kFreeReleased,  // free; has no memory behind it and reads as zeroes when next touched
+  kReleasing,     // free, taken out of the lists while its memory is given back
+  kSmall,         // in use by a central free list
+  kLarge,         // in use as one object
+};
+
+class Span {
+ public:
+  void* start_address() const { return first_page.start_address(); }
+  size_t bytes() const { return num_pages.bytes(); }
+  PageId last_page() const { return first_page + num_pages - Length(1); }
+  bool Contains(const void* p) const {
+    return reinterpret_cast<uintptr_t>(p) - first_page.start_uintptr() < bytes();
+  }
+
+  // Best fit: shorter spans first, among equals the lowest address.
+  static bool Before(const Span& a, const Span& b) {
+    if (a.num_pages != b.num_pages) return a.num_pages < b.num_pages;
+    return a.first_page < b.first_page;
+  }
+
+  ListNode<Span> list_node;
+  TreeNode<Span> tree_node;
+  PageId first_page;
+  Length num_pages;
+
+  // Read without a lock where a bad pointer has to be told from a good one; written with the page heap's lock.
+  std::atomic<SpanState> state{SpanState::kUnused};
+  // kSmall: the class. Else kNone.
+  SizeClass size_class = SizeClass::kNone;
+  // In use: no byte of it was written since the system zeroed it. Constant until the span is free again.
+  bool zeroed = false;
+
+  // kSmall only. A set bit is a free object.
+  uint32_t num_objects = 0;
+  uint32_t free_count = 0;
+  // No bit is set in the words before this one.
+  uint32_t first_free_word = 0;
+  uint64_t* free_bits = nullptr;
+  // Where free_bits points when one word is enough.
+  uint64_t inline_bits = 0;
+};
+
+// A record takes no more metadata than this, and arrays of it keep the alignment of the arena.
+static_assert(sizeof(Span) <= 128);
+
+}  // namespace tcmalloc

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "runtime/current_thread.h"
+
+#include "os/thread_exit.h"
+#include "runtime/heap.h"
+
+namespace tcmalloc {
+namespace {
+
+void OnThreadExit(void* value) {
+  ThreadCache* const cache = static_cast<ThreadCache*>(value);
+  ThreadSlot& slot = current_slot;
+  // Frees still come: from destructors of other keys, and from the C library when it tears the thread down.
+  slot.phase = ThreadSlot::Phase::kFinished;
+  slot.cache = nullptr;
+  slot.bins.store(const_cast<Bins*>(&kEmptyBins), std::memory_order_release);
+  GlobalHeap().registry.Destroy(cache);
+}
+
+}  // namespace
+
+constinit thread_local ThreadSlot current_slot __attribute__((tls_model("initial-exec")));
+
+ThreadCache* CurrentCache() {
+  ThreadSlot& slot = current_slot;
+  if (slot.cache != nullptr) return slot.cache;
+  EnsureHeap();
+  if (slot.phase != ThreadSlot::Phase::kNew) return nullptr;
+  Heap& heap = GlobalHeap();
+  if (heap.settings.check) {
+    slot.phase = ThreadSlot::Phase::kFinished;
+    return nullptr;
+  }
+  slot.phase = ThreadSlot::Phase::kRegistering;
+  ThreadCache* const cache = heap.registry.Create(slot);
+  if (cache == nullptr) {
+    // There may be memory later.
+    slot.phase = ThreadSlot::Phase::kNew;
+    return nullptr;
+  }
+  if (!ThreadExitHook::Arm(cache)) {
+    // A cache that nothing would collect is worse than none.
+    heap.registry.Destroy(cache);
+    slot.phase = ThreadSlot::Phase::kFinished;
+    return nullptr;
+  }
+  slot.cache = cache;
+  slot.bins.store(cache->bins(), std::memory_order_release);
+  slot.phase = ThreadSlot::Phase::kRegistered;
+  return cache;
+}
+
+void InitThreadExit() { ThreadExitHook::Init(&OnThreadExit); }
+
+}  // namespace tcmalloc

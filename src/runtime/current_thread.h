@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The calling thread's slot, and the cache that hangs on it for as long as the thread lives.
+#pragma once
+
+#include "base/compiler.h"
+#include "cache/thread_cache.h"
+#include "cache/thread_slot.h"
+
+namespace tcmalloc {
+
+extern constinit thread_local ThreadSlot current_slot __attribute__((tls_model("initial-exec")));
+
+// The calling thread's cache, created when it has none yet. Null where it shall have none: while it is being created,
+// after the thread's end has begun, with TCMALLOC_CHECK=1, or when there is no memory for one. Builds the heap.
+TC_SLOW_PATH ThreadCache* CurrentCache();
+
+// Asks the system to call back at the end of threads. Called once, when the heap is built.
+void InitThreadExit();
+
+}  // namespace tcmalloc

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Before fork all locks are taken, in the order of their ranks, so that no other thread is in the middle of anything that a
+// lock protects. They are marked as held for fork: handlers of other libraries run between ours (their prepare handlers
+// behind ours when they registered first, their parent and child handlers before ours), may allocate, and pass through.
+// What other threads have outside the locks at that moment is on their stacks: a few objects each, which the child never
+// gets back.
+#include "runtime/fork.h"
+
+#include <pthread.h>
+
+#include "runtime/current_thread.h"
+#include "runtime/heap.h"
+
+namespace tcmalloc {
+namespace {
+
+// Calls f(lock) for every lock of the heap but the registry's, in the order of the ranks.
+template <typename F>
+void ForEachInnerLock(Heap& heap, F f) {
+  for (size_t i = 1; i < kNumSizeClasses; ++i) {
+    f(heap.central.transfer_cache(static_cast<SizeClass>(i)).lock());
+  }
+  for (size_t i = 1; i < kNumSizeClasses; ++i) {
+    f(heap.central.free_list(static_cast<SizeClass>(i)).lock());
+  }
+  f(heap.page_heap.lock());
+  f(heap.arena.lock());
+}
+
+void Prepare() {
+  Heap& heap = GlobalHeap();
+  // The outermost lock first: a second thread that forks waits here until the first is done.
+  heap.registry.lock().HoldForFork();
+  SpinLock::BeginForkHold();
+  ForEachInnerLock(heap, [](SpinLock& lock) { lock.HoldForFork(); });
+}
+
+void Parent() {
+  Heap& heap = GlobalHeap();
+  SpinLock::EndForkHold();
+  ForEachInnerLock(heap, [](SpinLock& lock) { lock.ReleaseAfterForkInParent(); });
+  heap.registry.lock().ReleaseAfterForkInParent();
+}
+
+void Child() {
+  Heap& heap = GlobalHeap();
+  heap.page_heap.RestoreAfterForkInChild();
+  heap.registry.OrphanOthersInChild(current_slot.cache);
+  SpinLock::EndForkHold();
+  ForEachInnerLock(heap, [](SpinLock& lock) { lock.ResetAfterForkInChild(); });
+  heap.registry.lock().ResetAfterForkInChild();
+}
+
+}  // namespace
+
+void InstallForkHandlers() {
+  EnsureHeap();
+  pthread_atfork(&Prepare, &Parent, &Child);
+}
+
+}  // namespace tcmalloc

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "runtime/heap.h"
+
+#include <new>
+
+#include "os/spinlock.h"
+#include "os/thread_exit.h"
+#include "runtime/current_thread.h"
+
+namespace tcmalloc {
+namespace {
+
+// Written once, when the heap is complete (release); read before it is used (acquire).
+constinit std::atomic<bool> heap_exists{false};
+constinit SpinLock init_lock{LockRank::kInit};
+
+}  // namespace
+
+constinit PageMap global_page_map;
+
+alignas(Heap) constinit char global_heap_storage[sizeof(Heap)] = {};
+
+Heap::Heap(PageMap& page_map)
+    : arena(virtual_memory),
+      page_heap(virtual_memory, page_map, arena),
+      central(page_heap, page_map, arena),
+      registry(central, arena) {}
+
+bool HeapExists() { return heap_exists.load(std::memory_order_acquire); }
+
+void EnsureHeapSlow() {
+  const SpinLockHolder holder(init_lock);
+  if (heap_exists.load(std::memory_order_relaxed)) return;
+  Heap* const heap = new (global_heap_storage) Heap(global_page_map);
+  ReadSettings(&heap->settings);
+  heap->page_heap.SetReleaseRate(heap->settings.release_rate);
+  InitThreadExit();
+  heap_exists.store(true, std::memory_order_release);
+}
+
+}  // namespace tcmalloc

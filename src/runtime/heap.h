@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Heap: the composition root. One object holds every tier, wired together; the process has one, built at the first
+// allocation. Only this folder and those above name it.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+
+#include "base/compiler.h"
+#include "cache/registry.h"
+#include "central/central_cache.h"
+#include "os/virtual_memory.h"
+#include "page/metadata_arena.h"
+#include "page/page_heap.h"
+#include "page/page_map.h"
+#include "runtime/settings.h"
+
+namespace tcmalloc {
+
+struct Heap {
+  explicit Heap(PageMap& page_map);
+
+  Settings settings;
+  SystemVirtualMemory virtual_memory;
+  MetadataArena arena;
+  PageHeap page_heap;
+  CentralCache central;
+  Registry registry;
+};
+
+// The process's page map: a constant address in zero-filled memory, because the fast path of free() looks into it before
+// it is known whether there is a heap.
+extern PageMap global_page_map;
+
+// The process's heap. Requires: EnsureHeap() has returned once in this thread or before it was started, or the caller
+// holds an object of the heap.
+extern char global_heap_storage[];
+inline Heap& GlobalHeap() { return *reinterpret_cast<Heap*>(global_heap_storage); }
+
+// True once the heap is built.
+bool HeapExists();
+
+// Builds the heap unless it exists. Cost: an atomic load when it does.
+void EnsureHeapSlow();
+inline void EnsureHeap() {
+  if (!HeapExists()) EnsureHeapSlow();
+}
+
+}  // namespace tcmalloc

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The settings: every variable that the library reads, in one table. From it come the parsing, the defaults, the ranges
+// and the documentation (docs/settings.md is what WriteSettingsDocumentation prints; a test compares them).
+//
+// A value that cannot be read or lies out of range, and a TCMALLOC_ variable that does not exist, cost one line on
+// stderr; the default is used and the program goes on. Variables of other releases of this library's ABI that do not
+// apply here are known and ignored silently.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/text_writer.h"
+
+namespace tcmalloc {
+
+struct Settings {
+  bool check = false;
+  int64_t malloc_stats = 0;
+  double release_rate = 1.0;
+};
+
+// Reads the process's environment. Never allocates.
+void ReadSettings(Settings* settings);
+
+// Reads one variable into `settings`; a mistake is described in `complaint`, which stays empty otherwise.
+void ReadSetting(const char* name, size_t name_length, const char* value, Settings* settings,
+                 TextWriter* complaint);
+
+// The table as Markdown.
+void WriteSettingsDocumentation(TextWriter* out);
+
+}  // namespace tcmalloc

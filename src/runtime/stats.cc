@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "runtime/stats.h"
+
+#include "os/log.h"
+#include "runtime/heap.h"
+
+namespace tcmalloc {
+namespace {
+
+size_t Difference(size_t a, size_t b) { return a > b ? a - b : 0; }
+
+void WriteLine(TextWriter* out, const char* sign, size_t bytes, const char* what) {
+  out->Text("MALLOC: ").Text(sign).Number(bytes, 13).Text(" (").Mebibytes(bytes, 7).Text(" MiB) ");
+  out->Text(what).Text("\n");
+}
+
+void WriteCount(TextWriter* out, size_t count, const char* what) {
+  out->Text("MALLOC:  ").Number(count, 13).Text("               ").Text(what).Text("\n");
+}
+
+constexpr const char kRule[] = "------------------------------------------------\n";
+constexpr const char kSum[] = "MALLOC:   ------------\n";
+
+// A chunk of text at a time: the whole would not fit on a small stack.
+constexpr size_t kChunk = 2048;
+
+void WriteTotals(Heap& heap, TextWriter* out) {
+  const HeapStats s = CollectStats(heap);
+  const size_t used = s.in_use_bytes + s.page_heap_free_bytes + s.central_bytes +
+                      s.transfer_cache_bytes + s.thread_cache_bytes + s.span_tail_bytes +
+                      s.metadata_bytes;
+  out->Text(kRule);
+  WriteLine(out, " ", s.in_use_bytes, "Bytes in use by application");
+  WriteLine(out, "+", s.page_heap_free_bytes, "Bytes in page heap freelist");
+  WriteLine(out, "+", s.central_bytes, "Bytes in central cache freelist");
+  WriteLine(out, "+", s.transfer_cache_bytes, "Bytes in transfer cache freelist");
+  WriteLine(out, "+", s.thread_cache_bytes, "Bytes in thread cache freelists");
+  WriteLine(out, "+", s.span_tail_bytes, "Bytes in span tails");
+  WriteLine(out, "+", s.metadata_bytes, "Bytes in malloc metadata");
+  out->Text(kSum);
+  WriteLine(out, "=", used, "Actual memory used (physical + swap)");
+  WriteLine(out, "+", s.released_bytes, "Bytes released to OS (aka unmapped)");
+  out->Text(kSum);
+  WriteLine(out, "=", used + s.released_bytes, "Virtual address space used");
+  out->Text("MALLOC:\n");
+  WriteCount(out, s.spans_in_use, "Spans in use");
+  WriteCount(out, s.thread_caches, "Thread heaps in use");
+  WriteCount(out, kPageSize, "Tcmalloc page size");
+  WriteCount(out, s.growths, "Times memory came from the system");
+  WriteCount(out, s.releases, "Times memory went back to the system");
+  out->Text(kRule);
+}
+
+void WriteClassHeading(TextWriter* out) {
+  out->Text("MALLOC: class     size    spans       in use   thread caches   transfer   central\n");
+}
+
+void WriteClass(Heap& heap, SizeClass c, TextWriter* out) {
+  const SizeClassStats s = CollectSizeClassStats(heap, c);
+  if (s.spans == 0) return;
+  out->Text("MALLOC: ").Number(Index(c), 5).Number(s.object_size, 9).Number(s.spans, 9);
+  out->Number(s.in_use_objects, 13).Number(s.thread_cache_objects, 16);
+  out->Number(s.transfer_cache_objects, 11).Number(s.central_objects, 10).Text("\n");
+}
+
+}  // namespace
+
+HeapStats CollectStats(Heap& heap) {
+  HeapStats stats;
+  const Registry::Totals caches = heap.registry.GetTotals();
+  stats.thread_cache_bytes = caches.cached_bytes;
+  stats.thread_caches = caches.caches;
+  for (size_t i = 1; i < kNumSizeClasses; ++i) {
+    const SizeClass c = static_cast<SizeClass>(i);
+    const CentralFreeList& list = heap.central.free_list(c);
+    stats.transfer_cache_bytes += heap.central.transfer_cache(c).objects() * list.object_size();
+    stats.central_bytes += list.free_objects() * list.object_size();
+    stats.span_tail_bytes += list.tail_bytes();
+    stats.spans_in_use += list.num_spans();
+  }
+  const PageHeap::Stats pages = heap.page_heap.GetStats();
+  stats.system_bytes = pages.system_bytes;
+  stats.page_heap_free_bytes = pages.free_mapped_bytes + pages.releasing_bytes;
+  stats.released_bytes = pages.free_released_bytes;
+  stats.large_bytes = pages.large_span_bytes;
+  stats.large_objects = pages.large_spans;
+  stats.spans_in_use += pages.large_spans;
+  stats.growths = pages.growths;
+  stats.releases = pages.releases;
+  stats.released_total_bytes = pages.released_total_bytes;
+  stats.in_use_bytes =
+      pages.large_span_bytes +
+      Difference(pages.small_span_bytes, stats.thread_cache_bytes + stats.transfer_cache_bytes +
+                                             stats.central_bytes + stats.span_tail_bytes);
+  stats.metadata_bytes = heap.arena.mapped_bytes();
+  return stats;
+}
+
+SizeClassStats CollectSizeClassStats(Heap& heap, SizeClass c) {
+  const CentralFreeList& list = heap.central.free_list(c);
+  SizeClassStats stats;
+  stats.object_size = list.object_size();
+  stats.spans = list.num_spans();
+  stats.thread_cache_objects = heap.registry.CachedObjects(c);
+  stats.transfer_cache_objects = heap.central.transfer_cache(c).objects();
+  stats.central_objects = list.free_objects();
+  stats.in_use_objects =
+      Difference(stats.spans * list.objects_per_span(),
+                 stats.thread_cache_objects + stats.transfer_cache_objects + stats.central_objects);
+  return stats;
+}
+
+void WriteStats(Heap& heap, int level, TextWriter* out) {
+  WriteTotals(heap, out);
+  if (level < 2) return;
+  WriteClassHeading(out);
+  for (size_t i = 1; i < kNumSizeClasses; ++i) WriteClass(heap, static_cast<SizeClass>(i), out);
+  out->Text(kRule);
+}
+
+void PrintStats(Heap& heap, int level) {
+  char buffer[kChunk];
+  {
+    TextWriter out(buffer, sizeof(buffer));
+    WriteTotals(heap, &out);
+    WriteToStderr(out.text());
+  }
+  if (level < 2) return;
+  for (size_t i = 1; i < kNumSizeClasses; ++i) {
+    TextWriter out(buffer, sizeof(buffer));
+    if (i == 1) WriteClassHeading(&out);
+    WriteClass(heap, static_cast<SizeClass>(i), &out);
+    WriteToStderr(out.text());
+  }
+  WriteToStderr(kRule);
+}
+
+}  // namespace tcmalloc
