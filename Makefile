@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# One command per purpose; each installs what it needs first (scripts/setup.sh). 'make help' lists them.
+# One command per purpose, listed by 'make help'. Each first installs what it needs (setup.sh).
 
 # Taken as typed: make itself must not expand the dollar signs of a shell command.
 export TCMALLOC_RUN_CMD := $(value CMD)
@@ -12,7 +12,7 @@ release_libraries := tcmalloc tcmalloc_minimal tcmalloc_static tcmalloc_minimal_
 .PHONY: help run test bench format tidy clean
 
 help:
-	@echo "make run               compile with g++ under the allocator and on the C library's malloc, compare"
+	@echo "make run               compare the allocator with the C library's on a run of g++"
 	@echo "make run CMD='...'     the same with a shell command of yours"
 	@echo "make test              build and run all tests (ARGS='--preset debug --kind unit' for some)"
 	@echo "make bench ARGS='...'  the microbenchmark beside other allocators"

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Proves the README's commands on a fresh Debian 12: makes a minimal system in a temporary folder, clones
-# the last commit of this repository into it and runs there what the README tells a newcomer to run.
+# Proves the README's commands on a fresh Debian 12: makes a minimal system in a temporary folder,
+# clones the last commit of this repository into it and runs there what the README tells a newcomer
+# to run.
 #
 #   scripts/clean_root.sh [--only run|test] [--keep] [--mirror URL]
 #
@@ -10,8 +11,8 @@
 #   --keep    leave the folder there and say where it is
 #   --mirror  where to fetch Debian from; without it, from where this machine's apt does
 #
-# Needs root and about 8 GB of space in $TMPDIR (or /tmp). Every step runs in its own mount and process
-# namespace: no mount, daemon or other process outlives it, however it ends.
+# Needs root and about 8 GB of space in $TMPDIR (or /tmp). Every step runs in its own mount and
+# process namespace: no mount, daemon or other process outlives it, however it ends.
 set -euo pipefail
 
 release=bookworm
@@ -29,6 +30,7 @@ die() { say "$*"; exit 1; }
 cleanup() {
   local status=$?
   trap - EXIT
+  if [[ -n $root ]]; then rm -f "$root.log"; fi
   if [[ -z $root || ! -d $root ]]; then
     exit "$status"
   elif $keep; then
@@ -54,7 +56,7 @@ debian_sources() {
 # Runs its arguments with private mounts and processes.
 isolated() { unshare --mount --pid --fork --kill-child --propagation private -- "$@"; }
 
-# Runs a shell command in the clean root, in folder $1, with nothing of this environment but the proxies.
+# Runs shell command $2 in folder $1 of the clean root. Only the proxies of this environment go in.
 in_root() {
   local folder=$1 command=$2 variable
   local environment=(HOME=/root LANG=C.UTF-8 "TERM=${TERM:-dumb}"
@@ -70,6 +72,14 @@ in_root() {
     mount --rbind /dev "$root/dev"
     exec chroot "$root" "$@"' isolated "$root" \
     env -i "${environment[@]}" bash -c "cd $folder && $command" </dev/null
+}
+
+# Runs its arguments; shows what they printed only when they fail.
+quietly() {
+  if ! "$@" >"$root.log" 2>&1; then
+    tail -n 20 "$root.log" >&2
+    die "failed: $*"
+  fi
 }
 
 while (($# > 0)); do
@@ -92,8 +102,10 @@ done
 
 # What is proved here must be what the README says.
 for command in "$preparation" "${commands[@]}"; do
-  awk -v command="$command" '{ sub(/^ +/, ""); sub(/ *#.*/, "") } $0 == command { found = 1 } END { exit !found }' \
-    "$repository/README.md" || die "the README has no line '$command'"
+  awk -v command="$command" '
+    { sub(/^ +/, ""); sub(/ *#.*/, "") }
+    $0 == command { found = 1 }
+    END { exit !found }' "$repository/README.md" || die "the README has no line '$command'"
 done
 
 if [[ -n $mirror ]]; then
@@ -113,13 +125,7 @@ root=$(mktemp -d --tmpdir tcmalloc-clean-root.XXXXXX)
 chmod 755 "$root"
 
 say "making a minimal $release in $root from $mirror"
-if ! isolated debootstrap --variant=minbase "${include[@]}" "$release" "$root" "$mirror" >"$root.log" 2>&1
-then
-  tail -n 20 "$root.log" >&2
-  rm -f "$root.log"
-  die "debootstrap failed"
-fi
-rm -f "$root.log"
+quietly isolated debootstrap --variant=minbase "${include[@]}" "$release" "$root" "$mirror"
 echo "$sources" >"$root/etc/apt/sources.list"
 # How this machine reaches its package mirror: proxies and the like.
 apt-config dump --no-empty --format '%F "%v";%n' Acquire::http Acquire::https \
@@ -130,12 +136,12 @@ commit=$(git -c safe.directory='*' -C "$repository" rev-parse HEAD)
 if [[ -n $(git -c safe.directory='*' -C "$repository" status --porcelain) ]]; then
   say "uncommitted changes are not part of what is proved"
 fi
-git -c safe.directory='*' -c advice.detachedHead=false clone --quiet --no-local "$repository" "$root$clone"
+git -c safe.directory='*' clone --quiet --no-local "$repository" "$root$clone"
 git -C "$root$clone" checkout --quiet --detach "$commit"
 git -C "$root$clone" remote remove origin
 
 say "\$ $preparation"
-in_root / "$preparation"
+quietly in_root / "$preparation"
 for command in "${commands[@]}"; do
   say "\$ $command    (commit ${commit:0:12})"
   started=$SECONDS

@@ -3,13 +3,14 @@
 """Runs a command under the allocator and on the C library's malloc, and compares time and memory.
 
 The command is the C++ compiler compiling the largest of this project's own sources, or, where the
-environment has TCMALLOC_RUN_CMD ('make run CMD=...'), that text given to 'sh -c'. TCMALLOC_LIB names
-another library to preload than the one in build/release.
+environment has TCMALLOC_RUN_CMD ('make run CMD=...'), that text given to 'sh -c'. TCMALLOC_LIB
+names another library to preload than the one in build/release.
 
-Two runs come first and are not timed: one on the C library's malloc, which also warms the machine's caches,
-and one that makes every process print the allocator's statistics (MALLOCSTATS=1) and the dynamic linker note
-which programs it loaded the library into. Without that note a comparison would prove nothing, so there is
-none. Then runs with and without the library take turns; the table shows the median of each figure.
+Two runs come first and are not timed: one on the C library's malloc, which also warms the machine's
+caches, and one that makes every process print the allocator's statistics (MALLOCSTATS=1) and the
+dynamic linker note which programs it loaded the library into. Without that note a comparison would
+prove nothing, so there is none. Then runs with and without the library take turns; the table shows
+the median of each figure.
 """
 
 import argparse
@@ -43,7 +44,7 @@ class Failure(Exception):
 
 
 def compile_command():
-    """The build's own command for the largest source, writing to /dev/null, and the folder to run it in."""
+    """The build's command for the largest source, writing to /dev/null, and the folder it needs."""
     database = BUILD_DIR / "compile_commands.json"
     try:
         entries = json.loads(database.read_text())
@@ -67,12 +68,14 @@ def compile_command():
 
 def child_environment(extra):
     # The user's command gets the user's environment, not that of the make that started this script.
-    dropped = {"LD_PRELOAD", "MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MALLOCSTATS", "TCMALLOC_RUN_CMD"}
-    return {name: value for name, value in os.environ.items() if name not in dropped} | extra
+    def dropped(name):
+        return (name in ("LD_PRELOAD", "MALLOCSTATS", "MFLAGS", "TCMALLOC_RUN_CMD")
+                or name.startswith("MAKE"))
+    return {name: value for name, value in os.environ.items() if not dropped(name)} | extra
 
 
 def run_once(arguments, extra_environment, output_path, error_path):
-    """Runs to the end and returns a Result that covers the process and all descendants it waited for."""
+    """Runs to the end. The Result covers the process and all descendants that were waited for."""
     files = [(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
              (os.POSIX_SPAWN_OPEN, 1, output_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600),
              (os.POSIX_SPAWN_OPEN, 2, error_path,
@@ -90,7 +93,9 @@ def run_once(arguments, extra_environment, output_path, error_path):
 
 
 def describe_exit(code):
-    return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+    if code < 0:
+        return f"was killed by {signal.Signals(-code).name}"
+    return f"ended with exit code {code}"
 
 
 def check_exit(result, side, error_path):
@@ -108,7 +113,7 @@ def print_tail(path, lines=20):
 
 
 def statistics_blocks(text):
-    """The runs of lines that begin with MALLOC:, one for each process that printed its statistics."""
+    """The groups of lines that begin with MALLOC:, one for each process that printed statistics."""
     blocks = []
     inside = False
     for line in text.splitlines():
@@ -129,7 +134,7 @@ def size_of_block(block):
 
 
 def served_programs(log_folder, library):
-    """How often each program was started with the library in it, as the dynamic linker logged it."""
+    """How often each program started with the library in it, as the dynamic linker logged it."""
     served = collections.Counter()
     for log in log_folder.iterdir():
         has_library = False
@@ -171,16 +176,17 @@ def print_table(plain, preloaded, floor_kib):
         known = values[0] > 0 and not any(cell.startswith("<") for cell in cells)
         ratio = f"{values[1] / values[0]:.3f}" if known else "-"
         print(f"{label:24}{cells[0]:>12}{cells[1]:>12}{ratio:>9}")
-    print(f"Medians over {len(plain)} round(s), taken in turns. Peak memory is the resident set (VmHWM) of the\n"
-          "command's largest process; times and faults are sums over all its processes.")
+    print(f"Medians over {len(plain)} round(s), taken in turns. Peak memory is the resident set\n"
+          "(VmHWM) of the command's largest process; times and faults are sums over all its processes.")
     if at_floor:
-        print("'<=': the process stayed below the size of the Python program that starts and measures it.")
+        print("'<=': all processes stayed below the size of the Python program that measures them.")
 
 
 def prove_service(run, error_path, log_folder, library, is_shell):
-    """One run that must show the library at work. Returns what to print about it after the table."""
+    """One run that must show the library at work. Returns what to print about it at the end."""
     log_folder.mkdir()
-    run("preloaded", {"MALLOCSTATS": "1", "LD_DEBUG": "libs", "LD_DEBUG_OUTPUT": str(log_folder / "log")})
+    run("preloaded", {"MALLOCSTATS": "1", "LD_DEBUG": "libs",
+                      "LD_DEBUG_OUTPUT": str(log_folder / "log")})
     served = served_programs(log_folder, library)
     why = "what it ran is linked statically, runs with another user's rights, or clears LD_PRELOAD."
     if not served:
@@ -193,12 +199,13 @@ def prove_service(run, error_path, log_folder, library, is_shell):
 
     blocks = statistics_blocks(error_path.read_text(errors="replace"))
     if blocks:
-        report += f"\nThe allocator's statistics, largest of {len(blocks)} process(es) that printed them:\n"
+        report += ("\nThe allocator's statistics, from the largest of "
+                   f"{len(blocks)} process(es) that printed them:\n")
         return report + "\n".join(max(blocks, key=size_of_block))
     if not is_shell:  # the compiler is known to leave stderr open
-        raise Failure("No process printed the allocator's statistics although MALLOCSTATS=1 asked for them.")
-    return report + ("No process printed the allocator's statistics: all of them closed stderr before their\n"
-                     "end, as GNU's core utilities do, or ended without exit().")
+        raise Failure("No process printed the allocator's statistics, as MALLOCSTATS=1 asks.")
+    return report + ("No process printed the allocator's statistics: all of them closed stderr\n"
+                     "before their end, as GNU's core utilities do, or ended without exit().")
 
 
 def compare(arguments, library, rounds, work_folder, is_shell):
@@ -209,7 +216,8 @@ def compare(arguments, library, rounds, work_folder, is_shell):
 
     def run(side, extra=None):
         description, environment = sides[side]
-        result = run_once(arguments, environment | (extra or {}), work_folder / f"{side}.out", error_path)
+        result = run_once(arguments, environment | (extra or {}), work_folder / f"{side}.out",
+                          error_path)
         check_exit(result, description, error_path)
         return result
 
@@ -224,7 +232,7 @@ def compare(arguments, library, rounds, work_folder, is_shell):
     print_table(results["plain"], results["preloaded"],
                 floor_kib=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
     same = filecmp.cmp(work_folder / "plain.out", work_folder / "preloaded.out", shallow=False)
-    print("Both printed the same." if same else "They printed different things (the time of day, perhaps).")
+    print("Both printed the same." if same else "They printed different things (times, perhaps).")
     print(service)
 
 

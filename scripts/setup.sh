@@ -4,14 +4,14 @@
 # Installs the Debian packages that a job needs and that this machine lacks. Made for Debian 12.
 #
 #   scripts/setup.sh build      compile the libraries, tests and benchmarks with g++
-#   scripts/setup.sh test       build + second compiler, sanitizers, debuggers, the programs that tests run
+#   scripts/setup.sh test       build + second compiler, debuggers, the programs that tests run
 #   scripts/setup.sh bench      build + the allocators that the benchmarks compare with
 #   scripts/setup.sh lint       build + clang-format and clang-tidy
 #   scripts/setup.sh cleanroot  what scripts/clean_root.sh needs
 #   scripts/setup.sh list test  print the packages of a group and do nothing
 #
-# When nothing is missing it asks dpkg once and ends without a word. Otherwise it says what it installs;
-# it needs root or sudo for that. Services that come with a package are not started.
+# When nothing is missing it asks dpkg once and ends without a word. Otherwise it says what it
+# installs; it needs root or sudo for that. Services that come with a package are not started.
 set -euo pipefail
 
 # The only list of packages. An entry "package=command" also counts as present when the command is
@@ -80,9 +80,8 @@ forbid_service_starts() {
 apt_quietly() {
   local tries
   for tries in $(seq 120); do
-    if apt-get -y -q -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=600 "$@" >"$log" 2>&1 </dev/null; then
+    apt-get -y -q -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=600 "$@" >"$log" 2>&1 </dev/null &&
       return 0
-    fi
     grep -q "Could not get lock" "$log" || return 1
     ((tries > 1)) || say "another package manager is at work, waiting for it"
     sleep 5  # apt offers no way to wait for the lock of its package lists
@@ -124,7 +123,7 @@ main() {
   fi
   local group=$1
   if ! command -v dpkg-query >/dev/null 2>&1; then
-    say "no Debian system: install these yourself if they are missing: $(entries "$group" | tr '\n' ' ')"
+    say "this is no Debian system: install yourself what is missing of" $(entries "$group")
     return
   fi
   local missing

@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Builds every preset, runs its tests and counts what came out.
 
-The last line of a whole run is "N passed, N failed, N skipped", over all presets. What counts as failed,
-besides a failing test: a preset that does not build or has no test of a kind it should have, a test that
-ctest could not start, a test without a label (only the release preset would run it), a test that skips
-without saying why ("SKIP: reason", or GoogleTest's GTEST_SKIP() << reason), a file that clang-format
-would change.
+The last line of a run is "N passed, N failed, N skipped", over all presets. What counts as failed,
+besides a failing test: a preset that does not build or has no test of a kind it should have; a test
+that ctest could not start; a test without a label, which nothing would run; a test that skips
+without saying why ("SKIP: reason", or GoogleTest's GTEST_SKIP() << reason); files that clang-format
+would change (one check for all of them).
 """
 
 import argparse
@@ -22,8 +22,8 @@ import xml.etree.ElementTree as ElementTree
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
-# The kinds of test, each the label of one folder below tests/, and what each preset runs. The sanitizers
-# own malloc: their builds have unit tests only.
+# The kinds of test, each the label of one folder below tests/, and what each preset runs. The
+# sanitizers own malloc: their builds have unit tests only.
 KINDS = ("unit", "entry", "process", "programs", "layout")
 PRESETS = {
     "release": KINDS,
@@ -103,7 +103,8 @@ def labels_of_tests(build_dir):
     listing = subprocess.run(["ctest", "--show-only=json-v1"], cwd=build_dir, check=True,
                              stdout=subprocess.PIPE)
     return {
-        test["name"]: next((p["value"] for p in test.get("properties", []) if p["name"] == "LABELS"), [])
+        test["name"]: next((property["value"] for property in test.get("properties", [])
+                            if property["name"] == "LABELS"), [])
         for test in json.loads(listing.stdout)["tests"]
     }
 
@@ -129,6 +130,9 @@ def run_preset(preset, jobs, only, tally):
     build_dir = ROOT / "build" / preset
     kinds = [kind for kind in PRESETS[preset] if not only or kind in only]
     labels = labels_of_tests(build_dir)
+    if not labels:
+        tally.fail(f"{preset}: has no tests")
+        return
     for name, of_test in labels.items():
         if not set(of_test) & set(KINDS):
             tally.fail(f"{preset}: {name}: has none of the labels {' '.join(KINDS)}")
@@ -177,7 +181,8 @@ def check_format(tally):
     wrong = sorted({line.split(":")[0] for line in check.stderr.splitlines()
                     if "[-Wclang-format-violations]" in line})
     if wrong:
-        tally.fail(f"format: {len(wrong)} of {len(files)} files; 'make format' repairs: {' '.join(wrong)}")
+        tally.fail(f"format: {len(wrong)} of {len(files)} files, which 'make format' repairs: "
+                   + " ".join(wrong))
     elif check.returncode or check.stderr:
         print(check.stderr)
         tally.fail("format: clang-format failed")
@@ -187,9 +192,12 @@ def check_format(tally):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--preset", action="append", choices=PRESETS, help="only this one (repeatable)")
-    parser.add_argument("--kind", action="append", choices=KINDS, help="only this kind (repeatable)")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="default: one per CPU")
+    parser.add_argument("--preset", action="append", choices=PRESETS,
+                        help="only this one (repeatable)")
+    parser.add_argument("--kind", action="append", choices=KINDS,
+                        help="only tests of this kind (repeatable)")
+    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)),
+                        help="default: one per CPU")
     parser.add_argument("--list-formatted", action="store_true",
                         help="print the files that the format check covers, and end")
     options = parser.parse_args()
@@ -208,7 +216,8 @@ def main():
     say(f"all of it took {time.monotonic() - started:.0f} s")
     for failure in tally.failures:
         print(f"FAIL  {failure}")
-    print(f"{tally.passed} passed, {len(tally.failures)} failed, {len(tally.skips)} skipped", flush=True)
+    print(f"{tally.passed} passed, {len(tally.failures)} failed, {len(tally.skips)} skipped",
+          flush=True)
     return 1 if tally.failures or not tally.passed else 0
 
 
