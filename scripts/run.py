@@ -177,7 +177,7 @@ def print_table(plain, preloaded, floor_kib):
         ratio = f"{values[1] / values[0]:.3f}" if known else "-"
         print(f"{label:24}{cells[0]:>12}{cells[1]:>12}{ratio:>9}")
     print(f"Medians over {len(plain)} round(s), taken in turns. Peak memory is the resident set\n"
-          "(VmHWM) of the command's largest process; times and faults are sums over all its processes.")
+          "(VmHWM) of the command's largest process; times and faults are sums over all processes.")
     if at_floor:
         print("'<=': all processes stayed below the size of the Python program that measures them.")
 
