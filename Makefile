@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# One command per purpose, listed by 'make help'. Each first installs what it needs (setup.sh).
+
+# Taken as typed: make itself must not expand the dollar signs of a shell command.
+export TCMALLOC_RUN_CMD := $(value CMD)
+unexport CMD
+
+JOBS ?= $(shell nproc)
+release_libraries := tcmalloc tcmalloc_minimal tcmalloc_static tcmalloc_minimal_static
+
+.PHONY: help run test bench format tidy clean
+
+help:
+	@echo "make run               compare the allocator with the C library's on a run of g++"
+	@echo "make run CMD='...'     the same with a shell command of yours"
+	@echo "make test              build and run all tests (ARGS='--preset debug --kind unit' for some)"
+	@echo "make bench ARGS='...'  the microbenchmark beside other allocators"
+	@echo "make format            lay out all sources as the tests want them"
+	@echo "make tidy              clang-tidy over the library's sources"
+	@echo "make clean             remove everything that was built"
+
+run:
+	@scripts/setup.sh build
+	@cmake --preset release --log-level=WARNING >/dev/null
+	@cmake --build --preset release -j $(JOBS) --target $(release_libraries)
+	@scripts/run.py $(ARGS)
+
+test:
+	@scripts/setup.sh test
+	@scripts/test.py $(ARGS)
+
+bench:
+	@scripts/setup.sh bench
+	@cmake --preset release --log-level=WARNING >/dev/null
+	@cmake --build --preset release -j $(JOBS) --target $(release_libraries) bench_micro
+	@build/release/bin/bench_micro $(ARGS)
+
+format:
+	@scripts/setup.sh lint
+	@scripts/test.py --list-formatted | xargs clang-format-19 -i
+
+tidy:
+	@scripts/setup.sh lint
+	@cmake --preset clang --log-level=WARNING >/dev/null
+	@run-clang-tidy-19 -quiet -p build/clang -j $(JOBS) "^$(CURDIR)/src/"
+
+clean:
+	rm -rf build

@@ -1,0 +1,154 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Installs the Debian packages that a job needs and that this machine lacks. Made for Debian 12.
+#
+#   scripts/setup.sh build      compile the libraries, tests and benchmarks with g++
+#   scripts/setup.sh test       build + second compiler, debuggers, the programs that tests run
+#   scripts/setup.sh bench      build + the allocators that the benchmarks compare with
+#   scripts/setup.sh lint       build + clang-format and clang-tidy
+#   scripts/setup.sh cleanroot  what scripts/clean_root.sh needs
+#   scripts/setup.sh list test  print the packages of a group and do nothing
+#
+# When nothing is missing it asks dpkg once and ends without a word. Otherwise it says what it
+# installs; it needs root or sudo for that. Services that come with a package are not started.
+set -euo pipefail
+
+# The only list of packages. An entry "package=command" also counts as present when the command is
+# there from somewhere else (another repository's node, a cmake built by hand).
+entries() {
+  local peers="libtcmalloc-minimal4 libjemalloc2 libmimalloc2.0"
+  local build="g++ cmake=cmake ninja-build=ninja libgtest-dev libgmock-dev make python3"
+  case "$1" in
+    build) echo "$build" ;;
+    lint) echo "$build clang-19 clang-format-19 clang-tidy-19" ;;
+    bench) echo "$build $peers" ;;
+    test)
+      echo "$build $peers"
+      echo "clang-19 libclang-rt-19-dev clang-tidy-19 clang-format-19"
+      echo "valgrind gdb binutils procps"
+      echo "python3.11 libpython3.11-testsuite perl git=git sqlite3 redis-server redis-tools"
+      echo "nginx memcached default-jdk-headless=javac nodejs=node"
+      ;;
+    cleanroot) echo "debootstrap debian-archive-keyring git=git util-linux" ;;
+    *) return 1 ;;
+  esac
+}
+
+# Services that the packages above bring along. They are wanted as programs only.
+services="redis-server nginx memcached"
+policy=/usr/sbin/policy-rc.d
+policy_mark="# written by tcmalloc's scripts/setup.sh while it installs packages"
+
+say() { echo "setup: $*" >&2; }
+die() { say "$*"; exit 1; }
+
+# Prints the packages of group $1 that are neither installed nor stood in for by their command.
+missing_packages() {
+  local entry package command installed
+  local names=()
+  for entry in $(entries "$1"); do names+=("${entry%%=*}"); done
+  # shellcheck disable=SC2016 # ${...} is dpkg-query's own syntax
+  installed=$(dpkg-query -W -f='${Package}|${db:Status-Status}\n' "${names[@]}" 2>/dev/null || true)
+  for entry in $(entries "$1"); do
+    package=${entry%%=*}
+    grep -qxF "$package|installed" <<<"$installed" && continue
+    if [[ $entry == *=* ]]; then
+      command=${entry#*=}
+      command -v "$command" >/dev/null 2>&1 && continue
+    fi
+    echo "$package"
+  done
+}
+
+remove_policy() {
+  if [[ -e $policy ]] && grep -qxF "$policy_mark" "$policy"; then rm -f "$policy"; fi
+}
+
+# Keeps package scripts from starting services. A policy that the machine already has is respected.
+forbid_service_starts() {
+  remove_policy  # one of ours that an earlier run could not remove because it was killed
+  [[ -e $policy ]] && return 0
+  trap remove_policy EXIT
+  trap 'exit 130' INT
+  trap 'exit 143' TERM HUP
+  printf '#!/bin/sh\n%s\nexit 101\n' "$policy_mark" >"$policy"
+  chmod 755 "$policy"
+}
+
+# Runs apt-get with its output in $log. Waits while another process holds one of apt's locks.
+apt_quietly() {
+  local tries
+  for tries in $(seq 120); do
+    apt-get -y -q -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=600 "$@" >"$log" 2>&1 </dev/null &&
+      return 0
+    grep -q "Could not get lock" "$log" || return 1
+    ((tries > 1)) || say "another package manager is at work, waiting for it"
+    sleep 5  # apt offers no way to wait for the lock of its package lists
+  done
+  return 1
+}
+
+install_packages() {
+  export DEBIAN_FRONTEND=noninteractive
+  log=$(mktemp)
+  if ! apt_quietly update; then
+    tail -n 5 "$log" >&2
+    say "apt-get update failed; trying with the package lists that are there"
+  fi
+  # Slim images lack this folder, and the JDK's scripts fail without it.
+  mkdir -p /usr/share/man/man1
+  if ! apt_quietly install --no-install-recommends "$@"; then
+    tail -n 30 "$log" >&2
+    rm -f "$log"
+    die "apt-get install failed for: $*"
+  fi
+  rm -f "$log"
+  # Where systemd runs, installing also enables a service for the next start of the machine.
+  local service
+  if [[ -d /run/systemd/system ]]; then
+    for service in $services; do
+      if [[ " $* " == *" $service "* ]]; then systemctl --quiet disable "$service" || true; fi
+    done
+  fi
+}
+
+main() {
+  if [[ ${1:-} == list ]] && entries "${2:-}" >/dev/null; then
+    entries "$2" | tr ' ' '\n' | sed 's/=.*//'
+    return
+  fi
+  if (($# != 1)) || ! entries "$1" >/dev/null; then
+    die "usage: scripts/setup.sh [list] build|test|bench|lint|cleanroot"
+  fi
+  local group=$1
+  if ! command -v dpkg-query >/dev/null 2>&1; then
+    say "this is no Debian system: install yourself what is missing of" $(entries "$group")
+    return
+  fi
+  local missing
+  missing=$(missing_packages "$group" | tr '\n' ' ')
+  [[ -z $missing ]] && return
+
+  if (($(id -u) != 0)); then
+    command -v sudo >/dev/null 2>&1 ||
+      die "become root, or install sudo, to install: $missing"
+    say "asking sudo to install: $missing"
+    exec sudo -- "${BASH_SOURCE[0]}" "$group"
+  fi
+
+  # One set-up at a time: each may put the service policy in place and take it away again.
+  exec 9>/run/lock/tcmalloc-setup
+  flock 9
+  missing=$(missing_packages "$group" | tr '\n' ' ')
+  [[ -z $missing ]] && return
+  say "installing for '$group' (takes a while the first time): $missing"
+  forbid_service_starts
+  # shellcheck disable=SC2086 # a list of words
+  install_packages $missing 9>&-
+  missing=$(missing_packages "$group" | tr '\n' ' ')
+  [[ -z $missing ]] || die "still missing after the installation: $missing"
+  say "done"
+}
+
+main "$@"

@@ -1,0 +1,225 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Builds every preset, runs its tests and counts what came out.
+
+The last line of a run is "N passed, N failed, N skipped", over all presets. What counts as failed,
+besides a failing test: a preset that does not build or has no test of a kind it should have; a test
+that ctest could not start; a test without a label, which nothing would run; a test that skips
+without saying why ("SKIP: reason", or GoogleTest's GTEST_SKIP() << reason); files that clang-format
+would change (one check for all of them).
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree as ElementTree
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+# The kinds of test, each the label of one folder below tests/, and what each preset runs. The
+# sanitizers own malloc: their builds have unit tests only.
+KINDS = ("unit", "entry", "process", "programs", "layout")
+PRESETS = {
+    "release": KINDS,
+    "debug": ("unit", "entry", "process", "layout"),
+    "asan": ("unit",),
+    "tsan": ("unit",),
+    "clang": ("unit", "entry", "process", "layout"),
+}
+TEST_TIMEOUT_S = 600  # for tests that set none of their own
+FORMATTED_FOLDERS = ("src", "include", "tests", "bench", "tools")
+FORMATTED_SUFFIXES = {".cc", ".h", ".c"}
+CLANG_FORMAT = "clang-format-19"
+
+
+class Tally:
+    """The counts of a run, and a line about each failure and skip."""
+
+    def __init__(self):
+        self.passed = 0
+        self.failures = []
+        self.skips = []
+
+    def fail(self, what):
+        self.failures.append(what)
+        print(f"FAIL  {what}", flush=True)
+
+    def skip(self, what):
+        self.skips.append(what)
+        print(f"SKIP  {what}", flush=True)
+
+
+def say(text):
+    print(f"== {text}", flush=True)
+
+
+def skip_reason(output):
+    """The reason a skipped test gave in its output, or None."""
+    lines = output.splitlines()
+    for number, line in enumerate(lines):
+        own = re.match(r"\s*SKIP(?:PED)?\s*[:(-]\s*(\S.*)", line)
+        if own:
+            return own.group(1)
+        if re.search(r":\d+: Skipped$", line) and number + 1 < len(lines):  # GoogleTest
+            reason = lines[number + 1].strip()
+            if reason and not reason.startswith("["):
+                return reason
+    return None
+
+
+def count_results(preset, junit_file, tally):
+    """Adds the tests in ctest's JUnit file to the tally and returns how many it lists."""
+    cases = ElementTree.parse(junit_file).getroot().findall("testcase")
+    for case in cases:
+        name = f"{preset}: {case.get('name')}"
+        status = case.get("status")
+        if status == "run":
+            tally.passed += 1
+            continue
+        if status == "fail":
+            tally.fail(name)
+            continue
+        skipped = case.find("skipped")
+        message = skipped.get("message", "") if skipped is not None else ""
+        if not message.startswith("SKIP_"):  # disabled, or its program was not there
+            tally.fail(f"{name}: did not run: {message or status}")
+            continue
+        reason = skip_reason(case.findtext("system-out") or "")
+        if reason is None:
+            tally.fail(f"{name}: skipped without a reason")
+        else:
+            tally.skip(f"{name}: {reason}")
+    return len(cases)
+
+
+def labels_of_tests(build_dir):
+    """Name -> labels of every test that ctest knows in a build folder."""
+    listing = subprocess.run(["ctest", "--show-only=json-v1"], cwd=build_dir, check=True,
+                             stdout=subprocess.PIPE)
+    return {
+        test["name"]: next((property["value"] for property in test.get("properties", [])
+                            if property["name"] == "LABELS"), [])
+        for test in json.loads(listing.stdout)["tests"]
+    }
+
+
+def build(preset, jobs):
+    """Returns the name of the step that failed, or None."""
+    if subprocess.run(["cmake", "--preset", preset, "--log-level=WARNING"], cwd=ROOT,
+                      stdout=subprocess.DEVNULL).returncode:
+        return "configuring"
+    command = ["cmake", "--build", "--preset", preset, "-j", str(jobs)]
+    if not sys.stdout.isatty():
+        command += ["--", "--quiet"]  # ninja's progress is one line only on a terminal
+    return "building" if subprocess.run(command, cwd=ROOT).returncode else None
+
+
+def run_preset(preset, jobs, only, tally):
+    started = time.monotonic()
+    say(f"{preset}: build")
+    failed_step = build(preset, jobs)
+    if failed_step:
+        tally.fail(f"{preset}: {failed_step}")
+        return
+    build_dir = ROOT / "build" / preset
+    kinds = [kind for kind in PRESETS[preset] if not only or kind in only]
+    labels = labels_of_tests(build_dir)
+    if not labels:
+        tally.fail(f"{preset}: has no tests")
+        return
+    for name, of_test in labels.items():
+        if not set(of_test) & set(KINDS):
+            tally.fail(f"{preset}: {name}: has none of the labels {' '.join(KINDS)}")
+    for kind in kinds:
+        if not any(kind in of_test for of_test in labels.values()):
+            tally.fail(f"{preset}: has no test labelled {kind}")
+
+    say(f"{preset}: test ({' '.join(kinds)}), built in {time.monotonic() - started:.0f} s")
+    started = time.monotonic()
+    failures_before = len(tally.failures)
+    with tempfile.TemporaryDirectory() as folder:
+        junit_file = pathlib.Path(folder) / "results.xml"
+        ctest = subprocess.run(
+            ["ctest", "-L", f"^({'|'.join(kinds)})$", "-j", str(jobs), "--output-on-failure",
+             "--no-tests=error", "--timeout", str(TEST_TIMEOUT_S), "--progress",
+             # What a test printed is needed whole: a skip's reason may be anywhere in it.
+             "--test-output-size-passed", "1000000", "--output-junit", junit_file],
+            cwd=build_dir)
+        counted = 0
+        if junit_file.exists():
+            counted = count_results(preset, junit_file, tally)
+    if counted == 0:
+        tally.fail(f"{preset}: no test ran")
+    elif ctest.returncode != 0 and len(tally.failures) == failures_before:
+        tally.fail(f"{preset}: ctest ended with {ctest.returncode}")
+    say(f"{preset}: {counted} tests in {time.monotonic() - started:.0f} s")
+
+
+def formatted_files():
+    return sorted(
+        str(path.relative_to(ROOT))
+        for folder in FORMATTED_FOLDERS
+        for path in (ROOT / folder).rglob("*")
+        if path.suffix in FORMATTED_SUFFIXES
+    )
+
+
+def check_format(tally):
+    say("format: clang-format")
+    files = formatted_files()
+    check = subprocess.run([CLANG_FORMAT, "--dry-run", *files], cwd=ROOT, stderr=subprocess.PIPE,
+                           text=True) if files else None
+    if check is None or (check.returncode and not check.stderr):
+        tally.fail("format: nothing was checked")
+        return
+    wrong = sorted({line.split(":")[0] for line in check.stderr.splitlines()
+                    if "[-Wclang-format-violations]" in line})
+    if wrong:
+        tally.fail(f"format: {len(wrong)} of {len(files)} files, which 'make format' repairs: "
+                   + " ".join(wrong))
+    elif check.returncode or check.stderr:
+        print(check.stderr)
+        tally.fail("format: clang-format failed")
+    else:
+        tally.passed += 1
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--preset", action="append", choices=PRESETS,
+                        help="only this one (repeatable)")
+    parser.add_argument("--kind", action="append", choices=KINDS,
+                        help="only tests of this kind (repeatable)")
+    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)),
+                        help="default: one per CPU")
+    parser.add_argument("--list-formatted", action="store_true",
+                        help="print the files that the format check covers, and end")
+    options = parser.parse_args()
+    if options.list_formatted:
+        print("\n".join(formatted_files()))
+        return 0
+
+    started = time.monotonic()
+    tally = Tally()
+    check_format(tally)
+    for preset in options.preset or PRESETS:
+        if options.kind and not set(options.kind) & set(PRESETS[preset]):
+            continue
+        run_preset(preset, options.jobs, options.kind, tally)
+
+    say(f"all of it took {time.monotonic() - started:.0f} s")
+    for failure in tally.failures:
+        print(f"FAIL  {failure}")
+    print(f"{tally.passed} passed, {len(tally.failures)} failed, {len(tally.skips)} skipped",
+          flush=True)
+    return 1 if tally.failures or not tally.passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
