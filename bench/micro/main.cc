@@ -179,24 +179,6 @@ void ShowProgress(size_t round, size_t rounds) {
   fprintf(stderr, "\rround %zu of %zu%s", round, rounds, round == rounds ? "\n" : "");
 }
 
-// Why the comparison does not show what --check asks for; empty: it does.
-std::string Objections(const Comparison& comparison) {
-  std::string objections;
-  for (size_t i = 0; i < comparison.allocators().size(); ++i) {
-    const Allocator& allocator = comparison.allocators()[i];
-    const std::string failure = comparison.Failure(i);
-    if (!allocator.required || failure.empty()) continue;
-    objections += "check: " + allocator.name + " " + failure + " (" + allocator.source + ")\n";
-  }
-  for (const Verdict& verdict : comparison.Verdicts()) {
-    if (!verdict.ratio.has_value() || verdict.not_slower()) continue;
-    objections += "check: " + comparison.allocators()[verdict.allocator].name + " is slower on " +
-                  std::string(Patterns()[comparison.options().patterns[verdict.pattern]].name) +
-                  "\n";
-  }
-  return objections;
-}
-
 int Main(int argc, char** argv) {
   const Arguments arguments = ParseArguments(argc, argv);
   if (arguments.help) {

@@ -196,6 +196,22 @@ void PrintTables(std::ostream& out, const Comparison& comparison) {
   }
 }
 
+std::string Objections(const Comparison& comparison) {
+  std::string objections;
+  for (size_t i = 0; i < comparison.allocators().size(); ++i) {
+    const Allocator& allocator = comparison.allocators()[i];
+    const std::string failure = comparison.Failure(i);
+    if (!allocator.required || failure.empty()) continue;
+    objections += "check: " + allocator.name + " " + failure + " (" + allocator.source + ")\n";
+  }
+  for (const Verdict& verdict : comparison.Verdicts()) {
+    if (!verdict.ratio.has_value() || verdict.not_slower()) continue;
+    objections += "check: " + comparison.allocators()[verdict.allocator].name + " is slower on " +
+                  std::string(PatternAt(comparison, verdict.pattern).name) + "\n";
+  }
+  return objections;
+}
+
 void WriteJson(std::ostream& out, const Comparison& comparison, const std::vector<Fact>& facts,
                const std::vector<std::string>& command_line) {
   const RunOptions& options = comparison.options();

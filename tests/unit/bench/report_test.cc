@@ -40,6 +40,29 @@ TEST(PrintTables, SayWhatIsMissingAndWhatCrashed) {
   EXPECT_NE(out.str().find("not slower: unknown"), std::string::npos) << out.str();
 }
 
+TEST(Objections, AreNoneWhenOursIsNotSlower) { EXPECT_EQ(Objections(Measured()), ""); }
+
+TEST(Objections, NameThePatternOnWhichOursIsSlower) {
+  Comparison comparison = MakeComparison();
+  comparison.Add(MakeRound(true, {5, 4, 9}));
+  comparison.Add(MakeRound(false, {5, 4, 9}));
+  EXPECT_EQ(Objections(comparison), "check: ours is slower on pair\n");
+}
+
+TEST(Objections, NameRequiredAllocatorsThatDidNotTakePart) {
+  Allocator required = MakeAllocator("required", false);
+  Allocator optional = MakeAllocator("optional", false);
+  required.library.clear();
+  optional.library.clear();
+  optional.required = false;
+  Comparison comparison(
+      {MakeAllocator("ours", true), required, optional, MakeAllocator("peer", false)},
+      RunOptions{.patterns = {0}, .seed = 1, .cpu = 0, .divisor = 1});
+  comparison.Add(MakeRound(true, {1, std::nullopt, std::nullopt, 2}));
+  comparison.Add(MakeRound(false, {1, std::nullopt, std::nullopt, 2}));
+  EXPECT_EQ(Objections(comparison), "check: required missing (package required)\n");
+}
+
 TEST(WriteJson, HoldsEachSliceOfEachRound) {
   std::ostringstream out;
   WriteJson(out, Measured(), {{"kernel", "a \"quoted\"\nname"}}, {"bench_micro", "--json", "x"});

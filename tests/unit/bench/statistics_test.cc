@@ -55,8 +55,8 @@ TEST(BootstrapMedian, IsAFunctionOfItsSeed) {
 }
 
 // With 1..21 for a sample, a resample's median is at most k exactly when at least 11 of its 21
-// draws are: a binomial tail, 0.018 for k = 6 and 0.056 for k = 7. So the 2.5 % point is 7, and
-// the 97.5 % point by symmetry 15.
+// draws are: a binomial tail, 0.018 for k = 6, 0.056 for 7, 0.131 for 8. So the 2.5 % point is 7
+// and the 10 % point 8; the upper ends follow by symmetry.
 TEST(BootstrapMedian, AgreesWithTheBinomialDistribution) {
   Sample sample;
   for (int i = 1; i <= 21; ++i) sample.push_back(i);
@@ -64,6 +64,9 @@ TEST(BootstrapMedian, AgreesWithTheBinomialDistribution) {
     const Interval interval = BootstrapMedian(sample, 0.95, seed);
     EXPECT_EQ(interval.low, 7) << "seed " << seed;
     EXPECT_EQ(interval.high, 15) << "seed " << seed;
+    const Interval narrower = BootstrapMedian(sample, 0.8, seed);
+    EXPECT_EQ(narrower.low, 8) << "seed " << seed;
+    EXPECT_EQ(narrower.high, 14) << "seed " << seed;
   }
 }
 
@@ -89,6 +92,14 @@ TEST(PairedRatio, PairsByRound) {
   EXPECT_DOUBLE_EQ(ratio.median, 0.8);
   EXPECT_DOUBLE_EQ(ratio.interval.low, 0.8);
   EXPECT_DOUBLE_EQ(ratio.interval.high, 0.8);
+}
+
+// As above for 9 rounds: 0.030 for k = 2, so the 2.5 % point is 2 (and the 5 % point would be 3).
+TEST(PairedRatio, HasA95PercentInterval) {
+  const RatioEstimate ratio = PairedRatio(Sample{1, 2, 3, 4, 5, 6, 7, 8, 9}, Sample(9, 1.0), 1);
+  EXPECT_EQ(ratio.median, 5);
+  EXPECT_EQ(ratio.interval.low, 2);
+  EXPECT_EQ(ratio.interval.high, 8);
 }
 
 TEST(RatioEstimate, IsNotSlowerWhenItsIntervalReachesOne) {
