@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: BSD-3-Clause
+
+// Which allocators a benchmark compares, and where their libraries are: this project's two, the C
+// library's malloc, and the peers that Debian packages. Each is used through LD_PRELOAD by its
+// absolute path: gperftools' library and ours share a soname, so a bare name could mean either.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tcmalloc::bench {
+
+struct Allocator {
+  std::string name;
+  bool ours = false;
+  // Of the default set, without which the comparison is not the one that is asked for.
+  bool required = true;
+  // To be preloaded; empty: nothing is preloaded, the C library serves malloc.
+  std::string preload;
+  // The file that must turn out to have served malloc. Empty: no such file here, allocator missing.
+  std::string library;
+  // Where a missing one comes from, in words.
+  std::string source;
+
+  bool missing() const { return library.empty(); }
+};
+
+// NAME=PATH from the command line.
+struct NamedLibrary {
+  std::string name;
+  std::string path;
+
+  // Nothing when `text` has not that form.
+  static std::optional<NamedLibrary> Parse(std::string_view text);
+};
+
+// The file that defines the C library's malloc for this process.
+std::string CLibrary();
+
+// This program's file and the folder it is in.
+std::string ThisProgram();
+std::string ThisFolder();
+
+// Ours first (those of the build tree that this program is in, or `ours` instead when not empty),
+// then the C library, then Debian's peers, then `peers`.
+std::vector<Allocator> FindAllocators(std::span<const NamedLibrary> ours,
+                                      std::span<const NamedLibrary> peers);
+
+}  // namespace tcmalloc::bench

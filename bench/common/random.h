@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: BSD-3-Clause
+
+// Random: the SplitMix64 generator. The standard distributions may differ from one C++ library to
+// the next; with this one a printed seed names the same benchmark everywhere. It allocates nothing.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+
+namespace tcmalloc::bench {
+
+class Random {
+ public:
+  explicit Random(uint64_t seed) : state_(seed) {}
+
+  uint64_t Next() {
+    state_ += 0x9e3779b97f4a7c15;
+    uint64_t mixed = state_;
+    mixed = (mixed ^ (mixed >> 30)) * 0xbf58476d1ce4e5b9;
+    mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111eb;
+    return mixed ^ (mixed >> 31);
+  }
+
+  // Uniform in [0, bound), but for a bias of at most bound / 2^64. Requires: bound > 0.
+  uint64_t Below(uint64_t bound) { return Next() % bound; }
+
+  template <typename T>
+  void Shuffle(std::span<T> items) {
+    for (size_t remaining = items.size(); remaining > 1; --remaining) {
+      std::swap(items[remaining - 1], items[Below(remaining)]);
+    }
+  }
+
+ private:
+  uint64_t state_;
+};
+
+}  // namespace tcmalloc::bench

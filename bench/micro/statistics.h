@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: BSD-3-Clause
+
+// Statistics of paired measurements: order statistics, a bootstrap interval of the median, and the
+// verdict "not slower". Pure functions of their arguments; the bootstrap takes its seed from the
+// caller, so the same measurements always give the same interval.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace tcmalloc::bench {
+
+struct Interval {
+  double low;
+  double high;
+};
+
+// A ratio of two allocators' times. Below 1 the first one is the faster.
+struct RatioEstimate {
+  double median;
+  Interval interval;
+
+  // The measurements do not rule out that the first allocator is at least as fast as the second.
+  bool not_slower() const { return interval.low <= 1.0; }
+};
+
+// The value below which the fraction `q` of the sample lies, linear between neighbours.
+// Requires: a sample that is not empty, 0 <= q <= 1.
+double Quantile(std::span<const double> sample, double q);
+
+double Median(std::span<const double> sample);
+
+// The first and the third quartile.
+Interval Quartiles(std::span<const double> sample);
+
+// Percentile bootstrap of the median at the given confidence (0.95 for 95 %).
+Interval BootstrapMedian(std::span<const double> sample, double confidence, uint64_t seed);
+
+// The median of ours[i] / peer[i] with its 95 % interval. Measurements of one round share that
+// round's disturbances, which the ratio cancels and a ratio of two medians would keep.
+// Requires: equally many measurements, at least one.
+RatioEstimate PairedRatio(std::span<const double> ours, std::span<const double> peer,
+                          uint64_t seed);
+
+// The index of the series with the smallest median; empty series do not compete. Returns
+// series.size() when all of them are empty.
+size_t FastestSeries(std::span<const std::vector<double>> series);
+
+}  // namespace tcmalloc::bench
