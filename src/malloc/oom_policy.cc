@@ -24,7 +24,8 @@ __attribute__((weak)) void _ZNSt9bad_allocD1Ev(void*);                    // its
 __attribute__((weak)) void (*_ZSt15get_new_handlerv())();                 // std::get_new_handler
 }
 // Referenced by what the compiler makes of a catch clause.
-asm(".weak __gxx_personality_v0\n.weak __cxa_begin_catch\n.weak __cxa_end_catch\n.weak _Unwind_Resume");
+asm(".weak __gxx_personality_v0\n.weak __cxa_begin_catch\n.weak __cxa_end_catch\n.weak _Unwind_Resume\n"
+    ".weak _ZSt9terminatev");
 #pragma weak dlopen
 #pragma weak dlsym
 
@@ -140,7 +141,7 @@ void* NewAfterFailure(size_t size, size_t alignment) {
   }
 }
 
-void* NewNothrowAfterFailure(size_t size, size_t alignment) noexcept {
+void* NewNothrowAfterFailure(size_t size, size_t alignment) {
   if (&__gxx_personality_v0 == nullptr) return NewNothrowThroughRuntime(size, alignment);
   const CxxRuntime runtime = FindRuntime();
   try {

@@ -19,6 +19,6 @@ void* TryAllocate(size_t size, size_t alignment);
 TC_SLOW_PATH void* NewAfterFailure(size_t size, size_t alignment);
 
 // The same for the nothrow forms: null where the other throws, whatever is thrown.
-TC_SLOW_PATH void* NewNothrowAfterFailure(size_t size, size_t alignment) noexcept;
+TC_SLOW_PATH void* NewNothrowAfterFailure(size_t size, size_t alignment);
 
 }  // namespace tcmalloc
