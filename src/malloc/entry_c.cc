@@ -17,7 +17,7 @@
 namespace tcmalloc {
 namespace {
 
-void* MallocSlow(size_t size) {
+TC_SLOW_PATH void* MallocSlow(size_t size) {
   void* const object = AllocateSlow(size);
   return __builtin_expect(object != nullptr, true) ? object : FailWithErrno();
 }

@@ -11,12 +11,12 @@
 namespace tcmalloc {
 namespace {
 
-void* NewSlow(size_t size) {
+TC_SLOW_PATH void* NewSlow(size_t size) {
   void* const object = AllocateSlow(size);
   return __builtin_expect(object != nullptr, true) ? object : NewAfterFailure(size, 0);
 }
 
-void* NewNothrowSlow(size_t size) {
+TC_SLOW_PATH void* NewNothrowSlow(size_t size) {
   void* const object = AllocateSlow(size);
   return __builtin_expect(object != nullptr, true) ? object : NewNothrowAfterFailure(size, 0);
 }

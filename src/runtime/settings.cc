@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "runtime/settings.h"
 
-#include <cstdlib>
+#include <algorithm>
 #include <cstring>
-#include <limits>
 #include <string_view>
 
 #include "os/environment.h"
@@ -74,6 +73,15 @@ constexpr const char* kIgnored[] = {
 };
 
 constexpr std::string_view kPrefix = "TCMALLOC_";
+
+// The beginning of `text`: enough of it to recognise. (substr would pull in the C++ runtime's range error.)
+std::string_view Shortened(std::string_view text) {
+  return {text.data(), std::min<size_t>(text.size(), 100)};
+}
+
+bool HasPrefix(std::string_view text, std::string_view prefix) {
+  return text.size() >= prefix.size() && memcmp(text.data(), prefix.data(), prefix.size()) == 0;
+}
 
 bool EqualIgnoringCase(const char* a, const char* b) {
   for (; *a != '\0' && *b != '\0'; ++a, ++b) {
@@ -167,17 +175,17 @@ void ReadSetting(const char* name, size_t name_length, const char* value, Settin
       setting.store(settings, parsed);
       return;
     }
-    complaint->Text("tcmalloc: ").Text(given).Text("=").Text(std::string_view(value).substr(0, 100));
+    complaint->Text("tcmalloc: ").Text(given).Text("=").Text(Shortened(value));
     complaint->Text(" is ignored: expected ");
     WriteRange(setting, complaint);
     complaint->Text("; using ").Text(setting.default_text).Text("\n");
     return;
   }
-  if (given.substr(0, kPrefix.size()) != kPrefix) return;
+  if (!HasPrefix(given, kPrefix)) return;
   for (const char* ignored : kIgnored) {
     if (given == ignored) return;
   }
-  complaint->Text("tcmalloc: ").Text(given.substr(0, 100)).Text(" is ignored: there is no such setting\n");
+  complaint->Text("tcmalloc: ").Text(Shortened(given)).Text(" is ignored: there is no such setting\n");
 }
 
 void ReadSettings(Settings* settings) { ForEachEnvironmentVariable(&VisitVariable, settings); }
