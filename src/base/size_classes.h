@@ -46,7 +46,7 @@ constexpr size_t CountClasses() {
 // Small objects: spans so long that the span's own record and page-map entries do not show. Larger ones: enough objects
 // to make the trip to the page heap rare, few enough that a nearly empty span strands little.
 constexpr size_t MinObjectsPerSpan(size_t size) {
-  if (size <= 16) return 8 * kPageSize / size;
+  if (size <= 48) return 8 * kPageSize / size;
   if (size <= 64) return 4 * kPageSize / size;
   if (size <= 1024) return 128;
   if (size <= 8192) return 8;

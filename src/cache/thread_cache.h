@@ -85,7 +85,7 @@ class ThreadCache {
   MetadataArena& arena_;
 };
 
-// The arena rounds to powers of two.
+// Above this the arena would round to twice as much.
 static_assert(sizeof(ThreadCache) <= 2048);
 
 }  // namespace tcmalloc

@@ -6,14 +6,8 @@
 
 namespace tcmalloc {
 
-size_t MetadataArena::SizeNumber(size_t bytes) {
-  TC_ASSERT(bytes > 0 && bytes <= kMaxBytes);
-  size_t number = 0;
-  while ((kMinBytes << number) < bytes) ++number;
-  return number;
-}
-
 void* MetadataArena::AllocateWithoutGrowing(size_t bytes) {
+  TC_ASSERT(bytes > 0 && bytes <= kMaxBytes);
   const SpinLockHolder holder(lock_);
   return TakeLocked(SizeNumber(bytes));
 }
@@ -52,19 +46,18 @@ void MetadataArena::Free(void* memory, size_t bytes) {
   FreeEntry* const entry = static_cast<FreeEntry*>(memory);
   entry->next = free_[number];
   free_[number] = entry;
-  allocated_bytes_.Subtract(kMinBytes << number);
+  allocated_bytes_.Subtract(SizeOf(number));
 }
 
 void* MetadataArena::TakeLocked(size_t size_number) {
-  const size_t bytes = kMinBytes << size_number;
+  const size_t bytes = SizeOf(size_number);
   if (FreeEntry* const entry = free_[size_number]) {
     free_[size_number] = entry->next;
     allocated_bytes_.Add(bytes);
     return entry;
   }
   // Align within the chunk, which starts at a hardware page.
-  const size_t alignment = bytes < kCacheLineSize ? bytes : kCacheLineSize;
-  const size_t padding = -reinterpret_cast<uintptr_t>(chunk_) & (alignment - 1);
+  const size_t padding = -reinterpret_cast<uintptr_t>(chunk_) & (AlignmentOf(size_number) - 1);
   if (chunk_left_ < padding + bytes) return nullptr;
   for (size_t i = 0; i < padding; i += kMinBytes) {
     FreeEntry* const entry = reinterpret_cast<FreeEntry*>(chunk_ + i);
@@ -80,20 +73,17 @@ void* MetadataArena::TakeLocked(size_t size_number) {
 
 void MetadataArena::DropChunkLocked() {
   while (chunk_left_ >= kMinBytes) {
-    // The largest power of two that fits and keeps the alignment promise.
-    size_t number = 0;
-    while (number + 1 < kNumSizes && (kMinBytes << (number + 1)) <= chunk_left_) ++number;
-    const uintptr_t address = reinterpret_cast<uintptr_t>(chunk_);
-    while (address % ((kMinBytes << number) < kCacheLineSize ? (kMinBytes << number)
-                                                             : kCacheLineSize) !=
-           0) {
+    // The largest size that fits and keeps the promise of alignment; the smallest always does.
+    size_t number = kNumSizes - 1;
+    while (SizeOf(number) > chunk_left_ ||
+           reinterpret_cast<uintptr_t>(chunk_) % AlignmentOf(number) != 0) {
       --number;
     }
     FreeEntry* const entry = reinterpret_cast<FreeEntry*>(chunk_);
     entry->next = free_[number];
     free_[number] = entry;
-    chunk_ += kMinBytes << number;
-    chunk_left_ -= kMinBytes << number;
+    chunk_ += SizeOf(number);
+    chunk_left_ -= SizeOf(number);
   }
   chunk_ = nullptr;
   chunk_left_ = 0;

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // MetadataArena: memory for the allocator's own records: span records, bitmaps, thread caches, arrays of pointers. It
 // grows by mappings from the system and never shrinks; what is returned is kept by size and handed out again, so that
-// it is as large as the most that was in use at once (rounded to powers of two).
+// it is as large as the most that was in use at once of each size (rounded: see RoundedBytes).
 //
 // Called by: every tier. Lock: LockRank::kMetadata, never held over a system call. Cost: one lock; a system call per
-// chunk. Memory is aligned to kCacheLineSize from that size on, to its own rounded size below.
+// chunk. Memory is aligned to kCacheLineSize from that size on, to at least kMinBytes below.
 #pragma once
 
 #include <array>
 #include <cstddef>
 
+#include "base/config.h"
 #include "base/counters.h"
 #include "os/spinlock.h"
 #include "os/virtual_memory.h"
@@ -33,12 +34,8 @@ class MetadataArena {
   // Gives back what Allocate(bytes) returned.
   void Free(void* memory, size_t bytes) TC_EXCLUDES(lock_);
 
-  // What Allocate(bytes) really takes: the next power of two.
-  static constexpr size_t RoundedBytes(size_t bytes) {
-    size_t rounded = kMinBytes;
-    while (rounded < bytes) rounded *= 2;
-    return rounded;
-  }
+  // What Allocate(bytes) really takes: the next multiple of 16 up to 64 bytes, of 64 up to 1 KiB, then powers of two.
+  static constexpr size_t RoundedBytes(size_t bytes) { return SizeOf(SizeNumber(bytes)); }
 
   size_t mapped_bytes() const { return mapped_bytes_.value(); }
   size_t allocated_bytes() const { return allocated_bytes_.value(); }
@@ -49,12 +46,30 @@ class MetadataArena {
   struct FreeEntry {
     FreeEntry* next;
   };
-  static constexpr size_t kNumSizes = 17;  // kMinBytes << 16 == kMaxBytes
-  static_assert(kMinBytes << (kNumSizes - 1) == kMaxBytes);
+  // Sizes are numbered: 16 .. 64 by 16, 128 .. 1024 by 64, 2048 .. kMaxBytes by doubling.
+  static constexpr size_t kFineSizes = 4;
+  static constexpr size_t kMiddleSizes = 15;
+  static constexpr size_t kNumSizes = kFineSizes + kMiddleSizes + 10;
+  static constexpr size_t SizeOf(size_t number) {
+    if (number < kFineSizes) return (number + 1) * kMinBytes;
+    if (number < kFineSizes + kMiddleSizes) return (number - kFineSizes + 2) * kCacheLineSize;
+    return size_t{2048} << (number - kFineSizes - kMiddleSizes);
+  }
+  static constexpr size_t SizeNumber(size_t bytes) {
+    if (bytes <= kCacheLineSize) return (bytes - 1) / kMinBytes;
+    if (bytes <= 1024) return kFineSizes + (bytes - 1) / kCacheLineSize - 1;
+    size_t number = kFineSizes + kMiddleSizes;
+    while (SizeOf(number) < bytes) ++number;
+    return number;
+  }
+  // Where memory of this size starts: at a multiple of its size or of a cache line.
+  static constexpr size_t AlignmentOf(size_t number) {
+    const size_t size = SizeOf(number);
+    return size % kCacheLineSize == 0 ? kCacheLineSize : size % (2 * kMinBytes) == 0 ? 2 * kMinBytes : kMinBytes;
+  }
 
-  static size_t SizeNumber(size_t bytes);
   void* TakeLocked(size_t size_number) TC_REQUIRES(lock_);
-  // Keeps what is left of the current chunk, cut into powers of two.
+  // Keeps what is left of the current chunk, cut into pieces of the listed sizes.
   void DropChunkLocked() TC_REQUIRES(lock_);
 
   // Constant after construction.

@@ -15,7 +15,8 @@ constexpr Length kMaxGrowth = Length((size_t{64} << 20) >> kPageShift);
 
 constexpr Length kMaxLength = Length((SIZE_MAX >> 1) >> kPageShift);
 
-constexpr size_t kRecordsPerBlock = 16;
+// Span records come from the arena a few KiB at a time, so that its rounding does not show.
+constexpr size_t kRecordsPerBlock = (size_t{4} << 10) / sizeof(Span);
 
 Length GranuleFor(size_t hardware_page_size) {
   return hardware_page_size <= kPageSize ? Length(1) : Length(hardware_page_size >> kPageShift);
