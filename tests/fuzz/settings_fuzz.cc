@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Any name and value of a variable: read or complained about in one line, never more.
+#include <cstdint>
+#include <cstring>
+#include <string>
+
+#include "base/check.h"
+#include "runtime/settings.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace tcmalloc;
+  const char* const names[] = {"MALLOCSTATS", "TCMALLOC_CHECK", "TCMALLOC_RELEASE_RATE", ""};
+  if (size == 0) return 0;
+  const std::string rest(reinterpret_cast<const char*>(data) + 1, size - 1);
+  std::string name = names[data[0] % 4];
+  std::string value = rest.substr(0, rest.find('\0'));
+  if (name.empty()) {
+    const size_t equals = value.find('=');
+    name = "TCMALLOC_" + value.substr(0, equals);
+    value = equals == std::string::npos ? "" : value.substr(equals + 1);
+  }
+  Settings settings;
+  char buffer[512];
+  TextWriter complaint(buffer, sizeof(buffer));
+  ReadSetting(name.data(), name.size(), value.c_str(), &settings, &complaint);
+  TC_CHECK(!complaint.truncated());
+  TC_CHECK(complaint.text().empty() || complaint.text().back() == '\n');
+  TC_CHECK(settings.release_rate >= 0 && settings.release_rate <= 1000);
+  TC_CHECK(settings.malloc_stats >= 0 && settings.malloc_stats <= 2);
+  return 0;
+}
