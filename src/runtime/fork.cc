@@ -8,11 +8,16 @@
 
 #include <pthread.h>
 
+#include <atomic>
+
 #include "runtime/current_thread.h"
 #include "runtime/heap.h"
 
 namespace tcmalloc {
 namespace {
+
+// Whoever sets it registers. Nothing else hangs on its order.
+constinit std::atomic<bool> handlers_installed{false};
 
 // Calls f(lock) for every lock of the heap but the registry's, in the order of the ranks.
 template <typename F>
@@ -54,6 +59,7 @@ void Child() {
 }  // namespace
 
 void InstallForkHandlers() {
+  if (handlers_installed.exchange(true, std::memory_order_relaxed)) return;
   EnsureHeap();
   pthread_atfork(&Prepare, &Parent, &Child);
 }

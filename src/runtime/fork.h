@@ -4,7 +4,7 @@
 
 namespace tcmalloc {
 
-// Registers the handlers. Called once, from the library's constructor. Allocates.
+// Registers the handlers, the first time; then does nothing. Thread safety: any. May allocate.
 void InstallForkHandlers();
 
 }  // namespace tcmalloc
