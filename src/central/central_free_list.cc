@@ -81,37 +81,52 @@ void CentralFreeList::MoveToRank(Span* span, size_t old_rank) {
   spans_[rank].Prepend(span);
 }
 
-Misuse CentralFreeList::FindObject(const Span* span, const void* p, size_t* index) const {
-  if (span == nullptr || span->state.load(std::memory_order_relaxed) != SpanState::kSmall ||
-      span->size_class != size_class_ || !span->Contains(p)) {
-    return Misuse::kNotInUse;
-  }
-  const size_t offset = reinterpret_cast<uintptr_t>(p) - span->first_page.start_uintptr();
-  *index = kSizeClasses.ObjectIndex(size_class_, offset);
-  if (*index * object_size_ != offset || *index >= span->num_objects) {
-    return Misuse::kNotAnObjectStart;
-  }
-  return Misuse::kNone;
+bool CentralFreeList::IsSpanOfClass(const Span* span, const void* p) const {
+  return span != nullptr && span->state.load(std::memory_order_relaxed) == SpanState::kSmall &&
+         span->size_class == size_class_ && span->Contains(p);
 }
 
-Misuse CentralFreeList::InsertLocked(void* object, Span** span_hint, Span** emptied) {
-  Span* span = *span_hint;
-  if (span == nullptr || !span->Contains(object)) {
-    span = page_map_.SpanOf(PageId::Containing(object));
-    *span_hint = span;
+size_t CentralFreeList::SetBits(Span* span, void* const* objects, size_t n, Misuse* misuse) {
+  const uintptr_t start = span->first_page.start_uintptr();
+  const size_t span_bytes = span->bytes();
+  uint64_t* const bits = span->free_bits;
+  size_t first_word = span->first_free_word;
+  size_t done = 0;
+  for (; done < n; ++done) {
+    const size_t offset = reinterpret_cast<uintptr_t>(objects[done]) - start;
+    if (offset >= span_bytes) break;
+    const size_t index = kSizeClasses.ObjectIndex(size_class_, offset);
+    if (index * object_size_ != offset || index >= span->num_objects) {
+      *misuse = Misuse::kNotAnObjectStart;
+      break;
+    }
+    const size_t w = index / kBitsPerWord;
+    const uint64_t bit = uint64_t{1} << (index % kBitsPerWord);
+    if ((bits[w] & bit) != 0) {
+      *misuse = Misuse::kDoubleFree;
+      break;
+    }
+    bits[w] |= bit;
+    if (w < first_word) first_word = w;
   }
-  size_t index = 0;
-  if (const Misuse misuse = FindObject(span, object, &index); misuse != Misuse::kNone) {
-    return misuse;
+  span->first_free_word = static_cast<uint32_t>(first_word);
+  span->free_count += static_cast<uint32_t>(done);
+  return done;
+}
+
+size_t CentralFreeList::InsertRunLocked(void* const* objects, size_t n, Span** emptied,
+                                        Misuse* misuse) {
+  Span* const span = page_map_.SpanOf(PageId::Containing(objects[0]));
+  if (!IsSpanOfClass(span, objects[0])) {
+    *misuse = Misuse::kNotInUse;
+    return 0;
   }
-  if (TestBit(span->free_bits, index)) return Misuse::kDoubleFree;
-  SetBit(span->free_bits, index);
-  const uint32_t w = static_cast<uint32_t>(index / kBitsPerWord);
-  if (w < span->first_free_word) span->first_free_word = w;
-  const size_t old_count = span->free_count++;
+  const size_t old_count = span->free_count;
+  const size_t done = SetBits(span, objects, n, misuse);
+  if (done == 0) return 0;
   if (span->free_count == span->num_objects) {
-    // An emptied span keeps its state until the lock is released, so that a second free of one of its objects in the
-    // same call is still seen for what it is.
+    // An emptied span stays what it is until the call is done, so that a second free of one of its objects in the same
+    // call is still seen for what it is.
     if (old_count > 0) spans_[RankOf(old_count)].Remove(span);
     span->list_node.next = *emptied;
     *emptied = span;
@@ -120,7 +135,7 @@ Misuse CentralFreeList::InsertLocked(void* object, Span** span_hint, Span** empt
   } else {
     MoveToRank(span, RankOf(old_count));
   }
-  return Misuse::kNone;
+  return done;
 }
 
 void CentralFreeList::Insert(void* const* objects, size_t n) {
@@ -129,8 +144,8 @@ void CentralFreeList::Insert(void* const* objects, size_t n) {
   size_t done = 0;
   {
     const SpinLockHolder holder(lock_);
-    for (Span* hint = nullptr; done < n && misuse == Misuse::kNone; ++done) {
-      misuse = InsertLocked(objects[done], &hint, &emptied);
+    while (done < n && misuse == Misuse::kNone) {
+      done += InsertRunLocked(objects + done, n - done, &emptied, &misuse);
     }
     free_objects_.Add(done);
     for (Span* span = emptied; span != nullptr; span = span->list_node.next) {
@@ -140,7 +155,7 @@ void CentralFreeList::Insert(void* const* objects, size_t n) {
       free_objects_.Subtract(span->num_objects);
     }
   }
-  if (misuse != Misuse::kNone) ReportMisuse(misuse, objects[done - 1], object_size_);
+  if (misuse != Misuse::kNone) ReportMisuse(misuse, objects[done], object_size_);
   while (emptied != nullptr) {
     Span* const next = emptied->list_node.next;
     emptied->list_node = ListNode<Span>();

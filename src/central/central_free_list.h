@@ -67,9 +67,14 @@ class CentralFreeList {
   void DeleteSpan(Span* span) TC_EXCLUDES(lock_);
   size_t RemoveLocked(void** objects, size_t n) TC_REQUIRES(lock_);
   size_t TakeFromSpan(Span* span, void** objects, size_t n);
-  // The index of `p` in `span`, or what is wrong with it.
-  Misuse FindObject(const Span* span, const void* p, size_t* index) const;
-  Misuse InsertLocked(void* object, Span** span, Span** emptied) TC_REQUIRES(lock_);
+  bool IsSpanOfClass(const Span* span, const void* p) const;
+  // Takes back the first objects of `objects` that lie in `span`; returns how many. Stops at one that is no object, or
+  // free already, and says so in `misuse`.
+  size_t SetBits(Span* span, void* const* objects, size_t n, Misuse* misuse);
+  // The same for the span that the first object lies in, which is then put where it belongs: into the list of its rank, or,
+  // when all its objects are free, in front of `emptied`.
+  size_t InsertRunLocked(void* const* objects, size_t n, Span** emptied, Misuse* misuse)
+      TC_REQUIRES(lock_);
   void AddToRank(Span* span) TC_REQUIRES(lock_) { spans_[RankOf(span->free_count)].Prepend(span); }
   void MoveToRank(Span* span, size_t old_rank) TC_REQUIRES(lock_);
 
