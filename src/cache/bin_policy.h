@@ -4,8 +4,8 @@
 //
 // Rule (slow start, after the TCMalloc document). A bin starts with room for a cache line's worth of objects, at least four.
 // Each time it runs empty or full its capacity doubles until it holds a batch, then grows by a batch, up to kMaxBytes of
-// objects and kMaxObjects. A refill brings half the capacity, at least a cache line's worth; an overflow returns the
-// oldest half; neither moves more than kMaxMove objects at once.
+// objects and kMaxObjects. A refill brings half the capacity, at least a cache line's worth and at most kMaxMove objects; an
+// overflow returns the oldest half.
 //
 // Why small maxima: a prototype with 4 MiB per class was a quarter slower on containers and took fifteen times the
 // memory in a producer/consumer than one with 128 KiB: last-in-first-out reuse shuffles addresses, the bitmaps behind
@@ -53,8 +53,6 @@ constexpr size_t RefillCount(SizeClass c, size_t capacity) {
 }
 
 // Objects to return from a full bin.
-constexpr size_t OverflowCount(size_t capacity) {
-  return std::min((capacity + 1) / 2, kMaxMove);
-}
+constexpr size_t OverflowCount(size_t capacity) { return (capacity + 1) / 2; }
 
 }  // namespace tcmalloc::bin_policy

@@ -104,16 +104,60 @@ void ThreadCache::Free(SizeClass c, void* object) {
     central_.Insert(c, &object, 1);
     return;
   }
-  void* objects[bin_policy::kMaxMove];
-  size_t n = 0;
   if (old_capacity >= std::min(kSizeClasses.batch_size(c), bin_policy::MaxCapacity(c))) {
-    n = TakeOldest(c, objects, bin_policy::OverflowCount(old_capacity));
+    ReturnOldest(c, bin_policy::OverflowCount(old_capacity));
   }
   bins = slot_->BeginAccess(ThreadSlot::kFast);
   const bool fits = bins == &bins_ && bins->Push(c, object);
   slot_->EndAccess();
-  if (n > 0) central_.Insert(c, objects, n);
   if (!fits) central_.Insert(c, &object, 1);
+}
+
+size_t ThreadCache::ReturnOldest(SizeClass c, size_t n) {
+  n = std::min(n, CachedObjects(c));
+  if (n > bin_policy::kMaxMove) {
+    if (const size_t returned = ExchangeArrayAndReturnOldest(c, n)) return returned;
+  }
+  void* objects[bin_policy::kMaxMove];
+  const size_t taken = TakeOldest(c, objects, std::min(n, bin_policy::kMaxMove));
+  if (taken > 0) central_.Insert(c, objects, taken);
+  return taken;
+}
+
+size_t ThreadCache::ExchangeArrayAndReturnOldest(SizeClass c, size_t n) {
+  const size_t i = Index(c);
+  const size_t bytes = ArrayBytesFor(capacity_[i]);
+  BinSlot* const fresh = static_cast<BinSlot*>(arena_.Allocate(bytes));
+  if (fresh == nullptr) return 0;
+  if (slot_->BeginAccess(ThreadSlot::kChanging) != &bins_) {
+    slot_->EndAccess();
+    arena_.Free(fresh, bytes);
+    return 0;
+  }
+  BinSlot* const old = arrays_[i].load(std::memory_order_relaxed);
+  const size_t count = CountLocked(c);
+  n = std::min(n, count);
+  const size_t kept = count - n;
+  fresh[0] = 0;
+  memcpy(fresh + 1, old + 1 + n, kept * sizeof(BinSlot));
+  // Whatever the memory held before, nothing in front of the mark may look like it.
+  std::fill(fresh + kept + 1, fresh + capacity_[i] + 1, BinSlot{0});
+  fresh[capacity_[i] + 1] = kFullMark;
+  arrays_[i].store(fresh, std::memory_order_relaxed);
+  bins_.tops[i].store(fresh + kept, std::memory_order_relaxed);
+  slot_->EndAccess();
+  InsertPiecewise(c, old + 1, n);
+  arena_.Free(old, bytes);
+  return n;
+}
+
+void ThreadCache::InsertPiecewise(SizeClass c, BinSlot* slots, size_t n) {
+  while (n > 0) {
+    const size_t piece = std::min(n, bin_policy::kMaxMove);
+    central_.Insert(c, reinterpret_cast<void**>(slots), piece);
+    slots += piece;
+    n -= piece;
+  }
 }
 
 size_t ThreadCache::TakeOldest(SizeClass c, void** objects, size_t n) {
@@ -134,11 +178,9 @@ size_t ThreadCache::TakeOldest(SizeClass c, void** objects, size_t n) {
 
 size_t ThreadCache::Flush() {
   size_t bytes = 0;
-  for (size_t i = 1; i < kNumSizeClasses; ++i) {
+  for (size_t i = Index(kFirstClass); i < kNumSizeClasses; ++i) {
     const SizeClass c = static_cast<SizeClass>(i);
-    void* objects[bin_policy::kMaxMove];
-    while (const size_t n = TakeOldest(c, objects, bin_policy::kMaxMove)) {
-      central_.Insert(c, objects, n);
+    while (const size_t n = ReturnOldest(c, bin_policy::kMaxObjects)) {
       bytes += n * kSizeClasses.size(c);
     }
   }
@@ -153,7 +195,7 @@ void ThreadCache::FlushAndFreeArrays() {
     const size_t count = CountLocked(c);
     bins_.tops[i].store(const_cast<BinSlot*>(kNoBinArray), std::memory_order_relaxed);
     arrays_[i].store(nullptr, std::memory_order_relaxed);
-    if (count > 0) central_.Insert(c, reinterpret_cast<void**>(array + 1), count);
+    InsertPiecewise(c, array + 1, count);
     arena_.Free(array, ArrayBytesFor(capacity_[i]));
     capacity_[i] = 0;
   }

@@ -72,6 +72,14 @@ class ThreadCache {
     return static_cast<size_t>(bins_.tops[Index(c)].load(std::memory_order_relaxed) -
                                arrays_[Index(c)].load(std::memory_order_relaxed));
   }
+  // Moves up to `n` of the oldest objects from the bin to the central cache; returns how many, 0 only when the bin is empty
+  // or taken.
+  size_t ReturnOldest(SizeClass c, size_t n);
+  // The same by giving the bin a new array with the objects that stay, so that many objects need no room on the stack and
+  // the rest moves once; 0 also when the arena has no memory.
+  size_t ExchangeArrayAndReturnOldest(SizeClass c, size_t n);
+  // In pieces, so that the central lock is never held for long.
+  void InsertPiecewise(SizeClass c, BinSlot* slots, size_t n);
   // Takes up to `n` of the oldest objects out of the bin.
   size_t TakeOldest(SizeClass c, void** objects, size_t n);
 
