@@ -47,6 +47,15 @@ size_t Registry::CachedObjects(SizeClass c) {
   return objects;
 }
 
+void Registry::CheckInvariants() {
+  const SpinLockHolder holder(lock_);
+  for (const auto* list : {&caches_, &orphans_}) {
+    for (const ThreadCache* cache = list->first(); cache != nullptr; cache = list->Next(cache)) {
+      cache->CheckInvariants();
+    }
+  }
+}
+
 bool Registry::HasSlotIn(uintptr_t low, uintptr_t high) {
   const SpinLockHolder holder(lock_);
   for (ThreadCache* cache = caches_.first(); cache != nullptr; cache = caches_.Next(cache)) {

@@ -57,6 +57,9 @@ class Registry {
     if (__builtin_expect(has_orphans_.load(std::memory_order_relaxed), false)) AdoptOrphan();
   }
 
+  // Checks every cache. No owner may be running.
+  void CheckInvariants() TC_EXCLUDES(lock_);
+
   SpinLock& lock() { return lock_; }
 
  private:

@@ -3,6 +3,7 @@
 
 #include <new>
 
+#include "base/check.h"
 #include "os/spinlock.h"
 #include "os/thread_exit.h"
 #include "runtime/current_thread.h"
@@ -25,6 +26,18 @@ Heap::Heap(PageMap& page_map)
       page_heap(virtual_memory, page_map, arena),
       central(page_heap, page_map, arena),
       registry(central, arena) {}
+
+void Heap::CheckInvariants() {
+  page_heap.CheckInvariants();
+  size_t small_span_bytes = 0;
+  for (size_t i = 1; i < kNumSizeClasses; ++i) {
+    CentralFreeList& list = central.free_list(static_cast<SizeClass>(i));
+    list.CheckInvariants();
+    small_span_bytes += list.num_spans() * list.span_bytes();
+  }
+  TC_CHECK(small_span_bytes == page_heap.GetStats().small_span_bytes);  // H1
+  registry.CheckInvariants();
+}
 
 bool HeapExists() { return heap_exists.load(std::memory_order_acquire); }
 

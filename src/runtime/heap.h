@@ -20,6 +20,11 @@ namespace tcmalloc {
 struct Heap {
   explicit Heap(PageMap& page_map);
 
+  // Aborts when an invariant of some tier, or one between two of them, does not hold. The heap must be quiet: no other
+  // thread allocates or frees.
+  //   H1  The pages of the central free lists' spans are the page heap's pages in small spans.
+  void CheckInvariants();
+
   Settings settings;
   SystemVirtualMemory virtual_memory;
   MetadataArena arena;
