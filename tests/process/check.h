@@ -62,52 +62,74 @@ static inline char* NewMarked(size_t size, unsigned tag) {
   return object;
 }
 static inline void CheckMarked(const char* object, size_t size, unsigned tag) {
-  for (size_t i = 0; i < size; ++i) CHECK((unsigned char)object[i] == (tag & 0xff));
+  CHECK((unsigned char)object[0] == (tag & 0xff));
+  CHECK(memcmp(object, object + 1, size - 1) == 0);
 }
 static inline void FreeMarked(char* object, size_t size, unsigned tag) {
   CheckMarked(object, size, tag);
   Free(object);
 }
 
-// A little of everything: sizes from 1 byte to 1 MiB through malloc, calloc, realloc and free.
+// A little of everything: small and large sizes through malloc, calloc, realloc and free.
 static inline void Exercise(unsigned tag) {
-  enum { kCount = 40 };
+  static const size_t kSizes[] = {1,    8,    9,    24,   64,    100,   200,   500,   1000,
+                                  1025, 2000, 5000, 9000, 20000, 40000, 70000, 300000};
+  enum { kCount = sizeof(kSizes) / sizeof(kSizes[0]) };
   char* objects[kCount];
-  size_t sizes[kCount];
-  size_t size = 1;
   for (int i = 0; i < kCount; ++i) {
-    sizes[i] = size;
+    const unsigned mark = tag + (unsigned)i;
     if (i % 3 == 1) {
-      objects[i] = (char*)Calloc(1, size);
+      objects[i] = (char*)Calloc(1, kSizes[i]);
       CHECK(objects[i] != NULL);
-      CheckMarked(objects[i], size, 0);
-      memset(objects[i], (int)((tag + i) & 0xff), size);
+      CheckMarked(objects[i], kSizes[i], 0);
+      memset(objects[i], (int)(mark & 0xff), kSizes[i]);
     } else {
-      objects[i] = NewMarked(size, tag + i);
+      objects[i] = NewMarked(kSizes[i], mark);
     }
-    size += size / 2 < 32 * 1024 ? size / 2 + 1 : 32 * 1024;
   }
   for (int i = 0; i < kCount; i += 2) {
-    objects[i] = (char*)Realloc(objects[i], sizes[i] * 2);
+    objects[i] = (char*)Realloc(objects[i], kSizes[i] * 2);
     CHECK(objects[i] != NULL);
-    CheckMarked(objects[i], sizes[i], tag + i);
-    memset(objects[i], (int)((tag + i) & 0xff), sizes[i] * 2);
-    sizes[i] *= 2;
   }
-  for (int i = 0; i < kCount; ++i) FreeMarked(objects[i], sizes[i], tag + i);
+  for (int i = 0; i < kCount; ++i) FreeMarked(objects[i], kSizes[i], tag + (unsigned)i);
 }
 
-// Resident bytes of the process, from the kernel. Allocates nothing.
+// Resident bytes of the process, counted by the kernel page by page (the figures of statm and status are
+// collected per CPU and may lag by some hundred pages). Allocates nothing.
 static inline size_t ResidentBytes(void) {
-  char text[256];
-  int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+  char text[4096];
+  int fd = open("/proc/self/smaps_rollup", O_RDONLY | O_CLOEXEC);
   CHECK(fd >= 0);
-  ssize_t length = read(fd, text, sizeof(text) - 1);
+  size_t length = 0;
+  for (;;) {
+    ssize_t got = read(fd, text + length, sizeof(text) - 1 - length);
+    if (got <= 0) break;
+    length += (size_t)got;
+  }
   close(fd);
-  CHECK(length > 0);
   text[length] = '\0';
-  size_t total;
-  size_t resident;
-  CHECK(sscanf(text, "%zu %zu", &total, &resident) == 2);
-  return resident * (size_t)sysconf(_SC_PAGESIZE);
+  const char* line = strstr(text, "\nRss:");
+  CHECK(line != NULL);
+  return strtoul(line + 5, NULL, 10) * 1024;
+}
+
+// True when a file whose path contains `name` is mapped.
+static inline int IsMapped(const char* name) {
+  static char text[1 << 16];
+  int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+  CHECK(fd >= 0);
+  size_t kept = 0;
+  int found = 0;
+  for (;;) {
+    ssize_t got = read(fd, text + kept, sizeof(text) - 1 - kept);
+    if (got <= 0) break;
+    text[kept + (size_t)got] = '\0';
+    if (strstr(text, name) != NULL) found = 1;
+    // A name may straddle two reads.
+    size_t total = kept + (size_t)got;
+    kept = total < 256 ? total : 256;
+    memmove(text, text + total - kept, kept);
+  }
+  close(fd);
+  return found;
 }

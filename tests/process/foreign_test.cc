@@ -38,8 +38,9 @@ struct CLibrary {
   struct mallinfo2 (*statistics)();
 };
 
+constexpr size_t kMiB = 1 << 20;
 const std::vector<size_t> kSizes = {1,     16,     24,     100,    1000,    1024,
-                                    4096,  50000,  131072, 200000, 1000000, 40 << 20};
+                                    4096,  50000,  131072, 200000, 1000000, 40 * kMiB};
 
 class Foreign : public testing::Test {
  protected:
@@ -93,7 +94,7 @@ TEST_F(Foreign, EveryWayToFree) {
 TEST_F(Foreign, ReallocKeepsContents) {
   for (size_t from : kSizes) {
     for (size_t to : kSizes) {
-      if (from + to > 48 << 20) continue;
+      if (from + to > 48 * kMiB) continue;
       auto* object = static_cast<char*>(Realloc(Allocate(from, 3), to));
       ASSERT_NE(object, nullptr);
       CheckMarked(object, std::min(from, to), 3);
@@ -138,29 +139,31 @@ TEST_F(Foreign, AlignedObjects) {
 
 // glibc gives other threads arenas of their own, whose objects it tells apart by address.
 TEST_F(Foreign, ObjectsOfSecondaryArenas) {
-  std::vector<char*> objects;
+  struct Object {
+    char* address;
+    size_t size;
+  };
+  std::vector<Object> objects;
   std::vector<std::thread> threads;
   std::mutex mutex;
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&] {
       for (size_t size : kSizes) {
+        if (size > kMiB) continue;
         char* mine = Allocate(size, 8);
         char* given_away = Allocate(size, 8);
         FreeMarked(static_cast<char*>(Realloc(mine, size + 1)), size, 8);
         std::lock_guard lock(mutex);
-        objects.push_back(given_away);
+        objects.push_back({given_away, size});
       }
     });
   }
   for (std::thread& thread : threads) thread.join();
+  EXPECT_GE(objects.size(), 40u);
   size_t i = 0;
-  for (char* object : objects) {
-    CheckMarked(object, kSizes[i % kSizes.size()] > 100 ? 100 : 1, 8);
-    if (++i % 2 == 0) {
-      Free(object);
-    } else {
-      Free(Realloc(object, 3000));
-    }
+  for (const Object& object : objects) {
+    CheckMarked(object.address, object.size, 8);
+    Free(++i % 2 == 0 ? object.address : Realloc(object.address, 3000));
   }
 }
 
