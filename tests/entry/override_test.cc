@@ -10,8 +10,8 @@
 namespace {
 
 std::string LibraryUnderTest() {
-  const char* path = getenv("TCMALLOC_TEST_LIBRARY");
-  if (path == nullptr) return "(TCMALLOC_TEST_LIBRARY is not set)";
+  const char* path = getenv("LIBRARY_UNDER_TEST");
+  if (path == nullptr) return "(LIBRARY_UNDER_TEST is not set)";
   char resolved[4096];
   return realpath(path, resolved) != nullptr ? resolved : path;
 }

@@ -26,9 +26,9 @@ static inline void CheckFailed(const char* file, int line, const char* condition
   _exit(1);
 }
 
-// Ends the program unless `malloc` and `free` lead into the file that TCMALLOC_TEST_LIBRARY names.
+// Ends the program unless `malloc` and `free` lead into the file that LIBRARY_UNDER_TEST names.
 static inline void RequireLibraryUnderTest(void) {
-  const char* expected = getenv("TCMALLOC_TEST_LIBRARY");
+  const char* expected = getenv("LIBRARY_UNDER_TEST");
   CHECK(expected != NULL);
   char expected_path[PATH_MAX];
   CHECK(realpath(expected, expected_path) != NULL);

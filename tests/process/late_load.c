@@ -2,7 +2,7 @@
 //
 // The allocator itself comes late: it is dlopened by a program that has been running on the C library's
 // malloc, which stays in charge. Objects may then reach the late one that are older than it.
-// Argument: "local" or "global". TCMALLOC_TEST_LIBRARY names the library.
+// Argument: "local" or "global". LIBRARY_UNDER_TEST names the library.
 #define _GNU_SOURCE
 #include <malloc.h>
 #include <pthread.h>
@@ -67,7 +67,7 @@ static void* YoungerThread(void* argument) {
 int main(int argc, char** argv) {
   CHECK(argc == 2);
   const int visibility = strcmp(argv[1], "global") == 0 ? RTLD_GLOBAL : RTLD_LOCAL;
-  const char* library = getenv("TCMALLOC_TEST_LIBRARY");
+  const char* library = getenv("LIBRARY_UNDER_TEST");
   CHECK(library != NULL);
   CHECK(!IsMapped("tcmalloc"));
   char* old_objects[3] = {NewMarked(20, 0xa5), NewMarked(3000, 0xa6), NewMarked(1 << 20, 0xa7)};

@@ -27,10 +27,10 @@ def measure(program, library, *arguments):
     environment = dict(os.environ)
     environment.pop("LD_PRELOAD", None)
     if library is None:
-        environment["TCMALLOC_TEST_LIBRARY"] = c_library()
+        environment["LIBRARY_UNDER_TEST"] = c_library()
     else:
         environment["LD_PRELOAD"] = library
-        environment["TCMALLOC_TEST_LIBRARY"] = library
+        environment["LIBRARY_UNDER_TEST"] = library
     command = [program, *map(str, arguments)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
     if done.returncode != 0 or done.stderr:
