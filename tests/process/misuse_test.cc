@@ -402,56 +402,81 @@ TEST_F(Misuse, MemoryThatTheProgramMapped) {
 
 // --- Sized delete with a size of another class. --------------------------------------------------
 
-// Sizes whose class is certainly another one than that of `size`.
-std::vector<size_t> WrongSizes(size_t size) {
-  std::vector<size_t> wrong;
-  for (size_t other : {size_t{8}, size / 2, size * 2, size_t{100}, size_t{256 * 1024}, 2 * kMiB}) {
-    void* object = Malloc(other);
-    const bool same = malloc_usable_size(object) >= size && other <= size;
-    void* mine = Malloc(size);
-    const bool equal = malloc_usable_size(object) == malloc_usable_size(mine);
-    Free(mine);
-    Free(object);
-    if (!same && !equal) wrong.push_back(other);
+// Each way to allocate that has a free which is told the size.
+enum class Sized { kNew, kNewArray, kMalloc, kAligned };
+constexpr size_t kSizedAlignment = 64;
+
+void* AllocateSized(Sized way, size_t size) {
+  switch (way) {
+    case Sized::kNew:
+      return ::operator new(size);
+    case Sized::kNewArray:
+      return ::operator new[](size);
+    case Sized::kMalloc:
+      return Malloc(size);
+    case Sized::kAligned:
+      return memalign(kSizedAlignment, size);
   }
-  return wrong;
+  return nullptr;
+}
+
+void FreeSized(Sized way, void* object, size_t size) {
+  static auto* const free_sized =
+      reinterpret_cast<FreeSizedFunction*>(dlsym(RTLD_DEFAULT, "free_sized"));
+  static auto* const free_aligned_sized =
+      reinterpret_cast<FreeAlignedSizedFunction*>(dlsym(RTLD_DEFAULT, "free_aligned_sized"));
+  switch (way) {
+    case Sized::kNew:
+      return ::operator delete(object, size);
+    case Sized::kNewArray:
+      return ::operator delete[](object, size);
+    case Sized::kMalloc:
+      return free_sized(object, size);
+    case Sized::kAligned:
+      return free_aligned_sized(object, kSizedAlignment, size);
+  }
+}
+
+size_t ClassOf(Sized way, size_t size) {
+  void* object = AllocateSized(way, size);
+  const size_t usable = malloc_usable_size(object);
+  Free(object);
+  return usable;
 }
 
 TEST_F(Misuse, SizedDeleteWithTheWrongSize) {
-  auto* const free_sized =
-      reinterpret_cast<FreeSizedFunction*>(dlsym(RTLD_DEFAULT, "free_sized"));
-  auto* const free_aligned_sized =
-      reinterpret_cast<FreeAlignedSizedFunction*>(dlsym(RTLD_DEFAULT, "free_aligned_sized"));
-  ASSERT_NE(free_sized, nullptr);
-  ASSERT_NE(free_aligned_sized, nullptr);
+  ASSERT_NE(dlsym(RTLD_DEFAULT, "free_sized"), nullptr);
+  ASSERT_NE(dlsym(RTLD_DEFAULT, "free_aligned_sized"), nullptr);
   int failures = 0;
-  size_t which = 0;
+  int cases = 0;
   for (size_t size : AllSizes()) {
-    for (size_t wrong : WrongSizes(size)) {
-      EXPECT_DIES([&](auto declare) {
-        void* object;
-        switch (which++ % 4) {
-          case 0:
-            declare(object = ::operator new(size));
-            ::operator delete(object, wrong);
-            break;
-          case 1:
-            declare(object = ::operator new[](size));
-            ::operator delete[](object, wrong);
-            break;
-          case 2:
-            declare(object = Malloc(size));
-            free_sized(object, wrong);
-            break;
-          case 3:
-            declare(object = memalign(64, size));
-            free_aligned_sized(object, 64, wrong < 64 ? wrong * 64 : wrong);
-            break;
-        }
+    for (size_t wrong : {size_t{1}, size / 2, size * 2, size_t{100}, size_t{256 * 1024}, 2 * kMiB}) {
+      const Sized way = static_cast<Sized>(cases++ % 4);
+      if (ClassOf(way, wrong) == ClassOf(way, size)) continue;
+      EXPECT_DIES([=](auto declare) {
+        void* object = AllocateSized(way, size);
+        declare(object);
+        FreeSized(way, object, wrong);
       });
-      ++which;  // The child counted in its own copy.
     }
   }
+  EXPECT_GT(cases, 500);
+}
+
+// The control: the size that was asked for is right.
+TEST_F(Misuse, SizedDeleteWithTheRightSizeIsSilent) {
+  const ChildResult child = RunInChild([] {
+    for (size_t size : AllSizes()) {
+      for (Sized way : {Sized::kNew, Sized::kNewArray, Sized::kMalloc, Sized::kAligned}) {
+        void* object = AllocateSized(way, size);
+        memset(object, 1, size);
+        FreeSized(way, object, size);
+      }
+    }
+    malloc_trim(0);
+  });
+  EXPECT_EQ(child.err, "");
+  EXPECT_TRUE(child.exited && child.exit_code == 0);
 }
 
 // --- Writes to freed objects. --------------------------------------------------------------------
