@@ -7,6 +7,9 @@
 // every constructor of every library; one from the constructor of atfork_library.c, which ctest preloads
 // before the allocator, behind it, or has as a dependency; and one from main, later than all. The
 // last one also takes a lock that other threads hold while they allocate, as such handlers are for.
+//
+// With the argument "locked" the busy threads also call the library, which allocates under its own lock:
+// the library's prepare handler then waits for a thread that is inside the allocator.
 #define _GNU_SOURCE
 #include <signal.h>
 #include <sys/wait.h>
@@ -33,6 +36,7 @@ static void LockRelease(void) {
 }
 
 static volatile int stop;
+static void (*use_library)(void);  // Null unless "locked".
 
 static void* Busy(void* argument) {
   unsigned tag = (unsigned)(size_t)argument;
@@ -41,6 +45,7 @@ static void* Busy(void* argument) {
     pthread_mutex_lock(&lock);
     Free(NewMarked(tag % 50000, tag));
     pthread_mutex_unlock(&lock);
+    if (use_library != NULL) use_library();
   }
   return NULL;
 }
@@ -50,10 +55,15 @@ static void* ExerciseThread(void* argument) {
   return argument;
 }
 
-int main(void) {
+int main(int argc, char** argv) {
   RequireLibraryUnderTest();
   int (*library_runs)(void) = (int (*)(void))dlsym(RTLD_DEFAULT, "LibraryHandlerRuns");
   CHECK(library_runs != NULL);
+  if (argc > 1) {
+    CHECK(strcmp(argv[1], "locked") == 0);
+    use_library = (void (*)(void))dlsym(RTLD_DEFAULT, "UseLibrary");
+    CHECK(use_library != NULL);
+  }
   CHECK(pthread_atfork(LockPrepare, LockRelease, LockRelease) == 0);
   pthread_t threads[kThreads];
   for (size_t i = 0; i < kThreads; ++i) {
