@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Random sequences over all entry points, on one and on several threads that free each other's
+// objects. Each object carries a pattern of its own, which is checked before every free and realloc:
+// two objects that share a byte, a realloc that loses one, a calloc that leaves one are all seen.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <random>
+#include <thread>
+
+#include "entry_points.h"
+
+namespace {
+
+using entry::Families;
+using entry::Family;
+
+struct Object {
+  void* address = nullptr;
+  size_t size = 0;       // As asked for; all of it filled.
+  size_t alignment = 0;  // Of an aligned form, else 0.
+  uint64_t tag = 0;
+  bool from_new = false;  // Else from a C function.
+  bool array = false;     // Only with from_new.
+};
+
+// Objects on their way to another thread.
+class Mailbox {
+ public:
+  void Put(const Object& object) {
+    std::lock_guard lock(mutex_);
+    objects_.push_back(object);
+  }
+  std::vector<Object> TakeAll() {
+    std::lock_guard lock(mutex_);
+    return std::exchange(objects_, {});
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<Object> objects_;
+};
+
+class Player {
+ public:
+  Player(uint64_t seed, std::vector<Mailbox>* mailboxes, size_t self)
+      : random_(seed), mailboxes_(mailboxes), self_(self), next_tag_(seed << 32) {}
+
+  // Returns the number of objects that were handled; -1 after the first wrong byte.
+  int64_t Play(int operations) {
+    for (int i = 0; i < operations && errors_ == 0; ++i) {
+      const uint32_t choice = Below(100);
+      if (choice < 45 && live_bytes_ < kMaxLiveBytes) {
+        Add(Allocate());
+      } else if (choice < 60 && !live_.empty()) {
+        const size_t victim = Below(live_.size());
+        if (!live_[victim].from_new) Reallocate(victim);
+      } else if (choice < 70 && !live_.empty()) {
+        Object object = Remove(Below(live_.size()));
+        (*mailboxes_)[Below(mailboxes_->size())].Put(object);
+      } else if (!live_.empty()) {
+        Release(Remove(Below(live_.size())));
+      }
+      if (i % 64 == 0) {
+        for (const Object& object : (*mailboxes_)[self_].TakeAll()) Release(object);
+      }
+    }
+    while (!live_.empty()) Release(Remove(live_.size() - 1));
+    return errors_ == 0 ? handled_ : -1;
+  }
+  void Drain() {
+    for (const Object& object : (*mailboxes_)[self_].TakeAll()) Release(object);
+  }
+  int errors() const { return errors_; }
+
+ private:
+  static constexpr size_t kMaxLiveBytes = 24 << 20;
+
+  uint32_t Below(size_t n) { return static_cast<uint32_t>(random_() % n); }
+
+  // Mostly small, now and then up to 4 MiB: the logarithm is spread evenly, and the neighbours of
+  // powers of two are more frequent than others.
+  size_t RandomSize() {
+    const size_t power = size_t{1} << Below(Below(8) == 0 ? 23 : 12);
+    if (Below(8) == 0) return power + Below(3) - 1;
+    return power + random_() % power;
+  }
+
+  Object Allocate() {
+    const Family& f = Families()[Below(Families().size())];
+    Object object;
+    object.size = std::min<size_t>(RandomSize(), 4 << 20);
+    object.tag = ++next_tag_;
+    const size_t alignment = size_t{8} << Below(Below(4) == 0 ? 14 : 5);
+    bool cleared = false;
+    switch (Below(12)) {
+      case 0:
+      case 1:
+      case 2:
+        object.address = f.malloc(object.size);
+        break;
+      case 3:
+        object.address = f.calloc(1, object.size);
+        cleared = true;
+        break;
+      case 4: {
+        const size_t item = 1 + Below(16);
+        object.size = object.size / item * item;
+        object.address = f.calloc(object.size / item, item);
+        cleared = true;
+        break;
+      }
+      case 5:
+        object.alignment = alignment;
+        object.address = f.memalign(alignment, object.size);
+        break;
+      case 6:
+        object.alignment = alignment;
+        if (f.posix_memalign(&object.address, alignment, object.size) != 0) Error("posix_memalign");
+        break;
+      case 7:
+        object.alignment = alignment;
+        object.address = entry::AlignedAlloc(alignment, object.size);
+        break;
+      case 8:
+        object.address = Below(2) == 0 ? f.valloc(object.size) : f.pvalloc(object.size);
+        break;
+      case 9:
+        object.address = Below(2) == 0 ? f.realloc(nullptr, object.size)
+                                       : entry::ReallocArray(nullptr, 1, object.size);
+        break;
+      default: {
+        const entry::NewForm& form = entry::NewForms()[Below(entry::NewForms().size())];
+        object.from_new = true;
+        object.array = form.array;
+        if (form.aligned) object.alignment = alignment;
+        object.address = form.allocate(object.size, alignment);
+        break;
+      }
+    }
+    if (object.address == nullptr) Error("null");
+    const size_t promised =
+        object.alignment != 0 ? object.alignment : (object.size >= 16 ? 16 : 8);
+    if (!entry::IsAligned(object.address, promised)) Error("misaligned");
+    if (entry::UsableSize(object.address) < object.size) Error("usable size");
+    if (cleared) {
+      const auto* bytes = static_cast<const char*>(object.address);
+      if (std::any_of(bytes, bytes + object.size, [](char c) { return c != 0; })) {
+        Error("calloc left dirt");
+      }
+    }
+    if (errors_ == 0) entry::Fill(object.address, object.size, object.tag);
+    return object;
+  }
+
+  void Reallocate(size_t index) {
+    Object object = Remove(index);
+    Check(object);
+    const Family& f = Families()[Below(Families().size())];
+    size_t size = std::min<size_t>(RandomSize(), 4 << 20);
+    if (Below(2) == 0) size = object.size + Below(64);  // Often next to where it was.
+    void* moved = Below(8) == 0 ? entry::ReallocArray(object.address, 1, size)
+                                : f.realloc(object.address, size);
+    if (size == 0) {
+      if (moved != nullptr) Error("realloc to zero");
+      return;
+    }
+    if (moved == nullptr) return Error("realloc failed");
+    if (!entry::Holds(moved, std::min(size, object.size), object.size, object.tag)) {
+      Error("realloc lost contents");
+    }
+    object.address = moved;
+    object.size = size;
+    object.alignment = 0;
+    object.tag = ++next_tag_;
+    entry::Fill(moved, size, object.tag);
+    Add(object);
+  }
+
+  void Release(const Object& object) {
+    Check(object);
+    if (errors_ != 0) return;
+    ++handled_;
+    if (object.from_new) {
+      const entry::DeleteForm* form;
+      do {
+        form = &entry::DeleteForms()[Below(entry::DeleteForms().size())];
+      } while (form->array != object.array || form->aligned != (object.alignment != 0));
+      form->release(object.address, object.size, object.alignment);
+      return;
+    }
+    const Family& f = Families()[Below(Families().size())];
+    const uint32_t choice = Below(4);
+    if (choice == 0) {
+      f.cfree(object.address);
+    } else {
+      f.free(object.address);
+    }
+  }
+
+  void Check(const Object& object) {
+    if (!entry::Holds(object.address, object.size, object.tag)) Error("contents changed");
+  }
+  void Error(const char* what) {
+    if (errors_++ == 0) fprintf(stderr, "%s\n", what);
+  }
+  void Add(const Object& object) {
+    live_.push_back(object);
+    live_bytes_ += object.size;
+  }
+  Object Remove(size_t index) {
+    std::swap(live_[index], live_.back());
+    Object object = live_.back();
+    live_.pop_back();
+    live_bytes_ -= object.size;
+    return object;
+  }
+
+  std::mt19937_64 random_;
+  std::vector<Mailbox>* const mailboxes_;
+  const size_t self_;
+  uint64_t next_tag_;
+  std::vector<Object> live_;
+  size_t live_bytes_ = 0;
+  int64_t handled_ = 0;
+  int errors_ = 0;
+};
+
+void PlayOn(size_t threads, uint64_t seed, int operations) {
+  printf("seed %llu, %zu threads\n", static_cast<unsigned long long>(seed), threads);
+  std::vector<Mailbox> mailboxes(threads);
+  std::vector<int64_t> handled(threads);
+  std::vector<std::thread> running;
+  for (size_t i = 0; i < threads; ++i) {
+    running.emplace_back([&, i] {
+      handled[i] = Player(seed * 1000 + i, &mailboxes, i).Play(operations);
+    });
+  }
+  for (std::thread& thread : running) thread.join();
+  for (size_t i = 0; i < threads; ++i) {
+    EXPECT_GT(handled[i], operations / 5) << "seed " << seed << " thread " << i;
+    Player last(seed, &mailboxes, i);
+    last.Drain();
+    EXPECT_EQ(last.errors(), 0) << "seed " << seed << " left for thread " << i;
+  }
+}
+
+class RandomOperations : public testing::TestWithParam<uint64_t> {};
+
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomOperations, testing::Values(1, 2, 3, 20241, 987654321));
+
+TEST_P(RandomOperations, OneThread) { PlayOn(1, GetParam(), 40000); }
+TEST_P(RandomOperations, FourThreads) { PlayOn(4, GetParam(), 10000); }
+
+// The same, and at the end nothing more is in use than at the start of the second round.
+TEST(RandomOperationsInUse, NothingLeaks) {
+  size_t before = 0;
+  for (int round = 0; round < 3; ++round) {
+    PlayOn(1, 77, 10000);
+    const size_t now = mallinfo2().uordblks;
+    if (round > 0) {
+      // A thread's own bookkeeping may come and go; an object lost per thousand would show.
+      EXPECT_LE(now, before + 4096) << "round " << round;
+    }
+    before = now;
+  }
+}
+
+}  // namespace

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// A program with 400 MiB of address space: it starts, gets most of that, is told ENOMEM when it is used
+// up, and works as before once it has freed. With the argument "start" the limit holds from
+// the start of the process, otherwise from the middle of main.
+#define _GNU_SOURCE
+#include <errno.h>
+#include <pthread.h>
+#include <sys/resource.h>
+
+#include "check.h"
+
+enum { kMiB = 1 << 20, kLimitMiB = 400 };
+
+static void SetLimit(void) {
+  const struct rlimit limit = {(rlim_t)kLimitMiB * kMiB, (rlim_t)kLimitMiB * kMiB};
+  CHECK(setrlimit(RLIMIT_AS, &limit) == 0);
+}
+
+// Allocates objects of `size` until there are no more, frees them all, returns how many bytes they were.
+static size_t UseUp(size_t size) {
+  void** newest = NULL;  // A list through the objects' first words.
+  size_t count = 0;
+  for (;;) {
+    errno = 0;
+    void** object = (void**)Malloc(size);
+    if (object == NULL) break;
+    memset(object, 0x91, size < 4096 ? size : 4096);
+    *object = newest;
+    newest = object;
+    ++count;
+  }
+  CHECK(errno == ENOMEM);
+  // Out of memory in every other way as well, and what exists still exists.
+  errno = 0;
+  CHECK(Calloc(1, 200 * kMiB) == NULL && errno == ENOMEM);
+  if (newest != NULL) {
+    errno = 0;
+    CHECK(Realloc(newest, 300 * kMiB) == NULL && errno == ENOMEM);
+  }
+  size_t freed = 0;
+  while (newest != NULL) {
+    void** next = (void**)*newest;
+    CHECK(size < 64 || ((unsigned char*)newest)[40] == 0x91);
+    Free(newest);
+    newest = next;
+    ++freed;
+  }
+  CHECK(freed == count);
+  return count * size;
+}
+
+static void* InThread(void* argument) {
+  Exercise(9);
+  return argument;
+}
+
+int main(int argc, char** argv) {
+  RequireLibraryUnderTest();
+  if (argc > 1 && strcmp(argv[1], "start") == 0) {
+    SetLimit();
+    char self[PATH_MAX];
+    CHECK(realpath("/proc/self/exe", self) != NULL);
+    execl(self, self, "limited", (char*)NULL);
+    CHECK(0);
+  }
+  if (argc == 1) {
+    Exercise(1);
+    SetLimit();
+  }
+  struct rlimit limit;
+  CHECK(getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur == (rlim_t)kLimitMiB * kMiB);
+  Exercise(2);
+  const size_t sizes[] = {1000, 48, 20000, 200000, kMiB, 40 * kMiB, 1000, 150 * kMiB, 16};
+  for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); ++i) {
+    const size_t first = UseUp(sizes[i]);
+    Exercise(3);
+    const size_t second = UseUp(sizes[i]);
+    dprintf(STDOUT_FILENO, "objects of %zu bytes: %zu MiB, then %zu MiB\n", sizes[i], first / kMiB,
+            second / kMiB);
+    CHECK(first >= (size_t)(sizes[i] > 100 * kMiB ? 150 : 250) * kMiB);
+    CHECK(second >= first / 20 * 19);
+  }
+  // There is room again for others: a thread's stack is 8 MiB.
+  pthread_t thread;
+  void* const large = Malloc(200 * kMiB);
+  CHECK(large != NULL);
+  Free(large);
+  CHECK(pthread_create(&thread, NULL, InThread, NULL) == 0);
+  CHECK(pthread_join(thread, NULL) == 0);
+  return 0;
+}

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What the small programs of this folder share: a check that ends the program, proof that the program
+// runs on the library under test, and objects with contents that are checked. C and C++; needs
+// _GNU_SOURCE and libc alone.
+#pragma once
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+// Ends the program with status 1 when `condition` does not hold. Allocates nothing.
+#define CHECK(condition)                                                               \
+  do {                                                                                 \
+    if (!(condition)) CheckFailed(__FILE__, __LINE__, #condition);                     \
+  } while (0)
+
+static inline void CheckFailed(const char* file, int line, const char* condition) {
+  dprintf(STDERR_FILENO, "%s:%d: process %d: %s does not hold\n", file, line, (int)getpid(),
+          condition);
+  _exit(1);
+}
+
+// Ends the program unless `malloc` and `free` lead into the file that LIBRARY_UNDER_TEST names.
+static inline void RequireLibraryUnderTest(void) {
+  const char* expected = getenv("LIBRARY_UNDER_TEST");
+  CHECK(expected != NULL);
+  char expected_path[PATH_MAX];
+  CHECK(realpath(expected, expected_path) != NULL);
+  const char* const names[] = {"malloc", "free", "calloc", "realloc", "memalign"};
+  for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); ++i) {
+    void* function = dlsym(RTLD_DEFAULT, names[i]);
+    CHECK(function != NULL);
+    Dl_info place;
+    CHECK(dladdr(function, &place) != 0);
+    char actual_path[PATH_MAX];
+    CHECK(realpath(place.dli_fname, actual_path) != NULL);
+    if (strcmp(actual_path, expected_path) != 0) {
+      dprintf(STDERR_FILENO, "%s comes from %s, not from %s\n", names[i], actual_path,
+              expected_path);
+      _exit(1);
+    }
+  }
+}
+
+// Allocation through volatile pointers: the compiler must not pair malloc with free and drop both.
+static void* (*volatile Malloc)(size_t) = malloc;
+static void (*volatile Free)(void*) = free;
+static void* (*volatile Calloc)(size_t, size_t) = calloc;
+static void* (*volatile Realloc)(void*, size_t) = realloc;
+
+// An object of `size` bytes that are all marked with `tag`.
+static inline char* NewMarked(size_t size, unsigned tag) {
+  char* object = (char*)Malloc(size);
+  CHECK(object != NULL);
+  memset(object, (int)(tag & 0xff), size);
+  return object;
+}
+static inline void CheckMarked(const char* object, size_t size, unsigned tag) {
+  CHECK((unsigned char)object[0] == (tag & 0xff));
+  CHECK(memcmp(object, object + 1, size - 1) == 0);
+}
+static inline void FreeMarked(char* object, size_t size, unsigned tag) {
+  CheckMarked(object, size, tag);
+  Free(object);
+}
+
+// A little of everything: small and large sizes through malloc, calloc, realloc and free.
+static inline void Exercise(unsigned tag) {
+  static const size_t kSizes[] = {1,    8,    9,    24,   64,    100,   200,   500,   1000,
+                                  1025, 2000, 5000, 9000, 20000, 40000, 70000, 300000};
+  enum { kCount = sizeof(kSizes) / sizeof(kSizes[0]) };
+  char* objects[kCount];
+  for (int i = 0; i < kCount; ++i) {
+    const unsigned mark = tag + (unsigned)i;
+    if (i % 3 == 1) {
+      objects[i] = (char*)Calloc(1, kSizes[i]);
+      CHECK(objects[i] != NULL);
+      CheckMarked(objects[i], kSizes[i], 0);
+      memset(objects[i], (int)(mark & 0xff), kSizes[i]);
+    } else {
+      objects[i] = NewMarked(kSizes[i], mark);
+    }
+  }
+  for (int i = 0; i < kCount; i += 2) {
+    objects[i] = (char*)Realloc(objects[i], kSizes[i] * 2);
+    CHECK(objects[i] != NULL);
+  }
+  for (int i = 0; i < kCount; ++i) FreeMarked(objects[i], kSizes[i], tag + (unsigned)i);
+}
+
+// Resident bytes of the process, counted by the kernel page by page (the figures of statm and status are
+// collected per CPU and may lag by some hundred pages). Allocates nothing.
+static inline size_t ResidentBytes(void) {
+  char text[4096];
+  int fd = open("/proc/self/smaps_rollup", O_RDONLY | O_CLOEXEC);
+  CHECK(fd >= 0);
+  size_t length = 0;
+  for (;;) {
+    ssize_t got = read(fd, text + length, sizeof(text) - 1 - length);
+    if (got <= 0) break;
+    length += (size_t)got;
+  }
+  close(fd);
+  text[length] = '\0';
+  const char* line = strstr(text, "\nRss:");
+  CHECK(line != NULL);
+  return strtoul(line + 5, NULL, 10) * 1024;
+}
+
+// True when a file whose path contains `name` is mapped.
+static inline int IsMapped(const char* name) {
+  static char text[1 << 16];
+  int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+  CHECK(fd >= 0);
+  size_t kept = 0;
+  int found = 0;
+  for (;;) {
+    ssize_t got = read(fd, text + kept, sizeof(text) - 1 - kept);
+    if (got <= 0) break;
+    text[kept + (size_t)got] = '\0';
+    if (strstr(text, name) != NULL) found = 1;
+    // A name may straddle two reads.
+    size_t total = kept + (size_t)got;
+    kept = total < 256 ? total : 256;
+    memmove(text, text + total - kept, kept);
+  }
+  close(fd);
+  return found;
+}

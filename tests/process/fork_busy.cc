@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// fork() from a program whose threads are all inside the allocator: each of 200 children can allocate,
+// free what the parent allocated, start threads, fork again and exit.
+#include <malloc.h>
+#include <pthread.h>
+#include <sys/wait.h>
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "check.h"
+
+namespace {
+
+constexpr int kThreads = 8;
+constexpr int kChildren = 200;
+constexpr unsigned kChildSeconds = 30;  // SIGALRM ends a child that hangs.
+
+std::atomic<bool> stop;
+std::atomic<char*> exchange[64];  // Objects that one busy thread allocates and another one frees.
+
+void Busy(unsigned seed) {
+  while (!stop.load(std::memory_order_relaxed)) {
+    seed = seed * 1664525 + 1013904223;
+    const size_t size = size_t{8} << (seed >> 8) % ((seed >> 16) % 64 == 0 ? 16 : 9);
+    char* object = static_cast<char*>(Malloc(size));
+    CHECK(object != nullptr);
+    object[0] = object[size - 1] = 1;
+    Free(exchange[(seed >> 24) % 64].exchange(object));
+    if ((seed >> 12) % 1024 == 0) malloc_trim(0);
+  }
+}
+
+void UseThreads() {
+  std::thread first([] { Exercise(1); });
+  std::thread second([] { Exercise(2); });
+  Exercise(3);
+  first.join();
+  second.join();
+}
+
+void WaitFor(pid_t child) {
+  int status = 0;
+  CHECK(waitpid(child, &status, 0) == child);
+  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+    dprintf(STDERR_FILENO, "child ended with status 0x%x%s\n", status,
+            WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM ? " (it hung)" : "");
+    stop = true;
+    _exit(1);
+  }
+}
+
+[[noreturn]] void RunChild(int number, char* from_parent) {
+  alarm(kChildSeconds);
+  Exercise(static_cast<unsigned>(number));
+  FreeMarked(from_parent, 1000, 0x51);
+  // What the busy threads, which are not here any more, were holding.
+  for (auto& object : exchange) Free(object.exchange(nullptr));
+  UseThreads();
+  malloc_trim(0);
+  mallinfo2();
+  const pid_t grandchild = fork();
+  CHECK(grandchild >= 0);
+  if (grandchild == 0) {
+    alarm(kChildSeconds);
+    UseThreads();
+    exit(0);
+  }
+  WaitFor(grandchild);
+  if (number % 2 == 0) exit(0);
+  _exit(0);
+}
+
+}  // namespace
+
+int main() {
+  RequireLibraryUnderTest();
+  std::vector<std::thread> threads;
+  for (unsigned i = 0; i < kThreads; ++i) threads.emplace_back(Busy, i * 7919 + 1);
+  for (int i = 0; i < kChildren; ++i) {
+    char* object = NewMarked(1000, 0x51);
+    const pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) RunChild(i, object);
+    FreeMarked(object, 1000, 0x51);
+    Exercise(4);  // The parent goes on as well.
+    WaitFor(child);
+  }
+  stop = true;
+  for (std::thread& thread : threads) thread.join();
+  for (auto& object : exchange) Free(object.exchange(nullptr));
+  UseThreads();
+  return 0;
+}

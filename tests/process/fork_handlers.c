@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// fork() where handlers of others allocate. glibc runs prepare handlers in reverse order of their
+// registration. Handlers registered before the allocator's own therefore run between its prepare
+// handler and the fork, when another thread's half-done operation must not be waited for; handlers
+// registered later run before. There are three sets here: one from the program's preinit array, earlier than
+// every constructor of every library; one from the constructor of atfork_library.c, which ctest preloads
+// before the allocator, behind it, or has as a dependency; and one from main, later than all. The
+// last one also takes a lock that other threads hold while they allocate, as such handlers are for.
+//
+// With the argument "locked" the busy threads also call the library, which allocates under its own lock:
+// the library's prepare handler then waits for a thread that is inside the allocator.
+#define _GNU_SOURCE
+#include <signal.h>
+#include <sys/wait.h>
+
+#include "atfork_handlers.h"
+
+enum { kThreads = 4, kForks = 100, kChildSeconds = 30 };
+
+static void Preinit(int argc, char** argv, char** environment) { RegisterHandlers(); }
+__attribute__((section(".preinit_array"), used)) static void (*const preinit)(int, char**, char**) =
+    Preinit;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static int lock_runs;
+
+static void LockPrepare(void) {
+  pthread_mutex_lock(&lock);
+  ++lock_runs;
+  Exercise(63);
+}
+static void LockRelease(void) {
+  Exercise(64);
+  pthread_mutex_unlock(&lock);
+}
+
+static volatile int stop;
+static void (*use_library)(void);  // Null unless "locked".
+
+static void* Busy(void* argument) {
+  unsigned tag = (unsigned)(size_t)argument;
+  while (!__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
+    Exercise(tag++);
+    pthread_mutex_lock(&lock);
+    Free(NewMarked(tag % 50000, tag));
+    pthread_mutex_unlock(&lock);
+    if (use_library != NULL) use_library();
+  }
+  return NULL;
+}
+
+static void* ExerciseThread(void* argument) {
+  Exercise(65);
+  return argument;
+}
+
+int main(int argc, char** argv) {
+  RequireLibraryUnderTest();
+  int (*library_runs)(void) = (int (*)(void))dlsym(RTLD_DEFAULT, "LibraryHandlerRuns");
+  CHECK(library_runs != NULL);
+  if (argc > 1) {
+    CHECK(strcmp(argv[1], "locked") == 0);
+    use_library = (void (*)(void))dlsym(RTLD_DEFAULT, "UseLibrary");
+    CHECK(use_library != NULL);
+  }
+  CHECK(pthread_atfork(LockPrepare, LockRelease, LockRelease) == 0);
+  pthread_t threads[kThreads];
+  for (size_t i = 0; i < kThreads; ++i) {
+    CHECK(pthread_create(&threads[i], NULL, Busy, (void*)(i * 1000)) == 0);
+  }
+  for (int i = 1; i <= kForks; ++i) {
+    alarm(kChildSeconds);  // Also for this process: prepare handlers may hang.
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+      alarm(kChildSeconds);
+      CHECK(child_runs == 1 && prepare_runs == i && lock_runs == i);
+      CHECK(library_runs() == i * 1000000 + (i - 1) * 1000 + 1);
+      pthread_t thread;
+      CHECK(pthread_create(&thread, NULL, ExerciseThread, NULL) == 0);
+      Exercise(66);
+      CHECK(pthread_join(thread, NULL) == 0);
+      exit(0);
+    }
+    int status;
+    CHECK(waitpid(child, &status, 0) == child);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    CHECK(parent_runs == i && child_runs == 0);
+  }
+  alarm(0);
+  __atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
+  for (int i = 0; i < kThreads; ++i) CHECK(pthread_join(threads[i], NULL) == 0);
+  return 0;
+}

@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""What memory costs: of a program that allocates once, of ten million live objects, of bursts.
+
+Usage: memory_cost_test.py PROGRAM LIBRARY ONCE_LIMIT_BYTES
+PROGRAM is memory_cost; it runs with LIBRARY preloaded, and on the C library's malloc to compare with.
+ONCE_LIMIT_BYTES is what a program that allocates once may use more than on the C library's.
+"""
+
+import os
+import statistics
+import subprocess
+import sys
+
+RUNS_OF_ONCE = 5
+LIVE_OBJECTS = 10_000_000
+# Bytes of resident memory per live object of a size, everything included.
+LIVE_LIMITS = {8: 8.2, 16: 16.3, 40: 48.4}
+BURST_OBJECTS = 3_000_000
+BURST_SIZE = 48
+# One hugepage may come or go; 3 million objects are 144 MiB.
+BURST_GROWTH_LIMIT = 2 << 20
+
+
+def measure(program, library, *arguments):
+    """Runs memory_cost on `library`, or on the C library's malloc when it is None."""
+    environment = dict(os.environ)
+    environment.pop("LD_PRELOAD", None)
+    if library is None:
+        environment["LIBRARY_UNDER_TEST"] = c_library()
+    else:
+        environment["LD_PRELOAD"] = library
+        environment["LIBRARY_UNDER_TEST"] = library
+    command = [program, *map(str, arguments)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    if done.returncode != 0 or done.stderr:
+        sys.exit(f"{' '.join(command)} on {library}: status {done.returncode}\n{done.stderr}")
+    return int(done.stdout)
+
+
+def c_library():
+    """Path of the C library that this interpreter runs on."""
+    with open("/proc/self/maps") as maps:
+        for line in maps:
+            if "/libc.so" in line or "/libc-" in line:
+                return line.split()[-1]
+    sys.exit("no C library found in /proc/self/maps")
+
+
+def main():
+    program, library, once_limit = sys.argv[1], sys.argv[2], int(sys.argv[3])
+    failures = 0
+
+    def report(what, value, limit, unit):
+        nonlocal failures
+        verdict = "ok" if value <= limit else "TOO MUCH"
+        failures += value > limit
+        print(f"{what}: {value:.2f} {unit}, at most {limit:.2f}: {verdict}", flush=True)
+
+    pairs = [
+        (measure(program, library, "once"), measure(program, None, "once"))
+        for _ in range(RUNS_OF_ONCE)
+    ]
+    ours = statistics.median(pair[0] for pair in pairs)
+    theirs = statistics.median(pair[1] for pair in pairs)
+    report("a program that allocates once, beyond the C library's malloc",
+           (ours - theirs) / 1024, once_limit / 1024, "KiB")
+    for size, limit in LIVE_LIMITS.items():
+        cost = measure(program, library, "live", LIVE_OBJECTS, size) / LIVE_OBJECTS
+        report(f"a live object of {size} bytes", cost, limit, "bytes")
+    growth = measure(program, library, "burst", BURST_OBJECTS, BURST_SIZE)
+    report("growth of bursts from the second on", growth / 1024, BURST_GROWTH_LIMIT / 1024, "KiB")
+    sys.exit(1 if failures else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// A C++ library for a C program: `new` fails in it, in each form, with and without a new_handler.
+// Each function returns 1 when all went as the C++ standard says.
+#include <cstddef>
+#include <cstdint>
+#include <new>
+
+namespace {
+
+// Not a constant, so that no compiler warns or folds.
+volatile std::size_t too_much = SIZE_MAX / 2;
+
+// Takes a pointer that will never come.
+void* volatile used;
+void Use(void* pointer) { used = pointer; }
+
+template <typename Allocate>
+bool ThrowsBadAlloc(Allocate allocate) {
+  try {
+    Use(allocate());
+  } catch (const std::bad_alloc& e) {
+    return e.what() != nullptr;
+  } catch (...) {
+  }
+  return false;
+}
+
+int handler_calls;
+
+}  // namespace
+
+extern "C" {
+
+int ThrowingFormsThrow() {
+  bool ok = ThrowsBadAlloc([] { return ::operator new(too_much); });
+  ok &= ThrowsBadAlloc([] { return ::operator new[](too_much); });
+  ok &= ThrowsBadAlloc([] { return ::operator new(too_much, std::align_val_t{64}); });
+  ok &= ThrowsBadAlloc([] { return ::operator new[](too_much, std::align_val_t{64}); });
+  return ok;
+}
+
+int NothrowFormsReturnNull() {
+  return ::operator new(too_much, std::nothrow) == nullptr &&
+         ::operator new[](too_much, std::nothrow) == nullptr &&
+         ::operator new(too_much, std::align_val_t{64}, std::nothrow) == nullptr &&
+         ::operator new[](too_much, std::align_val_t{64}, std::nothrow) == nullptr;
+}
+
+int HandlerIsCalledUntilItGivesUp() {
+  handler_calls = 0;
+  std::set_new_handler([] {
+    if (++handler_calls == 3) std::set_new_handler(nullptr);
+  });
+  const bool threw = ThrowsBadAlloc([] { return ::operator new(too_much); });
+  std::set_new_handler(nullptr);
+  return threw && handler_calls == 3;
+}
+
+int HandlerMayThrow() {
+  std::set_new_handler([] { throw 17; });
+  int caught = 0;
+  try {
+    Use(::operator new(too_much));
+  } catch (int value) {
+    caught = value;
+  }
+  const bool nothrow_is_null = NothrowFormsReturnNull() != 0;
+  std::set_new_handler([] { throw std::bad_alloc(); });
+  const bool still_null = NothrowFormsReturnNull() != 0;
+  const bool threw = ThrowsBadAlloc([] { return ::operator new(too_much); });
+  std::set_new_handler(nullptr);
+  return caught == 17 && nothrow_is_null && still_null && threw;
+}
+
+// And the same library allocates as ever.
+int NewWorks() {
+  int* volatile numbers = new int[1000];
+  for (int i = 0; i < 1000; ++i) numbers[i] = i;
+  const bool ok = numbers[999] == 999;
+  delete[] numbers;
+  return ok;
+}
+
+}  // extern "C"

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Linked statically with the allocator; compiled as C and, once more, as C++.
+#define _GNU_SOURCE
+#include <errno.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CHECK(condition)                                                            \
+  do {                                                                              \
+    if (!(condition)) {                                                             \
+      fprintf(stderr, "%s:%d: %s does not hold\n", __FILE__, __LINE__, #condition); \
+      _Exit(1);                                                                     \
+    }                                                                               \
+  } while (0)
+
+#ifdef __cplusplus
+#include <new>
+extern "C" {
+#endif
+// Only this allocator has these names: the program does not link without it.
+void* tc_malloc(size_t size);
+void tc_free(void* object);
+size_t tc_malloc_size(void* object);
+#ifdef __cplusplus
+}
+#endif
+
+static void* (*volatile Malloc)(size_t) = malloc;
+static void* (*volatile Calloc)(size_t, size_t) = calloc;
+static void* (*volatile Realloc)(void*, size_t) = realloc;
+static void (*volatile Free)(void*) = free;
+
+static void* Work(void* argument) {
+  for (size_t size = 1; size < 2 << 20; size += size / 3 + 1) {
+    char* object = (char*)Malloc(size);
+    CHECK(object != NULL && malloc_usable_size(object) >= size);
+    memset(object, 7, size);
+    object = (char*)Realloc(object, size * 2);
+    CHECK(object[size - 1] == 7);
+    Free(object);
+    object = (char*)Calloc(1, size);
+    CHECK(object[0] == 0 && object[size - 1] == 0);
+    tc_free(object);
+  }
+  return argument;
+}
+
+int main(void) {
+  // malloc is the allocator's as well: its own statistics see what malloc gives out, and the byte after
+  // an object of 16 is the next object's, where the C library keeps a header.
+  const size_t before = mallinfo2().uordblks;
+  void* object = Malloc(50 << 20);
+  CHECK(mallinfo2().uordblks >= before + (50 << 20));
+  CHECK(tc_malloc_size(object) == malloc_usable_size(object));
+  Free(object);
+  CHECK(mallinfo2().uordblks == before);
+  void* small = Malloc(16);
+  CHECK(malloc_usable_size(small) == 16);
+  Free(small);
+
+  char* line = strdup("the C library's own calls come here, too");
+  CHECK(tc_malloc_size(line) >= strlen(line) + 1);
+  Free(line);
+
+  errno = 0;
+  CHECK(Malloc(PTRDIFF_MAX) == NULL && errno == ENOMEM);
+  Work(NULL);
+  pthread_t threads[4];
+  for (int i = 0; i < 4; ++i) CHECK(pthread_create(&threads[i], NULL, Work, NULL) == 0);
+  for (int i = 0; i < 4; ++i) CHECK(pthread_join(threads[i], NULL) == 0);
+#ifdef __cplusplus
+  int* volatile numbers = new int[1000];
+  CHECK(tc_malloc_size(numbers) >= 1000 * sizeof(int));
+  delete[] numbers;
+  bool caught = false;
+  try {
+    volatile size_t too_much = SIZE_MAX / 2;
+    ::operator delete(::operator new(too_much));
+  } catch (const std::bad_alloc&) {
+    caught = true;
+  }
+  CHECK(caught);
+#endif
+  puts("static use ok");
+  return 0;
+}
