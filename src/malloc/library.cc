@@ -2,13 +2,15 @@
 #include "malloc/library.h"
 
 #include "os/c_library.h"
+#include "os/environment.h"
 #include "runtime/fork.h"
 #include "runtime/heap.h"
 #include "runtime/stats.h"
 
 namespace tcmalloc {
 
-void OnLibraryLoad() {
+void OnLibraryLoad(char** environment) {
+  SetStartupEnvironment(environment);
   CLibraryMalloc::Resolve();
   InstallForkHandlers();
 }

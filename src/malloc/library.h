@@ -5,7 +5,8 @@
 namespace tcmalloc {
 
 // Finds the C library's allocator and registers the fork handlers. Before this runs, allocation works all the same.
-void OnLibraryLoad();
+// `environment`: the process's variables, for as long as `environ` is not set; null where they are not known.
+void OnLibraryLoad(char** environment);
 
 // Prints statistics when MALLOCSTATS asks for them.
 void OnProcessExit();
