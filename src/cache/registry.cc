@@ -56,11 +56,11 @@ void Registry::CheckInvariants() {
   }
 }
 
-bool Registry::HasSlotIn(uintptr_t low, uintptr_t high) {
+bool Registry::StackHolds(uintptr_t address, uintptr_t limit) {
   const SpinLockHolder holder(lock_);
   for (ThreadCache* cache = caches_.first(); cache != nullptr; cache = caches_.Next(cache)) {
     const uintptr_t slot = reinterpret_cast<uintptr_t>(&cache->slot());
-    if (slot > low && slot < high) return true;
+    if (address >= cache->first_frame() && address < slot && slot < limit) return true;
   }
   return false;
 }

@@ -39,8 +39,9 @@ class Registry {
   // Objects of class `c` in all caches; racy while their owners run.
   size_t CachedObjects(SizeClass c) TC_EXCLUDES(lock_);
 
-  // Some registered thread's slot lies in (low, high).
-  bool HasSlotIn(uintptr_t low, uintptr_t high) TC_EXCLUDES(lock_);
+  // `address` lies between some registered thread's slot, which is below `limit`, and the frame in which the thread got
+  // its cache. The slot of a thread whose stack is above it (the main thread) holds nothing.
+  bool StackHolds(uintptr_t address, uintptr_t limit) TC_EXCLUDES(lock_);
 
   // In a forked child, by its only thread, with the lock held: the caches of all threads but `survivor` (which may be null)
   // become orphans.

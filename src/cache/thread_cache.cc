@@ -15,7 +15,10 @@ constexpr SizeClass kFirstClass = static_cast<SizeClass>(1);
 }  // namespace
 
 ThreadCache::ThreadCache(ThreadSlot& slot, CentralCache& central, MetadataArena& arena)
-    : slot_(&slot), central_(central), arena_(arena) {
+    : slot_(&slot),
+      first_frame_(reinterpret_cast<uintptr_t>(__builtin_frame_address(0))),
+      central_(central),
+      arena_(arena) {
   bins_.bytes_until_sample = kNoSampling;
 }
 

@@ -30,7 +30,7 @@ class ThreadCache {
   // Allocations may pass this many bytes before the slow path has a look; stands for "no sampling".
   static constexpr uint64_t kNoSampling = uint64_t{1} << 62;
 
-  // `slot` is the owner's; the cache is not reachable through it until the caller stores it there.
+  // By the owner. `slot` is the owner's; the cache is not reachable through it until the caller stores it there.
   ThreadCache(ThreadSlot& slot, CentralCache& central, MetadataArena& arena);
   ThreadCache(const ThreadCache&) = delete;
   ThreadCache& operator=(const ThreadCache&) = delete;
@@ -55,6 +55,8 @@ class ThreadCache {
   ThreadSlot& slot() { return *slot_; }
   const ThreadSlot& slot() const { return *slot_; }
   Bins* bins() { return &bins_; }
+  // An address in the stack of the thread that created the cache.
+  uintptr_t first_frame() const { return first_frame_; }
 
   // Aborts when B1 or B2 does not hold. By the owner, or when the owner is not running.
   void CheckInvariants() const;
@@ -89,6 +91,7 @@ class ThreadCache {
 
   // Constant after construction.
   ThreadSlot* const slot_;
+  const uintptr_t first_frame_;
   CentralCache& central_;
   MetadataArena& arena_;
 };

@@ -3,14 +3,24 @@
 
 #include "central/misuse.h"
 #include "os/c_library.h"
+#include "runtime/current_thread.h"
 #include "runtime/heap.h"
 
 namespace tcmalloc {
 namespace {
 
-bool SomeThreadIn(uintptr_t low, uintptr_t high) { return GlobalHeap().registry.HasSlotIn(low, high); }
+// As CLibraryMalloc::StackHolds. Of other threads' stacks the part above the frame in which they first allocated is known;
+// what lies deeper is left to the C library to refuse. A correct program must not be aborted over a guess.
+bool StackHolds(uintptr_t address, uintptr_t limit) {
+  if (GlobalHeap().registry.StackHolds(address, limit)) return true;
+  const uintptr_t frame = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
+  const uintptr_t slot = reinterpret_cast<uintptr_t>(&current_slot);
+  if (address < frame || address >= slot || slot >= limit) return false;
+  // The main thread's slot lies below its stack, also while it runs on a coroutine's.
+  return current_slot.cache == nullptr || current_slot.cache->first_frame() < slot;
+}
 
-CLibraryMalloc::Verdict Classify(const void* p) { return CLibraryMalloc::Classify(p, &SomeThreadIn); }
+CLibraryMalloc::Verdict Classify(const void* p) { return CLibraryMalloc::Classify(p, &StackHolds); }
 
 bool IsOurs(Heap& heap, const void* p) {
   return PageMap::InRange(p) && heap.page_heap.Owns(PageId::Containing(p));

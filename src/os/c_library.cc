@@ -66,15 +66,19 @@ bool InModuleImage(const void* p) {
              0;
 }
 
-bool InStack(uintptr_t address, CLibraryMalloc::HoldsThread holds_thread) {
+bool InStack(uintptr_t address, CLibraryMalloc::StackHolds stack_holds) {
   const uintptr_t main_stack =
       &__libc_stack_end != nullptr ? reinterpret_cast<uintptr_t>(__libc_stack_end) : 0;
   const bool near_main =
       address < main_stack + kStackNeighbourhood && main_stack < address + kStackNeighbourhood;
-  if (!near_main && !holds_thread(address, address + kStackNeighbourhood)) return false;
+  if (!near_main && !stack_holds(address, address + kStackNeighbourhood)) return false;
+  // The stack is one mapping, with its guard page below: what lies in another one is not in it, whatever the frames say
+  // (a frame can be one of a coroutine, whose stack is anywhere). That both lie in one mapping is not enough: the
+  // kernel joins neighbouring ones, so that the main thread's control block, which is in no stack, and stacks without
+  // a guard page share theirs with large objects of the C library.
   MemoryMapping mapping;
   if (!FindMemoryMapping(address, &mapping)) return false;
-  return mapping.is_main_stack || holds_thread(address, mapping.end);
+  return mapping.is_main_stack || stack_holds(address, mapping.end);
 }
 
 }  // namespace
@@ -92,13 +96,13 @@ void CLibraryMalloc::Resolve() {
   errno = saved_errno;
 }
 
-CLibraryMalloc::Verdict CLibraryMalloc::Classify(const void* p, HoldsThread holds_thread) {
+CLibraryMalloc::Verdict CLibraryMalloc::Classify(const void* p, StackHolds stack_holds) {
   const int saved_errno = errno;
   const uintptr_t address = reinterpret_cast<uintptr_t>(p);
   Verdict verdict;
   if (InModuleImage(p)) {
     verdict = Verdict::kModuleImage;
-  } else if (InStack(address, holds_thread)) {
+  } else if (InStack(address, stack_holds)) {
     verdict = Verdict::kStack;
   } else if (real_free == nullptr || !HasAllocated()) {
     verdict = Verdict::kNoSuchAllocator;

@@ -26,13 +26,13 @@ class CLibraryMalloc {
     kNoSuchAllocator,  // the C library's allocator is not there or never allocated anything
   };
 
-  // True when the control block of some thread lies in (low, high). The C library puts a thread's control block at the
-  // upper end of the thread's stack.
-  using HoldsThread = bool (*)(uintptr_t low, uintptr_t high);
+  // True when `address` lies between a frame of some thread and that thread's control block, which the C library puts at
+  // the upper end of the thread's stack, and the control block is below `limit`.
+  using StackHolds = bool (*)(uintptr_t address, uintptr_t limit);
 
   // Cost: well under a microsecond where `p` is plainly not near a stack, else a read of /proc/self/maps. No lock may
   // be held.
-  static Verdict Classify(const void* p, HoldsThread holds_thread);
+  static Verdict Classify(const void* p, StackHolds stack_holds);
 
   // Requires: Classify(p) == kForward.
   static void Free(void* p);
