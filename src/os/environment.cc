@@ -2,11 +2,12 @@
 #include "os/environment.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+#include "os/uncancelled_io.h"
 
 extern "C" char** environ;
 
@@ -27,7 +28,7 @@ void VisitOne(const char* entry, EnvironmentVisitor visit, void* context) {
 
 // Reads what the kernel gave the process when it started.
 void VisitKernelCopy(EnvironmentVisitor visit, void* context) {
-  const int fd = open("/proc/self/environ", O_RDONLY | O_CLOEXEC);
+  const int fd = OpenForReading("/proc/self/environ");
   if (fd < 0) return;
   void* const memory = mmap(nullptr, kMaxEnvironmentBytes, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -35,7 +36,7 @@ void VisitKernelCopy(EnvironmentVisitor visit, void* context) {
     char* const text = static_cast<char*>(memory);
     size_t length = 0;
     while (length + 1 < kMaxEnvironmentBytes) {
-      const ssize_t n = read(fd, text + length, kMaxEnvironmentBytes - 1 - length);
+      const ssize_t n = ReadFrom(fd, text + length, kMaxEnvironmentBytes - 1 - length);
       if (n < 0 && errno == EINTR) continue;
       if (n <= 0) break;
       length += static_cast<size_t>(n);
@@ -45,7 +46,7 @@ void VisitKernelCopy(EnvironmentVisitor visit, void* context) {
     }
     munmap(memory, kMaxEnvironmentBytes);
   }
-  close(fd);
+  Close(fd);
 }
 
 }  // namespace

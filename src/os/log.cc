@@ -7,13 +7,14 @@
 
 #include "base/check.h"
 #include "base/text_writer.h"
+#include "os/uncancelled_io.h"
 
 namespace tcmalloc {
 
 void WriteToStderr(std::string_view text) noexcept {
   const int saved_errno = errno;
   while (!text.empty()) {
-    const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
+    const ssize_t written = WriteTo(STDERR_FILENO, text.data(), text.size());
     if (written > 0) {
       text.remove_prefix(static_cast<size_t>(written));
     } else if (errno != EINTR) {

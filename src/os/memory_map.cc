@@ -2,11 +2,11 @@
 #include "os/memory_map.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <unistd.h>
 
 #include <cstddef>
 #include <cstring>
+
+#include "os/uncancelled_io.h"
 
 namespace tcmalloc {
 namespace {
@@ -41,7 +41,7 @@ bool ParseMemoryMapping(const char* line, MemoryMapping* mapping) {
 }
 
 bool FindMemoryMapping(uintptr_t address, MemoryMapping* mapping) {
-  const int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+  const int fd = OpenForReading("/proc/self/maps");
   if (fd < 0) return false;
   // The longest part of a line that matters: addresses in front; of a longer line the rest is skipped.
   char line[160];
@@ -49,7 +49,7 @@ bool FindMemoryMapping(uintptr_t address, MemoryMapping* mapping) {
   char chunk[512];
   bool found = false;
   for (;;) {
-    const ssize_t n = read(fd, chunk, sizeof(chunk));
+    const ssize_t n = ReadFrom(fd, chunk, sizeof(chunk));
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) break;
     for (ssize_t i = 0; i < n && !found; ++i) {
@@ -63,7 +63,7 @@ bool FindMemoryMapping(uintptr_t address, MemoryMapping* mapping) {
     }
     if (found) break;
   }
-  close(fd);
+  Close(fd);
   return found;
 }
 
