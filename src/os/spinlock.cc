@@ -13,8 +13,7 @@ namespace tcmalloc {
 namespace {
 
 // The thread between BeginForkHold and EndForkHold; meaningful while fork_hold is set. Written by that thread. A thread
-// that reads its own identity here wrote it itself; a thread that reads another's, or an old value, finds that it is
-// not the one, which is right. So relaxed suffices.
+// that forked earlier must not find its own old identity behind another thread's fork_hold: hence release and acquire.
 constinit std::atomic<bool> fork_hold{false};
 constinit std::atomic<pthread_t> fork_thread{};
 
@@ -73,13 +72,13 @@ bool SpinLock::LockSlow() {
 void SpinLock::Wake() { FutexWake(&state_); }
 
 bool SpinLock::HeldForForkByThisThread() const {
-  return fork_hold.load(std::memory_order_relaxed) &&
+  return fork_hold.load(std::memory_order_acquire) &&
          pthread_equal(fork_thread.load(std::memory_order_relaxed), pthread_self());
 }
 
 void SpinLock::BeginForkHold() {
   fork_thread.store(pthread_self(), std::memory_order_relaxed);
-  fork_hold.store(true, std::memory_order_relaxed);
+  fork_hold.store(true, std::memory_order_release);
 }
 
 void SpinLock::EndForkHold() { fork_hold.store(false, std::memory_order_relaxed); }

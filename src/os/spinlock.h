@@ -62,8 +62,9 @@ class TC_CAPABILITY("mutex") SpinLock {
   void HoldForFork();
   // In the parent: frees it and wakes who waits.
   void ReleaseAfterForkInParent();
-  // In the child: whoever waited is not there.
-  void ResetAfterForkInChild() { state_.store(kFree, std::memory_order_relaxed); }
+  // In the child: the same. The threads that waited are not there, but a handler that ran before ours may have started
+  // one that waits now.
+  void ResetAfterForkInChild() { ReleaseAfterForkInParent(); }
 
   // True when the calling thread holds no SpinLock. Always true in release builds, which do not keep track.
   static bool NoneHeldByThisThread();
