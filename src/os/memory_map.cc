@@ -27,16 +27,22 @@ bool ParseHex(const char** at, uintptr_t* value) {
   }
 }
 
+// Behind the spaces at `at` and the characters that follow them.
+const char* SkipField(const char* at) {
+  while (*at == ' ') ++at;
+  while (*at != '\0' && *at != ' ') ++at;
+  return at;
+}
+
 }  // namespace
 
 bool ParseMemoryMapping(const char* line, MemoryMapping* mapping) {
   if (!ParseHex(&line, &mapping->start) || *line++ != '-') return false;
   if (!ParseHex(&line, &mapping->end) || *line != ' ') return false;
-  static constexpr char kMainStack[] = "[stack]";
-  const size_t length = strlen(line);
-  const size_t name_length = sizeof(kMainStack) - 1;
-  mapping->is_main_stack =
-      length >= name_length && strcmp(line + length - name_length, kMainStack) == 0;
+  // Permissions, offset, device and inode come before the name. A file's name starts with a slash.
+  for (int field = 0; field < 4; ++field) line = SkipField(line);
+  while (*line == ' ') ++line;
+  mapping->is_main_stack = strcmp(line, "[stack]") == 0;
   return true;
 }
 

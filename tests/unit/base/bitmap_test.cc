@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "base/bitmap.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <vector>
+
+#include "testing/random.h"
+
+namespace tcmalloc {
+namespace {
+
+TEST(BitmapTest, WordsForBitsRoundsUp) {
+  EXPECT_EQ(WordsForBits(0), 0u);
+  EXPECT_EQ(WordsForBits(1), 1u);
+  EXPECT_EQ(WordsForBits(64), 1u);
+  EXPECT_EQ(WordsForBits(65), 2u);
+}
+
+TEST(BitmapTest, AgreesWithAVectorOfBools) {
+  SeededRandom random(1);
+  constexpr size_t kBits = 300;
+  std::vector<uint64_t> words(WordsForBits(kBits));
+  std::vector<bool> model(words.size() * kBitsPerWord);
+  for (int step = 0; step < 20'000; ++step) {
+    const size_t bit = random.Below(kBits);
+    // Mostly clearing, so that there are long empty stretches to skip.
+    if (random.OneIn(4)) {
+      SetBit(words.data(), bit);
+      model[bit] = true;
+    } else {
+      ClearBit(words.data(), bit);
+      model[bit] = false;
+    }
+    const size_t probe = random.Below(kBits);
+    ASSERT_EQ(TestBit(words.data(), probe), model[probe]);
+    const size_t limit = random.Between(0, kBits);
+    const size_t from = random.Between(0, kBits);
+    size_t expected = from;
+    while (expected < limit && !model[expected]) ++expected;
+    if (expected > limit) expected = limit;
+    ASSERT_EQ(FindSetBit(words.data(), from, limit), expected) << from << " " << limit;
+  }
+}
+
+TEST(BitmapTest, SetFirstBitsSetsThemAndClearsTheRestOfTheLastWord) {
+  for (size_t bits = 0; bits <= 200; ++bits) {
+    // Noise in front of the operation, and a word behind that it must leave alone.
+    constexpr uint64_t kNoise = 0x5a5a5a5a5a5a5a5a;
+    std::array<uint64_t, 5> words;
+    words.fill(kNoise);
+    SetFirstBits(words.data(), bits);
+    for (size_t bit = 0; bit < WordsForBits(bits) * kBitsPerWord; ++bit) {
+      ASSERT_EQ(TestBit(words.data(), bit), bit < bits) << bits;
+    }
+    for (size_t w = WordsForBits(bits); w < words.size(); ++w) ASSERT_EQ(words[w], kNoise) << bits;
+  }
+}
+
+TEST(BitmapTest, FindSetBitReadsNoWordBehindTheLimit) {
+  // The sanitizer build sees a read behind the vector.
+  std::vector<uint64_t> words(2, 0);
+  EXPECT_EQ(FindSetBit(words.data(), 0, 128), 128u);
+  EXPECT_EQ(FindSetBit(words.data(), 128, 128), 128u);
+  SetBit(words.data(), 127);
+  EXPECT_EQ(FindSetBit(words.data(), 0, 127), 127u);
+  EXPECT_EQ(FindSetBit(words.data(), 0, 128), 127u);
+  EXPECT_EQ(FindSetBit(words.data(), 5, 100), 100u);
+}
+
+}  // namespace
+}  // namespace tcmalloc

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "base/ordered_tree.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <vector>
+
+#include "testing/random.h"
+
+namespace tcmalloc {
+namespace {
+
+struct Item {
+  int key = 0;
+  int tie = 0;
+  bool in_tree = false;
+  TreeNode<Item> tree_node;
+
+  static bool Before(const Item& a, const Item& b) {
+    return a.key != b.key ? a.key < b.key : a.tie < b.tie;
+  }
+};
+
+struct PointeeBefore {
+  bool operator()(const Item* a, const Item* b) const { return Item::Before(*a, *b); }
+};
+using Model = std::set<Item*, PointeeBefore>;
+
+std::vector<Item*> Elements(const OrderedTree<Item>& tree) {
+  std::vector<Item*> elements;
+  for (Item* i = tree.First(); i != nullptr; i = OrderedTree<Item>::Next(i)) elements.push_back(i);
+  return elements;
+}
+
+// Steps from the element to the root.
+size_t Depth(const Item* item) {
+  size_t depth = 0;
+  for (; item->tree_node.parent != nullptr; item = item->tree_node.parent) ++depth;
+  return depth;
+}
+
+void ExpectSame(const OrderedTree<Item>& tree, const Model& model) {
+  ASSERT_EQ(tree.size(), model.size());
+  ASSERT_EQ(tree.empty(), model.empty());
+  ASSERT_EQ(Elements(tree), std::vector<Item*>(model.begin(), model.end()));
+  ASSERT_EQ(tree.First(), model.empty() ? nullptr : *model.begin());
+  ASSERT_EQ(tree.Last(), model.empty() ? nullptr : *model.rbegin());
+}
+
+TEST(OrderedTreeTest, AgreesWithAStdSet) {
+  SeededRandom random(3);
+  // Few keys, so that there are many equal ones.
+  std::vector<Item> items(200);
+  for (size_t i = 0; i < items.size(); ++i) {
+    items[i].key = static_cast<int>(random.Below(40));
+    items[i].tie = static_cast<int>(i);
+  }
+  OrderedTree<Item> tree;
+  Model model;
+  for (int step = 0; step < 30'000; ++step) {
+    Item* const item = &items[random.Below(items.size())];
+    if (item->in_tree) {
+      tree.Remove(item);
+      model.erase(item);
+      ASSERT_EQ(item->tree_node.parent, nullptr);
+      ASSERT_EQ(item->tree_node.left, nullptr);
+      ASSERT_EQ(item->tree_node.right, nullptr);
+    } else {
+      tree.Insert(item);
+      model.insert(item);
+    }
+    item->in_tree = !item->in_tree;
+    const int key = static_cast<int>(random.Below(42));
+    Item* const found = tree.FirstWhere([key](const Item& i) { return i.key >= key; });
+    const auto expected =
+        std::find_if(model.begin(), model.end(), [key](const Item* i) { return i->key >= key; });
+    ASSERT_EQ(found, expected == model.end() ? nullptr : *expected) << key;
+    if (step % 100 == 0) {
+      ASSERT_NO_FATAL_FAILURE(ExpectSame(tree, model));
+    }
+  }
+  // Down to nothing, in order of keys from the front.
+  while (!model.empty()) {
+    tree.Remove(*model.begin());
+    model.erase(model.begin());
+    ASSERT_NO_FATAL_FAILURE(ExpectSame(tree, model));
+  }
+}
+
+// In order of arrival a plain search tree would be a list.
+TEST(OrderedTreeTest, StaysShallowWhenElementsArriveInOrder) {
+  std::vector<Item> items(10'000);
+  OrderedTree<Item> tree;
+  for (size_t i = 0; i < items.size(); ++i) {
+    items[i].key = static_cast<int>(i);
+    tree.Insert(&items[i]);
+  }
+  size_t deepest = 0;
+  double sum = 0;
+  for (const Item& item : items) {
+    deepest = std::max(deepest, Depth(&item));
+    sum += static_cast<double>(Depth(&item));
+  }
+  // A random tree of n nodes has a mean depth of about 2 ln n = 18.4, and a height below 4.32 ln n = 39.8.
+  EXPECT_LE(sum / static_cast<double>(items.size()), 25);
+  EXPECT_LE(deepest, 50u);
+}
+
+TEST(OrderedTreeTest, ElementsMayComeAgainWithAnotherKey) {
+  Item a, b;
+  a.key = 1;
+  b.key = 2;
+  OrderedTree<Item> tree;
+  tree.Insert(&a);
+  tree.Insert(&b);
+  tree.Remove(&a);
+  a.key = 3;
+  tree.Insert(&a);
+  EXPECT_EQ(Elements(tree), (std::vector<Item*>{&b, &a}));
+}
+
+}  // namespace
+}  // namespace tcmalloc

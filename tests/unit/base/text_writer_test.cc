@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "base/text_writer.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "testing/random.h"
+
+namespace tcmalloc {
+namespace {
+
+std::string Decimal(uint64_t value, size_t width) {
+  char buffer[64];
+  snprintf(buffer, sizeof(buffer), "%*" PRIu64, static_cast<int>(width), value);
+  return buffer;
+}
+
+TEST(TextWriterTest, StartsEmptyAndTerminated) {
+  char buffer[4] = {'x', 'x', 'x', 'x'};
+  const TextWriter writer(buffer, sizeof(buffer));
+  EXPECT_STREQ(buffer, "");
+  EXPECT_EQ(writer.text(), "");
+  EXPECT_FALSE(writer.truncated());
+}
+
+TEST(TextWriterTest, JoinsTextAndNumbers) {
+  char buffer[100];
+  TextWriter writer(buffer, sizeof(buffer));
+  writer.Text("a=").Number(7).Text(" p=").Pointer(reinterpret_cast<void*>(0xbeef)).Text("");
+  EXPECT_EQ(writer.text(), "a=7 p=0xbeef");
+  EXPECT_STREQ(buffer, "a=7 p=0xbeef");
+}
+
+TEST(TextWriterTest, NumbersAreThoseOfPrintf) {
+  SeededRandom random(4);
+  std::vector<uint64_t> values = {0, 1, 9, 10, 99, 100, UINT32_MAX, UINT64_MAX, UINT64_MAX - 1};
+  for (int i = 0; i < 1000; ++i) values.push_back(random.Next() >> random.Below(64));
+  for (const uint64_t value : values) {
+    for (const size_t width : {0, 1, 5, 12, 30}) {
+      char buffer[64];
+      TextWriter decimal(buffer, sizeof(buffer));
+      decimal.Number(value, width);
+      ASSERT_EQ(decimal.text(), Decimal(value, width));
+    }
+    char buffer[64];
+    char expected[64];
+    TextWriter hex(buffer, sizeof(buffer));
+    hex.Hex(value);
+    snprintf(expected, sizeof(expected), "0x%" PRIx64, value);
+    ASSERT_EQ(hex.text(), expected);
+  }
+}
+
+TEST(TextWriterTest, MebibytesHaveOneDecimalRoundedDown) {
+  const auto written = [](uint64_t bytes, size_t width) {
+    char buffer[64];
+    TextWriter writer(buffer, sizeof(buffer));
+    writer.Mebibytes(bytes, width);
+    return std::string(writer.text());
+  };
+  constexpr uint64_t kMiB = 1 << 20;
+  EXPECT_EQ(written(0, 0), "0.0");
+  EXPECT_EQ(written(kMiB - 1, 0), "0.9");
+  EXPECT_EQ(written(kMiB, 0), "1.0");
+  EXPECT_EQ(written(kMiB + kMiB / 2, 0), "1.5");
+  EXPECT_EQ(written(UINT64_MAX, 0), "17592186044415.9");
+  EXPECT_EQ(written(3 * kMiB, 1), "3.0");
+  EXPECT_EQ(written(3 * kMiB, 8), "     3.0");
+  EXPECT_EQ(written(1234 * kMiB, 8), "  1234.0");
+}
+
+// Whatever is written into however small a buffer: a prefix of the text, terminated, and no byte behind it touched.
+TEST(TextWriterTest, CutsWhatDoesNotFit) {
+  const std::string whole = "abc         42 0xff12.3 tail";
+  for (size_t size = 1; size <= whole.size() + 3; ++size) {
+    std::vector<char> buffer(size + 4, '#');
+    TextWriter writer(buffer.data(), size);
+    writer.Text("abc").Number(42, 11).Text(" ").Hex(255);
+    EXPECT_EQ(writer.truncated(), size - 1 < whole.find("12.3")) << size;
+    writer.Mebibytes((12 << 20) + 400'000).Text(" tail");
+    const size_t length = std::min(size - 1, whole.size());
+    EXPECT_EQ(writer.text(), whole.substr(0, length)) << size;
+    EXPECT_EQ(strlen(buffer.data()), length);
+    EXPECT_EQ(writer.truncated(), length < whole.size()) << size;
+    for (size_t i = size; i < buffer.size(); ++i) EXPECT_EQ(buffer[i], '#') << size;
+  }
+}
+
+}  // namespace
+}  // namespace tcmalloc

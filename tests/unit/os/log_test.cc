@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "os/log.h"
+
+#include <errno.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <string>
+#include <thread>
+
+#include "base/check.h"
+
+namespace tcmalloc {
+namespace {
+
+TEST(LogTest, WritesToStderr) {
+  testing::internal::CaptureStderr();
+  WriteToStderr("one ");
+  WriteToStderr("");
+  WriteToStderr("two\n");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "one two\n");
+}
+
+// A pipe takes 64 KiB at once: the rest needs more writes.
+TEST(LogTest, WritesAllOfALongText) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  std::string received;
+  std::thread reader([&] {
+    char buffer[1000];
+    ssize_t n;
+    while ((n = read(ends[0], buffer, sizeof(buffer))) > 0) received.append(buffer, n);
+  });
+  std::string text;
+  for (int i = 0; i < 100'000; ++i) text += std::to_string(i);
+  const int saved = dup(STDERR_FILENO);
+  dup2(ends[1], STDERR_FILENO);
+  WriteToStderr(text);
+  dup2(saved, STDERR_FILENO);
+  close(saved);
+  close(ends[1]);
+  reader.join();
+  close(ends[0]);
+  EXPECT_EQ(received, text);
+}
+
+TEST(LogTest, DropsWhatCannotBeWrittenAndKeepsErrno) {
+  const pid_t child = fork();
+  if (child == 0) {
+    close(STDERR_FILENO);
+    errno = 1234;
+    WriteToStderr("lost");
+    _exit(errno == 1234 ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+}
+
+TEST(LogDeathTest, AbortWithPrintsAndAborts) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(AbortWith("last words\n"), testing::KilledBySignal(SIGABRT), "^last words\n");
+}
+
+TEST(LogDeathTest, CheckFailedPrintsOneLineAndCutsALongOne) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(CheckFailed("some/file.cc", 42, "x < y"), testing::KilledBySignal(SIGABRT),
+              "^tcmalloc: some/file\\.cc:42: check failed: x < y\n");
+  const std::string condition(2000, 'c');
+  EXPECT_EXIT(CheckFailed("file.cc", 1, condition.c_str()), testing::KilledBySignal(SIGABRT),
+              "^tcmalloc: file\\.cc:1: check failed: c+");
+}
+
+}  // namespace
+}  // namespace tcmalloc

@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "os/spinlock.h"
+
+#include <errno.h>
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstring>
+#include <functional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace tcmalloc {
+namespace {
+
+TEST(SpinLockTest, IsSmallAndConstantInitialised) {
+  static constinit SpinLock lock(LockRank::kPageHeap);
+  static_assert(sizeof(SpinLock) <= 8);
+  lock.Lock();
+  lock.Unlock();
+}
+
+TEST(SpinLockTest, TryLockTakesAFreeLockAndNoOther) {
+  SpinLock lock(LockRank::kPageHeap);
+  ASSERT_TRUE(lock.TryLock());
+  std::thread([&lock] { EXPECT_FALSE(lock.TryLock()); }).join();
+  EXPECT_FALSE(lock.TryLock());
+  lock.Unlock();
+  std::thread([&lock] {
+    ASSERT_TRUE(lock.TryLock());
+    lock.Unlock();
+  }).join();
+  lock.Lock();
+  lock.Unlock();
+}
+
+// Many more threads than cores, some of them giving up the processor with the lock held, so that others spin, sleep and
+// must be woken. A lost wake-up hangs the test; a lost exclusion loses additions, and ThreadSanitizer sees the race.
+TEST(SpinLockTest, ExcludesWithManyMoreThreadsThanCores) {
+  constexpr int kThreads = 32;
+  constexpr int kRounds = 3000;
+  SpinLock lock(LockRank::kCentral);
+  uint64_t counter = 0;
+  int inside = 0;
+  uint64_t tried = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < kRounds; ++i) {
+        if (t % 4 == 3 && lock.TryLock()) {
+          EXPECT_EQ(++inside, 1);
+          ++counter;
+          ++tried;
+          --inside;
+          lock.Unlock();
+          continue;
+        }
+        const SpinLockHolder holder(lock);
+        EXPECT_EQ(++inside, 1);
+        ++counter;
+        if ((i + t) % 100 == 0) sched_yield();
+        --inside;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(counter, uint64_t{kThreads} * kRounds);
+  EXPECT_GT(tried, 0u);
+}
+
+TEST(SpinLockTest, KeepsErrno) {
+  SpinLock lock(LockRank::kCentral);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 8; ++t) {
+    threads.emplace_back([&lock, t] {
+      errno = 1000 + t;
+      for (int i = 0; i < 500; ++i) {
+        const SpinLockHolder holder(lock);
+        if (i % 50 == 0) sched_yield();
+      }
+      EXPECT_EQ(errno, 1000 + t);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(SpinLockTest, KnowsWhetherThisThreadHoldsAny) {
+  SpinLock outer(LockRank::kRegistry);
+  SpinLock inner(LockRank::kMetadata);
+  EXPECT_TRUE(SpinLock::NoneHeldByThisThread());
+  outer.Lock();
+  inner.Lock();
+  EXPECT_EQ(SpinLock::NoneHeldByThisThread(), !kDebugBuild);
+  std::thread([] { EXPECT_TRUE(SpinLock::NoneHeldByThisThread()); }).join();
+  // In any order.
+  outer.Unlock();
+  EXPECT_EQ(SpinLock::NoneHeldByThisThread(), !kDebugBuild);
+  inner.Unlock();
+  EXPECT_TRUE(SpinLock::NoneHeldByThisThread());
+}
+
+TEST(SpinLockTest, LocksOfRisingRankMayBeHeldTogether) {
+  for (int i = 0; i < static_cast<int>(LockRank::kCount); ++i) {
+    for (int j = i + 1; j < static_cast<int>(LockRank::kCount); ++j) {
+      SpinLock outer(static_cast<LockRank>(i));
+      SpinLock inner(static_cast<LockRank>(j));
+      const SpinLockHolder outer_holder(outer);
+      const SpinLockHolder inner_holder(inner);
+    }
+  }
+}
+
+TEST(SpinLockDeathTest, DebugBuildsAbortOnAnInversionOfRanks) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  if constexpr (!kDebugBuild) {
+    GTEST_SKIP() << "SKIP: release builds do not check ranks";
+  }
+  SpinLock registry(LockRank::kRegistry);
+  SpinLock page_heap(LockRank::kPageHeap);
+  SpinLock metadata(LockRank::kMetadata);
+  {
+    const SpinLockHolder holder(page_heap);
+    EXPECT_DEATH(registry.Lock(), "check failed: .*held_ranks");
+  }
+  {
+    const SpinLockHolder holder(metadata);
+    EXPECT_DEATH(page_heap.Lock(), "check failed: .*held_ranks");
+  }
+  // Lower in between does not hide the higher one.
+  {
+    const SpinLockHolder outer(registry);
+    const SpinLockHolder inner(metadata);
+    EXPECT_DEATH(page_heap.Lock(), "check failed: .*held_ranks");
+  }
+  // After TryLock too.
+  ASSERT_TRUE(metadata.TryLock());
+  EXPECT_DEATH(page_heap.Lock(), "check failed: .*held_ranks");
+  metadata.Unlock();
+}
+
+TEST(SpinLockDeathTest, DebugBuildsAbortOnTwoLocksOfOneRank) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  if constexpr (!kDebugBuild) {
+    GTEST_SKIP() << "SKIP: release builds do not check ranks";
+  }
+  SpinLock one(LockRank::kCentral);
+  SpinLock other(LockRank::kCentral);
+  const SpinLockHolder holder(one);
+  EXPECT_DEATH(other.Lock(), "check failed: .*held_ranks");
+  EXPECT_DEATH(one.Lock(), "check failed: .*held_ranks");
+}
+
+// True when the thread sleeps in the kernel.
+bool Sleeps(pid_t thread) {
+  char path[64];
+  snprintf(path, sizeof(path), "/proc/self/task/%d/stat", thread);
+  FILE* const file = fopen(path, "r");
+  if (file == nullptr) return false;
+  char text[512] = {};
+  const size_t n = fread(text, 1, sizeof(text) - 1, file);
+  fclose(file);
+  const char* const behind_name = n == 0 ? nullptr : strrchr(text, ')');
+  return behind_name != nullptr && behind_name[1] == ' ' && behind_name[2] == 'S';
+}
+
+// A thread that locks, runs `inside` with the lock held, and unlocks.
+class Contender {
+ public:
+  Contender(SpinLock& lock, std::function<void()> inside)
+      : thread_([this, &lock, inside = std::move(inside)] {
+          id_ = static_cast<pid_t>(syscall(SYS_gettid));
+          lock.Lock();
+          inside();
+          lock.Unlock();
+        }) {}
+  ~Contender() { thread_.join(); }
+
+  // Returns when the thread sleeps, which it does only to wait for the lock.
+  void WaitUntilAsleep() {
+    while (id_ == 0 || !Sleeps(id_)) sched_yield();
+  }
+
+ private:
+  std::atomic<pid_t> id_{0};
+  std::thread thread_;
+};
+
+TEST(SpinLockTest, UnlockWakesWhoSleeps) {
+  SpinLock lock(LockRank::kCentral);
+  int value = 0;
+  lock.Lock();
+  Contender first(lock, [&value] { EXPECT_EQ(++value, 11) << "did not wait"; });
+  first.WaitUntilAsleep();
+  value = 10;
+  lock.Unlock();
+}
+
+// Two sleep: each Unlock wakes one, and the one who was woken must wake the next.
+TEST(SpinLockTest, EverySleeperIsWoken) {
+  SpinLock lock(LockRank::kCentral);
+  int value = 0;
+  lock.Lock();
+  Contender a(lock, [&value] { EXPECT_GT(++value, 10); });
+  Contender b(lock, [&value] { EXPECT_GT(++value, 10); });
+  Contender c(lock, [&value] { EXPECT_GT(++value, 10); });
+  a.WaitUntilAsleep();
+  b.WaitUntilAsleep();
+  c.WaitUntilAsleep();
+  value = 10;
+  lock.Unlock();
+}
+
+TEST(SpinLockForkTest, TheForkingThreadPassesThroughAndOthersWait) {
+  SpinLock registry(LockRank::kRegistry);
+  SpinLock lock(LockRank::kCentral);
+  SpinLock second(LockRank::kCentral);
+  int value = 0;
+  registry.HoldForFork();
+  SpinLock::BeginForkHold();
+  // Two of one rank: what debug builds refuse to everyone else.
+  lock.HoldForFork();
+  second.HoldForFork();
+  value = 1;
+  for (int i = 0; i < 3; ++i) {
+    lock.Lock();
+    lock.Unlock();
+    ASSERT_TRUE(lock.TryLock());
+    lock.Unlock();
+    const SpinLockHolder holder(registry);
+    const SpinLockHolder inner(second);
+  }
+  EXPECT_TRUE(SpinLock::NoneHeldByThisThread());
+  {
+    std::thread([&lock] { EXPECT_FALSE(lock.TryLock()); }).join();
+    Contender contender(lock, [&value] { EXPECT_EQ(value, 2) << "did not wait"; });
+    contender.WaitUntilAsleep();
+    // Passing through with someone waiting lets no one in.
+    lock.Lock();
+    lock.Unlock();
+    std::thread([&lock] { EXPECT_FALSE(lock.TryLock()); }).join();
+    value = 2;
+    SpinLock::EndForkHold();
+    lock.ReleaseAfterForkInParent();
+  }
+  second.ReleaseAfterForkInParent();
+  registry.ReleaseAfterForkInParent();
+  // Ordinary locks again.
+  ASSERT_TRUE(second.TryLock());
+  std::thread([&second] { EXPECT_FALSE(second.TryLock()); }).join();
+  second.Unlock();
+}
+
+// A thread that waits already when the mark is set.
+TEST(SpinLockForkTest, WhoWaitedBeforeTheHoldWaitsOn) {
+  SpinLock lock(LockRank::kCentral);
+  int value = 0;
+  lock.HoldForFork();
+  Contender early(lock, [&value] { EXPECT_EQ(value, 2) << "did not wait"; });
+  early.WaitUntilAsleep();
+  SpinLock::BeginForkHold();
+  lock.Lock();
+  value = 1;
+  lock.Unlock();
+  SpinLock::EndForkHold();
+  value = 2;
+  lock.ReleaseAfterForkInParent();
+}
+
+TEST(SpinLockForkTest, AThreadWaitsForTheHolderBeforeItHolds) {
+  SpinLock lock(LockRank::kCentral);
+  std::atomic<bool> locked{false};
+  int value = 0;
+  std::thread holder([&] {
+    lock.Lock();
+    locked = true;
+    for (int i = 0; i < 100; ++i) sched_yield();
+    value = 1;
+    lock.Unlock();
+  });
+  while (!locked) sched_yield();
+  lock.HoldForFork();
+  EXPECT_EQ(value, 1);
+  lock.ReleaseAfterForkInParent();
+  holder.join();
+}
+
+TEST(SpinLockForkTest, TheChildStartsWithFreeLocks) {
+  SpinLock lock(LockRank::kCentral);
+  lock.HoldForFork();
+  SpinLock::BeginForkHold();
+  int value = 0;
+  Contender contender(lock, [&value] { EXPECT_EQ(value, 1) << "did not wait"; });
+  contender.WaitUntilAsleep();
+  const pid_t child = fork();
+  if (child == 0) {
+    lock.Lock();  // Passes through.
+    lock.Unlock();
+    SpinLock::EndForkHold();
+    lock.ResetAfterForkInChild();
+    if (!lock.TryLock()) _exit(1);
+    if (lock.TryLock()) _exit(2);
+    lock.Unlock();
+    lock.Lock();
+    lock.Unlock();
+    _exit(0);
+  }
+  value = 1;
+  SpinLock::EndForkHold();
+  lock.ReleaseAfterForkInParent();
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+}
+
+}  // namespace
+}  // namespace tcmalloc

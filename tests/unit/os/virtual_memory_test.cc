@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "os/virtual_memory.h"
+
+#include <errno.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <functional>
+#include <vector>
+
+#include "os/spinlock.h"
+#include "testing/fake_virtual_memory.h"
+
+namespace tcmalloc {
+namespace {
+
+constexpr size_t kMiB = size_t{1} << 20;
+
+// Runs `body` in a child; it returns 0 for success.
+int InChild(const std::function<int()>& body) {
+  const pid_t child = fork();
+  if (child == 0) _exit(body());
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + status;
+}
+
+bool IsZero(const char* p, size_t bytes) {
+  for (size_t i = 0; i < bytes; ++i) {
+    if (p[i] != 0) return false;
+  }
+  return true;
+}
+
+// Address space in use, in bytes.
+size_t AddressSpace() {
+  FILE* const file = fopen("/proc/self/statm", "r");
+  size_t pages = 0;
+  if (file == nullptr || fscanf(file, "%zu", &pages) != 1) abort();
+  fclose(file);
+  return pages * static_cast<size_t>(sysconf(_SC_PAGESIZE));
+}
+
+size_t ResidentBytes(void* start, size_t bytes) {
+  const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  std::vector<unsigned char> resident(bytes / page);
+  if (mincore(start, bytes, resident.data()) != 0) return SIZE_MAX;
+  size_t count = 0;
+  for (const unsigned char r : resident) count += r & 1;
+  return count * page;
+}
+
+TEST(SystemVirtualMemoryTest, KnowsTheHardwarePage) {
+  SystemVirtualMemory vm;
+  EXPECT_EQ(vm.hardware_page_size(), static_cast<size_t>(sysconf(_SC_PAGESIZE)));
+}
+
+TEST(SystemVirtualMemoryTest, MapsZeroFilledWritableMemoryAtTheAlignment) {
+  SystemVirtualMemory vm;
+  const size_t page = vm.hardware_page_size();
+  for (const size_t bytes : {page, 3 * page, kMiB}) {
+    // Unaligned to the large alignments by an odd mapping before.
+    void* const odd = vm.Map(page, page);
+    for (size_t alignment = 1; alignment <= 64 * kMiB; alignment *= 4) {
+      errno = 1234;
+      char* const p = static_cast<char*>(vm.Map(bytes, alignment));
+      ASSERT_NE(p, nullptr);
+      EXPECT_EQ(errno, 1234);
+      EXPECT_EQ(reinterpret_cast<uintptr_t>(p) % alignment, 0u) << bytes << " " << alignment;
+      EXPECT_TRUE(IsZero(p, bytes));
+      memset(p, 'x', bytes);
+      vm.Unmap(p, bytes);
+    }
+    vm.Unmap(odd, page);
+  }
+}
+
+// What was mapped to force an alignment is unmapped at both ends.
+TEST(SystemVirtualMemoryTest, LeavesNothingBehindWhenItForcesAnAlignment) {
+  SystemVirtualMemory vm;
+  const size_t page = vm.hardware_page_size();
+  constexpr int kMappings = 16;
+  void* mappings[kMappings];
+  const size_t before = AddressSpace();
+  for (void*& p : mappings) p = vm.Map(page, 16 * kMiB);
+  const size_t between = AddressSpace();
+  for (void* const p : mappings) {
+    ASSERT_NE(p, nullptr);
+    vm.Unmap(p, page);
+  }
+  const size_t after = AddressSpace();
+  // The C library may map a little for its own purposes.
+  EXPECT_LT(between - before, 4 * kMiB);
+  EXPECT_LT(after, before + 4 * kMiB);
+}
+
+TEST(SystemVirtualMemoryTest, UnmapsAPart) {
+  SystemVirtualMemory vm;
+  const size_t page = vm.hardware_page_size();
+  char* const p = static_cast<char*>(vm.Map(4 * page, page));
+  ASSERT_NE(p, nullptr);
+  errno = 1234;
+  vm.Unmap(p + page, page);
+  EXPECT_EQ(errno, 1234);
+  EXPECT_EQ(ResidentBytes(p + page, page), SIZE_MAX);  // Not mapped.
+  p[0] = p[2 * page] = 'x';
+  vm.Unmap(p, page);
+  vm.Unmap(p + 2 * page, 2 * page);
+}
+
+TEST(SystemVirtualMemoryTest, ReleasedMemoryIsGoneReadsAsZeroesAndStaysMapped) {
+  SystemVirtualMemory vm;
+  const size_t page = vm.hardware_page_size();
+  const size_t bytes = 64 * page;
+  char* const p = static_cast<char*>(vm.Map(bytes, page));
+  ASSERT_NE(p, nullptr);
+  memset(p, 'x', bytes);
+  ASSERT_EQ(ResidentBytes(p, bytes), bytes);
+  errno = 1234;
+  ASSERT_TRUE(vm.Release(p + page, bytes - 2 * page));
+  EXPECT_EQ(errno, 1234);
+  EXPECT_EQ(ResidentBytes(p + page, bytes - 2 * page), 0u);
+  EXPECT_TRUE(IsZero(p + page, bytes - 2 * page));
+  // The neighbours are unharmed.
+  EXPECT_EQ(p[page - 1], 'x');
+  EXPECT_EQ(p[bytes - page], 'x');
+  p[page] = 'y';
+  vm.Unmap(p, bytes);
+}
+
+// Sanitizers make mlock do nothing, so it is asked of the kernel directly.
+TEST(SystemVirtualMemoryTest, ReleaseSaysThatLockedMemoryStays) {
+  SystemVirtualMemory vm;
+  const size_t page = vm.hardware_page_size();
+  char* const p = static_cast<char*>(vm.Map(4 * page, page));
+  ASSERT_NE(p, nullptr);
+  memset(p, 'x', 4 * page);
+  if (syscall(SYS_mlock, p + page, page) != 0) {
+    vm.Unmap(p, 4 * page);
+    GTEST_SKIP() << "SKIP: this user may not lock memory: " << strerror(errno);
+  }
+  errno = 1234;
+  EXPECT_FALSE(vm.Release(p, 4 * page));
+  EXPECT_EQ(errno, 1234);
+  EXPECT_EQ(p[page], 'x');
+  vm.Unmap(p, 4 * page);
+}
+
+TEST(SystemVirtualMemoryTest, RefusesWhatTheSystemRefuses) {
+  SystemVirtualMemory vm;
+  const size_t page = vm.hardware_page_size();
+  errno = 1234;
+  EXPECT_EQ(vm.Map(size_t{1} << 50, page), nullptr);
+  EXPECT_EQ(vm.Map(SIZE_MAX - page + 1, page), nullptr);
+  EXPECT_EQ(vm.Map(page, uintptr_t{1} << 63), nullptr);
+  EXPECT_EQ(vm.Map(SIZE_MAX / 2 + 1, uintptr_t{1} << 63), nullptr);
+  EXPECT_EQ(errno, 1234);
+}
+
+TEST(SystemVirtualMemoryTest, FailsCleanlyAtALimitOnAddressSpace) {
+  EXPECT_EQ(InChild([] {
+              SystemVirtualMemory vm;
+              const size_t page = vm.hardware_page_size();
+              const size_t before = AddressSpace();
+              struct rlimit limit;
+              if (getrlimit(RLIMIT_AS, &limit) != 0) return 1;
+              // Room for one mapping of 64 MiB and some, not for two.
+              limit.rlim_cur = before + 96 * kMiB;
+              if (setrlimit(RLIMIT_AS, &limit) != 0) return 2;
+              errno = 1234;
+              void* const first = vm.Map(64 * kMiB, page);
+              if (first == nullptr) return 3;
+              if (vm.Map(64 * kMiB, page) != nullptr) return 4;
+              // The same with forced alignment: 16 MiB fit, the padding to 1 GiB does not.
+              if (vm.Map(16 * kMiB, size_t{1} << 40) != nullptr) return 5;
+              if (errno != 1234) return 6;
+              // The failures left nothing behind: there is still room for what fits, and again after an Unmap.
+              void* const second = vm.Map(16 * kMiB, page);
+              if (second == nullptr) return 7;
+              vm.Unmap(first, 64 * kMiB);
+              if (vm.Map(64 * kMiB, page) == nullptr) return 8;
+              return 0;
+            }),
+            0);
+}
+
+TEST(VirtualMemoryDeathTest, UnmapOfNoMemoryAborts) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  SystemVirtualMemory vm;
+  EXPECT_EXIT(vm.Unmap(reinterpret_cast<void*>(1), 4096), testing::KilledBySignal(SIGABRT),
+              "check failed");
+}
+
+TEST(VirtualMemoryDeathTest, DebugBuildsRefuseSystemCallsUnderALock) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  if constexpr (!kDebugBuild) {
+    GTEST_SKIP() << "SKIP: release builds keep no track of the locks that a thread holds";
+  }
+  SystemVirtualMemory vm;
+  const size_t page = vm.hardware_page_size();
+  void* const p = vm.Map(page, page);
+  SpinLock lock(LockRank::kPageHeap);
+  const SpinLockHolder holder(lock);
+  EXPECT_DEATH(vm.Map(page, page), "NoneHeldByThisThread");
+  EXPECT_DEATH(vm.Unmap(p, page), "NoneHeldByThisThread");
+  EXPECT_DEATH((void)vm.Release(p, page), "NoneHeldByThisThread");
+}
+
+// The fake, which the tests of other folders rely on.
+
+TEST(FakeVirtualMemoryTest, PlacesMappingsFromTheChosenEnd) {
+  FakeVirtualMemory::Options options;
+  options.strength = FakeVirtualMemory::Strength::kAddressOnly;
+  options.range_bytes = 16 * 4096;
+  FakeVirtualMemory up(options);
+  options.placement = FakeVirtualMemory::Placement::kDownwards;
+  FakeVirtualMemory down(options);
+  options.gaps = true;
+  FakeVirtualMemory gaps(options);
+  const uintptr_t base = options.base;
+  const auto map = [](FakeVirtualMemory& vm, size_t pages, size_t alignment) {
+    return reinterpret_cast<uintptr_t>(vm.Map(pages * 4096, alignment));
+  };
+  EXPECT_EQ(map(up, 2, 4096), base);
+  EXPECT_EQ(map(up, 2, 4 * 4096), base + 4 * 4096);
+  EXPECT_EQ(map(up, 2, 4096), base + 2 * 4096);
+  EXPECT_EQ(map(up, 12, 4096), 0u);
+  EXPECT_EQ(map(up, 10, 4096), base + 6 * 4096);
+  EXPECT_EQ(map(down, 2, 4096), base + 14 * 4096);
+  EXPECT_EQ(map(down, 2, 4 * 4096), base + 12 * 4096);
+  EXPECT_EQ(map(down, 4, 4096), base + 8 * 4096);
+  EXPECT_EQ(map(down, 9, 4096), 0u);
+  EXPECT_EQ(map(down, 8, 4096), base);
+  EXPECT_EQ(map(gaps, 2, 4096), base + 14 * 4096);
+  EXPECT_EQ(map(gaps, 2, 4096), base + 11 * 4096);
+}
+
+TEST(FakeVirtualMemoryTest, FailsTheCallsThatTheTestNames) {
+  FakeVirtualMemory vm;
+  vm.FailMap(2, 2);
+  void* const p = vm.Map(4096, 4096);
+  EXPECT_NE(p, nullptr);
+  EXPECT_EQ(vm.Map(4096, 4096), nullptr);
+  EXPECT_EQ(vm.Map(4096, 4096), nullptr);
+  EXPECT_NE(vm.Map(4096, 4096), nullptr);
+  EXPECT_EQ(vm.map_calls(), 4u);
+  EXPECT_EQ(vm.map_failures(), 2u);
+  EXPECT_EQ(vm.mapped_bytes(), 2 * 4096u);
+  vm.FailRelease(1);
+  *static_cast<char*>(p) = 'x';
+  EXPECT_FALSE(vm.Release(p, 4096));
+  EXPECT_EQ(*static_cast<char*>(p), 'x');
+  EXPECT_TRUE(vm.Release(p, 4096));
+  EXPECT_EQ(*static_cast<char*>(p), 0);
+  vm.LockInMemory(static_cast<char*>(p) + 100, 1);
+  EXPECT_FALSE(vm.Release(p, 4096));
+  EXPECT_EQ(vm.release_calls(), 3u);
+  EXPECT_EQ(vm.release_failures(), 2u);
+  vm.Unmap(p, 4096);
+  EXPECT_EQ(vm.mapped_bytes(), 4096u);
+}
+
+}  // namespace
+}  // namespace tcmalloc

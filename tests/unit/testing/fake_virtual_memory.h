@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// FakeVirtualMemory: a VirtualMemory for tests. It hands out parts of one range of addresses, in an order that the test
+// chooses, has the hardware page size that the test chooses, counts and records calls, fails those that the test names,
+// and checks what VirtualMemory requires of its callers.
+//
+// Two strengths. kBacked has memory behind its addresses, which Release really gives back. kAddressOnly has none: for
+// logic that never touches the pages it manages, at any size and at addresses that repeat from run to run.
+// Thread safety: any, but for the functions that prepare failures and hooks.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "os/spinlock.h"
+#include "os/virtual_memory.h"
+
+namespace tcmalloc {
+
+class FakeVirtualMemory final : public VirtualMemory {
+ public:
+  enum class Strength { kBacked, kAddressOnly };
+  // Where Map looks for room: from the lower end, or from the upper end as Linux does.
+  enum class Placement { kUpwards, kDownwards };
+  enum class Kind { kMap, kUnmap, kRelease };
+
+  struct Call {
+    Kind kind;
+    uintptr_t start;
+    size_t bytes;
+    bool ok;
+  };
+
+  struct Options {
+    Strength strength = Strength::kBacked;
+    size_t hardware_page_size = 4096;
+    // Room for Map, a multiple of the hardware page.
+    size_t range_bytes = size_t{1} << 30;
+    // kAddressOnly: where the range starts, a multiple of the hardware page.
+    uintptr_t base = uintptr_t{0x1234} << 32;
+    Placement placement = Placement::kUpwards;
+    // A gap of one hardware page after each mapping, so that no two are neighbours.
+    bool gaps = false;
+  };
+
+  explicit FakeVirtualMemory(const Options& options) : options_(options), base_(options.base) {
+    if (options_.strength == Strength::kBacked) {
+      // Aligned to more than any hardware page.
+      reserved_bytes_ = options_.range_bytes + kBaseAlignment;
+      reserved_ = mmap(nullptr, reserved_bytes_, PROT_NONE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+      if (reserved_ == MAP_FAILED) abort();
+      base_ = (reinterpret_cast<uintptr_t>(reserved_) + kBaseAlignment - 1) & ~(kBaseAlignment - 1);
+    }
+    record_calls_ = false;
+  }
+  FakeVirtualMemory() : FakeVirtualMemory(Options()) {}
+  FakeVirtualMemory(const FakeVirtualMemory&) = delete;
+  FakeVirtualMemory& operator=(const FakeVirtualMemory&) = delete;
+  ~FakeVirtualMemory() {
+    if (options_.strength == Strength::kBacked) munmap(reserved_, reserved_bytes_);
+  }
+
+  void* Map(size_t bytes, size_t alignment) override {
+    EXPECT_TRUE(SpinLock::NoneHeldByThisThread()) << "a system call under a lock";
+    EXPECT_GT(bytes, 0u);
+    EXPECT_EQ(bytes % options_.hardware_page_size, 0u) << "Map of " << bytes;
+    EXPECT_TRUE(std::has_single_bit(alignment)) << alignment;
+    RunHook(on_map_);
+    const std::lock_guard<std::mutex> guard(mutex_);
+    ++map_calls_;
+    if (map_failure_.IsDue()) {
+      ++map_failures_;
+      Record({Kind::kMap, 0, bytes, false});
+      return nullptr;
+    }
+    if (alignment < options_.hardware_page_size) alignment = options_.hardware_page_size;
+    const uintptr_t start = FindRoom(bytes, alignment);
+    if (start == 0) {
+      ++map_failures_;
+      Record({Kind::kMap, 0, bytes, false});
+      return nullptr;
+    }
+    mapped_[start] = bytes;
+    mapped_bytes_ += bytes;
+    if (mapped_bytes_ > peak_mapped_bytes_) peak_mapped_bytes_ = mapped_bytes_;
+    if (options_.strength == Strength::kBacked &&
+        mprotect(reinterpret_cast<void*>(start), bytes, PROT_READ | PROT_WRITE) != 0) {
+      abort();
+    }
+    Record({Kind::kMap, start, bytes, true});
+    return reinterpret_cast<void*>(start);
+  }
+
+  void Unmap(void* memory, size_t bytes) override {
+    EXPECT_TRUE(SpinLock::NoneHeldByThisThread()) << "a system call under a lock";
+    const std::lock_guard<std::mutex> guard(mutex_);
+    const uintptr_t start = reinterpret_cast<uintptr_t>(memory);
+    ++unmap_calls_;
+    Record({Kind::kUnmap, start, bytes, true});
+    if (!IsMapped(start, bytes)) {
+      ADD_FAILURE() << "Unmap of what is not mapped: " << memory << " " << bytes;
+      return;
+    }
+    CutAround(start, bytes);
+    mapped_bytes_ -= bytes;
+    if (options_.strength == Strength::kBacked) {
+      const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
+      if (mmap(memory, bytes, PROT_NONE, flags, -1, 0) != memory) abort();
+    }
+  }
+
+  bool Release(void* memory, size_t bytes) override {
+    EXPECT_TRUE(SpinLock::NoneHeldByThisThread()) << "a system call under a lock";
+    const uintptr_t start = reinterpret_cast<uintptr_t>(memory);
+    EXPECT_GT(bytes, 0u);
+    EXPECT_EQ(start % options_.hardware_page_size, 0u) << "Release at " << memory;
+    EXPECT_EQ(bytes % options_.hardware_page_size, 0u) << "Release of " << bytes;
+    RunHook(on_release_);
+    const std::lock_guard<std::mutex> guard(mutex_);
+    ++release_calls_;
+    if (!IsMapped(start, bytes)) {
+      ADD_FAILURE() << "Release of what is not mapped: " << memory << " " << bytes;
+      return false;
+    }
+    const bool locked = start < locked_end_ && locked_start_ < start + bytes;
+    if (locked || release_failure_.IsDue()) {
+      ++release_failures_;
+      Record({Kind::kRelease, start, bytes, false});
+      return false;
+    }
+    if (options_.strength == Strength::kBacked && madvise(memory, bytes, MADV_DONTNEED) != 0) {
+      abort();
+    }
+    Record({Kind::kRelease, start, bytes, true});
+    return true;
+  }
+
+  size_t hardware_page_size() const override { return options_.hardware_page_size; }
+
+  // Failures. From the nth call on (1 is the next), `count` calls fail.
+  static constexpr size_t kForever = SIZE_MAX;
+  void FailMap(size_t nth, size_t count = 1) { map_failure_ = {nth, count}; }
+  void FailRelease(size_t nth, size_t count = 1) { release_failure_ = {nth, count}; }
+  void StopFailing() { map_failure_ = release_failure_ = Failure(); }
+  // Release fails when it touches [start, start + bytes), as it does on memory under mlock.
+  void LockInMemory(const void* start, size_t bytes) {
+    locked_start_ = reinterpret_cast<uintptr_t>(start);
+    locked_end_ = locked_start_ + bytes;
+  }
+
+  // Runs once, at the beginning of the next Map or Release: what another thread does while this one is in the system.
+  void OnNextMap(std::function<void()> hook) { on_map_ = std::move(hook); }
+  void OnNextRelease(std::function<void()> hook) { on_release_ = std::move(hook); }
+
+  // From now on calls are recorded; TakeCalls returns them and forgets them.
+  void RecordCalls() { record_calls_ = true; }
+  std::vector<Call> TakeCalls() {
+    const std::lock_guard<std::mutex> guard(mutex_);
+    return std::exchange(calls_, {});
+  }
+
+  size_t map_calls() const { return map_calls_; }
+  size_t map_failures() const { return map_failures_; }
+  size_t unmap_calls() const { return unmap_calls_; }
+  size_t release_calls() const { return release_calls_; }
+  size_t release_failures() const { return release_failures_; }
+  size_t mapped_bytes() const { return mapped_bytes_; }
+  size_t peak_mapped_bytes() const { return peak_mapped_bytes_; }
+  uintptr_t base() const { return base_; }
+
+ private:
+  static constexpr uintptr_t kBaseAlignment = uintptr_t{1} << 21;
+
+  struct Failure {
+    size_t nth = 0;
+    size_t count = 0;
+
+    bool IsDue() {
+      if (count == 0) return false;
+      if (nth > 1) {
+        --nth;
+        return false;
+      }
+      if (count != kForever) --count;
+      return true;
+    }
+  };
+
+  static void RunHook(std::function<void()>& hook) {
+    if (!hook) return;
+    const std::function<void()> once = std::exchange(hook, nullptr);
+    once();
+  }
+
+  void Record(const Call& call) {
+    if (record_calls_) calls_.push_back(call);
+  }
+
+  // First fit from the chosen end; 0 when there is no room.
+  uintptr_t FindRoom(size_t bytes, size_t alignment) const {
+    const size_t gap = options_.gaps ? options_.hardware_page_size : 0;
+    const uintptr_t end = base_ + options_.range_bytes;
+    if (bytes > options_.range_bytes) return 0;
+    if (options_.placement == Placement::kUpwards) {
+      uintptr_t at = (base_ + alignment - 1) & ~(alignment - 1);
+      for (const auto& [start, length] : mapped_) {
+        if (at + bytes + gap <= start) break;
+        at = (start + length + gap + alignment - 1) & ~(alignment - 1);
+      }
+      return at + bytes <= end ? at : 0;
+    }
+    uintptr_t at = (end - bytes) & ~(alignment - 1);
+    for (auto it = mapped_.rbegin(); it != mapped_.rend(); ++it) {
+      if (it->first + it->second + gap <= at) break;
+      if (it->first < base_ + bytes + gap) return 0;
+      at = (it->first - gap - bytes) & ~(alignment - 1);
+    }
+    return at >= base_ ? at : 0;
+  }
+
+  // Every byte of the range lies in some mapping.
+  bool IsMapped(uintptr_t start, size_t bytes) const {
+    const uintptr_t end = start + bytes;
+    while (start < end) {
+      auto it = mapped_.upper_bound(start);
+      if (it == mapped_.begin()) return false;
+      --it;
+      if (start >= it->first + it->second) return false;
+      start = it->first + it->second;
+    }
+    return true;
+  }
+
+  // Takes the range, which is mapped, out of the table.
+  void CutAround(uintptr_t start, size_t bytes) {
+    const uintptr_t end = start + bytes;
+    auto it = --mapped_.upper_bound(start);
+    while (it != mapped_.end() && it->first < end) {
+      const uintptr_t first = it->first;
+      const uintptr_t last = first + it->second;
+      it = mapped_.erase(it);
+      if (first < start) mapped_[first] = start - first;
+      if (last > end) mapped_[end] = last - end;
+    }
+  }
+
+  const Options options_;
+  void* reserved_ = nullptr;
+  size_t reserved_bytes_ = 0;
+  uintptr_t base_;
+  bool record_calls_;
+
+  Failure map_failure_;
+  Failure release_failure_;
+  uintptr_t locked_start_ = 0;
+  uintptr_t locked_end_ = 0;
+  std::function<void()> on_map_;
+  std::function<void()> on_release_;
+
+  // Guards what follows. Not a SpinLock: that one is under test.
+  std::mutex mutex_;
+  std::map<uintptr_t, size_t> mapped_;
+  std::vector<Call> calls_;
+  size_t map_calls_ = 0;
+  size_t map_failures_ = 0;
+  size_t unmap_calls_ = 0;
+  size_t release_calls_ = 0;
+  size_t release_failures_ = 0;
+  size_t mapped_bytes_ = 0;
+  size_t peak_mapped_bytes_ = 0;
+};
+
+}  // namespace tcmalloc

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// SeededRandom: the pseudo-random numbers of property tests. The seed is fixed in the test and printed, so that a failure
+// names what repeats it.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <random>
+
+namespace tcmalloc {
+
+class SeededRandom {
+ public:
+  explicit SeededRandom(uint64_t seed)
+      : engine_(seed), trace_(__FILE__, __LINE__, testing::Message() << "seed " << seed) {
+    printf("[   seed   ] %llu\n", static_cast<unsigned long long>(seed));
+  }
+
+  uint64_t Next() { return engine_(); }
+  // Requires: limit > 0. The remainder's slight preference for small numbers does not matter here.
+  uint64_t Below(uint64_t limit) { return engine_() % limit; }
+  // In [low, high].
+  uint64_t Between(uint64_t low, uint64_t high) { return low + Below(high - low + 1); }
+  // True once in `n` times.
+  bool OneIn(uint64_t n) { return Below(n) == 0; }
+
+ private:
+  std::mt19937_64 engine_;
+  // Adds the seed to the messages of failures while this object lives.
+  testing::ScopedTrace trace_;
+};
+
+}  // namespace tcmalloc
