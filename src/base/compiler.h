@@ -8,6 +8,8 @@
 #define TC_SLOW_PATH __attribute__((noinline, cold))
 // A symbol that programs may use; everything else is hidden.
 #define TC_EXPORT __attribute__((visibility("default")))
+// One more name for a function of the same file, given by its name in the object file.
+#define TC_ALIAS(target) __attribute__((alias(#target)))
 
 #if defined(__clang__)
 #define TC_THREAD_ANNOTATION(x) __attribute__((x))

@@ -10,7 +10,7 @@
 // last slot makes "full" visible to Push in the slot that it is about to write. So a bin is one pointer to the hot code.
 // The bins of kNone, and all bins of the empty state, are both empty and full: every operation leaves the fast path.
 //
-// Synchronization. Touched only between AccessBegin and AccessEnd of a ThreadSlot (see thread_slot.h). `tops` may be read
+// Synchronization. Touched only between BeginAccess and EndAccess of a ThreadSlot (see thread_slot.h). `tops` may be read
 // racily for statistics.
 #pragma once
 

@@ -5,8 +5,8 @@
 // arena, the objects on their way are on the stack, the bins are consistent and `busy` is clear: a system call never
 // delays a thread that wants to take the cache, and an allocation from a signal handler for SIGABRT finds good bins.
 // Invariants
-//   B1  arrays_[c] is null and bins.tops[c] is kNoBinArray, or arrays_[c] has CapacityOfArray slots or more, its slot 0 is
-//       null, slot capacity_[c] + 1 is kFullMark, and bins.tops[c] points to one of the slots 0 .. capacity_[c].
+//   B1  arrays_[c] is null and bins.tops[c] is kNoBinArray, or arrays_[c] has ArrayBytesFor(capacity_[c]) bytes, its slot 0
+//       is null, slot capacity_[c] + 1 is kFullMark, and bins.tops[c] points to one of the slots 0 .. capacity_[c].
 //   B2  Slots 1 .. top are free objects of the class; none is the mark.
 // Synchronization. Everything but the links is touched inside an access section of the owner's slot. Links: the registry's lock.
 // Cost. One refill or overflow per half a bin: a central lock and a few nanoseconds per object.

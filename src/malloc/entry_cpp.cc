@@ -6,6 +6,7 @@
 #include "base/compiler.h"
 #include "malloc/fast_path.h"
 #include "malloc/oom_policy.h"
+#include "malloc/override.h"
 #include "malloc/slow_path.h"
 
 namespace tcmalloc {
@@ -70,7 +71,6 @@ TC_EXPORT void tc_delete_sized_aligned(void* p, size_t size, std::align_val_t al
 }
 
 // The array forms are the same functions.
-#define TC_ALIAS(target) __attribute__((alias(#target)))
 TC_EXPORT void* tc_newarray(size_t) TC_ALIAS(tc_new);
 TC_EXPORT void* tc_newarray_nothrow(size_t, const std::nothrow_t&) noexcept
     TC_ALIAS(tc_new_nothrow);
@@ -92,31 +92,31 @@ TC_EXPORT void tc_deletearray_sized_aligned(void*, size_t, std::align_val_t) noe
 
 }  // extern "C"
 
-#ifndef TCMALLOC_NO_OVERRIDE
-TC_EXPORT void* operator new(size_t) TC_ALIAS(tc_new);
-TC_EXPORT void* operator new[](size_t) TC_ALIAS(tc_new);
-TC_EXPORT void* operator new(size_t, const std::nothrow_t&) noexcept TC_ALIAS(tc_new_nothrow);
-TC_EXPORT void* operator new[](size_t, const std::nothrow_t&) noexcept TC_ALIAS(tc_new_nothrow);
-TC_EXPORT void* operator new(size_t, std::align_val_t) TC_ALIAS(tc_new_aligned);
-TC_EXPORT void* operator new[](size_t, std::align_val_t) TC_ALIAS(tc_new_aligned);
-TC_EXPORT void* operator new(size_t, std::align_val_t, const std::nothrow_t&) noexcept
-    TC_ALIAS(tc_new_aligned_nothrow);
-TC_EXPORT void* operator new[](size_t, std::align_val_t, const std::nothrow_t&) noexcept
-    TC_ALIAS(tc_new_aligned_nothrow);
-TC_EXPORT void operator delete(void*) noexcept TC_ALIAS(tc_delete);
-TC_EXPORT void operator delete[](void*) noexcept TC_ALIAS(tc_delete);
-TC_EXPORT void operator delete(void*, const std::nothrow_t&) noexcept TC_ALIAS(tc_delete_nothrow);
-TC_EXPORT void operator delete[](void*, const std::nothrow_t&) noexcept TC_ALIAS(tc_delete_nothrow);
-TC_EXPORT void operator delete(void*, size_t) noexcept TC_ALIAS(tc_delete_sized);
-TC_EXPORT void operator delete[](void*, size_t) noexcept TC_ALIAS(tc_delete_sized);
-TC_EXPORT void operator delete(void*, std::align_val_t) noexcept TC_ALIAS(tc_delete_aligned);
-TC_EXPORT void operator delete[](void*, std::align_val_t) noexcept TC_ALIAS(tc_delete_aligned);
-TC_EXPORT void operator delete(void*, std::align_val_t, const std::nothrow_t&) noexcept
-    TC_ALIAS(tc_delete_aligned_nothrow);
-TC_EXPORT void operator delete[](void*, std::align_val_t, const std::nothrow_t&) noexcept
-    TC_ALIAS(tc_delete_aligned_nothrow);
-TC_EXPORT void operator delete(void*, size_t, std::align_val_t) noexcept
-    TC_ALIAS(tc_delete_sized_aligned);
-TC_EXPORT void operator delete[](void*, size_t, std::align_val_t) noexcept
-    TC_ALIAS(tc_delete_sized_aligned);
-#endif
+TC_OVERRIDE_OPERATOR(tc_new, void* operator new(size_t))
+TC_OVERRIDE_OPERATOR(tc_new, void* operator new[](size_t))
+TC_OVERRIDE_OPERATOR(tc_new_nothrow, void* operator new(size_t, const std::nothrow_t&) noexcept)
+TC_OVERRIDE_OPERATOR(tc_new_nothrow, void* operator new[](size_t, const std::nothrow_t&) noexcept)
+TC_OVERRIDE_OPERATOR(tc_new_aligned, void* operator new(size_t, std::align_val_t))
+TC_OVERRIDE_OPERATOR(tc_new_aligned, void* operator new[](size_t, std::align_val_t))
+TC_OVERRIDE_OPERATOR(tc_new_aligned_nothrow,
+                     void* operator new(size_t, std::align_val_t, const std::nothrow_t&) noexcept)
+TC_OVERRIDE_OPERATOR(tc_new_aligned_nothrow,
+                     void* operator new[](size_t, std::align_val_t, const std::nothrow_t&) noexcept)
+TC_OVERRIDE_OPERATOR(tc_delete, void operator delete(void*) noexcept)
+TC_OVERRIDE_OPERATOR(tc_delete, void operator delete[](void*) noexcept)
+TC_OVERRIDE_OPERATOR(tc_delete_nothrow, void operator delete(void*, const std::nothrow_t&) noexcept)
+TC_OVERRIDE_OPERATOR(tc_delete_nothrow,
+                     void operator delete[](void*, const std::nothrow_t&) noexcept)
+TC_OVERRIDE_OPERATOR(tc_delete_sized, void operator delete(void*, size_t) noexcept)
+TC_OVERRIDE_OPERATOR(tc_delete_sized, void operator delete[](void*, size_t) noexcept)
+TC_OVERRIDE_OPERATOR(tc_delete_aligned, void operator delete(void*, std::align_val_t) noexcept)
+TC_OVERRIDE_OPERATOR(tc_delete_aligned, void operator delete[](void*, std::align_val_t) noexcept)
+TC_OVERRIDE_OPERATOR(tc_delete_aligned_nothrow,
+                     void operator delete(void*, std::align_val_t, const std::nothrow_t&) noexcept)
+TC_OVERRIDE_OPERATOR(tc_delete_aligned_nothrow,
+                     void operator delete[](void*, std::align_val_t,
+                                            const std::nothrow_t&) noexcept)
+TC_OVERRIDE_OPERATOR(tc_delete_sized_aligned,
+                     void operator delete(void*, size_t, std::align_val_t) noexcept)
+TC_OVERRIDE_OPERATOR(tc_delete_sized_aligned,
+                     void operator delete[](void*, size_t, std::align_val_t) noexcept)

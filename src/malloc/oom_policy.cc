@@ -97,13 +97,10 @@ CxxRuntime FindRuntime() {
 // The runtime library's own nothrow form: it calls the replaced operator new, that is, ours, and catches.
 using NothrowNew = void* (*)(size_t, const void*);
 using NothrowNewAligned = void* (*)(size_t, size_t, const void*);
-#if __SIZEOF_SIZE_T__ == 8
-constexpr char kNothrowNewName[] = "_ZnwmRKSt9nothrow_t";
-constexpr char kNothrowNewAlignedName[] = "_ZnwmSt11align_val_tRKSt9nothrow_t";
-#else
-constexpr char kNothrowNewName[] = "_ZnwjRKSt9nothrow_t";
-constexpr char kNothrowNewAlignedName[] = "_ZnwjSt11align_val_tRKSt9nothrow_t";
-#endif
+constexpr bool kSizeIsLong = sizeof(size_t) == 8;
+constexpr const char* kNothrowNewName = kSizeIsLong ? "_ZnwmRKSt9nothrow_t" : "_ZnwjRKSt9nothrow_t";
+constexpr const char* kNothrowNewAlignedName =
+    kSizeIsLong ? "_ZnwmSt11align_val_tRKSt9nothrow_t" : "_ZnwjSt11align_val_tRKSt9nothrow_t";
 
 void* NewNothrowThroughRuntime(size_t size, size_t alignment) {
   void* const library = FindLoadedRuntime();

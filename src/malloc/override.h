@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// TC_OVERRIDE: a second name, that of the C library's function, for one of our entry points. Builds with a sanitizer,
-// which brings its own malloc, define TCMALLOC_NO_OVERRIDE and have the tc_ names only.
+// TC_OVERRIDE: a second name, that of the C library's function, for one of our entry points;
+// TC_OVERRIDE_OPERATOR: the same for an operator new or delete, given by its declaration. Builds
+// with a sanitizer, which brings its own malloc, define TCMALLOC_NO_OVERRIDE and have the tc_ names
+// only.
 #pragma once
 
 #include "base/compiler.h"
 
 #ifdef TCMALLOC_NO_OVERRIDE
 #define TC_OVERRIDE(result, name, parameters, target)
+#define TC_OVERRIDE_OPERATOR(target, ...)
 #else
 #define TC_OVERRIDE(result, name, parameters, target) \
-  TC_EXPORT result name parameters noexcept __attribute__((alias(#target)));
+  TC_EXPORT result name parameters noexcept TC_ALIAS(target);
+#define TC_OVERRIDE_OPERATOR(target, ...) TC_EXPORT __VA_ARGS__ TC_ALIAS(target);
 #endif

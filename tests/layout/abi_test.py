@@ -1,0 +1,194 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a program and the dynamic linker see of the shared libraries.
+
+  abi_test.py BUILD (gcc, clang or debug) LIBRARY_FOLDER
+
+Exported and undefined symbols against exported_symbols.txt and undefined_symbols.txt; the libraries
+needed; the name; and how the file asks to be mapped: no text relocations, no executable stack, the
+relocated data read-only, never unloaded, little static thread-local storage. Then the static
+libraries: what they define besides the entry points has no name that a program could have.
+"""
+
+import pathlib
+import re
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+LARGEST_TLS = 32  # bytes; static thread-local storage is scarce for what is loaded late
+NEWEST_GLIBC = (2, 34)  # for strong symbols
+
+
+class Test:
+
+    def __init__(self, library):
+        self.library = library
+        self.failed = 0
+
+    def expect(self, condition, message):
+        if not condition:
+            self.failed += 1
+            print(f"{self.library.name}: {message}")
+
+    def expect_same(self, found, wanted, what):
+        for name in sorted(found - wanted):
+            self.expect(False, f"{what} {name}, which is not in the list")
+        for name in sorted(wanted - found):
+            self.expect(False, f"does not have {what} {name}, which is in the list")
+
+
+def readelf(option, path):
+    run = subprocess.run(["readelf", "-W", option, path], check=True, stdout=subprocess.PIPE,
+                         text=True)
+    return run.stdout
+
+
+def read_list(name):
+    """[(symbol, words after it)]"""
+    entries = []
+    for line in (HERE / name).read_text().split("\n"):
+        words = line.split("#")[0].split()
+        if words:
+            entries.append((words[0], words[1:]))
+    names = [symbol for symbol, _ in entries]
+    for symbol in sorted({symbol for symbol in names if names.count(symbol) > 1}):
+        sys.exit(f"{name}: {symbol} is there twice")
+    return entries
+
+
+def dynamic_symbols(path):
+    """[(binding, visibility, type, section, name, version)] of the dynamic symbol table."""
+    symbols = []
+    for line in readelf("--dyn-syms", path).split("\n"):
+        words = line.split()
+        if len(words) >= 8 and words[0].rstrip(":").isdigit():
+            kind, binding, visibility, section, name = words[3:8]
+            name, _, version = name.partition("@")
+            symbols.append((binding, visibility, kind, section, name, version.lstrip("@")))
+    return symbols
+
+
+def check_symbols(test, build, full):
+    symbols = dynamic_symbols(test.library)
+    exported = {s[4] for s in symbols if s[3] != "UND"}
+    wanted = {name for name, words in read_list("exported_symbols.txt")
+              if full or "full" not in words}
+    test.expect_same(exported, wanted, "exported symbol")
+    for binding, visibility, kind, section, name, version in symbols:
+        if section != "UND":
+            test.expect((binding, visibility, version) == ("GLOBAL", "DEFAULT", ""),
+                        f"{name} is exported as {binding} {visibility} {version}")
+            test.expect(kind in ("FUNC", "OBJECT"), f"{name} is exported as a {kind}")
+
+    listed = {}
+    for name, words in read_list("undefined_symbols.txt"):
+        builds = words[1:]
+        if builds and build not in builds:
+            if build == "debug":
+                listed[name] = (words[0], False)  # built by whichever compiler: it may be there
+            continue
+        listed[name] = (words[0], build != "debug" or builds == ["debug"])
+    undefined = {s[4]: s for s in symbols if s[3] == "UND" and s[4]}
+    test.expect_same(set(undefined), {name for name in listed
+                                      if listed[name][1] or name in undefined},
+                     "undefined symbol")
+    for name, (binding, _, _, _, _, version) in undefined.items():
+        kind = listed.get(name, ("strong", True))[0]
+        test.expect(binding == ("WEAK" if kind == "weak" else "GLOBAL"),
+                    f"{name} is to be {kind} and is {binding}")
+        if binding == "GLOBAL":
+            number = re.fullmatch(r"GLIBC_(\d+)\.(\d+)(?:\.\d+)?(?: \(\d+\))?", version)
+            test.expect(number, f"{name} is strong and comes from {version or 'nowhere'}, "
+                        "not from the C library")
+            test.expect(not number or (int(number[1]), int(number[2])) <= NEWEST_GLIBC,
+                        f"{name} needs {version}")
+    print(f"{test.library.name}: {len(exported)} symbols exported, {len(undefined)} undefined")
+
+
+def check_file(test):
+    dynamic = re.findall(r"^\s*0x[0-9a-f]+ \((\w+)\)\s+(.*?)\s*$", readelf("-d", test.library),
+                         re.MULTILINE)
+    entries = {}
+    for tag, value in dynamic:
+        entries.setdefault(tag, []).append(value)
+    bracketed = lambda tag: [re.search(r"\[(.*)\]", value)[1] for value in entries.get(tag, [])]
+    needed = [name for name in bracketed("NEEDED") if not name.startswith("ld-linux")]
+    test.expect(needed == ["libc.so.6"], f"needs {needed}, not libc.so.6 alone")
+    soname = test.library.name
+    test.expect(bracketed("SONAME") == [soname], f"has the name {bracketed('SONAME')}")
+    for tag in ("TEXTREL", "RPATH", "RUNPATH", "VERDEF", "SYMBOLIC"):
+        test.expect(tag not in entries, f"has a {tag} entry")
+    flags = " ".join(entries.get("FLAGS", []))
+    flags_1 = " ".join(entries.get("FLAGS_1", []))
+    test.expect("TEXTREL" not in flags, "has text relocations")
+    test.expect("NODELETE" in flags_1, "may be unloaded (no NODELETE flag)")
+    test.expect("STATIC_TLS" in flags, "its thread-local storage is not of the initial-exec kind")
+    test.expect("NOW" in flags_1, "is bound lazily, so the table of addresses stays writable")
+
+    segments = {}
+    for line in readelf("-l", test.library).split("\n"):
+        match = re.match(r"\s+([A-Z_]+)\s+0x\w+ 0x\w+ 0x\w+ 0x(\w+) 0x(\w+) ([RWE ]{3})", line)
+        if match:
+            segments.setdefault(match[1], []).append((int(match[3], 16), match[4]))
+    test.expect(all("E" not in flags for _, flags in segments.get("GNU_STACK", [(0, "E")])),
+                "asks for an executable stack")
+    test.expect("GNU_RELRO" in segments, "leaves relocated data writable (no GNU_RELRO)")
+    test.expect(not any("W" in flags and "E" in flags for _, flags in segments.get("LOAD", [])),
+                "has a segment that is both writable and executable")
+    tls = sum(size for size, _ in segments.get("TLS", []))
+    test.expect(0 < tls <= LARGEST_TLS, f"has {tls} bytes of thread-local storage")
+    # The general kinds go through __tls_get_addr or descriptors, which may allocate.
+    relocations = readelf("-r", test.library)
+    for kind in ("DTPMOD", "DTPOFF", "TLSDESC", "COPY"):
+        test.expect(kind not in relocations, f"has relocations of the kind {kind}")
+    test.expect("TPOFF" in relocations, "has no thread-local storage of the initial-exec kind")
+    print(f"{test.library.name}: {tls} bytes of thread-local storage, needs {' '.join(needed)}")
+
+
+def check_archive(test, full):
+    """Whatever a static program links with: no name outside the namespace but the entry points."""
+    wanted = {name for name, words in read_list("exported_symbols.txt")
+              if full or "full" not in words}
+    listed = {name for name, _ in read_list("undefined_symbols.txt")}
+    defined = set()
+    undefined = set()
+    for line in readelf("-s", test.library).split("\n"):
+        words = line.split()
+        if len(words) >= 8 and words[0].rstrip(":").isdigit() and words[4] != "LOCAL":
+            (undefined if words[6] == "UND" else defined).add((words[7], words[4], words[5]))
+    own = re.compile(r"_Z(N[KO]?|T[VISH]|TWN|THN|GV)*N?8tcmalloc|_ZZN[KO]?8tcmalloc")
+    names = {name for name, _, _ in defined}
+    for name in sorted(wanted - names):
+        test.expect(False, f"does not define {name}")
+    for name, binding, visibility in sorted(defined):
+        if name not in wanted and not own.match(name):
+            # Instances of the C++ library's templates and the like: nobody else's must be replaced.
+            test.expect(binding in ("WEAK", "UNIQUE") and visibility == "HIDDEN",
+                        f"defines {name} ({binding}, {visibility})")
+        elif name not in wanted:
+            test.expect(visibility == "HIDDEN", f"{name} is not hidden")
+    for name, binding, _ in sorted(undefined):
+        if name not in names and name not in listed and name != "_GLOBAL_OFFSET_TABLE_":
+            test.expect(False, f"refers to {name} ({binding}), which is not in the list")
+    print(f"{test.library.name}: {len(names)} global symbols")
+
+
+def main():
+    build, folder = sys.argv[1], pathlib.Path(sys.argv[2])
+    failed = 0
+    for name in ("libtcmalloc", "libtcmalloc_minimal"):
+        full = name == "libtcmalloc"
+        test = Test(folder / f"{name}.so.4")
+        check_symbols(test, build, full)
+        check_file(test)
+        failed += test.failed
+        test = Test(folder / f"{name}.a")
+        check_archive(test, full)
+        failed += test.failed
+    print(f"{failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,236 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The layout tests find what they are there to find: each is given something broken, and something
+sound that looks broken."""
+
+import contextlib
+import io
+import pathlib
+import tempfile
+import unittest
+
+import abi_test
+import codegen_test
+import comments_test
+import layering_test
+import source
+
+LICENCE = "// SPDX-License-Identifier: BSD-3-Clause\n"
+# A sound tree; each test adds to it or replaces a part.
+TREE = {
+    "src/base/units.h":
+        LICENCE + "#pragma once\nclass PageId {};\ninline constexpr int kPages = 1;\n",
+    "src/os/clock.h": LICENCE + "#pragma once\nstruct Clock { virtual int Now() = 0; };\n",
+    "src/page/page_heap.h": LICENCE + '#pragma once\n#include "base/units.h"\n',
+    # The exceptions that layering_test.py has are to be needed.
+    "src/malloc/oom_policy.cc": LICENCE + "#include <dlfcn.h>\n",
+}
+
+
+class OnTree(unittest.TestCase):
+
+    def run_on(self, check, changes):
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            for name, text in {**TREE, **changes}.items():
+                path = root / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text)
+            output = io.StringIO()
+            with contextlib.redirect_stdout(output):
+                status = check(root)
+            return status, output.getvalue()
+
+
+class Layering(OnTree):
+
+    def check(self, changes, *expected):
+        status, output = self.run_on(lambda root: layering_test.Checker(root).run(), changes)
+        self.assertEqual(status, 1 if expected else 0, output)
+        self.assertIn(f"\n{len(expected)} complaints", output)
+        for text in expected:
+            self.assertIn(text, output)
+
+    def header(self, *lines):
+        return LICENCE + "#pragma once\n" + "\n".join(lines) + "\n"
+
+    def test_sound(self):
+        self.check({})
+
+    def test_arrow_upwards(self):
+        self.check({"src/base/bad.h": self.header('#include "page/page_heap.h"')},
+                   'src/base/bad.h:3: base/ must not include page/')
+
+    def test_arrow_sideways(self):
+        self.check({"src/profile/sample.h": self.header('#include "cache/bins.h"'),
+                    "src/cache/bins.h": self.header()},
+                   "profile/ must not include cache/")
+
+    def test_arrow_in_comment(self):
+        self.check({"src/base/good.h": self.header('// #include "page/page_heap.h"')})
+
+    def test_cycle(self):
+        self.check({"src/base/a.h": self.header('#include "base/b.h"'),
+                    "src/base/b.h": self.header('#include "base/a.h"')},
+                   "src/base/b.h:3: closes a cycle: base/a.h -> base/b.h -> base/a.h")
+
+    def test_unknown_folder(self):
+        self.check({"src/util/a.h": self.header()}, "src/util is not in the order")
+
+    def test_missing_header(self):
+        self.check({"src/page/a.h": self.header('#include "page_heap.h"')},
+                   "is not a path from src/")
+
+    def test_own_header_in_angles(self):
+        self.check({"src/page/a.h": self.header("#include <base/units.h>")}, "included in quotes")
+
+    def test_process_heap(self):
+        self.check({"src/cache/a.cc": LICENCE + "void F() { GlobalHeap().x(); }\n"},
+                   "src/cache/a.cc:2: cache/ is below runtime/")
+        self.check({"src/cache/a.cc": LICENCE + "// GlobalHeap is above\n",
+                    "src/runtime/a.cc": LICENCE + "void F() { GlobalHeap().x(); }\n"})
+
+    def test_virtual(self):
+        self.check({"src/page/a.h": self.header("struct A { virtual ~A(); };")},
+                   "src/page/a.h:3: virtual functions below runtime/")
+
+    def test_conditional(self):
+        self.check({"src/page/a.h": self.header("#ifdef X", "#endif")},
+                   "src/page/a.h:3: conditional compilation")
+        self.check({"src/malloc/override_x.h": self.header("#ifdef X", "#endif")})
+
+    def test_macro(self):
+        self.check({"src/page/a.h": self.header("#define A 1")}, "src/page/a.h:3: macro definition")
+
+    def test_system_header(self):
+        self.check({"src/page/a.h": self.header("#include <sys/mman.h>")}, "are for os/")
+
+    def test_guard_and_licence(self):
+        self.check({"src/page/a.h": "int a;\n"}, "#pragma once", "SPDX")
+
+    def test_unneeded_exception(self):
+        self.check({"src/malloc/oom_policy.cc": LICENCE}, "is not needed any more")
+
+    def test_places(self):
+        for text in ("see /wor" + "k/main/x", "cd .." + "/shared", "from pypi" + ".org",
+                     "deb http://deb.debian" + ".org x", "as issue " + "12 says"):
+            status, output = self.run_on(lambda root: layering_test.Checker(root).run(),
+                                         {"docs/a.md": text})
+            self.assertEqual((status, output.count("docs/a.md:1:")), (1, 1), text)
+        self.check({"docs/a.md": "~/work/x, $HOME/work/, www.debian.org and an issue of 3 kinds"})
+
+
+class Comments(OnTree):
+
+    def missing(self, comment, folder="src/page/a.cc"):
+        status, output = self.run_on(comments_test.check, {folder: comment + "\n"})
+        found = [line.split("names ")[1].split(",")[0] for line in output.split("\n")
+                 if ": names " in line]
+        self.assertEqual(status, 1 if found else 0)
+        return found
+
+    def test_missing(self):
+        self.assertEqual(self.missing("// as PageHeap does"), ["PageHeap"])
+        self.assertEqual(self.missing("int a; // at most kSpans"), ["kSpans"])
+        self.assertEqual(self.missing("/* see\n   page_map.h */"), ["page_map.h"])
+        self.assertEqual(self.missing("// see base/page_heap.h"), ["base/page_heap.h"])
+        self.assertEqual(self.missing("// calls Release()"), ["Release"])
+        self.assertEqual(self.missing("// PageId::Next"), ["PageId::Next"])
+        self.assertEqual(self.missing("// guarded by lock_"), ["lock_"])
+        self.assertEqual(self.missing("// a `Sampler` may"), ["Sampler"])
+        self.assertEqual(self.missing("// TC_NONE"), ["TC_NONE"])
+        self.assertEqual(self.missing("// in src/leak/"), ["src/leak/"])
+        self.assertEqual(self.missing("see `page/heap.cc`", "docs/a.md"), ["page/heap.cc"])
+        self.assertEqual(self.missing("the `PageMap`", "docs/a.md"), ["PageMap"])
+
+    def test_present(self):
+        self.assertEqual(self.missing("// PageId, kPages, page_heap.h, os/clock.h, os/, Now()"), [])
+        self.assertEqual(self.missing('const char* s = "// PageMap";'), [])
+        self.assertEqual(self.missing("the `PageId` in `src/page/`", "docs/a.md"), [])
+
+
+class Source(unittest.TestCase):
+
+    def test_comments(self):
+        text = 'a = "// no"; // yes\nchar c = \'"\'; /* two\nlines */ n = 1\'000; // last\n'
+        self.assertEqual(list(source.comments(text)),
+                         [(1, "// yes"), (2, "/* two"), (3, "lines */"), (3, "// last")])
+        bare = source.without_comments_and_strings(text)
+        self.assertEqual(bare.count("\n"), text.count("\n"))
+        for gone in ("no", "yes", "two", "lines", "last"):
+            self.assertNotIn(gone, bare)
+        self.assertIn('R"(', source.without_comments('x = R"(// no "comment" )";'))
+
+
+class Codegen(unittest.TestCase):
+
+    def path(self, *instructions, start=0x10):
+        """The instructions stand at 0x10, 0x11 and so on."""
+        text = "".join(f"  {start + i:x}:\t{instruction}\n"
+                       for i, instruction in enumerate(instructions))
+        path, complaint = codegen_test.straight_path(codegen_test.parse(text), 0x10)
+        return len(path), complaint
+
+    def test_straight(self):
+        self.assertEqual(self.path("mov %rdi,%rax", "ret", "nop"), (2, None))
+
+    def test_rare_case_forward(self):
+        self.assertEqual(self.path("test %rax,%rax", "je 14 <f+0x4>", "ret", "ud2", "ud2"),
+                         (3, None))
+
+    def test_rare_case_in_another_section(self):
+        self.assertEqual(self.path("test %rax,%rax", "je 4 <f.cold>", "ret"), (3, None))
+
+    def test_jump_is_followed(self):
+        self.assertEqual(self.path("jmp 12 <f+0x2>", "ud2", "ret"), (2, None))
+
+    def test_loop(self):
+        count, complaint = self.path("dec %rax", "jne 10 <f>", "ret")
+        self.assertEqual((count, complaint), (codegen_test.LONGEST, "does not end"))
+
+    def test_forbidden(self):
+        for instruction, complaint in (
+                ("call 50 <g>", "is a call"),
+                ("call *%rax", "is a call"),
+                ("jmp *0x10(%rax)", "is an indirect jump"),
+                ("push %rbx", "makes a stack frame"),
+                ("sub $0x8,%rsp", "makes a stack frame"),
+                ("lock incl (%rax)", "is atomic or a barrier"),
+                ("xchg %rax,(%rdx)", "is atomic or a barrier"),
+                ("xchg %al,0x10(%rdx)", "is atomic or a barrier"),
+                ("lock cmpxchg %rcx,(%rdx)", "is atomic or a barrier"),
+                ("mfence", "is atomic or a barrier"),
+                ("rep stos %rax,%es:(%rdi)", "repeats")):
+            found = self.path(instruction, "ret")[1]
+            self.assertIsNotNone(found, instruction)
+            self.assertTrue(found.endswith(complaint), found)
+
+    def test_allowed(self):
+        for instruction in ("sub $0x8,%rsi", "xchg %ax,%ax", "movb $0x1,%fs:0x10(%rcx)",
+                            "mov 0x8(%rsp),%rax", "bnd jmp 11"):
+            self.assertEqual(self.path(instruction, "ret"), (2, None), instruction)
+
+
+class Lists(unittest.TestCase):
+
+    def test_lists(self):
+        """Every name of the requirements is in the list of exported symbols."""
+        names = {name for name, _ in abi_test.read_list("exported_symbols.txt")}
+        plain = ("malloc free calloc realloc reallocarray memalign aligned_alloc posix_memalign "
+                 "valloc pvalloc malloc_usable_size malloc_trim mallopt mallinfo mallinfo2 "
+                 "malloc_info malloc_stats free_sized free_aligned_sized cfree").split()
+        wanted = set(plain)
+        wanted |= {f"tc_{name}" for name in plain if name != "malloc_usable_size"}
+        wanted |= {f"__libc_{name}" for name in ("malloc free calloc realloc reallocarray memalign "
+                                                 "valloc pvalloc cfree").split()}
+        nothrow, aligned = "RKSt9nothrow_t", "St11align_val_t"
+        for array in "wa":
+            wanted |= {f"_Zn{array}m{tail}" for tail in ("", nothrow, aligned, aligned + nothrow)}
+        for array in "la":
+            wanted |= {f"_Zd{array}Pv{tail}"
+                       for tail in ("", nothrow, aligned, aligned + nothrow, "m", "m" + aligned)}
+        self.assertEqual(wanted - names, set())
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,68 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Compiles each header of src/ by itself, with the flags that its folder is compiled with.
+
+  headers_test.py ROOT BUILD_DIR
+
+A header that needs another one included before it fails here; so does one that cannot be included
+twice. The compiler is that of the build folder: the presets bring g++ and clang.
+"""
+
+import json
+import os
+import pathlib
+import shlex
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+
+def compile_commands(root, build):
+    """Folder of src/ -> the words of the command that compiles one of its files, less the file."""
+    commands = {}
+    for entry in json.loads((build / "compile_commands.json").read_text()):
+        path = pathlib.Path(entry["file"])
+        if root / "src" not in path.parents:
+            continue
+        words = iter(shlex.split(entry["command"]))
+        kept = []
+        for word in words:
+            if word == "-o":
+                next(words)
+            elif word != "-c" and word != entry["file"]:
+                kept.append(word)
+        commands.setdefault(path.relative_to(root / "src").parts[0], (kept, entry["directory"]))
+    return commands
+
+
+def main():
+    root = pathlib.Path(sys.argv[1]).resolve()
+    build = pathlib.Path(sys.argv[2]).resolve()
+    commands = compile_commands(root, build)
+    if not commands:
+        print("compile_commands.json knows no file of src/")
+        return 1
+    headers = sorted((root / "src").rglob("*.h"))
+
+    def check(header):
+        name = header.relative_to(root / "src").as_posix()
+        # A folder of headers alone (base/) is compiled as the first folder above it.
+        words, directory = commands.get(name.split("/")[0], commands.get("os"))
+        unit = f'#include "{name}"\n#include "{name}"\n'
+        run = subprocess.run([*words, "-fsyntax-only", "-x", "c++", "-"], input=unit, text=True,
+                             cwd=directory, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        return name, run.returncode, run.stdout
+
+    failed = 0
+    with ThreadPoolExecutor(min(2, len(os.sched_getaffinity(0)))) as pool:
+        for name, status, output in pool.map(check, headers):
+            if status != 0:
+                failed += 1
+                print(f"src/{name} does not compile alone:\n{output}")
+    compiler = next(iter(commands.values()))[0][0]
+    print(f"{len(headers)} headers compiled with {compiler}, {failed} failed")
+    return 1 if failed or not headers else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,197 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Holds src/ to the order of its folders and to the rules that come with it.
+
+  layering_test.py ROOT
+
+  * a folder includes only folders below it; no file includes itself by a detour; a project header
+    is included by its path from src/, in quotes
+  * only runtime/ and the folders above it name the process's heap
+  * below runtime/ only os/ has virtual functions
+  * conditional compilation and macros stay in the files that are there for them
+  * headers have #pragma once, sources their licence line
+  * no file of the project names a machine's folders, a package registry or a ticket
+"""
+
+import pathlib
+import re
+import sys
+
+import source
+
+# A folder may include those of a lower level; folders of one level do not know each other.
+LEVELS = (
+    ("base",), ("os",), ("page",), ("central",), ("cache", "profile"), ("runtime",),
+    ("malloc", "extension", "leak"), ("compat",),
+)
+LEVEL = {folder: level for level, folders in enumerate(LEVELS) for folder in folders}
+
+PROCESS_HEAP = re.compile(r"\b(GlobalHeap|global_heap_storage|global_page_map|current_slot)\b")
+VIRTUAL = re.compile(r"\b(virtual|override)\b")
+
+CONDITIONALS_IN = re.compile(r"base/(config|compiler)\.h|os/.*|malloc/override.*")
+MACROS_IN = re.compile(r"base/(check|compiler)\.h|os/.*|malloc/override.*")
+# Headers of the system below the C++ library: what they declare differs between systems.
+SYSTEM_HEADER = re.compile(r"(sys|linux|asm|bits)/.*|(unistd|fcntl|sched|signal|dlfcn)\.h")
+SYSTEM_HEADERS_IN = re.compile(r"os/.*")
+# (rule, file) that break a rule, with the reason.
+EXCEPTIONS = {
+    ("system header", "malloc/oom_policy.cc"):
+        "asks dlopen for the C++ runtime; os/ does not know that there is such a thing",
+}
+
+# In every file of the project, documentation and scripts included.
+FORBIDDEN_EVERYWHERE = (
+    (re.compile(r"(?<![\w.*$}~])/(work|home/\w+|Users/\w+)/"), "names a folder of one machine"),
+    (re.compile(r"\.\./shared\b"), "names a folder outside the project"),
+    (re.compile(r"\b(pypi|pythonhosted|npmjs|crates|rubygems|anaconda|golang|docker|quay)"
+                r"\.(org|com|io)\b|\b(deb|archive|ftp)\.(debian|ubuntu)\.(org|com)\b"),
+     "names the host of a package registry"),
+    (re.compile(r"\b(issue|ticket) #?\d+\b", re.IGNORECASE), "names a ticket"),
+)
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.MULTILINE)
+CONDITIONAL = re.compile(r"^\s*#\s*(if|ifdef|ifndef|elif|else)\b", re.MULTILINE)
+DEFINE = re.compile(r"^\s*#\s*define\b", re.MULTILINE)
+LICENCE = "SPDX-License-Identifier: BSD-3-Clause"
+
+
+class Checker:
+
+    def __init__(self, root):
+        self.root = root
+        self.src = root / "src"
+        self.complaints = source.Complaints(root)
+        self.used_exceptions = set()
+        # File (path from src/) -> [(line, included path from src/, text of the line)].
+        self.includes = {}
+
+    def complain(self, path, match_or_line, message, text=""):
+        line = match_or_line
+        if not isinstance(line, int):
+            whole = match_or_line.string
+            line = whole.count("\n", 0, match_or_line.start(0) + len(match_or_line[0]) -
+                               len(match_or_line[0].lstrip())) + 1
+            text = whole.split("\n")[line - 1]
+        self.complaints.add(path, line, message, text)
+
+    def excepted(self, rule, name):
+        if (rule, name) not in EXCEPTIONS:
+            return False
+        self.used_exceptions.add((rule, name))
+        return True
+
+    def check_file(self, path):
+        name = path.relative_to(self.src).as_posix()
+        folder = name.split("/")[0]
+        if folder not in LEVEL or "/" not in name:
+            self.complain(path, 1, f"src/{folder} is not in the order of folders (LEVELS)")
+            return
+        text = path.read_text()
+        code = source.without_comments(text)
+        bare = source.without_comments_and_strings(text)
+        self.check_includes(path, name, folder, code)
+        if LEVEL[folder] < LEVEL["runtime"]:
+            for match in PROCESS_HEAP.finditer(bare):
+                self.complain(path, match,
+                              f"{folder}/ is below runtime/ and must not name the process's heap")
+            if folder != "os":
+                for match in VIRTUAL.finditer(bare):
+                    self.complain(path, match, "virtual functions below runtime/ are for os/ alone")
+        for pattern, allowed, rule in ((CONDITIONAL, CONDITIONALS_IN, "conditional compilation"),
+                                       (DEFINE, MACROS_IN, "macro definition")):
+            for match in pattern.finditer(code):
+                if not allowed.fullmatch(name) and not self.excepted(rule, name):
+                    self.complain(path, match, f"{rule} outside {allowed.pattern}")
+        if path.suffix == ".h" and code.count("#pragma once") != 1:
+            self.complain(path, 1, "a header has #pragma once, once")
+
+    def check_includes(self, path, name, folder, code):
+        arrows = self.includes.setdefault(name, [])
+        for match in INCLUDE.finditer(code):
+            quote, target = match[1], match[2]
+            target_folder = target.split("/")[0]
+            if quote == "<":
+                if (self.src / target).exists():
+                    self.complain(path, match, "the project's own headers are included in quotes")
+                if (SYSTEM_HEADER.fullmatch(target) and not SYSTEM_HEADERS_IN.fullmatch(name)
+                        and not self.excepted("system header", name)):
+                    self.complain(path, match, "headers of the operating system are for os/")
+                continue
+            if not (self.src / target).is_file():
+                self.complain(path, match, "is not a path from src/ of a header there")
+                continue
+            line = code.count("\n", 0, match.start(1)) + 1
+            arrows.append((line, target, code.split("\n")[line - 1]))
+            if target_folder not in LEVEL:
+                continue  # reported with that folder's files
+            if target_folder != folder and LEVEL[target_folder] >= LEVEL[folder]:
+                self.complain(path, match, f"{folder}/ must not include {target_folder}/, "
+                              "which is not below it")
+
+    def check_cycles(self):
+        state = {}  # file -> "open" while its includes are followed, "done" afterwards
+
+        def visit(name, trail):
+            state[name] = "open"
+            for line, target, text in self.includes.get(name, ()):
+                if state.get(target) == "open":
+                    loop = trail[trail.index(target):] + [target]
+                    self.complain(self.src / name, line, "closes a cycle: " + " -> ".join(loop),
+                                  text)
+                elif target not in state:
+                    visit(target, trail + [target])
+            state[name] = "done"
+
+        for name in sorted(self.includes):
+            if name not in state:
+                visit(name, [name])
+
+    def closure(self, name):
+        seen = set()
+        waiting = [name]
+        while waiting:
+            for _, target, _ in self.includes.get(waiting.pop(), ()):
+                if target not in seen:
+                    seen.add(target)
+                    waiting.append(target)
+        return seen
+
+    def check_everywhere(self, path):
+        try:
+            text = path.read_text()
+        except UnicodeDecodeError:
+            return
+        for pattern, message in FORBIDDEN_EVERYWHERE:
+            for match in pattern.finditer(text):
+                self.complain(path, match, message)
+        if path.suffix in source.CODE_SUFFIXES and LICENCE not in text.split("\n")[0]:
+            self.complain(path, 1, f"the first line is to be // {LICENCE}")
+
+    def run(self):
+        files = source.code_files(self.src)
+        for path in files:
+            self.check_file(path)
+        self.check_cycles()
+        everything = source.tree_files(self.root)
+        for path in everything:
+            self.check_everywhere(path)
+        for rule, name in sorted(set(EXCEPTIONS) - self.used_exceptions):
+            self.complain(None, 0, f"the exception for {name} ({rule}) is not needed any more")
+        if not files:
+            self.complain(None, 0, "src/ has no files")
+        arrows = sum(len(of_file) for of_file in self.includes.values())
+        below = [name for name in self.includes
+                 if LEVEL[name.split("/")[0]] < LEVEL["runtime"] and name.endswith(".h")]
+        largest = max(below, key=lambda name: len(self.closure(name)), default=None)
+        print(f"{len(files)} files in src/, {arrows} includes of project headers, "
+              f"{len(everything)} files in all")
+        if largest:
+            print(f"largest header below runtime/: {largest} with "
+                  f"{len(self.closure(largest))} others behind it")
+        print(f"{self.complaints.count} complaints")
+        return 1 if self.complaints.count else 0
+
+
+if __name__ == "__main__":
+    sys.exit(Checker(pathlib.Path(sys.argv[1]).resolve()).run())

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the tests of the source tree share: finding files, telling code from comments."""
+
+import os
+import pathlib
+import re
+
+CODE_SUFFIXES = {".cc", ".h", ".c"}
+SKIPPED_FOLDERS = {".git", "build", "__pycache__"}
+
+# In the order of the alternatives: comments, raw strings, strings, characters. A quote between two
+# digits separates them and starts nothing.
+TOKEN = re.compile(
+    r"(?P<comment>//(?:[^\n\\]|\\.|\\\n)*|/\*.*?\*/)"
+    r'|(?P<string>R"(?P<delimiter>[^()\s\\]{0,16})\(.*?\)(?P=delimiter)"|"(?:[^"\\\n]|\\.)*")'
+    r"|(?P<character>(?<![0-9a-fA-F])'(?:[^'\\\n]|\\.)+')",
+    re.DOTALL)
+
+
+def tree_files(root):
+    """Every file of the project below root, sorted, without what was built."""
+    found = []
+    for folder, folders, files in os.walk(root):
+        folders[:] = sorted(name for name in folders if name not in SKIPPED_FOLDERS)
+        found += [pathlib.Path(folder) / name for name in sorted(files) if name != ".git"]
+    return found
+
+
+def code_files(root):
+    return [path for path in tree_files(root) if path.suffix in CODE_SUFFIXES]
+
+
+def blank(text):
+    """The text with everything but line ends made space: what follows keeps its line number."""
+    return re.sub(r"[^\n]", " ", text)
+
+
+def without_comments(text):
+    return TOKEN.sub(lambda m: blank(m[0]) if m["comment"] else m[0], text)
+
+
+def without_comments_and_strings(text):
+    return TOKEN.sub(lambda m: blank(m[0]), text)
+
+
+def comments(text):
+    """(line number, text) of each line of each comment."""
+    for match in TOKEN.finditer(text):
+        if match["comment"]:
+            first = text.count("\n", 0, match.start()) + 1
+            for offset, line in enumerate(match[0].split("\n")):
+                yield first + offset, line
+
+
+class Complaints:
+    """Collects and prints what a test found wrong."""
+
+    def __init__(self, root):
+        self.root = root
+        self.count = 0
+
+    def add(self, path, line, message, text=""):
+        self.count += 1
+        name = pathlib.Path(path).relative_to(self.root) if path else "(tree)"
+        print(f"{name}:{line}: {message}")
+        if text:
+            print(f"    {text.strip()}")

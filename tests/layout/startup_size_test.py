@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""What it costs a program to start with the library and allocate once.
+
+  startup_size_test.py memory PROGRAM LIBRARY_FOLDER
+  startup_size_test.py system_calls PROGRAM LIBRARY_FOLDER STUB_LIBRARY
+
+"memory" compares resident memory and address space with those on the C library's malloc.
+"system_calls" counts what the library asks of the kernel, beside a preloaded library that does
+nothing: what the dynamic linker does to load a library is in both.
+"""
+
+import collections
+import os
+import pathlib
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+
+SKIPPED = 77
+ROUNDS = 7
+# KiB more than on the C library's malloc: resident, address space.
+BOUNDS = {"libtcmalloc_minimal.so.4": (512, 16384), "libtcmalloc.so.4": (1536, 16384)}
+# System calls more than with a library that does nothing. Seen: 4 to 7, depending on whether
+# addresses happen to be aligned.
+MOST_SYSTEM_CALLS = 10
+# Of the kinds that start something, speak to someone or change how the process is run: none.
+NEVER = {"clone", "clone3", "fork", "vfork", "execve", "socket", "connect", "rt_sigaction",
+         "sigaltstack", "write", "writev", "prctl", "setrlimit", "nanosleep", "clock_nanosleep",
+         "sched_yield", "timer_create", "setitimer", "rseq", "kill", "tgkill"}
+
+
+def environment(library):
+    variables = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "LC_ALL": "C"}
+    if library:
+        variables["LD_PRELOAD"] = str(library)
+    return variables
+
+
+def sizes(program, library):
+    """(resident KiB, KiB of address space)"""
+    run = subprocess.run([program], env=environment(library), stdout=subprocess.PIPE,
+                         stderr=subprocess.STDOUT, text=True, check=True)
+    value = lambda name: int(re.search(rf"^{name}:\s+(\d+) kB$", run.stdout, re.MULTILINE)[1])
+    return value("Rss"), value("VmSize")
+
+
+def check_memory(program, folder):
+    libraries = [None] + [pathlib.Path(folder) / name for name in BOUNDS]
+    figures = {library: [] for library in libraries}
+    for _ in range(ROUNDS):
+        for library in libraries:
+            figures[library].append(sizes(program, library))
+    medians = {library: [statistics.median(column) for column in zip(*rows)]
+               for library, rows in figures.items()}
+    failed = 0
+    print(f"C library's malloc: {medians[None][0]} KiB resident, "
+          f"{medians[None][1]} KiB of addresses")
+    for library in libraries[1:]:
+        for column, what in ((0, "resident"), (1, "of addresses")):
+            more = medians[library][column] - medians[None][column]
+            bound = BOUNDS[library.name][column]
+            spread = sorted(row[column] for row in figures[library])
+            print(f"{library.name}: {more} KiB more {what}, {bound} allowed "
+                  f"(runs: {spread[0]} to {spread[-1]})")
+            if more > bound:
+                failed += 1
+                print(f"FAILED: {more - bound} KiB too much")
+    return 1 if failed else 0
+
+
+def system_calls(program, library):
+    with tempfile.NamedTemporaryFile("r") as log:
+        # The preload is for the program alone: strace itself must not run on the library.
+        subprocess.run(["strace", "-f", "-o", log.name, "-E", f"LD_PRELOAD={library}", program],
+                       env=environment(None), stdout=subprocess.DEVNULL, check=True)
+        lines = log.read().split("\n")
+    calls = [match for match in (re.match(r"\d+\s+(\w+)\((.*)", line) for line in lines) if match]
+    return collections.Counter(match[1] for match in calls), [match[0] for match in calls]
+
+
+def check_system_calls(program, folder, stub):
+    if not shutil.which("strace"):
+        print("SKIP: strace is not installed")
+        return SKIPPED
+    failed = 0
+    without, _ = system_calls(program, stub)
+    for name in BOUNDS:
+        counts, lines = system_calls(program, pathlib.Path(folder) / name)
+        more = counts - without
+        print(f"{name}: {sum(more.values())} system calls, {MOST_SYSTEM_CALLS} allowed: "
+              + ", ".join(f"{call} {n}" for call, n in more.most_common()))
+        if sum(more.values()) > MOST_SYSTEM_CALLS:
+            failed += 1
+            print("FAILED: too many")
+        for call in sorted(set(more) & NEVER):
+            failed += 1
+            print(f"FAILED: {call} is not for a malloc library to call at its start:")
+            print("".join(f"    {line}\n" for line in lines if f" {call}(" in line))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    check = {"memory": check_memory, "system_calls": check_system_calls}[sys.argv[1]]
+    sys.exit(check(*sys.argv[2:]))
