@@ -5,15 +5,16 @@
 
 #include <sys/mman.h>
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <map>
 #include <mutex>
 #include <new>
 #include <random>
 #include <string>
+#include <utility>
 
 #include "base/check.h"
 #include "base/size_classes.h"
@@ -47,6 +48,11 @@ class FallibleVirtualMemory final : public VirtualMemory {
     fail_last_ = last;
   }
   void StopFailing() { FailMaps(kNever); }
+  // Calls `f` at the beginning of the next Map: what another thread may do while this one is in the system.
+  void AtNextMap(std::function<void()> f) {
+    const std::lock_guard<std::mutex> guard(mutex_);
+    at_next_map_ = std::move(f);
+  }
   size_t maps() {
     const std::lock_guard<std::mutex> guard(mutex_);
     return maps_;
@@ -57,6 +63,12 @@ class FallibleVirtualMemory final : public VirtualMemory {
   }
 
   void* Map(size_t bytes, size_t alignment) override {
+    std::function<void()> meanwhile;
+    {
+      const std::lock_guard<std::mutex> guard(mutex_);
+      meanwhile.swap(at_next_map_);
+    }
+    if (meanwhile) meanwhile();
     const std::lock_guard<std::mutex> guard(mutex_);
     TC_CHECK(bytes % hardware_page_size_ == 0);
     const size_t number = maps_++;
@@ -89,6 +101,7 @@ class FallibleVirtualMemory final : public VirtualMemory {
   const size_t hardware_page_size_;
   std::mutex mutex_;
   std::map<void*, size_t> mapped_;
+  std::function<void()> at_next_map_;
   size_t maps_ = 0;
   size_t failures_ = 0;
   size_t fail_first_ = kNever;
