@@ -27,7 +27,7 @@ ThreadCache::ThreadCache(ThreadSlot& slot, CentralCache& central, MetadataArena&
 bool ThreadCache::Reserve(SizeClass c, size_t capacity) {
   const size_t i = Index(c);
   BinSlot* const old_array = arrays_[i].load(std::memory_order_relaxed);
-  const size_t old_bytes = old_array == nullptr ? 0 : ArrayBytesFor(capacity_[i]);
+  const size_t old_bytes = old_array == nullptr ? 0 : ArrayBytesFor(Capacity(i));
   const size_t bytes = ArrayBytesFor(capacity);
   BinSlot* array = old_array;
   if (bytes != old_bytes) {
@@ -44,11 +44,11 @@ bool ThreadCache::Reserve(SizeClass c, size_t capacity) {
   if (array != old_array && count > 0) memcpy(array + 1, old_array + 1, count * sizeof(BinSlot));
   // The mark goes behind the new capacity before the old one is overwritten by an object: what lies between is stale
   // pointers, none of which is the mark once the old mark is cleared.
-  if (array == old_array) array[capacity_[i] + 1] = 0;
+  if (array == old_array) array[Capacity(i) + 1] = 0;
   std::fill(array + count + 1, array + capacity + 1, BinSlot{0});
   array[capacity + 1] = kFullMark;
   arrays_[i].store(array, std::memory_order_relaxed);
-  capacity_[i] = static_cast<uint16_t>(capacity);
+  capacity_[i].store(static_cast<uint16_t>(capacity), std::memory_order_relaxed);
   bins_.tops[i].store(array + count, std::memory_order_relaxed);
   slot_->EndAccess();
   if (array != old_array && old_array != nullptr) arena_.Free(old_array, old_bytes);
@@ -65,17 +65,17 @@ void* ThreadCache::Allocate(SizeClass c) {
   slot_->EndAccess();
   if (object != nullptr) return object;
 
-  const size_t capacity = bin_policy::NextCapacity(c, capacity_[i]);
-  if (capacity != capacity_[i]) Reserve(c, capacity);
+  const size_t capacity = bin_policy::NextCapacity(c, Capacity(i));
+  if (capacity != Capacity(i)) Reserve(c, capacity);
   void* objects[bin_policy::kMaxMove];
-  const size_t n = central_.Remove(c, objects, bin_policy::RefillCount(c, capacity_[i]));
+  const size_t n = central_.Remove(c, objects, bin_policy::RefillCount(c, Capacity(i)));
   if (n <= 1) return n == 1 ? objects[0] : nullptr;
 
   bins = slot_->BeginAccess(ThreadSlot::kChanging);
   size_t kept = 0;
-  if (bins == &bins_ && capacity_[i] > 0) {
+  if (bins == &bins_ && Capacity(i) > 0) {
     BinSlot* top = bins->tops[i].load(std::memory_order_relaxed);
-    kept = std::min(n - 1, capacity_[i] - CountLocked(c));
+    kept = std::min(n - 1, Capacity(i) - CountLocked(c));
     // The lowest address shall come out first.
     for (size_t j = kept; j > 0; --j) *++top = reinterpret_cast<BinSlot>(objects[j]);
     bins->tops[i].store(top, std::memory_order_relaxed);
@@ -100,10 +100,10 @@ void ThreadCache::Free(SizeClass c, void* object) {
     return;
   }
   // Full. A bin that is smaller than a batch grows first; a larger one makes room, and grows as well.
-  const size_t old_capacity = capacity_[i];
+  const size_t old_capacity = Capacity(i);
   const size_t capacity = bin_policy::NextCapacity(c, old_capacity);
   if (capacity != old_capacity) Reserve(c, capacity);
-  if (capacity_[i] == 0) {
+  if (Capacity(i) == 0) {
     central_.Insert(c, &object, 1);
     return;
   }
@@ -129,7 +129,7 @@ size_t ThreadCache::ReturnOldest(SizeClass c, size_t n) {
 
 size_t ThreadCache::ExchangeArrayAndReturnOldest(SizeClass c, size_t n) {
   const size_t i = Index(c);
-  const size_t bytes = ArrayBytesFor(capacity_[i]);
+  const size_t bytes = ArrayBytesFor(Capacity(i));
   BinSlot* const fresh = static_cast<BinSlot*>(arena_.Allocate(bytes));
   if (fresh == nullptr) return 0;
   if (slot_->BeginAccess(ThreadSlot::kChanging) != &bins_) {
@@ -144,8 +144,8 @@ size_t ThreadCache::ExchangeArrayAndReturnOldest(SizeClass c, size_t n) {
   fresh[0] = 0;
   memcpy(fresh + 1, old + 1 + n, kept * sizeof(BinSlot));
   // Whatever the memory held before, nothing in front of the mark may look like it.
-  std::fill(fresh + kept + 1, fresh + capacity_[i] + 1, BinSlot{0});
-  fresh[capacity_[i] + 1] = kFullMark;
+  std::fill(fresh + kept + 1, fresh + Capacity(i) + 1, BinSlot{0});
+  fresh[Capacity(i) + 1] = kFullMark;
   arrays_[i].store(fresh, std::memory_order_relaxed);
   bins_.tops[i].store(fresh + kept, std::memory_order_relaxed);
   slot_->EndAccess();
@@ -199,8 +199,8 @@ void ThreadCache::FlushAndFreeArrays() {
     bins_.tops[i].store(const_cast<BinSlot*>(kNoBinArray), std::memory_order_relaxed);
     arrays_[i].store(nullptr, std::memory_order_relaxed);
     InsertPiecewise(c, array + 1, count);
-    arena_.Free(array, ArrayBytesFor(capacity_[i]));
-    capacity_[i] = 0;
+    arena_.Free(array, ArrayBytesFor(Capacity(i)));
+    capacity_[i].store(0, std::memory_order_relaxed);
   }
 }
 
@@ -226,7 +226,7 @@ size_t ThreadCache::CachedBytes() const {
 size_t ThreadCache::ArrayBytes() const {
   size_t bytes = 0;
   for (size_t i = Index(kFirstClass); i < kNumSizeClasses; ++i) {
-    if (arrays_[i].load(std::memory_order_relaxed) != nullptr) bytes += ArrayBytesFor(capacity_[i]);
+    if (arrays_[i].load(std::memory_order_relaxed) != nullptr) bytes += ArrayBytesFor(Capacity(i));
   }
   return bytes;
 }
@@ -236,11 +236,11 @@ void ThreadCache::CheckInvariants() const {
     const BinSlot* const array = arrays_[i].load(std::memory_order_relaxed);
     const BinSlot* const top = bins_.tops[i].load(std::memory_order_relaxed);
     if (array == nullptr) {
-      TC_CHECK(top == kNoBinArray && capacity_[i] == 0);  // B1
+      TC_CHECK(top == kNoBinArray && Capacity(i) == 0);  // B1
       continue;
     }
-    TC_CHECK(array[0] == 0 && array[capacity_[i] + 1] == kFullMark);  // B1
-    TC_CHECK(top >= array && top <= array + capacity_[i]);            // B1
+    TC_CHECK(array[0] == 0 && array[Capacity(i) + 1] == kFullMark);  // B1
+    TC_CHECK(top >= array && top <= array + Capacity(i));            // B1
     for (const BinSlot* slot = array + 1; slot <= top; ++slot) TC_CHECK(*slot > kFullMark);  // B2
   }
 }

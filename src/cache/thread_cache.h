@@ -13,6 +13,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -70,6 +71,7 @@ class ThreadCache {
 
   // Makes room for `capacity` objects; false when the arena has no memory. Outside access sections.
   bool Reserve(SizeClass c, size_t capacity);
+  size_t Capacity(size_t i) const { return capacity_[i].load(std::memory_order_relaxed); }
   size_t CountLocked(SizeClass c) const {
     return static_cast<size_t>(bins_.tops[Index(c)].load(std::memory_order_relaxed) -
                                arrays_[Index(c)].load(std::memory_order_relaxed));
@@ -87,7 +89,8 @@ class ThreadCache {
 
   Bins bins_;
   std::array<std::atomic<BinSlot*>, kNumSizeClasses> arrays_ = {};
-  std::array<uint16_t, kNumSizeClasses> capacity_ = {};
+  // Written by the owner (and whoever collects the cache behind it); read racily for statistics.
+  std::array<std::atomic<uint16_t>, kNumSizeClasses> capacity_ = {};
 
   // Constant after construction.
   ThreadSlot* const slot_;

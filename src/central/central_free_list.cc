@@ -27,11 +27,13 @@ size_t CentralFreeList::Remove(void** objects, size_t n) {
   }
   Span* const span = NewSpan();
   if (span == nullptr) return 0;
+  // From the new span, whatever other threads have returned meanwhile: else it could stay without a live object.
   const SpinLockHolder holder(lock_);
+  const size_t taken = TakeFromSpan(span, objects, n);
   num_spans_.Add(1);
   free_objects_.Add(span->free_count);
-  AddToRank(span);
-  return RemoveLocked(objects, n);
+  if (span->free_count > 0) AddToRank(span);
+  return taken;
 }
 
 size_t CentralFreeList::RemoveLocked(void** objects, size_t n) {

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "cache/bins.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "testing/heap_fixture.h"
+
+namespace tcmalloc {
+namespace {
+
+// One bin with room for `kCapacity` objects.
+class BinsTest : public testing::Test {
+ protected:
+  static constexpr size_t kCapacity = 4;
+  BinsTest() {
+    array_[kCapacity + 1] = kFullMark;
+    bins_.tops[Index(c_)].store(array_);
+  }
+  void* Object(size_t i) { return &objects_[i]; }
+  size_t Count() { return static_cast<size_t>(bins_.tops[Index(c_)].load() - array_); }
+
+  const SizeClass c_ = ClassForSize(64);
+  BinSlot array_[kCapacity + 2] = {};
+  Bins bins_;
+  uint64_t objects_[kCapacity + 1] = {};
+};
+
+TEST_F(BinsTest, LastInFirstOut) {
+  for (size_t i = 0; i < kCapacity; ++i) ASSERT_TRUE(bins_.Push(c_, Object(i)));
+  for (size_t i = kCapacity; i > 0; --i) ASSERT_EQ(bins_.Pop(c_), Object(i - 1));
+  EXPECT_EQ(bins_.Pop(c_), nullptr);
+}
+
+TEST_F(BinsTest, AFullBinTakesNothing) {
+  for (size_t i = 0; i < kCapacity; ++i) ASSERT_TRUE(bins_.Push(c_, Object(i)));
+  EXPECT_FALSE(bins_.Push(c_, Object(kCapacity)));
+  EXPECT_EQ(Count(), kCapacity);
+  EXPECT_EQ(array_[kCapacity + 1], kFullMark);
+  EXPECT_EQ(bins_.Pop(c_), Object(kCapacity - 1));
+  EXPECT_TRUE(bins_.Push(c_, Object(kCapacity)));
+}
+
+TEST_F(BinsTest, AnEmptyBinStaysEmpty) {
+  EXPECT_EQ(bins_.Pop(c_), nullptr);
+  EXPECT_EQ(bins_.Pop(c_), nullptr);
+  EXPECT_EQ(Count(), 0u);
+  EXPECT_EQ(array_[0], 0u);
+}
+
+TEST_F(BinsTest, PushSeesAnImmediateSecondFree) {
+  ASSERT_TRUE(bins_.Push(c_, Object(0)));
+  EXPECT_FALSE(bins_.Push(c_, Object(0)));
+  EXPECT_EQ(Count(), 1u);
+  // Also in the last place.
+  for (size_t i = 1; i < kCapacity; ++i) ASSERT_TRUE(bins_.Push(c_, Object(i)));
+  EXPECT_FALSE(bins_.Push(c_, Object(kCapacity - 1)));
+  EXPECT_EQ(Count(), kCapacity);
+}
+
+// After a pop the slot above the top still names the object: pushing it again is no second free.
+TEST_F(BinsTest, PoppedObjectsMayComeBack) {
+  ASSERT_TRUE(bins_.Push(c_, Object(0)));
+  ASSERT_EQ(bins_.Pop(c_), Object(0));
+  EXPECT_TRUE(bins_.Push(c_, Object(0)));
+}
+
+TEST_F(BinsTest, NothingIsWrittenIntoAnObject) {
+  memset(objects_, 0x5a, sizeof(objects_));
+  for (size_t i = 0; i < kCapacity; ++i) ASSERT_TRUE(bins_.Push(c_, Object(i)));
+  while (bins_.Pop(c_) != nullptr) {
+  }
+  for (const uint64_t object : objects_) EXPECT_EQ(object, 0x5a5a5a5a5a5a5a5a);
+}
+
+TEST_F(BinsTest, OtherBinsAreLeftAlone) {
+  ASSERT_TRUE(bins_.Push(c_, Object(0)));
+  for (size_t i = 0; i < kNumSizeClasses; ++i) {
+    if (i != Index(c_)) {
+      ASSERT_EQ(bins_.tops[i].load(), kNoBinArray);
+    }
+  }
+}
+
+// What a thread has that has no cache: everything leaves the fast path, and nothing is written (it is read-only memory).
+TEST(EmptyBinsTest, BothEmptyAndFull) {
+  Bins& bins = const_cast<Bins&>(kEmptyBins);
+  uint64_t object = 0;
+  for (size_t i = 0; i < kNumSizeClasses; ++i) {
+    const SizeClass c = static_cast<SizeClass>(i);
+    EXPECT_EQ(bins.Pop(c), nullptr);
+    EXPECT_FALSE(bins.Push(c, &object));
+    EXPECT_EQ(bins.tops[i].load(), kNoBinArray);
+  }
+  EXPECT_EQ(bins.bytes_until_sample, 0u);
+  EXPECT_EQ(kNoBinArray[0], 0u);
+  EXPECT_EQ(kNoBinArray[1], kFullMark);
+}
+
+TEST(EmptyBinsTest, NewBinsAreInTheEmptyState) {
+  Bins bins;
+  uint64_t object = 0;
+  for (size_t i = 0; i < kNumSizeClasses; ++i) {
+    EXPECT_EQ(bins.Pop(static_cast<SizeClass>(i)), nullptr);
+    EXPECT_FALSE(bins.Push(static_cast<SizeClass>(i), &object));
+  }
+  EXPECT_EQ(bins.bytes_until_sample, 0u);
+}
+
+}  // namespace
+}  // namespace tcmalloc

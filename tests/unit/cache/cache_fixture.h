@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A thread cache on a heap of one's own, used as the entry points use it.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "cache/registry.h"
+#include "cache/thread_cache.h"
+#include "cache/thread_slot.h"
+#include "testing/heap_fixture.h"
+
+namespace tcmalloc {
+
+// A thread's slot and cache. The slot is this object's, not the thread's: a test may have several.
+class TestThread {
+ public:
+  explicit TestThread(Registry& registry) : registry_(registry), cache_(registry.Create(slot_)) {
+    if (cache_ == nullptr) return;
+    slot_.cache = cache_;
+    PutBack();
+  }
+  TestThread(const TestThread&) = delete;
+  TestThread& operator=(const TestThread&) = delete;
+
+  // As malloc: the fast path, then the slow one.
+  void* Allocate(SizeClass c) {
+    void* const object = slot_.BeginAccess(ThreadSlot::kFast)->Pop(c);
+    slot_.EndAccess();
+    return object != nullptr ? object : cache_->Allocate(c);
+  }
+  void Free(SizeClass c, void* object) {
+    const bool pushed = slot_.BeginAccess(ThreadSlot::kFast)->Push(c, object);
+    slot_.EndAccess();
+    if (!pushed) cache_->Free(c, object);
+  }
+
+  // What another thread does that takes the cache, and puts it back.
+  void Take() {
+    slot_.bins.store(const_cast<Bins*>(&kEmptyBins), std::memory_order_release);
+  }
+  void PutBack() { slot_.bins.store(cache_->bins(), std::memory_order_release); }
+
+  // As at the end of a thread.
+  void Exit() {
+    Take();
+    slot_.cache = nullptr;
+    registry_.Destroy(cache_);
+    cache_ = nullptr;
+  }
+
+  ThreadCache* cache() { return cache_; }
+  ThreadSlot& slot() { return slot_; }
+
+ private:
+  Registry& registry_;
+  ThreadSlot slot_;
+  ThreadCache* cache_;
+};
+
+struct CacheTestHeap : TestHeap {
+  explicit CacheTestHeap(size_t hardware_page_size = 4096)
+      : TestHeap(hardware_page_size), registry(central, arena) {}
+
+  // Every object of class `c` is in exactly one place: `held` are the program's.
+  bool Conserved(SizeClass c, size_t held) {
+    return CentralObjects(c) + registry.CachedObjects(c) + held == AllObjects(c);
+  }
+
+  Registry registry;
+};
+
+}  // namespace tcmalloc

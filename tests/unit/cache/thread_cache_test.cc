@@ -1,0 +1,427 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "cache/thread_cache.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <csignal>
+#include <cstring>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "cache/bin_policy.h"
+#include "cache/cache_fixture.h"
+
+namespace tcmalloc {
+namespace {
+
+constexpr uint64_t kSeed = 9001;
+
+// The program's objects, each filled with a pattern of its own; no two overlap.
+class Model {
+ public:
+  void Add(SizeClass c, void* object) {
+    ASSERT_NE(object, nullptr);
+    ASSERT_TRUE(objects_.insert(object).second) << "handed out twice";
+    const auto at = objects_.find(object);
+    const size_t size = kSizeClasses.size(c);
+    if (at != objects_.begin()) {
+      ASSERT_LE(static_cast<char*>(*std::prev(at)) + size, static_cast<char*>(object));
+    }
+    if (std::next(at) != objects_.end()) {
+      ASSERT_LE(static_cast<char*>(object) + size, static_cast<char*>(*std::next(at)));
+    }
+    memset(object, Pattern(object), std::min<size_t>(size, 64));
+    list_.push_back(object);
+  }
+  void* TakeAny(SizeClass c, Random& random) {
+    std::swap(list_[random.Below(list_.size())], list_.back());
+    void* const object = list_.back();
+    list_.pop_back();
+    objects_.erase(object);
+    for (size_t i = 0; i < std::min<size_t>(kSizeClasses.size(c), 64); ++i) {
+      EXPECT_EQ(static_cast<unsigned char*>(object)[i], Pattern(object));
+    }
+    return object;
+  }
+  size_t size() const { return list_.size(); }
+
+ private:
+  static unsigned char Pattern(const void* object) {
+    return static_cast<unsigned char>(reinterpret_cast<uintptr_t>(object) >> 3);
+  }
+  std::set<void*> objects_;
+  std::vector<void*> list_;
+};
+
+class ThreadCacheModelTest : public testing::TestWithParam<size_t> {};
+
+TEST_P(ThreadCacheModelTest, RandomOperations) {
+  const SizeClass c = ClassForSize(GetParam());
+  CacheTestHeap heap;
+  TestThread thread(heap.registry);
+  Model model;
+  Random random(kSeed + GetParam());
+  const size_t most = std::clamp<size_t>((size_t{4} << 20) / GetParam(), 8, 6000);
+  for (int round = 0; round < 60; ++round) {
+    // Bursts, so that bins run empty and full at every capacity.
+    size_t burst = random.Between(1, most / 4 + 1);
+    if (random.OneIn(2)) {
+      while (burst-- > 0 && model.size() < most) {
+        ASSERT_NO_FATAL_FAILURE(model.Add(c, thread.Allocate(c)));
+      }
+    } else {
+      while (burst-- > 0 && model.size() > 0) thread.Free(c, model.TakeAny(c, random));
+    }
+    thread.cache()->CheckInvariants();
+    ASSERT_TRUE(heap.Conserved(c, model.size()));
+    ASSERT_LE(thread.cache()->CachedObjects(c), bin_policy::MaxCapacity(c));
+    ASSERT_EQ(thread.cache()->CachedBytes(), thread.cache()->CachedObjects(c) * GetParam());
+    if (random.OneIn(10)) {
+      const size_t cached = thread.cache()->CachedBytes();
+      ASSERT_EQ(thread.cache()->Flush(), cached);
+      ASSERT_EQ(thread.cache()->CachedBytes(), 0u);
+      thread.cache()->CheckInvariants();
+      ASSERT_TRUE(heap.Conserved(c, model.size()));
+    }
+  }
+  while (model.size() > 0) thread.Free(c, model.TakeAny(c, random));
+  thread.Exit();
+  heap.central.FlushTransferCaches();
+  EXPECT_EQ(heap.AllObjects(c), 0u);
+  heap.CheckInvariants();
+}
+
+std::string NameOf(const testing::TestParamInfo<size_t>& parameter) {
+  return std::to_string(parameter.param) + "Bytes";
+}
+
+INSTANTIATE_TEST_SUITE_P(Classes, ThreadCacheModelTest,
+                         testing::Values(8, 16, 64, 448, 1024, 8192, 65536, 262144), NameOf);
+
+TEST(ThreadCacheTest, AllClassesAtOnce) {
+  CacheTestHeap heap;
+  TestThread thread(heap.registry);
+  std::vector<Model> models(kNumSizeClasses);
+  Random random(kSeed);
+  for (int step = 0; step < 20000; ++step) {
+    const size_t i = random.Between(1, kNumSizeClasses - 1);
+    const SizeClass c = static_cast<SizeClass>(i);
+    if (models[i].size() == 0 || (models[i].size() < 60 && random.OneIn(2))) {
+      ASSERT_NO_FATAL_FAILURE(models[i].Add(c, thread.Allocate(c)));
+    } else {
+      thread.Free(c, models[i].TakeAny(c, random));
+    }
+    if (step % 1000 == 0) thread.cache()->CheckInvariants();
+  }
+  size_t cached = 0;
+  for (size_t i = 1; i < kNumSizeClasses; ++i) {
+    const SizeClass c = static_cast<SizeClass>(i);
+    ASSERT_TRUE(heap.Conserved(c, models[i].size()));
+    cached += thread.cache()->CachedObjects(c) * kSizeClasses.size(c);
+  }
+  EXPECT_EQ(thread.cache()->CachedBytes(), cached);
+  EXPECT_EQ(thread.cache()->Flush(), cached);
+  thread.cache()->CheckInvariants();
+  for (size_t i = 1; i < kNumSizeClasses; ++i) {
+    ASSERT_TRUE(heap.Conserved(static_cast<SizeClass>(i), models[i].size()));
+    while (models[i].size() > 0) {
+      thread.Free(static_cast<SizeClass>(i), models[i].TakeAny(static_cast<SizeClass>(i), random));
+    }
+  }
+  thread.Exit();
+  heap.central.FlushTransferCaches();
+  EXPECT_EQ(heap.page_heap.GetStats().small_span_bytes, 0u);
+}
+
+// The first objects of a fresh bin come in the order of their addresses, a line's worth at least.
+TEST(ThreadCacheTest, ARefillIsInTheOrderOfAddresses) {
+  CacheTestHeap heap;
+  TestThread thread(heap.registry);
+  const SizeClass c = ClassForSize(16);
+  std::vector<void*> objects;
+  for (int i = 0; i < 500; ++i) objects.push_back(thread.Allocate(c));
+  EXPECT_TRUE(std::is_sorted(objects.begin(), objects.end()));
+  for (void* const object : objects) thread.Free(c, object);
+  thread.Exit();
+}
+
+// Two threads that start on the same class get whole lines of their own.
+TEST(ThreadCacheTest, ThreadsDoNotShareALine) {
+  CacheTestHeap heap;
+  TestThread one(heap.registry);
+  TestThread two(heap.registry);
+  const SizeClass c = ClassForSize(8);
+  std::set<uintptr_t> lines_of_one;
+  std::set<uintptr_t> lines_of_two;
+  for (int i = 0; i < 8; ++i) {
+    lines_of_one.insert(reinterpret_cast<uintptr_t>(one.Allocate(c)) / kCacheLineSize);
+    lines_of_two.insert(reinterpret_cast<uintptr_t>(two.Allocate(c)) / kCacheLineSize);
+  }
+  for (const uintptr_t line : lines_of_one) EXPECT_EQ(lines_of_two.count(line), 0u);
+}
+
+// A full bin of the largest capacity gives the oldest half back and keeps the newest objects.
+TEST(ThreadCacheTest, AnOverflowReturnsTheOldest) {
+  CacheTestHeap heap;
+  TestThread thread(heap.registry);
+  const SizeClass c = ClassForSize(1024);
+  const size_t max = bin_policy::MaxCapacity(c);
+  std::vector<void*> objects;
+  for (size_t i = 0; i < 6 * max; ++i) objects.push_back(thread.Allocate(c));
+  thread.cache()->Flush();
+  for (size_t i = 0; i < 5 * max; ++i) thread.Free(c, objects[i]);
+  size_t i = 5 * max;
+  while (thread.cache()->CachedObjects(c) < max) thread.Free(c, objects[i++]);
+  const size_t central_before = heap.CentralObjects(c);
+  thread.Free(c, objects[i++]);
+  const size_t returned = bin_policy::OverflowCount(max);
+  EXPECT_EQ(heap.CentralObjects(c), central_before + returned);
+  EXPECT_EQ(thread.cache()->CachedObjects(c), max - returned + 1);
+  // Newest first, without a gap.
+  for (size_t j = 0; j < max - returned + 1; ++j) ASSERT_EQ(thread.Allocate(c), objects[i - 1 - j]);
+}
+
+TEST(ThreadCacheTest, MemoryForArraysIsCountedAndGivenBack) {
+  CacheTestHeap heap;
+  const size_t before = heap.arena.allocated_bytes();
+  TestThread thread(heap.registry);
+  EXPECT_EQ(thread.cache()->ArrayBytes(), 0u);
+  const size_t with_cache = heap.arena.allocated_bytes();
+  EXPECT_EQ(with_cache - before, MetadataArena::RoundedBytes(sizeof(ThreadCache)));
+  const SizeClass c = ClassForSize(kMaxSmallSize);  // neither bitmaps nor transfer cache in the arena
+  void* const object = thread.Allocate(c);
+  EXPECT_GT(thread.cache()->ArrayBytes(), 0u);
+  thread.Free(c, object);
+  EXPECT_EQ(heap.registry.GetTotals().array_bytes, thread.cache()->ArrayBytes());
+  const size_t arrays = thread.cache()->ArrayBytes();
+  const size_t with_arrays = heap.arena.allocated_bytes();
+  thread.Exit();
+  EXPECT_EQ(heap.arena.allocated_bytes(),
+            with_arrays - arrays - MetadataArena::RoundedBytes(sizeof(ThreadCache)));
+}
+
+// While another thread has the cache, the owner is served from the central cache and leaves the bins alone.
+TEST(ThreadCacheTest, ATakenCacheIsNotTouched) {
+  CacheTestHeap heap;
+  TestThread thread(heap.registry);
+  for (const size_t size : {size_t{8}, size_t{1024}, kMaxSmallSize}) {
+    const SizeClass c = ClassForSize(size);
+    std::vector<void*> objects;
+    for (int i = 0; i < 5; ++i) objects.push_back(thread.Allocate(c));
+    thread.Free(c, objects.back());
+    objects.pop_back();
+    const size_t cached = thread.cache()->CachedObjects(c);
+    ASSERT_GT(cached, 0u);
+    const size_t arrays = thread.cache()->ArrayBytes();
+    std::vector<BinSlot*> tops;
+    for (const BinTop& top : thread.cache()->bins()->tops) tops.push_back(top.load());
+    thread.cache()->bins()->bytes_until_sample = 12345;
+    thread.Take();
+    std::vector<void*> more;
+    for (int i = 0; i < 300; ++i) {
+      more.push_back(thread.Allocate(c));
+      ASSERT_NE(more.back(), nullptr);
+      ASSERT_TRUE(heap.Conserved(c, objects.size() + more.size()));
+    }
+    EXPECT_EQ(std::set<void*>(more.begin(), more.end()).size(), more.size());
+    EXPECT_EQ(thread.cache()->Flush(), 0u);
+    while (!more.empty()) {
+      thread.Free(c, more.back());
+      more.pop_back();
+      ASSERT_TRUE(heap.Conserved(c, objects.size() + more.size()));
+    }
+    // Not an object, not an array, not the counter.
+    EXPECT_EQ(thread.cache()->CachedObjects(c), cached);
+    EXPECT_EQ(thread.cache()->ArrayBytes(), arrays);
+    for (size_t i = 0; i < kNumSizeClasses; ++i) {
+      ASSERT_EQ(thread.cache()->bins()->tops[i].load(), tops[i]);
+    }
+    EXPECT_EQ(thread.cache()->bins()->bytes_until_sample, 12345u);
+    EXPECT_EQ(thread.slot().busy.load(), ThreadSlot::kIdle);
+    thread.cache()->CheckInvariants();
+    thread.PutBack();
+    for (size_t i = 0; i < cached; ++i) objects.push_back(thread.Allocate(c));
+    ASSERT_TRUE(heap.Conserved(c, objects.size()));
+    for (void* const object : objects) thread.Free(c, object);
+  }
+  thread.Exit();
+  heap.central.FlushTransferCaches();
+  EXPECT_EQ(heap.page_heap.GetStats().small_span_bytes, 0u);
+}
+
+// A taken cache costs the arena nothing either, however often its owner would have grown a bin.
+TEST(ThreadCacheTest, ATakenCacheLeavesNoMemoryBehind) {
+  CacheTestHeap heap;
+  TestThread thread(heap.registry);
+  const SizeClass c = ClassForSize(kMaxSmallSize);
+  thread.Take();
+  for (int i = 0; i < 3; ++i) thread.Free(c, thread.Allocate(c));
+  const size_t before = heap.arena.allocated_bytes();
+  for (int i = 0; i < 100; ++i) thread.Free(c, thread.Allocate(c));
+  EXPECT_EQ(heap.arena.allocated_bytes(), before);
+  EXPECT_EQ(thread.cache()->ArrayBytes(), 0u);
+}
+
+// The owner is never inside a section when it calls the lower tiers, so that no system call delays a taker.
+TEST(ThreadCacheTest, IdleAfterEveryCall) {
+  CacheTestHeap heap;
+  TestThread thread(heap.registry);
+  const SizeClass c = ClassForSize(256);
+  std::vector<void*> objects;
+  for (int i = 0; i < 2000; ++i) {
+    objects.push_back(thread.Allocate(c));
+    ASSERT_EQ(thread.slot().busy.load(), ThreadSlot::kIdle);
+  }
+  for (void* const object : objects) {
+    thread.Free(c, object);
+    ASSERT_EQ(thread.slot().busy.load(), ThreadSlot::kIdle);
+  }
+  thread.cache()->Flush();
+  EXPECT_EQ(thread.slot().busy.load(), ThreadSlot::kIdle);
+}
+
+// The sampling counter ended the fast path: the slow path sets it up again and takes from the bin.
+TEST(ThreadCacheTest, TheSlowPathRenewsTheCounter) {
+  CacheTestHeap heap;
+  TestThread thread(heap.registry);
+  EXPECT_EQ(thread.cache()->bins()->bytes_until_sample, ThreadCache::kNoSampling);
+  const SizeClass c = ClassForSize(64);
+  void* const object = thread.Allocate(c);
+  thread.Free(c, object);
+  thread.cache()->bins()->bytes_until_sample = 3;
+  EXPECT_EQ(thread.cache()->Allocate(c), object);
+  EXPECT_EQ(thread.cache()->bins()->bytes_until_sample, ThreadCache::kNoSampling);
+}
+
+// Mappings fail from the nth on: arrays, spans, bitmaps. Everything that was handed out stays good, frees always work.
+TEST(ThreadCacheTest, OutOfMemoryAtEveryMapping) {
+  for (const bool only_once : {false, true}) {
+    for (size_t nth = 0; nth < 20; ++nth) {
+      SCOPED_TRACE(testing::Message() << "mapping " << nth << (only_once ? " alone" : ""));
+      CacheTestHeap heap;
+      TestThread thread(heap.registry);
+      ASSERT_NE(thread.cache(), nullptr);
+      heap.vm.FailMaps(nth, only_once ? nth : FallibleVirtualMemory::kNever);
+      std::vector<Model> models(kNumSizeClasses);
+      Random random(kSeed + nth);
+      size_t refused = 0;
+      int steps_left = 2000;  // once a mapping has failed
+      for (int step = 0; step < 100000 && steps_left > 0; ++step) {
+        if (heap.vm.failures() > 0) --steps_left;
+        // A class for a while, so that its bin grows.
+        const size_t i = 1 + (static_cast<size_t>(step) / 100 * 7) % (kNumSizeClasses - 1);
+        const SizeClass c = static_cast<SizeClass>(i);
+        if (models[i].size() == 0 || !random.OneIn(3)) {
+          void* const object = thread.Allocate(c);
+          if (object == nullptr) {
+            ++refused;
+          } else {
+            ASSERT_NO_FATAL_FAILURE(models[i].Add(c, object));
+          }
+        } else {
+          thread.Free(c, models[i].TakeAny(c, random));
+        }
+        if (step % 100 == 99) {
+          thread.cache()->CheckInvariants();
+          ASSERT_TRUE(heap.Conserved(c, models[i].size()));
+        }
+      }
+      EXPECT_EQ(steps_left, 0);
+      if (!only_once) {
+        EXPECT_GT(refused, 0u);
+      }
+      for (size_t i = 1; i < kNumSizeClasses; ++i) {
+        const SizeClass c = static_cast<SizeClass>(i);
+        while (models[i].size() > 0) thread.Free(c, models[i].TakeAny(c, random));
+        ASSERT_TRUE(heap.Conserved(c, 0));
+      }
+      heap.vm.StopFailing();
+      const SizeClass c = ClassForSize(8192);
+      void* const object = thread.Allocate(c);
+      ASSERT_NE(object, nullptr);
+      thread.Free(c, object);
+      thread.Exit();
+      heap.central.FlushTransferCaches();
+      EXPECT_EQ(heap.page_heap.GetStats().small_span_bytes, 0u);
+      heap.CheckInvariants();
+    }
+  }
+}
+
+TEST(ThreadCacheDeathTest, AnImmediateSecondFree) {
+  CacheTestHeap heap;
+  TestThread thread(heap.registry);
+  for (const size_t size : {size_t{8}, size_t{48}, size_t{8192}, kMaxSmallSize}) {
+    const SizeClass c = ClassForSize(size);
+    void* const object = thread.Allocate(c);
+    thread.Free(c, object);
+    EXPECT_EXIT(thread.Free(c, object), testing::KilledBySignal(SIGABRT),
+                testing::Eq("tcmalloc: free of " + PointerText(object) +
+                            ": double free, the object of " + std::to_string(size) +
+                            " bytes is already free\n"));
+  }
+}
+
+// A second free that is not immediate is found when the second copy reaches the bitmap.
+TEST(ThreadCacheDeathTest, ALaterSecondFreeIsFoundByTheFlush) {
+  CacheTestHeap heap;
+  TestThread thread(heap.registry);
+  const SizeClass c = ClassForSize(48);
+  void* const kept = thread.Allocate(c);
+  void* const twice = thread.Allocate(c);
+  void* const other = thread.Allocate(c);
+  ASSERT_NE(kept, nullptr);
+  thread.Free(c, twice);
+  thread.Free(c, other);
+  thread.Free(c, twice);
+  EXPECT_EXIT(thread.cache()->Flush(), testing::KilledBySignal(SIGABRT),
+              testing::Eq("tcmalloc: free of " + PointerText(twice) +
+                          ": double free, the object of 48 bytes is already free\n"));
+}
+
+// Statistics may be read at any time: figures that each bin had at some moment, and no race.
+TEST(ThreadCacheTest, StatisticsWhileTheOwnerRuns) {
+  CacheTestHeap heap;
+  TestThread thread(heap.registry);
+  std::atomic<bool> done{false};
+  std::thread owner([&] {
+    Random random(kSeed);
+    std::vector<std::vector<void*>> held(kNumSizeClasses);
+    for (int step = 0; step < 20000; ++step) {
+      const size_t i = 1 + random.Below(20);
+      const SizeClass c = static_cast<SizeClass>(i);
+      if (held[i].empty() || random.Below(100) < 52) {
+        held[i].push_back(thread.Allocate(c));
+      } else {
+        thread.Free(c, held[i].back());
+        held[i].pop_back();
+      }
+      if (step % 5000 == 0) thread.cache()->Flush();
+    }
+    for (size_t i = 1; i < kNumSizeClasses; ++i) {
+      for (void* const object : held[i]) thread.Free(static_cast<SizeClass>(i), object);
+    }
+    done.store(true);
+  });
+  size_t most = 0;
+  for (size_t i = 1; i < kNumSizeClasses; ++i) {
+    const SizeClass c = static_cast<SizeClass>(i);
+    most += bin_policy::MaxCapacity(c) * kSizeClasses.size(c);
+  }
+  while (!done.load()) {
+    const Registry::Totals totals = heap.registry.GetTotals();
+    ASSERT_EQ(totals.caches, 1u);
+    ASSERT_LE(totals.cached_bytes, most);
+    ASSERT_LE(totals.array_bytes, kNumSizeClasses * MetadataArena::RoundedBytes(
+                                                        (bin_policy::kMaxObjects + 2) * sizeof(BinSlot)));
+  }
+  owner.join();
+  thread.cache()->CheckInvariants();
+}
+
+}  // namespace
+}  // namespace tcmalloc

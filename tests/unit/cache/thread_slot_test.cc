@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The owner's side of the protocol, step by step in one thread.
+#include "cache/thread_slot.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "cache/bins.h"
+
+namespace tcmalloc {
+namespace {
+
+TEST(ThreadSlotTest, StartsWithoutACache) {
+  const ThreadSlot slot;
+  EXPECT_EQ(slot.bins.load(), &kEmptyBins);
+  EXPECT_EQ(slot.cache, nullptr);
+  EXPECT_EQ(slot.busy.load(), ThreadSlot::kIdle);
+  EXPECT_EQ(slot.phase, ThreadSlot::Phase::kNew);
+}
+
+TEST(ThreadSlotTest, AnAccessSectionIsVisibleWhileItLasts) {
+  ThreadSlot slot;
+  Bins bins;
+  slot.bins.store(&bins);
+  EXPECT_EQ(slot.BeginAccess(ThreadSlot::kFast), &bins);
+  EXPECT_EQ(slot.busy.load(), ThreadSlot::kFast);
+  slot.EndAccess();
+  EXPECT_EQ(slot.busy.load(), ThreadSlot::kIdle);
+  EXPECT_EQ(slot.BeginAccess(ThreadSlot::kChanging), &bins);
+  EXPECT_EQ(slot.busy.load(), ThreadSlot::kChanging);
+  slot.EndAccess();
+  EXPECT_EQ(slot.busy.load(), ThreadSlot::kIdle);
+}
+
+// Another thread takes the cache between two sections: the owner finds the empty state until it is put back, and then
+// what the taker left there.
+TEST(ThreadSlotTest, ATakenCacheIsOutOfReach) {
+  ThreadSlot slot;
+  Bins bins;
+  slot.bins.store(&bins);
+  std::thread taker([&] {
+    slot.bins.store(const_cast<Bins*>(&kEmptyBins));
+    ASSERT_EQ(slot.busy.load(std::memory_order_acquire), ThreadSlot::kIdle);
+  });
+  taker.join();
+  EXPECT_EQ(slot.BeginAccess(ThreadSlot::kFast), &kEmptyBins);
+  slot.EndAccess();
+  std::thread returner([&] {
+    bins.bytes_until_sample = 42;
+    slot.bins.store(&bins, std::memory_order_release);
+  });
+  // The only order between the two is the pointer's.
+  Bins* found;
+  do {
+    found = slot.BeginAccess(ThreadSlot::kFast);
+    if (found == &bins) {
+      EXPECT_EQ(found->bytes_until_sample, 42u);
+    }
+    slot.EndAccess();
+    std::this_thread::yield();
+  } while (found != &bins);
+  returner.join();
+}
+
+// A taker that finds the owner busy sees it idle, and all that the section did, once the section has ended.
+TEST(ThreadSlotTest, TheEndOfASectionPublishesItsWork) {
+  ThreadSlot slot;
+  Bins bins;
+  slot.bins.store(&bins);
+  Bins* const found = slot.BeginAccess(ThreadSlot::kChanging);
+  std::thread taker([&] {
+    slot.bins.store(const_cast<Bins*>(&kEmptyBins));
+    while (slot.busy.load(std::memory_order_acquire) != ThreadSlot::kIdle) std::this_thread::yield();
+    EXPECT_EQ(bins.bytes_until_sample, 7u);
+  });
+  found->bytes_until_sample = 7;
+  slot.EndAccess();
+  taker.join();
+}
+
+TEST(ThreadSlotTest, FewWords) { EXPECT_LE(sizeof(ThreadSlot), 32u); }
+
+}  // namespace
+}  // namespace tcmalloc

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "central/misuse.h"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <string>
+
+namespace tcmalloc {
+namespace {
+
+void ExpectLine(Misuse misuse, size_t size, size_t expected, const std::string& what) {
+  EXPECT_EXIT(ReportMisuse(misuse, reinterpret_cast<void*>(0x123456789abc), size, expected),
+              testing::KilledBySignal(SIGABRT),
+              testing::Eq<std::string>("tcmalloc: free of 0x123456789abc: " + what + "\n"));
+}
+
+TEST(MisuseDeathTest, OneLineForEachKind) {
+  ExpectLine(Misuse::kDoubleFree, 48, 0, "double free, the object of 48 bytes is already free");
+  ExpectLine(Misuse::kNotAnObjectStart, 112, 0,
+             "not the start of an object, but a pointer into one of 112 bytes");
+  ExpectLine(Misuse::kNotInUse, 0, 0,
+             "no object is in use there (freed before, or never the start of one)");
+  ExpectLine(Misuse::kWrongSize, 48, 100,
+             "the object has 48 bytes, but the sized free was told 100");
+  ExpectLine(Misuse::kStack, 0, 0, "not an object, but a pointer into a thread's stack");
+  ExpectLine(Misuse::kModuleImage, 0, 0,
+             "not an object, but a pointer into the image of the program or a library");
+  ExpectLine(Misuse::kUnknown, 0, 0,
+             "not an object of this allocator, and no other allocator is in use");
+}
+
+// The largest numbers fit into the line.
+TEST(MisuseDeathTest, LongestLine) {
+  EXPECT_EXIT(ReportMisuse(Misuse::kWrongSize, reinterpret_cast<void*>(UINTPTR_MAX), SIZE_MAX,
+                           SIZE_MAX),
+              testing::KilledBySignal(SIGABRT),
+              testing::Eq<std::string>("tcmalloc: free of 0xffffffffffffffff: the object has "
+                                       "18446744073709551615 bytes, but the sized free was told "
+                                       "18446744073709551615\n"));
+}
+
+}  // namespace
+}  // namespace tcmalloc
