@@ -194,9 +194,12 @@ class Server:
     def pid(self):
         return self.process.pid
 
+    def log(self):
+        """All that the server has written so far."""
+        return _STATS_LINE.sub(b"", self._raw_log()).decode("utf-8", "backslashreplace")
+
     def output(self):
-        self._log.seek(0)
-        return _tail(self._log.read(), b"")
+        return self.log()[-4000:]
 
     def stop(self, timeout=30):
         """Asks the server to end and demands that it does so with status 0."""
@@ -209,14 +212,17 @@ class Server:
             status = self.process.wait(timeout)
         except subprocess.TimeoutExpired:
             raise Failure(f"{_short(self.argv)}: still running {timeout} s after it was asked to stop\n{self.output()}")
-        self._log.seek(0)
-        self._side._count_stats(self._log.read())
+        self._side._count_stats(self._raw_log())
         if status != 0:
             raise Failure(f"{_short(self.argv)}: {_status(status)}\n{self.output()}")
 
     def kill(self):
         _kill_group(self.process)
         self.process.wait()
+
+    def _raw_log(self):
+        # By position: the server shares the file's offset and would go on writing from where a seek leaves it.
+        return os.pread(self._log.fileno(), os.fstat(self._log.fileno()).st_size, 0)
 
 
 def children_of(pid):
