@@ -29,6 +29,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 
 SKIPPED = 77
 
@@ -130,8 +131,13 @@ class Side:
         return server
 
     def close(self):
+        """Kills what is left of the servers."""
         for server in self._servers:
             server.kill()
+
+    def servers_that_ended(self):
+        ended = [s for s in self._servers if s.process.poll() not in (None, 0)]
+        return "".join(f"\n{_short(s.argv)}: {_status(s.process.returncode)}\n{s.output()}" for s in ended)
 
     def check_maps(self, pids):
         """The kernel's word: the provider is mapped into each of these live processes."""
@@ -299,8 +305,9 @@ def _compare(workload, top, library, reference_preload, stats, min_heap_mib, min
             outputs.append(workload(side))
             side.close()
             side.prove(min_processes, min_heap_mib, stats)
-        except Failure as failure:
-            raise Failure(f"with {side.name}: {failure}") from None
+        except Exception as error:
+            text = str(error) if isinstance(error, Failure) else traceback.format_exc()
+            raise Failure(f"with {side.name}: {text}{side.servers_that_ended()}") from None
         finally:
             side.close()
         print(f"{side.name}: {time.monotonic() - begin:.1f} s", flush=True)

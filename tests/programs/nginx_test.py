@@ -92,7 +92,7 @@ class Connection:
         self._connection = None
 
     def request(self, method, path, body=None, headers={}):
-        for last_try in (False, True):
+        while True:
             fresh = self._connection is None
             if fresh:
                 # 45 seconds without a byte are a failure, not a wait.
@@ -102,9 +102,9 @@ class Connection:
                 self._connection.request(method, path, body, headers)
                 response = self._connection.getresponse()
                 return response, response.read()
-            except (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError) as error:
+            except (ConnectionError, ssl.SSLEOFError) as error:  # http.client's disconnections are ConnectionErrors.
                 self.close()
-                if fresh or last_try:
+                if fresh:
                     raise harness.Failure(f"{method} {path}: {error!r}")
 
     def close(self):
