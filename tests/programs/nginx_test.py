@@ -19,12 +19,13 @@ import time
 import harness
 
 CLIENTS = 24
-REQUESTS_PER_CLIENT = 500
+REQUESTS_PER_CLIENT = 300
 WORKERS = 3
 FILES = 40
 
 CONFIGURATION = """
 daemon off;
+env MALLOCSTATS;
 worker_processes {workers};
 {user}
 pid {directory}/nginx.pid;
