@@ -32,15 +32,18 @@ import time
 import traceback
 
 SKIPPED = 77
+SEARCH_PATH = os.environ.get("PATH", "/usr/bin:/bin") + ":/usr/sbin:/sbin"  # Servers are in sbin.
 
 # The report that MALLOCSTATS asks for: its lines, the rules around them, the notes that may follow them.
 _STATS_LINE = re.compile(
     rb"^(?:MALLOC:.*|-{20,}|Call ReleaseFreeMemory\(\) to release freelist memory.*"
     rb"|Bytes released to the OS take up virtual.*)\n?", re.MULTILINE)
 _STATS_FIGURE = re.compile(rb"^MALLOC:[ =+]*(\d+) \(", re.MULTILINE)
+# A call compiled into a program or library asks for a version of the symbol. dlsym does not, and who looks `free` up in
+# the C library's own handle, as the library does for objects that are not its own, is to find the C library's.
 _BINDING = re.compile(
-    r"^\s*\d+:\s+binding file (?P<user>.+?) \[\d+\] to (?P<provider>.+?) \[\d+\]: "
-    r"normal symbol `(?P<symbol>malloc|free)'", re.MULTILINE)
+    r"^\s*\d+:\s+binding file .+? \[\d+\] to (?P<provider>.+?) \[\d+\]: "
+    r"normal symbol `(?P<symbol>malloc|free)' \[", re.MULTILINE)
 
 
 class Failure(Exception):
@@ -78,7 +81,7 @@ class Side:
     def environment(self, stats=True, extra=None):
         """A small fixed environment; settings of the library that the caller has set reach its own side."""
         env = {
-            "PATH": "/usr/bin:/bin:/usr/sbin:/sbin",
+            "PATH": SEARCH_PATH,
             "HOME": str(self.directory),
             "TMPDIR": str(self.directory),
             "LC_ALL": "C.UTF-8",
@@ -155,8 +158,6 @@ class Side:
             text = record.read_text(errors="replace")
             providers = {}
             for m in _BINDING.finditer(text):
-                if os.path.basename(m["user"]) == self.provider:
-                    continue  # The library looks up the C library's own functions.
                 providers.setdefault(m["symbol"], set()).add(os.path.basename(m["provider"]))
             # A program with a fixed address answers for the functions whose address it takes; what it calls then is
             # bound like any other call, so only shared objects count.
@@ -273,8 +274,7 @@ def main(workload, programs, min_heap_mib, min_processes=1, reference_preload=No
     library = options.library.absolute()
     if not library.is_file():
         sys.exit(f"FAIL: there is no library {library}")
-    search_path = "/usr/bin:/bin:/usr/sbin:/sbin"
-    missing = [p for p in programs if not (os.path.exists(p) if "/" in p else shutil.which(p, path=search_path))]
+    missing = [p for p in programs if not (os.path.exists(p) if "/" in p else shutil.which(p, path=SEARCH_PATH))]
     if missing:
         print(f"SKIP: not installed: {', '.join(missing)} (scripts/setup.sh installs what the tests need)")
         sys.exit(SKIPPED)

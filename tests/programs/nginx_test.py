@@ -224,4 +224,4 @@ def workload(side):
 
 
 if __name__ == "__main__":
-    harness.main(workload, programs=["nginx", "openssl"], min_heap_mib=3, min_processes=2)
+    harness.main(workload, programs=["nginx", "openssl"], min_heap_mib=4, min_processes=2)

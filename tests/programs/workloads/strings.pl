@@ -58,7 +58,14 @@ print "buffer ", length $buffer, ' ', sha256_hex($buffer), "\n";
 # Fork with a pipe: the child allocates, too.
 pipe my $reader, my $writer or die "pipe: $!";
 my $child = fork // die "fork: $!";
-if (!$child) { close $reader; print $writer sha256_hex(join '|', map { word(40) } 1 .. 30_000); close $writer; exit 0; }
+if (!$child) {
+    close $reader;
+    my %kept = map { $_ => word(400) } 1 .. 2_000;
+    $kept{ 1 + random(2_000) } .= word(900) for 1 .. 2_000;
+    print $writer sha256_hex(join '|', map { $kept{$_} } 1 .. 2_000);
+    close $writer;
+    exit 0;
+}
 close $writer;
 my $answer = <$reader>;
 waitpid $child, 0;
