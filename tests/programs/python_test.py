@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""CPython with PYTHONMALLOC=malloc: part of its own test suite, and a workload of our own.
+
+The results of all test cases are compared one by one. The suite runs without MALLOCSTATS, for many of its
+tests demand that a child process writes nothing to its standard error.
+"""
+
+import concurrent.futures
+import pathlib
+import xml.etree.ElementTree
+
+import harness
+
+PYTHON = "/usr/bin/python3.11"  # The system's, which the package libpython3.11-testsuite belongs to.
+SUITE = "/usr/lib/python3.11/test/test_dict.py"
+SCRIPT = pathlib.Path(__file__).parent / "workloads" / "objects.py"
+
+IN_ONE_PROCESS = """
+    test_array test_buffer test_bytes test_codecs test_collections test_coroutines
+    test_csv test_ctypes test_decimal test_deque test_descr test_dict test_exceptions test_functools test_gc
+    test_generators test_hashlib test_heapq test_itertools test_json test_list test_long test_memoryio
+    test_memoryview test_minidom test_mmap test_ordered_dict test_pickle test_pyexpat test_re test_set test_sort
+    test_string test_struct test_syntax test_thread test_threading_local test_tokenize test_traceback test_tuple
+    test_unicode test_userstring test_xml_etree_c test_zlib""".split()
+
+# Threads and fork. What measures time-outs is left out: it fails on a busy machine on any malloc.
+THREADS_AND_FORK = ["test_threading", "test_fork1", "test_multiprocessing_fork"]
+ONLY = ["test.test_threading.*", "test.test_fork1.*", "*TestPool*", "*WithProcessesTestQueue*", "*SharedMemory*",
+        "*WithProcessesTestConnection*"]
+NOT = ["*timeout*", "*test_map_no_failfast*"]
+
+ENVIRONMENT = {"PYTHONMALLOC": "malloc", "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def suite(side, name, tests, selection=()):
+    directory = side.directory / name
+    directory.mkdir()
+    report = directory / "report.xml"
+    done = side.run([PYTHON, "-m", "test", "-W", "--tempdir", directory, "--junit-xml", report, *selection, *tests],
+                    cwd=directory, timeout=240, stats=False, env=ENVIRONMENT, status=None)
+    if done.returncode != 0:
+        raise harness.Failure(f"suite {name}: exit status {done.returncode}\n{done.stdout.decode()[-6000:]}\n"
+                              f"{done.stderr.decode()[-2000:]}")
+    cases = xml.etree.ElementTree.parse(report).iter("testcase")
+    results = sorted((c.get("name"), c.get("status"), c.get("result"), *sorted(e.tag for e in c)) for c in cases)
+    return "".join(" ".join(map(str, r)) + "\n" for r in results)
+
+
+def workload(side):
+    outputs = {}
+    selection = [w for p in ONLY for w in ("-m", p)] + [w for p in NOT for w in ("-i", p)]
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:  # The second part mostly waits.
+        first = pool.submit(suite, side, "one-process", IN_ONE_PROCESS)
+        second = pool.submit(suite, side, "threads-and-fork", THREADS_AND_FORK, selection)
+        outputs["suite in one process"] = first.result()
+        outputs["suite of threads and fork"] = second.result()
+    done = side.run([PYTHON, SCRIPT], env=ENVIRONMENT)
+    outputs.update({f"objects.py, {k}": v for k, v in done.outputs().items()})
+    for name, least in (("suite in one process", 6000), ("suite of threads and fork", 250)):
+        if outputs[name].count("\n") < least:
+            raise harness.Failure(f"{name}: only {outputs[name].count(chr(10))} test cases ran, expected {least}")
+    return outputs
+
+
+if __name__ == "__main__":
+    harness.main(workload, programs=[PYTHON, SUITE], min_heap_mib=20, min_processes=30)

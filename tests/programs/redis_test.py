@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""redis-server: values checked against a model, redis-benchmark, BGSAVE under load, the dump loaded again.
+
+Debian's redis links libjemalloc. On the reference side the C library itself is preloaded, so that its malloc comes
+first; on the other side the library that is preloaded does.
+"""
+
+import random
+import socket
+
+import harness
+
+CLIENT_ROUNDS = 25_000
+BENCHMARKS = "set,get,incr,lpush,rpush,lpop,rpop,sadd,hset,spop,zadd,zpopmin,lrange_300,mset"
+
+
+class Client:
+    """The part of the redis protocol that is needed here, with many commands in flight."""
+
+    def __init__(self, port):
+        self._socket = socket.create_connection(("127.0.0.1", port), timeout=60)
+        self._file = self._socket.makefile("rb")
+
+    def pipeline(self, commands):
+        self._socket.sendall(b"".join(map(self._encode, commands)))
+        return [self._reply() for _ in commands]
+
+    def __call__(self, *command):
+        return self.pipeline([command])[0]
+
+    @staticmethod
+    def _encode(command):
+        parts = [p if isinstance(p, bytes) else str(p).encode() for p in command]
+        return b"*%d\r\n" % len(parts) + b"".join(b"$%d\r\n%s\r\n" % (len(p), p) for p in parts)
+
+    def _reply(self):
+        line = self._file.readline()
+        kind, rest = line[:1], line[1:-2]
+        if kind == b"+":
+            return rest.decode()
+        if kind == b":":
+            return int(rest)
+        if kind == b"$":
+            length = int(rest)
+            return None if length < 0 else self._file.read(length + 2)[:-2]
+        if kind == b"*":
+            return [self._reply() for _ in range(int(rest))]
+        raise harness.Failure(f"redis answered {line!r}")
+
+
+def model_run(client, seed):
+    """Random commands in batches; every answer is compared with that of a Python model."""
+    rng = random.Random(seed)
+    strings, lists, hashes, zsets = {}, {}, {}, {}
+
+    def value(most):
+        return rng.randbytes(rng.randrange(most)).hex().encode()
+
+    def step():
+        key = rng.randrange(1500)
+        kind = rng.randrange(11)
+        if kind == 0:
+            strings[key] = value(30_000 if rng.randrange(40) == 0 else 400)
+            return ("SET", f"s{key}", strings[key]), "OK"
+        if kind == 1:
+            return ("GET", f"s{key}"), strings.get(key)
+        if kind == 2:
+            more = value(300)
+            strings[key] = strings.get(key, b"") + more
+            return ("APPEND", f"s{key}", more), len(strings[key])
+        if kind == 3:
+            return ("DEL", f"s{key}"), int(strings.pop(key, None) is not None)
+        if kind == 4:
+            end = rng.choice(["LPUSH", "RPUSH"])
+            item = value(100)
+            items = lists.setdefault(key % 50, [])
+            items.insert(0 if end == "LPUSH" else len(items), item)
+            return (end, f"l{key % 50}", item), len(items)
+        if kind == 5:
+            items = lists.get(key % 50)
+            if not items:
+                return ("RPOP", f"l{key % 50}"), None
+            item = items.pop()
+            return ("RPOP", f"l{key % 50}"), item
+        if kind == 6:
+            return ("LRANGE", f"l{key % 50}", 5, 25), lists.get(key % 50, [])[5:26]
+        if kind == 7:
+            fields = hashes.setdefault(key % 100, {})
+            field, item = value(8), value(200)
+            new = int(field not in fields)
+            fields[field] = item
+            return ("HSET", f"h{key % 100}", field, item), new
+        if kind == 8:
+            fields = hashes.get(key % 100)
+            if not fields:
+                return ("HLEN", f"h{key % 100}"), 0
+            field = rng.choice(sorted(fields))
+            return ("HGET", f"h{key % 100}", field), fields[field]
+        members = zsets.setdefault(key % 20, {})
+        if kind == 9:
+            member, score = f"m{rng.randrange(3000)}".encode(), rng.randrange(1 << 30)
+            new = int(member not in members)
+            members[member] = score
+            return ("ZADD", f"z{key % 20}", score, member), new
+        order = sorted((score, member) for member, score in members.items())
+        return ("ZRANGE", f"z{key % 20}", 0, 9), [member for _, member in order[:10]]
+
+    for _ in range(CLIENT_ROUNDS // 100):
+        commands, answers = zip(*(step() for _ in range(100)))
+        for command, expected, answer in zip(commands, answers, client.pipeline(commands)):
+            if answer != expected:
+                raise harness.Failure(f"{str(command)[:200]}: answered {str(answer)[:200]}, not {str(expected)[:200]}")
+
+
+def answers(port):
+    """A server that is still loading its dump refuses the command."""
+    try:
+        return Client(port)("PING") == "PONG"
+    except (OSError, harness.Failure):
+        return False
+
+
+def start(side):
+    def start_at(port):
+        argv = ["redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", side.directory,
+                "--enable-debug-command", "yes", "--loglevel", "notice", "--lazyfree-lazy-user-del", "yes"]
+        return port, side.start(argv, lambda: answers(port))
+    port, server = harness.start_on_free_port(start_at)
+    side.check_maps([server.pid])
+    return port, server, Client(port)
+
+
+def save(client):
+    """Saves by a forked child and waits until the child has ended well."""
+    before = client("LASTSAVE")
+    client("BGSAVE")
+    while info(client, "persistence", "rdb_bgsave_in_progress") != "0":
+        client("DEBUG", "SLEEP", "0.02")  # The server's own pause; what ends the wait is its word.
+    if info(client, "persistence", "rdb_last_bgsave_status") != "ok" or client("LASTSAVE") < before:
+        raise harness.Failure("BGSAVE failed")
+
+
+def info(client, section, field):
+    return dict(line.split(":", 1) for line in client("INFO", section).decode().splitlines() if ":" in line)[field]
+
+
+def workload(side):
+    outputs = {}
+    port, server, client = start(side)
+    model_run(client, 11)
+    outputs["digest after the model"] = client("DEBUG", "DIGEST")
+    outputs["keys after the model"] = client("DBSIZE")
+    save(client)
+    client("DEBUG", "RELOAD")
+    if client("DEBUG", "DIGEST") != outputs["digest after the model"]:
+        raise harness.Failure("DEBUG RELOAD changed the data")
+
+    # redis-benchmark takes random keys and prints rates, so of its output only the tests' names are compared.
+    for name, options in (("large", ["-n", 10_000, "-c", 20, "-d", 16_000, "-r", 2_000, "-t", "set,get"]),
+                          ("small", ["-n", 30_000, "-c", 50, "-P", 16, "-d", 300, "-r", 20_000, "-t", BENCHMARKS])):
+        done = side.run(["redis-benchmark", "-p", port, "--csv", *options])
+        outputs[f"benchmark, {name}"] = [line.split(b",")[0] for line in done.stdout.splitlines()]
+        save(client)
+    model_digest = client("DEBUG", "DIGEST")
+
+    # Saving while clients write: a forked child reads the heap that the parent goes on changing.
+    for _ in range(3):
+        client("BGSAVE")
+        side.run(["redis-benchmark", "-p", port, "--csv", "-n", 30_000, "-P", 16, "-d", 700, "-r", 30_000,
+                  "-t", "set,hset,lpush,lpop"])
+        save(client)
+    if client("DEBUG", "DIGEST") == model_digest:
+        raise harness.Failure("the benchmark has written nothing")
+    expected = client("DEBUG", "DIGEST"), client("DBSIZE")
+    client("MEMORY", "PURGE")
+    server.stop()
+
+    port, server, client = start(side)  # Reads the dump.
+    if (client("DEBUG", "DIGEST"), client("DBSIZE")) != expected:
+        raise harness.Failure("the dump, loaded by a new server, differs from what was saved")
+    client("FLUSHALL", "ASYNC")
+    model_run(client, 12)
+    outputs["digest at the end"] = client("DEBUG", "DIGEST")
+    outputs["keys at the end"] = client("DBSIZE")
+    server.stop()
+    return outputs
+
+
+if __name__ == "__main__":
+    harness.main(workload, programs=["redis-server", "redis-benchmark"], min_heap_mib=20, min_processes=7,
+                 reference_preload="libc.so.6")
