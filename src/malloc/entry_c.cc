@@ -44,10 +44,10 @@ TC_EXPORT void* tc_malloc(size_t size) noexcept { return Allocate<&MallocSlow>(s
 
 TC_EXPORT void tc_free(void* p) noexcept { Deallocate<&FreeSlow>(p); }
 
-TC_EXPORT void tc_free_sized(void* p, size_t size) noexcept { FreeSized(p, size, 0); }
+TC_EXPORT void tc_free_sized(void* p, size_t size) noexcept { DeallocateSized<&FreeSizedSlow>(p, size); }
 
 TC_EXPORT void tc_free_aligned_sized(void* p, size_t alignment, size_t size) noexcept {
-  FreeSized(p, size, alignment);
+  FreeSizedAligned(p, size, alignment);
 }
 
 TC_EXPORT void tc_cfree(void* p) noexcept { Deallocate<&FreeSlow>(p); }

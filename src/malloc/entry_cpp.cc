@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The C++ entry points: every replaceable form of operator new and operator delete, and the same under the tc_ names.
+// The C++ entry points under their tc_ names, and the four basic forms of operator new and operator delete, which are
+// the same functions. The other forms are in operators.cc.
 // What a new_handler throws passes through here: nothing is caught or cleaned up, unwind tables are enough.
 #include <new>
 
@@ -8,38 +9,6 @@
 #include "malloc/oom_policy.h"
 #include "malloc/override.h"
 #include "malloc/slow_path.h"
-
-namespace tcmalloc {
-namespace {
-
-TC_SLOW_PATH void* NewSlow(size_t size) {
-  void* const object = AllocateSlow(size);
-  return __builtin_expect(object != nullptr, true) ? object : NewAfterFailure(size, 0);
-}
-
-TC_SLOW_PATH void* NewNothrowSlow(size_t size) {
-  void* const object = AllocateSlow(size);
-  return __builtin_expect(object != nullptr, true) ? object : NewNothrowAfterFailure(size, 0);
-}
-
-TC_FAST_PATH void* NewAligned(size_t size, std::align_val_t alignment) {
-  const size_t a = static_cast<size_t>(alignment);
-  void* const object = AllocateAligned(size, a);
-  return __builtin_expect(object != nullptr, true) ? object : NewAfterFailure(size, a);
-}
-
-TC_FAST_PATH void* NewAlignedNothrow(size_t size, std::align_val_t alignment) {
-  const size_t a = static_cast<size_t>(alignment);
-  void* const object = AllocateAligned(size, a);
-  return __builtin_expect(object != nullptr, true) ? object : NewNothrowAfterFailure(size, a);
-}
-
-TC_FAST_PATH void DeleteAligned(void* p, size_t size, std::align_val_t alignment) {
-  FreeSized(p, size, static_cast<size_t>(alignment));
-}
-
-}  // namespace
-}  // namespace tcmalloc
 
 using namespace tcmalloc;  // NOLINT: this file is nothing but entry points
 
@@ -50,24 +19,24 @@ TC_EXPORT void* tc_new_nothrow(size_t size, const std::nothrow_t&) noexcept {
   return Allocate<&NewNothrowSlow>(size);
 }
 TC_EXPORT void* tc_new_aligned(size_t size, std::align_val_t alignment) {
-  return NewAligned(size, alignment);
+  return NewAligned(size, static_cast<size_t>(alignment));
 }
 TC_EXPORT void* tc_new_aligned_nothrow(size_t size, std::align_val_t alignment,
                                        const std::nothrow_t&) noexcept {
-  return NewAlignedNothrow(size, alignment);
+  return NewAlignedNothrow(size, static_cast<size_t>(alignment));
 }
 TC_EXPORT void tc_delete(void* p) noexcept { Deallocate<&FreeSlow>(p); }
 TC_EXPORT void tc_delete_nothrow(void* p, const std::nothrow_t&) noexcept {
   Deallocate<&FreeSlow>(p);
 }
-TC_EXPORT void tc_delete_sized(void* p, size_t size) noexcept { FreeSized(p, size, 0); }
+TC_EXPORT void tc_delete_sized(void* p, size_t size) noexcept { DeallocateSized<&FreeSizedSlow>(p, size); }
 TC_EXPORT void tc_delete_aligned(void* p, std::align_val_t) noexcept { Deallocate<&FreeSlow>(p); }
 TC_EXPORT void tc_delete_aligned_nothrow(void* p, std::align_val_t,
                                          const std::nothrow_t&) noexcept {
   Deallocate<&FreeSlow>(p);
 }
 TC_EXPORT void tc_delete_sized_aligned(void* p, size_t size, std::align_val_t alignment) noexcept {
-  DeleteAligned(p, size, alignment);
+  FreeSizedAligned(p, size, static_cast<size_t>(alignment));
 }
 
 // The array forms are the same functions.
@@ -93,30 +62,6 @@ TC_EXPORT void tc_deletearray_sized_aligned(void*, size_t, std::align_val_t) noe
 }  // extern "C"
 
 TC_OVERRIDE_OPERATOR(tc_new, void* operator new(size_t))
-TC_OVERRIDE_OPERATOR(tc_new, void* operator new[](size_t))
-TC_OVERRIDE_OPERATOR(tc_new_nothrow, void* operator new(size_t, const std::nothrow_t&) noexcept)
-TC_OVERRIDE_OPERATOR(tc_new_nothrow, void* operator new[](size_t, const std::nothrow_t&) noexcept)
 TC_OVERRIDE_OPERATOR(tc_new_aligned, void* operator new(size_t, std::align_val_t))
-TC_OVERRIDE_OPERATOR(tc_new_aligned, void* operator new[](size_t, std::align_val_t))
-TC_OVERRIDE_OPERATOR(tc_new_aligned_nothrow,
-                     void* operator new(size_t, std::align_val_t, const std::nothrow_t&) noexcept)
-TC_OVERRIDE_OPERATOR(tc_new_aligned_nothrow,
-                     void* operator new[](size_t, std::align_val_t, const std::nothrow_t&) noexcept)
 TC_OVERRIDE_OPERATOR(tc_delete, void operator delete(void*) noexcept)
-TC_OVERRIDE_OPERATOR(tc_delete, void operator delete[](void*) noexcept)
-TC_OVERRIDE_OPERATOR(tc_delete_nothrow, void operator delete(void*, const std::nothrow_t&) noexcept)
-TC_OVERRIDE_OPERATOR(tc_delete_nothrow,
-                     void operator delete[](void*, const std::nothrow_t&) noexcept)
-TC_OVERRIDE_OPERATOR(tc_delete_sized, void operator delete(void*, size_t) noexcept)
-TC_OVERRIDE_OPERATOR(tc_delete_sized, void operator delete[](void*, size_t) noexcept)
 TC_OVERRIDE_OPERATOR(tc_delete_aligned, void operator delete(void*, std::align_val_t) noexcept)
-TC_OVERRIDE_OPERATOR(tc_delete_aligned, void operator delete[](void*, std::align_val_t) noexcept)
-TC_OVERRIDE_OPERATOR(tc_delete_aligned_nothrow,
-                     void operator delete(void*, std::align_val_t, const std::nothrow_t&) noexcept)
-TC_OVERRIDE_OPERATOR(tc_delete_aligned_nothrow,
-                     void operator delete[](void*, std::align_val_t,
-                                            const std::nothrow_t&) noexcept)
-TC_OVERRIDE_OPERATOR(tc_delete_sized_aligned,
-                     void operator delete(void*, size_t, std::align_val_t) noexcept)
-TC_OVERRIDE_OPERATOR(tc_delete_sized_aligned,
-                     void operator delete[](void*, size_t, std::align_val_t) noexcept)

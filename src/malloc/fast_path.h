@@ -66,4 +66,12 @@ TC_FAST_PATH void Deallocate(void* p) {
   if (__builtin_expect(!FreeFast(global_page_map.ClassOf(p), p), false)) Slow(p);
 }
 
+// The same where the program says how many bytes it asked for. An object of another class goes to the slow path, which
+// reports it; so does a large one, whose size is compared there.
+template <void (*Slow)(void*, size_t)>
+TC_FAST_PATH void DeallocateSized(void* p, size_t size) {
+  const SizeClass c = global_page_map.ClassOf(p);
+  if (__builtin_expect(c != kSizeClasses.ClassOf(size) || !FreeFast(c, p), false)) Slow(p, size);
+}
+
 }  // namespace tcmalloc

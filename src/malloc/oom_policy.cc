@@ -116,6 +116,9 @@ void* NewNothrowThroughRuntime(size_t size, size_t alignment) {
   return function == nullptr ? nullptr : function(size, alignment, &nothrow);
 }
 
+// This library was linked with a C++ runtime; a C program that loads one later has it elsewhere.
+bool CanCatch() { return &__gxx_personality_v0 != nullptr; }
+
 }  // namespace
 
 void* FailWithErrno() {
@@ -139,7 +142,7 @@ void* NewAfterFailure(size_t size, size_t alignment) {
 }
 
 void* NewNothrowAfterFailure(size_t size, size_t alignment) {
-  if (&__gxx_personality_v0 == nullptr) return NewNothrowThroughRuntime(size, alignment);
+  if (!CanCatch()) return NewNothrowThroughRuntime(size, alignment);
   const CxxRuntime runtime = FindRuntime();
   try {
     for (;;) {
@@ -149,6 +152,47 @@ void* NewNothrowAfterFailure(size_t size, size_t alignment) {
       handler();
       if (void* const object = TryAllocate(size, alignment)) return object;
     }
+  } catch (...) {
+    return nullptr;
+  }
+}
+
+void* NewSlow(size_t size) {
+  void* const object = AllocateSlow(size);
+  return __builtin_expect(object != nullptr, true) ? object : NewAfterFailure(size, 0);
+}
+
+void* NewNothrowSlow(size_t size) {
+  void* const object = AllocateSlow(size);
+  return __builtin_expect(object != nullptr, true) ? object : NewNothrowAfterFailure(size, 0);
+}
+
+void* NewAligned(size_t size, size_t alignment) {
+  void* const object = AllocateAligned(size, alignment);
+  return __builtin_expect(object != nullptr, true) ? object : NewAfterFailure(size, alignment);
+}
+
+void* NewAlignedNothrow(size_t size, size_t alignment) {
+  void* const object = AllocateAligned(size, alignment);
+  return __builtin_expect(object != nullptr, true) ? object
+                                                   : NewNothrowAfterFailure(size, alignment);
+}
+
+void* CallWithoutThrowing(void* (*operator_new)(size_t), size_t size) {
+  // A program that throws has the runtime that catches.
+  if (!CanCatch()) return operator_new(size);
+  try {
+    return operator_new(size);
+  } catch (...) {
+    return nullptr;
+  }
+}
+
+void* CallWithoutThrowing(void* (*operator_new)(size_t, std::align_val_t), size_t size,
+                          std::align_val_t alignment) {
+  if (!CanCatch()) return operator_new(size, alignment);
+  try {
+    return operator_new(size, alignment);
   } catch (...) {
     return nullptr;
   }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <new>
 
 #include "base/compiler.h"
 
@@ -18,7 +19,18 @@ void* TryAllocate(size_t size, size_t alignment);
 // throws std::bad_alloc when no handler is installed. What a handler throws passes through.
 TC_SLOW_PATH void* NewAfterFailure(size_t size, size_t alignment);
 
+// operator new when the fast path has no object: allocates, or does the above.
+TC_SLOW_PATH void* NewSlow(size_t size);
+void* NewAligned(size_t size, size_t alignment);
+
 // The same for the nothrow forms: null where the other throws, whatever is thrown.
 TC_SLOW_PATH void* NewNothrowAfterFailure(size_t size, size_t alignment);
+TC_SLOW_PATH void* NewNothrowSlow(size_t size);
+void* NewAlignedNothrow(size_t size, size_t alignment);
+
+// Calls an operator new of the program's; null when it throws.
+TC_SLOW_PATH void* CallWithoutThrowing(void* (*operator_new)(size_t), size_t size);
+TC_SLOW_PATH void* CallWithoutThrowing(void* (*operator_new)(size_t, std::align_val_t), size_t size,
+                                       std::align_val_t alignment);
 
 }  // namespace tcmalloc

@@ -74,6 +74,27 @@ void FreeNotSmall(void* p) {
   FreeForeign(heap, p);
 }
 
+// Frees `p`, whose size is given as `size`, for which `expected` is the class.
+void FreeExpecting(void* p, size_t size, SizeClass expected) {
+  if (p == nullptr) return;
+  const SizeClass c = CheckedClassOf(p);
+  if (c != SizeClass::kNone) {
+    if (c != expected) ReportMisuse(Misuse::kWrongSize, p, kSizeClasses.size(c), size);
+    if (!FreeFast(c, p)) {
+      LeaveFastPath();
+      FreeSmallSlow(c, p);
+    }
+    return;
+  }
+  if (const Span* const span = LargeSpanAt(p)) {
+    const Length n = std::max(Length(1), Length::ForBytes(std::min(size, kMaxRequest)));
+    if (expected != SizeClass::kNone || GlobalHeap().page_heap.RoundUp(n) != span->num_pages) {
+      ReportMisuse(Misuse::kWrongSize, p, span->bytes(), size);
+    }
+  }
+  FreeNotSmall(p);
+}
+
 }  // namespace
 
 void* AllocateSlow(size_t size) {
@@ -114,23 +135,13 @@ void FreeSlow(void* p) {
   }
 }
 
-void FreeSized(void* p, size_t size, size_t alignment) {
-  const SizeClass c = CheckedClassOf(p);
-  const SizeClass expected =
-      alignment == 0 ? kSizeClasses.ClassOf(size) : kSizeClasses.ClassOf(size, alignment);
-  if (__builtin_expect(c == expected && c != SizeClass::kNone, true)) {
-    if (!FreeFast(c, p)) FreeSlow(p);
-    return;
-  }
-  if (p == nullptr) return;
-  if (c != SizeClass::kNone) ReportMisuse(Misuse::kWrongSize, p, kSizeClasses.size(c), size);
-  if (const Span* const span = LargeSpanAt(p)) {
-    const Length n = std::max(Length(1), Length::ForBytes(std::min(size, kMaxRequest)));
-    if (expected != SizeClass::kNone || GlobalHeap().page_heap.RoundUp(n) != span->num_pages) {
-      ReportMisuse(Misuse::kWrongSize, p, span->bytes(), size);
-    }
-  }
-  FreeNotSmall(p);
+void FreeSizedSlow(void* p, size_t size) {
+  LeaveFastPath();
+  FreeExpecting(p, size, kSizeClasses.ClassOf(size));
+}
+
+void FreeSizedAligned(void* p, size_t size, size_t alignment) {
+  FreeExpecting(p, size, kSizeClasses.ClassOf(size, alignment));
 }
 
 void* Reallocate(void* p, size_t size) {

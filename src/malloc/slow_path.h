@@ -24,9 +24,10 @@ void* AllocateZeroed(size_t size);
 
 TC_SLOW_PATH void FreeSlow(void* p);
 
-// Frees `p`, which the program says it asked for with `size` and, where it said so then, `alignment` (else 0). Aborts when
+// Frees `p`, which the program says it asked for with `size` and, where it said so then, `alignment`. Aborts when
 // the object is of another size class, or a large one of another number of pages.
-void FreeSized(void* p, size_t size, size_t alignment);
+TC_SLOW_PATH void FreeSizedSlow(void* p, size_t size);
+void FreeSizedAligned(void* p, size_t size, size_t alignment);
 
 // As realloc for p != null and size > 0. Null, and `p` untouched, when there is no memory.
 void* Reallocate(void* p, size_t size);

@@ -86,8 +86,12 @@ bool InStack(uintptr_t address, CLibraryMalloc::StackHolds stack_holds) {
 void CLibraryMalloc::Resolve() {
   if (dlopen == nullptr || dlsym == nullptr) return;
   const int saved_errno = errno;
-  void* const library = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
-  if (library != nullptr) {
+  // When the process starts our constructor is the first to run: dlopen would initialise the C library then and there, but
+  // with an empty environment (its own, not set up yet). Next in the order of lookup is good enough at that time: there
+  // is one order for all, in which we come first and the C library behind us. Later there may be others.
+  const bool starting = environ == nullptr;
+  void* const library = starting ? RTLD_NEXT : dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
+  if (starting || library != nullptr) {
     Find(library, "realloc", &real_realloc);
     Find(library, "malloc_usable_size", &real_usable_size);
     Find(library, "mallinfo2", &real_mallinfo2);

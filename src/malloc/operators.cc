@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The forms of operator new and operator delete beside the four basic ones (entry_cpp.cc). The C++ standard defines them by
+// the basic ones, which a program may replace alone: then these must lead there, or an object of the program's operator
+// new would end in our sized delete. Whether it did is seen by the addresses, once.
+#include <atomic>
+#include <cstdint>
+#include <new>
+
+#include "base/compiler.h"
+#include "malloc/fast_path.h"
+#include "malloc/oom_policy.h"
+#include "malloc/slow_path.h"
+
+// The functions behind our basic forms.
+extern "C" {
+void* tc_new(size_t size);
+void* tc_new_aligned(size_t size, std::align_val_t alignment);
+void tc_delete(void* p) noexcept;
+void tc_delete_aligned(void* p, std::align_val_t alignment) noexcept;
+}
+
+namespace {
+
+using namespace tcmalloc;  // NOLINT: this file is nothing but entry points
+
+using New = void* (*)(size_t);
+using NewWithAlignment = void* (*)(size_t, std::align_val_t);
+using Delete = void (*)(void*);
+using DeleteWithAlignment = void (*)(void*, std::align_val_t);
+
+enum class Basic : uint8_t { kUnknown, kOurs, kReplaced };
+
+// Every thread that finds kUnknown writes the same.
+constinit std::atomic<Basic> basic_forms{Basic::kUnknown};
+
+// The address by which other libraries, too, know the function; the compiler must not conclude that functions of different
+// names differ.
+template <typename Function>
+Function AddressOf(Function function) {
+  asm volatile("" : "+r"(function));
+  return function;
+}
+
+TC_FAST_PATH bool BasicFormsAreOurs() {
+  return __builtin_expect(basic_forms.load(std::memory_order_relaxed) == Basic::kOurs, true);
+}
+
+// Finds out at the first call.
+bool BasicFormsAreOursAfterAll() {
+  if (basic_forms.load(std::memory_order_relaxed) == Basic::kUnknown) {
+    const bool ours = AddressOf<New>(&::operator new) == AddressOf<New>(&tc_new) &&
+                      AddressOf<NewWithAlignment>(&::operator new) ==
+                          AddressOf<NewWithAlignment>(&tc_new_aligned) &&
+                      AddressOf<Delete>(&::operator delete) == AddressOf<Delete>(&tc_delete) &&
+                      AddressOf<DeleteWithAlignment>(&::operator delete) ==
+                          AddressOf<DeleteWithAlignment>(&tc_delete_aligned);
+    basic_forms.store(ours ? Basic::kOurs : Basic::kReplaced, std::memory_order_relaxed);
+  }
+  return BasicFormsAreOurs();
+}
+
+// What the forms below do when it is not known, or known not to be so. Out of line and called last, so that those forms
+// need no stack frame.
+TC_SLOW_PATH void* NewUndecided(size_t size) {
+  return BasicFormsAreOursAfterAll() ? NewSlow(size) : ::operator new(size);
+}
+TC_SLOW_PATH void* NewUndecided(size_t size, std::align_val_t alignment) {
+  return BasicFormsAreOursAfterAll() ? NewAligned(size, static_cast<size_t>(alignment))
+                                     : ::operator new(size, alignment);
+}
+TC_SLOW_PATH void* NewNothrowUndecided(size_t size) {
+  if (BasicFormsAreOursAfterAll()) return NewNothrowSlow(size);
+  return CallWithoutThrowing(static_cast<New>(&::operator new), size);
+}
+TC_SLOW_PATH void* NewNothrowUndecided(size_t size, std::align_val_t alignment) {
+  if (BasicFormsAreOursAfterAll()) return NewAlignedNothrow(size, static_cast<size_t>(alignment));
+  return CallWithoutThrowing(static_cast<NewWithAlignment>(&::operator new), size, alignment);
+}
+TC_SLOW_PATH void DeleteUndecided(void* p) {
+  BasicFormsAreOursAfterAll() ? FreeSlow(p) : ::operator delete(p);
+}
+TC_SLOW_PATH void DeleteUndecided(void* p, size_t size) {
+  BasicFormsAreOursAfterAll() ? FreeSizedSlow(p, size) : ::operator delete(p);
+}
+TC_SLOW_PATH void DeleteUndecided(void* p, std::align_val_t alignment) {
+  BasicFormsAreOursAfterAll() ? FreeSlow(p) : ::operator delete(p, alignment);
+}
+TC_SLOW_PATH void DeleteUndecided(void* p, size_t size, std::align_val_t alignment) {
+  BasicFormsAreOursAfterAll() ? FreeSizedAligned(p, size, static_cast<size_t>(alignment))
+                              : ::operator delete(p, alignment);
+}
+
+TC_FAST_PATH void* NewNothrow(size_t size) {
+  if (!BasicFormsAreOurs()) return NewNothrowUndecided(size);
+  return Allocate<&NewNothrowSlow>(size);
+}
+TC_FAST_PATH void* NewNothrow(size_t size, std::align_val_t alignment) {
+  if (!BasicFormsAreOurs()) return NewNothrowUndecided(size, alignment);
+  return NewAlignedNothrow(size, static_cast<size_t>(alignment));
+}
+TC_FAST_PATH void DeletePlain(void* p) {
+  if (!BasicFormsAreOurs()) return DeleteUndecided(p);
+  Deallocate<&FreeSlow>(p);
+}
+TC_FAST_PATH void DeleteSized(void* p, size_t size) {
+  if (!BasicFormsAreOurs()) return DeleteUndecided(p, size);
+  DeallocateSized<&FreeSizedSlow>(p, size);
+}
+TC_FAST_PATH void DeleteAligned(void* p, std::align_val_t alignment) {
+  if (!BasicFormsAreOurs()) return DeleteUndecided(p, alignment);
+  Deallocate<&FreeSlow>(p);
+}
+TC_FAST_PATH void DeleteSizedAligned(void* p, size_t size, std::align_val_t alignment) {
+  if (!BasicFormsAreOurs()) return DeleteUndecided(p, size, alignment);
+  FreeSizedAligned(p, size, static_cast<size_t>(alignment));
+}
+
+}  // namespace
+
+TC_EXPORT void* operator new[](size_t size) {
+  if (!BasicFormsAreOurs()) return NewUndecided(size);
+  return Allocate<&NewSlow>(size);
+}
+TC_EXPORT void* operator new[](size_t size, std::align_val_t alignment) {
+  if (!BasicFormsAreOurs()) return NewUndecided(size, alignment);
+  return NewAligned(size, static_cast<size_t>(alignment));
+}
+TC_EXPORT void* operator new(size_t size, const std::nothrow_t&) noexcept { return NewNothrow(size); }
+TC_EXPORT void* operator new[](size_t size, const std::nothrow_t&) noexcept { return NewNothrow(size); }
+TC_EXPORT void* operator new(size_t size, std::align_val_t alignment,
+                             const std::nothrow_t&) noexcept {
+  return NewNothrow(size, alignment);
+}
+TC_EXPORT void* operator new[](size_t size, std::align_val_t alignment,
+                               const std::nothrow_t&) noexcept {
+  return NewNothrow(size, alignment);
+}
+TC_EXPORT void operator delete[](void* p) noexcept { DeletePlain(p); }
+TC_EXPORT void operator delete(void* p, const std::nothrow_t&) noexcept { DeletePlain(p); }
+TC_EXPORT void operator delete[](void* p, const std::nothrow_t&) noexcept { DeletePlain(p); }
+TC_EXPORT void operator delete(void* p, size_t size) noexcept { DeleteSized(p, size); }
+TC_EXPORT void operator delete[](void* p, size_t size) noexcept { DeleteSized(p, size); }
+TC_EXPORT void operator delete[](void* p, std::align_val_t alignment) noexcept {
+  DeleteAligned(p, alignment);
+}
+TC_EXPORT void operator delete(void* p, std::align_val_t alignment, const std::nothrow_t&) noexcept {
+  DeleteAligned(p, alignment);
+}
+TC_EXPORT void operator delete[](void* p, std::align_val_t alignment,
+                                 const std::nothrow_t&) noexcept {
+  DeleteAligned(p, alignment);
+}
+TC_EXPORT void operator delete(void* p, size_t size, std::align_val_t alignment) noexcept {
+  DeleteSizedAligned(p, size, alignment);
+}
+TC_EXPORT void operator delete[](void* p, size_t size, std::align_val_t alignment) noexcept {
+  DeleteSizedAligned(p, size, alignment);
+}
