@@ -60,6 +60,8 @@ struct Bins {
     if (__builtin_expect(top[1] == kFullMark, false)) return false;
     if (__builtin_expect(top[0] == reinterpret_cast<BinSlot>(object), false)) return false;
     top[1] = reinterpret_cast<BinSlot>(object);
+    // A forked child may find the bin after any store of this thread (see ThreadSlot): never a top above an old slot.
+    std::atomic_signal_fence(std::memory_order_release);
     Forget(&i);
     tops[i].store(top + 1, std::memory_order_relaxed);
     return true;

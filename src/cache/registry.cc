@@ -18,6 +18,8 @@ void Registry::Destroy(ThreadCache* cache) {
   {
     const SpinLockHolder holder(lock_);
     caches_.Remove(cache);
+    // With the lock held: a thread that has taken the cache puts it back before it lets go of the lock, and not behind us.
+    cache->slot().bins.store(const_cast<Bins*>(&kEmptyBins), std::memory_order_release);
   }
   cache->FlushAndFreeArrays();
   arena_.Free(cache, sizeof(ThreadCache));

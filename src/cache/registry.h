@@ -30,7 +30,7 @@ class Registry {
   // A cache for the calling thread, whose slot is `slot`; null when there is no memory for it. The caller makes it reachable.
   ThreadCache* Create(ThreadSlot& slot) TC_EXCLUDES(lock_);
 
-  // Ends a cache that its slot no longer leads to: its objects go to the central cache.
+  // Ends a cache, by its owner: its slot leads to the empty bins from then on, its objects go to the central cache.
   void Destroy(ThreadCache* cache) TC_EXCLUDES(lock_);
 
   // Sums over all caches; racy while their owners run.

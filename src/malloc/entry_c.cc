@@ -143,14 +143,7 @@ TC_OVERRIDE(int, __posix_memalign, (void**, size_t, size_t), tc_posix_memalign)
 namespace {
 
 // Here, because every program that is linked statically has this file.
-#ifdef __GLIBC__
-// glibc hands a constructor what main gets. Ours is the first of all, before the C library's own has set `environ`.
-__attribute__((constructor)) void LibraryLoaded(int, char**, char** environment) {
-  OnLibraryLoad(environment);
-}
-#else
-__attribute__((constructor)) void LibraryLoaded() { OnLibraryLoad(nullptr); }
-#endif
+__attribute__((constructor)) void LibraryLoaded() { OnLibraryLoad(); }
 __attribute__((destructor)) void ProcessExits() { OnProcessExit(); }
 
 }  // namespace

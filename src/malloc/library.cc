@@ -2,15 +2,13 @@
 #include "malloc/library.h"
 
 #include "os/c_library.h"
-#include "os/environment.h"
 #include "runtime/fork.h"
 #include "runtime/heap.h"
 #include "runtime/stats.h"
 
 namespace tcmalloc {
 
-void OnLibraryLoad(char** environment) {
-  SetStartupEnvironment(environment);
+void OnLibraryLoad() {
   CLibraryMalloc::Resolve();
   InstallForkHandlers();
 }

@@ -5,8 +5,7 @@
 namespace tcmalloc {
 
 // Finds the C library's allocator and registers the fork handlers. Before this runs, allocation works all the same.
-// `environment`: the process's variables, for as long as `environ` is not set; null where they are not known.
-void OnLibraryLoad(char** environment);
+void OnLibraryLoad();
 
 // Prints statistics when MALLOCSTATS asks for them.
 void OnProcessExit();

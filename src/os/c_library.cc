@@ -31,7 +31,9 @@ struct MallocInfo {
 };
 using MallocInfoFunction = MallocInfo (*)();
 
-// Written once by Resolve, before the process has threads of the program's; read-only from then on.
+// Resolve has been called. Set with release behind the functions, which are then constant. Two threads of constructors may
+// come here at once and find the same.
+constinit std::atomic<bool> resolved{false};
 constinit FreeFunction real_free = nullptr;
 constinit ReallocFunction real_realloc = nullptr;
 constinit UsableSizeFunction real_usable_size = nullptr;
@@ -84,7 +86,7 @@ bool InStack(uintptr_t address, CLibraryMalloc::StackHolds stack_holds) {
 }  // namespace
 
 void CLibraryMalloc::Resolve() {
-  if (dlopen == nullptr || dlsym == nullptr) return;
+  if (dlopen == nullptr || dlsym == nullptr || resolved.load(std::memory_order_acquire)) return;
   const int saved_errno = errno;
   // When the process starts our constructor is the first to run: dlopen would initialise the C library then and there, but
   // with an empty environment (its own, not set up yet). Next in the order of lookup is good enough at that time: there
@@ -97,6 +99,7 @@ void CLibraryMalloc::Resolve() {
     Find(library, "mallinfo2", &real_mallinfo2);
     Find(library, "free", &real_free);
   }
+  resolved.store(true, std::memory_order_release);
   errno = saved_errno;
 }
 
@@ -108,10 +111,10 @@ CLibraryMalloc::Verdict CLibraryMalloc::Classify(const void* p, StackHolds stack
     verdict = Verdict::kModuleImage;
   } else if (InStack(address, stack_holds)) {
     verdict = Verdict::kStack;
-  } else if (real_free == nullptr || !HasAllocated()) {
-    verdict = Verdict::kNoSuchAllocator;
   } else {
-    verdict = Verdict::kForward;
+    // In time only for constructors of other libraries, which may run before ours and free what the C library allocated.
+    Resolve();
+    verdict = real_free == nullptr || !HasAllocated() ? Verdict::kNoSuchAllocator : Verdict::kForward;
   }
   errno = saved_errno;
   return verdict;

@@ -14,8 +14,8 @@ namespace tcmalloc {
 
 class CLibraryMalloc {
  public:
-  // Finds the functions. Called once from the library's constructor, when the dynamic linker is ready; until then, and
-  // in statically linked programs, nothing is known and nothing can be forwarded.
+  // Finds the functions, the first time. Called from the library's constructor, and earlier when another library's
+  // constructor frees an object that is not ours. In statically linked programs nothing can be forwarded.
   static void Resolve();
 
   // What a pointer that is not ours is.

@@ -14,9 +14,6 @@ extern "C" char** environ;
 namespace tcmalloc {
 namespace {
 
-// See SetStartupEnvironment. Written once, by the library's constructor.
-constinit char** startup_environment = nullptr;
-
 // The kernel limits one variable to 128 KiB (MAX_ARG_STRLEN); what lies behind this many bytes in all is not looked at.
 constexpr size_t kMaxEnvironmentBytes = size_t{1} << 20;
 
@@ -51,15 +48,12 @@ void VisitKernelCopy(EnvironmentVisitor visit, void* context) {
 
 }  // namespace
 
-void SetStartupEnvironment(char** environment) { startup_environment = environment; }
-
 void ForEachEnvironmentVariable(EnvironmentVisitor visit, void* context) {
   const int saved_errno = errno;
-  char** const environment = environ != nullptr ? environ : startup_environment;
-  if (environment == nullptr) {
+  if (environ == nullptr) {
     VisitKernelCopy(visit, context);
   } else {
-    for (char** entry = environment; *entry != nullptr; ++entry) VisitOne(*entry, visit, context);
+    for (char** entry = environ; *entry != nullptr; ++entry) VisitOne(*entry, visit, context);
   }
   errno = saved_errno;
 }

@@ -13,10 +13,6 @@ using EnvironmentVisitor = void (*)(const char* name, size_t name_length, const 
                                     void* context);
 void ForEachEnvironmentVariable(EnvironmentVisitor visit, void* context);
 
-// What to use while `environ` is null: what the dynamic linker hands to constructors. Without it the kernel's copy in
-// /proc is read.
-void SetStartupEnvironment(char** environment);
-
 // The program is set-uid, set-gid or has file capabilities (AT_SECURE).
 bool RunsWithRaisedPrivileges();
 

@@ -13,7 +13,6 @@ void OnThreadExit(void* value) {
   // Frees still come: from destructors of other keys, and from the C library when it tears the thread down.
   slot.phase = ThreadSlot::Phase::kFinished;
   slot.cache = nullptr;
-  slot.bins.store(const_cast<Bins*>(&kEmptyBins), std::memory_order_release);
   GlobalHeap().registry.Destroy(cache);
 }
 
