@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "page/page_heap.h"
 
+#include <limits>
 #include <new>
 
 #include "base/check.h"
@@ -138,7 +139,7 @@ bool PageHeap::DeleteLocked(Span* span) {
 }
 
 void PageHeap::ReleaseAtPace() {
-  const Length released = ReleaseSlice(kReleaseSlice);
+  const Length released = ReleasePass(Length(1), kReleaseSlice, kMaxRefusalsAtPace);
   const SpinLockHolder holder(lock_);
   release_pace_.Released(released);
 }
@@ -277,61 +278,77 @@ bool PageHeap::Owns(PageId page) {
 }
 
 Length PageHeap::ReleaseAtLeast(Length n) {
+  return ReleasePass(n, n, std::numeric_limits<size_t>::max());
+}
+
+Length PageHeap::ReleasePass(Length at_least, Length at_most, size_t max_refusals) {
   Length total;
-  while (total < n) {
-    Length limit = n - total;
-    if (limit > kReleaseSlice) limit = kReleaseSlice;
-    const Length released = ReleaseSlice(limit);
-    if (released == Length(0)) break;
-    total += released;
+  size_t refusals = 0;
+  while (total < at_least && refusals < max_refusals) {
+    const SliceResult slice = ReleaseSlice(at_most - total);
+    if (slice.length == Length(0)) break;
+    if (slice.released) {
+      total += slice.length;
+    } else {
+      ++refusals;
+    }
+  }
+  if (refusals > 0) {
+    const SpinLockHolder holder(lock_);
+    RestoreLocked(refused_);
   }
   return total;
 }
 
-Length PageHeap::ReleaseSlice(Length limit) {
+PageHeap::SliceResult PageHeap::ReleaseSlice(Length limit) {
+  if (limit > kReleaseSlice) limit = kReleaseSlice;
   limit = RoundUp(limit);
   Span* span = nullptr;
-  size_t slot = 0;
-  {
-    const SpinLockHolder holder(lock_);
-    while (slot < in_flight_.size() && in_flight_[slot] != nullptr) ++slot;
-    if (slot == in_flight_.size()) return Length(0);
-    span = free_[kMapped].FindLongest();
-    if (span == nullptr) return Length(0);
-    free_[kMapped].Remove(span);
-    if (span->num_pages > limit && num_records_ > 0) {
-      free_[kMapped].Insert(SplitLocked(span, limit));
+  for (bool may_add_records = true; span == nullptr;) {
+    {
+      const SpinLockHolder holder(lock_);
+      Span* const longest = free_[kMapped].FindLongest();
+      if (longest == nullptr) return SliceResult();
+      const bool cut = longest->num_pages > limit;
+      if (!cut || num_records_ > 0 || !may_add_records) {
+        span = longest;
+        free_[kMapped].Remove(span);
+        if (cut && num_records_ > 0) free_[kMapped].Insert(SplitLocked(span, limit));
+        span->state.store(SpanState::kReleasing, std::memory_order_relaxed);
+        in_flight_.Prepend(span);
+        releasing_bytes_.Add(span->bytes());
+      }
     }
-    span->state.store(SpanState::kReleasing, std::memory_order_relaxed);
-    in_flight_[slot] = span;
-    releasing_bytes_.Add(span->bytes());
+    if (span == nullptr) may_add_records = AddRecords();
   }
   const Length n = span->num_pages;
   const bool released = vm_.Release(span->start_address(), span->bytes());
-  {
-    const SpinLockHolder holder(lock_);
-    in_flight_[slot] = nullptr;
-    releasing_bytes_.Subtract(n.bytes());
-    if (released) {
-      releases_.Add(1);
-      released_total_bytes_.Add(n.bytes());
-    }
-    span->state.store(released ? SpanState::kFreeReleased : SpanState::kFreeMapped,
-                      std::memory_order_relaxed);
+  const SpinLockHolder holder(lock_);
+  in_flight_.Remove(span);
+  if (!released) {
+    refused_.Prepend(span);
+    return {n, false};
+  }
+  releasing_bytes_.Subtract(n.bytes());
+  releases_.Add(1);
+  released_total_bytes_.Add(n.bytes());
+  span->state.store(SpanState::kFreeReleased, std::memory_order_relaxed);
+  InsertFreeLocked(span);
+  return {n, true};
+}
+
+void PageHeap::RestoreLocked(IntrusiveList<Span>& spans) {
+  while (Span* const span = spans.PopFirst()) {
+    releasing_bytes_.Subtract(span->bytes());
+    span->state.store(SpanState::kFreeMapped, std::memory_order_relaxed);
     InsertFreeLocked(span);
   }
-  return released ? n : Length(0);
 }
 
 void PageHeap::RestoreAfterForkInChild() TC_NO_THREAD_SAFETY_ANALYSIS {
-  for (Span*& span : in_flight_) {
-    if (span == nullptr) continue;
-    // Whether the pages went before the fork is not known.
-    span->state.store(SpanState::kFreeMapped, std::memory_order_relaxed);
-    InsertFreeLocked(span);
-    span = nullptr;
-  }
-  releasing_bytes_.Set(0);
+  // Whether the pages of those in flight went before the fork is not known.
+  RestoreLocked(in_flight_);
+  RestoreLocked(refused_);
 }
 
 void PageHeap::SetReleaseRate(double rate) {

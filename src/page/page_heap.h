@@ -10,7 +10,8 @@
 //   P3  free_[kMapped] and free_[kReleased] hold exactly the spans of state kFreeMapped and kFreeReleased.
 //   P4  Every span starts at, and is as long as, a multiple of the hardware page where that is larger than ours.
 // Synchronization. LockRank::kPageHeap. Decisions are made under it; system calls (growth, release) happen outside. A
-// span whose memory is being given back is in state kReleasing and in `in_flight_`, so that a forked child finds it.
+// span whose memory is being given back is in state kReleasing and in `in_flight_`, or in `refused_` until the end of the
+// pass that the system refused it to, so that a forked child finds it.
 // Cost. New and Delete: one lock, O(1) up to 128 pages, O(log n) above; a system call when the heap grows or when it is
 // time to give something back.
 #pragma once
@@ -21,6 +22,7 @@
 
 #include "base/config.h"
 #include "base/counters.h"
+#include "base/intrusive_list.h"
 #include "base/units.h"
 #include "os/spinlock.h"
 #include "os/virtual_memory.h"
@@ -66,7 +68,8 @@ class PageHeap {
   [[nodiscard]] bool DeleteLargeAt(Span* span, const void* p) TC_EXCLUDES(lock_);
 
   // Gives free memory back to the system until at least `n` pages went or nothing is left; returns what went. The lock
-  // is not held meanwhile. Memory that the system does not take (mlock) stays mapped.
+  // is not held meanwhile. Memory that the system does not take (mlock) stays mapped and does not keep other memory from
+  // going.
   Length ReleaseAtLeast(Length n) TC_EXCLUDES(lock_);
 
   // How eagerly Delete gives memory back: see ReleasePace. 0 never.
@@ -90,7 +93,7 @@ class PageHeap {
   // In a forked child, with the lock held by this thread: spans that another thread was releasing are free again.
   void RestoreAfterForkInChild();
 
-  // The most that is given back in one system call.
+  // The most that is given back in one system call, unless there is no memory for the record of a longer span's rest.
   static constexpr Length kReleaseSlice = Length((size_t{8} << 20) >> kPageShift);
 
  private:
@@ -103,7 +106,8 @@ class PageHeap {
     Region* next = nullptr;
   };
 
-  static constexpr size_t kMaxInFlight = 8;
+  // So often may the system refuse before Delete gives up: about 20 us of failing calls.
+  static constexpr size_t kMaxRefusalsAtPace = 64;
   // Records that the longest operation under the lock may use: a split at both ends.
   static constexpr size_t kRecordsPerOperation = 2;
 
@@ -134,8 +138,18 @@ class PageHeap {
   // Returns the records of old regions that it was joined with, to be freed.
   Region* AddRegionLocked(Region* region) TC_REQUIRES(lock_);
 
-  // Gives back one slice of at most `limit` pages; 0 when there is nothing to give or it failed.
-  Length ReleaseSlice(Length limit) TC_EXCLUDES(lock_);
+  // Gives back at least `at_least` pages and at most `at_most`, but for rounding, slice by slice, the longest spans first,
+  // until nothing is left or the system refused `max_refusals` slices. Returns what went.
+  Length ReleasePass(Length at_least, Length at_most, size_t max_refusals) TC_EXCLUDES(lock_);
+  // What came of one slice; of no pages when there was nothing to give.
+  struct SliceResult {
+    Length length;
+    bool released = false;
+  };
+  // Gives back one slice of at most `limit` pages. When the system refuses it, it stays in refused_.
+  SliceResult ReleaseSlice(Length limit) TC_EXCLUDES(lock_);
+  // Takes the spans of a list, which are in state kReleasing, back among the free ones.
+  void RestoreLocked(IntrusiveList<Span>& spans) TC_REQUIRES(lock_);
 
   // Constant after construction.
   VirtualMemory& vm_;
@@ -148,7 +162,9 @@ class PageHeap {
   IntrusiveList<Span> records_ TC_GUARDED_BY(lock_);
   size_t num_records_ TC_GUARDED_BY(lock_) = 0;
   Region* regions_ TC_GUARDED_BY(lock_) = nullptr;
-  std::array<Span*, kMaxInFlight> in_flight_ TC_GUARDED_BY(lock_) = {};
+  IntrusiveList<Span> in_flight_ TC_GUARDED_BY(lock_);
+  // Set aside so that a pass does not meet them again. Of all passes: the first to end ends it for the others too.
+  IntrusiveList<Span> refused_ TC_GUARDED_BY(lock_);
   ReleasePace release_pace_ TC_GUARDED_BY(lock_);
 
   // Written with lock_ held; read racily for statistics.

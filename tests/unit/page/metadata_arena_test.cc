@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "page/metadata_arena.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <iterator>
+#include <map>
+#include <thread>
+#include <vector>
+
+#include "testing/fake_virtual_memory.h"
+#include "testing/random.h"
+
+namespace tcmalloc {
+namespace {
+
+constexpr size_t kChunk = MetadataArena::kChunkBytes;
+constexpr size_t kMax = MetadataArena::kMaxBytes;
+
+struct Piece {
+  char* memory;
+  size_t bytes;
+  char mark;
+};
+
+bool HasMark(const Piece& piece) {
+  return std::all_of(piece.memory, piece.memory + piece.bytes,
+                     [&piece](char c) { return c == piece.mark; });
+}
+
+// The promise: to the rounded size below a cache line, to the cache line from there on.
+void ExpectAligned(const void* memory, size_t bytes) {
+  const size_t rounded = MetadataArena::RoundedBytes(bytes);
+  const size_t alignment = rounded < kCacheLineSize ? rounded : kCacheLineSize;
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(memory) % alignment, 0u) << bytes;
+}
+
+size_t RandomBytes(SeededRandom& random) {
+  switch (random.Below(20)) {
+    case 0:
+      return random.Between(1, kMax);
+    case 1:
+    case 2:
+    case 3:
+      return random.Between(1, kChunk);
+    default:
+      return random.Between(1, 600);
+  }
+}
+
+TEST(MetadataArenaTest, RoundsToPowersOfTwo) {
+  EXPECT_EQ(MetadataArena::RoundedBytes(1), 16u);
+  EXPECT_EQ(MetadataArena::RoundedBytes(16), 16u);
+  EXPECT_EQ(MetadataArena::RoundedBytes(17), 32u);
+  EXPECT_EQ(MetadataArena::RoundedBytes(kMax - 1), kMax);
+  EXPECT_EQ(MetadataArena::RoundedBytes(kMax), kMax);
+}
+
+class MetadataArenaPageSizeTest : public testing::TestWithParam<size_t> {};
+
+// Random requests and returns: aligned, no byte in two of them (each keeps its mark), and every byte accounted for.
+TEST_P(MetadataArenaPageSizeTest, HandsOutAlignedMemoryThatIsNoOneElses) {
+  SeededRandom random(9);
+  FakeVirtualMemory::Options options;
+  options.hardware_page_size = GetParam();
+  FakeVirtualMemory vm(options);
+  MetadataArena arena(vm);
+  std::map<char*, Piece> live;
+  size_t live_bytes = 0;
+  for (int step = 0; step < 4000; ++step) {
+    if (live.size() < 100 && !random.OneIn(3)) {
+      const size_t bytes = RandomBytes(random);
+      char* const memory = static_cast<char*>(arena.Allocate(bytes));
+      ASSERT_NE(memory, nullptr);
+      ExpectAligned(memory, bytes);
+      const Piece piece{memory, MetadataArena::RoundedBytes(bytes), static_cast<char>(random.Next())};
+      memset(memory, piece.mark, piece.bytes);
+      ASSERT_TRUE(live.emplace(memory, piece).second);
+      live_bytes += piece.bytes;
+    } else if (!live.empty()) {
+      const auto at = std::next(live.begin(), static_cast<int>(random.Below(live.size())));
+      const Piece piece = at->second;
+      ASSERT_TRUE(HasMark(piece));
+      live.erase(at);
+      arena.Free(piece.memory, piece.bytes);
+      live_bytes -= piece.bytes;
+    }
+    ASSERT_EQ(arena.allocated_bytes(), live_bytes);
+    ASSERT_EQ(arena.mapped_bytes(), vm.mapped_bytes());
+    ASSERT_GE(arena.mapped_bytes(), arena.allocated_bytes());
+  }
+  for (const auto& [memory, piece] : live) EXPECT_TRUE(HasMark(piece));
+  EXPECT_EQ(vm.unmap_calls(), 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(HardwarePages, MetadataArenaPageSizeTest,
+                         testing::Values(4096, 16384, 65536));
+
+// The same work again needs no more memory than the first time.
+TEST(MetadataArenaTest, DoesNotGrowWhenTheSameWorkIsRepeated) {
+  FakeVirtualMemory vm;
+  MetadataArena arena(vm);
+  size_t after_first_round = 0;
+  for (int round = 0; round < 5; ++round) {
+    SeededRandom random(10);
+    std::vector<Piece> live;
+    for (int step = 0; step < 2000; ++step) {
+      if (live.size() < 200 && !random.OneIn(3)) {
+        const size_t bytes = RandomBytes(random);
+        live.push_back({static_cast<char*>(arena.Allocate(bytes)), bytes, 0});
+        ASSERT_NE(live.back().memory, nullptr);
+      } else if (!live.empty()) {
+        std::swap(live[random.Below(live.size())], live.back());
+        arena.Free(live.back().memory, live.back().bytes);
+        live.pop_back();
+      }
+    }
+    for (const Piece& piece : live) arena.Free(piece.memory, piece.bytes);
+    EXPECT_EQ(arena.allocated_bytes(), 0u);
+    if (round == 0) after_first_round = arena.mapped_bytes();
+    EXPECT_EQ(arena.mapped_bytes(), after_first_round);
+  }
+}
+
+TEST(MetadataArenaTest, SmallRequestsShareAChunkToItsLastByte) {
+  FakeVirtualMemory vm;
+  MetadataArena arena(vm);
+  for (size_t i = 0; i < kChunk / 64; ++i) ASSERT_NE(arena.Allocate(64), nullptr);
+  EXPECT_EQ(vm.map_calls(), 1u);
+  EXPECT_EQ(arena.mapped_bytes(), kChunk);
+  EXPECT_EQ(arena.allocated_bytes(), kChunk);
+  EXPECT_EQ(arena.AllocateWithoutGrowing(16), nullptr);
+  ASSERT_NE(arena.Allocate(64), nullptr);
+  EXPECT_EQ(vm.map_calls(), 2u);
+}
+
+// What alignment skips is handed out as small pieces.
+TEST(MetadataArenaTest, PaddingIsNotLost) {
+  FakeVirtualMemory vm;
+  MetadataArena arena(vm);
+  char* const first = static_cast<char*>(arena.Allocate(16));
+  ASSERT_NE(arena.Allocate(64), nullptr);
+  for (int i = 0; i < 3; ++i) {
+    char* const piece = static_cast<char*>(arena.Allocate(16));
+    EXPECT_GT(piece, first);
+    EXPECT_LT(piece, first + 64);
+  }
+}
+
+TEST(MetadataArenaTest, WithoutGrowingUsesWhatIsThereAndNoSystemCall) {
+  FakeVirtualMemory vm;
+  MetadataArena arena(vm);
+  EXPECT_EQ(arena.AllocateWithoutGrowing(16), nullptr);
+  EXPECT_EQ(vm.map_calls(), 0u);
+  void* const p = arena.Allocate(100);
+  EXPECT_NE(arena.AllocateWithoutGrowing(100), nullptr);
+  arena.Free(p, 100);
+  EXPECT_EQ(arena.AllocateWithoutGrowing(128), p);
+  EXPECT_EQ(arena.AllocateWithoutGrowing(kMax), nullptr);
+  EXPECT_EQ(vm.map_calls(), 1u);
+}
+
+TEST(MetadataArenaTest, FailureToGrowIsANullAndHarmless) {
+  for (const size_t bytes : {size_t{16}, size_t{1000}, kChunk / 4 + 1, kMax}) {
+    FakeVirtualMemory vm;
+    MetadataArena arena(vm);
+    vm.FailMap(1);
+    EXPECT_EQ(arena.Allocate(bytes), nullptr);
+    EXPECT_EQ(arena.mapped_bytes(), 0u);
+    EXPECT_EQ(arena.allocated_bytes(), 0u);
+    void* const p = arena.Allocate(bytes);
+    ASSERT_NE(p, nullptr);
+    memset(p, 1, bytes);
+    // Served from what is there while the system refuses.
+    vm.FailMap(1, FakeVirtualMemory::kForever);
+    arena.Free(p, bytes);
+    EXPECT_EQ(arena.Allocate(bytes), p);
+  }
+}
+
+// While this thread is in the system another one brings a chunk and uses a little of it: both chunks are used up.
+TEST(MetadataArenaTest, KeepsBothChunksWhenTwoThreadsGrowAtOnce) {
+  // Of the request of this thread and that of the other.
+  const size_t kRequests[] = {16, 64, 1000, kChunk / 4, kChunk / 2, kMax};
+  for (const size_t mine : kRequests) {
+    for (const size_t others : kRequests) {
+      FakeVirtualMemory vm;
+      MetadataArena arena(vm);
+      void* theirs = nullptr;
+      vm.OnNextMap([&] { theirs = arena.Allocate(others); });
+      void* const p = arena.Allocate(mine);
+      ASSERT_NE(p, nullptr);
+      ASSERT_NE(theirs, nullptr);
+      ExpectAligned(p, mine);
+      memset(p, 'a', mine);
+      memset(theirs, 'b', others);
+      EXPECT_EQ(std::count(static_cast<char*>(p), static_cast<char*>(p) + mine, 'a'),
+                static_cast<ptrdiff_t>(mine));
+      EXPECT_EQ(arena.mapped_bytes(), vm.mapped_bytes());
+      const size_t rounded =
+          MetadataArena::RoundedBytes(mine) + MetadataArena::RoundedBytes(others);
+      EXPECT_EQ(arena.allocated_bytes(), rounded);
+      // Everything that is left can be had, in pieces of some size or other.
+      vm.FailMap(1, FakeVirtualMemory::kForever);
+      size_t had = 0;
+      for (size_t size = kMax; size >= MetadataArena::kMinBytes; size /= 2) {
+        while (arena.AllocateWithoutGrowing(size) != nullptr) had += size;
+      }
+      EXPECT_EQ(had + rounded, arena.mapped_bytes()) << mine << " " << others;
+    }
+  }
+}
+
+TEST(MetadataArenaTest, ManyThreadsMayAllocateAtOnce) {
+  FakeVirtualMemory vm;
+  MetadataArena arena(vm);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 8; ++t) {
+    threads.emplace_back([&arena, t] {
+      std::mt19937_64 engine(static_cast<uint64_t>(100 + t));
+      std::vector<Piece> live;
+      for (int step = 0; step < 2000; ++step) {
+        if (live.size() < 30 && engine() % 3 != 0) {
+          const size_t bytes = 1 + engine() % (engine() % 50 == 0 ? kChunk : 500);
+          Piece piece{static_cast<char*>(arena.Allocate(bytes)), bytes, static_cast<char>(t + 1)};
+          ASSERT_NE(piece.memory, nullptr);
+          memset(piece.memory, piece.mark, bytes);
+          live.push_back(piece);
+        } else if (!live.empty()) {
+          std::swap(live[engine() % live.size()], live.back());
+          ASSERT_TRUE(HasMark(live.back()));
+          arena.Free(live.back().memory, live.back().bytes);
+          live.pop_back();
+        }
+      }
+      for (const Piece& piece : live) arena.Free(piece.memory, piece.bytes);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(arena.allocated_bytes(), 0u);
+  EXPECT_EQ(arena.mapped_bytes(), vm.mapped_bytes());
+}
+
+}  // namespace
+}  // namespace tcmalloc

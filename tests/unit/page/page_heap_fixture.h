@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A page heap with what it needs around it: the pages come from one fake, records and page-map leaves from another, so
+// that the first can be without memory.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "page/metadata_arena.h"
+#include "page/page_heap.h"
+#include "page/page_map.h"
+#include "testing/fake_virtual_memory.h"
+
+namespace tcmalloc {
+
+struct PageHeapUnderTest {
+  explicit PageHeapUnderTest(const FakeVirtualMemory::Options& options) : vm(options) {
+    const PageId first(vm.base() >> kPageShift);
+    EXPECT_TRUE(page_map->EnsureLeaves(first - Length(1),
+                                       Length::ForBytes(options.range_bytes) + Length(2),
+                                       metadata_vm));
+  }
+
+  FakeVirtualMemory vm;
+  FakeVirtualMemory metadata_vm;
+  // Large; zero-filled, as PageMap asks.
+  const std::unique_ptr<PageMap> page_map = std::make_unique<PageMap>();
+  MetadataArena arena{metadata_vm};
+  PageHeap heap{vm, *page_map, arena};
+};
+
+}  // namespace tcmalloc

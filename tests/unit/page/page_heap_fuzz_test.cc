@@ -1,0 +1,458 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A page heap and a naive model of it do the same random operations, with failures of the system in between. The model
+// is one byte per page; from it follows which span each request must get, what must be given back to the system and
+// when the system must be asked for more, so that every answer and every system call of the heap is compared.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "page/page_heap.h"
+#include "page/release_pace.h"
+#include "page_heap_fixture.h"
+#include "testing/fake_virtual_memory.h"
+#include "testing/random.h"
+
+namespace tcmalloc {
+namespace {
+
+using Strength = FakeVirtualMemory::Strength;
+using Placement = FakeVirtualMemory::Placement;
+using Call = FakeVirtualMemory::Call;
+using Kind = FakeVirtualMemory::Kind;
+
+constexpr size_t kRangePages = 3200;
+
+enum class PageState : uint8_t { kOutside, kMapped, kReleased, kInUse, kRefused };
+
+// A longest possible run of free pages of one state.
+struct Run {
+  size_t first;
+  size_t pages;
+  PageState state;
+};
+
+struct Live {
+  Span* span;
+  size_t pages;
+  SpanState use;
+  uint64_t mark;
+};
+
+class Fuzzer {
+ public:
+  Fuzzer(const FakeVirtualMemory::Options& options, uint64_t seed)
+      : random_(seed),
+        backed_(options.strength == Strength::kBacked),
+        granule_(std::max<size_t>(1, options.hardware_page_size / kPageSize)),
+        under_test_(options),
+        base_(under_test_.vm.base() >> kPageShift),
+        pages_(kRangePages, PageState::kOutside) {
+    vm_.RecordCalls();
+  }
+
+  void Run(int steps) {
+    for (int step = 0; step < steps; ++step) {
+      SCOPED_TRACE(testing::Message() << "step " << step);
+      Step();
+      if (testing::Test::HasFailure()) return;
+      CompareStats();
+      if (step % 50 == 0) heap_.CheckInvariants();
+      if (testing::Test::HasFailure()) return;
+    }
+    vm_.StopFailing();
+    while (!live_.empty()) {
+      DeleteSome();
+      if (testing::Test::HasFailure()) return;
+    }
+    CompareStats();
+    heap_.CheckInvariants();
+    // What happened often enough for the run to mean something.
+    EXPECT_GT(refusals_of_map_, 0);
+    EXPECT_GT(refusals_of_release_, 0);
+    EXPECT_GT(out_of_memory_, 0);
+    EXPECT_GT(served_mapped_, 0);
+    EXPECT_GT(served_released_, 0);
+    EXPECT_GT(pages_released_, 0u);
+  }
+
+ private:
+  void Step() {
+    switch (random_.Below(40)) {
+      case 0:
+        return ReleaseSome();
+      case 1:
+        rate_ = std::array<double, 4>{0, 1, 50, 1000}[random_.Below(4)];
+        pace_.SetRate(rate_);
+        heap_.SetReleaseRate(rate_);
+        EXPECT_EQ(heap_.release_rate(), rate_);
+        return;
+      case 2:
+        return vm_.FailMap(random_.Between(1, 3), random_.Between(1, 5));
+      case 3:
+        return vm_.FailRelease(random_.Between(1, 3), random_.Between(1, 3));
+      case 4:
+      case 5:
+      case 6:
+        return DeleteWrong();
+      case 7:
+        return CheckOwnership();
+      case 8:
+        // Nearly everything at once, now and then.
+        if (random_.OneIn(5)) {
+          for (size_t n = live_.size() * 9 / 10; n > 0 && !testing::Test::HasFailure(); --n) {
+            DeleteSome();
+          }
+        }
+        return;
+      default:
+        return random_.Below(100) < (growing_ ? 60u : 40u) ? AllocateSome() : DeleteSome();
+    }
+  }
+
+  std::vector<struct Run> FreeRuns() const {
+    std::vector<struct Run> runs;
+    for (size_t i = 0; i < pages_.size(); ++i) {
+      const PageState state = pages_[i];
+      if (state != PageState::kMapped && state != PageState::kReleased) continue;
+      if (!runs.empty() && runs.back().state == state &&
+          runs.back().first + runs.back().pages == i) {
+        ++runs.back().pages;
+      } else {
+        runs.push_back({i, 1, state});
+      }
+    }
+    return runs;
+  }
+
+  void SetPages(size_t first, size_t n, PageState state) {
+    std::fill_n(pages_.begin() + static_cast<ptrdiff_t>(first), n, state);
+  }
+
+  // The runs of which one must serve a request for `needed` pages: the shortest long enough, with memory before without.
+  std::vector<struct Run> BestFits(size_t needed) const {
+    std::vector<struct Run> best;
+    for (const PageState state : {PageState::kMapped, PageState::kReleased}) {
+      for (const struct Run& run : FreeRuns()) {
+        if (run.state != state || run.pages < needed) continue;
+        if (!best.empty() && run.pages > best.front().pages) continue;
+        if (!best.empty() && run.pages < best.front().pages) best.clear();
+        // Among long ones the lowest.
+        if (!best.empty() && run.pages > FreeSpans::kMaxExactPages) continue;
+        best.push_back(run);
+      }
+      if (!best.empty()) break;
+    }
+    return best;
+  }
+
+  // The recorded calls, one after the other.
+  const Call* NextCall(Kind kind) {
+    if (calls_.empty() || calls_.front().kind != kind) return nullptr;
+    last_call_ = calls_.front();
+    calls_.erase(calls_.begin());
+    return &last_call_;
+  }
+
+  // Follows one attempt to grow: true when a mapping was made.
+  bool ReplayGrowth(size_t needed) {
+    for (int attempt = 0; attempt < 2; ++attempt) {
+      const Call* const call = NextCall(Kind::kMap);
+      if (call == nullptr) return false;
+      EXPECT_GE(call->bytes, needed * kPageSize);
+      if (call->ok) {
+        const size_t first = (call->start >> kPageShift) - base_;
+        for (size_t i = 0; i < call->bytes >> kPageShift; ++i) {
+          EXPECT_EQ(pages_[first + i], PageState::kOutside);
+        }
+        SetPages(first, call->bytes >> kPageShift, PageState::kReleased);
+        system_pages_ += call->bytes >> kPageShift;
+        return true;
+      }
+      ++refusals_of_map_;
+      // Nothing less would do.
+      if (call->bytes == needed * kPageSize) return false;
+    }
+    return false;
+  }
+
+  // Follows a pass that gives back `at_least` pages, in slices of at most what is left of `at_most`: the longest mapped
+  // runs first, what the system refuses set aside. Returns the pages that went.
+  size_t ReplayRelease(size_t at_least, size_t at_most) {
+    size_t total = 0;
+    while (total < at_least) {
+      size_t longest = 0;
+      for (const struct Run& run : FreeRuns()) {
+        if (run.state == PageState::kMapped) longest = std::max(longest, run.pages);
+      }
+      if (longest == 0) break;
+      size_t limit = std::min(at_most - total, PageHeap::kReleaseSlice.pages());
+      limit = (limit + granule_ - 1) / granule_ * granule_;
+      const Call* const call = NextCall(Kind::kRelease);
+      if (call == nullptr) {
+        ADD_FAILURE() << "gave back " << total << " pages of " << at_least << " and stopped";
+        break;
+      }
+      const size_t first = (call->start >> kPageShift) - base_;
+      const size_t n = call->bytes >> kPageShift;
+      EXPECT_EQ(n, std::min(longest, limit));
+      bool is_start_of_a_longest = false;
+      for (const struct Run& run : FreeRuns()) {
+        is_start_of_a_longest |= run.state == PageState::kMapped && run.first == first &&
+                                 run.pages == longest;
+      }
+      EXPECT_TRUE(is_start_of_a_longest) << first;
+      if (testing::Test::HasFailure()) break;
+      SetPages(first, n, call->ok ? PageState::kReleased : PageState::kRefused);
+      if (call->ok) {
+        total += n;
+        ++releases_;
+        pages_released_ += n;
+      } else {
+        ++refusals_of_release_;
+      }
+    }
+    std::replace(pages_.begin(), pages_.end(), PageState::kRefused, PageState::kMapped);
+    return total;
+  }
+
+  void AllocateSome() {
+    size_t n = 1;
+    switch (random_.Below(10)) {
+      case 0:
+        n = random_.Between(1, 900);
+        break;
+      case 1:
+        n = random_.Between(100, 160);
+        break;
+      case 2:
+      case 3:
+        n = random_.Between(1, 130);
+        break;
+      default:
+        n = random_.Between(1, 8);
+    }
+    size_t alignment = 1;
+    if (random_.OneIn(4)) alignment = size_t{1} << random_.Below(9);
+    const SpanState use = random_.OneIn(2) ? SpanState::kSmall : SpanState::kLarge;
+    Span* const span = alignment == 1 && random_.OneIn(2)
+                           ? heap_.New(Length(n), use)
+                           : heap_.NewAligned(Length(n), Length(alignment), use);
+    calls_ = vm_.TakeCalls();
+    n = (n + granule_ - 1) / granule_ * granule_;
+    alignment = std::max(alignment, granule_);
+    const size_t needed = n + alignment - granule_;
+    std::vector<struct Run> fits = BestFits(needed);
+    for (int attempt = 0; fits.empty() && attempt < 2; ++attempt) {
+      if (!ReplayGrowth(needed) && attempt == 0) {
+        ReplayRelease(SIZE_MAX, SIZE_MAX);
+      } else {
+        attempt = 2;
+      }
+      fits = BestFits(needed);
+    }
+    EXPECT_TRUE(calls_.empty()) << "more system calls than the model would make";
+    if (fits.empty()) {
+      EXPECT_EQ(span, nullptr);
+      ++out_of_memory_;
+      growing_ = false;
+      return;
+    }
+    ASSERT_NE(span, nullptr);
+    const size_t first = span->first_page.index() - base_;
+    const auto fits_here = [&](const struct Run& run) {
+      return first == (base_ + run.first + alignment - 1) / alignment * alignment - base_;
+    };
+    ASSERT_TRUE(std::any_of(fits.begin(), fits.end(), fits_here)) << "not the best fit";
+    ASSERT_EQ(span->num_pages.pages(), n);
+    ASSERT_EQ(span->first_page.index() % alignment, 0u);
+    ASSERT_EQ(span->state.load(), use);
+    ASSERT_EQ(span->zeroed, fits.front().state == PageState::kReleased);
+    ASSERT_EQ(under_test_.page_map->SpanOf(span->first_page), span);
+    ASSERT_EQ(under_test_.page_map->SpanOf(span->last_page()), span);
+    (span->zeroed ? served_released_ : served_mapped_)++;
+    const Live live{span, n, use, random_.Next()};
+    if (backed_) {
+      if (span->zeroed) {
+        ForEachWord(live, [](uint64_t& word) { ASSERT_EQ(word, 0u) << "not zeroed"; });
+      }
+      ForEachWord(live, [&live](uint64_t& word) { word = live.mark; });
+    }
+    SetPages(first, n, PageState::kInUse);
+    live_.emplace(first, live);
+  }
+
+  // The words that the test ever writes: the first and the last of each 4 KiB.
+  template <typename F>
+  void ForEachWord(const Live& live, F f) {
+    char* const start = static_cast<char*>(live.span->start_address());
+    for (size_t at = 0; at < live.pages * kPageSize; at += 4096) {
+      f(*reinterpret_cast<uint64_t*>(start + at));
+      f(*reinterpret_cast<uint64_t*>(start + at + 4096 - sizeof(uint64_t)));
+    }
+  }
+
+  void DeleteSome() {
+    if (live_.empty()) {
+      growing_ = true;
+      return;
+    }
+    const auto at = RandomLive();
+    const size_t first = at->first;
+    const Live live = at->second;
+    if (backed_) {
+      ForEachWord(live, [&live](uint64_t& word) { ASSERT_EQ(word, live.mark) << "overwritten"; });
+    }
+    stale_.emplace_back(live.span, live.span->start_address());
+    if (live.use == SpanState::kLarge && random_.OneIn(2)) {
+      ASSERT_TRUE(heap_.DeleteLargeAt(live.span, live.span->start_address()));
+    } else {
+      heap_.Delete(live.span);
+    }
+    live_.erase(at);
+    calls_ = vm_.TakeCalls();
+    SetPages(first, live.pages, PageState::kMapped);
+    if (pace_.PagesFreed(Length(live.pages))) {
+      pace_.Released(Length(ReplayRelease(1, PageHeap::kReleaseSlice.pages())));
+    }
+    EXPECT_TRUE(calls_.empty()) << "more system calls than the model would make";
+    EXPECT_FALSE(heap_.DeleteLargeAt(stale_.back().first, stale_.back().second)) << "second free";
+  }
+
+  // Frees of what is no large object, or not its start: refused, and nothing changes.
+  void DeleteWrong() {
+    if (!live_.empty()) {
+      const auto at = RandomLive();
+      const Live& live = at->second;
+      char* const start = static_cast<char*>(live.span->start_address());
+      const size_t offset = random_.Between(1, live.pages * kPageSize + kPageSize);
+      EXPECT_FALSE(heap_.DeleteLargeAt(live.span, start + offset));
+      EXPECT_FALSE(heap_.DeleteLargeAt(live.span, start - offset));
+      EXPECT_FALSE(heap_.DeleteLargeAt(live.span, nullptr));
+      if (live.use == SpanState::kSmall) {
+        EXPECT_FALSE(heap_.DeleteLargeAt(live.span, start));
+      }
+    }
+    if (!stale_.empty()) {
+      // A record that was freed; it may serve again, for a span that starts at the same place.
+      const auto& [span, start] = stale_[random_.Below(stale_.size())];
+      const size_t first = (reinterpret_cast<uintptr_t>(start) >> kPageShift) - base_;
+      const auto at = live_.find(first);
+      if (at == live_.end() || at->second.span != span) {
+        EXPECT_FALSE(heap_.DeleteLargeAt(span, start));
+      }
+    }
+    EXPECT_TRUE(vm_.TakeCalls().empty());
+  }
+
+  void ReleaseSome() {
+    const size_t n = random_.OneIn(4) ? SIZE_MAX >> kPageShift : random_.Between(0, 1500);
+    const Length released = heap_.ReleaseAtLeast(Length(n));
+    calls_ = vm_.TakeCalls();
+    EXPECT_EQ(released.pages(), ReplayRelease(n, n));
+    EXPECT_TRUE(calls_.empty()) << "more system calls than the model would make";
+  }
+
+  void CheckOwnership() {
+    const size_t page = random_.Below(kRangePages);
+    EXPECT_EQ(heap_.Owns(PageId(base_ + page)), pages_[page] != PageState::kOutside) << page;
+    EXPECT_FALSE(heap_.Owns(PageId(base_ - 1)));
+    EXPECT_FALSE(heap_.Owns(PageId(base_ + kRangePages)));
+    EXPECT_FALSE(heap_.Owns(PageId(0)));
+  }
+
+  void CompareStats() {
+    const PageHeap::Stats stats = heap_.GetStats();
+    size_t mapped = 0, released = 0, mapped_runs = 0, released_runs = 0;
+    for (const struct Run& run : FreeRuns()) {
+      (run.state == PageState::kMapped ? mapped : released) += run.pages;
+      ++(run.state == PageState::kMapped ? mapped_runs : released_runs);
+    }
+    size_t small = 0, large = 0, large_spans = 0;
+    for (const auto& [first, live] : live_) {
+      (live.use == SpanState::kSmall ? small : large) += live.pages;
+      large_spans += live.use == SpanState::kLarge;
+    }
+    EXPECT_EQ(stats.system_bytes, system_pages_ * kPageSize);
+    EXPECT_EQ(stats.system_bytes, vm_.mapped_bytes());
+    EXPECT_EQ(stats.free_mapped_bytes, mapped * kPageSize);
+    EXPECT_EQ(stats.free_released_bytes, released * kPageSize);
+    EXPECT_EQ(stats.releasing_bytes, 0u);
+    EXPECT_EQ(stats.small_span_bytes, small * kPageSize);
+    EXPECT_EQ(stats.large_span_bytes, large * kPageSize);
+    EXPECT_EQ(stats.free_mapped_spans, mapped_runs);
+    EXPECT_EQ(stats.free_released_spans, released_runs);
+    EXPECT_EQ(stats.large_spans, large_spans);
+    EXPECT_EQ(stats.growths, vm_.map_calls() - vm_.map_failures());
+    EXPECT_EQ(stats.releases, releases_);
+    EXPECT_EQ(stats.released_total_bytes, pages_released_ * kPageSize);
+  }
+
+  std::map<size_t, Live>::iterator RandomLive() {
+    return std::next(live_.begin(), static_cast<ptrdiff_t>(random_.Below(live_.size())));
+  }
+
+  SeededRandom random_;
+  const bool backed_;
+  const size_t granule_;
+  PageHeapUnderTest under_test_;
+  PageHeap& heap_ = under_test_.heap;
+  FakeVirtualMemory& vm_ = under_test_.vm;
+  const uintptr_t base_;
+
+  // The model.
+  std::vector<PageState> pages_;
+  std::map<size_t, Live> live_;
+  ReleasePace pace_;
+  double rate_ = ReleasePace::kDefaultRate;
+  size_t system_pages_ = 0;
+  size_t releases_ = 0;
+  size_t pages_released_ = 0;
+
+  std::vector<std::pair<Span*, void*>> stale_;
+  std::vector<Call> calls_;
+  Call last_call_{};
+  bool growing_ = true;
+  int refusals_of_map_ = 0;
+  int refusals_of_release_ = 0;
+  int out_of_memory_ = 0;
+  int served_mapped_ = 0;
+  int served_released_ = 0;
+};
+
+using Param = std::tuple<Strength, size_t, Placement, bool>;
+
+class PageHeapFuzzTest : public testing::TestWithParam<Param> {};
+
+TEST_P(PageHeapFuzzTest, AgreesWithTheModel) {
+  FakeVirtualMemory::Options options;
+  std::tie(options.strength, options.hardware_page_size, options.placement, options.gaps) =
+      GetParam();
+  options.range_bytes = kRangePages * kPageSize;
+  Fuzzer fuzzer(options, 11);
+  fuzzer.Run(2000);
+}
+
+std::string Name(const testing::TestParamInfo<Param>& info) {
+  const auto& [strength, page, placement, gaps] = info.param;
+  return std::string(strength == Strength::kBacked ? "Backed" : "AddressOnly") +
+         std::to_string(page >> 10) + "KiB" +
+         (placement == Placement::kUpwards ? "Upwards" : "Downwards") + (gaps ? "Gaps" : "");
+}
+
+INSTANTIATE_TEST_SUITE_P(All, PageHeapFuzzTest,
+                         testing::Combine(testing::Values(Strength::kBacked,
+                                                          Strength::kAddressOnly),
+                                          testing::Values(4096, 16384, 65536),
+                                          testing::Values(Placement::kUpwards,
+                                                          Placement::kDownwards),
+                                          testing::Bool()),
+                         Name);
+
+}  // namespace
+}  // namespace tcmalloc

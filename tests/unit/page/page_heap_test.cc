@@ -1,0 +1,546 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "page/page_heap.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <functional>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "page_heap_fixture.h"
+#include "testing/fake_virtual_memory.h"
+
+namespace tcmalloc {
+namespace {
+
+using Strength = FakeVirtualMemory::Strength;
+
+constexpr size_t kMiB = size_t{1} << 20;
+constexpr Length kAll = Length(SIZE_MAX >> kPageShift);
+
+FakeVirtualMemory::Options AddressOnly(size_t range_bytes) {
+  FakeVirtualMemory::Options options;
+  options.strength = Strength::kAddressOnly;
+  options.range_bytes = range_bytes;
+  return options;
+}
+
+class PageHeapTest : public testing::Test {
+ protected:
+  PageHeapTest() { heap_.SetReleaseRate(0); }
+
+  Span* New(size_t pages) {
+    Span* const span = heap_.New(Length(pages), SpanState::kLarge);
+    EXPECT_NE(span, nullptr);
+    return span;
+  }
+
+  PageHeapUnderTest under_test_{AddressOnly(size_t{64} << 30)};
+  PageHeap& heap_ = under_test_.heap;
+  FakeVirtualMemory& vm_ = under_test_.vm;
+};
+
+TEST_F(PageHeapTest, StartsSmallAndGrowsInFewMappings) {
+  New(1);
+  EXPECT_EQ(heap_.GetStats().system_bytes, kMiB);
+  EXPECT_EQ(vm_.map_calls(), 1u);
+  for (size_t mib = 1; mib < 4096; ++mib) New(kMiB / kPageSize);
+  // Eighths of the heap, from 1 MiB up to 64 MiB: 8 at the smallest, some 30 while it grows by an eighth, then 64 MiB
+  // each.
+  EXPECT_LE(vm_.map_calls(), 120u);
+  EXPECT_LE(heap_.GetStats().system_bytes, size_t{4096 + 64} * kMiB);
+  heap_.CheckInvariants();
+}
+
+TEST_F(PageHeapTest, AsksForWhatItNeedsWhenItCannotHaveMore) {
+  vm_.FailMap(1);
+  EXPECT_EQ(New(3)->num_pages, Length(3));
+  EXPECT_EQ(heap_.GetStats().system_bytes, 3 * kPageSize);
+  EXPECT_EQ(vm_.map_calls(), 2u);
+}
+
+TEST_F(PageHeapTest, OutOfMemoryIsANullAndHarmless) {
+  vm_.FailMap(1, FakeVirtualMemory::kForever);
+  EXPECT_EQ(heap_.New(Length(1), SpanState::kSmall), nullptr);
+  EXPECT_EQ(heap_.GetStats().system_bytes, 0u);
+  vm_.StopFailing();
+  Span* const span = New(100);
+  vm_.FailMap(1, FakeVirtualMemory::kForever);
+  EXPECT_EQ(heap_.New(Length(1000), SpanState::kSmall), nullptr);
+  // What is there is still served.
+  New(20);
+  heap_.Delete(span);
+  EXPECT_EQ(New(100), span);
+  heap_.CheckInvariants();
+}
+
+TEST_F(PageHeapTest, RefusesWhatNoAddressSpaceHolds) {
+  for (const Length n : {kAll, kAll - Length(1), Length(SIZE_MAX >> 14), Length((SIZE_MAX >> 14) + 1),
+                         Length(SIZE_MAX), Length(SIZE_MAX / 2), Length(size_t{1} << 40)}) {
+    EXPECT_EQ(heap_.New(n, SpanState::kLarge), nullptr) << n.pages();
+  }
+  for (size_t shift = 36; shift < 64; ++shift) {
+    const Length alignment(size_t{1} << shift);
+    EXPECT_EQ(heap_.NewAligned(Length(1), alignment, SpanState::kLarge), nullptr) << shift;
+    EXPECT_EQ(heap_.NewAligned(alignment, alignment, SpanState::kLarge), nullptr) << shift;
+  }
+  EXPECT_EQ(vm_.mapped_bytes(), 0u);
+  heap_.CheckInvariants();
+}
+
+// Everything from one system that refuses the nth mapping and all later ones: records, leaves, pages. Nothing is lost,
+// and all works again when the system gives.
+TEST(PageHeapOutOfMemoryTest, SurvivesTheFailureOfAnyMapping) {
+  for (size_t nth = 1; nth <= 12; ++nth) {
+    FakeVirtualMemory vm;
+    const auto page_map = std::make_unique<PageMap>();
+    MetadataArena arena(vm);
+    PageHeap heap(vm, *page_map, arena);
+    vm.FailMap(nth, FakeVirtualMemory::kForever);
+    std::vector<Span*> spans;
+    for (int i = 0; i < 200; ++i) {
+      Span* const span = heap.New(Length(100), SpanState::kLarge);
+      if (span == nullptr) break;
+      spans.push_back(span);
+    }
+    ASSERT_LT(spans.size(), 200u);
+    heap.CheckInvariants();
+    const auto accounted = [&] {
+      return heap.GetStats().system_bytes + arena.mapped_bytes() + page_map->mapped_bytes();
+    };
+    EXPECT_EQ(vm.mapped_bytes(), accounted()) << nth;
+    const size_t metadata_in_use = arena.allocated_bytes();
+    EXPECT_EQ(heap.New(Length(5000), SpanState::kLarge), nullptr);
+    EXPECT_EQ(arena.allocated_bytes(), metadata_in_use) << "records leak when growth fails";
+    vm.StopFailing();
+    EXPECT_NE(heap.New(Length(5000), SpanState::kLarge), nullptr);
+    for (Span* const span : spans) heap.Delete(span);
+    heap.CheckInvariants();
+    EXPECT_EQ(vm.mapped_bytes(), accounted()) << nth;
+  }
+}
+
+TEST_F(PageHeapTest, MakesOneOfMappedAndReleasedNeighboursWhenTheSystemRefuses) {
+  Span* const a = New(64);
+  Span* const b = New(64);
+  ASSERT_EQ(heap_.GetStats().system_bytes, kMiB);
+  heap_.Delete(a);
+  ASSERT_EQ(heap_.ReleaseAtLeast(kAll), Length(64));
+  heap_.Delete(b);
+  vm_.FailMap(1, FakeVirtualMemory::kForever);
+  EXPECT_EQ(New(128)->num_pages, Length(128));
+  heap_.CheckInvariants();
+}
+
+// Spans a, b and c between spans in use; b is the longest.
+class PageHeapReleaseTest : public PageHeapTest {
+ protected:
+  PageHeapReleaseTest() {
+    a_ = New(10);
+    New(1);
+    b_ = New(60);
+    New(1);
+    c_ = New(20);
+    New(1);
+  }
+  Span* a_;
+  Span* b_;
+  Span* c_;
+};
+
+TEST_F(PageHeapReleaseTest, GivesBackAtLeastWhatWasAskedTheLongestFirst) {
+  for (Span* const span : {a_, b_, c_}) heap_.Delete(span);
+  vm_.RecordCalls();
+  EXPECT_EQ(heap_.ReleaseAtLeast(Length(70)), Length(70));
+  const std::vector<FakeVirtualMemory::Call> calls = vm_.TakeCalls();
+  ASSERT_EQ(calls.size(), 2u);
+  EXPECT_EQ(calls[0].start, b_->first_page.start_uintptr());
+  EXPECT_EQ(calls[0].bytes, 60 * kPageSize);
+  EXPECT_EQ(calls[1].start, c_->first_page.start_uintptr());
+  EXPECT_EQ(calls[1].bytes, 10 * kPageSize);
+  EXPECT_EQ(heap_.ReleaseAtLeast(kAll), Length(20));
+  EXPECT_EQ(heap_.ReleaseAtLeast(kAll), Length(0));
+  EXPECT_EQ(vm_.release_failures(), 0u);
+  heap_.CheckInvariants();
+}
+
+TEST_F(PageHeapReleaseTest, LockedMemoryStaysAndDoesNotKeepOtherMemory) {
+  vm_.LockInMemory(b_->start_address(), 1);
+  for (Span* const span : {a_, b_, c_}) heap_.Delete(span);
+  EXPECT_EQ(heap_.ReleaseAtLeast(kAll), Length(10 + 20));
+  EXPECT_EQ(heap_.GetStats().free_mapped_bytes, 60 * kPageSize);
+  EXPECT_EQ(heap_.GetStats().releasing_bytes, 0u);
+  heap_.CheckInvariants();
+  // The locked pages are usable, and go when they are unlocked.
+  EXPECT_FALSE(New(60)->zeroed);
+  heap_.Delete(under_test_.page_map->SpanOf(b_->first_page));
+  vm_.LockInMemory(nullptr, 0);
+  EXPECT_EQ(heap_.ReleaseAtLeast(kAll), Length(60));
+}
+
+TEST_F(PageHeapReleaseTest, ReleaseAtPaceGetsPastLockedMemoryToo) {
+  vm_.LockInMemory(b_->start_address(), 1);
+  heap_.Delete(a_);
+  heap_.Delete(b_);
+  heap_.SetReleaseRate(1);
+  heap_.Delete(c_);
+  EXPECT_EQ(heap_.GetStats().free_released_spans, 2u);  // c, and the tail of the first growth.
+  EXPECT_EQ(heap_.GetStats().free_mapped_bytes, 70 * kPageSize);
+  heap_.CheckInvariants();
+}
+
+// With much locked memory a free does not try all of it.
+TEST_F(PageHeapTest, ReleaseAtPaceGivesUpAfterSomeRefusals) {
+  std::vector<Span*> spans;
+  for (int i = 0; i < 1000; ++i) {
+    spans.push_back(New(2));
+    New(1);
+  }
+  vm_.LockInMemory(reinterpret_cast<void*>(vm_.base()), size_t{64} << 30);
+  for (Span* const span : spans) heap_.Delete(span);
+  Span* const last = New(1);
+  heap_.SetReleaseRate(1);
+  heap_.Delete(last);
+  EXPECT_GT(vm_.release_calls(), 0u);
+  EXPECT_LE(vm_.release_calls(), 64u);
+  heap_.CheckInvariants();
+  // When it is asked for, all of it is tried.
+  EXPECT_EQ(heap_.ReleaseAtLeast(kAll), Length(0));
+  EXPECT_GE(vm_.release_calls(), 1000u);
+  heap_.CheckInvariants();
+}
+
+// However the heap was used before, records for the rest of a span are there when a slice is cut from it.
+TEST(PageHeapSliceTest, NeverGivesBackMoreThanASliceAtOnce) {
+  for (size_t splits = 0; splits < 40; ++splits) {
+    PageHeapUnderTest under_test(AddressOnly(size_t{1} << 30));
+    PageHeap& heap = under_test.heap;
+    heap.SetReleaseRate(0);
+    Span* const longest = heap.New(Length(5000), SpanState::kLarge);
+    // Each leaves one record less; the last one, which leaves pages on both sides, two.
+    for (size_t i = 0; i < splits; ++i) heap.New(Length(1), SpanState::kSmall);
+    heap.NewAligned(Length(1), Length(64), SpanState::kSmall);
+    heap.Delete(longest);
+    under_test.vm.RecordCalls();
+    EXPECT_EQ(heap.ReleaseAtLeast(Length(1)), Length(1)) << splits;
+    EXPECT_GE(heap.ReleaseAtLeast(kAll), Length(4999)) << splits;
+    for (const FakeVirtualMemory::Call& call : under_test.vm.TakeCalls()) {
+      EXPECT_LE(call.bytes, PageHeap::kReleaseSlice.bytes()) << splits;
+    }
+    heap.CheckInvariants();
+  }
+}
+
+// While b is on its way to the system its neighbours are freed, allocated and freed again.
+TEST(PageHeapInterleavingTest, NeighboursMayChangeWhileASpanIsBeingReleased) {
+  for (const bool released : {true, false}) {
+    PageHeapUnderTest under_test(AddressOnly(kMiB));
+    PageHeap& heap = under_test.heap;
+    heap.SetReleaseRate(0);
+    Span* const a = heap.New(Length(32), SpanState::kLarge);
+    Span* const b = heap.New(Length(64), SpanState::kLarge);
+    Span* const c = heap.New(Length(32), SpanState::kLarge);
+    heap.Delete(b);
+    under_test.vm.OnNextRelease([&] {
+      EXPECT_EQ(heap.GetStats().releasing_bytes, 64 * kPageSize);
+      heap.CheckInvariants();
+      heap.Delete(a);
+      heap.Delete(c);
+      heap.CheckInvariants();
+      EXPECT_EQ(heap.GetStats().free_mapped_spans, 2u);
+      // Not one of the pages in flight may be handed out. In the attempt the neighbours go to the system.
+      EXPECT_EQ(heap.New(Length(33), SpanState::kLarge), nullptr);
+      Span* const again = heap.New(Length(32), SpanState::kLarge);
+      ASSERT_NE(again, nullptr);
+      heap.CheckInvariants();
+      heap.Delete(again);
+      EXPECT_FALSE(heap.DeleteLargeAt(b, b->start_address()));
+      if (!released) under_test.vm.FailRelease(1);
+    });
+    // Of the neighbours, one is mapped now; where the system refuses b, the pass goes on with it.
+    EXPECT_EQ(heap.ReleaseAtLeast(Length(64)), Length(released ? 64 : 32));
+    heap.CheckInvariants();
+    EXPECT_EQ(heap.GetStats().releasing_bytes, 0u);
+    EXPECT_EQ(heap.GetStats().free_released_bytes + heap.GetStats().free_mapped_bytes, kMiB);
+    EXPECT_EQ(heap.ReleaseAtLeast(kAll), Length(released ? 32 : 64));
+    EXPECT_EQ(heap.GetStats().free_released_spans, 1u);
+    EXPECT_TRUE(heap.New(Length(128), SpanState::kLarge)->zeroed);
+  }
+}
+
+// As many threads as may be giving memory back at the same time.
+TEST_F(PageHeapTest, ManyReleasesMayBeInFlight) {
+  constexpr int kDepth = 20;
+  std::vector<Span*> spans;
+  for (int i = 0; i < kDepth; ++i) {
+    spans.push_back(New(4));
+    New(1);
+  }
+  for (Span* const span : spans) heap_.Delete(span);
+  int depth = 0;
+  std::function<void()> nested = [&] {
+    if (++depth == kDepth) {
+      EXPECT_EQ(heap_.GetStats().releasing_bytes, kDepth * 4 * kPageSize);
+      heap_.CheckInvariants();
+      return;
+    }
+    vm_.OnNextRelease(nested);
+    EXPECT_EQ(heap_.ReleaseAtLeast(Length(4)), Length(4));
+  };
+  vm_.OnNextRelease(nested);
+  EXPECT_EQ(heap_.ReleaseAtLeast(Length(4)), Length(4));
+  EXPECT_EQ(depth, kDepth);
+  EXPECT_EQ(heap_.GetStats().releasing_bytes, 0u);
+  heap_.CheckInvariants();
+}
+
+// Two threads grow at once: the mappings meet, in either order, and are joined.
+TEST(PageHeapInterleavingTest, TwoThreadsMayGrowAtOnce) {
+  for (const auto placement :
+       {FakeVirtualMemory::Placement::kUpwards, FakeVirtualMemory::Placement::kDownwards}) {
+    FakeVirtualMemory::Options options = AddressOnly(8 * kMiB);
+    options.placement = placement;
+    PageHeapUnderTest under_test(options);
+    PageHeap& heap = under_test.heap;
+    heap.SetReleaseRate(0);
+    Span* inner = nullptr;
+    under_test.vm.OnNextMap([&] { inner = heap.New(Length(100), SpanState::kLarge); });
+    Span* const outer = heap.New(Length(100), SpanState::kLarge);
+    ASSERT_NE(inner, nullptr);
+    ASSERT_NE(outer, nullptr);
+    heap.CheckInvariants();
+    EXPECT_EQ(heap.GetStats().system_bytes, 2 * kMiB);
+    EXPECT_TRUE(inner->last_page() < outer->first_page || outer->last_page() < inner->first_page);
+    heap.Delete(inner);
+    heap.Delete(outer);
+    EXPECT_EQ(heap.ReleaseAtLeast(kAll), Length(200));
+    EXPECT_EQ(heap.GetStats().free_released_spans, 1u);
+    heap.CheckInvariants();
+  }
+}
+
+// A fork in the middle of a release: the child's heap has the pages back, and all of it works.
+TEST(PageHeapForkTest, TheChildGetsBackWhatWasBeingReleased) {
+  FakeVirtualMemory::Options options;
+  options.range_bytes = kMiB;
+  PageHeapUnderTest under_test(options);
+  PageHeap& heap = under_test.heap;
+  heap.SetReleaseRate(0);
+  Span* const a = heap.New(Length(32), SpanState::kLarge);
+  Span* const b = heap.New(Length(64), SpanState::kLarge);
+  heap.New(Length(32), SpanState::kLarge);
+  memset(b->start_address(), 'x', b->bytes());
+  heap.Delete(b);
+  int status = -1;
+  under_test.vm.OnNextRelease([&] {
+    heap.lock().HoldForFork();
+    const pid_t child = fork();
+    if (child == 0) {
+      heap.RestoreAfterForkInChild();
+      heap.lock().ResetAfterForkInChild();
+      heap.CheckInvariants();
+      if (heap.GetStats().releasing_bytes != 0) _exit(1);
+      if (heap.GetStats().free_mapped_bytes != 64 * kPageSize) _exit(2);
+      heap.Delete(a);
+      if (heap.GetStats().free_mapped_spans != 1) _exit(3);
+      Span* const span = heap.New(Length(96), SpanState::kLarge);
+      if (span == nullptr || span->zeroed) _exit(4);
+      heap.Delete(span);
+      if (heap.ReleaseAtLeast(kAll) != Length(96)) _exit(5);
+      heap.CheckInvariants();
+      _exit(0);
+    }
+    heap.lock().ReleaseAfterForkInParent();
+    waitpid(child, &status, 0);
+  });
+  EXPECT_EQ(heap.ReleaseAtLeast(kAll), Length(64));
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  EXPECT_TRUE(heap.New(Length(64), SpanState::kLarge)->zeroed);
+  heap.CheckInvariants();
+}
+
+// The same with spans that were refused and wait for the end of the pass.
+TEST(PageHeapForkTest, TheChildGetsBackWhatWasRefused) {
+  PageHeapUnderTest under_test(AddressOnly(kMiB));
+  PageHeap& heap = under_test.heap;
+  heap.SetReleaseRate(0);
+  Span* const a = heap.New(Length(64), SpanState::kLarge);
+  heap.New(Length(1), SpanState::kLarge);
+  Span* const b = heap.New(Length(32), SpanState::kLarge);
+  heap.New(Length(31), SpanState::kLarge);
+  under_test.vm.LockInMemory(a->start_address(), 1);
+  heap.Delete(a);
+  heap.Delete(b);
+  int status = -1;
+  const auto fork_inside = [&] {
+    EXPECT_EQ(under_test.vm.release_failures(), 1u);
+    heap.lock().HoldForFork();
+    const pid_t child = fork();
+    if (child == 0) {
+      heap.RestoreAfterForkInChild();
+      heap.lock().ResetAfterForkInChild();
+      heap.CheckInvariants();
+      if (heap.GetStats().releasing_bytes != 0) _exit(1);
+      if (heap.GetStats().free_mapped_bytes != 96 * kPageSize) _exit(2);
+      _exit(0);
+    }
+    heap.lock().ReleaseAfterForkInParent();
+    waitpid(child, &status, 0);
+  };
+  under_test.vm.OnNextRelease([&] { under_test.vm.OnNextRelease(fork_inside); });
+  EXPECT_EQ(heap.ReleaseAtLeast(kAll), Length(32));
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  EXPECT_EQ(heap.GetStats().releasing_bytes, 0u);
+  heap.CheckInvariants();
+}
+
+TEST_F(PageHeapTest, OwnsWhatCameFromTheSystem) {
+  Span* const span = New(1);
+  EXPECT_TRUE(heap_.Owns(span->first_page));
+  EXPECT_TRUE(heap_.Owns(span->first_page + Length(127)));
+  EXPECT_FALSE(heap_.Owns(span->first_page + Length(128)));
+  EXPECT_FALSE(heap_.Owns(span->first_page - Length(1)));
+  EXPECT_FALSE(heap_.Owns(PageId(UINTPTR_MAX >> kPageShift)));
+  heap_.Delete(span);
+  EXPECT_TRUE(heap_.Owns(span->first_page));
+}
+
+// Rates and waits are those of ReleasePace; here only that Delete obeys it.
+TEST_F(PageHeapTest, DeleteReleasesAtTheRate) {
+  Span* const a = New(100);
+  New(1);
+  Span* const b = New(8);
+  New(1);
+  Span* const c = New(8);
+  New(1);
+  heap_.Delete(a);
+  EXPECT_EQ(vm_.release_calls(), 0u);
+  heap_.SetReleaseRate(1000);
+  EXPECT_EQ(heap_.release_rate(), 1000);
+  heap_.Delete(b);
+  EXPECT_EQ(vm_.release_calls(), 1u);
+  EXPECT_EQ(heap_.GetStats().released_total_bytes, 100 * kPageSize);
+  // The next one is due after 100 pages.
+  heap_.Delete(c);
+  EXPECT_EQ(vm_.release_calls(), 1u);
+  heap_.Delete(New(92));
+  EXPECT_EQ(vm_.release_calls(), 1u);
+  heap_.Delete(New(1));
+  EXPECT_EQ(vm_.release_calls(), 2u);
+}
+
+TEST_F(PageHeapTest, ALargeObjectIsDeletedOnceAtItsStartOnly) {
+  Span* const large = New(4);
+  Span* const small = heap_.New(Length(4), SpanState::kSmall);
+  char* const start = static_cast<char*>(large->start_address());
+  EXPECT_FALSE(heap_.DeleteLargeAt(small, small->start_address()));
+  EXPECT_FALSE(heap_.DeleteLargeAt(large, start + 1));
+  EXPECT_FALSE(heap_.DeleteLargeAt(large, start + kPageSize));
+  EXPECT_TRUE(heap_.DeleteLargeAt(large, start));
+  EXPECT_FALSE(heap_.DeleteLargeAt(large, start));
+  EXPECT_EQ(heap_.GetStats().large_spans, 0u);
+  EXPECT_EQ(heap_.GetStats().small_span_bytes, 4 * kPageSize);
+}
+
+class PageHeapDeathTest : public PageHeapTest {
+ protected:
+  PageHeapDeathTest() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
+};
+
+TEST_F(PageHeapDeathTest, ASecondDeleteAborts) {
+  Span* const span = New(4);
+  heap_.Delete(span);
+  EXPECT_DEATH(heap_.Delete(span), "check failed");
+}
+
+// Each damage to the heap is seen.
+TEST_F(PageHeapDeathTest, CheckInvariantsSeesDamage) {
+  PageMap& page_map = *under_test_.page_map;
+  Span* const a = New(4);
+  Span* const b = New(4);
+  Span* const c = New(4);
+  heap_.Delete(b);
+  heap_.CheckInvariants();
+  EXPECT_DEATH((page_map.SetSpan(a->first_page, nullptr), heap_.CheckInvariants()), "check failed");
+  EXPECT_DEATH((page_map.SetSpan(a->last_page(), b), heap_.CheckInvariants()), "check failed");
+  EXPECT_DEATH((a->num_pages = Length(3), heap_.CheckInvariants()), "check failed");
+  EXPECT_DEATH((a->num_pages = Length(8), heap_.CheckInvariants()), "check failed");
+  EXPECT_DEATH((c->state = SpanState::kUnused, heap_.CheckInvariants()), "check failed");
+  EXPECT_DEATH((c->state = SpanState::kFreeMapped, heap_.CheckInvariants()), "check failed");
+  EXPECT_DEATH((a->state = SpanState::kFreeReleased, heap_.CheckInvariants()), "check failed");
+  EXPECT_DEATH((b->state = SpanState::kSmall, heap_.CheckInvariants()), "check failed");
+  EXPECT_DEATH((b->state = SpanState::kFreeReleased, heap_.CheckInvariants()), "check failed");
+}
+
+// Threads allocate, write, check and free spans of their own while others release. At the end all is in place.
+TEST(PageHeapStressTest, ManyThreads) {
+  constexpr int kThreads = 8;
+  FakeVirtualMemory::Options options;
+  options.range_bytes = 256 * kMiB;
+  PageHeapUnderTest under_test(options);
+  PageHeap& heap = under_test.heap;
+  heap.SetReleaseRate(100);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&heap, t] {
+      std::mt19937_64 engine(static_cast<uint64_t>(200 + t));
+      struct Mine {
+        Span* span;
+        size_t mark;
+      };
+      std::vector<Mine> live;
+      const auto words = [](const Mine& mine) {
+        char* const start = static_cast<char*>(mine.span->start_address());
+        return std::pair(reinterpret_cast<size_t*>(start),
+                         reinterpret_cast<size_t*>(start + mine.span->bytes() - sizeof(size_t)));
+      };
+      for (int step = 0; step < 3000; ++step) {
+        const uint64_t what = engine() % 100;
+        if (what == 0) {
+          (void)heap.ReleaseAtLeast(Length(engine() % 300));
+        } else if (live.size() < 40 && what < 55) {
+          const Length n(1 + engine() % (engine() % 20 == 0 ? 400 : 20));
+          const Length alignment(engine() % 8 == 0 ? 16 : 1);
+          const SpanState use = engine() % 2 == 0 ? SpanState::kSmall : SpanState::kLarge;
+          const Mine mine{heap.NewAligned(n, alignment, use), engine()};
+          ASSERT_NE(mine.span, nullptr);
+          ASSERT_EQ(mine.span->num_pages, n);
+          const auto [first, last] = words(mine);
+          if (mine.span->zeroed) {
+            ASSERT_EQ(*first, 0u);
+            ASSERT_EQ(*last, 0u);
+          }
+          *first = *last = mine.mark;
+          live.push_back(mine);
+        } else if (!live.empty()) {
+          std::swap(live[engine() % live.size()], live.back());
+          const auto [first, last] = words(live.back());
+          ASSERT_EQ(*first, live.back().mark);
+          ASSERT_EQ(*last, live.back().mark);
+          *first = *last = ~size_t{0};
+          heap.Delete(live.back().span);
+          live.pop_back();
+        }
+      }
+      for (const Mine& mine : live) heap.Delete(mine.span);
+    });
+  }
+  for (int i = 0; i < 20; ++i) heap.CheckInvariants();
+  for (std::thread& thread : threads) thread.join();
+  heap.CheckInvariants();
+  const PageHeap::Stats stats = heap.GetStats();
+  EXPECT_EQ(stats.small_span_bytes, 0u);
+  EXPECT_EQ(stats.large_span_bytes, 0u);
+  EXPECT_EQ(stats.large_spans, 0u);
+  EXPECT_EQ(stats.releasing_bytes, 0u);
+  EXPECT_EQ(stats.free_mapped_bytes + stats.free_released_bytes, stats.system_bytes);
+  EXPECT_EQ(stats.system_bytes, under_test.vm.mapped_bytes());
+  EXPECT_GT(stats.releases, 0u);
+}
+
+}  // namespace
+}  // namespace tcmalloc

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "page/page_map.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "page/span.h"
+#include "testing/fake_virtual_memory.h"
+#include "testing/random.h"
+
+namespace tcmalloc {
+namespace {
+
+constexpr size_t kLeafPages = PageMap::kLeafPages;
+// The first page that no user address can have.
+constexpr PageId kEndOfAddresses = PageId(uintptr_t{1} << (kAddressBits - kPageShift));
+
+void* Address(uintptr_t bits) { return reinterpret_cast<void*>(bits); }
+
+SizeClass Class(size_t index) { return static_cast<SizeClass>(index); }
+
+class PageMapTest : public testing::Test {
+ protected:
+  // The bytes of one leaf, as the system sees them.
+  size_t LeafBytes() {
+    const auto map = std::make_unique<PageMap>();
+    FakeVirtualMemory vm;
+    EXPECT_TRUE(map->EnsureLeaves(PageId(0), Length(1), vm));
+    EXPECT_EQ(vm.mapped_bytes(), map->mapped_bytes());
+    return map->mapped_bytes();
+  }
+
+  FakeVirtualMemory vm_;
+  // Large; zero-filled, as PageMap asks.
+  const std::unique_ptr<PageMap> map_ = std::make_unique<PageMap>();
+};
+
+TEST_F(PageMapTest, AnEmptyMapAnswersForEveryAddress) {
+  SeededRandom random(7);
+  std::vector<uintptr_t> addresses = {0, 1, kPageSize - 1, kPageSize, UINTPTR_MAX};
+  for (int bit = 0; bit < 64; ++bit) {
+    addresses.push_back(uintptr_t{1} << bit);
+    addresses.push_back((uintptr_t{1} << bit) - 1);
+    addresses.push_back(~(uintptr_t{1} << bit));
+    addresses.push_back(UINTPTR_MAX << bit);
+  }
+  for (int i = 0; i < 10'000; ++i) addresses.push_back(random.Next());
+  for (const uintptr_t bits : addresses) {
+    ASSERT_EQ(map_->ClassOf(Address(bits)), SizeClass::kNone) << bits;
+    ASSERT_EQ(map_->SpanOf(PageId::Containing(Address(bits))), nullptr) << bits;
+  }
+  EXPECT_EQ(map_->mapped_bytes(), 0u);
+}
+
+TEST_F(PageMapTest, KnowsWhichAddressesAreInRange) {
+  EXPECT_TRUE(PageMap::InRange(Address(0)));
+  EXPECT_TRUE(PageMap::InRange(Address((uintptr_t{1} << kAddressBits) - 1)));
+  EXPECT_FALSE(PageMap::InRange(Address(uintptr_t{1} << kAddressBits)));
+  EXPECT_FALSE(PageMap::InRange(Address(uintptr_t{1} << 63)));
+  EXPECT_FALSE(PageMap::InRange(Address(UINTPTR_MAX)));
+  // As the kernel's half of the addresses begins.
+  EXPECT_FALSE(PageMap::InRange(Address(UINTPTR_MAX << 47)));
+}
+
+// Random runs of pages in a few leaves, the first and the last of the address space among them, get classes and spans; a
+// std::map says what each page's answer is, the neighbours' and those of addresses with other high bits included.
+TEST_F(PageMapTest, AgreesWithAStdMap) {
+  SeededRandom random(8);
+  const PageId centres[] = {PageId(kLeafPages / 2),           PageId(7 * kLeafPages),
+                            PageId(8 * kLeafPages),           PageId(0x7f12'3456'7000 >> kPageShift),
+                            kEndOfAddresses - Length(kLeafPages), kEndOfAddresses - Length(100)};
+  std::map<PageId, SizeClass> classes;
+  std::map<PageId, Span*> spans;
+  std::vector<Span> records(50);
+  const auto random_page = [&] {
+    PageId page = centres[random.Below(std::size(centres))] + Length(random.Below(100));
+    // Also behind the centre: runs cross the border of leaves.
+    if (random.OneIn(2) && page.index() > 50) page = page - Length(50);
+    return page;
+  };
+  for (int step = 0; step < 5000; ++step) {
+    const PageId first = random_page();
+    Length n(random.Between(1, 60));
+    if (first + n > kEndOfAddresses) n = kEndOfAddresses - first;
+    ASSERT_TRUE(map_->EnsureLeaves(first, n, vm_));
+    const SizeClass size_class = Class(random.Below(kNumSizeClasses));
+    Span* const span = random.OneIn(4) ? nullptr : &records[random.Below(records.size())];
+    switch (random.Below(3)) {
+      case 0:
+        map_->SetClassOfAll(first, n, size_class);
+        for (PageId p = first; p < first + n; p += Length(1)) classes[p] = size_class;
+        break;
+      case 1:
+        map_->SetSpanOfAll(first, n, span);
+        for (PageId p = first; p < first + n; p += Length(1)) spans[p] = span;
+        break;
+      default:
+        map_->SetSpan(first, span);
+        spans[first] = span;
+    }
+    for (int i = 0; i < 20; ++i) {
+      const PageId probe = random_page();
+      if (probe >= kEndOfAddresses) continue;
+      const auto expected_class = classes.find(probe);
+      const uintptr_t address = probe.start_uintptr() + random.Below(kPageSize);
+      const SizeClass answer =
+          expected_class == classes.end() ? SizeClass::kNone : expected_class->second;
+      ASSERT_EQ(map_->ClassOf(Address(address)), answer);
+      // Bits above are not looked at.
+      const uintptr_t high = random.Next() << kAddressBits;
+      ASSERT_EQ(map_->ClassOf(Address(address | high)), answer);
+      const auto expected_span = spans.find(probe);
+      ASSERT_EQ(map_->SpanOf(probe), expected_span == spans.end() ? nullptr : expected_span->second);
+      if (high != 0) {
+        ASSERT_EQ(map_->SpanOf(PageId::Containing(Address(address | high))), nullptr);
+      }
+    }
+  }
+}
+
+TEST_F(PageMapTest, LeavesAreMappedOnceForEach4GiB) {
+  const size_t leaf = LeafBytes();
+  EXPECT_EQ(kLeafPages * kPageSize, size_t{4} << 30);
+  const PageId border(5 * kLeafPages);
+  ASSERT_TRUE(map_->EnsureLeaves(border - Length(1), Length(1), vm_));
+  EXPECT_EQ(map_->mapped_bytes(), leaf);
+  EXPECT_EQ(map_->SpanOf(border), nullptr);
+  Span span;
+  map_->SetSpan(border - Length(1), &span);
+  map_->SetClassOfAll(border - Length(1), Length(1), Class(3));
+  ASSERT_TRUE(map_->EnsureLeaves(border - Length(1), Length(2), vm_));
+  EXPECT_EQ(map_->mapped_bytes(), 2 * leaf);
+  EXPECT_EQ(map_->SpanOf(border - Length(1)), &span);
+  EXPECT_EQ(map_->ClassOf((border - Length(1)).start_address()), Class(3));
+  EXPECT_EQ(map_->ClassOf(border.start_address()), SizeClass::kNone);
+  // All of both, and the page behind.
+  ASSERT_TRUE(map_->EnsureLeaves(border - Length(kLeafPages), Length(2 * kLeafPages), vm_));
+  EXPECT_EQ(map_->mapped_bytes(), 2 * leaf);
+  ASSERT_TRUE(map_->EnsureLeaves(border - Length(kLeafPages), Length(2 * kLeafPages + 1), vm_));
+  EXPECT_EQ(map_->mapped_bytes(), 3 * leaf);
+  EXPECT_EQ(vm_.mapped_bytes(), 3 * leaf);
+  EXPECT_EQ(vm_.map_calls(), 3u);
+}
+
+TEST_F(PageMapTest, PagesBehindTheAddressSpaceHaveNoLeaf) {
+  EXPECT_FALSE(map_->EnsureLeaves(kEndOfAddresses, Length(1), vm_));
+  EXPECT_FALSE(map_->EnsureLeaves(kEndOfAddresses - Length(1), Length(2), vm_));
+  EXPECT_FALSE(map_->EnsureLeaves(PageId(UINTPTR_MAX >> kPageShift), Length(1), vm_));
+  EXPECT_EQ(vm_.map_calls(), 0u);
+  EXPECT_EQ(map_->SpanOf(kEndOfAddresses), nullptr);
+  EXPECT_EQ(map_->SpanOf(PageId(UINTPTR_MAX)), nullptr);
+  EXPECT_TRUE(map_->EnsureLeaves(kEndOfAddresses - Length(1), Length(1), vm_));
+}
+
+TEST_F(PageMapTest, AFailureKeepsWhatIsThereAndMayBeRepeated) {
+  const size_t leaf = LeafBytes();
+  vm_.FailMap(2);
+  EXPECT_FALSE(map_->EnsureLeaves(PageId(0), Length(3 * kLeafPages), vm_));
+  EXPECT_EQ(map_->mapped_bytes(), leaf);
+  Span span;
+  map_->SetSpan(PageId(17), &span);
+  EXPECT_EQ(map_->SpanOf(PageId(kLeafPages)), nullptr);
+  EXPECT_TRUE(map_->EnsureLeaves(PageId(0), Length(3 * kLeafPages), vm_));
+  EXPECT_EQ(map_->mapped_bytes(), 3 * leaf);
+  EXPECT_EQ(map_->SpanOf(PageId(17)), &span);
+}
+
+// Another thread brings the leaf while this one is in the system: the second leaf is unmapped again.
+TEST_F(PageMapTest, TheSlowerOfTwoThreadsGivesItsLeafBack) {
+  Span span;
+  vm_.OnNextMap([&] {
+    ASSERT_TRUE(map_->EnsureLeaves(PageId(0), Length(1), vm_));
+    map_->SetSpan(PageId(0), &span);
+  });
+  EXPECT_TRUE(map_->EnsureLeaves(PageId(0), Length(1), vm_));
+  EXPECT_EQ(map_->SpanOf(PageId(0)), &span);
+  EXPECT_EQ(vm_.map_calls(), 2u);
+  EXPECT_EQ(vm_.unmap_calls(), 1u);
+  EXPECT_EQ(vm_.mapped_bytes(), map_->mapped_bytes());
+}
+
+// Many threads want the same leaves; each writes pages of its own and looks at everyone's. ThreadSanitizer watches.
+TEST_F(PageMapTest, ManyThreadsMayAddLeavesAtOnce) {
+  constexpr size_t kThreads = 8;
+  constexpr size_t kLeaves = 12;
+  std::vector<Span> records(kThreads);
+  std::vector<std::thread> threads;
+  for (size_t t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      for (size_t i = 0; i < kLeaves; ++i) {
+        const PageId border((i + 1) * kLeafPages);
+        ASSERT_TRUE(map_->EnsureLeaves(border - Length(kThreads), Length(2 * kThreads), vm_));
+        for (const PageId mine : {border - Length(1 + t), border + Length(t)}) {
+          map_->SetSpan(mine, &records[t]);
+          map_->SetClassOfAll(mine, Length(1), Class(t + 1));
+          EXPECT_EQ(map_->SpanOf(mine), &records[t]);
+        }
+        for (size_t other = 0; other < kThreads; ++other) {
+          const PageId page = border + Length(other);
+          Span* const span = map_->SpanOf(page);
+          EXPECT_TRUE(span == nullptr || span == &records[other]);
+          const SizeClass size_class = map_->ClassOf(page.start_address());
+          EXPECT_TRUE(size_class == SizeClass::kNone || size_class == Class(other + 1));
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (size_t i = 0; i < kLeaves; ++i) {
+    for (size_t t = 0; t < kThreads; ++t) {
+      const PageId border((i + 1) * kLeafPages);
+      ASSERT_EQ(map_->SpanOf(border + Length(t)), &records[t]);
+      ASSERT_EQ(map_->SpanOf(border - Length(1 + t)), &records[t]);
+    }
+  }
+  EXPECT_EQ(map_->mapped_bytes(), vm_.mapped_bytes());
+}
+
+}  // namespace
+}  // namespace tcmalloc
