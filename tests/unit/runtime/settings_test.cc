@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "testing/heap_fixture.h"
+#include "testing/random.h"
 
 namespace tcmalloc {
 namespace {
@@ -195,7 +196,7 @@ TEST(SettingsTest, AComplaintIsOneLineWhateverTheVariable) {
 
 TEST(SettingsTest, RandomBytes) {
   constexpr uint64_t kSeed = 31337;
-  Random random(kSeed);
+  SeededRandom random(kSeed);
   const std::string names[] = {"TCMALLOC_CHECK", "MALLOCSTATS", "TCMALLOC_RELEASE_RATE",
                                "TCMALLOC_SKIP_SBRK", "TCMALLOC_"};
   const std::string likely = "0123456789..-+eExtruefalsnoy ";

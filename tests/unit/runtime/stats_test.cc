@@ -13,6 +13,7 @@
 
 #include "cache/cache_fixture.h"
 #include "runtime/runtime_fixture.h"
+#include "testing/random.h"
 
 namespace tcmalloc {
 namespace {
@@ -35,7 +36,7 @@ TEST(StatsTest, AnEmptyHeap) {
   EXPECT_EQ(s.growths, 0u);
 }
 
-// Random work; whenever the program is quiet the figures are exact.
+// SeededRandom work; whenever the program is quiet the figures are exact.
 TEST(StatsTest, ExactWhenQuiet) {
   constexpr uint64_t kSeed = 8642;
   Heap& heap = NewHeap();
@@ -51,7 +52,7 @@ TEST(StatsTest, ExactWhenQuiet) {
   size_t small_bytes = 0;
   size_t large_bytes = 0;
   std::vector<size_t> objects_of_class(kNumSizeClasses);
-  Random random(kSeed);
+  SeededRandom random(kSeed);
   for (int step = 0; step < 6000; ++step) {
     TestThread& thread = random.OneIn(2) ? one : two;
     switch (random.Below(8)) {
@@ -150,7 +151,7 @@ TEST(StatsTest, BoundedWhileThreadsRun) {
   for (size_t t = 0; t < 4; ++t) {
     threads.emplace_back([&heap, &running, t] {
       TestThread thread(heap.registry);
-      Random random(t);
+      SeededRandom random(t);
       std::vector<std::pair<SizeClass, void*>> held;
       for (int step = 0; step < 10000; ++step) {
         const SizeClass c = static_cast<SizeClass>(random.Between(1, kNumSizeClasses - 1));
