@@ -74,9 +74,12 @@ constexpr const char* kIgnored[] = {
 
 constexpr std::string_view kPrefix = "TCMALLOC_";
 
-// The beginning of `text`: enough of it to recognise. (substr would pull in the C++ runtime's range error.)
-std::string_view Shortened(std::string_view text) {
-  return {text.data(), std::min<size_t>(text.size(), 100)};
+// Writes the beginning of `text`, enough of it to recognise, on one line: what is no printable ASCII character becomes a
+// question mark. (substr would pull in the C++ runtime's range error.)
+void WriteShortened(std::string_view text, TextWriter* out) {
+  for (const char& c : std::string_view(text.data(), std::min<size_t>(text.size(), 100))) {
+    out->Text(c >= ' ' && c <= '~' ? std::string_view(&c, 1) : "?");
+  }
 }
 
 bool HasPrefix(std::string_view text, std::string_view prefix) {
@@ -175,7 +178,8 @@ void ReadSetting(const char* name, size_t name_length, const char* value, Settin
       setting.store(settings, parsed);
       return;
     }
-    complaint->Text("tcmalloc: ").Text(given).Text("=").Text(Shortened(value));
+    complaint->Text("tcmalloc: ").Text(given).Text("=");
+    WriteShortened(value, complaint);
     complaint->Text(" is ignored: expected ");
     WriteRange(setting, complaint);
     complaint->Text("; using ").Text(setting.default_text).Text("\n");
@@ -185,7 +189,9 @@ void ReadSetting(const char* name, size_t name_length, const char* value, Settin
   for (const char* ignored : kIgnored) {
     if (given == ignored) return;
   }
-  complaint->Text("tcmalloc: ").Text(Shortened(given)).Text(" is ignored: there is no such setting\n");
+  complaint->Text("tcmalloc: ");
+  WriteShortened(given, complaint);
+  complaint->Text(" is ignored: there is no such setting\n");
 }
 
 void ReadSettings(Settings* settings) { ForEachEnvironmentVariable(&VisitVariable, settings); }
