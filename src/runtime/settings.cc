@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <string_view>
 
 #include "os/environment.h"
@@ -71,6 +72,9 @@ constexpr const char* kIgnored[] = {
     "TCMALLOC_MAX_FREE_QUEUE_SIZE",
     "TCMALLOC_SYMBOLIZE_STACKTRACE",
 };
+
+// Where the paragraphs of the documentation are broken.
+constexpr size_t kDocumentationColumns = 100;
 
 constexpr std::string_view kPrefix = "TCMALLOC_";
 
@@ -197,16 +201,28 @@ void ReadSetting(const char* name, size_t name_length, const char* value, Settin
 void ReadSettings(Settings* settings) { ForEachEnvironmentVariable(&VisitVariable, settings); }
 
 void WriteSettingsDocumentation(TextWriter* out) {
-  out->Text("# Settings\n\nEnvironment variables, read once when the process first allocates.\n\n");
+  out->Text("# Settings\n\nEnvironment variables, read once, when the process first allocates.\n\n");
   out->Text("| variable | default | values | meaning |\n|---|---|---|---|\n");
   for (const Setting& setting : kSettings) {
     out->Text("| `").Text(setting.name).Text("` | ").Text(setting.default_text).Text(" | ");
     WriteRange(setting, out);
     out->Text(" | ").Text(setting.doc).Text(" |\n");
   }
-  out->Text("\nA value that is not in the column \"values\", or a variable `TCMALLOC_...` that does not exist, is reported "
-            "in one line on stderr\nand ignored. These variables of other releases are accepted and have no effect:\n");
-  for (const char* ignored : kIgnored) out->Text("`").Text(ignored).Text("`\n");
+  out->Text("\nA value that the column \"values\" does not allow, and a variable `TCMALLOC_...` that does not\n"
+            "exist, are reported in one line each on stderr and ignored.\n\n"
+            "These variables of other releases are accepted and have no effect:\n");
+  size_t column = 0;
+  for (const char* const& ignored : kIgnored) {
+    const bool last = &ignored == std::end(kIgnored) - 1;
+    const size_t width = strlen(ignored) + 3;  // two quotes and a comma or full stop
+    if (column > 0) {
+      const bool fits = column + 1 + width <= kDocumentationColumns;
+      out->Text(fits ? " " : "\n");
+      column = fits ? column + 1 : 0;
+    }
+    out->Text("`").Text(ignored).Text(last ? "`.\n" : "`,");
+    column += width;
+  }
 }
 
 }  // namespace tcmalloc
