@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <string_view>
 
 #include "os/environment.h"
@@ -72,11 +73,17 @@ constexpr const char* kIgnored[] = {
     "TCMALLOC_SYMBOLIZE_STACKTRACE",
 };
 
+// Where the paragraphs of the documentation are broken.
+constexpr size_t kDocumentationColumns = 100;
+
 constexpr std::string_view kPrefix = "TCMALLOC_";
 
-// The beginning of `text`: enough of it to recognise. (substr would pull in the C++ runtime's range error.)
-std::string_view Shortened(std::string_view text) {
-  return {text.data(), std::min<size_t>(text.size(), 100)};
+// Writes the beginning of `text`, enough of it to recognise, on one line: what is no printable ASCII character becomes a
+// question mark. (substr would pull in the C++ runtime's range error.)
+void WriteShortened(std::string_view text, TextWriter* out) {
+  for (const char& c : std::string_view(text.data(), std::min<size_t>(text.size(), 100))) {
+    out->Text(c >= ' ' && c <= '~' ? std::string_view(&c, 1) : "?");
+  }
 }
 
 bool HasPrefix(std::string_view text, std::string_view prefix) {
@@ -175,7 +182,8 @@ void ReadSetting(const char* name, size_t name_length, const char* value, Settin
       setting.store(settings, parsed);
       return;
     }
-    complaint->Text("tcmalloc: ").Text(given).Text("=").Text(Shortened(value));
+    complaint->Text("tcmalloc: ").Text(given).Text("=");
+    WriteShortened(value, complaint);
     complaint->Text(" is ignored: expected ");
     WriteRange(setting, complaint);
     complaint->Text("; using ").Text(setting.default_text).Text("\n");
@@ -185,22 +193,36 @@ void ReadSetting(const char* name, size_t name_length, const char* value, Settin
   for (const char* ignored : kIgnored) {
     if (given == ignored) return;
   }
-  complaint->Text("tcmalloc: ").Text(Shortened(given)).Text(" is ignored: there is no such setting\n");
+  complaint->Text("tcmalloc: ");
+  WriteShortened(given, complaint);
+  complaint->Text(" is ignored: there is no such setting\n");
 }
 
 void ReadSettings(Settings* settings) { ForEachEnvironmentVariable(&VisitVariable, settings); }
 
 void WriteSettingsDocumentation(TextWriter* out) {
-  out->Text("# Settings\n\nEnvironment variables, read once when the process first allocates.\n\n");
+  out->Text("# Settings\n\nEnvironment variables, read once, when the process first allocates.\n\n");
   out->Text("| variable | default | values | meaning |\n|---|---|---|---|\n");
   for (const Setting& setting : kSettings) {
     out->Text("| `").Text(setting.name).Text("` | ").Text(setting.default_text).Text(" | ");
     WriteRange(setting, out);
     out->Text(" | ").Text(setting.doc).Text(" |\n");
   }
-  out->Text("\nA value that is not in the column \"values\", or a variable `TCMALLOC_...` that does not exist, is reported "
-            "in one line on stderr\nand ignored. These variables of other releases are accepted and have no effect:\n");
-  for (const char* ignored : kIgnored) out->Text("`").Text(ignored).Text("`\n");
+  out->Text("\nA value that the column \"values\" does not allow, and a variable `TCMALLOC_...` that does not\n"
+            "exist, are reported in one line each on stderr and ignored.\n\n"
+            "These variables of other releases are accepted and have no effect:\n");
+  size_t column = 0;
+  for (const char* const& ignored : kIgnored) {
+    const bool last = &ignored == std::end(kIgnored) - 1;
+    const size_t width = strlen(ignored) + 3;  // two quotes and a comma or full stop
+    if (column > 0) {
+      const bool fits = column + 1 + width <= kDocumentationColumns;
+      out->Text(fits ? " " : "\n");
+      column = fits ? column + 1 : 0;
+    }
+    out->Text("`").Text(ignored).Text(last ? "`.\n" : "`,");
+    column += width;
+  }
 }
 
 }  // namespace tcmalloc

@@ -109,11 +109,7 @@ TEST(BinPolicyTest, AnOverflowMakesRoomForOneAndKeepsTheNewerHalf) {
   for (size_t capacity = 1; capacity <= kMaxObjects; ++capacity) {
     const size_t n = OverflowCount(capacity);
     ASSERT_GE(n, 1u);
-    ASSERT_LE(n, kMaxMove);
-    ASSERT_LE(n, (capacity + 1) / 2);
-    if (capacity <= 2 * kMaxMove) {
-      ASSERT_EQ(n, (capacity + 1) / 2);
-    }
+    ASSERT_EQ(n, (capacity + 1) / 2);
   }
 }
 

@@ -4,10 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <new>
 #include <thread>
 #include <vector>
 
 #include "cache/cache_fixture.h"
+#include "testing/random.h"
 
 namespace tcmalloc {
 namespace {
@@ -70,10 +72,10 @@ TEST_F(RegistryTest, CountsCachesAndTheirContents) {
 
 TEST_F(RegistryTest, CreateWithoutMemory) {
   const size_t allocated = heap_.arena.allocated_bytes();
-  heap_.vm.FailMaps(0);
+  heap_.vm.FailMap(1, FakeVirtualMemory::kForever);
   TestThread thread(heap_.registry);
   EXPECT_EQ(thread.cache(), nullptr);
-  EXPECT_EQ(heap_.vm.failures(), 1u);
+  EXPECT_EQ(heap_.vm.map_failures(), 1u);
   EXPECT_EQ(heap_.registry.GetTotals().caches, 0u);
   EXPECT_EQ(heap_.arena.allocated_bytes(), allocated);
   heap_.vm.StopFailing();
@@ -101,21 +103,35 @@ TEST_F(RegistryTest, ManyShortLivesTakeNoMoreMemoryThanOne) {
   ExpectAllReturned();
 }
 
-TEST_F(RegistryTest, FindsSlotsStrictlyBetweenTwoAddresses) {
-  EXPECT_FALSE(heap_.registry.HasSlotIn(0, UINTPTR_MAX));
-  TestThread one(heap_.registry);
-  TestThread two(heap_.registry);
-  for (TestThread* thread : {&one, &two}) {
+// The C library keeps a thread's slot above its stack. Here the slots are an array, whose lower part stands for stacks.
+TEST_F(RegistryTest, FindsAddressesBetweenAThreadsFirstFrameAndItsSlot) {
+  // A slot above the frames of this function, as in threads that are not the main one, and one below them.
+  std::thread([this] {
+    static thread_local char above_the_stack[sizeof(TestThread)];
+    TestThread* const thread = new (above_the_stack) TestThread(heap_.registry);
     const uintptr_t slot = reinterpret_cast<uintptr_t>(&thread->slot());
-    EXPECT_TRUE(heap_.registry.HasSlotIn(slot - 1, slot + 1));
-    EXPECT_FALSE(heap_.registry.HasSlotIn(slot, slot + 1));
-    EXPECT_FALSE(heap_.registry.HasSlotIn(slot - 1, slot));
-  }
-  EXPECT_TRUE(heap_.registry.HasSlotIn(0, UINTPTR_MAX));
-  const uintptr_t gone = reinterpret_cast<uintptr_t>(&one.slot());
-  one.Exit();
-  EXPECT_FALSE(heap_.registry.HasSlotIn(gone - 1, gone + 1));
-  two.Exit();
+    const uintptr_t frame = thread->cache()->first_frame();
+    char local = 0;
+    const uintptr_t here = reinterpret_cast<uintptr_t>(&local);
+    ASSERT_LT(frame, slot);
+    EXPECT_LT(here - frame, 1u << 16) << "in the frame of a caller";
+    EXPECT_TRUE(heap_.registry.StackHolds(frame, slot + 1));
+    EXPECT_TRUE(heap_.registry.StackHolds(slot - 1, slot + 1));
+    EXPECT_TRUE(heap_.registry.StackHolds(here, slot + 1));
+    EXPECT_FALSE(heap_.registry.StackHolds(frame - 1, slot + 1));
+    EXPECT_FALSE(heap_.registry.StackHolds(slot, slot + 1));
+    EXPECT_FALSE(heap_.registry.StackHolds(here, slot));
+    thread->Exit();
+    EXPECT_FALSE(heap_.registry.StackHolds(here, UINTPTR_MAX));
+  }).join();
+  static TestThread* below;
+  alignas(TestThread) static char storage[sizeof(TestThread)];
+  below = new (storage) TestThread(heap_.registry);
+  char local = 0;
+  ASSERT_LT(reinterpret_cast<uintptr_t>(&below->slot()), reinterpret_cast<uintptr_t>(&local));
+  EXPECT_FALSE(heap_.registry.StackHolds(reinterpret_cast<uintptr_t>(&local), UINTPTR_MAX));
+  EXPECT_FALSE(heap_.registry.StackHolds(reinterpret_cast<uintptr_t>(&below->slot()) - 1, UINTPTR_MAX));
+  below->Exit();
 }
 
 TEST_F(RegistryTest, OrphansAreAdoptedOneByOne) {
@@ -129,11 +145,9 @@ TEST_F(RegistryTest, OrphansAreAdoptedOneByOne) {
   // One of them was in the middle of a single push: its bin is good.
   two.slot().BeginAccess(ThreadSlot::kFast);
   OrphanOthers(survivor.cache());
-  // Still counted, but their threads' slots are no longer looked at.
+  // Still counted.
   EXPECT_EQ(heap_.registry.GetTotals().caches, 3u);
   EXPECT_EQ(heap_.registry.CachedObjects(c_), own + of_one + of_two);
-  const uintptr_t gone = reinterpret_cast<uintptr_t>(&one.slot());
-  EXPECT_FALSE(heap_.registry.HasSlotIn(gone - 1, gone + 1));
 
   heap_.registry.AdoptOrphanIfAny();
   EXPECT_EQ(heap_.registry.GetTotals().caches, 2u);
@@ -201,7 +215,7 @@ TEST_F(RegistryTest, ManyThreads) {
   std::vector<std::thread> threads;
   for (size_t t = 0; t < kThreads; ++t) {
     threads.emplace_back([this, t] {
-      Random random(t);
+      SeededRandom random(t);
       for (int life = 0; life < 30; ++life) {
         TestThread thread(heap_.registry);
         std::vector<void*> held;
@@ -216,7 +230,7 @@ TEST_F(RegistryTest, ManyThreads) {
           }
         }
         for (void* const object : held) thread.Free(c_, object);
-        ASSERT_TRUE(heap_.registry.HasSlotIn(0, UINTPTR_MAX));
+        heap_.registry.StackHolds(0, UINTPTR_MAX);
         thread.Exit();
       }
     });

@@ -14,6 +14,7 @@
 
 #include "cache/bin_policy.h"
 #include "cache/cache_fixture.h"
+#include "testing/random.h"
 
 namespace tcmalloc {
 namespace {
@@ -37,7 +38,7 @@ class Model {
     memset(object, Pattern(object), std::min<size_t>(size, 64));
     list_.push_back(object);
   }
-  void* TakeAny(SizeClass c, Random& random) {
+  void* TakeAny(SizeClass c, SeededRandom& random) {
     std::swap(list_[random.Below(list_.size())], list_.back());
     void* const object = list_.back();
     list_.pop_back();
@@ -64,7 +65,7 @@ TEST_P(ThreadCacheModelTest, RandomOperations) {
   CacheTestHeap heap;
   TestThread thread(heap.registry);
   Model model;
-  Random random(kSeed + GetParam());
+  SeededRandom random(kSeed + GetParam());
   const size_t most = std::clamp<size_t>((size_t{4} << 20) / GetParam(), 8, 6000);
   for (int round = 0; round < 60; ++round) {
     // Bursts, so that bins run empty and full at every capacity.
@@ -106,7 +107,7 @@ TEST(ThreadCacheTest, AllClassesAtOnce) {
   CacheTestHeap heap;
   TestThread thread(heap.registry);
   std::vector<Model> models(kNumSizeClasses);
-  Random random(kSeed);
+  SeededRandom random(kSeed);
   for (int step = 0; step < 20000; ++step) {
     const size_t i = random.Between(1, kNumSizeClasses - 1);
     const SizeClass c = static_cast<SizeClass>(i);
@@ -300,18 +301,18 @@ TEST(ThreadCacheTest, TheSlowPathRenewsTheCounter) {
 // Mappings fail from the nth on: arrays, spans, bitmaps. Everything that was handed out stays good, frees always work.
 TEST(ThreadCacheTest, OutOfMemoryAtEveryMapping) {
   for (const bool only_once : {false, true}) {
-    for (size_t nth = 0; nth < 20; ++nth) {
+    for (size_t nth = 1; nth <= 20; ++nth) {
       SCOPED_TRACE(testing::Message() << "mapping " << nth << (only_once ? " alone" : ""));
       CacheTestHeap heap;
       TestThread thread(heap.registry);
       ASSERT_NE(thread.cache(), nullptr);
-      heap.vm.FailMaps(nth, only_once ? nth : FallibleVirtualMemory::kNever);
+      heap.vm.FailMap(nth, only_once ? 1 : FakeVirtualMemory::kForever);
       std::vector<Model> models(kNumSizeClasses);
-      Random random(kSeed + nth);
+      SeededRandom random(kSeed + nth);
       size_t refused = 0;
       int steps_left = 2000;  // once a mapping has failed
       for (int step = 0; step < 100000 && steps_left > 0; ++step) {
-        if (heap.vm.failures() > 0) --steps_left;
+        if (heap.vm.map_failures() > 0) --steps_left;
         // A class for a while, so that its bin grows.
         const size_t i = 1 + (static_cast<size_t>(step) / 100 * 7) % (kNumSizeClasses - 1);
         const SizeClass c = static_cast<SizeClass>(i);
@@ -389,7 +390,7 @@ TEST(ThreadCacheTest, StatisticsWhileTheOwnerRuns) {
   TestThread thread(heap.registry);
   std::atomic<bool> done{false};
   std::thread owner([&] {
-    Random random(kSeed);
+    SeededRandom random(kSeed);
     std::vector<std::vector<void*>> held(kNumSizeClasses);
     for (int step = 0; step < 20000; ++step) {
       const size_t i = 1 + random.Below(20);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "testing/heap_fixture.h"
+#include "testing/random.h"
 
 namespace tcmalloc {
 namespace {
@@ -88,9 +89,9 @@ TEST(CentralCacheTest, WithoutMemoryForTheArray) {
   const std::vector<void*> objects = RemoveAll(heap.central, c, 4 * kMaxBatchSize);
   std::vector<void*> arena_memory;
   while (void* const memory = heap.arena.AllocateWithoutGrowing(16)) arena_memory.push_back(memory);
-  heap.vm.FailMaps(0);
+  heap.vm.FailMap(1, FakeVirtualMemory::kForever);
   heap.central.Insert(c, objects.data(), objects.size());
-  EXPECT_GT(heap.vm.failures(), 0u);
+  EXPECT_GT(heap.vm.map_failures(), 0u);
   EXPECT_EQ(heap.central.transfer_cache(c).objects(), 0u);
   EXPECT_EQ(heap.central.free_list(c).num_spans(), 0u);
   heap.CheckInvariants();
@@ -135,7 +136,7 @@ TEST(CentralCacheTest, ManyThreads) {
   std::vector<std::thread> threads;
   for (size_t t = 0; t < kThreads; ++t) {
     threads.emplace_back([&, t] {
-      Random random(4711 + t);
+      SeededRandom random(4711 + t);
       std::vector<Held> held;
       for (int step = 0; step < kSteps; ++step) {
         const SizeClass c = classes[random.Below(std::size(classes))];

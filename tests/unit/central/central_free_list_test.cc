@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "testing/heap_fixture.h"
+#include "testing/random.h"
 
 namespace tcmalloc {
 namespace {
@@ -125,7 +126,7 @@ TEST_P(CentralFreeListModelTest, RandomOperations) {
   ASSERT_EQ(list.object_size(), object_size);
   ASSERT_EQ(list.span_bytes() % hardware_page_size, 0u);
   Model model(list);
-  Random random(kSeed + object_size + hardware_page_size);
+  SeededRandom random(kSeed + object_size + hardware_page_size);
   std::vector<void*> held;
   const size_t max_held = std::max<size_t>(8, std::min<size_t>(3000, 5 * list.objects_per_span()));
   bool filling = true;
@@ -240,7 +241,7 @@ TEST(CentralFreeListTest, AnObjectReturnedWhileTheHeapGrows) {
   std::vector<void*> held;
   bool grown = false;
   while (!grown) {
-    heap.vm.AtNextMap([&] {
+    heap.vm.OnNextMap([&] {
       grown = true;
       if (held.empty()) return;
       Insert(list, {held.back()});
@@ -252,7 +253,7 @@ TEST(CentralFreeListTest, AnObjectReturnedWhileTheHeapGrows) {
     if (held.size() < 8) grown = false;  // the first mappings are not the ones that count
     held.push_back(objects[0]);
   }
-  heap.vm.AtNextMap(nullptr);
+  heap.vm.OnNextMap(nullptr);
   Insert(list, held);
   EXPECT_EQ(list.num_spans(), 0u);
 }
@@ -262,12 +263,12 @@ TEST(CentralFreeListTest, AnObjectReturnedWhileTheHeapGrows) {
 TEST(CentralFreeListTest, OutOfMemoryAtEveryMapping) {
   for (const size_t object_size : {size_t{8}, size_t{1024}, size_t{262144}}) {
     for (const bool only_once : {false, true}) {
-      for (size_t nth = 0; nth < 8; ++nth) {
+      for (size_t nth = 1; nth <= 8; ++nth) {
         SCOPED_TRACE(testing::Message() << object_size << " bytes, mapping " << nth
                                         << (only_once ? " alone" : " and all behind"));
         TestHeap heap;
         CentralFreeList list(ClassForSize(object_size), heap.page_heap, heap.page_map, heap.arena);
-        heap.vm.FailMaps(nth, only_once ? nth : FallibleVirtualMemory::kNever);
+        heap.vm.FailMap(nth, only_once ? 1 : FakeVirtualMemory::kForever);
         std::vector<void*> held;
         size_t refused = 0;
         int calls_after_failure = 0;
@@ -282,7 +283,7 @@ TEST(CentralFreeListTest, OutOfMemoryAtEveryMapping) {
             }
           }
           held.insert(held.end(), objects.begin(), objects.end());
-          if (heap.vm.failures() == 0) continue;
+          if (heap.vm.map_failures() == 0) continue;
           ++calls_after_failure;
           list.CheckInvariants();
           heap.page_heap.CheckInvariants();
@@ -408,7 +409,7 @@ TEST(CentralFreeListTest, ManyThreads) {
   std::vector<std::thread> threads;
   for (size_t t = 0; t < kThreads; ++t) {
     threads.emplace_back([&list, t] {
-      Random random(kSeed + t);
+      SeededRandom random(kSeed + t);
       std::vector<void*> held;
       for (int step = 0; step < 300; ++step) {
         if (random.OneIn(2)) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "testing/heap_fixture.h"
+#include "testing/random.h"
 
 namespace tcmalloc {
 namespace {
@@ -26,7 +27,7 @@ size_t ExpectedCapacity(SizeClass c) {
 }
 
 TEST(TransferCacheTest, HoldsAsManyBatchesAsItMayAndHandsThemOutInReverse) {
-  FallibleVirtualMemory vm(4096);
+  FakeVirtualMemory vm;
   MetadataArena arena(vm);
   for (size_t i = 1; i < kNumSizeClasses; ++i) {
     const SizeClass c = static_cast<SizeClass>(i);
@@ -55,15 +56,15 @@ TEST(TransferCacheTest, SmallObjectsHaveRoomAndTheLargestHaveNone) {
   EXPECT_EQ(ExpectedCapacity(ClassForSize(8)), 64u);
   EXPECT_GE(ExpectedCapacity(ClassForSize(1024)), 4u);
   EXPECT_EQ(ExpectedCapacity(ClassForSize(kMaxSmallSize)), 0u);
-  FallibleVirtualMemory vm(4096);
+  FakeVirtualMemory vm;
   MetadataArena arena(vm);
   TransferCache cache(ClassForSize(kMaxSmallSize), arena);
   EXPECT_FALSE(cache.TryInsert(Batch(cache.batch_size(), 1).data()));
-  EXPECT_EQ(vm.maps(), 0u);
+  EXPECT_EQ(vm.map_calls(), 0u);
 }
 
 TEST(TransferCacheTest, TakesNoMemoryBeforeTheFirstBatch) {
-  FallibleVirtualMemory vm(4096);
+  FakeVirtualMemory vm;
   MetadataArena arena(vm);
   const SizeClass c = ClassForSize(64);
   TransferCache cache(c, arena);
@@ -71,7 +72,7 @@ TEST(TransferCacheTest, TakesNoMemoryBeforeTheFirstBatch) {
   EXPECT_FALSE(cache.TryRemove(out));
   EXPECT_EQ(cache.array_bytes(), 0u);
   EXPECT_EQ(arena.allocated_bytes(), 0u);
-  EXPECT_EQ(vm.maps(), 0u);
+  EXPECT_EQ(vm.map_calls(), 0u);
   ASSERT_TRUE(cache.TryInsert(Batch(cache.batch_size(), 1).data()));
   EXPECT_EQ(cache.array_bytes(), MetadataArena::RoundedBytes(ExpectedCapacity(c) *
                                                             cache.batch_size() * sizeof(void*)));
@@ -83,14 +84,14 @@ TEST(TransferCacheTest, TakesNoMemoryBeforeTheFirstBatch) {
 }
 
 TEST(TransferCacheTest, WithoutMemoryForTheArrayItIsFull) {
-  FallibleVirtualMemory vm(4096);
+  FakeVirtualMemory vm;
   MetadataArena arena(vm);
   TransferCache cache(ClassForSize(64), arena);
   const std::vector<void*> batch = Batch(cache.batch_size(), 1);
-  vm.FailMaps(0);
+  vm.FailMap(1, FakeVirtualMemory::kForever);
   EXPECT_FALSE(cache.TryInsert(batch.data()));
   EXPECT_FALSE(cache.TryInsert(batch.data()));
-  EXPECT_EQ(vm.failures(), 2u);
+  EXPECT_EQ(vm.map_failures(), 2u);
   EXPECT_EQ(cache.objects(), 0u);
   EXPECT_EQ(cache.array_bytes(), 0u);
   EXPECT_EQ(arena.allocated_bytes(), 0u);
@@ -103,7 +104,7 @@ TEST(TransferCacheTest, WithoutMemoryForTheArrayItIsFull) {
 TEST(TransferCacheTest, ManyThreads) {
   constexpr size_t kThreads = 8;
   constexpr size_t kBatches = 6;
-  FallibleVirtualMemory vm(4096);
+  FakeVirtualMemory vm;
   MetadataArena arena(vm);
   TransferCache cache(ClassForSize(256), arena);
   std::vector<std::vector<std::vector<void*>>> left(kThreads);
@@ -111,7 +112,7 @@ TEST(TransferCacheTest, ManyThreads) {
   std::vector<std::thread> threads;
   for (size_t t = 0; t < kThreads; ++t) {
     threads.emplace_back([&, t] {
-      Random random(77 + t);
+      SeededRandom random(77 + t);
       std::vector<std::vector<void*>>& mine = left[t];
       for (size_t i = 0; i < kBatches; ++i) {
         mine.push_back(Batch(cache.batch_size(), 1000000 * (t + 1) + 1000 * i));

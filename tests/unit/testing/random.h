@@ -25,6 +25,8 @@ class SeededRandom {
   uint64_t Between(uint64_t low, uint64_t high) { return low + Below(high - low + 1); }
   // True once in `n` times.
   bool OneIn(uint64_t n) { return Below(n) == 0; }
+  // For std::shuffle.
+  std::mt19937_64& engine() { return engine_; }
 
  private:
   std::mt19937_64 engine_;

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Misuse: one line that names the pointer, what it is and what was expected, then abort.
+#include "malloc/slow_path.h"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "base/size_classes.h"
+#include "malloc/tc_names.h"
+#include "runtime/heap.h"
+#include "runtime/trim.h"
+#include "testing/heap_fixture.h"
+
+namespace tcmalloc {
+namespace {
+
+std::string Line(const void* p, const std::string& what) {
+  return "tcmalloc: free of " + PointerText(p) + ": " + what + "\n";
+}
+
+#define EXPECT_MISUSE(statement, line) \
+  EXPECT_EXIT(statement, testing::KilledBySignal(SIGABRT), testing::Eq<std::string>(line))
+
+constexpr char kNotInUse[] = "no object is in use there (freed before, or never the start of one)";
+
+std::string AlreadyFree(size_t size) {
+  return "double free, the object of " + std::to_string(size) + " bytes is already free";
+}
+
+TEST(SlowPathDeathTest, DoubleFreeInEveryClass) {
+  for (size_t i = 1; i < kNumSizeClasses; ++i) {
+    const size_t size = kSizeClasses.size(static_cast<SizeClass>(i));
+    void* const kept = tc_malloc(size);
+    void* const p = tc_malloc(size);
+    tc_free(p);
+    EXPECT_MISUSE(tc_free(p), Line(p, AlreadyFree(size)));
+    EXPECT_MISUSE(tc_free_sized(p, size), Line(p, AlreadyFree(size)));
+    tc_free(kept);
+  }
+}
+
+// With another free in between it is found when the cache is emptied.
+TEST(SlowPathDeathTest, LateDoubleFreeIsFoundByTheFlush) {
+  void* const kept = tc_malloc(200);
+  void* const p = tc_malloc(200);
+  void* const q = tc_malloc(200);
+  EXPECT_MISUSE(
+      {
+        tc_free(p);
+        tc_free(q);
+        tc_free(p);
+        tc_malloc_trim(0);
+      },
+      Line(p, AlreadyFree(tc_malloc_size(p))));
+  for (void* const each : {kept, p, q}) tc_free(each);
+}
+
+TEST(SlowPathDeathTest, DoubleFreeOfALargeObject) {
+  void* const p = tc_malloc(1000000);
+  tc_free(p);
+  EXPECT_MISUSE(tc_free(p), Line(p, kNotInUse));
+  EXPECT_MISUSE(tc_free_sized(p, 1000000), Line(p, kNotInUse));
+  EXPECT_MISUSE(tc_realloc(p, 10), Line(p, kNotInUse));
+}
+
+TEST(SlowPathDeathTest, InteriorPointers) {
+  char* const large = static_cast<char*>(tc_malloc(1000000));
+  const size_t bytes = tc_malloc_size(large);
+  EXPECT_MISUSE(tc_free(large + bytes - kPageSize),
+                Line(large + bytes - kPageSize,
+                     "not the start of an object, but a pointer into one of " +
+                         std::to_string(bytes) + " bytes"));
+  tc_free(large);
+  char* const small = static_cast<char*>(tc_malloc(200));
+  EXPECT_MISUSE(
+      {
+        tc_free(small + 16);
+        tc_malloc_trim(0);
+      },
+      Line(small + 16, "not the start of an object, but a pointer into one of " +
+                           std::to_string(tc_malloc_size(small)) + " bytes"));
+  tc_free(small);
+}
+
+TEST(SlowPathDeathTest, WrongSizes) {
+  void* const small = tc_malloc(100);
+  const std::string size = std::to_string(tc_malloc_size(small));
+  const std::string told = "the object has " + size + " bytes, but the sized free was told ";
+  EXPECT_MISUSE(tc_free_sized(small, 10), Line(small, told + "10"));
+  EXPECT_MISUSE(tc_delete_sized(small, 1000000), Line(small, told + "1000000"));
+  EXPECT_MISUSE(tc_free_aligned_sized(small, 4096, 100), Line(small, told + "100"));
+  tc_free(small);
+  void* const large = tc_malloc(1000000);
+  const std::string large_told = "the object has " + std::to_string(tc_malloc_size(large)) +
+                                 " bytes, but the sized free was told ";
+  EXPECT_MISUSE(tc_free_sized(large, 100), Line(large, large_told + "100"));
+  EXPECT_MISUSE(tc_free_sized(large, 2000000), Line(large, large_told + "2000000"));
+  tc_free_sized(large, 1000000);
+}
+
+TEST(SlowPathDeathTest, PointersToOtherThings) {
+  tc_free(tc_malloc(10));
+  static int in_the_image;
+  int on_the_stack = 0;
+  EXPECT_MISUSE(tc_free(&in_the_image),
+                Line(&in_the_image,
+                     "not an object, but a pointer into the image of the program or a library"));
+  void* volatile stack = &on_the_stack;
+  EXPECT_MISUSE(tc_free(stack),
+                Line(stack, "not an object, but a pointer into a thread's stack"));
+}
+
+// In the heap's memory, but in no span that is in use.
+TEST(SlowPathDeathTest, FreePages) {
+  char* const p = static_cast<char*>(tc_malloc(1000000));
+  tc_free(p);
+  EXPECT_MISUSE(tc_free(p + 3 * kPageSize), Line(p + 3 * kPageSize, kNotInUse));
+}
+
+// Everything written into freed objects is without effect.
+TEST(SlowPathTest, WritesIntoFreedObjectsDoNoHarm) {
+  std::vector<std::pair<unsigned char*, size_t>> freed;
+  for (int round = 0; round < 3; ++round) {
+    for (size_t i = 1; i < kNumSizeClasses; ++i) {
+      const size_t size = kSizeClasses.size(static_cast<SizeClass>(i));
+      for (int j = 0; j < 20; ++j) freed.emplace_back(static_cast<unsigned char*>(tc_malloc(size)), size);
+    }
+    for (const auto& [p, size] : freed) tc_free(p);
+    for (const auto& [p, size] : freed) memset(p, 0xbb, size);
+    GlobalHeap().CheckInvariants();
+    if (round == 1) Trim(GlobalHeap(), 0);
+    for (const auto& [p, size] : freed) memset(p, 0x11 * round, size);
+    GlobalHeap().CheckInvariants();
+    freed.clear();
+  }
+}
+
+TEST(SlowPathTest, UsableSizeIsTheClassOrThePages) {
+  for (size_t i = 1; i < kNumSizeClasses; ++i) {
+    const size_t size = kSizeClasses.size(static_cast<SizeClass>(i));
+    void* const p = AllocateSlow(size - 1);
+    EXPECT_EQ(UsableSize(p), size - 1 == 0 ? size_t{8} : size);
+    tc_free(p);
+  }
+  void* const large = AllocateSlow(kMaxSmallSize + 1);
+  EXPECT_EQ(UsableSize(large), Length::ForBytes(kMaxSmallSize + 1).bytes());
+  tc_free(large);
+  EXPECT_EQ(UsableSize(nullptr), 0u);
+  EXPECT_EQ(AllocateSlow(kMaxRequest + 1), nullptr);
+  EXPECT_EQ(AllocateZeroed(SIZE_MAX), nullptr);
+  EXPECT_EQ(AllocateAligned(1, size_t{1} << 63), nullptr);
+}
+
+}  // namespace
+}  // namespace tcmalloc

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "runtime/current_thread.h"
+
+#include <gtest/gtest.h>
+#include <pthread.h>
+
+#include <thread>
+#include <vector>
+
+#include "runtime/heap.h"
+#include "runtime/stats.h"
+#include "testing/heap_fixture.h"
+
+namespace tcmalloc {
+namespace {
+
+TEST(CurrentThreadTest, AThreadGetsOneCache) {
+  ThreadCache* const mine = CurrentCache();
+  ASSERT_NE(mine, nullptr);
+  EXPECT_EQ(CurrentCache(), mine);
+  EXPECT_EQ(current_slot.cache, mine);
+  EXPECT_EQ(current_slot.bins.load(), mine->bins());
+  EXPECT_EQ(current_slot.phase, ThreadSlot::Phase::kRegistered);
+  std::thread([mine] {
+    EXPECT_EQ(current_slot.phase, ThreadSlot::Phase::kNew);
+    EXPECT_EQ(current_slot.bins.load(), &kEmptyBins);
+    EXPECT_NE(CurrentCache(), mine);
+  }).join();
+}
+
+TEST(CurrentThreadTest, TheEndOfAThreadReturnsItsCache) {
+  ASSERT_NE(CurrentCache(), nullptr);
+  Heap& heap = GlobalHeap();
+  const size_t caches = heap.registry.GetTotals().caches;
+  const SizeClass c = ClassForSize(704);
+  std::thread([&] {
+    ThreadCache* const cache = CurrentCache();
+    ASSERT_NE(cache, nullptr);
+    ASSERT_EQ(heap.registry.GetTotals().caches, caches + 1);
+    cache->Free(c, cache->Allocate(c));
+    ASSERT_GT(heap.registry.CachedObjects(c), 0u);
+  }).join();
+  EXPECT_EQ(heap.registry.GetTotals().caches, caches);
+  EXPECT_EQ(heap.registry.CachedObjects(c), 0u);
+  heap.central.FlushTransferCaches();
+  EXPECT_EQ(CollectSizeClassStats(heap, c).spans, 0u);
+}
+
+// Destructors of other keys run after the cache is gone: they are served without one, and no second one is made.
+TEST(CurrentThreadTest, NoCacheAfterTheEndHasBegun) {
+  struct Seen {
+    bool called = false;
+    ThreadCache* cache = nullptr;
+    ThreadSlot::Phase phase = ThreadSlot::Phase::kNew;
+    int rounds_left = 3;
+    pthread_key_t key;
+  };
+  static Seen seen;
+  // The value is set again each time, so that the last round is surely behind the cache's own destructor.
+  const auto destructor = [](void* value) {
+    Seen* const s = static_cast<Seen*>(value);
+    if (--s->rounds_left > 0) {
+      pthread_setspecific(s->key, s);
+      return;
+    }
+    s->called = true;
+    s->cache = CurrentCache();
+    s->phase = current_slot.phase;
+  };
+  ASSERT_EQ(pthread_key_create(&seen.key, destructor), 0);
+  std::thread([] {
+    ASSERT_NE(CurrentCache(), nullptr);
+    pthread_setspecific(seen.key, &seen);
+  }).join();
+  EXPECT_TRUE(seen.called);
+  EXPECT_EQ(seen.cache, nullptr);
+  EXPECT_EQ(seen.phase, ThreadSlot::Phase::kFinished);
+  pthread_key_delete(seen.key);
+}
+
+// With TCMALLOC_CHECK no thread has a cache.
+TEST(CurrentThreadTest, NoCacheWhenEveryCallIsChecked) {
+  EnsureHeap();
+  std::thread([] {
+    GlobalHeap().settings.check = true;
+    EXPECT_EQ(CurrentCache(), nullptr);
+    EXPECT_EQ(CurrentCache(), nullptr);
+    GlobalHeap().settings.check = false;
+    // It was decided at the thread's first call.
+    EXPECT_EQ(CurrentCache(), nullptr);
+  }).join();
+}
+
+TEST(CurrentThreadTest, ManyThreadsAtOnce) {
+  ASSERT_NE(CurrentCache(), nullptr);
+  Heap& heap = GlobalHeap();
+  const size_t caches = heap.registry.GetTotals().caches;
+  const SizeClass c = ClassForSize(96);
+  for (int round = 0; round < 4; ++round) {
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 32; ++t) {
+      threads.emplace_back([c] {
+        ThreadCache* const cache = CurrentCache();
+        ASSERT_NE(cache, nullptr);
+        std::vector<void*> objects;
+        for (int i = 0; i < 50; ++i) objects.push_back(cache->Allocate(c));
+        for (void* const object : objects) cache->Free(c, object);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    ASSERT_EQ(heap.registry.GetTotals().caches, caches);
+  }
+  heap.central.FlushTransferCaches();
+  EXPECT_EQ(CollectSizeClassStats(heap, c).in_use_objects, 0u);
+}
+
+}  // namespace
+}  // namespace tcmalloc

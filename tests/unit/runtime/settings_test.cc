@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "runtime/settings.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "testing/heap_fixture.h"
+#include "testing/random.h"
+
+namespace tcmalloc {
+namespace {
+
+// Reads one variable into `settings` and returns the complaint.
+std::string Read(const std::string& name, const std::string& value, Settings* settings) {
+  char buffer[512];
+  TextWriter complaint(buffer, sizeof(buffer));
+  ReadSetting(name.data(), name.size(), value.c_str(), settings, &complaint);
+  EXPECT_FALSE(complaint.truncated());
+  return std::string(complaint.text());
+}
+
+bool operator==(const Settings& a, const Settings& b) {
+  return a.check == b.check && a.malloc_stats == b.malloc_stats &&
+         a.release_rate == b.release_rate;
+}
+
+// Values that are different from all defaults.
+Settings Unusual() {
+  Settings settings;
+  settings.check = true;
+  settings.malloc_stats = 2;
+  settings.release_rate = 7.5;
+  return settings;
+}
+
+std::string Documentation() {
+  std::vector<char> buffer(size_t{64} << 10);
+  TextWriter out(buffer.data(), buffer.size());
+  WriteSettingsDocumentation(&out);
+  EXPECT_FALSE(out.truncated());
+  return std::string(out.text());
+}
+
+// The cells of the documentation's table, without its head.
+std::vector<std::vector<std::string>> DocumentedRows() {
+  std::vector<std::vector<std::string>> rows;
+  std::istringstream text(Documentation());
+  for (std::string line; std::getline(text, line);) {
+    if (line.rfind("| `", 0) != 0) continue;
+    std::vector<std::string> cells;
+    std::istringstream row(line.substr(1));
+    for (std::string cell; std::getline(row, cell, '|');) {
+      const size_t first = cell.find_first_not_of(" `");
+      const size_t last = cell.find_last_not_of(" `");
+      cells.push_back(cell.substr(first, last - first + 1));
+    }
+    rows.push_back(cells);
+  }
+  return rows;
+}
+
+std::vector<std::string> DocumentedIgnoredNames() {
+  const std::string text = Documentation();
+  std::vector<std::string> names;
+  size_t at = text.find("have no effect:\n");
+  EXPECT_NE(at, std::string::npos);
+  while ((at = text.find('`', at)) != std::string::npos) {
+    const size_t end = text.find('`', at + 1);
+    names.push_back(text.substr(at + 1, end - at - 1));
+    at = end + 1;
+  }
+  return names;
+}
+
+TEST(SettingsTest, Booleans) {
+  for (const char* yes : {"1", "true", "TRUE", "True", "t", "T", "yes", "y", "Y", "on", "ON"}) {
+    Settings settings;
+    EXPECT_EQ(Read("TCMALLOC_CHECK", yes, &settings), "");
+    EXPECT_TRUE(settings.check) << yes;
+  }
+  for (const char* no : {"0", "false", "FALSE", "f", "F", "no", "n", "N", "off", "Off", ""}) {
+    Settings settings = Unusual();
+    EXPECT_EQ(Read("TCMALLOC_CHECK", no, &settings), "");
+    EXPECT_FALSE(settings.check) << no;
+  }
+  for (const char* bad : {"2", "-1", "tru", "truee", "yess", " 1", "1 ", "01", "o", "enable"}) {
+    Settings settings = Unusual();
+    EXPECT_EQ(Read("TCMALLOC_CHECK", bad, &settings),
+              "tcmalloc: TCMALLOC_CHECK=" + std::string(bad) +
+                  " is ignored: expected 0 or 1, false or true, no or yes, off or on; using false\n");
+    EXPECT_TRUE(settings == Unusual()) << bad;
+  }
+}
+
+TEST(SettingsTest, Integers) {
+  for (const auto& [text, value] :
+       {std::pair("0", 0), std::pair("1", 1), std::pair("2", 2), std::pair("02", 2)}) {
+    Settings settings = Unusual();
+    EXPECT_EQ(Read("MALLOCSTATS", text, &settings), "");
+    EXPECT_EQ(settings.malloc_stats, value);
+  }
+  for (const char* bad : {"", "3", "-1", "+1", "1.0", "1.", "0x1", "1 ", " 1", "one", "1e0",
+                          "18446744073709551617", "99999999999999999999999999999999999999999"}) {
+    Settings settings = Unusual();
+    EXPECT_EQ(Read("MALLOCSTATS", bad, &settings),
+              "tcmalloc: MALLOCSTATS=" + std::string(bad) +
+                  " is ignored: expected integer from 0 to 2; using 0\n");
+    EXPECT_TRUE(settings == Unusual()) << bad;
+  }
+}
+
+TEST(SettingsTest, Numbers) {
+  for (const auto& [text, value] :
+       {std::pair("0", 0.0), std::pair("1", 1.0), std::pair("2.5", 2.5), std::pair("0.125", 0.125),
+        std::pair("10", 10.0), std::pair("1000", 1000.0), std::pair("1000.0", 1000.0),
+        std::pair(".5", 0.5), std::pair("5.", 5.0), std::pair("0001", 1.0)}) {
+    Settings settings = Unusual();
+    EXPECT_EQ(Read("TCMALLOC_RELEASE_RATE", text, &settings), "");
+    EXPECT_DOUBLE_EQ(settings.release_rate, value) << text;
+  }
+  for (const char* bad : {"", ".", "-1", "-0.5", "1000.1", "1001", "1e3", "1,5", "1..5", "1.5.", "nan",
+                          "inf", "0x10", " 1", "1 ", "one"}) {
+    Settings settings = Unusual();
+    EXPECT_EQ(Read("TCMALLOC_RELEASE_RATE", bad, &settings),
+              "tcmalloc: TCMALLOC_RELEASE_RATE=" + std::string(bad) +
+                  " is ignored: expected number from 0 to 1000; using 1.0\n");
+    EXPECT_TRUE(settings == Unusual()) << bad;
+  }
+}
+
+TEST(SettingsTest, VeryLongNumbers) {
+  Settings settings = Unusual();
+  // Larger than any double; shown cut off.
+  EXPECT_EQ(Read("TCMALLOC_RELEASE_RATE", std::string(5000, '9'), &settings),
+            "tcmalloc: TCMALLOC_RELEASE_RATE=" + std::string(100, '9') +
+                " is ignored: expected number from 0 to 1000; using 1.0\n");
+  EXPECT_TRUE(settings == Unusual());
+  EXPECT_EQ(Read("TCMALLOC_RELEASE_RATE", "0." + std::string(5000, '3'), &settings), "");
+  EXPECT_NEAR(settings.release_rate, 1.0 / 3, 1e-12);
+  EXPECT_EQ(Read("TCMALLOC_RELEASE_RATE", std::string(5000, '0') + "4", &settings), "");
+  EXPECT_DOUBLE_EQ(settings.release_rate, 4);
+}
+
+TEST(SettingsTest, UnknownVariables) {
+  for (const char* name : {"TCMALLOC_", "TCMALLOC_CHEK", "TCMALLOC_CHECK2", "TCMALLOC_CHECK ",
+                           "TCMALLOC_RELEASE_RATES", "TCMALLOC_check"}) {
+    Settings settings = Unusual();
+    EXPECT_EQ(Read(name, "1", &settings), "tcmalloc: " + std::string(name) +
+                                              " is ignored: there is no such setting\n");
+    EXPECT_TRUE(settings == Unusual());
+  }
+  Settings settings;
+  EXPECT_EQ(Read("TCMALLOC_" + std::string(300, 'X'), "1", &settings),
+            "tcmalloc: TCMALLOC_" + std::string(91, 'X') +
+                " is ignored: there is no such setting\n");
+}
+
+TEST(SettingsTest, OtherVariablesAreNotOurs) {
+  for (const char* name : {"", "PATH", "TCMALLOC", "tcmalloc_check", "TCMALLO_CHECK",
+                           "XTCMALLOC_CHECK", "MALLOCSTATS2", "MALLOC_STATS"}) {
+    Settings settings = Unusual();
+    EXPECT_EQ(Read(name, "nonsense", &settings), "") << name;
+    EXPECT_TRUE(settings == Unusual());
+  }
+}
+
+TEST(SettingsTest, VariablesOfOtherReleasesAreSilentlyIgnored) {
+  const std::vector<std::string> ignored = DocumentedIgnoredNames();
+  EXPECT_GT(ignored.size(), 20u);
+  for (const std::string& name : ignored) {
+    for (const char* value : {"", "1", "nonsense", "-5"}) {
+      Settings settings = Unusual();
+      EXPECT_EQ(Read(name, value, &settings), "");
+      EXPECT_TRUE(settings == Unusual());
+    }
+  }
+}
+
+// A variable must not write control sequences to the terminal, or lines of its own.
+TEST(SettingsTest, AComplaintIsOneLineWhateverTheVariable) {
+  Settings settings;
+  EXPECT_EQ(Read("TCMALLOC_CHECK", "a\nb\tc\x1b[2Jd\xff", &settings),
+            "tcmalloc: TCMALLOC_CHECK=a?b?c?[2Jd? is ignored: expected 0 or 1, false or true, "
+            "no or yes, off or on; using false\n");
+  EXPECT_EQ(Read("TCMALLOC_A\nB", "", &settings),
+            "tcmalloc: TCMALLOC_A?B is ignored: there is no such setting\n");
+}
+
+TEST(SettingsTest, RandomBytes) {
+  constexpr uint64_t kSeed = 31337;
+  SeededRandom random(kSeed);
+  const std::string names[] = {"TCMALLOC_CHECK", "MALLOCSTATS", "TCMALLOC_RELEASE_RATE",
+                               "TCMALLOC_SKIP_SBRK", "TCMALLOC_"};
+  const std::string likely = "0123456789..-+eExtruefalsnoy ";
+  for (int i = 0; i < 50000; ++i) {
+    std::string name = names[random.Below(std::size(names))];
+    while (random.OneIn(4)) name += static_cast<char>(random.Between(1, 255));
+    std::string value;
+    for (size_t n = random.Below(random.OneIn(20) ? 300 : 12); n > 0; --n) {
+      value += random.OneIn(4) ? static_cast<char>(random.Between(1, 255))
+                               : likely[random.Below(likely.size())];
+    }
+    Settings settings = Unusual();
+    const std::string complaint = Read(name, value, &settings);
+    ASSERT_TRUE(settings.malloc_stats >= 0 && settings.malloc_stats <= 2);
+    ASSERT_TRUE(settings.release_rate >= 0 && settings.release_rate <= 1000);
+    if (complaint.empty()) continue;
+    ASSERT_TRUE(settings == Unusual()) << name << "=" << value;
+    ASSERT_EQ(std::count(complaint.begin(), complaint.end(), '\n'), 1) << complaint;
+    ASSERT_EQ(complaint.back(), '\n');
+    ASSERT_EQ(complaint.rfind("tcmalloc: ", 0), 0u);
+    ASSERT_NE(complaint.find(" is ignored: "), std::string::npos);
+    for (const char c : complaint) ASSERT_TRUE(c == '\n' || (c >= ' ' && c <= '~'));
+  }
+}
+
+// What stands in the process's environment: each mistake costs one line, nothing else is written.
+TEST(SettingsDeathTest, ReadsTheEnvironment) {
+  EXPECT_EXIT(
+      {
+        setenv("TCMALLOC_CHECK", "yes", 1);
+        setenv("MALLOCSTATS", "7", 1);
+        setenv("TCMALLOC_RELEASE_RATE", "2.5", 1);
+        setenv("TCMALLOC_SKIP_MMAP", "whatever", 1);
+        Settings settings;
+        ReadSettings(&settings);
+        _exit(settings.check && settings.malloc_stats == 0 && settings.release_rate == 2.5 ? 0 : 1);
+      },
+      testing::ExitedWithCode(0),
+      testing::Eq("tcmalloc: MALLOCSTATS=7 is ignored: expected integer from 0 to 2; using 0\n"));
+}
+
+TEST(SettingsDocumentationTest, DefaultsAreThoseOfTheStructure) {
+  const auto rows = DocumentedRows();
+  EXPECT_EQ(rows.size(), 3u);
+  Settings settings = Unusual();
+  for (const auto& row : rows) {
+    ASSERT_EQ(row.size(), 4u);
+    EXPECT_EQ(Read(row[0], row[1], &settings), "");
+    EXPECT_FALSE(row[3].empty());
+  }
+  EXPECT_TRUE(settings == Settings());
+}
+
+TEST(SettingsDocumentationTest, TextIsBroken) {
+  std::istringstream text(Documentation());
+  for (std::string line; std::getline(text, line);) {
+    if (line.rfind("|", 0) == 0) continue;  // a row of a table is one line
+    EXPECT_LE(line.size(), 100u) << line;
+  }
+}
+
+// To write the file: WRITE_DOCS=1 build/release/bin/runtime_test --gtest_filter='SettingsDocumentation*'
+TEST(SettingsDocumentationTest, TheFileIsTheTable) {
+  if (getenv("WRITE_DOCS") != nullptr) std::ofstream(TCMALLOC_SETTINGS_DOCUMENTATION) << Documentation();
+  std::ifstream file(TCMALLOC_SETTINGS_DOCUMENTATION);
+  ASSERT_TRUE(file.good()) << "no " TCMALLOC_SETTINGS_DOCUMENTATION;
+  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  EXPECT_EQ(text, Documentation())
+      << "docs/settings.md differs from the table in src/runtime/settings.cc. To write it anew: "
+         "WRITE_DOCS=1 build/release/bin/runtime_test --gtest_filter='SettingsDocumentation*'";
+}
+
+}  // namespace
+}  // namespace tcmalloc

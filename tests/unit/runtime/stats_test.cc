@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The figures of a heap against a program that knows what it holds.
+#include "runtime/stats.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "cache/cache_fixture.h"
+#include "runtime/runtime_fixture.h"
+#include "testing/random.h"
+
+namespace tcmalloc {
+namespace {
+
+void ExpectSum(const HeapStats& s) {
+  EXPECT_EQ(s.system_bytes, s.in_use_bytes + s.thread_cache_bytes + s.transfer_cache_bytes +
+                                s.central_bytes + s.span_tail_bytes + s.page_heap_free_bytes +
+                                s.released_bytes);
+}
+
+TEST(StatsTest, AnEmptyHeap) {
+  Heap& heap = NewHeap();
+  const HeapStats s = CollectStats(heap);
+  ExpectSum(s);
+  EXPECT_EQ(s.system_bytes, 0u);
+  EXPECT_EQ(s.in_use_bytes, 0u);
+  EXPECT_EQ(s.metadata_bytes, 0u);
+  EXPECT_EQ(s.spans_in_use, 0u);
+  EXPECT_EQ(s.thread_caches, 0u);
+  EXPECT_EQ(s.growths, 0u);
+}
+
+// SeededRandom work; whenever the program is quiet the figures are exact.
+TEST(StatsTest, ExactWhenQuiet) {
+  constexpr uint64_t kSeed = 8642;
+  Heap& heap = NewHeap();
+  heap.page_heap.SetReleaseRate(10);
+  TestThread one(heap.registry);
+  TestThread two(heap.registry);
+  struct Small {
+    SizeClass c;
+    void* object;
+  };
+  std::vector<Small> small;
+  std::vector<Span*> large;
+  size_t small_bytes = 0;
+  size_t large_bytes = 0;
+  std::vector<size_t> objects_of_class(kNumSizeClasses);
+  SeededRandom random(kSeed);
+  for (int step = 0; step < 6000; ++step) {
+    TestThread& thread = random.OneIn(2) ? one : two;
+    switch (random.Below(8)) {
+      case 0:
+      case 1:
+      case 2: {
+        const SizeClass c = static_cast<SizeClass>(random.Between(1, kNumSizeClasses - 1));
+        small.push_back({c, thread.Allocate(c)});
+        ASSERT_NE(small.back().object, nullptr);
+        small_bytes += kSizeClasses.size(c);
+        ++objects_of_class[Index(c)];
+        break;
+      }
+      case 3:
+      case 4:
+      case 5: {
+        if (small.empty()) break;
+        std::swap(small[random.Below(small.size())], small.back());
+        const Small s = small.back();
+        small.pop_back();
+        thread.Free(s.c, s.object);
+        small_bytes -= kSizeClasses.size(s.c);
+        --objects_of_class[Index(s.c)];
+        break;
+      }
+      case 6: {
+        const Length n(random.Between(33, 300));
+        large.push_back(heap.page_heap.New(n, SpanState::kLarge));
+        ASSERT_NE(large.back(), nullptr);
+        large_bytes += large.back()->bytes();
+        break;
+      }
+      default: {
+        if (large.empty()) break;
+        std::swap(large[random.Below(large.size())], large.back());
+        large_bytes -= large.back()->bytes();
+        heap.page_heap.Delete(large.back());
+        large.pop_back();
+        if (random.OneIn(20)) one.cache()->Flush();
+        if (random.OneIn(20)) heap.central.FlushTransferCaches();
+        if (random.OneIn(20)) heap.page_heap.ReleaseAtLeast(Length(random.Between(1, 1000)));
+      }
+    }
+    if (step % 100 != 0) continue;
+    const HeapStats s = CollectStats(heap);
+    ExpectSum(s);
+    ASSERT_EQ(s.in_use_bytes, small_bytes + large_bytes);
+    ASSERT_EQ(s.large_bytes, large_bytes);
+    ASSERT_EQ(s.large_objects, large.size());
+    ASSERT_EQ(s.thread_caches, 2u);
+    ASSERT_EQ(s.thread_cache_bytes, one.cache()->CachedBytes() + two.cache()->CachedBytes());
+    ASSERT_EQ(s.metadata_bytes, heap.arena.mapped_bytes());
+    size_t spans = large.size();
+    size_t thread_cache_bytes = 0;
+    size_t transfer_cache_bytes = 0;
+    size_t central_bytes = 0;
+    size_t tails = 0;
+    for (size_t i = 1; i < kNumSizeClasses; ++i) {
+      const SizeClass c = static_cast<SizeClass>(i);
+      const SizeClassStats of_class = CollectSizeClassStats(heap, c);
+      ASSERT_EQ(of_class.object_size, kSizeClasses.size(c));
+      ASSERT_EQ(of_class.in_use_objects, objects_of_class[i]);
+      spans += of_class.spans;
+      thread_cache_bytes += of_class.thread_cache_objects * of_class.object_size;
+      transfer_cache_bytes += of_class.transfer_cache_objects * of_class.object_size;
+      central_bytes += of_class.central_objects * of_class.object_size;
+      tails += heap.central.free_list(c).tail_bytes();
+    }
+    ASSERT_EQ(s.spans_in_use, spans);
+    ASSERT_EQ(s.thread_cache_bytes, thread_cache_bytes);
+    ASSERT_EQ(s.transfer_cache_bytes, transfer_cache_bytes);
+    ASSERT_EQ(s.central_bytes, central_bytes);
+    ASSERT_EQ(s.span_tail_bytes, tails);
+  }
+  EXPECT_GT(CollectStats(heap).released_total_bytes, 0u);
+  // All given back: nothing is in use, nothing is in a cache.
+  for (const Small& s : small) one.Free(s.c, s.object);
+  for (Span* const span : large) heap.page_heap.Delete(span);
+  one.Exit();
+  two.Exit();
+  heap.central.FlushTransferCaches();
+  const HeapStats s = CollectStats(heap);
+  ExpectSum(s);
+  EXPECT_EQ(s.in_use_bytes, 0u);
+  EXPECT_EQ(s.thread_cache_bytes + s.transfer_cache_bytes + s.central_bytes, 0u);
+  EXPECT_EQ(s.spans_in_use, 0u);
+  EXPECT_EQ(s.thread_caches, 0u);
+  EXPECT_EQ(s.page_heap_free_bytes + s.released_bytes, s.system_bytes);
+}
+
+// While threads run, no figure is larger than the heap, and none is below zero (a huge number).
+TEST(StatsTest, BoundedWhileThreadsRun) {
+  Heap& heap = NewHeap();
+  std::atomic<size_t> running{4};
+  std::vector<std::thread> threads;
+  for (size_t t = 0; t < 4; ++t) {
+    threads.emplace_back([&heap, &running, t] {
+      TestThread thread(heap.registry);
+      SeededRandom random(t);
+      std::vector<std::pair<SizeClass, void*>> held;
+      for (int step = 0; step < 10000; ++step) {
+        const SizeClass c = static_cast<SizeClass>(random.Between(1, kNumSizeClasses - 1));
+        if (held.size() < 50 && random.OneIn(2)) {
+          held.emplace_back(c, thread.Allocate(c));
+        } else if (!held.empty()) {
+          thread.Free(held.back().first, held.back().second);
+          held.pop_back();
+        }
+        if (step % 1000 == 0) thread.cache()->Flush();
+      }
+      for (const auto& [c, object] : held) thread.Free(c, object);
+      thread.Exit();
+      running.fetch_sub(1);
+    });
+  }
+  while (running.load() > 0) {
+    const HeapStats s = CollectStats(heap);
+    const size_t most = CollectStats(heap).system_bytes + (size_t{64} << 20);
+    for (const size_t figure : {s.in_use_bytes, s.thread_cache_bytes, s.transfer_cache_bytes,
+                                s.central_bytes, s.span_tail_bytes, s.page_heap_free_bytes,
+                                s.released_bytes}) {
+      ASSERT_LE(figure, most);
+    }
+    for (size_t i = 1; i < kNumSizeClasses; ++i) {
+      const SizeClassStats c = CollectSizeClassStats(heap, static_cast<SizeClass>(i));
+      ASSERT_LE(c.in_use_objects * c.object_size, most);
+    }
+  }
+  for (std::thread& thread : threads) thread.join();
+  heap.central.FlushTransferCaches();
+  const HeapStats s = CollectStats(heap);
+  ExpectSum(s);
+  EXPECT_EQ(s.in_use_bytes, 0u);
+  EXPECT_EQ(s.spans_in_use, 0u);
+}
+
+std::string Text(Heap& heap, int level) {
+  std::vector<char> buffer(size_t{64} << 10);
+  TextWriter out(buffer.data(), buffer.size());
+  WriteStats(heap, level, &out);
+  EXPECT_FALSE(out.truncated());
+  return std::string(out.text());
+}
+
+// The number at the beginning of the line that ends in `what`.
+size_t NumberOf(const std::string& text, const std::string& what) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.size() < what.size() || line.compare(line.size() - what.size(), what.size(), what) != 0) continue;
+    return std::stoull(line.substr(line.find_first_of("0123456789")));
+  }
+  ADD_FAILURE() << "no line about " << what << " in\n" << text;
+  return 0;
+}
+
+TEST(StatsTest, TheTextHasTheFigures) {
+  Heap& heap = NewHeap();
+  TestThread thread(heap.registry);
+  const SizeClass c = ClassForSize(1024);
+  std::vector<void*> objects;
+  for (int i = 0; i < 100; ++i) objects.push_back(thread.Allocate(c));
+  for (int i = 0; i < 30; ++i) thread.Free(c, objects[static_cast<size_t>(i)]);
+  Span* const span = heap.page_heap.New(Length(40), SpanState::kLarge);
+  const HeapStats s = CollectStats(heap);
+  EXPECT_EQ(s.in_use_bytes, 70 * 1024 + Length(40).bytes());
+  const std::string text = Text(heap, 1);
+  EXPECT_EQ(NumberOf(text, "Bytes in use by application"), s.in_use_bytes);
+  EXPECT_EQ(NumberOf(text, "Bytes in page heap freelist"), s.page_heap_free_bytes);
+  EXPECT_EQ(NumberOf(text, "Bytes in central cache freelist"), s.central_bytes);
+  EXPECT_EQ(NumberOf(text, "Bytes in transfer cache freelist"), s.transfer_cache_bytes);
+  EXPECT_EQ(NumberOf(text, "Bytes in thread cache freelists"), s.thread_cache_bytes);
+  EXPECT_EQ(NumberOf(text, "Bytes in span tails"), s.span_tail_bytes);
+  EXPECT_EQ(NumberOf(text, "Bytes in malloc metadata"), s.metadata_bytes);
+  EXPECT_EQ(NumberOf(text, "Actual memory used (physical + swap)"),
+            s.system_bytes - s.released_bytes + s.metadata_bytes);
+  EXPECT_EQ(NumberOf(text, "Bytes released to OS (aka unmapped)"), s.released_bytes);
+  EXPECT_EQ(NumberOf(text, "Virtual address space used"), s.system_bytes + s.metadata_bytes);
+  EXPECT_EQ(NumberOf(text, "Spans in use"), 2u);
+  EXPECT_EQ(NumberOf(text, "Thread heaps in use"), 1u);
+  EXPECT_EQ(NumberOf(text, "Tcmalloc page size"), kPageSize);
+  EXPECT_EQ(text.find("MALLOC: class"), std::string::npos);
+  heap.page_heap.Delete(span);
+}
+
+TEST(StatsTest, LevelTwoHasALineForEachClassInUse) {
+  Heap& heap = NewHeap();
+  TestThread thread(heap.registry);
+  const SizeClass small = ClassForSize(16);
+  const SizeClass medium = ClassForSize(4096);
+  ASSERT_NE(thread.Allocate(small), nullptr);
+  ASSERT_NE(thread.Allocate(medium), nullptr);
+  const std::string text = Text(heap, 2);
+  EXPECT_EQ(text.rfind(Text(heap, 1), 0), 0u);
+  std::istringstream lines(text.substr(text.find("MALLOC: class")));
+  std::string line;
+  ASSERT_TRUE(std::getline(lines, line));
+  for (const SizeClass c : {small, medium}) {
+    const SizeClassStats s = CollectSizeClassStats(heap, c);
+    ASSERT_TRUE(std::getline(lines, line));
+    ASSERT_EQ(line.rfind("MALLOC:", 0), 0u);
+    std::istringstream numbers(line.substr(7));
+    std::vector<size_t> found;
+    for (size_t n; numbers >> n;) found.push_back(n);
+    EXPECT_EQ(found, (std::vector<size_t>{Index(c), s.object_size, s.spans, 1, s.thread_cache_objects,
+                                          s.transfer_cache_objects, s.central_objects}));
+  }
+  ASSERT_TRUE(std::getline(lines, line));
+  EXPECT_EQ(line.rfind("----", 0), 0u);
+  EXPECT_FALSE(std::getline(lines, line));
+}
+
+// Straight to stderr it is the same text, in pieces that fit on a small stack.
+TEST(StatsDeathTest, PrintedAsWritten) {
+  Heap& heap = NewHeap();
+  TestThread thread(heap.registry);
+  for (size_t i = 1; i < kNumSizeClasses; ++i) {
+    ASSERT_NE(thread.Allocate(static_cast<SizeClass>(i)), nullptr);
+  }
+  for (const int level : {1, 2}) {
+    EXPECT_EXIT(
+        {
+          PrintStats(heap, level);
+          _exit(0);
+        },
+        testing::ExitedWithCode(0), testing::Eq(Text(heap, level)));
+  }
+}
+
+}  // namespace
+}  // namespace tcmalloc

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "runtime/trim.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <cstring>
+#include <vector>
+
+#include "cache/cache_fixture.h"
+#include "runtime/current_thread.h"
+#include "runtime/runtime_fixture.h"
+#include "runtime/stats.h"
+
+namespace tcmalloc {
+namespace {
+
+// Hardware pages of [start, start + bytes) that have memory behind them.
+size_t ResidentBytes(void* start, size_t bytes) {
+  const size_t page = SystemVirtualMemory().hardware_page_size();
+  std::vector<unsigned char> resident(bytes / page);
+  EXPECT_EQ(mincore(start, bytes, resident.data()), 0);
+  size_t total = 0;
+  for (const unsigned char flag : resident) total += (flag & 1) * page;
+  return total;
+}
+
+TEST(TrimTest, AnEmptyHeapHasNothingToGive) {
+  Heap& heap = NewHeap();
+  EXPECT_EQ(FlushCaches(heap), 0u);
+  EXPECT_EQ(Trim(heap, 0), 0u);
+}
+
+TEST(TrimTest, GivesFreePagesBackToTheSystem) {
+  Heap& heap = NewHeap();
+  heap.page_heap.SetReleaseRate(0);
+  Span* const span = heap.page_heap.New(Length(1000), SpanState::kLarge);
+  void* const start = span->start_address();
+  const size_t bytes = span->bytes();
+  memset(start, 1, bytes);
+  ASSERT_EQ(ResidentBytes(start, bytes), bytes);
+  // In use: nothing of it.
+  EXPECT_EQ(Trim(heap, 0), 0u);
+  ASSERT_EQ(ResidentBytes(start, bytes), bytes);
+  heap.page_heap.Delete(span);
+  ASSERT_EQ(ResidentBytes(start, bytes), bytes);
+  EXPECT_EQ(Trim(heap, 0), bytes);
+  EXPECT_EQ(ResidentBytes(start, bytes), 0u);
+  EXPECT_EQ(CollectStats(heap).page_heap_free_bytes, 0u);
+  // Nothing is left: the second call says so.
+  EXPECT_EQ(Trim(heap, 0), 0u);
+  heap.page_heap.CheckInvariants();
+}
+
+TEST(TrimTest, KeepsWhatItIsAskedToKeep) {
+  Heap& heap = NewHeap();
+  heap.page_heap.SetReleaseRate(0);
+  heap.page_heap.Delete(heap.page_heap.New(Length(1000), SpanState::kLarge));
+  const size_t before = CollectStats(heap).page_heap_free_bytes;
+  ASSERT_EQ(before, Length(1000).bytes());
+  EXPECT_EQ(Trim(heap, before), 0u);
+  EXPECT_EQ(Trim(heap, before + 1), 0u);
+  const size_t keep = Length(300).bytes();
+  const size_t released = Trim(heap, keep);
+  EXPECT_EQ(released, before - keep);
+  EXPECT_EQ(CollectStats(heap).page_heap_free_bytes, keep);
+  EXPECT_EQ(Trim(heap, SIZE_MAX), 0u);
+  EXPECT_EQ(Trim(heap, 0), keep);
+}
+
+// What lies in the transfer caches and in orphaned thread caches reaches the page heap and goes back.
+TEST(TrimTest, EmptiesTransferCachesAndOrphans) {
+  Heap& heap = NewHeap();
+  heap.page_heap.SetReleaseRate(0);
+  const SizeClass c = ClassForSize(256);
+  const size_t batch = kSizeClasses.batch_size(c);
+  TestThread orphan(heap.registry);
+  std::vector<void*> objects;
+  for (size_t i = 0; i < 20 * batch; ++i) objects.push_back(orphan.Allocate(c));
+  heap.central.Insert(c, objects.data(), 4 * batch);
+  for (size_t i = 4 * batch; i < objects.size(); ++i) orphan.Free(c, objects[i]);
+  heap.registry.lock().Lock();
+  heap.registry.OrphanOthersInChild(nullptr);
+  heap.registry.lock().Unlock();
+  const size_t in_transfer_caches = CollectStats(heap).transfer_cache_bytes;
+  ASSERT_GE(in_transfer_caches, 4 * batch * 256);
+  ASSERT_GT(CollectStats(heap).thread_cache_bytes, 0u);
+  EXPECT_GE(FlushCaches(heap), in_transfer_caches);
+  const HeapStats s = CollectStats(heap);
+  EXPECT_EQ(s.transfer_cache_bytes + s.central_bytes + s.thread_cache_bytes, 0u);
+  EXPECT_EQ(s.in_use_bytes, 0u);
+  EXPECT_EQ(s.thread_caches, 0u);
+  EXPECT_EQ(Trim(heap, 0), s.page_heap_free_bytes);
+}
+
+// The calling thread's own cache, on the process's heap.
+TEST(TrimTest, EmptiesTheCallersCache) {
+  ThreadCache* const cache = CurrentCache();
+  ASSERT_NE(cache, nullptr);
+  Heap& heap = GlobalHeap();
+  FlushCaches(heap);
+  const size_t in_use = CollectStats(heap).in_use_bytes;
+  const SizeClass c = ClassForSize(512);
+  std::vector<void*> objects;
+  for (int i = 0; i < 1000; ++i) objects.push_back(cache->Allocate(c));
+  for (void* const object : objects) cache->Free(c, object);
+  const HeapStats before = CollectStats(heap);
+  ASSERT_EQ(before.in_use_bytes, in_use);
+  ASSERT_GT(before.thread_cache_bytes, 0u);
+  EXPECT_GE(FlushCaches(heap), before.thread_cache_bytes);
+  const HeapStats after = CollectStats(heap);
+  EXPECT_EQ(after.thread_cache_bytes, 0u);
+  EXPECT_EQ(after.transfer_cache_bytes, 0u);
+  EXPECT_EQ(CollectSizeClassStats(heap, c).spans, 0u);
+  EXPECT_GT(Trim(heap, 0), 0u);
+}
+
+}  // namespace
+}  // namespace tcmalloc
