@@ -28,4 +28,11 @@ inline constexpr bool kDebugBuild = false;
 inline constexpr bool kDebugBuild = true;
 #endif
 
+// glibc hands a constructor what main gets; with another C library its parameters have no value.
+#ifdef __GLIBC__
+inline constexpr bool kConstructorsGetArguments = true;
+#else
+inline constexpr bool kConstructorsGetArguments = false;
+#endif
+
 }  // namespace tcmalloc

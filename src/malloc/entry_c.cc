@@ -8,6 +8,7 @@
 #include <cerrno>
 
 #include "base/compiler.h"
+#include "base/config.h"
 #include "malloc/fast_path.h"
 #include "malloc/library.h"
 #include "malloc/oom_policy.h"
@@ -143,14 +144,10 @@ TC_OVERRIDE(int, __posix_memalign, (void**, size_t, size_t), tc_posix_memalign)
 namespace {
 
 // Here, because every program that is linked statically has this file.
-#ifdef __GLIBC__
-// glibc hands a constructor what main gets. Ours is the first of all, before the C library's own has set `environ`.
+// Ours is the first constructor of all, before the C library's own has set `environ`.
 __attribute__((constructor)) void LibraryLoaded(int, char**, char** environment) {
-  OnLibraryLoad(environment);
+  OnLibraryLoad(kConstructorsGetArguments ? environment : nullptr);
 }
-#else
-__attribute__((constructor)) void LibraryLoaded() { OnLibraryLoad(nullptr); }
-#endif
 __attribute__((destructor)) void ProcessExits() { OnProcessExit(); }
 
 }  // namespace
