@@ -88,9 +88,9 @@ bool InStack(uintptr_t address, CLibraryMalloc::StackHolds stack_holds) {
 void CLibraryMalloc::Resolve() {
   if (dlopen == nullptr || dlsym == nullptr || resolved.load(std::memory_order_acquire)) return;
   const int saved_errno = errno;
-  // When the process starts our constructor is the first to run: dlopen would initialise the C library then and there, but
-  // with an empty environment (its own, not set up yet). Next in the order of lookup is good enough at that time: there
-  // is one order for all, in which we come first and the C library behind us. Later there may be others.
+  // Before the C library is initialised dlopen would do that then and there, but with an empty environment (the C
+  // library's own, not set up yet). Next in the order of lookup is good enough at that time: there is one order for all,
+  // in which the C library comes behind us. Later there may be others.
   const bool starting = environ == nullptr;
   void* const library = starting ? RTLD_NEXT : dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
   if (starting || library != nullptr) {

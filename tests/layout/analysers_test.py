@@ -23,6 +23,7 @@ TREE = {
     "src/os/clock.h": LICENCE + "#pragma once\nstruct Clock { virtual int Now() = 0; };\n",
     "src/page/page_heap.h": LICENCE + '#pragma once\n#include "base/units.h"\n',
     # The exceptions that layering_test.py has are to be needed.
+    "src/malloc/override_atfork.cc": LICENCE + "#include <dlfcn.h>\n",
     "src/malloc/oom_policy.cc": LICENCE + "#include <dlfcn.h>\n",
 }
 
