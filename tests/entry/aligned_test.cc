@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// memalign, posix_memalign, aligned_alloc, valloc and pvalloc: alignments from 0 to the largest power
-// of two, sizes up to SIZE_MAX.
+// memalign, posix_memalign, aligned_alloc, valloc and pvalloc: alignments from 0 to the largest
+// power of two, sizes up to SIZE_MAX.
 #include <errno.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -84,9 +84,17 @@ TEST_P(Aligned, HugeAlignments) {
 }
 
 TEST_P(Aligned, OverflowFailsWithEnomem) {
-  const size_t sizes[] = {SIZE_MAX,      SIZE_MAX - 1,        SIZE_MAX - 4096, SIZE_MAX - kGiB,
-                          SIZE_MAX / 2,  SIZE_MAX / 2 + 1,    PTRDIFF_MAX,     SIZE_MAX - kGiB / 2,
-                          SIZE_MAX - 15, PTRDIFF_MAX - 65536, SIZE_MAX - (1 << 21) + 1};
+  const size_t sizes[] = {SIZE_MAX,
+                          SIZE_MAX - 1,
+                          SIZE_MAX - 4096,
+                          SIZE_MAX - kGiB,
+                          SIZE_MAX / 2,
+                          SIZE_MAX / 2 + 1,
+                          PTRDIFF_MAX,
+                          SIZE_MAX - kGiB / 2,
+                          SIZE_MAX - 15,
+                          PTRDIFF_MAX - 65536,
+                          SIZE_MAX - (1 << 21) + 1};
   for (size_t alignment = sizeof(void*); alignment <= kGiB; alignment *= 2) {
     for (size_t size : sizes) {
       SCOPED_TRACE(testing::Message() << "alignment " << alignment << " size " << size);
@@ -143,8 +151,8 @@ TEST_P(Aligned, PosixMemalignOfSizeZeroCanBeFreed) {
   }
 }
 
-// memalign's manual has EINVAL for what is no power of two; glibc before 2.38 takes the next power of
-// two instead. Both are right, a misaligned object is not.
+// memalign's manual has EINVAL for what is no power of two; glibc before 2.38 takes the next power
+// of two instead. Both are right, a misaligned object is not.
 TEST_P(Aligned, MemalignWithOddAlignments) {
   for (size_t alignment : {0u, 3u, 5u, 12u, 24u, 100u, 1000u, 5000u, 12288u, 100000u}) {
     errno = 0;
@@ -216,7 +224,8 @@ TEST(AlignedAlloc, AnySizeWithAPowerOfTwo) {
   }
 }
 
-// C23 7.24.3.1: when the alignment is not one that is supported, the function fails and returns null.
+// C23 7.24.3.1: when the alignment is not one that is supported, the function fails and returns
+// null.
 TEST(AlignedAlloc, RefusesWhatIsNoPowerOfTwo) {
   for (size_t alignment : {size_t{0}, size_t{3}, size_t{12}, size_t{24}, size_t{100}, size_t{4097},
                            kGiB + 8, SIZE_MAX}) {

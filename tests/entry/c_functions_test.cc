@@ -163,10 +163,18 @@ TEST_P(CFunctions, SuccessAndFailureShowInErrno) {
 TEST_P(CFunctions, CallocChecksTheProduct) {
   const size_t half = SIZE_MAX / 2;
   const size_t root = size_t{1} << 32;
-  const size_t pairs[][2] = {
-      {half, 3},     {3, half},        {root, root},           {root + 1, root},
-      {half + 1, 2}, {2, half + 1},    {SIZE_MAX, SIZE_MAX},   {SIZE_MAX, 2},
-      {root, half},  {half / 4, 1024}, {SIZE_MAX / 16 + 1, 16}, {SIZE_MAX / 24 + 1, 24}};
+  const size_t pairs[][2] = {{half, 3},
+                             {3, half},
+                             {root, root},
+                             {root + 1, root},
+                             {half + 1, 2},
+                             {2, half + 1},
+                             {SIZE_MAX, SIZE_MAX},
+                             {SIZE_MAX, 2},
+                             {root, half},
+                             {half / 4, 1024},
+                             {SIZE_MAX / 16 + 1, 16},
+                             {SIZE_MAX / 24 + 1, 24}};
   for (const auto& pair : pairs) {
     errno = 0;
     EXPECT_EQ(f().calloc(pair[0], pair[1]), nullptr) << pair[0] << " * " << pair[1];

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Every allocation entry point of the library under test, looked up by name at run time. A name that
-// is missing is one failing test (override_test.cc) instead of a program that does not link, and the
-// compiler cannot reason about calls that go through these pointers.
+// Every allocation entry point of the library under test, looked up by name at run time. A name
+// that is missing is one failing test (override_test.cc) instead of a program that does not link,
+// and the compiler cannot reason about calls that go through these pointers.
 #pragma once
 
 #include <dlfcn.h>
@@ -212,8 +212,7 @@ inline const std::vector<DeleteForm>& DeleteForms() {
       {"delete(p)", false, false, [](void* p, size_t, size_t) { ::operator delete(p); }},
       {"delete[](p)", true, false, [](void* p, size_t, size_t) { ::operator delete[](p); }},
       {"delete(p, n)", false, false, [](void* p, size_t n, size_t) { ::operator delete(p, n); }},
-      {"delete[](p, n)", true, false,
-       [](void* p, size_t n, size_t) { ::operator delete[](p, n); }},
+      {"delete[](p, n)", true, false, [](void* p, size_t n, size_t) { ::operator delete[](p, n); }},
       {"delete(p, nothrow)", false, false,
        [](void* p, size_t, size_t) { ::operator delete(p, std::nothrow); }},
       {"delete[](p, nothrow)", true, false,
@@ -232,8 +231,7 @@ inline const std::vector<DeleteForm>& DeleteForms() {
        [](void* p, size_t, size_t a) { ::operator delete[](p, A{a}, std::nothrow); }},
       {"tc_delete", false, false, [](void* p, size_t, size_t) { tc_delete(p); }},
       {"tc_deletearray", true, false, [](void* p, size_t, size_t) { tc_deletearray(p); }},
-      {"tc_delete_sized", false, false,
-       [](void* p, size_t n, size_t) { tc_delete_sized(p, n); }},
+      {"tc_delete_sized", false, false, [](void* p, size_t n, size_t) { tc_delete_sized(p, n); }},
       {"tc_deletearray_sized", true, false,
        [](void* p, size_t n, size_t) { tc_deletearray_sized(p, n); }},
       {"tc_delete_nothrow", false, false,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What the C++ standard promises ([new.delete]) for every replaceable form of operator new and delete,
-// and for the tc_* names of the same.
+// What the C++ standard promises ([new.delete]) for every replaceable form of operator new and
+// delete, and for the tc_* names of the same.
 #include <errno.h>
 #include <gtest/gtest.h>
 
@@ -56,9 +56,8 @@ std::string TestName(std::string form) {
   return name;
 }
 
-INSTANTIATE_TEST_SUITE_P(Forms, New, testing::ValuesIn(NewForms()), [](const auto& parameter) {
-  return TestName(parameter.param.name);
-});
+INSTANTIATE_TEST_SUITE_P(Forms, New, testing::ValuesIn(NewForms()),
+                         [](const auto& parameter) { return TestName(parameter.param.name); });
 
 TEST_P(New, GivesAlignedUniqueObjectsOfEverySize) {
   for (size_t size : entry::SweepSizes(512 * 1024)) {
@@ -125,8 +124,8 @@ TEST_P(New, FailureCanBeCaughtAsAnyBaseOfBadAlloc) {
 
 int handler_calls;
 
-// [new.delete.single]: executes a loop; within it, tries to allocate; when that fails and there is no
-// handler, throws bad_alloc (or returns null); otherwise calls the handler and goes on.
+// [new.delete.single]: executes a loop; within it, tries to allocate; when that fails and there is
+// no handler, throws bad_alloc (or returns null); otherwise calls the handler and goes on.
 TEST_P(New, CallsTheHandlerUntilItUninstallsItself) {
   handler_calls = 0;
   std::set_new_handler([] {
@@ -173,8 +172,8 @@ TEST_P(New, HandlerMayThrowBadAlloc) {
   EXPECT_EQ(handler_calls, 3);
 }
 
-// What a handler throws may be derived from bad_alloc, or, beyond the letter of the standard, anything:
-// it passes through the throwing forms unchanged and stops at the nothrow forms.
+// What a handler throws may be derived from bad_alloc, or, beyond the letter of the standard,
+// anything: it passes through the throwing forms unchanged and stops at the nothrow forms.
 TEST_P(New, HandlerMayThrowSomethingElse) {
   struct MoreThanBadAlloc : std::bad_alloc {
     int value = 17;
@@ -242,10 +241,11 @@ TEST_P(New, AlignedFailuresDoNotWrapAround) {
 
 class Delete : public testing::TestWithParam<DeleteForm> {};
 
-INSTANTIATE_TEST_SUITE_P(Forms, Delete, testing::ValuesIn(DeleteForms()), [](const auto& parameter) {
-  std::string name = TestName(parameter.param.name);
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(Forms, Delete, testing::ValuesIn(DeleteForms()),
+                         [](const auto& parameter) {
+                           std::string name = TestName(parameter.param.name);
+                           return name;
+                         });
 
 TEST_P(Delete, TakesTheObjectsOfEveryFormOfNewThatFits) {
   const DeleteForm& form = GetParam();
@@ -258,7 +258,8 @@ TEST_P(Delete, TakesTheObjectsOfEveryFormOfNewThatFits) {
       for (int round = 0; round < 2; ++round) {
         const size_t before = mallinfo2().uordblks;
         size_t in_use = 0;
-        for (size_t size : {0u, 1u, 8u, 9u, 50u, 1000u, 5000u, 100000u, 262144u, 262145u, 2000000u}) {
+        for (size_t size :
+             {0u, 1u, 8u, 9u, 50u, 1000u, 5000u, 100000u, 262144u, 262145u, 2000000u}) {
           void* object = allocate.allocate(size, alignment);
           if (object == nullptr) ++in_use;  // Fails the comparison below.
           errno = EDOM;

@@ -26,32 +26,33 @@ TEST_P(OverrideName, ComesFromTheLibraryUnderTest) {
   EXPECT_EQ(entry::DefiningFile(entry::Lookup(GetParam())), LibraryUnderTest()) << GetParam();
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Standard, OverrideName,
-    testing::Values("malloc", "free", "calloc", "realloc", "reallocarray", "memalign",
-                    "aligned_alloc", "posix_memalign", "valloc", "pvalloc", "cfree",
-                    "malloc_usable_size", "malloc_trim", "mallopt", "mallinfo", "mallinfo2",
-                    "malloc_info", "malloc_stats", "free_sized", "free_aligned_sized"));
+INSTANTIATE_TEST_SUITE_P(Standard, OverrideName,
+                         testing::Values("malloc", "free", "calloc", "realloc", "reallocarray",
+                                         "memalign", "aligned_alloc", "posix_memalign", "valloc",
+                                         "pvalloc", "cfree", "malloc_usable_size", "malloc_trim",
+                                         "mallopt", "mallinfo", "mallinfo2", "malloc_info",
+                                         "malloc_stats", "free_sized", "free_aligned_sized"));
 
 INSTANTIATE_TEST_SUITE_P(Glibc, OverrideName,
                          testing::Values("__libc_malloc", "__libc_free", "__libc_calloc",
                                          "__libc_realloc", "__libc_memalign", "__libc_valloc",
                                          "__libc_pvalloc", "__libc_cfree", "__posix_memalign"));
 
-// operator new and delete, as the Itanium C++ ABI writes them: nw/na and dl/da for the plain and the
-// array form, m for size_t, St11align_val_t and RKSt9nothrow_t for the tags.
-INSTANTIATE_TEST_SUITE_P(
-    OperatorNew, OverrideName,
-    testing::Values("_Znwm", "_Znam", "_ZnwmRKSt9nothrow_t", "_ZnamRKSt9nothrow_t",
-                    "_ZnwmSt11align_val_t", "_ZnamSt11align_val_t",
-                    "_ZnwmSt11align_val_tRKSt9nothrow_t", "_ZnamSt11align_val_tRKSt9nothrow_t"));
-INSTANTIATE_TEST_SUITE_P(
-    OperatorDelete, OverrideName,
-    testing::Values("_ZdlPv", "_ZdaPv", "_ZdlPvm", "_ZdaPvm", "_ZdlPvRKSt9nothrow_t",
-                    "_ZdaPvRKSt9nothrow_t", "_ZdlPvSt11align_val_t", "_ZdaPvSt11align_val_t",
-                    "_ZdlPvmSt11align_val_t", "_ZdaPvmSt11align_val_t",
-                    "_ZdlPvSt11align_val_tRKSt9nothrow_t",
-                    "_ZdaPvSt11align_val_tRKSt9nothrow_t"));
+// operator new and delete, as the Itanium C++ ABI writes them: nw/na and dl/da for the plain and
+// the array form, m for size_t, St11align_val_t and RKSt9nothrow_t for the tags.
+INSTANTIATE_TEST_SUITE_P(OperatorNew, OverrideName,
+                         testing::Values("_Znwm", "_Znam", "_ZnwmRKSt9nothrow_t",
+                                         "_ZnamRKSt9nothrow_t", "_ZnwmSt11align_val_t",
+                                         "_ZnamSt11align_val_t",
+                                         "_ZnwmSt11align_val_tRKSt9nothrow_t",
+                                         "_ZnamSt11align_val_tRKSt9nothrow_t"));
+INSTANTIATE_TEST_SUITE_P(OperatorDelete, OverrideName,
+                         testing::Values("_ZdlPv", "_ZdaPv", "_ZdlPvm", "_ZdaPvm",
+                                         "_ZdlPvRKSt9nothrow_t", "_ZdaPvRKSt9nothrow_t",
+                                         "_ZdlPvSt11align_val_t", "_ZdaPvSt11align_val_t",
+                                         "_ZdlPvmSt11align_val_t", "_ZdaPvmSt11align_val_t",
+                                         "_ZdlPvSt11align_val_tRKSt9nothrow_t",
+                                         "_ZdaPvSt11align_val_tRKSt9nothrow_t"));
 
 INSTANTIATE_TEST_SUITE_P(
     Tc, OverrideName,

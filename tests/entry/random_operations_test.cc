@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Random sequences over all entry points, on one and on several threads that free each other's
-// objects. Each object carries a pattern of its own, which is checked before every free and realloc:
-// two objects that share a byte, a realloc that loses one, a calloc that leaves one are all seen.
+// objects. Each object carries a pattern of its own, which is checked before every free and
+// realloc: two objects that share a byte, a realloc that loses one, a calloc that leaves one are
+// all seen.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -142,8 +143,7 @@ class Player {
       }
     }
     if (object.address == nullptr) Error("null");
-    const size_t promised =
-        object.alignment != 0 ? object.alignment : (object.size >= 16 ? 16 : 8);
+    const size_t promised = object.alignment != 0 ? object.alignment : (object.size >= 16 ? 16 : 8);
     if (!entry::IsAligned(object.address, promised)) Error("misaligned");
     if (entry::UsableSize(object.address) < object.size) Error("usable size");
     if (cleared) {
@@ -235,9 +235,8 @@ void PlayOn(size_t threads, uint64_t seed, int operations) {
   std::vector<int64_t> handled(threads);
   std::vector<std::thread> running;
   for (size_t i = 0; i < threads; ++i) {
-    running.emplace_back([&, i] {
-      handled[i] = Player(seed * 1000 + i, &mailboxes, i).Play(operations);
-    });
+    running.emplace_back(
+        [&, i] { handled[i] = Player(seed * 1000 + i, &mailboxes, i).Play(operations); });
   }
   for (std::thread& thread : running) thread.join();
   for (size_t i = 0; i < threads; ++i) {

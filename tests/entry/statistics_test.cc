@@ -33,7 +33,8 @@ size_t ResidentBytes() {
   return resident * sysconf(_SC_PAGESIZE);
 }
 
-// Objects of one size, held by a plain array outside the heap, so that in-use figures see them alone.
+// Objects of one size, held by a plain array outside the heap, so that in-use figures see them
+// alone.
 class Objects {
  public:
   void Allocate(size_t count, size_t size) {
@@ -399,8 +400,9 @@ TEST(MallocTrim, ReleasedMemoryIsUsedAgain) {
 TEST(Mallopt, ReturnsOneOrZeroAndBreaksNothing) {
   auto* const tc_mallopt = entry::Require<int(int, int)>("tc_mallopt");
   for (int (*function)(int, int) : {static_cast<int (*)(int, int)>(mallopt), tc_mallopt}) {
-    for (int parameter : {M_MXFAST, M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD, M_MMAP_MAX,
-                          M_CHECK_ACTION, M_PERTURB, M_ARENA_TEST, M_ARENA_MAX, 0, 1, -100, 12345}) {
+    for (int parameter :
+         {M_MXFAST, M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD, M_MMAP_MAX, M_CHECK_ACTION,
+          M_PERTURB, M_ARENA_TEST, M_ARENA_MAX, 0, 1, -100, 12345}) {
       for (int value : {0, 1, 64, 128 * 1024, -1}) {
         const int result = function(parameter, value);
         EXPECT_TRUE(result == 0 || result == 1) << parameter << " " << value;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A program with 400 MiB of address space: it starts, gets most of that, is told ENOMEM when it is used
-// up, and works as before once it has freed. With the argument "start" the limit holds from
+// A program with 400 MiB of address space: it starts, gets most of that, is told ENOMEM when it is
+// used up, and works as before once it has freed. With the argument "start" the limit holds from
 // the start of the process, otherwise from the middle of main.
 #define _GNU_SOURCE
 #include <errno.h>
@@ -17,7 +17,8 @@ static void SetLimit(void) {
   CHECK(setrlimit(RLIMIT_AS, &limit) == 0);
 }
 
-// Allocates objects of `size` until there are no more, frees them all, returns how many bytes they were.
+// Allocates objects of `size` until there are no more, frees them all, returns how many bytes they
+// were.
 static size_t UseUp(size_t size) {
   void** newest = NULL;  // A list through the objects' first words.
   size_t count = 0;

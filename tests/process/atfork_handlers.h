@@ -29,6 +29,4 @@ static void Child(void) {
   FreeMarked(across_fork, 2000, 0x61);
   Exercise(62);
 }
-static inline void RegisterHandlers(void) {
-  CHECK(pthread_atfork(Prepare, Parent, Child) == 0);
-}
+static inline void RegisterHandlers(void) { CHECK(pthread_atfork(Prepare, Parent, Child) == 0); }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A library whose constructor registers fork handlers that allocate and that take the library's lock, under
-// which the library allocates as well.
+// A library whose constructor registers fork handlers that allocate and that take the library's
+// lock, under which the library allocates as well.
 #define _GNU_SOURCE
 #include "atfork_handlers.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What the small programs of this folder share: a check that ends the program, proof that the program
-// runs on the library under test, and objects with contents that are checked. C and C++; needs
-// _GNU_SOURCE and libc alone.
+// What the small programs of this folder share: a check that ends the program, proof that the
+// program runs on the library under test, and objects with contents that are checked. C and C++;
+// needs _GNU_SOURCE and libc alone.
 #pragma once
 
 #include <dlfcn.h>
@@ -15,9 +15,9 @@
 #include <unistd.h>
 
 // Ends the program with status 1 when `condition` does not hold. Allocates nothing.
-#define CHECK(condition)                                                               \
-  do {                                                                                 \
-    if (!(condition)) CheckFailed(__FILE__, __LINE__, #condition);                     \
+#define CHECK(condition)                                           \
+  do {                                                             \
+    if (!(condition)) CheckFailed(__FILE__, __LINE__, #condition); \
   } while (0)
 
 static inline void CheckFailed(const char* file, int line, const char* condition) {
@@ -94,8 +94,8 @@ static inline void Exercise(unsigned tag) {
   for (int i = 0; i < kCount; ++i) FreeMarked(objects[i], kSizes[i], tag + (unsigned)i);
 }
 
-// Resident bytes of the process, counted by the kernel page by page (the figures of statm and status are
-// collected per CPU and may lag by some hundred pages). Allocates nothing.
+// Resident bytes of the process, counted by the kernel page by page (the figures of statm and
+// status are collected per CPU and may lag by some hundred pages). Allocates nothing.
 static inline size_t ResidentBytes(void) {
   char text[4096];
   int fd = open("/proc/self/smaps_rollup", O_RDONLY | O_CLOEXEC);

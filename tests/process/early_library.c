@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A library that allocates in its first constructor, before or after the allocator's own constructors
-// have run, keeps an object for its last destructor, and hands one to the program.
+// A library that allocates in its first constructor, before or after the allocator's own
+// constructors have run, keeps an object for its last destructor, and hands one to the program.
 #define _GNU_SOURCE
 #include <pthread.h>
 
@@ -9,8 +9,8 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-EXPORT char* early_object;   // Allocated here, freed by the program.
-EXPORT char* late_object;    // Allocated by the program, freed here.
+EXPORT char* early_object;  // Allocated here, freed by the program.
+EXPORT char* late_object;   // Allocated by the program, freed here.
 EXPORT int early_library_runs;
 
 static char* kept;

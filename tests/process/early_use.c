@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // First use of the allocator before main: from the program's preinit array, which runs before every
-// constructor of every library, and from the constructor of early_library.c, which ctest preloads before
-// the allocator, behind it, or finds as a dependency of this program.
+// constructor of every library, and from the constructor of early_library.c, which ctest preloads
+// before the allocator, behind it, or finds as a dependency of this program.
 #define _GNU_SOURCE
 #include "check.h"
 
@@ -12,8 +12,8 @@ static void Preinit(int argc, char** argv, char** environment) {
   Exercise(1);
   before_all_constructors = NewMarked(5000, 0x24);
 }
-__attribute__((section(".preinit_array"), used)) static void (*const preinit)(int, char**, char**) =
-    Preinit;
+__attribute__((section(".preinit_array"), used)) static void (*const preinit)(int, char**,
+                                                                              char**) = Preinit;
 
 int main(void) {
   RequireLibraryUnderTest();

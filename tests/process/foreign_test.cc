@@ -39,8 +39,8 @@ struct CLibrary {
 };
 
 constexpr size_t kMiB = 1 << 20;
-const std::vector<size_t> kSizes = {1,     16,     24,     100,    1000,    1024,
-                                    4096,  50000,  131072, 200000, 1000000, 40 * kMiB};
+const std::vector<size_t> kSizes = {1,    16,    24,     100,    1000,    1024,
+                                    4096, 50000, 131072, 200000, 1000000, 40 * kMiB};
 
 // Often enough to run through every cache that an object could be kept in.
 int Times(size_t size) { return size > kMiB ? 3 : 50; }
@@ -170,8 +170,8 @@ TEST_F(Foreign, ObjectsOfSecondaryArenas) {
   }
 }
 
-// Once the C library has given out objects of its own, a wild pointer can only be forwarded to it; what
-// lies on a stack or in a module's image is still refused here, with a line of ours.
+// Once the C library has given out objects of its own, a wild pointer can only be forwarded to it;
+// what lies on a stack or in a module's image is still refused here, with a line of ours.
 TEST_F(Foreign, StackAndGlobalsAreRefusedAllTheSame) {
   static int global[16];
   char* object = Allocate(100, 9);
@@ -193,8 +193,8 @@ TEST_F(Foreign, StackAndGlobalsAreRefusedAllTheSame) {
   FreeMarked(object, 100, 9);
 }
 
-// A library bound with RTLD_DEEPBIND sees the C library's malloc before ours. It hands out objects that
-// this program frees.
+// A library bound with RTLD_DEEPBIND sees the C library's malloc before ours. It hands out objects
+// that this program frees.
 TEST_F(Foreign, DeepbindLibraryHandsOutItsObjects) {
   void* plugin = dlopen(getenv("DEEPBIND_PLUGIN"), RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
   ASSERT_NE(plugin, nullptr) << dlerror();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// fork() from a program whose threads are all inside the allocator: each of 200 children can allocate,
-// free what the parent allocated, start threads, fork again and exit.
+// fork() from a program whose threads are all inside the allocator: each of 200 children can
+// allocate, free what the parent allocated, start threads, fork again and exit.
 #include <malloc.h>
 #include <pthread.h>
 #include <sys/wait.h>

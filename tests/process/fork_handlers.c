@@ -3,13 +3,14 @@
 // fork() where handlers of others allocate. glibc runs prepare handlers in reverse order of their
 // registration. Handlers registered before the allocator's own therefore run between its prepare
 // handler and the fork, when another thread's half-done operation must not be waited for; handlers
-// registered later run before. There are three sets here: one from the program's preinit array, earlier than
-// every constructor of every library; one from the constructor of atfork_library.c, which ctest preloads
-// before the allocator, behind it, or has as a dependency; and one from main, later than all. The
-// last one also takes a lock that other threads hold while they allocate, as such handlers are for.
+// registered later run before. There are three sets here: one from the program's preinit array,
+// earlier than every constructor of every library; one from the constructor of atfork_library.c,
+// which ctest preloads before the allocator, behind it, or has as a dependency; and one from main,
+// later than all. The last one also takes a lock that other threads hold while they allocate, as
+// such handlers are for.
 //
-// With the argument "locked" the busy threads also call the library, which allocates under its own lock:
-// the library's prepare handler then waits for a thread that is inside the allocator.
+// With the argument "locked" the busy threads also call the library, which allocates under its own
+// lock: the library's prepare handler then waits for a thread that is inside the allocator.
 #define _GNU_SOURCE
 #include <signal.h>
 #include <sys/wait.h>
@@ -19,8 +20,8 @@
 enum { kThreads = 4, kForks = 100, kChildSeconds = 30 };
 
 static void Preinit(int argc, char** argv, char** environment) { RegisterHandlers(); }
-__attribute__((section(".preinit_array"), used)) static void (*const preinit)(int, char**, char**) =
-    Preinit;
+__attribute__((section(".preinit_array"), used)) static void (*const preinit)(int, char**,
+                                                                              char**) = Preinit;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int lock_runs;

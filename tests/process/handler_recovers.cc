@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The loop of operator new has a happy end as well: a new_handler gives memory up, and the request that
-// had failed succeeds. Memory runs out because the address space is limited.
+// The loop of operator new has a happy end as well: a new_handler gives memory up, and the request
+// that had failed succeeds. Memory runs out because the address space is limited.
 #include <sys/mman.h>
 #include <sys/resource.h>
 
@@ -61,10 +61,18 @@ int main() {
     std::set_new_handler(FreeObject);
     void* object = nullptr;
     switch (form) {
-      case 0: object = ::operator new[](170 * kMiB); break;
-      case 1: object = ::operator new(170 * kMiB, std::nothrow); break;
-      case 2: object = ::operator new(160 * kMiB, std::align_val_t{1 << 16}); break;
-      case 3: object = ::operator new[](150 * kMiB, std::align_val_t{64}, std::nothrow); break;
+      case 0:
+        object = ::operator new[](170 * kMiB);
+        break;
+      case 1:
+        object = ::operator new(170 * kMiB, std::nothrow);
+        break;
+      case 2:
+        object = ::operator new(160 * kMiB, std::align_val_t{1 << 16});
+        break;
+      case 3:
+        object = ::operator new[](150 * kMiB, std::align_val_t{64}, std::nothrow);
+        break;
     }
     CHECK(object != nullptr);
     CHECK(calls == 1);

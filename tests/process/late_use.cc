@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The allocator serves a thread until its very last destructor, and the process until its very last one.
-// main returns 3; only the last destructor of all, having seen that every other one ran, ends the
-// process with 0.
+// The allocator serves a thread until its very last destructor, and the process until its very last
+// one. main returns 3; only the last destructor of all, having seen that every other one ran, ends
+// the process with 0.
 #include <malloc.h>
 #include <pthread.h>
 
@@ -43,8 +43,8 @@ AllocatesWhenDestroyed global(&global_destructors);
 
 thread_local std::unique_ptr<AllocatesWhenDestroyed> in_thread;
 
-// Each key's destructor sets a value again, for this or another key, so that objects are allocated and
-// freed in every round that the system grants, the last one included.
+// Each key's destructor sets a value again, for this or another key, so that objects are allocated
+// and freed in every round that the system grants, the last one included.
 pthread_key_t keys[3];
 
 void KeyDestructor(void* value) {

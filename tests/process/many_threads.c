@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A thousand threads alive at once. Each allocates, waits until all have, frees its neighbour's objects,
-// allocates again and exits.
+// A thousand threads alive at once. Each allocates, waits until all have, frees its neighbour's
+// objects, allocates again and exits.
 #define _GNU_SOURCE
 #include <malloc.h>
 #include <pthread.h>
@@ -46,8 +46,8 @@ int main(void) {
     malloc_trim(0);
     const size_t in_use_now = mallinfo2().uordblks;
     const size_t resident_now = ResidentBytes();
-    dprintf(STDOUT_FILENO, "round %d: %zu KiB in use, %zu KiB resident\n", round,
-            in_use_now >> 10, resident_now >> 10);
+    dprintf(STDOUT_FILENO, "round %d: %zu KiB in use, %zu KiB resident\n", round, in_use_now >> 10,
+            resident_now >> 10);
     // The first round leaves the C library's cached stacks and their bookkeeping.
     if (round == 0) {
       in_use = in_use_now;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // What a program must never do with pointers, done on purpose: every size class and large objects,
-// each case in a child of its own. The child must die of SIGABRT, with exactly one line on stderr that
-// names the pointer; a child that goes on, crashes otherwise or says more fails the test.
+// each case in a child of its own. The child must die of SIGABRT, with exactly one line on stderr
+// that names the pointer; a child that goes on, crashes otherwise or says more fails the test.
 //
 // Some misuse is found at once; some only when the object leaves the thread's cache, so these cases
 // end with malloc_trim, which flushes it.
@@ -43,8 +43,8 @@ std::string Hex(const void* pointer) {
   return text;
 }
 
-// One object size of each size class, found by asking for one byte more than the last class has room
-// for, and a geometric sweep beside it in case malloc_usable_size says too little.
+// One object size of each size class, found by asking for one byte more than the last class has
+// room for, and a geometric sweep beside it in case malloc_usable_size says too little.
 std::vector<size_t> SmallSizes() {
   std::set<size_t> sizes;
   for (size_t n = 1; n <= 256 * 1024;) {
@@ -68,8 +68,8 @@ std::vector<size_t> AllSizes() {
   return sizes;
 }
 
-// Runs `misuse` in a child; it returns the pointer that the message must name, having told it to the
-// parent through shared memory first.
+// Runs `misuse` in a child; it returns the pointer that the message must name, having told it to
+// the parent through shared memory first.
 class Misuse : public testing::Test {
  protected:
   static void SetUpTestSuite() {
@@ -103,8 +103,7 @@ class Misuse : public testing::Test {
 
   // True when `text` has `pointer` as a whole number, not as the beginning of a longer one.
   static bool NamesPointer(const std::string& text, const std::string& pointer) {
-    for (size_t at = text.find(pointer); at != std::string::npos;
-         at = text.find(pointer, at + 1)) {
+    for (size_t at = text.find(pointer); at != std::string::npos; at = text.find(pointer, at + 1)) {
       const size_t end = at + pointer.size();
       if (end == text.size() || !isxdigit(static_cast<unsigned char>(text[end]))) return true;
     }
@@ -116,10 +115,10 @@ class Misuse : public testing::Test {
 void* volatile* Misuse::named_;
 
 // Stops after a few failures: one broken class is as telling as all of them.
-#define EXPECT_DIES(...)                            \
-  do {                                              \
+#define EXPECT_DIES(...)                               \
+  do {                                                 \
     EXPECT_TRUE(Dies(__VA_ARGS__)) << "size " << size; \
-    if (HasFailure() && ++failures >= 5) FAIL();    \
+    if (HasFailure() && ++failures >= 5) FAIL();       \
   } while (0)
 
 TEST_F(Misuse, TheSizesCoverEveryClass) {
@@ -233,8 +232,8 @@ TEST_F(Misuse, InteriorPointer) {
     const size_t usable = malloc_usable_size(probe);
     Free(probe);
     std::set<ptrdiff_t> offsets = {1};
-    for (size_t offset : {size_t{8}, size_t{16}, usable / 2, usable - 1, size_t{4096},
-                          size_t{8192}, size_t{16384}, size_t{kMiB}}) {
+    for (size_t offset : {size_t{8}, size_t{16}, usable / 2, usable - 1, size_t{4096}, size_t{8192},
+                          size_t{16384}, size_t{kMiB}}) {
       if (offset > 0 && offset < usable) offsets.insert(static_cast<ptrdiff_t>(offset));
     }
     for (ptrdiff_t offset : offsets) {
@@ -285,7 +284,7 @@ TEST_F(Misuse, HighBitsOfAnAddress) {
   for (size_t size : {size_t{8}, size_t{100}, size_t{5000}, size_t{200000}, kMiB}) {
     for (int bit : {48, 52, 63}) {
       EXPECT_DIES([size, bit](auto declare) {
-        const auto address = reinterpret_cast<uintptr_t>(Malloc(size)) ^ uintptr_t{1} << bit;
+        const auto address = reinterpret_cast<uintptr_t>(Malloc(size)) ^ uintptr_t { 1 } << bit;
         auto* pointer = reinterpret_cast<void*>(address);
         declare(pointer);
         Free(pointer);
@@ -295,7 +294,8 @@ TEST_F(Misuse, HighBitsOfAnAddress) {
   }
 }
 
-// --- Pointers that no allocator gave out: found at once. ------------------------------------------
+// --- Pointers that no allocator gave out: found at once.
+// ------------------------------------------
 
 int global_in_bss[100];
 int global_in_data[100] = {1};
@@ -345,8 +345,7 @@ TEST_F(Misuse, GlobalAndCode) {
   for (void* pointer :
        {Opaque(&global_in_bss[4]), Opaque(&global_in_data[4]), Opaque(&read_only[16]),
         Opaque(&global_in_bss), reinterpret_cast<void*>(&RequireLibraryUnderTest),
-        dlsym(RTLD_DEFAULT, "malloc"), dlsym(RTLD_DEFAULT, "printf"),
-        static_cast<void*>(stderr)}) {
+        dlsym(RTLD_DEFAULT, "malloc"), dlsym(RTLD_DEFAULT, "printf"), static_cast<void*>(stderr)}) {
     EXPECT_DIES([pointer](auto declare) {
       declare(pointer);
       Free(pointer);
@@ -371,8 +370,8 @@ TEST_F(Misuse, EnvironmentAndArguments) {
   });
 }
 
-// In this process the C library's own malloc never gave out anything, so such a pointer cannot be one
-// of its objects either.
+// In this process the C library's own malloc never gave out anything, so such a pointer cannot be
+// one of its objects either.
 TEST_F(Misuse, AddressesThatAreNoMemory) {
   const size_t size = 0;
   int failures = 0;
@@ -392,8 +391,7 @@ TEST_F(Misuse, MemoryThatTheProgramMapped) {
   const size_t size = 0;
   int failures = 0;
   EXPECT_DIES([](auto declare) {
-    void* mapped =
-        mmap(nullptr, 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void* mapped = mmap(nullptr, 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     void* pointer = Plus(mapped, 4096 + 16);
     declare(pointer);
     Free(pointer);
@@ -450,7 +448,8 @@ TEST_F(Misuse, SizedDeleteWithTheWrongSize) {
   int failures = 0;
   int cases = 0;
   for (size_t size : AllSizes()) {
-    for (size_t wrong : {size_t{1}, size / 2, size * 2, size_t{100}, size_t{256 * 1024}, 2 * kMiB}) {
+    for (size_t wrong :
+         {size_t{1}, size / 2, size * 2, size_t{100}, size_t{256 * 1024}, 2 * kMiB}) {
       const Sized way = static_cast<Sized>(cases++ % 4);
       if (ClassOf(way, wrong) == ClassOf(way, size)) continue;
       EXPECT_DIES([=](auto declare) {
@@ -481,8 +480,8 @@ TEST_F(Misuse, SizedDeleteWithTheRightSizeIsSilent) {
 
 // --- Writes to freed objects. --------------------------------------------------------------------
 
-// No calloc here: it may rightly rely on zeros in memory that went back to the system, where a write
-// after free has no business.
+// No calloc here: it may rightly rely on zeros in memory that went back to the system, where a
+// write after free has no business.
 void UseEverySize() {
   for (size_t size : AllSizes()) {
     char* objects[3] = {NewMarked(size, 1), NewMarked(size, 2), NewMarked(size, 3)};

@@ -41,10 +41,10 @@ int ThrowingFormsThrow() {
 }
 
 int NothrowFormsReturnNull() {
-  return ::operator new(too_much, std::nothrow) == nullptr &&
-         ::operator new[](too_much, std::nothrow) == nullptr &&
-         ::operator new(too_much, std::align_val_t{64}, std::nothrow) == nullptr &&
-         ::operator new[](too_much, std::align_val_t{64}, std::nothrow) == nullptr;
+  return ::operator new(too_much, std::nothrow) ==
+         nullptr&& ::operator new[](too_much, std::nothrow) ==
+         nullptr&& ::operator new(too_much, std::align_val_t{64}, std::nothrow) ==
+         nullptr&& ::operator new[](too_much, std::align_val_t{64}, std::nothrow) == nullptr;
 }
 
 int HandlerIsCalledUntilItGivesUp() {

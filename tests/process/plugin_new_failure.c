@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A C program, in which nobody knows of C++, loads a C++ plugin with RTLD_LOCAL: the C++ library comes with
-// it and stays out of the global scope. When `new` fails in the plugin, bad_alloc is thrown there
-// all the same. Argument: the path of plugin_new.
+// A C program, in which nobody knows of C++, loads a C++ plugin with RTLD_LOCAL: the C++ library
+// comes with it and stays out of the global scope. When `new` fails in the plugin, bad_alloc is
+// thrown there all the same. Argument: the path of plugin_new.
 #define _GNU_SOURCE
 #include "check.h"
 
@@ -17,8 +17,12 @@ int main(int argc, char** argv) {
     CHECK(plugin != NULL);
     CHECK(IsMapped("libstdc++"));
     CHECK(dlsym(RTLD_DEFAULT, "__cxa_throw") == NULL);  // Local indeed.
-    const char* const names[] = {"NewWorks", "ThrowingFormsThrow", "NothrowFormsReturnNull",
-                                 "HandlerIsCalledUntilItGivesUp", "HandlerMayThrow", "NewWorks"};
+    const char* const names[] = {"NewWorks",
+                                 "ThrowingFormsThrow",
+                                 "NothrowFormsReturnNull",
+                                 "HandlerIsCalledUntilItGivesUp",
+                                 "HandlerMayThrow",
+                                 "NewWorks"};
     for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); ++i) {
       int (*function)(void) = (int (*)(void))dlsym(plugin, names[i]);
       CHECK(function != NULL);

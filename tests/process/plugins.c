@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Libraries that come and go: loaded with and without RTLD_DEEPBIND, in a loop, while threads allocate and
-// load others. Arguments: the path of plugin_c and of a copy of it.
+// Libraries that come and go: loaded with and without RTLD_DEEPBIND, in a loop, while threads
+// allocate and load others. Arguments: the path of plugin_c and of a copy of it.
 //
-// Not here: an object of this allocator freed inside a library that is bound with RTLD_DEEPBIND, which
-// no allocator can see.
+// Not here: an object of this allocator freed inside a library that is bound with RTLD_DEEPBIND,
+// which no allocator can see.
 #define _GNU_SOURCE
 #include <pthread.h>
 

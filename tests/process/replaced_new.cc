@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // A program with its own operator new and delete, of which it replaces the two basic forms only and
-// keeps a header in front of each object. [new.delete] says that the other unaligned forms, also those
-// of a preloaded library, go through these two; freeing such an object directly would free the middle of one.
+// keeps a header in front of each object. [new.delete] says that the other unaligned forms, also
+// those of a preloaded library, go through these two; freeing such an object directly would free
+// the middle of one.
 #include <new>
 #include <vector>
 

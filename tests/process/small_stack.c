@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Threads with the smallest stack that the system allows allocate, free and exit: no entry point may
-// want more than a few KiB of stack, not even at a thread's first use or when it empties its cache.
+// Threads with the smallest stack that the system allows allocate, free and exit: no entry point
+// may want more than a few KiB of stack, not even at a thread's first use or when it empties its
+// cache.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <malloc.h>
@@ -13,12 +14,24 @@ static void* AllocateEverything(void* argument) {
   const size_t first = (size_t)argument;
   // The first operation differs from thread to thread.
   switch (first % 6) {
-    case 0: Free(Malloc(first)); break;
-    case 1: Free(Calloc(first, 10)); break;
-    case 2: Free(memalign(4096, first)); break;
-    case 3: Free(Realloc(NULL, 1 << 20)); break;
-    case 4: Free(argument == NULL ? argument : NULL); break;
-    case 5: malloc_trim(0); break;
+    case 0:
+      Free(Malloc(first));
+      break;
+    case 1:
+      Free(Calloc(first, 10));
+      break;
+    case 2:
+      Free(memalign(4096, first));
+      break;
+    case 3:
+      Free(Realloc(NULL, 1 << 20));
+      break;
+    case 4:
+      Free(argument == NULL ? argument : NULL);
+      break;
+    case 5:
+      malloc_trim(0);
+      break;
   }
   for (size_t size = 1; size <= 300 * 1024; size += size / 8 + 1) {
     char* object = NewMarked(size, 0x81);
@@ -60,8 +73,8 @@ int main(void) {
   for (size_t round = 0; round < 10; ++round) {
     pthread_t threads[3];
     for (size_t i = 0; i < 3; ++i) {
-      CHECK(pthread_create(&threads[i], &attributes, AllocateEverything,
-                           (void*)(round * 3 + i)) == 0);
+      CHECK(pthread_create(&threads[i], &attributes, AllocateEverything, (void*)(round * 3 + i)) ==
+            0);
     }
     for (size_t i = 0; i < 3; ++i) CHECK(pthread_join(threads[i], NULL) == 0);
   }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// vfork with exec, posix_spawn, popen and system from a program with busy threads. The child of vfork
-// runs on the parent's memory: it must leave the parent's heap as it was. Programs started this way are
-// this one again, with an argument, and so run on the allocator themselves.
+// vfork with exec, posix_spawn, popen and system from a program with busy threads. The child of
+// vfork runs on the parent's memory: it must leave the parent's heap as it was. Programs started
+// this way are this one again, with an argument, and so run on the allocator themselves.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <spawn.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A thread that exits leaves its cache to others: thousands of threads, one after the other, each with
-// a MiB of small objects, cost no more memory than the first few.
+// A thread that exits leaves its cache to others: thousands of threads, one after the other, each
+// with a MiB of small objects, cost no more memory than the first few.
 #include <malloc.h>
 #include <pthread.h>
 
