@@ -48,7 +48,8 @@ def workload(side):
             (repository / path).parent.mkdir(exist_ok=True)
             (repository / path).write_text("\n".join(lines) + "\n")
         git("add", "-A")
-        git("commit", "-q", "-m", f"Commit {commit}\n\n{_line(rng)}")
+        message = [f"Commit {commit}", "", *_lines(rng, 600 if commit % 20 == 3 else 3)]
+        git("commit", "-q", "-F", "-", stdin="\n".join(message).encode())
         if commit % 20 == 10:
             git("branch", f"topic{commit}")
         if commit % 20 == 15:

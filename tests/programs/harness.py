@@ -45,6 +45,8 @@ _BINDING = re.compile(
     r"^\s*\d+:\s+binding file .+? \[\d+\] to (?P<provider>.+?) \[\d+\]: "
     r"normal symbol `(?P<symbol>malloc|free)' \[", re.MULTILINE)
 
+_running = set()  # The programs that have been started and not been waited for.
+
 
 class Failure(Exception):
     """The test failed; the message says where and how."""
@@ -104,6 +106,7 @@ class Side:
         process = subprocess.Popen(
             argv, cwd=cwd or self.directory, env=self.environment(stats, env), stdin=subprocess.PIPE,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+        _running.add(process)
         try:
             stdout, stderr = process.communicate(stdin, timeout=timeout)
         except subprocess.TimeoutExpired:
@@ -114,6 +117,8 @@ class Side:
             _kill_group(process)
             process.wait()
             raise
+        finally:
+            _running.discard(process)
         done = Completed(argv, process.returncode, stdout, stderr)
         self._count_stats(stderr)
         if status is not None and done.returncode != status:
@@ -196,6 +201,7 @@ class Server:
         self._log = tempfile.TemporaryFile()
         self.process = subprocess.Popen(argv, cwd=side.directory, env=env, stdin=subprocess.DEVNULL, stdout=self._log,
                                         stderr=subprocess.STDOUT, start_new_session=True)
+        _running.add(self.process)
 
     @property
     def pid(self):
@@ -224,8 +230,10 @@ class Server:
             raise Failure(f"{_short(self.argv)}: {_status(status)}\n{self.output()}")
 
     def kill(self):
-        _kill_group(self.process)
-        self.process.wait()
+        if self.process.poll() != 0:  # Also after a crash: children may have survived it.
+            _kill_group(self.process)
+            self.process.wait()
+        _running.discard(self.process)
 
     def _raw_log(self):
         # By position: the server shares the file's offset and would go on writing from where a seek leaves it.
@@ -266,7 +274,7 @@ def user_name():
     return pwd.getpwuid(os.geteuid()).pw_name
 
 
-def main(workload, programs, min_heap_mib, min_processes=1, reference_preload=None, stats=True, deadline_s=270):
+def main(workload, programs, min_heap_mib, min_processes=1, reference_preload=None, stats=True, deadline_s=540):
     """Runs `workload` on both sides. `stats` is False where the library's report would disturb the program."""
     parser = argparse.ArgumentParser(description=sys.modules["__main__"].__doc__)
     parser.add_argument("--library", required=True, type=pathlib.Path, help="the shared library to preload")
@@ -280,8 +288,8 @@ def main(workload, programs, min_heap_mib, min_processes=1, reference_preload=No
         sys.exit(SKIPPED)
 
     # Both end as exceptions, so that servers are stopped and files removed before the test driver loses patience.
-    signal.signal(signal.SIGALRM, _raise_failure(f"not finished after {deadline_s} s"))
-    signal.signal(signal.SIGTERM, _raise_failure("told to end"))
+    signal.signal(signal.SIGALRM, _fail_on_signal(f"not finished after {deadline_s} s"))
+    signal.signal(signal.SIGTERM, _fail_on_signal("told to end"))
     signal.alarm(deadline_s)
     try:
         with tempfile.TemporaryDirectory(prefix="tcmalloc-programs-") as top:
@@ -337,8 +345,11 @@ def _largest_figure(stderr):
     return max((int(f) for f in _STATS_FIGURE.findall(stderr)), default=0)
 
 
-def _raise_failure(text):
+def _fail_on_signal(text):
+    """A handler that ends what runs, so that no thread of the test waits for it, and then the test."""
     def handler(signum, frame):
+        for process in list(_running):
+            _kill_group(process)
         raise Failure(text)
     return handler
 

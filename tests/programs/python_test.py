@@ -37,7 +37,7 @@ def suite(side, name, tests, selection=()):
     directory.mkdir()
     report = directory / "report.xml"
     done = side.run([PYTHON, "-m", "test", "-W", "--tempdir", directory, "--junit-xml", report, *selection, *tests],
-                    cwd=directory, timeout=240, stats=False, env=ENVIRONMENT, status=None)
+                    cwd=directory, timeout=480, stats=False, env=ENVIRONMENT, status=None)
     if done.returncode != 0:
         raise harness.Failure(f"suite {name}: exit status {done.returncode}\n{done.stdout.decode()[-6000:]}\n"
                               f"{done.stderr.decode()[-2000:]}")

@@ -7,6 +7,7 @@ first; on the other side the library that is preloaded does.
 
 import random
 import socket
+import time
 
 import harness
 
@@ -134,8 +135,11 @@ def save(client):
     """Saves by a forked child and waits until the child has ended well."""
     before = client("LASTSAVE")
     client("BGSAVE")
+    deadline = time.monotonic() + 60
     while info(client, "persistence", "rdb_bgsave_in_progress") != "0":
-        client("DEBUG", "SLEEP", "0.02")  # The server's own pause; what ends the wait is its word.
+        if time.monotonic() > deadline:
+            raise harness.Failure("the child that saves has not ended after 60 s")
+        time.sleep(0.02)  # Between two looks.
     if info(client, "persistence", "rdb_last_bgsave_status") != "ok" or client("LASTSAVE") < before:
         raise harness.Failure("BGSAVE failed")
 

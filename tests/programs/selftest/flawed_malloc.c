@@ -12,8 +12,8 @@
 //   thread   the same, for what threads other than the first allocate
 //   child    the same, for what forked children allocate
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <errno.h>
-#include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -26,7 +26,6 @@ void* __libc_calloc(size_t count, size_t size);
 void* __libc_realloc(void* object, size_t size);
 void* __libc_memalign(size_t alignment, size_t size);
 void __libc_free(void* object);
-size_t malloc_usable_size(void* object);
 
 enum Flaw { kNone, kQuiet, kRealloc, kText, kCalloc, kOverlap, kThread, kChild };
 
@@ -48,6 +47,18 @@ static size_t RingSize(const void* object) {
   size_t size;
   memcpy(&size, (const char*)object - kHeaderBytes, sizeof size);
   return size <= kMost ? size : kLeast;  // The header may have been overwritten.
+}
+
+// Not left to the C library: a program may bring another allocator, whose function would be found before.
+size_t malloc_usable_size(void* object) {
+  static size_t (*usable_size)(void*);
+  if (object == NULL) return 0;
+  if (FromRing(object)) return RingSize(object);
+  if (usable_size == NULL) {
+    void* library = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
+    *(void**)&usable_size = dlsym(library, "malloc_usable_size");
+  }
+  return usable_size(object);
 }
 
 static int IsFlawed(size_t size) {
@@ -88,7 +99,7 @@ void* calloc(size_t count, size_t size) {
 }
 
 void* realloc(void* object, size_t size) {
-  size_t old_size = object == NULL ? 0 : FromRing(object) ? RingSize(object) : malloc_usable_size(object);
+  size_t old_size = malloc_usable_size(object);
   __atomic_fetch_add(&bytes_asked, size, __ATOMIC_RELAXED);
   if (FromRing(object)) {
     void* moved = malloc(size);

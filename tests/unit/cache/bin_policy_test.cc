@@ -23,13 +23,14 @@ std::vector<size_t> GrowthOf(size_t object_size) {
 }
 
 TEST(BinPolicyTest, GrowthOfSomeClasses) {
-  // A line's worth, doubled up to a batch of 128, then a batch at a time up to the most slots of an array.
-  EXPECT_EQ(GrowthOf(8), (std::vector<size_t>{8,   16,  32,   64,   128,  256,  384,
-                                              512, 640, 768,  896,  1024, 1152, 1280,
-                                              1408, 1536, 1664, 1792, 1920, 2046}));
-  EXPECT_EQ(GrowthOf(64), (std::vector<size_t>{4, 8, 16, 32, 64, 128, 256, 384, 512, 640, 768, 896,
-                                               1024, 1152, 1280, 1408, 1536, 1664, 1792, 1920,
-                                               2046}));
+  // A line's worth, doubled up to a batch of 128, then a batch at a time up to the most slots of an
+  // array.
+  EXPECT_EQ(GrowthOf(8),
+            (std::vector<size_t>{8,   16,   32,   64,   128,  256,  384,  512,  640,  768,
+                                 896, 1024, 1152, 1280, 1408, 1536, 1664, 1792, 1920, 2046}));
+  EXPECT_EQ(GrowthOf(64),
+            (std::vector<size_t>{4,   8,    16,   32,   64,   128,  256,  384,  512,  640, 768,
+                                 896, 1024, 1152, 1280, 1408, 1536, 1664, 1792, 1920, 2046}));
   EXPECT_EQ(GrowthOf(256), (std::vector<size_t>{4, 8, 16, 32, 64, 128, 256, 384, 512}));
   // A batch of 64.
   EXPECT_EQ(GrowthOf(1024), (std::vector<size_t>{4, 8, 16, 32, 64, 128}));
@@ -60,8 +61,9 @@ TEST(BinPolicyTest, BoundsHoldForEveryClassAndCapacity) {
       // Slow start: never more than twice, or a batch more.
       if (capacity > 0) {
         ASSERT_LE(next, std::max(2 * capacity, capacity + kSizeClasses.batch_size(c)));
-        ASSERT_LE(next, capacity < kSizeClasses.batch_size(c) ? 2 * capacity
-                                                              : capacity + kSizeClasses.batch_size(c));
+        ASSERT_LE(next, capacity < kSizeClasses.batch_size(c)
+                            ? 2 * capacity
+                            : capacity + kSizeClasses.batch_size(c));
       }
     }
   }

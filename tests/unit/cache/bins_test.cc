@@ -83,7 +83,8 @@ TEST_F(BinsTest, OtherBinsAreLeftAlone) {
   }
 }
 
-// What a thread has that has no cache: everything leaves the fast path, and nothing is written (it is read-only memory).
+// What a thread has that has no cache: everything leaves the fast path, and nothing is written (it
+// is read-only memory).
 TEST(EmptyBinsTest, BothEmptyAndFull) {
   Bins& bins = const_cast<Bins&>(kEmptyBins);
   uint64_t object = 0;

@@ -103,9 +103,11 @@ TEST_F(RegistryTest, ManyShortLivesTakeNoMoreMemoryThanOne) {
   ExpectAllReturned();
 }
 
-// The C library keeps a thread's slot above its stack. Here the slots are an array, whose lower part stands for stacks.
+// The C library keeps a thread's slot above its stack. Here the slots are an array, whose lower
+// part stands for stacks.
 TEST_F(RegistryTest, FindsAddressesBetweenAThreadsFirstFrameAndItsSlot) {
-  // A slot above the frames of this function, as in threads that are not the main one, and one below them.
+  // A slot above the frames of this function, as in threads that are not the main one, and one
+  // below them.
   std::thread([this] {
     static thread_local char above_the_stack[sizeof(TestThread)];
     TestThread* const thread = new (above_the_stack) TestThread(heap_.registry);
@@ -130,7 +132,8 @@ TEST_F(RegistryTest, FindsAddressesBetweenAThreadsFirstFrameAndItsSlot) {
   char local = 0;
   ASSERT_LT(reinterpret_cast<uintptr_t>(&below->slot()), reinterpret_cast<uintptr_t>(&local));
   EXPECT_FALSE(heap_.registry.StackHolds(reinterpret_cast<uintptr_t>(&local), UINTPTR_MAX));
-  EXPECT_FALSE(heap_.registry.StackHolds(reinterpret_cast<uintptr_t>(&below->slot()) - 1, UINTPTR_MAX));
+  EXPECT_FALSE(
+      heap_.registry.StackHolds(reinterpret_cast<uintptr_t>(&below->slot()) - 1, UINTPTR_MAX));
   below->Exit();
 }
 
@@ -173,7 +176,8 @@ TEST_F(RegistryTest, WithoutASurvivorAllAreOrphans) {
   ExpectAllReturned();
 }
 
-// A thread that was moving several objects at the moment of the fork left bins that nobody may trust.
+// A thread that was moving several objects at the moment of the fork left bins that nobody may
+// trust.
 TEST_F(RegistryTest, ACacheInTheMiddleOfAChangeIsGivenUp) {
   TestThread survivor(heap_.registry);
   TestThread changing(heap_.registry);

@@ -193,7 +193,8 @@ TEST(ThreadCacheTest, MemoryForArraysIsCountedAndGivenBack) {
   EXPECT_EQ(thread.cache()->ArrayBytes(), 0u);
   const size_t with_cache = heap.arena.allocated_bytes();
   EXPECT_EQ(with_cache - before, MetadataArena::RoundedBytes(sizeof(ThreadCache)));
-  const SizeClass c = ClassForSize(kMaxSmallSize);  // neither bitmaps nor transfer cache in the arena
+  const SizeClass c =
+      ClassForSize(kMaxSmallSize);  // neither bitmaps nor transfer cache in the arena
   void* const object = thread.Allocate(c);
   EXPECT_GT(thread.cache()->ArrayBytes(), 0u);
   thread.Free(c, object);
@@ -205,7 +206,8 @@ TEST(ThreadCacheTest, MemoryForArraysIsCountedAndGivenBack) {
             with_arrays - arrays - MetadataArena::RoundedBytes(sizeof(ThreadCache)));
 }
 
-// While another thread has the cache, the owner is served from the central cache and leaves the bins alone.
+// While another thread has the cache, the owner is served from the central cache and leaves the
+// bins alone.
 TEST(ThreadCacheTest, ATakenCacheIsNotTouched) {
   CacheTestHeap heap;
   TestThread thread(heap.registry);
@@ -267,7 +269,8 @@ TEST(ThreadCacheTest, ATakenCacheLeavesNoMemoryBehind) {
   EXPECT_EQ(thread.cache()->ArrayBytes(), 0u);
 }
 
-// The owner is never inside a section when it calls the lower tiers, so that no system call delays a taker.
+// The owner is never inside a section when it calls the lower tiers, so that no system call delays
+// a taker.
 TEST(ThreadCacheTest, IdleAfterEveryCall) {
   CacheTestHeap heap;
   TestThread thread(heap.registry);
@@ -298,7 +301,8 @@ TEST(ThreadCacheTest, TheSlowPathRenewsTheCounter) {
   EXPECT_EQ(thread.cache()->bins()->bytes_until_sample, ThreadCache::kNoSampling);
 }
 
-// Mappings fail from the nth on: arrays, spans, bitmaps. Everything that was handed out stays good, frees always work.
+// Mappings fail from the nth on: arrays, spans, bitmaps. Everything that was handed out stays good,
+// frees always work.
 TEST(ThreadCacheTest, OutOfMemoryAtEveryMapping) {
   for (const bool only_once : {false, true}) {
     for (size_t nth = 1; nth <= 20; ++nth) {
@@ -360,10 +364,10 @@ TEST(ThreadCacheDeathTest, AnImmediateSecondFree) {
     const SizeClass c = ClassForSize(size);
     void* const object = thread.Allocate(c);
     thread.Free(c, object);
-    EXPECT_EXIT(thread.Free(c, object), testing::KilledBySignal(SIGABRT),
-                testing::Eq("tcmalloc: free of " + PointerText(object) +
-                            ": double free, the object of " + std::to_string(size) +
-                            " bytes is already free\n"));
+    EXPECT_EXIT(
+        thread.Free(c, object), testing::KilledBySignal(SIGABRT),
+        testing::Eq("tcmalloc: free of " + PointerText(object) + ": double free, the object of " +
+                    std::to_string(size) + " bytes is already free\n"));
   }
 }
 
@@ -417,8 +421,9 @@ TEST(ThreadCacheTest, StatisticsWhileTheOwnerRuns) {
     const Registry::Totals totals = heap.registry.GetTotals();
     ASSERT_EQ(totals.caches, 1u);
     ASSERT_LE(totals.cached_bytes, most);
-    ASSERT_LE(totals.array_bytes, kNumSizeClasses * MetadataArena::RoundedBytes(
-                                                        (bin_policy::kMaxObjects + 2) * sizeof(BinSlot)));
+    ASSERT_LE(totals.array_bytes,
+              kNumSizeClasses *
+                  MetadataArena::RoundedBytes((bin_policy::kMaxObjects + 2) * sizeof(BinSlot)));
   }
   owner.join();
   thread.cache()->CheckInvariants();

@@ -33,8 +33,8 @@ TEST(ThreadSlotTest, AnAccessSectionIsVisibleWhileItLasts) {
   EXPECT_EQ(slot.busy.load(), ThreadSlot::kIdle);
 }
 
-// Another thread takes the cache between two sections: the owner finds the empty state until it is put back, and then
-// what the taker left there.
+// Another thread takes the cache between two sections: the owner finds the empty state until it is
+// put back, and then what the taker left there.
 TEST(ThreadSlotTest, ATakenCacheIsOutOfReach) {
   ThreadSlot slot;
   Bins bins;
@@ -63,7 +63,8 @@ TEST(ThreadSlotTest, ATakenCacheIsOutOfReach) {
   returner.join();
 }
 
-// A taker that finds the owner busy sees it idle, and all that the section did, once the section has ended.
+// A taker that finds the owner busy sees it idle, and all that the section did, once the section
+// has ended.
 TEST(ThreadSlotTest, TheEndOfASectionPublishesItsWork) {
   ThreadSlot slot;
   Bins bins;
@@ -71,7 +72,8 @@ TEST(ThreadSlotTest, TheEndOfASectionPublishesItsWork) {
   Bins* const found = slot.BeginAccess(ThreadSlot::kChanging);
   std::thread taker([&] {
     slot.bins.store(const_cast<Bins*>(&kEmptyBins));
-    while (slot.busy.load(std::memory_order_acquire) != ThreadSlot::kIdle) std::this_thread::yield();
+    while (slot.busy.load(std::memory_order_acquire) != ThreadSlot::kIdle)
+      std::this_thread::yield();
     EXPECT_EQ(bins.bytes_until_sample, 7u);
   });
   found->bytes_until_sample = 7;

@@ -58,7 +58,8 @@ TEST(CentralCacheTest, WholeBatchesGoThroughTheTransferCacheAndTheRestToTheList)
                                     objects.begin() + static_cast<ptrdiff_t>(2 * batch)));
   // More than it has: what it has is enough.
   const std::vector<void*> more = Remove(heap.central, c, 3 * batch);
-  EXPECT_EQ(more, std::vector<void*>(objects.begin(), objects.begin() + static_cast<ptrdiff_t>(batch)));
+  EXPECT_EQ(more,
+            std::vector<void*>(objects.begin(), objects.begin() + static_cast<ptrdiff_t>(batch)));
   EXPECT_EQ(transfer.objects(), 0u);
 
   for (const auto& each : {kept, few, one, more}) heap.central.Insert(c, each.data(), each.size());
@@ -120,7 +121,8 @@ TEST(CentralCacheTest, FlushReturnsTheBytesAndLeavesNothing) {
   heap.CheckInvariants();
 }
 
-// Threads remove, write their name into what they got, hand some to each other and return the rest, while others flush.
+// Threads remove, write their name into what they got, hand some to each other and return the rest,
+// while others flush.
 TEST(CentralCacheTest, ManyThreads) {
   constexpr size_t kThreads = 8;
   constexpr int kSteps = 400;

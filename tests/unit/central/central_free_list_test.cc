@@ -30,7 +30,8 @@ class Model {
   explicit Model(CentralFreeList& list)
       : object_size_(list.object_size()), objects_per_span_(list.objects_per_span()) {}
 
-  // Notes that `objects` were removed and checks that they are what Remove promises for a request of `n`.
+  // Notes that `objects` were removed and checks that they are what Remove promises for a request
+  // of `n`.
   void Removed(TestHeap& heap, const std::vector<void*>& objects, size_t n) {
     const size_t free_before = TotalFree();
     const size_t available = free_before == 0 ? objects_per_span_ : free_before;
@@ -163,11 +164,11 @@ std::string NameOf(const testing::TestParamInfo<std::tuple<size_t, size_t>>& par
          "KPages";
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Classes, CentralFreeListModelTest,
-    testing::Combine(testing::Values(8, 16, 48, 112, 576, 1024, 7168, 8192, 40960, 262144),
-                     testing::Values(4096, 16384, 65536)),
-    NameOf);
+INSTANTIATE_TEST_SUITE_P(Classes, CentralFreeListModelTest,
+                         testing::Combine(testing::Values(8, 16, 48, 112, 576, 1024, 7168, 8192,
+                                                          40960, 262144),
+                                          testing::Values(4096, 16384, 65536)),
+                         NameOf);
 
 // Every class can be made on every page size, and its objects fill the span that it says.
 TEST(CentralFreeListTest, EveryClassOnEveryPageSize) {
@@ -233,8 +234,8 @@ TEST(CentralFreeListTest, FreeObjectsAreNeitherReadNorWritten) {
   EXPECT_EQ(list.num_spans(), 0u);
 }
 
-// While one thread is in the system for a further span, another returns an object that would do. Every span here still
-// has a live object afterwards.
+// While one thread is in the system for a further span, another returns an object that would do.
+// Every span here still has a live object afterwards.
 TEST(CentralFreeListTest, AnObjectReturnedWhileTheHeapGrows) {
   TestHeap heap;
   CentralFreeList list(ClassForSize(8192), heap.page_heap, heap.page_map, heap.arena);
@@ -258,8 +259,8 @@ TEST(CentralFreeListTest, AnObjectReturnedWhileTheHeapGrows) {
   EXPECT_EQ(list.num_spans(), 0u);
 }
 
-// Mappings fail from the nth on, or the nth alone: what was handed out stays good, nothing leaks, and when memory is
-// back everything goes on.
+// Mappings fail from the nth on, or the nth alone: what was handed out stays good, nothing leaks,
+// and when memory is back everything goes on.
 TEST(CentralFreeListTest, OutOfMemoryAtEveryMapping) {
   for (const size_t object_size : {size_t{8}, size_t{1024}, size_t{262144}}) {
     for (const bool only_once : {false, true}) {
@@ -328,8 +329,7 @@ class CentralFreeListDeathTest : public testing::Test {
 
 TEST_F(CentralFreeListDeathTest, DoubleFree) {
   Insert(list_, {objects_[7]});
-  const std::string line =
-      Line(objects_[7], "double free, the object of 48 bytes is already free");
+  const std::string line = Line(objects_[7], "double free, the object of 48 bytes is already free");
   ExpectDeath({objects_[7]}, line);
   // Behind good ones in the same call.
   ExpectDeath({objects_[1], objects_[2], objects_[7], objects_[3]}, line);
@@ -340,7 +340,8 @@ TEST_F(CentralFreeListDeathTest, TwiceInOneCall) {
               Line(objects_[5], "double free, the object of 48 bytes is already free"));
 }
 
-// The first free of the last live object empties the span; the second one is seen for what it is all the same.
+// The first free of the last live object empties the span; the second one is seen for what it is
+// all the same.
 TEST_F(CentralFreeListDeathTest, TwiceInTheCallThatEmptiesTheSpan) {
   std::vector<void*> all = objects_;
   all.push_back(objects_[9]);
@@ -350,8 +351,9 @@ TEST_F(CentralFreeListDeathTest, TwiceInTheCallThatEmptiesTheSpan) {
 TEST_F(CentralFreeListDeathTest, AfterTheSpanIsGone) {
   Insert(list_, objects_);
   ASSERT_EQ(list_.num_spans(), 0u);
-  ExpectDeath({objects_[9]},
-              Line(objects_[9], "no object is in use there (freed before, or never the start of one)"));
+  ExpectDeath(
+      {objects_[9]},
+      Line(objects_[9], "no object is in use there (freed before, or never the start of one)"));
 }
 
 TEST_F(CentralFreeListDeathTest, InteriorPointer) {
@@ -378,8 +380,9 @@ TEST_F(CentralFreeListDeathTest, ObjectOfAnotherClass) {
 
 TEST_F(CentralFreeListDeathTest, PointerThatIsNotOurs) {
   void* const stranger = &heap_;
-  ExpectDeath({stranger},
-              Line(stranger, "no object is in use there (freed before, or never the start of one)"));
+  ExpectDeath(
+      {stranger},
+      Line(stranger, "no object is in use there (freed before, or never the start of one)"));
 }
 
 // The line is written with no lock held: a handler of the program for SIGABRT may allocate.
@@ -401,7 +404,8 @@ TEST_F(CentralFreeListDeathTest, ReportsWithoutALock) {
           Line(objects_[7], "double free, the object of 48 bytes is already free")));
 }
 
-// Many threads on one list: no object is ever in two hands. (ThreadSanitizer watches the contents as well.)
+// Many threads on one list: no object is ever in two hands. (ThreadSanitizer watches the contents
+// as well.)
 TEST(CentralFreeListTest, ManyThreads) {
   constexpr size_t kThreads = 8;
   TestHeap heap;

@@ -32,12 +32,12 @@ TEST(MisuseDeathTest, OneLineForEachKind) {
 
 // The largest numbers fit into the line.
 TEST(MisuseDeathTest, LongestLine) {
-  EXPECT_EXIT(ReportMisuse(Misuse::kWrongSize, reinterpret_cast<void*>(UINTPTR_MAX), SIZE_MAX,
-                           SIZE_MAX),
-              testing::KilledBySignal(SIGABRT),
-              testing::Eq<std::string>("tcmalloc: free of 0xffffffffffffffff: the object has "
-                                       "18446744073709551615 bytes, but the sized free was told "
-                                       "18446744073709551615\n"));
+  EXPECT_EXIT(
+      ReportMisuse(Misuse::kWrongSize, reinterpret_cast<void*>(UINTPTR_MAX), SIZE_MAX, SIZE_MAX),
+      testing::KilledBySignal(SIGABRT),
+      testing::Eq<std::string>("tcmalloc: free of 0xffffffffffffffff: the object has "
+                               "18446744073709551615 bytes, but the sized free was told "
+                               "18446744073709551615\n"));
 }
 
 }  // namespace

@@ -74,8 +74,8 @@ TEST(TransferCacheTest, TakesNoMemoryBeforeTheFirstBatch) {
   EXPECT_EQ(arena.allocated_bytes(), 0u);
   EXPECT_EQ(vm.map_calls(), 0u);
   ASSERT_TRUE(cache.TryInsert(Batch(cache.batch_size(), 1).data()));
-  EXPECT_EQ(cache.array_bytes(), MetadataArena::RoundedBytes(ExpectedCapacity(c) *
-                                                            cache.batch_size() * sizeof(void*)));
+  EXPECT_EQ(cache.array_bytes(),
+            MetadataArena::RoundedBytes(ExpectedCapacity(c) * cache.batch_size() * sizeof(void*)));
   EXPECT_EQ(arena.allocated_bytes(), cache.array_bytes());
   // The array stays.
   ASSERT_TRUE(cache.TryRemove(out));
@@ -100,7 +100,8 @@ TEST(TransferCacheTest, WithoutMemoryForTheArrayItIsFull) {
   EXPECT_EQ(cache.objects(), cache.batch_size());
 }
 
-// Threads pass batches around; the array is allocated by whichever comes first, once. Each number is in exactly one place.
+// Threads pass batches around; the array is allocated by whichever comes first, once. Each number
+// is in exactly one place.
 TEST(TransferCacheTest, ManyThreads) {
   constexpr size_t kThreads = 8;
   constexpr size_t kBatches = 6;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/size_classes.h"
+#include "malloc/program.h"
 #include "malloc/tc_names.h"
 
 namespace tcmalloc {
@@ -75,7 +76,8 @@ TEST(EntryPointsTest, BadAlignments) {
   tc_free(q);
 }
 
-// Memory that held something else is zero after calloc: small objects, large ones, released and not.
+// Memory that held something else is zero after calloc: small objects, large ones, released and
+// not.
 TEST(EntryPointsTest, CallocClearsRecycledMemory) {
   for (int round = 0; round < 4; ++round) {
     for (const size_t size : {size_t{1}, size_t{24}, size_t{1000}, size_t{30000}, kMaxSmallSize,
@@ -84,7 +86,7 @@ TEST(EntryPointsTest, CallocClearsRecycledMemory) {
       for (int i = 0; i < 4; ++i) {
         unsigned char* const p = static_cast<unsigned char*>(tc_calloc(1, size));
         ASSERT_NE(p, nullptr);
-        for (size_t j = 0; j < size; ++j) ASSERT_EQ(p[j], 0) << size << " at " << j;
+        ASSERT_TRUE(IsZero(p, size)) << size;
         memset(p, 0xff, tc_malloc_size(p));
         held.push_back(p);
       }

@@ -85,7 +85,8 @@ TEST(ModelTest, RandomOperations) {
   EXPECT_EQ(s.page_heap_free_bytes, 0u);
 }
 
-// The same program again and again needs no more memory than once. The arrays of the thread's bins grow for a few rounds.
+// The same program again and again needs no more memory than once. The arrays of the thread's bins
+// grow for a few rounds.
 TEST(ModelTest, DoesNotGrowFromRoundToRound) {
   constexpr int kRounds = 40;
   constexpr int kRoundsToGrowBins = 20;

@@ -70,9 +70,8 @@ TEST_F(OomPolicyTest, TheHandlerIsCalledUntilItGivesUp) {
   expect_three_calls([] { EXPECT_THROW(tc_newarray(too_much), std::bad_alloc); });
   expect_three_calls([] { EXPECT_THROW(tc_new_aligned(too_much, kAlignment), std::bad_alloc); });
   expect_three_calls([] { EXPECT_EQ(tc_new_nothrow(too_much, std::nothrow), nullptr); });
-  expect_three_calls([] {
-    EXPECT_EQ(tc_new_aligned_nothrow(too_much, kAlignment, std::nothrow), nullptr);
-  });
+  expect_three_calls(
+      [] { EXPECT_EQ(tc_new_aligned_nothrow(too_much, kAlignment, std::nothrow), nullptr); });
 }
 
 // The loop ends as soon as there is memory.

@@ -34,8 +34,7 @@ void tc_delete(void* p) noexcept;
 void tc_delete_nothrow(void* p, const std::nothrow_t&) noexcept;
 void tc_delete_sized(void* p, size_t size) noexcept;
 void tc_delete_aligned(void* p, std::align_val_t alignment) noexcept;
-void tc_delete_aligned_nothrow(void* p, std::align_val_t alignment,
-                               const std::nothrow_t&) noexcept;
+void tc_delete_aligned_nothrow(void* p, std::align_val_t alignment, const std::nothrow_t&) noexcept;
 void tc_delete_sized_aligned(void* p, size_t size, std::align_val_t alignment) noexcept;
 
 void* tc_newarray(size_t size);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Many more threads than processors: objects freed by another thread than the one that allocated them, threads that live for
-// a moment. What ThreadSanitizer and AddressSanitizer watch.
+// Many more threads than processors: objects freed by another thread than the one that allocated
+// them, threads that live for a moment. What ThreadSanitizer and AddressSanitizer watch.
 #include <gtest/gtest.h>
 #include <pthread.h>
 
@@ -42,7 +42,8 @@ class ThreadsTest : public testing::Test {
   HeapStats before_;
 };
 
-// A place where one thread leaves an object for any other. The hand-over is the only synchronisation between them.
+// A place where one thread leaves an object for any other. The hand-over is the only
+// synchronisation between them.
 class Exchange {
  public:
   ~Exchange() { EXPECT_TRUE(Empty()); }
@@ -186,7 +187,8 @@ TEST_F(ThreadsTest, AThousandShortLives) {
   ExpectNothingLeft();
 }
 
-// Destructors of thread-specific data run around the end of the cache, in any order: they allocate and free all the same.
+// Destructors of thread-specific data run around the end of the cache, in any order: they allocate
+// and free all the same.
 TEST_F(ThreadsTest, UseWhileTheThreadEnds) {
   static pthread_key_t key;
   const auto destructor = [](void* value) {

@@ -46,7 +46,8 @@ TEST(CurrentThreadTest, TheEndOfAThreadReturnsItsCache) {
   EXPECT_EQ(CollectSizeClassStats(heap, c).spans, 0u);
 }
 
-// Destructors of other keys run after the cache is gone: they are served without one, and no second one is made.
+// Destructors of other keys run after the cache is gone: they are served without one, and no second
+// one is made.
 TEST(CurrentThreadTest, NoCacheAfterTheEndHasBegun) {
   struct Seen {
     bool called = false;
@@ -56,7 +57,8 @@ TEST(CurrentThreadTest, NoCacheAfterTheEndHasBegun) {
     pthread_key_t key;
   };
   static Seen seen;
-  // The value is set again each time, so that the last round is surely behind the cache's own destructor.
+  // The value is set again each time, so that the last round is surely behind the cache's own
+  // destructor.
   const auto destructor = [](void* value) {
     Seen* const s = static_cast<Seen*>(value);
     if (--s->rounds_left > 0) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A Heap beside the process's own, so that its figures start at zero. It lives as long as the process: a heap has no end.
+// A Heap beside the process's own, so that its figures start at zero. It lives as long as the
+// process: a heap has no end.
 #pragma once
 
 #include <sys/mman.h>

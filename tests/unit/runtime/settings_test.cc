@@ -28,8 +28,7 @@ std::string Read(const std::string& name, const std::string& value, Settings* se
 }
 
 bool operator==(const Settings& a, const Settings& b) {
-  return a.check == b.check && a.malloc_stats == b.malloc_stats &&
-         a.release_rate == b.release_rate;
+  return a.check == b.check && a.malloc_stats == b.malloc_stats && a.release_rate == b.release_rate;
 }
 
 // Values that are different from all defaults.
@@ -93,9 +92,10 @@ TEST(SettingsTest, Booleans) {
   }
   for (const char* bad : {"2", "-1", "tru", "truee", "yess", " 1", "1 ", "01", "o", "enable"}) {
     Settings settings = Unusual();
-    EXPECT_EQ(Read("TCMALLOC_CHECK", bad, &settings),
-              "tcmalloc: TCMALLOC_CHECK=" + std::string(bad) +
-                  " is ignored: expected 0 or 1, false or true, no or yes, off or on; using false\n");
+    EXPECT_EQ(
+        Read("TCMALLOC_CHECK", bad, &settings),
+        "tcmalloc: TCMALLOC_CHECK=" + std::string(bad) +
+            " is ignored: expected 0 or 1, false or true, no or yes, off or on; using false\n");
     EXPECT_TRUE(settings == Unusual()) << bad;
   }
 }
@@ -126,8 +126,8 @@ TEST(SettingsTest, Numbers) {
     EXPECT_EQ(Read("TCMALLOC_RELEASE_RATE", text, &settings), "");
     EXPECT_DOUBLE_EQ(settings.release_rate, value) << text;
   }
-  for (const char* bad : {"", ".", "-1", "-0.5", "1000.1", "1001", "1e3", "1,5", "1..5", "1.5.", "nan",
-                          "inf", "0x10", " 1", "1 ", "one"}) {
+  for (const char* bad : {"", ".", "-1", "-0.5", "1000.1", "1001", "1e3", "1,5", "1..5", "1.5.",
+                          "nan", "inf", "0x10", " 1", "1 ", "one"}) {
     Settings settings = Unusual();
     EXPECT_EQ(Read("TCMALLOC_RELEASE_RATE", bad, &settings),
               "tcmalloc: TCMALLOC_RELEASE_RATE=" + std::string(bad) +
@@ -153,14 +153,14 @@ TEST(SettingsTest, UnknownVariables) {
   for (const char* name : {"TCMALLOC_", "TCMALLOC_CHEK", "TCMALLOC_CHECK2", "TCMALLOC_CHECK ",
                            "TCMALLOC_RELEASE_RATES", "TCMALLOC_check"}) {
     Settings settings = Unusual();
-    EXPECT_EQ(Read(name, "1", &settings), "tcmalloc: " + std::string(name) +
-                                              " is ignored: there is no such setting\n");
+    EXPECT_EQ(Read(name, "1", &settings),
+              "tcmalloc: " + std::string(name) + " is ignored: there is no such setting\n");
     EXPECT_TRUE(settings == Unusual());
   }
   Settings settings;
-  EXPECT_EQ(Read("TCMALLOC_" + std::string(300, 'X'), "1", &settings),
-            "tcmalloc: TCMALLOC_" + std::string(91, 'X') +
-                " is ignored: there is no such setting\n");
+  EXPECT_EQ(
+      Read("TCMALLOC_" + std::string(300, 'X'), "1", &settings),
+      "tcmalloc: TCMALLOC_" + std::string(91, 'X') + " is ignored: there is no such setting\n");
 }
 
 TEST(SettingsTest, OtherVariablesAreNotOurs) {
@@ -258,9 +258,11 @@ TEST(SettingsDocumentationTest, TextIsBroken) {
   }
 }
 
-// To write the file: WRITE_DOCS=1 build/release/bin/runtime_test --gtest_filter='SettingsDocumentation*'
+// To write the file: WRITE_DOCS=1 build/release/bin/runtime_test
+// --gtest_filter='SettingsDocumentation*'
 TEST(SettingsDocumentationTest, TheFileIsTheTable) {
-  if (getenv("WRITE_DOCS") != nullptr) std::ofstream(TCMALLOC_SETTINGS_DOCUMENTATION) << Documentation();
+  if (getenv("WRITE_DOCS") != nullptr)
+    std::ofstream(TCMALLOC_SETTINGS_DOCUMENTATION) << Documentation();
   std::ifstream file(TCMALLOC_SETTINGS_DOCUMENTATION);
   ASSERT_TRUE(file.good()) << "no " TCMALLOC_SETTINGS_DOCUMENTATION;
   const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());

@@ -171,9 +171,9 @@ TEST(StatsTest, BoundedWhileThreadsRun) {
   while (running.load() > 0) {
     const HeapStats s = CollectStats(heap);
     const size_t most = CollectStats(heap).system_bytes + (size_t{64} << 20);
-    for (const size_t figure : {s.in_use_bytes, s.thread_cache_bytes, s.transfer_cache_bytes,
-                                s.central_bytes, s.span_tail_bytes, s.page_heap_free_bytes,
-                                s.released_bytes}) {
+    for (const size_t figure :
+         {s.in_use_bytes, s.thread_cache_bytes, s.transfer_cache_bytes, s.central_bytes,
+          s.span_tail_bytes, s.page_heap_free_bytes, s.released_bytes}) {
       ASSERT_LE(figure, most);
     }
     for (size_t i = 1; i < kNumSizeClasses; ++i) {
@@ -201,7 +201,9 @@ std::string Text(Heap& heap, int level) {
 size_t NumberOf(const std::string& text, const std::string& what) {
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
-    if (line.size() < what.size() || line.compare(line.size() - what.size(), what.size(), what) != 0) continue;
+    if (line.size() < what.size() ||
+        line.compare(line.size() - what.size(), what.size(), what) != 0)
+      continue;
     return std::stoull(line.substr(line.find_first_of("0123456789")));
   }
   ADD_FAILURE() << "no line about " << what << " in\n" << text;
@@ -256,8 +258,9 @@ TEST(StatsTest, LevelTwoHasALineForEachClassInUse) {
     std::istringstream numbers(line.substr(7));
     std::vector<size_t> found;
     for (size_t n; numbers >> n;) found.push_back(n);
-    EXPECT_EQ(found, (std::vector<size_t>{Index(c), s.object_size, s.spans, 1, s.thread_cache_objects,
-                                          s.transfer_cache_objects, s.central_objects}));
+    EXPECT_EQ(found,
+              (std::vector<size_t>{Index(c), s.object_size, s.spans, 1, s.thread_cache_objects,
+                                   s.transfer_cache_objects, s.central_objects}));
   }
   ASSERT_TRUE(std::getline(lines, line));
   EXPECT_EQ(line.rfind("----", 0), 0u);

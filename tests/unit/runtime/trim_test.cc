@@ -68,7 +68,8 @@ TEST(TrimTest, KeepsWhatItIsAskedToKeep) {
   EXPECT_EQ(Trim(heap, 0), keep);
 }
 
-// What lies in the transfer caches and in orphaned thread caches reaches the page heap and goes back.
+// What lies in the transfer caches and in orphaned thread caches reaches the page heap and goes
+// back.
 TEST(TrimTest, EmptiesTransferCachesAndOrphans) {
   Heap& heap = NewHeap();
   heap.page_heap.SetReleaseRate(0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A heap of one's own for tests of the tiers above the page heap: metadata arena, page map, page heap and central cache
-// on fake memory, with a hardware page size of the test's choice.
+// A heap of one's own for tests of the tiers above the page heap: metadata arena, page map, page
+// heap and central cache on fake memory, with a hardware page size of the test's choice.
 #pragma once
 
 #include <sys/mman.h>
@@ -24,8 +24,8 @@ namespace tcmalloc {
 class MappedPageMap {
  public:
   MappedPageMap() {
-    void* const memory = mmap(nullptr, sizeof(PageMap), PROT_READ | PROT_WRITE,
-                              MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void* const memory =
+        mmap(nullptr, sizeof(PageMap), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     TC_CHECK(memory != MAP_FAILED);
     page_map_ = static_cast<PageMap*>(memory);
   }
