@@ -71,7 +71,14 @@ TC_FAST_PATH void Deallocate(void* p) {
 template <void (*Slow)(void*, size_t)>
 TC_FAST_PATH void DeallocateSized(void* p, size_t size) {
   const SizeClass c = global_page_map.ClassOf(p);
-  if (__builtin_expect(c != kSizeClasses.ClassOf(size) || !FreeFast(c, p), false)) Slow(p, size);
+  // Two comparisons, each with its own way out: joined they cost small sizes the jumps around each other's loads.
+  if (__builtin_expect(size <= SizeClasses::kMaxFineSize, true)) {
+    if (__builtin_expect(c != kSizeClasses.FineClassOf(size) || !FreeFast(c, p), false)) {
+      Slow(p, size);
+    }
+  } else if (c != kSizeClasses.ClassOf(size) || !FreeFast(c, p)) {
+    Slow(p, size);
+  }
 }
 
 }  // namespace tcmalloc

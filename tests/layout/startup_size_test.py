@@ -21,7 +21,7 @@ import sys
 import tempfile
 
 SKIPPED = 77
-ROUNDS = 7
+ROUNDS = 31
 # KiB more than on the C library's malloc: resident, address space.
 BOUNDS = {"libtcmalloc_minimal.so.4": (512, 16384), "libtcmalloc.so.4": (1536, 16384)}
 # System calls more than with a library that does nothing. Seen: 4 to 7, depending on whether
