@@ -30,10 +30,9 @@ bool HasMark(const Piece& piece) {
                      [&piece](char c) { return c == piece.mark; });
 }
 
-// The promise: to the rounded size below a cache line, to the cache line from there on.
+// The promise: to the cache line from that size on, to 16 below.
 void ExpectAligned(const void* memory, size_t bytes) {
-  const size_t rounded = MetadataArena::RoundedBytes(bytes);
-  const size_t alignment = rounded < kCacheLineSize ? rounded : kCacheLineSize;
+  const size_t alignment = bytes < kCacheLineSize ? MetadataArena::kMinBytes : kCacheLineSize;
   EXPECT_EQ(reinterpret_cast<uintptr_t>(memory) % alignment, 0u) << bytes;
 }
 
@@ -50,12 +49,22 @@ size_t RandomBytes(SeededRandom& random) {
   }
 }
 
-TEST(MetadataArenaTest, RoundsToPowersOfTwo) {
-  EXPECT_EQ(MetadataArena::RoundedBytes(1), 16u);
-  EXPECT_EQ(MetadataArena::RoundedBytes(16), 16u);
-  EXPECT_EQ(MetadataArena::RoundedBytes(17), 32u);
-  EXPECT_EQ(MetadataArena::RoundedBytes(kMax - 1), kMax);
-  EXPECT_EQ(MetadataArena::RoundedBytes(kMax), kMax);
+TEST(MetadataArenaTest, RoundsBySixteenThenByCacheLinesThenByDoubling) {
+  size_t previous = 0;
+  for (size_t bytes = 1; bytes <= kMax; ++bytes) {
+    const size_t rounded = MetadataArena::RoundedBytes(bytes);
+    size_t expected = 2048;
+    if (bytes <= 64) {
+      expected = (bytes + 15) / 16 * 16;
+    } else if (bytes <= 1024) {
+      expected = (bytes + 63) / 64 * 64;
+    } else {
+      while (expected < bytes) expected *= 2;
+    }
+    ASSERT_EQ(rounded, expected) << bytes;
+    ASSERT_GE(rounded, previous);
+    previous = rounded;
+  }
 }
 
 class MetadataArenaPageSizeTest : public testing::TestWithParam<size_t> {};
@@ -205,8 +214,10 @@ TEST(MetadataArenaTest, KeepsBothChunksWhenTwoThreadsGrowAtOnce) {
       // Everything that is left can be had, in pieces of some size or other.
       vm.FailMap(1, FakeVirtualMemory::kForever);
       size_t had = 0;
-      for (size_t size = kMax; size >= MetadataArena::kMinBytes; size /= 2) {
-        while (arena.AllocateWithoutGrowing(size) != nullptr) had += size;
+      for (size_t size = kMax; size > 0; size = size > 1024 ? size / 2 : size - 16) {
+        while (arena.AllocateWithoutGrowing(size) != nullptr) {
+          had += MetadataArena::RoundedBytes(size);
+        }
       }
       EXPECT_EQ(had + rounded, arena.mapped_bytes()) << mine << " " << others;
     }
