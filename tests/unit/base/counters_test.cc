@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -58,19 +59,25 @@ TEST(OwnedCounterTest, MayChangeItsOwnerUnderALock) {
   EXPECT_EQ(counter.value(), 40'000u);
 }
 
+// All start together and go on for longer than a time slice, so that they do meet in the middle of an addition.
 TEST(SharedCounterTest, LosesNothingWhenManyWrite) {
+  constexpr size_t kThreads = 4;
+  constexpr size_t kRounds = 500'000;
   SharedCounter counter;
+  std::atomic<size_t> ready{0};
   std::vector<std::thread> writers;
-  for (int i = 0; i < 8; ++i) {
-    writers.emplace_back([&counter] {
-      for (int k = 0; k < 20'000; ++k) {
+  for (size_t i = 0; i < kThreads; ++i) {
+    writers.emplace_back([&] {
+      ++ready;
+      while (ready < kThreads) std::this_thread::yield();
+      for (size_t k = 0; k < kRounds; ++k) {
         counter.Add(3);
         counter.Subtract(2);
       }
     });
   }
   for (std::thread& writer : writers) writer.join();
-  EXPECT_EQ(counter.value(), 160'000u);
+  EXPECT_EQ(counter.value(), kThreads * kRounds);
 }
 
 }  // namespace

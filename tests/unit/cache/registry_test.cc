@@ -109,7 +109,7 @@ TEST_F(RegistryTest, FindsAddressesBetweenAThreadsFirstFrameAndItsSlot) {
   // A slot above the frames of this function, as in threads that are not the main one, and one
   // below them.
   std::thread([this] {
-    static thread_local char above_the_stack[sizeof(TestThread)];
+    alignas(TestThread) static thread_local char above_the_stack[sizeof(TestThread)];
     TestThread* const thread = new (above_the_stack) TestThread(heap_.registry);
     const uintptr_t slot = reinterpret_cast<uintptr_t>(&thread->slot());
     const uintptr_t frame = thread->cache()->first_frame();

@@ -10,6 +10,7 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "cache/bin_policy.h"
@@ -184,6 +185,44 @@ TEST(ThreadCacheTest, AnOverflowReturnsTheOldest) {
   EXPECT_EQ(thread.cache()->CachedObjects(c), max - returned + 1);
   // Newest first, without a gap.
   for (size_t j = 0; j < max - returned + 1; ++j) ASSERT_EQ(thread.Allocate(c), objects[i - 1 - j]);
+}
+
+// A bin is full exactly at the capacities that the policy says, whatever its arrays' memory held
+// before and wherever the mark of a smaller capacity was.
+TEST(ThreadCacheTest, FullExactlyAtTheCapacitiesOfThePolicy) {
+  CacheTestHeap heap;
+  std::vector<std::pair<BinSlot*, size_t>> dirty;
+  for (size_t bytes = 64; bytes <= (size_t{16} << 10); bytes += 64) {
+    dirty.emplace_back(static_cast<BinSlot*>(heap.arena.Allocate(bytes)), bytes);
+    std::fill_n(dirty.back().first, bytes / sizeof(BinSlot), kFullMark);
+  }
+  for (const auto& [memory, bytes] : dirty) heap.arena.Free(memory, bytes);
+  for (const size_t size : {size_t{8}, size_t{64}, size_t{1024}, size_t{8192}}) {
+    const SizeClass c = ClassForSize(size);
+    TestThread thread(heap.registry);
+    size_t capacity = 0;
+    size_t count = 0;
+    int times_full_at_most = 0;
+    while (times_full_at_most < 3) {
+      void* object;
+      ASSERT_EQ(heap.central.Remove(c, &object, 1), 1u);
+      const bool pushed = thread.slot().BeginAccess(ThreadSlot::kFast)->Push(c, object);
+      thread.slot().EndAccess();
+      ASSERT_EQ(pushed, count < capacity) << size << " bytes, " << count << " of " << capacity;
+      if (!pushed) {
+        thread.cache()->Free(c, object);
+        thread.cache()->CheckInvariants();
+        if (capacity >= std::min(kSizeClasses.batch_size(c), bin_policy::MaxCapacity(c))) {
+          count -= bin_policy::OverflowCount(capacity);
+        }
+        if (capacity == bin_policy::MaxCapacity(c)) ++times_full_at_most;
+        capacity = bin_policy::NextCapacity(c, capacity);
+      }
+      ++count;
+      ASSERT_EQ(thread.cache()->CachedObjects(c), count);
+    }
+    thread.Exit();
+  }
 }
 
 TEST(ThreadCacheTest, MemoryForArraysIsCountedAndGivenBack) {

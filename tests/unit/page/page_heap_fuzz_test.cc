@@ -5,11 +5,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <iterator>
 #include <map>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "page/page_heap.h"
@@ -136,9 +138,10 @@ class Fuzzer {
 
   // The runs of which one must serve a request for `needed` pages: the shortest long enough, with memory before without.
   std::vector<struct Run> BestFits(size_t needed) const {
+    const std::vector<struct Run> runs = FreeRuns();
     std::vector<struct Run> best;
     for (const PageState state : {PageState::kMapped, PageState::kReleased}) {
-      for (const struct Run& run : FreeRuns()) {
+      for (const struct Run& run : runs) {
         if (run.state != state || run.pages < needed) continue;
         if (!best.empty() && run.pages > best.front().pages) continue;
         if (!best.empty() && run.pages < best.front().pages) best.clear();
@@ -186,8 +189,9 @@ class Fuzzer {
   size_t ReplayRelease(size_t at_least, size_t at_most) {
     size_t total = 0;
     while (total < at_least) {
+      const std::vector<struct Run> runs = FreeRuns();
       size_t longest = 0;
-      for (const struct Run& run : FreeRuns()) {
+      for (const struct Run& run : runs) {
         if (run.state == PageState::kMapped) longest = std::max(longest, run.pages);
       }
       if (longest == 0) break;
@@ -202,7 +206,7 @@ class Fuzzer {
       const size_t n = call->bytes >> kPageShift;
       EXPECT_EQ(n, std::min(longest, limit));
       bool is_start_of_a_longest = false;
-      for (const struct Run& run : FreeRuns()) {
+      for (const struct Run& run : runs) {
         is_start_of_a_longest |= run.state == PageState::kMapped && run.first == first &&
                                  run.pages == longest;
       }
@@ -425,34 +429,39 @@ class Fuzzer {
   int served_released_ = 0;
 };
 
-using Param = std::tuple<Strength, size_t, Placement, bool>;
+// Where the system places mappings: each behind the last, each below the last, or so that none are neighbours.
+enum class Layout { kUpwards, kDownwards, kApart };
+
+using Param = std::tuple<Strength, size_t, Layout>;
 
 class PageHeapFuzzTest : public testing::TestWithParam<Param> {};
 
 TEST_P(PageHeapFuzzTest, AgreesWithTheModel) {
   FakeVirtualMemory::Options options;
-  std::tie(options.strength, options.hardware_page_size, options.placement, options.gaps) =
-      GetParam();
+  Layout layout;
+  std::tie(options.strength, options.hardware_page_size, layout) = GetParam();
+  options.placement = layout == Layout::kUpwards ? Placement::kUpwards : Placement::kDownwards;
+  options.gaps = layout == Layout::kApart;
   options.range_bytes = kRangePages * kPageSize;
   Fuzzer fuzzer(options, 11);
   fuzzer.Run(2000);
 }
 
 std::string Name(const testing::TestParamInfo<Param>& info) {
-  const auto& [strength, page, placement, gaps] = info.param;
+  const auto& [strength, page, layout] = info.param;
   return std::string(strength == Strength::kBacked ? "Backed" : "AddressOnly") +
          std::to_string(page >> 10) + "KiB" +
-         (placement == Placement::kUpwards ? "Upwards" : "Downwards") + (gaps ? "Gaps" : "");
+         (layout == Layout::kUpwards     ? "Upwards"
+          : layout == Layout::kDownwards ? "Downwards"
+                                         : "Apart");
 }
 
-INSTANTIATE_TEST_SUITE_P(All, PageHeapFuzzTest,
-                         testing::Combine(testing::Values(Strength::kBacked,
-                                                          Strength::kAddressOnly),
-                                          testing::Values(4096, 16384, 65536),
-                                          testing::Values(Placement::kUpwards,
-                                                          Placement::kDownwards),
-                                          testing::Bool()),
-                         Name);
+INSTANTIATE_TEST_SUITE_P(
+    All, PageHeapFuzzTest,
+    testing::Combine(testing::Values(Strength::kBacked, Strength::kAddressOnly),
+                     testing::Values(4096, 16384, 65536),
+                     testing::Values(Layout::kUpwards, Layout::kDownwards, Layout::kApart)),
+    Name);
 
 }  // namespace
 }  // namespace tcmalloc
