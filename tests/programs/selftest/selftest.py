@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 TESTS = pathlib.Path(__file__).resolve().parent.parent
-CRASH = r"(killed by SIG|exit status \d|differ|not finished|stopped|answered|closed|Error|expected)"
+CRASH = r"(killed by SIG|exit status \d|differ|not finished|stopped|answered|closed|failed|Error|expected)"
 
 # Program test, its arguments, flaw, what its output must match. The flaw `absent` is a library without malloc.
 QUICK = [
