@@ -73,7 +73,7 @@ void Registry::OrphanOthersInChild(ThreadCache* survivor) TC_NO_THREAD_SAFETY_AN
     if (cache != survivor) {
       caches_.Remove(cache);
       // A thread that was moving several objects left bins that cannot be trusted: what is in them is lost to the child.
-      if (cache->slot().busy.load(std::memory_order_relaxed) != ThreadSlot::kChanging) {
+      if (!cache->changing()) {
         orphans_.Prepend(cache);
         has_orphans_.store(true, std::memory_order_relaxed);
       }

@@ -35,8 +35,8 @@ bool ThreadCache::Reserve(SizeClass c, size_t capacity) {
     if (array == nullptr) return false;
     array[0] = 0;
   }
-  if (slot_->BeginAccess(ThreadSlot::kChanging) != &bins_) {
-    slot_->EndAccess();
+  if (BeginChange() != &bins_) {
+    EndChange();
     if (array != old_array) arena_.Free(array, bytes);
     return false;
   }
@@ -50,7 +50,7 @@ bool ThreadCache::Reserve(SizeClass c, size_t capacity) {
   arrays_[i].store(array, std::memory_order_relaxed);
   capacity_[i].store(static_cast<uint16_t>(capacity), std::memory_order_relaxed);
   bins_.tops[i].store(array + count, std::memory_order_relaxed);
-  slot_->EndAccess();
+  EndChange();
   if (array != old_array && old_array != nullptr) arena_.Free(old_array, old_bytes);
   return true;
 }
@@ -59,7 +59,7 @@ void* ThreadCache::Allocate(SizeClass c) {
   const size_t i = Index(c);
   // The cache may have been taken and put back between the fast path and here, or the sampling counter was what ended
   // the fast path.
-  Bins* bins = slot_->BeginAccess(ThreadSlot::kFast);
+  Bins* bins = slot_->BeginAccess();
   if (bins == &bins_) bins->bytes_until_sample = kNoSampling;
   void* object = bins->Pop(c);
   slot_->EndAccess();
@@ -71,7 +71,7 @@ void* ThreadCache::Allocate(SizeClass c) {
   const size_t n = central_.Remove(c, objects, bin_policy::RefillCount(c, Capacity(i)));
   if (n <= 1) return n == 1 ? objects[0] : nullptr;
 
-  bins = slot_->BeginAccess(ThreadSlot::kChanging);
+  bins = BeginChange();
   size_t kept = 0;
   if (bins == &bins_ && Capacity(i) > 0) {
     BinSlot* top = bins->tops[i].load(std::memory_order_relaxed);
@@ -80,14 +80,14 @@ void* ThreadCache::Allocate(SizeClass c) {
     for (size_t j = kept; j > 0; --j) *++top = reinterpret_cast<BinSlot>(objects[j]);
     bins->tops[i].store(top, std::memory_order_relaxed);
   }
-  slot_->EndAccess();
+  EndChange();
   if (kept + 1 < n) central_.Insert(c, objects + kept + 1, n - kept - 1);
   return objects[0];
 }
 
 void ThreadCache::Free(SizeClass c, void* object) {
   const size_t i = Index(c);
-  Bins* bins = slot_->BeginAccess(ThreadSlot::kFast);
+  Bins* bins = slot_->BeginAccess();
   const bool taken = bins != &bins_;
   const bool twice = !taken && *bins->tops[i].load(std::memory_order_relaxed) ==
                                    reinterpret_cast<BinSlot>(object);
@@ -110,7 +110,7 @@ void ThreadCache::Free(SizeClass c, void* object) {
   if (old_capacity >= std::min(kSizeClasses.batch_size(c), bin_policy::MaxCapacity(c))) {
     ReturnOldest(c, bin_policy::OverflowCount(old_capacity));
   }
-  bins = slot_->BeginAccess(ThreadSlot::kFast);
+  bins = slot_->BeginAccess();
   const bool fits = bins == &bins_ && bins->Push(c, object);
   slot_->EndAccess();
   if (!fits) central_.Insert(c, &object, 1);
@@ -132,8 +132,8 @@ size_t ThreadCache::ExchangeArrayAndReturnOldest(SizeClass c, size_t n) {
   const size_t bytes = ArrayBytesFor(Capacity(i));
   BinSlot* const fresh = static_cast<BinSlot*>(arena_.Allocate(bytes));
   if (fresh == nullptr) return 0;
-  if (slot_->BeginAccess(ThreadSlot::kChanging) != &bins_) {
-    slot_->EndAccess();
+  if (BeginChange() != &bins_) {
+    EndChange();
     arena_.Free(fresh, bytes);
     return 0;
   }
@@ -148,7 +148,7 @@ size_t ThreadCache::ExchangeArrayAndReturnOldest(SizeClass c, size_t n) {
   fresh[Capacity(i) + 1] = kFullMark;
   arrays_[i].store(fresh, std::memory_order_relaxed);
   bins_.tops[i].store(fresh + kept, std::memory_order_relaxed);
-  slot_->EndAccess();
+  EndChange();
   InsertPiecewise(c, old + 1, n);
   arena_.Free(old, bytes);
   return n;
@@ -166,7 +166,7 @@ void ThreadCache::InsertPiecewise(SizeClass c, BinSlot* slots, size_t n) {
 size_t ThreadCache::TakeOldest(SizeClass c, void** objects, size_t n) {
   const size_t i = Index(c);
   size_t taken = 0;
-  if (slot_->BeginAccess(ThreadSlot::kChanging) == &bins_ &&
+  if (BeginChange() == &bins_ &&
       arrays_[i].load(std::memory_order_relaxed) != nullptr) {
     BinSlot* const array = arrays_[i].load(std::memory_order_relaxed);
     const size_t count = CountLocked(c);
@@ -175,7 +175,7 @@ size_t ThreadCache::TakeOldest(SizeClass c, void** objects, size_t n) {
     memmove(array + 1, array + 1 + taken, (count - taken) * sizeof(BinSlot));
     bins_.tops[i].store(array + count - taken, std::memory_order_relaxed);
   }
-  slot_->EndAccess();
+  EndChange();
   return taken;
 }
 

@@ -53,6 +53,24 @@ class ThreadCache {
   // Bytes of the bins' arrays, as the arena counts them.
   size_t ArrayBytes() const;
 
+  // An access section in which several objects or an array are moved. Returns what ThreadSlot::BeginAccess returns. By the
+  // owner.
+  Bins* BeginChange() {
+    Bins* const bins = slot_->BeginAccess();
+    changing_.store(true, std::memory_order_relaxed);
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    return bins;
+  }
+  void EndChange() {
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    changing_.store(false, std::memory_order_relaxed);
+    slot_->EndAccess();
+  }
+  // The owner is in such a section. Outside one the bins are consistent: single pushes and pops take effect with one store.
+  // A forked child relies on it when it collects the caches of threads that did not come along: what fork copies is a
+  // prefix of each thread's stores.
+  bool changing() const { return changing_.load(std::memory_order_relaxed); }
+
   ThreadSlot& slot() { return *slot_; }
   const ThreadSlot& slot() const { return *slot_; }
   Bins* bins() { return &bins_; }
@@ -91,6 +109,9 @@ class ThreadCache {
   std::array<std::atomic<BinSlot*>, kNumSizeClasses> arrays_ = {};
   // Written by the owner (and whoever collects the cache behind it); read racily for statistics.
   std::array<std::atomic<uint16_t>, kNumSizeClasses> capacity_ = {};
+
+  // Written by the owner; read by a forked child.
+  std::atomic<bool> changing_{false};
 
   // Constant after construction.
   ThreadSlot* const slot_;

@@ -18,8 +18,7 @@
 // The compiler must not move L before B: that is what the signal fence is for. The processor may (that is the point: no
 // barrier on the fast path), and M makes up for it.
 //
-// Bins are consistent whenever `busy` is not kChanging: single pushes and pops (kFast) take effect with one store. A forked
-// child relies on it when it collects the caches of threads that did not come along.
+// A forked child never reads this for a thread that did not come along: the memory may be gone.
 #pragma once
 
 #include <atomic>
@@ -33,11 +32,7 @@ namespace tcmalloc {
 class ThreadCache;
 
 struct ThreadSlot {
-  enum Busy : uint8_t {
-    kIdle = 0,
-    kFast = 1,      // one push or pop
-    kChanging = 2,  // several objects or the array are being moved
-  };
+  enum Busy : uint8_t { kIdle = 0, kBusy = 1 };
 
   enum class Phase : uint8_t {
     kNew,          // has not needed a cache yet
@@ -46,8 +41,8 @@ struct ThreadSlot {
     kFinished,     // had one and is exiting, or shall have none: never asks again
   };
 
-  TC_FAST_PATH Bins* BeginAccess(Busy kind) {
-    busy.store(kind, std::memory_order_relaxed);
+  TC_FAST_PATH Bins* BeginAccess() {
+    busy.store(kBusy, std::memory_order_relaxed);
     std::atomic_signal_fence(std::memory_order_seq_cst);
     return bins.load(std::memory_order_acquire);
   }

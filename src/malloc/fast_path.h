@@ -24,7 +24,7 @@ TC_FAST_PATH void LeaveFastPath() { current_slot.EndAccess(); }
 // An object of class `c` for a request of `size` bytes, or null when the slow path must provide it.
 TC_FAST_PATH void* AllocateFast(SizeClass c, size_t size) {
   ThreadSlot& slot = current_slot;
-  Bins* const bins = slot.BeginAccess(ThreadSlot::kFast);
+  Bins* const bins = slot.BeginAccess();
   uint64_t left;
   if (__builtin_expect(__builtin_sub_overflow(bins->bytes_until_sample, size, &left), false)) {
     return nullptr;
@@ -55,7 +55,7 @@ TC_FAST_PATH void* Allocate(size_t size) {
 // False when the slow path must take `p`.
 TC_FAST_PATH bool FreeFast(SizeClass c, void* p) {
   ThreadSlot& slot = current_slot;
-  Bins* const bins = slot.BeginAccess(ThreadSlot::kFast);
+  Bins* const bins = slot.BeginAccess();
   if (__builtin_expect(!bins->Push(c, p), false)) return false;
   slot.EndAccess();
   return true;

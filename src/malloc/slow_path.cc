@@ -8,17 +8,28 @@
 #include "malloc/fast_path.h"
 #include "malloc/foreign.h"
 #include "os/spinlock.h"
+#include "runtime/trim.h"
 
 namespace tcmalloc {
 namespace {
+
+// Out of memory: frees what the calling thread's cache and the transfer caches hold, so that spans become whole. True when
+// there was anything, and another try is worth while.
+TC_SLOW_PATH bool FlushedForAnotherTry(Heap& heap) { return FlushCaches(heap) > 0; }
+
+void* AllocateFromTiers(Heap& heap, ThreadCache* cache, SizeClass c) {
+  if (cache != nullptr) return cache->Allocate(c);
+  void* object = nullptr;
+  heap.central.Remove(c, &object, 1);
+  return object;
+}
 
 void* AllocateSmallSlow(SizeClass c) {
   ThreadCache* const cache = CurrentCache();
   Heap& heap = GlobalHeap();
   heap.registry.AdoptOrphanIfAny();
-  if (cache != nullptr) return cache->Allocate(c);
-  void* object = nullptr;
-  heap.central.Remove(c, &object, 1);
+  void* object = AllocateFromTiers(heap, cache, c);
+  if (object == nullptr && FlushedForAnotherTry(heap)) object = AllocateFromTiers(heap, cache, c);
   return object;
 }
 
@@ -28,7 +39,14 @@ Span* NewLargeSpan(size_t size, size_t alignment) {
   EnsureHeap();
   const Length n = std::max(Length(1), Length::ForBytes(size));
   const Length alignment_pages = std::max(Length(1), Length(alignment >> kPageShift));
-  return GlobalHeap().page_heap.NewAligned(n, alignment_pages, SpanState::kLarge);
+  Heap& heap = GlobalHeap();
+  Span* const span = heap.page_heap.NewAligned(n, alignment_pages, SpanState::kLarge);
+  // A request that is larger than the heap would not fit however empty the caches were.
+  if (span != nullptr || n.bytes() > heap.page_heap.GetStats().system_bytes ||
+      !FlushedForAnotherTry(heap)) {
+    return span;
+  }
+  return heap.page_heap.NewAligned(n, alignment_pages, SpanState::kLarge);
 }
 
 void* AllocateLarge(size_t size, size_t alignment) {

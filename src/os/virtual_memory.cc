@@ -51,10 +51,10 @@ void* SystemVirtualMemory::Map(size_t bytes, size_t alignment) {
   return reinterpret_cast<void*>(start);
 }
 
-void SystemVirtualMemory::Unmap(void* start, size_t bytes) {
+bool SystemVirtualMemory::Unmap(void* start, size_t bytes) {
   TC_ASSERT(SpinLock::NoneHeldByThisThread());
   const ErrnoKeeper keeper;
-  TC_CHECK(munmap(start, bytes) == 0);
+  return munmap(start, bytes) == 0;
 }
 
 bool SystemVirtualMemory::Release(void* start, size_t bytes) {

@@ -16,8 +16,9 @@ class VirtualMemory {
   // Requires: bytes a multiple of hardware_page_size(), alignment a power of two.
   virtual void* Map(size_t bytes, size_t alignment) = 0;
 
-  // Takes memory that Map returned, or a part of it, out of the address space.
-  virtual void Unmap(void* start, size_t bytes) = 0;
+  // Takes memory that Map returned, or a part of it, out of the address space. False when the system refuses, which it may
+  // do when a part is taken and there are too many mappings already: then everything is as it was.
+  [[nodiscard]] virtual bool Unmap(void* start, size_t bytes) = 0;
 
   // Gives the memory behind [start, start + bytes) back to the system; the range stays mapped. True when it did: the
   // range then reads as zeroes. Requires: whole hardware pages.
@@ -35,7 +36,7 @@ class SystemVirtualMemory final : public VirtualMemory {
   SystemVirtualMemory();
 
   void* Map(size_t bytes, size_t alignment) override;
-  void Unmap(void* start, size_t bytes) override;
+  bool Unmap(void* start, size_t bytes) override;
   bool Release(void* start, size_t bytes) override;
   size_t hardware_page_size() const override { return hardware_page_size_; }
 

@@ -18,10 +18,14 @@ void* MetadataArena::Allocate(size_t bytes) {
   const size_t page = vm_.hardware_page_size();
   size_t chunk_bytes = bytes > kChunkBytes / 4 ? RoundedBytes(bytes) : kChunkBytes;
   chunk_bytes = (chunk_bytes + page - 1) & ~(page - 1);
-  char* const chunk = static_cast<char*>(vm_.Map(chunk_bytes, page));
+  char* chunk = static_cast<char*>(vm_.Map(chunk_bytes, page));
+  const bool mapped = chunk != nullptr;
+  if (!mapped && fallback_ != nullptr) {
+    chunk = static_cast<char*>(fallback_(fallback_context_, &chunk_bytes));
+  }
   if (chunk == nullptr) return nullptr;
   const SpinLockHolder holder(lock_);
-  mapped_bytes_.Add(chunk_bytes);
+  if (mapped) mapped_bytes_.Add(chunk_bytes);
   if (chunk_left_ < chunk_bytes) {
     DropChunkLocked();
     chunk_ = chunk;

@@ -26,7 +26,16 @@ class MetadataArena {
 
   explicit MetadataArena(VirtualMemory& vm) : vm_(vm) {}
 
-  // Memory of at least `bytes` bytes, contents undefined; nullptr when the system refuses. No lock of rank kMetadata or
+  // Where a chunk comes from when the system refuses: memory of at least `*bytes` bytes, which is set to what it is, or
+  // null. Called without locks.
+  using Fallback = void* (*)(void* context, size_t* bytes);
+  // Called once, before the arena is used by several threads.
+  void SetFallback(Fallback fallback, void* context) {
+    fallback_ = fallback;
+    fallback_context_ = context;
+  }
+
+  // Memory of at least `bytes` bytes, contents undefined; nullptr when neither has any. No lock of rank kMetadata or
   // higher may be held, and none at all unless `AllocateWithoutGrowing` is used. Requires: 0 < bytes <= kMaxBytes.
   void* Allocate(size_t bytes) TC_EXCLUDES(lock_);
   // The same, nullptr where it would need a system call.
@@ -37,6 +46,7 @@ class MetadataArena {
   // What Allocate(bytes) really takes: the next multiple of 16 up to 64 bytes, of 64 up to 1 KiB, then powers of two.
   static constexpr size_t RoundedBytes(size_t bytes) { return SizeOf(SizeNumber(bytes)); }
 
+  // What came from the system for the arena alone.
   size_t mapped_bytes() const { return mapped_bytes_.value(); }
   size_t allocated_bytes() const { return allocated_bytes_.value(); }
 
@@ -72,8 +82,10 @@ class MetadataArena {
   // Keeps what is left of the current chunk, cut into pieces of the listed sizes.
   void DropChunkLocked() TC_REQUIRES(lock_);
 
-  // Constant after construction.
+  // Constant after construction and SetFallback.
   VirtualMemory& vm_;
+  Fallback fallback_ = nullptr;
+  void* fallback_context_ = nullptr;
 
   SpinLock lock_{LockRank::kMetadata};
   std::array<FreeEntry*, kNumSizes> free_ TC_GUARDED_BY(lock_) = {};

@@ -14,6 +14,9 @@ namespace {
 constexpr Length kMinGrowth = Length((size_t{1} << 20) >> kPageShift);
 constexpr Length kMaxGrowth = Length((size_t{64} << 20) >> kPageShift);
 
+// Less is not worth its system calls.
+constexpr size_t kMinUnmappedWhenShort = size_t{16} << 20;
+
 constexpr Length kMaxLength = Length((SIZE_MAX >> 1) >> kPageShift);
 
 // Span records come from the arena a few KiB at a time, so that its rounding does not show.
@@ -40,12 +43,13 @@ Span* PageHeap::NewAligned(Length n, Length alignment, SpanState use) {
   if (n > kMaxLength || alignment > kMaxLength) return nullptr;
   n = RoundUp(n);
   if (alignment < granule_) alignment = granule_;
-  bool squeezed = false;
+  // What is left to try when the system refuses.
+  enum { kReleaseAndJoin, kUnmapAndMap, kNothing } resort = kReleaseAndJoin;
   for (;;) {
     bool records_needed = false;
     {
       const SpinLockHolder holder(lock_);
-      records_needed = num_records_ < kRecordsPerOperation;
+      records_needed = num_records_ < kRecordsPerOperation + kSpareRecords;
       if (!records_needed) {
         if (Span* const span = AllocateLocked(n, alignment, use)) return span;
       }
@@ -55,10 +59,17 @@ Span* PageHeap::NewAligned(Length n, Length alignment, SpanState use) {
       continue;
     }
     if (Grow(n, alignment)) continue;
-    // The system refuses, but mapped and released neighbours may be long enough together.
-    if (squeezed) return nullptr;
-    squeezed = true;
-    ReleaseAtLeast(kMaxLength);
+    // A request for more than all that is free would fail all the same.
+    if (resort == kNothing || n > FreePages()) return nullptr;
+    if (resort == kReleaseAndJoin) {
+      // Mapped and released neighbours may be long enough together.
+      ReleaseAtLeast(kMaxLength);
+      resort = kUnmapAndMap;
+    } else {
+      // There is enough, but nowhere in one piece, and a limit on address space (RLIMIT_AS) counts all of it.
+      UnmapAtLeast(n + alignment);
+      resort = kNothing;
+    }
   }
 }
 
@@ -96,6 +107,28 @@ Span* PageHeap::SplitLocked(Span* span, Length n) {
   return rest;
 }
 
+Length PageHeap::FreePages() {
+  const SpinLockHolder holder(lock_);
+  return free_[kMapped].total() + free_[kReleased].total() +
+         Length(releasing_bytes_.value() >> kPageShift);
+}
+
+void* PageHeap::TakeForMetadata(size_t* bytes) {
+  const Length n = RoundUp(Length::ForBytes(*bytes));
+  const SpinLockHolder holder(lock_);
+  Span* span = free_[kMapped].FindBestFit(n);
+  if (span == nullptr) span = free_[kReleased].FindBestFit(n);
+  if (span == nullptr) return nullptr;
+  const SpanState state = span->state.load(std::memory_order_relaxed);
+  FreeSpansFor(state).Remove(span);
+  // What is asked for may be new records: without one to spare, the whole span goes.
+  if (span->num_pages > n && num_records_ > 0) FreeSpansFor(state).Insert(SplitLocked(span, n));
+  span->state.store(SpanState::kMetadata, std::memory_order_relaxed);
+  metadata_span_bytes_.Add(span->bytes());
+  *bytes = span->bytes();
+  return span->start_address();
+}
+
 void PageHeap::MarkEnds(Span* span) {
   page_map_.SetSpan(span->first_page, span);
   page_map_.SetSpan(span->last_page(), span);
@@ -108,6 +141,7 @@ void PageHeap::Delete(Span* span) {
     time_to_release = DeleteLocked(span);
   }
   if (time_to_release) ReleaseAtPace();
+  UnmapWhenShort();
 }
 
 bool PageHeap::DeleteLargeAt(Span* span, const void* p) {
@@ -121,6 +155,7 @@ bool PageHeap::DeleteLargeAt(Span* span, const void* p) {
     time_to_release = DeleteLocked(span);
   }
   if (time_to_release) ReleaseAtPace();
+  UnmapWhenShort();
   return true;
 }
 
@@ -146,9 +181,10 @@ void PageHeap::ReleaseAtPace() {
 
 Span* PageHeap::FreeNeighbourLocked(PageId page, SpanState state) {
   Span* const span = page_map_.SpanOf(page);
-  // P1 and S1: an entry of a page at the end of a neighbouring span is that span, or null outside the heap.
+  // P1 and S1: the entry of a page at the end of a neighbouring span is that span.
   if (span == nullptr || span->state.load(std::memory_order_relaxed) != state) return nullptr;
-  return span;
+  // Outside the heap there may be an entry of what was unmapped since; its record may be in use elsewhere.
+  return page >= span->first_page && page <= span->last_page() ? span : nullptr;
 }
 
 void PageHeap::InsertFreeLocked(Span* span) {
@@ -216,11 +252,13 @@ bool PageHeap::GrowBy(Length n) {
   void* memory = nullptr;
   if (span_memory != nullptr && region_memory != nullptr) {
     memory = vm_.Map(n.bytes(), granule_.bytes());
+    if (memory == nullptr) address_space_is_short_.store(true, std::memory_order_relaxed);
   }
   // The neighbours' entries are read when the span is joined: they need leaves too.
   if (memory != nullptr &&
       !page_map_.EnsureLeaves(PageId::Containing(memory) - Length(1), n + Length(2), vm_)) {
-    vm_.Unmap(memory, n.bytes());
+    // Should the system refuse, address space is lost, nothing else.
+    static_cast<void>(vm_.Unmap(memory, n.bytes()));
     memory = nullptr;
   }
   if (memory == nullptr) {
@@ -267,6 +305,86 @@ PageHeap::Region* PageHeap::AddRegionLocked(Region* region) {
   region->next = regions_;
   regions_ = region;
   return joined;
+}
+
+void PageHeap::RemoveRegionLocked(PageId first, Length n, Region* spare) {
+  Region** link = &regions_;
+  while (first < (*link)->first || first >= (*link)->first + (*link)->length) {
+    link = &(*link)->next;
+    TC_CHECK(*link != nullptr);
+  }
+  // The region becomes the part in front, the spare one the part behind; empty parts leave the list, for good: a record
+  // is small, and this is rare.
+  Region* const region = *link;
+  const PageId end = region->first + region->length;
+  region->length = first - region->first;
+  if (end > first + n) {
+    *spare = Region{first + n, end - (first + n), region->next};
+    region->next = spare;
+  }
+  if (region->length == Length(0)) *link = region->next;
+}
+
+Span* PageHeap::FindLongestFreeLocked() {
+  Span* const mapped = free_[kMapped].FindLongest();
+  Span* const released = free_[kReleased].FindLongest();
+  if (mapped == nullptr || released == nullptr) return mapped != nullptr ? mapped : released;
+  return mapped->num_pages > released->num_pages ? mapped : released;
+}
+
+void PageHeap::UnmapWhenShort() {
+  if (!address_space_is_short_.load(std::memory_order_relaxed)) return;
+  const size_t free_bytes = FreePages().bytes();
+  if (free_bytes < kMinUnmappedWhenShort || free_bytes < system_bytes_.value() / 2) return;
+  UnmapAtLeast(Length::ForBytes(free_bytes - system_bytes_.value() / 4));
+}
+
+void PageHeap::UnmapAtLeast(Length n) {
+  for (Length total; total < n;) {
+    void* const region_memory = arena_.Allocate(sizeof(Region));
+    if (region_memory == nullptr) return;
+    Span* span;
+    {
+      const SpinLockHolder holder(lock_);
+      span = FindLongestFreeLocked();
+      if (span == nullptr) break;
+      FreeSpansFor(span->state.load(std::memory_order_relaxed)).Remove(span);
+      span->state.store(SpanState::kUnmapped, std::memory_order_relaxed);
+      page_map_.SetSpan(span->first_page, nullptr);
+      page_map_.SetSpan(span->last_page(), nullptr);
+      RemoveRegionLocked(span->first_page, span->num_pages, new (region_memory) Region);
+      system_bytes_.Subtract(span->bytes());
+    }
+    // The kernel may refuse when there are too many mappings already.
+    const bool unmapped = vm_.Unmap(span->start_address(), span->bytes());
+    const Length length = span->num_pages;
+    if (!unmapped) {
+      AddSpan(span);
+      return;
+    }
+    total += length;
+    const SpinLockHolder holder(lock_);
+    ReturnRecordLocked(span);
+  }
+}
+
+void PageHeap::AddSpan(Span* span) {
+  void* const region_memory = arena_.Allocate(sizeof(Region));
+  // Without a record for its region the span stays as it is: unmapped to us, mapped to the system.
+  if (region_memory == nullptr) return;
+  Region* joined;
+  {
+    const SpinLockHolder holder(lock_);
+    system_bytes_.Add(span->bytes());
+    joined = AddRegionLocked(new (region_memory) Region{span->first_page, span->num_pages});
+    span->state.store(SpanState::kFreeReleased, std::memory_order_relaxed);
+    InsertFreeLocked(span);
+  }
+  while (joined != nullptr) {
+    Region* const next = joined->next;
+    arena_.Free(joined, sizeof(Region));
+    joined = next;
+  }
 }
 
 bool PageHeap::Owns(PageId page) {
@@ -370,6 +488,7 @@ PageHeap::Stats PageHeap::GetStats() {
   stats.releasing_bytes = releasing_bytes_.value();
   stats.small_span_bytes = small_span_bytes_.value();
   stats.large_span_bytes = large_span_bytes_.value();
+  stats.metadata_span_bytes = metadata_span_bytes_.value();
   stats.free_mapped_spans = free_[kMapped].count();
   stats.free_released_spans = free_[kReleased].count();
   stats.large_spans = large_spans_.value();
@@ -407,7 +526,7 @@ void PageHeap::CheckInvariants() {
   TC_CHECK(listed[kMapped] == free_[kMapped].total());                        // P3
   TC_CHECK(listed[kReleased] == free_[kReleased].total());                    // P3
   TC_CHECK(in_use.bytes() == small_span_bytes_.value() + large_span_bytes_.value() +
-                                 releasing_bytes_.value());
+                                 metadata_span_bytes_.value() + releasing_bytes_.value());
 }
 
 }  // namespace tcmalloc

@@ -17,6 +17,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -44,6 +45,7 @@ class PageHeap {
     size_t releasing_bytes = 0;
     size_t small_span_bytes = 0;
     size_t large_span_bytes = 0;
+    size_t metadata_span_bytes = 0;  // see TakeForMetadata
     size_t free_mapped_spans = 0;
     size_t free_released_spans = 0;
     size_t large_spans = 0;
@@ -71,6 +73,10 @@ class PageHeap {
   // is not held meanwhile. Memory that the system does not take (mlock) stays mapped and does not keep other memory from
   // going.
   Length ReleaseAtLeast(Length n) TC_EXCLUDES(lock_);
+
+  // Gives a free span away for good, for records of the allocator's own: when the system has no address space left, what is
+  // free here may be all of it. At least `*bytes` bytes, which is set to what it is; null when no free span is long enough.
+  void* TakeForMetadata(size_t* bytes) TC_EXCLUDES(lock_);
 
   // How eagerly Delete gives memory back: see ReleasePace. 0 never.
   void SetReleaseRate(double rate) TC_EXCLUDES(lock_);
@@ -110,6 +116,8 @@ class PageHeap {
   static constexpr size_t kMaxRefusalsAtPace = 64;
   // Records that the longest operation under the lock may use: a split at both ends.
   static constexpr size_t kRecordsPerOperation = 2;
+  // Records that no other operation uses up, so that TakeForMetadata can split a span to get memory for more.
+  static constexpr size_t kSpareRecords = 1;
 
   // Finds and cuts; null when no free span is long enough.
   Span* AllocateLocked(Length n, Length alignment, SpanState use) TC_REQUIRES(lock_);
@@ -128,6 +136,7 @@ class PageHeap {
     return use == SpanState::kSmall ? small_span_bytes_ : large_span_bytes_;
   }
   void MarkEnds(Span* span);
+  Length FreePages() TC_EXCLUDES(lock_);
 
   Span* TakeRecordLocked() TC_REQUIRES(lock_);
   void ReturnRecordLocked(Span* span) TC_REQUIRES(lock_);
@@ -146,6 +155,17 @@ class PageHeap {
     Length length;
     bool released = false;
   };
+  // Takes a free span out of its region; `spare` becomes the record of what is behind it, where there is something.
+  void RemoveRegionLocked(PageId first, Length n, Region* spare) TC_REQUIRES(lock_);
+  Span* FindLongestFreeLocked() TC_REQUIRES(lock_);
+  // Once the system has refused a mapping, what is free is no longer kept when it is more than half of the heap: under a
+  // limit on address space (RLIMIT_AS) others need it too, for example for the stacks of threads.
+  void UnmapWhenShort() TC_EXCLUDES(lock_);
+  // Takes free spans out of the address space, the longest first, until at least `n` pages went.
+  void UnmapAtLeast(Length n) TC_EXCLUDES(lock_);
+  // Puts such a span back.
+  void AddSpan(Span* span) TC_EXCLUDES(lock_);
+
   // Gives back one slice of at most `limit` pages. When the system refuses it, it stays in refused_.
   SliceResult ReleaseSlice(Length limit) TC_EXCLUDES(lock_);
   // Takes the spans of a list, which are in state kReleasing, back among the free ones.
@@ -167,11 +187,15 @@ class PageHeap {
   IntrusiveList<Span> refused_ TC_GUARDED_BY(lock_);
   ReleasePace release_pace_ TC_GUARDED_BY(lock_);
 
+  // Set for good by whoever is refused a mapping; decides when to unmap, nothing else, so relaxed suffices.
+  std::atomic<bool> address_space_is_short_{false};
+
   // Written with lock_ held; read racily for statistics.
   OwnedCounter system_bytes_;
   OwnedCounter releasing_bytes_;
   OwnedCounter small_span_bytes_;
   OwnedCounter large_span_bytes_;
+  OwnedCounter metadata_span_bytes_;
   OwnedCounter large_spans_;
   OwnedCounter growths_;
   OwnedCounter releases_;

@@ -21,7 +21,7 @@ bool PageMap::EnsureLeaves(PageId first, Length n, VirtualMemory& vm) {
       leaves_.fetch_add(1, std::memory_order_relaxed);
     } else {
       // Another thread was faster.
-      vm.Unmap(memory, sizeof(Leaf));
+      static_cast<void>(vm.Unmap(memory, sizeof(Leaf)));
     }
   }
   return true;

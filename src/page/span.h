@@ -25,11 +25,13 @@ namespace tcmalloc {
 
 enum class SpanState : uint8_t {
   kUnused,        // a record without pages, in the page heap's store of records
+  kUnmapped,      // on its way out of the address space; its pages are no one's
   kFreeMapped,    // free; may have memory behind it
   kFreeReleased,  // free; has no memory behind it and reads as zeroes when next touched
   kReleasing,     // free, taken out of the lists while its memory is given back
   kSmall,         // in use by a central free list
   kLarge,         // in use as one object
+  kMetadata,      // in use by the metadata arena, for good
 };
 
 class Span {

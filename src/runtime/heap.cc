@@ -25,7 +25,11 @@ Heap::Heap(PageMap& page_map)
     : arena(virtual_memory),
       page_heap(virtual_memory, page_map, arena),
       central(page_heap, page_map, arena),
-      registry(central, arena) {}
+      registry(central, arena) {
+  arena.SetFallback(
+      [](void* pages, size_t* bytes) { return static_cast<PageHeap*>(pages)->TakeForMetadata(bytes); },
+      &page_heap);
+}
 
 void Heap::CheckInvariants() {
   page_heap.CheckInvariants();

@@ -79,7 +79,7 @@ HeapStats CollectStats(Heap& heap) {
     stats.spans_in_use += list.num_spans();
   }
   const PageHeap::Stats pages = heap.page_heap.GetStats();
-  stats.system_bytes = pages.system_bytes;
+  stats.system_bytes = pages.system_bytes - pages.metadata_span_bytes;
   stats.page_heap_free_bytes = pages.free_mapped_bytes + pages.releasing_bytes;
   stats.released_bytes = pages.free_released_bytes;
   stats.large_bytes = pages.large_span_bytes;
@@ -92,7 +92,7 @@ HeapStats CollectStats(Heap& heap) {
       pages.large_span_bytes +
       Difference(pages.small_span_bytes, stats.thread_cache_bytes + stats.transfer_cache_bytes +
                                              stats.central_bytes + stats.span_tail_bytes);
-  stats.metadata_bytes = heap.arena.mapped_bytes();
+  stats.metadata_bytes = heap.arena.mapped_bytes() + pages.metadata_span_bytes;
   return stats;
 }
 

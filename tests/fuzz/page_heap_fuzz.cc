@@ -22,7 +22,9 @@ class FailingVirtualMemory final : public VirtualMemory {
   void* Map(size_t bytes, size_t alignment) override {
     return fail_next ? nullptr : system_.Map(bytes, alignment);
   }
-  void Unmap(void* start, size_t bytes) override { system_.Unmap(start, bytes); }
+  bool Unmap(void* start, size_t bytes) override {
+    return !fail_next && system_.Unmap(start, bytes);
+  }
   bool Release(void* start, size_t bytes) override {
     return !fail_next && system_.Release(start, bytes);
   }

@@ -25,12 +25,12 @@ class TestThread {
 
   // As malloc: the fast path, then the slow one.
   void* Allocate(SizeClass c) {
-    void* const object = slot_.BeginAccess(ThreadSlot::kFast)->Pop(c);
+    void* const object = slot_.BeginAccess()->Pop(c);
     slot_.EndAccess();
     return object != nullptr ? object : cache_->Allocate(c);
   }
   void Free(SizeClass c, void* object) {
-    const bool pushed = slot_.BeginAccess(ThreadSlot::kFast)->Push(c, object);
+    const bool pushed = slot_.BeginAccess()->Push(c, object);
     slot_.EndAccess();
     if (!pushed) cache_->Free(c, object);
   }

@@ -146,7 +146,7 @@ TEST_F(RegistryTest, OrphansAreAdoptedOneByOne) {
   const size_t of_one = Fill(one);
   const size_t of_two = Fill(two);
   // One of them was in the middle of a single push: its bin is good.
-  two.slot().BeginAccess(ThreadSlot::kFast);
+  two.slot().BeginAccess();
   OrphanOthers(survivor.cache());
   // Still counted.
   EXPECT_EQ(heap_.registry.GetTotals().caches, 3u);
@@ -184,7 +184,7 @@ TEST_F(RegistryTest, ACacheInTheMiddleOfAChangeIsGivenUp) {
   const size_t own = Fill(survivor);
   const size_t lost = Fill(changing);
   const size_t objects_before = heap_.CentralObjects(c_);
-  changing.slot().BeginAccess(ThreadSlot::kChanging);
+  changing.cache()->BeginChange();
   OrphanOthers(survivor.cache());
   EXPECT_EQ(heap_.registry.GetTotals().caches, 1u);
   EXPECT_FALSE(heap_.registry.AdoptOrphan());

@@ -206,7 +206,7 @@ TEST(ThreadCacheTest, FullExactlyAtTheCapacitiesOfThePolicy) {
     while (times_full_at_most < 3) {
       void* object;
       ASSERT_EQ(heap.central.Remove(c, &object, 1), 1u);
-      const bool pushed = thread.slot().BeginAccess(ThreadSlot::kFast)->Push(c, object);
+      const bool pushed = thread.slot().BeginAccess()->Push(c, object);
       thread.slot().EndAccess();
       ASSERT_EQ(pushed, count < capacity) << size << " bytes, " << count << " of " << capacity;
       if (!pushed) {

@@ -23,12 +23,12 @@ TEST(ThreadSlotTest, AnAccessSectionIsVisibleWhileItLasts) {
   ThreadSlot slot;
   Bins bins;
   slot.bins.store(&bins);
-  EXPECT_EQ(slot.BeginAccess(ThreadSlot::kFast), &bins);
-  EXPECT_EQ(slot.busy.load(), ThreadSlot::kFast);
+  EXPECT_EQ(slot.BeginAccess(), &bins);
+  EXPECT_EQ(slot.busy.load(), ThreadSlot::kBusy);
   slot.EndAccess();
   EXPECT_EQ(slot.busy.load(), ThreadSlot::kIdle);
-  EXPECT_EQ(slot.BeginAccess(ThreadSlot::kChanging), &bins);
-  EXPECT_EQ(slot.busy.load(), ThreadSlot::kChanging);
+  EXPECT_EQ(slot.BeginAccess(), &bins);
+  EXPECT_EQ(slot.busy.load(), ThreadSlot::kBusy);
   slot.EndAccess();
   EXPECT_EQ(slot.busy.load(), ThreadSlot::kIdle);
 }
@@ -44,7 +44,7 @@ TEST(ThreadSlotTest, ATakenCacheIsOutOfReach) {
     ASSERT_EQ(slot.busy.load(std::memory_order_acquire), ThreadSlot::kIdle);
   });
   taker.join();
-  EXPECT_EQ(slot.BeginAccess(ThreadSlot::kFast), &kEmptyBins);
+  EXPECT_EQ(slot.BeginAccess(), &kEmptyBins);
   slot.EndAccess();
   std::thread returner([&] {
     bins.bytes_until_sample = 42;
@@ -53,7 +53,7 @@ TEST(ThreadSlotTest, ATakenCacheIsOutOfReach) {
   // The only order between the two is the pointer's.
   Bins* found;
   do {
-    found = slot.BeginAccess(ThreadSlot::kFast);
+    found = slot.BeginAccess();
     if (found == &bins) {
       EXPECT_EQ(found->bytes_until_sample, 42u);
     }
@@ -69,7 +69,7 @@ TEST(ThreadSlotTest, TheEndOfASectionPublishesItsWork) {
   ThreadSlot slot;
   Bins bins;
   slot.bins.store(&bins);
-  Bins* const found = slot.BeginAccess(ThreadSlot::kChanging);
+  Bins* const found = slot.BeginAccess();
   std::thread taker([&] {
     slot.bins.store(const_cast<Bins*>(&kEmptyBins));
     while (slot.busy.load(std::memory_order_acquire) != ThreadSlot::kIdle)

@@ -100,7 +100,7 @@ class FakeVirtualMemory final : public VirtualMemory {
     return reinterpret_cast<void*>(start);
   }
 
-  void Unmap(void* memory, size_t bytes) override {
+  bool Unmap(void* memory, size_t bytes) override {
     EXPECT_TRUE(SpinLock::NoneHeldByThisThread()) << "a system call under a lock";
     const std::lock_guard<std::mutex> guard(mutex_);
     const uintptr_t start = reinterpret_cast<uintptr_t>(memory);
@@ -108,7 +108,7 @@ class FakeVirtualMemory final : public VirtualMemory {
     Record({Kind::kUnmap, start, bytes, true});
     if (!IsMapped(start, bytes)) {
       ADD_FAILURE() << "Unmap of what is not mapped: " << memory << " " << bytes;
-      return;
+      return false;
     }
     CutAround(start, bytes);
     mapped_bytes_ -= bytes;
@@ -116,6 +116,7 @@ class FakeVirtualMemory final : public VirtualMemory {
       const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
       if (mmap(memory, bytes, PROT_NONE, flags, -1, 0) != memory) abort();
     }
+    return true;
   }
 
   bool Release(void* memory, size_t bytes) override {
