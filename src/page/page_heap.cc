@@ -9,8 +9,9 @@
 namespace tcmalloc {
 namespace {
 
-// Growth. The first mapping is small, so that limits on address space (RLIMIT_AS) are met by small programs; later ones
-// are an eighth of the heap, so that the number of mappings stays logarithmic. Address space costs nothing until touched.
+// Growth. The first mapping is small, so that limits on address space (RLIMIT_AS) are met by small
+// programs; later ones are an eighth of the heap, so that the number of mappings stays logarithmic.
+// Address space costs nothing until touched.
 constexpr Length kMinGrowth = Length((size_t{1} << 20) >> kPageShift);
 constexpr Length kMaxGrowth = Length((size_t{64} << 20) >> kPageShift);
 
@@ -30,10 +31,7 @@ bool IsFree(SpanState state) {
 }  // namespace
 
 PageHeap::PageHeap(VirtualMemory& vm, PageMap& page_map, MetadataArena& arena)
-    : vm_(vm),
-      page_map_(page_map),
-      arena_(arena),
-      granule_(GranuleFor(vm.hardware_page_size())) {}
+    : vm_(vm), page_map_(page_map), arena_(arena), granule_(GranuleFor(vm.hardware_page_size())) {}
 
 Span* PageHeap::NewAligned(Length n, Length alignment, SpanState use) {
   TC_ASSERT(n > Length(0));
@@ -146,7 +144,8 @@ void PageHeap::ReleaseAtPace() {
 
 Span* PageHeap::FreeNeighbourLocked(PageId page, SpanState state) {
   Span* const span = page_map_.SpanOf(page);
-  // P1 and S1: an entry of a page at the end of a neighbouring span is that span, or null outside the heap.
+  // P1 and S1: an entry of a page at the end of a neighbouring span is that span, or null outside
+  // the heap.
   if (span == nullptr || span->state.load(std::memory_order_relaxed) != state) return nullptr;
   return span;
 }
@@ -387,15 +386,15 @@ void PageHeap::CheckInvariants() {
     SpanState previous = SpanState::kUnused;
     for (PageId page = r->first; page < r->first + r->length;) {
       Span* const span = page_map_.SpanOf(page);
-      TC_CHECK(span != nullptr && span->first_page == page);                  // P1
-      TC_CHECK(span->num_pages > Length(0));                                  // S1
-      TC_CHECK(page_map_.SpanOf(span->last_page()) == span);                  // S1
-      TC_CHECK((page.index() & (granule_.pages() - 1)) == 0);                 // P4
-      TC_CHECK((span->num_pages.pages() & (granule_.pages() - 1)) == 0);      // P4
+      TC_CHECK(span != nullptr && span->first_page == page);              // P1
+      TC_CHECK(span->num_pages > Length(0));                              // S1
+      TC_CHECK(page_map_.SpanOf(span->last_page()) == span);              // S1
+      TC_CHECK((page.index() & (granule_.pages() - 1)) == 0);             // P4
+      TC_CHECK((span->num_pages.pages() & (granule_.pages() - 1)) == 0);  // P4
       const SpanState state = span->state.load(std::memory_order_relaxed);
       TC_CHECK(state != SpanState::kUnused);
       if (IsFree(state)) {
-        TC_CHECK(state != previous);                                          // P2
+        TC_CHECK(state != previous);  // P2
         listed[state == SpanState::kFreeReleased ? kReleased : kMapped] += span->num_pages;
       } else {
         in_use += span->num_pages;
@@ -404,10 +403,10 @@ void PageHeap::CheckInvariants() {
       page += span->num_pages;
     }
   }
-  TC_CHECK(listed[kMapped] == free_[kMapped].total());                        // P3
-  TC_CHECK(listed[kReleased] == free_[kReleased].total());                    // P3
-  TC_CHECK(in_use.bytes() == small_span_bytes_.value() + large_span_bytes_.value() +
-                                 releasing_bytes_.value());
+  TC_CHECK(listed[kMapped] == free_[kMapped].total());      // P3
+  TC_CHECK(listed[kReleased] == free_[kReleased].total());  // P3
+  TC_CHECK(in_use.bytes() ==
+           small_span_bytes_.value() + large_span_bytes_.value() + releasing_bytes_.value());
 }
 
 }  // namespace tcmalloc

@@ -49,8 +49,8 @@ TEST_F(PageHeapTest, StartsSmallAndGrowsInFewMappings) {
   EXPECT_EQ(heap_.GetStats().system_bytes, kMiB);
   EXPECT_EQ(vm_.map_calls(), 1u);
   for (size_t mib = 1; mib < 4096; ++mib) New(kMiB / kPageSize);
-  // Eighths of the heap, from 1 MiB up to 64 MiB: 8 at the smallest, some 30 while it grows by an eighth, then 64 MiB
-  // each.
+  // Eighths of the heap, from 1 MiB up to 64 MiB: 8 at the smallest, some 30 while it grows by an
+  // eighth, then 64 MiB each.
   EXPECT_LE(vm_.map_calls(), 120u);
   EXPECT_LE(heap_.GetStats().system_bytes, size_t{4096 + 64} * kMiB);
   heap_.CheckInvariants();
@@ -79,8 +79,9 @@ TEST_F(PageHeapTest, OutOfMemoryIsANullAndHarmless) {
 }
 
 TEST_F(PageHeapTest, RefusesWhatNoAddressSpaceHolds) {
-  for (const Length n : {kAll, kAll - Length(1), Length(SIZE_MAX >> 14), Length((SIZE_MAX >> 14) + 1),
-                         Length(SIZE_MAX), Length(SIZE_MAX / 2), Length(size_t{1} << 40)}) {
+  for (const Length n :
+       {kAll, kAll - Length(1), Length(SIZE_MAX >> 14), Length((SIZE_MAX >> 14) + 1),
+        Length(SIZE_MAX), Length(SIZE_MAX / 2), Length(size_t{1} << 40)}) {
     EXPECT_EQ(heap_.New(n, SpanState::kLarge), nullptr) << n.pages();
   }
   for (size_t shift = 36; shift < 64; ++shift) {
@@ -92,8 +93,8 @@ TEST_F(PageHeapTest, RefusesWhatNoAddressSpaceHolds) {
   heap_.CheckInvariants();
 }
 
-// Everything from one system that refuses the nth mapping and all later ones: records, leaves, pages. Nothing is lost,
-// and all works again when the system gives.
+// Everything from one system that refuses the nth mapping and all later ones: records, leaves,
+// pages. Nothing is lost, and all works again when the system gives.
 TEST(PageHeapOutOfMemoryTest, SurvivesTheFailureOfAnyMapping) {
   for (size_t nth = 1; nth <= 12; ++nth) {
     FakeVirtualMemory vm;
@@ -214,7 +215,8 @@ TEST_F(PageHeapTest, ReleaseAtPaceGivesUpAfterSomeRefusals) {
   heap_.CheckInvariants();
 }
 
-// However the heap was used before, records for the rest of a span are there when a slice is cut from it.
+// However the heap was used before, records for the rest of a span are there when a slice is cut
+// from it.
 TEST(PageHeapSliceTest, NeverGivesBackMoreThanASliceAtOnce) {
   for (size_t splits = 0; splits < 40; ++splits) {
     PageHeapUnderTest under_test(AddressOnly(size_t{1} << 30));
@@ -252,7 +254,8 @@ TEST(PageHeapInterleavingTest, NeighboursMayChangeWhileASpanIsBeingReleased) {
       heap.Delete(c);
       heap.CheckInvariants();
       EXPECT_EQ(heap.GetStats().free_mapped_spans, 2u);
-      // Not one of the pages in flight may be handed out. In the attempt the neighbours go to the system.
+      // Not one of the pages in flight may be handed out. In the attempt the neighbours go to the
+      // system.
       EXPECT_EQ(heap.New(Length(33), SpanState::kLarge), nullptr);
       Span* const again = heap.New(Length(32), SpanState::kLarge);
       ASSERT_NE(again, nullptr);
@@ -476,7 +479,8 @@ TEST_F(PageHeapDeathTest, CheckInvariantsSeesDamage) {
   EXPECT_DEATH((b->state = SpanState::kFreeReleased, heap_.CheckInvariants()), "check failed");
 }
 
-// Threads allocate, write, check and free spans of their own while others release. At the end all is in place.
+// Threads allocate, write, check and free spans of their own while others release. At the end all
+// is in place.
 TEST(PageHeapStressTest, ManyThreads) {
   constexpr int kThreads = 8;
   FakeVirtualMemory::Options options;
