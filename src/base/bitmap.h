@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Operations on a bitmap that lies somewhere else: an array of 64-bit words, bit i of word w standing for item 64w + i.
-// Thread safety: none.
+// Operations on a bitmap that lies somewhere else: an array of 64-bit words, bit i of word w
+// standing for item 64w + i. Thread safety: none.
 #pragma once
 
 #include <bit>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Attributes that the compilers spell differently, and the vocabulary of clang's thread-safety analysis.
+// Attributes that the compilers spell differently, and the vocabulary of clang's thread-safety
+// analysis.
 #pragma once
 
 // The straight line that most calls take: always inlined into its entry point.

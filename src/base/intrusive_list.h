@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A doubly linked list whose links live in the elements: no allocation, O(1) insertion and removal. Zero-initialised
-// memory is a valid empty list and an unlinked node. Thread safety: none; the owner's lock guards it.
+// A doubly linked list whose links live in the elements: no allocation, O(1) insertion and removal.
+// Zero-initialised memory is a valid empty list and an unlinked node. Thread safety: none; the
+// owner's lock guards it.
 #pragma once
 
 #include <cstddef>

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// OrderedTree: a set ordered by the elements' own `Before`, with the links inside the elements. A treap: a search tree
-// by order, a heap by pseudo-random priorities drawn when an element goes in (Seidel and Aragon, "Randomized Search
-// Trees", 1996), so that insertion, removal and search take O(log n) steps on average whatever the order of arrival.
-// No allocation; removal needs no search (parent links). Thread safety: none; the owner's lock guards it.
+// OrderedTree: a set ordered by the elements' own `Before`, with the links inside the elements. A
+// treap: a search tree by order, a heap by pseudo-random priorities drawn when an element goes in
+// (Seidel and Aragon, "Randomized Search Trees", 1996), so that insertion, removal and search take
+// O(log n) steps on average whatever the order of arrival. No allocation; removal needs no search
+// (parent links). Thread safety: none; the owner's lock guards it.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +21,8 @@ struct TreeNode {
   uint32_t priority = 0;
 };
 
-// T has a member `TreeNode<T> tree_node` and `static bool Before(const T&, const T&)`, a strict total order.
+// T has a member `TreeNode<T> tree_node` and `static bool Before(const T&, const T&)`, a strict
+// total order.
 template <typename T>
 class OrderedTree {
  public:
@@ -60,8 +62,8 @@ class OrderedTree {
     --size_;
   }
 
-  // The first element for which `ok` holds, where `ok` is false up to some point of the order and true behind it; null
-  // when it holds for none.
+  // The first element for which `ok` holds, where `ok` is false up to some point of the order and
+  // true behind it; null when it holds for none.
   template <typename Predicate>
   T* FirstWhere(Predicate ok) const {
     T* found = nullptr;
@@ -126,7 +128,8 @@ class OrderedTree {
     inner = parent;
   }
 
-  // Marsaglia's xorshift with the triple (13, 17, 5): its period is far longer than any number of insertions matters.
+  // Marsaglia's xorshift with the triple (13, 17, 5): its period is far longer than any number of
+  // insertions matters.
   uint32_t NextPriority() {
     random_ ^= random_ << 13;
     random_ ^= random_ >> 17;

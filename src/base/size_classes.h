@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Size classes: which object size serves a request, how many pages a span of the class has, how many objects move
-// between the tiers at once. Everything is computed at compile time; the tables are read-only data.
+// Size classes: which object size serves a request, how many pages a span of the class has, how
+// many objects move between the tiers at once. Everything is computed at compile time; the tables
+// are read-only data.
 //
-// Rule: 8, then multiples of 16 up to 128, then eight classes for each doubling up to kMaxSmallSize. So a class from
-// 16 bytes on is a multiple of 16 and contains every power of two, and above 128 bytes rounding up wastes less than
-// 12.5 % of an object. Spans: pages are added until the bytes behind the last object are at most 1/16 of the span.
+// Rule: 8, then multiples of 16 up to 128, then eight classes for each doubling up to
+// kMaxSmallSize. So a class from 16 bytes on is a multiple of 16 and contains every power of two,
+// and above 128 bytes rounding up wastes less than 12.5 % of an object. Spans: pages are added
+// until the bytes behind the last object are at most 1/16 of the span.
 #pragma once
 
 #include <array>
@@ -43,8 +45,9 @@ constexpr size_t CountClasses() {
   return count;
 }
 
-// Small objects: spans so long that the span's own record and page-map entries do not show. Larger ones: enough objects
-// to make the trip to the page heap rare, few enough that a nearly empty span strands little.
+// Small objects: spans so long that the span's own record and page-map entries do not show. Larger
+// ones: enough objects to make the trip to the page heap rare, few enough that a nearly empty span
+// strands little.
 constexpr size_t MinObjectsPerSpan(size_t size) {
   if (size <= 48) return 8 * kPageSize / size;
   if (size <= 64) return 4 * kPageSize / size;
@@ -76,7 +79,8 @@ struct SizeClassInfo {
   // Pages of a span where hardware pages are not larger than ours.
   uint16_t span_pages = 0;
   uint16_t batch_size = 0;
-  // ceil(2^kReciprocalShift / object_size): turns the division by the object size into a multiplication.
+  // ceil(2^kReciprocalShift / object_size): turns the division by the object size into a
+  // multiplication.
   uint64_t reciprocal = 0;
 };
 
@@ -115,8 +119,8 @@ class SizeClasses {
     if (size <= kMaxSmallSize) return CoarseClassOf(size);
     return SizeClass::kNone;
   }
-  // The smallest class whose objects hold `size` bytes and start at multiples of `alignment` when the span does, kNone
-  // when there is none. Requires: alignment is a power of two.
+  // The smallest class whose objects hold `size` bytes and start at multiples of `alignment` when
+  // the span does, kNone when there is none. Requires: alignment is a power of two.
   constexpr SizeClass ClassOf(size_t size, size_t alignment) const {
     if (alignment > kPageSize || size > kMaxSmallSize) return SizeClass::kNone;
     // An empty object is still at an aligned address.
@@ -130,7 +134,8 @@ class SizeClasses {
   constexpr Length span_pages(SizeClass c) const { return Length(info_[Index(c)].span_pages); }
   constexpr size_t batch_size(SizeClass c) const { return info_[Index(c)].batch_size; }
 
-  // The number of the object of class `c` that contains the byte `offset` behind the start of its span.
+  // The number of the object of class `c` that contains the byte `offset` behind the start of its
+  // span.
   constexpr size_t ObjectIndex(SizeClass c, size_t offset) const {
     return (static_cast<uint64_t>(offset) * info_[Index(c)].reciprocal) >> kReciprocalShift;
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// TextWriter: formats text into a buffer that the caller owns. It never allocates, never overflows (text that does not
-// fit is cut) and keeps the buffer terminated by a zero. Cost: a few nanoseconds per character.
+// TextWriter: formats text into a buffer that the caller owns. It never allocates, never overflows
+// (text that does not fit is cut) and keeps the buffer terminated by a zero. Cost: a few
+// nanoseconds per character.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// PageId and Length: the number of a page and a count of pages. They are different types, so that adding two page
-// numbers or passing bytes for pages does not compile.
+// PageId and Length: the number of a page and a count of pages. They are different types, so that
+// adding two page numbers or passing bytes for pages does not compile.
 #pragma once
 
 #include <compare>

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How large a thread cache's bin of one size class may be, and how it grows. Pure functions of the class and of the
-// present capacity.
+// How large a thread cache's bin of one size class may be, and how it grows. Pure functions of the
+// class and of the present capacity.
 //
-// Rule (slow start, after the TCMalloc document). A bin starts with room for a cache line's worth of objects, at least four.
-// Each time it runs empty or full its capacity doubles until it holds a batch, then grows by a batch, up to kMaxBytes of
-// objects and kMaxObjects. A refill brings half the capacity, at least a cache line's worth and at most kMaxMove objects; an
-// overflow returns the oldest half.
+// Rule (slow start, after the TCMalloc document). A bin starts with room for a cache line's worth
+// of objects, at least four. Each time it runs empty or full its capacity doubles until it holds a
+// batch, then grows by a batch, up to kMaxBytes of objects and kMaxObjects. A refill brings half
+// the capacity, at least a cache line's worth and at most kMaxMove objects; an overflow returns the
+// oldest half.
 //
-// Why small maxima: a prototype with 4 MiB per class was a quarter slower on containers and took fifteen times the
-// memory in a producer/consumer than one with 128 KiB: last-in-first-out reuse shuffles addresses, the bitmaps behind
-// restore their order.
+// Why small maxima: a prototype with 4 MiB per class was a quarter slower on containers and took
+// fifteen times the memory in a producer/consumer than one with 128 KiB: last-in-first-out reuse
+// shuffles addresses, the bitmaps behind restore their order.
 #pragma once
 
 #include <algorithm>

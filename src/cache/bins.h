@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Bins: the part of a thread cache that the fast path sees. Per size class an array of pointers to free objects, used as a
-// stack; nothing is ever written into a free object.
+// Bins: the part of a thread cache that the fast path sees. Per size class an array of pointers to
+// free objects, used as a stack; nothing is ever written into a free object.
 //
 //     array:   [0]    [1]   [2]  ...  [n]  ...  [capacity]  [capacity + 1]
 //              null   obj   obj       obj                   kFullMark
 //                                      ^ top
 //
-// The null below the first object makes "empty" visible to Pop in the value that it loads anyway, the mark behind the
-// last slot makes "full" visible to Push in the slot that it is about to write. So a bin is one pointer to the hot code.
-// The bins of kNone, and all bins of the empty state, are both empty and full: every operation leaves the fast path.
+// The null below the first object makes "empty" visible to Pop in the value that it loads anyway,
+// the mark behind the last slot makes "full" visible to Push in the slot that it is about to write.
+// So a bin is one pointer to the hot code. The bins of kNone, and all bins of the empty state, are
+// both empty and full: every operation leaves the fast path.
 //
-// Synchronization. Touched only between BeginAccess and EndAccess of a ThreadSlot (see thread_slot.h). `tops` may be read
-// racily for statistics.
+// Synchronization. Touched only between BeginAccess and EndAccess of a ThreadSlot (see
+// thread_slot.h). `tops` may be read racily for statistics.
 #pragma once
 
 #include <array>
@@ -53,14 +54,16 @@ struct Bins {
     return reinterpret_cast<void*>(object);
   }
 
-  // False when the bin is full, or when `object` is the newest object in it already (freed twice in a row).
+  // False when the bin is full, or when `object` is the newest object in it already (freed twice in
+  // a row).
   TC_FAST_PATH bool Push(SizeClass c, void* object) {
     size_t i = Index(c);
     BinSlot* const top = tops[i].load(std::memory_order_relaxed);
     if (__builtin_expect(top[1] == kFullMark, false)) return false;
     if (__builtin_expect(top[0] == reinterpret_cast<BinSlot>(object), false)) return false;
     top[1] = reinterpret_cast<BinSlot>(object);
-    // A forked child may find the bin after any store of this thread (see ThreadSlot): never a top above an old slot.
+    // A forked child may find the bin after any store of this thread (see ThreadSlot): never a top
+    // above an old slot.
     std::atomic_signal_fence(std::memory_order_release);
     Forget(&i);
     tops[i].store(top + 1, std::memory_order_relaxed);
@@ -69,17 +72,19 @@ struct Bins {
 
   // At offset 0: no displacement to add to the index.
   std::array<BinTop, kNumSizeClasses> tops;
-  // The next allocation that takes the fast path may be of at most this many bytes; below that it is time to sample.
-  // Written by the owning thread alone.
+  // The next allocation that takes the fast path may be of at most this many bytes; below that it
+  // is time to sample. Written by the owning thread alone.
   uint64_t bytes_until_sample = 0;
 
  private:
-  // Makes the compiler forget that it has seen this index: it then addresses the bin through base and scaled index in both
-  // the load and the store, where it would spend an instruction on a common part of the two.
+  // Makes the compiler forget that it has seen this index: it then addresses the bin through base
+  // and scaled index in both the load and the store, where it would spend an instruction on a
+  // common part of the two.
   static TC_FAST_PATH void Forget(size_t* i) { asm("" : "+r"(*i)); }
 };
 
-// The bins of every thread that has no cache: not registered yet, exiting, or its cache taken for a moment.
+// The bins of every thread that has no cache: not registered yet, exiting, or its cache taken for a
+// moment.
 extern const Bins kEmptyBins;
 
 }  // namespace tcmalloc

@@ -18,7 +18,8 @@ void Registry::Destroy(ThreadCache* cache) {
   {
     const SpinLockHolder holder(lock_);
     caches_.Remove(cache);
-    // With the lock held: a thread that has taken the cache puts it back before it lets go of the lock, and not behind us.
+    // With the lock held: a thread that has taken the cache puts it back before it lets go of the
+    // lock, and not behind us.
     cache->slot().bins.store(const_cast<Bins*>(&kEmptyBins), std::memory_order_release);
   }
   cache->FlushAndFreeArrays();
@@ -72,7 +73,8 @@ void Registry::OrphanOthersInChild(ThreadCache* survivor) TC_NO_THREAD_SAFETY_AN
     ThreadCache* const next = caches_.Next(cache);
     if (cache != survivor) {
       caches_.Remove(cache);
-      // A thread that was moving several objects left bins that cannot be trusted: what is in them is lost to the child.
+      // A thread that was moving several objects left bins that cannot be trusted: what is in them
+      // is lost to the child.
       if (!cache->changing()) {
         orphans_.Prepend(cache);
         has_orphans_.store(true, std::memory_order_relaxed);

@@ -22,7 +22,8 @@ ThreadCache::ThreadCache(ThreadSlot& slot, CentralCache& central, MetadataArena&
   bins_.bytes_until_sample = kNoSampling;
 }
 
-// While the cache is taken by another thread, the owner finds other bins in its slot and goes without.
+// While the cache is taken by another thread, the owner finds other bins in its slot and goes
+// without.
 
 bool ThreadCache::Reserve(SizeClass c, size_t capacity) {
   const size_t i = Index(c);
@@ -42,8 +43,8 @@ bool ThreadCache::Reserve(SizeClass c, size_t capacity) {
   }
   const size_t count = old_array == nullptr ? 0 : CountLocked(c);
   if (array != old_array && count > 0) memcpy(array + 1, old_array + 1, count * sizeof(BinSlot));
-  // The mark goes behind the new capacity before the old one is overwritten by an object: what lies between is stale
-  // pointers, none of which is the mark once the old mark is cleared.
+  // The mark goes behind the new capacity before the old one is overwritten by an object: what lies
+  // between is stale pointers, none of which is the mark once the old mark is cleared.
   if (array == old_array) array[Capacity(i) + 1] = 0;
   std::fill(array + count + 1, array + capacity + 1, BinSlot{0});
   array[capacity + 1] = kFullMark;
@@ -57,8 +58,8 @@ bool ThreadCache::Reserve(SizeClass c, size_t capacity) {
 
 void* ThreadCache::Allocate(SizeClass c) {
   const size_t i = Index(c);
-  // The cache may have been taken and put back between the fast path and here, or the sampling counter was what ended
-  // the fast path.
+  // The cache may have been taken and put back between the fast path and here, or the sampling
+  // counter was what ended the fast path.
   Bins* bins = slot_->BeginAccess();
   if (bins == &bins_) bins->bytes_until_sample = kNoSampling;
   void* object = bins->Pop(c);
@@ -89,8 +90,8 @@ void ThreadCache::Free(SizeClass c, void* object) {
   const size_t i = Index(c);
   Bins* bins = slot_->BeginAccess();
   const bool taken = bins != &bins_;
-  const bool twice = !taken && *bins->tops[i].load(std::memory_order_relaxed) ==
-                                   reinterpret_cast<BinSlot>(object);
+  const bool twice =
+      !taken && *bins->tops[i].load(std::memory_order_relaxed) == reinterpret_cast<BinSlot>(object);
   const bool pushed = !taken && !twice && bins->Push(c, object);
   slot_->EndAccess();
   if (pushed) return;
@@ -99,7 +100,8 @@ void ThreadCache::Free(SizeClass c, void* object) {
     central_.Insert(c, &object, 1);
     return;
   }
-  // Full. A bin that is smaller than a batch grows first; a larger one makes room, and grows as well.
+  // Full. A bin that is smaller than a batch grows first; a larger one makes room, and grows as
+  // well.
   const size_t old_capacity = Capacity(i);
   const size_t capacity = bin_policy::NextCapacity(c, old_capacity);
   if (capacity != old_capacity) Reserve(c, capacity);
@@ -166,8 +168,7 @@ void ThreadCache::InsertPiecewise(SizeClass c, BinSlot* slots, size_t n) {
 size_t ThreadCache::TakeOldest(SizeClass c, void** objects, size_t n) {
   const size_t i = Index(c);
   size_t taken = 0;
-  if (BeginChange() == &bins_ &&
-      arrays_[i].load(std::memory_order_relaxed) != nullptr) {
+  if (BeginChange() == &bins_ && arrays_[i].load(std::memory_order_relaxed) != nullptr) {
     BinSlot* const array = arrays_[i].load(std::memory_order_relaxed);
     const size_t count = CountLocked(c);
     taken = std::min(n, count);
@@ -209,8 +210,8 @@ size_t ThreadCache::CachedObjects(SizeClass c) const {
   const BinSlot* const top = bins_.tops[Index(c)].load(std::memory_order_relaxed);
   if (array == nullptr) return 0;
   // The array may have been exchanged between the two loads.
-  const size_t count = (reinterpret_cast<uintptr_t>(top) - reinterpret_cast<uintptr_t>(array)) /
-                       sizeof(BinSlot);
+  const size_t count =
+      (reinterpret_cast<uintptr_t>(top) - reinterpret_cast<uintptr_t>(array)) / sizeof(BinSlot);
   return count <= bin_policy::MaxCapacity(c) ? count : 0;
 }
 
@@ -239,8 +240,8 @@ void ThreadCache::CheckInvariants() const {
       TC_CHECK(top == kNoBinArray && Capacity(i) == 0);  // B1
       continue;
     }
-    TC_CHECK(array[0] == 0 && array[Capacity(i) + 1] == kFullMark);  // B1
-    TC_CHECK(top >= array && top <= array + Capacity(i));            // B1
+    TC_CHECK(array[0] == 0 && array[Capacity(i) + 1] == kFullMark);                          // B1
+    TC_CHECK(top >= array && top <= array + Capacity(i));                                    // B1
     for (const BinSlot* slot = array + 1; slot <= top; ++slot) TC_CHECK(*slot > kFullMark);  // B2
   }
 }

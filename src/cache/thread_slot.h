@@ -1,22 +1,25 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// ThreadSlot: the few words of thread-local storage, and the protocol that lets another thread reach a thread's cache although
-// the owner takes no lock.
+// ThreadSlot: the few words of thread-local storage, and the protocol that lets another thread
+// reach a thread's cache although the owner takes no lock.
 //
-// The protocol (an asymmetric lock). The owner stores `busy`, loads `bins`, works on what it found, and clears `busy` with a
-// release store. Another thread that wants the cache (one at a time, under the registry's lock)
+// The protocol (an asymmetric lock). The owner stores `busy`, loads `bins`, works on what it found,
+// and clears `busy` with a release store. Another thread that wants the cache (one at a time, under
+// the registry's lock)
 //   1. replaces the owner's `bins` by kEmptyBins,
-//   2. calls membarrier(PRIVATE_EXPEDITED), which makes every thread of the process execute a full barrier,
+//   2. calls membarrier(PRIVATE_EXPEDITED), which makes every thread of the process execute a full
+//   barrier,
 //   3. reads `busy` (acquire).
 // Claim: if it reads 0, the cache is its own until it stores the pointer back (release).
-// Argument. Take any access section of the owner: B (store busy = 1), L (load bins), work, E (store busy = 0, release). The
-// membarrier puts a full barrier M into the owner's program order. If M comes before L, L is performed after step 1 is
-// visible and loads kEmptyBins: the section does not touch the cache. Otherwise L is before M, and so is B, which precedes L
-// in program order; hence B is visible to step 3, which reads 1 unless E, too, has become visible, in which case the
-// acquire in step 3 orders all the section's work before the taker's. If step 3 reads 1, the taker puts the pointer back
-// and asks the owner to do the work itself; it never waits. The owner loads the pointer with acquire so that, after it was
-// put back, it sees what the taker did.
-// The compiler must not move L before B: that is what the signal fence is for. The processor may (that is the point: no
-// barrier on the fast path), and M makes up for it.
+// Argument. Take any access section of the owner: B (store busy = 1), L (load bins), work, E (store
+// busy = 0, release). The membarrier puts a full barrier M into the owner's program order. If M
+// comes before L, L is performed after step 1 is visible and loads kEmptyBins: the section does not
+// touch the cache. Otherwise L is before M, and so is B, which precedes L in program order; hence B
+// is visible to step 3, which reads 1 unless E, too, has become visible, in which case the acquire
+// in step 3 orders all the section's work before the taker's. If step 3 reads 1, the taker puts the
+// pointer back and asks the owner to do the work itself; it never waits. The owner loads the
+// pointer with acquire so that, after it was put back, it sees what the taker did. The compiler
+// must not move L before B: that is what the signal fence is for. The processor may (that is the
+// point: no barrier on the fast path), and M makes up for it.
 //
 // A forked child never reads this for a thread that did not come along: the memory may be gone.
 #pragma once
@@ -38,7 +41,7 @@ struct ThreadSlot {
     kNew,          // has not needed a cache yet
     kRegistering,  // asks for one; allocations meanwhile go without
     kRegistered,
-    kFinished,     // had one and is exiting, or shall have none: never asks again
+    kFinished,  // had one and is exiting, or shall have none: never asks again
   };
 
   TC_FAST_PATH Bins* BeginAccess() {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// CentralCache: the middle tier of all size classes: per class a transfer cache in front of a central free list.
-// Called by: thread caches (refill, overflow, flush), and directly for threads that have no cache. Thread safety: any.
+// CentralCache: the middle tier of all size classes: per class a transfer cache in front of a
+// central free list. Called by: thread caches (refill, overflow, flush), and directly for threads
+// that have no cache. Thread safety: any.
 #pragma once
 
 #include <cstddef>
@@ -17,12 +18,13 @@ class CentralCache {
   CentralCache(const CentralCache&) = delete;
   CentralCache& operator=(const CentralCache&) = delete;
 
-  // Up to `n` free objects into `objects`; fewer (at least 1) where the next one would cost a further span, 0 when the
-  // system gives no memory. A request for a whole batch is served by the transfer cache where it has one.
+  // Up to `n` free objects into `objects`; fewer (at least 1) where the next one would cost a
+  // further span, 0 when the system gives no memory. A request for a whole batch is served by the
+  // transfer cache where it has one.
   size_t Remove(SizeClass c, void** objects, size_t n);
 
-  // Takes `n` objects back: whole batches into the transfer cache while it has room, the rest into the central free
-  // list.
+  // Takes `n` objects back: whole batches into the transfer cache while it has room, the rest into
+  // the central free list.
   void Insert(SizeClass c, void* const* objects, size_t n);
 
   // Moves everything from the transfer caches to the central free lists; returns the bytes moved.

@@ -27,7 +27,8 @@ size_t CentralFreeList::Remove(void** objects, size_t n) {
   }
   Span* const span = NewSpan();
   if (span == nullptr) return 0;
-  // From the new span, whatever other threads have returned meanwhile: else it could stay without a live object.
+  // From the new span, whatever other threads have returned meanwhile: else it could stay without a
+  // live object.
   const SpinLockHolder holder(lock_);
   const size_t taken = TakeFromSpan(span, objects, n);
   num_spans_.Add(1);
@@ -127,8 +128,8 @@ size_t CentralFreeList::InsertRunLocked(void* const* objects, size_t n, Span** e
   const size_t done = SetBits(span, objects, n, misuse);
   if (done == 0) return 0;
   if (span->free_count == span->num_objects) {
-    // An emptied span stays what it is until the call is done, so that a second free of one of its objects in the same
-    // call is still seen for what it is.
+    // An emptied span stays what it is until the call is done, so that a second free of one of its
+    // objects in the same call is still seen for what it is.
     if (old_count > 0) spans_[RankOf(old_count)].Remove(span);
     span->list_node.next = *emptied;
     *emptied = span;
@@ -202,7 +203,8 @@ void CentralFreeList::CheckInvariants() {
   size_t free_objects = 0;
   for (size_t rank = 0; rank < kNumRanks; ++rank) {
     for (const Span* s = spans_[rank].first(); s != nullptr; s = spans_[rank].Next(s)) {
-      TC_CHECK(s->free_count > 0 && s->free_count < s->num_objects && RankOf(s->free_count) == rank);  // C1
+      TC_CHECK(s->free_count > 0 && s->free_count < s->num_objects &&
+               RankOf(s->free_count) == rank);  // C1
       size_t bits = 0;
       for (size_t w = 0; w < WordsForBits(s->num_objects); ++w) {
         TC_CHECK(w >= s->first_free_word || s->free_bits[w] == 0);

@@ -15,7 +15,9 @@ void ReportMisuse(Misuse misuse, const void* p, size_t size, size_t expected) no
       line.Text("double free, the object of ").Number(size).Text(" bytes is already free");
       break;
     case Misuse::kNotAnObjectStart:
-      line.Text("not the start of an object, but a pointer into one of ").Number(size).Text(" bytes");
+      line.Text("not the start of an object, but a pointer into one of ")
+          .Number(size)
+          .Text(" bytes");
       break;
     case Misuse::kNotInUse:
       line.Text("no object is in use there (freed before, or never the start of one)");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What is said when the program hands the allocator a pointer that it must not: one line with the pointer, what it is
-// and what was expected, then abort. No lock may be held: a handler for SIGABRT may allocate.
+// What is said when the program hands the allocator a pointer that it must not: one line with the
+// pointer, what it is and what was expected, then abort. No lock may be held: a handler for SIGABRT
+// may allocate.
 #pragma once
 
 #include <cstddef>
@@ -10,16 +11,17 @@ namespace tcmalloc {
 
 enum class Misuse : uint8_t {
   kNone,
-  kDoubleFree,       // a free object of ours; `size` is its size
-  kNotAnObjectStart, // inside an object of ours; `size` is the object's size
-  kNotInUse,         // in our memory, but not in any object that is in use
-  kWrongSize,        // an object of `size` bytes, freed with `expected` bytes
-  kStack,            // in a thread's stack
-  kModuleImage,      // in the image of the program or a shared library
-  kUnknown,          // not ours, and there is no other allocator that it could belong to
+  kDoubleFree,        // a free object of ours; `size` is its size
+  kNotAnObjectStart,  // inside an object of ours; `size` is the object's size
+  kNotInUse,          // in our memory, but not in any object that is in use
+  kWrongSize,         // an object of `size` bytes, freed with `expected` bytes
+  kStack,             // in a thread's stack
+  kModuleImage,       // in the image of the program or a shared library
+  kUnknown,           // not ours, and there is no other allocator that it could belong to
 };
 
 // `size` and `expected` as said at the enumerators; 0 where they mean nothing.
-[[noreturn]] void ReportMisuse(Misuse misuse, const void* p, size_t size = 0, size_t expected = 0) noexcept;
+[[noreturn]] void ReportMisuse(Misuse misuse, const void* p, size_t size = 0,
+                               size_t expected = 0) noexcept;
 
 }  // namespace tcmalloc

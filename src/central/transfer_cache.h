@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// TransferCache: ready-made batches of free objects of one size class, between the thread caches and the central free
-// list. It never looks at an object or a span. A batch that one thread has freed is what another one needs: it passes
-// through here under one short lock.
+// TransferCache: ready-made batches of free objects of one size class, between the thread caches
+// and the central free list. It never looks at an object or a span. A batch that one thread has
+// freed is what another one needs: it passes through here under one short lock.
 //
 // Invariants
 //   T1  used_ <= capacity_
 //   T2  slots_[0, used_ * batch_size) are free objects of the class, each exactly once
-// Synchronization. LockRank::kTransferCache, one lock per class, held for the copy of one batch of pointers.
-// Memory. The array of slots is allocated when the first batch arrives; what may lie in it is bounded by kMaxBytes of
-// objects and kMaxBatches batches per class.
+// Synchronization. LockRank::kTransferCache, one lock per class, held for the copy of one batch of
+// pointers. Memory. The array of slots is allocated when the first batch arrives; what may lie in
+// it is bounded by kMaxBytes of objects and kMaxBatches batches per class.
 #pragma once
 
 #include <cstddef>
@@ -23,8 +23,9 @@ namespace tcmalloc {
 
 class TransferCache {
  public:
-  // Why these: on producer/consumer and container workloads a prototype was faster and smaller with 64-256 KiB per class
-  // than with 1 MiB, since what lies here is cold memory that the bitmaps below would hand out in address order.
+  // Why these: on producer/consumer and container workloads a prototype was faster and smaller with
+  // 64-256 KiB per class than with 1 MiB, since what lies here is cold memory that the bitmaps
+  // below would hand out in address order.
   static constexpr size_t kMaxBytes = size_t{256} << 10;
   static constexpr size_t kMaxBatches = 64;
 
@@ -54,8 +55,8 @@ class TransferCache {
   SpinLock lock_{LockRank::kTransferCache};
   void** slots_ TC_GUARDED_BY(lock_) = nullptr;
 
-  // Batches. Written with lock_ held; read racily for statistics and to see without the lock that there is nothing to
-  // take.
+  // Batches. Written with lock_ held; read racily for statistics and to see without the lock that
+  // there is nothing to take.
   OwnedCounter used_;
   OwnedCounter array_bytes_;
 };

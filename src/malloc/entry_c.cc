@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The C entry points: each under a tc_ name that is always there, and, unless a sanitizer owns malloc, under the names
-// that the C library's malloc has (override.h). This file must not include the C library's headers for them: their
-// declarations differ in attributes from the aliases.
+// The C entry points: each under a tc_ name that is always there, and, unless a sanitizer owns
+// malloc, under the names that the C library's malloc has (override.h). This file must not include
+// the C library's headers for them: their declarations differ in attributes from the aliases.
 #include <stddef.h>
 #include <stdint.h>
 
@@ -44,7 +44,9 @@ TC_EXPORT void* tc_malloc(size_t size) noexcept { return Allocate<&MallocSlow>(s
 
 TC_EXPORT void tc_free(void* p) noexcept { Deallocate<&FreeSlow>(p); }
 
-TC_EXPORT void tc_free_sized(void* p, size_t size) noexcept { DeallocateSized<&FreeSizedSlow>(p, size); }
+TC_EXPORT void tc_free_sized(void* p, size_t size) noexcept {
+  DeallocateSized<&FreeSizedSlow>(p, size);
+}
 
 TC_EXPORT void tc_free_aligned_sized(void* p, size_t alignment, size_t size) noexcept {
   FreeSizedAligned(p, size, alignment);

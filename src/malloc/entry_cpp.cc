@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The C++ entry points under their tc_ names, and the four basic forms of operator new and operator delete, which are
-// the same functions. The other forms are in operators.cc.
-// What a new_handler throws passes through here: nothing is caught or cleaned up, unwind tables are enough.
+// The C++ entry points under their tc_ names, and the four basic forms of operator new and operator
+// delete, which are the same functions. The other forms are in operators.cc. What a new_handler
+// throws passes through here: nothing is caught or cleaned up, unwind tables are enough.
 #include <new>
 
 #include "base/compiler.h"
@@ -29,7 +29,9 @@ TC_EXPORT void tc_delete(void* p) noexcept { Deallocate<&FreeSlow>(p); }
 TC_EXPORT void tc_delete_nothrow(void* p, const std::nothrow_t&) noexcept {
   Deallocate<&FreeSlow>(p);
 }
-TC_EXPORT void tc_delete_sized(void* p, size_t size) noexcept { DeallocateSized<&FreeSizedSlow>(p, size); }
+TC_EXPORT void tc_delete_sized(void* p, size_t size) noexcept {
+  DeallocateSized<&FreeSizedSlow>(p, size);
+}
 TC_EXPORT void tc_delete_aligned(void* p, std::align_val_t) noexcept { Deallocate<&FreeSlow>(p); }
 TC_EXPORT void tc_delete_aligned_nothrow(void* p, std::align_val_t,
                                          const std::nothrow_t&) noexcept {
@@ -51,8 +53,7 @@ TC_EXPORT void tc_deletearray(void*) noexcept TC_ALIAS(tc_delete);
 TC_EXPORT void tc_deletearray_nothrow(void*, const std::nothrow_t&) noexcept
     TC_ALIAS(tc_delete_nothrow);
 TC_EXPORT void tc_deletearray_sized(void*, size_t) noexcept TC_ALIAS(tc_delete_sized);
-TC_EXPORT void tc_deletearray_aligned(void*, std::align_val_t) noexcept
-    TC_ALIAS(tc_delete_aligned);
+TC_EXPORT void tc_deletearray_aligned(void*, std::align_val_t) noexcept TC_ALIAS(tc_delete_aligned);
 TC_EXPORT void tc_deletearray_aligned_nothrow(void*, std::align_val_t,
                                               const std::nothrow_t&) noexcept
     TC_ALIAS(tc_delete_aligned_nothrow);

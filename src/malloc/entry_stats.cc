@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The entry points that report on the heap or tune it: mallinfo, mallinfo2, malloc_info, malloc_stats, malloc_trim,
-// mallopt.
+// The entry points that report on the heap or tune it: mallinfo, mallinfo2, malloc_info,
+// malloc_stats, malloc_trim, mallopt.
 #include <errno.h>
 #include <malloc.h>
 #include <stdio.h>
@@ -22,10 +22,11 @@ Heap& ExistingHeap() {
   return GlobalHeap();
 }
 
-// The fields as glibc documents them, for a heap that has no arenas and no mmapped objects of its own:
+// The fields as glibc documents them, for a heap that has no arenas and no mmapped objects of its
+// own:
 //   arena     bytes from the system that were not given back    ordblks   spans in use
-//   uordblks  bytes in objects of the program                   fordblks  free bytes, in caches and in the page heap
-//   fsmblks   the part of fordblks that is in thread, transfer and central caches
+//   uordblks  bytes in objects of the program                   fordblks  free bytes, in caches and
+//   in the page heap fsmblks   the part of fordblks that is in thread, transfer and central caches
 //   keepcost  the part of fordblks that malloc_trim can give back at once
 struct mallinfo2 MallInfo() {
   const HeapStats s = CollectStats(ExistingHeap());
@@ -43,7 +44,9 @@ struct mallinfo2 MallInfo() {
 // The old structure's fields are int: what does not fit is the largest int.
 int Clamp(size_t n) { return n > INT_MAX ? INT_MAX : static_cast<int>(n); }
 
-void PutAttribute(FILE* out, const char* name, size_t value) { fprintf(out, " %s=\"%zu\"", name, value); }
+void PutAttribute(FILE* out, const char* name, size_t value) {
+  fprintf(out, " %s=\"%zu\"", name, value);
+}
 
 void PutTotal(FILE* out, const char* type, size_t count, size_t bytes) {
   fprintf(out, "<total type=\"%s\" count=\"%zu\" size=\"%zu\"/>\n", type, count, bytes);
@@ -108,8 +111,8 @@ TC_EXPORT int tc_malloc_info(int options, FILE* out) noexcept {
 
 TC_EXPORT int tc_malloc_trim(size_t pad) noexcept { return Trim(ExistingHeap(), pad) > 0 ? 1 : 0; }
 
-// Nothing of what glibc's parameters tune exists here. The known ones are accepted, so that programs that check the
-// result go on.
+// Nothing of what glibc's parameters tune exists here. The known ones are accepted, so that
+// programs that check the result go on.
 TC_EXPORT int tc_mallopt(int parameter, int value) noexcept {
   switch (parameter) {
     case M_MXFAST:

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The fast path of malloc and free: what nearly every call does, inlined into every entry point. No lock, no atomic
-// read-modify-write, no call but a tail call to the slow path, no write into a free object.
+// The fast path of malloc and free: what nearly every call does, inlined into every entry point. No
+// lock, no atomic read-modify-write, no call but a tail call to the slow path, no write into a free
+// object.
 //
-// Allocation: size to class (a byte load), the thread's bins, the sampling counter, pop. Deallocation: page to class (two
-// loads, any address), the thread's bins, push. First use, an exiting thread, a cache that another thread has taken, a due
-// sample, a null or foreign or large pointer: all of these meet an empty or a full bin or a counter at zero and leave
-// through the same branches.
-// Every slow path starts with LeaveFastPath.
+// Allocation: size to class (a byte load), the thread's bins, the sampling counter, pop.
+// Deallocation: page to class (two loads, any address), the thread's bins, push. First use, an
+// exiting thread, a cache that another thread has taken, a due sample, a null or foreign or large
+// pointer: all of these meet an empty or a full bin or a counter at zero and leave through the same
+// branches. Every slow path starts with LeaveFastPath.
 #pragma once
 
 #include <cstddef>
@@ -66,12 +67,13 @@ TC_FAST_PATH void Deallocate(void* p) {
   if (__builtin_expect(!FreeFast(global_page_map.ClassOf(p), p), false)) Slow(p);
 }
 
-// The same where the program says how many bytes it asked for. An object of another class goes to the slow path, which
-// reports it; so does a large one, whose size is compared there.
+// The same where the program says how many bytes it asked for. An object of another class goes to
+// the slow path, which reports it; so does a large one, whose size is compared there.
 template <void (*Slow)(void*, size_t)>
 TC_FAST_PATH void DeallocateSized(void* p, size_t size) {
   const SizeClass c = global_page_map.ClassOf(p);
-  // Two comparisons, each with its own way out: joined they cost small sizes the jumps around each other's loads.
+  // Two comparisons, each with its own way out: joined they cost small sizes the jumps around each
+  // other's loads.
   if (__builtin_expect(size <= SizeClasses::kMaxFineSize, true)) {
     if (__builtin_expect(c != kSizeClasses.FineClassOf(size) || !FreeFast(c, p), false)) {
       Slow(p, size);

@@ -9,8 +9,9 @@
 namespace tcmalloc {
 namespace {
 
-// As CLibraryMalloc::StackHolds. Of other threads' stacks the part above the frame in which they first allocated is known;
-// what lies deeper is left to the C library to refuse. A correct program must not be aborted over a guess.
+// As CLibraryMalloc::StackHolds. Of other threads' stacks the part above the frame in which they
+// first allocated is known; what lies deeper is left to the C library to refuse. A correct program
+// must not be aborted over a guess.
 bool StackHolds(uintptr_t address, uintptr_t limit) {
   if (GlobalHeap().registry.StackHolds(address, limit)) return true;
   const uintptr_t frame = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));

@@ -16,7 +16,8 @@ void OnLibraryLoad() {
 void OnProcessExit() {
   if (!HeapExists()) return;
   Heap& heap = GlobalHeap();
-  if (heap.settings.malloc_stats > 0) PrintStats(heap, static_cast<int>(heap.settings.malloc_stats));
+  if (heap.settings.malloc_stats > 0)
+    PrintStats(heap, static_cast<int>(heap.settings.malloc_stats));
 }
 
 }  // namespace tcmalloc

@@ -4,7 +4,8 @@
 
 namespace tcmalloc {
 
-// Finds the C library's allocator and registers the fork handlers. Before this runs, allocation works all the same.
+// Finds the C library's allocator and registers the fork handlers. Before this runs, allocation
+// works all the same.
 void OnLibraryLoad();
 
 // Prints statistics when MALLOCSTATS asks for them.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The C++ runtime library is not linked: a C program must not need it. What throwing takes is referenced weakly; where
-// that is absent it is looked for once more at the moment of failure, since a C program may have loaded a C++ plugin.
+// The C++ runtime library is not linked: a C program must not need it. What throwing takes is
+// referenced weakly; where that is absent it is looked for once more at the moment of failure,
+// since a C program may have loaded a C++ plugin.
 //
 // This is the only file that catches: it is compiled with exceptions.
 #include "malloc/oom_policy.h"
@@ -13,18 +14,20 @@
 #include "malloc/slow_path.h"
 #include "os/log.h"
 
-// By their mangled names, so that the library headers' declarations (which are not weak) do not come in.
+// By their mangled names, so that the library headers' declarations (which are not weak) do not
+// come in.
 extern "C" {
 __attribute__((weak)) void* __cxa_allocate_exception(size_t size) noexcept;
 __attribute__((weak)) void __cxa_throw(void* exception, void* type, void (*destroy)(void*));
 __attribute__((weak)) int __gxx_personality_v0(...);
-__attribute__((weak)) extern char _ZTISt9bad_alloc[];                     // typeid(std::bad_alloc)
-__attribute__((weak)) extern void* _ZTVSt9bad_alloc[];                    // its vtable
-__attribute__((weak)) void _ZNSt9bad_allocD1Ev(void*);                    // its destructor
-__attribute__((weak)) void (*_ZSt15get_new_handlerv())();                 // std::get_new_handler
+__attribute__((weak)) extern char _ZTISt9bad_alloc[];      // typeid(std::bad_alloc)
+__attribute__((weak)) extern void* _ZTVSt9bad_alloc[];     // its vtable
+__attribute__((weak)) void _ZNSt9bad_allocD1Ev(void*);     // its destructor
+__attribute__((weak)) void (*_ZSt15get_new_handlerv())();  // std::get_new_handler
 }
 // Referenced by what the compiler makes of a catch clause.
-asm(".weak __gxx_personality_v0\n.weak __cxa_begin_catch\n.weak __cxa_end_catch\n.weak _Unwind_Resume\n"
+asm(".weak __gxx_personality_v0\n.weak __cxa_begin_catch\n.weak __cxa_end_catch\n.weak "
+    "_Unwind_Resume\n"
     ".weak _ZSt9terminatev");
 #pragma weak dlopen
 #pragma weak dlsym
@@ -51,7 +54,8 @@ struct CxxRuntime {
   }
 };
 
-// The C++ runtime library if it is in the process at all, though not where this library's references are looked up.
+// The C++ runtime library if it is in the process at all, though not where this library's
+// references are looked up.
 void* FindLoadedRuntime() {
   if (dlopen == nullptr || dlsym == nullptr) return nullptr;
   for (const char* name : {"libstdc++.so.6", "libc++abi.so.1", "libc++.so.1"}) {
@@ -91,10 +95,12 @@ CxxRuntime FindRuntime() {
     *exception = runtime.bad_alloc_vtable + kVtableHeaderWords;
     runtime.throw_exception(exception, runtime.bad_alloc_type, runtime.bad_alloc_destroy);
   }
-  AbortWith("tcmalloc: operator new failed, and there is no C++ runtime to throw std::bad_alloc with\n");
+  AbortWith(
+      "tcmalloc: operator new failed, and there is no C++ runtime to throw std::bad_alloc with\n");
 }
 
-// The runtime library's own nothrow form: it calls the replaced operator new, that is, ours, and catches.
+// The runtime library's own nothrow form: it calls the replaced operator new, that is, ours, and
+// catches.
 using NothrowNew = void* (*)(size_t, const void*);
 using NothrowNewAligned = void* (*)(size_t, size_t, const void*);
 constexpr bool kSizeIsLong = sizeof(size_t) == 8;

@@ -15,8 +15,9 @@ TC_SLOW_PATH void* FailWithErrno();
 // A further try to allocate `size` bytes at `alignment` (0: as malloc).
 void* TryAllocate(size_t size, size_t alignment);
 
-// The loop that the C++ standard prescribes: calls the installed new_handler and tries again until there is memory;
-// throws std::bad_alloc when no handler is installed. What a handler throws passes through.
+// The loop that the C++ standard prescribes: calls the installed new_handler and tries again until
+// there is memory; throws std::bad_alloc when no handler is installed. What a handler throws passes
+// through.
 TC_SLOW_PATH void* NewAfterFailure(size_t size, size_t alignment);
 
 // operator new when the fast path has no object: allocates, or does the above.

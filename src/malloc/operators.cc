@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The forms of operator new and operator delete beside the four basic ones (entry_cpp.cc). The C++ standard defines them by
-// the basic ones, which a program may replace alone: then these must lead there, or an object of the program's operator
-// new would end in our sized delete. Whether it did is seen by the addresses, once.
+// The forms of operator new and operator delete beside the four basic ones (entry_cpp.cc). The C++
+// standard defines them by the basic ones, which a program may replace alone: then these must lead
+// there, or an object of the program's operator new would end in our sized delete. Whether it did
+// is seen by the addresses, once.
 #include <atomic>
 #include <cstdint>
 #include <new>
@@ -33,8 +34,8 @@ enum class Basic : uint8_t { kUnknown, kOurs, kReplaced };
 // Every thread that finds kUnknown writes the same.
 constinit std::atomic<Basic> basic_forms{Basic::kUnknown};
 
-// The address by which other libraries, too, know the function; the compiler must not conclude that functions of different
-// names differ.
+// The address by which other libraries, too, know the function; the compiler must not conclude that
+// functions of different names differ.
 template <typename Function>
 Function AddressOf(Function function) {
   asm volatile("" : "+r"(function));
@@ -59,8 +60,8 @@ bool BasicFormsAreOursAfterAll() {
   return BasicFormsAreOurs();
 }
 
-// What the forms below do when it is not known, or known not to be so. Out of line and called last, so that those forms
-// need no stack frame.
+// What the forms below do when it is not known, or known not to be so. Out of line and called last,
+// so that those forms need no stack frame.
 TC_SLOW_PATH void* NewUndecided(size_t size) {
   return BasicFormsAreOursAfterAll() ? NewSlow(size) : ::operator new(size);
 }
@@ -125,8 +126,12 @@ TC_EXPORT void* operator new[](size_t size, std::align_val_t alignment) {
   if (!BasicFormsAreOurs()) return NewUndecided(size, alignment);
   return NewAligned(size, static_cast<size_t>(alignment));
 }
-TC_EXPORT void* operator new(size_t size, const std::nothrow_t&) noexcept { return NewNothrow(size); }
-TC_EXPORT void* operator new[](size_t size, const std::nothrow_t&) noexcept { return NewNothrow(size); }
+TC_EXPORT void* operator new(size_t size, const std::nothrow_t&) noexcept {
+  return NewNothrow(size);
+}
+TC_EXPORT void* operator new[](size_t size, const std::nothrow_t&) noexcept {
+  return NewNothrow(size);
+}
 TC_EXPORT void* operator new(size_t size, std::align_val_t alignment,
                              const std::nothrow_t&) noexcept {
   return NewNothrow(size, alignment);
@@ -143,7 +148,8 @@ TC_EXPORT void operator delete[](void* p, size_t size) noexcept { DeleteSized(p,
 TC_EXPORT void operator delete[](void* p, std::align_val_t alignment) noexcept {
   DeleteAligned(p, alignment);
 }
-TC_EXPORT void operator delete(void* p, std::align_val_t alignment, const std::nothrow_t&) noexcept {
+TC_EXPORT void operator delete(void* p, std::align_val_t alignment,
+                               const std::nothrow_t&) noexcept {
   DeleteAligned(p, alignment);
 }
 TC_EXPORT void operator delete[](void* p, std::align_val_t alignment,

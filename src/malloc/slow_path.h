@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the entry points do when the fast path cannot: first use, empty and full bins, large objects, foreign and bad
-// pointers. Nothing here sets errno or throws: out of memory is a null pointer (see oom_policy.h).
+// What the entry points do when the fast path cannot: first use, empty and full bins, large
+// objects, foreign and bad pointers. Nothing here sets errno or throws: out of memory is a null
+// pointer (see oom_policy.h).
 #pragma once
 
 #include <cstddef>
@@ -24,15 +25,17 @@ void* AllocateZeroed(size_t size);
 
 TC_SLOW_PATH void FreeSlow(void* p);
 
-// Frees `p`, which the program says it asked for with `size` and, where it said so then, `alignment`. Aborts when
-// the object is of another size class, or a large one of another number of pages.
+// Frees `p`, which the program says it asked for with `size` and, where it said so then,
+// `alignment`. Aborts when the object is of another size class, or a large one of another number of
+// pages.
 TC_SLOW_PATH void FreeSizedSlow(void* p, size_t size);
 void FreeSizedAligned(void* p, size_t size, size_t alignment);
 
 // As realloc for p != null and size > 0. Null, and `p` untouched, when there is no memory.
 void* Reallocate(void* p, size_t size);
 
-// Bytes that the program may use in the object at `p`; 0 for null and for what is not an object of ours or of the C library's.
+// Bytes that the program may use in the object at `p`; 0 for null and for what is not an object of
+// ours or of the C library's.
 size_t UsableSize(void* p);
 
 }  // namespace tcmalloc

@@ -31,8 +31,8 @@ struct MallocInfo {
 };
 using MallocInfoFunction = MallocInfo (*)();
 
-// Resolve has been called. Set with release behind the functions, which are then constant. Two threads of constructors may
-// come here at once and find the same.
+// Resolve has been called. Set with release behind the functions, which are then constant. Two
+// threads of constructors may come here at once and find the same.
 constinit std::atomic<bool> resolved{false};
 constinit FreeFunction real_free = nullptr;
 constinit ReallocFunction real_realloc = nullptr;
@@ -42,8 +42,9 @@ constinit MallocInfoFunction real_mallinfo2 = nullptr;
 // The C library was seen to have allocated. Only ever goes from false to true, so relaxed suffices.
 constinit std::atomic<bool> seen_allocating{false};
 
-// The kernel keeps at least this much free of mappings below the start of the main thread's stack (MIN_GAP in its mmap
-// layout code), and a stack larger than this is one that its program asked for.
+// The kernel keeps at least this much free of mappings below the start of the main thread's stack
+// (MIN_GAP in its mmap layout code), and a stack larger than this is one that its program asked
+// for.
 constexpr uintptr_t kStackNeighbourhood = uintptr_t{128} << 20;
 
 template <typename Function>
@@ -74,10 +75,11 @@ bool InStack(uintptr_t address, CLibraryMalloc::StackHolds stack_holds) {
   const bool near_main =
       address < main_stack + kStackNeighbourhood && main_stack < address + kStackNeighbourhood;
   if (!near_main && !stack_holds(address, address + kStackNeighbourhood)) return false;
-  // The stack is one mapping, with its guard page below: what lies in another one is not in it, whatever the frames say
-  // (a frame can be one of a coroutine, whose stack is anywhere). That both lie in one mapping is not enough: the
-  // kernel joins neighbouring ones, so that the main thread's control block, which is in no stack, and stacks without
-  // a guard page share theirs with large objects of the C library.
+  // The stack is one mapping, with its guard page below: what lies in another one is not in it,
+  // whatever the frames say (a frame can be one of a coroutine, whose stack is anywhere). That both
+  // lie in one mapping is not enough: the kernel joins neighbouring ones, so that the main thread's
+  // control block, which is in no stack, and stacks without a guard page share theirs with large
+  // objects of the C library.
   MemoryMapping mapping;
   if (!FindMemoryMapping(address, &mapping)) return false;
   return mapping.is_main_stack || stack_holds(address, mapping.end);
@@ -88,9 +90,10 @@ bool InStack(uintptr_t address, CLibraryMalloc::StackHolds stack_holds) {
 void CLibraryMalloc::Resolve() {
   if (dlopen == nullptr || dlsym == nullptr || resolved.load(std::memory_order_acquire)) return;
   const int saved_errno = errno;
-  // Before the C library is initialised dlopen would do that then and there, but with an empty environment (the C
-  // library's own, not set up yet). Next in the order of lookup is good enough at that time: there is one order for all,
-  // in which the C library comes behind us. Later there may be others.
+  // Before the C library is initialised dlopen would do that then and there, but with an empty
+  // environment (the C library's own, not set up yet). Next in the order of lookup is good enough
+  // at that time: there is one order for all, in which the C library comes behind us. Later there
+  // may be others.
   const bool starting = environ == nullptr;
   void* const library = starting ? RTLD_NEXT : dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
   if (starting || library != nullptr) {
@@ -112,9 +115,11 @@ CLibraryMalloc::Verdict CLibraryMalloc::Classify(const void* p, StackHolds stack
   } else if (InStack(address, stack_holds)) {
     verdict = Verdict::kStack;
   } else {
-    // In time only for constructors of other libraries, which may run before ours and free what the C library allocated.
+    // In time only for constructors of other libraries, which may run before ours and free what the
+    // C library allocated.
     Resolve();
-    verdict = real_free == nullptr || !HasAllocated() ? Verdict::kNoSuchAllocator : Verdict::kForward;
+    verdict =
+        real_free == nullptr || !HasAllocated() ? Verdict::kNoSuchAllocator : Verdict::kForward;
   }
   errno = saved_errno;
   return verdict;

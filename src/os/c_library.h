@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The C library's own allocator, beside ours in the same process: its functions, found once, and the answer to the
-// question whether a pointer that is not ours can be one of its objects.
+// The C library's own allocator, beside ours in the same process: its functions, found once, and
+// the answer to the question whether a pointer that is not ours can be one of its objects.
 //
-// Objects of the C library reach us from libraries that are bound to it (RTLD_DEEPBIND, dlsym on its handle) and from
-// before we were loaded with dlopen. They are forwarded. What cannot be such an object is a mistake of the program.
-// Thread safety: any, after Resolve.
+// Objects of the C library reach us from libraries that are bound to it (RTLD_DEEPBIND, dlsym on
+// its handle) and from before we were loaded with dlopen. They are forwarded. What cannot be such
+// an object is a mistake of the program. Thread safety: any, after Resolve.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +14,9 @@ namespace tcmalloc {
 
 class CLibraryMalloc {
  public:
-  // Finds the functions, the first time. Called from the library's constructor, and earlier when another library's
-  // constructor frees an object that is not ours. In statically linked programs nothing can be forwarded.
+  // Finds the functions, the first time. Called from the library's constructor, and earlier when
+  // another library's constructor frees an object that is not ours. In statically linked programs
+  // nothing can be forwarded.
   static void Resolve();
 
   // What a pointer that is not ours is.
@@ -26,12 +27,13 @@ class CLibraryMalloc {
     kNoSuchAllocator,  // the C library's allocator is not there or never allocated anything
   };
 
-  // True when `address` lies between a frame of some thread and that thread's control block, which the C library puts at
-  // the upper end of the thread's stack, and the control block is below `limit`.
+  // True when `address` lies between a frame of some thread and that thread's control block, which
+  // the C library puts at the upper end of the thread's stack, and the control block is below
+  // `limit`.
   using StackHolds = bool (*)(uintptr_t address, uintptr_t limit);
 
-  // Cost: well under a microsecond where `p` is plainly not near a stack, else a read of /proc/self/maps. No lock may
-  // be held.
+  // Cost: well under a microsecond where `p` is plainly not near a stack, else a read of
+  // /proc/self/maps. No lock may be held.
   static Verdict Classify(const void* p, StackHolds stack_holds);
 
   // Requires: Classify(p) == kForward.

@@ -14,7 +14,8 @@ extern "C" char** environ;
 namespace tcmalloc {
 namespace {
 
-// The kernel limits one variable to 128 KiB (MAX_ARG_STRLEN); what lies behind this many bytes in all is not looked at.
+// The kernel limits one variable to 128 KiB (MAX_ARG_STRLEN); what lies behind this many bytes in
+// all is not looked at.
 constexpr size_t kMaxEnvironmentBytes = size_t{1} << 20;
 
 void VisitOne(const char* entry, EnvironmentVisitor visit, void* context) {

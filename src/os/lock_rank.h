@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The order in which locks are taken: a thread that holds a lock may take only locks of higher rank (further down).
-// Debug builds check every acquisition. Locks of one rank (the size classes' locks) are never held together.
+// The order in which locks are taken: a thread that holds a lock may take only locks of higher rank
+// (further down). Debug builds check every acquisition. Locks of one rank (the size classes' locks)
+// are never held together.
 #pragma once
 
 #include <cstdint>
@@ -8,13 +9,13 @@
 namespace tcmalloc {
 
 enum class LockRank : uint8_t {
-  kInit,          // building the heap, once
-  kRegistry,      // the list of thread caches and their lifetimes
-  kThreadCache,   // one thread's bins, on its slow path or when another thread empties it
-  kTransferCache, // the full batches of one size class
-  kCentral,       // the spans of one size class
-  kPageHeap,      // free spans, span records
-  kMetadata,      // the metadata arena
+  kInit,           // building the heap, once
+  kRegistry,       // the list of thread caches and their lifetimes
+  kThreadCache,    // one thread's bins, on its slow path or when another thread empties it
+  kTransferCache,  // the full batches of one size class
+  kCentral,        // the spans of one size class
+  kPageHeap,       // free spans, span records
+  kMetadata,       // the metadata arena
   kCount,
 };
 

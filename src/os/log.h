@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Text to stderr with nothing between it and the system call: no buffer, no allocation, usable before the C library is
-// ready, after exit handlers ran, and while the heap is broken. `errno` is kept.
+// Text to stderr with nothing between it and the system call: no buffer, no allocation, usable
+// before the C library is ready, after exit handlers ran, and while the heap is broken. `errno` is
+// kept.
 #pragma once
 
 #include <string_view>

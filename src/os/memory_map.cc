@@ -49,7 +49,8 @@ bool ParseMemoryMapping(const char* line, MemoryMapping* mapping) {
 bool FindMemoryMapping(uintptr_t address, MemoryMapping* mapping) {
   const int fd = OpenForReading("/proc/self/maps");
   if (fd < 0) return false;
-  // The longest part of a line that matters: addresses in front; of a longer line the rest is skipped.
+  // The longest part of a line that matters: addresses in front; of a longer line the rest is
+  // skipped.
   char line[160];
   size_t length = 0;
   char chunk[512];
@@ -65,7 +66,8 @@ bool FindMemoryMapping(uintptr_t address, MemoryMapping* mapping) {
       }
       line[length] = '\0';
       length = 0;
-      found = ParseMemoryMapping(line, mapping) && mapping->start <= address && address < mapping->end;
+      found =
+          ParseMemoryMapping(line, mapping) && mapping->start <= address && address < mapping->end;
     }
     if (found) break;
   }

@@ -12,8 +12,9 @@
 namespace tcmalloc {
 namespace {
 
-// The thread between BeginForkHold and EndForkHold; meaningful while fork_hold is set. Written by that thread. A thread
-// that forked earlier must not find its own old identity behind another thread's fork_hold: hence release and acquire.
+// The thread between BeginForkHold and EndForkHold; meaningful while fork_hold is set. Written by
+// that thread. A thread that forked earlier must not find its own old identity behind another
+// thread's fork_hold: hence release and acquire.
 constinit std::atomic<bool> fork_hold{false};
 constinit std::atomic<pthread_t> fork_thread{};
 

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// SpinLock: a lock of four bytes that spins for a moment and then sleeps in the kernel (futex). Not recursive, no owner
-// field, constant-initialised, zero-filled memory is not a valid lock because the rank is in it.
+// SpinLock: a lock of four bytes that spins for a moment and then sleeps in the kernel (futex). Not
+// recursive, no owner field, constant-initialised, zero-filled memory is not a valid lock because
+// the rank is in it.
 //
-// Around fork: HoldForFork is Lock plus a mark. While a lock is so held, the thread that called BeginForkHold passes
-// through Lock and Unlock of it without effect: handlers of other libraries that run between our fork handlers may
-// allocate. The state of the protected data is consistent then, since the mark was set with the lock held.
+// Around fork: HoldForFork is Lock plus a mark. While a lock is so held, the thread that called
+// BeginForkHold passes through Lock and Unlock of it without effect: handlers of other libraries
+// that run between our fork handlers may allocate. The state of the protected data is consistent
+// then, since the mark was set with the lock held.
 //
-// Synchronization: a successful Lock or TryLock happens after the Unlock that made it possible (acquire on the exchange
-// that takes the lock, release on the one that frees it).
-// Cost: one atomic exchange to lock, one to unlock.
+// Synchronization: a successful Lock or TryLock happens after the Unlock that made it possible
+// (acquire on the exchange that takes the lock, release on the one that frees it). Cost: one atomic
+// exchange to lock, one to unlock.
 #pragma once
 
 #include <atomic>
@@ -47,26 +49,27 @@ class TC_CAPABILITY("mutex") SpinLock {
   }
 
   void Unlock() TC_RELEASE() {
-    // Only the forking thread itself gets here while the mark is set; for everyone else it was never set while they
-    // held the lock. So this relaxed read needs no order.
+    // Only the forking thread itself gets here while the mark is set; for everyone else it was
+    // never set while they held the lock. So this relaxed read needs no order.
     if (state_.load(std::memory_order_relaxed) & kForkHeld) return;
     if constexpr (kDebugBuild) NoteReleased();
     if (state_.exchange(kFree, std::memory_order_release) & kWaiters) Wake();
   }
 
-  // The calling thread becomes the one that passes through held locks. Requires: no other thread is between Begin and
-  // End; the C library runs fork handlers one fork at a time.
+  // The calling thread becomes the one that passes through held locks. Requires: no other thread is
+  // between Begin and End; the C library runs fork handlers one fork at a time.
   static void BeginForkHold();
   static void EndForkHold();
   // Before fork: takes the lock and marks it.
   void HoldForFork();
   // In the parent: frees it and wakes who waits.
   void ReleaseAfterForkInParent();
-  // In the child: the same. The threads that waited are not there, but a handler that ran before ours may have started
-  // one that waits now.
+  // In the child: the same. The threads that waited are not there, but a handler that ran before
+  // ours may have started one that waits now.
   void ResetAfterForkInChild() { ReleaseAfterForkInParent(); }
 
-  // True when the calling thread holds no SpinLock. Always true in release builds, which do not keep track.
+  // True when the calling thread holds no SpinLock. Always true in release builds, which do not
+  // keep track.
   static bool NoneHeldByThisThread();
 
  private:
@@ -75,7 +78,8 @@ class TC_CAPABILITY("mutex") SpinLock {
   static constexpr uint32_t kWaiters = 2;
   static constexpr uint32_t kForkHeld = 4;
 
-  // Waits for the lock. False when the lock is held for fork by this very thread: then nothing was acquired.
+  // Waits for the lock. False when the lock is held for fork by this very thread: then nothing was
+  // acquired.
   TC_SLOW_PATH bool LockSlow();
   TC_SLOW_PATH void Wake();
   bool HeldForForkByThisThread() const;

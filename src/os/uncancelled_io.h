@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Files without the C library's functions for them, which are cancellation points: malloc and free must not be (POSIX,
-// "Thread Cancellation"), or a thread ends in the middle of them. Results and errno as theirs.
+// Files without the C library's functions for them, which are cancellation points: malloc and free
+// must not be (POSIX, "Thread Cancellation"), or a thread ends in the middle of them. Results and
+// errno as theirs.
 #pragma once
 
 #include <fcntl.h>

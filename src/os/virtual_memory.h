@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// VirtualMemory: the allocator's view of the operating system's memory calls. The only interface below runtime/ that is
-// virtual, so that tests can count calls and fail the nth.
+// VirtualMemory: the allocator's view of the operating system's memory calls. The only interface
+// below runtime/ that is virtual, so that tests can count calls and fail the nth.
 //
-// For all calls: no lock may be held (they are system calls), `errno` is kept, they never allocate. Thread safety: any.
+// For all calls: no lock may be held (they are system calls), `errno` is kept, they never allocate.
+// Thread safety: any.
 #pragma once
 
 #include <cstddef>
@@ -11,17 +12,19 @@ namespace tcmalloc {
 
 class VirtualMemory {
  public:
-  // Maps `bytes` of private, readable and writable, zero-filled memory at a multiple of `alignment`; nullptr when the
-  // system refuses. Cost: one mmap, three more calls when the alignment has to be forced.
-  // Requires: bytes a multiple of hardware_page_size(), alignment a power of two.
+  // Maps `bytes` of private, readable and writable, zero-filled memory at a multiple of
+  // `alignment`; nullptr when the system refuses. Cost: one mmap, three more calls when the
+  // alignment has to be forced. Requires: bytes a multiple of hardware_page_size(), alignment a
+  // power of two.
   virtual void* Map(size_t bytes, size_t alignment) = 0;
 
-  // Takes memory that Map returned, or a part of it, out of the address space. False when the system refuses, which it may
-  // do when a part is taken and there are too many mappings already: then everything is as it was.
+  // Takes memory that Map returned, or a part of it, out of the address space. False when the
+  // system refuses, which it may do when a part is taken and there are too many mappings already:
+  // then everything is as it was.
   [[nodiscard]] virtual bool Unmap(void* start, size_t bytes) = 0;
 
-  // Gives the memory behind [start, start + bytes) back to the system; the range stays mapped. True when it did: the
-  // range then reads as zeroes. Requires: whole hardware pages.
+  // Gives the memory behind [start, start + bytes) back to the system; the range stays mapped. True
+  // when it did: the range then reads as zeroes. Requires: whole hardware pages.
   [[nodiscard]] virtual bool Release(void* start, size_t bytes) = 0;
 
   virtual size_t hardware_page_size() const = 0;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// FreeSpans: the free spans of one state, findable by length: a list for each length up to kMaxExactPages, an ordered
-// tree for longer ones. Search is best fit; among equal lengths the most recently freed of a short length, the lowest
-// address of a long one.
+// FreeSpans: the free spans of one state, findable by length: a list for each length up to
+// kMaxExactPages, an ordered tree for longer ones. Search is best fit; among equal lengths the most
+// recently freed of a short length, the lowest address of a long one.
 //
-// Thread safety: none; the page heap's lock guards it. Cost: O(1) for short spans (a bitmap tells which lists are not
-// empty), O(log n) for long ones.
+// Thread safety: none; the page heap's lock guards it. Cost: O(1) for short spans (a bitmap tells
+// which lists are not empty), O(log n) for long ones.
 #pragma once
 
 #include <array>
@@ -66,7 +66,8 @@ class FreeSpans {
   // The number of spans of exactly `n` pages (n <= kMaxExactPages). Walks the list.
   size_t CountExact(Length n) const {
     size_t count = 0;
-    for (const Span* s = exact_[n.pages() - 1].first(); s != nullptr; s = exact_[0].Next(s)) ++count;
+    for (const Span* s = exact_[n.pages() - 1].first(); s != nullptr; s = exact_[0].Next(s))
+      ++count;
     return count;
   }
 

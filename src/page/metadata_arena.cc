@@ -32,7 +32,8 @@ void* MetadataArena::Allocate(size_t bytes) {
     chunk_left_ = chunk_bytes;
     return TakeLocked(SizeNumber(bytes));
   }
-  // Others brought a larger chunk meanwhile: use the new one for this request alone and keep its rest.
+  // Others brought a larger chunk meanwhile: use the new one for this request alone and keep its
+  // rest.
   char* const current = chunk_;
   const size_t current_left = chunk_left_;
   chunk_ = chunk;

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// MetadataArena: memory for the allocator's own records: span records, bitmaps, thread caches, arrays of pointers. It
-// grows by mappings from the system and never shrinks; what is returned is kept by size and handed out again, so that
-// it is as large as the most that was in use at once of each size (rounded: see RoundedBytes).
+// MetadataArena: memory for the allocator's own records: span records, bitmaps, thread caches,
+// arrays of pointers. It grows by mappings from the system and never shrinks; what is returned is
+// kept by size and handed out again, so that it is as large as the most that was in use at once of
+// each size (rounded: see RoundedBytes).
 //
-// Called by: every tier. Lock: LockRank::kMetadata, never held over a system call. Cost: one lock; a system call per
-// chunk. Memory is aligned to kCacheLineSize from that size on, to at least kMinBytes below.
+// Called by: every tier. Lock: LockRank::kMetadata, never held over a system call. Cost: one lock;
+// a system call per chunk. Memory is aligned to kCacheLineSize from that size on, to at least
+// kMinBytes below.
 #pragma once
 
 #include <array>
@@ -26,8 +28,8 @@ class MetadataArena {
 
   explicit MetadataArena(VirtualMemory& vm) : vm_(vm) {}
 
-  // Where a chunk comes from when the system refuses: memory of at least `*bytes` bytes, which is set to what it is, or
-  // null. Called without locks.
+  // Where a chunk comes from when the system refuses: memory of at least `*bytes` bytes, which is
+  // set to what it is, or null. Called without locks.
   using Fallback = void* (*)(void* context, size_t* bytes);
   // Called once, before the arena is used by several threads.
   void SetFallback(Fallback fallback, void* context) {
@@ -35,15 +37,17 @@ class MetadataArena {
     fallback_context_ = context;
   }
 
-  // Memory of at least `bytes` bytes, contents undefined; nullptr when neither has any. No lock of rank kMetadata or
-  // higher may be held, and none at all unless `AllocateWithoutGrowing` is used. Requires: 0 < bytes <= kMaxBytes.
+  // Memory of at least `bytes` bytes, contents undefined; nullptr when neither has any. No lock of
+  // rank kMetadata or higher may be held, and none at all unless `AllocateWithoutGrowing` is used.
+  // Requires: 0 < bytes <= kMaxBytes.
   void* Allocate(size_t bytes) TC_EXCLUDES(lock_);
   // The same, nullptr where it would need a system call.
   void* AllocateWithoutGrowing(size_t bytes) TC_EXCLUDES(lock_);
   // Gives back what Allocate(bytes) returned.
   void Free(void* memory, size_t bytes) TC_EXCLUDES(lock_);
 
-  // What Allocate(bytes) really takes: the next multiple of 16 up to 64 bytes, of 64 up to 1 KiB, then powers of two.
+  // What Allocate(bytes) really takes: the next multiple of 16 up to 64 bytes, of 64 up to 1 KiB,
+  // then powers of two.
   static constexpr size_t RoundedBytes(size_t bytes) { return SizeOf(SizeNumber(bytes)); }
 
   // What came from the system for the arena alone.
@@ -75,7 +79,9 @@ class MetadataArena {
   // Where memory of this size starts: at a multiple of its size or of a cache line.
   static constexpr size_t AlignmentOf(size_t number) {
     const size_t size = SizeOf(number);
-    return size % kCacheLineSize == 0 ? kCacheLineSize : size % (2 * kMinBytes) == 0 ? 2 * kMinBytes : kMinBytes;
+    return size % kCacheLineSize == 0    ? kCacheLineSize
+           : size % (2 * kMinBytes) == 0 ? 2 * kMinBytes
+                                         : kMinBytes;
   }
 
   void* TakeLocked(size_t size_number) TC_REQUIRES(lock_);

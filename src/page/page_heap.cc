@@ -9,8 +9,9 @@
 namespace tcmalloc {
 namespace {
 
-// Growth. The first mapping is small, so that limits on address space (RLIMIT_AS) are met by small programs; later ones
-// are an eighth of the heap, so that the number of mappings stays logarithmic. Address space costs nothing until touched.
+// Growth. The first mapping is small, so that limits on address space (RLIMIT_AS) are met by small
+// programs; later ones are an eighth of the heap, so that the number of mappings stays logarithmic.
+// Address space costs nothing until touched.
 constexpr Length kMinGrowth = Length((size_t{1} << 20) >> kPageShift);
 constexpr Length kMaxGrowth = Length((size_t{64} << 20) >> kPageShift);
 
@@ -32,11 +33,9 @@ bool IsFree(SpanState state) {
 
 }  // namespace
 
-PageHeap::PageHeap(VirtualMemory& vm, PageMap& page_map, MetadataArena& arena)
-    : vm_(vm),
-      page_map_(page_map),
-      arena_(arena),
-      granule_(GranuleFor(vm.hardware_page_size())) {}
+PageHeap::PageHeap(VirtualMemory& vm, PageMap& page_map, MetadataArena& arena,
+                   const Options& options)
+    : vm_(vm), page_map_(page_map), arena_(arena), granule_(GranuleFor(vm.hardware_page_size())) {}
 
 Span* PageHeap::NewAligned(Length n, Length alignment, SpanState use) {
   TC_ASSERT(n > Length(0));
@@ -64,9 +63,10 @@ Span* PageHeap::NewAligned(Length n, Length alignment, SpanState use) {
     if (resort == kReleaseAndJoin) {
       // Mapped and released neighbours may be long enough together.
       ReleaseAtLeast(kMaxLength);
-      resort = kUnmapAndMap;
+      resort = options_.unmap_when_short ? kUnmapAndMap : kNothing;
     } else {
-      // There is enough, but nowhere in one piece, and a limit on address space (RLIMIT_AS) counts all of it.
+      // There is enough, but nowhere in one piece, and a limit on address space (RLIMIT_AS) counts
+      // all of it.
       UnmapAtLeast(n + alignment);
       resort = kNothing;
     }
@@ -183,7 +183,8 @@ Span* PageHeap::FreeNeighbourLocked(PageId page, SpanState state) {
   Span* const span = page_map_.SpanOf(page);
   // P1 and S1: the entry of a page at the end of a neighbouring span is that span.
   if (span == nullptr || span->state.load(std::memory_order_relaxed) != state) return nullptr;
-  // Outside the heap there may be an entry of what was unmapped since; its record may be in use elsewhere.
+  // Outside the heap there may be an entry of what was unmapped since; its record may be in use
+  // elsewhere.
   return page >= span->first_page && page <= span->last_page() ? span : nullptr;
 }
 
@@ -252,7 +253,9 @@ bool PageHeap::GrowBy(Length n) {
   void* memory = nullptr;
   if (span_memory != nullptr && region_memory != nullptr) {
     memory = vm_.Map(n.bytes(), granule_.bytes());
-    if (memory == nullptr) address_space_is_short_.store(true, std::memory_order_relaxed);
+    if (memory == nullptr && options_.unmap_when_short) {
+      address_space_is_short_.store(true, std::memory_order_relaxed);
+    }
   }
   // The neighbours' entries are read when the span is joined: they need leaves too.
   if (memory != nullptr &&
@@ -313,8 +316,8 @@ void PageHeap::RemoveRegionLocked(PageId first, Length n, Region* spare) {
     link = &(*link)->next;
     TC_CHECK(*link != nullptr);
   }
-  // The region becomes the part in front, the spare one the part behind; empty parts leave the list, for good: a record
-  // is small, and this is rare.
+  // The region becomes the part in front, the spare one the part behind; empty parts leave the
+  // list, for good: a record is small, and this is rare.
   Region* const region = *link;
   const PageId end = region->first + region->length;
   region->length = first - region->first;
@@ -506,15 +509,15 @@ void PageHeap::CheckInvariants() {
     SpanState previous = SpanState::kUnused;
     for (PageId page = r->first; page < r->first + r->length;) {
       Span* const span = page_map_.SpanOf(page);
-      TC_CHECK(span != nullptr && span->first_page == page);                  // P1
-      TC_CHECK(span->num_pages > Length(0));                                  // S1
-      TC_CHECK(page_map_.SpanOf(span->last_page()) == span);                  // S1
-      TC_CHECK((page.index() & (granule_.pages() - 1)) == 0);                 // P4
-      TC_CHECK((span->num_pages.pages() & (granule_.pages() - 1)) == 0);      // P4
+      TC_CHECK(span != nullptr && span->first_page == page);              // P1
+      TC_CHECK(span->num_pages > Length(0));                              // S1
+      TC_CHECK(page_map_.SpanOf(span->last_page()) == span);              // S1
+      TC_CHECK((page.index() & (granule_.pages() - 1)) == 0);             // P4
+      TC_CHECK((span->num_pages.pages() & (granule_.pages() - 1)) == 0);  // P4
       const SpanState state = span->state.load(std::memory_order_relaxed);
       TC_CHECK(state != SpanState::kUnused);
       if (IsFree(state)) {
-        TC_CHECK(state != previous);                                          // P2
+        TC_CHECK(state != previous);  // P2
         listed[state == SpanState::kFreeReleased ? kReleased : kMapped] += span->num_pages;
       } else {
         in_use += span->num_pages;
@@ -523,8 +526,8 @@ void PageHeap::CheckInvariants() {
       page += span->num_pages;
     }
   }
-  TC_CHECK(listed[kMapped] == free_[kMapped].total());                        // P3
-  TC_CHECK(listed[kReleased] == free_[kReleased].total());                    // P3
+  TC_CHECK(listed[kMapped] == free_[kMapped].total());      // P3
+  TC_CHECK(listed[kReleased] == free_[kReleased].total());  // P3
   TC_CHECK(in_use.bytes() == small_span_bytes_.value() + large_span_bytes_.value() +
                                  metadata_span_bytes_.value() + releasing_bytes_.value());
 }

@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// PageHeap: hands out spans, takes them back, joins free neighbours, gets memory from the system and gives it back.
+// PageHeap: hands out spans, takes them back, joins free neighbours, gets memory from the system
+// and gives it back.
 //
-// Role. Best fit among spans with memory behind them, then among released ones, then growth. A free span is joined with
-// free neighbours of the same state, so that no two neighbouring spans are both free and mapped or both released.
-// Memory from the system arrives as released: it has nothing behind it yet and reads as zeroes.
-// Invariants
+// Role. Best fit among spans with memory behind them, then among released ones, then growth. A free
+// span is joined with free neighbours of the same state, so that no two neighbouring spans are both
+// free and mapped or both released. Memory from the system arrives as released: it has nothing
+// behind it yet and reads as zeroes. Invariants
 //   P1  Every page that came from the system is in exactly one span.
 //   P2  Neighbouring free spans differ in state.
-//   P3  free_[kMapped] and free_[kReleased] hold exactly the spans of state kFreeMapped and kFreeReleased.
-//   P4  Every span starts at, and is as long as, a multiple of the hardware page where that is larger than ours.
-// Synchronization. LockRank::kPageHeap. Decisions are made under it; system calls (growth, release) happen outside. A
-// span whose memory is being given back is in state kReleasing and in `in_flight_`, or in `refused_` until the end of the
-// pass that the system refused it to, so that a forked child finds it.
-// Cost. New and Delete: one lock, O(1) up to 128 pages, O(log n) above; a system call when the heap grows or when it is
-// time to give something back.
+//   P3  free_[kMapped] and free_[kReleased] hold exactly the spans of state kFreeMapped and
+//   kFreeReleased. P4  Every span starts at, and is as long as, a multiple of the hardware page
+//   where that is larger than ours.
+// Synchronization. LockRank::kPageHeap. Decisions are made under it; system calls (growth, release)
+// happen outside. A span whose memory is being given back is in state kReleasing and in
+// `in_flight_`, or in `refused_` until the end of the pass that the system refused it to, so that a
+// forked child finds it. Cost. New and Delete: one lock, O(1) up to 128 pages, O(log n) above; a
+// system call when the heap grows or when it is time to give something back.
 #pragma once
 
 #include <array>
@@ -49,33 +51,46 @@ class PageHeap {
     size_t free_mapped_spans = 0;
     size_t free_released_spans = 0;
     size_t large_spans = 0;
-    size_t growths = 0;            // mappings made
-    size_t releases = 0;           // slices given back
+    size_t growths = 0;   // mappings made
+    size_t releases = 0;  // slices given back
     size_t released_total_bytes = 0;
   };
 
-  PageHeap(VirtualMemory& vm, PageMap& page_map, MetadataArena& arena);
+  struct Options {
+    // When the system has no address space left (RLIMIT_AS), free memory is unmapped: to be mapped
+    // anew in one piece where a request is longer than any free span, and for others where more
+    // than half of the heap is free. Each unmapping may split a mapping of the system's.
+    bool unmap_when_short = false;
+  };
 
-  // A span of at least `n` pages in state `use` (kSmall or kLarge), its first page at a multiple of `alignment` pages;
-  // nullptr when the system gives no memory. Requires: n > 0, alignment a power of two.
+  PageHeap(VirtualMemory& vm, PageMap& page_map, MetadataArena& arena)
+      : PageHeap(vm, page_map, arena, Options()) {}
+  PageHeap(VirtualMemory& vm, PageMap& page_map, MetadataArena& arena, const Options& options);
+
+  // A span of at least `n` pages in state `use` (kSmall or kLarge), its first page at a multiple of
+  // `alignment` pages; nullptr when the system gives no memory. Requires: n > 0, alignment a power
+  // of two.
   Span* New(Length n, SpanState use) TC_EXCLUDES(lock_) { return NewAligned(n, Length(1), use); }
   Span* NewAligned(Length n, Length alignment, SpanState use) TC_EXCLUDES(lock_);
 
-  // Takes a span back. May give memory of some span back to the system before it returns, at most kReleaseSlice.
-  // Requires: the span is in use, its pages have no class in the page map, no one else deletes it.
+  // Takes a span back. May give memory of some span back to the system before it returns, at most
+  // kReleaseSlice. Requires: the span is in use, its pages have no class in the page map, no one
+  // else deletes it.
   void Delete(Span* span) TC_EXCLUDES(lock_);
 
-  // The same for the large object at `p`, provided that `span` is one and starts there; false, and nothing is changed, when
-  // it is not (a free of something else, or a second one). Safe for any span record and any `p`.
+  // The same for the large object at `p`, provided that `span` is one and starts there; false, and
+  // nothing is changed, when it is not (a free of something else, or a second one). Safe for any
+  // span record and any `p`.
   [[nodiscard]] bool DeleteLargeAt(Span* span, const void* p) TC_EXCLUDES(lock_);
 
-  // Gives free memory back to the system until at least `n` pages went or nothing is left; returns what went. The lock
-  // is not held meanwhile. Memory that the system does not take (mlock) stays mapped and does not keep other memory from
-  // going.
+  // Gives free memory back to the system until at least `n` pages went or nothing is left; returns
+  // what went. The lock is not held meanwhile. Memory that the system does not take (mlock) stays
+  // mapped and does not keep other memory from going.
   Length ReleaseAtLeast(Length n) TC_EXCLUDES(lock_);
 
-  // Gives a free span away for good, for records of the allocator's own: when the system has no address space left, what is
-  // free here may be all of it. At least `*bytes` bytes, which is set to what it is; null when no free span is long enough.
+  // Gives a free span away for good, for records of the allocator's own: when the system has no
+  // address space left, what is free here may be all of it. At least `*bytes` bytes, which is set
+  // to what it is; null when no free span is long enough.
   void* TakeForMetadata(size_t* bytes) TC_EXCLUDES(lock_);
 
   // How eagerly Delete gives memory back: see ReleasePace. 0 never.
@@ -96,10 +111,12 @@ class PageHeap {
   }
 
   SpinLock& lock() { return lock_; }
-  // In a forked child, with the lock held by this thread: spans that another thread was releasing are free again.
+  // In a forked child, with the lock held by this thread: spans that another thread was releasing
+  // are free again.
   void RestoreAfterForkInChild();
 
-  // The most that is given back in one system call, unless there is no memory for the record of a longer span's rest.
+  // The most that is given back in one system call, unless there is no memory for the record of a
+  // longer span's rest.
   static constexpr Length kReleaseSlice = Length((size_t{8} << 20) >> kPageShift);
 
  private:
@@ -116,17 +133,21 @@ class PageHeap {
   static constexpr size_t kMaxRefusalsAtPace = 64;
   // Records that the longest operation under the lock may use: a split at both ends.
   static constexpr size_t kRecordsPerOperation = 2;
-  // Records that no other operation uses up, so that TakeForMetadata can split a span to get memory for more.
+  // Records that no other operation uses up, so that TakeForMetadata can split a span to get memory
+  // for more.
   static constexpr size_t kSpareRecords = 1;
 
   // Finds and cuts; null when no free span is long enough.
   Span* AllocateLocked(Length n, Length alignment, SpanState use) TC_REQUIRES(lock_);
-  // Cuts `span`, which is in no list, so that it keeps its first `n` pages; the rest, of the same state, is returned.
+  // Cuts `span`, which is in no list, so that it keeps its first `n` pages; the rest, of the same
+  // state, is returned.
   Span* SplitLocked(Span* span, Length n) TC_REQUIRES(lock_);
-  // True when it is time to give something back, which the caller does with ReleaseAtPace after unlocking.
+  // True when it is time to give something back, which the caller does with ReleaseAtPace after
+  // unlocking.
   [[nodiscard]] bool DeleteLocked(Span* span) TC_REQUIRES(lock_);
   void ReleaseAtPace() TC_EXCLUDES(lock_);
-  // Joins `span`, which is in no list and in state kFreeMapped or kFreeReleased, with its neighbours and lists it.
+  // Joins `span`, which is in no list and in state kFreeMapped or kFreeReleased, with its
+  // neighbours and lists it.
   void InsertFreeLocked(Span* span) TC_REQUIRES(lock_);
   Span* FreeNeighbourLocked(PageId page, SpanState state) TC_REQUIRES(lock_);
   FreeSpans& FreeSpansFor(SpanState state) TC_REQUIRES(lock_) {
@@ -147,26 +168,29 @@ class PageHeap {
   // Returns the records of old regions that it was joined with, to be freed.
   Region* AddRegionLocked(Region* region) TC_REQUIRES(lock_);
 
-  // Gives back at least `at_least` pages and at most `at_most`, but for rounding, slice by slice, the longest spans first,
-  // until nothing is left or the system refused `max_refusals` slices. Returns what went.
+  // Gives back at least `at_least` pages and at most `at_most`, but for rounding, slice by slice,
+  // the longest spans first, until nothing is left or the system refused `max_refusals` slices.
+  // Returns what went.
   Length ReleasePass(Length at_least, Length at_most, size_t max_refusals) TC_EXCLUDES(lock_);
   // What came of one slice; of no pages when there was nothing to give.
   struct SliceResult {
     Length length;
     bool released = false;
   };
-  // Takes a free span out of its region; `spare` becomes the record of what is behind it, where there is something.
+  // Takes a free span out of its region; `spare` becomes the record of what is behind it, where
+  // there is something.
   void RemoveRegionLocked(PageId first, Length n, Region* spare) TC_REQUIRES(lock_);
   Span* FindLongestFreeLocked() TC_REQUIRES(lock_);
-  // Once the system has refused a mapping, what is free is no longer kept when it is more than half of the heap: under a
-  // limit on address space (RLIMIT_AS) others need it too, for example for the stacks of threads.
+  // Once the system has refused a mapping, what is free is no longer kept when it is more than half
+  // of the heap: others need address space too, for example for the stacks of threads.
   void UnmapWhenShort() TC_EXCLUDES(lock_);
   // Takes free spans out of the address space, the longest first, until at least `n` pages went.
   void UnmapAtLeast(Length n) TC_EXCLUDES(lock_);
   // Puts such a span back.
   void AddSpan(Span* span) TC_EXCLUDES(lock_);
 
-  // Gives back one slice of at most `limit` pages. When the system refuses it, it stays in refused_.
+  // Gives back one slice of at most `limit` pages. When the system refuses it, it stays in
+  // refused_.
   SliceResult ReleaseSlice(Length limit) TC_EXCLUDES(lock_);
   // Takes the spans of a list, which are in state kReleasing, back among the free ones.
   void RestoreLocked(IntrusiveList<Span>& spans) TC_REQUIRES(lock_);
@@ -175,6 +199,7 @@ class PageHeap {
   VirtualMemory& vm_;
   PageMap& page_map_;
   MetadataArena& arena_;
+  const Options options_;
   const Length granule_;  // pages of ours in a hardware page, at least 1
 
   SpinLock lock_{LockRank::kPageHeap};
@@ -183,11 +208,13 @@ class PageHeap {
   size_t num_records_ TC_GUARDED_BY(lock_) = 0;
   Region* regions_ TC_GUARDED_BY(lock_) = nullptr;
   IntrusiveList<Span> in_flight_ TC_GUARDED_BY(lock_);
-  // Set aside so that a pass does not meet them again. Of all passes: the first to end ends it for the others too.
+  // Set aside so that a pass does not meet them again. Of all passes: the first to end ends it for
+  // the others too.
   IntrusiveList<Span> refused_ TC_GUARDED_BY(lock_);
   ReleasePace release_pace_ TC_GUARDED_BY(lock_);
 
-  // Set for good by whoever is refused a mapping; decides when to unmap, nothing else, so relaxed suffices.
+  // Set for good by whoever is refused a mapping; decides when to unmap, nothing else, so relaxed
+  // suffices.
   std::atomic<bool> address_space_is_short_{false};
 
   // Written with lock_ held; read racily for statistics.

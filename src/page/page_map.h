@@ -1,23 +1,28 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // PageMap: for any address whatsoever, the size class of its page and the span that it belongs to.
 //
-// Role. Two levels. The root is indexed by the address bits above a leaf (4 GiB on 64-bit machines) and lies in zero-filled
-// memory; a root entry is the distance in bytes from the shared empty leaf to the classes of the real one, so that zero, which
-// is what an untouched root holds, leads to the empty leaf: every lookup is two loads without a test. A leaf has one byte
-// per page (its size class; kNone sends free() to its slow path) and, beside it, a lazily touched array of span
+// Role. Two levels. The root is indexed by the address bits above a leaf (4 GiB on 64-bit machines)
+// and lies in zero-filled memory; a root entry is the distance in bytes from the shared empty leaf
+// to the classes of the real one, so that zero, which is what an untouched root holds, leads to the
+// empty leaf: every lookup is two loads without a test. A leaf has one byte per page (its size
+// class; kNone sends free() to its slow path) and, beside it, a lazily touched array of span
 // pointers for the slow paths.
 //
 // Invariants
-//   M1  A page's class is not kNone only while its span is in use by a central free list of that class.
-//   M2  For a span of small objects the span entries of all its pages are the span; for every other span at least the
-//       first and the last are. Other entries may name a span record that has been reused: compare before use.
-//   M3  Leaves are never removed, span records never returned to the system: reading an old entry is safe.
+//   M1  A page's class is not kNone only while its span is in use by a central free list of that
+//   class. M2  For a span of small objects the span entries of all its pages are the span; for
+//   every other span at least the
+//       first and the last are. Other entries may name a span record that has been reused: compare
+//       before use.
+//   M3  Leaves are never removed, span records never returned to the system: reading an old entry
+//   is safe.
 //
-// Synchronization. Entries are relaxed atomics. That is enough: a thread that frees an object got the pointer from the
-// thread that allocated it by some synchronisation of the program's own, or freed and allocated it itself, and the
-// entries of the object's page were written before it was first handed out. A thread that looks up an address that it
-// was never given gets some recent answer, which the slow paths check under a lock.
-// Cost. Lookup: two loads. Memory: 9 bytes per page of 8 KiB in use, and 1 MiB of address space for root and empty leaf.
+// Synchronization. Entries are relaxed atomics. That is enough: a thread that frees an object got
+// the pointer from the thread that allocated it by some synchronisation of the program's own, or
+// freed and allocated it itself, and the entries of the object's page were written before it was
+// first handed out. A thread that looks up an address that it was never given gets some recent
+// answer, which the slow paths check under a lock. Cost. Lookup: two loads. Memory: 9 bytes per
+// page of 8 KiB in use, and 1 MiB of address space for root and empty leaf.
 #pragma once
 
 #include <atomic>
@@ -34,7 +39,8 @@ namespace tcmalloc {
 
 class Span;
 
-// Valid when zero-filled; must lie in memory that is zero-filled without being written (it is large).
+// Valid when zero-filled; must lie in memory that is zero-filled without being written (it is
+// large).
 class PageMap {
  public:
   // Pages per leaf: 4 GiB on 64-bit machines; on 32-bit ones 32 leaves of 2^14 pages.
@@ -47,11 +53,12 @@ class PageMap {
   PageMap(const PageMap&) = delete;
   PageMap& operator=(const PageMap&) = delete;
 
-  // The size class of the page that `address` is in. Bits above kAddressBits are not looked at: see InRange.
+  // The size class of the page that `address` is in. Bits above kAddressBits are not looked at: see
+  // InRange.
   TC_FAST_PATH SizeClass ClassOf(const void* address) const {
     const uintptr_t bits = reinterpret_cast<uintptr_t>(address);
-    // The distance is added to the index first: the sum with the constant address of the empty leaf is then part of the
-    // load.
+    // The distance is added to the index first: the sum with the constant address of the empty leaf
+    // is then part of the load.
     uintptr_t offset = LeafIndex(bits) + root_[RootIndex(bits)].load(std::memory_order_relaxed);
     asm("" : "+r"(offset));
     static_assert(sizeof(std::atomic<SizeClass>) == 1);
@@ -71,13 +78,13 @@ class PageMap {
   // The entry of `page`; null when there is none. See M2 for what it is worth.
   Span* SpanOf(PageId page) const {
     const Leaf* const leaf = LeafOf(page);
-    return leaf == nullptr ? nullptr
-                           : leaf->spans[page.index() & (kLeafPages - 1)].load(
-                                 std::memory_order_relaxed);
+    return leaf == nullptr
+               ? nullptr
+               : leaf->spans[page.index() & (kLeafPages - 1)].load(std::memory_order_relaxed);
   }
 
-  // Makes sure that all pages of [first, first + n) have a leaf. False when the system gives no memory for it. No lock
-  // may be held.
+  // Makes sure that all pages of [first, first + n) have a leaf. False when the system gives no
+  // memory for it. No lock may be held.
   [[nodiscard]] bool EnsureLeaves(PageId first, Length n, VirtualMemory& vm);
 
   // Requires: the page has a leaf.
@@ -122,8 +129,8 @@ class PageMap {
     return reinterpret_cast<Leaf*>(reinterpret_cast<uintptr_t>(empty_leaf_) + distance);
   }
 
-  // Written once each by EnsureLeaves (release: the leaf is zero-filled before it can be seen; acquire where it is
-  // followed to be written), read by everyone.
+  // Written once each by EnsureLeaves (release: the leaf is zero-filled before it can be seen;
+  // acquire where it is followed to be written), read by everyone.
   std::atomic<uintptr_t> root_[kRootEntries] = {};
   // Never written.
   std::atomic<SizeClass> empty_leaf_[kLeafPages] = {};

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// ReleasePace: when freeing pages should give memory back to the system. A pure decision; it releases nothing.
+// ReleasePace: when freeing pages should give memory back to the system. A pure decision; it
+// releases nothing.
 //
-// Rule. After a slice of r pages went back, the next goes after 1000 / rate * r pages were freed, at most kMaxWait; when
-// there was nothing to give, after kIdleWait. Rate 0 never releases, 1 is the default, 10 is eager. Source: the rate's
-// documented meaning and constants in the TCMalloc document ("tcmalloc_release_rate", reasonable values 0 to 10).
+// Rule. After a slice of r pages went back, the next goes after 1000 / rate * r pages were freed,
+// at most kMaxWait; when there was nothing to give, after kIdleWait. Rate 0 never releases, 1 is
+// the default, 10 is eager. Source: the rate's documented meaning and constants in the TCMalloc
+// document ("tcmalloc_release_rate", reasonable values 0 to 10).
 #pragma once
 
 #include <cstddef>

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Span: the record of a run of contiguous pages. Nothing of it lies in the run itself.
 //
-// States. A span is free and mapped, free and released (its pages have no memory behind them: fresh from the system or
-// given back), on its way from the first to the second, or in use: by a central free list, which cuts it into objects,
-// or as one large object.
-// Invariants
+// States. A span is free and mapped, free and released (its pages have no memory behind them: fresh
+// from the system or given back), on its way from the first to the second, or in use: by a central
+// free list, which cuts it into objects, or as one large object. Invariants
 //   S1  num_pages > 0; the span's first and last page name it in the page map, whatever its state.
-//   S2  kSmall: free_count <= num_objects, and exactly free_count of the first num_objects bits of free_bits are set.
-// Synchronization. Page heap's lock: state, first_page, num_pages, links while free. Class's central lock: links and
-// object fields while kSmall. The fields of a span in use that the owner of one of its objects may read (first_page,
-// num_pages, size_class, zeroed) do not change before that object is freed.
+//   S2  kSmall: free_count <= num_objects, and exactly free_count of the first num_objects bits of
+//   free_bits are set.
+// Synchronization. Page heap's lock: state, first_page, num_pages, links while free. Class's
+// central lock: links and object fields while kSmall. The fields of a span in use that the owner of
+// one of its objects may read (first_page, num_pages, size_class, zeroed) do not change before that
+// object is freed.
 #pragma once
 
 #include <atomic>
@@ -54,11 +55,13 @@ class Span {
   PageId first_page;
   Length num_pages;
 
-  // Read without a lock where a bad pointer has to be told from a good one; written with the page heap's lock.
+  // Read without a lock where a bad pointer has to be told from a good one; written with the page
+  // heap's lock.
   std::atomic<SpanState> state{SpanState::kUnused};
   // kSmall: the class. Else kNone.
   SizeClass size_class = SizeClass::kNone;
-  // In use: no byte of it was written since the system zeroed it. Constant until the span is free again.
+  // In use: no byte of it was written since the system zeroed it. Constant until the span is free
+  // again.
   bool zeroed = false;
 
   // kSmall only. A set bit is a free object.

@@ -10,7 +10,8 @@ namespace {
 void OnThreadExit(void* value) {
   ThreadCache* const cache = static_cast<ThreadCache*>(value);
   ThreadSlot& slot = current_slot;
-  // Frees still come: from destructors of other keys, and from the C library when it tears the thread down.
+  // Frees still come: from destructors of other keys, and from the C library when it tears the
+  // thread down.
   slot.phase = ThreadSlot::Phase::kFinished;
   slot.cache = nullptr;
   GlobalHeap().registry.Destroy(cache);

@@ -10,8 +10,9 @@ namespace tcmalloc {
 
 extern constinit thread_local ThreadSlot current_slot __attribute__((tls_model("initial-exec")));
 
-// The calling thread's cache, created when it has none yet. Null where it shall have none: while it is being created,
-// after the thread's end has begun, with TCMALLOC_CHECK=1, or when there is no memory for one. Builds the heap.
+// The calling thread's cache, created when it has none yet. Null where it shall have none: while it
+// is being created, after the thread's end has begun, with TCMALLOC_CHECK=1, or when there is no
+// memory for one. Builds the heap.
 TC_SLOW_PATH ThreadCache* CurrentCache();
 
 // Asks the system to call back at the end of threads. Called once, when the heap is built.

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Before fork all locks are taken, in the order of their ranks, so that no other thread is in the middle of anything that a
-// lock protects. They are marked as held for fork: handlers of other libraries run between ours (their prepare handlers
-// behind ours when they registered first, their parent and child handlers before ours), may allocate, and pass through.
-// What other threads have outside the locks at that moment is on their stacks: a few objects each, which the child never
+// Before fork all locks are taken, in the order of their ranks, so that no other thread is in the
+// middle of anything that a lock protects. They are marked as held for fork: handlers of other
+// libraries run between ours (their prepare handlers behind ours when they registered first, their
+// parent and child handlers before ours), may allocate, and pass through. What other threads have
+// outside the locks at that moment is on their stacks: a few objects each, which the child never
 // gets back.
 #include "runtime/fork.h"
 

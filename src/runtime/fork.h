@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// fork() in a program with threads: the child finds a heap in which no lock is held and no operation is half done.
+// fork() in a program with threads: the child finds a heap in which no lock is held and no
+// operation is half done.
 #pragma once
 
 namespace tcmalloc {

@@ -23,11 +23,13 @@ alignas(Heap) constinit char global_heap_storage[sizeof(Heap)] = {};
 
 Heap::Heap(PageMap& page_map)
     : arena(virtual_memory),
-      page_heap(virtual_memory, page_map, arena),
+      page_heap(virtual_memory, page_map, arena, {.unmap_when_short = true}),
       central(page_heap, page_map, arena),
       registry(central, arena) {
   arena.SetFallback(
-      [](void* pages, size_t* bytes) { return static_cast<PageHeap*>(pages)->TakeForMetadata(bytes); },
+      [](void* pages, size_t* bytes) {
+        return static_cast<PageHeap*>(pages)->TakeForMetadata(bytes);
+      },
       &page_heap);
 }
 

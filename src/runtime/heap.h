@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Heap: the composition root. One object holds every tier, wired together; the process has one, built at the first
-// allocation. Only this folder and those above name it.
+// Heap: the composition root. One object holds every tier, wired together; the process has one,
+// built at the first allocation. Only this folder and those above name it.
 #pragma once
 
 #include <atomic>
@@ -20,8 +20,8 @@ namespace tcmalloc {
 struct Heap {
   explicit Heap(PageMap& page_map);
 
-  // Aborts when an invariant of some tier, or one between two of them, does not hold. The heap must be quiet: no other
-  // thread allocates or frees.
+  // Aborts when an invariant of some tier, or one between two of them, does not hold. The heap must
+  // be quiet: no other thread allocates or frees.
   //   H1  The pages of the central free lists' spans are the page heap's pages in small spans.
   void CheckInvariants();
 
@@ -33,12 +33,12 @@ struct Heap {
   Registry registry;
 };
 
-// The process's page map: a constant address in zero-filled memory, because the fast path of free() looks into it before
-// it is known whether there is a heap.
+// The process's page map: a constant address in zero-filled memory, because the fast path of free()
+// looks into it before it is known whether there is a heap.
 extern PageMap global_page_map;
 
-// The process's heap. Requires: EnsureHeap() has returned once in this thread or before it was started, or the caller
-// holds an object of the heap.
+// The process's heap. Requires: EnsureHeap() has returned once in this thread or before it was
+// started, or the caller holds an object of the heap.
 extern char global_heap_storage[];
 inline Heap& GlobalHeap() { return *reinterpret_cast<Heap*>(global_heap_storage); }
 

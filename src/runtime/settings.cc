@@ -28,14 +28,16 @@ struct Setting {
 constexpr Setting kSettings[] = {
     {"MALLOCSTATS", Type::kInteger, "0", 0, 2,
      [](Settings* s, double v) { s->malloc_stats = static_cast<int64_t>(v); },
-     "Print statistics of the heap to stderr when the process exits: 1 the totals, 2 also a line per size class."},
-    {"TCMALLOC_CHECK", Type::kBool, "false", 0, 1,
-     [](Settings* s, double v) { s->check = v != 0; },
-     "Give no thread a cache: every allocation and every free goes to the central free lists and is checked there at once. "
+     "Print statistics of the heap to stderr when the process exits: 1 the totals, 2 also a line "
+     "per size class."},
+    {"TCMALLOC_CHECK", Type::kBool, "false", 0, 1, [](Settings* s, double v) { s->check = v != 0; },
+     "Give no thread a cache: every allocation and every free goes to the central free lists and "
+     "is checked there at once. "
      "Slow; for finding double frees and frees of bad pointers where they happen."},
     {"TCMALLOC_RELEASE_RATE", Type::kDouble, "1.0", 0, ReleasePace::kMaxRate,
      [](Settings* s, double v) { s->release_rate = v; },
-     "How eagerly free memory goes back to the system while the program frees: 0 never, reasonable values up to 10."},
+     "How eagerly free memory goes back to the system while the program frees: 0 never, reasonable "
+     "values up to 10."},
 };
 
 // Variables of the library whose binary interface this one keeps that have no effect here.
@@ -78,8 +80,8 @@ constexpr size_t kDocumentationColumns = 100;
 
 constexpr std::string_view kPrefix = "TCMALLOC_";
 
-// Writes the beginning of `text`, enough of it to recognise, on one line: what is no printable ASCII character becomes a
-// question mark. (substr would pull in the C++ runtime's range error.)
+// Writes the beginning of `text`, enough of it to recognise, on one line: what is no printable
+// ASCII character becomes a question mark. (substr would pull in the C++ runtime's range error.)
 void WriteShortened(std::string_view text, TextWriter* out) {
   for (const char& c : std::string_view(text.data(), std::min<size_t>(text.size(), 100))) {
     out->Text(c >= ' ' && c <= '~' ? std::string_view(&c, 1) : "?");
@@ -108,8 +110,8 @@ bool ParseBool(const char* text, double* value) {
   return false;
 }
 
-// Decimal digits, for doubles with one point among them, nothing else. Not strtod: that depends on the locale, which
-// may not be there yet.
+// Decimal digits, for doubles with one point among them, nothing else. Not strtod: that depends on
+// the locale, which may not be there yet.
 bool ParseDecimal(const char* text, bool point_allowed, double* value) {
   double result = 0;
   double unit = 1;
@@ -201,16 +203,19 @@ void ReadSetting(const char* name, size_t name_length, const char* value, Settin
 void ReadSettings(Settings* settings) { ForEachEnvironmentVariable(&VisitVariable, settings); }
 
 void WriteSettingsDocumentation(TextWriter* out) {
-  out->Text("# Settings\n\nEnvironment variables, read once, when the process first allocates.\n\n");
+  out->Text(
+      "# Settings\n\nEnvironment variables, read once, when the process first allocates.\n\n");
   out->Text("| variable | default | values | meaning |\n|---|---|---|---|\n");
   for (const Setting& setting : kSettings) {
     out->Text("| `").Text(setting.name).Text("` | ").Text(setting.default_text).Text(" | ");
     WriteRange(setting, out);
     out->Text(" | ").Text(setting.doc).Text(" |\n");
   }
-  out->Text("\nA value that the column \"values\" does not allow, and a variable `TCMALLOC_...` that does not\n"
-            "exist, are reported in one line each on stderr and ignored.\n\n"
-            "These variables of other releases are accepted and have no effect:\n");
+  out->Text(
+      "\nA value that the column \"values\" does not allow, and a variable `TCMALLOC_...` that "
+      "does not\n"
+      "exist, are reported in one line each on stderr and ignored.\n\n"
+      "These variables of other releases are accepted and have no effect:\n");
   size_t column = 0;
   for (const char* const& ignored : kIgnored) {
     const bool last = &ignored == std::end(kIgnored) - 1;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The settings: every variable that the library reads, in one table. From it come the parsing, the defaults, the ranges
-// and the documentation (docs/settings.md is what WriteSettingsDocumentation prints; a test compares them).
+// The settings: every variable that the library reads, in one table. From it come the parsing, the
+// defaults, the ranges and the documentation (docs/settings.md is what WriteSettingsDocumentation
+// prints; a test compares them).
 //
-// A value that cannot be read or lies out of range, and a TCMALLOC_ variable that does not exist, cost one line on
-// stderr; the default is used and the program goes on. Variables of other releases of this library's ABI that do not
-// apply here are known and ignored silently.
+// A value that cannot be read or lies out of range, and a TCMALLOC_ variable that does not exist,
+// cost one line on stderr; the default is used and the program goes on. Variables of other releases
+// of this library's ABI that do not apply here are known and ignored silently.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +24,8 @@ struct Settings {
 // Reads the process's environment. Never allocates.
 void ReadSettings(Settings* settings);
 
-// Reads one variable into `settings`; a mistake is described in `complaint`, which stays empty otherwise.
+// Reads one variable into `settings`; a mistake is described in `complaint`, which stays empty
+// otherwise.
 void ReadSetting(const char* name, size_t name_length, const char* value, Settings* settings,
                  TextWriter* complaint);
 

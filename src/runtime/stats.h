@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // HeapStats: where every byte that came from the system is, as one value; and the same as text.
 //
-// While threads run, the parts are read one after the other: each is a figure that was true at some moment, and what was on
-// its way between two tiers may be counted twice or not at all. When the program is quiet they are exact.
+// While threads run, the parts are read one after the other: each is a figure that was true at some
+// moment, and what was on its way between two tiers may be counted twice or not at all. When the
+// program is quiet they are exact.
 #pragma once
 
 #include <cstddef>
@@ -15,9 +16,11 @@ namespace tcmalloc {
 struct Heap;
 
 struct HeapStats {
-  // Bytes. system = in_use + thread_cache + transfer_cache + central + span_tails + page_heap_free + released.
+  // Bytes. system = in_use + thread_cache + transfer_cache + central + span_tails + page_heap_free
+  // + released.
   size_t system_bytes = 0;
-  size_t in_use_bytes = 0;  // objects that the program holds, rounded up to their size class or to pages
+  size_t in_use_bytes =
+      0;  // objects that the program holds, rounded up to their size class or to pages
   size_t thread_cache_bytes = 0;
   size_t transfer_cache_bytes = 0;
   size_t central_bytes = 0;
@@ -27,7 +30,7 @@ struct HeapStats {
   // Not part of system_bytes.
   size_t metadata_bytes = 0;
 
-  size_t large_bytes = 0;    // the part of in_use_bytes that is in objects above kMaxSmallSize
+  size_t large_bytes = 0;  // the part of in_use_bytes that is in objects above kMaxSmallSize
   size_t large_objects = 0;
   size_t spans_in_use = 0;
   size_t thread_caches = 0;
@@ -45,11 +48,13 @@ struct SizeClassStats {
   size_t central_objects = 0;
 };
 
-// Takes each lock of the heap for a moment. Cost: microseconds, plus the walk over all thread caches.
+// Takes each lock of the heap for a moment. Cost: microseconds, plus the walk over all thread
+// caches.
 HeapStats CollectStats(Heap& heap);
 SizeClassStats CollectSizeClassStats(Heap& heap, SizeClass c);
 
-// The text of malloc_stats: lines that begin with "MALLOC:". At level 2 also a line per size class in use.
+// The text of malloc_stats: lines that begin with "MALLOC:". At level 2 also a line per size class
+// in use.
 void WriteStats(Heap& heap, int level, TextWriter* out);
 
 // Writes the text to stderr.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Any sequence of removals and insertions on a central free list beside a naive model: the set of objects that are out. No
-// object is out twice, and when all are back the page heap has every page again.
+// Any sequence of removals and insertions on a central free list beside a naive model: the set of
+// objects that are out. No object is out twice, and when all are back the page heap has every page
+// again.
 #include <sys/mman.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Any sequence of operations on a page heap beside a naive model: the set of spans that were handed out. Spans never overlap,
-// are long enough and aligned, and a span that is said to be zero is.
+// Any sequence of operations on a page heap beside a naive model: the set of spans that were handed
+// out. Spans never overlap, are long enough and aligned, and a span that is said to be zero is.
 #include <sys/mman.h>
 
 #include <cstdint>

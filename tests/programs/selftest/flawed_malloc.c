@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A library to preload that passes every call on to the C library, but for one flaw, named by TCMALLOC_TEST_FLAW. With
-// it the program tests are tested: each flaw has to make them fail, and `none` must not.
+// A library to preload that passes every call on to the C library, but for one flaw, named by
+// TCMALLOC_TEST_FLAW. With it the program tests are tested: each flaw has to make them fail, and
+// `none` must not.
 //
 //   none     no flaw
 //   quiet    no report at exit, as if malloc had never been called
 //   realloc  an object that grows loses a byte of its old contents
-//   text     the same, where that byte is part of a text: no pointer breaks, only what the program says
-//   calloc   memory is not all zero
-//   overlap  objects of middle size share memory with older ones that are still in use
-//   thread   the same, for what threads other than the first allocate
+//   text     the same, where that byte is part of a text: no pointer breaks, only what the program
+//   says calloc   memory is not all zero overlap  objects of middle size share memory with older
+//   ones that are still in use thread   the same, for what threads other than the first allocate
 //   child    the same, for what forked children allocate
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -29,8 +29,8 @@ void __libc_free(void* object);
 
 enum Flaw { kNone, kQuiet, kRealloc, kText, kCalloc, kOverlap, kThread, kChild };
 
-// Objects that overlap come from here, one after another and then from the start again. A word with the size of the
-// object precedes each.
+// Objects that overlap come from here, one after another and then from the start again. A word with
+// the size of the object precedes each.
 enum { kRingBytes = 1 << 18, kHeaderBytes = 16, kLeast = 80, kMost = 2048 };
 static _Alignas(16) char ring[kRingBytes + 2 * kMost];
 static size_t ring_position;
@@ -49,7 +49,8 @@ static size_t RingSize(const void* object) {
   return size <= kMost ? size : kLeast;  // The header may have been overwritten.
 }
 
-// Not left to the C library: a program may bring another allocator, whose function would be found before.
+// Not left to the C library: a program may bring another allocator, whose function would be found
+// before.
 size_t malloc_usable_size(void* object) {
   static size_t (*usable_size)(void*);
   if (object == NULL) return 0;
@@ -64,10 +65,14 @@ size_t malloc_usable_size(void* object) {
 static int IsFlawed(size_t size) {
   if (size < kLeast || size > kMost) return 0;
   switch (flaw) {
-    case kOverlap: return 1;
-    case kThread: return gettid() != getpid();
-    case kChild: return getpid() != first_process;
-    default: return 0;
+    case kOverlap:
+      return 1;
+    case kThread:
+      return gettid() != getpid();
+    case kChild:
+      return getpid() != first_process;
+    default:
+      return 0;
   }
 }
 
@@ -83,7 +88,8 @@ void* malloc(size_t size) {
   __atomic_fetch_add(&bytes_asked, size, __ATOMIC_RELAXED);
   if (!IsFlawed(size)) return __libc_malloc(size);
   size_t bytes = (size + kHeaderBytes + 15) & ~(size_t)15;
-  size_t start = __atomic_fetch_add(&ring_position, bytes, __ATOMIC_RELAXED) % kRingBytes & ~(size_t)15;
+  size_t start =
+      __atomic_fetch_add(&ring_position, bytes, __ATOMIC_RELAXED) % kRingBytes & ~(size_t)15;
   memcpy(ring + start, &size, sizeof size);
   return ring + start + kHeaderBytes;
 }
@@ -113,13 +119,9 @@ void* realloc(void* object, size_t size) {
   return grown;
 }
 
-void* memalign(size_t alignment, size_t size) {
-  return __libc_memalign(alignment, size);
-}
+void* memalign(size_t alignment, size_t size) { return __libc_memalign(alignment, size); }
 
-void* aligned_alloc(size_t alignment, size_t size) {
-  return __libc_memalign(alignment, size);
-}
+void* aligned_alloc(size_t alignment, size_t size) { return __libc_memalign(alignment, size); }
 
 int posix_memalign(void** result, size_t alignment, size_t size) {
   void* object = __libc_memalign(alignment, size);
@@ -129,8 +131,8 @@ int posix_memalign(void** result, size_t alignment, size_t size) {
 }
 
 __attribute__((constructor)) static void Start(void) {
-  static const char* const kNames[] = {"none", "quiet", "realloc", "text",
-                                       "calloc", "overlap", "thread", "child"};
+  static const char* const kNames[] = {"none",   "quiet",   "realloc", "text",
+                                       "calloc", "overlap", "thread",  "child"};
   const char* name = getenv("TCMALLOC_TEST_FLAW");
   for (size_t i = 0; name != NULL && i < sizeof kNames / sizeof *kNames; ++i) {
     if (strcmp(name, kNames[i]) == 0) flaw = (enum Flaw)i;
@@ -141,6 +143,7 @@ __attribute__((constructor)) static void Start(void) {
 __attribute__((destructor)) static void Report(void) {
   char line[100];
   if (flaw == kQuiet || getenv("MALLOCSTATS") == NULL) return;
-  int length = snprintf(line, sizeof line, "MALLOC: = %zu (some MiB) Bytes asked for\n", bytes_asked);
+  int length =
+      snprintf(line, sizeof line, "MALLOC: = %zu (some MiB) Bytes asked for\n", bytes_asked);
   if (write(STDERR_FILENO, line, (size_t)length) != length) _exit(1);
 }

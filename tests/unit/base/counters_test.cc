@@ -21,7 +21,8 @@ TEST(OwnedCounterTest, AddsSubtractsAndSets) {
   EXPECT_EQ(counter.value(), 10u);
 }
 
-// One writer, many readers: none sees the value go back. ThreadSanitizer sees that reading is no race.
+// One writer, many readers: none sees the value go back. ThreadSanitizer sees that reading is no
+// race.
 TEST(OwnedCounterTest, MayBeReadWhileItsOwnerWrites) {
   constexpr size_t kAdditions = 50'000;
   OwnedCounter counter;
@@ -59,7 +60,8 @@ TEST(OwnedCounterTest, MayChangeItsOwnerUnderALock) {
   EXPECT_EQ(counter.value(), 40'000u);
 }
 
-// All start together and go on for longer than a time slice, so that they do meet in the middle of an addition.
+// All start together and go on for longer than a time slice, so that they do meet in the middle of
+// an addition.
 TEST(SharedCounterTest, LosesNothingWhenManyWrite) {
   constexpr size_t kThreads = 4;
   constexpr size_t kRounds = 500'000;

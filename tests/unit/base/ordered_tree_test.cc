@@ -103,7 +103,8 @@ TEST(OrderedTreeTest, StaysShallowWhenElementsArriveInOrder) {
     deepest = std::max(deepest, Depth(&item));
     sum += static_cast<double>(Depth(&item));
   }
-  // A random tree of n nodes has a mean depth of about 2 ln n = 18.4, and a height below 4.32 ln n = 39.8.
+  // A random tree of n nodes has a mean depth of about 2 ln n = 18.4, and a height below 4.32 ln n
+  // = 39.8.
   EXPECT_LE(sum / static_cast<double>(items.size()), 25);
   EXPECT_LE(deepest, 50u);
 }

@@ -77,7 +77,8 @@ TEST(SizeClassesTest, WasteStaysBelowTheAlignmentUpTo128Bytes) {
   }
 }
 
-// Every size for every alignment is 14 times 256 Ki: sizes around each class boundary, and every small one, suffice.
+// Every size for every alignment is 14 times 256 Ki: sizes around each class boundary, and every
+// small one, suffice.
 TEST(SizeClassesTest, AlignedRequestsGetTheSmallestClassOfMultiplesOfTheAlignment) {
   const std::vector<size_t> sizes = Sizes();
   std::set<size_t> requests;
@@ -107,8 +108,8 @@ TEST(SizeClassesTest, AlignedRequestsThatNoClassServesHaveNone) {
   EXPECT_EQ(kSizeClasses.ClassOf(0, 1), kFirstClass);
 }
 
-// For every class, at every offset that a span of it can have, also where its length is rounded up to whole hardware
-// pages of 64 KiB.
+// For every class, at every offset that a span of it can have, also where its length is rounded up
+// to whole hardware pages of 64 KiB.
 TEST(SizeClassesTest, ObjectIndexIsExactAtEveryOffset) {
   for (size_t c = 1; c < kNumSizeClasses; ++c) {
     const SizeClass size_class = static_cast<SizeClass>(c);

@@ -75,7 +75,8 @@ TEST(TextWriterTest, MebibytesHaveOneDecimalRoundedDown) {
   EXPECT_EQ(written(1234 * kMiB, 8), "  1234.0");
 }
 
-// Whatever is written into however small a buffer: a prefix of the text, terminated, and no byte behind it touched.
+// Whatever is written into however small a buffer: a prefix of the text, terminated, and no byte
+// behind it touched.
 TEST(TextWriterTest, CutsWhatDoesNotFit) {
   const std::string whole = "abc         42 0xff12.3 tail";
   for (size_t size = 1; size <= whole.size() + 3; ++size) {

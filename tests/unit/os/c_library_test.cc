@@ -7,8 +7,8 @@
 #include <pthread.h>
 #include <sys/mman.h>
 
-#include <cstring>
-#include <thread>
+#include <cstddef>
+#include <cstdint>
 
 namespace tcmalloc {
 namespace {
@@ -23,10 +23,10 @@ void* MallocOfTheCLibrary(size_t size) {
 
 bool NoThreads(uintptr_t, uintptr_t) { return false; }
 
-// The control blocks that the tests' HoldsThread knows.
+// A thread whose frame was seen anywhere below its control block.
 uintptr_t known_thread = 0;
-bool KnownThread(uintptr_t low, uintptr_t high) {
-  return low < known_thread && known_thread < high;
+bool KnownThread(uintptr_t address, uintptr_t limit) {
+  return address < known_thread && known_thread < limit;
 }
 
 class CLibraryMallocTest : public testing::Test {
@@ -58,20 +58,34 @@ TEST_F(CLibraryMallocTest, KnowsTheMainThreadsStack) {
   EXPECT_EQ(errno, 1234);
 }
 
+// The stack of the thread lies at the upper end of an area of the test's own, and other memory
+// below it, with inaccessible pages in between: near the thread, but not in its stack.
 TEST_F(CLibraryMallocTest, KnowsAThreadsStackByItsControlBlock) {
-  std::thread([] {
+  constexpr size_t kGap = size_t{1} << 16;
+  constexpr size_t kStack = size_t{1} << 20;
+  char* const area = static_cast<char*>(
+      mmap(nullptr, 3 * kGap + kStack + kGap, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  ASSERT_NE(area, MAP_FAILED);
+  char* const memory = area + kGap;
+  char* const stack = area + 3 * kGap;
+  ASSERT_EQ(mprotect(memory, kGap, PROT_READ | PROT_WRITE), 0);
+  ASSERT_EQ(mprotect(stack, kStack, PROT_READ | PROT_WRITE), 0);
+  MallocOfTheCLibrary(100);  // It is there and has allocated.
+  pthread_attr_t attributes;
+  ASSERT_EQ(pthread_attr_init(&attributes), 0);
+  ASSERT_EQ(pthread_attr_setstack(&attributes, stack, kStack), 0);
+  pthread_t thread;
+  const auto body = [](void* below) -> void* {
     known_thread = pthread_self();
     EXPECT_EQ(CLibraryMalloc::Classify(__builtin_frame_address(0), &KnownThread), Verdict::kStack);
-    // A mapping of its own, though below the thread's: the kernel places mappings downwards. Inaccessible pages around
-    // it keep it apart from its neighbours.
-    char* const memory = static_cast<char*>(
-        mmap(nullptr, 3 * 65536, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-    ASSERT_NE(memory, MAP_FAILED);
-    ASSERT_EQ(mprotect(memory + 65536, 65536, PROT_READ | PROT_WRITE), 0);
-    MallocOfTheCLibrary(100);
-    EXPECT_NE(CLibraryMalloc::Classify(memory + 65536, &KnownThread), Verdict::kStack);
-    munmap(memory, 3 * 65536);
-  }).join();
+    EXPECT_EQ(CLibraryMalloc::Classify(__builtin_frame_address(0), &NoThreads), Verdict::kForward);
+    EXPECT_EQ(CLibraryMalloc::Classify(below, &KnownThread), Verdict::kForward);
+    return nullptr;
+  };
+  ASSERT_EQ(pthread_create(&thread, &attributes, body, memory), 0);
+  ASSERT_EQ(pthread_join(thread, nullptr), 0);
+  pthread_attr_destroy(&attributes);
+  munmap(area, 3 * kGap + kStack + kGap);
 }
 
 TEST_F(CLibraryMallocTest, KnowsImagesOfModules) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Prints each variable that ForEachEnvironmentVariable visits as "NAME[length]=VALUE[length]", one a line. With the
-// argument "kernel" the C library's list is taken away first, as it is before the C library is ready.
+// Prints each variable that ForEachEnvironmentVariable visits as "NAME[length]=VALUE[length]", one
+// a line. With the argument "kernel" the C library's list is taken away first, as it is before the
+// C library is ready.
 #include <errno.h>
 #include <unistd.h>
 

@@ -71,8 +71,8 @@ TEST(EnvironmentTest, VisitsAllThatTheCLibraryKnows) {
 }
 
 // Odd entries, which programs may pass to each other: without '=', without a name, with two, twice.
-const std::vector<std::string> kOddEnvironment = {
-    "NORMAL=value", "EMPTY=", "NOEQUALS", "=NONAME", "TWO=a=b", "TWICE=1", "TWICE=2", ""};
+const std::vector<std::string> kOddEnvironment = {"NORMAL=value", "EMPTY=",  "NOEQUALS", "=NONAME",
+                                                  "TWO=a=b",      "TWICE=1", "TWICE=2",  ""};
 constexpr char kOddListing[] =
     "NORMAL[6]=value[5]\n"
     "EMPTY[5]=[0]\n"
@@ -111,9 +111,7 @@ TEST(EnvironmentTest, SurvivesAnEnvironmentThatIsTooLong) {
   EXPECT_EQ(listing.find("LAST"), std::string::npos);
 }
 
-TEST(EnvironmentTest, TestsRunWithoutRaisedPrivileges) {
-  EXPECT_FALSE(RunsWithRaisedPrivileges());
-}
+TEST(EnvironmentTest, TestsRunWithoutRaisedPrivileges) { EXPECT_FALSE(RunsWithRaisedPrivileges()); }
 
 }  // namespace
 }  // namespace tcmalloc

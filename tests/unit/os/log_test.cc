@@ -3,13 +3,17 @@
 
 #include <errno.h>
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <string>
 #include <thread>
 
 #include "base/check.h"
+#include "testing/thread_state.h"
 
 namespace tcmalloc {
 namespace {
@@ -22,27 +26,44 @@ TEST(LogTest, WritesToStderr) {
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "one two\n");
 }
 
-// A pipe takes 64 KiB at once: the rest needs more writes.
-TEST(LogTest, WritesAllOfALongText) {
+// A pipe takes 64 KiB; then the writer sleeps. A signal there ends the system call with a part of
+// the text written, and a second one, while the pipe is full, with nothing written. All of the text
+// arrives.
+TEST(LogTest, WritesAllOfALongTextAlsoWhenSignalsInterruptIt) {
+  struct sigaction action = {};
+  struct sigaction old_action;
+  action.sa_handler = [](int) {};
+  ASSERT_EQ(sigaction(SIGUSR1, &action, &old_action), 0);
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
-  std::string received;
-  std::thread reader([&] {
-    char buffer[1000];
-    ssize_t n;
-    while ((n = read(ends[0], buffer, sizeof(buffer))) > 0) received.append(buffer, n);
-  });
   std::string text;
-  for (int i = 0; i < 100'000; ++i) text += std::to_string(i);
+  for (int i = 0; i < 50'000; ++i) text += std::to_string(i);
   const int saved = dup(STDERR_FILENO);
   dup2(ends[1], STDERR_FILENO);
-  WriteToStderr(text);
-  dup2(saved, STDERR_FILENO);
-  close(saved);
   close(ends[1]);
-  reader.join();
+  std::atomic<pid_t> id{0};
+  std::thread writer([&] {
+    id = ThisThreadId();
+    WriteToStderr(text);
+    // The writing end is closed: the reader sees the end.
+    dup2(saved, STDERR_FILENO);
+  });
+  while (id == 0) sched_yield();
+  WaitUntilAsleep(id);
+  InterruptSleep(id, writer.native_handle(), SIGUSR1);
+  InterruptSleep(id, writer.native_handle(), SIGUSR1);
+  std::string received;
+  char buffer[1000];
+  ssize_t n;
+  while ((n = read(ends[0], buffer, sizeof(buffer))) > 0) {
+    received.append(buffer, static_cast<size_t>(n));
+  }
+  writer.join();
+  close(saved);
   close(ends[0]);
-  EXPECT_EQ(received, text);
+  sigaction(SIGUSR1, &old_action, nullptr);
+  EXPECT_EQ(received.size(), text.size());
+  EXPECT_TRUE(received == text);
 }
 
 TEST(LogTest, DropsWhatCannotBeWrittenAndKeepsErrno) {

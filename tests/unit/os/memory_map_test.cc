@@ -46,7 +46,8 @@ TEST(ParseMemoryMappingTest, ReadsAddresses) {
 TEST(ParseMemoryMappingTest, KnowsTheMainStack) {
   MemoryMapping mapping;
   ASSERT_TRUE(ParseMemoryMapping(
-      "7ffd3a1e5000-7ffd3a206000 rw-p 00000000 00:00 0                          [stack]", &mapping));
+      "7ffd3a1e5000-7ffd3a206000 rw-p 00000000 00:00 0                          [stack]",
+      &mapping));
   EXPECT_TRUE(mapping.is_main_stack);
   // The answer for the line before does not stay.
   ASSERT_TRUE(ParseMemoryMapping("1000-2000 rw-p 00000000 00:00 0 [heap]", &mapping));
@@ -57,7 +58,8 @@ TEST(ParseMemoryMappingTest, AFileWithTheStacksNameIsNoStack) {
   MemoryMapping mapping;
   for (const char* const name : {"/tmp/x[stack]", "/tmp/a [stack]", "/[stack]", "[stack] (deleted)",
                                  "[stack:1234]", "[stac"}) {
-    const std::string line = "1000-2000 rw-p 00000000 08:01 77                 " + std::string(name);
+    const std::string line =
+        "1000-2000 rw-p 00000000 08:01 77                 " + std::string(name);
     ASSERT_TRUE(ParseMemoryMapping(line.c_str(), &mapping)) << line;
     EXPECT_FALSE(mapping.is_main_stack) << line;
   }
@@ -128,12 +130,12 @@ TEST(FindMemoryMappingTest, FindsHeapAndImage) {
   EXPECT_FALSE(mapping.is_main_stack);
 }
 
-// Its first and its last byte, and not the one behind: the neighbours are made inaccessible, so that the kernel keeps
-// them apart.
+// Its first and its last byte, and not the one behind: the neighbours are made inaccessible, so
+// that the kernel keeps them apart.
 TEST(FindMemoryMappingTest, FindsAllOfAMappingAndNoMore) {
   const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  char* const memory = static_cast<char*>(
-      mmap(nullptr, 4 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  char* const memory =
+      static_cast<char*>(mmap(nullptr, 4 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   ASSERT_NE(memory, MAP_FAILED);
   ASSERT_EQ(mprotect(memory + page, 2 * page, PROT_READ), 0);
   const uintptr_t start = reinterpret_cast<uintptr_t>(memory + page);

@@ -4,17 +4,17 @@
 #include <errno.h>
 #include <gtest/gtest.h>
 #include <sched.h>
-#include <sys/syscall.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
-#include <cstdio>
-#include <cstring>
 #include <functional>
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include "testing/thread_state.h"
 
 namespace tcmalloc {
 namespace {
@@ -40,8 +40,9 @@ TEST(SpinLockTest, TryLockTakesAFreeLockAndNoOther) {
   lock.Unlock();
 }
 
-// Many more threads than cores, some of them giving up the processor with the lock held, so that others spin, sleep and
-// must be woken. A lost wake-up hangs the test; a lost exclusion loses additions, and ThreadSanitizer sees the race.
+// Many more threads than cores, some of them giving up the processor with the lock held, so that
+// others spin, sleep and must be woken. A lost wake-up hangs the test; a lost exclusion loses
+// additions, and ThreadSanitizer sees the race.
 TEST(SpinLockTest, ExcludesWithManyMoreThreadsThanCores) {
   constexpr int kThreads = 32;
   constexpr int kRounds = 3000;
@@ -72,22 +73,6 @@ TEST(SpinLockTest, ExcludesWithManyMoreThreadsThanCores) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(counter, uint64_t{kThreads} * kRounds);
   EXPECT_GT(tried, 0u);
-}
-
-TEST(SpinLockTest, KeepsErrno) {
-  SpinLock lock(LockRank::kCentral);
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 8; ++t) {
-    threads.emplace_back([&lock, t] {
-      errno = 1000 + t;
-      for (int i = 0; i < 500; ++i) {
-        const SpinLockHolder holder(lock);
-        if (i % 50 == 0) sched_yield();
-      }
-      EXPECT_EQ(errno, 1000 + t);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
 }
 
 TEST(SpinLockTest, KnowsWhetherThisThreadHoldsAny) {
@@ -156,25 +141,13 @@ TEST(SpinLockDeathTest, DebugBuildsAbortOnTwoLocksOfOneRank) {
   EXPECT_DEATH(one.Lock(), "check failed: .*held_ranks");
 }
 
-// True when the thread sleeps in the kernel.
-bool Sleeps(pid_t thread) {
-  char path[64];
-  snprintf(path, sizeof(path), "/proc/self/task/%d/stat", thread);
-  FILE* const file = fopen(path, "r");
-  if (file == nullptr) return false;
-  char text[512] = {};
-  const size_t n = fread(text, 1, sizeof(text) - 1, file);
-  fclose(file);
-  const char* const behind_name = n == 0 ? nullptr : strrchr(text, ')');
-  return behind_name != nullptr && behind_name[1] == ' ' && behind_name[2] == 'S';
-}
-
 // A thread that locks, runs `inside` with the lock held, and unlocks.
 class Contender {
  public:
   Contender(SpinLock& lock, std::function<void()> inside)
       : thread_([this, &lock, inside = std::move(inside)] {
-          id_ = static_cast<pid_t>(syscall(SYS_gettid));
+          errno = 1234;
+          id_ = ThisThreadId();
           lock.Lock();
           inside();
           lock.Unlock();
@@ -183,8 +156,12 @@ class Contender {
 
   // Returns when the thread sleeps, which it does only to wait for the lock.
   void WaitUntilAsleep() {
-    while (id_ == 0 || !Sleeps(id_)) sched_yield();
+    while (id_ == 0) sched_yield();
+    tcmalloc::WaitUntilAsleep(id_);
   }
+
+  // Sends a signal to the thread, which sleeps, and returns when it has gone to sleep again.
+  void Interrupt(int signal) { InterruptSleep(id_, thread_.native_handle(), signal); }
 
  private:
   std::atomic<pid_t> id_{0};
@@ -201,7 +178,33 @@ TEST(SpinLockTest, UnlockWakesWhoSleeps) {
   lock.Unlock();
 }
 
-// Two sleep: each Unlock wakes one, and the one who was woken must wake the next.
+// A signal ends the system call in which the thread waits, which sets errno.
+TEST(SpinLockTest, ASignalNeitherLetsTheThreadInNorChangesErrno) {
+  struct sigaction action = {};
+  struct sigaction old_action;
+  action.sa_handler = [](int) {};
+  ASSERT_EQ(sigaction(SIGUSR1, &action, &old_action), 0);
+  SpinLock lock(LockRank::kCentral);
+  int value = 0;
+  lock.Lock();
+  {
+    Contender contender(lock, [&value] {
+      EXPECT_EQ(errno, 1234);
+      EXPECT_EQ(value, 1) << "did not wait";
+    });
+    contender.WaitUntilAsleep();
+    contender.Interrupt(SIGUSR1);
+    contender.Interrupt(SIGUSR1);
+    value = 1;
+    // Wakes with a system call; it cannot fail, but must not touch errno either.
+    errno = 5678;
+    lock.Unlock();
+    EXPECT_EQ(errno, 5678);
+  }
+  sigaction(SIGUSR1, &old_action, nullptr);
+}
+
+// Several sleep: each Unlock wakes one, and the one who was woken must wake the next.
 TEST(SpinLockTest, EverySleeperIsWoken) {
   SpinLock lock(LockRank::kCentral);
   int value = 0;

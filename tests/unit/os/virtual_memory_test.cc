@@ -181,7 +181,8 @@ TEST(SystemVirtualMemoryTest, FailsCleanlyAtALimitOnAddressSpace) {
               // The same with forced alignment: 16 MiB fit, the padding to 1 GiB does not.
               if (vm.Map(16 * kMiB, size_t{1} << 40) != nullptr) return 5;
               if (errno != 1234) return 6;
-              // The failures left nothing behind: there is still room for what fits, and again after an Unmap.
+              // The failures left nothing behind: there is still room for what fits, and again
+              // after an Unmap.
               void* const second = vm.Map(16 * kMiB, page);
               if (second == nullptr) return 7;
               EXPECT_TRUE(vm.Unmap(first, 64 * kMiB));

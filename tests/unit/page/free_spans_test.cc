@@ -20,7 +20,8 @@ class Model {
     return std::find(spans_.begin(), spans_.end(), span) != spans_.end();
   }
 
-  // The shortest of at least `n` pages: the last inserted of a short length, the lowest of a long one.
+  // The shortest of at least `n` pages: the last inserted of a short length, the lowest of a long
+  // one.
   Span* BestFit(Length n) const {
     Span* best = nullptr;
     for (Span* const span : spans_) {
@@ -66,12 +67,13 @@ void Compare(const FreeSpans& free_spans, const Model& model, Length probe) {
   }
 }
 
-// Lengths around the border between lists and tree, most of them; few lengths, so that equal ones meet.
+// Lengths around the border between lists and tree, most of them; few lengths, so that equal ones
+// meet.
 TEST(FreeSpansTest, AgreesWithAVector) {
   SeededRandom random(6);
   constexpr size_t kBorder = FreeSpans::kMaxExactPages;
-  const size_t lengths[] = {1,           2,           3,           63,  64,  65,   kBorder - 1,
-                            kBorder,     kBorder + 1, kBorder + 2, 200, 500, 5000, size_t{1} << 30};
+  const size_t lengths[] = {1,       2,           3,           63,  64,  65,   kBorder - 1,
+                            kBorder, kBorder + 1, kBorder + 2, 200, 500, 5000, size_t{1} << 30};
   std::vector<Span> spans(60);
   for (size_t i = 0; i < spans.size(); ++i) {
     spans[i].first_page = PageId((uintptr_t{i} * 7919 % spans.size()) << 32);

@@ -69,7 +69,8 @@ TEST(MetadataArenaTest, RoundsBySixteenThenByCacheLinesThenByDoubling) {
 
 class MetadataArenaPageSizeTest : public testing::TestWithParam<size_t> {};
 
-// Random requests and returns: aligned, no byte in two of them (each keeps its mark), and every byte accounted for.
+// Random requests and returns: aligned, no byte in two of them (each keeps its mark), and every
+// byte accounted for.
 TEST_P(MetadataArenaPageSizeTest, HandsOutAlignedMemoryThatIsNoOneElses) {
   SeededRandom random(9);
   FakeVirtualMemory::Options options;
@@ -84,7 +85,8 @@ TEST_P(MetadataArenaPageSizeTest, HandsOutAlignedMemoryThatIsNoOneElses) {
       char* const memory = static_cast<char*>(arena.Allocate(bytes));
       ASSERT_NE(memory, nullptr);
       ExpectAligned(memory, bytes);
-      const Piece piece{memory, MetadataArena::RoundedBytes(bytes), static_cast<char>(random.Next())};
+      const Piece piece{memory, MetadataArena::RoundedBytes(bytes),
+                        static_cast<char>(random.Next())};
       memset(memory, piece.mark, piece.bytes);
       ASSERT_TRUE(live.emplace(memory, piece).second);
       live_bytes += piece.bytes;
@@ -189,7 +191,8 @@ TEST(MetadataArenaTest, FailureToGrowIsANullAndHarmless) {
   }
 }
 
-// While this thread is in the system another one brings a chunk and uses a little of it: both chunks are used up.
+// While this thread is in the system another one brings a chunk and uses a little of it: both
+// chunks are used up.
 TEST(MetadataArenaTest, KeepsBothChunksWhenTwoThreadsGrowAtOnce) {
   // Of the request of this thread and that of the other.
   const size_t kRequests[] = {16, 64, 1000, kChunk / 4, kChunk / 2, kMax};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A page heap with what it needs around it: the pages come from one fake, records and page-map leaves from another, so
-// that the first can be without memory.
+// A page heap with what it needs around it: the pages come from one fake, records and page-map
+// leaves from another, so that the first can be without memory.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -17,9 +17,8 @@ namespace tcmalloc {
 struct PageHeapUnderTest {
   explicit PageHeapUnderTest(const FakeVirtualMemory::Options& options) : vm(options) {
     const PageId first(vm.base() >> kPageShift);
-    EXPECT_TRUE(page_map->EnsureLeaves(first - Length(1),
-                                       Length::ForBytes(options.range_bytes) + Length(2),
-                                       metadata_vm));
+    EXPECT_TRUE(page_map->EnsureLeaves(
+        first - Length(1), Length::ForBytes(options.range_bytes) + Length(2), metadata_vm));
   }
 
   FakeVirtualMemory vm;

@@ -2,6 +2,7 @@
 #include "page/page_heap.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -49,8 +50,8 @@ TEST_F(PageHeapTest, StartsSmallAndGrowsInFewMappings) {
   EXPECT_EQ(heap_.GetStats().system_bytes, kMiB);
   EXPECT_EQ(vm_.map_calls(), 1u);
   for (size_t mib = 1; mib < 4096; ++mib) New(kMiB / kPageSize);
-  // Eighths of the heap, from 1 MiB up to 64 MiB: 8 at the smallest, some 30 while it grows by an eighth, then 64 MiB
-  // each.
+  // Eighths of the heap, from 1 MiB up to 64 MiB: 8 at the smallest, some 30 while it grows by an
+  // eighth, then 64 MiB each.
   EXPECT_LE(vm_.map_calls(), 120u);
   EXPECT_LE(heap_.GetStats().system_bytes, size_t{4096 + 64} * kMiB);
   heap_.CheckInvariants();
@@ -79,8 +80,9 @@ TEST_F(PageHeapTest, OutOfMemoryIsANullAndHarmless) {
 }
 
 TEST_F(PageHeapTest, RefusesWhatNoAddressSpaceHolds) {
-  for (const Length n : {kAll, kAll - Length(1), Length(SIZE_MAX >> 14), Length((SIZE_MAX >> 14) + 1),
-                         Length(SIZE_MAX), Length(SIZE_MAX / 2), Length(size_t{1} << 40)}) {
+  for (const Length n :
+       {kAll, kAll - Length(1), Length(SIZE_MAX >> 14), Length((SIZE_MAX >> 14) + 1),
+        Length(SIZE_MAX), Length(SIZE_MAX / 2), Length(size_t{1} << 40)}) {
     EXPECT_EQ(heap_.New(n, SpanState::kLarge), nullptr) << n.pages();
   }
   for (size_t shift = 36; shift < 64; ++shift) {
@@ -92,8 +94,8 @@ TEST_F(PageHeapTest, RefusesWhatNoAddressSpaceHolds) {
   heap_.CheckInvariants();
 }
 
-// Everything from one system that refuses the nth mapping and all later ones: records, leaves, pages. Nothing is lost,
-// and all works again when the system gives.
+// Everything from one system that refuses the nth mapping and all later ones: records, leaves,
+// pages. Nothing is lost, and all works again when the system gives.
 TEST(PageHeapOutOfMemoryTest, SurvivesTheFailureOfAnyMapping) {
   for (size_t nth = 1; nth <= 12; ++nth) {
     FakeVirtualMemory vm;
@@ -214,7 +216,8 @@ TEST_F(PageHeapTest, ReleaseAtPaceGivesUpAfterSomeRefusals) {
   heap_.CheckInvariants();
 }
 
-// However the heap was used before, records for the rest of a span are there when a slice is cut from it.
+// However the heap was used before, records for the rest of a span are there when a slice is cut
+// from it.
 TEST(PageHeapSliceTest, NeverGivesBackMoreThanASliceAtOnce) {
   for (size_t splits = 0; splits < 40; ++splits) {
     PageHeapUnderTest under_test(AddressOnly(size_t{1} << 30));
@@ -252,7 +255,8 @@ TEST(PageHeapInterleavingTest, NeighboursMayChangeWhileASpanIsBeingReleased) {
       heap.Delete(c);
       heap.CheckInvariants();
       EXPECT_EQ(heap.GetStats().free_mapped_spans, 2u);
-      // Not one of the pages in flight may be handed out. In the attempt the neighbours go to the system.
+      // Not one of the pages in flight may be handed out. In the attempt the neighbours go to the
+      // system.
       EXPECT_EQ(heap.New(Length(33), SpanState::kLarge), nullptr);
       Span* const again = heap.New(Length(32), SpanState::kLarge);
       ASSERT_NE(again, nullptr);
@@ -270,6 +274,69 @@ TEST(PageHeapInterleavingTest, NeighboursMayChangeWhileASpanIsBeingReleased) {
     EXPECT_EQ(heap.GetStats().free_released_spans, 1u);
     EXPECT_TRUE(heap.New(Length(128), SpanState::kLarge)->zeroed);
   }
+}
+
+// A limit on address space, met: the first request that fits nowhere in one piece is served by
+// unmapping what is free and mapping it anew; when most of the heap is free, it is not kept.
+TEST(PageHeapAddressSpaceTest, UnmapsFreeMemoryWhenTheSystemHasNoAddressSpaceLeft) {
+  SystemVirtualMemory system;
+  class Limited final : public VirtualMemory {
+   public:
+    explicit Limited(VirtualMemory& vm) : vm_(vm) {}
+    void* Map(size_t bytes, size_t alignment) override {
+      if (mapped + bytes > limit) return nullptr;
+      void* const p = vm_.Map(bytes, alignment);
+      if (p != nullptr) mapped += bytes;
+      return p;
+    }
+    bool Unmap(void* start, size_t bytes) override {
+      mapped -= bytes;
+      return vm_.Unmap(start, bytes);
+    }
+    bool Release(void* start, size_t bytes) override { return vm_.Release(start, bytes); }
+    size_t hardware_page_size() const override { return vm_.hardware_page_size(); }
+    size_t mapped = 0;
+    size_t limit = 100 * kMiB;
+
+   private:
+    VirtualMemory& vm_;
+  } vm(system);
+  void* const map_memory = mmap(nullptr, sizeof(PageMap), PROT_READ | PROT_WRITE,
+                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  ASSERT_NE(map_memory, MAP_FAILED);
+  PageMap& map = *new (map_memory) PageMap;
+  MetadataArena arena(vm);
+  PageHeap heap(vm, map, arena, {.unmap_when_short = true});
+  std::vector<Span*> spans;
+  while (Span* const span = heap.New(Length::ForBytes(kMiB), SpanState::kLarge)) {
+    spans.push_back(span);
+  }
+  ASSERT_GT(spans.size(), 80u);
+  heap.CheckInvariants();
+  // Every second one goes: half of the memory is free, and no two free megabytes are neighbours.
+  std::vector<Span*> kept;
+  for (size_t i = 0; i < spans.size(); ++i) {
+    if (i % 2 == 0) {
+      heap.Delete(spans[i]);
+    } else {
+      kept.push_back(spans[i]);
+    }
+  }
+  heap.CheckInvariants();
+  Span* const large = heap.New(Length::ForBytes(30 * kMiB), SpanState::kLarge);
+  ASSERT_NE(large, nullptr);
+  EXPECT_TRUE(large->zeroed);
+  heap.CheckInvariants();
+  EXPECT_FALSE(heap.Owns(spans[0]->first_page) && heap.GetStats().system_bytes > vm.limit);
+  EXPECT_EQ(heap.New(Length::ForBytes(60 * kMiB), SpanState::kLarge), nullptr);
+  heap.Delete(large);
+  for (Span* const span : kept) heap.Delete(span);
+  heap.CheckInvariants();
+  // Most of it is someone else's to have.
+  EXPECT_LT(heap.GetStats().system_bytes, 40 * kMiB);
+  EXPECT_LT(vm.mapped, 60 * kMiB);
+  EXPECT_NE(heap.New(Length::ForBytes(80 * kMiB), SpanState::kLarge), nullptr);
+  heap.CheckInvariants();
 }
 
 // As many threads as may be giving memory back at the same time.
@@ -476,7 +543,8 @@ TEST_F(PageHeapDeathTest, CheckInvariantsSeesDamage) {
   EXPECT_DEATH((b->state = SpanState::kFreeReleased, heap_.CheckInvariants()), "check failed");
 }
 
-// Threads allocate, write, check and free spans of their own while others release. At the end all is in place.
+// Threads allocate, write, check and free spans of their own while others release. At the end all
+// is in place.
 TEST(PageHeapStressTest, ManyThreads) {
   constexpr int kThreads = 8;
   FakeVirtualMemory::Options options;

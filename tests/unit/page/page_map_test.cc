@@ -66,13 +66,17 @@ TEST_F(PageMapTest, KnowsWhichAddressesAreInRange) {
   EXPECT_FALSE(PageMap::InRange(Address(UINTPTR_MAX << 47)));
 }
 
-// Random runs of pages in a few leaves, the first and the last of the address space among them, get classes and spans; a
-// std::map says what each page's answer is, the neighbours' and those of addresses with other high bits included.
+// Random runs of pages in a few leaves, the first and the last of the address space among them, get
+// classes and spans; a std::map says what each page's answer is, the neighbours' and those of
+// addresses with other high bits included.
 TEST_F(PageMapTest, AgreesWithAStdMap) {
   SeededRandom random(8);
-  const PageId centres[] = {PageId(kLeafPages / 2),           PageId(7 * kLeafPages),
-                            PageId(8 * kLeafPages),           PageId(0x7f12'3456'7000 >> kPageShift),
-                            kEndOfAddresses - Length(kLeafPages), kEndOfAddresses - Length(100)};
+  const PageId centres[] = {PageId(kLeafPages / 2),
+                            PageId(7 * kLeafPages),
+                            PageId(8 * kLeafPages),
+                            PageId(0x7f12'3456'7000 >> kPageShift),
+                            kEndOfAddresses - Length(kLeafPages),
+                            kEndOfAddresses - Length(100)};
   std::map<PageId, SizeClass> classes;
   std::map<PageId, Span*> spans;
   std::vector<Span> records(50);
@@ -114,7 +118,8 @@ TEST_F(PageMapTest, AgreesWithAStdMap) {
       const uintptr_t high = random.Next() << kAddressBits;
       ASSERT_EQ(map_->ClassOf(Address(address | high)), answer);
       const auto expected_span = spans.find(probe);
-      ASSERT_EQ(map_->SpanOf(probe), expected_span == spans.end() ? nullptr : expected_span->second);
+      ASSERT_EQ(map_->SpanOf(probe),
+                expected_span == spans.end() ? nullptr : expected_span->second);
       if (high != 0) {
         ASSERT_EQ(map_->SpanOf(PageId::Containing(Address(address | high))), nullptr);
       }
@@ -169,7 +174,8 @@ TEST_F(PageMapTest, AFailureKeepsWhatIsThereAndMayBeRepeated) {
   EXPECT_EQ(map_->SpanOf(PageId(17)), &span);
 }
 
-// Another thread brings the leaf while this one is in the system: the second leaf is unmapped again.
+// Another thread brings the leaf while this one is in the system: the second leaf is unmapped
+// again.
 TEST_F(PageMapTest, TheSlowerOfTwoThreadsGivesItsLeafBack) {
   Span span;
   vm_.OnNextMap([&] {
@@ -183,7 +189,8 @@ TEST_F(PageMapTest, TheSlowerOfTwoThreadsGivesItsLeafBack) {
   EXPECT_EQ(vm_.mapped_bytes(), map_->mapped_bytes());
 }
 
-// Many threads want the same leaves; each writes pages of its own and looks at everyone's. ThreadSanitizer watches.
+// Many threads want the same leaves; each writes pages of its own and looks at everyone's.
+// ThreadSanitizer watches.
 TEST_F(PageMapTest, ManyThreadsMayAddLeavesAtOnce) {
   constexpr size_t kThreads = 8;
   constexpr size_t kLeaves = 12;

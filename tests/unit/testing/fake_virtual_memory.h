@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// FakeVirtualMemory: a VirtualMemory for tests. It hands out parts of one range of addresses, in an order that the test
-// chooses, has the hardware page size that the test chooses, counts and records calls, fails those that the test names,
-// and checks what VirtualMemory requires of its callers.
+// FakeVirtualMemory: a VirtualMemory for tests. It hands out parts of one range of addresses, in an
+// order that the test chooses, has the hardware page size that the test chooses, counts and records
+// calls, fails those that the test names, and checks what VirtualMemory requires of its callers.
 //
-// Two strengths. kBacked has memory behind its addresses, which Release really gives back. kAddressOnly has none: for
-// logic that never touches the pages it manages, at any size and at addresses that repeat from run to run.
-// Thread safety: any, but for the functions that prepare failures and hooks.
+// Two strengths. kBacked has memory behind its addresses, which Release really gives back.
+// kAddressOnly has none: for logic that never touches the pages it manages, at any size and at
+// addresses that repeat from run to run. Thread safety: any, but for the functions that prepare
+// failures and hooks.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -158,7 +159,8 @@ class FakeVirtualMemory final : public VirtualMemory {
     locked_end_ = locked_start_ + bytes;
   }
 
-  // Runs once, at the beginning of the next Map or Release: what another thread does while this one is in the system.
+  // Runs once, at the beginning of the next Map or Release: what another thread does while this one
+  // is in the system.
   void OnNextMap(std::function<void()> hook) { on_map_ = std::move(hook); }
   void OnNextRelease(std::function<void()> hook) { on_release_ = std::move(hook); }
 

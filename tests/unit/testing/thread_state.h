@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the kernel says of a thread of this process: so that a test can wait until a thread really
+// waits, and interrupt it there, without sleeping itself.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <string>
+
+namespace tcmalloc {
+
+inline pid_t ThisThreadId() { return static_cast<pid_t>(syscall(SYS_gettid)); }
+
+// The rest of the line that starts with `field` in the thread's status file; empty when it is gone.
+inline std::string ThreadStatus(pid_t thread, const std::string& field) {
+  std::ifstream file("/proc/self/task/" + std::to_string(thread) + "/status");
+  for (std::string line; std::getline(file, line);) {
+    if (line.rfind(field + ":\t", 0) == 0) return line.substr(field.size() + 2);
+  }
+  return "";
+}
+
+// Returns when the thread sleeps, or is gone.
+inline void WaitUntilAsleep(pid_t thread) {
+  for (;;) {
+    const std::string state = ThreadStatus(thread, "State");
+    if (state.empty() || state[0] == 'S') return;
+    sched_yield();
+  }
+}
+
+// Sends a signal to a thread that sleeps in a system call, and returns when it has woken and sleeps
+// again, or is gone.
+inline void InterruptSleep(pid_t thread, pthread_t handle, int signal) {
+  static const std::string kTimesAsleep = "voluntary_ctxt_switches";
+  const std::string before = ThreadStatus(thread, kTimesAsleep);
+  EXPECT_EQ(pthread_kill(handle, signal), 0);
+  while (!before.empty() && ThreadStatus(thread, kTimesAsleep) == before) sched_yield();
+  WaitUntilAsleep(thread);
+}
+
+}  // namespace tcmalloc
