@@ -40,6 +40,8 @@ class Report {
   void Series(const char* name, const char* column, std::span<const Sample> samples);
   void Write();
 
+  long peak_rss_kib() const { return peak_rss_kib_; }
+
  private:
   struct Metric {
     const char* name;
