@@ -24,7 +24,7 @@ void Main(int argc, char** argv) {
   Arguments arguments(argc, argv, "Threads replace buffers of 64 KiB to 4 MiB at random.");
   const uint64_t threads = arguments.Number("THREADS", 2, 1, kMostThreads);
   const uint64_t buffers = arguments.Number("BUFFERS", 16, 1, 1'000'000);
-  const uint64_t replacements = arguments.Number("REPLACEMENTS", 8000, 1, 1'000'000'000);
+  const uint64_t replacements = arguments.Number("REPLACEMENTS", 30'000, 1, 1'000'000'000);
   const uint64_t seed = arguments.Number("SEED", 1, 0, UINT64_MAX);
   arguments.End();
 

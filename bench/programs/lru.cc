@@ -120,7 +120,7 @@ void Main(int argc, char** argv) {
   Arguments arguments(argc, argv, "Caches of values with Pareto-distributed sizes.");
   const uint64_t threads = arguments.Number("THREADS", 2, 1, kMostThreads);
   const uint64_t mib = arguments.Number("MIB", 32, 1, 1 << 17);
-  const uint64_t operations = arguments.Number("OPERATIONS", 1'000'000, 1, 1'000'000'000);
+  const uint64_t operations = arguments.Number("OPERATIONS", 2'000'000, 1, 1'000'000'000);
   const uint64_t seed = arguments.Number("SEED", 1, 0, UINT64_MAX);
   arguments.End();
 

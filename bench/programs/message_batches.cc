@@ -50,7 +50,7 @@ void Main(int argc, char** argv) {
   Arguments arguments(argc, argv, "Batches of messages from producers to consumers.");
   const uint64_t producers = arguments.Number("PRODUCERS", 1, 1, kMostThreads);
   const uint64_t consumers = arguments.Number("CONSUMERS", 1, 1, kMostThreads);
-  const uint64_t batches = arguments.Number("BATCHES", 40'000, 1, 1'000'000'000);
+  const uint64_t batches = arguments.Number("BATCHES", 80'000, 1, 1'000'000'000);
   const uint64_t batch_size = arguments.Number("BATCH_SIZE", 100, 1, 1'000'000);
   const uint64_t seed = arguments.Number("SEED", 1, 0, UINT64_MAX);
   arguments.End();

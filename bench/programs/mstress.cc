@@ -45,10 +45,13 @@ Header* NewObject(uint64_t mark, Random* random) {
 
 void CheckAndFree(Header* object) {
   if (object == nullptr) return;
+  // Freed by someone else, and not yet reused.
+  if (object->words == 0) FailCorrupt();
   const auto* const words = reinterpret_cast<const uint64_t*>(object);
   for (uint64_t i = kHeaderWords; i < object->words; ++i) {
     if (words[i] != (object->mark ^ i)) FailCorrupt();
   }
+  object->words = 0;
   free(object);
 }
 
@@ -127,7 +130,7 @@ void Main(int argc, char** argv) {
   Arguments arguments(argc, argv, "Threads that come and go and hand each other objects.");
   const uint64_t threads = arguments.Number("THREADS", 2, 1, kMostThreads);
   const uint64_t scale = arguments.Number("SCALE", 50, 1, 1'000'000);
-  const uint64_t phases = arguments.Number("ITERATIONS", 100, 1, 1'000'000);
+  const uint64_t phases = arguments.Number("ITERATIONS", 400, 1, 1'000'000);
   const uint64_t seed = arguments.Number("SEED", 1, 0, UINT64_MAX);
   arguments.End();
 
