@@ -6,7 +6,7 @@
 // threads that are gone needs more with every phase. `blowup` is the peak of resident memory in
 // units of the memory that one phase asks for.
 #include "bench/common/arguments.h"
-#include "bench/common/object.h"
+#include "bench/common/object_list.h"
 #include "bench/common/random.h"
 #include "bench/common/report.h"
 #include "bench/common/threads.h"
@@ -23,20 +23,11 @@ constexpr SizeRange kPhases[] = {{24, 120}, {16, 64}, {200, 2000}, {1000, 16000}
 
 void BuildUpAndFree(const SizeRange& sizes, uint64_t bytes, uint64_t seed) {
   Random random(seed);
-  // The list of objects is the program's own here too.
-  MappedArray<Object> objects(2 * bytes / (sizes.smallest + sizes.largest) * 11 / 10 + 16);
-  size_t count = 0;
-  for (uint64_t requested = 0; requested < bytes && count < objects.size(); ++count) {
-    objects[count] = Object::New(random.FastBetween(sizes.smallest, sizes.largest),
-                                 static_cast<uint32_t>(count));
-    memset(objects[count].memory, 0, objects[count].size);
-    objects[count].MarkThroughout();
-    requested += objects[count].size;
+  ObjectList objects;
+  while (objects.bytes() < bytes) {
+    objects.Append(random.FastBetween(sizes.smallest, sizes.largest));
   }
-  for (size_t i = 0; i < count; ++i) {
-    objects[i].Check();
-    free(objects[i].memory);
-  }
+  objects.FreeAll();
 }
 
 void Main(int argc, char** argv) {

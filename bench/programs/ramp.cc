@@ -9,7 +9,7 @@
 
 #include "bench/common/arguments.h"
 #include "bench/common/mapped_array.h"
-#include "bench/common/object.h"
+#include "bench/common/object_list.h"
 #include "bench/common/random.h"
 #include "bench/common/report.h"
 #include "bench/common/resident.h"
@@ -64,51 +64,6 @@ uint32_t RandomSize(Random* random) {
   return buffer ? random->FastBetween(kLargestSmall, kLargest)
                 : random->FastBetween(kSmallest, kLargestSmall);
 }
-constexpr uint64_t kMeanSize =
-    ((kOneBufferIn - 1) * (kSmallest + kLargestSmall) / 2 + (kLargestSmall + kLargest) / 2) /
-    kOneBufferIn;
-
-class Objects {
- public:
-  Objects(uint64_t bytes, uint64_t seed)
-      : random_(seed), bytes_(bytes), objects_(bytes / kMeanSize * 11 / 10 + 100) {}
-
-  uint64_t live_bytes() const { return live_bytes_; }
-  bool complete() const { return live_bytes_ >= bytes_ || count_ == objects_.size(); }
-
-  void AllocateOne() {
-    Object* const object = &objects_[count_];
-    *object = Object::New(RandomSize(&random_), static_cast<uint32_t>(count_++));
-    memset(object->memory, 1, object->size);
-    object->MarkThroughout();
-    live_bytes_ += object->size;
-  }
-
-  void FreeAllBut(uint64_t percent, bool scattered) {
-    for (size_t i = 0; i < count_; ++i) {
-      const bool kept = scattered ? random_.FastBelow(100) < percent : i * 100 < count_ * percent;
-      if (!kept && objects_[i].memory != nullptr) Free(&objects_[i]);
-    }
-  }
-
-  void AllocateAndFree(size_t operations) {
-    for (size_t i = 0; i < operations; ++i) free(Allocate(RandomSize(&random_)));
-  }
-
- private:
-  void Free(Object* object) {
-    object->Check();
-    free(object->memory);
-    object->memory = nullptr;
-    live_bytes_ -= object->size;
-  }
-
-  Random random_;
-  const uint64_t bytes_;
-  MappedArray<Object> objects_;
-  size_t count_ = 0;
-  uint64_t live_bytes_ = 0;
-};
 
 void Main(int argc, char** argv) {
   Arguments arguments(argc, argv, "Resident memory through a ramp, a drop, and idle seconds.");
@@ -121,31 +76,35 @@ void Main(int argc, char** argv) {
   arguments.End();
 
   const uint64_t bytes = mib << 20;
-  Objects objects(bytes, seed);
+  Random random(seed);
+  ObjectList objects;
   // Whatever hinders it, the ramp takes no more than some times its length.
   Course course(10 * ramp_s + idle_s);
   MeasuredPart part;
   course.Sample();
-  while (!objects.complete()) {
-    for (int i = 0; i < 256 && !objects.complete(); ++i) objects.AllocateOne();
+  while (objects.bytes() < bytes) {
+    for (int i = 0; i < 256; ++i) objects.Append(RandomSize(&random));
     course.MaySample();
     // Not ahead of the ramp.
-    const double due_s =
-        ramp_s * static_cast<double>(objects.live_bytes()) / static_cast<double>(bytes);
+    const double due_s = ramp_s * static_cast<double>(objects.bytes()) / static_cast<double>(bytes);
     if (due_s > course.elapsed_s() + 0.001) {
       usleep(static_cast<useconds_t>((due_s - course.elapsed_s()) * 1e6));
     }
   }
   const double full_kib = course.Sample();
-  objects.FreeAllBut(keep_percent, scattered != 0);
-  const auto live_kib = static_cast<double>(objects.live_bytes()) / 1024;
+  const uint64_t count = objects.count();
+  objects.FreeAllBut([&](uint64_t position) {
+    return scattered != 0 ? random.FastBelow(100) < keep_percent
+                          : position * 100 < count * keep_percent;
+  });
+  const auto live_kib = static_cast<double>(objects.bytes()) / 1024;
   const double dropped_kib = course.Sample();
   course.IdleUntil(course.elapsed_s() + idle_s);
   const double idle_kib = course.Sample();
-  objects.AllocateAndFree(kWakingOperations);
+  for (size_t i = 0; i < kWakingOperations; ++i) free(Allocate(RandomSize(&random)));
   const double woken_kib = course.Sample();
   part.End();
-  objects.FreeAllBut(0, false);
+  objects.FreeAll();
 
   Report report("ramp", part);
   report.Value("idle_rss_kib", idle_kib, "KiB", Better::kLower);
