@@ -32,11 +32,9 @@ class ProcFile {
     text_[length] = '\0';
   }
 
-  const char* text() const { return text_.data(); }
-
   // The number after `key` at the beginning of a line.
   long Number(std::string_view key) const {
-    for (const char* line = text(); line != nullptr; line = strchr(line, '\n')) {
+    for (const char* line = text_.data(); line != nullptr; line = strchr(line, '\n')) {
       if (*line == '\n') ++line;
       if (strncmp(line, key.data(), key.size()) == 0) return strtol(line + key.size(), nullptr, 10);
     }
@@ -52,13 +50,6 @@ class ProcFile {
 long ResidentKib() { return ProcFile("/proc/self/smaps_rollup").Number("Rss:"); }
 
 long AnonymousKib() { return ProcFile("/proc/self/smaps_rollup").Number("Anonymous:"); }
-
-long ResidentKibEstimate() {
-  const ProcFile statm("/proc/self/statm");
-  const char* const resident = strchr(statm.text(), ' ');  // the first number is the address space
-  if (resident == nullptr) Fail("no resident pages in /proc/self/statm");
-  return strtol(resident, nullptr, 10) * (sysconf(_SC_PAGESIZE) / 1024);
-}
 
 long PeakResidentKib() { return ProcFile("/proc/self/status").Number("VmHWM:"); }
 

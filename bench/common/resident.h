@@ -10,10 +10,6 @@ namespace tcmalloc::bench {
 long ResidentKib();
 long AnonymousKib();
 
-// From statm: quick, but summed up from per-processor counters, with an error of up to some
-// hundred KiB.
-long ResidentKibEstimate();
-
 // The most that was ever resident since the program was executed (VmHWM).
 long PeakResidentKib();
 

@@ -4,6 +4,7 @@
 // takes their elements out in shuffled order, and builds them up again, ROUNDS times.
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>

@@ -4,6 +4,8 @@
 // in the place of half of those come objects of 600 to 2,000 bytes. After each step: anonymous
 // resident memory, less what the program itself uses, in units of the bytes that live objects asked
 // for.
+#include <algorithm>
+
 #include "bench/common/arguments.h"
 #include "bench/common/mapped_array.h"
 #include "bench/common/object.h"

@@ -4,6 +4,7 @@
 // and a few make up much of the memory. Values are looked up by keys of uneven popularity; one that
 // is missing is put in, and the least recently used ones go until the cache holds at most MIB.
 // `hits` depends on the seed alone.
+#include <algorithm>
 #include <cmath>
 
 #include "bench/common/arguments.h"

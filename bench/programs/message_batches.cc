@@ -6,6 +6,7 @@
 // consumers read must have the same checksum.
 #include <atomic>
 #include <deque>
+#include <utility>
 
 #include "bench/common/arguments.h"
 #include "bench/common/bounded_queue.h"

@@ -6,6 +6,7 @@
 // one, takes and frees them. Threads differ in the amount of their work. SCALE sets that amount in
 // hundreds of objects.
 #include <atomic>
+#include <new>
 
 #include "bench/common/arguments.h"
 #include "bench/common/object.h"

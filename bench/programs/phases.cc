@@ -5,6 +5,8 @@
 // The next phase should find that memory: an allocator that strands it in the arenas or caches of
 // threads that are gone needs more with every phase. `blowup` is the peak of resident memory in
 // units of the memory that one phase asks for.
+#include <iterator>
+
 #include "bench/common/arguments.h"
 #include "bench/common/object_list.h"
 #include "bench/common/random.h"

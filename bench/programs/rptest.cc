@@ -6,7 +6,9 @@
 //
 // MODE 0: random sizes, 1: the smallest only. SIZE_MODE: how random sizes are distributed, 0:
 // evenly, 1: with a probability that falls linearly, 2: exponentially.
+#include <algorithm>
 #include <atomic>
+#include <utility>
 
 #include "bench/common/arguments.h"
 #include "bench/common/object.h"

@@ -3,6 +3,8 @@
 // short-threads: THREADS threads, PARALLEL at a time, each of which allocates OBJECTS objects of 16
 // to 1,024 bytes, frees them and ends. How quickly does a thread get its first objects, and what
 // becomes of its cache?
+#include <algorithm>
+
 #include "bench/common/arguments.h"
 #include "bench/common/object.h"
 #include "bench/common/random.h"

@@ -7,6 +7,7 @@
 //
 // An operation is one allocation or one free. Most allocations are malloc; now and then one is
 // calloc, aligned_alloc or a realloc of what the bin holds.
+#include <algorithm>
 #include <condition_variable>
 #include <mutex>
 
