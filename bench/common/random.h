@@ -26,6 +26,18 @@ class Random {
   // Uniform in [0, bound), but for a bias of at most bound / 2^64. Requires: bound > 0.
   uint64_t Below(uint64_t bound) { return Next() % bound; }
 
+  // The same in distribution, by a multiplication in place of the division: for hot loops.
+  // Requires: bound <= 2^32.
+  uint32_t FastBelow(uint64_t bound) { return static_cast<uint32_t>((Next() >> 32) * bound >> 32); }
+
+  // Uniform in [smallest, largest]. Requires: smallest <= largest, both below 2^32.
+  uint32_t FastBetween(uint64_t smallest, uint64_t largest) {
+    return static_cast<uint32_t>(smallest) + FastBelow(largest - smallest + 1);
+  }
+
+  // Uniform in [0, 1).
+  double Fraction() { return static_cast<double>(Next() >> 11) * 0x1p-53; }
+
   template <typename T>
   void Shuffle(std::span<T> items) {
     for (size_t remaining = items.size(); remaining > 1; --remaining) {

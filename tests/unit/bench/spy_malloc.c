@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
 // The C library's malloc and free, counted. At exit one line goes to the file named by SPY_OUTPUT:
-// the calls of either and a hash of the sizes in their order. With SPY_ABORT set it aborts instead,
-// as an allocator does that has found a fault.
+// the calls of either, a hash of the sizes in their order, and the calls of operator delete that
+// told the size. With SPY_ABORT set it aborts instead, as an allocator does that has found a fault.
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -12,9 +12,10 @@
 void* __libc_malloc(size_t size);
 void __libc_free(void* object);
 
-static uint64_t mallocs;
-static uint64_t frees;
-static uint64_t sizes_hash;
+static _Atomic uint64_t mallocs;
+static _Atomic uint64_t frees;
+static _Atomic uint64_t sized_deletes;
+static _Atomic uint64_t sizes_hash;  // meaningful when one thread allocates
 
 void* malloc(size_t size) {
   ++mallocs;
@@ -27,13 +28,21 @@ void free(void* object) {
   __libc_free(object);
 }
 
+// operator delete(void*, size_t)
+void SizedDelete(void* object, size_t size) __asm__("_ZdlPvm");
+void SizedDelete(void* object, size_t size) {
+  ++sized_deletes;
+  free(object);
+}
+
 __attribute__((destructor)) static void Report(void) {
   char line[128];
   const char* const path = getenv("SPY_OUTPUT");
   if (getenv("SPY_ABORT") != NULL) abort();
   if (path == NULL) return;
-  const int length = snprintf(line, sizeof(line), "%llu %llu %llu\n", (unsigned long long)mallocs,
-                              (unsigned long long)frees, (unsigned long long)sizes_hash);
+  const int length = snprintf(line, sizeof(line), "%llu %llu %llu %llu\n",
+                              (unsigned long long)mallocs, (unsigned long long)frees,
+                              (unsigned long long)sizes_hash, (unsigned long long)sized_deletes);
   const int file = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
   if (file < 0 || write(file, line, (size_t)length) != length) _exit(3);
   close(file);

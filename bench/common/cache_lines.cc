@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "bench/common/cache_lines.h"
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstdio>
+#include <map>
+#include <set>
+#include <vector>
+
+#include "bench/common/arguments.h"
+#include "bench/common/object.h"
+#include "bench/common/report.h"
+#include "bench/common/threads.h"
+
+namespace tcmalloc::bench {
+namespace {
+
+constexpr uintptr_t kLineBytes = 64;
+
+struct Load {
+  uint64_t threads;
+  uint64_t iterations;
+  uint64_t size;
+  uint64_t repetitions;  // per thread
+};
+
+// Every byte is written and read again, `repetitions` times. volatile: in memory, each time.
+void WriteRepeatedly(void* object, uint64_t size, uint64_t repetitions) {
+  auto* const bytes = static_cast<volatile unsigned char*>(object);
+  for (uint64_t i = 0; i < repetitions; ++i) {
+    for (uint64_t k = 0; k < size; ++k) {
+      bytes[k] = static_cast<unsigned char>(i + k);
+      if (bytes[k] != static_cast<unsigned char>(i + k)) FailCorrupt();
+    }
+  }
+}
+
+// One object for each thread, handed out by the main thread.
+class HandedOver {
+ public:
+  HandedOver(bool any, const Load& load) : objects_(load.threads) {
+    if (!any) return;
+    for (void*& object : objects_) object = Allocate(load.size);
+  }
+  void FreeOne(size_t thread) { free(objects_[thread]); }
+
+ private:
+  MappedArray<void*> objects_;
+};
+
+void Time(const CacheLineProgram& program, const Load& load) {
+  HandedOver handed_over(program.hand_over_first, load);
+  MeasuredPart part;
+  RunThreads(load.threads, [&](size_t thread) {
+    handed_over.FreeOne(thread);
+    for (uint64_t i = 0; i < load.iterations; ++i) {
+      void* const object = Allocate(load.size);
+      WriteRepeatedly(object, load.size, load.repetitions);
+      free(object);
+    }
+  });
+  part.End();
+  ReportTime(program.name, part);
+}
+
+// A stay of one thread's object on one line: in `rounds` iterations, of which `first` and `last`.
+struct Stay {
+  uintptr_t offset;  // of the object's first byte there
+  uint64_t first;
+  uint64_t last;
+  uint64_t rounds;
+};
+
+// Which threads' objects lay on which cache line, in which iterations.
+class LineOwners {
+ public:
+  void Add(uint64_t round, size_t thread, uintptr_t address, uint64_t size) {
+    for (uintptr_t line = address / kLineBytes; line <= (address + size - 1) / kLineBytes; ++line) {
+      const uintptr_t offset = line == address / kLineBytes ? address % kLineBytes : 0;
+      Stay& stay =
+          stays_[line].try_emplace({thread, offset}, Stay{offset, round, round, 0}).first->second;
+      stay.last = round;
+      ++stay.rounds;
+      on_line_[line].insert(thread);
+    }
+  }
+
+  // After all objects of one iteration were added.
+  void EndRound() {
+    bool shared = false;
+    for (const auto& [line, threads] : on_line_) {
+      most_threads_ = std::max(most_threads_, threads.size());
+      if (threads.size() < 2) continue;
+      shared = true;
+      shared_lines_.insert(line);
+    }
+    rounds_with_sharing_ += shared ? 1 : 0;
+    on_line_.clear();
+  }
+
+  void Print() const {
+    printf("# cache line          thread  offset  iterations (first-last)\n");
+    for (const auto& [line, stays] : stays_) {
+      for (const auto& [key, stay] : stays) {
+        printf("0x%016" PRIxPTR "  %6zu  %6" PRIuPTR "  %" PRIu64 " (%" PRIu64 "-%" PRIu64 ")%s\n",
+               line * kLineBytes, key.first, stay.offset, stay.rounds, stay.first, stay.last,
+               shared_lines_.contains(line) ? "  shared" : "");
+      }
+    }
+  }
+
+  size_t lines() const { return stays_.size(); }
+  size_t shared_lines() const { return shared_lines_.size(); }
+  size_t most_threads() const { return most_threads_; }
+  uint64_t rounds_with_sharing() const { return rounds_with_sharing_; }
+
+ private:
+  // By line, then by thread and offset.
+  std::map<uintptr_t, std::map<std::pair<size_t, uintptr_t>, Stay>> stays_;
+  std::map<uintptr_t, std::set<size_t>> on_line_;  // of the current iteration
+  std::set<uintptr_t> shared_lines_;
+  size_t most_threads_ = 0;
+  uint64_t rounds_with_sharing_ = 0;
+};
+
+void ShowLines(const CacheLineProgram& program, const Load& load) {
+  MappedArray<uintptr_t> addresses(load.iterations * load.threads);
+  HandedOver handed_over(program.hand_over_first, load);
+  Barrier barrier(load.threads);
+  MeasuredPart part;
+  RunThreads(load.threads, [&](size_t thread) {
+    handed_over.FreeOne(thread);
+    for (uint64_t i = 0; i < load.iterations; ++i) {
+      void* const object = Allocate(load.size);
+      addresses[i * load.threads + thread] = reinterpret_cast<uintptr_t>(object);
+      barrier.Wait();
+      WriteRepeatedly(object, load.size, load.repetitions);
+      barrier.Wait();
+      free(object);
+    }
+  });
+  part.End();
+  Report report(program.name, part);
+
+  LineOwners owners;
+  for (uint64_t i = 0; i < load.iterations; ++i) {
+    for (size_t thread = 0; thread < load.threads; ++thread) {
+      owners.Add(i, thread, addresses[i * load.threads + thread], load.size);
+    }
+    owners.EndRound();
+  }
+  owners.Print();
+  const auto count = [&report](const char* name, uint64_t value) {
+    report.Value(name, static_cast<double>(value), "1", Better::kLower);
+  };
+  count("shared_lines", owners.shared_lines());
+  count("lines", owners.lines());
+  count("iterations_with_sharing", owners.rounds_with_sharing());
+  count("most_threads_on_a_line", owners.most_threads());
+  report.Write();
+}
+
+}  // namespace
+
+void CacheLineProgram::Main(int argc, char** argv) const {
+  Arguments arguments(argc, argv, summary);
+  const bool instrumented =
+      arguments.Flag("--instrumented", "print which thread's objects lie on which cache line");
+  Load load;
+  load.threads = arguments.Number("THREADS", 2, 1, kMostThreads);
+  load.iterations = arguments.Number("ITERATIONS", 1000, 1, 100'000'000);
+  load.size = arguments.Number("SIZE", 1, 1, 1 << 20);
+  const uint64_t repetitions = arguments.Number("REPETITIONS", 1'000'000, 1, uint64_t{1} << 40);
+  // A hint of how many threads should run at once, which other versions of the program take too.
+  const uint64_t concurrency = arguments.Number("CONCURRENCY", load.threads, 1, kMostThreads);
+  arguments.End();
+  pthread_setconcurrency(static_cast<int>(concurrency));
+  // The work is the same with any number of threads.
+  load.repetitions = std::max<uint64_t>(repetitions / load.threads, 1);
+  if (instrumented) {
+    ShowLines(*this, load);
+  } else {
+    Time(*this, load);
+  }
+}
+
+}  // namespace tcmalloc::bench

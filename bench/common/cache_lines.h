@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: BSD-3-Clause
+
+// What cache-thrash and cache-scratch have in common: threads that allocate one small object, write
+// to it for a long time, free it and start over. Where an allocator places objects of two threads
+// on one cache line, the line travels between their processors at every write.
+//
+// The instrumented mode takes no time: in each iteration all threads allocate, wait for each other,
+// write, wait, and free, so that "at the same time" is exact. It then prints which threads' objects
+// lay on which line, and counts the lines that threads shared.
+#pragma once
+
+namespace tcmalloc::bench {
+
+struct CacheLineProgram {
+  const char* name;
+  const char* summary;
+  // The main thread allocates an object for each thread, which frees it before its own first:
+  // whoever reuses that memory for the freeing thread lets it share its neighbours' lines.
+  bool hand_over_first;
+
+  void Main(int argc, char** argv) const;
+};
+
+}  // namespace tcmalloc::bench

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: BSD-3-Clause
+
+// Report: what a benchmark program tells about its run, as one line of JSON. It goes to the file
+// descriptor that the environment variable BENCH_REPORT_FD names, else to standard output.
+//
+//   {"program": "larson", "args": ["1", "8", ...],
+//    "metrics": [{"name": "ops_per_s", "value": 1.2e7, "unit": "1/s", "better": "higher"}, ...],
+//    "wall_s": .., "user_s": .., "sys_s": .., "minor_faults": .., "major_faults": ..,
+//    "peak_rss_kib": .., "malloc_library": "/usr/lib/..."}
+//
+// The first metric is the one to compare by. Times and faults are those of the measured part, the
+// peak is the whole process's. A program with a course to plot adds
+//    "series": {"name": "rss", "columns": ["time_s", "rss_kib"], "rows": [[0.05, 1760], ...]}.
+//
+// The figures are gathered by the constructor, before the first allocation of the report itself.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "bench/common/measured_part.h"
+
+namespace tcmalloc::bench {
+
+enum class Better { kHigher, kLower };
+
+class Report {
+ public:
+  struct Sample {
+    double time_s;
+    double value;
+  };
+
+  // Requires: part has ended.
+  Report(const char* program, const MeasuredPart& part);
+
+  void Value(const char* name, double value, const char* unit, Better better);
+  // At most one. `column` names the values.
+  void Series(const char* name, const char* column, std::span<const Sample> samples);
+  void Write();
+
+  long peak_rss_kib() const { return peak_rss_kib_; }
+
+ private:
+  struct Metric {
+    const char* name;
+    double value;
+    const char* unit;
+    Better better;
+  };
+
+  const long peak_rss_kib_;  // first of all: construction must not change it
+  const char* const program_;
+  const MeasuredPart part_;
+  std::vector<Metric> metrics_;
+  std::string series_;  // empty or the JSON member
+};
+
+// A program of fixed work: its time, and no more.
+void ReportTime(const char* program, const MeasuredPart& part);
+
+}  // namespace tcmalloc::bench

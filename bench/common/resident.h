@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: BSD-3-Clause
+
+// This process's memory as the kernel counts it, in KiB. Allocates nothing: /proc is read by
+// read(2) into a buffer on the stack.
+#pragma once
+
+namespace tcmalloc::bench {
+
+// From smaps_rollup, for which the kernel walks the page tables: exact, some milliseconds per GiB.
+long ResidentKib();
+long AnonymousKib();
+
+// The most that was ever resident since the program was executed (VmHWM).
+long PeakResidentKib();
+
+}  // namespace tcmalloc::bench

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: BSD-3-Clause
+
+// cache-scratch: does memory that one thread handed to others, and that they free, come back to
+// them in such a way that they share cache lines for ever (passive false sharing)?
+#include "bench/common/cache_lines.h"
+
+int main(int argc, char** argv) {
+  const tcmalloc::bench::CacheLineProgram program = {
+      .name = "cache-scratch",
+      .summary =
+          "Threads free an object of the main thread's, then write to small objects of their "
+          "own.",
+      .hand_over_first = true};
+  program.Main(argc, argv);
+}
