@@ -12,10 +12,12 @@ import dataclasses
 import functools
 import os
 import pathlib
+import platform
 import shutil
 import subprocess
 
 OPTIMISE = ("-O3", "-DNDEBUG", "-w", "-fPIC")
+DOUBLE_WORD_EXCHANGE = ("-mcx16",) if platform.machine() == "x86_64" else ()
 EXPORT_MARKED = ("-fvisibility=hidden", "-ftls-model=initial-exec")
 
 
@@ -30,7 +32,7 @@ class SourcePeer:
     folder: str
     sources: tuple
     flags: tuple
-    # Left out of `sources`: file names that end so, besides *_test.* and *_benchmark.*.
+    # Left out of `sources`: file names that end so, besides tests and benchmarks.
     excluded: tuple = ()
     # Compiled into an archive, of which the linker takes what the rest needs.
     helpers: str = ""
@@ -48,7 +50,8 @@ SOURCE_PEERS = (
         sources=("src/snmalloc/override/malloc.cc", "src/snmalloc/override/new.cc"),
         flags=("-std=c++20", "-Isrc", "-DSNMALLOC_USE_CXX11_THREAD_ATEXIT_DIRECT",
                "-DSNMALLOC_USE_WAIT_ON_ADDRESS=1",
-               '-DSNMALLOC_EXPORT=__attribute__((visibility("default")))', *EXPORT_MARKED)),
+               '-DSNMALLOC_EXPORT=__attribute__((visibility("default")))', *EXPORT_MARKED,
+               *DOUBLE_WORD_EXCHANGE)),
     SourcePeer(
         name="rpmalloc", package="rpmalloc-sys", package_version="0.2.3", version="1.4.3",
         folder="rpmalloc/rpmalloc", sources=("rpmalloc.c",),
@@ -58,8 +61,9 @@ SOURCE_PEERS = (
         folder="c_src",
         sources=("tcmalloc/tcmalloc/*.cc", "tcmalloc/tcmalloc/internal/*.cc",
                  "tcmalloc/tcmalloc/internal/percpu_rseq_asm.S", "tcmalloc/tcmalloc/selsan/*.cc"),
-        # What only its own tests or other configurations use.
-        excluded=("unsupported.cc", "_size_classes.cc", "_size_class.cc"),
+        # What needs protocol buffers, and what only other configurations use.
+        excluded=("profile_marshaler.cc", "profile_builder.cc", "unsupported.cc",
+                  "_size_classes.cc", "_size_class.cc"),
         helpers="abseil-cpp/absl/**/*.cc",
         flags=("-std=c++17", "-Itcmalloc", "-Iabseil-cpp", "-DTCMALLOC_INTERNAL_8K_PAGES")),
 )
@@ -143,8 +147,8 @@ def _fetch(peer, work):
 
 
 def _chosen(peer, paths):
-    endings = ("_test.cc", "_benchmark.cc", "_benchmarks.cc", "_fuzz.cc", *peer.excluded)
-    parts = ("mock_", "test_", "testing", "want_", "_test_")
+    endings = ("_test.cc", "_fuzz.cc", *peer.excluded)
+    parts = ("mock_", "test_", "testing", "want_", "_test_", "benchmark")
     return sorted(path for path in paths if not path.name.endswith(endings)
                   and not any(part in path.name for part in parts))
 
