@@ -157,7 +157,7 @@ class RedisRow:
         while time.monotonic() < deadline:
             if server.poll() is not None:
                 raise process.ProcessFailed(process.describe_status(server.returncode,
-                                                                    log.read_text("replace")))
+                                                                    log.read_text(errors="replace")))
             try:
                 with socket.socket(socket.AF_UNIX) as client:
                     client.settimeout(10)
@@ -191,7 +191,7 @@ def parse_redis(output):
     """Each test in redis-benchmark's report: requests, throughput, latencies in milliseconds."""
     output = output.replace("\r", "\n")
     results = []
-    for name, text in re.findall(r"^====== (.*?) ======$(.*?)(?=^======|\Z)", output,
+    for name, text in re.findall(r"^====== (.*?) ======[ ]*$(.*?)(?=^======|\Z)", output,
                                  re.MULTILINE | re.DOTALL):
         requests = re.search(r"(\d+) requests completed", text)
         per_s = re.search(r"throughput summary: ([\d.]+) requests per second", text)

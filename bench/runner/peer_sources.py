@@ -61,9 +61,8 @@ SOURCE_PEERS = (
         folder="c_src",
         sources=("tcmalloc/tcmalloc/*.cc", "tcmalloc/tcmalloc/internal/*.cc",
                  "tcmalloc/tcmalloc/internal/percpu_rseq_asm.S", "tcmalloc/tcmalloc/selsan/*.cc"),
-        # What needs protocol buffers, and what only other configurations use.
-        excluded=("profile_marshaler.cc", "profile_builder.cc", "unsupported.cc",
-                  "_size_classes.cc", "_size_class.cc"),
+        # What needs protocol buffers, and what only other processors use.
+        excluded=("profile_marshaler.cc", "profile_builder.cc", "unsupported.cc"),
         helpers="abseil-cpp/absl/**/*.cc",
         flags=("-std=c++17", "-Itcmalloc", "-Iabseil-cpp", "-DTCMALLOC_INTERNAL_8K_PAGES")),
 )
@@ -114,7 +113,8 @@ def build(peer, folder, jobs):
         inputs = [*main_objects, archive]
     is_cpp = any(path.suffix == ".cc" for path in sources)
     unfinished = library.with_suffix(".tmp")
-    _command([compilers[is_cpp], "-shared", "-o", unfinished, *inputs, "-lpthread", "-ldl"], work)
+    _command([compilers[is_cpp], "-shared", "-Wl,-z,defs", "-o", unfinished, *inputs, "-lpthread",
+              "-ldl"], work)
     version = subprocess.run([compilers[is_cpp], "--version"], stdout=subprocess.PIPE, text=True)
     (work / "compiler").write_text(version.stdout.splitlines()[0] + "\n")
     unfinished.rename(library)

@@ -124,10 +124,14 @@ def prove_by_linker(allocator, run_once):
 def malloc_providers(log, library):
     """The files that references to malloc were bound to, from the dynamic linker's log."""
     binding = re.compile(r"binding file (\S+) \[\d+\] to (\S+) \[\d+\]: normal symbol `malloc'")
-    own = os.path.realpath(library)
-    return {to for user, to in binding.findall(log)
-            # The dynamic linker looks its own malloc up, last of all, in whoever has one.
-            if os.path.realpath(user) != own and not os.path.basename(user).startswith("ld-")}
+    bound = [(user, to) for user, to in binding.findall(log)
+             # The allocator's own calls are its own affair, the dynamic linker's are too early.
+             if os.path.realpath(user) != os.path.realpath(library)
+             and not os.path.basename(user).startswith("ld-")]
+    # A program at a fixed address that takes malloc's address stands in for it towards the
+    # libraries: theirs lead to its jump, which in turn is bound to the one that serves.
+    onward = {user: to for user, to in bound if user != to}
+    return {onward.get(to, to) for _, to in bound}
 
 
 def _end_group(process):
