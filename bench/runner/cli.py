@@ -99,23 +99,26 @@ def chosen(rows, patterns):
 def plan(options, started):
     """The stages of the run."""
     quick = options.quick
-    counts = options.threads or machine.thread_counts(machine.processors())
+    processors = machine.processors()
+    counts = options.threads or ([1, max(processors, 2)] if quick
+                                 else machine.thread_counts(processors))
     rounds = options.rounds or (3 if quick else 5)
     if options.max_rounds:
         max_rounds = max(options.max_rounds, rounds)
     else:
         max_rounds = rounds if quick else 3 * rounds
     deadline = started + QUICK_SECONDS if quick and not options.rounds else None
-    timed = comparison.Schedule(rounds=rounds, max_rounds=max_rounds, deadline=deadline)
+    timed = comparison.Schedule(warm_up=not quick, rounds=rounds, max_rounds=max_rounds,
+                                deadline=deadline)
     # Memory hardly varies.
     few = min(rounds, 1 if quick else 2)
     steady = comparison.Schedule(warm_up=False, rounds=few, max_rounds=few)
     once = comparison.Schedule(warm_up=False, pilot_rounds=0, rounds=1, max_rounds=1)
     stages = [
         (memory.memory_rows(), steady),
-        (memory.course_rows() + programs.sweep_rows(quick), once),
-        (programs.micro_rows() + programs.program_rows(counts, machine.processors())
-         + apps.app_rows(), timed),
+        (memory.course_rows(quick) + programs.sweep_rows(quick), once),
+        (programs.micro_rows() + programs.program_rows(counts, processors)
+         + apps.app_rows(quick), timed),
     ]
     return [comparison.Stage(rows, schedule) for all_rows, schedule in stages
             if (rows := chosen(all_rows, options.only))]

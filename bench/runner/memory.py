@@ -62,14 +62,18 @@ def memory_rows():
         ResidentRow("start-up", ("once",), "rss_kib", "KiB"),
         *(ResidentRow(f"bytes-per-{size}", ("live", size, min(MOST_OBJECTS, LIVE_BYTES // size)),
                       "bytes_per_object", "bytes") for size in OBJECT_SIZES),
-        program("idle-threads"),
-        program("fragmentation"),
+        program("idle-threads", (500,)),
+        program("fragmentation", (2_000_000,), (200_000,)),
     ]
 
 
-def course_rows():
+def course_rows(quick):
     """Memory over time, which takes its time: a row that is measured less often."""
-    return [program("ramp")]
+    def ramp(name, scattered):
+        return programs.ProgramRow(name, "ramp", (512, 10, 2, 10, scattered),
+                                   (64, 10, 0.3, 0.7, scattered), group="memory", nominal_s=14)
+
+    return [ramp("ramp", 0), *([] if quick else [ramp("ramp-scattered", 1)])]
 
 
 def program(name, args=(), quick_args=None):

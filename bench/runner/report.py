@@ -34,6 +34,10 @@ def figure_text(value, unit):
         for factor, prefix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
             if abs(value) >= factor:
                 return f"{_three(value / factor)} {prefix}/s"
+    if unit == "1e6/s":
+        return f"{_three(value)} M/s"
+    if unit in ("1", "1e6"):
+        return _three(value) + unit[1:]
     if unit == "KiB" and abs(value) >= 10_000:
         return f"{_three(value / 1024)} MiB"
     if unit == "s" and 0 < abs(value) < 0.1:
@@ -71,7 +75,7 @@ def ratio_table(data, derived, group):
     """Row by row: our figure, the reference, our ratio to it, and everyone's ratio to it."""
     names = summary.measured_names(data)
     ours = summary.first_of_ours(data)
-    heading = ["row", ours, "spread", "reference", "ratio [95 % interval]", "<= 1.00", *names]
+    heading = ["row", f"{ours}'s figure", "spread", "reference", "ratio [95 % interval]", "<= 1.00", *names]
     table = []
     for row in rows_of(data, group):
         entries = derived["rows"].get(row["name"])

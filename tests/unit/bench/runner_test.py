@@ -359,7 +359,8 @@ class Report(unittest.TestCase):
         for value, unit, text in ((1.2345, "s", "1.23 s"), (0.01234, "s", "12.3 ms"),
                                   (12_345_678, "1/s", "12.3 M/s"), (8.25, "bytes", "8.25 bytes"),
                                   (20_480, "KiB", "20.0 MiB"), (1128, "KiB", "1128 KiB"),
-                                  (0, "KiB", "0 KiB")):
+                                  (0, "KiB", "0 KiB"), (1.5, "1", "1.50"),
+                                  (12.34, "1e6/s", "12.3 M/s")):
             self.assertEqual(report.figure_text(value, unit), text)
 
     def test_the_reading_is_kept(self):
@@ -396,16 +397,13 @@ class WholeRun(unittest.TestCase):
     """scripts/bench.py as a user starts it; the program 'graph' is the stand-in."""
 
     def setUp(self):
-        self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
         self.bin = self.folder / "build" / "bin"
         self.bin.mkdir(parents=True)
         shutil.copy(STANDIN, self.bin / "graph")
         self.output = self.folder / "out"
-
-    def enterContext(self, manager):  # Python 3.11 has it
-        value = manager.__enter__()
-        self.addCleanup(manager.__exit__, None, None, None)
-        return value
 
     def bench(self, *arguments, ours=SPY, **variables):
         counter = tempfile.mkdtemp(dir=self.folder)
