@@ -23,7 +23,7 @@ QUICK_FOLDER = ROOT / "build" / "bench"
 
 # All of a quick run, from a built tree, takes less than five minutes.
 QUICK_SECONDS = 270
-EXIT_FAILED, EXIT_ERROR = 1, 2
+EXIT_FAILED, EXIT_ERROR, EXIT_INTERRUPTED = 1, 2, 130
 
 DESCRIPTION = """\
 Measures this project's allocator beside others: benchmark programs, real programs, memory. Prints
@@ -156,12 +156,17 @@ def measure(options, progress):
         run = comparison.Comparison(allocators, stages, context, options.seed, progress)
         progress.say(f"seed {options.seed}, {len(run.allocators)} allocators, "
                      f"{sum(len(stage.rows) for stage in stages)} rows")
-        run.run()
+        interrupted = False
+        try:
+            run.run()
+        except KeyboardInterrupt:
+            interrupted = True
+            progress.say("interrupted: reporting what there is")
     progress.end()
     return {
         "format": 1,
         "run": {"command_line": shlex.join(["scripts/bench.py", *sys.argv[1:]]),
-                "seed": options.seed, "quick": options.quick,
+                "seed": options.seed, "quick": options.quick, "interrupted": interrupted,
                 "schedules": [vars(stage.schedule) | {"deadline": None} for stage in stages],
                 "duration_s": round(time.monotonic() - started, 1)},
         "machine": {**facts, "matplotlib": plots.available() or "none"},
@@ -172,16 +177,17 @@ def measure(options, progress):
     }
 
 
-def output_folder(options):
+def output_folder(options, data):
     if options.output:
         return options.output
-    full = not (options.quick or options.only or options.report or options.without)
+    full = not (options.quick or options.only or options.report or options.without
+                or data["run"]["interrupted"])
     return RESULTS_FOLDER if full else QUICK_FOLDER
 
 
 def write_results(options, data, derived):
     """Writes data, plots and page; returns what was written, in words."""
-    folder = output_folder(options)
+    folder = output_folder(options, data)
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     machine_name = re.sub(r"[^\w.-]+", "-", data["machine"]["name"]) or "machine"
@@ -273,6 +279,8 @@ def main(arguments=None):
             print(report.comparison_text(summary.compare(data, old, data["run"]["seed"])))
         ours = {allocator["name"] for allocator in data["allocators"] if allocator["ours"]}
         failed = [failure for failure in derived["failures"] if failure["allocator"] in ours]
+        if data["run"]["interrupted"] and not options.report:
+            return EXIT_INTERRUPTED
         return EXIT_FAILED if failed else 0
     except (BenchError, ValueError) as error:
         progress.end()
@@ -280,4 +288,4 @@ def main(arguments=None):
         return EXIT_ERROR
     except KeyboardInterrupt:
         progress.end()
-        return 130
+        return EXIT_INTERRUPTED

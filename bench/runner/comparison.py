@@ -14,7 +14,7 @@ import random
 import time
 
 from . import statistics, summary
-from .process import ProcessFailed
+from .process import BenchError, ProcessFailed
 
 WARM_UP, PILOT, COUNTED, REPEAT = "warm-up", "pilot", "counted", "repeat"
 
@@ -111,6 +111,8 @@ class Comparison:
                 record["failure"] = str(failure)
                 self._failed.add((row.name, allocator.name))
                 self._progress.failed(row, allocator, str(failure))
+            except BenchError as error:
+                raise type(error)(f"{row.name}: {error}") from None
             record["elapsed_s"] = round(time.monotonic() - started, 4)
             self.records.append(record)
             self._progress.finish(row, record["elapsed_s"])

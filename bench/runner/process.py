@@ -68,9 +68,12 @@ def run(command, environment, timeout_s, cwd=None, stdin=None):
           tempfile.TemporaryFile() as report):
         environment = {**environment, REPORT_VARIABLE: str(report.fileno())}
         started = time.monotonic()
-        process = subprocess.Popen(
-            command, env=environment, cwd=cwd, stdin=stdin or subprocess.DEVNULL, stdout=output,
-            stderr=errors, pass_fds=[report.fileno()], start_new_session=True)
+        try:
+            process = subprocess.Popen(
+                command, env=environment, cwd=cwd, stdin=stdin or subprocess.DEVNULL, stdout=output,
+                stderr=errors, pass_fds=[report.fileno()], start_new_session=True)
+        except OSError as error:
+            raise BenchError(f"{command[0]} cannot be started: {error.strerror}") from None
         try:
             status = process.wait(timeout=timeout_s)
         except subprocess.TimeoutExpired:

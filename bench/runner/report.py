@@ -212,6 +212,8 @@ def terminal(data, derived):
     found = notes(data, derived)
     if found:
         lines += ["Besides:", *(f"  {line}" for line in found), ""]
+    if data["run"]["interrupted"]:
+        lines.append("This run was interrupted.")
     if data["run"]["quick"]:
         lines.append("This was a quick run: too short to conclude anything from.")
     return "\n".join(lines)

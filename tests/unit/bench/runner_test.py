@@ -103,7 +103,7 @@ def record(row, allocator, number, value, phase="counted", peak=1000, better="lo
 
 def hand_made(records, rows=("a",), **facts):
     return {
-        "format": 1, "run": {"seed": 1, "quick": False, "command_line": "bench"},
+        "format": 1, "run": {"seed": 1, "quick": False, "interrupted": False, "command_line": "bench"},
         "machine": {"name": "m", "processors": "2", "processor": "p", "kernel": "k",
                     "distribution": "d", "hugepages": "h", "time": "2026-01-01T00:00:00Z"},
         "allocators": [{"name": name, "ours": name == "ours", "missing": False, "library": "/l",
