@@ -59,7 +59,8 @@ class CommandRow:
         def run_once(extra):
             command = [str(context.bin_folder / "bench_launch"),
                        *programs.assignments(allocator, [*self.variables, *extra]),
-                       find_program(self.program), *self._args(context, INPUTS, context.work_folder)]
+                       find_program(self.program),
+                       *self._args(context, INPUTS, context.work_folder)]
             with open(INPUTS / self.stdin if self.stdin else os.devnull, "rb") as stdin:
                 return process.run(command, programs.clean_environment(), self.timeout_s,
                                    cwd=context.work_folder, stdin=stdin)
@@ -156,8 +157,8 @@ class RedisRow:
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             if server.poll() is not None:
-                raise process.ProcessFailed(process.describe_status(server.returncode,
-                                                                    log.read_text(errors="replace")))
+                raise process.ProcessFailed(process.describe_status(
+                    server.returncode, log.read_text(errors="replace")))
             try:
                 with socket.socket(socket.AF_UNIX) as client:
                     client.settimeout(10)

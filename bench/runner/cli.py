@@ -47,7 +47,7 @@ def parse_arguments(arguments):
                         help="only rows whose name, or group, matches; repeatable")
     parser.add_argument("--rounds", type=positive, help="counted rounds (default 5, quick 3)")
     parser.add_argument("--max-rounds", type=positive,
-                        help="an uncertain row is repeated up to so many (default 3 times --rounds)")
+                        help="an uncertain row is repeated up to so many (default 3 * --rounds)")
     parser.add_argument("--seed", type=int, default=1, help="of orders and bootstraps (default 1)")
     parser.add_argument("--ours", action="append", type=named_path, default=[],
                         metavar="NAME=PATH", help="measure this library as ours; repeatable")

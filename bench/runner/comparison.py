@@ -2,9 +2,10 @@
 """Rounds of measurements: every row with every allocator, in an order shuffled anew each time.
 
 The course of a stage: a warm-up round of less work, which also proves which library serves malloc
-where the program cannot tell; pilot rounds, which choose each row's reference peer and count for nothing
-else (chosen from the counted rounds, the best of many noisy peers would be best partly by luck);
-the counted rounds; and, for rows that are still uncertain, more rounds of ours and the reference.
+where the program cannot tell; pilot rounds, which choose each row's reference peer and count for
+nothing else (chosen from the counted rounds, the best of many noisy peers would be best partly by
+luck); the counted rounds; and, for rows that are still uncertain, more rounds of ours and the
+reference.
 
 What is measured is kept as plain records, which become the JSON file as they are.
 """

@@ -30,7 +30,8 @@ class ResidentRow:
         return " ".join(("bench_memory", *self._args(context)))
 
     def missing(self, context):
-        return "" if (context.bin_folder / "bench_memory").is_file() else "bench_memory is not built"
+        is_built = (context.bin_folder / "bench_memory").is_file()
+        return "" if is_built else "bench_memory is not built"
 
     def _args(self, context):
         if self.args[0] != "live":

@@ -75,7 +75,8 @@ def ratio_table(data, derived, group):
     """Row by row: our figure, the reference, our ratio to it, and everyone's ratio to it."""
     names = summary.measured_names(data)
     ours = summary.first_of_ours(data)
-    heading = ["row", f"{ours}'s figure", "spread", "reference", "ratio [95 % interval]", "<= 1.00", *names]
+    heading = ["row", f"{ours}'s figure", "spread", "reference", "ratio [95 % interval]",
+               "<= 1.00", *names]
     table = []
     for row in rows_of(data, group):
         entries = derived["rows"].get(row["name"])
@@ -309,6 +310,7 @@ def sweep_times(data):
         _, threads, size = record["row"].split("/")
         used = record["user_s"] + record["sys_s"]
         share = 100 * used / record["wall_s"] if record["wall_s"] else 0
-        lines.append(f"time.{threads}.{record['allocator']}.{size}:{record['user_s']:.2f} user "
-                     f"{record['sys_s']:.2f} system {record['wall_s']:.2f} elapsed {share:.0f}% CPU")
+        lines.append(f"time.{threads}.{record['allocator']}.{size}:"
+                     f"{record['user_s']:.2f} user {record['sys_s']:.2f} system "
+                     f"{record['wall_s']:.2f} elapsed {share:.0f}% CPU")
     return "".join(f"{line}\n" for line in lines)

@@ -62,8 +62,11 @@ def paired_ratio(ours, theirs, seed):
 def unpaired_ratio(new, old, seed):
     """The ratio of the medians of two samples taken at different times."""
     generator = random.Random(seed)
-    ratios = [median(generator.choices(new, k=len(new))) / median(generator.choices(old, k=len(old)))
-              for _ in range(RESAMPLES)]
+
+    def resampled(sample):
+        return median(generator.choices(sample, k=len(sample)))
+
+    ratios = [resampled(new) / resampled(old) for _ in range(RESAMPLES)]
     return Ratio(median(new) / median(old), _central_interval(ratios))
 
 
@@ -86,7 +89,7 @@ def is_noise(ratio):
 
 
 def meets(ratio, bound):
-    """Whether the ratio may be `bound` or less: a bound counts as met when the interval reaches it."""
+    """Whether the ratio may be `bound` or less: a bound is met when the interval reaches it."""
     return ratio.interval.low <= bound
 
 

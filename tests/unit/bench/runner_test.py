@@ -103,7 +103,8 @@ def record(row, allocator, number, value, phase="counted", peak=1000, better="lo
 
 def hand_made(records, rows=("a",), **facts):
     return {
-        "format": 1, "run": {"seed": 1, "quick": False, "interrupted": False, "command_line": "bench"},
+        "format": 1,
+        "run": {"seed": 1, "quick": False, "interrupted": False, "command_line": "bench"},
         "machine": {"name": "m", "processors": "2", "processor": "p", "kernel": "k",
                     "distribution": "d", "hugepages": "h", "time": "2026-01-01T00:00:00Z"},
         "allocators": [{"name": name, "ours": name == "ours", "missing": False, "library": "/l",
@@ -226,7 +227,8 @@ class Rounds(unittest.TestCase):
                       for name in ("ours", "glibc", "fast")]
         run = comparison.Comparison(
             allocators, [comparison.Stage(rows, comparison.Schedule(**schedule))],
-            programs.Context(pathlib.Path(), pathlib.Path()), seed, progress.Progress(io.StringIO()))
+            programs.Context(pathlib.Path(), pathlib.Path()), seed,
+            progress.Progress(io.StringIO()))
         run.run()
         return run
 
@@ -321,7 +323,8 @@ Summary:
 
     def test_the_dynamic_linkers_log(self):
         def line(user, to):
-            return f"  7:\tbinding file {user} [0] to {to} [0]: normal symbol `malloc' [GLIBC_2.2.5]\n"
+            return (f"  7:\tbinding file {user} [0] to {to} [0]: "
+                    "normal symbol `malloc' [GLIBC_2.2.5]\n")
 
         def providers(*bindings):
             return process.malloc_providers("".join(line(*pair) for pair in bindings), "/a.so")
@@ -527,7 +530,8 @@ class WholeRun(unittest.TestCase):
 
     def test_the_launcher(self):
         launch = os.path.join(BIN, "bench_launch")
-        finished = process.run([launch, "A=1", "sh", "-c", "test $A = 1 && echo $A"], os.environ, 60)
+        finished = process.run([launch, "A=1", "sh", "-c", "test $A = 1 && echo $A"],
+                               os.environ, 60)
         self.assertEqual(finished.output, "1\n")
         self.assertGreaterEqual(finished.report["wall_s"], 0)
         for command, what in ((["sh", "-c", "kill -SEGV $$"], "crashed (SIGSEGV)"),

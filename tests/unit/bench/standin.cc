@@ -40,8 +40,7 @@ int main() {
   if (getenv("STANDIN_HANG") != nullptr) {
     while (true) pause();
   }
-  const size_t run =
-      CountUp(Variable("STANDIN_COUNTER") + (preloaded ? "/preloaded" : "/plain"));
+  const size_t run = CountUp(Variable("STANDIN_COUNTER") + (preloaded ? "/preloaded" : "/plain"));
   if (preloaded && Variable("STANDIN_CRASH_IN") == std::to_string(run)) abort();
 
   std::vector<double> times;
@@ -52,13 +51,15 @@ int main() {
 
   Dl_info info;
   char path[PATH_MAX];
-  if (dladdr(dlsym(RTLD_DEFAULT, "malloc"), &info) == 0 || !realpath(info.dli_fname, path)) return 4;
+  if (dladdr(dlsym(RTLD_DEFAULT, "malloc"), &info) == 0 || !realpath(info.dli_fname, path))
+    return 4;
   const int report = atoi(Variable("BENCH_REPORT_FD").c_str());
-  dprintf(report,
-          "{\"program\": \"standin\", \"args\": [], \"metrics\": [{\"name\": \"time_s\", \"value\": "
-          "%g, \"unit\": \"s\", \"better\": \"lower\"}], \"wall_s\": %g, \"user_s\": 0.5, "
-          "\"sys_s\": 0.25, \"minor_faults\": 7, \"major_faults\": 0, \"peak_rss_kib\": %d, "
-          "\"malloc_library\": \"%s\"}\n",
-          time, time, preloaded ? 2000 : 1000, path);
+  dprintf(
+      report,
+      "{\"program\": \"standin\", \"args\": [], \"metrics\": [{\"name\": \"time_s\", \"value\": "
+      "%g, \"unit\": \"s\", \"better\": \"lower\"}], \"wall_s\": %g, \"user_s\": 0.5, "
+      "\"sys_s\": 0.25, \"minor_faults\": 7, \"major_faults\": 0, \"peak_rss_kib\": %d, "
+      "\"malloc_library\": \"%s\"}\n",
+      time, time, preloaded ? 2000 : 1000, path);
   return 0;
 }
