@@ -7,7 +7,7 @@
 
 Two options of its own, for a machine with no more than a compiler, cmake and Python:
 
-    --no-setup   install nothing, and build without ninja and GoogleTest, in build/bare
+    --no-setup   install and fetch nothing; build without ninja and GoogleTest, in build/bare
     --no-build   build nothing: take the programs that --bin names, or those in build/release
 """
 
@@ -42,6 +42,8 @@ def build(is_bare):
 def main():
     own = [word for word in sys.argv[1:] if word in ("--no-setup", "--no-build")]
     arguments = [word for word in sys.argv[1:] if word not in own]
+    if "--no-setup" in own:
+        arguments.insert(0, "--no-peer-builds")
     measures = not any(word.startswith(("--help", "-h", "--report")) for word in arguments)
     if measures:
         if "--no-setup" not in own and subprocess.run([ROOT / "scripts" / "setup.sh",

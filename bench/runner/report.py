@@ -59,6 +59,8 @@ def ratio_text(ratio):
 def interval_text(ratio):
     if ratio is None:
         return "-"
+    if not statistics.has_interval(ratio):
+        return f"{ratio.median:.3f} (too few rounds)"
     return f"{ratio.median:.3f} [{ratio.interval.low:.3f}, {ratio.interval.high:.3f}]"
 
 
@@ -90,7 +92,7 @@ def ratio_table(data, derived, group):
             spread_text(our) if our else "-",
             row["reference"] or "-",
             interval_text(ratio) + (" ~" if row["noise"] else ""),
-            "-" if ratio is None else "met" if statistics.meets(ratio, 1.0) else "no",
+            "-" if ratio is None or not statistics.has_interval(ratio) else "met" if statistics.meets(ratio, 1.0) else "no",
             *(ratio_text(entries[name]["to_reference"]) if name in entries
               else failure_mark(derived, row, name) for name in names)])
     return heading, table
@@ -160,6 +162,8 @@ def compare_table(comparison, unchanged=1.0):
         if ratio is None:
             return "-"
         low, high = ratio.interval
+        if not statistics.has_interval(ratio):
+            return interval_text(ratio)
         mark = "  better" if high < unchanged else "  WORSE" if low > unchanged else ""
         return interval_text(ratio) + mark
 

@@ -9,7 +9,7 @@ import math
 import random
 
 Interval = collections.namedtuple("Interval", "low high")
-Ratio = collections.namedtuple("Ratio", "median interval")
+Ratio = collections.namedtuple("Ratio", "median interval rounds")
 
 CONFIDENCE = 0.95
 # The ends of a 95 % interval rest on 100 resamples each.
@@ -18,6 +18,8 @@ RESAMPLES = 4000
 RESAMPLES_OF_ALL_ROWS = 1000
 # A row's ratio is known well enough when its interval is within this of its middle.
 NOISE_BOUND = 0.03
+# Of fewer rounds an interval says nothing: that of a single one is a point.
+FEWEST_ROUNDS = 3
 
 
 def quantile(sample, q):
@@ -56,7 +58,7 @@ def paired_ratio(ours, theirs, seed):
     if len(ours) != len(theirs) or not ours:
         raise ValueError("a paired ratio needs as many figures on both sides, at least one")
     ratios = [our / their for our, their in zip(ours, theirs)]
-    return Ratio(median(ratios), bootstrap_median(ratios, seed))
+    return Ratio(median(ratios), bootstrap_median(ratios, seed), len(ratios))
 
 
 def unpaired_ratio(new, old, seed):
@@ -67,7 +69,7 @@ def unpaired_ratio(new, old, seed):
         return median(generator.choices(sample, k=len(sample)))
 
     ratios = [resampled(new) / resampled(old) for _ in range(RESAMPLES)]
-    return Ratio(median(new) / median(old), _central_interval(ratios))
+    return Ratio(median(new) / median(old), _central_interval(ratios), min(len(new), len(old)))
 
 
 def geometric_mean_ratio(rows, seed):
@@ -79,18 +81,23 @@ def geometric_mean_ratio(rows, seed):
     generator = random.Random(seed)
     means = [geometric_mean(median(generator.choices(row, k=len(row))) for row in rows)
              for _ in range(RESAMPLES_OF_ALL_ROWS)]
-    return Ratio(geometric_mean(median(row) for row in rows), _central_interval(means))
+    return Ratio(geometric_mean(median(row) for row in rows), _central_interval(means),
+                 min(map(len, rows)))
 
 
 def is_noise(ratio):
-    """Whether an interval reaches further from its middle than NOISE_BOUND of it."""
+    """Whether an interval reaches further from its middle than NOISE_BOUND of it, or is none."""
     low, high = ratio.interval
-    return (high - low) / 2 > NOISE_BOUND * (high + low) / 2
+    return not has_interval(ratio) or (high - low) / 2 > NOISE_BOUND * (high + low) / 2
+
+
+def has_interval(ratio):
+    return ratio.rounds >= FEWEST_ROUNDS
 
 
 def meets(ratio, bound):
     """Whether the ratio may be `bound` or less: a bound is met when the interval reaches it."""
-    return ratio.interval.low <= bound
+    return has_interval(ratio) and ratio.interval.low <= bound
 
 
 def _quantile_of_sorted(ordered, q):

@@ -50,7 +50,7 @@ class Arithmetic(unittest.TestCase):
 
     def test_the_interval_of_equal_ratios_is_a_point(self):
         ratio = statistics.paired_ratio([2, 4, 6], [1, 2, 3], seed=1)
-        self.assertEqual(ratio, (2, (2, 2)))
+        self.assertEqual(ratio, (2, (2, 2), 3))
 
     def test_the_bootstrap_interval(self):
         # A resample of [1, 2, 3] has the median 1 with probability 7/27, 3 with the same: both are
@@ -85,12 +85,18 @@ class Arithmetic(unittest.TestCase):
     def test_noise_is_an_interval_wider_than_three_percent_each_way(self):
         for low, high, noise in ((0.98, 1.02, False), (0.971, 1.029, False), (0.96, 1.04, True),
                                  (1.96, 2.04, False), (1.92, 2.08, True)):
-            ratio = statistics.Ratio((low + high) / 2, statistics.Interval(low, high))
+            ratio = statistics.Ratio((low + high) / 2, statistics.Interval(low, high), 3)
             self.assertEqual(statistics.is_noise(ratio), noise, (low, high))
+
+    def test_two_rounds_prove_nothing(self):
+        ratio = statistics.paired_ratio([1, 1], [2, 2], seed=1)
+        self.assertTrue(statistics.is_noise(ratio))
+        self.assertFalse(statistics.meets(ratio, 1.0))
+        self.assertEqual(report.interval_text(ratio), "0.500 (too few rounds)")
 
     def test_a_bound_is_met_when_the_interval_reaches_it(self):
         for low, high, met in ((0.9, 0.95, True), (0.99, 1.2, True), (1.001, 1.2, False)):
-            ratio = statistics.Ratio(1, statistics.Interval(low, high))
+            ratio = statistics.Ratio(1, statistics.Interval(low, high), 3)
             self.assertEqual(statistics.meets(ratio, 1.0), met, (low, high))
 
 
@@ -434,7 +440,7 @@ class WholeRun(unittest.TestCase):
         self.assertEqual(entries["mine"]["median"], 2)
         self.assertEqual(entries["mine"]["quartiles"], {"low": 1.5, "high": 2.5})
         self.assertEqual(entries["mine"]["to_reference"],
-                         {"median": 1, "interval": {"low": 0.5, "high": 1.5}})
+                         {"median": 1, "interval": {"low": 0.5, "high": 1.5}, "rounds": 3})
         self.assertEqual(entries["mine"]["peak_to_reference"]["median"], 2)
         self.assertEqual(len(data["records"]), 2 * (1 + 1 + 3))
         for made in data["records"]:
@@ -454,7 +460,7 @@ class WholeRun(unittest.TestCase):
             self.assertIn("no plots: matplotlib is not installed", result.stdout)
 
     def test_report_and_compare(self):
-        self.assertEqual(self.bench("--rounds", "2").returncode, 0)
+        self.assertEqual(self.bench("--rounds", "3").returncode, 0)
         (old,) = self.output.glob("*.json")
         old = old.rename(self.folder / "old.json")
         page = (self.output / "README.md").read_text()
@@ -465,7 +471,7 @@ class WholeRun(unittest.TestCase):
                          page.replace(next(word for word in page.split("(")[1:]
                                            if ".json)" in word).split(")")[0], "new")
                          .replace("[" + "new", "[new"))
-        result = self.bench("--rounds", "2", "--compare", old, STANDIN_PRELOADED="2")
+        result = self.bench("--rounds", "3", "--compare", old, STANDIN_PRELOADED="2")
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("2.000 [2.000, 2.000]  WORSE", result.stdout)
 
