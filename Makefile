@@ -7,6 +7,8 @@ export TCMALLOC_RUN_CMD := $(value CMD)
 unexport CMD
 
 JOBS ?= $(shell nproc)
+# Debian's, for which python3-matplotlib is installed, rather than another one that PATH may name.
+system_python = $(firstword $(wildcard /usr/bin/python3) python3)
 release_libraries := tcmalloc tcmalloc_minimal tcmalloc_static tcmalloc_minimal_static
 
 .PHONY: help run test bench format tidy clean
@@ -15,7 +17,7 @@ help:
 	@echo "make run               compare the allocator with the C library's on a run of g++"
 	@echo "make run CMD='...'     the same with a shell command of yours"
 	@echo "make test              build and run all tests (ARGS='--preset debug --kind unit' for some)"
-	@echo "make bench ARGS='...'  the microbenchmark beside other allocators"
+	@echo "make bench             the benchmarks beside other allocators (ARGS=--quick: in 5 minutes)"
 	@echo "make format            lay out all sources as the tests want them"
 	@echo "make tidy              clang-tidy over the library's sources"
 	@echo "make clean             remove everything that was built"
@@ -32,9 +34,7 @@ test:
 
 bench:
 	@scripts/setup.sh bench
-	@cmake --preset release --log-level=WARNING >/dev/null
-	@cmake --build --preset release -j $(JOBS) --target $(release_libraries) bench_micro
-	@build/release/bin/bench_micro $(ARGS)
+	@$(system_python) scripts/bench.py $(ARGS)
 
 format:
 	@scripts/setup.sh lint

@@ -5,7 +5,7 @@
 #
 #   scripts/setup.sh build      compile the libraries, tests and benchmarks with g++
 #   scripts/setup.sh test       build + second compiler, debuggers, the programs that tests run
-#   scripts/setup.sh bench      build + the allocators that the benchmarks compare with
+#   scripts/setup.sh bench      build + the allocators and programs of the benchmarks, their plots
 #   scripts/setup.sh lint       build + clang-format and clang-tidy
 #   scripts/setup.sh cleanroot  what scripts/clean_root.sh needs
 #   scripts/setup.sh list test  print the packages of a group and do nothing
@@ -22,7 +22,11 @@ entries() {
   case "$1" in
     build) echo "$build" ;;
     lint) echo "$build clang-19 clang-format-19 clang-tidy-19" ;;
-    bench) echo "$build $peers" ;;
+    bench)
+      echo "$build $peers"
+      echo "clang-19 python3-matplotlib"
+      echo "redis-server redis-tools perl python3.11 lua5.4 sqlite3 rocksdb-tools nodejs=node"
+      ;;
     test)
       echo "$build $peers"
       echo "clang-19 libclang-rt-19-dev clang-tidy-19 clang-format-19"

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Rounds of measurements: every row with every allocator, in an order shuffled anew each time.
+
+The course of a stage: a warm-up round of less work, which also proves which library serves malloc
+where the program cannot tell; pilot rounds, which choose each row's reference peer and count for
+nothing else (chosen from the counted rounds, the best of many noisy peers would be best partly by
+luck); the counted rounds; and, for rows that are still uncertain, more rounds of ours and the
+reference.
+
+What is measured is kept as plain records, which become the JSON file as they are.
+"""
+
+import dataclasses
+import random
+import time
+
+from . import statistics, summary
+from .process import BenchError, ProcessFailed
+
+WARM_UP, PILOT, COUNTED, REPEAT = "warm-up", "pilot", "counted", "repeat"
+
+
+@dataclasses.dataclass(frozen=True)
+class Schedule:
+    warm_up: bool = True
+    pilot_rounds: int = 1
+    rounds: int = 5
+    # An uncertain row is repeated up to this many rounds in all.
+    max_rounds: int = 15
+    # No new round once it would end later than this (on time.monotonic()); one is always counted.
+    deadline: float | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Stage:
+    rows: list
+    schedule: Schedule
+
+
+class Comparison:
+    def __init__(self, allocators, stages, context, seed, progress):
+        self.allocators = [allocator for allocator in allocators if not allocator.missing]
+        self.stages = stages
+        self.records = []
+        self.row_records = []
+        self._context = context
+        self._random = random.Random(seed)
+        self._seed = seed
+        self._progress = progress
+        self._failed = set()
+
+    def run(self):
+        self._progress.plan(self._planned())
+        for stage in self.stages:
+            self._run_stage(stage)
+
+    def _planned(self):
+        """How many runs each row has before it, as far as that is known."""
+        planned = {}
+        for stage in self.stages:
+            schedule = stage.schedule
+            rounds = schedule.warm_up + schedule.pilot_rounds + schedule.rounds
+            for row in stage.rows:
+                if not row.missing(self._context):
+                    planned[row] = rounds * len(self.allocators)
+        return planned
+
+    def _run_stage(self, stage):
+        schedule = stage.schedule
+        described = {row: describe_row(row, self._context) for row in stage.rows}
+        self.row_records += described.values()
+        rows = [row for row in stage.rows if not described[row]["missing"]]
+        if schedule.warm_up:
+            self._run_round(rows, WARM_UP, 0)
+        for number in range(schedule.pilot_rounds):
+            self._run_round(rows, PILOT, number, prove=number == 0 and not schedule.warm_up)
+        for row in rows:
+            self._choose_references(described[row])
+        for number in range(schedule.rounds):
+            started = time.monotonic()
+            self._run_round(rows, COUNTED, number)
+            now = time.monotonic()
+            if schedule.deadline is not None and now + (now - started) > schedule.deadline:
+                self._progress.drop(rows)
+                break
+        self._repeat(rows, described, schedule)
+        for row in rows:
+            described[row]["noise"] = self._is_uncertain(described[row])
+
+    def _run_round(self, rows, phase, number, prove=None):
+        prove = phase == WARM_UP if prove is None else prove
+        # Less work warms the machine's caches as well.
+        context = (dataclasses.replace(self._context, quick=True) if phase == WARM_UP
+                   else self._context)
+        for row in rows:
+            self._run_row(row, self.allocators, phase, number, prove, context)
+
+    def _run_row(self, row, allocators, phase, number, prove=False, context=None):
+        order = list(allocators)
+        self._random.shuffle(order)
+        for position, allocator in enumerate(order):
+            if (row.name, allocator.name) in self._failed:
+                self._progress.skip(row)
+                continue
+            self._progress.start(row, allocator, phase, number)
+            record = {"row": row.name, "allocator": allocator.name, "phase": phase,
+                      "round": number, "position": position}
+            started = time.monotonic()
+            try:
+                record.update(row.measure(allocator, context or self._context, prove))
+            except ProcessFailed as failure:
+                record["failure"] = str(failure)
+                self._failed.add((row.name, allocator.name))
+                self._progress.failed(row, allocator, str(failure))
+            except BenchError as error:
+                raise type(error)(f"{row.name}: {error}") from None
+            record["elapsed_s"] = round(time.monotonic() - started, 4)
+            self.records.append(record)
+            self._progress.finish(row, record["elapsed_s"])
+
+    def _choose_references(self, description):
+        """The best peer of the pilot in the row's own figure, and in peak memory."""
+        pilot = summary.Samples(self.records, phases=(PILOT,))
+        peers = [allocator.name for allocator in self.allocators if not allocator.ours]
+        name = description["name"]
+        description["reference"] = best_of({peer: pilot.costs(name, peer) for peer in peers})
+        description["memory_reference"] = best_of({peer: pilot.peaks(name, peer) for peer in peers})
+
+    def _ours(self):
+        return [allocator for allocator in self.allocators if allocator.ours]
+
+    def _is_uncertain(self, description):
+        """Whether the ratio of one of ours to the reference has too wide an interval."""
+        counted = summary.Samples(self.records)
+        for ours in self._ours():
+            ratio = counted.cost_ratio(description["name"], ours.name, description["reference"],
+                                       self._seed)
+            if ratio is not None and statistics.is_noise(ratio):
+                return True
+        return False
+
+    def _repeat(self, rows, described, schedule):
+        number = schedule.rounds
+        while number < schedule.max_rounds:
+            uncertain = [row for row in rows if self._is_uncertain(described[row])]
+            if not uncertain:
+                return
+            # A few rounds at a time: the check above costs thousands of resamples a row.
+            more = min(max(2, schedule.rounds // 2), schedule.max_rounds - number)
+            self._progress.plan({row: more * (len(self._ours()) + 1) for row in uncertain})
+            for _ in range(more):
+                for row in uncertain:
+                    reference = described[row]["reference"]
+                    pair = [allocator for allocator in self.allocators
+                            if allocator.ours or allocator.name == reference]
+                    self._run_row(row, pair, REPEAT, number)
+                number += 1
+
+
+def describe_row(row, context):
+    return {"name": row.name, "group": row.group, "command": row.describe(context),
+            "missing": row.missing(context), "reference": None, "memory_reference": None,
+            "noise": False}
+
+
+def best_of(samples):
+    """The name with the smallest median; None when nobody has a figure."""
+    medians = {name: statistics.median(values) for name, values in samples.items() if values}
+    return min(medians, key=medians.get) if medians else None

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Who is measured: this project's library, the C library, and other allocators where they are.
+
+A peer that is not there is listed with the reason: the tables show it as missing.
+"""
+
+import dataclasses
+import os
+import pathlib
+import platform
+import subprocess
+
+from . import peer_sources
+
+# (name, Debian package, file names)
+PACKAGED = (
+    ("gperftools", "libtcmalloc-minimal4", ("libtcmalloc_minimal.so.4",)),
+    ("jemalloc", "libjemalloc2", ("libjemalloc.so.2",)),
+    ("mimalloc2", "libmimalloc2.0", ("libmimalloc.so.2.0", "libmimalloc.so.2")),
+)
+C_LIBRARY = "glibc"
+# Google's library keeps its caches per CPU only where it can register its own rseq area. The C
+# library registers one first and refuses the second, unless told not to.
+PER_CPU = {"GLIBC_TUNABLES": "glibc.pthread.rseq=0"}
+
+
+@dataclasses.dataclass
+class Allocator:
+    name: str
+    # The real path of the file that has to serve malloc; empty: missing.
+    library: str
+    source: str
+    # For LD_PRELOAD; empty: nothing is preloaded.
+    preload: str = ""
+    environment: dict = dataclasses.field(default_factory=dict)
+    version: str = ""
+    ours: bool = False
+
+    @property
+    def missing(self):
+        return not self.library
+
+
+def find(build_folder, peers_folder, ours=(), extra=(), build_sources=True, jobs=1,
+         say=lambda text: None):
+    """All allocators, ours first. `ours` and `extra` are pairs of a name and a path."""
+    ours = ours or [("tcmalloc", build_folder / "lib" / "libtcmalloc_minimal.so.4")]
+    allocators = [_from_file(name, path, f"expected at {path}", ours=True) for name, path in ours]
+    for allocator in allocators:
+        allocator.version = _own_version(build_folder)
+    c_library = c_library_path()
+    allocators.append(Allocator(
+        name=C_LIBRARY, library=c_library, source="the C library",
+        version=_package_version("libc6") or " ".join(platform.libc_ver())))
+    for name, package, files in PACKAGED:
+        allocators.append(_packaged(name, package, files, c_library))
+    for peer in peer_sources.SOURCE_PEERS:
+        allocators += _from_sources(peer, peers_folder, build_sources, jobs, say)
+    for name, path in extra:
+        allocators.append(_from_file(name, path, f"expected at {path}"))
+    names = [allocator.name for allocator in allocators]
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"two allocators are called {name}")
+    return allocators
+
+
+def c_library_path():
+    with open("/proc/self/maps", encoding="utf-8") as maps:
+        for line in maps:
+            path = line.split(maxsplit=5)[5].strip() if line.count("/") else ""
+            if os.path.basename(path).startswith(("libc.so.6", "libc-2.")):
+                return os.path.realpath(path)
+    raise RuntimeError("no C library is mapped into this process")
+
+
+def _from_file(name, path, source, ours=False):
+    real = os.path.realpath(path)
+    if not os.path.isfile(real):
+        return Allocator(name=name, library="", source=source, ours=ours)
+    return Allocator(name=name, library=real, preload=real, source=source, ours=ours)
+
+
+def _packaged(name, package, files, c_library):
+    """A library of the distribution: beside the C library, or where others than Debian put it.
+
+    /usr/local is left out: this project may be installed there under the name of gperftools.
+    """
+    beside = os.path.dirname(c_library)
+    for folder in (beside, "/usr" + beside, "/usr/lib64", "/usr/lib"):
+        for file in files:
+            path = os.path.join(folder, file)
+            if os.path.isfile(path):
+                allocator = _from_file(name, path, f"package {package}")
+                allocator.version = _package_version(package) or os.path.basename(allocator.library)
+                return allocator
+    return Allocator(name=name, library="", source=f"package {package} is not installed")
+
+
+def _from_sources(peer, folder, build_it, jobs, say):
+    library = peer_sources.built_library(peer, folder)
+    why = ""
+    if not library.is_file():
+        if not peer_sources.can_build():
+            why = "needs cargo to fetch its sources"
+        elif not build_it:
+            why = "not built yet: a run without --quick builds it"
+        else:
+            say(f"fetching and compiling {peer.name} {peer.version} (once)")
+            try:
+                peer_sources.build(peer, folder, jobs)
+            except peer_sources.BuildFailed as failure:
+                why = f"could not be built: {failure}"
+    allocator = _from_file(peer.name, library, why or f"sources in {peer.package}")
+    if not allocator.missing:
+        allocator.version = peer_sources.describe(peer, folder)
+    if peer.name != "google":
+        return [allocator]
+    return [allocator, dataclasses.replace(allocator, name="google-percpu", environment=PER_CPU)]
+
+
+def _package_version(package):
+    try:
+        result = subprocess.run(["dpkg-query", "-W", "-f", "${Version}\n", package],
+                                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    except FileNotFoundError:
+        return ""
+    return result.stdout.split("\n")[0] if result.returncode == 0 else ""
+
+
+def _own_version(build_folder):
+    root = pathlib.Path(__file__).resolve().parents[2]
+    try:
+        result = subprocess.run(["git", "describe", "--always", "--dirty", "--tags"], cwd=root,
+                                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    except FileNotFoundError:
+        return f"built in {build_folder.name}"
+    return f"{result.stdout.strip() or 'unknown revision'}, built in {build_folder.name}"

@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The pictures of a run, as SVG. Needs matplotlib, which is optional: see available()."""
+
+import math
+
+from . import statistics, summary
+from .report import GROUP_TITLES, rows_of
+
+# Bars beyond this many times the reference are cut, with their figure written on them.
+LONGEST_BAR = 4.0
+COLUMNS = 6
+
+
+def available():
+    """matplotlib's version, or None."""
+    try:
+        import matplotlib
+    except ImportError:
+        return None
+    return matplotlib.__version__
+
+
+def draw_all(data, derived, folder):
+    """Writes the pictures and returns pairs of a title and a file name."""
+    import matplotlib
+    matplotlib.use("svg")
+    # The same data gives the same file.
+    matplotlib.rcParams.update({"svg.hashsalt": "tcmalloc", "font.size": 8})
+    style = Style(data)
+    drawn = []
+
+    def save(figure, title, file):
+        if figure is None:
+            return
+        figure.savefig(folder / file, metadata={"Date": None})
+        drawn.append((title, file))
+        import matplotlib.pyplot as pyplot
+        pyplot.close(figure)
+
+    for group in ("micro", "programs", "apps", "memory"):
+        title = GROUP_TITLES[group]
+        save(bars(data, derived, group, style), f"{title}: cost relative to the reference",
+             f"{group}.svg")
+        if group in ("programs", "apps"):
+            save(bars(data, derived, group, style, peaks=True),
+                 f"{title}: peak RSS relative to the leanest peer", f"{group}-rss.svg")
+    points = sweep_points(data)
+    save(throughput_by_size(points, style),
+         "t-test1: million operations per elapsed second against the largest size",
+         "t-test1-elapsed.svg")
+    save(throughput_by_threads(points, style),
+         "t-test1: million operations per CPU second against the number of threads",
+         "t-test1-cpu.svg")
+    save(memory_over_time(data, style), "RSS over time", "rss-over-time.svg")
+    return drawn
+
+
+class Style:
+    """One colour per allocator in all pictures; ours stands out."""
+
+    def __init__(self, data):
+        import matplotlib
+        colours = matplotlib.colormaps["tab10"].colors
+        self.names = summary.measured_names(data)
+        self.ours = {a["name"] for a in data["allocators"] if a["ours"]}
+        others = [name for name in self.names if name not in self.ours]
+        self._colours = {name: colours[number % len(colours)]
+                         for number, name in enumerate(others)}
+
+    def colour(self, name):
+        return self._colours.get(name, "black")
+
+    def line(self, name):
+        return {"color": self.colour(name), "linewidth": 2 if name in self.ours else 1,
+                "marker": "o", "markersize": 2, "label": name}
+
+
+def _grid(number, height, columns=COLUMNS, **options):
+    import matplotlib.pyplot as pyplot
+    rows = math.ceil(number / columns)
+    figure, axes = pyplot.subplots(rows, min(columns, number), squeeze=False, layout="constrained",
+                                   figsize=(2.2 * min(columns, number) + 1.5, height * rows + 0.8),
+                                   **options)
+    flat = list(axes.flat)
+    for unused in flat[number:]:
+        unused.set_axis_off()
+    return figure, flat
+
+
+def bars(data, derived, group, style, peaks=False):
+    rows = [row for row in rows_of(data, group) if derived["rows"].get(row["name"])]
+    if not rows:
+        return None
+    figure, axes = _grid(len(rows), 0.16 * len(style.names) + 0.5)
+    key = "peak_to_reference" if peaks else "to_reference"
+    for axis, row in zip(axes, rows):
+        entries = derived["rows"][row["name"]]
+        for position, name in enumerate(style.names):
+            ratio = entries[name][key] if name in entries else None
+            if ratio is None:
+                axis.text(0.05, position, "failed" if name not in entries else "no figure",
+                          va="center", fontsize=6)
+                continue
+            low, high = ratio.interval
+            length = min(ratio.median, LONGEST_BAR)
+            axis.barh(position, length, color=style.colour(name))
+            if ratio.median > LONGEST_BAR:
+                axis.text(LONGEST_BAR, position, f"{ratio.median:.1f} ", ha="right", va="center",
+                          fontsize=6, color="white")
+            else:
+                axis.hlines(position, low, min(high, LONGEST_BAR), color="grey", linewidth=1)
+        axis.axvline(1, color="grey", linewidth=0.5)
+        axis.set_title(row["name"] + (" ~" if row["noise"] else ""), fontsize=8)
+        axis.set_yticks(range(len(style.names)), style.names, fontsize=6)
+        axis.tick_params(axis="x", labelsize=6)
+        axis.set_xlim(left=0)
+        axis.invert_yaxis()
+    return figure
+
+
+def sweep_points(data):
+    """(allocator, threads, size) -> million operations per elapsed and per CPU second.
+
+    The median over the rounds.
+    """
+    operations = {row["name"]: int(row["command"].split()[3]) for row in data["rows"]
+                  if row["group"] == "sweep"}
+    values = {}
+    for record in data["records"]:
+        if record["row"] not in operations or "failure" in record:
+            continue
+        _, threads, size = record["row"].split("/")
+        millions = operations[record["row"]] * int(threads) / 1e6
+        cpu_s = record["user_s"] + record["sys_s"]
+        if record["wall_s"] > 0 and cpu_s > 0:
+            values.setdefault((record["allocator"], int(threads), int(size)), []).append(
+                (millions / record["wall_s"], millions / cpu_s))
+    return {point: tuple(map(statistics.median, zip(*rounds))) for point, rounds in values.items()}
+
+
+def throughput_by_size(points, style):
+    return _throughput(points, style, panel=1, across=2, value=0,
+                       title=lambda threads: f"{threads} thread{'s' * (threads > 1)}",
+                       label="largest size, bytes", base=2)
+
+
+def throughput_by_threads(points, style):
+    return _throughput(points, style, panel=2, across=1, value=1,
+                       title=lambda size: f"up to {size} bytes", label="threads", base=None)
+
+
+def _throughput(points, style, panel, across, value, title, label, base):
+    """One panel per value of the key's part `panel`, one line per allocator along `across`."""
+    if not points:
+        return None
+    panels = sorted({point[panel] for point in points})
+    figure, axes = _grid(len(panels), 2.2, columns=3)
+    for axis, of_panel in zip(axes, panels):
+        for name in style.names:
+            line = sorted((point[across], figures[value]) for point, figures in points.items()
+                          if point[0] == name and point[panel] == of_panel)
+            if line:
+                axis.plot(*zip(*line), **style.line(name))
+        if base:
+            axis.set_xscale("log", base=base)
+        axis.set_title(title(of_panel), fontsize=8)
+        axis.set_xlabel(label, fontsize=6)
+        axis.set_ylim(bottom=0)
+        axis.tick_params(labelsize=6)
+    axes[0].set_ylabel("million operations/s", fontsize=6)
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=6, fontsize=6) \
+        if _has_outside() else axes[0].legend(fontsize=5)
+    return figure
+
+
+def _has_outside():
+    import matplotlib
+    return tuple(map(int, matplotlib.__version__.split(".")[:2])) >= (3, 7)
+
+
+def memory_over_time(data, style):
+    """The last counted run of each allocator in each row that reports a course."""
+    courses = {}
+    for record in data["records"]:
+        if record.get("series") and "failure" not in record:
+            courses.setdefault(record["row"], {})[record["allocator"]] = record["series"]
+    if not courses:
+        return None
+    figure, axes = _grid(len(courses), 3.5, columns=1)
+    for axis, (row, by_name) in zip(axes, courses.items()):
+        figure.set_figwidth(8)
+        for name in style.names:
+            if name in by_name:
+                times, sizes = zip(*by_name[name]["rows"])
+                axis.plot(times, [kib / 1024 for kib in sizes],
+                          **{**style.line(name), "marker": None})
+        axis.set_title(row)
+        axis.set_xlabel("seconds")
+        axis.set_ylabel("MiB resident")
+        axis.set_ylim(bottom=0)
+        axis.legend(fontsize=6)
+    return figure

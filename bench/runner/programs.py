@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The table of benchmark rows that this project's own programs run, and how each is measured.
+
+A row is one program with one list of arguments. Those of the quick run do a fraction of the work:
+they try everything out and give a first idea, no more.
+"""
+
+import dataclasses
+import os
+import pathlib
+import shlex
+
+from . import process
+
+
+@dataclasses.dataclass
+class Context:
+    """What all measurements of a run share."""
+
+    bin_folder: pathlib.Path
+    # For input files and whatever the measured programs write.
+    work_folder: pathlib.Path
+    quick: bool = False
+    seed: int = 1
+    cpu: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class ProgramRow:
+    """A program that reports on itself, the library that served malloc included."""
+
+    name: str
+    program: str
+    args: tuple = ()
+    quick_args: tuple | None = None
+    group: str = "programs"
+    # Of one run, with a slow allocator on a slow machine.
+    timeout_s: float = 300
+    nominal_s: float = 1.0
+
+    def command(self, context):
+        args = self.quick_args if context.quick and self.quick_args is not None else self.args
+        return [str(context.bin_folder / self.program), *map(str, args)]
+
+    def describe(self, context):
+        command = self.command(context)
+        return shlex.join([self.program, *command[1:]])
+
+    def missing(self, context):
+        if (context.bin_folder / self.program).is_file():
+            return ""
+        return f"{self.program} is not built"
+
+    def measure(self, allocator, context, prove):
+        finished = process.run(self.command(context), process.environment_for(allocator),
+                               self.timeout_s)
+        report = finished.report
+        if report is None or not report.get("metrics"):
+            raise process.BenchError(f"{self.program} reported no figure")
+        process.check_library(allocator, report.get("malloc_library", ""))
+        return report_record(report)
+
+
+def report_record(report):
+    """What is kept of a program's report."""
+    kept = ("metrics", *process.RESOURCES, "malloc_library", "series")
+    return {key: report[key] for key in kept if key in report}
+
+
+@dataclasses.dataclass(frozen=True)
+class MicroRow:
+    """One pattern of bench_micro: nanoseconds per pair of malloc and free."""
+
+    name: str
+    pattern: int
+    group: str = "micro"
+    timeout_s: float = 120
+    nominal_s: float = 0.3
+
+    def describe(self, context):
+        return f"bench_micro child PROCESSOR {context.seed} {self.divisor(context)} {self.pattern}"
+
+    def missing(self, context):
+        return "" if (context.bin_folder / "bench_micro").is_file() else "bench_micro is not built"
+
+    def divisor(self, context):
+        """Each slice does this fraction of bench_micro's own work."""
+        return 40 if context.quick else 10
+
+    def measure(self, allocator, context, prove):
+        command = [str(context.bin_folder / "bench_launch"),
+                   *assignments(allocator), str(context.bin_folder / "bench_micro"), "child",
+                   str(context.cpu), str(context.seed), str(self.divisor(context)),
+                   str(self.pattern)]
+        finished = process.run(command, clean_environment(), self.timeout_s)
+        times, malloc_library = parse_micro(finished.output)
+        process.check_library(allocator, malloc_library)
+        middle = sorted(times)[len(times) // 2]
+        return {"metrics": [{"name": "pair_ns", "value": middle, "unit": "ns", "better": "lower"}],
+                **{name: finished.report[name] for name in process.RESOURCES},
+                "malloc_library": malloc_library, "slices_ns": times}
+
+
+def parse_micro(output):
+    """The times and the library in the report of bench_micro's measured child."""
+    fields = dict(line.partition(" ")[::2] for line in output.splitlines())
+    if "done" not in fields:
+        raise process.BenchError(f"bench_micro's report is incomplete: {output[:300]}")
+    return [float(word) for word in fields["times"].split()[1:]], fields["malloc"]
+
+
+def assignments(allocator, extra=()):
+    """An allocator's variables as arguments of bench_launch."""
+    preload = [f"LD_PRELOAD={allocator.preload}"] if allocator.preload else []
+    return [*(f"{name}={value}" for name, value in allocator.environment.items()), *preload, *extra]
+
+
+def clean_environment():
+    """This process's environment with nothing preloaded: for bench_launch itself."""
+    return {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+
+
+def micro_rows():
+    return [MicroRow(f"micro-{name}", number)
+            for number, name in enumerate(("pair", "burst", "random"))]
+
+
+def program_rows(threads, processors):
+    """The rows for these thread counts.
+
+    Where the work grows with the number of threads, no more of them than there are processors.
+    """
+    parallel = [count for count in threads if count <= max(processors, 2)]
+    several = [count for count in parallel if count > 1]
+    two_and_all = sorted({several[0], several[-1]}) if several else []
+
+    def rows(name, program, counts, args, quick_args):
+        """One row per thread count; args and quick_args are functions of it."""
+        return [ProgramRow(f"{name}{count}", program, tuple(args(count)), tuple(quick_args(count)))
+                for count in counts]
+
+    def cache_rows(program):
+        return rows(program + "-", program, threads,
+                    lambda t: (t, 1000, 1, 2_000_000, max(t, 2)),
+                    lambda t: (t, 1000, 1, 200_000, max(t, 2)))
+
+    return [
+        *rows("t-test1-", "t-test1", threads,
+              lambda t: (20 if t == 1 else max(40, 2 * t), t, 500_000, 10_000, 400),
+              lambda t: (2 if t == 1 else max(4, t), t, 200_000, 10_000, 400)),
+        *cache_rows("cache-thrash"),
+        *cache_rows("cache-scratch"),
+        *rows("larson-", "larson", threads,
+              lambda t: (1, 8, 1000, 5000, 100, 4141, t),
+              lambda t: (0.15, 8, 1000, 5000, 100, 4141, t)),
+        *rows("larson-sized-", "larson-sized", two_and_all,
+              lambda t: (1, 8, 1000, 5000, 100, 4141, t),
+              lambda t: (0.15, 8, 1000, 5000, 100, 4141, t)),
+        *rows("linux-scalability-", "linux-scalability", two_and_all,
+              lambda t: (512, 3_000_000 // t, t), lambda t: (512, 300_000 // t, t)),
+        *rows("threadtest-", "threadtest", parallel,
+              lambda t: (t, 250 * t, 100_000, 0, 8), lambda t: (t, 30 * t, 100_000, 0, 8)),
+        *rows("xmalloc-test-", "xmalloc-test", threads,
+              lambda t: ("-w", t, "-t", 1, "-s", 64), lambda t: ("-w", t, "-t", 0.15, "-s", 64)),
+        *rows("mstress-", "mstress", two_and_all,
+              lambda t: (t, 50, 400), lambda t: (t, 30, 50)),
+        *rows("rptest-", "rptest", two_and_all,
+              lambda t: (t, 0, 1, 2, 1500, 1000, 100, 8, 16_000),
+              lambda t: (t, 0, 1, 2, 300, 1000, 100, 8, 16_000)),
+        *rows("large-buffers-", "large-buffers", two_and_all,
+              lambda t: (t, 16, 8000), lambda t: (t, 16, 400)),
+        ProgramRow("malloc-large", "malloc-large", (20, 1000), (20, 30)),
+        *rows("phases-", "phases", two_and_all, lambda t: (8, 150, t), lambda t: (2, 30, t)),
+        ProgramRow("vector-growth", "vector-growth", (1, 4, 32, 4), (1, 2, 8, 2)),
+        *rows("lru-", "lru", two_and_all,
+              lambda t: (t, 32, 1_000_000), lambda t: (t, 8, 100_000)),
+        *rows("containers-", "containers", two_and_all,
+              lambda t: (t, 50_000, 2), lambda t: (t, 8_000, 1)),
+        *rows("message-batches-", "message-batches", [count // 2 for count in two_and_all],
+              lambda t: (t, t, 20_000, 100), lambda t: (t, t, 2_000, 100)),
+        *rows("short-threads-", "short-threads", two_and_all,
+              lambda t: (20_000, t, 100), lambda t: (2_000, t, 100)),
+        ProgramRow("graph", "graph", (1_500_000, 5_000_000), (150_000, 500_000)),
+    ]
+
+
+# The two figure sets of the TCMalloc document: throughput against the largest size for each number
+# of threads, and throughput per CPU second against the number of threads for each size.
+SWEEP_THREADS = (1, 2, 3, 4, 5, 8, 12, 16, 20)
+SWEEP_SIZES = tuple(64 << power for power in range(12))  # 64 bytes to 128 KiB
+SWEEP_OPERATIONS = 1_000_000  # by each thread
+
+
+@dataclasses.dataclass(frozen=True)
+class SweepRow(ProgramRow):
+    """One point of the figure sets."""
+
+    threads: int = 1
+    size: int = 64
+    operations: int = SWEEP_OPERATIONS
+    group: str = "sweep"
+
+
+def sweep_rows(quick):
+    threads = (1, 2, 8, 20) if quick else SWEEP_THREADS
+    sizes = SWEEP_SIZES[::5] if quick else SWEEP_SIZES
+    operations = SWEEP_OPERATIONS // 50 if quick else SWEEP_OPERATIONS
+    return [SweepRow(name=f"t-test1/{count}/{size}", program="t-test1", threads=count, size=size,
+                     operations=operations, nominal_s=0.05 if quick else 0.5,
+                     args=(count, count, operations, size))
+            for count in threads for size in sizes]

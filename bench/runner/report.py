@@ -1,0 +1,320 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Tables of a run: on the terminal, and as the page bench/results/README.md.
+
+Both are made from the same cells; only the frame differs.
+"""
+
+import collections
+import math
+import re
+
+from . import statistics, summary
+from .programs import SWEEP_OPERATIONS
+
+GROUP_TITLES = {
+    "micro": "Pairs of malloc and free",
+    "programs": "Benchmark programs",
+    "apps": "Real programs",
+    "memory": "Memory",
+}
+READING_BEGIN = "<!-- reading: written by hand, kept by the runner -->"
+READING_END = "<!-- end of reading -->"
+NO_READING = "*Not written yet.*"
+LEGEND = (
+    "An allocator's column is its cost divided by the reference's (below 1 is better), the median "
+    "of the rounds' own ratios. The reference is the best peer of a pilot that counts for nothing "
+    "else. The interval is the 95 % bootstrap interval of our ratio; the bound of 1.00 counts as "
+    "met when the interval reaches it. `~`: the interval is wider than ±3 % even after repeating, "
+    "read it as noise. `x`: crashed, failed or timed out. `-`: not measured.")
+
+
+def figure_text(value, unit):
+    """A figure with three significant digits and a readable unit."""
+    if unit == "1/s":
+        for factor, prefix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+            if abs(value) >= factor:
+                return f"{_three(value / factor)} {prefix}/s"
+    if unit == "1e6/s":
+        return f"{_three(value)} M/s"
+    if unit in ("1", "1e6"):
+        return _three(value) + unit[1:]
+    if unit == "KiB" and abs(value) >= 10_000:
+        return f"{_three(value / 1024)} MiB"
+    if unit == "s" and 0 < abs(value) < 0.1:
+        return f"{_three(value * 1e3)} ms"
+    return f"{_three(value)} {unit}".strip()
+
+
+def _three(value):
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}"
+    digits = max(0, 2 - math.floor(math.log10(abs(value))))
+    return f"{value:.{digits}f}"
+
+
+def ratio_text(ratio):
+    return "-" if ratio is None else f"{ratio.median:.2f}"
+
+
+def interval_text(ratio):
+    if ratio is None:
+        return "-"
+    if not statistics.has_interval(ratio):
+        return f"{ratio.median:.3f} (too few rounds)"
+    return f"{ratio.median:.3f} [{ratio.interval.low:.3f}, {ratio.interval.high:.3f}]"
+
+
+def spread_text(entry):
+    """The quartiles' distance as a percentage of the median."""
+    low, high = entry["quartiles"]
+    return f"±{100 * (high - low) / 2 / abs(entry['median']):.1f} %" if entry["median"] else "-"
+
+
+# ---- The tables: each a heading row and rows of text cells. ----
+
+
+def ratio_table(data, derived, group):
+    """Row by row: our figure, the reference, our ratio to it, and everyone's ratio to it."""
+    names = summary.measured_names(data)
+    ours = summary.first_of_ours(data)
+    heading = ["row", f"{ours}'s figure", "spread", "reference", "ratio [95 % interval]",
+               "<= 1.00", *names]
+    table = []
+    for row in rows_of(data, group):
+        entries = derived["rows"].get(row["name"])
+        if entries is None:
+            continue
+        our = entries.get(ours)
+        ratio = our["to_reference"] if our else None
+        table.append([
+            row["name"],
+            figure_text(our["median"], our["unit"]) if our else failure_mark(derived, row, ours),
+            spread_text(our) if our else "-",
+            row["reference"] or "-",
+            interval_text(ratio) + (" ~" if row["noise"] else ""),
+            "-" if ratio is None or not statistics.has_interval(ratio) else "met" if statistics.meets(ratio, 1.0) else "no",
+            *(ratio_text(entries[name]["to_reference"]) if name in entries
+              else failure_mark(derived, row, name) for name in names)])
+    return heading, table
+
+
+def figure_table(data, derived, group, peaks=False):
+    """Row by row everyone's own figure, or peak memory."""
+    names = summary.measured_names(data)
+    table = []
+    for row in rows_of(data, group):
+        entries = derived["rows"].get(row["name"], {})
+        metric = next((entry["metric"] for entry in entries.values()), "")
+        cells = []
+        for name in names:
+            entry = entries.get(name)
+            if entry is None:
+                cells.append(failure_mark(derived, row, name))
+            elif peaks:
+                cells.append(figure_text(entry["peak_rss_kib"], "KiB"))
+            else:
+                cells.append(figure_text(entry["median"], entry["unit"]))
+        table.append([row["name"], *([] if peaks else [metric]), *cells])
+    return ["row", *([] if peaks else ["figure"]), *names], table
+
+
+def mean_table(data, derived):
+    ours = summary.first_of_ours(data)
+    heading = ["allocator", "time", f"{ours} / it, time", "peak RSS", f"{ours} / it, peak RSS",
+               "rows", "failed"]
+    table = []
+    for name in summary.measured_names(data):
+        means = derived["means"][name]
+        against = means["ours"].get(ours, {})
+        table.append([name, ratio_text(means["time"]), interval_text(against.get("time")),
+                      ratio_text(means["peak"]), interval_text(against.get("peak")),
+                      str(means["rows"]), str(means["failed"])])
+    return heading, table
+
+
+def details_table(data, row_name):
+    """All figures of a row that has several: latencies, the parts of a memory benchmark."""
+    names = summary.measured_names(data)
+    samples = summary.Samples(data["records"])
+    first = next((records[0] for name in names
+                  if (records := samples.records(row_name, name))), None)
+    if first is None or len(first["metrics"]) < 2:
+        return None
+    table = []
+    for number, metric in enumerate(first["metrics"]):
+        cells = [metric["name"]]
+        for name in names:
+            figure = samples.figure(row_name, name, number)
+            cells.append("-" if figure is None else figure_text(figure.median, figure.unit))
+        table.append(cells)
+    return ["figure", *names], table
+
+
+def allocator_table(data):
+    return ["allocator", "version", "library", "variables"], [
+        [a["name"], a["version"] or "-", a["library"] or f"missing: {a['source']}",
+         " ".join(f"{name}={value}" for name, value in a["environment"].items()) or "-"]
+        for a in data["allocators"]]
+
+
+def compare_table(comparison, unchanged=1.0):
+    def text(ratio):
+        if ratio is None:
+            return "-"
+        low, high = ratio.interval
+        if not statistics.has_interval(ratio):
+            return interval_text(ratio)
+        mark = "  better" if high < unchanged else "  WORSE" if low > unchanged else ""
+        return interval_text(ratio) + mark
+
+    heading = ["row", "cost, new / old", "the same relative to glibc", "peak RSS, new / old"]
+    return heading, [[row["row"], row["differs"], "", ""] if row["differs"] else
+                     [row["row"], text(row["time"]), text(row["relative"]), text(row["peak"])]
+                     for row in comparison]
+
+
+def rows_of(data, group):
+    return [row for row in data["rows"] if row["group"] == group and not row["missing"]]
+
+
+def failure_mark(derived, row, name):
+    failed = {(failure["row"], failure["allocator"]) for failure in derived["failures"]}
+    return "x" if (row["name"], name) in failed else "-"
+
+
+def notes(data, derived):
+    """What the tables alone would hide, as lines."""
+    lines = [f"{failure['allocator']} in {failure['row']}: {failure['what']}"
+             for failure in derived["failures"]]
+    lines += [f"{allocator['name']} missing: {allocator['source']}"
+              for allocator in data["allocators"] if allocator["missing"]]
+    missing = collections.defaultdict(list)
+    for row in data["rows"]:
+        if row["missing"]:
+            missing[row["missing"]].append(row["name"])
+    lines += [f"{names[0]}{f' and {len(names) - 1} more rows' if names[1:] else ''} missing: {why}"
+              for why, names in missing.items()]
+    noise = [row["name"] for row in data["rows"] if row["noise"]]
+    if noise:
+        lines.append(f"noise (interval wider than ±{statistics.NOISE_BOUND:.0%}): "
+                     + ", ".join(noise))
+    return lines
+
+
+# ---- The terminal. ----
+
+
+def terminal(data, derived):
+    lines = [f"{name}: {value}" for name, value in data["machine"].items()]
+    lines += [f"seed {data['run']['seed']}", ""]
+    for group, title in GROUP_TITLES.items():
+        table_of = figure_table if group == "memory" else ratio_table
+        heading, table = table_of(data, derived, group)
+        if table:
+            lines += [title, *_aligned(heading, table), ""]
+    lines += ["Geometric means over the timed rows: cost to the reference, peak RSS to the leanest "
+              "peer of the pilot", *_aligned(*mean_table(data, derived)), ""]
+    found = notes(data, derived)
+    if found:
+        lines += ["Besides:", *(f"  {line}" for line in found), ""]
+    if data["run"]["interrupted"]:
+        lines.append("This run was interrupted.")
+    if data["run"]["quick"]:
+        lines.append("This was a quick run: too short to conclude anything from.")
+    return "\n".join(lines)
+
+
+def comparison_text(comparison):
+    return "\n".join(_aligned(*compare_table(comparison)))
+
+
+def _aligned(heading, table):
+    widths = [max(map(len, column)) for column in zip(heading, *table)]
+    return ["  ".join(cell.ljust(width) if number == 0 else cell.rjust(width)
+                      for number, (cell, width) in enumerate(zip(row, widths))).rstrip()
+            for row in (heading, *table)]
+
+
+# ---- The page. ----
+
+
+def page(data, derived, plots, json_name, old_page="", times_name=""):
+    """The text of the README. `plots` are pairs of a title and a file name."""
+    machine = data["machine"]
+    parts = [
+        "# Benchmark results",
+        f"{machine['processors']} processors ({machine['processor']}), {machine['kernel']}, "
+        f"{machine['distribution']}, transparent hugepages `{machine['hugepages']}`; "
+        f"{machine['time'][:10]}. Every single measurement: [{json_name}]({json_name}). "
+        "This page is made by `make bench`, all but the next section.",
+        "## Reading", READING_BEGIN, kept_reading(old_page), READING_END,
+        "## Geometric means",
+        "Over the benchmark programs and the real ones. Time is relative to each row's reference, "
+        "peak RSS to its leanest peer. Rows in which an allocator failed are left out of its mean, "
+        "which flatters it.",
+        *_markdown(*mean_table(data, derived)),
+        "## Row by row", LEGEND]
+    for group, title in GROUP_TITLES.items():
+        heading, table = ratio_table(data, derived, group)
+        if table:
+            parts += [f"### {title}", *_markdown(heading, table)]
+    found = notes(data, derived)
+    if found:
+        parts += ["## Failed, missing, uncertain", "\n".join(f"* {line}" for line in found)]
+    if plots:
+        parts.append("## Pictures")
+        parts += [f"![{title}]({file})" for title, file in plots]
+    parts.append("## Figures")
+    for group, title in GROUP_TITLES.items():
+        heading, table = figure_table(data, derived, group)
+        if table:
+            parts += [f"### {title}: medians", *_markdown(heading, table)]
+    for group in ("programs", "apps"):
+        heading, table = figure_table(data, derived, group, peaks=True)
+        if table:
+            parts += [f"### {GROUP_TITLES[group]}: peak RSS", *_markdown(heading, table)]
+    for row in data["rows"]:
+        details = None if row["group"] == "sweep" else details_table(data, row["name"])
+        if details:
+            parts += [f"### {row['name']}: all figures", *_markdown(*details)]
+    if times_name:
+        parts += ["## t-test1, raw", f"One line for each run of the figures' data: "
+                  f"[{times_name}]({times_name}), as `time.THREADS.ALLOCATOR.LARGEST_SIZE:`; "
+                  f"{SWEEP_OPERATIONS:,} operations by each thread."]
+    parts += ["## How it was measured", *_markdown(*allocator_table(data)),
+              *_markdown(["fact", ""], [[name, value] for name, value in machine.items()]),
+              "Commands:",
+              "\n".join(["```", *(f"{row['name']:24} {row['command']}" for row in data["rows"]
+                                  if row["group"] != "sweep"), "```"]),
+              f"Started as `{data['run']['command_line']}`, seed {data['run']['seed']}."]
+    return "\n\n".join(parts) + "\n"
+
+
+def kept_reading(old_page):
+    """The part of an earlier page that was written by hand."""
+    found = re.search(re.escape(READING_BEGIN) + r"\n(.*?)\n" + re.escape(READING_END), old_page,
+                      re.DOTALL)
+    return found.group(1).strip() if found else NO_READING
+
+
+def _markdown(heading, table):
+    def line(cells):
+        return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+    rule = "|" + "---|" * len(heading)
+    return ["\n".join([line(heading), rule, *map(line, table)])]
+
+
+def sweep_times(data):
+    """The raw data of the t-test1 figures, one line per run."""
+    lines = []
+    for record in data["records"]:
+        if not record["row"].startswith("t-test1/") or "failure" in record:
+            continue
+        _, threads, size = record["row"].split("/")
+        used = record["user_s"] + record["sys_s"]
+        share = 100 * used / record["wall_s"] if record["wall_s"] else 0
+        lines.append(f"time.{threads}.{record['allocator']}.{size}:"
+                     f"{record['user_s']:.2f} user {record['sys_s']:.2f} system "
+                     f"{record['wall_s']:.2f} elapsed {share:.0f}% CPU")
+    return "".join(f"{line}\n" for line in lines)

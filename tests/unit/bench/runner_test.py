@@ -1,0 +1,554 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Checks the benchmark runner: its arithmetic against figures worked out by hand, and whole runs of
+it on two allocators with a program that reports the figures it is told.
+
+usage: runner_test.py PROJECT_FOLDER BIN_FOLDER STANDIN SPY_MALLOC_LIBRARY
+
+The two allocators are the C library's and the spy, which is the C library's with counters. No time
+is measured here.
+"""
+import contextlib
+import glob
+import io
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+PROJECT, BIN, STANDIN, SPY = map(os.path.abspath, sys.argv[1:5])
+sys.path.insert(0, os.path.join(PROJECT, "bench"))
+from runner import (apps, comparison, machine, peers, plots, process, programs,  # noqa: E402
+                    progress, report, statistics, summary)
+
+LIBC = peers.c_library_path()
+PEERS = [name for name, _, _ in peers.PACKAGED] + [
+    "mimalloc3", "snmalloc", "rpmalloc", "google", "google-percpu"]
+
+
+class Arithmetic(unittest.TestCase):
+    def test_quantiles_interpolate(self):
+        self.assertEqual(statistics.median([9, 1, 5]), 5)
+        self.assertEqual(statistics.median([4, 1, 2, 9]), 3)
+        self.assertEqual(statistics.quartiles([1, 2, 3, 4, 5]), (2, 4))
+        self.assertEqual(statistics.quartiles([10, 20]), (12.5, 17.5))
+        self.assertEqual(statistics.quantile([1, 2, 3], 1), 3)
+
+    def test_geometric_mean(self):
+        self.assertAlmostEqual(statistics.geometric_mean([1, 4, 16]), 4)
+        self.assertAlmostEqual(statistics.geometric_mean([0.5, 2]), 1)
+
+    def test_a_paired_ratio_is_the_median_of_ratios_not_the_ratio_of_medians(self):
+        # The machine was four times as slow in the second round, for both.
+        ratio = statistics.paired_ratio([1.1, 4.4, 1.2], [1.0, 4.0, 1.0], seed=1)
+        self.assertAlmostEqual(ratio.median, 1.1)
+        with self.assertRaises(ValueError):
+            statistics.paired_ratio([1, 2], [1], seed=1)
+
+    def test_the_interval_of_equal_ratios_is_a_point(self):
+        ratio = statistics.paired_ratio([2, 4, 6], [1, 2, 3], seed=1)
+        self.assertEqual(ratio, (2, (2, 2), 3))
+
+    def test_the_bootstrap_interval(self):
+        # A resample of [1, 2, 3] has the median 1 with probability 7/27, 3 with the same: both are
+        # far above the 2.5 % that the interval leaves out on each side.
+        self.assertEqual(statistics.bootstrap_median([1, 2, 3], seed=1), (1, 3))
+        # Of [1, 2, ..., 9], 1 is a resample's median with probability
+        # P(B(9, 1/9) >= 5) = 0.13 %, 2 or less with P(B(9, 2/9) >= 5) = 3.1 %.
+        self.assertEqual(statistics.bootstrap_median(range(1, 10), seed=1), (2, 8))
+        self.assertEqual(statistics.bootstrap_median(range(1, 10), seed=2), (2, 8))
+
+    def test_the_seed_fixes_the_interval(self):
+        sample = [1.0, 1.3, 1.1, 1.7, 1.2, 1.05]
+        first = statistics.unpaired_ratio(sample, [1, 1.1, 1.3], seed=1)
+        self.assertEqual(first, statistics.unpaired_ratio(sample, [1, 1.1, 1.3], seed=1))
+        self.assertAlmostEqual(first.median, 1.15 / 1.1)
+        # With many different values the ends differ a little from seed to seed.
+        sample = [1 + number ** 0.5 for number in range(99)]
+        intervals = [statistics.bootstrap_median(sample, seed) for seed in (1, 1, 2, 3)]
+        self.assertEqual(intervals[0], intervals[1])
+        self.assertGreater(len(set(intervals)), 1)
+
+    def test_a_geometric_mean_of_rows(self):
+        mean = statistics.geometric_mean_ratio([[2, 2, 2], [8, 8, 8]], seed=1)
+        self.assertAlmostEqual(mean.median, 4)
+        self.assertAlmostEqual(mean.interval.low, 4)
+        # The first row's median is 1, 2 or 3 in the resamples, the second's always 8.
+        mean = statistics.geometric_mean_ratio([[1, 2, 3], [8, 8, 8]], seed=1)
+        self.assertAlmostEqual(mean.median, 4)
+        self.assertAlmostEqual(mean.interval.low, 8 ** 0.5)
+        self.assertAlmostEqual(mean.interval.high, 24 ** 0.5)
+
+    def test_noise_is_an_interval_wider_than_three_percent_each_way(self):
+        for low, high, noise in ((0.98, 1.02, False), (0.971, 1.029, False), (0.96, 1.04, True),
+                                 (1.96, 2.04, False), (1.92, 2.08, True)):
+            ratio = statistics.Ratio((low + high) / 2, statistics.Interval(low, high), 3)
+            self.assertEqual(statistics.is_noise(ratio), noise, (low, high))
+
+    def test_two_rounds_prove_nothing(self):
+        ratio = statistics.paired_ratio([1, 1], [2, 2], seed=1)
+        self.assertTrue(statistics.is_noise(ratio))
+        self.assertFalse(statistics.meets(ratio, 1.0))
+        self.assertEqual(report.interval_text(ratio), "0.500 (too few rounds)")
+
+    def test_a_bound_is_met_when_the_interval_reaches_it(self):
+        for low, high, met in ((0.9, 0.95, True), (0.99, 1.2, True), (1.001, 1.2, False)):
+            ratio = statistics.Ratio(1, statistics.Interval(low, high), 3)
+            self.assertEqual(statistics.meets(ratio, 1.0), met, (low, high))
+
+
+def record(row, allocator, number, value, phase="counted", peak=1000, better="lower"):
+    return {"row": row, "allocator": allocator, "phase": phase, "round": number, "position": 0,
+            "metrics": [{"name": "figure", "value": value, "unit": "s", "better": better}],
+            "wall_s": value, "user_s": 2 * value, "sys_s": value, "minor_faults": 1,
+            "major_faults": 0, "peak_rss_kib": peak}
+
+
+def hand_made(records, rows=("a",), **facts):
+    return {
+        "format": 1,
+        "run": {"seed": 1, "quick": False, "interrupted": False, "command_line": "bench"},
+        "machine": {"name": "m", "processors": "2", "processor": "p", "kernel": "k",
+                    "distribution": "d", "hugepages": "h", "time": "2026-01-01T00:00:00Z"},
+        "allocators": [{"name": name, "ours": name == "ours", "missing": False, "library": "/l",
+                        "version": "1", "source": "", "environment": {}}
+                       for name in ("ours", "glibc", "fast")],
+        "rows": [{"name": row, "group": "programs", "command": f"{row} 1", "missing": "",
+                  "reference": "fast", "memory_reference": "glibc", "noise": False, **facts}
+                 for row in rows],
+        "records": records,
+    }
+
+
+class Summary(unittest.TestCase):
+    def test_ratios_of_a_row(self):
+        records = []
+        for number, (ours, glibc, fast) in enumerate([(2, 3, 1), (4, 6, 2), (9, 9, 3)]):
+            records += [record("a", "ours", number, ours, peak=500),
+                        record("a", "glibc", number, glibc),
+                        record("a", "fast", number, fast, peak=3000)]
+        # Those of other phases count for nothing.
+        records += [record("a", "ours", 0, 100, phase) for phase in ("warm-up", "pilot")]
+        derived = summary.summarize(hand_made(records))
+        ours = derived["rows"]["a"]["ours"]
+        self.assertEqual((ours["median"], ours["quartiles"], ours["rounds"]), (4, (3, 6.5), 3))
+        self.assertEqual(ours["to_reference"].median, 2)
+        self.assertEqual(ours["to_reference"].interval, (2, 3))
+        self.assertEqual(ours["to_each"]["glibc"].median, 2 / 3)
+        self.assertEqual(ours["peak_to_reference"].median, 0.5)
+        means = derived["means"]
+        self.assertAlmostEqual(means["ours"]["time"].median, 2)
+        self.assertAlmostEqual(means["glibc"]["ours"]["ours"]["time"].median, 2 / 3)
+        self.assertAlmostEqual(means["fast"]["peak"].median, 3)
+
+    def test_means_over_rows(self):
+        records = [record(row, name, number, value)
+                   for row, values in (("a", (2, 8, 1)), ("b", (1, 4, 8)))
+                   for name, value in zip(("ours", "glibc", "fast"), values)
+                   for number in range(3)]
+        means = summary.summarize(hand_made(records, rows=("a", "b")))["means"]
+        self.assertAlmostEqual(means["ours"]["time"].median, (2 / 1 * 1 / 8) ** 0.5)
+        self.assertAlmostEqual(means["glibc"]["ours"]["ours"]["time"].median, 0.25)
+        self.assertEqual(means["ours"]["rows"], 2)
+
+    def test_of_a_rate_more_is_better(self):
+        records = [record("a", name, 0, value, better="higher")
+                   for name, value in (("ours", 200), ("glibc", 50), ("fast", 100))]
+        entries = summary.summarize(hand_made(records))["rows"]["a"]
+        self.assertAlmostEqual(entries["ours"]["to_reference"].median, 0.5)
+        self.assertAlmostEqual(entries["glibc"]["to_reference"].median, 2)
+        self.assertEqual(entries["ours"]["median"], 200)
+
+    def test_pairs_are_of_the_same_round(self):
+        # The peer's third round is missing, as that of a row repeated without it.
+        records = [record("a", "ours", number, value) for number, value in enumerate((2, 2, 50))]
+        records += [record("a", "fast", number, 1) for number in (1, 0)]
+        self.assertEqual(summary.Samples(records).cost_ratio("a", "ours", "fast", 1).median, 2)
+
+    def test_a_figure_of_zero_has_no_ratio(self):
+        records = [record("a", "ours", 0, 0), record("a", "fast", 0, 1)]
+        entries = summary.summarize(hand_made(records))["rows"]["a"]
+        self.assertIsNone(entries["ours"]["to_reference"])
+        self.assertEqual(entries["ours"]["median"], 0)
+
+    def test_a_failure_voids_all_figures_of_the_pair(self):
+        records = [record("a", name, 0, 1) for name in ("ours", "glibc", "fast")]
+        records.append({"row": "a", "allocator": "glibc", "phase": "counted", "round": 1,
+                        "position": 0, "failure": "crashed (SIGSEGV)", "elapsed_s": 0})
+        data = hand_made(records)
+        derived = summary.summarize(data)
+        self.assertNotIn("glibc", derived["rows"]["a"])
+        self.assertEqual((derived["means"]["glibc"]["rows"], derived["means"]["glibc"]["failed"]),
+                         (0, 1))
+        heading, table = report.ratio_table(data, derived, "programs")
+        self.assertEqual(table[0][heading.index("glibc")], "x")
+        self.assertIn("glibc in a: crashed (SIGSEGV)", report.terminal(data, derived))
+
+    def test_compare(self):
+        old = hand_made([record("a", name, number, value) for number in range(3)
+                         for name, value in (("ours", 4), ("glibc", 8), ("fast", 1))])
+        # The machine has become twice as slow; ours has become faster all the same.
+        new = hand_made([record("a", name, number, value, peak=1500) for number in range(3)
+                         for name, value in (("ours", 6), ("glibc", 16), ("fast", 2))])
+        (row,) = summary.compare(new, old, seed=1)
+        self.assertAlmostEqual(row["time"].median, 1.5)
+        self.assertAlmostEqual(row["relative"].median, 0.75)
+        self.assertAlmostEqual(row["peak"].median, 1.5)
+        text = report.comparison_text([row])
+        self.assertIn("1.500 [1.500, 1.500]  WORSE", text)
+        self.assertIn("0.750 [0.750, 0.750]  better", text)
+        (row,) = summary.compare(hand_made(new["records"], command="a 2"), old, seed=1)
+        self.assertEqual(row["differs"], "was run with other arguments")
+
+
+class FakeRow:
+    """A row whose measurements are drawn from lists by allocator."""
+
+    group, nominal_s = "programs", 0.1
+
+    def __init__(self, name, values):
+        self.name, self.values, self.log = name, {k: list(v) for k, v in values.items()}, []
+
+    def missing(self, context):
+        return ""
+
+    def describe(self, context):
+        return self.name
+
+    def measure(self, allocator, context, prove):
+        self.log.append((allocator.name, prove))
+        value = self.values[allocator.name].pop(0)
+        if value is None:
+            raise process.ProcessFailed("crashed (SIGSEGV)")
+        made = record(self.name, allocator.name, 0, value)
+        return {key: made[key] for key in ("metrics", *process.RESOURCES)}
+
+
+class Rounds(unittest.TestCase):
+    def compare(self, rows, seed=1, **schedule):
+        allocators = [peers.Allocator(name, "/l", "", ours=name == "ours")
+                      for name in ("ours", "glibc", "fast")]
+        run = comparison.Comparison(
+            allocators, [comparison.Stage(rows, comparison.Schedule(**schedule))],
+            programs.Context(pathlib.Path(), pathlib.Path()), seed,
+            progress.Progress(io.StringIO()))
+        run.run()
+        return run
+
+    def test_the_pilot_fixes_the_reference(self):
+        # glibc is the best in the pilot; that it is not later changes nothing.
+        row = FakeRow("a", {"ours": [1] * 5, "glibc": [9, 1, 5, 5, 5], "fast": [9, 2, 1, 1, 1]})
+        run = self.compare([row], rounds=3, max_rounds=3)
+        self.assertEqual(run.row_records[0]["reference"], "glibc")
+        self.assertEqual([r["phase"] for r in run.records],
+                         ["warm-up"] * 3 + ["pilot"] * 3 + ["counted"] * 9)
+        self.assertEqual([prove for _, prove in row.log], [True] * 3 + [False] * 12)
+
+    def test_the_order_is_shuffled_by_the_seed(self):
+        def orders(seed):
+            row = FakeRow("a", {name: [1] * 12 for name in ("ours", "glibc", "fast")})
+            self.compare([row], seed, rounds=10, max_rounds=10)
+            names = [name for name, _ in row.log]
+            return [tuple(names[i:i + 3]) for i in range(0, len(names), 3)]
+
+        first = orders(1)
+        self.assertGreater(len(set(first)), 2)
+        self.assertEqual({tuple(sorted(order)) for order in first}, {("fast", "glibc", "ours")})
+        self.assertEqual(first, orders(1))
+        self.assertNotEqual(first, orders(2))
+
+    def test_an_uncertain_row_is_repeated_then_marked(self):
+        steady = FakeRow("steady", {name: [1] * 20 for name in ("ours", "glibc", "fast")})
+        noisy = FakeRow("noisy", {"ours": [1, 1] + [1.0, 1.5] * 9, "glibc": [2] * 20,
+                                  "fast": [1] * 20})
+        run = self.compare([steady, noisy], rounds=4, max_rounds=9)
+        self.assertEqual([(r["name"], r["noise"]) for r in run.row_records],
+                         [("steady", False), ("noisy", True)])
+        repeats = [r for r in run.records if r["phase"] == "repeat"]
+        self.assertEqual({r["row"] for r in repeats}, {"noisy"})
+        self.assertEqual({r["allocator"] for r in repeats}, {"ours", "fast"})
+        self.assertEqual(sorted({r["round"] for r in repeats}), [4, 5, 6, 7, 8])
+
+    def test_repeating_ends_when_the_row_is_certain(self):
+        settles = FakeRow("a", {"ours": [1, 1, 1, 1.5, 1] + [1] * 20, "glibc": [2] * 25,
+                                "fast": [1] * 25})
+        run = self.compare([settles], rounds=3, max_rounds=20)
+        self.assertFalse(run.row_records[0]["noise"])
+        repeats = [r for r in run.records if r["phase"] == "repeat"]
+        self.assertTrue(0 < len(repeats) < 2 * 17, len(repeats))
+
+    def test_a_crashed_peer_is_not_run_again_and_is_no_reference(self):
+        row = FakeRow("a", {"ours": [1] * 5, "glibc": [2] * 5, "fast": [0.1, 0.1, None]})
+        run = self.compare([row], rounds=3, max_rounds=3)
+        self.assertEqual([r["failure"] for r in run.records if "failure" in r],
+                         ["crashed (SIGSEGV)"])
+        self.assertEqual(len([name for name, _ in row.log if name == "fast"]), 3)
+        row = FakeRow("a", {"ours": [1] * 5, "glibc": [2] * 5, "fast": [0.1, None]})
+        self.assertEqual(self.compare([row], rounds=3, max_rounds=3).row_records[0]["reference"],
+                         "glibc")
+
+    def test_a_passed_deadline_leaves_one_counted_round(self):
+        row = FakeRow("a", {name: [1] * 9 for name in ("ours", "glibc", "fast")})
+        run = self.compare([row], rounds=5, max_rounds=5, deadline=0)
+        self.assertEqual(len([r for r in run.records if r["phase"] == "counted"]), 3)
+
+
+class Parsing(unittest.TestCase):
+    def test_redis(self):
+        output = """\r      \r====== SET ======                          \n
+  300000 requests completed in 0.61 seconds
+  50 parallel clients
+
+Latency by percentile distribution:
+0.000% <= 0.111 milliseconds (cumulative count 16)
+99.805% <= 3.007 milliseconds (cumulative count 299424)
+99.902% <= 3.111 milliseconds (cumulative count 299712)
+100.000% <= 3.303 milliseconds (cumulative count 300000)
+
+Summary:
+  throughput summary: 491803.28 requests per second
+  latency summary (msec):
+          avg       min       p50       p95       p99       max
+        1.484     0.104     1.431     2.151     2.687     3.303
+====== LRANGE_100 (first 100 elements) ======\n
+  1000 requests completed in 0.01 seconds
+99.951% <= 0.207 milliseconds (cumulative count 1000)
+  throughput summary: 100000.00 requests per second
+  latency summary (msec):
+          avg       min       p50       p95       p99       max
+        0.200     0.100     0.201     0.205     0.206     0.207
+"""
+        self.assertEqual(apps.parse_redis(output), [
+            {"name": "set", "requests": 300000, "per_s": 491803.28, "p50": 1.431, "p99": 2.687,
+             "p99.9": 3.111},
+            {"name": "lrange_100", "requests": 1000, "per_s": 100000.0, "p50": 0.201, "p99": 0.206,
+             "p99.9": 0.207}])
+
+    def test_the_dynamic_linkers_log(self):
+        def line(user, to):
+            return (f"  7:\tbinding file {user} [0] to {to} [0]: "
+                    "normal symbol `malloc' [GLIBC_2.2.5]\n")
+
+        def providers(*bindings):
+            return process.malloc_providers("".join(line(*pair) for pair in bindings), "/a.so")
+
+        self.assertEqual(providers(("/bin/p", "/a.so"), ("/l.so", "/a.so"), ("/a.so", "/libc.so")),
+                         {"/a.so"})
+        self.assertEqual(providers(("/bin/p", "/a.so"), ("/l.so", "/libc.so")),
+                         {"/a.so", "/libc.so"})
+        # A program at a fixed address that took malloc's address stands in for it.
+        self.assertEqual(providers(("/l.so", "/bin/p"), ("/bin/p", "/a.so"), ("/bin/p", "/bin/p")),
+                         {"/a.so"})
+        # One that has its own does not.
+        self.assertEqual(providers(("/l.so", "/bin/p")), {"/bin/p"})
+        self.assertEqual(providers(("/lib64/ld-linux-x86-64.so.2", "/libc.so")), set())
+
+    def test_bench_micros_child(self):
+        times, library = programs.parse_micro("times 0 3.5 4.5\nmalloc /l.so\nfree /l.so\ndone\n")
+        self.assertEqual((times, library), ([3.5, 4.5], "/l.so"))
+        with self.assertRaises(process.BenchError):
+            programs.parse_micro("times 0 3.5 4.5\nmalloc /l.so\n")
+
+    def test_a_malformed_report_is_an_error(self):
+        good = {"metrics": [], **{name: 1 for name in process.RESOURCES}}
+        broken = [good | {"wall_s": "1"}, good | {"peak_rss_kib": None},
+                  good | {"metrics": [{"name": "a", "value": 1}]},
+                  good | {"metrics": [{"name": "a", "value": float("nan"), "better": "lower"}]}]
+        for text in [*(json.dumps(bad) + "\n" for bad in broken), "x\n", json.dumps(good),
+                     json.dumps(good) + "\n" + json.dumps(good) + "\n"]:
+            with self.assertRaises(process.BenchError, msg=text):
+                process.run(["sh", "-c", f"printf %s '{text}' >&$BENCH_REPORT_FD"], os.environ, 60)
+
+
+class Report(unittest.TestCase):
+    def test_figures(self):
+        for value, unit, text in ((1.2345, "s", "1.23 s"), (0.01234, "s", "12.3 ms"),
+                                  (12_345_678, "1/s", "12.3 M/s"), (8.25, "bytes", "8.25 bytes"),
+                                  (20_480, "KiB", "20.0 MiB"), (1128, "KiB", "1128 KiB"),
+                                  (0, "KiB", "0 KiB"), (1.5, "1", "1.50"),
+                                  (12.34, "1e6/s", "12.3 M/s")):
+            self.assertEqual(report.figure_text(value, unit), text)
+
+    def test_the_reading_is_kept(self):
+        data = hand_made([record("a", name, 0, 1) for name in ("ours", "glibc", "fast")])
+        derived = summary.summarize(data)
+        page = report.page(data, derived, [], "run.json")
+        self.assertIn(report.NO_READING, page)
+        edited = page.replace(report.NO_READING, "We win.\n\n* really")
+        again = report.page(data, derived, [], "run.json", edited)
+        self.assertIn("We win.\n\n* really", again)
+        self.assertEqual(again, edited)
+
+    def test_the_raw_lines_of_t_test1(self):
+        data = hand_made([record("t-test1/2/64", "ours", 0, 0.5), record("a", "ours", 0, 1)])
+        self.assertEqual(report.sweep_times(data),
+                         "time.2.ours.64:1.00 user 0.50 system 0.50 elapsed 300% CPU\n")
+
+    def test_throughput_of_t_test1(self):
+        data = hand_made([record("t-test1/2/64", "ours", number, value)
+                          for number, value in enumerate((0.5, 1.0, 9.0))],
+                         rows=("t-test1/2/64",), group="sweep", command="t-test1 2 2 1000000 64")
+        # Two threads of a million each in 1 s, with 2 + 1 s of processor time.
+        elapsed, cpu = plots.sweep_points(data)["ours", 2, 64]
+        self.assertAlmostEqual(elapsed, 2)
+        self.assertAlmostEqual(cpu, 2 / 3)
+
+    def test_threads_follow_the_machine(self):
+        self.assertEqual(machine.thread_counts(2), [1, 2, 8])
+        self.assertEqual(machine.thread_counts(6), [1, 2, 4, 6, 8])
+        self.assertEqual(machine.thread_counts(16), [1, 2, 4, 8, 16])
+
+
+class WholeRun(unittest.TestCase):
+    """scripts/bench.py as a user starts it; the program 'graph' is the stand-in."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.bin = self.folder / "build" / "bin"
+        self.bin.mkdir(parents=True)
+        shutil.copy(STANDIN, self.bin / "graph")
+        self.output = self.folder / "out"
+
+    def bench(self, *arguments, ours=SPY, **variables):
+        counter = tempfile.mkdtemp(dir=self.folder)
+        environment = {**os.environ, "STANDIN_COUNTER": counter, "STANDIN_TIMES": "2",
+                       "STANDIN_PRELOADED": "1", **variables}
+        without = [word for name in PEERS for word in ("--without", name)]
+        return subprocess.run(
+            [sys.executable, os.path.join(PROJECT, "scripts", "bench.py"), "--no-setup",
+             "--no-build", "--no-peer-builds", "--bin", self.bin, "--output", self.output,
+             "--ours", f"mine={ours}", "--only", "graph", *without, *arguments],
+            env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def data(self):
+        (path,) = self.output.glob("*.json")
+        return json.loads(path.read_text())
+
+    def test_two_allocators(self):
+        # Each one's first two runs are the warm-up and the pilot.
+        result = self.bench("--rounds", "3", "--max-rounds", "3",
+                            STANDIN_PRELOADED="9 9 1 2 3", STANDIN_TIMES="9 9 2 2 2")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("seed 1", result.stderr)
+        data = self.data()
+        entries = data["summary"]["rows"]["graph"]
+        self.assertEqual(entries["mine"]["median"], 2)
+        self.assertEqual(entries["mine"]["quartiles"], {"low": 1.5, "high": 2.5})
+        self.assertEqual(entries["mine"]["to_reference"],
+                         {"median": 1, "interval": {"low": 0.5, "high": 1.5}, "rounds": 3})
+        self.assertEqual(entries["mine"]["peak_to_reference"]["median"], 2)
+        self.assertEqual(len(data["records"]), 2 * (1 + 1 + 3))
+        for made in data["records"]:
+            self.assertEqual(made["malloc_library"],
+                             os.path.realpath(SPY if made["allocator"] == "mine" else LIBC))
+            self.assertEqual((made["user_s"], made["sys_s"], made["minor_faults"]), (0.5, 0.25, 7))
+        self.assertTrue(data["rows"][0]["noise"])
+        self.assertIn("noise (interval wider than ±3%): graph", result.stdout)
+        for fact in ("kernel", "hugepages", "processor", "compiler"):
+            self.assertTrue(data["machine"][fact])
+        self.assertIn("--rounds 3", data["run"]["command_line"])
+        page = (self.output / "README.md").read_text()
+        self.assertIn("| graph |", page)
+        if plots.available():
+            self.assertIn("</svg>", (self.output / "programs.svg").read_text())
+        else:
+            self.assertIn("no plots: matplotlib is not installed", result.stdout)
+
+    def test_report_and_compare(self):
+        self.assertEqual(self.bench("--rounds", "3").returncode, 0)
+        (old,) = self.output.glob("*.json")
+        old = old.rename(self.folder / "old.json")
+        page = (self.output / "README.md").read_text()
+        (self.output / "README.md").unlink()
+        result = self.bench("--report", old)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual((self.output / "README.md").read_text().replace("old.json", "new"),
+                         page.replace(next(word for word in page.split("(")[1:]
+                                           if ".json)" in word).split(")")[0], "new")
+                         .replace("[" + "new", "[new"))
+        result = self.bench("--rounds", "3", "--compare", old, STANDIN_PRELOADED="2")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("2.000 [2.000, 2.000]  WORSE", result.stdout)
+
+    def test_a_crash_of_a_peer_is_shown_and_one_of_ours_fails_the_run(self):
+        result = self.bench("--rounds", "2", "--peer", f"bad={SPY}", ours=LIBC, SPY_ABORT="1")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("bad in graph: crashed (SIGABRT)", result.stdout)
+        result = self.bench("--rounds", "2", STANDIN_CRASH_IN="2")
+        self.assertEqual(result.returncode, 1, result.stderr)
+        self.assertIn("mine in graph: crashed (SIGABRT)", result.stdout)
+        (failure,) = self.data()["summary"]["failures"]
+        self.assertEqual(failure["what"], "crashed (SIGABRT)")
+
+    def test_another_library_than_intended_is_an_error(self):
+        without_malloc = (glob.glob("/lib/*/libm.so.6") + glob.glob("/lib*/libm.so.6"))[0]
+        result = self.bench(ours=without_malloc)
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("was to be measured, but malloc is served by", result.stderr)
+        self.assertFalse(list(self.output.glob("*")) if self.output.exists() else [])
+
+    def test_the_environments_preload_is_not_inherited(self):
+        result = self.bench("--rounds", "1", LD_PRELOAD=SPY)
+        self.assertEqual(result.returncode, 0, result.stderr)
+
+    def test_a_program_that_cannot_tell_is_proved_by_the_linker(self):
+        context = programs.Context(pathlib.Path(BIN), self.folder, quick=True)
+        row = apps.CommandRow("sh", "sh", ("-c", "exit 0"), ("-c", "exit 0"))
+        spy = peers.Allocator("spy", SPY, "", preload=SPY)
+        measured = row.measure(spy, context, prove=True)
+        self.assertGreater(measured["peak_rss_kib"], 100)
+        self.assertGreater(measured["minor_faults"], 10)
+        pretended = peers.Allocator("pretended", SPY, "", preload="")
+        with self.assertRaises(process.WrongLibrary):
+            row.measure(pretended, context, prove=True)
+
+    def test_missing_things_are_named(self):
+        (self.bin / "graph").unlink()
+        shutil.copy(STANDIN, self.bin / "ramp")
+        result = self.bench("--rounds", "1", "--only", "ramp", "--peer", "gone=/nonexistent.so")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("graph missing: graph is not built", result.stdout)
+        self.assertIn("gone missing: expected at /nonexistent.so", result.stdout)
+        result = self.bench(ours="/nonexistent.so")
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("mine: no library, expected at /nonexistent.so", result.stderr)
+
+    def test_a_program_that_hangs_is_ended(self):
+        with self.assertRaises(process.ProcessFailed) as caught:
+            process.run([STANDIN], {**os.environ, "STANDIN_HANG": "1"}, timeout_s=0.2)
+        self.assertEqual(str(caught.exception), "timed out after 0.2 s")
+
+    def test_bad_arguments(self):
+        for arguments in (["--rounds", "0"], ["--peer", "name"], ["--without", "nobody"],
+                          ["--compare", "/nonexistent.json"]):
+            self.assertEqual(self.bench(*arguments).returncode, 2, arguments)
+
+    def test_list_names_rows_and_allocators(self):
+        result = self.bench("--list")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn(os.path.realpath(SPY), result.stdout)
+        self.assertIn("graph 1500000 5000000", result.stdout)
+
+    def test_the_launcher(self):
+        launch = os.path.join(BIN, "bench_launch")
+        finished = process.run([launch, "A=1", "sh", "-c", "test $A = 1 && echo $A"],
+                               os.environ, 60)
+        self.assertEqual(finished.output, "1\n")
+        self.assertGreaterEqual(finished.report["wall_s"], 0)
+        for command, what in ((["sh", "-c", "kill -SEGV $$"], "crashed (SIGSEGV)"),
+                              (["sh", "-c", "echo why >&2; exit 3"], "exit status 3: why"),
+                              (["/nonexistent"], "exit status 127: /nonexistent: No such file or "
+                                                 "directory")):
+            with self.assertRaises(process.ProcessFailed) as caught:
+                process.run([launch, *command], os.environ, 60)
+            self.assertEqual(str(caught.exception), what)
+
+
+if __name__ == "__main__":
+    with contextlib.suppress(BrokenPipeError):
+        unittest.main(argv=sys.argv[:1], verbosity=2)
