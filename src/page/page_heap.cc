@@ -35,7 +35,11 @@ bool IsFree(SpanState state) {
 
 PageHeap::PageHeap(VirtualMemory& vm, PageMap& page_map, MetadataArena& arena,
                    const Options& options)
-    : vm_(vm), page_map_(page_map), arena_(arena), granule_(GranuleFor(vm.hardware_page_size())) {}
+    : vm_(vm),
+      page_map_(page_map),
+      arena_(arena),
+      options_(options),
+      granule_(GranuleFor(vm.hardware_page_size())) {}
 
 Span* PageHeap::NewAligned(Length n, Length alignment, SpanState use) {
   TC_ASSERT(n > Length(0));

@@ -307,6 +307,11 @@ TEST(PageHeapAddressSpaceTest, UnmapsFreeMemoryWhenTheSystemHasNoAddressSpaceLef
   PageMap& map = *new (map_memory) PageMap;
   MetadataArena arena(vm);
   PageHeap heap(vm, map, arena, {.unmap_when_short = true});
+  arena.SetFallback(
+      [](void* pages, size_t* bytes) {
+        return static_cast<PageHeap*>(pages)->TakeForMetadata(bytes);
+      },
+      &heap);
   std::vector<Span*> spans;
   while (Span* const span = heap.New(Length::ForBytes(kMiB), SpanState::kLarge)) {
     spans.push_back(span);
