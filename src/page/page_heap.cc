@@ -62,8 +62,8 @@ Span* PageHeap::NewAligned(Length n, Length alignment, SpanState use) {
       continue;
     }
     if (Grow(n, alignment)) continue;
-    // A request for more than all that is free would fail all the same.
-    if (resort == kNothing || n > FreePages()) return nullptr;
+    // A request for more than could ever be freed would fail all the same.
+    if (resort == kNothing || n > MostThatMayFit()) return nullptr;
     if (resort == kReleaseAndJoin) {
       // Mapped and released neighbours may be long enough together.
       ReleaseAtLeast(kMaxLength);
@@ -71,7 +71,7 @@ Span* PageHeap::NewAligned(Length n, Length alignment, SpanState use) {
     } else {
       // There is enough, but nowhere in one piece, and a limit on address space (RLIMIT_AS) counts
       // all of it.
-      UnmapAtLeast(n + alignment);
+      UnmapAtLeast(n + alignment + Length::ForBytes(PageMap::leaf_bytes()));
       resort = kNothing;
     }
   }
@@ -109,6 +109,11 @@ Span* PageHeap::SplitLocked(Span* span, Length n) {
   MarkEnds(span);
   MarkEnds(rest);
   return rest;
+}
+
+Length PageHeap::MostThatMayFit() {
+  // What was unmapped may be mapped again.
+  return options_.unmap_when_short ? Length(peak_system_bytes_.value() >> kPageShift) : FreePages();
 }
 
 Length PageHeap::FreePages() {
@@ -281,6 +286,9 @@ bool PageHeap::GrowBy(Length n) {
   {
     const SpinLockHolder holder(lock_);
     system_bytes_.Add(n.bytes());
+    if (system_bytes_.value() > peak_system_bytes_.value()) {
+      peak_system_bytes_.Set(system_bytes_.value());
+    }
     growths_.Add(1);
     joined = AddRegionLocked(new (region_memory) Region{span->first_page, n});
     InsertFreeLocked(span);

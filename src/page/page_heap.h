@@ -158,6 +158,8 @@ class PageHeap {
   }
   void MarkEnds(Span* span);
   Length FreePages() TC_EXCLUDES(lock_);
+  // No request for more pages can be helped by giving back or unmapping what is free.
+  Length MostThatMayFit() TC_EXCLUDES(lock_);
 
   Span* TakeRecordLocked() TC_REQUIRES(lock_);
   void ReturnRecordLocked(Span* span) TC_REQUIRES(lock_);
@@ -219,6 +221,7 @@ class PageHeap {
 
   // Written with lock_ held; read racily for statistics.
   OwnedCounter system_bytes_;
+  OwnedCounter peak_system_bytes_;
   OwnedCounter releasing_bytes_;
   OwnedCounter small_span_bytes_;
   OwnedCounter large_span_bytes_;

@@ -101,6 +101,9 @@ class PageMap {
     }
   }
 
+  // Address space that a leaf takes.
+  static constexpr size_t leaf_bytes() { return sizeof(Leaf); }
+
   // Bytes of leaves mapped (most of them never touched).
   size_t mapped_bytes() const { return leaves_.load(std::memory_order_relaxed) * sizeof(Leaf); }
 
