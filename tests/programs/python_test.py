@@ -16,12 +16,12 @@ SUITE = "/usr/lib/python3.11/test/test_dict.py"
 SCRIPT = pathlib.Path(__file__).parent / "workloads" / "objects.py"
 
 IN_ONE_PROCESS = """
-    test_array test_buffer test_bytes test_codecs test_collections test_coroutines
-    test_csv test_ctypes test_decimal test_deque test_descr test_dict test_exceptions test_functools test_gc
-    test_generators test_hashlib test_heapq test_itertools test_json test_list test_long test_memoryio
-    test_memoryview test_minidom test_mmap test_ordered_dict test_pickle test_pyexpat test_re test_set test_sort
-    test_string test_struct test_syntax test_thread test_threading_local test_tokenize test_traceback test_tuple
-    test_unicode test_userstring test_xml_etree_c test_zlib""".split()
+    test_array test_buffer test_bytes test_codecs test_collections test_coroutines test_csv
+    test_ctypes test_decimal test_deque test_descr test_dict test_exceptions test_functools test_gc
+    test_generators test_heapq test_itertools test_json test_list test_long test_memoryio
+    test_minidom test_mmap test_ordered_dict test_pickle test_pyexpat test_re test_set test_sort
+    test_string test_struct test_syntax test_thread test_tokenize test_traceback test_unicode
+    test_xml_etree_c test_zlib""".split()
 
 # Threads and fork. What measures time-outs is left out: it fails on a busy machine on any malloc.
 THREADS_AND_FORK = ["test_threading", "test_fork1", "test_multiprocessing_fork"]
