@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""g++ and clang++: compile a large generated C++ file, link it, run it; all files compared byte by byte.
+"""g++ and clang++: compile, link and run a large generated C++ file.
 
-The name of the compiler is the first argument.
+All files that the compiler writes are compared byte by byte. The compiler's name is the first
+argument.
 """
 
 import hashlib
@@ -28,7 +29,9 @@ HEAD = """\
 #include <variant>
 #include <vector>
 
-template <int N> struct Fold { static constexpr long value = Fold<N - 1>::value * 31 % 1000003 + N; };
+template <int N> struct Fold {
+  static constexpr long value = Fold<N - 1>::value * 31 % 1000003 + N;
+};
 template <> struct Fold<0> { static constexpr long value = 1; };
 
 struct Shape {
@@ -53,8 +56,9 @@ class Widget : public Shape {
   explicit Widget(int seed) : seed_(seed) {
     for (int i = 0; i < 50; ++i) {
       Key key(i * seed % 17, std::string(i % 40, 'a' + @ % 26), {});
-      table_[key] = i % 3 == 0 ? Value(i) : i % 3 == 1 ? Value(std::string(i, 'x'))
-                                                      : Value(std::vector<std::optional<long>>(i, seed));
+      table_[key] = i % 3 == 0   ? Value(i)
+                    : i % 3 == 1 ? Value(std::string(i, 'x'))
+                                 : Value(std::vector<std::optional<long>>(i, seed));
       index_.emplace(std::get<1>(key), std::make_shared<Key>(key));
     }
   }
@@ -69,8 +73,11 @@ class Widget : public Shape {
     std::vector<std::pair<long, std::string>> order;
     for (const auto& [name, key] : index_) order.emplace_back(std::get<0>(*key), name);
     std::sort(order.begin(), order.end(), std::greater<>());
-    std::function<long(long)> step = [&](long n) { return n <= 0 ? total : step(n - 1) * 3 % 1000033 + @; };
-    return step(depth % 20) + static_cast<long>(order.size()) + (order.empty() ? 0 : order[0].first);
+    std::function<long(long)> step = [&](long n) {
+      return n <= 0 ? total : step(n - 1) * 3 % 1000033 + @;
+    };
+    total = step(depth % 20) + static_cast<long>(order.size());
+    return order.empty() ? total : total + order[0].first;
   }
 
  private:
@@ -88,19 +95,28 @@ int main() {
   std::vector<long> results(shapes.size());
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t)
-    threads.emplace_back([&, t] { for (size_t i = t; i < shapes.size(); i += 4) results[i] = shapes[i]->Measure(i); });
+    threads.emplace_back([&, t] {
+      for (size_t i = t; i < shapes.size(); i += 4) results[i] = shapes[i]->Measure(i);
+    });
   for (auto& thread : threads) thread.join();
   std::regex words("part_([0-9]+)");
   std::string text;
   for (size_t i = 0; i < results.size(); ++i) text += "part_" + std::to_string(results[i]) + ' ';
-  for (std::sregex_iterator i(text.begin(), text.end(), words), end; i != end; ++i) std::puts((*i)[1].str().c_str());
+  for (std::sregex_iterator i(text.begin(), text.end(), words), end; i != end; ++i)
+    std::puts((*i)[1].str().c_str());
 }
 """
 
 
 def source():
-    make = "\n".join(f"  shapes.push_back(std::make_unique<part_{i}::Widget>({i}));" for i in range(CLASSES))
-    return HEAD + "".join(CLASS.replace("@", str(i)) for i in range(CLASSES)) + TAIL.replace("@MAKE@", make)
+    make = "\n".join(
+        f"  shapes.push_back(std::make_unique<part_{i}::Widget>({i}));" for i in range(CLASSES)
+    )
+    return (
+        HEAD
+        + "".join(CLASS.replace("@", str(i)) for i in range(CLASSES))
+        + TAIL.replace("@MAKE@", make)
+    )
 
 
 def workload(side):
@@ -108,11 +124,18 @@ def workload(side):
     flags = ["-std=c++20", "-g", "-O1", "-pthread"]
     outputs = {}
     # From a pipe, whose length is not known beforehand: the compiler's buffer has to grow.
-    for name, argv in (("preprocess", [COMPILER, *flags, "-E", "-x", "c++", "-", "-o", "large.ii"]),
-                       ("compile", [COMPILER, *flags, "-c", "large.cc", "-o", "large.o"]),
-                       ("link", [COMPILER, *flags, "large.o", "-o", "large"]),
-                       ("run", ["./large"])):
-        outputs.update({f"{name}, {k}": v for k, v in side.run(argv, timeout=150, stdin=source().encode()).outputs().items()})
+    for name, argv in (
+        ("preprocess", [COMPILER, *flags, "-E", "-x", "c++", "-", "-o", "large.ii"]),
+        ("compile", [COMPILER, *flags, "-c", "large.cc", "-o", "large.o"]),
+        ("link", [COMPILER, *flags, "large.o", "-o", "large"]),
+        ("run", ["./large"]),
+    ):
+        outputs.update(
+            {
+                f"{name}, {k}": v
+                for k, v in side.run(argv, timeout=150, stdin=source().encode()).outputs().items()
+            }
+        )
     for file in ("large.ii", "large.o", "large"):
         content = (side.directory / file).read_bytes()
         outputs[file] = f"{len(content)} bytes, SHA-256 {hashlib.sha256(content).hexdigest()}"
@@ -125,5 +148,6 @@ def workload(side):
 
 if __name__ == "__main__":
     COMPILER = sys.argv.pop(1)
-    # Six commands; g++ starts the compiler proper, the assembler and the linker as further processes.
+    # Six commands; g++ starts the compiler proper, the assembler and the linker as further
+    # processes.
     harness.main(workload, programs=[COMPILER], min_heap_mib=60, min_processes=6)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""git: hundreds of commits, branches and merges, threaded repack, gc, fsck, clone; all hashes compared."""
+"""git: hundreds of commits, branches and merges, threaded repack, gc, fsck, clone; all hashes
+compared."""
 
 import hashlib
 import random
@@ -26,7 +27,9 @@ def workload(side):
     def git(*arguments, stdin=b"", cwd=repository, **keywords):
         clock[0] += 60
         date = {"GIT_AUTHOR_DATE": f"{clock[0]} +0000", "GIT_COMMITTER_DATE": f"{clock[0]} +0000"}
-        return side.run(["git", *arguments], stdin=stdin, cwd=cwd, env={**IDENTITY, **date}, **keywords)
+        return side.run(
+            ["git", *arguments], stdin=stdin, cwd=cwd, env={**IDENTITY, **date}, **keywords
+        )
 
     def record(name, *arguments, digest=False, **keywords):
         done = git(*arguments, **keywords)
@@ -65,9 +68,19 @@ def workload(side):
     record("blame", "blame", "-C", "dir1/file1.txt")
     record("grep", "grep", "-n", "-E", "(abc|xyz)[a-z]*q", "HEAD~20")
     record("archive", "archive", "--format=tar", "HEAD", digest=True)
-    # One thread finds the same deltas each time: the very bytes of the pack are compared. With more threads, which
-    # thread takes which part of the work decides about the deltas, so only the objects inside are.
-    record("pack of one thread", "pack-objects", "--all", "--stdout", "--threads=1", "--window=20", "-q", digest=True)
+    # One thread finds the same deltas each time: the very bytes of the pack are compared. With more
+    # threads, which thread takes which part of the work decides about the deltas, so only the
+    # objects inside are.
+    record(
+        "pack of one thread",
+        "pack-objects",
+        "--all",
+        "--stdout",
+        "--threads=1",
+        "--window=20",
+        "-q",
+        digest=True,
+    )
     record("repack", "repack", "-a", "-d", "-f", "-q", "--depth=50", "--window=30", "--threads=4")
     record("fsck", "fsck", "--full", "--strict", "--no-progress")
     record("gc", "gc", "-q", "--aggressive", "--prune=now")

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs a real program twice, on the C library's malloc and with the library preloaded, and compares.
+"""Runs a real program twice, on the C library's malloc and with the library preloaded; compares.
 
-Each *_test.py beside this file has one function `workload(side)`, which runs programs through `side` and
-returns a dictionary {name: output}. `main` calls it once per side, in a directory of the same path,
-and demands that the two dictionaries are equal.
+Each *_test.py beside this file has one function `workload(side)`, which runs programs through
+`side` and returns a dictionary {name: output}. `main` calls it once per side, in a directory of the
+same path, and demands that the two dictionaries are equal.
 
-It also demands a proof, for each process of each side, of who served malloc, from three witnesses:
+It also demands a proof of who served malloc, for the processes of each side, from three witnesses:
 
-  the dynamic linker   LD_DEBUG=bindings records each symbol that it binds. `malloc` and `free` must be bound
-                       to the library (other side: to the C library) and to no other shared object.
-  the library          MALLOCSTATS=1 makes each process print lines beginning `MALLOC:` at exit. The largest
-                       figure in them must reach the heap that the workload is known to need.
+  the dynamic linker   LD_DEBUG=bindings records each symbol that it binds. In every process
+                       `malloc` and `free` must be bound to the library (other side: to the C
+                       library) and to no other shared object.
+  the library          MALLOCSTATS=1 makes each process print lines beginning `MALLOC:` at exit. The
+                       largest figure in them must reach the heap that the workload needs.
   the kernel           /proc/<pid>/maps of each server process must show the library.
 
 Exit status: 0 equal and proved, 1 anything else, 77 a program that the test needs is not installed.
@@ -34,16 +35,22 @@ import traceback
 SKIPPED = 77
 SEARCH_PATH = os.environ.get("PATH", "/usr/bin:/bin") + ":/usr/sbin:/sbin"  # Servers are in sbin.
 
-# The report that MALLOCSTATS asks for: its lines, the rules around them, the notes that may follow them.
+# The report that MALLOCSTATS asks for: its lines, the rules around them, the notes that may follow
+# them.
 _STATS_LINE = re.compile(
     rb"^(?:MALLOC:.*|-{20,}|Call ReleaseFreeMemory\(\) to release freelist memory.*"
-    rb"|Bytes released to the OS take up virtual.*)\n?", re.MULTILINE)
+    rb"|Bytes released to the OS take up virtual.*)\n?",
+    re.MULTILINE,
+)
 _STATS_FIGURE = re.compile(rb"^MALLOC:[ =+]*(\d+) \(", re.MULTILINE)
-# A call compiled into a program or library asks for a version of the symbol. dlsym does not, and who looks `free` up in
-# the C library's own handle, as the library does for objects that are not its own, is to find the C library's.
+# A call compiled into a program or library asks for a version of the symbol. dlsym does not, and
+# who looks `free` up in the C library's own handle, as the library does for objects that are not
+# its own, is to find the C library's.
 _BINDING = re.compile(
     r"^\s*\d+:\s+binding file .+? \[\d+\] to (?P<provider>.+?) \[\d+\]: "
-    r"normal symbol `(?P<symbol>malloc|free)' \[", re.MULTILINE)
+    r"normal symbol `(?P<symbol>malloc|free)' \[",
+    re.MULTILINE,
+)
 
 _running = set()  # The programs that have been started and not been waited for.
 
@@ -53,7 +60,8 @@ class Failure(Exception):
 
 
 class Completed:
-    """What a finished program left: exit status and output, the library's own report taken out of stderr."""
+    """What a finished program left: exit status and output, the library's own report taken out
+    of stderr."""
 
     def __init__(self, argv, returncode, stdout, stderr):
         self.argv = argv
@@ -67,12 +75,15 @@ class Completed:
 
 
 class Side:
-    """One of the two runs: which malloc is preloaded, where the run happens and what it has shown."""
+    """One of the two runs: which malloc is preloaded, where the run happens and what it has
+    shown."""
 
     def __init__(self, is_reference, provider, preload, directory, evidence):
         self.is_reference = is_reference
         self.name = "C library" if is_reference else provider
-        self.provider = provider  # File name (no path) of the shared object that has to serve malloc.
+        self.provider = (
+            provider  # File name (no path) of the shared object that has to serve malloc.
+        )
         self.preload = preload
         self.directory = directory
         self._evidence = evidence
@@ -81,7 +92,8 @@ class Side:
         self.stats_seen = 0
 
     def environment(self, stats=True, extra=None):
-        """A small fixed environment; settings of the library that the caller has set reach its own side."""
+        """A small fixed environment; settings of the library that the caller has set reach its
+        own side."""
         env = {
             "PATH": SEARCH_PATH,
             "HOME": str(self.directory),
@@ -101,18 +113,27 @@ class Side:
         return env
 
     def run(self, argv, timeout=120, stdin=b"", stats=True, env=None, cwd=None, status=0):
-        """Runs `argv` to its end. Any exit status but `status` is a failure; None accepts all of them."""
+        """Runs `argv` to its end. Any exit status but `status` is a failure; None accepts all of
+        them."""
         argv = [str(a) for a in argv]
         process = subprocess.Popen(
-            argv, cwd=cwd or self.directory, env=self.environment(stats, env), stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+            argv,
+            cwd=cwd or self.directory,
+            env=self.environment(stats, env),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
         _running.add(process)
         try:
             stdout, stderr = process.communicate(stdin, timeout=timeout)
         except subprocess.TimeoutExpired:
             _kill_group(process)
             stdout, stderr = process.communicate()
-            raise Failure(f"{_short(argv)}: not finished after {timeout} s\n{_tail(stdout, stderr)}")
+            raise Failure(
+                f"{_short(argv)}: not finished after {timeout} s\n{_tail(stdout, stderr)}"
+            )
         except BaseException:
             _kill_group(process)
             process.wait()
@@ -126,13 +147,16 @@ class Side:
         return done
 
     def start(self, argv, ready, timeout=30, stats=True, env=None, stop_signal=signal.SIGTERM):
-        """Starts a server and returns once `ready()` is true. It is stopped with the side at the latest."""
+        """Starts a server and returns once `ready()` is true. It is stopped with the side at the
+        latest."""
         server = Server(self, [str(a) for a in argv], self.environment(stats, env), stop_signal)
         self._servers.append(server)
         deadline = time.monotonic() + timeout
         while not ready():
             if server.process.poll() is not None:
-                raise ServerDidNotStart(f"{_short(argv)}: {_status(server.process.returncode)}\n{server.output()}")
+                raise ServerDidNotStart(
+                    f"{_short(argv)}: {_status(server.process.returncode)}\n{server.output()}"
+                )
             if time.monotonic() > deadline:
                 raise Failure(f"{_short(argv)}: not ready after {timeout} s\n{server.output()}")
             time.sleep(0.02)  # Between two looks; `ready` decides, not the pause.
@@ -145,41 +169,55 @@ class Side:
 
     def servers_that_ended(self):
         ended = [s for s in self._servers if s.process.poll() not in (None, 0)]
-        return "".join(f"\n{_short(s.argv)}: {_status(s.process.returncode)}\n{s.output()}" for s in ended)
+        return "".join(
+            f"\n{_short(s.argv)}: {_status(s.process.returncode)}\n{s.output()}" for s in ended
+        )
 
     def check_maps(self, pids):
         """The kernel's word: the provider is mapped into each of these live processes."""
         # The kernel names the file behind a symbolic link.
-        file_name = self.provider if self.is_reference else os.path.basename(os.path.realpath(self.preload))
+        file_name = (
+            self.provider if self.is_reference else os.path.basename(os.path.realpath(self.preload))
+        )
         for pid in pids:
             maps = pathlib.Path(f"/proc/{pid}/maps").read_text()
             if file_name not in {os.path.basename(line) for line in maps.splitlines()}:
                 raise Failure(f"process {pid} has not mapped {file_name}")
 
     def prove(self, min_processes, min_heap_mib, stats_expected):
-        """Who served malloc in the processes of this side? Raises unless it was the provider in all of them."""
+        """Who served malloc in the processes of this side? Raises unless it was the provider in
+        all of them."""
         processes = 0
         for record in sorted(self._evidence.glob("bindings.*")):
             text = record.read_text(errors="replace")
             providers = {}
             for m in _BINDING.finditer(text):
                 providers.setdefault(m["symbol"], set()).add(os.path.basename(m["provider"]))
-            # A program with a fixed address answers for the functions whose address it takes; what it calls then is
-            # bound like any other call, so only shared objects count.
+            # A program with a fixed address answers for the functions whose address it takes; what
+            # it calls then is bound like any other call, so only shared objects count.
             for symbol in ("malloc", "free"):
                 shared = {p for p in providers.get(symbol, ()) if ".so" in p}
                 if shared != {self.provider}:
-                    raise Failure(f"{record.name}: {symbol} was served by {sorted(shared) or 'nobody'}, "
-                                  f"not by {self.provider} alone")
+                    raise Failure(
+                        f"{record.name}: {symbol} was served by {sorted(shared) or 'nobody'}, "
+                        f"not by {self.provider} alone"
+                    )
             processes += 1
         if processes < min_processes:
-            raise Failure(f"the dynamic linker recorded {processes} processes, expected {min_processes} or more")
+            raise Failure(
+                f"the dynamic linker recorded {processes} processes, "
+                f"expected {min_processes} or more"
+            )
         note = f"{self.name}: malloc and free bound to {self.provider} in {processes} process(es)"
         if stats_expected and not self.is_reference:
             if self.largest_heap < min_heap_mib << 20:
-                raise Failure(f"the largest heap that {self.provider} reports has {self.largest_heap} bytes in "
-                              f"{self.stats_seen} reports, but the workload needs {min_heap_mib} MiB")
-            note += f", {self.stats_seen} figures reported, largest {self.largest_heap / 2**20:.1f} MiB"
+                raise Failure(
+                    f"the largest heap that {self.provider} reports has {self.largest_heap} bytes "
+                    f"in {self.stats_seen} figures, but the workload needs {min_heap_mib} MiB"
+                )
+            note += (
+                f", {self.stats_seen} figures reported, largest {self.largest_heap / 2**20:.1f} MiB"
+            )
         print(note, flush=True)
 
     def _count_stats(self, stderr):
@@ -188,7 +226,8 @@ class Side:
 
 
 class ServerDidNotStart(Failure):
-    """The server ended before it was ready: for one thing, its port may have been taken meanwhile."""
+    """The server ended before it was ready: for one thing, its port may have been taken
+    meanwhile."""
 
 
 class Server:
@@ -199,8 +238,15 @@ class Server:
         self._stop_signal = stop_signal
         self.argv = argv
         self._log = tempfile.TemporaryFile()
-        self.process = subprocess.Popen(argv, cwd=side.directory, env=env, stdin=subprocess.DEVNULL, stdout=self._log,
-                                        stderr=subprocess.STDOUT, start_new_session=True)
+        self.process = subprocess.Popen(
+            argv,
+            cwd=side.directory,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=self._log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
         _running.add(self.process)
 
     @property
@@ -224,7 +270,10 @@ class Server:
         try:
             status = self.process.wait(timeout)
         except subprocess.TimeoutExpired:
-            raise Failure(f"{_short(self.argv)}: still running {timeout} s after it was asked to stop\n{self.output()}")
+            raise Failure(
+                f"{_short(self.argv)}: still running {timeout} s after it was asked to stop\n"
+                f"{self.output()}"
+            )
         self._side._count_stats(self._raw_log())
         if status != 0:
             raise Failure(f"{_short(self.argv)}: {_status(status)}\n{self.output()}")
@@ -236,7 +285,8 @@ class Server:
         _running.discard(self.process)
 
     def _raw_log(self):
-        # By position: the server shares the file's offset and would go on writing from where a seek leaves it.
+        # By position: the server shares the file's offset and would go on writing from where a seek
+        # leaves it.
         return os.pread(self._log.fileno(), os.fstat(self._log.fileno()).st_size, 0)
 
 
@@ -261,7 +311,8 @@ def accepts(port):
 
 
 def start_on_free_port(start, attempts=5):
-    """Calls `start(port)` until the server comes up: a port found free can be taken before the server has it."""
+    """Calls `start(port)` until the server comes up: a port found free can be taken before the
+    server has it."""
     for attempt in range(attempts):
         try:
             return start(free_port())
@@ -274,26 +325,53 @@ def user_name():
     return pwd.getpwuid(os.geteuid()).pw_name
 
 
-def main(workload, programs, min_heap_mib, min_processes=1, reference_preload=None, stats=True, deadline_s=540):
-    """Runs `workload` on both sides. `stats` is False where the library's report would disturb the program."""
+def main(
+    workload,
+    programs,
+    min_heap_mib,
+    min_processes=1,
+    reference_preload=None,
+    stats=True,
+    deadline_s=540,
+):
+    """Runs `workload` on both sides. `stats` is False where the library's report would disturb
+    the program."""
     parser = argparse.ArgumentParser(description=sys.modules["__main__"].__doc__)
-    parser.add_argument("--library", required=True, type=pathlib.Path, help="the shared library to preload")
+    parser.add_argument(
+        "--library", required=True, type=pathlib.Path, help="the shared library to preload"
+    )
     options = parser.parse_args()
     library = options.library.absolute()
     if not library.is_file():
         sys.exit(f"FAIL: there is no library {library}")
-    missing = [p for p in programs if not (os.path.exists(p) if "/" in p else shutil.which(p, path=SEARCH_PATH))]
+    missing = [
+        p
+        for p in programs
+        if not (os.path.exists(p) if "/" in p else shutil.which(p, path=SEARCH_PATH))
+    ]
     if missing:
-        print(f"SKIP: not installed: {', '.join(missing)} (scripts/setup.sh installs what the tests need)")
+        print(
+            f"SKIP: not installed: {', '.join(missing)} "
+            "(scripts/setup.sh installs what the tests need)"
+        )
         sys.exit(SKIPPED)
 
-    # Both end as exceptions, so that servers are stopped and files removed before the test driver loses patience.
+    # Both end as exceptions, so that servers are stopped and files removed before the test driver
+    # loses patience.
     signal.signal(signal.SIGALRM, _fail_on_signal(f"not finished after {deadline_s} s"))
     signal.signal(signal.SIGTERM, _fail_on_signal("told to end"))
     signal.alarm(deadline_s)
     try:
         with tempfile.TemporaryDirectory(prefix="tcmalloc-programs-") as top:
-            _compare(workload, pathlib.Path(top), library, reference_preload, stats, min_heap_mib, min_processes)
+            _compare(
+                workload,
+                pathlib.Path(top),
+                library,
+                reference_preload,
+                stats,
+                min_heap_mib,
+                min_processes,
+            )
     except Failure as failure:
         print(f"FAIL: {failure}", flush=True)
         sys.exit(1)
@@ -302,8 +380,13 @@ def main(workload, programs, min_heap_mib, min_processes=1, reference_preload=No
 
 def _compare(workload, top, library, reference_preload, stats, min_heap_mib, min_processes):
     outputs = []
-    for is_reference, provider, preload in ((True, "libc.so.6", reference_preload), (False, library.name, library)):
-        directory = top / "run"  # The same path on both sides: some programs put it into their output.
+    for is_reference, provider, preload in (
+        (True, "libc.so.6", reference_preload),
+        (False, library.name, library),
+    ):
+        directory = (
+            top / "run"
+        )  # The same path on both sides: some programs put it into their output.
         evidence = top / f"evidence-{len(outputs)}"
         directory.mkdir()
         evidence.mkdir()
@@ -323,11 +406,15 @@ def _compare(workload, top, library, reference_preload, stats, min_heap_mib, min
     reference, preloaded = outputs
     if not reference:
         raise Failure("the workload returned nothing to compare")
-    differences = [_difference(name, reference.get(name), preloaded.get(name))
-                   for name in sorted(reference.keys() | preloaded.keys())
-                   if reference.get(name) != preloaded.get(name)]
+    differences = [
+        _difference(name, reference.get(name), preloaded.get(name))
+        for name in sorted(reference.keys() | preloaded.keys())
+        if reference.get(name) != preloaded.get(name)
+    ]
     if differences:
-        raise Failure("outputs differ from those on the C library's malloc\n" + "\n".join(differences))
+        raise Failure(
+            "outputs differ from those on the C library's malloc\n" + "\n".join(differences)
+        )
     size = sum(len(v) for v in reference.values() if isinstance(v, (bytes, str)))
     print(f"{len(reference)} outputs equal, {size} bytes")
 
@@ -335,10 +422,17 @@ def _compare(workload, top, library, reference_preload, stats, min_heap_mib, min
 def _difference(name, reference, preloaded):
     if not isinstance(reference, (bytes, str)) or not isinstance(preloaded, (bytes, str)):
         return f"{name}: {str(reference)[:2000]} != {str(preloaded)[:2000]}"
-    lines = [(t if isinstance(t, str) else t.decode("utf-8", "backslashreplace")).splitlines()[:20000]
-             for t in (reference, preloaded)]
-    diff = list(difflib.unified_diff(*lines, f"{name} (C library)", f"{name} (preloaded)", n=0, lineterm=""))[:20]
-    return "\n".join(line[:200] for line in diff) or f"{name}: {len(reference)} and {len(preloaded)} bytes differ"
+    lines = [
+        (t if isinstance(t, str) else t.decode("utf-8", "backslashreplace")).splitlines()[:20000]
+        for t in (reference, preloaded)
+    ]
+    diff = list(
+        difflib.unified_diff(*lines, f"{name} (C library)", f"{name} (preloaded)", n=0, lineterm="")
+    )[:20]
+    return (
+        "\n".join(line[:200] for line in diff)
+        or f"{name}: {len(reference)} and {len(preloaded)} bytes differ"
+    )
 
 
 def _largest_figure(stderr):
@@ -346,11 +440,14 @@ def _largest_figure(stderr):
 
 
 def _fail_on_signal(text):
-    """A handler that ends what runs, so that no thread of the test waits for it, and then the test."""
+    """A handler that ends what runs, so that no thread of the test waits for it, and then the
+    test."""
+
     def handler(signum, frame):
         for process in list(_running):
             _kill_group(process)
         raise Failure(text)
+
     return handler
 
 
@@ -373,5 +470,7 @@ def _short(argv):
 
 
 def _tail(stdout, stderr, limit=4000):
-    text = (_STATS_LINE.sub(b"", stdout)[-limit:] + b"\n" + _STATS_LINE.sub(b"", stderr)[-limit:]).strip()
+    text = (
+        _STATS_LINE.sub(b"", stdout)[-limit:] + b"\n" + _STATS_LINE.sub(b"", stderr)[-limit:]
+    ).strip()
     return text.decode("utf-8", "backslashreplace")

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A Java virtual machine: the compiler, then a multi-threaded program under two garbage collectors."""
+"""A Java virtual machine: the compiler, then a multi-threaded program under two garbage
+collectors."""
 
 import hashlib
 import pathlib
@@ -15,13 +16,26 @@ def workload(side):
     classes = side.directory / "classes"
     quiet = ["-XX:-UsePerfData", f"-Djava.io.tmpdir={side.directory}"]
     outputs = {}
-    done = side.run(["javac", *[f"-J{q}" for q in quiet], "-d", classes, "-Xlint:all", "Storm.java"])
+    done = side.run(
+        ["javac", *[f"-J{q}" for q in quiet], "-d", classes, "-Xlint:all", "Storm.java"]
+    )
     outputs.update({f"javac, {k}": v for k, v in done.outputs().items()})
     for file in sorted(classes.iterdir()):
         outputs[file.name] = hashlib.sha256(file.read_bytes()).hexdigest()
     for collector in ("G1", "Parallel"):
-        done = side.run(["java", *quiet, f"-XX:+Use{collector}GC", "-Xmx512m", "-XX:MaxDirectMemorySize=512m",
-                         "-cp", classes, "Storm", classes])
+        done = side.run(
+            [
+                "java",
+                *quiet,
+                f"-XX:+Use{collector}GC",
+                "-Xmx512m",
+                "-XX:MaxDirectMemorySize=512m",
+                "-cp",
+                classes,
+                "Storm",
+                classes,
+            ]
+        )
         outputs.update({f"{collector}, {k}": v for k, v in done.outputs().items()})
     return outputs
 

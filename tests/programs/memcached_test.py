@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """memcached: four threads under load from many connections; each value is compared with a model.
 
-Every client has keys of its own, so that its model is exact while the others work. A second run is larger than the
-server's memory: then a value may be missing, but never wrong.
+Every client has keys of its own, so that its model is exact while the others work. A second run is
+larger than the server's memory: then a value may be missing, but never wrong.
 """
 
 import concurrent.futures
@@ -62,7 +62,8 @@ class Client:
 
 
 def client_run(port, number, start_line):
-    """Random commands on this client's keys, many in one write; every answer is known beforehand."""
+    """Random commands on this client's keys, many in one write; every answer is known
+    beforehand."""
     rng = random.Random(number)
     client, model = Client(port), {}
     start_line.wait(timeout=60)
@@ -72,7 +73,9 @@ def client_run(port, number, start_line):
             key = b"c%d-%d" % (number, rng.randrange(120))
             kind = rng.randrange(8)
             if kind <= 1:
-                size = rng.choice([10, 100, 1_000, 8_000, 8_000, 100_000 if rng.randrange(8) == 0 else 50])
+                size = rng.choice(
+                    [10, 100, 1_000, 8_000, 8_000, 100_000 if rng.randrange(8) == 0 else 50]
+                )
                 model[key] = rng.randbytes(size)
                 requests.append(b"set %s 0 0 %d\r\n%s\r\n" % (key, size, model[key]))
                 answers.append(b"STORED")
@@ -92,16 +95,21 @@ def client_run(port, number, start_line):
                 answers.append(b"NOT_STORED" if key in model else b"STORED")
                 model.setdefault(key, b"123")
             else:
-                keys = [b"c%d-%d" % (number, rng.randrange(120)) for _ in range(rng.randrange(1, 30))]
+                keys = [
+                    b"c%d-%d" % (number, rng.randrange(120)) for _ in range(rng.randrange(1, 30))
+                ]
                 requests.append(b"get %s\r\n" % b" ".join(keys))
                 answers.append({k: model[k] for k in keys if k in model})
-        # Written by one thread and read by another: neither side waits for the other with full buffers.
+        # Written by one thread and read by another: neither side waits for the other with full
+        # buffers.
         writer = threading.Thread(target=client.send, args=(b"".join(requests),))
         writer.start()
         for request, expected in zip(requests, answers):
             answer = client.values() if isinstance(expected, dict) else client.line()
             if answer != expected:
-                raise harness.Failure(f"{request[:100]!r}: answered {str(answer)[:200]}, not {str(expected)[:200]}")
+                raise harness.Failure(
+                    f"{request[:100]!r}: answered {str(answer)[:200]}, not {str(expected)[:200]}"
+                )
         writer.join()
         if batch % 10 == 9:
             client.reconnect()
@@ -115,7 +123,9 @@ def evict_run(port, number, start_line):
     start_line.wait(timeout=60)
     hits = 0
     for i in range(400):
-        key, size = b"e%d-%d" % (number, i % 150), rng.choice([900, 20_000, 90_000, 700_000 if i % 40 == 0 else 500])
+        key, size = b"e%d-%d" % (number, i % 150), rng.choice(
+            [900, 20_000, 90_000, 700_000 if i % 40 == 0 else 500]
+        )
         value = (b"%d:%d:" % (number, i % 150)) * (size // 8)
         client.send(b"set %s 0 0 %d\r\n%s\r\n" % (key, len(value), value))
         if (answer := client.line()) != b"STORED":
@@ -136,8 +146,23 @@ def start(side, *options):
     user = ["-u", harness.user_name()] if os.geteuid() == 0 else []
 
     def start_at(port):
-        argv = ["memcached", "-l", "127.0.0.1", "-p", port, "-U", 0, "-t", 4, "-c", 1000, *options, *user]
+        argv = [
+            "memcached",
+            "-l",
+            "127.0.0.1",
+            "-p",
+            port,
+            "-U",
+            0,
+            "-t",
+            4,
+            "-c",
+            1000,
+            *options,
+            *user,
+        ]
         return port, side.start(argv, lambda: harness.accepts(port), stop_signal=signal.SIGTERM)
+
     port, server = harness.start_on_free_port(start_at)
     side.check_maps([server.pid])
     return port, server
@@ -152,9 +177,13 @@ def all_clients(run, port):
 def workload(side):
     outputs = {}
     port, server = start(side, "-m", 512)
-    held = [Client(port) for _ in range(CONNECTIONS_HELD)]  # Connections are what memcached calls malloc for.
+    held = [
+        Client(port) for _ in range(CONNECTIONS_HELD)
+    ]  # Connections are what memcached calls malloc for.
     for i, client in enumerate(held):
-        client.send(b"set held%d 0 0 %d\r\n%s\r\nget held%d\r\n" % (i, 5_000 + i, b"h" * (5_000 + i), i))
+        client.send(
+            b"set held%d 0 0 %d\r\n%s\r\nget held%d\r\n" % (i, 5_000 + i, b"h" * (5_000 + i), i)
+        )
     for i, client in enumerate(held):
         if client.line() != b"STORED" or client.values() != {b"held%d" % i: b"h" * (5_000 + i)}:
             raise harness.Failure(f"connection {i} read back something else")
@@ -162,7 +191,15 @@ def workload(side):
     stats = held[0].stats()
     for client in held:
         client.close()
-    for name in ("cmd_get", "cmd_set", "get_hits", "get_misses", "delete_hits", "curr_items", "bytes"):
+    for name in (
+        "cmd_get",
+        "cmd_set",
+        "get_hits",
+        "get_misses",
+        "delete_hits",
+        "curr_items",
+        "bytes",
+    ):
         outputs[name] = stats[name]
     if stats["evictions"] != "0":
         raise harness.Failure(f"{stats['evictions']} evictions although there is room")

@@ -9,9 +9,11 @@ SCRIPT = pathlib.Path(__file__).parent / "workloads" / "strings.pl"
 
 
 def workload(side):
-    # Perl orders its hashes by a random seed; the script sorts wherever order shows, the fixed seed makes both
-    # sides allocate alike.
-    return side.run(["perl", SCRIPT], env={"PERL_HASH_SEED": "1", "PERL_PERTURB_KEYS": "0"}).outputs()
+    # Perl orders its hashes by a random seed; the script sorts wherever order shows, the fixed seed
+    # makes both sides allocate alike.
+    return side.run(
+        ["perl", SCRIPT], env={"PERL_HASH_SEED": "1", "PERL_PERTURB_KEYS": "0"}
+    ).outputs()
 
 
 if __name__ == "__main__":

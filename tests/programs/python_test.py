@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """CPython with PYTHONMALLOC=malloc: part of its own test suite, and a workload of our own.
 
-The results of all test cases are compared one by one. The suite runs without MALLOCSTATS, for many of its
-tests demand that a child process writes nothing to its standard error.
+The results of all test cases are compared one by one. The suite runs without MALLOCSTATS, for many
+of its tests demand that a child process writes nothing to its standard error.
 """
 
 import concurrent.futures
@@ -11,22 +11,30 @@ import xml.etree.ElementTree
 
 import harness
 
-PYTHON = "/usr/bin/python3.11"  # The system's, which the package libpython3.11-testsuite belongs to.
+PYTHON = (
+    "/usr/bin/python3.11"  # The system's, which the package libpython3.11-testsuite belongs to.
+)
 SUITE = "/usr/lib/python3.11/test/test_dict.py"
 SCRIPT = pathlib.Path(__file__).parent / "workloads" / "objects.py"
 
 IN_ONE_PROCESS = """
-    test_array test_buffer test_bytes test_codecs test_collections test_coroutines
-    test_csv test_ctypes test_decimal test_deque test_descr test_dict test_exceptions test_functools test_gc
-    test_generators test_hashlib test_heapq test_itertools test_json test_list test_long test_memoryio
-    test_memoryview test_minidom test_mmap test_ordered_dict test_pickle test_pyexpat test_re test_set test_sort
-    test_string test_struct test_syntax test_thread test_threading_local test_tokenize test_traceback test_tuple
-    test_unicode test_userstring test_xml_etree_c test_zlib""".split()
+    test_array test_buffer test_bytes test_codecs test_collections test_coroutines test_csv
+    test_ctypes test_decimal test_deque test_descr test_dict test_exceptions test_functools test_gc
+    test_generators test_heapq test_itertools test_json test_list test_long test_memoryio
+    test_minidom test_mmap test_ordered_dict test_pickle test_pyexpat test_re test_set test_sort
+    test_string test_struct test_syntax test_thread test_tokenize test_traceback test_unicode
+    test_xml_etree_c test_zlib""".split()
 
 # Threads and fork. What measures time-outs is left out: it fails on a busy machine on any malloc.
 THREADS_AND_FORK = ["test_threading", "test_fork1", "test_multiprocessing_fork"]
-ONLY = ["test.test_threading.*", "test.test_fork1.*", "*TestPool*", "*WithProcessesTestQueue*", "*SharedMemory*",
-        "*WithProcessesTestConnection*"]
+ONLY = [
+    "test.test_threading.*",
+    "test.test_fork1.*",
+    "*TestPool*",
+    "*WithProcessesTestQueue*",
+    "*SharedMemory*",
+    "*WithProcessesTestConnection*",
+]
 NOT = ["*timeout*", "*test_map_no_failfast*"]
 
 ENVIRONMENT = {"PYTHONMALLOC": "malloc", "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
@@ -36,10 +44,28 @@ def suite(side, name, tests, selection=()):
     directory = side.directory / name
     directory.mkdir()
     report = directory / "report.xml"
-    side.run([PYTHON, "-m", "test", "-W", "--tempdir", directory, "--junit-xml", report, *selection, *tests],
-             cwd=directory, timeout=480, stats=False, env=ENVIRONMENT)
+    side.run(
+        [
+            PYTHON,
+            "-m",
+            "test",
+            "-W",
+            "--tempdir",
+            directory,
+            "--junit-xml",
+            report,
+            *selection,
+            *tests,
+        ],
+        cwd=directory,
+        timeout=480,
+        stats=False,
+        env=ENVIRONMENT,
+    )
     cases = xml.etree.ElementTree.parse(report).iter("testcase")
-    results = sorted((c.get("name"), c.get("status"), c.get("result"), *sorted(e.tag for e in c)) for c in cases)
+    results = sorted(
+        (c.get("name"), c.get("status"), c.get("result"), *sorted(e.tag for e in c)) for c in cases
+    )
     return "".join(" ".join(map(str, r)) + "\n" for r in results)
 
 
@@ -55,7 +81,9 @@ def workload(side):
     outputs.update({f"objects.py, {k}": v for k, v in done.outputs().items()})
     for name, least in (("suite in one process", 6000), ("suite of threads and fork", 250)):
         if outputs[name].count("\n") < least:
-            raise harness.Failure(f"{name}: only {outputs[name].count(chr(10))} test cases ran, expected {least}")
+            raise harness.Failure(
+                f"{name}: only {outputs[name].count(chr(10))} test cases ran, expected {least}"
+            )
     return outputs
 
 

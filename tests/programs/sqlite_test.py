@@ -13,10 +13,15 @@ def workload(side):
     for name, database in (("memory", ":memory:"), ("file", "store.db")):
         done = side.run(["sqlite3", database], stdin=SCRIPT)
         if b"\nok\nend|" not in done.stdout:
-            raise harness.Failure(f"{name}: PRAGMA integrity_check did not answer ok:\n{done.stdout[-500:]}")
+            raise harness.Failure(
+                f"{name}: PRAGMA integrity_check did not answer ok:\n{done.stdout[-500:]}"
+            )
         outputs.update({f"{name}, {k}": v for k, v in done.outputs().items()})
     # A process that has not written the file checks and dumps it.
-    again = side.run(["sqlite3", "store.db"], stdin=b"PRAGMA integrity_check;\n.dump author\nSELECT * FROM book;\n")
+    again = side.run(
+        ["sqlite3", "store.db"],
+        stdin=b"PRAGMA integrity_check;\n.dump author\nSELECT * FROM book;\n",
+    )
     if not again.stdout.startswith(b"ok\n"):
         raise harness.Failure(f"the file is damaged:\n{again.stdout[:500]}")
     outputs.update({f"again, {k}": v for k, v in again.outputs().items()})

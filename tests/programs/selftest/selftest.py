@@ -12,9 +12,13 @@ import subprocess
 import sys
 
 TESTS = pathlib.Path(__file__).resolve().parent.parent
-CRASH = r"(killed by SIG|exit status \d|differ|not finished|stopped|answered|closed|failed|Error|expected)"
+CRASH = (
+    r"(killed by SIG|exit status \d|differ|not finished|stopped|answered|closed|failed"
+    r"|Error|expected)"
+)
 
-# Program test, its arguments, flaw, what its output must match. The flaw `absent` is a library without malloc.
+# Program test, its arguments, flaw, what its output must match. The flaw `absent` is a library
+# without malloc.
 QUICK = [
     ("perl_test.py", [], "none", r"^PASS$"),
     ("perl_test.py", [], "absent", r"malloc was served by \['libc\.so\.6'\]"),
@@ -70,18 +74,31 @@ def main():
         if not test.startswith(options.only):
             continue
         library = options.without if flaw == "absent" else options.flawed
-        done = subprocess.run([sys.executable, TESTS / test, *arguments, "--library", library],
-                              env={**os.environ, "TCMALLOC_TEST_FLAW": flaw}, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True)
+        done = subprocess.run(
+            [sys.executable, TESTS / test, *arguments, "--library", library],
+            env={**os.environ, "TCMALLOC_TEST_FLAW": flaw},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
         if done.returncode == 77:
             print(done.stdout, end="")
             sys.exit(77)
         expected_status = 0 if flaw == "none" else 1
-        caught = (done.returncode == expected_status and re.search(pattern, done.stdout, re.MULTILINE)
-                  and (flaw == "none" or "\nFAIL: " in done.stdout) and "with C library" not in done.stdout)
-        print(f"{test} {' '.join(arguments)} flaw {flaw}: {'as expected' if caught else 'WRONG'}", flush=True)
-        verdict = done.stdout[done.stdout.find("FAIL: "):] if "FAIL: " in done.stdout else done.stdout
-        print("  " + "\n  ".join(verdict.splitlines()[:6 if caught else 60]), flush=True)
+        caught = (
+            done.returncode == expected_status
+            and re.search(pattern, done.stdout, re.MULTILINE)
+            and (flaw == "none" or "\nFAIL: " in done.stdout)
+            and "with C library" not in done.stdout
+        )
+        print(
+            f"{test} {' '.join(arguments)} flaw {flaw}: {'as expected' if caught else 'WRONG'}",
+            flush=True,
+        )
+        verdict = (
+            done.stdout[done.stdout.find("FAIL: ") :] if "FAIL: " in done.stdout else done.stdout
+        )
+        print("  " + "\n  ".join(verdict.splitlines()[: 6 if caught else 60]), flush=True)
         wrong += not caught
     sys.exit(1 if wrong else 0)
 

@@ -30,7 +30,10 @@ import java.util.zip.GZIPInputStream;
 import java.util.zip.GZIPOutputStream;
 import java.util.zip.Inflater;
 
-/** What makes a virtual machine call malloc: direct buffers, zlib, threads, class loaders, compilers, child processes. */
+/**
+ * What makes a virtual machine call malloc: direct buffers, zlib, threads, class loaders,
+ * compilers, child processes.
+ */
 public final class Storm {
   private static String digest(byte[] bytes) throws Exception {
     return HexFormat.of().formatHex(MessageDigest.getInstance("SHA-256").digest(bytes), 0, 16);
@@ -41,24 +44,31 @@ public final class Storm {
     ByteBuffer[] live = new ByteBuffer[64];
     CRC32 crc = new CRC32();
     for (int i = 0; i < rounds; i++) {
-      ByteBuffer buffer = ByteBuffer.allocateDirect(1 + random.nextInt(i % 40 == 0 ? 500_000 : 6_000));
+      ByteBuffer buffer =
+          ByteBuffer.allocateDirect(1 + random.nextInt(i % 40 == 0 ? 500_000 : 6_000));
       for (int j = 0; j < buffer.capacity(); j++) {
-        if (buffer.get(j) != 0) throw new AssertionError("a new direct buffer is not zero at " + j);
+        if (buffer.get(j) != 0)
+          throw new AssertionError("a new direct buffer is not zero at " + j);
       }
       while (buffer.remaining() >= 8) buffer.putLong(random.nextLong());
       buffer.flip();
       int slot = random.nextInt(live.length);
-      if (live[slot] != null) crc.update(live[slot]);
+      if (live[slot] != null)
+        crc.update(live[slot]);
       live[slot] = buffer;
     }
-    for (ByteBuffer b : live) if (b != null) crc.update(b);
+    for (ByteBuffer b : live)
+      if (b != null)
+        crc.update(b);
     return crc.getValue();
   }
 
   private static String compress(int seed) throws Exception {
     Random random = new Random(seed);
-    byte[] text = IntStream.range(0, 30_000).mapToObj(i -> "word" + random.nextInt(2_000))
-        .collect(Collectors.joining(" ")).getBytes(StandardCharsets.UTF_8);
+    byte[] text = IntStream.range(0, 30_000)
+                      .mapToObj(i -> "word" + random.nextInt(2_000))
+                      .collect(Collectors.joining(" "))
+                      .getBytes(StandardCharsets.UTF_8);
     StringBuilder result = new StringBuilder();
     for (int level = 1; level <= 9; level += 2) {
       Deflater deflater = new Deflater(level);
@@ -70,14 +80,18 @@ public final class Storm {
       Inflater inflater = new Inflater();
       inflater.setInput(packed, 0, length);
       byte[] back = new byte[text.length];
-      if (inflater.inflate(back) != text.length || !Arrays.equals(back, text)) throw new AssertionError("inflate");
+      if (inflater.inflate(back) != text.length || !Arrays.equals(back, text))
+        throw new AssertionError("inflate");
       inflater.end();
       result.append(length).append(':').append(digest(Arrays.copyOf(packed, length))).append(' ');
     }
     ByteArrayOutputStream bytes = new ByteArrayOutputStream();
-    try (GZIPOutputStream out = new GZIPOutputStream(bytes)) { out.write(text); }
+    try (GZIPOutputStream out = new GZIPOutputStream(bytes)) {
+      out.write(text);
+    }
     try (GZIPInputStream in = new GZIPInputStream(new ByteArrayInputStream(bytes.toByteArray()))) {
-      if (!Arrays.equals(in.readAllBytes(), text)) throw new AssertionError("gzip");
+      if (!Arrays.equals(in.readAllBytes(), text))
+        throw new AssertionError("gzip");
     }
     return result.toString();
   }
@@ -86,12 +100,15 @@ public final class Storm {
   private static int loadClasses(Path directory) throws Exception {
     int loaded = 0;
     for (int i = 0; i < 60; i++) {
-      try (URLClassLoader loader = new URLClassLoader(new URL[] {directory.toUri().toURL()}, null)) {
+      try (
+          URLClassLoader loader = new URLClassLoader(new URL[] {directory.toUri().toURL()}, null)) {
         Class<?> again = loader.loadClass("Storm$Hot");
-        if (again == Hot.class) throw new AssertionError("not loaded anew");
+        if (again == Hot.class)
+          throw new AssertionError("not loaded anew");
         loaded += (Integer) again.getMethod("run", int.class).invoke(null, 1_000);
         Class<?> type = loader.loadClass("Storm$Face");
-        Object proxy = Proxy.newProxyInstance(loader, new Class<?>[] {type}, (p, m, a) -> m.getName().length());
+        Object proxy = Proxy.newProxyInstance(
+            loader, new Class<?>[] {type}, (p, m, a) -> m.getName().length());
         loaded += (Integer) type.getMethod("length").invoke(proxy);
       }
     }
@@ -106,7 +123,13 @@ public final class Storm {
   /** Code that is hot enough for both compilers of the virtual machine. */
   public static final class Hot {
     private static final IntBinaryOperator[] OPERATORS = {
-      (a, b) -> a + b, (a, b) -> a ^ b, (a, b) -> a * 31 + b, (a, b) -> Integer.rotateLeft(a, b),
+        (a, b)
+            -> a + b,
+        (a, b)
+            -> a ^ b,
+        (a, b)
+            -> a * 31 + b,
+        (a, b) -> Integer.rotateLeft(a, b),
     };
 
     public static int run(int rounds) {
@@ -118,10 +141,15 @@ public final class Storm {
 
   private static String files(int seed, Path directory) throws IOException {
     Path file = directory.resolve("file" + seed);
-    List<String> lines = IntStream.range(0, 5_000).mapToObj(i -> i + ":" + "é".repeat(i % 60)).toList();
+    List<String> lines = IntStream.range(0, 5_000)
+                             .mapToObj(i
+                                 -> i + ":"
+                                     + "é".repeat(i % 60))
+                             .toList();
     Files.write(file, lines);
     long size = Files.size(file);
-    if (!Files.readAllLines(file).equals(lines)) throw new AssertionError("file");
+    if (!Files.readAllLines(file).equals(lines))
+      throw new AssertionError("file");
     Files.delete(file);
     return "file " + size;
   }
@@ -130,11 +158,13 @@ public final class Storm {
     Thread[] threads = new Thread[20];
     for (int i = 0; i < threads.length; i++) {
       int n = i;
-      threads[i] = new Thread(null, () -> directBuffers(seed * 100 + n, 50), "short" + i, 256 << 10);
+      threads[i] =
+          new Thread(null, () -> directBuffers(seed * 100 + n, 50), "short" + i, 256 << 10);
       threads[i].start();
     }
     for (Thread thread : threads) thread.join();
-    return seed + " " + Long.toHexString(directBuffers(seed, 3_000)) + " " + compress(seed) + files(seed, directory);
+    return seed + " " + Long.toHexString(directBuffers(seed, 3_000)) + " " + compress(seed)
+        + files(seed, directory);
   }
 
   public static void main(String[] arguments) throws Exception {
@@ -151,10 +181,14 @@ public final class Storm {
     System.out.println("classes " + loadClasses(directory));
     System.out.println("hot " + Hot.run(50_000_000));
     ConcurrentHashMap<String, Integer> counts = new ConcurrentHashMap<>();
-    IntStream.range(0, 1_000_000).parallel().forEach(i -> counts.merge("k" + i % 5_003, i % 7, Integer::sum));
-    System.out.println("map " + digest(new TreeMap<>(counts).toString().getBytes(StandardCharsets.UTF_8)));
+    IntStream.range(0, 1_000_000)
+        .parallel()
+        .forEach(i -> counts.merge("k" + i % 5_003, i % 7, Integer::sum));
+    System.out.println(
+        "map " + digest(new TreeMap<>(counts).toString().getBytes(StandardCharsets.UTF_8)));
     for (int i = 0; i < 3; i++) {
-      ProcessBuilder builder = new ProcessBuilder("/bin/echo", "child " + i).redirectErrorStream(true);
+      ProcessBuilder builder =
+          new ProcessBuilder("/bin/echo", "child " + i).redirectErrorStream(true);
       builder.environment().remove("MALLOCSTATS");
       Process child = builder.start();
       System.out.print(new String(child.getInputStream().readAllBytes(), StandardCharsets.UTF_8));

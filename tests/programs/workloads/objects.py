@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Objects, strings, buffers, threads and forked workers; every line printed depends on nothing but this file."""
+"""Objects, strings, buffers, threads and forked workers; every line printed depends on nothing
+but this file."""
 
 import ast
 import bz2
@@ -43,7 +44,9 @@ def objects(seed, count):
         live[rng.randrange(4000)] = value
         if i % 7 == 0:
             live.pop(rng.randrange(4000), None)
-    return digest(json.dumps(live, sort_keys=True)), digest(pickle.dumps(sorted(live.items(), key=lambda x: x[0])))
+    return digest(json.dumps(live, sort_keys=True)), digest(
+        pickle.dumps(sorted(live.items(), key=lambda x: x[0]))
+    )
 
 
 def growth(seed):
@@ -52,7 +55,7 @@ def growth(seed):
     for i in range(30_000):
         buffer += rng.randbytes(rng.randrange(60))
         if i % 10 == 0:
-            del buffer[rng.randrange(len(buffer) + 1):][:50], buffer[:rng.randrange(20)]
+            del buffer[rng.randrange(len(buffer) + 1) :][:50], buffer[: rng.randrange(20)]
         text.write(chr(97 + i % 26) * (i % 40))
         array.insert(rng.randrange(len(array) + 1), i)
         if i % 3 == 0:
@@ -62,11 +65,18 @@ def growth(seed):
 
 def words(seed):
     rng = random.Random(seed)
-    text = " ".join("".join(rng.choices("abcdeé\u4e2d", k=rng.randrange(1, 9))) for _ in range(60_000))
+    text = " ".join(
+        "".join(rng.choices("abcdeé\u4e2d", k=rng.randrange(1, 9))) for _ in range(60_000)
+    )
     counts = Counter(re.findall(r"(\w)(\w*)\1", text))
     packed = zlib.compress(text.encode()), bz2.compress(text.encode())
     assert zlib.decompress(packed[0]).decode() == text == bz2.decompress(packed[1]).decode()
-    return digest(repr(sorted(counts.items()))), digest(packed[0]), digest(packed[1]), digest(text[::-1].upper())
+    return (
+        digest(repr(sorted(counts.items()))),
+        digest(packed[0]),
+        digest(packed[1]),
+        digest(text[::-1].upper()),
+    )
 
 
 def pipeline():
@@ -97,7 +107,11 @@ def pipeline():
 
 def trees(source):
     tree = ast.parse(source)
-    return digest(ast.dump(tree)), digest(ast.unparse(tree)), len(compile(tree, "x", "exec").co_code)
+    return (
+        digest(ast.dump(tree)),
+        digest(ast.unparse(tree)),
+        len(compile(tree, "x", "exec").co_code),
+    )
 
 
 def in_child(seed):

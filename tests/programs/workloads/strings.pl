@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Strings, hashes, sorting, regular expressions, closures and packed data. The output depends on nothing but this file.
+# Strings, hashes, sorting, regular expressions, closures and packed data. The output depends on
+# nothing but this file.
 use strict;
 use warnings;
 use Digest::SHA qw(sha256_hex);
@@ -11,7 +12,10 @@ sub word { my $n = 1 + random($_[0]); return join '', map { chr(97 + random(26))
 # Words into a hash of counts and of positions; deletion and reinsertion.
 my (%count, %where);
 my @words = map { word(12) } 1 .. 60_000;
-for my $i (0 .. $#words) { $count{ $words[$i] }++; push @{ $where{ substr $words[$i], 0, 3 } }, $i; }
+for my $i (0 .. $#words) {
+    $count{ $words[$i] }++;
+    push @{ $where{ substr $words[$i], 0, 3 } }, $i;
+}
 delete @count{ @words[ grep { $_ % 3 == 0 } 0 .. $#words ] };
 $count{$_} .= "/again" for @words[ 0 .. 20_000 ];
 printf "words %d, prefixes %d, %s\n", scalar keys %count, scalar keys %where,
@@ -36,19 +40,32 @@ my $hits = 0;
 while ($text =~ /\b(\w)(\w*)\1\b/g) { $hits += length $2; }
 (my $swapped = $text) =~ s/\b(\w+) (\w+)\b/$2 $1/g;
 (my $wide = substr $text, 0, 200_000) =~ tr/a-z/\x{3b1}-\x{3c9}/;
-print "hits $hits ", sha256_hex($swapped), ' ', length($wide), ' ', sha256_hex(do { utf8::encode($wide); $wide }), "\n";
+print "hits $hits ", sha256_hex($swapped), ' ', length($wide);
+utf8::encode($wide);
+print ' ', sha256_hex($wide), "\n";
 
 # A tree built and flattened; closures that hold memory.
-sub tree { my $d = shift; return $d ? [ tree($d - 1), word(20), { depth => $d, pad => 'x' x random(300) }, tree($d - 1) ] : undef; }
-sub flatten { my $t = shift; return $t ? (flatten($t->[0]), $t->[1], length $t->[2]{pad}, flatten($t->[3])) : (); }
-for my $round (1 .. 3) { my $t = tree(13); print "tree $round ", sha256_hex(join ' ', flatten($t)), "\n"; }
+sub tree {
+    my $d = shift;
+    return undef unless $d;
+    return [ tree($d - 1), word(20), { depth => $d, pad => 'x' x random(300) }, tree($d - 1) ];
+}
+sub flatten {
+    my $t = shift;
+    return $t ? (flatten($t->[0]), $t->[1], length $t->[2]{pad}, flatten($t->[3])) : ();
+}
+for my $round (1 .. 3) {
+    my $t = tree(13);
+    print "tree $round ", sha256_hex(join ' ', flatten($t)), "\n";
+}
 my @adders = map { my $n = $_; my $pad = 'y' x $n; sub { return $_[0] + length $pad } } 1 .. 2_000;
 my $sum = 0;
 $sum = $_->($sum) for @adders;
 print "closures $sum\n";
 
 # Packed records and large buffers, doubled up to 16 MiB and cut back.
-my $packed = join '', map { pack 'N n Z* w', random(1 << 30), random(65536), word(30), random(1 << 20) } 1 .. 50_000;
+my $packed = join '',
+    map { pack 'N n Z* w', random(1 << 30), random(65536), word(30), random(1 << 20) } 1 .. 50_000;
 print "packed ", length $packed, ' ', sha256_hex($packed), "\n";
 my $buffer = 'abcdefgh';
 $buffer .= $buffer while length $buffer < 16 << 20;
