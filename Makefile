@@ -3,7 +3,7 @@
 # One command per purpose, listed by 'make help'. Each first installs what it needs (setup.sh).
 
 # Taken as typed: make itself must not expand the dollar signs of a shell command.
-export TCMALLOC_RUN_CMD := $(value CMD)
+export RUN_COMMAND := $(value CMD)
 unexport CMD
 
 JOBS ?= $(shell nproc)

@@ -3,7 +3,7 @@
 """Runs a command under the allocator and on the C library's malloc, and compares time and memory.
 
 The command is the C++ compiler compiling the largest of this project's own sources, or, where the
-environment has TCMALLOC_RUN_CMD ('make run CMD=...'), that text given to 'sh -c'. TCMALLOC_LIB
+environment has RUN_COMMAND ('make run CMD=...'), that text given to 'sh -c'. RUN_LIBRARY
 names another library to preload than the one in build/release.
 
 Two runs come first and are not timed: one on the C library's malloc, which also warms the machine's
@@ -69,7 +69,7 @@ def compile_command():
 def child_environment(extra):
     # The user's command gets the user's environment, not that of the make that started this script.
     def dropped(name):
-        return (name in ("LD_PRELOAD", "MALLOCSTATS", "MFLAGS", "TCMALLOC_RUN_CMD")
+        return (name in ("LD_PRELOAD", "MALLOCSTATS", "MFLAGS", "RUN_COMMAND")
                 or name.startswith("MAKE"))
     return {name: value for name, value in os.environ.items() if not dropped(name)} | extra
 
@@ -242,11 +242,11 @@ def main():
     options = parser.parse_args()
     if options.rounds < 1:
         parser.error("--rounds must be at least 1")
-    library = pathlib.Path(os.environ.get("TCMALLOC_LIB") or DEFAULT_LIBRARY).absolute()
+    library = pathlib.Path(os.environ.get("RUN_LIBRARY") or DEFAULT_LIBRARY).absolute()
     if not library.is_file():
         raise Failure(f"{library} is not there: build it with 'cmake --build --preset release'")
 
-    shell_command = os.environ.get("TCMALLOC_RUN_CMD", "")
+    shell_command = os.environ.get("RUN_COMMAND", "")
     if shell_command:
         print(f"Running {shell_command}")
         arguments = ["sh", "-c", shell_command]
