@@ -227,6 +227,14 @@ Span* PageHeap::TakeRecordLocked() {
   return span;
 }
 
+Span* PageHeap::TakeRecord() {
+  do {
+    const SpinLockHolder holder(lock_);
+    if (num_records_ > kSpareRecords) return TakeRecordLocked();
+  } while (AddRecords());
+  return nullptr;
+}
+
 void PageHeap::ReturnRecordLocked(Span* span) {
   span->state.store(SpanState::kUnused, std::memory_order_relaxed);
   records_.Prepend(span);
@@ -257,10 +265,10 @@ bool PageHeap::Grow(Length n, Length alignment) {
 bool PageHeap::GrowBy(Length n) {
   if (n > kMaxLength) return false;
   // Records first, so that nothing has to be undone after the system call.
-  void* const span_memory = arena_.Allocate(sizeof(Span));
+  Span* const span = TakeRecord();
   void* const region_memory = arena_.Allocate(sizeof(Region));
   void* memory = nullptr;
-  if (span_memory != nullptr && region_memory != nullptr) {
+  if (span != nullptr && region_memory != nullptr) {
     memory = vm_.Map(n.bytes(), granule_.bytes());
     if (memory == nullptr && options_.unmap_when_short) {
       address_space_is_short_.store(true, std::memory_order_relaxed);
@@ -274,11 +282,13 @@ bool PageHeap::GrowBy(Length n) {
     memory = nullptr;
   }
   if (memory == nullptr) {
-    if (span_memory != nullptr) arena_.Free(span_memory, sizeof(Span));
     if (region_memory != nullptr) arena_.Free(region_memory, sizeof(Region));
+    if (span != nullptr) {
+      const SpinLockHolder holder(lock_);
+      ReturnRecordLocked(span);
+    }
     return false;
   }
-  Span* const span = new (span_memory) Span;
   span->first_page = PageId::Containing(memory);
   span->num_pages = n;
   span->state.store(SpanState::kFreeReleased, std::memory_order_relaxed);
@@ -293,11 +303,7 @@ bool PageHeap::GrowBy(Length n) {
     joined = AddRegionLocked(new (region_memory) Region{span->first_page, n});
     InsertFreeLocked(span);
   }
-  while (joined != nullptr) {
-    Region* const next = joined->next;
-    arena_.Free(joined, sizeof(Region));
-    joined = next;
-  }
+  FreeRegions(joined);
   return true;
 }
 
@@ -322,22 +328,38 @@ PageHeap::Region* PageHeap::AddRegionLocked(Region* region) {
   return joined;
 }
 
-void PageHeap::RemoveRegionLocked(PageId first, Length n, Region* spare) {
+PageHeap::Region* PageHeap::RemoveRegionLocked(PageId first, Length n, Region* spare) {
   Region** link = &regions_;
   while (first < (*link)->first || first >= (*link)->first + (*link)->length) {
     link = &(*link)->next;
     TC_CHECK(*link != nullptr);
   }
-  // The region becomes the part in front, the spare one the part behind; empty parts leave the
-  // list, for good: a record is small, and this is rare.
+  // The region becomes the part in front, the spare one the part behind.
   Region* const region = *link;
   const PageId end = region->first + region->length;
+  Region* unused = nullptr;
   region->length = first - region->first;
   if (end > first + n) {
     *spare = Region{first + n, end - (first + n), region->next};
     region->next = spare;
+  } else {
+    spare->next = unused;
+    unused = spare;
   }
-  if (region->length == Length(0)) *link = region->next;
+  if (region->length == Length(0)) {
+    *link = region->next;
+    region->next = unused;
+    unused = region;
+  }
+  return unused;
+}
+
+void PageHeap::FreeRegions(Region* regions) {
+  while (regions != nullptr) {
+    Region* const next = regions->next;
+    arena_.Free(regions, sizeof(Region));
+    regions = next;
+  }
 }
 
 Span* PageHeap::FindLongestFreeLocked() {
@@ -358,23 +380,29 @@ void PageHeap::UnmapAtLeast(Length n) {
   for (Length total; total < n;) {
     void* const region_memory = arena_.Allocate(sizeof(Region));
     if (region_memory == nullptr) return;
+    Region* unused = new (region_memory) Region;
+    SpanState state = SpanState::kUnused;
     Span* span;
     {
       const SpinLockHolder holder(lock_);
       span = FindLongestFreeLocked();
-      if (span == nullptr) break;
-      FreeSpansFor(span->state.load(std::memory_order_relaxed)).Remove(span);
-      span->state.store(SpanState::kUnmapped, std::memory_order_relaxed);
-      page_map_.SetSpan(span->first_page, nullptr);
-      page_map_.SetSpan(span->last_page(), nullptr);
-      RemoveRegionLocked(span->first_page, span->num_pages, new (region_memory) Region);
-      system_bytes_.Subtract(span->bytes());
+      if (span != nullptr) {
+        state = span->state.load(std::memory_order_relaxed);
+        FreeSpansFor(state).Remove(span);
+        span->state.store(SpanState::kUnmapped, std::memory_order_relaxed);
+        page_map_.SetSpan(span->first_page, nullptr);
+        page_map_.SetSpan(span->last_page(), nullptr);
+        unused = RemoveRegionLocked(span->first_page, span->num_pages, unused);
+        system_bytes_.Subtract(span->bytes());
+      }
     }
+    FreeRegions(unused);
+    if (span == nullptr) return;
     // The kernel may refuse when there are too many mappings already.
     const bool unmapped = vm_.Unmap(span->start_address(), span->bytes());
     const Length length = span->num_pages;
     if (!unmapped) {
-      AddSpan(span);
+      AddSpan(span, state);
       return;
     }
     total += length;
@@ -383,7 +411,7 @@ void PageHeap::UnmapAtLeast(Length n) {
   }
 }
 
-void PageHeap::AddSpan(Span* span) {
+void PageHeap::AddSpan(Span* span, SpanState state) {
   void* const region_memory = arena_.Allocate(sizeof(Region));
   // Without a record for its region the span stays as it is: unmapped to us, mapped to the system.
   if (region_memory == nullptr) return;
@@ -392,14 +420,10 @@ void PageHeap::AddSpan(Span* span) {
     const SpinLockHolder holder(lock_);
     system_bytes_.Add(span->bytes());
     joined = AddRegionLocked(new (region_memory) Region{span->first_page, span->num_pages});
-    span->state.store(SpanState::kFreeReleased, std::memory_order_relaxed);
+    span->state.store(state, std::memory_order_relaxed);
     InsertFreeLocked(span);
   }
-  while (joined != nullptr) {
-    Region* const next = joined->next;
-    arena_.Free(joined, sizeof(Region));
-    joined = next;
-  }
+  FreeRegions(joined);
 }
 
 bool PageHeap::Owns(PageId page) {
@@ -443,10 +467,11 @@ PageHeap::SliceResult PageHeap::ReleaseSlice(Length limit) {
       Span* const longest = free_[kMapped].FindLongest();
       if (longest == nullptr) return SliceResult();
       const bool cut = longest->num_pages > limit;
-      if (!cut || num_records_ > 0 || !may_add_records) {
+      const bool can_cut = num_records_ > kSpareRecords;
+      if (!cut || can_cut || !may_add_records) {
         span = longest;
         free_[kMapped].Remove(span);
-        if (cut && num_records_ > 0) free_[kMapped].Insert(SplitLocked(span, limit));
+        if (cut && can_cut) free_[kMapped].Insert(SplitLocked(span, limit));
         span->state.store(SpanState::kReleasing, std::memory_order_relaxed);
         in_flight_.Prepend(span);
         releasing_bytes_.Add(span->bytes());

@@ -5,17 +5,23 @@
 // Role. Best fit among spans with memory behind them, then among released ones, then growth. A free
 // span is joined with free neighbours of the same state, so that no two neighbouring spans are both
 // free and mapped or both released. Memory from the system arrives as released: it has nothing
-// behind it yet and reads as zeroes. Invariants
+// behind it yet and reads as zeroes.
+//
+// Invariants
 //   P1  Every page that came from the system is in exactly one span.
 //   P2  Neighbouring free spans differ in state.
 //   P3  free_[kMapped] and free_[kReleased] hold exactly the spans of state kFreeMapped and
-//   kFreeReleased. P4  Every span starts at, and is as long as, a multiple of the hardware page
-//   where that is larger than ours.
+//       kFreeReleased.
+//   P4  Every span starts at, and is as long as, a multiple of the hardware page where that is
+//       larger than ours.
+//
 // Synchronization. LockRank::kPageHeap. Decisions are made under it; system calls (growth, release)
 // happen outside. A span whose memory is being given back is in state kReleasing and in
 // `in_flight_`, or in `refused_` until the end of the pass that the system refused it to, so that a
-// forked child finds it. Cost. New and Delete: one lock, O(1) up to 128 pages, O(log n) above; a
-// system call when the heap grows or when it is time to give something back.
+// forked child finds it.
+//
+// Cost. New and Delete: one lock, O(1) up to 128 pages, O(log n) above; a system call when the heap
+// grows or when it is time to give something back.
 #pragma once
 
 #include <array>
@@ -162,6 +168,8 @@ class PageHeap {
   Length MostThatMayFit() TC_EXCLUDES(lock_);
 
   Span* TakeRecordLocked() TC_REQUIRES(lock_);
+  // The same, without touching the spare ones; null when there is no memory for more.
+  Span* TakeRecord() TC_EXCLUDES(lock_);
   void ReturnRecordLocked(Span* span) TC_REQUIRES(lock_);
   bool AddRecords() TC_EXCLUDES(lock_);
 
@@ -174,23 +182,24 @@ class PageHeap {
   // the longest spans first, until nothing is left or the system refused `max_refusals` slices.
   // Returns what went.
   Length ReleasePass(Length at_least, Length at_most, size_t max_refusals) TC_EXCLUDES(lock_);
-  // What came of one slice; of no pages when there was nothing to give.
-  struct SliceResult {
-    Length length;
-    bool released = false;
-  };
   // Takes a free span out of its region; `spare` becomes the record of what is behind it, where
-  // there is something.
-  void RemoveRegionLocked(PageId first, Length n, Region* spare) TC_REQUIRES(lock_);
+  // there is something. Returns the records that are not needed, to be freed.
+  Region* RemoveRegionLocked(PageId first, Length n, Region* spare) TC_REQUIRES(lock_);
+  void FreeRegions(Region* regions) TC_EXCLUDES(lock_);
   Span* FindLongestFreeLocked() TC_REQUIRES(lock_);
   // Once the system has refused a mapping, what is free is no longer kept when it is more than half
   // of the heap: others need address space too, for example for the stacks of threads.
   void UnmapWhenShort() TC_EXCLUDES(lock_);
   // Takes free spans out of the address space, the longest first, until at least `n` pages went.
   void UnmapAtLeast(Length n) TC_EXCLUDES(lock_);
-  // Puts such a span back.
-  void AddSpan(Span* span) TC_EXCLUDES(lock_);
+  // Puts such a span back, in the state that it had.
+  void AddSpan(Span* span, SpanState state) TC_EXCLUDES(lock_);
 
+  // What came of one slice; of no pages when there was nothing to give.
+  struct SliceResult {
+    Length length;
+    bool released = false;
+  };
   // Gives back one slice of at most `limit` pages. When the system refuses it, it stays in
   // refused_.
   SliceResult ReleaseSlice(Length limit) TC_EXCLUDES(lock_);

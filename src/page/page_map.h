@@ -10,19 +10,21 @@
 //
 // Invariants
 //   M1  A page's class is not kNone only while its span is in use by a central free list of that
-//   class. M2  For a span of small objects the span entries of all its pages are the span; for
-//   every other span at least the
-//       first and the last are. Other entries may name a span record that has been reused: compare
-//       before use.
+//       class.
+//   M2  For a span of small objects the span entries of all its pages are the span; for every other
+//       span at least the first and the last are. Other entries may name a span record that has
+//       been reused: compare before use.
 //   M3  Leaves are never removed, span records never returned to the system: reading an old entry
-//   is safe.
+//       is safe.
 //
 // Synchronization. Entries are relaxed atomics. That is enough: a thread that frees an object got
 // the pointer from the thread that allocated it by some synchronisation of the program's own, or
 // freed and allocated it itself, and the entries of the object's page were written before it was
 // first handed out. A thread that looks up an address that it was never given gets some recent
-// answer, which the slow paths check under a lock. Cost. Lookup: two loads. Memory: 9 bytes per
-// page of 8 KiB in use, and 1 MiB of address space for root and empty leaf.
+// answer, which the slow paths check under a lock.
+//
+// Cost. Lookup: two loads. Memory: 9 bytes per page of 8 KiB in use, and 1 MiB of address space for
+// root and empty leaf.
 #pragma once
 
 #include <atomic>

@@ -3,10 +3,13 @@
 //
 // States. A span is free and mapped, free and released (its pages have no memory behind them: fresh
 // from the system or given back), on its way from the first to the second, or in use: by a central
-// free list, which cuts it into objects, or as one large object. Invariants
+// free list, which cuts it into objects, or as one large object.
+//
+// Invariants
 //   S1  num_pages > 0; the span's first and last page name it in the page map, whatever its state.
 //   S2  kSmall: free_count <= num_objects, and exactly free_count of the first num_objects bits of
-//   free_bits are set.
+//       free_bits are set.
+//
 // Synchronization. Page heap's lock: state, first_page, num_pages, links while free. Class's
 // central lock: links and object fields while kSmall. The fields of a span in use that the owner of
 // one of its objects may read (first_page, num_pages, size_class, zeroed) do not change before that

@@ -227,6 +227,43 @@ TEST(MetadataArenaTest, KeepsBothChunksWhenTwoThreadsGrowAtOnce) {
   }
 }
 
+// Of two chunks the one with more left is gone on with; the other's rest is kept in pieces.
+TEST(MetadataArenaTest, GoesOnWithTheLargerOfTwoChunks) {
+  FakeVirtualMemory vm;
+  MetadataArena arena(vm);
+  // The other thread brings a whole chunk and takes little; this one then brings its own.
+  vm.OnNextMap([&] { EXPECT_NE(arena.Allocate(16), nullptr); });
+  ASSERT_NE(arena.Allocate(kChunk / 2), nullptr);
+  EXPECT_EQ(vm.map_calls(), 2u);
+  for (size_t i = 0; i < kChunk / 48 - 2; ++i) ASSERT_NE(arena.Allocate(48), nullptr);
+  EXPECT_EQ(vm.map_calls(), 2u);
+}
+
+// Where the system refuses, a chunk comes from elsewhere; it is not counted as the arena's own.
+TEST(MetadataArenaTest, TakesAChunkFromTheFallbackWhenTheSystemRefuses) {
+  FakeVirtualMemory vm, other;
+  MetadataArena arena(vm);
+  arena.SetFallback(
+      [](void* context, size_t* bytes) {
+        *bytes += 4096;
+        return static_cast<FakeVirtualMemory*>(context)->Map(*bytes, 4096);
+      },
+      &other);
+  ASSERT_NE(arena.Allocate(100), nullptr);
+  EXPECT_EQ(other.map_calls(), 0u);
+  vm.FailMap(1, FakeVirtualMemory::kForever);
+  ASSERT_NE(arena.Allocate(kMax), nullptr);
+  EXPECT_EQ(other.map_calls(), 1u);
+  EXPECT_EQ(arena.mapped_bytes(), kChunk);
+  // All of what it brought is used.
+  other.FailMap(1, FakeVirtualMemory::kForever);
+  size_t had = 0;
+  for (size_t size = kMax; size > 0; size = size > 1024 ? size / 2 : size - 16) {
+    while (arena.Allocate(size) != nullptr) had += MetadataArena::RoundedBytes(size);
+  }
+  EXPECT_EQ(had + kMax + MetadataArena::RoundedBytes(100), kChunk + kMax + 4096);
+}
+
 TEST(MetadataArenaTest, ManyThreadsMayAllocateAtOnce) {
   FakeVirtualMemory vm;
   MetadataArena arena(vm);

@@ -15,7 +15,9 @@
 namespace tcmalloc {
 
 struct PageHeapUnderTest {
-  explicit PageHeapUnderTest(const FakeVirtualMemory::Options& options) : vm(options) {
+  explicit PageHeapUnderTest(const FakeVirtualMemory::Options& options,
+                             const PageHeap::Options& heap_options = PageHeap::Options())
+      : vm(options), heap(vm, *page_map, arena, heap_options) {
     const PageId first(vm.base() >> kPageShift);
     EXPECT_TRUE(page_map->EnsureLeaves(
         first - Length(1), Length::ForBytes(options.range_bytes) + Length(2), metadata_vm));
@@ -26,7 +28,7 @@ struct PageHeapUnderTest {
   // Large; zero-filled, as PageMap asks.
   const std::unique_ptr<PageMap> page_map = std::make_unique<PageMap>();
   MetadataArena arena{metadata_vm};
-  PageHeap heap{vm, *page_map, arena};
+  PageHeap heap;
 };
 
 }  // namespace tcmalloc

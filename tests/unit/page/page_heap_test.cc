@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <cstring>
 #include <functional>
 #include <random>
@@ -14,6 +15,7 @@
 
 #include "page_heap_fixture.h"
 #include "testing/fake_virtual_memory.h"
+#include "testing/random.h"
 
 namespace tcmalloc {
 namespace {
@@ -89,6 +91,9 @@ TEST_F(PageHeapTest, RefusesWhatNoAddressSpaceHolds) {
     const Length alignment(size_t{1} << shift);
     EXPECT_EQ(heap_.NewAligned(Length(1), alignment, SpanState::kLarge), nullptr) << shift;
     EXPECT_EQ(heap_.NewAligned(alignment, alignment, SpanState::kLarge), nullptr) << shift;
+    // The sum of both is small again.
+    EXPECT_EQ(heap_.NewAligned(Length(SIZE_MAX - 5), alignment, SpanState::kLarge), nullptr);
+    EXPECT_EQ(heap_.NewAligned(Length(SIZE_MAX - 5), Length(64), SpanState::kLarge), nullptr);
   }
   EXPECT_EQ(vm_.mapped_bytes(), 0u);
   heap_.CheckInvariants();
@@ -230,7 +235,11 @@ TEST(PageHeapSliceTest, NeverGivesBackMoreThanASliceAtOnce) {
     heap.Delete(longest);
     under_test.vm.RecordCalls();
     EXPECT_EQ(heap.ReleaseAtLeast(Length(1)), Length(1)) << splits;
-    EXPECT_GE(heap.ReleaseAtLeast(kAll), Length(4999)) << splits;
+    // A record for the rest of what is taken for records is still there.
+    size_t bytes = 1;
+    EXPECT_NE(heap.TakeForMetadata(&bytes), nullptr);
+    EXPECT_EQ(bytes, kPageSize) << splits;
+    EXPECT_GE(heap.ReleaseAtLeast(kAll), Length(4998)) << splits;
     for (const FakeVirtualMemory::Call& call : under_test.vm.TakeCalls()) {
       EXPECT_LE(call.bytes, PageHeap::kReleaseSlice.bytes()) << splits;
     }
@@ -505,6 +514,19 @@ TEST_F(PageHeapTest, DeleteReleasesAtTheRate) {
   EXPECT_EQ(vm_.release_calls(), 2u);
 }
 
+// While one thread gives memory back, what others free does not make them do it too.
+TEST_F(PageHeapTest, OnlyOneThreadAtATimeReleasesAtPace) {
+  Span* const a = New(100);
+  Span* const b = New(8);
+  heap_.SetReleaseRate(1000);
+  vm_.OnNextRelease([&] {
+    heap_.Delete(b);
+    EXPECT_EQ(vm_.release_calls(), 0u) << "the other thread's release came first";
+  });
+  heap_.Delete(a);
+  EXPECT_EQ(vm_.release_calls(), 1u);
+}
+
 TEST_F(PageHeapTest, ALargeObjectIsDeletedOnceAtItsStartOnly) {
   Span* const large = New(4);
   Span* const small = heap_.New(Length(4), SpanState::kSmall);
@@ -546,6 +568,145 @@ TEST_F(PageHeapDeathTest, CheckInvariantsSeesDamage) {
   EXPECT_DEATH((a->state = SpanState::kFreeReleased, heap_.CheckInvariants()), "check failed");
   EXPECT_DEATH((b->state = SpanState::kSmall, heap_.CheckInvariants()), "check failed");
   EXPECT_DEATH((b->state = SpanState::kFreeReleased, heap_.CheckInvariants()), "check failed");
+}
+
+// Two spans of 64 pages in a system that has no more than these; the first one was written to, is
+// free, and its memory stays (mlock). It cannot serve a request for a larger alignment, which the
+// heap tries to serve by unmapping it.
+class PageHeapUnmapTest : public testing::Test {
+ protected:
+  static FakeVirtualMemory::Options OneMebibyte() {
+    FakeVirtualMemory::Options options;
+    options.range_bytes = kMiB;
+    return options;
+  }
+
+  PageHeapUnmapTest() {
+    heap_.SetReleaseRate(0);
+    Span* const a = heap_.New(Length(64), SpanState::kLarge);
+    heap_.New(Length(64), SpanState::kLarge);
+    memset(a->start_address(), 'x', a->bytes());
+    vm_.LockInMemory(a->start_address(), a->bytes());
+    heap_.Delete(a);
+  }
+
+  Span* NewUnservable() { return heap_.NewAligned(Length(64), Length(128), SpanState::kLarge); }
+
+  PageHeapUnderTest under_test_{OneMebibyte(), {.unmap_when_short = true}};
+  PageHeap& heap_ = under_test_.heap;
+  FakeVirtualMemory& vm_ = under_test_.vm;
+};
+
+TEST_F(PageHeapUnmapTest, WhatTheSystemDoesNotUnmapIsAsItWas) {
+  vm_.FailUnmap(1, FakeVirtualMemory::kForever);
+  EXPECT_EQ(NewUnservable(), nullptr);
+  ASSERT_GT(vm_.unmap_failures(), 0u);
+  heap_.CheckInvariants();
+  EXPECT_EQ(heap_.GetStats().system_bytes, kMiB);
+  EXPECT_EQ(heap_.GetStats().free_mapped_bytes, 64 * kPageSize);
+  Span* const again = heap_.New(Length(64), SpanState::kLarge);
+  ASSERT_NE(again, nullptr);
+  EXPECT_EQ(*static_cast<char*>(again->start_address()), 'x');
+  EXPECT_FALSE(again->zeroed);
+}
+
+TEST_F(PageHeapUnmapTest, UnmappedMemoryIsMappedAnewAndZeroed) {
+  EXPECT_EQ(NewUnservable(), nullptr);
+  EXPECT_EQ(vm_.unmap_failures(), 0u);
+  EXPECT_EQ(heap_.GetStats().system_bytes, 64 * kPageSize);
+  EXPECT_EQ(vm_.mapped_bytes(), 64 * kPageSize);
+  heap_.CheckInvariants();
+  Span* const again = heap_.New(Length(64), SpanState::kLarge);
+  ASSERT_NE(again, nullptr);
+  EXPECT_TRUE(again->zeroed);
+  EXPECT_EQ(*static_cast<char*>(again->start_address()), 0);
+  heap_.CheckInvariants();
+}
+
+// Records of regions come and go with the mappings.
+TEST_F(PageHeapUnmapTest, UnmappingLeaksNoRecords) {
+  size_t after_first_rounds = 0;
+  for (int round = 0; round < 200; ++round) {
+    EXPECT_EQ(NewUnservable(), nullptr);
+    Span* const again = heap_.New(Length(64), SpanState::kLarge);
+    ASSERT_NE(again, nullptr);
+    heap_.Delete(again);
+    if (round == 10) after_first_rounds = under_test_.arena.allocated_bytes();
+  }
+  EXPECT_GE(vm_.unmap_calls(), 200u);
+  EXPECT_EQ(under_test_.arena.allocated_bytes(), after_first_rounds);
+}
+
+// Random use of a small address space, where much is unmapped and sometimes may not be: no byte in
+// two spans, none lost, zeroed told truly.
+TEST(PageHeapAddressSpaceTest, RandomUseWhereAddressSpaceIsShort) {
+  for (uint64_t seed = 20; seed < 24; ++seed) {
+    SeededRandom random(seed);
+    FakeVirtualMemory::Options options;
+    options.range_bytes = 40 * kMiB;
+    options.hardware_page_size = seed % 2 == 0 ? 4096 : 65536;
+    PageHeapUnderTest under_test(options, {.unmap_when_short = true});
+    PageHeap& heap = under_test.heap;
+    struct Mine {
+      Span* span;
+      uint64_t mark;
+    };
+    std::vector<Mine> live;
+    // The first word of each page.
+    const auto for_each_word = [](const Mine& mine, const auto& f) {
+      char* const start = static_cast<char*>(mine.span->start_address());
+      for (size_t at = 0; at < mine.span->bytes(); at += kPageSize) {
+        f(*reinterpret_cast<uint64_t*>(start + at));
+      }
+    };
+    const auto delete_one = [&] {
+      std::swap(live[random.Below(live.size())], live.back());
+      const Mine mine = live.back();
+      size_t overwritten = 0;
+      for_each_word(mine, [&](uint64_t& word) { overwritten += word != mine.mark; });
+      EXPECT_EQ(overwritten, 0u);
+      live.pop_back();
+      heap.Delete(mine.span);
+    };
+    size_t metadata_bytes = 0;
+    for (int step = 0; step < 6000 && !testing::Test::HasFailure(); ++step) {
+      if (random.OneIn(50)) under_test.vm.FailUnmap(random.Between(1, 4), random.Between(1, 3));
+      if (random.OneIn(50)) under_test.vm.FailRelease(random.Between(1, 4), random.Between(1, 3));
+      if (random.OneIn(2000)) {
+        size_t bytes = random.Between(1, 100'000);
+        if (heap.TakeForMetadata(&bytes) != nullptr) metadata_bytes += bytes;
+      }
+      // Waves, so that now most of it is in use and now most of it is free.
+      if (random.Below(100) < (step / 500 % 2 == 0 ? 70u : 25u)) {
+        const Length n(random.OneIn(10) ? random.Between(1, 1500) : random.Between(1, 100));
+        const Length alignment(random.OneIn(8) ? 64 : 1);
+        const Mine mine{heap.NewAligned(n, alignment, SpanState::kLarge), random.Next()};
+        if (mine.span == nullptr) continue;
+        if (mine.span->zeroed) {
+          size_t written = 0;
+          for_each_word(mine, [&](uint64_t& word) { written += word != 0; });
+          ASSERT_EQ(written, 0u) << "not zeroed";
+        }
+        for_each_word(mine, [&](uint64_t& word) { word = mine.mark; });
+        live.push_back(mine);
+      } else if (!live.empty()) {
+        delete_one();
+      }
+      if (step % 20 == 0) {
+        heap.CheckInvariants();
+        const PageHeap::Stats stats = heap.GetStats();
+        ASSERT_EQ(stats.system_bytes, under_test.vm.mapped_bytes());
+        ASSERT_EQ(stats.metadata_span_bytes, metadata_bytes);
+        ASSERT_EQ(stats.free_mapped_bytes + stats.free_released_bytes + stats.large_span_bytes +
+                      stats.metadata_span_bytes,
+                  stats.system_bytes);
+      }
+    }
+    EXPECT_GT(under_test.vm.unmap_calls(), 20u);
+    EXPECT_GT(under_test.vm.unmap_failures(), 0u);
+    while (!live.empty()) delete_one();
+    heap.CheckInvariants();
+  }
 }
 
 // Threads allocate, write, check and free spans of their own while others release. At the end all

@@ -106,11 +106,16 @@ class FakeVirtualMemory final : public VirtualMemory {
     const std::lock_guard<std::mutex> guard(mutex_);
     const uintptr_t start = reinterpret_cast<uintptr_t>(memory);
     ++unmap_calls_;
-    Record({Kind::kUnmap, start, bytes, true});
     if (!IsMapped(start, bytes)) {
       ADD_FAILURE() << "Unmap of what is not mapped: " << memory << " " << bytes;
       return false;
     }
+    if (unmap_failure_.IsDue()) {
+      ++unmap_failures_;
+      Record({Kind::kUnmap, start, bytes, false});
+      return false;
+    }
+    Record({Kind::kUnmap, start, bytes, true});
     CutAround(start, bytes);
     mapped_bytes_ -= bytes;
     if (options_.strength == Strength::kBacked) {
@@ -152,7 +157,8 @@ class FakeVirtualMemory final : public VirtualMemory {
   static constexpr size_t kForever = SIZE_MAX;
   void FailMap(size_t nth, size_t count = 1) { map_failure_ = {nth, count}; }
   void FailRelease(size_t nth, size_t count = 1) { release_failure_ = {nth, count}; }
-  void StopFailing() { map_failure_ = release_failure_ = Failure(); }
+  void FailUnmap(size_t nth, size_t count = 1) { unmap_failure_ = {nth, count}; }
+  void StopFailing() { map_failure_ = release_failure_ = unmap_failure_ = Failure(); }
   // Release fails when it touches [start, start + bytes), as it does on memory under mlock.
   void LockInMemory(const void* start, size_t bytes) {
     locked_start_ = reinterpret_cast<uintptr_t>(start);
@@ -174,6 +180,7 @@ class FakeVirtualMemory final : public VirtualMemory {
   size_t map_calls() const { return map_calls_; }
   size_t map_failures() const { return map_failures_; }
   size_t unmap_calls() const { return unmap_calls_; }
+  size_t unmap_failures() const { return unmap_failures_; }
   size_t release_calls() const { return release_calls_; }
   size_t release_failures() const { return release_failures_; }
   size_t mapped_bytes() const { return mapped_bytes_; }
@@ -264,6 +271,7 @@ class FakeVirtualMemory final : public VirtualMemory {
 
   Failure map_failure_;
   Failure release_failure_;
+  Failure unmap_failure_;
   uintptr_t locked_start_ = 0;
   uintptr_t locked_end_ = 0;
   std::function<void()> on_map_;
@@ -276,6 +284,7 @@ class FakeVirtualMemory final : public VirtualMemory {
   size_t map_calls_ = 0;
   size_t map_failures_ = 0;
   size_t unmap_calls_ = 0;
+  size_t unmap_failures_ = 0;
   size_t release_calls_ = 0;
   size_t release_failures_ = 0;
   size_t mapped_bytes_ = 0;
