@@ -123,7 +123,12 @@ void* NewNothrowThroughRuntime(size_t size, size_t alignment) {
 }
 
 // This library was linked with a C++ runtime; a C program that loads one later has it elsewhere.
-bool CanCatch() { return &__gxx_personality_v0 != nullptr; }
+bool CanCatch() {
+  // A compiler that refers to the personality function itself takes it for present.
+  int (*personality)(...) = &__gxx_personality_v0;
+  asm volatile("" : "+r"(personality));
+  return personality != nullptr;
+}
 
 }  // namespace
 
