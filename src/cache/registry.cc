@@ -3,27 +3,42 @@
 
 #include <new>
 
+#include "base/check.h"
+
 namespace tcmalloc {
 
 ThreadCache* Registry::Create(ThreadSlot& slot) {
   void* const memory = arena_.Allocate(sizeof(ThreadCache));
-  if (memory == nullptr) return nullptr;
-  ThreadCache* const cache = new (memory) ThreadCache(slot, central_, arena_);
+  return memory == nullptr ? nullptr : new (memory) ThreadCache(slot, central_, arena_, *this);
+}
+
+void Registry::Discard(ThreadCache* cache) { arena_.Free(cache, sizeof(ThreadCache)); }
+
+void Registry::Register(ThreadCache* cache) {
   const SpinLockHolder holder(lock_);
+  cache->SetMaxBytes(budget_.AddCache());
   caches_.Prepend(cache);
-  return cache;
+  // With the lock held: a thread that takes caches must not find this one in the list and its owner
+  // already, or still, on the way to its bins.
+  cache->slot().bins.store(cache->bins(), std::memory_order_release);
+}
+
+void Registry::RemoveLocked(ThreadCache* cache) {
+  if (next_victim_ == cache) next_victim_ = IntrusiveList<ThreadCache>::Next(cache);
+  caches_.Remove(cache);
+  budget_.RemoveCache(cache->max_bytes());
 }
 
 void Registry::Destroy(ThreadCache* cache) {
   {
     const SpinLockHolder holder(lock_);
-    caches_.Remove(cache);
+    RemoveLocked(cache);
     // With the lock held: a thread that has taken the cache puts it back before it lets go of the
     // lock, and not behind us.
     cache->slot().bins.store(const_cast<Bins*>(&kEmptyBins), std::memory_order_release);
   }
-  cache->FlushAndFreeArrays();
-  arena_.Free(cache, sizeof(ThreadCache));
+  ThreadCache::ReturnDetached(cache->DetachArrays(nullptr), central_, arena_);
+  Discard(cache);
 }
 
 Registry::Totals Registry::GetTotals() {
@@ -32,7 +47,7 @@ Registry::Totals Registry::GetTotals() {
   for (const auto* list : {&caches_, &orphans_}) {
     for (const ThreadCache* cache = list->first(); cache != nullptr; cache = list->Next(cache)) {
       totals.cached_bytes += cache->CachedBytes();
-      totals.array_bytes += cache->ArrayBytes();
+      totals.array_bytes += cache->array_bytes();
       ++totals.caches;
     }
   }
@@ -52,10 +67,15 @@ size_t Registry::CachedObjects(SizeClass c) {
 
 void Registry::CheckInvariants() {
   const SpinLockHolder holder(lock_);
-  for (const auto* list : {&caches_, &orphans_}) {
-    for (const ThreadCache* cache = list->first(); cache != nullptr; cache = list->Next(cache)) {
-      cache->CheckInvariants();
-    }
+  int64_t max_bytes = 0;
+  for (ThreadCache* cache = caches_.first(); cache != nullptr; cache = caches_.Next(cache)) {
+    TC_CHECK(cache->slot().bins.load(std::memory_order_relaxed) == cache->bins());  // R1
+    max_bytes += static_cast<int64_t>(cache->max_bytes());
+    cache->CheckInvariants();
+  }
+  TC_CHECK(static_cast<int64_t>(budget_.total()) - budget_.unclaimed() == max_bytes);  // R2
+  for (ThreadCache* cache = orphans_.first(); cache != nullptr; cache = orphans_.Next(cache)) {
+    cache->CheckInvariants();
   }
 }
 
@@ -72,7 +92,7 @@ void Registry::OrphanOthersInChild(ThreadCache* survivor) TC_NO_THREAD_SAFETY_AN
   for (ThreadCache* cache = caches_.first(); cache != nullptr;) {
     ThreadCache* const next = caches_.Next(cache);
     if (cache != survivor) {
-      caches_.Remove(cache);
+      RemoveLocked(cache);
       // A thread that was moving several objects left bins that cannot be trusted: what is in them
       // is lost to the child.
       if (!cache->changing()) {
@@ -92,8 +112,8 @@ bool Registry::AdoptOrphan() {
     if (orphans_.empty()) has_orphans_.store(false, std::memory_order_relaxed);
   }
   if (orphan == nullptr) return false;
-  orphan->FlushAndFreeArrays();
-  arena_.Free(orphan, sizeof(ThreadCache));
+  ThreadCache::ReturnDetached(orphan->DetachArrays(nullptr), central_, arena_);
+  Discard(orphan);
   return true;
 }
 

@@ -1,9 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Registry: all thread caches of a heap: their creation when a thread first needs one, their end
-// when the thread ends, and what becomes of them in a forked child.
+// when the thread ends, what becomes of them in a forked child, how large each may be, and how
+// another thread empties them.
 //
-// Synchronization. LockRank::kRegistry covers the list and lifetimes, not the caches' contents.
-// Cost. Create and destroy: a lock and a few arena operations, no system call in the steady state.
+// Taking. A cache is taken as thread_slot.h describes, with the registry's lock held from the first
+// swap of a pointer to the last one put back. Meanwhile the taker only detaches the arrays from the
+// bins; the objects in them go to the central cache afterwards, without the lock. So a cache is
+// never away from its owner for longer than a membarrier and the detaching of kTakenAtOnce caches,
+// no taking outlasts the lock, and neither fork nor a thread's end can come in the middle of one.
+// Invariants
+//   R1  A listed cache is reachable through its slot, except while the lock is held; its slot is
+//       the memory of a thread that has not ended.
+//   R2  The budget has given out exactly the listed caches' max_bytes.
+//
+// Synchronization. LockRank::kRegistry covers the lists, the lifetimes and the budget; a membarrier
+// is called with it held, no other system call. Cost. Create and destroy: a lock and a few arena
+// operations, no system call in the steady state.
 #pragma once
 
 #include <atomic>
@@ -12,6 +24,7 @@
 
 #include "base/counters.h"
 #include "base/intrusive_list.h"
+#include "cache/cache_budget.h"
 #include "cache/thread_cache.h"
 #include "os/spinlock.h"
 
@@ -19,21 +32,53 @@ namespace tcmalloc {
 
 class Registry {
  public:
+  // Makes every thread of the process execute a full barrier; false when it cannot.
+  using Barrier = bool (*)();
+
+  // A cache that has not changed for so long is idle.
+  static constexpr int64_t kIdleMilliseconds = 100;
+  // Caches that share one barrier: few enough that a thread that starts or ends meanwhile does not
+  // notice.
+  static constexpr size_t kTakenAtOnce = 32;
+
   struct Totals {
     size_t cached_bytes = 0;
     size_t array_bytes = 0;
     size_t caches = 0;
   };
 
-  Registry(CentralCache& central, MetadataArena& arena) : central_(central), arena_(arena) {}
+  Registry(CentralCache& central, MetadataArena& arena, Barrier barrier)
+      : central_(central), arena_(arena), barrier_(barrier) {}
 
-  // A cache for the calling thread, whose slot is `slot`; null when there is no memory for it. The
-  // caller makes it reachable.
-  ThreadCache* Create(ThreadSlot& slot) TC_EXCLUDES(lock_);
+  // A cache for the calling thread, whose slot is `slot`; null when there is no memory for it.
+  ThreadCache* Create(ThreadSlot& slot);
+  // Makes it reachable: through its slot by the owner, through the list by others.
+  void Register(ThreadCache* cache) TC_EXCLUDES(lock_);
+  // Frees a cache that was not registered.
+  void Discard(ThreadCache* cache);
 
-  // Ends a cache, by its owner: its slot leads to the empty bins from then on, its objects go to
-  // the central cache.
+  // Ends a registered cache, by its owner: its slot leads to the empty bins from then on, its
+  // objects go to the central cache.
   void Destroy(ThreadCache* cache) TC_EXCLUDES(lock_);
+
+  // Limits of the caches' sizes, in bytes (see CacheBudget).
+  void SetTotalLimit(size_t bytes) TC_EXCLUDES(lock_);
+  void SetMinPerCache(size_t bytes) TC_EXCLUDES(lock_);
+  size_t total_limit() TC_EXCLUDES(lock_);
+
+  // Lets a cache grow, by its owner at a collection: from what is unclaimed, else at another
+  // cache's cost. An idle cache that is met on the way is emptied.
+  void RaiseLimit(ThreadCache* cache) TC_EXCLUDES(lock_);
+
+  // The calling thread's cache needs nothing for a while: empties it and lets others have its
+  // limit. Returns the bytes of objects that it held.
+  size_t FlushAndYieldLimit(ThreadCache* cache) TC_EXCLUDES(lock_);
+
+  // Empties every thread's cache; returns the bytes of objects that went to the central cache. `own`
+  // is the calling thread's, or null. A thread that is in the middle of an operation, and where
+  // there is no barrier every other one, is asked to do it at its next slow path: those bytes are
+  // not in the result. Threads that start meanwhile may be missed.
+  size_t FlushAll(ThreadCache* own) TC_EXCLUDES(lock_);
 
   // Sums over all caches; racy while their owners run.
   Totals GetTotals() TC_EXCLUDES(lock_);
@@ -61,19 +106,34 @@ class Registry {
     if (__builtin_expect(has_orphans_.load(std::memory_order_relaxed), false)) AdoptOrphan();
   }
 
-  // Checks every cache. No owner may be running.
+  // Checks every cache, and R1 and R2. No owner may be running.
   void CheckInvariants() TC_EXCLUDES(lock_);
 
   SpinLock& lock() { return lock_; }
 
  private:
+  void RemoveLocked(ThreadCache* cache) TC_REQUIRES(lock_);
+  // The next candidate of the round-robin; null when there are no caches.
+  ThreadCache* NextVictimLocked() TC_REQUIRES(lock_);
+  // No change since a look at least kIdleMilliseconds ago.
+  static bool IsIdle(ThreadCache* cache, int64_t now_ms);
+  // Takes `n` caches and puts their arrays in front of `chain`. Those that cannot be taken are asked
+  // to flush.
+  BinArray* TakeLocked(ThreadCache* const* victims, size_t n, BinArray* chain) TC_REQUIRES(lock_);
+
   // Constant after construction.
   CentralCache& central_;
   MetadataArena& arena_;
+  const Barrier barrier_;
 
   SpinLock lock_{LockRank::kRegistry};
   IntrusiveList<ThreadCache> caches_ TC_GUARDED_BY(lock_);
   IntrusiveList<ThreadCache> orphans_ TC_GUARDED_BY(lock_);
+  CacheBudget budget_ TC_GUARDED_BY(lock_);
+  // In caches_, or null: start at the beginning.
+  ThreadCache* next_victim_ TC_GUARDED_BY(lock_) = nullptr;
+  // Calls of FlushAll so far.
+  uint64_t flush_rounds_ TC_GUARDED_BY(lock_) = 0;
 
   // Written with lock_ held; a hint without it.
   std::atomic<bool> has_orphans_{false};

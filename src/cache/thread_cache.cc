@@ -6,213 +6,399 @@
 
 #include "base/check.h"
 #include "cache/bin_policy.h"
+#include "cache/registry.h"
 
 namespace tcmalloc {
 namespace {
 
-constexpr SizeClass kFirstClass = static_cast<SizeClass>(1);
+// In pieces, so that the central lock is never held for long.
+void InsertPiecewise(CentralCache& central, SizeClass c, BinSlot* slots, size_t n) {
+  while (n > 0) {
+    const size_t piece = std::min(n, bin_policy::kMaxMove);
+    central.Insert(c, reinterpret_cast<void**>(slots), piece);
+    slots += piece;
+    n -= piece;
+  }
+}
 
 }  // namespace
 
-ThreadCache::ThreadCache(ThreadSlot& slot, CentralCache& central, MetadataArena& arena)
+ThreadCache::ThreadCache(ThreadSlot& slot, CentralCache& central, MetadataArena& arena,
+                         Registry& registry)
     : slot_(&slot),
       first_frame_(reinterpret_cast<uintptr_t>(__builtin_frame_address(0))),
       central_(central),
-      arena_(arena) {
+      arena_(arena),
+      registry_(registry) {
   bins_.bytes_until_sample = kNoSampling;
 }
 
-// While the cache is taken by another thread, the owner finds other bins in its slot and goes
-// without.
-
-bool ThreadCache::Reserve(SizeClass c, size_t capacity) {
-  const size_t i = Index(c);
-  BinSlot* const old_array = arrays_[i].load(std::memory_order_relaxed);
-  const size_t old_bytes = old_array == nullptr ? 0 : ArrayBytesFor(Capacity(i));
-  const size_t bytes = ArrayBytesFor(capacity);
-  BinSlot* array = old_array;
-  if (bytes != old_bytes) {
-    array = static_cast<BinSlot*>(arena_.Allocate(bytes));
-    if (array == nullptr) return false;
-    array[0] = 0;
-  }
-  if (BeginChange() != &bins_) {
-    EndChange();
-    if (array != old_array) arena_.Free(array, bytes);
-    return false;
-  }
-  const size_t count = old_array == nullptr ? 0 : CountLocked(c);
-  if (array != old_array && count > 0) memcpy(array + 1, old_array + 1, count * sizeof(BinSlot));
-  // The mark goes behind the new capacity before the old one is overwritten by an object: what lies
-  // between is stale pointers, none of which is the mark once the old mark is cleared.
-  if (array == old_array) array[Capacity(i) + 1] = 0;
-  std::fill(array + count + 1, array + capacity + 1, BinSlot{0});
-  array[capacity + 1] = kFullMark;
-  arrays_[i].store(array, std::memory_order_relaxed);
-  capacity_[i].store(static_cast<uint16_t>(capacity), std::memory_order_relaxed);
-  bins_.tops[i].store(array + count, std::memory_order_relaxed);
-  EndChange();
-  if (array != old_array && old_array != nullptr) arena_.Free(old_array, old_bytes);
-  return true;
-}
+// Slow paths. While another thread has the cache, the owner is served by the central cache.
 
 void* ThreadCache::Allocate(SizeClass c) {
+  if (flush_requested_.load(std::memory_order_relaxed)) FlushAsAsked();
   const size_t i = Index(c);
-  // The cache may have been taken and put back between the fast path and here, or the sampling
-  // counter was what ended the fast path.
-  Bins* bins = slot_->BeginAccess();
-  if (bins == &bins_) bins->bytes_until_sample = kNoSampling;
-  void* object = bins->Pop(c);
-  slot_->EndAccess();
-  if (object != nullptr) return object;
-
-  const size_t capacity = bin_policy::NextCapacity(c, Capacity(i));
-  if (capacity != Capacity(i)) Reserve(c, capacity);
-  void* objects[bin_policy::kMaxMove];
-  const size_t n = central_.Remove(c, objects, bin_policy::RefillCount(c, Capacity(i)));
-  if (n <= 1) return n == 1 ? objects[0] : nullptr;
-
-  bins = BeginChange();
-  size_t kept = 0;
-  if (bins == &bins_ && Capacity(i) > 0) {
-    BinSlot* top = bins->tops[i].load(std::memory_order_relaxed);
-    kept = std::min(n - 1, Capacity(i) - CountLocked(c));
-    // The lowest address shall come out first.
-    for (size_t j = kept; j > 0; --j) *++top = reinterpret_cast<BinSlot>(objects[j]);
-    bins->tops[i].store(top, std::memory_order_relaxed);
+  size_t limit = 0;
+  bool mine;
+  {
+    const Section section(*this);
+    mine = static_cast<bool>(section);
+    if (mine) {
+      bins_.bytes_until_sample = kNoSampling;
+      LowerProbeInSection(i);
+      // The cache may have been taken and put back between the fast path and here, or the probe or
+      // the sampling counter was what ended the fast path.
+      if (void* const object = bins_.Pop(c)) return object;
+      if (Array(i) != nullptr) limit = Array(i)->limit;
+    }
   }
-  EndChange();
-  if (kept + 1 < n) central_.Insert(c, objects + kept + 1, n - kept - 1);
+  void* objects[bin_policy::kMaxMove];
+  if (!mine) return central_.Remove(c, objects, 1) == 1 ? objects[0] : nullptr;
+  const size_t next = bin_policy::LimitAfterUnderflow(c, limit);
+  if (next != limit && SetLimit(c, next)) limit = next;
+  const size_t n = central_.Remove(c, objects, bin_policy::RefillCount(c, limit));
+  traffic_bytes_ += n * kSizeClasses.size(c);
+  if (n == 0) return nullptr;
+  const size_t left = n > 1 ? PushFetched(c, objects + 1, n - 1) : 0;
+  if (left > 0) central_.Insert(c, objects + n - left, left);
   return objects[0];
 }
 
 void ThreadCache::Free(SizeClass c, void* object) {
+  if (flush_requested_.load(std::memory_order_relaxed)) FlushAsAsked();
   const size_t i = Index(c);
-  Bins* bins = slot_->BeginAccess();
-  const bool taken = bins != &bins_;
-  const bool twice =
-      !taken && *bins->tops[i].load(std::memory_order_relaxed) == reinterpret_cast<BinSlot>(object);
-  const bool pushed = !taken && !twice && bins->Push(c, object);
-  slot_->EndAccess();
-  if (pushed) return;
+  bool mine;
+  bool twice = false;
+  size_t limit = 0;
+  bin_policy::Overflow overflow = {};
+  {
+    const Section section(*this);
+    mine = static_cast<bool>(section);
+    if (mine) {
+      twice = *bins_.tops[i].load(std::memory_order_relaxed) == reinterpret_cast<BinSlot>(object);
+      if (!twice && bins_.Push(c, object)) return;
+      if (BinArray* const array = Array(i)) {
+        limit = array->limit;
+        overflow = bin_policy::DecideOverflow(c, limit, array->overages);
+        array->overages = overflow.overages;
+      }
+    }
+  }
   if (twice) ReportMisuse(Misuse::kDoubleFree, object, kSizeClasses.size(c));
-  if (taken) {
+  if (!mine) {
     central_.Insert(c, &object, 1);
     return;
   }
-  // Full. A bin that is smaller than a batch grows first; a larger one makes room, and grows as
-  // well.
-  const size_t old_capacity = Capacity(i);
-  const size_t capacity = bin_policy::NextCapacity(c, old_capacity);
-  if (capacity != old_capacity) Reserve(c, capacity);
-  if (Capacity(i) == 0) {
-    central_.Insert(c, &object, 1);
-    return;
+  if (limit == 0) {
+    SetLimit(c, bin_policy::InitialLimit(c));
+  } else {
+    traffic_bytes_ += ReturnOldest(c, overflow.release) * kSizeClasses.size(c);
+    if (overflow.limit != limit) SetLimit(c, overflow.limit);
   }
-  if (old_capacity >= std::min(kSizeClasses.batch_size(c), bin_policy::MaxCapacity(c))) {
-    ReturnOldest(c, bin_policy::OverflowCount(old_capacity));
-  }
-  bins = slot_->BeginAccess();
-  const bool fits = bins == &bins_ && bins->Push(c, object);
-  slot_->EndAccess();
-  if (!fits) central_.Insert(c, &object, 1);
+  if (!PushOne(c, object)) central_.Insert(c, &object, 1);
+  if (claimed_bytes() > max_bytes() && CollectionIsDue()) CollectGarbage();
+}
+
+size_t ThreadCache::PushFetched(SizeClass c, void* const* objects, size_t n) {
+  const size_t i = Index(c);
+  const Section section(*this);
+  const BinArray* const array = Array(i);
+  if (!section || array == nullptr) return n;
+  const size_t kept = std::min<size_t>(n, array->limit - Top(i));
+  BinSlot* top = bins_.tops[i].load(std::memory_order_relaxed);
+  for (size_t j = kept; j > 0; --j) *++top = reinterpret_cast<BinSlot>(objects[j - 1]);
+  bins_.tops[i].store(top, std::memory_order_relaxed);
+  return n - kept;
+}
+
+bool ThreadCache::PushOne(SizeClass c, void* object) {
+  const Section section(*this);
+  return section && bins_.Push(c, object);
 }
 
 size_t ThreadCache::ReturnOldest(SizeClass c, size_t n) {
-  n = std::min(n, CachedObjects(c));
   if (n > bin_policy::kMaxMove) {
     if (const size_t returned = ExchangeArrayAndReturnOldest(c, n)) return returned;
   }
   void* objects[bin_policy::kMaxMove];
-  const size_t taken = TakeOldest(c, objects, std::min(n, bin_policy::kMaxMove));
+  size_t taken = 0;
+  {
+    const Section section(*this);
+    if (section) taken = TakeOldestInSection(Index(c), objects, std::min(n, bin_policy::kMaxMove));
+  }
   if (taken > 0) central_.Insert(c, objects, taken);
   return taken;
 }
 
 size_t ThreadCache::ExchangeArrayAndReturnOldest(SizeClass c, size_t n) {
   const size_t i = Index(c);
-  const size_t bytes = ArrayBytesFor(Capacity(i));
-  BinSlot* const fresh = static_cast<BinSlot*>(arena_.Allocate(bytes));
+  size_t limit = 0;
+  {
+    const Section section(*this);
+    if (section && Array(i) != nullptr) limit = Array(i)->capacity;
+  }
+  BinArray* const fresh = limit == 0 ? nullptr : NewArray(i, limit);
   if (fresh == nullptr) return 0;
-  if (BeginChange() != &bins_) {
-    EndChange();
-    arena_.Free(fresh, bytes);
+  BinArray* old = nullptr;
+  {
+    const Section section(*this);
+    if (section && Array(i) != nullptr && Array(i)->capacity == fresh->capacity) {
+      RemoveProbeInSection(i);
+      old = Array(i);
+      const size_t count = Top(i);
+      n = std::min(n, count);
+      memcpy(fresh->slots() + 1, old->slots() + 1 + n, (count - n) * sizeof(BinSlot));
+      fresh->slots()[fresh->limit + 1] = 0;
+      fresh->limit = old->limit;
+      fresh->slots()[fresh->limit + 1] = kFullMark;
+      fresh->overages = old->overages;
+      arrays_[i].store(fresh, std::memory_order_relaxed);
+      SetTop(i, count - n);
+    }
+  }
+  if (old == nullptr) {
+    arena_.Free(fresh, fresh->bytes());
     return 0;
   }
-  BinSlot* const old = arrays_[i].load(std::memory_order_relaxed);
-  const size_t count = CountLocked(c);
-  n = std::min(n, count);
-  const size_t kept = count - n;
-  fresh[0] = 0;
-  memcpy(fresh + 1, old + 1 + n, kept * sizeof(BinSlot));
-  // Whatever the memory held before, nothing in front of the mark may look like it.
-  std::fill(fresh + kept + 1, fresh + Capacity(i) + 1, BinSlot{0});
-  fresh[Capacity(i) + 1] = kFullMark;
-  arrays_[i].store(fresh, std::memory_order_relaxed);
-  bins_.tops[i].store(fresh + kept, std::memory_order_relaxed);
-  EndChange();
-  InsertPiecewise(c, old + 1, n);
-  arena_.Free(old, bytes);
+  InsertPiecewise(central_, c, old->slots() + 1, n);
+  arena_.Free(old, old->bytes());
   return n;
 }
 
-void ThreadCache::InsertPiecewise(SizeClass c, BinSlot* slots, size_t n) {
-  while (n > 0) {
-    const size_t piece = std::min(n, bin_policy::kMaxMove);
-    central_.Insert(c, reinterpret_cast<void**>(slots), piece);
-    slots += piece;
-    n -= piece;
-  }
+// Limits and arrays.
+
+BinArray* ThreadCache::NewArray(size_t i, size_t limit) {
+  const size_t bytes = BinArray::BytesFor(limit);
+  BinArray* const array = static_cast<BinArray*>(arena_.Allocate(bytes));
+  if (array == nullptr) return nullptr;
+  *array = {.capacity = static_cast<uint16_t>(BinArray::CapacityOf(bytes)),
+            .limit = static_cast<uint16_t>(limit),
+            .count = 0,
+            .size_class = static_cast<SizeClass>(i),
+            .overages = 0};
+  // Whatever the memory held before, nothing in it may look like the mark.
+  std::fill_n(array->slots(), array->capacity + 2, BinSlot{0});
+  array->slots()[limit + 1] = kFullMark;
+  return array;
 }
 
-size_t ThreadCache::TakeOldest(SizeClass c, void** objects, size_t n) {
+bool ThreadCache::SetLimit(SizeClass c, size_t limit) {
   const size_t i = Index(c);
-  size_t taken = 0;
-  if (BeginChange() == &bins_ && arrays_[i].load(std::memory_order_relaxed) != nullptr) {
-    BinSlot* const array = arrays_[i].load(std::memory_order_relaxed);
-    const size_t count = CountLocked(c);
-    taken = std::min(n, count);
-    memcpy(objects, array + 1, taken * sizeof(void*));
-    memmove(array + 1, array + 1 + taken, (count - taken) * sizeof(BinSlot));
-    bins_.tops[i].store(array + count - taken, std::memory_order_relaxed);
+  BinArray* spare = nullptr;
+  Fit fit = TrySetLimit(i, limit, &spare);
+  if (fit == Fit::kOverBudget && CollectionIsDue()) {
+    CollectGarbage();
+    fit = TrySetLimit(i, limit, &spare);
   }
-  EndChange();
-  return taken;
+  if (fit == Fit::kNeedsArray) {
+    spare = NewArray(i, limit);
+    if (spare == nullptr) return false;
+    fit = TrySetLimit(i, limit, &spare);
+  }
+  if (spare != nullptr) arena_.Free(spare, spare->bytes());
+  return fit == Fit::kDone;
 }
 
-size_t ThreadCache::Flush() {
-  size_t bytes = 0;
-  for (size_t i = Index(kFirstClass); i < kNumSizeClasses; ++i) {
-    const SizeClass c = static_cast<SizeClass>(i);
-    while (const size_t n = ReturnOldest(c, bin_policy::kMaxObjects)) {
-      bytes += n * kSizeClasses.size(c);
+ThreadCache::Fit ThreadCache::TrySetLimit(size_t i, size_t limit, BinArray** spare) {
+  const Section section(*this);
+  if (!section) return Fit::kTaken;
+  BinArray* const array = Array(i);
+  const bool fits = array != nullptr && limit <= array->capacity;
+  const size_t old_limit = array == nullptr ? 0 : array->limit;
+  if (limit > old_limit) {
+    const size_t more_array_bytes =
+        fits ? 0 : BinArray::BytesFor(limit) - (array == nullptr ? 0 : array->bytes());
+    const size_t more = (limit - old_limit) * kSizeClasses.size(static_cast<SizeClass>(i));
+    if (claimed_bytes() + more + more_array_bytes > max_bytes()) return Fit::kOverBudget;
+  }
+  if (fits) {
+    RemoveProbeInSection(i);
+    if (Top(i) <= limit) SetLimitInSection(i, limit);
+    return Fit::kDone;
+  }
+  if (*spare == nullptr) return Fit::kNeedsArray;
+  BinArray* const fresh = *spare;
+  *spare = array;
+  InstallInSection(i, fresh);
+  return Fit::kDone;
+}
+
+void ThreadCache::InstallInSection(size_t i, BinArray* fresh) {
+  RemoveProbeInSection(i);
+  const BinArray* const old = Array(i);
+  const size_t size = kSizeClasses.size(static_cast<SizeClass>(i));
+  size_t count = 0;
+  if (old != nullptr) {
+    count = Top(i);
+    memcpy(fresh->slots() + 1, old->slots() + 1, count * sizeof(BinSlot));
+    fresh->overages = old->overages;
+    array_bytes_.Subtract(old->bytes());
+    claimed_bytes_.Subtract(old->bytes() + old->limit * size);
+  }
+  array_bytes_.Add(fresh->bytes());
+  claimed_bytes_.Add(fresh->bytes() + fresh->limit * size);
+  arrays_[i].store(fresh, std::memory_order_relaxed);
+  SetTop(i, count);
+}
+
+void ThreadCache::SetLimitInSection(size_t i, size_t limit) {
+  BinArray* const array = Array(i);
+  const size_t size = kSizeClasses.size(static_cast<SizeClass>(i));
+  TC_ASSERT(Top(i) <= limit && limit <= array->capacity);
+  array->slots()[array->limit + 1] = 0;
+  array->slots()[limit + 1] = kFullMark;
+  claimed_bytes_.Subtract(array->limit * size);
+  claimed_bytes_.Add(limit * size);
+  array->limit = static_cast<uint16_t>(limit);
+}
+
+size_t ThreadCache::TakeOldestInSection(size_t i, void** objects, size_t n) {
+  BinArray* const array = Array(i);
+  if (array == nullptr) return 0;
+  RemoveProbeInSection(i);
+  const size_t count = Top(i);
+  n = std::min(n, count);
+  memcpy(objects, array->slots() + 1, n * sizeof(void*));
+  memmove(array->slots() + 1, array->slots() + 1 + n, (count - n) * sizeof(BinSlot));
+  SetTop(i, count - n);
+  return n;
+}
+
+// The low-water probe.
+
+void ThreadCache::PlaceProbeInSection(size_t i) {
+  const size_t top = Top(i);
+  TC_ASSERT(Probe(i) == 0);
+  if (top == 0 || top == Array(i)->limit) return;
+  Array(i)->slots()[top + 1] = 0;
+  SetProbe(i, top + 1);
+  SetTop(i, top + 1);
+}
+
+void ThreadCache::LowerProbeInSection(size_t i) {
+  const size_t probe = Probe(i);
+  if (probe == 0 || Top(i) != probe) return;
+  BinSlot* const slots = Array(i)->slots();
+  const size_t below = (probe - 1) / 2;
+  // Those above the probe's new place move up by one.
+  if (below > 0) {
+    memmove(slots + below + 2, slots + below + 1, (probe - 1 - below) * sizeof(BinSlot));
+    slots[below + 1] = 0;
+    SetProbe(i, below + 1);
+  } else {
+    SetProbe(i, 0);
+    SetTop(i, probe - 1);
+  }
+}
+
+void ThreadCache::RemoveProbeInSection(size_t i) {
+  const size_t probe = Probe(i);
+  if (probe == 0) return;
+  BinSlot* const slots = Array(i)->slots();
+  const size_t top = Top(i);
+  memmove(slots + probe, slots + probe + 1, (top - probe) * sizeof(BinSlot));
+  SetProbe(i, 0);
+  SetTop(i, top - 1);
+}
+
+// Garbage collection.
+
+void ThreadCache::CollectGarbage() {
+  traffic_bytes_ = 0;
+  for (size_t i = 1; i < kNumSizeClasses; ++i) {
+    if (Array(i) != nullptr) CollectFrom(static_cast<SizeClass>(i));
+  }
+  registry_.RaiseLimit(this);
+}
+
+void ThreadCache::CollectFrom(SizeClass c) {
+  const size_t i = Index(c);
+  void* objects[bin_policy::kMaxMove];
+  size_t taken = 0;
+  BinArray* unused = nullptr;
+  {
+    const Section section(*this);
+    BinArray* const array = Array(i);
+    if (!section || array == nullptr) return;
+    const bin_policy::BinUse use = {.count = CountInSection(i),
+                                    .low_water = Probe(i) == 0 ? 0 : Probe(i) - 1,
+                                    .limit = array->limit};
+    RemoveProbeInSection(i);
+    const bin_policy::Collection plan = bin_policy::DecideCollection(c, use);
+    taken = TakeOldestInSection(i, objects, std::min(plan.release, bin_policy::kMaxMove));
+    // What could not move now keeps its place.
+    if (plan.limit < array->limit && Top(i) <= plan.limit) SetLimitInSection(i, plan.limit);
+    if (array->limit == 0) {
+      unused = array;
+      RemoveArrayInSection(i);
+    } else {
+      PlaceProbeInSection(i);
     }
+  }
+  if (taken > 0) central_.Insert(c, objects, taken);
+  if (unused != nullptr) arena_.Free(unused, unused->bytes());
+}
+
+void ThreadCache::RemoveArrayInSection(size_t i) {
+  const BinArray* const array = Array(i);
+  claimed_bytes_.Subtract(array->bytes() +
+                          array->limit * kSizeClasses.size(static_cast<SizeClass>(i)));
+  array_bytes_.Subtract(array->bytes());
+  bins_.tops[i].store(const_cast<BinSlot*>(kNoBinArray), std::memory_order_relaxed);
+  arrays_[i].store(nullptr, std::memory_order_relaxed);
+}
+
+// Flushing.
+
+BinArray* ThreadCache::DetachArrays(BinArray* chain) {
+  for (size_t i = 1; i < kNumSizeClasses; ++i) {
+    BinArray* const array = Array(i);
+    if (array == nullptr) continue;
+    RemoveProbeInSection(i);
+    array->count = static_cast<uint16_t>(Top(i));
+    RemoveArrayInSection(i);
+    array->slots()[0] = reinterpret_cast<BinSlot>(chain);
+    chain = array;
+  }
+  return chain;
+}
+
+size_t ThreadCache::ReturnDetached(BinArray* chain, CentralCache& central, MetadataArena& arena) {
+  size_t bytes = 0;
+  while (chain != nullptr) {
+    BinArray* const array = chain;
+    chain = reinterpret_cast<BinArray*>(array->slots()[0]);
+    InsertPiecewise(central, array->size_class, array->slots() + 1, array->count);
+    bytes += array->count * kSizeClasses.size(array->size_class);
+    arena.Free(array, array->bytes());
   }
   return bytes;
 }
 
-void ThreadCache::FlushAndFreeArrays() {
-  for (size_t i = 1; i < kNumSizeClasses; ++i) {
-    BinSlot* const array = arrays_[i].load(std::memory_order_relaxed);
-    if (array == nullptr) continue;
-    const SizeClass c = static_cast<SizeClass>(i);
-    const size_t count = CountLocked(c);
-    bins_.tops[i].store(const_cast<BinSlot*>(kNoBinArray), std::memory_order_relaxed);
-    arrays_[i].store(nullptr, std::memory_order_relaxed);
-    InsertPiecewise(c, array + 1, count);
-    arena_.Free(array, ArrayBytesFor(Capacity(i)));
-    capacity_[i].store(0, std::memory_order_relaxed);
+size_t ThreadCache::Flush() {
+  flush_requested_.store(false, std::memory_order_relaxed);
+  BinArray* chain = nullptr;
+  {
+    const Section section(*this);
+    if (section) chain = DetachArrays(nullptr);
   }
+  return ReturnDetached(chain, central_, arena_);
 }
 
+void ThreadCache::FlushAsAsked() { Flush(); }
+
+// For other threads.
+
 size_t ThreadCache::CachedObjects(SizeClass c) const {
-  const BinSlot* const array = arrays_[Index(c)].load(std::memory_order_relaxed);
-  const BinSlot* const top = bins_.tops[Index(c)].load(std::memory_order_relaxed);
+  const size_t i = Index(c);
+  const BinArray* const array = Array(i);
+  const BinSlot* const top = bins_.tops[i].load(std::memory_order_relaxed);
   if (array == nullptr) return 0;
   // The array may have been exchanged between the two loads.
-  const size_t count =
-      (reinterpret_cast<uintptr_t>(top) - reinterpret_cast<uintptr_t>(array)) / sizeof(BinSlot);
-  return count <= bin_policy::MaxCapacity(c) ? count : 0;
+  const size_t slot = (reinterpret_cast<uintptr_t>(top) -
+                       reinterpret_cast<uintptr_t>(array->slots())) / sizeof(BinSlot);
+  if (slot == 0 || slot > bin_policy::MaxLimit(c)) return 0;
+  return slot - (Probe(i) != 0 ? 1 : 0);
 }
 
 size_t ThreadCache::CachedBytes() const {
@@ -224,26 +410,37 @@ size_t ThreadCache::CachedBytes() const {
   return bytes;
 }
 
-size_t ThreadCache::ArrayBytes() const {
-  size_t bytes = 0;
-  for (size_t i = Index(kFirstClass); i < kNumSizeClasses; ++i) {
-    if (arrays_[i].load(std::memory_order_relaxed) != nullptr) bytes += ArrayBytesFor(Capacity(i));
+uint64_t ThreadCache::ActivityStamp() const {
+  // FNV-1a over the tops.
+  uint64_t stamp = 0xcbf29ce484222325;
+  for (const BinTop& top : bins_.tops) {
+    stamp ^= reinterpret_cast<uintptr_t>(top.load(std::memory_order_relaxed));
+    stamp *= 0x100000001b3;
   }
-  return bytes;
+  return stamp;
 }
 
 void ThreadCache::CheckInvariants() const {
+  size_t claimed = 0;
+  size_t array_bytes = 0;
   for (size_t i = 0; i < kNumSizeClasses; ++i) {
-    const BinSlot* const array = arrays_[i].load(std::memory_order_relaxed);
-    const BinSlot* const top = bins_.tops[i].load(std::memory_order_relaxed);
+    const BinArray* const array = Array(i);
     if (array == nullptr) {
-      TC_CHECK(top == kNoBinArray && Capacity(i) == 0);  // B1
+      TC_CHECK(bins_.tops[i].load(std::memory_order_relaxed) == kNoBinArray && Probe(i) == 0);  // B1
       continue;
     }
-    TC_CHECK(array[0] == 0 && array[Capacity(i) + 1] == kFullMark);                          // B1
-    TC_CHECK(top >= array && top <= array + Capacity(i));                                    // B1
-    for (const BinSlot* slot = array + 1; slot <= top; ++slot) TC_CHECK(*slot > kFullMark);  // B2
+    const BinSlot* const slots = array->slots();
+    TC_CHECK(array->limit <= array->capacity && array->size_class == static_cast<SizeClass>(i));
+    TC_CHECK(slots[0] == 0 && Top(i) <= array->limit);  // B1
+    for (size_t slot = 1; slot <= array->capacity + size_t{1}; ++slot) {
+      TC_CHECK((slots[slot] == kFullMark) == (slot == array->limit + size_t{1}));  // B1
+      if (slot <= Top(i)) TC_CHECK((slots[slot] == 0) == (slot == Probe(i)));      // B2
+    }
+    TC_CHECK(Probe(i) <= Top(i));  // B2
+    claimed += array->bytes() + array->limit * kSizeClasses.size(array->size_class);
+    array_bytes += array->bytes();
   }
+  TC_CHECK(claimed == claimed_bytes() && array_bytes == array_bytes_.value());  // B3
 }
 
 }  // namespace tcmalloc

@@ -1,19 +1,36 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // ThreadCache: one thread's free objects, a bin per size class, and the slow paths of the owner:
-// refill, overflow, flush.
+// refill, overflow, garbage collection, flush.
 //
 // Role. Moves objects between the bins and the central cache. While it talks to the central cache,
 // the page heap or the arena, the objects on their way are on the stack, the bins are consistent
 // and `busy` is clear: a system call never delays a thread that wants to take the cache, and an
-// allocation from a signal handler for SIGABRT finds good bins. Invariants
-//   B1  arrays_[c] is null and bins.tops[c] is kNoBinArray, or arrays_[c] has
-//   ArrayBytesFor(capacity_[c]) bytes, its slot 0
-//       is null, slot capacity_[c] + 1 is kFullMark, and bins.tops[c] points to one of the slots 0
-//       .. capacity_[c].
-//   B2  Slots 1 .. top are free objects of the class; none is the mark.
+// allocation from a signal handler for SIGABRT finds good bins.
+//
+// Size. What the cache may come to hold is what its bins' limits allow plus the memory of their
+// arrays: claimed_bytes(). It is kept below max_bytes() by refusing growth; a refusal is the moment
+// for a garbage collection, which makes room where bins hold more than they use and asks the
+// registry for a larger max_bytes().
+//
+// The low-water probe. The least that a bin held since the last collection would cost the fast path
+// a comparison. Instead a collection puts a null on top of the bin's objects: Pop takes it for the
+// bottom, the slow path sees what it is and lowers it to half the depth. Where the null is at the
+// next collection, that many objects were not needed: the low-water mark, at most by half too
+// small.
+//
+// Invariants
+//   B1  arrays_[c] is null and bins.tops[c] is kNoBinArray, or slot 0 of the array is null, slot
+//       limit + 1 is kFullMark and no other is, limit <= capacity, and bins.tops[c] points to one
+//       of the slots 0 .. limit.
+//   B2  Slots 1 .. top are free objects of the class, except the slot probes_[c], which is null,
+//       when that is not 0.
+//   B3  claimed_bytes() is the sum over the arrays of limit * object size + bytes();
+//       array_bytes() of bytes() alone.
 // Synchronization. Everything but the links is touched inside an access section of the owner's
-// slot. Links: the registry's lock. Cost. One refill or overflow per half a bin: a central lock and
-// a few nanoseconds per object.
+// slot, by the owner, or by a thread that has taken the cache (registry.h). What is read in one
+// section may be gone in the next: another thread may have emptied the cache between the two.
+// Links and max_bytes: the registry's lock. Cost. One refill or overflow per batch: a central lock
+// and a few nanoseconds per object.
 #pragma once
 
 #include <array>
@@ -21,8 +38,10 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/counters.h"
 #include "base/intrusive_list.h"
 #include "base/size_classes.h"
+#include "cache/bin_array.h"
 #include "cache/bins.h"
 #include "cache/thread_slot.h"
 #include "central/central_cache.h"
@@ -30,14 +49,16 @@
 
 namespace tcmalloc {
 
+class Registry;
+
 class ThreadCache {
  public:
   // Allocations may pass this many bytes before the slow path has a look; stands for "no sampling".
   static constexpr uint64_t kNoSampling = uint64_t{1} << 62;
 
-  // By the owner. `slot` is the owner's; the cache is not reachable through it until the caller
+  // By the owner. `slot` is the owner's; the cache is not reachable through it until the registry
   // stores it there.
-  ThreadCache(ThreadSlot& slot, CentralCache& central, MetadataArena& arena);
+  ThreadCache(ThreadSlot& slot, CentralCache& central, MetadataArena& arena, Registry& registry);
   ThreadCache(const ThreadCache&) = delete;
   ThreadCache& operator=(const ThreadCache&) = delete;
 
@@ -47,18 +68,35 @@ class ThreadCache {
   // The owner's slow path of a free.
   void Free(SizeClass c, void* object);
 
-  // Moves all objects to the central cache; returns their bytes. By the owner.
+  // Moves all objects to the central cache and frees the arrays; returns the objects' bytes. By the
+  // owner.
   size_t Flush();
 
-  // The same, and frees the arrays. The slot is not touched: the owner has left it, or is gone.
-  void FlushAndFreeArrays();
+  // Takes all arrays out of the bins and puts them in front of `chain`; returns the chain.
+  // Requires: the caller has the cache, or the owner is gone.
+  BinArray* DetachArrays(BinArray* chain);
+  // Moves the objects of a chain to the central cache and frees its arrays; returns the objects'
+  // bytes. No lock may be held.
+  static size_t ReturnDetached(BinArray* chain, CentralCache& central, MetadataArena& arena);
+
+  // Gives back what the bins did not use since the last collection, and asks for a larger
+  // max_bytes(). By the owner. Cost: a few microseconds at most, plus what moves.
+  void CollectGarbage();
+
+  // The owner shall flush at its next slow path. Thread safety: any.
+  void RequestFlush() { flush_requested_.store(true, std::memory_order_relaxed); }
 
   // Bytes of objects in the bins. Racy while the owner runs: each bin's figure is one that it had
-  // at some moment, or 0.
+  // at some moment (give or take one object), or 0.
   size_t CachedBytes() const;
   size_t CachedObjects(SizeClass c) const;
   // Bytes of the bins' arrays, as the arena counts them.
-  size_t ArrayBytes() const;
+  size_t array_bytes() const { return array_bytes_.value(); }
+  // What the bins' limits allow, and the arrays.
+  size_t claimed_bytes() const { return claimed_bytes_.value(); }
+  size_t max_bytes() const { return max_bytes_.load(std::memory_order_relaxed); }
+  // A number that changes when the bins do (but for coincidences). Racy.
+  uint64_t ActivityStamp() const;
 
   // An access section in which several objects or an array are moved. Returns what
   // ThreadSlot::BeginAccess returns. By the owner.
@@ -84,47 +122,109 @@ class ThreadCache {
   // An address in the stack of the thread that created the cache.
   uintptr_t first_frame() const { return first_frame_; }
 
-  // Aborts when B1 or B2 does not hold. By the owner, or when the owner is not running.
+  // Aborts when an invariant does not hold. By the owner, or when the owner is not running.
   void CheckInvariants() const;
 
   ListNode<ThreadCache> list_node;
 
- private:
-  static size_t ArrayBytesFor(size_t capacity) {
-    return MetadataArena::RoundedBytes((capacity + 2) * sizeof(BinSlot));
-  }
+  // What the registry knows about the cache, with its lock held; max_bytes is read by the owner
+  // without.
+  struct RegistryRecord {
+    uint64_t activity_stamp = 0;
+    int64_t stamped_at_ms = 0;
+    uint64_t flush_round = 0;
+  };
+  RegistryRecord record;
+  void SetMaxBytes(size_t bytes) { max_bytes_.store(bytes, std::memory_order_relaxed); }
 
-  // Makes room for `capacity` objects; false when the arena has no memory. Outside access sections.
-  bool Reserve(SizeClass c, size_t capacity);
-  size_t Capacity(size_t i) const { return capacity_[i].load(std::memory_order_relaxed); }
-  size_t CountLocked(SizeClass c) const {
-    return static_cast<size_t>(bins_.tops[Index(c)].load(std::memory_order_relaxed) -
-                               arrays_[Index(c)].load(std::memory_order_relaxed));
+ private:
+  // An access section that may change several things. False when another thread has the cache.
+  class Section {
+   public:
+    explicit Section(ThreadCache& cache)
+        : cache_(cache), mine_(cache.BeginChange() == &cache.bins_) {}
+    ~Section() { cache_.EndChange(); }
+    Section(const Section&) = delete;
+    Section& operator=(const Section&) = delete;
+    explicit operator bool() const { return mine_; }
+
+   private:
+    ThreadCache& cache_;
+    const bool mine_;
+  };
+
+  enum class Fit : uint8_t { kDone, kTaken, kOverBudget, kNeedsArray };
+
+  // Those named ...InSection are called by whoever has the cache.
+  BinArray* Array(size_t i) const { return arrays_[i].load(std::memory_order_relaxed); }
+  size_t Probe(size_t i) const { return probes_[i].load(std::memory_order_relaxed); }
+  void SetProbe(size_t i, size_t slot) {
+    probes_[i].store(static_cast<uint16_t>(slot), std::memory_order_relaxed);
   }
-  // Moves up to `n` of the oldest objects from the bin to the central cache; returns how many, 0
-  // only when the bin is empty or taken.
+  // The bin's top as the number of its slot. Requires: it has an array.
+  size_t Top(size_t i) const {
+    return static_cast<size_t>(bins_.tops[i].load(std::memory_order_relaxed) - Array(i)->slots());
+  }
+  void SetTop(size_t i, size_t slot) {
+    bins_.tops[i].store(Array(i)->slots() + slot, std::memory_order_relaxed);
+  }
+  size_t CountInSection(size_t i) const {
+    return Array(i) == nullptr ? 0 : Top(i) - (Probe(i) != 0);
+  }
+  void PlaceProbeInSection(size_t i);
+  // When the top is at the probe: moves it to half the depth, or takes it away.
+  void LowerProbeInSection(size_t i);
+  void RemoveProbeInSection(size_t i);
+  void SetLimitInSection(size_t i, size_t limit);
+  void InstallInSection(size_t i, BinArray* array);
+  void RemoveArrayInSection(size_t i);
+  // Takes up to `n` of the oldest objects out of the bin.
+  size_t TakeOldestInSection(size_t i, void** objects, size_t n);
+
+  // A new array for bin `i`, empty, with the given limit; null when the arena has no memory.
+  BinArray* NewArray(size_t i, size_t limit);
+  // Sets the limit if the claim fits. `*spare` is an array to use if the present one is too small;
+  // it is exchanged for that.
+  Fit TrySetLimit(size_t i, size_t limit, BinArray** spare);
+  // The same with all that it needs; false when the bin stays as it is.
+  bool SetLimit(SizeClass c, size_t limit);
+  // Moves up to `n` of the oldest objects from the bin to the central cache; returns how many.
   size_t ReturnOldest(SizeClass c, size_t n);
   // The same by giving the bin a new array with the objects that stay, so that many objects need no
   // room on the stack and the rest moves once; 0 also when the arena has no memory.
   size_t ExchangeArrayAndReturnOldest(SizeClass c, size_t n);
-  // In pieces, so that the central lock is never held for long.
-  void InsertPiecewise(SizeClass c, BinSlot* slots, size_t n);
-  // Takes up to `n` of the oldest objects out of the bin.
-  size_t TakeOldest(SizeClass c, void** objects, size_t n);
+  // Puts up to `n` fetched objects into the bin so that the first comes out first; returns how many
+  // of the last ones did not fit.
+  size_t PushFetched(SizeClass c, void* const* objects, size_t n);
+  bool PushOne(SizeClass c, void* object);
+  bool CollectionIsDue() const { return traffic_bytes_ >= max_bytes(); }
+  void CollectFrom(SizeClass c);
+  TC_SLOW_PATH void FlushAsAsked();
 
   Bins bins_;
-  std::array<std::atomic<BinSlot*>, kNumSizeClasses> arrays_ = {};
-  // Written by the owner (and whoever collects the cache behind it); read racily for statistics.
-  std::array<std::atomic<uint16_t>, kNumSizeClasses> capacity_ = {};
+  std::array<std::atomic<BinArray*>, kNumSizeClasses> arrays_ = {};
+  // The slots of the low-water probes; 0: none.
+  std::array<std::atomic<uint16_t>, kNumSizeClasses> probes_ = {};
+  // Written by whoever has the cache; read racily for statistics.
+  OwnedCounter claimed_bytes_;
+  OwnedCounter array_bytes_;
+
+  // Written with the registry's lock, read by the owner. Nothing hangs on its order.
+  std::atomic<size_t> max_bytes_{0};
+  // Owner only: bytes that moved between the bins and the central cache since the last collection.
+  size_t traffic_bytes_ = 0;
 
   // Written by the owner; read by a forked child.
   std::atomic<bool> changing_{false};
+  // Set by anyone, cleared by the owner. A request that the owner sees late is one that came late.
+  std::atomic<bool> flush_requested_{false};
 
   // Constant after construction.
   ThreadSlot* const slot_;
   const uintptr_t first_frame_;
   CentralCache& central_;
   MetadataArena& arena_;
+  Registry& registry_;
 };
 
 // Above this the arena would round to twice as much.

@@ -40,12 +40,12 @@ ThreadCache* CurrentCache() {
   }
   if (!ThreadExitHook::Arm(cache)) {
     // A cache that nothing would collect is worse than none.
-    heap.registry.Destroy(cache);
+    heap.registry.Discard(cache);
     slot.phase = ThreadSlot::Phase::kFinished;
     return nullptr;
   }
   slot.cache = cache;
-  slot.bins.store(cache->bins(), std::memory_order_release);
+  heap.registry.Register(cache);
   slot.phase = ThreadSlot::Phase::kRegistered;
   return cache;
 }

@@ -25,7 +25,7 @@ Heap::Heap(PageMap& page_map)
     : arena(virtual_memory),
       page_heap(virtual_memory, page_map, arena, {.unmap_when_short = true}),
       central(page_heap, page_map, arena),
-      registry(central, arena) {
+      registry(central, arena, [] { return GlobalHeap().membarrier.Issue(); }) {
   arena.SetFallback(
       [](void* pages, size_t* bytes) {
         return static_cast<PageHeap*>(pages)->TakeForMetadata(bytes);
@@ -53,6 +53,9 @@ void EnsureHeapSlow() {
   Heap* const heap = new (global_heap_storage) Heap(global_page_map);
   ReadSettings(&heap->settings);
   heap->page_heap.SetReleaseRate(heap->settings.release_rate);
+  heap->registry.SetTotalLimit(heap->settings.max_total_thread_cache_bytes);
+  // Now, while the process is likely to have one thread: later it costs milliseconds.
+  heap->membarrier.Register();
   InitThreadExit();
   heap_exists.store(true, std::memory_order_release);
 }

@@ -9,6 +9,7 @@
 #include "base/compiler.h"
 #include "cache/registry.h"
 #include "central/central_cache.h"
+#include "os/membarrier.h"
 #include "os/virtual_memory.h"
 #include "page/metadata_arena.h"
 #include "page/page_heap.h"
@@ -26,6 +27,7 @@ struct Heap {
   void CheckInvariants();
 
   Settings settings;
+  Membarrier membarrier;
   SystemVirtualMemory virtual_memory;
   MetadataArena arena;
   PageHeap page_heap;

@@ -25,6 +25,9 @@ struct Setting {
   const char* doc;
 };
 
+// Far beyond what any machine has, and exact as a double.
+constexpr double kMaxCacheBytes = double{1ull << 50};
+
 constexpr Setting kSettings[] = {
     {"MALLOCSTATS", Type::kInteger, "0", 0, 2,
      [](Settings* s, double v) { s->malloc_stats = static_cast<int64_t>(v); },
@@ -34,6 +37,12 @@ constexpr Setting kSettings[] = {
      "Give no thread a cache: every allocation and every free goes to the central free lists and "
      "is checked there at once. "
      "Slow; for finding double frees and frees of bad pointers where they happen."},
+    {"TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES", Type::kInteger, "33554432", 0, kMaxCacheBytes,
+     [](Settings* s, double v) { s->max_total_thread_cache_bytes = static_cast<size_t>(v); },
+     "What the caches of all threads together may hold, free objects and the arrays of pointers to "
+     "them. Each thread may have 64 KiB whatever this says; beyond that threads that are busy take "
+     "from those that are not. Raise it when many threads allocate and free more than that at a "
+     "time."},
     {"TCMALLOC_RELEASE_RATE", Type::kDouble, "1.0", 0, ReleasePace::kMaxRate,
      [](Settings* s, double v) { s->release_rate = v; },
      "How eagerly free memory goes back to the system while the program frees: 0 never, reasonable "
@@ -44,7 +53,6 @@ constexpr Setting kSettings[] = {
 constexpr const char* kIgnored[] = {
     "TCMALLOC_SAMPLE_PARAMETER",
     "TCMALLOC_LARGE_ALLOC_REPORT_THRESHOLD",
-    "TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES",
     "TCMALLOC_AGGRESSIVE_DECOMMIT",
     "TCMALLOC_HEAP_LIMIT_MB",
     "TCMALLOC_DISABLE_MEMORY_RELEASE",

@@ -12,11 +12,13 @@
 #include <cstdint>
 
 #include "base/text_writer.h"
+#include "cache/cache_budget.h"
 
 namespace tcmalloc {
 
 struct Settings {
   bool check = false;
+  size_t max_total_thread_cache_bytes = CacheBudget::kDefaultTotalBytes;
   int64_t malloc_stats = 0;
   double release_rate = 1.0;
 };

@@ -6,11 +6,16 @@
 
 namespace tcmalloc {
 
-size_t FlushCaches(Heap& heap) {
-  size_t bytes = 0;
-  if (current_slot.cache != nullptr) bytes += current_slot.cache->Flush();
+size_t FlushThreadCaches(Heap& heap) {
   heap.registry.AdoptOrphans();
-  return bytes + heap.central.FlushTransferCaches();
+  return heap.registry.FlushAll(current_slot.cache);
+}
+
+size_t FlushCentralCaches(Heap& heap) { return heap.central.FlushTransferCaches(); }
+
+size_t FlushCaches(Heap& heap) {
+  const size_t bytes = FlushThreadCaches(heap);
+  return bytes + FlushCentralCaches(heap);
 }
 
 size_t Trim(Heap& heap, size_t keep_bytes) {

@@ -8,8 +8,15 @@ namespace tcmalloc {
 
 struct Heap;
 
-// Moves the calling thread's cache and the transfer caches to the central free lists, whose empty
-// spans go to the page heap; returns the bytes moved out of the two.
+// Moves all threads' caches to the transfer caches and the central free lists (see
+// Registry::FlushAll); returns the bytes moved.
+size_t FlushThreadCaches(Heap& heap);
+
+// Moves the transfer caches to the central free lists, whose empty spans are in the page heap
+// already; returns the bytes moved.
+size_t FlushCentralCaches(Heap& heap);
+
+// Both, one after the other; returns the bytes that came from threads or lay in transfer caches.
 size_t FlushCaches(Heap& heap);
 
 // Flushes, then gives the page heap's free memory back to the system, all but about `keep_bytes`.

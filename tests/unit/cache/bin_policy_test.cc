@@ -5,19 +5,23 @@
 
 #include <vector>
 
+#include "cache/bin_array.h"
 #include "testing/heap_fixture.h"
+#include "testing/random.h"
 
 namespace tcmalloc {
 namespace {
 
 using namespace bin_policy;  // NOLINT: what is tested
 
+constexpr uint64_t kSeed = 2401;
+
 std::vector<size_t> GrowthOf(size_t object_size) {
   const SizeClass c = ClassForSize(object_size);
   std::vector<size_t> sequence;
-  for (size_t capacity = 0; NextCapacity(c, capacity) != capacity;) {
-    capacity = NextCapacity(c, capacity);
-    sequence.push_back(capacity);
+  for (size_t limit = 0; LimitAfterUnderflow(c, limit) != limit;) {
+    limit = LimitAfterUnderflow(c, limit);
+    sequence.push_back(limit);
   }
   return sequence;
 }
@@ -27,91 +31,174 @@ TEST(BinPolicyTest, GrowthOfSomeClasses) {
   // array.
   EXPECT_EQ(GrowthOf(8),
             (std::vector<size_t>{8,   16,   32,   64,   128,  256,  384,  512,  640,  768,
-                                 896, 1024, 1152, 1280, 1408, 1536, 1664, 1792, 1920, 2046}));
+                                 896, 1024, 1152, 1280, 1408, 1536, 1664, 1792, 1920, 2040}));
   EXPECT_EQ(GrowthOf(64),
             (std::vector<size_t>{4,   8,    16,   32,   64,   128,  256,  384,  512,  640, 768,
-                                 896, 1024, 1152, 1280, 1408, 1536, 1664, 1792, 1920, 2046}));
+                                 896, 1024, 1152, 1280, 1408, 1536, 1664, 1792, 1920, 2040}));
   EXPECT_EQ(GrowthOf(256), (std::vector<size_t>{4, 8, 16, 32, 64, 128, 256, 384, 512}));
   // A batch of 64.
   EXPECT_EQ(GrowthOf(1024), (std::vector<size_t>{4, 8, 16, 32, 64, 128}));
-  EXPECT_EQ(GrowthOf(8192), (std::vector<size_t>{4, 8, 16}));
-  EXPECT_EQ(GrowthOf(32768), (std::vector<size_t>{4}));
-  EXPECT_EQ(GrowthOf(65536), (std::vector<size_t>{2}));
-  EXPECT_EQ(GrowthOf(262144), (std::vector<size_t>{2}));
+  EXPECT_EQ(GrowthOf(8192), (std::vector<size_t>{1, 2, 4, 8, 16}));
+  EXPECT_EQ(GrowthOf(32768), (std::vector<size_t>{1, 2, 4}));
+  EXPECT_EQ(GrowthOf(65536), (std::vector<size_t>{1, 2}));
+  EXPECT_EQ(GrowthOf(262144), (std::vector<size_t>{1, 2}));
 }
 
-TEST(BinPolicyTest, BoundsHoldForEveryClassAndCapacity) {
+TEST(BinPolicyTest, BoundsHoldForEveryClassAndLimit) {
   for (size_t i = 1; i < kNumSizeClasses; ++i) {
     const SizeClass c = static_cast<SizeClass>(i);
     const size_t size = kSizeClasses.size(c);
-    const size_t max = MaxCapacity(c);
+    const size_t max = MaxLimit(c);
+    const size_t batch = Batch(c);
     ASSERT_GE(max, 2u);
-    ASSERT_LE(max, kMaxObjects);
+    ASSERT_LE(BinArray::BytesFor(max), size_t{16} << 10);
     ASSERT_TRUE(max == 2 || max * size <= kMaxBytes);
-    ASSERT_GE(LineObjects(c) * size, kCacheLineSize);
-    ASSERT_LT((LineObjects(c) - 1) * size, kCacheLineSize);
-    ASSERT_EQ(NextCapacity(c, 0), InitialCapacity(c));
-    ASSERT_TRUE(InitialCapacity(c) >= 4 || InitialCapacity(c) == max);
-    ASSERT_TRUE(InitialCapacity(c) >= LineObjects(c));
-    for (size_t capacity = 0; capacity <= max; ++capacity) {
-      const size_t next = NextCapacity(c, capacity);
+    ASSERT_EQ(LineObjects(c) * size % kCacheLineSize, 0u);
+    for (size_t n = 1; n < LineObjects(c); ++n) ASSERT_NE(n * size % kCacheLineSize, 0u);
+    ASSERT_LE(InitialLimit(c) * size, std::max<size_t>(4096, size));
+    for (size_t limit = LimitAfterUnderflow(c, 0); limit <= max; limit += LineObjects(c)) {
+      const size_t next = LimitAfterUnderflow(c, limit);
       ASSERT_LE(next, max);
-      // Always larger until it cannot be.
-      ASSERT_TRUE(next > capacity || capacity == max) << "class " << i << " at " << capacity;
-      // Slow start: never more than twice, or a batch more.
-      if (capacity > 0) {
-        ASSERT_LE(next, std::max(2 * capacity, capacity + kSizeClasses.batch_size(c)));
-        ASSERT_LE(next, capacity < kSizeClasses.batch_size(c)
-                            ? 2 * capacity
-                            : capacity + kSizeClasses.batch_size(c));
+      ASSERT_EQ(next % LineObjects(c), 0u);
+      ASSERT_TRUE(next > limit || limit == max) << "class " << i << " at " << limit;
+      ASSERT_LE(next, limit < batch ? 2 * limit : limit + batch);
+      const size_t refill = RefillCount(c, limit);
+      ASSERT_GE(refill, 1u);
+      ASSERT_LE(refill, std::min(limit, kMaxMove));
+      ASSERT_EQ(refill % LineObjects(c), 0u) << "whole lines";
+      ASSERT_TRUE(limit < batch || refill % batch == 0) << "whole batches";
+      for (uint8_t overages = 0; overages <= kMaxOverages; ++overages) {
+        const Overflow overflow = DecideOverflow(c, limit, overages);
+        ASSERT_GE(overflow.release, 1u);
+        ASSERT_LE(overflow.release, limit);
+        ASSERT_TRUE(limit < batch || overflow.release % batch == 0 || overflow.release == limit);
+        // What is left fits.
+        ASSERT_LE(limit - overflow.release + 1, overflow.limit) << size << " at " << limit;
+        ASSERT_LE(overflow.limit, max);
+        ASSERT_EQ(overflow.limit % LineObjects(c), 0u);
+        ASSERT_LE(overflow.overages, kMaxOverages);
       }
     }
-  }
-}
-
-TEST(BinPolicyTest, MonotoneInTheCapacity) {
-  for (size_t i = 1; i < kNumSizeClasses; ++i) {
-    const SizeClass c = static_cast<SizeClass>(i);
-    for (size_t capacity = 2; capacity <= MaxCapacity(c); ++capacity) {
-      ASSERT_GE(NextCapacity(c, capacity), NextCapacity(c, capacity - 1));
-      ASSERT_GE(RefillCount(c, capacity), RefillCount(c, capacity - 1));
-      ASSERT_GE(OverflowCount(capacity), OverflowCount(capacity - 1));
-    }
-  }
-}
-
-TEST(BinPolicyTest, MonotoneInTheSize) {
-  for (size_t i = 2; i < kNumSizeClasses; ++i) {
-    const SizeClass c = static_cast<SizeClass>(i);
-    const SizeClass smaller = static_cast<SizeClass>(i - 1);
-    ASSERT_LE(MaxCapacity(c), MaxCapacity(smaller));
-    ASSERT_LE(InitialCapacity(c), InitialCapacity(smaller));
-    ASSERT_LE(LineObjects(c), LineObjects(smaller));
-  }
-}
-
-TEST(BinPolicyTest, ARefillBringsALineAndFits) {
-  for (size_t i = 1; i < kNumSizeClasses; ++i) {
-    const SizeClass c = static_cast<SizeClass>(i);
-    // No bin: the one object that was asked for.
+    // No array: the one object that was asked for.
     ASSERT_EQ(RefillCount(c, 0), 1u);
-    for (size_t capacity = InitialCapacity(c); capacity <= MaxCapacity(c); ++capacity) {
-      const size_t n = RefillCount(c, capacity);
-      ASSERT_GE(n * kSizeClasses.size(c), kCacheLineSize);
-      ASSERT_LE(n, capacity);
-      ASSERT_LE(n, kMaxMove);
-      if (capacity / 2 >= LineObjects(c) && capacity / 2 <= kMaxMove) {
-        ASSERT_EQ(n, capacity / 2);
+  }
+}
+
+// The control law as the TCMalloc document writes it down, for a list whose unit is a step of
+// growth instead of one object.
+class DocumentsList {
+ public:
+  DocumentsList(size_t num_objects_to_move, size_t max) : num_(num_objects_to_move), max_(max) {}
+
+  void Underflow() {
+    if (max_length_ < num_) {
+      max_length_ = Step();
+    } else {
+      max_length_ = std::min(max_length_ + num_, max_);
+    }
+  }
+  void Overflow() {
+    if (max_length_ < num_) {
+      max_length_ = Step();
+    } else if (max_length_ > num_) {
+      overages_++;
+      if (overages_ > 3) {
+        max_length_ = std::max(max_length_ - num_, num_);
+        overages_ = 0;
       }
+    }
+  }
+  void Start(size_t length) { max_length_ = length; }
+  size_t max_length() const { return max_length_; }
+
+ private:
+  size_t Step() const { return std::min(2 * max_length_, num_); }
+  const size_t num_;
+  const size_t max_;
+  size_t max_length_ = 0;
+  int overages_ = 0;
+};
+
+TEST(BinPolicyTest, FollowsTheDocumentsLaw) {
+  SeededRandom random(kSeed);
+  for (size_t i = 1; i < kNumSizeClasses; ++i) {
+    const SizeClass c = static_cast<SizeClass>(i);
+    DocumentsList list(Batch(c), MaxLimit(c));
+    size_t limit = LimitAfterUnderflow(c, 0);
+    uint8_t overages = 0;
+    list.Start(limit);
+    for (int step = 0; step < 3000; ++step) {
+      // Phases in which one or the other prevails.
+      if (random.OneIn(step / 300 % 2 == 0 ? 2 : 8)) {
+        list.Underflow();
+        limit = LimitAfterUnderflow(c, limit);
+      } else {
+        list.Overflow();
+        const Overflow overflow = DecideOverflow(c, limit, overages);
+        limit = overflow.limit;
+        overages = overflow.overages;
+      }
+      ASSERT_EQ(limit, list.max_length()) << "class " << i << " step " << step << " seed " << kSeed;
     }
   }
 }
 
-TEST(BinPolicyTest, AnOverflowMakesRoomForOneAndKeepsTheNewerHalf) {
-  for (size_t capacity = 1; capacity <= kMaxObjects; ++capacity) {
-    const size_t n = OverflowCount(capacity);
-    ASSERT_GE(n, 1u);
-    ASSERT_EQ(n, (capacity + 1) / 2);
+// A bin that only runs full never grows beyond a batch.
+TEST(BinPolicyTest, FreeingAloneGrowsToABatch) {
+  for (size_t i = 1; i < kNumSizeClasses; ++i) {
+    const SizeClass c = static_cast<SizeClass>(i);
+    size_t limit = InitialLimit(c);
+    uint8_t overages = 0;
+    for (int n = 0; n < 100; ++n) {
+      const Overflow overflow = DecideOverflow(c, limit, overages);
+      limit = overflow.limit;
+      overages = overflow.overages;
+    }
+    EXPECT_EQ(limit, Batch(c));
+  }
+}
+
+TEST(BinPolicyTest, ACollectionTakesHalfTheLowWaterMark) {
+  const SizeClass c = ClassForSize(64);
+  EXPECT_EQ(DecideCollection(c, {.count = 100, .low_water = 40, .limit = 128}).release, 20u);
+  EXPECT_EQ(DecideCollection(c, {.count = 100, .low_water = 41, .limit = 128}).release, 20u);
+  EXPECT_EQ(DecideCollection(c, {.count = 100, .low_water = 1, .limit = 128}).release, 1u);
+  EXPECT_EQ(DecideCollection(c, {.count = 100, .low_water = 0, .limit = 128}).release, 0u);
+  // A limit above a batch shrinks by one when something was left over, but not below a batch.
+  EXPECT_EQ(DecideCollection(c, {.count = 100, .low_water = 40, .limit = 128}).limit, 128u);
+  EXPECT_EQ(DecideCollection(c, {.count = 100, .low_water = 40, .limit = 512}).limit, 384u);
+  EXPECT_EQ(DecideCollection(c, {.count = 100, .low_water = 0, .limit = 512}).limit, 512u);
+  EXPECT_EQ(DecideCollection(c, {.count = 150, .low_water = 1, .limit = 200}).limit, 149u);
+  // An untouched bin loses half its limit, at last its array.
+  EXPECT_EQ(DecideCollection(c, {.count = 100, .low_water = 100, .limit = 512}).limit, 256u);
+  EXPECT_EQ(DecideCollection(c, {.count = 0, .low_water = 0, .limit = 4}).limit, 2u);
+  EXPECT_EQ(DecideCollection(c, {.count = 0, .low_water = 0, .limit = 1}).limit, 0u);
+}
+
+TEST(BinPolicyTest, CollectionsDrainAnUnusedBinAndNeverTakeTooMuch) {
+  for (size_t i = 1; i < kNumSizeClasses; ++i) {
+    const SizeClass c = static_cast<SizeClass>(i);
+    size_t limit = MaxLimit(c);
+    size_t count = limit;
+    int collections = 0;
+    while (limit > 0) {
+      const Collection plan = DecideCollection(c, {count, count, limit});
+      ASSERT_LE(plan.release, count);
+      ASSERT_LE(count - plan.release, plan.limit);
+      ASSERT_LE(plan.limit, limit);
+      ASSERT_EQ(plan.limit % LineObjects(c), 0u);
+      count -= plan.release;
+      limit = plan.limit;
+      ASSERT_LT(++collections, 16) << "class " << i;
+    }
+    for (size_t low = 0; low <= MaxLimit(c); low += 3) {
+      for (size_t held = low; held <= MaxLimit(c); held += 17) {
+        const Collection plan = DecideCollection(c, {held, low, MaxLimit(c)});
+        ASSERT_LE(plan.release, low);
+        ASSERT_LE(held - plan.release, plan.limit);
+        ASSERT_LE(plan.limit, MaxLimit(c));
+      }
+    }
   }
 }
 

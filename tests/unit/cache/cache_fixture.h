@@ -8,6 +8,7 @@
 #include "cache/registry.h"
 #include "cache/thread_cache.h"
 #include "cache/thread_slot.h"
+#include "os/membarrier.h"
 #include "testing/heap_fixture.h"
 
 namespace tcmalloc {
@@ -18,7 +19,7 @@ class TestThread {
   explicit TestThread(Registry& registry) : registry_(registry), cache_(registry.Create(slot_)) {
     if (cache_ == nullptr) return;
     slot_.cache = cache_;
-    PutBack();
+    registry_.Register(cache_);
   }
   TestThread(const TestThread&) = delete;
   TestThread& operator=(const TestThread&) = delete;
@@ -35,13 +36,17 @@ class TestThread {
     if (!pushed) cache_->Free(c, object);
   }
 
+  // Lets the cache grow to at least so many bytes, while the registry has them to give.
+  void RaiseLimitTo(size_t bytes) {
+    while (cache_->max_bytes() < bytes) registry_.RaiseLimit(cache_);
+  }
+
   // What another thread does that takes the cache, and puts it back.
   void Take() { slot_.bins.store(const_cast<Bins*>(&kEmptyBins), std::memory_order_release); }
   void PutBack() { slot_.bins.store(cache_->bins(), std::memory_order_release); }
 
   // As at the end of a thread.
   void Exit() {
-    Take();
     slot_.cache = nullptr;
     registry_.Destroy(cache_);
     cache_ = nullptr;
@@ -58,11 +63,16 @@ class TestThread {
 
 struct CacheTestHeap : TestHeap {
   explicit CacheTestHeap(size_t hardware_page_size = 4096)
-      : TestHeap(hardware_page_size), registry(central, arena) {}
+      : TestHeap(hardware_page_size), registry(central, arena, &IssueBarrier) {}
 
   // Every object of class `c` is in exactly one place: `held` are the program's.
   bool Conserved(SizeClass c, size_t held) {
     return CentralObjects(c) + registry.CachedObjects(c) + held == AllObjects(c);
+  }
+
+  static bool IssueBarrier() {
+    static Membarrier membarrier;
+    return membarrier.Issue();
   }
 
   Registry registry;

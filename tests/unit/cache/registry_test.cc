@@ -53,7 +53,7 @@ TEST_F(RegistryTest, CountsCachesAndTheirContents) {
   Registry::Totals totals = heap_.registry.GetTotals();
   EXPECT_EQ(totals.caches, 3u);
   EXPECT_EQ(totals.cached_bytes, objects * kSize);
-  EXPECT_EQ(totals.array_bytes, one.cache()->ArrayBytes() + two.cache()->ArrayBytes());
+  EXPECT_EQ(totals.array_bytes, one.cache()->array_bytes() + two.cache()->array_bytes());
   EXPECT_EQ(heap_.registry.CachedObjects(c_), objects);
   EXPECT_EQ(heap_.registry.CachedObjects(ClassForSize(8)), 0u);
   // From the middle of the list, then the ends.

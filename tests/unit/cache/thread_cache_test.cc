@@ -80,7 +80,7 @@ TEST_P(ThreadCacheModelTest, RandomOperations) {
     }
     thread.cache()->CheckInvariants();
     ASSERT_TRUE(heap.Conserved(c, model.size()));
-    ASSERT_LE(thread.cache()->CachedObjects(c), bin_policy::MaxCapacity(c));
+    ASSERT_LE(thread.cache()->CachedObjects(c), bin_policy::MaxLimit(c));
     ASSERT_EQ(thread.cache()->CachedBytes(), thread.cache()->CachedObjects(c) * GetParam());
     if (random.OneIn(10)) {
       const size_t cached = thread.cache()->CachedBytes();
@@ -166,30 +166,34 @@ TEST(ThreadCacheTest, ThreadsDoNotShareALine) {
   for (const uintptr_t line : lines_of_one) EXPECT_EQ(lines_of_two.count(line), 0u);
 }
 
-// A full bin of the largest capacity gives the oldest half back and keeps the newest objects.
+// A bin at its largest limit gives the oldest half back when it runs full, and keeps the newest.
 TEST(ThreadCacheTest, AnOverflowReturnsTheOldest) {
-  CacheTestHeap heap;
-  TestThread thread(heap.registry);
-  const SizeClass c = ClassForSize(1024);
-  const size_t max = bin_policy::MaxCapacity(c);
-  std::vector<void*> objects;
-  for (size_t i = 0; i < 6 * max; ++i) objects.push_back(thread.Allocate(c));
-  thread.cache()->Flush();
-  for (size_t i = 0; i < 5 * max; ++i) thread.Free(c, objects[i]);
-  size_t i = 5 * max;
-  while (thread.cache()->CachedObjects(c) < max) thread.Free(c, objects[i++]);
-  const size_t central_before = heap.CentralObjects(c);
-  thread.Free(c, objects[i++]);
-  const size_t returned = bin_policy::OverflowCount(max);
-  EXPECT_EQ(heap.CentralObjects(c), central_before + returned);
-  EXPECT_EQ(thread.cache()->CachedObjects(c), max - returned + 1);
-  // Newest first, without a gap.
-  for (size_t j = 0; j < max - returned + 1; ++j) ASSERT_EQ(thread.Allocate(c), objects[i - 1 - j]);
+  for (const size_t size : {size_t{8}, size_t{1024}, size_t{8192}}) {
+    CacheTestHeap heap;
+    TestThread thread(heap.registry);
+    thread.RaiseLimitTo(size_t{1} << 20);
+    const SizeClass c = ClassForSize(size);
+    const size_t max = bin_policy::MaxLimit(c);
+    std::vector<void*> objects;
+    for (size_t i = 0; i < 20 * max; ++i) objects.push_back(thread.Allocate(c));
+    size_t i = 0;
+    while (thread.cache()->CachedObjects(c) < max) thread.Free(c, objects[i++]);
+    const size_t central_before = heap.CentralObjects(c);
+    thread.Free(c, objects[i++]);
+    const size_t returned = bin_policy::DecideOverflow(c, max, 0).release;
+    EXPECT_EQ(heap.CentralObjects(c), central_before + returned);
+    EXPECT_EQ(thread.cache()->CachedObjects(c), max - returned + 1);
+    // Newest first, without a gap.
+    for (size_t j = 0; j < max - returned + 1; ++j) {
+      ASSERT_EQ(thread.Allocate(c), objects[i - 1 - j]);
+    }
+    thread.cache()->CheckInvariants();
+  }
 }
 
-// A bin is full exactly at the capacities that the policy says, whatever its arrays' memory held
-// before and wherever the mark of a smaller capacity was.
-TEST(ThreadCacheTest, FullExactlyAtTheCapacitiesOfThePolicy) {
+// A bin is full exactly at the limits that the policy says, whatever its arrays' memory held before
+// and wherever the mark of another limit was.
+TEST(ThreadCacheTest, FullExactlyAtTheLimitsOfThePolicy) {
   CacheTestHeap heap;
   std::vector<std::pair<BinSlot*, size_t>> dirty;
   for (size_t bytes = 64; bytes <= (size_t{16} << 10); bytes += 64) {
@@ -200,27 +204,40 @@ TEST(ThreadCacheTest, FullExactlyAtTheCapacitiesOfThePolicy) {
   for (const size_t size : {size_t{8}, size_t{64}, size_t{1024}, size_t{8192}}) {
     const SizeClass c = ClassForSize(size);
     TestThread thread(heap.registry);
-    size_t capacity = 0;
+    thread.RaiseLimitTo(size_t{1} << 20);
+    size_t limit = 0;
+    uint8_t overages = 0;
     size_t count = 0;
-    int times_full_at_most = 0;
-    while (times_full_at_most < 3) {
+    // Allocating makes it grow as far as it can, freeing shrinks it again.
+    while (limit != bin_policy::MaxLimit(c)) {
+      ASSERT_NE(thread.cache()->Allocate(c), nullptr);
+      count = thread.cache()->CachedObjects(c);
+      limit = bin_policy::LimitAfterUnderflow(c, limit);
+      ASSERT_EQ(count, bin_policy::RefillCount(c, limit) - 1) << size << " bytes, limit " << limit;
+      thread.cache()->CheckInvariants();
+      while (thread.slot().BeginAccess()->Pop(c) != nullptr) thread.slot().EndAccess();
+      thread.slot().EndAccess();
+      count = 0;
+    }
+    for (int times_full = 0; times_full < 100; ) {
       void* object;
       ASSERT_EQ(heap.central.Remove(c, &object, 1), 1u);
       const bool pushed = thread.slot().BeginAccess()->Push(c, object);
       thread.slot().EndAccess();
-      ASSERT_EQ(pushed, count < capacity) << size << " bytes, " << count << " of " << capacity;
+      ASSERT_EQ(pushed, count < limit) << size << " bytes, " << count << " of " << limit;
       if (!pushed) {
         thread.cache()->Free(c, object);
         thread.cache()->CheckInvariants();
-        if (capacity >= std::min(kSizeClasses.batch_size(c), bin_policy::MaxCapacity(c))) {
-          count -= bin_policy::OverflowCount(capacity);
-        }
-        if (capacity == bin_policy::MaxCapacity(c)) ++times_full_at_most;
-        capacity = bin_policy::NextCapacity(c, capacity);
+        const bin_policy::Overflow overflow = bin_policy::DecideOverflow(c, limit, overages);
+        count -= overflow.release;
+        limit = overflow.limit;
+        overages = overflow.overages;
+        ++times_full;
       }
       ++count;
       ASSERT_EQ(thread.cache()->CachedObjects(c), count);
     }
+    EXPECT_EQ(limit, bin_policy::Batch(c));
     thread.Exit();
   }
 }
@@ -229,16 +246,17 @@ TEST(ThreadCacheTest, MemoryForArraysIsCountedAndGivenBack) {
   CacheTestHeap heap;
   const size_t before = heap.arena.allocated_bytes();
   TestThread thread(heap.registry);
-  EXPECT_EQ(thread.cache()->ArrayBytes(), 0u);
+  EXPECT_EQ(thread.cache()->array_bytes(), 0u);
   const size_t with_cache = heap.arena.allocated_bytes();
   EXPECT_EQ(with_cache - before, MetadataArena::RoundedBytes(sizeof(ThreadCache)));
   const SizeClass c =
       ClassForSize(kMaxSmallSize);  // neither bitmaps nor transfer cache in the arena
+  thread.RaiseLimitTo(4 * kMaxSmallSize);
   void* const object = thread.Allocate(c);
-  EXPECT_GT(thread.cache()->ArrayBytes(), 0u);
+  EXPECT_GT(thread.cache()->array_bytes(), 0u);
   thread.Free(c, object);
-  EXPECT_EQ(heap.registry.GetTotals().array_bytes, thread.cache()->ArrayBytes());
-  const size_t arrays = thread.cache()->ArrayBytes();
+  EXPECT_EQ(heap.registry.GetTotals().array_bytes, thread.cache()->array_bytes());
+  const size_t arrays = thread.cache()->array_bytes();
   const size_t with_arrays = heap.arena.allocated_bytes();
   thread.Exit();
   EXPECT_EQ(heap.arena.allocated_bytes(),
@@ -258,7 +276,7 @@ TEST(ThreadCacheTest, ATakenCacheIsNotTouched) {
     objects.pop_back();
     const size_t cached = thread.cache()->CachedObjects(c);
     ASSERT_GT(cached, 0u);
-    const size_t arrays = thread.cache()->ArrayBytes();
+    const size_t arrays = thread.cache()->array_bytes();
     std::vector<BinSlot*> tops;
     for (const BinTop& top : thread.cache()->bins()->tops) tops.push_back(top.load());
     thread.cache()->bins()->bytes_until_sample = 12345;
@@ -278,7 +296,7 @@ TEST(ThreadCacheTest, ATakenCacheIsNotTouched) {
     }
     // Not an object, not an array, not the counter.
     EXPECT_EQ(thread.cache()->CachedObjects(c), cached);
-    EXPECT_EQ(thread.cache()->ArrayBytes(), arrays);
+    EXPECT_EQ(thread.cache()->array_bytes(), arrays);
     for (size_t i = 0; i < kNumSizeClasses; ++i) {
       ASSERT_EQ(thread.cache()->bins()->tops[i].load(), tops[i]);
     }
@@ -305,7 +323,7 @@ TEST(ThreadCacheTest, ATakenCacheLeavesNoMemoryBehind) {
   const size_t before = heap.arena.allocated_bytes();
   for (int i = 0; i < 100; ++i) thread.Free(c, thread.Allocate(c));
   EXPECT_EQ(heap.arena.allocated_bytes(), before);
-  EXPECT_EQ(thread.cache()->ArrayBytes(), 0u);
+  EXPECT_EQ(thread.cache()->array_bytes(), 0u);
 }
 
 // The owner is never inside a section when it calls the lower tiers, so that no system call delays
@@ -399,6 +417,7 @@ TEST(ThreadCacheTest, OutOfMemoryAtEveryMapping) {
 TEST(ThreadCacheDeathTest, AnImmediateSecondFree) {
   CacheTestHeap heap;
   TestThread thread(heap.registry);
+  thread.RaiseLimitTo(2 * kMaxSmallSize);
   for (const size_t size : {size_t{8}, size_t{48}, size_t{8192}, kMaxSmallSize}) {
     const SizeClass c = ClassForSize(size);
     void* const object = thread.Allocate(c);
@@ -454,7 +473,7 @@ TEST(ThreadCacheTest, StatisticsWhileTheOwnerRuns) {
   size_t most = 0;
   for (size_t i = 1; i < kNumSizeClasses; ++i) {
     const SizeClass c = static_cast<SizeClass>(i);
-    most += bin_policy::MaxCapacity(c) * kSizeClasses.size(c);
+    most += bin_policy::MaxLimit(c) * kSizeClasses.size(c);
   }
   while (!done.load()) {
     const Registry::Totals totals = heap.registry.GetTotals();

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What TCMalloc offers beyond malloc: giving back what its caches hold. C and C++.
+ *
+ * All functions may be called at any moment, by any thread, also before the first allocation, but
+ * not from a signal handler. None fails, none changes errno, none waits for another thread to do
+ * something. Sizes are in bytes and count objects as large as the allocator makes them (a request
+ * of 100 bytes is an object of 112). Link with libtcmalloc or libtcmalloc_minimal; a program that
+ * is to run without them as well declares the functions weak and looks before it calls.
+ */
+#ifndef TCMALLOC_TCMALLOC_H_
+#define TCMALLOC_TCMALLOC_H_
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+#define TCMALLOC_NOTHROW noexcept
+extern "C" {
+#else
+#define TCMALLOC_NOTHROW
+#endif
+
+/*
+ * Empties the caches of all threads into the middle tier that they share, also of threads that
+ * sleep or are blocked for ever. Returns the bytes moved. A thread that is caught in the middle of
+ * an allocation or a free is asked to flush when it next needs the middle tier; what it gives back
+ * then is not in the result. Where the kernel has no membarrier(2), or a sandbox forbids it, all
+ * threads but the calling one are asked in this way.
+ *
+ * Cost: about 15 microseconds for every 32 threads, a few nanoseconds for every object. Every
+ * thread starts again with an empty cache.
+ */
+size_t tcmalloc_flush_thread_caches(void) TCMALLOC_NOTHROW;
+
+/*
+ * Takes apart the batches of free objects that are kept for handing from thread to thread, so that
+ * every run of pages without an object in use is free for other sizes and large objects. Returns
+ * the bytes that lay in such batches. Useful after tcmalloc_flush_thread_caches(), and before
+ * malloc_trim(), which does both by itself.
+ *
+ * Cost: a few nanoseconds for every object.
+ */
+size_t tcmalloc_flush_central_caches(void) TCMALLOC_NOTHROW;
+
+/*
+ * Empties the calling thread's cache and lets other threads have its share of what all caches
+ * together may hold. Returns the bytes moved. The thread may go on allocating; its cache then grows
+ * again from its smallest size. For the end of a phase of work that needed much memory, and before
+ * a thread goes to sleep for long.
+ *
+ * Cost: a few nanoseconds for every object.
+ */
+size_t tcmalloc_flush_this_thread_cache(void) TCMALLOC_NOTHROW;
+
+/*
+ * A thread pool's notes to the allocator. mark_thread_idle: this thread will not allocate for a
+ * while; the same as tcmalloc_flush_this_thread_cache(). mark_thread_busy: it is about to; gets it
+ * a cache, if it has none, so that the first allocation need not. mark_thread_temporarily_idle: as
+ * mark_thread_idle, but the thread keeps its share, for pauses that are short.
+ */
+void tcmalloc_mark_thread_idle(void) TCMALLOC_NOTHROW;
+void tcmalloc_mark_thread_temporarily_idle(void) TCMALLOC_NOTHROW;
+void tcmalloc_mark_thread_busy(void) TCMALLOC_NOTHROW;
+
+#ifdef __cplusplus
+} /* extern "C" */
+
+namespace tcmalloc {
+
+/* The same functions as members of a class that cannot be instantiated. */
+class MallocExtension {
+ public:
+  MallocExtension() = delete;
+
+  static size_t FlushThreadCaches() { return tcmalloc_flush_thread_caches(); }
+  static size_t FlushCentralCaches() { return tcmalloc_flush_central_caches(); }
+  static size_t FlushThisThreadCache() { return tcmalloc_flush_this_thread_cache(); }
+  static void MarkThreadIdle() { tcmalloc_mark_thread_idle(); }
+  static void MarkThreadTemporarilyIdle() { tcmalloc_mark_thread_temporarily_idle(); }
+  static void MarkThreadBusy() { tcmalloc_mark_thread_busy(); }
+};
+
+/*
+ * A phase of work after which the calling thread's cache is of no more use: when the scope is left,
+ * by whichever way, the cache goes back to the middle tier. Sixteen threads that each build a large
+ * index, one after the other, then hold one thread's worth of free memory instead of sixteen.
+ *
+ *   {
+ *     tcmalloc::ScopedPhase phase;
+ *     BuildShard(shard);
+ *   }
+ *
+ * Phases may be nested: each flushes at its own end. To be destroyed by the thread that created it.
+ */
+class ScopedPhase {
+ public:
+  ScopedPhase() = default;
+  ScopedPhase(const ScopedPhase&) = delete;
+  ScopedPhase& operator=(const ScopedPhase&) = delete;
+  ~ScopedPhase() { tcmalloc_flush_this_thread_cache(); }
+};
+
+} /* namespace tcmalloc */
+#endif
+
+#endif /* TCMALLOC_TCMALLOC_H_ */

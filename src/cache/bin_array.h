@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// BinArray: the memory behind one bin of a thread cache: a header and the slots (drawn in bins.h).
+//
+//     header | [0] null | [1] .. [limit] objects | [limit + 1] kFullMark | .. [capacity + 1]
+//
+// `limit` is what the growth policy allows, `capacity` what the memory has room for: moving the
+// limit below the capacity is moving the mark. No slot but the one behind the limit holds the mark.
+//
+// A detached array has left its cache: slot 0 holds the address of the next one of its chain, slots
+// 1 .. count hold objects. Chains are how the contents of whole caches travel to the central cache.
+//
+// Synchronization. Attached: the access sections of the cache's slot. Detached: the chain's owner.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/size_classes.h"
+#include "cache/bins.h"
+#include "page/metadata_arena.h"
+
+namespace tcmalloc {
+
+struct BinArray {
+  // Room for objects.
+  uint16_t capacity;
+  // How many the bin may hold now.
+  uint16_t limit;
+  // Detached only.
+  uint16_t count;
+  SizeClass size_class;
+  // Overflows of a bin that was allowed more than a batch, since its limit last changed.
+  uint8_t overages;
+
+  BinSlot* slots() { return reinterpret_cast<BinSlot*>(this + 1); }
+  const BinSlot* slots() const { return reinterpret_cast<const BinSlot*>(this + 1); }
+
+  // What the arena takes for an array with room for `capacity` objects.
+  static constexpr size_t BytesFor(size_t capacity) {
+    return MetadataArena::RoundedBytes(sizeof(BinArray) + (capacity + 2) * sizeof(BinSlot));
+  }
+  static constexpr size_t CapacityOf(size_t bytes) {
+    return (bytes - sizeof(BinArray)) / sizeof(BinSlot) - 2;
+  }
+  size_t bytes() const { return BytesFor(capacity); }
+};
+
+static_assert(sizeof(BinArray) == sizeof(BinSlot));
+
+}  // namespace tcmalloc

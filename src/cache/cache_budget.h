@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// CacheBudget: how large each thread cache may be. Arithmetic alone: it knows no cache, the caller
+// hands it their limits.
+//
+// Rule (after the TCMalloc document). Every cache starts with kInitialBytes, whatever the others
+// have. Each of its garbage collections tries to add kStepBytes: from what the caches together may
+// still have, else from another cache, whose limit is lowered by as much. So busy threads end with
+// large caches and idle ones with small ones. The total is soft: a cache whose limit was lowered
+// gives objects up at its own next collection.
+//
+// Lower bound. When an equal share of the total would be less than `min_per_cache`, no limit is
+// lowered below that, and a smaller one may be raised to it whatever the total says.
+//
+// Synchronization: the caller's. Bytes throughout.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+namespace tcmalloc {
+
+class CacheBudget {
+ public:
+  static constexpr size_t kInitialBytes = size_t{64} << 10;
+  static constexpr size_t kStepBytes = size_t{64} << 10;
+  static constexpr size_t kDefaultTotalBytes = size_t{32} << 20;
+  // Other caches that are looked at when there is nothing left to give.
+  static constexpr int kMaxCandidates = 10;
+
+  constexpr CacheBudget() = default;
+
+  size_t total() const { return total_; }
+  void SetTotal(size_t bytes) {
+    unclaimed_ += static_cast<int64_t>(bytes) - static_cast<int64_t>(total_);
+    total_ = bytes;
+  }
+  void SetMinPerCache(size_t bytes) { min_per_cache_ = bytes; }
+
+  // A new cache; returns its limit.
+  size_t AddCache() {
+    ++caches_;
+    unclaimed_ -= kInitialBytes;
+    return kInitialBytes;
+  }
+  // A cache is gone, or needs nothing for a while: its limit is free for others.
+  void RemoveCache(size_t limit) {
+    --caches_;
+    unclaimed_ += static_cast<int64_t>(limit);
+  }
+  void TakeAll(size_t* limit) {
+    unclaimed_ += static_cast<int64_t>(*limit);
+    *limit = 0;
+  }
+
+  // Raises `*limit` without anyone else's loss; false when that cannot be.
+  bool TryRaise(size_t* limit) {
+    const size_t step = *limit < kInitialBytes ? kInitialBytes - *limit : kStepBytes;
+    if (unclaimed_ < static_cast<int64_t>(step) && *limit + step > LowerBound()) return false;
+    unclaimed_ -= static_cast<int64_t>(step);
+    *limit += step;
+    return true;
+  }
+
+  // Moves a step from another cache's limit; false when that one has nothing to spare.
+  bool TrySteal(size_t* limit, size_t* victim) const {
+    if (*victim < LowerBound() + kStepBytes) return false;
+    *victim -= kStepBytes;
+    *limit += kStepBytes;
+    return true;
+  }
+
+  // Below this no limit is lowered.
+  size_t LowerBound() const {
+    const size_t share = total_ / std::max<size_t>(caches_, 1);
+    return std::max(kInitialBytes, share < min_per_cache_ ? min_per_cache_ : 0);
+  }
+
+  // What the caches may still claim together; negative when they have more than the total.
+  int64_t unclaimed() const { return unclaimed_; }
+
+ private:
+  size_t total_ = kDefaultTotalBytes;
+  size_t min_per_cache_ = kInitialBytes;
+  size_t caches_ = 0;
+  int64_t unclaimed_ = kDefaultTotalBytes;
+};
+
+}  // namespace tcmalloc

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What one thread does with the caches of others: it takes from their limits, and empties them.
+#include "cache/registry.h"
+#include "os/clock.h"
+
+namespace tcmalloc {
+
+void Registry::SetTotalLimit(size_t bytes) {
+  const SpinLockHolder holder(lock_);
+  budget_.SetTotal(bytes);
+}
+
+void Registry::SetMinPerCache(size_t bytes) {
+  const SpinLockHolder holder(lock_);
+  budget_.SetMinPerCache(bytes);
+}
+
+size_t Registry::total_limit() {
+  const SpinLockHolder holder(lock_);
+  return budget_.total();
+}
+
+ThreadCache* Registry::NextVictimLocked() {
+  if (next_victim_ == nullptr) next_victim_ = caches_.first();
+  ThreadCache* const victim = next_victim_;
+  if (victim != nullptr) next_victim_ = IntrusiveList<ThreadCache>::Next(victim);
+  return victim;
+}
+
+bool Registry::IsIdle(ThreadCache* cache, int64_t now_ms) {
+  ThreadCache::RegistryRecord& record = cache->record;
+  const uint64_t stamp = cache->ActivityStamp();
+  if (stamp == record.activity_stamp) return now_ms - record.stamped_at_ms >= kIdleMilliseconds;
+  record.activity_stamp = stamp;
+  record.stamped_at_ms = now_ms;
+  return false;
+}
+
+void Registry::RaiseLimit(ThreadCache* cache) {
+  const int64_t now_ms = CoarseMilliseconds();
+  BinArray* chain = nullptr;
+  {
+    const SpinLockHolder holder(lock_);
+    size_t limit = cache->max_bytes();
+    bool raised = budget_.TryRaise(&limit);
+    for (int i = 0; !raised && i < CacheBudget::kMaxCandidates; ++i) {
+      ThreadCache* const victim = NextVictimLocked();
+      if (victim == cache) continue;
+      size_t victims_limit = victim->max_bytes();
+      if (victim->claimed_bytes() > 0 && IsIdle(victim, now_ms)) {
+        chain = TakeLocked(&victim, 1, chain);
+        budget_.TakeAll(&victims_limit);
+        victim->SetMaxBytes(victims_limit);
+        raised = budget_.TryRaise(&limit);
+      } else if (budget_.TrySteal(&limit, &victims_limit)) {
+        victim->SetMaxBytes(victims_limit);
+        raised = true;
+      }
+    }
+    cache->SetMaxBytes(limit);
+  }
+  ThreadCache::ReturnDetached(chain, central_, arena_);
+}
+
+size_t Registry::FlushAndYieldLimit(ThreadCache* cache) {
+  {
+    const SpinLockHolder holder(lock_);
+    size_t limit = cache->max_bytes();
+    budget_.TakeAll(&limit);
+    cache->SetMaxBytes(limit);
+  }
+  return cache->Flush();
+}
+
+BinArray* Registry::TakeLocked(ThreadCache* const* victims, size_t n, BinArray* chain) {
+  for (size_t i = 0; i < n; ++i) {
+    victims[i]->slot().bins.store(const_cast<Bins*>(&kEmptyBins), std::memory_order_relaxed);
+  }
+  const bool barrier_passed = barrier_();
+  for (size_t i = 0; i < n; ++i) {
+    ThreadSlot& slot = victims[i]->slot();
+    // Acquire: what the owner did in its last access section is visible if this reads its end.
+    if (barrier_passed && slot.busy.load(std::memory_order_acquire) == ThreadSlot::kIdle) {
+      chain = victims[i]->DetachArrays(chain);
+    } else {
+      victims[i]->RequestFlush();
+    }
+    // Release: the owner that loads the pointer sees the bins as they are now.
+    slot.bins.store(victims[i]->bins(), std::memory_order_release);
+  }
+  return chain;
+}
+
+size_t Registry::FlushAll(ThreadCache* own) {
+  size_t bytes = own == nullptr ? 0 : own->Flush();
+  uint64_t round = 0;
+  for (;;) {
+    BinArray* chain = nullptr;
+    {
+      const SpinLockHolder holder(lock_);
+      if (round == 0) round = ++flush_rounds_;
+      ThreadCache* victims[kTakenAtOnce];
+      size_t n = 0;
+      for (ThreadCache* cache = caches_.first(); cache != nullptr && n < kTakenAtOnce;
+           cache = IntrusiveList<ThreadCache>::Next(cache)) {
+        if (cache == own || cache->record.flush_round >= round) continue;
+        cache->record.flush_round = round;
+        if (cache->claimed_bytes() > 0) victims[n++] = cache;
+      }
+      if (n == 0) return bytes;
+      chain = TakeLocked(victims, n, chain);
+    }
+    bytes += ThreadCache::ReturnDetached(chain, central_, arena_);
+  }
+}
+
+}  // namespace tcmalloc

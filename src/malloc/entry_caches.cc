@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The functions of include/tcmalloc/tcmalloc.h.
+#include "tcmalloc/tcmalloc.h"
+
+#include <errno.h>
+
+#include "base/compiler.h"
+#include "runtime/current_thread.h"
+#include "runtime/heap.h"
+#include "runtime/trim.h"
+
+namespace tcmalloc {
+namespace {
+
+Heap& ExistingHeap() {
+  EnsureHeap();
+  return GlobalHeap();
+}
+
+// errno at the end is what it was at the beginning: giving memory back makes system calls.
+class KeepErrno {
+ public:
+  KeepErrno() : saved_(errno) {}
+  ~KeepErrno() { errno = saved_; }
+  KeepErrno(const KeepErrno&) = delete;
+  KeepErrno& operator=(const KeepErrno&) = delete;
+
+ private:
+  const int saved_;
+};
+
+}  // namespace
+}  // namespace tcmalloc
+
+using tcmalloc::current_slot;
+using tcmalloc::KeepErrno;
+
+extern "C" {
+
+TC_EXPORT size_t tcmalloc_flush_thread_caches() noexcept {
+  const KeepErrno keep;
+  return tcmalloc::FlushThreadCaches(tcmalloc::ExistingHeap());
+}
+
+TC_EXPORT size_t tcmalloc_flush_central_caches() noexcept {
+  const KeepErrno keep;
+  return tcmalloc::FlushCentralCaches(tcmalloc::ExistingHeap());
+}
+
+TC_EXPORT size_t tcmalloc_flush_this_thread_cache() noexcept {
+  if (current_slot.cache == nullptr) return 0;
+  const KeepErrno keep;
+  return tcmalloc::GlobalHeap().registry.FlushAndYieldLimit(current_slot.cache);
+}
+
+TC_EXPORT void tcmalloc_mark_thread_idle() noexcept { tcmalloc_flush_this_thread_cache(); }
+
+TC_EXPORT void tcmalloc_mark_thread_temporarily_idle() noexcept {
+  if (current_slot.cache == nullptr) return;
+  const KeepErrno keep;
+  current_slot.cache->Flush();
+}
+
+TC_EXPORT void tcmalloc_mark_thread_busy() noexcept { tcmalloc::CurrentCache(); }
+
+}  // extern "C"

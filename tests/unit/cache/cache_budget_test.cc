@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "cache/cache_budget.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "testing/random.h"
+
+namespace tcmalloc {
+namespace {
+
+constexpr uint64_t kSeed = 3031;
+constexpr size_t kInitial = CacheBudget::kInitialBytes;
+constexpr size_t kStep = CacheBudget::kStepBytes;
+
+TEST(CacheBudgetTest, DefaultsAreTheDocuments) {
+  EXPECT_EQ(CacheBudget().total(), 33554432u);
+  EXPECT_EQ(kInitial, 65536u);
+  EXPECT_EQ(kStep, 65536u);
+  EXPECT_EQ(CacheBudget::kMaxCandidates, 10);
+}
+
+TEST(CacheBudgetTest, OneCacheMayHaveItAll) {
+  CacheBudget budget;
+  size_t limit = budget.AddCache();
+  EXPECT_EQ(limit, kInitial);
+  while (budget.TryRaise(&limit)) {
+  }
+  EXPECT_EQ(limit, budget.total());
+  EXPECT_EQ(budget.unclaimed(), 0);
+}
+
+TEST(CacheBudgetTest, EveryNewCacheStartsAlikeWhateverIsLeft) {
+  CacheBudget budget;
+  budget.SetTotal(3 * kInitial);
+  size_t first = budget.AddCache();
+  while (budget.TryRaise(&first)) {
+  }
+  EXPECT_EQ(first, 3 * kInitial);
+  EXPECT_EQ(budget.AddCache(), kInitial);
+  EXPECT_EQ(budget.unclaimed(), -static_cast<int64_t>(kInitial));
+}
+
+TEST(CacheBudgetTest, StealsDownToWhereEveryCacheStarts) {
+  CacheBudget budget;
+  budget.SetTotal(4 * kInitial);
+  size_t victim = budget.AddCache();
+  while (budget.TryRaise(&victim)) {
+  }
+  size_t thief = budget.AddCache();
+  EXPECT_FALSE(budget.TryRaise(&thief));
+  EXPECT_TRUE(budget.TrySteal(&thief, &victim));
+  EXPECT_EQ(victim, 3 * kInitial);
+  EXPECT_EQ(thief, 2 * kInitial);
+  while (budget.TrySteal(&thief, &victim)) {
+  }
+  EXPECT_EQ(victim, kInitial);
+  EXPECT_EQ(thief, 4 * kInitial);
+}
+
+// The lower bound counts only where an equal share is below it.
+TEST(CacheBudgetTest, LowerBound) {
+  CacheBudget budget;
+  budget.SetTotal(8 * kStep);
+  budget.SetMinPerCache(4 * kStep);
+  size_t one = budget.AddCache();
+  size_t two = budget.AddCache();
+  while (budget.TryRaise(&one)) {
+  }
+  ASSERT_EQ(one, 7 * kStep);
+  // A share is 4 steps: not below the bound.
+  EXPECT_EQ(budget.LowerBound(), kInitial);
+  EXPECT_FALSE(budget.TryRaise(&two));
+  size_t three = budget.AddCache();
+  // Now it is.
+  EXPECT_EQ(budget.LowerBound(), 4 * kStep);
+  while (budget.TrySteal(&two, &one)) {
+  }
+  EXPECT_EQ(one, 4 * kStep);
+  while (budget.TryRaise(&three)) {
+  }
+  EXPECT_EQ(three, 4 * kStep) << "beyond the total, up to the bound";
+}
+
+// An idle cache gives up all of its limit, and has the first step again when it wakes.
+TEST(CacheBudgetTest, TakeAllAndBack) {
+  CacheBudget budget;
+  budget.SetTotal(2 * kInitial);
+  size_t idle = budget.AddCache();
+  size_t busy = budget.AddCache();
+  budget.TakeAll(&idle);
+  EXPECT_EQ(idle, 0u);
+  EXPECT_TRUE(budget.TryRaise(&busy));
+  EXPECT_EQ(busy, 2 * kInitial);
+  EXPECT_FALSE(budget.TryRaise(&busy));
+  EXPECT_TRUE(budget.TryRaise(&idle)) << "the first step is everyone's";
+  EXPECT_EQ(idle, kInitial);
+}
+
+// Against the sum of all limits, in any order of events.
+TEST(CacheBudgetTest, UnclaimedIsTheTotalWithoutTheLimits) {
+  CacheBudget budget;
+  SeededRandom random(kSeed);
+  std::vector<size_t> limits;
+  for (int step = 0; step < 100000; ++step) {
+    switch (random.Below(7)) {
+      case 0:
+        limits.push_back(budget.AddCache());
+        break;
+      case 1:
+        if (limits.empty()) break;
+        budget.RemoveCache(limits.back());
+        limits.pop_back();
+        break;
+      case 2:
+        if (!limits.empty()) budget.TakeAll(&limits[random.Below(limits.size())]);
+        break;
+      case 3:
+        budget.SetTotal(random.Below(64) * kStep);
+        break;
+      case 4:
+        if (limits.size() < 2) break;
+        budget.TrySteal(&limits[0], &limits[random.Between(1, limits.size() - 1)]);
+        break;
+      default:
+        if (!limits.empty()) budget.TryRaise(&limits[random.Below(limits.size())]);
+    }
+    int64_t sum = 0;
+    for (const size_t limit : limits) sum += static_cast<int64_t>(limit);
+    ASSERT_EQ(budget.unclaimed(), static_cast<int64_t>(budget.total()) - sum)
+        << "step " << step << " seed " << kSeed;
+  }
+}
+
+}  // namespace
+}  // namespace tcmalloc
