@@ -10,6 +10,7 @@
 
 #include "bench/common/arguments.h"
 #include "bench/common/object.h"
+#include "bench/common/random.h"
 #include "bench/common/report.h"
 #include "bench/common/threads.h"
 
@@ -23,6 +24,7 @@ struct Load {
   uint64_t iterations;
   uint64_t size;
   uint64_t repetitions;  // per thread
+  uint64_t returned;     // objects that other threads have freed before
 };
 
 // Every byte is written and read again, `repetitions` times. volatile: in memory, each time.
@@ -124,7 +126,27 @@ class LineOwners {
   uint64_t rounds_with_sharing_ = 0;
 };
 
+// Threads that end before the others start allocate `load.returned` objects and free most of them
+// in shuffled order, each also those of others: what the allocator has then it got back in
+// disorder. One in sixteen stays, so that lines are there of which only a part is free.
+void ReturnShuffled(const Load& load) {
+  constexpr uint64_t kSeed = 105;
+  MappedArray<void*> objects(load.returned);
+  const auto in_slices = [&load](auto&& use) {
+    RunThreads(load.threads, [&](size_t thread) {
+      const uint64_t end = load.returned * (thread + 1) / load.threads;
+      for (uint64_t i = load.returned * thread / load.threads; i < end; ++i) use(i);
+    });
+  };
+  in_slices([&](uint64_t i) { objects[i] = Allocate(load.size); });
+  Random(kSeed).Shuffle(objects.elements());
+  in_slices([&](uint64_t i) {
+    if (i % 16 != 0) free(objects[i]);
+  });
+}
+
 void ShowLines(const CacheLineProgram& program, const Load& load) {
+  if (load.returned > 0) ReturnShuffled(load);
   MappedArray<uintptr_t> addresses(load.iterations * load.threads);
   HandedOver handed_over(program.hand_over_first, load);
   Barrier barrier(load.threads);
@@ -168,6 +190,11 @@ void CacheLineProgram::Main(int argc, char** argv) const {
   const bool instrumented =
       arguments.Flag("--instrumented", "print which thread's objects lie on which cache line");
   Load load;
+  load.returned = instrumented && arguments.Flag("--after-disorder",
+                                                 "first other threads free a million objects in "
+                                                 "shuffled order, and end")
+                      ? 1'000'000
+                      : 0;
   load.threads = arguments.Number("THREADS", 2, 1, kMostThreads);
   load.iterations = arguments.Number("ITERATIONS", 1000, 1, 100'000'000);
   load.size = arguments.Number("SIZE", 1, 1, 1 << 20);

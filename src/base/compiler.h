@@ -7,6 +7,8 @@
 #define TC_FAST_PATH __attribute__((always_inline)) inline
 // What the straight line leaves to: never inlined, placed away from the hot code.
 #define TC_SLOW_PATH __attribute__((noinline, cold))
+// Not inlined, for the sake of the caller's stack; as fast as any other function.
+#define TC_OUT_OF_LINE __attribute__((noinline))
 // A symbol that programs may use; everything else is hidden.
 #define TC_EXPORT __attribute__((visibility("default")))
 // One more name for a function of the same file, given by its name in the object file.

@@ -30,7 +30,9 @@ struct BinArray {
   uint16_t count;
   SizeClass size_class;
   // Overflows of a bin that was allowed more than a batch, since its limit last changed.
-  uint8_t overages;
+  uint8_t overages : 7;
+  // The bin ran empty or full since the last garbage collection.
+  bool touched : 1;
 
   BinSlot* slots() { return reinterpret_cast<BinSlot*>(this + 1); }
   const BinSlot* slots() const { return reinterpret_cast<const BinSlot*>(this + 1); }

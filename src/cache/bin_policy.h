@@ -94,6 +94,8 @@ struct BinUse {
   // Of these, how many were not needed since the last collection: the least that the bin held.
   size_t low_water;
   size_t limit;
+  // It ran empty or full since the last collection.
+  bool touched;
 };
 
 struct Collection {
@@ -103,7 +105,7 @@ struct Collection {
 
 // What a garbage collection takes from a bin. Had the bin held `low_water` objects less, nothing
 // would have been fetched more; half of them go, so that a mistake is cheap and a class that is no
-// longer used drains within a few collections. A bin that was not touched at all loses half of its
+// longer used drains within a few collections. A bin that shows no sign of use loses half of its
 // limit as well: limits are what a cache's size is counted by.
 constexpr Collection DecideCollection(SizeClass c, const BinUse& use) {
   const size_t batch = Batch(c);
@@ -111,7 +113,9 @@ constexpr Collection DecideCollection(SizeClass c, const BinUse& use) {
   const size_t release = use.low_water > 1 ? use.low_water / 2 : use.low_water;
   // In whole lines, as all limits are.
   const size_t left = (use.count - release + line - 1) / line * line;
-  if (use.low_water == use.count) return {release, std::max(use.limit / 2 / line * line, left)};
+  if (!use.touched && use.low_water == use.count) {
+    return {release, std::max(use.limit / 2 / line * line, left)};
+  }
   const bool shrinks = use.low_water > 0 && use.limit > batch;
   return {release, shrinks ? std::max({use.limit - batch, batch, left}) : use.limit};
 }

@@ -74,10 +74,10 @@ class Registry {
   // limit. Returns the bytes of objects that it held.
   size_t FlushAndYieldLimit(ThreadCache* cache) TC_EXCLUDES(lock_);
 
-  // Empties every thread's cache; returns the bytes of objects that went to the central cache. `own`
-  // is the calling thread's, or null. A thread that is in the middle of an operation, and where
-  // there is no barrier every other one, is asked to do it at its next slow path: those bytes are
-  // not in the result. Threads that start meanwhile may be missed.
+  // Empties every thread's cache; returns the bytes of objects that went to the central cache.
+  // `own` is the calling thread's, or null. A thread that is in the middle of an operation, and
+  // where there is no barrier every other one, is asked to do it at its next slow path: those bytes
+  // are not in the result. Threads that start meanwhile may be missed.
   size_t FlushAll(ThreadCache* own) TC_EXCLUDES(lock_);
 
   // Sums over all caches; racy while their owners run.
@@ -117,8 +117,8 @@ class Registry {
   ThreadCache* NextVictimLocked() TC_REQUIRES(lock_);
   // No change since a look at least kIdleMilliseconds ago.
   static bool IsIdle(ThreadCache* cache, int64_t now_ms);
-  // Takes `n` caches and puts their arrays in front of `chain`. Those that cannot be taken are asked
-  // to flush.
+  // Takes `n` caches and puts their arrays in front of `chain`. Those that cannot be taken are
+  // asked to flush.
   BinArray* TakeLocked(ThreadCache* const* victims, size_t n, BinArray* chain) TC_REQUIRES(lock_);
 
   // Constant after construction.

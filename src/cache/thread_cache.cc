@@ -49,16 +49,26 @@ void* ThreadCache::Allocate(SizeClass c) {
       // The cache may have been taken and put back between the fast path and here, or the probe or
       // the sampling counter was what ended the fast path.
       if (void* const object = bins_.Pop(c)) return object;
-      if (Array(i) != nullptr) limit = Array(i)->limit;
+      if (BinArray* const array = Array(i)) {
+        limit = array->limit;
+        array->touched = true;
+      }
     }
   }
-  void* objects[bin_policy::kMaxMove];
-  if (!mine) return central_.Remove(c, objects, 1) == 1 ? objects[0] : nullptr;
+  if (!mine) {
+    void* object;
+    return central_.Remove(c, &object, 1) == 1 ? object : nullptr;
+  }
   const size_t next = bin_policy::LimitAfterUnderflow(c, limit);
   if (next != limit && SetLimit(c, next)) limit = next;
-  const size_t n = central_.Remove(c, objects, bin_policy::RefillCount(c, limit));
-  traffic_bytes_ += n * kSizeClasses.size(c);
+  return Refill(c, bin_policy::RefillCount(c, limit));
+}
+
+void* ThreadCache::Refill(SizeClass c, size_t n) {
+  void* objects[bin_policy::kMaxMove];
+  n = central_.Remove(c, objects, n);
   if (n == 0) return nullptr;
+  traffic_bytes_ += n * kSizeClasses.size(c);
   const size_t left = n > 1 ? PushFetched(c, objects + 1, n - 1) : 0;
   if (left > 0) central_.Insert(c, objects + n - left, left);
   return objects[0];
@@ -80,7 +90,8 @@ void ThreadCache::Free(SizeClass c, void* object) {
       if (BinArray* const array = Array(i)) {
         limit = array->limit;
         overflow = bin_policy::DecideOverflow(c, limit, array->overages);
-        array->overages = overflow.overages;
+        array->overages = overflow.overages & 0x7f;
+        array->touched = true;
       }
     }
   }
@@ -90,11 +101,14 @@ void ThreadCache::Free(SizeClass c, void* object) {
     return;
   }
   if (limit == 0) {
+    // What a thread frees before it has allocated any is another thread's, and may have neighbours
+    // on its cache line that are still that thread's, or a third one's. So it is not kept.
     SetLimit(c, bin_policy::InitialLimit(c));
-  } else {
-    traffic_bytes_ += ReturnOldest(c, overflow.release) * kSizeClasses.size(c);
-    if (overflow.limit != limit) SetLimit(c, overflow.limit);
+    central_.Insert(c, &object, 1);
+    return;
   }
+  traffic_bytes_ += ReturnOldest(c, overflow.release) * kSizeClasses.size(c);
+  if (overflow.limit != limit) SetLimit(c, overflow.limit);
   if (!PushOne(c, object)) central_.Insert(c, &object, 1);
   if (claimed_bytes() > max_bytes() && CollectionIsDue()) CollectGarbage();
 }
@@ -175,7 +189,8 @@ BinArray* ThreadCache::NewArray(size_t i, size_t limit) {
             .limit = static_cast<uint16_t>(limit),
             .count = 0,
             .size_class = static_cast<SizeClass>(i),
-            .overages = 0};
+            .overages = 0,
+            .touched = true};
   // Whatever the memory held before, nothing in it may look like the mark.
   std::fill_n(array->slots(), array->capacity + 2, BinSlot{0});
   array->slots()[limit + 1] = kFullMark;
@@ -187,7 +202,7 @@ bool ThreadCache::SetLimit(SizeClass c, size_t limit) {
   BinArray* spare = nullptr;
   Fit fit = TrySetLimit(i, limit, &spare);
   if (fit == Fit::kOverBudget && CollectionIsDue()) {
-    CollectGarbage();
+    CollectGarbage(c);
     fit = TrySetLimit(i, limit, &spare);
   }
   if (fit == Fit::kNeedsArray) {
@@ -303,30 +318,36 @@ void ThreadCache::RemoveProbeInSection(size_t i) {
 
 // Garbage collection.
 
-void ThreadCache::CollectGarbage() {
+void ThreadCache::CollectGarbage(SizeClass except) {
   traffic_bytes_ = 0;
   for (size_t i = 1; i < kNumSizeClasses; ++i) {
-    if (Array(i) != nullptr) CollectFrom(static_cast<SizeClass>(i));
+    const SizeClass c = static_cast<SizeClass>(i);
+    if (Array(i) != nullptr && c != except) CollectFrom(c);
   }
   registry_.RaiseLimit(this);
 }
 
 void ThreadCache::CollectFrom(SizeClass c) {
   const size_t i = Index(c);
-  void* objects[bin_policy::kMaxMove];
-  size_t taken = 0;
+  bin_policy::Collection plan;
+  {
+    const Section section(*this);
+    if (!section || Array(i) == nullptr) return;
+    BinArray* const array = Array(i);
+    plan = bin_policy::DecideCollection(c, {.count = CountInSection(i),
+                                            .low_water = Probe(i) == 0 ? 0 : Probe(i) - 1,
+                                            .limit = array->limit,
+                                            .touched = array->touched});
+    array->touched = false;
+  }
+  if (plan.release > 0) ReturnOldest(c, plan.release);
   BinArray* unused = nullptr;
   {
     const Section section(*this);
     BinArray* const array = Array(i);
     if (!section || array == nullptr) return;
-    const bin_policy::BinUse use = {.count = CountInSection(i),
-                                    .low_water = Probe(i) == 0 ? 0 : Probe(i) - 1,
-                                    .limit = array->limit};
     RemoveProbeInSection(i);
-    const bin_policy::Collection plan = bin_policy::DecideCollection(c, use);
-    taken = TakeOldestInSection(i, objects, std::min(plan.release, bin_policy::kMaxMove));
-    // What could not move now keeps its place.
+    // What could not move keeps its place.
     if (plan.limit < array->limit && Top(i) <= plan.limit) SetLimitInSection(i, plan.limit);
     if (array->limit == 0) {
       unused = array;
@@ -335,7 +356,6 @@ void ThreadCache::CollectFrom(SizeClass c) {
       PlaceProbeInSection(i);
     }
   }
-  if (taken > 0) central_.Insert(c, objects, taken);
   if (unused != nullptr) arena_.Free(unused, unused->bytes());
 }
 
@@ -395,8 +415,9 @@ size_t ThreadCache::CachedObjects(SizeClass c) const {
   const BinSlot* const top = bins_.tops[i].load(std::memory_order_relaxed);
   if (array == nullptr) return 0;
   // The array may have been exchanged between the two loads.
-  const size_t slot = (reinterpret_cast<uintptr_t>(top) -
-                       reinterpret_cast<uintptr_t>(array->slots())) / sizeof(BinSlot);
+  const size_t slot =
+      (reinterpret_cast<uintptr_t>(top) - reinterpret_cast<uintptr_t>(array->slots())) /
+      sizeof(BinSlot);
   if (slot == 0 || slot > bin_policy::MaxLimit(c)) return 0;
   return slot - (Probe(i) != 0 ? 1 : 0);
 }
@@ -426,7 +447,8 @@ void ThreadCache::CheckInvariants() const {
   for (size_t i = 0; i < kNumSizeClasses; ++i) {
     const BinArray* const array = Array(i);
     if (array == nullptr) {
-      TC_CHECK(bins_.tops[i].load(std::memory_order_relaxed) == kNoBinArray && Probe(i) == 0);  // B1
+      TC_CHECK(bins_.tops[i].load(std::memory_order_relaxed) == kNoBinArray &&
+               Probe(i) == 0);  // B1
       continue;
     }
     const BinSlot* const slots = array->slots();

@@ -80,8 +80,9 @@ class ThreadCache {
   static size_t ReturnDetached(BinArray* chain, CentralCache& central, MetadataArena& arena);
 
   // Gives back what the bins did not use since the last collection, and asks for a larger
-  // max_bytes(). By the owner. Cost: a few microseconds at most, plus what moves.
-  void CollectGarbage();
+  // max_bytes(). The bin of class `except` stays as it is. By the owner. Cost: a few microseconds
+  // at most, plus what moves.
+  void CollectGarbage(SizeClass except = SizeClass::kNone);
 
   // The owner shall flush at its next slow path. Thread safety: any.
   void RequestFlush() { flush_requested_.store(true, std::memory_order_relaxed); }
@@ -189,10 +190,14 @@ class ThreadCache {
   // The same with all that it needs; false when the bin stays as it is.
   bool SetLimit(SizeClass c, size_t limit);
   // Moves up to `n` of the oldest objects from the bin to the central cache; returns how many.
-  size_t ReturnOldest(SizeClass c, size_t n);
+  TC_OUT_OF_LINE size_t ReturnOldest(SizeClass c, size_t n);
   // The same by giving the bin a new array with the objects that stay, so that many objects need no
   // room on the stack and the rest moves once; 0 also when the arena has no memory.
   size_t ExchangeArrayAndReturnOldest(SizeClass c, size_t n);
+  // Fetches `n` objects, of which it returns one and puts the others into the bin; null when there
+  // is no memory. A function of its own: its array on the stack shall not be there while Allocate
+  // collects garbage.
+  TC_OUT_OF_LINE void* Refill(SizeClass c, size_t n);
   // Puts up to `n` fetched objects into the bin so that the first comes out first; returns how many
   // of the last ones did not fit.
   size_t PushFetched(SizeClass c, void* const* objects, size_t n);

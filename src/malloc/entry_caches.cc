@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The functions of include/tcmalloc/tcmalloc.h.
-#include "tcmalloc/tcmalloc.h"
-
 #include <errno.h>
 
 #include "base/compiler.h"
 #include "runtime/current_thread.h"
 #include "runtime/heap.h"
 #include "runtime/trim.h"
+#include "tcmalloc/tcmalloc.h"
 
 namespace tcmalloc {
 namespace {

@@ -10,8 +10,7 @@ namespace tcmalloc {
 
 enum class LockRank : uint8_t {
   kInit,           // building the heap, once
-  kRegistry,       // the list of thread caches and their lifetimes
-  kThreadCache,    // one thread's bins, on its slow path or when another thread empties it
+  kRegistry,       // the list of thread caches, their lifetimes and limits
   kTransferCache,  // the full batches of one size class
   kCentral,        // the spans of one size class
   kPageHeap,       // free spans, span records

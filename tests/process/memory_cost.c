@@ -5,7 +5,14 @@
 //   live COUNT SIZE    resident memory that COUNT objects of SIZE bytes add, all written to
 //   burst COUNT SIZE   largest growth of resident memory from the second of ten rounds on, each of
 //                      which allocates and frees COUNT objects
+//   sleepers COUNT WHAT resident memory of the process while COUNT threads sleep: WHAT is 0 when
+//   they
+//                      never allocated, 1 when each has allocated and freed ten objects of 16 to
+//                      256 bytes, 2 when all caches have been flushed after that, 3 when free
+//                      memory has been given back as well
 #define _GNU_SOURCE
+#include <malloc.h>
+#include <pthread.h>
 #include <sys/mman.h>
 
 #include "check.h"
@@ -31,6 +38,50 @@ static void FreeAll(char** objects, size_t count) {
   for (size_t i = 0; i < count; ++i) Free(objects[i]);
 }
 
+// Of tcmalloc/tcmalloc.h; not there on the C library's malloc.
+size_t tcmalloc_flush_thread_caches(void) __attribute__((weak));
+size_t tcmalloc_flush_central_caches(void) __attribute__((weak));
+
+static pthread_barrier_t asleep, measured;
+
+static void* Sleeper(void* allocates) {
+  // The pages of the stack that the allocator's slow paths use are touched in every mode.
+  volatile char stack[16384];
+  memset((char*)stack, 1, sizeof(stack));
+  if (allocates != NULL) {
+    char* objects[10];
+    for (int i = 0; i < 10; ++i) objects[i] = NewMarked(16 + (size_t)i * 240 / 9, 1);
+    for (int i = 0; i < 10; ++i) Free(objects[i]);
+  }
+  pthread_barrier_wait(&asleep);
+  pthread_barrier_wait(&measured);
+  return NULL;
+}
+
+static size_t BytesWithSleepers(size_t count, size_t what) {
+  pthread_t* threads = (pthread_t*)PointerArray(count);
+  pthread_attr_t attributes;
+  CHECK(pthread_attr_init(&attributes) == 0);
+  CHECK(pthread_attr_setstacksize(&attributes, 65536) == 0);
+  CHECK(pthread_barrier_init(&asleep, NULL, (unsigned)count + 1) == 0);
+  CHECK(pthread_barrier_init(&measured, NULL, (unsigned)count + 1) == 0);
+  static char yes;
+  for (size_t i = 0; i < count; ++i) {
+    CHECK(pthread_create(&threads[i], &attributes, Sleeper, what > 0 ? &yes : NULL) == 0);
+  }
+  pthread_barrier_wait(&asleep);
+  if (what >= 2) {
+    CHECK(tcmalloc_flush_thread_caches != NULL && tcmalloc_flush_central_caches != NULL);
+    tcmalloc_flush_thread_caches();
+    tcmalloc_flush_central_caches();
+  }
+  if (what >= 3) malloc_trim(0);
+  const size_t bytes = ResidentBytes();
+  pthread_barrier_wait(&measured);
+  for (size_t i = 0; i < count; ++i) CHECK(pthread_join(threads[i], NULL) == 0);
+  return bytes;
+}
+
 int main(int argc, char** argv) {
   RequireLibraryUnderTest();
   if (argc == 2 && strcmp(argv[1], "once") == 0) {
@@ -42,6 +93,10 @@ int main(int argc, char** argv) {
   CHECK(argc == 4);
   const size_t count = strtoul(argv[2], NULL, 10);
   const size_t size = strtoul(argv[3], NULL, 10);
+  if (strcmp(argv[1], "sleepers") == 0) {
+    printf("%zu\n", BytesWithSleepers(count, size));
+    return 0;
+  }
   char** objects = PointerArray(count);
   if (strcmp(argv[1], "live") == 0) {
     const size_t before = ResidentBytes();

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What memory costs: of a program that allocates once, of ten million live objects, of bursts.
+"""What memory costs: of a program that allocates once, of ten million live objects, of bursts, of
+threads that sleep.
 
 Usage: memory_cost_test.py PROGRAM LIBRARY ONCE_LIMIT_BYTES
 PROGRAM is memory_cost; it runs with LIBRARY preloaded, and on the C library's malloc to compare with.
@@ -20,6 +21,11 @@ BURST_OBJECTS = 3_000_000
 BURST_SIZE = 48
 # One hugepage may come or go; 3 million objects are 144 MiB.
 BURST_GROWTH_LIMIT = 2 << 20
+# Threads that have allocated and freed ten small objects each and sleep: resident bytes per thread
+# beyond those of threads that never allocated.
+SLEEPERS = 2000
+SLEEPER_LIMIT = 12 << 10
+FLUSHED_SLEEPER_LIMIT = 4 << 10
 
 
 def measure(program, library, *arguments):
@@ -70,6 +76,12 @@ def main():
         report(f"a live object of {size} bytes", cost, limit, "bytes")
     growth = measure(program, library, "burst", BURST_OBJECTS, BURST_SIZE)
     report("growth of bursts from the second on", growth / 1024, BURST_GROWTH_LIMIT / 1024, "KiB")
+    idle, cached, flushed, trimmed = (
+        measure(program, library, "sleepers", SLEEPERS, what) for what in range(4))
+    report("a thread that sleeps", (cached - idle) / SLEEPERS, SLEEPER_LIMIT, "bytes")
+    print(f"after a flush, its memory still with the page heap: {(flushed - idle) / SLEEPERS:.2f}")
+    report("after a flush and a release", (trimmed - idle) / SLEEPERS, FLUSHED_SLEEPER_LIMIT,
+           "bytes")
     sys.exit(1 if failures else 0)
 
 

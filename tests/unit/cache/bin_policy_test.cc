@@ -160,19 +160,41 @@ TEST(BinPolicyTest, FreeingAloneGrowsToABatch) {
 
 TEST(BinPolicyTest, ACollectionTakesHalfTheLowWaterMark) {
   const SizeClass c = ClassForSize(64);
-  EXPECT_EQ(DecideCollection(c, {.count = 100, .low_water = 40, .limit = 128}).release, 20u);
-  EXPECT_EQ(DecideCollection(c, {.count = 100, .low_water = 41, .limit = 128}).release, 20u);
-  EXPECT_EQ(DecideCollection(c, {.count = 100, .low_water = 1, .limit = 128}).release, 1u);
-  EXPECT_EQ(DecideCollection(c, {.count = 100, .low_water = 0, .limit = 128}).release, 0u);
+  EXPECT_EQ(
+      DecideCollection(c, {.count = 100, .low_water = 40, .limit = 128, .touched = true}).release,
+      20u);
+  EXPECT_EQ(
+      DecideCollection(c, {.count = 100, .low_water = 41, .limit = 128, .touched = true}).release,
+      20u);
+  EXPECT_EQ(
+      DecideCollection(c, {.count = 100, .low_water = 1, .limit = 128, .touched = true}).release,
+      1u);
+  EXPECT_EQ(
+      DecideCollection(c, {.count = 100, .low_water = 0, .limit = 128, .touched = true}).release,
+      0u);
   // A limit above a batch shrinks by one when something was left over, but not below a batch.
-  EXPECT_EQ(DecideCollection(c, {.count = 100, .low_water = 40, .limit = 128}).limit, 128u);
-  EXPECT_EQ(DecideCollection(c, {.count = 100, .low_water = 40, .limit = 512}).limit, 384u);
-  EXPECT_EQ(DecideCollection(c, {.count = 100, .low_water = 0, .limit = 512}).limit, 512u);
-  EXPECT_EQ(DecideCollection(c, {.count = 150, .low_water = 1, .limit = 200}).limit, 149u);
+  EXPECT_EQ(
+      DecideCollection(c, {.count = 100, .low_water = 40, .limit = 128, .touched = true}).limit,
+      128u);
+  EXPECT_EQ(
+      DecideCollection(c, {.count = 100, .low_water = 40, .limit = 512, .touched = true}).limit,
+      384u);
+  EXPECT_EQ(
+      DecideCollection(c, {.count = 100, .low_water = 0, .limit = 512, .touched = true}).limit,
+      512u);
+  EXPECT_EQ(
+      DecideCollection(c, {.count = 150, .low_water = 1, .limit = 200, .touched = true}).limit,
+      149u);
+  EXPECT_EQ(DecideCollection(c, {.count = 0, .low_water = 0, .limit = 64, .touched = true}).limit,
+            64u);
   // An untouched bin loses half its limit, at last its array.
-  EXPECT_EQ(DecideCollection(c, {.count = 100, .low_water = 100, .limit = 512}).limit, 256u);
-  EXPECT_EQ(DecideCollection(c, {.count = 0, .low_water = 0, .limit = 4}).limit, 2u);
-  EXPECT_EQ(DecideCollection(c, {.count = 0, .low_water = 0, .limit = 1}).limit, 0u);
+  EXPECT_EQ(
+      DecideCollection(c, {.count = 100, .low_water = 100, .limit = 512, .touched = false}).limit,
+      256u);
+  EXPECT_EQ(DecideCollection(c, {.count = 0, .low_water = 0, .limit = 4, .touched = false}).limit,
+            2u);
+  EXPECT_EQ(DecideCollection(c, {.count = 0, .low_water = 0, .limit = 1, .touched = false}).limit,
+            0u);
 }
 
 TEST(BinPolicyTest, CollectionsDrainAnUnusedBinAndNeverTakeTooMuch) {
@@ -182,7 +204,7 @@ TEST(BinPolicyTest, CollectionsDrainAnUnusedBinAndNeverTakeTooMuch) {
     size_t count = limit;
     int collections = 0;
     while (limit > 0) {
-      const Collection plan = DecideCollection(c, {count, count, limit});
+      const Collection plan = DecideCollection(c, {count, count, limit, false});
       ASSERT_LE(plan.release, count);
       ASSERT_LE(count - plan.release, plan.limit);
       ASSERT_LE(plan.limit, limit);
@@ -193,7 +215,7 @@ TEST(BinPolicyTest, CollectionsDrainAnUnusedBinAndNeverTakeTooMuch) {
     }
     for (size_t low = 0; low <= MaxLimit(c); low += 3) {
       for (size_t held = low; held <= MaxLimit(c); held += 17) {
-        const Collection plan = DecideCollection(c, {held, low, MaxLimit(c)});
+        const Collection plan = DecideCollection(c, {held, low, MaxLimit(c), low % 2 == 0});
         ASSERT_LE(plan.release, low);
         ASSERT_LE(held - plan.release, plan.limit);
         ASSERT_LE(plan.limit, MaxLimit(c));

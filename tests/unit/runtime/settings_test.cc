@@ -28,7 +28,9 @@ std::string Read(const std::string& name, const std::string& value, Settings* se
 }
 
 bool operator==(const Settings& a, const Settings& b) {
-  return a.check == b.check && a.malloc_stats == b.malloc_stats && a.release_rate == b.release_rate;
+  return a.check == b.check && a.malloc_stats == b.malloc_stats &&
+         a.max_total_thread_cache_bytes == b.max_total_thread_cache_bytes &&
+         a.release_rate == b.release_rate;
 }
 
 // Values that are different from all defaults.
@@ -36,6 +38,7 @@ Settings Unusual() {
   Settings settings;
   settings.check = true;
   settings.malloc_stats = 2;
+  settings.max_total_thread_cache_bytes = 12345;
   settings.release_rate = 7.5;
   return settings;
 }
@@ -238,9 +241,22 @@ TEST(SettingsDeathTest, ReadsTheEnvironment) {
       testing::Eq("tcmalloc: MALLOCSTATS=7 is ignored: expected integer from 0 to 2; using 0\n"));
 }
 
+TEST(SettingsTest, TotalOfThreadCaches) {
+  Settings settings;
+  EXPECT_EQ(settings.max_total_thread_cache_bytes, 33554432u);
+  EXPECT_EQ(Read("TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES", "0", &settings), "");
+  EXPECT_EQ(settings.max_total_thread_cache_bytes, 0u);
+  EXPECT_EQ(Read("TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES", "1125899906842624", &settings), "");
+  EXPECT_EQ(settings.max_total_thread_cache_bytes, size_t{1} << 50);
+  for (const char* bad : {"-1", "1125899906842625", "1.5", "32M", ""}) {
+    EXPECT_NE(Read("TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES", bad, &settings), "") << bad;
+    EXPECT_EQ(settings.max_total_thread_cache_bytes, size_t{1} << 50);
+  }
+}
+
 TEST(SettingsDocumentationTest, DefaultsAreThoseOfTheStructure) {
   const auto rows = DocumentedRows();
-  EXPECT_EQ(rows.size(), 3u);
+  EXPECT_EQ(rows.size(), 4u);
   Settings settings = Unusual();
   for (const auto& row : rows) {
     ASSERT_EQ(row.size(), 4u);

@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What threads do with each other's caches.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <barrier>
+#include <cstring>
+#include <memory>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "cache/bin_policy.h"
+#include "cache/cache_fixture.h"
+#include "testing/random.h"
+
+namespace tcmalloc {
+namespace {
+
+constexpr uint64_t kSeed = 1140;
+
+class RegistrySharingTest : public testing::Test {
+ protected:
+  // Leaves objects of many classes in the thread's cache.
+  static void Fill(TestThread& thread) {
+    for (const size_t size : {8, 16, 48, 64, 256, 1024}) {
+      const SizeClass c = ClassForSize(size);
+      std::vector<void*> objects;
+      for (int i = 0; i < 20; ++i) objects.push_back(thread.Allocate(c));
+      for (void* const object : objects) thread.Free(c, object);
+    }
+    ASSERT_GT(thread.cache()->CachedBytes(), 0u);
+  }
+  // As if the registry had last looked at it long ago.
+  static void PretendIdle(TestThread& thread) {
+    thread.cache()->record.activity_stamp = thread.cache()->ActivityStamp();
+    thread.cache()->record.stamped_at_ms -= 1000 * Registry::kIdleMilliseconds;
+  }
+
+  CacheTestHeap heap_;
+};
+
+TEST_F(RegistrySharingTest, FlushAllEmptiesEveryCache) {
+  std::vector<std::unique_ptr<TestThread>> threads;
+  size_t cached = 0;
+  // More than are taken at once, and none twice.
+  for (size_t i = 0; i < 3 * Registry::kTakenAtOnce + 1; ++i) {
+    threads.push_back(std::make_unique<TestThread>(heap_.registry));
+    if (i % 5 != 0) Fill(*threads.back());
+    cached += threads.back()->cache()->CachedBytes();
+  }
+  EXPECT_EQ(heap_.registry.FlushAll(threads[7]->cache()), cached);
+  const Registry::Totals totals = heap_.registry.GetTotals();
+  EXPECT_EQ(totals.cached_bytes, 0u);
+  EXPECT_EQ(totals.array_bytes, 0u);
+  EXPECT_EQ(totals.caches, threads.size());
+  heap_.registry.CheckInvariants();
+  EXPECT_EQ(heap_.registry.FlushAll(nullptr), 0u);
+  // They go on as before.
+  for (auto& thread : threads) Fill(*thread);
+  EXPECT_GT(heap_.registry.FlushAll(nullptr), 0u);
+  for (auto& thread : threads) thread->Exit();
+  heap_.central.FlushTransferCaches();
+  EXPECT_EQ(heap_.page_heap.GetStats().small_span_bytes, 0u);
+  heap_.CheckInvariants();
+}
+
+// A thread in the middle of an operation keeps its cache and empties it at its next slow path.
+TEST_F(RegistrySharingTest, ABusyThreadIsAsked) {
+  TestThread busy(heap_.registry);
+  TestThread idle(heap_.registry);
+  Fill(busy);
+  Fill(idle);
+  const size_t cached = busy.cache()->CachedBytes();
+  const size_t others = idle.cache()->CachedBytes();
+  busy.slot().BeginAccess();
+  EXPECT_EQ(heap_.registry.FlushAll(nullptr), others);
+  EXPECT_EQ(busy.cache()->CachedBytes(), cached);
+  EXPECT_EQ(busy.slot().bins.load(), busy.cache()->bins()) << "put back";
+  busy.slot().EndAccess();
+  const SizeClass c = ClassForSize(32768);
+  void* const object = busy.cache()->Allocate(c);
+  EXPECT_EQ(busy.cache()->CachedBytes(), 0u);
+  // Once is enough.
+  Fill(busy);
+  const size_t again = busy.cache()->CachedBytes();
+  busy.cache()->Free(c, object);
+  EXPECT_GE(busy.cache()->CachedBytes(), again);
+}
+
+// Without a barrier nobody's cache may be touched: all are asked.
+TEST_F(RegistrySharingTest, WithoutABarrierAllAreAsked) {
+  TestHeap tiers;
+  Registry registry(tiers.central, tiers.arena, [] { return false; });
+  TestThread own(registry);
+  TestThread other(registry);
+  Fill(own);
+  Fill(other);
+  const size_t cached = other.cache()->CachedBytes();
+  const size_t mine = own.cache()->CachedBytes();
+  EXPECT_EQ(registry.FlushAll(own.cache()), mine);
+  EXPECT_EQ(other.cache()->CachedBytes(), cached);
+  EXPECT_EQ(other.slot().bins.load(), other.cache()->bins());
+  const SizeClass c = ClassForSize(32768);
+  other.cache()->Free(c, other.cache()->Allocate(c));
+  EXPECT_LE(other.cache()->CachedBytes(), 32768u);
+  registry.CheckInvariants();
+}
+
+TEST_F(RegistrySharingTest, AnIdleCacheIsEmptiedForOneThatIsShort) {
+  heap_.registry.SetTotalLimit(4 * CacheBudget::kStepBytes);
+  TestThread idle(heap_.registry);
+  TestThread busy(heap_.registry);
+  idle.RaiseLimitTo(3 * CacheBudget::kStepBytes);
+  Fill(idle);
+  const size_t cached = idle.cache()->CachedBytes();
+  // The first look makes a note, and takes from the limit meanwhile.
+  heap_.registry.RaiseLimit(busy.cache());
+  EXPECT_EQ(idle.cache()->max_bytes(), 2 * CacheBudget::kStepBytes);
+  EXPECT_EQ(idle.cache()->CachedBytes(), cached);
+  PretendIdle(idle);
+  heap_.registry.RaiseLimit(busy.cache());
+  EXPECT_EQ(idle.cache()->CachedBytes(), 0u);
+  EXPECT_EQ(idle.cache()->array_bytes(), 0u);
+  EXPECT_EQ(idle.cache()->max_bytes(), 0u);
+  EXPECT_EQ(busy.cache()->max_bytes(), 3 * CacheBudget::kStepBytes);
+  // When it wakes it starts again as a new one does.
+  Fill(idle);
+  EXPECT_GE(idle.cache()->max_bytes(), CacheBudget::kInitialBytes);
+  heap_.registry.CheckInvariants();
+}
+
+// Stealing goes round: no victim pays for all.
+TEST_F(RegistrySharingTest, StealsRoundRobin) {
+  constexpr size_t kVictims = 4;
+  heap_.registry.SetTotalLimit(64 * CacheBudget::kStepBytes);
+  std::vector<std::unique_ptr<TestThread>> victims;
+  for (size_t i = 0; i < kVictims; ++i) {
+    victims.push_back(std::make_unique<TestThread>(heap_.registry));
+    victims.back()->RaiseLimitTo(15 * CacheBudget::kStepBytes);
+  }
+  TestThread thief(heap_.registry);
+  while (heap_.registry.total_limit() > 0 &&
+         thief.cache()->max_bytes() < 4 * CacheBudget::kStepBytes) {
+    heap_.registry.RaiseLimit(thief.cache());
+  }
+  for (int round = 1; round <= 3; ++round) {
+    for (size_t i = 0; i < kVictims; ++i) heap_.registry.RaiseLimit(thief.cache());
+    for (auto& victim : victims) {
+      EXPECT_EQ(victim->cache()->max_bytes(),
+                (15 - static_cast<size_t>(round)) * CacheBudget::kStepBytes);
+    }
+  }
+  // A victim whose turn it is ends; the round goes on.
+  victims[1]->Exit();
+  heap_.registry.RaiseLimit(thief.cache());
+  heap_.registry.CheckInvariants();
+  for (const size_t i : {0, 2, 3}) victims[i]->Exit();
+  thief.Exit();
+}
+
+TEST_F(RegistrySharingTest, ACacheGrowsByCollections) {
+  TestThread thread(heap_.registry);
+  EXPECT_EQ(thread.cache()->max_bytes(), CacheBudget::kInitialBytes);
+  const SizeClass c = ClassForSize(1024);
+  std::vector<void*> objects;
+  for (int round = 0; round < 30; ++round) {
+    while (objects.size() < 200) objects.push_back(thread.Allocate(c));
+    for (void* const object : objects) thread.Free(c, object);
+    objects.clear();
+    thread.cache()->CheckInvariants();
+    ASSERT_LE(thread.cache()->claimed_bytes(), thread.cache()->max_bytes());
+  }
+  EXPECT_GT(thread.cache()->max_bytes(), bin_policy::MaxLimit(c) * 1024);
+  // Now the whole burst is served from the bin but for what is beyond its largest limit.
+  EXPECT_GT(thread.cache()->CachedObjects(c), 64u);
+}
+
+// What a class no longer uses drains while another one is at work, array and all.
+TEST_F(RegistrySharingTest, UnusedClassesDrain) {
+  heap_.registry.SetTotalLimit(0);
+  TestThread thread(heap_.registry);
+  const SizeClass stale = ClassForSize(256);
+  std::vector<void*> objects;
+  for (int i = 0; i < 100; ++i) objects.push_back(thread.Allocate(stale));
+  for (void* const object : objects) thread.Free(stale, object);
+  ASSERT_GT(thread.cache()->CachedObjects(stale), 16u);
+  const SizeClass busy = ClassForSize(2048);
+  objects.clear();
+  for (int round = 0; round < 40; ++round) {
+    for (int i = 0; i < 64; ++i) objects.push_back(thread.Allocate(busy));
+    for (void* const object : objects) thread.Free(busy, object);
+    objects.clear();
+    thread.cache()->CheckInvariants();
+  }
+  EXPECT_EQ(thread.cache()->CachedObjects(stale), 0u);
+  EXPECT_LE(thread.cache()->claimed_bytes(), CacheBudget::kInitialBytes);
+}
+
+// The probe finds the low-water mark, at most by half too small.
+TEST_F(RegistrySharingTest, TheProbeMeasuresTheLowWaterMark) {
+  const SizeClass c = ClassForSize(64);
+  for (const size_t dip : {0, 1, 2, 5, 10, 30, 59, 60}) {
+    CacheTestHeap heap;
+    TestThread thread(heap.registry);
+    thread.RaiseLimitTo(size_t{1} << 20);
+    std::vector<void*> objects;
+    for (int i = 0; i < 200; ++i) objects.push_back(thread.Allocate(c));
+    thread.cache()->Flush();
+    while (thread.cache()->CachedObjects(c) < 60) {
+      thread.Free(c, objects.back());
+      objects.pop_back();
+    }
+    thread.cache()->CollectGarbage();  // sets the probe
+    const size_t before = thread.cache()->CachedObjects(c);
+    ASSERT_GE(before, 30u);
+    const size_t depth = std::min<size_t>(dip, before);
+    std::vector<void*> dipped;
+    for (size_t i = 0; i < depth; ++i) dipped.push_back(thread.Allocate(c));
+    thread.cache()->CheckInvariants();
+    ASSERT_EQ(thread.cache()->CachedObjects(c), before - depth);
+    // The newest came first, and none came twice.
+    EXPECT_EQ(std::set<void*>(dipped.begin(), dipped.end()).size(), depth);
+    while (!dipped.empty()) {
+      thread.Free(c, dipped.back());
+      dipped.pop_back();
+    }
+    ASSERT_EQ(thread.cache()->CachedObjects(c), before);
+    thread.cache()->CollectGarbage();
+    const size_t low = before - depth;
+    const size_t released = before - thread.cache()->CachedObjects(c);
+    EXPECT_LE(released, std::max<size_t>(low / 2, low > 0)) << "dip of " << depth;
+    EXPECT_GE(released, low / 4) << "dip of " << depth;
+    thread.cache()->CheckInvariants();
+    for (void* const object : objects) thread.Free(c, object);
+  }
+}
+
+// A probe is between the objects wherever else they go.
+TEST_F(RegistrySharingTest, CollectionsBetweenRandomOperations) {
+  TestThread thread(heap_.registry);
+  SeededRandom random(kSeed);
+  const SizeClass classes[] = {ClassForSize(8), ClassForSize(48), ClassForSize(1024)};
+  std::vector<std::pair<SizeClass, void*>> objects;
+  std::set<void*> live;
+  for (int step = 0; step < 60000; ++step) {
+    // Waves, so that bins run empty and full.
+    const bool more = objects.size() < 10 ||
+                      (objects.size() < 1500 && random.Below(100) < (step / 2000 % 2 ? 70u : 30u));
+    if (more) {
+      const SizeClass c = classes[random.Below(3)];
+      void* const object = thread.Allocate(c);
+      ASSERT_TRUE(live.insert(object).second) << "step " << step << " seed " << kSeed;
+      objects.emplace_back(c, object);
+    } else {
+      std::swap(objects[random.Below(objects.size())], objects.back());
+      live.erase(objects.back().second);
+      thread.Free(objects.back().first, objects.back().second);
+      objects.pop_back();
+    }
+    if (random.OneIn(50)) {
+      thread.cache()->CollectGarbage();
+      thread.cache()->CheckInvariants();
+    }
+    if (random.OneIn(5000)) heap_.registry.FlushAll(nullptr);
+  }
+  for (const SizeClass c : classes) {
+    size_t held = 0;
+    for (const auto& [object_class, object] : objects) held += object_class == c;
+    EXPECT_TRUE(heap_.Conserved(c, held));
+  }
+}
+
+// Threads that sleep for ever are reached.
+TEST_F(RegistrySharingTest, BlockedThreadsAreEmptied) {
+  constexpr int kThreads = 32;
+  std::barrier filled(kThreads + 1);
+  std::barrier checked(kThreads + 1);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&] {
+      TestThread thread(heap_.registry);
+      Fill(thread);
+      filled.arrive_and_wait();
+      checked.arrive_and_wait();
+      Fill(thread);
+      thread.Exit();
+    });
+  }
+  filled.arrive_and_wait();
+  const size_t cached = heap_.registry.GetTotals().cached_bytes;
+  ASSERT_GT(cached, 0u);
+  EXPECT_EQ(heap_.registry.FlushAll(nullptr), cached);
+  EXPECT_EQ(heap_.registry.GetTotals().cached_bytes, 0u);
+  EXPECT_EQ(heap_.registry.GetTotals().array_bytes, 0u);
+  checked.arrive_and_wait();
+  for (std::thread& thread : threads) thread.join();
+  heap_.central.FlushTransferCaches();
+  EXPECT_EQ(heap_.page_heap.GetStats().small_span_bytes, 0u);
+}
+
+// Eight threads work, exit and start again, two flush, one steals: every object keeps its contents
+// and is handed out once.
+TEST_F(RegistrySharingTest, FlushesWhileThreadsWork) {
+  constexpr size_t kThreads = 8;
+  constexpr int kFlushes = 1000;
+  heap_.registry.SetTotalLimit(8 * CacheBudget::kStepBytes);
+  std::atomic<bool> stop{false};
+  std::atomic<size_t> moved{0};
+  std::vector<std::thread> threads;
+  for (size_t t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      SeededRandom random(kSeed + t);
+      while (!stop.load(std::memory_order_relaxed)) {
+        TestThread thread(heap_.registry);
+        std::vector<std::pair<SizeClass, uint64_t*>> held;
+        for (int step = 0; step < 20000; ++step) {
+          if (held.empty() || (held.size() < 500 && random.OneIn(2))) {
+            const SizeClass c = ClassForSize(size_t{16} << random.Below(7));
+            uint64_t* const object = static_cast<uint64_t*>(thread.Allocate(c));
+            object[0] = reinterpret_cast<uint64_t>(object) ^ t;
+            object[1] = t;
+            held.emplace_back(c, object);
+          } else {
+            std::swap(held[random.Below(held.size())], held.back());
+            uint64_t* const object = held.back().second;
+            ASSERT_EQ(object[0], reinterpret_cast<uint64_t>(object) ^ t);
+            ASSERT_EQ(object[1], t);
+            thread.Free(held.back().first, object);
+            held.pop_back();
+          }
+        }
+        for (const auto& [c, object] : held) thread.Free(c, object);
+        thread.Exit();
+      }
+    });
+  }
+  std::vector<std::thread> flushers;
+  for (int f = 0; f < 2; ++f) {
+    flushers.emplace_back([&] {
+      for (int i = 0; i < kFlushes / 2; ++i) moved += heap_.registry.FlushAll(nullptr);
+    });
+  }
+  for (std::thread& flusher : flushers) flusher.join();
+  stop = true;
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_GT(moved.load(), 0u);
+  EXPECT_EQ(heap_.registry.GetTotals().caches, 0u);
+  heap_.registry.CheckInvariants();
+  heap_.central.FlushTransferCaches();
+  EXPECT_EQ(heap_.page_heap.GetStats().small_span_bytes, 0u);
+  heap_.CheckInvariants();
+}
+
+}  // namespace
+}  // namespace tcmalloc
