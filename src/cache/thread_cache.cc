@@ -79,6 +79,7 @@ void ThreadCache::Free(SizeClass c, void* object) {
   const size_t i = Index(c);
   bool mine;
   bool twice = false;
+  bool wants_bin = false;
   size_t limit = 0;
   bin_policy::Overflow overflow = {};
   {
@@ -92,6 +93,10 @@ void ThreadCache::Free(SizeClass c, void* object) {
         overflow = bin_policy::DecideOverflow(c, limit, array->overages);
         array->overages = overflow.overages & 0x7f;
         array->touched = true;
+      } else if (frees_without_bin_[i] < kFreesWithoutBin) {
+        ++frees_without_bin_[i];
+      } else {
+        wants_bin = true;
       }
     }
   }
@@ -101,10 +106,9 @@ void ThreadCache::Free(SizeClass c, void* object) {
     return;
   }
   if (limit == 0) {
-    // What a thread frees before it has allocated any is another thread's, and may have neighbours
-    // on its cache line that are still that thread's, or a third one's. So it is not kept.
-    SetLimit(c, bin_policy::InitialLimit(c));
-    central_.Insert(c, &object, 1);
+    // Without the room for a bin, too, the central cache is where the object goes.
+    const bool keep = wants_bin && SetLimit(c, bin_policy::InitialLimit(c)) && PushOne(c, object);
+    if (!keep) central_.Insert(c, &object, 1);
     return;
   }
   traffic_bytes_ += ReturnOldest(c, overflow.release) * kSizeClasses.size(c);
@@ -364,6 +368,7 @@ void ThreadCache::RemoveArrayInSection(size_t i) {
   claimed_bytes_.Subtract(array->bytes() +
                           array->limit * kSizeClasses.size(static_cast<SizeClass>(i)));
   array_bytes_.Subtract(array->bytes());
+  frees_without_bin_[i] = 0;
   bins_.tops[i].store(const_cast<BinSlot*>(kNoBinArray), std::memory_order_relaxed);
   arrays_[i].store(nullptr, std::memory_order_relaxed);
 }

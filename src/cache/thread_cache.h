@@ -154,9 +154,15 @@ class ThreadCache {
     const bool mine_;
   };
 
+  // What a thread frees before it has allocated anything of the class is another thread's, and may
+  // have neighbours on its cache line that still are that thread's, or a third one's. So the first
+  // objects are not kept for allocations. Two rather than one, so that a second free of the first
+  // object goes where the first one went, and is noticed there.
+  static constexpr uint8_t kFreesWithoutBin = 2;
+
   enum class Fit : uint8_t { kDone, kTaken, kOverBudget, kNeedsArray };
 
-  // Those named ...InSection are called by whoever has the cache.
+  // What ends in "InSection" is called by whoever has the cache.
   BinArray* Array(size_t i) const { return arrays_[i].load(std::memory_order_relaxed); }
   size_t Probe(size_t i) const { return probes_[i].load(std::memory_order_relaxed); }
   void SetProbe(size_t i, size_t slot) {
@@ -210,6 +216,8 @@ class ThreadCache {
   std::array<std::atomic<BinArray*>, kNumSizeClasses> arrays_ = {};
   // The slots of the low-water probes; 0: none.
   std::array<std::atomic<uint16_t>, kNumSizeClasses> probes_ = {};
+  // Frees of a class that has no array yet, up to kFreesWithoutBin.
+  std::array<uint8_t, kNumSizeClasses> frees_without_bin_ = {};
   // Written by whoever has the cache; read racily for statistics.
   OwnedCounter claimed_bytes_;
   OwnedCounter array_bytes_;

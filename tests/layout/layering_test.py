@@ -7,6 +7,7 @@
   * a folder includes only folders below it; no file includes itself by a detour; a project header
     is included by its path from src/, in quotes
   * only runtime/ and the folders above it name the process's heap
+  * only entry points include public headers
   * below runtime/ only os/ has virtual functions
   * conditional compilation and macros stay in the files that are there for them
   * headers have #pragma once, sources their licence line
@@ -34,6 +35,8 @@ MACROS_IN = re.compile(r"base/(check|compiler)\.h|os/.*|malloc/override.*")
 # Headers of the system below the C++ library: what they declare differs between systems.
 SYSTEM_HEADER = re.compile(r"(sys|linux|asm|bits)/.*|(unistd|fcntl|sched|signal|dlfcn)\.h")
 SYSTEM_HEADERS_IN = re.compile(r"os/.*")
+# Who may include what programs include: the files that define it.
+PUBLIC_HEADERS_IN = ("malloc/entry_", "extension/", "compat/")
 # (rule, file) that break a rule, with the reason.
 EXCEPTIONS = {
     ("system header", "malloc/oom_policy.cc"):
@@ -119,6 +122,10 @@ class Checker:
                 if (SYSTEM_HEADER.fullmatch(target) and not SYSTEM_HEADERS_IN.fullmatch(name)
                         and not self.excepted("system header", name)):
                     self.complain(path, match, "headers of the operating system are for os/")
+                continue
+            if (self.src.parent / "include" / target).is_file():
+                if not name.startswith(PUBLIC_HEADERS_IN):
+                    self.complain(path, match, "public headers are for the entry points")
                 continue
             if not (self.src / target).is_file():
                 self.complain(path, match, "is not a path from src/ of a header there")

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What threads do with each other's caches.
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include <atomic>
 #include <barrier>
@@ -307,6 +308,7 @@ TEST_F(RegistrySharingTest, FlushesWhileThreadsWork) {
   heap_.registry.SetTotalLimit(8 * CacheBudget::kStepBytes);
   std::atomic<bool> stop{false};
   std::atomic<size_t> moved{0};
+  std::atomic<size_t> operations{0};
   std::vector<std::thread> threads;
   for (size_t t = 0; t < kThreads; ++t) {
     threads.emplace_back([&, t] {
@@ -321,6 +323,7 @@ TEST_F(RegistrySharingTest, FlushesWhileThreadsWork) {
             object[0] = reinterpret_cast<uint64_t>(object) ^ t;
             object[1] = t;
             held.emplace_back(c, object);
+            operations.fetch_add(1, std::memory_order_relaxed);
           } else {
             std::swap(held[random.Below(held.size())], held.back());
             uint64_t* const object = held.back().second;
@@ -338,7 +341,12 @@ TEST_F(RegistrySharingTest, FlushesWhileThreadsWork) {
   std::vector<std::thread> flushers;
   for (int f = 0; f < 2; ++f) {
     flushers.emplace_back([&] {
-      for (int i = 0; i < kFlushes / 2; ++i) moved += heap_.registry.FlushAll(nullptr);
+      for (int i = 0; i < kFlushes / 2; ++i) {
+        // Something has happened since the last one, on a machine of few cores as well.
+        const size_t before = operations.load();
+        while (operations.load() < before + 50) sched_yield();
+        moved += heap_.registry.FlushAll(nullptr);
+      }
     });
   }
   for (std::thread& flusher : flushers) flusher.join();
