@@ -165,7 +165,7 @@ def measure(options, progress):
     progress.end()
     return {
         "format": 1,
-        "run": {"command_line": shlex.join(["scripts/bench.py", *sys.argv[1:]]),
+        "run": {"command_line": peers.portable(shlex.join(["scripts/bench.py", *sys.argv[1:]])),
                 "seed": options.seed, "quick": options.quick, "interrupted": interrupted,
                 "schedules": [vars(stage.schedule) | {"deadline": None} for stage in stages],
                 "duration_s": round(time.monotonic() - started, 1)},
@@ -227,7 +227,9 @@ def as_json(data):
 
 
 def plain(value):
-    """The value with named tuples as objects."""
+    """The value with named tuples as objects, and without the place of the repository."""
+    if isinstance(value, str):
+        return peers.portable(value)
     if hasattr(value, "_asdict"):
         return {name: plain(item) for name, item in value._asdict().items()}
     if isinstance(value, dict):

@@ -19,6 +19,7 @@ PACKAGED = (
     ("mimalloc2", "libmimalloc2.0", ("libmimalloc.so.2.0", "libmimalloc.so.2")),
 )
 C_LIBRARY = "glibc"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Google's library keeps its caches per CPU only where it can register its own rseq area. The C
 # library registers one first and refuses the second, unless told not to.
 PER_CPU = {"GLIBC_TUNABLES": "glibc.pthread.rseq=0"}
@@ -63,6 +64,11 @@ def find(build_folder, peers_folder, ours=(), extra=(), build_sources=True, jobs
         if names.count(name) > 1:
             raise ValueError(f"two allocators are called {name}")
     return allocators
+
+
+def portable(text):
+    """`text` with paths inside the repository as seen from its root: results name no one's folders."""
+    return text.replace(f"{ROOT}/", "")
 
 
 def c_library_path():
@@ -129,9 +135,8 @@ def _package_version(package):
 
 
 def _own_version(build_folder):
-    root = pathlib.Path(__file__).resolve().parents[2]
     try:
-        result = subprocess.run(["git", "describe", "--always", "--dirty", "--tags"], cwd=root,
+        result = subprocess.run(["git", "describe", "--always", "--dirty", "--tags"], cwd=ROOT,
                                 stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     except FileNotFoundError:
         return f"built in {build_folder.name}"

@@ -8,7 +8,7 @@ import collections
 import math
 import re
 
-from . import statistics, summary
+from . import peers, statistics, summary
 from .programs import SWEEP_OPERATIONS
 
 GROUP_TITLES = {
@@ -152,7 +152,7 @@ def details_table(data, row_name):
 
 def allocator_table(data):
     return ["allocator", "version", "library", "variables"], [
-        [a["name"], a["version"] or "-", a["library"] or f"missing: {a['source']}",
+        [a["name"], a["version"] or "-", peers.portable(a["library"]) or f"missing: {a['source']}",
          " ".join(f"{name}={value}" for name, value in a["environment"].items()) or "-"]
         for a in data["allocators"]]
 

@@ -113,23 +113,16 @@ static inline size_t ResidentBytes(void) {
   return strtoul(line + 5, NULL, 10) * 1024;
 }
 
-// True when a file whose path contains `name` is mapped.
+// True when a file is mapped whose name, without the folders that it lies in, begins with `name`.
 static inline int IsMapped(const char* name) {
-  static char text[1 << 16];
-  int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
-  CHECK(fd >= 0);
-  size_t kept = 0;
+  FILE* maps = fopen("/proc/self/maps", "re");
+  CHECK(maps != NULL);
+  char line[8192];  // A path has at most 4096 bytes.
   int found = 0;
-  for (;;) {
-    ssize_t got = read(fd, text + kept, sizeof(text) - 1 - kept);
-    if (got <= 0) break;
-    text[kept + (size_t)got] = '\0';
-    if (strstr(text, name) != NULL) found = 1;
-    // A name may straddle two reads.
-    size_t total = kept + (size_t)got;
-    kept = total < 256 ? total : 256;
-    memmove(text, text + total - kept, kept);
+  while (fgets(line, sizeof(line), maps) != NULL) {
+    const char* slash = strrchr(line, '/');
+    if (slash != NULL && strncmp(slash + 1, name, strlen(name)) == 0) found = 1;
   }
-  close(fd);
+  CHECK(fclose(maps) == 0);
   return found;
 }

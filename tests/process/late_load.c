@@ -69,7 +69,7 @@ int main(int argc, char** argv) {
   const int visibility = strcmp(argv[1], "global") == 0 ? RTLD_GLOBAL : RTLD_LOCAL;
   const char* library = getenv("LIBRARY_UNDER_TEST");
   CHECK(library != NULL);
-  CHECK(!IsMapped("tcmalloc"));
+  CHECK(!IsMapped("libtcmalloc"));
   char* old_objects[3] = {NewMarked(20, 0xa5), NewMarked(3000, 0xa6), NewMarked(1 << 20, 0xa7)};
   CHECK(pthread_barrier_init(&both, NULL, 2) == 0);
   pthread_t older;
@@ -79,7 +79,7 @@ int main(int argc, char** argv) {
   void* handle = dlopen(library, RTLD_NOW | visibility);
   if (handle == NULL) dprintf(STDERR_FILENO, "%s\n", dlerror());
   CHECK(handle != NULL);
-  CHECK(IsMapped("tcmalloc"));
+  CHECK(IsMapped("libtcmalloc"));
   late.allocate = (void* (*)(size_t))dlsym(handle, "malloc");
   late.release = (void (*)(void*))dlsym(handle, "free");
   late.resize = (void* (*)(void*, size_t))dlsym(handle, "realloc");
