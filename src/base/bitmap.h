@@ -45,4 +45,46 @@ inline size_t FindSetBit(const uint64_t* words, size_t from, size_t limit) {
   return found < limit ? found : limit;
 }
 
+// `n` set bits from bit `first` on. Requires: n > 0, first + n <= kBitsPerWord.
+constexpr uint64_t BitRange(size_t first, size_t n) {
+  return (~uint64_t{0} >> (kBitsPerWord - n)) << first;
+}
+
+// The lowest `n` set bits of `word`, or all when it has no more. Cost: a step for each of them,
+// less when they are neighbours.
+constexpr uint64_t LowestSetBits(uint64_t word, size_t n) {
+  if (n == 0 || word == 0) return 0;
+  const size_t first = static_cast<size_t>(std::countr_zero(word));
+  // Shifted in from above come zeroes, so that a run of bits has an end unless it is the word.
+  const size_t run = static_cast<size_t>(std::countr_one(word >> first));
+  if (n <= run) return BitRange(first, n);
+  uint64_t rest = word & ~BitRange(first, run);
+  for (n -= run; n > 0 && rest != 0; --n) rest &= rest - 1;
+  return word ^ rest;
+}
+
+// Words seen as rows of groups of `size` neighbouring bits.
+class BitGroups {
+ public:
+  // Requires: size is a power of two below kBitsPerWord.
+  explicit constexpr BitGroups(size_t size)
+      : size_(size), ones_((uint64_t{1} << size) - 1), starts_(~uint64_t{0} / ones_) {}
+
+  constexpr size_t size() const { return size_; }
+
+  // The bits of the groups that are set as a whole.
+  constexpr uint64_t Whole(uint64_t word) const {
+    if (word == ~uint64_t{0}) return word;
+    // After the step of `shift` a bit is left where it and the 2 * shift - 1 above it were set.
+    for (size_t shift = 1; shift < size_; shift *= 2) word &= word >> shift;
+    return (word & starts_) * ones_;
+  }
+
+ private:
+  // Constant after construction.
+  size_t size_;
+  uint64_t ones_;    // the lowest group
+  uint64_t starts_;  // the lowest bit of every group
+};
+
 }  // namespace tcmalloc

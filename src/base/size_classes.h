@@ -10,10 +10,12 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 
+#include "base/bitmap.h"
 #include "base/compiler.h"
 #include "base/config.h"
 #include "base/units.h"
@@ -66,6 +68,15 @@ constexpr Length SpanPages(size_t size) {
 constexpr size_t BatchSize(size_t size) {
   const size_t objects = (size_t{64} << 10) / size;
   return objects < 2 ? 2 : objects > 128 ? 128 : objects;
+}
+
+// The line group of a size: the fewest objects that together fill whole cache lines, 64 / gcd(64,
+// size). Spans start at a page, so a group starts at each object whose number in its span is a
+// multiple of this, and at each object whose address is a multiple of a cache line. Threads that
+// hold different groups share no line.
+constexpr size_t LineObjects(size_t size) {
+  const size_t power_of_two_in_size = size & (~size + 1);
+  return power_of_two_in_size >= kCacheLineSize ? 1 : kCacheLineSize / power_of_two_in_size;
 }
 
 }  // namespace size_class_rules
@@ -133,11 +144,31 @@ class SizeClasses {
   constexpr size_t size(SizeClass c) const { return info_[Index(c)].object_size; }
   constexpr Length span_pages(SizeClass c) const { return Length(info_[Index(c)].span_pages); }
   constexpr size_t batch_size(SizeClass c) const { return info_[Index(c)].batch_size; }
+  constexpr size_t line_objects(SizeClass c) const {
+    return size_class_rules::LineObjects(size(c));
+  }
 
   // The number of the object of class `c` that contains the byte `offset` behind the start of its
   // span.
   constexpr size_t ObjectIndex(SizeClass c, size_t offset) const {
     return (static_cast<uint64_t>(offset) * info_[Index(c)].reciprocal) >> kReciprocalShift;
+  }
+
+  // The number of the object of class `c` that starts `offset` bytes behind the start of its span,
+  // kNoObjectStart when that is inside an object.
+  //
+  // The fraction of the product that yields the number tells which. With offset = i * size + r and
+  // reciprocal * size = 2^shift + error the product is i * 2^shift + i * error + r * reciprocal.
+  // At a start (r = 0) its fraction is i * error, which is smaller than the reciprocal: RulesHold
+  // has offset * error < 2^shift for every offset in a span, hence i * error < 2^shift / size.
+  // Elsewhere it is at least the reciprocal.
+  static constexpr size_t kNoObjectStart = std::numeric_limits<size_t>::max();
+  constexpr size_t ObjectStartIndex(SizeClass c, size_t offset) const {
+    constexpr uint64_t kFraction = (uint64_t{1} << kReciprocalShift) - 1;
+    const uint64_t reciprocal = info_[Index(c)].reciprocal;
+    const uint64_t product = static_cast<uint64_t>(offset) * reciprocal;
+    if ((product & kFraction) >= reciprocal) return kNoObjectStart;
+    return static_cast<size_t>(product >> kReciprocalShift);
   }
 
  private:
@@ -168,8 +199,17 @@ constexpr bool RulesHold() {
     if ((span % size) * 8 > span) return false;
     if (span + (size_t{64} << 10) > kMaxSmallSpanBytes) return false;
     // The reciprocal is exact below kMaxSmallSpanBytes: its error times the offset stays under 1.
-    const uint64_t error = kSizeClasses[c].reciprocal * size - (uint64_t{1} << 40);
-    if (error * kMaxSmallSpanBytes >= (uint64_t{1} << 40)) return false;
+    constexpr uint64_t kOne = uint64_t{1} << SizeClasses::kReciprocalShift;
+    const uint64_t error = kSizeClasses[c].reciprocal * size - kOne;
+    if (error * kMaxSmallSpanBytes >= kOne) return false;
+    // A line group fills whole lines, lies within one word of a span's bitmap, and a batch can be
+    // made of whole ones.
+    const size_t line_objects = kSizeClasses.line_objects(c);
+    if (line_objects * size % kCacheLineSize != 0) return false;
+    if (kBitsPerWord % line_objects != 0) return false;
+    if (kSizeClasses.batch_size(c) % line_objects != 0) return false;
+    // A span has at least one.
+    if (span / size < line_objects) return false;
   }
   return true;
 }

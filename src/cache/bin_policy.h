@@ -21,7 +21,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <numeric>
 
 #include "base/config.h"
 #include "base/size_classes.h"
@@ -35,13 +34,8 @@ inline constexpr size_t kMaxObjects = 2040;
 inline constexpr size_t kMaxMove = 256;
 inline constexpr uint8_t kMaxOverages = 3;
 
-// The smallest number of objects that fill whole cache lines.
-constexpr size_t LineObjects(SizeClass c) {
-  return kCacheLineSize / std::gcd(kCacheLineSize, kSizeClasses.size(c));
-}
-
 constexpr size_t MaxLimit(SizeClass c) {
-  const size_t line = LineObjects(c);
+  const size_t line = kSizeClasses.line_objects(c);
   return std::clamp<size_t>(kMaxBytes / kSizeClasses.size(c), 2, kMaxObjects) / line * line;
 }
 
@@ -50,7 +44,8 @@ constexpr size_t Batch(SizeClass c) { return std::min(kSizeClasses.batch_size(c)
 
 // Four small objects, one large one.
 constexpr size_t InitialLimit(SizeClass c) {
-  return std::clamp<size_t>(4096 / kSizeClasses.size(c), 1, std::max<size_t>(4, LineObjects(c)));
+  return std::clamp<size_t>(4096 / kSizeClasses.size(c), 1,
+                            std::max<size_t>(4, kSizeClasses.line_objects(c)));
 }
 
 // The limit after the bin ran empty.
@@ -109,7 +104,7 @@ struct Collection {
 // limit as well: limits are what a cache's size is counted by.
 constexpr Collection DecideCollection(SizeClass c, const BinUse& use) {
   const size_t batch = Batch(c);
-  const size_t line = LineObjects(c);
+  const size_t line = kSizeClasses.line_objects(c);
   const size_t release = use.low_water > 1 ? use.low_water / 2 : use.low_water;
   // In whole lines, as all limits are.
   const size_t left = (use.count - release + line - 1) / line * line;

@@ -1,10 +1,25 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "central/central_free_list.h"
 
-#include "base/bitmap.h"
+#include <algorithm>
+#include <bit>
+
 #include "base/check.h"
 
 namespace tcmalloc {
+namespace {
+
+// The bits of the last word that a group lacks of which a span has only the first `tail` objects.
+uint64_t TailPadding(size_t objects_per_span, size_t line_objects, size_t tail) {
+  if (tail == 0) return 0;
+  return BitRange(objects_per_span % kBitsPerWord, line_objects - tail);
+}
+
+size_t CountBits(uint64_t word) {
+  return word == ~uint64_t{0} ? kBitsPerWord : static_cast<size_t>(std::popcount(word));
+}
+
+}  // namespace
 
 CentralFreeList::CentralFreeList(SizeClass size_class, PageHeap& page_heap, PageMap& page_map,
                                  MetadataArena& arena)
@@ -12,76 +27,156 @@ CentralFreeList::CentralFreeList(SizeClass size_class, PageHeap& page_heap, Page
       object_size_(kSizeClasses.size(size_class)),
       span_pages_(page_heap.RoundUp(kSizeClasses.span_pages(size_class))),
       objects_per_span_(span_pages_.bytes() / object_size_),
+      words_per_span_(WordsForBits(objects_per_span_)),
+      groups_(kSizeClasses.line_objects(size_class)),
+      tail_objects_(objects_per_span_ % groups_.size()),
+      tail_padding_(TailPadding(objects_per_span_, groups_.size(), tail_objects_)),
       page_heap_(page_heap),
       page_map_(page_map),
       arena_(arena) {
   TC_CHECK(span_pages_.bytes() <= kMaxSmallSpanBytes);
-  TC_CHECK(RankOf(objects_per_span_) < kNumRanks);
+  TC_CHECK(objects_per_span_ <= RankedSpans::kMaxFreeCount);
 }
 
 size_t CentralFreeList::Remove(void** objects, size_t n) {
-  {
-    const SpinLockHolder holder(lock_);
-    const size_t taken = RemoveLocked(objects, n);
-    if (taken > 0) return taken;
-  }
-  Span* const span = NewSpan();
-  if (span == nullptr) return 0;
-  // From the new span, whatever other threads have returned meanwhile: else it could stay without a
-  // live object.
-  const SpinLockHolder holder(lock_);
-  const size_t taken = TakeFromSpan(span, objects, n);
-  num_spans_.Add(1);
-  free_objects_.Add(span->free_count);
-  if (span->free_count > 0) AddToRank(span);
-  return taken;
-}
-
-size_t CentralFreeList::RemoveLocked(void** objects, size_t n) {
+  const bool whole_groups = groups_.size() > 1 && n >= groups_.size();
   size_t taken = 0;
-  for (size_t rank = 1; rank < kNumRanks && taken < n;) {
-    Span* const span = spans_[rank].first();
-    if (span == nullptr) {
-      ++rank;
+  Span* new_span = nullptr;
+  Claims claims;
+  claims.whole_groups = whole_groups;
+  while (taken < n) {
+    claims.num_words = 0;
+    claims.wanted = n - taken;
+    {
+      const SpinLockHolder holder(lock_);
+      if (new_span == nullptr) {
+        ClaimLocked(&claims);
+      } else {
+        ClaimFromNewSpanLocked(new_span, &claims);
+      }
+    }
+    void** next = objects + taken;
+    for (size_t i = 0; i < claims.num_words; ++i) {
+      next = AppendObjects(claims.words[i], object_size_, next);
+    }
+    taken = static_cast<size_t>(next - objects);
+    if (claims.full()) {
+      new_span = nullptr;
       continue;
     }
-    taken += TakeFromSpan(span, objects + taken, n - taken);
-    if (span->free_count == 0) {
-      spans_[rank].Remove(span);
-    } else {
-      MoveToRank(span, rank);
-      break;  // n is reached.
-    }
+    if (taken > 0) break;
+    // From the new span, whatever other threads have returned meanwhile: else it could stay without
+    // a live object.
+    new_span = NewSpan();
+    if (new_span == nullptr) break;
+    claims.whole_groups = whole_groups;
   }
-  free_objects_.Subtract(taken);
   return taken;
 }
 
-size_t CentralFreeList::TakeFromSpan(Span* span, void** objects, size_t n) {
-  char* const start = static_cast<char*>(span->start_address());
-  size_t taken = 0;
-  size_t w = span->first_free_word;
-  if (n > span->free_count) n = span->free_count;
-  for (; taken < n; ++w) {
-    uint64_t word = span->free_bits[w];
-    while (word != 0 && taken < n) {
-      const size_t bit = static_cast<size_t>(std::countr_zero(word));
-      objects[taken++] = start + (w * kBitsPerWord + bit) * object_size_;
-      word &= word - 1;
+void CentralFreeList::ClaimLocked(Claims* claims) {
+  const size_t wanted = claims->wanted;
+  if (claims->whole_groups) {
+    while (claims->wanted >= groups_.size() && !claims->full()) {
+      Span* const span = spans_.FullestNotSplit();
+      if (span == nullptr) {
+        // The class has no more.
+        claims->whole_groups = false;
+        break;
+      }
+      const RankedSpans::Place place = PlaceOf(span);
+      ClaimWholeGroupsLocked(span, claims);
+      spans_.Move(span, place, PlaceOf(span));
     }
-    span->free_bits[w] = word;
-    if (word != 0) break;
+  }
+  if (!claims->whole_groups) {
+    while (claims->wanted > 0 && !claims->full()) {
+      Span* const split = spans_.FullestSplit();
+      Span* const span = split != nullptr ? split : spans_.FullestNotSplit();
+      if (span == nullptr) break;
+      const RankedSpans::Place place = PlaceOf(span);
+      if (split != nullptr || groups_.size() == 1) {
+        ClaimLowestLocked(span, claims);
+      } else {
+        ClaimDividedLocked(span, claims);
+      }
+      spans_.Move(span, place, PlaceOf(span));
+    }
+  }
+  free_objects_.Subtract(wanted - claims->wanted);
+}
+
+void CentralFreeList::ClaimFromNewSpanLocked(Span* span, Claims* claims) {
+  if (claims->whole_groups) {
+    ClaimWholeGroupsLocked(span, claims);
+  } else {
+    ClaimLowestLocked(span, claims);
+  }
+  num_spans_.Add(1);
+  free_objects_.Add(span->free_count);
+  spans_.Move(span, RankedSpans::kNowhere, PlaceOf(span));
+}
+
+void CentralFreeList::ClaimWholeGroupsLocked(Span* span, Claims* claims) {
+  size_t w = span->first_whole_word;
+  while (w < words_per_span_ && span->free_count > 0 && !claims->full()) {
+    // Less than a group can only be the incomplete one, when that is all that the span has.
+    if (claims->wanted < groups_.size() &&
+        (span->free_count != tail_objects_ || claims->wanted < tail_objects_)) {
+      break;
+    }
+    const uint64_t whole = WholeGroups(span, w);
+    if (whole != 0) {
+      if (CountBits(whole) > claims->wanted) {
+        const size_t fitting = claims->wanted - claims->wanted % groups_.size();
+        ClaimBitsLocked(span, w, LowestSetBits(whole, fitting), claims);
+        break;
+      }
+      ClaimBitsLocked(span, w, whole, claims);
+    }
+    ++w;
+  }
+  span->first_whole_word = static_cast<uint32_t>(span->free_count > 0 ? w : words_per_span_);
+}
+
+void CentralFreeList::ClaimLowestLocked(Span* span, Claims* claims) {
+  size_t w = span->first_free_word;
+  while (claims->wanted > 0 && span->free_count > 0 && !claims->full()) {
+    const uint64_t word = span->free_bits[w];
+    if (CountBits(word) > claims->wanted) {
+      ClaimBitsLocked(span, w, LowestSetBits(word, claims->wanted), claims);
+      break;
+    }
+    if (word != 0) ClaimBitsLocked(span, w, word, claims);
+    ++w;
   }
   span->first_free_word = static_cast<uint32_t>(w);
-  span->free_count -= static_cast<uint32_t>(taken);
-  return taken;
+  if (span->free_count == 0 && groups_.size() > 1) {
+    span->first_whole_word = static_cast<uint32_t>(words_per_span_);
+  }
 }
 
-void CentralFreeList::MoveToRank(Span* span, size_t old_rank) {
-  const size_t rank = RankOf(span->free_count);
-  if (rank == old_rank) return;
-  spans_[old_rank].Remove(span);
-  spans_[rank].Prepend(span);
+void CentralFreeList::ClaimDividedLocked(Span* span, Claims* claims) {
+  // The span has a free object, since it is listed.
+  while (span->free_bits[span->first_free_word] == 0) ++span->first_free_word;
+  for (size_t w = span->first_free_word; w < words_per_span_; ++w) {
+    const uint64_t word = span->free_bits[w];
+    if (word == 0 || word == ~uint64_t{0}) continue;
+    const uint64_t divided = word & ~WholeGroups(span, w);
+    if (divided == 0) continue;
+    ClaimBitsLocked(span, w, LowestSetBits(divided, claims->wanted), claims);
+    if (claims->wanted == 0 || claims->full()) break;
+  }
+  ClaimLowestLocked(span, claims);
+}
+
+void CentralFreeList::ClaimBitsLocked(Span* span, size_t w, uint64_t mask, Claims* claims) {
+  const size_t count = CountBits(mask);
+  span->free_bits[w] &= ~mask;
+  span->free_count -= static_cast<uint32_t>(count);
+  claims->wanted -= count;
+  const uintptr_t address = span->first_page.start_uintptr() + w * kBitsPerWord * object_size_;
+  claims->words[claims->num_words++] = {address, mask};
 }
 
 bool CentralFreeList::IsSpanOfClass(const Span* span, const void* p) const {
@@ -89,76 +184,155 @@ bool CentralFreeList::IsSpanOfClass(const Span* span, const void* p) const {
          span->size_class == size_class_ && span->Contains(p);
 }
 
-size_t CentralFreeList::SetBits(Span* span, void* const* objects, size_t n, Misuse* misuse) {
-  const uintptr_t start = span->first_page.start_uintptr();
-  const size_t span_bytes = span->bytes();
-  uint64_t* const bits = span->free_bits;
-  size_t first_word = span->first_free_word;
-  size_t done = 0;
-  for (; done < n; ++done) {
-    const size_t offset = reinterpret_cast<uintptr_t>(objects[done]) - start;
-    if (offset >= span_bytes) break;
-    const size_t index = kSizeClasses.ObjectIndex(size_class_, offset);
-    if (index * object_size_ != offset || index >= span->num_objects) {
-      *misuse = Misuse::kNotAnObjectStart;
+CentralFreeList::Finding CentralFreeList::BadPointerSlow(const Span* span, const void* p) const {
+  return {IsSpanOfClass(span, p) ? Misuse::kNotAnObjectStart : Misuse::kNotInUse, p};
+}
+
+size_t CentralFreeList::GatherRuns(void* const* objects, size_t n, Runs* runs,
+                                   Finding* finding) const {
+  const SizeClass size_class = size_class_;
+  const size_t object_size = object_size_;
+  const size_t objects_per_span = objects_per_span_;
+  Span* span = nullptr;
+  uintptr_t start = 0;
+  size_t bytes = 0;  // from `start` on that are objects of `span`
+  Run* run = nullptr;
+  Run* next_run = runs->runs;
+  size_t i = 0;
+  while (i < n) {
+    const uintptr_t address = reinterpret_cast<uintptr_t>(objects[i]);
+    if (address - start >= bytes) {
+      span = page_map_.SpanOf(PageId::Containing(objects[i]));
+      if (span != nullptr) start = span->first_page.start_uintptr();
+      bytes = objects_per_span * object_size;
+      if (span == nullptr || address - start >= bytes) {
+        *finding = BadPointerSlow(span, objects[i]);
+        break;
+      }
+      run = nullptr;
+    }
+    const size_t index = kSizeClasses.ObjectStartIndex(size_class, address - start);
+    if (index == SizeClasses::kNoObjectStart) {
+      *finding = BadPointerSlow(span, objects[i]);
       break;
     }
     const size_t w = index / kBitsPerWord;
-    const uint64_t bit = uint64_t{1} << (index % kBitsPerWord);
-    if ((bits[w] & bit) != 0) {
-      *misuse = Misuse::kDoubleFree;
-      break;
+    const size_t word_objects = std::min(kBitsPerWord, objects_per_span - w * kBitsPerWord);
+    size_t count;
+    const uint64_t mask = LeadingNeighbours(objects + i, n - i, object_size, index % kBitsPerWord,
+                                            word_objects, &count);
+    // An object that is there twice starts a run of its own, which then finds its bit set.
+    if (run != nullptr && run->word == w && (run->mask & mask) == 0) {
+      run->mask |= mask;
+      run->count = static_cast<uint16_t>(run->count + count);
+    } else {
+      if (next_run == runs->runs + Runs::kMaxRuns) break;
+      run = next_run++;
+      *run = {.span = span,
+              .start = start,
+              .mask = mask,
+              .word = static_cast<uint16_t>(w),
+              .first = static_cast<uint16_t>(i),
+              .count = static_cast<uint16_t>(count)};
     }
-    bits[w] |= bit;
-    if (w < first_word) first_word = w;
+    i += count;
   }
-  span->first_free_word = static_cast<uint32_t>(first_word);
-  span->free_count += static_cast<uint32_t>(done);
-  return done;
+  runs->num_runs = static_cast<size_t>(next_run - runs->runs);
+  return i;
 }
 
-size_t CentralFreeList::InsertRunLocked(void* const* objects, size_t n, Span** emptied,
-                                        Misuse* misuse) {
-  Span* const span = page_map_.SpanOf(PageId::Containing(objects[0]));
-  if (!IsSpanOfClass(span, objects[0])) {
-    *misuse = Misuse::kNotInUse;
-    return 0;
+CentralFreeList::Finding CentralFreeList::InsertLocked(const Runs& runs, void* const* objects,
+                                                       Span** emptied) {
+  Finding finding;
+  Span* span = nullptr;
+  uint32_t old_count = 0;
+  bool no_longer_split = false;
+  // Free objects that the list gains; statistics see only the sum.
+  size_t gained = 0;
+  const Run* const end = runs.runs + runs.num_runs;
+  for (const Run* run = runs.runs; run != end; ++run) {
+    if (run->span != span) {
+      if (span != nullptr) gained -= RelistLocked(span, old_count, no_longer_split, emptied);
+      span = run->span;
+      if (span->size_class != size_class_ || span->first_page.start_uintptr() != run->start) {
+        finding = {Misuse::kNotInUse, objects[run->first]};
+        span = nullptr;
+        break;
+      }
+      old_count = span->free_count;
+      no_longer_split = false;
+    }
+    const size_t w = run->word;
+    const uint64_t word = span->free_bits[w];
+    if ((word & run->mask) != 0) {
+      finding = {Misuse::kDoubleFree, FindDoubleFreeSlow(*run, objects)};
+      break;
+    }
+    span->free_bits[w] = word | run->mask;
+    span->free_count += run->count;
+    gained += run->count;
+    if (w < span->first_free_word) span->first_free_word = run->word;
+    if (w < span->first_whole_word && WholeGroups(span, w) != 0) {
+      no_longer_split |= IsSplit(span);
+      span->first_whole_word = run->word;
+    }
   }
-  const size_t old_count = span->free_count;
-  const size_t done = SetBits(span, objects, n, misuse);
-  if (done == 0) return 0;
-  if (span->free_count == span->num_objects) {
-    // An emptied span stays what it is until the call is done, so that a second free of one of its
-    // objects in the same call is still seen for what it is.
-    if (old_count > 0) spans_[RankOf(old_count)].Remove(span);
-    span->list_node.next = *emptied;
-    *emptied = span;
-  } else if (old_count == 0) {
-    AddToRank(span);
-  } else {
-    MoveToRank(span, RankOf(old_count));
+  if (span != nullptr) gained -= RelistLocked(span, old_count, no_longer_split, emptied);
+  free_objects_.Add(gained);
+  return finding;
+}
+
+inline size_t CentralFreeList::RelistLocked(Span* span, uint32_t old_count, bool no_longer_split,
+                                            Span** emptied) {
+  const uint32_t count = span->free_count;
+  // Numbers with the same highest bit have the same rank.
+  const bool same_rank = (old_count ^ count) < (old_count & count);
+  if (same_rank && !no_longer_split && count != objects_per_span_) return 0;
+  if (count == old_count) return 0;
+  const bool split = IsSplit(span);
+  spans_.Move(span, PlaceOf(old_count, split || no_longer_split), PlaceOf(count, split));
+  if (count != objects_per_span_) return 0;
+  num_spans_.Subtract(1);
+  span->list_node.next = *emptied;
+  *emptied = span;
+  return count;
+}
+
+const void* CentralFreeList::FindDoubleFreeSlow(const Run& run, void* const* objects) const {
+  const uintptr_t start = run.span->first_page.start_uintptr();
+  for (size_t i = run.first; i < size_t{run.first} + run.count; ++i) {
+    const size_t offset = reinterpret_cast<uintptr_t>(objects[i]) - start;
+    if (TestBit(run.span->free_bits, kSizeClasses.ObjectIndex(size_class_, offset))) {
+      return objects[i];
+    }
   }
-  return done;
+  return nullptr;
 }
 
 void CentralFreeList::Insert(void* const* objects, size_t n) {
   Span* emptied = nullptr;
-  Misuse misuse = Misuse::kNone;
-  size_t done = 0;
-  {
-    const SpinLockHolder holder(lock_);
-    while (done < n && misuse == Misuse::kNone) {
-      done += InsertRunLocked(objects + done, n - done, &emptied, &misuse);
+  while (n > 0) {
+    Runs runs;
+    Finding bad_pointer;
+    const size_t done = GatherRuns(objects, n, &runs, &bad_pointer);
+    Finding finding;
+    {
+      const SpinLockHolder holder(lock_);
+      finding = InsertLocked(runs, objects, &emptied);
+      if (finding.misuse == Misuse::kNone) finding = bad_pointer;
+      if (done == n || finding.misuse != Misuse::kNone) {
+        // An emptied span stays what it is until the call is done, so that a second free of one of
+        // its objects in the same call is still seen for what it is. From here on a stray pointer
+        // into it is recognised as such.
+        for (Span* span = emptied; span != nullptr; span = span->list_node.next) {
+          span->size_class = SizeClass::kNone;
+        }
+      }
     }
-    free_objects_.Add(done);
-    for (Span* span = emptied; span != nullptr; span = span->list_node.next) {
-      // From here on a stray pointer into the span is recognised as such.
-      span->size_class = SizeClass::kNone;
-      num_spans_.Subtract(1);
-      free_objects_.Subtract(span->num_objects);
-    }
+    if (finding.misuse != Misuse::kNone) ReportMisuse(finding.misuse, finding.object, object_size_);
+    objects += done;
+    n -= done;
   }
-  if (misuse != Misuse::kNone) ReportMisuse(misuse, objects[done], object_size_);
   while (emptied != nullptr) {
     Span* const next = emptied->list_node.next;
     emptied->list_node = ListNode<Span>();
@@ -170,10 +344,9 @@ void CentralFreeList::Insert(void* const* objects, size_t n) {
 Span* CentralFreeList::NewSpan() {
   Span* const span = page_heap_.New(span_pages_, SpanState::kSmall);
   if (span == nullptr) return nullptr;
-  const size_t words = WordsForBits(objects_per_span_);
   span->free_bits = &span->inline_bits;
-  if (words > 1) {
-    span->free_bits = static_cast<uint64_t*>(arena_.Allocate(words * sizeof(uint64_t)));
+  if (words_per_span_ > 1) {
+    span->free_bits = static_cast<uint64_t*>(arena_.Allocate(words_per_span_ * sizeof(uint64_t)));
     if (span->free_bits == nullptr) {
       page_heap_.Delete(span);
       return nullptr;
@@ -184,6 +357,7 @@ Span* CentralFreeList::NewSpan() {
   span->num_objects = static_cast<uint32_t>(objects_per_span_);
   span->free_count = span->num_objects;
   span->first_free_word = 0;
+  span->first_whole_word = 0;
   page_map_.SetSpanOfAll(span->first_page, span->num_pages, span);
   page_map_.SetClassOfAll(span->first_page, span->num_pages, size_class_);
   return span;
@@ -192,29 +366,46 @@ Span* CentralFreeList::NewSpan() {
 void CentralFreeList::DeleteSpan(Span* span) {
   page_map_.SetClassOfAll(span->first_page, span->num_pages, SizeClass::kNone);
   if (span->free_bits != &span->inline_bits) {
-    arena_.Free(span->free_bits, WordsForBits(span->num_objects) * sizeof(uint64_t));
+    arena_.Free(span->free_bits, words_per_span_ * sizeof(uint64_t));
   }
   span->free_bits = nullptr;
   page_heap_.Delete(span);
 }
 
+bool CentralFreeList::IsOut(const void* p) {
+  const SpinLockHolder holder(lock_);
+  const Span* const span = page_map_.SpanOf(PageId::Containing(p));
+  if (!IsSpanOfClass(span, p)) return false;
+  const size_t index = kSizeClasses.ObjectStartIndex(
+      size_class_, reinterpret_cast<uintptr_t>(p) - span->first_page.start_uintptr());
+  return index < objects_per_span_ && !TestBit(span->free_bits, index);
+}
+
 void CentralFreeList::CheckInvariants() {
   const SpinLockHolder holder(lock_);
   size_t free_objects = 0;
-  for (size_t rank = 0; rank < kNumRanks; ++rank) {
-    for (const Span* s = spans_[rank].first(); s != nullptr; s = spans_[rank].Next(s)) {
-      TC_CHECK(s->free_count > 0 && s->free_count < s->num_objects &&
-               RankOf(s->free_count) == rank);  // C1
-      size_t bits = 0;
-      for (size_t w = 0; w < WordsForBits(s->num_objects); ++w) {
-        TC_CHECK(w >= s->first_free_word || s->free_bits[w] == 0);
-        bits += static_cast<size_t>(std::popcount(s->free_bits[w]));
-      }
-      TC_CHECK(bits == s->free_count);  // S2
-      free_objects += bits;
+  size_t spans = 0;
+  spans_.ForEach([&](const Span* span, RankedSpans::Place place) {
+    TC_CHECK(IsSpanOfClass(span, span->start_address()));
+    TC_CHECK(span->num_objects == objects_per_span_ && span->num_pages == span_pages_);
+    TC_CHECK(place != RankedSpans::kNowhere && PlaceOf(span) == place);  // C1
+    TC_CHECK(groups_.size() > 1 ? span->first_whole_word <= words_per_span_
+                                : span->first_whole_word == 0);  // C3
+    size_t bits = 0;
+    for (size_t w = 0; w < words_per_span_; ++w) {
+      const uint64_t word = span->free_bits[w];
+      TC_CHECK(w >= span->first_free_word || word == 0);                   // C3
+      TC_CHECK(w >= span->first_whole_word || WholeGroups(span, w) == 0);  // C3
+      bits += CountBits(word);
     }
-  }
+    const size_t in_last_word = objects_per_span_ - (words_per_span_ - 1) * kBitsPerWord;
+    TC_CHECK((span->free_bits[words_per_span_ - 1] & ~BitRange(0, in_last_word)) == 0);  // S2
+    TC_CHECK(bits == span->free_count);                                                  // S2
+    free_objects += bits;
+    ++spans;
+  });
   TC_CHECK(free_objects == free_objects_.value());  // C2
+  TC_CHECK(spans <= num_spans_.value());            // C2
 }
 
 }  // namespace tcmalloc

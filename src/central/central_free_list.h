@@ -2,28 +2,32 @@
 // CentralFreeList: the spans of one size class and, per span, a bitmap of its free objects.
 //
 // Role. Cuts spans into objects, takes objects back, returns a span to the page heap as soon as all
-// its objects are free. Objects are handed out from the span with the fewest free ones, so that
-// emptying spans empty, and in the order of their addresses. It never writes into an object.
-// Invariants
-//   C1  A span is in spans_[r] exactly when it has free objects and RankOf(free_count) == r; a span
-//   without free
-//       objects is in no list; a span with only free objects is not here.
-//   C2  free_objects_ = sum of free_count over the spans; num_spans_ counts all spans of the class.
-// Misuse. A second free of an object finds its bit set; a pointer that is no object start has no
-// index. Both abort with one line, after the lock is released. Synchronization. LockRank::kCentral,
-// one lock per class; the page heap and the arena are called without it. Cost. One lock per call
-// and a few nanoseconds per object.
+// its objects are free. It never writes into an object. Called by: the central cache. Lock:
+// LockRank::kCentral.
+//
+// What is handed out. In the order of addresses within a span, and from the span with the fewest
+// free objects, so that emptying spans empty. Objects smaller than a cache line, or not aligned to
+// one, share lines with their neighbours; two threads that write to one line slow each other down.
+// So free objects are handed out by line groups (SizeClasses::line_objects), and a group is divided
+// only when the class has no whole one left. What came back one by one is a whole group again when
+// the last of its objects is back: the bitmap is where lines are gathered.
+//
+// States of a span: with a whole group free, as far as is known; split, when none is; full, when no
+// object is free. Who looks for whole groups finds each split span once: it leaves the state when
+// an object comes back that completes a group.
 #pragma once
 
-#include <array>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 
+#include "base/bitmap.h"
+#include "base/compiler.h"
+#include "base/config.h"
 #include "base/counters.h"
-#include "base/intrusive_list.h"
 #include "base/size_classes.h"
 #include "central/misuse.h"
+#include "central/object_words.h"
+#include "central/ranked_spans.h"
 #include "os/spinlock.h"
 #include "page/metadata_arena.h"
 #include "page/page_heap.h"
@@ -32,14 +36,32 @@
 
 namespace tcmalloc {
 
-class CentralFreeList {
+// Invariants
+//   C1  A span with free objects is in the list of spans_ for its free_count and for whether it is
+//       split; a span without free objects is in no list; a span with only free objects is not
+//       here.
+//   C2  free_objects_ = sum of free_count over the spans; num_spans_ counts all spans of the class.
+//   C3  No object is free in the words of a span before first_free_word, no whole group in those
+//       before first_whole_word; a span is split when the latter is the number of words. Where a
+//       group is one object, first_whole_word stays 0.
+// Misuse. A second free of an object finds its bit set; a pointer that is no object start has no
+// index. Both abort with one line, after the lock is released.
+// Synchronization. One lock per class; the page heap and the arena are called without it. The class
+// lock covers claims, not bit work: see ClaimLocked and GatherRuns.
+// Cost. Insert and Remove of neighbours: two locked operations and a few nanoseconds for 64
+// objects.
+class alignas(kCacheLineSize) CentralFreeList {
  public:
   CentralFreeList(SizeClass size_class, PageHeap& page_heap, PageMap& page_map,
                   MetadataArena& arena);
 
-  // Puts up to `n` free objects into `objects`, in the order of their addresses within each span,
-  // and returns how many: fewer than `n`, but at least 1, where it would need a further span; 0
-  // when the system gives no memory.
+  // Puts up to `n` free objects into `objects` and returns how many: fewer than `n`, but at least
+  // 1, where it would need a further span; 0 when the system gives no memory.
+  //
+  // With `n` of at least line_objects(): whole groups, as many as fit into `n`, while the class has
+  // any in its spans; only when it has no more are groups divided to reach `n`. With a smaller `n`:
+  // from groups that are divided already, else one is divided. The incomplete group behind the last
+  // complete one of a span counts as whole: no other object is in its lines.
   size_t Remove(void** objects, size_t n) TC_EXCLUDES(lock_);
 
   // Takes `n` objects of the class back.
@@ -49,51 +71,131 @@ class CentralFreeList {
   size_t num_spans() const { return num_spans_.value(); }
   size_t objects_per_span() const { return objects_per_span_; }
   size_t object_size() const { return object_size_; }
+  size_t line_objects() const { return groups_.size(); }
   size_t span_bytes() const { return span_pages_.bytes(); }
   // Bytes of the class's spans that are in no object.
   size_t tail_bytes() const {
     return num_spans() * (span_bytes() - objects_per_span_ * object_size_);
   }
 
+  // `p` is an object of the class, and in use as far as its bit tells: a thread, a thread cache or
+  // a transfer cache has it.
+  bool IsOut(const void* p) TC_EXCLUDES(lock_);
+
   void CheckInvariants() TC_EXCLUDES(lock_);
   SpinLock& lock() { return lock_; }
 
  private:
-  // Spans by their number of free objects, in powers of two: fine enough to tell a nearly full span
-  // from a nearly empty one, coarse enough that a span changes lists rarely.
-  static constexpr size_t kNumRanks = 15;
-  static size_t RankOf(size_t free_count) {
-    return static_cast<size_t>(std::bit_width(free_count));
-  }
+  // Objects on their way out: words of bitmaps from which bits were taken.
+  struct Claims {
+    // What a call puts on the stack stays small: threads may have 16 KiB of it.
+    static constexpr size_t kMaxWords = 32;
+    ObjectWord words[kMaxWords];
+    size_t num_words = 0;
+    size_t wanted = 0;          // objects still to be claimed
+    bool whole_groups = false;  // no group may be divided
+
+    bool full() const { return num_words == kMaxWords; }
+  };
+
+  // Objects on their way back: those of one word of a span's bitmap, which follow each other in the
+  // caller's array.
+  struct Run {
+    Span* span;
+    uintptr_t start;  // of the span, at the time
+    uint64_t mask;
+    uint16_t word;
+    uint16_t first;  // where in the caller's array
+    uint16_t count;
+  };
+  struct Runs {
+    static constexpr size_t kMaxRuns = 24;
+    Run runs[kMaxRuns];
+    size_t num_runs = 0;
+  };
+  static_assert(sizeof(Claims) <= 1024 && sizeof(Runs) <= 1024);
+
+  struct Finding {
+    Misuse misuse = Misuse::kNone;
+    const void* object = nullptr;
+  };
 
   // A new span of the class with all objects free, in no list; null when the system gives no
   // memory.
   Span* NewSpan() TC_EXCLUDES(lock_);
   void DeleteSpan(Span* span) TC_EXCLUDES(lock_);
-  size_t RemoveLocked(void** objects, size_t n) TC_REQUIRES(lock_);
-  size_t TakeFromSpan(Span* span, void** objects, size_t n);
+
   bool IsSpanOfClass(const Span* span, const void* p) const;
-  // Takes back the first objects of `objects` that lie in `span`; returns how many. Stops at one
-  // that is no object, or free already, and says so in `misuse`.
-  size_t SetBits(Span* span, void* const* objects, size_t n, Misuse* misuse);
-  // The same for the span that the first object lies in, which is then put where it belongs: into
-  // the list of its rank, or, when all its objects are free, in front of `emptied`.
-  size_t InsertRunLocked(void* const* objects, size_t n, Span** emptied, Misuse* misuse)
+  // `p` cannot be freed as an object of `span`, its entry in the page map.
+  TC_SLOW_PATH Finding BadPointerSlow(const Span* span, const void* p) const;
+  bool IsSplit(const Span* span) const { return span->first_whole_word == words_per_span_; }
+  RankedSpans::Place PlaceOf(size_t free_count, bool split) const {
+    if (free_count == 0 || free_count == objects_per_span_) return RankedSpans::kNowhere;
+    return RankedSpans::PlaceFor(free_count, split);
+  }
+  RankedSpans::Place PlaceOf(const Span* span) const {
+    return PlaceOf(span->free_count, IsSplit(span));
+  }
+  // The bits of word `w` that are free whole groups.
+  uint64_t WholeGroups(const Span* span, size_t w) const {
+    const uint64_t word = span->free_bits[w];
+    if (w + 1 < words_per_span_) return groups_.Whole(word);
+    return groups_.Whole(word | tail_padding_) & word;
+  }
+
+  // Claims objects from the spans there are until claims->wanted is 0 or no more than a part of a
+  // group, until there is no more room in `claims`, or until there are no more.
+  //
+  // What is claimed is no one else's from then on: its bits are clear, so that no other call hands
+  // it out, and its span counts it as in use, so that the span stays. Turning the bits into
+  // addresses therefore needs no lock, and is done without.
+  void ClaimLocked(Claims* claims) TC_REQUIRES(lock_);
+  // The same from a new span, which goes into its list.
+  void ClaimFromNewSpanLocked(Span* span, Claims* claims) TC_REQUIRES(lock_);
+  // The same from one span, which stays where it is listed: only whole groups; the lowest free
+  // objects; such as are in divided groups, then the lowest.
+  void ClaimWholeGroupsLocked(Span* span, Claims* claims) TC_REQUIRES(lock_);
+  void ClaimLowestLocked(Span* span, Claims* claims) TC_REQUIRES(lock_);
+  void ClaimDividedLocked(Span* span, Claims* claims) TC_REQUIRES(lock_);
+  // Takes the bits `mask` out of word `w`.
+  void ClaimBitsLocked(Span* span, size_t w, uint64_t mask, Claims* claims) TC_REQUIRES(lock_);
+
+  // Finds out where the first objects of `objects` belong; stops at one that can be no object, and
+  // says so in `finding`, and when there is no more room in `runs`. Returns how many it did.
+  //
+  // Takes no lock: the objects are still in use, so their spans stay what they are until this call
+  // sets the objects' bits. That is not so for what the program frees twice or never got: nothing
+  // that hangs on a span is touched here, and InsertLocked looks whether the span is one of the
+  // class and where it was.
+  size_t GatherRuns(void* const* objects, size_t n, Runs* runs, Finding* finding) const;
+  // Sets the bits. Puts the spans where they belong then: into lists, or, when all objects are
+  // free, in front of `emptied`. Stops at a run with an object that is not in use.
+  Finding InsertLocked(const Runs& runs, void* const* objects, Span** emptied) TC_REQUIRES(lock_);
+  // After objects came back to `span`, which had `old_count` free ones and may have been split until
+  // then. Returns how many free objects go with it when it is emptied, else 0.
+  size_t RelistLocked(Span* span, uint32_t old_count, bool no_longer_split, Span** emptied)
       TC_REQUIRES(lock_);
-  void AddToRank(Span* span) TC_REQUIRES(lock_) { spans_[RankOf(span->free_count)].Prepend(span); }
-  void MoveToRank(Span* span, size_t old_rank) TC_REQUIRES(lock_);
+  // The first object of the run that is free already.
+  TC_SLOW_PATH const void* FindDoubleFreeSlow(const Run& run, void* const* objects) const;
 
   // Constant after construction.
   const SizeClass size_class_;
   const size_t object_size_;
   const Length span_pages_;
   const size_t objects_per_span_;
+  const size_t words_per_span_;
+  const BitGroups groups_;
+  // Objects in the incomplete group at the end of a span, and the bits of the last word that it
+  // lacks; 0 when there is none.
+  const size_t tail_objects_;
+  const uint64_t tail_padding_;
   PageHeap& page_heap_;
   PageMap& page_map_;
   MetadataArena& arena_;
 
-  SpinLock lock_{LockRank::kCentral};
-  std::array<IntrusiveList<Span>, kNumRanks> spans_ TC_GUARDED_BY(lock_);
+  // On a line of its own: the constants are read without it.
+  alignas(kCacheLineSize) SpinLock lock_{LockRank::kCentral};
+  RankedSpans spans_ TC_GUARDED_BY(lock_);
 
   // Written with lock_ held; read racily for statistics.
   OwnedCounter free_objects_;

@@ -72,6 +72,8 @@ class Span {
   uint32_t free_count = 0;
   // No bit is set in the words before this one.
   uint32_t first_free_word = 0;
+  // No whole line group is free in the words before this one (see CentralFreeList).
+  uint32_t first_whole_word = 0;
   uint64_t* free_bits = nullptr;
   // Where free_bits points when one word is enough.
   uint64_t inline_bits = 0;

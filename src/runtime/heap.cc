@@ -35,10 +35,10 @@ Heap::Heap(PageMap& page_map)
 
 void Heap::CheckInvariants() {
   page_heap.CheckInvariants();
+  central.CheckInvariants();
   size_t small_span_bytes = 0;
   for (size_t i = 1; i < kNumSizeClasses; ++i) {
-    CentralFreeList& list = central.free_list(static_cast<SizeClass>(i));
-    list.CheckInvariants();
+    const CentralFreeList& list = central.free_list(static_cast<SizeClass>(i));
     small_span_bytes += list.num_spans() * list.span_bytes();
   }
   TC_CHECK(small_span_bytes == page_heap.GetStats().small_span_bytes);  // H1

@@ -69,5 +69,70 @@ TEST(BitmapTest, FindSetBitReadsNoWordBehindTheLimit) {
   EXPECT_EQ(FindSetBit(words.data(), 5, 100), 100u);
 }
 
+TEST(BitmapTest, BitRangeSetsItsBitsAlone) {
+  for (size_t first = 0; first < kBitsPerWord; ++first) {
+    for (size_t n = 1; first + n <= kBitsPerWord; ++n) {
+      const uint64_t word = BitRange(first, n);
+      for (size_t bit = 0; bit < kBitsPerWord; ++bit) {
+        ASSERT_EQ(TestBit(&word, bit), bit >= first && bit < first + n) << first << " " << n;
+      }
+    }
+  }
+}
+
+// Words of every density: some bits, all bits, runs of bits.
+uint64_t RandomWord(SeededRandom& random) {
+  switch (random.Below(6)) {
+    case 0:
+      return 0;
+    case 1:
+      return ~uint64_t{0};
+    case 2:
+      return random.Next() & random.Next();
+    case 3:
+      return random.Next() | random.Next() | random.Next();
+    case 4: {
+      const size_t first = random.Below(kBitsPerWord);
+      return ~BitRange(first, random.Between(1, kBitsPerWord - first));
+    }
+    default:
+      return random.Next();
+  }
+}
+
+TEST(BitmapTest, LowestSetBitsAreTheFirstThatACountMeets) {
+  SeededRandom random(2);
+  for (int step = 0; step < 5'000; ++step) {
+    const uint64_t word = RandomWord(random);
+    const size_t n = random.Between(0, kBitsPerWord + 1);
+    uint64_t expected = 0;
+    size_t found = 0;
+    for (size_t bit = 0; bit < kBitsPerWord && found < n; ++bit) {
+      if (!TestBit(&word, bit)) continue;
+      SetBit(&expected, bit);
+      ++found;
+    }
+    ASSERT_EQ(LowestSetBits(word, n), expected) << std::hex << word << std::dec << " " << n;
+  }
+}
+
+TEST(BitmapTest, WholeGroupsAreThoseWithoutAHole) {
+  SeededRandom random(3);
+  for (size_t size = 1; size < kBitsPerWord; size *= 2) {
+    const BitGroups groups(size);
+    ASSERT_EQ(groups.size(), size);
+    for (int step = 0; step < 5'000; ++step) {
+      const uint64_t word = RandomWord(random);
+      uint64_t expected = 0;
+      for (size_t first = 0; first < kBitsPerWord; first += size) {
+        bool whole = true;
+        for (size_t bit = first; bit < first + size; ++bit) whole = whole && TestBit(&word, bit);
+        if (whole) expected |= BitRange(first, size);
+      }
+      ASSERT_EQ(groups.Whole(word), expected) << "groups of " << size << " in " << std::hex << word;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tcmalloc

@@ -132,6 +132,44 @@ TEST(SizeClassesTest, ObjectIndexIsExactAtEveryOffset) {
   }
 }
 
+// The same offsets: the starts of objects and nothing else.
+TEST(SizeClassesTest, ObjectStartsAreToldApartAtEveryOffset) {
+  for (size_t c = 1; c < kNumSizeClasses; ++c) {
+    const SizeClass size_class = static_cast<SizeClass>(c);
+    const size_t size = kSizeClasses.size(size_class);
+    size_t index = 0;
+    size_t next_object = 0;
+    for (size_t offset = 0; offset < kMaxSmallSpanBytes; ++offset) {
+      size_t expected = SizeClasses::kNoObjectStart;
+      if (offset == next_object) {
+        expected = index++;
+        next_object += size;
+      }
+      if (kSizeClasses.ObjectStartIndex(size_class, offset) != expected) {
+        FAIL() << "class of " << size << " bytes, offset " << offset << ": "
+               << kSizeClasses.ObjectStartIndex(size_class, offset) << " instead of " << expected;
+      }
+    }
+  }
+}
+
+TEST(SizeClassesTest, LineGroupsAreTheFewestObjectsThatFillWholeLines) {
+  for (size_t c = 1; c < kNumSizeClasses; ++c) {
+    const SizeClass size_class = static_cast<SizeClass>(c);
+    const size_t size = kSizeClasses.size(size_class);
+    size_t expected = 1;
+    while (expected * size % kCacheLineSize != 0) ++expected;
+    EXPECT_EQ(kSizeClasses.line_objects(size_class), expected) << size;
+    if (size >= 512) {
+      EXPECT_EQ(expected, 1u) << size;
+    }
+  }
+  EXPECT_EQ(kSizeClasses.line_objects(kSizeClasses.ClassOf(8)), 8u);
+  EXPECT_EQ(kSizeClasses.line_objects(kSizeClasses.ClassOf(48)), 4u);
+  EXPECT_EQ(kSizeClasses.line_objects(kSizeClasses.ClassOf(96)), 2u);
+  EXPECT_EQ(kSizeClasses.line_objects(kSizeClasses.ClassOf(64)), 1u);
+}
+
 TEST(SizeClassesTest, SpansHoldObjectsAndWasteLittle) {
   for (size_t c = 1; c < kNumSizeClasses; ++c) {
     const SizeClass size_class = static_cast<SizeClass>(c);

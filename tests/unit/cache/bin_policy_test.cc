@@ -53,19 +53,18 @@ TEST(BinPolicyTest, BoundsHoldForEveryClassAndLimit) {
     ASSERT_GE(max, 2u);
     ASSERT_LE(BinArray::BytesFor(max), size_t{16} << 10);
     ASSERT_TRUE(max == 2 || max * size <= kMaxBytes);
-    ASSERT_EQ(LineObjects(c) * size % kCacheLineSize, 0u);
-    for (size_t n = 1; n < LineObjects(c); ++n) ASSERT_NE(n * size % kCacheLineSize, 0u);
     ASSERT_LE(InitialLimit(c) * size, std::max<size_t>(4096, size));
-    for (size_t limit = LimitAfterUnderflow(c, 0); limit <= max; limit += LineObjects(c)) {
+    for (size_t limit = LimitAfterUnderflow(c, 0); limit <= max;
+         limit += kSizeClasses.line_objects(c)) {
       const size_t next = LimitAfterUnderflow(c, limit);
       ASSERT_LE(next, max);
-      ASSERT_EQ(next % LineObjects(c), 0u);
+      ASSERT_EQ(next % kSizeClasses.line_objects(c), 0u);
       ASSERT_TRUE(next > limit || limit == max) << "class " << i << " at " << limit;
       ASSERT_LE(next, limit < batch ? 2 * limit : limit + batch);
       const size_t refill = RefillCount(c, limit);
       ASSERT_GE(refill, 1u);
       ASSERT_LE(refill, std::min(limit, kMaxMove));
-      ASSERT_EQ(refill % LineObjects(c), 0u) << "whole lines";
+      ASSERT_EQ(refill % kSizeClasses.line_objects(c), 0u) << "whole lines";
       ASSERT_TRUE(limit < batch || refill % batch == 0) << "whole batches";
       for (uint8_t overages = 0; overages <= kMaxOverages; ++overages) {
         const Overflow overflow = DecideOverflow(c, limit, overages);
@@ -75,7 +74,7 @@ TEST(BinPolicyTest, BoundsHoldForEveryClassAndLimit) {
         // What is left fits.
         ASSERT_LE(limit - overflow.release + 1, overflow.limit) << size << " at " << limit;
         ASSERT_LE(overflow.limit, max);
-        ASSERT_EQ(overflow.limit % LineObjects(c), 0u);
+        ASSERT_EQ(overflow.limit % kSizeClasses.line_objects(c), 0u);
         ASSERT_LE(overflow.overages, kMaxOverages);
       }
     }
@@ -208,7 +207,7 @@ TEST(BinPolicyTest, CollectionsDrainAnUnusedBinAndNeverTakeTooMuch) {
       ASSERT_LE(plan.release, count);
       ASSERT_LE(count - plan.release, plan.limit);
       ASSERT_LE(plan.limit, limit);
-      ASSERT_EQ(plan.limit % LineObjects(c), 0u);
+      ASSERT_EQ(plan.limit % kSizeClasses.line_objects(c), 0u);
       count -= plan.release;
       limit = plan.limit;
       ASSERT_LT(++collections, 16) << "class " << i;

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
+#include <map>
 #include <mutex>
 #include <set>
 #include <thread>
@@ -72,7 +74,8 @@ TEST(CentralCacheTest, WhatTheTransferCacheCannotTakeGoesToTheList) {
   TestHeap heap;
   const SizeClass c = ClassForSize(8192);
   const size_t batch = kSizeClasses.batch_size(c);
-  const size_t room = TransferCache::kMaxBytes / (batch * 8192) * batch;
+  const size_t room = heap.central.transfer_cache(c).max_slots() * batch;
+  ASSERT_GT(room, 0u);
   const std::vector<void*> objects = RemoveAll(heap.central, c, room + 3 * batch);
   ASSERT_EQ(objects.size(), room + 3 * batch);
   heap.central.Insert(c, objects.data(), objects.size());
@@ -82,6 +85,202 @@ TEST(CentralCacheTest, WhatTheTransferCacheCannotTakeGoesToTheList) {
   EXPECT_EQ(heap.central.FlushTransferCaches(), room * 8192);
   EXPECT_EQ(heap.central.free_list(c).num_spans(), 0u);
 }
+
+// 48-byte objects, four to a group of three lines.
+class CentralCacheLinesTest : public testing::Test {
+ protected:
+  static constexpr size_t kLine = 4;
+
+  // `n` objects that follow each other in memory, the first of a group first.
+  std::vector<void*> Neighbours(size_t n) {
+    std::vector<void*> objects = RemoveAll(heap_.central, class_, n);
+    std::sort(objects.begin(), objects.end());
+    EXPECT_EQ(objects.size(), n);
+    EXPECT_EQ(static_cast<char*>(objects.back()) - static_cast<char*>(objects.front()),
+              static_cast<ptrdiff_t>((n - 1) * 48));
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(objects.front()) % 64, 0u);
+    return objects;
+  }
+
+  TestHeap heap_;
+  const SizeClass class_ = ClassForSize(48);
+  const size_t batch_ = kSizeClasses.batch_size(class_);
+  TransferCache& transfer_ = heap_.central.transfer_cache(class_);
+  CentralFreeList& list_ = heap_.central.free_list(class_);
+};
+
+TEST_F(CentralCacheLinesTest, ABatchOfWholeLinesPasses) {
+  std::vector<void*> objects = Neighbours(batch_);
+  heap_.central.Insert(class_, objects.data(), objects.size());
+  EXPECT_EQ(transfer_.objects(), batch_);
+  heap_.CheckInvariants();
+  EXPECT_EQ(Remove(heap_.central, class_, batch_), objects);
+  std::reverse(objects.begin(), objects.end());
+  heap_.central.Insert(class_, objects.data(), objects.size());
+  EXPECT_EQ(transfer_.objects(), batch_);
+  EXPECT_EQ(Remove(heap_.central, class_, batch_), objects);
+}
+
+TEST_F(CentralCacheLinesTest, ABatchWithPartsOfLinesDoesNot) {
+  std::vector<void*> objects = Neighbours(2 * batch_);
+  // Every second one.
+  std::vector<void*> half;
+  for (size_t i = 0; i < objects.size(); i += 2) half.push_back(objects[i]);
+  heap_.central.Insert(class_, half.data(), half.size());
+  EXPECT_EQ(transfer_.objects(), 0u);
+  // The other half comes back: the list has whole lines again, and hands them out.
+  half.clear();
+  for (size_t i = 1; i < objects.size(); i += 2) half.push_back(objects[i]);
+  const void* const kept = half.back();
+  half.pop_back();
+  heap_.central.Insert(class_, half.data(), half.size());
+  EXPECT_EQ(transfer_.objects(), 0u);
+  const std::vector<void*> again = Remove(heap_.central, class_, batch_);
+  EXPECT_EQ(again,
+            std::vector<void*>(objects.begin(), objects.begin() + static_cast<ptrdiff_t>(batch_)));
+  EXPECT_NE(kept, again.back());
+  heap_.CheckInvariants();
+}
+
+// A thread whose frees are out of step with the lines: what is in front of the first whole line
+// goes to the list, as does what is behind the last batch.
+TEST_F(CentralCacheLinesTest, WhatIsInFrontOfTheFirstLineIsSkipped) {
+  const std::vector<void*> objects = Neighbours(2 * batch_ + 2 * kLine);
+  const size_t free_before = list_.free_objects();
+  heap_.central.Insert(class_, &objects[1], 2 * batch_ + kLine);
+  EXPECT_EQ(transfer_.objects(), 2 * batch_);
+  EXPECT_EQ(list_.free_objects(), free_before + kLine);
+  heap_.CheckInvariants();
+  EXPECT_EQ(Remove(heap_.central, class_, batch_),
+            std::vector<void*>(objects.begin() + static_cast<ptrdiff_t>(kLine + batch_),
+                               objects.begin() + static_cast<ptrdiff_t>(kLine + 2 * batch_)));
+}
+
+// Behind a batch in disorder there may be one in order.
+TEST_F(CentralCacheLinesTest, EachBatchIsLookedAt) {
+  std::vector<void*> objects = Neighbours(3 * batch_ + kLine);
+  SeededRandom random(42);
+  // One object stays: the span stays.
+  objects.pop_back();
+  const std::vector<void*> in_order(objects.begin() + static_cast<ptrdiff_t>(batch_),
+                                    objects.begin() + static_cast<ptrdiff_t>(2 * batch_));
+  const size_t free_before = list_.free_objects();
+  std::shuffle(objects.begin(), objects.begin() + static_cast<ptrdiff_t>(batch_), random.engine());
+  std::shuffle(objects.begin() + static_cast<ptrdiff_t>(2 * batch_), objects.end(),
+               random.engine());
+  heap_.central.Insert(class_, objects.data(), objects.size());
+  EXPECT_EQ(transfer_.objects(), batch_);
+  EXPECT_EQ(list_.free_objects(), free_before + objects.size() - batch_);
+  EXPECT_EQ(Remove(heap_.central, class_, batch_), in_order);
+  heap_.CheckInvariants();
+}
+
+using CentralCacheLinesDeathTest = CentralCacheLinesTest;
+
+TEST_F(CentralCacheLinesDeathTest, InvariantsAreChecked) {
+  std::vector<void*> batch = Neighbours(batch_);
+  const auto put_and_check = [&] {
+    if (!transfer_.TryInsert(batch.data())) return;
+    heap_.central.CheckInvariants();
+  };
+  put_and_check();
+  ASSERT_TRUE(transfer_.TryRemove(batch.data()));
+  // T2: an object that is free in its bitmap as well.
+  EXPECT_DEATH(
+      {
+        list_.Insert(&batch[5], 1);
+        put_and_check();
+      },
+      "IsOut");
+  // T4: parts of lines.
+  EXPECT_DEATH(
+      {
+        std::swap(batch[1], batch[2]);
+        put_and_check();
+      },
+      "FindWholeLines");
+}
+
+// Two threads allocate and free in every order through the whole tier, in batches and less, and
+// there is always a whole line group free: neither gets an object on a line on which the other one
+// has an object.
+class CentralCacheTwoThreadsTest : public testing::TestWithParam<size_t> {};
+
+TEST_P(CentralCacheTwoThreadsTest, NoLineIsShared) {
+  TestHeap heap;
+  const size_t size = GetParam();
+  const SizeClass c = ClassForSize(size);
+  const size_t line = kSizeClasses.line_objects(c);
+  const size_t batch = kSizeClasses.batch_size(c);
+  CentralFreeList& list = heap.central.free_list(c);
+  TransferCache& transfer = heap.central.transfer_cache(c);
+  SeededRandom random(900 + size);
+  const size_t max_held = 4 * batch;
+
+  // Even if each object that they hold divides a group, and the transfer cache is full, the list
+  // has more. The first group of each span stays out, so that the spans stay.
+  const size_t reserve = (12 * line + transfer.max_slots()) * batch;
+  std::vector<void*> kept;
+  std::vector<void*> rest;
+  for (void* const object : RemoveAll(heap.central, c, reserve)) {
+    const char* const start = static_cast<char*>(heap.SpanOf(object)->start_address());
+    (static_cast<char*>(object) - start < static_cast<ptrdiff_t>(line * size) ? kept : rest)
+        .push_back(object);
+  }
+  list.Insert(rest.data(), rest.size());
+  const size_t spans = list.num_spans();
+
+  std::vector<void*> held[2];
+  // Per cache line the thread that has objects there, and how many.
+  std::map<uintptr_t, std::pair<size_t, size_t>> holder;
+  const auto for_each_line = [&](const void* object, auto f) {
+    const uintptr_t first = reinterpret_cast<uintptr_t>(object);
+    for (uintptr_t at = first / 64; at <= (first + size - 1) / 64; ++at) f(holder[at]);
+  };
+  for (void* const object : kept) {
+    for_each_line(object, [](auto& entry) { entry = {2, entry.second + 1}; });
+  }
+  size_t from_transfer_cache = 0;
+  for (int step = 0; step < 1000; ++step) {
+    const size_t thread = random.Below(2);
+    std::vector<void*>& mine = held[thread];
+    if (random.OneIn(2)) {
+      size_t n = random.OneIn(2) ? batch : line * random.Between(1, batch / line);
+      if (mine.size() + n > max_held) continue;
+      const size_t before = transfer.objects();
+      const std::vector<void*> objects = Remove(heap.central, c, n);
+      if (transfer.objects() < before) ++from_transfer_cache;
+      for (void* const object : objects) {
+        for_each_line(object, [&](auto& entry) {
+          EXPECT_TRUE(entry.second == 0 || entry.first == thread) << "a shared line";
+          entry = {thread, entry.second + 1};
+        });
+      }
+      ASSERT_FALSE(HasFailure());
+      mine.insert(mine.end(), objects.begin(), objects.end());
+    } else if (!mine.empty()) {
+      const size_t order = random.Below(4);
+      if (order == 0) std::shuffle(mine.begin(), mine.end(), random.engine());
+      if (order == 1) std::sort(mine.begin(), mine.end());
+      if (order == 2) std::sort(mine.begin(), mine.end(), std::greater<>());
+      const size_t n = std::min(mine.size(), random.Between(1, 3 * batch));
+      heap.central.Insert(c, &mine[mine.size() - n], n);
+      for (size_t i = mine.size() - n; i < mine.size(); ++i) {
+        for_each_line(mine[i], [](auto& entry) { --entry.second; });
+      }
+      mine.resize(mine.size() - n);
+    }
+    if (step % 20 == 0) heap.CheckInvariants();
+  }
+  EXPECT_GT(from_transfer_cache, 10u);
+  EXPECT_EQ(list.num_spans(), spans);
+}
+
+INSTANTIATE_TEST_SUITE_P(Classes, CentralCacheTwoThreadsTest,
+                         testing::Values(8, 16, 32, 48, 96, 112, 480),
+                         [](const testing::TestParamInfo<size_t>& parameter) {
+                           return std::to_string(parameter.param) + "Bytes";
+                         });
 
 // Without memory for the transfer cache's array everything goes to the list.
 TEST(CentralCacheTest, WithoutMemoryForTheArray) {

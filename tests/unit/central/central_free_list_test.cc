@@ -9,11 +9,13 @@
 #include <bit>
 #include <csignal>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
 #include <thread>
 #include <tuple>
+#include <unordered_map>
 #include <vector>
 
 #include "testing/heap_fixture.h"
@@ -24,56 +26,47 @@ namespace {
 
 constexpr uint64_t kSeed = 20240131;
 
-// What the program holds, span by span. A span is known by its first address.
+// Which objects are free, span by span. A span is known by its first address.
 class Model {
  public:
   explicit Model(CentralFreeList& list)
-      : object_size_(list.object_size()), objects_per_span_(list.objects_per_span()) {}
+      : object_size_(list.object_size()),
+        objects_per_span_(list.objects_per_span()),
+        line_objects_(LineObjects(list.object_size())) {
+    EXPECT_EQ(list.line_objects(), line_objects_);
+  }
+
+  // The fewest objects that fill whole cache lines.
+  static size_t LineObjects(size_t object_size) {
+    size_t n = 1;
+    while (n * object_size % 64 != 0) ++n;
+    return n;
+  }
 
   // Notes that `objects` were removed and checks that they are what Remove promises for a request
   // of `n`.
   void Removed(TestHeap& heap, const std::vector<void*>& objects, size_t n) {
-    const size_t free_before = TotalFree();
-    const size_t available = free_before == 0 ? objects_per_span_ : free_before;
-    ASSERT_EQ(objects.size(), std::min(n, available));
-    for (size_t i = 0; i < objects.size();) {
-      const Span* const span = heap.SpanOf(objects[i]);
-      ASSERT_NE(span, nullptr);
-      const uintptr_t start = span->first_page.start_uintptr();
-      ASSERT_TRUE(spans_.count(start) == 1 || free_before == 0) << "a new span without need";
-      // The fullest first, as far as the ranks tell.
-      ASSERT_TRUE(free_before == 0 || Rank(FreeIn(start)) == LowestRank());
-      std::set<uintptr_t>& live = spans_[start];
-      uintptr_t lowest_free = start;
-      for (; i < objects.size() && span->Contains(objects[i]); ++i) {
-        const uintptr_t object = reinterpret_cast<uintptr_t>(objects[i]);
-        // The lowest address that is free, each time.
-        while (live.count(lowest_free) == 1) lowest_free += object_size_;
-        ASSERT_EQ(object, lowest_free);
-        ASSERT_LE(object + object_size_, start + span->bytes());
-        live.insert(object);
-      }
-      // No other span is opened while this one has something left.
-      if (i < objects.size()) {
-        ASSERT_EQ(live.size(), objects_per_span_);
-      }
+    ASSERT_FALSE(objects.empty());
+    if (TotalFree() == 0) {
+      const uintptr_t start = StartOf(heap, objects[0]);
+      ASSERT_EQ(spans_.count(start), 0u);
+      spans_[start] = std::vector<bool>(objects_per_span_, true);
+    }
+    if (line_objects_ > 1 && n >= line_objects_) {
+      RemovedByGroups(heap, objects, n);
+    } else {
+      RemovedByObjects(heap, objects, n);
     }
   }
 
-  void Inserted(TestHeap& heap, const std::vector<void*>& objects) {
+  void Inserted(const std::vector<void*>& objects) {
     for (void* const object : objects) {
       const auto at = std::prev(spans_.upper_bound(reinterpret_cast<uintptr_t>(object)));
-      ASSERT_EQ(at->second.erase(reinterpret_cast<uintptr_t>(object)), 1u);
-      if (at->second.empty()) spans_.erase(at);
+      const size_t i = (reinterpret_cast<uintptr_t>(object) - at->first) / object_size_;
+      ASSERT_FALSE(at->second[i]);
+      at->second[i] = true;
+      if (FreeIn(at->first) == objects_per_span_) spans_.erase(at);
     }
-  }
-
-  std::vector<void*> LiveObjects() const {
-    std::vector<void*> objects;
-    for (const auto& [start, live] : spans_) {
-      for (const uintptr_t object : live) objects.push_back(reinterpret_cast<void*>(object));
-    }
-    return objects;
   }
 
   void Compare(TestHeap& heap, CentralFreeList& list) const {
@@ -87,24 +80,119 @@ class Model {
   }
 
  private:
+  static constexpr size_t kNone = SIZE_MAX;
+
+  // Whole groups while there are any that fit; then whatever is free.
+  void RemovedByGroups(TestHeap& heap, const std::vector<void*>& objects, size_t n) {
+    uintptr_t current = 0;
+    bool divided = false;
+    for (size_t i = 0; i < objects.size();) {
+      const uintptr_t start = StartOf(heap, objects[i]);
+      ASSERT_EQ(spans_.count(start), 1u) << "a new span without need";
+      const size_t wanted = n - i;
+      const bool whole = LowestRank(true) != kNone;
+      if (divided || (wanted >= line_objects_ && !whole)) {
+        if (!divided) current = 0;
+        divided = true;
+        ASSERT_FALSE(whole) << "a group is divided while there are whole ones";
+        ASSERT_TRUE(start == current || current == 0 || FreeIn(current) == 0);
+        ASSERT_TRUE(start == current || Rank(FreeIn(start)) == LowestRank(false));
+        ASSERT_NO_FATAL_FAILURE(Take(start, LowestFree(start), objects[i++]));
+      } else {
+        // One span after the other, each to the last whole group.
+        ASSERT_TRUE(start == current || current == 0 || LowestWholeGroup(current) == kNone);
+        ASSERT_TRUE(start == current || Rank(FreeIn(start)) == LowestRank(true));
+        const size_t first = LowestWholeGroup(start);
+        const size_t end = std::min(first + line_objects_, objects_per_span_);
+        ASSERT_NE(first, kNone);
+        ASSERT_LE(end - first, objects.size() - i);
+        for (size_t j = first; j < end; ++j) {
+          ASSERT_NO_FATAL_FAILURE(Take(start, j, objects[i++]));
+        }
+      }
+      current = start;
+    }
+    const size_t wanted = n - objects.size();
+    ASSERT_TRUE(wanted == 0 || TotalFree() == 0 || (wanted < line_objects_ && !divided));
+  }
+
+  // Within a span the lowest that is free in a divided group, else the lowest.
+  void RemovedByObjects(TestHeap& heap, const std::vector<void*>& objects, size_t n) {
+    uintptr_t current = 0;
+    for (void* const object : objects) {
+      const uintptr_t start = StartOf(heap, object);
+      ASSERT_EQ(spans_.count(start), 1u) << "a new span without need";
+      ASSERT_TRUE(start == current || current == 0 || FreeIn(current) == 0);
+      if (line_objects_ == 1 && start != current) {
+        ASSERT_EQ(Rank(FreeIn(start)), LowestRank(false));
+      }
+      size_t expected = LowestDivided(start);
+      if (expected == kNone) expected = LowestFree(start);
+      ASSERT_NO_FATAL_FAILURE(Take(start, expected, object));
+      current = start;
+    }
+    ASSERT_TRUE(objects.size() == n || TotalFree() == 0);
+  }
+
+  void Take(uintptr_t start, size_t i, void* object) {
+    ASSERT_EQ(reinterpret_cast<uintptr_t>(object), start + i * object_size_);
+    ASSERT_TRUE(spans_[start][i]);
+    spans_[start][i] = false;
+  }
+
+  uintptr_t StartOf(TestHeap& heap, void* object) const {
+    return heap.SpanOf(object)->first_page.start_uintptr();
+  }
   static size_t Rank(size_t free_count) { return static_cast<size_t>(std::bit_width(free_count)); }
-  size_t FreeIn(uintptr_t start) const { return objects_per_span_ - spans_.at(start).size(); }
+  size_t FreeIn(uintptr_t start) const {
+    const std::vector<bool>& free = spans_.at(start);
+    return static_cast<size_t>(std::count(free.begin(), free.end(), true));
+  }
   size_t TotalFree() const {
     size_t total = 0;
-    for (const auto& [start, live] : spans_) total += objects_per_span_ - live.size();
+    for (const auto& [start, free] : spans_) total += FreeIn(start);
     return total;
   }
-  size_t LowestRank() const {
-    size_t lowest = SIZE_MAX;
-    for (const auto& [start, live] : spans_) {
-      if (const size_t free = FreeIn(start); free > 0) lowest = std::min(lowest, Rank(free));
+  // Of the spans with a free object, or of those with a whole group; kNone when there is none.
+  size_t LowestRank(bool whole) const {
+    size_t lowest = kNone;
+    for (const auto& [start, free] : spans_) {
+      if (whole ? LowestWholeGroup(start) == kNone : LowestFree(start) == kNone) continue;
+      lowest = std::min(lowest, Rank(FreeIn(start)));
     }
     return lowest;
+  }
+  // All objects that exist of the group of `first` are free.
+  static bool IsWhole(const std::vector<bool>& free, size_t first, size_t line_objects) {
+    const size_t end = std::min(first + line_objects, free.size());
+    return std::find(free.begin() + static_cast<ptrdiff_t>(first),
+                     free.begin() + static_cast<ptrdiff_t>(end),
+                     false) == free.begin() + static_cast<ptrdiff_t>(end);
+  }
+  size_t LowestFree(uintptr_t start) const {
+    const std::vector<bool>& free = spans_.at(start);
+    const auto found = std::find(free.begin(), free.end(), true);
+    return found == free.end() ? kNone : static_cast<size_t>(found - free.begin());
+  }
+  size_t LowestWholeGroup(uintptr_t start) const {
+    const std::vector<bool>& free = spans_.at(start);
+    for (size_t first = 0; first < free.size(); first += line_objects_) {
+      if (IsWhole(free, first, line_objects_)) return first;
+    }
+    return kNone;
+  }
+  size_t LowestDivided(uintptr_t start) const {
+    const std::vector<bool>& free = spans_.at(start);
+    for (size_t i = 0; i < free.size(); ++i) {
+      if (free[i] && !IsWhole(free, i - i % line_objects_, line_objects_)) return i;
+    }
+    return kNone;
   }
 
   const size_t object_size_;
   const size_t objects_per_span_;
-  std::map<uintptr_t, std::set<uintptr_t>> spans_;
+  const size_t line_objects_;
+  std::map<uintptr_t, std::vector<bool>> spans_;
 };
 
 std::vector<void*> Remove(CentralFreeList& list, size_t n) {
@@ -135,17 +223,29 @@ TEST_P(CentralFreeListModelTest, RandomOperations) {
     if (held.size() >= max_held) filling = false;
     if (held.empty()) filling = true;
     if (random.Below(10) < (filling ? 7u : 3u)) {
-      const size_t n = random.Between(1, kMaxBatchSize);
+      size_t n = random.Between(1, kMaxBatchSize);
+      if (random.OneIn(3)) n = random.Between(1, 8);
+      if (random.OneIn(3)) n = std::max<size_t>(1, n / 8) * 8;
       const std::vector<void*> objects = Remove(list, n);
       ASSERT_NO_FATAL_FAILURE(model.Removed(heap, objects, n));
       held.insert(held.end(), objects.begin(), objects.end());
     } else {
+      // In disorder, in order, in the opposite order, or in order from somewhere in the middle.
+      const size_t order = random.Below(4);
       std::shuffle(held.begin(), held.end(), random.engine());
-      const size_t n = std::min(held.size(), random.Between(1, kMaxBatchSize));
+      if (order == 1) std::sort(held.begin(), held.end());
+      if (order == 2) std::sort(held.begin(), held.end(), std::greater<>());
+      if (order == 3 && !held.empty()) {
+        std::sort(held.begin(), held.end());
+        std::rotate(held.begin(), held.begin() + static_cast<ptrdiff_t>(random.Below(held.size())),
+                    held.end());
+      }
+      const size_t most = random.OneIn(10) ? max_held : kMaxBatchSize;
+      const size_t n = std::min(held.size(), random.Between(1, most));
       const std::vector<void*> objects(held.end() - static_cast<ptrdiff_t>(n), held.end());
       held.resize(held.size() - n);
       Insert(list, objects);
-      ASSERT_NO_FATAL_FAILURE(model.Inserted(heap, objects));
+      ASSERT_NO_FATAL_FAILURE(model.Inserted(objects));
     }
     ASSERT_NO_FATAL_FAILURE(model.Compare(heap, list));
     if (step % 50 == 0) heap.page_heap.CheckInvariants();
@@ -165,8 +265,8 @@ std::string NameOf(const testing::TestParamInfo<std::tuple<size_t, size_t>>& par
 }
 
 INSTANTIATE_TEST_SUITE_P(Classes, CentralFreeListModelTest,
-                         testing::Combine(testing::Values(8, 16, 48, 112, 576, 1024, 7168, 8192,
-                                                          40960, 262144),
+                         testing::Combine(testing::Values(8, 16, 32, 48, 64, 96, 112, 480, 576,
+                                                          1024, 7168, 8192, 40960, 262144),
                                           testing::Values(4096, 16384, 65536)),
                          NameOf);
 
@@ -212,6 +312,230 @@ TEST(CentralFreeListTest, HandsOutFromTheFullestSpan) {
   ASSERT_EQ(two.size(), 2u);
   EXPECT_EQ(two[0], lonely);
   EXPECT_EQ(two[1], first[0]);
+}
+
+// Which whole line groups of a class's spans are free, from nothing but the objects that are.
+class FreeGroups {
+ public:
+  FreeGroups(TestHeap& heap, size_t object_size)
+      : heap_(heap), group_bytes_(Model::LineObjects(object_size) * object_size) {}
+
+  // The group that an object is in.
+  uintptr_t GroupOf(const void* object) const {
+    const uintptr_t start = heap_.SpanOf(object)->first_page.start_uintptr();
+    const uintptr_t offset = reinterpret_cast<uintptr_t>(object) - start;
+    return start + offset / group_bytes_ * group_bytes_;
+  }
+  // Objects of the group that exist.
+  size_t ObjectsIn(uintptr_t group, const CentralFreeList& list) const {
+    const Span* const span = heap_.SpanOf(reinterpret_cast<void*>(group));
+    const size_t first = (group - span->first_page.start_uintptr()) / list.object_size();
+    return std::min(list.line_objects(), list.objects_per_span() - first);
+  }
+
+ private:
+  TestHeap& heap_;
+  const size_t group_bytes_;
+};
+
+class CentralFreeListLinesTest : public testing::TestWithParam<size_t> {};
+
+// A program has a million objects and returns them in disorder, but for some that are spread over
+// all lines. Then two threads refill in turn: while there is a whole line group in any span, what
+// they get is whole groups, so no two of them hold objects on one line; only then is a group
+// divided; and only when no object is free is there a new span.
+TEST_P(CentralFreeListLinesTest, NoTwoThreadsOnALineWhileThereAreWholeOnes) {
+  constexpr size_t kObjects = kDebugBuild ? 100'000 : 1'000'000;
+  TestHeap heap;
+  CentralFreeList& list = heap.central.free_list(ClassForSize(GetParam()));
+  const size_t line = list.line_objects();
+  SeededRandom random(kSeed + GetParam());
+  std::vector<void*> objects;
+  while (objects.size() < kObjects) {
+    const std::vector<void*> some = Remove(list, kMaxBatchSize);
+    ASSERT_FALSE(some.empty());
+    objects.insert(objects.end(), some.begin(), some.end());
+  }
+  // What the last span still has is taken too, so that the free objects are known.
+  const size_t rest = list.free_objects();
+  for (size_t i = 0; i < rest; ++i) objects.push_back(Remove(list, 1).at(0));
+  ASSERT_EQ(list.free_objects(), 0u);
+  std::shuffle(objects.begin(), objects.end(), random.engine());
+
+  const FreeGroups groups(heap, GetParam());
+  std::unordered_map<uintptr_t, size_t> free_in_group;
+  const size_t kept = objects.size() / 20;
+  for (size_t i = kept; i < objects.size();) {
+    const size_t n = std::min(objects.size() - i, random.Between(1, 2 * kMaxBatchSize));
+    for (size_t j = i; j < i + n; ++j) ++free_in_group[groups.GroupOf(objects[j])];
+    list.Insert(&objects[i], n);
+    i += n;
+  }
+  list.CheckInvariants();
+  const size_t spans = list.num_spans();
+  // Spans of which nothing was kept are not the class's any more.
+  std::erase_if(free_in_group, [&](const auto& entry) {
+    return heap.page_map.ClassOf(reinterpret_cast<void*>(entry.first)) == SizeClass::kNone;
+  });
+  size_t whole_left = 0;
+  for (const auto& [group, free] : free_in_group) {
+    if (free == groups.ObjectsIn(group, list)) ++whole_left;
+  }
+  ASSERT_GT(whole_left, kObjects / line / 4);
+
+  // The thread that was given a group.
+  std::unordered_map<uintptr_t, size_t> holder;
+  for (size_t thread = 0; whole_left > 0; thread = 1 - thread) {
+    // What a small bin asks for, and a large one, which may not count in groups.
+    const size_t n = random.OneIn(2) ? line : 16 * line + random.Below(line);
+    const std::vector<void*> taken = Remove(list, n);
+    ASSERT_FALSE(taken.empty());
+    ASSERT_EQ(list.num_spans(), spans);
+    for (void* const object : taken) {
+      const uintptr_t group = groups.GroupOf(object);
+      size_t& free = free_in_group[group];
+      if (free == groups.ObjectsIn(group, list)) {
+        ASSERT_EQ(holder.count(group), 0u);
+        holder[group] = thread;
+        --whole_left;
+      } else if (holder.count(group) == 1) {
+        ASSERT_EQ(holder[group], thread) << "the other thread has a part of the line";
+      } else {
+        ASSERT_EQ(whole_left, 0u) << "a divided group, and there are whole ones";
+      }
+      ASSERT_GT(free, 0u);
+      --free;
+    }
+  }
+  // Each was given as a whole.
+  for (const auto& [group, thread] : holder) ASSERT_EQ(free_in_group[group], 0u);
+  // What is left is in divided groups.
+  while (list.free_objects() > 0) {
+    for (void* const object : Remove(list, 16 * line)) {
+      const uintptr_t group = groups.GroupOf(object);
+      ASSERT_EQ(holder.count(group), 0u);
+      ASSERT_GT(free_in_group[group], 0u);
+      --free_in_group[group];
+    }
+    ASSERT_EQ(list.num_spans(), spans);
+  }
+  list.CheckInvariants();
+  ASSERT_EQ(Remove(list, 1).size(), 1u);
+  EXPECT_EQ(list.num_spans(), spans + 1);
+}
+
+std::vector<size_t> SizesWithLineGroups() {
+  std::vector<size_t> sizes{64};
+  for (size_t i = 1; i < kNumSizeClasses; ++i) {
+    const size_t size = kSizeClasses.size(static_cast<SizeClass>(i));
+    if (Model::LineObjects(size) > 1) sizes.push_back(size);
+  }
+  return sizes;
+}
+
+INSTANTIATE_TEST_SUITE_P(Classes, CentralFreeListLinesTest,
+                         testing::ValuesIn(SizesWithLineGroups()),
+                         [](const testing::TestParamInfo<size_t>& parameter) {
+                           return std::to_string(parameter.param) + "Bytes";
+                         });
+
+// 16-byte objects, four to a line. A request for less than a line is served from lines that are
+// divided already.
+TEST(CentralFreeListTest, FewObjectsComeFromDividedLines) {
+  TestHeap heap;
+  CentralFreeList list(ClassForSize(16), heap.page_heap, heap.page_map, heap.arena);
+  ASSERT_EQ(list.line_objects(), 4u);
+  const std::vector<void*> all = Remove(list, list.objects_per_span());
+  ASSERT_EQ(all.size(), list.objects_per_span());
+  // Two whole lines, and one object of a third, which is behind them.
+  Insert(list, {all.begin() + 8, all.begin() + 16});
+  Insert(list, {all[101]});
+  EXPECT_EQ(Remove(list, 1), std::vector<void*>{all[101]});
+  // None is divided now.
+  EXPECT_EQ(Remove(list, 1), std::vector<void*>{all[8]});
+  EXPECT_EQ(Remove(list, 2), (std::vector<void*>{all[9], all[10]}));
+  // A whole one for who wants a line, even though a part of one would come first.
+  EXPECT_EQ(Remove(list, 4), (std::vector<void*>{all[12], all[13], all[14], all[15]}));
+  EXPECT_EQ(Remove(list, 4), std::vector<void*>{all[11]});
+  EXPECT_EQ(list.num_spans(), 1u);
+  EXPECT_EQ(list.free_objects(), 0u);
+}
+
+// Between spans: a span with a whole line is preferred to a fuller one without, until the object
+// comes back that completes a line there.
+TEST(CentralFreeListTest, AnObjectThatCompletesALineMakesItsSpanCountAgain) {
+  TestHeap heap;
+  CentralFreeList list(ClassForSize(16), heap.page_heap, heap.page_map, heap.arena);
+  const std::vector<void*> first = Remove(list, list.objects_per_span());
+  const std::vector<void*> second = Remove(list, list.objects_per_span());
+  ASSERT_EQ(list.num_spans(), 2u);
+  Insert(list, {first[4], first[5], first[6]});
+  Insert(list, {second.begin(), second.begin() + 12});
+  EXPECT_EQ(Remove(list, 4), (std::vector<void*>{second.begin(), second.begin() + 4}));
+  Insert(list, {first[7]});
+  EXPECT_EQ(Remove(list, 4), (std::vector<void*>{first.begin() + 4, first.begin() + 8}));
+  EXPECT_EQ(Remove(list, 4), (std::vector<void*>{second.begin() + 4, second.begin() + 8}));
+  list.CheckInvariants();
+}
+
+// A request that is no multiple of a line is rounded down, but for the objects behind the last
+// complete line of a span.
+TEST(CentralFreeListTest, RequestsAreRoundedDownToWholeLines) {
+  TestHeap heap;
+  CentralFreeList list(ClassForSize(48), heap.page_heap, heap.page_map, heap.arena);
+  ASSERT_EQ(list.line_objects(), 4u);
+  ASSERT_EQ(list.objects_per_span() % 4, 1u);
+  EXPECT_EQ(Remove(list, 7).size(), 4u);
+  EXPECT_EQ(Remove(list, 4).size(), 4u);
+  EXPECT_EQ(Remove(list, 131).size(), 128u);
+  // A whole line is 4 objects, and less than that is what was asked for.
+  EXPECT_EQ(Remove(list, 3).size(), 3u);
+  const size_t rest = list.objects_per_span() - 4 - 4 - 128 - 4;
+  const std::vector<void*> objects = Remove(list, rest);
+  EXPECT_EQ(objects.size(), rest);
+  EXPECT_EQ(Remove(list, 100).size(), 1u);
+  EXPECT_EQ(list.num_spans(), 1u);
+}
+
+// More words of bitmaps than one section under the lock claims, and more runs than one inserts.
+TEST(CentralFreeListTest, LongCallsGoInPieces) {
+  for (const size_t object_size : {size_t{8}, size_t{64}}) {
+    TestHeap heap;
+    CentralFreeList list(ClassForSize(object_size), heap.page_heap, heap.page_map, heap.arena);
+    const size_t per_span = list.objects_per_span();
+    const std::vector<void*> all = Remove(list, per_span);
+    ASSERT_EQ(all.size(), per_span);
+    std::vector<void*> odd;
+    std::vector<void*> even;
+    for (size_t i = 0; i < per_span; ++i) (i % 2 == 0 ? even : odd).push_back(all[i]);
+    SeededRandom random(kSeed);
+    std::shuffle(odd.begin(), odd.end(), random.engine());
+    Insert(list, odd);
+    list.CheckInvariants();
+    EXPECT_EQ(list.free_objects(), odd.size());
+    const std::vector<void*> again = Remove(list, per_span);
+    std::sort(odd.begin(), odd.end());
+    EXPECT_EQ(again, odd);
+    Insert(list, odd);
+    // The call that empties the span, in pieces.
+    std::shuffle(even.begin(), even.end(), random.engine());
+    Insert(list, even);
+    EXPECT_EQ(list.num_spans(), 0u);
+    EXPECT_EQ(list.free_objects(), 0u);
+    EXPECT_EQ(heap.page_heap.GetStats().small_span_bytes, 0u);
+  }
+}
+
+TEST(CentralFreeListTest, TellsWhatIsOut) {
+  TestHeap heap;
+  CentralFreeList list(ClassForSize(48), heap.page_heap, heap.page_map, heap.arena);
+  const std::vector<void*> objects = Remove(list, 8);
+  EXPECT_TRUE(list.IsOut(objects[3]));
+  EXPECT_FALSE(list.IsOut(static_cast<char*>(objects[3]) + 16));
+  EXPECT_FALSE(list.IsOut(static_cast<char*>(objects[7]) + 48));
+  EXPECT_FALSE(list.IsOut(&heap));
+  Insert(list, {objects[3]});
+  EXPECT_FALSE(list.IsOut(objects[3]));
 }
 
 // What the program writes into a free object changes nothing: the allocator keeps nothing there.
@@ -348,6 +672,67 @@ TEST_F(CentralFreeListDeathTest, TwiceInTheCallThatEmptiesTheSpan) {
   ExpectDeath(all, Line(objects_[9], "double free, the object of 48 bytes is already free"));
 }
 
+// Within neighbours that go back together, in either direction: the first one in the caller's order
+// is named.
+TEST_F(CentralFreeListDeathTest, AmongNeighbours) {
+  Insert(list_, {objects_[20], objects_[30]});
+  std::vector<void*> neighbours(objects_.begin() + 10, objects_.begin() + 40);
+  ExpectDeath(neighbours,
+              Line(objects_[20], "double free, the object of 48 bytes is already free"));
+  std::reverse(neighbours.begin(), neighbours.end());
+  ExpectDeath(neighbours,
+              Line(objects_[30], "double free, the object of 48 bytes is already free"));
+}
+
+// Several mistakes in one call: the first is named, whatever is found out first.
+TEST_F(CentralFreeListDeathTest, TheFirstOfSeveral) {
+  Insert(list_, {objects_[20]});
+  void* const inside = static_cast<char*>(objects_[50]) + 8;
+  ExpectDeath({objects_[1], objects_[20], inside, &heap_},
+              Line(objects_[20], "double free, the object of 48 bytes is already free"));
+  ExpectDeath({objects_[1], inside, objects_[20], &heap_},
+              Line(inside, "not the start of an object, but a pointer into one of 48 bytes"));
+  ExpectDeath({objects_[1], &heap_, inside, objects_[20]},
+              Line(&heap_, "no object is in use there (freed before, or never the start of one)"));
+}
+
+// Behind more objects than one section under the lock takes back.
+TEST_F(CentralFreeListDeathTest, AtTheEndOfALongCall) {
+  std::vector<void*> all = objects_;
+  while (all.size() < list_.objects_per_span()) {
+    const std::vector<void*> more = Remove(list_, list_.objects_per_span() - all.size());
+    all.insert(all.end(), more.begin(), more.end());
+  }
+  SeededRandom random(kSeed);
+  std::shuffle(all.begin(), all.end(), random.engine());
+  all.push_back(all[17]);
+  ExpectDeath(all, Line(all[17], "double free, the object of 48 bytes is already free"));
+  void* const inside = static_cast<char*>(all[17]) + 16;
+  all.back() = inside;
+  ExpectDeath(all, Line(inside, "not the start of an object, but a pointer into one of 48 bytes"));
+}
+
+// An object is freed twice by two threads. When one of them has found out where it belongs and
+// waits for the lock, the span goes (the hand of this test stands for the other thread), and its
+// record may be in use for other pages of the class by then.
+TEST_F(CentralFreeListDeathTest, TheSpanGoesWhileACallWaits) {
+  const auto free_while = [&](void (*change)(Span*)) {
+    list_.lock().Lock();
+    std::thread other([&] { Insert(list_, {objects_[7]}); });
+    // Long enough to arrive at the lock; if it does not, it finds the span gone before.
+    usleep(100'000);
+    change(heap_.SpanOf(objects_[7]));
+    list_.lock().Unlock();
+    other.join();
+  };
+  const std::string line =
+      Line(objects_[7], "no object is in use there (freed before, or never the start of one)");
+  EXPECT_EXIT(free_while([](Span* span) { span->size_class = SizeClass::kNone; }),
+              testing::KilledBySignal(SIGABRT), testing::Eq<std::string>(line));
+  EXPECT_EXIT(free_while([](Span* span) { span->first_page += Length(8); }),
+              testing::KilledBySignal(SIGABRT), testing::Eq<std::string>(line));
+}
+
 TEST_F(CentralFreeListDeathTest, AfterTheSpanIsGone) {
   Insert(list_, objects_);
   ASSERT_EQ(list_.num_spans(), 0u);
@@ -402,6 +787,44 @@ TEST_F(CentralFreeListDeathTest, ReportsWithoutALock) {
       testing::ExitedWithCode(77),
       testing::Eq<std::string>(
           Line(objects_[7], "double free, the object of 48 bytes is already free")));
+}
+
+// Each numbered invariant, broken by hand, is found broken. 100 of the span's objects are out.
+TEST_F(CentralFreeListDeathTest, InvariantsAreChecked) {
+  Span& span = *heap_.SpanOf(objects_[0]);
+  list_.CheckInvariants();
+  ASSERT_LE(span.first_free_word, 1u);
+  ASSERT_EQ(span.first_whole_word, 1u);
+  const auto expect_death = [&](auto break_it, const char* condition) {
+    EXPECT_DEATH(
+        {
+          break_it();
+          list_.CheckInvariants();
+        },
+        condition);
+  };
+  expect_death([&] { span.free_count = 1; }, "PlaceOf\\(span\\) == place");
+  expect_death([&] { SetBit(span.free_bits, 99); }, "bits == span->free_count");
+  expect_death([&] { ClearBit(span.free_bits, 500); }, "bits == span->free_count");
+  expect_death([&] { SetBit(span.free_bits, list_.objects_per_span()); }, "BitRange");
+  expect_death(
+      [&] {
+        ClearBit(span.free_bits, 500);
+        --span.free_count;
+      },
+      "free_objects == free_objects_");
+  expect_death([&] { span.first_free_word = 2; }, "first_free_word");
+  expect_death([&] { span.first_whole_word = 2; }, "WholeGroups");
+  // Split, but not in that list.
+  expect_death([&] { span.first_whole_word = (1365 + 63) / 64; }, "PlaceOf\\(span\\) == place");
+  CentralFreeList& large = heap_.central.free_list(ClassForSize(1024));
+  const std::vector<void*> object = Remove(large, 1);
+  EXPECT_DEATH(
+      {
+        heap_.SpanOf(object[0])->first_whole_word = 1;
+        large.CheckInvariants();
+      },
+      "first_whole_word");
 }
 
 // Many threads on one list: no object is ever in two hands. (ThreadSanitizer watches the contents

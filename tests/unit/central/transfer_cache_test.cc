@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "central/transfer_policy.h"
 #include "testing/heap_fixture.h"
 #include "testing/random.h"
 
@@ -21,26 +22,37 @@ std::vector<void*> Batch(size_t batch_size, uintptr_t first) {
   return batch;
 }
 
-size_t ExpectedCapacity(SizeClass c) {
-  const size_t batch_bytes = kSizeClasses.batch_size(c) * kSizeClasses.size(c);
-  return std::min(TransferCache::kMaxBatches, TransferCache::kMaxBytes / batch_bytes);
-}
+// More than one cache ever claims.
+constexpr size_t kPlenty = size_t{1} << 30;
 
 TEST(TransferCacheTest, HoldsAsManyBatchesAsItMayAndHandsThemOutInReverse) {
   FakeVirtualMemory vm;
   MetadataArena arena(vm);
+  TransferBudget budget(kPlenty);
   for (size_t i = 1; i < kNumSizeClasses; ++i) {
     const SizeClass c = static_cast<SizeClass>(i);
-    TransferCache cache(c, arena);
+    TransferCache cache(c, arena, budget);
     const size_t batch_size = cache.batch_size();
     ASSERT_EQ(batch_size, kSizeClasses.batch_size(c));
-    const size_t capacity = ExpectedCapacity(c);
+    ASSERT_EQ(cache.batch_bytes(), batch_size * kSizeClasses.size(c));
+    const size_t capacity = cache.max_slots();
+    ASSERT_EQ(capacity, transfer_policy::MaxSlots(c));
     for (size_t n = 0; n < capacity; ++n) {
+      ASSERT_FALSE(cache.HasMost());
+      ASSERT_TRUE(cache.WantsSlot());
       ASSERT_TRUE(cache.TryInsert(Batch(batch_size, 1000 * (n + 1)).data())) << "class " << i;
       ASSERT_EQ(cache.objects(), (n + 1) * batch_size);
     }
     ASSERT_FALSE(cache.TryInsert(Batch(batch_size, 1).data())) << "class " << i;
-    ASSERT_LE(cache.objects() * kSizeClasses.size(c), TransferCache::kMaxBytes);
+    ASSERT_TRUE(cache.HasMost());
+    ASSERT_FALSE(cache.WantsSlot());
+    ASSERT_LE(cache.objects() * kSizeClasses.size(c), transfer_policy::kMaxClassBytes);
+    size_t batches = 0;
+    cache.CheckInvariants([&](void* const* batch) {
+      ++batches;
+      ASSERT_EQ(std::vector<void*>(batch, batch + batch_size), Batch(batch_size, 1000 * batches));
+    });
+    ASSERT_EQ(batches, capacity);
     for (size_t n = capacity; n > 0; --n) {
       std::vector<void*> batch(batch_size);
       ASSERT_TRUE(cache.TryRemove(batch.data()));
@@ -52,22 +64,52 @@ TEST(TransferCacheTest, HoldsAsManyBatchesAsItMayAndHandsThemOutInReverse) {
   }
 }
 
-TEST(TransferCacheTest, SmallObjectsHaveRoomAndTheLargestHaveNone) {
-  EXPECT_EQ(ExpectedCapacity(ClassForSize(8)), 64u);
-  EXPECT_GE(ExpectedCapacity(ClassForSize(1024)), 4u);
-  EXPECT_EQ(ExpectedCapacity(ClassForSize(kMaxSmallSize)), 0u);
+TEST(TransferCacheTest, TheLargestHaveNoRoom) {
   FakeVirtualMemory vm;
   MetadataArena arena(vm);
-  TransferCache cache(ClassForSize(kMaxSmallSize), arena);
+  TransferBudget budget(kPlenty);
+  TransferCache cache(ClassForSize(kMaxSmallSize), arena, budget);
+  EXPECT_EQ(cache.max_slots(), 0u);
+  EXPECT_TRUE(cache.HasMost());
   EXPECT_FALSE(cache.TryInsert(Batch(cache.batch_size(), 1).data()));
   EXPECT_EQ(vm.map_calls(), 0u);
+  EXPECT_EQ(budget.unclaimed(), kPlenty);
+}
+
+TEST(TransferCacheTest, GivesUnusedSlotsBack) {
+  FakeVirtualMemory vm;
+  MetadataArena arena(vm);
+  const SizeClass c = ClassForSize(1024);
+  TransferBudget budget(4 * transfer_policy::BatchBytes(c));
+  TransferCache cache(c, arena, budget);
+  const std::vector<void*> batch = Batch(cache.batch_size(), 1);
+  std::vector<void*> out(cache.batch_size());
+  for (int i = 0; i < 4; ++i) ASSERT_TRUE(cache.TryInsert(batch.data()));
+  EXPECT_EQ(budget.unclaimed(), 0u);
+  // None is unused.
+  cache.GiveUnusedSlots(1);
+  EXPECT_EQ(cache.slots(), 4u);
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(cache.TryRemove(out.data()));
+  cache.GiveUnusedSlots(cache.batch_bytes() + 1);
+  EXPECT_EQ(cache.slots(), 2u);
+  EXPECT_EQ(budget.unclaimed(), 2 * cache.batch_bytes());
+  cache.GiveUnusedSlots(kPlenty);
+  EXPECT_EQ(cache.slots(), 1u);
+  EXPECT_EQ(cache.objects(), cache.batch_size());
+  cache.CheckInvariants([](void* const*) {});
+  // It may have them back while no one else has them.
+  EXPECT_TRUE(budget.TryClaim(2 * cache.batch_bytes()));
+  EXPECT_TRUE(cache.TryInsert(batch.data()));
+  EXPECT_FALSE(cache.TryInsert(batch.data()));
+  EXPECT_EQ(cache.slots(), 2u);
 }
 
 TEST(TransferCacheTest, TakesNoMemoryBeforeTheFirstBatch) {
   FakeVirtualMemory vm;
   MetadataArena arena(vm);
   const SizeClass c = ClassForSize(64);
-  TransferCache cache(c, arena);
+  TransferBudget budget(kPlenty);
+  TransferCache cache(c, arena, budget);
   void* out[kMaxBatchSize];
   EXPECT_FALSE(cache.TryRemove(out));
   EXPECT_EQ(cache.array_bytes(), 0u);
@@ -75,7 +117,7 @@ TEST(TransferCacheTest, TakesNoMemoryBeforeTheFirstBatch) {
   EXPECT_EQ(vm.map_calls(), 0u);
   ASSERT_TRUE(cache.TryInsert(Batch(cache.batch_size(), 1).data()));
   EXPECT_EQ(cache.array_bytes(),
-            MetadataArena::RoundedBytes(ExpectedCapacity(c) * cache.batch_size() * sizeof(void*)));
+            MetadataArena::RoundedBytes(cache.max_slots() * cache.batch_size() * sizeof(void*)));
   EXPECT_EQ(arena.allocated_bytes(), cache.array_bytes());
   // The array stays.
   ASSERT_TRUE(cache.TryRemove(out));
@@ -86,7 +128,8 @@ TEST(TransferCacheTest, TakesNoMemoryBeforeTheFirstBatch) {
 TEST(TransferCacheTest, WithoutMemoryForTheArrayItIsFull) {
   FakeVirtualMemory vm;
   MetadataArena arena(vm);
-  TransferCache cache(ClassForSize(64), arena);
+  TransferBudget budget(kPlenty);
+  TransferCache cache(ClassForSize(64), arena, budget);
   const std::vector<void*> batch = Batch(cache.batch_size(), 1);
   vm.FailMap(1, FakeVirtualMemory::kForever);
   EXPECT_FALSE(cache.TryInsert(batch.data()));
@@ -95,6 +138,10 @@ TEST(TransferCacheTest, WithoutMemoryForTheArrayItIsFull) {
   EXPECT_EQ(cache.objects(), 0u);
   EXPECT_EQ(cache.array_bytes(), 0u);
   EXPECT_EQ(arena.allocated_bytes(), 0u);
+  // The slot that it claimed is unused: others can have it.
+  cache.CheckInvariants([](void* const*) {});
+  cache.GiveUnusedSlots(kPlenty);
+  EXPECT_EQ(budget.unclaimed(), kPlenty);
   vm.StopFailing();
   EXPECT_TRUE(cache.TryInsert(batch.data()));
   EXPECT_EQ(cache.objects(), cache.batch_size());
@@ -107,7 +154,8 @@ TEST(TransferCacheTest, ManyThreads) {
   constexpr size_t kBatches = 6;
   FakeVirtualMemory vm;
   MetadataArena arena(vm);
-  TransferCache cache(ClassForSize(256), arena);
+  TransferBudget budget(kPlenty);
+  TransferCache cache(ClassForSize(256), arena, budget);
   std::vector<std::vector<std::vector<void*>>> left(kThreads);
   std::atomic<size_t> ready{0};
   std::vector<std::thread> threads;

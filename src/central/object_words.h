@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Between pointers and bits: objects as an array of pointers, as threads hold them, and as a mask
+// for one word of their span's bitmap. Pure functions that look at no object and need no lock.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/bitmap.h"
+
+namespace tcmalloc {
+
+// Objects of one word of a bitmap: for each set bit i the one at `address` + i * object size.
+struct ObjectWord {
+  uintptr_t address;
+  uint64_t mask;
+};
+
+// Writes the objects to `out`, in the order of their addresses; returns where the next one goes.
+inline void** AppendObjects(const ObjectWord& word, size_t object_size, void** out) {
+  if (word.mask == 0) return out;
+  const size_t first = static_cast<size_t>(std::countr_zero(word.mask));
+  const uint64_t run = word.mask >> first;
+  if ((run & (run + 1)) == 0) {
+    // All are neighbours.
+    uintptr_t address = word.address + first * object_size;
+    const size_t count = static_cast<size_t>(std::bit_width(run));
+    for (size_t fours = count / 4; fours > 0; --fours, out += 4, address += 4 * object_size) {
+      out[0] = reinterpret_cast<void*>(address);
+      out[1] = reinterpret_cast<void*>(address + object_size);
+      out[2] = reinterpret_cast<void*>(address + 2 * object_size);
+      out[3] = reinterpret_cast<void*>(address + 3 * object_size);
+    }
+    for (size_t ones = count % 4; ones > 0; --ones, address += object_size) {
+      *out++ = reinterpret_cast<void*>(address);
+    }
+    return out;
+  }
+  for (uint64_t mask = word.mask; mask != 0; mask &= mask - 1) {
+    const size_t bit = static_cast<size_t>(std::countr_zero(mask));
+    *out++ = reinterpret_cast<void*>(word.address + bit * object_size);
+  }
+  return out;
+}
+
+// The bits of the first objects of an array as far as each is the neighbour in memory of the one
+// before it, all in one direction, and in the same word. objects[0] has bit `bit`, the word stands
+// for `word_objects` objects. `*length` is set to their number, which is at least 1.
+// Requires: n > 0, bit < word_objects <= kBitsPerWord.
+inline uint64_t LeadingNeighbours(void* const* objects, size_t n, size_t object_size, size_t bit,
+                                  size_t word_objects, size_t* length) {
+  *length = 1;
+  if (n == 1) return uint64_t{1} << bit;
+  const uintptr_t second = reinterpret_cast<uintptr_t>(objects[1]);
+  const uintptr_t step = second - reinterpret_cast<uintptr_t>(objects[0]);
+  const bool ascending = step == object_size;
+  if (!ascending && step != -object_size) return uint64_t{1} << bit;
+  const size_t limit = std::min(n, ascending ? word_objects - bit : bit + 1);
+  size_t i = 1;
+  for (uintptr_t expected = second;
+       i < limit && reinterpret_cast<uintptr_t>(objects[i]) == expected; expected += step) {
+    ++i;
+  }
+  *length = i;
+  return BitRange(ascending ? bit : bit + 1 - i, i);
+}
+
+}  // namespace tcmalloc

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "central/object_words.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "testing/random.h"
+
+namespace tcmalloc {
+namespace {
+
+void* At(uintptr_t address) { return reinterpret_cast<void*>(address); }
+
+TEST(ObjectWordsTest, AppendsTheObjectsOfAMaskInOrder) {
+  SeededRandom random(1);
+  for (const size_t object_size : {size_t{8}, size_t{48}, size_t{64}, size_t{262144}}) {
+    for (int step = 0; step < 500; ++step) {
+      uint64_t mask = random.Next();
+      if (random.OneIn(4)) mask = ~uint64_t{0};
+      if (random.OneIn(4)) mask &= random.Next() & random.Next();
+      if (random.OneIn(8)) mask = 0;
+      constexpr uintptr_t kStart = 0x7000'0000'0000;
+      std::vector<void*> expected;
+      for (size_t bit = 0; bit < kBitsPerWord; ++bit) {
+        if (TestBit(&mask, bit)) expected.push_back(At(kStart + bit * object_size));
+      }
+      // One more slot, which stays as it is.
+      std::vector<void*> out(expected.size() + 1);
+      expected.push_back(nullptr);
+      void** const end = AppendObjects({kStart, mask}, object_size, out.data());
+      ASSERT_EQ(end, out.data() + out.size() - 1);
+      ASSERT_EQ(out, expected);
+    }
+  }
+}
+
+// Against the definition, object by object.
+TEST(ObjectWordsTest, NeighboursAreThoseInOneDirectionWithinTheWord) {
+  SeededRandom random(2);
+  size_t ascending = 0;
+  size_t descending = 0;
+  for (int step = 0; step < 20'000; ++step) {
+    const size_t size = random.OneIn(2) ? 48 : 64;
+    const size_t word_objects = random.OneIn(2) ? kBitsPerWord : random.Between(1, kBitsPerWord);
+    const size_t bit = random.Below(word_objects);
+    const size_t n = random.Between(1, 80);
+    constexpr uintptr_t kWord = 0x7000'0000'0000;
+    // A sequence, wherever it leads, and now and then a step aside.
+    std::vector<void*> objects;
+    uintptr_t address = kWord + bit * size;
+    const int direction = static_cast<int>(random.Below(5));
+    for (size_t i = 0; i < n; ++i) {
+      objects.push_back(At(address));
+      if (direction < 2 ? !random.OneIn(40) : random.OneIn(2)) {
+        address += direction % 2 == 0 ? size : -size;
+      } else {
+        address += random.OneIn(2) ? 0 : 16;
+      }
+    }
+    size_t expected = 1;
+    uint64_t mask = uint64_t{1} << bit;
+    bool up = false;
+    if (n > 1) {
+      const uintptr_t first = reinterpret_cast<uintptr_t>(objects[0]);
+      up = reinterpret_cast<uintptr_t>(objects[1]) == first + size;
+      for (size_t i = 1; i < n; ++i) {
+        const uintptr_t next = up ? first + i * size : first - i * size;
+        const bool in_word = up ? bit + i < word_objects : bit >= i;
+        if (!in_word || objects[i] != At(next)) break;
+        mask |= uint64_t{1} << (up ? bit + i : bit - i);
+        ++expected;
+      }
+    }
+    size_t length = 0;
+    ASSERT_EQ(LeadingNeighbours(objects.data(), n, size, bit, word_objects, &length), mask);
+    ASSERT_EQ(length, expected);
+    if (expected > 2) ++(up ? ascending : descending);
+  }
+  EXPECT_GT(ascending, 500u);
+  EXPECT_GT(descending, 500u);
+}
+
+// The sanitizer build sees a read behind the array.
+TEST(ObjectWordsTest, NeighboursEndWithTheArray) {
+  std::vector<void*> one{At(0x1000)};
+  size_t length = 0;
+  EXPECT_EQ(LeadingNeighbours(one.data(), 1, 8, 63, 64, &length), uint64_t{1} << 63);
+  EXPECT_EQ(length, 1u);
+  std::vector<void*> two{At(0x1000), At(0x1008)};
+  EXPECT_EQ(LeadingNeighbours(two.data(), 2, 8, 0, 64, &length), 3u);
+  EXPECT_EQ(length, 2u);
+  // The word ends first.
+  EXPECT_EQ(LeadingNeighbours(two.data(), 2, 8, 63, 64, &length), uint64_t{1} << 63);
+  EXPECT_EQ(length, 1u);
+  std::swap(two[0], two[1]);
+  EXPECT_EQ(LeadingNeighbours(two.data(), 2, 8, 1, 64, &length), 3u);
+  EXPECT_EQ(LeadingNeighbours(two.data(), 2, 8, 0, 64, &length), 1u);
+  EXPECT_EQ(length, 1u);
+}
+
+}  // namespace
+}  // namespace tcmalloc
