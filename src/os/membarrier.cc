@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "os/membarrier.h"
+
+#include <errno.h>
+#include <linux/membarrier.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace tcmalloc {
+namespace {
+
+// 0 or an error number.
+int Call(int command) {
+  const int saved_errno = errno;
+  const int error = syscall(SYS_membarrier, command, 0, 0) < 0 ? errno : 0;
+  errno = saved_errno;
+  return error;
+}
+
+}  // namespace
+
+bool Membarrier::Succeeded(int error) {
+  // The kernel lacks the call, or the command; or a sandbox forbids it: where EPERM means no more
+  // than "not registered", Issue has registered before it asks here. What remains may pass: the
+  // kernel may be short of memory.
+  if (error == ENOSYS || error == EINVAL || error == EPERM) {
+    available_.store(false, std::memory_order_relaxed);
+  }
+  return error == 0;
+}
+
+bool Membarrier::Register() {
+  return available() && Succeeded(Call(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED));
+}
+
+bool Membarrier::Issue() {
+  if (!available()) return false;
+  int error = Call(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
+  if (error == EPERM) {
+    if (!Register()) return false;
+    error = Call(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
+  }
+  return Succeeded(error);
+}
+
+}  // namespace tcmalloc
