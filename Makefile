@@ -11,12 +11,13 @@ JOBS ?= $(shell nproc)
 system_python = $(firstword $(wildcard /usr/bin/python3) python3)
 release_libraries := tcmalloc tcmalloc_minimal tcmalloc_static tcmalloc_minimal_static
 
-.PHONY: help run test bench format tidy clean
+.PHONY: help run test soak bench format tidy clean
 
 help:
 	@echo "make run               compare the allocator with the C library's on a run of g++"
 	@echo "make run CMD='...'     the same with a shell command of yours"
 	@echo "make test              build and run all tests (ARGS='--preset debug --kind unit' for some)"
+	@echo "make soak              tests that want minutes rather than seconds (ARGS='--minutes 10')"
 	@echo "make bench             the benchmarks beside other allocators (ARGS=--quick: in 5 minutes)"
 	@echo "make format            lay out all sources as the tests want them"
 	@echo "make tidy              clang-tidy over the library's sources"
@@ -31,6 +32,10 @@ run:
 test:
 	@scripts/setup.sh test
 	@scripts/test.py $(ARGS)
+
+soak:
+	@scripts/setup.sh build
+	@scripts/soak.py $(ARGS)
 
 bench:
 	@scripts/setup.sh bench

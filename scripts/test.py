@@ -23,14 +23,14 @@ import xml.etree.ElementTree as ElementTree
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 # The kinds of test, each the label of one folder below tests/, and what each preset runs. The
-# sanitizers own malloc: their builds have unit tests only.
-KINDS = ("unit", "entry", "process", "programs", "layout")
+# sanitizers own malloc: their builds have no tests of the libraries.
+KINDS = ("unit", "entry", "process", "model", "programs", "layout")
 PRESETS = {
     "release": KINDS,
     "debug": ("unit", "entry", "process", "layout"),
     "asan": ("unit",),
-    "tsan": ("unit",),
-    "clang": ("unit", "entry", "process", "layout"),
+    "tsan": ("unit", "model"),
+    "clang": ("unit", "entry", "process", "model", "layout"),
 }
 TEST_TIMEOUT_S = 600  # for tests that set none of their own
 FORMATTED_FOLDERS = ("src", "include", "tests", "bench", "tools")

@@ -32,7 +32,7 @@ namespace tcmalloc {
 
 class Registry {
  public:
-  // Makes every thread of the process execute a full barrier; false when it cannot.
+  // Makes every thread of the process execute a full barrier; false when it cannot, or may not.
   using Barrier = bool (*)();
 
   // A cache that has not changed for so long is idle.

@@ -41,14 +41,17 @@ void Registry::RaiseLimit(ThreadCache* cache) {
   BinArray* chain = nullptr;
   {
     const SpinLockHolder holder(lock_);
+    ThreadCache* idle[CacheBudget::kMaxCandidates];
+    size_t num_idle = 0;
     size_t limit = cache->max_bytes();
     bool raised = budget_.TryRaise(&limit);
     for (int i = 0; !raised && i < CacheBudget::kMaxCandidates; ++i) {
       ThreadCache* const victim = NextVictimLocked();
       if (victim == cache) continue;
       size_t victims_limit = victim->max_bytes();
-      if (victim->claimed_bytes() > 0 && IsIdle(victim, now_ms)) {
-        chain = TakeLocked(&victim, 1, chain);
+      // A cache that is met for the second time has nothing left to claim.
+      if (victims_limit > 0 && victim->claimed_bytes() > 0 && IsIdle(victim, now_ms)) {
+        idle[num_idle++] = victim;
         budget_.TakeAll(&victims_limit);
         victim->SetMaxBytes(victims_limit);
         raised = budget_.TryRaise(&limit);
@@ -58,6 +61,7 @@ void Registry::RaiseLimit(ThreadCache* cache) {
       }
     }
     cache->SetMaxBytes(limit);
+    if (num_idle > 0) chain = TakeLocked(idle, num_idle, nullptr);
   }
   ThreadCache::ReturnDetached(chain, central_, arena_);
 }
@@ -73,11 +77,17 @@ size_t Registry::FlushAndYieldLimit(ThreadCache* cache) {
 }
 
 BinArray* Registry::TakeLocked(ThreadCache* const* victims, size_t n, BinArray* chain) {
+  bool swapped[kTakenAtOnce];
   for (size_t i = 0; i < n; ++i) {
-    victims[i]->slot().bins.store(const_cast<Bins*>(&kEmptyBins), std::memory_order_relaxed);
+    std::atomic<Bins*>& bins = victims[i]->slot().bins;
+    // Anything else (see R1) is the slot of another thread, in memory of one that ended without
+    // telling: it is left alone.
+    swapped[i] = bins.load(std::memory_order_relaxed) == victims[i]->bins();
+    if (swapped[i]) bins.store(const_cast<Bins*>(&kEmptyBins), std::memory_order_relaxed);
   }
   const bool barrier_passed = barrier_();
   for (size_t i = 0; i < n; ++i) {
+    if (!swapped[i]) continue;
     ThreadSlot& slot = victims[i]->slot();
     // Acquire: what the owner did in its last access section is visible if this reads its end.
     if (barrier_passed && slot.busy.load(std::memory_order_acquire) == ThreadSlot::kIdle) {

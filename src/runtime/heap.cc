@@ -15,6 +15,11 @@ namespace {
 constinit std::atomic<bool> heap_exists{false};
 constinit SpinLock init_lock{LockRank::kInit};
 
+bool IssueMembarrier() {
+  Heap& heap = GlobalHeap();
+  return heap.settings.membarrier && heap.membarrier.Issue();
+}
+
 }  // namespace
 
 constinit PageMap global_page_map;
@@ -25,7 +30,7 @@ Heap::Heap(PageMap& page_map)
     : arena(virtual_memory),
       page_heap(virtual_memory, page_map, arena, {.unmap_when_short = true}),
       central(page_heap, page_map, arena),
-      registry(central, arena, [] { return GlobalHeap().membarrier.Issue(); }) {
+      registry(central, arena, &IssueMembarrier) {
   arena.SetFallback(
       [](void* pages, size_t* bytes) {
         return static_cast<PageHeap*>(pages)->TakeForMetadata(bytes);
@@ -55,7 +60,7 @@ void EnsureHeapSlow() {
   heap->page_heap.SetReleaseRate(heap->settings.release_rate);
   heap->registry.SetTotalLimit(heap->settings.max_total_thread_cache_bytes);
   // Now, while the process is likely to have one thread: later it costs milliseconds.
-  heap->membarrier.Register();
+  if (heap->settings.membarrier) heap->membarrier.Register();
   InitThreadExit();
   heap_exists.store(true, std::memory_order_release);
 }

@@ -43,6 +43,11 @@ constexpr Setting kSettings[] = {
      "them. Each thread may have 64 KiB whatever this says; beyond that threads that are busy take "
      "from those that are not. Raise it when many threads allocate and free more than that at a "
      "time."},
+    {"TCMALLOC_MEMBARRIER", Type::kBool, "true", 0, 1,
+     [](Settings* s, double v) { s->membarrier = v != 0; },
+     "Call membarrier(2), to empty the caches of threads that sleep. To be set to false where a "
+     "sandbox ends processes for system calls that it does not know; threads are then asked, and "
+     "flush when they next need memory."},
     {"TCMALLOC_RELEASE_RATE", Type::kDouble, "1.0", 0, ReleasePace::kMaxRate,
      [](Settings* s, double v) { s->release_rate = v; },
      "How eagerly free memory goes back to the system while the program frees: 0 never, reasonable "

@@ -18,6 +18,7 @@ namespace tcmalloc {
 
 struct Settings {
   bool check = false;
+  bool membarrier = true;
   size_t max_total_thread_cache_bytes = CacheBudget::kDefaultTotalBytes;
   int64_t malloc_stats = 0;
   double release_rate = 1.0;

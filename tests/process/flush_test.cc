@@ -228,12 +228,14 @@ void ExpectSuccessInChild(Body body) {
   EXPECT_TRUE(result.exited && result.exit_code == 0) << result.err;
 }
 
-// From now on membarrier(2) fails with `error` in this process.
-void ForbidMembarrier(int error) {
+unsigned Error(int error) { return SECCOMP_RET_ERRNO | static_cast<unsigned>(error); }
+
+// From now on membarrier(2) has this result in this process.
+void ForbidMembarrier(unsigned result) {
   sock_filter filter[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
       BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_membarrier, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | static_cast<unsigned>(error)),
+      BPF_STMT(BPF_RET | BPF_K, result),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
   };
   const sock_fprog program = {std::size(filter), filter};
@@ -245,7 +247,7 @@ void ForbidMembarrier(int error) {
 TEST_F(Flush, WithoutMembarrierThreadsAreAsked) {
   for (const int error : {EPERM, ENOSYS}) {
     ExpectSuccessInChild([error] {
-      ForbidMembarrier(error);
+      ForbidMembarrier(Error(error));
       {
         const BlockedThreads threads(4);
         FillCache();
@@ -258,6 +260,22 @@ TEST_F(Flush, WithoutMembarrierThreadsAreAsked) {
       WorkUnderFlushes(50);
     });
   }
+}
+
+// The setting is as good as a kernel without it. (Its effect on a sandbox that kills is why it is
+// there.)
+TEST_F(Flush, TheSettingKeepsFromCallingMembarrier) {
+  ExpectSuccessInChild([] {
+    setenv("TCMALLOC_MEMBARRIER", "false", 1);
+    setenv("FLUSH_IN_A_SANDBOX", "1", 1);
+    execl("/proc/self/exe", "flush_test", "--gtest_filter=Flush.InASandbox", nullptr);
+  });
+}
+
+TEST_F(Flush, InASandbox) {
+  if (getenv("FLUSH_IN_A_SANDBOX") == nullptr) GTEST_SKIP() << "run by another test";
+  ForbidMembarrier(SECCOMP_RET_KILL_PROCESS);
+  WorkUnderFlushes(20);
 }
 
 // A child that is forked while its parent's threads work and are being flushed: it can flush, too.

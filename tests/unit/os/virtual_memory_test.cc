@@ -6,31 +6,21 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
-#include <functional>
 #include <vector>
 
 #include "os/spinlock.h"
 #include "testing/fake_virtual_memory.h"
+#include "testing/in_child.h"
 
 namespace tcmalloc {
 namespace {
 
 constexpr size_t kMiB = size_t{1} << 20;
-
-// Runs `body` in a child; it returns 0 for success.
-int InChild(const std::function<int()>& body) {
-  const pid_t child = fork();
-  if (child == 0) _exit(body());
-  int status = 0;
-  waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + status;
-}
 
 bool IsZero(const char* p, size_t bytes) {
   for (size_t i = 0; i < bytes; ++i) {

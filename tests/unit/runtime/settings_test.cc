@@ -28,7 +28,7 @@ std::string Read(const std::string& name, const std::string& value, Settings* se
 }
 
 bool operator==(const Settings& a, const Settings& b) {
-  return a.check == b.check && a.malloc_stats == b.malloc_stats &&
+  return a.check == b.check && a.malloc_stats == b.malloc_stats && a.membarrier == b.membarrier &&
          a.max_total_thread_cache_bytes == b.max_total_thread_cache_bytes &&
          a.release_rate == b.release_rate;
 }
@@ -38,6 +38,7 @@ Settings Unusual() {
   Settings settings;
   settings.check = true;
   settings.malloc_stats = 2;
+  settings.membarrier = false;
   settings.max_total_thread_cache_bytes = 12345;
   settings.release_rate = 7.5;
   return settings;
@@ -256,7 +257,7 @@ TEST(SettingsTest, TotalOfThreadCaches) {
 
 TEST(SettingsDocumentationTest, DefaultsAreThoseOfTheStructure) {
   const auto rows = DocumentedRows();
-  EXPECT_EQ(rows.size(), 4u);
+  EXPECT_EQ(rows.size(), 5u);
   Settings settings = Unusual();
   for (const auto& row : rows) {
     ASSERT_EQ(row.size(), 4u);

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "os/membarrier.h"
+
+#include <errno.h>
+#include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/membarrier.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <thread>
+
+#include "testing/in_child.h"
+
+namespace tcmalloc {
+namespace {
+
+constexpr uint32_t kRegister = MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED;
+constexpr uint32_t kIssue = MEMBARRIER_CMD_PRIVATE_EXPEDITED;
+
+bool KernelHasIt() {
+  const long commands = syscall(SYS_membarrier, MEMBARRIER_CMD_QUERY, 0, 0);
+  return commands > 0 && (static_cast<uint32_t>(commands) & kIssue) != 0;
+}
+
+#define SKIP_WITHOUT_KERNEL_SUPPORT() \
+  if (!KernelHasIt()) GTEST_SKIP() << "SKIP: this kernel has no expedited membarrier"
+
+// The answers of sandboxes: an error number instead of the call, or the end of the process.
+constexpr uint32_t Refuse(int error) { return SECCOMP_RET_ERRNO | static_cast<uint32_t>(error); }
+constexpr uint32_t kEndProcess = SECCOMP_RET_KILL_PROCESS;
+
+// From now on `answer` is what this process gets for each membarrier whose command is one of
+// `commands`. For good: to be called in a child.
+bool Sandbox(uint32_t commands, uint32_t answer) {
+  sock_filter program[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_membarrier, 0, 3),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args)),
+      BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, commands, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, answer),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog filter = {sizeof(program) / sizeof(program[0]), program};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter, 0, 0) == 0;
+}
+
+bool SandboxesWork() {
+  return InChild([] { return Sandbox(kIssue, Refuse(EPERM)) ? 0 : 1; }) == 0;
+}
+
+#define SKIP_WITHOUT_SANDBOXES() \
+  if (!SandboxesWork()) GTEST_SKIP() << "SKIP: this process may not install a seccomp filter"
+
+TEST(MembarrierTest, RegistersAndIssues) {
+  SKIP_WITHOUT_KERNEL_SUPPORT();
+  Membarrier membarrier;
+  errno = 1234;
+  EXPECT_TRUE(membarrier.Register());
+  EXPECT_TRUE(membarrier.Issue());
+  EXPECT_TRUE(membarrier.Register());
+  EXPECT_EQ(errno, 1234);
+  EXPECT_TRUE(membarrier.available());
+}
+
+TEST(MembarrierTest, IssuesWhileOtherThreadsRun) {
+  SKIP_WITHOUT_KERNEL_SUPPORT();
+  Membarrier membarrier;
+  std::atomic<bool> stop{false};
+  std::thread other([&stop] {
+    while (!stop) {
+    }
+  });
+  EXPECT_TRUE(membarrier.Register());
+  for (int i = 0; i < 100; ++i) EXPECT_TRUE(membarrier.Issue());
+  stop = true;
+  other.join();
+}
+
+// The first test of its process when each runs in one of its own, as under CTest: then the kernel
+// refuses a first barrier, as the test makes sure.
+TEST(MembarrierTest, RegistersWhenThatWasForgotten) {
+  SKIP_WITHOUT_KERNEL_SUPPORT();
+  if (testing::UnitTest::GetInstance()->test_to_run_count() == 1) {
+    ASSERT_EQ(syscall(SYS_membarrier, kIssue, 0, 0), -1);
+    ASSERT_EQ(errno, EPERM);
+  }
+  Membarrier membarrier;
+  errno = 1234;
+  EXPECT_TRUE(membarrier.Issue());
+  EXPECT_EQ(errno, 1234);
+}
+
+TEST(MembarrierTest, WorksInAForkedChild) {
+  SKIP_WITHOUT_KERNEL_SUPPORT();
+  static Membarrier membarrier;
+  ASSERT_TRUE(membarrier.Register());
+  std::atomic<bool> stop{false};
+  std::thread other([&stop] {
+    while (!stop) {
+    }
+  });
+  EXPECT_EQ(InChild([] {
+              errno = 1234;
+              if (!membarrier.Issue()) return 1;
+              return membarrier.Register() && membarrier.Issue() && errno == 1234 ? 0 : 2;
+            }),
+            0);
+  stop = true;
+  other.join();
+}
+
+// What the system refuses for good is asked for once: a second filter would end the process.
+TEST(MembarrierTest, SaysFalseForGoodWhenTheSystemRefuses) {
+  SKIP_WITHOUT_SANDBOXES();
+  for (const int error : {EPERM, ENOSYS, EINVAL}) {
+    EXPECT_EQ(InChild([error] {
+                if (!Sandbox(kRegister | kIssue, Refuse(error))) return 1;
+                Membarrier registered, forgotten;
+                errno = 1234;
+                if (registered.Register()) return 2;
+                if (registered.available()) return 3;
+                if (!forgotten.available()) return 4;
+                if (forgotten.Issue()) return 5;
+                if (forgotten.available()) return 6;
+                if (errno != 1234) return 7;
+                if (!Sandbox(kRegister | kIssue, kEndProcess)) return 8;
+                if (registered.Issue() || registered.Register()) return 9;
+                if (forgotten.Issue() || forgotten.Register()) return 10;
+                return errno == 1234 ? 0 : 11;
+              }),
+              0)
+        << error;
+  }
+}
+
+// A sandbox that comes up after initialisation, as they do.
+TEST(MembarrierTest, SaysFalseWhenTheBarrierIsRefusedLater) {
+  SKIP_WITHOUT_KERNEL_SUPPORT();
+  SKIP_WITHOUT_SANDBOXES();
+  for (const uint32_t refused : {kIssue, kRegister | kIssue}) {
+    for (const int error : {EPERM, ENOSYS, EINVAL}) {
+      EXPECT_EQ(InChild([refused, error] {
+                  Membarrier membarrier;
+                  if (!membarrier.Register() || !membarrier.Issue()) return 1;
+                  if (!Sandbox(refused, Refuse(error))) return 2;
+                  if (membarrier.Issue() || membarrier.available()) return 3;
+                  if (!Sandbox(kRegister | kIssue, kEndProcess)) return 4;
+                  return membarrier.Issue() ? 5 : 0;
+                }),
+                0)
+          << refused << " " << error;
+    }
+  }
+}
+
+// A lack of memory in the kernel passes.
+TEST(MembarrierTest, AsksAgainAfterAnErrorThatMayPass) {
+  SKIP_WITHOUT_KERNEL_SUPPORT();
+  SKIP_WITHOUT_SANDBOXES();
+  EXPECT_EQ(InChild([] {
+              Membarrier membarrier;
+              if (!membarrier.Register()) return 1;
+              if (!Sandbox(kIssue, Refuse(ENOMEM))) return 2;
+              errno = 1234;
+              if (membarrier.Issue() || errno != 1234) return 3;
+              if (!membarrier.available()) return 4;
+              if (!membarrier.Register()) return 5;
+              // Of two filters that refuse, the newer one's error counts.
+              if (!Sandbox(kIssue, Refuse(ENOSYS))) return 6;
+              return membarrier.Issue() || membarrier.available() ? 7 : 0;
+            }),
+            0);
+}
+
+}  // namespace
+}  // namespace tcmalloc
