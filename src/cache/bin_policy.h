@@ -105,7 +105,10 @@ struct Collection {
 constexpr Collection DecideCollection(SizeClass c, const BinUse& use) {
   const size_t batch = Batch(c);
   const size_t line = kSizeClasses.line_objects(c);
-  const size_t release = use.low_water > 1 ? use.low_water / 2 : use.low_water;
+  // A bin that was full at the last collection had no room for the probe that measures low_water.
+  const bool unmeasured = !use.touched && use.count > 0 && use.count == use.limit;
+  const size_t low_water = unmeasured ? std::max<size_t>(use.low_water, 1) : use.low_water;
+  const size_t release = low_water > 1 ? low_water / 2 : low_water;
   // In whole lines, as all limits are.
   const size_t left = (use.count - release + line - 1) / line * line;
   if (!use.touched && use.low_water == use.count) {

@@ -17,6 +17,8 @@ void Registry::Discard(ThreadCache* cache) { arena_.Free(cache, sizeof(ThreadCac
 void Registry::Register(ThreadCache* cache) {
   const SpinLockHolder holder(lock_);
   cache->SetMaxBytes(budget_.AddCache());
+  // A flush that is under way need not wait for the caches that come while it is.
+  cache->record.flush_round = flush_rounds_;
   caches_.Prepend(cache);
   // With the lock held: a thread that takes caches must not find this one in the list and its owner
   // already, or still, on the way to its bins.

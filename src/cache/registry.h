@@ -117,8 +117,10 @@ class Registry {
   ThreadCache* NextVictimLocked() TC_REQUIRES(lock_);
   // No change since a look at least kIdleMilliseconds ago.
   static bool IsIdle(ThreadCache* cache, int64_t now_ms);
+  // What RaiseLimit does when nothing is unclaimed. Empties at most one cache: returns its arrays.
+  BinArray* RaiseAtOthersCostLocked(ThreadCache* cache, size_t* limit) TC_REQUIRES(lock_);
   // Takes `n` caches and puts their arrays in front of `chain`. Those that cannot be taken are
-  // asked to flush.
+  // asked to flush. Takes nothing while the lock is held for fork.
   BinArray* TakeLocked(ThreadCache* const* victims, size_t n, BinArray* chain) TC_REQUIRES(lock_);
 
   // Constant after construction.

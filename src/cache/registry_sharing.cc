@@ -37,33 +37,39 @@ bool Registry::IsIdle(ThreadCache* cache, int64_t now_ms) {
 }
 
 void Registry::RaiseLimit(ThreadCache* cache) {
-  const int64_t now_ms = CoarseMilliseconds();
   BinArray* chain = nullptr;
   {
     const SpinLockHolder holder(lock_);
-    ThreadCache* idle[CacheBudget::kMaxCandidates];
-    size_t num_idle = 0;
     size_t limit = cache->max_bytes();
-    bool raised = budget_.TryRaise(&limit);
-    for (int i = 0; !raised && i < CacheBudget::kMaxCandidates; ++i) {
-      ThreadCache* const victim = NextVictimLocked();
-      if (victim == cache) continue;
-      size_t victims_limit = victim->max_bytes();
-      // A cache that is met for the second time has nothing left to claim.
-      if (victims_limit > 0 && victim->claimed_bytes() > 0 && IsIdle(victim, now_ms)) {
-        idle[num_idle++] = victim;
-        budget_.TakeAll(&victims_limit);
-        victim->SetMaxBytes(victims_limit);
-        raised = budget_.TryRaise(&limit);
-      } else if (budget_.TrySteal(&limit, &victims_limit)) {
-        victim->SetMaxBytes(victims_limit);
-        raised = true;
-      }
-    }
+    if (!budget_.TryRaise(&limit)) chain = RaiseAtOthersCostLocked(cache, &limit);
     cache->SetMaxBytes(limit);
-    if (num_idle > 0) chain = TakeLocked(idle, num_idle, nullptr);
   }
   ThreadCache::ReturnDetached(chain, central_, arena_);
+}
+
+BinArray* Registry::RaiseAtOthersCostLocked(ThreadCache* cache, size_t* limit) {
+  const int64_t now_ms = CoarseMilliseconds();
+  BinArray* chain = nullptr;
+  bool barrier_spent = false;
+  bool raised = false;
+  for (int i = 0; !raised && i < CacheBudget::kMaxCandidates; ++i) {
+    ThreadCache* const victim = NextVictimLocked();
+    if (victim == cache) continue;
+    size_t victims_limit = victim->max_bytes();
+    const bool idle = victim->claimed_bytes() > 0 && IsIdle(victim, now_ms);
+    if (idle && !barrier_spent) {
+      barrier_spent = true;
+      chain = TakeLocked(&victim, 1, nullptr);
+      // One that was at work after all keeps what it may have.
+      if (chain == nullptr) continue;
+      budget_.TakeAll(&victims_limit);
+      raised = budget_.TryRaise(limit);
+    } else {
+      raised = budget_.TrySteal(limit, &victims_limit);
+    }
+    victim->SetMaxBytes(victims_limit);
+  }
+  return chain;
 }
 
 size_t Registry::FlushAndYieldLimit(ThreadCache* cache) {
@@ -77,6 +83,11 @@ size_t Registry::FlushAndYieldLimit(ThreadCache* cache) {
 }
 
 BinArray* Registry::TakeLocked(ThreadCache* const* victims, size_t n, BinArray* chain) {
+  if (lock_.HeldForForkByThisThread()) {
+    // A handler of another library around fork is running. In the child the owners are gone, and
+    // their bins may be as fork found them.
+    return chain;
+  }
   bool swapped[kTakenAtOnce];
   for (size_t i = 0; i < n; ++i) {
     std::atomic<Bins*>& bins = victims[i]->slot().bins;

@@ -30,7 +30,7 @@ ThreadCache::ThreadCache(ThreadSlot& slot, CentralCache& central, MetadataArena&
       central_(central),
       arena_(arena),
       registry_(registry) {
-  bins_.bytes_until_sample = kNoSampling;
+  bins_.bytes_until_sample.store(kNoSampling, std::memory_order_relaxed);
 }
 
 // Slow paths. While another thread has the cache, the owner is served by the central cache.
@@ -44,7 +44,7 @@ void* ThreadCache::Allocate(SizeClass c) {
     const Section section(*this);
     mine = static_cast<bool>(section);
     if (mine) {
-      bins_.bytes_until_sample = kNoSampling;
+      bins_.bytes_until_sample.store(kNoSampling, std::memory_order_relaxed);
       LowerProbeInSection(i);
       // The cache may have been taken and put back between the fast path and here, or the probe or
       // the sampling counter was what ended the fast path.
@@ -60,7 +60,7 @@ void* ThreadCache::Allocate(SizeClass c) {
     return central_.Remove(c, &object, 1) == 1 ? object : nullptr;
   }
   const size_t next = bin_policy::LimitAfterUnderflow(c, limit);
-  if (next != limit && SetLimit(c, next)) limit = next;
+  if (next != limit && SetLimit(c, limit, next)) limit = next;
   return Refill(c, bin_policy::RefillCount(c, limit));
 }
 
@@ -106,15 +106,21 @@ void ThreadCache::Free(SizeClass c, void* object) {
     return;
   }
   if (limit == 0) {
+    // The object may be one of those that went to the central cache just now.
+    if (wants_bin && !central_.IsOut(c, object)) {
+      ReportMisuse(Misuse::kDoubleFree, object, kSizeClasses.size(c));
+    }
     // Without the room for a bin, too, the central cache is where the object goes.
-    const bool keep = wants_bin && SetLimit(c, bin_policy::InitialLimit(c)) && PushOne(c, object);
+    const bool keep =
+        wants_bin && SetLimit(c, 0, bin_policy::InitialLimit(c)) && PushOne(c, object);
     if (!keep) central_.Insert(c, &object, 1);
     return;
   }
   traffic_bytes_ += ReturnOldest(c, overflow.release) * kSizeClasses.size(c);
-  if (overflow.limit != limit) SetLimit(c, overflow.limit);
+  if (overflow.limit != limit) SetLimit(c, limit, overflow.limit);
   if (!PushOne(c, object)) central_.Insert(c, &object, 1);
-  if (claimed_bytes() > max_bytes() && CollectionIsDue()) CollectGarbage();
+  // Not from this bin: the newest object in it is what tells a second free of it.
+  if (claimed_bytes() > max_bytes() && CollectionIsDue()) CollectGarbage(c);
 }
 
 size_t ThreadCache::PushFetched(SizeClass c, void* const* objects, size_t n) {
@@ -178,6 +184,7 @@ size_t ThreadCache::ExchangeArrayAndReturnOldest(SizeClass c, size_t n) {
       fresh->limit = old->limit;
       fresh->slots()[fresh->limit + 1] = kFullMark;
       fresh->overages = old->overages;
+      fresh->touched = old->touched;
       arrays_[i].store(fresh, std::memory_order_relaxed);
       SetTop(i, count - n);
     }
@@ -209,29 +216,30 @@ BinArray* ThreadCache::NewArray(size_t i, size_t limit) {
   return array;
 }
 
-bool ThreadCache::SetLimit(SizeClass c, size_t limit) {
+bool ThreadCache::SetLimit(SizeClass c, size_t old_limit, size_t limit) {
   const size_t i = Index(c);
   BinArray* spare = nullptr;
-  Fit fit = TrySetLimit(i, limit, &spare);
+  Fit fit = TrySetLimit(i, old_limit, limit, &spare);
   if (fit == Fit::kOverBudget && CollectionIsDue()) {
     CollectGarbage(c);
-    fit = TrySetLimit(i, limit, &spare);
+    fit = TrySetLimit(i, old_limit, limit, &spare);
   }
   if (fit == Fit::kNeedsArray) {
     spare = NewArray(i, limit);
     if (spare == nullptr) return false;
-    fit = TrySetLimit(i, limit, &spare);
+    fit = TrySetLimit(i, old_limit, limit, &spare);
   }
   if (spare != nullptr) arena_.Free(spare, spare->bytes());
   return fit == Fit::kDone;
 }
 
-ThreadCache::Fit ThreadCache::TrySetLimit(size_t i, size_t limit, BinArray** spare) {
+ThreadCache::Fit ThreadCache::TrySetLimit(size_t i, size_t old_limit, size_t limit,
+                                          BinArray** spare) {
   const Section section(*this);
   if (!section) return Fit::kTaken;
   BinArray* const array = Array(i);
   const bool fits = array != nullptr && limit <= array->capacity;
-  const size_t old_limit = array == nullptr ? 0 : array->limit;
+  if (old_limit != (array == nullptr ? 0 : array->limit)) return Fit::kTaken;
   if (limit > old_limit) {
     const size_t more_array_bytes =
         fits ? 0 : BinArray::BytesFor(limit) - (array == nullptr ? 0 : array->bytes());
@@ -445,8 +453,9 @@ size_t ThreadCache::CachedBytes() const {
 }
 
 uint64_t ThreadCache::ActivityStamp() const {
-  // FNV-1a over the tops.
-  uint64_t stamp = 0xcbf29ce484222325;
+  // FNV-1a over the tops, from what the allocations count down.
+  // A bin that is used as a stack may be found at the same height twice.
+  uint64_t stamp = 0xcbf29ce484222325 ^ bins_.bytes_until_sample.load(std::memory_order_relaxed);
   for (const BinTop& top : bins_.tops) {
     stamp ^= reinterpret_cast<uintptr_t>(top.load(std::memory_order_relaxed));
     stamp *= 0x100000001b3;

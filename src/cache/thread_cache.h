@@ -88,7 +88,7 @@ class ThreadCache {
   void RequestFlush() { flush_requested_.store(true, std::memory_order_relaxed); }
 
   // Bytes of objects in the bins. Racy while the owner runs: each bin's figure is one that it had
-  // at some moment (give or take one object), or 0.
+  // at some moment (give or take one object), or 0 when its array was exchanged just then.
   size_t CachedBytes() const;
   size_t CachedObjects(SizeClass c) const;
   // Bytes of the bins' arrays, as the arena counts them.
@@ -156,8 +156,7 @@ class ThreadCache {
 
   // What a thread frees before it has allocated anything of the class is another thread's, and may
   // have neighbours on its cache line that still are that thread's, or a third one's. So the first
-  // objects are not kept for allocations. Two rather than one, so that a second free of the first
-  // object goes where the first one went, and is noticed there.
+  // objects are not kept for allocations.
   static constexpr uint8_t kFreesWithoutBin = 2;
 
   enum class Fit : uint8_t { kDone, kTaken, kOverBudget, kNeedsArray };
@@ -190,11 +189,12 @@ class ThreadCache {
 
   // A new array for bin `i`, empty, with the given limit; null when the arena has no memory.
   BinArray* NewArray(size_t i, size_t limit);
-  // Sets the limit if the claim fits. `*spare` is an array to use if the present one is too small;
-  // it is exchanged for that.
-  Fit TrySetLimit(size_t i, size_t limit, BinArray** spare);
+  // Sets the limit if the claim fits and it still is `old_limit` (else the cache was taken
+  // meanwhile, and the decision is void). `*spare` is an array to use if the present one is too
+  // small; it is exchanged for that.
+  Fit TrySetLimit(size_t i, size_t old_limit, size_t limit, BinArray** spare);
   // The same with all that it needs; false when the bin stays as it is.
-  bool SetLimit(SizeClass c, size_t limit);
+  bool SetLimit(SizeClass c, size_t old_limit, size_t limit);
   // Moves up to `n` of the oldest objects from the bin to the central cache; returns how many.
   TC_OUT_OF_LINE size_t ReturnOldest(SizeClass c, size_t n);
   // The same by giving the bin a new array with the objects that stay, so that many objects need no

@@ -59,6 +59,8 @@ struct ThreadSlot {
   std::atomic<uint8_t> busy{kIdle};
   // Owner only.
   Phase phase = Phase::kNew;
+  // Owner only: slow frees while there was no cache (see CacheForFree).
+  uint8_t frees_without_cache = 0;
 };
 
 // Static thread-local storage is scarce for libraries that are loaded late.

@@ -34,6 +34,9 @@ class CentralCache {
   // the rest into the central free list.
   void Insert(SizeClass c, void* const* objects, size_t n);
 
+  // Whether `p`, an object of class `c`, is in use as far as its bit tells.
+  bool IsOut(SizeClass c, const void* p) { return free_lists_[c].IsOut(p); }
+
   // Moves everything from the transfer caches to the central free lists; returns the bytes moved.
   size_t FlushTransferCaches();
 

@@ -171,8 +171,8 @@ class alignas(kCacheLineSize) CentralFreeList {
   // Sets the bits. Puts the spans where they belong then: into lists, or, when all objects are
   // free, in front of `emptied`. Stops at a run with an object that is not in use.
   Finding InsertLocked(const Runs& runs, void* const* objects, Span** emptied) TC_REQUIRES(lock_);
-  // After objects came back to `span`, which had `old_count` free ones and may have been split until
-  // then. Returns how many free objects go with it when it is emptied, else 0.
+  // After objects came back to `span`, which had `old_count` free ones and may have been split
+  // until then. Returns how many free objects go with it when it is emptied, else 0.
   size_t RelistLocked(Span* span, uint32_t old_count, bool no_longer_split, Span** emptied)
       TC_REQUIRES(lock_);
   // The first object of the run that is free already.

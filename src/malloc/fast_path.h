@@ -27,12 +27,14 @@ TC_FAST_PATH void* AllocateFast(SizeClass c, size_t size) {
   ThreadSlot& slot = current_slot;
   Bins* const bins = slot.BeginAccess();
   uint64_t left;
-  if (__builtin_expect(__builtin_sub_overflow(bins->bytes_until_sample, size, &left), false)) {
+  if (__builtin_expect(__builtin_sub_overflow(
+                           bins->bytes_until_sample.load(std::memory_order_relaxed), size, &left),
+                       false)) {
     return nullptr;
   }
   void* const object = bins->Pop(c);
   if (__builtin_expect(object == nullptr, false)) return nullptr;
-  bins->bytes_until_sample = left;
+  bins->bytes_until_sample.store(left, std::memory_order_relaxed);
   slot.EndAccess();
   return object;
 }

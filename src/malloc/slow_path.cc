@@ -56,7 +56,7 @@ void* AllocateLarge(size_t size, size_t alignment) {
 
 void FreeSmallSlow(SizeClass c, void* p) {
   // An object of class `c` is in use, so there is a heap.
-  ThreadCache* const cache = CurrentCache();
+  ThreadCache* const cache = CacheForFree();
   Heap& heap = GlobalHeap();
   heap.registry.AdoptOrphanIfAny();
   if (cache != nullptr) {

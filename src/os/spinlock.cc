@@ -50,7 +50,7 @@ bool SpinLock::LockSlow() {
   uint32_t taken = kLocked;
   for (int spins = 0;;) {
     uint32_t state = state_.load(std::memory_order_relaxed);
-    if (state & kForkHeld && HeldForForkByThisThread()) return false;
+    if ((state & kForkHeld) != 0 && ForksNow()) return false;
     if ((state & kLocked) == 0) {
       // After a sleep others may sleep too: keep their mark.
       if (state_.compare_exchange_weak(state, state | taken, std::memory_order_acquire,
@@ -72,7 +72,7 @@ bool SpinLock::LockSlow() {
 
 void SpinLock::Wake() { FutexWake(&state_); }
 
-bool SpinLock::HeldForForkByThisThread() const {
+bool SpinLock::ForksNow() {
   return fork_hold.load(std::memory_order_acquire) &&
          pthread_equal(fork_thread.load(std::memory_order_relaxed), pthread_self());
 }

@@ -42,7 +42,7 @@ class TC_CAPABILITY("mutex") SpinLock {
     uint32_t expected = kFree;
     if (!state_.compare_exchange_strong(expected, kLocked, std::memory_order_acquire,
                                         std::memory_order_relaxed)) {
-      return (expected & kForkHeld) != 0 && HeldForForkByThisThread();
+      return (expected & kForkHeld) != 0 && ForksNow();
     }
     if constexpr (kDebugBuild) NoteAcquired();
     return true;
@@ -62,6 +62,10 @@ class TC_CAPABILITY("mutex") SpinLock {
   static void EndForkHold();
   // Before fork: takes the lock and marks it.
   void HoldForFork();
+  // The calling thread, which forks, passes through this lock.
+  bool HeldForForkByThisThread() const {
+    return (state_.load(std::memory_order_relaxed) & kForkHeld) != 0 && ForksNow();
+  }
   // In the parent: frees it and wakes who waits.
   void ReleaseAfterForkInParent();
   // In the child: the same. The threads that waited are not there, but a handler that ran before
@@ -82,7 +86,8 @@ class TC_CAPABILITY("mutex") SpinLock {
   // acquired.
   TC_SLOW_PATH bool LockSlow();
   TC_SLOW_PATH void Wake();
-  bool HeldForForkByThisThread() const;
+  // The calling thread is between BeginForkHold and EndForkHold.
+  static bool ForksNow();
   void CheckRank() const;
   void NoteAcquired() const;
   void NoteReleased() const;

@@ -3,6 +3,11 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstdint>
 
 namespace tcmalloc {
 namespace {
@@ -10,6 +15,9 @@ namespace {
 // Written once by Init, before any thread is armed.
 constinit pthread_key_t key = 0;
 constinit bool have_key = false;
+
+// The kernel's first real-time signal; the C library's SIGRTMIN is above those that it uses itself.
+constexpr int kFirstInternalSignal = 32;
 
 }  // namespace
 
@@ -24,6 +32,16 @@ bool ThreadExitHook::Arm(void* value) {
   const bool armed = pthread_setspecific(key, value) == 0;
   errno = saved_errno;
   return armed;
+}
+
+bool ThreadExitHook::MayHavePassed() {
+  const int saved_errno = errno;
+  // The system call: the C library's function hides its own signals.
+  uint64_t blocked = 0;
+  const bool known =
+      syscall(SYS_rt_sigprocmask, SIG_BLOCK, nullptr, &blocked, sizeof(blocked)) == 0;
+  errno = saved_errno;
+  return !known || (blocked >> (kFirstInternalSignal - 1) & 1) != 0;
 }
 
 }  // namespace tcmalloc

@@ -16,6 +16,14 @@ class ThreadExitHook {
   // high-numbered keys in memory that it callocs); the caller must be able to serve that. Returns
   // false when that failed.
   static bool Arm(void* value);
+
+  // The calling thread may be where no destructor of a pthread key runs any more, so that arming it
+  // would be in vain: the C library is taking it down. Told by the signals that the C library
+  // keeps for itself (they cannot be blocked through its functions): it blocks them for that last
+  // part, before it frees what it holds for the thread. Also true in other places where it
+  // blocks them, and when a sandbox forbids to ask; not true in time with C libraries that do not
+  // block them (glibc before 2.34). Cost: a system call.
+  static bool MayHavePassed();
 };
 
 }  // namespace tcmalloc

@@ -17,6 +17,10 @@ void OnThreadExit(void* value) {
   GlobalHeap().registry.Destroy(cache);
 }
 
+// So many slow frees come before a thread's first cache if it never allocates: a message or two are
+// not worth one.
+constexpr uint8_t kFreesWithoutCache = 16;
+
 }  // namespace
 
 constinit thread_local ThreadSlot current_slot __attribute__((tls_model("initial-exec")));
@@ -48,6 +52,18 @@ ThreadCache* CurrentCache() {
   heap.registry.Register(cache);
   slot.phase = ThreadSlot::Phase::kRegistered;
   return cache;
+}
+
+ThreadCache* CacheForFree() {
+  ThreadSlot& slot = current_slot;
+  if (slot.cache != nullptr) return slot.cache;
+  if (slot.phase != ThreadSlot::Phase::kNew) return nullptr;
+  if (slot.frees_without_cache < kFreesWithoutCache) {
+    ++slot.frees_without_cache;
+    return nullptr;
+  }
+  slot.frees_without_cache = 0;
+  return ThreadExitHook::MayHavePassed() ? nullptr : CurrentCache();
 }
 
 void InitThreadExit() { ThreadExitHook::Init(&OnThreadExit); }

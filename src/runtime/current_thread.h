@@ -15,6 +15,11 @@ extern constinit thread_local ThreadSlot current_slot __attribute__((tls_model("
 // memory for one. Builds the heap.
 TC_SLOW_PATH ThreadCache* CurrentCache();
 
+// The same for a free. A thread that has only freed so far gets a cache when it goes on doing so,
+// and only while its exit is certain to be noticed: the C library frees memory, too, when it takes
+// a thread down that never called malloc, behind all its destructors.
+TC_SLOW_PATH ThreadCache* CacheForFree();
+
 // Asks the system to call back at the end of threads. Called once, when the heap is built.
 void InitThreadExit();
 

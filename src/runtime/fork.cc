@@ -3,8 +3,8 @@
 // middle of anything that a lock protects. They are marked as held for fork: handlers of other
 // libraries run between ours (their prepare handlers behind ours when they registered first, their
 // parent and child handlers before ours), may allocate, and pass through. What other threads have
-// outside the locks at that moment is on their stacks: a few objects each, which the child never
-// gets back.
+// outside the locks at that moment is on their stacks, and the child never gets it back: a few
+// objects each, or, with a thread that is emptying others' caches just then, what was in those.
 #include "runtime/fork.h"
 
 #include <pthread.h>
