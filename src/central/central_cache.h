@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // CentralCache: the middle tier of all size classes: per class a transfer cache in front of a
-// central free list. Called by: thread caches (refill, overflow, flush), and directly for threads
+// central free list, both in shards (see ShardMap). What a thread asks for comes from its shard's
+// transfer cache, its shard's spans, another one's transfer cache, another one's spans, a new span,
+// in this order. Called by: thread caches (refill, overflow, flush), and directly for threads
 // that have no cache. Thread safety: any.
 //
 // Invariants
@@ -8,11 +10,14 @@
 //       passes from one thread to another in part.
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <cstddef>
 
 #include "base/size_classes.h"
 #include "central/central_free_list.h"
 #include "central/per_size_class.h"
+#include "central/shard_map.h"
 #include "central/transfer_cache.h"
 #include "central/transfer_caches.h"
 
@@ -20,8 +25,14 @@ namespace tcmalloc {
 
 class CentralCache {
  public:
-  CentralCache(PageHeap& page_heap, PageMap& page_map, MetadataArena& arena)
-      : transfer_caches_(arena), free_lists_(page_heap, page_map, arena) {}
+  CentralCache(PageHeap& page_heap, PageMap& page_map, MetadataArena& arena,
+               ShardMap::Processor processor)
+      : shards_(processor),
+        arena_(arena),
+        first_transfer_caches_(arena),
+        free_lists_(page_heap, page_map, arena) {
+    transfer_caches_[0].store(&first_transfer_caches_, std::memory_order_relaxed);
+  }
   CentralCache(const CentralCache&) = delete;
   CentralCache& operator=(const CentralCache&) = delete;
 
@@ -41,14 +52,41 @@ class CentralCache {
   size_t FlushTransferCaches();
 
   CentralFreeList& free_list(SizeClass c) { return free_lists_[c]; }
-  TransferCache& transfer_cache(SizeClass c) { return transfer_caches_[c]; }
-  const TransferBudget& transfer_budget() const { return transfer_caches_.budget(); }
+  // Those of one shard; null when it has none yet. Shard 0 has them always.
+  TransferCaches* transfer_caches(size_t shard) {
+    return transfer_caches_[shard].load(std::memory_order_acquire);
+  }
+  // Objects of class `c` in the transfer caches of all shards.
+  size_t transfer_objects(SizeClass c);
+
+  // Calls f(lock) for every lock of the tier. Once those that come first are held, there are no
+  // others.
+  template <typename F>
+  void ForEachLock(F f) {
+    f(shards_lock_);
+    for (size_t i = 0; i < kMaxShards; ++i) {
+      if (TransferCaches* const caches = transfer_caches(i)) caches->ForEachLock(f);
+    }
+    for (size_t i = 1; i < kNumSizeClasses; ++i) free_lists_[static_cast<SizeClass>(i)].ForEachLock(f);
+  }
 
   // Aborts when an invariant of the tier does not hold. No other thread may use it meanwhile.
   void CheckInvariants();
 
  private:
-  TransferCaches transfer_caches_;
+  // The shard's transfer caches, made where they are not there; those of shard 0 when there is no
+  // memory for them.
+  TransferCaches& EnsureTransferCaches(size_t shard) TC_EXCLUDES(shards_lock_);
+  // Whole batches out of the shard's transfer cache, as many as `n` has room for.
+  size_t RemoveBatches(TransferCaches* caches, SizeClass c, void** objects, size_t n);
+
+  ShardMap shards_;
+  MetadataArena& arena_;
+  // Written with shards_lock_ held, each once; read without. Release and acquire: who finds them
+  // finds them constructed.
+  SpinLock shards_lock_{LockRank::kShards};
+  std::array<std::atomic<TransferCaches*>, kMaxShards> transfer_caches_ = {};
+  TransferCaches first_transfer_caches_;
   PerSizeClass<CentralFreeList> free_lists_;
 };
 

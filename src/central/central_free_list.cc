@@ -28,6 +28,7 @@ CentralFreeList::CentralFreeList(SizeClass size_class, PageHeap& page_heap, Page
       span_pages_(page_heap.RoundUp(kSizeClasses.span_pages(size_class))),
       objects_per_span_(span_pages_.bytes() / object_size_),
       words_per_span_(WordsForBits(objects_per_span_)),
+      spare_objects_(kSizeClasses.batch_size(size_class)),
       groups_(kSizeClasses.line_objects(size_class)),
       tail_objects_(objects_per_span_ % groups_.size()),
       tail_padding_(TailPadding(objects_per_span_, groups_.size(), tail_objects_)),
@@ -38,83 +39,148 @@ CentralFreeList::CentralFreeList(SizeClass size_class, PageHeap& page_heap, Page
   TC_CHECK(objects_per_span_ <= RankedSpans::kMaxFreeCount);
 }
 
-size_t CentralFreeList::Remove(void** objects, size_t n) {
-  const bool whole_groups = groups_.size() > 1 && n >= groups_.size();
-  size_t taken = 0;
-  Span* new_span = nullptr;
-  Claims claims;
-  claims.whole_groups = whole_groups;
-  while (taken < n) {
-    claims.num_words = 0;
-    claims.wanted = n - taken;
-    {
-      const SpinLockHolder holder(lock_);
-      if (new_span == nullptr) {
-        ClaimLocked(&claims);
-      } else {
-        ClaimFromNewSpanLocked(new_span, &claims);
-      }
-    }
-    void** next = objects + taken;
-    for (size_t i = 0; i < claims.num_words; ++i) {
-      next = AppendObjects(claims.words[i], object_size_, next);
-    }
-    taken = static_cast<size_t>(next - objects);
-    if (claims.full()) {
-      new_span = nullptr;
-      continue;
-    }
-    if (taken > 0) break;
-    // From the new span, whatever other threads have returned meanwhile: else it could stay without
-    // a live object.
-    new_span = NewSpan();
-    if (new_span == nullptr) break;
-    claims.whole_groups = whole_groups;
+size_t CentralFreeList::free_objects() const {
+  size_t sum = 0;
+  for (size_t i = 0; i < kMaxShards; ++i) {
+    if (const Shard* const shard = ShardAt(i)) sum += shard->free_objects.value();
   }
+  return sum;
+}
+
+size_t CentralFreeList::num_spans() const {
+  size_t sum = 0;
+  for (size_t i = 0; i < kMaxShards; ++i) {
+    if (const Shard* const shard = ShardAt(i)) sum += shard->num_spans.value();
+  }
+  return sum;
+}
+
+CentralFreeList::Shard* CentralFreeList::EnsureShard(size_t shard) {
+  if (Shard* const present = ShardAt(shard)) return present;
+  void* const memory = arena_.Allocate(sizeof(Shard));
+  if (memory == nullptr) return nullptr;
+  {
+    const SpinLockHolder holder(shards_lock_);
+    if (ShardAt(shard) == nullptr) {
+      Shard* const fresh = new (memory) Shard;
+      shards_[shard].store(fresh, std::memory_order_release);
+      return fresh;
+    }
+  }
+  // Another thread was faster.
+  arena_.Free(memory, sizeof(Shard));
+  return ShardAt(shard);
+}
+
+size_t CentralFreeList::Remove(size_t own, void** objects, size_t n) {
+  Shard* const mine = ShardAt(own);
+  const Take take = TakeFor(n);
+  size_t taken = RemoveFrom(mine, take, objects, n);
+  if (take == Take::kWholeGroups && n - taken >= groups_.size() && HasObjects(mine)) {
+    // What is left in the own shard is divided: that comes after all whole groups of the class.
+    const size_t others = taken > 0 ? 0 : RemoveFromOthers(own, take, 1, objects, n);
+    taken += others;
+    if (others == 0 && !OthersHaveObjects(own)) {
+      taken += RemoveFrom(mine, Take::kAny, objects + taken, n - taken);
+    }
+  }
+  if (taken > 0) return taken;
+  taken = RemoveFromOthers(own, take, spare_objects_, objects, n);
+  if (taken == 0 && take != Take::kAny) {
+    taken = RemoveFrom(mine, Take::kAny, objects, n);
+    if (taken == 0) taken = RemoveFromOthers(own, Take::kAny, spare_objects_, objects, n);
+  }
+  if (taken == 0) taken = RemoveFromNewSpan(own, take, objects, n);
+  if (taken == 0) taken = RemoveFromOthers(own, Take::kAny, 1, objects, n);
   return taken;
 }
 
-void CentralFreeList::ClaimLocked(Claims* claims) {
-  const size_t wanted = claims->wanted;
-  if (claims->whole_groups) {
-    while (claims->wanted >= groups_.size() && !claims->full()) {
-      Span* const span = spans_.FullestNotSplit();
-      if (span == nullptr) {
-        // The class has no more.
-        claims->whole_groups = false;
-        break;
-      }
-      const RankedSpans::Place place = PlaceOf(span);
-      ClaimWholeGroupsLocked(span, claims);
-      spans_.Move(span, place, PlaceOf(span));
+size_t CentralFreeList::RemoveFrom(Shard* shard, Take take, void** objects, size_t n) {
+  if (!HasObjects(shard)) return 0;
+  void** next = objects;
+  Claims claims;
+  do {
+    claims.num_words = 0;
+    claims.wanted = n - static_cast<size_t>(next - objects);
+    {
+      const SpinLockHolder holder(shard->lock);
+      ClaimLocked(*shard, take, &claims);
     }
-  }
-  if (!claims->whole_groups) {
-    while (claims->wanted > 0 && !claims->full()) {
-      Span* const split = spans_.FullestSplit();
-      Span* const span = split != nullptr ? split : spans_.FullestNotSplit();
-      if (span == nullptr) break;
-      const RankedSpans::Place place = PlaceOf(span);
-      if (split != nullptr || groups_.size() == 1) {
-        ClaimLowestLocked(span, claims);
-      } else {
-        ClaimDividedLocked(span, claims);
-      }
-      spans_.Move(span, place, PlaceOf(span));
-    }
-  }
-  free_objects_.Subtract(wanted - claims->wanted);
+    next = AppendClaimed(claims, next);
+  } while (claims.full() && claims.wanted > 0);
+  return static_cast<size_t>(next - objects);
 }
 
-void CentralFreeList::ClaimFromNewSpanLocked(Span* span, Claims* claims) {
-  if (claims->whole_groups) {
+size_t CentralFreeList::RemoveFromOthers(size_t own, Take take, size_t least, void** objects,
+                                         size_t n) {
+  for (size_t i = 1; i < kMaxShards; ++i) {
+    Shard* const shard = ShardAt((own + i) % kMaxShards);
+    if (shard == nullptr || shard->free_objects.value() < least) continue;
+    if (const size_t taken = RemoveFrom(shard, take, objects, n)) return taken;
+  }
+  return 0;
+}
+
+bool CentralFreeList::OthersHaveObjects(size_t own) const {
+  for (size_t i = 0; i < kMaxShards; ++i) {
+    if (i != own && HasObjects(ShardAt(i))) return true;
+  }
+  return false;
+}
+
+size_t CentralFreeList::RemoveFromNewSpan(size_t own, Take take, void** objects, size_t n) {
+  Shard* const shard = EnsureShard(own);
+  if (shard == nullptr) return 0;
+  Span* const span = NewSpan(own);
+  if (span == nullptr) return 0;
+  Claims claims;
+  claims.wanted = n;
+  {
+    const SpinLockHolder holder(shard->lock);
+    // From this span, whatever other threads have returned meanwhile: else it could stay without a
+    // live object.
+    ClaimFromNewSpanLocked(*shard, span, take, &claims);
+  }
+  const size_t taken = static_cast<size_t>(AppendClaimed(claims, objects) - objects);
+  return claims.full() ? taken + RemoveFrom(shard, take, objects + taken, n - taken) : taken;
+}
+
+void** CentralFreeList::AppendClaimed(const Claims& claims, void** out) const {
+  for (size_t i = 0; i < claims.num_words; ++i) {
+    out = AppendObjects(claims.words[i], object_size_, out);
+  }
+  return out;
+}
+
+void CentralFreeList::ClaimLocked(Shard& shard, Take take, Claims* claims) {
+  const size_t wanted = claims->wanted;
+  const size_t least = take == Take::kWholeGroups ? groups_.size() : 1;
+  while (claims->wanted >= least && !claims->full()) {
+    Span* const split = take == Take::kAny ? shard.spans.FullestSplit() : nullptr;
+    Span* const span = split != nullptr ? split : shard.spans.FullestNotSplit();
+    if (span == nullptr) break;
+    const RankedSpans::Place place = PlaceOf(span);
+    if (take == Take::kWholeGroups) {
+      ClaimWholeGroupsLocked(span, claims);
+    } else if (split != nullptr || groups_.size() == 1) {
+      ClaimLowestLocked(span, claims);
+    } else {
+      ClaimDividedLocked(span, claims);
+    }
+    shard.spans.Move(span, place, PlaceOf(span));
+  }
+  shard.free_objects.Subtract(wanted - claims->wanted);
+}
+
+void CentralFreeList::ClaimFromNewSpanLocked(Shard& shard, Span* span, Take take, Claims* claims) {
+  if (take == Take::kWholeGroups) {
     ClaimWholeGroupsLocked(span, claims);
   } else {
     ClaimLowestLocked(span, claims);
   }
-  num_spans_.Add(1);
-  free_objects_.Add(span->free_count);
-  spans_.Move(span, RankedSpans::kNowhere, PlaceOf(span));
+  shard.num_spans.Add(1);
+  shard.free_objects.Add(span->free_count);
+  shard.spans.Move(span, RankedSpans::kNowhere, PlaceOf(span));
 }
 
 void CentralFreeList::ClaimWholeGroupsLocked(Span* span, Claims* claims) {
@@ -205,7 +271,7 @@ size_t CentralFreeList::GatherRuns(void* const* objects, size_t n, Runs* runs,
       span = page_map_.SpanOf(PageId::Containing(objects[i]));
       if (span != nullptr) start = span->first_page.start_uintptr();
       bytes = objects_per_span * object_size;
-      if (span == nullptr || address - start >= bytes) {
+      if (span == nullptr || address - start >= bytes || ShardAt(span->shard) == nullptr) {
         *finding = BadPointerSlow(span, objects[i]);
         break;
       }
@@ -233,7 +299,9 @@ size_t CentralFreeList::GatherRuns(void* const* objects, size_t n, Runs* runs,
               .mask = mask,
               .word = static_cast<uint16_t>(w),
               .first = static_cast<uint16_t>(i),
-              .count = static_cast<uint16_t>(count)};
+              .count = static_cast<uint16_t>(count),
+              .shard = span->shard};
+      runs->shards |= uint32_t{1} << span->shard;
     }
     i += count;
   }
@@ -241,20 +309,22 @@ size_t CentralFreeList::GatherRuns(void* const* objects, size_t n, Runs* runs,
   return i;
 }
 
-CentralFreeList::Finding CentralFreeList::InsertLocked(const Runs& runs, void* const* objects,
-                                                       Span** emptied) {
+CentralFreeList::Finding CentralFreeList::InsertLocked(Shard& shard, size_t s, const Runs& runs,
+                                                       void* const* objects, Span** emptied) {
   Finding finding;
   Span* span = nullptr;
   uint32_t old_count = 0;
   bool no_longer_split = false;
-  // Free objects that the list gains; statistics see only the sum.
+  // Free objects that the shard gains; statistics see only the sum.
   size_t gained = 0;
   const Run* const end = runs.runs + runs.num_runs;
   for (const Run* run = runs.runs; run != end; ++run) {
+    if (run->shard != s) continue;
     if (run->span != span) {
-      if (span != nullptr) gained -= RelistLocked(span, old_count, no_longer_split, emptied);
+      if (span != nullptr) gained -= RelistLocked(shard, span, old_count, no_longer_split, emptied);
       span = run->span;
-      if (span->size_class != size_class_ || span->first_page.start_uintptr() != run->start) {
+      if (span->size_class != size_class_ || span->first_page.start_uintptr() != run->start ||
+          span->shard != s) {
         finding = {Misuse::kNotInUse, objects[run->first]};
         span = nullptr;
         break;
@@ -277,22 +347,22 @@ CentralFreeList::Finding CentralFreeList::InsertLocked(const Runs& runs, void* c
       span->first_whole_word = run->word;
     }
   }
-  if (span != nullptr) gained -= RelistLocked(span, old_count, no_longer_split, emptied);
-  free_objects_.Add(gained);
+  if (span != nullptr) gained -= RelistLocked(shard, span, old_count, no_longer_split, emptied);
+  shard.free_objects.Add(gained);
   return finding;
 }
 
-inline size_t CentralFreeList::RelistLocked(Span* span, uint32_t old_count, bool no_longer_split,
-                                            Span** emptied) {
+inline size_t CentralFreeList::RelistLocked(Shard& shard, Span* span, uint32_t old_count,
+                                            bool no_longer_split, Span** emptied) {
   const uint32_t count = span->free_count;
   // Numbers with the same highest bit have the same rank.
   const bool same_rank = (old_count ^ count) < (old_count & count);
   if (same_rank && !no_longer_split && count != objects_per_span_) return 0;
   if (count == old_count) return 0;
   const bool split = IsSplit(span);
-  spans_.Move(span, PlaceOf(old_count, split || no_longer_split), PlaceOf(count, split));
+  shard.spans.Move(span, PlaceOf(old_count, split || no_longer_split), PlaceOf(count, split));
   if (count != objects_per_span_) return 0;
-  num_spans_.Subtract(1);
+  shard.num_spans.Subtract(1);
   span->list_node.next = *emptied;
   *emptied = span;
   return count;
@@ -316,32 +386,38 @@ void CentralFreeList::Insert(void* const* objects, size_t n) {
     Finding bad_pointer;
     const size_t done = GatherRuns(objects, n, &runs, &bad_pointer);
     Finding finding;
-    {
-      const SpinLockHolder holder(lock_);
-      finding = InsertLocked(runs, objects, &emptied);
-      if (finding.misuse == Misuse::kNone) finding = bad_pointer;
-      if (done == n || finding.misuse != Misuse::kNone) {
-        // An emptied span stays what it is until the call is done, so that a second free of one of
-        // its objects in the same call is still seen for what it is. From here on a stray pointer
-        // into it is recognised as such.
-        for (Span* span = emptied; span != nullptr; span = span->list_node.next) {
-          span->size_class = SizeClass::kNone;
-        }
-      }
+    for (uint32_t shards = runs.shards; shards != 0; shards &= shards - 1) {
+      const size_t s = static_cast<size_t>(std::countr_zero(shards));
+      Shard& shard = *ShardAt(s);
+      const SpinLockHolder holder(shard.lock);
+      finding = InsertLocked(shard, s, runs, objects, &emptied);
+      if (done == n) Disown(s, emptied);
+      if (finding.misuse != Misuse::kNone) break;
     }
+    if (finding.misuse == Misuse::kNone) finding = bad_pointer;
     if (finding.misuse != Misuse::kNone) ReportMisuse(finding.misuse, finding.object, object_size_);
     objects += done;
     n -= done;
   }
   while (emptied != nullptr) {
     Span* const next = emptied->list_node.next;
+    if (emptied->size_class != SizeClass::kNone) {
+      const SpinLockHolder holder(ShardAt(emptied->shard)->lock);
+      emptied->size_class = SizeClass::kNone;
+    }
     emptied->list_node = ListNode<Span>();
     DeleteSpan(emptied);
     emptied = next;
   }
 }
 
-Span* CentralFreeList::NewSpan() {
+void CentralFreeList::Disown(size_t shard, Span* emptied) {
+  for (Span* span = emptied; span != nullptr; span = span->list_node.next) {
+    if (span->shard == shard) span->size_class = SizeClass::kNone;
+  }
+}
+
+Span* CentralFreeList::NewSpan(size_t shard) {
   Span* const span = page_heap_.New(span_pages_, SpanState::kSmall);
   if (span == nullptr) return nullptr;
   span->free_bits = &span->inline_bits;
@@ -354,6 +430,7 @@ Span* CentralFreeList::NewSpan() {
   }
   SetFirstBits(span->free_bits, objects_per_span_);
   span->size_class = size_class_;
+  span->shard = static_cast<uint8_t>(shard);
   span->num_objects = static_cast<uint32_t>(objects_per_span_);
   span->free_count = span->num_objects;
   span->first_free_word = 0;
@@ -373,8 +450,11 @@ void CentralFreeList::DeleteSpan(Span* span) {
 }
 
 bool CentralFreeList::IsOut(const void* p) {
-  const SpinLockHolder holder(lock_);
   const Span* const span = page_map_.SpanOf(PageId::Containing(p));
+  if (span == nullptr) return false;
+  Shard* const shard = ShardAt(span->shard);
+  if (shard == nullptr) return false;
+  const SpinLockHolder holder(shard->lock);
   if (!IsSpanOfClass(span, p)) return false;
   const size_t index = kSizeClasses.ObjectStartIndex(
       size_class_, reinterpret_cast<uintptr_t>(p) - span->first_page.start_uintptr());
@@ -382,10 +462,17 @@ bool CentralFreeList::IsOut(const void* p) {
 }
 
 void CentralFreeList::CheckInvariants() {
-  const SpinLockHolder holder(lock_);
+  for (size_t i = 0; i < kMaxShards; ++i) {
+    if (Shard* const shard = ShardAt(i)) CheckShard(i, *shard);
+  }
+}
+
+void CentralFreeList::CheckShard(size_t number, Shard& shard) {
+  const SpinLockHolder holder(shard.lock);
   size_t free_objects = 0;
   size_t spans = 0;
-  spans_.ForEach([&](const Span* span, RankedSpans::Place place) {
+  shard.spans.ForEach([&](const Span* span, RankedSpans::Place place) {
+    TC_CHECK(span->shard == number);
     TC_CHECK(IsSpanOfClass(span, span->start_address()));
     TC_CHECK(span->num_objects == objects_per_span_ && span->num_pages == span_pages_);
     TC_CHECK(place != RankedSpans::kNowhere && PlaceOf(span) == place);  // C1
@@ -404,8 +491,8 @@ void CentralFreeList::CheckInvariants() {
     free_objects += bits;
     ++spans;
   });
-  TC_CHECK(free_objects == free_objects_.value());  // C2
-  TC_CHECK(spans <= num_spans_.value());            // C2
+  TC_CHECK(free_objects == shard.free_objects.value());  // C2
+  TC_CHECK(spans <= shard.num_spans.value());            // C2
 }
 
 }  // namespace tcmalloc

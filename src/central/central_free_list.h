@@ -17,6 +17,8 @@
 // an object comes back that completes a group.
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -28,6 +30,7 @@
 #include "central/misuse.h"
 #include "central/object_words.h"
 #include "central/ranked_spans.h"
+#include "central/shard_map.h"
 #include "os/spinlock.h"
 #include "page/metadata_arena.h"
 #include "page/page_heap.h"
@@ -37,17 +40,20 @@
 namespace tcmalloc {
 
 // Invariants
-//   C1  A span with free objects is in the list of spans_ for its free_count and for whether it is
-//       split; a span without free objects is in no list; a span with only free objects is not
-//       here.
-//   C2  free_objects_ = sum of free_count over the spans; num_spans_ counts all spans of the class.
+//   C1  A span with free objects is in the list of its shard's spans for its free_count and for
+//       whether it is split; a span without free objects is in no list; a span with only free
+//       objects is not here.
+//   C2  A shard's free_objects = sum of free_count over its spans; its num_spans counts all of them.
 //   C3  No object is free in the words of a span before first_free_word, no whole group in those
 //       before first_whole_word; a span is split when the latter is the number of words. Where a
 //       group is one object, first_whole_word stays 0.
 // Misuse. A second free of an object finds its bit set; a pointer that is no object start has no
 // index. Both abort with one line, after the lock is released.
-// Synchronization. One lock per class; the page heap and the arena are called without it. The class
-// lock covers claims, not bit work: see ClaimLocked and GatherRuns.
+// Shards. A span belongs to one shard (see ShardMap) as long as it is here: its objects come back to
+// that one wherever they are freed. Who asks is served by its own; by another one before the class
+// takes more memory, unless that has less than a batch left for itself.
+// Synchronization. One lock per class and shard, never two at once; the page heap and the arena are
+// called without. The lock covers claims, not bit work: see ClaimLocked and GatherRuns.
 // Cost. Insert and Remove of neighbours: two locked operations and a few nanoseconds for 64
 // objects.
 class alignas(kCacheLineSize) CentralFreeList {
@@ -56,19 +62,28 @@ class alignas(kCacheLineSize) CentralFreeList {
                   MetadataArena& arena);
 
   // Puts up to `n` free objects into `objects` and returns how many: fewer than `n`, but at least
-  // 1, where it would need a further span; 0 when the system gives no memory.
+  // 1, where the next ones would have to come from somewhere else; 0 when the system gives no
+  // memory.
   //
-  // With `n` of at least line_objects(): whole groups, as many as fit into `n`, while the class has
-  // any in its spans; only when it has no more are groups divided to reach `n`. With a smaller `n`:
-  // from groups that are divided already, else one is divided. The incomplete group behind the last
-  // complete one of a span counts as whole: no other object is in its lines.
-  size_t Remove(void** objects, size_t n) TC_EXCLUDES(lock_);
+  // From the spans of `shard`; where that has none, of another one that has at least a batch; else
+  // from a new span, which belongs to `shard`.
+  // With `n` of at least line_objects(): whole groups, while the class has any in its spans. With a
+  // smaller `n`: from groups that are divided already, else one is divided. The incomplete group
+  // behind the last complete one of a span counts as whole: no other object is in its lines.
+  size_t Remove(size_t shard, void** objects, size_t n);
 
-  // Takes `n` objects of the class back.
-  void Insert(void* const* objects, size_t n) TC_EXCLUDES(lock_);
+  // The same from the spans of `shard` alone, and never dividing a group for an `n` of at least
+  // line_objects(); 0 where it has none.
+  size_t RemoveNear(size_t shard, void** objects, size_t n) {
+    return RemoveFrom(ShardAt(shard), TakeFor(n), objects, n);
+  }
 
-  size_t free_objects() const { return free_objects_.value(); }
-  size_t num_spans() const { return num_spans_.value(); }
+  // Takes `n` objects of the class back, whichever shards their spans belong to.
+  void Insert(void* const* objects, size_t n);
+
+  // Sums over the shards.
+  size_t free_objects() const;
+  size_t num_spans() const;
   size_t objects_per_span() const { return objects_per_span_; }
   size_t object_size() const { return object_size_; }
   size_t line_objects() const { return groups_.size(); }
@@ -80,20 +95,42 @@ class alignas(kCacheLineSize) CentralFreeList {
 
   // `p` is an object of the class, and in use as far as its bit tells: a thread, a thread cache or
   // a transfer cache has it.
-  bool IsOut(const void* p) TC_EXCLUDES(lock_);
+  bool IsOut(const void* p);
 
-  void CheckInvariants() TC_EXCLUDES(lock_);
-  SpinLock& lock() { return lock_; }
+  void CheckInvariants();
+
+  // Calls f(lock) for every lock, in the order of the ranks.
+  template <typename F>
+  void ForEachLock(F f) {
+    f(shards_lock_);
+    for (size_t i = 0; i < kMaxShards; ++i) {
+      if (Shard* const shard = ShardAt(i)) f(shard->lock);
+    }
+  }
 
  private:
+  // What belongs together under one lock.
+  struct alignas(kCacheLineSize) Shard {
+    SpinLock lock{LockRank::kCentral};
+    RankedSpans spans TC_GUARDED_BY(lock);
+    // Written with the lock held; read racily for statistics, and to see without the lock whether
+    // there is anything to take.
+    OwnedCounter free_objects;
+    OwnedCounter num_spans;
+  };
+
+  enum class Take : uint8_t {
+    kWholeGroups,  // no group may be divided
+    kAny,
+  };
+
   // Objects on their way out: words of bitmaps from which bits were taken.
   struct Claims {
     // What a call puts on the stack stays small: threads may have 16 KiB of it.
     static constexpr size_t kMaxWords = 32;
     ObjectWord words[kMaxWords];
     size_t num_words = 0;
-    size_t wanted = 0;          // objects still to be claimed
-    bool whole_groups = false;  // no group may be divided
+    size_t wanted = 0;  // objects still to be claimed
 
     bool full() const { return num_words == kMaxWords; }
   };
@@ -107,11 +144,13 @@ class alignas(kCacheLineSize) CentralFreeList {
     uint16_t word;
     uint16_t first;  // where in the caller's array
     uint16_t count;
+    uint8_t shard;  // of the span, at the time
   };
   struct Runs {
     static constexpr size_t kMaxRuns = 24;
     Run runs[kMaxRuns];
     size_t num_runs = 0;
+    uint32_t shards = 0;  // bit i: there is a run of shard i
   };
   static_assert(sizeof(Claims) <= 1024 && sizeof(Runs) <= 1024);
 
@@ -122,8 +161,33 @@ class alignas(kCacheLineSize) CentralFreeList {
 
   // A new span of the class with all objects free, in no list; null when the system gives no
   // memory.
-  Span* NewSpan() TC_EXCLUDES(lock_);
-  void DeleteSpan(Span* span) TC_EXCLUDES(lock_);
+  Span* NewSpan(size_t shard);
+  void DeleteSpan(Span* span);
+  // The emptied spans of a shard whose lock is held are not of the class any more. Not before the
+  // call that emptied them is done with the class: so a second free of one of their objects in the
+  // same call is still seen for what it is.
+  static void Disown(size_t shard, Span* emptied);
+
+  Take TakeFor(size_t n) const {
+    return groups_.size() > 1 && n >= groups_.size() ? Take::kWholeGroups : Take::kAny;
+  }
+  Shard* ShardAt(size_t shard) const { return shards_[shard].load(std::memory_order_acquire); }
+  // Makes it where it is not there; null when there is no memory.
+  Shard* EnsureShard(size_t shard) TC_EXCLUDES(shards_lock_);
+
+  // Racy.
+  static bool HasObjects(const Shard* shard) {
+    return shard != nullptr && shard->free_objects.value() > 0;
+  }
+  bool OthersHaveObjects(size_t own) const;
+
+  // Takes objects out of one shard's spans; returns how many. `shard` may be null.
+  size_t RemoveFrom(Shard* shard, Take take, void** objects, size_t n);
+  // Out of the first of the other shards that has at least `least` free objects.
+  size_t RemoveFromOthers(size_t own, Take take, size_t least, void** objects, size_t n);
+  size_t RemoveFromNewSpan(size_t own, Take take, void** objects, size_t n);
+  // Turns what was claimed into addresses; returns where the next one goes.
+  void** AppendClaimed(const Claims& claims, void** out) const;
 
   bool IsSpanOfClass(const Span* span, const void* p) const;
   // `p` cannot be freed as an object of `span`, its entry in the page map.
@@ -149,16 +213,17 @@ class alignas(kCacheLineSize) CentralFreeList {
   // What is claimed is no one else's from then on: its bits are clear, so that no other call hands
   // it out, and its span counts it as in use, so that the span stays. Turning the bits into
   // addresses therefore needs no lock, and is done without.
-  void ClaimLocked(Claims* claims) TC_REQUIRES(lock_);
+  void ClaimLocked(Shard& shard, Take take, Claims* claims) TC_REQUIRES(shard.lock);
   // The same from a new span, which goes into its list.
-  void ClaimFromNewSpanLocked(Span* span, Claims* claims) TC_REQUIRES(lock_);
-  // The same from one span, which stays where it is listed: only whole groups; the lowest free
+  void ClaimFromNewSpanLocked(Shard& shard, Span* span, Take take, Claims* claims)
+      TC_REQUIRES(shard.lock);
+  // The same from one span of a shard whose lock is held; it stays where it is listed: only whole groups; the lowest free
   // objects; such as are in divided groups, then the lowest.
-  void ClaimWholeGroupsLocked(Span* span, Claims* claims) TC_REQUIRES(lock_);
-  void ClaimLowestLocked(Span* span, Claims* claims) TC_REQUIRES(lock_);
-  void ClaimDividedLocked(Span* span, Claims* claims) TC_REQUIRES(lock_);
+  void ClaimWholeGroupsLocked(Span* span, Claims* claims);
+  void ClaimLowestLocked(Span* span, Claims* claims);
+  void ClaimDividedLocked(Span* span, Claims* claims);
   // Takes the bits `mask` out of word `w`.
-  void ClaimBitsLocked(Span* span, size_t w, uint64_t mask, Claims* claims) TC_REQUIRES(lock_);
+  void ClaimBitsLocked(Span* span, size_t w, uint64_t mask, Claims* claims);
 
   // Finds out where the first objects of `objects` belong; stops at one that can be no object, and
   // says so in `finding`, and when there is no more room in `runs`. Returns how many it did.
@@ -168,13 +233,16 @@ class alignas(kCacheLineSize) CentralFreeList {
   // that hangs on a span is touched here, and InsertLocked looks whether the span is one of the
   // class and where it was.
   size_t GatherRuns(void* const* objects, size_t n, Runs* runs, Finding* finding) const;
-  // Sets the bits. Puts the spans where they belong then: into lists, or, when all objects are
-  // free, in front of `emptied`. Stops at a run with an object that is not in use.
-  Finding InsertLocked(const Runs& runs, void* const* objects, Span** emptied) TC_REQUIRES(lock_);
+  // Sets the bits of the runs of shard `s`. Puts the spans where they belong then: into lists, or,
+  // when all objects are free, in front of `emptied`. Stops at a run with an object that is not in
+  // use.
+  Finding InsertLocked(Shard& shard, size_t s, const Runs& runs, void* const* objects,
+                       Span** emptied) TC_REQUIRES(shard.lock);
   // After objects came back to `span`, which had `old_count` free ones and may have been split
   // until then. Returns how many free objects go with it when it is emptied, else 0.
-  size_t RelistLocked(Span* span, uint32_t old_count, bool no_longer_split, Span** emptied)
-      TC_REQUIRES(lock_);
+  size_t RelistLocked(Shard& shard, Span* span, uint32_t old_count, bool no_longer_split,
+                      Span** emptied) TC_REQUIRES(shard.lock);
+  void CheckShard(size_t number, Shard& shard) TC_EXCLUDES(shard.lock);
   // The first object of the run that is free already.
   TC_SLOW_PATH const void* FindDoubleFreeSlow(const Run& run, void* const* objects) const;
 
@@ -184,6 +252,8 @@ class alignas(kCacheLineSize) CentralFreeList {
   const Length span_pages_;
   const size_t objects_per_span_;
   const size_t words_per_span_;
+  // What a shard keeps for itself when another one asks.
+  const size_t spare_objects_;
   const BitGroups groups_;
   // Objects in the incomplete group at the end of a span, and the bits of the last word that it
   // lacks; 0 when there is none.
@@ -193,13 +263,10 @@ class alignas(kCacheLineSize) CentralFreeList {
   PageMap& page_map_;
   MetadataArena& arena_;
 
-  // On a line of its own: the constants are read without it.
-  alignas(kCacheLineSize) SpinLock lock_{LockRank::kCentral};
-  RankedSpans spans_ TC_GUARDED_BY(lock_);
-
-  // Written with lock_ held; read racily for statistics.
-  OwnedCounter free_objects_;
-  OwnedCounter num_spans_;
+  // Written with shards_lock_ held, each once; read without. Release and acquire: who finds a shard
+  // finds it constructed.
+  SpinLock shards_lock_{LockRank::kShards};
+  std::array<std::atomic<Shard*>, kMaxShards> shards_ = {};
 };
 
 }  // namespace tcmalloc

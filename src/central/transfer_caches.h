@@ -33,6 +33,12 @@ class TransferCaches {
   // Hands a batch of class `c` out. False when there is none.
   [[nodiscard]] bool TryRemove(SizeClass c, void** batch) { return caches_[c].TryRemove(batch); }
 
+  // Calls f(lock) for every lock.
+  template <typename F>
+  void ForEachLock(F f) {
+    for (size_t i = 1; i < kNumSizeClasses; ++i) f(caches_[static_cast<SizeClass>(i)].lock());
+  }
+
   // Aborts when T3 does not hold. No other thread may use the caches meanwhile.
   void CheckInvariants();
 

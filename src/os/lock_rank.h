@@ -11,8 +11,9 @@ namespace tcmalloc {
 enum class LockRank : uint8_t {
   kInit,           // building the heap, once
   kRegistry,       // the list of thread caches, their lifetimes and limits
-  kTransferCache,  // the full batches of one size class
-  kCentral,        // the spans of one size class
+  kShards,         // which shards the central tier has, of one size class or of the transfer caches
+  kTransferCache,  // the full batches of one size class in one shard
+  kCentral,        // the spans of one size class in one shard
   kPageHeap,       // free spans, span records
   kMetadata,       // the metadata arena
   kCount,

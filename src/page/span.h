@@ -12,8 +12,8 @@
 //
 // Synchronization. Page heap's lock: state, first_page, num_pages, links while free. Class's
 // central lock: links and object fields while kSmall. The fields of a span in use that the owner of
-// one of its objects may read (first_page, num_pages, size_class, zeroed) do not change before that
-// object is freed.
+// one of its objects may read (first_page, num_pages, size_class, zeroed, shard) do not change before
+// that object is freed.
 #pragma once
 
 #include <atomic>
@@ -66,6 +66,8 @@ class Span {
   // In use: no byte of it was written since the system zeroed it. Constant until the span is free
   // again.
   bool zeroed = false;
+  // kSmall: of the central free list. Constant until the span is free again.
+  uint8_t shard = 0;
 
   // kSmall only. A set bit is a free object.
   uint32_t num_objects = 0;

@@ -23,12 +23,7 @@ constinit std::atomic<bool> handlers_installed{false};
 // Calls f(lock) for every lock of the heap but the registry's, in the order of the ranks.
 template <typename F>
 void ForEachInnerLock(Heap& heap, F f) {
-  for (size_t i = 1; i < kNumSizeClasses; ++i) {
-    f(heap.central.transfer_cache(static_cast<SizeClass>(i)).lock());
-  }
-  for (size_t i = 1; i < kNumSizeClasses; ++i) {
-    f(heap.central.free_list(static_cast<SizeClass>(i)).lock());
-  }
+  heap.central.ForEachLock(f);
   f(heap.page_heap.lock());
   f(heap.arena.lock());
 }

@@ -4,6 +4,7 @@
 #include <new>
 
 #include "base/check.h"
+#include "os/processor.h"
 #include "os/spinlock.h"
 #include "os/thread_exit.h"
 #include "runtime/current_thread.h"
@@ -29,7 +30,7 @@ alignas(Heap) constinit char global_heap_storage[sizeof(Heap)] = {};
 Heap::Heap(PageMap& page_map)
     : arena(virtual_memory),
       page_heap(virtual_memory, page_map, arena, {.unmap_when_short = true}),
-      central(page_heap, page_map, arena),
+      central(page_heap, page_map, arena, &CurrentProcessor),
       registry(central, arena, &IssueMembarrier) {
   arena.SetFallback(
       [](void* pages, size_t* bytes) {

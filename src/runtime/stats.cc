@@ -73,7 +73,7 @@ HeapStats CollectStats(Heap& heap) {
   for (size_t i = 1; i < kNumSizeClasses; ++i) {
     const SizeClass c = static_cast<SizeClass>(i);
     const CentralFreeList& list = heap.central.free_list(c);
-    stats.transfer_cache_bytes += heap.central.transfer_cache(c).objects() * list.object_size();
+    stats.transfer_cache_bytes += heap.central.transfer_objects(c) * list.object_size();
     stats.central_bytes += list.free_objects() * list.object_size();
     stats.span_tail_bytes += list.tail_bytes();
     stats.spans_in_use += list.num_spans();
@@ -102,7 +102,7 @@ SizeClassStats CollectSizeClassStats(Heap& heap, SizeClass c) {
   stats.object_size = list.object_size();
   stats.spans = list.num_spans();
   stats.thread_cache_objects = heap.registry.CachedObjects(c);
-  stats.transfer_cache_objects = heap.central.transfer_cache(c).objects();
+  stats.transfer_cache_objects = heap.central.transfer_objects(c);
   stats.central_objects = list.free_objects();
   stats.in_use_objects =
       Difference(stats.spans * list.objects_per_span(),

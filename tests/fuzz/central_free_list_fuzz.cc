@@ -43,7 +43,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     void* objects[128];
     const size_t n = 1 + data[i] % 128;
     if (data[i] & 0x80) {
-      const size_t taken = list.Remove(objects, n);
+      const size_t taken = list.Remove(0, objects, n);
       TC_CHECK(taken >= 1 && taken <= n);
       for (size_t j = 0; j < taken; ++j) {
         TC_CHECK(is_out.insert(objects[j]).second);

@@ -38,7 +38,7 @@ TEST(CentralCacheTest, WholeBatchesGoThroughTheTransferCacheAndTheRestToTheList)
   TestHeap heap;
   const SizeClass c = ClassForSize(512);
   const size_t batch = kSizeClasses.batch_size(c);
-  TransferCache& transfer = heap.central.transfer_cache(c);
+  TransferCache& transfer = (*heap.central.transfer_caches(0))[c];
   CentralFreeList& list = heap.central.free_list(c);
   const std::vector<void*> objects = RemoveAll(heap.central, c, 2 * batch + batch / 2);
   ASSERT_EQ(objects.size(), 2 * batch + batch / 2);
@@ -74,12 +74,12 @@ TEST(CentralCacheTest, WhatTheTransferCacheCannotTakeGoesToTheList) {
   TestHeap heap;
   const SizeClass c = ClassForSize(8192);
   const size_t batch = kSizeClasses.batch_size(c);
-  const size_t room = heap.central.transfer_cache(c).max_slots() * batch;
+  const size_t room = (*heap.central.transfer_caches(0))[c].max_slots() * batch;
   ASSERT_GT(room, 0u);
   const std::vector<void*> objects = RemoveAll(heap.central, c, room + 3 * batch);
   ASSERT_EQ(objects.size(), room + 3 * batch);
   heap.central.Insert(c, objects.data(), objects.size());
-  EXPECT_EQ(heap.central.transfer_cache(c).objects(), room);
+  EXPECT_EQ((*heap.central.transfer_caches(0))[c].objects(), room);
   heap.central.free_list(c).CheckInvariants();
   EXPECT_EQ(heap.CentralObjects(c), heap.AllObjects(c));
   EXPECT_EQ(heap.central.FlushTransferCaches(), room * 8192);
@@ -105,7 +105,7 @@ class CentralCacheLinesTest : public testing::Test {
   TestHeap heap_;
   const SizeClass class_ = ClassForSize(48);
   const size_t batch_ = kSizeClasses.batch_size(class_);
-  TransferCache& transfer_ = heap_.central.transfer_cache(class_);
+  TransferCache& transfer_ = (*heap_.central.transfer_caches(0))[class_];
   CentralFreeList& list_ = heap_.central.free_list(class_);
 };
 
@@ -213,7 +213,7 @@ TEST_P(CentralCacheTwoThreadsTest, NoLineIsShared) {
   const size_t line = kSizeClasses.line_objects(c);
   const size_t batch = kSizeClasses.batch_size(c);
   CentralFreeList& list = heap.central.free_list(c);
-  TransferCache& transfer = heap.central.transfer_cache(c);
+  TransferCache& transfer = (*heap.central.transfer_caches(0))[c];
   SeededRandom random(900 + size);
   const size_t max_held = 4 * batch;
 
@@ -292,7 +292,7 @@ TEST(CentralCacheTest, WithoutMemoryForTheArray) {
   heap.vm.FailMap(1, FakeVirtualMemory::kForever);
   heap.central.Insert(c, objects.data(), objects.size());
   EXPECT_GT(heap.vm.map_failures(), 0u);
-  EXPECT_EQ(heap.central.transfer_cache(c).objects(), 0u);
+  EXPECT_EQ((*heap.central.transfer_caches(0))[c].objects(), 0u);
   EXPECT_EQ(heap.central.free_list(c).num_spans(), 0u);
   heap.CheckInvariants();
 }
@@ -307,12 +307,12 @@ TEST(CentralCacheTest, FlushReturnsTheBytesAndLeavesNothing) {
     const std::vector<void*> objects = RemoveAll(heap.central, c, n);
     ASSERT_EQ(objects.size(), n);
     heap.central.Insert(c, objects.data(), n);
-    expected += heap.central.transfer_cache(c).objects() * kSizeClasses.size(c);
+    expected += (*heap.central.transfer_caches(0))[c].objects() * kSizeClasses.size(c);
   }
   ASSERT_GT(expected, 0u);
   EXPECT_EQ(heap.central.FlushTransferCaches(), expected);
   for (size_t i = 1; i < kNumSizeClasses; ++i) {
-    EXPECT_EQ(heap.central.transfer_cache(static_cast<SizeClass>(i)).objects(), 0u);
+    EXPECT_EQ((*heap.central.transfer_caches(0))[static_cast<SizeClass>(i)].objects(), 0u);
     EXPECT_EQ(heap.central.free_list(static_cast<SizeClass>(i)).num_spans(), 0u);
   }
   EXPECT_EQ(heap.page_heap.GetStats().small_span_bytes, 0u);

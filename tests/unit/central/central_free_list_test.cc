@@ -197,7 +197,7 @@ class Model {
 
 std::vector<void*> Remove(CentralFreeList& list, size_t n) {
   std::vector<void*> objects(n);
-  objects.resize(list.Remove(objects.data(), n));
+  objects.resize(list.Remove(0, objects.data(), n));
   return objects;
 }
 
@@ -717,12 +717,12 @@ TEST_F(CentralFreeListDeathTest, AtTheEndOfALongCall) {
 // record may be in use for other pages of the class by then.
 TEST_F(CentralFreeListDeathTest, TheSpanGoesWhileACallWaits) {
   const auto free_while = [&](void (*change)(Span*)) {
-    list_.lock().Lock();
+    list_.ForEachLock([](SpinLock& lock) { lock.Lock(); });
     std::thread other([&] { Insert(list_, {objects_[7]}); });
     // Long enough to arrive at the lock; if it does not, it finds the span gone before.
     usleep(100'000);
     change(heap_.SpanOf(objects_[7]));
-    list_.lock().Unlock();
+    list_.ForEachLock([](SpinLock& lock) { lock.Unlock(); });
     other.join();
   };
   const std::string line =
@@ -776,7 +776,7 @@ TEST_F(CentralFreeListDeathTest, ReportsWithoutALock) {
   list = &list_;
   const auto handler = [](int) {
     void* object;
-    _exit(list->Remove(&object, 1) == 1 ? 77 : 78);
+    _exit(list->Remove(0, &object, 1) == 1 ? 77 : 78);
   };
   Insert(list_, {objects_[7]});
   EXPECT_EXIT(
@@ -812,7 +812,7 @@ TEST_F(CentralFreeListDeathTest, InvariantsAreChecked) {
         ClearBit(span.free_bits, 500);
         --span.free_count;
       },
-      "free_objects == free_objects_");
+      "free_objects == shard.free_objects");
   expect_death([&] { span.first_free_word = 2; }, "first_free_word");
   expect_death([&] { span.first_whole_word = 2; }, "WholeGroups");
   // Split, but not in that list.

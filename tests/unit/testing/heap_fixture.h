@@ -38,6 +38,9 @@ class MappedPageMap {
   PageMap* page_map_;
 };
 
+// The processor that the central tier of a TestHeap takes the calling thread to run on.
+inline thread_local int test_processor = 0;
+
 // The tiers from the system to the central cache.
 struct TestHeap {
   explicit TestHeap(size_t hardware_page_size = 4096)
@@ -45,13 +48,13 @@ struct TestHeap {
         page_map(*mapped_page_map),
         arena(vm),
         page_heap(vm, page_map, arena),
-        central(page_heap, page_map, arena) {}
+        central(page_heap, page_map, arena, [] { return test_processor; }) {}
 
   Span* SpanOf(const void* object) { return page_map.SpanOf(PageId::Containing(object)); }
 
   // Objects of class `c` in the central tiers.
   size_t CentralObjects(SizeClass c) {
-    return central.free_list(c).free_objects() + central.transfer_cache(c).objects();
+    return central.free_list(c).free_objects() + central.transfer_objects(c);
   }
   // All objects of class `c`, wherever they are.
   size_t AllObjects(SizeClass c) {
