@@ -17,7 +17,7 @@
 #include "base/size_classes.h"
 #include "central/central_free_list.h"
 #include "central/per_size_class.h"
-#include "central/shard_map.h"
+#include "base/shard_map.h"
 #include "central/transfer_cache.h"
 #include "central/transfer_caches.h"
 

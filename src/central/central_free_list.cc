@@ -72,6 +72,13 @@ CentralFreeList::Shard* CentralFreeList::EnsureShard(size_t shard) {
   return ShardAt(shard);
 }
 
+size_t CentralFreeList::RemoveNear(size_t own, void** objects, size_t n) {
+  Shard* const mine = ShardAt(own);
+  if (mine == nullptr) return 0;
+  if (const size_t taken = RemoveFrom(mine, TakeFor(n), objects, n)) return taken;
+  return HasObjects(mine) ? 0 : RemoveFromNewSpan(own, TakeFor(n), Near::kYes, objects, n);
+}
+
 size_t CentralFreeList::Remove(size_t own, void** objects, size_t n) {
   Shard* const mine = ShardAt(own);
   const Take take = TakeFor(n);
@@ -90,7 +97,7 @@ size_t CentralFreeList::Remove(size_t own, void** objects, size_t n) {
     taken = RemoveFrom(mine, Take::kAny, objects, n);
     if (taken == 0) taken = RemoveFromOthers(own, Take::kAny, spare_objects_, objects, n);
   }
-  if (taken == 0) taken = RemoveFromNewSpan(own, take, objects, n);
+  if (taken == 0) taken = RemoveFromNewSpan(own, take, Near::kNo, objects, n);
   if (taken == 0) taken = RemoveFromOthers(own, Take::kAny, 1, objects, n);
   return taken;
 }
@@ -128,10 +135,11 @@ bool CentralFreeList::OthersHaveObjects(size_t own) const {
   return false;
 }
 
-size_t CentralFreeList::RemoveFromNewSpan(size_t own, Take take, void** objects, size_t n) {
+size_t CentralFreeList::RemoveFromNewSpan(size_t own, Take take, Near near, void** objects,
+                                          size_t n) {
   Shard* const shard = EnsureShard(own);
   if (shard == nullptr) return 0;
-  Span* const span = NewSpan(own);
+  Span* const span = NewSpan(own, near);
   if (span == nullptr) return 0;
   Claims claims;
   claims.wanted = n;
@@ -417,8 +425,9 @@ void CentralFreeList::Disown(size_t shard, Span* emptied) {
   }
 }
 
-Span* CentralFreeList::NewSpan(size_t shard) {
-  Span* const span = page_heap_.New(span_pages_, SpanState::kSmall);
+Span* CentralFreeList::NewSpan(size_t shard, Near near) {
+  Span* span = page_heap_.NewFromCache(span_pages_, shard);
+  if (span == nullptr && near == Near::kNo) span = page_heap_.New(span_pages_, SpanState::kSmall);
   if (span == nullptr) return nullptr;
   span->free_bits = &span->inline_bits;
   if (words_per_span_ > 1) {
@@ -446,7 +455,7 @@ void CentralFreeList::DeleteSpan(Span* span) {
     arena_.Free(span->free_bits, words_per_span_ * sizeof(uint64_t));
   }
   span->free_bits = nullptr;
-  page_heap_.Delete(span);
+  page_heap_.DeleteToCache(span, span->shard);
 }
 
 bool CentralFreeList::IsOut(const void* p) {

@@ -30,7 +30,7 @@
 #include "central/misuse.h"
 #include "central/object_words.h"
 #include "central/ranked_spans.h"
-#include "central/shard_map.h"
+#include "base/shard_map.h"
 #include "os/spinlock.h"
 #include "page/metadata_arena.h"
 #include "page/page_heap.h"
@@ -72,11 +72,9 @@ class alignas(kCacheLineSize) CentralFreeList {
   // behind the last complete one of a span counts as whole: no other object is in its lines.
   size_t Remove(size_t shard, void** objects, size_t n);
 
-  // The same from the spans of `shard` alone, and never dividing a group for an `n` of at least
-  // line_objects(); 0 where it has none.
-  size_t RemoveNear(size_t shard, void** objects, size_t n) {
-    return RemoveFrom(ShardAt(shard), TakeFor(n), objects, n);
-  }
+  // The same from what the shard has, spans and pages, and never dividing a group for an `n` of at
+  // least line_objects(); 0 where that is nothing.
+  size_t RemoveNear(size_t shard, void** objects, size_t n);
 
   // Takes `n` objects of the class back, whichever shards their spans belong to.
   void Insert(void* const* objects, size_t n);
@@ -124,6 +122,9 @@ class alignas(kCacheLineSize) CentralFreeList {
     kAny,
   };
 
+  // Only from what the page heap keeps for the shard.
+  enum class Near : bool { kNo, kYes };
+
   // Objects on their way out: words of bitmaps from which bits were taken.
   struct Claims {
     // What a call puts on the stack stays small: threads may have 16 KiB of it.
@@ -161,7 +162,7 @@ class alignas(kCacheLineSize) CentralFreeList {
 
   // A new span of the class with all objects free, in no list; null when the system gives no
   // memory.
-  Span* NewSpan(size_t shard);
+  Span* NewSpan(size_t shard, Near near);
   void DeleteSpan(Span* span);
   // The emptied spans of a shard whose lock is held are not of the class any more. Not before the
   // call that emptied them is done with the class: so a second free of one of their objects in the
@@ -185,7 +186,7 @@ class alignas(kCacheLineSize) CentralFreeList {
   size_t RemoveFrom(Shard* shard, Take take, void** objects, size_t n);
   // Out of the first of the other shards that has at least `least` free objects.
   size_t RemoveFromOthers(size_t own, Take take, size_t least, void** objects, size_t n);
-  size_t RemoveFromNewSpan(size_t own, Take take, void** objects, size_t n);
+  size_t RemoveFromNewSpan(size_t own, Take take, Near near, void** objects, size_t n);
   // Turns what was claimed into addresses; returns where the next one goes.
   void** AppendClaimed(const Claims& claims, void** out) const;
 

@@ -48,14 +48,22 @@ Span* PageHeap::NewAligned(Length n, Length alignment, SpanState use) {
   if (alignment < granule_) alignment = granule_;
   // What is left to try when the system refuses.
   enum { kReleaseAndJoin, kUnmapAndMap, kNothing } resort = kReleaseAndJoin;
+  // What is kept in span caches comes before memory that is not there yet.
+  bool mapped_only = SpanCacheBytes() > 0;
   for (;;) {
     bool records_needed = false;
     {
       const SpinLockHolder holder(lock_);
       records_needed = num_records_ < kRecordsPerOperation + kSpareRecords;
       if (!records_needed) {
-        if (Span* const span = AllocateLocked(n, alignment, use)) return span;
+        Span* const span = AllocateLocked(n, alignment, use, mapped_only);
+        if (span != nullptr) return span;
       }
+    }
+    if (mapped_only && !records_needed) {
+      mapped_only = false;
+      DrainSpanCaches();
+      continue;
     }
     if (records_needed) {
       if (!AddRecords()) return nullptr;
@@ -77,11 +85,11 @@ Span* PageHeap::NewAligned(Length n, Length alignment, SpanState use) {
   }
 }
 
-Span* PageHeap::AllocateLocked(Length n, Length alignment, SpanState use) {
+Span* PageHeap::AllocateLocked(Length n, Length alignment, SpanState use, bool mapped_only) {
   // A span this long holds an aligned run of n wherever it starts.
   const Length needed = n + alignment - granule_;
   Span* span = free_[kMapped].FindBestFit(needed);
-  if (span == nullptr) span = free_[kReleased].FindBestFit(needed);
+  if (span == nullptr && !mapped_only) span = free_[kReleased].FindBestFit(needed);
   if (span == nullptr) return nullptr;
   const SpanState state = span->state.load(std::memory_order_relaxed);
   FreeSpansFor(state).Remove(span);
@@ -119,6 +127,7 @@ Length PageHeap::MostThatMayFit() {
 Length PageHeap::FreePages() {
   const SpinLockHolder holder(lock_);
   return free_[kMapped].total() + free_[kReleased].total() +
+         Length(SpanCacheBytes() >> kPageShift) +
          Length(releasing_bytes_.value() >> kPageShift);
 }
 
@@ -151,6 +160,29 @@ void PageHeap::Delete(Span* span) {
   }
   if (time_to_release) ReleaseAtPace();
   UnmapWhenShort();
+}
+
+Span* PageHeap::NewFromCache(Length n, size_t shard) {
+  Span* const span = span_caches_[shard].TryTake(RoundUp(n));
+  if (span != nullptr) span->zeroed = false;
+  return span;
+}
+
+void PageHeap::DeleteToCache(Span* span, size_t shard) {
+  if (!span_caches_[shard].TryPut(span)) Delete(span);
+}
+
+void PageHeap::DrainSpanCaches() {
+  // One at a time: no lock is held for long, and a forked child misses one span at most.
+  for (SpanCache& cache : span_caches_) {
+    while (Span* const span = cache.TakeAny()) Delete(span);
+  }
+}
+
+size_t PageHeap::SpanCacheBytes() const {
+  size_t sum = 0;
+  for (const SpanCache& cache : span_caches_) sum += cache.bytes();
+  return sum;
 }
 
 bool PageHeap::DeleteLargeAt(Span* span, const void* p) {
@@ -435,6 +467,7 @@ bool PageHeap::Owns(PageId page) {
 }
 
 Length PageHeap::ReleaseAtLeast(Length n) {
+  DrainSpanCaches();
   return ReleasePass(n, n, std::numeric_limits<size_t>::max());
 }
 
@@ -523,10 +556,11 @@ PageHeap::Stats PageHeap::GetStats() {
   const SpinLockHolder holder(lock_);
   Stats stats;
   stats.system_bytes = system_bytes_.value();
-  stats.free_mapped_bytes = free_[kMapped].total().bytes();
+  const size_t cached_bytes = SpanCacheBytes();
+  stats.free_mapped_bytes = free_[kMapped].total().bytes() + cached_bytes;
   stats.free_released_bytes = free_[kReleased].total().bytes();
   stats.releasing_bytes = releasing_bytes_.value();
-  stats.small_span_bytes = small_span_bytes_.value();
+  stats.small_span_bytes = small_span_bytes_.value() - cached_bytes;
   stats.large_span_bytes = large_span_bytes_.value();
   stats.metadata_span_bytes = metadata_span_bytes_.value();
   stats.free_mapped_spans = free_[kMapped].count();

@@ -32,6 +32,7 @@
 #include "base/config.h"
 #include "base/counters.h"
 #include "base/intrusive_list.h"
+#include "base/shard_map.h"
 #include "base/units.h"
 #include "os/spinlock.h"
 #include "os/virtual_memory.h"
@@ -40,6 +41,7 @@
 #include "page/page_map.h"
 #include "page/release_pace.h"
 #include "page/span.h"
+#include "page/span_cache.h"
 
 namespace tcmalloc {
 
@@ -48,7 +50,7 @@ class PageHeap {
   // What the pages of the heap are used for, in bytes. mapped = the sum of the others.
   struct Stats {
     size_t system_bytes = 0;  // all that came from the system
-    size_t free_mapped_bytes = 0;
+    size_t free_mapped_bytes = 0;  // with what is in span caches
     size_t free_released_bytes = 0;
     size_t releasing_bytes = 0;
     size_t small_span_bytes = 0;
@@ -84,6 +86,13 @@ class PageHeap {
   // else deletes it.
   void Delete(Span* span) TC_EXCLUDES(lock_);
 
+  // The same pair for spans of small objects: what `shard` gave back a moment ago is kept for its
+  // next use, as long as it is not much and nobody else is short. NewFromCache: a span of exactly
+  // RoundUp(n) pages out of what is kept, which is not zeroed; null when there is none.
+  // Cost: a lock of the shard's.
+  Span* NewFromCache(Length n, size_t shard);
+  void DeleteToCache(Span* span, size_t shard) TC_EXCLUDES(lock_);
+
   // The same for the large object at `p`, provided that `span` is one and starts there; false, and
   // nothing is changed, when it is not (a free of something else, or a second one). Safe for any
   // span record and any `p`.
@@ -116,7 +125,12 @@ class PageHeap {
     return Length((n.pages() + granule_.pages() - 1) & ~(granule_.pages() - 1));
   }
 
-  SpinLock& lock() { return lock_; }
+  // Calls f(lock) for every lock, in the order of the ranks.
+  template <typename F>
+  void ForEachLock(F f) {
+    for (SpanCache& cache : span_caches_) f(cache.lock());
+    f(lock_);
+  }
   // In a forked child, with the lock held by this thread: spans that another thread was releasing
   // are free again.
   void RestoreAfterForkInChild();
@@ -143,8 +157,10 @@ class PageHeap {
   // for more.
   static constexpr size_t kSpareRecords = 1;
 
-  // Finds and cuts; null when no free span is long enough.
-  Span* AllocateLocked(Length n, Length alignment, SpanState use) TC_REQUIRES(lock_);
+  // Finds and cuts; null when no free span is long enough. With `mapped_only`, among those that may
+  // have memory behind them.
+  Span* AllocateLocked(Length n, Length alignment, SpanState use, bool mapped_only)
+      TC_REQUIRES(lock_);
   // Cuts `span`, which is in no list, so that it keeps its first `n` pages; the rest, of the same
   // state, is returned.
   Span* SplitLocked(Span* span, Length n) TC_REQUIRES(lock_);
@@ -163,6 +179,9 @@ class PageHeap {
     return use == SpanState::kSmall ? small_span_bytes_ : large_span_bytes_;
   }
   void MarkEnds(Span* span);
+  // Takes back what is kept in the span caches.
+  void DrainSpanCaches() TC_EXCLUDES(lock_);
+  size_t SpanCacheBytes() const;
   Length FreePages() TC_EXCLUDES(lock_);
   // No request for more pages can be helped by giving back or unmapping what is free.
   Length MostThatMayFit() TC_EXCLUDES(lock_);
@@ -212,6 +231,8 @@ class PageHeap {
   MetadataArena& arena_;
   const Options options_;
   const Length granule_;  // pages of ours in a hardware page, at least 1
+
+  std::array<SpanCache, kMaxShards> span_caches_;
 
   SpinLock lock_{LockRank::kPageHeap};
   std::array<FreeSpans, kNumFreeKinds> free_ TC_GUARDED_BY(lock_);

@@ -24,7 +24,7 @@ constinit std::atomic<bool> handlers_installed{false};
 template <typename F>
 void ForEachInnerLock(Heap& heap, F f) {
   heap.central.ForEachLock(f);
-  f(heap.page_heap.lock());
+  heap.page_heap.ForEachLock(f);
   f(heap.arena.lock());
 }
 

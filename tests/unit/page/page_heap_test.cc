@@ -418,11 +418,11 @@ TEST(PageHeapForkTest, TheChildGetsBackWhatWasBeingReleased) {
   heap.Delete(b);
   int status = -1;
   under_test.vm.OnNextRelease([&] {
-    heap.lock().HoldForFork();
+    heap.ForEachLock([](SpinLock& lock) { lock.HoldForFork(); });
     const pid_t child = fork();
     if (child == 0) {
       heap.RestoreAfterForkInChild();
-      heap.lock().ResetAfterForkInChild();
+      heap.ForEachLock([](SpinLock& lock) { lock.ResetAfterForkInChild(); });
       heap.CheckInvariants();
       if (heap.GetStats().releasing_bytes != 0) _exit(1);
       if (heap.GetStats().free_mapped_bytes != 64 * kPageSize) _exit(2);
@@ -435,7 +435,7 @@ TEST(PageHeapForkTest, TheChildGetsBackWhatWasBeingReleased) {
       heap.CheckInvariants();
       _exit(0);
     }
-    heap.lock().ReleaseAfterForkInParent();
+    heap.ForEachLock([](SpinLock& lock) { lock.ReleaseAfterForkInParent(); });
     waitpid(child, &status, 0);
   });
   EXPECT_EQ(heap.ReleaseAtLeast(kAll), Length(64));
@@ -459,17 +459,17 @@ TEST(PageHeapForkTest, TheChildGetsBackWhatWasRefused) {
   int status = -1;
   const auto fork_inside = [&] {
     EXPECT_EQ(under_test.vm.release_failures(), 1u);
-    heap.lock().HoldForFork();
+    heap.ForEachLock([](SpinLock& lock) { lock.HoldForFork(); });
     const pid_t child = fork();
     if (child == 0) {
       heap.RestoreAfterForkInChild();
-      heap.lock().ResetAfterForkInChild();
+      heap.ForEachLock([](SpinLock& lock) { lock.ResetAfterForkInChild(); });
       heap.CheckInvariants();
       if (heap.GetStats().releasing_bytes != 0) _exit(1);
       if (heap.GetStats().free_mapped_bytes != 96 * kPageSize) _exit(2);
       _exit(0);
     }
-    heap.lock().ReleaseAfterForkInParent();
+    heap.ForEachLock([](SpinLock& lock) { lock.ReleaseAfterForkInParent(); });
     waitpid(child, &status, 0);
   };
   under_test.vm.OnNextRelease([&] { under_test.vm.OnNextRelease(fork_inside); });

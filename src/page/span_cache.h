@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// SpanCache: short spans that were given back a moment ago, for who asks next on the same
+// processor: their memory is in that processor's cache, and the page heap's lock is not taken.
+// Last in, first out, for each length; what does not fit into the budget goes to the page heap.
+//
+// Invariants
+//   K1  bytes() = sum of the lengths of all spans in the lists, and at most the budget.
+//   K2  The spans are in use as far as the page heap knows (kSmall); their pages have no class.
+// Synchronization: LockRank::kSpanCache, held for the change of a list.
+#pragma once
+
+#include <array>
+#include <cstddef>
+
+#include "base/config.h"
+#include "base/counters.h"
+#include "base/intrusive_list.h"
+#include "base/units.h"
+#include "os/spinlock.h"
+#include "page/span.h"
+
+namespace tcmalloc {
+
+class alignas(kCacheLineSize) SpanCache {
+ public:
+  static constexpr size_t kMaxPages = 16;
+
+  // Why: two threads that each fill and empty 3 MiB, again and again, lost the time that it takes to
+  // move what is above the budget from one processor to the other: with 1 MiB two thirds of it.
+  // What lies here is given up before the heap grows, so that it costs no memory but in between.
+  static constexpr size_t kBudgetBytes = size_t{4} << 20;
+
+  // A span of exactly `n` pages; null when there is none.
+  Span* TryTake(Length n) TC_EXCLUDES(lock_) {
+    if (n.pages() > kMaxPages || bytes_.value() == 0) return nullptr;
+    const SpinLockHolder holder(lock_);
+    Span* const span = spans_[n.pages()].PopFirst();
+    if (span != nullptr) bytes_.Subtract(span->bytes());
+    return span;
+  }
+
+  // False when there is no room for it.
+  [[nodiscard]] bool TryPut(Span* span) TC_EXCLUDES(lock_) {
+    if (span->num_pages.pages() > kMaxPages) return false;
+    const SpinLockHolder holder(lock_);
+    if (bytes_.value() + span->bytes() > kBudgetBytes) return false;
+    bytes_.Add(span->bytes());
+    spans_[span->num_pages.pages()].Prepend(span);
+    return true;
+  }
+
+  // One of the longest; null when there is none.
+  Span* TakeAny() TC_EXCLUDES(lock_) {
+    if (bytes_.value() == 0) return nullptr;
+    const SpinLockHolder holder(lock_);
+    for (size_t n = kMaxPages; n > 0; --n) {
+      if (Span* const span = spans_[n].PopFirst()) {
+        bytes_.Subtract(span->bytes());
+        return span;
+      }
+    }
+    return nullptr;
+  }
+
+  size_t bytes() const { return bytes_.value(); }
+  SpinLock& lock() { return lock_; }
+
+ private:
+  SpinLock lock_{LockRank::kSpanCache};
+  std::array<IntrusiveList<Span>, kMaxPages + 1> spans_ TC_GUARDED_BY(lock_);
+  // Written with lock_ held; read racily for statistics, and to see that there is nothing.
+  OwnedCounter bytes_;
+};
+
+}  // namespace tcmalloc
