@@ -52,4 +52,32 @@ class IntrusiveList {
   T* first_ = nullptr;
 };
 
+// The same with a known last element.
+template <typename T>
+class IntrusiveQueue {
+ public:
+  constexpr IntrusiveQueue() = default;
+
+  void Prepend(T* element) {
+    list_.Prepend(element);
+    if (last_ == nullptr) last_ = element;
+  }
+  void Append(T* element) {
+    if (last_ == nullptr) return Prepend(element);
+    last_->list_node.next = element;
+    element->list_node.prev = last_;
+    last_ = element;
+  }
+  // The first element, unlinked; null when the queue is empty.
+  T* PopFirst() {
+    T* const element = list_.PopFirst();
+    if (element == last_) last_ = nullptr;
+    return element;
+  }
+
+ private:
+  IntrusiveList<T> list_;
+  T* last_ = nullptr;
+};
+
 }  // namespace tcmalloc

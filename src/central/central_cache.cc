@@ -47,9 +47,10 @@ size_t CentralCache::Remove(SizeClass c, void** objects, size_t n) {
 }
 
 void CentralCache::Insert(SizeClass c, void* const* objects, size_t n) {
+  const size_t own = shards_.Current();
   CentralFreeList& free_list = free_lists_[c];
   if (n >= first_transfer_caches_[c].batch_size()) {
-    TransferCaches& caches = EnsureTransferCaches(shards_.Current());
+    TransferCaches& caches = EnsureTransferCaches(own);
     const size_t batch_size = caches[c].batch_size();
     // The first objects, which go to the free list.
     size_t skipped = 0;
@@ -62,13 +63,13 @@ void CentralCache::Insert(SizeClass c, void* const* objects, size_t n) {
       }
       skipped += found;
       if (!caches.TryInsert(c, objects + skipped)) break;
-      if (skipped > 0) free_list.Insert(objects, skipped);
+      if (skipped > 0) free_list.Insert(own, objects, skipped);
       objects += skipped + batch_size;
       n -= skipped + batch_size;
       skipped = 0;
     }
   }
-  if (n > 0) free_list.Insert(objects, n);
+  if (n > 0) free_list.Insert(own, objects, n);
 }
 
 size_t CentralCache::FlushTransferCaches() {
@@ -81,7 +82,7 @@ size_t CentralCache::FlushTransferCaches() {
       const TransferCache& transfer_cache = (*caches)[c];
       void* batch[kMaxBatchSize];
       while (caches->TryRemove(c, batch)) {
-        free_lists_[c].Insert(batch, transfer_cache.batch_size());
+        free_lists_[c].Insert(shard, batch, transfer_cache.batch_size());
         bytes += transfer_cache.batch_bytes();
       }
     }

@@ -14,10 +14,10 @@
 #include <atomic>
 #include <cstddef>
 
+#include "base/shard_map.h"
 #include "base/size_classes.h"
 #include "central/central_free_list.h"
 #include "central/per_size_class.h"
-#include "base/shard_map.h"
 #include "central/transfer_cache.h"
 #include "central/transfer_caches.h"
 
@@ -67,7 +67,8 @@ class CentralCache {
     for (size_t i = 0; i < kMaxShards; ++i) {
       if (TransferCaches* const caches = transfer_caches(i)) caches->ForEachLock(f);
     }
-    for (size_t i = 1; i < kNumSizeClasses; ++i) free_lists_[static_cast<SizeClass>(i)].ForEachLock(f);
+    for (size_t i = 1; i < kNumSizeClasses; ++i)
+      free_lists_[static_cast<SizeClass>(i)].ForEachLock(f);
   }
 
   // Aborts when an invariant of the tier does not hold. No other thread may use it meanwhile.

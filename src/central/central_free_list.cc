@@ -387,7 +387,7 @@ const void* CentralFreeList::FindDoubleFreeSlow(const Run& run, void* const* obj
   return nullptr;
 }
 
-void CentralFreeList::Insert(void* const* objects, size_t n) {
+void CentralFreeList::Insert(size_t own, void* const* objects, size_t n) {
   Span* emptied = nullptr;
   while (n > 0) {
     Runs runs;
@@ -414,7 +414,7 @@ void CentralFreeList::Insert(void* const* objects, size_t n) {
       emptied->size_class = SizeClass::kNone;
     }
     emptied->list_node = ListNode<Span>();
-    DeleteSpan(emptied);
+    DeleteSpan(own, emptied);
     emptied = next;
   }
 }
@@ -449,13 +449,13 @@ Span* CentralFreeList::NewSpan(size_t shard, Near near) {
   return span;
 }
 
-void CentralFreeList::DeleteSpan(Span* span) {
+void CentralFreeList::DeleteSpan(size_t own, Span* span) {
   page_map_.SetClassOfAll(span->first_page, span->num_pages, SizeClass::kNone);
   if (span->free_bits != &span->inline_bits) {
     arena_.Free(span->free_bits, words_per_span_ * sizeof(uint64_t));
   }
   span->free_bits = nullptr;
-  page_heap_.DeleteToCache(span, span->shard);
+  page_heap_.DeleteToCache(span, span->shard, span->shard == own);
 }
 
 bool CentralFreeList::IsOut(const void* p) {

@@ -26,11 +26,11 @@
 #include "base/compiler.h"
 #include "base/config.h"
 #include "base/counters.h"
+#include "base/shard_map.h"
 #include "base/size_classes.h"
 #include "central/misuse.h"
 #include "central/object_words.h"
 #include "central/ranked_spans.h"
-#include "base/shard_map.h"
 #include "os/spinlock.h"
 #include "page/metadata_arena.h"
 #include "page/page_heap.h"
@@ -43,19 +43,19 @@ namespace tcmalloc {
 //   C1  A span with free objects is in the list of its shard's spans for its free_count and for
 //       whether it is split; a span without free objects is in no list; a span with only free
 //       objects is not here.
-//   C2  A shard's free_objects = sum of free_count over its spans; its num_spans counts all of them.
-//   C3  No object is free in the words of a span before first_free_word, no whole group in those
+//   C2  A shard's free_objects = sum of free_count over its spans; its num_spans counts all of
+//   them. C3  No object is free in the words of a span before first_free_word, no whole group in
+//   those
 //       before first_whole_word; a span is split when the latter is the number of words. Where a
 //       group is one object, first_whole_word stays 0.
 // Misuse. A second free of an object finds its bit set; a pointer that is no object start has no
 // index. Both abort with one line, after the lock is released.
-// Shards. A span belongs to one shard (see ShardMap) as long as it is here: its objects come back to
-// that one wherever they are freed. Who asks is served by its own; by another one before the class
-// takes more memory, unless that has less than a batch left for itself.
-// Synchronization. One lock per class and shard, never two at once; the page heap and the arena are
-// called without. The lock covers claims, not bit work: see ClaimLocked and GatherRuns.
-// Cost. Insert and Remove of neighbours: two locked operations and a few nanoseconds for 64
-// objects.
+// Shards. A span belongs to one shard (see ShardMap) as long as it is here: its objects come back
+// to that one wherever they are freed. Who asks is served by its own; by another one before the
+// class takes more memory, unless that has less than a batch left for itself. Synchronization. One
+// lock per class and shard, never two at once; the page heap and the arena are called without. The
+// lock covers claims, not bit work: see ClaimLocked and GatherRuns. Cost. Insert and Remove of
+// neighbours: two locked operations and a few nanoseconds for 64 objects.
 class alignas(kCacheLineSize) CentralFreeList {
  public:
   CentralFreeList(SizeClass size_class, PageHeap& page_heap, PageMap& page_map,
@@ -65,19 +65,20 @@ class alignas(kCacheLineSize) CentralFreeList {
   // 1, where the next ones would have to come from somewhere else; 0 when the system gives no
   // memory.
   //
-  // From the spans of `shard`; where that has none, of another one that has at least a batch; else
-  // from a new span, which belongs to `shard`.
+  // From the spans of the shard `own`; where that has none, of another one that has at least a
+  // batch; else from a new span, which belongs to `own`.
   // With `n` of at least line_objects(): whole groups, while the class has any in its spans. With a
   // smaller `n`: from groups that are divided already, else one is divided. The incomplete group
   // behind the last complete one of a span counts as whole: no other object is in its lines.
-  size_t Remove(size_t shard, void** objects, size_t n);
+  size_t Remove(size_t own, void** objects, size_t n);
 
-  // The same from what the shard has, spans and pages, and never dividing a group for an `n` of at
-  // least line_objects(); 0 where that is nothing.
-  size_t RemoveNear(size_t shard, void** objects, size_t n);
+  // The same from what the shard itself has, spans and pages, and never dividing a group for an `n`
+  // of at least line_objects(); 0 where that is nothing.
+  size_t RemoveNear(size_t own, void** objects, size_t n);
 
-  // Takes `n` objects of the class back, whichever shards their spans belong to.
-  void Insert(void* const* objects, size_t n);
+  // Takes `n` objects of the class back, whichever shards their spans belong to. `own` is the
+  // caller's: what it empties of its own is what it is given next.
+  void Insert(size_t own, void* const* objects, size_t n);
 
   // Sums over the shards.
   size_t free_objects() const;
@@ -163,7 +164,7 @@ class alignas(kCacheLineSize) CentralFreeList {
   // A new span of the class with all objects free, in no list; null when the system gives no
   // memory.
   Span* NewSpan(size_t shard, Near near);
-  void DeleteSpan(Span* span);
+  void DeleteSpan(size_t own, Span* span);
   // The emptied spans of a shard whose lock is held are not of the class any more. Not before the
   // call that emptied them is done with the class: so a second free of one of their objects in the
   // same call is still seen for what it is.
@@ -218,8 +219,8 @@ class alignas(kCacheLineSize) CentralFreeList {
   // The same from a new span, which goes into its list.
   void ClaimFromNewSpanLocked(Shard& shard, Span* span, Take take, Claims* claims)
       TC_REQUIRES(shard.lock);
-  // The same from one span of a shard whose lock is held; it stays where it is listed: only whole groups; the lowest free
-  // objects; such as are in divided groups, then the lowest.
+  // The same from one span of a shard whose lock is held; it stays where it is listed: only whole
+  // groups; the lowest free objects; such as are in divided groups, then the lowest.
   void ClaimWholeGroupsLocked(Span* span, Claims* claims);
   void ClaimLowestLocked(Span* span, Claims* claims);
   void ClaimDividedLocked(Span* span, Claims* claims);

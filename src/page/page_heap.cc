@@ -127,8 +127,7 @@ Length PageHeap::MostThatMayFit() {
 Length PageHeap::FreePages() {
   const SpinLockHolder holder(lock_);
   return free_[kMapped].total() + free_[kReleased].total() +
-         Length(SpanCacheBytes() >> kPageShift) +
-         Length(releasing_bytes_.value() >> kPageShift);
+         Length(SpanCacheBytes() >> kPageShift) + Length(releasing_bytes_.value() >> kPageShift);
 }
 
 void* PageHeap::TakeForMetadata(size_t* bytes) {
@@ -168,8 +167,8 @@ Span* PageHeap::NewFromCache(Length n, size_t shard) {
   return span;
 }
 
-void PageHeap::DeleteToCache(Span* span, size_t shard) {
-  if (!span_caches_[shard].TryPut(span)) Delete(span);
+void PageHeap::DeleteToCache(Span* span, size_t shard, bool near) {
+  if (!span_caches_[shard].TryPut(span, near)) Delete(span);
 }
 
 void PageHeap::DrainSpanCaches() {

@@ -49,7 +49,7 @@ class PageHeap {
  public:
   // What the pages of the heap are used for, in bytes. mapped = the sum of the others.
   struct Stats {
-    size_t system_bytes = 0;  // all that came from the system
+    size_t system_bytes = 0;       // all that came from the system
     size_t free_mapped_bytes = 0;  // with what is in span caches
     size_t free_released_bytes = 0;
     size_t releasing_bytes = 0;
@@ -87,11 +87,11 @@ class PageHeap {
   void Delete(Span* span) TC_EXCLUDES(lock_);
 
   // The same pair for spans of small objects: what `shard` gave back a moment ago is kept for its
-  // next use, as long as it is not much and nobody else is short. NewFromCache: a span of exactly
-  // RoundUp(n) pages out of what is kept, which is not zeroed; null when there is none.
-  // Cost: a lock of the shard's.
+  // next use, as long as it is not much and nobody else is short (see SpanCache). NewFromCache: a
+  // span of exactly RoundUp(n) pages out of what is kept, which is not zeroed; null when there is
+  // none. Cost: a lock of the shard's.
   Span* NewFromCache(Length n, size_t shard);
-  void DeleteToCache(Span* span, size_t shard) TC_EXCLUDES(lock_);
+  void DeleteToCache(Span* span, size_t shard, bool near) TC_EXCLUDES(lock_);
 
   // The same for the large object at `p`, provided that `span` is one and starts there; false, and
   // nothing is changed, when it is not (a free of something else, or a second one). Safe for any

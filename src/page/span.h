@@ -12,8 +12,8 @@
 //
 // Synchronization. Page heap's lock: state, first_page, num_pages, links while free. Class's
 // central lock: links and object fields while kSmall. The fields of a span in use that the owner of
-// one of its objects may read (first_page, num_pages, size_class, zeroed, shard) do not change before
-// that object is freed.
+// one of its objects may read (first_page, num_pages, size_class, zeroed, shard) do not change
+// before that object is freed.
 #pragma once
 
 #include <atomic>

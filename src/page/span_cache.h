@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // SpanCache: short spans that were given back a moment ago, for who asks next on the same
 // processor: their memory is in that processor's cache, and the page heap's lock is not taken.
-// Last in, first out, for each length; what does not fit into the budget goes to the page heap.
+// What does not fit into the budget goes to the page heap.
+//
+// Order. What was emptied on this processor is handed out last in, first out. What another
+// processor emptied comes behind that, first in, first out: its lines are in that one's cache, and
+// the longer they have been there, the cheaper they are to get back. (A producer and a consumer on
+// two processors without a common cache: 30 million objects per second when the newest came first,
+// 40 million so.)
 //
 // Invariants
 //   K1  bytes() = sum of the lengths of all spans in the lists, and at most the budget.
@@ -25,8 +31,8 @@ class alignas(kCacheLineSize) SpanCache {
  public:
   static constexpr size_t kMaxPages = 16;
 
-  // Why: two threads that each fill and empty 3 MiB, again and again, lost the time that it takes to
-  // move what is above the budget from one processor to the other: with 1 MiB two thirds of it.
+  // Why: two threads that each fill and empty 3 MiB, again and again, lost the time that it takes
+  // to move what is above the budget from one processor to the other: with 1 MiB two thirds of it.
   // What lies here is given up before the heap grows, so that it costs no memory but in between.
   static constexpr size_t kBudgetBytes = size_t{4} << 20;
 
@@ -39,13 +45,14 @@ class alignas(kCacheLineSize) SpanCache {
     return span;
   }
 
-  // False when there is no room for it.
-  [[nodiscard]] bool TryPut(Span* span) TC_EXCLUDES(lock_) {
+  // `near`: it was emptied on this processor. False when there is no room for it.
+  [[nodiscard]] bool TryPut(Span* span, bool near) TC_EXCLUDES(lock_) {
     if (span->num_pages.pages() > kMaxPages) return false;
     const SpinLockHolder holder(lock_);
     if (bytes_.value() + span->bytes() > kBudgetBytes) return false;
     bytes_.Add(span->bytes());
-    spans_[span->num_pages.pages()].Prepend(span);
+    IntrusiveQueue<Span>& queue = spans_[span->num_pages.pages()];
+    near ? queue.Prepend(span) : queue.Append(span);
     return true;
   }
 
@@ -67,7 +74,7 @@ class alignas(kCacheLineSize) SpanCache {
 
  private:
   SpinLock lock_{LockRank::kSpanCache};
-  std::array<IntrusiveList<Span>, kMaxPages + 1> spans_ TC_GUARDED_BY(lock_);
+  std::array<IntrusiveQueue<Span>, kMaxPages + 1> spans_ TC_GUARDED_BY(lock_);
   // Written with lock_ held; read racily for statistics, and to see that there is nothing.
   OwnedCounter bytes_;
 };

@@ -58,11 +58,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         out[j] = nullptr;
       }
       out.erase(std::remove(out.begin(), out.end(), nullptr), out.end());
-      list.Insert(objects, count);
+      list.Insert(0, objects, count);
     }
   }
   list.CheckInvariants();
-  list.Insert(out.data(), out.size());
+  list.Insert(0, out.data(), out.size());
   list.CheckInvariants();
   TC_CHECK(list.num_spans() == 0 && list.free_objects() == 0);
   TC_CHECK(world.heap.GetStats().small_span_bytes == 0);

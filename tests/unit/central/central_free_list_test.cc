@@ -202,7 +202,7 @@ std::vector<void*> Remove(CentralFreeList& list, size_t n) {
 }
 
 void Insert(CentralFreeList& list, const std::vector<void*>& objects) {
-  list.Insert(objects.data(), objects.size());
+  list.Insert(0, objects.data(), objects.size());
 }
 
 // Object size and hardware page size.
@@ -368,7 +368,7 @@ TEST_P(CentralFreeListLinesTest, NoTwoThreadsOnALineWhileThereAreWholeOnes) {
   for (size_t i = kept; i < objects.size();) {
     const size_t n = std::min(objects.size() - i, random.Between(1, 2 * kMaxBatchSize));
     for (size_t j = i; j < i + n; ++j) ++free_in_group[groups.GroupOf(objects[j])];
-    list.Insert(&objects[i], n);
+    list.Insert(0, &objects[i], n);
     i += n;
   }
   list.CheckInvariants();
