@@ -29,7 +29,8 @@ struct BinArray {
   // Detached only.
   uint16_t count;
   SizeClass size_class;
-  // Overflows of a bin that was allowed more than a batch, since its limit last changed.
+  // Overflows while the limit was above a batch, since they last made it shrink (see
+  // bin_policy::DecideOverflow).
   uint8_t overages : 7;
   // The bin ran empty or full since the last garbage collection.
   bool touched : 1;

@@ -51,7 +51,9 @@ struct ThreadSlot {
   }
   TC_FAST_PATH void EndAccess() { busy.store(kIdle, std::memory_order_release); }
 
-  // Written by the owner and, under the registry's lock, by a thread that takes the cache.
+  // Names kEmptyBins or the bins of the owner's cache, never anything else: so a taker sees when
+  // the memory has become another thread's slot. Written, with the registry's lock held, by the
+  // owner and by a thread that takes the cache.
   std::atomic<Bins*> bins{const_cast<Bins*>(&kEmptyBins)};
   // Owner only.
   ThreadCache* cache = nullptr;

@@ -196,6 +196,21 @@ TEST(BinPolicyTest, ACollectionTakesHalfTheLowWaterMark) {
             0u);
 }
 
+// A bin that was full at the last collection has no probe: its low-water mark reads 0.
+TEST(BinPolicyTest, AFullBinThatWasNotTouchedGivesOneObject) {
+  for (size_t i = 1; i < kNumSizeClasses; ++i) {
+    const SizeClass c = static_cast<SizeClass>(i);
+    for (const size_t limit : {InitialLimit(c), Batch(c), MaxLimit(c)}) {
+      const Collection plan = DecideCollection(c, {limit, 0, limit, false});
+      EXPECT_EQ(plan.release, 1u) << "class " << i;
+      EXPECT_EQ(plan.limit, limit) << "class " << i;
+      // In use, or not full: 0 is what was measured.
+      EXPECT_EQ(DecideCollection(c, {limit, 0, limit, true}).release, 0u);
+      EXPECT_EQ(DecideCollection(c, {limit - 1, 0, limit, false}).release, 0u);
+    }
+  }
+}
+
 TEST(BinPolicyTest, CollectionsDrainAnUnusedBinAndNeverTakeTooMuch) {
   for (size_t i = 1; i < kNumSizeClasses; ++i) {
     const SizeClass c = static_cast<SizeClass>(i);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "cache/registry.h"
@@ -26,7 +27,13 @@ class TestThread {
 
   // As malloc: the fast path, then the slow one.
   void* Allocate(SizeClass c) {
-    void* const object = slot_.BeginAccess()->Pop(c);
+    Bins* const bins = slot_.BeginAccess();
+    const uint64_t left = bins->bytes_until_sample.load(std::memory_order_relaxed);
+    const size_t size = kSizeClasses.size(c);
+    void* const object = left < size ? nullptr : bins->Pop(c);
+    if (object != nullptr) {
+      bins->bytes_until_sample.store(left - size, std::memory_order_relaxed);
+    }
     slot_.EndAccess();
     return object != nullptr ? object : cache_->Allocate(c);
   }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 
+#include <algorithm>
 #include <atomic>
 #include <barrier>
 #include <cstring>
@@ -128,6 +129,129 @@ TEST_F(RegistrySharingTest, AnIdleCacheIsEmptiedForOneThatIsShort) {
   // When it wakes it starts again as a new one does.
   Fill(idle);
   EXPECT_GE(idle.cache()->max_bytes(), CacheBudget::kInitialBytes);
+  heap_.registry.CheckInvariants();
+}
+
+// A bin that is used as a stack is at the same height whenever someone looks.
+TEST_F(RegistrySharingTest, AThreadWhoseBinsLookTheSameIsNotIdle) {
+  heap_.registry.SetTotalLimit(4 * CacheBudget::kStepBytes);
+  TestThread working(heap_.registry);
+  TestThread busy(heap_.registry);
+  working.RaiseLimitTo(3 * CacheBudget::kStepBytes);
+  Fill(working);
+  const size_t cached = working.cache()->CachedBytes();
+  heap_.registry.RaiseLimit(busy.cache());
+  ASSERT_EQ(working.cache()->max_bytes(), 2 * CacheBudget::kStepBytes);
+  PretendIdle(working);
+  const SizeClass c = ClassForSize(64);
+  const BinSlot* const top = working.cache()->bins()->tops[Index(c)].load();
+  working.Free(c, working.Allocate(c));
+  ASSERT_EQ(working.cache()->bins()->tops[Index(c)].load(), top);
+  heap_.registry.RaiseLimit(busy.cache());
+  EXPECT_EQ(working.cache()->CachedBytes(), cached);
+  EXPECT_EQ(working.cache()->max_bytes(), CacheBudget::kStepBytes) << "as from any other";
+  EXPECT_EQ(busy.cache()->max_bytes(), 3 * CacheBudget::kStepBytes);
+  heap_.registry.CheckInvariants();
+}
+
+// A cache that looked idle, but whose owner is in the middle of an operation, keeps its objects and
+// loses no more than any other.
+TEST_F(RegistrySharingTest, OnlyACacheThatWasEmptiedLosesItsLimit) {
+  heap_.registry.SetTotalLimit(4 * CacheBudget::kStepBytes);
+  TestThread awake(heap_.registry);
+  TestThread busy(heap_.registry);
+  awake.RaiseLimitTo(3 * CacheBudget::kStepBytes);
+  Fill(awake);
+  const size_t cached = awake.cache()->CachedBytes();
+  PretendIdle(awake);
+  awake.slot().BeginAccess();
+  heap_.registry.RaiseLimit(busy.cache());
+  EXPECT_EQ(awake.cache()->CachedBytes(), cached);
+  EXPECT_EQ(awake.cache()->max_bytes(), 2 * CacheBudget::kStepBytes);
+  EXPECT_EQ(busy.cache()->max_bytes(), 2 * CacheBudget::kStepBytes);
+  awake.slot().EndAccess();
+  heap_.registry.CheckInvariants();
+}
+
+// The thread whose cache is short does not pay for more than one barrier, however many idle caches
+// it meets.
+TEST_F(RegistrySharingTest, OneBarrierAtMostForOneRaise) {
+  static int barriers;
+  TestHeap tiers;
+  Registry registry(tiers.central, tiers.arena, [] {
+    ++barriers;
+    return CacheTestHeap::IssueBarrier();
+  });
+  // What one idle cache leaves does not suffice.
+  registry.SetTotalLimit(0);
+  TestThread busy(registry);
+  std::vector<std::unique_ptr<TestThread>> idle;
+  for (int i = 0; i < 4; ++i) {
+    idle.push_back(std::make_unique<TestThread>(registry));
+    Fill(*idle.back());
+  }
+  for (auto& thread : idle) PretendIdle(*thread);
+  for (int raise = 1; raise <= 6; ++raise) {
+    barriers = 0;
+    registry.RaiseLimit(busy.cache());
+    EXPECT_EQ(barriers, raise <= 4 ? 1 : 0) << "raise " << raise;
+    int emptied = 0;
+    for (auto& thread : idle) {
+      const bool empty = thread->cache()->claimed_bytes() == 0;
+      emptied += empty;
+      EXPECT_EQ(thread->cache()->max_bytes(), empty ? 0 : CacheBudget::kInitialBytes);
+    }
+    EXPECT_EQ(emptied, std::min(raise, 4));
+  }
+  registry.CheckInvariants();
+}
+
+// A flush reaches those that were there when it began, so that it ends although threads come all
+// the time.
+TEST_F(RegistrySharingTest, AFlushLeavesWhoComesMeanwhileAlone) {
+  TestThread one(heap_.registry);
+  TestThread two(heap_.registry);
+  std::unique_ptr<TestThread> newcomer;
+  Fill(one);
+  Fill(two);
+  const size_t cached = one.cache()->CachedBytes() + two.cache()->CachedBytes();
+  size_t newcomers = 0;
+  // Pages that become free go back to the system at once: between two locks of the registry's.
+  heap_.page_heap.SetReleaseRate(1000);
+  heap_.vm.OnNextRelease([&] {
+    newcomer = std::make_unique<TestThread>(heap_.registry);
+    Fill(*newcomer);
+    newcomers = newcomer->cache()->CachedBytes();
+  });
+  EXPECT_EQ(heap_.registry.FlushAll(nullptr), cached);
+  ASSERT_NE(newcomer, nullptr);
+  EXPECT_EQ(one.cache()->CachedBytes() + two.cache()->CachedBytes(), 0u);
+  EXPECT_EQ(newcomer->cache()->CachedBytes(), newcomers);
+  EXPECT_EQ(heap_.registry.FlushAll(nullptr), newcomers);
+}
+
+// Handlers of other libraries around fork may ask for anything. While the lock is held for fork
+// nobody's cache is taken but the caller's own.
+TEST_F(RegistrySharingTest, NothingIsTakenAroundFork) {
+  heap_.registry.SetTotalLimit(4 * CacheBudget::kStepBytes);
+  TestThread own(heap_.registry);
+  TestThread other(heap_.registry);
+  other.RaiseLimitTo(3 * CacheBudget::kStepBytes);
+  Fill(own);
+  Fill(other);
+  const size_t mine = own.cache()->CachedBytes();
+  const size_t cached = other.cache()->CachedBytes();
+  PretendIdle(other);
+  heap_.registry.lock().HoldForFork();
+  SpinLock::BeginForkHold();
+  EXPECT_EQ(heap_.registry.FlushAll(own.cache()), mine);
+  heap_.registry.RaiseLimit(own.cache());
+  EXPECT_EQ(heap_.registry.FlushAll(nullptr), 0u);
+  EXPECT_EQ(other.cache()->CachedBytes(), cached);
+  EXPECT_GT(other.cache()->max_bytes(), 0u);
+  SpinLock::EndForkHold();
+  heap_.registry.lock().ReleaseAfterForkInParent();
+  EXPECT_EQ(heap_.registry.FlushAll(nullptr), cached);
   heap_.registry.CheckInvariants();
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <csignal>
 #include <cstring>
 #include <set>
@@ -263,6 +264,114 @@ TEST(ThreadCacheTest, MemoryForArraysIsCountedAndGivenBack) {
             with_arrays - arrays - MetadataArena::RoundedBytes(sizeof(ThreadCache)));
 }
 
+// A bin that a collection finds full has no room for the probe. It drains all the same.
+TEST(ThreadCacheTest, AFullBinThatIsNotUsedDrains) {
+  for (const size_t size : {size_t{8}, size_t{1024}, size_t{8192}}) {
+    SCOPED_TRACE(size);
+    CacheTestHeap heap;
+    TestThread thread(heap.registry);
+    thread.RaiseLimitTo(size_t{1} << 20);
+    const SizeClass c = ClassForSize(size);
+    const size_t max = bin_policy::MaxLimit(c);
+    std::vector<void*> objects;
+    for (size_t i = 0; i < 20 * max; ++i) objects.push_back(thread.Allocate(c));
+    while (thread.cache()->CachedObjects(c) < max) {
+      thread.Free(c, objects.back());
+      objects.pop_back();
+    }
+    size_t collections = 0;
+    while (thread.cache()->array_bytes() > 0) {
+      thread.cache()->CollectGarbage();
+      thread.cache()->CheckInvariants();
+      ASSERT_TRUE(heap.Conserved(c, objects.size()));
+      // Each halving of what it holds, and of its limit, takes one collection, and one more where
+      // the smaller limit leaves no room for the probe.
+      ASSERT_LT(++collections, 2 * std::bit_width(max) + 2);
+    }
+    EXPECT_EQ(thread.cache()->CachedObjects(c), 0u);
+    for (void* const object : objects) thread.Free(c, object);
+  }
+}
+
+// A collection that takes so much from a bin that it gets another array does not count as use: the
+// next one finds the bin as little used as this one left it.
+TEST(ThreadCacheTest, ACollectionIsNoUseOfABin) {
+  CacheTestHeap heap;
+  TestThread thread(heap.registry);
+  thread.RaiseLimitTo(size_t{1} << 20);
+  const SizeClass c = ClassForSize(8);
+  const size_t max = bin_policy::MaxLimit(c);
+  std::vector<void*> objects;
+  for (size_t i = 0; i < 20 * max; ++i) objects.push_back(thread.Allocate(c));
+  // Halves of it leave room for the probe.
+  size_t count = max * 3 / 4;
+  while (thread.cache()->CachedObjects(c) < count) {
+    thread.Free(c, objects.back());
+    objects.pop_back();
+  }
+  // Places the probe.
+  thread.cache()->CollectGarbage();
+  ASSERT_EQ(thread.cache()->CachedObjects(c), count);
+  size_t limit = max;
+  for (int collection = 0; collection < 4; ++collection) {
+    const bin_policy::Collection plan = bin_policy::DecideCollection(
+        c, {.count = count, .low_water = count, .limit = limit, .touched = false});
+    if (collection == 0) {
+      ASSERT_GT(plan.release, bin_policy::kMaxMove);
+    }
+    thread.cache()->CollectGarbage();
+    thread.cache()->CheckInvariants();
+    count -= plan.release;
+    limit = plan.limit;
+    ASSERT_EQ(thread.cache()->CachedObjects(c), count) << "collection " << collection;
+    ASSERT_EQ(thread.cache()->claimed_bytes() - thread.cache()->array_bytes(), limit * 8)
+        << "collection " << collection;
+  }
+}
+
+// While the owner fetches the memory for a larger bin, another thread empties the cache. What the
+// owner had decided for the bin that it had does not hold for the one that is gone.
+TEST(ThreadCacheTest, ADecisionDoesNotOutliveTheBin) {
+  CacheTestHeap heap;
+  TestThread thread(heap.registry);
+  const SizeClass c = ClassForSize(64);
+  const SizeClass other = ClassForSize(1024);
+  std::vector<void*> objects;
+  void* const of_other = thread.Allocate(other);
+  // Up to where the bin is empty and a larger one does not fit into the array any more.
+  size_t limit = 0;
+  size_t capacity = 0;
+  do {
+    limit = bin_policy::LimitAfterUnderflow(c, limit);
+    if (limit > capacity) capacity = BinArray::CapacityOf(BinArray::BytesFor(limit));
+    for (size_t i = 0; i < limit; ++i) objects.push_back(thread.Allocate(c));
+    ASSERT_EQ(thread.cache()->CachedObjects(c), 0u);
+  } while (bin_policy::LimitAfterUnderflow(c, limit) <= capacity || limit < 16);
+  const size_t next = bin_policy::LimitAfterUnderflow(c, limit);
+  // The memory for it must come from the system.
+  const size_t bytes = BinArray::BytesFor(next);
+  while (heap.arena.AllocateWithoutGrowing(bytes) != nullptr) {
+  }
+  bool taken = false;
+  heap.vm.OnNextMap([&] {
+    taken = heap.registry.FlushAll(nullptr) > 0;
+    EXPECT_EQ(thread.cache()->claimed_bytes(), 0u);
+  });
+  objects.push_back(thread.Allocate(c));
+  ASSERT_NE(objects.back(), nullptr);
+  ASSERT_TRUE(taken);
+  EXPECT_EQ(thread.cache()->claimed_bytes(), 0u);
+  EXPECT_EQ(thread.cache()->array_bytes(), 0u);
+  EXPECT_TRUE(heap.Conserved(c, objects.size()));
+  // It begins again as a new one does.
+  objects.push_back(thread.Allocate(c));
+  EXPECT_EQ(thread.cache()->claimed_bytes() - thread.cache()->array_bytes(),
+            bin_policy::InitialLimit(c) * 64);
+  thread.cache()->CheckInvariants();
+  thread.Free(other, of_other);
+  for (void* const object : objects) thread.Free(c, object);
+}
+
 // While another thread has the cache, the owner is served from the central cache and leaves the
 // bins alone.
 TEST(ThreadCacheTest, ATakenCacheIsNotTouched) {
@@ -427,6 +536,58 @@ TEST(ThreadCacheDeathTest, AnImmediateSecondFree) {
         testing::Eq("tcmalloc: free of " + PointerText(object) + ": double free, the object of " +
                     std::to_string(size) + " bytes is already free\n"));
   }
+}
+
+// The first objects that a thread frees without having a bin for them go past it, to the central
+// cache. A second free of one of them is found there, or when the bin is made.
+TEST(ThreadCacheDeathTest, ASecondFreeOfWhatWentPastTheBin) {
+  CacheTestHeap heap;
+  TestThread owner(heap.registry);
+  TestThread thread(heap.registry);
+  owner.RaiseLimitTo(size_t{4} << 20);
+  thread.RaiseLimitTo(size_t{4} << 20);
+  for (const size_t size : {size_t{8}, size_t{48}, size_t{1024}, size_t{8192}}) {
+    const SizeClass c = ClassForSize(size);
+    void* const x = owner.Allocate(c);
+    void* const y = owner.Allocate(c);
+    void* const z = owner.Allocate(c);
+    for (const std::vector<void*>& frees :
+         std::vector<std::vector<void*>>{{x, x, x}, {x, y, y}, {x, y, x}, {x, y, z, z}}) {
+      EXPECT_EXIT(
+          {
+            for (void* const object : frees) thread.Free(c, object);
+          },
+          testing::KilledBySignal(SIGABRT),
+          testing::Eq("tcmalloc: free of " + PointerText(frees.back()) +
+                      ": double free, the object of " + std::to_string(size) +
+                      " bytes is already free\n"));
+    }
+    for (void* const object : {x, y, z}) thread.Free(c, object);
+    EXPECT_EQ(thread.cache()->CachedObjects(c), 1u);
+  }
+}
+
+// A free may end with a collection. The object stays the newest in its bin, where a second free of
+// it is seen.
+TEST(ThreadCacheDeathTest, AnImmediateSecondFreeBehindACollection) {
+  CacheTestHeap heap;
+  TestThread thread(heap.registry);
+  thread.RaiseLimitTo(size_t{1} << 20);
+  const SizeClass c = ClassForSize(1024);
+  const size_t max = bin_policy::MaxLimit(c);
+  std::vector<void*> objects;
+  for (size_t i = 0; i < 20 * max; ++i) objects.push_back(thread.Allocate(c));
+  while (thread.cache()->CachedObjects(c) < max) {
+    thread.Free(c, objects.back());
+    objects.pop_back();
+  }
+  // As if other caches had got all that this one may have.
+  thread.cache()->SetMaxBytes(0);
+  thread.Free(c, objects.back());
+  ASSERT_GT(thread.cache()->max_bytes(), 0u) << "no collection";
+  EXPECT_EXIT(thread.Free(c, objects.back()), testing::KilledBySignal(SIGABRT),
+              testing::Eq("tcmalloc: free of " + PointerText(objects.back()) +
+                          ": double free, the object of 1024 bytes is already free\n"));
 }
 
 // A second free that is not immediate is found when the second copy reaches the bitmap.

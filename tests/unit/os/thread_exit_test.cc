@@ -3,10 +3,22 @@
 
 #include <errno.h>
 #include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
 #include <thread>
 #include <vector>
+
+#include "testing/in_child.h"
 
 namespace tcmalloc {
 namespace {
@@ -81,6 +93,75 @@ TEST(ThreadExitTest, RunsAfterDestructorsOfThreadLocals) {
   }).join();
   EXPECT_EQ(calls, 1);
   EXPECT_TRUE(hook_saw_destroyed_object);
+}
+
+// Blocks or unblocks a signal that the C library's own functions would not.
+void ChangeMask(int how, int signal) {
+  const uint64_t signals = uint64_t{1} << (signal - 1);
+  ASSERT_EQ(syscall(SYS_rt_sigprocmask, how, &signals, nullptr, sizeof(signals)), 0);
+}
+
+TEST(ThreadExitTest, DestructorsStillRunInAThreadThatDoesNotEnd) {
+  EXPECT_FALSE(ThreadExitHook::MayHavePassed());
+  std::thread([] {
+    errno = 1234;
+    EXPECT_FALSE(ThreadExitHook::MayHavePassed());
+    EXPECT_EQ(errno, 1234);
+    // As many programs do in all threads but one.
+    sigset_t all;
+    sigfillset(&all);
+    ASSERT_EQ(pthread_sigmask(SIG_BLOCK, &all, nullptr), 0);
+    EXPECT_FALSE(ThreadExitHook::MayHavePassed());
+  }).join();
+}
+
+TEST(ThreadExitTest, DestructorsMayHaveRunWhereTheCLibrarysSignalsAreBlocked) {
+  std::thread([] {
+    errno = 1234;
+    ChangeMask(SIG_BLOCK, 32);
+    EXPECT_TRUE(ThreadExitHook::MayHavePassed());
+    EXPECT_EQ(errno, 1234);
+    // The next one alone says nothing: timers of the C library's have it.
+    ChangeMask(SIG_BLOCK, 33);
+    ChangeMask(SIG_UNBLOCK, 32);
+    EXPECT_FALSE(ThreadExitHook::MayHavePassed());
+  }).join();
+}
+
+// In the destructors of a thread that ends it is not too late for the hook, in most of their
+// rounds.
+TEST(ThreadExitTest, DestructorsStillRunInADestructor) {
+  static std::atomic<int> calls{0};
+  static bool passed = true;
+  pthread_key_t key;
+  const auto destructor = [](void*) {
+    passed = ThreadExitHook::MayHavePassed();
+    ++calls;
+  };
+  ASSERT_EQ(pthread_key_create(&key, destructor), 0);
+  std::thread([&] { ASSERT_EQ(pthread_setspecific(key, &key), 0); }).join();
+  EXPECT_EQ(calls, 1);
+  EXPECT_FALSE(passed);
+  pthread_key_delete(key);
+}
+
+// A sandbox that forbids to ask.
+TEST(ThreadExitTest, WhoCannotAskIsNotSure) {
+  const int result = InChild([] {
+    sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_rt_sigprocmask, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    const sock_fprog program = {std::size(filter), filter};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return 1;
+    if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) return 2;
+    errno = 1234;
+    if (!ThreadExitHook::MayHavePassed()) return 3;
+    return errno == 1234 ? 0 : 4;
+  });
+  EXPECT_EQ(result, 0);
 }
 
 }  // namespace

@@ -3,7 +3,11 @@
 
 #include <gtest/gtest.h>
 #include <pthread.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include <cstdint>
 #include <thread>
 #include <vector>
 
@@ -78,6 +82,56 @@ TEST(CurrentThreadTest, NoCacheAfterTheEndHasBegun) {
   EXPECT_EQ(seen.cache, nullptr);
   EXPECT_EQ(seen.phase, ThreadSlot::Phase::kFinished);
   pthread_key_delete(seen.key);
+}
+
+// So many frees do not make a cache.
+constexpr int kFreesWithoutCache = 16;
+
+// A thread that only frees gets a cache when it goes on doing so.
+TEST(CurrentThreadTest, FreesAloneMakeACacheAtLast) {
+  EnsureHeap();
+  Heap& heap = GlobalHeap();
+  const size_t caches = heap.registry.GetTotals().caches;
+  std::thread([&] {
+    for (int i = 0; i < kFreesWithoutCache; ++i) ASSERT_EQ(CacheForFree(), nullptr) << i;
+    EXPECT_EQ(current_slot.phase, ThreadSlot::Phase::kNew);
+    EXPECT_EQ(heap.registry.GetTotals().caches, caches);
+    ThreadCache* const cache = CacheForFree();
+    ASSERT_NE(cache, nullptr);
+    EXPECT_EQ(CacheForFree(), cache);
+    EXPECT_EQ(CurrentCache(), cache);
+    EXPECT_EQ(heap.registry.GetTotals().caches, caches + 1);
+  }).join();
+  EXPECT_EQ(heap.registry.GetTotals().caches, caches);
+  // Whoever has allocated has one at once.
+  std::thread([] {
+    ThreadCache* const cache = CurrentCache();
+    ASSERT_NE(cache, nullptr);
+    EXPECT_EQ(CacheForFree(), cache);
+  }).join();
+}
+
+// Where the C library takes a thread down it blocks its own signals. No free makes a cache there;
+// when it was another such place, a later one does.
+TEST(CurrentThreadTest, NoCacheForFreesWhereNothingWouldCollectIt) {
+  EnsureHeap();
+  Heap& heap = GlobalHeap();
+  const size_t caches = heap.registry.GetTotals().caches;
+  const auto change_mask = [](int how) {
+    const uint64_t signal_32 = uint64_t{1} << 31;
+    ASSERT_EQ(syscall(SYS_rt_sigprocmask, how, &signal_32, nullptr, sizeof(signal_32)), 0);
+  };
+  std::thread([&] {
+    change_mask(SIG_BLOCK);
+    for (int i = 0; i < 100; ++i) ASSERT_EQ(CacheForFree(), nullptr) << i;
+    EXPECT_EQ(heap.registry.GetTotals().caches, caches);
+    EXPECT_EQ(current_slot.phase, ThreadSlot::Phase::kNew);
+    change_mask(SIG_UNBLOCK);
+    int frees = 1;
+    while (CacheForFree() == nullptr) ASSERT_LE(++frees, kFreesWithoutCache + 1);
+    EXPECT_EQ(heap.registry.GetTotals().caches, caches + 1);
+  }).join();
+  EXPECT_EQ(heap.registry.GetTotals().caches, caches);
 }
 
 // With TCMALLOC_CHECK no thread has a cache.

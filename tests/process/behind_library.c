@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// For fork_flush.c: a library that is preloaded behind the allocator, so that what it finds next is
+// the C library's.
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stddef.h>
+
+typedef int (*Register)(void (*)(void), void (*)(void), void (*)(void), void*);
+
+// pthread_atfork without the allocator. Returns 0.
+__attribute__((visibility("default"))) int RegisterBehind(void (*prepare)(void),
+                                                          void (*parent)(void),
+                                                          void (*child)(void)) {
+  const Register next = (Register)dlsym(RTLD_NEXT, "__register_atfork");
+  return next == NULL ? -1 : next(prepare, parent, child, NULL);
+}
