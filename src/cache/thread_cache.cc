@@ -106,13 +106,10 @@ void ThreadCache::Free(SizeClass c, void* object) {
     return;
   }
   if (limit == 0) {
-    // The object may be one of those that went to the central cache just now.
-    if (wants_bin && !central_.IsOut(c, object)) {
-      ReportMisuse(Misuse::kDoubleFree, object, kSizeClasses.size(c));
-    }
+    // The object may be one of those that went to the central cache just now, which then says so.
     // Without the room for a bin, too, the central cache is where the object goes.
-    const bool keep =
-        wants_bin && SetLimit(c, 0, bin_policy::InitialLimit(c)) && PushOne(c, object);
+    const bool keep = wants_bin && central_.IsOut(c, object) &&
+                      SetLimit(c, 0, bin_policy::InitialLimit(c)) && PushOne(c, object);
     if (!keep) central_.Insert(c, &object, 1);
     return;
   }

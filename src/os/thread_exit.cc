@@ -36,7 +36,7 @@ bool ThreadExitHook::Arm(void* value) {
 
 bool ThreadExitHook::MayHavePassed() {
   const int saved_errno = errno;
-  // The system call: the C library's function hides its own signals.
+  // The system call: what the C library's function says of its own signals is its own business.
   uint64_t blocked = 0;
   const bool known =
       syscall(SYS_rt_sigprocmask, SIG_BLOCK, nullptr, &blocked, sizeof(blocked)) == 0;

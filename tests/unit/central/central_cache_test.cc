@@ -188,7 +188,7 @@ TEST_F(CentralCacheLinesDeathTest, InvariantsAreChecked) {
   // T2: an object that is free in its bitmap as well.
   EXPECT_DEATH(
       {
-        list_.Insert(&batch[5], 1);
+        list_.Insert(0, &batch[5], 1);
         put_and_check();
       },
       "IsOut");
@@ -227,7 +227,7 @@ TEST_P(CentralCacheTwoThreadsTest, NoLineIsShared) {
     (static_cast<char*>(object) - start < static_cast<ptrdiff_t>(line * size) ? kept : rest)
         .push_back(object);
   }
-  list.Insert(rest.data(), rest.size());
+  list.Insert(0, rest.data(), rest.size());
   const size_t spans = list.num_spans();
 
   std::vector<void*> held[2];
