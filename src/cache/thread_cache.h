@@ -161,7 +161,7 @@ class ThreadCache {
 
   enum class Fit : uint8_t { kDone, kTaken, kOverBudget, kNeedsArray };
 
-  // What has InSection at the end of its name is called by whoever has the cache.
+  // Those whose names say that they are in a section are called by whoever has the cache.
   BinArray* Array(size_t i) const { return arrays_[i].load(std::memory_order_relaxed); }
   size_t Probe(size_t i) const { return probes_[i].load(std::memory_order_relaxed); }
   void SetProbe(size_t i, size_t slot) {

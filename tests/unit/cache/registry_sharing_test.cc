@@ -214,6 +214,10 @@ TEST_F(RegistrySharingTest, AFlushLeavesWhoComesMeanwhileAlone) {
   std::unique_ptr<TestThread> newcomer;
   Fill(one);
   Fill(two);
+  // Longer than any span that is kept for its next use.
+  const SizeClass large = ClassForSize(size_t{256} << 10);
+  ASSERT_GT(kSizeClasses.span_pages(large).pages(), SpanCache::kMaxPages);
+  one.Free(large, one.Allocate(large));
   const size_t cached = one.cache()->CachedBytes() + two.cache()->CachedBytes();
   size_t newcomers = 0;
   // Pages that become free go back to the system at once: between two locks of the registry's.
