@@ -217,6 +217,7 @@ TEST_F(RegistrySharingTest, AFlushLeavesWhoComesMeanwhileAlone) {
   // Longer than any span that is kept for its next use.
   const SizeClass large = ClassForSize(size_t{256} << 10);
   ASSERT_GT(kSizeClasses.span_pages(large).pages(), SpanCache::kMaxPages);
+  one.RaiseLimitTo(size_t{1} << 20);
   one.Free(large, one.Allocate(large));
   const size_t cached = one.cache()->CachedBytes() + two.cache()->CachedBytes();
   size_t newcomers = 0;
