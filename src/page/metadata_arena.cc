@@ -16,7 +16,7 @@ void* MetadataArena::Allocate(size_t bytes) {
   void* memory = AllocateWithoutGrowing(bytes);
   if (memory != nullptr) return memory;
   const size_t page = vm_.hardware_page_size();
-  size_t chunk_bytes = bytes > kChunkBytes / 4 ? RoundedBytes(bytes) : kChunkBytes;
+  size_t chunk_bytes = bytes > kMostFromSpare ? RoundedBytes(bytes) : kChunkBytes;
   chunk_bytes = (chunk_bytes + page - 1) & ~(page - 1);
   char* chunk = static_cast<char*>(vm_.Map(chunk_bytes, page));
   const bool mapped = chunk != nullptr;
@@ -24,13 +24,32 @@ void* MetadataArena::Allocate(size_t bytes) {
     chunk = static_cast<char*>(fallback_(fallback_context_, &chunk_bytes));
   }
   if (chunk == nullptr) return nullptr;
+  memory = UseChunk(chunk, chunk_bytes, mapped, SizeNumber(bytes));
+  if (memory != nullptr) return memory;
+  // Others were faster, and there is a spare one. Should the system refuse, address space is lost,
+  // nothing else.
+  static_cast<void>(vm_.Unmap(chunk, chunk_bytes));
+  return Allocate(bytes);
+}
+
+void* MetadataArena::UseChunk(char* chunk, size_t chunk_bytes, bool mapped, size_t size_number) {
   const SpinLockHolder holder(lock_);
+  if (mapped && chunk_bytes == kChunkBytes && SizeOf(size_number) <= kMostFromSpare) {
+    // Many threads may have found the arena empty at once, and each have brought a chunk: one more
+    // is kept, so that what is left of the current one is not cut up for each of them.
+    if (spare_ != nullptr) return nullptr;
+    if (void* const memory = TakeLocked(size_number)) {
+      spare_ = chunk;
+      mapped_bytes_.Add(chunk_bytes);
+      return memory;
+    }
+  }
   if (mapped) mapped_bytes_.Add(chunk_bytes);
   if (chunk_left_ < chunk_bytes) {
     DropChunkLocked();
     chunk_ = chunk;
     chunk_left_ = chunk_bytes;
-    return TakeLocked(SizeNumber(bytes));
+    return TakeLocked(size_number);
   }
   // Others brought a larger chunk meanwhile: use the new one for this request alone and keep its
   // rest.
@@ -38,7 +57,7 @@ void* MetadataArena::Allocate(size_t bytes) {
   const size_t current_left = chunk_left_;
   chunk_ = chunk;
   chunk_left_ = chunk_bytes;
-  memory = TakeLocked(SizeNumber(bytes));
+  void* const memory = TakeLocked(size_number);
   DropChunkLocked();
   chunk_ = current;
   chunk_left_ = current_left;
@@ -63,7 +82,14 @@ void* MetadataArena::TakeLocked(size_t size_number) {
   }
   // Align within the chunk, which starts at a hardware page.
   const size_t padding = -reinterpret_cast<uintptr_t>(chunk_) & (AlignmentOf(size_number) - 1);
-  if (chunk_left_ < padding + bytes) return nullptr;
+  if (chunk_left_ < padding + bytes) {
+    if (spare_ == nullptr || bytes > kMostFromSpare) return nullptr;
+    DropChunkLocked();
+    chunk_ = spare_;
+    chunk_left_ = kChunkBytes;
+    spare_ = nullptr;
+    return TakeLocked(size_number);
+  }
   for (size_t i = 0; i < padding; i += kMinBytes) {
     FreeEntry* const entry = reinterpret_cast<FreeEntry*>(chunk_ + i);
     entry->next = free_[0];

@@ -84,7 +84,13 @@ class MetadataArena {
                                          : kMinBytes;
   }
 
+  // Larger requests get a chunk of their own.
+  static constexpr size_t kMostFromSpare = kChunkBytes / 4;
+
   void* TakeLocked(size_t size_number) TC_REQUIRES(lock_);
+  // Takes a new chunk in, and memory out of what there is then; null when the chunk is not needed.
+  void* UseChunk(char* chunk, size_t chunk_bytes, bool mapped, size_t size_number)
+      TC_EXCLUDES(lock_);
   // Keeps what is left of the current chunk, cut into pieces of the listed sizes.
   void DropChunkLocked() TC_REQUIRES(lock_);
 
@@ -97,6 +103,8 @@ class MetadataArena {
   std::array<FreeEntry*, kNumSizes> free_ TC_GUARDED_BY(lock_) = {};
   char* chunk_ TC_GUARDED_BY(lock_) = nullptr;
   size_t chunk_left_ TC_GUARDED_BY(lock_) = 0;
+  // A whole chunk that was not needed when it came, or null.
+  char* spare_ TC_GUARDED_BY(lock_) = nullptr;
 
   // Written with lock_ held; read racily for statistics.
   OwnedCounter mapped_bytes_;

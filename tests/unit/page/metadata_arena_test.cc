@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <iterator>
 #include <map>
 #include <thread>
@@ -225,6 +226,26 @@ TEST(MetadataArenaTest, KeepsBothChunksWhenTwoThreadsGrowAtOnce) {
       EXPECT_EQ(had + rounded, arena.mapped_bytes()) << mine << " " << others;
     }
   }
+}
+
+// Many threads find the arena empty at once and are in the system when the first chunk comes: one
+// more is kept, whole, and used next; the others go back.
+TEST(MetadataArenaTest, AHerdBringsTwoChunks) {
+  FakeVirtualMemory vm;
+  MetadataArena arena(vm);
+  int depth = 0;
+  std::function<void()> another = [&] {
+    if (++depth < 20) vm.OnNextMap(another);
+    EXPECT_NE(arena.Allocate(2048), nullptr);
+  };
+  vm.OnNextMap(another);
+  ASSERT_NE(arena.Allocate(2048), nullptr);
+  EXPECT_EQ(vm.map_calls(), 21u);
+  EXPECT_EQ(vm.mapped_bytes(), 2 * kChunk);
+  EXPECT_EQ(arena.mapped_bytes(), 2 * kChunk);
+  EXPECT_EQ(arena.allocated_bytes(), 21u * 2048);
+  for (size_t i = 21; i < 2 * kChunk / 2048; ++i) ASSERT_NE(arena.Allocate(2048), nullptr);
+  EXPECT_EQ(vm.map_calls(), 21u);
 }
 
 // Of two chunks the one with more left is gone on with; the other's rest is kept in pieces.
