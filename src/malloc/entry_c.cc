@@ -40,11 +40,11 @@ using namespace tcmalloc;  // NOLINT: this file is nothing but entry points
 
 extern "C" {
 
-TC_EXPORT void* tc_malloc(size_t size) noexcept { return Allocate<&MallocSlow>(size); }
+TC_EXPORT_HOT void* tc_malloc(size_t size) noexcept { return Allocate<&MallocSlow>(size); }
 
-TC_EXPORT void tc_free(void* p) noexcept { Deallocate<&FreeSlow>(p); }
+TC_EXPORT_HOT void tc_free(void* p) noexcept { Deallocate<&FreeSlow>(p); }
 
-TC_EXPORT void tc_free_sized(void* p, size_t size) noexcept {
+TC_EXPORT_HOT void tc_free_sized(void* p, size_t size) noexcept {
   DeallocateSized<&FreeSizedSlow>(p, size);
 }
 

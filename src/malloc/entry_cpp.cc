@@ -14,7 +14,7 @@ using namespace tcmalloc;  // NOLINT: this file is nothing but entry points
 
 extern "C" {
 
-TC_EXPORT void* tc_new(size_t size) { return Allocate<&NewSlow>(size); }
+TC_EXPORT_HOT void* tc_new(size_t size) { return Allocate<&NewSlow>(size); }
 TC_EXPORT void* tc_new_nothrow(size_t size, const std::nothrow_t&) noexcept {
   return Allocate<&NewNothrowSlow>(size);
 }
@@ -25,11 +25,11 @@ TC_EXPORT void* tc_new_aligned_nothrow(size_t size, std::align_val_t alignment,
                                        const std::nothrow_t&) noexcept {
   return NewAlignedNothrow(size, static_cast<size_t>(alignment));
 }
-TC_EXPORT void tc_delete(void* p) noexcept { Deallocate<&FreeSlow>(p); }
+TC_EXPORT_HOT void tc_delete(void* p) noexcept { Deallocate<&FreeSlow>(p); }
 TC_EXPORT void tc_delete_nothrow(void* p, const std::nothrow_t&) noexcept {
   Deallocate<&FreeSlow>(p);
 }
-TC_EXPORT void tc_delete_sized(void* p, size_t size) noexcept {
+TC_EXPORT_HOT void tc_delete_sized(void* p, size_t size) noexcept {
   DeallocateSized<&FreeSizedSlow>(p, size);
 }
 TC_EXPORT void tc_delete_aligned(void* p, std::align_val_t) noexcept { Deallocate<&FreeSlow>(p); }
