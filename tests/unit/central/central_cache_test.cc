@@ -439,6 +439,24 @@ TEST_F(CentralCacheShardsTest, WithoutMemoryForTransferCachesThoseOfTheFirstShar
   heap_.CheckInvariants();
 }
 
+// See the test of this name of CentralFreeList.
+TEST_F(CentralCacheShardsTest, AShardMadeBetweenForkHandlersIsHeldToo) {
+  const std::vector<void*> objects = NewSpans(0, 2);
+  heap_.central.ForEachLock([](SpinLock& lock) { lock.HoldForFork(); });
+  SpinLock::BeginForkHold();
+  test_processor = 1;
+  heap_.central.Insert(class_, objects.data(), batch_);
+  EXPECT_EQ(TransferObjects(1), batch_);
+  heap_.central.ForEachLock([](SpinLock& lock) { EXPECT_TRUE(lock.HeldForForkByThisThread()); });
+  SpinLock::EndForkHold();
+  heap_.central.ForEachLock([](SpinLock& lock) { lock.ReleaseAfterForkInParent(); });
+  std::thread([&] {
+    test_processor = 1;
+    EXPECT_EQ(Remove(heap_.central, class_, batch_).size(), batch_);
+  }).join();
+  heap_.CheckInvariants();
+}
+
 // Before fork all locks of all shards are held, each once.
 TEST_F(CentralCacheShardsTest, ForEachLockCoversAllShards) {
   const auto locks_now = [&] {

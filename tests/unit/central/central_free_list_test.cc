@@ -944,6 +944,28 @@ TEST_F(CentralFreeListShardsTest, ForEachLockCoversAllShards) {
   list_.CheckInvariants();
 }
 
+// A handler of another library allocates between the allocator's fork handlers: the shard that the
+// forking thread makes then is held as those are that were there before.
+TEST_F(CentralFreeListShardsTest, AShardMadeBetweenForkHandlersIsHeldToo) {
+  NewSpan(0);
+  list_.ForEachLock([](SpinLock& lock) { lock.HoldForFork(); });
+  SpinLock::BeginForkHold();
+  const std::vector<void*> objects = Remove(list_, 2, 5);
+  EXPECT_EQ(objects.size(), 2u);
+  size_t locks = 0;
+  list_.ForEachLock([&](SpinLock& lock) {
+    ++locks;
+    EXPECT_TRUE(lock.HeldForForkByThisThread());
+  });
+  EXPECT_EQ(locks, 3u);
+  Insert(list_, {objects[0]}, 5);
+  SpinLock::EndForkHold();
+  list_.ForEachLock([](SpinLock& lock) { lock.ReleaseAfterForkInParent(); });
+  std::thread([&] { Insert(list_, {objects[1]}, 0); }).join();
+  EXPECT_EQ(list_.num_spans(), 1u);
+  list_.CheckInvariants();
+}
+
 // 16-byte objects, four to a line: whole lines of other shards, even of one with little, before
 // what is divided of the own.
 TEST(CentralFreeListTest, WholeLinesOfOtherShardsBeforeOwnDividedOnes) {
@@ -1133,6 +1155,22 @@ TEST_F(CentralFreeListDeathTest, ThePagesWentToAnotherShard) {
   ASSERT_EQ(again[0], all[0]);
   ASSERT_EQ(heap_.SpanOf(all[0])->shard, 9u);
   ExpectDeath({all[60]}, Line(all[60], "double free, the object of 48 bytes is already free"));
+}
+
+// The same for the question whether an object is in use: what another shard's lock guards is not
+// looked at.
+TEST_F(CentralFreeListDeathTest, TheSpanGoesWhileAQuestionWaits) {
+  list_.ForEachLock([](SpinLock& lock) { lock.Lock(); });
+  bool out = true;
+  std::thread other([&] { out = list_.IsOut(objects_[7]); });
+  // Long enough to arrive at the lock; if it does not, it finds the other shard before.
+  usleep(100'000);
+  heap_.SpanOf(objects_[7])->shard = 3;
+  list_.ForEachLock([](SpinLock& lock) { lock.Unlock(); });
+  other.join();
+  heap_.SpanOf(objects_[7])->shard = 0;
+  EXPECT_FALSE(out);
+  EXPECT_TRUE(list_.IsOut(objects_[7]));
 }
 
 TEST_F(CentralFreeListDeathTest, AfterTheSpanIsGone) {
