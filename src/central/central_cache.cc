@@ -16,6 +16,10 @@ TransferCaches& CentralCache::EnsureTransferCaches(size_t shard) {
     const SpinLockHolder holder(shards_lock_);
     if (transfer_caches(shard) == nullptr) {
       TransferCaches* const fresh = new (memory) TransferCaches(arena_);
+      // A handler of another library around fork is running: ours release these locks too.
+      if (shards_lock_.HeldForForkByThisThread()) {
+        fresh->ForEachLock([](SpinLock& lock) { lock.HoldForFork(); });
+      }
       transfer_caches_[shard].store(fresh, std::memory_order_release);
       return *fresh;
     }

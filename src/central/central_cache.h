@@ -60,7 +60,7 @@ class CentralCache {
   size_t transfer_objects(SizeClass c);
 
   // Calls f(lock) for every lock of the tier. Once those that come first are held, there are no
-  // others.
+  // others but such as the holder makes, which are held then.
   template <typename F>
   void ForEachLock(F f) {
     f(shards_lock_);

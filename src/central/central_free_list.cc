@@ -63,6 +63,8 @@ CentralFreeList::Shard* CentralFreeList::EnsureShard(size_t shard) {
     const SpinLockHolder holder(shards_lock_);
     if (ShardAt(shard) == nullptr) {
       Shard* const fresh = new (memory) Shard;
+      // A handler of another library around fork is running: ours release this lock too.
+      if (shards_lock_.HeldForForkByThisThread()) fresh->lock.HoldForFork();
       shards_[shard].store(fresh, std::memory_order_release);
       return fresh;
     }
@@ -268,6 +270,7 @@ size_t CentralFreeList::GatherRuns(void* const* objects, size_t n, Runs* runs,
   const size_t object_size = object_size_;
   const size_t objects_per_span = objects_per_span_;
   Span* span = nullptr;
+  uint8_t shard = 0;
   uintptr_t start = 0;
   size_t bytes = 0;  // from `start` on that are objects of `span`
   Run* run = nullptr;
@@ -277,9 +280,13 @@ size_t CentralFreeList::GatherRuns(void* const* objects, size_t n, Runs* runs,
     const uintptr_t address = reinterpret_cast<uintptr_t>(objects[i]);
     if (address - start >= bytes) {
       span = page_map_.SpanOf(PageId::Containing(objects[i]));
-      if (span != nullptr) start = span->first_page.start_uintptr();
+      if (span != nullptr) {
+        start = span->first_page.start_uintptr();
+        // Once: where the record is not of an object in use, it may change.
+        shard = span->shard;
+      }
       bytes = objects_per_span * object_size;
-      if (span == nullptr || address - start >= bytes || ShardAt(span->shard) == nullptr) {
+      if (span == nullptr || address - start >= bytes || ShardAt(shard) == nullptr) {
         *finding = BadPointerSlow(span, objects[i]);
         break;
       }
@@ -308,8 +315,8 @@ size_t CentralFreeList::GatherRuns(void* const* objects, size_t n, Runs* runs,
               .word = static_cast<uint16_t>(w),
               .first = static_cast<uint16_t>(i),
               .count = static_cast<uint16_t>(count),
-              .shard = span->shard};
-      runs->shards |= uint32_t{1} << span->shard;
+              .shard = shard};
+      runs->shards |= uint32_t{1} << shard;
     }
     i += count;
   }
@@ -464,7 +471,7 @@ bool CentralFreeList::IsOut(const void* p) {
   Shard* const shard = ShardAt(span->shard);
   if (shard == nullptr) return false;
   const SpinLockHolder holder(shard->lock);
-  if (!IsSpanOfClass(span, p)) return false;
+  if (ShardAt(span->shard) != shard || !IsSpanOfClass(span, p)) return false;
   const size_t index = kSizeClasses.ObjectStartIndex(
       size_class_, reinterpret_cast<uintptr_t>(p) - span->first_page.start_uintptr());
   return index < objects_per_span_ && !TestBit(span->free_bits, index);

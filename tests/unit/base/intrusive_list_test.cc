@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
 #include <list>
+#include <utility>
 #include <vector>
 
 #include "testing/random.h"
@@ -66,6 +68,59 @@ TEST(IntrusiveListTest, AgreesWithAStdList) {
     ASSERT_EQ(list.empty(), model.empty());
     ASSERT_EQ(Elements(list), std::vector<const Item*>(model.begin(), model.end()));
   }
+}
+
+TEST(IntrusiveQueueTest, ZeroFilledMemoryIsAnEmptyQueue) {
+  alignas(IntrusiveQueue<Item>) char memory[sizeof(IntrusiveQueue<Item>)];
+  memset(memory, 0, sizeof(memory));
+  IntrusiveQueue<Item>* const queue = reinterpret_cast<IntrusiveQueue<Item>*>(memory);
+  Item item;
+  EXPECT_EQ(queue->PopFirst(), nullptr);
+  queue->Append(&item);
+  EXPECT_EQ(queue->PopFirst(), &item);
+  EXPECT_EQ(queue->PopFirst(), nullptr);
+}
+
+// Often empty and often not: both ends are the same element now and then.
+TEST(IntrusiveQueueTest, AgreesWithAStdDeque) {
+  SeededRandom random(3);
+  std::vector<Item> items(20);
+  IntrusiveQueue<Item> queue;
+  std::deque<Item*> model;
+  std::vector<Item*> outside;
+  for (Item& item : items) outside.push_back(&item);
+  size_t longest = 0;
+  size_t emptied = 0;
+  bool filling = true;
+  for (int step = 0; step < 20'000; ++step) {
+    if (outside.empty() || random.OneIn(30)) filling = false;
+    if (model.empty()) filling = true;
+    if (!outside.empty() && random.Below(10) < (filling ? 6u : 3u)) {
+      std::swap(outside[random.Below(outside.size())], outside.back());
+      Item* const item = outside.back();
+      outside.pop_back();
+      if (random.OneIn(2)) {
+        queue.Prepend(item);
+        model.push_front(item);
+      } else {
+        queue.Append(item);
+        model.push_back(item);
+      }
+      longest = std::max(longest, model.size());
+    } else {
+      Item* const item = queue.PopFirst();
+      ASSERT_EQ(item, model.empty() ? nullptr : model.front()) << "step " << step;
+      if (item == nullptr) continue;
+      model.pop_front();
+      if (model.empty()) ++emptied;
+      // Unlinked: it may go into another list.
+      ASSERT_EQ(item->list_node.next, nullptr);
+      ASSERT_EQ(item->list_node.prev, nullptr);
+      outside.push_back(item);
+    }
+  }
+  EXPECT_EQ(longest, items.size());
+  EXPECT_GT(emptied, 100u);
 }
 
 }  // namespace

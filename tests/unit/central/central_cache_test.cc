@@ -4,11 +4,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <functional>
 #include <map>
 #include <mutex>
 #include <set>
+#include <string>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "testing/heap_fixture.h"
@@ -204,28 +208,38 @@ TEST_F(CentralCacheLinesDeathTest, InvariantsAreChecked) {
 // Two threads allocate and free in every order through the whole tier, in batches and less, and
 // there is always a whole line group free: neither gets an object on a line on which the other one
 // has an object.
-class CentralCacheTwoThreadsTest : public testing::TestWithParam<size_t> {};
+// So it is where both are on one processor, and where they are not.
+class CentralCacheTwoThreadsTest
+    : public testing::TestWithParam<std::tuple<size_t, std::array<int, 2>>> {};
 
 TEST_P(CentralCacheTwoThreadsTest, NoLineIsShared) {
+  const auto [size, processors] = GetParam();
   TestHeap heap;
-  const size_t size = GetParam();
   const SizeClass c = ClassForSize(size);
   const size_t line = kSizeClasses.line_objects(c);
   const size_t batch = kSizeClasses.batch_size(c);
   CentralFreeList& list = heap.central.free_list(c);
-  TransferCache& transfer = (*heap.central.transfer_caches(0))[c];
   SeededRandom random(900 + size);
   const size_t max_held = 4 * batch;
 
-  // Even if each object that they hold divides a group, and the transfer cache is full, the list
-  // has more. The first group of each span stays out, so that the spans stay.
-  const size_t reserve = (12 * line + transfer.max_slots()) * batch;
+  // Even if each object that they hold divides a group, and the transfer caches are full, the
+  // list has more. The first group of each span stays out, so that the spans stay.
+  const size_t reserve =
+      (12 * line + 2 * (*heap.central.transfer_caches(0))[c].max_slots()) * batch;
   std::vector<void*> kept;
   std::vector<void*> rest;
-  for (void* const object : RemoveAll(heap.central, c, reserve)) {
-    const char* const start = static_cast<char*>(heap.SpanOf(object)->start_address());
-    (static_cast<char*>(object) - start < static_cast<ptrdiff_t>(line * size) ? kept : rest)
-        .push_back(object);
+  for (const int processor : processors) {
+    test_processor = processor;
+    std::vector<void*> objects = RemoveAll(heap.central, c, reserve / 2);
+    // Nothing is left for the other one to take.
+    const std::vector<void*> more = RemoveAll(heap.central, c, list.free_objects());
+    ASSERT_EQ(list.free_objects(), 0u);
+    objects.insert(objects.end(), more.begin(), more.end());
+    for (void* const object : objects) {
+      const char* const start = static_cast<char*>(heap.SpanOf(object)->start_address());
+      (static_cast<char*>(object) - start < static_cast<ptrdiff_t>(size * line) ? kept : rest)
+          .push_back(object);
+    }
   }
   list.Insert(0, rest.data(), rest.size());
   const size_t spans = list.num_spans();
@@ -243,13 +257,14 @@ TEST_P(CentralCacheTwoThreadsTest, NoLineIsShared) {
   size_t from_transfer_cache = 0;
   for (int step = 0; step < 1000; ++step) {
     const size_t thread = random.Below(2);
+    test_processor = processors[thread];
     std::vector<void*>& mine = held[thread];
     if (random.OneIn(2)) {
       size_t n = random.OneIn(2) ? batch : line * random.Between(1, batch / line);
       if (mine.size() + n > max_held) continue;
-      const size_t before = transfer.objects();
+      const size_t before = heap.central.transfer_objects(c);
       const std::vector<void*> objects = Remove(heap.central, c, n);
-      if (transfer.objects() < before) ++from_transfer_cache;
+      if (heap.central.transfer_objects(c) < before) ++from_transfer_cache;
       for (void* const object : objects) {
         for_each_line(object, [&](auto& entry) {
           EXPECT_TRUE(entry.second == 0 || entry.first == thread) << "a shared line";
@@ -274,13 +289,211 @@ TEST_P(CentralCacheTwoThreadsTest, NoLineIsShared) {
   }
   EXPECT_GT(from_transfer_cache, 10u);
   EXPECT_EQ(list.num_spans(), spans);
+  test_processor = 0;
 }
 
+std::string NameOf(const testing::TestParamInfo<std::tuple<size_t, std::array<int, 2>>>& info) {
+  const auto [size, processors] = info.param;
+  return std::to_string(size) + "BytesOnProcessors" + std::to_string(processors[0]) + "And" +
+         std::to_string(processors[1]);
+}
+
+constexpr std::array<int, 2> kOneProcessor{0, 0};
+constexpr std::array<int, 2> kTwoProcessors{0, 4};
+
 INSTANTIATE_TEST_SUITE_P(Classes, CentralCacheTwoThreadsTest,
-                         testing::Values(8, 16, 32, 48, 96, 112, 480),
-                         [](const testing::TestParamInfo<size_t>& parameter) {
-                           return std::to_string(parameter.param) + "Bytes";
-                         });
+                         testing::Combine(testing::Values(8, 16, 32, 48, 96, 112, 480),
+                                          testing::Values(kOneProcessor, kTwoProcessors)),
+                         NameOf);
+
+// Several processors: the n-th that asks has the n-th shard.
+class CentralCacheShardsTest : public testing::Test {
+ protected:
+  ~CentralCacheShardsTest() override { test_processor = 0; }
+
+  // All objects of `spans` new spans of the shard of a processor.
+  std::vector<void*> NewSpans(int processor, size_t spans) {
+    test_processor = processor;
+    const std::vector<void*> objects =
+        RemoveAll(heap_.central, class_, spans * list_.objects_per_span());
+    EXPECT_EQ(list_.free_objects(), 0u);
+    EXPECT_EQ(heap_.central.transfer_objects(class_), 0u);
+    return objects;
+  }
+  size_t ShardOf(const void* object) { return heap_.SpanOf(object)->shard; }
+  size_t TransferObjects(size_t shard) {
+    TransferCaches* const caches = heap_.central.transfer_caches(shard);
+    return caches == nullptr ? 0 : (*caches)[class_].objects();
+  }
+
+  TestHeap heap_;
+  const SizeClass class_ = ClassForSize(512);
+  const size_t batch_ = kSizeClasses.batch_size(class_);
+  CentralFreeList& list_ = heap_.central.free_list(class_);
+};
+
+TEST_F(CentralCacheShardsTest, OwnTransferCacheOwnSpansOthersTransferCachesOthersSpans) {
+  const std::vector<void*> mine = NewSpans(40, 4);
+  const std::vector<void*> others = NewSpans(30, 4);
+  ASSERT_GT(mine.size(), 2 * batch_);
+  ASSERT_EQ(ShardOf(mine[0]), 0u);
+  ASSERT_EQ(ShardOf(others[0]), 1u);
+  const size_t spans = list_.num_spans();
+  const auto part = [&](const std::vector<void*>& objects, size_t batch) {
+    return std::vector<void*>(objects.begin() + static_cast<ptrdiff_t>(batch * batch_),
+                              objects.begin() + static_cast<ptrdiff_t>((batch + 1) * batch_));
+  };
+  // A batch in each transfer cache, whosever objects they are, and one in each shard's spans.
+  test_processor = 40;
+  heap_.central.Insert(class_, part(others, 0).data(), batch_);
+  test_processor = 30;
+  heap_.central.Insert(class_, part(mine, 0).data(), batch_);
+  EXPECT_EQ(TransferObjects(0), batch_);
+  EXPECT_EQ(TransferObjects(1), batch_);
+  EXPECT_EQ(heap_.central.transfer_objects(class_), 2 * batch_);
+  list_.Insert(0, part(mine, 1).data(), batch_);
+  list_.Insert(0, part(others, 1).data(), batch_);
+  heap_.CheckInvariants();
+
+  test_processor = 40;
+  EXPECT_EQ(Remove(heap_.central, class_, batch_), part(others, 0));
+  EXPECT_EQ(Remove(heap_.central, class_, batch_), part(mine, 1));
+  EXPECT_EQ(Remove(heap_.central, class_, batch_), part(mine, 0));
+  EXPECT_EQ(Remove(heap_.central, class_, batch_), part(others, 1));
+  EXPECT_EQ(list_.num_spans(), spans);
+  EXPECT_EQ(ShardOf(Remove(heap_.central, class_, batch_).at(0)), 0u);
+  EXPECT_EQ(list_.num_spans(), spans + 1);
+  heap_.CheckInvariants();
+}
+
+// What the processor emptied a moment ago comes before what lies in others' transfer caches.
+TEST_F(CentralCacheShardsTest, OwnPagesBeforeOthersTransferCaches) {
+  const std::vector<void*> mine = NewSpans(7, 2);
+  const std::vector<void*> others = NewSpans(8, 2);
+  heap_.central.Insert(class_, others.data(), batch_);
+  ASSERT_EQ(TransferObjects(1), batch_);
+  test_processor = 7;
+  const size_t first_span = list_.objects_per_span();
+  list_.Insert(0, mine.data(), first_span);
+  ASSERT_EQ(list_.num_spans(), 3u);
+  ASSERT_EQ(list_.free_objects(), 0u);
+  const std::vector<void*> again = Remove(heap_.central, class_, batch_);
+  EXPECT_EQ(again.at(0), mine[0]);
+  EXPECT_EQ(TransferObjects(1), batch_);
+}
+
+TEST_F(CentralCacheShardsTest, FlushEmptiesTheTransferCachesOfAllShards) {
+  constexpr int kProcessors = static_cast<int>(kMaxShards) + 2;
+  std::map<int, std::vector<void*>> objects;
+  for (int p = 0; p < kProcessors; ++p) objects[p] = NewSpans(p, 2);
+  size_t expected = 0;
+  for (int p = 0; p < kProcessors; ++p) {
+    test_processor = p;
+    // Objects of another one's spans, but not all of a span, so that it stays.
+    std::vector<void*>& other = objects[(p + 5) % kProcessors];
+    ASSERT_LE(batch_, list_.objects_per_span());
+    heap_.central.Insert(class_, &other[1], batch_);
+    other.erase(other.begin() + 1, other.begin() + 1 + static_cast<ptrdiff_t>(batch_));
+    expected += batch_;
+  }
+  for (size_t shard = 0; shard < kMaxShards; ++shard) {
+    EXPECT_EQ(TransferObjects(shard), shard < 2 ? 2 * batch_ : batch_) << shard;
+  }
+  heap_.CheckInvariants();
+  EXPECT_EQ(heap_.CentralObjects(class_), expected);
+  EXPECT_EQ(heap_.central.FlushTransferCaches(), expected * 512);
+  EXPECT_EQ(heap_.central.transfer_objects(class_), 0u);
+  EXPECT_EQ(list_.free_objects(), expected);
+  heap_.CheckInvariants();
+  for (const auto& [p, rest] : objects) list_.Insert(0, rest.data(), rest.size());
+  EXPECT_EQ(list_.num_spans(), 0u);
+  EXPECT_EQ(heap_.page_heap.GetStats().small_span_bytes, 0u);
+  heap_.CheckInvariants();
+}
+
+TEST_F(CentralCacheShardsTest, WithoutMemoryForTransferCachesThoseOfTheFirstShardServe) {
+  const std::vector<void*> first = NewSpans(1, 2);
+  const std::vector<void*> second = NewSpans(2, 2);
+  // Those of the first shard have their array.
+  heap_.central.Insert(class_, first.data(), batch_);
+  ASSERT_EQ(Remove(heap_.central, class_, batch_).size(), batch_);
+  test_processor = 1;
+  heap_.central.Insert(class_, first.data(), batch_);
+  ASSERT_EQ(Remove(heap_.central, class_, batch_).size(), batch_);
+  test_processor = 3;
+  heap_.vm.FailMap(1, FakeVirtualMemory::kForever);
+  while (heap_.arena.AllocateWithoutGrowing(sizeof(TransferCaches)) != nullptr) {
+  }
+  heap_.central.Insert(class_, second.data(), batch_);
+  EXPECT_GT(heap_.vm.map_failures(), 0u);
+  EXPECT_EQ(heap_.central.transfer_caches(2), nullptr);
+  EXPECT_EQ(TransferObjects(0), batch_);
+  heap_.CheckInvariants();
+  EXPECT_EQ(Remove(heap_.central, class_, batch_),
+            std::vector<void*>(second.begin(), second.begin() + static_cast<ptrdiff_t>(batch_)));
+  heap_.vm.StopFailing();
+  heap_.central.Insert(class_, second.data(), batch_);
+  EXPECT_NE(heap_.central.transfer_caches(2), nullptr);
+  EXPECT_EQ(TransferObjects(0), 0u);
+  EXPECT_EQ(TransferObjects(2), batch_);
+  heap_.CheckInvariants();
+}
+
+// See the test of this name of CentralFreeList.
+TEST_F(CentralCacheShardsTest, AShardMadeBetweenForkHandlersIsHeldToo) {
+  const std::vector<void*> objects = NewSpans(0, 2);
+  heap_.central.ForEachLock([](SpinLock& lock) { lock.HoldForFork(); });
+  SpinLock::BeginForkHold();
+  test_processor = 1;
+  heap_.central.Insert(class_, objects.data(), batch_);
+  EXPECT_EQ(TransferObjects(1), batch_);
+  heap_.central.ForEachLock([](SpinLock& lock) { EXPECT_TRUE(lock.HeldForForkByThisThread()); });
+  SpinLock::EndForkHold();
+  heap_.central.ForEachLock([](SpinLock& lock) { lock.ReleaseAfterForkInParent(); });
+  std::thread([&] {
+    test_processor = 1;
+    EXPECT_EQ(Remove(heap_.central, class_, batch_).size(), batch_);
+  }).join();
+  heap_.CheckInvariants();
+}
+
+// Before fork all locks of all shards are held, each once.
+TEST_F(CentralCacheShardsTest, ForEachLockCoversAllShards) {
+  const auto locks_now = [&] {
+    std::vector<SpinLock*> locks;
+    heap_.central.ForEachLock([&](SpinLock& lock) { locks.push_back(&lock); });
+    EXPECT_EQ(std::set<SpinLock*>(locks.begin(), locks.end()).size(), locks.size());
+    return locks;
+  };
+  constexpr size_t kClasses = kNumSizeClasses - 1;
+  // Its own, those of the first shard's transfer caches, and each class's own.
+  EXPECT_EQ(locks_now().size(), 1 + kClasses + kClasses);
+  std::vector<std::vector<void*>> objects;
+  for (int p = 0; p < static_cast<int>(kMaxShards); ++p) {
+    objects.push_back(NewSpans(p, 2));
+    heap_.central.Insert(class_, objects.back().data(), batch_);
+    Remove(heap_.central, class_, batch_);
+    const size_t shards = static_cast<size_t>(p) + 1;
+    EXPECT_EQ(locks_now().size(), 1 + shards * kClasses + kClasses + shards);
+  }
+  // Held is held: no transfer cache takes anything meanwhile.
+  for (int p = 0; p < static_cast<int>(kMaxShards); ++p) {
+    heap_.central.ForEachLock([](SpinLock& lock) { lock.HoldForFork(); });
+    std::atomic<bool> done{false};
+    std::thread other([&, p] {
+      test_processor = p;
+      heap_.central.Insert(class_, objects[static_cast<size_t>(p)].data(), batch_);
+      done = true;
+    });
+    for (int i = 0; i < 100; ++i) std::this_thread::yield();
+    EXPECT_FALSE(done) << p;
+    EXPECT_EQ(TransferObjects(static_cast<size_t>(p)), 0u);
+    heap_.central.ForEachLock([](SpinLock& lock) { lock.ReleaseAfterForkInParent(); });
+    other.join();
+    EXPECT_EQ(TransferObjects(static_cast<size_t>(p)), batch_);
+  }
+  heap_.CheckInvariants();
+}
 
 // Without memory for the transfer cache's array everything goes to the list.
 TEST(CentralCacheTest, WithoutMemoryForTheArray) {
@@ -338,8 +551,11 @@ TEST(CentralCacheTest, ManyThreads) {
   for (size_t t = 0; t < kThreads; ++t) {
     threads.emplace_back([&, t] {
       SeededRandom random(4711 + t);
+      // Several on one processor, and each on others now and then.
+      const int home = static_cast<int>(t % 3);
       std::vector<Held> held;
       for (int step = 0; step < kSteps; ++step) {
+        test_processor = random.OneIn(8) ? static_cast<int>(random.Below(2 * kMaxShards)) : home;
         const SizeClass c = classes[random.Below(std::size(classes))];
         switch (random.Below(8)) {
           case 0:

@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <bit>
 #include <csignal>
 #include <cstring>
@@ -29,10 +31,11 @@ constexpr uint64_t kSeed = 20240131;
 // Which objects are free, span by span. A span is known by its first address.
 class Model {
  public:
-  explicit Model(CentralFreeList& list)
+  Model(CentralFreeList& list, size_t batch_size)
       : object_size_(list.object_size()),
         objects_per_span_(list.objects_per_span()),
-        line_objects_(LineObjects(list.object_size())) {
+        line_objects_(LineObjects(list.object_size())),
+        batch_size_(batch_size) {
     EXPECT_EQ(list.line_objects(), line_objects_);
   }
 
@@ -43,28 +46,39 @@ class Model {
     return n;
   }
 
-  // Notes that `objects` were removed and checks that they are what Remove promises for a request
-  // of `n`.
-  void Removed(TestHeap& heap, const std::vector<void*>& objects, size_t n) {
+  // Notes that `objects` were removed and checks that they are what Remove promises to a caller of
+  // shard `own` for a request of `n`.
+  void Removed(TestHeap& heap, size_t own, const std::vector<void*>& objects, size_t n) {
     ASSERT_FALSE(objects.empty());
-    if (TotalFree() == 0) {
-      const uintptr_t start = StartOf(heap, objects[0]);
-      ASSERT_EQ(spans_.count(start), 0u);
-      spans_[start] = std::vector<bool>(objects_per_span_, true);
-    }
+    Answer answer{heap, objects, n};
     if (line_objects_ > 1 && n >= line_objects_) {
-      RemovedByGroups(heap, objects, n);
+      ASSERT_NO_FATAL_FAILURE(RemovedByGroups(answer, own));
     } else {
-      RemovedByObjects(heap, objects, n);
+      ASSERT_NO_FATAL_FAILURE(TakeAnyFrom(answer, own));
+      if (answer.checked == 0) {
+        ASSERT_NO_FATAL_FAILURE(TakeFromOthers(answer, own, kAny, batch_size_));
+      }
     }
+    if (answer.checked == 0) {
+      const uintptr_t start = StartOf(heap, objects[0]);
+      ASSERT_EQ(spans_.count(start), 0u) << "not from where it should be";
+      spans_[start] = {std::vector<bool>(objects_per_span_, true), own};
+      if (line_objects_ > 1 && n >= line_objects_) {
+        ASSERT_NO_FATAL_FAILURE(TakeWholeFrom(answer, own));
+      } else {
+        ASSERT_NO_FATAL_FAILURE(TakeAnyFrom(answer, own));
+      }
+      ++new_spans_;
+    }
+    ASSERT_EQ(answer.checked, objects.size()) << "more than there should be";
   }
 
   void Inserted(const std::vector<void*>& objects) {
     for (void* const object : objects) {
       const auto at = std::prev(spans_.upper_bound(reinterpret_cast<uintptr_t>(object)));
       const size_t i = (reinterpret_cast<uintptr_t>(object) - at->first) / object_size_;
-      ASSERT_FALSE(at->second[i]);
-      at->second[i] = true;
+      ASSERT_FALSE(at->second.free[i]);
+      at->second.free[i] = true;
       if (FreeIn(at->first) == objects_per_span_) spans_.erase(at);
     }
   }
@@ -79,65 +93,124 @@ class Model {
     list.CheckInvariants();
   }
 
+  // How often objects came from another shard than the caller's, and from a new span.
+  size_t from_others() const { return from_others_; }
+  size_t new_spans() const { return new_spans_; }
+
  private:
   static constexpr size_t kNone = SIZE_MAX;
 
-  // Whole groups while there are any that fit; then whatever is free.
-  void RemovedByGroups(TestHeap& heap, const std::vector<void*>& objects, size_t n) {
-    uintptr_t current = 0;
-    bool divided = false;
-    for (size_t i = 0; i < objects.size();) {
-      const uintptr_t start = StartOf(heap, objects[i]);
-      ASSERT_EQ(spans_.count(start), 1u) << "a new span without need";
-      const size_t wanted = n - i;
-      const bool whole = LowestRank(true) != kNone;
-      if (divided || (wanted >= line_objects_ && !whole)) {
-        if (!divided) current = 0;
-        divided = true;
-        ASSERT_FALSE(whole) << "a group is divided while there are whole ones";
-        ASSERT_TRUE(start == current || current == 0 || FreeIn(current) == 0);
-        ASSERT_TRUE(start == current || Rank(FreeIn(start)) == LowestRank(false));
-        ASSERT_NO_FATAL_FAILURE(Take(start, LowestFree(start), objects[i++]));
+  struct ModelSpan {
+    std::vector<bool> free;
+    size_t shard;
+  };
+
+  // What a call to Remove returned, and how much of it is accounted for.
+  struct Answer {
+    TestHeap& heap;
+    const std::vector<void*>& objects;
+    const size_t n;
+    size_t checked = 0;
+
+    size_t wanted() const { return n - checked; }
+    bool done() const { return checked == objects.size(); }
+    void* next() const { return objects[checked]; }
+  };
+
+  enum Kind { kWhole, kAny };
+
+  // Whole groups of any shard before parts of groups, and what there is before a new span, except
+  // that another shard keeps the last batch.
+  void RemovedByGroups(Answer& answer, size_t own) {
+    ASSERT_NO_FATAL_FAILURE(TakeWholeFrom(answer, own));
+    if (answer.wanted() >= line_objects_ && FreeInShard(own) > 0) {
+      const bool others_have = FreeInShard(own) < TotalFree();
+      if (answer.checked == 0) {
+        ASSERT_NO_FATAL_FAILURE(TakeFromOthers(answer, own, kWhole, 1));
+      }
+      if (!others_have) {
+        ASSERT_NO_FATAL_FAILURE(TakeAnyFrom(answer, own));
+      }
+    }
+    if (answer.checked > 0) return;
+    ASSERT_NO_FATAL_FAILURE(TakeFromOthers(answer, own, kWhole, batch_size_));
+    if (answer.checked > 0) return;
+    ASSERT_NO_FATAL_FAILURE(TakeAnyFrom(answer, own));
+    if (answer.checked > 0) return;
+    ASSERT_NO_FATAL_FAILURE(TakeFromOthers(answer, own, kAny, batch_size_));
+  }
+
+  // From the first behind `own` that has at least `least` free objects, and such.
+  void TakeFromOthers(Answer& answer, size_t own, Kind kind, size_t least) {
+    const size_t before = answer.checked;
+    for (size_t i = 1; i < kMaxShards && answer.checked == before; ++i) {
+      const size_t shard = (own + i) % kMaxShards;
+      if (FreeInShard(shard) < least) continue;
+      if (kind == kWhole) {
+        ASSERT_NO_FATAL_FAILURE(TakeWholeFrom(answer, shard));
       } else {
-        // One span after the other, each to the last whole group.
-        ASSERT_TRUE(start == current || current == 0 || LowestWholeGroup(current) == kNone);
-        ASSERT_TRUE(start == current || Rank(FreeIn(start)) == LowestRank(true));
-        const size_t first = LowestWholeGroup(start);
-        const size_t end = std::min(first + line_objects_, objects_per_span_);
-        ASSERT_NE(first, kNone);
-        ASSERT_LE(end - first, objects.size() - i);
-        for (size_t j = first; j < end; ++j) {
-          ASSERT_NO_FATAL_FAILURE(Take(start, j, objects[i++]));
-        }
+        ASSERT_NO_FATAL_FAILURE(TakeAnyFrom(answer, shard));
+      }
+    }
+    if (answer.checked > before) ++from_others_;
+  }
+
+  // Whole groups of a shard while there are any that fit: one span after the other, each to its
+  // last whole group.
+  void TakeWholeFrom(Answer& answer, size_t shard) {
+    uintptr_t current = 0;
+    while (!answer.done() && LowestRank(shard, true) != kNone) {
+      const uintptr_t start = StartOf(answer.heap, answer.next());
+      ASSERT_EQ(spans_.count(start), 1u) << "a new span without need";
+      if (ShardOf(answer.heap, start) != shard) break;
+      ASSERT_TRUE(start == current || current == 0 || LowestWholeGroup(current) == kNone);
+      ASSERT_TRUE(start == current || Rank(FreeIn(start)) == LowestRank(shard, true));
+      const size_t first = LowestWholeGroup(start);
+      ASSERT_NE(first, kNone) << "a group is divided while there are whole ones";
+      const size_t end = std::min(first + line_objects_, objects_per_span_);
+      ASSERT_LE(end - first, answer.objects.size() - answer.checked);
+      for (size_t j = first; j < end; ++j) {
+        ASSERT_NO_FATAL_FAILURE(Take(start, j, answer.next()));
+        ++answer.checked;
       }
       current = start;
     }
-    const size_t wanted = n - objects.size();
-    ASSERT_TRUE(wanted == 0 || TotalFree() == 0 || (wanted < line_objects_ && !divided));
+    ASSERT_TRUE(answer.wanted() < line_objects_ || LowestRank(shard, true) == kNone)
+        << "a whole group was left";
   }
 
-  // Within a span the lowest that is free in a divided group, else the lowest.
-  void RemovedByObjects(TestHeap& heap, const std::vector<void*>& objects, size_t n) {
+  // What is free in a shard: one span after the other, within it the lowest that is in a divided
+  // group, else the lowest.
+  void TakeAnyFrom(Answer& answer, size_t shard) {
+    // Else spans may be listed as having whole groups that have not been looked at.
+    const bool ranks = line_objects_ == 1 || answer.n >= line_objects_;
     uintptr_t current = 0;
-    for (void* const object : objects) {
-      const uintptr_t start = StartOf(heap, object);
-      ASSERT_EQ(spans_.count(start), 1u) << "a new span without need";
+    while (!answer.done()) {
+      const uintptr_t start = StartOf(answer.heap, answer.next());
+      if (spans_.count(start) == 0 || ShardOf(answer.heap, start) != shard) break;
       ASSERT_TRUE(start == current || current == 0 || FreeIn(current) == 0);
-      if (line_objects_ == 1 && start != current) {
-        ASSERT_EQ(Rank(FreeIn(start)), LowestRank(false));
+      if (ranks && start != current) {
+        ASSERT_EQ(Rank(FreeIn(start)), LowestRank(shard, false));
       }
       size_t expected = LowestDivided(start);
       if (expected == kNone) expected = LowestFree(start);
-      ASSERT_NO_FATAL_FAILURE(Take(start, expected, object));
+      ASSERT_NO_FATAL_FAILURE(Take(start, expected, answer.next()));
+      ++answer.checked;
       current = start;
     }
-    ASSERT_TRUE(objects.size() == n || TotalFree() == 0);
+    ASSERT_TRUE(answer.wanted() == 0 || FreeInShard(shard) == 0) << "a free object was left";
   }
 
   void Take(uintptr_t start, size_t i, void* object) {
     ASSERT_EQ(reinterpret_cast<uintptr_t>(object), start + i * object_size_);
-    ASSERT_TRUE(spans_[start][i]);
-    spans_[start][i] = false;
+    ASSERT_TRUE(spans_[start].free[i]);
+    spans_[start].free[i] = false;
+  }
+
+  size_t ShardOf(TestHeap& heap, uintptr_t start) const {
+    const size_t shard = spans_.at(start).shard;
+    EXPECT_EQ(heap.SpanOf(reinterpret_cast<void*>(start))->shard, shard);
+    return shard;
   }
 
   uintptr_t StartOf(TestHeap& heap, void* object) const {
@@ -145,18 +218,25 @@ class Model {
   }
   static size_t Rank(size_t free_count) { return static_cast<size_t>(std::bit_width(free_count)); }
   size_t FreeIn(uintptr_t start) const {
-    const std::vector<bool>& free = spans_.at(start);
+    const std::vector<bool>& free = spans_.at(start).free;
     return static_cast<size_t>(std::count(free.begin(), free.end(), true));
   }
   size_t TotalFree() const {
     size_t total = 0;
-    for (const auto& [start, free] : spans_) total += FreeIn(start);
+    for (const auto& [start, span] : spans_) total += FreeIn(start);
     return total;
   }
-  // Of the spans with a free object, or of those with a whole group; kNone when there is none.
-  size_t LowestRank(bool whole) const {
+  size_t FreeInShard(size_t shard) const {
+    size_t total = 0;
+    for (const auto& [start, span] : spans_) total += span.shard == shard ? FreeIn(start) : 0;
+    return total;
+  }
+  // Of the shard's spans with a free object, or of those with a whole group; kNone when there is
+  // none.
+  size_t LowestRank(size_t shard, bool whole) const {
     size_t lowest = kNone;
-    for (const auto& [start, free] : spans_) {
+    for (const auto& [start, span] : spans_) {
+      if (span.shard != shard) continue;
       if (whole ? LowestWholeGroup(start) == kNone : LowestFree(start) == kNone) continue;
       lowest = std::min(lowest, Rank(FreeIn(start)));
     }
@@ -170,19 +250,19 @@ class Model {
                      false) == free.begin() + static_cast<ptrdiff_t>(end);
   }
   size_t LowestFree(uintptr_t start) const {
-    const std::vector<bool>& free = spans_.at(start);
+    const std::vector<bool>& free = spans_.at(start).free;
     const auto found = std::find(free.begin(), free.end(), true);
     return found == free.end() ? kNone : static_cast<size_t>(found - free.begin());
   }
   size_t LowestWholeGroup(uintptr_t start) const {
-    const std::vector<bool>& free = spans_.at(start);
+    const std::vector<bool>& free = spans_.at(start).free;
     for (size_t first = 0; first < free.size(); first += line_objects_) {
       if (IsWhole(free, first, line_objects_)) return first;
     }
     return kNone;
   }
   size_t LowestDivided(uintptr_t start) const {
-    const std::vector<bool>& free = spans_.at(start);
+    const std::vector<bool>& free = spans_.at(start).free;
     for (size_t i = 0; i < free.size(); ++i) {
       if (free[i] && !IsWhole(free, i - i % line_objects_, line_objects_)) return i;
     }
@@ -192,29 +272,36 @@ class Model {
   const size_t object_size_;
   const size_t objects_per_span_;
   const size_t line_objects_;
-  std::map<uintptr_t, std::vector<bool>> spans_;
+  const size_t batch_size_;
+  std::map<uintptr_t, ModelSpan> spans_;
+  size_t from_others_ = 0;
+  size_t new_spans_ = 0;
 };
 
-std::vector<void*> Remove(CentralFreeList& list, size_t n) {
+std::vector<void*> Remove(CentralFreeList& list, size_t n, size_t own = 0) {
   std::vector<void*> objects(n);
-  objects.resize(list.Remove(0, objects.data(), n));
+  objects.resize(list.Remove(own, objects.data(), n));
   return objects;
 }
 
-void Insert(CentralFreeList& list, const std::vector<void*>& objects) {
-  list.Insert(0, objects.data(), objects.size());
+void Insert(CentralFreeList& list, const std::vector<void*>& objects, size_t own = 0) {
+  list.Insert(own, objects.data(), objects.size());
 }
 
-// Object size and hardware page size.
-class CentralFreeListModelTest : public testing::TestWithParam<std::tuple<size_t, size_t>> {};
+// Object size, hardware page size, and the number of shards.
+using ModelParam = std::tuple<size_t, size_t, size_t>;
+class CentralFreeListModelTest : public testing::TestWithParam<ModelParam> {};
 
 TEST_P(CentralFreeListModelTest, RandomOperations) {
-  const auto [object_size, hardware_page_size] = GetParam();
+  const auto [object_size, hardware_page_size, num_shards] = GetParam();
+  // Not neighbours, and the last one, behind which comes the first.
+  const std::array<size_t, 3> shards{0, 5, kMaxShards - 1};
   TestHeap heap(hardware_page_size);
-  CentralFreeList list(ClassForSize(object_size), heap.page_heap, heap.page_map, heap.arena);
+  const SizeClass list_class = ClassForSize(object_size);
+  CentralFreeList list(list_class, heap.page_heap, heap.page_map, heap.arena);
   ASSERT_EQ(list.object_size(), object_size);
   ASSERT_EQ(list.span_bytes() % hardware_page_size, 0u);
-  Model model(list);
+  Model model(list, kSizeClasses.batch_size(list_class));
   SeededRandom random(kSeed + object_size + hardware_page_size);
   std::vector<void*> held;
   const size_t max_held = std::max<size_t>(8, std::min<size_t>(3000, 5 * list.objects_per_span()));
@@ -226,8 +313,9 @@ TEST_P(CentralFreeListModelTest, RandomOperations) {
       size_t n = random.Between(1, kMaxBatchSize);
       if (random.OneIn(3)) n = random.Between(1, 8);
       if (random.OneIn(3)) n = std::max<size_t>(1, n / 8) * 8;
-      const std::vector<void*> objects = Remove(list, n);
-      ASSERT_NO_FATAL_FAILURE(model.Removed(heap, objects, n));
+      const size_t own = shards[random.Below(num_shards)];
+      const std::vector<void*> objects = Remove(list, n, own);
+      ASSERT_NO_FATAL_FAILURE(model.Removed(heap, own, objects, n)) << "step " << step;
       held.insert(held.end(), objects.begin(), objects.end());
     } else {
       // In disorder, in order, in the opposite order, or in order from somewhere in the middle.
@@ -244,7 +332,7 @@ TEST_P(CentralFreeListModelTest, RandomOperations) {
       const size_t n = std::min(held.size(), random.Between(1, most));
       const std::vector<void*> objects(held.end() - static_cast<ptrdiff_t>(n), held.end());
       held.resize(held.size() - n);
-      Insert(list, objects);
+      Insert(list, objects, shards[random.Below(num_shards)]);
       ASSERT_NO_FATAL_FAILURE(model.Inserted(objects));
     }
     ASSERT_NO_FATAL_FAILURE(model.Compare(heap, list));
@@ -256,18 +344,23 @@ TEST_P(CentralFreeListModelTest, RandomOperations) {
   EXPECT_EQ(list.free_objects(), 0u);
   EXPECT_EQ(heap.page_heap.GetStats().small_span_bytes, 0u);
   heap.page_heap.CheckInvariants();
+  EXPECT_GT(model.new_spans(), num_shards);
+  if (num_shards > 1 && list.objects_per_span() > kSizeClasses.batch_size(list_class)) {
+    EXPECT_GT(model.from_others(), 0u);
+  }
 }
 
-std::string NameOf(const testing::TestParamInfo<std::tuple<size_t, size_t>>& parameters) {
-  const auto [object_size, hardware_page_size] = parameters.param;
+std::string NameOf(const testing::TestParamInfo<ModelParam>& parameters) {
+  const auto [object_size, hardware_page_size, num_shards] = parameters.param;
   return std::to_string(object_size) + "BytesOn" + std::to_string(hardware_page_size >> 10) +
-         "KPages";
+         "KPagesIn" + std::to_string(num_shards) + "Shards";
 }
 
 INSTANTIATE_TEST_SUITE_P(Classes, CentralFreeListModelTest,
                          testing::Combine(testing::Values(8, 16, 32, 48, 64, 96, 112, 480, 576,
                                                           1024, 7168, 8192, 40960, 262144),
-                                          testing::Values(4096, 16384, 65536)),
+                                          testing::Values(4096, 16384, 65536),
+                                          testing::Values(1, 3)),
                          NameOf);
 
 // Every class can be made on every page size, and its objects fill the span that it says.
@@ -338,7 +431,9 @@ class FreeGroups {
   const size_t group_bytes_;
 };
 
-class CentralFreeListLinesTest : public testing::TestWithParam<size_t> {};
+// Object size, and the shards of the two threads.
+using LinesParam = std::tuple<size_t, std::array<size_t, 2>>;
+class CentralFreeListLinesTest : public testing::TestWithParam<LinesParam> {};
 
 // A program has a million objects and returns them in disorder, but for some that are spread over
 // all lines. Then two threads refill in turn: while there is a whole line group in any span, what
@@ -346,29 +441,34 @@ class CentralFreeListLinesTest : public testing::TestWithParam<size_t> {};
 // divided; and only when no object is free is there a new span.
 TEST_P(CentralFreeListLinesTest, NoTwoThreadsOnALineWhileThereAreWholeOnes) {
   constexpr size_t kObjects = kDebugBuild ? 100'000 : 1'000'000;
+  const auto [object_size, shards] = GetParam();
   TestHeap heap;
-  CentralFreeList& list = heap.central.free_list(ClassForSize(GetParam()));
+  CentralFreeList& list = heap.central.free_list(ClassForSize(object_size));
   const size_t line = list.line_objects();
-  SeededRandom random(kSeed + GetParam());
+  const size_t batch = kSizeClasses.batch_size(ClassForSize(object_size));
+  SeededRandom random(kSeed + object_size);
   std::vector<void*> objects;
-  while (objects.size() < kObjects) {
-    const std::vector<void*> some = Remove(list, kMaxBatchSize);
-    ASSERT_FALSE(some.empty());
-    objects.insert(objects.end(), some.begin(), some.end());
+  // One half by each thread.
+  for (size_t thread = 0; thread < 2; ++thread) {
+    while (objects.size() < kObjects * (thread + 1) / 2) {
+      const std::vector<void*> some = Remove(list, kMaxBatchSize, shards[thread]);
+      ASSERT_FALSE(some.empty());
+      objects.insert(objects.end(), some.begin(), some.end());
+    }
+    // What the last span still has is taken too, so that the free objects are known.
+    const size_t rest = list.free_objects();
+    for (size_t i = 0; i < rest; ++i) objects.push_back(Remove(list, 1, shards[thread]).at(0));
+    ASSERT_EQ(list.free_objects(), 0u);
   }
-  // What the last span still has is taken too, so that the free objects are known.
-  const size_t rest = list.free_objects();
-  for (size_t i = 0; i < rest; ++i) objects.push_back(Remove(list, 1).at(0));
-  ASSERT_EQ(list.free_objects(), 0u);
   std::shuffle(objects.begin(), objects.end(), random.engine());
 
-  const FreeGroups groups(heap, GetParam());
+  const FreeGroups groups(heap, object_size);
   std::unordered_map<uintptr_t, size_t> free_in_group;
   const size_t kept = objects.size() / 20;
   for (size_t i = kept; i < objects.size();) {
     const size_t n = std::min(objects.size() - i, random.Between(1, 2 * kMaxBatchSize));
     for (size_t j = i; j < i + n; ++j) ++free_in_group[groups.GroupOf(objects[j])];
-    list.Insert(0, &objects[i], n);
+    list.Insert(shards[random.Below(2)], &objects[i], n);
     i += n;
   }
   list.CheckInvariants();
@@ -378,9 +478,15 @@ TEST_P(CentralFreeListLinesTest, NoTwoThreadsOnALineWhileThereAreWholeOnes) {
     return heap.page_map.ClassOf(reinterpret_cast<void*>(entry.first)) == SizeClass::kNone;
   });
   size_t whole_left = 0;
+  std::array<size_t, kMaxShards> free_in_shard{};
   for (const auto& [group, free] : free_in_group) {
     if (free == groups.ObjectsIn(group, list)) ++whole_left;
+    free_in_shard[heap.SpanOf(reinterpret_cast<void*>(group))->shard] += free;
   }
+  // Else there would be a new span: the other one keeps less than a batch for itself.
+  const auto can_be_served = [&](size_t thread) {
+    return free_in_shard[shards[thread]] > 0 || free_in_shard[shards[1 - thread]] >= batch;
+  };
   ASSERT_GT(whole_left, kObjects / line / 4);
 
   // The thread that was given a group.
@@ -388,7 +494,8 @@ TEST_P(CentralFreeListLinesTest, NoTwoThreadsOnALineWhileThereAreWholeOnes) {
   for (size_t thread = 0; whole_left > 0; thread = 1 - thread) {
     // What a small bin asks for, and a large one, which may not count in groups.
     const size_t n = random.OneIn(2) ? line : 16 * line + random.Below(line);
-    const std::vector<void*> taken = Remove(list, n);
+    if (!can_be_served(thread)) continue;
+    const std::vector<void*> taken = Remove(list, n, shards[thread]);
     ASSERT_FALSE(taken.empty());
     ASSERT_EQ(list.num_spans(), spans);
     for (void* const object : taken) {
@@ -405,17 +512,20 @@ TEST_P(CentralFreeListLinesTest, NoTwoThreadsOnALineWhileThereAreWholeOnes) {
       }
       ASSERT_GT(free, 0u);
       --free;
+      --free_in_shard[heap.SpanOf(object)->shard];
     }
   }
   // Each was given as a whole.
   for (const auto& [group, thread] : holder) ASSERT_EQ(free_in_group[group], 0u);
   // What is left is in divided groups.
-  while (list.free_objects() > 0) {
-    for (void* const object : Remove(list, 16 * line)) {
+  for (size_t thread = 0; list.free_objects() > 0; thread = 1 - thread) {
+    if (!can_be_served(thread)) continue;
+    for (void* const object : Remove(list, 16 * line, shards[thread])) {
       const uintptr_t group = groups.GroupOf(object);
       ASSERT_EQ(holder.count(group), 0u);
       ASSERT_GT(free_in_group[group], 0u);
       --free_in_group[group];
+      --free_in_shard[heap.SpanOf(object)->shard];
     }
     ASSERT_EQ(list.num_spans(), spans);
   }
@@ -433,11 +543,19 @@ std::vector<size_t> SizesWithLineGroups() {
   return sizes;
 }
 
+std::string NameOfLines(const testing::TestParamInfo<LinesParam>& parameters) {
+  const auto [object_size, shards] = parameters.param;
+  return std::to_string(object_size) + "BytesInShards" + std::to_string(shards[0]) + "And" +
+         std::to_string(shards[1]);
+}
+
+constexpr std::array<size_t, 2> kOneShard{0, 0};
+constexpr std::array<size_t, 2> kTwoShards{0, 7};
+
 INSTANTIATE_TEST_SUITE_P(Classes, CentralFreeListLinesTest,
-                         testing::ValuesIn(SizesWithLineGroups()),
-                         [](const testing::TestParamInfo<size_t>& parameter) {
-                           return std::to_string(parameter.param) + "Bytes";
-                         });
+                         testing::Combine(testing::ValuesIn(SizesWithLineGroups()),
+                                          testing::Values(kOneShard, kTwoShards)),
+                         NameOfLines);
 
 // 16-byte objects, four to a line. A request for less than a line is served from lines that are
 // divided already.
@@ -595,15 +713,17 @@ TEST(CentralFreeListTest, OutOfMemoryAtEveryMapping) {
         CentralFreeList list(ClassForSize(object_size), heap.page_heap, heap.page_map, heap.arena);
         heap.vm.FailMap(nth, only_once ? 1 : FakeVirtualMemory::kForever);
         std::vector<void*> held;
-        size_t refused = 0;
+        std::array<size_t, 3> refused{};  // per shard
         int calls_after_failure = 0;
-        for (int i = 0; i < 1000 && calls_after_failure < 4; ++i) {
+        for (size_t i = 0; i < 1000 && calls_after_failure < 8; ++i) {
+          const size_t own = i % refused.size();
           const size_t metadata = heap.arena.allocated_bytes();
-          const std::vector<void*> objects = Remove(list, list.objects_per_span());
+          const std::vector<void*> objects = Remove(list, list.objects_per_span(), own);
           if (objects.empty()) {
-            ++refused;
-            // Span records stay in the page heap's store; a second refusal takes nothing more.
-            if (refused > 1 && !only_once) {
+            ++refused[own];
+            // Span records stay in the page heap's store, and the shard's too; a second refusal
+            // takes nothing more.
+            if (refused[own] > 1 && !only_once) {
               ASSERT_EQ(heap.arena.allocated_bytes(), metadata);
             }
           }
@@ -615,9 +735,9 @@ TEST(CentralFreeListTest, OutOfMemoryAtEveryMapping) {
           ASSERT_EQ(heap.page_heap.GetStats().small_span_bytes,
                     list.num_spans() * list.span_bytes());
         }
-        EXPECT_EQ(calls_after_failure, 4);
+        EXPECT_EQ(calls_after_failure, 8);
         if (!only_once) {
-          EXPECT_GT(refused, 0u);
+          for (const size_t times : refused) EXPECT_GT(times, 1u);
         }
         ASSERT_EQ(std::set<void*>(held.begin(), held.end()).size(), held.size());
         heap.vm.StopFailing();
@@ -631,6 +751,243 @@ TEST(CentralFreeListTest, OutOfMemoryAtEveryMapping) {
       }
     }
   }
+}
+
+// Where objects come from with several shards. One object is one line group, so that only the order
+// of the shards counts.
+class CentralFreeListShardsTest : public testing::Test {
+ protected:
+  // All objects of a new span of the shard.
+  std::vector<void*> NewSpan(size_t shard) {
+    const size_t spans = list_.num_spans();
+    std::vector<void*> objects;
+    while (objects.size() < per_span_) {
+      const std::vector<void*> some = Remove(list_, per_span_ - objects.size(), shard);
+      if (some.empty()) break;
+      objects.insert(objects.end(), some.begin(), some.end());
+    }
+    EXPECT_EQ(objects.size(), per_span_);
+    EXPECT_EQ(list_.num_spans(), spans + 1);
+    EXPECT_EQ(list_.free_objects(), 0u);
+    for (void* const object : objects) EXPECT_EQ(heap_.SpanOf(object)->shard, shard);
+    return objects;
+  }
+  static std::vector<void*> First(const std::vector<void*>& objects, size_t n) {
+    return {objects.begin(), objects.begin() + static_cast<ptrdiff_t>(n)};
+  }
+  // Nothing more can come from the system: no pages, no records, no spans that are free.
+  void ExhaustMemory() {
+    heap_.vm.FailMap(1, FakeVirtualMemory::kForever);
+    while (heap_.page_heap.New(Length(1), SpanState::kLarge) != nullptr) {
+    }
+  }
+  // No memory for a record of `bytes`, nor for a smaller one.
+  void ExhaustArena(size_t bytes) {
+    for (; bytes >= 16; bytes /= 2) {
+      while (heap_.arena.AllocateWithoutGrowing(bytes) != nullptr) {
+      }
+    }
+  }
+
+  TestHeap heap_;
+  const SizeClass class_ = ClassForSize(1024);
+  const size_t batch_ = kSizeClasses.batch_size(class_);
+  CentralFreeList& list_ = heap_.central.free_list(class_);
+  const size_t per_span_ = list_.objects_per_span();
+};
+
+TEST_F(CentralFreeListShardsTest, OwnSpansThenOthersWithABatch) {
+  const std::vector<void*> mine = NewSpan(2);
+  const std::vector<void*> next = NewSpan(4);
+  const std::vector<void*> before = NewSpan(1);
+  ASSERT_GT(per_span_, batch_ + 1);
+  Insert(list_, First(before, batch_ + 1), 1);
+  Insert(list_, First(next, batch_), 4);
+  Insert(list_, First(mine, 1), 2);
+  EXPECT_EQ(list_.free_objects(), 2 * batch_ + 2);
+  EXPECT_EQ(list_.num_spans(), 3u);
+  // What the own shard has is enough, even if it is less than what was asked for.
+  EXPECT_EQ(Remove(list_, 4, 2), First(mine, 1));
+  // The next shard in their circle.
+  EXPECT_EQ(Remove(list_, 2, 2), First(next, 2));
+  // It keeps less than a batch; the one behind it does not.
+  EXPECT_EQ(Remove(list_, 2, 2), First(before, 2));
+  EXPECT_EQ(list_.num_spans(), 3u);
+  EXPECT_EQ(list_.free_objects(), 2 * batch_ - 3);
+  // Both have less than a batch left: rather a new span.
+  ASSERT_LT(batch_ - 1, batch_);
+  EXPECT_EQ(heap_.SpanOf(Remove(list_, 1, 2).at(0))->shard, 2u);
+  EXPECT_EQ(list_.num_spans(), 4u);
+  list_.CheckInvariants();
+}
+
+TEST_F(CentralFreeListShardsTest, RemoveNearTakesWhatIsTheShardsOwn) {
+  const std::vector<void*> mine = NewSpan(2);
+  const std::vector<void*> others = NewSpan(3);
+  Insert(list_, First(others, per_span_ - 1), 3);
+  std::vector<void*> objects(per_span_);
+  EXPECT_EQ(list_.RemoveNear(2, objects.data(), 1), 0u);
+  EXPECT_EQ(list_.RemoveNear(9, objects.data(), 1), 0u);
+  Insert(list_, First(mine, 2), 3);
+  ASSERT_EQ(list_.RemoveNear(2, objects.data(), 3), 2u);
+  EXPECT_EQ(objects[0], mine[0]);
+  // A whole span that it gave back a moment ago is its own as well.
+  Insert(list_, mine, 3);
+  EXPECT_EQ(list_.num_spans(), 1u);
+  EXPECT_EQ(list_.RemoveNear(3, objects.data(), per_span_), per_span_ - 1);
+  EXPECT_EQ(list_.RemoveNear(3, objects.data(), 1), 0u);
+  ASSERT_EQ(list_.RemoveNear(2, objects.data(), per_span_), per_span_);
+  EXPECT_EQ(objects, mine);
+  EXPECT_EQ(list_.num_spans(), 2u);
+  list_.CheckInvariants();
+}
+
+TEST_F(CentralFreeListShardsTest, OthersScrapsWhenTheSystemGivesNothing) {
+  const std::vector<void*> scraps = NewSpan(6);
+  const std::vector<void*> mine = NewSpan(0);
+  ASSERT_GT(batch_, 1u);
+  ExhaustMemory();
+  EXPECT_TRUE(Remove(list_, 1, 0).empty());
+  Insert(list_, First(scraps, 1), 0);
+  EXPECT_EQ(Remove(list_, 3, 0), First(scraps, 1));
+  EXPECT_TRUE(Remove(list_, 3, 0).empty());
+  // Also for one that there is no memory for.
+  Insert(list_, First(scraps, 1), 0);
+  ExhaustArena(MetadataArena::kMaxBytes);
+  EXPECT_EQ(Remove(list_, 3, 11), First(scraps, 1));
+  EXPECT_TRUE(Remove(list_, 3, 11).empty());
+  list_.CheckInvariants();
+  heap_.vm.StopFailing();
+  EXPECT_EQ(heap_.SpanOf(Remove(list_, 1, 11).at(0))->shard, 11u);
+  list_.CheckInvariants();
+}
+
+// Wherever they are freed, in one call, in any order. Of the spans that become empty, each is kept
+// for its shard: last in first out where the caller is of that shard, behind the others else.
+TEST_F(CentralFreeListShardsTest, ObjectsComeBackToTheirShards) {
+  constexpr std::array<size_t, 4> kShards{0, 3, 8, kMaxShards - 1};
+  std::vector<void*> all;
+  std::map<size_t, std::vector<void*>> of_shard;
+  for (const size_t shard : kShards) {
+    of_shard[shard] = NewSpan(shard);
+    const std::vector<void*> second = NewSpan(shard);
+    all.insert(all.end(), second.begin(), second.end());
+    for (size_t i = 1; i < per_span_; ++i) all.push_back(of_shard[shard][i]);
+  }
+  SeededRandom random(kSeed);
+  std::shuffle(all.begin(), all.end(), random.engine());
+  Insert(list_, all, 8);
+  list_.CheckInvariants();
+  EXPECT_EQ(list_.num_spans(), kShards.size());
+  EXPECT_EQ(list_.free_objects(), kShards.size() * (per_span_ - 1));
+  EXPECT_EQ(heap_.page_heap.GetStats().small_span_bytes, kShards.size() * list_.span_bytes());
+  for (const size_t shard : kShards) {
+    const std::vector<void*> again = Remove(list_, per_span_, shard);
+    EXPECT_EQ(again, std::vector<void*>(of_shard[shard].begin() + 1, of_shard[shard].end()));
+  }
+  EXPECT_EQ(list_.free_objects(), 0u);
+  // The second spans.
+  const Length pages = Length::ForBytes(list_.span_bytes());
+  for (const size_t shard : kShards) {
+    Span* const span = heap_.page_heap.NewFromCache(pages, shard);
+    ASSERT_NE(span, nullptr) << shard;
+    EXPECT_EQ(span->size_class, SizeClass::kNone);
+    EXPECT_EQ(heap_.page_heap.NewFromCache(pages, shard), nullptr);
+    heap_.page_heap.DeleteToCache(span, shard, true);
+    // All of the first one, freed by shard 8.
+    void* const first_object = of_shard[shard][0];
+    Span* const first_span = heap_.SpanOf(first_object);
+    Insert(list_, of_shard[shard], 8);
+    EXPECT_EQ(heap_.page_heap.NewFromCache(pages, shard), shard == 8 ? first_span : span);
+    EXPECT_EQ(heap_.page_heap.NewFromCache(pages, shard), shard == 8 ? span : first_span);
+  }
+  EXPECT_EQ(list_.num_spans(), 0u);
+  EXPECT_EQ(list_.free_objects(), 0u);
+  list_.CheckInvariants();
+}
+
+TEST_F(CentralFreeListShardsTest, TellsWhatIsOutOfEachShard) {
+  const std::vector<void*> first = NewSpan(0);
+  const std::vector<void*> second = NewSpan(12);
+  Insert(list_, {first[1], second[2]}, 5);
+  EXPECT_TRUE(list_.IsOut(first[2]));
+  EXPECT_TRUE(list_.IsOut(second[1]));
+  EXPECT_FALSE(list_.IsOut(first[1]));
+  EXPECT_FALSE(list_.IsOut(second[2]));
+  // Of a class without the shard that the record names.
+  CentralFreeList other(ClassForSize(2048), heap_.page_heap, heap_.page_map, heap_.arena);
+  EXPECT_FALSE(other.IsOut(second[1]));
+}
+
+// Before fork all of them are held, each once: then nobody gets an object of any shard.
+TEST_F(CentralFreeListShardsTest, ForEachLockCoversAllShards) {
+  std::vector<std::vector<void*>> spans;
+  for (size_t shard = 0; shard < kMaxShards; ++shard) {
+    std::vector<SpinLock*> locks;
+    list_.ForEachLock([&](SpinLock& lock) { locks.push_back(&lock); });
+    EXPECT_EQ(locks.size(), 1 + shard);
+    EXPECT_EQ(std::set<SpinLock*>(locks.begin(), locks.end()).size(), locks.size());
+    spans.push_back(NewSpan(shard));
+  }
+  for (size_t shard = 0; shard < kMaxShards; ++shard) {
+    list_.ForEachLock([](SpinLock& lock) { lock.HoldForFork(); });
+    std::atomic<bool> done{false};
+    std::thread other([&] {
+      Insert(list_, {spans[shard][0]});
+      done = true;
+    });
+    for (int i = 0; i < 100; ++i) std::this_thread::yield();
+    EXPECT_FALSE(done) << shard;
+    list_.ForEachLock([](SpinLock& lock) { lock.ReleaseAfterForkInParent(); });
+    other.join();
+  }
+  list_.CheckInvariants();
+}
+
+// A handler of another library allocates between the allocator's fork handlers: the shard that the
+// forking thread makes then is held as those are that were there before.
+TEST_F(CentralFreeListShardsTest, AShardMadeBetweenForkHandlersIsHeldToo) {
+  NewSpan(0);
+  list_.ForEachLock([](SpinLock& lock) { lock.HoldForFork(); });
+  SpinLock::BeginForkHold();
+  const std::vector<void*> objects = Remove(list_, 2, 5);
+  EXPECT_EQ(objects.size(), 2u);
+  size_t locks = 0;
+  list_.ForEachLock([&](SpinLock& lock) {
+    ++locks;
+    EXPECT_TRUE(lock.HeldForForkByThisThread());
+  });
+  EXPECT_EQ(locks, 3u);
+  Insert(list_, {objects[0]}, 5);
+  SpinLock::EndForkHold();
+  list_.ForEachLock([](SpinLock& lock) { lock.ReleaseAfterForkInParent(); });
+  std::thread([&] { Insert(list_, {objects[1]}, 0); }).join();
+  EXPECT_EQ(list_.num_spans(), 1u);
+  list_.CheckInvariants();
+}
+
+// 16-byte objects, four to a line: whole lines of other shards, even of one with little, before
+// what is divided of the own.
+TEST(CentralFreeListTest, WholeLinesOfOtherShardsBeforeOwnDividedOnes) {
+  TestHeap heap;
+  CentralFreeList list(ClassForSize(16), heap.page_heap, heap.page_map, heap.arena);
+  ASSERT_EQ(list.line_objects(), 4u);
+  const std::vector<void*> mine = Remove(list, list.objects_per_span(), 3);
+  const std::vector<void*> others = Remove(list, list.objects_per_span(), 1);
+  ASSERT_EQ(list.num_spans(), 2u);
+  Insert(list, {mine[1], mine[2], mine[6]});
+  Insert(list, {others.begin() + 7, others.begin() + 12});
+  // Less than a line is asked for: the own ones.
+  EXPECT_EQ(Remove(list, 1, 3), std::vector<void*>{mine[1]});
+  EXPECT_EQ(Remove(list, 4, 3), (std::vector<void*>{others.begin() + 8, others.begin() + 12}));
+  // None is whole: the own ones, although the other shard has something.
+  EXPECT_EQ(Remove(list, 4, 3), (std::vector<void*>{mine[2], mine[6]}));
+  // It is less than a batch.
+  EXPECT_EQ(list.num_spans(), 2u);
+  EXPECT_EQ(heap.SpanOf(Remove(list, 4, 3).at(0))->shard, 3u);
+  EXPECT_EQ(list.num_spans(), 3u);
+  EXPECT_EQ(list.free_objects(), 1 + list.objects_per_span() - 4);
+  list.CheckInvariants();
 }
 
 class CentralFreeListDeathTest : public testing::Test {
@@ -731,6 +1088,89 @@ TEST_F(CentralFreeListDeathTest, TheSpanGoesWhileACallWaits) {
               testing::KilledBySignal(SIGABRT), testing::Eq<std::string>(line));
   EXPECT_EXIT(free_while([](Span* span) { span->first_page += Length(8); }),
               testing::KilledBySignal(SIGABRT), testing::Eq<std::string>(line));
+  // The same pages, but of another shard, whose lock the call does not wait for.
+  EXPECT_EXIT(free_while([](Span* span) { span->shard = 3; }), testing::KilledBySignal(SIGABRT),
+              testing::Eq<std::string>(line));
+}
+
+// With several shards: where the first free was does not matter, nor what is between the two.
+TEST_F(CentralFreeListDeathTest, DoubleFreeAcrossShards) {
+  // Whole spans of shards 0 and 9.
+  std::vector<void*> first = objects_;
+  while (list_.free_objects() > 0) first.push_back(Remove(list_, 1).at(0));
+  std::vector<void*> second = Remove(list_, list_.objects_per_span(), 9);
+  ASSERT_EQ(heap_.SpanOf(second[0])->shard, 9u);
+  ASSERT_EQ(list_.num_spans(), 2u);
+  const auto double_free = [&](const void* p) {
+    return Line(p, "double free, the object of 48 bytes is already free");
+  };
+  const auto expect_death = [&](const std::vector<void*>& objects, const std::string& line) {
+    for (const size_t own : {0, 9, 4}) {
+      EXPECT_EXIT(Insert(list_, objects, own), testing::KilledBySignal(SIGABRT),
+                  testing::Eq<std::string>(line));
+    }
+  };
+  expect_death({second[5], first[5], second[5]}, double_free(second[5]));
+  expect_death({first[5], second[5], first[5]}, double_free(first[5]));
+  // The spans become empty in the same call, in pieces, before or behind the second free.
+  SeededRandom random(kSeed);
+  for (void* const twice : {first[3], second[3]}) {
+    std::vector<void*> all = first;
+    all.insert(all.end(), second.begin(), second.end());
+    all.push_back(twice);
+    expect_death(all, double_free(twice));
+    std::shuffle(all.begin(), all.end() - 1, random.engine());
+    expect_death(all, double_free(twice));
+    std::reverse(all.begin(), all.end());
+    expect_death(all, double_free(twice));
+  }
+  Insert(list_, {first[7], second[7]}, 4);
+  expect_death({second[7]}, double_free(second[7]));
+  expect_death({first[7]}, double_free(first[7]));
+  // Good ones of the other shard in front.
+  expect_death({first[1], second[1], second[7]}, double_free(second[7]));
+  void* const inside = static_cast<char*>(second[8]) + 8;
+  expect_death({first[1], second[1], inside},
+               Line(inside, "not the start of an object, but a pointer into one of 48 bytes"));
+}
+
+// The record of the pages says a shard that the class does not have.
+TEST_F(CentralFreeListDeathTest, ObjectOfAnotherClassInAShardThatThisOneLacks) {
+  const std::string what = "no object is in use there (freed before, or never the start of one)";
+  void* const other = Remove(heap_.central.free_list(ClassForSize(64)), 1, 13)[0];
+  ExpectDeath({other}, Line(other, what));
+  ExpectDeath({objects_[1], other, objects_[2]}, Line(other, what));
+  // In the one that it has, but pages of another class.
+  void* const third = Remove(heap_.central.free_list(ClassForSize(64)), 1, 0)[0];
+  ExpectDeath({objects_[1], third}, Line(third, what));
+}
+
+// The pages are the class's again, but another shard's.
+TEST_F(CentralFreeListDeathTest, ThePagesWentToAnotherShard) {
+  std::vector<void*> all = objects_;
+  while (list_.free_objects() > 0) all.push_back(Remove(list_, 1).at(0));
+  Insert(list_, all);
+  heap_.page_heap.ReleaseAtLeast(Length(1));
+  const std::vector<void*> again = Remove(list_, 50, 9);
+  ASSERT_EQ(again[0], all[0]);
+  ASSERT_EQ(heap_.SpanOf(all[0])->shard, 9u);
+  ExpectDeath({all[60]}, Line(all[60], "double free, the object of 48 bytes is already free"));
+}
+
+// The same for the question whether an object is in use: what another shard's lock guards is not
+// looked at.
+TEST_F(CentralFreeListDeathTest, TheSpanGoesWhileAQuestionWaits) {
+  list_.ForEachLock([](SpinLock& lock) { lock.Lock(); });
+  bool out = true;
+  std::thread other([&] { out = list_.IsOut(objects_[7]); });
+  // Long enough to arrive at the lock; if it does not, it finds the other shard before.
+  usleep(100'000);
+  heap_.SpanOf(objects_[7])->shard = 3;
+  list_.ForEachLock([](SpinLock& lock) { lock.Unlock(); });
+  other.join();
+  heap_.SpanOf(objects_[7])->shard = 0;
+  EXPECT_FALSE(out);
+  EXPECT_TRUE(list_.IsOut(objects_[7]));
 }
 
 TEST_F(CentralFreeListDeathTest, AfterTheSpanIsGone) {
@@ -836,11 +1276,14 @@ TEST(CentralFreeListTest, ManyThreads) {
   std::vector<std::thread> threads;
   for (size_t t = 0; t < kThreads; ++t) {
     threads.emplace_back([&list, t] {
+      // Several on one shard, and each on others now and then.
+      const size_t home = t % 3;
       SeededRandom random(kSeed + t);
       std::vector<void*> held;
       for (int step = 0; step < 300; ++step) {
+        const size_t own = random.OneIn(8) ? random.Below(kMaxShards) : home;
         if (random.OneIn(2)) {
-          for (void* const object : Remove(list, random.Between(1, 64))) {
+          for (void* const object : Remove(list, random.Between(1, 64), own)) {
             *static_cast<size_t*>(object) = t;
             held.push_back(object);
           }
@@ -850,7 +1293,7 @@ TEST(CentralFreeListTest, ManyThreads) {
           const std::vector<void*> objects(held.end() - static_cast<ptrdiff_t>(n), held.end());
           for (void* const object : objects) ASSERT_EQ(*static_cast<size_t*>(object), t);
           held.resize(held.size() - n);
-          Insert(list, objects);
+          Insert(list, objects, own);
         }
         if (step % 64 == 0) list.CheckInvariants();
       }

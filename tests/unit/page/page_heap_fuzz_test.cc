@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <iterator>
 #include <map>
 #include <string>
@@ -31,7 +32,10 @@ using Kind = FakeVirtualMemory::Kind;
 
 constexpr size_t kRangePages = 3200;
 
-enum class PageState : uint8_t { kOutside, kMapped, kReleased, kInUse, kRefused };
+// More than one, and few enough that something is in each.
+constexpr size_t kShards = 3;
+
+enum class PageState : uint8_t { kOutside, kMapped, kReleased, kInUse, kRefused, kCached };
 
 // A longest possible run of free pages of one state.
 struct Run {
@@ -45,6 +49,12 @@ struct Live {
   size_t pages;
   SpanState use;
   uint64_t mark;
+};
+
+// In a span cache.
+struct Kept {
+  Span* span;
+  size_t first;
 };
 
 class Fuzzer {
@@ -82,6 +92,8 @@ class Fuzzer {
     EXPECT_GT(served_mapped_, 0);
     EXPECT_GT(served_released_, 0);
     EXPECT_GT(pages_released_, 0u);
+    EXPECT_GT(served_from_cache_, 0);
+    EXPECT_GT(drained_, 0);
   }
 
  private:
@@ -113,6 +125,11 @@ class Fuzzer {
           }
         }
         return;
+      case 9:
+      case 10:
+      case 11:
+      case 12:
+        return AllocateFromCache();
       default:
         return random_.Below(100) < (growing_ ? 60u : 40u) ? AllocateSome() : DeleteSome();
     }
@@ -145,10 +162,11 @@ class Fuzzer {
 
   // The runs of which one must serve a request for `needed` pages: the shortest long enough, with
   // memory before without.
-  std::vector<struct Run> BestFits(size_t needed) const {
+  std::vector<struct Run> BestFits(size_t needed, bool mapped_only = false) const {
     const std::vector<struct Run> runs = FreeRuns();
     std::vector<struct Run> best;
     for (const PageState state : {PageState::kMapped, PageState::kReleased}) {
+      if (mapped_only && state == PageState::kReleased) break;
       for (const struct Run& run : runs) {
         if (run.state != state || run.pages < needed) continue;
         if (!best.empty() && run.pages > best.front().pages) continue;
@@ -260,7 +278,12 @@ class Fuzzer {
     n = (n + granule_ - 1) / granule_ * granule_;
     alignment = std::max(alignment, granule_);
     const size_t needed = n + alignment - granule_;
-    std::vector<struct Run> fits = BestFits(needed);
+    // What is kept for the shards comes before memory that is not there yet.
+    std::vector<struct Run> fits = BestFits(needed, true);
+    if (fits.empty()) {
+      ReplayDrain();
+      fits = BestFits(needed);
+    }
     for (int attempt = 0; fits.empty() && attempt < 2; ++attempt) {
       // Giving all back lets neighbours join; a request for more than there is free would fail all
       // the same.
@@ -291,6 +314,11 @@ class Fuzzer {
     ASSERT_EQ(under_test_.page_map->SpanOf(span->first_page), span);
     ASSERT_EQ(under_test_.page_map->SpanOf(span->last_page()), span);
     (span->zeroed ? served_released_ : served_mapped_)++;
+    NoteLive(span, n, use);
+  }
+
+  void NoteLive(Span* span, size_t n, SpanState use) {
+    const size_t first = span->first_page.index() - base_;
     const Live live{span, n, use, random_.Next()};
     if (backed_) {
       if (span->zeroed) {
@@ -300,6 +328,55 @@ class Fuzzer {
     }
     SetPages(first, n, PageState::kInUse);
     live_.emplace(first, live);
+  }
+
+  void AllocateFromCache() {
+    const size_t shard = random_.Below(kShards);
+    const size_t n = random_.Between(1, random_.OneIn(4) ? SpanCache::kMaxPages + 3 : 8);
+    Span* const span = heap_.NewFromCache(Length(n), shard);
+    EXPECT_TRUE(vm_.TakeCalls().empty());
+    const size_t rounded = (n + granule_ - 1) / granule_ * granule_;
+    std::deque<Kept>& cached = caches_[shard][rounded];
+    ASSERT_EQ(span, cached.empty() ? nullptr : cached.front().span);
+    if (span == nullptr) return;
+    cached.pop_front();
+    ASSERT_EQ(span->num_pages.pages(), rounded);
+    ASSERT_EQ(span->state.load(), SpanState::kSmall);
+    ASSERT_FALSE(span->zeroed);
+    ++served_from_cache_;
+    NoteLive(span, rounded, SpanState::kSmall);
+  }
+
+  // What DeleteToCache keeps, in the order in which it is handed out.
+  bool KeepInCache(const Live& live, size_t shard, bool near) {
+    if (live.pages > SpanCache::kMaxPages) return false;
+    size_t pages = live.pages;
+    for (const auto& [length, spans] : caches_[shard]) pages += length * spans.size();
+    if (pages * kPageSize > SpanCache::kBudgetBytes) return false;
+    std::deque<Kept>& cached = caches_[shard][live.pages];
+    const Kept kept{live.span, live.span->first_page.index() - base_};
+    near ? cached.push_front(kept) : cached.push_back(kept);
+    return true;
+  }
+
+  // Follows the draining of all caches: each span is deleted, the longest of a shard first.
+  void ReplayDrain() {
+    for (auto& cache : caches_) {
+      for (auto at = cache.rbegin(); at != cache.rend(); ++at) {
+        for (; !at->second.empty(); at->second.pop_front()) {
+          ++drained_;
+          ReplayDelete(at->second.front().first, at->first);
+        }
+      }
+    }
+  }
+
+  // Follows the deletion of a span.
+  void ReplayDelete(size_t first, size_t pages) {
+    SetPages(first, pages, PageState::kMapped);
+    if (pace_.PagesFreed(Length(pages))) {
+      pace_.Released(Length(ReplayRelease(1, PageHeap::kReleaseSlice.pages())));
+    }
   }
 
   // The words that the test ever writes: the first and the last of each 4 KiB.
@@ -324,16 +401,23 @@ class Fuzzer {
       ForEachWord(live, [&live](uint64_t& word) { ASSERT_EQ(word, live.mark) << "overwritten"; });
     }
     stale_.emplace_back(live.span, live.span->start_address());
+    bool cached = false;
     if (live.use == SpanState::kLarge && random_.OneIn(2)) {
       ASSERT_TRUE(heap_.DeleteLargeAt(live.span, live.span->start_address()));
+    } else if (live.use == SpanState::kSmall && random_.OneIn(2)) {
+      const size_t shard = random_.Below(kShards);
+      const bool near = random_.OneIn(2);
+      heap_.DeleteToCache(live.span, shard, near);
+      cached = KeepInCache(live, shard, near);
     } else {
       heap_.Delete(live.span);
     }
     live_.erase(at);
     calls_ = vm_.TakeCalls();
-    SetPages(first, live.pages, PageState::kMapped);
-    if (pace_.PagesFreed(Length(live.pages))) {
-      pace_.Released(Length(ReplayRelease(1, PageHeap::kReleaseSlice.pages())));
+    if (cached) {
+      SetPages(first, live.pages, PageState::kCached);
+    } else {
+      ReplayDelete(first, live.pages);
     }
     EXPECT_TRUE(calls_.empty()) << "more system calls than the model would make";
     EXPECT_FALSE(heap_.DeleteLargeAt(stale_.back().first, stale_.back().second)) << "second free";
@@ -369,6 +453,7 @@ class Fuzzer {
     const size_t n = random_.OneIn(4) ? SIZE_MAX >> kPageShift : random_.Between(0, 1500);
     const Length released = heap_.ReleaseAtLeast(Length(n));
     calls_ = vm_.TakeCalls();
+    ReplayDrain();
     EXPECT_EQ(released.pages(), ReplayRelease(n, n));
     EXPECT_TRUE(calls_.empty()) << "more system calls than the model would make";
   }
@@ -395,7 +480,11 @@ class Fuzzer {
     }
     EXPECT_EQ(stats.system_bytes, system_pages_ * kPageSize);
     EXPECT_EQ(stats.system_bytes, vm_.mapped_bytes());
-    EXPECT_EQ(stats.free_mapped_bytes, mapped * kPageSize);
+    size_t cached = 0;
+    for (const auto& cache : caches_) {
+      for (const auto& [length, spans] : cache) cached += length * spans.size();
+    }
+    EXPECT_EQ(stats.free_mapped_bytes, (mapped + cached) * kPageSize);
     EXPECT_EQ(stats.free_released_bytes, released * kPageSize);
     EXPECT_EQ(stats.releasing_bytes, 0u);
     EXPECT_EQ(stats.small_span_bytes, small * kPageSize);
@@ -423,6 +512,8 @@ class Fuzzer {
   // The model.
   std::vector<PageState> pages_;
   std::map<size_t, Live> live_;
+  // Per shard and length.
+  std::array<std::map<size_t, std::deque<Kept>>, kShards> caches_;
   ReleasePace pace_;
   double rate_ = ReleasePace::kDefaultRate;
   size_t system_pages_ = 0;
@@ -438,6 +529,8 @@ class Fuzzer {
   int out_of_memory_ = 0;
   int served_mapped_ = 0;
   int served_released_ = 0;
+  int served_from_cache_ = 0;
+  int drained_ = 0;
 };
 
 // Where the system places mappings: each behind the last, each below the last, or so that none are

@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// PageHeap with its span caches: what is kept for a shard, how it counts, and who else gets it.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <set>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "page/page_heap.h"
+#include "page_heap_fixture.h"
+#include "testing/fake_virtual_memory.h"
+#include "testing/random.h"
+
+namespace tcmalloc {
+namespace {
+
+constexpr size_t kMiB = size_t{1} << 20;
+constexpr size_t kPagesInMiB = kMiB / kPageSize;
+constexpr Length kAll = Length(SIZE_MAX >> kPageShift);
+
+// The first growth is a mebibyte; more comes in further mappings.
+class PageHeapSpanCacheTest : public testing::Test {
+ protected:
+  explicit PageHeapSpanCacheTest(size_t hardware_page_size = 4096)
+      : under_test_(Options(hardware_page_size)) {
+    heap_.SetReleaseRate(0);
+  }
+
+  static FakeVirtualMemory::Options Options(size_t hardware_page_size) {
+    FakeVirtualMemory::Options options;
+    options.strength = FakeVirtualMemory::Strength::kAddressOnly;
+    options.range_bytes = size_t{1} << 30;
+    options.hardware_page_size = hardware_page_size;
+    return options;
+  }
+
+  Span* New(size_t pages, SpanState use = SpanState::kSmall) {
+    Span* const span = heap_.New(Length(pages), use);
+    EXPECT_NE(span, nullptr);
+    return span;
+  }
+  void Keep(Span* span, size_t shard) { heap_.DeleteToCache(span, shard, true); }
+
+  PageHeapUnderTest under_test_;
+  PageHeap& heap_ = under_test_.heap;
+  FakeVirtualMemory& vm_ = under_test_.vm;
+};
+
+TEST_F(PageHeapSpanCacheTest, WhatIsKeptIsHandedOutAgainAndCountsAsFree) {
+  Span* const span = New(8);
+  New(4);
+  ASSERT_TRUE(span->zeroed);
+  const PageHeap::Stats before = heap_.GetStats();
+  ASSERT_EQ(before.small_span_bytes, 12 * kPageSize);
+  ASSERT_EQ(before.free_mapped_bytes, 0u);
+
+  Keep(span, 5);
+  PageHeap::Stats stats = heap_.GetStats();
+  EXPECT_EQ(stats.small_span_bytes, 4 * kPageSize);
+  EXPECT_EQ(stats.free_mapped_bytes, 8 * kPageSize);
+  EXPECT_EQ(stats.free_mapped_spans, 0u);
+  EXPECT_EQ(stats.free_released_bytes, before.free_released_bytes);
+  EXPECT_EQ(stats.system_bytes, before.system_bytes);
+  heap_.CheckInvariants();
+
+  EXPECT_EQ(heap_.NewFromCache(Length(8), 5), span);
+  stats = heap_.GetStats();
+  EXPECT_EQ(stats.small_span_bytes, before.small_span_bytes);
+  EXPECT_EQ(stats.free_mapped_bytes, 0u);
+  // It has been written since the system gave it.
+  EXPECT_FALSE(span->zeroed);
+  EXPECT_EQ(span->state.load(), SpanState::kSmall);
+  EXPECT_EQ(heap_.NewFromCache(Length(8), 5), nullptr);
+  heap_.CheckInvariants();
+}
+
+TEST_F(PageHeapSpanCacheTest, EachShardAndLengthHasItsOwn) {
+  std::array<Span*, kMaxShards> spans;
+  for (Span*& span : spans) span = New(3);
+  for (size_t shard = 0; shard < kMaxShards; ++shard) Keep(spans[shard], shard);
+  EXPECT_EQ(heap_.GetStats().free_mapped_bytes, 3 * kMaxShards * kPageSize);
+  EXPECT_EQ(heap_.GetStats().small_span_bytes, 0u);
+  for (size_t shard = 0; shard < kMaxShards; ++shard) {
+    EXPECT_EQ(heap_.NewFromCache(Length(2), shard), nullptr);
+    EXPECT_EQ(heap_.NewFromCache(Length(4), shard), nullptr);
+    EXPECT_EQ(heap_.NewFromCache(Length(3), shard), spans[shard]);
+    EXPECT_EQ(heap_.NewFromCache(Length(3), shard), nullptr);
+  }
+}
+
+TEST_F(PageHeapSpanCacheTest, NearFirstThenTheOldestFar) {
+  std::array<Span*, 4> spans;
+  for (Span*& span : spans) span = New(1);
+  heap_.DeleteToCache(spans[0], 1, false);
+  heap_.DeleteToCache(spans[1], 1, false);
+  heap_.DeleteToCache(spans[2], 1, true);
+  heap_.DeleteToCache(spans[3], 1, true);
+  for (const size_t i : {3u, 2u, 0u, 1u}) EXPECT_EQ(heap_.NewFromCache(Length(1), 1), spans[i]);
+}
+
+TEST_F(PageHeapSpanCacheTest, WhatDoesNotFitIsDeleted) {
+  Span* const too_long = New(SpanCache::kMaxPages + 1);
+  New(1);
+  Keep(too_long, 0);
+  EXPECT_EQ(too_long->state.load(), SpanState::kFreeMapped);
+  EXPECT_EQ(heap_.GetStats().free_mapped_spans, 1u);
+
+  std::vector<Span*> spans;
+  for (size_t bytes = 0; bytes <= SpanCache::kBudgetBytes; bytes += spans.back()->bytes()) {
+    spans.push_back(New(SpanCache::kMaxPages));
+  }
+  for (Span* const span : spans) Keep(span, 0);
+  EXPECT_EQ(spans.back()->state.load(), SpanState::kFreeMapped);
+  EXPECT_EQ(spans[spans.size() - 2]->state.load(), SpanState::kSmall);
+  EXPECT_EQ(heap_.GetStats().small_span_bytes, kPageSize);
+  heap_.CheckInvariants();
+}
+
+class PageHeapSpanCacheBigPagesTest : public PageHeapSpanCacheTest {
+ protected:
+  PageHeapSpanCacheBigPagesTest() : PageHeapSpanCacheTest(65536) {}
+};
+
+TEST_F(PageHeapSpanCacheBigPagesTest, LengthsAreWholeHardwarePages) {
+  Span* const span = New(1);
+  ASSERT_EQ(span->num_pages, Length(8));
+  Keep(span, 2);
+  EXPECT_EQ(heap_.NewFromCache(Length(9), 2), nullptr);
+  EXPECT_EQ(heap_.NewFromCache(Length(1), 2), span);
+}
+
+// Others' needs. In the order in which they are met: free memory that is mapped, what is kept,
+// memory that is released or fresh, growth.
+TEST_F(PageHeapSpanCacheTest, IsLeftAloneWhileThereIsMappedMemory) {
+  Span* const kept = New(8);
+  Span* const free = New(8);
+  New(1);
+  Keep(kept, 1);
+  heap_.Delete(free);
+  EXPECT_EQ(New(5, SpanState::kLarge), free);
+  EXPECT_EQ(heap_.NewFromCache(Length(8), 1), kept);
+}
+
+TEST_F(PageHeapSpanCacheTest, IsGivenUpBeforeFreshMemoryIsUsed) {
+  Span* const kept = New(8);
+  New(1);
+  Keep(kept, 1);
+  ASSERT_GT(heap_.GetStats().free_released_bytes, 8 * kPageSize);
+  Span* const span = New(6, SpanState::kLarge);
+  EXPECT_EQ(span, kept);
+  EXPECT_FALSE(span->zeroed);
+  EXPECT_EQ(span->num_pages, Length(6));
+  EXPECT_EQ(heap_.NewFromCache(Length(8), 1), nullptr);
+  EXPECT_EQ(heap_.GetStats().free_mapped_bytes, 2 * kPageSize);
+  heap_.CheckInvariants();
+}
+
+// Neighbours that are kept for different shards are one span then.
+TEST_F(PageHeapSpanCacheTest, IsGivenUpBeforeTheHeapGrows) {
+  std::vector<Span*> spans;
+  for (size_t i = 0; i < kPagesInMiB / 8; ++i) spans.push_back(New(8));
+  ASSERT_EQ(heap_.GetStats().free_released_bytes, 0u);
+  for (size_t i = 0; i < 4; ++i) Keep(spans[4 + i], 3 * i);
+  const size_t maps = vm_.map_calls();
+  Span* const span = New(32, SpanState::kLarge);
+  EXPECT_EQ(vm_.map_calls(), maps);
+  EXPECT_EQ(span->first_page, spans[4]->first_page);
+  EXPECT_EQ(heap_.GetStats().free_mapped_bytes, 0u);
+  heap_.CheckInvariants();
+  // Where it does not help the heap grows all the same.
+  Keep(spans[0], 0);
+  Span* const fresh = New(32, SpanState::kLarge);
+  EXPECT_TRUE(fresh->zeroed);
+  EXPECT_GT(vm_.map_calls(), maps);
+}
+
+TEST_F(PageHeapSpanCacheTest, ServesWhenTheSystemGivesNothing) {
+  std::vector<Span*> spans;
+  for (size_t i = 0; i < kPagesInMiB / 8; ++i) spans.push_back(New(8));
+  vm_.FailMap(1, FakeVirtualMemory::kForever);
+  for (size_t i = 0; i < spans.size(); ++i) Keep(spans[i], i % kMaxShards);
+  Span* const all = New(kPagesInMiB, SpanState::kLarge);
+  ASSERT_NE(all, nullptr);
+  EXPECT_EQ(vm_.map_failures(), 0u);
+  heap_.CheckInvariants();
+}
+
+TEST_F(PageHeapSpanCacheTest, ReleaseAtLeastGivesItBack) {
+  std::vector<Span*> spans;
+  for (size_t i = 0; i < kMaxShards; ++i) spans.push_back(New(4));
+  for (size_t i = 0; i < kMaxShards; ++i) Keep(spans[i], i);
+  EXPECT_EQ(heap_.ReleaseAtLeast(kAll), Length(4 * kMaxShards));
+  const PageHeap::Stats stats = heap_.GetStats();
+  EXPECT_EQ(stats.free_mapped_bytes, 0u);
+  EXPECT_EQ(stats.small_span_bytes, 0u);
+  EXPECT_EQ(stats.free_released_bytes, stats.system_bytes);
+  for (size_t shard = 0; shard < kMaxShards; ++shard) {
+    EXPECT_EQ(heap_.NewFromCache(Length(4), shard), nullptr);
+  }
+  heap_.CheckInvariants();
+}
+
+// Before fork all are held, each once, the page heap's own last: while it is held, who empties a
+// span cache waits for that one.
+TEST_F(PageHeapSpanCacheTest, ForEachLockCoversAllShards) {
+  std::vector<SpinLock*> locks;
+  heap_.ForEachLock([&](SpinLock& lock) { locks.push_back(&lock); });
+  EXPECT_EQ(std::set<SpinLock*>(locks.begin(), locks.end()).size(), kMaxShards + 1);
+  EXPECT_EQ(locks.size(), kMaxShards + 1);
+  std::array<Span*, kMaxShards> spans;
+  for (Span*& span : spans) span = New(1);
+  for (size_t shard = 0; shard < kMaxShards; ++shard) Keep(spans[shard], shard);
+  for (size_t shard = 0; shard < kMaxShards; ++shard) {
+    std::atomic<bool> taken{false};
+    heap_.ForEachLock([](SpinLock& lock) { lock.HoldForFork(); });
+    std::thread other([&] {
+      EXPECT_EQ(heap_.NewFromCache(Length(1), shard), spans[shard]);
+      taken = true;
+    });
+    // It cannot be done before the locks are free, however long that takes.
+    for (int i = 0; i < 100; ++i) std::this_thread::yield();
+    EXPECT_FALSE(taken) << shard;
+    heap_.ForEachLock([](SpinLock& lock) { lock.ReleaseAfterForkInParent(); });
+    other.join();
+  }
+}
+
+// Threads use the caches of their shards and of others', the heap below, and release, all at once.
+TEST(PageHeapSpanCacheStressTest, ManyThreads) {
+  constexpr size_t kThreads = 6;
+  FakeVirtualMemory::Options options;
+  options.range_bytes = 128 * kMiB;
+  PageHeapUnderTest under_test(options);
+  PageHeap& heap = under_test.heap;
+  heap.SetReleaseRate(100);
+  std::atomic<size_t> from_cache{0};
+  std::vector<std::thread> threads;
+  for (size_t t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      SeededRandom random(300 + t);
+      struct Mine {
+        Span* span;
+        size_t mark;
+      };
+      std::vector<Mine> live;
+      const auto word = [](const Mine& mine) {
+        return static_cast<size_t*>(mine.span->start_address());
+      };
+      for (int step = 0; step < 3000; ++step) {
+        const size_t shard = random.OneIn(4) ? random.Below(kMaxShards) : t % 3;
+        const uint64_t what = random.Below(200);
+        if (what == 0) {
+          (void)heap.ReleaseAtLeast(Length(random.Below(100)));
+        } else if (what == 1) {
+          const PageHeap::Stats stats = heap.GetStats();
+          ASSERT_LE(stats.free_mapped_bytes, stats.system_bytes);
+          ASSERT_LE(stats.small_span_bytes, stats.system_bytes);
+        } else if (live.size() < 40 && what < 110) {
+          const Length n(random.Between(1, SpanCache::kMaxPages + 2));
+          Mine mine{heap.NewFromCache(n, shard), random.Next()};
+          if (mine.span != nullptr) {
+            ++from_cache;
+            ASSERT_FALSE(mine.span->zeroed);
+          } else {
+            mine.span = heap.New(n, SpanState::kSmall);
+          }
+          ASSERT_NE(mine.span, nullptr);
+          ASSERT_EQ(mine.span->num_pages, n);
+          if (mine.span->zeroed) {
+            ASSERT_EQ(*word(mine), 0u);
+          }
+          *word(mine) = mine.mark;
+          live.push_back(mine);
+        } else if (!live.empty()) {
+          std::swap(live[random.Below(live.size())], live.back());
+          ASSERT_EQ(*word(live.back()), live.back().mark);
+          heap.DeleteToCache(live.back().span, shard, random.OneIn(2));
+          live.pop_back();
+        }
+      }
+      for (const Mine& mine : live) heap.DeleteToCache(mine.span, t, true);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  heap.CheckInvariants();
+  EXPECT_GT(from_cache.load(), 100u);
+  const PageHeap::Stats stats = heap.GetStats();
+  EXPECT_EQ(stats.small_span_bytes, 0u);
+  EXPECT_EQ(stats.free_mapped_bytes + stats.free_released_bytes, stats.system_bytes);
+  (void)heap.ReleaseAtLeast(kAll);
+  EXPECT_EQ(heap.GetStats().free_released_bytes, heap.GetStats().system_bytes);
+  heap.CheckInvariants();
+}
+
+}  // namespace
+}  // namespace tcmalloc

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "page/span_cache.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstddef>
+#include <deque>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "testing/random.h"
+
+namespace tcmalloc {
+namespace {
+
+constexpr Length kLongest(SpanCache::kMaxPages);
+constexpr bool kNear = true;
+constexpr bool kFar = false;
+
+class SpanCacheTest : public testing::Test {
+ protected:
+  // A record; its pages are nobody's and not looked at.
+  Span* Make(size_t pages) {
+    spans_.push_back(std::make_unique<Span>());
+    Span* const span = spans_.back().get();
+    span->first_page = PageId(1000 * spans_.size());
+    span->num_pages = Length(pages);
+    span->state.store(SpanState::kSmall);
+    return span;
+  }
+  Span* Put(size_t pages, bool near) {
+    Span* const span = Make(pages);
+    EXPECT_TRUE(cache_.TryPut(span, near));
+    return span;
+  }
+
+  SpanCache cache_;
+  std::vector<std::unique_ptr<Span>> spans_;
+};
+
+TEST_F(SpanCacheTest, StartsEmpty) {
+  EXPECT_EQ(cache_.bytes(), 0u);
+  EXPECT_EQ(cache_.TakeAny(), nullptr);
+  for (size_t n = 1; n <= SpanCache::kMaxPages + 1; ++n) {
+    EXPECT_EQ(cache_.TryTake(Length(n)), nullptr);
+  }
+}
+
+TEST_F(SpanCacheTest, WhatWasEmptiedHereIsHandedOutLastInFirstOut) {
+  Span* const a = Put(2, kNear);
+  Span* const b = Put(2, kNear);
+  Span* const c = Put(2, kNear);
+  EXPECT_EQ(cache_.TryTake(Length(2)), c);
+  EXPECT_EQ(cache_.TryTake(Length(2)), b);
+  EXPECT_EQ(cache_.TryTake(Length(2)), a);
+  EXPECT_EQ(cache_.TryTake(Length(2)), nullptr);
+}
+
+TEST_F(SpanCacheTest, WhatWasEmptiedElsewhereIsHandedOutFirstInFirstOut) {
+  Span* const a = Put(1, kFar);
+  Span* const b = Put(1, kFar);
+  Span* const c = Put(1, kFar);
+  EXPECT_EQ(cache_.TryTake(Length(1)), a);
+  EXPECT_EQ(cache_.TryTake(Length(1)), b);
+  EXPECT_EQ(cache_.TryTake(Length(1)), c);
+  EXPECT_EQ(cache_.TryTake(Length(1)), nullptr);
+}
+
+TEST_F(SpanCacheTest, NearBeforeFar) {
+  Span* const far_first = Put(3, kFar);
+  Span* const near_first = Put(3, kNear);
+  Span* const far_last = Put(3, kFar);
+  Span* const near_last = Put(3, kNear);
+  for (Span* const expected : {near_last, near_first, far_first, far_last}) {
+    EXPECT_EQ(cache_.TryTake(Length(3)), expected);
+  }
+}
+
+TEST_F(SpanCacheTest, ASpanServesItsOwnLengthOnly) {
+  Span* const span = Put(4, kNear);
+  EXPECT_EQ(cache_.TryTake(Length(3)), nullptr);
+  EXPECT_EQ(cache_.TryTake(Length(5)), nullptr);
+  EXPECT_EQ(cache_.TryTake(Length(4)), span);
+}
+
+TEST_F(SpanCacheTest, LongSpansAreRefused) {
+  Span* const longest = Put(SpanCache::kMaxPages, kNear);
+  for (const size_t pages :
+       {SpanCache::kMaxPages + 1, SpanCache::kMaxPages + 2, 2 * SpanCache::kMaxPages, 100'000ul}) {
+    EXPECT_FALSE(cache_.TryPut(Make(pages), kNear)) << pages;
+    EXPECT_FALSE(cache_.TryPut(Make(pages), kFar)) << pages;
+    EXPECT_EQ(cache_.TryTake(Length(pages)), nullptr) << pages;
+  }
+  EXPECT_EQ(cache_.bytes(), kLongest.bytes());
+  EXPECT_EQ(cache_.TryTake(kLongest), longest);
+}
+
+TEST_F(SpanCacheTest, TheBudgetIsMetExactly) {
+  static_assert(SpanCache::kBudgetBytes % kLongest.bytes() == 0);
+  for (size_t i = 0; i < SpanCache::kBudgetBytes / kLongest.bytes() - 1; ++i) {
+    Put(SpanCache::kMaxPages, i % 2 == 0);
+  }
+  Put(SpanCache::kMaxPages - 1, kFar);
+  EXPECT_FALSE(cache_.TryPut(Make(2), kNear));
+  EXPECT_EQ(cache_.bytes(), SpanCache::kBudgetBytes - kPageSize);
+  Span* const last = Put(1, kFar);
+  EXPECT_EQ(cache_.bytes(), SpanCache::kBudgetBytes);
+  // What is refused was not touched.
+  Span* const refused = Make(1);
+  EXPECT_FALSE(cache_.TryPut(refused, kNear));
+  EXPECT_EQ(refused->list_node.next, nullptr);
+  EXPECT_EQ(refused->list_node.prev, nullptr);
+  EXPECT_EQ(cache_.TryTake(Length(1)), last);
+  EXPECT_TRUE(cache_.TryPut(refused, kNear));
+}
+
+TEST_F(SpanCacheTest, TakeAnyTakesTheLongestFirst) {
+  Span* const one = Put(1, kNear);
+  Span* const longest = Put(SpanCache::kMaxPages, kFar);
+  Span* const seven = Put(7, kFar);
+  Span* const newer_seven = Put(7, kNear);
+  size_t left = cache_.bytes();
+  EXPECT_EQ(left, (1 + SpanCache::kMaxPages + 7 + 7) * kPageSize);
+  for (Span* const expected : {longest, newer_seven, seven, one}) {
+    ASSERT_EQ(cache_.TakeAny(), expected);
+    left -= expected->bytes();
+    ASSERT_EQ(cache_.bytes(), left);
+  }
+  EXPECT_EQ(cache_.TakeAny(), nullptr);
+}
+
+TEST_F(SpanCacheTest, AgreesWithDeques) {
+  SeededRandom random(12);
+  std::array<std::deque<Span*>, SpanCache::kMaxPages + 1> model;
+  size_t bytes = 0;
+  size_t refused = 0;
+  bool filling = true;
+  for (int step = 0; step < 20'000; ++step) {
+    if (bytes == SpanCache::kBudgetBytes) filling = random.OneIn(2);
+    if (bytes == 0) filling = true;
+    if (step % 4000 == 3999) filling = false;
+    if (random.Below(10) < (filling ? 9u : 2u)) {
+      const size_t pages = random.Between(1, SpanCache::kMaxPages);
+      Span* const span = Make(pages);
+      const bool near = random.OneIn(2);
+      const bool fits = bytes + span->bytes() <= SpanCache::kBudgetBytes;
+      ASSERT_EQ(cache_.TryPut(span, near), fits);
+      if (fits) {
+        near ? model[pages].push_front(span) : model[pages].push_back(span);
+        bytes += span->bytes();
+      } else {
+        ++refused;
+      }
+    } else {
+      const bool any = random.OneIn(4);
+      size_t pages = random.Between(1, SpanCache::kMaxPages);
+      if (any) {
+        pages = SpanCache::kMaxPages;
+        while (pages > 1 && model[pages].empty()) --pages;
+      }
+      Span* const expected = model[pages].empty() ? nullptr : model[pages].front();
+      ASSERT_EQ(any ? cache_.TakeAny() : cache_.TryTake(Length(pages)), expected);
+      if (expected != nullptr) {
+        model[pages].pop_front();
+        bytes -= expected->bytes();
+      }
+    }
+    ASSERT_EQ(cache_.bytes(), bytes);
+  }
+  EXPECT_GT(refused, 100u);
+}
+
+// Threads put and take at once: no span is in two hands. (ThreadSanitizer watches the records.)
+TEST_F(SpanCacheTest, ManyThreads) {
+  constexpr size_t kThreads = 4;
+  constexpr size_t kSpans = 40;
+  // All fit at once.
+  constexpr size_t kPages = 4;
+  static_assert(Length(kThreads * kSpans * (1 + kPages) / 2).bytes() <= SpanCache::kBudgetBytes);
+  for (size_t i = 0; i < kThreads * kSpans; ++i) Make(1 + i % kPages);
+  std::vector<std::thread> threads;
+  std::vector<std::vector<Span*>> held(kThreads);
+  for (size_t t = 0; t < kThreads; ++t) {
+    for (size_t i = 0; i < kSpans; ++i) held[t].push_back(spans_[t * kSpans + i].get());
+    threads.emplace_back([&, t] {
+      SeededRandom random(500 + t);
+      std::vector<Span*>& mine = held[t];
+      for (int step = 0; step < 5000; ++step) {
+        if (!mine.empty() && random.OneIn(2)) {
+          ASSERT_EQ(mine.back()->num_objects, mine.back()->free_count);
+          ASSERT_TRUE(cache_.TryPut(mine.back(), random.OneIn(2)));
+          mine.pop_back();
+        } else {
+          Span* const span = random.OneIn(3) ? cache_.TakeAny()
+                                             : cache_.TryTake(Length(random.Between(1, kPages)));
+          if (span == nullptr) continue;
+          ++span->num_objects;
+          ++span->free_count;
+          mine.push_back(span);
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  size_t outside = 0;
+  for (const std::vector<Span*>& mine : held) {
+    for (const Span* const span : mine) outside += span->bytes();
+  }
+  size_t all = 0;
+  for (const auto& span : spans_) all += span->bytes();
+  EXPECT_EQ(cache_.bytes(), all - outside);
+  while (Span* const span = cache_.TakeAny()) outside += span->bytes();
+  EXPECT_EQ(outside, all);
+  EXPECT_EQ(cache_.bytes(), 0u);
+}
+
+}  // namespace
+}  // namespace tcmalloc
