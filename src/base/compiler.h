@@ -11,8 +11,8 @@
 #define TC_OUT_OF_LINE __attribute__((noinline))
 // A symbol that programs may use; everything else is hidden.
 #define TC_EXPORT __attribute__((visibility("default")))
-// One of those that nearly every call of malloc and free enters: its instructions start a cache line,
-// so that how fast they run does not hang on what else is in the library.
+// One of those that nearly every call of malloc and free enters: its instructions start a cache
+// line, so that how fast they run does not hang on what else is in the library.
 #define TC_EXPORT_HOT __attribute__((visibility("default"), aligned(64)))
 // One more name for a function of the same file, given by its name in the object file.
 #define TC_ALIAS(target) __attribute__((alias(#target)))
