@@ -5,8 +5,9 @@
 // Rule (slow start with overages, after the TCMalloc document). A bin starts with room for a few
 // objects, at least for those that fill whole cache lines. Running empty, it fetches as many as its
 // limit says, up to a batch, and the limit doubles up to a batch, then grows by a batch. Running
-// full, it gives as many back; a limit below a batch doubles; a limit above it has an overage, and
-// after kMaxOverages of them shrinks by a batch. So a bin that is used more for freeing than for
+// full, a limit below a batch doubles, and nothing leaves while the cache may grow; at a batch or
+// more the bin gives back as many as it would fetch; a limit above a batch has an overage, and after
+// kMaxOverages of them shrinks by a batch. So a bin that is used more for freeing than for
 // allocating grows only to where all of it moves at once, as a batch that the transfer cache passes
 // on. Above two batches half the limit moves: fewer copies of what stays.
 //
@@ -46,6 +47,11 @@ constexpr size_t Batch(SizeClass c) { return std::min(kSizeClasses.batch_size(c)
 constexpr size_t InitialLimit(SizeClass c) {
   return std::clamp<size_t>(4096 / kSizeClasses.size(c), 1,
                             std::max<size_t>(4, kSizeClasses.line_objects(c)));
+}
+
+// Room for objects in a new array of a bin: the next doubling of the limit shall not need another.
+constexpr size_t CapacityFor(SizeClass c, size_t limit) {
+  return std::max(limit, std::min(limit * 2, MaxLimit(c)));
 }
 
 // The limit after the bin ran empty.

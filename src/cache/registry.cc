@@ -8,11 +8,30 @@
 namespace tcmalloc {
 
 ThreadCache* Registry::Create(ThreadSlot& slot) {
+  if (ThreadCache* const cache = TakeHeirless()) {
+    cache->HandTo(slot);
+    return cache;
+  }
   void* const memory = arena_.Allocate(sizeof(ThreadCache));
   return memory == nullptr ? nullptr : new (memory) ThreadCache(slot, central_, arena_, *this);
 }
 
-void Registry::Discard(ThreadCache* cache) { arena_.Free(cache, sizeof(ThreadCache)); }
+void Registry::Discard(ThreadCache* cache) {
+  ThreadCache::ReturnDetached(cache->DetachArrays(nullptr), central_, arena_);
+  arena_.Free(cache, sizeof(ThreadCache));
+}
+
+ThreadCache* Registry::TakeHeirless() {
+  const SpinLockHolder holder(lock_);
+  ThreadCache* const cache = heirless_.PopFirst();
+  if (cache != nullptr) heirless_bytes_ -= cache->claimed_bytes();
+  return cache;
+}
+
+void Registry::SetInheritance(size_t bytes) {
+  const SpinLockHolder holder(lock_);
+  inheritance_ = bytes;
+}
 
 void Registry::Register(ThreadCache* cache) {
   const SpinLockHolder holder(lock_);
@@ -38,8 +57,13 @@ void Registry::Destroy(ThreadCache* cache) {
     // With the lock held: a thread that has taken the cache puts it back before it lets go of the
     // lock, and not behind us.
     cache->slot().bins.store(const_cast<Bins*>(&kEmptyBins), std::memory_order_release);
+    const size_t claimed = cache->claimed_bytes();
+    if (heirless_bytes_ + claimed <= inheritance_ && claimed > 0) {
+      heirless_bytes_ += claimed;
+      heirless_.Prepend(cache);
+      return;
+    }
   }
-  ThreadCache::ReturnDetached(cache->DetachArrays(nullptr), central_, arena_);
   Discard(cache);
 }
 
@@ -53,13 +77,18 @@ Registry::Totals Registry::GetTotals() {
       ++totals.caches;
     }
   }
+  for (const ThreadCache* cache = heirless_.first(); cache != nullptr;
+       cache = heirless_.Next(cache)) {
+    totals.cached_bytes += cache->CachedBytes();
+    totals.array_bytes += cache->array_bytes();
+  }
   return totals;
 }
 
 size_t Registry::CachedObjects(SizeClass c) {
   size_t objects = 0;
   const SpinLockHolder holder(lock_);
-  for (const auto* list : {&caches_, &orphans_}) {
+  for (const auto* list : {&caches_, &orphans_, &heirless_}) {
     for (const ThreadCache* cache = list->first(); cache != nullptr; cache = list->Next(cache)) {
       objects += cache->CachedObjects(c);
     }
@@ -79,6 +108,12 @@ void Registry::CheckInvariants() {
   for (ThreadCache* cache = orphans_.first(); cache != nullptr; cache = orphans_.Next(cache)) {
     cache->CheckInvariants();
   }
+  size_t heirless_bytes = 0;
+  for (ThreadCache* cache = heirless_.first(); cache != nullptr; cache = heirless_.Next(cache)) {
+    heirless_bytes += cache->claimed_bytes();
+    cache->CheckInvariants();
+  }
+  TC_CHECK(heirless_bytes == heirless_bytes_);  // R3
 }
 
 bool Registry::StackHolds(uintptr_t address, uintptr_t limit) {
@@ -114,7 +149,6 @@ bool Registry::AdoptOrphan() {
     if (orphans_.empty()) has_orphans_.store(false, std::memory_order_relaxed);
   }
   if (orphan == nullptr) return false;
-  ThreadCache::ReturnDetached(orphan->DetachArrays(nullptr), central_, arena_);
   Discard(orphan);
   return true;
 }

@@ -12,6 +12,7 @@
 //   R1  A listed cache is reachable through its slot, except while the lock is held; its slot is
 //       the memory of a thread that has not ended.
 //   R2  The budget has given out exactly the listed caches' max_bytes.
+//   R3  heirless_bytes_ is what the caches in heirless_ claim.
 //
 // Synchronization. LockRank::kRegistry covers the lists, the lifetimes and the budget; a membarrier
 // is called with it held, no other system call. Cost. Create and destroy: a lock and a few arena
@@ -50,16 +51,21 @@ class Registry {
   Registry(CentralCache& central, MetadataArena& arena, Barrier barrier)
       : central_(central), arena_(arena), barrier_(barrier) {}
 
-  // A cache for the calling thread, whose slot is `slot`; null when there is no memory for it.
-  ThreadCache* Create(ThreadSlot& slot);
+  // A cache for the calling thread, whose slot is `slot`: one that another thread has left, or a new
+  // one; null when there is no memory for it.
+  ThreadCache* Create(ThreadSlot& slot) TC_EXCLUDES(lock_);
   // Makes it reachable: through its slot by the owner, through the list by others.
   void Register(ThreadCache* cache) TC_EXCLUDES(lock_);
-  // Frees a cache that was not registered.
+  // Frees a cache that was not registered, with what is in it.
   void Discard(ThreadCache* cache);
 
-  // Ends a registered cache, by its owner: its slot leads to the empty bins from then on, its
-  // objects go to the central cache.
+  // Ends a registered cache, by its owner: its slot leads to the empty bins from then on. The cache
+  // is left to the next thread that needs one, as it is, while what is left so claims no more than
+  // SetInheritance allows; else its objects go to the central cache.
   void Destroy(ThreadCache* cache) TC_EXCLUDES(lock_);
+
+  // Bytes that caches without a thread may claim together; at first 0.
+  void SetInheritance(size_t bytes) TC_EXCLUDES(lock_);
 
   // Limits of the caches' sizes, in bytes (see CacheBudget).
   void SetTotalLimit(size_t bytes) TC_EXCLUDES(lock_);
@@ -74,7 +80,7 @@ class Registry {
   // limit. Returns the bytes of objects that it held.
   size_t FlushAndYieldLimit(ThreadCache* cache) TC_EXCLUDES(lock_);
 
-  // Empties every thread's cache; returns the bytes of objects that went to the central cache.
+  // Empties every thread's cache, and those that threads have left; returns the bytes of objects that went to the central cache.
   // `own` is the calling thread's, or null. A thread that is in the middle of an operation, and
   // where there is no barrier every other one, is asked to do it at its next slow path: those bytes
   // are not in the result. Threads that start meanwhile may be missed.
@@ -113,6 +119,8 @@ class Registry {
 
  private:
   void RemoveLocked(ThreadCache* cache) TC_REQUIRES(lock_);
+  // One that a thread has left; null when there is none.
+  ThreadCache* TakeHeirless() TC_EXCLUDES(lock_);
   // The next candidate of the round-robin; null when there are no caches.
   ThreadCache* NextVictimLocked() TC_REQUIRES(lock_);
   // No change since a look at least kIdleMilliseconds ago.
@@ -131,6 +139,10 @@ class Registry {
   SpinLock lock_{LockRank::kRegistry};
   IntrusiveList<ThreadCache> caches_ TC_GUARDED_BY(lock_);
   IntrusiveList<ThreadCache> orphans_ TC_GUARDED_BY(lock_);
+  // Left by threads that ended, for threads to come. Not in the budget.
+  IntrusiveList<ThreadCache> heirless_ TC_GUARDED_BY(lock_);
+  size_t heirless_bytes_ TC_GUARDED_BY(lock_) = 0;
+  size_t inheritance_ TC_GUARDED_BY(lock_) = 0;
   CacheBudget budget_ TC_GUARDED_BY(lock_);
   // In caches_, or null: start at the beginning.
   ThreadCache* next_victim_ TC_GUARDED_BY(lock_) = nullptr;

@@ -114,6 +114,10 @@ BinArray* Registry::TakeLocked(ThreadCache* const* victims, size_t n, BinArray* 
 
 size_t Registry::FlushAll(ThreadCache* own) {
   size_t bytes = own == nullptr ? 0 : own->Flush();
+  while (ThreadCache* const heirless = TakeHeirless()) {
+    bytes += heirless->CachedBytes();
+    Discard(heirless);
+  }
   uint64_t round = 0;
   for (;;) {
     BinArray* chain = nullptr;

@@ -33,6 +33,14 @@ ThreadCache::ThreadCache(ThreadSlot& slot, CentralCache& central, MetadataArena&
   bins_.bytes_until_sample.store(kNoSampling, std::memory_order_relaxed);
 }
 
+void ThreadCache::HandTo(ThreadSlot& slot) {
+  slot_ = &slot;
+  first_frame_ = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
+  record = RegistryRecord();
+  flush_requested_.store(false, std::memory_order_relaxed);
+  bins_.bytes_until_sample.store(kNoSampling, std::memory_order_relaxed);
+}
+
 // Slow paths. While another thread has the cache, the owner is served by the central cache.
 
 void* ThreadCache::Allocate(SizeClass c) {
@@ -113,8 +121,10 @@ void ThreadCache::Free(SizeClass c, void* object) {
     if (!keep) central_.Insert(c, &object, 1);
     return;
   }
+  // A bin that may grow does, and keeps what it has.
+  if (overflow.limit > limit && SetLimit(c, limit, overflow.limit) && PushOne(c, object)) return;
   traffic_bytes_ += ReturnOldest(c, overflow.release) * kSizeClasses.size(c);
-  if (overflow.limit != limit) SetLimit(c, limit, overflow.limit);
+  if (overflow.limit < limit) SetLimit(c, limit, overflow.limit);
   if (!PushOne(c, object)) central_.Insert(c, &object, 1);
   // Not from this bin: the newest object in it is what tells a second free of it.
   if (claimed_bytes() > max_bytes() && CollectionIsDue()) CollectGarbage(c);
@@ -166,7 +176,7 @@ size_t ThreadCache::ExchangeArrayAndReturnOldest(SizeClass c, size_t n) {
     const Section section(*this);
     if (section && Array(i) != nullptr) limit = Array(i)->capacity;
   }
-  BinArray* const fresh = limit == 0 ? nullptr : NewArray(i, limit);
+  BinArray* const fresh = limit == 0 ? nullptr : NewArray(i, limit, limit);
   if (fresh == nullptr) return 0;
   BinArray* old = nullptr;
   {
@@ -197,8 +207,8 @@ size_t ThreadCache::ExchangeArrayAndReturnOldest(SizeClass c, size_t n) {
 
 // Limits and arrays.
 
-BinArray* ThreadCache::NewArray(size_t i, size_t limit) {
-  const size_t bytes = BinArray::BytesFor(limit);
+BinArray* ThreadCache::NewArray(size_t i, size_t limit, size_t capacity) {
+  const size_t bytes = BinArray::BytesFor(capacity);
   BinArray* const array = static_cast<BinArray*>(arena_.Allocate(bytes));
   if (array == nullptr) return nullptr;
   *array = {.capacity = static_cast<uint16_t>(BinArray::CapacityOf(bytes)),
@@ -215,14 +225,19 @@ BinArray* ThreadCache::NewArray(size_t i, size_t limit) {
 
 bool ThreadCache::SetLimit(SizeClass c, size_t old_limit, size_t limit) {
   const size_t i = Index(c);
+  const size_t capacity = bin_policy::CapacityFor(c, limit);
   BinArray* spare = nullptr;
+  if (old_limit == 0) {
+    spare = NewArray(i, limit, capacity);
+    if (spare == nullptr) return false;
+  }
   Fit fit = TrySetLimit(i, old_limit, limit, &spare);
   if (fit == Fit::kOverBudget && CollectionIsDue()) {
     CollectGarbage(c);
     fit = TrySetLimit(i, old_limit, limit, &spare);
   }
   if (fit == Fit::kNeedsArray) {
-    spare = NewArray(i, limit);
+    spare = NewArray(i, limit, capacity);
     if (spare == nullptr) return false;
     fit = TrySetLimit(i, old_limit, limit, &spare);
   }
@@ -234,13 +249,16 @@ ThreadCache::Fit ThreadCache::TrySetLimit(size_t i, size_t old_limit, size_t lim
                                           BinArray** spare) {
   const Section section(*this);
   if (!section) return Fit::kTaken;
+  const SizeClass c = static_cast<SizeClass>(i);
   BinArray* const array = Array(i);
   const bool fits = array != nullptr && limit <= array->capacity;
   if (old_limit != (array == nullptr ? 0 : array->limit)) return Fit::kTaken;
   if (limit > old_limit) {
     const size_t more_array_bytes =
-        fits ? 0 : BinArray::BytesFor(limit) - (array == nullptr ? 0 : array->bytes());
-    const size_t more = (limit - old_limit) * kSizeClasses.size(static_cast<SizeClass>(i));
+        fits ? 0
+             : BinArray::BytesFor(bin_policy::CapacityFor(c, limit)) -
+                   (array == nullptr ? 0 : array->bytes());
+    const size_t more = (limit - old_limit) * kSizeClasses.size(c);
     if (claimed_bytes() + more + more_array_bytes > max_bytes()) return Fit::kOverBudget;
   }
   if (fits) {

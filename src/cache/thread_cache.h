@@ -72,6 +72,10 @@ class ThreadCache {
   // owner.
   size_t Flush();
 
+  // The cache, which a thread that ended has left as it was, goes to the calling thread. Requires: it
+  // is not registered.
+  void HandTo(ThreadSlot& slot);
+
   // Takes all arrays out of the bins and puts them in front of `chain`; returns the chain.
   // Requires: the caller has the cache, or the owner is gone.
   BinArray* DetachArrays(BinArray* chain);
@@ -187,8 +191,9 @@ class ThreadCache {
   // Takes up to `n` of the oldest objects out of the bin.
   size_t TakeOldestInSection(size_t i, void** objects, size_t n);
 
-  // A new array for bin `i`, empty, with the given limit; null when the arena has no memory.
-  BinArray* NewArray(size_t i, size_t limit);
+  // A new array for bin `i`, empty, with the given limit and room for at least `capacity` objects;
+  // null when the arena has no memory.
+  BinArray* NewArray(size_t i, size_t limit, size_t capacity);
   // Sets the limit if the claim fits and it still is `old_limit` (else the cache was taken
   // meanwhile, and the decision is void). `*spare` is an array to use if the present one is too
   // small; it is exchanged for that.
@@ -232,9 +237,11 @@ class ThreadCache {
   // Set by anyone, cleared by the owner. A request that the owner sees late is one that came late.
   std::atomic<bool> flush_requested_{false};
 
+  // Constant while the cache is registered.
+  ThreadSlot* slot_;
+  uintptr_t first_frame_;
+
   // Constant after construction.
-  ThreadSlot* const slot_;
-  const uintptr_t first_frame_;
   CentralCache& central_;
   MetadataArena& arena_;
   Registry& registry_;

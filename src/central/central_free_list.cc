@@ -434,15 +434,18 @@ void CentralFreeList::Disown(size_t shard, Span* emptied) {
 
 Span* CentralFreeList::NewSpan(size_t shard, Near near) {
   Span* span = page_heap_.NewFromCache(span_pages_, shard);
-  if (span == nullptr && near == Near::kNo) span = page_heap_.New(span_pages_, SpanState::kSmall);
-  if (span == nullptr) return nullptr;
-  span->free_bits = &span->inline_bits;
-  if (words_per_span_ > 1) {
-    span->free_bits = static_cast<uint64_t*>(arena_.Allocate(words_per_span_ * sizeof(uint64_t)));
-    if (span->free_bits == nullptr) {
-      page_heap_.Delete(span);
-      return nullptr;
-    }
+  if (span == nullptr && near == Near::kYes) return nullptr;
+  for (size_t i = 1; i < kMaxShards && span == nullptr; ++i) {
+    span = page_heap_.NewFromCache(span_pages_, (shard + i) % kMaxShards);
+  }
+  if (span == nullptr) {
+    span = page_heap_.New(span_pages_, SpanState::kSmall);
+    if (span == nullptr) return nullptr;
+    page_map_.SetSpanOfAll(span->first_page, span->num_pages, span);
+  }
+  if (!EnsureBitmap(span)) {
+    page_heap_.Delete(span);
+    return nullptr;
   }
   SetFirstBits(span->free_bits, objects_per_span_);
   span->size_class = size_class_;
@@ -451,17 +454,25 @@ Span* CentralFreeList::NewSpan(size_t shard, Near near) {
   span->free_count = span->num_objects;
   span->first_free_word = 0;
   span->first_whole_word = 0;
-  page_map_.SetSpanOfAll(span->first_page, span->num_pages, span);
   page_map_.SetClassOfAll(span->first_page, span->num_pages, size_class_);
   return span;
 }
 
+bool CentralFreeList::EnsureBitmap(Span* span) {
+  // One that the span had for another class may do.
+  if (span->free_bits != nullptr && span->bits_words >= words_per_span_) return true;
+  if (span->free_bits != nullptr && span->free_bits != &span->inline_bits) {
+    arena_.Free(span->free_bits, span->bits_words * sizeof(uint64_t));
+  }
+  span->free_bits = words_per_span_ == 1 ? &span->inline_bits
+                                         : static_cast<uint64_t*>(arena_.Allocate(
+                                               words_per_span_ * sizeof(uint64_t)));
+  span->bits_words = static_cast<uint32_t>(words_per_span_);
+  return span->free_bits != nullptr;
+}
+
 void CentralFreeList::DeleteSpan(size_t own, Span* span) {
   page_map_.SetClassOfAll(span->first_page, span->num_pages, SizeClass::kNone);
-  if (span->free_bits != &span->inline_bits) {
-    arena_.Free(span->free_bits, words_per_span_ * sizeof(uint64_t));
-  }
-  span->free_bits = nullptr;
   page_heap_.DeleteToCache(span, span->shard, span->shard == own);
 }
 

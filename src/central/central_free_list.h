@@ -164,6 +164,8 @@ class alignas(kCacheLineSize) CentralFreeList {
   // A new span of the class with all objects free, in no list; null when the system gives no
   // memory.
   Span* NewSpan(size_t shard, Near near);
+  // A bitmap that is large enough; false when there is no memory.
+  bool EnsureBitmap(Span* span);
   void DeleteSpan(size_t own, Span* span);
   // The emptied spans of a shard whose lock is held are not of the class any more. Not before the
   // call that emptied them is done with the class: so a second free of one of their objects in the

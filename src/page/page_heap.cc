@@ -61,8 +61,9 @@ Span* PageHeap::NewAligned(Length n, Length alignment, SpanState use) {
       }
     }
     if (mapped_only && !records_needed) {
-      mapped_only = false;
-      DrainSpanCaches();
+      // One that is cut, or joined with its neighbours, may be enough.
+      mapped_only = n.pages() <= SpanCache::kMaxPages && DrainOneSpan();
+      if (!mapped_only) DrainSpanCaches();
       continue;
     }
     if (records_needed) {
@@ -152,6 +153,12 @@ void PageHeap::MarkEnds(Span* span) {
 }
 
 void PageHeap::Delete(Span* span) {
+  if (span->free_bits != nullptr) {
+    if (span->free_bits != &span->inline_bits) {
+      arena_.Free(span->free_bits, span->bits_words * sizeof(uint64_t));
+    }
+    span->free_bits = nullptr;
+  }
   bool time_to_release;
   {
     const SpinLockHolder holder(lock_);
@@ -171,10 +178,19 @@ void PageHeap::DeleteToCache(Span* span, size_t shard, bool near) {
   if (!span_caches_[shard].TryPut(span, near)) Delete(span);
 }
 
+bool PageHeap::DrainOneSpan() {
+  for (SpanCache& cache : span_caches_) {
+    if (Span* const span = cache.TakeAny()) {
+      Delete(span);
+      return true;
+    }
+  }
+  return false;
+}
+
 void PageHeap::DrainSpanCaches() {
   // One at a time: no lock is held for long, and a forked child misses one span at most.
-  for (SpanCache& cache : span_caches_) {
-    while (Span* const span = cache.TakeAny()) Delete(span);
+  while (DrainOneSpan()) {
   }
 }
 

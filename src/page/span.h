@@ -76,7 +76,10 @@ class Span {
   uint32_t first_free_word = 0;
   // No whole line group is free in the words before this one (see CentralFreeList).
   uint32_t first_whole_word = 0;
+  // Null, inline_bits or memory of the arena. Kept in a SpanCache.
   uint64_t* free_bits = nullptr;
+  // Words that free_bits has room for.
+  uint32_t bits_words = 0;
   // Where free_bits points when one word is enough.
   uint64_t inline_bits = 0;
 };

@@ -343,13 +343,15 @@ TEST(ThreadCacheTest, ADecisionDoesNotOutliveTheBin) {
   size_t capacity = 0;
   do {
     limit = bin_policy::LimitAfterUnderflow(c, limit);
-    if (limit > capacity) capacity = BinArray::CapacityOf(BinArray::BytesFor(limit));
+    if (limit > capacity) {
+      capacity = BinArray::CapacityOf(BinArray::BytesFor(bin_policy::CapacityFor(c, limit)));
+    }
     for (size_t i = 0; i < limit; ++i) objects.push_back(thread.Allocate(c));
     ASSERT_EQ(thread.cache()->CachedObjects(c), 0u);
   } while (bin_policy::LimitAfterUnderflow(c, limit) <= capacity || limit < 16);
   const size_t next = bin_policy::LimitAfterUnderflow(c, limit);
   // The memory for it must come from the system.
-  const size_t bytes = BinArray::BytesFor(next);
+  const size_t bytes = BinArray::BytesFor(bin_policy::CapacityFor(c, next));
   while (heap.arena.AllocateWithoutGrowing(bytes) != nullptr) {
   }
   bool taken = false;

@@ -280,6 +280,9 @@ class Fuzzer {
     const size_t needed = n + alignment - granule_;
     // What is kept for the shards comes before memory that is not there yet.
     std::vector<struct Run> fits = BestFits(needed, true);
+    while (fits.empty() && n <= SpanCache::kMaxPages && ReplayDrainOfOne()) {
+      fits = BestFits(needed, true);
+    }
     if (fits.empty()) {
       ReplayDrain();
       fits = BestFits(needed);
@@ -359,15 +362,23 @@ class Fuzzer {
     return true;
   }
 
-  // Follows the draining of all caches: each span is deleted, the longest of a shard first.
-  void ReplayDrain() {
+  // Follows the draining of one span, the longest of the first shard that has any; false when there
+  // is none.
+  bool ReplayDrainOfOne() {
     for (auto& cache : caches_) {
       for (auto at = cache.rbegin(); at != cache.rend(); ++at) {
-        for (; !at->second.empty(); at->second.pop_front()) {
-          ++drained_;
-          ReplayDelete(at->second.front().first, at->first);
-        }
+        if (at->second.empty()) continue;
+        const size_t first = at->second.front().first;
+        at->second.pop_front();
+        ++drained_;
+        ReplayDelete(first, at->first);
+        return true;
       }
+    }
+    return false;
+  }
+  void ReplayDrain() {
+    while (ReplayDrainOfOne()) {
     }
   }
 
