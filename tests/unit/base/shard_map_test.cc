@@ -66,6 +66,8 @@ TEST_F(ShardMapTest, ProcessorsBeyondTheTableShareEntries) {
   EXPECT_EQ(ShardOf(map_, kProcessors + 2), 1u);
   EXPECT_EQ(ShardOf(map_, kProcessors + 1), 0u);
   EXPECT_EQ(ShardOf(map_, 2), 1u);
+  // Those within it do not.
+  EXPECT_EQ(ShardOf(map_, kProcessors / 2 + 1), 2u);
   EXPECT_EQ(ShardOf(map_, 5 * kProcessors + 2), 1u);
   EXPECT_LT(ShardOf(map_, 0x7fffffff), kMaxShards);
 }
