@@ -6,8 +6,8 @@
 // objects, at least for those that fill whole cache lines. Running empty, it fetches as many as its
 // limit says, up to a batch, and the limit doubles up to a batch, then grows by a batch. Running
 // full, a limit below a batch doubles, and nothing leaves while the cache may grow; at a batch or
-// more the bin gives back as many as it would fetch; a limit above a batch has an overage, and after
-// kMaxOverages of them shrinks by a batch. So a bin that is used more for freeing than for
+// more the bin gives back as many as it would fetch; a limit above a batch has an overage, and
+// after kMaxOverages of them shrinks by a batch. So a bin that is used more for freeing than for
 // allocating grows only to where all of it moves at once, as a batch that the transfer cache passes
 // on. Above two batches half the limit moves: fewer copies of what stays.
 //

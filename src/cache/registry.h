@@ -51,8 +51,8 @@ class Registry {
   Registry(CentralCache& central, MetadataArena& arena, Barrier barrier)
       : central_(central), arena_(arena), barrier_(barrier) {}
 
-  // A cache for the calling thread, whose slot is `slot`: one that another thread has left, or a new
-  // one; null when there is no memory for it.
+  // A cache for the calling thread, whose slot is `slot`: one that another thread has left, or a
+  // new one; null when there is no memory for it.
   ThreadCache* Create(ThreadSlot& slot) TC_EXCLUDES(lock_);
   // Makes it reachable: through its slot by the owner, through the list by others.
   void Register(ThreadCache* cache) TC_EXCLUDES(lock_);
@@ -80,10 +80,10 @@ class Registry {
   // limit. Returns the bytes of objects that it held.
   size_t FlushAndYieldLimit(ThreadCache* cache) TC_EXCLUDES(lock_);
 
-  // Empties every thread's cache, and those that threads have left; returns the bytes of objects that went to the central cache.
-  // `own` is the calling thread's, or null. A thread that is in the middle of an operation, and
-  // where there is no barrier every other one, is asked to do it at its next slow path: those bytes
-  // are not in the result. Threads that start meanwhile may be missed.
+  // Empties every thread's cache, and those that threads have left; returns the bytes of objects
+  // that went to the central cache. `own` is the calling thread's, or null. A thread that is in the
+  // middle of an operation, and where there is no barrier every other one, is asked to do it at its
+  // next slow path: those bytes are not in the result. Threads that start meanwhile may be missed.
   size_t FlushAll(ThreadCache* own) TC_EXCLUDES(lock_);
 
   // Sums over all caches; racy while their owners run.

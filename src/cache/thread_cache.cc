@@ -254,10 +254,9 @@ ThreadCache::Fit ThreadCache::TrySetLimit(size_t i, size_t old_limit, size_t lim
   const bool fits = array != nullptr && limit <= array->capacity;
   if (old_limit != (array == nullptr ? 0 : array->limit)) return Fit::kTaken;
   if (limit > old_limit) {
-    const size_t more_array_bytes =
-        fits ? 0
-             : BinArray::BytesFor(bin_policy::CapacityFor(c, limit)) -
-                   (array == nullptr ? 0 : array->bytes());
+    const size_t more_array_bytes = fits ? 0
+                                         : BinArray::BytesFor(bin_policy::CapacityFor(c, limit)) -
+                                               (array == nullptr ? 0 : array->bytes());
     const size_t more = (limit - old_limit) * kSizeClasses.size(c);
     if (claimed_bytes() + more + more_array_bytes > max_bytes()) return Fit::kOverBudget;
   }

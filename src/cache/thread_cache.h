@@ -72,8 +72,8 @@ class ThreadCache {
   // owner.
   size_t Flush();
 
-  // The cache, which a thread that ended has left as it was, goes to the calling thread. Requires: it
-  // is not registered.
+  // The cache, which a thread that ended has left as it was, goes to the calling thread. Requires:
+  // it is not registered.
   void HandTo(ThreadSlot& slot);
 
   // Takes all arrays out of the bins and puts them in front of `chain`; returns the chain.

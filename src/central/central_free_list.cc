@@ -464,9 +464,10 @@ bool CentralFreeList::EnsureBitmap(Span* span) {
   if (span->free_bits != nullptr && span->free_bits != &span->inline_bits) {
     arena_.Free(span->free_bits, span->bits_words * sizeof(uint64_t));
   }
-  span->free_bits = words_per_span_ == 1 ? &span->inline_bits
-                                         : static_cast<uint64_t*>(arena_.Allocate(
-                                               words_per_span_ * sizeof(uint64_t)));
+  span->free_bits =
+      words_per_span_ == 1
+          ? &span->inline_bits
+          : static_cast<uint64_t*>(arena_.Allocate(words_per_span_ * sizeof(uint64_t)));
   span->bits_words = static_cast<uint32_t>(words_per_span_);
   return span->free_bits != nullptr;
 }

@@ -132,6 +132,13 @@ Length PageHeap::FreePages() {
 }
 
 void* PageHeap::TakeForMetadata(size_t* bytes) {
+  for (;;) {
+    if (void* const memory = TryTakeForMetadata(bytes)) return memory;
+    if (!DrainOneSpan()) return nullptr;
+  }
+}
+
+void* PageHeap::TryTakeForMetadata(size_t* bytes) {
   const Length n = RoundUp(Length::ForBytes(*bytes));
   const SpinLockHolder holder(lock_);
   Span* span = free_[kMapped].FindBestFit(n);
@@ -175,7 +182,9 @@ Span* PageHeap::NewFromCache(Length n, size_t shard) {
 }
 
 void PageHeap::DeleteToCache(Span* span, size_t shard, bool near) {
-  if (!span_caches_[shard].TryPut(span, near)) Delete(span);
+  // What is kept cannot be unmapped for others.
+  const bool short_of_space = address_space_is_short_.load(std::memory_order_relaxed);
+  if (short_of_space || !span_caches_[shard].TryPut(span, near)) Delete(span);
 }
 
 bool PageHeap::DrainOneSpan() {

@@ -81,9 +81,9 @@ class PageHeap {
   Span* New(Length n, SpanState use) TC_EXCLUDES(lock_) { return NewAligned(n, Length(1), use); }
   Span* NewAligned(Length n, Length alignment, SpanState use) TC_EXCLUDES(lock_);
 
-  // Takes a span back, and the memory of its bitmap. May give memory of some span back to the system before it returns, at most
-  // kReleaseSlice. Requires: the span is in use, its pages have no class in the page map, no one
-  // else deletes it.
+  // Takes a span back, and the memory of its bitmap. May give memory of some span back to the
+  // system before it returns, at most kReleaseSlice. Requires: the span is in use, its pages have
+  // no class in the page map, no one else deletes it.
   void Delete(Span* span) TC_EXCLUDES(lock_);
 
   // The same pair for spans of small objects: what `shard` gave back a moment ago is kept for its
@@ -179,6 +179,7 @@ class PageHeap {
     return use == SpanState::kSmall ? small_span_bytes_ : large_span_bytes_;
   }
   void MarkEnds(Span* span);
+  void* TryTakeForMetadata(size_t* bytes) TC_EXCLUDES(lock_);
   // Takes back what is kept in the span caches: one span, false when there is none; all.
   bool DrainOneSpan() TC_EXCLUDES(lock_);
   void DrainSpanCaches() TC_EXCLUDES(lock_);

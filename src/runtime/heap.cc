@@ -13,8 +13,8 @@ namespace tcmalloc {
 namespace {
 
 // What caches may claim that ended threads have left for threads to come: a thread that lives for a
-// hundred objects spends half of its time on getting a cache filled and emptied again. Some pools of
-// threads' worth; not measured.
+// hundred objects spends half of its time on getting a cache filled and emptied again. Some pools
+// of threads' worth; not measured.
 constexpr size_t kInheritanceBytes = size_t{2} << 20;
 
 // Written once, when the heap is complete (release); read before it is used (acquire).

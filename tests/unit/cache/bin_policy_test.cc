@@ -196,6 +196,19 @@ TEST(BinPolicyTest, ACollectionTakesHalfTheLowWaterMark) {
             0u);
 }
 
+// An array has room for one more doubling, and never for more than the bin may hold.
+TEST(BinPolicyTest, ArraysHaveRoomForOneMoreDoubling) {
+  for (size_t i = 1; i < kNumSizeClasses; ++i) {
+    const SizeClass c = static_cast<SizeClass>(i);
+    for (size_t limit = InitialLimit(c);; limit = LimitAfterUnderflow(c, limit)) {
+      EXPECT_GE(CapacityFor(c, limit), limit);
+      EXPECT_GE(CapacityFor(c, limit), std::min(2 * limit, MaxLimit(c)));
+      EXPECT_LE(CapacityFor(c, limit), std::max(limit, MaxLimit(c)));
+      if (LimitAfterUnderflow(c, limit) == limit) break;
+    }
+  }
+}
+
 // A bin that was full at the last collection has no probe: its low-water mark reads 0.
 TEST(BinPolicyTest, AFullBinThatWasNotTouchedGivesOneObject) {
   for (size_t i = 1; i < kNumSizeClasses; ++i) {

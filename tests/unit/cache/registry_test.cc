@@ -105,6 +105,84 @@ TEST_F(RegistryTest, ManyShortLivesTakeNoMoreMemoryThanOne) {
 
 // The C library keeps a thread's slot above its stack. Here the slots are an array, whose lower
 // part stands for stacks.
+// A thread that ends leaves its cache to the next one as it is.
+TEST_F(RegistryTest, ACacheIsInherited) {
+  heap_.registry.SetInheritance(size_t{1} << 20);
+  TestThread first(heap_.registry);
+  const size_t objects = Fill(first);
+  ASSERT_GT(objects, 0u);
+  ThreadCache* const cache = first.cache();
+  first.Exit();
+  EXPECT_EQ(heap_.registry.GetTotals().caches, 0u);
+  EXPECT_EQ(heap_.registry.GetTotals().cached_bytes, objects * kSize);
+  EXPECT_EQ(heap_.registry.GetTotals().array_bytes, cache->array_bytes());
+  EXPECT_EQ(heap_.registry.CachedObjects(c_), objects);
+  heap_.registry.CheckInvariants();
+
+  const size_t in_tiers = heap_.CentralObjects(c_);
+  TestThread second(heap_.registry);
+  EXPECT_EQ(second.cache(), cache);
+  EXPECT_EQ(second.cache()->max_bytes(), CacheBudget::kInitialBytes);
+  std::vector<void*> had;
+  for (size_t i = 0; i < objects; ++i) had.push_back(second.Allocate(c_));
+  EXPECT_EQ(heap_.CentralObjects(c_), in_tiers);
+  EXPECT_EQ(second.cache()->CachedObjects(c_), 0u);
+  heap_.registry.CheckInvariants();
+  // While it is in use the next thread gets another one.
+  TestThread third(heap_.registry);
+  EXPECT_NE(third.cache(), cache);
+  third.Exit();
+  for (void* const object : had) second.Free(c_, object);
+  // Another thread takes it: the slot is the heir's.
+  EXPECT_EQ(heap_.registry.FlushAll(nullptr), objects * kSize);
+  second.Exit();
+  ExpectAllReturned();
+}
+
+TEST_F(RegistryTest, NoMoreIsInheritedThanAllowed) {
+  std::vector<std::unique_ptr<TestThread>> threads;
+  size_t claimed = 0;
+  for (int t = 0; t < 5; ++t) {
+    threads.push_back(std::make_unique<TestThread>(heap_.registry));
+    Fill(*threads.back());
+    claimed = threads.back()->cache()->claimed_bytes();
+  }
+  const size_t objects = threads[0]->cache()->CachedObjects(c_);
+  heap_.registry.SetInheritance(3 * claimed);
+  for (auto& thread : threads) thread->Exit();
+  EXPECT_EQ(heap_.registry.CachedObjects(c_), 3 * objects);
+  EXPECT_EQ(heap_.registry.GetTotals().caches, 0u);
+  heap_.registry.CheckInvariants();
+  // Flushing reaches them.
+  EXPECT_EQ(heap_.registry.FlushAll(nullptr), 3 * objects * kSize);
+  EXPECT_EQ(heap_.registry.GetTotals().cached_bytes, 0u);
+  heap_.registry.CheckInvariants();
+  ExpectAllReturned();
+}
+
+// A cache of nothing is not worth keeping. One that is not registered after all goes with what is
+// in it.
+TEST_F(RegistryTest, WhatIsNotInherited) {
+  heap_.registry.SetInheritance(size_t{1} << 20);
+  size_t metadata_bytes = 0;
+  for (int round = 0; round < 3; ++round) {
+    {
+      TestThread idle(heap_.registry);
+      idle.Exit();
+    }
+    TestThread first(heap_.registry);
+    Fill(first);
+    first.Exit();
+    ThreadSlot slot;
+    heap_.registry.Discard(heap_.registry.Create(slot));
+    EXPECT_EQ(heap_.registry.GetTotals().cached_bytes, 0u);
+    ExpectAllReturned();
+    // Shards and transfer caches stay.
+    if (round == 0) metadata_bytes = heap_.arena.allocated_bytes();
+    EXPECT_EQ(heap_.arena.allocated_bytes(), metadata_bytes);
+  }
+}
+
 TEST_F(RegistryTest, FindsAddressesBetweenAThreadsFirstFrameAndItsSlot) {
   // A slot above the frames of this function, as in threads that are not the main one, and one
   // below them.

@@ -13,6 +13,7 @@
 
 #include "runtime/heap.h"
 #include "runtime/stats.h"
+#include "runtime/trim.h"
 #include "testing/heap_fixture.h"
 
 namespace tcmalloc {
@@ -32,19 +33,30 @@ TEST(CurrentThreadTest, AThreadGetsOneCache) {
   }).join();
 }
 
+// To the next thread, and what nobody wants to the central cache.
 TEST(CurrentThreadTest, TheEndOfAThreadReturnsItsCache) {
   ASSERT_NE(CurrentCache(), nullptr);
   Heap& heap = GlobalHeap();
   const size_t caches = heap.registry.GetTotals().caches;
   const SizeClass c = ClassForSize(704);
+  ThreadCache* left = nullptr;
+  size_t objects = 0;
   std::thread([&] {
-    ThreadCache* const cache = CurrentCache();
-    ASSERT_NE(cache, nullptr);
+    left = CurrentCache();
+    ASSERT_NE(left, nullptr);
     ASSERT_EQ(heap.registry.GetTotals().caches, caches + 1);
-    cache->Free(c, cache->Allocate(c));
-    ASSERT_GT(heap.registry.CachedObjects(c), 0u);
+    left->Free(c, left->Allocate(c));
+    objects = heap.registry.CachedObjects(c);
+    ASSERT_GT(objects, 0u);
   }).join();
   EXPECT_EQ(heap.registry.GetTotals().caches, caches);
+  EXPECT_EQ(heap.registry.CachedObjects(c), objects);
+  std::thread([&] {
+    EXPECT_EQ(CurrentCache(), left);
+    EXPECT_EQ(left->CachedObjects(c), objects);
+    EXPECT_EQ(&left->slot(), &current_slot);
+  }).join();
+  FlushThreadCaches(heap);
   EXPECT_EQ(heap.registry.CachedObjects(c), 0u);
   heap.central.FlushTransferCaches();
   EXPECT_EQ(CollectSizeClassStats(heap, c).spans, 0u);
