@@ -93,6 +93,9 @@ class PageHeap {
   Span* NewFromCache(Length n, size_t shard);
   void DeleteToCache(Span* span, size_t shard, bool near) TC_EXCLUDES(lock_);
 
+  // Takes back all that is kept so.
+  void DrainSpanCaches() TC_EXCLUDES(lock_);
+
   // The same for the large object at `p`, provided that `span` is one and starts there; false, and
   // nothing is changed, when it is not (a free of something else, or a second one). Safe for any
   // span record and any `p`.
@@ -180,9 +183,8 @@ class PageHeap {
   }
   void MarkEnds(Span* span);
   void* TryTakeForMetadata(size_t* bytes) TC_EXCLUDES(lock_);
-  // Takes back what is kept in the span caches: one span, false when there is none; all.
+  // Takes back one span out of the span caches; false when there is none.
   bool DrainOneSpan() TC_EXCLUDES(lock_);
-  void DrainSpanCaches() TC_EXCLUDES(lock_);
   size_t SpanCacheBytes() const;
   Length FreePages() TC_EXCLUDES(lock_);
   // No request for more pages can be helped by giving back or unmapping what is free.

@@ -11,7 +11,11 @@ size_t FlushThreadCaches(Heap& heap) {
   return heap.registry.FlushAll(current_slot.cache);
 }
 
-size_t FlushCentralCaches(Heap& heap) { return heap.central.FlushTransferCaches(); }
+size_t FlushCentralCaches(Heap& heap) {
+  const size_t bytes = heap.central.FlushTransferCaches();
+  heap.page_heap.DrainSpanCaches();
+  return bytes;
+}
 
 size_t FlushCaches(Heap& heap) {
   const size_t bytes = FlushThreadCaches(heap);

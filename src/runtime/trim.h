@@ -12,8 +12,8 @@ struct Heap;
 // Registry::FlushAll); returns the bytes moved.
 size_t FlushThreadCaches(Heap& heap);
 
-// Moves the transfer caches to the central free lists, whose empty spans are in the page heap
-// already; returns the bytes moved.
+// Moves the transfer caches to the central free lists, and the empty spans that are kept near their
+// processors to the page heap; returns the bytes that lay in transfer caches.
 size_t FlushCentralCaches(Heap& heap);
 
 // Both, one after the other; returns the bytes that came from threads or lay in transfer caches.

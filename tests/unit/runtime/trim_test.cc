@@ -52,6 +52,23 @@ TEST(TrimTest, GivesFreePagesBackToTheSystem) {
   heap.page_heap.CheckInvariants();
 }
 
+// Spans that are kept for their next use are free for any use after a flush: the pages before and
+// behind them join.
+TEST(TrimTest, FlushingGivesUpKeptSpans) {
+  Heap& heap = NewHeap();
+  heap.page_heap.SetReleaseRate(0);
+  std::vector<Span*> spans;
+  for (int i = 0; i < 8; ++i) {
+    spans.push_back(heap.page_heap.New(Length(4), SpanState::kSmall));
+  }
+  for (Span* const span : spans) heap.page_heap.DeleteToCache(span, 0, true);
+  EXPECT_EQ(heap.page_heap.GetStats().free_mapped_spans, 0u);
+  EXPECT_EQ(FlushCentralCaches(heap), 0u);
+  EXPECT_EQ(heap.page_heap.GetStats().free_mapped_spans, 1u);
+  EXPECT_EQ(heap.page_heap.GetStats().free_mapped_bytes, Length(8 * 4).bytes());
+  heap.page_heap.CheckInvariants();
+}
+
 TEST(TrimTest, KeepsWhatItIsAskedToKeep) {
   Heap& heap = NewHeap();
   heap.page_heap.SetReleaseRate(0);
