@@ -22,10 +22,11 @@ extern "C" {
 
 /*
  * Empties the caches of all threads into the middle tier that they share, also of threads that
- * sleep or are blocked for ever, and those that ended threads have left to others. Returns the bytes moved. A thread that is caught in the middle of
- * an allocation or a free is asked to flush when it next needs the middle tier; what it gives back
- * then is not in the result. Where the kernel has no membarrier(2), or a sandbox forbids it, all
- * threads but the calling one are asked in this way.
+ * sleep or are blocked for ever, and those that ended threads have left to others. Returns the
+ * bytes moved. A thread that is caught in the middle of an allocation or a free is asked to flush
+ * when it next needs the middle tier; what it gives back then is not in the result. Where the
+ * kernel has no membarrier(2), or a sandbox forbids it, all threads but the calling one are asked
+ * in this way.
  *
  * Cost: about 15 microseconds for every 32 threads, a few nanoseconds for every object. Every
  * thread starts again with an empty cache.
