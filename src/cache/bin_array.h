@@ -26,8 +26,12 @@ struct BinArray {
   uint16_t capacity;
   // How many the bin may hold now.
   uint16_t limit;
-  // Detached only.
-  uint16_t count;
+  union {
+    // Attached: what the bin has fetched and not given back (see bin_policy::BalanceAfter).
+    int16_t balance;
+    // Detached: objects.
+    uint16_t count;
+  };
   SizeClass size_class;
   // Overflows while the limit was above a batch, since they last made it shrink (see
   // bin_policy::DecideOverflow).
