@@ -21,10 +21,7 @@
 
 namespace tcmalloc {
 
-#ifndef LIM
-#define LIM 1024
-#endif
-inline constexpr size_t kMostBytesTaken = LIM;
+inline constexpr size_t kMostBytesTaken = 1024;
 
 // Thread safety: the caller's, as whoever has the objects. Cost: one load and one store per line.
 inline void TakeLines(void* const* objects, size_t n, size_t object_size) {
