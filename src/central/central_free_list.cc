@@ -446,11 +446,8 @@ void CentralFreeList::Disown(size_t shard, Span* emptied) {
 Span* CentralFreeList::NewSpan(size_t shard, Near near) {
   Span* span = page_heap_.NewFromCache(span_pages_, shard);
   if (span == nullptr && near == Near::kYes) return nullptr;
-  for (size_t i = 1; i < kMaxShards && span == nullptr; ++i) {
-    span = page_heap_.NewFromCache(span_pages_, (shard + i) % kMaxShards);
-  }
   if (span == nullptr) {
-    span = page_heap_.New(span_pages_, SpanState::kSmall);
+    span = page_heap_.NewNear(span_pages_, shard);
     if (span == nullptr) return nullptr;
     page_map_.SetSpanOfAll(span->first_page, span->num_pages, span);
   }
