@@ -111,6 +111,17 @@ TEST_F(LineOwnershipTest, EachLineOfNeighboursIsStoredTo) {
   }
 }
 
+// An object without its neighbours: also the line that it only reaches into.
+TEST_F(LineOwnershipTest, EachLineOfALoneObjectIsStoredTo) {
+  for (const size_t size : {16, 48, 80, 112, 176, 240, 480}) {
+    for (size_t in_front = 16; in_front < size; in_front += 16) {
+      char* const object = part(1) - in_front;
+      EXPECT_EQ(LineOf(FirstTouch(TouchWatch::What::kStores, {object}, size)), part(1))
+          << size << " bytes, " << in_front << " of them in front";
+    }
+  }
+}
+
 // All of them, however many pages they are spread over.
 TEST_F(LineOwnershipTest, EachObjectIsStoredTo) {
   SeededRandom random(kSeed + 1);
