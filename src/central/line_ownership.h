@@ -34,7 +34,7 @@ inline void TakeLines(void* const* objects, size_t n, size_t object_size) {
     if (address / kCacheLineSize == last_line) {
       address = (last_line + 1) * kCacheLineSize;
     }
-    for (; address < end; address += kCacheLineSize) {
+    for (; address < end; address = (last_line + 1) * kCacheLineSize) {
       volatile char* const byte = reinterpret_cast<volatile char*>(address);
       *byte = *byte;
       last_line = address / kCacheLineSize;
