@@ -26,18 +26,16 @@ struct BinArray {
   uint16_t capacity;
   // How many the bin may hold now.
   uint16_t limit;
-  union {
-    // Attached: what the bin has fetched and not given back (see bin_policy::BalanceAfter).
-    int16_t balance;
-    // Detached: objects.
-    uint16_t count;
-  };
+  // Detached only.
+  uint16_t count;
   SizeClass size_class;
   // Overflows while the limit was above a batch, since they last made it shrink (see
   // bin_policy::DecideOverflow).
   uint8_t overages : 7;
   // The bin ran empty or full since the last garbage collection.
   bool touched : 1;
+  // What the bin has fetched and not given back (see bin_policy::BalanceAfter).
+  int64_t balance;
 
   BinSlot* slots() { return reinterpret_cast<BinSlot*>(this + 1); }
   const BinSlot* slots() const { return reinterpret_cast<const BinSlot*>(this + 1); }
@@ -52,6 +50,6 @@ struct BinArray {
   size_t bytes() const { return BytesFor(capacity); }
 };
 
-static_assert(sizeof(BinArray) == sizeof(BinSlot));
+static_assert(sizeof(BinArray) == 2 * sizeof(BinSlot));
 
 }  // namespace tcmalloc

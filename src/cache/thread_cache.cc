@@ -78,7 +78,7 @@ void* ThreadCache::Refill(SizeClass c, size_t n) {
   n = central_.Remove(c, objects, n);
   if (n == 0) return nullptr;
   traffic_bytes_ += n * kSizeClasses.size(c);
-  const size_t left = n > 1 ? PushFetched(c, objects + 1, n - 1) : 0;
+  const size_t left = PushFetched(c, objects + 1, n - 1);
   if (left > 0) central_.Insert(c, objects + n - left, left);
   return objects[0];
 }
@@ -137,8 +137,8 @@ size_t ThreadCache::PushFetched(SizeClass c, void* const* objects, size_t n) {
   BinArray* const array = Array(i);
   if (!section || array == nullptr) return n;
   const size_t kept = std::min<size_t>(n, array->limit - Top(i));
-  // One more is the one that the caller of Refill gets.
-  array->balance = bin_policy::BalanceAfter(c, array->balance, static_cast<ptrdiff_t>(kept) + 1);
+  // One more: what Refill returns.
+  array->balance = bin_policy::BalanceAfter(c, array->balance, static_cast<int64_t>(kept) + 1);
   // Backwards, four at a time.
   BinSlot* slot = bins_.tops[i].load(std::memory_order_relaxed) + 1;
   void* const* next = objects + kept;
@@ -223,10 +223,11 @@ BinArray* ThreadCache::NewArray(size_t i, size_t limit, size_t capacity) {
   if (array == nullptr) return nullptr;
   *array = {.capacity = static_cast<uint16_t>(BinArray::CapacityOf(bytes)),
             .limit = static_cast<uint16_t>(limit),
-            .balance = 0,
+            .count = 0,
             .size_class = static_cast<SizeClass>(i),
             .overages = 0,
-            .touched = true};
+            .touched = true,
+            .balance = 0};
   // Whatever the memory held before, nothing in it may look like the mark.
   std::fill_n(array->slots(), array->capacity + 2, BinSlot{0});
   array->slots()[limit + 1] = kFullMark;
@@ -326,7 +327,7 @@ size_t ThreadCache::TakeOldestInSection(size_t i, void** objects, size_t n) {
 
 Origin ThreadCache::GivenBackInSection(SizeClass c, size_t n) {
   BinArray* const array = Array(Index(c));
-  array->balance = bin_policy::BalanceAfter(c, array->balance, -static_cast<ptrdiff_t>(n));
+  array->balance = bin_policy::BalanceAfter(c, array->balance, -static_cast<int64_t>(n));
   return array->balance < 0 ? Origin::kOtherThreads : Origin::kAny;
 }
 

@@ -69,7 +69,7 @@ void CentralCache::Insert(SizeClass c, void* const* objects, size_t n, Origin or
       }
       skipped += found;
       if (!caches.TryInsert(c, objects + skipped)) break;
-      if (skipped > 0) free_list.Insert(own, objects, skipped);
+      if (skipped > 0) free_list.Insert(own, objects, skipped, origin);
       objects += skipped + batch_size;
       n -= skipped + batch_size;
       skipped = 0;

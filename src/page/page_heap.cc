@@ -72,9 +72,11 @@ Span* PageHeap::Allocate(Request request) {
     }
     if (Grow(n, alignment)) continue;
     if (resort == kDrain) {
-      DrainSpanCaches();
       resort = kReleaseAndJoin;
-      continue;
+      if (SpanCacheBytes() > 0) {
+        DrainSpanCaches();
+        continue;
+      }
     }
     // A request for more than could ever be freed would fail all the same.
     if (resort == kNothing || n > MostThatMayFit()) return nullptr;

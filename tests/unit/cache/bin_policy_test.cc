@@ -157,84 +157,49 @@ TEST(BinPolicyTest, FreeingAloneGrowsToABatch) {
   }
 }
 
-// Halves of a batch, or single objects where a batch is one or two.
-ptrdiff_t BalanceUnit(SizeClass c) {
-  return static_cast<ptrdiff_t>(std::max<size_t>(Batch(c) / 2, 1));
-}
-
-// Of which there are few at a time.
-constexpr ptrdiff_t kMostHalves = 2 * static_cast<ptrdiff_t>(kMaxMove);
-
 // A bin that fetches first, and gives back no more than that, is not below zero at any time, and
 // stands where what it holds says.
 TEST(BinPolicyTest, WhoGivesBackWhatItFetchedIsNotBelowZero) {
   SeededRandom random(kSeed + 1);
   for (size_t i = 1; i < kNumSizeClasses; ++i) {
     const SizeClass c = static_cast<SizeClass>(i);
-    const ptrdiff_t unit = BalanceUnit(c);
-    int16_t balance = 0;
-    ptrdiff_t held = 0;
-    const auto move = [&](ptrdiff_t halves) {
-      balance = BalanceAfter(c, balance, halves * unit);
-      held += halves;
+    int64_t balance = 0;
+    int64_t held = 0;
+    const auto move = [&](int64_t objects) {
+      balance = BalanceAfter(c, balance, objects);
+      held += objects;
       ASSERT_EQ(balance, held) << "class " << i;
     };
     for (int step = 0; step < 300; ++step) {
       // Phases in which one or the other prevails.
       if (held == 0 || random.OneIn(step / 50 % 2 == 0 ? 2 : 8)) {
-        ASSERT_NO_FATAL_FAILURE(move(static_cast<ptrdiff_t>(random.Between(1, kMostHalves / 8))));
+        ASSERT_NO_FATAL_FAILURE(move(static_cast<int64_t>(random.Between(1, kMaxMove))));
       } else {
-        const ptrdiff_t most = std::min(held, kMostHalves);
+        const int64_t most = std::min<int64_t>(held, kMaxObjects);
         ASSERT_NO_FATAL_FAILURE(
-            move(-static_cast<ptrdiff_t>(random.Between(1, static_cast<uint64_t>(most)))));
+            move(-static_cast<int64_t>(random.Between(1, static_cast<uint64_t>(most)))));
       }
     }
-    while (held > 0) ASSERT_NO_FATAL_FAILURE(move(-std::min(held, kMostHalves)));
+    ASSERT_NO_FATAL_FAILURE(move(-held));
     ASSERT_EQ(balance, 0);
-    // Whole batches one by one, also where a batch has no half.
-    for (const int batches : {1, 5, 100}) {
-      for (int n = 0; n < batches; ++n) {
-        balance = BalanceAfter(c, balance, static_cast<ptrdiff_t>(Batch(c)));
-        ASSERT_GT(balance, 0);
-      }
-      for (int n = 0; n < batches; ++n) {
-        balance = BalanceAfter(c, balance, -static_cast<ptrdiff_t>(Batch(c)));
-        ASSERT_GE(balance, 0);
-      }
-      ASSERT_EQ(balance, 0);
-    }
   }
 }
 
-// Who only gives back is known for it after the first batch, and is forgotten as one soon after it
-// has begun to allocate, however much it gave back.
+// Who only gives back is known for it at once, and is forgotten as one soon after it has begun to
+// allocate, however much it gave back.
 TEST(BinPolicyTest, WhoOnlyGivesBackIsBelowZero) {
   for (size_t i = 1; i < kNumSizeClasses; ++i) {
     const SizeClass c = static_cast<SizeClass>(i);
-    const ptrdiff_t batch = static_cast<ptrdiff_t>(Batch(c));
-    int16_t balance = 0;
+    const int64_t batch = static_cast<int64_t>(Batch(c));
+    int64_t balance = 0;
     for (int n = 0; n < 100; ++n) {
-      balance = BalanceAfter(c, balance, -batch);
+      balance = BalanceAfter(c, balance, n == 0 ? -1 : -batch);
       ASSERT_LT(balance, 0) << "class " << i;
-      ASSERT_GE(balance, kLeastBalance) << "class " << i;
     }
-    ASSERT_EQ(balance, kLeastBalance);
-    ASSERT_EQ(BalanceAfter(c, balance, -static_cast<ptrdiff_t>(kMaxObjects)), kLeastBalance);
-    for (int n = 0; n < 4; ++n) balance = BalanceAfter(c, balance, batch);
-    ASSERT_GE(balance, 0) << "class " << i;
-  }
-}
-
-TEST(BinPolicyTest, ABalanceDoesNotOverflow) {
-  for (size_t i = 1; i < kNumSizeClasses; ++i) {
-    const SizeClass c = static_cast<SizeClass>(i);
-    const ptrdiff_t most = static_cast<ptrdiff_t>(kMaxObjects);
-    const ptrdiff_t unit = BalanceUnit(c);
-    ASSERT_EQ(BalanceAfter(c, INT16_MAX, most), INT16_MAX);
-    ASSERT_EQ(BalanceAfter(c, INT16_MAX - 1, unit), INT16_MAX);
-    ASSERT_EQ(BalanceAfter(c, INT16_MAX, -unit), INT16_MAX - 1);
-    ASSERT_EQ(BalanceAfter(c, kLeastBalance + 1, -unit), kLeastBalance);
-    ASSERT_EQ(BalanceAfter(c, kLeastBalance, unit), kLeastBalance + 1);
+    ASSERT_EQ(balance, -kMostBatchesMissed * batch);
+    ASSERT_EQ(BalanceAfter(c, balance, -static_cast<int64_t>(kMaxObjects)), balance);
+    for (int n = 0; n < kMostBatchesMissed; ++n) balance = BalanceAfter(c, balance, batch);
+    ASSERT_EQ(balance, 0) << "class " << i;
   }
 }
 

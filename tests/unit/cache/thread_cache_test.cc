@@ -705,7 +705,13 @@ TEST_P(ThreadCacheShardsTest, AThreadThatMovedKeepsItsObjectsNear) {
     ASSERT_GT(returned, 4 * batch_);
     EXPECT_TRUE(watch.touches().empty());
     const size_t room = (*heap_.central.transfer_caches(0))[class_].max_slots() * batch_;
-    EXPECT_EQ(TransferObjects(shard), std::min(returned / batch_ * batch_, room));
+    const size_t expected = std::min(returned / batch_ * batch_, room);
+    if (kSizeClasses.line_objects(class_) == 1) {
+      EXPECT_EQ(TransferObjects(shard), expected);
+    } else {  // Here and there a batch begins in mid-line and goes to the bitmaps.
+      EXPECT_LE(TransferObjects(shard), expected);
+      EXPECT_GE(TransferObjects(shard), expected / 2);
+    }
     thread.cache()->CheckInvariants();
     ASSERT_TRUE(heap_.Conserved(class_, 0));
   }
@@ -750,7 +756,8 @@ TEST_P(ThreadCacheShardsTest, AThreadThatGoesOnWithOthersObjectsIsKnown) {
   ASSERT_TRUE(heap_.Conserved(class_, held));
 }
 
-INSTANTIATE_TEST_SUITE_P(Classes, ThreadCacheShardsTest, testing::Values(8, 64, 512, 1024, 8192),
+INSTANTIATE_TEST_SUITE_P(Classes, ThreadCacheShardsTest,
+                         testing::Values(8, 48, 64, 112, 512, 768, 1024, 2048, 2816, 8192, 16384),
                          NameOf);
 
 // Statistics may be read at any time: figures that each bin had at some moment, and no race.
