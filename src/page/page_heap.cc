@@ -49,7 +49,7 @@ Span* PageHeap::Allocate(Request request) {
   n = RoundUp(n);
   if (alignment < granule_) alignment = granule_;
   // What is left to try when the system refuses.
-  enum { kDrain, kReleaseAndJoin, kUnmapAndMap, kNothing } resort = kDrain;
+  enum { kAnywhere, kDrain, kReleaseAndJoin, kUnmapAndMap, kNothing } resort = kAnywhere;
   // What is kept in span caches comes before memory that is not there yet, but for DrainFor.
   bool mapped_only = SpanCacheBytes() > 0;
   for (;;) {
@@ -71,6 +71,13 @@ Span* PageHeap::Allocate(Request request) {
       continue;
     }
     if (Grow(n, alignment)) continue;
+    if (resort == kAnywhere) {
+      resort = kDrain;
+      if (request.shard != kNoShard) {
+        request.shard = kNoShard;
+        continue;
+      }
+    }
     if (resort == kDrain) {
       resort = kReleaseAndJoin;
       if (SpanCacheBytes() > 0) {
@@ -122,6 +129,7 @@ PageHeap::Place PageHeap::FindPlaceLocked(const Request& request, FreeKind kind)
   // A span this long holds an aligned run wherever it starts.
   Span* const span = free_[kind].FindBestFit(request.length + request.alignment - granule_);
   if (span == nullptr) return {};
+  if (request.shard != kNoShard && OtherShardGoesOnIn(span, request.shard)) return {};
   const size_t misalignment = span->first_page.index() & (request.alignment.pages() - 1);
   return {span, misalignment == 0 ? Length(0) : request.alignment - Length(misalignment)};
 }

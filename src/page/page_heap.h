@@ -192,8 +192,9 @@ class PageHeap {
   // Finds and cuts; null when no free span is long enough. With `mapped_only`, among those that may
   // have memory behind them.
   Span* AllocateLocked(const Request& request, bool mapped_only) TC_REQUIRES(lock_);
+  // The tightest fit; for a shard only where that is, or begins, nobody else's run.
   Place FindPlaceLocked(const Request& request, FreeKind kind) TC_REQUIRES(lock_);
-  // Behind the shard's last span, else at the start of a run that no other shard goes on in.
+  // Behind the shard's last span, else in a run that no other shard goes on in.
   Place FindNearLocked(Length n, size_t shard, FreeKind kind) TC_REQUIRES(lock_);
   // Another shard's last span ends where this one begins.
   bool OtherShardGoesOnIn(const Span* span, size_t shard) const TC_REQUIRES(lock_);
