@@ -35,6 +35,7 @@ PRESETS = {
 TEST_TIMEOUT_S = 600  # for tests that set none of their own
 FORMATTED_FOLDERS = ("src", "include", "tests", "bench", "tools")
 FORMATTED_SUFFIXES = {".cc", ".h", ".c"}
+LINES_OF_ALL_FAILURES = 24  # of the failed tests' outputs, repeated above the counts
 CLANG_FORMAT = "clang-format-19"
 
 
@@ -44,15 +45,23 @@ class Tally:
     def __init__(self):
         self.passed = 0
         self.failures = []
+        self.outputs = []  # of the tests that failed, in the order of failures; None where unknown
         self.skips = []
 
-    def fail(self, what):
+    def fail(self, what, output=None):
         self.failures.append(what)
+        self.outputs.append(output)
         print(f"FAIL  {what}", flush=True)
 
     def skip(self, what):
         self.skips.append(what)
         print(f"SKIP  {what}", flush=True)
+
+
+def last_words(output, lines):
+    """The last lines of a failed test's output that are not empty, cut to a readable width."""
+    kept = [line.rstrip()[:200] for line in (output or "").splitlines() if line.strip()]
+    return kept[-max(lines, 1):]
 
 
 def say(text):
@@ -83,7 +92,7 @@ def count_results(preset, junit_file, tally):
             tally.passed += 1
             continue
         if status == "fail":
-            tally.fail(name)
+            tally.fail(name, case.findtext("system-out"))
             continue
         skipped = case.find("skipped")
         message = skipped.get("message", "") if skipped is not None else ""
@@ -214,8 +223,11 @@ def main():
         run_preset(preset, options.jobs, options.kind, tally)
 
     say(f"all of it took {time.monotonic() - started:.0f} s")
-    for failure in tally.failures:
+    # Again at the very end, for whoever gets to see only the end of a long log.
+    for failure, output in zip(tally.failures, tally.outputs):
         print(f"FAIL  {failure}")
+        for line in last_words(output, LINES_OF_ALL_FAILURES // len(tally.failures)):
+            print(f"      {line}")
     print(f"{tally.passed} passed, {len(tally.failures)} failed, {len(tally.skips)} skipped",
           flush=True)
     return 1 if tally.failures or not tally.passed else 0

@@ -34,6 +34,8 @@ struct BinArray {
   uint8_t overages : 7;
   // The bin ran empty or full since the last garbage collection.
   bool touched : 1;
+  // What the bin has fetched and not given back (see bin_policy::BalanceAfter).
+  int64_t balance;
 
   BinSlot* slots() { return reinterpret_cast<BinSlot*>(this + 1); }
   const BinSlot* slots() const { return reinterpret_cast<const BinSlot*>(this + 1); }
@@ -48,6 +50,6 @@ struct BinArray {
   size_t bytes() const { return BytesFor(capacity); }
 };
 
-static_assert(sizeof(BinArray) == sizeof(BinSlot));
+static_assert(sizeof(BinArray) == 2 * sizeof(BinSlot));
 
 }  // namespace tcmalloc

@@ -34,6 +34,7 @@ inline constexpr size_t kMaxObjects = 2040;
 // Pointers on the stack of the slow path: 2 KiB, which a thread with a stack of 16 KiB can afford.
 inline constexpr size_t kMaxMove = 256;
 inline constexpr uint8_t kMaxOverages = 3;
+inline constexpr int64_t kMostBatchesMissed = 4;
 
 constexpr size_t MaxLimit(SizeClass c) {
   const size_t line = kSizeClasses.line_objects(c);
@@ -88,6 +89,13 @@ constexpr Overflow DecideOverflow(SizeClass c, size_t limit, uint8_t overages) {
   // What stays and the object that is being freed must fit.
   const size_t shrunk = std::max(limit - batch, batch);
   return {limit - release < shrunk ? release : std::min(release + batch, limit), shrunk, 0};
+}
+
+// What a bin fetched and did not give back, after `objects` more came from the central cache (or,
+// when negative, went there). Below zero: the thread frees what other threads allocated. How far
+// below says little and is not kept, so that a thread that begins to allocate is soon known for it.
+constexpr int64_t BalanceAfter(SizeClass c, int64_t balance, int64_t objects) {
+  return std::max(balance + objects, -kMostBatchesMissed * static_cast<int64_t>(Batch(c)));
 }
 
 struct BinUse {

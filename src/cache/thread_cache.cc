@@ -12,10 +12,11 @@ namespace tcmalloc {
 namespace {
 
 // In pieces, so that the central lock is never held for long.
-void InsertPiecewise(CentralCache& central, SizeClass c, BinSlot* slots, size_t n) {
+void InsertPiecewise(CentralCache& central, SizeClass c, BinSlot* slots, size_t n,
+                     Origin origin = Origin::kAny) {
   while (n > 0) {
     const size_t piece = std::min(n, bin_policy::kMaxMove);
-    central.Insert(c, reinterpret_cast<void**>(slots), piece);
+    central.Insert(c, reinterpret_cast<void**>(slots), piece, origin);
     slots += piece;
     n -= piece;
   }
@@ -77,7 +78,7 @@ void* ThreadCache::Refill(SizeClass c, size_t n) {
   n = central_.Remove(c, objects, n);
   if (n == 0) return nullptr;
   traffic_bytes_ += n * kSizeClasses.size(c);
-  const size_t left = n > 1 ? PushFetched(c, objects + 1, n - 1) : 0;
+  const size_t left = PushFetched(c, objects + 1, n - 1);
   if (left > 0) central_.Insert(c, objects + n - left, left);
   return objects[0];
 }
@@ -133,9 +134,11 @@ void ThreadCache::Free(SizeClass c, void* object) {
 size_t ThreadCache::PushFetched(SizeClass c, void* const* objects, size_t n) {
   const size_t i = Index(c);
   const Section section(*this);
-  const BinArray* const array = Array(i);
+  BinArray* const array = Array(i);
   if (!section || array == nullptr) return n;
   const size_t kept = std::min<size_t>(n, array->limit - Top(i));
+  // One more: what Refill returns.
+  array->balance = bin_policy::BalanceAfter(c, array->balance, static_cast<int64_t>(kept) + 1);
   // Backwards, four at a time.
   BinSlot* slot = bins_.tops[i].load(std::memory_order_relaxed) + 1;
   void* const* next = objects + kept;
@@ -161,11 +164,15 @@ size_t ThreadCache::ReturnOldest(SizeClass c, size_t n) {
   }
   void* objects[bin_policy::kMaxMove];
   size_t taken = 0;
+  Origin origin = Origin::kAny;
   {
     const Section section(*this);
-    if (section) taken = TakeOldestInSection(Index(c), objects, std::min(n, bin_policy::kMaxMove));
+    if (section) {
+      taken = TakeOldestInSection(Index(c), objects, std::min(n, bin_policy::kMaxMove));
+      if (taken > 0) origin = GivenBackInSection(c, taken);
+    }
   }
-  if (taken > 0) central_.Insert(c, objects, taken);
+  if (taken > 0) central_.Insert(c, objects, taken, origin);
   return taken;
 }
 
@@ -179,6 +186,7 @@ size_t ThreadCache::ExchangeArrayAndReturnOldest(SizeClass c, size_t n) {
   BinArray* const fresh = limit == 0 ? nullptr : NewArray(i, limit, limit);
   if (fresh == nullptr) return 0;
   BinArray* old = nullptr;
+  Origin origin = Origin::kAny;
   {
     const Section section(*this);
     if (section && Array(i) != nullptr && Array(i)->capacity == fresh->capacity) {
@@ -194,13 +202,15 @@ size_t ThreadCache::ExchangeArrayAndReturnOldest(SizeClass c, size_t n) {
       fresh->touched = old->touched;
       arrays_[i].store(fresh, std::memory_order_relaxed);
       SetTop(i, count - n);
+      fresh->balance = old->balance;
+      origin = GivenBackInSection(c, n);
     }
   }
   if (old == nullptr) {
     arena_.Free(fresh, fresh->bytes());
     return 0;
   }
-  InsertPiecewise(central_, c, old->slots() + 1, n);
+  InsertPiecewise(central_, c, old->slots() + 1, n, origin);
   arena_.Free(old, old->bytes());
   return n;
 }
@@ -216,7 +226,8 @@ BinArray* ThreadCache::NewArray(size_t i, size_t limit, size_t capacity) {
             .count = 0,
             .size_class = static_cast<SizeClass>(i),
             .overages = 0,
-            .touched = true};
+            .touched = true,
+            .balance = 0};
   // Whatever the memory held before, nothing in it may look like the mark.
   std::fill_n(array->slots(), array->capacity + 2, BinSlot{0});
   array->slots()[limit + 1] = kFullMark;
@@ -281,6 +292,7 @@ void ThreadCache::InstallInSection(size_t i, BinArray* fresh) {
     count = Top(i);
     memcpy(fresh->slots() + 1, old->slots() + 1, count * sizeof(BinSlot));
     fresh->overages = old->overages;
+    fresh->balance = old->balance;
     array_bytes_.Subtract(old->bytes());
     claimed_bytes_.Subtract(old->bytes() + old->limit * size);
   }
@@ -311,6 +323,12 @@ size_t ThreadCache::TakeOldestInSection(size_t i, void** objects, size_t n) {
   memmove(array->slots() + 1, array->slots() + 1 + n, (count - n) * sizeof(BinSlot));
   SetTop(i, count - n);
   return n;
+}
+
+Origin ThreadCache::GivenBackInSection(SizeClass c, size_t n) {
+  BinArray* const array = Array(Index(c));
+  array->balance = bin_policy::BalanceAfter(c, array->balance, -static_cast<int64_t>(n));
+  return array->balance < 0 ? Origin::kOtherThreads : Origin::kAny;
 }
 
 // The low-water probe.

@@ -190,6 +190,8 @@ class ThreadCache {
   void RemoveArrayInSection(size_t i);
   // Takes up to `n` of the oldest objects out of the bin.
   size_t TakeOldestInSection(size_t i, void** objects, size_t n);
+  // `n` objects of the bin go to the central cache: counts them, and says whose they are.
+  Origin GivenBackInSection(SizeClass c, size_t n);
 
   // A new array for bin `i`, empty, with the given limit and room for at least `capacity` objects;
   // null when the arena has no memory.

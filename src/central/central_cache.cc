@@ -50,10 +50,12 @@ size_t CentralCache::Remove(SizeClass c, void** objects, size_t n) {
   return free_list.Remove(own, objects, n);
 }
 
-void CentralCache::Insert(SizeClass c, void* const* objects, size_t n) {
+void CentralCache::Insert(SizeClass c, void* const* objects, size_t n, Origin origin) {
   const size_t own = shards_.Current();
   CentralFreeList& free_list = free_lists_[c];
-  if (n >= first_transfer_caches_[c].batch_size()) {
+  const bool goes_home =
+      origin == Origin::kOtherThreads && n > 0 && free_list.IsFar(own, objects[0]);
+  if (!goes_home && n >= first_transfer_caches_[c].batch_size()) {
     TransferCaches& caches = EnsureTransferCaches(own);
     const size_t batch_size = caches[c].batch_size();
     // The first objects, which go to the free list.
@@ -67,13 +69,13 @@ void CentralCache::Insert(SizeClass c, void* const* objects, size_t n) {
       }
       skipped += found;
       if (!caches.TryInsert(c, objects + skipped)) break;
-      if (skipped > 0) free_list.Insert(own, objects, skipped);
+      if (skipped > 0) free_list.Insert(own, objects, skipped, origin);
       objects += skipped + batch_size;
       n -= skipped + batch_size;
       skipped = 0;
     }
   }
-  if (n > 0) free_list.Insert(own, objects, n);
+  if (n > 0) free_list.Insert(own, objects, n, origin);
 }
 
 size_t CentralCache::FlushTransferCaches() {

@@ -42,8 +42,9 @@ class CentralCache {
   size_t Remove(SizeClass c, void** objects, size_t n);
 
   // Takes `n` objects back: batches of whole line groups into the transfer cache while it has room,
-  // the rest into the central free list.
-  void Insert(SizeClass c, void* const* objects, size_t n);
+  // the rest into the central free list. What other threads allocated near another processor goes
+  // home: to the spans there.
+  void Insert(SizeClass c, void* const* objects, size_t n, Origin origin = Origin::kAny);
 
   // Whether `p`, an object of class `c`, is in use as far as its bit tells.
   bool IsOut(SizeClass c, const void* p) { return free_lists_[c].IsOut(p); }

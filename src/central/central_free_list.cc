@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "base/check.h"
+#include "central/line_ownership.h"
 
 namespace tcmalloc {
 namespace {
@@ -394,12 +395,22 @@ const void* CentralFreeList::FindDoubleFreeSlow(const Run& run, void* const* obj
   return nullptr;
 }
 
-void CentralFreeList::Insert(size_t own, void* const* objects, size_t n) {
+void CentralFreeList::TakeFarLines(size_t own, const Runs& runs, void* const* objects) const {
+  for (size_t i = 0; i < runs.num_runs; ++i) {
+    const Run& run = runs.runs[i];
+    // What is freed twice may be anything by now.
+    if (run.shard == own || page_map_.ClassOf(objects[run.first]) != size_class_) continue;
+    TakeLines(objects + run.first, run.count, object_size_);
+  }
+}
+
+void CentralFreeList::Insert(size_t own, void* const* objects, size_t n, Origin origin) {
   Span* emptied = nullptr;
   while (n > 0) {
     Runs runs;
     Finding bad_pointer;
     const size_t done = GatherRuns(objects, n, &runs, &bad_pointer);
+    if (origin == Origin::kOtherThreads) TakeFarLines(own, runs, objects);
     Finding finding;
     for (uint32_t shards = runs.shards; shards != 0; shards &= shards - 1) {
       const size_t s = static_cast<size_t>(std::countr_zero(shards));
@@ -435,11 +446,8 @@ void CentralFreeList::Disown(size_t shard, Span* emptied) {
 Span* CentralFreeList::NewSpan(size_t shard, Near near) {
   Span* span = page_heap_.NewFromCache(span_pages_, shard);
   if (span == nullptr && near == Near::kYes) return nullptr;
-  for (size_t i = 1; i < kMaxShards && span == nullptr; ++i) {
-    span = page_heap_.NewFromCache(span_pages_, (shard + i) % kMaxShards);
-  }
   if (span == nullptr) {
-    span = page_heap_.New(span_pages_, SpanState::kSmall);
+    span = page_heap_.NewNear(span_pages_, shard);
     if (span == nullptr) return nullptr;
     page_map_.SetSpanOfAll(span->first_page, span->num_pages, span);
   }

@@ -39,6 +39,9 @@
 
 namespace tcmalloc {
 
+// Who allocated the objects that a thread gives back.
+enum class Origin : bool { kAny, kOtherThreads };
+
 // Invariants
 //   C1  A span with free objects is in the list of its shard's spans for its free_count and for
 //       whether it is split; a span without free objects is in no list; a span with only free
@@ -78,7 +81,16 @@ class alignas(kCacheLineSize) CentralFreeList {
 
   // Takes `n` objects of the class back, whichever shards their spans belong to. `own` is the
   // caller's: what it empties of its own is what it is given next.
-  void Insert(size_t own, void* const* objects, size_t n);
+  //
+  // Objects of kOtherThreads are such as the caller did not allocate, as far as is known: where
+  // their spans belong to another shard, it takes their lines (see line_ownership.h).
+  void Insert(size_t own, void* const* objects, size_t n, Origin origin = Origin::kAny);
+
+  // `p` is in a span that belongs to another shard. Racy where it is no object in use.
+  bool IsFar(size_t own, const void* p) const {
+    const Span* const span = page_map_.SpanOf(PageId::Containing(p));
+    return span != nullptr && span->shard != own;
+  }
 
   // Sums over the shards.
   size_t free_objects() const;
@@ -237,6 +249,8 @@ class alignas(kCacheLineSize) CentralFreeList {
   // that hangs on a span is touched here, and InsertLocked looks whether the span is one of the
   // class and where it was.
   size_t GatherRuns(void* const* objects, size_t n, Runs* runs, Finding* finding) const;
+  // Takes the lines of what goes to other shards than `own`.
+  void TakeFarLines(size_t own, const Runs& runs, void* const* objects) const;
   // Sets the bits of the runs of shard `s`. Puts the spans where they belong then: into lists, or,
   // when all objects are free, in front of `emptied`. Stops at a run with an object that is not in
   // use.

@@ -41,14 +41,16 @@ PageHeap::PageHeap(VirtualMemory& vm, PageMap& page_map, MetadataArena& arena,
       options_(options),
       granule_(GranuleFor(vm.hardware_page_size())) {}
 
-Span* PageHeap::NewAligned(Length n, Length alignment, SpanState use) {
+Span* PageHeap::Allocate(Request request) {
+  Length& n = request.length;
+  Length& alignment = request.alignment;
   TC_ASSERT(n > Length(0));
   if (n > kMaxLength || alignment > kMaxLength) return nullptr;
   n = RoundUp(n);
   if (alignment < granule_) alignment = granule_;
   // What is left to try when the system refuses.
-  enum { kReleaseAndJoin, kUnmapAndMap, kNothing } resort = kReleaseAndJoin;
-  // What is kept in span caches comes before memory that is not there yet.
+  enum { kAnywhere, kDrain, kReleaseAndJoin, kUnmapAndMap, kNothing } resort = kAnywhere;
+  // What is kept in span caches comes before memory that is not there yet, but for DrainFor.
   bool mapped_only = SpanCacheBytes() > 0;
   for (;;) {
     bool records_needed = false;
@@ -56,14 +58,12 @@ Span* PageHeap::NewAligned(Length n, Length alignment, SpanState use) {
       const SpinLockHolder holder(lock_);
       records_needed = num_records_ < kRecordsPerOperation + kSpareRecords;
       if (!records_needed) {
-        Span* const span = AllocateLocked(n, alignment, use, mapped_only);
+        Span* const span = AllocateLocked(request, mapped_only);
         if (span != nullptr) return span;
       }
     }
     if (mapped_only && !records_needed) {
-      // One that is cut, or joined with its neighbours, may be enough.
-      mapped_only = n.pages() <= SpanCache::kMaxPages && DrainOneSpan();
-      if (!mapped_only) DrainSpanCaches();
+      mapped_only = DrainFor(request);
       continue;
     }
     if (records_needed) {
@@ -71,6 +71,20 @@ Span* PageHeap::NewAligned(Length n, Length alignment, SpanState use) {
       continue;
     }
     if (Grow(n, alignment)) continue;
+    if (resort == kAnywhere) {
+      resort = kDrain;
+      if (request.shard != kNoShard) {
+        request.shard = kNoShard;
+        continue;
+      }
+    }
+    if (resort == kDrain) {
+      resort = kReleaseAndJoin;
+      if (SpanCacheBytes() > 0) {
+        DrainSpanCaches();
+        continue;
+      }
+    }
     // A request for more than could ever be freed would fail all the same.
     if (resort == kNothing || n > MostThatMayFit()) return nullptr;
     if (resort == kReleaseAndJoin) {
@@ -86,21 +100,56 @@ Span* PageHeap::NewAligned(Length n, Length alignment, SpanState use) {
   }
 }
 
-Span* PageHeap::AllocateLocked(Length n, Length alignment, SpanState use, bool mapped_only) {
-  // A span this long holds an aligned run of n wherever it starts.
-  const Length needed = n + alignment - granule_;
-  Span* span = free_[kMapped].FindBestFit(needed);
-  if (span == nullptr && !mapped_only) span = free_[kReleased].FindBestFit(needed);
-  if (span == nullptr) return nullptr;
+bool PageHeap::OtherShardGoesOnIn(const Span* span, size_t shard) const {
+  for (size_t other = 0; other < kMaxShards; ++other) {
+    if (other != shard && near_ends_[other] == span->first_page) return true;
+  }
+  return false;
+}
+
+PageHeap::Place PageHeap::FindNearLocked(Length n, size_t shard, FreeKind kind) {
+  const PageId end = near_ends_[shard];
+  Span* const next =
+      FreeNeighbourLocked(end, kind == kMapped ? SpanState::kFreeMapped : SpanState::kFreeReleased);
+  if (next != nullptr && next->first_page == end && next->num_pages >= n) return {next};
+  const Length run_length = n > kNearRun ? n : kNearRun;
+  Span* run = free_[kind].FindBestFit(run_length);
+  if (run == nullptr || !OtherShardGoesOnIn(run, shard)) return {run};
+  // That one keeps room for a run of its own.
+  run = free_[kind].FindBestFit(kNearRun + run_length);
+  if (run == nullptr || !OtherShardGoesOnIn(run, shard)) return {run};
+  return {run, kNearRun};
+}
+
+PageHeap::Place PageHeap::FindPlaceLocked(const Request& request, FreeKind kind) {
+  if (request.shard != kNoShard) {
+    const Place near = FindNearLocked(request.length, request.shard, kind);
+    if (near.span != nullptr) return near;
+  }
+  // A span this long holds an aligned run wherever it starts.
+  Span* const span = free_[kind].FindBestFit(request.length + request.alignment - granule_);
+  if (span == nullptr) return {};
+  if (request.shard != kNoShard && OtherShardGoesOnIn(span, request.shard)) return {};
+  const size_t misalignment = span->first_page.index() & (request.alignment.pages() - 1);
+  return {span, misalignment == 0 ? Length(0) : request.alignment - Length(misalignment)};
+}
+
+Span* PageHeap::AllocateLocked(const Request& request, bool mapped_only) {
+  const Length n = request.length;
+  const SpanState use = request.use;
+  Place place = FindPlaceLocked(request, kMapped);
+  if (place.span == nullptr && !mapped_only) place = FindPlaceLocked(request, kReleased);
+  if (place.span == nullptr) return nullptr;
+  Span* span = place.span;
   const SpanState state = span->state.load(std::memory_order_relaxed);
   FreeSpansFor(state).Remove(span);
-  const size_t misalignment = span->first_page.index() & (alignment.pages() - 1);
-  if (misalignment != 0) {
-    Span* const aligned = SplitLocked(span, alignment - Length(misalignment));
+  if (place.offset > Length(0)) {
+    Span* const behind = SplitLocked(span, place.offset);
     FreeSpansFor(state).Insert(span);
-    span = aligned;
+    span = behind;
   }
   if (span->num_pages > n) FreeSpansFor(state).Insert(SplitLocked(span, n));
+  if (request.shard != kNoShard) near_ends_[request.shard] = span->first_page + n;
   span->zeroed = state == SpanState::kFreeReleased;
   span->state.store(use, std::memory_order_relaxed);
   BytesInUse(use).Add(span->bytes());
@@ -187,13 +236,31 @@ void PageHeap::DeleteToCache(Span* span, size_t shard, bool near) {
   if (short_of_space || !span_caches_[shard].TryPut(span, near)) Delete(span);
 }
 
+bool PageHeap::DrainOneSpanOf(SpanCache& cache) {
+  Span* const span = cache.TakeAny();
+  if (span != nullptr) Delete(span);
+  return span != nullptr;
+}
+
 bool PageHeap::DrainOneSpan() {
   for (SpanCache& cache : span_caches_) {
-    if (Span* const span = cache.TakeAny()) {
-      Delete(span);
-      return true;
-    }
+    if (DrainOneSpanOf(cache)) return true;
   }
+  return false;
+}
+
+bool PageHeap::DrainFor(const Request& request) {
+  // One that is cut, or joined with its neighbours, may be enough.
+  if (request.shard != kNoShard) {
+    if (DrainOneSpanOf(span_caches_[request.shard])) return true;
+    const int64_t now_ms = options_.now_ms();
+    for (SpanCache& cache : span_caches_) {
+      if (cache.bytes() > 0 && cache.IsIdle(now_ms) && DrainOneSpanOf(cache)) return true;
+    }
+    return false;
+  }
+  if (request.length.pages() <= SpanCache::kMaxPages) return DrainOneSpan();
+  DrainSpanCaches();
   return false;
 }
 

@@ -34,6 +34,7 @@
 #include "base/intrusive_list.h"
 #include "base/shard_map.h"
 #include "base/units.h"
+#include "os/clock.h"
 #include "os/spinlock.h"
 #include "os/virtual_memory.h"
 #include "page/free_spans.h"
@@ -69,6 +70,7 @@ class PageHeap {
     // anew in one piece where a request is longer than any free span, and for others where more
     // than half of the heap is free. Each unmapping may split a mapping of the system's.
     bool unmap_when_short = false;
+    int64_t (*now_ms)() = CoarseMilliseconds;
   };
 
   PageHeap(VirtualMemory& vm, PageMap& page_map, MetadataArena& arena)
@@ -79,7 +81,13 @@ class PageHeap {
   // `alignment` pages; nullptr when the system gives no memory. Requires: n > 0, alignment a power
   // of two.
   Span* New(Length n, SpanState use) TC_EXCLUDES(lock_) { return NewAligned(n, Length(1), use); }
-  Span* NewAligned(Length n, Length alignment, SpanState use) TC_EXCLUDES(lock_);
+  Span* NewAligned(Length n, Length alignment, SpanState use) TC_EXCLUDES(lock_) {
+    return Allocate({.length = n, .alignment = alignment, .use = use});
+  }
+  // The same for small objects of a shard, next to its others: see kNearRun.
+  Span* NewNear(Length n, size_t shard) TC_EXCLUDES(lock_) {
+    return Allocate({.length = n, .use = SpanState::kSmall, .shard = shard});
+  }
 
   // Takes a span back, and the memory of its bitmap. May give memory of some span back to the
   // system before it returns, at most kReleaseSlice. Requires: the span is in use, its pages have
@@ -160,10 +168,36 @@ class PageHeap {
   // for more.
   static constexpr size_t kSpareRecords = 1;
 
+  // Spans of one shard follow each other in memory, as far as there is room for this much. Why: a
+  // processor fetches what follows on what it reads, past the end of a span. Where that is memory
+  // in which another processor works, it costs that one: two threads that each swept their half of
+  // 6 MiB, in blocks that took turns, without a common last level of cache, took 6 ns for each line
+  // of a block of 32 KiB, 3.6 ns with 64 KiB, 1.9 ns with 256 KiB or more.
+  static constexpr Length kNearRun = Length((size_t{256} << 10) >> kPageShift);
+  static constexpr size_t kNoShard = kMaxShards;
+
+  struct Request {
+    Length length;
+    Length alignment = Length(1);
+    SpanState use;
+    size_t shard = kNoShard;
+  };
+  // Where in a free span, if there is one.
+  struct Place {
+    Span* span = nullptr;
+    Length offset = Length(0);
+  };
+
+  Span* Allocate(Request request) TC_EXCLUDES(lock_);
   // Finds and cuts; null when no free span is long enough. With `mapped_only`, among those that may
   // have memory behind them.
-  Span* AllocateLocked(Length n, Length alignment, SpanState use, bool mapped_only)
-      TC_REQUIRES(lock_);
+  Span* AllocateLocked(const Request& request, bool mapped_only) TC_REQUIRES(lock_);
+  // The tightest fit; for a shard only where that is, or begins, nobody else's run.
+  Place FindPlaceLocked(const Request& request, FreeKind kind) TC_REQUIRES(lock_);
+  // Behind the shard's last span, else in a run that no other shard goes on in.
+  Place FindNearLocked(Length n, size_t shard, FreeKind kind) TC_REQUIRES(lock_);
+  // Another shard's last span ends where this one begins.
+  bool OtherShardGoesOnIn(const Span* span, size_t shard) const TC_REQUIRES(lock_);
   // Cuts `span`, which is in no list, so that it keeps its first `n` pages; the rest, of the same
   // state, is returned.
   Span* SplitLocked(Span* span, Length n) TC_REQUIRES(lock_);
@@ -183,8 +217,13 @@ class PageHeap {
   }
   void MarkEnds(Span* span);
   void* TryTakeForMetadata(size_t* bytes) TC_EXCLUDES(lock_);
-  // Takes back one span out of the span caches; false when there is none.
+  // Takes back one span out of a span cache, or out of any; false when there is none.
+  bool DrainOneSpanOf(SpanCache& cache) TC_EXCLUDES(lock_);
   bool DrainOneSpan() TC_EXCLUDES(lock_);
+  // Takes back of what is kept in span caches what may serve a request that would else be served by
+  // memory that is not there yet; false when there is nothing more of that kind. What another shard
+  // uses all the time stays with it: it would have to take as much from others again.
+  bool DrainFor(const Request& request) TC_EXCLUDES(lock_);
   size_t SpanCacheBytes() const;
   Length FreePages() TC_EXCLUDES(lock_);
   // No request for more pages can be helped by giving back or unmapping what is free.
@@ -240,6 +279,8 @@ class PageHeap {
 
   SpinLock lock_{LockRank::kPageHeap};
   std::array<FreeSpans, kNumFreeKinds> free_ TC_GUARDED_BY(lock_);
+  // Where each shard's last new span ends.
+  std::array<PageId, kMaxShards> near_ends_ TC_GUARDED_BY(lock_) = {};
   IntrusiveList<Span> records_ TC_GUARDED_BY(lock_);
   size_t num_records_ TC_GUARDED_BY(lock_) = 0;
   Region* regions_ TC_GUARDED_BY(lock_) = nullptr;

@@ -157,6 +157,52 @@ TEST(BinPolicyTest, FreeingAloneGrowsToABatch) {
   }
 }
 
+// A bin that fetches first, and gives back no more than that, is not below zero at any time, and
+// stands where what it holds says.
+TEST(BinPolicyTest, WhoGivesBackWhatItFetchedIsNotBelowZero) {
+  SeededRandom random(kSeed + 1);
+  for (size_t i = 1; i < kNumSizeClasses; ++i) {
+    const SizeClass c = static_cast<SizeClass>(i);
+    int64_t balance = 0;
+    int64_t held = 0;
+    const auto move = [&](int64_t objects) {
+      balance = BalanceAfter(c, balance, objects);
+      held += objects;
+      ASSERT_EQ(balance, held) << "class " << i;
+    };
+    for (int step = 0; step < 300; ++step) {
+      // Phases in which one or the other prevails.
+      if (held == 0 || random.OneIn(step / 50 % 2 == 0 ? 2 : 8)) {
+        ASSERT_NO_FATAL_FAILURE(move(static_cast<int64_t>(random.Between(1, kMaxMove))));
+      } else {
+        const int64_t most = std::min<int64_t>(held, kMaxObjects);
+        ASSERT_NO_FATAL_FAILURE(
+            move(-static_cast<int64_t>(random.Between(1, static_cast<uint64_t>(most)))));
+      }
+    }
+    ASSERT_NO_FATAL_FAILURE(move(-held));
+    ASSERT_EQ(balance, 0);
+  }
+}
+
+// Who only gives back is known for it at once, and is forgotten as one soon after it has begun to
+// allocate, however much it gave back.
+TEST(BinPolicyTest, WhoOnlyGivesBackIsBelowZero) {
+  for (size_t i = 1; i < kNumSizeClasses; ++i) {
+    const SizeClass c = static_cast<SizeClass>(i);
+    const int64_t batch = static_cast<int64_t>(Batch(c));
+    int64_t balance = 0;
+    for (int n = 0; n < 100; ++n) {
+      balance = BalanceAfter(c, balance, n == 0 ? -1 : -batch);
+      ASSERT_LT(balance, 0) << "class " << i;
+    }
+    ASSERT_EQ(balance, -kMostBatchesMissed * batch);
+    ASSERT_EQ(BalanceAfter(c, balance, -static_cast<int64_t>(kMaxObjects)), balance);
+    for (int n = 0; n < kMostBatchesMissed; ++n) balance = BalanceAfter(c, balance, batch);
+    ASSERT_EQ(balance, 0) << "class " << i;
+  }
+}
+
 TEST(BinPolicyTest, ACollectionTakesHalfTheLowWaterMark) {
   const SizeClass c = ClassForSize(64);
   EXPECT_EQ(

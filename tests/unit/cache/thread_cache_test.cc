@@ -16,7 +16,9 @@
 
 #include "cache/bin_policy.h"
 #include "cache/cache_fixture.h"
+#include "central/line_ownership.h"
 #include "testing/random.h"
+#include "testing/touch_watch.h"
 
 namespace tcmalloc {
 namespace {
@@ -608,6 +610,155 @@ TEST(ThreadCacheDeathTest, ALaterSecondFreeIsFoundByTheFlush) {
               testing::Eq("tcmalloc: free of " + PointerText(twice) +
                           ": double free, the object of 48 bytes is already free\n"));
 }
+
+// Threads on several processors: the n-th processor that asks has the n-th shard.
+class ThreadCacheShardsTest : public testing::TestWithParam<size_t> {
+ protected:
+  ~ThreadCacheShardsTest() override { test_processor = 0; }
+
+  std::vector<void*> Allocate(TestThread& thread, size_t n) {
+    std::vector<void*> objects;
+    for (size_t i = 0; i < n; ++i) objects.push_back(thread.Allocate(class_));
+    return objects;
+  }
+  size_t TransferObjects(size_t shard) {
+    TransferCaches* const caches = heap_.central.transfer_caches(shard);
+    return caches == nullptr ? 0 : (*caches)[class_].objects();
+  }
+  // The pages of all spans that the objects are in.
+  void Watch(TouchWatch& watch, const std::vector<void*>& objects) {
+    std::set<Span*> spans;
+    for (const void* const object : objects) spans.insert(heap_.SpanOf(object));
+    for (const Span* const span : spans) watch.Watch(span->start_address(), span->bytes());
+  }
+
+  // The pages that were touched; those of objects [first, last) that are where lines are taken.
+  static std::set<uintptr_t> PagesOf(const TouchWatch& watch) {
+    std::set<uintptr_t> pages;
+    for (const uintptr_t touch : watch.touches()) pages.insert(touch / TouchWatch::PageSize());
+    return pages;
+  }
+  static std::set<uintptr_t> PagesOf(const std::vector<void*>& objects, size_t first, size_t last) {
+    std::set<uintptr_t> pages;
+    for (size_t i = first; i < last; ++i) {
+      const uintptr_t object = reinterpret_cast<uintptr_t>(objects[i]);
+      for (const size_t byte : {size_t{0}, std::min(GetParam(), kMostBytesTaken) - 1}) {
+        pages.insert((object + byte) / TouchWatch::PageSize());
+      }
+    }
+    return pages;
+  }
+
+  CacheTestHeap heap_;
+  const SizeClass class_ = ClassForSize(GetParam());
+  const size_t batch_ = bin_policy::Batch(class_);
+};
+
+// What a thread frees that did not allocate it goes home, and its lines are taken. Those objects
+// are left out which go past the bin because it is not there yet.
+TEST_P(ThreadCacheShardsTest, AThreadThatOnlyFreesSendsObjectsHome) {
+  TestThread producer(heap_.registry);
+  TestThread consumer(heap_.registry);
+  producer.RaiseLimitTo(size_t{1} << 20);
+  consumer.RaiseLimitTo(size_t{1} << 20);
+  const std::vector<void*> objects = Allocate(producer, 20 * batch_);
+  const size_t transfer_before = TransferObjects(0);
+  test_processor = 1;
+  {
+    TouchWatch watch(TouchWatch::What::kStores);
+    Watch(watch, objects);
+    for (void* const object : objects) consumer.Free(class_, object);
+    const size_t cached = consumer.cache()->CachedObjects(class_);
+    ASSERT_LE(cached, batch_);
+    EXPECT_EQ(PagesOf(watch), PagesOf(objects, 2, objects.size() - cached));
+  }
+  EXPECT_EQ(TransferObjects(0), transfer_before);
+  EXPECT_EQ(TransferObjects(1), 0u);
+  consumer.cache()->CheckInvariants();
+  ASSERT_TRUE(heap_.Conserved(class_, 0));
+  // They are where the producer looks first.
+  test_processor = 0;
+  const size_t mapped = heap_.vm.mapped_bytes();
+  for (const void* const object : Allocate(producer, 15 * batch_)) {
+    EXPECT_EQ(heap_.SpanOf(object)->shard, 0u);
+  }
+  EXPECT_EQ(heap_.vm.mapped_bytes(), mapped);
+}
+
+// A thread that now runs on another processor frees what it had allocated: it will allocate there
+// again, so the objects stay near, and none of their lines is touched. So it is with bins of every
+// size, whose arrays are exchanged as they grow and as they give back.
+TEST_P(ThreadCacheShardsTest, AThreadThatMovedKeepsItsObjectsNear) {
+  TestThread thread(heap_.registry);
+  thread.RaiseLimitTo(size_t{1} << 20);
+  for (int round = 0; round < 3; ++round) {
+    test_processor = 2 * round;
+    const std::vector<void*> objects =
+        Allocate(thread, 20 * bin_policy::MaxLimit(class_) / batch_ * batch_);
+    test_processor = 2 * round + 1;
+    TouchWatch watch(TouchWatch::What::kAnything);
+    Watch(watch, objects);
+    const size_t shard = static_cast<size_t>(2 * round + 1);
+    const size_t cached_before = thread.cache()->CachedObjects(class_);
+    for (void* const object : objects) thread.Free(class_, object);
+    const size_t returned = objects.size() + cached_before - thread.cache()->CachedObjects(class_);
+    ASSERT_GT(returned, 4 * batch_);
+    EXPECT_TRUE(watch.touches().empty());
+    const size_t room = (*heap_.central.transfer_caches(0))[class_].max_slots() * batch_;
+    const size_t expected = std::min(returned / batch_ * batch_, room);
+    if (kSizeClasses.line_objects(class_) == 1) {
+      EXPECT_EQ(TransferObjects(shard), expected);
+    } else {  // Here and there a batch begins in mid-line and goes to the bitmaps.
+      EXPECT_LE(TransferObjects(shard), expected);
+      EXPECT_GE(TransferObjects(shard), expected / 2);
+    }
+    thread.cache()->CheckInvariants();
+    ASSERT_TRUE(heap_.Conserved(class_, 0));
+  }
+}
+
+// A thread with large bins that has freed what it allocated and goes on with what others allocated:
+// at the latest when it has given back as much of that as its bin may hold, all the rest goes home.
+TEST_P(ThreadCacheShardsTest, AThreadThatGoesOnWithOthersObjectsIsKnown) {
+  TestThread thread(heap_.registry);
+  TestThread producer(heap_.registry);
+  thread.RaiseLimitTo(size_t{1} << 20);
+  producer.RaiseLimitTo(size_t{1} << 20);
+  const size_t max = bin_policy::MaxLimit(class_);
+  std::vector<void*> own;
+  while (thread.cache()->claimed_bytes() - thread.cache()->array_bytes() < max * GetParam()) {
+    own.push_back(thread.Allocate(class_));
+  }
+  for (void* const object : own) thread.Free(class_, object);
+  test_processor = 1;
+  // It is given what is left near the thread first.
+  size_t held = 0;
+  std::vector<void*> others;
+  while (others.size() < 4 * max) {
+    void* const object = producer.Allocate(class_);
+    if (heap_.SpanOf(object)->shard == 1) {
+      others.push_back(object);
+    } else {
+      ++held;
+    }
+  }
+  test_processor = 0;
+  const size_t cached_before = thread.cache()->CachedObjects(class_);
+  TouchWatch watch(TouchWatch::What::kStores);
+  Watch(watch, others);
+  for (void* const object : others) thread.Free(class_, object);
+  const size_t cached = thread.cache()->CachedObjects(class_);
+  const std::set<uintptr_t> touched = PagesOf(watch);
+  const std::set<uintptr_t> expected = PagesOf(others, cached_before + max, others.size() - cached);
+  ASSERT_FALSE(expected.empty());
+  EXPECT_TRUE(std::includes(touched.begin(), touched.end(), expected.begin(), expected.end()));
+  thread.cache()->CheckInvariants();
+  ASSERT_TRUE(heap_.Conserved(class_, held));
+}
+
+INSTANTIATE_TEST_SUITE_P(Classes, ThreadCacheShardsTest,
+                         testing::Values(8, 48, 64, 112, 512, 768, 1024, 2048, 2816, 8192, 16384),
+                         NameOf);
 
 // Statistics may be read at any time: figures that each bin had at some moment, and no race.
 TEST(ThreadCacheTest, StatisticsWhileTheOwnerRuns) {

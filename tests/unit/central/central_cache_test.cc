@@ -2,10 +2,13 @@
 #include "central/central_cache.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <csignal>
+#include <cstring>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -17,6 +20,7 @@
 
 #include "testing/heap_fixture.h"
 #include "testing/random.h"
+#include "testing/touch_watch.h"
 
 namespace tcmalloc {
 namespace {
@@ -326,6 +330,14 @@ class CentralCacheShardsTest : public testing::Test {
     return caches == nullptr ? 0 : (*caches)[class_].objects();
   }
 
+  // The pages of the spans of the objects.
+  void Watch(TouchWatch& watch, const std::vector<void*>& objects) {
+    std::set<Span*> spans;
+    for (const void* const object : objects) spans.insert(heap_.SpanOf(object));
+    for (const Span* const span : spans) watch.Watch(span->start_address(), span->bytes());
+  }
+  static size_t PagesOf(size_t bytes) { return bytes / TouchWatch::PageSize(); }
+
   TestHeap heap_;
   const SizeClass class_ = ClassForSize(512);
   const size_t batch_ = kSizeClasses.batch_size(class_);
@@ -343,7 +355,14 @@ TEST_F(CentralCacheShardsTest, OwnTransferCacheOwnSpansOthersTransferCachesOther
     return std::vector<void*>(objects.begin() + static_cast<ptrdiff_t>(batch * batch_),
                               objects.begin() + static_cast<ptrdiff_t>((batch + 1) * batch_));
   };
-  // A batch in each transfer cache, whosever objects they are, and one in each shard's spans.
+  // All but one: its span stays where it is.
+  const auto most_of = [&](const std::vector<void*>& objects, size_t batch) {
+    std::vector<void*> most = part(objects, batch);
+    most.pop_back();
+    return most;
+  };
+  // A batch in each transfer cache, whosever objects they are, one in the own shard's spans, and in
+  // the other one's a little more than it keeps for itself.
   test_processor = 40;
   heap_.central.Insert(class_, part(others, 0).data(), batch_);
   test_processor = 30;
@@ -352,18 +371,125 @@ TEST_F(CentralCacheShardsTest, OwnTransferCacheOwnSpansOthersTransferCachesOther
   EXPECT_EQ(TransferObjects(1), batch_);
   EXPECT_EQ(heap_.central.transfer_objects(class_), 2 * batch_);
   list_.Insert(0, part(mine, 1).data(), batch_);
-  list_.Insert(0, part(others, 1).data(), batch_);
+  list_.Insert(0, most_of(others, 1).data(), batch_ - 1);
+  list_.Insert(0, most_of(others, 2).data(), batch_ - 1);
   heap_.CheckInvariants();
 
   test_processor = 40;
   EXPECT_EQ(Remove(heap_.central, class_, batch_), part(others, 0));
   EXPECT_EQ(Remove(heap_.central, class_, batch_), part(mine, 1));
   EXPECT_EQ(Remove(heap_.central, class_, batch_), part(mine, 0));
-  EXPECT_EQ(Remove(heap_.central, class_, batch_), part(others, 1));
+  // Of two equals the one that came last.
+  std::vector<void*> from_others = most_of(others, 2);
+  from_others.push_back(others[batch_]);
+  EXPECT_EQ(Remove(heap_.central, class_, batch_), from_others);
   EXPECT_EQ(list_.num_spans(), spans);
   EXPECT_EQ(ShardOf(Remove(heap_.central, class_, batch_).at(0)), 0u);
   EXPECT_EQ(list_.num_spans(), spans + 1);
   heap_.CheckInvariants();
+}
+
+// What other threads allocated near another processor does not go into the own transfer cache, but
+// home to its spans, and its lines are taken. So much is said of the caller by `origin` alone, and
+// of the objects by their spans.
+TEST_F(CentralCacheShardsTest, OthersFarObjectsGoHome) {
+  const std::vector<void*> far = NewSpans(40, 4);
+  const std::vector<void*> near = NewSpans(30, 4);
+  ASSERT_GE(far.size(), 4 * batch_);
+  for (size_t i = 0; i < far.size(); ++i) memset(far[i], static_cast<int>(i), 512);
+  // An object of each span stays out: the spans stay.
+  const auto part = [&](const std::vector<void*>& objects, size_t span) {
+    const size_t first = span * list_.objects_per_span();
+    return std::vector<void*>(objects.begin() + static_cast<ptrdiff_t>(first),
+                              objects.begin() + static_cast<ptrdiff_t>(first + batch_ - 1));
+  };
+  std::vector<void*> home = part(far, 0);
+  const std::vector<void*> second = part(far, 1);
+  home.insert(home.end(), second.begin(), second.end());
+  ASSERT_GE(home.size(), batch_);
+  test_processor = 30;
+  {
+    TouchWatch watch(TouchWatch::What::kStores);
+    Watch(watch, home);
+    heap_.central.Insert(class_, home.data(), home.size(), Origin::kOtherThreads);
+    EXPECT_EQ(watch.touches().size(), PagesOf(2 * list_.span_bytes()));
+  }
+  EXPECT_EQ(heap_.central.transfer_objects(class_), 0u);
+  EXPECT_EQ(list_.free_objects(), home.size());
+  heap_.CheckInvariants();
+  // Less than a batch goes to the list in any case, and its lines are taken too.
+  {
+    TouchWatch watch(TouchWatch::What::kStores);
+    Watch(watch, {far.back()});
+    heap_.central.Insert(class_, &far.back(), 1, Origin::kOtherThreads);
+    ASSERT_EQ(watch.touches().size(), 1u);
+    EXPECT_EQ(reinterpret_cast<void*>(watch.touches()[0]), far.back());
+  }
+  for (size_t i = 0; i < far.size(); ++i) {
+    EXPECT_EQ(static_cast<unsigned char*>(far[i])[0], static_cast<unsigned char>(i));
+    EXPECT_EQ(static_cast<unsigned char*>(far[i])[511], static_cast<unsigned char>(i));
+  }
+  // Those who live there get them.
+  test_processor = 40;
+  std::vector<void*> again = RemoveAll(heap_.central, class_, home.size());
+  again.erase(std::remove(again.begin(), again.end(), far.back()), again.end());
+  for (const void* const object : again) {
+    EXPECT_EQ(std::count(home.begin(), home.end(), object), 1);
+  }
+
+  // Whoever may have allocated them: into the transfer cache. So go near ones, of any thread. None
+  // of them is touched.
+  TouchWatch watch(TouchWatch::What::kAnything);
+  Watch(watch, far);
+  Watch(watch, near);
+  test_processor = 30;
+  heap_.central.Insert(class_, &far[2 * list_.objects_per_span()], batch_);
+  EXPECT_EQ(TransferObjects(1), batch_);
+  heap_.central.Insert(class_, near.data(), batch_, Origin::kOtherThreads);
+  EXPECT_EQ(TransferObjects(1), 2 * batch_);
+  // Less than a batch: to the list, as it is.
+  const size_t free_before = list_.free_objects();
+  heap_.central.Insert(class_, &near[batch_], 1, Origin::kOtherThreads);
+  heap_.central.Insert(class_, &far[3 * list_.objects_per_span()], 1, Origin::kAny);
+  EXPECT_EQ(list_.free_objects(), free_before + 2);
+  EXPECT_EQ(TransferObjects(0), 0u);
+  EXPECT_TRUE(watch.touches().empty());
+}
+
+using CentralCacheShardsDeathTest = CentralCacheShardsTest;
+
+// What goes home is looked at as everything is. What is freed twice is not touched where its pages
+// are no longer the class's: they may have no memory.
+TEST_F(CentralCacheShardsDeathTest, DoubleFreesOfOthersFarObjects) {
+  const std::vector<void*> objects = NewSpans(40, 2);
+  const size_t per_span = list_.objects_per_span();
+  const auto expect_death = [&](const std::vector<void*>& freed, const void* p,
+                                const std::string& what) {
+    EXPECT_EXIT(heap_.central.Insert(class_, freed.data(), freed.size(), Origin::kOtherThreads),
+                testing::KilledBySignal(SIGABRT),
+                testing::Eq("tcmalloc: free of " + PointerText(p) + ": " + what + "\n"));
+  };
+  const std::string twice = "double free, the object of 512 bytes is already free";
+  test_processor = 30;
+  const std::vector<void*> batch(objects.begin(), objects.begin() + static_cast<ptrdiff_t>(batch_));
+  std::vector<void*> freed = batch;
+  freed.push_back(objects[3]);
+  expect_death(freed, objects[3], twice);
+  heap_.central.Insert(class_, &objects[5], 1, Origin::kOtherThreads);
+  expect_death(batch, objects[5], twice);
+  expect_death({objects[5]}, objects[5], twice);
+  void* const inside = static_cast<char*>(objects[7]) + 16;
+  expect_death({objects[6], inside}, inside,
+               "not the start of an object, but a pointer into one of 512 bytes");
+
+  // The second span goes, and its memory with it.
+  heap_.central.Insert(class_, &objects[per_span], per_span, Origin::kOtherThreads);
+  ASSERT_EQ(list_.num_spans(), 1u);
+  ASSERT_EQ(mprotect(objects[per_span], list_.span_bytes(), PROT_NONE), 0);
+  const std::string gone = "no object is in use there (freed before, or never the start of one)";
+  expect_death({objects[per_span]}, objects[per_span], gone);
+  expect_death({objects[6], objects[per_span]}, objects[per_span], gone);
+  ASSERT_EQ(mprotect(objects[per_span], list_.span_bytes(), PROT_READ | PROT_WRITE), 0);
 }
 
 // What the processor emptied a moment ago comes before what lies in others' transfer caches.

@@ -22,6 +22,7 @@
 
 #include "testing/heap_fixture.h"
 #include "testing/random.h"
+#include "testing/touch_watch.h"
 
 namespace tcmalloc {
 namespace {
@@ -903,6 +904,35 @@ TEST_F(CentralFreeListShardsTest, ObjectsComeBackToTheirShards) {
   }
   EXPECT_EQ(list_.num_spans(), 0u);
   EXPECT_EQ(list_.free_objects(), 0u);
+  list_.CheckInvariants();
+}
+
+// In one call: the lines of what goes to other shards are taken, those of the own ones stay as they
+// are.
+TEST_F(CentralFreeListShardsTest, LinesOfOthersFarObjectsAreTaken) {
+  const std::vector<void*> near = NewSpan(0);
+  const std::vector<void*> far = NewSpan(1);
+  const std::vector<void*> farther = NewSpan(kMaxShards - 1);
+  std::vector<void*> all;
+  // One of each span stays.
+  for (size_t i = 1; i < per_span_; ++i) {
+    for (const auto* const objects : {&near, &far, &farther}) all.push_back((*objects)[i]);
+  }
+  TouchWatch watch(TouchWatch::What::kAnything);
+  for (const auto* const objects : {&near, &far, &farther}) {
+    watch.Watch((*objects)[0], list_.span_bytes());
+  }
+  list_.Insert(0, all.data(), all.size());
+  EXPECT_TRUE(watch.touches().empty());
+  for (const size_t shard : {size_t{0}, size_t{1}, kMaxShards - 1}) {
+    EXPECT_EQ(Remove(list_, per_span_ - 1, shard).size(), per_span_ - 1);
+  }
+  list_.Insert(0, all.data(), all.size(), Origin::kOtherThreads);
+  EXPECT_EQ(watch.touches().size(), 2 * list_.span_bytes() / TouchWatch::PageSize());
+  for (const uintptr_t touch : watch.touches()) {
+    EXPECT_NE(heap_.SpanOf(reinterpret_cast<void*>(touch)), heap_.SpanOf(near[0]));
+  }
+  EXPECT_EQ(list_.free_objects(), all.size());
   list_.CheckInvariants();
 }
 

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "central/line_ownership.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "base/size_classes.h"
+#include "testing/random.h"
+#include "testing/touch_watch.h"
+
+namespace tcmalloc {
+namespace {
+
+constexpr uint64_t kSeed = 6407;
+
+// Three parts of memory of the same length, of which each object of a class fits into one.
+class LineOwnershipTest : public testing::Test {
+ protected:
+  static constexpr size_t kPart = kMaxSmallSize;
+
+  LineOwnershipTest() {
+    void* const memory =
+        mmap(nullptr, 3 * kPart, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    EXPECT_NE(memory, MAP_FAILED);
+    memory_ = static_cast<char*>(memory);
+  }
+  ~LineOwnershipTest() override { munmap(memory_, 3 * kPart); }
+
+  char* part(size_t i) { return memory_ + i * kPart; }
+
+  // `n` objects one behind the other.
+  static std::vector<void*> Neighbours(char* first, size_t size, size_t n) {
+    std::vector<void*> objects;
+    for (size_t i = 0; i < n; ++i) objects.push_back(first + i * size);
+    return objects;
+  }
+
+  // Where the second part is first touched, null when it is not.
+  void* FirstTouch(TouchWatch::What what, const std::vector<void*>& objects, size_t size) {
+    TouchWatch watch(what);
+    watch.Watch(part(1), kPart);
+    TakeLines(objects.data(), objects.size(), size);
+    return watch.touches().empty() ? nullptr : reinterpret_cast<void*>(watch.touches()[0]);
+  }
+
+  static void* LineOf(const void* p) {
+    return reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(p) / kCacheLineSize *
+                                   kCacheLineSize);
+  }
+
+  char* memory_;
+};
+
+TEST_F(LineOwnershipTest, NothingChanges) {
+  SeededRandom random(kSeed);
+  for (size_t i = 0; i < 3 * kPart; ++i) memory_[i] = static_cast<char>(random.Next());
+  const std::vector<char> before(memory_, memory_ + 3 * kPart);
+  for (size_t i = 1; i < kNumSizeClasses; ++i) {
+    const size_t size = kSizeClasses.size(static_cast<SizeClass>(i));
+    for (size_t offset = 0; offset < 2 * kCacheLineSize; offset += 8) {
+      const size_t n = std::min<size_t>(128, kPart / size);
+      std::vector<void*> objects = Neighbours(part(1) + offset, size, n);
+      if (random.OneIn(2)) std::shuffle(objects.begin(), objects.end(), random.engine());
+      TakeLines(objects.data(), n, size);
+    }
+    ASSERT_EQ(memcmp(memory_, before.data(), before.size()), 0) << size;
+  }
+}
+
+TEST_F(LineOwnershipTest, NothingIsTakenForNoObject) {
+  TouchWatch watch(TouchWatch::What::kAnything);
+  watch.Watch(memory_, 3 * kPart);
+  TakeLines(nullptr, 0, 64);
+  EXPECT_TRUE(watch.touches().empty());
+}
+
+// An object of which `k` lines are in front of the second part: the next one, if it is to be taken,
+// is where this part is touched first. So it is for each k.
+TEST_F(LineOwnershipTest, EachLineOfTheBeginningIsStoredTo) {
+  for (const size_t size : {64, 128, 192, 960, 1024, 1152, 8192, 65536}) {
+    for (size_t k = 0; k <= kMostBytesTaken / kCacheLineSize + 1; ++k) {
+      char* const object = part(1) - k * kCacheLineSize;
+      const bool taken = k * kCacheLineSize < std::min(size, kMostBytesTaken);
+      EXPECT_EQ(FirstTouch(TouchWatch::What::kStores, {object}, size), taken ? part(1) : nullptr)
+          << size << " bytes, line " << k;
+    }
+  }
+}
+
+// Objects that share lines with their neighbours: each line of theirs.
+TEST_F(LineOwnershipTest, EachLineOfNeighboursIsStoredTo) {
+  for (const size_t size : {8, 16, 32, 48, 80, 96, 112, 176, 240, 480}) {
+    const size_t n = 3 * size_class_rules::LineObjects(size);
+    for (size_t k = 0; k < n * size / kCacheLineSize; ++k) {
+      // The second part begins with line k.
+      std::vector<void*> objects = Neighbours(part(1) - k * kCacheLineSize, size, n);
+      EXPECT_EQ(LineOf(FirstTouch(TouchWatch::What::kStores, objects, size)), part(1))
+          << size << " bytes, line " << k;
+      // It ends with line k. Within an object the way is always forwards.
+      if (size > 48) continue;
+      objects = Neighbours(part(2) - (k + 1) * kCacheLineSize, size, n);
+      std::reverse(objects.begin(), objects.end());
+      EXPECT_EQ(LineOf(FirstTouch(TouchWatch::What::kStores, objects, size)),
+                part(2) - kCacheLineSize)
+          << size << " bytes, line " << k << " from behind";
+    }
+  }
+}
+
+// An object without its neighbours: also the line that it only reaches into.
+TEST_F(LineOwnershipTest, EachLineOfALoneObjectIsStoredTo) {
+  for (const size_t size : {16, 48, 80, 112, 176, 240, 480}) {
+    for (size_t in_front = 16; in_front < size; in_front += 16) {
+      char* const object = part(1) - in_front;
+      EXPECT_EQ(LineOf(FirstTouch(TouchWatch::What::kStores, {object}, size)), part(1))
+          << size << " bytes, " << in_front << " of them in front";
+    }
+  }
+}
+
+// All of them, however many pages they are spread over.
+TEST_F(LineOwnershipTest, EachObjectIsStoredTo) {
+  SeededRandom random(kSeed + 1);
+  const size_t page = TouchWatch::PageSize();
+  std::vector<void*> objects = Neighbours(part(1), page, kPart / page);
+  std::shuffle(objects.begin(), objects.end(), random.engine());
+  TouchWatch watch(TouchWatch::What::kStores);
+  watch.Watch(part(1), kPart);
+  TakeLines(objects.data(), objects.size(), page);
+  ASSERT_EQ(watch.touches().size(), objects.size());
+  for (size_t i = 0; i < objects.size(); ++i) {
+    EXPECT_EQ(reinterpret_cast<void*>(watch.touches()[i]), objects[i]);
+  }
+}
+
+// What is behind the first kMostBytesTaken bytes may have no memory, what is behind or in front of
+// the object may be another thread's.
+TEST_F(LineOwnershipTest, NothingElseIsTouched) {
+  for (size_t i = 1; i < kNumSizeClasses; ++i) {
+    const size_t size = kSizeClasses.size(static_cast<SizeClass>(i));
+    const size_t bytes = std::min(size, kMostBytesTaken);
+    EXPECT_EQ(FirstTouch(TouchWatch::What::kAnything, {part(1) - bytes}, size), nullptr) << size;
+    EXPECT_EQ(FirstTouch(TouchWatch::What::kAnything, {part(2)}, size), nullptr) << size;
+    // Several, of which the last one ends there, or the first one begins there.
+    const size_t n = kMostBytesTaken / bytes;
+    std::vector<void*> objects = Neighbours(part(1) - n * bytes, size, n);
+    EXPECT_EQ(FirstTouch(TouchWatch::What::kAnything, objects, size), nullptr) << size;
+    std::reverse(objects.begin(), objects.end());
+    EXPECT_EQ(FirstTouch(TouchWatch::What::kAnything, objects, size), nullptr) << size;
+    objects = Neighbours(part(2), size, n);
+    std::reverse(objects.begin(), objects.end());
+    EXPECT_EQ(FirstTouch(TouchWatch::What::kAnything, objects, size), nullptr) << size;
+  }
+}
+
+}  // namespace
+}  // namespace tcmalloc

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// PageHeap: spans of one shard lie together, and which of what others keep a shard may have.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "page/page_heap.h"
+#include "page_heap_fixture.h"
+#include "testing/fake_virtual_memory.h"
+#include "testing/random.h"
+
+namespace tcmalloc {
+namespace {
+
+constexpr uint64_t kSeed = 20261121;
+constexpr size_t kRunPages = (size_t{256} << 10) / kPageSize;
+constexpr size_t kPagesInFirstGrowth = (size_t{1} << 20) / kPageSize;
+
+int64_t test_now_ms;
+
+class PageHeapNearTest : public testing::Test {
+ protected:
+  PageHeapNearTest()
+      : under_test_(VmOptions(),
+                    {.unmap_when_short = false, .now_ms = [] { return test_now_ms; }}) {
+    heap_.SetReleaseRate(0);
+    test_now_ms = 1000;
+  }
+
+  static FakeVirtualMemory::Options VmOptions() {
+    FakeVirtualMemory::Options options;
+    options.strength = FakeVirtualMemory::Strength::kAddressOnly;
+    options.range_bytes = size_t{1} << 30;
+    return options;
+  }
+
+  Span* NewNear(size_t pages, size_t shard) {
+    Span* const span = heap_.NewNear(Length(pages), shard);
+    EXPECT_NE(span, nullptr);
+    if (span != nullptr) {
+      for (size_t i = 0; i < pages; ++i) owner_[span->first_page.index() + i] = shard;
+    }
+    return span;
+  }
+  void Keep(Span* span, size_t shard) { heap_.DeleteToCache(span, shard, true); }
+
+  // Stretches of pages that belong to one shard, from one that belongs to another one to the next.
+  std::vector<size_t> Stretches() const {
+    std::vector<size_t> lengths;
+    const size_t kNobody = SIZE_MAX;
+    size_t last = kNobody;
+    for (const auto& [page, shard] : owner_) {
+      if (shard != last) lengths.push_back(0);
+      ++lengths.back();
+      last = shard;
+    }
+    return lengths;
+  }
+
+  PageHeapUnderTest under_test_;
+  PageHeap& heap_ = under_test_.heap;
+  FakeVirtualMemory& vm_ = under_test_.vm;
+  std::map<size_t, size_t> owner_;
+};
+
+TEST_F(PageHeapNearTest, SpansOfAShardFollowEachOther) {
+  std::array<std::vector<Span*>, 2> spans;
+  for (size_t i = 0; i < 8; ++i) {
+    for (const size_t shard : {0u, 1u}) spans[shard].push_back(NewNear(4, shard));
+  }
+  for (const auto& of_one : spans) {
+    for (size_t i = 1; i < of_one.size(); ++i) {
+      EXPECT_EQ(of_one[i]->first_page, of_one[i - 1]->first_page + Length(4));
+    }
+  }
+  heap_.CheckInvariants();
+}
+
+// However many shards and lengths there are: on average a stretch is a run, but for what is at the
+// ends of mappings.
+TEST_F(PageHeapNearTest, ShardsThatTakeTurnsHaveRunsOfTheirOwn) {
+  SeededRandom random(kSeed);
+  for (size_t i = 0; i < 4000; ++i) NewNear(random.Between(1, 4), random.Between(0, 4));
+  const std::vector<size_t> stretches = Stretches();
+  EXPECT_LT(stretches.size() * kRunPages, 2 * owner_.size()) << stretches.size();
+  heap_.CheckInvariants();
+}
+
+TEST_F(PageHeapNearTest, ARequestWithoutAShardFitsAsTightAsEver) {
+  Span* const first = NewNear(4, 0);
+  Span* const second = NewNear(8, 0);
+  NewNear(4, 0);
+  heap_.Delete(first);
+  heap_.Delete(second);
+  EXPECT_EQ(heap_.New(Length(12), SpanState::kLarge)->first_page, first->first_page);
+}
+
+// Memory that is there comes before fresh memory, also where it is no run.
+TEST_F(PageHeapNearTest, MappedMemoryComesFirst) {
+  std::vector<Span*> spans;
+  for (size_t i = 0; i < 6; ++i) spans.push_back(NewNear(4, 0));
+  heap_.Delete(spans[2]);
+  EXPECT_EQ(NewNear(3, 1)->first_page, spans[2]->first_page);
+  EXPECT_EQ(NewNear(1, 1)->first_page, spans[2]->first_page + Length(3));
+  heap_.CheckInvariants();
+}
+
+// What the shard itself keeps, in whatever lengths, goes before fresh memory is touched.
+TEST_F(PageHeapNearTest, TheOwnKeptSpansComeBeforeFreshMemory) {
+  Span* const span = NewNear(8, 3);
+  NewNear(1, 3);
+  Keep(span, 3);
+  EXPECT_EQ(NewNear(6, 3)->first_page, span->first_page);
+  EXPECT_EQ(heap_.NewFromCache(Length(8), 3), nullptr);
+}
+
+// What another one keeps is left to it as long as it uses it.
+TEST_F(PageHeapNearTest, OthersKeptSpansComeBeforeFreshMemoryOnlyOnceTheyAreIdle) {
+  Span* const span = NewNear(8, 3);
+  NewNear(1, 3);
+  Keep(span, 3);
+  EXPECT_TRUE(NewNear(8, 4)->zeroed);
+  test_now_ms += SpanCache::kIdleMilliseconds - 1;
+  EXPECT_TRUE(NewNear(8, 4)->zeroed);
+  // In use again: the time starts anew with the next look.
+  ASSERT_EQ(heap_.NewFromCache(Length(8), 3), span);
+  Keep(span, 3);
+  test_now_ms += 1;
+  EXPECT_TRUE(NewNear(8, 4)->zeroed);
+  test_now_ms += SpanCache::kIdleMilliseconds - 1;
+  EXPECT_TRUE(NewNear(8, 4)->zeroed);
+  test_now_ms += 1;
+  Span* const taken = NewNear(8, 4);
+  EXPECT_EQ(taken, span);
+  EXPECT_FALSE(taken->zeroed);
+  heap_.CheckInvariants();
+}
+
+// When the system gives nothing, all that is free serves: others' runs, then what they keep.
+TEST_F(PageHeapNearTest, OthersKeptSpansServeWhenTheSystemGivesNothing) {
+  std::vector<Span*> spans = {NewNear(8, 0)};
+  vm_.FailMap(1, FakeVirtualMemory::kForever);
+  while (spans.size() < kPagesInFirstGrowth / 8) spans.push_back(NewNear(8, spans.size() % 2));
+  ASSERT_EQ(heap_.GetStats().free_released_bytes, 0u);
+  Keep(spans[0], 0);
+  EXPECT_EQ(NewNear(8, 1)->first_page, spans[0]->first_page);
+  EXPECT_EQ(heap_.NewNear(Length(8), 1), nullptr);
+  heap_.CheckInvariants();
+}
+
+}  // namespace
+}  // namespace tcmalloc
