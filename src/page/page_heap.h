@@ -222,7 +222,8 @@ class PageHeap {
   bool DrainOneSpan() TC_EXCLUDES(lock_);
   // Takes back of what is kept in span caches what may serve a request that would else be served by
   // memory that is not there yet; false when there is nothing more of that kind. What another shard
-  // uses all the time stays with it: it would have to take as much from others again.
+  // uses all the time stays with it, for it would have to take as much from others again; but not
+  // when more is kept in all than small objects use.
   bool DrainFor(const Request& request) TC_EXCLUDES(lock_);
   size_t SpanCacheBytes() const;
   Length FreePages() TC_EXCLUDES(lock_);

@@ -121,7 +121,7 @@ TEST_F(PageHeapNearTest, TheOwnKeptSpansComeBeforeFreshMemory) {
 // What another one keeps is left to it as long as it uses it.
 TEST_F(PageHeapNearTest, OthersKeptSpansComeBeforeFreshMemoryOnlyOnceTheyAreIdle) {
   Span* const span = NewNear(8, 3);
-  NewNear(1, 3);
+  NewNear(8, 3);
   Keep(span, 3);
   EXPECT_TRUE(NewNear(8, 4)->zeroed);
   test_now_ms += SpanCache::kIdleMilliseconds - 1;
@@ -137,6 +137,17 @@ TEST_F(PageHeapNearTest, OthersKeptSpansComeBeforeFreshMemoryOnlyOnceTheyAreIdle
   Span* const taken = NewNear(8, 4);
   EXPECT_EQ(taken, span);
   EXPECT_FALSE(taken->zeroed);
+  heap_.CheckInvariants();
+}
+
+TEST_F(PageHeapNearTest, NoMoreIsKeptForBusyShardsThanIsInUse) {
+  Span* const one = NewNear(8, 3);
+  Span* const other = NewNear(8, 5);
+  Keep(one, 3);
+  EXPECT_TRUE(NewNear(4, 4)->zeroed);
+  Keep(other, 5);
+  EXPECT_FALSE(NewNear(8, 4)->zeroed);
+  EXPECT_TRUE(NewNear(8, 4)->zeroed);
   heap_.CheckInvariants();
 }
 
