@@ -253,11 +253,9 @@ bool PageHeap::DrainFor(const Request& request) {
   // One that is cut, or joined with its neighbours, may be enough.
   if (request.shard != kNoShard) {
     if (DrainOneSpanOf(span_caches_[request.shard])) return true;
-    const int64_t now_ms = options_.now_ms();
-    for (SpanCache& cache : span_caches_) {
-      if (cache.bytes() > 0 && cache.IsIdle(now_ms) && DrainOneSpanOf(cache)) return true;
-    }
-    return false;
+    size_t drained = 0;
+    while (drained < kDrainedAtOnce && DrainOneSpan()) ++drained;
+    return drained > 0;
   }
   if (request.length.pages() <= SpanCache::kMaxPages) return DrainOneSpan();
   DrainSpanCaches();

@@ -34,7 +34,6 @@
 #include "base/intrusive_list.h"
 #include "base/shard_map.h"
 #include "base/units.h"
-#include "os/clock.h"
 #include "os/spinlock.h"
 #include "os/virtual_memory.h"
 #include "page/free_spans.h"
@@ -70,7 +69,6 @@ class PageHeap {
     // anew in one piece where a request is longer than any free span, and for others where more
     // than half of the heap is free. Each unmapping may split a mapping of the system's.
     bool unmap_when_short = false;
-    int64_t (*now_ms)() = CoarseMilliseconds;
   };
 
   PageHeap(VirtualMemory& vm, PageMap& page_map, MetadataArena& arena)
@@ -175,6 +173,7 @@ class PageHeap {
   // of a block of 32 KiB, 3.6 ns with 64 KiB, 1.9 ns with 256 KiB or more.
   static constexpr Length kNearRun = Length((size_t{256} << 10) >> kPageShift);
   static constexpr size_t kNoShard = kMaxShards;
+  static constexpr size_t kDrainedAtOnce = 32;
 
   struct Request {
     Length length;
@@ -221,8 +220,8 @@ class PageHeap {
   bool DrainOneSpanOf(SpanCache& cache) TC_EXCLUDES(lock_);
   bool DrainOneSpan() TC_EXCLUDES(lock_);
   // Takes back of what is kept in span caches what may serve a request that would else be served by
-  // memory that is not there yet; false when there is nothing more of that kind. What another shard
-  // uses all the time stays with it: it would have to take as much from others again.
+  // memory that is not there yet; false when there is nothing more of that kind. Of other shards'
+  // several at once: one at a time would mix the shards' memory span by span (see kNearRun).
   bool DrainFor(const Request& request) TC_EXCLUDES(lock_);
   size_t SpanCacheBytes() const;
   Length FreePages() TC_EXCLUDES(lock_);

@@ -16,9 +16,7 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <cstddef>
-#include <cstdint>
 
 #include "base/config.h"
 #include "base/counters.h"
@@ -38,17 +36,12 @@ class alignas(kCacheLineSize) SpanCache {
   // What lies here is given up before the heap grows, so that it costs no memory but in between.
   static constexpr size_t kBudgetBytes = size_t{4} << 20;
 
-  static constexpr int64_t kIdleMilliseconds = 100;
-
   // A span of exactly `n` pages; null when there is none.
   Span* TryTake(Length n) TC_EXCLUDES(lock_) {
     if (n.pages() > kMaxPages || bytes_.value() == 0) return nullptr;
     const SpinLockHolder holder(lock_);
     Span* const span = spans_[n.pages()].PopFirst();
-    if (span != nullptr) {
-      bytes_.Subtract(span->bytes());
-      uses_.Add(1);
-    }
+    if (span != nullptr) bytes_.Subtract(span->bytes());
     return span;
   }
 
@@ -58,7 +51,6 @@ class alignas(kCacheLineSize) SpanCache {
     const SpinLockHolder holder(lock_);
     if (bytes_.value() + span->bytes() > kBudgetBytes) return false;
     bytes_.Add(span->bytes());
-    uses_.Add(1);
     IntrusiveQueue<Span>& queue = spans_[span->num_pages.pages()];
     near ? queue.Prepend(span) : queue.Append(span);
     return true;
@@ -77,17 +69,6 @@ class alignas(kCacheLineSize) SpanCache {
     return nullptr;
   }
 
-  // Nothing was put or taken since a look at least kIdleMilliseconds ago. Thread safety: any.
-  bool IsIdle(int64_t now_ms) {
-    const size_t uses = uses_.value();
-    if (uses == seen_uses_.load(std::memory_order_relaxed)) {
-      return now_ms - seen_at_ms_.load(std::memory_order_relaxed) >= kIdleMilliseconds;
-    }
-    seen_at_ms_.store(now_ms, std::memory_order_relaxed);
-    seen_uses_.store(uses, std::memory_order_relaxed);
-    return false;
-  }
-
   size_t bytes() const { return bytes_.value(); }
   SpinLock& lock() { return lock_; }
 
@@ -96,11 +77,6 @@ class alignas(kCacheLineSize) SpanCache {
   std::array<IntrusiveQueue<Span>, kMaxPages + 1> spans_ TC_GUARDED_BY(lock_);
   // Written with lock_ held; read racily for statistics, and to see that there is nothing.
   OwnedCounter bytes_;
-  OwnedCounter uses_;
-  // What IsIdle saw last. When two threads look at once, what stays is from either; one look more
-  // or less matters to nobody.
-  std::atomic<size_t> seen_uses_{0};
-  std::atomic<int64_t> seen_at_ms_{0};
 };
 
 }  // namespace tcmalloc

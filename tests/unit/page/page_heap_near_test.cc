@@ -20,16 +20,9 @@ constexpr uint64_t kSeed = 20261121;
 constexpr size_t kRunPages = (size_t{256} << 10) / kPageSize;
 constexpr size_t kPagesInFirstGrowth = (size_t{1} << 20) / kPageSize;
 
-int64_t test_now_ms;
-
 class PageHeapNearTest : public testing::Test {
  protected:
-  PageHeapNearTest()
-      : under_test_(VmOptions(),
-                    {.unmap_when_short = false, .now_ms = [] { return test_now_ms; }}) {
-    heap_.SetReleaseRate(0);
-    test_now_ms = 1000;
-  }
+  PageHeapNearTest() { heap_.SetReleaseRate(0); }
 
   static FakeVirtualMemory::Options VmOptions() {
     FakeVirtualMemory::Options options;
@@ -61,7 +54,7 @@ class PageHeapNearTest : public testing::Test {
     return lengths;
   }
 
-  PageHeapUnderTest under_test_;
+  PageHeapUnderTest under_test_{VmOptions()};
   PageHeap& heap_ = under_test_.heap;
   FakeVirtualMemory& vm_ = under_test_.vm;
   std::map<size_t, size_t> owner_;
@@ -118,25 +111,18 @@ TEST_F(PageHeapNearTest, TheOwnKeptSpansComeBeforeFreshMemory) {
   EXPECT_EQ(heap_.NewFromCache(Length(8), 3), nullptr);
 }
 
-// What another one keeps is left to it as long as it uses it.
-TEST_F(PageHeapNearTest, OthersKeptSpansComeBeforeFreshMemoryOnlyOnceTheyAreIdle) {
-  Span* const span = NewNear(8, 3);
+// Then what others keep, several spans at once, so that there is room for a run.
+TEST_F(PageHeapNearTest, OthersKeptSpansComeBeforeFreshMemoryAndTogether) {
+  std::vector<Span*> spans;
+  for (size_t i = 0; i < 12; ++i) spans.push_back(NewNear(8, 3));
   NewNear(1, 3);
-  Keep(span, 3);
+  for (size_t i = 0; i < 12; i += 2) Keep(spans[i], 3);
+  for (size_t i = 1; i < 12; i += 2) Keep(spans[i], 3);
+  for (size_t i = 0; i < 12; ++i) {
+    EXPECT_EQ(NewNear(8, 4)->first_page, spans[0]->first_page + Length(8 * i));
+  }
   EXPECT_TRUE(NewNear(8, 4)->zeroed);
-  test_now_ms += SpanCache::kIdleMilliseconds - 1;
-  EXPECT_TRUE(NewNear(8, 4)->zeroed);
-  // In use again: the time starts anew with the next look.
-  ASSERT_EQ(heap_.NewFromCache(Length(8), 3), span);
-  Keep(span, 3);
-  test_now_ms += 1;
-  EXPECT_TRUE(NewNear(8, 4)->zeroed);
-  test_now_ms += SpanCache::kIdleMilliseconds - 1;
-  EXPECT_TRUE(NewNear(8, 4)->zeroed);
-  test_now_ms += 1;
-  Span* const taken = NewNear(8, 4);
-  EXPECT_EQ(taken, span);
-  EXPECT_FALSE(taken->zeroed);
+  EXPECT_EQ(heap_.NewFromCache(Length(8), 3), nullptr);
   heap_.CheckInvariants();
 }
 

@@ -85,25 +85,6 @@ TEST_F(SpanCacheTest, ASpanServesItsOwnLengthOnly) {
   EXPECT_EQ(cache_.TryTake(Length(4)), span);
 }
 
-// Idle is what has not changed for a while; looking is no change, emptying by others neither.
-TEST_F(SpanCacheTest, IsIdleAfterAWhileWithoutUse) {
-  constexpr int64_t kIdle = SpanCache::kIdleMilliseconds;
-  Put(2, kNear);
-  Put(2, kFar);
-  EXPECT_FALSE(cache_.IsIdle(50));
-  EXPECT_FALSE(cache_.IsIdle(50 + kIdle - 1));
-  EXPECT_TRUE(cache_.IsIdle(50 + kIdle));
-  ASSERT_NE(cache_.TakeAny(), nullptr);
-  EXPECT_TRUE(cache_.IsIdle(51 + kIdle));
-  EXPECT_EQ(cache_.TryTake(Length(1)), nullptr);
-  EXPECT_TRUE(cache_.IsIdle(51 + kIdle));
-  EXPECT_NE(cache_.TryTake(Length(2)), nullptr);
-  EXPECT_FALSE(cache_.IsIdle(52 + kIdle));
-  Put(1, kNear);
-  EXPECT_FALSE(cache_.IsIdle(52 + 2 * kIdle));
-  EXPECT_TRUE(cache_.IsIdle(52 + 3 * kIdle));
-}
-
 TEST_F(SpanCacheTest, LongSpansAreRefused) {
   Span* const longest = Put(SpanCache::kMaxPages, kNear);
   for (const size_t pages :
