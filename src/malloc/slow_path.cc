@@ -169,10 +169,10 @@ void* Reallocate(void* p, size_t size) {
     // In place only within the class: a sized free may name the new size.
     if (kSizeClasses.ClassOf(size) == c) return p;
     old_size = kSizeClasses.size(c);
-  } else if (const Span* const span = LargeSpanAt(p)) {
+  } else if (Span* const span = LargeSpanAt(p)) {
     if (size > kMaxRequest) return nullptr;
     if (size > kMaxSmallSize &&
-        GlobalHeap().page_heap.RoundUp(Length::ForBytes(size)) == span->num_pages) {
+        GlobalHeap().page_heap.ResizeLargeAt(span, p, Length::ForBytes(size))) {
       return p;
     }
     old_size = span->bytes();

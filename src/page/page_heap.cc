@@ -278,10 +278,7 @@ bool PageHeap::DeleteLargeAt(Span* span, const void* p) {
   bool time_to_release;
   {
     const SpinLockHolder holder(lock_);
-    if (span->state.load(std::memory_order_relaxed) != SpanState::kLarge ||
-        span->start_address() != p) {
-      return false;
-    }
+    if (!IsLargeAt(span, p)) return false;
     time_to_release = DeleteLocked(span);
   }
   if (time_to_release) ReleaseAtPace();
@@ -289,14 +286,82 @@ bool PageHeap::DeleteLargeAt(Span* span, const void* p) {
   return true;
 }
 
+bool PageHeap::ResizeLargeAt(Span* span, const void* p, Length n) {
+  if (n == Length(0) || n > kMaxLength) return false;
+  n = RoundUp(n);
+  bool time_to_release = false;
+  for (bool records_added = false;; records_added = true) {
+    {
+      const SpinLockHolder holder(lock_);
+      if (!IsLargeAt(span, p)) return false;
+      if (n >= span->num_pages) return ExtendLocked(span, n - span->num_pages);
+      if (num_records_ > kSpareRecords) {
+        Span* const end = SplitLocked(span, n);
+        large_span_bytes_.Subtract(end->bytes());
+        time_to_release = PagesFreedLocked(end->num_pages);
+        end->state.store(SpanState::kFreeMapped, std::memory_order_relaxed);
+        InsertFreeLocked(end);
+        break;
+      }
+    }
+    if (records_added || !AddRecords()) return false;
+  }
+  if (time_to_release) ReleaseAtPace();
+  UnmapWhenShort();
+  return true;
+}
+
+Span* PageHeap::FreeSpanAtLocked(PageId page) {
+  for (const SpanState state : {SpanState::kFreeMapped, SpanState::kFreeReleased}) {
+    Span* const span = FreeNeighbourLocked(page, state);
+    if (span != nullptr && span->first_page == page) return span;
+  }
+  return nullptr;
+}
+
+bool PageHeap::ExtendLocked(Span* span, Length more) {
+  // Mapped and released ones may take turns.
+  Length found;
+  for (PageId page = span->first_page + span->num_pages; found < more;) {
+    const Span* const next = FreeSpanAtLocked(page);
+    if (next == nullptr) return false;
+    found += next->num_pages;
+    page += next->num_pages;
+  }
+  large_span_bytes_.Add(more.bytes());
+  while (more > Length(0)) {
+    Span* const next = FreeSpanAtLocked(span->first_page + span->num_pages);
+    FreeSpans& free_spans = FreeSpansFor(next->state.load(std::memory_order_relaxed));
+    const Length taken = next->num_pages < more ? next->num_pages : more;
+    free_spans.Remove(next);
+    if (taken == next->num_pages) {
+      ReturnRecordLocked(next);
+    } else {
+      next->first_page += taken;
+      next->num_pages -= taken;
+      MarkEnds(next);
+      free_spans.Insert(next);
+    }
+    span->num_pages += taken;
+    more -= taken;
+  }
+  MarkEnds(span);
+  return true;
+}
+
+bool PageHeap::PagesFreedLocked(Length n) {
+  const bool time_to_release = release_pace_.PagesFreed(n);
+  // Until the outcome is known no one else starts.
+  if (time_to_release) release_pace_.Released(Length(0));
+  return time_to_release;
+}
+
 bool PageHeap::DeleteLocked(Span* span) {
   const SpanState use = span->state.load(std::memory_order_relaxed);
   TC_CHECK(use == SpanState::kSmall || use == SpanState::kLarge);
   BytesInUse(use).Subtract(span->bytes());
   if (use == SpanState::kLarge) large_spans_.Subtract(1);
-  const bool time_to_release = release_pace_.PagesFreed(span->num_pages);
-  // Until the outcome is known no one else starts.
-  if (time_to_release) release_pace_.Released(Length(0));
+  const bool time_to_release = PagesFreedLocked(span->num_pages);
   span->size_class = SizeClass::kNone;
   span->state.store(SpanState::kFreeMapped, std::memory_order_relaxed);
   InsertFreeLocked(span);

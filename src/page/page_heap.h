@@ -107,6 +107,11 @@ class PageHeap {
   // span record and any `p`.
   [[nodiscard]] bool DeleteLargeAt(Span* span, const void* p) TC_EXCLUDES(lock_);
 
+  // Makes the large object at `p`, whose span `span` is, `n` pages long (rounded) where it is:
+  // takes from the free memory behind it, or gives its own end back. False, and nothing is changed,
+  // when there is not enough, or when `span` is no such object. What is new has undefined contents.
+  [[nodiscard]] bool ResizeLargeAt(Span* span, const void* p, Length n) TC_EXCLUDES(lock_);
+
   // Gives free memory back to the system until at least `n` pages went or nothing is left; returns
   // what went. The lock is not held meanwhile. Memory that the system does not take (mlock) stays
   // mapped and does not keep other memory from going.
@@ -203,6 +208,15 @@ class PageHeap {
   // True when it is time to give something back, which the caller does with ReleaseAtPace after
   // unlocking.
   [[nodiscard]] bool DeleteLocked(Span* span) TC_REQUIRES(lock_);
+  [[nodiscard]] bool PagesFreedLocked(Length n) TC_REQUIRES(lock_);
+  bool IsLargeAt(const Span* span, const void* p) const TC_REQUIRES(lock_) {
+    return span->state.load(std::memory_order_relaxed) == SpanState::kLarge &&
+           span->start_address() == p;
+  }
+  // Takes `more` pages from the free spans that follow `span`; false when there are not as many.
+  bool ExtendLocked(Span* span, Length more) TC_REQUIRES(lock_);
+  // The free span that begins at `page`, or null.
+  Span* FreeSpanAtLocked(PageId page) TC_REQUIRES(lock_);
   void ReleaseAtPace() TC_EXCLUDES(lock_);
   // Joins `span`, which is in no list and in state kFreeMapped or kFreeReleased, with its
   // neighbours and lists it.

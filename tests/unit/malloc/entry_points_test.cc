@@ -115,6 +115,30 @@ TEST(EntryPointsTest, ReallocThroughTheSizes) {
   EXPECT_EQ(tc_realloc(p, 0), nullptr);
 }
 
+// A large object gives its end back where it is, and takes it again.
+TEST(EntryPointsTest, ReallocOfLargeObjectsInPlace) {
+  constexpr size_t kMiB = size_t{1} << 20;
+  char* const p = static_cast<char*>(tc_malloc(4 * kMiB));
+  memset(p, 0x5a, 4 * kMiB);
+  ASSERT_EQ(tc_realloc(p, kMiB), p);
+  EXPECT_EQ(tc_malloc_size(p), kMiB);
+  ASSERT_EQ(tc_realloc(p, 3 * kMiB), p);
+  EXPECT_EQ(tc_malloc_size(p), 3 * kMiB);
+  for (size_t i = 0; i < kMiB; ++i) ASSERT_EQ(p[i], 0x5a);
+  memset(p, 0x6b, 3 * kMiB);
+  // What is behind it now is someone else's.
+  ASSERT_EQ(tc_realloc(p, 2 * kMiB), p);
+  std::vector<void*> others;
+  for (int i = 0; i < 100; ++i) others.push_back(tc_malloc(kMaxSmallSize + 1));
+  char* const moved = static_cast<char*>(tc_realloc(p, 64 * kMiB));
+  EXPECT_EQ(tc_malloc_size(moved), 64 * kMiB);
+  for (size_t i = 0; i < 2 * kMiB; ++i) ASSERT_EQ(moved[i], 0x6b);
+  // A sized free may name the size that was asked for last.
+  ASSERT_EQ(tc_realloc(moved, 5 * kMiB + 1), moved);
+  tc_free_sized(moved, 5 * kMiB + 1);
+  for (void* const other : others) tc_free(other);
+}
+
 // Within its class an object stays where it is.
 TEST(EntryPointsTest, ReallocWithinTheClassStays) {
   for (size_t i = 1; i < kNumSizeClasses; ++i) {

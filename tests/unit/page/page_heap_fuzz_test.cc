@@ -94,6 +94,10 @@ class Fuzzer {
     EXPECT_GT(pages_released_, 0u);
     EXPECT_GT(served_from_cache_, 0);
     EXPECT_GT(drained_, 0);
+    EXPECT_GT(extended_, 0);
+    EXPECT_GT(extended_across_, 0);
+    EXPECT_GT(not_extended_, 0);
+    EXPECT_GT(shortened_, 0);
   }
 
  private:
@@ -130,6 +134,9 @@ class Fuzzer {
       case 11:
       case 12:
         return AllocateFromCache();
+      case 13:
+      case 14:
+        return ResizeSome();
       default:
         return random_.Below(100) < (growing_ ? 60u : 40u) ? AllocateSome() : DeleteSome();
     }
@@ -434,6 +441,56 @@ class Fuzzer {
     EXPECT_FALSE(heap_.DeleteLargeAt(stale_.back().first, stale_.back().second)) << "second free";
   }
 
+  void ResizeSome() {
+    if (live_.empty()) return;
+    const auto at = RandomLive();
+    const size_t first = at->first;
+    Live& live = at->second;
+    const size_t n = random_.OneIn(2) ? random_.Between(1, live.pages)
+                                      : random_.Between(live.pages, 2 * live.pages + 20);
+    const size_t rounded = (n + granule_ - 1) / granule_ * granule_;
+    const bool done = heap_.ResizeLargeAt(live.span, live.span->start_address(), Length(n));
+    calls_ = vm_.TakeCalls();
+    if (live.use != SpanState::kLarge) {
+      EXPECT_FALSE(done);
+    } else if (rounded <= live.pages) {
+      ASSERT_TRUE(done);
+      const size_t given = live.pages - rounded;
+      live.pages = rounded;
+      if (given > 0) {
+        ReplayDelete(first + rounded, given);
+        ++shortened_;
+      }
+    } else {
+      // Whatever memory is behind it, with and without something in it.
+      size_t end = first + live.pages;
+      int runs = 0;
+      for (PageState last = PageState::kOutside; end < first + rounded && end < pages_.size();
+           ++end) {
+        if (pages_[end] != PageState::kMapped && pages_[end] != PageState::kReleased) break;
+        runs += pages_[end] != last;
+        last = pages_[end];
+      }
+      ASSERT_EQ(done, end == first + rounded);
+      if (!done) {
+        ++not_extended_;
+      } else {
+        ++extended_;
+        extended_across_ += runs > 1;
+        SetPages(first, rounded, PageState::kInUse);
+        if (backed_) {
+          ForEachWord(live, [&live](uint64_t& word) { ASSERT_EQ(word, live.mark); });
+        }
+        live.pages = rounded;
+        if (backed_) ForEachWord(live, [&live](uint64_t& word) { word = live.mark; });
+      }
+    }
+    EXPECT_TRUE(calls_.empty()) << "more system calls than the model would make";
+    ASSERT_EQ(live.span->num_pages.pages(), live.pages);
+    ASSERT_EQ(under_test_.page_map->SpanOf(live.span->first_page), live.span);
+    ASSERT_EQ(under_test_.page_map->SpanOf(live.span->last_page()), live.span);
+  }
+
   // Frees of what is no large object, or not its start: refused, and nothing changes.
   void DeleteWrong() {
     if (!live_.empty()) {
@@ -444,6 +501,7 @@ class Fuzzer {
       EXPECT_FALSE(heap_.DeleteLargeAt(live.span, start + offset));
       EXPECT_FALSE(heap_.DeleteLargeAt(live.span, start - offset));
       EXPECT_FALSE(heap_.DeleteLargeAt(live.span, nullptr));
+      EXPECT_FALSE(heap_.ResizeLargeAt(live.span, start + offset, live.span->num_pages));
       if (live.use == SpanState::kSmall) {
         EXPECT_FALSE(heap_.DeleteLargeAt(live.span, start));
       }
@@ -541,6 +599,10 @@ class Fuzzer {
   int served_mapped_ = 0;
   int served_released_ = 0;
   int served_from_cache_ = 0;
+  int extended_ = 0;
+  int extended_across_ = 0;
+  int not_extended_ = 0;
+  int shortened_ = 0;
   int drained_ = 0;
 };
 
