@@ -331,6 +331,7 @@ bool PageHeap::ExtendLocked(Span* span, Length more) {
   large_span_bytes_.Add(more.bytes());
   while (more > Length(0)) {
     Span* const next = FreeSpanAtLocked(span->first_page + span->num_pages);
+    TC_CHECK(next != nullptr);
     FreeSpans& free_spans = FreeSpansFor(next->state.load(std::memory_order_relaxed));
     const Length taken = next->num_pages < more ? next->num_pages : more;
     free_spans.Remove(next);
