@@ -446,8 +446,16 @@ class Fuzzer {
     const auto at = RandomLive();
     const size_t first = at->first;
     Live& live = at->second;
-    const size_t n = random_.OneIn(2) ? random_.Between(1, live.pages)
-                                      : random_.Between(live.pages, 2 * live.pages + 20);
+    // What is free behind it, with and without memory.
+    size_t free_end = first + live.pages;
+    while (free_end < pages_.size() &&
+           (pages_[free_end] == PageState::kMapped || pages_[free_end] == PageState::kReleased)) {
+      ++free_end;
+    }
+    size_t n = random_.Between(1, live.pages);
+    if (random_.OneIn(2)) n = random_.Between(live.pages, free_end - first);
+    if (random_.OneIn(4)) n = free_end - first;
+    if (random_.OneIn(4)) n += random_.Between(1, 20);
     const size_t rounded = (n + granule_ - 1) / granule_ * granule_;
     const bool done = heap_.ResizeLargeAt(live.span, live.span->start_address(), Length(n));
     calls_ = vm_.TakeCalls();
@@ -462,16 +470,13 @@ class Fuzzer {
         ++shortened_;
       }
     } else {
-      // Whatever memory is behind it, with and without something in it.
-      size_t end = first + live.pages;
       int runs = 0;
-      for (PageState last = PageState::kOutside; end < first + rounded && end < pages_.size();
-           ++end) {
-        if (pages_[end] != PageState::kMapped && pages_[end] != PageState::kReleased) break;
-        runs += pages_[end] != last;
-        last = pages_[end];
+      PageState last = PageState::kOutside;
+      for (size_t page = first + live.pages; page < std::min(free_end, first + rounded); ++page) {
+        runs += pages_[page] != last;
+        last = pages_[page];
       }
-      ASSERT_EQ(done, end == first + rounded);
+      ASSERT_EQ(done, free_end >= first + rounded);
       if (!done) {
         ++not_extended_;
       } else {
