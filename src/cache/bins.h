@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Bins: the part of a thread cache that the fast path sees. Per size class an array of pointers to
-// free objects, used as a stack; nothing is ever written into a free object.
+// free objects, used as a stack; they are not written to here.
 //
 //     array:   [0]    [1]   [2]  ...  [n]  ...  [capacity]  [capacity + 1]
 //              null   obj   obj       obj                   kFullMark

@@ -2,7 +2,8 @@
 // CentralFreeList: the spans of one size class and, per span, a bitmap of its free objects.
 //
 // Role. Cuts spans into objects, takes objects back, returns a span to the page heap as soon as all
-// its objects are free. It never writes into an object. Called by: the central cache. Lock:
+// its objects are free. What it writes into an object is what was there
+// (line_ownership.h). Called by: the central cache. Lock:
 // LockRank::kCentral.
 //
 // What is handed out. In the order of addresses within a span, and from the span with the fewest

@@ -50,8 +50,11 @@ Span* PageHeap::Allocate(Request request) {
   if (alignment < granule_) alignment = granule_;
   // What is left to try when the system refuses.
   enum { kAnywhere, kDrain, kReleaseAndJoin, kUnmapAndMap, kNothing } resort = kAnywhere;
-  // What is kept in span caches comes before memory that is not there yet, but for DrainFor.
-  bool mapped_only = SpanCacheBytes() > 0;
+  // What is kept in span caches comes before memory that is not there yet. What others keep while
+  // this call empties the caches is not waited for.
+  const size_t kept_bytes = SpanCacheBytes();
+  size_t drained_bytes = 0;
+  bool mapped_only = kept_bytes > 0;
   for (;;) {
     bool records_needed = false;
     {
@@ -63,7 +66,9 @@ Span* PageHeap::Allocate(Request request) {
       }
     }
     if (mapped_only && !records_needed) {
-      mapped_only = DrainFor(request);
+      const size_t drained = DrainFor(request);
+      drained_bytes += drained;
+      mapped_only = drained > 0 && drained_bytes <= kept_bytes;
       continue;
     }
     if (records_needed) {
@@ -107,29 +112,35 @@ bool PageHeap::OtherShardGoesOnIn(const Span* span, size_t shard) const {
   return false;
 }
 
+Span* PageHeap::FindRunLocked(Length n, size_t shard, FreeKind kind) const {
+  Span* run = free_[kind].FindBestFit(n);
+  // One longer at a time: there are no more than kMaxShards to step over.
+  while (run != nullptr && OtherShardGoesOnIn(run, shard)) {
+    run = free_[kind].FindBestFit(run->num_pages + Length(1));
+  }
+  return run;
+}
+
 PageHeap::Place PageHeap::FindNearLocked(Length n, size_t shard, FreeKind kind) {
   const PageId end = near_ends_[shard];
   Span* const next =
       FreeNeighbourLocked(end, kind == kMapped ? SpanState::kFreeMapped : SpanState::kFreeReleased);
   if (next != nullptr && next->first_page == end && next->num_pages >= n) return {next};
   const Length run_length = n > kNearRun ? n : kNearRun;
-  Span* run = free_[kind].FindBestFit(run_length);
-  if (run == nullptr || !OtherShardGoesOnIn(run, shard)) return {run};
-  // That one keeps room for a run of its own.
-  run = free_[kind].FindBestFit(kNearRun + run_length);
-  if (run == nullptr || !OtherShardGoesOnIn(run, shard)) return {run};
-  return {run, kNearRun};
+  if (Span* const run = FindRunLocked(run_length, shard, kind)) return {run};
+  // Where another one goes on, behind a run that it keeps.
+  return {free_[kind].FindBestFit(kNearRun + run_length), kNearRun};
 }
 
 PageHeap::Place PageHeap::FindPlaceLocked(const Request& request, FreeKind kind) {
   if (request.shard != kNoShard) {
     const Place near = FindNearLocked(request.length, request.shard, kind);
     if (near.span != nullptr) return near;
+    return {FindRunLocked(request.length, request.shard, kind)};
   }
   // A span this long holds an aligned run wherever it starts.
   Span* const span = free_[kind].FindBestFit(request.length + request.alignment - granule_);
   if (span == nullptr) return {};
-  if (request.shard != kNoShard && OtherShardGoesOnIn(span, request.shard)) return {};
   const size_t misalignment = span->first_page.index() & (request.alignment.pages() - 1);
   return {span, misalignment == 0 ? Length(0) : request.alignment - Length(misalignment)};
 }
@@ -183,7 +194,7 @@ Length PageHeap::FreePages() {
 void* PageHeap::TakeForMetadata(size_t* bytes) {
   for (;;) {
     if (void* const memory = TryTakeForMetadata(bytes)) return memory;
-    if (!DrainOneSpan()) return nullptr;
+    if (DrainOneSpan() == 0) return nullptr;
   }
 }
 
@@ -236,35 +247,41 @@ void PageHeap::DeleteToCache(Span* span, size_t shard, bool near) {
   if (short_of_space || !span_caches_[shard].TryPut(span, near)) Delete(span);
 }
 
-bool PageHeap::DrainOneSpanOf(SpanCache& cache) {
+size_t PageHeap::DrainOneSpanOf(SpanCache& cache) {
   Span* const span = cache.TakeAny();
-  if (span != nullptr) Delete(span);
-  return span != nullptr;
+  if (span == nullptr) return 0;
+  const size_t bytes = span->bytes();
+  Delete(span);
+  return bytes;
 }
 
-bool PageHeap::DrainOneSpan() {
+size_t PageHeap::DrainOneSpan() {
   for (SpanCache& cache : span_caches_) {
-    if (DrainOneSpanOf(cache)) return true;
+    if (const size_t bytes = DrainOneSpanOf(cache)) return bytes;
   }
-  return false;
+  return 0;
 }
 
-bool PageHeap::DrainFor(const Request& request) {
+size_t PageHeap::DrainFor(const Request& request) {
   // One that is cut, or joined with its neighbours, may be enough.
   if (request.shard != kNoShard) {
-    if (DrainOneSpanOf(span_caches_[request.shard])) return true;
-    size_t drained = 0;
-    while (drained < kDrainedAtOnce && DrainOneSpan()) ++drained;
-    return drained > 0;
+    size_t bytes = DrainOneSpanOf(span_caches_[request.shard]);
+    if (bytes > 0) return bytes;
+    for (size_t i = 0; i < kDrainedAtOnce; ++i) {
+      const size_t more = DrainOneSpan();
+      if (more == 0) break;
+      bytes += more;
+    }
+    return bytes;
   }
   if (request.length.pages() <= SpanCache::kMaxPages) return DrainOneSpan();
   DrainSpanCaches();
-  return false;
+  return 0;
 }
 
 void PageHeap::DrainSpanCaches() {
   // One at a time: no lock is held for long, and a forked child misses one span at most.
-  while (DrainOneSpan()) {
+  while (DrainOneSpan() > 0) {
   }
 }
 
@@ -476,12 +493,13 @@ bool PageHeap::GrowBy(Length n) {
     }
     return false;
   }
-  span->first_page = PageId::Containing(memory);
-  span->num_pages = n;
-  span->state.store(SpanState::kFreeReleased, std::memory_order_relaxed);
   Region* joined;
   {
     const SpinLockHolder holder(lock_);
+    // Not before: a stale entry of the page map may lead another thread to the record.
+    span->first_page = PageId::Containing(memory);
+    span->num_pages = n;
+    span->state.store(SpanState::kFreeReleased, std::memory_order_relaxed);
     system_bytes_.Add(n.bytes());
     if (system_bytes_.value() > peak_system_bytes_.value()) {
       peak_system_bytes_.Set(system_bytes_.value());

@@ -196,10 +196,13 @@ class PageHeap {
   // Finds and cuts; null when no free span is long enough. With `mapped_only`, among those that may
   // have memory behind them.
   Span* AllocateLocked(const Request& request, bool mapped_only) TC_REQUIRES(lock_);
-  // The tightest fit; for a shard only where that is, or begins, nobody else's run.
+  // For a shard: near, else the tightest fit in which no other one goes on.
   Place FindPlaceLocked(const Request& request, FreeKind kind) TC_REQUIRES(lock_);
   // Behind the shard's last span, else in a run that no other shard goes on in.
   Place FindNearLocked(Length n, size_t shard, FreeKind kind) TC_REQUIRES(lock_);
+  // The tightest fit in which no other shard goes on (of equals one is looked at); null when there
+  // is none.
+  Span* FindRunLocked(Length n, size_t shard, FreeKind kind) const TC_REQUIRES(lock_);
   // Another shard's last span ends where this one begins.
   bool OtherShardGoesOnIn(const Span* span, size_t shard) const TC_REQUIRES(lock_);
   // Cuts `span`, which is in no list, so that it keeps its first `n` pages; the rest, of the same
@@ -230,13 +233,15 @@ class PageHeap {
   }
   void MarkEnds(Span* span);
   void* TryTakeForMetadata(size_t* bytes) TC_EXCLUDES(lock_);
-  // Takes back one span out of a span cache, or out of any; false when there is none.
-  bool DrainOneSpanOf(SpanCache& cache) TC_EXCLUDES(lock_);
-  bool DrainOneSpan() TC_EXCLUDES(lock_);
+  // Takes back one span out of a span cache, or out of any; returns its bytes, 0 when there is
+  // none.
+  size_t DrainOneSpanOf(SpanCache& cache) TC_EXCLUDES(lock_);
+  size_t DrainOneSpan() TC_EXCLUDES(lock_);
   // Takes back of what is kept in span caches what may serve a request that would else be served by
-  // memory that is not there yet; false when there is nothing more of that kind. Of other shards'
-  // several at once: one at a time would mix the shards' memory span by span (see kNearRun).
-  bool DrainFor(const Request& request) TC_EXCLUDES(lock_);
+  // memory that is not there yet; returns the bytes, 0 when nothing more is worth it. Of other
+  // shards' several at once: one at a time would mix the shards' memory span by span (see
+  // kNearRun).
+  size_t DrainFor(const Request& request) TC_EXCLUDES(lock_);
   size_t SpanCacheBytes() const;
   Length FreePages() TC_EXCLUDES(lock_);
   // No request for more pages can be helped by giving back or unmapping what is free.

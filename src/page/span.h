@@ -13,7 +13,7 @@
 // Synchronization. Page heap's lock: state, first_page, num_pages, links while free. Class's
 // central lock: links and object fields while kSmall. The fields of a span in use that the owner of
 // one of its objects may read (first_page, num_pages, size_class, zeroed, shard) do not change
-// before that object is freed.
+// before that object is freed, but for num_pages of a large object, which its realloc changes.
 #pragma once
 
 #include <atomic>

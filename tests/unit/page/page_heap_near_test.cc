@@ -102,6 +102,20 @@ TEST_F(PageHeapNearTest, MappedMemoryComesFirst) {
   heap_.CheckInvariants();
 }
 
+// That another shard goes on in the tightest fit hides nothing else.
+TEST_F(PageHeapNearTest, LooserFitsAreFoundBesideAnotherShardsRun) {
+  std::vector<Span*> spans;
+  for (const size_t pages : {1, 3, 1, 5, 1, 7, 1}) spans.push_back(NewNear(pages, 2));
+  for (const size_t i : {1u, 3u, 5u}) heap_.Delete(spans[i]);
+  EXPECT_EQ(NewNear(1, 0)->first_page, spans[1]->first_page);
+  EXPECT_EQ(NewNear(1, 1)->first_page, spans[3]->first_page);
+  EXPECT_EQ(NewNear(1, 3)->first_page, spans[5]->first_page);
+  // Each goes on where it was.
+  EXPECT_EQ(NewNear(2, 0)->first_page, spans[1]->first_page + Length(1));
+  EXPECT_EQ(NewNear(2, 1)->first_page, spans[3]->first_page + Length(1));
+  heap_.CheckInvariants();
+}
+
 // What the shard itself keeps, in whatever lengths, goes before fresh memory is touched.
 TEST_F(PageHeapNearTest, TheOwnKeptSpansComeBeforeFreshMemory) {
   Span* const span = NewNear(8, 3);
