@@ -25,7 +25,7 @@ TEST(TransferPolicyTest, AClassHoldsAQuarterOfAMebibyteAtMost) {
 
 // What the comment on kTotalBytes says.
 TEST(TransferPolicyTest, TheBudgetIsEnoughForSomeClassesAndNotForAll) {
-  EXPECT_EQ(kTotalBytes, 16 * kMaxClassBytes);
+  EXPECT_EQ(kTotalBytes, 4 * kMaxClassBytes);
   size_t all = 0;
   for (size_t i = 1; i < kNumSizeClasses; ++i) {
     all += MaxSlots(static_cast<SizeClass>(i)) * BatchBytes(static_cast<SizeClass>(i));
