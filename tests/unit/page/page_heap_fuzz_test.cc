@@ -441,17 +441,32 @@ class Fuzzer {
     EXPECT_FALSE(heap_.DeleteLargeAt(stale_.back().first, stale_.back().second)) << "second free";
   }
 
+  bool IsFree(size_t page) const {
+    return page < pages_.size() &&
+           (pages_[page] == PageState::kMapped || pages_[page] == PageState::kReleased);
+  }
+  // Behind it there is free memory of both kinds.
+  bool IsBeforeAChange(const Live& live, size_t first) const {
+    size_t page = first + live.pages;
+    if (live.use != SpanState::kLarge || !IsFree(page)) return false;
+    while (IsFree(page + 1) && pages_[page + 1] == pages_[page]) ++page;
+    return IsFree(page + 1);
+  }
+
   void ResizeSome() {
     if (live_.empty()) return;
-    const auto at = RandomLive();
+    auto at = RandomLive();
+    if (random_.OneIn(2)) {
+      // There are few of these.
+      const auto rare = std::find_if(live_.begin(), live_.end(), [&](const auto& entry) {
+        return IsBeforeAChange(entry.second, entry.first);
+      });
+      if (rare != live_.end()) at = rare;
+    }
     const size_t first = at->first;
     Live& live = at->second;
-    // What is free behind it, with and without memory.
     size_t free_end = first + live.pages;
-    while (free_end < pages_.size() &&
-           (pages_[free_end] == PageState::kMapped || pages_[free_end] == PageState::kReleased)) {
-      ++free_end;
-    }
+    while (IsFree(free_end)) ++free_end;
     size_t n = random_.Between(1, live.pages);
     if (random_.OneIn(2)) n = random_.Between(live.pages, free_end - first);
     if (random_.OneIn(4)) n = free_end - first;
