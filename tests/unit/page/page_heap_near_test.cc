@@ -77,7 +77,10 @@ TEST_F(PageHeapNearTest, SpansOfAShardFollowEachOther) {
 // ends of mappings.
 TEST_F(PageHeapNearTest, ShardsThatTakeTurnsHaveRunsOfTheirOwn) {
   SeededRandom random(kSeed);
-  for (size_t i = 0; i < 4000; ++i) NewNear(random.Between(1, 4), random.Between(0, 4));
+  for (size_t i = 0; i < 4000; ++i) {
+    const size_t pages = random.Between(1, 4);
+    NewNear(pages, random.Between(0, 4));
+  }
   const std::vector<size_t> stretches = Stretches();
   EXPECT_LT(stretches.size() * kRunPages, 2 * owner_.size()) << stretches.size();
   heap_.CheckInvariants();
