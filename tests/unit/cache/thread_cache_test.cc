@@ -621,16 +621,7 @@ class ThreadCacheShardsTest : public testing::TestWithParam<size_t> {
     for (size_t i = 0; i < n; ++i) objects.push_back(thread.Allocate(class_));
     return objects;
   }
-  size_t TransferObjects(size_t shard) {
-    TransferCaches* const caches = heap_.central.transfer_caches(shard);
-    return caches == nullptr ? 0 : (*caches)[class_].objects();
-  }
-  // The pages of all spans that the objects are in.
-  void Watch(TouchWatch& watch, const std::vector<void*>& objects) {
-    std::set<Span*> spans;
-    for (const void* const object : objects) spans.insert(heap_.SpanOf(object));
-    for (const Span* const span : spans) watch.Watch(span->start_address(), span->bytes());
-  }
+  size_t TransferObjects(size_t shard) { return heap_.TransferObjects(shard, class_); }
 
   // The pages that were touched; those of objects [first, last) that are where lines are taken.
   static std::set<uintptr_t> PagesOf(const TouchWatch& watch) {
@@ -666,7 +657,7 @@ TEST_P(ThreadCacheShardsTest, AThreadThatOnlyFreesSendsObjectsHome) {
   test_processor = 1;
   {
     TouchWatch watch(TouchWatch::What::kStores);
-    Watch(watch, objects);
+    heap_.WatchSpansOf(&watch, objects);
     for (void* const object : objects) consumer.Free(class_, object);
     const size_t cached = consumer.cache()->CachedObjects(class_);
     ASSERT_LE(cached, batch_);
@@ -697,7 +688,7 @@ TEST_P(ThreadCacheShardsTest, AThreadThatMovedKeepsItsObjectsNear) {
         Allocate(thread, 20 * bin_policy::MaxLimit(class_) / batch_ * batch_);
     test_processor = 2 * round + 1;
     TouchWatch watch(TouchWatch::What::kAnything);
-    Watch(watch, objects);
+    heap_.WatchSpansOf(&watch, objects);
     const size_t shard = static_cast<size_t>(2 * round + 1);
     const size_t cached_before = thread.cache()->CachedObjects(class_);
     for (void* const object : objects) thread.Free(class_, object);
@@ -745,7 +736,7 @@ TEST_P(ThreadCacheShardsTest, AThreadThatGoesOnWithOthersObjectsIsKnown) {
   test_processor = 0;
   const size_t cached_before = thread.cache()->CachedObjects(class_);
   TouchWatch watch(TouchWatch::What::kStores);
-  Watch(watch, others);
+  heap_.WatchSpansOf(&watch, others);
   for (void* const object : others) thread.Free(class_, object);
   const size_t cached = thread.cache()->CachedObjects(class_);
   const std::set<uintptr_t> touched = PagesOf(watch);

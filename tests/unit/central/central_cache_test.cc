@@ -325,17 +325,7 @@ class CentralCacheShardsTest : public testing::Test {
     return objects;
   }
   size_t ShardOf(const void* object) { return heap_.SpanOf(object)->shard; }
-  size_t TransferObjects(size_t shard) {
-    TransferCaches* const caches = heap_.central.transfer_caches(shard);
-    return caches == nullptr ? 0 : (*caches)[class_].objects();
-  }
-
-  // The pages of the spans of the objects.
-  void Watch(TouchWatch& watch, const std::vector<void*>& objects) {
-    std::set<Span*> spans;
-    for (const void* const object : objects) spans.insert(heap_.SpanOf(object));
-    for (const Span* const span : spans) watch.Watch(span->start_address(), span->bytes());
-  }
+  size_t TransferObjects(size_t shard) { return heap_.TransferObjects(shard, class_); }
   static size_t PagesOf(size_t bytes) { return bytes / TouchWatch::PageSize(); }
 
   TestHeap heap_;
@@ -410,7 +400,7 @@ TEST_F(CentralCacheShardsTest, OthersFarObjectsGoHome) {
   test_processor = 30;
   {
     TouchWatch watch(TouchWatch::What::kStores);
-    Watch(watch, home);
+    heap_.WatchSpansOf(&watch, home);
     heap_.central.Insert(class_, home.data(), home.size(), Origin::kOtherThreads);
     EXPECT_EQ(watch.touches().size(), PagesOf(2 * list_.span_bytes()));
   }
@@ -420,7 +410,7 @@ TEST_F(CentralCacheShardsTest, OthersFarObjectsGoHome) {
   // Less than a batch goes to the list in any case, and its lines are taken too.
   {
     TouchWatch watch(TouchWatch::What::kStores);
-    Watch(watch, {far.back()});
+    heap_.WatchSpansOf(&watch, {far.back()});
     heap_.central.Insert(class_, &far.back(), 1, Origin::kOtherThreads);
     ASSERT_EQ(watch.touches().size(), 1u);
     EXPECT_EQ(reinterpret_cast<void*>(watch.touches()[0]), far.back());
@@ -440,8 +430,8 @@ TEST_F(CentralCacheShardsTest, OthersFarObjectsGoHome) {
   // Whoever may have allocated them: into the transfer cache. So go near ones, of any thread. None
   // of them is touched.
   TouchWatch watch(TouchWatch::What::kAnything);
-  Watch(watch, far);
-  Watch(watch, near);
+  heap_.WatchSpansOf(&watch, far);
+  heap_.WatchSpansOf(&watch, near);
   test_processor = 30;
   heap_.central.Insert(class_, &far[2 * list_.objects_per_span()], batch_);
   EXPECT_EQ(TransferObjects(1), batch_);

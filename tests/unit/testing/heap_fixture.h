@@ -7,7 +7,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "base/check.h"
 #include "base/size_classes.h"
@@ -17,6 +19,7 @@
 #include "page/page_heap.h"
 #include "page/page_map.h"
 #include "testing/fake_virtual_memory.h"
+#include "testing/touch_watch.h"
 
 namespace tcmalloc {
 
@@ -49,6 +52,18 @@ struct TestHeap {
         arena(vm),
         page_heap(vm, page_map, arena),
         central(page_heap, page_map, arena, [] { return test_processor; }) {}
+
+  // Objects of class `c` in the transfer caches of one shard.
+  size_t TransferObjects(size_t shard, SizeClass c) {
+    TransferCaches* const caches = central.transfer_caches(shard);
+    return caches == nullptr ? 0 : (*caches)[c].objects();
+  }
+  // Watches the pages of all spans that the objects are in.
+  void WatchSpansOf(TouchWatch* watch, const std::vector<void*>& objects) {
+    std::set<Span*> spans;
+    for (const void* const object : objects) spans.insert(SpanOf(object));
+    for (const Span* const span : spans) watch->Watch(span->start_address(), span->bytes());
+  }
 
   Span* SpanOf(const void* object) { return page_map.SpanOf(PageId::Containing(object)); }
 
