@@ -105,6 +105,21 @@ class OrderedTree {
     return at;
   }
 
+  // The element before `element` in the order, or null.
+  static T* Previous(const T* element) {
+    T* at = element->tree_node.left;
+    if (at != nullptr) {
+      while (at->tree_node.right != nullptr) at = at->tree_node.right;
+      return at;
+    }
+    at = element->tree_node.parent;
+    while (at != nullptr && at->tree_node.left == element) {
+      element = at;
+      at = at->tree_node.parent;
+    }
+    return at;
+  }
+
  private:
   // The pointer that points to `element`.
   T*& LinkTo(T* element) {

@@ -138,7 +138,7 @@ void* AllocateZeroed(size_t size) {
   }
   Span* const span = NewLargeSpan(size, 1);
   if (span == nullptr) return nullptr;
-  if (!span->zeroed) memset(span->start_address(), 0, size);
+  memset(span->start_address(), 0, std::min(size, span->written.bytes()));
   return span->start_address();
 }
 

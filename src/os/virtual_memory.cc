@@ -10,6 +10,11 @@
 #include "base/check.h"
 #include "os/spinlock.h"
 
+// Linux 5.14; older headers lack it.
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
 namespace tcmalloc {
 namespace {
 
@@ -65,6 +70,18 @@ bool SystemVirtualMemory::Release(void* start, size_t bytes) {
     result = madvise(start, bytes, MADV_DONTNEED);
   } while (result != 0 && errno == EAGAIN);
   return result == 0;
+}
+
+void SystemVirtualMemory::AdviseHugepages(void* start, size_t bytes, bool wanted) {
+  TC_ASSERT(SpinLock::NoneHeldByThisThread());
+  const ErrnoKeeper keeper;
+  madvise(start, bytes, wanted ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+}
+
+bool SystemVirtualMemory::Populate(void* start, size_t bytes) {
+  TC_ASSERT(SpinLock::NoneHeldByThisThread());
+  const ErrnoKeeper keeper;
+  return madvise(start, bytes, MADV_POPULATE_WRITE) == 0;
 }
 
 }  // namespace tcmalloc

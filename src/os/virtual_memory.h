@@ -27,6 +27,14 @@ class VirtualMemory {
   // when it did: the range then reads as zeroes. Requires: whole hardware pages.
   [[nodiscard]] virtual bool Release(void* start, size_t bytes) = 0;
 
+  // Tells the system whether [start, start + bytes) is better backed by hugepages. Where it was
+  // told differently before, the mapping is split there. The system may not care.
+  virtual void AdviseHugepages(void* start, size_t bytes, bool wanted) = 0;
+
+  // Puts memory behind [start, start + bytes), as if each of its hardware pages had been written
+  // to, in one call. False when the system cannot; some of it may then be done.
+  [[nodiscard]] virtual bool Populate(void* start, size_t bytes) = 0;
+
   virtual size_t hardware_page_size() const = 0;
 
  protected:
@@ -41,6 +49,8 @@ class SystemVirtualMemory final : public VirtualMemory {
   void* Map(size_t bytes, size_t alignment) override;
   bool Unmap(void* start, size_t bytes) override;
   bool Release(void* start, size_t bytes) override;
+  void AdviseHugepages(void* start, size_t bytes, bool wanted) override;
+  bool Populate(void* start, size_t bytes) override;
   size_t hardware_page_size() const override { return hardware_page_size_; }
 
  private:

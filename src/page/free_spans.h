@@ -12,6 +12,7 @@
 #include <cstdint>
 
 #include "base/bitmap.h"
+#include "base/counters.h"
 #include "base/intrusive_list.h"
 #include "base/ordered_tree.h"
 #include "page/span.h"
@@ -31,7 +32,7 @@ class FreeSpans {
     } else {
       long_.Insert(span);
     }
-    total_ += span->num_pages;
+    total_.Add(span->num_pages.pages());
     ++count_;
   }
 
@@ -43,7 +44,7 @@ class FreeSpans {
     } else {
       long_.Remove(span);
     }
-    total_ -= span->num_pages;
+    total_.Subtract(span->num_pages.pages());
     --count_;
   }
 
@@ -52,6 +53,39 @@ class FreeSpans {
     const size_t at = FindSetBit(non_empty_.data(), n.pages() - 1, kMaxExactPages);
     if (at < kMaxExactPages) return exact_[at].first();
     return long_.FirstWhere([n](const Span& span) { return span.num_pages >= n; });
+  }
+
+  // The same, of at least `n` and less than `limit` pages.
+  Span* FindBestFitBelow(Length n, Length limit) const {
+    Span* const span = n < limit ? FindBestFit(n) : nullptr;
+    return span != nullptr && span->num_pages < limit ? span : nullptr;
+  }
+
+  // The longest of the spans that `ok` holds for; null when there is none among the `most` longest
+  // ones above kMaxExactPages and the most recently freed of each shorter length.
+  template <typename Predicate>
+  Span* FindLongestWhere(Predicate ok, size_t most) const {
+    Span* span = long_.Last();
+    for (; span != nullptr && most > 0; span = OrderedTree<Span>::Previous(span), --most) {
+      if (ok(*span)) return span;
+    }
+    for (size_t pages = kMaxExactPages; pages > 0; --pages) {
+      span = exact_[pages - 1].first();
+      if (span != nullptr && ok(*span)) return span;
+    }
+    return nullptr;
+  }
+
+  // Of the spans of exactly the length of `span`, the best by `better(a, b)` of the `most` first
+  // ones.
+  template <typename Better>
+  Span* BestOfEqual(Span* span, size_t most, Better better) const {
+    if (span == nullptr || span->num_pages.pages() > kMaxExactPages) return span;
+    Span* best = span;
+    for (; span != nullptr && most > 0; span = IntrusiveList<Span>::Next(span), --most) {
+      if (better(*span, *best)) best = span;
+    }
+    return best;
   }
 
   // The longest span, or null.
@@ -71,14 +105,16 @@ class FreeSpans {
     return count;
   }
 
-  Length total() const { return total_; }
+  Length total() const { return Length(total_.value()); }
+  // The same in pages, for those who do not hold the lock.
+  size_t total_racy() const { return total_.value(); }
   size_t count() const { return count_; }
 
  private:
   std::array<IntrusiveList<Span>, kMaxExactPages> exact_;
   std::array<uint64_t, WordsForBits(kMaxExactPages)> non_empty_{};
   OrderedTree<Span> long_;
-  Length total_;
+  OwnedCounter total_;
   size_t count_ = 0;
 };
 

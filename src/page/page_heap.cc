@@ -53,13 +53,16 @@ Span* PageHeap::Allocate(Request request) {
   bool mapped_only = kept_bytes > 0;
   for (;;) {
     bool records_needed = false;
+    Span* span = nullptr;
+    PageRange populate{};
     {
       const SpinLockHolder holder(lock_);
       records_needed = num_records_ < kRecordsPerOperation + kSpareRecords;
-      if (!records_needed) {
-        Span* const span = AllocateLocked(request, mapped_only);
-        if (span != nullptr) return span;
-      }
+      if (!records_needed) span = AllocateLocked(request, mapped_only, &populate);
+    }
+    if (span != nullptr) {
+      if (populate.end > populate.first) Populate(populate);
+      return span;
     }
     if (mapped_only && !records_needed) {
       const size_t drained = DrainFor(request);
@@ -123,7 +126,14 @@ PageHeap::Place PageHeap::FindNearLocked(Length n, size_t shard, FreeKind kind) 
       FreeNeighbourLocked(end, kind == kMapped ? SpanState::kFreeMapped : SpanState::kFreeReleased);
   if (next != nullptr && next->first_page == end && next->num_pages >= n) return {next};
   const Length run_length = n > kNearRun ? n : kNearRun;
-  if (Span* const run = FindRunLocked(run_length, shard, kind)) return {run};
+  Span* const run = FindRunLocked(run_length, shard, kind);
+  if (run != nullptr && hugepages_.mode != HugepageMode::kNever &&
+      run->num_pages >= kHugepagePages) {
+    // Whole hugepages are left alone as long as something else fits.
+    Span* const tight = FindRunLocked(n, shard, kind);
+    if (tight->num_pages < kHugepagePages) return {FullestOfEqualLocked(tight, kind)};
+  }
+  if (run != nullptr) return {run};
   // Where another one goes on, behind a run that it keeps.
   return {free_[kind].FindBestFit(kNearRun + run_length), kNearRun};
 }
@@ -132,35 +142,42 @@ PageHeap::Place PageHeap::FindPlaceLocked(const Request& request, FreeKind kind)
   if (request.shard != kNoShard) {
     const Place near = FindNearLocked(request.length, request.shard, kind);
     if (near.span != nullptr) return near;
-    return {FindRunLocked(request.length, request.shard, kind)};
+    Span* const run = FindRunLocked(request.length, request.shard, kind);
+    return {FullestOfEqualLocked(run, kind)};
   }
   // A span this long holds an aligned run wherever it starts.
   Span* const span = free_[kind].FindBestFit(request.length + request.alignment - granule_);
   if (span == nullptr) return {};
+  if (request.alignment <= granule_) return {FullestOfEqualLocked(span, kind)};
   const size_t misalignment = span->first_page.index() & (request.alignment.pages() - 1);
   return {span, misalignment == 0 ? Length(0) : request.alignment - Length(misalignment)};
 }
 
-Span* PageHeap::AllocateLocked(const Request& request, bool mapped_only) {
+Span* PageHeap::AllocateLocked(const Request& request, bool mapped_only, PageRange* populate) {
   const Length n = request.length;
   const SpanState use = request.use;
   Place place = FindPlaceLocked(request, kMapped);
   if (place.span == nullptr && !mapped_only) place = FindPlaceLocked(request, kReleased);
   if (place.span == nullptr) return nullptr;
-  Span* span = place.span;
-  const SpanState state = span->state.load(std::memory_order_relaxed);
-  FreeSpansFor(state).Remove(span);
-  if (place.offset > Length(0)) {
-    Span* const behind = SplitLocked(span, place.offset);
-    FreeSpansFor(state).Insert(span);
-    span = behind;
+  const bool fresh =
+      place.span->state.load(std::memory_order_relaxed) == SpanState::kFreeReleased;
+  Span* span = fresh ? TakeFromRestLocked(request, place.span) : nullptr;
+  if (span == nullptr) {
+    const bool steps = fresh && use == SpanState::kSmall && hugepages_.mode != HugepageMode::kNever;
+    Length step = steps ? hugepage_policy::PopulateStep(InUseLocked()) : Length(0);
+    if (step < granule_) step = Length(0);
+    PageRange backed;
+    span = CarveLocked(place.span, place.span->first_page + place.offset, n, step, &backed);
+    const bool worth_a_call = step > Length(0) && backed.end - backed.first >= step;
+    if (worth_a_call && !IsAdvisedLocked(*span)) *populate = backed;
+    CountUsedLocked(span->first_page, n, true);
+    span->written = fresh ? Length(0) : n;
   }
-  if (span->num_pages > n) FreeSpansFor(state).Insert(SplitLocked(span, n));
   if (request.shard != kNoShard) near_ends_[request.shard] = span->first_page + n;
-  span->zeroed = state == SpanState::kFreeReleased;
   span->state.store(use, std::memory_order_relaxed);
   BytesInUse(use).Add(span->bytes());
   if (use == SpanState::kLarge) large_spans_.Add(1);
+  RecordDemandLocked(fresh);
   return span;
 }
 
@@ -200,10 +217,11 @@ void* PageHeap::TryTakeForMetadata(size_t* bytes) {
   Span* span = free_[kMapped].FindBestFit(n);
   if (span == nullptr) span = free_[kReleased].FindBestFit(n);
   if (span == nullptr) return nullptr;
-  const SpanState state = span->state.load(std::memory_order_relaxed);
-  FreeSpansFor(state).Remove(span);
-  // What is asked for may be new records: without one to spare, the whole span goes.
-  if (span->num_pages > n && num_records_ > 0) FreeSpansFor(state).Insert(SplitLocked(span, n));
+  PageRange backed;
+  // What is asked for may be new records: without some to spare, the whole span goes.
+  const Length taken = num_records_ >= kSpareRecords ? n : span->num_pages;
+  span = CarveLocked(span, span->first_page, taken, Length(0), &backed);
+  CountUsedLocked(span->first_page, span->num_pages, true);
   span->state.store(SpanState::kMetadata, std::memory_order_relaxed);
   metadata_span_bytes_.Add(span->bytes());
   *bytes = span->bytes();
@@ -222,25 +240,25 @@ void PageHeap::Delete(Span* span) {
     }
     span->free_bits = nullptr;
   }
-  bool time_to_release;
+  bool time_to_decide;
   {
     const SpinLockHolder holder(lock_);
-    time_to_release = DeleteLocked(span);
+    time_to_decide = DeleteLocked(span);
   }
-  if (time_to_release) ReleaseAtPace();
-  UnmapWhenShort();
+  ReleaseAfterFreeing(time_to_decide);
 }
 
 Span* PageHeap::NewFromCache(Length n, size_t shard) {
   Span* const span = span_caches_[shard].TryTake(RoundUp(n));
-  if (span != nullptr) span->zeroed = false;
+  if (span != nullptr) span->written = span->num_pages;
   return span;
 }
 
 void PageHeap::DeleteToCache(Span* span, size_t shard, bool near) {
-  // What is kept cannot be unmapped for others.
-  const bool short_of_space = address_space_is_short_.load(std::memory_order_relaxed);
-  if (short_of_space || !span_caches_[shard].TryPut(span, near)) Delete(span);
+  // What is kept cannot be unmapped for others, nor given back.
+  const bool wanted_back = address_space_is_short_.load(std::memory_order_relaxed) ||
+                           releasing_.load(std::memory_order_relaxed) == Releasing::kEager;
+  if (wanted_back || !span_caches_[shard].TryPut(span, near)) Delete(span);
 }
 
 size_t PageHeap::DrainOneSpanOf(SpanCache& cache) {
@@ -288,30 +306,30 @@ size_t PageHeap::SpanCacheBytes() const {
 }
 
 bool PageHeap::DeleteLargeAt(Span* span, const void* p) {
-  bool time_to_release;
+  bool time_to_decide;
   {
     const SpinLockHolder holder(lock_);
     if (!IsLargeAt(span, p)) return false;
-    time_to_release = DeleteLocked(span);
+    time_to_decide = DeleteLocked(span);
   }
-  if (time_to_release) ReleaseAtPace();
-  UnmapWhenShort();
+  ReleaseAfterFreeing(time_to_decide);
   return true;
 }
 
 bool PageHeap::ResizeLargeAt(Span* span, const void* p, Length n) {
   if (n == Length(0) || n > kMaxLength) return false;
   n = RoundUp(n);
-  bool time_to_release = false;
+  bool time_to_decide = false;
   for (bool records_added = false;; records_added = true) {
     {
       const SpinLockHolder holder(lock_);
       if (!IsLargeAt(span, p)) return false;
-      if (n >= span->num_pages) return ExtendLocked(span, n - span->num_pages);
-      if (num_records_ > kSpareRecords) {
+      if (num_records_ >= kRecordsPerOperation + kSpareRecords) {
+        if (n >= span->num_pages) return ExtendLocked(span, n - span->num_pages);
         Span* const end = SplitLocked(span, n);
         large_span_bytes_.Subtract(end->bytes());
-        time_to_release = PagesFreedLocked(end->num_pages);
+        CountUsedLocked(end->first_page, end->num_pages, false);
+        time_to_decide = PagesFreedLocked(end->num_pages);
         end->state.store(SpanState::kFreeMapped, std::memory_order_relaxed);
         InsertFreeLocked(end);
         break;
@@ -319,8 +337,7 @@ bool PageHeap::ResizeLargeAt(Span* span, const void* p, Length n) {
     }
     if (records_added || !AddRecords()) return false;
   }
-  if (time_to_release) ReleaseAtPace();
-  UnmapWhenShort();
+  ReleaseAfterFreeing(time_to_decide);
   return true;
 }
 
@@ -335,9 +352,11 @@ Span* PageHeap::FreeSpanAtLocked(PageId page) {
 bool PageHeap::ExtendLocked(Span* span, Length more) {
   // Mapped and released ones may take turns.
   Length found;
+  bool fresh = false;
   for (PageId page = span->first_page + span->num_pages; found < more;) {
     const Span* const next = FreeSpanAtLocked(page);
     if (next == nullptr) return false;
+    fresh |= next->state.load(std::memory_order_relaxed) == SpanState::kFreeReleased;
     found += next->num_pages;
     page += next->num_pages;
   }
@@ -345,41 +364,32 @@ bool PageHeap::ExtendLocked(Span* span, Length more) {
   while (more > Length(0)) {
     Span* const next = FreeSpanAtLocked(span->first_page + span->num_pages);
     TC_CHECK(next != nullptr);
-    FreeSpans& free_spans = FreeSpansFor(next->state.load(std::memory_order_relaxed));
     const Length taken = next->num_pages < more ? next->num_pages : more;
-    free_spans.Remove(next);
-    if (taken == next->num_pages) {
-      ReturnRecordLocked(next);
-    } else {
-      next->first_page += taken;
-      next->num_pages -= taken;
-      MarkEnds(next);
-      free_spans.Insert(next);
-    }
+    PageRange backed;
+    CarveLocked(next, next->first_page, taken, Length(0), &backed);
+    CountUsedLocked(next->first_page, taken, true);
+    ReturnRecordLocked(next);
     span->num_pages += taken;
     more -= taken;
   }
   MarkEnds(span);
+  RecordDemandLocked(fresh);
   return true;
 }
 
-bool PageHeap::PagesFreedLocked(Length n) {
-  const bool time_to_release = release_pace_.PagesFreed(n);
-  // Until the outcome is known no one else starts.
-  if (time_to_release) release_pace_.Released(Length(0));
-  return time_to_release;
-}
+bool PageHeap::PagesFreedLocked(Length n) { return release_policy_.PagesFreed(n); }
 
 bool PageHeap::DeleteLocked(Span* span) {
   const SpanState use = span->state.load(std::memory_order_relaxed);
   TC_CHECK(use == SpanState::kSmall || use == SpanState::kLarge);
   BytesInUse(use).Subtract(span->bytes());
   if (use == SpanState::kLarge) large_spans_.Subtract(1);
-  const bool time_to_release = PagesFreedLocked(span->num_pages);
+  CountUsedLocked(span->first_page, span->num_pages, false);
+  const bool time_to_decide = PagesFreedLocked(span->num_pages);
   span->size_class = SizeClass::kNone;
   span->state.store(SpanState::kFreeMapped, std::memory_order_relaxed);
   InsertFreeLocked(span);
-  return time_to_release;
+  return time_to_decide;
 }
 
 Span* PageHeap::FreeNeighbourLocked(PageId page, SpanState state) {
@@ -452,18 +462,32 @@ bool PageHeap::Grow(Length n, Length alignment) {
   if (wanted < kMinGrowth) wanted = kMinGrowth;
   if (wanted > kMaxGrowth) wanted = kMaxGrowth;
   wanted = RoundUp(wanted);
-  if (wanted > needed && GrowBy(wanted)) return true;
-  return GrowBy(needed);
+  bool hugepages;
+  {
+    const SpinLockHolder holder(lock_);
+    hugepages = hugepage_policy::GrowInHugepages(hugepages_.mode, InUseLocked(),
+                                                 options_.hugepage_threshold);
+  }
+  if (hugepages) {
+    ResumeHugepages();
+    const auto whole = [](Length length) {
+      return Length((length.pages() + kHugepagePages.pages() - 1) & ~(kHugepagePages.pages() - 1));
+    };
+    if (wanted > needed && GrowBy(whole(wanted), true)) return true;
+    if (GrowBy(whole(needed), true)) return true;
+  }
+  if (wanted > needed && GrowBy(wanted, false)) return true;
+  return GrowBy(needed, false);
 }
 
-bool PageHeap::GrowBy(Length n) {
+bool PageHeap::GrowBy(Length n, bool hugepages) {
   if (n > kMaxLength) return false;
   // Records first, so that nothing has to be undone after the system call.
   Span* const span = TakeRecord();
   void* const region_memory = arena_.Allocate(sizeof(Region));
   void* memory = nullptr;
   if (span != nullptr && region_memory != nullptr) {
-    memory = vm_.Map(n.bytes(), granule_.bytes());
+    memory = vm_.Map(n.bytes(), hugepages ? kHugepageSize : granule_.bytes());
     if (memory == nullptr && options_.unmap_when_short) {
       address_space_is_short_.store(true, std::memory_order_relaxed);
     }
@@ -483,6 +507,14 @@ bool PageHeap::GrowBy(Length n) {
     }
     return false;
   }
+  HugepageMode mode;
+  {
+    const SpinLockHolder holder(lock_);
+    mode = hugepages_.mode;
+  }
+  if (hugepages || hugepage_policy::OptOut(mode, hugepages)) {
+    vm_.AdviseHugepages(memory, n.bytes(), hugepages);
+  }
   Region* joined;
   {
     const SpinLockHolder holder(lock_);
@@ -496,6 +528,8 @@ bool PageHeap::GrowBy(Length n) {
     }
     growths_.Add(1);
     joined = AddRegionLocked(new (region_memory) Region{span->first_page, n});
+    if (hugepages) MarkAdvisedLocked(span->first_page, n, true);
+    CountReleasedLocked(span->first_page, n, true);
     InsertFreeLocked(span);
   }
   FreeRegions(joined);
@@ -582,6 +616,10 @@ PageHeap::Stats PageHeap::GetStats() {
   stats.growths = growths_.value();
   stats.releases = releases_.value();
   stats.released_total_bytes = released_total_bytes_.value();
+  stats.hugepage_mode = hugepages_.mode;
+  stats.hugepage_bytes = hugepages_advised_.value() * kHugepageSize;
+  stats.hugepages_broken = hugepages_broken_.value();
+  stats.populations = populations_.value();
   return stats;
 }
 
@@ -591,6 +629,9 @@ void PageHeap::CheckInvariants() {
   Length in_use;
   for (const Region* r = regions_; r != nullptr; r = r->next) {
     SpanState previous = SpanState::kUnused;
+    // Of the hugepage that the walk is in; one that is not all of the region is not compared.
+    Hugepage counted;
+    PageId counted_from = r->first;
     for (PageId page = r->first; page < r->first + r->length;) {
       Span* const span = page_map_.SpanOf(page);
       TC_CHECK(span != nullptr && span->first_page == page);              // P1
@@ -607,7 +648,23 @@ void PageHeap::CheckInvariants() {
         in_use += span->num_pages;
       }
       previous = state;
-      page += span->num_pages;
+      const PageId end = page + span->num_pages;
+      while (page < end) {
+        const PageId next = HugepageEnd(page) < end ? HugepageEnd(page) : end;
+        const auto pages = static_cast<uint16_t>((next - page).pages());
+        if (state == SpanState::kFreeReleased) counted.released += pages;
+        if (!IsFree(state) && state != SpanState::kReleasing) counted.used += pages;
+        if (next == HugepageEnd(page)) {
+          const Hugepage& hugepage = page_map_.HugepageOf(page);
+          if (counted_from == HugepageStart(page)) {
+            TC_CHECK(counted.used == hugepage.used);          // P5
+            TC_CHECK(counted.released == hugepage.released);  // P5
+          }
+          counted = Hugepage();
+          counted_from = next;
+        }
+        page = next;
+      }
     }
   }
   TC_CHECK(listed[kMapped] == free_[kMapped].total());      // P3

@@ -7,6 +7,10 @@
 // free and mapped or both released. Memory from the system arrives as released: it has nothing
 // behind it yet and reads as zeroes.
 //
+// Hugepages (see hugepage.h). A heap that is large enough grows by whole hugepages and asks the
+// system for them. Short spans go where hugepages are in use already, of equals to the fullest;
+// whole free ones are kept for long spans, and are what is given back first.
+//
 // Invariants
 //   P1  Every page that came from the system is in exactly one span.
 //   P2  Neighbouring free spans differ in state.
@@ -14,6 +18,7 @@
 //       kFreeReleased.
 //   P4  Every span starts at, and is as long as, a multiple of the hardware page where that is
 //       larger than ours.
+//   P5  A Hugepage's counts are those of the pages of its spans.
 //
 // Synchronization. LockRank::kPageHeap. Decisions are made under it; system calls (growth, release)
 // happen outside. A span whose memory is being given back is in state kReleasing and in
@@ -34,12 +39,15 @@
 #include "base/intrusive_list.h"
 #include "base/shard_map.h"
 #include "base/units.h"
+#include "os/clock.h"
+#include "os/hugepages.h"
 #include "os/spinlock.h"
 #include "os/virtual_memory.h"
 #include "page/free_spans.h"
+#include "page/hugepage_policy.h"
 #include "page/metadata_arena.h"
 #include "page/page_map.h"
-#include "page/release_pace.h"
+#include "page/release_policy.h"
 #include "page/span.h"
 #include "page/span_cache.h"
 
@@ -62,6 +70,10 @@ class PageHeap {
     size_t growths = 0;   // mappings made
     size_t releases = 0;  // slices given back
     size_t released_total_bytes = 0;
+    HugepageMode hugepage_mode = HugepageMode::kNever;
+    size_t hugepage_bytes = 0;   // where hugepages were asked for
+    size_t hugepages_broken = 0; // slices given back of hugepages partly in use
+    size_t populations = 0;      // see PopulateStep
   };
 
   struct Options {
@@ -69,6 +81,10 @@ class PageHeap {
     // anew in one piece where a request is longer than any free span, and for others where more
     // than half of the heap is free. Each unmapping may split a mapping of the system's.
     bool unmap_when_short = false;
+    // With this much in use the heap grows by hugepages.
+    Length hugepage_threshold = hugepage_policy::kThreshold;
+    // The time as ReleasePolicy is to see it.
+    int64_t (*now_ms)() = &CoarseMilliseconds;
   };
 
   PageHeap(VirtualMemory& vm, PageMap& page_map, MetadataArena& arena)
@@ -122,9 +138,30 @@ class PageHeap {
   // to what it is; null when no free span is long enough.
   void* TakeForMetadata(size_t* bytes) TC_EXCLUDES(lock_);
 
-  // How eagerly Delete gives memory back: see ReleasePace. 0 never.
+  // How eagerly memory goes back by itself: see ReleasePolicy. 0 never.
   void SetReleaseRate(double rate) TC_EXCLUDES(lock_);
   double release_rate() TC_EXCLUDES(lock_);
+
+  // Gives back what is due by now, at most `most` pages but for rounding, in one decision; returns
+  // what went. Delete does this by itself, a slice at a time; who else calls it does so for times
+  // when nobody frees. With `idle`, empty spans kept for the shards go to the free ones before.
+  Length ReleaseDue(Length most, bool idle) TC_EXCLUDES(lock_);
+  // Something may become due though nobody frees anything. Racy.
+  bool release_pending() const {
+    return release_rate_is_positive_.load(std::memory_order_relaxed) &&
+           free_[kMapped].total_racy() + (SpanCacheBytes() >> kPageShift) >
+               ReleasePolicy::kSlack.pages();
+  }
+
+  // With kEager every span that is given back is released at once; with kNever nothing is, whatever
+  // is asked.
+  enum class Releasing : uint8_t { kByPolicy, kEager, kNever };
+  void SetReleasing(Releasing releasing) {
+    releasing_.store(releasing, std::memory_order_relaxed);
+  }
+
+  // What the system does about hugepages. Before that the heap behaves as if there were none.
+  void SetHugepages(const HugepageSetting& setting) TC_EXCLUDES(lock_);
 
   // The page came from the system through this heap.
   bool Owns(PageId page) TC_EXCLUDES(lock_);
@@ -165,11 +202,16 @@ class PageHeap {
 
   // So often may the system refuse before Delete gives up: about 20 us of failing calls.
   static constexpr size_t kMaxRefusalsAtPace = 64;
-  // Records that the longest operation under the lock may use: a split at both ends.
-  static constexpr size_t kRecordsPerOperation = 2;
-  // Records that no other operation uses up, so that TakeForMetadata can split a span to get memory
-  // for more.
-  static constexpr size_t kSpareRecords = 1;
+  // Records that the longest operation under the lock may use: see CarveLocked.
+  static constexpr size_t kRecordsPerOperation = 4;
+  // Free spans that are looked at for one that better be given back, or one in a fuller hugepage.
+  static constexpr size_t kReleasableLookedAt = 16;
+  static constexpr size_t kEqualsLookedAt = 8;
+  static constexpr Length kStoppedAtOnce = Length((size_t{64} << 20) >> kPageShift);
+  static constexpr size_t kStoppedRemembered = 64;
+  // Records that no other operation uses up, so that TakeForMetadata can cut the beginning off a
+  // span to get memory for more.
+  static constexpr size_t kSpareRecords = 2;
 
   // Spans of one shard follow each other in memory, as far as there is room for this much. Why: a
   // processor fetches what follows on what it reads, past the end of a span. Where that is memory
@@ -191,11 +233,65 @@ class PageHeap {
     Span* span = nullptr;
     Length offset = Length(0);
   };
+  struct PageRange {
+    PageId first;
+    PageId end;
+    size_t bytes() const { return (end - first).bytes(); }
+  };
 
   Span* Allocate(Request request) TC_EXCLUDES(lock_);
   // Finds and cuts; null when no free span is long enough. With `mapped_only`, among those that may
-  // have memory behind them.
-  Span* AllocateLocked(const Request& request, bool mapped_only) TC_REQUIRES(lock_);
+  // have memory behind them. Sets `*populate` to what is to have memory put behind it at once.
+  Span* AllocateLocked(const Request& request, bool mapped_only, PageRange* populate)
+      TC_REQUIRES(lock_);
+  // Takes [first, first + n) out of the free `span`. What else of it gets memory behind it with
+  // these pages becomes kFreeMapped: the rest of hugepages, and what lies in the same blocks of
+  // `step` pages. `*backed` is all that gets it. The pages are not yet counted as in use. At most
+  // five pieces: four records.
+  Span* CarveLocked(Span* span, PageId first, Length n, Length step, PageRange* backed)
+      TC_REQUIRES(lock_);
+  PageRange BackedWithLocked(const Span& span, PageId page, Length step) TC_REQUIRES(lock_);
+  // Begins a long span in the rest of a hugepage that lies, with memory behind it, in front of
+  // `released`; null where there is none.
+  Span* TakeFromRestLocked(const Request& request, Span* released) TC_REQUIRES(lock_);
+  // P5.
+  void CountUsedLocked(PageId first, Length n, bool used) TC_REQUIRES(lock_);
+  void CountReleasedLocked(PageId first, Length n, bool released) TC_REQUIRES(lock_);
+  void MarkAdvisedLocked(PageId first, Length n, bool advised) TC_REQUIRES(lock_);
+  template <typename F>
+  void ForEachHugepageLocked(PageId first, Length n, F f) TC_REQUIRES(lock_);
+  bool IsAdvisedLocked(const Span& span) TC_REQUIRES(lock_) {
+    return page_map_.HugepageOf(span.first_page).advised &&
+           page_map_.HugepageOf(span.last_page()).advised;
+  }
+  // Of equals the one in the fullest hugepage.
+  Span* FullestOfEqualLocked(Span* span, FreeKind kind) TC_REQUIRES(lock_);
+  Length InUseLocked() const TC_REQUIRES(lock_) {
+    return Length((system_bytes_.value() - releasing_bytes_.value()) >> kPageShift) -
+           free_[kMapped].total() - free_[kReleased].total();
+  }
+  // Where fresh memory was needed, what is free was needed too: none of it was long enough.
+  void RecordDemandLocked(bool fresh) TC_REQUIRES(lock_) {
+    release_policy_.Demand(InUseLocked() + (fresh ? free_[kMapped].total() : Length(0)));
+  }
+  // The part of a free span that is given back in one slice; null when there is none, or none
+  // without breaking hugepages that are partly in use.
+  struct Releasable {
+    Span* span = nullptr;
+    PageRange range;
+  };
+  Releasable FindReleasableLocked(Length limit, bool may_break) TC_REQUIRES(lock_);
+  // Giving `range` back takes a part of the hugepage that `page` is in.
+  bool BreaksLocked(const PageRange& range, PageId page) TC_REQUIRES(lock_);
+  // The system is to make no hugepages around `page`, which is to be given back while others of its
+  // hugepage stay in use: khugepaged would make it whole again (unless its max_ptes_none is 0), and
+  // so would the first write to any other page of it that was never written to. In blocks of
+  // kStoppedAtOnce, because each may cost two mappings.
+  void StopHugepagesAt(PageId page) TC_EXCLUDES(lock_);
+  // It is to make them again where it was told so and where none are broken any more: either all of
+  // one was given back, or all of it was taken again.
+  void ResumeHugepages() TC_EXCLUDES(lock_);
+  void Populate(const PageRange& range) TC_EXCLUDES(lock_);
   // For a shard: near, else the tightest fit in which no other one goes on.
   Place FindPlaceLocked(const Request& request, FreeKind kind) TC_REQUIRES(lock_);
   // Behind the shard's last span, else in a run that no other shard goes on in.
@@ -208,8 +304,8 @@ class PageHeap {
   // Cuts `span`, which is in no list, so that it keeps its first `n` pages; the rest, of the same
   // state, is returned.
   Span* SplitLocked(Span* span, Length n) TC_REQUIRES(lock_);
-  // True when it is time to give something back, which the caller does with ReleaseAtPace after
-  // unlocking.
+  // True when it is time to think about giving something back, which the caller does with
+  // ReleaseAfterFreeing after unlocking.
   [[nodiscard]] bool DeleteLocked(Span* span) TC_REQUIRES(lock_);
   [[nodiscard]] bool PagesFreedLocked(Length n) TC_REQUIRES(lock_);
   bool IsLargeAt(const Span* span, const void* p) const TC_REQUIRES(lock_) {
@@ -220,7 +316,8 @@ class PageHeap {
   bool ExtendLocked(Span* span, Length more) TC_REQUIRES(lock_);
   // The free span that begins at `page`, or null.
   Span* FreeSpanAtLocked(PageId page) TC_REQUIRES(lock_);
-  void ReleaseAtPace() TC_EXCLUDES(lock_);
+  // What Delete does behind its lock, where `decide` says what PagesFreedLocked returned.
+  void ReleaseAfterFreeing(bool decide) TC_EXCLUDES(lock_);
   // Joins `span`, which is in no list and in state kFreeMapped or kFreeReleased, with its
   // neighbours and lists it.
   void InsertFreeLocked(Span* span) TC_REQUIRES(lock_);
@@ -254,14 +351,15 @@ class PageHeap {
   bool AddRecords() TC_EXCLUDES(lock_);
 
   bool Grow(Length n, Length alignment) TC_EXCLUDES(lock_);
-  bool GrowBy(Length n) TC_EXCLUDES(lock_);
+  bool GrowBy(Length n, bool hugepages) TC_EXCLUDES(lock_);
   // Returns the records of old regions that it was joined with, to be freed.
   Region* AddRegionLocked(Region* region) TC_REQUIRES(lock_);
 
   // Gives back at least `at_least` pages and at most `at_most`, but for rounding, slice by slice,
   // the longest spans first, until nothing is left or the system refused `max_refusals` slices.
-  // Returns what went.
-  Length ReleasePass(Length at_least, Length at_most, size_t max_refusals) TC_EXCLUDES(lock_);
+  // Returns what went. Hugepages that are partly in use are broken last, and only with `may_break`.
+  Length ReleasePass(Length at_least, Length at_most, size_t max_refusals, bool may_break)
+      TC_EXCLUDES(lock_);
   // Takes a free span out of its region; `spare` becomes the record of what is behind it, where
   // there is something. Returns the records that are not needed, to be freed.
   Region* RemoveRegionLocked(PageId first, Length n, Region* spare) TC_REQUIRES(lock_);
@@ -282,7 +380,7 @@ class PageHeap {
   };
   // Gives back one slice of at most `limit` pages. When the system refuses it, it stays in
   // refused_.
-  SliceResult ReleaseSlice(Length limit) TC_EXCLUDES(lock_);
+  SliceResult ReleaseSlice(Length limit, bool may_break) TC_EXCLUDES(lock_);
   // Takes the spans of a list, which are in state kReleasing, back among the free ones.
   void RestoreLocked(IntrusiveList<Span>& spans) TC_REQUIRES(lock_);
 
@@ -306,7 +404,16 @@ class PageHeap {
   // Set aside so that a pass does not meet them again. Of all passes: the first to end ends it for
   // the others too.
   IntrusiveList<Span> refused_ TC_GUARDED_BY(lock_);
-  ReleasePace release_pace_ TC_GUARDED_BY(lock_);
+  ReleasePolicy release_policy_ TC_GUARDED_BY(lock_);
+  HugepageSetting hugepages_ TC_GUARDED_BY(lock_);
+  // Where hugepages are not made any more, as far as there is room to remember it.
+  std::array<PageRange, kStoppedRemembered> stopped_ TC_GUARDED_BY(lock_) = {};
+  size_t num_stopped_ TC_GUARDED_BY(lock_) = 0;
+
+  // Decide what is tried, nothing else, so relaxed suffices.
+  std::atomic<bool> release_rate_is_positive_{true};
+  std::atomic<Releasing> releasing_{Releasing::kByPolicy};
+  std::atomic<bool> can_populate_{true};
 
   // Set for good by whoever is refused a mapping; decides when to unmap, nothing else, so relaxed
   // suffices.
@@ -323,6 +430,9 @@ class PageHeap {
   OwnedCounter growths_;
   OwnedCounter releases_;
   OwnedCounter released_total_bytes_;
+  OwnedCounter hugepages_advised_;
+  OwnedCounter hugepages_broken_;
+  OwnedCounter populations_;
 };
 
 }  // namespace tcmalloc

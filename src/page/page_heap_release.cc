@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // PageHeap: what gives memory and address space back to the system.
+#include <cstdint>
 #include <limits>
 
 #include "page/page_heap.h"
@@ -10,12 +11,31 @@ namespace {
 // Less is not worth its system calls.
 constexpr size_t kMinUnmappedWhenShort = size_t{16} << 20;
 
+constexpr Length kEverything = Length((SIZE_MAX >> 1) >> kPageShift);
+
 }  // namespace
 
-void PageHeap::ReleaseAtPace() {
-  const Length released = ReleasePass(Length(1), kReleaseSlice, kMaxRefusalsAtPace);
-  const SpinLockHolder holder(lock_);
-  release_pace_.Released(released);
+void PageHeap::ReleaseAfterFreeing(bool decide) {
+  if (releasing_.load(std::memory_order_relaxed) == Releasing::kEager) {
+    // Only what was freed since the last time is there.
+    ReleasePass(kEverything, kEverything, kMaxRefusalsAtPace, true);
+  } else if (decide) {
+    ReleaseDue(kReleaseSlice, false);
+  }
+  UnmapWhenShort();
+}
+
+Length PageHeap::ReleaseDue(Length most, bool idle) {
+  const int64_t now_ms = options_.now_ms();
+  if (idle) DrainSpanCaches();
+  ReleasePolicy::Decision decision;
+  {
+    const SpinLockHolder holder(lock_);
+    decision = release_policy_.Decide(
+        now_ms, {.in_use = InUseLocked(), .free_mapped = free_[kMapped].total()}, most);
+  }
+  if (decision.length == Length(0)) return Length(0);
+  return ReleasePass(decision.length, decision.length, kMaxRefusalsAtPace, decision.may_break);
 }
 
 Span* PageHeap::FindLongestFreeLocked() {
@@ -50,6 +70,10 @@ void PageHeap::UnmapAtLeast(Length n) {
         page_map_.SetSpan(span->last_page(), nullptr);
         unused = RemoveRegionLocked(span->first_page, span->num_pages, unused);
         system_bytes_.Subtract(span->bytes());
+        MarkAdvisedLocked(span->first_page, span->num_pages, false);
+        if (state == SpanState::kFreeReleased) {
+          CountReleasedLocked(span->first_page, span->num_pages, false);
+        }
       }
     }
     FreeRegions(unused);
@@ -77,6 +101,9 @@ void PageHeap::AddSpan(Span* span, SpanState state) {
     system_bytes_.Add(span->bytes());
     joined = AddRegionLocked(new (region_memory) Region{span->first_page, span->num_pages});
     span->state.store(state, std::memory_order_relaxed);
+    if (state == SpanState::kFreeReleased) {
+      CountReleasedLocked(span->first_page, span->num_pages, true);
+    }
     InsertFreeLocked(span);
   }
   FreeRegions(joined);
@@ -84,14 +111,15 @@ void PageHeap::AddSpan(Span* span, SpanState state) {
 
 Length PageHeap::ReleaseAtLeast(Length n) {
   DrainSpanCaches();
-  return ReleasePass(n, n, std::numeric_limits<size_t>::max());
+  return ReleasePass(n, n, std::numeric_limits<size_t>::max(), true);
 }
 
-Length PageHeap::ReleasePass(Length at_least, Length at_most, size_t max_refusals) {
+Length PageHeap::ReleasePass(Length at_least, Length at_most, size_t max_refusals, bool may_break) {
   Length total;
+  if (releasing_.load(std::memory_order_relaxed) == Releasing::kNever) return total;
   size_t refusals = 0;
   while (total < at_least && refusals < max_refusals) {
-    const SliceResult slice = ReleaseSlice(at_most - total);
+    const SliceResult slice = ReleaseSlice(at_most - total, may_break);
     if (slice.length == Length(0)) break;
     if (slice.released) {
       total += slice.length;
@@ -106,21 +134,61 @@ Length PageHeap::ReleasePass(Length at_least, Length at_most, size_t max_refusal
   return total;
 }
 
-PageHeap::SliceResult PageHeap::ReleaseSlice(Length limit) {
+PageHeap::Releasable PageHeap::FindReleasableLocked(Length limit, bool may_break) {
+  const auto whole_hugepages = [](const Span& span) {
+    return PageRange{HugepageStart(span.first_page + kHugepagePages - Length(1)),
+                     HugepageStart(span.first_page + span.num_pages)};
+  };
+  // Memory without hugepages, or whole ones.
+  Span* const span = free_[kMapped].FindLongestWhere(
+      [&](const Span& s) TC_NO_THREAD_SAFETY_ANALYSIS {
+        const PageRange whole = whole_hugepages(s);
+        return !IsAdvisedLocked(s) || whole.first < whole.end;
+      },
+      kReleasableLookedAt);
+  Releasable found;
+  if (span != nullptr && IsAdvisedLocked(*span)) {
+    found = {span, whole_hugepages(*span)};
+    limit = Length((limit.pages() + kHugepagePages.pages() - 1) & ~(kHugepagePages.pages() - 1));
+  } else {
+    Span* const any = span != nullptr ? span : may_break ? free_[kMapped].FindLongest() : nullptr;
+    if (any == nullptr) return found;
+    found = {any, {any->first_page, any->first_page + any->num_pages}};
+  }
+  if (found.range.end > found.range.first + limit) found.range.end = found.range.first + limit;
+  return found;
+}
+
+bool PageHeap::BreaksLocked(const PageRange& range, PageId page) {
+  return page_map_.HugepageOf(page).advised &&
+         (range.first > HugepageStart(page) || range.end < HugepageEnd(page));
+}
+
+PageHeap::SliceResult PageHeap::ReleaseSlice(Length limit, bool may_break) {
   if (limit > kReleaseSlice) limit = kReleaseSlice;
   limit = RoundUp(limit);
   Span* span = nullptr;
+  bool breaks[2] = {};  // the first, the last hugepage of the range
   for (bool may_add_records = true; span == nullptr;) {
     {
       const SpinLockHolder holder(lock_);
-      Span* const longest = free_[kMapped].FindLongest();
-      if (longest == nullptr) return SliceResult();
-      const bool cut = longest->num_pages > limit;
-      const bool can_cut = num_records_ > kSpareRecords;
+      const Releasable found = FindReleasableLocked(limit, may_break);
+      if (found.span == nullptr) return SliceResult();
+      const Length n = found.range.end - found.range.first;
+      const bool cut = found.span->num_pages > n;
+      const bool cut_twice = cut && found.range.first > found.span->first_page &&
+                             found.range.end <= found.span->last_page();
+      const bool can_cut = num_records_ >= kSpareRecords + (cut_twice ? 2 : 1);
       if (!cut || can_cut || !may_add_records) {
-        span = longest;
-        free_[kMapped].Remove(span);
-        if (cut && can_cut) free_[kMapped].Insert(SplitLocked(span, limit));
+        span = found.span;
+        breaks[0] = BreaksLocked(found.range, found.range.first);
+        breaks[1] = BreaksLocked(found.range, found.range.end - Length(1));
+        if (cut && can_cut) {
+          PageRange backed;
+          span = CarveLocked(span, found.range.first, n, Length(0), &backed);
+        } else {
+          free_[kMapped].Remove(span);
+        }
         span->state.store(SpanState::kReleasing, std::memory_order_relaxed);
         in_flight_.Prepend(span);
         releasing_bytes_.Add(span->bytes());
@@ -128,6 +196,8 @@ PageHeap::SliceResult PageHeap::ReleaseSlice(Length limit) {
     }
     if (span == nullptr) may_add_records = AddRecords();
   }
+  if (breaks[0]) StopHugepagesAt(span->first_page);
+  if (breaks[1]) StopHugepagesAt(span->last_page());
   const Length n = span->num_pages;
   const bool released = vm_.Release(span->start_address(), span->bytes());
   const SpinLockHolder holder(lock_);
@@ -139,6 +209,8 @@ PageHeap::SliceResult PageHeap::ReleaseSlice(Length limit) {
   releasing_bytes_.Subtract(n.bytes());
   releases_.Add(1);
   released_total_bytes_.Add(n.bytes());
+  if (breaks[0] || breaks[1]) hugepages_broken_.Add(1);
+  CountReleasedLocked(span->first_page, n, true);
   span->state.store(SpanState::kFreeReleased, std::memory_order_relaxed);
   InsertFreeLocked(span);
   return {n, true};
@@ -160,12 +232,13 @@ void PageHeap::RestoreAfterForkInChild() TC_NO_THREAD_SAFETY_ANALYSIS {
 
 void PageHeap::SetReleaseRate(double rate) {
   const SpinLockHolder holder(lock_);
-  release_pace_.SetRate(rate);
+  release_policy_.SetRate(rate);
+  release_rate_is_positive_.store(rate > 0, std::memory_order_relaxed);
 }
 
 double PageHeap::release_rate() {
   const SpinLockHolder holder(lock_);
-  return release_pace_.rate();
+  return release_policy_.rate();
 }
 
 }  // namespace tcmalloc

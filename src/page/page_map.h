@@ -5,8 +5,8 @@
 // and lies in zero-filled memory; a root entry is the distance in bytes from the shared empty leaf
 // to the classes of the real one, so that zero, which is what an untouched root holds, leads to the
 // empty leaf: every lookup is two loads without a test. A leaf has one byte per page (its size
-// class; kNone sends free() to its slow path) and, beside it, a lazily touched array of span
-// pointers for the slow paths.
+// class; kNone sends free() to its slow path) and, beside it, lazily touched arrays for the slow
+// paths: of span pointers, and of what the page heap knows of hugepages.
 //
 // Invariants
 //   M1  A page's class is not kNone only while its span is in use by a central free list of that
@@ -23,7 +23,7 @@
 // first handed out. A thread that looks up an address that it was never given gets some recent
 // answer, which the slow paths check under a lock.
 //
-// Cost. Lookup: two loads. Memory: 9 bytes per page of 8 KiB in use, and 1 MiB of address space for
+// Cost. Lookup: two loads. Memory: 9 bytes per page of 8 KiB in use, 6 per hugepage, and 1 MiB of address space for
 // root and empty leaf.
 #pragma once
 
@@ -36,6 +36,7 @@
 #include "base/size_classes.h"
 #include "base/units.h"
 #include "os/virtual_memory.h"
+#include "page/hugepage.h"
 
 namespace tcmalloc {
 
@@ -89,6 +90,12 @@ class PageMap {
   // memory for it. No lock may be held.
   [[nodiscard]] bool EnsureLeaves(PageId first, Length n, VirtualMemory& vm);
 
+  // What is known of the hugepage that `page` is in; guarded by the page heap's lock. Requires: the
+  // page has a leaf.
+  Hugepage& HugepageOf(PageId page) {
+    return LeafOf(page)->hugepages[(page.index() & (kLeafPages - 1)) / kHugepagePages.pages()];
+  }
+
   // Requires: the page has a leaf.
   void SetSpan(PageId page, Span* span) {
     LeafOf(page)->spans[page.index() & (kLeafPages - 1)].store(span, std::memory_order_relaxed);
@@ -113,6 +120,7 @@ class PageMap {
   struct Leaf {
     std::atomic<SizeClass> classes[kLeafPages];
     std::atomic<Span*> spans[kLeafPages];
+    Hugepage hugepages[kLeafPages / kHugepagePages.pages()];
   };
 
   static constexpr size_t RootIndex(uintptr_t address) {

@@ -12,7 +12,7 @@
 //
 // Synchronization. Page heap's lock: state, first_page, num_pages, links while free. Class's
 // central lock: links and object fields while kSmall. The fields of a span in use that the owner of
-// one of its objects may read (first_page, num_pages, size_class, zeroed, shard) do not change
+// one of its objects may read (first_page, num_pages, size_class, written, shard) do not change
 // before that object is freed, but for num_pages of a large object, which its realloc changes.
 #pragma once
 
@@ -47,6 +47,9 @@ class Span {
     return reinterpret_cast<uintptr_t>(p) - first_page.start_uintptr() < bytes();
   }
 
+  // In use: it reads as zeroes when it is new.
+  bool zeroed() const { return written == Length(0); }
+
   // Best fit: shorter spans first, among equals the lowest address.
   static bool Before(const Span& a, const Span& b) {
     if (a.num_pages != b.num_pages) return a.num_pages < b.num_pages;
@@ -57,15 +60,15 @@ class Span {
   TreeNode<Span> tree_node;
   PageId first_page;
   Length num_pages;
+  // In use: only these first pages may have been written since the system zeroed them. Constant
+  // until the span is free again.
+  Length written;
 
   // Read without a lock where a bad pointer has to be told from a good one; written with the page
   // heap's lock.
   std::atomic<SpanState> state{SpanState::kUnused};
   // kSmall: the class. Else kNone.
   SizeClass size_class = SizeClass::kNone;
-  // In use: no byte of it was written since the system zeroed it. Constant until the span is free
-  // again.
-  bool zeroed = false;
   // kSmall: of the central free list. Constant until the span is free again.
   uint8_t shard = 0;
 

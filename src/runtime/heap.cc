@@ -4,6 +4,7 @@
 #include <new>
 
 #include "base/check.h"
+#include "os/hugepages.h"
 #include "os/processor.h"
 #include "os/spinlock.h"
 #include "os/thread_exit.h"
@@ -64,6 +65,14 @@ void EnsureHeapSlow() {
   Heap* const heap = new (global_heap_storage) Heap(global_page_map);
   ReadSettings(&heap->settings);
   heap->page_heap.SetReleaseRate(heap->settings.release_rate);
+  if (heap->settings.disable_memory_release) {
+    heap->page_heap.SetReleasing(PageHeap::Releasing::kNever);
+  } else if (heap->settings.aggressive_decommit) {
+    heap->page_heap.SetReleasing(PageHeap::Releasing::kEager);
+  }
+  if (heap->settings.hugepages) {
+    heap->page_heap.SetHugepages(ReadHugepageSetting(kHugepageDirectory));
+  }
   heap->registry.SetTotalLimit(heap->settings.max_total_thread_cache_bytes);
   heap->registry.SetInheritance(kInheritanceBytes);
   // Now, while the process is likely to have one thread: later it costs milliseconds.

@@ -8,7 +8,7 @@
 
 #include "os/environment.h"
 #include "os/log.h"
-#include "page/release_pace.h"
+#include "page/release_policy.h"
 
 namespace tcmalloc {
 namespace {
@@ -33,10 +33,21 @@ constexpr Setting kSettings[] = {
      [](Settings* s, double v) { s->malloc_stats = static_cast<int64_t>(v); },
      "Print statistics of the heap to stderr when the process exits: 1 the totals, 2 also a line "
      "per size class."},
+    {"TCMALLOC_AGGRESSIVE_DECOMMIT", Type::kBool, "false", 0, 1,
+     [](Settings* s, double v) { s->aggressive_decommit = v != 0; },
+     "Give free runs of pages back to the system at once. Small, and slow where a program frees and "
+     "allocates in turn."},
     {"TCMALLOC_CHECK", Type::kBool, "false", 0, 1, [](Settings* s, double v) { s->check = v != 0; },
      "Give no thread a cache: every allocation and every free goes to the central free lists and "
      "is checked there at once. "
      "Slow; for finding double frees and frees of bad pointers where they happen."},
+    {"TCMALLOC_DISABLE_MEMORY_RELEASE", Type::kBool, "false", 0, 1,
+     [](Settings* s, double v) { s->disable_memory_release = v != 0; },
+     "Never give memory back to the system, not even when asked by malloc_trim."},
+    {"TCMALLOC_HUGEPAGES", Type::kBool, "true", 0, 1,
+     [](Settings* s, double v) { s->hugepages = v != 0; },
+     "Ask the system for transparent hugepages where the heap grows beyond 32 MiB, unless the "
+     "system has none or the process was told to have none."},
     {"TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES", Type::kInteger, "33554432", 0, kMaxCacheBytes,
      [](Settings* s, double v) { s->max_total_thread_cache_bytes = static_cast<size_t>(v); },
      "What the caches of all threads together may hold, free objects and the arrays of pointers to "
@@ -48,19 +59,18 @@ constexpr Setting kSettings[] = {
      "Call membarrier(2), to empty the caches of threads that sleep. To be set to false where a "
      "sandbox ends processes for system calls that it does not know; threads are then asked, and "
      "flush when they next need memory."},
-    {"TCMALLOC_RELEASE_RATE", Type::kDouble, "1.0", 0, ReleasePace::kMaxRate,
+    {"TCMALLOC_RELEASE_RATE", Type::kDouble, "1.0", 0, ReleasePolicy::kMaxRate,
      [](Settings* s, double v) { s->release_rate = v; },
-     "How eagerly free memory goes back to the system while the program frees: 0 never, reasonable "
-     "values up to 10."},
+     "How eagerly free memory goes back to the system by itself. At 1 what the program needed within "
+     "the last four seconds is kept, and the rest goes at 512 MiB per second; higher rates keep for "
+     "less long and are faster. 0 never, reasonable values up to 10."},
 };
 
 // Variables of the library whose binary interface this one keeps that have no effect here.
 constexpr const char* kIgnored[] = {
     "TCMALLOC_SAMPLE_PARAMETER",
     "TCMALLOC_LARGE_ALLOC_REPORT_THRESHOLD",
-    "TCMALLOC_AGGRESSIVE_DECOMMIT",
     "TCMALLOC_HEAP_LIMIT_MB",
-    "TCMALLOC_DISABLE_MEMORY_RELEASE",
     "TCMALLOC_OVERRIDE_PAGESIZE",
     "TCMALLOC_TRANSFER_NUM_OBJ",
     "TCMALLOC_ENABLE_SIZED_DELETE",

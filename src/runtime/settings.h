@@ -17,7 +17,10 @@
 namespace tcmalloc {
 
 struct Settings {
+  bool aggressive_decommit = false;
   bool check = false;
+  bool disable_memory_release = false;
+  bool hugepages = true;
   bool membarrier = true;
   size_t max_total_thread_cache_bytes = CacheBudget::kDefaultTotalBytes;
   int64_t malloc_stats = 0;

@@ -28,6 +28,10 @@ class FailingVirtualMemory final : public VirtualMemory {
   bool Release(void* start, size_t bytes) override {
     return !fail_next && system_.Release(start, bytes);
   }
+  void AdviseHugepages(void* start, size_t bytes, bool wanted) override {
+    system_.AdviseHugepages(start, bytes, wanted);
+  }
+  bool Populate(void* start, size_t bytes) override { return system_.Populate(start, bytes); }
   size_t hardware_page_size() const override { return system_.hardware_page_size(); }
 
   bool fail_next = false;
@@ -95,7 +99,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
           TC_CHECK(before->first_page + before->num_pages <= span->first_page);
         }
         char* const start = static_cast<char*>(span->start_address());
-        if (span->zeroed) TC_CHECK(start[0] == 0 && start[span->bytes() - 1] == 0);
+        if (span->zeroed()) TC_CHECK(start[0] == 0 && start[span->bytes() - 1] == 0);
         start[0] = start[span->bytes() - 1] = 'x';
         live[span->first_page.index()] = span;
         break;

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "page/page_heap.h"
-#include "page/release_pace.h"
+#include "page/release_policy.h"
 #include "page_heap_fixture.h"
 #include "testing/fake_virtual_memory.h"
 #include "testing/random.h"
@@ -57,13 +57,15 @@ struct Kept {
   size_t first;
 };
 
+int64_t clock_ms = 0;
+
 class Fuzzer {
  public:
   Fuzzer(const FakeVirtualMemory::Options& options, uint64_t seed)
       : random_(seed),
         backed_(options.strength == Strength::kBacked),
         granule_(std::max<size_t>(1, options.hardware_page_size / kPageSize)),
-        under_test_(options),
+        under_test_(options, {.now_ms = [] { return clock_ms; }}),
         base_(under_test_.vm.base() >> kPageShift),
         pages_(kRangePages, PageState::kOutside) {
     vm_.RecordCalls();
@@ -96,18 +98,20 @@ class Fuzzer {
     EXPECT_GT(drained_, 0);
     EXPECT_GT(extended_, 0);
     EXPECT_GT(extended_across_, 0);
+    EXPECT_GT(released_by_policy_, 0u);
     EXPECT_GT(not_extended_, 0);
     EXPECT_GT(shortened_, 0);
   }
 
  private:
   void Step() {
+    if (random_.OneIn(10)) clock_ms += static_cast<int64_t>(random_.Below(3000));
     switch (random_.Below(40)) {
       case 0:
         return ReleaseSome();
       case 1:
         rate_ = std::array<double, 4>{0, 1, 50, 1000}[random_.Below(4)];
-        pace_.SetRate(rate_);
+        policy_.SetRate(rate_);
         heap_.SetReleaseRate(rate_);
         EXPECT_EQ(heap_.release_rate(), rate_);
         return;
@@ -320,18 +324,19 @@ class Fuzzer {
     ASSERT_EQ(span->num_pages.pages(), n);
     ASSERT_EQ(span->first_page.index() % alignment, 0u);
     ASSERT_EQ(span->state.load(), use);
-    ASSERT_EQ(span->zeroed, fits.front().state == PageState::kReleased);
+    ASSERT_EQ(span->zeroed(), fits.front().state == PageState::kReleased);
     ASSERT_EQ(under_test_.page_map->SpanOf(span->first_page), span);
     ASSERT_EQ(under_test_.page_map->SpanOf(span->last_page()), span);
-    (span->zeroed ? served_released_ : served_mapped_)++;
+    (span->zeroed() ? served_released_ : served_mapped_)++;
     NoteLive(span, n, use);
+    NoteDemand(span->zeroed());
   }
 
   void NoteLive(Span* span, size_t n, SpanState use) {
     const size_t first = span->first_page.index() - base_;
     const Live live{span, n, use, random_.Next()};
     if (backed_) {
-      if (span->zeroed) {
+      if (span->zeroed()) {
         ForEachWord(live, [](uint64_t& word) { ASSERT_EQ(word, 0u) << "not zeroed"; });
       }
       ForEachWord(live, [&live](uint64_t& word) { word = live.mark; });
@@ -352,7 +357,7 @@ class Fuzzer {
     cached.pop_front();
     ASSERT_EQ(span->num_pages.pages(), rounded);
     ASSERT_EQ(span->state.load(), SpanState::kSmall);
-    ASSERT_FALSE(span->zeroed);
+    ASSERT_FALSE(span->zeroed());
     ++served_from_cache_;
     NoteLive(span, rounded, SpanState::kSmall);
   }
@@ -389,12 +394,21 @@ class Fuzzer {
     }
   }
 
+  Length CountPages(PageState state) const {
+    return Length(static_cast<size_t>(std::count(pages_.begin(), pages_.end(), state)));
+  }
+  Length InUse() const { return CountPages(PageState::kInUse) + CountPages(PageState::kCached); }
+  Length Mapped() const { return CountPages(PageState::kMapped); }
+  // Follows what the heap tells its policy of pages that were taken.
+  void NoteDemand(bool fresh) { policy_.Demand(InUse() + (fresh ? Mapped() : Length(0))); }
+
   // Follows the deletion of a span.
   void ReplayDelete(size_t first, size_t pages) {
     SetPages(first, pages, PageState::kMapped);
-    if (pace_.PagesFreed(Length(pages))) {
-      pace_.Released(Length(ReplayRelease(1, PageHeap::kReleaseSlice.pages())));
-    }
+    if (!policy_.PagesFreed(Length(pages))) return;
+    const ReleasePolicy::State state = {.in_use = InUse(), .free_mapped = Mapped()};
+    const Length due = policy_.Decide(clock_ms, state, PageHeap::kReleaseSlice).length;
+    released_by_policy_ += ReplayRelease(due.pages(), due.pages());
   }
 
   // The words that the test ever writes: the first and the last of each 4 KiB.
@@ -497,7 +511,11 @@ class Fuzzer {
       } else {
         ++extended_;
         extended_across_ += runs > 1;
+        const auto taken = pages_.begin() + static_cast<ptrdiff_t>(first);
+        const bool fresh = std::find(taken, taken + static_cast<ptrdiff_t>(rounded),
+                                     PageState::kReleased) != taken + static_cast<ptrdiff_t>(rounded);
         SetPages(first, rounded, PageState::kInUse);
+        if (rounded > live.pages) NoteDemand(fresh);
         if (backed_) {
           ForEachWord(live, [&live](uint64_t& word) { ASSERT_EQ(word, live.mark); });
         }
@@ -603,8 +621,8 @@ class Fuzzer {
   std::map<size_t, Live> live_;
   // Per shard and length.
   std::array<std::map<size_t, std::deque<Kept>>, kShards> caches_;
-  ReleasePace pace_;
-  double rate_ = ReleasePace::kDefaultRate;
+  ReleasePolicy policy_;
+  double rate_ = ReleasePolicy::kDefaultRate;
   size_t system_pages_ = 0;
   size_t releases_ = 0;
   size_t pages_released_ = 0;
@@ -621,6 +639,7 @@ class Fuzzer {
   int served_from_cache_ = 0;
   int extended_ = 0;
   int extended_across_ = 0;
+  size_t released_by_policy_ = 0;
   int not_extended_ = 0;
   int shortened_ = 0;
   int drained_ = 0;

@@ -138,7 +138,7 @@ TEST_F(PageHeapNearTest, OthersKeptSpansComeBeforeFreshMemoryAndTogether) {
   for (size_t i = 0; i < 12; ++i) {
     EXPECT_EQ(NewNear(8, 4)->first_page, spans[0]->first_page + Length(8 * i));
   }
-  EXPECT_TRUE(NewNear(8, 4)->zeroed);
+  EXPECT_TRUE(NewNear(8, 4)->zeroed());
   EXPECT_EQ(heap_.NewFromCache(Length(8), 3), nullptr);
   heap_.CheckInvariants();
 }

@@ -54,7 +54,7 @@ class PageHeapSpanCacheTest : public testing::Test {
 TEST_F(PageHeapSpanCacheTest, WhatIsKeptIsHandedOutAgainAndCountsAsFree) {
   Span* const span = New(8);
   New(4);
-  ASSERT_TRUE(span->zeroed);
+  ASSERT_TRUE(span->zeroed());
   const PageHeap::Stats before = heap_.GetStats();
   ASSERT_EQ(before.small_span_bytes, 12 * kPageSize);
   ASSERT_EQ(before.free_mapped_bytes, 0u);
@@ -73,7 +73,7 @@ TEST_F(PageHeapSpanCacheTest, WhatIsKeptIsHandedOutAgainAndCountsAsFree) {
   EXPECT_EQ(stats.small_span_bytes, before.small_span_bytes);
   EXPECT_EQ(stats.free_mapped_bytes, 0u);
   // It has been written since the system gave it.
-  EXPECT_FALSE(span->zeroed);
+  EXPECT_FALSE(span->zeroed());
   EXPECT_EQ(span->state.load(), SpanState::kSmall);
   EXPECT_EQ(heap_.NewFromCache(Length(8), 5), nullptr);
   heap_.CheckInvariants();
@@ -153,7 +153,7 @@ TEST_F(PageHeapSpanCacheTest, IsGivenUpBeforeFreshMemoryIsUsed) {
   ASSERT_GT(heap_.GetStats().free_released_bytes, 8 * kPageSize);
   Span* const span = New(6, SpanState::kLarge);
   EXPECT_EQ(span, kept);
-  EXPECT_FALSE(span->zeroed);
+  EXPECT_FALSE(span->zeroed());
   EXPECT_EQ(span->num_pages, Length(6));
   EXPECT_EQ(heap_.NewFromCache(Length(8), 1), nullptr);
   EXPECT_EQ(heap_.GetStats().free_mapped_bytes, 2 * kPageSize);
@@ -175,7 +175,7 @@ TEST_F(PageHeapSpanCacheTest, IsGivenUpBeforeTheHeapGrows) {
   // Where it does not help the heap grows all the same.
   Keep(spans[0], 0);
   Span* const fresh = New(32, SpanState::kLarge);
-  EXPECT_TRUE(fresh->zeroed);
+  EXPECT_TRUE(fresh->zeroed());
   EXPECT_GT(vm_.map_calls(), maps);
 }
 
@@ -265,13 +265,13 @@ TEST(PageHeapSpanCacheStressTest, ManyThreads) {
           Mine mine{heap.NewFromCache(n, shard), random.Next()};
           if (mine.span != nullptr) {
             ++from_cache;
-            ASSERT_FALSE(mine.span->zeroed);
+            ASSERT_FALSE(mine.span->zeroed());
           } else {
             mine.span = heap.New(n, SpanState::kSmall);
           }
           ASSERT_NE(mine.span, nullptr);
           ASSERT_EQ(mine.span->num_pages, n);
-          if (mine.span->zeroed) {
+          if (mine.span->zeroed()) {
             ASSERT_EQ(*word(mine), 0u);
           }
           *word(mine) = mine.mark;

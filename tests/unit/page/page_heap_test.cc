@@ -34,7 +34,10 @@ FakeVirtualMemory::Options AddressOnly(size_t range_bytes) {
 
 class PageHeapTest : public testing::Test {
  protected:
-  PageHeapTest() { heap_.SetReleaseRate(0); }
+  PageHeapTest() {
+    clock_ms_ = 0;
+    heap_.SetReleaseRate(0);
+  }
 
   Span* New(size_t pages) {
     Span* const span = heap_.New(Length(pages), SpanState::kLarge);
@@ -42,7 +45,9 @@ class PageHeapTest : public testing::Test {
     return span;
   }
 
-  PageHeapUnderTest under_test_{AddressOnly(size_t{64} << 30)};
+  static inline int64_t clock_ms_ = 0;
+
+  PageHeapUnderTest under_test_{AddressOnly(size_t{64} << 30), {.now_ms = [] { return clock_ms_; }}};
   PageHeap& heap_ = under_test_.heap;
   FakeVirtualMemory& vm_ = under_test_.vm;
 };
@@ -183,25 +188,28 @@ TEST_F(PageHeapReleaseTest, LockedMemoryStaysAndDoesNotKeepOtherMemory) {
   EXPECT_EQ(heap_.GetStats().releasing_bytes, 0u);
   heap_.CheckInvariants();
   // The locked pages are usable, and go when they are unlocked.
-  EXPECT_FALSE(New(60)->zeroed);
+  EXPECT_FALSE(New(60)->zeroed());
   heap_.Delete(under_test_.page_map->SpanOf(b_->first_page));
   vm_.LockInMemory(nullptr, 0);
   EXPECT_EQ(heap_.ReleaseAtLeast(kAll), Length(60));
 }
 
-TEST_F(PageHeapReleaseTest, ReleaseAtPaceGetsPastLockedMemoryToo) {
+TEST_F(PageHeapReleaseTest, WhatIsDueGetsPastLockedMemoryToo) {
   vm_.LockInMemory(b_->start_address(), 1);
   heap_.Delete(a_);
   heap_.Delete(b_);
-  heap_.SetReleaseRate(1);
   heap_.Delete(c_);
-  EXPECT_EQ(heap_.GetStats().free_released_spans, 2u);  // c, and the tail of the first growth.
-  EXPECT_EQ(heap_.GetStats().free_mapped_bytes, 70 * kPageSize);
+  heap_.SetReleaseRate(1);
+  clock_ms_ = 100'000;
+  EXPECT_EQ(heap_.ReleaseDue(kAll, false), Length(0)) << "the demand was just now";
+  clock_ms_ = 200'000;
+  EXPECT_EQ(heap_.ReleaseDue(kAll, false), Length(30));
+  EXPECT_EQ(heap_.GetStats().free_mapped_bytes, 60 * kPageSize);
   heap_.CheckInvariants();
 }
 
 // With much locked memory a free does not try all of it.
-TEST_F(PageHeapTest, ReleaseAtPaceGivesUpAfterSomeRefusals) {
+TEST_F(PageHeapTest, WhatIsDueGivesUpAfterSomeRefusals) {
   std::vector<Span*> spans;
   for (int i = 0; i < 1000; ++i) {
     spans.push_back(New(2));
@@ -209,9 +217,11 @@ TEST_F(PageHeapTest, ReleaseAtPaceGivesUpAfterSomeRefusals) {
   }
   vm_.LockInMemory(reinterpret_cast<void*>(vm_.base()), size_t{64} << 30);
   for (Span* const span : spans) heap_.Delete(span);
-  Span* const last = New(1);
   heap_.SetReleaseRate(1);
-  heap_.Delete(last);
+  clock_ms_ = 100'000;
+  EXPECT_EQ(heap_.ReleaseDue(kAll, false), Length(0));
+  clock_ms_ = 200'000;
+  EXPECT_EQ(heap_.ReleaseDue(kAll, false), Length(0));
   EXPECT_GT(vm_.release_calls(), 0u);
   EXPECT_LE(vm_.release_calls(), 64u);
   heap_.CheckInvariants();
@@ -281,7 +291,7 @@ TEST(PageHeapInterleavingTest, NeighboursMayChangeWhileASpanIsBeingReleased) {
     EXPECT_EQ(heap.GetStats().free_released_bytes + heap.GetStats().free_mapped_bytes, kMiB);
     EXPECT_EQ(heap.ReleaseAtLeast(kAll), Length(released ? 32 : 64));
     EXPECT_EQ(heap.GetStats().free_released_spans, 1u);
-    EXPECT_TRUE(heap.New(Length(128), SpanState::kLarge)->zeroed);
+    EXPECT_TRUE(heap.New(Length(128), SpanState::kLarge)->zeroed());
   }
 }
 
@@ -303,6 +313,8 @@ TEST(PageHeapAddressSpaceTest, UnmapsFreeMemoryWhenTheSystemHasNoAddressSpaceLef
       return vm_.Unmap(start, bytes);
     }
     bool Release(void* start, size_t bytes) override { return vm_.Release(start, bytes); }
+    void AdviseHugepages(void*, size_t, bool) override {}
+    bool Populate(void*, size_t) override { return true; }
     size_t hardware_page_size() const override { return vm_.hardware_page_size(); }
     size_t mapped = 0;
     size_t limit = 100 * kMiB;
@@ -339,7 +351,7 @@ TEST(PageHeapAddressSpaceTest, UnmapsFreeMemoryWhenTheSystemHasNoAddressSpaceLef
   heap.CheckInvariants();
   Span* const large = heap.New(Length::ForBytes(30 * kMiB), SpanState::kLarge);
   ASSERT_NE(large, nullptr);
-  EXPECT_TRUE(large->zeroed);
+  EXPECT_TRUE(large->zeroed());
   heap.CheckInvariants();
   EXPECT_FALSE(heap.Owns(spans[0]->first_page) && heap.GetStats().system_bytes > vm.limit);
   EXPECT_EQ(heap.New(Length::ForBytes(60 * kMiB), SpanState::kLarge), nullptr);
@@ -429,7 +441,7 @@ TEST(PageHeapForkTest, TheChildGetsBackWhatWasBeingReleased) {
       heap.Delete(a);
       if (heap.GetStats().free_mapped_spans != 1) _exit(3);
       Span* const span = heap.New(Length(96), SpanState::kLarge);
-      if (span == nullptr || span->zeroed) _exit(4);
+      if (span == nullptr || span->zeroed()) _exit(4);
       heap.Delete(span);
       if (heap.ReleaseAtLeast(kAll) != Length(96)) _exit(5);
       heap.CheckInvariants();
@@ -440,7 +452,7 @@ TEST(PageHeapForkTest, TheChildGetsBackWhatWasBeingReleased) {
   });
   EXPECT_EQ(heap.ReleaseAtLeast(kAll), Length(64));
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
-  EXPECT_TRUE(heap.New(Length(64), SpanState::kLarge)->zeroed);
+  EXPECT_TRUE(heap.New(Length(64), SpanState::kLarge)->zeroed());
   heap.CheckInvariants();
 }
 
@@ -490,41 +502,46 @@ TEST_F(PageHeapTest, OwnsWhatCameFromTheSystem) {
   EXPECT_TRUE(heap_.Owns(span->first_page));
 }
 
-// Rates and waits are those of ReleasePace; here only that Delete obeys it.
-TEST_F(PageHeapTest, DeleteReleasesAtTheRate) {
-  Span* const a = New(100);
-  New(1);
-  Span* const b = New(8);
-  New(1);
-  Span* const c = New(8);
+// How much and when is ReleasePolicy's; here only that Delete obeys it.
+TEST_F(PageHeapTest, DeleteReleasesWhatIsDueASliceAtATime) {
+  heap_.SetReleaseRate(1);
+  Span* const large = New(5000);
+  Span* const last = New(ReleasePolicy::kLookEvery.pages());
+  heap_.Delete(large);
+  EXPECT_EQ(vm_.release_calls(), 0u);
+  clock_ms_ = 100'000;
+  Span* const other = New(10);
+  heap_.Delete(other);
+  EXPECT_EQ(vm_.release_calls(), 0u) << "too little was freed";
+  heap_.Delete(last);
+  EXPECT_EQ(vm_.release_calls(), 1u);
+  EXPECT_EQ(heap_.GetStats().released_total_bytes, PageHeap::kReleaseSlice.bytes());
+}
+
+TEST_F(PageHeapTest, EagerReleasingLeavesNothing) {
+  heap_.SetReleasing(PageHeap::Releasing::kEager);
+  Span* const a = New(300);
+  Span* const b = New(1);
   New(1);
   heap_.Delete(a);
-  EXPECT_EQ(vm_.release_calls(), 0u);
-  heap_.SetReleaseRate(1000);
-  EXPECT_EQ(heap_.release_rate(), 1000);
-  heap_.Delete(b);
-  EXPECT_EQ(vm_.release_calls(), 1u);
-  EXPECT_EQ(heap_.GetStats().released_total_bytes, 100 * kPageSize);
-  // The next one is due after 100 pages.
-  heap_.Delete(c);
-  EXPECT_EQ(vm_.release_calls(), 1u);
-  heap_.Delete(New(92));
-  EXPECT_EQ(vm_.release_calls(), 1u);
-  heap_.Delete(New(1));
+  EXPECT_EQ(heap_.GetStats().free_mapped_bytes, 0u);
+  heap_.DeleteToCache(b, 0, true);
+  EXPECT_EQ(heap_.GetStats().free_mapped_bytes, 0u);
   EXPECT_EQ(vm_.release_calls(), 2u);
 }
 
-// While one thread gives memory back, what others free does not make them do it too.
-TEST_F(PageHeapTest, OnlyOneThreadAtATimeReleasesAtPace) {
-  Span* const a = New(100);
-  Span* const b = New(8);
+TEST_F(PageHeapTest, WithoutReleasingNothingGoes) {
+  heap_.SetReleasing(PageHeap::Releasing::kNever);
   heap_.SetReleaseRate(1000);
-  vm_.OnNextRelease([&] {
-    heap_.Delete(b);
-    EXPECT_EQ(vm_.release_calls(), 0u) << "the other thread's release came first";
-  });
+  Span* const a = New(30000);
+  New(1);
   heap_.Delete(a);
-  EXPECT_EQ(vm_.release_calls(), 1u);
+  clock_ms_ = 100'000;
+  EXPECT_EQ(heap_.ReleaseDue(kAll, true), Length(0));
+  clock_ms_ = 200'000;
+  EXPECT_EQ(heap_.ReleaseDue(kAll, true), Length(0));
+  EXPECT_EQ(heap_.ReleaseAtLeast(kAll), Length(0));
+  EXPECT_EQ(vm_.release_calls(), 0u);
 }
 
 TEST_F(PageHeapTest, ALargeObjectIsDeletedOnceAtItsStartOnly) {
@@ -607,7 +624,7 @@ TEST_F(PageHeapUnmapTest, WhatTheSystemDoesNotUnmapIsAsItWas) {
   Span* const again = heap_.New(Length(64), SpanState::kLarge);
   ASSERT_NE(again, nullptr);
   EXPECT_EQ(*static_cast<char*>(again->start_address()), 'x');
-  EXPECT_FALSE(again->zeroed);
+  EXPECT_FALSE(again->zeroed());
 }
 
 TEST_F(PageHeapUnmapTest, UnmappedMemoryIsMappedAnewAndZeroed) {
@@ -618,7 +635,7 @@ TEST_F(PageHeapUnmapTest, UnmappedMemoryIsMappedAnewAndZeroed) {
   heap_.CheckInvariants();
   Span* const again = heap_.New(Length(64), SpanState::kLarge);
   ASSERT_NE(again, nullptr);
-  EXPECT_TRUE(again->zeroed);
+  EXPECT_TRUE(again->zeroed());
   EXPECT_EQ(*static_cast<char*>(again->start_address()), 0);
   heap_.CheckInvariants();
 }
@@ -682,7 +699,7 @@ TEST(PageHeapAddressSpaceTest, RandomUseWhereAddressSpaceIsShort) {
         const Length alignment(random.OneIn(8) ? 64 : 1);
         const Mine mine{heap.NewAligned(n, alignment, SpanState::kLarge), random.Next()};
         if (mine.span == nullptr) continue;
-        if (mine.span->zeroed) {
+        if (mine.span->zeroed()) {
           size_t written = 0;
           for_each_word(mine, [&](uint64_t& word) { written += word != 0; });
           ASSERT_EQ(written, 0u) << "not zeroed";
@@ -744,7 +761,7 @@ TEST(PageHeapStressTest, ManyThreads) {
           ASSERT_NE(mine.span, nullptr);
           ASSERT_EQ(mine.span->num_pages, n);
           const auto [first, last] = words(mine);
-          if (mine.span->zeroed) {
+          if (mine.span->zeroed()) {
             ASSERT_EQ(*first, 0u);
             ASSERT_EQ(*last, 0u);
           }

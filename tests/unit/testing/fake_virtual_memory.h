@@ -16,11 +16,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <mutex>
+#include <set>
 #include <utility>
 #include <vector>
 
+#include "os/hugepages.h"
 #include "os/spinlock.h"
 #include "os/virtual_memory.h"
 
@@ -31,7 +34,7 @@ class FakeVirtualMemory final : public VirtualMemory {
   enum class Strength { kBacked, kAddressOnly };
   // Where Map looks for room: from the lower end, or from the upper end as Linux does.
   enum class Placement { kUpwards, kDownwards };
-  enum class Kind { kMap, kUnmap, kRelease };
+  enum class Kind { kMap, kUnmap, kRelease, kHugepages, kNoHugepages, kPopulate };
 
   struct Call {
     Kind kind;
@@ -117,6 +120,8 @@ class FakeVirtualMemory final : public VirtualMemory {
     }
     Record({Kind::kUnmap, start, bytes, true});
     CutAround(start, bytes);
+    Forget(&resident_, start, bytes);
+    Forget(&advised_, start, bytes);
     mapped_bytes_ -= bytes;
     if (options_.strength == Strength::kBacked) {
       const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
@@ -148,7 +153,35 @@ class FakeVirtualMemory final : public VirtualMemory {
       abort();
     }
     Record({Kind::kRelease, start, bytes, true});
+    Forget(&resident_, start, bytes);
     return true;
+  }
+
+  void AdviseHugepages(void* memory, size_t bytes, bool wanted) override {
+    EXPECT_TRUE(SpinLock::NoneHeldByThisThread()) << "a system call under a lock";
+    const std::lock_guard<std::mutex> guard(mutex_);
+    const uintptr_t start = reinterpret_cast<uintptr_t>(memory);
+    EXPECT_TRUE(IsMapped(start, bytes)) << "advice for what is not mapped";
+    Record({wanted ? Kind::kHugepages : Kind::kNoHugepages, start, bytes, true});
+    for (uintptr_t at = start; at < start + bytes; at += options_.hardware_page_size) {
+      if (wanted) {
+        advised_.insert(at);
+      } else {
+        advised_.erase(at);
+      }
+    }
+  }
+
+  bool Populate(void* memory, size_t bytes) override {
+    EXPECT_TRUE(SpinLock::NoneHeldByThisThread()) << "a system call under a lock";
+    const std::lock_guard<std::mutex> guard(mutex_);
+    const uintptr_t start = reinterpret_cast<uintptr_t>(memory);
+    EXPECT_EQ(start % options_.hardware_page_size, 0u) << "Populate at " << memory;
+    EXPECT_EQ(bytes % options_.hardware_page_size, 0u) << "Populate of " << bytes;
+    const bool ok = !populate_failure_.IsDue();
+    Record({Kind::kPopulate, start, bytes, ok});
+    if (ok) TouchLocked(start, bytes);
+    return ok;
   }
 
   size_t hardware_page_size() const override { return options_.hardware_page_size; }
@@ -158,7 +191,25 @@ class FakeVirtualMemory final : public VirtualMemory {
   void FailMap(size_t nth, size_t count = 1) { map_failure_ = {nth, count}; }
   void FailRelease(size_t nth, size_t count = 1) { release_failure_ = {nth, count}; }
   void FailUnmap(size_t nth, size_t count = 1) { unmap_failure_ = {nth, count}; }
-  void StopFailing() { map_failure_ = release_failure_ = unmap_failure_ = Failure(); }
+  void FailPopulate(size_t nth, size_t count = 1) { populate_failure_ = {nth, count}; }
+  void StopFailing() {
+    map_failure_ = release_failure_ = unmap_failure_ = populate_failure_ = Failure();
+  }
+
+  // What a system with hugepages would have memory behind, if exactly what was passed to Touch (and
+  // Populate) were written to. Counted in hardware pages.
+  void Touch(const void* memory, size_t bytes) {
+    const std::lock_guard<std::mutex> guard(mutex_);
+    TouchLocked(reinterpret_cast<uintptr_t>(memory), bytes);
+  }
+  bool IsResident(uintptr_t address) {
+    const std::lock_guard<std::mutex> guard(mutex_);
+    return resident_.contains(address - address % options_.hardware_page_size);
+  }
+  size_t resident_bytes() {
+    const std::lock_guard<std::mutex> guard(mutex_);
+    return resident_.size() * options_.hardware_page_size;
+  }
   // Release fails when it touches [start, start + bytes), as it does on memory under mlock.
   void LockInMemory(const void* start, size_t bytes) {
     locked_start_ = reinterpret_cast<uintptr_t>(start);
@@ -209,6 +260,28 @@ class FakeVirtualMemory final : public VirtualMemory {
     if (!hook) return;
     const std::function<void()> once = std::exchange(hook, nullptr);
     once();
+  }
+
+  static void Forget(std::set<uintptr_t>* pages, uintptr_t start, size_t bytes) {
+    pages->erase(pages->lower_bound(start), pages->lower_bound(start + bytes));
+  }
+  // Of the hugepage at `start`, how many pages are in `pages`.
+  size_t CountIn(const std::set<uintptr_t>& pages, uintptr_t start) const {
+    const auto end = pages.lower_bound(start + kHugepageSize);
+    return static_cast<size_t>(std::distance(pages.lower_bound(start), end));
+  }
+  void TouchLocked(uintptr_t start, size_t bytes) {
+    const size_t page = options_.hardware_page_size;
+    for (uintptr_t at = start - start % page; at < start + bytes; at += page) {
+      if (resident_.contains(at)) continue;
+      const uintptr_t hugepage = at - at % kHugepageSize;
+      const bool whole = CountIn(advised_, hugepage) == kHugepageSize / page &&
+                         CountIn(resident_, hugepage) == 0;
+      for (uintptr_t p = whole ? hugepage : at; p < (whole ? hugepage + kHugepageSize : at + page);
+           p += page) {
+        resident_.insert(p);
+      }
+    }
   }
 
   void Record(const Call& call) {
@@ -272,6 +345,7 @@ class FakeVirtualMemory final : public VirtualMemory {
   Failure map_failure_;
   Failure release_failure_;
   Failure unmap_failure_;
+  Failure populate_failure_;
   uintptr_t locked_start_ = 0;
   uintptr_t locked_end_ = 0;
   std::function<void()> on_map_;
@@ -280,6 +354,9 @@ class FakeVirtualMemory final : public VirtualMemory {
   // Guards what follows. Not a SpinLock: that one is under test.
   std::mutex mutex_;
   std::map<uintptr_t, size_t> mapped_;
+  // Hardware pages: those that hugepages are wanted for, and those with memory behind them.
+  std::set<uintptr_t> advised_;
+  std::set<uintptr_t> resident_;
   std::vector<Call> calls_;
   size_t map_calls_ = 0;
   size_t map_failures_ = 0;

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "os/hugepages.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+#include <string_view>
+
+#include "base/text_writer.h"
+#include "os/uncancelled_io.h"
+
+namespace tcmalloc {
+namespace {
+
+// The beginning of a file, as much as fits; empty when it cannot be read.
+std::string_view ReadFile(const char* directory, const char* name, char* buffer, size_t size) {
+  char path[256];
+  TextWriter writer(path, sizeof(path));
+  writer.Text(directory).Text("/").Text(name);
+  const int fd = writer.truncated() ? -1 : OpenForReading(path);
+  if (fd < 0) return {};
+  ssize_t n;
+  do {
+    n = ReadFrom(fd, buffer, size);
+  } while (n < 0 && errno == EINTR);
+  Close(fd);
+  return n <= 0 ? std::string_view() : std::string_view(buffer, static_cast<size_t>(n));
+}
+
+// Decimal digits up to the first other character; `otherwise` when there is none.
+uint64_t NumberOr(std::string_view text, uint64_t otherwise) {
+  if (text.empty() || text[0] < '0' || text[0] > '9') return otherwise;
+  uint64_t number = 0;
+  for (const char c : text) {
+    if (c < '0' || c > '9') break;
+    number = number * 10 + static_cast<uint64_t>(c - '0');
+  }
+  return number;
+}
+
+bool Holds(std::string_view text, const char* word) {
+  return memmem(text.data(), text.size(), word, strlen(word)) != nullptr;
+}
+
+}  // namespace
+
+HugepageSetting ReadHugepageSetting(const char* directory) {
+  const int saved_errno = errno;
+  HugepageSetting setting;
+  char buffer[64];
+  // The chosen one of the words is in brackets.
+  const std::string_view enabled = ReadFile(directory, "enabled", buffer, sizeof(buffer));
+  if (Holds(enabled, "[always]")) {
+    setting.mode = HugepageMode::kAlways;
+  } else if (!Holds(enabled, "[never]")) {
+    setting.mode = HugepageMode::kAdvise;
+  }
+  const uint64_t size = NumberOr(ReadFile(directory, "hpage_pmd_size", buffer, sizeof(buffer)),
+                                 kHugepageSize);
+  // A process, or one of its parents, may have opted out.
+  if (size != kHugepageSize || prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0) > 0) {
+    setting.mode = HugepageMode::kNever;
+  }
+  setting.max_ptes_none = static_cast<uint32_t>(
+      NumberOr(ReadFile(directory, "khugepaged/max_ptes_none", buffer, sizeof(buffer)), 511));
+  errno = saved_errno;
+  return setting;
+}
+
+const char* HugepageModeName(HugepageMode mode) {
+  switch (mode) {
+    case HugepageMode::kNever:
+      return "never";
+    case HugepageMode::kAdvise:
+      return "advise";
+    case HugepageMode::kAlways:
+      return "always";
+  }
+  return "";
+}
+
+}  // namespace tcmalloc

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// DemandHistory: the most that was in use at once during the last kWindows windows of time. Pure
+// arithmetic: the caller brings the time. Thread safety: none.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/units.h"
+
+namespace tcmalloc {
+
+class DemandHistory {
+ public:
+  static constexpr size_t kWindows = 8;
+
+  // This much is in use. To be called when it grew.
+  void Record(Length in_use) {
+    if (in_use > recorded_) recorded_ = in_use;
+  }
+
+  // It is `now_ms`, and this much is in use. What was recorded since the last call counts as of
+  // now: when it was is not known, and rather too much is kept than too little.
+  void Advance(int64_t now_ms, int64_t window_ms, Length in_use) {
+    int64_t passed = (now_ms - window_start_ms_) / window_ms;
+    if (passed > 0) {
+      window_start_ms_ += passed * window_ms;
+      if (passed > int64_t{kWindows}) passed = kWindows;
+      for (; passed > 0; --passed) {
+        current_ = (current_ + 1) % kWindows;
+        peaks_[current_] = in_use;
+      }
+    }
+    Record(in_use);
+    if (recorded_ > peaks_[current_]) peaks_[current_] = recorded_;
+    recorded_ = in_use;
+  }
+
+  Length Peak() const {
+    Length peak = recorded_;
+    for (const Length p : peaks_) {
+      if (p > peak) peak = p;
+    }
+    return peak;
+  }
+
+ private:
+  std::array<Length, kWindows> peaks_{};
+  // The most since the last Advance.
+  Length recorded_;
+  size_t current_ = 0;
+  int64_t window_start_ms_ = 0;
+};
+
+}  // namespace tcmalloc

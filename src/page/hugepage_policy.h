@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// When the heap asks for hugepages, and how much it has the system put memory behind at once where
+// it does not. Pure decisions.
+#pragma once
+
+#include <cstddef>
+
+#include "base/units.h"
+#include "os/hugepages.h"
+
+namespace tcmalloc::hugepage_policy {
+
+// A heap of this much in use asks for hugepages where it grows. Below that 2 MiB would show in what
+// the process takes.
+inline constexpr Length kThreshold = Length((size_t{32} << 20) >> kPageShift);
+
+// New memory is taken in whole hugepages.
+constexpr bool GrowInHugepages(HugepageMode mode, Length in_use, Length threshold) {
+  return mode != HugepageMode::kNever && in_use >= threshold;
+}
+
+// The system is told that none are wanted where it would make some unasked.
+constexpr bool OptOut(HugepageMode mode, bool in_hugepages) {
+  return mode == HugepageMode::kAlways && !in_hugepages;
+}
+
+// The pages, a power of two, that small objects' spans have memory put behind them at a time,
+// outside of hugepages: a 64th of the heap, since up to so much may not be needed. 0: each page
+// when it is first touched. Why: see docs/decisions/0013.
+inline constexpr Length kMinStep = Length((size_t{16} << 10) >> kPageShift);
+inline constexpr Length kMaxStep = Length((size_t{256} << 10) >> kPageShift);
+
+constexpr Length PopulateStep(Length in_use) {
+  Length step = kMaxStep;
+  while (step.pages() * 64 > in_use.pages()) {
+    if (step == kMinStep) return Length(0);
+    step = Length(step.pages() / 2);
+  }
+  return step;
+}
+
+}  // namespace tcmalloc::hugepage_policy

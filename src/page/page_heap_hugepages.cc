@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// PageHeap: where memory comes by the hugepage, and what is known of each.
+#include "page/page_heap.h"
+
+namespace tcmalloc {
+
+void PageHeap::SetHugepages(const HugepageSetting& setting) {
+  const SpinLockHolder holder(lock_);
+  hugepages_ = setting;
+}
+
+template <typename F>
+void PageHeap::ForEachHugepageLocked(PageId first, Length n, F f) {
+  const PageId end = first + n;
+  while (first < end) {
+    const PageId next = HugepageEnd(first) < end ? HugepageEnd(first) : end;
+    f(page_map_.HugepageOf(first), static_cast<uint16_t>((next - first).pages()));
+    first = next;
+  }
+}
+
+void PageHeap::CountUsedLocked(PageId first, Length n, bool used) {
+  ForEachHugepageLocked(first, n, [used](Hugepage& hugepage, uint16_t pages) {
+    hugepage.used = static_cast<uint16_t>(hugepage.used + (used ? pages : -pages));
+    TC_ASSERT(hugepage.used <= kHugepagePages.pages());
+  });
+}
+
+void PageHeap::CountReleasedLocked(PageId first, Length n, bool released) {
+  ForEachHugepageLocked(first, n, [released](Hugepage& hugepage, uint16_t pages) {
+    hugepage.released = static_cast<uint16_t>(hugepage.released + (released ? pages : -pages));
+    TC_ASSERT(hugepage.released <= kHugepagePages.pages());
+  });
+}
+
+void PageHeap::MarkAdvisedLocked(PageId first, Length n, bool advised) {
+  ForEachHugepageLocked(first, n, [&](Hugepage& hugepage, uint16_t) TC_NO_THREAD_SAFETY_ANALYSIS {
+    if (hugepage.advised == advised) return;
+    hugepage.advised = advised;
+    advised ? hugepages_advised_.Add(1) : hugepages_advised_.Subtract(1);
+  });
+}
+
+PageHeap::PageRange PageHeap::BackedWithLocked(const Span& span, PageId page, Length step) {
+  const Hugepage& hugepage = page_map_.HugepageOf(page);
+  // By P2 all of it is in this span.
+  if (hugepage.BackedAtOnce()) return {HugepageStart(page), HugepageEnd(page)};
+  if (!hugepage.advised && step > Length(0)) {
+    const PageId start(page.index() & ~(step.pages() - 1));
+    if (start >= span.first_page && start + step <= span.first_page + span.num_pages) {
+      return {start, start + step};
+    }
+  }
+  return {page, page + Length(1)};
+}
+
+Span* PageHeap::CarveLocked(Span* span, PageId first, Length n, Length step, PageRange* backed) {
+  const SpanState state = span->state.load(std::memory_order_relaxed);
+  *backed = {first, first + n};
+  FreeSpansFor(state).Remove(span);
+  if (state == SpanState::kFreeReleased) {
+    const PageRange front = BackedWithLocked(*span, first, step);
+    const PageRange back = BackedWithLocked(*span, first + n - Length(1), step);
+    if (front.first < first) backed->first = front.first;
+    if (back.end > backed->end) backed->end = back.end;
+    CountReleasedLocked(backed->first, backed->end - backed->first, false);
+  }
+  // From the left: as it was, with memory from now on, what is wanted, and the same mirrored. The
+  // middle keeps its state until the end, so that nothing is joined with it.
+  if (backed->first > span->first_page) {
+    Span* const rest = SplitLocked(span, backed->first - span->first_page);
+    FreeSpansFor(state).Insert(span);
+    span = rest;
+  }
+  if (first > backed->first) {
+    Span* const rest = SplitLocked(span, first - backed->first);
+    span->state.store(SpanState::kFreeMapped, std::memory_order_relaxed);
+    InsertFreeLocked(span);
+    span = rest;
+  }
+  if (span->num_pages == n) return span;
+  Span* const behind = SplitLocked(span, n);
+  if (backed->end == behind->first_page) {
+    FreeSpansFor(state).Insert(behind);
+    return span;
+  }
+  const Length mapped = backed->end - behind->first_page;
+  if (behind->num_pages > mapped) FreeSpansFor(state).Insert(SplitLocked(behind, mapped));
+  behind->state.store(SpanState::kFreeMapped, std::memory_order_relaxed);
+  InsertFreeLocked(behind);
+  return span;
+}
+
+Span* PageHeap::TakeFromRestLocked(const Request& request, Span* released) {
+  // Without this, buffers a little longer than a hugepage would each leave most of one unused.
+  if (request.use != SpanState::kLarge || request.alignment > granule_) return nullptr;
+  const PageId start = released->first_page;
+  if (start != HugepageStart(start) || !page_map_.HugepageOf(start).BackedAtOnce()) return nullptr;
+  Span* const rest = FreeNeighbourLocked(start - Length(1), SpanState::kFreeMapped);
+  if (rest == nullptr || rest->num_pages >= request.length) return nullptr;
+  FreeSpansFor(SpanState::kFreeMapped).Remove(rest);
+  CountUsedLocked(rest->first_page, rest->num_pages, true);
+  rest->written = rest->num_pages;
+  PageRange backed;
+  const Length more = request.length - rest->num_pages;
+  CarveLocked(released, start, more, Length(0), &backed);
+  CountUsedLocked(start, more, true);
+  ReturnRecordLocked(released);
+  rest->num_pages = request.length;
+  MarkEnds(rest);
+  return rest;
+}
+
+Span* PageHeap::FullestOfEqualLocked(Span* span, FreeKind kind) {
+  if (span == nullptr || hugepages_.mode == HugepageMode::kNever) return span;
+  return free_[kind].BestOfEqual(
+      span, kEqualsLookedAt, [this](const Span& a, const Span& b) TC_NO_THREAD_SAFETY_ANALYSIS {
+        return page_map_.HugepageOf(a.first_page).used > page_map_.HugepageOf(b.first_page).used;
+      });
+}
+
+void PageHeap::Populate(const PageRange& range) {
+  if (!can_populate_.load(std::memory_order_relaxed)) return;
+  // Pages that another thread meanwhile takes are there when it touches them, or are not; memory
+  // that it gives back meanwhile may come back, which costs memory, nothing else.
+  if (vm_.Populate(range.first.start_address(), range.bytes())) {
+    const SpinLockHolder holder(lock_);
+    populations_.Add(1);
+  } else {
+    // Before Linux 5.14, or under a limit on locked memory.
+    can_populate_.store(false, std::memory_order_relaxed);
+  }
+}
+
+void PageHeap::StopHugepagesAt(PageId page) {
+  PageRange range = {HugepageStart(page), HugepageEnd(page)};
+  {
+    const SpinLockHolder holder(lock_);
+    if (!page_map_.HugepageOf(page).advised) return;
+    // What was asked for in the block around it. All of a block has one leaf of the page map.
+    const PageId begin(page.index() & ~(kStoppedAtOnce.pages() - 1));
+    const PageId end = begin + kStoppedAtOnce;
+    while (range.first > begin && page_map_.HugepageOf(range.first - Length(1)).advised) {
+      range.first = range.first - kHugepagePages;
+    }
+    while (range.end < end && page_map_.HugepageOf(range.end).advised) {
+      range.end += kHugepagePages;
+    }
+    MarkAdvisedLocked(range.first, range.end - range.first, false);
+    if (num_stopped_ < kStoppedRemembered) stopped_[num_stopped_++] = range;
+  }
+  vm_.AdviseHugepages(range.first.start_address(), range.bytes(), false);
+}
+
+void PageHeap::ResumeHugepages() {
+  for (size_t i = 0;; ++i) {
+    PageRange range{};
+    bool resume = false;
+    {
+      const SpinLockHolder holder(lock_);
+      if (i >= num_stopped_) return;
+      range = stopped_[i];
+      bool owned = false;
+      for (const Region* r = regions_; r != nullptr && !owned; r = r->next) {
+        owned = range.first >= r->first && range.end <= r->first + r->length;
+      }
+      bool broken = false;
+      if (owned) {
+        ForEachHugepageLocked(
+            range.first, range.end - range.first, [&broken](const Hugepage& hugepage, uint16_t) {
+              broken |= hugepage.released != 0 && hugepage.released != kHugepagePages.pages();
+            });
+        if (broken) continue;
+        MarkAdvisedLocked(range.first, range.end - range.first, true);
+        resume = true;
+      }
+      stopped_[i--] = stopped_[--num_stopped_];
+    }
+    if (resume) vm_.AdviseHugepages(range.first.start_address(), range.bytes(), true);
+  }
+}
+
+}  // namespace tcmalloc

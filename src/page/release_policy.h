@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// ReleasePolicy: how much free memory should go back to the system, and when. A pure decision: the
+// caller brings the time and the state of the heap, and releases.
+//
+// Rule. What the peak of the last seconds needed is kept: a program that had it in use a moment ago
+// is likely to want it again. What is free beyond that goes at kBytesPerSecond, times the rate. The
+// rate also says how long the last seconds are: kMemoryMs at rates up to 1, less above. Rate 0
+// never releases. Why these figures: docs/decisions/0013; why a rate from 0 to 10 around 1:
+// "tcmalloc_release_rate" of the TCMalloc document.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/units.h"
+#include "page/demand_history.h"
+
+namespace tcmalloc {
+
+class ReleasePolicy {
+ public:
+  static constexpr double kDefaultRate = 1.0;
+  static constexpr double kMaxRate = 1000;
+  // How long a peak is remembered.
+  static constexpr int64_t kMemoryMs = 4000;
+  static constexpr size_t kBytesPerSecond = size_t{512} << 20;
+  // So much is not worth a thought.
+  static constexpr Length kSlack = Length((size_t{512} << 10) >> kPageShift);
+  // Where only hugepages that are partly in use are left, they are broken when more than this part
+  // of what is in use would go.
+  static constexpr size_t kBrokenPart = 8;
+  // Freeing looks at the clock once in so many pages.
+  static constexpr Length kLookEvery = Length((size_t{1} << 20) >> kPageShift);
+
+  // What the heap holds.
+  struct State {
+    Length in_use;
+    Length free_mapped;
+  };
+  struct Decision {
+    // To be released now.
+    Length length;
+    // Also where it breaks hugepages that are partly in use.
+    bool may_break = false;
+  };
+
+  double rate() const { return rate_; }
+  void SetRate(double rate) { rate_ = rate; }
+
+  // There is memory that may have to go later, though nobody frees or allocates until then.
+  bool Pending(Length free_mapped) const { return rate_ > 0 && free_mapped > kSlack; }
+
+  // So much memory is needed now. To be called when it may have grown.
+  void Demand(Length n) { history_.Record(n); }
+
+  // `n` pages were freed. True when it is time to decide.
+  bool PagesFreed(Length n) {
+    if (rate_ <= 0) return false;
+    freed_ += n;
+    if (freed_ < kLookEvery) return false;
+    freed_ = Length(0);
+    return true;
+  }
+
+  // What to release now, at most `most`; the caller does so.
+  Decision Decide(int64_t now_ms, const State& state, Length most) {
+    history_.Advance(now_ms, WindowMs(), state.in_use);
+    const double pages_per_second = rate_ * static_cast<double>(kBytesPerSecond >> kPageShift);
+    const double elapsed_ms = static_cast<double>(now_ms - decided_ms_);
+    decided_ms_ = now_ms;
+    allowance_ = std::min(allowance_ + pages_per_second * elapsed_ms / 1000, pages_per_second);
+    const Length kept = history_.Peak() - state.in_use;
+    if (rate_ <= 0 || state.free_mapped <= kept + kSlack) return {};
+    const Length excess = state.free_mapped - kept;
+    const Length length = std::min({excess, most, Length(static_cast<size_t>(allowance_))});
+    allowance_ -= static_cast<double>(length.pages());
+    return {length, excess.pages() > state.in_use.pages() / kBrokenPart};
+  }
+
+ private:
+  int64_t WindowMs() const {
+    const double memory = static_cast<double>(kMemoryMs) / std::max(rate_, 1.0);
+    return std::max<int64_t>(1, static_cast<int64_t>(memory) / int64_t{DemandHistory::kWindows});
+  }
+
+  double rate_ = kDefaultRate;
+  DemandHistory history_;
+  Length freed_;
+  int64_t decided_ms_ = 0;
+  // Pages that may be released by now.
+  double allowance_ = 0;
+};
+
+}  // namespace tcmalloc

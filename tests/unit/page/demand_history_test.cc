@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "page/demand_history.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "testing/random.h"
+
+namespace tcmalloc {
+namespace {
+
+constexpr int64_t kWindowMs = 100;
+constexpr int64_t kMemoryMs = kWindowMs * int64_t{DemandHistory::kWindows};
+
+TEST(DemandHistoryTest, ForgetsAPeakAfterAllWindowsButNotBefore) {
+  DemandHistory history;
+  history.Record(Length(50));
+  history.Advance(0, kWindowMs, Length(10));
+  for (int64_t now = 0; now < kMemoryMs; now += 10) {
+    history.Advance(now, kWindowMs, Length(10));
+    ASSERT_EQ(history.Peak(), Length(50)) << now;
+  }
+  history.Advance(kMemoryMs, kWindowMs, Length(10));
+  EXPECT_EQ(history.Peak(), Length(10));
+}
+
+TEST(DemandHistoryTest, ALongSilenceForgetsEverything) {
+  DemandHistory history;
+  history.Record(Length(50));
+  history.Advance(0, kWindowMs, Length(10));
+  // The ten may have been there until now.
+  history.Advance(int64_t{1} << 60, kWindowMs, Length(3));
+  EXPECT_EQ(history.Peak(), Length(10));
+  history.Advance((int64_t{1} << 60) + kMemoryMs, kWindowMs, Length(3));
+  EXPECT_EQ(history.Peak(), Length(3));
+}
+
+// Against a list of everything that happened: never less than the peak of the last kWindows - 1
+// windows, never more than that of the last kWindows, where what was recorded counts until the next
+// Advance.
+TEST(DemandHistoryTest, AgreesWithAList) {
+  constexpr uint64_t kSeed = 20261121;
+  SeededRandom random(kSeed);
+  DemandHistory history;
+  std::vector<std::pair<int64_t, Length>> happened;
+  std::vector<Length> since;
+  int64_t now = 0;
+  for (int step = 0; step < 20'000; ++step) {
+    if (random.OneIn(2)) {
+      since.emplace_back(random.Below(1000));
+      history.Record(since.back());
+    } else {
+      now += static_cast<int64_t>(random.Below(random.OneIn(50) ? 3000 : 40));
+      const Length in_use(random.Below(1000));
+      history.Advance(now, kWindowMs, in_use);
+      for (const Length n : since) happened.emplace_back(now, n);
+      happened.emplace_back(now, in_use);
+      since.assign({in_use});
+    }
+    Length least;
+    Length most;
+    for (const auto& [when, n] : happened) {
+      if (when > now - kMemoryMs + kWindowMs) least = std::max(least, n);
+      if (when > now - kMemoryMs) most = std::max(most, n);
+    }
+    for (const Length n : since) least = std::max(least, n);
+    most = std::max(most, least);
+    ASSERT_GE(history.Peak(), least) << step;
+    ASSERT_LE(history.Peak(), most) << step;
+  }
+}
+
+}  // namespace
+}  // namespace tcmalloc

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "page/hugepage_policy.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+
+#include "page/hugepage.h"
+
+namespace tcmalloc::hugepage_policy {
+namespace {
+
+TEST(HugepagePolicyTest, StepsArePowersOfTwoAndAtMostASixtyFourthOfTheHeap) {
+  Length last;
+  for (size_t pages = 0; pages < size_t{1} << 20; pages += 7) {
+    const Length step = PopulateStep(Length(pages));
+    ASSERT_GE(step, last) << "a larger heap takes no smaller steps";
+    last = step;
+    if (step == Length(0)) {
+      ASSERT_LT(pages, 64 * kMinStep.pages());
+      continue;
+    }
+    ASSERT_TRUE(std::has_single_bit(step.pages()));
+    ASSERT_LE(step.pages() * 64, pages);
+    ASSERT_TRUE(step == kMaxStep || step.pages() * 128 > pages) << "larger would do";
+  }
+  EXPECT_EQ(last, kMaxStep);
+}
+
+TEST(HugepagePolicyTest, NoHugepagesWhereThereAreNone) {
+  EXPECT_FALSE(GrowInHugepages(HugepageMode::kNever, Length(size_t{1} << 30), kThreshold));
+  EXPECT_FALSE(OptOut(HugepageMode::kNever, false));
+}
+
+TEST(HugepagePolicyTest, TheFirstMegabytesAreWithoutAlsoWhereTheSystemWouldMakeThem) {
+  for (const HugepageMode mode : {HugepageMode::kAdvise, HugepageMode::kAlways}) {
+    EXPECT_FALSE(GrowInHugepages(mode, kThreshold - Length(1), kThreshold));
+    EXPECT_TRUE(GrowInHugepages(mode, kThreshold, kThreshold));
+  }
+  EXPECT_TRUE(OptOut(HugepageMode::kAlways, false));
+  EXPECT_FALSE(OptOut(HugepageMode::kAlways, true));
+  EXPECT_FALSE(OptOut(HugepageMode::kAdvise, false)) << "nobody asked for any";
+}
+
+TEST(HugepageTest, StartAndEndAreMultiplesOfItsSize) {
+  const PageId page(7 * kHugepagePages.pages() + 3);
+  EXPECT_EQ(HugepageStart(page), PageId(7 * kHugepagePages.pages()));
+  EXPECT_EQ(HugepageEnd(page), PageId(8 * kHugepagePages.pages()));
+  EXPECT_EQ(HugepageStart(HugepageEnd(page)), HugepageEnd(page));
+}
+
+}  // namespace
+}  // namespace tcmalloc::hugepage_policy

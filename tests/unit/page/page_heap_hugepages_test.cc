@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The page heap where there are hugepages: what it asks for, where it puts spans, what it gives
+// back, and that what it calls released has nothing behind it.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "page/page_heap.h"
+#include "page_heap_fixture.h"
+#include "testing/fake_virtual_memory.h"
+#include "testing/random.h"
+
+namespace tcmalloc {
+namespace {
+
+using Call = FakeVirtualMemory::Call;
+using Kind = FakeVirtualMemory::Kind;
+
+constexpr Length kAll = Length(SIZE_MAX >> kPageShift);
+constexpr size_t kHugePages = kHugepagePages.pages();
+
+FakeVirtualMemory::Options AddressOnly(size_t range_bytes, bool gaps = false) {
+  FakeVirtualMemory::Options options;
+  options.strength = FakeVirtualMemory::Strength::kAddressOnly;
+  options.range_bytes = range_bytes;
+  options.gaps = gaps;
+  return options;
+}
+
+struct HugeHeap {
+  explicit HugeHeap(Length threshold, HugepageSetting setting = {HugepageMode::kAdvise, 511},
+                    bool gaps = false)
+      : under_test(AddressOnly(size_t{8} << 30, gaps),
+                   {.hugepage_threshold = threshold, .now_ms = [] { return clock_ms; }}) {
+    clock_ms = 0;
+    heap.SetReleaseRate(0);
+    heap.SetHugepages(setting);
+    vm.RecordCalls();
+  }
+
+  // All of it is written to.
+  Span* New(size_t pages, SpanState use = SpanState::kLarge) {
+    Span* const span = heap.New(Length(pages), use);
+    EXPECT_NE(span, nullptr);
+    if (span != nullptr) vm.Touch(span->start_address(), span->bytes());
+    return span;
+  }
+  size_t Count(Kind kind) {
+    const std::vector<Call> taken = vm.TakeCalls();
+    calls.insert(calls.end(), taken.begin(), taken.end());
+    return static_cast<size_t>(
+        std::count_if(calls.begin(), calls.end(), [kind](const Call& c) { return c.kind == kind; }));
+  }
+  size_t FreeMappedPages() { return heap.GetStats().free_mapped_bytes / kPageSize; }
+
+  // No page of a released span has memory behind it.
+  void CheckResidency() {
+    heap.CheckInvariants();
+    const PageId begin(vm.base() >> kPageShift);
+    const PageId end = begin + Length(heap.GetStats().system_bytes >> kPageShift) + kHugepagePages;
+    for (PageId page = begin; page < end;) {
+      const Span* const span = under_test.page_map->SpanOf(page);
+      if (span == nullptr || span->first_page != page || !heap.Owns(page)) {
+        page += Length(1);
+        continue;
+      }
+      if (span->state.load() == SpanState::kFreeReleased) {
+        for (uintptr_t at = 0; at < span->bytes(); at += 4096) {
+          ASSERT_FALSE(vm.IsResident(page.start_uintptr() + at))
+              << "page " << at / kPageSize << " of " << span->num_pages.pages() << " at "
+              << span->start_address();
+        }
+      }
+      page += span->num_pages;
+    }
+  }
+
+  static inline int64_t clock_ms = 0;
+  PageHeapUnderTest under_test;
+  PageHeap& heap = under_test.heap;
+  FakeVirtualMemory& vm = under_test.vm;
+  std::vector<Call> calls;
+};
+
+TEST(PageHeapHugepagesTest, TheFirstMegabytesAreWithout) {
+  constexpr Length kThreshold(4 * kHugePages);
+  HugeHeap h(kThreshold);
+  size_t pages = 0;
+  for (; pages < kThreshold.pages(); pages += 16) h.New(16);
+  EXPECT_EQ(h.Count(Kind::kHugepages), 0u);
+  EXPECT_EQ(h.heap.GetStats().hugepage_bytes, 0u);
+  while (h.heap.GetStats().hugepage_bytes == 0) {
+    h.New(16);
+    pages += 16;
+    ASSERT_LT(pages, 2 * kThreshold.pages());
+  }
+  EXPECT_EQ(h.Count(Kind::kHugepages), 1u);
+  EXPECT_EQ(h.Count(Kind::kNoHugepages), 0u);
+  for (const Call& call : h.calls) {
+    if (call.kind != Kind::kHugepages) continue;
+    EXPECT_EQ(call.start % kHugepageSize, 0u);
+    EXPECT_EQ(call.bytes % kHugepageSize, 0u);
+  }
+  h.CheckResidency();
+}
+
+TEST(PageHeapHugepagesTest, TheFirstMegabytesOptOutWhereTheSystemMakesThemUnasked) {
+  HugeHeap h(Length(256), {HugepageMode::kAlways, 0});
+  h.New(100);
+  EXPECT_EQ(h.Count(Kind::kNoHugepages), 1u);
+  h.New(300);
+  h.New(300);
+  EXPECT_EQ(h.Count(Kind::kNoHugepages), 2u) << "the 300 when 100 were in use";
+  EXPECT_EQ(h.Count(Kind::kHugepages), 1u);
+}
+
+TEST(PageHeapHugepagesTest, NoneAreAskedForWhereThereAreNone) {
+  HugeHeap h(Length(0), {HugepageMode::kNever, 511});
+  for (int i = 0; i < 20; ++i) h.New(300);
+  EXPECT_EQ(h.Count(Kind::kHugepages) + h.Count(Kind::kNoHugepages), 0u);
+}
+
+TEST(PageHeapHugepagesTest, WithoutAlignedSpaceTheHeapGrowsAsItCan) {
+  HugeHeap h(Length(0));
+  h.vm.FailMap(1, 2);
+  EXPECT_NE(h.New(10), nullptr);
+  EXPECT_EQ(h.heap.GetStats().hugepage_bytes, 0u);
+  h.CheckResidency();
+}
+
+TEST(PageHeapHugepagesTest, WhatSharesAHugepageHasMemoryBehindIt) {
+  HugeHeap h(Length(0));
+  Span* const a = h.New(1);
+  EXPECT_TRUE(a->zeroed());
+  EXPECT_EQ(h.FreeMappedPages(), kHugePages - 1);
+  Span* const b = h.New(10);
+  EXPECT_FALSE(b->zeroed()) << "it may have been used before";
+  EXPECT_EQ(HugepageStart(a->first_page), HugepageStart(b->first_page));
+  EXPECT_EQ(h.FreeMappedPages(), kHugePages - 11);
+  h.CheckResidency();
+}
+
+TEST(PageHeapHugepagesTest, TheTailOfALargeSpanServesSmallOnes) {
+  HugeHeap h(Length(0));
+  h.New(kHugePages + 56);
+  EXPECT_EQ(h.FreeMappedPages(), kHugePages - 56);
+  for (size_t i = 0; i < kHugePages - 56; ++i) h.New(1, SpanState::kSmall);
+  EXPECT_EQ(h.FreeMappedPages(), 0u);
+  EXPECT_EQ(h.vm.resident_bytes(), 2 * kHugepageSize);
+}
+
+// Each would else begin a hugepage of its own.
+TEST(PageHeapHugepagesTest, LargeSpansBeginInTheRestOfTheLast) {
+  HugeHeap h(Length(0));
+  size_t pages = 0;
+  for (size_t n = kHugePages + 1; n < kHugePages + 20; ++n) {
+    Span* const span = h.New(n);
+    ASSERT_EQ(span->num_pages, Length(n));
+    ASSERT_LT(span->written, Length(kHugePages));
+    pages += n;
+    h.CheckResidency();
+    if (testing::Test::HasFailure()) return;
+  }
+  EXPECT_LE(h.vm.resident_bytes(), pages * kPageSize + 3 * kHugepageSize);
+}
+
+TEST(PageHeapHugepagesTest, OfEqualHolesTheOneInTheFullestHugepageIsTaken) {
+  for (const bool first_is_fuller : {false, true}) {
+    HugeHeap h(Length(0));
+    // Two hugepages, in each of them a hole of 8 pages, and one of 100 in one of the two.
+    Span* holes[2];
+    Span* larger[2];
+    for (int i = 0; i < 2; ++i) {
+      h.New(4);
+      holes[i] = h.New(8);
+      h.New(4);
+      larger[i] = h.New(100);
+      h.New(kHugePages - 116);
+    }
+    ASSERT_EQ(h.FreeMappedPages(), 0u);
+    ASSERT_NE(HugepageStart(holes[0]->first_page), HugepageStart(holes[1]->first_page));
+    const PageId expected = holes[first_is_fuller ? 0 : 1]->first_page;
+    h.heap.Delete(larger[first_is_fuller ? 1 : 0]);
+    h.heap.Delete(holes[0]);
+    h.heap.Delete(holes[1]);
+    EXPECT_EQ(h.New(8)->first_page, expected) << first_is_fuller;
+  }
+}
+
+TEST(PageHeapHugepagesTest, ShardsLeaveWholeHugepagesAloneAsLongAsSomethingElseFits) {
+  HugeHeap h(Length(0));
+  Span* const whole = h.New(2 * kHugePages);
+  h.New(1);
+  Span* const hole = h.New(10);
+  h.New(kHugePages - 11);
+  h.heap.Delete(whole);
+  const PageId hole_page = hole->first_page;
+  h.heap.Delete(hole);
+  EXPECT_EQ(h.heap.NewNear(Length(8), 0)->first_page, hole_page);
+  EXPECT_EQ(h.heap.NewNear(Length(4), 1)->first_page, PageId(h.vm.base() >> kPageShift));
+}
+
+TEST(PageHeapHugepagesTest, WholeHugepagesGoBackFirstAndTheirNeighboursStay) {
+  HugeHeap h(Length(0));
+  h.New(100);
+  Span* const span = h.New(kHugePages * 3);
+  h.New(10);
+  h.heap.Delete(span);
+  EXPECT_EQ(h.heap.ReleaseAtLeast(Length(1)), kHugepagePages) << "a part would break it";
+  EXPECT_EQ(h.heap.ReleaseAtLeast(kHugepagePages), kHugepagePages);
+  h.CheckResidency();
+  const PageHeap::Stats stats = h.heap.GetStats();
+  EXPECT_EQ(stats.hugepages_broken, 0u);
+  // What is left of the three beside the hundred and the ten, and what was behind them.
+  EXPECT_EQ(h.FreeMappedPages(), 4 * kHugePages - 110 - 2 * kHugePages);
+  EXPECT_GT(h.heap.ReleaseAtLeast(kAll), Length(0));
+  EXPECT_EQ(h.FreeMappedPages(), 0u);
+  EXPECT_GT(h.heap.GetStats().hugepages_broken, 0u);
+  h.CheckResidency();
+}
+
+TEST(PageHeapHugepagesTest, LittleIsLeftToTheHugepagesThatAreInUse) {
+  for (const size_t in_use_pages : {size_t{200}, size_t{40}}) {
+    HugeHeap h(Length(0));
+    h.heap.SetReleaseRate(1);
+    std::vector<Span*> spans;
+    // In each hugepage something stays in use, and less than a sixty-fourth of it in between.
+    for (int i = 0; i < 20; ++i) {
+      h.New(in_use_pages / 2);
+      spans.push_back(h.New(kHugePages - in_use_pages));
+      h.New(in_use_pages / 2);
+    }
+    for (size_t i = 0; i < spans.size(); i += in_use_pages > 100 ? 4 : 1) h.heap.Delete(spans[i]);
+    for (HugeHeap::clock_ms = 1; HugeHeap::clock_ms < 60'000; HugeHeap::clock_ms += 100) {
+      h.heap.ReleaseDue(kAll, true);
+    }
+    // 280 pages beside 4,840 in use; 4,320 beside 800.
+    EXPECT_EQ(h.heap.GetStats().hugepages_broken > 0, in_use_pages < 100) << in_use_pages;
+    h.CheckResidency();
+  }
+}
+
+TEST(PageHeapHugepagesTest, BrokenHugepagesStayBrokenUntilTheHeapGrows) {
+  HugeHeap h(Length(0));
+  h.New(100);
+  Span* const hole = h.New(100);
+  h.New(56);
+  h.heap.Delete(hole);
+  EXPECT_EQ(h.heap.ReleaseAtLeast(Length(10)), Length(10));
+  EXPECT_EQ(h.Count(Kind::kNoHugepages), 1u);
+  EXPECT_EQ(h.heap.GetStats().hugepage_bytes, 0u);
+  h.CheckResidency();
+  // A page of it that is used again comes alone.
+  const size_t resident = h.vm.resident_bytes();
+  h.New(90);
+  EXPECT_EQ(h.vm.resident_bytes(), resident);
+  h.New(5);
+  EXPECT_EQ(h.vm.resident_bytes(), resident + 5 * kPageSize);
+  h.CheckResidency();
+  h.New(kHugePages);
+  EXPECT_EQ(h.heap.GetStats().hugepage_bytes, kHugepageSize) << "five pages are still released";
+  h.New(5);
+  h.New(kHugePages);
+  EXPECT_EQ(h.heap.GetStats().hugepage_bytes, h.heap.GetStats().system_bytes);
+  EXPECT_EQ(h.Count(Kind::kHugepages), 4u);
+  h.CheckResidency();
+}
+
+// A write to a page in use that was never written to would else bring back what was released of the
+// same hugepage.
+TEST(PageHeapHugepagesTest, PagesInUseThatWereNeverWrittenToDoNotBringTheOthersBack) {
+  HugeHeap h(Length(0));
+  Span* const untouched = h.heap.New(Length(100), SpanState::kLarge);
+  h.heap.ReleaseAtLeast(kAll);
+  h.vm.Touch(untouched->start_address(), 1);
+  h.CheckResidency();
+}
+
+TEST(PageHeapHugepagesTest, SmallSpansArePopulatedInSteps) {
+  // Hugepages are far away.
+  HugeHeap h(kAll);
+  h.New(100, SpanState::kSmall);
+  EXPECT_EQ(h.Count(Kind::kPopulate), 0u) << "too small a heap";
+  h.New(8192, SpanState::kLarge);
+  EXPECT_EQ(h.Count(Kind::kPopulate), 0u) << "a large object may never be touched";
+  const size_t step = hugepage_policy::PopulateStep(Length(8292)).pages();
+  ASSERT_GT(step, 16u);
+  for (size_t i = 0; i < 10 * step; ++i) h.New(1, SpanState::kSmall);
+  h.CheckResidency();
+  const size_t populations = h.Count(Kind::kPopulate);
+  EXPECT_GE(populations, 9u);
+  EXPECT_LE(populations, 11u);
+  EXPECT_EQ(h.heap.GetStats().populations, populations);
+  h.CheckResidency();
+}
+
+TEST(PageHeapHugepagesTest, ASystemThatCannotPopulateIsNotAskedAgain) {
+  HugeHeap h(kAll);
+  h.New(8192, SpanState::kLarge);
+  h.vm.FailPopulate(1, FakeVirtualMemory::kForever);
+  for (size_t i = 0; i < 1000; ++i) h.New(1, SpanState::kSmall);
+  EXPECT_EQ(h.Count(Kind::kPopulate), 1u);
+}
+
+// Everything at random, against a system that puts memory behind what is written to, by the
+// hugepage where it was asked to and nothing of it was there.
+class PageHeapHugepagesFuzzTest : public testing::TestWithParam<uint64_t> {};
+
+TEST_P(PageHeapHugepagesFuzzTest, WhatIsReleasedHasNothingBehindIt) {
+  SeededRandom random(GetParam());
+  HugeHeap h(Length(random.OneIn(2) ? 0 : 700),
+             {HugepageMode::kAdvise, 511}, random.OneIn(2));
+  std::vector<Span*> live;
+  size_t rested = 0;
+  for (int step = 0; step < 3000; ++step) {
+    const uint64_t what = random.Below(100);
+    const bool growing = step / 300 % 2 == 0;
+    if (what < (growing ? 60 : 30)) {
+      const bool large = random.OneIn(3);
+      const bool long_one = random.OneIn(large ? 3 : 100);
+      const size_t n = long_one ? random.Between(200, 1200) : random.Between(1, 40);
+      Span* span;
+      if (large) {
+        const Length alignment(random.OneIn(4) ? size_t{1} << random.Below(10) : 1);
+        span = h.heap.NewAligned(Length(n), alignment, SpanState::kLarge);
+        if (span != nullptr && !span->zeroed() && span->written < span->num_pages) ++rested;
+      } else {
+        span = h.heap.NewNear(Length(n), random.Below(3));
+      }
+      if (span == nullptr) continue;
+      const size_t touched = random.OneIn(3) ? random.Between(1, span->bytes()) : span->bytes();
+      h.vm.Touch(span->start_address(), touched);
+      live.push_back(span);
+    } else if (what < 90) {
+      if (live.empty()) continue;
+      const size_t i = random.Below(live.size());
+      Span* const span = live[i];
+      if (random.OneIn(6) && span->state.load() == SpanState::kLarge) {
+        const size_t n = random.Between(1, span->num_pages.pages() * 2);
+        if (h.heap.ResizeLargeAt(span, span->start_address(), Length(n))) {
+          h.vm.Touch(span->start_address(), span->bytes());
+        }
+        continue;
+      }
+      live[i] = live.back();
+      live.pop_back();
+      if (span->state.load() == SpanState::kSmall && random.OneIn(2)) {
+        h.heap.DeleteToCache(span, random.Below(3), random.OneIn(2));
+      } else {
+        h.heap.Delete(span);
+      }
+    } else if (what < 95) {
+      const size_t n = random.OneIn(4) ? random.Between(1, 4000) : random.Between(1, 100);
+      h.heap.ReleaseAtLeast(Length(n));
+    } else if (what < 98) {
+      HugeHeap::clock_ms += static_cast<int64_t>(random.Below(3000));
+      h.heap.SetReleaseRate(static_cast<double>(random.Below(3)));
+      h.heap.ReleaseDue(Length(random.Between(1, 4000)), random.OneIn(2));
+    } else {
+      h.vm.FailRelease(random.Between(1, 3));
+      h.vm.FailMap(random.Between(1, 3), random.Between(1, 3));
+    }
+    if (step % 20 == 0) h.CheckResidency();
+    if (testing::Test::HasFailure()) {
+      ADD_FAILURE() << "step " << step;
+      return;
+    }
+  }
+  h.vm.StopFailing();
+  for (Span* const span : live) h.heap.Delete(span);
+  h.heap.ReleaseAtLeast(kAll);
+  h.CheckResidency();
+  EXPECT_EQ(h.FreeMappedPages(), 0u);
+  EXPECT_GT(rested, 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, PageHeapHugepagesFuzzTest, testing::Range<uint64_t>(1, 13));
+
+}  // namespace
+}  // namespace tcmalloc

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "page/release_policy.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+
+namespace tcmalloc {
+namespace {
+
+constexpr Length kMib(128);
+constexpr Length kAll(size_t{1} << 40);
+// So much may go in one second at rate 1.
+constexpr Length kPerSecond(ReleasePolicy::kBytesPerSecond >> kPageShift);
+
+class ReleasePolicyTest : public testing::Test {
+ protected:
+  // A program that had `peak` in use at time 0 and needs `in_use` from then on.
+  void Fall(size_t peak, size_t in_use) {
+    policy_.Demand(Mib(peak));
+    in_use_ = Mib(in_use);
+    free_mapped_ = Mib(peak - in_use);
+    EXPECT_EQ(Decide(0), Length(0));
+  }
+  Length Decide(int64_t now_ms, Length most = kAll) {
+    const Length n =
+        policy_.Decide(now_ms, {.in_use = in_use_, .free_mapped = free_mapped_}, most).length;
+    free_mapped_ -= n;
+    return n;
+  }
+  static Length Mib(size_t n) { return Length(n * kMib.pages()); }
+
+  ReleasePolicy policy_;
+  Length in_use_;
+  Length free_mapped_;
+};
+
+TEST_F(ReleasePolicyTest, WhatTheRecentPeakNeededIsKept) {
+  Fall(100, 10);
+  for (int64_t now = 10; now < ReleasePolicy::kMemoryMs - 500; now += 10) {
+    ASSERT_EQ(Decide(now), Length(0)) << now;
+  }
+}
+
+TEST_F(ReleasePolicyTest, AndGoesOnceItIsForgotten) {
+  Fall(100, 10);
+  Length went;
+  for (int64_t now = 10; now <= ReleasePolicy::kMemoryMs + 500; now += 10) went += Decide(now);
+  EXPECT_EQ(went, Mib(90));
+  EXPECT_EQ(Decide(20'000), Length(0));
+}
+
+TEST_F(ReleasePolicyTest, WhatGrewBetweenTwoLooksCountsAsRecent) {
+  Decide(0);
+  in_use_ = Mib(10);
+  free_mapped_ = Mib(90);
+  // At some time in the next minute it had all in use.
+  policy_.Demand(Mib(100));
+  EXPECT_EQ(Decide(60'000), Length(0));
+  EXPECT_EQ(Decide(60'000 + ReleasePolicy::kMemoryMs / 2), Length(0));
+  EXPECT_EQ(Decide(61'000 + ReleasePolicy::kMemoryMs), Mib(90));
+}
+
+TEST_F(ReleasePolicyTest, NoFasterThanTheRate) {
+  for (const double rate : {0.25, 1.0, 3.0}) {
+    policy_ = ReleasePolicy();
+    policy_.SetRate(rate);
+    Fall(8192, 10);
+    // However long nobody asked, a second's worth.
+    const auto second = Length(static_cast<size_t>(rate * static_cast<double>(kPerSecond.pages())));
+    EXPECT_EQ(Decide(20'000), second) << rate;
+    Length went;
+    for (int64_t now = 20'001; now <= 21'000; ++now) went += Decide(now);
+    EXPECT_LE(went, second) << rate;
+    EXPECT_GE(went.pages() + 1, second.pages()) << rate;
+  }
+}
+
+TEST_F(ReleasePolicyTest, WhatWasAllowedAndNotDecidedIsNotLost) {
+  Fall(4096, 10);
+  EXPECT_EQ(Decide(20'000, Mib(8)), Mib(8));
+  EXPECT_EQ(Decide(20'000, Mib(8)), Mib(8));
+  EXPECT_EQ(Decide(20'000), kPerSecond - Mib(16));
+  EXPECT_EQ(Decide(20'000), Length(0));
+}
+
+TEST_F(ReleasePolicyTest, HighRatesForgetSooner) {
+  policy_.SetRate(10);
+  Fall(100, 10);
+  EXPECT_EQ(Decide(ReleasePolicy::kMemoryMs / 10 + 100), Mib(90));
+}
+
+TEST_F(ReleasePolicyTest, RateZeroNeverReleases) {
+  policy_.SetRate(0);
+  Fall(100, 10);
+  EXPECT_FALSE(policy_.Pending(kAll));
+  EXPECT_FALSE(policy_.PagesFreed(kAll));
+  EXPECT_EQ(Decide(1'000'000), Length(0));
+  policy_.SetRate(1);
+  EXPECT_TRUE(policy_.Pending(kAll));
+  EXPECT_EQ(Decide(1'001'000), Mib(90));
+}
+
+TEST_F(ReleasePolicyTest, ALittleIsKeptForEver) {
+  Decide(0);
+  free_mapped_ = ReleasePolicy::kSlack;
+  EXPECT_EQ(Decide(1'000'000), Length(0));
+  EXPECT_FALSE(policy_.Pending(free_mapped_));
+  free_mapped_ += Length(1);
+  EXPECT_TRUE(policy_.Pending(free_mapped_));
+  EXPECT_EQ(Decide(1'000'001), ReleasePolicy::kSlack + Length(1));
+}
+
+TEST_F(ReleasePolicyTest, BreaksHugepagesOnlyForMuch) {
+  Decide(0);
+  const auto may_break = [this](size_t in_use, size_t free_mapped) {
+    return policy_
+        .Decide(1'000'000'000, {.in_use = Mib(in_use), .free_mapped = Mib(free_mapped)}, kAll)
+        .may_break;
+  };
+  policy_.Decide(999'000'000, {}, kAll);
+  EXPECT_FALSE(may_break(800, 99));
+  policy_ = ReleasePolicy();
+  EXPECT_TRUE(may_break(800, 101));
+}
+
+TEST_F(ReleasePolicyTest, LooksOnceInAMebibyteOfFreedPages) {
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_FALSE(policy_.PagesFreed(ReleasePolicy::kLookEvery - Length(1)));
+    EXPECT_TRUE(policy_.PagesFreed(Length(1)));
+  }
+  EXPECT_TRUE(policy_.PagesFreed(kAll));
+}
+
+}  // namespace
+}  // namespace tcmalloc
