@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What TCMalloc offers beyond malloc: giving back what its caches hold. C and C++.
+ * What TCMalloc offers beyond malloc: giving back what its caches hold, and giving free memory back
+ * to the system. C and C++.
  *
  * All functions may be called at any moment, by any thread, also before the first allocation, but
  * not from a signal handler. None fails, none changes errno, none waits for another thread to do
@@ -63,6 +64,35 @@ void tcmalloc_mark_thread_idle(void) TCMALLOC_NOTHROW;
 void tcmalloc_mark_thread_temporarily_idle(void) TCMALLOC_NOTHROW;
 void tcmalloc_mark_thread_busy(void) TCMALLOC_NOTHROW;
 
+/*
+ * Gives free runs of pages back to the system: all of them, or until `bytes` went. Returns the
+ * bytes that went. What the caches hold stays; malloc_trim() gives that back, too. Where memory is
+ * locked (mlock) nothing goes.
+ *
+ * Cost: a system call for up to 8 MiB, which takes 0.1 to 0.5 milliseconds where the memory is in
+ * small pages. No other thread that allocates or frees waits for it.
+ */
+size_t tcmalloc_release_free_memory(void) TCMALLOC_NOTHROW;
+size_t tcmalloc_release_to_system(size_t bytes) TCMALLOC_NOTHROW;
+
+/*
+ * How eagerly free memory goes back by itself, as TCMALLOC_RELEASE_RATE: 0 never, 1 what the last
+ * four seconds did not need at 512 MiB per second, more is faster. Values below 0 count as 0,
+ * values above 1000 as 1000.
+ */
+void tcmalloc_set_memory_release_rate(double rate) TCMALLOC_NOTHROW;
+double tcmalloc_get_memory_release_rate(void) TCMALLOC_NOTHROW;
+
+/*
+ * Does what there is to do while nobody calls the library: gives free memory back at the rate
+ * above. Never returns; to be called by a thread of the program's that has nothing else to do.
+ * Without such a thread, and without TCMALLOC_BACKGROUND=1, threads that allocate or free now and
+ * then do it in passing; a process in which no thread does keeps what it has.
+ *
+ * Cost: the thread wakes up ten times a second while there is something to give back, else once.
+ */
+void tcmalloc_process_background_actions(void);
+
 #ifdef __cplusplus
 } /* extern "C" */
 
@@ -79,6 +109,11 @@ class MallocExtension {
   static void MarkThreadIdle() { tcmalloc_mark_thread_idle(); }
   static void MarkThreadTemporarilyIdle() { tcmalloc_mark_thread_temporarily_idle(); }
   static void MarkThreadBusy() { tcmalloc_mark_thread_busy(); }
+  static size_t ReleaseFreeMemory() { return tcmalloc_release_free_memory(); }
+  static size_t ReleaseToSystem(size_t bytes) { return tcmalloc_release_to_system(bytes); }
+  static void SetMemoryReleaseRate(double rate) { tcmalloc_set_memory_release_rate(rate); }
+  static double GetMemoryReleaseRate() { return tcmalloc_get_memory_release_rate(); }
+  static void ProcessBackgroundActions() { tcmalloc_process_background_actions(); }
 };
 
 /*

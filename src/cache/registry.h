@@ -86,6 +86,10 @@ class Registry {
   // next slow path: those bytes are not in the result. Threads that start meanwhile may be missed.
   size_t FlushAll(ThreadCache* own) TC_EXCLUDES(lock_);
 
+  // Makes the next allocation of every thread, as good as, take the slow path (see
+  // ThreadCache::SetBytesUntilVisit).
+  void AlarmAll() TC_EXCLUDES(lock_);
+
   // Sums over all caches; racy while their owners run.
   Totals GetTotals() TC_EXCLUDES(lock_);
 

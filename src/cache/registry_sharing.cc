@@ -112,6 +112,14 @@ BinArray* Registry::TakeLocked(ThreadCache* const* victims, size_t n, BinArray* 
   return chain;
 }
 
+void Registry::AlarmAll() {
+  const SpinLockHolder holder(lock_);
+  for (ThreadCache* cache = caches_.first(); cache != nullptr;
+       cache = IntrusiveList<ThreadCache>::Next(cache)) {
+    cache->SetBytesUntilVisit(0);
+  }
+}
+
 size_t Registry::FlushAll(ThreadCache* own) {
   size_t bytes = own == nullptr ? 0 : own->Flush();
   while (ThreadCache* const heirless = TakeHeirless()) {

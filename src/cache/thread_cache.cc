@@ -38,6 +38,7 @@ void ThreadCache::HandTo(ThreadSlot& slot) {
   slot_ = &slot;
   first_frame_ = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
   record = RegistryRecord();
+  visits = Visits();
   flush_requested_.store(false, std::memory_order_relaxed);
   bins_.bytes_until_sample.store(kNoSampling, std::memory_order_relaxed);
 }
@@ -53,7 +54,7 @@ void* ThreadCache::Allocate(SizeClass c) {
     const Section section(*this);
     mine = static_cast<bool>(section);
     if (mine) {
-      bins_.bytes_until_sample.store(kNoSampling, std::memory_order_relaxed);
+      bins_.bytes_until_sample.store(visits.interval, std::memory_order_relaxed);
       LowerProbeInSection(i);
       // The cache may have been taken and put back between the fast path and here, or the probe or
       // the sampling counter was what ended the fast path.

@@ -142,6 +142,24 @@ class ThreadCache {
   RegistryRecord record;
   void SetMaxBytes(size_t bytes) { max_bytes_.store(bytes, std::memory_order_relaxed); }
 
+  // Owner only: when the thread came by to see whether memory is to be given back, and how many
+  // bytes it may allocate until it comes again (see runtime/idle_release.h).
+  struct Visits {
+    int64_t last_ms = 0;
+    uint64_t interval = kNoSampling;
+    uint32_t slow_frees = 0;
+  };
+  Visits visits;
+  // The allocation with which the thread has allocated more than this takes the slow path. By the
+  // owner, or, with 0, by another thread: that takes effect unless the owner allocates just then.
+  void SetBytesUntilVisit(uint64_t bytes) {
+    bins_.bytes_until_sample.store(bytes, std::memory_order_relaxed);
+  }
+  // The next allocation of `c` may be the one. By the owner.
+  bool VisitIsDue(SizeClass c) const {
+    return bins_.bytes_until_sample.load(std::memory_order_relaxed) < kSizeClasses.size(c);
+  }
+
  private:
   // An access section that may change several things. False when another thread has the cache.
   class Section {

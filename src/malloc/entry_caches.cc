@@ -2,7 +2,12 @@
 // The functions of include/tcmalloc/tcmalloc.h.
 #include <errno.h>
 
+#include <algorithm>
+#include <cstdint>
+
 #include "base/compiler.h"
+#include "page/release_policy.h"
+#include "runtime/background_thread.h"
 #include "runtime/current_thread.h"
 #include "runtime/heap.h"
 #include "runtime/trim.h"
@@ -33,6 +38,8 @@ class KeepErrno {
 
 using tcmalloc::current_slot;
 using tcmalloc::KeepErrno;
+using tcmalloc::Length;
+using tcmalloc::ReleasePolicy;
 
 extern "C" {
 
@@ -61,5 +68,30 @@ TC_EXPORT void tcmalloc_mark_thread_temporarily_idle() noexcept {
 }
 
 TC_EXPORT void tcmalloc_mark_thread_busy() noexcept { tcmalloc::CurrentCache(); }
+
+TC_EXPORT size_t tcmalloc_release_free_memory() noexcept {
+  return tcmalloc_release_to_system(SIZE_MAX);
+}
+
+TC_EXPORT size_t tcmalloc_release_to_system(size_t bytes) noexcept {
+  const KeepErrno keep;
+  const Length n = Length::ForBytes(std::min(bytes, SIZE_MAX / 2));
+  return tcmalloc::ExistingHeap().page_heap.ReleaseAtLeast(n).bytes();
+}
+
+TC_EXPORT void tcmalloc_set_memory_release_rate(double rate) noexcept {
+  // Not a number counts as 0.
+  rate = rate > 0 ? std::min(rate, ReleasePolicy::kMaxRate) : 0;
+  tcmalloc::ExistingHeap().page_heap.SetReleaseRate(rate);
+}
+
+TC_EXPORT double tcmalloc_get_memory_release_rate() noexcept {
+  return tcmalloc::ExistingHeap().page_heap.release_rate();
+}
+
+// Not noexcept: the thread may be cancelled.
+TC_EXPORT void tcmalloc_process_background_actions() {
+  tcmalloc::ProcessBackgroundActions(tcmalloc::ExistingHeap());
+}
 
 }  // extern "C"

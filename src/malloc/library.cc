@@ -2,6 +2,8 @@
 #include "malloc/library.h"
 
 #include "os/c_library.h"
+#include "os/log.h"
+#include "runtime/background_thread.h"
 #include "runtime/fork.h"
 #include "runtime/heap.h"
 #include "runtime/stats.h"
@@ -11,6 +13,9 @@ namespace tcmalloc {
 void OnLibraryLoad() {
   CLibraryMalloc::Resolve();
   InstallForkHandlers();
+  if (GlobalHeap().settings.background && !StartBackgroundThread()) {
+    WriteToStderr("tcmalloc: TCMALLOC_BACKGROUND is ignored: no thread could be started\n");
+  }
 }
 
 void OnProcessExit() {

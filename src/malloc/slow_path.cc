@@ -8,6 +8,7 @@
 #include "malloc/fast_path.h"
 #include "malloc/foreign.h"
 #include "os/spinlock.h"
+#include "runtime/idle_release.h"
 #include "runtime/trim.h"
 
 namespace tcmalloc {
@@ -28,6 +29,7 @@ void* AllocateSmallSlow(SizeClass c) {
   ThreadCache* const cache = CurrentCache();
   Heap& heap = GlobalHeap();
   heap.registry.AdoptOrphanIfAny();
+  if (cache != nullptr && cache->VisitIsDue(c)) ComeBy(heap, cache);
   void* object = AllocateFromTiers(heap, cache, c);
   if (object == nullptr && FlushedForAnotherTry(heap)) object = AllocateFromTiers(heap, cache, c);
   return object;
@@ -40,6 +42,8 @@ Span* NewLargeSpan(size_t size, size_t alignment) {
   const Length n = std::max(Length(1), Length::ForBytes(size));
   const Length alignment_pages = std::max(Length(1), Length(alignment >> kPageShift));
   Heap& heap = GlobalHeap();
+  ThreadCache* const cache = current_slot.cache;
+  if (cache != nullptr && heap.page_heap.release_pending()) ComeBy(heap, cache);
   Span* const span = heap.page_heap.NewAligned(n, alignment_pages, SpanState::kLarge);
   // A request that is larger than the heap would not fit however empty the caches were.
   if (span != nullptr || n.bytes() > heap.page_heap.GetStats().system_bytes ||
@@ -64,6 +68,7 @@ void FreeSmallSlow(SizeClass c, void* p) {
   } else {
     heap.central.Insert(c, &p, 1);
   }
+  FreedSlowly(heap, cache, false);
 }
 
 // The class of the page of `p`, kNone also for addresses that the page map does not cover.
@@ -87,7 +92,7 @@ void FreeNotSmall(void* p) {
   EnsureHeap();
   Heap& heap = GlobalHeap();
   if (Span* const span = LargeSpanAt(p)) {
-    if (heap.page_heap.DeleteLargeAt(span, p)) return;
+    if (heap.page_heap.DeleteLargeAt(span, p)) return FreedSlowly(heap, current_slot.cache, true);
   }
   FreeForeign(heap, p);
 }

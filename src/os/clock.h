@@ -17,4 +17,11 @@ inline int64_t CoarseMilliseconds() {
   return int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
 }
 
+// Microseconds since the same kind of moment, exact. Cost: some ten nanoseconds more.
+inline int64_t Microseconds() {
+  timespec now = {};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return int64_t{now.tv_sec} * 1'000'000 + now.tv_nsec / 1000;
+}
+
 }  // namespace tcmalloc

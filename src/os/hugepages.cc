@@ -56,8 +56,8 @@ HugepageSetting ReadHugepageSetting(const char* directory) {
   } else if (!Holds(enabled, "[never]")) {
     setting.mode = HugepageMode::kAdvise;
   }
-  const uint64_t size = NumberOr(ReadFile(directory, "hpage_pmd_size", buffer, sizeof(buffer)),
-                                 kHugepageSize);
+  const uint64_t size =
+      NumberOr(ReadFile(directory, "hpage_pmd_size", buffer, sizeof(buffer)), kHugepageSize);
   // A process, or one of its parents, may have opted out.
   if (size != kHugepageSize || prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0) > 0) {
     setting.mode = HugepageMode::kNever;

@@ -105,9 +105,8 @@ class FreeSpans {
     return count;
   }
 
+  // May be read without the lock, racily.
   Length total() const { return Length(total_.value()); }
-  // The same in pages, for those who do not hold the lock.
-  size_t total_racy() const { return total_.value(); }
   size_t count() const { return count_; }
 
  private:

@@ -159,8 +159,7 @@ Span* PageHeap::AllocateLocked(const Request& request, bool mapped_only, PageRan
   Place place = FindPlaceLocked(request, kMapped);
   if (place.span == nullptr && !mapped_only) place = FindPlaceLocked(request, kReleased);
   if (place.span == nullptr) return nullptr;
-  const bool fresh =
-      place.span->state.load(std::memory_order_relaxed) == SpanState::kFreeReleased;
+  const bool fresh = place.span->state.load(std::memory_order_relaxed) == SpanState::kFreeReleased;
   Span* span = fresh ? TakeFromRestLocked(request, place.span) : nullptr;
   if (span == nullptr) {
     const bool steps = fresh && use == SpanState::kSmall && hugepages_.mode != HugepageMode::kNever;

@@ -71,9 +71,9 @@ class PageHeap {
     size_t releases = 0;  // slices given back
     size_t released_total_bytes = 0;
     HugepageMode hugepage_mode = HugepageMode::kNever;
-    size_t hugepage_bytes = 0;   // where hugepages were asked for
-    size_t hugepages_broken = 0; // slices given back of hugepages partly in use
-    size_t populations = 0;      // see PopulateStep
+    size_t hugepage_bytes = 0;    // where hugepages were asked for
+    size_t hugepages_broken = 0;  // slices given back of hugepages partly in use
+    size_t populations = 0;       // see PopulateStep
   };
 
   struct Options {
@@ -147,18 +147,15 @@ class PageHeap {
   // when nobody frees. With `idle`, empty spans kept for the shards go to the free ones before.
   Length ReleaseDue(Length most, bool idle) TC_EXCLUDES(lock_);
   // Something may become due though nobody frees anything. Racy.
-  bool release_pending() const {
+  bool release_pending() const TC_NO_THREAD_SAFETY_ANALYSIS {
     return release_rate_is_positive_.load(std::memory_order_relaxed) &&
-           free_[kMapped].total_racy() + (SpanCacheBytes() >> kPageShift) >
-               ReleasePolicy::kSlack.pages();
+           free_[kMapped].total() > ReleasePolicy::kSlack;
   }
 
   // With kEager every span that is given back is released at once; with kNever nothing is, whatever
   // is asked.
   enum class Releasing : uint8_t { kByPolicy, kEager, kNever };
-  void SetReleasing(Releasing releasing) {
-    releasing_.store(releasing, std::memory_order_relaxed);
-  }
+  void SetReleasing(Releasing releasing) { releasing_.store(releasing, std::memory_order_relaxed); }
 
   // What the system does about hugepages. Before that the heap behaves as if there were none.
   void SetHugepages(const HugepageSetting& setting) TC_EXCLUDES(lock_);

@@ -23,8 +23,8 @@
 // first handed out. A thread that looks up an address that it was never given gets some recent
 // answer, which the slow paths check under a lock.
 //
-// Cost. Lookup: two loads. Memory: 9 bytes per page of 8 KiB in use, 6 per hugepage, and 1 MiB of address space for
-// root and empty leaf.
+// Cost. Lookup: two loads. Memory: 9 bytes per page of 8 KiB in use, 6 per hugepage, and 1 MiB of
+// address space for root and empty leaf.
 #pragma once
 
 #include <atomic>
@@ -110,13 +110,17 @@ class PageMap {
     }
   }
 
-  // Address space that a leaf takes.
-  static constexpr size_t leaf_bytes() { return sizeof(Leaf); }
+  // Address space that a leaf takes: whole pages of any hardware.
+  static constexpr size_t leaf_bytes() {
+    return (sizeof(Leaf) + kMaxHardwarePage - 1) & ~(kMaxHardwarePage - 1);
+  }
 
   // Bytes of leaves mapped (most of them never touched).
-  size_t mapped_bytes() const { return leaves_.load(std::memory_order_relaxed) * sizeof(Leaf); }
+  size_t mapped_bytes() const { return leaves_.load(std::memory_order_relaxed) * leaf_bytes(); }
 
  private:
+  static constexpr size_t kMaxHardwarePage = size_t{64} << 10;
+
   struct Leaf {
     std::atomic<SizeClass> classes[kLeafPages];
     std::atomic<Span*> spans[kLeafPages];

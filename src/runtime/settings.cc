@@ -35,8 +35,15 @@ constexpr Setting kSettings[] = {
      "per size class."},
     {"TCMALLOC_AGGRESSIVE_DECOMMIT", Type::kBool, "false", 0, 1,
      [](Settings* s, double v) { s->aggressive_decommit = v != 0; },
-     "Give free runs of pages back to the system at once. Small, and slow where a program frees and "
+     "Give free runs of pages back to the system at once. Small, and slow where a program frees "
+     "and "
      "allocates in turn."},
+    {"TCMALLOC_BACKGROUND", Type::kBool, "false", 0, 1,
+     [](Settings* s, double v) { s->background = v != 0; },
+     "Start a thread when the library is loaded that gives free memory back to the system while "
+     "the "
+     "program does not call the library at all. Without it, and in forked children, the program's "
+     "own threads do that when they next allocate or free."},
     {"TCMALLOC_CHECK", Type::kBool, "false", 0, 1, [](Settings* s, double v) { s->check = v != 0; },
      "Give no thread a cache: every allocation and every free goes to the central free lists and "
      "is checked there at once. "
@@ -61,8 +68,10 @@ constexpr Setting kSettings[] = {
      "flush when they next need memory."},
     {"TCMALLOC_RELEASE_RATE", Type::kDouble, "1.0", 0, ReleasePolicy::kMaxRate,
      [](Settings* s, double v) { s->release_rate = v; },
-     "How eagerly free memory goes back to the system by itself. At 1 what the program needed within "
-     "the last four seconds is kept, and the rest goes at 512 MiB per second; higher rates keep for "
+     "How eagerly free memory goes back to the system by itself. At 1 what the program needed "
+     "within "
+     "the last four seconds is kept, and the rest goes at 512 MiB per second; higher rates keep "
+     "for "
      "less long and are faster. 0 never, reasonable values up to 10."},
 };
 

@@ -18,6 +18,7 @@ namespace tcmalloc {
 
 struct Settings {
   bool aggressive_decommit = false;
+  bool background = false;
   bool check = false;
   bool disable_memory_release = false;
   bool hugepages = true;

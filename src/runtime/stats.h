@@ -10,6 +10,7 @@
 
 #include "base/size_classes.h"
 #include "base/text_writer.h"
+#include "os/hugepages.h"
 
 namespace tcmalloc {
 
@@ -37,6 +38,10 @@ struct HeapStats {
   size_t growths = 0;
   size_t releases = 0;
   size_t released_total_bytes = 0;
+  HugepageMode hugepage_mode = HugepageMode::kNever;
+  size_t hugepage_bytes = 0;
+  size_t hugepages_broken = 0;
+  size_t populations = 0;
 };
 
 struct SizeClassStats {

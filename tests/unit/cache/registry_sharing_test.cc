@@ -222,7 +222,7 @@ TEST_F(RegistrySharingTest, AFlushLeavesWhoComesMeanwhileAlone) {
   const size_t cached = one.cache()->CachedBytes() + two.cache()->CachedBytes();
   size_t newcomers = 0;
   // Pages that become free go back to the system at once: between two locks of the registry's.
-  heap_.page_heap.SetReleaseRate(1000);
+  heap_.page_heap.SetReleasing(PageHeap::Releasing::kEager);
   heap_.vm.OnNextRelease([&] {
     newcomer = std::make_unique<TestThread>(heap_.registry);
     Fill(*newcomer);

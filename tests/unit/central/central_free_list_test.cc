@@ -1185,7 +1185,7 @@ TEST_F(CentralFreeListDeathTest, ThePagesWentToAnotherShard) {
   std::vector<void*> all = objects_;
   while (list_.free_objects() > 0) all.push_back(Remove(list_, 1).at(0));
   Insert(list_, all);
-  heap_.page_heap.ReleaseAtLeast(Length(1));
+  heap_.page_heap.ReleaseAtLeast(Length(1000));
   const std::vector<void*> again = Remove(list_, 50, 9);
   ASSERT_EQ(again[0], all[0]);
   ASSERT_EQ(heap_.SpanOf(all[0])->shard, 9u);

@@ -512,8 +512,9 @@ class Fuzzer {
         ++extended_;
         extended_across_ += runs > 1;
         const auto taken = pages_.begin() + static_cast<ptrdiff_t>(first);
-        const bool fresh = std::find(taken, taken + static_cast<ptrdiff_t>(rounded),
-                                     PageState::kReleased) != taken + static_cast<ptrdiff_t>(rounded);
+        const bool fresh =
+            std::find(taken, taken + static_cast<ptrdiff_t>(rounded), PageState::kReleased) !=
+            taken + static_cast<ptrdiff_t>(rounded);
         SetPages(first, rounded, PageState::kInUse);
         if (rounded > live.pages) NoteDemand(fresh);
         if (backed_) {

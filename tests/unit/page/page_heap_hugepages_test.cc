@@ -50,8 +50,8 @@ struct HugeHeap {
   size_t Count(Kind kind) {
     const std::vector<Call> taken = vm.TakeCalls();
     calls.insert(calls.end(), taken.begin(), taken.end());
-    return static_cast<size_t>(
-        std::count_if(calls.begin(), calls.end(), [kind](const Call& c) { return c.kind == kind; }));
+    return static_cast<size_t>(std::count_if(calls.begin(), calls.end(),
+                                             [kind](const Call& c) { return c.kind == kind; }));
   }
   size_t FreeMappedPages() { return heap.GetStats().free_mapped_bytes / kPageSize; }
 
@@ -310,8 +310,7 @@ class PageHeapHugepagesFuzzTest : public testing::TestWithParam<uint64_t> {};
 
 TEST_P(PageHeapHugepagesFuzzTest, WhatIsReleasedHasNothingBehindIt) {
   SeededRandom random(GetParam());
-  HugeHeap h(Length(random.OneIn(2) ? 0 : 700),
-             {HugepageMode::kAdvise, 511}, random.OneIn(2));
+  HugeHeap h(Length(random.OneIn(2) ? 0 : 700), {HugepageMode::kAdvise, 511}, random.OneIn(2));
   std::vector<Span*> live;
   size_t rested = 0;
   for (int step = 0; step < 3000; ++step) {

@@ -47,7 +47,8 @@ class PageHeapTest : public testing::Test {
 
   static inline int64_t clock_ms_ = 0;
 
-  PageHeapUnderTest under_test_{AddressOnly(size_t{64} << 30), {.now_ms = [] { return clock_ms_; }}};
+  PageHeapUnderTest under_test_{AddressOnly(size_t{64} << 30),
+                                {.now_ms = [] { return clock_ms_; }}};
   PageHeap& heap_ = under_test_.heap;
   FakeVirtualMemory& vm_ = under_test_.vm;
 };

@@ -28,7 +28,9 @@ std::string Read(const std::string& name, const std::string& value, Settings* se
 }
 
 bool operator==(const Settings& a, const Settings& b) {
-  return a.check == b.check && a.malloc_stats == b.malloc_stats && a.membarrier == b.membarrier &&
+  return a.aggressive_decommit == b.aggressive_decommit && a.background == b.background &&
+         a.disable_memory_release == b.disable_memory_release && a.hugepages == b.hugepages &&
+         a.check == b.check && a.malloc_stats == b.malloc_stats && a.membarrier == b.membarrier &&
          a.max_total_thread_cache_bytes == b.max_total_thread_cache_bytes &&
          a.release_rate == b.release_rate;
 }
@@ -36,7 +38,11 @@ bool operator==(const Settings& a, const Settings& b) {
 // Values that are different from all defaults.
 Settings Unusual() {
   Settings settings;
+  settings.aggressive_decommit = true;
+  settings.background = true;
   settings.check = true;
+  settings.disable_memory_release = true;
+  settings.hugepages = false;
   settings.malloc_stats = 2;
   settings.membarrier = false;
   settings.max_total_thread_cache_bytes = 12345;
@@ -257,7 +263,7 @@ TEST(SettingsTest, TotalOfThreadCaches) {
 
 TEST(SettingsDocumentationTest, DefaultsAreThoseOfTheStructure) {
   const auto rows = DocumentedRows();
-  EXPECT_EQ(rows.size(), 5u);
+  EXPECT_EQ(rows.size(), 9u);
   Settings settings = Unusual();
   for (const auto& row : rows) {
     ASSERT_EQ(row.size(), 4u);

@@ -275,8 +275,8 @@ class FakeVirtualMemory final : public VirtualMemory {
     for (uintptr_t at = start - start % page; at < start + bytes; at += page) {
       if (resident_.contains(at)) continue;
       const uintptr_t hugepage = at - at % kHugepageSize;
-      const bool whole = CountIn(advised_, hugepage) == kHugepageSize / page &&
-                         CountIn(resident_, hugepage) == 0;
+      const bool whole =
+          CountIn(advised_, hugepage) == kHugepageSize / page && CountIn(resident_, hugepage) == 0;
       for (uintptr_t p = whole ? hugepage : at; p < (whole ? hugepage + kHugepageSize : at + page);
            p += page) {
         resident_.insert(p);

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "runtime/idle_release.h"
+
+#include "os/clock.h"
+#include "runtime/heap.h"
+
+namespace tcmalloc {
+namespace {
+
+// Small objects' slow frees come by the batch; one in so many sets the alarm.
+constexpr uint32_t kFreesPerAlarm = 64;
+// All threads' counters are set at most so often.
+constexpr int64_t kAlarmAllEveryMs = 1000;
+
+constinit std::atomic<int64_t> alarmed_all_ms{0};
+
+}  // namespace
+
+void ComeBy(Heap& heap, ThreadCache* cache) {
+  ThreadCache::Visits& visits = cache->visits;
+  if (!heap.page_heap.release_pending()) {
+    visits = ThreadCache::Visits();
+    cache->SetBytesUntilVisit(ThreadCache::kNoSampling);
+    return;
+  }
+  const int64_t now_ms = CoarseMilliseconds();
+  const int64_t away_ms = now_ms - visits.last_ms;
+  visits.last_ms = now_ms;
+  if (const int64_t budget_us = idle_release_policy::BudgetUs(away_ms); budget_us > 0) {
+    const int64_t end_us = Microseconds() + budget_us;
+    while (heap.page_heap.ReleaseDue(PageHeap::kReleaseSlice, true) > Length(0) &&
+           Microseconds() < end_us) {
+    }
+  }
+  visits.interval = idle_release_policy::NextInterval(visits.interval, away_ms);
+  cache->SetBytesUntilVisit(visits.interval);
+}
+
+void FreedSlowly(Heap& heap, ThreadCache* cache, bool large) {
+  if (cache == nullptr) return;
+  if (!large && ++cache->visits.slow_frees % kFreesPerAlarm != 0) return;
+  if (!heap.page_heap.release_pending()) return;
+  cache->SetBytesUntilVisit(0);
+  const int64_t now_ms = CoarseMilliseconds();
+  int64_t last_ms = alarmed_all_ms.load(std::memory_order_relaxed);
+  if (now_ms - last_ms >= kAlarmAllEveryMs &&
+      alarmed_all_ms.compare_exchange_strong(last_ms, now_ms, std::memory_order_relaxed)) {
+    heap.registry.AlarmAll();
+  }
+}
+
+}  // namespace tcmalloc

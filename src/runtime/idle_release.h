@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Who gives free memory back while nobody frees anything: threads that come by.
+//
+// A program that frees much and then does little may never again enter a slow path by itself: its
+// few allocations come from the thread's cache. So a thread that frees sets the counters of the
+// fast paths (Bins::bytes_until_sample), its own and now and then those of all threads, so that the
+// next allocation comes by here. What a thread may spend here is a hundredth of the time since it
+// last came by: one that allocates all the time gives back nothing that others left, one that wakes
+// up once a second does it all. The further apart its visits are, the fewer bytes it may allocate
+// until the next; when nothing is left to be given back, they end.
+#pragma once
+
+#include <cstdint>
+
+#include "base/compiler.h"
+
+namespace tcmalloc {
+
+struct Heap;
+class ThreadCache;
+
+// How a thread's visits follow each other. Pure.
+namespace idle_release_policy {
+
+// Away for so long, a thread has time to give something back.
+inline constexpr int64_t kIdleMs = 50;
+// Whatever the pause was.
+inline constexpr int64_t kMaxBudgetUs = 20'000;
+inline constexpr uint64_t kMinInterval = uint64_t{4} << 10;
+inline constexpr uint64_t kMaxInterval = uint64_t{1} << 20;
+
+// A hundredth of the time away.
+constexpr int64_t BudgetUs(int64_t away_ms) {
+  if (away_ms < kIdleMs) return 0;
+  return away_ms > kMaxBudgetUs / 10 ? kMaxBudgetUs : away_ms * 10;
+}
+// Bytes that the thread may allocate until it comes again.
+constexpr uint64_t NextInterval(uint64_t last, int64_t away_ms) {
+  if (away_ms >= kIdleMs) return 0;
+  if (last < kMinInterval) return kMinInterval;
+  return last < kMaxInterval ? last * 2 : kMaxInterval;
+}
+
+}  // namespace idle_release_policy
+
+// The slow path of an allocation by the owner of `cache`, whose counter has run out. Cost: some ten
+// nanoseconds, and the budget.
+TC_SLOW_PATH void ComeBy(Heap& heap, ThreadCache* cache);
+
+// The slow path of a free. `cache` may be null.
+TC_SLOW_PATH void FreedSlowly(Heap& heap, ThreadCache* cache, bool large);
+
+}  // namespace tcmalloc
