@@ -129,6 +129,10 @@ class PageHeap {
   // The page came from the system through this heap.
   bool Owns(PageId page) TC_EXCLUDES(lock_);
 
+  // The first stretch of address space that came from the system and reaches behind `page`: sets
+  // [*first, *end) to what of it is not in front of `page`. False when there is none.
+  bool FindRegion(PageId page, PageId* first, PageId* end) TC_EXCLUDES(lock_);
+
   Stats GetStats() TC_EXCLUDES(lock_);
 
   // Aborts when an invariant does not hold. Walks all spans.
