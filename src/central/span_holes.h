@@ -11,11 +11,13 @@
 #include <cstdint>
 
 #include "base/bitmap.h"
+#include "base/check.h"
 
 namespace tcmalloc {
 
 // One hole: its hardware pages, counted from the start of the span, and the objects that have a
-// byte in them or behind them. No object is in two holes, and each hole has one.
+// byte in them, the last one of the span with what is behind it. No object is in two holes, and
+// each hole has one.
 struct SpanHole {
   uint16_t first_page;
   uint16_t num_pages;
@@ -39,23 +41,25 @@ struct SpanMeasures {
 };
 
 // Calls f(hole) for every hole, in the order of addresses, the longest there are. A set bit is a
-// free object. Cost: a few nanoseconds for each run of free objects.
+// free object. Cost: a few nanoseconds for each hardware page.
 template <typename F>
 void ForEachHole(const uint64_t* free_bits, const SpanMeasures& span, F f) {
   const size_t page_size = span.hardware_page_size;
   for (size_t end = 0;;) {
-    // A run of free objects, as long as it goes.
-    const size_t first = FindSetBit(free_bits, end, span.num_objects);
-    if (first == span.num_objects) return;
-    end = FindClearBit(free_bits, first, span.num_objects);
-    const size_t first_page = (first * span.object_size + page_size - 1) / page_size;
+    // No hole begins before the first border of pages behind an object in use and the next free
+    // one.
+    const size_t first_free = FindSetBit(free_bits, end, span.num_objects);
+    if (first_free == span.num_objects) return;
+    const size_t first_page = (first_free * span.object_size + page_size - 1) / page_size;
+    if (first_page >= span.num_hardware_pages) return;
+    const size_t first_object = first_page * page_size / span.object_size;
+    // What is behind the last object is less than one, and begins in a page that one is in.
+    TC_ASSERT(first_object < span.num_objects);
+    end = FindClearBit(free_bits, first_object, span.num_objects);
     const size_t end_page =
         end == span.num_objects ? span.num_hardware_pages : end * span.object_size / page_size;
     if (first_page >= end_page) continue;
-    size_t first_object = first_page * page_size / span.object_size;
     size_t end_object = (end_page * page_size - 1) / span.object_size + 1;
-    // What is behind the last object belongs to it.
-    if (first_object >= end) first_object = end - 1;
     if (end_object > end) end_object = end;
     f(SpanHole{static_cast<uint16_t>(first_page), static_cast<uint16_t>(end_page - first_page),
                static_cast<uint16_t>(first_object),

@@ -291,6 +291,46 @@ TEST(HoleReleaseTest, WhatIsHandedOutMeanwhileIsNotInTheHoles) {
   heap.CheckInvariants();
 }
 
+// Who looks for whole line groups meanwhile finds none in the span; when the objects are back it
+// has many.
+TEST(HoleReleaseTest, WholeGroupsReturnWhole) {
+  HoleHeap heap;
+  const SizeClass c = ClassForSize(48);
+  CentralFreeList& list = heap.central.free_list(c);
+  ASSERT_EQ(list.line_objects(), 4u);
+  const std::vector<void*> objects = heap.AllocateSpans(c, 1);
+  const size_t n = objects.size();
+  // In use: one at the end of the second page. In front of it the first page is free, behind it
+  // all.
+  const size_t kept = 2 * 4096 / 48 - 1;
+  for (size_t i = 0; i < n; ++i) {
+    if (i != kept) heap.Free(c, objects[i]);
+  }
+  std::vector<void*> meanwhile;
+  heap.vm.OnNextRelease([&] {
+    // All groups that are left are in the second page.
+    const size_t free = list.free_objects();
+    ASSERT_GT(free, 60u);
+    ASSERT_LT(free, 90u);
+    while (list.num_spans() == 1) {
+      void* got[64];
+      const size_t more = list.Remove(0, got, 64);
+      meanwhile.insert(meanwhile.end(), got, got + more);
+    }
+  });
+  EXPECT_GT(heap.holes.ReleaseAll(), (n - 200) * 48);
+  heap.CheckInvariants();
+  // All of it can be had without a third span.
+  for (size_t free = list.free_objects(); free > 0; free = list.free_objects()) {
+    const std::vector<void*> some = heap.Allocate(c, std::min<size_t>(free, 4));
+    meanwhile.insert(meanwhile.end(), some.begin(), some.end());
+  }
+  EXPECT_EQ(list.num_spans(), 2u);
+  EXPECT_EQ(meanwhile.size(), 2 * n - 1);
+  EXPECT_EQ(std::set<void*>(meanwhile.begin(), meanwhile.end()).size(), meanwhile.size());
+  heap.CheckInvariants();
+}
+
 TEST(HoleReleaseDeathTest, ASecondFreeMeanwhileIsFound) {
   HoleHeap heap;
   const SizeClass c = ClassForSize(1024);
@@ -324,6 +364,47 @@ TEST(HoleReleaseTest, WhatIsLockedInMemoryStays) {
   heap.vm.LockInMemory(nullptr, 0);
   EXPECT_EQ(heap.holes.ReleaseAll(), third * 4096);
   EXPECT_EQ(heap.holes.ReleaseAll(), 0u);
+  heap.CheckInvariants();
+}
+
+// The page map's answer may be old: the span has become another class's, no one's, or lies
+// elsewhere.
+TEST(HoleReleaseTest, WhatIsNotAnyMoreWhatItWasIsPassedBy) {
+  HoleHeap heap;
+  const SizeClass before = ClassForSize(2048);
+  const SizeClass after = ClassForSize(4096);
+  ASSERT_EQ(heap.central.free_list(before).span_bytes() * 2,
+            heap.central.free_list(after).span_bytes());
+  std::vector<void*> objects = heap.AllocateSpans(before, 2);
+  Span* const span = heap.SpanOf(objects[0]);
+  ASSERT_EQ(span->first_page, PageId::Containing(objects[0]));
+  const uint16_t home = span->home.load();
+  EXPECT_EQ(home, CentralFreeList::HomeOf(before, 0));
+  EXPECT_EQ(CentralFreeList::ClassOfHome(home), before);
+  HoleClaims claims;
+  const auto claim = [&](PageId page) {
+    EXPECT_TRUE(heap.central.free_list(before).ClaimHoles(span, home, 4096, &claims, &page));
+    return page;
+  };
+  for (size_t i = 1; i < objects.size() / 2; ++i) heap.Free(before, objects[i]);
+  const PageId first = span->first_page;
+  const PageId end = first + span->num_pages;
+  // Not a page of this span.
+  EXPECT_EQ(claim(end), end + Length(1));
+  EXPECT_TRUE(claims.empty());
+  // No one's, then of another class, with free objects.
+  heap.Free(before, objects[0]);
+  for (size_t i = objects.size() / 2; i < objects.size(); ++i) heap.Free(before, objects[i]);
+  EXPECT_EQ(span->home.load(), 0u);
+  EXPECT_EQ(claim(first), first + Length(1));
+  heap.page_heap.DrainSpanCaches();
+  objects = heap.AllocateSpans(after, 1);
+  ASSERT_EQ(heap.SpanOf(first.start_address()), span) << "its record and its pages again";
+  EXPECT_EQ(span->home.load(), CentralFreeList::HomeOf(after, 0));
+  for (size_t i = 1; i < objects.size(); ++i) heap.Free(after, objects[i]);
+  EXPECT_EQ(claim(first), first + Length(1));
+  EXPECT_TRUE(claims.empty());
+  EXPECT_EQ(heap.central.free_list(after).free_objects(), objects.size() - 1);
   heap.CheckInvariants();
 }
 
