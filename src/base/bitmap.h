@@ -45,9 +45,34 @@ inline size_t FindSetBit(const uint64_t* words, size_t from, size_t limit) {
   return found < limit ? found : limit;
 }
 
+// The first clear bit at or after `from`, or `limit` when there is none below `limit`.
+inline size_t FindClearBit(const uint64_t* words, size_t from, size_t limit) {
+  if (from >= limit) return limit;
+  size_t w = from / kBitsPerWord;
+  uint64_t word = ~words[w] & (~uint64_t{0} << (from % kBitsPerWord));
+  while (word == 0) {
+    if (++w >= WordsForBits(limit)) return limit;
+    word = ~words[w];
+  }
+  const size_t found = w * kBitsPerWord + static_cast<size_t>(std::countr_zero(word));
+  return found < limit ? found : limit;
+}
+
 // `n` set bits from bit `first` on. Requires: n > 0, first + n <= kBitsPerWord.
 constexpr uint64_t BitRange(size_t first, size_t n) {
   return (~uint64_t{0} >> (kBitsPerWord - n)) << first;
+}
+
+// Calls f(w, mask) for every word that has some of the bits [first, first + n), with those bits.
+template <typename F>
+void ForEachWordOfRange(size_t first, size_t n, F f) {
+  while (n > 0) {
+    const size_t bit = first % kBitsPerWord;
+    const size_t here = n < kBitsPerWord - bit ? n : kBitsPerWord - bit;
+    f(first / kBitsPerWord, BitRange(bit, here));
+    first += here;
+    n -= here;
+  }
 }
 
 // The lowest `n` set bits of `word`, or all when it has no more. Cost: a step for each of them,

@@ -56,6 +56,14 @@ size_t CentralFreeList::num_spans() const {
   return sum;
 }
 
+size_t CentralFreeList::hole_pages() const {
+  size_t sum = 0;
+  for (size_t i = 0; i < kMaxShards; ++i) {
+    if (const Shard* const shard = ShardAt(i)) sum += shard->hole_pages.value();
+  }
+  return sum;
+}
+
 CentralFreeList::Shard* CentralFreeList::EnsureShard(size_t shard) {
   if (Shard* const present = ShardAt(shard)) return present;
   void* const memory = arena_.Allocate(sizeof(Shard));
@@ -171,6 +179,7 @@ void CentralFreeList::ClaimLocked(Shard& shard, Take take, Claims* claims) {
     Span* const span = split != nullptr ? split : shard.spans.FullestNotSplit();
     if (span == nullptr) break;
     const RankedSpans::Place place = PlaceOf(span);
+    ForgetHolesLocked(shard, span);
     if (take == Take::kWholeGroups) {
       ClaimWholeGroupsLocked(span, claims);
     } else if (split != nullptr || groups_.size() == 1) {
@@ -189,6 +198,7 @@ void CentralFreeList::ClaimFromNewSpanLocked(Shard& shard, Span* span, Take take
   } else {
     ClaimLowestLocked(span, claims);
   }
+  span->home.store(HomeOf(size_class_, span->shard), std::memory_order_relaxed);
   shard.num_spans.Add(1);
   shard.free_objects.Add(span->free_count);
   shard.spans.Move(span, RankedSpans::kNowhere, PlaceOf(span));
@@ -379,6 +389,8 @@ inline size_t CentralFreeList::RelistLocked(Shard& shard, Span* span, uint32_t o
   shard.spans.Move(span, PlaceOf(old_count, split || no_longer_split), PlaceOf(count, split));
   if (count != objects_per_span_) return 0;
   shard.num_spans.Subtract(1);
+  ForgetHolesLocked(shard, span);
+  span->home.store(0, std::memory_order_relaxed);
   span->list_node.next = *emptied;
   *emptied = span;
   return count;
@@ -506,6 +518,7 @@ void CentralFreeList::CheckInvariants() {
 void CentralFreeList::CheckShard(size_t number, Shard& shard) {
   const SpinLockHolder holder(shard.lock);
   size_t free_objects = 0;
+  size_t hole_pages = 0;
   size_t spans = 0;
   shard.spans.ForEach([&](const Span* span, RankedSpans::Place place) {
     TC_CHECK(span->shard == number);
@@ -522,13 +535,16 @@ void CentralFreeList::CheckShard(size_t number, Shard& shard) {
       bits += CountBits(word);
     }
     const size_t in_last_word = objects_per_span_ - (words_per_span_ - 1) * kBitsPerWord;
-    TC_CHECK((span->free_bits[words_per_span_ - 1] & ~BitRange(0, in_last_word)) == 0);  // S2
-    TC_CHECK(bits == span->free_count);                                                  // S2
+    TC_CHECK((span->free_bits[words_per_span_ - 1] & ~BitRange(0, in_last_word)) == 0);   // S2
+    TC_CHECK(bits == span->free_count);                                                   // S2
+    TC_CHECK(span->home.load(std::memory_order_relaxed) == HomeOf(size_class_, number));  // C4
     free_objects += bits;
+    hole_pages += span->hole_pages;
     ++spans;
   });
   TC_CHECK(free_objects == shard.free_objects.value());  // C2
   TC_CHECK(spans <= shard.num_spans.value());            // C2
+  TC_CHECK(hole_pages == shard.hole_pages.value());      // C4
 }
 
 }  // namespace tcmalloc

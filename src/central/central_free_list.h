@@ -29,6 +29,7 @@
 #include "base/counters.h"
 #include "base/shard_map.h"
 #include "base/size_classes.h"
+#include "central/hole_claims.h"
 #include "central/misuse.h"
 #include "central/object_words.h"
 #include "central/ranked_spans.h"
@@ -52,6 +53,9 @@ enum class Origin : bool { kAny, kOtherThreads };
 //   those
 //       before first_whole_word; a span is split when the latter is the number of words. Where a
 //       group is one object, first_whole_word stays 0.
+//   C4  A span's home is the shard that counts it; a shard's hole_pages = sum of hole_pages over
+//   its
+//       spans with free objects, and a span without has none.
 // Misuse. A second free of an object finds its bit set; a pointer that is no object start has no
 // index. Both abort with one line, after the lock is released.
 // Shards. A span belongs to one shard (see ShardMap) as long as it is here: its objects come back
@@ -93,9 +97,29 @@ class alignas(kCacheLineSize) CentralFreeList {
     return span != nullptr && span->shard != own;
   }
 
+  // Giving memory of free objects back while their spans stay in use, for HoleRelease.
+  //
+  // Where `page` is of a span of the shard that `home` names: claims the span's holes, unless
+  // all of them went to the system before. What is claimed is as good as handed out: the span
+  // stays, no one gets the objects, and a second free of one is found when it returns. `*page` is
+  // set to the first page that is left to look at. False, and nothing is changed, when `claims` has
+  // no room for the span.
+  bool ClaimHoles(Span* span, uint16_t home, size_t hardware_page_size, HoleClaims* claims,
+                  PageId* page);
+  // Returns the objects of the first span in `claims`, which is one of the class.
+  void ReturnHolesOfOneSpan(HoleClaims* claims);
+
+  // Span::home. Never 0.
+  static uint16_t HomeOf(SizeClass size_class, size_t shard) {
+    return static_cast<uint16_t>(Index(size_class) * kMaxShards + shard);
+  }
+  static SizeClass ClassOfHome(uint16_t home) { return static_cast<SizeClass>(home / kMaxShards); }
+
   // Sums over the shards.
   size_t free_objects() const;
   size_t num_spans() const;
+  // Hardware pages of the class's spans that have no memory behind them: see Span::hole_pages.
+  size_t hole_pages() const;
   size_t objects_per_span() const { return objects_per_span_; }
   size_t object_size() const { return object_size_; }
   size_t line_objects() const { return groups_.size(); }
@@ -129,6 +153,7 @@ class alignas(kCacheLineSize) CentralFreeList {
     // there is anything to take.
     OwnedCounter free_objects;
     OwnedCounter num_spans;
+    OwnedCounter hole_pages;
   };
 
   enum class Take : uint8_t {
@@ -261,6 +286,16 @@ class alignas(kCacheLineSize) CentralFreeList {
   // until then. Returns how many free objects go with it when it is emptied, else 0.
   size_t RelistLocked(Shard& shard, Span* span, uint32_t old_count, bool no_longer_split,
                       Span** emptied) TC_REQUIRES(shard.lock);
+  // The span's holes are not known to be without memory any more.
+  static void ForgetHolesLocked(Shard& shard, Span* span) TC_REQUIRES(shard.lock) {
+    if (span->hole_pages == 0) return;
+    shard.hole_pages.Subtract(span->hole_pages);
+    span->hole_pages = 0;
+  }
+  // Sets the bits of objects that were claimed; returns the first one whose bit is set already,
+  // kNoObject when there is none. `*no_longer_split` is set when the span is split no longer.
+  static constexpr size_t kNoObject = SIZE_MAX;
+  size_t ReturnRangeLocked(Span* span, size_t first, size_t n, bool* no_longer_split);
   void CheckShard(size_t number, Shard& shard) TC_EXCLUDES(shard.lock);
   // The first object of the run that is free already.
   TC_SLOW_PATH const void* FindDoubleFreeSlow(const Run& run, void* const* objects) const;

@@ -25,17 +25,19 @@ Heap& ExistingHeap() {
 // The fields as glibc documents them, for a heap that has no arenas and no mmapped objects of its
 // own:
 //   arena     bytes from the system that were not given back    ordblks   spans in use
-//   uordblks  bytes in objects of the program                   fordblks  free bytes, in caches and
-//   in the page heap fsmblks   the part of fordblks that is in thread, transfer and central caches
-//   keepcost  the part of fordblks that malloc_trim can give back at once
+//   uordblks  bytes in objects of the program
+//   fordblks  free bytes that were not given back, in caches, in spans in use, in the page heap
+//   fsmblks   the part of fordblks that is in caches and in spans in use
+//   keepcost  the part of fordblks that malloc_trim gives back without looking into spans in use
 struct mallinfo2 MallInfo() {
   const HeapStats s = CollectStats(ExistingHeap());
-  const size_t cached = s.thread_cache_bytes + s.transfer_cache_bytes + s.central_bytes;
+  const size_t in_spans = s.central_bytes + s.span_tail_bytes - s.hole_bytes;
+  const size_t cached = s.thread_cache_bytes + s.transfer_cache_bytes + in_spans;
   struct mallinfo2 info = {};
-  info.arena = s.system_bytes - s.released_bytes;
+  info.arena = s.system_bytes - s.released_bytes - s.hole_bytes;
   info.ordblks = s.spans_in_use;
   info.uordblks = s.in_use_bytes;
-  info.fordblks = cached + s.span_tail_bytes + s.page_heap_free_bytes;
+  info.fordblks = cached + s.page_heap_free_bytes;
   info.fsmblks = cached;
   info.keepcost = s.page_heap_free_bytes;
   return info;
@@ -82,6 +84,7 @@ TC_EXPORT int tc_malloc_info(int options, FILE* out) noexcept {
   }
   Heap& heap = ExistingHeap();
   const HeapStats s = CollectStats(heap);
+  const size_t released = s.released_bytes + s.hole_bytes;
   fputs("<malloc version=\"1\">\n<heap nr=\"0\">\n<sizes>\n", out);
   for (size_t i = 1; i < kNumSizeClasses; ++i) {
     const SizeClassStats c = CollectSizeClassStats(heap, static_cast<SizeClass>(i));
@@ -102,8 +105,8 @@ TC_EXPORT int tc_malloc_info(int options, FILE* out) noexcept {
   PutTotal(out, "mmap", s.large_objects, s.large_bytes);
   fputs("</heap>\n", out);
   PutTotal(out, "in_use", 0, s.in_use_bytes);
-  fprintf(out, "<system type=\"current\" size=\"%zu\"/>\n", s.system_bytes - s.released_bytes);
-  fprintf(out, "<system type=\"released\" size=\"%zu\"/>\n", s.released_bytes);
+  fprintf(out, "<system type=\"current\" size=\"%zu\"/>\n", s.system_bytes - released);
+  fprintf(out, "<system type=\"released\" size=\"%zu\"/>\n", released);
   fprintf(out, "<system type=\"metadata\" size=\"%zu\"/>\n", s.metadata_bytes);
   fputs("</malloc>\n", out);
   return 0;

@@ -14,6 +14,7 @@ enum class LockRank : uint8_t {
   kShards,         // which shards the central tier has, of one size class or of the transfer caches
   kTransferCache,  // the full batches of one size class in one shard
   kCentral,        // the spans of one size class in one shard
+  kHoles,          // which threads are giving back memory of spans in use
   kSpanCache,      // short spans that one shard keeps for its next use
   kPageHeap,       // free spans, span records
   kMetadata,       // the metadata arena

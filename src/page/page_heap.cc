@@ -598,6 +598,19 @@ bool PageHeap::Owns(PageId page) {
   return false;
 }
 
+bool PageHeap::FindRegion(PageId page, PageId* first, PageId* end) {
+  const SpinLockHolder holder(lock_);
+  const Region* nearest = nullptr;
+  for (const Region* r = regions_; r != nullptr; r = r->next) {
+    if (r->first + r->length <= page) continue;
+    if (nearest == nullptr || r->first < nearest->first) nearest = r;
+  }
+  if (nearest == nullptr) return false;
+  *first = nearest->first < page ? page : nearest->first;
+  *end = nearest->first + nearest->length;
+  return true;
+}
+
 PageHeap::Stats PageHeap::GetStats() {
   const SpinLockHolder holder(lock_);
   Stats stats;

@@ -157,11 +157,20 @@ class PageHeap {
   enum class Releasing : uint8_t { kByPolicy, kEager, kNever };
   void SetReleasing(Releasing releasing) { releasing_.store(releasing, std::memory_order_relaxed); }
 
+  // The system is to make no hugepages around `page`, which is to be given back while others of its
+  // hugepage stay in use: khugepaged would make it whole again (unless its max_ptes_none is 0), and
+  // so would the first write to any other page of it that was never written to. In blocks of
+  // kStoppedAtOnce, because each may cost two mappings.
+  void StopHugepagesAt(PageId page) TC_EXCLUDES(lock_);
   // What the system does about hugepages. Before that the heap behaves as if there were none.
   void SetHugepages(const HugepageSetting& setting) TC_EXCLUDES(lock_);
 
   // The page came from the system through this heap.
   bool Owns(PageId page) TC_EXCLUDES(lock_);
+
+  // The first stretch of address space that came from the system and reaches behind `page`: sets
+  // [*first, *end) to what of it is not in front of `page`. False when there is none.
+  bool FindRegion(PageId page, PageId* first, PageId* end) TC_EXCLUDES(lock_);
 
   Stats GetStats() TC_EXCLUDES(lock_);
 
@@ -280,11 +289,6 @@ class PageHeap {
   Releasable FindReleasableLocked(Length limit, bool may_break) TC_REQUIRES(lock_);
   // Giving `range` back takes a part of the hugepage that `page` is in.
   bool BreaksLocked(const PageRange& range, PageId page) TC_REQUIRES(lock_);
-  // The system is to make no hugepages around `page`, which is to be given back while others of its
-  // hugepage stay in use: khugepaged would make it whole again (unless its max_ptes_none is 0), and
-  // so would the first write to any other page of it that was never written to. In blocks of
-  // kStoppedAtOnce, because each may cost two mappings.
-  void StopHugepagesAt(PageId page) TC_EXCLUDES(lock_);
   // It is to make them again where it was told so and where none are broken any more: either all of
   // one was given back, or all of it was taken again.
   void ResumeHugepages() TC_EXCLUDES(lock_);

@@ -72,6 +72,14 @@ class Span {
   // kSmall: of the central free list. Constant until the span is free again.
   uint8_t shard = 0;
 
+  // kSmall: which shard of which central free list counts the span (CentralFreeList::HomeOf), 0
+  // while none does. Written with that shard's lock held: who holds it and finds its number here
+  // knows that the span stays for as long. Without the lock it is a hint where to look.
+  std::atomic<uint16_t> home{0};
+  // kSmall: hardware pages of free objects that were given back to the system since an object of
+  // the span was last handed out. Guarded by the lock of `home`.
+  uint16_t hole_pages = 0;
+
   // kSmall only. A set bit is a free object.
   uint32_t num_objects = 0;
   uint32_t free_count = 0;

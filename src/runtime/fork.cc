@@ -5,6 +5,7 @@
 // parent and child handlers before ours), may allocate, and pass through. What other threads have
 // outside the locks at that moment is on their stacks, and the child never gets it back: a few
 // objects each, or, with a thread that is emptying others' caches just then, what was in those.
+// What was being given back to the system at that moment is on record, and the child takes it back.
 #include "runtime/fork.h"
 
 #include <pthread.h>
@@ -24,6 +25,7 @@ constinit std::atomic<bool> handlers_installed{false};
 template <typename F>
 void ForEachInnerLock(Heap& heap, F f) {
   heap.central.ForEachLock(f);
+  f(heap.holes.lock());
   heap.page_heap.ForEachLock(f);
   f(heap.arena.lock());
 }
@@ -50,6 +52,7 @@ void Child() {
   SpinLock::EndForkHold();
   ForEachInnerLock(heap, [](SpinLock& lock) { lock.ResetAfterForkInChild(); });
   heap.registry.lock().ResetAfterForkInChild();
+  heap.holes.ReturnOthersInChild();
 }
 
 }  // namespace

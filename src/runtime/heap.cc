@@ -37,6 +37,7 @@ Heap::Heap(PageMap& page_map)
     : arena(virtual_memory),
       page_heap(virtual_memory, page_map, arena, {.unmap_when_short = true}),
       central(page_heap, page_map, arena, &CurrentProcessor),
+      holes(virtual_memory, page_heap, page_map, arena, central),
       registry(central, arena, &IssueMembarrier) {
   arena.SetFallback(
       [](void* pages, size_t* bytes) {

@@ -9,6 +9,7 @@
 #include "base/compiler.h"
 #include "cache/registry.h"
 #include "central/central_cache.h"
+#include "central/hole_release.h"
 #include "os/membarrier.h"
 #include "os/virtual_memory.h"
 #include "page/metadata_arena.h"
@@ -32,6 +33,7 @@ struct Heap {
   MetadataArena arena;
   PageHeap page_heap;
   CentralCache central;
+  HoleRelease holes;
   Registry registry;
 };
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "runtime/stats.h"
 
+#include <algorithm>
+
 #include "os/log.h"
 #include "runtime/heap.h"
 
@@ -28,7 +30,7 @@ void WriteTotals(Heap& heap, TextWriter* out) {
   const HeapStats s = CollectStats(heap);
   const size_t used = s.in_use_bytes + s.page_heap_free_bytes + s.central_bytes +
                       s.transfer_cache_bytes + s.thread_cache_bytes + s.span_tail_bytes +
-                      s.metadata_bytes;
+                      s.metadata_bytes - s.hole_bytes;
   out->Text(kRule);
   WriteLine(out, " ", s.in_use_bytes, "Bytes in use by application");
   WriteLine(out, "+", s.page_heap_free_bytes, "Bytes in page heap freelist");
@@ -37,11 +39,12 @@ void WriteTotals(Heap& heap, TextWriter* out) {
   WriteLine(out, "+", s.thread_cache_bytes, "Bytes in thread cache freelists");
   WriteLine(out, "+", s.span_tail_bytes, "Bytes in span tails");
   WriteLine(out, "+", s.metadata_bytes, "Bytes in malloc metadata");
+  WriteLine(out, "-", s.hole_bytes, "Bytes released to OS inside spans in use");
   out->Text(kSum);
   WriteLine(out, "=", used, "Actual memory used (physical + swap)");
-  WriteLine(out, "+", s.released_bytes, "Bytes released to OS (aka unmapped)");
+  WriteLine(out, "+", s.released_bytes + s.hole_bytes, "Bytes released to OS (aka unmapped)");
   out->Text(kSum);
-  WriteLine(out, "=", used + s.released_bytes, "Virtual address space used");
+  WriteLine(out, "=", used + s.released_bytes + s.hole_bytes, "Virtual address space used");
   out->Text("MALLOC:\nMALLOC:  Hugepages: ").Text(HugepageModeName(s.hugepage_mode)).Text("\n");
   WriteCount(out, s.spans_in_use, "Spans in use");
   WriteCount(out, s.thread_caches, "Thread heaps in use");
@@ -91,7 +94,7 @@ HeapStats CollectStats(Heap& heap) {
   stats.large_objects = pages.large_spans;
   stats.spans_in_use += pages.large_spans;
   stats.growths = pages.growths;
-  stats.releases = pages.releases;
+  stats.releases = pages.releases + heap.holes.releases();
   stats.released_total_bytes = pages.released_total_bytes;
   stats.hugepage_mode = pages.hugepage_mode;
   stats.hugepage_bytes = pages.hugepage_bytes;
@@ -101,6 +104,8 @@ HeapStats CollectStats(Heap& heap) {
       pages.large_span_bytes +
       Difference(pages.small_span_bytes, stats.thread_cache_bytes + stats.transfer_cache_bytes +
                                              stats.central_bytes + stats.span_tail_bytes);
+  // Not more than what it is a part of, also while both change.
+  stats.hole_bytes = std::min(heap.holes.hole_bytes(), stats.central_bytes + stats.span_tail_bytes);
   stats.metadata_bytes = heap.arena.mapped_bytes() + pages.metadata_span_bytes;
   return stats;
 }

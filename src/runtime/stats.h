@@ -28,6 +28,9 @@ struct HeapStats {
   size_t span_tail_bytes = 0;  // behind the last object of a span
   size_t page_heap_free_bytes = 0;
   size_t released_bytes = 0;
+  // The part of central_bytes and span_tail_bytes that went back to the system and was not handed
+  // out since, at least (see HoleRelease). While memory is on its way, its objects are in use.
+  size_t hole_bytes = 0;
   // Not part of system_bytes.
   size_t metadata_bytes = 0;
 

@@ -24,9 +24,12 @@ size_t FlushCaches(Heap& heap) {
 
 size_t Trim(Heap& heap, size_t keep_bytes) {
   FlushCaches(heap);
+  const size_t in_holes = heap.holes.ReleaseAll();
+  // Behind that: a span whose last objects were freed meanwhile is the page heap's now.
   const size_t free_bytes = heap.page_heap.GetStats().free_mapped_bytes;
-  if (free_bytes <= keep_bytes) return 0;
-  return heap.page_heap.ReleaseAtLeast(Length::ForBytes(free_bytes - keep_bytes)).bytes();
+  if (free_bytes <= keep_bytes) return in_holes;
+  const Length excess = Length::ForBytes(free_bytes - keep_bytes);
+  return in_holes + heap.page_heap.ReleaseAtLeast(excess).bytes();
 }
 
 }  // namespace tcmalloc

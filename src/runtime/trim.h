@@ -19,8 +19,9 @@ size_t FlushCentralCaches(Heap& heap);
 // Both, one after the other; returns the bytes that came from threads or lay in transfer caches.
 size_t FlushCaches(Heap& heap);
 
-// Flushes, then gives the page heap's free memory back to the system, all but about `keep_bytes`.
-// Returns the bytes that went back. No lock is held over a system call.
+// Flushes, then gives back to the system what free objects in spans in use have to themselves (see
+// HoleRelease), and the page heap's free memory, all of that but about `keep_bytes`. Returns the
+// bytes that went back. No lock is held over a system call.
 size_t Trim(Heap& heap, size_t keep_bytes);
 
 }  // namespace tcmalloc

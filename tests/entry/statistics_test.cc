@@ -351,6 +351,37 @@ TEST(MallocTrim, GivesMemoryBackAndSaysSo) {
   }
 }
 
+// Also what a few objects in use hold on to beyond their own pages; the figures say so.
+TEST(MallocTrim, GivesBackWhatLiesBetweenLiveObjects) {
+  constexpr size_t kSize = 1024;
+  constexpr size_t kCount = 32 * kMiB / kSize;
+  constexpr size_t kLivesFrom = 100;
+  static void* objects[kCount];
+  malloc_trim(0);
+  const size_t before = ResidentBytes();
+  for (void*& object : objects) {
+    object = Standard().malloc(kSize);
+    entry::Fill(object, kSize, 3);
+  }
+  for (size_t i = 0; i < kCount; ++i) {
+    if (i % kLivesFrom != 0) Standard().free(objects[i]);
+  }
+  const struct mallinfo2 full = mallinfo2();
+  EXPECT_EQ(malloc_trim(0), 1);
+  const struct mallinfo2 trimmed = mallinfo2();
+  // A page and its neighbour each at most, and a span for it.
+  const size_t live = kCount / kLivesFrom + 1;
+  EXPECT_LE(ResidentBytes(), before + live * 2 * 4096 + kMiB);
+  EXPECT_EQ(trimmed.uordblks, full.uordblks);
+  EXPECT_EQ(trimmed.arena, trimmed.uordblks + trimmed.fordblks);
+  EXPECT_LE(trimmed.fordblks + 20 * kMiB, full.fordblks);
+  EXPECT_EQ(malloc_trim(0), 0);
+  for (size_t i = 0; i < kCount; i += kLivesFrom) {
+    EXPECT_TRUE(entry::Holds(objects[i], kSize, 3));
+    Standard().free(objects[i]);
+  }
+}
+
 // What is in use stays in use and keeps its contents.
 TEST(MallocTrim, KeepsLiveObjects) {
   void* kept[64];

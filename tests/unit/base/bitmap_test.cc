@@ -134,5 +134,37 @@ TEST(BitmapTest, WholeGroupsAreThoseWithoutAHole) {
   }
 }
 
+TEST(BitmapTest, FindClearBitFindsTheFirstOneFromThere) {
+  SeededRandom random(4);
+  for (int step = 0; step < 2'000; ++step) {
+    const size_t bits = random.Between(1, 200);
+    std::vector<uint64_t> words(WordsForBits(bits));
+    for (uint64_t& word : words) word = RandomWord(random);
+    for (size_t from = 0; from <= bits; ++from) {
+      size_t expected = from;
+      while (expected < bits && TestBit(words.data(), expected)) ++expected;
+      ASSERT_EQ(FindClearBit(words.data(), from, bits), expected) << from << " of " << bits;
+    }
+  }
+}
+
+TEST(BitmapTest, ARangeIsVisitedWordByWord) {
+  for (size_t first = 0; first < 140; ++first) {
+    for (size_t n = 0; n < 200; ++n) {
+      std::vector<uint64_t> expected(8);
+      for (size_t bit = first; bit < first + n; ++bit) SetBit(expected.data(), bit);
+      std::vector<uint64_t> words(8);
+      size_t next_word = 0;
+      ForEachWordOfRange(first, n, [&](size_t w, uint64_t mask) {
+        ASSERT_GE(w, next_word);
+        ASSERT_NE(mask, 0u);
+        next_word = w + 1;
+        words[w] = mask;
+      });
+      ASSERT_EQ(words, expected) << first << " " << n;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tcmalloc

@@ -492,6 +492,38 @@ TEST(PageHeapForkTest, TheChildGetsBackWhatWasRefused) {
   heap.CheckInvariants();
 }
 
+TEST_F(PageHeapTest, RegionsAreFoundInTheOrderOfAddresses) {
+  FakeVirtualMemory::Options options = AddressOnly(size_t{1} << 30);
+  options.gaps = true;
+  options.hardware_page_size = kPageSize;
+  options.placement = FakeVirtualMemory::Placement::kDownwards;
+  PageHeapUnderTest under_test(options);
+  PageHeap& heap = under_test.heap;
+  PageId first;
+  PageId end;
+  EXPECT_FALSE(heap.FindRegion(PageId(0), &first, &end));
+  // Each mapping a region, the later the lower.
+  std::vector<Span*> spans;
+  for (size_t i = 0; i < 3; ++i) {
+    spans.insert(spans.begin(), heap.New(Length(1000 + i), SpanState::kLarge));
+  }
+  PageId page;
+  for (const Span* const span : spans) {
+    const Length n = span->num_pages;
+    ASSERT_TRUE(heap.FindRegion(page, &first, &end));
+    EXPECT_EQ(first, span->first_page);
+    EXPECT_EQ(end, span->first_page + n);
+    // From the middle of it: the rest.
+    ASSERT_TRUE(heap.FindRegion(span->first_page + Length(5), &first, &end));
+    EXPECT_EQ(first, span->first_page + Length(5));
+    EXPECT_EQ(end, span->first_page + n);
+    ASSERT_TRUE(heap.FindRegion(span->last_page(), &first, &end));
+    EXPECT_EQ(first, span->last_page());
+    page = end;
+  }
+  EXPECT_FALSE(heap.FindRegion(page, &first, &end));
+}
+
 TEST_F(PageHeapTest, OwnsWhatCameFromTheSystem) {
   Span* const span = New(1);
   EXPECT_TRUE(heap_.Owns(span->first_page));

@@ -44,6 +44,8 @@ TEST(SpanTest, ANewRecordIsUnused) {
   EXPECT_EQ(span.num_pages, Length(0));
   EXPECT_EQ(span.size_class, SizeClass::kNone);
   EXPECT_EQ(span.written, Length(0));
+  EXPECT_EQ(span.home.load(), 0u);
+  EXPECT_EQ(span.hole_pages, 0u);
 }
 
 }  // namespace

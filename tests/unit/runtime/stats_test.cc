@@ -13,6 +13,7 @@
 
 #include "cache/cache_fixture.h"
 #include "runtime/runtime_fixture.h"
+#include "runtime/trim.h"
 #include "testing/random.h"
 
 namespace tcmalloc {
@@ -237,6 +238,30 @@ TEST(StatsTest, TheTextHasTheFigures) {
   EXPECT_EQ(NumberOf(text, "Tcmalloc page size"), kPageSize);
   EXPECT_EQ(text.find("MALLOC: class"), std::string::npos);
   heap.page_heap.Delete(span);
+}
+
+// What was given back inside spans in use is no memory in use, and is named.
+TEST(StatsTest, HolesAreReleasedMemory) {
+  Heap& heap = NewHeap();
+  heap.page_heap.SetReleaseRate(0);
+  TestThread thread(heap.registry);
+  const SizeClass c = ClassForSize(4096);
+  std::vector<void*> objects;
+  for (int i = 0; i < 200; ++i) objects.push_back(thread.Allocate(c));
+  for (size_t i = 0; i < objects.size(); ++i) {
+    if (i % 4 != 0) thread.Free(c, objects[i]);
+  }
+  Trim(heap, SIZE_MAX);
+  const HeapStats s = CollectStats(heap);
+  ExpectSum(s);
+  EXPECT_GE(s.hole_bytes, 150u * 4096);
+  EXPECT_LE(s.hole_bytes, s.central_bytes);
+  const std::string text = Text(heap, 1);
+  EXPECT_EQ(NumberOf(text, "Bytes released to OS inside spans in use"), s.hole_bytes);
+  EXPECT_EQ(NumberOf(text, "Bytes released to OS (aka unmapped)"), s.released_bytes + s.hole_bytes);
+  EXPECT_EQ(NumberOf(text, "Actual memory used (physical + swap)"),
+            s.system_bytes - s.released_bytes - s.hole_bytes + s.metadata_bytes);
+  EXPECT_EQ(NumberOf(text, "Virtual address space used"), s.system_bytes + s.metadata_bytes);
 }
 
 TEST(StatsTest, LevelTwoHasALineForEachClassInUse) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstring>
 #include <vector>
 
@@ -109,6 +110,51 @@ TEST(TrimTest, EmptiesTransferCachesAndOrphans) {
   EXPECT_EQ(s.in_use_bytes, 0u);
   EXPECT_EQ(s.thread_caches, 0u);
   EXPECT_EQ(Trim(heap, 0), s.page_heap_free_bytes);
+}
+
+// Of spans in use: what lies in caches comes back first, then the free objects' pages go, whatever
+// is to be kept of the page heap's memory.
+TEST(TrimTest, GivesBackWhatIsFreeInSpansInUse) {
+  Heap& heap = NewHeap();
+  heap.page_heap.SetReleaseRate(0);
+  const SizeClass c = ClassForSize(4096);
+  const size_t page = SystemVirtualMemory().hardware_page_size();
+  ASSERT_EQ(page, 4096u);
+  TestThread thread(heap.registry);
+  std::vector<void*> objects;
+  // Whole spans.
+  for (size_t i = 0; i < 100 * heap.central.free_list(c).objects_per_span(); ++i) {
+    objects.push_back(thread.Allocate(c));
+    memset(objects.back(), 1, 4096);
+  }
+  std::sort(objects.begin(), objects.end());
+  Span* const large = heap.page_heap.New(Length(100), SpanState::kLarge);
+  // Free for the page heap when there is nothing else to tell it apart from.
+  FlushCaches(heap);
+  const size_t free_before = CollectStats(heap).page_heap_free_bytes;
+  heap.page_heap.Delete(large);
+  size_t freed = 0;
+  for (size_t i = 0; i < objects.size(); ++i) {
+    if (i % 8 == 0) continue;
+    thread.Free(c, objects[i]);
+    ++freed;
+  }
+  const HeapStats before = CollectStats(heap);
+  EXPECT_EQ(before.hole_bytes, 0u);
+  const size_t keep = free_before + Length(100).bytes();
+  EXPECT_EQ(Trim(heap, keep), freed * 4096);
+  const HeapStats after = CollectStats(heap);
+  EXPECT_EQ(after.hole_bytes, freed * 4096);
+  EXPECT_EQ(after.central_bytes, freed * 4096);
+  EXPECT_EQ(after.in_use_bytes, before.in_use_bytes);
+  EXPECT_EQ(after.page_heap_free_bytes, keep);
+  EXPECT_GT(after.releases, before.releases);
+  for (size_t i = 0; i < objects.size(); ++i) {
+    EXPECT_EQ(ResidentBytes(objects[i], 4096), i % 8 == 0 ? 4096u : 0u);
+  }
+  EXPECT_EQ(Trim(heap, keep), 0u);
+  EXPECT_EQ(Trim(heap, free_before), Length(100).bytes());
+  heap.CheckInvariants();
 }
 
 // The calling thread's own cache, on the process's heap.

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// CentralFreeList: what lends the objects in holes to whoever gives their memory back.
+#include "base/check.h"
+#include "central/central_free_list.h"
+#include "central/span_holes.h"
+
+namespace tcmalloc {
+
+bool CentralFreeList::ClaimHoles(Span* span, uint16_t home, size_t hardware_page_size,
+                                 HoleClaims* claims, PageId* page) {
+  static_assert(HoleClaims::kMaxHoles >= kMaxSmallSpanBytes / 4096 / 2);
+  const PageId looked_at = *page;
+  *page += Length(1);
+  Shard* const shard = ShardAt(home % kMaxShards);
+  if (shard == nullptr) return true;
+  const SpanMeasures measures = {object_size_, objects_per_span_, hardware_page_size,
+                                 span_pages_.bytes() / hardware_page_size};
+  const SpinLockHolder holder(shard->lock);
+  if (span->home.load(std::memory_order_relaxed) != home) return true;
+  if (!span->Contains(looked_at.start_address())) return true;
+  *page = span->first_page + span->num_pages;
+  size_t pages = 0;
+  ForEachHole(span->free_bits, measures, [&](const SpanHole& hole) { pages += hole.num_pages; });
+  // Objects only came back since hole_pages was counted: the same number is the same pages.
+  if (pages == span->hole_pages) return true;
+  if (!claims->HasRoomFor(measures.MostHoles())) {
+    *page = looked_at;
+    return false;
+  }
+  const RankedSpans::Place place = PlaceOf(span);
+  uint32_t claimed = 0;
+  const HoleClaims::Entry* entry = claims->end();
+  ForEachHole(span->free_bits, measures, [&](const SpanHole& hole) {
+    claims->Add(span, hole, hardware_page_size);
+    claimed += hole.num_objects;
+  });
+  for (; entry != claims->end(); ++entry) {
+    ForEachWordOfRange(entry->hole.first_object, entry->hole.num_objects,
+                       [span](size_t w, uint64_t mask) { span->free_bits[w] &= ~mask; });
+  }
+  claims->AddKnown(span->hole_pages);
+  ForgetHolesLocked(*shard, span);
+  span->free_count -= claimed;
+  shard->free_objects.Subtract(claimed);
+  shard->spans.Move(span, place, PlaceOf(span));
+  return true;
+}
+
+size_t CentralFreeList::ReturnRangeLocked(Span* span, size_t first, size_t n,
+                                          bool* no_longer_split) {
+  size_t freed_twice = kNoObject;
+  ForEachWordOfRange(first, n, [&](size_t w, uint64_t mask) {
+    const uint64_t word = span->free_bits[w];
+    if ((word & mask) != 0 && freed_twice == kNoObject) {
+      freed_twice = w * kBitsPerWord + static_cast<size_t>(std::countr_zero(word & mask));
+    }
+    span->free_bits[w] = word | mask;
+    if (w < span->first_free_word) span->first_free_word = static_cast<uint32_t>(w);
+    if (w < span->first_whole_word && WholeGroups(span, w) != 0) {
+      *no_longer_split |= IsSplit(span);
+      span->first_whole_word = static_cast<uint32_t>(w);
+    }
+  });
+  span->free_count += static_cast<uint32_t>(n);
+  return freed_twice;
+}
+
+void CentralFreeList::ReturnHolesOfOneSpan(HoleClaims* claims) {
+  // Objects of it are claimed: it stays what it is.
+  Span* const span = claims->begin()->span;
+  const size_t number = span->shard;
+  Shard& shard = *ShardAt(number);
+  Span* emptied = nullptr;
+  size_t freed_twice = kNoObject;
+  {
+    const SpinLockHolder holder(shard.lock);
+    TC_ASSERT(span->home.load(std::memory_order_relaxed) == HomeOf(size_class_, number));
+    const uint32_t old_count = span->free_count;
+    bool no_longer_split = false;
+    size_t pages = 0;
+    for (; !claims->empty() && claims->begin()->span == span; claims->RemoveFirst()) {
+      const SpanHole& hole = claims->begin()->hole;
+      const size_t found =
+          ReturnRangeLocked(span, hole.first_object, hole.num_objects, &no_longer_split);
+      if (freed_twice == kNoObject) freed_twice = found;
+      pages += hole.num_pages;
+    }
+    if (freed_twice == kNoObject) {
+      span->hole_pages = static_cast<uint16_t>(span->hole_pages + pages);
+      shard.hole_pages.Add(pages);
+      shard.free_objects.Add(span->free_count - old_count);
+      shard.free_objects.Subtract(RelistLocked(shard, span, old_count, no_longer_split, &emptied));
+      Disown(number, emptied);
+    }
+  }
+  if (freed_twice != kNoObject) {
+    const uintptr_t address = span->first_page.start_uintptr() + freed_twice * object_size_;
+    ReportMisuse(Misuse::kDoubleFree, reinterpret_cast<void*>(address), object_size_);
+  }
+  if (emptied == nullptr) return;
+  emptied->list_node = ListNode<Span>();
+  DeleteSpan(number, emptied);
+}
+
+}  // namespace tcmalloc

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "central/hole_release.h"
+
+#include <new>
+
+#include "page/span.h"
+
+namespace tcmalloc {
+
+size_t HoleRelease::ReleaseAll() {
+  void* const memory = arena_.Allocate(sizeof(HoleClaims));
+  if (memory == nullptr) return 0;
+  HoleClaims* const claims = new (memory) HoleClaims;
+  {
+    const SpinLockHolder holder(lock_);
+    in_flight_.Prepend(claims);
+  }
+  size_t bytes = 0;
+  PageId page;
+  for (PageId end; page_heap_.FindRegion(page, &page, &end);) {
+    while (page < end) {
+      if (!ClaimAt(&page, claims)) bytes += ReleaseClaims(claims);
+    }
+  }
+  bytes += ReleaseClaims(claims);
+  {
+    const SpinLockHolder holder(lock_);
+    in_flight_.Remove(claims);
+  }
+  arena_.Free(claims, sizeof(HoleClaims));
+  return bytes;
+}
+
+bool HoleRelease::ClaimAt(PageId* page, HoleClaims* claims) {
+  if (page_map_.ClassOf(page->start_address()) != SizeClass::kNone) {
+    // Both are hints: ClaimHoles looks again, with the lock that they lead to.
+    Span* const span = page_map_.SpanOf(*page);
+    const uint16_t home = span != nullptr ? span->home.load(std::memory_order_relaxed) : 0;
+    if (home != 0) {
+      return central_.free_list(CentralFreeList::ClassOfHome(home))
+          .ClaimHoles(span, home, HardwarePageSize(), claims, page);
+    }
+  }
+  *page += Length(1);
+  return true;
+}
+
+bool HoleRelease::Release(uintptr_t start, size_t bytes) {
+  page_heap_.StopHugepagesAt(PageId(start >> kPageShift));
+  page_heap_.StopHugepagesAt(PageId((start + bytes - 1) >> kPageShift));
+  const bool released = vm_.Release(reinterpret_cast<void*>(start), bytes);
+  if (released) releases_.Add(1);
+  return released;
+}
+
+size_t HoleRelease::ReleaseClaims(HoleClaims* claims) {
+  using Entry = HoleClaims::Entry;
+  size_t released = 0;
+  for (Entry* first = claims->begin(); first != claims->end();) {
+    const uintptr_t start = StartOf(*first);
+    size_t bytes = BytesOf(*first);
+    Entry* next = first + 1;
+    for (; next != claims->end() && StartOf(*next) == start + bytes; ++next)
+      bytes += BytesOf(*next);
+    if (Release(start, bytes)) {
+      released += bytes;
+      first = next;
+      continue;
+    }
+    // A part of it may be locked in memory.
+    for (const bool alone = next == first + 1; first != next; ++first) {
+      if (!alone && Release(StartOf(*first), BytesOf(*first))) {
+        released += BytesOf(*first);
+      } else {
+        first->hole.num_pages = 0;
+      }
+    }
+  }
+  const size_t known = claims->known_pages() * HardwarePageSize();
+  ReturnClaims(claims);
+  return released > known ? released - known : 0;
+}
+
+void HoleRelease::ReturnClaims(HoleClaims* claims) {
+  while (!claims->empty()) {
+    const uint16_t home = claims->begin()->span->home.load(std::memory_order_relaxed);
+    central_.free_list(CentralFreeList::ClassOfHome(home)).ReturnHolesOfOneSpan(claims);
+  }
+  const SpinLockHolder holder(lock_);
+  claims->Reset();
+}
+
+void HoleRelease::ReturnOthersInChild() {
+  for (;;) {
+    HoleClaims* claims;
+    {
+      const SpinLockHolder holder(lock_);
+      claims = in_flight_.PopFirst();
+    }
+    if (claims == nullptr) return;
+    // Whether the memory went before the fork is not known.
+    for (HoleClaims::Entry& entry : *claims) entry.hole.num_pages = 0;
+    ReturnClaims(claims);
+    arena_.Free(claims, sizeof(HoleClaims));
+  }
+}
+
+size_t HoleRelease::hole_bytes() {
+  size_t pages = 0;
+  for (size_t i = 1; i < kNumSizeClasses; ++i) {
+    pages += central_.free_list(static_cast<SizeClass>(i)).hole_pages();
+  }
+  return pages * HardwarePageSize();
+}
+
+}  // namespace tcmalloc

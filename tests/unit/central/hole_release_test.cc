@@ -1,0 +1,545 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "central/hole_release.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <map>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "testing/heap_fixture.h"
+#include "testing/random.h"
+
+namespace tcmalloc {
+namespace {
+
+struct HoleHeap : TestHeap {
+  explicit HoleHeap(size_t hardware_page_size = 4096)
+      : TestHeap(hardware_page_size), holes(vm, page_heap, page_map, arena, central) {
+    page_heap.SetReleaseRate(0);
+  }
+
+  std::vector<void*> Allocate(SizeClass c, size_t n) {
+    std::vector<void*> objects(n);
+    for (size_t done = 0; done < n;) {
+      const size_t got = central.free_list(c).Remove(0, objects.data() + done, n - done);
+      TC_CHECK(got > 0);
+      done += got;
+    }
+    return objects;
+  }
+  // So many spans' worth, in the order of addresses.
+  std::vector<void*> AllocateSpans(SizeClass c, size_t spans) {
+    std::vector<void*> objects = Allocate(c, spans * central.free_list(c).objects_per_span());
+    std::sort(objects.begin(), objects.end());
+    return objects;
+  }
+  void Free(SizeClass c, void* object) { central.free_list(c).Insert(0, &object, 1); }
+
+  // What goes to the system in a call to ReleaseAll, as (start, bytes).
+  std::vector<std::pair<uintptr_t, size_t>> Release() {
+    vm.RecordCalls();
+    vm.TakeCalls();
+    holes.ReleaseAll();
+    std::vector<std::pair<uintptr_t, size_t>> ranges;
+    for (const FakeVirtualMemory::Call& call : vm.TakeCalls()) {
+      EXPECT_EQ(call.kind, FakeVirtualMemory::Kind::kRelease);
+      if (call.ok) ranges.emplace_back(call.start, call.bytes);
+    }
+    return ranges;
+  }
+
+  HoleRelease holes;
+};
+
+uintptr_t At(const void* p) { return reinterpret_cast<uintptr_t>(p); }
+
+void Fill(void* object, size_t size, size_t tag) { memset(object, static_cast<int>(tag), size); }
+bool IsFilled(const void* object, size_t size, size_t tag) {
+  const unsigned char* const bytes = static_cast<const unsigned char*>(object);
+  return std::all_of(bytes, bytes + size,
+                     [tag](unsigned char byte) { return byte == (tag & 0xff); });
+}
+
+TEST(HoleReleaseTest, AnEmptyHeapHasNone) {
+  HoleHeap heap;
+  EXPECT_EQ(heap.holes.ReleaseAll(), 0u);
+  EXPECT_EQ(heap.vm.release_calls(), 0u);
+  EXPECT_EQ(heap.holes.hole_bytes(), 0u);
+}
+
+// Objects of one hardware page each: what is free goes, neighbours in one call, also across the
+// border of two spans; what is in use stays as it is.
+TEST(HoleReleaseTest, JoinsNeighboursAndSparesWhatIsInUse) {
+  HoleHeap heap;
+  const SizeClass c = ClassForSize(4096);
+  const std::vector<void*> objects = heap.AllocateSpans(c, 3);
+  const size_t n = objects.size();
+  ASSERT_EQ(At(objects[n - 1]) - At(objects[0]), (n - 1) * 4096) << "spans in one piece";
+  const std::set<size_t> in_use = {0, 3, n / 3 + 2, n - 1};
+  for (size_t i = 0; i < n; ++i) Fill(objects[i], 4096, i + 1);
+  for (size_t i = 0; i < n; ++i) {
+    if (in_use.count(i) == 0) heap.Free(c, objects[i]);
+  }
+  std::vector<std::pair<uintptr_t, size_t>> expected;
+  for (auto it = in_use.begin(); std::next(it) != in_use.end(); ++it) {
+    expected.emplace_back(At(objects[*it + 1]), (*std::next(it) - *it - 1) * 4096);
+  }
+  EXPECT_EQ(heap.Release(), expected);
+  for (size_t i = 0; i < n; ++i) {
+    EXPECT_TRUE(IsFilled(objects[i], 4096, in_use.count(i) != 0 ? i + 1 : 0)) << i;
+  }
+  EXPECT_EQ(heap.holes.hole_bytes(), (n - in_use.size()) * 4096);
+  EXPECT_EQ(heap.holes.releases(), expected.size());
+  EXPECT_EQ(heap.central.free_list(c).free_objects(), n - in_use.size());
+  heap.CheckInvariants();
+  // Once.
+  EXPECT_EQ(heap.Release(), (std::vector<std::pair<uintptr_t, size_t>>{}));
+}
+
+// What is freed later goes the next time; what is handed out again is not counted any more, and
+// goes again when it is freed.
+TEST(HoleReleaseTest, WhatChangesGoesAgain) {
+  HoleHeap heap;
+  const SizeClass c = ClassForSize(4096);
+  const std::vector<void*> objects = heap.AllocateSpans(c, 2);
+  const size_t n = objects.size();
+  for (size_t i = 2; i < n; i += 2) heap.Free(c, objects[i]);
+  EXPECT_EQ(heap.holes.ReleaseAll(), (n / 2 - 1) * 4096);
+  heap.Free(c, objects[3]);
+  // Three pages in one call, of which two had gone before; and what else that span has.
+  EXPECT_EQ(heap.holes.ReleaseAll(), 4096u);
+  EXPECT_EQ(heap.holes.hole_bytes(), n / 2 * 4096);
+  EXPECT_EQ(heap.holes.ReleaseAll(), 0u);
+  // Of one of the spans, which both have as many.
+  void* const again = heap.Allocate(c, 1)[0];
+  EXPECT_EQ(heap.holes.hole_bytes(), n / 4 * 4096);
+  Fill(again, 4096, 7);
+  heap.CheckInvariants();
+  heap.Free(c, again);
+  EXPECT_EQ(heap.holes.hole_bytes(), n / 4 * 4096);
+  EXPECT_EQ(heap.holes.ReleaseAll(), n / 4 * 4096);
+  EXPECT_EQ(heap.holes.hole_bytes(), n / 2 * 4096);
+  heap.CheckInvariants();
+  // A span that empties takes its figure along.
+  for (size_t i = 0; i < n; ++i) {
+    if (i < 2 || (i % 2 == 1 && i != 3)) heap.Free(c, objects[i]);
+  }
+  EXPECT_EQ(heap.holes.hole_bytes(), 0u);
+  EXPECT_EQ(heap.central.free_list(c).num_spans(), 0u);
+  heap.CheckInvariants();
+}
+
+// Exactly the hardware pages without a byte of an object in use, for all classes mixed.
+TEST(HoleReleaseTest, AllClassesAgainstWhatTheProgramKnows) {
+  constexpr uint64_t kSeed = 4711;
+  SeededRandom random(kSeed);
+  for (const size_t page_size : {size_t{4096}, size_t{16384}, size_t{65536}}) {
+    HoleHeap heap(page_size);
+    struct Live {
+      SizeClass c;
+      size_t tag;
+    };
+    std::map<void*, Live> live;
+    for (int step = 0; step < 4000; ++step) {
+      const SizeClass c = static_cast<SizeClass>(random.Between(1, kNumSizeClasses - 1));
+      const size_t n = random.Between(1, std::max<size_t>(1, 20000 / kSizeClasses.size(c)));
+      for (void* const object : heap.Allocate(c, n)) {
+        live[object] = {c, 0};
+        if (live.size() % 7 == 0) Fill(object, kSizeClasses.size(c), 0xee);
+      }
+    }
+    const uint64_t one_of = page_size == 65536 ? 300 : 40;
+    for (auto it = live.begin(); it != live.end();) {
+      const auto [object, was] = *it;
+      if (random.OneIn(one_of)) {
+        it->second.tag = random.Between(1, 255);
+        Fill(object, kSizeClasses.size(was.c), it->second.tag);
+        ++it;
+      } else {
+        it = live.erase(it);
+        heap.Free(was.c, object);
+      }
+    }
+    heap.page_heap.DrainSpanCaches();
+    // Of the spans that are left, what no object in use is in. What is behind a span's last object
+    // counts as part of that.
+    std::set<uintptr_t> expected;
+    for (const auto& [object, what] : live) {
+      const Span* const span = heap.SpanOf(object);
+      for (size_t at = 0; at < span->bytes(); at += page_size) {
+        expected.insert(span->first_page.start_uintptr() + at);
+      }
+    }
+    for (const auto& [object, what] : live) {
+      const Span* const span = heap.SpanOf(object);
+      const size_t size = kSizeClasses.size(what.c);
+      uintptr_t end = At(object) + size;
+      const uintptr_t span_end = span->first_page.start_uintptr() + span->bytes();
+      if (span_end - end < size) end = span_end;
+      for (uintptr_t page = At(object) / page_size * page_size; page < end; page += page_size) {
+        expected.erase(page);
+      }
+    }
+    // Few spans have more than one hardware page of the largest size.
+    ASSERT_GT(expected.size(), page_size == 65536 ? 5u : 100u);
+    std::set<uintptr_t> released;
+    uintptr_t previous_end = 0;
+    size_t holes_joined = 0;
+    for (const auto& [start, bytes] : heap.Release()) {
+      holes_joined += start == previous_end;
+      previous_end = start + bytes;
+      for (size_t at = 0; at < bytes; at += page_size) {
+        ASSERT_TRUE(released.insert(start + at).second) << "twice";
+      }
+    }
+    ASSERT_EQ(released, expected) << "hardware pages of " << page_size;
+    // Neighbours are in one call but where the claims were full.
+    ASSERT_LE(holes_joined, expected.size() * page_size / HoleClaims::kMostBytes +
+                                expected.size() / HoleClaims::kMaxHoles + 1);
+    ASSERT_EQ(heap.holes.hole_bytes(), expected.size() * page_size);
+    for (const auto& [object, what] : live) {
+      ASSERT_TRUE(IsFilled(object, kSizeClasses.size(what.c), what.tag));
+    }
+    heap.CheckInvariants();
+    ASSERT_TRUE(heap.Release().empty());
+    // All that is free can be had, and nothing else.
+    for (size_t i = 1; i < kNumSizeClasses; ++i) {
+      const SizeClass c = static_cast<SizeClass>(i);
+      const size_t free = heap.central.free_list(c).free_objects();
+      if (free == 0) continue;
+      const size_t spans = heap.central.free_list(c).num_spans();
+      for (void* const object : heap.Allocate(c, free)) ASSERT_EQ(live.count(object), 0u);
+      ASSERT_EQ(heap.central.free_list(c).num_spans(), spans);
+    }
+    ASSERT_EQ(heap.holes.hole_bytes(), 0u);
+    heap.CheckInvariants();
+  }
+}
+
+// While the memory of the free objects is on its way, another thread allocates from the same span
+// until it needs another one, and frees what is in use: the span, then, belongs to the page heap
+// when the objects return.
+TEST(HoleReleaseTest, OtherThreadsUseTheSpanMeanwhile) {
+  HoleHeap heap;
+  const SizeClass c = ClassForSize(1024);
+  const std::vector<void*> objects = heap.AllocateSpans(c, 1);
+  const size_t n = objects.size();
+  CentralFreeList& list = heap.central.free_list(c);
+  // Page 0: one in use, three free. The others: free.
+  for (size_t i = 1; i < n; ++i) heap.Free(c, objects[i]);
+  std::vector<void*> meanwhile;
+  heap.vm.OnNextRelease([&] {
+    std::thread([&] {
+      ASSERT_EQ(list.free_objects(), 3u);
+      ASSERT_FALSE(list.IsOut(objects[1]));
+      ASSERT_TRUE(list.IsOut(objects[4]));
+      void* got[8];
+      for (size_t taken = 0; taken < 3;) {
+        const size_t more = list.Remove(0, got, 3 - taken);
+        ASSERT_GT(more, 0u);
+        meanwhile.insert(meanwhile.end(), got, got + more);
+        taken += more;
+      }
+      const std::set<void*> three(meanwhile.begin(), meanwhile.end());
+      ASSERT_EQ(three, (std::set<void*>{objects[1], objects[2], objects[3]}));
+      for (void* const object : meanwhile) Fill(object, 1024, 9);
+      // The next one is from elsewhere.
+      ASSERT_EQ(list.Remove(0, got, 1), 1u);
+      ASSERT_NE(heap.SpanOf(got[0]), heap.SpanOf(objects[0]));
+      list.Insert(0, got, 1);
+      ASSERT_EQ(list.num_spans(), 1u);
+      list.Insert(0, meanwhile.data(), 2);
+      void* const last[] = {objects[0], meanwhile[2]};
+      list.Insert(0, last, 2);
+      ASSERT_EQ(list.num_spans(), 1u) << "the claimed ones keep the span";
+    }).join();
+  });
+  EXPECT_EQ(heap.holes.ReleaseAll(), (n - 4) * 1024);
+  ASSERT_EQ(meanwhile.size(), 3u);
+  EXPECT_EQ(list.num_spans(), 0u);
+  EXPECT_EQ(list.free_objects(), 0u);
+  EXPECT_EQ(heap.holes.hole_bytes(), 0u);
+  heap.page_heap.DrainSpanCaches();
+  EXPECT_EQ(heap.page_heap.GetStats().small_span_bytes, 0u);
+  heap.CheckInvariants();
+}
+
+// What is handed out before the objects return takes nothing away from what is given back.
+TEST(HoleReleaseTest, WhatIsHandedOutMeanwhileIsNotInTheHoles) {
+  HoleHeap heap;
+  const SizeClass c = ClassForSize(1024);
+  const std::vector<void*> objects = heap.AllocateSpans(c, 1);
+  CentralFreeList& list = heap.central.free_list(c);
+  for (size_t i = 1; i < objects.size(); ++i) heap.Free(c, objects[i]);
+  void* got = nullptr;
+  heap.vm.OnNextRelease([&] {
+    ASSERT_EQ(list.Remove(0, &got, 1), 1u);
+    Fill(got, 1024, 3);
+  });
+  const size_t bytes = heap.holes.ReleaseAll();
+  EXPECT_EQ(bytes, (objects.size() - 4) * 1024);
+  EXPECT_TRUE(IsFilled(got, 1024, 3));
+  EXPECT_EQ(heap.holes.hole_bytes(), bytes);
+  EXPECT_EQ(list.free_objects(), objects.size() - 2);
+  heap.CheckInvariants();
+}
+
+// Who looks for whole line groups meanwhile finds none in the span; when the objects are back it
+// has many.
+TEST(HoleReleaseTest, WholeGroupsReturnWhole) {
+  HoleHeap heap;
+  const SizeClass c = ClassForSize(48);
+  CentralFreeList& list = heap.central.free_list(c);
+  ASSERT_EQ(list.line_objects(), 4u);
+  const std::vector<void*> objects = heap.AllocateSpans(c, 1);
+  const size_t n = objects.size();
+  // In use: one at the end of the second page. In front of it the first page is free, behind it
+  // all.
+  const size_t kept = 2 * 4096 / 48 - 1;
+  for (size_t i = 0; i < n; ++i) {
+    if (i != kept) heap.Free(c, objects[i]);
+  }
+  std::vector<void*> meanwhile;
+  heap.vm.OnNextRelease([&] {
+    // All groups that are left are in the second page.
+    const size_t free = list.free_objects();
+    ASSERT_GT(free, 60u);
+    ASSERT_LT(free, 90u);
+    while (list.num_spans() == 1) {
+      void* got[64];
+      const size_t more = list.Remove(0, got, 64);
+      meanwhile.insert(meanwhile.end(), got, got + more);
+    }
+  });
+  EXPECT_GT(heap.holes.ReleaseAll(), (n - 200) * 48);
+  heap.CheckInvariants();
+  // All of it can be had without a third span.
+  for (size_t free = list.free_objects(); free > 0; free = list.free_objects()) {
+    const std::vector<void*> some = heap.Allocate(c, std::min<size_t>(free, 4));
+    meanwhile.insert(meanwhile.end(), some.begin(), some.end());
+  }
+  EXPECT_EQ(list.num_spans(), 2u);
+  EXPECT_EQ(meanwhile.size(), 2 * n - 1);
+  EXPECT_EQ(std::set<void*>(meanwhile.begin(), meanwhile.end()).size(), meanwhile.size());
+  heap.CheckInvariants();
+}
+
+TEST(HoleReleaseDeathTest, ASecondFreeMeanwhileIsFound) {
+  HoleHeap heap;
+  const SizeClass c = ClassForSize(1024);
+  const std::vector<void*> objects = heap.AllocateSpans(c, 1);
+  for (size_t i = 1; i < objects.size(); ++i) heap.Free(c, objects[i]);
+  heap.vm.OnNextRelease([&] { heap.Free(c, objects[9]); });
+  EXPECT_DEATH(heap.holes.ReleaseAll(), PointerText(objects[9]));
+}
+
+// Memory that the system does not take stays, does not count, and does not keep its neighbours.
+TEST(HoleReleaseTest, WhatIsLockedInMemoryStays) {
+  HoleHeap heap;
+  const SizeClass c = ClassForSize(4096);
+  const std::vector<void*> objects = heap.AllocateSpans(c, 3);
+  const size_t n = objects.size();
+  const size_t per_span = n / 3;
+  for (void* const object : objects) Fill(object, 4096, 5);
+  // One hole that reaches from the first span to the third.
+  for (size_t i = 0; i < n; ++i) {
+    if (i != 0 && i != per_span && i != n - 1) heap.Free(c, objects[i]);
+  }
+  const size_t second = 2 * per_span - 1 - per_span;
+  heap.vm.LockInMemory(objects[2 * per_span + 1], 4096);
+  const size_t third = per_span - 1;
+  EXPECT_EQ(heap.holes.ReleaseAll(), (per_span - 1 + second) * 4096);
+  EXPECT_TRUE(IsFilled(objects[1], 4096, 0));
+  EXPECT_TRUE(IsFilled(objects[2 * per_span - 1], 4096, 0));
+  EXPECT_TRUE(IsFilled(objects[2 * per_span], 4096, 5));
+  EXPECT_EQ(heap.holes.hole_bytes(), (per_span - 1 + second) * 4096);
+  heap.CheckInvariants();
+  heap.vm.LockInMemory(nullptr, 0);
+  EXPECT_EQ(heap.holes.ReleaseAll(), third * 4096);
+  EXPECT_EQ(heap.holes.ReleaseAll(), 0u);
+  heap.CheckInvariants();
+}
+
+// The page map's answer may be old: the span has become another class's, no one's, or lies
+// elsewhere.
+TEST(HoleReleaseTest, WhatIsNotAnyMoreWhatItWasIsPassedBy) {
+  HoleHeap heap;
+  const SizeClass before = ClassForSize(2048);
+  const SizeClass after = ClassForSize(4096);
+  ASSERT_EQ(heap.central.free_list(before).span_bytes() * 2,
+            heap.central.free_list(after).span_bytes());
+  std::vector<void*> objects = heap.AllocateSpans(before, 2);
+  Span* const span = heap.SpanOf(objects[0]);
+  ASSERT_EQ(span->first_page, PageId::Containing(objects[0]));
+  const uint16_t home = span->home.load();
+  EXPECT_EQ(home, CentralFreeList::HomeOf(before, 0));
+  EXPECT_EQ(CentralFreeList::ClassOfHome(home), before);
+  HoleClaims claims;
+  const auto claim = [&](PageId page) {
+    EXPECT_TRUE(heap.central.free_list(before).ClaimHoles(span, home, 4096, &claims, &page));
+    return page;
+  };
+  for (size_t i = 1; i < objects.size() / 2; ++i) heap.Free(before, objects[i]);
+  const PageId first = span->first_page;
+  const PageId end = first + span->num_pages;
+  // Not a page of this span.
+  EXPECT_EQ(claim(end), end + Length(1));
+  EXPECT_TRUE(claims.empty());
+  // No one's, then of another class, with free objects.
+  heap.Free(before, objects[0]);
+  for (size_t i = objects.size() / 2; i < objects.size(); ++i) heap.Free(before, objects[i]);
+  EXPECT_EQ(span->home.load(), 0u);
+  EXPECT_EQ(claim(first), first + Length(1));
+  heap.page_heap.DrainSpanCaches();
+  objects = heap.AllocateSpans(after, 1);
+  ASSERT_EQ(heap.SpanOf(first.start_address()), span) << "its record and its pages again";
+  EXPECT_EQ(span->home.load(), CentralFreeList::HomeOf(after, 0));
+  for (size_t i = 1; i < objects.size(); ++i) heap.Free(after, objects[i]);
+  EXPECT_EQ(claim(first), first + Length(1));
+  EXPECT_TRUE(claims.empty());
+  EXPECT_EQ(heap.central.free_list(after).free_objects(), objects.size() - 1);
+  heap.CheckInvariants();
+}
+
+// More holes than are claimed at once: the rest follows, and no one waits for all of it.
+TEST(HoleReleaseTest, InSlices) {
+  HoleHeap heap;
+  const SizeClass c = ClassForSize(4096);
+  CentralFreeList& list = heap.central.free_list(c);
+  const std::vector<void*> objects = heap.AllocateSpans(c, 300);
+  const size_t n = objects.size();
+  for (size_t i = 1; i < n; i += 2) heap.Free(c, objects[i]);
+  size_t free_at_first = 0;
+  heap.vm.OnNextRelease([&] { free_at_first = list.free_objects(); });
+  EXPECT_EQ(heap.holes.ReleaseAll(), n / 2 * 4096);
+  EXPECT_EQ(heap.holes.releases(), n / 2);
+  EXPECT_GE(free_at_first, n / 2 - HoleClaims::kMaxHoles);
+  EXPECT_LT(free_at_first, n / 2);
+  heap.CheckInvariants();
+}
+
+TEST(HoleReleaseTest, WithoutMemoryForTheRecordNothingIsDone) {
+  HoleHeap heap;
+  const SizeClass c = ClassForSize(4096);
+  const std::vector<void*> objects = heap.AllocateSpans(c, 1);
+  for (size_t i = 1; i < objects.size(); ++i) heap.Free(c, objects[i]);
+  while (heap.arena.AllocateWithoutGrowing(sizeof(HoleClaims)) != nullptr) {
+  }
+  heap.vm.FailMap(1, FakeVirtualMemory::kForever);
+  EXPECT_EQ(heap.holes.ReleaseAll(), 0u);
+  heap.vm.StopFailing();
+  EXPECT_EQ(heap.holes.ReleaseAll(), (objects.size() - 1) * 4096);
+}
+
+// A child that is born while objects are claimed has all of them again; the parent too.
+TEST(HoleReleaseTest, AForkedChildLosesNothing) {
+  HoleHeap heap;
+  const SizeClass c = ClassForSize(512);
+  const SizeClass other = ClassForSize(4096);
+  CentralFreeList& list = heap.central.free_list(c);
+  std::vector<void*> objects = heap.AllocateSpans(c, 4);
+  for (size_t i = 0; i < objects.size(); ++i) {
+    if (i % 60 != 0) heap.Free(c, objects[i]);
+  }
+  objects = heap.AllocateSpans(other, 2);
+  for (size_t i = 1; i < objects.size(); ++i) heap.Free(other, objects[i]);
+  const size_t free = list.free_objects();
+  const size_t others_free = heap.central.free_list(other).free_objects();
+  int status = -1;
+  heap.vm.OnNextRelease([&] {
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      if (list.free_objects() == free) _exit(2);
+      heap.holes.ReturnOthersInChild();
+      heap.CheckInvariants();
+      if (list.free_objects() != free) _exit(3);
+      if (heap.central.free_list(other).free_objects() != others_free) _exit(4);
+      if (heap.holes.hole_bytes() != 0) _exit(5);
+      if (heap.holes.ReleaseAll() == 0) _exit(6);
+      heap.CheckInvariants();
+      _exit(testing::Test::HasFailure() ? 7 : 0);
+    }
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+  });
+  EXPECT_GT(heap.holes.ReleaseAll(), 0u);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(list.free_objects(), free);
+  heap.CheckInvariants();
+}
+
+// Threads that allocate, write, check and free beside threads that give holes back, on two shards.
+TEST(HoleReleaseTest, BesideThreadsThatAllocate) {
+  constexpr size_t kThreads = 4;
+  constexpr int kSteps = 4000;
+  HoleHeap heap;
+  std::atomic<size_t> running{kThreads};
+  std::vector<std::thread> threads;
+  for (size_t t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&heap, &running, t] {
+      test_processor = static_cast<int>(t % 2);
+      SeededRandom random(t);
+      struct Held {
+        SizeClass c;
+        void* object;
+        size_t tag;
+      };
+      std::vector<Held> held;
+      for (int step = 0; step < kSteps; ++step) {
+        const SizeClass c = ClassForSize(size_t{16} << random.Below(9));
+        const size_t size = kSizeClasses.size(c);
+        if (held.size() < 400 || random.OneIn(2)) {
+          void* got[16];
+          const size_t n = heap.central.Remove(c, got, random.Between(1, 16));
+          ASSERT_GT(n, 0u);
+          for (size_t i = 0; i < n; ++i) {
+            held.push_back({c, got[i], random.Between(1, 255)});
+            Fill(got[i], size, held.back().tag);
+          }
+        }
+        while (held.size() > 600) {
+          std::swap(held[random.Below(held.size())], held.back());
+          const Held last = held.back();
+          held.pop_back();
+          ASSERT_TRUE(IsFilled(last.object, kSizeClasses.size(last.c), last.tag));
+          heap.central.Insert(last.c, &last.object, 1);
+        }
+      }
+      for (const Held& h : held) {
+        ASSERT_TRUE(IsFilled(h.object, kSizeClasses.size(h.c), h.tag));
+        heap.central.Insert(h.c, &h.object, 1);
+      }
+      running.fetch_sub(1);
+    });
+  }
+  for (size_t t = 0; t < 2; ++t) {
+    threads.emplace_back([&heap, &running] {
+      size_t bytes = 0;
+      while (running.load() > 0) {
+        heap.central.FlushTransferCaches();
+        bytes += heap.holes.ReleaseAll();
+        EXPECT_LE(heap.holes.hole_bytes(), heap.page_heap.GetStats().system_bytes);
+      }
+      EXPECT_GT(bytes, 0u);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  heap.central.FlushTransferCaches();
+  heap.CheckInvariants();
+  EXPECT_EQ(heap.holes.hole_bytes(), 0u);
+  for (size_t i = 1; i < kNumSizeClasses; ++i) {
+    EXPECT_EQ(heap.central.free_list(static_cast<SizeClass>(i)).num_spans(), 0u);
+  }
+  heap.page_heap.DrainSpanCaches();
+  EXPECT_EQ(heap.page_heap.GetStats().small_span_bytes, 0u);
+}
+
+}  // namespace
+}  // namespace tcmalloc
