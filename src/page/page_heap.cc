@@ -51,13 +51,16 @@ Span* PageHeap::Allocate(Request request) {
   const size_t kept_bytes = SpanCacheBytes();
   size_t drained_bytes = 0;
   bool mapped_only = kept_bytes > 0;
+  LimitPass limit_pass;
   for (;;) {
     bool records_needed = false;
     {
       const SpinLockHolder holder(lock_);
       records_needed = num_records_ < kRecordsPerOperation + kSpareRecords;
       if (!records_needed) {
-        Span* const span = AllocateLocked(request, mapped_only);
+        Span* const span = mapped_only || !limits_.any()
+                               ? AllocateLocked(request, mapped_only)
+                               : AllocateWithinLimitsLocked(request, limit_pass);
         if (span != nullptr) return span;
       }
     }
@@ -69,6 +72,10 @@ Span* PageHeap::Allocate(Request request) {
     }
     if (records_needed) {
       if (!AddRecords()) return nullptr;
+      continue;
+    }
+    if (limit_pass.needs_room()) {
+      if (!MakeRoom(limit_pass)) return nullptr;
       continue;
     }
     if (Grow(n, alignment)) continue;
@@ -228,6 +235,7 @@ void PageHeap::Delete(Span* span) {
     time_to_release = DeleteLocked(span);
   }
   if (time_to_release) ReleaseAtPace();
+  ReleaseWhenAboveSoftLimit();
   UnmapWhenShort();
 }
 
@@ -238,9 +246,10 @@ Span* PageHeap::NewFromCache(Length n, size_t shard) {
 }
 
 void PageHeap::DeleteToCache(Span* span, size_t shard, bool near) {
-  // What is kept cannot be unmapped for others.
-  const bool short_of_space = address_space_is_short_.load(std::memory_order_relaxed);
-  if (short_of_space || !span_caches_[shard].TryPut(span, near)) Delete(span);
+  // What is kept can neither be unmapped for others nor given back.
+  const bool wanted_back = address_space_is_short_.load(std::memory_order_relaxed) ||
+                           above_soft_limit_.load(std::memory_order_relaxed);
+  if (wanted_back || !span_caches_[shard].TryPut(span, near)) Delete(span);
 }
 
 size_t PageHeap::DrainOneSpanOf(SpanCache& cache) {
@@ -295,6 +304,7 @@ bool PageHeap::DeleteLargeAt(Span* span, const void* p) {
     time_to_release = DeleteLocked(span);
   }
   if (time_to_release) ReleaseAtPace();
+  ReleaseWhenAboveSoftLimit();
   UnmapWhenShort();
   return true;
 }
@@ -303,12 +313,15 @@ bool PageHeap::ResizeLargeAt(Span* span, const void* p, Length n) {
   if (n == Length(0) || n > kMaxLength) return false;
   n = RoundUp(n);
   bool time_to_release = false;
-  for (bool records_added = false;; records_added = true) {
+  LimitPass limit_pass;
+  for (bool records_added = false;;) {
     {
       const SpinLockHolder holder(lock_);
       if (!IsLargeAt(span, p)) return false;
-      if (n >= span->num_pages) return ExtendLocked(span, n - span->num_pages);
-      if (num_records_ > kSpareRecords) {
+      if (n >= span->num_pages) {
+        if (ExtendWithinLimitsLocked(span, n - span->num_pages, limit_pass)) return true;
+        if (!limit_pass.needs_room()) return false;
+      } else if (num_records_ > kSpareRecords) {
         Span* const end = SplitLocked(span, n);
         large_span_bytes_.Subtract(end->bytes());
         time_to_release = PagesFreedLocked(end->num_pages);
@@ -317,9 +330,15 @@ bool PageHeap::ResizeLargeAt(Span* span, const void* p, Length n) {
         break;
       }
     }
-    if (records_added || !AddRecords()) return false;
+    if (limit_pass.needs_room()) {
+      if (!MakeRoom(limit_pass)) return false;
+    } else {
+      if (records_added || !AddRecords()) return false;
+      records_added = true;
+    }
   }
   if (time_to_release) ReleaseAtPace();
+  ReleaseWhenAboveSoftLimit();
   UnmapWhenShort();
   return true;
 }
@@ -332,15 +351,22 @@ Span* PageHeap::FreeSpanAtLocked(PageId page) {
   return nullptr;
 }
 
-bool PageHeap::ExtendLocked(Span* span, Length more) {
+bool PageHeap::MayExtendLocked(const Span* span, Length more, Length* released) {
   // Mapped and released ones may take turns.
   Length found;
+  *released = Length(0);
   for (PageId page = span->first_page + span->num_pages; found < more;) {
     const Span* const next = FreeSpanAtLocked(page);
     if (next == nullptr) return false;
-    found += next->num_pages;
+    const Length taken = next->num_pages < more - found ? next->num_pages : more - found;
+    if (next->state.load(std::memory_order_relaxed) == SpanState::kFreeReleased) *released += taken;
+    found += taken;
     page += next->num_pages;
   }
+  return true;
+}
+
+void PageHeap::ExtendLocked(Span* span, Length more) {
   large_span_bytes_.Add(more.bytes());
   while (more > Length(0)) {
     Span* const next = FreeSpanAtLocked(span->first_page + span->num_pages);
@@ -360,7 +386,6 @@ bool PageHeap::ExtendLocked(Span* span, Length more) {
     more -= taken;
   }
   MarkEnds(span);
-  return true;
 }
 
 bool PageHeap::PagesFreedLocked(Length n) {
@@ -582,6 +607,9 @@ PageHeap::Stats PageHeap::GetStats() {
   stats.growths = growths_.value();
   stats.releases = releases_.value();
   stats.released_total_bytes = released_total_bytes_.value();
+  stats.limits = limits_;
+  stats.hard_limit = limit_watch_.counts(LimitKind::kHard);
+  stats.soft_limit = limit_watch_.counts(LimitKind::kSoft);
   return stats;
 }
 

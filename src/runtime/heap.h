@@ -14,6 +14,7 @@
 #include "page/metadata_arena.h"
 #include "page/page_heap.h"
 #include "page/page_map.h"
+#include "runtime/limits.h"
 #include "runtime/settings.h"
 
 namespace tcmalloc {
@@ -33,6 +34,7 @@ struct Heap {
   PageHeap page_heap;
   CentralCache central;
   Registry registry;
+  ContainerShare container_share;
 };
 
 // The process's page map: a constant address in zero-filled memory, because the fast path of free()

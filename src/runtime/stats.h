@@ -10,6 +10,8 @@
 
 #include "base/size_classes.h"
 #include "base/text_writer.h"
+#include "page/limit_watch.h"
+#include "page/memory_limit.h"
 
 namespace tcmalloc {
 
@@ -37,6 +39,10 @@ struct HeapStats {
   size_t growths = 0;
   size_t releases = 0;
   size_t released_total_bytes = 0;
+
+  MemoryLimits limits;
+  LimitWatch::Counts hard_limit;
+  LimitWatch::Counts soft_limit;
 };
 
 struct SizeClassStats {
