@@ -39,24 +39,26 @@ class LimitWatch {
 
   void SetCallback(LimitCallback callback, void* context) {
     event_ = {.callback = callback, .context = context};
-    due_ = false;
+    Reset();
   }
 
   // The heap is as large as this after it grew. The soft limit's callback is due when that is above
-  // the limit, once: again only after the heap was well below, or with another
-  // limit.
+  // the limit, once: again only after what is in use was well below.
   void Grown(size_t backed_bytes, size_t soft_limit_bytes) {
-    if (backed_bytes <= soft_limit_bytes || told_) return;
+    if (backed_bytes <= soft_limit_bytes || told_ || event_.callback == nullptr) return;
     told_ = true;
-    due_ = event_.callback != nullptr;
+    due_ = true;
     event_.backed_bytes = backed_bytes;
     event_.limit_bytes = soft_limit_bytes;
   }
-  // The heap became smaller.
-  void Shrunk(size_t backed_bytes, size_t soft_limit_bytes) {
-    if (backed_bytes + LimitSlack(soft_limit_bytes) <= soft_limit_bytes) told_ = false;
+  // So much of the heap could not be given back.
+  void InUse(size_t bytes, size_t soft_limit_bytes) {
+    if (bytes + LimitSlack(soft_limit_bytes) <= soft_limit_bytes) told_ = false;
   }
-  void LimitChanged() {
+  // The program was told that the heap is above the limit, and is not told again yet.
+  bool told() const { return told_; }
+  // There is another limit: what was told about the old one does not count.
+  void Reset() {
     told_ = false;
     due_ = false;
   }
@@ -79,8 +81,8 @@ class LimitWatch {
  private:
   std::array<Counts, kNumLimitKinds> counts_;
   LimitEvent event_;
-  bool due_ = false;   // event_ is to be told
-  bool told_ = false;  // that the heap is above the soft limit
+  bool due_ = false;  // event_ is to be told
+  bool told_ = false;
 };
 
 }  // namespace tcmalloc

@@ -240,6 +240,7 @@ class PageHeap {
   bool FailAtHardLimit() TC_EXCLUDES(lock_);
   bool NeedsRoomLocked(Length fresh, LimitPass& pass) TC_REQUIRES(lock_);
   void NoteGrownLocked() TC_REQUIRES(lock_);
+  void LookAtSoftLimitLocked() TC_REQUIRES(lock_);
   size_t BackedBytesLocked() const TC_REQUIRES(lock_);
   // Above the soft limit: gives back at most a slice of what is free, when there is enough of it.
   void ReleaseWhenAboveSoftLimit() TC_EXCLUDES(lock_);
@@ -363,15 +364,17 @@ class PageHeap {
   MemoryLimits limits_ TC_GUARDED_BY(lock_);
   std::array<bool, kNumLimitKinds> limit_set_by_program_ TC_GUARDED_BY(lock_) = {};
   LimitWatch limit_watch_ TC_GUARDED_BY(lock_);
+  bool soft_release_refused_ TC_GUARDED_BY(lock_) = false;
 
   // Set for good by whoever is refused a mapping; decides when to unmap, nothing else, so relaxed
   // suffices.
   std::atomic<bool> address_space_is_short_{false};
 
-  // Hints: the heap was above its soft limit when that was last looked at, and what is free there
-  // can go; limit_watch_ has an event. Whoever acts on them looks again under the lock, so relaxed
-  // suffices.
+  // Hints, written with lock_ held: when that was last looked at, the heap was above its soft limit
+  // and what is free could go; or was to be looked at because its program was told so; limit_watch_
+  // has an event. Whoever acts on them looks again under the lock, so relaxed suffices.
   std::atomic<bool> above_soft_limit_{false};
+  std::atomic<bool> near_soft_limit_{false};
   std::atomic<bool> limit_event_due_{false};
 
   // Written with lock_ held; read racily for statistics.

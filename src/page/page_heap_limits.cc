@@ -31,9 +31,10 @@ void PageHeap::SetLimit(LimitKind kind, size_t bytes, LimitOrigin origin) {
     if (limits_.of(kind) == bytes) return;
     limits_.of(kind) = bytes;
     if (kind == LimitKind::kSoft) {
-      limit_watch_.LimitChanged();
+      limit_watch_.Reset();
       limit_event_due_.store(false, std::memory_order_relaxed);
-      above_soft_limit_.store(BackedBytesLocked() > bytes, std::memory_order_relaxed);
+      soft_release_refused_ = false;
+      LookAtSoftLimitLocked();
     }
   }
 }
@@ -75,17 +76,16 @@ bool PageHeap::MayFitAfterFlush(Length n) {
 }
 
 bool PageHeap::NeedsRoomLocked(Length fresh, LimitPass& pass) {
-  const size_t backed_bytes = BackedBytesLocked();
-  limit_watch_.Shrunk(backed_bytes, limits_.soft_bytes);
-  pass.decision = DecideGrowth(limits_, backed_bytes, fresh.bytes(), pass.soft_served);
+  pass.decision = DecideGrowth(limits_, BackedBytesLocked(), fresh.bytes(), pass.soft_served);
   return pass.needs_room();
 }
 
 void PageHeap::NoteGrownLocked() {
   const size_t backed_bytes = BackedBytesLocked();
   if (backed_bytes <= limits_.soft_bytes) return;
-  above_soft_limit_.store(true, std::memory_order_relaxed);
+  soft_release_refused_ = false;
   limit_watch_.Grown(backed_bytes, limits_.soft_bytes);
+  LookAtSoftLimitLocked();
   limit_event_due_.store(limit_watch_.due(), std::memory_order_relaxed);
 }
 
@@ -156,18 +156,31 @@ void PageHeap::CountLimitRelease(LimitKind kind, Length released) {
   limit_watch_.counts(kind).released_bytes += released.bytes();
 }
 
+void PageHeap::LookAtSoftLimitLocked() {
+  const size_t backed_bytes = BackedBytesLocked();
+  limit_watch_.InUse(backed_bytes - free_[kMapped].total().bytes(), limits_.soft_bytes);
+  const bool above = backed_bytes > limits_.soft_bytes && !soft_release_refused_;
+  above_soft_limit_.store(above, std::memory_order_relaxed);
+  near_soft_limit_.store(above || limit_watch_.told(), std::memory_order_relaxed);
+}
+
 void PageHeap::ReleaseWhenAboveSoftLimit() {
-  if (!above_soft_limit_.load(std::memory_order_relaxed)) return;
+  if (!near_soft_limit_.load(std::memory_order_relaxed)) return;
   {
     const SpinLockHolder holder(lock_);
-    const size_t backed_bytes = BackedBytesLocked();
-    above_soft_limit_.store(backed_bytes > limits_.soft_bytes, std::memory_order_relaxed);
-    if (!FreedMemoryGoesBack(limits_, backed_bytes, free_[kMapped].total().bytes())) return;
+    LookAtSoftLimitLocked();
+    if (!above_soft_limit_.load(std::memory_order_relaxed) ||
+        !FreedMemoryGoesBack(limits_, BackedBytesLocked(), free_[kMapped].total().bytes())) {
+      return;
+    }
   }
   const Length released = ReleasePass(Length(1), kReleaseSlice, kMaxRefusalsAtPace);
   CountLimitRelease(LimitKind::kSoft, released);
+  if (released > Length(0)) return;
   // Memory that the system does not take back (mlock) is not offered again before the heap grows.
-  if (released == Length(0)) above_soft_limit_.store(false, std::memory_order_relaxed);
+  const SpinLockHolder holder(lock_);
+  soft_release_refused_ = true;
+  LookAtSoftLimitLocked();
 }
 
 void PageHeap::SetLimitCallback(LimitCallback callback, void* context) {

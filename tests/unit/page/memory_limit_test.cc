@@ -141,10 +141,12 @@ TEST(LimitWatchTest, TellsOnceThatTheHeapIsAbove) {
   EXPECT_EQ(heard.limit, 64 * kMiB);
   EXPECT_FALSE(watch.Take(&event));
   // A little below and above again is no news; well below is.
-  watch.Shrunk(64 * kMiB - 1, 64 * kMiB);
+  watch.InUse(64 * kMiB - 1, 64 * kMiB);
   watch.Grown(67 * kMiB, 64 * kMiB);
   EXPECT_FALSE(watch.due());
-  watch.Shrunk(64 * kMiB - LimitSlack(64 * kMiB), 64 * kMiB);
+  EXPECT_TRUE(watch.told());
+  watch.InUse(64 * kMiB - LimitSlack(64 * kMiB), 64 * kMiB);
+  EXPECT_FALSE(watch.told());
   watch.Grown(67 * kMiB, 64 * kMiB);
   EXPECT_TRUE(watch.due());
 }
@@ -153,6 +155,7 @@ TEST(LimitWatchTest, WithoutACallbackNothingIsDue) {
   LimitWatch watch;
   watch.Grown(65 * kMiB, 64 * kMiB);
   EXPECT_FALSE(watch.due());
+  EXPECT_FALSE(watch.told());
   LimitEvent event;
   EXPECT_FALSE(watch.Refused(65 * kMiB, 64 * kMiB, &event));
   Heard heard;
@@ -169,7 +172,7 @@ TEST(LimitWatchTest, AnotherLimitIsAnotherMatter) {
   Heard heard;
   watch.SetCallback(&Hear, &heard);
   watch.Grown(65 * kMiB, 64 * kMiB);
-  watch.LimitChanged();
+  watch.Reset();
   EXPECT_FALSE(watch.due());
   watch.Grown(65 * kMiB, 32 * kMiB);
   LimitEvent event;
