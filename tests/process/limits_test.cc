@@ -66,6 +66,7 @@ TEST(LimitsTest, AreRemembered) {
     CHECK(tcmalloc_get_memory_limit(TCMALLOC_LIMIT_SOFT) == 50 * kMiB);
     MallocExtension::SetMemoryLimit(MallocExtension::kHard, 0);
     CHECK(tcmalloc_get_memory_limit(TCMALLOC_LIMIT_HARD) == 0);
+    FreeMarked(NewMarked(150 * kMiB, 1), 150 * kMiB, 1);
     // No such kind.
     tcmalloc_set_memory_limit(2, 1);
     tcmalloc_set_memory_limit(-1, 1);
@@ -110,28 +111,48 @@ TEST(LimitsTest, EveryEntryPointMeetsTheHardLimit) {
   });
 }
 
+// Free objects of every class, as many as the calling thread's cache and the transfer caches keep.
+void FillCaches() {
+  for (int round = 0; round < 20; ++round) {
+    for (size_t size = 64; size < 200000; size += size / 8) {
+      List list;
+      while (list.count * size < 256 << 10) CHECK(list.Add(size));
+      list.Clear();
+    }
+  }
+}
+
+size_t FlushAllCaches() {
+  return MallocExtension::FlushThreadCaches() + MallocExtension::FlushCentralCaches();
+}
+
+// More than records, and spans that a few objects are left in, take in the heaps of these tests.
+constexpr size_t kRecords = 4 * kMiB;
+
 // What threads that sleep hold in their caches is taken before an allocation fails.
 TEST(LimitsTest, CachesAreEmptiedBeforeAnAllocationFails) {
   ExpectChildSucceeds([] {
-    MallocExtension::SetMemoryLimit(MallocExtension::kHard, 96 * kMiB);
+    constexpr size_t kLimit = 96 * kMiB;
+    MallocExtension::SetMemoryLimit(MallocExtension::kHard, kLimit);
     std::barrier filled(5);
     std::barrier done(5);
     std::vector<std::thread> threads;
     for (int t = 0; t < 4; ++t) {
       threads.emplace_back([&] {
-        for (const size_t size : {100, 1000, 8000}) {
-          List list;
-          while (list.count * size < 3 * kMiB) CHECK(list.Add(size));
-          list.Clear();
+        for (int round = 0; round < 2; ++round) {
+          FillCaches();
+          filled.arrive_and_wait();
+          done.arrive_and_wait();
         }
-        filled.arrive_and_wait();
-        done.arrive_and_wait();
       });
     }
+    // The first time, to see how much it is.
     filled.arrive_and_wait();
-    CHECK(MallocExtension::GetMemoryLimit(MallocExtension::kHard) == 96 * kMiB);
-    // More than there is when the caches keep theirs; in one piece, which they cannot give.
-    void* const large = Malloc(92 * kMiB);
+    CHECK(FlushAllCaches() > 2 * kRecords);
+    done.arrive_and_wait();
+    filled.arrive_and_wait();
+    // All but the records, in one piece.
+    void* const large = Malloc(kLimit - kRecords);
     CHECK(large != nullptr);
     Free(large);
     done.arrive_and_wait();
@@ -173,15 +194,19 @@ TEST(LimitsTest, ThreadsShareTheHardLimit) {
   });
 }
 
+// There is no room for a second object, and none for a longer one before the caches are empty.
 TEST(LimitsTest, ReallocGrowsWhereThereIsRoomForOneOnly) {
   ExpectChildSucceeds([] {
-    MallocExtension::SetMemoryLimit(MallocExtension::kHard, 100 * kMiB);
-    char* object = static_cast<char*>(Malloc(95 * kMiB));
+    constexpr size_t kLimit = 100 * kMiB;
+    MallocExtension::SetMemoryLimit(MallocExtension::kHard, kLimit);
+    char* object = static_cast<char*>(Malloc(kLimit - kRecords));
     CHECK(object != nullptr);
     object = static_cast<char*>(Realloc(object, 60 * kMiB));
     memset(object, 7, 60 * kMiB);
-    // There is no room for a second object of 80 MiB.
-    object = static_cast<char*>(Realloc(object, 80 * kMiB));
+    FillCaches();
+    CHECK(FlushAllCaches() > kRecords);
+    FillCaches();
+    object = static_cast<char*>(Realloc(object, kLimit - kRecords));
     CHECK(object != nullptr);
     CheckMarked(object, 60 * kMiB, 7);
     Free(object);

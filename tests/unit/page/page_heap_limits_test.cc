@@ -250,6 +250,7 @@ TEST_F(PageHeapLimitsTest, AboveTheSoftLimitFreedMemoryGoesBack) {
   const size_t calls = vm_.release_calls();
   size_t most_free = 0;
   while (heap_.BackedBytes() > heap_.limit(LimitKind::kSoft)) {
+    ASSERT_FALSE(spans.empty());
     heap_.Delete(spans.back());
     spans.pop_back();
     most_free = std::max(most_free, heap_.GetStats().free_mapped_bytes);
@@ -274,6 +275,7 @@ TEST_F(PageHeapLimitsTest, AboveTheSoftLimitNoSpansAreKeptInCaches) {
   EXPECT_EQ(heap_.NewFromCache(Length(8), 3), nullptr);
   spans.pop_back();
   while (heap_.BackedBytes() > heap_.limit(LimitKind::kSoft)) {
+    ASSERT_GT(spans.size(), 2u);
     heap_.DeleteToCache(spans.back(), 3, true);
     spans.pop_back();
   }
@@ -309,6 +311,24 @@ TEST_F(PageHeapLimitsTest, ReallocationInPlaceKeepsToTheLimits) {
   EXPECT_LE(heap_.BackedBytes(), heap_.limit(LimitKind::kHard));
   EXPECT_EQ(span->num_pages, MiB(mib - 1));
   heap_.CheckInvariants();
+}
+
+// Of what is behind an object, that which is free and mapped counts already.
+TEST_F(PageHeapLimitsTest, ReallocationInPlaceTakesMappedMemoryAtTheLimit) {
+  Span* const span = New(MiB(60));
+  void* const p = span->start_address();
+  ASSERT_TRUE(heap_.ResizeLargeAt(span, p, MiB(30)));
+  heap_.ReleaseAtLeast(MiB(30));
+  ASSERT_TRUE(heap_.ResizeLargeAt(span, p, MiB(10)));
+  ASSERT_EQ(heap_.GetStats().free_mapped_bytes, 20 * kMiB);
+  const size_t releases = vm_.release_calls();
+  heap_.SetLimit(LimitKind::kHard, heap_.BackedBytes());
+  ASSERT_TRUE(heap_.ResizeLargeAt(span, p, MiB(20)));
+  heap_.SetLimit(LimitKind::kHard, heap_.BackedBytes() + 5 * kMiB);
+  ASSERT_TRUE(heap_.ResizeLargeAt(span, p, MiB(35)));
+  EXPECT_EQ(Counts(LimitKind::kHard).hits, 0u);
+  EXPECT_EQ(vm_.release_calls(), releases);
+  EXPECT_FALSE(heap_.ResizeLargeAt(span, p, MiB(36)));
 }
 
 // Free memory elsewhere makes room for an object to grow where it is.
