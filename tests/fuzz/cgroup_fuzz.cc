@@ -19,14 +19,21 @@ bool IsWithin(std::string_view part, std::string_view whole) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace tcmalloc;
-  // Three lines.
-  const std::string text(reinterpret_cast<const char*>(data), size);
+  if (size == 0) return 0;
+  // Three lines, of which the first two may be given a form that is understood.
+  const std::string text(reinterpret_cast<const char*>(data) + 1, size - 1);
   const size_t first = text.find('\n');
   const size_t second = first == std::string::npos ? first : text.find('\n', first + 1);
-  const std::string membership_line = text.substr(0, first);
-  const std::string mount_line =
+  const std::string given = text.substr(0, first);
+  const std::string given_mount =
       first == std::string::npos ? "" : text.substr(first + 1, second - first - 1);
   const std::string limit_text = second == std::string::npos ? text : text.substr(second + 1);
+  const char* const membership_forms[] = {"", "0::/", "4:memory:/", "7:"};
+  const char* const mount_forms[] = {"", "3 2 0:2 /", "3 2 0:2 / /", "3 2 0:2 /a /"};
+  const char* const mount_ends[] = {"", " rw - cgroup2 none rw", " - cgroup cgroup memory", " -"};
+  const std::string membership_line = membership_forms[data[0] % 4] + given;
+  const std::string mount_line =
+      mount_forms[data[0] / 4 % 4] + given_mount + mount_ends[data[0] / 16 % 4];
 
   uint64_t limit = 0;
   if (ParseCgroupLimit(limit_text, &limit)) {

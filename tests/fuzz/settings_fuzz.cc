@@ -15,6 +15,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string rest(reinterpret_cast<const char*>(data) + 1, size - 1);
   std::string name = names[data[0] % 5];
   std::string value = rest.substr(0, rest.find('\0'));
+  const char* const suffixes[] = {"", "%", "M", "G"};
+  if (name == "TCMALLOC_SOFT_LIMIT") value += suffixes[data[0] / 5 % 4];
   if (name.empty()) {
     const size_t equals = value.find('=');
     name = "TCMALLOC_" + value.substr(0, equals);
