@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What TCMalloc offers beyond malloc: giving back what its caches hold, and giving free memory back
- * to the system. C and C++.
+ * What TCMalloc offers beyond malloc: giving back what its caches hold, giving free memory back to
+ * the system, and limits on the heap. C and C++.
  *
  * All functions may be called at any moment, by any thread, also before the first allocation, but
  * not from a signal handler. None fails, none changes errno, none waits for another thread to do
@@ -92,6 +92,39 @@ double tcmalloc_get_memory_release_rate(void) TCMALLOC_NOTHROW;
  * Cost: the thread wakes up ten times a second while there is something to give back, else once.
  */
 void tcmalloc_process_background_actions(void);
+/*
+ * Limits on the memory of the heap: what it has from the system and did not give back, its own
+ * records included. Address space does not count.
+ *
+ * TCMALLOC_LIMIT_HARD: an allocation that would take the heap above it fails, but not before all
+ * that is free has gone back to the system, the contents of all caches included. The allocator's
+ * own records may go above it.
+ *
+ * TCMALLOC_LIMIT_SOFT: free memory goes back to the system before the heap grows above it, and, as
+ * long as the heap is larger, soon after it was freed; but no allocation fails, and none has more
+ * given back than a little more than it asks for. Caches are not emptied.
+ */
+enum tcmalloc_limit_kind { TCMALLOC_LIMIT_HARD = 0, TCMALLOC_LIMIT_SOFT = 1 };
+
+/*
+ * Sets a limit in bytes, 0 for none, over what the environment says (TCMALLOC_HEAP_LIMIT_MB,
+ * TCMALLOC_SOFT_LIMIT), and gives back what is free above it. A heap that is larger stays so until
+ * enough is freed. Any other kind is ignored.
+ */
+void tcmalloc_set_memory_limit(int kind, size_t bytes) TCMALLOC_NOTHROW;
+size_t tcmalloc_get_memory_limit(int kind) TCMALLOC_NOTHROW;
+
+/*
+ * The function is called with how large the heap is and with the limit: for the hard limit when an
+ * allocation fails because of it, by the thread that allocates, before malloc returns; for the soft
+ * limit when the heap has grown above it, by a thread that allocates, and again only after it was
+ * well below. It may allocate and free, but must not throw; it is not called for what it does
+ * itself. No lock of the allocator's is held. There is one function for both limits; null for none.
+ * Calls that have begun go on when it is replaced.
+ */
+typedef void (*tcmalloc_limit_callback)(int kind, size_t current_bytes, size_t limit_bytes,
+                                        void* context);
+void tcmalloc_set_limit_callback(tcmalloc_limit_callback callback, void* context) TCMALLOC_NOTHROW;
 
 #ifdef __cplusplus
 } /* extern "C" */
@@ -114,6 +147,15 @@ class MallocExtension {
   static void SetMemoryReleaseRate(double rate) { tcmalloc_set_memory_release_rate(rate); }
   static double GetMemoryReleaseRate() { return tcmalloc_get_memory_release_rate(); }
   static void ProcessBackgroundActions() { tcmalloc_process_background_actions(); }
+
+  enum LimitKind { kHard = TCMALLOC_LIMIT_HARD, kSoft = TCMALLOC_LIMIT_SOFT };
+  static void SetMemoryLimit(LimitKind kind, size_t bytes) {
+    tcmalloc_set_memory_limit(kind, bytes);
+  }
+  static size_t GetMemoryLimit(LimitKind kind) { return tcmalloc_get_memory_limit(kind); }
+  static void SetLimitCallback(tcmalloc_limit_callback callback, void* context) {
+    tcmalloc_set_limit_callback(callback, context);
+  }
 };
 
 /*

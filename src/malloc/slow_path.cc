@@ -9,6 +9,7 @@
 #include "malloc/foreign.h"
 #include "os/spinlock.h"
 #include "runtime/idle_release.h"
+#include "runtime/limits.h"
 #include "runtime/trim.h"
 
 namespace tcmalloc {
@@ -28,10 +29,12 @@ void* AllocateFromTiers(Heap& heap, ThreadCache* cache, SizeClass c) {
 void* AllocateSmallSlow(SizeClass c) {
   ThreadCache* const cache = CurrentCache();
   Heap& heap = GlobalHeap();
+  LimitedAllocation limited(heap);
   heap.registry.AdoptOrphanIfAny();
   if (cache != nullptr && cache->VisitIsDue(c)) ComeBy(heap, cache);
   void* object = AllocateFromTiers(heap, cache, c);
   if (object == nullptr && FlushedForAnotherTry(heap)) object = AllocateFromTiers(heap, cache, c);
+  limited.Ended(object == nullptr);
   return object;
 }
 
@@ -44,13 +47,13 @@ Span* NewLargeSpan(size_t size, size_t alignment) {
   Heap& heap = GlobalHeap();
   ThreadCache* const cache = current_slot.cache;
   if (cache != nullptr && heap.page_heap.release_pending()) ComeBy(heap, cache);
-  Span* const span = heap.page_heap.NewAligned(n, alignment_pages, SpanState::kLarge);
-  // A request that is larger than the heap would not fit however empty the caches were.
-  if (span != nullptr || n.bytes() > heap.page_heap.GetStats().system_bytes ||
-      !FlushedForAnotherTry(heap)) {
-    return span;
+  LimitedAllocation limited(heap);
+  Span* span = heap.page_heap.NewAligned(n, alignment_pages, SpanState::kLarge);
+  if (span == nullptr && heap.page_heap.MayFitAfterFlush(n) && FlushedForAnotherTry(heap)) {
+    span = heap.page_heap.NewAligned(n, alignment_pages, SpanState::kLarge);
   }
-  return heap.page_heap.NewAligned(n, alignment_pages, SpanState::kLarge);
+  limited.Ended(span == nullptr);
+  return span;
 }
 
 void* AllocateLarge(size_t size, size_t alignment) {
@@ -170,6 +173,7 @@ void FreeSizedAligned(void* p, size_t size, size_t alignment) {
 void* Reallocate(void* p, size_t size) {
   const SizeClass c = CheckedClassOf(p);
   size_t old_size;
+  bool in_place_later = false;
   if (c != SizeClass::kNone) {
     // In place only within the class: a sized free may name the new size.
     if (kSizeClasses.ClassOf(size) == c) return p;
@@ -181,12 +185,19 @@ void* Reallocate(void* p, size_t size) {
       return p;
     }
     old_size = span->bytes();
+    in_place_later = size > kMaxSmallSize;
   } else {
     EnsureHeap();
     return ReallocateForeign(GlobalHeap(), p, size);
   }
   void* const fresh = Allocate<&AllocateSlow>(size);
-  if (fresh == nullptr) return nullptr;
+  if (fresh == nullptr) {
+    // Under a limit there may be room for what is new, though not for both, now that all caches
+    // were emptied.
+    const bool grown = in_place_later && GlobalHeap().page_heap.ResizeLargeAt(
+                                             LargeSpanAt(p), p, Length::ForBytes(size));
+    return grown ? p : nullptr;
+  }
   memcpy(fresh, p, std::min(old_size, size));
   Deallocate<&FreeSlow>(p);
   return fresh;

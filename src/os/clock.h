@@ -2,7 +2,10 @@
 // Time as policies need it: cheap, coarse, never backwards.
 #pragma once
 
+#include <errno.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <cstdint>
 
@@ -22,6 +25,18 @@ inline int64_t Microseconds() {
   timespec now = {};
   clock_gettime(CLOCK_MONOTONIC, &now);
   return int64_t{now.tv_sec} * 1'000'000 + now.tv_nsec / 1000;
+}
+
+// Lets others run for about a millisecond. No cancellation point, as the C library's functions for
+// it are (see os/uncancelled_io.h); `errno` is kept.
+inline void WaitMillisecond() {
+  struct {  // as the system call has it, also where time_t is longer
+    long seconds = 0;
+    long nanoseconds = 1'000'000;
+  } time;
+  const int saved_errno = errno;
+  syscall(SYS_nanosleep, &time, nullptr);
+  errno = saved_errno;
 }
 
 }  // namespace tcmalloc

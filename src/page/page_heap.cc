@@ -51,6 +51,7 @@ Span* PageHeap::Allocate(Request request) {
   const size_t kept_bytes = SpanCacheBytes();
   size_t drained_bytes = 0;
   bool mapped_only = kept_bytes > 0;
+  LimitPass limit_pass;
   for (;;) {
     bool records_needed = false;
     Span* span = nullptr;
@@ -58,7 +59,11 @@ Span* PageHeap::Allocate(Request request) {
     {
       const SpinLockHolder holder(lock_);
       records_needed = num_records_ < kRecordsPerOperation + kSpareRecords;
-      if (!records_needed) span = AllocateLocked(request, mapped_only, &populate);
+      if (!records_needed) {
+        span = mapped_only || !limits_.any()
+                   ? AllocateLocked(request, mapped_only, &populate)
+                   : AllocateWithinLimitsLocked(request, limit_pass, &populate);
+      }
     }
     if (span != nullptr) {
       if (populate.end > populate.first) Populate(populate);
@@ -72,6 +77,10 @@ Span* PageHeap::Allocate(Request request) {
     }
     if (records_needed) {
       if (!AddRecords()) return nullptr;
+      continue;
+    }
+    if (limit_pass.needs_room()) {
+      if (!MakeRoom(limit_pass)) return nullptr;
       continue;
     }
     if (Grow(n, alignment)) continue;
@@ -162,7 +171,9 @@ Span* PageHeap::AllocateLocked(const Request& request, bool mapped_only, PageRan
   const bool fresh = place.span->state.load(std::memory_order_relaxed) == SpanState::kFreeReleased;
   Span* span = fresh ? TakeFromRestLocked(request, place.span) : nullptr;
   if (span == nullptr) {
-    const bool steps = fresh && use == SpanState::kSmall && hugepages_.mode != HugepageMode::kNever;
+    // Memory that may not be needed is not taken where it is limited.
+    const bool steps = fresh && use == SpanState::kSmall && !limits_.any() &&
+                       hugepages_.mode != HugepageMode::kNever;
     Length step = steps ? hugepage_policy::PopulateStep(InUseLocked()) : Length(0);
     if (step < granule_) step = Length(0);
     PageRange backed;
@@ -254,8 +265,9 @@ Span* PageHeap::NewFromCache(Length n, size_t shard) {
 }
 
 void PageHeap::DeleteToCache(Span* span, size_t shard, bool near) {
-  // What is kept cannot be unmapped for others, nor given back.
+  // What is kept can neither be unmapped for others nor given back.
   const bool wanted_back = address_space_is_short_.load(std::memory_order_relaxed) ||
+                           above_soft_limit_.load(std::memory_order_relaxed) ||
                            releasing_.load(std::memory_order_relaxed) == Releasing::kEager;
   if (wanted_back || !span_caches_[shard].TryPut(span, near)) Delete(span);
 }
@@ -319,12 +331,17 @@ bool PageHeap::ResizeLargeAt(Span* span, const void* p, Length n) {
   if (n == Length(0) || n > kMaxLength) return false;
   n = RoundUp(n);
   bool time_to_decide = false;
-  for (bool records_added = false;; records_added = true) {
+  LimitPass limit_pass;
+  for (;;) {
+    bool records_needed;
     {
       const SpinLockHolder holder(lock_);
       if (!IsLargeAt(span, p)) return false;
-      if (num_records_ >= kRecordsPerOperation + kSpareRecords) {
-        if (n >= span->num_pages) return ExtendLocked(span, n - span->num_pages);
+      records_needed = num_records_ < kRecordsPerOperation + kSpareRecords;
+      if (!records_needed && n >= span->num_pages) {
+        if (ExtendWithinLimitsLocked(span, n - span->num_pages, limit_pass)) return true;
+        if (!limit_pass.needs_room()) return false;
+      } else if (!records_needed) {
         Span* const end = SplitLocked(span, n);
         large_span_bytes_.Subtract(end->bytes());
         CountUsedLocked(end->first_page, end->num_pages, false);
@@ -334,7 +351,7 @@ bool PageHeap::ResizeLargeAt(Span* span, const void* p, Length n) {
         break;
       }
     }
-    if (records_added || !AddRecords()) return false;
+    if (records_needed ? !AddRecords() : !MakeRoom(limit_pass)) return false;
   }
   ReleaseAfterFreeing(time_to_decide);
   return true;
@@ -348,21 +365,28 @@ Span* PageHeap::FreeSpanAtLocked(PageId page) {
   return nullptr;
 }
 
-bool PageHeap::ExtendLocked(Span* span, Length more) {
+bool PageHeap::MayExtendLocked(const Span* span, Length more, Length* released) {
   // Mapped and released ones may take turns.
   Length found;
-  bool fresh = false;
+  *released = Length(0);
   for (PageId page = span->first_page + span->num_pages; found < more;) {
     const Span* const next = FreeSpanAtLocked(page);
     if (next == nullptr) return false;
-    fresh |= next->state.load(std::memory_order_relaxed) == SpanState::kFreeReleased;
-    found += next->num_pages;
+    const Length taken = next->num_pages < more - found ? next->num_pages : more - found;
+    if (next->state.load(std::memory_order_relaxed) == SpanState::kFreeReleased) *released += taken;
+    found += taken;
     page += next->num_pages;
   }
+  return true;
+}
+
+void PageHeap::ExtendLocked(Span* span, Length more) {
   large_span_bytes_.Add(more.bytes());
+  bool fresh = false;
   while (more > Length(0)) {
     Span* const next = FreeSpanAtLocked(span->first_page + span->num_pages);
     TC_CHECK(next != nullptr);
+    fresh |= next->state.load(std::memory_order_relaxed) == SpanState::kFreeReleased;
     const Length taken = next->num_pages < more ? next->num_pages : more;
     PageRange backed;
     CarveLocked(next, next->first_page, taken, Length(0), &backed);
@@ -373,7 +397,6 @@ bool PageHeap::ExtendLocked(Span* span, Length more) {
   }
   MarkEnds(span);
   RecordDemandLocked(fresh);
-  return true;
 }
 
 bool PageHeap::PagesFreedLocked(Length n) { return release_policy_.PagesFreed(n); }
@@ -632,6 +655,9 @@ PageHeap::Stats PageHeap::GetStats() {
   stats.hugepage_bytes = hugepages_advised_.value() * kHugepageSize;
   stats.hugepages_broken = hugepages_broken_.value();
   stats.populations = populations_.value();
+  stats.limits = limits_;
+  stats.hard_limit = limit_watch_.counts(LimitKind::kHard);
+  stats.soft_limit = limit_watch_.counts(LimitKind::kSoft);
   return stats;
 }
 

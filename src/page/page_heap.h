@@ -26,7 +26,8 @@
 // forked child finds it.
 //
 // Cost. New and Delete: one lock, O(1) up to 128 pages, O(log n) above; a system call when the heap
-// grows or when it is time to give something back.
+// grows or when it is time to give something back. Near a memory limit (page/memory_limit.h) New
+// may also have to give something back.
 #pragma once
 
 #include <array>
@@ -45,6 +46,8 @@
 #include "os/virtual_memory.h"
 #include "page/free_spans.h"
 #include "page/hugepage_policy.h"
+#include "page/limit_watch.h"
+#include "page/memory_limit.h"
 #include "page/metadata_arena.h"
 #include "page/page_map.h"
 #include "page/release_policy.h"
@@ -74,6 +77,9 @@ class PageHeap {
     size_t hugepage_bytes = 0;    // where hugepages were asked for
     size_t hugepages_broken = 0;  // slices given back of hugepages partly in use
     size_t populations = 0;       // see PopulateStep
+    MemoryLimits limits;
+    LimitWatch::Counts hard_limit;
+    LimitWatch::Counts soft_limit;
   };
 
   struct Options {
@@ -164,6 +170,27 @@ class PageHeap {
   void StopHugepagesAt(PageId page) TC_EXCLUDES(lock_);
   // What the system does about hugepages. Before that the heap behaves as if there were none.
   void SetHugepages(const HugepageSetting& setting) TC_EXCLUDES(lock_);
+  // Limits on BackedBytes(), kNoLimit for none. Who sets one gives back what is free above it
+  // before the function returns.
+  // kProgram: for good. kContainer: unless the program has set one of this kind.
+  enum class LimitOrigin : uint8_t { kProgram, kContainer };
+  void SetLimit(LimitKind kind, size_t bytes, LimitOrigin origin = LimitOrigin::kProgram)
+      TC_EXCLUDES(lock_);
+  size_t limit(LimitKind kind) TC_EXCLUDES(lock_);
+  Length ReleaseAboveLimits() TC_EXCLUDES(lock_);
+  // What may have memory behind it, records included.
+  size_t BackedBytes() TC_EXCLUDES(lock_);
+  // A request for `n` pages that failed may succeed when caches above this heap are emptied.
+  bool MayFitAfterFlush(Length n) TC_EXCLUDES(lock_);
+
+  // Null for none. The callback is called by those who take events.
+  void SetLimitCallback(LimitCallback callback, void* context) TC_EXCLUDES(lock_);
+  // The soft limit's event is due. Racy.
+  bool limit_event_due() const { return limit_event_due_.load(std::memory_order_relaxed); }
+  [[nodiscard]] bool TakeSoftLimitEvent(LimitEvent* event) TC_EXCLUDES(lock_);
+  // How often the hard limit made New return null; and what to tell when it was the last word.
+  size_t hard_limit_refusals() const { return hard_limit_refusals_.value(); }
+  [[nodiscard]] bool HardLimitEvent(LimitEvent* event) TC_EXCLUDES(lock_);
 
   // The page came from the system through this heap.
   bool Owns(PageId page) TC_EXCLUDES(lock_);
@@ -245,7 +272,34 @@ class PageHeap {
     size_t bytes() const { return (end - first).bytes(); }
   };
 
+  // What one request has been through because of limits.
+  struct LimitPass {
+    GrowthDecision decision;
+    bool soft_served = false;
+    bool hard_counted = false;
+    size_t waits = 0;
+
+    bool needs_room() const { return decision.action != GrowthDecision::Action::kGrow; }
+  };
+
   Span* Allocate(Request request) TC_EXCLUDES(lock_);
+  // As AllocateLocked with all kinds of memory; null also when a limit asks for room first.
+  Span* AllocateWithinLimitsLocked(const Request& request, LimitPass& pass, PageRange* populate)
+      TC_REQUIRES(lock_);
+  // What gets memory behind it when fresh memory serves the request, hugepages included.
+  Length FreshPagesLocked(const Request& request) TC_REQUIRES(lock_);
+  // The same for ExtendLocked.
+  bool ExtendWithinLimitsLocked(Span* span, Length more, LimitPass& pass) TC_REQUIRES(lock_);
+  // Does what the decision asks for. False when the request fails.
+  bool MakeRoom(LimitPass& pass) TC_EXCLUDES(lock_);
+  bool FailAtHardLimit() TC_EXCLUDES(lock_);
+  bool NeedsRoomLocked(Length fresh, LimitPass& pass) TC_REQUIRES(lock_);
+  void NoteGrownLocked() TC_REQUIRES(lock_);
+  void LookAtSoftLimitLocked() TC_REQUIRES(lock_);
+  size_t BackedBytesLocked() const TC_REQUIRES(lock_);
+  // Above the soft limit: gives back at most a slice of what is free, when there is enough of it.
+  void ReleaseWhenAboveSoftLimit() TC_EXCLUDES(lock_);
+  void CountLimitRelease(LimitKind kind, Length released) TC_EXCLUDES(lock_);
   // Finds and cuts; null when no free span is long enough. With `mapped_only`, among those that may
   // have memory behind them. Sets `*populate` to what is to have memory put behind it at once.
   Span* AllocateLocked(const Request& request, bool mapped_only, PageRange* populate)
@@ -313,8 +367,10 @@ class PageHeap {
     return span->state.load(std::memory_order_relaxed) == SpanState::kLarge &&
            span->start_address() == p;
   }
-  // Takes `more` pages from the free spans that follow `span`; false when there are not as many.
-  bool ExtendLocked(Span* span, Length more) TC_REQUIRES(lock_);
+  // There are `more` free pages behind `span`; of them, `*released` have no memory.
+  bool MayExtendLocked(const Span* span, Length more, Length* released) TC_REQUIRES(lock_);
+  // Takes them. Requires: they are there.
+  void ExtendLocked(Span* span, Length more) TC_REQUIRES(lock_);
   // The free span that begins at `page`, or null.
   Span* FreeSpanAtLocked(PageId page) TC_REQUIRES(lock_);
   // What Delete does behind its lock, where `decide` says what PagesFreedLocked returned.
@@ -415,12 +471,24 @@ class PageHeap {
   std::atomic<bool> release_rate_is_positive_{true};
   std::atomic<Releasing> releasing_{Releasing::kByPolicy};
   std::atomic<bool> can_populate_{true};
+  MemoryLimits limits_ TC_GUARDED_BY(lock_);
+  std::array<bool, kNumLimitKinds> limit_set_by_program_ TC_GUARDED_BY(lock_) = {};
+  LimitWatch limit_watch_ TC_GUARDED_BY(lock_);
+  bool soft_release_refused_ TC_GUARDED_BY(lock_) = false;
 
   // Set for good by whoever is refused a mapping; decides when to unmap, nothing else, so relaxed
   // suffices.
   std::atomic<bool> address_space_is_short_{false};
 
+  // Hints, written with lock_ held: when that was last looked at, the heap was above its soft limit
+  // and what is free could go; or was to be looked at because its program was told so; limit_watch_
+  // has an event. Whoever acts on them looks again under the lock, so relaxed suffices.
+  std::atomic<bool> above_soft_limit_{false};
+  std::atomic<bool> near_soft_limit_{false};
+  std::atomic<bool> limit_event_due_{false};
+
   // Written with lock_ held; read racily for statistics.
+  OwnedCounter hard_limit_refusals_;
   OwnedCounter system_bytes_;
   OwnedCounter peak_system_bytes_;
   OwnedCounter releasing_bytes_;

@@ -22,6 +22,7 @@ void PageHeap::ReleaseAfterFreeing(bool decide) {
   } else if (decide) {
     ReleaseDue(kReleaseSlice, false);
   }
+  ReleaseWhenAboveSoftLimit();
   UnmapWhenShort();
 }
 

@@ -74,6 +74,13 @@ void EnsureHeapSlow() {
   if (heap->settings.hugepages) {
     heap->page_heap.SetHugepages(ReadHugepageSetting(kHugepageDirectory));
   }
+  heap->page_heap.SetLimit(LimitKind::kHard, heap->settings.hard_limit_bytes);
+  if (heap->settings.soft_limit_percent != 0) {
+    heap->container_share.percent.store(heap->settings.soft_limit_percent,
+                                        std::memory_order_relaxed);
+  } else {
+    heap->page_heap.SetLimit(LimitKind::kSoft, heap->settings.soft_limit_bytes);
+  }
   heap->registry.SetTotalLimit(heap->settings.max_total_thread_cache_bytes);
   heap->registry.SetInheritance(kInheritanceBytes);
   // Now, while the process is likely to have one thread: later it costs milliseconds.

@@ -15,6 +15,7 @@
 #include "page/metadata_arena.h"
 #include "page/page_heap.h"
 #include "page/page_map.h"
+#include "runtime/limits.h"
 #include "runtime/settings.h"
 
 namespace tcmalloc {
@@ -35,6 +36,7 @@ struct Heap {
   CentralCache central;
   HoleRelease holes;
   Registry registry;
+  ContainerShare container_share;
 };
 
 // The process's page map: a constant address in zero-filled memory, because the fast path of free()

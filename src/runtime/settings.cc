@@ -13,7 +13,8 @@
 namespace tcmalloc {
 namespace {
 
-enum class Type : uint8_t { kBool, kInteger, kDouble };
+// kSize: bytes, with a suffix K, M or G; or a percentage, which is stored as a negative number.
+enum class Type : uint8_t { kBool, kInteger, kDouble, kSize };
 
 struct Setting {
   const char* name;
@@ -27,6 +28,12 @@ struct Setting {
 
 // Far beyond what any machine has, and exact as a double.
 constexpr double kMaxCacheBytes = double{1ull << 50};
+constexpr double kMaxLimitBytes = double{1ull << 50};
+
+size_t LimitBytes(double bytes) {
+  return bytes == 0 || bytes >= static_cast<double>(kNoLimit) ? kNoLimit
+                                                              : static_cast<size_t>(bytes);
+}
 
 constexpr Setting kSettings[] = {
     {"MALLOCSTATS", Type::kInteger, "0", 0, 2,
@@ -55,6 +62,11 @@ constexpr Setting kSettings[] = {
      [](Settings* s, double v) { s->hugepages = v != 0; },
      "Ask the system for transparent hugepages where the heap grows beyond 32 MiB, unless the "
      "system has none or the process was told to have none."},
+    {"TCMALLOC_HEAP_LIMIT_MB", Type::kInteger, "0", 0, kMaxLimitBytes / (1 << 20),
+     [](Settings* s, double v) { s->hard_limit_bytes = LimitBytes(v * (1 << 20)); },
+     "How many MiB of memory the heap may take, its own records included; 0 for no limit. An "
+     "allocation that does not fit fails, once all that is free, in caches too, has gone back to "
+     "the system."},
     {"TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES", Type::kInteger, "33554432", 0, kMaxCacheBytes,
      [](Settings* s, double v) { s->max_total_thread_cache_bytes = static_cast<size_t>(v); },
      "What the caches of all threads together may hold, free objects and the arrays of pointers to "
@@ -73,6 +85,17 @@ constexpr Setting kSettings[] = {
      "the last four seconds is kept, and the rest goes at 512 MiB per second; higher rates keep "
      "for "
      "less long and are faster. 0 never, reasonable values up to 10."},
+    {"TCMALLOC_SOFT_LIMIT", Type::kSize, "0", -100, kMaxLimitBytes,
+     [](Settings* s, double v) {
+       s->soft_limit_bytes = v < 0 ? kNoLimit : LimitBytes(v);
+       s->soft_limit_percent = v < 0 ? static_cast<uint32_t>(-v) : 0;
+     },
+     "How large the heap should stay, as TCMALLOC_HEAP_LIMIT_MB counts; 0 for no limit. Free "
+     "memory "
+     "goes back to the system before the heap grows beyond that, and as soon as it is freed while "
+     "the heap is larger, but no allocation fails. A percentage is one of the memory that the "
+     "control group (container) of the process may have, which is looked up again every few "
+     "seconds; without such a limit it has no effect."},
 };
 
 // Variables of the library whose binary interface this one keeps that have no effect here.
@@ -169,11 +192,46 @@ bool ParseDecimal(const char* text, bool point_allowed, double* value) {
   return any_digit;
 }
 
+// Whole numbers with K, M or G behind them for powers of 1024, or % for a part, 1% to 100%.
+bool ParseSize(const char* text, double* value) {
+  char digits[24];
+  size_t length = 0;
+  while (length + 1 < sizeof(digits) && text[length] >= '0' && text[length] <= '9') {
+    digits[length] = text[length];
+    ++length;
+  }
+  digits[length] = '\0';
+  const char* const suffix = text + length;
+  if (!ParseDecimal(digits, false, value)) return false;
+  if (strcmp(suffix, "%") == 0) {
+    const bool in_range = *value >= 1 && *value <= 100;
+    *value = -*value;
+    return in_range;
+  }
+  double unit = 1;
+  for (const char* const name : {"", "k", "m", "g"}) {
+    if (EqualIgnoringCase(suffix, name)) return *value *= unit, true;
+    unit *= 1024;
+  }
+  return false;
+}
+
+bool ParseAs(Type type, const char* text, double* value) {
+  switch (type) {
+    case Type::kBool:
+      return ParseBool(text, value);
+    case Type::kInteger:
+      return ParseDecimal(text, false, value);
+    case Type::kDouble:
+      return ParseDecimal(text, true, value);
+    case Type::kSize:
+      return ParseSize(text, value);
+  }
+  return false;
+}
+
 bool Parse(const Setting& setting, const char* text, double* value) {
-  const bool parsed = setting.type == Type::kBool
-                          ? ParseBool(text, value)
-                          : ParseDecimal(text, setting.type == Type::kDouble, value);
-  return parsed && *value >= setting.min && *value <= setting.max;
+  return ParseAs(setting.type, text, value) && *value >= setting.min && *value <= setting.max;
 }
 
 const char* TypeName(Type type) {
@@ -184,6 +242,8 @@ const char* TypeName(Type type) {
       return "integer";
     case Type::kDouble:
       return "number";
+    case Type::kSize:
+      return "bytes (suffixes K, M, G)";
   }
   return "";
 }
@@ -193,8 +253,10 @@ void WriteRange(const Setting& setting, TextWriter* out) {
     out->Text("0 or 1, false or true, no or yes, off or on");
     return;
   }
-  out->Text(TypeName(setting.type)).Text(" from ").Number(static_cast<uint64_t>(setting.min));
+  const double min = std::max(setting.min, 0.0);
+  out->Text(TypeName(setting.type)).Text(" from ").Number(static_cast<uint64_t>(min));
   out->Text(" to ").Number(static_cast<uint64_t>(setting.max));
+  if (setting.type == Type::kSize) out->Text(", or 1% to 100%");
 }
 
 void VisitVariable(const char* name, size_t name_length, const char* value, void* context) {

@@ -13,6 +13,7 @@
 
 #include "base/text_writer.h"
 #include "cache/cache_budget.h"
+#include "page/memory_limit.h"
 
 namespace tcmalloc {
 
@@ -26,6 +27,9 @@ struct Settings {
   size_t max_total_thread_cache_bytes = CacheBudget::kDefaultTotalBytes;
   int64_t malloc_stats = 0;
   double release_rate = 1.0;
+  size_t hard_limit_bytes = kNoLimit;
+  size_t soft_limit_bytes = kNoLimit;
+  uint32_t soft_limit_percent = 0;  // of what the container may have; 0 for none
 };
 
 // Reads the process's environment. Never allocates.

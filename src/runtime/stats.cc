@@ -26,6 +26,20 @@ constexpr const char kSum[] = "MALLOC:   ------------\n";
 // A chunk of text at a time: the whole would not fit on a small stack.
 constexpr size_t kChunk = 2048;
 
+// Nothing when there is no such limit and never was one that mattered.
+void WriteLimit(TextWriter* out, size_t limit_bytes, const LimitWatch::Counts& counts,
+                const char* kind) {
+  if (limit_bytes == kNoLimit && counts.hits == 0 && counts.released_bytes == 0) return;
+  const auto write_bytes = [out, kind](size_t bytes, const char* what) {
+    out->Text("MALLOC:  ").Number(bytes, 13).Text(" (").Mebibytes(bytes, 7).Text(" MiB) ");
+    out->Text(kind).Text(what).Text("\n");
+  };
+  write_bytes(limit_bytes == kNoLimit ? 0 : limit_bytes, " limit (0 for none)");
+  out->Text("MALLOC:  ").Number(counts.hits, 13).Text("               Times that the ");
+  out->Text(kind).Text(" limit was met\n");
+  write_bytes(counts.released_bytes, " limit: bytes released because of it");
+}
+
 void WriteTotals(Heap& heap, TextWriter* out) {
   const HeapStats s = CollectStats(heap);
   const size_t used = s.in_use_bytes + s.page_heap_free_bytes + s.central_bytes +
@@ -56,6 +70,8 @@ void WriteTotals(Heap& heap, TextWriter* out) {
     WriteCount(out, s.hugepages_broken, "Times hugepages in use were broken");
   }
   WriteCount(out, s.populations, "Times memory was populated ahead");
+  WriteLimit(out, s.limits.hard_bytes, s.hard_limit, "hard");
+  WriteLimit(out, s.limits.soft_bytes, s.soft_limit, "soft");
   out->Text(kRule);
 }
 
@@ -100,6 +116,9 @@ HeapStats CollectStats(Heap& heap) {
   stats.hugepage_bytes = pages.hugepage_bytes;
   stats.hugepages_broken = pages.hugepages_broken;
   stats.populations = pages.populations;
+  stats.limits = pages.limits;
+  stats.hard_limit = pages.hard_limit;
+  stats.soft_limit = pages.soft_limit;
   stats.in_use_bytes =
       pages.large_span_bytes +
       Difference(pages.small_span_bytes, stats.thread_cache_bytes + stats.transfer_cache_bytes +

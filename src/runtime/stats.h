@@ -11,6 +11,8 @@
 #include "base/size_classes.h"
 #include "base/text_writer.h"
 #include "os/hugepages.h"
+#include "page/limit_watch.h"
+#include "page/memory_limit.h"
 
 namespace tcmalloc {
 
@@ -45,6 +47,10 @@ struct HeapStats {
   size_t hugepage_bytes = 0;
   size_t hugepages_broken = 0;
   size_t populations = 0;
+
+  MemoryLimits limits;
+  LimitWatch::Counts hard_limit;
+  LimitWatch::Counts soft_limit;
 };
 
 struct SizeClassStats {

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A program with 400 MiB of address space: it starts, gets most of that, is told ENOMEM when it is
-// used up, and works as before once it has freed. With the argument "start" the limit holds from
-// the start of the process, otherwise from the middle of main.
+// A program with 400 MiB of address space (first argument "as", RLIMIT_AS), or of memory of its own
+// ("data", RLIMIT_DATA): it starts, gets most of that, is told ENOMEM when it is used up, and works
+// as before once it has freed. With the second argument "start" the limit holds from the start of
+// the process, with "later" from the middle of main. With "commit" it is for who starts the program
+// to have arranged for about as much: see scripts/test_system.py.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
@@ -12,9 +14,13 @@
 
 enum { kMiB = 1 << 20, kLimitMiB = 400 };
 
+// -1: the system is to have less left than a program usually takes.
+static int resource;
+
 static void SetLimit(void) {
+  if (resource < 0) return;
   const struct rlimit limit = {(rlim_t)kLimitMiB * kMiB, (rlim_t)kLimitMiB * kMiB};
-  CHECK(setrlimit(RLIMIT_AS, &limit) == 0);
+  CHECK(setrlimit(resource, &limit) == 0);
 }
 
 // Allocates objects of `size` until there are no more, frees them all, returns how many bytes they
@@ -51,6 +57,15 @@ static size_t UseUp(size_t size) {
   return count * size;
 }
 
+// vm.overcommit_memory is 2; else this program would take all memory that there is.
+static int IsStrictAboutMemory(void) {
+  const int fd = open("/proc/sys/vm/overcommit_memory", O_RDONLY | O_CLOEXEC);
+  char text[1];
+  const int strict = fd >= 0 && read(fd, text, 1) == 1 && text[0] == '2';
+  close(fd);
+  return strict;
+}
+
 static void* InThread(void* argument) {
   Exercise(9);
   return argument;
@@ -58,19 +73,26 @@ static void* InThread(void* argument) {
 
 int main(int argc, char** argv) {
   RequireLibraryUnderTest();
-  if (argc > 1 && strcmp(argv[1], "start") == 0) {
+  CHECK(argc == 3);
+  resource = strcmp(argv[1], "data") == 0 ? RLIMIT_DATA : RLIMIT_AS;
+  if (strcmp(argv[1], "commit") == 0) {
+    CHECK(IsStrictAboutMemory());
+    resource = -1;
+  }
+  if (strcmp(argv[2], "start") == 0) {
     SetLimit();
     char self[PATH_MAX];
     CHECK(realpath("/proc/self/exe", self) != NULL);
-    execl(self, self, "limited", (char*)NULL);
+    execl(self, self, argv[1], "limited", (char*)NULL);
     CHECK(0);
   }
-  if (argc == 1) {
+  if (strcmp(argv[2], "later") == 0) {
     Exercise(1);
     SetLimit();
   }
   struct rlimit limit;
-  CHECK(getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur == (rlim_t)kLimitMiB * kMiB);
+  CHECK(resource < 0 ||
+        (getrlimit(resource, &limit) == 0 && limit.rlim_cur == (rlim_t)kLimitMiB * kMiB));
   Exercise(2);
   const size_t sizes[] = {1000, 48, 20000, 200000, kMiB, 40 * kMiB, 1000, 150 * kMiB, 16};
   for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); ++i) {

@@ -21,5 +21,18 @@ TEST(ClockTest, GoesForwardWithTheSystemsClock) {
   }
 }
 
+TEST(ClockTest, AWaitTakesTimeAndKeepsErrno) {
+  const auto nanoseconds = [] {
+    timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+  };
+  const int64_t start = nanoseconds();
+  errno = 77;
+  for (int i = 0; i < 5; ++i) WaitMillisecond();
+  EXPECT_EQ(errno, 77);
+  EXPECT_GE(nanoseconds() - start, 5'000'000);
+}
+
 }  // namespace
 }  // namespace tcmalloc

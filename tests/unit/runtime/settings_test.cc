@@ -32,7 +32,8 @@ bool operator==(const Settings& a, const Settings& b) {
          a.disable_memory_release == b.disable_memory_release && a.hugepages == b.hugepages &&
          a.check == b.check && a.malloc_stats == b.malloc_stats && a.membarrier == b.membarrier &&
          a.max_total_thread_cache_bytes == b.max_total_thread_cache_bytes &&
-         a.release_rate == b.release_rate;
+         a.release_rate == b.release_rate && a.hard_limit_bytes == b.hard_limit_bytes &&
+         a.soft_limit_bytes == b.soft_limit_bytes && a.soft_limit_percent == b.soft_limit_percent;
 }
 
 // Values that are different from all defaults.
@@ -47,6 +48,9 @@ Settings Unusual() {
   settings.membarrier = false;
   settings.max_total_thread_cache_bytes = 12345;
   settings.release_rate = 7.5;
+  settings.hard_limit_bytes = 4321;
+  settings.soft_limit_bytes = 1234;
+  settings.soft_limit_percent = 56;
   return settings;
 }
 
@@ -207,9 +211,9 @@ TEST(SettingsTest, AComplaintIsOneLineWhateverTheVariable) {
 TEST(SettingsTest, RandomBytes) {
   constexpr uint64_t kSeed = 31337;
   SeededRandom random(kSeed);
-  const std::string names[] = {"TCMALLOC_CHECK", "MALLOCSTATS", "TCMALLOC_RELEASE_RATE",
-                               "TCMALLOC_SKIP_SBRK", "TCMALLOC_"};
-  const std::string likely = "0123456789..-+eExtruefalsnoy ";
+  const std::string names[] = {"TCMALLOC_CHECK",      "MALLOCSTATS",        "TCMALLOC_RELEASE_RATE",
+                               "TCMALLOC_SOFT_LIMIT", "TCMALLOC_SKIP_SBRK", "TCMALLOC_"};
+  const std::string likely = "0123456789..-+eExtruefalsnoyKMG%% ";
   for (int i = 0; i < 50000; ++i) {
     std::string name = names[random.Below(std::size(names))];
     while (random.OneIn(4)) name += static_cast<char>(random.Between(1, 255));
@@ -222,6 +226,7 @@ TEST(SettingsTest, RandomBytes) {
     const std::string complaint = Read(name, value, &settings);
     ASSERT_TRUE(settings.malloc_stats >= 0 && settings.malloc_stats <= 2);
     ASSERT_TRUE(settings.release_rate >= 0 && settings.release_rate <= 1000);
+    ASSERT_LE(settings.soft_limit_percent, 100u);
     if (complaint.empty()) continue;
     ASSERT_TRUE(settings == Unusual()) << name << "=" << value;
     ASSERT_EQ(std::count(complaint.begin(), complaint.end(), '\n'), 1) << complaint;
@@ -261,9 +266,67 @@ TEST(SettingsTest, TotalOfThreadCaches) {
   }
 }
 
+TEST(SettingsTest, HardLimit) {
+  Settings settings;
+  EXPECT_EQ(settings.hard_limit_bytes, kNoLimit);
+  for (const auto& [text, bytes] :
+       {std::pair("1", size_t{1} << 20), std::pair("4096", size_t{4} << 30),
+        std::pair("0", kNoLimit), std::pair("1073741824", size_t{1} << 50)}) {
+    EXPECT_EQ(Read("TCMALLOC_HEAP_LIMIT_MB", text, &settings), "");
+    EXPECT_EQ(settings.hard_limit_bytes, bytes) << text;
+  }
+  settings = Unusual();
+  for (const char* bad : {"", "-1", "1.5", "1M", "50%", "1073741825"}) {
+    EXPECT_EQ(Read("TCMALLOC_HEAP_LIMIT_MB", bad, &settings),
+              "tcmalloc: TCMALLOC_HEAP_LIMIT_MB=" + std::string(bad) +
+                  " is ignored: expected integer from 0 to 1073741824; using 0\n");
+    EXPECT_TRUE(settings == Unusual()) << bad;
+  }
+}
+
+TEST(SettingsTest, Sizes) {
+  Settings settings;
+  EXPECT_EQ(settings.soft_limit_bytes, kNoLimit);
+  for (const auto& [text, bytes] :
+       {std::pair("1", size_t{1}), std::pair("123456789", size_t{123456789}),
+        std::pair("3K", size_t{3} << 10), std::pair("3k", size_t{3} << 10),
+        std::pair("700M", size_t{700} << 20), std::pair("16g", size_t{16} << 30),
+        std::pair("1125899906842624", size_t{1} << 50), std::pair("0001M", size_t{1} << 20),
+        std::pair("0", kNoLimit), std::pair("0G", kNoLimit)}) {
+    settings.soft_limit_percent = 7;
+    EXPECT_EQ(Read("TCMALLOC_SOFT_LIMIT", text, &settings), "");
+    EXPECT_EQ(settings.soft_limit_bytes, bytes) << text;
+    EXPECT_EQ(settings.soft_limit_percent, 0u) << text;
+  }
+  for (const auto& [text, percent] :
+       {std::pair("1%", 1u), std::pair("80%", 80u), std::pair("100%", 100u)}) {
+    settings.soft_limit_bytes = 7;
+    EXPECT_EQ(Read("TCMALLOC_SOFT_LIMIT", text, &settings), "");
+    EXPECT_EQ(settings.soft_limit_percent, percent);
+    EXPECT_EQ(settings.soft_limit_bytes, kNoLimit);
+  }
+  for (const char* bad : {"",         "%",
+                          "K",        "-1",
+                          "-50%",     "0%",
+                          "101%",     "50%%",
+                          "50 %",     "1.5G",
+                          "1T",       "1KB",
+                          "1KiB",     "1 K",
+                          "0x10",     "1125899906842625",
+                          "1048577G", "99999999999999999999999999",
+                          "G1",       "1%1"}) {
+    settings = Unusual();
+    EXPECT_EQ(Read("TCMALLOC_SOFT_LIMIT", bad, &settings),
+              "tcmalloc: TCMALLOC_SOFT_LIMIT=" + std::string(bad) +
+                  " is ignored: expected bytes (suffixes K, M, G) from 0 to 1125899906842624, or "
+                  "1% to 100%; using 0\n");
+    EXPECT_TRUE(settings == Unusual()) << bad;
+  }
+}
+
 TEST(SettingsDocumentationTest, DefaultsAreThoseOfTheStructure) {
   const auto rows = DocumentedRows();
-  EXPECT_EQ(rows.size(), 9u);
+  EXPECT_EQ(rows.size(), 11u);
   Settings settings = Unusual();
   for (const auto& row : rows) {
     ASSERT_EQ(row.size(), 4u);

@@ -264,6 +264,33 @@ TEST(StatsTest, HolesAreReleasedMemory) {
   EXPECT_EQ(NumberOf(text, "Virtual address space used"), s.system_bytes + s.metadata_bytes);
 }
 
+// Limits are mentioned where there are any.
+TEST(StatsTest, LimitsAreInTheText) {
+  Heap& heap = NewHeap();
+  heap.page_heap.SetReleaseRate(0);
+  EXPECT_EQ(Text(heap, 1).find("limit"), std::string::npos);
+  heap.page_heap.SetLimit(LimitKind::kHard, size_t{100} << 20);
+  EXPECT_EQ(NumberOf(Text(heap, 1), "hard limit (0 for none)"), size_t{100} << 20);
+  EXPECT_EQ(Text(heap, 1).find("soft"), std::string::npos);
+  heap.page_heap.SetLimit(LimitKind::kSoft, size_t{50} << 20);
+  EXPECT_EQ(heap.page_heap.New(Length::ForBytes(size_t{200} << 20), SpanState::kLarge), nullptr);
+  heap.page_heap.Delete(heap.page_heap.New(Length::ForBytes(size_t{60} << 20), SpanState::kLarge));
+  std::string text = Text(heap, 1);
+  EXPECT_EQ(NumberOf(text, "soft limit (0 for none)"), size_t{50} << 20);
+  EXPECT_EQ(NumberOf(text, "Times that the hard limit was met"), 1u);
+  EXPECT_EQ(NumberOf(text, "hard limit: bytes released because of it"), 0u);
+  EXPECT_EQ(NumberOf(text, "Times that the soft limit was met"), 1u);
+  const HeapStats s = CollectStats(heap);
+  EXPECT_GT(s.soft_limit.released_bytes, 0u);
+  EXPECT_EQ(NumberOf(text, "soft limit: bytes released because of it"),
+            s.soft_limit.released_bytes);
+  // What happened stays.
+  heap.page_heap.SetLimit(LimitKind::kHard, kNoLimit);
+  text = Text(heap, 1);
+  EXPECT_EQ(NumberOf(text, "hard limit (0 for none)"), 0u);
+  EXPECT_EQ(NumberOf(text, "Times that the hard limit was met"), 1u);
+}
+
 TEST(StatsTest, LevelTwoHasALineForEachClassInUse) {
   Heap& heap = NewHeap();
   TestThread thread(heap.registry);

@@ -1,0 +1,129 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Tests on a system with other settings than usual: strict overcommit, few mappings. For root, on a
+machine of one's own: while it runs, other programs are refused memory too.
+
+The settings are put back whatever happens: a second process waits for the end of this one, by
+whichever way, and does it.
+"""
+
+import argparse
+import os
+import pathlib
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BUILD = ROOT / "build" / "release"
+SETTINGS = pathlib.Path("/proc/sys/vm")
+LIBRARIES = ("tcmalloc", "tcmalloc_minimal")
+PROGRAMS = ("process_address_limit", "process_few_mappings")
+# In the order in which they are put back. The kernel keeps one of the last two and shows the other
+# as 0: what was 0 is not written.
+NAMES = ("max_map_count", "overcommit_memory", "overcommit_ratio", "overcommit_kbytes")
+TIMEOUT_S = 300
+
+STRICT = "2"
+# What programs may still map: as much as the program counts on, and some for everyone else.
+COMMIT_LEFT_KB = 500 << 10
+# More than any program of this test has, and far fewer than it would have if each hole in its heap
+# were one.
+FEW_MAPPINGS = "300"
+
+
+def read_settings(folder):
+    return {name: (folder / name).read_text().strip() for name in NAMES}
+
+
+def restore(folder, settings):
+    for name in NAMES:
+        if settings[name] != "0" or name == "overcommit_memory":
+            (folder / name).write_text(settings[name])
+
+
+class Guardian:
+    """A process that puts the settings back when this one has ended, or leaves the block."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.settings = read_settings(folder)
+
+    def __enter__(self):
+        end, self.held = os.pipe()
+        self.process = os.fork()
+        if self.process == 0:
+            os.setsid()
+            os.close(self.held)
+            os.read(end, 1)
+            restore(self.folder, self.settings)
+            os._exit(0)
+        os.close(end)
+
+    def __exit__(self, *_):
+        os.close(self.held)
+        os.waitpid(self.process, 0)
+        if read_settings(self.folder) != self.settings:
+            print(f"FAIL  the settings were not put back: {self.settings}", flush=True)
+
+
+def memory_figure(name):
+    for line in pathlib.Path("/proc/meminfo").read_text().splitlines():
+        if line.startswith(name + ":"):
+            return int(line.split()[1])
+    sys.exit(f"/proc/meminfo has no {name}")
+
+
+def strict_overcommit(folder):
+    kilobytes = memory_figure("Committed_AS") + COMMIT_LEFT_KB - memory_figure("SwapTotal")
+    (folder / "overcommit_kbytes").write_text(str(max(kilobytes, 1)))
+    (folder / "overcommit_memory").write_text(STRICT)
+
+
+def few_mappings(folder):
+    (folder / "max_map_count").write_text(FEW_MAPPINGS)
+
+
+# Name, what changes the settings, the program and its arguments.
+TESTS = (
+    ("strict overcommit", strict_overcommit, ("process_address_limit", "commit", "later")),
+    ("few mappings", few_mappings, ("process_few_mappings", "400")),
+)
+
+
+def run(program, library):
+    path = BUILD / "lib" / f"lib{library}.so"
+    environment = dict(os.environ, LD_PRELOAD=str(path), LIBRARY_UNDER_TEST=str(path))
+    return subprocess.run([str(BUILD / "bin" / program[0]), *program[1:]], env=environment,
+                          timeout=TIMEOUT_S).returncode
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    # For the test of this script.
+    parser.add_argument("--settings", type=pathlib.Path, default=SETTINGS, help=argparse.SUPPRESS)
+    parser.add_argument("--command", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.settings == SETTINGS and os.geteuid() != 0:
+        return "make test-system changes settings of the system: it must be run by root"
+    if options.command is None:
+        for command in (["cmake", "--preset", "release", "--log-level=WARNING"],
+                        ["cmake", "--build", "--preset", "release", "--target", *PROGRAMS,
+                         *LIBRARIES]):
+            if subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL).returncode:
+                return f"this failed: {' '.join(command)}"
+    failures = 0
+    for name, change, program in TESTS:
+        for library in LIBRARIES:
+            with Guardian(options.settings):
+                change(options.settings)
+                if options.command is None:
+                    status = run(program, library)
+                else:
+                    status = subprocess.run(["sh", "-c", options.command]).returncode
+            print(f"{'ok   ' if status == 0 else 'FAIL '} {name}, {library}", flush=True)
+            failures += status != 0
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The functions of include/tcmalloc/tcmalloc.h that limit the heap. There 0 stands for no limit.
+#include <errno.h>
+
+#include "base/compiler.h"
+#include "runtime/heap.h"
+#include "runtime/limits.h"
+#include "tcmalloc/tcmalloc.h"
+
+namespace tcmalloc {
+namespace {
+
+static_assert(static_cast<int>(LimitKind::kHard) == TCMALLOC_LIMIT_HARD &&
+              static_cast<int>(LimitKind::kSoft) == TCMALLOC_LIMIT_SOFT);
+
+bool IsLimitKind(int kind) { return kind == TCMALLOC_LIMIT_HARD || kind == TCMALLOC_LIMIT_SOFT; }
+
+Heap& ExistingHeap() {
+  EnsureHeap();
+  return GlobalHeap();
+}
+
+}  // namespace
+}  // namespace tcmalloc
+
+using tcmalloc::ExistingHeap;
+using tcmalloc::IsLimitKind;
+using tcmalloc::kNoLimit;
+using tcmalloc::LimitKind;
+
+extern "C" {
+
+TC_EXPORT void tcmalloc_set_memory_limit(int kind, size_t bytes) noexcept {
+  if (!IsLimitKind(kind)) return;
+  const int saved_errno = errno;
+  tcmalloc::SetMemoryLimit(ExistingHeap(), static_cast<LimitKind>(kind),
+                           bytes == 0 ? kNoLimit : bytes);
+  errno = saved_errno;
+}
+
+TC_EXPORT size_t tcmalloc_get_memory_limit(int kind) noexcept {
+  if (!IsLimitKind(kind)) return 0;
+  const size_t bytes = ExistingHeap().page_heap.limit(static_cast<LimitKind>(kind));
+  return bytes == kNoLimit ? 0 : bytes;
+}
+
+TC_EXPORT void tcmalloc_set_limit_callback(tcmalloc_limit_callback callback,
+                                           void* context) noexcept {
+  ExistingHeap().page_heap.SetLimitCallback(callback, context);
+}
+
+}  // extern "C"

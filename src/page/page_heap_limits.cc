@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// PageHeap: what keeps it within its memory limits. A limit is looked at where memory that has
+// nothing behind it is taken, under the lock and so exactly; the release that it asks for happens
+// outside, and then the request is made again.
+#include "os/clock.h"
+#include "page/page_heap.h"
+
+namespace tcmalloc {
+namespace {
+
+// The most slices that one allocation gives back for the soft limit: where free memory lies in many
+// small spans, a slice is little and costs a system call all the same.
+constexpr size_t kMaxSlicesForSoftLimit = 32;
+
+// So many milliseconds does an allocation wait for what other threads are giving back at this very
+// moment, before it fails. A slice takes less than one; the rest is for threads that do not get a
+// processor.
+constexpr size_t kMaxWaitsForOthers = 100;
+
+}  // namespace
+
+void PageHeap::SetLimit(LimitKind kind, size_t bytes, LimitOrigin origin) {
+  {
+    const SpinLockHolder holder(lock_);
+    bool& by_program = limit_set_by_program_[Index(kind)];
+    if (origin == LimitOrigin::kProgram) {
+      by_program = true;
+    } else if (by_program) {
+      return;
+    }
+    if (limits_.of(kind) == bytes) return;
+    limits_.of(kind) = bytes;
+    if (kind == LimitKind::kSoft) {
+      limit_watch_.Reset();
+      limit_event_due_.store(false, std::memory_order_relaxed);
+      soft_release_refused_ = false;
+      LookAtSoftLimitLocked();
+    }
+  }
+}
+
+size_t PageHeap::limit(LimitKind kind) {
+  const SpinLockHolder holder(lock_);
+  return limits_.of(kind);
+}
+
+Length PageHeap::ReleaseAboveLimits() {
+  Length total;
+  for (const LimitKind kind : {LimitKind::kHard, LimitKind::kSoft}) {
+    size_t excess;
+    {
+      const SpinLockHolder holder(lock_);
+      excess = LimitExcess(limits_.of(kind), BackedBytesLocked(), 0);
+    }
+    if (excess == 0) continue;
+    const Length released = ReleaseAtLeast(Length::ForBytes(excess));
+    CountLimitRelease(kind, released);
+    total += released;
+  }
+  return total;
+}
+
+size_t PageHeap::BackedBytesLocked() const {
+  return system_bytes_.value() - free_[kReleased].total().bytes() + arena_.mapped_bytes();
+}
+
+size_t PageHeap::BackedBytes() {
+  const SpinLockHolder holder(lock_);
+  return BackedBytesLocked();
+}
+
+bool PageHeap::MayFitAfterFlush(Length n) {
+  const SpinLockHolder holder(lock_);
+  if (limits_.hard_bytes != kNoLimit && n.bytes() <= limits_.hard_bytes) return true;
+  return n.bytes() <= system_bytes_.value();
+}
+
+bool PageHeap::NeedsRoomLocked(Length fresh, LimitPass& pass) {
+  pass.decision = DecideGrowth(limits_, BackedBytesLocked(), fresh.bytes(), pass.soft_served);
+  return pass.needs_room();
+}
+
+void PageHeap::NoteGrownLocked() {
+  const size_t backed_bytes = BackedBytesLocked();
+  if (backed_bytes <= limits_.soft_bytes) return;
+  soft_release_refused_ = false;
+  limit_watch_.Grown(backed_bytes, limits_.soft_bytes);
+  LookAtSoftLimitLocked();
+  limit_event_due_.store(limit_watch_.due(), std::memory_order_relaxed);
+}
+
+Length PageHeap::FreshPagesLocked(const Request& request) {
+  const Place place = FindPlaceLocked(request, kReleased);
+  if (place.span == nullptr) return request.length;
+  const PageId first = place.span->first_page + place.offset;
+  const PageId last = first + request.length - Length(1);
+  return BackedWithLocked(*place.span, last, Length(0)).end -
+         BackedWithLocked(*place.span, first, Length(0)).first;
+}
+
+Span* PageHeap::AllocateWithinLimitsLocked(const Request& request, LimitPass& pass,
+                                           PageRange* populate) {
+  if (Span* const span = AllocateLocked(request, true, populate)) return span;
+  if (NeedsRoomLocked(FreshPagesLocked(request), pass)) return nullptr;
+  Span* const span = AllocateLocked(request, false, populate);
+  if (span != nullptr) NoteGrownLocked();
+  return span;
+}
+
+bool PageHeap::ExtendWithinLimitsLocked(Span* span, Length more, LimitPass& pass) {
+  Length fresh;
+  if (!MayExtendLocked(span, more, &fresh)) {
+    pass.decision = GrowthDecision();
+    return false;
+  }
+  const bool grows = fresh > Length(0) && limits_.any();
+  const PageId last = span->first_page + span->num_pages + more - Length(1);
+  if (grows && page_map_.HugepageOf(last).BackedAtOnce()) {
+    fresh += HugepageEnd(last) - last - Length(1);
+  }
+  if (grows && NeedsRoomLocked(fresh, pass)) return false;
+  ExtendLocked(span, more);
+  if (grows) NoteGrownLocked();
+  return true;
+}
+
+bool PageHeap::MakeRoom(LimitPass& pass) {
+  const GrowthDecision decision = pass.decision;
+  pass.decision = GrowthDecision();
+  const Length wanted = Length::ForBytes(decision.release_bytes);
+  if (decision.action == GrowthDecision::Action::kReleaseThenGrow) {
+    pass.soft_served = true;
+    {
+      const SpinLockHolder holder(lock_);
+      ++limit_watch_.counts(LimitKind::kSoft).hits;
+    }
+    Length total;
+    for (size_t slices = 0; total < wanted && slices < kMaxSlicesForSoftLimit; ++slices) {
+      const Length released = ReleasePass(Length(1), wanted - total, kMaxRefusalsAtPace, true);
+      if (released == Length(0)) break;
+      total += released;
+    }
+    CountLimitRelease(LimitKind::kSoft, total);
+    return true;
+  }
+  if (!pass.hard_counted) {
+    pass.hard_counted = true;
+    const SpinLockHolder holder(lock_);
+    ++limit_watch_.counts(LimitKind::kHard).hits;
+  }
+  if (decision.action == GrowthDecision::Action::kFail) return FailAtHardLimit();
+  const Length released = ReleaseAtLeast(wanted);
+  CountLimitRelease(LimitKind::kHard, released);
+  if (released > Length(0)) return true;
+  if (releasing_bytes_.value() == 0 || pass.waits == kMaxWaitsForOthers) return FailAtHardLimit();
+  ++pass.waits;
+  WaitMillisecond();
+  return true;
+}
+
+bool PageHeap::FailAtHardLimit() {
+  const SpinLockHolder holder(lock_);
+  hard_limit_refusals_.Add(1);
+  return false;
+}
+
+void PageHeap::CountLimitRelease(LimitKind kind, Length released) {
+  if (released == Length(0)) return;
+  const SpinLockHolder holder(lock_);
+  limit_watch_.counts(kind).released_bytes += released.bytes();
+}
+
+void PageHeap::LookAtSoftLimitLocked() {
+  const size_t backed_bytes = BackedBytesLocked();
+  limit_watch_.InUse(backed_bytes - free_[kMapped].total().bytes(), limits_.soft_bytes);
+  const bool above = backed_bytes > limits_.soft_bytes && !soft_release_refused_;
+  above_soft_limit_.store(above, std::memory_order_relaxed);
+  near_soft_limit_.store(above || limit_watch_.told(), std::memory_order_relaxed);
+}
+
+void PageHeap::ReleaseWhenAboveSoftLimit() {
+  if (!near_soft_limit_.load(std::memory_order_relaxed)) return;
+  {
+    const SpinLockHolder holder(lock_);
+    LookAtSoftLimitLocked();
+    if (!above_soft_limit_.load(std::memory_order_relaxed) ||
+        !FreedMemoryGoesBack(limits_, BackedBytesLocked(), free_[kMapped].total().bytes())) {
+      return;
+    }
+  }
+  const Length released = ReleasePass(Length(1), kReleaseSlice, kMaxRefusalsAtPace, true);
+  CountLimitRelease(LimitKind::kSoft, released);
+  if (released > Length(0)) return;
+  // Memory that the system does not take back (mlock) is not offered again before the heap grows.
+  const SpinLockHolder holder(lock_);
+  soft_release_refused_ = true;
+  LookAtSoftLimitLocked();
+}
+
+void PageHeap::SetLimitCallback(LimitCallback callback, void* context) {
+  const SpinLockHolder holder(lock_);
+  limit_watch_.SetCallback(callback, context);
+  limit_event_due_.store(false, std::memory_order_relaxed);
+}
+
+bool PageHeap::TakeSoftLimitEvent(LimitEvent* event) {
+  const SpinLockHolder holder(lock_);
+  limit_event_due_.store(false, std::memory_order_relaxed);
+  return limit_watch_.Take(event);
+}
+
+bool PageHeap::HardLimitEvent(LimitEvent* event) {
+  const SpinLockHolder holder(lock_);
+  return limit_watch_.Refused(BackedBytesLocked(), limits_.hard_bytes, event);
+}
+
+}  // namespace tcmalloc

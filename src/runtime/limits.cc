@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "runtime/limits.h"
+
+#include <errno.h>
+
+#include <algorithm>
+
+#include "base/compiler.h"
+#include "os/cgroup.h"
+#include "os/clock.h"
+#include "runtime/current_thread.h"
+#include "runtime/heap.h"
+
+namespace tcmalloc {
+namespace {
+
+void Tell(const LimitEvent& event) {
+  // What the callback allocates may meet a limit, too.
+  if (event.callback == nullptr || current_slot.in_limit_callback) return;
+  current_slot.in_limit_callback = true;
+  const int saved_errno = errno;
+  event.Tell();
+  errno = saved_errno;
+  current_slot.in_limit_callback = false;
+}
+
+TC_SLOW_PATH void TellSoftLimit(Heap& heap) {
+  LimitEvent event;
+  if (!current_slot.in_limit_callback && heap.page_heap.TakeSoftLimitEvent(&event)) Tell(event);
+}
+
+TC_SLOW_PATH void TellHardLimit(Heap& heap) {
+  LimitEvent event;
+  if (heap.page_heap.HardLimitEvent(&event)) Tell(event);
+}
+
+TC_SLOW_PATH void UpdateWhenDue(Heap& heap) {
+  ContainerShare& share = heap.container_share;
+  const int64_t now = CoarseMilliseconds();
+  int64_t due = share.look_at_ms.load(std::memory_order_relaxed);
+  if (now < due || !share.look_at_ms.compare_exchange_strong(due, now + kCgroupRereadMs,
+                                                             std::memory_order_relaxed)) {
+    return;
+  }
+  UpdateContainerShare(heap);
+}
+
+}  // namespace
+
+void SetMemoryLimit(Heap& heap, LimitKind kind, size_t bytes) {
+  heap.page_heap.SetLimit(kind, bytes);
+  if (kind == LimitKind::kSoft) heap.container_share.percent.store(0, std::memory_order_relaxed);
+  heap.page_heap.ReleaseAboveLimits();
+}
+
+void UpdateContainerShare(Heap& heap, std::string_view root) {
+  const std::optional<uint64_t> read = ReadCgroupMemoryLimit(root);
+  if (!read.has_value()) return;
+  const uint64_t percent = heap.container_share.percent.load(std::memory_order_relaxed);
+  if (percent == 0) return;
+  const uint64_t bytes =
+      *read == kNoCgroupLimit ? kNoLimit : std::min<uint64_t>(*read / 100 * percent, kNoLimit - 1);
+  heap.page_heap.SetLimit(LimitKind::kSoft, static_cast<size_t>(bytes),
+                          PageHeap::LimitOrigin::kContainer);
+}
+
+LimitedAllocation::LimitedAllocation(Heap& heap)
+    : heap_(heap), refusals_(heap.page_heap.hard_limit_refusals()) {
+  if (heap.container_share.percent.load(std::memory_order_relaxed) != 0) UpdateWhenDue(heap);
+}
+
+void LimitedAllocation::Ended(bool failed) {
+  if (heap_.page_heap.limit_event_due()) TellSoftLimit(heap_);
+  if (failed && heap_.page_heap.hard_limit_refusals() != refusals_) TellHardLimit(heap_);
+}
+
+}  // namespace tcmalloc

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "page/memory_limit.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+
+#include "page/limit_watch.h"
+#include "testing/random.h"
+
+namespace tcmalloc {
+namespace {
+
+using Action = GrowthDecision::Action;
+
+constexpr size_t kMiB = size_t{1} << 20;
+
+TEST(MemoryLimitTest, WithoutLimitsTheHeapGrows) {
+  for (const size_t backed : {size_t{0}, kMiB, SIZE_MAX / 2, SIZE_MAX}) {
+    for (const size_t request : {size_t{1}, kMiB, SIZE_MAX}) {
+      EXPECT_EQ(DecideGrowth({}, backed, request, false).action, Action::kGrow);
+    }
+  }
+  EXPECT_FALSE(FreedMemoryGoesBack({}, SIZE_MAX, SIZE_MAX));
+}
+
+TEST(MemoryLimitTest, ALimitMayBeReachedExactly) {
+  const MemoryLimits hard{.hard_bytes = 100 * kMiB};
+  EXPECT_EQ(DecideGrowth(hard, 99 * kMiB, kMiB, false).action, Action::kGrow);
+  EXPECT_EQ(DecideGrowth(hard, 99 * kMiB, kMiB + 1, false).action, Action::kReleaseOrFail);
+  EXPECT_EQ(DecideGrowth(hard, 0, 100 * kMiB, false).action, Action::kGrow);
+  const MemoryLimits soft{.soft_bytes = 100 * kMiB};
+  EXPECT_EQ(DecideGrowth(soft, 99 * kMiB, kMiB, false).action, Action::kGrow);
+  EXPECT_EQ(DecideGrowth(soft, 99 * kMiB, kMiB + 1, false).action, Action::kReleaseThenGrow);
+}
+
+TEST(MemoryLimitTest, ReleasesWhatIsNeededAndSomeSlack) {
+  const MemoryLimits hard{.hard_bytes = 100 * kMiB};
+  EXPECT_EQ(DecideGrowth(hard, 98 * kMiB, 5 * kMiB, false).release_bytes,
+            3 * kMiB + LimitSlack(100 * kMiB));
+  // All of what is above it already, too: the request is not served otherwise.
+  EXPECT_EQ(DecideGrowth(hard, 300 * kMiB, 5 * kMiB, false).release_bytes,
+            205 * kMiB + LimitSlack(100 * kMiB));
+  const MemoryLimits soft{.soft_bytes = 100 * kMiB};
+  EXPECT_EQ(DecideGrowth(soft, 98 * kMiB, 5 * kMiB, false).release_bytes,
+            3 * kMiB + LimitSlack(100 * kMiB));
+  // Who asks for 5 MiB does not give back 200.
+  EXPECT_EQ(DecideGrowth(soft, 300 * kMiB, 5 * kMiB, false).release_bytes,
+            5 * kMiB + LimitSlack(100 * kMiB));
+}
+
+TEST(MemoryLimitTest, TheSoftLimitIsServedOnce) {
+  const MemoryLimits soft{.soft_bytes = 100 * kMiB};
+  EXPECT_EQ(DecideGrowth(soft, 300 * kMiB, 5 * kMiB, true).action, Action::kGrow);
+  // The hard one is not.
+  const MemoryLimits both{.hard_bytes = 100 * kMiB, .soft_bytes = 50 * kMiB};
+  EXPECT_EQ(DecideGrowth(both, 99 * kMiB, 5 * kMiB, true).action, Action::kReleaseOrFail);
+  EXPECT_EQ(DecideGrowth(both, 60 * kMiB, 5 * kMiB, false).action, Action::kReleaseThenGrow);
+  EXPECT_EQ(DecideGrowth(both, 60 * kMiB, 5 * kMiB, true).action, Action::kGrow);
+}
+
+TEST(MemoryLimitTest, WhatIsLargerThanTheHardLimitFailsAtOnce) {
+  const MemoryLimits hard{.hard_bytes = 100 * kMiB};
+  EXPECT_EQ(DecideGrowth(hard, 0, 100 * kMiB + 1, false).action, Action::kFail);
+  EXPECT_EQ(DecideGrowth(hard, 0, SIZE_MAX, false).action, Action::kFail);
+  EXPECT_EQ(DecideGrowth({.soft_bytes = kMiB}, 0, SIZE_MAX, true).action, Action::kGrow);
+}
+
+TEST(MemoryLimitTest, SlackIsALittleOfTheLimit) {
+  EXPECT_EQ(LimitSlack(64 * kMiB), kMiB);
+  EXPECT_EQ(LimitSlack(kMiB), kMinLimitSlack);
+  EXPECT_EQ(LimitSlack(size_t{100} << 30), kMaxLimitSlack);
+  EXPECT_EQ(LimitSlack(1000), 500u);
+  EXPECT_EQ(LimitSlack(0), 0u);
+}
+
+TEST(MemoryLimitTest, FreedMemoryGoesBackAboveTheSoftLimit) {
+  const MemoryLimits soft{.soft_bytes = 64 * kMiB};
+  EXPECT_FALSE(FreedMemoryGoesBack(soft, 64 * kMiB, 10 * kMiB));
+  EXPECT_TRUE(FreedMemoryGoesBack(soft, 64 * kMiB + 1, kMiB));
+  // One page at a time would be a system call for each.
+  EXPECT_FALSE(FreedMemoryGoesBack(soft, 64 * kMiB + 1, kMiB - 1));
+}
+
+// Whatever the figures: nothing wraps around, and what is decided keeps to its meaning.
+TEST(MemoryLimitTest, AnyFigures) {
+  SeededRandom random(1701);
+  const auto figure = [&random] {
+    const size_t edge = random.OneIn(4) ? SIZE_MAX - random.Below(3) : random.Below(3);
+    return random.OneIn(3) ? edge : static_cast<size_t>(random.Below(SIZE_MAX)) >> random.Below(64);
+  };
+  for (int i = 0; i < 200'000; ++i) {
+    const MemoryLimits limits{.hard_bytes = figure(), .soft_bytes = figure()};
+    const size_t backed = figure();
+    const size_t request = figure();
+    const bool served = random.OneIn(2);
+    const GrowthDecision decision = DecideGrowth(limits, backed, request, served);
+    // Exact where 128 bits are at hand.
+    const auto after = static_cast<unsigned __int128>(backed) + request;
+    const bool above_hard = limits.hard_bytes != kNoLimit && after > limits.hard_bytes;
+    const bool above_soft = limits.soft_bytes != kNoLimit && after > limits.soft_bytes;
+    ASSERT_EQ(decision.action == Action::kReleaseOrFail || decision.action == Action::kFail,
+              above_hard);
+    ASSERT_EQ(decision.action == Action::kReleaseThenGrow, !above_hard && above_soft && !served);
+    if (decision.action == Action::kReleaseOrFail && decision.release_bytes < SIZE_MAX) {
+      ASSERT_GE(decision.release_bytes, static_cast<size_t>(after - limits.hard_bytes));
+    }
+    if (decision.action == Action::kReleaseThenGrow && decision.release_bytes < SIZE_MAX) {
+      const auto most = static_cast<unsigned __int128>(request) + LimitSlack(limits.soft_bytes);
+      ASSERT_LE(decision.release_bytes, most);
+    }
+  }
+}
+
+struct Heard {
+  int calls = 0;
+  int kind = -1;
+  size_t backed = 0;
+  size_t limit = 0;
+};
+
+void Hear(int kind, size_t backed, size_t limit, void* context) {
+  Heard& heard = *static_cast<Heard*>(context);
+  heard = {heard.calls + 1, kind, backed, limit};
+}
+
+TEST(LimitWatchTest, TellsOnceThatTheHeapIsAbove) {
+  LimitWatch watch;
+  Heard heard;
+  watch.SetCallback(&Hear, &heard);
+  LimitEvent event;
+  watch.Grown(64 * kMiB, 64 * kMiB);
+  EXPECT_FALSE(watch.due());
+  watch.Grown(65 * kMiB, 64 * kMiB);
+  EXPECT_TRUE(watch.due());
+  watch.Grown(66 * kMiB, 64 * kMiB);
+  ASSERT_TRUE(watch.Take(&event));
+  event.Tell();
+  EXPECT_EQ(heard.kind, 1);
+  EXPECT_EQ(heard.backed, 65 * kMiB);
+  EXPECT_EQ(heard.limit, 64 * kMiB);
+  EXPECT_FALSE(watch.Take(&event));
+  // A little below and above again is no news; well below is.
+  watch.InUse(64 * kMiB - 1, 64 * kMiB);
+  watch.Grown(67 * kMiB, 64 * kMiB);
+  EXPECT_FALSE(watch.due());
+  EXPECT_TRUE(watch.told());
+  watch.InUse(64 * kMiB - LimitSlack(64 * kMiB), 64 * kMiB);
+  EXPECT_FALSE(watch.told());
+  watch.Grown(67 * kMiB, 64 * kMiB);
+  EXPECT_TRUE(watch.due());
+}
+
+TEST(LimitWatchTest, WithoutACallbackNothingIsDue) {
+  LimitWatch watch;
+  watch.Grown(65 * kMiB, 64 * kMiB);
+  EXPECT_FALSE(watch.due());
+  EXPECT_FALSE(watch.told());
+  LimitEvent event;
+  EXPECT_FALSE(watch.Refused(65 * kMiB, 64 * kMiB, &event));
+  Heard heard;
+  watch.SetCallback(&Hear, &heard);
+  EXPECT_FALSE(watch.due());
+  ASSERT_TRUE(watch.Refused(65 * kMiB, 64 * kMiB, &event));
+  event.Tell();
+  EXPECT_EQ(heard.kind, 0);
+  EXPECT_EQ(heard.backed, 65 * kMiB);
+}
+
+TEST(LimitWatchTest, AnotherLimitIsAnotherMatter) {
+  LimitWatch watch;
+  Heard heard;
+  watch.SetCallback(&Hear, &heard);
+  watch.Grown(65 * kMiB, 64 * kMiB);
+  watch.Reset();
+  EXPECT_FALSE(watch.due());
+  watch.Grown(65 * kMiB, 32 * kMiB);
+  LimitEvent event;
+  ASSERT_TRUE(watch.Take(&event));
+  EXPECT_EQ(event.limit_bytes, 32 * kMiB);
+}
+
+}  // namespace
+}  // namespace tcmalloc

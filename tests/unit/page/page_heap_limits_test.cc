@@ -1,0 +1,505 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Page heaps with memory limits. The records come from another system than the pages; how much they
+// are is part of what counts, so limits are set relative to what the heap has.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "page/page_heap.h"
+#include "page_heap_fixture.h"
+#include "testing/fake_virtual_memory.h"
+#include "testing/random.h"
+
+namespace tcmalloc {
+namespace {
+
+using Strength = FakeVirtualMemory::Strength;
+
+constexpr size_t kMiB = size_t{1} << 20;
+
+FakeVirtualMemory::Options AddressOnly() {
+  FakeVirtualMemory::Options options;
+  options.strength = Strength::kAddressOnly;
+  options.range_bytes = size_t{8} << 30;
+  return options;
+}
+
+Length MiB(size_t n) { return Length::ForBytes(n * kMiB); }
+
+class PageHeapLimitsTest : public testing::Test {
+ protected:
+  PageHeapLimitsTest() {
+    heap_.SetReleaseRate(0);
+    // The records' first memory is there before the limits are set.
+    heap_.Delete(New(Length(1)));
+    heap_.ReleaseAtLeast(Length(1));
+  }
+
+  Span* New(Length n) { return heap_.New(n, SpanState::kLarge); }
+  // A limit so far above what the heap has now.
+  void Limit(LimitKind kind, size_t more_bytes) {
+    heap_.SetLimit(kind, heap_.BackedBytes() + more_bytes);
+  }
+  LimitWatch::Counts Counts(LimitKind kind) {
+    const PageHeap::Stats stats = heap_.GetStats();
+    return kind == LimitKind::kHard ? stats.hard_limit : stats.soft_limit;
+  }
+
+  PageHeapUnderTest under_test_{AddressOnly()};
+  PageHeap& heap_ = under_test_.heap;
+  FakeVirtualMemory& vm_ = under_test_.vm;
+};
+
+TEST_F(PageHeapLimitsTest, BackedIsWhatWasTakenAndNotGivenBack) {
+  const size_t before = heap_.BackedBytes();
+  EXPECT_EQ(before, under_test_.arena.mapped_bytes());
+  Span* const span = New(MiB(10));
+  EXPECT_EQ(heap_.BackedBytes(), before + 10 * kMiB);
+  heap_.Delete(span);
+  EXPECT_EQ(heap_.BackedBytes(), before + 10 * kMiB);
+  heap_.ReleaseAtLeast(MiB(4));
+  EXPECT_LE(heap_.BackedBytes(), before + 6 * kMiB);
+  heap_.ReleaseAtLeast(MiB(10));
+  EXPECT_EQ(heap_.BackedBytes(), before);
+}
+
+TEST_F(PageHeapLimitsTest, TheHardLimitIsReachedAndNotExceeded) {
+  Limit(LimitKind::kHard, 100 * kMiB);
+  std::vector<Span*> spans;
+  while (Span* const span = New(MiB(7))) spans.push_back(span);
+  EXPECT_EQ(spans.size(), 14u);
+  EXPECT_EQ(New(MiB(3)), nullptr);
+  spans.push_back(New(MiB(2)));
+  ASSERT_NE(spans.back(), nullptr);
+  EXPECT_EQ(New(Length(1)), nullptr);
+  EXPECT_EQ(heap_.BackedBytes(), heap_.limit(LimitKind::kHard));
+  // What is freed can be had again, in other lengths too.
+  heap_.Delete(spans.back());
+  spans.back() = New(MiB(1));
+  EXPECT_NE(spans.back(), nullptr);
+  spans.push_back(New(Length(1)));
+  EXPECT_NE(spans.back(), nullptr);
+  for (Span* const span : spans) heap_.Delete(span);
+  heap_.CheckInvariants();
+}
+
+// Free memory in pieces that are too short goes back, and as much is taken elsewhere.
+TEST_F(PageHeapLimitsTest, FreeMemoryOfTheWrongLengthIsGivenBackFirst) {
+  Limit(LimitKind::kHard, 64 * kMiB);
+  std::vector<Span*> spans;
+  for (int i = 0; i < 64; ++i) spans.push_back(New(MiB(1)));
+  for (size_t i = 0; i < 64; i += 2) heap_.Delete(std::exchange(spans[i], nullptr));
+  EXPECT_EQ(vm_.release_calls(), 1u);
+  Span* const longer = New(MiB(8));
+  ASSERT_NE(longer, nullptr);
+  EXPECT_LE(heap_.BackedBytes(), heap_.limit(LimitKind::kHard));
+  // No more than was needed and the slack.
+  EXPECT_EQ(Counts(LimitKind::kHard).hits, 1u);
+  const size_t wanted =
+      Length::ForBytes(8 * kMiB + LimitSlack(heap_.limit(LimitKind::kHard))).bytes();
+  EXPECT_EQ(Counts(LimitKind::kHard).released_bytes, wanted);
+  EXPECT_EQ(heap_.GetStats().free_mapped_bytes, 32 * kMiB - wanted);
+  EXPECT_NE(New(MiB(24)), nullptr);
+  EXPECT_EQ(New(MiB(1)), nullptr);
+  heap_.CheckInvariants();
+}
+
+TEST_F(PageHeapLimitsTest, SpansKeptInCachesAreGivenUpFirst) {
+  Limit(LimitKind::kHard, 4 * kMiB);
+  std::vector<Span*> spans;
+  while (Span* const span = heap_.NewNear(Length(8), 3)) spans.push_back(span);
+  EXPECT_EQ(spans.size(), 64u);
+  for (Span* const span : spans) heap_.DeleteToCache(span, 3, true);
+  EXPECT_EQ(heap_.GetStats().free_mapped_spans, 0u);
+  EXPECT_NE(New(MiB(4)), nullptr);
+  heap_.CheckInvariants();
+}
+
+TEST_F(PageHeapLimitsTest, WhatNeverFitsCostsNoRelease) {
+  Limit(LimitKind::kHard, 64 * kMiB);
+  heap_.Delete(New(MiB(32)));
+  const size_t releases = vm_.release_calls();
+  const size_t maps = vm_.map_calls();
+  EXPECT_EQ(New(MiB(1000)), nullptr);
+  EXPECT_EQ(vm_.release_calls(), releases);
+  EXPECT_EQ(vm_.map_calls(), maps);
+  EXPECT_EQ(heap_.hard_limit_refusals(), 1u);
+  EXPECT_FALSE(heap_.MayFitAfterFlush(MiB(1000)));
+  EXPECT_TRUE(heap_.MayFitAfterFlush(MiB(60)));
+}
+
+// Memory under mlock does not go: the limit holds all the same, and nothing is lost.
+TEST_F(PageHeapLimitsTest, MemoryThatDoesNotGoStillCounts) {
+  Limit(LimitKind::kHard, 64 * kMiB);
+  std::vector<Span*> spans;
+  for (int i = 0; i < 64; ++i) spans.push_back(New(MiB(1)));
+  for (size_t i = 0; i < 64; i += 2) heap_.Delete(std::exchange(spans[i], nullptr));
+  vm_.FailRelease(1, FakeVirtualMemory::kForever);
+  EXPECT_EQ(New(MiB(2)), nullptr);
+  EXPECT_EQ(heap_.GetStats().free_mapped_bytes, 32 * kMiB);
+  EXPECT_EQ(heap_.GetStats().releasing_bytes, 0u);
+  EXPECT_NE(New(MiB(1)), nullptr);
+  heap_.CheckInvariants();
+}
+
+TEST_F(PageHeapLimitsTest, ALimitBelowTheHeapStopsGrowthOnly) {
+  Span* const held = New(MiB(100));
+  heap_.Delete(New(MiB(50)));
+  heap_.SetLimit(LimitKind::kHard, 20 * kMiB);
+  EXPECT_EQ(heap_.ReleaseAboveLimits(), MiB(50));
+  EXPECT_EQ(New(Length(1)), nullptr);
+  heap_.Delete(held);
+  EXPECT_NE(New(MiB(10)), nullptr);
+  heap_.SetLimit(LimitKind::kHard, kNoLimit);
+  EXPECT_NE(New(MiB(300)), nullptr);
+  heap_.CheckInvariants();
+}
+
+// The record of a span that is cut for its release is not refused.
+TEST_F(PageHeapLimitsTest, RecordsAreNotRefused) {
+  Limit(LimitKind::kHard, 40 * kMiB);
+  std::vector<Span*> spans;
+  while (Span* const span = New(Length(1))) spans.push_back(span);
+  // As many spans as there are pages: their records are memory, too.
+  EXPECT_GT(under_test_.arena.mapped_bytes(), 64 * spans.size());
+  // The last ones may have come when the limit was reached.
+  EXPECT_LE(heap_.BackedBytes(), heap_.limit(LimitKind::kHard) + MetadataArena::kChunkBytes);
+  for (size_t i = 0; i < spans.size(); i += 2) heap_.Delete(spans[i]);
+  EXPECT_NE(New(MiB(10)), nullptr);
+  heap_.CheckInvariants();
+}
+
+// A free of another thread is in the system while this one asks: it is waited for.
+TEST_F(PageHeapLimitsTest, WhatOthersAreReleasingIsWaitedFor) {
+  Limit(LimitKind::kHard, 32 * kMiB);
+  heap_.Delete(New(MiB(8)));
+  Span* const held = New(MiB(24));
+  ASSERT_NE(held, nullptr);
+  std::atomic<bool> in_system{false};
+  std::atomic<bool> asked{false};
+  vm_.OnNextRelease([&] {
+    in_system.store(true);
+    while (!asked.load()) std::this_thread::yield();
+    // The other thread goes round at least once.
+    for (int i = 0; i < 3; ++i) {
+      timespec time{0, 1'000'000};
+      nanosleep(&time, nullptr);
+    }
+  });
+  std::thread releaser([&] { heap_.ReleaseAtLeast(MiB(8)); });
+  while (!in_system.load()) std::this_thread::yield();
+  asked.store(true);
+  Span* const span = New(MiB(6));
+  releaser.join();
+  EXPECT_NE(span, nullptr);
+}
+
+TEST_F(PageHeapLimitsTest, TheSoftLimitReleasesThenGrows) {
+  Limit(LimitKind::kSoft, 64 * kMiB);
+  std::vector<Span*> spans;
+  for (int i = 0; i < 64; ++i) spans.push_back(New(MiB(1)));
+  EXPECT_EQ(Counts(LimitKind::kSoft).hits, 0u);
+  for (size_t i = 0; i < 64; i += 2) heap_.Delete(std::exchange(spans[i], nullptr));
+  // Below the limit nothing goes back.
+  EXPECT_EQ(heap_.GetStats().free_mapped_bytes, 32 * kMiB);
+  ASSERT_NE(New(MiB(8)), nullptr);
+  EXPECT_EQ(Counts(LimitKind::kSoft).hits, 1u);
+  const size_t wanted =
+      Length::ForBytes(8 * kMiB + LimitSlack(heap_.limit(LimitKind::kSoft))).bytes();
+  EXPECT_EQ(Counts(LimitKind::kSoft).released_bytes, wanted);
+  EXPECT_EQ(heap_.GetStats().free_mapped_bytes, 32 * kMiB - wanted);
+  EXPECT_LE(heap_.BackedBytes(), heap_.limit(LimitKind::kSoft));
+  // The slack: the next one needs no system call.
+  const size_t releases = vm_.release_calls();
+  ASSERT_NE(New(MiB(1)), nullptr);
+  EXPECT_EQ(vm_.release_calls(), releases);
+  // More than all that is free: the heap is larger than the limit, and no one is refused.
+  ASSERT_NE(New(MiB(100)), nullptr);
+  EXPECT_GT(heap_.BackedBytes(), heap_.limit(LimitKind::kSoft));
+  heap_.CheckInvariants();
+}
+
+// Of a backlog one allocation pays for no more than its own length and the slack.
+TEST_F(PageHeapLimitsTest, TheSoftLimitsWorkIsBounded) {
+  std::vector<Span*> spans;
+  for (int i = 0; i < 4000; ++i) spans.push_back(New(Length(16)));
+  for (size_t i = 0; i < spans.size(); i += 2) heap_.Delete(spans[i]);
+  heap_.SetLimit(LimitKind::kSoft, 64 * kMiB);
+  const size_t calls = vm_.release_calls();
+  // Whatever their number, in pieces of 128 KiB.
+  ASSERT_NE(New(Length(17)), nullptr);
+  EXPECT_LE(vm_.release_calls() - calls, 32u);
+  EXPECT_LE(Counts(LimitKind::kSoft).released_bytes, Length(17 + 16).bytes() + kMiB);
+  EXPECT_GT(Counts(LimitKind::kSoft).released_bytes, 0u);
+  const size_t calls_before_large = vm_.release_calls();
+  ASSERT_NE(New(MiB(200)), nullptr);
+  EXPECT_LE(vm_.release_calls() - calls_before_large, 32u);
+  heap_.CheckInvariants();
+}
+
+TEST_F(PageHeapLimitsTest, AboveTheSoftLimitFreedMemoryGoesBack) {
+  Limit(LimitKind::kSoft, 64 * kMiB);
+  std::vector<Span*> spans;
+  for (int i = 0; i < 2000; ++i) spans.push_back(New(Length(16)));
+  ASSERT_GT(heap_.BackedBytes(), heap_.limit(LimitKind::kSoft));
+  const size_t calls = vm_.release_calls();
+  size_t most_free = 0;
+  while (heap_.BackedBytes() > heap_.limit(LimitKind::kSoft)) {
+    ASSERT_FALSE(spans.empty());
+    heap_.Delete(spans.back());
+    spans.pop_back();
+    most_free = std::max(most_free, heap_.GetStats().free_mapped_bytes);
+  }
+  // Never more than the slack, and not a system call for each of a thousand.
+  EXPECT_LE(most_free, kMiB + Length(16).bytes());
+  EXPECT_LE(vm_.release_calls() - calls, 200u);
+  EXPECT_GT(Counts(LimitKind::kSoft).released_bytes, 150 * kMiB);
+  // Below it, memory is kept.
+  const size_t released = Counts(LimitKind::kSoft).released_bytes;
+  for (Span* const span : spans) heap_.Delete(span);
+  EXPECT_EQ(Counts(LimitKind::kSoft).released_bytes, released);
+  EXPECT_GT(heap_.GetStats().free_mapped_bytes, 60 * kMiB);
+  heap_.CheckInvariants();
+}
+
+TEST_F(PageHeapLimitsTest, AboveTheSoftLimitNoSpansAreKeptInCaches) {
+  Limit(LimitKind::kSoft, kMiB);
+  std::vector<Span*> spans;
+  for (int i = 0; i < 64; ++i) spans.push_back(heap_.NewNear(Length(8), 3));
+  heap_.DeleteToCache(spans.back(), 3, true);
+  EXPECT_EQ(heap_.NewFromCache(Length(8), 3), nullptr);
+  spans.pop_back();
+  while (heap_.BackedBytes() > heap_.limit(LimitKind::kSoft)) {
+    ASSERT_GT(spans.size(), 2u);
+    heap_.DeleteToCache(spans.back(), 3, true);
+    spans.pop_back();
+  }
+  heap_.DeleteToCache(spans.back(), 3, true);
+  heap_.DeleteToCache(spans[0], 3, true);
+  EXPECT_NE(heap_.NewFromCache(Length(8), 3), nullptr);
+}
+
+TEST_F(PageHeapLimitsTest, MemoryThatDoesNotGoIsNotOfferedAgainAndAgain) {
+  Limit(LimitKind::kSoft, kMiB);
+  std::vector<Span*> spans;
+  for (int i = 0; i < 400; ++i) spans.push_back(New(MiB(1)));
+  vm_.FailRelease(1, FakeVirtualMemory::kForever);
+  for (size_t i = 0; i < spans.size(); i += 2) heap_.Delete(spans[i]);
+  EXPECT_LE(vm_.release_failures(), 64u);
+  EXPECT_EQ(heap_.GetStats().releasing_bytes, 0u);
+  heap_.CheckInvariants();
+}
+
+TEST_F(PageHeapLimitsTest, ReallocationInPlaceKeepsToTheLimits) {
+  Span* const span = New(MiB(10));
+  void* const p = span->start_address();
+  Limit(LimitKind::kHard, 4 * kMiB);
+  // The heap has more address space behind it, with nothing in it.
+  ASSERT_FALSE(heap_.ResizeLargeAt(span, p, MiB(10) + MiB(20)));
+  Span* const behind = New(MiB(90));
+  ASSERT_EQ(behind, nullptr);
+  vm_.RecordCalls();
+  bool extended = true;
+  size_t mib = 10;
+  while (extended && mib < 20) extended = heap_.ResizeLargeAt(span, p, MiB(++mib));
+  EXPECT_FALSE(extended);
+  EXPECT_LE(heap_.BackedBytes(), heap_.limit(LimitKind::kHard));
+  EXPECT_EQ(span->num_pages, MiB(mib - 1));
+  heap_.CheckInvariants();
+}
+
+// Of what is behind an object, that which is free and mapped counts already.
+TEST_F(PageHeapLimitsTest, ReallocationInPlaceTakesMappedMemoryAtTheLimit) {
+  Span* const span = New(MiB(60));
+  void* const p = span->start_address();
+  ASSERT_TRUE(heap_.ResizeLargeAt(span, p, MiB(30)));
+  heap_.ReleaseAtLeast(MiB(30));
+  ASSERT_TRUE(heap_.ResizeLargeAt(span, p, MiB(10)));
+  ASSERT_EQ(heap_.GetStats().free_mapped_bytes, 20 * kMiB);
+  const size_t releases = vm_.release_calls();
+  heap_.SetLimit(LimitKind::kHard, heap_.BackedBytes());
+  ASSERT_TRUE(heap_.ResizeLargeAt(span, p, MiB(20)));
+  heap_.SetLimit(LimitKind::kHard, heap_.BackedBytes() + 5 * kMiB);
+  ASSERT_TRUE(heap_.ResizeLargeAt(span, p, MiB(35)));
+  EXPECT_EQ(Counts(LimitKind::kHard).hits, 0u);
+  EXPECT_EQ(vm_.release_calls(), releases);
+  EXPECT_FALSE(heap_.ResizeLargeAt(span, p, MiB(36)));
+}
+
+// Free memory elsewhere makes room for an object to grow where it is.
+TEST_F(PageHeapLimitsTest, ReallocationInPlaceReleasesWhatIsFreeElsewhere) {
+  Span* const all = New(MiB(64));
+  Span* const elsewhere = New(MiB(50));
+  void* const p = all->start_address();
+  // An object, 44 MiB with nothing behind them, 50 MiB that are free and mapped.
+  ASSERT_TRUE(heap_.ResizeLargeAt(all, p, MiB(20)));
+  heap_.ReleaseAtLeast(MiB(64));
+  heap_.Delete(elsewhere);
+  ASSERT_EQ(heap_.GetStats().free_mapped_bytes, 50 * kMiB);
+  heap_.SetLimit(LimitKind::kHard, heap_.BackedBytes() + kMiB);
+  ASSERT_TRUE(heap_.ResizeLargeAt(all, p, MiB(50)));
+  EXPECT_LE(heap_.BackedBytes(), heap_.limit(LimitKind::kHard));
+  EXPECT_EQ(Counts(LimitKind::kHard).hits, 1u);
+  // For the soft limit it grows in any case.
+  heap_.SetLimit(LimitKind::kHard, kNoLimit);
+  heap_.SetLimit(LimitKind::kSoft, kMiB);
+  ASSERT_TRUE(heap_.ResizeLargeAt(all, p, MiB(60)));
+  EXPECT_EQ(Counts(LimitKind::kSoft).hits, 1u);
+  heap_.CheckInvariants();
+}
+
+void CountCall(int, size_t, size_t, void* context) { ++*static_cast<int*>(context); }
+
+TEST_F(PageHeapLimitsTest, EventsOfTheSoftLimit) {
+  int calls = 0;
+  heap_.SetLimitCallback(&CountCall, &calls);
+  Limit(LimitKind::kSoft, 64 * kMiB);
+  Span* const first = New(MiB(64));
+  EXPECT_FALSE(heap_.limit_event_due());
+  Span* const second = New(MiB(1));
+  EXPECT_TRUE(heap_.limit_event_due());
+  LimitEvent event;
+  ASSERT_TRUE(heap_.TakeSoftLimitEvent(&event));
+  EXPECT_EQ(event.backed_bytes, heap_.BackedBytes());
+  EXPECT_EQ(event.limit_bytes, heap_.limit(LimitKind::kSoft));
+  EXPECT_FALSE(heap_.limit_event_due());
+  EXPECT_FALSE(heap_.TakeSoftLimitEvent(&event));
+  EXPECT_NE(New(MiB(1)), nullptr);
+  EXPECT_FALSE(heap_.limit_event_due());
+  // Free memory is not given back below the limit, but it is not in use.
+  heap_.Delete(second);
+  heap_.Delete(first);
+  EXPECT_NE(New(MiB(10)), nullptr);
+  EXPECT_NE(New(MiB(60)), nullptr);
+  EXPECT_TRUE(heap_.limit_event_due());
+}
+
+TEST_F(PageHeapLimitsTest, AContainersLimitGivesWayToTheProgramsOwn) {
+  using Origin = PageHeap::LimitOrigin;
+  heap_.SetLimit(LimitKind::kSoft, 100 * kMiB, Origin::kContainer);
+  EXPECT_EQ(heap_.limit(LimitKind::kSoft), 100 * kMiB);
+  heap_.SetLimit(LimitKind::kSoft, 50 * kMiB, Origin::kContainer);
+  EXPECT_EQ(heap_.limit(LimitKind::kSoft), 50 * kMiB);
+  heap_.SetLimit(LimitKind::kSoft, kNoLimit);
+  heap_.SetLimit(LimitKind::kSoft, 100 * kMiB, Origin::kContainer);
+  EXPECT_EQ(heap_.limit(LimitKind::kSoft), kNoLimit);
+}
+
+// Giving back for a limit asks the system for nothing else: no mapping is made, removed or split.
+TEST_F(PageHeapLimitsTest, ReleasingSplitsNoMappings) {
+  Limit(LimitKind::kHard, 64 * kMiB);
+  std::vector<Span*> spans;
+  for (int i = 0; i < 64; ++i) spans.push_back(New(MiB(1)));
+  ASSERT_EQ(New(MiB(1)), nullptr);
+  for (size_t i = 0; i < 64; i += 2) heap_.Delete(spans[i]);
+  vm_.RecordCalls();
+  heap_.SetLimit(LimitKind::kHard, 1);
+  EXPECT_EQ(heap_.ReleaseAboveLimits(), MiB(32));
+  for (const FakeVirtualMemory::Call& call : vm_.TakeCalls()) {
+    EXPECT_EQ(call.kind, FakeVirtualMemory::Kind::kRelease);
+  }
+}
+
+// A system that refuses mappings (strict overcommit, too many of them) while a limit asks for
+// releases: whatever fails, the heap is right afterwards.
+TEST_F(PageHeapLimitsTest, RandomWorkUnderLimitsOnASystemThatRefuses) {
+  constexpr uint64_t kSeed = 90125;
+  SeededRandom random(kSeed);
+  std::vector<Span*> spans;
+  size_t refused = 0;
+  for (int step = 0; step < 30'000; ++step) {
+    if (random.OneIn(500)) {
+      heap_.SetLimit(LimitKind::kHard, random.OneIn(4) ? kNoLimit : random.Between(1, 200) * kMiB);
+      heap_.SetLimit(LimitKind::kSoft, random.OneIn(4) ? kNoLimit : random.Between(1, 200) * kMiB);
+      if (random.OneIn(2)) heap_.ReleaseAboveLimits();
+    }
+    if (random.OneIn(100)) {
+      vm_.StopFailing();
+      if (random.OneIn(2)) vm_.FailMap(random.Between(1, 4), random.Between(1, 20));
+      if (random.OneIn(2)) vm_.FailRelease(random.Between(1, 4), random.Between(1, 200));
+    }
+    const size_t before = heap_.BackedBytes();
+    const size_t records_before = under_test_.arena.mapped_bytes();
+    bool took = false;
+    const bool prefers_new = (step / 3000) % 2 == 0;
+    if (random.Below(100) < (prefers_new ? 60u : 40u)) {
+      const Length n(random.OneIn(10) ? random.Between(1, 3000) : random.Between(1, 60));
+      const size_t shard = random.Below(4);
+      Span* const span = random.OneIn(3) ? heap_.NewNear(n, shard) : New(n);
+      took = span != nullptr;
+      refused += span == nullptr;
+      if (took) spans.push_back(span);
+    } else if (!spans.empty()) {
+      std::swap(spans[random.Below(spans.size())], spans.back());
+      Span* const span = spans.back();
+      if (span->state.load() == SpanState::kLarge && random.OneIn(3)) {
+        const Length n(random.Between(1, 2 * span->num_pages.pages()));
+        took = heap_.ResizeLargeAt(span, span->start_address(), n);
+      } else {
+        spans.pop_back();
+        if (span->state.load() == SpanState::kSmall) {
+          heap_.DeleteToCache(span, random.Below(4), random.OneIn(2));
+        } else {
+          heap_.Delete(span);
+        }
+      }
+    }
+    const size_t after = heap_.BackedBytes();
+    const size_t records = under_test_.arena.mapped_bytes() - records_before;
+    if (took && after > before) {
+      ASSERT_LE(after - records, heap_.limit(LimitKind::kHard)) << step;
+    }
+    if (step % 1000 == 0) heap_.CheckInvariants();
+  }
+  EXPECT_GT(refused, 100u);
+  EXPECT_GT(Counts(LimitKind::kHard).released_bytes, 0u);
+  EXPECT_GT(Counts(LimitKind::kSoft).released_bytes, 0u);
+  for (Span* const span : spans) heap_.Delete(span);
+  heap_.CheckInvariants();
+}
+
+// Threads that all want more than there is: at no moment is the heap above its limit, and what one
+// frees another gets.
+TEST(PageHeapLimitsThreadsTest, TheHardLimitHoldsForAllTogether) {
+  PageHeapUnderTest under_test(AddressOnly());
+  PageHeap& heap = under_test.heap;
+  constexpr size_t kLimit = 48 * kMiB;
+  heap.SetLimit(LimitKind::kHard, kLimit);
+  heap.SetLimit(LimitKind::kSoft, kLimit - 8 * kMiB);
+  std::atomic<size_t> refused{0};
+  std::atomic<size_t> taken{0};
+  std::vector<std::thread> threads;
+  for (uint64_t seed = 1; seed <= 4; ++seed) {
+    threads.emplace_back([&, seed] {
+      SeededRandom random(seed);
+      std::vector<Span*> spans;
+      for (int step = 0; step < 4000; ++step) {
+        if (random.OneIn(2)) {
+          Span* const span = heap.New(Length(random.Between(1, 400)), SpanState::kLarge);
+          (span == nullptr ? refused : taken).fetch_add(1);
+          if (span != nullptr) spans.push_back(span);
+        } else if (!spans.empty()) {
+          std::swap(spans[random.Below(spans.size())], spans.back());
+          heap.Delete(spans.back());
+          spans.pop_back();
+        }
+        // The records may go above it: of these there are some thousand.
+        ASSERT_LE(heap.BackedBytes(), kLimit + 2 * kMiB);
+      }
+      for (Span* const span : spans) heap.Delete(span);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_GT(taken.load(), 1000u);
+  heap.CheckInvariants();
+  EXPECT_NE(heap.New(Length::ForBytes(kLimit - under_test.arena.mapped_bytes()), SpanState::kLarge),
+            nullptr);
+}
+
+}  // namespace
+}  // namespace tcmalloc
