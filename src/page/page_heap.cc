@@ -157,7 +157,7 @@ Span* PageHeap::AllocateLocked(const Request& request, bool mapped_only) {
   }
   if (span->num_pages > n) FreeSpansFor(state).Insert(SplitLocked(span, n));
   if (request.shard != kNoShard) near_ends_[request.shard] = span->first_page + n;
-  span->zeroed = state == SpanState::kFreeReleased;
+  span->zeroed = state == SpanState::kFreeReleased && span->zero_filled;
   span->state.store(use, std::memory_order_relaxed);
   BytesInUse(use).Add(span->bytes());
   if (use == SpanState::kLarge) large_spans_.Add(1);
@@ -169,6 +169,7 @@ Span* PageHeap::SplitLocked(Span* span, Length n) {
   Span* const rest = TakeRecordLocked();
   rest->first_page = span->first_page + n;
   rest->num_pages = span->num_pages - n;
+  rest->zero_filled = span->zero_filled;
   rest->state.store(span->state.load(std::memory_order_relaxed), std::memory_order_relaxed);
   span->num_pages = n;
   MarkEnds(span);
@@ -199,7 +200,8 @@ void* PageHeap::TryTakeForMetadata(size_t* bytes) {
   const SpinLockHolder holder(lock_);
   Span* span = free_[kMapped].FindBestFit(n);
   if (span == nullptr) span = free_[kReleased].FindBestFit(n);
-  if (span == nullptr) return nullptr;
+  // What is not zero-filled may be shared with forked children.
+  if (span == nullptr || !span->zero_filled) return nullptr;
   const SpanState state = span->state.load(std::memory_order_relaxed);
   FreeSpansFor(state).Remove(span);
   // What is asked for may be new records: without one to spare, the whole span goes.
@@ -347,6 +349,7 @@ bool PageHeap::ExtendLocked(Span* span, Length more) {
     TC_CHECK(next != nullptr);
     FreeSpans& free_spans = FreeSpansFor(next->state.load(std::memory_order_relaxed));
     const Length taken = next->num_pages < more ? next->num_pages : more;
+    span->zero_filled &= next->zero_filled;
     free_spans.Remove(next);
     if (taken == next->num_pages) {
       ReturnRecordLocked(next);
@@ -401,6 +404,7 @@ void PageHeap::InsertFreeLocked(Span* span) {
     free_spans.Remove(before);
     span->first_page = before->first_page;
     span->num_pages += before->num_pages;
+    span->zero_filled &= before->zero_filled;
     ReturnRecordLocked(before);
   }
   Span* const behind = FreeNeighbourLocked(span->first_page + span->num_pages, state);
@@ -408,6 +412,7 @@ void PageHeap::InsertFreeLocked(Span* span) {
     TC_ASSERT(behind->first_page == span->first_page + span->num_pages);
     free_spans.Remove(behind);
     span->num_pages += behind->num_pages;
+    span->zero_filled &= behind->zero_filled;
     ReturnRecordLocked(behind);
   }
   MarkEnds(span);
@@ -452,6 +457,8 @@ bool PageHeap::Grow(Length n, Length alignment) {
   if (wanted < kMinGrowth) wanted = kMinGrowth;
   if (wanted > kMaxGrowth) wanted = kMaxGrowth;
   wanted = RoundUp(wanted);
+  const Length room = Length(vm_.Room() >> kPageShift);
+  if (wanted > room) wanted = room;
   if (wanted > needed && GrowBy(wanted)) return true;
   return GrowBy(needed);
 }
@@ -461,16 +468,19 @@ bool PageHeap::GrowBy(Length n) {
   // Records first, so that nothing has to be undone after the system call.
   Span* const span = TakeRecord();
   void* const region_memory = arena_.Allocate(sizeof(Region));
-  void* memory = nullptr;
+  Mapping mapping;
   if (span != nullptr && region_memory != nullptr) {
-    memory = vm_.Map(n.bytes(), granule_.bytes());
-    if (memory == nullptr && options_.unmap_when_short) {
+    mapping = vm_.Map(n.bytes(), granule_.bytes());
+    if (mapping.start == nullptr && options_.unmap_when_short) {
       address_space_is_short_.store(true, std::memory_order_relaxed);
     }
   }
+  void* memory = mapping.start;
+  // It may be more than was asked for.
+  n = Length((mapping.bytes >> kPageShift) & ~(granule_.pages() - 1));
   // The neighbours' entries are read when the span is joined: they need leaves too.
   if (memory != nullptr &&
-      !page_map_.EnsureLeaves(PageId::Containing(memory) - Length(1), n + Length(2), vm_)) {
+      !page_map_.EnsureLeaves(PageId::Containing(memory) - Length(1), n + Length(2), arena_.vm())) {
     // Should the system refuse, address space is lost, nothing else.
     static_cast<void>(vm_.Unmap(memory, n.bytes()));
     memory = nullptr;
@@ -489,7 +499,9 @@ bool PageHeap::GrowBy(Length n) {
     // Not before: a stale entry of the page map may lead another thread to the record.
     span->first_page = PageId::Containing(memory);
     span->num_pages = n;
-    span->state.store(SpanState::kFreeReleased, std::memory_order_relaxed);
+    span->zero_filled = mapping.zero_filled;
+    span->state.store(mapping.zero_filled ? SpanState::kFreeReleased : SpanState::kFreeMapped,
+                      std::memory_order_relaxed);
     system_bytes_.Add(n.bytes());
     if (system_bytes_.value() > peak_system_bytes_.value()) {
       peak_system_bytes_.Set(system_bytes_.value());
