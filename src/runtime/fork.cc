@@ -26,6 +26,8 @@ void ForEachInnerLock(Heap& heap, F f) {
   heap.central.ForEachLock(f);
   heap.page_heap.ForEachLock(f);
   f(heap.arena.lock());
+  heap.virtual_memory.ForEachLock(f);
+  heap.memory.ForEachLock(f);
 }
 
 void Prepare() {

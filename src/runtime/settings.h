@@ -16,12 +16,26 @@
 
 namespace tcmalloc {
 
+// Room for a text setting and the zero behind it.
+inline constexpr size_t kSettingTextBytes = 256;
+
 struct Settings {
   bool check = false;
+  char devmem_device[kSettingTextBytes] = "/dev/mem";
+  uint64_t devmem_limit_mb = 0;
+  uint64_t devmem_start_mb = 0;
+  bool memfs_abort_on_fail = false;
+  bool memfs_disable_fallback = false;
+  bool memfs_ignore_mmap_fail = false;
+  uint64_t memfs_limit_mb = 0;
+  bool memfs_map_private = false;
+  char memfs_path[kSettingTextBytes] = "";
   bool membarrier = true;
   size_t max_total_thread_cache_bytes = CacheBudget::kDefaultTotalBytes;
   int64_t malloc_stats = 0;
   double release_rate = 1.0;
+  bool skip_mmap = false;
+  bool skip_sbrk = false;
 };
 
 // Reads the process's environment. Never allocates.
