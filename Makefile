@@ -11,12 +11,13 @@ JOBS ?= $(shell nproc)
 system_python = $(firstword $(wildcard /usr/bin/python3) python3)
 release_libraries := tcmalloc tcmalloc_minimal tcmalloc_static tcmalloc_minimal_static
 
-.PHONY: help run test soak bench format tidy clean
+.PHONY: help run test test-system soak bench format tidy clean
 
 help:
 	@echo "make run               compare the allocator with the C library's on a run of g++"
 	@echo "make run CMD='...'     the same with a shell command of yours"
 	@echo "make test              build and run all tests (ARGS='--preset debug --kind unit' for some)"
+	@echo "make test-system       tests that mount file systems and reserve hugepages: for root"
 	@echo "make soak              tests that want minutes rather than seconds (ARGS='--minutes 10')"
 	@echo "make bench             the benchmarks beside other allocators (ARGS=--quick: in 5 minutes)"
 	@echo "make format            lay out all sources as the tests want them"
@@ -32,6 +33,10 @@ run:
 test:
 	@scripts/setup.sh test
 	@scripts/test.py $(ARGS)
+
+test-system:
+	@scripts/setup.sh test
+	@scripts/test.py --preset release --kind system $(ARGS)
 
 soak:
 	@scripts/setup.sh build
