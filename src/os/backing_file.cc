@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 
 #include "os/uncancelled_io.h"
 
@@ -13,22 +14,30 @@ namespace {
 // Where programs do not look for descriptors of their own.
 constexpr int kLowestDescriptor = 512;
 
-// Reserved in one system call. A signal undoes all of one: a timer's must not do so for ever.
+// Reserved in one system call. Before Linux 6.0 a signal undoes all of one: a timer's must not do
+// so for ever.
 constexpr size_t kReservedAtOnce = size_t{2} << 20;
 
-// The low and the high half of `value` where a register does not hold it (little-endian machines).
-bool ReserveRange(int descriptor, uint64_t offset, uint64_t bytes) {
+bool Allocate(int descriptor, int mode, uint64_t offset, uint64_t bytes) {
   long result;
   do {
 #if __SIZEOF_LONG__ >= 8
-    result = syscall(SYS_fallocate, descriptor, 0, offset, bytes);
+    result = syscall(SYS_fallocate, descriptor, mode, offset, bytes);
 #else
-    result = syscall(SYS_fallocate, descriptor, 0, static_cast<uint32_t>(offset),
+    // A register holds half of an offset (little-endian machines).
+    result = syscall(SYS_fallocate, descriptor, mode, static_cast<uint32_t>(offset),
                      static_cast<uint32_t>(offset >> 32), static_cast<uint32_t>(bytes),
                      static_cast<uint32_t>(bytes >> 32));
 #endif
   } while (result != 0 && errno == EINTR);
   return result == 0;
+}
+
+// What the file system has room for; any number when it has no limit of its own.
+uint64_t RoomInFileSystem(int descriptor) {
+  struct statfs status;
+  if (fstatfs(descriptor, &status) != 0 || status.f_blocks == 0) return UINT64_MAX;
+  return uint64_t{status.f_bavail} * static_cast<uint64_t>(status.f_bsize);
 }
 
 // Makes the file longer, never shorter, whoever else does so at the same time.
@@ -86,11 +95,20 @@ uint64_t BackingFile::Room() {
 
 bool BackingFile::Reserve(const Piece& piece) {
   if (!IsSame()) return false;
+  // Looked at first: to find out by filling it up would take the memory from everyone else.
+  const uint64_t room = RoomInFileSystem(descriptor_);
+  if (piece.bytes > room) return false;
   const uint64_t end = piece.offset + piece.bytes;
+  if (room == UINT64_MAX || piece.bytes > kMostReserved) return Extend(descriptor_, end);
   for (uint64_t at = piece.offset; at < end; at += kReservedAtOnce) {
     const uint64_t bytes = end - at < kReservedAtOnce ? end - at : kReservedAtOnce;
-    if (ReserveRange(descriptor_, at, bytes)) continue;
-    return (errno == EOPNOTSUPP || errno == ENOSYS) && Extend(descriptor_, end);
+    if (Allocate(descriptor_, 0, at, bytes)) continue;
+    if (errno == EOPNOTSUPP || errno == ENOSYS) return Extend(descriptor_, end);
+    if (at > piece.offset) {
+      Allocate(descriptor_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, piece.offset,
+               at - piece.offset);
+    }
+    return false;
   }
   return true;
 }

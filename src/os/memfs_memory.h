@@ -7,8 +7,8 @@
 // may do nothing but call exec or _exit.
 //
 // Synchronization. Open before the first Map. Any thread may Map. Cost: system calls; on tmpfs the
-// memory is filled with zeroes at once, so that a file system that is full is met here and not
-// when the memory is touched.
+// memory is reserved at once, so that a file system that is full is met here and not when the
+// memory is touched.
 #pragma once
 
 #include <atomic>

@@ -104,7 +104,7 @@ def memory_file(case, folder):
 
 def device(case, folder):
     path = pathlib.Path(folder) / "device"
-    old = b"\xdd" * (48 * MIB)
+    old = b"\xdd" * (128 * MIB)
     path.write_bytes(old)
     device = {"DEVMEM_DEVICE": path, "DEVMEM_START": 1}
     # With what lies there already, which calloc must clear.

@@ -60,6 +60,17 @@ class Arena final : public SystemAllocator {
     return offset < bytes_;
   }
 
+  // True when nothing of it was given back to the system.
+  bool IsResident() const {
+    static unsigned char resident[size_t{1} << 16];
+    const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    CHECK(bytes_ / page <= sizeof(resident) && mincore(start_, bytes_, resident) == 0);
+    for (size_t i = 0; i < bytes_ / page; ++i) {
+      if ((resident[i] & 1) == 0) return false;
+    }
+    return true;
+  }
+
   SystemAllocator* next = nullptr;
   std::atomic<int> calls{0};
   std::atomic<int> passed_on{0};
@@ -123,7 +134,7 @@ TEST(SystemAllocatorTest, RunsOnTheLibraryUnderTest) { RequireLibraryUnderTest()
 
 TEST(SystemAllocatorTest, TheHeapGrowsByWhatItGives) {
   EXPECT_CHILD_SUCCEEDS([] {
-    static Arena arena(256 * kMiB);
+    static Arena arena(192 * kMiB);
     MallocExtension::SetSystemAllocator(&arena);
     CHECK(MallocExtension::GetSystemAllocator() == &arena);
     errno = 1234;
@@ -142,6 +153,8 @@ TEST(SystemAllocatorTest, TheHeapGrowsByWhatItGives) {
     CHECK(arena.Holds(zeroes));
     CheckMarked(zeroes, 100 * kMiB, 0);
     Free(zeroes);
+    malloc_trim(0);
+    CHECK(arena.IsResident());
     // A child's is a copy.
     const pid_t child = fork();
     if (child == 0) {

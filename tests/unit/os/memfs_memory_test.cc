@@ -3,9 +3,9 @@
 
 #include <errno.h>
 #include <gtest/gtest.h>
-#include <signal.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <cstdint>
@@ -16,6 +16,7 @@
 
 #include "testing/in_child.h"
 #include "testing/memory_file.h"
+#include "testing/refuse_call.h"
 
 namespace tcmalloc {
 namespace {
@@ -51,20 +52,6 @@ TEST_F(MemfsMemoryTest, IsAFileWithoutANameThatIsNotInherited) {
   EXPECT_EQ(fcntl(descriptor_, F_GETFD), FD_CLOEXEC);
   // Out of the way of programs that expect certain descriptors to be free.
   EXPECT_GT(descriptor_, 100);
-}
-
-TEST_F(MemfsMemoryTest, ManyProcessesMayUseOnePath) {
-  MemfsMemory others[20];
-  Open();
-  MemfsMemory::Options options;
-  options.path = path_.c_str();
-  for (MemfsMemory& other : others) ASSERT_TRUE(other.Open(options, kPage));
-  char* const mine = Map(kPage);
-  char* const theirs = static_cast<char*>(others[0].Map(kPage, kPage).start);
-  ASSERT_NE(mine, nullptr);
-  ASSERT_NE(theirs, nullptr);
-  *mine = 'x';
-  EXPECT_EQ(*theirs, 0);
 }
 
 TEST_F(MemfsMemoryTest, LiesInTheFile) {
@@ -149,16 +136,17 @@ TEST_F(MemfsMemoryTest, TheLimitIsReachedExactlyAndEndsNothing) {
 }
 
 TEST_F(MemfsMemoryTest, RefusesWhatIsTooMuchForAnyFile) {
-  Open({.ignore_failures = true});
+  Open({.limit_bytes = kMiB, .ignore_failures = true});
   for (const size_t bytes : {SIZE_MAX, SIZE_MAX - kPage + 1, SIZE_MAX / 2 + 1}) {
     EXPECT_EQ(Map(bytes), nullptr);
+    EXPECT_EQ(memory_.Room(), kMiB);
   }
   EXPECT_NE(Map(kPage), nullptr);
 }
 
 // The program has closed all descriptors, and opened files of its own in their places.
 TEST_F(MemfsMemoryTest, NeverTouchesAFileThatTookItsPlace) {
-  Open({.ignore_failures = true});
+  Open({.limit_bytes = kMiB, .ignore_failures = true});
   ASSERT_NE(Map(kPage), nullptr);
   const std::string other = folder_.Path("other");
   WriteFile(other, 10, 'x');
@@ -170,7 +158,10 @@ TEST_F(MemfsMemoryTest, NeverTouchesAFileThatTookItsPlace) {
   ASSERT_EQ(fstat(descriptor, &status), 0);
   EXPECT_EQ(status.st_size, 10);
   close(descriptor_);
+  errno = 1234;
   EXPECT_EQ(Map(kPage), nullptr);
+  EXPECT_EQ(errno, 1234);
+  EXPECT_EQ(memory_.Room(), kMiB - kPage);
   // When it is back, so is the memory; the failures have used up nothing.
   ASSERT_EQ(dup2(saved, descriptor_), descriptor_);
   EXPECT_NE(Map(kPage), nullptr);
@@ -223,21 +214,45 @@ TEST_F(MemfsMemoryTest, SaysWhyThereIsNoFile) {
   EXPECT_EQ(Map(kPage), nullptr);
 }
 
-// A timer's signals must not keep a large piece from ever being reserved.
-TEST_F(MemfsMemoryTest, SignalsDoNotKeepItFromGrowing) {
-  EXPECT_EQ(InChild([this] {
-              struct sigaction action = {};
-              action.sa_handler = [](int) {};
-              sigaction(SIGALRM, &action, nullptr);
-              // Shorter than what it takes to fill the memory with zeroes in one go.
-              const itimerval timer = {{0, 3000}, {0, 3000}};
-              setitimer(ITIMER_REAL, &timer, nullptr);
-              MemfsMemory::Options options;
-              options.path = path_.c_str();
-              if (!memory_.Open(options, kPage)) return 2;
-              return Map(128 * kMiB) == nullptr ? 3 : 0;
-            }),
-            0);
+// Far more than there is memory for: nobody else may be deprived of what there is.
+TEST_F(MemfsMemoryTest, TakesNothingWhenTheFileSystemHasNotEnough) {
+  Open({.ignore_failures = true});
+  struct statfs status;
+  ASSERT_EQ(fstatfs(descriptor_, &status), 0);
+  if (status.f_blocks == 0) GTEST_SKIP() << "SKIP: this tmpfs has no limit";
+  const size_t all = status.f_blocks * static_cast<size_t>(status.f_bsize);
+  EXPECT_EQ(Map(all + kPage), nullptr);
+  EXPECT_EQ(Map(4 * all), nullptr);
+  EXPECT_EQ(FileMemory(descriptor_), 0u);
+  EXPECT_NE(Map(kPage), nullptr);
+}
+
+// It may also be that others take what was there.
+TEST_F(MemfsMemoryTest, GivesBackWhatItGotOfAPieceThatItCannotHave) {
+  const int result = InChild([this] {
+    Open();
+    if (!RefuseCall(SYS_fallocate, 4 * kMiB, ENOSPC)) return 100;
+    if (Map(8 * kMiB) != nullptr) return 1;
+    return FileMemory(descriptor_) == 0 ? 0 : 2;
+  });
+  if (result == 100) GTEST_SKIP() << "SKIP: this process may not install a seccomp filter";
+  EXPECT_EQ(result, 0);
+}
+
+// A large array may stay empty for the most part.
+TEST_F(MemfsMemoryTest, ReservesNoLargePiece) {
+  Open();
+  struct statfs status;
+  ASSERT_EQ(fstatfs(descriptor_, &status), 0);
+  const size_t bytes = BackingFile::kMostReserved + kMiB;
+  if (status.f_bavail * static_cast<size_t>(status.f_bsize) < bytes) {
+    GTEST_SKIP() << "SKIP: no room for a large piece on this tmpfs";
+  }
+  char* const p = Map(bytes);
+  ASSERT_NE(p, nullptr);
+  EXPECT_LE(FileMemory(descriptor_), kPage);
+  p[0] = p[bytes / 2] = p[bytes - 1] = 'x';
+  EXPECT_LE(FileMemory(descriptor_), 3 * kPage);
 }
 
 }  // namespace

@@ -311,7 +311,9 @@ TEST(PageHeapMemoryTest, MemoryThatIsNotZeroFilledIsNeverTakenForIt) {
 
 // Neighbours that differ in it: the whole is as little known as its parts.
 TEST(PageHeapMemoryTest, JoinedMemoryIsZeroFilledWhenAllOfItIs) {
-  for (const bool other_first : {false, true}) {
+  // The second of three spans is not. Which are given back, in this order.
+  constexpr int kPairs[][2] = {{0, 1}, {1, 0}, {1, 2}, {2, 1}};
+  for (const auto& [first, second] : kPairs) {
     PageHeapUnderTest under_test(AddressOnly(size_t{1} << 30));
     PageHeap& heap = under_test.heap;
     heap.SetReleaseRate(0);
@@ -321,14 +323,14 @@ TEST(PageHeapMemoryTest, JoinedMemoryIsZeroFilledWhenAllOfItIs) {
       spans.push_back(heap.New(Length::ForBytes(kMiB), SpanState::kLarge));
       EXPECT_EQ(spans.back()->zeroed, i != 1);
     }
-    heap.Delete(spans[other_first ? 1 : 0]);
-    heap.ReleaseAtLeast(kAll);
-    heap.Delete(spans[other_first ? 0 : 1]);
-    heap.ReleaseAtLeast(kAll);
+    for (const int i : {first, second}) {
+      heap.Delete(spans[i]);
+      heap.ReleaseAtLeast(kAll);
+    }
     EXPECT_EQ(heap.GetStats().free_released_spans, 1u);
     EXPECT_FALSE(heap.New(Length::ForBytes(2 * kMiB), SpanState::kLarge)->zeroed);
     // What was not joined with it is as it was.
-    heap.Delete(spans[2]);
+    heap.Delete(spans[3 - first - second]);
     heap.ReleaseAtLeast(kAll);
     EXPECT_TRUE(heap.New(Length::ForBytes(kMiB), SpanState::kLarge)->zeroed);
     heap.CheckInvariants();
