@@ -147,11 +147,11 @@ def full_file_system(case, folder):
 
 def hugepages(case, folder):
     before = HUGEPAGES.read_text()
-    HUGEPAGES.write_text("48")
+    HUGEPAGES.write_text("96")
     try:
         count = int(HUGEPAGES.read_text())
-        if count < 48:
-            print(f"SKIP: the system has {count} free hugepages, 48 are needed")
+        if count < 96:
+            print(f"SKIP: the system has {count} free hugepages, 96 are needed")
             return False
         mount("hugetlbfs", "pagesize=2M", folder)
         path = f"{folder}/heap"
