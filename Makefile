@@ -17,7 +17,7 @@ help:
 	@echo "make run               compare the allocator with the C library's on a run of g++"
 	@echo "make run CMD='...'     the same with a shell command of yours"
 	@echo "make test              build and run all tests (ARGS='--preset debug --kind unit' for some)"
-	@echo "make test-system       tests that change settings of the system and put them back (root)"
+	@echo "make test-system       tests that mount file systems, reserve hugepages and change settings (root)"
 	@echo "make soak              tests that want minutes rather than seconds (ARGS='--minutes 10')"
 	@echo "make bench             the benchmarks beside other allocators (ARGS=--quick: in 5 minutes)"
 	@echo "make format            lay out all sources as the tests want them"
@@ -35,8 +35,9 @@ test:
 	@scripts/test.py $(ARGS)
 
 test-system:
-	@scripts/setup.sh build
-	@scripts/test_system.py $(ARGS)
+	@scripts/setup.sh test
+	@scripts/test.py --preset release --kind system $(ARGS)
+	@scripts/test_system.py
 
 soak:
 	@scripts/setup.sh build

@@ -25,6 +25,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 # The kinds of test, each the label of one folder below tests/, and what each preset runs. The
 # sanitizers own malloc: their builds have no tests of the libraries.
 KINDS = ("unit", "entry", "process", "model", "programs", "layout")
+# Run only when asked for: it changes the system for a moment.
+SYSTEM_KIND = "system"
 PRESETS = {
     "release": KINDS,
     "debug": ("unit", "entry", "process", "layout"),
@@ -137,14 +139,15 @@ def run_preset(preset, jobs, only, tally):
         tally.fail(f"{preset}: {failed_step}")
         return
     build_dir = ROOT / "build" / preset
-    kinds = [kind for kind in PRESETS[preset] if not only or kind in only]
+    kinds = [kind for kind in (*PRESETS[preset], SYSTEM_KIND)
+             if (kind in only if only else kind in PRESETS[preset])]
     labels = labels_of_tests(build_dir)
     if not labels:
         tally.fail(f"{preset}: has no tests")
         return
     for name, of_test in labels.items():
-        if not set(of_test) & set(KINDS):
-            tally.fail(f"{preset}: {name}: has none of the labels {' '.join(KINDS)}")
+        if not set(of_test) & {*KINDS, SYSTEM_KIND}:
+            tally.fail(f"{preset}: {name}: has none of the labels {' '.join(KINDS)} {SYSTEM_KIND}")
     for kind in kinds:
         if not any(kind in of_test for of_test in labels.values()):
             tally.fail(f"{preset}: has no test labelled {kind}")
@@ -203,7 +206,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--preset", action="append", choices=PRESETS,
                         help="only this one (repeatable)")
-    parser.add_argument("--kind", action="append", choices=KINDS,
+    parser.add_argument("--kind", action="append", choices=(*KINDS, SYSTEM_KIND),
                         help="only tests of this kind (repeatable)")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)),
                         help="default: one per CPU")
@@ -218,7 +221,7 @@ def main():
     tally = Tally()
     check_format(tally)
     for preset in options.preset or PRESETS:
-        if options.kind and not set(options.kind) & set(PRESETS[preset]):
+        if options.kind and not set(options.kind) & {*PRESETS[preset], SYSTEM_KIND}:
             continue
         run_preset(preset, options.jobs, options.kind, tally)
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What TCMalloc offers beyond malloc: giving back what its caches hold, giving free memory back to
- * the system, and limits on the heap. C and C++.
+ * the system, limits on the heap, and, in C++, saying where memory comes from.
  *
  * All functions may be called at any moment, by any thread, also before the first allocation, but
  * not from a signal handler. None fails, none changes errno, none waits for another thread to do
@@ -131,7 +131,33 @@ void tcmalloc_set_limit_callback(tcmalloc_limit_callback callback, void* context
 
 namespace tcmalloc {
 
-/* The same functions as members of a class that cannot be instantiated. */
+/*
+ * Where the heap gets memory from, in pieces of megabytes. A program may bring its own: see
+ * MallocExtension::SetSystemAllocator.
+ */
+class SystemAllocator {
+ public:
+  /*
+   * Returns memory of at least `bytes` bytes that begins at a multiple of `alignment`, which is a
+   * power of two and a multiple of 8192, or null when there is none. `*actual_bytes` is set to how
+   * much it is. The memory is readable and writable, need not be zero-filled, and belongs to the
+   * heap from then on: nothing is ever given back.
+   *
+   * Several threads may call at once. It is called in the midst of an allocation: it must not
+   * allocate, free, fork or wait for a thread that does.
+   */
+  virtual void* Allocate(size_t bytes, size_t* actual_bytes, size_t alignment) noexcept = 0;
+
+ protected:
+  ~SystemAllocator() = default;
+};
+
+extern "C" {
+SystemAllocator* tcmalloc_system_allocator() noexcept;
+void tcmalloc_set_system_allocator(SystemAllocator* allocator) noexcept;
+}
+
+/* All of it as members of a class that cannot be instantiated. */
 class MallocExtension {
  public:
   MallocExtension() = delete;
@@ -155,6 +181,19 @@ class MallocExtension {
   static size_t GetMemoryLimit(LimitKind kind) { return tcmalloc_get_memory_limit(kind); }
   static void SetLimitCallback(tcmalloc_limit_callback callback, void* context) {
     tcmalloc_set_limit_callback(callback, context);
+  }
+
+  /*
+   * What the heap grows by. At first an object of the library's, which does as the environment says
+   * (docs/settings.md); one's own may ask it for what it does not provide itself.
+   */
+  static SystemAllocator* GetSystemAllocator() { return tcmalloc_system_allocator(); }
+  /*
+   * From now on the heap grows by what `allocator` gives, and by nothing else; what it has already
+   * stays in use. Null for the library's own again. The object must live as long as the process.
+   */
+  static void SetSystemAllocator(SystemAllocator* allocator) {
+    tcmalloc_set_system_allocator(allocator);
   }
 };
 

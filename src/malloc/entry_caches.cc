@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The functions of include/tcmalloc/tcmalloc.h.
-#include <errno.h>
-
 #include <algorithm>
 #include <cstdint>
 
 #include "base/compiler.h"
+#include "os/errno_keeper.h"
 #include "page/release_policy.h"
 #include "runtime/background_thread.h"
 #include "runtime/current_thread.h"
@@ -21,41 +20,29 @@ Heap& ExistingHeap() {
   return GlobalHeap();
 }
 
-// errno at the end is what it was at the beginning: giving memory back makes system calls.
-class KeepErrno {
- public:
-  KeepErrno() : saved_(errno) {}
-  ~KeepErrno() { errno = saved_; }
-  KeepErrno(const KeepErrno&) = delete;
-  KeepErrno& operator=(const KeepErrno&) = delete;
-
- private:
-  const int saved_;
-};
-
 }  // namespace
 }  // namespace tcmalloc
 
 using tcmalloc::current_slot;
-using tcmalloc::KeepErrno;
+using tcmalloc::ErrnoKeeper;
 using tcmalloc::Length;
 using tcmalloc::ReleasePolicy;
 
 extern "C" {
 
 TC_EXPORT size_t tcmalloc_flush_thread_caches() noexcept {
-  const KeepErrno keep;
+  const ErrnoKeeper keeper;
   return tcmalloc::FlushThreadCaches(tcmalloc::ExistingHeap());
 }
 
 TC_EXPORT size_t tcmalloc_flush_central_caches() noexcept {
-  const KeepErrno keep;
+  const ErrnoKeeper keeper;
   return tcmalloc::FlushCentralCaches(tcmalloc::ExistingHeap());
 }
 
 TC_EXPORT size_t tcmalloc_flush_this_thread_cache() noexcept {
   if (current_slot.cache == nullptr) return 0;
-  const KeepErrno keep;
+  const ErrnoKeeper keeper;
   return tcmalloc::GlobalHeap().registry.FlushAndYieldLimit(current_slot.cache);
 }
 
@@ -63,7 +50,7 @@ TC_EXPORT void tcmalloc_mark_thread_idle() noexcept { tcmalloc_flush_this_thread
 
 TC_EXPORT void tcmalloc_mark_thread_temporarily_idle() noexcept {
   if (current_slot.cache == nullptr) return;
-  const KeepErrno keep;
+  const ErrnoKeeper keeper;
   current_slot.cache->Flush();
 }
 
@@ -74,7 +61,7 @@ TC_EXPORT size_t tcmalloc_release_free_memory() noexcept {
 }
 
 TC_EXPORT size_t tcmalloc_release_to_system(size_t bytes) noexcept {
-  const KeepErrno keep;
+  const ErrnoKeeper keeper;
   const Length n = Length::ForBytes(std::min(bytes, SIZE_MAX / 2));
   return tcmalloc::ExistingHeap().page_heap.ReleaseAtLeast(n).bytes();
 }

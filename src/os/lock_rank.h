@@ -18,6 +18,9 @@ enum class LockRank : uint8_t {
   kSpanCache,      // short spans that one shard keeps for its next use
   kPageHeap,       // free spans, span records
   kMetadata,       // the metadata arena
+  kBreak,          // the end of the data segment, over sbrk
+  kFileSpace,      // what of a file or device is mapped
+  kMemoryRanges,   // what memory is not anonymous
   kCount,
 };
 

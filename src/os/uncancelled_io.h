@@ -16,6 +16,16 @@ inline int OpenForReading(const char* path) {
   return static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC));
 }
 
+inline int OpenForWriting(const char* path) {
+  return static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC));
+}
+
+// Only a file that did not exist before; for this user alone.
+inline int CreateForWriting(const char* path) {
+  constexpr int kFlags = O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC;
+  return static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, kFlags, 0600));
+}
+
 inline ssize_t ReadFrom(int fd, void* buffer, size_t bytes) {
   return static_cast<ssize_t>(syscall(SYS_read, fd, buffer, bytes));
 }

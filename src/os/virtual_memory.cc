@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "os/virtual_memory.h"
 
-#include <errno.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 
-#include <cstdint>
-
 #include "base/check.h"
+#include "os/errno_keeper.h"
 #include "os/spinlock.h"
 
 // Linux 5.14; older headers lack it.
@@ -18,42 +16,45 @@
 namespace tcmalloc {
 namespace {
 
-class ErrnoKeeper {
- public:
-  ErrnoKeeper() : saved_(errno) {}
-  ~ErrnoKeeper() { errno = saved_; }
-
- private:
-  const int saved_;
-};
+// Linux 5.18; not in every header.
+constexpr int kDontNeedLocked = 24;
 
 void* MapAnywhere(size_t bytes) {
   void* const p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   return p == MAP_FAILED ? nullptr : p;
 }
 
+bool Advise(void* start, size_t bytes, int advice) {
+  int result;
+  do {
+    result = madvise(start, bytes, advice);
+  } while (result != 0 && errno == EAGAIN);
+  return result == 0;
+}
+
 }  // namespace
 
 SystemVirtualMemory::SystemVirtualMemory() : hardware_page_size_(getauxval(AT_PAGESZ)) {}
 
-void* SystemVirtualMemory::Map(size_t bytes, size_t alignment) {
+Mapping SystemVirtualMemory::Map(size_t bytes, size_t alignment) {
   TC_ASSERT(SpinLock::NoneHeldByThisThread());
   const ErrnoKeeper keeper;
   void* const p = MapAnywhere(bytes);
-  if (p == nullptr || reinterpret_cast<uintptr_t>(p) % alignment == 0) return p;
+  if (p == nullptr) return {};
+  if (reinterpret_cast<uintptr_t>(p) % alignment == 0) return {p, bytes, true};
   munmap(p, bytes);
   // Map more and cut both ends off.
   const size_t padded = bytes + alignment - hardware_page_size_;
-  if (padded < bytes) return nullptr;
+  if (padded < bytes) return {};
   void* const raw = MapAnywhere(padded);
-  if (raw == nullptr) return nullptr;
+  if (raw == nullptr) return {};
   const uintptr_t raw_start = reinterpret_cast<uintptr_t>(raw);
   const uintptr_t start = (raw_start + alignment - 1) & ~(alignment - 1);
   const uintptr_t end = start + bytes;
   const uintptr_t raw_end = raw_start + padded;
   if (start != raw_start) munmap(raw, start - raw_start);
   if (end != raw_end) munmap(reinterpret_cast<void*>(end), raw_end - end);
-  return reinterpret_cast<void*>(start);
+  return {reinterpret_cast<void*>(start), bytes, true};
 }
 
 bool SystemVirtualMemory::Unmap(void* start, size_t bytes) {
@@ -65,11 +66,9 @@ bool SystemVirtualMemory::Unmap(void* start, size_t bytes) {
 bool SystemVirtualMemory::Release(void* start, size_t bytes) {
   TC_ASSERT(SpinLock::NoneHeldByThisThread());
   const ErrnoKeeper keeper;
-  int result;
-  do {
-    result = madvise(start, bytes, MADV_DONTNEED);
-  } while (result != 0 && errno == EAGAIN);
-  return result == 0;
+  if (Advise(start, bytes, MADV_DONTNEED)) return true;
+  // Memory that the program has locked (mlockall).
+  return errno == EINVAL && Advise(start, bytes, kDontNeedLocked);
 }
 
 void SystemVirtualMemory::AdviseHugepages(void* start, size_t bytes, bool wanted) {

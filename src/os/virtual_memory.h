@@ -1,30 +1,40 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // VirtualMemory: the allocator's view of the operating system's memory calls. The only interface
-// below runtime/ that is virtual, so that tests can count calls and fail the nth.
+// below runtime/ that is virtual, so that tests can count calls and fail the nth, and so that
+// memory may come from other places than mmap.
 //
 // For all calls: no lock may be held (they are system calls), `errno` is kept, they never allocate.
 // Thread safety: any.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 namespace tcmalloc {
 
+// A piece of readable and writable memory.
+struct Mapping {
+  void* start = nullptr;  // null when there is none
+  size_t bytes = 0;
+  // It reads as zeroes, and what Release takes from it does so again.
+  bool zero_filled = false;
+};
+
 class VirtualMemory {
  public:
-  // Maps `bytes` of private, readable and writable, zero-filled memory at a multiple of
-  // `alignment`; nullptr when the system refuses. Cost: one mmap, three more calls when the
-  // alignment has to be forced. Requires: bytes a multiple of hardware_page_size(), alignment a
-  // power of two.
-  virtual void* Map(size_t bytes, size_t alignment) = 0;
+  // Memory of at least `bytes` bytes that starts at a multiple of `alignment`; none when the system
+  // refuses. Cost: one mmap, three more calls when the alignment has to be forced. Requires: bytes
+  // a multiple of hardware_page_size(), alignment a power of two.
+  virtual Mapping Map(size_t bytes, size_t alignment) = 0;
 
   // Takes memory that Map returned, or a part of it, out of the address space. False when the
-  // system refuses, which it may do when a part is taken and there are too many mappings already:
-  // then everything is as it was.
+  // system refuses, which it may do when a part is taken and there are too many mappings already,
+  // and always for memory that mmap has not made: then everything is as it was.
   [[nodiscard]] virtual bool Unmap(void* start, size_t bytes) = 0;
 
   // Gives the memory behind [start, start + bytes) back to the system; the range stays mapped. True
-  // when it did: the range then reads as zeroes. Requires: whole hardware pages.
+  // when it did: what came zero-filled then reads as zeroes. When it did not, the contents are
+  // undefined: a part may have gone. Requires: whole hardware pages.
   [[nodiscard]] virtual bool Release(void* start, size_t bytes) = 0;
 
   // Tells the system whether [start, start + bytes) is better backed by hugepages. Where it was
@@ -34,6 +44,9 @@ class VirtualMemory {
   // Puts memory behind [start, start + bytes), as if each of its hardware pages had been written
   // to, in one call. False when the system cannot; some of it may then be done.
   [[nodiscard]] virtual bool Populate(void* start, size_t bytes) = 0;
+  // So many bytes are left before Map meets a limit that is known beforehand. Whoever asks for more
+  // than is needed at the moment asks for no more than that.
+  virtual size_t Room() { return SIZE_MAX; }
 
   virtual size_t hardware_page_size() const = 0;
 
@@ -41,13 +54,14 @@ class VirtualMemory {
   ~VirtualMemory() = default;
 };
 
-// The real thing.
+// mmap: private memory of the process's own, zero-filled.
 class SystemVirtualMemory final : public VirtualMemory {
  public:
   SystemVirtualMemory();
 
-  void* Map(size_t bytes, size_t alignment) override;
+  Mapping Map(size_t bytes, size_t alignment) override;
   bool Unmap(void* start, size_t bytes) override;
+  // Of any private mapping.
   bool Release(void* start, size_t bytes) override;
   void AdviseHugepages(void* start, size_t bytes, bool wanted) override;
   bool Populate(void* start, size_t bytes) override;

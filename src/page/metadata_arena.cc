@@ -18,7 +18,7 @@ void* MetadataArena::Allocate(size_t bytes) {
   const size_t page = vm_.hardware_page_size();
   size_t chunk_bytes = bytes > kMostFromSpare ? RoundedBytes(bytes) : kChunkBytes;
   chunk_bytes = (chunk_bytes + page - 1) & ~(page - 1);
-  char* chunk = static_cast<char*>(vm_.Map(chunk_bytes, page));
+  char* chunk = static_cast<char*>(vm_.Map(chunk_bytes, page).start);
   const bool mapped = chunk != nullptr;
   if (!mapped && fallback_ != nullptr) {
     chunk = static_cast<char*>(fallback_(fallback_context_, &chunk_bytes));

@@ -54,6 +54,9 @@ class MetadataArena {
   size_t mapped_bytes() const { return mapped_bytes_.value(); }
   size_t allocated_bytes() const { return allocated_bytes_.value(); }
 
+  // Where it gets its chunks, for records that are too large for them.
+  VirtualMemory& vm() { return vm_; }
+
   SpinLock& lock() { return lock_; }
 
  private:

@@ -181,7 +181,7 @@ Span* PageHeap::AllocateLocked(const Request& request, bool mapped_only, PageRan
     const bool worth_a_call = step > Length(0) && backed.end - backed.first >= step;
     if (worth_a_call && !IsAdvisedLocked(*span)) *populate = backed;
     CountUsedLocked(span->first_page, n, true);
-    span->written = fresh ? Length(0) : n;
+    span->written = fresh && span->zero_filled ? Length(0) : n;
   }
   if (request.shard != kNoShard) near_ends_[request.shard] = span->first_page + n;
   span->state.store(use, std::memory_order_relaxed);
@@ -196,6 +196,7 @@ Span* PageHeap::SplitLocked(Span* span, Length n) {
   Span* const rest = TakeRecordLocked();
   rest->first_page = span->first_page + n;
   rest->num_pages = span->num_pages - n;
+  rest->zero_filled = span->zero_filled;
   rest->state.store(span->state.load(std::memory_order_relaxed), std::memory_order_relaxed);
   span->num_pages = n;
   MarkEnds(span);
@@ -226,7 +227,8 @@ void* PageHeap::TryTakeForMetadata(size_t* bytes) {
   const SpinLockHolder holder(lock_);
   Span* span = free_[kMapped].FindBestFit(n);
   if (span == nullptr) span = free_[kReleased].FindBestFit(n);
-  if (span == nullptr) return nullptr;
+  // What is not zero-filled may be shared with forked children.
+  if (span == nullptr || !span->zero_filled) return nullptr;
   PageRange backed;
   // What is asked for may be new records: without some to spare, the whole span goes.
   const Length taken = num_records_ >= kSpareRecords ? n : span->num_pages;
@@ -388,6 +390,7 @@ void PageHeap::ExtendLocked(Span* span, Length more) {
     TC_CHECK(next != nullptr);
     fresh |= next->state.load(std::memory_order_relaxed) == SpanState::kFreeReleased;
     const Length taken = next->num_pages < more ? next->num_pages : more;
+    span->zero_filled &= next->zero_filled;
     PageRange backed;
     CarveLocked(next, next->first_page, taken, Length(0), &backed);
     CountUsedLocked(next->first_page, taken, true);
@@ -433,6 +436,7 @@ void PageHeap::InsertFreeLocked(Span* span) {
     free_spans.Remove(before);
     span->first_page = before->first_page;
     span->num_pages += before->num_pages;
+    span->zero_filled &= before->zero_filled;
     ReturnRecordLocked(before);
   }
   Span* const behind = FreeNeighbourLocked(span->first_page + span->num_pages, state);
@@ -440,6 +444,7 @@ void PageHeap::InsertFreeLocked(Span* span) {
     TC_ASSERT(behind->first_page == span->first_page + span->num_pages);
     free_spans.Remove(behind);
     span->num_pages += behind->num_pages;
+    span->zero_filled &= behind->zero_filled;
     ReturnRecordLocked(behind);
   }
   MarkEnds(span);
@@ -484,6 +489,8 @@ bool PageHeap::Grow(Length n, Length alignment) {
   if (wanted < kMinGrowth) wanted = kMinGrowth;
   if (wanted > kMaxGrowth) wanted = kMaxGrowth;
   wanted = RoundUp(wanted);
+  const Length room = Length(vm_.Room() >> kPageShift);
+  if (wanted > room) wanted = room;
   bool hugepages;
   {
     const SpinLockHolder holder(lock_);
@@ -495,8 +502,8 @@ bool PageHeap::Grow(Length n, Length alignment) {
     const auto whole = [](Length length) {
       return Length((length.pages() + kHugepagePages.pages() - 1) & ~(kHugepagePages.pages() - 1));
     };
-    if (wanted > needed && GrowBy(whole(wanted), true)) return true;
-    if (GrowBy(whole(needed), true)) return true;
+    if (wanted > needed && whole(wanted) <= room && GrowBy(whole(wanted), true)) return true;
+    if (whole(needed) <= room && GrowBy(whole(needed), true)) return true;
   }
   if (wanted > needed && GrowBy(wanted, false)) return true;
   return GrowBy(needed, false);
@@ -507,16 +514,19 @@ bool PageHeap::GrowBy(Length n, bool hugepages) {
   // Records first, so that nothing has to be undone after the system call.
   Span* const span = TakeRecord();
   void* const region_memory = arena_.Allocate(sizeof(Region));
-  void* memory = nullptr;
+  Mapping mapping;
   if (span != nullptr && region_memory != nullptr) {
-    memory = vm_.Map(n.bytes(), hugepages ? kHugepageSize : granule_.bytes());
-    if (memory == nullptr && options_.unmap_when_short) {
+    mapping = vm_.Map(n.bytes(), hugepages ? kHugepageSize : granule_.bytes());
+    if (mapping.start == nullptr && options_.unmap_when_short) {
       address_space_is_short_.store(true, std::memory_order_relaxed);
     }
   }
+  void* memory = mapping.start;
+  // It may be more than was asked for.
+  n = Length((mapping.bytes >> kPageShift) & ~(granule_.pages() - 1));
   // The neighbours' entries are read when the span is joined: they need leaves too.
   if (memory != nullptr &&
-      !page_map_.EnsureLeaves(PageId::Containing(memory) - Length(1), n + Length(2), vm_)) {
+      !page_map_.EnsureLeaves(PageId::Containing(memory) - Length(1), n + Length(2), arena_.vm())) {
     // Should the system refuse, address space is lost, nothing else.
     static_cast<void>(vm_.Unmap(memory, n.bytes()));
     memory = nullptr;
@@ -534,6 +544,10 @@ bool PageHeap::GrowBy(Length n, bool hugepages) {
     const SpinLockHolder holder(lock_);
     mode = hugepages_.mode;
   }
+  // Only what lies in whole ones.
+  hugepages = hugepages && mapping.zero_filled &&
+              reinterpret_cast<uintptr_t>(memory) % kHugepageSize == 0 &&
+              n.bytes() % kHugepageSize == 0;
   if (hugepages || hugepage_policy::OptOut(mode, hugepages)) {
     vm_.AdviseHugepages(memory, n.bytes(), hugepages);
   }
@@ -543,7 +557,9 @@ bool PageHeap::GrowBy(Length n, bool hugepages) {
     // Not before: a stale entry of the page map may lead another thread to the record.
     span->first_page = PageId::Containing(memory);
     span->num_pages = n;
-    span->state.store(SpanState::kFreeReleased, std::memory_order_relaxed);
+    span->zero_filled = mapping.zero_filled;
+    span->state.store(mapping.zero_filled ? SpanState::kFreeReleased : SpanState::kFreeMapped,
+                      std::memory_order_relaxed);
     system_bytes_.Add(n.bytes());
     if (system_bytes_.value() > peak_system_bytes_.value()) {
       peak_system_bytes_.Set(system_bytes_.value());
@@ -551,7 +567,7 @@ bool PageHeap::GrowBy(Length n, bool hugepages) {
     growths_.Add(1);
     joined = AddRegionLocked(new (region_memory) Region{span->first_page, n});
     if (hugepages) MarkAdvisedLocked(span->first_page, n, true);
-    CountReleasedLocked(span->first_page, n, true);
+    if (mapping.zero_filled) CountReleasedLocked(span->first_page, n, true);
     InsertFreeLocked(span);
   }
   FreeRegions(joined);

@@ -4,8 +4,9 @@
 //
 // Role. Best fit among spans with memory behind them, then among released ones, then growth. A free
 // span is joined with free neighbours of the same state, so that no two neighbouring spans are both
-// free and mapped or both released. Memory from the system arrives as released: it has nothing
-// behind it yet and reads as zeroes.
+// free and mapped or both released. Zero-filled memory from the system arrives as released: it has
+// nothing behind it yet. Other memory arrives as mapped. Whether what is released reads as zeroes
+// is known of each span, since memory may come from several places.
 //
 // Hugepages (see hugepage.h). A heap that is large enough grows by whole hugepages and asks the
 // system for them. Short spans go where hugepages are in use already, of equals to the fullest;

@@ -100,7 +100,8 @@ Span* PageHeap::TakeFromRestLocked(const Request& request, Span* released) {
   if (rest == nullptr || rest->num_pages >= request.length) return nullptr;
   FreeSpansFor(SpanState::kFreeMapped).Remove(rest);
   CountUsedLocked(rest->first_page, rest->num_pages, true);
-  rest->written = rest->num_pages;
+  rest->zero_filled &= released->zero_filled;
+  rest->written = rest->zero_filled ? rest->num_pages : request.length;
   PageRange backed;
   const Length more = request.length - rest->num_pages;
   CarveLocked(released, start, more, Length(0), &backed);

@@ -12,7 +12,7 @@ bool PageMap::EnsureLeaves(PageId first, Length n, VirtualMemory& vm) {
   if (last_leaf >= kRootEntries) return false;
   for (size_t i = first_leaf; i <= last_leaf; ++i) {
     if (root_[i].load(std::memory_order_acquire) != 0) continue;
-    void* const memory = vm.Map(leaf_bytes(), kPageSize);
+    void* const memory = vm.Map(leaf_bytes(), kPageSize).start;
     if (memory == nullptr) return false;
     uintptr_t expected = 0;
     const uintptr_t distance =

@@ -31,7 +31,7 @@ enum class SpanState : uint8_t {
   kUnused,        // a record without pages, in the page heap's store of records
   kUnmapped,      // on its way out of the address space; its pages are no one's
   kFreeMapped,    // free; may have memory behind it
-  kFreeReleased,  // free; has no memory behind it and reads as zeroes when next touched
+  kFreeReleased,  // free; has no memory behind it, reads as zeroes if it once came zero-filled
   kReleasing,     // free, taken out of the lists while its memory is given back
   kSmall,         // in use by a central free list
   kLarge,         // in use as one object
@@ -69,6 +69,8 @@ class Span {
   std::atomic<SpanState> state{SpanState::kUnused};
   // kSmall: the class. Else kNone.
   SizeClass size_class = SizeClass::kNone;
+  // All of it came zero-filled: what is released of it reads as zeroes. Page heap's lock.
+  bool zero_filled = false;
   // kSmall: of the central free list. Constant until the span is free again.
   uint8_t shard = 0;
 

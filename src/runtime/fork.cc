@@ -28,6 +28,8 @@ void ForEachInnerLock(Heap& heap, F f) {
   f(heap.holes.lock());
   heap.page_heap.ForEachLock(f);
   f(heap.arena.lock());
+  heap.virtual_memory.ForEachLock(f);
+  heap.memory.ForEachLock(f);
 }
 
 void Prepare() {

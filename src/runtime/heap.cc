@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "os/hugepages.h"
+#include "os/environment.h"
 #include "os/processor.h"
 #include "os/spinlock.h"
 #include "os/thread_exit.h"
@@ -22,6 +23,23 @@ constexpr size_t kInheritanceBytes = size_t{2} << 20;
 constinit std::atomic<bool> heap_exists{false};
 constinit SpinLock init_lock{LockRank::kInit};
 
+// A program with more rights than its user must not open files of the user's choice.
+void ConfigureMemory(const Settings& settings, Heap* heap) {
+  heap->virtual_memory.Configure(
+      {.use_mmap = !settings.skip_mmap, .use_sbrk = !settings.skip_sbrk});
+  if (RunsWithRaisedPrivileges()) return;
+  constexpr uint64_t kMebibyte = uint64_t{1} << 20;
+  heap->memory.Configure({.memfs = {.path = settings.memfs_path,
+                                    .limit_bytes = settings.memfs_limit_mb * kMebibyte,
+                                    .ignore_failures = settings.memfs_ignore_mmap_fail,
+                                    .map_private = settings.memfs_map_private},
+                          .memfs_aborts = settings.memfs_abort_on_fail,
+                          .memfs_only = settings.memfs_disable_fallback,
+                          .device = {.path = settings.devmem_device,
+                                     .first = settings.devmem_start_mb * kMebibyte,
+                                     .limit = settings.devmem_limit_mb * kMebibyte}});
+}
+
 bool IssueMembarrier() {
   Heap& heap = GlobalHeap();
   return heap.settings.membarrier && heap.membarrier.Issue();
@@ -34,10 +52,11 @@ constinit PageMap global_page_map;
 alignas(Heap) constinit char global_heap_storage[sizeof(Heap)] = {};
 
 Heap::Heap(PageMap& page_map)
-    : arena(virtual_memory),
-      page_heap(virtual_memory, page_map, arena, {.unmap_when_short = true}),
+    : memory(virtual_memory),
+      arena(virtual_memory),
+      page_heap(memory, page_map, arena, {.unmap_when_short = true}),
       central(page_heap, page_map, arena, &CurrentProcessor),
-      holes(virtual_memory, page_heap, page_map, arena, central),
+      holes(memory, page_heap, page_map, arena, central),
       registry(central, arena, &IssueMembarrier) {
   arena.SetFallback(
       [](void* pages, size_t* bytes) {
@@ -65,6 +84,7 @@ void EnsureHeapSlow() {
   if (heap_exists.load(std::memory_order_relaxed)) return;
   Heap* const heap = new (global_heap_storage) Heap(global_page_map);
   ReadSettings(&heap->settings);
+  ConfigureMemory(heap->settings, heap);
   heap->page_heap.SetReleaseRate(heap->settings.release_rate);
   if (heap->settings.disable_memory_release) {
     heap->page_heap.SetReleasing(PageHeap::Releasing::kNever);

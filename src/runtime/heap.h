@@ -10,8 +10,9 @@
 #include "cache/registry.h"
 #include "central/central_cache.h"
 #include "central/hole_release.h"
+#include "os/anonymous_memory.h"
+#include "os/heap_memory.h"
 #include "os/membarrier.h"
-#include "os/virtual_memory.h"
 #include "page/metadata_arena.h"
 #include "page/page_heap.h"
 #include "page/page_map.h"
@@ -30,7 +31,8 @@ struct Heap {
 
   Settings settings;
   Membarrier membarrier;
-  SystemVirtualMemory virtual_memory;
+  AnonymousMemory virtual_memory;  // of the heap's own records
+  HeapMemory memory;               // of the program's objects
   MetadataArena arena;
   PageHeap page_heap;
   CentralCache central;

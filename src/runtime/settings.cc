@@ -14,7 +14,7 @@ namespace tcmalloc {
 namespace {
 
 // kSize: bytes, with a suffix K, M or G; or a percentage, which is stored as a negative number.
-enum class Type : uint8_t { kBool, kInteger, kDouble, kSize };
+enum class Type : uint8_t { kBool, kInteger, kDouble, kSize, kText };
 
 struct Setting {
   const char* name;
@@ -24,6 +24,8 @@ struct Setting {
   double max;
   void (*store)(Settings* settings, double value);
   const char* doc;
+  // kText: where it is copied to, kSettingTextBytes long.
+  char* (*text)(Settings* settings) = nullptr;
 };
 
 // Far beyond what any machine has, and exact as a double.
@@ -34,6 +36,9 @@ size_t LimitBytes(double bytes) {
   return bytes == 0 || bytes >= static_cast<double>(kNoLimit) ? kNoLimit
                                                               : static_cast<size_t>(bytes);
 }
+
+// Addresses in MiB that leave room for all that is done with them.
+constexpr double kMaxMebibytes = double{1ull << 40};
 
 constexpr Setting kSettings[] = {
     {"MALLOCSTATS", Type::kInteger, "0", 0, 2,
@@ -55,18 +60,28 @@ constexpr Setting kSettings[] = {
      "Give no thread a cache: every allocation and every free goes to the central free lists and "
      "is checked there at once. "
      "Slow; for finding double frees and frees of bad pointers where they happen."},
+    {"TCMALLOC_DEVMEM_DEVICE", Type::kText, "/dev/mem", 0, 0, nullptr,
+     "The device, or file, that `TCMALLOC_DEVMEM_START` speaks of.",
+     [](Settings* s) { return s->devmem_device; }},
+    {"TCMALLOC_DEVMEM_LIMIT", Type::kInteger, "0", 0, kMaxMebibytes,
+     [](Settings* s, double v) { s->devmem_limit_mb = static_cast<uint64_t>(v); },
+     "Where the device's memory that may be used ends, an address in MiB; 0 for no end."},
+    {"TCMALLOC_DEVMEM_START", Type::kInteger, "0", 0, kMaxMebibytes,
+     [](Settings* s, double v) { s->devmem_start_mb = static_cast<uint64_t>(v); },
+     "Take memory for objects from a device that stands for physical memory, from this address in "
+     "MiB on; 0 does not. See docs/system-memory.md."},
     {"TCMALLOC_DISABLE_MEMORY_RELEASE", Type::kBool, "false", 0, 1,
      [](Settings* s, double v) { s->disable_memory_release = v != 0; },
      "Never give memory back to the system, not even when asked by malloc_trim."},
-    {"TCMALLOC_HUGEPAGES", Type::kBool, "true", 0, 1,
-     [](Settings* s, double v) { s->hugepages = v != 0; },
-     "Ask the system for transparent hugepages where the heap grows beyond 32 MiB, unless the "
-     "system has none or the process was told to have none."},
     {"TCMALLOC_HEAP_LIMIT_MB", Type::kInteger, "0", 0, kMaxLimitBytes / (1 << 20),
      [](Settings* s, double v) { s->hard_limit_bytes = LimitBytes(v * (1 << 20)); },
      "How many MiB of memory the heap may take, its own records included; 0 for no limit. An "
      "allocation that does not fit fails, once all that is free, in caches too, has gone back to "
      "the system."},
+    {"TCMALLOC_HUGEPAGES", Type::kBool, "true", 0, 1,
+     [](Settings* s, double v) { s->hugepages = v != 0; },
+     "Ask the system for transparent hugepages where the heap grows beyond 32 MiB, unless the "
+     "system has none or the process was told to have none."},
     {"TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES", Type::kInteger, "33554432", 0, kMaxCacheBytes,
      [](Settings* s, double v) { s->max_total_thread_cache_bytes = static_cast<size_t>(v); },
      "What the caches of all threads together may hold, free objects and the arrays of pointers to "
@@ -78,13 +93,47 @@ constexpr Setting kSettings[] = {
      "Call membarrier(2), to empty the caches of threads that sleep. To be set to false where a "
      "sandbox ends processes for system calls that it does not know; threads are then asked, and "
      "flush when they next need memory."},
+    {"TCMALLOC_MEMFS_ABORT_ON_FAIL", Type::kBool, "false", 0, 1,
+     [](Settings* s, double v) { s->memfs_abort_on_fail = v != 0; },
+     "End the process when the memory file cannot grow: at its limit, when the file system is "
+     "full, "
+     "and when there is no file."},
+    {"TCMALLOC_MEMFS_DISABLE_FALLBACK", Type::kBool, "false", 0, 1,
+     [](Settings* s, double v) { s->memfs_disable_fallback = v != 0; },
+     "When the memory file cannot grow, allocations fail; no other memory is used for objects."},
+    {"TCMALLOC_MEMFS_IGNORE_MMAP_FAIL", Type::kBool, "false", 0, 1,
+     [](Settings* s, double v) { s->memfs_ignore_mmap_fail = v != 0; },
+     "Try the memory file again although the system once refused to let it grow. Else that ends "
+     "its "
+     "use, unless there is nothing else."},
+    {"TCMALLOC_MEMFS_LIMIT_MB", Type::kInteger, "0", 0, kMaxMebibytes,
+     [](Settings* s, double v) { s->memfs_limit_mb = static_cast<uint64_t>(v); },
+     "How large the memory file may become, in MiB; 0 for no limit."},
+    {"TCMALLOC_MEMFS_MALLOC_PATH", Type::kText, "", 0, 0, nullptr,
+     "Take memory for objects from a file on a hugetlbfs or tmpfs file system: this is how its "
+     "name "
+     "begins. It is removed at once and goes with the process. See docs/system-memory.md about "
+     "fork.",
+     [](Settings* s) { return s->memfs_path; }},
+    {"TCMALLOC_MEMFS_MAP_PRIVATE", Type::kBool, "false", 0, 1,
+     [](Settings* s, double v) { s->memfs_map_private = v != 0; },
+     "Map the memory file so that what is written is the process's own, and a forked child gets a "
+     "copy. Else parent and child have the same memory, and the child may only call exec or "
+     "_exit."},
     {"TCMALLOC_RELEASE_RATE", Type::kDouble, "1.0", 0, ReleasePolicy::kMaxRate,
      [](Settings* s, double v) { s->release_rate = v; },
      "How eagerly free memory goes back to the system by itself. At 1 what the program needed "
-     "within "
-     "the last four seconds is kept, and the rest goes at 512 MiB per second; higher rates keep "
-     "for "
-     "less long and are faster. 0 never, reasonable values up to 10."},
+     "within the last four seconds is kept, and the rest goes at 512 MiB per second; higher rates "
+     "keep for less long and are faster. 0 never, reasonable values up to 10. Locked memory goes "
+     "back too where the kernel allows it (Linux 5.18): a program that calls mlockall because it "
+     "must not meet page faults sets this to 0."},
+    {"TCMALLOC_SKIP_MMAP", Type::kBool, "false", 0, 1,
+     [](Settings* s, double v) { s->skip_mmap = v != 0; },
+     "Do not take memory from mmap(2), only from sbrk(2)."},
+    {"TCMALLOC_SKIP_SBRK", Type::kBool, "false", 0, 1,
+     [](Settings* s, double v) { s->skip_sbrk = v != 0; },
+     "Do not take memory from sbrk(2) when mmap(2) gives none. With both skipped every allocation "
+     "fails."},
     {"TCMALLOC_SOFT_LIMIT", Type::kSize, "0", -100, kMaxLimitBytes,
      [](Settings* s, double v) {
        s->soft_limit_bytes = v < 0 ? kNoLimit : LimitBytes(v);
@@ -106,17 +155,6 @@ constexpr const char* kIgnored[] = {
     "TCMALLOC_OVERRIDE_PAGESIZE",
     "TCMALLOC_TRANSFER_NUM_OBJ",
     "TCMALLOC_ENABLE_SIZED_DELETE",
-    "TCMALLOC_SKIP_MMAP",
-    "TCMALLOC_SKIP_SBRK",
-    "TCMALLOC_DEVMEM_START",
-    "TCMALLOC_DEVMEM_LIMIT",
-    "TCMALLOC_DEVMEM_DEVICE",
-    "TCMALLOC_MEMFS_MALLOC_PATH",
-    "TCMALLOC_MEMFS_LIMIT_MB",
-    "TCMALLOC_MEMFS_ABORT_ON_FAIL",
-    "TCMALLOC_MEMFS_IGNORE_MMAP_FAIL",
-    "TCMALLOC_MEMFS_MAP_PRIVATE",
-    "TCMALLOC_MEMFS_DISABLE_FALLBACK",
     "TCMALLOC_STACKTRACE_METHOD",
     "TCMALLOC_STACKTRACE_METHOD_VERBOSE",
     "TCMALLOC_DISABLE_REPLACEMENT",
@@ -226,8 +264,17 @@ bool ParseAs(Type type, const char* text, double* value) {
       return ParseDecimal(text, true, value);
     case Type::kSize:
       return ParseSize(text, value);
+    case Type::kText:
+      return false;
   }
   return false;
+}
+
+bool CopyText(const char* text, char* buffer) {
+  const size_t length = strlen(text);
+  if (length >= kSettingTextBytes) return false;
+  memcpy(buffer, text, length + 1);
+  return true;
 }
 
 bool Parse(const Setting& setting, const char* text, double* value) {
@@ -244,6 +291,8 @@ const char* TypeName(Type type) {
       return "number";
     case Type::kSize:
       return "bytes (suffixes K, M, G)";
+    case Type::kText:
+      return "text";
   }
   return "";
 }
@@ -253,10 +302,27 @@ void WriteRange(const Setting& setting, TextWriter* out) {
     out->Text("0 or 1, false or true, no or yes, off or on");
     return;
   }
+  if (setting.type == Type::kText) {
+    out->Text("text of at most ").Number(kSettingTextBytes - 1).Text(" bytes");
+    return;
+  }
   const double min = std::max(setting.min, 0.0);
   out->Text(TypeName(setting.type)).Text(" from ").Number(static_cast<uint64_t>(min));
   out->Text(" to ").Number(static_cast<uint64_t>(setting.max));
   if (setting.type == Type::kSize) out->Text(", or 1% to 100%");
+}
+
+// Reads the value into `settings`; false when it is none.
+bool Store(const Setting& setting, const char* text, Settings* settings) {
+  if (setting.type == Type::kText) return CopyText(text, setting.text(settings));
+  double value = 0;
+  if (!Parse(setting, text, &value)) return false;
+  setting.store(settings, value);
+  return true;
+}
+
+std::string_view DefaultText(const Setting& setting) {
+  return *setting.default_text == '\0' ? "\"\"" : setting.default_text;
 }
 
 void VisitVariable(const char* name, size_t name_length, const char* value, void* context) {
@@ -273,16 +339,12 @@ void ReadSetting(const char* name, size_t name_length, const char* value, Settin
   const std::string_view given(name, name_length);
   for (const Setting& setting : kSettings) {
     if (given != setting.name) continue;
-    double parsed = 0;
-    if (Parse(setting, value, &parsed)) {
-      setting.store(settings, parsed);
-      return;
-    }
+    if (Store(setting, value, settings)) return;
     complaint->Text("tcmalloc: ").Text(given).Text("=");
     WriteShortened(value, complaint);
     complaint->Text(" is ignored: expected ");
     WriteRange(setting, complaint);
-    complaint->Text("; using ").Text(setting.default_text).Text("\n");
+    complaint->Text("; using ").Text(DefaultText(setting)).Text("\n");
     return;
   }
   if (!HasPrefix(given, kPrefix)) return;
@@ -301,7 +363,7 @@ void WriteSettingsDocumentation(TextWriter* out) {
       "# Settings\n\nEnvironment variables, read once, when the process first allocates.\n\n");
   out->Text("| variable | default | values | meaning |\n|---|---|---|---|\n");
   for (const Setting& setting : kSettings) {
-    out->Text("| `").Text(setting.name).Text("` | ").Text(setting.default_text).Text(" | ");
+    out->Text("| `").Text(setting.name).Text("` | ").Text(DefaultText(setting)).Text(" | ");
     WriteRange(setting, out);
     out->Text(" | ").Text(setting.doc).Text(" |\n");
   }

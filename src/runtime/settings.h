@@ -17,12 +17,24 @@
 
 namespace tcmalloc {
 
+// Room for a text setting and the zero behind it.
+inline constexpr size_t kSettingTextBytes = 256;
+
 struct Settings {
   bool aggressive_decommit = false;
   bool background = false;
   bool check = false;
   bool disable_memory_release = false;
   bool hugepages = true;
+  char devmem_device[kSettingTextBytes] = "/dev/mem";
+  uint64_t devmem_limit_mb = 0;
+  uint64_t devmem_start_mb = 0;
+  bool memfs_abort_on_fail = false;
+  bool memfs_disable_fallback = false;
+  bool memfs_ignore_mmap_fail = false;
+  uint64_t memfs_limit_mb = 0;
+  bool memfs_map_private = false;
+  char memfs_path[kSettingTextBytes] = "";
   bool membarrier = true;
   size_t max_total_thread_cache_bytes = CacheBudget::kDefaultTotalBytes;
   int64_t malloc_stats = 0;
@@ -30,6 +42,8 @@ struct Settings {
   size_t hard_limit_bytes = kNoLimit;
   size_t soft_limit_bytes = kNoLimit;
   uint32_t soft_limit_percent = 0;  // of what the container may have; 0 for none
+  bool skip_mmap = false;
+  bool skip_sbrk = false;
 };
 
 // Reads the process's environment. Never allocates.

@@ -19,8 +19,8 @@ using namespace tcmalloc;
 // The real system calls, of which some fail when the input says so.
 class FailingVirtualMemory final : public VirtualMemory {
  public:
-  void* Map(size_t bytes, size_t alignment) override {
-    return fail_next ? nullptr : system_.Map(bytes, alignment);
+  Mapping Map(size_t bytes, size_t alignment) override {
+    return fail_next ? Mapping() : system_.Map(bytes, alignment);
   }
   bool Unmap(void* start, size_t bytes) override {
     return !fail_next && system_.Unmap(start, bytes);

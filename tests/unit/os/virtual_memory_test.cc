@@ -16,6 +16,7 @@
 #include "os/spinlock.h"
 #include "testing/fake_virtual_memory.h"
 #include "testing/in_child.h"
+#include "testing/refuse_call.h"
 
 namespace tcmalloc {
 namespace {
@@ -57,10 +58,10 @@ TEST(SystemVirtualMemoryTest, MapsZeroFilledWritableMemoryAtTheAlignment) {
   const size_t page = vm.hardware_page_size();
   for (const size_t bytes : {page, 3 * page, kMiB}) {
     // Unaligned to the large alignments by an odd mapping before.
-    void* const odd = vm.Map(page, page);
+    void* const odd = vm.Map(page, page).start;
     for (size_t alignment = 1; alignment <= 64 * kMiB; alignment *= 4) {
       errno = 1234;
-      char* const p = static_cast<char*>(vm.Map(bytes, alignment));
+      char* const p = static_cast<char*>(vm.Map(bytes, alignment).start);
       ASSERT_NE(p, nullptr);
       EXPECT_EQ(errno, 1234);
       EXPECT_EQ(reinterpret_cast<uintptr_t>(p) % alignment, 0u) << bytes << " " << alignment;
@@ -79,7 +80,7 @@ TEST(SystemVirtualMemoryTest, LeavesNothingBehindWhenItForcesAnAlignment) {
   constexpr int kMappings = 16;
   void* mappings[kMappings];
   const size_t before = AddressSpace();
-  for (void*& p : mappings) p = vm.Map(page, 16 * kMiB);
+  for (void*& p : mappings) p = vm.Map(page, 16 * kMiB).start;
   const size_t between = AddressSpace();
   for (void* const p : mappings) {
     ASSERT_NE(p, nullptr);
@@ -94,7 +95,7 @@ TEST(SystemVirtualMemoryTest, LeavesNothingBehindWhenItForcesAnAlignment) {
 TEST(SystemVirtualMemoryTest, UnmapsAPart) {
   SystemVirtualMemory vm;
   const size_t page = vm.hardware_page_size();
-  char* const p = static_cast<char*>(vm.Map(4 * page, page));
+  char* const p = static_cast<char*>(vm.Map(4 * page, page).start);
   ASSERT_NE(p, nullptr);
   errno = 1234;
   EXPECT_TRUE(vm.Unmap(p + page, page));
@@ -109,7 +110,7 @@ TEST(SystemVirtualMemoryTest, ReleasedMemoryIsGoneReadsAsZeroesAndStaysMapped) {
   SystemVirtualMemory vm;
   const size_t page = vm.hardware_page_size();
   const size_t bytes = 64 * page;
-  char* const p = static_cast<char*>(vm.Map(bytes, page));
+  char* const p = static_cast<char*>(vm.Map(bytes, page).start);
   ASSERT_NE(p, nullptr);
   memset(p, 'x', bytes);
   ASSERT_EQ(ResidentBytes(p, bytes), bytes);
@@ -126,31 +127,52 @@ TEST(SystemVirtualMemoryTest, ReleasedMemoryIsGoneReadsAsZeroesAndStaysMapped) {
 }
 
 // Sanitizers make mlock do nothing, so it is asked of the kernel directly.
-TEST(SystemVirtualMemoryTest, ReleaseSaysThatLockedMemoryStays) {
-  SystemVirtualMemory vm;
-  const size_t page = vm.hardware_page_size();
-  char* const p = static_cast<char*>(vm.Map(4 * page, page));
-  ASSERT_NE(p, nullptr);
-  memset(p, 'x', 4 * page);
-  if (syscall(SYS_mlock, p + page, page) != 0) {
-    EXPECT_TRUE(vm.Unmap(p, 4 * page));
-    GTEST_SKIP() << "SKIP: this user may not lock memory: " << strerror(errno);
+class LockedMemoryTest : public testing::Test {
+ protected:
+  LockedMemoryTest() { memset(p_, 'x', 4 * page_); }
+  bool Lock() { return syscall(SYS_mlock, p_ + page_, page_) == 0; }
+
+  static constexpr int kDontNeedLocked = 24;
+  static constexpr int kNoFilter = 100;
+  SystemVirtualMemory vm_;
+  const size_t page_ = vm_.hardware_page_size();
+  char* const p_ = static_cast<char*>(vm_.Map(4 * page_, page_).start);
+};
+
+TEST_F(LockedMemoryTest, IsReleasedWhereTheKernelCan) {
+  if (!Lock()) GTEST_SKIP() << "SKIP: this user may not lock memory: " << strerror(errno);
+  if (madvise(p_ + page_, page_, kDontNeedLocked) != 0) {
+    GTEST_SKIP() << "SKIP: this kernel does not release locked memory (Linux 5.18)";
   }
+  memset(p_, 'x', 4 * page_);
   errno = 1234;
-  EXPECT_FALSE(vm.Release(p, 4 * page));
+  EXPECT_TRUE(vm_.Release(p_, 4 * page_));
   EXPECT_EQ(errno, 1234);
-  EXPECT_EQ(p[page], 'x');
-  EXPECT_TRUE(vm.Unmap(p, 4 * page));
+  EXPECT_TRUE(IsZero(p_, 4 * page_));
+}
+
+TEST_F(LockedMemoryTest, StaysWhereTheKernelCannot) {
+  if (!Lock()) GTEST_SKIP() << "SKIP: this user may not lock memory: " << strerror(errno);
+  const int result = InChild([this] {
+    // A child's copy is not locked.
+    if (!Lock()) return 1;
+    if (!RefuseCall(SYS_madvise, kDontNeedLocked, EINVAL)) return kNoFilter;
+    errno = 1234;
+    if (vm_.Release(p_, 4 * page_)) return 2;
+    return errno == 1234 && p_[page_] == 'x' ? 0 : 3;
+  });
+  if (result == kNoFilter) GTEST_SKIP() << "SKIP: this process may not install a seccomp filter";
+  EXPECT_EQ(result, 0);
 }
 
 TEST(SystemVirtualMemoryTest, RefusesWhatTheSystemRefuses) {
   SystemVirtualMemory vm;
   const size_t page = vm.hardware_page_size();
   errno = 1234;
-  EXPECT_EQ(vm.Map(size_t{1} << 50, page), nullptr);
-  EXPECT_EQ(vm.Map(SIZE_MAX - page + 1, page), nullptr);
-  EXPECT_EQ(vm.Map(page, uintptr_t{1} << 63), nullptr);
-  EXPECT_EQ(vm.Map(SIZE_MAX / 2 + 1, uintptr_t{1} << 63), nullptr);
+  EXPECT_EQ(vm.Map(size_t{1} << 50, page).start, nullptr);
+  EXPECT_EQ(vm.Map(SIZE_MAX - page + 1, page).start, nullptr);
+  EXPECT_EQ(vm.Map(page, uintptr_t{1} << 63).start, nullptr);
+  EXPECT_EQ(vm.Map(SIZE_MAX / 2 + 1, uintptr_t{1} << 63).start, nullptr);
   EXPECT_EQ(errno, 1234);
 }
 
@@ -165,18 +187,18 @@ TEST(SystemVirtualMemoryTest, FailsCleanlyAtALimitOnAddressSpace) {
               limit.rlim_cur = before + 96 * kMiB;
               if (setrlimit(RLIMIT_AS, &limit) != 0) return 2;
               errno = 1234;
-              void* const first = vm.Map(64 * kMiB, page);
+              void* const first = vm.Map(64 * kMiB, page).start;
               if (first == nullptr) return 3;
-              if (vm.Map(64 * kMiB, page) != nullptr) return 4;
+              if (vm.Map(64 * kMiB, page).start != nullptr) return 4;
               // The same with forced alignment: 16 MiB fit, the padding to 1 GiB does not.
-              if (vm.Map(16 * kMiB, size_t{1} << 40) != nullptr) return 5;
+              if (vm.Map(16 * kMiB, size_t{1} << 40).start != nullptr) return 5;
               if (errno != 1234) return 6;
               // The failures left nothing behind: there is still room for what fits, and again
               // after an Unmap.
-              void* const second = vm.Map(16 * kMiB, page);
+              void* const second = vm.Map(16 * kMiB, page).start;
               if (second == nullptr) return 7;
               EXPECT_TRUE(vm.Unmap(first, 64 * kMiB));
-              if (vm.Map(64 * kMiB, page) == nullptr) return 8;
+              if (vm.Map(64 * kMiB, page).start == nullptr) return 8;
               return 0;
             }),
             0);
@@ -195,10 +217,10 @@ TEST(VirtualMemoryDeathTest, DebugBuildsRefuseSystemCallsUnderALock) {
   }
   SystemVirtualMemory vm;
   const size_t page = vm.hardware_page_size();
-  void* const p = vm.Map(page, page);
+  void* const p = vm.Map(page, page).start;
   SpinLock lock(LockRank::kPageHeap);
   const SpinLockHolder holder(lock);
-  EXPECT_DEATH(vm.Map(page, page), "NoneHeldByThisThread");
+  EXPECT_DEATH(vm.Map(page, page).start, "NoneHeldByThisThread");
   EXPECT_DEATH((void)vm.Unmap(p, page), "NoneHeldByThisThread");
   EXPECT_DEATH((void)vm.Release(p, page), "NoneHeldByThisThread");
 }
@@ -216,7 +238,7 @@ TEST(FakeVirtualMemoryTest, PlacesMappingsFromTheChosenEnd) {
   FakeVirtualMemory gaps(options);
   const uintptr_t base = options.base;
   const auto map = [](FakeVirtualMemory& vm, size_t pages, size_t alignment) {
-    return reinterpret_cast<uintptr_t>(vm.Map(pages * 4096, alignment));
+    return reinterpret_cast<uintptr_t>(vm.Map(pages * 4096, alignment).start);
   };
   EXPECT_EQ(map(up, 2, 4096), base);
   EXPECT_EQ(map(up, 2, 4 * 4096), base + 4 * 4096);
@@ -235,11 +257,11 @@ TEST(FakeVirtualMemoryTest, PlacesMappingsFromTheChosenEnd) {
 TEST(FakeVirtualMemoryTest, FailsTheCallsThatTheTestNames) {
   FakeVirtualMemory vm;
   vm.FailMap(2, 2);
-  void* const p = vm.Map(4096, 4096);
+  void* const p = vm.Map(4096, 4096).start;
   EXPECT_NE(p, nullptr);
-  EXPECT_EQ(vm.Map(4096, 4096), nullptr);
-  EXPECT_EQ(vm.Map(4096, 4096), nullptr);
-  EXPECT_NE(vm.Map(4096, 4096), nullptr);
+  EXPECT_EQ(vm.Map(4096, 4096).start, nullptr);
+  EXPECT_EQ(vm.Map(4096, 4096).start, nullptr);
+  EXPECT_NE(vm.Map(4096, 4096).start, nullptr);
   EXPECT_EQ(vm.map_calls(), 4u);
   EXPECT_EQ(vm.map_failures(), 2u);
   EXPECT_EQ(vm.mapped_bytes(), 2 * 4096u);

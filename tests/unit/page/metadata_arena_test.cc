@@ -267,7 +267,7 @@ TEST(MetadataArenaTest, TakesAChunkFromTheFallbackWhenTheSystemRefuses) {
   arena.SetFallback(
       [](void* context, size_t* bytes) {
         *bytes += 4096;
-        return static_cast<FakeVirtualMemory*>(context)->Map(*bytes, 4096);
+        return static_cast<FakeVirtualMemory*>(context)->Map(*bytes, 4096).start;
       },
       &other);
   ASSERT_NE(arena.Allocate(100), nullptr);

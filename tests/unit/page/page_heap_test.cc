@@ -296,6 +296,99 @@ TEST(PageHeapInterleavingTest, NeighboursMayChangeWhileASpanIsBeingReleased) {
   }
 }
 
+// Memory that is not known to be zero-filled is not taken for it: neither fresh nor released.
+TEST(PageHeapMemoryTest, MemoryThatIsNotZeroFilledIsNeverTakenForIt) {
+  PageHeapUnderTest under_test(AddressOnly(size_t{1} << 30));
+  PageHeap& heap = under_test.heap;
+  heap.SetReleaseRate(0);
+  under_test.vm.SetZeroFilled(false);
+  Span* const span = heap.New(Length(100), SpanState::kLarge);
+  EXPECT_FALSE(span->zeroed());
+  // It may have memory behind it from the beginning.
+  EXPECT_EQ(heap.GetStats().free_mapped_bytes, kMiB - span->bytes());
+  EXPECT_EQ(heap.GetStats().free_released_bytes, 0u);
+  heap.Delete(span);
+  heap.ReleaseAtLeast(kAll);
+  EXPECT_EQ(heap.GetStats().free_released_bytes, kMiB);
+  heap.CheckInvariants();
+  // Cut in front, in the middle and behind.
+  EXPECT_FALSE(heap.New(Length(1), SpanState::kLarge)->zeroed());
+  EXPECT_FALSE(heap.NewAligned(Length(1), Length(16), SpanState::kLarge)->zeroed());
+  EXPECT_FALSE(heap.New(Length(30), SpanState::kSmall)->zeroed());
+  // Records of our own must not lie in it: a forked child may share it.
+  size_t bytes = kPageSize;
+  EXPECT_EQ(heap.TakeForMetadata(&bytes), nullptr);
+}
+
+// Neighbours that differ in it: the whole is as little known as its parts.
+TEST(PageHeapMemoryTest, JoinedMemoryIsZeroFilledWhenAllOfItIs) {
+  // The second of three spans is not. Which are given back, in this order.
+  constexpr int kPairs[][2] = {{0, 1}, {1, 0}, {1, 2}, {2, 1}};
+  for (const auto& [first, second] : kPairs) {
+    PageHeapUnderTest under_test(AddressOnly(size_t{1} << 30));
+    PageHeap& heap = under_test.heap;
+    heap.SetReleaseRate(0);
+    std::vector<Span*> spans;
+    for (int i = 0; i < 3; ++i) {
+      under_test.vm.SetZeroFilled(i != 1);
+      spans.push_back(heap.New(Length::ForBytes(kMiB), SpanState::kLarge));
+      EXPECT_EQ(spans.back()->zeroed(), i != 1);
+    }
+    for (const int i : {first, second}) {
+      heap.Delete(spans[i]);
+      heap.ReleaseAtLeast(kAll);
+    }
+    EXPECT_EQ(heap.GetStats().free_released_spans, 1u);
+    EXPECT_FALSE(heap.New(Length::ForBytes(2 * kMiB), SpanState::kLarge)->zeroed());
+    // What was not joined with it is as it was.
+    heap.Delete(spans[3 - first - second]);
+    heap.ReleaseAtLeast(kAll);
+    EXPECT_TRUE(heap.New(Length::ForBytes(kMiB), SpanState::kLarge)->zeroed());
+    heap.CheckInvariants();
+  }
+}
+
+TEST(PageHeapMemoryTest, AnObjectThatGrewIntoOtherMemoryIsNotZeroFilled) {
+  PageHeapUnderTest under_test(AddressOnly(size_t{1} << 30));
+  PageHeap& heap = under_test.heap;
+  heap.SetReleaseRate(0);
+  const Length n = Length::ForBytes(kMiB);
+  Span* const first = heap.New(n, SpanState::kLarge);
+  under_test.vm.SetZeroFilled(false);
+  Span* const second = heap.New(n, SpanState::kLarge);
+  ASSERT_EQ(second->first_page, first->first_page + n);
+  heap.Delete(second);
+  ASSERT_TRUE(heap.ResizeLargeAt(first, first->start_address(), n + n));
+  heap.Delete(first);
+  heap.ReleaseAtLeast(kAll);
+  EXPECT_FALSE(heap.New(n + n, SpanState::kLarge)->zeroed());
+}
+
+// Sources that deal in large units give more than they are asked for.
+TEST(PageHeapMemoryTest, UsesAllOfWhatItIsGiven) {
+  PageHeapUnderTest under_test(AddressOnly(size_t{1} << 30));
+  under_test.vm.SetMore(kMiB + 3 * kPageSize + 4096);
+  PageHeap& heap = under_test.heap;
+  ASSERT_NE(heap.New(Length(1), SpanState::kLarge), nullptr);
+  EXPECT_EQ(heap.GetStats().system_bytes, 2 * kMiB + 3 * kPageSize);
+  EXPECT_NE(heap.New(Length::ForBytes(2 * kMiB) + Length(2), SpanState::kLarge), nullptr);
+  EXPECT_EQ(under_test.vm.map_calls(), 1u);
+  heap.CheckInvariants();
+}
+
+// Growth in advance stops at a limit that is known beforehand, so that the limit is reached.
+TEST(PageHeapMemoryTest, GrowsByNoMoreThanThereIsRoomFor) {
+  PageHeapUnderTest under_test(AddressOnly(size_t{1} << 30));
+  PageHeap& heap = under_test.heap;
+  under_test.vm.SetRoom(5 * kPageSize);
+  ASSERT_NE(heap.New(Length(2), SpanState::kLarge), nullptr);
+  EXPECT_EQ(heap.GetStats().system_bytes, 5 * kPageSize);
+  under_test.vm.SetRoom(0);
+  // Beyond it, what is needed: it is for the system to refuse.
+  ASSERT_NE(heap.New(Length(7), SpanState::kLarge), nullptr);
+  EXPECT_EQ(heap.GetStats().system_bytes, 12 * kPageSize);
+}
+
 // A limit on address space, met: the first request that fits nowhere in one piece is served by
 // unmapping what is free and mapping it anew; when most of the heap is free, it is not kept.
 TEST(PageHeapAddressSpaceTest, UnmapsFreeMemoryWhenTheSystemHasNoAddressSpaceLeft) {
@@ -303,11 +396,11 @@ TEST(PageHeapAddressSpaceTest, UnmapsFreeMemoryWhenTheSystemHasNoAddressSpaceLef
   class Limited final : public VirtualMemory {
    public:
     explicit Limited(VirtualMemory& vm) : vm_(vm) {}
-    void* Map(size_t bytes, size_t alignment) override {
-      if (mapped + bytes > limit) return nullptr;
-      void* const p = vm_.Map(bytes, alignment);
-      if (p != nullptr) mapped += bytes;
-      return p;
+    Mapping Map(size_t bytes, size_t alignment) override {
+      if (mapped + bytes > limit) return {};
+      const Mapping mapping = vm_.Map(bytes, alignment);
+      if (mapping.start != nullptr) mapped += bytes;
+      return mapping;
     }
     bool Unmap(void* start, size_t bytes) override {
       mapped -= bytes;

@@ -6,10 +6,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "testing/heap_fixture.h"
@@ -33,7 +35,16 @@ bool operator==(const Settings& a, const Settings& b) {
          a.check == b.check && a.malloc_stats == b.malloc_stats && a.membarrier == b.membarrier &&
          a.max_total_thread_cache_bytes == b.max_total_thread_cache_bytes &&
          a.release_rate == b.release_rate && a.hard_limit_bytes == b.hard_limit_bytes &&
-         a.soft_limit_bytes == b.soft_limit_bytes && a.soft_limit_percent == b.soft_limit_percent;
+         a.soft_limit_bytes == b.soft_limit_bytes &&
+         a.soft_limit_percent == b.soft_limit_percent && a.skip_mmap == b.skip_mmap &&
+         a.skip_sbrk == b.skip_sbrk && a.devmem_start_mb == b.devmem_start_mb &&
+         a.devmem_limit_mb == b.devmem_limit_mb &&
+         std::string_view(a.devmem_device) == b.devmem_device &&
+         std::string_view(a.memfs_path) == b.memfs_path && a.memfs_limit_mb == b.memfs_limit_mb &&
+         a.memfs_abort_on_fail == b.memfs_abort_on_fail &&
+         a.memfs_disable_fallback == b.memfs_disable_fallback &&
+         a.memfs_ignore_mmap_fail == b.memfs_ignore_mmap_fail &&
+         a.memfs_map_private == b.memfs_map_private;
 }
 
 // Values that are different from all defaults.
@@ -51,6 +62,17 @@ Settings Unusual() {
   settings.hard_limit_bytes = 4321;
   settings.soft_limit_bytes = 1234;
   settings.soft_limit_percent = 56;
+  settings.skip_mmap = true;
+  settings.skip_sbrk = true;
+  settings.devmem_start_mb = 1;
+  settings.devmem_limit_mb = 2;
+  strcpy(settings.devmem_device, "/dev/other");
+  strcpy(settings.memfs_path, "/dev/hugepages/heap");
+  settings.memfs_limit_mb = 3;
+  settings.memfs_abort_on_fail = true;
+  settings.memfs_disable_fallback = true;
+  settings.memfs_ignore_mmap_fail = true;
+  settings.memfs_map_private = true;
   return settings;
 }
 
@@ -188,7 +210,7 @@ TEST(SettingsTest, OtherVariablesAreNotOurs) {
 
 TEST(SettingsTest, VariablesOfOtherReleasesAreSilentlyIgnored) {
   const std::vector<std::string> ignored = DocumentedIgnoredNames();
-  EXPECT_GT(ignored.size(), 20u);
+  EXPECT_GT(ignored.size(), 15u);
   for (const std::string& name : ignored) {
     for (const char* value : {"", "1", "nonsense", "-5"}) {
       Settings settings = Unusual();
@@ -211,8 +233,13 @@ TEST(SettingsTest, AComplaintIsOneLineWhateverTheVariable) {
 TEST(SettingsTest, RandomBytes) {
   constexpr uint64_t kSeed = 31337;
   SeededRandom random(kSeed);
-  const std::string names[] = {"TCMALLOC_CHECK",      "MALLOCSTATS",        "TCMALLOC_RELEASE_RATE",
-                               "TCMALLOC_SOFT_LIMIT", "TCMALLOC_SKIP_SBRK", "TCMALLOC_"};
+  const std::string names[] = {"TCMALLOC_CHECK",
+                               "MALLOCSTATS",
+                               "TCMALLOC_RELEASE_RATE",
+                               "TCMALLOC_SOFT_LIMIT",
+                               "TCMALLOC_TRACE",
+                               "TCMALLOC_MEMFS_MALLOC_PATH",
+                               "TCMALLOC_"};
   const std::string likely = "0123456789..-+eExtruefalsnoyKMG%% ";
   for (int i = 0; i < 50000; ++i) {
     std::string name = names[random.Below(std::size(names))];
@@ -227,6 +254,10 @@ TEST(SettingsTest, RandomBytes) {
     ASSERT_TRUE(settings.malloc_stats >= 0 && settings.malloc_stats <= 2);
     ASSERT_TRUE(settings.release_rate >= 0 && settings.release_rate <= 1000);
     ASSERT_LE(settings.soft_limit_percent, 100u);
+    if (name == "TCMALLOC_MEMFS_MALLOC_PATH") {
+      ASSERT_EQ(complaint.empty(), value.size() < kSettingTextBytes);
+      ASSERT_EQ(settings.memfs_path, complaint.empty() ? value : Unusual().memfs_path);
+    }
     if (complaint.empty()) continue;
     ASSERT_TRUE(settings == Unusual()) << name << "=" << value;
     ASSERT_EQ(std::count(complaint.begin(), complaint.end(), '\n'), 1) << complaint;
@@ -244,13 +275,40 @@ TEST(SettingsDeathTest, ReadsTheEnvironment) {
         setenv("TCMALLOC_CHECK", "yes", 1);
         setenv("MALLOCSTATS", "7", 1);
         setenv("TCMALLOC_RELEASE_RATE", "2.5", 1);
-        setenv("TCMALLOC_SKIP_MMAP", "whatever", 1);
+        setenv("TCMALLOC_SKIP_MMAP", "1", 1);
+        setenv("TCMALLOC_TRACE", "whatever", 1);
         Settings settings;
         ReadSettings(&settings);
-        _exit(settings.check && settings.malloc_stats == 0 && settings.release_rate == 2.5 ? 0 : 1);
+        _exit(settings.check && settings.malloc_stats == 0 && settings.release_rate == 2.5 &&
+                      settings.skip_mmap && !settings.skip_sbrk
+                  ? 0
+                  : 1);
       },
       testing::ExitedWithCode(0),
       testing::Eq("tcmalloc: MALLOCSTATS=7 is ignored: expected integer from 0 to 2; using 0\n"));
+}
+
+TEST(SettingsTest, Texts) {
+  for (const std::string& text :
+       {std::string(), std::string("/dev/shm/heap"), std::string("\xff\n \t"),
+        std::string(kSettingTextBytes - 1, 'x')}) {
+    Settings settings = Unusual();
+    EXPECT_EQ(Read("TCMALLOC_MEMFS_MALLOC_PATH", text, &settings), "");
+    EXPECT_EQ(settings.memfs_path, text);
+    EXPECT_EQ(Read("TCMALLOC_DEVMEM_DEVICE", text, &settings), "");
+    EXPECT_EQ(settings.devmem_device, text);
+  }
+  // Not cut off: that would be another file.
+  for (const size_t length : {kSettingTextBytes, kSettingTextBytes + 1, 10 * kSettingTextBytes}) {
+    Settings settings = Unusual();
+    EXPECT_EQ(Read("TCMALLOC_MEMFS_MALLOC_PATH", std::string(length, 'x'), &settings),
+              "tcmalloc: TCMALLOC_MEMFS_MALLOC_PATH=" + std::string(100, 'x') +
+                  " is ignored: expected text of at most 255 bytes; using \"\"\n");
+    EXPECT_EQ(Read("TCMALLOC_DEVMEM_DEVICE", std::string(length, 'x'), &settings),
+              "tcmalloc: TCMALLOC_DEVMEM_DEVICE=" + std::string(100, 'x') +
+                  " is ignored: expected text of at most 255 bytes; using /dev/mem\n");
+    EXPECT_TRUE(settings == Unusual());
+  }
 }
 
 TEST(SettingsTest, TotalOfThreadCaches) {
@@ -326,11 +384,11 @@ TEST(SettingsTest, Sizes) {
 
 TEST(SettingsDocumentationTest, DefaultsAreThoseOfTheStructure) {
   const auto rows = DocumentedRows();
-  EXPECT_EQ(rows.size(), 11u);
+  EXPECT_EQ(rows.size(), 22u);
   Settings settings = Unusual();
   for (const auto& row : rows) {
     ASSERT_EQ(row.size(), 4u);
-    EXPECT_EQ(Read(row[0], row[1], &settings), "");
+    EXPECT_EQ(Read(row[0], row[1] == "\"\"" ? "" : row[1], &settings), "");
     EXPECT_FALSE(row[3].empty());
   }
   EXPECT_TRUE(settings == Settings());

@@ -73,7 +73,7 @@ class FakeVirtualMemory final : public VirtualMemory {
     if (options_.strength == Strength::kBacked) munmap(reserved_, reserved_bytes_);
   }
 
-  void* Map(size_t bytes, size_t alignment) override {
+  Mapping Map(size_t bytes, size_t alignment) override {
     EXPECT_TRUE(SpinLock::NoneHeldByThisThread()) << "a system call under a lock";
     EXPECT_GT(bytes, 0u);
     EXPECT_EQ(bytes % options_.hardware_page_size, 0u) << "Map of " << bytes;
@@ -84,14 +84,15 @@ class FakeVirtualMemory final : public VirtualMemory {
     if (map_failure_.IsDue()) {
       ++map_failures_;
       Record({Kind::kMap, 0, bytes, false});
-      return nullptr;
+      return {};
     }
     if (alignment < options_.hardware_page_size) alignment = options_.hardware_page_size;
+    bytes += more_bytes_;
     const uintptr_t start = FindRoom(bytes, alignment);
     if (start == 0) {
       ++map_failures_;
       Record({Kind::kMap, 0, bytes, false});
-      return nullptr;
+      return {};
     }
     mapped_[start] = bytes;
     mapped_bytes_ += bytes;
@@ -101,7 +102,7 @@ class FakeVirtualMemory final : public VirtualMemory {
       abort();
     }
     Record({Kind::kMap, start, bytes, true});
-    return reinterpret_cast<void*>(start);
+    return {reinterpret_cast<void*>(start), bytes, zero_filled_};
   }
 
   bool Unmap(void* memory, size_t bytes) override {
@@ -215,6 +216,13 @@ class FakeVirtualMemory final : public VirtualMemory {
     locked_start_ = reinterpret_cast<uintptr_t>(start);
     locked_end_ = locked_start_ + bytes;
   }
+
+  // What Map says about its memory from now on (what kBacked memory holds is the test's business).
+  void SetZeroFilled(bool zero_filled) { zero_filled_ = zero_filled; }
+  // Map returns so much more than it is asked for.
+  void SetMore(size_t bytes) { more_bytes_ = bytes; }
+  void SetRoom(size_t bytes) { room_ = bytes; }
+  size_t Room() override { return room_; }
 
   // Runs once, at the beginning of the next Map or Release: what another thread does while this one
   // is in the system.
@@ -346,6 +354,9 @@ class FakeVirtualMemory final : public VirtualMemory {
   Failure release_failure_;
   Failure unmap_failure_;
   Failure populate_failure_;
+  bool zero_filled_ = true;
+  size_t more_bytes_ = 0;
+  size_t room_ = SIZE_MAX;
   uintptr_t locked_start_ = 0;
   uintptr_t locked_end_ = 0;
   std::function<void()> on_map_;

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The system allocator of include/tcmalloc/tcmalloc.h.
+#include <atomic>
+
+#include "base/compiler.h"
+#include "base/units.h"
+#include "runtime/heap.h"
+#include "tcmalloc/tcmalloc.h"
+
+namespace tcmalloc {
+namespace {
+
+Heap& ExistingHeap() {
+  EnsureHeap();
+  return GlobalHeap();
+}
+
+// What the heap grows by unless the program says otherwise.
+class DefaultAllocator final : public SystemAllocator {
+ public:
+  void* Allocate(size_t bytes, size_t* actual_bytes, size_t alignment) noexcept override {
+    Heap& heap = ExistingHeap();
+    const size_t page = heap.memory.hardware_page_size();
+    if (bytes == 0 || bytes > SIZE_MAX - page || (alignment & (alignment - 1)) != 0) return nullptr;
+    const Mapping mapping = heap.memory.MapWithoutCustom((bytes + page - 1) & ~(page - 1),
+                                                         alignment == 0 ? 1 : alignment);
+    if (mapping.start != nullptr && actual_bytes != nullptr) *actual_bytes = mapping.bytes;
+    return mapping.start;
+  }
+};
+
+// The program's, for the layers that do not know the public header.
+class ProgramsAllocator final : public CustomMemory {
+ public:
+  void* Allocate(size_t bytes, size_t* actual_bytes, size_t alignment) override {
+    return allocator_.load(std::memory_order_acquire)->Allocate(bytes, actual_bytes, alignment);
+  }
+  SystemAllocator* allocator() const { return allocator_.load(std::memory_order_acquire); }
+  void Set(SystemAllocator* allocator) { allocator_.store(allocator, std::memory_order_release); }
+
+ private:
+  // Written by Set (release: the object is complete), read by who grows the heap (acquire). Not
+  // null once it was set.
+  std::atomic<SystemAllocator*> allocator_{nullptr};
+};
+
+constinit DefaultAllocator default_allocator;
+constinit ProgramsAllocator programs_allocator;
+
+}  // namespace
+
+extern "C" {
+
+TC_EXPORT SystemAllocator* tcmalloc_system_allocator() noexcept {
+  const bool custom = ExistingHeap().memory.custom() != nullptr;
+  return custom ? programs_allocator.allocator() : &default_allocator;
+}
+
+TC_EXPORT void tcmalloc_set_system_allocator(SystemAllocator* allocator) noexcept {
+  HeapMemory& memory = ExistingHeap().memory;
+  if (allocator == nullptr || allocator == &default_allocator) {
+    memory.SetCustom(nullptr);
+    return;
+  }
+  programs_allocator.Set(allocator);
+  memory.SetCustom(&programs_allocator);
+}
+
+}  // extern "C"
+
+}  // namespace tcmalloc

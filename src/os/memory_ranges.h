@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// MemoryRanges: which addresses hold memory that is not like anonymous memory, and what may be done
+// with it. What it does not list is anonymous. Ranges are listed for good.
+//
+// Called by: HeapMemory. Lock: LockRank::kMemoryRanges. Cost: a look at every range; neighbours of
+// one kind are one range, as the system's mappings mostly are.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/compiler.h"
+#include "os/spinlock.h"
+#include "os/virtual_memory.h"
+
+namespace tcmalloc {
+
+enum class MemoryKind : uint8_t {
+  kAnonymous,    // the process's own
+  kPrivateFile,  // a file's, but what is written is the process's own
+  kSharedFile,   // a file's
+  kKept,         // cannot be given back
+};
+
+class MemoryRanges {
+ public:
+  // Lists a range. False when there is no memory from `vm` for the record of it.
+  [[nodiscard]] bool Add(const void* start, size_t bytes, MemoryKind kind, VirtualMemory& vm)
+      TC_EXCLUDES(lock_);
+
+  // What the memory at `start` is, and for how many of the `bytes` from there on that holds.
+  struct Part {
+    MemoryKind kind;
+    size_t bytes;
+  };
+  Part PartAt(uintptr_t start, size_t bytes) TC_EXCLUDES(lock_);
+
+  SpinLock& lock() { return lock_; }
+
+ private:
+  struct Range {
+    uintptr_t start;
+    uintptr_t end;
+    MemoryKind kind;
+  };
+  // Ranges that need no memory for their records: enough where mappings lie side by side.
+  static constexpr size_t kFirst = 16;
+  static constexpr size_t kMoreBytes = size_t{64} << 10;
+
+  struct Block {
+    Block* next;
+    size_t used;
+    size_t capacity;
+    Range* ranges;
+  };
+
+  // True when the range was joined with one that is there, or there was room for it.
+  bool AddLocked(const Range& range) TC_REQUIRES(lock_);
+
+  SpinLock lock_{LockRank::kMemoryRanges};
+  Range first_ranges_[kFirst] TC_GUARDED_BY(lock_);
+  Block first_ TC_GUARDED_BY(lock_) = {nullptr, 0, kFirst, first_ranges_};
+};
+
+}  // namespace tcmalloc

@@ -1,0 +1,200 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Programs whose heap lies where the environment says: mmap, sbrk, a memory file, a device.
+
+usage: memory_sources_test.py MEMORY_SOURCES LIBRARY          on tmpfs, for every user
+       memory_sources_test.py MEMORY_SOURCES LIBRARY --mounts  on file systems of its own: as root,
+                                                              in a mount namespace of its own
+"""
+
+import os
+import pathlib
+import re
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+
+MIB = 1 << 20
+PREFIX = "TCMALLOC_"
+HUGEPAGES = pathlib.Path("/proc/sys/vm/nr_hugepages")
+SKIPPED = 77
+
+
+class Case:
+    """Runs memory_sources and notes what is not as it should be."""
+
+    def __init__(self, program, library):
+        self.program, self.library = program, library
+        self.count = 0
+        self.failures = 0
+
+    def run(self, name, settings, arguments, status=0, stdout=None, stderr=""):
+        """stdout: (least, most) of the number that is printed; stderr: the whole, as a pattern."""
+        environment = {name: value for name, value in os.environ.items()
+                       if not name.startswith(PREFIX)}
+        environment.update({PREFIX + key: str(value) for key, value in settings.items()})
+        environment.update(LD_PRELOAD=self.library, LIBRARY_UNDER_TEST=self.library)
+        done = subprocess.run([self.program, *map(str, arguments)], env=environment,
+                              capture_output=True, text=True, timeout=100,
+                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, (0, 0)))
+        self.count += 1
+        if done.returncode == SKIPPED:
+            print(f"{name}: {done.stdout.strip()}")
+            return
+        wrong = []
+        if done.returncode != status:
+            wrong.append(f"status {done.returncode}, not {status}")
+        if not re.fullmatch(stderr, done.stderr):
+            wrong.append(f"stderr is not {stderr!r}")
+        if stdout is not None:
+            number = re.fullmatch(r"(\d+)\n", done.stdout)
+            if not number or not stdout[0] <= int(number[1]) <= stdout[1]:
+                wrong.append(f"not a number from {stdout[0]} to {stdout[1]}")
+        self.failures += bool(wrong)
+        print(f"{name}: {'FAILED: ' + '; '.join(wrong) if wrong else 'ok'}")
+        if wrong:
+            print(f"  stdout: {done.stdout!r}\n  stderr: {done.stderr!r}")
+
+    def expect(self, name, condition):
+        self.count += 1
+        if not condition:
+            self.failures += 1
+            print(f"{name}: FAILED")
+
+
+def anonymous(case):
+    case.run("mmap", {}, ["work", "", 0])
+    case.run("mmap without sbrk", {"SKIP_SBRK": 1}, ["work", "", 0])
+    case.run("sbrk alone", {"SKIP_MMAP": 1}, ["work", "[heap]", 0])
+    case.run("sbrk when mmap gives nothing", {}, ["without_mmap", "[heap]"])
+    case.run("neither", {"SKIP_MMAP": 1, "SKIP_SBRK": 1}, ["nothing"])
+
+
+def memory_file(case, folder):
+    path = f"{folder}/heap"
+    file = {"MEMFS_MALLOC_PATH": path}
+    limited = {**file, "MEMFS_LIMIT_MB": 8}
+    abort_line = (r"tcmalloc: TCMALLOC_MEMFS_ABORT_ON_FAIL: no \d+ bytes from "
+                  r"TCMALLOC_MEMFS_MALLOC_PATH\n")
+    case.run("memory file", file, ["work", path, 1])
+    case.run("private memory file", {**file, "MEMFS_MAP_PRIVATE": 1}, ["work", path, 0])
+    case.run("memory file and sbrk for records", {**file, "SKIP_MMAP": 1}, ["work", path, 1])
+    case.run("falls back at the limit", limited, ["fill", path], stdout=(7, 8))
+    case.run("fails at the limit", {**limited, "MEMFS_DISABLE_FALLBACK": 1}, ["exhaust", path],
+             stdout=(7, 8))
+    case.run("aborts at the limit", {**limited, "MEMFS_ABORT_ON_FAIL": 1}, ["fill", path],
+             status=-signal.SIGABRT, stderr=abort_line)
+    nowhere = {"MEMFS_MALLOC_PATH": f"{folder}/nowhere/heap"}
+    line = (f"tcmalloc: no memory from TCMALLOC_MEMFS_MALLOC_PATH: cannot open "
+            f"{folder}/nowhere/heap \\(error 2\\)\n")
+    case.run("falls back without a file", nowhere, ["work", "", 0], stderr=line)
+    case.run("fails without a file", {**nowhere, "MEMFS_DISABLE_FALLBACK": 1}, ["nothing"],
+             stderr=line)
+    case.run("aborts without a file", {**nowhere, "MEMFS_ABORT_ON_FAIL": 1}, ["fill", ""],
+             status=-signal.SIGABRT, stderr=line + abort_line)
+    other = pathlib.Path(folder) / "other"
+    other.write_text("the program's")
+    case.run("descriptors closed", file, ["close", path, other], stdout=(0, 8))
+    case.expect("the program's file", other.read_text() == "the program's")
+    other.unlink()
+    case.expect("no file is left behind", not os.listdir(folder))
+
+
+def device(case, folder):
+    path = pathlib.Path(folder) / "device"
+    old = b"\xdd" * (128 * MIB)
+    path.write_bytes(old)
+    device = {"DEVMEM_DEVICE": path, "DEVMEM_START": 1}
+    # With what lies there already, which calloc must clear.
+    case.run("device", device, ["work", path, 1])
+    path.write_bytes(old)
+    case.run("device up to its limit", {**device, "DEVMEM_LIMIT": 9}, ["fill", path],
+             stdout=(7, 8))
+    contents = path.read_bytes()
+    case.expect("what is used of the device",
+                contents[:MIB] == old[:MIB] and contents[9 * MIB:] == old[9 * MIB:] and
+                contents[MIB:9 * MIB].count(b"\xdd") < MIB)
+    memory = {**device, "DEVMEM_LIMIT": 9, "MEMFS_MALLOC_PATH": f"{folder}/heap",
+              "MEMFS_LIMIT_MB": 8}
+    case.run("the memory file comes first", memory, ["fill", f"{folder}/heap"], stdout=(7, 8))
+    case.run("then the device", memory, ["fill", path], stdout=(6, 8))
+    path.unlink()
+    case.run("no device", device, ["work", "", 0],
+             stderr=f"tcmalloc: no memory from TCMALLOC_DEVMEM_DEVICE: cannot open {path} "
+                    r"\(error 2\)" "\n")
+
+
+def mount(kind, options, folder):
+    subprocess.run(["mount", "-t", kind, "-o", options, "none", folder], check=True)
+
+
+def full_file_system(case, folder):
+    """A tmpfs of 8 MiB: what does not fit is met by the allocator, not by who touches memory."""
+    mount("tmpfs", "size=8m", folder)
+    path = f"{folder}/heap"
+    file = {"MEMFS_MALLOC_PATH": path}
+    try:
+        case.run("falls back when it is full", file, ["fill", path], stdout=(5, 8))
+        case.run("fails when it is full", {**file, "MEMFS_DISABLE_FALLBACK": 1},
+                 ["exhaust", path], stdout=(5, 8))
+        case.run("aborts when it is full", {**file, "MEMFS_ABORT_ON_FAIL": 1}, ["fill", path],
+                 status=-signal.SIGABRT, stderr=r"tcmalloc: .*_ABORT_ON_FAIL: .*\n")
+    finally:
+        subprocess.run(["umount", folder], check=True)
+
+
+def hugepages(case, folder):
+    before = HUGEPAGES.read_text()
+    HUGEPAGES.write_text("96")
+    try:
+        count = int(HUGEPAGES.read_text())
+        if count < 96:
+            print(f"SKIP: the system has {count} free hugepages, 96 are needed")
+            return False
+        mount("hugetlbfs", "pagesize=2M", folder)
+        path = f"{folder}/heap"
+        file = {"MEMFS_MALLOC_PATH": path}
+        try:
+            case.run("hugepages", file, ["work", path, 1])
+            case.run("private hugepages", {**file, "MEMFS_MAP_PRIVATE": 1}, ["work", path, 1])
+            # An odd limit: whole hugepages below it.
+            case.run("hugepages up to a limit", {**file, "MEMFS_LIMIT_MB": 9}, ["fill", path],
+                     stdout=(7, 8))
+            HUGEPAGES.write_text("6")
+            case.run("falls back without hugepages", file, ["fill", path], stdout=(9, 12))
+            case.run("fails without hugepages", {**file, "MEMFS_DISABLE_FALLBACK": 1},
+                     ["exhaust", path], stdout=(9, 12))
+            case.expect("no file is left behind", not os.listdir(folder))
+        finally:
+            subprocess.run(["umount", folder], check=True)
+    finally:
+        HUGEPAGES.write_text(before)
+    return True
+
+
+def main():
+    program, library, *options = sys.argv[1:]
+    if options and not os.environ.get("IN_MOUNT_NAMESPACE"):
+        if os.geteuid() != 0 or subprocess.run(["unshare", "-m", "true"]).returncode:
+            print("SKIP: mounting file systems needs root")
+            return SKIPPED
+        os.environ["IN_MOUNT_NAMESPACE"] = "1"
+        os.execvp("unshare", ["unshare", "-m", sys.executable, *sys.argv])
+    case = Case(program, library)
+    all_done = True
+    with tempfile.TemporaryDirectory(dir=None if options else "/dev/shm") as folder:
+        if options:
+            full_file_system(case, folder)
+            all_done = hugepages(case, folder)
+        else:
+            anonymous(case)
+            memory_file(case, folder)
+            device(case, folder)
+    print(f"{case.count} checks, {case.failures} failed")
+    return 1 if case.failures else 0 if all_done else SKIPPED
+
+
+if __name__ == "__main__":
+    sys.exit(main())
