@@ -75,7 +75,7 @@ struct Bins {
   // The next allocation that takes the fast path may be of at most this many bytes; below that it
   // is time to sample. Written by the owning thread alone; read by others to see that it is at
   // work.
-  std::atomic<uint64_t> bytes_until_sample{0};
+  std::atomic<size_t> bytes_until_sample{0};
 
  private:
   // Makes the compiler forget that it has seen this index: it then addresses the bin through base

@@ -54,7 +54,7 @@ class Registry;
 class ThreadCache {
  public:
   // Allocations may pass this many bytes before the slow path has a look; stands for "no sampling".
-  static constexpr uint64_t kNoSampling = uint64_t{1} << 62;
+  static constexpr size_t kNoSampling = (SIZE_MAX >> 2) + 1;
 
   // By the owner. `slot` is the owner's; the cache is not reachable through it until the registry
   // stores it there.
