@@ -28,6 +28,11 @@ struct Setting {
 // Far beyond what any machine has, and exact as a double.
 constexpr double kMaxCacheBytes = double{1ull << 50};
 
+// What no address space holds is as much as there are addresses.
+size_t AsBytes(double value) {
+  return value < static_cast<double>(SIZE_MAX) ? static_cast<size_t>(value) : SIZE_MAX;
+}
+
 constexpr Setting kSettings[] = {
     {"MALLOCSTATS", Type::kInteger, "0", 0, 2,
      [](Settings* s, double v) { s->malloc_stats = static_cast<int64_t>(v); },
@@ -38,7 +43,7 @@ constexpr Setting kSettings[] = {
      "is checked there at once. "
      "Slow; for finding double frees and frees of bad pointers where they happen."},
     {"TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES", Type::kInteger, "33554432", 0, kMaxCacheBytes,
-     [](Settings* s, double v) { s->max_total_thread_cache_bytes = static_cast<size_t>(v); },
+     [](Settings* s, double v) { s->max_total_thread_cache_bytes = AsBytes(v); },
      "What the caches of all threads together may hold, free objects and the arrays of pointers to "
      "them. Each thread may have 64 KiB whatever this says; beyond that threads that are busy take "
      "from those that are not. Raise it when many threads allocate and free more than that at a "
