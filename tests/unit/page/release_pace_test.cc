@@ -18,7 +18,7 @@ TEST(ReleasePaceTest, RateZeroNeverReleases) {
   ReleasePace pace;
   pace.SetRate(0);
   EXPECT_EQ(Wait(pace), 0);
-  EXPECT_FALSE(pace.PagesFreed(Length(size_t{1} << 40)));
+  EXPECT_FALSE(pace.PagesFreed(Length(SIZE_MAX >> kPageShift)));
   // Nor after a release that was asked for.
   pace.Released(Length(10));
   EXPECT_EQ(Wait(pace), 0);
@@ -48,7 +48,7 @@ TEST(ReleasePaceTest, WaitsInProportionToWhatWentAndInverselyToTheRate) {
 TEST(ReleasePaceTest, NoWaitIsLongerThanTheLongest) {
   ReleasePace pace;
   pace.SetRate(1e-300);
-  pace.Released(Length(size_t{1} << 50));
+  pace.Released(Length(SIZE_MAX >> kPageShift));
   EXPECT_EQ(Wait(pace), ReleasePace::kMaxWait + 1);
 }
 
