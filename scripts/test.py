@@ -33,6 +33,7 @@ PRESETS = {
     "asan": ("unit",),
     "tsan": ("unit", "model"),
     "clang": ("unit", "entry", "process", "model", "layout"),
+    "i386": ("unit", "entry", "process", "model", "layout"),
 }
 TEST_TIMEOUT_S = 600  # for tests that set none of their own
 FORMATTED_FOLDERS = ("src", "include", "tests", "bench", "tools")

@@ -50,6 +50,7 @@ struct BinArray {
   size_t bytes() const { return BytesFor(capacity); }
 };
 
-static_assert(sizeof(BinArray) == 2 * sizeof(BinSlot));
+// What bin_policy::kMaxObjects reckons with.
+static_assert(sizeof(BinArray) == 16 && alignof(BinArray) % alignof(BinSlot) == 0);
 
 }  // namespace tcmalloc

@@ -76,7 +76,7 @@ struct Bins {
   // is time to sample, or to come by (see ThreadCache::Visits). Written by the owning thread; by
   // others when it shall come by, which it misses when it allocates just then; read by others to
   // see that it is at work.
-  std::atomic<uint64_t> bytes_until_sample{0};
+  std::atomic<size_t> bytes_until_sample{0};
 
  private:
   // Makes the compiler forget that it has seen this index: it then addresses the bin through base

@@ -54,7 +54,7 @@ class Registry;
 class ThreadCache {
  public:
   // Allocations may pass this many bytes before the slow path has a look; stands for "no sampling".
-  static constexpr uint64_t kNoSampling = uint64_t{1} << 62;
+  static constexpr size_t kNoSampling = (SIZE_MAX >> 2) + 1;
 
   // By the owner. `slot` is the owner's; the cache is not reachable through it until the registry
   // stores it there.
@@ -146,13 +146,13 @@ class ThreadCache {
   // bytes it may allocate until it comes again (see runtime/idle_release.h).
   struct Visits {
     int64_t last_ms = 0;
-    uint64_t interval = kNoSampling;
+    size_t interval = kNoSampling;
     uint32_t slow_frees = 0;
   };
   Visits visits;
   // The allocation with which the thread has allocated more than this takes the slow path. By the
   // owner, or, with 0, by another thread: that takes effect unless the owner allocates just then.
-  void SetBytesUntilVisit(uint64_t bytes) {
+  void SetBytesUntilVisit(size_t bytes) {
     bins_.bytes_until_sample.store(bytes, std::memory_order_relaxed);
   }
   // The next allocation of `c` may be the one. By the owner.

@@ -26,7 +26,7 @@ TC_FAST_PATH void LeaveFastPath() { current_slot.EndAccess(); }
 TC_FAST_PATH void* AllocateFast(SizeClass c, size_t size) {
   ThreadSlot& slot = current_slot;
   Bins* const bins = slot.BeginAccess();
-  uint64_t left;
+  size_t left;
   if (__builtin_expect(__builtin_sub_overflow(
                            bins->bytes_until_sample.load(std::memory_order_relaxed), size, &left),
                        false)) {

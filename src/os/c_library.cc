@@ -72,9 +72,11 @@ bool InModuleImage(const void* p) {
 bool InStack(uintptr_t address, CLibraryMalloc::StackHolds stack_holds) {
   const uintptr_t main_stack =
       &__libc_stack_end != nullptr ? reinterpret_cast<uintptr_t>(__libc_stack_end) : 0;
-  const bool near_main =
-      address < main_stack + kStackNeighbourhood && main_stack < address + kStackNeighbourhood;
-  if (!near_main && !stack_holds(address, address + kStackNeighbourhood)) return false;
+  const uintptr_t from_main = address < main_stack ? main_stack - address : address - main_stack;
+  // On 32-bit machines the neighbourhood may reach past the end of all addresses.
+  const uintptr_t limit =
+      address < UINTPTR_MAX - kStackNeighbourhood ? address + kStackNeighbourhood : UINTPTR_MAX;
+  if (from_main >= kStackNeighbourhood && !stack_holds(address, limit)) return false;
   // The stack is one mapping, with its guard page below: what lies in another one is not in it,
   // whatever the frames say (a frame can be one of a coroutine, whose stack is anywhere). That both
   // lie in one mapping is not enough: the kernel joins neighbouring ones, so that the main thread's

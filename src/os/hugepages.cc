@@ -2,7 +2,6 @@
 #include "os/hugepages.h"
 
 #include <errno.h>
-#include <string.h>
 #include <sys/prctl.h>
 
 #include <string_view>
@@ -39,8 +38,8 @@ uint64_t NumberOr(std::string_view text, uint64_t otherwise) {
   return number;
 }
 
-bool Holds(std::string_view text, const char* word) {
-  return memmem(text.data(), text.size(), word, strlen(word)) != nullptr;
+bool Holds(std::string_view text, std::string_view word) {
+  return text.find(word) != std::string_view::npos;
 }
 
 }  // namespace

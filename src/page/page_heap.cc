@@ -491,6 +491,11 @@ bool PageHeap::Grow(Length n, Length alignment) {
   wanted = RoundUp(wanted);
   const Length room = Length(vm_.Room() >> kPageShift);
   if (wanted > room) wanted = room;
+  const auto read = read_hugepages_.load(std::memory_order_relaxed);
+  if (read != nullptr && system_bytes_.value() > 0) {
+    SetHugepages(read());
+    read_hugepages_.store(nullptr, std::memory_order_relaxed);
+  }
   bool hugepages;
   {
     const SpinLockHolder holder(lock_);

@@ -171,6 +171,11 @@ class PageHeap {
   void StopHugepagesAt(PageId page) TC_EXCLUDES(lock_);
   // What the system does about hugepages. Before that the heap behaves as if there were none.
   void SetHugepages(const HugepageSetting& setting) TC_EXCLUDES(lock_);
+  // The same, to be asked when the heap first grows beyond what a small program needs: the answer
+  // costs some system calls. Called without locks, perhaps by several threads at once.
+  void SetHugepagesReader(HugepageSetting (*read)()) {
+    read_hugepages_.store(read, std::memory_order_relaxed);
+  }
   // Limits on BackedBytes(), kNoLimit for none. Who sets one gives back what is free above it
   // before the function returns.
   // kProgram: for good. kContainer: unless the program has set one of this kind.
@@ -472,6 +477,8 @@ class PageHeap {
   std::atomic<bool> release_rate_is_positive_{true};
   std::atomic<Releasing> releasing_{Releasing::kByPolicy};
   std::atomic<bool> can_populate_{true};
+  // Null once asked.
+  std::atomic<HugepageSetting (*)()> read_hugepages_{nullptr};
   MemoryLimits limits_ TC_GUARDED_BY(lock_);
   std::array<bool, kNumLimitKinds> limit_set_by_program_ TC_GUARDED_BY(lock_) = {};
   LimitWatch limit_watch_ TC_GUARDED_BY(lock_);

@@ -12,16 +12,23 @@ bool PageMap::EnsureLeaves(PageId first, Length n, VirtualMemory& vm) {
   if (last_leaf >= kRootEntries) return false;
   for (size_t i = first_leaf; i <= last_leaf; ++i) {
     if (root_[i].load(std::memory_order_acquire) != 0) continue;
-    void* const memory = vm.Map(leaf_bytes(), kPageSize).start;
-    if (memory == nullptr) return false;
-    uintptr_t expected = 0;
-    const uintptr_t distance =
-        reinterpret_cast<uintptr_t>(memory) - reinterpret_cast<uintptr_t>(empty_leaf_);
-    if (root_[i].compare_exchange_strong(expected, distance, std::memory_order_acq_rel)) {
-      leaves_.fetch_add(1, std::memory_order_relaxed);
-    } else {
-      // Another thread was faster.
-      static_cast<void>(vm.Unmap(memory, leaf_bytes()));
+    std::atomic<uintptr_t>& first_together = root_[i - i % kLeavesAtOnce];
+    uintptr_t distance = first_together.load(std::memory_order_acquire);
+    if (distance == 0) {
+      void* const memory = vm.Map(leaf_bytes(), kPageSize).start;
+      if (memory == nullptr) return false;
+      const uintptr_t fresh =
+          reinterpret_cast<uintptr_t>(memory) - reinterpret_cast<uintptr_t>(empty_leaf_);
+      if (first_together.compare_exchange_strong(distance, fresh, std::memory_order_acq_rel)) {
+        leaf_mappings_.fetch_add(1, std::memory_order_relaxed);
+        distance = fresh;
+      } else {
+        // Another thread was faster: its mapping is in `distance`.
+        static_cast<void>(vm.Unmap(memory, leaf_bytes()));
+      }
+    }
+    if constexpr (kLeavesAtOnce > 1) {
+      root_[i].store(distance + i % kLeavesAtOnce * sizeof(Leaf), std::memory_order_release);
     }
   }
   return true;

@@ -92,7 +92,7 @@ void EnsureHeapSlow() {
     heap->page_heap.SetReleasing(PageHeap::Releasing::kEager);
   }
   if (heap->settings.hugepages) {
-    heap->page_heap.SetHugepages(ReadHugepageSetting(kHugepageDirectory));
+    heap->page_heap.SetHugepagesReader([] { return ReadHugepageSetting(kHugepageDirectory); });
   }
   heap->page_heap.SetLimit(LimitKind::kHard, heap->settings.hard_limit_bytes);
   if (heap->settings.soft_limit_percent != 0) {

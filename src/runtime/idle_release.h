@@ -10,6 +10,7 @@
 // until the next; when nothing is left to be given back, they end.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "base/compiler.h"
@@ -26,8 +27,8 @@ namespace idle_release_policy {
 inline constexpr int64_t kIdleMs = 50;
 // Whatever the pause was.
 inline constexpr int64_t kMaxBudgetUs = 20'000;
-inline constexpr uint64_t kMinInterval = uint64_t{4} << 10;
-inline constexpr uint64_t kMaxInterval = uint64_t{1} << 20;
+inline constexpr size_t kMinInterval = size_t{4} << 10;
+inline constexpr size_t kMaxInterval = size_t{1} << 20;
 
 // A hundredth of the time away.
 constexpr int64_t BudgetUs(int64_t away_ms) {
@@ -35,7 +36,7 @@ constexpr int64_t BudgetUs(int64_t away_ms) {
   return away_ms > kMaxBudgetUs / 10 ? kMaxBudgetUs : away_ms * 10;
 }
 // Bytes that the thread may allocate until it comes again.
-constexpr uint64_t NextInterval(uint64_t last, int64_t away_ms) {
+constexpr size_t NextInterval(size_t last, int64_t away_ms) {
   if (away_ms >= kIdleMs) return 0;
   if (last < kMinInterval) return kMinInterval;
   return last < kMaxInterval ? last * 2 : kMaxInterval;

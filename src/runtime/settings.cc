@@ -40,6 +40,11 @@ size_t LimitBytes(double bytes) {
 // Addresses in MiB that leave room for all that is done with them.
 constexpr double kMaxMebibytes = double{1ull << 40};
 
+// What no address space holds is as much as there are addresses.
+size_t AsBytes(double value) {
+  return value < static_cast<double>(SIZE_MAX) ? static_cast<size_t>(value) : SIZE_MAX;
+}
+
 constexpr Setting kSettings[] = {
     {"MALLOCSTATS", Type::kInteger, "0", 0, 2,
      [](Settings* s, double v) { s->malloc_stats = static_cast<int64_t>(v); },
@@ -83,7 +88,7 @@ constexpr Setting kSettings[] = {
      "Ask the system for transparent hugepages where the heap grows beyond 32 MiB, unless the "
      "system has none or the process was told to have none."},
     {"TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES", Type::kInteger, "33554432", 0, kMaxCacheBytes,
-     [](Settings* s, double v) { s->max_total_thread_cache_bytes = static_cast<size_t>(v); },
+     [](Settings* s, double v) { s->max_total_thread_cache_bytes = AsBytes(v); },
      "What the caches of all threads together may hold, free objects and the arrays of pointers to "
      "them. Each thread may have 64 KiB whatever this says; beyond that threads that are busy take "
      "from those that are not. Raise it when many threads allocate and free more than that at a "

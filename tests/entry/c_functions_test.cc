@@ -162,7 +162,7 @@ TEST_P(CFunctions, SuccessAndFailureShowInErrno) {
 
 TEST_P(CFunctions, CallocChecksTheProduct) {
   const size_t half = SIZE_MAX / 2;
-  const size_t root = size_t{1} << 32;
+  const size_t root = size_t{1} << (sizeof(size_t) * 4);
   const size_t pairs[][2] = {{half, 3},
                              {3, half},
                              {root, root},
@@ -338,7 +338,7 @@ TEST(ReallocArray, MultipliesAndKeepsContents) {
 TEST(ReallocArray, ChecksTheProduct) {
   void* object = entry::Standard().malloc(1000);
   Fill(object, 1000, 2);
-  const size_t root = size_t{1} << 32;
+  const size_t root = size_t{1} << (sizeof(size_t) * 4);
   const size_t pairs[][2] = {{SIZE_MAX / 2, 3}, {3, SIZE_MAX / 2},       {root, root},
                              {SIZE_MAX, 2},     {SIZE_MAX / 16 + 1, 16}, {SIZE_MAX, SIZE_MAX}};
   for (const auto& pair : pairs) {

@@ -33,7 +33,7 @@ def measure(program, library, *arguments):
     environment = dict(os.environ)
     environment.pop("LD_PRELOAD", None)
     if library is None:
-        environment["LIBRARY_UNDER_TEST"] = c_library()
+        environment["LIBRARY_UNDER_TEST"] = c_library(program)
     else:
         environment["LD_PRELOAD"] = library
         environment["LIBRARY_UNDER_TEST"] = library
@@ -44,13 +44,14 @@ def measure(program, library, *arguments):
     return int(done.stdout)
 
 
-def c_library():
-    """Path of the C library that this interpreter runs on."""
-    with open("/proc/self/maps") as maps:
-        for line in maps:
-            if "/libc.so" in line or "/libc-" in line:
-                return line.split()[-1]
-    sys.exit("no C library found in /proc/self/maps")
+def c_library(program):
+    """Path of the C library that the program runs on."""
+    listing = subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout
+    for line in listing.splitlines():
+        words = line.split()
+        if words[0].startswith("libc."):
+            return words[2]
+    sys.exit(f"{program} needs no C library:\n{listing}")
 
 
 def main():

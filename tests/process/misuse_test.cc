@@ -375,9 +375,12 @@ TEST_F(Misuse, EnvironmentAndArguments) {
 TEST_F(Misuse, AddressesThatAreNoMemory) {
   const size_t size = 0;
   int failures = 0;
-  for (uintptr_t address : {uintptr_t{1}, uintptr_t{8}, uintptr_t{16}, uintptr_t{4096},
-                            uintptr_t{0x123456789000}, uintptr_t{0xdeadbeef}, UINTPTR_MAX,
-                            UINTPTR_MAX - 15, uintptr_t{1} << 47, uintptr_t{1} << 63}) {
+  constexpr int kBits = sizeof(void*) * 8;
+  // Of the long one, 32-bit programs use the lower half.
+  for (uintptr_t address :
+       {uintptr_t{1}, uintptr_t{8}, uintptr_t{16}, uintptr_t{4096},
+        static_cast<uintptr_t>(0x123423456000), uintptr_t{0xdeadbeef}, UINTPTR_MAX,
+        UINTPTR_MAX - 15, uintptr_t{1} << (kBits - 17), uintptr_t{1} << (kBits - 1)}) {
     EXPECT_DIES([address](auto declare) {
       auto* pointer = reinterpret_cast<void*>(address);
       declare(pointer);

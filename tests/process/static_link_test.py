@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Links static_use.c with a static library in every way that a user may, and runs the programs.
 
-Usage: static_link_test.py STATIC_LIBRARY SOURCE WORK_DIRECTORY C_COMPILER CXX_COMPILER
+Usage: static_link_test.py STATIC_LIBRARY SOURCE WORK_DIRECTORY C_COMPILER CXX_COMPILER [OPTION...]
+The options are for both compilers.
 """
 
 import os
@@ -12,6 +13,7 @@ import sys
 
 def main():
     library, source, directory, c_compiler, cxx_compiler = sys.argv[1:6]
+    options = sys.argv[6:]
     os.makedirs(directory, exist_ok=True)
     environment = dict(os.environ)
     environment.pop("LD_PRELOAD", None)
@@ -26,7 +28,7 @@ def main():
     for name, command in ways.items():
         program = os.path.join(directory, name.replace("+", "p").replace(", ", "_").replace(" ", "_"))
         # The library alone, without a list of what it needs beside libc.
-        command = [*command, "-O1", "-fno-builtin", "-o", program, library, "-pthread"]
+        command = [*command, *options, "-O1", "-fno-builtin", "-o", program, library, "-pthread"]
         built = subprocess.run(command, capture_output=True, text=True, env=environment)
         if built.returncode != 0:
             failures.append(name)

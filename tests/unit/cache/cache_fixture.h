@@ -28,7 +28,7 @@ class TestThread {
   // As malloc: the fast path, then the slow one.
   void* Allocate(SizeClass c) {
     Bins* const bins = slot_.BeginAccess();
-    const uint64_t left = bins->bytes_until_sample.load(std::memory_order_relaxed);
+    const size_t left = bins->bytes_until_sample.load(std::memory_order_relaxed);
     const size_t size = kSizeClasses.size(c);
     void* const object = left < size ? nullptr : bins->Pop(c);
     if (object != nullptr) {

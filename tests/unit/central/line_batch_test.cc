@@ -12,7 +12,7 @@
 namespace tcmalloc {
 namespace {
 
-constexpr uintptr_t kStart = 0x7000'0000'0000;  // of a line
+constexpr uintptr_t kStart = static_cast<uintptr_t>(0x7000'4000'0000);  // of a line
 
 // Objects [first, first + n) of a span that starts at a line.
 std::vector<void*> Objects(size_t size, size_t first, size_t n) {

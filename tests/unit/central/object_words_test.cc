@@ -20,7 +20,7 @@ TEST(ObjectWordsTest, AppendsTheObjectsOfAMaskInOrder) {
       if (random.OneIn(4)) mask = ~uint64_t{0};
       if (random.OneIn(4)) mask &= random.Next() & random.Next();
       if (random.OneIn(8)) mask = 0;
-      constexpr uintptr_t kStart = 0x7000'0000'0000;
+      constexpr uintptr_t kStart = static_cast<uintptr_t>(0x7000'4000'0000);
       std::vector<void*> expected;
       for (size_t bit = 0; bit < kBitsPerWord; ++bit) {
         if (TestBit(&mask, bit)) expected.push_back(At(kStart + bit * object_size));
@@ -45,7 +45,7 @@ TEST(ObjectWordsTest, NeighboursAreThoseInOneDirectionWithinTheWord) {
     const size_t word_objects = random.OneIn(2) ? kBitsPerWord : random.Between(1, kBitsPerWord);
     const size_t bit = random.Below(word_objects);
     const size_t n = random.Between(1, 80);
-    constexpr uintptr_t kWord = 0x7000'0000'0000;
+    constexpr uintptr_t kWord = static_cast<uintptr_t>(0x7000'4000'0000);
     // A sequence, wherever it leads, and now and then a step aside.
     std::vector<void*> objects;
     uintptr_t address = kWord + bit * size;

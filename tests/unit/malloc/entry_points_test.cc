@@ -65,7 +65,8 @@ TEST(EntryPointsTest, BadAlignments) {
   EXPECT_EQ(errno, EINVAL);
   void* p = &p;
   errno = 0;
-  for (const size_t alignment : {0, 1, 2, 4, 7, 24}) {
+  for (const size_t alignment :
+       {size_t{0}, size_t{1}, size_t{2}, size_t{7}, sizeof(void*) / 2, 3 * sizeof(void*)}) {
     EXPECT_EQ(tc_posix_memalign(&p, alignment, 10), EINVAL);
     EXPECT_EQ(p, &p);
   }

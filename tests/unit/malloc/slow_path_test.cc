@@ -170,7 +170,7 @@ TEST(SlowPathTest, UsableSizeIsTheClassOrThePages) {
   EXPECT_EQ(UsableSize(nullptr), 0u);
   EXPECT_EQ(AllocateSlow(kMaxRequest + 1), nullptr);
   EXPECT_EQ(AllocateZeroed(SIZE_MAX), nullptr);
-  EXPECT_EQ(AllocateAligned(1, size_t{1} << 63), nullptr);
+  EXPECT_EQ(AllocateAligned(1, SIZE_MAX / 2 + 1), nullptr);
 }
 
 }  // namespace

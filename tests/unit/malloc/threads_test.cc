@@ -105,7 +105,7 @@ TEST_F(ThreadsTest, EveryEntryPointAndFreesByOtherThreads) {
   // Someone looks at the figures meanwhile.
   for (int i = 0; i < 50; ++i) {
     const HeapStats s = CollectStats(GlobalHeap());
-    EXPECT_LE(s.in_use_bytes, size_t{1} << 40);
+    EXPECT_LE(s.in_use_bytes, SIZE_MAX / 2);
     std::this_thread::yield();
   }
   for (std::thread& thread : threads) thread.join();

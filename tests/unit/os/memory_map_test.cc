@@ -9,6 +9,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <cinttypes>
 #include <cstring>
 #include <fstream>
 #include <memory>
@@ -26,19 +27,20 @@ bool Parses(const std::string& line) {
   return ParseMemoryMapping(line.c_str(), &mapping);
 }
 
+// Programs of 32 bits do not get to see the longer ones; they have the lower halves here.
 TEST(ParseMemoryMappingTest, ReadsAddresses) {
   MemoryMapping mapping;
   ASSERT_TRUE(ParseMemoryMapping(
       "55d0c8a00000-55d0c8a21000 rw-p 00000000 00:00 0                          [heap]", &mapping));
-  EXPECT_EQ(mapping.start, 0x55d0c8a00000u);
-  EXPECT_EQ(mapping.end, 0x55d0c8a21000u);
+  EXPECT_EQ(mapping.start, static_cast<uintptr_t>(0x55d0c8a00000));
+  EXPECT_EQ(mapping.end, static_cast<uintptr_t>(0x55d0c8a21000));
   EXPECT_FALSE(mapping.is_main_stack);
   ASSERT_TRUE(ParseMemoryMapping("7f0000000000-7f0000001000 rw-p 00000000 00:00 0 ", &mapping));
-  EXPECT_EQ(mapping.start, 0x7f0000000000u);
+  EXPECT_EQ(mapping.start, static_cast<uintptr_t>(0x7f0000000000));
   ASSERT_TRUE(ParseMemoryMapping(
       "ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsyscall]",
       &mapping));
-  EXPECT_EQ(mapping.end, 0xffffffffff601000u);
+  EXPECT_EQ(mapping.end, static_cast<uintptr_t>(0xffffffffff601000));
   ASSERT_TRUE(ParseMemoryMapping("00400000-00401000 r-xp 00000000 08:01 12 /bin/x", &mapping));
   EXPECT_EQ(mapping.start, 0x400000u);
 }
@@ -155,8 +157,8 @@ TEST(FindMemoryMappingTest, FindsNothingWhereNothingIs) {
   MemoryMapping mapping;
   EXPECT_FALSE(FindMemoryMapping(0, &mapping));
   EXPECT_FALSE(FindMemoryMapping(UINTPTR_MAX, &mapping));
-  // Not canonical.
-  EXPECT_FALSE(FindMemoryMapping(uintptr_t{1} << 62, &mapping));
+  // Not canonical on 64-bit machines.
+  EXPECT_FALSE(FindMemoryMapping(UINTPTR_MAX / 4 + 1, &mapping));
 }
 
 // Lines longer than the buffer: what is mapped behind a file with a long path is still found.
@@ -194,7 +196,7 @@ TEST(FindMemoryMappingTest, AgreesWithTheFile) {
     // What holds still while the test reads the file again and again.
     if (line.find(".so") == std::string::npos) continue;
     uintptr_t start = 0, end = 0;
-    ASSERT_EQ(sscanf(line.c_str(), "%lx-%lx", &start, &end), 2);
+    ASSERT_EQ(sscanf(line.c_str(), "%" SCNxPTR "-%" SCNxPTR, &start, &end), 2);
     for (const uintptr_t address : {start, end - 1}) {
       MemoryMapping mapping;
       ASSERT_TRUE(FindMemoryMapping(address, &mapping)) << line;

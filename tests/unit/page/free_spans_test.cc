@@ -73,10 +73,10 @@ TEST(FreeSpansTest, AgreesWithAVector) {
   SeededRandom random(6);
   constexpr size_t kBorder = FreeSpans::kMaxExactPages;
   const size_t lengths[] = {1,       2,           3,           63,  64,  65,   kBorder - 1,
-                            kBorder, kBorder + 1, kBorder + 2, 200, 500, 5000, size_t{1} << 30};
+                            kBorder, kBorder + 1, kBorder + 2, 200, 500, 5000, size_t{1} << 25};
   std::vector<Span> spans(60);
   for (size_t i = 0; i < spans.size(); ++i) {
-    spans[i].first_page = PageId((uintptr_t{i} * 7919 % spans.size()) << 32);
+    spans[i].first_page = PageId((uintptr_t{i} * 7919 % spans.size()) << 8);
   }
   FreeSpans free_spans;
   Model model;
@@ -105,7 +105,7 @@ TEST(FreeSpansTest, AgreesWithAVector) {
 TEST(FreeSpansTest, ZeroFilledIsEmpty) {
   const FreeSpans free_spans;
   EXPECT_EQ(free_spans.FindBestFit(Length(1)), nullptr);
-  EXPECT_EQ(free_spans.FindBestFit(Length(size_t{1} << 50)), nullptr);
+  EXPECT_EQ(free_spans.FindBestFit(Length(SIZE_MAX / 2)), nullptr);
   EXPECT_EQ(free_spans.FindLongest(), nullptr);
   EXPECT_EQ(free_spans.total(), Length(0));
   EXPECT_EQ(free_spans.count(), 0u);

@@ -262,7 +262,7 @@ TEST(PageHeapSpanCacheStressTest, ManyThreads) {
           ASSERT_LE(stats.small_span_bytes, stats.system_bytes);
         } else if (live.size() < 40 && what < 110) {
           const Length n(random.Between(1, SpanCache::kMaxPages + 2));
-          Mine mine{heap.NewFromCache(n, shard), random.Next()};
+          Mine mine{heap.NewFromCache(n, shard), static_cast<size_t>(random.Next())};
           if (mine.span != nullptr) {
             ++from_cache;
             ASSERT_FALSE(mine.span->zeroed());

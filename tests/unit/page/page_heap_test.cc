@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <functional>
@@ -24,6 +25,9 @@ using Strength = FakeVirtualMemory::Strength;
 
 constexpr size_t kMiB = size_t{1} << 20;
 constexpr Length kAll = Length(SIZE_MAX >> kPageShift);
+// On 32-bit machines a part of the addresses.
+constexpr size_t kRange =
+    static_cast<size_t>(std::min<uint64_t>(uint64_t{64} << 30, SIZE_MAX / 8 * 3 + 3));
 
 FakeVirtualMemory::Options AddressOnly(size_t range_bytes) {
   FakeVirtualMemory::Options options;
@@ -47,8 +51,7 @@ class PageHeapTest : public testing::Test {
 
   static inline int64_t clock_ms_ = 0;
 
-  PageHeapUnderTest under_test_{AddressOnly(size_t{64} << 30),
-                                {.now_ms = [] { return clock_ms_; }}};
+  PageHeapUnderTest under_test_{AddressOnly(kRange), {.now_ms = [] { return clock_ms_; }}};
   PageHeap& heap_ = under_test_.heap;
   FakeVirtualMemory& vm_ = under_test_.vm;
 };
@@ -57,11 +60,12 @@ TEST_F(PageHeapTest, StartsSmallAndGrowsInFewMappings) {
   New(1);
   EXPECT_EQ(heap_.GetStats().system_bytes, kMiB);
   EXPECT_EQ(vm_.map_calls(), 1u);
-  for (size_t mib = 1; mib < 4096; ++mib) New(kMiB / kPageSize);
+  const size_t most = std::min<size_t>(4096, kRange / kMiB / 4 * 3);
+  for (size_t mib = 1; mib < most; ++mib) New(kMiB / kPageSize);
   // Eighths of the heap, from 1 MiB up to 64 MiB: 8 at the smallest, some 30 while it grows by an
   // eighth, then 64 MiB each.
   EXPECT_LE(vm_.map_calls(), 120u);
-  EXPECT_LE(heap_.GetStats().system_bytes, size_t{4096 + 64} * kMiB);
+  EXPECT_LE(heap_.GetStats().system_bytes, (most + 64) * kMiB);
   heap_.CheckInvariants();
 }
 
@@ -90,10 +94,10 @@ TEST_F(PageHeapTest, OutOfMemoryIsANullAndHarmless) {
 TEST_F(PageHeapTest, RefusesWhatNoAddressSpaceHolds) {
   for (const Length n :
        {kAll, kAll - Length(1), Length(SIZE_MAX >> 14), Length((SIZE_MAX >> 14) + 1),
-        Length(SIZE_MAX), Length(SIZE_MAX / 2), Length(size_t{1} << 40)}) {
+        Length(SIZE_MAX), Length(SIZE_MAX / 2), Length(size_t{1} << (kAddressBits - 8))}) {
     EXPECT_EQ(heap_.New(n, SpanState::kLarge), nullptr) << n.pages();
   }
-  for (size_t shift = 36; shift < 64; ++shift) {
+  for (size_t shift = kAddressBits - kPageShift + 1; shift < sizeof(size_t) * 8; ++shift) {
     const Length alignment(size_t{1} << shift);
     EXPECT_EQ(heap_.NewAligned(Length(1), alignment, SpanState::kLarge), nullptr) << shift;
     EXPECT_EQ(heap_.NewAligned(alignment, alignment, SpanState::kLarge), nullptr) << shift;
@@ -216,7 +220,7 @@ TEST_F(PageHeapTest, WhatIsDueGivesUpAfterSomeRefusals) {
     spans.push_back(New(2));
     New(1);
   }
-  vm_.LockInMemory(reinterpret_cast<void*>(vm_.base()), size_t{64} << 30);
+  vm_.LockInMemory(reinterpret_cast<void*>(vm_.base()), kRange);
   for (Span* const span : spans) heap_.Delete(span);
   heap_.SetReleaseRate(1);
   clock_ms_ = 100'000;
@@ -883,7 +887,7 @@ TEST(PageHeapStressTest, ManyThreads) {
           const Length n(1 + engine() % (engine() % 20 == 0 ? 400 : 20));
           const Length alignment(engine() % 8 == 0 ? 16 : 1);
           const SpanState use = engine() % 2 == 0 ? SpanState::kSmall : SpanState::kLarge;
-          const Mine mine{heap.NewAligned(n, alignment, use), engine()};
+          const Mine mine{heap.NewAligned(n, alignment, use), static_cast<size_t>(engine())};
           ASSERT_NE(mine.span, nullptr);
           ASSERT_EQ(mine.span->num_pages, n);
           const auto [first, last] = words(mine);

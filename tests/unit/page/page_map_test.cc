@@ -16,6 +16,7 @@ namespace tcmalloc {
 namespace {
 
 constexpr size_t kLeafPages = PageMap::kLeafPages;
+constexpr bool kLeavesComeTogether = PageMap::kLeavesAtOnce == PageMap::kRootEntries;
 // The first page that no user address can have.
 constexpr PageId kEndOfAddresses = PageId(uintptr_t{1} << (kAddressBits - kPageShift));
 
@@ -25,7 +26,7 @@ SizeClass Class(size_t index) { return static_cast<SizeClass>(index); }
 
 class PageMapTest : public testing::Test {
  protected:
-  // The bytes of one leaf, as the system sees them.
+  // The bytes of one leaf, or of all where they come together, as the system sees them.
   size_t LeafBytes() {
     const auto map = std::make_unique<PageMap>();
     FakeVirtualMemory vm;
@@ -33,6 +34,9 @@ class PageMapTest : public testing::Test {
     EXPECT_EQ(vm.mapped_bytes(), map->mapped_bytes());
     return map->mapped_bytes();
   }
+
+  // What `n` leaves take.
+  static size_t BytesOf(size_t n) { return (kLeavesComeTogether ? 1 : n) * PageMap::leaf_bytes(); }
 
   FakeVirtualMemory vm_;
   // Large; zero-filled, as PageMap asks.
@@ -42,13 +46,13 @@ class PageMapTest : public testing::Test {
 TEST_F(PageMapTest, AnEmptyMapAnswersForEveryAddress) {
   SeededRandom random(7);
   std::vector<uintptr_t> addresses = {0, 1, kPageSize - 1, kPageSize, UINTPTR_MAX};
-  for (int bit = 0; bit < 64; ++bit) {
+  for (size_t bit = 0; bit < sizeof(void*) * 8; ++bit) {
     addresses.push_back(uintptr_t{1} << bit);
     addresses.push_back((uintptr_t{1} << bit) - 1);
     addresses.push_back(~(uintptr_t{1} << bit));
     addresses.push_back(UINTPTR_MAX << bit);
   }
-  for (int i = 0; i < 10'000; ++i) addresses.push_back(random.Next());
+  for (int i = 0; i < 10'000; ++i) addresses.push_back(static_cast<uintptr_t>(random.Next()));
   for (const uintptr_t bits : addresses) {
     ASSERT_EQ(map_->ClassOf(Address(bits)), SizeClass::kNone) << bits;
     ASSERT_EQ(map_->SpanOf(PageId::Containing(Address(bits))), nullptr) << bits;
@@ -57,13 +61,19 @@ TEST_F(PageMapTest, AnEmptyMapAnswersForEveryAddress) {
 }
 
 TEST_F(PageMapTest, KnowsWhichAddressesAreInRange) {
-  EXPECT_TRUE(PageMap::InRange(Address(0)));
-  EXPECT_TRUE(PageMap::InRange(Address((uintptr_t{1} << kAddressBits) - 1)));
-  EXPECT_FALSE(PageMap::InRange(Address(uintptr_t{1} << kAddressBits)));
-  EXPECT_FALSE(PageMap::InRange(Address(uintptr_t{1} << 63)));
-  EXPECT_FALSE(PageMap::InRange(Address(UINTPTR_MAX)));
+  constexpr uint64_t kEnd = uint64_t{1} << kAddressBits;
+  const auto in_range = [](uint64_t bits) {
+    return PageMap::InRange(Address(static_cast<uintptr_t>(bits)));
+  };
+  EXPECT_TRUE(in_range(0));
+  EXPECT_TRUE(in_range(kEnd - 1));
+  // Where pointers have no more bits, every address is.
+  constexpr bool kAllAre = kEnd - 1 == UINTPTR_MAX;
+  EXPECT_EQ(in_range(kEnd), kAllAre);
+  EXPECT_EQ(in_range(UINTPTR_MAX / 2 + 1), kAllAre);
+  EXPECT_EQ(in_range(UINTPTR_MAX), kAllAre);
   // As the kernel's half of the addresses begins.
-  EXPECT_FALSE(PageMap::InRange(Address(UINTPTR_MAX << 47)));
+  EXPECT_EQ(in_range(~(kEnd / 2 - 1)), kAllAre);
 }
 
 // Random runs of pages in a few leaves, the first and the last of the address space among them, get
@@ -74,7 +84,7 @@ TEST_F(PageMapTest, AgreesWithAStdMap) {
   const PageId centres[] = {PageId(kLeafPages / 2),
                             PageId(7 * kLeafPages),
                             PageId(8 * kLeafPages),
-                            PageId(0x7f12'3456'7000 >> kPageShift),
+                            PageId(static_cast<uintptr_t>(0x7f12'3456'7000) >> kPageShift),
                             kEndOfAddresses - Length(kLeafPages),
                             kEndOfAddresses - Length(100)};
   std::map<PageId, SizeClass> classes;
@@ -115,7 +125,7 @@ TEST_F(PageMapTest, AgreesWithAStdMap) {
           expected_class == classes.end() ? SizeClass::kNone : expected_class->second;
       ASSERT_EQ(map_->ClassOf(Address(address)), answer);
       // Bits above are not looked at.
-      const uintptr_t high = random.Next() << kAddressBits;
+      const uintptr_t high = static_cast<uintptr_t>(random.Next() << kAddressBits);
       ASSERT_EQ(map_->ClassOf(Address(address | high)), answer);
       const auto expected_span = spans.find(probe);
       ASSERT_EQ(map_->SpanOf(probe),
@@ -127,9 +137,16 @@ TEST_F(PageMapTest, AgreesWithAStdMap) {
   }
 }
 
-TEST_F(PageMapTest, LeavesAreMappedOnceForEach4GiB) {
+TEST_F(PageMapTest, LeavesAreMappedOnceEach) {
   const size_t leaf = LeafBytes();
-  EXPECT_EQ(kLeafPages * kPageSize, size_t{4} << 30);
+  if (sizeof(void*) == 8) {
+    EXPECT_EQ(uint64_t{kLeafPages} * kPageSize, uint64_t{4} << 30);
+  } else {
+    EXPECT_EQ(kLeafPages, size_t{1} << 14);
+    EXPECT_EQ(PageMap::kRootEntries, 32u);
+    // An entry for each page to its span, and a byte for its size class.
+    EXPECT_EQ(leaf, 32 * ((size_t{64} << 10) + (size_t{16} << 10)));
+  }
   const PageId border(5 * kLeafPages);
   ASSERT_TRUE(map_->EnsureLeaves(border - Length(1), Length(1), vm_));
   EXPECT_EQ(map_->mapped_bytes(), leaf);
@@ -138,23 +155,23 @@ TEST_F(PageMapTest, LeavesAreMappedOnceForEach4GiB) {
   map_->SetSpan(border - Length(1), &span);
   map_->SetClassOfAll(border - Length(1), Length(1), Class(3));
   ASSERT_TRUE(map_->EnsureLeaves(border - Length(1), Length(2), vm_));
-  EXPECT_EQ(map_->mapped_bytes(), 2 * leaf);
+  EXPECT_EQ(map_->mapped_bytes(), BytesOf(2));
   EXPECT_EQ(map_->SpanOf(border - Length(1)), &span);
   EXPECT_EQ(map_->ClassOf((border - Length(1)).start_address()), Class(3));
   EXPECT_EQ(map_->ClassOf(border.start_address()), SizeClass::kNone);
   // All of both, and the page behind.
   ASSERT_TRUE(map_->EnsureLeaves(border - Length(kLeafPages), Length(2 * kLeafPages), vm_));
-  EXPECT_EQ(map_->mapped_bytes(), 2 * leaf);
+  EXPECT_EQ(map_->mapped_bytes(), BytesOf(2));
   ASSERT_TRUE(map_->EnsureLeaves(border - Length(kLeafPages), Length(2 * kLeafPages + 1), vm_));
-  EXPECT_EQ(map_->mapped_bytes(), 3 * leaf);
-  EXPECT_EQ(vm_.mapped_bytes(), 3 * leaf);
-  EXPECT_EQ(vm_.map_calls(), 3u);
+  EXPECT_EQ(map_->mapped_bytes(), BytesOf(3));
+  EXPECT_EQ(vm_.mapped_bytes(), BytesOf(3));
+  EXPECT_EQ(vm_.map_calls(), kLeavesComeTogether ? 1u : 3u);
 }
 
 TEST_F(PageMapTest, PagesBehindTheAddressSpaceHaveNoLeaf) {
   EXPECT_FALSE(map_->EnsureLeaves(kEndOfAddresses, Length(1), vm_));
   EXPECT_FALSE(map_->EnsureLeaves(kEndOfAddresses - Length(1), Length(2), vm_));
-  EXPECT_FALSE(map_->EnsureLeaves(PageId(UINTPTR_MAX >> kPageShift), Length(1), vm_));
+  EXPECT_FALSE(map_->EnsureLeaves(PageId(UINTPTR_MAX / 2), Length(1), vm_));
   EXPECT_EQ(vm_.map_calls(), 0u);
   EXPECT_EQ(map_->SpanOf(kEndOfAddresses), nullptr);
   EXPECT_EQ(map_->SpanOf(PageId(UINTPTR_MAX)), nullptr);
@@ -162,16 +179,16 @@ TEST_F(PageMapTest, PagesBehindTheAddressSpaceHaveNoLeaf) {
 }
 
 TEST_F(PageMapTest, AFailureKeepsWhatIsThereAndMayBeRepeated) {
-  const size_t leaf = LeafBytes();
-  vm_.FailMap(2);
+  const size_t kept = kLeavesComeTogether ? 0 : 1;
+  vm_.FailMap(kept + 1);
   EXPECT_FALSE(map_->EnsureLeaves(PageId(0), Length(3 * kLeafPages), vm_));
-  EXPECT_EQ(map_->mapped_bytes(), leaf);
+  EXPECT_EQ(map_->mapped_bytes(), kept * BytesOf(1));
   Span span;
-  map_->SetSpan(PageId(17), &span);
+  if (kept > 0) map_->SetSpan(PageId(17), &span);
   EXPECT_EQ(map_->SpanOf(PageId(kLeafPages)), nullptr);
   EXPECT_TRUE(map_->EnsureLeaves(PageId(0), Length(3 * kLeafPages), vm_));
-  EXPECT_EQ(map_->mapped_bytes(), 3 * leaf);
-  EXPECT_EQ(map_->SpanOf(PageId(17)), &span);
+  EXPECT_EQ(map_->mapped_bytes(), BytesOf(3));
+  EXPECT_EQ(map_->SpanOf(PageId(17)), kept > 0 ? &span : nullptr);
 }
 
 // Another thread brings the leaf while this one is in the system: the second leaf is unmapped
@@ -186,6 +203,22 @@ TEST_F(PageMapTest, TheSlowerOfTwoThreadsGivesItsLeafBack) {
   EXPECT_EQ(map_->SpanOf(PageId(0)), &span);
   EXPECT_EQ(vm_.map_calls(), 2u);
   EXPECT_EQ(vm_.unmap_calls(), 1u);
+  EXPECT_EQ(vm_.mapped_bytes(), map_->mapped_bytes());
+}
+
+// The same where the other thread brings another leaf, and with it, perhaps, this one.
+TEST_F(PageMapTest, TheSlowerOfTwoThreadsHasItsOwnLeafAfterwards) {
+  Span spans[2];
+  vm_.OnNextMap([&] {
+    ASSERT_TRUE(map_->EnsureLeaves(PageId(3 * kLeafPages), Length(1), vm_));
+    map_->SetSpan(PageId(3 * kLeafPages), &spans[0]);
+  });
+  EXPECT_TRUE(map_->EnsureLeaves(PageId(5 * kLeafPages), Length(1), vm_));
+  EXPECT_EQ(map_->SpanOf(PageId(5 * kLeafPages)), nullptr);
+  map_->SetSpan(PageId(5 * kLeafPages), &spans[1]);
+  EXPECT_EQ(map_->SpanOf(PageId(3 * kLeafPages)), &spans[0]);
+  EXPECT_EQ(map_->SpanOf(PageId(5 * kLeafPages)), &spans[1]);
+  EXPECT_EQ(map_->mapped_bytes(), BytesOf(2));
   EXPECT_EQ(vm_.mapped_bytes(), map_->mapped_bytes());
 }
 

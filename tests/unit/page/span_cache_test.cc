@@ -87,8 +87,8 @@ TEST_F(SpanCacheTest, ASpanServesItsOwnLengthOnly) {
 
 TEST_F(SpanCacheTest, LongSpansAreRefused) {
   Span* const longest = Put(SpanCache::kMaxPages, kNear);
-  for (const size_t pages :
-       {SpanCache::kMaxPages + 1, SpanCache::kMaxPages + 2, 2 * SpanCache::kMaxPages, 100'000ul}) {
+  for (const size_t pages : {SpanCache::kMaxPages + 1, SpanCache::kMaxPages + 2,
+                             2 * SpanCache::kMaxPages, size_t{100'000}}) {
     EXPECT_FALSE(cache_.TryPut(Make(pages), kNear)) << pages;
     EXPECT_FALSE(cache_.TryPut(Make(pages), kFar)) << pages;
     EXPECT_EQ(cache_.TryTake(Length(pages)), nullptr) << pages;

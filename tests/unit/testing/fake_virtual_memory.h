@@ -48,8 +48,9 @@ class FakeVirtualMemory final : public VirtualMemory {
     size_t hardware_page_size = 4096;
     // Room for Map, a multiple of the hardware page.
     size_t range_bytes = size_t{1} << 30;
-    // kAddressOnly: where the range starts, a multiple of the hardware page.
-    uintptr_t base = uintptr_t{0x1234} << 32;
+    // kAddressOnly: where the range starts, a multiple of the hardware page. (The lower half is a
+    // good place on 32-bit machines, too.)
+    uintptr_t base = static_cast<uintptr_t>(0x1234'4000'0000);
     Placement placement = Placement::kUpwards;
     // A gap of one hardware page after each mapping, so that no two are neighbours.
     bool gaps = false;

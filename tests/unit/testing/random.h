@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <random>
@@ -20,11 +21,11 @@ class SeededRandom {
 
   uint64_t Next() { return engine_(); }
   // Requires: limit > 0. The remainder's slight preference for small numbers does not matter here.
-  uint64_t Below(uint64_t limit) { return engine_() % limit; }
+  size_t Below(size_t limit) { return static_cast<size_t>(engine_() % limit); }
   // In [low, high].
-  uint64_t Between(uint64_t low, uint64_t high) { return low + Below(high - low + 1); }
+  size_t Between(size_t low, size_t high) { return low + Below(high - low + 1); }
   // True once in `n` times.
-  bool OneIn(uint64_t n) { return Below(n) == 0; }
+  bool OneIn(size_t n) { return Below(n) == 0; }
   // For std::shuffle.
   std::mt19937_64& engine() { return engine_; }
 
