@@ -236,6 +236,7 @@ class PageHeap {
 
   // So often may the system refuse before Delete gives up: about 20 us of failing calls.
   static constexpr size_t kMaxRefusalsAtPace = 64;
+  static constexpr size_t kRestoredAtOnce = 64;
   // Records that the longest operation under the lock may use: see CarveLocked.
   static constexpr size_t kRecordsPerOperation = 4;
   // Free spans that are looked at for one that better be given back, or one in a fuller hugepage.
@@ -439,8 +440,8 @@ class PageHeap {
   // Gives back one slice of at most `limit` pages. When the system refuses it, it stays in
   // refused_.
   SliceResult ReleaseSlice(Length limit, bool may_break) TC_EXCLUDES(lock_);
-  // Takes the spans of a list, which are in state kReleasing, back among the free ones.
-  void RestoreLocked(IntrusiveList<Span>& spans) TC_REQUIRES(lock_);
+  // Takes spans of a list, which are in state kReleasing, back among the free ones: at most `most`.
+  void RestoreLocked(IntrusiveList<Span>& spans, size_t most) TC_REQUIRES(lock_);
 
   // Constant after construction.
   VirtualMemory& vm_;
@@ -459,8 +460,8 @@ class PageHeap {
   size_t num_records_ TC_GUARDED_BY(lock_) = 0;
   Region* regions_ TC_GUARDED_BY(lock_) = nullptr;
   IntrusiveList<Span> in_flight_ TC_GUARDED_BY(lock_);
-  // Set aside so that a pass does not meet them again. Of all passes: the first to end ends it for
-  // the others too.
+  // Set aside so that a pass does not meet them again. Of all passes: each takes as many out as it
+  // put in, which may be others', and these meet them again.
   IntrusiveList<Span> refused_ TC_GUARDED_BY(lock_);
   ReleasePolicy release_policy_ TC_GUARDED_BY(lock_);
   HugepageSetting hugepages_ TC_GUARDED_BY(lock_);

@@ -171,6 +171,10 @@ void PageHeap::ResumeHugepages() {
             range.first, range.end - range.first, [&broken](const Hugepage& hugepage, uint16_t) {
               broken |= hugepage.released != 0 && hugepage.released != kHugepagePages.pages();
             });
+        // What is on its way is not counted yet.
+        for (const Span* s = in_flight_.first(); s != nullptr; s = IntrusiveList<Span>::Next(s)) {
+          broken |= s->first_page < range.end && range.first <= s->last_page();
+        }
         if (broken) continue;
         MarkAdvisedLocked(range.first, range.end - range.first, true);
         resume = true;
