@@ -167,8 +167,9 @@ class PageHeap {
   // The system is to make no hugepages around `page`, which is to be given back while others of its
   // hugepage stay in use: khugepaged would make it whole again (unless its max_ptes_none is 0), and
   // so would the first write to any other page of it that was never written to. In blocks of
-  // kStoppedAtOnce, because each may cost two mappings.
-  void StopHugepagesAt(PageId page) TC_EXCLUDES(lock_);
+  // kStoppedAtOnce, because each may cost two mappings. `hole`: the page belongs to a span in use;
+  // they are made again no sooner than when nothing of the hugepage is in use any more.
+  void StopHugepagesAt(PageId page, bool hole) TC_EXCLUDES(lock_);
   // What the system does about hugepages. Before that the heap behaves as if there were none.
   void SetHugepages(const HugepageSetting& setting) TC_EXCLUDES(lock_);
   // Limits on BackedBytes(), kNoLimit for none. Who sets one gives back what is free above it
@@ -346,7 +347,7 @@ class PageHeap {
   // Giving `range` back takes a part of the hugepage that `page` is in.
   bool BreaksLocked(const PageRange& range, PageId page) TC_REQUIRES(lock_);
   // It is to make them again where it was told so and where none are broken any more: either all of
-  // one was given back, or all of it was taken again.
+  // one was given back, or all of it was taken again, and there are no holes in it.
   void ResumeHugepages() TC_EXCLUDES(lock_);
   void Populate(const PageRange& range) TC_EXCLUDES(lock_);
   // For a shard: near, else the tightest fit in which no other one goes on.

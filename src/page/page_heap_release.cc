@@ -217,8 +217,8 @@ PageHeap::SliceResult PageHeap::ReleaseSlice(Length limit, bool may_break) {
     }
     if (span == nullptr) may_add_records = AddRecords();
   }
-  if (breaks[0]) StopHugepagesAt(span->first_page);
-  if (breaks[1]) StopHugepagesAt(span->last_page());
+  if (breaks[0]) StopHugepagesAt(span->first_page, false);
+  if (breaks[1]) StopHugepagesAt(span->last_page(), false);
   const Length n = span->num_pages;
   const bool released = vm_.Release(span->start_address(), span->bytes());
   const SpinLockHolder holder(lock_);

@@ -278,6 +278,22 @@ TEST(PageHeapHugepagesTest, PagesInUseThatWereNeverWrittenToDoNotBringTheOthersB
   h.CheckResidency();
 }
 
+// As HoleRelease does: the pages of holes are not among those that the page heap calls released.
+TEST(PageHeapHugepagesTest, HugepagesWithHolesInSpansInUseStayBroken) {
+  HugeHeap h(Length(0));
+  Span* const span = h.New(16, SpanState::kSmall);
+  Span* const rest = h.New(kHugePages - 16);
+  h.heap.StopHugepagesAt(span->first_page, true);
+  EXPECT_TRUE(h.vm.Release(span->start_address(), kPageSize));
+  h.New(kHugePages);
+  EXPECT_EQ(h.heap.GetStats().hugepage_bytes, kHugepageSize);
+  // All of it free, it is like any other.
+  h.heap.Delete(span);
+  h.heap.Delete(rest);
+  h.New(3 * kHugePages);
+  EXPECT_EQ(h.heap.GetStats().hugepage_bytes, h.heap.GetStats().system_bytes);
+}
+
 // Another thread has the heap grow while the system takes the memory.
 TEST(PageHeapHugepagesTest, HugepagesAreNotMadeAgainWhileTheyAreBroken) {
   HugeHeap h(Length(0));
