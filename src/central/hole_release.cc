@@ -46,8 +46,8 @@ bool HoleRelease::ClaimAt(PageId* page, HoleClaims* claims) {
 }
 
 bool HoleRelease::Release(uintptr_t start, size_t bytes) {
-  page_heap_.StopHugepagesAt(PageId(start >> kPageShift));
-  page_heap_.StopHugepagesAt(PageId((start + bytes - 1) >> kPageShift));
+  page_heap_.StopHugepagesAt(PageId(start >> kPageShift), true);
+  page_heap_.StopHugepagesAt(PageId((start + bytes - 1) >> kPageShift), true);
   const bool released = vm_.Release(reinterpret_cast<void*>(start), bytes);
   if (released) releases_.Add(1);
   return released;

@@ -25,6 +25,8 @@ struct Hugepage {
   uint16_t released = 0;
   // All of its pages are the heap's, and the system was asked to make a hugepage of them.
   bool advised = false;
+  // Pages in use may have been given back for the holes in them (see HoleRelease).
+  bool holes = false;
 
   // The first write anywhere puts memory behind all of it.
   bool BackedAtOnce() const { return advised && released == kHugepagePages.pages(); }

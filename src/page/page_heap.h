@@ -167,8 +167,9 @@ class PageHeap {
   // The system is to make no hugepages around `page`, which is to be given back while others of its
   // hugepage stay in use: khugepaged would make it whole again (unless its max_ptes_none is 0), and
   // so would the first write to any other page of it that was never written to. In blocks of
-  // kStoppedAtOnce, because each may cost two mappings.
-  void StopHugepagesAt(PageId page) TC_EXCLUDES(lock_);
+  // kStoppedAtOnce, because each may cost two mappings. `hole`: the page belongs to a span in use;
+  // they are made again no sooner than when nothing of the hugepage is in use any more.
+  void StopHugepagesAt(PageId page, bool hole) TC_EXCLUDES(lock_);
   // What the system does about hugepages. Before that the heap behaves as if there were none.
   void SetHugepages(const HugepageSetting& setting) TC_EXCLUDES(lock_);
   // The same, to be asked when the heap first grows beyond what a small program needs: the answer
@@ -241,6 +242,7 @@ class PageHeap {
 
   // So often may the system refuse before Delete gives up: about 20 us of failing calls.
   static constexpr size_t kMaxRefusalsAtPace = 64;
+  static constexpr size_t kRestoredAtOnce = 64;
   // Records that the longest operation under the lock may use: see CarveLocked.
   static constexpr size_t kRecordsPerOperation = 4;
   // Free spans that are looked at for one that better be given back, or one in a fuller hugepage.
@@ -350,7 +352,7 @@ class PageHeap {
   // Giving `range` back takes a part of the hugepage that `page` is in.
   bool BreaksLocked(const PageRange& range, PageId page) TC_REQUIRES(lock_);
   // It is to make them again where it was told so and where none are broken any more: either all of
-  // one was given back, or all of it was taken again.
+  // one was given back, or all of it was taken again, and there are no holes in it.
   void ResumeHugepages() TC_EXCLUDES(lock_);
   void Populate(const PageRange& range) TC_EXCLUDES(lock_);
   // For a shard: near, else the tightest fit in which no other one goes on.
@@ -444,8 +446,8 @@ class PageHeap {
   // Gives back one slice of at most `limit` pages. When the system refuses it, it stays in
   // refused_.
   SliceResult ReleaseSlice(Length limit, bool may_break) TC_EXCLUDES(lock_);
-  // Takes the spans of a list, which are in state kReleasing, back among the free ones.
-  void RestoreLocked(IntrusiveList<Span>& spans) TC_REQUIRES(lock_);
+  // Takes spans of a list, which are in state kReleasing, back among the free ones: at most `most`.
+  void RestoreLocked(IntrusiveList<Span>& spans, size_t most) TC_REQUIRES(lock_);
 
   // Constant after construction.
   VirtualMemory& vm_;
@@ -464,8 +466,8 @@ class PageHeap {
   size_t num_records_ TC_GUARDED_BY(lock_) = 0;
   Region* regions_ TC_GUARDED_BY(lock_) = nullptr;
   IntrusiveList<Span> in_flight_ TC_GUARDED_BY(lock_);
-  // Set aside so that a pass does not meet them again. Of all passes: the first to end ends it for
-  // the others too.
+  // Set aside so that a pass does not meet them again. Of all passes: each takes as many out as it
+  // put in, which may be others', and these meet them again.
   IntrusiveList<Span> refused_ TC_GUARDED_BY(lock_);
   ReleasePolicy release_policy_ TC_GUARDED_BY(lock_);
   HugepageSetting hugepages_ TC_GUARDED_BY(lock_);

@@ -23,6 +23,7 @@ void PageHeap::CountUsedLocked(PageId first, Length n, bool used) {
   ForEachHugepageLocked(first, n, [used](Hugepage& hugepage, uint16_t pages) {
     hugepage.used = static_cast<uint16_t>(hugepage.used + (used ? pages : -pages));
     TC_ASSERT(hugepage.used <= kHugepagePages.pages());
+    if (hugepage.used == 0) hugepage.holes = false;
   });
 }
 
@@ -133,11 +134,13 @@ void PageHeap::Populate(const PageRange& range) {
   }
 }
 
-void PageHeap::StopHugepagesAt(PageId page) {
+void PageHeap::StopHugepagesAt(PageId page, bool hole) {
   PageRange range = {HugepageStart(page), HugepageEnd(page)};
   {
     const SpinLockHolder holder(lock_);
-    if (!page_map_.HugepageOf(page).advised) return;
+    Hugepage& hugepage = page_map_.HugepageOf(page);
+    hugepage.holes |= hole;
+    if (!hugepage.advised) return;
     // What was asked for in the block around it. All of a block has one leaf of the page map.
     const PageId begin(page.index() & ~(kStoppedAtOnce.pages() - 1));
     const PageId end = begin + kStoppedAtOnce;
@@ -169,8 +172,13 @@ void PageHeap::ResumeHugepages() {
       if (owned) {
         ForEachHugepageLocked(
             range.first, range.end - range.first, [&broken](const Hugepage& hugepage, uint16_t) {
-              broken |= hugepage.released != 0 && hugepage.released != kHugepagePages.pages();
+              broken |= hugepage.holes || (hugepage.released != 0 &&
+                                           hugepage.released != kHugepagePages.pages());
             });
+        // What is on its way is not counted yet.
+        for (const Span* s = in_flight_.first(); s != nullptr; s = IntrusiveList<Span>::Next(s)) {
+          broken |= s->first_page < range.end && range.first <= s->last_page();
+        }
         if (broken) continue;
         MarkAdvisedLocked(range.first, range.end - range.first, true);
         resume = true;

@@ -36,7 +36,13 @@ Length PageHeap::ReleaseDue(Length most, bool idle) {
         now_ms, {.in_use = InUseLocked(), .free_mapped = free_[kMapped].total()}, most);
   }
   if (decision.length == Length(0)) return Length(0);
-  return ReleasePass(decision.length, decision.length, kMaxRefusalsAtPace, decision.may_break);
+  const Length released =
+      ReleasePass(decision.length, decision.length, kMaxRefusalsAtPace, decision.may_break);
+  if (released > decision.length) {
+    const SpinLockHolder holder(lock_);
+    release_policy_.ReleasedMore(released - decision.length);
+  }
+  return released;
 }
 
 Span* PageHeap::FindLongestFreeLocked() {
@@ -128,9 +134,12 @@ Length PageHeap::ReleasePass(Length at_least, Length at_most, size_t max_refusal
       ++refusals;
     }
   }
-  if (refusals > 0) {
+  // As many as this pass put there, whoever's they are; a few at a time, for the sake of the lock.
+  while (refusals > 0) {
+    const size_t n = refusals < kRestoredAtOnce ? refusals : kRestoredAtOnce;
     const SpinLockHolder holder(lock_);
-    RestoreLocked(refused_);
+    RestoreLocked(refused_, n);
+    refusals -= n;
   }
   return total;
 }
@@ -155,8 +164,17 @@ PageHeap::Releasable PageHeap::FindReleasableLocked(Length limit, bool may_break
     Span* const any = span != nullptr ? span : may_break ? free_[kMapped].FindLongest() : nullptr;
     if (any == nullptr) return found;
     found = {any, {any->first_page, any->first_page + any->num_pages}};
+    // One end is in no hugepage; the other may be in one that goes on.
+    if (span != nullptr && BreaksLocked(found.range, any->first_page)) {
+      found.range.first = HugepageEnd(any->first_page);
+    }
   }
   if (found.range.end > found.range.first + limit) found.range.end = found.range.first + limit;
+  const PageId last = found.range.end - Length(1);
+  if (span != nullptr && BreaksLocked(found.range, last)) {
+    const bool all_free = HugepageEnd(last) <= span->first_page + span->num_pages;
+    found.range.end = all_free ? HugepageEnd(last) : HugepageStart(last);
+  }
   return found;
 }
 
@@ -182,14 +200,16 @@ PageHeap::SliceResult PageHeap::ReleaseSlice(Length limit, bool may_break) {
       const bool can_cut = num_records_ >= kSpareRecords + (cut_twice ? 2 : 1);
       if (!cut || can_cut || !may_add_records) {
         span = found.span;
-        breaks[0] = BreaksLocked(found.range, found.range.first);
-        breaks[1] = BreaksLocked(found.range, found.range.end - Length(1));
         if (cut && can_cut) {
           PageRange backed;
           span = CarveLocked(span, found.range.first, n, Length(0), &backed);
         } else {
           free_[kMapped].Remove(span);
         }
+        // Without a record for its rest it may be longer than what was found.
+        const PageRange range = {span->first_page, span->first_page + span->num_pages};
+        breaks[0] = BreaksLocked(range, range.first);
+        breaks[1] = BreaksLocked(range, span->last_page());
         span->state.store(SpanState::kReleasing, std::memory_order_relaxed);
         in_flight_.Prepend(span);
         releasing_bytes_.Add(span->bytes());
@@ -197,8 +217,8 @@ PageHeap::SliceResult PageHeap::ReleaseSlice(Length limit, bool may_break) {
     }
     if (span == nullptr) may_add_records = AddRecords();
   }
-  if (breaks[0]) StopHugepagesAt(span->first_page);
-  if (breaks[1]) StopHugepagesAt(span->last_page());
+  if (breaks[0]) StopHugepagesAt(span->first_page, false);
+  if (breaks[1]) StopHugepagesAt(span->last_page(), false);
   const Length n = span->num_pages;
   const bool released = vm_.Release(span->start_address(), span->bytes());
   const SpinLockHolder holder(lock_);
@@ -217,8 +237,10 @@ PageHeap::SliceResult PageHeap::ReleaseSlice(Length limit, bool may_break) {
   return {n, true};
 }
 
-void PageHeap::RestoreLocked(IntrusiveList<Span>& spans) {
-  while (Span* const span = spans.PopFirst()) {
+void PageHeap::RestoreLocked(IntrusiveList<Span>& spans, size_t most) {
+  for (; most > 0; --most) {
+    Span* const span = spans.PopFirst();
+    if (span == nullptr) return;
     releasing_bytes_.Subtract(span->bytes());
     span->state.store(SpanState::kFreeMapped, std::memory_order_relaxed);
     InsertFreeLocked(span);
@@ -227,8 +249,8 @@ void PageHeap::RestoreLocked(IntrusiveList<Span>& spans) {
 
 void PageHeap::RestoreAfterForkInChild() TC_NO_THREAD_SAFETY_ANALYSIS {
   // Whether the pages of those in flight went before the fork is not known.
-  RestoreLocked(in_flight_);
-  RestoreLocked(refused_);
+  RestoreLocked(in_flight_, std::numeric_limits<size_t>::max());
+  RestoreLocked(refused_, std::numeric_limits<size_t>::max());
 }
 
 void PageHeap::SetReleaseRate(double rate) {

@@ -67,16 +67,21 @@ class ReleasePolicy {
   Decision Decide(int64_t now_ms, const State& state, Length most) {
     history_.Advance(now_ms, WindowMs(), state.in_use);
     const double pages_per_second = rate_ * static_cast<double>(kBytesPerSecond >> kPageShift);
-    const double elapsed_ms = static_cast<double>(now_ms - decided_ms_);
-    decided_ms_ = now_ms;
+    // Not below zero: another thread may have read the clock later and come here first.
+    const auto elapsed_ms = static_cast<double>(std::max<int64_t>(now_ms - decided_ms_, 0));
+    decided_ms_ = std::max(decided_ms_, now_ms);
     allowance_ = std::min(allowance_ + pages_per_second * elapsed_ms / 1000, pages_per_second);
     const Length kept = history_.Peak() - state.in_use;
     if (rate_ <= 0 || state.free_mapped <= kept + kSlack) return {};
     const Length excess = state.free_mapped - kept;
-    const Length length = std::min({excess, most, Length(static_cast<size_t>(allowance_))});
+    const Length length =
+        std::min({excess, most, Length(static_cast<size_t>(std::max(allowance_, 0.0)))});
     allowance_ -= static_cast<double>(length.pages());
     return {length, excess.pages() > state.in_use.pages() / kBrokenPart};
   }
+
+  // So much more went than was decided, since hugepages go whole: it counts for the next decisions.
+  void ReleasedMore(Length n) { allowance_ -= static_cast<double>(n.pages()); }
 
  private:
   int64_t WindowMs() const {
@@ -88,7 +93,7 @@ class ReleasePolicy {
   DemandHistory history_;
   Length freed_;
   int64_t decided_ms_ = 0;
-  // Pages that may be released by now.
+  // Pages that may be released by now; below zero after ReleasedMore.
   double allowance_ = 0;
 };
 

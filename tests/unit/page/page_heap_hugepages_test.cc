@@ -278,6 +278,63 @@ TEST(PageHeapHugepagesTest, PagesInUseThatWereNeverWrittenToDoNotBringTheOthersB
   h.CheckResidency();
 }
 
+// As HoleRelease does: the pages of holes are not among those that the page heap calls released.
+TEST(PageHeapHugepagesTest, HugepagesWithHolesInSpansInUseStayBroken) {
+  HugeHeap h(Length(0));
+  Span* const span = h.New(16, SpanState::kSmall);
+  Span* const rest = h.New(kHugePages - 16);
+  h.heap.StopHugepagesAt(span->first_page, true);
+  EXPECT_TRUE(h.vm.Release(span->start_address(), kPageSize));
+  h.New(kHugePages);
+  EXPECT_EQ(h.heap.GetStats().hugepage_bytes, kHugepageSize);
+  // All of it free, it is like any other.
+  h.heap.Delete(span);
+  h.heap.Delete(rest);
+  h.New(3 * kHugePages);
+  EXPECT_EQ(h.heap.GetStats().hugepage_bytes, h.heap.GetStats().system_bytes);
+}
+
+// Another thread has the heap grow while the system takes the memory.
+TEST(PageHeapHugepagesTest, HugepagesAreNotMadeAgainWhileTheyAreBroken) {
+  HugeHeap h(Length(0));
+  Span* const untouched = h.heap.New(Length(100), SpanState::kLarge);
+  h.vm.OnNextRelease([&h] { h.New(kHugePages); });
+  h.heap.ReleaseAtLeast(Length(10));
+  h.vm.Touch(untouched->start_address(), 1);
+  h.CheckResidency();
+  EXPECT_EQ(h.heap.GetStats().hugepage_bytes, kHugepageSize);
+}
+
+TEST(PageHeapHugepagesTest, SpansThatAreOnlyPartlyOfHugepagesDoNotBreakThem) {
+  HugeHeap h(kHugepagePages);
+  Span* const without = h.New(kHugePages);
+  Span* const with = h.New(2 * kHugePages + 10);
+  ASSERT_EQ(without->first_page + kHugepagePages, with->first_page);
+  h.New(20);
+  ASSERT_EQ(h.heap.GetStats().hugepage_bytes, 3 * kHugepageSize);
+  h.heap.Delete(without);
+  h.heap.Delete(with);
+  EXPECT_EQ(h.heap.ReleaseAtLeast(Length(300)), Length(2 * kHugePages));
+  EXPECT_EQ(h.heap.ReleaseAtLeast(Length(1)), kHugepagePages);
+  EXPECT_EQ(h.heap.GetStats().hugepages_broken, 0u);
+  EXPECT_EQ(h.heap.GetStats().hugepage_bytes, 3 * kHugepageSize);
+  h.CheckResidency();
+}
+
+TEST(PageHeapHugepagesTest, WholeHugepagesGoNoFasterThanTheRate) {
+  HugeHeap h(Length(0));
+  constexpr double kRate = 0.01;
+  constexpr auto kPerSecond = static_cast<size_t>(
+      kRate * static_cast<double>(ReleasePolicy::kBytesPerSecond >> kPageShift));
+  h.heap.SetReleaseRate(kRate);
+  h.heap.Delete(h.New(100 * kHugePages));
+  HugeHeap::clock_ms = 20'000;
+  for (int i = 0; i < 100; ++i, HugeHeap::clock_ms += 10) h.heap.ReleaseDue(kAll, false);
+  const size_t pages = h.heap.GetStats().released_total_bytes / kPageSize;
+  EXPECT_GE(pages, kPerSecond);
+  EXPECT_LE(pages, 2 * kPerSecond + 2 * kHugePages);
+}
+
 TEST(PageHeapHugepagesTest, SmallSpansArePopulatedInSteps) {
   // Hugepages are far away.
   HugeHeap h(kAll);

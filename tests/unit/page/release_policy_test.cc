@@ -84,6 +84,16 @@ TEST_F(ReleasePolicyTest, WhatWasAllowedAndNotDecidedIsNotLost) {
   EXPECT_EQ(Decide(20'000), Length(0));
 }
 
+// Threads read the clock before they take the lock.
+TEST_F(ReleasePolicyTest, TimesThatComeInTheWrongOrderDoNotUndoTheRate) {
+  Fall(8192, 10);
+  Length went = Decide(20'000);
+  EXPECT_EQ(went, kPerSecond);
+  EXPECT_EQ(Decide(19'996), Length(0));
+  for (int i = 0; i < 10; ++i) went += Decide(20'000);
+  EXPECT_EQ(went, kPerSecond);
+}
+
 TEST_F(ReleasePolicyTest, HighRatesForgetSooner) {
   policy_.SetRate(10);
   Fall(100, 10);
