@@ -80,7 +80,7 @@ void SystemVirtualMemory::AdviseHugepages(void* start, size_t bytes, bool wanted
 bool SystemVirtualMemory::Populate(void* start, size_t bytes) {
   TC_ASSERT(SpinLock::NoneHeldByThisThread());
   const ErrnoKeeper keeper;
-  return madvise(start, bytes, MADV_POPULATE_WRITE) == 0;
+  return madvise(start, bytes, MADV_POPULATE_WRITE) == 0 || errno != EINVAL;
 }
 
 }  // namespace tcmalloc

@@ -42,7 +42,8 @@ class VirtualMemory {
   virtual void AdviseHugepages(void* start, size_t bytes, bool wanted) = 0;
 
   // Puts memory behind [start, start + bytes), as if each of its hardware pages had been written
-  // to, in one call. False when the system cannot; some of it may then be done.
+  // to, in one call. False when the system cannot do that at all: not when there is no memory, or
+  // when a part of it has left the address space meanwhile.
   [[nodiscard]] virtual bool Populate(void* start, size_t bytes) = 0;
   // So many bytes are left before Map meets a limit that is known beforehand. Whoever asks for more
   // than is needed at the moment asks for no more than that.

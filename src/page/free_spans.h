@@ -55,12 +55,6 @@ class FreeSpans {
     return long_.FirstWhere([n](const Span& span) { return span.num_pages >= n; });
   }
 
-  // The same, of at least `n` and less than `limit` pages.
-  Span* FindBestFitBelow(Length n, Length limit) const {
-    Span* const span = n < limit ? FindBestFit(n) : nullptr;
-    return span != nullptr && span->num_pages < limit ? span : nullptr;
-  }
-
   // The longest of the spans that `ok` holds for; null when there is none among the `most` longest
   // ones above kMaxExactPages and the most recently freed of each shorter length.
   template <typename Predicate>

@@ -129,7 +129,7 @@ void PageHeap::Populate(const PageRange& range) {
     const SpinLockHolder holder(lock_);
     populations_.Add(1);
   } else {
-    // Before Linux 5.14, or under a limit on locked memory.
+    // Before Linux 5.14, or memory of another kind.
     can_populate_.store(false, std::memory_order_relaxed);
   }
 }
@@ -185,7 +185,18 @@ void PageHeap::ResumeHugepages() {
       }
       stopped_[i--] = stopped_[--num_stopped_];
     }
-    if (resume) vm_.AdviseHugepages(range.first.start_address(), range.bytes(), true);
+    if (!resume) continue;
+    vm_.AdviseHugepages(range.first.start_address(), range.bytes(), true);
+    // Another thread may have stopped them again since, and the system heard of it first.
+    bool stopped = false;
+    {
+      const SpinLockHolder holder(lock_);
+      ForEachHugepageLocked(
+          range.first, range.end - range.first,
+          [&stopped](const Hugepage& hugepage, uint16_t) { stopped |= !hugepage.advised; });
+      if (stopped) MarkAdvisedLocked(range.first, range.end - range.first, false);
+    }
+    if (stopped) vm_.AdviseHugepages(range.first.start_address(), range.bytes(), false);
   }
 }
 
