@@ -67,8 +67,9 @@ class ReleasePolicy {
   Decision Decide(int64_t now_ms, const State& state, Length most) {
     history_.Advance(now_ms, WindowMs(), state.in_use);
     const double pages_per_second = rate_ * static_cast<double>(kBytesPerSecond >> kPageShift);
-    const double elapsed_ms = static_cast<double>(now_ms - decided_ms_);
-    decided_ms_ = now_ms;
+    // Of two callers the one that looked at the clock first may come second.
+    const double elapsed_ms = static_cast<double>(std::max<int64_t>(0, now_ms - decided_ms_));
+    decided_ms_ = std::max(decided_ms_, now_ms);
     allowance_ = std::min(allowance_ + pages_per_second * elapsed_ms / 1000, pages_per_second);
     const Length kept = history_.Peak() - state.in_use;
     if (rate_ <= 0 || state.free_mapped <= kept + kSlack) return {};
