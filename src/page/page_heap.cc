@@ -489,7 +489,10 @@ bool PageHeap::Grow(Length n, Length alignment) {
   if (wanted < kMinGrowth) wanted = kMinGrowth;
   if (wanted > kMaxGrowth) wanted = kMaxGrowth;
   wanted = RoundUp(wanted);
-  const Length room = Length(vm_.Room() >> kPageShift);
+  const size_t room_bytes = vm_.Room();
+  Length room = Length(room_bytes >> kPageShift);
+  // What does not fit into the rest of one source comes from the next.
+  if (room_bytes > 0 && room < needed) room = kMaxLength;
   if (wanted > room) wanted = room;
   bool hugepages;
   {

@@ -156,6 +156,7 @@ class PageHeap {
   // Something may become due though nobody frees anything. Racy.
   bool release_pending() const TC_NO_THREAD_SAFETY_ANALYSIS {
     return release_rate_is_positive_.load(std::memory_order_relaxed) &&
+           releasing_.load(std::memory_order_relaxed) != Releasing::kNever &&
            free_[kMapped].total() > ReleasePolicy::kSlack;
   }
 
