@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "page/page_heap.h"
 
+#include <algorithm>
 #include <new>
 
 #include "base/check.h"
@@ -493,13 +494,19 @@ bool PageHeap::Grow(Length n, Length alignment) {
   Length room = Length(room_bytes >> kPageShift);
   // What does not fit into the rest of one source comes from the next.
   if (room_bytes > 0 && room < needed) room = kMaxLength;
-  if (wanted > room) wanted = room;
   bool hugepages;
   {
     const SpinLockHolder holder(lock_);
     hugepages = hugepage_policy::GrowInHugepages(hugepages_.mode, InUseLocked(),
                                                  options_.hugepage_threshold);
+    // Some memory counts from the moment it comes: no more in advance than the limit allows.
+    if (limits_.hard_bytes != kNoLimit) {
+      const size_t left = limits_.hard_bytes - std::min(BackedBytesLocked(), limits_.hard_bytes);
+      const Length whole_granules((left >> kPageShift) & ~(granule_.pages() - 1));
+      room = std::min(room, std::max(needed, whole_granules));
+    }
   }
+  if (wanted > room) wanted = room;
   if (hugepages) {
     ResumeHugepages();
     const auto whole = [](Length length) {
