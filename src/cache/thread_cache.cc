@@ -54,7 +54,10 @@ void* ThreadCache::Allocate(SizeClass c) {
     const Section section(*this);
     mine = static_cast<bool>(section);
     if (mine) {
-      bins_.bytes_until_sample.store(visits.interval, std::memory_order_relaxed);
+      // Counted down here too: one that often gets here is no less at work.
+      const uint64_t left = bins_.bytes_until_sample.load(std::memory_order_relaxed);
+      const uint64_t size = kSizeClasses.size(c);
+      SetBytesUntilVisit(left >= size ? left - size : visits.interval);
       LowerProbeInSection(i);
       // The cache may have been taken and put back between the fast path and here, or the probe or
       // the sampling counter was what ended the fast path.

@@ -6,6 +6,8 @@
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
+#include <algorithm>
+
 #include "os/uncancelled_io.h"
 
 namespace tcmalloc {
@@ -17,6 +19,10 @@ constexpr int kLowestDescriptor = 512;
 // Reserved in one system call. Before Linux 6.0 a signal undoes all of one: a timer's must not do
 // so for ever.
 constexpr size_t kReservedAtOnce = size_t{2} << 20;
+
+// What an offset can express: less than 2 GiB where it has 32 bits.
+constexpr uint64_t kMostOffset =
+    (uint64_t{1} << (sizeof(off_t) * 8 - 1)) - (uint64_t{1} << 20);
 
 bool Allocate(int descriptor, int mode, uint64_t offset, uint64_t bytes) {
   long result;
@@ -63,7 +69,7 @@ bool BackingFile::Use(int descriptor, uint64_t first, uint64_t limit) {
   descriptor_ = descriptor;
   device_ = status.st_dev;
   inode_ = status.st_ino;
-  limit_ = limit;
+  limit_ = std::min(limit, kMostOffset);
   const SpinLockHolder holder(lock_);
   next_ = first;
   return true;

@@ -109,7 +109,8 @@ bool HeapMemory::ReleasePart(uintptr_t start, const MemoryRanges::Part& part) {
     case MemoryKind::kSharedFile:
       if (((start | part.bytes) & (memfs_.unit() - 1)) != 0) return false;
       if (part.kind == MemoryKind::kPrivateFile) return anonymous_.Release(memory, part.bytes);
-      return madvise(memory, part.bytes, MADV_REMOVE) == 0;
+      return !in_forked_child_.load(std::memory_order_relaxed) &&
+             madvise(memory, part.bytes, MADV_REMOVE) == 0;
     case MemoryKind::kKept:
       return false;
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "page/page_heap.h"
 
+#include <algorithm>
 #include <new>
 
 #include "base/check.h"
@@ -489,8 +490,10 @@ bool PageHeap::Grow(Length n, Length alignment) {
   if (wanted < kMinGrowth) wanted = kMinGrowth;
   if (wanted > kMaxGrowth) wanted = kMaxGrowth;
   wanted = RoundUp(wanted);
-  const Length room = Length(vm_.Room() >> kPageShift);
-  if (wanted > room) wanted = room;
+  const size_t room_bytes = vm_.Room();
+  Length room = Length(room_bytes >> kPageShift);
+  // What does not fit into the rest of one source comes from the next.
+  if (room_bytes > 0 && room < needed) room = kMaxLength;
   const auto read = read_hugepages_.load(std::memory_order_relaxed);
   if (read != nullptr && system_bytes_.value() > 0) {
     SetHugepages(read());
@@ -501,7 +504,14 @@ bool PageHeap::Grow(Length n, Length alignment) {
     const SpinLockHolder holder(lock_);
     hugepages = hugepage_policy::GrowInHugepages(hugepages_.mode, InUseLocked(),
                                                  options_.hugepage_threshold);
+    // Some memory counts from the moment it comes: no more in advance than the limit allows.
+    if (limits_.hard_bytes != kNoLimit) {
+      const size_t left = limits_.hard_bytes - std::min(BackedBytesLocked(), limits_.hard_bytes);
+      const Length whole_granules((left >> kPageShift) & ~(granule_.pages() - 1));
+      room = std::min(room, std::max(needed, whole_granules));
+    }
   }
+  if (wanted > room) wanted = room;
   if (hugepages) {
     ResumeHugepages();
     const auto whole = [](Length length) {

@@ -49,6 +49,7 @@ void Parent() {
 
 void Child() {
   Heap& heap = GlobalHeap();
+  heap.memory.NoteForkedChild();
   heap.page_heap.RestoreAfterForkInChild();
   heap.registry.OrphanOthersInChild(current_slot.cache);
   SpinLock::EndForkHold();

@@ -103,6 +103,16 @@ TEST_F(HeapMemoryTest, ReleasesSharedMemoryFromTheFile) {
   EXPECT_TRUE(IsMapped(p, kMiB));
 }
 
+TEST_F(HeapMemoryTest, AForkedChildLeavesTheParentItsMemory) {
+  memory_.Configure(Memfs(2 * kMiB));
+  char* const p = Map();
+  ASSERT_NE(p, nullptr);
+  memset(p, 'x', kMiB);
+  memory_.NoteForkedChild();
+  EXPECT_FALSE(memory_.Release(p, kMiB));
+  EXPECT_TRUE(HoldsOnly(p, kMiB, 'x'));
+}
+
 TEST_F(HeapMemoryTest, ReleasesPrivateMemoryAsAnonymousMemory) {
   memory_.Configure(Memfs(0, true));
   char* const p = Map();

@@ -55,6 +55,19 @@ class PageHeapLimitsTest : public testing::Test {
   FakeVirtualMemory& vm_ = under_test_.vm;
 };
 
+// Not zero-filled: files', devices', the program's own. There is more than a limit allows, and it
+// counts at once.
+TEST_F(PageHeapLimitsTest, GrowthInAdvanceKeepsToTheHardLimit) {
+  vm_.SetZeroFilled(false);
+  ASSERT_NE(New(MiB(256)), nullptr);
+  Limit(LimitKind::kHard, 3 * kMiB);
+  const size_t limit = heap_.limit(LimitKind::kHard);
+  size_t got = 0;
+  for (int i = 0; i < 20; ++i) got += New(MiB(1)) != nullptr;
+  EXPECT_EQ(got, 3u);
+  EXPECT_LE(heap_.BackedBytes(), limit);
+}
+
 TEST_F(PageHeapLimitsTest, BackedIsWhatWasTakenAndNotGivenBack) {
   const size_t before = heap_.BackedBytes();
   EXPECT_EQ(before, under_test_.arena.mapped_bytes());

@@ -391,6 +391,10 @@ TEST(PageHeapMemoryTest, GrowsByNoMoreThanThereIsRoomFor) {
   // Beyond it, what is needed: it is for the system to refuse.
   ASSERT_NE(heap.New(Length(7), SpanState::kLarge), nullptr);
   EXPECT_EQ(heap.GetStats().system_bytes, 12 * kPageSize);
+  // A rest that nothing fits into: another source serves, and as it does without.
+  under_test.vm.SetRoom(4096);
+  ASSERT_NE(heap.New(Length(7), SpanState::kLarge), nullptr);
+  EXPECT_EQ(heap.GetStats().system_bytes, 12 * kPageSize + kMiB);
 }
 
 // A limit on address space, met: the first request that fits nowhere in one piece is served by
@@ -672,6 +676,7 @@ TEST_F(PageHeapTest, WithoutReleasingNothingGoes) {
   EXPECT_EQ(heap_.ReleaseDue(kAll, true), Length(0));
   EXPECT_EQ(heap_.ReleaseAtLeast(kAll), Length(0));
   EXPECT_EQ(vm_.release_calls(), 0u);
+  EXPECT_FALSE(heap_.release_pending());
 }
 
 TEST_F(PageHeapTest, ALargeObjectIsDeletedOnceAtItsStartOnly) {

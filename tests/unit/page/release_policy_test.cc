@@ -42,6 +42,14 @@ TEST_F(ReleasePolicyTest, WhatTheRecentPeakNeededIsKept) {
   }
 }
 
+// Who looks at the clock does so before it has the lock.
+TEST_F(ReleasePolicyTest, TimeThatGoesBackAllowsNothing) {
+  Fall(10'000, 10);
+  EXPECT_EQ(Decide(10'000), kPerSecond);
+  EXPECT_EQ(Decide(9'990), Length(0));
+  EXPECT_EQ(Decide(10'000), Length(0));
+}
+
 TEST_F(ReleasePolicyTest, AndGoesOnceItIsForgotten) {
   Fall(100, 10);
   Length went;

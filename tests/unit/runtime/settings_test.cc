@@ -396,6 +396,13 @@ TEST(SettingsDocumentationTest, DefaultsAreThoseOfTheStructure) {
   EXPECT_TRUE(settings == Settings());
 }
 
+TEST(SettingsDocumentationTest, NoSettingIsSaidToHaveNoEffect) {
+  const std::vector<std::string> ignored = DocumentedIgnoredNames();
+  for (const std::vector<std::string>& row : DocumentedRows()) {
+    EXPECT_EQ(std::count(ignored.begin(), ignored.end(), row.at(0)), 0) << row.at(0);
+  }
+}
+
 TEST(SettingsDocumentationTest, TextIsBroken) {
   std::istringstream text(Documentation());
   for (std::string line; std::getline(text, line);) {
