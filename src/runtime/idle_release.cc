@@ -24,7 +24,9 @@ void ComeBy(Heap& heap, ThreadCache* cache) {
     return;
   }
   const int64_t now_ms = CoarseMilliseconds();
-  const int64_t away_ms = now_ms - visits.last_ms;
+  // How long the thread was away before its first visit is not known: it may have been busy.
+  const bool first = visits.last_ms == 0;
+  const int64_t away_ms = first ? 0 : now_ms - visits.last_ms;
   visits.last_ms = now_ms;
   if (const int64_t budget_us = idle_release_policy::BudgetUs(away_ms); budget_us > 0) {
     const int64_t end_us = Microseconds() + budget_us;
@@ -32,15 +34,14 @@ void ComeBy(Heap& heap, ThreadCache* cache) {
            Microseconds() < end_us) {
     }
   }
-  visits.interval = idle_release_policy::NextInterval(visits.interval, away_ms);
+  visits.interval = first ? 0 : idle_release_policy::NextInterval(visits.interval, away_ms);
   cache->SetBytesUntilVisit(visits.interval);
 }
 
 void FreedSlowly(Heap& heap, ThreadCache* cache, bool large) {
-  if (cache == nullptr) return;
-  if (!large && ++cache->visits.slow_frees % kFreesPerAlarm != 0) return;
+  if (!large && cache != nullptr && ++cache->visits.slow_frees % kFreesPerAlarm != 0) return;
   if (!heap.page_heap.release_pending()) return;
-  cache->SetBytesUntilVisit(0);
+  if (cache != nullptr) cache->SetBytesUntilVisit(0);
   const int64_t now_ms = CoarseMilliseconds();
   int64_t last_ms = alarmed_all_ms.load(std::memory_order_relaxed);
   if (now_ms - last_ms >= kAlarmAllEveryMs &&
