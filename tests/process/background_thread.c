@@ -107,7 +107,8 @@ static void Started(void) {
     CHECK(Threads(&none) == 1);
     Work();
     CHECK(Threads(&none) == 1);
-    // Nor does the child's child get one, nor does it stay away from a program that is started anew.
+    // Nor does the child's child get one, nor does it stay away from a program that is started
+    // anew.
     const pid_t grandchild = fork();
     CHECK(grandchild >= 0);
     if (grandchild == 0) _exit(Threads(&none) == 1 ? 0 : 1);

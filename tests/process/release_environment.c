@@ -75,19 +75,20 @@ static void RateZero(void) {
   CHECK(ResidentBytes() < before + 2 * kMiB);
 }
 
+// While the thread wakes up now and then, and each time makes some objects, 2 MiB of them in all.
 static void GoesSoon(size_t size) {
   CHECK(tcmalloc_get_memory_release_rate() == 1000);
   const size_t before = ResidentBytes();
   Fill(100, kMiB);
   FreeAll();
   for (int i = 0; i < 600 && ResidentBytes() >= before + 2 * kMiB; ++i) {
-    Free(Malloc(size));
+    for (size_t made = 0; made < 2 * kMiB; made += size) Free(Malloc(size));
     Sleep(100);
   }
   CHECK(ResidentBytes() < before + 2 * kMiB);
 }
 
-// By a thread that had no cache when it freed, and by one that never needs one.
+// Small objects, and such as never need a cache.
 static void RateHigh(void) { GoesSoon(100); }
 static void RateHighLarge(void) { GoesSoon(300000); }
 

@@ -196,7 +196,8 @@ bool Round(Worker& worker, size_t num_objects) {
 int main(int argc, char** argv) {
   RequireLibraryUnderTest();
   CHECK(tcmalloc_release_free_memory != nullptr && tcmalloc_set_memory_release_rate != nullptr);
-  const size_t num_objects = (argc > 1 ? strtoul(argv[1], nullptr, 10) : 2048) * kMiB / kObjectBytes;
+  const size_t num_objects =
+      (argc > 1 ? strtoul(argv[1], nullptr, 10) : 2048) * kMiB / kObjectBytes;
   CHECK(num_objects <= kMostObjects);
   dprintf(STDOUT_FILENO, "seed %llu\n", (unsigned long long)kSeed);
   // Nothing else is to give anything back.

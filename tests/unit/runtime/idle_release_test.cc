@@ -67,9 +67,7 @@ class IdleReleaseTest : public testing::Test {
     ASSERT_GE(FreeMapped(), n);
     ASSERT_TRUE(heap_.page_heap.release_pending());
   }
-  Length FreeMapped() {
-    return Length(heap_.page_heap.GetStats().free_mapped_bytes >> kPageShift);
-  }
+  Length FreeMapped() { return Length(heap_.page_heap.GetStats().free_mapped_bytes >> kPageShift); }
   static uint64_t BytesUntilVisit(TestThread& thread) {
     return thread.cache()->bins()->bytes_until_sample.load();
   }
