@@ -9,6 +9,7 @@
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -62,6 +63,11 @@ static void CheckName(long thread) {
 
 static void CheckAllSignalsBlocked(long thread) {
   char text[64];
+  // While the C library starts a thread it blocks all signals: it is to have come to its first
+  // pause.
+  do {
+    Status(thread, "State:", text, sizeof(text));
+  } while (text[0] != 'S' && sched_yield() == 0);
   Status(thread, "SigBlk:", text, sizeof(text));
   const unsigned long long blocked = strtoull(text, NULL, 16);
   for (int number = 1; number <= 64; ++number) {
