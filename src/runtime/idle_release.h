@@ -48,8 +48,8 @@ constexpr uint64_t NextInterval(uint64_t last, int64_t away_ms) {
 // nanoseconds, and the budget.
 TC_SLOW_PATH void ComeBy(Heap& heap, ThreadCache* cache);
 
-// The slow path of a free. `cache`, the calling thread's, may be null: others' threads are to come
-// by for it.
+// The slow path of a free. `cache`, the calling thread's, may be null: then only others are
+// asked to come by.
 TC_SLOW_PATH void FreedSlowly(Heap& heap, ThreadCache* cache, bool large);
 
 }  // namespace tcmalloc

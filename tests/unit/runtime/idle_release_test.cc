@@ -7,10 +7,11 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <vector>
+#include <thread>
 
 #include "cache/cache_fixture.h"
 #include "os/clock.h"
+#include "runtime/current_thread.h"
 #include "runtime/runtime_fixture.h"
 
 namespace tcmalloc {
@@ -199,6 +200,17 @@ TEST_F(IdleReleaseTest, AllThreadsAreAlarmedAtMostOnceASecond) {
     }
     EXPECT_GE(CoarseMilliseconds(), last_ms + 1000);
     EXPECT_GT(calls, 1u);
+  }
+}
+
+// There may be something to give back before the thread frees anything itself.
+TEST(IdleReleaseThreadTest, ANewThreadComesBy) {
+  for (int i = 0; i < 3; ++i) {
+    std::thread([] {
+      ThreadCache* const cache = CurrentCache();
+      ASSERT_NE(cache, nullptr);
+      EXPECT_EQ(cache->bins()->bytes_until_sample.load(), 0u);
+    }).join();
   }
 }
 
