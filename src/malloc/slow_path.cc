@@ -45,10 +45,8 @@ Span* NewLargeSpan(size_t size, size_t alignment) {
   const Length n = std::max(Length(1), Length::ForBytes(size));
   const Length alignment_pages = std::max(Length(1), Length(alignment >> kPageShift));
   Heap& heap = GlobalHeap();
-  if (heap.page_heap.release_pending()) {
-    // A thread that makes nothing but large objects gets a cache here, to remember its visits.
-    if (ThreadCache* const cache = CurrentCache()) ComeBy(heap, cache);
-  }
+  ThreadCache* const cache = current_slot.cache;
+  if (cache != nullptr && heap.page_heap.release_pending()) ComeBy(heap, cache);
   LimitedAllocation limited(heap);
   Span* span = heap.page_heap.NewAligned(n, alignment_pages, SpanState::kLarge);
   if (span == nullptr && heap.page_heap.MayFitAfterFlush(n) && FlushedForAnotherTry(heap)) {

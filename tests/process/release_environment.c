@@ -88,7 +88,7 @@ static void GoesSoon(size_t size) {
   CHECK(ResidentBytes() < before + 2 * kMiB);
 }
 
-// Small objects, and such as never need a cache.
+// Small objects, and large ones, whose frees give back by themselves.
 static void RateHigh(void) { GoesSoon(100); }
 static void RateHighLarge(void) { GoesSoon(300000); }
 
