@@ -27,13 +27,15 @@ std::string_view ReadFile(const char* directory, const char* name, char* buffer,
   return n <= 0 ? std::string_view() : std::string_view(buffer, static_cast<size_t>(n));
 }
 
-// Decimal digits up to the first other character; `otherwise` when there is none.
+// Decimal digits up to the first other character; `otherwise` when there is none, or for more than
+// 32 bits.
 uint64_t NumberOr(std::string_view text, uint64_t otherwise) {
   if (text.empty() || text[0] < '0' || text[0] > '9') return otherwise;
   uint64_t number = 0;
   for (const char c : text) {
     if (c < '0' || c > '9') break;
     number = number * 10 + static_cast<uint64_t>(c - '0');
+    if (number > UINT32_MAX) return otherwise;
   }
   return number;
 }

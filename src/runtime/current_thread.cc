@@ -48,6 +48,8 @@ ThreadCache* CurrentCache() {
     slot.phase = ThreadSlot::Phase::kFinished;
     return nullptr;
   }
+  // There may be something to give back already (see runtime/idle_release.h).
+  cache->SetBytesUntilVisit(0);
   slot.cache = cache;
   heap.registry.Register(cache);
   slot.phase = ThreadSlot::Phase::kRegistered;

@@ -24,8 +24,8 @@ void ComeBy(Heap& heap, ThreadCache* cache) {
     return;
   }
   const int64_t now_ms = CoarseMilliseconds();
-  // How long one was away that comes for the first time is not known: that begins now, and it is
-  // seen again at once.
+  // How long one was away that comes for the first time is not known: it may have been busy. That
+  // begins now, and it is seen again at once.
   const bool first = visits.last_ms == 0;
   const int64_t away_ms = first ? 0 : now_ms - visits.last_ms;
   visits.last_ms = now_ms;
@@ -36,15 +36,14 @@ void ComeBy(Heap& heap, ThreadCache* cache) {
            Microseconds() < end_us) {
     }
   }
-  if (!first) visits.interval = idle_release_policy::NextInterval(visits.interval, away_ms);
+  visits.interval = first ? 0 : idle_release_policy::NextInterval(visits.interval, away_ms);
   cache->SetBytesUntilVisit(visits.interval);
 }
 
 void FreedSlowly(Heap& heap, ThreadCache* cache, bool large) {
-  if (cache == nullptr) return;
-  if (!large && ++cache->visits.slow_frees % kFreesPerAlarm != 0) return;
+  if (!large && cache != nullptr && ++cache->visits.slow_frees % kFreesPerAlarm != 0) return;
   if (!heap.page_heap.release_pending()) return;
-  cache->SetBytesUntilVisit(0);
+  if (cache != nullptr) cache->SetBytesUntilVisit(0);
   const int64_t now_ms = CoarseMilliseconds();
   int64_t last_ms = alarmed_all_ms.load(std::memory_order_relaxed);
   if (now_ms - last_ms >= kAlarmAllEveryMs &&

@@ -86,7 +86,8 @@ constexpr Setting kSettings[] = {
     {"TCMALLOC_HUGEPAGES", Type::kBool, "true", 0, 1,
      [](Settings* s, double v) { s->hugepages = v != 0; },
      "Ask the system for transparent hugepages where the heap grows beyond 32 MiB, unless the "
-     "system has none or the process was told to have none."},
+     "system has none or the process was told to have none, and have it put memory behind smaller "
+     "heaps ahead of use, up to 256 KiB at a time."},
     {"TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES", Type::kInteger, "33554432", 0, kMaxCacheBytes,
      [](Settings* s, double v) { s->max_total_thread_cache_bytes = AsBytes(v); },
      "What the caches of all threads together may hold, free objects and the arrays of pointers to "

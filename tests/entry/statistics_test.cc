@@ -4,9 +4,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cctype>
 #include <cinttypes>
 #include <thread>
@@ -133,6 +135,213 @@ TEST(Mallinfo, CountsObjectsThatAnotherThreadFreed) {
     EXPECT_LE(after, before + 4096);
     EXPECT_GE(after + 4096, before);
   }
+}
+
+// --- all of it
+// ------------------------------------------------------------------------------------
+
+// What malloc_stats says, in bytes, under the words that end a line.
+class StatsText {
+ public:
+  StatsText();
+  size_t operator[](const char* what) const {
+    const char* const end = strstr(text_, what);
+    if (end == nullptr) {
+      ADD_FAILURE() << "no line about " << what << " in\n" << text_;
+      return 0;
+    }
+    const char* line = end;
+    while (line > text_ && line[-1] != '\n') --line;
+    line += strcspn(line, "0123456789");
+    return strtoull(line, nullptr, 10);
+  }
+  size_t free_bytes() const {
+    return (*this)["Bytes in page heap freelist"] + (*this)["Bytes in central cache freelist"] +
+           (*this)["Bytes in transfer cache freelist"] +
+           (*this)["Bytes in thread cache freelists"] + (*this)["Bytes in span tails"];
+  }
+
+ private:
+  static char text_[1 << 14];
+};
+char StatsText::text_[1 << 14];
+
+// By descriptors alone: nothing is allocated between what is measured and the figures.
+StatsText::StatsText() {
+  int ends[2];
+  if (pipe(ends) != 0) abort();
+  const int saved = dup(STDERR_FILENO);
+  dup2(ends[1], STDERR_FILENO);
+  malloc_stats();
+  dup2(saved, STDERR_FILENO);
+  close(saved);
+  close(ends[1]);
+  size_t length = 0;
+  for (ssize_t got; (got = read(ends[0], text_ + length, sizeof(text_) - 1 - length)) > 0;) {
+    length += static_cast<size_t>(got);
+  }
+  close(ends[0]);
+  text_[length] = '\0';
+}
+
+// Address space of the process. Allocates nothing.
+size_t AddressSpace() {
+  char text[256];
+  const int fd = open("/proc/self/statm", O_RDONLY);
+  const ssize_t length = read(fd, text, sizeof(text) - 1);
+  close(fd);
+  text[std::max<ssize_t>(length, 0)] = '\0';
+  return strtoull(text, nullptr, 10) * static_cast<size_t>(sysconf(_SC_PAGESIZE));
+}
+
+// A program that knows what it holds: several threads make objects of all sizes and free some of
+// them, also each other's; what is left is counted by the program.
+class Mixture {
+ public:
+  static constexpr size_t kThreads = 4;
+  static constexpr size_t kObjects = 4000;
+
+  // Each thread works on a slice of the array that the next one gets in the next round.
+  void Work(uint64_t seed) {
+    pthread_t threads[kThreads];
+    for (size_t t = 0; t < kThreads; ++t) {
+      parts_[t] = {this, seed * kThreads + t, (t + seed) % kThreads};
+      pthread_create(&threads[t], nullptr, &RunPart, &parts_[t]);
+    }
+    for (const pthread_t thread : threads) pthread_join(thread, nullptr);
+  }
+  size_t UsableBytes() const {
+    size_t bytes = 0;
+    for (void* const object : objects_) bytes += object == nullptr ? 0 : UsableSize(object);
+    return bytes;
+  }
+  void FreeAll() {
+    for (void*& object : objects_) {
+      Standard().free(object);
+      object = nullptr;
+    }
+  }
+
+ private:
+  struct Part {
+    Mixture* mixture;
+    uint64_t seed;
+    size_t slice;
+  };
+  static void* RunPart(void* argument) {
+    const Part& part = *static_cast<Part*>(argument);
+    uint64_t random = part.seed * 0x9e3779b97f4a7c15u + 1;
+    void** const slice = part.mixture->objects_ + part.slice * kObjects;
+    for (int step = 0; step < 40000; ++step) {
+      random ^= random << 13;
+      random ^= random >> 7;
+      random ^= random << 17;
+      void*& object = slice[random % kObjects];
+      Standard().free(object);
+      object = nullptr;
+      // One in 256 is large; the others are of every power of two.
+      if (random >> 60 < 6) continue;
+      const size_t power = size_t{1} << (random >> 20) % 14;
+      const size_t size = (random >> 40) % 256 == 0 ? 200'000 + (random >> 30) % 500'000
+                                                    : power + (random >> 30) % power;
+      object = Standard().malloc(size);
+    }
+    return nullptr;
+  }
+
+  static void* objects_[kThreads * kObjects];
+  static Part parts_[kThreads];
+};
+void* Mixture::objects_[kThreads * kObjects];
+Mixture::Part Mixture::parts_[kThreads];
+
+TEST(Accounting, ExactWhenTheProgramIsQuiet) {
+  Mixture mixture;
+  // What threads cost once: their stacks and records.
+  mixture.Work(1);
+  mixture.FreeAll();
+  const size_t own = mallinfo2().uordblks;
+  for (uint64_t round = 2; round < 8; ++round) {
+    printf("seed %d\n", static_cast<int>(round));
+    mixture.Work(round);
+    const size_t expected = mixture.UsableBytes();
+    const struct mallinfo2 info = mallinfo2();
+    EXPECT_GT(expected, 10 * kMiB);
+    EXPECT_EQ(info.uordblks - own, expected);
+    EXPECT_EQ(info.arena, info.uordblks + info.fordblks);
+    if (round % 2 == 0) malloc_trim(round % 4 == 0 ? 0 : kMiB);
+    const StatsText text;
+    EXPECT_EQ(text["Bytes in use by application"] - own, expected);
+    const size_t used = text["Bytes in use by application"] + text.free_bytes() +
+                        text["Bytes in malloc metadata"] -
+                        text["Bytes released to OS inside spans in use"];
+    EXPECT_EQ(text["Actual memory used (physical + swap)"], used);
+    EXPECT_EQ(text["Virtual address space used"],
+              used + text["Bytes released to OS (aka unmapped)"]);
+  }
+  mixture.FreeAll();
+  EXPECT_EQ(mallinfo2().uordblks, own);
+}
+
+// The kernel's view: what the process grows by is what the figures grow by.
+TEST(Accounting, AddressSpaceIsWhatTheKernelSays) {
+  Mixture mixture;
+  mixture.Work(1);
+  Objects objects;
+  for (const size_t size : {size_t{100}, size_t{5000}, size_t{100'000}, size_t{3'000'000}}) {
+    const size_t before = StatsText()["Virtual address space used"];
+    const size_t space = AddressSpace();
+    objects.Allocate(std::min<size_t>(400 * kMiB / size, 100'000), size);
+    const size_t grown = AddressSpace() - space;
+    EXPECT_EQ(StatsText()["Virtual address space used"] - before, grown) << size;
+  }
+  objects.FreeAll();
+  mixture.FreeAll();
+}
+
+// While threads run: no figure is below zero, which would be a huge number, or beyond what there
+// is. The parts are read one after the other, and what lies in thread caches, in transfer caches
+// and in central lists may move between two readings: it may be counted in none of them, and so as
+// in use, or twice. All of that is what is free in small spans, at most kMoving: 32 MiB that caches
+// may hold, and what the threads' few thousand objects leave in spans.
+TEST(Accounting, BoundedWhileThreadsRun) {
+  static std::atomic<bool> done;
+  done = false;
+  constexpr size_t kMoving = 64 * kMiB;
+  // What the threads hold: 16,000 places, two thirds of them taken, by 3.5 KiB on average.
+  constexpr size_t kMostHeld = 128 * kMiB;
+  Objects objects;
+  const size_t own = mallinfo2().uordblks;
+  objects.Allocate(20'000, 10'000);
+  const size_t held = own + objects.usable();
+  pthread_t worker;
+  Mixture mixture;
+  ASSERT_EQ(pthread_create(
+                &worker, nullptr,
+                [](void* argument) -> void* {
+                  for (uint64_t round = 1; round < 10; ++round) {
+                    static_cast<Mixture*>(argument)->Work(round);
+                  }
+                  done = true;
+                  return nullptr;
+                },
+                &mixture),
+            0);
+  size_t readings = 0;
+  for (bool last = false; !last; ++readings) {
+    last = done;
+    const struct mallinfo2 info = mallinfo2();
+    ASSERT_GE(info.uordblks + 2 * kMoving, held);
+    ASSERT_LE(info.uordblks, held + kMostHeld + kMoving);
+    ASSERT_LE(info.arena, held + 3 * kMostHeld);
+    ASSERT_LE(info.fsmblks, 3 * kMoving);
+    ASSERT_LE(info.keepcost, info.arena);
+    ASSERT_LE(info.fordblks, info.fsmblks + info.keepcost);
+  }
+  ASSERT_EQ(pthread_join(worker, nullptr), 0);
+  EXPECT_GT(readings, 10u);
+  mixture.FreeAll();
+  objects.FreeAll();
 }
 
 // --- malloc_info ---------------------------------------------------------------------------------

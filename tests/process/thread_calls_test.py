@@ -18,7 +18,7 @@ import sys
 import tempfile
 
 FEW, MANY = 200, 1200
-NOW_AND_THEN = 5
+NOW_AND_THEN = 10  # what the heap grows by
 CALL = re.compile(r"^\d+ +(?:<\.\.\. )?(\w+)(?:\(| resumed)")
 
 

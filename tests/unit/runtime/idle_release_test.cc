@@ -1,57 +1,230 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Threads that come by. How long one was away is what its cache remembers, so a test moves that
+// instead of waiting; the clock that runs is that of the page heap's policy, which is made as quick
+// as it can be.
 #include "runtime/idle_release.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include "cache/thread_slot.h"
+#include <cstdint>
+#include <thread>
+
+#include "cache/cache_fixture.h"
+#include "os/clock.h"
+#include "runtime/current_thread.h"
 #include "runtime/runtime_fixture.h"
 
 namespace tcmalloc {
 namespace {
 
-constexpr Length kFree = Length(size_t{64} << 7);
+using idle_release_policy::BudgetUs;
+using idle_release_policy::kIdleMs;
+using idle_release_policy::kMaxBudgetUs;
+using idle_release_policy::kMaxInterval;
+using idle_release_policy::kMinInterval;
+using idle_release_policy::NextInterval;
+
+constexpr uint64_t kNever = ThreadCache::kNoSampling;
+
+static_assert(BudgetUs(0) == 0 && BudgetUs(kIdleMs - 1) == 0);
+static_assert(BudgetUs(kIdleMs) == kIdleMs * 1000 / 100);
+static_assert(BudgetUs(1000) == 10'000);
+static_assert(BudgetUs(2000) == kMaxBudgetUs && BudgetUs(2001) == kMaxBudgetUs);
+static_assert(BudgetUs(INT64_MAX) == kMaxBudgetUs);
+// A clock that goes back is no time away.
+static_assert(BudgetUs(-1000) == 0);
+
+// A busy thread comes by twice as rarely each time.
+TEST(IdleReleasePolicyTest, IntervalsGrowWhileTheThreadIsBusy) {
+  uint64_t interval = 0;
+  uint64_t expected = kMinInterval;
+  for (; expected < kMaxInterval; expected *= 2) {
+    interval = NextInterval(interval, kIdleMs - 1);
+    ASSERT_EQ(interval, expected);
+  }
+  for (int i = 0; i < 100; ++i) {
+    interval = NextInterval(interval, 0);
+    ASSERT_EQ(interval, kMaxInterval);
+  }
+  // One that was away comes with its next allocation, and is then looked at anew.
+  EXPECT_EQ(NextInterval(interval, kIdleMs), 0u);
+  EXPECT_EQ(NextInterval(0, kIdleMs), 0u);
+  EXPECT_EQ(NextInterval(0, 0), kMinInterval);
+}
 
 class IdleReleaseTest : public testing::Test {
  protected:
-  // Leaves memory that is due by now, and nobody gives back.
-  void LeaveFreeMemory() {
+  IdleReleaseTest() : thread_(heap_.registry) { heap_.page_heap.SetReleaseRate(1000); }
+
+  // Free memory that the policy does not want to keep.
+  void LeaveFreeMemory(Length n) {
     heap_.page_heap.SetReleaseRate(0);
-    heap_.page_heap.Delete(heap_.page_heap.New(kFree, SpanState::kLarge));
+    heap_.page_heap.Delete(heap_.page_heap.New(n, SpanState::kLarge));
     heap_.page_heap.SetReleaseRate(1000);
-    EXPECT_EQ(heap_.page_heap.ReleaseDue(Length(0), false), Length(0));
-    usleep(50'000);
+    // At this rate a peak is remembered for some milliseconds; the first of the two starts it.
+    heap_.page_heap.ReleaseDue(Length(0), false);
+    const int64_t start_ms = CoarseMilliseconds();
+    while (CoarseMilliseconds() < start_ms + 50) WaitMillisecond();
+    ASSERT_GE(FreeMapped(), n);
+    ASSERT_TRUE(heap_.page_heap.release_pending());
   }
-  size_t Released() { return heap_.page_heap.GetStats().free_released_bytes; }
+  Length FreeMapped() { return Length(heap_.page_heap.GetStats().free_mapped_bytes >> kPageShift); }
+  static uint64_t BytesUntilVisit(TestThread& thread) {
+    return thread.cache()->bins()->bytes_until_sample.load();
+  }
+  ThreadCache::Visits& visits() { return thread_.cache()->visits; }
+  // As if the thread had last come by so long ago.
+  void WasAway(int64_t ms) { visits().last_ms = CoarseMilliseconds() - ms; }
 
   Heap& heap_ = NewHeap();
-  ThreadSlot slot_;
-  ThreadCache* const cache_ = heap_.registry.Create(slot_);
+  TestThread thread_;
 };
 
-// It may have been at work all the time.
-TEST_F(IdleReleaseTest, OneThatComesForTheFirstTimeGivesNothingBack) {
-  LeaveFreeMemory();
-  const size_t before = Released();
-  ComeBy(heap_, cache_);
-  EXPECT_EQ(Released(), before);
-  EXPECT_TRUE(cache_->VisitIsDue(SizeClass{1}));
-  usleep(2 * idle_release_policy::kIdleMs * 1000);
-  ComeBy(heap_, cache_);
-  EXPECT_GT(Released(), before);
+constexpr Length kMuch = Length((size_t{64} << 20) >> kPageShift);
+
+TEST_F(IdleReleaseTest, VisitsEndWhenNothingIsPending) {
+  LeaveFreeMemory(kMuch);
+  ComeBy(heap_, thread_.cache());
+  WasAway(1'000'000);
+  ComeBy(heap_, thread_.cache());
+  EXPECT_LE(FreeMapped(), ReleasePolicy::kSlack);
+  EXPECT_FALSE(heap_.page_heap.release_pending());
+  EXPECT_EQ(BytesUntilVisit(thread_), 0u);
+  ComeBy(heap_, thread_.cache());
+  EXPECT_EQ(BytesUntilVisit(thread_), kNever);
+  EXPECT_EQ(visits().interval, kNever);
+  // Nor does anything start them again.
+  for (int i = 0; i < 1000; ++i) FreedSlowly(heap_, thread_.cache(), i % 2 == 0);
+  EXPECT_EQ(BytesUntilVisit(thread_), kNever);
+}
+
+TEST_F(IdleReleaseTest, WithRateZeroThereAreNoVisits) {
+  LeaveFreeMemory(kMuch);
+  heap_.page_heap.SetReleaseRate(0);
+  for (int i = 0; i < 1000; ++i) FreedSlowly(heap_, thread_.cache(), true);
+  EXPECT_EQ(BytesUntilVisit(thread_), kNever);
+  WasAway(1'000'000);
+  ComeBy(heap_, thread_.cache());
+  EXPECT_EQ(FreeMapped(), kMuch);
+  EXPECT_EQ(BytesUntilVisit(thread_), kNever);
+}
+
+// Nothing is given back by a thread that is here all the time, whatever waits to be.
+TEST_F(IdleReleaseTest, ABusyThreadGivesNothingBack) {
+  LeaveFreeMemory(kMuch);
+  uint64_t expected = 0;
+  for (int i = 0; i < 100; ++i) {
+    // The first visit finds nothing to go by, the others a moment ago.
+    if (i > 0) WasAway(i % 2 == 0 ? 0 : kIdleMs - 20);
+    ComeBy(heap_, thread_.cache());
+    ASSERT_EQ(FreeMapped(), kMuch) << i;
+    ASSERT_EQ(BytesUntilVisit(thread_), expected) << i;
+    expected = NextInterval(expected, 0);
+  }
+  EXPECT_EQ(expected, kMaxInterval);
+}
+
+// Visits that ended and begin again know nothing of the time in between: the thread may have been
+// busy.
+TEST_F(IdleReleaseTest, ABusyThreadGivesNothingBackWhenVisitsBeginAgain) {
+  for (int round = 0; round < 3; ++round) {
+    heap_.page_heap.ReleaseAtLeast(kMuch);
+    ComeBy(heap_, thread_.cache());
+    ASSERT_EQ(BytesUntilVisit(thread_), kNever);
+    LeaveFreeMemory(kMuch);
+    FreedSlowly(heap_, thread_.cache(), true);
+    ASSERT_EQ(BytesUntilVisit(thread_), 0u);
+    for (int i = 0; i < 3; ++i) {
+      if (i > 0) WasAway(0);
+      ComeBy(heap_, thread_.cache());
+      ASSERT_EQ(FreeMapped(), kMuch);
+    }
+  }
+}
+
+TEST_F(IdleReleaseTest, AThreadThatWasAwayGivesBackAndComesAgain) {
+  LeaveFreeMemory(kMuch);
+  // Not known yet, and what it could be.
+  ComeBy(heap_, thread_.cache());
+  ASSERT_EQ(FreeMapped(), kMuch);
+  WasAway(kIdleMs + 20);
+  const int64_t before_ms = CoarseMilliseconds();
+  ComeBy(heap_, thread_.cache());
+  EXPECT_GE(visits().last_ms, before_ms);
+  EXPECT_LE(FreeMapped(), kMuch - PageHeap::kReleaseSlice);
+  EXPECT_EQ(BytesUntilVisit(thread_), 0u);
+}
+
+// A slow free lets the thread that does it come by; one in so many, unless the object is large.
+TEST_F(IdleReleaseTest, SlowFreesSetTheThreadsOwnCounter) {
+  LeaveFreeMemory(kMuch);
+  FreedSlowly(heap_, thread_.cache(), true);
+  EXPECT_EQ(BytesUntilVisit(thread_), 0u);
+  for (int round = 0; round < 3; ++round) {
+    thread_.cache()->SetBytesUntilVisit(kNever);
+    int frees = 0;
+    while (BytesUntilVisit(thread_) == kNever && frees < 1000) {
+      FreedSlowly(heap_, thread_.cache(), false);
+      ++frees;
+      // That of all threads, which happens to be due.
+      if (frees == 1) thread_.cache()->SetBytesUntilVisit(kNever);
+    }
+    EXPECT_EQ(frees, 64);
+  }
+}
+
+TEST_F(IdleReleaseTest, AllThreadsAreAlarmedAtMostOnceASecond) {
+  TestThread sleeper(heap_.registry);
+  LeaveFreeMemory(kMuch);
+  const auto alarmed = [&] { return BytesUntilVisit(sleeper) == 0; };
+  const auto free_slowly = [&](int round) {
+    // Also by threads that have no cache, and so nowhere to count.
+    FreedSlowly(heap_, round == 0 ? thread_.cache() : nullptr, round != 1);
+  };
+  // Other tests of this process may have done it a moment ago.
+  int64_t before_ms = 0;
+  for (sleeper.cache()->SetBytesUntilVisit(kNever); !alarmed(); WaitMillisecond()) {
+    before_ms = CoarseMilliseconds();
+    FreedSlowly(heap_, thread_.cache(), true);
+  }
+  for (int round = 0; round < 3; ++round) {
+    const int64_t last_ms = before_ms;
+    thread_.cache()->SetBytesUntilVisit(kNever);
+    sleeper.cache()->SetBytesUntilVisit(kNever);
+    size_t calls = 0;
+    for (; !alarmed(); WaitMillisecond()) {
+      before_ms = CoarseMilliseconds();
+      free_slowly(round);
+      ASSERT_TRUE(alarmed() || BytesUntilVisit(thread_) == (round == 0 ? 0 : kNever));
+      ++calls;
+    }
+    EXPECT_GE(CoarseMilliseconds(), last_ms + 1000);
+    EXPECT_GT(calls, 1u);
+  }
+}
+
+// There may be something to give back before the thread frees anything itself.
+TEST(IdleReleaseThreadTest, ANewThreadComesBy) {
+  for (int i = 0; i < 3; ++i) {
+    std::thread([] {
+      ThreadCache* const cache = CurrentCache();
+      ASSERT_NE(cache, nullptr);
+      EXPECT_EQ(cache->bins()->bytes_until_sample.load(), 0u);
+    }).join();
+  }
 }
 
 // Also where most allocations take the slow path, the next visit comes after so many bytes.
 TEST_F(IdleReleaseTest, SlowAllocationsCount) {
-  heap_.registry.Register(cache_);
   constexpr SizeClass kClass = SizeClass{1};
-  cache_->visits.interval = 1 << 20;
-  cache_->SetBytesUntilVisit(kSizeClasses.size(kClass) * 8);
+  ThreadCache* const cache = thread_.cache();
+  visits().interval = size_t{1} << 20;
+  cache->SetBytesUntilVisit(kSizeClasses.size(kClass) * 8);
   for (int i = 0; i < 8; ++i) {
-    ASSERT_FALSE(cache_->VisitIsDue(kClass)) << i;
-    ASSERT_NE(cache_->Allocate(kClass), nullptr);
+    ASSERT_FALSE(cache->VisitIsDue(kClass)) << i;
+    ASSERT_NE(cache->Allocate(kClass), nullptr);
   }
-  EXPECT_TRUE(cache_->VisitIsDue(kClass));
+  EXPECT_TRUE(cache->VisitIsDue(kClass));
 }
 
 }  // namespace

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a thread does for a heap that nobody calls, a turn at a time.
+#include "runtime/background_thread.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+
+#include "os/clock.h"
+#include "runtime/runtime_fixture.h"
+
+namespace tcmalloc {
+namespace {
+
+constexpr int kBusyMs = 100;
+constexpr int kIdleMs = 1000;
+constexpr Length kMuch = Length((size_t{64} << 20) >> kPageShift);
+
+Length FreeMapped(Heap& heap) {
+  return Length(heap.page_heap.GetStats().free_mapped_bytes >> kPageShift);
+}
+
+// A heap with free memory, and, at the rate, nothing to remember for longer than some milliseconds.
+Heap& HeapWithFreeMemory(double rate) {
+  Heap& heap = NewHeap();
+  heap.page_heap.SetReleaseRate(0);
+  heap.page_heap.Delete(heap.page_heap.New(kMuch, SpanState::kLarge));
+  heap.page_heap.SetReleaseRate(rate);
+  return heap;
+}
+
+TEST(BackgroundThreadTest, NothingToDo) {
+  Heap& heap = NewHeap();
+  EXPECT_EQ(DoBackgroundActions(heap), kIdleMs);
+  // Too little to think of.
+  heap.page_heap.Delete(heap.page_heap.New(ReleasePolicy::kSlack, SpanState::kLarge));
+  EXPECT_EQ(DoBackgroundActions(heap), kIdleMs);
+  EXPECT_EQ(heap.page_heap.GetStats().releases, 0u);
+}
+
+TEST(BackgroundThreadTest, RateZeroIsNever) {
+  Heap& heap = HeapWithFreeMemory(0);
+  EXPECT_EQ(DoBackgroundActions(heap), kIdleMs);
+  EXPECT_EQ(FreeMapped(heap), kMuch);
+}
+
+// What the last moments needed is kept, and there is something to do soon.
+TEST(BackgroundThreadTest, WhatIsNotDueStays) {
+  Heap& heap = HeapWithFreeMemory(1);
+  const int64_t start_ms = CoarseMilliseconds();
+  const int pause = DoBackgroundActions(heap);
+  const Length left = FreeMapped(heap);
+  const bool is_soon = CoarseMilliseconds() < start_ms + ReleasePolicy::kMemoryMs / 2;
+  EXPECT_TRUE(left == kMuch || !is_soon) << left.pages();
+  EXPECT_EQ(pause, kBusyMs);
+}
+
+TEST(BackgroundThreadTest, WhatIsDueGoes) {
+  Heap& heap = HeapWithFreeMemory(1000);
+  Span* const in_use = heap.page_heap.New(Length(1000), SpanState::kLarge);
+  // Also spans that are kept for the shards.
+  heap.page_heap.DeleteToCache(heap.page_heap.New(Length(8), SpanState::kSmall), 0, true);
+  const Length all = FreeMapped(heap);
+  int turns = 0;
+  for (int64_t start_ms = CoarseMilliseconds();
+       heap.page_heap.release_pending() && CoarseMilliseconds() < start_ms + 60'000; ++turns) {
+    ASSERT_EQ(DoBackgroundActions(heap), kBusyMs);
+    WaitMillisecond();
+  }
+  // In one turn, once the peak is forgotten.
+  EXPECT_LE(FreeMapped(heap), ReleasePolicy::kSlack);
+  EXPECT_GE(heap.page_heap.GetStats().releases, all.pages() / PageHeap::kReleaseSlice.pages());
+  EXPECT_EQ(heap.page_heap.NewFromCache(Length(8), 0), nullptr);
+  EXPECT_EQ(DoBackgroundActions(heap), kIdleMs);
+  EXPECT_GT(turns, 0);
+  EXPECT_EQ(heap.page_heap.GetStats().large_span_bytes, in_use->bytes());
+  heap.CheckInvariants();
+}
+
+}  // namespace
+}  // namespace tcmalloc
