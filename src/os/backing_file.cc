@@ -21,8 +21,7 @@ constexpr int kLowestDescriptor = 512;
 constexpr size_t kReservedAtOnce = size_t{2} << 20;
 
 // What an offset can express: less than 2 GiB where it has 32 bits.
-constexpr uint64_t kMostOffset =
-    (uint64_t{1} << (sizeof(off_t) * 8 - 1)) - (uint64_t{1} << 20);
+constexpr uint64_t kMostOffset = (uint64_t{1} << (sizeof(off_t) * 8 - 1)) - (uint64_t{1} << 20);
 
 bool Allocate(int descriptor, int mode, uint64_t offset, uint64_t bytes) {
   long result;

@@ -71,8 +71,8 @@ class HeapMemory final : public VirtualMemory {
   void SetCustom(CustomMemory* custom) { custom_.store(custom, std::memory_order_release); }
   CustomMemory* custom() const { return custom_.load(std::memory_order_acquire); }
 
-  // In a forked child: what comes from a shared file is the parent's too, which may use what is free
-  // here. None of it is given back from now on.
+  // In a forked child: what comes from a shared file is the parent's too, which may use what is
+  // free here. None of it is given back from now on.
   void NoteForkedChild() { in_forked_child_.store(true, std::memory_order_relaxed); }
 
   // Calls f(lock) for every lock but those of the anonymous memory, in the order of the ranks.

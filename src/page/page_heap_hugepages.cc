@@ -172,8 +172,8 @@ void PageHeap::ResumeHugepages() {
       if (owned) {
         ForEachHugepageLocked(
             range.first, range.end - range.first, [&broken](const Hugepage& hugepage, uint16_t) {
-              broken |= hugepage.holes || (hugepage.released != 0 &&
-                                           hugepage.released != kHugepagePages.pages());
+              broken |= hugepage.holes ||
+                        (hugepage.released != 0 && hugepage.released != kHugepagePages.pages());
             });
         // What is on its way is not counted yet.
         for (const Span* s = in_flight_.first(); s != nullptr; s = IntrusiveList<Span>::Next(s)) {

@@ -4,8 +4,8 @@
 #include <new>
 
 #include "base/check.h"
-#include "os/hugepages.h"
 #include "os/environment.h"
+#include "os/hugepages.h"
 #include "os/processor.h"
 #include "os/spinlock.h"
 #include "os/thread_exit.h"

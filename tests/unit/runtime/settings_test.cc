@@ -35,10 +35,9 @@ bool operator==(const Settings& a, const Settings& b) {
          a.check == b.check && a.malloc_stats == b.malloc_stats && a.membarrier == b.membarrier &&
          a.max_total_thread_cache_bytes == b.max_total_thread_cache_bytes &&
          a.release_rate == b.release_rate && a.hard_limit_bytes == b.hard_limit_bytes &&
-         a.soft_limit_bytes == b.soft_limit_bytes &&
-         a.soft_limit_percent == b.soft_limit_percent && a.skip_mmap == b.skip_mmap &&
-         a.skip_sbrk == b.skip_sbrk && a.devmem_start_mb == b.devmem_start_mb &&
-         a.devmem_limit_mb == b.devmem_limit_mb &&
+         a.soft_limit_bytes == b.soft_limit_bytes && a.soft_limit_percent == b.soft_limit_percent &&
+         a.skip_mmap == b.skip_mmap && a.skip_sbrk == b.skip_sbrk &&
+         a.devmem_start_mb == b.devmem_start_mb && a.devmem_limit_mb == b.devmem_limit_mb &&
          std::string_view(a.devmem_device) == b.devmem_device &&
          std::string_view(a.memfs_path) == b.memfs_path && a.memfs_limit_mb == b.memfs_limit_mb &&
          a.memfs_abort_on_fail == b.memfs_abort_on_fail &&
