@@ -24,17 +24,19 @@ void ComeBy(Heap& heap, ThreadCache* cache) {
     return;
   }
   const int64_t now_ms = CoarseMilliseconds();
-  // How long the thread was away before its first visit is not known: it may have been busy.
+  // How long one was away that comes for the first time is not known: that begins now, and it is
+  // seen again at once.
   const bool first = visits.last_ms == 0;
   const int64_t away_ms = first ? 0 : now_ms - visits.last_ms;
   visits.last_ms = now_ms;
+  if (first) visits.interval = 0;
   if (const int64_t budget_us = idle_release_policy::BudgetUs(away_ms); budget_us > 0) {
     const int64_t end_us = Microseconds() + budget_us;
     while (heap.page_heap.ReleaseDue(PageHeap::kReleaseSlice, true) > Length(0) &&
            Microseconds() < end_us) {
     }
   }
-  visits.interval = first ? 0 : idle_release_policy::NextInterval(visits.interval, away_ms);
+  if (!first) visits.interval = idle_release_policy::NextInterval(visits.interval, away_ms);
   cache->SetBytesUntilVisit(visits.interval);
 }
 

@@ -6,11 +6,11 @@
 // fast paths (Bins::bytes_until_sample), its own and now and then those of all threads, so that the
 // next allocation comes by here. What a thread may spend here is a hundredth of the time since it
 // last came by: one that allocates all the time gives back nothing that others left, one that wakes
-// up once a second does it all. The first visit only notes the time. The further apart its visits
-// are, the fewer bytes it may allocate until the next; when nothing is left to be given back, they
-// end.
+// up once a second does it all. The further apart its visits are, the fewer bytes it may allocate
+// until the next; when nothing is left to be given back, they end.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "base/compiler.h"
@@ -27,8 +27,8 @@ namespace idle_release_policy {
 inline constexpr int64_t kIdleMs = 50;
 // Whatever the pause was.
 inline constexpr int64_t kMaxBudgetUs = 20'000;
-inline constexpr uint64_t kMinInterval = uint64_t{4} << 10;
-inline constexpr uint64_t kMaxInterval = uint64_t{1} << 20;
+inline constexpr size_t kMinInterval = size_t{4} << 10;
+inline constexpr size_t kMaxInterval = size_t{1} << 20;
 
 // A hundredth of the time away.
 constexpr int64_t BudgetUs(int64_t away_ms) {
@@ -36,7 +36,7 @@ constexpr int64_t BudgetUs(int64_t away_ms) {
   return away_ms > kMaxBudgetUs / 10 ? kMaxBudgetUs : away_ms * 10;
 }
 // Bytes that the thread may allocate until it comes again.
-constexpr uint64_t NextInterval(uint64_t last, int64_t away_ms) {
+constexpr size_t NextInterval(size_t last, int64_t away_ms) {
   if (away_ms >= kIdleMs) return 0;
   if (last < kMinInterval) return kMinInterval;
   return last < kMaxInterval ? last * 2 : kMaxInterval;
@@ -48,8 +48,7 @@ constexpr uint64_t NextInterval(uint64_t last, int64_t away_ms) {
 // nanoseconds, and the budget.
 TC_SLOW_PATH void ComeBy(Heap& heap, ThreadCache* cache);
 
-// The slow path of a free. `cache`, the calling thread's, may be null: then only others are
-// asked to come by.
+// The slow path of a free. `cache` may be null: then only others are asked to come by.
 TC_SLOW_PATH void FreedSlowly(Heap& heap, ThreadCache* cache, bool large);
 
 }  // namespace tcmalloc
