@@ -32,18 +32,24 @@ void ComeBy(Heap& heap, ThreadCache* cache) {
   if (first) visits.interval = 0;
   if (const int64_t budget_us = idle_release_policy::BudgetUs(away_ms); budget_us > 0) {
     const int64_t end_us = Microseconds() + budget_us;
-    while (heap.page_heap.ReleaseDue(PageHeap::kReleaseSlice, true) > Length(0) &&
-           Microseconds() < end_us) {
+    // What the shards keep goes to the free spans once.
+    for (bool drain = true; heap.page_heap.ReleaseDue(PageHeap::kReleaseSlice, drain) > Length(0);
+         drain = false) {
+      if (Microseconds() >= end_us) break;
     }
   }
-  visits.interval = first ? 0 : idle_release_policy::NextInterval(visits.interval, away_ms);
+  if (!first) visits.interval = idle_release_policy::NextInterval(visits.interval, away_ms);
   cache->SetBytesUntilVisit(visits.interval);
 }
 
 void FreedSlowly(Heap& heap, ThreadCache* cache, bool large) {
   if (!large && cache != nullptr && ++cache->visits.slow_frees % kFreesPerAlarm != 0) return;
   if (!heap.page_heap.release_pending()) return;
-  if (cache != nullptr) cache->SetBytesUntilVisit(0);
+  if (cache != nullptr) {
+    // What it learned while it was busy is no measure for what comes.
+    cache->visits.interval = 0;
+    cache->SetBytesUntilVisit(0);
+  }
   const int64_t now_ms = CoarseMilliseconds();
   int64_t last_ms = alarmed_all_ms.load(std::memory_order_relaxed);
   if (now_ms - last_ms >= kAlarmAllEveryMs &&

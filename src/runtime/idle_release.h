@@ -6,9 +6,8 @@
 // fast paths (Bins::bytes_until_sample), its own and now and then those of all threads, so that the
 // next allocation comes by here. What a thread may spend here is a hundredth of the time since it
 // last came by: one that allocates all the time gives back nothing that others left, one that wakes
-// up once a second does it all. The first visit only notes the time. The further apart its visits
-// are, the fewer bytes it may allocate until the next; when nothing is left to be given back, they
-// end.
+// up once a second does it all. The further apart its visits are, the fewer bytes it may allocate
+// until the next; when nothing is left to be given back, they end.
 #pragma once
 
 #include <cstddef>
@@ -49,8 +48,7 @@ constexpr size_t NextInterval(size_t last, int64_t away_ms) {
 // nanoseconds, and the budget.
 TC_SLOW_PATH void ComeBy(Heap& heap, ThreadCache* cache);
 
-// The slow path of a free. `cache`, the calling thread's, may be null: then only others are
-// asked to come by.
+// The slow path of a free. `cache` may be null: then only others are asked to come by.
 TC_SLOW_PATH void FreedSlowly(Heap& heap, ThreadCache* cache, bool large);
 
 }  // namespace tcmalloc

@@ -2,8 +2,6 @@
 // Threads that come by. How long one was away is what its cache remembers, so a test moves that
 // instead of waiting; the clock that runs is that of the page heap's policy, which is made as quick
 // as it can be.
-#include "runtime/idle_release.h"
-
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -12,6 +10,7 @@
 #include "cache/cache_fixture.h"
 #include "os/clock.h"
 #include "runtime/current_thread.h"
+#include "runtime/idle_release.h"
 #include "runtime/runtime_fixture.h"
 
 namespace tcmalloc {
@@ -35,7 +34,7 @@ static_assert(BudgetUs(INT64_MAX) == kMaxBudgetUs);
 static_assert(BudgetUs(-1000) == 0);
 
 // A busy thread comes by twice as rarely each time.
-TEST(IdleReleasePolicyTest, IntervalsGrowWhileTheThreadIsBusy) {
+TEST(ComeByPolicyTest, IntervalsGrowWhileTheThreadIsBusy) {
   uint64_t interval = 0;
   uint64_t expected = kMinInterval;
   for (; expected < kMaxInterval; expected *= 2) {
@@ -52,9 +51,9 @@ TEST(IdleReleasePolicyTest, IntervalsGrowWhileTheThreadIsBusy) {
   EXPECT_EQ(NextInterval(0, 0), kMinInterval);
 }
 
-class IdleReleaseTest : public testing::Test {
+class ComeByTest : public testing::Test {
  protected:
-  IdleReleaseTest() : thread_(heap_.registry) { heap_.page_heap.SetReleaseRate(1000); }
+  ComeByTest() : thread_(heap_.registry) { heap_.page_heap.SetReleaseRate(1000); }
 
   // Free memory that the policy does not want to keep.
   void LeaveFreeMemory(Length n) {
@@ -82,7 +81,7 @@ class IdleReleaseTest : public testing::Test {
 
 constexpr Length kMuch = Length((size_t{64} << 20) >> kPageShift);
 
-TEST_F(IdleReleaseTest, VisitsEndWhenNothingIsPending) {
+TEST_F(ComeByTest, VisitsEndWhenNothingIsPending) {
   LeaveFreeMemory(kMuch);
   ComeBy(heap_, thread_.cache());
   WasAway(1'000'000);
@@ -98,7 +97,7 @@ TEST_F(IdleReleaseTest, VisitsEndWhenNothingIsPending) {
   EXPECT_EQ(BytesUntilVisit(thread_), kNever);
 }
 
-TEST_F(IdleReleaseTest, WithRateZeroThereAreNoVisits) {
+TEST_F(ComeByTest, WithRateZeroThereAreNoVisits) {
   LeaveFreeMemory(kMuch);
   heap_.page_heap.SetReleaseRate(0);
   for (int i = 0; i < 1000; ++i) FreedSlowly(heap_, thread_.cache(), true);
@@ -110,7 +109,7 @@ TEST_F(IdleReleaseTest, WithRateZeroThereAreNoVisits) {
 }
 
 // Nothing is given back by a thread that is here all the time, whatever waits to be.
-TEST_F(IdleReleaseTest, ABusyThreadGivesNothingBack) {
+TEST_F(ComeByTest, ABusyThreadGivesNothingBack) {
   LeaveFreeMemory(kMuch);
   uint64_t expected = 0;
   for (int i = 0; i < 100; ++i) {
@@ -126,7 +125,7 @@ TEST_F(IdleReleaseTest, ABusyThreadGivesNothingBack) {
 
 // Visits that ended and begin again know nothing of the time in between: the thread may have been
 // busy.
-TEST_F(IdleReleaseTest, ABusyThreadGivesNothingBackWhenVisitsBeginAgain) {
+TEST_F(ComeByTest, ABusyThreadGivesNothingBackWhenVisitsBeginAgain) {
   for (int round = 0; round < 3; ++round) {
     heap_.page_heap.ReleaseAtLeast(kMuch);
     ComeBy(heap_, thread_.cache());
@@ -142,7 +141,7 @@ TEST_F(IdleReleaseTest, ABusyThreadGivesNothingBackWhenVisitsBeginAgain) {
   }
 }
 
-TEST_F(IdleReleaseTest, AThreadThatWasAwayGivesBackAndComesAgain) {
+TEST_F(ComeByTest, AThreadThatWasAwayGivesBackAndComesAgain) {
   LeaveFreeMemory(kMuch);
   // Not known yet, and what it could be.
   ComeBy(heap_, thread_.cache());
@@ -156,7 +155,7 @@ TEST_F(IdleReleaseTest, AThreadThatWasAwayGivesBackAndComesAgain) {
 }
 
 // A slow free lets the thread that does it come by; one in so many, unless the object is large.
-TEST_F(IdleReleaseTest, SlowFreesSetTheThreadsOwnCounter) {
+TEST_F(ComeByTest, SlowFreesSetTheThreadsOwnCounter) {
   LeaveFreeMemory(kMuch);
   FreedSlowly(heap_, thread_.cache(), true);
   EXPECT_EQ(BytesUntilVisit(thread_), 0u);
@@ -173,7 +172,7 @@ TEST_F(IdleReleaseTest, SlowFreesSetTheThreadsOwnCounter) {
   }
 }
 
-TEST_F(IdleReleaseTest, AllThreadsAreAlarmedAtMostOnceASecond) {
+TEST_F(ComeByTest, AllThreadsAreAlarmedAtMostOnceASecond) {
   TestThread sleeper(heap_.registry);
   LeaveFreeMemory(kMuch);
   const auto alarmed = [&] { return BytesUntilVisit(sleeper) == 0; };
@@ -204,7 +203,7 @@ TEST_F(IdleReleaseTest, AllThreadsAreAlarmedAtMostOnceASecond) {
 }
 
 // There may be something to give back before the thread frees anything itself.
-TEST(IdleReleaseThreadTest, ANewThreadComesBy) {
+TEST(ComeByThreadTest, ANewThreadComesBy) {
   for (int i = 0; i < 3; ++i) {
     std::thread([] {
       ThreadCache* const cache = CurrentCache();
