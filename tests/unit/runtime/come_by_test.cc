@@ -214,7 +214,7 @@ TEST(ComeByThreadTest, ANewThreadComesBy) {
 }
 
 // Also where most allocations take the slow path, the next visit comes after so many bytes.
-TEST_F(IdleReleaseTest, SlowAllocationsCount) {
+TEST_F(ComeByTest, SlowAllocationsCount) {
   constexpr SizeClass kClass = SizeClass{1};
   ThreadCache* const cache = thread_.cache();
   visits().interval = size_t{1} << 20;
