@@ -26,7 +26,7 @@ constexpr bool OptOut(HugepageMode mode, bool in_hugepages) {
 
 // The pages, a power of two, that small objects' spans have memory put behind them at a time,
 // outside of hugepages: a 64th of the heap, since up to so much may not be needed. 0: each page
-// when it is first touched. Why: see docs/decisions/0013.
+// when it is first touched. Why: see docs/decisions/0014.
 inline constexpr Length kMinStep = Length((size_t{16} << 10) >> kPageShift);
 inline constexpr Length kMaxStep = Length((size_t{256} << 10) >> kPageShift);
 

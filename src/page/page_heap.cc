@@ -682,7 +682,7 @@ PageHeap::Stats PageHeap::GetStats() {
   stats.growths = growths_.value();
   stats.releases = releases_.value();
   stats.released_total_bytes = released_total_bytes_.value();
-  stats.hugepage_mode = hugepages_.mode;
+  stats.hugepages = hugepages_;
   stats.hugepage_bytes = hugepages_advised_.value() * kHugepageSize;
   stats.hugepages_broken = hugepages_broken_.value();
   stats.populations = populations_.value();

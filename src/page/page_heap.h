@@ -74,7 +74,7 @@ class PageHeap {
     size_t growths = 0;   // mappings made
     size_t releases = 0;  // slices given back
     size_t released_total_bytes = 0;
-    HugepageMode hugepage_mode = HugepageMode::kNever;
+    HugepageSetting hugepages;
     size_t hugepage_bytes = 0;    // where hugepages were asked for
     size_t hugepages_broken = 0;  // slices given back of hugepages partly in use
     size_t populations = 0;       // see PopulateStep

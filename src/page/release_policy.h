@@ -5,7 +5,7 @@
 // Rule. What the peak of the last seconds needed is kept: a program that had it in use a moment ago
 // is likely to want it again. What is free beyond that goes at kBytesPerSecond, times the rate. The
 // rate also says how long the last seconds are: kMemoryMs at rates up to 1, less above. Rate 0
-// never releases. Why these figures: docs/decisions/0013; why a rate from 0 to 10 around 1:
+// never releases. Why these figures: docs/decisions/0014; why a rate from 0 to 10 around 1:
 // "tcmalloc_release_rate" of the TCMalloc document.
 #pragma once
 

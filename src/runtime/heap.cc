@@ -14,11 +14,6 @@
 namespace tcmalloc {
 namespace {
 
-// What caches may claim that ended threads have left for threads to come: a thread that lives for a
-// hundred objects spends half of its time on getting a cache filled and emptied again. Some pools
-// of threads' worth; not measured.
-constexpr size_t kInheritanceBytes = size_t{2} << 20;
-
 // Written once, when the heap is complete (release); read before it is used (acquire).
 constinit std::atomic<bool> heap_exists{false};
 constinit SpinLock init_lock{LockRank::kInit};
@@ -102,7 +97,8 @@ void EnsureHeapSlow() {
     heap->page_heap.SetLimit(LimitKind::kSoft, heap->settings.soft_limit_bytes);
   }
   heap->registry.SetTotalLimit(heap->settings.max_total_thread_cache_bytes);
-  heap->registry.SetInheritance(kInheritanceBytes);
+  heap->registry.SetMinPerCache(heap->settings.min_thread_cache_bytes);
+  heap->registry.SetInheritance(heap->settings.inheritance_bytes);
   // Now, while the process is likely to have one thread: later it costs milliseconds.
   if (heap->settings.membarrier) heap->membarrier.Register();
   InitThreadExit();

@@ -140,6 +140,10 @@ constexpr Setting kSettings[] = {
      [](Settings* s, double v) { s->skip_sbrk = v != 0; },
      "Do not take memory from sbrk(2) when mmap(2) gives none. With both skipped every allocation "
      "fails."},
+    {"TCMALLOC_SMALL", Type::kBool, "false", 0, 1, [](Settings* s, double v) { s->small = v != 0; },
+     "Trade a little speed for space: caches of all threads share 1 MiB, each may have 16 KiB "
+     "whatever this says, no hugepages, and free memory goes back within half a second. Other "
+     "variables that are set prevail."},
     {"TCMALLOC_SOFT_LIMIT", Type::kSize, "0", -100, kMaxLimitBytes,
      [](Settings* s, double v) {
        s->soft_limit_bytes = v < 0 ? kNoLimit : LimitBytes(v);
@@ -330,6 +334,12 @@ std::string_view DefaultText(const Setting& setting) {
   return *setting.default_text == '\0' ? "\"\"" : setting.default_text;
 }
 
+void LookForSmall(const char* name, size_t name_length, const char* value, void* context) {
+  double small = 0;
+  if (std::string_view(name, name_length) != "TCMALLOC_SMALL" || !ParseBool(value, &small)) return;
+  *static_cast<bool*>(context) = small != 0;
+}
+
 void VisitVariable(const char* name, size_t name_length, const char* value, void* context) {
   char buffer[512];
   TextWriter complaint(buffer, sizeof(buffer));
@@ -361,7 +371,22 @@ void ReadSetting(const char* name, size_t name_length, const char* value, Settin
   complaint->Text(" is ignored: there is no such setting\n");
 }
 
-void ReadSettings(Settings* settings) { ForEachEnvironmentVariable(&VisitVariable, settings); }
+void UseSmallPreset(Settings* settings) {
+  settings->small = true;
+  settings->max_total_thread_cache_bytes = size_t{1} << 20;
+  settings->min_thread_cache_bytes = size_t{16} << 10;
+  settings->inheritance_bytes = size_t{64} << 10;
+  settings->hugepages = false;
+  settings->release_rate = 10;
+}
+
+void ReadSettings(Settings* settings) {
+  // What the others are without being set hangs on this one.
+  bool small = false;
+  ForEachEnvironmentVariable(&LookForSmall, &small);
+  if (small) UseSmallPreset(settings);
+  ForEachEnvironmentVariable(&VisitVariable, settings);
+}
 
 void WriteSettingsDocumentation(TextWriter* out) {
   out->Text(

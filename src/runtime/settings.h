@@ -20,6 +20,11 @@ namespace tcmalloc {
 // Room for a text setting and the zero behind it.
 inline constexpr size_t kSettingTextBytes = 256;
 
+// What caches may claim that ended threads have left for threads to come: a thread that lives for a
+// hundred objects spends half of its time on getting a cache filled and emptied again. Some pools
+// of threads' worth; not measured.
+inline constexpr size_t kInheritanceBytes = size_t{2} << 20;
+
 struct Settings {
   bool aggressive_decommit = false;
   bool background = false;
@@ -37,14 +42,21 @@ struct Settings {
   char memfs_path[kSettingTextBytes] = "";
   bool membarrier = true;
   size_t max_total_thread_cache_bytes = CacheBudget::kDefaultTotalBytes;
+  // No variables of their own.
+  size_t min_thread_cache_bytes = CacheBudget::kStepBytes;
+  size_t inheritance_bytes = kInheritanceBytes;
   int64_t malloc_stats = 0;
   double release_rate = 1.0;
   size_t hard_limit_bytes = kNoLimit;
   size_t soft_limit_bytes = kNoLimit;
   uint32_t soft_limit_percent = 0;  // of what the container may have; 0 for none
+  bool small = false;
   bool skip_mmap = false;
   bool skip_sbrk = false;
 };
+
+// What TCMALLOC_SMALL=1 stands for.
+void UseSmallPreset(Settings* settings);
 
 // Reads the process's environment. Never allocates.
 void ReadSettings(Settings* settings);

@@ -59,13 +59,14 @@ void WriteTotals(Heap& heap, TextWriter* out) {
   WriteLine(out, "+", s.released_bytes + s.hole_bytes, "Bytes released to OS (aka unmapped)");
   out->Text(kSum);
   WriteLine(out, "=", used + s.released_bytes + s.hole_bytes, "Virtual address space used");
-  out->Text("MALLOC:\nMALLOC:  Hugepages: ").Text(HugepageModeName(s.hugepage_mode)).Text("\n");
+  out->Text("MALLOC:\nMALLOC:  Hugepages: ").Text(HugepageModeName(s.hugepages.mode));
+  out->Text(", max_ptes_none ").Number(s.hugepages.max_ptes_none).Text("\n");
   WriteCount(out, s.spans_in_use, "Spans in use");
   WriteCount(out, s.thread_caches, "Thread heaps in use");
   WriteCount(out, kPageSize, "Tcmalloc page size");
   WriteCount(out, s.growths, "Times memory came from the system");
   WriteCount(out, s.releases, "Times memory went back to the system");
-  if (s.hugepage_mode != HugepageMode::kNever) {
+  if (s.hugepages.mode != HugepageMode::kNever) {
     WriteLine(out, " ", s.hugepage_bytes, "Bytes where hugepages were asked for");
     WriteCount(out, s.hugepages_broken, "Times hugepages in use were broken");
   }
@@ -112,7 +113,7 @@ HeapStats CollectStats(Heap& heap) {
   stats.growths = pages.growths;
   stats.releases = pages.releases + heap.holes.releases();
   stats.released_total_bytes = pages.released_total_bytes;
-  stats.hugepage_mode = pages.hugepage_mode;
+  stats.hugepages = pages.hugepages;
   stats.hugepage_bytes = pages.hugepage_bytes;
   stats.hugepages_broken = pages.hugepages_broken;
   stats.populations = pages.populations;

@@ -43,7 +43,7 @@ struct HeapStats {
   size_t growths = 0;
   size_t releases = 0;
   size_t released_total_bytes = 0;
-  HugepageMode hugepage_mode = HugepageMode::kNever;
+  HugepageSetting hugepages;
   size_t hugepage_bytes = 0;
   size_t hugepages_broken = 0;
   size_t populations = 0;

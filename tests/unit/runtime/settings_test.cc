@@ -36,7 +36,7 @@ bool operator==(const Settings& a, const Settings& b) {
          a.max_total_thread_cache_bytes == b.max_total_thread_cache_bytes &&
          a.release_rate == b.release_rate && a.hard_limit_bytes == b.hard_limit_bytes &&
          a.soft_limit_bytes == b.soft_limit_bytes && a.soft_limit_percent == b.soft_limit_percent &&
-         a.skip_mmap == b.skip_mmap && a.skip_sbrk == b.skip_sbrk &&
+         a.small == b.small && a.skip_mmap == b.skip_mmap && a.skip_sbrk == b.skip_sbrk &&
          a.devmem_start_mb == b.devmem_start_mb && a.devmem_limit_mb == b.devmem_limit_mb &&
          std::string_view(a.devmem_device) == b.devmem_device &&
          std::string_view(a.memfs_path) == b.memfs_path && a.memfs_limit_mb == b.memfs_limit_mb &&
@@ -61,6 +61,7 @@ Settings Unusual() {
   settings.hard_limit_bytes = 4321;
   settings.soft_limit_bytes = 1234;
   settings.soft_limit_percent = 56;
+  settings.small = true;
   settings.skip_mmap = true;
   settings.skip_sbrk = true;
   settings.devmem_start_mb = 1;
@@ -325,6 +326,18 @@ TEST(SettingsTest, TotalOfThreadCaches) {
   }
 }
 
+TEST(SettingsTest, TheSmallPresetIsWhatItsDocumentationSays) {
+  Settings settings;
+  UseSmallPreset(&settings);
+  EXPECT_TRUE(settings.small);
+  EXPECT_EQ(settings.max_total_thread_cache_bytes, size_t{1} << 20);
+  EXPECT_EQ(settings.min_thread_cache_bytes, size_t{16} << 10);
+  EXPECT_FALSE(settings.hugepages);
+  EXPECT_EQ(settings.release_rate, 10);
+  EXPECT_EQ(Read("TCMALLOC_RELEASE_RATE", "2", &settings), "");
+  EXPECT_EQ(settings.release_rate, 2) << "what is set prevails";
+}
+
 TEST(SettingsTest, HardLimit) {
   Settings settings;
   EXPECT_EQ(settings.hard_limit_bytes, kNoLimit);
@@ -385,7 +398,7 @@ TEST(SettingsTest, Sizes) {
 
 TEST(SettingsDocumentationTest, DefaultsAreThoseOfTheStructure) {
   const auto rows = DocumentedRows();
-  EXPECT_EQ(rows.size(), 22u);
+  EXPECT_EQ(rows.size(), 23u);
   Settings settings = Unusual();
   for (const auto& row : rows) {
     ASSERT_EQ(row.size(), 4u);
