@@ -98,8 +98,12 @@ def ratio_table(data, derived, group):
     return heading, table
 
 
-def figure_table(data, derived, group, peaks=False):
-    """Row by row everyone's own figure, or peak memory."""
+# Beside the rows' own figures: what else is known of every run, and its unit.
+RESOURCE_TABLES = {"peak_rss_kib": ("peak RSS", "KiB"), "minor_faults": ("page faults", "")}
+
+
+def figure_table(data, derived, group, resource=None):
+    """Row by row everyone's own figure, or one of RESOURCE_TABLES."""
     names = summary.measured_names(data)
     table = []
     for row in rows_of(data, group):
@@ -110,12 +114,12 @@ def figure_table(data, derived, group, peaks=False):
             entry = entries.get(name)
             if entry is None:
                 cells.append(failure_mark(derived, row, name))
-            elif peaks:
-                cells.append(figure_text(entry["peak_rss_kib"], "KiB"))
+            elif resource:
+                cells.append(figure_text(entry[resource], RESOURCE_TABLES[resource][1]))
             else:
                 cells.append(figure_text(entry["median"], entry["unit"]))
-        table.append([row["name"], *([] if peaks else [metric]), *cells])
-    return ["row", *([] if peaks else ["figure"]), *names], table
+        table.append([row["name"], *([] if resource else [metric]), *cells])
+    return ["row", *([] if resource else ["figure"]), *names], table
 
 
 def mean_table(data, derived):
@@ -270,9 +274,10 @@ def page(data, derived, plots, json_name, old_page="", times_name=""):
         if table:
             parts += [f"### {title}: medians", *_markdown(heading, table)]
     for group in ("programs", "apps"):
-        heading, table = figure_table(data, derived, group, peaks=True)
-        if table:
-            parts += [f"### {GROUP_TITLES[group]}: peak RSS", *_markdown(heading, table)]
+        for resource, (title, _) in RESOURCE_TABLES.items():
+            heading, table = figure_table(data, derived, group, resource)
+            if table:
+                parts += [f"### {GROUP_TITLES[group]}: {title}", *_markdown(heading, table)]
     for row in data["rows"]:
         details = None if row["group"] == "sweep" else details_table(data, row["name"])
         if details:

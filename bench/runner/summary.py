@@ -50,6 +50,9 @@ class Samples:
     def peaks(self, row, allocator):
         return [record["peak_rss_kib"] for record in self.records(row, allocator)]
 
+    def faults(self, row, allocator):
+        return [record["minor_faults"] for record in self.records(row, allocator)]
+
     def figure(self, row, allocator, metric=0):
         """The row's own figure over the rounds; None where there is none."""
         records = self.records(row, allocator)
@@ -122,6 +125,7 @@ def summarize_row(row, samples, names, ours, seed):
             "median": figure.median, "quartiles": figure.quartiles, "unit": figure.unit,
             "better": figure.better, "metric": figure.name, "rounds": len(peaks),
             "peak_rss_kib": statistics.median(peaks),
+            "minor_faults": statistics.median(samples.faults(row["name"], name)),
             "to_reference": samples.cost_ratio(row["name"], name, row["reference"], seed),
             "peak_to_reference": samples.peak_ratio(row["name"], name, row["memory_reference"],
                                                     seed),

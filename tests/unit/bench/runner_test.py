@@ -100,10 +100,10 @@ class Arithmetic(unittest.TestCase):
             self.assertEqual(statistics.meets(ratio, 1.0), met, (low, high))
 
 
-def record(row, allocator, number, value, phase="counted", peak=1000, better="lower"):
+def record(row, allocator, number, value, phase="counted", peak=1000, better="lower", faults=1):
     return {"row": row, "allocator": allocator, "phase": phase, "round": number, "position": 0,
             "metrics": [{"name": "figure", "value": value, "unit": "s", "better": better}],
-            "wall_s": value, "user_s": 2 * value, "sys_s": value, "minor_faults": 1,
+            "wall_s": value, "user_s": 2 * value, "sys_s": value, "minor_faults": faults,
             "major_faults": 0, "peak_rss_kib": peak}
 
 
@@ -143,6 +143,16 @@ class Summary(unittest.TestCase):
         self.assertAlmostEqual(means["ours"]["time"].median, 2)
         self.assertAlmostEqual(means["glibc"]["ours"]["ours"]["time"].median, 2 / 3)
         self.assertAlmostEqual(means["fast"]["peak"].median, 3)
+
+    def test_page_faults_stand_beside_times(self):
+        records = [record("a", name, number, 1, faults=faults + number)
+                   for name, faults in (("ours", 2000), ("glibc", 500), ("fast", 30_000))
+                   for number in range(3)]
+        data = hand_made(records)
+        heading, table = report.figure_table(data, summary.summarize(data), "programs",
+                                             "minor_faults")
+        self.assertEqual(heading, ["row", "ours", "glibc", "fast"])
+        self.assertEqual(table, [["a", "2001", "501", "30001"]])
 
     def test_means_over_rows(self):
         records = [record(row, name, number, value)
