@@ -29,7 +29,7 @@ class ReleasePolicy {
   static constexpr Length kSlack = Length((size_t{512} << 10) >> kPageShift);
   // Where only hugepages that are partly in use are left, they are broken when more than this part
   // of what is in use would go.
-  static constexpr size_t kBrokenPart = 8;
+  static constexpr size_t kBrokenPart = 16;
   // Freeing looks at the clock once in so many pages.
   static constexpr Length kLookEvery = Length((size_t{1} << 20) >> kPageShift);
 

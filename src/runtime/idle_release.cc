@@ -30,6 +30,7 @@ void ComeBy(Heap& heap, ThreadCache* cache) {
   const int64_t away_ms = first ? 0 : now_ms - visits.last_ms;
   visits.last_ms = now_ms;
   if (first) visits.interval = 0;
+  if (away_ms >= idle_release_policy::kFlushMs) cache->Flush();
   if (const int64_t budget_us = idle_release_policy::BudgetUs(away_ms); budget_us > 0) {
     const int64_t end_us = Microseconds() + budget_us;
     // What the shards keep goes to the free spans once.

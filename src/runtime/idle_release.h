@@ -25,6 +25,8 @@ namespace idle_release_policy {
 
 // Away for so long, a thread has time to give something back.
 inline constexpr int64_t kIdleMs = 50;
+// Away for so long, a thread has no use for what its cache holds.
+inline constexpr int64_t kFlushMs = 1000;
 // Whatever the pause was.
 inline constexpr int64_t kMaxBudgetUs = 20'000;
 inline constexpr size_t kMinInterval = size_t{4} << 10;

@@ -137,9 +137,9 @@ TEST_F(ReleasePolicyTest, BreaksHugepagesOnlyForMuch) {
         .may_break;
   };
   policy_.Decide(999'000'000, {}, kAll);
-  EXPECT_FALSE(may_break(800, 99));
+  EXPECT_FALSE(may_break(800, 49));
   policy_ = ReleasePolicy();
-  EXPECT_TRUE(may_break(800, 101));
+  EXPECT_TRUE(may_break(800, 51));
 }
 
 TEST_F(ReleasePolicyTest, LooksOnceInAMebibyteOfFreedPages) {
