@@ -74,7 +74,7 @@ bool MemfsMemory::Open(const Options& options, size_t hardware_page) {
   }
   const size_t page = static_cast<size_t>(status.f_bsize);
   unit_ = std::has_single_bit(page) ? std::max(page, hardware_page) : hardware_page;
-  mapping_reserves_ = status.f_type == HUGETLBFS_MAGIC;
+  mapping_reserves_ = static_cast<uint32_t>(status.f_type) == HUGETLBFS_MAGIC;
   is_private_ = options.map_private;
   ignore_failures_ = options.ignore_failures;
   uint64_t limit = FileSizeLimit();

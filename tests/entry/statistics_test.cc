@@ -205,7 +205,7 @@ class Mixture {
   void Work(uint64_t seed) {
     pthread_t threads[kThreads];
     for (size_t t = 0; t < kThreads; ++t) {
-      parts_[t] = {this, seed * kThreads + t, (t + seed) % kThreads};
+      parts_[t] = {this, seed * kThreads + t, static_cast<size_t>((t + seed) % kThreads)};
       pthread_create(&threads[t], nullptr, &RunPart, &parts_[t]);
     }
     for (const pthread_t thread : threads) pthread_join(thread, nullptr);

@@ -15,7 +15,7 @@ namespace {
 // Units of one address space, beside the kind that each was listed as.
 class MemoryRangesTest : public testing::Test {
  protected:
-  static constexpr uintptr_t kBase = uintptr_t{1} << 40;
+  static constexpr uintptr_t kBase = uintptr_t{1} << 30;
   static constexpr size_t kUnit = 4096;
 
   bool Add(size_t first, size_t units, MemoryKind kind) {

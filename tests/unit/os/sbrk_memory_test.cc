@@ -125,7 +125,7 @@ TEST(SbrkMemoryTest, RefusesWhatTheSystemRefuses) {
               for (const size_t bytes : {SIZE_MAX - kPage + 1, SIZE_MAX / 2 + 1, SIZE_MAX / 4}) {
                 if (memory.Map(bytes & ~(kPage - 1), kPage, kPage) != nullptr) return 1;
               }
-              if (memory.Map(kPage, size_t{1} << 63, kPage) != nullptr) return 2;
+              if (memory.Map(kPage, SIZE_MAX / 2 + 1, kPage) != nullptr) return 2;
               if (Break() != before) return 3;
               rlimit limit = {kMiB, kMiB};
               if (setrlimit(RLIMIT_DATA, &limit) != 0) return 4;

@@ -11,6 +11,13 @@
 namespace tcmalloc {
 namespace {
 
+// Sums of two sizes.
+#ifdef __SIZEOF_INT128__
+using Wide = unsigned __int128;
+#else
+using Wide = uint64_t;
+#endif
+
 using Action = GrowthDecision::Action;
 
 constexpr size_t kMiB = size_t{1} << 20;
@@ -96,7 +103,7 @@ TEST(MemoryLimitTest, AnyFigures) {
     const bool served = random.OneIn(2);
     const GrowthDecision decision = DecideGrowth(limits, backed, request, served);
     // Exact where 128 bits are at hand.
-    const auto after = static_cast<unsigned __int128>(backed) + request;
+    const auto after = static_cast<Wide>(backed) + request;
     const bool above_hard = limits.hard_bytes != kNoLimit && after > limits.hard_bytes;
     const bool above_soft = limits.soft_bytes != kNoLimit && after > limits.soft_bytes;
     ASSERT_EQ(decision.action == Action::kReleaseOrFail || decision.action == Action::kFail,
@@ -106,7 +113,7 @@ TEST(MemoryLimitTest, AnyFigures) {
       ASSERT_GE(decision.release_bytes, static_cast<size_t>(after - limits.hard_bytes));
     }
     if (decision.action == Action::kReleaseThenGrow && decision.release_bytes < SIZE_MAX) {
-      const auto most = static_cast<unsigned __int128>(request) + LimitSlack(limits.soft_bytes);
+      const auto most = static_cast<Wide>(request) + LimitSlack(limits.soft_bytes);
       ASSERT_LE(decision.release_bytes, most);
     }
   }

@@ -9,7 +9,7 @@ namespace tcmalloc {
 namespace {
 
 constexpr Length kMib(128);
-constexpr Length kAll(size_t{1} << 40);
+constexpr Length kAll(SIZE_MAX >> kPageShift);
 // So much may go in one second at rate 1.
 constexpr Length kPerSecond(ReleasePolicy::kBytesPerSecond >> kPageShift);
 

@@ -338,12 +338,17 @@ TEST(SettingsTest, TheSmallPresetIsWhatItsDocumentationSays) {
   EXPECT_EQ(settings.release_rate, 2) << "what is set prevails";
 }
 
+// What 32 bits cannot say is no limit.
+constexpr size_t Clamped(uint64_t bytes) {
+  return static_cast<size_t>(std::min<uint64_t>(bytes, SIZE_MAX));
+}
+
 TEST(SettingsTest, HardLimit) {
   Settings settings;
   EXPECT_EQ(settings.hard_limit_bytes, kNoLimit);
   for (const auto& [text, bytes] :
-       {std::pair("1", size_t{1} << 20), std::pair("4096", size_t{4} << 30),
-        std::pair("0", kNoLimit), std::pair("1073741824", size_t{1} << 50)}) {
+       {std::pair("1", Clamped(uint64_t{1} << 20)), std::pair("4096", Clamped(uint64_t{4} << 30)),
+        std::pair("0", kNoLimit), std::pair("1073741824", Clamped(uint64_t{1} << 50))}) {
     EXPECT_EQ(Read("TCMALLOC_HEAP_LIMIT_MB", text, &settings), "");
     EXPECT_EQ(settings.hard_limit_bytes, bytes) << text;
   }
@@ -361,10 +366,12 @@ TEST(SettingsTest, Sizes) {
   EXPECT_EQ(settings.soft_limit_bytes, kNoLimit);
   for (const auto& [text, bytes] :
        {std::pair("1", size_t{1}), std::pair("123456789", size_t{123456789}),
-        std::pair("3K", size_t{3} << 10), std::pair("3k", size_t{3} << 10),
-        std::pair("700M", size_t{700} << 20), std::pair("16g", size_t{16} << 30),
-        std::pair("1125899906842624", size_t{1} << 50), std::pair("0001M", size_t{1} << 20),
-        std::pair("0", kNoLimit), std::pair("0G", kNoLimit)}) {
+        std::pair("3K", Clamped(uint64_t{3} << 10)), std::pair("3k", Clamped(uint64_t{3} << 10)),
+        std::pair("700M", Clamped(uint64_t{700} << 20)),
+        std::pair("16g", Clamped(uint64_t{16} << 30)),
+        std::pair("1125899906842624", Clamped(uint64_t{1} << 50)),
+        std::pair("0001M", Clamped(uint64_t{1} << 20)), std::pair("0", kNoLimit),
+        std::pair("0G", kNoLimit)}) {
     settings.soft_limit_percent = 7;
     EXPECT_EQ(Read("TCMALLOC_SOFT_LIMIT", text, &settings), "");
     EXPECT_EQ(settings.soft_limit_bytes, bytes) << text;
