@@ -378,8 +378,8 @@ CentralFreeList::Finding CentralFreeList::InsertLocked(Shard& shard, size_t s, c
   return finding;
 }
 
-inline size_t CentralFreeList::RelistLocked(Shard& shard, Span* span, uint32_t old_count,
-                                            bool no_longer_split, Span** emptied) {
+size_t CentralFreeList::RelistLocked(Shard& shard, Span* span, uint32_t old_count,
+                                     bool no_longer_split, Span** emptied) {
   const uint32_t count = span->free_count;
   // Numbers with the same highest bit have the same rank.
   const bool same_rank = (old_count ^ count) < (old_count & count);
