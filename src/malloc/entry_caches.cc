@@ -12,17 +12,6 @@
 #include "runtime/trim.h"
 #include "tcmalloc/tcmalloc.h"
 
-namespace tcmalloc {
-namespace {
-
-Heap& ExistingHeap() {
-  EnsureHeap();
-  return GlobalHeap();
-}
-
-}  // namespace
-}  // namespace tcmalloc
-
 using tcmalloc::current_slot;
 using tcmalloc::ErrnoKeeper;
 using tcmalloc::Length;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The functions of include/tcmalloc/tcmalloc.h that limit the heap. There 0 stands for no limit.
-#include <errno.h>
-
 #include "base/compiler.h"
+#include "os/errno_keeper.h"
 #include "runtime/heap.h"
 #include "runtime/limits.h"
 #include "tcmalloc/tcmalloc.h"
@@ -15,14 +14,10 @@ static_assert(static_cast<int>(LimitKind::kHard) == TCMALLOC_LIMIT_HARD &&
 
 bool IsLimitKind(int kind) { return kind == TCMALLOC_LIMIT_HARD || kind == TCMALLOC_LIMIT_SOFT; }
 
-Heap& ExistingHeap() {
-  EnsureHeap();
-  return GlobalHeap();
-}
-
 }  // namespace
 }  // namespace tcmalloc
 
+using tcmalloc::ErrnoKeeper;
 using tcmalloc::ExistingHeap;
 using tcmalloc::IsLimitKind;
 using tcmalloc::kNoLimit;
@@ -32,10 +27,9 @@ extern "C" {
 
 TC_EXPORT void tcmalloc_set_memory_limit(int kind, size_t bytes) noexcept {
   if (!IsLimitKind(kind)) return;
-  const int saved_errno = errno;
+  const ErrnoKeeper keeper;
   tcmalloc::SetMemoryLimit(ExistingHeap(), static_cast<LimitKind>(kind),
                            bytes == 0 ? kNoLimit : bytes);
-  errno = saved_errno;
 }
 
 TC_EXPORT size_t tcmalloc_get_memory_limit(int kind) noexcept {

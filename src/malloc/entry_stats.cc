@@ -17,11 +17,6 @@
 namespace tcmalloc {
 namespace {
 
-Heap& ExistingHeap() {
-  EnsureHeap();
-  return GlobalHeap();
-}
-
 // The fields as glibc documents them, for a heap that has no arenas and no mmapped objects of its
 // own:
 //   arena     bytes from the system that were not given back    ordblks   spans in use

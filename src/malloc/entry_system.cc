@@ -10,11 +10,6 @@
 namespace tcmalloc {
 namespace {
 
-Heap& ExistingHeap() {
-  EnsureHeap();
-  return GlobalHeap();
-}
-
 // What the heap grows by unless the program says otherwise.
 class DefaultAllocator final : public SystemAllocator {
  public:

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <new>
 
+#include "os/errno_keeper.h"
 #include "os/uncancelled_io.h"
 
 namespace tcmalloc {
@@ -279,7 +280,7 @@ bool ParseCgroupLimit(std::string_view text, uint64_t* limit) {
 }
 
 std::optional<uint64_t> ReadCgroupMemoryLimit(std::string_view root) {
-  const int saved_errno = errno;
+  const ErrnoKeeper keeper;
   std::optional<uint64_t> limit;
   void* const memory = mmap(nullptr, sizeof(LimitReader), PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -287,7 +288,6 @@ std::optional<uint64_t> ReadCgroupMemoryLimit(std::string_view root) {
     limit = (new (memory) LimitReader(root))->Read();
     munmap(memory, sizeof(LimitReader));
   }
-  errno = saved_errno;
   return limit;
 }
 

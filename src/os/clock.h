@@ -2,12 +2,13 @@
 // Time as policies need it: cheap, coarse, never backwards.
 #pragma once
 
-#include <errno.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <cstdint>
+
+#include "os/errno_keeper.h"
 
 namespace tcmalloc {
 
@@ -34,9 +35,8 @@ inline void WaitMillisecond() {
     long seconds = 0;
     long nanoseconds = 1'000'000;
   } time;
-  const int saved_errno = errno;
+  const ErrnoKeeper keeper;
   syscall(SYS_nanosleep, &time, nullptr);
-  errno = saved_errno;
 }
 
 }  // namespace tcmalloc

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/text_writer.h"
+#include "os/errno_keeper.h"
 #include "os/uncancelled_io.h"
 
 namespace tcmalloc {
@@ -47,7 +48,7 @@ bool Holds(std::string_view text, std::string_view word) {
 }  // namespace
 
 HugepageSetting ReadHugepageSetting(const char* directory) {
-  const int saved_errno = errno;
+  const ErrnoKeeper keeper;
   HugepageSetting setting;
   char buffer[64];
   // The chosen one of the words is in brackets.
@@ -65,7 +66,6 @@ HugepageSetting ReadHugepageSetting(const char* directory) {
   }
   setting.max_ptes_none = static_cast<uint32_t>(
       NumberOr(ReadFile(directory, "khugepaged/max_ptes_none", buffer, sizeof(buffer)), 511));
-  errno = saved_errno;
   return setting;
 }
 

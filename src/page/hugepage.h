@@ -38,4 +38,9 @@ constexpr PageId HugepageStart(PageId page) {
 }
 constexpr PageId HugepageEnd(PageId page) { return HugepageStart(page) + kHugepagePages; }
 
+// As many pages as whole hugepages have, rounded up.
+constexpr Length InWholeHugepages(Length n) {
+  return Length((n.pages() + kHugepagePages.pages() - 1) & ~(kHugepagePages.pages() - 1));
+}
+
 }  // namespace tcmalloc

@@ -244,6 +244,8 @@ class PageHeap {
   // So often may the system refuse before Delete gives up: about 20 us of failing calls.
   static constexpr size_t kMaxRefusalsAtPace = 64;
   static constexpr size_t kRestoredAtOnce = 64;
+  // More than any machine has, and little enough to be added to.
+  static constexpr Length kMaxLength = Length((SIZE_MAX >> 1) >> kPageShift);
   // Records that the longest operation under the lock may use: see CarveLocked.
   static constexpr size_t kRecordsPerOperation = 4;
   // Free spans that are looked at for one that better be given back, or one in a fuller hugepage.

@@ -11,14 +11,12 @@ namespace {
 // Less is not worth its system calls.
 constexpr size_t kMinUnmappedWhenShort = size_t{16} << 20;
 
-constexpr Length kEverything = Length((SIZE_MAX >> 1) >> kPageShift);
-
 }  // namespace
 
 void PageHeap::ReleaseAfterFreeing(bool decide) {
   if (releasing_.load(std::memory_order_relaxed) == Releasing::kEager) {
     // Only what was freed since the last time is there.
-    ReleasePass(kEverything, kEverything, kMaxRefusalsAtPace, true);
+    ReleasePass(kMaxLength, kMaxLength, kMaxRefusalsAtPace, true);
   } else if (decide) {
     ReleaseDue(kReleaseSlice, false);
   }
@@ -159,7 +157,7 @@ PageHeap::Releasable PageHeap::FindReleasableLocked(Length limit, bool may_break
   Releasable found;
   if (span != nullptr && IsAdvisedLocked(*span)) {
     found = {span, whole_hugepages(*span)};
-    limit = Length((limit.pages() + kHugepagePages.pages() - 1) & ~(kHugepagePages.pages() - 1));
+    limit = InWholeHugepages(limit);
   } else {
     Span* const any = span != nullptr ? span : may_break ? free_[kMapped].FindLongest() : nullptr;
     if (any == nullptr) return found;

@@ -48,9 +48,6 @@ class ReleasePolicy {
   double rate() const { return rate_; }
   void SetRate(double rate) { rate_ = rate; }
 
-  // There is memory that may have to go later, though nobody frees or allocates until then.
-  bool Pending(Length free_mapped) const { return rate_ > 0 && free_mapped > kSlack; }
-
   // So much memory is needed now. To be called when it may have grown.
   void Demand(Length n) { history_.Record(n); }
 

@@ -59,4 +59,10 @@ inline void EnsureHeap() {
   if (!HeapExists()) EnsureHeapSlow();
 }
 
+// The process's heap, built when it is missing.
+inline Heap& ExistingHeap() {
+  EnsureHeap();
+  return GlobalHeap();
+}
+
 }  // namespace tcmalloc

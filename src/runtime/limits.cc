@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "runtime/limits.h"
 
-#include <errno.h>
-
 #include <algorithm>
 
 #include "base/compiler.h"
 #include "os/cgroup.h"
 #include "os/clock.h"
+#include "os/errno_keeper.h"
 #include "runtime/current_thread.h"
 #include "runtime/heap.h"
 
@@ -18,9 +17,8 @@ void Tell(const LimitEvent& event) {
   // What the callback allocates may meet a limit, too.
   if (event.callback == nullptr || current_slot.in_limit_callback) return;
   current_slot.in_limit_callback = true;
-  const int saved_errno = errno;
+  const ErrnoKeeper keeper;
   event.Tell();
-  errno = saved_errno;
   current_slot.in_limit_callback = false;
 }
 

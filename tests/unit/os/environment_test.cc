@@ -95,8 +95,8 @@ TEST(EnvironmentTest, ReadsLongEntriesFromTheKernelsCopy) {
   std::vector<std::string> environment;
   std::string expected;
   for (char name = 'A'; name < 'H'; ++name) {
-    environment.push_back(std::string(1, name) + "=" + std::string(131'000, name));
-    expected += std::string(1, name) + "[1]=" + std::string(20, name) + "[131000]\n";
+    environment.emplace_back(1, name).append("=").append(131'000, name);
+    expected.append(1, name).append("[1]=").append(20, name).append("[131000]\n");
   }
   EXPECT_EQ(ChildLists("kernel", environment), expected);
 }

@@ -111,11 +111,9 @@ TEST_F(ReleasePolicyTest, HighRatesForgetSooner) {
 TEST_F(ReleasePolicyTest, RateZeroNeverReleases) {
   policy_.SetRate(0);
   Fall(100, 10);
-  EXPECT_FALSE(policy_.Pending(kAll));
   EXPECT_FALSE(policy_.PagesFreed(kAll));
   EXPECT_EQ(Decide(1'000'000), Length(0));
   policy_.SetRate(1);
-  EXPECT_TRUE(policy_.Pending(kAll));
   EXPECT_EQ(Decide(1'001'000), Mib(90));
 }
 
@@ -123,9 +121,7 @@ TEST_F(ReleasePolicyTest, ALittleIsKeptForEver) {
   Decide(0);
   free_mapped_ = ReleasePolicy::kSlack;
   EXPECT_EQ(Decide(1'000'000), Length(0));
-  EXPECT_FALSE(policy_.Pending(free_mapped_));
   free_mapped_ += Length(1);
-  EXPECT_TRUE(policy_.Pending(free_mapped_));
   EXPECT_EQ(Decide(1'000'001), ReleasePolicy::kSlack + Length(1));
 }
 

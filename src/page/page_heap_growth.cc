@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// PageHeap: what gets memory from the system, and which stretches of addresses came from it.
+#include <algorithm>
+#include <new>
+
+#include "base/check.h"
+#include "page/page_heap.h"
+
+namespace tcmalloc {
+namespace {
+
+// Growth. The first mapping is small, so that limits on address space (RLIMIT_AS) are met by small
+// programs; later ones are an eighth of the heap, so that the number of mappings stays logarithmic.
+// Address space costs nothing until touched.
+constexpr Length kMinGrowth = Length((size_t{1} << 20) >> kPageShift);
+constexpr Length kMaxGrowth = Length((size_t{64} << 20) >> kPageShift);
+
+}  // namespace
+
+bool PageHeap::Grow(Length n, Length alignment) {
+  // Room for an aligned run wherever the mapping lands.
+  const Length needed = n + alignment - granule_;
+  Length wanted = Length((system_bytes_.value() / 8) >> kPageShift);
+  if (wanted < kMinGrowth) wanted = kMinGrowth;
+  if (wanted > kMaxGrowth) wanted = kMaxGrowth;
+  wanted = RoundUp(wanted);
+  const size_t room_bytes = vm_.Room();
+  Length room = Length(room_bytes >> kPageShift);
+  // What does not fit into the rest of one source comes from the next.
+  if (room_bytes > 0 && room < needed) room = kMaxLength;
+  const auto read = read_hugepages_.load(std::memory_order_relaxed);
+  if (read != nullptr && system_bytes_.value() > 0) {
+    SetHugepages(read());
+    read_hugepages_.store(nullptr, std::memory_order_relaxed);
+  }
+  bool hugepages;
+  {
+    const SpinLockHolder holder(lock_);
+    hugepages = hugepage_policy::GrowInHugepages(hugepages_.mode, InUseLocked(),
+                                                 options_.hugepage_threshold);
+    // Some memory counts from the moment it comes: no more in advance than the limit allows.
+    if (limits_.hard_bytes != kNoLimit) {
+      const size_t left = limits_.hard_bytes - std::min(BackedBytesLocked(), limits_.hard_bytes);
+      const Length whole_granules((left >> kPageShift) & ~(granule_.pages() - 1));
+      room = std::min(room, std::max(needed, whole_granules));
+    }
+  }
+  if (wanted > room) wanted = room;
+  if (hugepages) {
+    ResumeHugepages();
+    const auto grow = [&](Length length) TC_NO_THREAD_SAFETY_ANALYSIS {
+      return InWholeHugepages(length) <= room && GrowBy(InWholeHugepages(length), true);
+    };
+    if ((wanted > needed && grow(wanted)) || grow(needed)) return true;
+  }
+  if (wanted > needed && GrowBy(wanted, false)) return true;
+  return GrowBy(needed, false);
+}
+
+bool PageHeap::GrowBy(Length n, bool hugepages) {
+  if (n > kMaxLength) return false;
+  // Records first, so that nothing has to be undone after the system call.
+  Span* const span = TakeRecord();
+  void* const region_memory = arena_.Allocate(sizeof(Region));
+  Mapping mapping;
+  if (span != nullptr && region_memory != nullptr) {
+    mapping = vm_.Map(n.bytes(), hugepages ? kHugepageSize : granule_.bytes());
+    if (mapping.start == nullptr && options_.unmap_when_short) {
+      address_space_is_short_.store(true, std::memory_order_relaxed);
+    }
+  }
+  void* memory = mapping.start;
+  // It may be more than was asked for.
+  n = Length((mapping.bytes >> kPageShift) & ~(granule_.pages() - 1));
+  // The neighbours' entries are read when the span is joined: they need leaves too.
+  if (memory != nullptr &&
+      !page_map_.EnsureLeaves(PageId::Containing(memory) - Length(1), n + Length(2), arena_.vm())) {
+    // Should the system refuse, address space is lost, nothing else.
+    static_cast<void>(vm_.Unmap(memory, n.bytes()));
+    memory = nullptr;
+  }
+  if (memory == nullptr) {
+    if (region_memory != nullptr) arena_.Free(region_memory, sizeof(Region));
+    if (span != nullptr) {
+      const SpinLockHolder holder(lock_);
+      ReturnRecordLocked(span);
+    }
+    return false;
+  }
+  HugepageMode mode;
+  {
+    const SpinLockHolder holder(lock_);
+    mode = hugepages_.mode;
+  }
+  // Only what lies in whole ones.
+  hugepages = hugepages && mapping.zero_filled &&
+              reinterpret_cast<uintptr_t>(memory) % kHugepageSize == 0 &&
+              n.bytes() % kHugepageSize == 0;
+  if (hugepages || hugepage_policy::OptOut(mode, hugepages)) {
+    vm_.AdviseHugepages(memory, n.bytes(), hugepages);
+  }
+  Region* joined;
+  {
+    const SpinLockHolder holder(lock_);
+    // Not before: a stale entry of the page map may lead another thread to the record.
+    span->first_page = PageId::Containing(memory);
+    span->num_pages = n;
+    span->zero_filled = mapping.zero_filled;
+    span->state.store(mapping.zero_filled ? SpanState::kFreeReleased : SpanState::kFreeMapped,
+                      std::memory_order_relaxed);
+    system_bytes_.Add(n.bytes());
+    if (system_bytes_.value() > peak_system_bytes_.value()) {
+      peak_system_bytes_.Set(system_bytes_.value());
+    }
+    growths_.Add(1);
+    joined = AddRegionLocked(new (region_memory) Region{span->first_page, n});
+    if (hugepages) MarkAdvisedLocked(span->first_page, n, true);
+    if (mapping.zero_filled) CountReleasedLocked(span->first_page, n, true);
+    InsertFreeLocked(span);
+  }
+  FreeRegions(joined);
+  return true;
+}
+
+PageHeap::Region* PageHeap::AddRegionLocked(Region* region) {
+  Region* joined = nullptr;
+  for (Region** link = &regions_; *link != nullptr;) {
+    Region* const other = *link;
+    const bool before = other->first + other->length == region->first;
+    const bool behind = region->first + region->length == other->first;
+    if (!before && !behind) {
+      link = &other->next;
+      continue;
+    }
+    if (before) region->first = other->first;
+    region->length += other->length;
+    *link = other->next;
+    other->next = joined;
+    joined = other;
+  }
+  region->next = regions_;
+  regions_ = region;
+  return joined;
+}
+
+PageHeap::Region* PageHeap::RemoveRegionLocked(PageId first, Length n, Region* spare) {
+  Region** link = &regions_;
+  while (first < (*link)->first || first >= (*link)->first + (*link)->length) {
+    link = &(*link)->next;
+    TC_CHECK(*link != nullptr);
+  }
+  // The region becomes the part in front, the spare one the part behind.
+  Region* const region = *link;
+  const PageId end = region->first + region->length;
+  Region* unused = nullptr;
+  region->length = first - region->first;
+  if (end > first + n) {
+    *spare = Region{first + n, end - (first + n), region->next};
+    region->next = spare;
+  } else {
+    spare->next = unused;
+    unused = spare;
+  }
+  if (region->length == Length(0)) {
+    *link = region->next;
+    region->next = unused;
+    unused = region;
+  }
+  return unused;
+}
+
+void PageHeap::FreeRegions(Region* regions) {
+  while (regions != nullptr) {
+    Region* const next = regions->next;
+    arena_.Free(regions, sizeof(Region));
+    regions = next;
+  }
+}
+
+bool PageHeap::Owns(PageId page) {
+  const SpinLockHolder holder(lock_);
+  for (const Region* r = regions_; r != nullptr; r = r->next) {
+    if (page >= r->first && page < r->first + r->length) return true;
+  }
+  return false;
+}
+
+bool PageHeap::FindRegion(PageId page, PageId* first, PageId* end) {
+  const SpinLockHolder holder(lock_);
+  const Region* nearest = nullptr;
+  for (const Region* r = regions_; r != nullptr; r = r->next) {
+    if (r->first + r->length <= page) continue;
+    if (nearest == nullptr || r->first < nearest->first) nearest = r;
+  }
+  if (nearest == nullptr) return false;
+  *first = nearest->first < page ? page : nearest->first;
+  *end = nearest->first + nearest->length;
+  return true;
+}
+
+}  // namespace tcmalloc
