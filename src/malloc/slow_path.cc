@@ -184,6 +184,10 @@ void* Reallocate(void* p, size_t size) {
         GlobalHeap().page_heap.ResizeLargeAt(span, p, Length::ForBytes(size))) {
       return p;
     }
+    if (size > span->bytes()) {
+      Span* const moved = GlobalHeap().page_heap.MoveLargeAt(span, p, Length::ForBytes(size));
+      if (moved != nullptr) return moved->start_address();
+    }
     old_size = span->bytes();
     in_place_later = size > kMaxSmallSize;
   } else {

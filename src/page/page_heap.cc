@@ -496,6 +496,7 @@ PageHeap::Stats PageHeap::GetStats() {
   stats.hugepage_bytes = hugepages_advised_.value() * kHugepageSize;
   stats.hugepages_broken = hugepages_broken_.value();
   stats.populations = populations_.value();
+  stats.moves = moves_.value();
   stats.limits = limits_;
   stats.hard_limit = limit_watch_.counts(LimitKind::kHard);
   stats.soft_limit = limit_watch_.counts(LimitKind::kSoft);

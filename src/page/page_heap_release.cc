@@ -14,6 +14,7 @@ constexpr size_t kMinUnmappedWhenShort = size_t{16} << 20;
 }  // namespace
 
 void PageHeap::ReleaseAfterFreeing(bool decide) {
+  if (decide) freed_much_.store(true, std::memory_order_relaxed);
   if (releasing_.load(std::memory_order_relaxed) == Releasing::kEager) {
     // Only what was freed since the last time is there.
     ReleasePass(kMaxLength, kMaxLength, kMaxRefusalsAtPace, true);
