@@ -167,8 +167,8 @@ class PageHeap {
            free_[kMapped].total() > ReleasePolicy::kSlack;
   }
 
-  // Some ReleasePolicy::kLookEvery pages were freed since this was last asked. Racy: of two that ask
-  // at once both may hear it.
+  // Some ReleasePolicy::kLookEvery pages were freed since this was last asked. Racy: of two that
+  // ask at once both may hear it.
   bool TakeFreedMuch() {
     if (!freed_much_.load(std::memory_order_relaxed)) return false;
     freed_much_.store(false, std::memory_order_relaxed);

@@ -256,6 +256,16 @@ TEST(PageHeapMoveTest, WholeHugepagesAreMovedAndTheEndsCopied) {
   h.Check();
 }
 
+TEST(PageHeapMoveTest, NotInSmallPagesWhereTheHeapGrowsByHugepages) {
+  MovingHeap h(HugepageMode::kAdvise, MiB(8));
+  Span* const object = h.New(MiB(3), 1);
+  h.New(MiB(4), 2);
+  EXPECT_EQ(h.heap.GetStats().hugepage_bytes, 0u);
+  h.New(MiB(20), 3);
+  EXPECT_EQ(h.Move(object, MiB(60)), nullptr);
+  h.Check();
+}
+
 TEST(PageHeapMoveTest, NotAcrossPartsThatHaveHugepagesAndPartsThatHaveNone) {
   MovingHeap h(HugepageMode::kAdvise);
   Span* const object = h.New(MiB(100), 1);
@@ -309,8 +319,10 @@ TEST(PageHeapMoveTest, MovesAreNumbered) {
 
 struct Setting {
   HugepageMode mode;
+  Length hugepage_threshold;
   size_t hardware_page_size;
   uint64_t seed;
+  size_t least_moves;
 };
 
 class PageHeapMoveRandomTest : public testing::TestWithParam<Setting> {};
@@ -322,15 +334,15 @@ TEST_P(PageHeapMoveRandomTest, ObjectsHoldWhatWasWritten) {
     uint64_t number;
   };
   SeededRandom random(GetParam().seed);
-  MovingHeap h(GetParam().mode, MiB(8), GetParam().hardware_page_size);
+  MovingHeap h(GetParam().mode, GetParam().hugepage_threshold, GetParam().hardware_page_size);
   std::vector<Live> live;
   uint64_t numbers = 0;
   size_t moves = 0;
   for (int step = 0; step < 400; ++step) {
     const size_t action = random.Below(10);
     if (action < 3 || live.empty()) {
-      const Length n(random.Between(1, random.OneIn(3) ? 700 : 40));
-      if (live.size() < 40) {
+      const Length n(random.Between(1, random.OneIn(3) ? 1500 : 40));
+      if (live.size() < 16) {
         Span* const span = h.New(n, ++numbers);
         ASSERT_NE(span, nullptr);
         live.push_back({span, span->num_pages, numbers});
@@ -367,16 +379,16 @@ TEST_P(PageHeapMoveRandomTest, ObjectsHoldWhatWasWritten) {
     }
   }
   for (const Live& object : live) MovingHeap::ExpectHolds(object.span, object.n, object.number);
-  EXPECT_GT(moves, 10u);
+  EXPECT_GT(moves, GetParam().least_moves);
   ASSERT_NO_FATAL_FAILURE(h.Check());
 }
 
 INSTANTIATE_TEST_SUITE_P(Settings, PageHeapMoveRandomTest,
-                         testing::Values(Setting{HugepageMode::kNever, 4096, 1},
-                                         Setting{HugepageMode::kNever, 65536, 2},
-                                         Setting{HugepageMode::kAdvise, 4096, 3},
-                                         Setting{HugepageMode::kAdvise, 4096, 4},
-                                         Setting{HugepageMode::kAlways, 4096, 5}));
+                         testing::Values(Setting{HugepageMode::kNever, Length(0), 4096, 1, 10},
+                                         Setting{HugepageMode::kNever, Length(0), 65536, 2, 10},
+                                         Setting{HugepageMode::kAdvise, Length(0), 4096, 3, 3},
+                                         Setting{HugepageMode::kAdvise, MiB(40), 4096, 4, 3},
+                                         Setting{HugepageMode::kAlways, Length(0), 4096, 7, 3}));
 
 }  // namespace
 }  // namespace tcmalloc
