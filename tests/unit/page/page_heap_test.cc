@@ -26,15 +26,10 @@ using Strength = FakeVirtualMemory::Strength;
 constexpr size_t kMiB = size_t{1} << 20;
 constexpr Length kAll = Length(SIZE_MAX >> kPageShift);
 // On 32-bit machines a part of the addresses.
-constexpr size_t kRange =
-    static_cast<size_t>(std::min<uint64_t>(uint64_t{64} << 30, SIZE_MAX / 8 * 3 + 3));
+constexpr auto kRange =
+    static_cast<size_t>(std::min<uint64_t>(uint64_t{64} << 30, FakeVirtualMemory::kMaxRange));
 
-FakeVirtualMemory::Options AddressOnly(size_t range_bytes) {
-  FakeVirtualMemory::Options options;
-  options.strength = Strength::kAddressOnly;
-  options.range_bytes = range_bytes;
-  return options;
-}
+constexpr auto& AddressOnly = FakeVirtualMemory::AddressOnly;
 
 class PageHeapTest : public testing::Test {
  protected:
