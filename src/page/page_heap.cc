@@ -100,7 +100,7 @@ Span* PageHeap::Allocate(Request request) {
     } else {
       // There is enough, but nowhere in one piece, and a limit on address space (RLIMIT_AS) counts
       // all of it.
-      UnmapAtLeast(n + alignment + Length::ForBytes(PageMap::leaf_bytes()));
+      UnmapAtLeast(n + alignment + Length::ForBytes(PageMap::leaf_bytes()), kMaxRefusalsAtPace);
       resort = kNothing;
     }
   }

@@ -485,8 +485,13 @@ class PageHeap {
   // Once the system has refused a mapping, what is free is no longer kept when it is more than half
   // of the heap: others need address space too, for example for the stacks of threads.
   void UnmapWhenShort() TC_EXCLUDES(lock_);
-  // Takes free spans out of the address space, the longest first, until at least `n` pages went.
-  void UnmapAtLeast(Length n) TC_EXCLUDES(lock_);
+  // Takes free spans out of the address space, the longest first, until at least `n` pages went or
+  // `max_refusals` spans stayed: the system keeps what sbrk gave, and refuses when there are too
+  // many mappings.
+  void UnmapAtLeast(Length n, size_t max_refusals) TC_EXCLUDES(lock_);
+  // The longest free span, no longer the heap's, and the state that it had; null when there is
+  // none.
+  Span* TakeOutLongestFree(SpanState* state) TC_EXCLUDES(lock_);
   // Puts such a span back, in the state that it had.
   void AddSpan(Span* span, SpanState state) TC_EXCLUDES(lock_);
 

@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -33,6 +34,8 @@ namespace tcmalloc {
 class FakeVirtualMemory final : public VirtualMemory {
  public:
   enum class Strength { kBacked, kAddressOnly };
+  // Three eighths of all addresses, in whole hugepages.
+  static constexpr size_t kMaxRange = SIZE_MAX / 8 * 3 / kHugepageSize * kHugepageSize;
   // Where Map looks for room: from the lower end, or from the upper end as Linux does.
   enum class Placement { kUpwards, kDownwards };
   enum class Kind { kMap, kUnmap, kRelease, kHugepages, kNoHugepages, kPopulate, kMove };
@@ -50,12 +53,20 @@ class FakeVirtualMemory final : public VirtualMemory {
     // Room for Map, a multiple of the hardware page.
     size_t range_bytes = size_t{1} << 30;
     // kAddressOnly: where the range starts, a multiple of the hardware page. (The lower half is a
-    // good place on 32-bit machines, too.)
+    // good place on 32-bit machines, too: see AddressOnly.)
     uintptr_t base = static_cast<uintptr_t>(0x1234'4000'0000);
     Placement placement = Placement::kUpwards;
     // A gap of one hardware page after each mapping, so that no two are neighbours.
     bool gaps = false;
   };
+
+  // kAddressOnly, with a range of that many bytes, or as many as 32-bit machines have at `base`.
+  static Options AddressOnly(uint64_t range_bytes) {
+    Options options;
+    options.strength = Strength::kAddressOnly;
+    options.range_bytes = static_cast<size_t>(std::min<uint64_t>(range_bytes, kMaxRange));
+    return options;
+  }
 
   explicit FakeVirtualMemory(const Options& options) : options_(options), base_(options.base) {
     if (options_.strength == Strength::kBacked) {
