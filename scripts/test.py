@@ -24,7 +24,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 # The kinds of test, each the label of one folder below tests/, and what each preset runs. The
 # sanitizers own malloc: their builds have no tests of the libraries.
-KINDS = ("unit", "entry", "process", "model", "programs", "layout")
+KINDS = ("unit", "entry", "process", "model", "programs", "layout", "packaging")
 # Run only when asked for: it changes the system for a moment.
 SYSTEM_KIND = "system"
 PRESETS = {
