@@ -22,10 +22,12 @@ function(tcmalloc_install libdir component)
     if(NOT part)
       set(part full)
     endif()
-    install(TARGETS ${name} EXPORT tcmalloc-${component}
-      LIBRARY DESTINATION ${libdir} COMPONENT ${component}${part}
-              NAMELINK_COMPONENT ${component}dev
-      INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} ${ARGN})
+    if(TCMALLOC_SHARED)
+      install(TARGETS ${name} EXPORT tcmalloc-${component}
+        LIBRARY DESTINATION ${libdir} COMPONENT ${component}${part}
+                NAMELINK_COMPONENT ${component}dev
+        INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} ${ARGN})
+    endif()
     install(TARGETS ${name}_static EXPORT tcmalloc-${component}
       ARCHIVE DESTINATION ${libdir} COMPONENT ${component}dev
       INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} ${ARGN})
@@ -43,9 +45,9 @@ function(tcmalloc_install libdir component)
   set(folder ${libdir}/cmake/tcmalloc)
   write_basic_package_version_file(${generated}/tcmallocConfigVersion.cmake
     COMPATIBILITY SameMinorVersion)
-  install(FILES ${generated}/tcmallocConfigVersion.cmake
+  install(FILES packaging/tcmallocConfig.cmake ${generated}/tcmallocConfigVersion.cmake
     DESTINATION ${folder} COMPONENT ${component}dev ${ARGN})
-  install(EXPORT tcmalloc-${component} FILE tcmallocConfig.cmake NAMESPACE tcmalloc::
+  install(EXPORT tcmalloc-${component} FILE tcmallocTargets.cmake NAMESPACE tcmalloc::
     DESTINATION ${folder} COMPONENT ${component}dev ${ARGN})
 
   # pkg-config

@@ -34,6 +34,7 @@ PRESETS = {
     "tsan": ("unit", "model"),
     "clang": ("unit", "entry", "process", "model", "layout"),
     "i386": ("unit", "entry", "process", "model", "layout"),
+    "musl": ("process",),
 }
 TEST_TIMEOUT_S = 600  # for tests that set none of their own
 FORMATTED_FOLDERS = ("src", "include", "tests", "bench", "tools")

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
-#include <iterator>
+#include <array>
 #include <string_view>
 
 #include "os/environment.h"

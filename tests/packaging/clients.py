@@ -51,7 +51,7 @@ class Clients:
                              env=environment(PKG_CONFIG_PATH=str(folder / "pkgconfig")))
         return flags.split() if flags else None
 
-    def run(self, program, library, folder):
+    def run(self, program, client, library, folder):
         """Runs a program and looks where its allocator comes from: `folder`, None for itself."""
         self.built += 1
         more = {"LD_LIBRARY_PATH": str(folder)} if folder else {}
@@ -67,7 +67,8 @@ class Clients:
                         f"{program} is to need {wanted}\n{needed}")
         else:
             self.expect(not found, f"{program} is to need no library of ours\n{needed}")
-        return output is not None
+        if client != "cc":
+            self.expect("libstdc++" not in needed, f"{program}, in C, needs libstdc++\n{needed}")
 
     def build(self, name, library, flags, folder, clients):
         """Builds the clients with `flags` and runs them."""
@@ -77,7 +78,7 @@ class Clients:
                     [*self.compilers[client], "-Wall", "-Wextra", "-Werror", "-fno-builtin", "-o",
                      program, *flags]) is None:
                 continue
-            self.run(program, library, folder)
+            self.run(program, client, library, folder)
 
     def build_with_cmake(self, name, prefix, folder, c_compiler, cxx_compiler, targets, *more):
         """The same through find_package(tcmalloc); `more` goes to cmake."""
@@ -92,5 +93,5 @@ class Clients:
             return
         for target in targets:
             for client in self.compilers:
-                self.run(build / f"{target}_{client}", target.removesuffix("_static"),
+                self.run(build / f"{target}_{client}", client, target.removesuffix("_static"),
                          None if target.endswith("_static") else folder)

@@ -17,6 +17,7 @@ INSTALLED = [
     "include/tcmalloc/tcmalloc.h",
     "lib/cmake/tcmalloc/tcmallocConfig.cmake",
     "lib/cmake/tcmalloc/tcmallocConfigVersion.cmake",
+    "lib/cmake/tcmalloc/tcmallocTargets.cmake",
     *(f"lib/{name}" for library in LIBRARIES
       for name in (f"lib{library}.a", f"lib{library}.so", f"lib{library}.so.4",
                    f"pkgconfig/lib{library}.pc")),
