@@ -2,8 +2,8 @@
 #include "runtime/settings.h"
 
 #include <algorithm>
-#include <cstring>
 #include <array>
+#include <cstring>
 #include <string_view>
 
 #include "os/environment.h"

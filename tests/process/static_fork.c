@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Linked statically with the allocator: a process whose threads never stop allocating forks again
-// and again, and each child allocates, also in a thread of its own. Compiled as C and as C++.
+// and again, and each child allocates, also in a thread of its own. Compiled as C and as C++. An
+// argument says how often.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdio.h>
@@ -25,14 +26,14 @@ extern "C"
     size_t
     tcmalloc_flush_this_thread_cache(void);
 
-enum { kThreads = 3, kForks = 30, kObjects = 400, kInherited = 1000, kSecondsForAll = 60 };
+enum { kThreads = 3, kObjects = 400, kInherited = 1000, kSecondsForAll = 60 };
 
 static char stop;
 
 static void Round(unsigned seed) {
   char* objects[kObjects];
   for (unsigned i = 0; i < kObjects; ++i) {
-    const size_t size = i % 100 == 99 ? 300000 : 8 + (i * 37 + seed) % 4000;
+    const size_t size = i % 10 == 9 ? 300000 : 8 + (i * 37 + seed) % 4000;
     objects[i] = (char*)malloc(size);
     CHECK(objects[i] != NULL);
     objects[i][0] = objects[i][size - 1] = (char)i;
@@ -41,6 +42,8 @@ static void Round(unsigned seed) {
     CHECK(objects[i][0] == (char)i);
     free(objects[i]);
   }
+  tcmalloc_flush_this_thread_cache();  // So that it is the tiers behind it, with their locks, that
+                                       // work.
 }
 
 static void* Busy(void* argument) {
@@ -53,7 +56,8 @@ static void* Once(void* argument) {
   return argument;
 }
 
-int main(void) {
+int main(int argc, char** argv) {
+  const int forks = argc > 1 ? atoi(argv[1]) : 30;
   alarm(kSecondsForAll);  // Children have one of their own: they do not inherit it.
   tcmalloc_flush_this_thread_cache();
   char* inherited[kInherited];
@@ -64,7 +68,7 @@ int main(void) {
   }
   pthread_t threads[kThreads];
   for (int i = 0; i < kThreads; ++i) CHECK(pthread_create(&threads[i], NULL, Busy, NULL) == 0);
-  for (int i = 0; i < kForks; ++i) {
+  for (int i = 0; i < forks; ++i) {
     Round((unsigned)i);
     const pid_t child = fork();
     CHECK(child >= 0);
