@@ -25,12 +25,12 @@ function(tcmalloc_install libdir component)
     if(TCMALLOC_SHARED)
       install(TARGETS ${name} EXPORT tcmalloc-${component}
         LIBRARY DESTINATION ${libdir} COMPONENT ${component}${part}
-                NAMELINK_COMPONENT ${component}dev
-        INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} ${ARGN})
+                NAMELINK_COMPONENT ${component}dev ${ARGN}
+        INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
     endif()
     install(TARGETS ${name}_static EXPORT tcmalloc-${component}
-      ARCHIVE DESTINATION ${libdir} COMPONENT ${component}dev
-      INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} ${ARGN})
+      ARCHIVE DESTINATION ${libdir} COMPONENT ${component}dev ${ARGN}
+      INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
   endforeach()
 
   foreach(headers IN ITEMS tcmalloc gperftools)
@@ -65,3 +65,6 @@ function(tcmalloc_install libdir component)
 endfunction()
 
 tcmalloc_install(${CMAKE_INSTALL_LIBDIR} "")
+if(TCMALLOC_SHARED AND CMAKE_SIZEOF_VOID_P EQUAL 8)
+  include(packaging/debian.cmake)
+endif()

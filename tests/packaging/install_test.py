@@ -10,23 +10,30 @@ import shutil
 import subprocess
 import sys
 
-from clients import LIBRARIES, Clients
+from clients import HERE, LIBRARIES, Clients
 
-# Below the prefix; headers are looked at one by one.
-INSTALLED = [
-    "include/tcmalloc/tcmalloc.h",
+# Below the prefix, beside the headers of the two folders of that name.
+INSTALLED = {
     "lib/cmake/tcmalloc/tcmallocConfig.cmake",
     "lib/cmake/tcmalloc/tcmallocConfigVersion.cmake",
     "lib/cmake/tcmalloc/tcmallocTargets.cmake",
+    "lib/cmake/tcmalloc/tcmallocTargets-release.cmake",
     *(f"lib/{name}" for library in LIBRARIES
       for name in (f"lib{library}.a", f"lib{library}.so", f"lib{library}.so.4",
                    f"pkgconfig/lib{library}.pc")),
-]
+}
+HEADER_FOLDERS = ("include/tcmalloc", "include/gperftools")
 
 
 def check_files(test, prefix, cxx_compiler):
-    for name in INSTALLED:
-        test.expect((prefix / name).exists(), f"{name} is not installed")
+    source = HERE.parent.parent
+    wanted = INSTALLED | {str(path.relative_to(source))
+                          for folder in HEADER_FOLDERS for path in (source / folder).glob("*.h")}
+    found = {str(path.relative_to(prefix)) for path in prefix.rglob("*") if not path.is_dir()}
+    for name in sorted(wanted - found):
+        test.expect(False, f"{name} is not installed")
+    for name in sorted(found - wanted):
+        test.expect(False, f"{name} is installed")
     for path in sorted(prefix.rglob("*")):
         if path.suffix in (".pc", ".cmake"):
             test.expect(str(prefix) not in path.read_text(), f"{path} names the prefix")
