@@ -4,8 +4,8 @@
 
 Usage: getting_started_test.py SOURCE_FOLDER BUILD_FOLDER WORK_FOLDER PRESET
 
-A block of C, C++ or CMake is a file whose name is the last one in `backquotes` before it; a block
-of shell commands is run, in the source folder when it names the build folder, else in one of its
+A block of C, C++ or CMake is a file whose name is in its first line, a comment; a block of shell
+commands is run, in the source folder when it names the build folder, else in one of its
 own; a block of text behind it is what it must print. With the preset musl, the section about musl
 is run, else all the others.
 """
@@ -50,7 +50,7 @@ def main():
     for section, before, language, contents in blocks(
             (source / "docs/getting-started.md").read_text()):
         if language in ("c", "c++", "cmake"):
-            name = re.findall(r"`([\w.]+\.(?:c|cc|txt))`", before)[-1]
+            name = contents.split("\n")[0].split()[-1]
             (here / name).write_text(contents)
             continue
         if (section == MUSL_SECTION) != (preset == "musl") or NOT_RUN in before:
