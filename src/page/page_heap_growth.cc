@@ -113,6 +113,7 @@ bool PageHeap::GrowBy(Length n, bool hugepages) {
       peak_system_bytes_.Set(system_bytes_.value());
     }
     growths_.Add(1);
+    if (!mapping.zero_filled) commits_.Add(1);
     joined = AddRegionLocked(new (region_memory) Region{span->first_page, n});
     if (hugepages) MarkAdvisedLocked(span->first_page, n, true);
     if (mapping.zero_filled) CountReleasedLocked(span->first_page, n, true);
@@ -196,6 +197,42 @@ bool PageHeap::FindRegion(PageId page, PageId* first, PageId* end) {
   *first = nearest->first < page ? page : nearest->first;
   *end = nearest->first + nearest->length;
   return true;
+}
+
+namespace {
+
+bool IsListed(const Span& span) {
+  const SpanState state = span.state.load(std::memory_order_relaxed);
+  return state != SpanState::kUnused && state != SpanState::kUnmapped;
+}
+
+}  // namespace
+
+size_t PageHeap::ListSpans(PageId from, SpanView* views, size_t n) {
+  size_t found = 0;
+  const SpinLockHolder holder(lock_);
+  while (found < n) {
+    const Region* region = nullptr;
+    for (const Region* r = regions_; r != nullptr; r = r->next) {
+      if (r->first + r->length <= from) continue;
+      if (region == nullptr || r->first < region->first) region = r;
+    }
+    if (region == nullptr) return found;
+    const PageId end = region->first + region->length;
+    // Where an earlier call left off there is a boundary still, as a rule.
+    const Span* const next = from > region->first ? page_map_.SpanOf(from) : nullptr;
+    const bool resumes = next != nullptr && next->first_page == from && IsListed(*next);
+    for (PageId page = resumes ? from : region->first; page < end && found < n;) {
+      const Span* const span = page_map_.SpanOf(page);
+      page = span->first_page + span->num_pages;
+      if (page <= from) continue;
+      views[found++] = {span, span->first_page, span->num_pages,
+                        span->state.load(std::memory_order_relaxed),
+                        page_map_.ClassOf(span->start_address())};
+      from = page;
+    }
+  }
+  return found;
 }
 
 }  // namespace tcmalloc

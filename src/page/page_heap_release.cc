@@ -92,6 +92,8 @@ void PageHeap::UnmapAtLeast(Length n) {
     }
     total += length;
     const SpinLockHolder holder(lock_);
+    unmapped_total_bytes_.Add(length.bytes());
+    if (state == SpanState::kFreeMapped) unmapped_backed_bytes_.Add(length.bytes());
     ReturnRecordLocked(span);
   }
 }
