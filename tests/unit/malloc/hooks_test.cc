@@ -249,6 +249,8 @@ std::atomic<size_t> seen_by_all{0};
 void CountNew(const void*, size_t) { seen_by_all.fetch_add(1, std::memory_order_relaxed); }
 void CountDelete(const void*) { seen_by_all.fetch_add(1, std::memory_order_relaxed); }
 
+constexpr size_t kPairs = 50;
+
 // Hooks come and go while threads allocate, start and end. What begins after one was added, and
 // ends before it is removed, is seen.
 TEST(HooksOfThreadsTest, NoneIsMissed) {
@@ -258,7 +260,6 @@ TEST(HooksOfThreadsTest, NoneIsMissed) {
   std::atomic<int> done{0};
   std::atomic<bool> stop{false};
   std::vector<std::thread> threads;
-  constexpr size_t kPairs = 50;
   for (int t = 0; t < kThreads; ++t) {
     threads.emplace_back([&] {
       int last = 0;
