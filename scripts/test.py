@@ -25,8 +25,6 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 # The kinds of test, each the label of one folder below tests/, and what each preset runs. The
 # sanitizers own malloc: their builds have no tests of the libraries.
 KINDS = ("unit", "entry", "process", "compat", "model", "programs", "layout")
-# Run only when asked for: many of its newer unit tests place their fake memory above 4 GiB.
-ONLY_WHEN_ASKED = ("i386",)
 # Run only when asked for: it changes the system for a moment.
 SYSTEM_KIND = "system"
 PRESETS = {
@@ -223,7 +221,7 @@ def main():
     started = time.monotonic()
     tally = Tally()
     check_format(tally)
-    for preset in options.preset or [name for name in PRESETS if name not in ONLY_WHEN_ASKED]:
+    for preset in options.preset or PRESETS:
         if options.kind and not set(options.kind) & {*PRESETS[preset], SYSTEM_KIND}:
             continue
         run_preset(preset, options.jobs, options.kind, tally)

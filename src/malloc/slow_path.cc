@@ -212,6 +212,11 @@ void* Reallocate(void* p, size_t size) {
         GlobalHeap().page_heap.ResizeLargeAt(span, p, Length::ForBytes(size))) {
       return Resized(p, size);
     }
+    // Hooks are told of the old object's end before another thread can be given its memory.
+    if (size > span->bytes() && !HooksInstalled()) {
+      Span* const moved = GlobalHeap().page_heap.MoveLargeAt(span, p, Length::ForBytes(size));
+      if (moved != nullptr) return moved->start_address();
+    }
     old_size = span->bytes();
     in_place_later = size > kMaxSmallSize;
   } else {

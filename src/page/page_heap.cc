@@ -100,7 +100,7 @@ Span* PageHeap::Allocate(Request request) {
     } else {
       // There is enough, but nowhere in one piece, and a limit on address space (RLIMIT_AS) counts
       // all of it.
-      UnmapAtLeast(n + alignment + Length::ForBytes(PageMap::leaf_bytes()));
+      UnmapAtLeast(n + alignment + Length::ForBytes(PageMap::leaf_bytes()), kMaxRefusalsAtPace);
       resort = kNothing;
     }
   }
@@ -499,6 +499,7 @@ PageHeap::Stats PageHeap::GetStats() {
   stats.hugepage_bytes = hugepages_advised_.value() * kHugepageSize;
   stats.hugepages_broken = hugepages_broken_.value();
   stats.populations = populations_.value();
+  stats.moves = moves_.value();
   stats.limits = limits_;
   stats.hard_limit = limit_watch_.counts(LimitKind::kHard);
   stats.soft_limit = limit_watch_.counts(LimitKind::kSoft);

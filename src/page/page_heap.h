@@ -82,6 +82,7 @@ class PageHeap {
     size_t hugepage_bytes = 0;    // where hugepages were asked for
     size_t hugepages_broken = 0;  // slices given back of hugepages partly in use
     size_t populations = 0;       // see PopulateStep
+    size_t moves = 0;             // see MoveLargeAt
     MemoryLimits limits;
     LimitWatch::Counts hard_limit;
     LimitWatch::Counts soft_limit;
@@ -139,6 +140,12 @@ class PageHeap {
   // when there is not enough, or when `span` is no such object. What is new has undefined contents.
   [[nodiscard]] bool ResizeLargeAt(Span* span, const void* p, Length n) TC_EXCLUDES(lock_);
 
+  // For an object that cannot become `n` pages long where it is: moves its pages to a mapping of
+  // their own, behind which there is room for as many, and frees where it was. The new span; null,
+  // and nothing is changed, where copying is better or the system refuses. Requires: nobody uses
+  // the object meanwhile.
+  [[nodiscard]] Span* MoveLargeAt(Span* span, const void* p, Length n) TC_EXCLUDES(lock_);
+
   // Gives free memory back to the system until at least `n` pages went or nothing is left; returns
   // what went. The lock is not held meanwhile. Memory that the system does not take (mlock) stays
   // mapped and does not keep other memory from going.
@@ -162,6 +169,14 @@ class PageHeap {
     return release_rate_is_positive_.load(std::memory_order_relaxed) &&
            releasing_.load(std::memory_order_relaxed) != Releasing::kNever &&
            free_[kMapped].total() > ReleasePolicy::kSlack;
+  }
+
+  // Some ReleasePolicy::kLookEvery pages were freed since this was last asked. Racy: of two that
+  // ask at once both may hear it.
+  bool TakeFreedMuch() {
+    if (!freed_much_.load(std::memory_order_relaxed)) return false;
+    freed_much_.store(false, std::memory_order_relaxed);
+    return true;
   }
 
   // With kEager every span that is given back is released at once; with kNever nothing is, whatever
@@ -266,6 +281,9 @@ class PageHeap {
   static constexpr size_t kRestoredAtOnce = 64;
   // More than any machine has, and little enough to be added to.
   static constexpr Length kMaxLength = Length((SIZE_MAX >> 1) >> kPageShift);
+  // Moves that are tried in the life of the process. Each may leave it with two mappings more, of
+  // which the system allows 65,530.
+  static constexpr size_t kMaxMoves = 1000;
   // Records that the longest operation under the lock may use: see CarveLocked.
   static constexpr size_t kRecordsPerOperation = 4;
   // Free spans that are looked at for one that better be given back, or one in a fuller hugepage.
@@ -406,6 +424,20 @@ class PageHeap {
   Span* FreeSpanAtLocked(PageId page) TC_REQUIRES(lock_);
   // What Delete does behind its lock, where `decide` says what PagesFreedLocked returned.
   void ReleaseAfterFreeing(bool decide) TC_EXCLUDES(lock_);
+  // What of an object goes where. In the order of the addresses, the old place has a head, which is
+  // copied, what is moved, and the rest, which is copied; the new mapping has `front` free pages,
+  // then the same. Hugepages are moved whole.
+  struct MovePlan {
+    bool hugepages;
+    Length front;
+    Length head;
+    Length moved;
+    Length mapped;
+  };
+  bool PlanMoveLocked(const Span& span, Length n, MovePlan* plan) TC_REQUIRES(lock_);
+  bool IsAdvisedAllOverLocked(PageId first, Length n, bool advised) TC_REQUIRES(lock_);
+  // Frees a span in use, of which [head, head + moved) has nothing behind it any more.
+  [[nodiscard]] bool DeleteMovedLocked(Span* span, Length head, Length moved) TC_REQUIRES(lock_);
   // Joins `span`, which is in no list and in state kFreeMapped or kFreeReleased, with its
   // neighbours and lists it.
   void InsertFreeLocked(Span* span) TC_REQUIRES(lock_);
@@ -440,6 +472,25 @@ class PageHeap {
 
   bool Grow(Length n, Length alignment) TC_EXCLUDES(lock_);
   bool GrowBy(Length n, bool hugepages) TC_EXCLUDES(lock_);
+  // Memory from the system that is not yet the heap's, with the records for it.
+  struct NewMapping {
+    Span* span = nullptr;
+    void* region_memory = nullptr;
+    Mapping mapping;
+
+    Length length(Length granule) const {
+      return Length((mapping.bytes >> kPageShift) & ~(granule.pages() - 1));
+    }
+  };
+  // Gets such; false when there is none, or no memory for the records.
+  [[nodiscard]] bool MapNew(Length n, size_t alignment, NewMapping* made) TC_EXCLUDES(lock_);
+  // Frees the records.
+  void Forget(const NewMapping& made) TC_EXCLUDES(lock_);
+  // Makes it a free span of the heap's, whose record `made.span` is, neighbours included. Returns
+  // the records of old regions that it was joined with, to be freed.
+  Region* AddMappingLocked(const NewMapping& made, bool hugepages) TC_REQUIRES(lock_);
+  // The first region that reaches behind `page`, null when there is none.
+  const Region* NearestRegionLocked(PageId page) const TC_REQUIRES(lock_);
   // Returns the records of old regions that it was joined with, to be freed.
   Region* AddRegionLocked(Region* region) TC_REQUIRES(lock_);
 
@@ -456,8 +507,13 @@ class PageHeap {
   // Once the system has refused a mapping, what is free is no longer kept when it is more than half
   // of the heap: others need address space too, for example for the stacks of threads.
   void UnmapWhenShort() TC_EXCLUDES(lock_);
-  // Takes free spans out of the address space, the longest first, until at least `n` pages went.
-  void UnmapAtLeast(Length n) TC_EXCLUDES(lock_);
+  // Takes free spans out of the address space, the longest first, until at least `n` pages went or
+  // `max_refusals` spans stayed: the system keeps what sbrk gave, and refuses when there are too
+  // many mappings.
+  void UnmapAtLeast(Length n, size_t max_refusals) TC_EXCLUDES(lock_);
+  // The longest free span, no longer the heap's, and the state that it had; null when there is
+  // none.
+  Span* TakeOutLongestFree(SpanState* state) TC_EXCLUDES(lock_);
   // Puts such a span back, in the state that it had.
   void AddSpan(Span* span, SpanState state) TC_EXCLUDES(lock_);
 
@@ -500,8 +556,10 @@ class PageHeap {
 
   // Decide what is tried, nothing else, so relaxed suffices.
   std::atomic<bool> release_rate_is_positive_{true};
+  std::atomic<bool> freed_much_{false};
   std::atomic<Releasing> releasing_{Releasing::kByPolicy};
   std::atomic<bool> can_populate_{true};
+  std::atomic<size_t> moves_left_{kMaxMoves};
   // Null once asked.
   std::atomic<HugepageSetting (*)()> read_hugepages_{nullptr};
   MemoryLimits limits_ TC_GUARDED_BY(lock_);
@@ -538,6 +596,7 @@ class PageHeap {
   OwnedCounter hugepages_advised_;
   OwnedCounter hugepages_broken_;
   OwnedCounter populations_;
+  OwnedCounter moves_;
 };
 
 }  // namespace tcmalloc

@@ -42,6 +42,14 @@ void PageHeap::MarkAdvisedLocked(PageId first, Length n, bool advised) {
   });
 }
 
+bool PageHeap::IsAdvisedAllOverLocked(PageId first, Length n, bool advised) {
+  bool all = true;
+  ForEachHugepageLocked(first, n, [&all, advised](const Hugepage& hugepage, uint16_t) {
+    all &= hugepage.advised == advised;
+  });
+  return all;
+}
+
 PageHeap::PageRange PageHeap::BackedWithLocked(const Span& span, PageId page, Length step) {
   const Hugepage& hugepage = page_map_.HugepageOf(page);
   // By P2 all of it is in this span.
