@@ -33,13 +33,14 @@ function(tcmalloc_install libdir component)
       INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
   endforeach()
 
-  foreach(headers IN ITEMS tcmalloc gperftools)
-    if(IS_DIRECTORY ${PROJECT_SOURCE_DIR}/include/${headers})
-      install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/${headers}
-        DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT ${component}dev ${ARGN}
-        FILES_MATCHING PATTERN "*.h")
-    endif()
-  endforeach()
+  set(headers tcmalloc)
+  if(NOT TCMALLOC_FREESTANDING)
+    list(APPEND headers gperftools)
+  endif()
+  list(TRANSFORM headers PREPEND ${PROJECT_SOURCE_DIR}/include/)
+  install(DIRECTORY ${headers}
+    DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT ${component}dev ${ARGN}
+    FILES_MATCHING PATTERN "*.h")
 
   # find_package(tcmalloc)
   set(folder ${libdir}/cmake/tcmalloc)

@@ -35,6 +35,9 @@ entries() {
       echo "valgrind gdb binutils procps strace openssl spin"
       echo "python3.11 libpython3.11-testsuite perl git=git sqlite3 redis-server redis-tools"
       echo "nginx memcached default-jdk-headless=javac nodejs=node"
+      # gperftools itself, for programs that are built with it and run with ours; nothing else may
+      # load its libraries.
+      echo "libgoogle-perftools-dev swi-prolog-nox=swipl swi-prolog-test"
       ;;
     cleanroot) echo "debootstrap debian-archive-keyring git=git util-linux" ;;
     *) return 1 ;;

@@ -24,16 +24,16 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 # The kinds of test, each the label of one folder below tests/, and what each preset runs. The
 # sanitizers own malloc: their builds have no tests of the libraries.
-KINDS = ("unit", "entry", "process", "model", "programs", "layout", "packaging")
+KINDS = ("unit", "entry", "process", "compat", "model", "programs", "layout", "packaging")
 # Run only when asked for: it changes the system for a moment.
 SYSTEM_KIND = "system"
 PRESETS = {
     "release": KINDS,
-    "debug": ("unit", "entry", "process", "layout"),
+    "debug": ("unit", "entry", "process", "compat", "layout"),
     "asan": ("unit",),
     "tsan": ("unit", "model"),
-    "clang": ("unit", "entry", "process", "model", "layout"),
-    "i386": ("unit", "entry", "process", "model", "layout"),
+    "clang": ("unit", "entry", "process", "compat", "model", "layout"),
+    "i386": ("unit", "entry", "process", "compat", "model", "layout"),
     "musl": ("process",),
 }
 TEST_TIMEOUT_S = 600  # for tests that set none of their own

@@ -4,6 +4,7 @@
 # musl's headers, the kernel's, and those of g++'s own that are nothing but headers (freestanding).
 set(CMAKE_C_COMPILER musl-gcc)
 set(CMAKE_CXX_COMPILER g++)
+set(TCMALLOC_FREESTANDING ON)  # no <string>, no <vector>
 set(CMAKE_TRY_COMPILE_TARGET_TYPE STATIC_LIBRARY)  # a C++ program cannot be linked
 set(CMAKE_TRY_COMPILE_PLATFORM_VARIABLES TCMALLOC_MUSL_HEADERS)
 

@@ -8,12 +8,30 @@
 #include "malloc/fast_path.h"
 #include "malloc/foreign.h"
 #include "os/spinlock.h"
+#include "runtime/hooks.h"
 #include "runtime/idle_release.h"
 #include "runtime/limits.h"
 #include "runtime/trim.h"
 
 namespace tcmalloc {
 namespace {
+
+// Tells the program's hooks of a new object, when there are any. Returns the object.
+void* Told(void* object, size_t size) {
+  if (HooksInstalled() && object != nullptr) CallNewHooks(object, size);
+  return object;
+}
+
+// The same of one that is being freed.
+void TellOfDelete(const void* p) {
+  if (HooksInstalled()) CallDeleteHooks(p);
+}
+
+// To the hooks an object that changes its size where it is is freed and allocated.
+void* Resized(void* p, size_t size) {
+  TellOfDelete(p);
+  return Told(p, size);
+}
 
 // Out of memory: frees what the calling thread's cache and the transfer caches hold, so that spans
 // become whole. True when there was anything, and another try is worth while.
@@ -103,6 +121,7 @@ void FreeNotSmall(void* p) {
 // Frees `p`, whose size is given as `size`, for which `expected` is the class.
 void FreeExpecting(void* p, size_t size, SizeClass expected) {
   if (p == nullptr) return;
+  TellOfDelete(p);
   const SizeClass c = CheckedClassOf(p);
   if (c != SizeClass::kNone) {
     if (c != expected) ReportMisuse(Misuse::kWrongSize, p, kSizeClasses.size(c), size);
@@ -127,15 +146,23 @@ void* AllocateSlow(size_t size) {
   LeaveFastPath();
   TC_ASSERT(SpinLock::NoneHeldByThisThread());
   const SizeClass c = kSizeClasses.ClassOf(size);
-  return c == SizeClass::kNone ? AllocateLarge(size, 1) : AllocateSmallSlow(c);
+  return Told(c == SizeClass::kNone ? AllocateLarge(size, 1) : AllocateSmallSlow(c), size);
 }
 
 void* AllocateAligned(size_t size, size_t alignment) {
   const SizeClass c = kSizeClasses.ClassOf(size, alignment);
-  if (c == SizeClass::kNone) return AllocateLarge(size, alignment);
+  if (c == SizeClass::kNone) return Told(AllocateLarge(size, alignment), size);
   if (void* const object = AllocateFast(c, kSizeClasses.size(c))) return object;
   LeaveFastPath();
-  return AllocateSmallSlow(c);
+  return Told(AllocateSmallSlow(c), size);
+}
+
+size_t AllocationSize(size_t size, size_t alignment) {
+  const SizeClass c = kSizeClasses.ClassOf(size, alignment);
+  if (c != SizeClass::kNone) return kSizeClasses.size(c);
+  if (size > kMaxRequest) return 0;
+  const Length n = std::max(Length(1), Length::ForBytes(size));
+  return ExistingHeap().page_heap.RoundUp(n).bytes();
 }
 
 void* AllocateZeroed(size_t size) {
@@ -147,12 +174,13 @@ void* AllocateZeroed(size_t size) {
   Span* const span = NewLargeSpan(size, 1);
   if (span == nullptr) return nullptr;
   memset(span->start_address(), 0, std::min(size, span->written.bytes()));
-  return span->start_address();
+  return Told(span->start_address(), size);
 }
 
 void FreeSlow(void* p) {
   LeaveFastPath();
   if (p == nullptr) return;
+  TellOfDelete(p);
   const SizeClass c = CheckedClassOf(p);
   if (c != SizeClass::kNone) {
     FreeSmallSlow(c, p);
@@ -176,15 +204,16 @@ void* Reallocate(void* p, size_t size) {
   bool in_place_later = false;
   if (c != SizeClass::kNone) {
     // In place only within the class: a sized free may name the new size.
-    if (kSizeClasses.ClassOf(size) == c) return p;
+    if (kSizeClasses.ClassOf(size) == c) return Resized(p, size);
     old_size = kSizeClasses.size(c);
   } else if (Span* const span = LargeSpanAt(p)) {
     if (size > kMaxRequest) return nullptr;
     if (size > kMaxSmallSize &&
         GlobalHeap().page_heap.ResizeLargeAt(span, p, Length::ForBytes(size))) {
-      return p;
+      return Resized(p, size);
     }
-    if (size > span->bytes()) {
+    // Hooks are told of the old object's end before another thread can be given its memory.
+    if (size > span->bytes() && !HooksInstalled()) {
       Span* const moved = GlobalHeap().page_heap.MoveLargeAt(span, p, Length::ForBytes(size));
       if (moved != nullptr) return moved->start_address();
     }
@@ -200,7 +229,7 @@ void* Reallocate(void* p, size_t size) {
     // were emptied.
     const bool grown = in_place_later && GlobalHeap().page_heap.ResizeLargeAt(
                                              LargeSpanAt(p), p, Length::ForBytes(size));
-    return grown ? p : nullptr;
+    return grown ? Resized(p, size) : nullptr;
   }
   memcpy(fresh, p, std::min(old_size, size));
   Deallocate<&FreeSlow>(p);

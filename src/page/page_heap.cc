@@ -492,6 +492,9 @@ PageHeap::Stats PageHeap::GetStats() {
   stats.growths = growths_.value();
   stats.releases = releases_.value();
   stats.released_total_bytes = released_total_bytes_.value();
+  stats.commits = commits_.value();
+  stats.unmapped_total_bytes = unmapped_total_bytes_.value();
+  stats.unmapped_backed_bytes = unmapped_backed_bytes_.value();
   stats.hugepages = hugepages_;
   stats.hugepage_bytes = hugepages_advised_.value() * kHugepageSize;
   stats.hugepages_broken = hugepages_broken_.value();

@@ -74,6 +74,10 @@ class PageHeap {
     size_t growths = 0;   // mappings made
     size_t releases = 0;  // slices given back
     size_t released_total_bytes = 0;
+    size_t commits = 0;  // times that memory was put behind released pages
+    // Of free memory that was taken out of the address space: all, and what had memory behind it.
+    size_t unmapped_total_bytes = 0;
+    size_t unmapped_backed_bytes = 0;
     HugepageSetting hugepages;
     size_t hugepage_bytes = 0;    // where hugepages were asked for
     size_t hugepages_broken = 0;  // slices given back of hugepages partly in use
@@ -179,6 +183,7 @@ class PageHeap {
   // is asked.
   enum class Releasing : uint8_t { kByPolicy, kEager, kNever };
   void SetReleasing(Releasing releasing) { releasing_.store(releasing, std::memory_order_relaxed); }
+  Releasing releasing() const { return releasing_.load(std::memory_order_relaxed); }
 
   // The system is to make no hugepages around `page`, which is to be given back while others of its
   // hugepage stay in use: khugepaged would make it whole again (unless its max_ptes_none is 0), and
@@ -223,6 +228,21 @@ class PageHeap {
   bool FindRegion(PageId page, PageId* first, PageId* end) TC_EXCLUDES(lock_);
 
   Stats GetStats() TC_EXCLUDES(lock_);
+
+  // What ListSpans tells of a span.
+  struct SpanView {
+    const Span* span = nullptr;
+    PageId first_page;
+    Length num_pages;
+    SpanState state = SpanState::kUnused;
+    // In use for small objects, else kNone: also when it is kept in a span cache.
+    SizeClass size_class = SizeClass::kNone;
+  };
+  // The spans in order of their addresses, from the first that ends behind `from` on, `n` at most;
+  // returns how many. Those of later calls may have changed meanwhile. Cost: a walk over the
+  // regions and a step per span, with the lock held; when the last call's end is no boundary any
+  // more, over all spans of its region in front of it.
+  size_t ListSpans(PageId from, SpanView* views, size_t n) TC_EXCLUDES(lock_);
 
   // Aborts when an invariant does not hold. Walks all spans.
   void CheckInvariants() TC_EXCLUDES(lock_);
@@ -469,6 +489,8 @@ class PageHeap {
   // Makes it a free span of the heap's, whose record `made.span` is, neighbours included. Returns
   // the records of old regions that it was joined with, to be freed.
   Region* AddMappingLocked(const NewMapping& made, bool hugepages) TC_REQUIRES(lock_);
+  // The first region that reaches behind `page`, null when there is none.
+  const Region* NearestRegionLocked(PageId page) const TC_REQUIRES(lock_);
   // Returns the records of old regions that it was joined with, to be freed.
   Region* AddRegionLocked(Region* region) TC_REQUIRES(lock_);
 
@@ -568,6 +590,9 @@ class PageHeap {
   OwnedCounter growths_;
   OwnedCounter releases_;
   OwnedCounter released_total_bytes_;
+  OwnedCounter commits_;
+  OwnedCounter unmapped_total_bytes_;
+  OwnedCounter unmapped_backed_bytes_;
   OwnedCounter hugepages_advised_;
   OwnedCounter hugepages_broken_;
   OwnedCounter populations_;

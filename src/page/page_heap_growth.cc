@@ -15,6 +15,12 @@ namespace {
 constexpr Length kMinGrowth = Length((size_t{1} << 20) >> kPageShift);
 constexpr Length kMaxGrowth = Length((size_t{64} << 20) >> kPageShift);
 
+// Some region's pages are the span's.
+bool HasPages(const Span& span) {
+  const SpanState state = span.state.load(std::memory_order_relaxed);
+  return state != SpanState::kUnused && state != SpanState::kUnmapped;
+}
+
 }  // namespace
 
 bool PageHeap::Grow(Length n, Length alignment) {
@@ -101,6 +107,7 @@ PageHeap::Region* PageHeap::AddMappingLocked(const NewMapping& made, bool hugepa
     peak_system_bytes_.Set(system_bytes_.value());
   }
   growths_.Add(1);
+  if (!zero_filled) commits_.Add(1);
   Region* const joined = AddRegionLocked(new (made.region_memory) Region{span->first_page, n});
   if (hugepages) MarkAdvisedLocked(span->first_page, n, true);
   if (zero_filled) CountReleasedLocked(span->first_page, n, true);
@@ -200,17 +207,45 @@ bool PageHeap::Owns(PageId page) {
   return false;
 }
 
-bool PageHeap::FindRegion(PageId page, PageId* first, PageId* end) {
-  const SpinLockHolder holder(lock_);
+const PageHeap::Region* PageHeap::NearestRegionLocked(PageId page) const {
   const Region* nearest = nullptr;
   for (const Region* r = regions_; r != nullptr; r = r->next) {
     if (r->first + r->length <= page) continue;
     if (nearest == nullptr || r->first < nearest->first) nearest = r;
   }
+  return nearest;
+}
+
+bool PageHeap::FindRegion(PageId page, PageId* first, PageId* end) {
+  const SpinLockHolder holder(lock_);
+  const Region* const nearest = NearestRegionLocked(page);
   if (nearest == nullptr) return false;
   *first = nearest->first < page ? page : nearest->first;
   *end = nearest->first + nearest->length;
   return true;
+}
+
+size_t PageHeap::ListSpans(PageId from, SpanView* views, size_t n) {
+  size_t found = 0;
+  const SpinLockHolder holder(lock_);
+  while (found < n) {
+    const Region* const region = NearestRegionLocked(from);
+    if (region == nullptr) return found;
+    const PageId end = region->first + region->length;
+    // Where an earlier call left off there is a boundary still, as a rule.
+    const Span* const next = from > region->first ? page_map_.SpanOf(from) : nullptr;
+    const bool resumes = next != nullptr && next->first_page == from && HasPages(*next);
+    for (PageId page = resumes ? from : region->first; page < end && found < n;) {
+      const Span* const span = page_map_.SpanOf(page);
+      page = span->first_page + span->num_pages;
+      if (page <= from) continue;
+      views[found++] = {span, span->first_page, span->num_pages,
+                        span->state.load(std::memory_order_relaxed),
+                        page_map_.ClassOf(span->start_address())};
+      from = page;
+    }
+  }
+  return found;
 }
 
 }  // namespace tcmalloc

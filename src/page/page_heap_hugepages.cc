@@ -73,6 +73,7 @@ Span* PageHeap::CarveLocked(Span* span, PageId first, Length n, Length step, Pag
     if (front.first < first) backed->first = front.first;
     if (back.end > backed->end) backed->end = back.end;
     CountReleasedLocked(backed->first, backed->end - backed->first, false);
+    commits_.Add(1);
   }
   // From the left: as it was, with memory from now on, what is wanted, and the same mirrored. The
   // middle keeps its state until the end, so that nothing is joined with it.

@@ -103,6 +103,8 @@ void PageHeap::UnmapAtLeast(Length n, size_t max_refusals) {
     }
     total += span->num_pages;
     const SpinLockHolder holder(lock_);
+    unmapped_total_bytes_.Add(span->bytes());
+    if (state == SpanState::kFreeMapped) unmapped_backed_bytes_.Add(span->bytes());
     ReturnRecordLocked(span);
   }
   while (Span* const span = refused_mapped.PopFirst()) AddSpan(span, SpanState::kFreeMapped);

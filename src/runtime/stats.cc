@@ -112,7 +112,11 @@ HeapStats CollectStats(Heap& heap) {
   stats.spans_in_use += pages.large_spans;
   stats.growths = pages.growths;
   stats.releases = pages.releases + heap.holes.releases();
-  stats.released_total_bytes = pages.released_total_bytes;
+  stats.released_total_bytes = pages.released_total_bytes + pages.unmapped_backed_bytes +
+                               heap.holes.released_total_bytes();
+  stats.reserved_total_bytes = pages.system_bytes + pages.unmapped_total_bytes;
+  stats.commits = pages.commits;
+  stats.releases_at_once = heap.page_heap.releasing() == PageHeap::Releasing::kEager;
   stats.hugepages = pages.hugepages;
   stats.hugepage_bytes = pages.hugepage_bytes;
   stats.hugepages_broken = pages.hugepages_broken;
@@ -126,7 +130,12 @@ HeapStats CollectStats(Heap& heap) {
                                              stats.central_bytes + stats.span_tail_bytes);
   // Not more than what it is a part of, also while both change.
   stats.hole_bytes = std::min(heap.holes.hole_bytes(), stats.central_bytes + stats.span_tail_bytes);
+  stats.committed_total_bytes =
+      Difference(stats.system_bytes, stats.released_bytes + stats.hole_bytes) +
+      stats.released_total_bytes;
   stats.metadata_bytes = heap.arena.mapped_bytes() + pages.metadata_span_bytes;
+  stats.thread_cache_limit_bytes = heap.registry.total_limit();
+  stats.min_thread_cache_bytes = heap.registry.min_per_cache();
   return stats;
 }
 

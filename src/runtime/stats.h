@@ -40,13 +40,24 @@ struct HeapStats {
   size_t large_objects = 0;
   size_t spans_in_use = 0;
   size_t thread_caches = 0;
+  // Since the process began. Address space: mappings made, and what was in them, also where free
+  // memory was unmapped again. Memory: times that the system put some behind pages, and took it
+  // back; the difference of the totals is system_bytes - released_bytes - hole_bytes.
   size_t growths = 0;
+  size_t reserved_total_bytes = 0;
+  size_t commits = 0;
+  size_t committed_total_bytes = 0;
   size_t releases = 0;
   size_t released_total_bytes = 0;
   HugepageSetting hugepages;
   size_t hugepage_bytes = 0;
   size_t hugepages_broken = 0;
   size_t populations = 0;
+
+  // Settings as they are now.
+  size_t thread_cache_limit_bytes = 0;  // of all thread caches together
+  size_t min_thread_cache_bytes = 0;
+  bool releases_at_once = false;
 
   MemoryLimits limits;
   LimitWatch::Counts hard_limit;
