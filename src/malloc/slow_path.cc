@@ -9,6 +9,7 @@
 #include "malloc/foreign.h"
 #include "os/spinlock.h"
 #include "runtime/idle_release.h"
+#include "runtime/large_reports.h"
 #include "runtime/limits.h"
 #include "runtime/trim.h"
 
@@ -58,7 +59,10 @@ Span* NewLargeSpan(size_t size, size_t alignment) {
 
 void* AllocateLarge(size_t size, size_t alignment) {
   Span* const span = NewLargeSpan(size, alignment);
-  return span == nullptr ? nullptr : span->start_address();
+  if (span == nullptr) return nullptr;
+  void* const object = span->start_address();
+  GlobalHeap().large_reports.Allocated(object, size);
+  return object;
 }
 
 void FreeSmallSlow(SizeClass c, void* p) {
@@ -88,6 +92,14 @@ Span* LargeSpanAt(const void* p) {
     return nullptr;
   }
   return span;
+}
+
+// Makes the large object at `p` one of `size` bytes where it is; false when it cannot.
+bool ResizeLarge(Span* span, void* p, size_t old_size, size_t size) {
+  Heap& heap = GlobalHeap();
+  if (!heap.page_heap.ResizeLargeAt(span, p, Length::ForBytes(size))) return false;
+  if (size > old_size) heap.large_reports.Allocated(p, size);
+  return true;
 }
 
 // `p` is not null and not in a page of small objects.
@@ -146,8 +158,10 @@ void* AllocateZeroed(size_t size) {
   }
   Span* const span = NewLargeSpan(size, 1);
   if (span == nullptr) return nullptr;
-  memset(span->start_address(), 0, std::min(size, span->written.bytes()));
-  return span->start_address();
+  void* const object = span->start_address();
+  memset(object, 0, std::min(size, span->written.bytes()));
+  GlobalHeap().large_reports.Allocated(object, size);
+  return object;
 }
 
 void FreeSlow(void* p) {
@@ -180,11 +194,8 @@ void* Reallocate(void* p, size_t size) {
     old_size = kSizeClasses.size(c);
   } else if (Span* const span = LargeSpanAt(p)) {
     if (size > kMaxRequest) return nullptr;
-    if (size > kMaxSmallSize &&
-        GlobalHeap().page_heap.ResizeLargeAt(span, p, Length::ForBytes(size))) {
-      return p;
-    }
     old_size = span->bytes();
+    if (size > kMaxSmallSize && ResizeLarge(span, p, old_size, size)) return p;
     in_place_later = size > kMaxSmallSize;
   } else {
     EnsureHeap();
@@ -194,9 +205,7 @@ void* Reallocate(void* p, size_t size) {
   if (fresh == nullptr) {
     // Under a limit there may be room for what is new, though not for both, now that all caches
     // were emptied.
-    const bool grown = in_place_later && GlobalHeap().page_heap.ResizeLargeAt(
-                                             LargeSpanAt(p), p, Length::ForBytes(size));
-    return grown ? p : nullptr;
+    return in_place_later && ResizeLarge(LargeSpanAt(p), p, old_size, size) ? p : nullptr;
   }
   memcpy(fresh, p, std::min(old_size, size));
   Deallocate<&FreeSlow>(p);

@@ -157,8 +157,7 @@ class StatsText {
   }
   size_t free_bytes() const {
     return (*this)["Bytes in page heap freelist"] + (*this)["Bytes in central cache freelist"] +
-           (*this)["Bytes in transfer cache freelist"] +
-           (*this)["Bytes in thread cache freelists"] + (*this)["Bytes in span tails"];
+           (*this)["Bytes in transfer cache freelist"] + (*this)["Bytes in thread cache freelists"];
   }
 
  private:
@@ -272,9 +271,8 @@ TEST(Accounting, ExactWhenTheProgramIsQuiet) {
     if (round % 2 == 0) malloc_trim(round % 4 == 0 ? 0 : kMiB);
     const StatsText text;
     EXPECT_EQ(text["Bytes in use by application"] - own, expected);
-    const size_t used = text["Bytes in use by application"] + text.free_bytes() +
-                        text["Bytes in malloc metadata"] -
-                        text["Bytes released to OS inside spans in use"];
+    const size_t used =
+        text["Bytes in use by application"] + text.free_bytes() + text["Bytes in malloc metadata"];
     EXPECT_EQ(text["Actual memory used (physical + swap)"], used);
     EXPECT_EQ(text["Virtual address space used"],
               used + text["Bytes released to OS (aka unmapped)"]);
