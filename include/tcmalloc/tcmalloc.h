@@ -231,6 +231,24 @@ class MallocExtension {
     tcmalloc_set_limit_callback(callback, context);
   }
 
+  static size_t StatsText(int level, char* buffer, size_t length) {
+    return tcmalloc_stats_text(level, buffer, length);
+  }
+  static size_t StatsJson(char* buffer, size_t length) {
+    return tcmalloc_stats_json(buffer, length);
+  }
+  static size_t StatsOpenMetrics(char* buffer, size_t length) {
+    return tcmalloc_stats_openmetrics(buffer, length);
+  }
+  static void SetLargeAllocationCallback(tcmalloc_large_allocation_callback callback,
+                                         void* context) {
+    tcmalloc_set_large_allocation_callback(callback, context);
+  }
+  static void SetLargeAllocationThreshold(size_t bytes) {
+    tcmalloc_set_large_allocation_threshold(bytes);
+  }
+  static size_t GetLargeAllocationThreshold() { return tcmalloc_get_large_allocation_threshold(); }
+
   /*
    * What the heap grows by. At first an object of the library's, which does as the environment says
    * (docs/settings.md); one's own may ask it for what it does not provide itself.

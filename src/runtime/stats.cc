@@ -47,8 +47,36 @@ void TakePageHeapStats(const PageHeap::Stats& pages, HeapStats* stats) {
   BalanceStats(pages.small_span_bytes, stats);
 }
 
+// `snapshot` gets what is not in the totals; null where nobody asks for it.
+void Collect(Heap& heap, HeapSnapshot* snapshot, HeapStats* totals) {
+  *totals = {};
+  const Registry::Totals caches = heap.registry.GetTotals();
+  totals->thread_cache_bytes = caches.cached_bytes;
+  totals->thread_cache_array_bytes = caches.array_bytes;
+  totals->thread_caches = caches.caches;
+  for (size_t i = 1; i < kNumSizeClasses; ++i) {
+    const SizeClass c = static_cast<SizeClass>(i);
+    const SizeClassStats of_class = ClassStats(heap, c, caches.cached_objects[i]);
+    totals->transfer_cache_bytes += of_class.transfer_cache_objects * of_class.object_size;
+    totals->central_bytes += of_class.central_objects * of_class.object_size;
+    totals->span_tail_bytes += heap.central.free_list(c).tail_bytes();
+    totals->spans_in_use += of_class.spans;
+    if (snapshot != nullptr) snapshot->classes[i] = of_class;
+  }
+  const PageHeap::Stats pages =
+      heap.page_heap.GetStats(snapshot == nullptr ? nullptr : &snapshot->free_spans);
+  TakePageHeapStats(pages, totals);
+  totals->releases += heap.holes.releases();
+  // Not more than what it is a part of, also while both change.
+  totals->hole_bytes =
+      std::min(heap.holes.hole_bytes(), totals->central_bytes + totals->span_tail_bytes);
+  totals->metadata_bytes = heap.arena.mapped_bytes() + pages.metadata_span_bytes;
+  totals->large_allocations = heap.large_reports.allocations();
+  totals->large_allocation_reports = heap.large_reports.reports();
+}
+
 // Room for all that has no table, so that it reaches stderr in one piece.
-constexpr size_t kChunk = 4096;
+constexpr size_t kChunk = 3584;
 
 }  // namespace
 
@@ -65,36 +93,13 @@ void BalanceStats(size_t small_span_bytes, HeapStats* stats) {
 }
 
 void CollectSnapshot(Heap& heap, HeapSnapshot* snapshot) {
-  *snapshot = {};
-  HeapStats& totals = snapshot->totals;
-  const Registry::Totals caches = heap.registry.GetTotals();
-  totals.thread_cache_bytes = caches.cached_bytes;
-  totals.thread_cache_array_bytes = caches.array_bytes;
-  totals.thread_caches = caches.caches;
-  for (size_t i = 1; i < kNumSizeClasses; ++i) {
-    const SizeClass c = static_cast<SizeClass>(i);
-    const SizeClassStats& of_class = snapshot->classes[i] =
-        ClassStats(heap, c, caches.cached_objects[i]);
-    totals.transfer_cache_bytes += of_class.transfer_cache_objects * of_class.object_size;
-    totals.central_bytes += of_class.central_objects * of_class.object_size;
-    totals.span_tail_bytes += heap.central.free_list(c).tail_bytes();
-    totals.spans_in_use += of_class.spans;
-  }
-  const PageHeap::Stats pages = heap.page_heap.GetStats(&snapshot->free_spans);
-  TakePageHeapStats(pages, &totals);
-  totals.releases += heap.holes.releases();
-  // Not more than what it is a part of, also while both change.
-  totals.hole_bytes =
-      std::min(heap.holes.hole_bytes(), totals.central_bytes + totals.span_tail_bytes);
-  totals.metadata_bytes = heap.arena.mapped_bytes() + pages.metadata_span_bytes;
-  totals.large_allocations = heap.large_reports.allocations();
-  totals.large_allocation_reports = heap.large_reports.reports();
+  Collect(heap, snapshot, &snapshot->totals);
 }
 
 HeapStats CollectStats(Heap& heap) {
-  HeapSnapshot snapshot;
-  CollectSnapshot(heap, &snapshot);
-  return snapshot.totals;
+  HeapStats totals;
+  Collect(heap, nullptr, &totals);
+  return totals;
 }
 
 SizeClassStats CollectSizeClassStats(Heap& heap, SizeClass c) {

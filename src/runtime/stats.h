@@ -79,12 +79,13 @@ struct SizeClassStats {
   size_t central_objects = 0;
 };
 
-// About 7 KiB.
 struct HeapSnapshot {
   HeapStats totals;
   std::array<SizeClassStats, kNumSizeClasses> classes;
   PageHeap::FreeSpanCounts free_spans;
 };
+// It lies on stacks, of which a thread may have 16 KiB.
+static_assert(sizeof(HeapSnapshot) <= 6 * 1024);
 
 // Takes each lock of the heap for a moment. Cost: microseconds, plus the walk over all thread
 // caches.
