@@ -58,8 +58,8 @@ size_t ThresholdBytes(double value) { return value <= 0 ? LargeReports::kNever :
 constexpr Setting kSettings[] = {
     {"MALLOCSTATS", Type::kInteger, "0", 0, 2,
      [](Settings* s, double v) { s->malloc_stats = static_cast<int64_t>(v); },
-     "Print statistics of the heap to stderr when the process exits: 1 the totals, 2 also a line "
-     "per size class."},
+     "Print statistics of the heap to stderr when the process exits: 1 where all bytes are, 2 also "
+     "tables of object sizes and of free memory. See docs/statistics.md."},
     {"TCMALLOC_AGGRESSIVE_DECOMMIT", Type::kBool, "false", 0, 1,
      [](Settings* s, double v) { s->aggressive_decommit = v != 0; },
      "Give free runs of pages back to the system at once. Small, and slow where a program frees "
