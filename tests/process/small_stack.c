@@ -80,6 +80,7 @@ int main(void) {
   RequireLibraryUnderTest();
   nowhere = fopen("/dev/null", "w");
   CHECK(nowhere != NULL);
+  CHECK(fputs("The buffer of the stream is there.\n", nowhere) >= 0);
   pthread_attr_t attributes;
   CHECK(pthread_attr_init(&attributes) == 0);
   CHECK(pthread_attr_setstacksize(&attributes, PTHREAD_STACK_MIN) == 0);
