@@ -61,8 +61,9 @@ class HeapMemory final : public VirtualMemory {
   }
   bool Populate(void* start, size_t bytes) override { return anonymous_.Populate(start, bytes); }
   // Only where all memory is anonymous.
-  bool MayMove(const void* from) override {
-    return custom() == nullptr && !memfs_wanted_ && !device_.IsUsable() && anonymous_.MayMove(from);
+  bool MayMove(const void* start, size_t bytes) override {
+    return custom() == nullptr && !memfs_wanted_ && !device_.IsUsable() &&
+           anonymous_.MayMove(start, bytes);
   }
   bool Move(void* from, void* to, size_t bytes) override {
     return anonymous_.Move(from, to, bytes);

@@ -4,6 +4,8 @@
 #include <sys/auxv.h>
 #include <sys/mman.h>
 
+#include <cstring>
+
 #include "base/check.h"
 #include "os/errno_keeper.h"
 #include "os/spinlock.h"
@@ -91,19 +93,29 @@ bool SystemVirtualMemory::Populate(void* start, size_t bytes) {
   return madvise(start, bytes, MADV_POPULATE_WRITE) == 0 || errno != EINVAL;
 }
 
-bool SystemVirtualMemory::MayMove(const void* from) {
+bool SystemVirtualMemory::MayMove(const void* start, size_t bytes) {
   TC_ASSERT(SpinLock::NoneHeldByThisThread());
   const ErrnoKeeper keeper;
-  // Where pages are moved from, the system forgets that they were locked (mlockall). This harmless
-  // advice it refuses for locked memory.
-  return madvise(const_cast<void*>(from), hardware_page_size_, MADV_COLD) == 0;
+  // Moving would lose that memory is locked (mlockall): where pages are moved from, the system
+  // forgets it, and they do not get it where they go. This advice it refuses for locked memory;
+  // else it may reclaim the range sooner. A hugepage would be split by advice for a part of it.
+  return madvise(const_cast<void*>(start), bytes, MADV_COLD) == 0;
 }
 
 bool SystemVirtualMemory::Move(void* from, void* to, size_t bytes) {
   TC_ASSERT(SpinLock::NoneHeldByThisThread());
   const ErrnoKeeper keeper;
-  const int flags = MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP;
-  return mremap(from, bytes, bytes, flags, to) == to;
+  if (munmap(to, bytes) != 0) return false;
+  // Not MREMAP_FIXED: with that, Linux 6.17 and later move several mappings one after the other,
+  // and when one fails the others have moved. Without it `to` is a wish.
+  void* const place = mremap(from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, to);
+  if (place == to) return true;
+  if (place != MAP_FAILED) {
+    // Something else was faster there. No call that may fail takes it back.
+    memcpy(from, place, bytes);
+    munmap(place, bytes);
+  }
+  return false;
 }
 
 }  // namespace tcmalloc

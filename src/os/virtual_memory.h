@@ -46,14 +46,14 @@ class VirtualMemory {
   // when a part of it has left the address space meanwhile.
   [[nodiscard]] virtual bool Populate(void* start, size_t bytes) = 0;
 
-  // Moving memory instead of copying it. MayMove: it is worth trying for the memory at `from`, and
-  // what Map returns now may be moved to. Move makes what lies behind [from, from + bytes) lie
-  // behind [to, to + bytes), with the advice about hugepages that it had; the first range is as if
-  // released then. False when the system refuses: nothing has moved, but the second range may have
-  // left the address space. Each move may split two mappings for good. Cost: two calls, which do
-  // not look at every page. Requires of both: Map returned the range, or it is a part of what it
-  // returned.
-  virtual bool MayMove(const void* from) = 0;
+  // Moving memory instead of copying it. MayMove: [start, start + bytes), a hardware page or a
+  // whole hugepage, is such that it may be moved from, or to. Move makes what lies behind [from,
+  // from + bytes) lie behind [to, to + bytes), with the advice about hugepages that it had; the
+  // first range is as if released then. False when the system refuses: nothing has moved, and the
+  // second range has left the address space; something else may be there by now. Each move may
+  // split two mappings for good. Cost: three calls, which do not look at every page. Requires of
+  // Move: Map returned the ranges, or they are parts of what it returned.
+  virtual bool MayMove(const void* start, size_t bytes) = 0;
   [[nodiscard]] virtual bool Move(void* from, void* to, size_t bytes) = 0;
 
   // So many bytes are left before Map meets a limit that is known beforehand. Whoever asks for more
@@ -77,7 +77,7 @@ class SystemVirtualMemory final : public VirtualMemory {
   bool Release(void* start, size_t bytes) override;
   void AdviseHugepages(void* start, size_t bytes, bool wanted) override;
   bool Populate(void* start, size_t bytes) override;
-  bool MayMove(const void* from) override;
+  bool MayMove(const void* start, size_t bytes) override;
   bool Move(void* from, void* to, size_t bytes) override;
   size_t hardware_page_size() const override { return hardware_page_size_; }
 

@@ -3,7 +3,7 @@
 // be taken for a copy, their pages are moved in the page tables of the process instead.
 //
 // The new place is always a mapping of its own, which becomes the heap's when the move has
-// succeeded: one that fails may leave a hole in the address space there (VirtualMemory::Move).
+// succeeded: one that fails leaves a hole in the address space there (VirtualMemory::Move).
 // Until then only this thread knows the place, and only its caller uses the object. What others may
 // do meanwhile is to give advice about hugepages around the old place; the new one is advised
 // anew after the move, and marked with that, so it does not matter what the pages brought along.
@@ -27,7 +27,9 @@ bool PageHeap::PlanMoveLocked(const Span& span, Length n, MovePlan* plan) {
     return false;
   }
   if (address_space_is_short_.load(std::memory_order_relaxed)) return false;
+  // What is moved counts only when it has: several at once could pass a hard limit together.
   LimitPass pass;
+  if (limits_.hard_bytes != kNoLimit) return false;
   if (limits_.any() && NeedsRoomLocked(n - span.num_pages, pass)) return false;
   // Whole page tables go at once where both places begin at the same distance from a hugepage.
   const bool in_hugepages = hugepages_.mode != HugepageMode::kNever;
@@ -63,7 +65,9 @@ Span* PageHeap::MoveLargeAt(Span* span, const void* p, Length n) {
     if (!IsLargeAt(span, p) || !PlanMoveLocked(*span, n, &plan)) return nullptr;
     mode = hugepages_.mode;
   }
-  if (!vm_.MayMove(p)) return nullptr;
+  const PageId from = span->first_page + plan.head;
+  const size_t sample_bytes = plan.hugepages ? kHugepageSize : granule_.bytes();
+  if (!vm_.MayMove(from.start_address(), sample_bytes)) return nullptr;
   // For cutting the new mapping and the old span, once nothing can be undone any more.
   constexpr size_t kRecords = kRecordsPerOperation + 2;
   IntrusiveList<Span> records;
@@ -86,21 +90,22 @@ Span* PageHeap::MoveLargeAt(Span* span, const void* p, Length n) {
   }
   const Length mapped = made.length(granule_);
   const PageId place = PageId::Containing(made.mapping.start) + plan.front;
-  const PageId from = span->first_page + plan.head;
   const PageId to = place + plan.head;
   const PageId to_end = to + plan.moved;
   const PageId end = place - plan.front + mapped;
   bool moved = false;
   if (made.mapping.zero_filled) {
     moves_left_.fetch_sub(1, std::memory_order_relaxed);
-    moved = vm_.Move(from.start_address(), to.start_address(), plan.moved.bytes());
+    const bool may_move = vm_.MayMove(to.start_address(), sample_bytes);
+    moved = may_move && vm_.Move(from.start_address(), to.start_address(), plan.moved.bytes());
     if (!moved) {
-      // What was to be moved to may be someone else's by now, so it is left alone.
+      // Where the pages should have gone may be someone else's memory by now.
       const auto unmap = [this](PageId first, PageId last) {
         if (first < last)
           static_cast<void>(vm_.Unmap(first.start_address(), (last - first).bytes()));
       };
       unmap(place - plan.front, to);
+      if (!may_move) unmap(to, to_end);
       unmap(to_end, end);
       Forget(made);
     }

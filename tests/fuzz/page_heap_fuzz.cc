@@ -32,7 +32,7 @@ class FailingVirtualMemory final : public VirtualMemory {
     system_.AdviseHugepages(start, bytes, wanted);
   }
   bool Populate(void* start, size_t bytes) override { return system_.Populate(start, bytes); }
-  bool MayMove(const void* from) override { return system_.MayMove(from); }
+  bool MayMove(const void* start, size_t bytes) override { return system_.MayMove(start, bytes); }
   bool Move(void* from, void* to, size_t bytes) override {
     return !fail_next && system_.Move(from, to, bytes);
   }

@@ -151,9 +151,16 @@ TEST(PageHeapMoveTest, LockedMemoryIsNotMoved) {
   MovingHeap h(HugepageMode::kNever);
   Span* const object = h.New(MiB(3), 1);
   h.vm.TakeCalls();
-  h.vm.SetMayMove(false);
+  h.vm.RefuseMayMove(1);
   EXPECT_EQ(h.Move(object, MiB(90)), nullptr);
   EXPECT_TRUE(h.vm.TakeCalls().empty());
+  // Nor to where it would be locked.
+  const size_t mapped = h.vm.mapped_bytes();
+  h.vm.RefuseMayMove(2);
+  EXPECT_EQ(h.Move(object, MiB(90)), nullptr);
+  EXPECT_EQ(h.Count(Kind::kMove), 0u);
+  EXPECT_EQ(h.vm.mapped_bytes(), mapped);
+  h.Check();
 }
 
 TEST(PageHeapMoveTest, ARefusalChangesNothing) {
@@ -291,10 +298,13 @@ TEST(PageHeapMoveTest, KeepsToTheLimits) {
   Span* const object = h.New(MiB(10), 1);
   h.New(MiB(10), 2);
   const size_t records = h.heap.BackedBytes() - MiB(20).bytes();
-  h.heap.SetLimit(LimitKind::kHard, MiB(35).bytes() + records);
+  h.heap.SetLimit(LimitKind::kHard, MiB(1000).bytes());
+  EXPECT_EQ(h.Move(object, MiB(24)), nullptr) << "several at once might not fit";
+  h.heap.SetLimit(LimitKind::kHard, kNoLimit);
+  h.heap.SetLimit(LimitKind::kSoft, MiB(35).bytes() + records);
   EXPECT_EQ(h.Move(object, MiB(30)), nullptr) << "40 in all";
   EXPECT_NE(h.Move(object, MiB(24)), nullptr) << "34, and never both places";
-  EXPECT_LE(h.heap.BackedBytes(), h.heap.limit(LimitKind::kHard));
+  EXPECT_LE(h.heap.BackedBytes(), h.heap.limit(LimitKind::kSoft));
   h.Check();
 }
 

@@ -412,7 +412,7 @@ TEST(PageHeapAddressSpaceTest, UnmapsFreeMemoryWhenTheSystemHasNoAddressSpaceLef
     bool Release(void* start, size_t bytes) override { return vm_.Release(start, bytes); }
     void AdviseHugepages(void*, size_t, bool) override {}
     bool Populate(void*, size_t) override { return true; }
-    bool MayMove(const void*) override { return false; }
+    bool MayMove(const void*, size_t) override { return false; }
     bool Move(void*, void*, size_t) override { return false; }
     size_t hardware_page_size() const override { return vm_.hardware_page_size(); }
     size_t mapped = 0;

@@ -198,11 +198,12 @@ class FakeVirtualMemory final : public VirtualMemory {
     return ok;
   }
 
-  bool MayMove(const void* memory) override {
+  bool MayMove(const void* memory, size_t bytes) override {
     EXPECT_TRUE(SpinLock::NoneHeldByThisThread()) << "a system call under a lock";
     const std::lock_guard<std::mutex> guard(mutex_);
-    EXPECT_TRUE(IsMapped(reinterpret_cast<uintptr_t>(memory), 1)) << memory;
-    return may_move_;
+    EXPECT_TRUE(IsMapped(reinterpret_cast<uintptr_t>(memory), bytes)) << memory;
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(memory) % bytes, 0u);
+    return !may_move_failure_.IsDue();
   }
 
   bool Move(void* from, void* to, size_t bytes) override {
@@ -250,9 +251,9 @@ class FakeVirtualMemory final : public VirtualMemory {
   void FailMove(size_t nth, size_t count = 1) { move_failure_ = {nth, count}; }
   void StopFailing() {
     map_failure_ = release_failure_ = unmap_failure_ = populate_failure_ = Failure();
-    move_failure_ = Failure();
+    move_failure_ = may_move_failure_ = Failure();
   }
-  void SetMayMove(bool may_move) { may_move_ = may_move; }
+  void RefuseMayMove(size_t nth, size_t count = 1) { may_move_failure_ = {nth, count}; }
 
   // What a system with hugepages would have memory behind, if exactly what was passed to Touch (and
   // Populate) were written to. Counted in hardware pages.
@@ -413,7 +414,7 @@ class FakeVirtualMemory final : public VirtualMemory {
   Failure unmap_failure_;
   Failure populate_failure_;
   Failure move_failure_;
-  bool may_move_ = true;
+  Failure may_move_failure_;
   bool zero_filled_ = true;
   size_t more_bytes_ = 0;
   size_t room_ = SIZE_MAX;
