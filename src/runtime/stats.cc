@@ -112,8 +112,8 @@ HeapStats CollectStats(Heap& heap) {
   stats.spans_in_use += pages.large_spans;
   stats.growths = pages.growths;
   stats.releases = pages.releases + heap.holes.releases();
-  stats.released_total_bytes =
-      pages.released_total_bytes + pages.unmapped_backed_bytes + heap.holes.released_total_bytes();
+  stats.released_total_bytes = pages.released_total_bytes + pages.unmapped_backed_bytes +
+                               heap.holes.released_total_bytes();
   stats.reserved_total_bytes = pages.system_bytes + pages.unmapped_total_bytes;
   stats.commits = pages.commits;
   stats.releases_at_once = heap.page_heap.releasing() == PageHeap::Releasing::kEager;
