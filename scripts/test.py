@@ -24,7 +24,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 # The kinds of test, each the label of one folder below tests/, and what each preset runs. The
 # sanitizers own malloc: their builds have no tests of the libraries.
-KINDS = ("unit", "entry", "process", "compat", "model", "programs", "layout")
+KINDS = ("unit", "entry", "process", "compat", "model", "programs", "layout", "packaging")
 # Run only when asked for: it changes the system for a moment.
 SYSTEM_KIND = "system"
 PRESETS = {
@@ -34,6 +34,7 @@ PRESETS = {
     "tsan": ("unit", "model"),
     "clang": ("unit", "entry", "process", "compat", "model", "layout"),
     "i386": ("unit", "entry", "process", "compat", "model", "layout"),
+    "musl": ("process",),
 }
 TEST_TIMEOUT_S = 600  # for tests that set none of their own
 FORMATTED_FOLDERS = ("src", "include", "tests", "bench", "tools")

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What TCMalloc offers beyond malloc: giving back what its caches hold, giving free memory back to
- * the system, limits on the heap, and, in C++, saying where memory comes from.
+ * the system, limits on the heap, saying what the heap holds, reports of large allocations, and, in
+ * C++, saying where memory comes from.
  *
  * All functions may be called at any moment, by any thread, also before the first allocation, but
  * not from a signal handler. None fails, none changes errno, none waits for another thread to do
@@ -126,6 +127,53 @@ typedef void (*tcmalloc_limit_callback)(int kind, size_t current_bytes, size_t l
                                         void* context);
 void tcmalloc_set_limit_callback(tcmalloc_limit_callback callback, void* context) TCMALLOC_NOTHROW;
 
+/*
+ * What the heap holds, as text; docs/statistics.md explains every figure. All formats speak about
+ * the same figures, taken at one moment: exact when no other thread allocates or frees, else off by
+ * at most what was allocated, freed and moved between caches while they were taken (some
+ * microseconds, and some more for every thread). The sums among them hold always.
+ *
+ * text: what malloc_stats() prints, lines for people and for tools that read such lines of
+ * TCMalloc; at level 2 with a line for every size of objects and for every length of free memory.
+ * json: one object, for programs. openmetrics: for Prometheus and other collectors; its content
+ * type is "application/openmetrics-text; version=1.0.0; charset=utf-8".
+ *
+ * As with snprintf, `buffer` gets what it has room for, ended by a zero, and the result is the
+ * length of all of it, without the zero; `buffer` may be null when `length` is 0. A result of
+ * `length` or more says that the end is missing. The length changes from call to call: ask for
+ * some more than a call said; 128 KiB is always enough. They need 12 KiB of stack.
+ *
+ * Cost: microseconds, and some more for every thread; 20 to 200 microseconds for the text. Nothing
+ * is allocated, and other threads wait for it no longer than for each other's locks.
+ */
+size_t tcmalloc_stats_text(int level, char* buffer, size_t length) TCMALLOC_NOTHROW;
+size_t tcmalloc_stats_json(char* buffer, size_t length) TCMALLOC_NOTHROW;
+size_t tcmalloc_stats_openmetrics(char* buffer, size_t length) TCMALLOC_NOTHROW;
+
+/*
+ * Reports of large allocations, which are more often a mistake than not: a size that is a negative
+ * number, or was read from a damaged file. Requests for the threshold and more, which is 1 GiB at
+ * first, are counted; the first is reported, and raises the threshold of the next report by an
+ * eighth, and so on: sixty reports are a factor of a thousand apart.
+ *
+ * The function is called with the object, which is in use but must not be freed yet, and with the
+ * bytes that were asked for, by the thread that allocates, before malloc returns. It may allocate
+ * and free, but must not throw; it is not called for what it does itself. No lock of the
+ * allocator's is held. It is also called when realloc lets an object grow. There is one function;
+ * null for none. Calls that have begun go on when it is replaced.
+ */
+typedef void (*tcmalloc_large_allocation_callback)(void* object, size_t bytes, void* context);
+void tcmalloc_set_large_allocation_callback(tcmalloc_large_allocation_callback callback,
+                                            void* context) TCMALLOC_NOTHROW;
+
+/*
+ * Sets the threshold in bytes, over what the environment says
+ * (TCMALLOC_LARGE_ALLOC_REPORT_THRESHOLD), 0 for no reports and no counting. Objects up to 256 KiB
+ * are never reported. get: from which size on the next report comes.
+ */
+void tcmalloc_set_large_allocation_threshold(size_t bytes) TCMALLOC_NOTHROW;
+size_t tcmalloc_get_large_allocation_threshold(void) TCMALLOC_NOTHROW;
+
 #ifdef __cplusplus
 } /* extern "C" */
 
@@ -182,6 +230,24 @@ class MallocExtension {
   static void SetLimitCallback(tcmalloc_limit_callback callback, void* context) {
     tcmalloc_set_limit_callback(callback, context);
   }
+
+  static size_t StatsText(int level, char* buffer, size_t length) {
+    return tcmalloc_stats_text(level, buffer, length);
+  }
+  static size_t StatsJson(char* buffer, size_t length) {
+    return tcmalloc_stats_json(buffer, length);
+  }
+  static size_t StatsOpenMetrics(char* buffer, size_t length) {
+    return tcmalloc_stats_openmetrics(buffer, length);
+  }
+  static void SetLargeAllocationCallback(tcmalloc_large_allocation_callback callback,
+                                         void* context) {
+    tcmalloc_set_large_allocation_callback(callback, context);
+  }
+  static void SetLargeAllocationThreshold(size_t bytes) {
+    tcmalloc_set_large_allocation_threshold(bytes);
+  }
+  static size_t GetLargeAllocationThreshold() { return tcmalloc_get_large_allocation_threshold(); }
 
   /*
    * What the heap grows by. At first an object of the library's, which does as the environment says

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // TextWriter: formats text into a buffer that the caller owns. It never allocates, never overflows
-// (text that does not fit is cut) and keeps the buffer terminated by a zero. Cost: a few
-// nanoseconds per character.
+// and keeps the buffer terminated by a zero. Text that does not fit is cut, and counted; with a
+// sink, the buffer is handed to that instead and filled anew. Cost: a few nanoseconds per
+// character.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +13,15 @@ namespace tcmalloc {
 
 class TextWriter {
  public:
+  using Sink = void (*)(std::string_view text, void* context);
+
   // Requires: size > 0; `buffer` outlives the writer.
-  TextWriter(char* buffer, size_t size) : buffer_(buffer), size_(size) { buffer_[0] = '\0'; }
+  TextWriter(char* buffer, size_t size) : TextWriter(buffer, size, nullptr, nullptr) {}
+  // Requires: size > 1. Whoever writes calls Flush at the end.
+  TextWriter(char* buffer, size_t size, Sink sink, void* context)
+      : buffer_(buffer), size_(size), sink_(sink), context_(context) {
+    buffer_[0] = '\0';
+  }
 
   TextWriter& Text(std::string_view text) {
     for (const char c : text) Put(c);
@@ -55,15 +63,27 @@ class TextWriter {
     return Number(((bytes & ((1u << 20) - 1)) * 10) >> 20);
   }
 
+  // Hands what is in the buffer to the sink, if there is one.
+  void Flush() {
+    if (sink_ == nullptr || length_ == 0) return;
+    sink_(text(), context_);
+    length_ = 0;
+    buffer_[0] = '\0';
+  }
+
+  // What is in the buffer.
   std::string_view text() const { return {buffer_, length_}; }
+  // All that was written, also what was cut and what the sink has.
+  size_t total_length() const { return total_length_; }
   // Some text was cut.
-  bool truncated() const { return truncated_; }
+  bool truncated() const { return sink_ == nullptr && total_length_ > length_; }
 
  private:
   void Put(char c) {
+    ++total_length_;
     if (length_ + 1 >= size_) {
-      truncated_ = true;
-      return;
+      if (sink_ == nullptr) return;
+      Flush();
     }
     buffer_[length_++] = c;
     buffer_[length_] = '\0';
@@ -71,8 +91,10 @@ class TextWriter {
 
   char* const buffer_;
   const size_t size_;
+  const Sink sink_;
+  void* const context_;
   size_t length_ = 0;
-  bool truncated_ = false;
+  size_t total_length_ = 0;
 };
 
 }  // namespace tcmalloc

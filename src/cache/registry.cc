@@ -71,18 +71,20 @@ void Registry::Destroy(ThreadCache* cache) {
 
 Registry::Totals Registry::GetTotals() {
   Totals totals;
-  const SpinLockHolder holder(lock_);
-  for (const auto* list : {&caches_, &orphans_}) {
-    for (const ThreadCache* cache = list->first(); cache != nullptr; cache = list->Next(cache)) {
-      totals.cached_bytes += cache->CachedBytes();
-      totals.array_bytes += cache->array_bytes();
-      ++totals.caches;
+  {
+    const SpinLockHolder holder(lock_);
+    for (const auto* list : {&caches_, &orphans_, &heirless_}) {
+      for (const ThreadCache* cache = list->first(); cache != nullptr; cache = list->Next(cache)) {
+        for (size_t i = 1; i < kNumSizeClasses; ++i) {
+          totals.cached_objects[i] += cache->CachedObjects(static_cast<SizeClass>(i));
+        }
+        totals.array_bytes += cache->array_bytes();
+        if (list != &heirless_) ++totals.caches;
+      }
     }
   }
-  for (const ThreadCache* cache = heirless_.first(); cache != nullptr;
-       cache = heirless_.Next(cache)) {
-    totals.cached_bytes += cache->CachedBytes();
-    totals.array_bytes += cache->array_bytes();
+  for (size_t i = 1; i < kNumSizeClasses; ++i) {
+    totals.cached_bytes += totals.cached_objects[i] * kSizeClasses.size(static_cast<SizeClass>(i));
   }
   return totals;
 }

@@ -19,6 +19,7 @@
 // operations, no system call in the steady state.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -43,7 +44,8 @@ class Registry {
   static constexpr size_t kTakenAtOnce = 32;
 
   struct Totals {
-    size_t cached_bytes = 0;
+    std::array<size_t, kNumSizeClasses> cached_objects = {};
+    size_t cached_bytes = 0;  // what these are together
     size_t array_bytes = 0;
     size_t caches = 0;
   };

@@ -63,8 +63,8 @@ struct ThreadSlot {
   Phase phase = Phase::kNew;
   // Owner only: slow frees while there was no cache (see CacheForFree).
   uint8_t frees_without_cache = 0;
-  // Owner only: the program's callback about a memory limit runs.
-  bool in_limit_callback = false;
+  // Owner only: a callback of the program's runs, about a memory limit or a large allocation.
+  bool in_callback = false;
 };
 
 // Static thread-local storage is scarce for libraries that are loaded late.

@@ -184,16 +184,16 @@ TC_OVERRIDE(size_t, malloc_size, (void*), tc_malloc_size)
 TC_OVERRIDE(size_t, nallocx, (size_t, int), tc_nallocx)
 
 // glibc's names for its own callers.
-TC_OVERRIDE(void*, __libc_malloc, (size_t), tc_malloc)
-TC_OVERRIDE(void, __libc_free, (void*), tc_free)
-TC_OVERRIDE(void, __libc_cfree, (void*), tc_cfree)
-TC_OVERRIDE(void*, __libc_calloc, (size_t, size_t), tc_calloc)
-TC_OVERRIDE(void*, __libc_realloc, (void*, size_t), tc_realloc)
-TC_OVERRIDE(void*, __libc_reallocarray, (void*, size_t, size_t), tc_reallocarray)
-TC_OVERRIDE(void*, __libc_memalign, (size_t, size_t), tc_memalign)
-TC_OVERRIDE(void*, __libc_valloc, (size_t), tc_valloc)
-TC_OVERRIDE(void*, __libc_pvalloc, (size_t), tc_pvalloc)
-TC_OVERRIDE(int, __posix_memalign, (void**, size_t, size_t), tc_posix_memalign)
+TC_OVERRIDE_INTERNAL(void*, __libc_malloc, (size_t), tc_malloc)
+TC_OVERRIDE_INTERNAL(void, __libc_free, (void*), tc_free)
+TC_OVERRIDE_INTERNAL(void, __libc_cfree, (void*), tc_cfree)
+TC_OVERRIDE_INTERNAL(void*, __libc_calloc, (size_t, size_t), tc_calloc)
+TC_OVERRIDE_INTERNAL(void*, __libc_realloc, (void*, size_t), tc_realloc)
+TC_OVERRIDE_INTERNAL(void*, __libc_reallocarray, (void*, size_t, size_t), tc_reallocarray)
+TC_OVERRIDE_INTERNAL(void*, __libc_memalign, (size_t, size_t), tc_memalign)
+TC_OVERRIDE_INTERNAL(void*, __libc_valloc, (size_t), tc_valloc)
+TC_OVERRIDE_INTERNAL(void*, __libc_pvalloc, (size_t), tc_pvalloc)
+TC_OVERRIDE_INTERNAL(int, __posix_memalign, (void**, size_t, size_t), tc_posix_memalign)
 
 }  // extern "C"
 

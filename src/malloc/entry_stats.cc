@@ -1,138 +1,66 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The entry points that report on the heap or tune it: mallinfo, mallinfo2, malloc_info,
-// malloc_stats, malloc_trim, mallopt.
-#include <errno.h>
-#include <malloc.h>
-#include <stdio.h>
-
-#include <climits>
-
+// The functions of include/tcmalloc/tcmalloc.h that say what the heap holds, and that report large
+// allocations. There 0 stands for no threshold.
 #include "base/compiler.h"
 #include "base/text_writer.h"
-#include "malloc/override.h"
+#include "os/errno_keeper.h"
 #include "runtime/heap.h"
 #include "runtime/stats.h"
-#include "runtime/trim.h"
+#include "runtime/stats_formats.h"
+#include "tcmalloc/tcmalloc.h"
 
 namespace tcmalloc {
 namespace {
 
-// The fields as glibc documents them, for a heap that has no arenas and no mmapped objects of its
-// own:
-//   arena     bytes from the system that were not given back    ordblks   spans in use
-//   uordblks  bytes in objects of the program
-//   fordblks  free bytes that were not given back, in caches, in spans in use, in the page heap
-//   fsmblks   the part of fordblks that is in caches and in spans in use
-//   keepcost  the part of fordblks that malloc_trim gives back without looking into spans in use
-struct mallinfo2 MallInfo() {
-  const HeapStats s = CollectStats(ExistingHeap());
-  const size_t in_spans = s.central_bytes + s.span_tail_bytes - s.hole_bytes;
-  const size_t cached = s.thread_cache_bytes + s.transfer_cache_bytes + in_spans;
-  struct mallinfo2 info = {};
-  info.arena = s.system_bytes - s.released_bytes - s.hole_bytes;
-  info.ordblks = s.spans_in_use;
-  info.uordblks = s.in_use_bytes;
-  info.fordblks = cached + s.page_heap_free_bytes;
-  info.fsmblks = cached;
-  info.keepcost = s.page_heap_free_bytes;
-  return info;
-}
-
-// The old structure's fields are int: what does not fit is the largest int.
-int Clamp(size_t n) { return n > INT_MAX ? INT_MAX : static_cast<int>(n); }
-
-void PutAttribute(FILE* out, const char* name, size_t value) {
-  fprintf(out, " %s=\"%zu\"", name, value);
-}
-
-void PutTotal(FILE* out, const char* type, size_t count, size_t bytes) {
-  fprintf(out, "<total type=\"%s\" count=\"%zu\" size=\"%zu\"/>\n", type, count, bytes);
+// As snprintf: what of the text there is room for, ended by a zero, and the length of all of it.
+template <typename Write>
+size_t WriteInto(char* buffer, size_t length, Write write) {
+  const ErrnoKeeper keeper;
+  HeapSnapshot snapshot;
+  CollectSnapshot(ExistingHeap(), &snapshot);
+  char nowhere[1];
+  TextWriter out(length == 0 ? nowhere : buffer, length == 0 ? sizeof(nowhere) : length);
+  write(snapshot, &out);
+  return out.total_length();
 }
 
 }  // namespace
 }  // namespace tcmalloc
 
-using namespace tcmalloc;  // NOLINT: this file is nothing but entry points
+using tcmalloc::ExistingHeap;
+using tcmalloc::HeapSnapshot;
+using tcmalloc::LargeReports;
+using tcmalloc::TextWriter;
+using tcmalloc::WriteInto;
 
 extern "C" {
 
-TC_EXPORT struct mallinfo2 tc_mallinfo2() noexcept { return MallInfo(); }
-
-TC_EXPORT struct mallinfo tc_mallinfo() noexcept {
-  const struct mallinfo2 wide = MallInfo();
-  struct mallinfo info = {};
-  info.arena = Clamp(wide.arena);
-  info.ordblks = Clamp(wide.ordblks);
-  info.uordblks = Clamp(wide.uordblks);
-  info.fordblks = Clamp(wide.fordblks);
-  info.fsmblks = Clamp(wide.fsmblks);
-  info.keepcost = Clamp(wide.keepcost);
-  return info;
+TC_EXPORT size_t tcmalloc_stats_text(int level, char* buffer, size_t length) noexcept {
+  return WriteInto(buffer, length, [level](const HeapSnapshot& snapshot, TextWriter* out) {
+    tcmalloc::WriteStatsText(snapshot, level, out);
+  });
 }
 
-TC_EXPORT void tc_malloc_stats() noexcept { PrintStats(ExistingHeap(), 1); }
-
-TC_EXPORT int tc_malloc_info(int options, FILE* out) noexcept {
-  if (options != 0) {
-    errno = EINVAL;
-    return -1;
-  }
-  Heap& heap = ExistingHeap();
-  const HeapStats s = CollectStats(heap);
-  const size_t released = s.released_bytes + s.hole_bytes;
-  fputs("<malloc version=\"1\">\n<heap nr=\"0\">\n<sizes>\n", out);
-  for (size_t i = 1; i < kNumSizeClasses; ++i) {
-    const SizeClassStats c = CollectSizeClassStats(heap, static_cast<SizeClass>(i));
-    if (c.spans == 0) continue;
-    const size_t free_objects =
-        c.thread_cache_objects + c.transfer_cache_objects + c.central_objects;
-    fputs("<size", out);
-    PutAttribute(out, "to", c.object_size);
-    PutAttribute(out, "total", free_objects * c.object_size);
-    PutAttribute(out, "count", free_objects);
-    PutAttribute(out, "in_use", c.in_use_objects);
-    PutAttribute(out, "spans", c.spans);
-    fputs("/>\n", out);
-  }
-  fputs("</sizes>\n", out);
-  PutTotal(out, "fast", s.thread_caches, s.thread_cache_bytes);
-  PutTotal(out, "rest", 0, s.transfer_cache_bytes + s.central_bytes + s.page_heap_free_bytes);
-  PutTotal(out, "mmap", s.large_objects, s.large_bytes);
-  fputs("</heap>\n", out);
-  PutTotal(out, "in_use", 0, s.in_use_bytes);
-  fprintf(out, "<system type=\"current\" size=\"%zu\"/>\n", s.system_bytes - released);
-  fprintf(out, "<system type=\"released\" size=\"%zu\"/>\n", released);
-  fprintf(out, "<system type=\"metadata\" size=\"%zu\"/>\n", s.metadata_bytes);
-  fputs("</malloc>\n", out);
-  return 0;
+TC_EXPORT size_t tcmalloc_stats_json(char* buffer, size_t length) noexcept {
+  return WriteInto(buffer, length, &tcmalloc::WriteStatsJson);
 }
 
-TC_EXPORT int tc_malloc_trim(size_t pad) noexcept { return Trim(ExistingHeap(), pad) > 0 ? 1 : 0; }
-
-// Nothing of what glibc's parameters tune exists here. The known ones are accepted, so that
-// programs that check the result go on.
-TC_EXPORT int tc_mallopt(int parameter, int value) noexcept {
-  switch (parameter) {
-    case M_MXFAST:
-    case M_TRIM_THRESHOLD:
-    case M_TOP_PAD:
-    case M_MMAP_THRESHOLD:
-    case M_MMAP_MAX:
-    case M_CHECK_ACTION:
-    case M_PERTURB:
-    case M_ARENA_TEST:
-    case M_ARENA_MAX:
-      return 1;
-    default:
-      return 0;
-  }
+TC_EXPORT size_t tcmalloc_stats_openmetrics(char* buffer, size_t length) noexcept {
+  return WriteInto(buffer, length, &tcmalloc::WriteStatsOpenMetrics);
 }
 
-TC_OVERRIDE(struct mallinfo, mallinfo, (), tc_mallinfo)
-TC_OVERRIDE(struct mallinfo2, mallinfo2, (), tc_mallinfo2)
-TC_OVERRIDE(void, malloc_stats, (), tc_malloc_stats)
-TC_OVERRIDE(int, malloc_info, (int, FILE*), tc_malloc_info)
-TC_OVERRIDE(int, malloc_trim, (size_t), tc_malloc_trim)
-TC_OVERRIDE(int, mallopt, (int, int), tc_mallopt)
+TC_EXPORT void tcmalloc_set_large_allocation_callback(tcmalloc_large_allocation_callback callback,
+                                                      void* context) noexcept {
+  ExistingHeap().large_reports.SetCallback(callback, context);
+}
+
+TC_EXPORT void tcmalloc_set_large_allocation_threshold(size_t bytes) noexcept {
+  ExistingHeap().large_reports.SetThreshold(bytes == 0 ? LargeReports::kNever : bytes);
+}
+
+TC_EXPORT size_t tcmalloc_get_large_allocation_threshold() noexcept {
+  const size_t bytes = ExistingHeap().large_reports.threshold();
+  return bytes == LargeReports::kNever ? 0 : bytes;
+}
 
 }  // extern "C"

@@ -10,6 +10,7 @@
 #include "os/spinlock.h"
 #include "runtime/hooks.h"
 #include "runtime/idle_release.h"
+#include "runtime/large_reports.h"
 #include "runtime/limits.h"
 #include "runtime/trim.h"
 
@@ -76,7 +77,10 @@ Span* NewLargeSpan(size_t size, size_t alignment) {
 
 void* AllocateLarge(size_t size, size_t alignment) {
   Span* const span = NewLargeSpan(size, alignment);
-  return span == nullptr ? nullptr : span->start_address();
+  if (span == nullptr) return nullptr;
+  void* const object = span->start_address();
+  GlobalHeap().large_reports.Allocated(object, size);
+  return object;
 }
 
 void FreeSmallSlow(SizeClass c, void* p) {
@@ -106,6 +110,23 @@ Span* LargeSpanAt(const void* p) {
     return nullptr;
   }
   return span;
+}
+
+// Makes the large object at `p` one of `size` bytes where it is; false when it cannot.
+bool ResizeLarge(Span* span, void* p, size_t old_size, size_t size) {
+  Heap& heap = GlobalHeap();
+  if (!heap.page_heap.ResizeLargeAt(span, p, Length::ForBytes(size))) return false;
+  if (size > old_size) heap.large_reports.Allocated(p, size);
+  return true;
+}
+
+// Moves its pages to where there is room for `size` bytes; null when copying is better.
+void* MoveLarge(Span* span, void* p, size_t size) {
+  Heap& heap = GlobalHeap();
+  const Span* const moved = heap.page_heap.MoveLargeAt(span, p, Length::ForBytes(size));
+  if (moved == nullptr) return nullptr;
+  heap.large_reports.Allocated(moved->start_address(), size);
+  return moved->start_address();
 }
 
 // `p` is not null and not in a page of small objects.
@@ -173,8 +194,10 @@ void* AllocateZeroed(size_t size) {
   }
   Span* const span = NewLargeSpan(size, 1);
   if (span == nullptr) return nullptr;
-  memset(span->start_address(), 0, std::min(size, span->written.bytes()));
-  return Told(span->start_address(), size);
+  void* const object = span->start_address();
+  memset(object, 0, std::min(size, span->written.bytes()));
+  GlobalHeap().large_reports.Allocated(object, size);
+  return Told(object, size);
 }
 
 void FreeSlow(void* p) {
@@ -208,16 +231,12 @@ void* Reallocate(void* p, size_t size) {
     old_size = kSizeClasses.size(c);
   } else if (Span* const span = LargeSpanAt(p)) {
     if (size > kMaxRequest) return nullptr;
-    if (size > kMaxSmallSize &&
-        GlobalHeap().page_heap.ResizeLargeAt(span, p, Length::ForBytes(size))) {
-      return Resized(p, size);
-    }
-    // Hooks are told of the old object's end before another thread can be given its memory.
-    if (size > span->bytes() && !HooksInstalled()) {
-      Span* const moved = GlobalHeap().page_heap.MoveLargeAt(span, p, Length::ForBytes(size));
-      if (moved != nullptr) return moved->start_address();
-    }
     old_size = span->bytes();
+    if (size > kMaxSmallSize && ResizeLarge(span, p, old_size, size)) return Resized(p, size);
+    // Hooks are told of the old object's end before another thread can be given its memory.
+    if (size > old_size && !HooksInstalled()) {
+      if (void* const moved = MoveLarge(span, p, size)) return moved;
+    }
     in_place_later = size > kMaxSmallSize;
   } else {
     EnsureHeap();
@@ -227,8 +246,7 @@ void* Reallocate(void* p, size_t size) {
   if (fresh == nullptr) {
     // Under a limit there may be room for what is new, though not for both, now that all caches
     // were emptied.
-    const bool grown = in_place_later && GlobalHeap().page_heap.ResizeLargeAt(
-                                             LargeSpanAt(p), p, Length::ForBytes(size));
+    const bool grown = in_place_later && ResizeLarge(LargeSpanAt(p), p, old_size, size);
     return grown ? Resized(p, size) : nullptr;
   }
   memcpy(fresh, p, std::min(old_size, size));

@@ -21,6 +21,7 @@ enum class LockRank : uint8_t {
   kBreak,          // the end of the data segment, over sbrk
   kFileSpace,      // what of a file or device is mapped
   kMemoryRanges,   // what memory is not anonymous
+  kReports,        // whom to tell about large allocations
   kCount,
 };
 

@@ -28,6 +28,7 @@ class FreeSpans {
     const size_t pages = span->num_pages.pages();
     if (pages <= kMaxExactPages) {
       exact_[pages - 1].Prepend(span);
+      ++exact_counts_[pages - 1];
       SetBit(non_empty_.data(), pages - 1);
     } else {
       long_.Insert(span);
@@ -40,6 +41,7 @@ class FreeSpans {
     const size_t pages = span->num_pages.pages();
     if (pages <= kMaxExactPages) {
       exact_[pages - 1].Remove(span);
+      --exact_counts_[pages - 1];
       if (exact_[pages - 1].empty()) ClearBit(non_empty_.data(), pages - 1);
     } else {
       long_.Remove(span);
@@ -91,13 +93,8 @@ class FreeSpans {
     return nullptr;
   }
 
-  // The number of spans of exactly `n` pages (n <= kMaxExactPages). Walks the list.
-  size_t CountExact(Length n) const {
-    size_t count = 0;
-    for (const Span* s = exact_[n.pages() - 1].first(); s != nullptr; s = exact_[0].Next(s))
-      ++count;
-    return count;
-  }
+  // The number of spans of exactly `n` pages (n <= kMaxExactPages).
+  size_t CountExact(Length n) const { return exact_counts_[n.pages() - 1]; }
 
   // May be read without the lock, racily.
   Length total() const { return Length(total_.value()); }
@@ -105,6 +102,7 @@ class FreeSpans {
 
  private:
   std::array<IntrusiveList<Span>, kMaxExactPages> exact_;
+  std::array<uint32_t, kMaxExactPages> exact_counts_{};
   std::array<uint64_t, WordsForBits(kMaxExactPages)> non_empty_{};
   OrderedTree<Span> long_;
   OwnedCounter total_;

@@ -475,8 +475,35 @@ bool PageHeap::AddRecords() {
   return true;
 }
 
-PageHeap::Stats PageHeap::GetStats() {
+void PageHeap::CountFreeSpansLocked(FreeSpanCounts* counts) {
+  *counts = {};
+  Length mapped;
+  Length released;
+  for (size_t i = 0; i < FreeSpans::kMaxExactPages; ++i) {
+    const Length n(i + 1);
+    FreeSpanCounts::Count& count = counts->exact[i];
+    count.mapped = static_cast<uint32_t>(free_[kMapped].CountExact(n));
+    count.released = static_cast<uint32_t>(free_[kReleased].CountExact(n));
+    counts->longer.mapped -= count.mapped;
+    counts->longer.released -= count.released;
+    mapped += Length(n.pages() * count.mapped);
+    released += Length(n.pages() * count.released);
+  }
+  counts->longer.mapped += static_cast<uint32_t>(free_[kMapped].count());
+  counts->longer.released += static_cast<uint32_t>(free_[kReleased].count());
+  counts->longer_mapped_bytes = (free_[kMapped].total() - mapped).bytes();
+  counts->longer_released_bytes = (free_[kReleased].total() - released).bytes();
+  for (const SpanCache& cache : span_caches_) {
+    if (cache.bytes() == 0) continue;
+    for (size_t i = 0; i < SpanCache::kMaxPages; ++i) {
+      counts->exact[i].mapped += static_cast<uint32_t>(cache.count(Length(i + 1)));
+    }
+  }
+}
+
+PageHeap::Stats PageHeap::GetStats(FreeSpanCounts* counts) {
   const SpinLockHolder holder(lock_);
+  if (counts != nullptr) CountFreeSpansLocked(counts);
   Stats stats;
   stats.system_bytes = system_bytes_.value();
   const size_t cached_bytes = SpanCacheBytes();

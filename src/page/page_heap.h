@@ -88,6 +88,20 @@ class PageHeap {
     LimitWatch::Counts soft_limit;
   };
 
+  // How many free spans there are of each length, span caches included: the sum of their bytes is
+  // free_mapped_bytes and free_released_bytes.
+  struct FreeSpanCounts {
+    struct Count {
+      uint32_t mapped = 0;
+      uint32_t released = 0;
+    };
+    std::array<Count, FreeSpans::kMaxExactPages> exact;  // exact[i]: of i + 1 pages
+    // Longer ones.
+    Count longer;
+    size_t longer_mapped_bytes = 0;
+    size_t longer_released_bytes = 0;
+  };
+
   struct Options {
     // When the system has no address space left (RLIMIT_AS), free memory is unmapped: to be mapped
     // anew in one piece where a request is longer than any free span, and for others where more
@@ -227,7 +241,8 @@ class PageHeap {
   // [*first, *end) to what of it is not in front of `page`. False when there is none.
   bool FindRegion(PageId page, PageId* first, PageId* end) TC_EXCLUDES(lock_);
 
-  Stats GetStats() TC_EXCLUDES(lock_);
+  // Both as they were at one moment, span caches apart.
+  Stats GetStats(FreeSpanCounts* counts = nullptr) TC_EXCLUDES(lock_);
 
   // What ListSpans tells of a span.
   struct SpanView {
@@ -460,6 +475,7 @@ class PageHeap {
   // kNearRun).
   size_t DrainFor(const Request& request) TC_EXCLUDES(lock_);
   size_t SpanCacheBytes() const;
+  void CountFreeSpansLocked(FreeSpanCounts* counts) TC_REQUIRES(lock_);
   Length FreePages() TC_EXCLUDES(lock_);
   // No request for more pages can be helped by giving back or unmapping what is free.
   Length MostThatMayFit() TC_EXCLUDES(lock_);

@@ -10,7 +10,8 @@
 // 40 million so.)
 //
 // Invariants
-//   K1  bytes() = sum of the lengths of all spans in the lists, and at most the budget.
+//   K1  bytes() = sum of the lengths of all spans in the lists, and at most the budget; count(n) of
+//       them have n pages.
 //   K2  The spans are in use as far as the page heap knows (kSmall); their pages have no class.
 // Synchronization: LockRank::kSpanCache, held for the change of a list.
 #pragma once
@@ -40,9 +41,7 @@ class alignas(kCacheLineSize) SpanCache {
   Span* TryTake(Length n) TC_EXCLUDES(lock_) {
     if (n.pages() > kMaxPages || bytes_.value() == 0) return nullptr;
     const SpinLockHolder holder(lock_);
-    Span* const span = spans_[n.pages()].PopFirst();
-    if (span != nullptr) bytes_.Subtract(span->bytes());
-    return span;
+    return PopLocked(n.pages());
   }
 
   // `near`: it was emptied on this processor. False when there is no room for it.
@@ -51,6 +50,7 @@ class alignas(kCacheLineSize) SpanCache {
     const SpinLockHolder holder(lock_);
     if (bytes_.value() + span->bytes() > kBudgetBytes) return false;
     bytes_.Add(span->bytes());
+    counts_[span->num_pages.pages()].Add(1);
     IntrusiveQueue<Span>& queue = spans_[span->num_pages.pages()];
     near ? queue.Prepend(span) : queue.Append(span);
     return true;
@@ -61,22 +61,30 @@ class alignas(kCacheLineSize) SpanCache {
     if (bytes_.value() == 0) return nullptr;
     const SpinLockHolder holder(lock_);
     for (size_t n = kMaxPages; n > 0; --n) {
-      if (Span* const span = spans_[n].PopFirst()) {
-        bytes_.Subtract(span->bytes());
-        return span;
-      }
+      if (Span* const span = PopLocked(n)) return span;
     }
     return nullptr;
   }
 
   size_t bytes() const { return bytes_.value(); }
+  // Spans of exactly `n` pages (n <= kMaxPages).
+  size_t count(Length n) const { return counts_[n.pages()].value(); }
   SpinLock& lock() { return lock_; }
 
  private:
+  Span* PopLocked(size_t pages) TC_REQUIRES(lock_) {
+    Span* const span = spans_[pages].PopFirst();
+    if (span == nullptr) return nullptr;
+    bytes_.Subtract(span->bytes());
+    counts_[pages].Subtract(1);
+    return span;
+  }
+
   SpinLock lock_{LockRank::kSpanCache};
   std::array<IntrusiveQueue<Span>, kMaxPages + 1> spans_ TC_GUARDED_BY(lock_);
   // Written with lock_ held; read racily for statistics, and to see that there is nothing.
   OwnedCounter bytes_;
+  std::array<OwnedCounter, kMaxPages + 1> counts_;
 };
 
 }  // namespace tcmalloc

@@ -30,6 +30,7 @@ void ForEachInnerLock(Heap& heap, F f) {
   f(heap.arena.lock());
   heap.virtual_memory.ForEachLock(f);
   heap.memory.ForEachLock(f);
+  f(heap.large_reports.lock());
 }
 
 void Prepare() {

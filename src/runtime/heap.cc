@@ -18,11 +18,9 @@ namespace {
 constinit std::atomic<bool> heap_exists{false};
 constinit SpinLock init_lock{LockRank::kInit};
 
-// A program with more rights than its user must not open files of the user's choice.
 void ConfigureMemory(const Settings& settings, Heap* heap) {
   heap->virtual_memory.Configure(
       {.use_mmap = !settings.skip_mmap, .use_sbrk = !settings.skip_sbrk});
-  if (RunsWithRaisedPrivileges()) return;
   constexpr uint64_t kMebibyte = uint64_t{1} << 20;
   heap->memory.Configure({.memfs = {.path = settings.memfs_path,
                                     .limit_bytes = settings.memfs_limit_mb * kMebibyte,
@@ -78,7 +76,7 @@ void EnsureHeapSlow() {
   const SpinLockHolder holder(init_lock);
   if (heap_exists.load(std::memory_order_relaxed)) return;
   Heap* const heap = new (global_heap_storage) Heap(global_page_map);
-  ReadSettings(&heap->settings);
+  ReadSettings(RunsWithRaisedPrivileges(), &heap->settings);
   ConfigureMemory(heap->settings, heap);
   heap->page_heap.SetReleaseRate(heap->settings.release_rate);
   if (heap->settings.disable_memory_release) {
@@ -96,6 +94,8 @@ void EnsureHeapSlow() {
   } else {
     heap->page_heap.SetLimit(LimitKind::kSoft, heap->settings.soft_limit_bytes);
   }
+  heap->large_reports.SetThreshold(heap->settings.large_report_threshold_bytes);
+  heap->large_reports.SetWritesLines(heap->settings.large_report_lines);
   heap->registry.SetTotalLimit(heap->settings.max_total_thread_cache_bytes);
   heap->registry.SetMinPerCache(heap->settings.min_thread_cache_bytes);
   heap->registry.SetInheritance(heap->settings.inheritance_bytes);

@@ -16,6 +16,7 @@
 #include "page/metadata_arena.h"
 #include "page/page_heap.h"
 #include "page/page_map.h"
+#include "runtime/large_reports.h"
 #include "runtime/limits.h"
 #include "runtime/settings.h"
 
@@ -39,6 +40,7 @@ struct Heap {
   HoleRelease holes;
   Registry registry;
   ContainerShare container_share;
+  LargeReports large_reports;
 };
 
 // The process's page map: a constant address in zero-filled memory, because the fast path of free()

@@ -7,8 +7,8 @@
 namespace tcmalloc {
 namespace {
 
-// Small objects' slow frees come by the batch; one in so many sets the alarm, and each that the page
-// heap got much from.
+// Small objects' slow frees come by the batch; one in so many sets the alarm, and each that the
+// page heap got much from.
 constexpr uint32_t kFreesPerAlarm = 64;
 // All threads' counters are set at most so often. Visits go on for as long.
 constexpr int64_t kAlarmAllEveryMs = 1000;

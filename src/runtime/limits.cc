@@ -15,16 +15,16 @@ namespace {
 
 void Tell(const LimitEvent& event) {
   // What the callback allocates may meet a limit, too.
-  if (event.callback == nullptr || current_slot.in_limit_callback) return;
-  current_slot.in_limit_callback = true;
+  if (event.callback == nullptr || current_slot.in_callback) return;
+  current_slot.in_callback = true;
   const ErrnoKeeper keeper;
   event.Tell();
-  current_slot.in_limit_callback = false;
+  current_slot.in_callback = false;
 }
 
 TC_SLOW_PATH void TellSoftLimit(Heap& heap) {
   LimitEvent event;
-  if (!current_slot.in_limit_callback && heap.page_heap.TakeSoftLimitEvent(&event)) Tell(event);
+  if (!current_slot.in_callback && heap.page_heap.TakeSoftLimitEvent(&event)) Tell(event);
 }
 
 TC_SLOW_PATH void TellHardLimit(Heap& heap) {

@@ -5,7 +5,7 @@
 //
 // A value that cannot be read or lies out of range, and a TCMALLOC_ variable that does not exist,
 // cost one line on stderr; the default is used and the program goes on. Variables of other releases
-// of this library's ABI that do not apply here are known and ignored silently.
+// of this library's ABI that do not apply here, or not yet, are known and ignored silently.
 #pragma once
 
 #include <cstddef>
@@ -14,6 +14,7 @@
 #include "base/text_writer.h"
 #include "cache/cache_budget.h"
 #include "page/memory_limit.h"
+#include "runtime/large_reports.h"
 
 namespace tcmalloc {
 
@@ -31,6 +32,9 @@ struct Settings {
   bool check = false;
   bool disable_memory_release = false;
   bool hugepages = true;
+  // LargeReports::kNever for none. Lines only where the variable is set.
+  size_t large_report_threshold_bytes = LargeReports::kDefaultThreshold;
+  bool large_report_lines = false;
   char devmem_device[kSettingTextBytes] = "/dev/mem";
   uint64_t devmem_limit_mb = 0;
   uint64_t devmem_start_mb = 0;
@@ -58,8 +62,10 @@ struct Settings {
 // What TCMALLOC_SMALL=1 stands for.
 void UseSmallPreset(Settings* settings);
 
-// Reads the process's environment. Never allocates.
-void ReadSettings(Settings* settings);
+// Reads the process's environment. Never allocates. A program with more rights than its user
+// (`raised_privileges`) does not open files of the user's choice: what names them, and what goes
+// with that, is not read.
+void ReadSettings(bool raised_privileges, Settings* settings);
 
 // Reads one variable into `settings`; a mistake is described in `complaint`, which stays empty
 // otherwise.

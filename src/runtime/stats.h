@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// HeapStats: where every byte that came from the system is, as one value; and the same as text.
+// HeapSnapshot: where every byte that came from the system is, as one value. All that the library
+// says about its heap, in whichever format (stats_formats.h), is said about such a value.
 //
 // While threads run, the parts are read one after the other: each is a figure that was true at some
-// moment, and what was on its way between two tiers may be counted twice or not at all. When the
-// program is quiet they are exact.
+// moment, and what was on its way between two tiers meanwhile may be counted twice or not at all,
+// at the cost of the figure for what is in use. The sums hold all the same, and no figure is
+// larger than what it is a part of. When the program is quiet all of them are exact.
 #pragma once
 
+#include <array>
 #include <cstddef>
 
 #include "base/size_classes.h"
@@ -13,6 +16,7 @@
 #include "os/hugepages.h"
 #include "page/limit_watch.h"
 #include "page/memory_limit.h"
+#include "page/page_heap.h"
 
 namespace tcmalloc {
 
@@ -20,10 +24,10 @@ struct Heap;
 
 struct HeapStats {
   // Bytes. system = in_use + thread_cache + transfer_cache + central + span_tails + page_heap_free
-  // + released.
+  // + released, always.
   size_t system_bytes = 0;
-  size_t in_use_bytes =
-      0;  // objects that the program holds, rounded up to their size class or to pages
+  // Objects that the program holds, rounded up to their size class or to pages.
+  size_t in_use_bytes = 0;
   size_t thread_cache_bytes = 0;
   size_t transfer_cache_bytes = 0;
   size_t central_bytes = 0;
@@ -33,8 +37,12 @@ struct HeapStats {
   // The part of central_bytes and span_tail_bytes that went back to the system and was not handed
   // out since, at least (see HoleRelease). While memory is on its way, its objects are in use.
   size_t hole_bytes = 0;
+  // The part of page_heap_free_bytes that is being given back.
+  size_t releasing_bytes = 0;
   // Not part of system_bytes.
   size_t metadata_bytes = 0;
+  // The part of metadata_bytes that is the arrays of the thread caches.
+  size_t thread_cache_array_bytes = 0;
 
   size_t large_bytes = 0;  // the part of in_use_bytes that is in objects above kMaxSmallSize
   size_t large_objects = 0;
@@ -53,6 +61,9 @@ struct HeapStats {
   size_t hugepage_bytes = 0;
   size_t hugepages_broken = 0;
   size_t populations = 0;
+  // See LargeReports.
+  size_t large_allocations = 0;
+  size_t large_allocation_reports = 0;
 
   // Settings as they are now.
   size_t thread_cache_limit_bytes = 0;  // of all thread caches together
@@ -62,6 +73,12 @@ struct HeapStats {
   MemoryLimits limits;
   LimitWatch::Counts hard_limit;
   LimitWatch::Counts soft_limit;
+
+  // The sums that programs are told. Free memory in spans in use, tails included:
+  size_t free_in_spans_bytes() const { return central_bytes + span_tail_bytes - hole_bytes; }
+  size_t unmapped_bytes() const { return released_bytes + hole_bytes; }
+  size_t virtual_bytes() const { return system_bytes + metadata_bytes; }
+  size_t actual_bytes() const { return virtual_bytes() - unmapped_bytes(); }
 };
 
 struct SizeClassStats {
@@ -73,16 +90,29 @@ struct SizeClassStats {
   size_t central_objects = 0;
 };
 
+struct HeapSnapshot {
+  HeapStats totals;
+  std::array<SizeClassStats, kNumSizeClasses> classes;
+  PageHeap::FreeSpanCounts free_spans;
+};
+// It lies on stacks, of which a thread may have 16 KiB.
+static_assert(sizeof(HeapSnapshot) <= 6 * 1024);
+
 // Takes each lock of the heap for a moment. Cost: microseconds, plus the walk over all thread
 // caches.
+void CollectSnapshot(Heap& heap, HeapSnapshot* snapshot);
+// Parts of it.
 HeapStats CollectStats(Heap& heap);
 SizeClassStats CollectSizeClassStats(Heap& heap, SizeClass c);
 
-// The text of malloc_stats: lines that begin with "MALLOC:". At level 2 also a line per size class
-// in use.
+// Sets in_use_bytes to what of large objects and of spans of small ones, `small_span_bytes`, is not
+// free, and lowers the figures of what is free there as far as they exceed it.
+void BalanceStats(size_t small_span_bytes, HeapStats* stats);
+
+// A snapshot in the format of malloc_stats: see WriteStatsText.
 void WriteStats(Heap& heap, int level, TextWriter* out);
 
-// Writes the text to stderr.
+// Writes that to stderr.
 void PrintStats(Heap& heap, int level);
 
 }  // namespace tcmalloc

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +15,7 @@
 #include <thread>
 
 #include "entry_points.h"
+#include "tcmalloc/tcmalloc.h"
 
 namespace {
 
@@ -157,8 +159,7 @@ class StatsText {
   }
   size_t free_bytes() const {
     return (*this)["Bytes in page heap freelist"] + (*this)["Bytes in central cache freelist"] +
-           (*this)["Bytes in transfer cache freelist"] +
-           (*this)["Bytes in thread cache freelists"] + (*this)["Bytes in span tails"];
+           (*this)["Bytes in transfer cache freelist"] + (*this)["Bytes in thread cache freelists"];
   }
 
  private:
@@ -272,9 +273,8 @@ TEST(Accounting, ExactWhenTheProgramIsQuiet) {
     if (round % 2 == 0) malloc_trim(round % 4 == 0 ? 0 : kMiB);
     const StatsText text;
     EXPECT_EQ(text["Bytes in use by application"] - own, expected);
-    const size_t used = text["Bytes in use by application"] + text.free_bytes() +
-                        text["Bytes in malloc metadata"] -
-                        text["Bytes released to OS inside spans in use"];
+    const size_t used =
+        text["Bytes in use by application"] + text.free_bytes() + text["Bytes in malloc metadata"];
     EXPECT_EQ(text["Actual memory used (physical + swap)"], used);
     EXPECT_EQ(text["Virtual address space used"],
               used + text["Bytes released to OS (aka unmapped)"]);
@@ -342,6 +342,169 @@ TEST(Accounting, BoundedWhileThreadsRun) {
   EXPECT_GT(readings, 10u);
   mixture.FreeAll();
   objects.FreeAll();
+}
+
+// The size of the figure at the beginning of the line that ends so, and where the line begins.
+struct Line {
+  size_t bytes;
+  const char* begin;
+};
+Line FindLine(const char* text, const char* what) {
+  const char* const end = strstr(text, what);
+  if (end == nullptr) return {0, nullptr};
+  const char* begin = end;
+  while (begin > text && begin[-1] != '\n') --begin;
+  return {strtoull(begin + strcspn(begin, "0123456789"), nullptr, 10), begin};
+}
+
+// The same of the text, with a bound that can be stated: threads exchange objects for others of the
+// same size, so that the bytes in use stay the same, but for the objects in their hands. The figure
+// in the text is off by what moves between caches while it is taken: at most by what they hold.
+TEST(Accounting, TheTextIsBoundedWhileThreadsRun) {
+  static constexpr size_t kThreads = 4;
+  static constexpr size_t kSlots = 3000;
+  static void* slots[kThreads][kSlots];
+  static std::atomic<bool> stop;
+  static std::atomic<size_t> exchanges;
+  static char text[1 << 17];
+  stop = false;
+  exchanges = 0;
+
+  size_t held = 0;
+  for (auto& of_thread : slots) {
+    for (size_t i = 0; i < kSlots; ++i) {
+      of_thread[i] = Standard().malloc(16 + i % 97 * 40);
+      held += UsableSize(of_thread[i]);
+    }
+  }
+  pthread_t threads[kThreads];
+  for (size_t t = 0; t < kThreads; ++t) {
+    ASSERT_EQ(pthread_create(
+                  &threads[t], nullptr,
+                  [](void* argument) -> void* {
+                    void** const mine = static_cast<void**>(argument);
+                    uint64_t random = reinterpret_cast<uintptr_t>(argument);
+                    while (!stop) {
+                      for (int i = 0; i < 5000; ++i) {
+                        random = random * 6364136223846793005u + 1442695040888963407u;
+                        const size_t slot = (random >> 33) % kSlots;
+                        void* const fresh = Standard().malloc(16 + slot % 97 * 40);
+                        Standard().free(mine[slot]);
+                        mine[slot] = fresh;
+                      }
+                      // What they hold moves to the other tiers and back.
+                      tcmalloc_flush_this_thread_cache();
+                      exchanges += 5000;
+                    }
+                    return nullptr;
+                  },
+                  slots[t]),
+              0);
+  }
+  // What the program holds besides; threads' records included.
+  while (exchanges < 100'000) sched_yield();
+  size_t most_free = 0;
+  size_t least = SIZE_MAX;
+  size_t most = 0;
+  const size_t until = exchanges + 3'000'000;
+  size_t readings = 0;
+  for (; exchanges < until; ++readings) {
+    ASSERT_LT(tcmalloc_stats_text(2, text, sizeof(text)), sizeof(text));
+    size_t used = 0;
+    size_t cached = 0;
+    for (const char* what : {"Bytes in use by application", "Bytes in page heap freelist",
+                             "Bytes in central cache freelist", "Bytes in transfer cache freelist",
+                             "Bytes in thread cache freelists", "Bytes in malloc metadata"}) {
+      const size_t bytes = FindLine(text, what).bytes;
+      ASSERT_LT(bytes, size_t{1} << 40) << what;
+      used += bytes;
+      if (strstr(what, " cache ") != nullptr) cached += bytes;
+    }
+    ASSERT_EQ(FindLine(text, "Actual memory used").bytes, used);
+    ASSERT_EQ(FindLine(text, "Virtual address space used").bytes,
+              used + FindLine(text, "Bytes released to OS (aka").bytes);
+    most_free = std::max(most_free, cached);
+    const size_t in_use = FindLine(text, "Bytes in use by application").bytes;
+    least = std::min(least, in_use);
+    most = std::max(most, in_use);
+  }
+  stop = true;
+  for (const pthread_t thread : threads) ASSERT_EQ(pthread_join(thread, nullptr), 0);
+  ASSERT_LT(tcmalloc_stats_text(1, text, sizeof(text)), sizeof(text));
+  // Quiet: exact. The rest of the program holds the same as before.
+  const size_t quiet = FindLine(text, "Bytes in use by application").bytes;
+  ASSERT_GE(quiet, held);
+  printf("%zu readings: in use between %zd and %zd of what it is, caches hold up to %zu\n",
+         readings, static_cast<ssize_t>(least - quiet), static_cast<ssize_t>(most - quiet),
+         most_free);
+  EXPECT_GT(readings, 50u);
+  const size_t in_hands = kThreads * 4096;
+  EXPECT_GE(least + most_free, quiet);
+  EXPECT_LE(most, quiet + most_free + in_hands);
+  for (auto& of_thread : slots) {
+    for (void* const object : of_thread) Standard().free(object);
+  }
+  ASSERT_LT(tcmalloc_stats_text(1, text, sizeof(text)), sizeof(text));
+  EXPECT_EQ(quiet - FindLine(text, "Bytes in use by application").bytes, held);
+}
+
+// As snprintf; errno is the caller's.
+TEST(StatsFunctions, SayHowLongTheyAre) {
+  using Function = size_t (*)(char*, size_t);
+  const Function functions[] = {
+      [](char* buffer, size_t length) { return tcmalloc_stats_text(1, buffer, length); },
+      [](char* buffer, size_t length) { return tcmalloc_stats_text(2, buffer, length); },
+      &tcmalloc_stats_json, &tcmalloc_stats_openmetrics};
+  static char whole[1 << 17];
+  static char part[1 << 17];
+  for (const Function function : functions) {
+    errno = EDOM;
+    const size_t length = function(nullptr, 0);
+    EXPECT_GT(length, 500u);
+    ASSERT_EQ(function(whole, sizeof(whole)), length);
+    EXPECT_EQ(strlen(whole), length);
+    // Nothing behind the room that is there.
+    for (const size_t room : {size_t{1}, size_t{2}, size_t{100}, length, length + 1}) {
+      memset(part, 0x7f, sizeof(part));
+      ASSERT_EQ(function(part, room), length);
+      const size_t written = std::min(room - 1, length);
+      ASSERT_EQ(strlen(part), written);
+      ASSERT_EQ(memcmp(part, whole, written), 0);
+      ASSERT_EQ(part[room], 0x7f);
+    }
+    EXPECT_EQ(errno, EDOM);
+  }
+}
+
+TEST(LargeAllocations, ThresholdAsSetByTheProgram) {
+  EXPECT_EQ(tcmalloc_get_large_allocation_threshold(), size_t{1} << 30);
+  tcmalloc_set_large_allocation_threshold(1'000'000);
+  EXPECT_EQ(tcmalloc_get_large_allocation_threshold(), 1'000'000u);
+  static size_t told;
+  told = 0;
+  tcmalloc_set_large_allocation_callback(
+      [](void* object, size_t bytes, void* context) {
+        EXPECT_NE(object, nullptr);
+        EXPECT_EQ(context, &told);
+        told += bytes;
+        errno = EDOM;
+      },
+      &told);
+  errno = ERANGE;
+  Standard().free(Standard().malloc(999'999));
+  EXPECT_EQ(told, 0u);
+  Standard().free(Standard().malloc(1'000'000));
+  EXPECT_EQ(told, 1'000'000u);
+  EXPECT_EQ(errno, ERANGE);
+  EXPECT_EQ(tcmalloc_get_large_allocation_threshold(), 1'125'000u);
+  Standard().free(Standard().calloc(2, 1'000'000));
+  EXPECT_EQ(told, 3'000'000u);
+  tcmalloc_set_large_allocation_threshold(0);
+  EXPECT_EQ(tcmalloc_get_large_allocation_threshold(), 0u);
+  Standard().free(Standard().malloc(50'000'000));
+  EXPECT_EQ(told, 3'000'000u);
+  tcmalloc_set_large_allocation_callback(nullptr, nullptr);
+  tcmalloc_set_large_allocation_threshold(size_t{1} << 30);
 }
 
 // --- malloc_info ---------------------------------------------------------------------------------

@@ -30,11 +30,11 @@ WORD = re.compile(r"[A-Za-z_]\w*")
 SCRIPTS = {".py", ".sh", ".txt", ".json", ".cmake"}
 # Names of things outside the project.
 FOREIGN = {
-    "GoogleTest", "ThreadSanitizer", "AddressSanitizer", "UndefinedBehaviorSanitizer", "GiB", "MiB",
+    "GoogleTest", "OpenMetrics", "ThreadSanitizer", "AddressSanitizer", "UndefinedBehaviorSanitizer", "GiB", "MiB",
     "KiB", "CMake", "CMakeLists", "O",
 }
 # Not members: the prefixes of the entry points' names.
-PREFIXES = {"tc_", "__libc_", "_"}
+PREFIXES = {"tc_", "tcmalloc_", "__libc_", "_"}
 # Files that users or systems have, not the project.
 FOREIGN_FILES = re.compile(r"(sys|linux|bits|gperftools)/.*"
                            r"|(malloc|stdlib|unistd|pthread|errno)\.h")

@@ -10,6 +10,12 @@
 
 #include "check.h"
 
+extern size_t tcmalloc_stats_text(int, char*, size_t) __attribute__((weak));
+extern size_t tcmalloc_stats_json(char*, size_t) __attribute__((weak));
+extern size_t tcmalloc_stats_openmetrics(char*, size_t) __attribute__((weak));
+
+static FILE* nowhere;
+
 static void* AllocateEverything(void* argument) {
   const size_t first = (size_t)argument;
   // The first operation differs from thread to thread.
@@ -59,6 +65,12 @@ static void* AllocateEverything(void* argument) {
   for (int i = 0; i < kMany; ++i) FreeMarked(objects[i], 100, 0x82);
   Free(objects);
   mallinfo2();
+  static char text[1 << 17];
+  CHECK(tcmalloc_stats_text(2, text, sizeof(text)) < sizeof(text));
+  CHECK(tcmalloc_stats_json(text, sizeof(text)) < sizeof(text));
+  CHECK(tcmalloc_stats_openmetrics(text, sizeof(text)) < sizeof(text));
+  CHECK(malloc_info(0, nowhere) == 0);
+  if (first == 0) malloc_stats();
   malloc_trim(0);
   Exercise(8);
   return NULL;
@@ -66,6 +78,9 @@ static void* AllocateEverything(void* argument) {
 
 int main(void) {
   RequireLibraryUnderTest();
+  nowhere = fopen("/dev/null", "w");
+  CHECK(nowhere != NULL);
+  CHECK(fputs("The buffer of the stream is there.\n", nowhere) >= 0);
   pthread_attr_t attributes;
   CHECK(pthread_attr_init(&attributes) == 0);
   CHECK(pthread_attr_setstacksize(&attributes, PTHREAD_STACK_MIN) == 0);

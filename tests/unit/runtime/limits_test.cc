@@ -202,7 +202,7 @@ TEST_F(LimitsTest, ACallbackIsNotCalledForItself) {
   ASSERT_EQ(New(MiB(20)), nullptr);
   failing.Ended(true);
   EXPECT_EQ(heard.kinds, (std::vector<int>{1, 0}));
-  EXPECT_FALSE(current_slot.in_limit_callback);
+  EXPECT_FALSE(current_slot.in_callback);
 }
 
 TEST_F(LimitsTest, WithoutACallbackNothingIsTold) {

@@ -33,6 +33,7 @@ bool operator==(const Settings& a, const Settings& b) {
   return a.aggressive_decommit == b.aggressive_decommit && a.background == b.background &&
          a.disable_memory_release == b.disable_memory_release && a.hugepages == b.hugepages &&
          a.check == b.check && a.malloc_stats == b.malloc_stats && a.membarrier == b.membarrier &&
+         a.large_report_threshold_bytes == b.large_report_threshold_bytes &&
          a.max_total_thread_cache_bytes == b.max_total_thread_cache_bytes &&
          a.release_rate == b.release_rate && a.hard_limit_bytes == b.hard_limit_bytes &&
          a.soft_limit_bytes == b.soft_limit_bytes && a.soft_limit_percent == b.soft_limit_percent &&
@@ -55,6 +56,7 @@ Settings Unusual() {
   settings.disable_memory_release = true;
   settings.hugepages = false;
   settings.malloc_stats = 2;
+  settings.large_report_threshold_bytes = 54321;
   settings.membarrier = false;
   settings.max_total_thread_cache_bytes = 12345;
   settings.release_rate = 7.5;
@@ -210,13 +212,80 @@ TEST(SettingsTest, OtherVariablesAreNotOurs) {
 
 TEST(SettingsTest, VariablesOfOtherReleasesAreSilentlyIgnored) {
   const std::vector<std::string> ignored = DocumentedIgnoredNames();
-  EXPECT_GT(ignored.size(), 15u);
+  EXPECT_GT(ignored.size(), 35u);
   for (const std::string& name : ignored) {
     for (const char* value : {"", "1", "nonsense", "-5"}) {
       Settings settings = Unusual();
       EXPECT_EQ(Read(name, value, &settings), "");
       EXPECT_TRUE(settings == Unusual());
     }
+  }
+}
+
+// Whoever set one for another library with this interface is not told that it does not exist.
+TEST(SettingsTest, EveryVariableOfTheInterfaceIsKnown) {
+  for (const char* name : {"SAMPLE_PARAMETER",
+                           "RELEASE_RATE",
+                           "MAX_TOTAL_THREAD_CACHE_BYTES",
+                           "LARGE_ALLOC_REPORT_THRESHOLD",
+                           "AGGRESSIVE_DECOMMIT",
+                           "HEAP_LIMIT_MB",
+                           "DISABLE_MEMORY_RELEASE",
+                           "OVERRIDE_PAGESIZE",
+                           "TRANSFER_NUM_OBJ",
+                           "ENABLE_SIZED_DELETE",
+                           "SKIP_MMAP",
+                           "SKIP_SBRK",
+                           "DEVMEM_START",
+                           "DEVMEM_LIMIT",
+                           "DEVMEM_DEVICE",
+                           "MEMFS_MALLOC_PATH",
+                           "MEMFS_LIMIT_MB",
+                           "MEMFS_ABORT_ON_FAIL",
+                           "MEMFS_IGNORE_MMAP_FAIL",
+                           "MEMFS_MAP_PRIVATE",
+                           "MEMFS_DISABLE_FALLBACK",
+                           "STACKTRACE_METHOD",
+                           "STACKTRACE_METHOD_VERBOSE",
+                           "DISABLE_REPLACEMENT",
+                           "TRACE",
+                           "TRACE_FILE",
+                           "PAGE_FENCE",
+                           "PAGE_FENCE_NEVER_RECLAIM",
+                           "PAGE_FENCE_READABLE",
+                           "RECLAIM_MEMORY",
+                           "MAX_FREE_QUEUE_SIZE",
+                           "SYMBOLIZE_STACKTRACE"}) {
+    Settings settings;
+    EXPECT_EQ(Read("TCMALLOC_" + std::string(name), "1", &settings), "") << name;
+  }
+  const std::string text = Documentation();
+  for (const char* name : {"HEAPPROFILE",
+                           "HEAPPROFILE_USE_PID",
+                           "HEAPPROFILESIGNAL",
+                           "HEAP_PROFILE_ALLOCATION_INTERVAL",
+                           "HEAP_PROFILE_DEALLOCATION_INTERVAL",
+                           "HEAP_PROFILE_INUSE_INTERVAL",
+                           "HEAP_PROFILE_TIME_INTERVAL",
+                           "HEAP_PROFILE_CLEANUP",
+                           "HEAP_CHECK_MAX_LEAKS",
+                           "CPUPROFILE",
+                           "CPUPROFILE_USE_PID",
+                           "CPUPROFILESIGNAL",
+                           "CPUPROFILE_FREQUENCY",
+                           "CPUPROFILE_REALTIME",
+                           "CPUPROFILE_PER_THREAD_TIMERS",
+                           "CPUPROFILE_TIMER_SIGNAL",
+                           "PROFILESELECTED",
+                           "MALLOCSTATS",
+                           "PERFTOOLS_VERBOSE",
+                           "RUNNING_ON_VALGRIND",
+                           "PMIX_RANK",
+                           "SLURM_JOB_ID",
+                           "SLURM_PROCID",
+                           "OMPI_HOME",
+                           "PMI_RANK"}) {
+    EXPECT_NE(text.find("`" + std::string(name) + "`"), std::string::npos) << name;
   }
 }
 
@@ -278,7 +347,7 @@ TEST(SettingsDeathTest, ReadsTheEnvironment) {
         setenv("TCMALLOC_SKIP_MMAP", "1", 1);
         setenv("TCMALLOC_TRACE", "whatever", 1);
         Settings settings;
-        ReadSettings(&settings);
+        ReadSettings(false, &settings);
         _exit(settings.check && settings.malloc_stats == 0 && settings.release_rate == 2.5 &&
                       settings.skip_mmap && !settings.skip_sbrk
                   ? 0
@@ -286,6 +355,57 @@ TEST(SettingsDeathTest, ReadsTheEnvironment) {
       },
       testing::ExitedWithCode(0),
       testing::Eq("tcmalloc: MALLOCSTATS=7 is ignored: expected integer from 0 to 2; using 0\n"));
+}
+
+// The user of a program with more rights than his own does not say which files it opens. What he
+// may say is read.
+TEST(SettingsDeathTest, RaisedPrivilegesLeaveFilesOut) {
+  for (const bool raised : {false, true}) {
+    EXPECT_EXIT(
+        {
+          setenv("TCMALLOC_CHECK", "yes", 1);
+          setenv("TCMALLOC_MEMFS_MALLOC_PATH", "/dev/shm/heap", 1);
+          setenv("TCMALLOC_MEMFS_ABORT_ON_FAIL", "1", 1);
+          setenv("TCMALLOC_MEMFS_DISABLE_FALLBACK", "1", 1);
+          setenv("TCMALLOC_MEMFS_IGNORE_MMAP_FAIL", "1", 1);
+          setenv("TCMALLOC_MEMFS_MAP_PRIVATE", "1", 1);
+          setenv("TCMALLOC_MEMFS_LIMIT_MB", "1", 1);
+          setenv("TCMALLOC_DEVMEM_START", "1", 1);
+          setenv("TCMALLOC_DEVMEM_LIMIT", "2", 1);
+          setenv("TCMALLOC_DEVMEM_DEVICE", "/dev/shm/device", 1);
+          Settings settings;
+          ReadSettings(raised, &settings);
+          Settings expected;
+          expected.check = true;
+          _exit((settings == expected) == raised ? 0 : 1);
+        },
+        testing::ExitedWithCode(0), testing::Eq(""));
+  }
+}
+
+TEST(SettingsTest, ThresholdOfLargeAllocations) {
+  Settings settings;
+  EXPECT_EQ(settings.large_report_threshold_bytes, size_t{1} << 30);
+  EXPECT_FALSE(settings.large_report_lines) << "nobody asked for them";
+  for (const auto& [text, bytes] :
+       {std::pair("1", size_t{1}), std::pair("1073741824", size_t{1} << 30),
+        std::pair("0", LargeReports::kNever), std::pair("-1", LargeReports::kNever),
+        std::pair("-1125899906842624", LargeReports::kNever)}) {
+    settings = Settings();
+    EXPECT_EQ(Read("TCMALLOC_LARGE_ALLOC_REPORT_THRESHOLD", text, &settings), "");
+    EXPECT_EQ(settings.large_report_threshold_bytes, bytes) << text;
+    EXPECT_TRUE(settings.large_report_lines);
+  }
+  for (const char* bad : {"", "-", "--1", "1G", "1.5", "1125899906842625", "-1125899906842625"}) {
+    settings = Unusual();
+    EXPECT_EQ(Read("TCMALLOC_LARGE_ALLOC_REPORT_THRESHOLD", bad, &settings),
+              "tcmalloc: TCMALLOC_LARGE_ALLOC_REPORT_THRESHOLD=" + std::string(bad) +
+                  " is ignored: expected integer from -1125899906842624 to 1125899906842624; "
+                  "using 1073741824\n");
+    EXPECT_TRUE(settings == Unusual()) << bad;
+    EXPECT_FALSE(settings.large_report_lines);
+  }
+  EXPECT_NE(Read("TCMALLOC_DEVMEM_START", "-1", &settings), "") << "others are not below zero";
 }
 
 TEST(SettingsTest, Texts) {
@@ -405,7 +525,7 @@ TEST(SettingsTest, Sizes) {
 
 TEST(SettingsDocumentationTest, DefaultsAreThoseOfTheStructure) {
   const auto rows = DocumentedRows();
-  EXPECT_EQ(rows.size(), 23u);
+  EXPECT_EQ(rows.size(), 24u);
   Settings settings = Unusual();
   for (const auto& row : rows) {
     ASSERT_EQ(row.size(), 4u);

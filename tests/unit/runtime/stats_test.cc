@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <sstream>
 #include <string>
@@ -224,7 +225,7 @@ TEST(StatsTest, TheTextHasTheFigures) {
   const std::string text = Text(heap, 1);
   EXPECT_EQ(NumberOf(text, "Bytes in use by application"), s.in_use_bytes);
   EXPECT_EQ(NumberOf(text, "Bytes in page heap freelist"), s.page_heap_free_bytes);
-  EXPECT_EQ(NumberOf(text, "Bytes in central cache freelist"), s.central_bytes);
+  EXPECT_EQ(NumberOf(text, "Bytes in central cache freelist"), s.central_bytes + s.span_tail_bytes);
   EXPECT_EQ(NumberOf(text, "Bytes in transfer cache freelist"), s.transfer_cache_bytes);
   EXPECT_EQ(NumberOf(text, "Bytes in thread cache freelists"), s.thread_cache_bytes);
   EXPECT_EQ(NumberOf(text, "Bytes in span tails"), s.span_tail_bytes);
@@ -318,7 +319,139 @@ TEST(StatsTest, LevelTwoHasALineForEachClassInUse) {
   }
   ASSERT_TRUE(std::getline(lines, line));
   EXPECT_EQ(line.rfind("----", 0), 0u);
+}
+
+// What free spans there are, by their length, is all of what is free.
+void ExpectLengthsAddUp(const HeapSnapshot& s) {
+  size_t mapped_bytes = s.free_spans.longer_mapped_bytes;
+  size_t released_bytes = s.free_spans.longer_released_bytes;
+  for (size_t i = 0; i < s.free_spans.exact.size(); ++i) {
+    mapped_bytes += Length(i + 1).bytes() * s.free_spans.exact[i].mapped;
+    released_bytes += Length(i + 1).bytes() * s.free_spans.exact[i].released;
+  }
+  EXPECT_EQ(mapped_bytes, s.totals.page_heap_free_bytes);
+  EXPECT_EQ(released_bytes, s.totals.released_bytes);
+}
+
+TEST(StatsTest, LevelTwoHasALineForEachLengthOfFreeSpans) {
+  Heap& heap = NewHeap();
+  heap.page_heap.SetReleaseRate(0);
+  HeapSnapshot snapshot;
+  CollectSnapshot(heap, &snapshot);
+  ExpectLengthsAddUp(snapshot);
+  // All of them in one run. What lies between them keeps the free ones apart.
+  heap.page_heap.Delete(heap.page_heap.New(Length(1024), SpanState::kLarge));
+  std::vector<Span*> spans;
+  for (const size_t pages : {300, 1, 3, 1, 200, 1, 3, 1, 128, 1, 5, 1}) {
+    spans.push_back(heap.page_heap.New(Length(pages), SpanState::kLarge));
+    ASSERT_NE(spans.back(), nullptr);
+  }
+  for (const size_t i : {0, 2, 4, 6, 8, 10}) heap.page_heap.Delete(spans[i]);
+  CollectSnapshot(heap, &snapshot);
+  ExpectLengthsAddUp(snapshot);
+  EXPECT_EQ(snapshot.free_spans.exact[3 - 1].mapped, 2u);
+  EXPECT_EQ(snapshot.free_spans.exact[5 - 1].mapped, 1u);
+  EXPECT_EQ(snapshot.free_spans.exact[128 - 1].mapped, 1u);
+  EXPECT_GE(snapshot.free_spans.longer.mapped, 2u);
+  EXPECT_GE(snapshot.free_spans.longer_mapped_bytes, Length(500).bytes());
+  heap.page_heap.ReleaseAtLeast(Length(1 << 20));
+  CollectSnapshot(heap, &snapshot);
+  ExpectLengthsAddUp(snapshot);
+  EXPECT_EQ(snapshot.free_spans.exact[3 - 1].mapped, 0u);
+  EXPECT_EQ(snapshot.free_spans.exact[3 - 1].released, 2u);
+  EXPECT_EQ(snapshot.free_spans.longer.mapped, 0u);
+  EXPECT_EQ(snapshot.free_spans.longer_mapped_bytes, 0u);
+  EXPECT_GE(snapshot.free_spans.longer.released, 2u);
+  EXPECT_GE(snapshot.free_spans.longer_released_bytes, Length(500).bytes());
+  // A span that a shard keeps for its next use is free as well.
+  Span* const kept = heap.page_heap.NewNear(Length(7), 0);
+  ASSERT_NE(kept, nullptr);
+  heap.page_heap.DeleteToCache(kept, 0, true);
+  CollectSnapshot(heap, &snapshot);
+  ExpectLengthsAddUp(snapshot);
+  EXPECT_EQ(snapshot.free_spans.exact[7 - 1].mapped, 1u);
+
+  const std::string text = Text(heap, 2);
+  std::istringstream lines(text.substr(text.find("MALLOC:  pages")));
+  std::string line;
+  ASSERT_TRUE(std::getline(lines, line));
+  std::vector<std::string> found;
+  while (std::getline(lines, line) && line.rfind("----", 0) != 0) found.push_back(line);
   EXPECT_FALSE(std::getline(lines, line));
+  const auto has = [&found](const std::string& beginning) {
+    return std::any_of(found.begin(), found.end(), [&beginning](const std::string& candidate) {
+      std::istringstream words(candidate);
+      std::string joined;
+      for (std::string word; words >> word;) joined += word + " ";
+      return joined.rfind(beginning, 0) == 0;
+    });
+  };
+  EXPECT_TRUE(has("MALLOC: 3 0 0.0 2 0.0 ")) << text;
+  EXPECT_TRUE(has("MALLOC: 7 1 0.0 ")) << text;
+  EXPECT_TRUE(has("MALLOC: 5 0 0.0 1 0.0 ")) << text;
+  EXPECT_TRUE(has("MALLOC: > 128 0 0.0 ")) << text;
+}
+
+// The classes are counted once: the totals are their sums, and all formats have the same figures.
+TEST(StatsTest, ASnapshotIsOneCount) {
+  Heap& heap = NewHeap();
+  TestThread thread(heap.registry);
+  std::vector<std::pair<SizeClass, void*>> objects;
+  for (size_t i = 1; i < kNumSizeClasses; ++i) {
+    const SizeClass c = static_cast<SizeClass>(i);
+    for (size_t n = 0; n < i % 5; ++n) objects.emplace_back(c, thread.Allocate(c));
+  }
+  for (size_t i = 0; i < objects.size(); i += 3) thread.Free(objects[i].first, objects[i].second);
+  HeapSnapshot snapshot;
+  CollectSnapshot(heap, &snapshot);
+  ExpectSum(snapshot.totals);
+  ExpectLengthsAddUp(snapshot);
+  HeapStats sums;
+  for (const SizeClassStats& of_class : snapshot.classes) {
+    sums.in_use_bytes += of_class.in_use_objects * of_class.object_size;
+    sums.thread_cache_bytes += of_class.thread_cache_objects * of_class.object_size;
+    sums.transfer_cache_bytes += of_class.transfer_cache_objects * of_class.object_size;
+    sums.central_bytes += of_class.central_objects * of_class.object_size;
+    sums.spans_in_use += of_class.spans;
+  }
+  EXPECT_EQ(sums.in_use_bytes, snapshot.totals.in_use_bytes);
+  EXPECT_EQ(sums.thread_cache_bytes, snapshot.totals.thread_cache_bytes);
+  EXPECT_EQ(sums.transfer_cache_bytes, snapshot.totals.transfer_cache_bytes);
+  EXPECT_EQ(sums.central_bytes, snapshot.totals.central_bytes);
+  EXPECT_EQ(sums.spans_in_use, snapshot.totals.spans_in_use);
+  EXPECT_EQ(snapshot.totals.thread_cache_array_bytes, heap.registry.GetTotals().array_bytes);
+  EXPECT_GT(snapshot.totals.thread_cache_array_bytes, 0u);
+}
+
+// Figures that were read while everything moved: whatever they are, the parts fit into the whole.
+TEST(StatsTest, PartsFitWhateverWasRead) {
+  constexpr uint64_t kSeed = 271828;
+  SeededRandom random(kSeed);
+  for (int i = 0; i < 20000; ++i) {
+    HeapStats s;
+    const size_t small_span_bytes = random.Below(1000);
+    s.large_bytes = random.Below(1000);
+    s.page_heap_free_bytes = random.Below(1000);
+    s.released_bytes = random.Below(1000);
+    s.system_bytes = small_span_bytes + s.large_bytes + s.page_heap_free_bytes + s.released_bytes;
+    const size_t most = random.Between(1, 800);
+    s.thread_cache_bytes = random.Below(most);
+    s.transfer_cache_bytes = random.Below(most);
+    s.central_bytes = random.Below(most);
+    s.span_tail_bytes = random.Below(most);
+    const HeapStats read = s;
+    BalanceStats(small_span_bytes, &s);
+    ExpectSum(s);
+    ASSERT_GE(s.in_use_bytes, s.large_bytes);
+    const size_t free_bytes = read.thread_cache_bytes + read.transfer_cache_bytes +
+                              read.central_bytes + read.span_tail_bytes;
+    if (free_bytes > small_span_bytes) {
+      ASSERT_EQ(s.in_use_bytes, s.large_bytes);
+    } else {
+      ASSERT_EQ(s.thread_cache_bytes + s.transfer_cache_bytes + s.central_bytes + s.span_tail_bytes,
+                free_bytes);
+    }
+  }
 }
 
 // Straight to stderr it is the same text, in pieces that fit on a small stack.

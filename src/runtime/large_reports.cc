@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "runtime/large_reports.h"
+
+#include "base/compiler.h"
+#include "base/text_writer.h"
+#include "os/errno_keeper.h"
+#include "os/log.h"
+#include "runtime/current_thread.h"
+
+namespace tcmalloc {
+namespace {
+
+size_t NextThreshold(size_t threshold) {
+  return threshold > LargeReports::kNever - threshold / 8 ? LargeReports::kNever
+                                                          : threshold + threshold / 8;
+}
+
+void WriteReport(const void* object, size_t bytes, size_t next) {
+  char buffer[160];
+  TextWriter line(buffer, sizeof(buffer));
+  line.Text("tcmalloc: large alloc ").Number(bytes).Text(" bytes == ").Pointer(object);
+  line.Text("; the next such line is about ").Number(next).Text(" bytes or more\n");
+  WriteToStderr(line.text());
+}
+
+}  // namespace
+
+void LargeReports::SetThreshold(size_t bytes) {
+  first_threshold_.store(bytes, std::memory_order_relaxed);
+  threshold_.store(bytes, std::memory_order_relaxed);
+}
+
+void LargeReports::SetCallback(LargeAllocationCallback callback, void* context) {
+  const SpinLockHolder holder(lock_);
+  callback_ = callback;
+  context_ = context;
+}
+
+bool LargeReports::ClaimReport(size_t bytes, size_t* next) {
+  size_t threshold = threshold_.load(std::memory_order_relaxed);
+  do {
+    if (bytes < threshold || threshold == kNever) return false;
+    *next = NextThreshold(threshold);
+  } while (!threshold_.compare_exchange_weak(threshold, *next, std::memory_order_relaxed));
+  return true;
+}
+
+void LargeReports::Tell(void* object, size_t bytes) {
+  LargeAllocationCallback callback;
+  void* context;
+  {
+    const SpinLockHolder holder(lock_);
+    callback = callback_;
+    context = context_;
+  }
+  if (callback == nullptr) return;
+  current_slot.in_callback = true;
+  callback(object, bytes, context);
+  current_slot.in_callback = false;
+}
+
+TC_SLOW_PATH void LargeReports::AllocatedLargeSlow(void* object, size_t bytes) {
+  allocations_.Add(1);
+  size_t next;
+  // What a callback allocates is not reported.
+  if (current_slot.in_callback || !ClaimReport(bytes, &next)) return;
+  reports_.Add(1);
+  const ErrnoKeeper keeper;
+  if (writes_lines_.load(std::memory_order_relaxed)) WriteReport(object, bytes, next);
+  Tell(object, bytes);
+}
+
+}  // namespace tcmalloc

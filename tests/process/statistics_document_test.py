@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""docs/statistics.md: its example builds and runs, and it explains everything that is written.
+
+usage: statistics_document_test.py DOCUMENT INCLUDE_FOLDER PROGRAM LIBRARY
+
+Every line of the text, every column of its tables, every member of the JSON, every metric and label
+of the OpenMetrics text must stand in the document between backticks.
+"""
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+failed = 0
+
+
+def expect(condition, message):
+    global failed
+    if not condition:
+        failed += 1
+        print(f"FAILED: {message}")
+
+
+def output(program, library, argument, **variables):
+    environment = {**os.environ, "LD_PRELOAD": library, "LIBRARY_UNDER_TEST": library, **variables}
+    run = subprocess.run([program, argument], env=environment, check=True, timeout=100,
+                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return run.stdout + run.stderr
+
+
+def words_of_lines(text):
+    """What lines of the text say behind their figures, and the columns of its tables."""
+    words = set()
+    for line in text.splitlines():
+        found = re.match(r"MALLOC: *[=+]? *\d+ +(?:\( *[\d.]+ MiB\) )?([A-Za-z].*)$", line)
+        if found:
+            words.add(found[1])
+        found = re.match(r"MALLOC: +([A-Z]\w+):", line)
+        if found:
+            words.add(found[1])
+        found = re.match(r"MALLOC: +([a-z].*)$", line)
+        if found:
+            words.update(re.split(r"\s\s+", found[1]))
+    return words
+
+
+def json_names(value):
+    if isinstance(value, dict):
+        for name, member in value.items():
+            yield name
+            yield from json_names(member)
+    elif isinstance(value, list):
+        for member in value:
+            yield from json_names(member)
+
+
+def metric_names(text):
+    """Of samples, with their labels. Those without labels are the JSON's."""
+    for line in text.splitlines():
+        found = re.match(r"(\w+)\{(.*)\} ", line)
+        if found:
+            yield found[1]
+            yield from re.findall(r'(\w+)="', found[2])
+
+
+def check_names(document, program, library):
+    explained = set(re.findall(r"`([^`\n]+)`", document))
+    text = output(program, library, "text") + output(program, library, "limits")
+    text += output(program, library, "large", MALLOCSTATS="2")
+    words = words_of_lines(text)
+    names = set(json_names(json.loads(output(program, library, "json").splitlines()[1])))
+    metrics = set(metric_names(output(program, library, "openmetrics")))
+    expect(len(words) > 35 and len(names) > 40 and len(metrics) > 5,
+           f"found {len(words)} lines, {len(names)} names, {len(metrics)} metrics")
+    for name in sorted((words | names | metrics) - explained):
+        expect(False, f"not explained: {name}")
+    # What the document explains is there: its tables' first columns.
+    for cell in re.findall(r"^\| (`.*?) \|", document, re.MULTILINE):
+        for name in re.findall(r"`([^`]+)`", cell):
+            expect(name in words | names or name.startswith(("MALLOCSTATS", "tcmalloc_", "malloc")),
+                   f"explained, but not there: {name}")
+    print(f"{len(words)} lines and columns, {len(names)} names, {len(metrics)} metrics and labels")
+
+
+def check_example(document, include, library):
+    program = re.search(r"^```c\n(.*?)^```$", document, re.MULTILINE | re.DOTALL)[1]
+    commands = re.search(r"^```sh\n(.*?)^```$", document, re.MULTILINE | re.DOTALL)[1]
+    lines = commands.splitlines()
+    expect(lines[0].startswith("L=/path/to/"), f"the folder of the libraries: {lines[0]}")
+    lines[0] = f"L={pathlib.Path(library).parent}"
+    script = "\n".join(lines).replace("-I include", f"-I {include}")
+    with tempfile.TemporaryDirectory() as folder:
+        (pathlib.Path(folder) / "example.c").write_text(program)
+        environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+        run = subprocess.run(["bash", "-euc", script], cwd=folder, env=environment, check=False,
+                             timeout=100, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    print(run.stdout, run.stderr, sep="\n")
+    expect(run.returncode == 0, f"exit status {run.returncode}")
+    expect("Bytes in use by application" in run.stdout, "the text")
+    expect("Bytes in use by application" in run.stderr, "the text of MALLOCSTATS")
+    said = re.search(r"^100 and 1000000 bytes take (\d+)$", run.stdout, re.MULTILINE)
+    promised = re.search(r"the two objects take (\d+) bytes", document)
+    expect(said and promised and said[1] == promised[1],
+           f"said {said and said[0]}, promised {promised and promised[0]}")
+    found = [line for line in run.stdout.splitlines() if line.startswith("{")]
+    expect(len(found) == 1 and "in_use_bytes" in json.loads(found[0]), "the JSON")
+
+
+def main():
+    document, include, program, library = sys.argv[1:]
+    text = pathlib.Path(document).read_text()
+    check_names(text, program, library)
+    check_example(text, include, library)
+    print(f"{failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

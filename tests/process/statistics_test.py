@@ -1,0 +1,291 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the allocator says about its heap, read as others read it.
+
+usage: statistics_test.py WHAT PROGRAM LIBRARY
+
+  text         the sums of the text add up, its tables too, and it follows a program that knows what
+               it holds to the byte
+  json, xml    the same with Python's own readers
+  openmetrics  the same with the reader of Prometheus' client library, which is strict
+  large        large allocations: who is told, and what goes to stderr, by the environment
+  settings     complaints about variables: one line each, and the program goes on
+"""
+import json
+import os
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree
+
+GIB = 1 << 30
+THRESHOLD = "TCMALLOC_LARGE_ALLOC_REPORT_THRESHOLD"
+
+
+class Test:
+
+    def __init__(self, program, library):
+        self.program = program
+        self.library = library
+        self.failed = 0
+
+    def expect(self, condition, message):
+        if not condition:
+            self.failed += 1
+            print(f"FAILED: {message}")
+
+    def expect_equal(self, found, wanted, what):
+        self.expect(found == wanted, f"{what}: {found}, not {wanted}")
+
+    def run(self, argument, **variables):
+        environment = {name: value for name, value in os.environ.items()
+                       if not name.startswith(("TCMALLOC_", "MALLOCSTATS"))}
+        environment.update(LD_PRELOAD=self.library, LIBRARY_UNDER_TEST=self.library, **variables)
+        run = subprocess.run([self.program, argument], env=environment, check=False, timeout=100,
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.expect_equal(run.returncode, 0, f"{argument}: exit status ({run.stderr})")
+        return run
+
+    def both(self, form):
+        """[(what the allocator says, what the program holds)] before and after allocations."""
+        run = self.run(form)
+        self.expect_equal(run.stderr, "", "stderr")
+        blocks = re.split(r"\n=== (\d+)\n", run.stdout.removeprefix(f"{form}\n"))
+        self.expect_equal(len(blocks), 5, "blocks")
+        return [(blocks[0], int(blocks[1])), (blocks[2], int(blocks[3]))]
+
+    def check_growth(self, figures, held):
+        """in use and the other figures of two snapshots, against what the program knows."""
+        self.expect(held[1] > 20 << 20, "the program holds something")
+        self.expect_equal(figures[1] - figures[0], held[1] - held[0], "growth of what is in use")
+        print(f"in use: {figures[0]} and {held[1]} more")
+
+
+# --- the text ------------------------------------------------------------------------------------
+
+def sum_lines(text):
+    """{words: bytes} of the lines that have a size in MiB."""
+    return {match[2]: int(match[1]) for match in
+            re.finditer(r"^MALLOC:\s*[=+]?\s*(\d+) \( *[\d.]+ MiB\) (.*)$", text, re.MULTILINE)}
+
+
+def check_sums(test, text):
+    """Follows the signs: what stands above a line with = is its sum."""
+    running = 0
+    sums = 0
+    for match in re.finditer(r"^MALLOC: ([ +=-]) +(\d+) \( *([\d.]+) MiB\) (.*)$",
+                             text.split("\nMALLOC:\n")[0], re.MULTILINE):
+        sign, value, mebibytes, what = match[1], int(match[2]), match[3], match[4]
+        test.expect_equal(mebibytes, f"{value * 10 // (1 << 20) / 10:.1f}", f"MiB of {what}")
+        if sign == "=":
+            sums += 1
+            test.expect_equal(value, running, what)
+        running = value if sign in " =" else running + value
+    test.expect_equal(sums, 2, "number of sums")
+
+
+def table(text, heading):
+    """Rows of numbers of the table below a line that begins so."""
+    lines = text[text.index(heading):].split("\n")[1:]
+    rows = []
+    for line in lines:
+        if not line.startswith("MALLOC:"):
+            break
+        rows.append([float(word) for word in line.removeprefix("MALLOC:").replace(">", "").split()])
+    return rows
+
+
+def check_text(test):
+    figures, held = [], []
+    for text, bytes_held in test.both("text"):
+        check_sums(test, text)
+        lines = sum_lines(text)
+        figures.append(lines["Bytes in use by application"])
+        held.append(bytes_held)
+        classes = table(text, "MALLOC: class")
+        large = lines["Bytes in large objects"]
+        for what, column, more in (("Bytes in use by application", 3, large),
+                                   ("Bytes in thread cache freelists", 4, 0),
+                                   ("Bytes in transfer cache freelist", 5, 0),
+                                   ("Bytes in central cache freelist", 6,
+                                    lines["Bytes in span tails"])):
+            test.expect_equal(lines[what], sum(row[1] * row[column] for row in classes) + more,
+                              f"{what}, by classes")
+        lengths = table(text, "MALLOC:  pages")
+        for what, column in (("Bytes in page heap freelist", 2),
+                             ("Bytes released to OS (aka unmapped)", 4)):
+            # A decimal of a MiB for each line.
+            total = sum(row[column] for row in lengths)
+            test.expect(total <= lines[what] / (1 << 20) <= total + 0.1 * len(lengths),
+                        f"{what}, by lengths: {total} MiB and {lines[what]}")
+    test.check_growth(figures, held)
+
+
+# --- JSON ----------------------------------------------------------------------------------------
+
+def check_figures(test, figures):
+    """Sums among figures by their names."""
+    free = ("page_heap_free_bytes", "central_cache_free_bytes", "transfer_cache_free_bytes",
+            "thread_cache_free_bytes")
+    test.expect_equal(figures["actual_bytes"],
+                      figures["in_use_bytes"] + sum(figures[name] for name in free) +
+                      figures["metadata_bytes"], "actual_bytes")
+    test.expect_equal(figures["virtual_bytes"], figures["actual_bytes"] + figures["released_bytes"],
+                      "virtual_bytes")
+
+
+def read_json(test, text):
+    found = json.loads(text)
+    check_figures(test, found)
+    classes = found["size_classes"]
+    for figure, objects, more in (
+            ("in_use_bytes", "in_use_objects", found["large_in_use_bytes"]),
+            ("thread_cache_free_bytes", "thread_cache_objects", 0),
+            ("transfer_cache_free_bytes", "transfer_cache_objects", 0),
+            ("central_cache_free_bytes", "central_cache_objects",
+             found["span_tail_bytes"] - found["released_in_spans_bytes"])):
+        test.expect_equal(found[figure], more + sum(c["object_size_bytes"] * c[objects]
+                                                    for c in classes), f"{figure}, by classes")
+    test.expect_equal(found["spans_in_use"],
+                      found["large_objects"] + sum(c["spans"] for c in classes), "spans_in_use")
+    longer = found["longer_free_spans"]
+    for figure, spans, more in (
+            ("page_heap_free_bytes", "free_spans", longer["free_bytes"]),
+            ("released_bytes", "released_spans",
+             longer["released_bytes"] + found["released_in_spans_bytes"])):
+        pages = sum(length["pages"] * length[spans] for length in found["free_spans_by_length"])
+        test.expect_equal(found[figure], pages * found["page_size_bytes"] + more,
+                          f"{figure}, by lengths")
+    return found
+
+
+def check_json(test):
+    figures, held = [], []
+    for text, bytes_held in test.both("json"):
+        test.expect("\n" not in text, "one line")
+        figures.append(read_json(test, text)["in_use_bytes"])
+        held.append(bytes_held)
+    test.check_growth(figures, held)
+
+
+# --- OpenMetrics ---------------------------------------------------------------------------------
+
+def check_openmetrics(test):
+    from prometheus_client.openmetrics import parser  # checked for in main
+    json_names = {name for name, value in read_json(test, test.both("json")[0][0]).items()
+                  if isinstance(value, int)}
+    figures, held = [], []
+    for text, bytes_held in test.both("openmetrics"):
+        families = {family.name: family for family in
+                    parser.text_string_to_metric_families(text)}
+        samples = {}
+        for family in families.values():
+            test.expect(family.documentation, f"{family.name} has no help")
+            for sample in family.samples:
+                if not sample.labels:
+                    samples[sample.name.removeprefix("tcmalloc_")] = sample.value
+                    test.expect_equal(family.type,
+                                      "counter" if sample.name.endswith("_total") else "gauge",
+                                      f"type of {sample.name}")
+        test.expect_equal(set(samples), json_names, "names")
+        check_figures(test, samples)
+        objects = {}
+        for sample in families["tcmalloc_size_class_objects"].samples:
+            state = sample.labels["state"]
+            objects[state] = objects.get(state, 0) + (int(sample.labels["object_size"]) *
+                                                      sample.value)
+        test.expect_equal(objects["in_use"] + samples["large_in_use_bytes"],
+                          samples["in_use_bytes"], "in use, by classes")
+        test.expect_equal(objects["thread_cache"], samples["thread_cache_free_bytes"],
+                          "thread caches, by classes")
+        spans = sum(sample.value for sample in families["tcmalloc_size_class_spans"].samples)
+        test.expect_equal(spans + samples["large_objects"], samples["spans_in_use"], "spans")
+        test.expect("tcmalloc_free_spans" in families and "tcmalloc_hugepages" in families,
+                    f"families: {sorted(families)}")
+        figures.append(samples["in_use_bytes"])
+        held.append(bytes_held)
+    test.check_growth(figures, held)
+
+
+# --- malloc_info ---------------------------------------------------------------------------------
+
+def check_xml(test):
+    figures, held = [], []
+    for text, bytes_held in test.both("xml"):
+        root = xml.etree.ElementTree.fromstring(text)
+        size = {(element.tag, element.get("type")): int(element.get("size"))
+                for element in root.iter() if element.get("type")}
+        classes = root.findall("heap/sizes/size")
+        for element in classes:
+            test.expect_equal(int(element.get("total")),
+                              int(element.get("to")) * int(element.get("count")), "total of a size")
+        small = sum(int(element.get("to")) * int(element.get("in_use")) for element in classes)
+        test.expect_equal(size["total", "in_use"], small + size["total", "mmap"], "in use, by sizes")
+        test.expect_equal(size["system", "current"],
+                          sum(size["total", kind] for kind in ("in_use", "fast", "rest")),
+                          "current")
+        figures.append(size["total", "in_use"])
+        held.append(bytes_held)
+    test.check_growth(figures, held)
+
+
+# --- large allocations ---------------------------------------------------------------------------
+
+# What statistics.c asks for and is to be told of, and how many requests are to be counted: its own
+# six, and one for each report.
+REPORTED = [GIB // 2 * 3, GIB // 10 * 12, GIB // 10 * 20, GIB // 10 * 19]
+COUNTED = 6 + len(REPORTED)
+
+
+def check_large(test):
+    for variables, told, lines in (({}, True, False),
+                                   ({THRESHOLD: str(GIB)}, True, True),
+                                   ({THRESHOLD: "0"}, False, False),
+                                   ({THRESHOLD: "-1"}, False, False)):
+        run = test.run("large", **variables)
+        callbacks = [int(n) for n in re.findall(r"^callback (\d+)$", run.stdout, re.MULTILINE)]
+        test.expect_equal(callbacks, REPORTED if told else [], f"told with {variables}")
+        written = re.findall(r"^tcmalloc: large alloc (\d+) bytes == 0x[0-9a-f]+; the next such line "
+                             r"is about (\d+) bytes or more$", run.stderr, re.MULTILINE)
+        test.expect_equal(len(written), run.stderr.count("\n"), f"lines on stderr: {run.stderr}")
+        test.expect_equal([int(n) for n, _ in written], REPORTED if lines else [],
+                          f"lines with {variables}")
+        threshold = GIB
+        for _, following in written:
+            threshold += threshold // 8
+            test.expect_equal(int(following), threshold, "the next threshold")
+        figures = json.loads(run.stdout[run.stdout.index("{"):])
+        test.expect_equal(figures["large_allocations_total"], COUNTED if told else 0, "counted")
+        test.expect_equal(figures["large_allocation_reports_total"], len(REPORTED) if told else 0,
+                          "reported")
+
+
+# --- settings ------------------------------------------------------------------------------------
+
+def check_settings(test):
+    run = test.run("json", TCMALLOC_RELEASE_RAT="1", TCMALLOC_RELEASE_RATE="fast",
+                   TCMALLOC_TRANSFER_NUM_OBJ="40", TCMALLOC_SAMPLE_PARAMETER="x", HEAPPROFILE="y",
+                   **{THRESHOLD: "1G"})
+    lines = sorted(run.stderr.splitlines())
+    test.expect_equal([line.split(" is ignored: ")[0] for line in lines],
+                      [f"tcmalloc: {THRESHOLD}=1G", "tcmalloc: TCMALLOC_RELEASE_RAT",
+                       "tcmalloc: TCMALLOC_RELEASE_RATE=fast"], "complaints")
+
+
+def main():
+    what, program, library = sys.argv[1:]
+    if what == "openmetrics":
+        try:
+            import prometheus_client.openmetrics.parser  # noqa: F401
+        except ImportError:
+            print("SKIP: there is no python3-prometheus-client")
+            return 77
+    test = Test(program, library)
+    {"text": check_text, "json": check_json, "openmetrics": check_openmetrics, "xml": check_xml,
+     "large": check_large, "settings": check_settings}[what](test)
+    print(f"{test.failed} failed")
+    return 1 if test.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
