@@ -30,7 +30,8 @@ int MallocExtension_VerifyArrayNewMemory(const void* p) {
   return Extension()->VerifyArrayNewMemory(p);
 }
 int MallocExtension_VerifyMallocMemory(const void* p) { return Extension()->VerifyMallocMemory(p); }
-int MallocExtension_MallocMemoryStats(int* blocks, size_t* total, int histogram[]) {
+int MallocExtension_MallocMemoryStats(int* blocks, size_t* total,
+                                      int histogram[kMallocExtensionHistogramSize]) {
   return Extension()->MallocMemoryStats(blocks, total, histogram);
 }
 void MallocExtension_GetStats(char* buffer, int buffer_length) {

@@ -13,7 +13,8 @@ namespace {
 constexpr size_t kMebibyte = size_t{1} << 20;
 
 // More is as much, and can be added to.
-constexpr size_t kMostCacheBytes = SIZE_MAX >> 14;
+constexpr size_t kMostCacheBytes =
+    static_cast<size_t>(std::min<uint64_t>(uint64_t{1} << 50, SIZE_MAX / 2));
 
 // While threads run, what was read at two moments may not fit together: never below zero.
 size_t Difference(size_t a, size_t b) { return a > b ? a - b : 0; }

@@ -162,6 +162,7 @@ TEST(PropertiesTest, ConsistentAfterRandomWork) {
   TestThread thread(heap.registry);
   std::map<void*, SizeClass> objects;
   size_t bytes = 0;
+  size_t released = 0;
   for (int step = 0; step < 20000; ++step) {
     if (random.OneIn(2) || objects.empty()) {
       const SizeClass c = ClassForSize(random.Between(1, random.OneIn(10) ? 200000 : 3000));
@@ -181,11 +182,12 @@ TEST(PropertiesTest, ConsistentAfterRandomWork) {
     if (step % 2000 == 1999) {
       if (random.OneIn(2)) {
         thread.cache()->Flush();
-        Trim(heap, 0);
+        released += Trim(heap, 0);
       }
       const Figures f(heap);
       ExpectConsistent(f);
       ASSERT_EQ(f["generic.current_allocated_bytes"], bytes);
+      ASSERT_EQ(f["tcmalloc.pageheap_total_decommit_bytes"], released);
     }
   }
   EXPECT_GT(Figures(heap)["tcmalloc.pageheap_decommit_count"], 0u);
