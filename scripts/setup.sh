@@ -31,10 +31,14 @@ entries() {
       echo "$build $peers"
       echo "clang-19 libclang-rt-19-dev clang-tidy-19 clang-format-19"
       echo "g++-multilib googletest"  # the compiler for 32 bits; GoogleTest's sources to build for it
+      echo "pkgconf=pkg-config dpkg-dev python3-venv musl-tools"
       echo "valgrind gdb binutils procps strace openssl spin"
       echo "python3-prometheus-client"  # its reader of OpenMetrics
       echo "python3.11 libpython3.11-testsuite perl git=git sqlite3 redis-server redis-tools"
       echo "nginx memcached default-jdk-headless=javac nodejs=node"
+      # gperftools itself, for programs that are built with it and run with ours; nothing else may
+      # load its libraries.
+      echo "libgoogle-perftools-dev swi-prolog-nox=swipl swi-prolog-test"
       ;;
     cleanroot) echo "debootstrap debian-archive-keyring git=git util-linux" ;;
     *) return 1 ;;

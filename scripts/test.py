@@ -24,18 +24,17 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 # The kinds of test, each the label of one folder below tests/, and what each preset runs. The
 # sanitizers own malloc: their builds have no tests of the libraries.
-KINDS = ("unit", "entry", "process", "model", "programs", "layout")
-# Run only when asked for: many of its newer unit tests place their fake memory above 4 GiB.
-ONLY_WHEN_ASKED = ("i386",)
+KINDS = ("unit", "entry", "process", "compat", "model", "programs", "layout", "packaging")
 # Run only when asked for: it changes the system for a moment.
 SYSTEM_KIND = "system"
 PRESETS = {
     "release": KINDS,
-    "debug": ("unit", "entry", "process", "layout"),
+    "debug": ("unit", "entry", "process", "compat", "layout"),
     "asan": ("unit",),
     "tsan": ("unit", "model"),
-    "clang": ("unit", "entry", "process", "model", "layout"),
-    "i386": ("unit", "entry", "process", "model", "layout"),
+    "clang": ("unit", "entry", "process", "compat", "model", "layout"),
+    "i386": ("unit", "entry", "process", "compat", "model", "layout"),
+    "musl": ("process",),
 }
 TEST_TIMEOUT_S = 600  # for tests that set none of their own
 FORMATTED_FOLDERS = ("src", "include", "tests", "bench", "tools")
@@ -223,7 +222,7 @@ def main():
     started = time.monotonic()
     tally = Tally()
     check_format(tally)
-    for preset in options.preset or [name for name in PRESETS if name not in ONLY_WHEN_ASKED]:
+    for preset in options.preset or PRESETS:
         if options.kind and not set(options.kind) & {*PRESETS[preset], SYSTEM_KIND}:
             continue
         run_preset(preset, options.jobs, options.kind, tally)

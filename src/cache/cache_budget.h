@@ -36,6 +36,7 @@ class CacheBudget {
     total_ = bytes;
   }
   void SetMinPerCache(size_t bytes) { min_per_cache_ = bytes; }
+  size_t min_per_cache() const { return min_per_cache_; }
 
   // A new cache; returns its limit.
   size_t AddCache() {
@@ -60,6 +61,15 @@ class CacheBudget {
     unclaimed_ -= static_cast<int64_t>(step);
     *limit += step;
     return true;
+  }
+
+  // Takes from a limit what is above an equal share of the total, as long as more was given out
+  // than there is.
+  void LowerToShare(size_t* limit) {
+    const size_t share = std::max(LowerBound(), total_ / std::max<size_t>(caches_, 1));
+    if (unclaimed_ >= 0 || *limit <= share) return;
+    unclaimed_ += static_cast<int64_t>(*limit - share);
+    *limit = share;
   }
 
   // Moves a step from another cache's limit; false when that one has nothing to spare.

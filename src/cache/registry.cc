@@ -39,6 +39,8 @@ void Registry::Register(ThreadCache* cache) {
   // A flush that is under way need not wait for the caches that come while it is.
   cache->record.flush_round = flush_rounds_;
   caches_.Prepend(cache);
+  cache->set_withheld(bypass_.load(std::memory_order_relaxed));
+  if (cache->withheld()) return;
   // With the lock held: a thread that takes caches must not find this one in the list and its owner
   // already, or still, on the way to its bins.
   cache->slot().bins.store(cache->bins(), std::memory_order_release);
@@ -102,7 +104,8 @@ void Registry::CheckInvariants() {
   const SpinLockHolder holder(lock_);
   int64_t max_bytes = 0;
   for (ThreadCache* cache = caches_.first(); cache != nullptr; cache = caches_.Next(cache)) {
-    TC_CHECK(cache->slot().bins.load(std::memory_order_relaxed) == cache->bins());  // R1
+    const Bins* const reachable = cache->withheld() ? &kEmptyBins : cache->bins();
+    TC_CHECK(cache->slot().bins.load(std::memory_order_relaxed) == reachable);  // R1
     max_bytes += static_cast<int64_t>(cache->max_bytes());
     cache->CheckInvariants();
   }

@@ -9,8 +9,8 @@
 // never away from its owner for longer than a membarrier and the detaching of kTakenAtOnce caches,
 // no taking outlasts the lock, and neither fork nor a thread's end can come in the middle of one.
 // Invariants
-//   R1  A listed cache is reachable through its slot, except while the lock is held; its slot is
-//       the memory of a thread that has not ended.
+//   R1  A listed cache is reachable through its slot, except while the lock is held or the cache is
+//       withheld; its slot is the memory of a thread that has not ended.
 //   R2  The budget has given out exactly the listed caches' max_bytes.
 //   R3  heirless_bytes_ is what the caches in heirless_ claim.
 //
@@ -69,10 +69,13 @@ class Registry {
   // Bytes that caches without a thread may claim together; at first 0.
   void SetInheritance(size_t bytes) TC_EXCLUDES(lock_);
 
-  // Limits of the caches' sizes, in bytes (see CacheBudget).
+  // Limits of the caches' sizes, in bytes (see CacheBudget). When the caches have more than a new
+  // total, those with more than an equal share lose what is above it, and give objects up at their
+  // next garbage collection.
   void SetTotalLimit(size_t bytes) TC_EXCLUDES(lock_);
   void SetMinPerCache(size_t bytes) TC_EXCLUDES(lock_);
   size_t total_limit() TC_EXCLUDES(lock_);
+  size_t min_per_cache() TC_EXCLUDES(lock_);
 
   // Lets a cache grow, by its owner at a collection: from what is unclaimed, else at another
   // cache's cost. An idle cache that is met on the way is emptied.
@@ -87,6 +90,26 @@ class Registry {
   // middle of an operation, and where there is no barrier every other one, is asked to do it at its
   // next slow path: those bytes are not in the result. Threads that start meanwhile may be missed.
   size_t FlushAll(ThreadCache* own) TC_EXCLUDES(lock_);
+
+  // While `wanted` answers true, no thread reaches its cache: every allocation and every free takes
+  // the slow path, which serves it from the central cache. Asks `wanted` and does what it says; to
+  // be called whenever its answer may have changed, with the calling thread's cache or null.
+  //
+  // Who calls it after a change to true, with a barrier at hand: whatever the caller wrote before
+  // is seen by every operation that begins after the return, and these all take the slow path. Why:
+  // the pointers of all listed caches are replaced by that to kEmptyBins before the barrier. An
+  // access section whose load comes after it finds kEmptyBins, and what its thread reads then was
+  // written before the barrier. One whose load comes before it belongs to an operation that began
+  // before the return; it may end on the fast path, in bins that nobody else touches: nothing is
+  // taken out of them. Caches that are registered later see the answer under the lock. Without a
+  // barrier the same is true a moment later, when the stores have become visible.
+  //
+  // Each owner gets its cache back by itself (OfferBack), on the slow path, so that no thread's
+  // slot is written to but while it names the cache.
+  void UpdateBypass(bool (*wanted)(), ThreadCache* own) TC_EXCLUDES(lock_);
+  // The owner of a withheld cache, on its slow path: makes it reachable again unless all are still
+  // to be bypassed. Cost while they are: a load.
+  void OfferBack(ThreadCache* cache) TC_EXCLUDES(lock_);
 
   // Makes the next allocation of every thread, as good as, take the slow path (see
   // ThreadCache::SetBytesUntilVisit).
@@ -157,6 +180,7 @@ class Registry {
 
   // Written with lock_ held; a hint without it.
   std::atomic<bool> has_orphans_{false};
+  std::atomic<bool> bypass_{false};
 };
 
 }  // namespace tcmalloc

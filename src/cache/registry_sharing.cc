@@ -8,6 +8,12 @@ namespace tcmalloc {
 void Registry::SetTotalLimit(size_t bytes) {
   const SpinLockHolder holder(lock_);
   budget_.SetTotal(bytes);
+  if (budget_.unclaimed() >= 0) return;
+  for (ThreadCache* cache = caches_.first(); cache != nullptr; cache = caches_.Next(cache)) {
+    size_t limit = cache->max_bytes();
+    budget_.LowerToShare(&limit);
+    cache->SetMaxBytes(limit);
+  }
 }
 
 void Registry::SetMinPerCache(size_t bytes) {
@@ -18,6 +24,11 @@ void Registry::SetMinPerCache(size_t bytes) {
 size_t Registry::total_limit() {
   const SpinLockHolder holder(lock_);
   return budget_.total();
+}
+
+size_t Registry::min_per_cache() {
+  const SpinLockHolder holder(lock_);
+  return budget_.min_per_cache();
 }
 
 ThreadCache* Registry::NextVictimLocked() {
@@ -110,6 +121,31 @@ BinArray* Registry::TakeLocked(ThreadCache* const* victims, size_t n, BinArray* 
     slot.bins.store(victims[i]->bins(), std::memory_order_release);
   }
   return chain;
+}
+
+void Registry::UpdateBypass(bool (*wanted)(), ThreadCache* own) {
+  const SpinLockHolder holder(lock_);
+  const bool bypass = wanted();
+  bypass_.store(bypass, std::memory_order_relaxed);
+  if (!bypass) return;
+  // Around fork only the calling thread's slot is known to be there (see TakeLocked).
+  const bool own_only = lock_.HeldForForkByThisThread();
+  for (ThreadCache* cache = caches_.first(); cache != nullptr; cache = caches_.Next(cache)) {
+    if (cache->withheld() || (own_only && cache != own)) continue;
+    std::atomic<Bins*>& bins = cache->slot().bins;
+    if (bins.load(std::memory_order_relaxed) != cache->bins()) continue;
+    cache->set_withheld(true);
+    bins.store(const_cast<Bins*>(&kEmptyBins), std::memory_order_relaxed);
+  }
+  if (!own_only) barrier_();
+}
+
+void Registry::OfferBack(ThreadCache* cache) {
+  if (!cache->withheld() || bypass_.load(std::memory_order_relaxed)) return;
+  const SpinLockHolder holder(lock_);
+  if (bypass_.load(std::memory_order_relaxed)) return;
+  cache->set_withheld(false);
+  cache->slot().bins.store(cache->bins(), std::memory_order_release);
 }
 
 void Registry::AlarmAll() {

@@ -40,6 +40,7 @@ void ThreadCache::HandTo(ThreadSlot& slot) {
   record = RegistryRecord();
   visits = Visits();
   flush_requested_.store(false, std::memory_order_relaxed);
+  withheld_.store(false, std::memory_order_relaxed);
   bins_.bytes_until_sample.store(kNoSampling, std::memory_order_relaxed);
 }
 
@@ -69,6 +70,7 @@ void* ThreadCache::Allocate(SizeClass c) {
     }
   }
   if (!mine) {
+    registry_.OfferBack(this);
     void* object;
     return central_.Remove(c, &object, 1) == 1 ? object : nullptr;
   }
@@ -115,6 +117,7 @@ void ThreadCache::Free(SizeClass c, void* object) {
   }
   if (twice) ReportMisuse(Misuse::kDoubleFree, object, kSizeClasses.size(c));
   if (!mine) {
+    registry_.OfferBack(this);
     central_.Insert(c, &object, 1);
     return;
   }

@@ -91,6 +91,12 @@ class ThreadCache {
   // The owner shall flush at its next slow path. Thread safety: any.
   void RequestFlush() { flush_requested_.store(true, std::memory_order_relaxed); }
 
+  // The owner cannot reach the cache, and does without (Registry::UpdateBypass). Written with the
+  // registry's lock held; to the owner, who reads it without, a hint that there is something to ask
+  // for.
+  bool withheld() const { return withheld_.load(std::memory_order_relaxed); }
+  void set_withheld(bool withheld) { withheld_.store(withheld, std::memory_order_relaxed); }
+
   // Bytes of objects in the bins. Racy while the owner runs: each bin's figure is one that it had
   // at some moment (give or take one object), or 0 when its array was exchanged just then.
   size_t CachedBytes() const;
@@ -256,6 +262,7 @@ class ThreadCache {
   std::atomic<bool> changing_{false};
   // Set by anyone, cleared by the owner. A request that the owner sees late is one that came late.
   std::atomic<bool> flush_requested_{false};
+  std::atomic<bool> withheld_{false};
 
   // Constant while the cache is registered.
   ThreadSlot* slot_;

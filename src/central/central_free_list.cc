@@ -64,6 +64,15 @@ size_t CentralFreeList::hole_pages() const {
   return sum;
 }
 
+size_t CentralFreeList::FreeObjectsIn(const Span* span, PageId page) const {
+  const uint16_t home = span->home.load(std::memory_order_relaxed);
+  Shard* const shard = home == 0 ? nullptr : ShardAt(home % kMaxShards);
+  if (shard == nullptr || ClassOfHome(home) != size_class_) return 0;
+  const SpinLockHolder holder(shard->lock);
+  if (span->home.load(std::memory_order_relaxed) != home) return 0;
+  return span->Contains(page.start_address()) ? span->free_count : 0;
+}
+
 CentralFreeList::Shard* CentralFreeList::EnsureShard(size_t shard) {
   if (Shard* const present = ShardAt(shard)) return present;
   void* const memory = arena_.Allocate(sizeof(Shard));

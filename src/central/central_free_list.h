@@ -120,6 +120,9 @@ class alignas(kCacheLineSize) CentralFreeList {
   size_t num_spans() const;
   // Hardware pages of the class's spans that have no memory behind them: see Span::hole_pages.
   size_t hole_pages() const;
+  // Objects of the span that are free here; 0 also when `page` is not in a span of this class, which
+  // `span` is a hint to. Any span record will do.
+  size_t FreeObjectsIn(const Span* span, PageId page) const;
   size_t objects_per_span() const { return objects_per_span_; }
   size_t object_size() const { return object_size_; }
   size_t line_objects() const { return groups_.size(); }

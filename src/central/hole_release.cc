@@ -78,7 +78,9 @@ size_t HoleRelease::ReleaseClaims(HoleClaims* claims) {
   }
   const size_t known = claims->known_pages() * HardwarePageSize();
   ReturnClaims(claims);
-  return released > known ? released - known : 0;
+  const size_t fresh = released > known ? released - known : 0;
+  released_total_bytes_.Add(fresh);
+  return fresh;
 }
 
 void HoleRelease::ReturnClaims(HoleClaims* claims) {

@@ -54,6 +54,8 @@ class HoleRelease {
   size_t hole_bytes();
   // System calls that gave something back.
   size_t releases() const { return releases_.value(); }
+  // What they gave back, all together.
+  size_t released_total_bytes() const { return released_total_bytes_.value(); }
 
   SpinLock& lock() { return lock_; }
 
@@ -87,6 +89,7 @@ class HoleRelease {
 
   // Provides its own synchronization.
   SharedCounter releases_;
+  SharedCounter released_total_bytes_;
 };
 
 }  // namespace tcmalloc

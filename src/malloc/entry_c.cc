@@ -5,7 +5,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstring>
 
 #include "base/compiler.h"
 #include "malloc/fast_path.h"
@@ -13,19 +15,50 @@
 #include "malloc/oom_policy.h"
 #include "malloc/override.h"
 #include "malloc/slow_path.h"
+#include "os/errno_keeper.h"
 
 namespace tcmalloc {
 namespace {
 
+// What every function here does when there is no memory: unless the program has asked for more by
+// tc_set_new_mode, sets errno.
+TC_SLOW_PATH void* AfterFailure(size_t size, size_t alignment) {
+  if (c_calls_new_handler.load(std::memory_order_relaxed)) {
+    if (void* const object = NewNothrowAfterFailure(size, alignment)) return object;
+  }
+  return FailWithErrno();
+}
+
 TC_SLOW_PATH void* MallocSlow(size_t size) {
+  void* const object = AllocateSlow(size);
+  return __builtin_expect(object != nullptr, true) ? object : AfterFailure(size, 0);
+}
+
+TC_SLOW_PATH void* MallocSlowWithoutHandler(size_t size) {
   void* const object = AllocateSlow(size);
   return __builtin_expect(object != nullptr, true) ? object : FailWithErrno();
 }
 
 bool IsPowerOfTwo(size_t n) { return n != 0 && (n & (n - 1)) == 0; }
 
-void* OrFail(void* object) {
-  return __builtin_expect(object != nullptr, true) ? object : FailWithErrno();
+void* AlignedOrFail(size_t size, size_t alignment) {
+  void* const object = AllocateAligned(size, alignment);
+  return __builtin_expect(object != nullptr, true) ? object : AfterFailure(size, alignment);
+}
+
+TC_SLOW_PATH void* ZeroedAfterFailure(size_t size) {
+  void* const object = AfterFailure(size, 0);
+  if (object != nullptr) memset(object, 0, size);
+  return object;
+}
+
+TC_SLOW_PATH void* ReallocateAfterFailure(void* p, size_t size) {
+  void* const object = AfterFailure(size, 0);
+  if (object != nullptr) {
+    memcpy(object, p, std::min(UsableSize(p), size));
+    FreeSlow(p);
+  }
+  return object;
 }
 
 void* FailWithInvalid() {
@@ -57,7 +90,8 @@ TC_EXPORT void tc_cfree(void* p) noexcept { Deallocate<&FreeSlow>(p); }
 TC_EXPORT void* tc_calloc(size_t n, size_t size) noexcept {
   size_t bytes;
   if (__builtin_mul_overflow(n, size, &bytes)) return FailWithErrno();
-  return OrFail(AllocateZeroed(bytes));
+  void* const object = AllocateZeroed(bytes);
+  return __builtin_expect(object != nullptr, true) ? object : ZeroedAfterFailure(bytes);
 }
 
 TC_EXPORT void* tc_realloc(void* p, size_t size) noexcept {
@@ -66,7 +100,8 @@ TC_EXPORT void* tc_realloc(void* p, size_t size) noexcept {
     Deallocate<&FreeSlow>(p);
     return nullptr;
   }
-  return OrFail(Reallocate(p, size));
+  void* const object = Reallocate(p, size);
+  return __builtin_expect(object != nullptr, true) ? object : ReallocateAfterFailure(p, size);
 }
 
 TC_EXPORT void* tc_reallocarray(void* p, size_t n, size_t size) noexcept {
@@ -80,17 +115,19 @@ TC_EXPORT void* tc_memalign(size_t alignment, size_t size) noexcept {
   if (alignment > (SIZE_MAX >> 1) + 1) return FailWithInvalid();
   size_t rounded = 1;
   while (rounded < alignment) rounded *= 2;
-  return OrFail(AllocateAligned(size, rounded));
+  return AlignedOrFail(size, rounded);
 }
 
 TC_EXPORT void* tc_aligned_alloc(size_t alignment, size_t size) noexcept {
   if (!IsPowerOfTwo(alignment)) return FailWithInvalid();
-  return OrFail(AllocateAligned(size, alignment));
+  return AlignedOrFail(size, alignment);
 }
 
 TC_EXPORT int tc_posix_memalign(void** result, size_t alignment, size_t size) noexcept {
   if (!IsPowerOfTwo(alignment) || alignment % sizeof(void*) != 0) return EINVAL;
-  void* const object = AllocateAligned(size, alignment);
+  // errno stays as it is.
+  const ErrnoKeeper keeper;
+  void* const object = AlignedOrFail(size, alignment);
   if (object == nullptr) return ENOMEM;
   *result = object;
   return 0;
@@ -98,7 +135,7 @@ TC_EXPORT int tc_posix_memalign(void** result, size_t alignment, size_t size) no
 
 TC_EXPORT void* tc_valloc(size_t size) noexcept {
   EnsureHeap();
-  return OrFail(AllocateAligned(size, GlobalHeap().virtual_memory.hardware_page_size()));
+  return AlignedOrFail(size, GlobalHeap().virtual_memory.hardware_page_size());
 }
 
 TC_EXPORT void* tc_pvalloc(size_t size) noexcept {
@@ -107,10 +144,27 @@ TC_EXPORT void* tc_pvalloc(size_t size) noexcept {
   size_t rounded;
   if (__builtin_add_overflow(size, page - 1, &rounded)) return FailWithErrno();
   rounded &= ~(page - 1);
-  return OrFail(AllocateAligned(rounded == 0 ? page : rounded, page));
+  return AlignedOrFail(rounded == 0 ? page : rounded, page);
 }
 
 TC_EXPORT size_t tc_malloc_size(void* p) noexcept { return UsableSize(p); }
+
+// Of the flags only the alignment, whose logarithm is in the last six bits.
+TC_EXPORT size_t tc_nallocx(size_t size, int flags) noexcept {
+  return AllocationSize(size, size_t{1} << (flags & (sizeof(size_t) * 8 - 1)));
+}
+
+TC_EXPORT void* tc_malloc_skip_new_handler(size_t size) noexcept {
+  return Allocate<&MallocSlowWithoutHandler>(size);
+}
+
+TC_EXPORT int tc_set_new_mode(int flag) noexcept {
+  return c_calls_new_handler.exchange(flag != 0, std::memory_order_relaxed) ? 1 : 0;
+}
+
+TC_EXPORT int tc_query_new_mode() noexcept {
+  return c_calls_new_handler.load(std::memory_order_relaxed) ? 1 : 0;
+}
 
 TC_OVERRIDE(void*, malloc, (size_t), tc_malloc)
 TC_OVERRIDE(void, free, (void*), tc_free)
@@ -127,18 +181,19 @@ TC_OVERRIDE(void*, valloc, (size_t), tc_valloc)
 TC_OVERRIDE(void*, pvalloc, (size_t), tc_pvalloc)
 TC_OVERRIDE(size_t, malloc_usable_size, (void*), tc_malloc_size)
 TC_OVERRIDE(size_t, malloc_size, (void*), tc_malloc_size)
+TC_OVERRIDE(size_t, nallocx, (size_t, int), tc_nallocx)
 
 // glibc's names for its own callers.
-TC_OVERRIDE(void*, __libc_malloc, (size_t), tc_malloc)
-TC_OVERRIDE(void, __libc_free, (void*), tc_free)
-TC_OVERRIDE(void, __libc_cfree, (void*), tc_cfree)
-TC_OVERRIDE(void*, __libc_calloc, (size_t, size_t), tc_calloc)
-TC_OVERRIDE(void*, __libc_realloc, (void*, size_t), tc_realloc)
-TC_OVERRIDE(void*, __libc_reallocarray, (void*, size_t, size_t), tc_reallocarray)
-TC_OVERRIDE(void*, __libc_memalign, (size_t, size_t), tc_memalign)
-TC_OVERRIDE(void*, __libc_valloc, (size_t), tc_valloc)
-TC_OVERRIDE(void*, __libc_pvalloc, (size_t), tc_pvalloc)
-TC_OVERRIDE(int, __posix_memalign, (void**, size_t, size_t), tc_posix_memalign)
+TC_OVERRIDE_INTERNAL(void*, __libc_malloc, (size_t), tc_malloc)
+TC_OVERRIDE_INTERNAL(void, __libc_free, (void*), tc_free)
+TC_OVERRIDE_INTERNAL(void, __libc_cfree, (void*), tc_cfree)
+TC_OVERRIDE_INTERNAL(void*, __libc_calloc, (size_t, size_t), tc_calloc)
+TC_OVERRIDE_INTERNAL(void*, __libc_realloc, (void*, size_t), tc_realloc)
+TC_OVERRIDE_INTERNAL(void*, __libc_reallocarray, (void*, size_t, size_t), tc_reallocarray)
+TC_OVERRIDE_INTERNAL(void*, __libc_memalign, (size_t, size_t), tc_memalign)
+TC_OVERRIDE_INTERNAL(void*, __libc_valloc, (size_t), tc_valloc)
+TC_OVERRIDE_INTERNAL(void*, __libc_pvalloc, (size_t), tc_pvalloc)
+TC_OVERRIDE_INTERNAL(int, __posix_memalign, (void**, size_t, size_t), tc_posix_memalign)
 
 }  // extern "C"
 

@@ -2,7 +2,6 @@
 // glibc's entry points that report on the heap or tune it: mallinfo, mallinfo2, malloc_info,
 // malloc_stats, malloc_trim, mallopt.
 #include <errno.h>
-#include <malloc.h>
 #include <stdio.h>
 
 #include <climits>
@@ -10,6 +9,7 @@
 #include "base/compiler.h"
 #include "base/text_writer.h"
 #include "malloc/override.h"
+#include "os/malloc_h.h"
 #include "runtime/heap.h"
 #include "runtime/stats.h"
 #include "runtime/stats_formats.h"

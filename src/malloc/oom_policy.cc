@@ -132,6 +132,8 @@ bool CanCatch() {
 
 }  // namespace
 
+constinit std::atomic<bool> c_calls_new_handler{false};
+
 void* FailWithErrno() {
   errno = ENOMEM;
   return nullptr;

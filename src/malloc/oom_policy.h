@@ -2,12 +2,17 @@
 // What the entry points do when there is no memory: errno for C, handlers and exceptions for C++.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <new>
 
 #include "base/compiler.h"
 
 namespace tcmalloc {
+
+// The functions of C, too, call the new_handler when there is no memory. Written by the program;
+// nothing hangs on its order.
+extern constinit std::atomic<bool> c_calls_new_handler;
 
 // Sets errno to ENOMEM; returns null.
 TC_SLOW_PATH void* FailWithErrno();

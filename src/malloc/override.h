@@ -3,7 +3,12 @@
 // TC_OVERRIDE_OPERATOR: the same for an operator new or delete, given by its declaration. Builds
 // with a sanitizer, which brings its own malloc, define TCMALLOC_NO_OVERRIDE and have the tc_ names
 // only.
+//
+// TC_OVERRIDE_INTERNAL: a name by which the C library calls its own malloc. Other C libraries than
+// glibc have such names for an allocator that is to stay theirs, beside the program's.
 #pragma once
+
+#include <features.h>
 
 #include "base/compiler.h"
 
@@ -16,4 +21,10 @@
 // Weak: a statically linked program may bring its own.
 #define TC_OVERRIDE_OPERATOR(target, ...) \
   TC_EXPORT __attribute__((weak)) __VA_ARGS__ TC_ALIAS(target);
+#endif
+
+#ifdef __GLIBC__
+#define TC_OVERRIDE_INTERNAL(...) TC_OVERRIDE(__VA_ARGS__)
+#else
+#define TC_OVERRIDE_INTERNAL(...)
 #endif

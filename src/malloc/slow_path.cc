@@ -8,6 +8,7 @@
 #include "malloc/fast_path.h"
 #include "malloc/foreign.h"
 #include "os/spinlock.h"
+#include "runtime/hooks.h"
 #include "runtime/idle_release.h"
 #include "runtime/large_reports.h"
 #include "runtime/limits.h"
@@ -15,6 +16,23 @@
 
 namespace tcmalloc {
 namespace {
+
+// Tells the program's hooks of a new object, when there are any. Returns the object.
+void* Told(void* object, size_t size) {
+  if (HooksInstalled() && object != nullptr) CallNewHooks(object, size);
+  return object;
+}
+
+// The same of one that is being freed.
+void TellOfDelete(const void* p) {
+  if (HooksInstalled()) CallDeleteHooks(p);
+}
+
+// To the hooks an object that changes its size where it is is freed and allocated.
+void* Resized(void* p, size_t size) {
+  TellOfDelete(p);
+  return Told(p, size);
+}
 
 // Out of memory: frees what the calling thread's cache and the transfer caches hold, so that spans
 // become whole. True when there was anything, and another try is worth while.
@@ -115,6 +133,7 @@ void FreeNotSmall(void* p) {
 // Frees `p`, whose size is given as `size`, for which `expected` is the class.
 void FreeExpecting(void* p, size_t size, SizeClass expected) {
   if (p == nullptr) return;
+  TellOfDelete(p);
   const SizeClass c = CheckedClassOf(p);
   if (c != SizeClass::kNone) {
     if (c != expected) ReportMisuse(Misuse::kWrongSize, p, kSizeClasses.size(c), size);
@@ -139,15 +158,23 @@ void* AllocateSlow(size_t size) {
   LeaveFastPath();
   TC_ASSERT(SpinLock::NoneHeldByThisThread());
   const SizeClass c = kSizeClasses.ClassOf(size);
-  return c == SizeClass::kNone ? AllocateLarge(size, 1) : AllocateSmallSlow(c);
+  return Told(c == SizeClass::kNone ? AllocateLarge(size, 1) : AllocateSmallSlow(c), size);
 }
 
 void* AllocateAligned(size_t size, size_t alignment) {
   const SizeClass c = kSizeClasses.ClassOf(size, alignment);
-  if (c == SizeClass::kNone) return AllocateLarge(size, alignment);
+  if (c == SizeClass::kNone) return Told(AllocateLarge(size, alignment), size);
   if (void* const object = AllocateFast(c, kSizeClasses.size(c))) return object;
   LeaveFastPath();
-  return AllocateSmallSlow(c);
+  return Told(AllocateSmallSlow(c), size);
+}
+
+size_t AllocationSize(size_t size, size_t alignment) {
+  const SizeClass c = kSizeClasses.ClassOf(size, alignment);
+  if (c != SizeClass::kNone) return kSizeClasses.size(c);
+  if (size > kMaxRequest) return 0;
+  const Length n = std::max(Length(1), Length::ForBytes(size));
+  return ExistingHeap().page_heap.RoundUp(n).bytes();
 }
 
 void* AllocateZeroed(size_t size) {
@@ -161,12 +188,13 @@ void* AllocateZeroed(size_t size) {
   void* const object = span->start_address();
   memset(object, 0, std::min(size, span->written.bytes()));
   GlobalHeap().large_reports.Allocated(object, size);
-  return object;
+  return Told(object, size);
 }
 
 void FreeSlow(void* p) {
   LeaveFastPath();
   if (p == nullptr) return;
+  TellOfDelete(p);
   const SizeClass c = CheckedClassOf(p);
   if (c != SizeClass::kNone) {
     FreeSmallSlow(c, p);
@@ -190,12 +218,20 @@ void* Reallocate(void* p, size_t size) {
   bool in_place_later = false;
   if (c != SizeClass::kNone) {
     // In place only within the class: a sized free may name the new size.
-    if (kSizeClasses.ClassOf(size) == c) return p;
+    if (kSizeClasses.ClassOf(size) == c) return Resized(p, size);
     old_size = kSizeClasses.size(c);
   } else if (Span* const span = LargeSpanAt(p)) {
     if (size > kMaxRequest) return nullptr;
     old_size = span->bytes();
-    if (size > kMaxSmallSize && ResizeLarge(span, p, old_size, size)) return p;
+    if (size > kMaxSmallSize && ResizeLarge(span, p, old_size, size)) return Resized(p, size);
+    // Hooks are told of the old object's end before another thread can be given its memory.
+    if (size > old_size && !HooksInstalled()) {
+      Span* const moved = GlobalHeap().page_heap.MoveLargeAt(span, p, Length::ForBytes(size));
+      if (moved != nullptr) {
+        GlobalHeap().large_reports.Allocated(moved->start_address(), size);
+        return moved->start_address();
+      }
+    }
     in_place_later = size > kMaxSmallSize;
   } else {
     EnsureHeap();
@@ -205,7 +241,8 @@ void* Reallocate(void* p, size_t size) {
   if (fresh == nullptr) {
     // Under a limit there may be room for what is new, though not for both, now that all caches
     // were emptied.
-    return in_place_later && ResizeLarge(LargeSpanAt(p), p, old_size, size) ? p : nullptr;
+    const bool grown = in_place_later && ResizeLarge(LargeSpanAt(p), p, old_size, size);
+    return grown ? Resized(p, size) : nullptr;
   }
   memcpy(fresh, p, std::min(old_size, size));
   Deallocate<&FreeSlow>(p);

@@ -20,6 +20,9 @@ TC_SLOW_PATH void* AllocateSlow(size_t size);
 // The same at a multiple of `alignment`, a power of two.
 void* AllocateAligned(size_t size, size_t alignment);
 
+// The bytes that such an object has; 0 when there can be none.
+size_t AllocationSize(size_t size, size_t alignment);
+
 // The same as malloc of `size`, all bytes zero. Does not clear what is zero already.
 void* AllocateZeroed(size_t size);
 

@@ -31,6 +31,13 @@ class AnonymousMemory final : public VirtualMemory {
     mmap_.AdviseHugepages(start, bytes, wanted);
   }
   bool Populate(void* start, size_t bytes) override { return mmap_.Populate(start, bytes); }
+  // False for what sbrk returned.
+  bool MayMove(const void* from) override {
+    return options_.use_mmap && !sbrk_.MayHold(from, 1) && mmap_.MayMove(from);
+  }
+  bool Move(void* from, void* to, size_t bytes) override {
+    return !sbrk_.MayHold(to, bytes) && mmap_.Move(from, to, bytes);
+  }
   size_t hardware_page_size() const override { return mmap_.hardware_page_size(); }
 
   // Calls f(lock) for every lock.

@@ -60,6 +60,13 @@ class HeapMemory final : public VirtualMemory {
     anonymous_.AdviseHugepages(start, bytes, wanted);
   }
   bool Populate(void* start, size_t bytes) override { return anonymous_.Populate(start, bytes); }
+  // Only where all memory is anonymous.
+  bool MayMove(const void* from) override {
+    return custom() == nullptr && !memfs_wanted_ && !device_.IsUsable() && anonymous_.MayMove(from);
+  }
+  bool Move(void* from, void* to, size_t bytes) override {
+    return anonymous_.Move(from, to, bytes);
+  }
   size_t hardware_page_size() const override { return anonymous_.hardware_page_size(); }
 
   // The same as Map without the program's allocator, which may want to fall back to it.

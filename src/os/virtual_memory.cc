@@ -12,6 +12,14 @@
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
+// Linux 5.7.
+#ifndef MREMAP_DONTUNMAP
+#define MREMAP_DONTUNMAP 4
+#endif
+// Linux 5.4.
+#ifndef MADV_COLD
+#define MADV_COLD 20
+#endif
 
 namespace tcmalloc {
 namespace {
@@ -81,6 +89,21 @@ bool SystemVirtualMemory::Populate(void* start, size_t bytes) {
   TC_ASSERT(SpinLock::NoneHeldByThisThread());
   const ErrnoKeeper keeper;
   return madvise(start, bytes, MADV_POPULATE_WRITE) == 0 || errno != EINVAL;
+}
+
+bool SystemVirtualMemory::MayMove(const void* from) {
+  TC_ASSERT(SpinLock::NoneHeldByThisThread());
+  const ErrnoKeeper keeper;
+  // Where pages are moved from, the system forgets that they were locked (mlockall). This harmless
+  // advice it refuses for locked memory.
+  return madvise(const_cast<void*>(from), hardware_page_size_, MADV_COLD) == 0;
+}
+
+bool SystemVirtualMemory::Move(void* from, void* to, size_t bytes) {
+  TC_ASSERT(SpinLock::NoneHeldByThisThread());
+  const ErrnoKeeper keeper;
+  const int flags = MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP;
+  return mremap(from, bytes, bytes, flags, to) == to;
 }
 
 }  // namespace tcmalloc

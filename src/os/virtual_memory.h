@@ -45,6 +45,17 @@ class VirtualMemory {
   // to, in one call. False when the system cannot do that at all: not when there is no memory, or
   // when a part of it has left the address space meanwhile.
   [[nodiscard]] virtual bool Populate(void* start, size_t bytes) = 0;
+
+  // Moving memory instead of copying it. MayMove: it is worth trying for the memory at `from`, and
+  // what Map returns now may be moved to. Move makes what lies behind [from, from + bytes) lie
+  // behind [to, to + bytes), with the advice about hugepages that it had; the first range is as if
+  // released then. False when the system refuses: nothing has moved, but the second range may have
+  // left the address space. Each move may split two mappings for good. Cost: two calls, which do
+  // not look at every page. Requires of both: Map returned the range, or it is a part of what it
+  // returned.
+  virtual bool MayMove(const void* from) = 0;
+  [[nodiscard]] virtual bool Move(void* from, void* to, size_t bytes) = 0;
+
   // So many bytes are left before Map meets a limit that is known beforehand. Whoever asks for more
   // than is needed at the moment asks for no more than that.
   virtual size_t Room() { return SIZE_MAX; }
@@ -66,6 +77,8 @@ class SystemVirtualMemory final : public VirtualMemory {
   bool Release(void* start, size_t bytes) override;
   void AdviseHugepages(void* start, size_t bytes, bool wanted) override;
   bool Populate(void* start, size_t bytes) override;
+  bool MayMove(const void* from) override;
+  bool Move(void* from, void* to, size_t bytes) override;
   size_t hardware_page_size() const override { return hardware_page_size_; }
 
  private:

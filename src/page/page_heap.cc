@@ -100,7 +100,7 @@ Span* PageHeap::Allocate(Request request) {
     } else {
       // There is enough, but nowhere in one piece, and a limit on address space (RLIMIT_AS) counts
       // all of it.
-      UnmapAtLeast(n + alignment + Length::ForBytes(PageMap::leaf_bytes()));
+      UnmapAtLeast(n + alignment + Length::ForBytes(PageMap::leaf_bytes()), kMaxRefusalsAtPace);
       resort = kNothing;
     }
   }
@@ -519,10 +519,14 @@ PageHeap::Stats PageHeap::GetStats(FreeSpanCounts* counts) {
   stats.growths = growths_.value();
   stats.releases = releases_.value();
   stats.released_total_bytes = released_total_bytes_.value();
+  stats.commits = commits_.value();
+  stats.unmapped_total_bytes = unmapped_total_bytes_.value();
+  stats.unmapped_backed_bytes = unmapped_backed_bytes_.value();
   stats.hugepages = hugepages_;
   stats.hugepage_bytes = hugepages_advised_.value() * kHugepageSize;
   stats.hugepages_broken = hugepages_broken_.value();
   stats.populations = populations_.value();
+  stats.moves = moves_.value();
   stats.limits = limits_;
   stats.hard_limit = limit_watch_.counts(LimitKind::kHard);
   stats.soft_limit = limit_watch_.counts(LimitKind::kSoft);

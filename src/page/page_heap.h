@@ -74,10 +74,15 @@ class PageHeap {
     size_t growths = 0;   // mappings made
     size_t releases = 0;  // slices given back
     size_t released_total_bytes = 0;
+    size_t commits = 0;  // times that memory was put behind released pages
+    // Of free memory that was taken out of the address space: all, and what had memory behind it.
+    size_t unmapped_total_bytes = 0;
+    size_t unmapped_backed_bytes = 0;
     HugepageSetting hugepages;
     size_t hugepage_bytes = 0;    // where hugepages were asked for
     size_t hugepages_broken = 0;  // slices given back of hugepages partly in use
     size_t populations = 0;       // see PopulateStep
+    size_t moves = 0;             // see MoveLargeAt
     MemoryLimits limits;
     LimitWatch::Counts hard_limit;
     LimitWatch::Counts soft_limit;
@@ -149,6 +154,12 @@ class PageHeap {
   // when there is not enough, or when `span` is no such object. What is new has undefined contents.
   [[nodiscard]] bool ResizeLargeAt(Span* span, const void* p, Length n) TC_EXCLUDES(lock_);
 
+  // For an object that cannot become `n` pages long where it is: moves its pages to a mapping of
+  // their own, behind which there is room for as many, and frees where it was. The new span; null,
+  // and nothing is changed, where copying is better or the system refuses. Requires: nobody uses
+  // the object meanwhile.
+  [[nodiscard]] Span* MoveLargeAt(Span* span, const void* p, Length n) TC_EXCLUDES(lock_);
+
   // Gives free memory back to the system until at least `n` pages went or nothing is left; returns
   // what went. The lock is not held meanwhile. Memory that the system does not take (mlock) stays
   // mapped and does not keep other memory from going.
@@ -174,10 +185,19 @@ class PageHeap {
            free_[kMapped].total() > ReleasePolicy::kSlack;
   }
 
+  // Some ReleasePolicy::kLookEvery pages were freed since this was last asked. Racy: of two that
+  // ask at once both may hear it.
+  bool TakeFreedMuch() {
+    if (!freed_much_.load(std::memory_order_relaxed)) return false;
+    freed_much_.store(false, std::memory_order_relaxed);
+    return true;
+  }
+
   // With kEager every span that is given back is released at once; with kNever nothing is, whatever
   // is asked.
   enum class Releasing : uint8_t { kByPolicy, kEager, kNever };
   void SetReleasing(Releasing releasing) { releasing_.store(releasing, std::memory_order_relaxed); }
+  Releasing releasing() const { return releasing_.load(std::memory_order_relaxed); }
 
   // The system is to make no hugepages around `page`, which is to be given back while others of its
   // hugepage stay in use: khugepaged would make it whole again (unless its max_ptes_none is 0), and
@@ -224,6 +244,21 @@ class PageHeap {
   // Both as they were at one moment, span caches apart.
   Stats GetStats(FreeSpanCounts* counts = nullptr) TC_EXCLUDES(lock_);
 
+  // What ListSpans tells of a span.
+  struct SpanView {
+    const Span* span = nullptr;
+    PageId first_page;
+    Length num_pages;
+    SpanState state = SpanState::kUnused;
+    // In use for small objects, else kNone: also when it is kept in a span cache.
+    SizeClass size_class = SizeClass::kNone;
+  };
+  // The spans in order of their addresses, from the first that ends behind `from` on, `n` at most;
+  // returns how many. Those of later calls may have changed meanwhile. Cost: a walk over the
+  // regions and a step per span, with the lock held; when the last call's end is no boundary any
+  // more, over all spans of its region in front of it.
+  size_t ListSpans(PageId from, SpanView* views, size_t n) TC_EXCLUDES(lock_);
+
   // Aborts when an invariant does not hold. Walks all spans.
   void CheckInvariants() TC_EXCLUDES(lock_);
 
@@ -261,6 +296,9 @@ class PageHeap {
   static constexpr size_t kRestoredAtOnce = 64;
   // More than any machine has, and little enough to be added to.
   static constexpr Length kMaxLength = Length((SIZE_MAX >> 1) >> kPageShift);
+  // Moves that are tried in the life of the process. Each may leave it with two mappings more, of
+  // which the system allows 65,530.
+  static constexpr size_t kMaxMoves = 1000;
   // Records that the longest operation under the lock may use: see CarveLocked.
   static constexpr size_t kRecordsPerOperation = 4;
   // Free spans that are looked at for one that better be given back, or one in a fuller hugepage.
@@ -401,6 +439,20 @@ class PageHeap {
   Span* FreeSpanAtLocked(PageId page) TC_REQUIRES(lock_);
   // What Delete does behind its lock, where `decide` says what PagesFreedLocked returned.
   void ReleaseAfterFreeing(bool decide) TC_EXCLUDES(lock_);
+  // What of an object goes where. In the order of the addresses, the old place has a head, which is
+  // copied, what is moved, and the rest, which is copied; the new mapping has `front` free pages,
+  // then the same. Hugepages are moved whole.
+  struct MovePlan {
+    bool hugepages;
+    Length front;
+    Length head;
+    Length moved;
+    Length mapped;
+  };
+  bool PlanMoveLocked(const Span& span, Length n, MovePlan* plan) TC_REQUIRES(lock_);
+  bool IsAdvisedAllOverLocked(PageId first, Length n, bool advised) TC_REQUIRES(lock_);
+  // Frees a span in use, of which [head, head + moved) has nothing behind it any more.
+  [[nodiscard]] bool DeleteMovedLocked(Span* span, Length head, Length moved) TC_REQUIRES(lock_);
   // Joins `span`, which is in no list and in state kFreeMapped or kFreeReleased, with its
   // neighbours and lists it.
   void InsertFreeLocked(Span* span) TC_REQUIRES(lock_);
@@ -436,6 +488,25 @@ class PageHeap {
 
   bool Grow(Length n, Length alignment) TC_EXCLUDES(lock_);
   bool GrowBy(Length n, bool hugepages) TC_EXCLUDES(lock_);
+  // Memory from the system that is not yet the heap's, with the records for it.
+  struct NewMapping {
+    Span* span = nullptr;
+    void* region_memory = nullptr;
+    Mapping mapping;
+
+    Length length(Length granule) const {
+      return Length((mapping.bytes >> kPageShift) & ~(granule.pages() - 1));
+    }
+  };
+  // Gets such; false when there is none, or no memory for the records.
+  [[nodiscard]] bool MapNew(Length n, size_t alignment, NewMapping* made) TC_EXCLUDES(lock_);
+  // Frees the records.
+  void Forget(const NewMapping& made) TC_EXCLUDES(lock_);
+  // Makes it a free span of the heap's, whose record `made.span` is, neighbours included. Returns
+  // the records of old regions that it was joined with, to be freed.
+  Region* AddMappingLocked(const NewMapping& made, bool hugepages) TC_REQUIRES(lock_);
+  // The first region that reaches behind `page`, null when there is none.
+  const Region* NearestRegionLocked(PageId page) const TC_REQUIRES(lock_);
   // Returns the records of old regions that it was joined with, to be freed.
   Region* AddRegionLocked(Region* region) TC_REQUIRES(lock_);
 
@@ -452,8 +523,13 @@ class PageHeap {
   // Once the system has refused a mapping, what is free is no longer kept when it is more than half
   // of the heap: others need address space too, for example for the stacks of threads.
   void UnmapWhenShort() TC_EXCLUDES(lock_);
-  // Takes free spans out of the address space, the longest first, until at least `n` pages went.
-  void UnmapAtLeast(Length n) TC_EXCLUDES(lock_);
+  // Takes free spans out of the address space, the longest first, until at least `n` pages went or
+  // `max_refusals` spans stayed: the system keeps what sbrk gave, and refuses when there are too
+  // many mappings.
+  void UnmapAtLeast(Length n, size_t max_refusals) TC_EXCLUDES(lock_);
+  // The longest free span, no longer the heap's, and the state that it had; null when there is
+  // none.
+  Span* TakeOutLongestFree(SpanState* state) TC_EXCLUDES(lock_);
   // Puts such a span back, in the state that it had.
   void AddSpan(Span* span, SpanState state) TC_EXCLUDES(lock_);
 
@@ -496,8 +572,10 @@ class PageHeap {
 
   // Decide what is tried, nothing else, so relaxed suffices.
   std::atomic<bool> release_rate_is_positive_{true};
+  std::atomic<bool> freed_much_{false};
   std::atomic<Releasing> releasing_{Releasing::kByPolicy};
   std::atomic<bool> can_populate_{true};
+  std::atomic<size_t> moves_left_{kMaxMoves};
   // Null once asked.
   std::atomic<HugepageSetting (*)()> read_hugepages_{nullptr};
   MemoryLimits limits_ TC_GUARDED_BY(lock_);
@@ -528,9 +606,13 @@ class PageHeap {
   OwnedCounter growths_;
   OwnedCounter releases_;
   OwnedCounter released_total_bytes_;
+  OwnedCounter commits_;
+  OwnedCounter unmapped_total_bytes_;
+  OwnedCounter unmapped_backed_bytes_;
   OwnedCounter hugepages_advised_;
   OwnedCounter hugepages_broken_;
   OwnedCounter populations_;
+  OwnedCounter moves_;
 };
 
 }  // namespace tcmalloc

@@ -15,6 +15,12 @@ namespace {
 constexpr Length kMinGrowth = Length((size_t{1} << 20) >> kPageShift);
 constexpr Length kMaxGrowth = Length((size_t{64} << 20) >> kPageShift);
 
+// Some region's pages are the span's.
+bool HasPages(const Span& span) {
+  const SpanState state = span.state.load(std::memory_order_relaxed);
+  return state != SpanState::kUnused && state != SpanState::kUnmapped;
+}
+
 }  // namespace
 
 bool PageHeap::Grow(Length n, Length alignment) {
@@ -57,34 +63,61 @@ bool PageHeap::Grow(Length n, Length alignment) {
   return GrowBy(needed, false);
 }
 
-bool PageHeap::GrowBy(Length n, bool hugepages) {
-  if (n > kMaxLength) return false;
+bool PageHeap::MapNew(Length n, size_t alignment, NewMapping* made) {
   // Records first, so that nothing has to be undone after the system call.
-  Span* const span = TakeRecord();
-  void* const region_memory = arena_.Allocate(sizeof(Region));
-  Mapping mapping;
-  if (span != nullptr && region_memory != nullptr) {
-    mapping = vm_.Map(n.bytes(), hugepages ? kHugepageSize : granule_.bytes());
-    if (mapping.start == nullptr && options_.unmap_when_short) {
+  *made = {TakeRecord(), arena_.Allocate(sizeof(Region)), {}};
+  if (made->span != nullptr && made->region_memory != nullptr) {
+    made->mapping = vm_.Map(n.bytes(), alignment);
+    if (made->mapping.start == nullptr && options_.unmap_when_short) {
       address_space_is_short_.store(true, std::memory_order_relaxed);
     }
   }
-  void* memory = mapping.start;
-  // It may be more than was asked for.
-  n = Length((mapping.bytes >> kPageShift) & ~(granule_.pages() - 1));
+  void* const memory = made->mapping.start;
   // The neighbours' entries are read when the span is joined: they need leaves too.
   if (memory != nullptr &&
-      !page_map_.EnsureLeaves(PageId::Containing(memory) - Length(1), n + Length(2), arena_.vm())) {
-    // Should the system refuse, address space is lost, nothing else.
-    static_cast<void>(vm_.Unmap(memory, n.bytes()));
-    memory = nullptr;
+      page_map_.EnsureLeaves(PageId::Containing(memory) - Length(1),
+                             made->length(granule_) + Length(2), arena_.vm())) {
+    return true;
   }
-  if (memory == nullptr) {
-    if (region_memory != nullptr) arena_.Free(region_memory, sizeof(Region));
-    if (span != nullptr) {
-      const SpinLockHolder holder(lock_);
-      ReturnRecordLocked(span);
-    }
+  // Should the system refuse, address space is lost, nothing else.
+  if (memory != nullptr) static_cast<void>(vm_.Unmap(memory, made->length(granule_).bytes()));
+  Forget(*made);
+  return false;
+}
+
+void PageHeap::Forget(const NewMapping& made) {
+  if (made.region_memory != nullptr) arena_.Free(made.region_memory, sizeof(Region));
+  if (made.span == nullptr) return;
+  const SpinLockHolder holder(lock_);
+  ReturnRecordLocked(made.span);
+}
+
+PageHeap::Region* PageHeap::AddMappingLocked(const NewMapping& made, bool hugepages) {
+  Span* const span = made.span;
+  const bool zero_filled = made.mapping.zero_filled;
+  const Length n = made.length(granule_);
+  // Not before: a stale entry of the page map may lead another thread to the record.
+  span->first_page = PageId::Containing(made.mapping.start);
+  span->num_pages = n;
+  span->zero_filled = zero_filled;
+  span->state.store(zero_filled ? SpanState::kFreeReleased : SpanState::kFreeMapped,
+                    std::memory_order_relaxed);
+  system_bytes_.Add(n.bytes());
+  if (system_bytes_.value() > peak_system_bytes_.value()) {
+    peak_system_bytes_.Set(system_bytes_.value());
+  }
+  growths_.Add(1);
+  if (!zero_filled) commits_.Add(1);
+  Region* const joined = AddRegionLocked(new (made.region_memory) Region{span->first_page, n});
+  if (hugepages) MarkAdvisedLocked(span->first_page, n, true);
+  if (zero_filled) CountReleasedLocked(span->first_page, n, true);
+  InsertFreeLocked(span);
+  return joined;
+}
+
+bool PageHeap::GrowBy(Length n, bool hugepages) {
+  NewMapping made;
+  if (n > kMaxLength || !MapNew(n, hugepages ? kHugepageSize : granule_.bytes(), &made)) {
     return false;
   }
   HugepageMode mode;
@@ -92,8 +125,11 @@ bool PageHeap::GrowBy(Length n, bool hugepages) {
     const SpinLockHolder holder(lock_);
     mode = hugepages_.mode;
   }
+  // It may be more than was asked for.
+  n = made.length(granule_);
+  void* const memory = made.mapping.start;
   // Only what lies in whole ones.
-  hugepages = hugepages && mapping.zero_filled &&
+  hugepages = hugepages && made.mapping.zero_filled &&
               reinterpret_cast<uintptr_t>(memory) % kHugepageSize == 0 &&
               n.bytes() % kHugepageSize == 0;
   if (hugepages || hugepage_policy::OptOut(mode, hugepages)) {
@@ -102,21 +138,7 @@ bool PageHeap::GrowBy(Length n, bool hugepages) {
   Region* joined;
   {
     const SpinLockHolder holder(lock_);
-    // Not before: a stale entry of the page map may lead another thread to the record.
-    span->first_page = PageId::Containing(memory);
-    span->num_pages = n;
-    span->zero_filled = mapping.zero_filled;
-    span->state.store(mapping.zero_filled ? SpanState::kFreeReleased : SpanState::kFreeMapped,
-                      std::memory_order_relaxed);
-    system_bytes_.Add(n.bytes());
-    if (system_bytes_.value() > peak_system_bytes_.value()) {
-      peak_system_bytes_.Set(system_bytes_.value());
-    }
-    growths_.Add(1);
-    joined = AddRegionLocked(new (region_memory) Region{span->first_page, n});
-    if (hugepages) MarkAdvisedLocked(span->first_page, n, true);
-    if (mapping.zero_filled) CountReleasedLocked(span->first_page, n, true);
-    InsertFreeLocked(span);
+    joined = AddMappingLocked(made, hugepages);
   }
   FreeRegions(joined);
   return true;
@@ -185,17 +207,45 @@ bool PageHeap::Owns(PageId page) {
   return false;
 }
 
-bool PageHeap::FindRegion(PageId page, PageId* first, PageId* end) {
-  const SpinLockHolder holder(lock_);
+const PageHeap::Region* PageHeap::NearestRegionLocked(PageId page) const {
   const Region* nearest = nullptr;
   for (const Region* r = regions_; r != nullptr; r = r->next) {
     if (r->first + r->length <= page) continue;
     if (nearest == nullptr || r->first < nearest->first) nearest = r;
   }
+  return nearest;
+}
+
+bool PageHeap::FindRegion(PageId page, PageId* first, PageId* end) {
+  const SpinLockHolder holder(lock_);
+  const Region* const nearest = NearestRegionLocked(page);
   if (nearest == nullptr) return false;
   *first = nearest->first < page ? page : nearest->first;
   *end = nearest->first + nearest->length;
   return true;
+}
+
+size_t PageHeap::ListSpans(PageId from, SpanView* views, size_t n) {
+  size_t found = 0;
+  const SpinLockHolder holder(lock_);
+  while (found < n) {
+    const Region* const region = NearestRegionLocked(from);
+    if (region == nullptr) return found;
+    const PageId end = region->first + region->length;
+    // Where an earlier call left off there is a boundary still, as a rule.
+    const Span* const next = from > region->first ? page_map_.SpanOf(from) : nullptr;
+    const bool resumes = next != nullptr && next->first_page == from && HasPages(*next);
+    for (PageId page = resumes ? from : region->first; page < end && found < n;) {
+      const Span* const span = page_map_.SpanOf(page);
+      page = span->first_page + span->num_pages;
+      if (page <= from) continue;
+      views[found++] = {span, span->first_page, span->num_pages,
+                        span->state.load(std::memory_order_relaxed),
+                        page_map_.ClassOf(span->start_address())};
+      from = page;
+    }
+  }
+  return found;
 }
 
 }  // namespace tcmalloc

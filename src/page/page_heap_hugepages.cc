@@ -42,6 +42,14 @@ void PageHeap::MarkAdvisedLocked(PageId first, Length n, bool advised) {
   });
 }
 
+bool PageHeap::IsAdvisedAllOverLocked(PageId first, Length n, bool advised) {
+  bool all = true;
+  ForEachHugepageLocked(first, n, [&all, advised](const Hugepage& hugepage, uint16_t) {
+    all &= hugepage.advised == advised;
+  });
+  return all;
+}
+
 PageHeap::PageRange PageHeap::BackedWithLocked(const Span& span, PageId page, Length step) {
   const Hugepage& hugepage = page_map_.HugepageOf(page);
   // By P2 all of it is in this span.
@@ -65,6 +73,7 @@ Span* PageHeap::CarveLocked(Span* span, PageId first, Length n, Length step, Pag
     if (front.first < first) backed->first = front.first;
     if (back.end > backed->end) backed->end = back.end;
     CountReleasedLocked(backed->first, backed->end - backed->first, false);
+    commits_.Add(1);
   }
   // From the left: as it was, with memory from now on, what is wanted, and the same mirrored. The
   // middle keeps its state until the end, so that nothing is joined with it.

@@ -10,10 +10,14 @@ namespace {
 
 // Less is not worth its system calls.
 constexpr size_t kMinUnmappedWhenShort = size_t{16} << 20;
+// So many spans that cannot be unmapped are passed over for the sake of others than the heap, after
+// each free: little of a heap is from sbrk. Not measured.
+constexpr size_t kMaxRefusalsWhenShort = 4;
 
 }  // namespace
 
 void PageHeap::ReleaseAfterFreeing(bool decide) {
+  if (decide) freed_much_.store(true, std::memory_order_relaxed);
   if (releasing_.load(std::memory_order_relaxed) == Releasing::kEager) {
     // Only what was freed since the last time is there.
     ReleasePass(kMaxLength, kMaxLength, kMaxRefusalsAtPace, true);
@@ -54,46 +58,57 @@ void PageHeap::UnmapWhenShort() {
   if (!address_space_is_short_.load(std::memory_order_relaxed)) return;
   const size_t free_bytes = FreePages().bytes();
   if (free_bytes < kMinUnmappedWhenShort || free_bytes < system_bytes_.value() / 2) return;
-  UnmapAtLeast(Length::ForBytes(free_bytes - system_bytes_.value() / 4));
+  UnmapAtLeast(Length::ForBytes(free_bytes - system_bytes_.value() / 4), kMaxRefusalsWhenShort);
 }
 
-void PageHeap::UnmapAtLeast(Length n) {
-  for (Length total; total < n;) {
-    void* const region_memory = arena_.Allocate(sizeof(Region));
-    if (region_memory == nullptr) return;
-    Region* unused = new (region_memory) Region;
-    SpanState state = SpanState::kUnused;
-    Span* span;
-    {
-      const SpinLockHolder holder(lock_);
-      span = FindLongestFreeLocked();
-      if (span != nullptr) {
-        state = span->state.load(std::memory_order_relaxed);
-        FreeSpansFor(state).Remove(span);
-        span->state.store(SpanState::kUnmapped, std::memory_order_relaxed);
-        page_map_.SetSpan(span->first_page, nullptr);
-        page_map_.SetSpan(span->last_page(), nullptr);
-        unused = RemoveRegionLocked(span->first_page, span->num_pages, unused);
-        system_bytes_.Subtract(span->bytes());
-        MarkAdvisedLocked(span->first_page, span->num_pages, false);
-        if (state == SpanState::kFreeReleased) {
-          CountReleasedLocked(span->first_page, span->num_pages, false);
-        }
+Span* PageHeap::TakeOutLongestFree(SpanState* state) {
+  void* const region_memory = arena_.Allocate(sizeof(Region));
+  if (region_memory == nullptr) return nullptr;
+  Region* unused = new (region_memory) Region;
+  Span* span;
+  {
+    const SpinLockHolder holder(lock_);
+    span = FindLongestFreeLocked();
+    if (span != nullptr) {
+      *state = span->state.load(std::memory_order_relaxed);
+      FreeSpansFor(*state).Remove(span);
+      span->state.store(SpanState::kUnmapped, std::memory_order_relaxed);
+      page_map_.SetSpan(span->first_page, nullptr);
+      page_map_.SetSpan(span->last_page(), nullptr);
+      unused = RemoveRegionLocked(span->first_page, span->num_pages, unused);
+      system_bytes_.Subtract(span->bytes());
+      MarkAdvisedLocked(span->first_page, span->num_pages, false);
+      if (*state == SpanState::kFreeReleased) {
+        CountReleasedLocked(span->first_page, span->num_pages, false);
       }
     }
-    FreeRegions(unused);
-    if (span == nullptr) return;
-    // The kernel may refuse when there are too many mappings already.
-    const bool unmapped = vm_.Unmap(span->start_address(), span->bytes());
-    const Length length = span->num_pages;
-    if (!unmapped) {
-      AddSpan(span, state);
-      return;
+  }
+  FreeRegions(unused);
+  return span;
+}
+
+void PageHeap::UnmapAtLeast(Length n, size_t max_refusals) {
+  // Aside, so that others are found.
+  IntrusiveList<Span> refused_mapped;
+  IntrusiveList<Span> refused_released;
+  size_t refusals = 0;
+  for (Length total; total < n && refusals < max_refusals;) {
+    SpanState state = SpanState::kUnused;
+    Span* const span = TakeOutLongestFree(&state);
+    if (span == nullptr) break;
+    if (!vm_.Unmap(span->start_address(), span->bytes())) {
+      (state == SpanState::kFreeReleased ? refused_released : refused_mapped).Prepend(span);
+      ++refusals;
+      continue;
     }
-    total += length;
+    total += span->num_pages;
     const SpinLockHolder holder(lock_);
+    unmapped_total_bytes_.Add(span->bytes());
+    if (state == SpanState::kFreeMapped) unmapped_backed_bytes_.Add(span->bytes());
     ReturnRecordLocked(span);
   }
+  while (Span* const span = refused_mapped.PopFirst()) AddSpan(span, SpanState::kFreeMapped);
+  while (Span* const span = refused_released.PopFirst()) AddSpan(span, SpanState::kFreeReleased);
 }
 
 void PageHeap::AddSpan(Span* span, SpanState state) {

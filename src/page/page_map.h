@@ -26,7 +26,7 @@
 // answer, which the slow paths check under a lock.
 //
 // Cost. Lookup: two loads. Memory: 9 bytes per page of 8 KiB in use, 6 per hugepage, and 1 MiB of
-// address space for root and empty leaf; on 32-bit machines 5 bytes, and 2.5 MiB for all.
+// address space for root and empty leaf; on 32-bit machines 5 bytes, and 2.6 MiB for all.
 #pragma once
 
 #include <atomic>

@@ -7,9 +7,10 @@
 namespace tcmalloc {
 namespace {
 
-// Small objects' slow frees come by the batch; one in so many sets the alarm.
+// Small objects' slow frees come by the batch; one in so many sets the alarm, and each that the
+// page heap got much from.
 constexpr uint32_t kFreesPerAlarm = 64;
-// All threads' counters are set at most so often.
+// All threads' counters are set at most so often. Visits go on for as long.
 constexpr int64_t kAlarmAllEveryMs = 1000;
 
 constinit std::atomic<int64_t> alarmed_all_ms{0};
@@ -18,12 +19,20 @@ constinit std::atomic<int64_t> alarmed_all_ms{0};
 
 void ComeBy(Heap& heap, ThreadCache* cache) {
   ThreadCache::Visits& visits = cache->visits;
+  const int64_t now_ms = CoarseMilliseconds();
   if (!heap.page_heap.release_pending()) {
-    visits = ThreadCache::Visits();
-    cache->SetBytesUntilVisit(ThreadCache::kNoSampling);
+    if (now_ms - alarmed_all_ms.load(std::memory_order_relaxed) < kAlarmAllEveryMs) {
+      // What is freed now would alarm no one.
+      const bool visiting = visits.last_ms != 0;
+      visits.interval = idle_release_policy::NextInterval(visiting ? visits.interval : 0, 0);
+      visits.last_ms = now_ms;
+      cache->SetBytesUntilVisit(visits.interval);
+    } else {
+      visits = ThreadCache::Visits();
+      cache->SetBytesUntilVisit(ThreadCache::kNoSampling);
+    }
     return;
   }
-  const int64_t now_ms = CoarseMilliseconds();
   // How long one was away that comes for the first time is not known: it may have been busy. That
   // begins now, and it is seen again at once.
   const bool first = visits.last_ms == 0;
@@ -44,7 +53,10 @@ void ComeBy(Heap& heap, ThreadCache* cache) {
 }
 
 void FreedSlowly(Heap& heap, ThreadCache* cache, bool large) {
-  if (!large && cache != nullptr && ++cache->visits.slow_frees % kFreesPerAlarm != 0) return;
+  const bool much = heap.page_heap.TakeFreedMuch();
+  if (!large && !much && cache != nullptr && ++cache->visits.slow_frees % kFreesPerAlarm != 0) {
+    return;
+  }
   if (!heap.page_heap.release_pending()) return;
   if (cache != nullptr) {
     // What it learned while it was busy is no measure for what comes.

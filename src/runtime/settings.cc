@@ -2,8 +2,8 @@
 #include "runtime/settings.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
-#include <iterator>
 #include <string_view>
 
 #include "os/environment.h"

@@ -36,7 +36,9 @@ void TakePageHeapStats(const PageHeap::Stats& pages, HeapStats* stats) {
   stats->spans_in_use += pages.large_spans;
   stats->growths = pages.growths;
   stats->releases = pages.releases;
-  stats->released_total_bytes = pages.released_total_bytes;
+  stats->released_total_bytes = pages.released_total_bytes + pages.unmapped_backed_bytes;
+  stats->reserved_total_bytes = pages.system_bytes + pages.unmapped_total_bytes;
+  stats->commits = pages.commits;
   stats->hugepages = pages.hugepages;
   stats->hugepage_bytes = pages.hugepage_bytes;
   stats->hugepages_broken = pages.hugepages_broken;
@@ -67,10 +69,16 @@ void Collect(Heap& heap, HeapSnapshot* snapshot, HeapStats* totals) {
       heap.page_heap.GetStats(snapshot == nullptr ? nullptr : &snapshot->free_spans);
   TakePageHeapStats(pages, totals);
   totals->releases += heap.holes.releases();
+  totals->released_total_bytes += heap.holes.released_total_bytes();
+  totals->releases_at_once = heap.page_heap.releasing() == PageHeap::Releasing::kEager;
   // Not more than what it is a part of, also while both change.
   totals->hole_bytes =
       std::min(heap.holes.hole_bytes(), totals->central_bytes + totals->span_tail_bytes);
+  totals->committed_total_bytes =
+      totals->system_bytes - totals->unmapped_bytes() + totals->released_total_bytes;
   totals->metadata_bytes = heap.arena.mapped_bytes() + pages.metadata_span_bytes;
+  totals->thread_cache_limit_bytes = heap.registry.total_limit();
+  totals->min_thread_cache_bytes = heap.registry.min_per_cache();
   totals->large_allocations = heap.large_reports.allocations();
   totals->large_allocation_reports = heap.large_reports.reports();
 }

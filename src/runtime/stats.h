@@ -48,7 +48,13 @@ struct HeapStats {
   size_t large_objects = 0;
   size_t spans_in_use = 0;
   size_t thread_caches = 0;
+  // Since the process began. Address space: mappings made, and what was in them, also where free
+  // memory was unmapped again. Memory: times that the system put some behind pages, and took it
+  // back; the difference of the totals is system_bytes - released_bytes - hole_bytes.
   size_t growths = 0;
+  size_t reserved_total_bytes = 0;
+  size_t commits = 0;
+  size_t committed_total_bytes = 0;
   size_t releases = 0;
   size_t released_total_bytes = 0;
   HugepageSetting hugepages;
@@ -58,6 +64,11 @@ struct HeapStats {
   // See LargeReports.
   size_t large_allocations = 0;
   size_t large_allocation_reports = 0;
+
+  // Settings as they are now.
+  size_t thread_cache_limit_bytes = 0;  // of all thread caches together
+  size_t min_thread_cache_bytes = 0;
+  bool releases_at_once = false;
 
   MemoryLimits limits;
   LimitWatch::Counts hard_limit;
@@ -85,7 +96,7 @@ struct HeapSnapshot {
   PageHeap::FreeSpanCounts free_spans;
 };
 // It lies on stacks, of which a thread may have 16 KiB.
-static_assert(sizeof(HeapSnapshot) <= 6 * 1024);
+static_assert(sizeof(HeapSnapshot) <= size_t{6} << 10);
 
 // Takes each lock of the heap for a moment. Cost: microseconds, plus the walk over all thread
 // caches.

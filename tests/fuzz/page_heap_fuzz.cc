@@ -32,6 +32,10 @@ class FailingVirtualMemory final : public VirtualMemory {
     system_.AdviseHugepages(start, bytes, wanted);
   }
   bool Populate(void* start, size_t bytes) override { return system_.Populate(start, bytes); }
+  bool MayMove(const void* from) override { return system_.MayMove(from); }
+  bool Move(void* from, void* to, size_t bytes) override {
+    return !fail_next && system_.Move(from, to, bytes);
+  }
   size_t hardware_page_size() const override { return system_.hardware_page_size(); }
 
   bool fail_next = false;

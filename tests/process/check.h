@@ -26,6 +26,17 @@ static inline void CheckFailed(const char* file, int line, const char* condition
   _exit(1);
 }
 
+#ifdef LINKED_STATICALLY
+size_t tcmalloc_flush_this_thread_cache(void);
+
+// Ends the program unless what it frees gets into a cache of the library's.
+static inline void RequireLibraryUnderTest(void) {
+  void* (*volatile allocate)(size_t) = malloc;
+  tcmalloc_flush_this_thread_cache();
+  free(allocate(1000));
+  CHECK(tcmalloc_flush_this_thread_cache() >= 1000);
+}
+#else
 // Ends the program unless `malloc` and `free` lead into the file that LIBRARY_UNDER_TEST names.
 static inline void RequireLibraryUnderTest(void) {
   const char* expected = getenv("LIBRARY_UNDER_TEST");
@@ -47,6 +58,7 @@ static inline void RequireLibraryUnderTest(void) {
     }
   }
 }
+#endif
 
 // Allocation through volatile pointers: the compiler must not pair malloc with free and drop both.
 static void* (*volatile Malloc)(size_t) = malloc;

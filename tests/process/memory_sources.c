@@ -27,6 +27,13 @@
 
 enum { kMiB = 1 << 20, kMostMiB = 256 };
 
+// What mmap calls: the older one of 32-bit machines finds its arguments in memory.
+#ifdef SYS_mmap2
+enum { kMmapCall = SYS_mmap2 };
+#else
+enum { kMmapCall = SYS_mmap };
+#endif
+
 static const char* place;
 static char maps[1 << 20];
 
@@ -218,7 +225,7 @@ static void Nothing(void) {
 static void RefuseMmap(void) {
   struct sock_filter program[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mmap, 0, 3),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, kMmapCall, 0, 3),
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[2])),
       BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, PROT_READ | PROT_WRITE, 0, 1),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOMEM),

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Links static_use.c with a static library in every way that a user may, and runs the programs.
+"""Links SOURCE with a static library in every way that a user may, and runs the programs.
 
 Usage: static_link_test.py STATIC_LIBRARY SOURCE WORK_DIRECTORY C_COMPILER CXX_COMPILER [OPTION...]
 The options are for both compilers.

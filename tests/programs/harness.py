@@ -14,6 +14,10 @@ It also demands a proof of who served malloc, for the processes of each side, fr
                        largest figure in them must reach the heap that the workload needs.
   the kernel           /proc/<pid>/maps of each server process must show the library.
 
+A program that is linked with gperftools' library of the same name (main's `linked`) is not given
+ours by preloading: LD_LIBRARY_PATH leads to it, and the other side is the system's own. Only what
+the object of that name binds counts then, and the path tells whose library it is.
+
 Exit status: 0 equal and proved, 1 anything else, 77 a program that the test needs is not installed.
 """
 
@@ -47,7 +51,7 @@ _STATS_FIGURE = re.compile(rb"^MALLOC:[ =+]*(\d+) \(", re.MULTILINE)
 # who looks `free` up in the C library's own handle, as the library does for objects that are not
 # its own, is to find the C library's.
 _BINDING = re.compile(
-    r"^\s*\d+:\s+binding file .+? \[\d+\] to (?P<provider>.+?) \[\d+\]: "
+    r"^\s*\d+:\s+binding file (?P<binder>.+?) \[\d+\] to (?P<provider>.+?) \[\d+\]: "
     r"normal symbol `(?P<symbol>malloc|free)' \[",
     re.MULTILINE,
 )
@@ -78,9 +82,15 @@ class Side:
     """One of the two runs: which malloc is preloaded, where the run happens and what it has
     shown."""
 
-    def __init__(self, is_reference, provider, preload, directory, evidence):
+    def __init__(self, is_reference, provider, preload, directory, evidence, linked=None,
+                 binder=None):
         self.is_reference = is_reference
         self.name = "C library" if is_reference else provider
+        # The library under test, where LD_LIBRARY_PATH names it, on both sides.
+        self.linked = linked
+        self.binder = binder
+        if linked is not None:
+            self.name = f"the system's {provider}" if is_reference else str(linked)
         self.provider = (
             provider  # File name (no path) of the shared object that has to serve malloc.
         )
@@ -105,6 +115,8 @@ class Side:
         }
         if self.preload is not None:
             env["LD_PRELOAD"] = str(self.preload)
+        if self.linked is not None and not self.is_reference:
+            env["LD_LIBRARY_PATH"] = str(self.linked.parent)
         if not self.is_reference:
             env.update({k: v for k, v in os.environ.items() if k.startswith("TCMALLOC_")})
             if stats:
@@ -192,7 +204,10 @@ class Side:
             text = record.read_text(errors="replace")
             providers = {}
             for m in _BINDING.finditer(text):
-                providers.setdefault(m["symbol"], set()).add(os.path.basename(m["provider"]))
+                if self.binder is None or os.path.basename(m["binder"]).startswith(self.binder):
+                    providers.setdefault(m["symbol"], set()).add(self._provider(m["provider"]))
+            if self.binder is not None and not providers:
+                continue  # one that has nothing to do with it, a shell for example
             # A program with a fixed address answers for the functions whose address it takes; what
             # it calls then is bound like any other call, so only shared objects count.
             for symbol in ("malloc", "free"):
@@ -219,6 +234,14 @@ class Side:
                 f", {self.stats_seen} figures reported, largest {self.largest_heap / 2**20:.1f} MiB"
             )
         print(note, flush=True)
+
+    def _provider(self, path):
+        """The name by which a provider is known: of the linked library's name there are two."""
+        name = os.path.basename(path)
+        if self.linked is None or name != self.provider:
+            return name
+        is_ours = os.path.realpath(path) == os.path.realpath(self.linked)
+        return name if is_ours != self.is_reference else path
 
     def _count_stats(self, stderr):
         self.stats_seen += len(_STATS_FIGURE.findall(stderr))
@@ -333,9 +356,11 @@ def main(
     reference_preload=None,
     stats=True,
     deadline_s=540,
+    linked=None,
 ):
     """Runs `workload` on both sides. `stats` is False where the library's report would disturb
-    the program."""
+    the program, `linked` the beginning of the name
+    of the object that is itself linked with a library of this name."""
     parser = argparse.ArgumentParser(description=sys.modules["__main__"].__doc__)
     parser.add_argument(
         "--library", required=True, type=pathlib.Path, help="the shared library to preload"
@@ -371,6 +396,7 @@ def main(
                 stats,
                 min_heap_mib,
                 min_processes,
+                linked,
             )
     except Failure as failure:
         print(f"FAIL: {failure}", flush=True)
@@ -378,11 +404,13 @@ def main(
     print("PASS")
 
 
-def _compare(workload, top, library, reference_preload, stats, min_heap_mib, min_processes):
+def _compare(
+    workload, top, library, reference_preload, stats, min_heap_mib, min_processes, linked
+):
     outputs = []
     for is_reference, provider, preload in (
-        (True, "libc.so.6", reference_preload),
-        (False, library.name, library),
+        (True, library.name if linked else "libc.so.6", reference_preload),
+        (False, library.name, None if linked else library),
     ):
         directory = (
             top / "run"
@@ -390,7 +418,15 @@ def _compare(workload, top, library, reference_preload, stats, min_heap_mib, min
         evidence = top / f"evidence-{len(outputs)}"
         directory.mkdir()
         evidence.mkdir()
-        side = Side(is_reference, provider, preload, directory, evidence)
+        side = Side(
+            is_reference,
+            provider,
+            preload,
+            directory,
+            evidence,
+            linked=library if linked else None,
+            binder=linked,
+        )
         begin = time.monotonic()
         try:
             outputs.append(workload(side))

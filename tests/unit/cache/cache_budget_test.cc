@@ -42,6 +42,28 @@ TEST(CacheBudgetTest, EveryNewCacheStartsAlikeWhateverIsLeft) {
   EXPECT_EQ(budget.unclaimed(), -static_cast<int64_t>(kInitial));
 }
 
+TEST(CacheBudgetTest, ASmallerTotalLowersLimitsToAnEqualShare) {
+  CacheBudget budget;
+  size_t large = budget.AddCache();
+  size_t small = budget.AddCache();
+  for (int i = 0; i < 99; ++i) EXPECT_TRUE(budget.TryRaise(&large));
+  ASSERT_EQ(large, kInitial + 99 * kStep);
+  // As long as there is enough for all, nobody loses anything.
+  budget.LowerToShare(&large);
+  EXPECT_EQ(large, kInitial + 99 * kStep);
+  budget.SetTotal(20 * kStep);
+  ASSERT_LT(budget.unclaimed(), 0);
+  budget.LowerToShare(&small);
+  EXPECT_EQ(small, kInitial);
+  budget.LowerToShare(&large);
+  EXPECT_EQ(large, 10 * kStep);
+  EXPECT_EQ(budget.unclaimed(), static_cast<int64_t>(20 * kStep - large - small));
+  // Never below where every cache starts.
+  budget.SetTotal(0);
+  budget.LowerToShare(&large);
+  EXPECT_EQ(large, kInitial);
+}
+
 TEST(CacheBudgetTest, StealsDownToWhereEveryCacheStarts) {
   CacheBudget budget;
   budget.SetTotal(4 * kInitial);

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cstdint>
@@ -53,7 +52,7 @@ TEST(AnonymousMemoryTest, FallsBackToSbrkWhenMmapGivesNothing) {
     AnonymousMemory memory;
     AnonymousMemory no_sbrk;
     no_sbrk.Configure({.use_sbrk = false});
-    if (!RefuseCall(SYS_mmap, PROT_READ | PROT_WRITE, ENOMEM)) return 100;
+    if (!RefuseCall(kMmapCall, PROT_READ | PROT_WRITE, ENOMEM)) return 100;
     errno = 1234;
     if (no_sbrk.Map(kMiB, 4096).start != nullptr) return 1;
     const Mapping mapping = memory.Map(kMiB, 4096);

@@ -120,13 +120,20 @@ TEST(SbrkMemoryTest, RefusesWhatTheSystemRefuses) {
   EXPECT_EQ(InChild([] {
               SbrkMemory memory;
               errno = 1234;
-              const uintptr_t before = Break();
+              uintptr_t before = Break();
               // Negative as a signed number: the break must not move down.
-              for (const size_t bytes : {SIZE_MAX - kPage + 1, SIZE_MAX / 2 + 1, SIZE_MAX / 4}) {
+              for (const size_t bytes : {SIZE_MAX - kPage + 1, SIZE_MAX / 2 + 1}) {
                 if (memory.Map(bytes & ~(kPage - 1), kPage, kPage) != nullptr) return 1;
               }
               if (memory.Map(kPage, SIZE_MAX / 2 + 1, kPage) != nullptr) return 2;
               if (Break() != before) return 3;
+              // 32-bit machines may have one quarter or another.
+              int quarters = 0;
+              while (memory.Map(SIZE_MAX / 4 & ~(kPage - 1), kPage, kPage) != nullptr) {
+                before = Break();
+                if (++quarters > (sizeof(void*) == 8 ? 0 : 3)) return 7;
+              }
+              if (Break() != before) return 8;
               rlimit limit = {kMiB, kMiB};
               if (setrlimit(RLIMIT_DATA, &limit) != 0) return 4;
               if (memory.Map(64 * kMiB, kPage, kPage) != nullptr) return 5;

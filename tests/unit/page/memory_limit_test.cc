@@ -76,7 +76,8 @@ TEST(MemoryLimitTest, WhatIsLargerThanTheHardLimitFailsAtOnce) {
 TEST(MemoryLimitTest, SlackIsALittleOfTheLimit) {
   EXPECT_EQ(LimitSlack(64 * kMiB), kMiB);
   EXPECT_EQ(LimitSlack(kMiB), kMinLimitSlack);
-  EXPECT_EQ(LimitSlack(size_t{100} << 30), kMaxLimitSlack);
+  EXPECT_EQ(LimitSlack(512 * kMiB), kMaxLimitSlack);
+  EXPECT_EQ(LimitSlack(SIZE_MAX / 2), kMaxLimitSlack);
   EXPECT_EQ(LimitSlack(1000), 500u);
   EXPECT_EQ(LimitSlack(0), 0u);
 }

@@ -21,10 +21,8 @@ using Kind = FakeVirtualMemory::Kind;
 constexpr Length kAll = Length(SIZE_MAX >> kPageShift);
 constexpr size_t kHugePages = kHugepagePages.pages();
 
-FakeVirtualMemory::Options AddressOnly(size_t range_bytes, bool gaps = false) {
-  FakeVirtualMemory::Options options;
-  options.strength = FakeVirtualMemory::Strength::kAddressOnly;
-  options.range_bytes = range_bytes;
+FakeVirtualMemory::Options AddressOnly(bool gaps) {
+  FakeVirtualMemory::Options options = FakeVirtualMemory::AddressOnly(uint64_t{8} << 30);
   options.gaps = gaps;
   return options;
 }
@@ -32,7 +30,7 @@ FakeVirtualMemory::Options AddressOnly(size_t range_bytes, bool gaps = false) {
 struct HugeHeap {
   explicit HugeHeap(Length threshold, HugepageSetting setting = {HugepageMode::kAdvise, 511},
                     bool gaps = false)
-      : under_test(AddressOnly(size_t{8} << 30, gaps),
+      : under_test(AddressOnly(gaps),
                    {.hugepage_threshold = threshold, .now_ms = [] { return clock_ms; }}) {
     clock_ms = 0;
     heap.SetReleaseRate(0);

@@ -18,15 +18,10 @@
 namespace tcmalloc {
 namespace {
 
-using Strength = FakeVirtualMemory::Strength;
-
 constexpr size_t kMiB = size_t{1} << 20;
 
 FakeVirtualMemory::Options AddressOnly() {
-  FakeVirtualMemory::Options options;
-  options.strength = Strength::kAddressOnly;
-  options.range_bytes = size_t{8} << 30;
-  return options;
+  return FakeVirtualMemory::AddressOnly(uint64_t{8} << 30);
 }
 
 Length MiB(size_t n) { return Length::ForBytes(n * kMiB); }

@@ -26,15 +26,10 @@ using Strength = FakeVirtualMemory::Strength;
 constexpr size_t kMiB = size_t{1} << 20;
 constexpr Length kAll = Length(SIZE_MAX >> kPageShift);
 // On 32-bit machines a part of the addresses.
-constexpr size_t kRange =
-    static_cast<size_t>(std::min<uint64_t>(uint64_t{64} << 30, SIZE_MAX / 8 * 3 + 3));
+constexpr auto kRange =
+    static_cast<size_t>(std::min<uint64_t>(uint64_t{64} << 30, FakeVirtualMemory::kMaxRange));
 
-FakeVirtualMemory::Options AddressOnly(size_t range_bytes) {
-  FakeVirtualMemory::Options options;
-  options.strength = Strength::kAddressOnly;
-  options.range_bytes = range_bytes;
-  return options;
-}
+constexpr auto& AddressOnly = FakeVirtualMemory::AddressOnly;
 
 class PageHeapTest : public testing::Test {
  protected:
@@ -417,6 +412,8 @@ TEST(PageHeapAddressSpaceTest, UnmapsFreeMemoryWhenTheSystemHasNoAddressSpaceLef
     bool Release(void* start, size_t bytes) override { return vm_.Release(start, bytes); }
     void AdviseHugepages(void*, size_t, bool) override {}
     bool Populate(void*, size_t) override { return true; }
+    bool MayMove(const void*) override { return false; }
+    bool Move(void*, void*, size_t) override { return false; }
     size_t hardware_page_size() const override { return vm_.hardware_page_size(); }
     size_t mapped = 0;
     size_t limit = 100 * kMiB;
@@ -787,6 +784,36 @@ TEST_F(PageHeapUnmapTest, UnmappingLeaksNoRecords) {
   }
   EXPECT_GE(vm_.unmap_calls(), 200u);
   EXPECT_EQ(under_test_.arena.allocated_bytes(), after_first_rounds);
+}
+
+// Of two free spans the longer one stays: sbrk's memory does.
+TEST(PageHeapAddressSpaceTest, WhatCannotBeUnmappedIsPassedOver) {
+  PageHeapUnderTest under_test(AddressOnly(512 * kPageSize), {.unmap_when_short = true});
+  PageHeap& heap = under_test.heap;
+  FakeVirtualMemory& vm = under_test.vm;
+  heap.SetReleaseRate(0);
+  // All of it is the heap's, in one piece.
+  heap.Delete(heap.New(Length(512), SpanState::kLarge));
+  Span* spans[5];
+  const size_t lengths[5] = {10, 200, 10, 150, 142};
+  for (size_t i = 0; i < 5; ++i) {
+    spans[i] = heap.New(Length(lengths[i]), SpanState::kLarge);
+    ASSERT_NE(spans[i], nullptr);
+  }
+  const PageId longer = spans[1]->first_page;
+  heap.Delete(spans[1]);
+  heap.Delete(spans[3]);
+  vm.FailUnmap(1);
+  EXPECT_EQ(heap.New(Length(300), SpanState::kLarge), nullptr);
+  EXPECT_EQ(vm.unmap_failures(), 1u);
+  EXPECT_EQ(vm.unmap_calls(), 2u);
+  heap.CheckInvariants();
+  EXPECT_EQ(heap.GetStats().system_bytes, (512 - 150) * kPageSize);
+  EXPECT_EQ(vm.mapped_bytes(), (512 - 150) * kPageSize);
+  Span* const again = heap.New(Length(200), SpanState::kLarge);
+  ASSERT_NE(again, nullptr);
+  EXPECT_EQ(again->first_page, longer);
+  heap.CheckInvariants();
 }
 
 // Random use of a small address space, where much is unmapped and sometimes may not be: no byte in

@@ -72,6 +72,25 @@ class ComeByTest : public testing::Test {
     return thread.cache()->bins()->bytes_until_sample.load();
   }
   ThreadCache::Visits& visits() { return thread_.cache()->visits; }
+  // Comes by until the visits end, which they do once the last alarm of all threads is old.
+  void ComeByUntilTheEnd() {
+    const int64_t start_ms = CoarseMilliseconds();
+    for (ComeBy(heap_, thread_.cache()); BytesUntilVisit(thread_) != kNever;
+         ComeBy(heap_, thread_.cache())) {
+      ASSERT_LE(BytesUntilVisit(thread_), kMaxInterval);
+      ASSERT_LT(CoarseMilliseconds(), start_ms + 60'000);
+      WaitMillisecond();
+    }
+  }
+  // Sees to it that all threads were alarmed less than a second ago.
+  void AlarmAll() {
+    TestThread sleeper(heap_.registry);
+    sleeper.cache()->SetBytesUntilVisit(kNever);
+    while (BytesUntilVisit(sleeper) != 0) {
+      FreedSlowly(heap_, nullptr, true);
+      WaitMillisecond();
+    }
+  }
   // As if the thread had last come by so long ago.
   void WasAway(int64_t ms) { visits().last_ms = CoarseMilliseconds() - ms; }
 
@@ -89,12 +108,46 @@ TEST_F(ComeByTest, VisitsEndWhenNothingIsPending) {
   EXPECT_LE(FreeMapped(), ReleasePolicy::kSlack);
   EXPECT_FALSE(heap_.page_heap.release_pending());
   EXPECT_EQ(BytesUntilVisit(thread_), 0u);
-  ComeBy(heap_, thread_.cache());
-  EXPECT_EQ(BytesUntilVisit(thread_), kNever);
+  ComeByUntilTheEnd();
   EXPECT_EQ(visits().interval, kNever);
   // Nor does anything start them again.
   for (int i = 0; i < 1000; ++i) FreedSlowly(heap_, thread_.cache(), i % 2 == 0);
   EXPECT_EQ(BytesUntilVisit(thread_), kNever);
+}
+
+// What is freed now alarms no one, since all were alarmed a moment ago: who came by since and found
+// nothing must not stay away for good.
+TEST_F(ComeByTest, VisitsGoOnWhileNoOneWouldBeAlarmed) {
+  LeaveFreeMemory(kMuch);
+  AlarmAll();
+  heap_.page_heap.ReleaseAtLeast(kMuch);
+  for (int i = 0; i < 3; ++i) {
+    ComeBy(heap_, thread_.cache());
+    ASSERT_EQ(BytesUntilVisit(thread_), kMinInterval << i);
+  }
+  LeaveFreeMemory(kMuch);
+  FreedSlowly(heap_, nullptr, true);
+  WasAway(100'000);
+  ComeBy(heap_, thread_.cache());
+  EXPECT_LT(FreeMapped(), kMuch);
+}
+
+// A slow free that gave the page heap much counts for more than the 64th of small objects.
+TEST_F(ComeByTest, SlowFreesThatFreedManyPagesSetTheThreadsOwnCounter) {
+  LeaveFreeMemory(kMuch);
+  // The first two may be due for other reasons.
+  FreedSlowly(heap_, thread_.cache(), true);
+  FreedSlowly(heap_, thread_.cache(), false);
+  thread_.cache()->SetBytesUntilVisit(kNever);
+  FreedSlowly(heap_, thread_.cache(), false);
+  ASSERT_EQ(BytesUntilVisit(thread_), kNever);
+  Span* const span = heap_.page_heap.New(ReleasePolicy::kLookEvery, SpanState::kLarge);
+  heap_.page_heap.Delete(span);
+  FreedSlowly(heap_, thread_.cache(), false);
+  EXPECT_EQ(BytesUntilVisit(thread_), 0u);
+  thread_.cache()->SetBytesUntilVisit(kNever);
+  FreedSlowly(heap_, thread_.cache(), false);
+  EXPECT_EQ(BytesUntilVisit(thread_), kNever) << "once";
 }
 
 TEST_F(ComeByTest, WithRateZeroThereAreNoVisits) {
@@ -103,9 +156,8 @@ TEST_F(ComeByTest, WithRateZeroThereAreNoVisits) {
   for (int i = 0; i < 1000; ++i) FreedSlowly(heap_, thread_.cache(), true);
   EXPECT_EQ(BytesUntilVisit(thread_), kNever);
   WasAway(1'000'000);
-  ComeBy(heap_, thread_.cache());
+  ComeByUntilTheEnd();
   EXPECT_EQ(FreeMapped(), kMuch);
-  EXPECT_EQ(BytesUntilVisit(thread_), kNever);
 }
 
 // Nothing is given back by a thread that is here all the time, whatever waits to be.
@@ -128,8 +180,7 @@ TEST_F(ComeByTest, ABusyThreadGivesNothingBack) {
 TEST_F(ComeByTest, ABusyThreadGivesNothingBackWhenVisitsBeginAgain) {
   for (int round = 0; round < 3; ++round) {
     heap_.page_heap.ReleaseAtLeast(kMuch);
-    ComeBy(heap_, thread_.cache());
-    ASSERT_EQ(BytesUntilVisit(thread_), kNever);
+    ComeByUntilTheEnd();
     LeaveFreeMemory(kMuch);
     FreedSlowly(heap_, thread_.cache(), true);
     ASSERT_EQ(BytesUntilVisit(thread_), 0u);

@@ -12,9 +12,11 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <iterator>
 #include <map>
@@ -32,9 +34,11 @@ namespace tcmalloc {
 class FakeVirtualMemory final : public VirtualMemory {
  public:
   enum class Strength { kBacked, kAddressOnly };
+  // Three eighths of all addresses, in whole hugepages.
+  static constexpr size_t kMaxRange = SIZE_MAX / 8 * 3 / kHugepageSize * kHugepageSize;
   // Where Map looks for room: from the lower end, or from the upper end as Linux does.
   enum class Placement { kUpwards, kDownwards };
-  enum class Kind { kMap, kUnmap, kRelease, kHugepages, kNoHugepages, kPopulate };
+  enum class Kind { kMap, kUnmap, kRelease, kHugepages, kNoHugepages, kPopulate, kMove };
 
   struct Call {
     Kind kind;
@@ -49,12 +53,20 @@ class FakeVirtualMemory final : public VirtualMemory {
     // Room for Map, a multiple of the hardware page.
     size_t range_bytes = size_t{1} << 30;
     // kAddressOnly: where the range starts, a multiple of the hardware page. (The lower half is a
-    // good place on 32-bit machines, too.)
+    // good place on 32-bit machines, too: see AddressOnly.)
     uintptr_t base = static_cast<uintptr_t>(0x1234'4000'0000);
     Placement placement = Placement::kUpwards;
     // A gap of one hardware page after each mapping, so that no two are neighbours.
     bool gaps = false;
   };
+
+  // kAddressOnly, with a range of that many bytes, or as many as 32-bit machines have at `base`.
+  static Options AddressOnly(uint64_t range_bytes) {
+    Options options;
+    options.strength = Strength::kAddressOnly;
+    options.range_bytes = static_cast<size_t>(std::min<uint64_t>(range_bytes, kMaxRange));
+    return options;
+  }
 
   explicit FakeVirtualMemory(const Options& options) : options_(options), base_(options.base) {
     if (options_.strength == Strength::kBacked) {
@@ -186,6 +198,46 @@ class FakeVirtualMemory final : public VirtualMemory {
     return ok;
   }
 
+  bool MayMove(const void* memory) override {
+    EXPECT_TRUE(SpinLock::NoneHeldByThisThread()) << "a system call under a lock";
+    const std::lock_guard<std::mutex> guard(mutex_);
+    EXPECT_TRUE(IsMapped(reinterpret_cast<uintptr_t>(memory), 1)) << memory;
+    return may_move_;
+  }
+
+  bool Move(void* from, void* to, size_t bytes) override {
+    EXPECT_TRUE(SpinLock::NoneHeldByThisThread()) << "a system call under a lock";
+    const uintptr_t source = reinterpret_cast<uintptr_t>(from);
+    const uintptr_t target = reinterpret_cast<uintptr_t>(to);
+    EXPECT_GT(bytes, 0u);
+    for (const uintptr_t value : {source, target, uintptr_t{bytes}}) {
+      EXPECT_EQ(value % options_.hardware_page_size, 0u) << "Move to " << to << " of " << bytes;
+    }
+    RunHook(on_move_);
+    const std::lock_guard<std::mutex> guard(mutex_);
+    const bool overlap = source < target + bytes && target < source + bytes;
+    if (overlap || !IsMapped(source, bytes) || !IsMapped(target, bytes)) {
+      ADD_FAILURE() << "Move from " << from << " to " << to << " of " << bytes;
+      return false;
+    }
+    const bool ok = !move_failure_.IsDue();
+    Record({Kind::kMove, target, bytes, ok});
+    if (!ok) {
+      CutAround(target, bytes);
+      mapped_bytes_ -= bytes;
+      return false;
+    }
+    if (options_.strength == Strength::kBacked) {
+      memcpy(to, from, bytes);
+      if (madvise(from, bytes, MADV_DONTNEED) != 0) abort();
+    }
+    for (uintptr_t at = 0; at < bytes; at += options_.hardware_page_size) {
+      if (resident_.erase(source + at) > 0) resident_.insert(target + at);
+      if (advised_.contains(source + at)) advised_.insert(target + at);
+    }
+    return true;
+  }
+
   size_t hardware_page_size() const override { return options_.hardware_page_size; }
 
   // Failures. From the nth call on (1 is the next), `count` calls fail.
@@ -194,9 +246,13 @@ class FakeVirtualMemory final : public VirtualMemory {
   void FailRelease(size_t nth, size_t count = 1) { release_failure_ = {nth, count}; }
   void FailUnmap(size_t nth, size_t count = 1) { unmap_failure_ = {nth, count}; }
   void FailPopulate(size_t nth, size_t count = 1) { populate_failure_ = {nth, count}; }
+  // What should be moved to is not mapped afterwards.
+  void FailMove(size_t nth, size_t count = 1) { move_failure_ = {nth, count}; }
   void StopFailing() {
     map_failure_ = release_failure_ = unmap_failure_ = populate_failure_ = Failure();
+    move_failure_ = Failure();
   }
+  void SetMayMove(bool may_move) { may_move_ = may_move; }
 
   // What a system with hugepages would have memory behind, if exactly what was passed to Touch (and
   // Populate) were written to. Counted in hardware pages.
@@ -225,10 +281,11 @@ class FakeVirtualMemory final : public VirtualMemory {
   void SetRoom(size_t bytes) { room_ = bytes; }
   size_t Room() override { return room_; }
 
-  // Runs once, at the beginning of the next Map or Release: what another thread does while this one
-  // is in the system.
+  // Runs once, at the beginning of the next Map, Release or Move: what another thread does while
+  // this one is in the system.
   void OnNextMap(std::function<void()> hook) { on_map_ = std::move(hook); }
   void OnNextRelease(std::function<void()> hook) { on_release_ = std::move(hook); }
+  void OnNextMove(std::function<void()> hook) { on_move_ = std::move(hook); }
 
   // From now on calls are recorded; TakeCalls returns them and forgets them.
   void RecordCalls() { record_calls_ = true; }
@@ -355,6 +412,8 @@ class FakeVirtualMemory final : public VirtualMemory {
   Failure release_failure_;
   Failure unmap_failure_;
   Failure populate_failure_;
+  Failure move_failure_;
+  bool may_move_ = true;
   bool zero_filled_ = true;
   size_t more_bytes_ = 0;
   size_t room_ = SIZE_MAX;
@@ -362,6 +421,7 @@ class FakeVirtualMemory final : public VirtualMemory {
   uintptr_t locked_end_ = 0;
   std::function<void()> on_map_;
   std::function<void()> on_release_;
+  std::function<void()> on_move_;
 
   // Guards what follows. Not a SpinLock: that one is under test.
   std::mutex mutex_;

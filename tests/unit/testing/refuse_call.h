@@ -5,11 +5,19 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 
 #include <cstddef>
 #include <cstdint>
 
 namespace tcmalloc {
+
+// What mmap calls: the older one of 32-bit machines finds its arguments in memory.
+#ifdef SYS_mmap2
+inline constexpr uint32_t kMmapCall = SYS_mmap2;
+#else
+inline constexpr uint32_t kMmapCall = SYS_mmap;
+#endif
 
 // From now on `call` fails with `error` when its third argument is `third`. False when this process
 // may not install a filter.

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "compat/heap_walk.h"
+
+#include "runtime/heap.h"
+
+namespace tcmalloc {
+namespace {
+
+// Spans that are looked at under one lock.
+constexpr size_t kSpansAtOnce = 32;
+
+HeapRange::Use UseOf(const PageHeap::SpanView& view) {
+  switch (view.state) {
+    case SpanState::kFreeMapped:
+    case SpanState::kReleasing:
+      return HeapRange::Use::kFree;
+    case SpanState::kFreeReleased:
+      return HeapRange::Use::kReleased;
+    case SpanState::kLarge:
+      return HeapRange::Use::kLarge;
+    case SpanState::kSmall:
+      // Without a class it is one that is kept for the next who needs it.
+      return view.size_class == SizeClass::kNone ? HeapRange::Use::kFree : HeapRange::Use::kSmall;
+    default:
+      return HeapRange::Use::kOther;
+  }
+}
+
+}  // namespace
+
+void ForEachRange(Heap& heap, void (*function)(void* argument, const HeapRange& range),
+                  void* argument) {
+  PageHeap::SpanView views[kSpansAtOnce];
+  PageId from;
+  while (const size_t n = heap.page_heap.ListSpans(from, views, kSpansAtOnce)) {
+    for (size_t i = 0; i < n; ++i) {
+      const PageHeap::SpanView& view = views[i];
+      HeapRange range = {view.first_page, view.num_pages, UseOf(view), view.size_class};
+      if (range.use == HeapRange::Use::kSmall) {
+        range.free_objects =
+            heap.central.free_list(view.size_class).FreeObjectsIn(view.span, view.first_page);
+      }
+      function(argument, range);
+    }
+    from = views[n - 1].first_page + views[n - 1].num_pages;
+  }
+}
+
+}  // namespace tcmalloc

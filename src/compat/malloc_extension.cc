@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// class MallocExtension: the functions themselves do the work, so that a class of the program's
+// that is derived from it and overrides some has the rest. This file is compiled with type
+// information, which such classes need. What that refers to in the C++ runtime library is
+// referenced weakly: a C program has none, and no use for it.
+#include "gperftools/malloc_extension.h"
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <climits>
+#include <cstring>
+#include <new>
+
+#include "base/text_writer.h"
+#include "compat/created_once.h"
+#include "compat/heap_walk.h"
+#include "compat/system_allocator.h"
+#include "extension/properties.h"
+#include "malloc/slow_path.h"
+#include "os/errno_keeper.h"
+#include "runtime/current_thread.h"
+#include "runtime/heap.h"
+#include "tcmalloc/tcmalloc.h"
+
+// The virtual table of the type information of classes without bases, and what a pure virtual
+// function leads to.
+asm(".weak _ZTVN10__cxxabiv117__class_type_infoE\n.weak __cxa_pure_virtual");
+
+namespace tcmalloc {
+namespace {
+
+// Buffers of this size get the longer text.
+constexpr int kBufferForLevel2 = 10000;
+
+constinit CreatedOnce<::MallocExtension> own_extension;
+// Null for our own. Written by Register (release: the object is complete), read by instance()
+// (acquire).
+constinit std::atomic<::MallocExtension*> registered_extension{nullptr};
+
+int AsInt(size_t n) { return n > INT_MAX ? INT_MAX : static_cast<int>(n); }
+
+// What MallocMemoryStats counts.
+struct ObjectCounts {
+  size_t objects = 0;
+  size_t bytes = 0;
+  size_t of_size[kMallocHistogramSize] = {};
+
+  void Add(size_t count, size_t size) {
+    objects += count;
+    bytes += count * size;
+    of_size[std::bit_width(size) - 1] += count;
+  }
+};
+
+::base::MallocRange AsMallocRange(const HeapRange& range) {
+  using Type = ::base::MallocRange::Type;
+  const size_t bytes = range.num_pages.bytes();
+  ::base::MallocRange result = {range.first_page.start_uintptr(), bytes, Type::UNKNOWN, 0};
+  switch (range.use) {
+    case HeapRange::Use::kSmall: {
+      const size_t free_bytes = range.free_objects * kSizeClasses.size(range.size_class);
+      result.type = Type::INUSE;
+      result.fraction = 1 - static_cast<double>(free_bytes) / static_cast<double>(bytes);
+      break;
+    }
+    case HeapRange::Use::kLarge:
+      result.type = Type::INUSE;
+      result.fraction = 1;
+      break;
+    case HeapRange::Use::kFree:
+      result.type = Type::FREE;
+      break;
+    case HeapRange::Use::kReleased:
+      result.type = Type::UNMAPPED;
+      break;
+    case HeapRange::Use::kOther:
+      break;
+  }
+  return result;
+}
+
+// Free pages by the length of their runs.
+struct FreePages {
+  static constexpr size_t kMaxPages = 127;
+
+  // [0]: the longer ones.
+  size_t bytes[kMaxPages + 1] = {};
+  size_t unmapped_bytes[kMaxPages + 1] = {};
+
+  void Add(const HeapRange& range) {
+    const size_t pages = range.num_pages.pages();
+    const size_t i = pages <= kMaxPages ? pages : 0;
+    if (range.use == HeapRange::Use::kFree) bytes[i] += range.num_pages.bytes();
+    if (range.use == HeapRange::Use::kReleased) unmapped_bytes[i] += range.num_pages.bytes();
+  }
+};
+
+using FreeListInfo = ::MallocExtension::FreeListInfo;
+
+// The lists of free memory, into storage with room for kMostLists of them.
+constexpr size_t kMostLists = 3 * (kNumSizeClasses - 1) + 2 * (FreePages::kMaxPages + 1);
+
+FreeListInfo* PutFreeLists(Heap& heap, FreeListInfo* next) {
+  size_t smaller = 0;
+  for (size_t i = 1; i < kNumSizeClasses; ++i) {
+    const SizeClassStats c = CollectSizeClassStats(heap, static_cast<SizeClass>(i));
+    const size_t size = c.object_size;
+    *next++ = {smaller + 1, size, c.central_objects * size, "tcmalloc.central"};
+    *next++ = {smaller + 1, size, c.transfer_cache_objects * size, "tcmalloc.transfer"};
+    *next++ = {smaller + 1, size, c.thread_cache_objects * size, "tcmalloc.thread"};
+    smaller = size;
+  }
+  FreePages pages;
+  ForEachRange(
+      heap,
+      [](void* argument, const HeapRange& range) { static_cast<FreePages*>(argument)->Add(range); },
+      &pages);
+  for (size_t i = 1; i <= FreePages::kMaxPages; ++i) {
+    const size_t length = Length(i).bytes();
+    if (pages.bytes[i] > 0) *next++ = {length, length, pages.bytes[i], "tcmalloc.page"};
+    if (pages.unmapped_bytes[i] > 0) {
+      *next++ = {length, length, pages.unmapped_bytes[i], "tcmalloc.page_unmapped"};
+    }
+  }
+  const size_t longer = Length(FreePages::kMaxPages + 1).bytes();
+  *next++ = {longer, PTRDIFF_MAX, pages.bytes[0], "tcmalloc.large"};
+  *next++ = {longer, PTRDIFF_MAX, pages.unmapped_bytes[0], "tcmalloc.large_unmapped"};
+  return next;
+}
+
+// What a std::vector consists of, in the C++ libraries that there are.
+struct VectorParts {
+  FreeListInfo* begin;
+  FreeListInfo* end;
+  FreeListInfo* end_of_storage;
+};
+static_assert(sizeof(VectorParts) == sizeof(std::vector<FreeListInfo>));
+
+}  // namespace
+}  // namespace tcmalloc
+
+using tcmalloc::ErrnoKeeper;
+using tcmalloc::ExistingHeap;
+
+SysAllocator::~SysAllocator() = default;
+
+MallocExtension::~MallocExtension() = default;
+
+void MallocExtension::Initialize() {}
+
+bool MallocExtension::VerifyAllMemory() { return true; }
+bool MallocExtension::VerifyNewMemory(const void*) { return true; }
+bool MallocExtension::VerifyArrayNewMemory(const void*) { return true; }
+bool MallocExtension::VerifyMallocMemory(const void*) { return true; }
+
+bool MallocExtension::MallocMemoryStats(int* blocks, size_t* total,
+                                        int histogram[kMallocHistogramSize]) {
+  tcmalloc::Heap& heap = ExistingHeap();
+  tcmalloc::ObjectCounts counts;
+  for (size_t i = 1; i < tcmalloc::kNumSizeClasses; ++i) {
+    const tcmalloc::SizeClassStats c =
+        CollectSizeClassStats(heap, static_cast<tcmalloc::SizeClass>(i));
+    counts.Add(c.in_use_objects, c.object_size);
+  }
+  tcmalloc::ForEachRange(
+      heap,
+      [](void* argument, const tcmalloc::HeapRange& range) {
+        if (range.use != tcmalloc::HeapRange::Use::kLarge) return;
+        static_cast<tcmalloc::ObjectCounts*>(argument)->Add(1, range.num_pages.bytes());
+      },
+      &counts);
+  *blocks = tcmalloc::AsInt(counts.objects);
+  *total = counts.bytes;
+  for (int i = 0; i < kMallocHistogramSize; ++i) histogram[i] = tcmalloc::AsInt(counts.of_size[i]);
+  return true;
+}
+
+void MallocExtension::GetStats(char* buffer, int buffer_length) {
+  if (buffer_length <= 0) return;
+  tcmalloc::TextWriter out(buffer, static_cast<size_t>(buffer_length));
+  tcmalloc::WriteStats(ExistingHeap(), buffer_length >= tcmalloc::kBufferForLevel2 ? 2 : 1, &out);
+}
+
+void MallocExtension::GetHeapSample(MallocExtensionWriter*) {}
+void MallocExtension::GetHeapGrowthStacks(MallocExtensionWriter*) {}
+
+void MallocExtension::Ranges(void* arg, RangeFunction func) {
+  struct Receiver {
+    RangeFunction* function;
+    void* argument;
+  };
+  Receiver receiver = {func, arg};
+  tcmalloc::ForEachRange(
+      ExistingHeap(),
+      [](void* argument, const tcmalloc::HeapRange& range) {
+        const ::base::MallocRange told = tcmalloc::AsMallocRange(range);
+        const Receiver& to = *static_cast<const Receiver*>(argument);
+        to.function(to.argument, &told);
+      },
+      &receiver);
+}
+
+bool MallocExtension::GetNumericProperty(const char* property, size_t* value) {
+  const std::optional<size_t> found =
+      tcmalloc::GetProperty(tcmalloc::CollectStats(ExistingHeap()), property);
+  if (!found.has_value()) return false;
+  *value = *found;
+  return true;
+}
+
+bool MallocExtension::SetNumericProperty(const char* property, size_t value) {
+  const ErrnoKeeper keeper;
+  return tcmalloc::SetProperty(ExistingHeap(), property, value);
+}
+
+void MallocExtension::MarkThreadIdle() { tcmalloc_mark_thread_idle(); }
+void MallocExtension::MarkThreadBusy() { tcmalloc_mark_thread_busy(); }
+void MallocExtension::MarkThreadTemporarilyIdle() { tcmalloc_mark_thread_temporarily_idle(); }
+
+SysAllocator* MallocExtension::GetSystemAllocator() { return tcmalloc::GetSysAllocator(); }
+void MallocExtension::SetSystemAllocator(SysAllocator* a) { tcmalloc::SetSysAllocator(a); }
+
+void MallocExtension::ReleaseToSystem(size_t num_bytes) { tcmalloc_release_to_system(num_bytes); }
+void MallocExtension::ReleaseFreeMemory() { tcmalloc_release_free_memory(); }
+void MallocExtension::SetMemoryReleaseRate(double rate) { tcmalloc_set_memory_release_rate(rate); }
+double MallocExtension::GetMemoryReleaseRate() { return tcmalloc_get_memory_release_rate(); }
+
+size_t MallocExtension::GetEstimatedAllocatedSize(size_t size) {
+  return tcmalloc::AllocationSize(size, 1);
+}
+
+size_t MallocExtension::GetAllocatedSize(const void* p) {
+  return tcmalloc::UsableSize(const_cast<void*>(p));
+}
+
+MallocExtension::Ownership MallocExtension::GetOwnership(const void* p) {
+  if (p == nullptr || !tcmalloc::PageMap::InRange(p)) return kNotOwned;
+  return ExistingHeap().page_heap.Owns(tcmalloc::PageId::Containing(p)) ? kOwned : kNotOwned;
+}
+
+MallocExtension* MallocExtension::instance() {
+  MallocExtension* const registered =
+      tcmalloc::registered_extension.load(std::memory_order_acquire);
+  return registered != nullptr ? registered : tcmalloc::own_extension.get();
+}
+
+void MallocExtension::Register(MallocExtension* implementation) {
+  tcmalloc::registered_extension.store(implementation, std::memory_order_release);
+}
+
+void MallocExtension::GetFreeListSizes(std::vector<FreeListInfo>* v) {
+  // None of the vector's functions is called: what they need beyond themselves is in the C++
+  // library. Its storage is that of std::allocator.
+  auto* const lists =
+      static_cast<FreeListInfo*>(::operator new(tcmalloc::kMostLists * sizeof(FreeListInfo)));
+  tcmalloc::VectorParts parts;
+  memcpy(static_cast<void*>(&parts), static_cast<const void*>(v), sizeof(parts));
+  ::operator delete(parts.begin);
+  parts = {lists, tcmalloc::PutFreeLists(ExistingHeap(), lists), lists + tcmalloc::kMostLists};
+  memcpy(static_cast<void*>(v), &parts, sizeof(parts));
+}
+
+void** MallocExtension::ReadStackTraces(int* sample_period) {
+  *sample_period = 0;
+  return nullptr;
+}
+
+void** MallocExtension::ReadHeapGrowthStackTraces() { return nullptr; }
+
+size_t MallocExtension::GetThreadCacheSize() {
+  const tcmalloc::ThreadCache* const cache = tcmalloc::current_slot.cache;
+  return cache == nullptr ? 0 : cache->CachedBytes();
+}

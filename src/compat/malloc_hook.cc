@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The functions of gperftools/malloc_hook.h and malloc_hook_c.h.
+#include "gperftools/malloc_hook.h"
+
+#include <sys/mman.h>
+
+#include "runtime/hooks.h"
+
+extern "C" {
+
+int MallocHook_GetCallerStackTrace(void**, int, int) { return 0; }
+
+int MallocHook_AddNewHook(MallocHook_NewHook hook) { return tcmalloc::AddNewHook(hook); }
+int MallocHook_RemoveNewHook(MallocHook_NewHook hook) { return tcmalloc::RemoveNewHook(hook); }
+MallocHook_NewHook MallocHook_SetNewHook(MallocHook_NewHook hook) {
+  return tcmalloc::SetNewHook(hook);
+}
+
+int MallocHook_AddDeleteHook(MallocHook_DeleteHook hook) { return tcmalloc::AddDeleteHook(hook); }
+int MallocHook_RemoveDeleteHook(MallocHook_DeleteHook hook) {
+  return tcmalloc::RemoveDeleteHook(hook);
+}
+MallocHook_DeleteHook MallocHook_SetDeleteHook(MallocHook_DeleteHook hook) {
+  return tcmalloc::SetDeleteHook(hook);
+}
+
+// System calls have no hooks.
+int MallocHook_AddPreMmapHook(MallocHook_PreMmapHook) { return 0; }
+int MallocHook_RemovePreMmapHook(MallocHook_PreMmapHook) { return 0; }
+MallocHook_PreMmapHook MallocHook_SetPreMmapHook(MallocHook_PreMmapHook) { return nullptr; }
+int MallocHook_AddMmapHook(MallocHook_MmapHook) { return 0; }
+int MallocHook_RemoveMmapHook(MallocHook_MmapHook) { return 0; }
+MallocHook_MmapHook MallocHook_SetMmapHook(MallocHook_MmapHook) { return nullptr; }
+int MallocHook_AddMunmapHook(MallocHook_MunmapHook) { return 0; }
+int MallocHook_RemoveMunmapHook(MallocHook_MunmapHook) { return 0; }
+MallocHook_MunmapHook MallocHook_SetMunmapHook(MallocHook_MunmapHook) { return nullptr; }
+int MallocHook_AddMremapHook(MallocHook_MremapHook) { return 0; }
+int MallocHook_RemoveMremapHook(MallocHook_MremapHook) { return 0; }
+MallocHook_MremapHook MallocHook_SetMremapHook(MallocHook_MremapHook) { return nullptr; }
+int MallocHook_AddPreSbrkHook(MallocHook_PreSbrkHook) { return 0; }
+int MallocHook_RemovePreSbrkHook(MallocHook_PreSbrkHook) { return 0; }
+MallocHook_PreSbrkHook MallocHook_SetPreSbrkHook(MallocHook_PreSbrkHook) { return nullptr; }
+int MallocHook_AddSbrkHook(MallocHook_SbrkHook) { return 0; }
+int MallocHook_RemoveSbrkHook(MallocHook_SbrkHook) { return 0; }
+MallocHook_SbrkHook MallocHook_SetSbrkHook(MallocHook_SbrkHook) { return nullptr; }
+int MallocHook_SetMmapReplacement(MallocHook_MmapReplacement) { return 0; }
+int MallocHook_RemoveMmapReplacement(MallocHook_MmapReplacement) { return 0; }
+int MallocHook_SetMunmapReplacement(MallocHook_MunmapReplacement) { return 0; }
+int MallocHook_RemoveMunmapReplacement(MallocHook_MunmapReplacement) { return 0; }
+
+}  // extern "C"
+
+void* MallocHook::UnhookedMMap(void* start, size_t length, int prot, int flags, int fd,
+                               off_t offset) {
+  return mmap(start, length, prot, flags, fd, offset);
+}
+
+int MallocHook::UnhookedMUnmap(void* start, size_t length) { return munmap(start, length); }

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "compat/system_allocator.h"
+
+#include <atomic>
+
+#include "compat/created_once.h"
+#include "gperftools/malloc_extension.h"
+#include "tcmalloc/tcmalloc.h"
+
+namespace tcmalloc {
+namespace {
+
+// The program's, as the heap wants it.
+class ProgramsAllocator final : public SystemAllocator {
+ public:
+  void* Allocate(size_t bytes, size_t* actual_bytes, size_t alignment) noexcept override {
+    size_t actual = bytes;
+    void* const memory = allocator()->Alloc(bytes, &actual, alignment);
+    if (actual_bytes != nullptr) *actual_bytes = actual;
+    return memory;
+  }
+  SysAllocator* allocator() const { return allocator_.load(std::memory_order_acquire); }
+  void Set(SysAllocator* allocator) { allocator_.store(allocator, std::memory_order_release); }
+
+ private:
+  // Written by Set (release: the object is complete), read by who grows the heap (acquire). Not
+  // null once it was set.
+  std::atomic<SysAllocator*> allocator_{nullptr};
+};
+
+// What the heap grows by, as the program wants it.
+class HeapsAllocator final : public SysAllocator {
+ public:
+  void* Alloc(size_t size, size_t* actual_size, size_t alignment) override {
+    return heaps()->Allocate(size, actual_size, alignment);
+  }
+
+ private:
+  // Not the program's: it may have been kept, and asked by the program's own.
+  static SystemAllocator* heaps();
+};
+
+constinit ProgramsAllocator programs_allocator;
+constinit CreatedOnce<HeapsAllocator> heaps_allocator;
+// The one before the program's. Written before that is set, by whoever sets it; null before.
+constinit std::atomic<SystemAllocator*> former_allocator{nullptr};
+
+SystemAllocator* HeapsAllocator::heaps() {
+  SystemAllocator* const former = former_allocator.load(std::memory_order_acquire);
+  return former != nullptr ? former : tcmalloc_system_allocator();
+}
+
+}  // namespace
+
+SysAllocator* GetSysAllocator() {
+  const bool programs = tcmalloc_system_allocator() == &programs_allocator;
+  return programs ? programs_allocator.allocator() : heaps_allocator.get();
+}
+
+void SetSysAllocator(SysAllocator* allocator) {
+  SystemAllocator* const present = tcmalloc_system_allocator();
+  if (present != &programs_allocator) former_allocator.store(present, std::memory_order_release);
+  if (allocator == nullptr || allocator == heaps_allocator.get()) {
+    tcmalloc_set_system_allocator(former_allocator.load(std::memory_order_acquire));
+    return;
+  }
+  programs_allocator.Set(allocator);
+  tcmalloc_set_system_allocator(&programs_allocator);
+}
+
+}  // namespace tcmalloc

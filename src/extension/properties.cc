@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "extension/properties.h"
+
+#include <algorithm>
+#include <cstdint>
+
+#include "runtime/heap.h"
+#include "runtime/limits.h"
+
+namespace tcmalloc {
+namespace {
+
+constexpr size_t kMebibyte = size_t{1} << 20;
+
+// More is as much, and can be added to.
+constexpr size_t kMostCacheBytes = SIZE_MAX >> 14;
+
+// While threads run, what was read at two moments may not fit together: never below zero.
+size_t Difference(size_t a, size_t b) { return a > b ? a - b : 0; }
+
+// Free objects in spans, and what is too short for one behind the last. What went back to the
+// system of both counts as unmapped.
+size_t CentralBytes(const HeapStats& s) {
+  return Difference(s.central_bytes + s.span_tail_bytes, s.hole_bytes);
+}
+size_t UnmappedBytes(const HeapStats& s) { return s.released_bytes + s.hole_bytes; }
+size_t PhysicalBytes(const HeapStats& s) {
+  return Difference(s.system_bytes + s.metadata_bytes, UnmappedBytes(s));
+}
+
+bool SetMaxThreadCaches(Heap& heap, size_t value) {
+  heap.registry.SetTotalLimit(std::min(value, kMostCacheBytes));
+  return true;
+}
+
+bool SetMinThreadCache(Heap& heap, size_t value) {
+  heap.registry.SetMinPerCache(std::min(value, kMostCacheBytes));
+  return true;
+}
+
+// Where nothing may be given back it stays so.
+bool SetAggressiveDecommit(Heap& heap, size_t value) {
+  using Releasing = PageHeap::Releasing;
+  if (heap.page_heap.releasing() == Releasing::kNever) return value == 0;
+  heap.page_heap.SetReleasing(value != 0 ? Releasing::kEager : Releasing::kByPolicy);
+  return true;
+}
+
+bool SetHeapLimit(Heap& heap, size_t mebibytes) {
+  const bool none = mebibytes == 0 || mebibytes > kNoLimit / kMebibyte;
+  SetMemoryLimit(heap, LimitKind::kHard, none ? kNoLimit : mebibytes * kMebibyte);
+  return true;
+}
+
+// Allocations are not sampled.
+bool SetSampleParameter(Heap&, size_t value) { return value == 0; }
+
+constexpr Property kProperties[] = {
+    // gperftools'. heap_size = current_allocated_bytes + the four _free_bytes +
+    // pageheap_unmapped_bytes.
+    {"generic.current_allocated_bytes", [](const HeapStats& s) { return s.in_use_bytes; }},
+    {"generic.heap_size", [](const HeapStats& s) { return s.system_bytes; }},
+    {"generic.total_physical_bytes", &PhysicalBytes},
+    {"tcmalloc.central_cache_free_bytes", &CentralBytes},
+    {"tcmalloc.transfer_cache_free_bytes",
+     [](const HeapStats& s) { return s.transfer_cache_bytes; }},
+    {"tcmalloc.thread_cache_free_bytes", [](const HeapStats& s) { return s.thread_cache_bytes; }},
+    {"tcmalloc.pageheap_free_bytes", [](const HeapStats& s) { return s.page_heap_free_bytes; }},
+    {"tcmalloc.pageheap_unmapped_bytes", &UnmappedBytes},
+    {"tcmalloc.slack_bytes",
+     [](const HeapStats& s) { return s.page_heap_free_bytes + UnmappedBytes(s); }},
+    {"tcmalloc.pageheap_committed_bytes",
+     [](const HeapStats& s) { return Difference(s.system_bytes, UnmappedBytes(s)); }},
+    {"tcmalloc.pageheap_scavenge_count", [](const HeapStats& s) { return s.releases; }},
+    // Of memory: committed_bytes = total_commit_bytes - total_decommit_bytes.
+    {"tcmalloc.pageheap_commit_count", [](const HeapStats& s) { return s.commits; }},
+    {"tcmalloc.pageheap_total_commit_bytes",
+     [](const HeapStats& s) { return s.committed_total_bytes; }},
+    {"tcmalloc.pageheap_decommit_count", [](const HeapStats& s) { return s.releases; }},
+    {"tcmalloc.pageheap_total_decommit_bytes",
+     [](const HeapStats& s) { return s.released_total_bytes; }},
+    // Of address space.
+    {"tcmalloc.pageheap_reserve_count", [](const HeapStats& s) { return s.growths; }},
+    {"tcmalloc.pageheap_total_reserve_bytes",
+     [](const HeapStats& s) { return s.reserved_total_bytes; }},
+    {"tcmalloc.current_total_thread_cache_bytes",
+     [](const HeapStats& s) { return s.thread_cache_bytes; }},
+    {"tcmalloc.impl.thread_cache_count", [](const HeapStats& s) { return s.thread_caches; }},
+    {"tcmalloc.max_total_thread_cache_bytes",
+     [](const HeapStats& s) { return s.thread_cache_limit_bytes; }, &SetMaxThreadCaches},
+    {"tcmalloc.min_per_thread_cache_bytes",
+     [](const HeapStats& s) { return s.min_thread_cache_bytes; }, &SetMinThreadCache},
+    {"tcmalloc.aggressive_memory_decommit",
+     [](const HeapStats& s) { return size_t{s.releases_at_once}; }, &SetAggressiveDecommit},
+    {"tcmalloc.heap_limit_mb",
+     [](const HeapStats& s) {
+       return s.limits.hard_bytes == kNoLimit ? 0 : s.limits.hard_bytes / kMebibyte;
+     },
+     &SetHeapLimit},
+    {"tcmalloc.sample_parameter", [](const HeapStats&) { return size_t{0}; }, &SetSampleParameter},
+
+    // Google's. A limit that there is not is the largest number.
+    {"generic.bytes_in_use_by_app", [](const HeapStats& s) { return s.in_use_bytes; }},
+    {"generic.physical_memory_used", &PhysicalBytes},
+    {"generic.virtual_memory_used",
+     [](const HeapStats& s) { return s.system_bytes + s.metadata_bytes; }},
+    {"tcmalloc.central_cache_free", &CentralBytes},
+    {"tcmalloc.transfer_cache_free", [](const HeapStats& s) { return s.transfer_cache_bytes; }},
+    {"tcmalloc.thread_cache_free", [](const HeapStats& s) { return s.thread_cache_bytes; }},
+    {"tcmalloc.thread_cache_count", [](const HeapStats& s) { return s.thread_caches; }},
+    // There are no caches of processors.
+    {"tcmalloc.cpu_free", [](const HeapStats&) { return size_t{0}; }},
+    {"tcmalloc.per_cpu_caches_active", [](const HeapStats&) { return size_t{0}; }},
+    {"tcmalloc.page_heap_free", [](const HeapStats& s) { return s.page_heap_free_bytes; }},
+    {"tcmalloc.page_heap_unmapped", &UnmappedBytes},
+    {"tcmalloc.metadata_bytes", [](const HeapStats& s) { return s.metadata_bytes; }},
+    {"tcmalloc.external_fragmentation_bytes",
+     [](const HeapStats& s) { return Difference(PhysicalBytes(s), s.in_use_bytes); }},
+    {"tcmalloc.hard_usage_limit_bytes", [](const HeapStats& s) { return s.limits.hard_bytes; }},
+    {"tcmalloc.hard_limit_hits", [](const HeapStats& s) { return s.hard_limit.hits; }},
+    {"tcmalloc.desired_usage_limit_bytes", [](const HeapStats& s) { return s.limits.soft_bytes; }},
+    {"tcmalloc.soft_limit_hits", [](const HeapStats& s) { return s.soft_limit.hits; }},
+    {"tcmalloc.num_released_total_bytes",
+     [](const HeapStats& s) { return s.released_total_bytes; }},
+};
+
+const Property* Find(std::string_view name) {
+  for (const Property& property : kProperties) {
+    if (property.name == name) return &property;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+std::span<const Property> Properties() { return kProperties; }
+
+std::optional<size_t> GetProperty(const HeapStats& stats, std::string_view name) {
+  const Property* const property = Find(name);
+  if (property == nullptr) return std::nullopt;
+  return property->get(stats);
+}
+
+bool SetProperty(Heap& heap, std::string_view name, size_t value) {
+  const Property* const property = Find(name);
+  return property != nullptr && property->set != nullptr && property->set(heap, value);
+}
+
+}  // namespace tcmalloc

@@ -1,0 +1,879 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// A program of gperftools' that calls every function of MallocExtension, every function of its C
+// interface and of the hooks, and every tc_ function, and holds each answer against what it knows
+// itself. It is built with Debian's headers and linked with Debian's library, and run with ours;
+// and built with ours. With CLIENT_ON_REFERENCE set it runs on Debian's own, which tells whether
+// what it expects is what gperftools means: what is ours alone is not checked then.
+#include <dlfcn.h>
+#include <errno.h>
+#include <gperftools/malloc_extension.h>
+#include <gperftools/malloc_extension_c.h>
+#include <gperftools/malloc_hook.h>
+#include <gperftools/malloc_hook_c.h>
+#include <gperftools/nallocx.h>
+#include <gperftools/tcmalloc.h>
+#include <limits.h>
+#include <malloc.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <new>
+#include <string>
+#include <thread>
+#include <typeinfo>
+#include <vector>
+
+// In the library since 2.11 or later, and not in older headers.
+extern "C" {
+void MallocExtension_SetMemoryReleaseRate(double rate) __attribute__((weak));
+double MallocExtension_GetMemoryReleaseRate(void) __attribute__((weak));
+void tc_free_aligned_sized(void* p, size_t alignment, size_t size) noexcept __attribute__((weak));
+struct mallinfo2 tc_mallinfo2(void) noexcept __attribute__((weak));
+int tc_query_new_mode(void) noexcept __attribute__((weak));
+int MallocHook_SetMmapReplacement(MallocHook_MmapReplacement hook);
+}
+
+namespace {
+
+#define CHECK(condition) Check(condition, __LINE__, #condition)
+
+void Check(bool condition, int line, const char* text) {
+  if (condition) return;
+  dprintf(STDERR_FILENO, "client.cc:%d: %s does not hold\n", line, text);
+  _exit(1);
+}
+
+bool on_reference = false;
+MallocExtension* ext = nullptr;
+
+// Allocation that the compiler does not see through.
+void* (*volatile Malloc)(size_t) = malloc;
+void (*volatile Free)(void*) = free;
+
+size_t Get(const char* name) {
+  size_t value = SIZE_MAX / 3;
+  CHECK(ext->GetNumericProperty(name, &value));
+  CHECK(value != SIZE_MAX / 3);
+  size_t again = 0;
+  CHECK(MallocExtension_GetNumericProperty(name, &again) == 1);
+  CHECK(again == value);
+  return value;
+}
+
+// The library that `address` is in has to be the one under test.
+void RequireFrom(const void* address, const char* what) {
+  const char* const expected = getenv("LIBRARY_UNDER_TEST");
+  CHECK(expected != nullptr);
+  char expected_path[PATH_MAX];
+  CHECK(realpath(expected, expected_path) != nullptr);
+  Dl_info place;
+  CHECK(dladdr(address, &place) != 0);
+  char path[PATH_MAX];
+  CHECK(realpath(place.dli_fname, path) != nullptr);
+  if (strcmp(path, expected_path) == 0) return;
+  dprintf(STDERR_FILENO, "%s is in %s, not in %s\n", what, path, expected_path);
+  _exit(1);
+}
+
+void TestVersion() {
+  int major = 0;
+  int minor = 0;
+  const char* patch = nullptr;
+  const char* const text = tc_version(&major, &minor, &patch);
+  CHECK(major == 2 && minor >= 10 && patch != nullptr);
+  char parts[32];
+  snprintf(parts, sizeof(parts), "%d.%d%s", major, minor, patch);
+  CHECK(strstr(text, parts) != nullptr);
+  CHECK(tc_version(nullptr, nullptr, nullptr) == text);
+}
+
+void TestVerify() {
+  char* const from_new = new char;
+  char* const from_array = new char[100];
+  void* const from_malloc = Malloc(100);
+  CHECK(ext->VerifyAllMemory() && MallocExtension_VerifyAllMemory() == 1);
+  CHECK(ext->VerifyNewMemory(from_new) && MallocExtension_VerifyNewMemory(from_new) == 1);
+  CHECK(ext->VerifyArrayNewMemory(from_array) &&
+        MallocExtension_VerifyArrayNewMemory(from_array) == 1);
+  CHECK(ext->VerifyMallocMemory(from_malloc) &&
+        MallocExtension_VerifyMallocMemory(from_malloc) == 1);
+  delete from_new;
+  delete[] from_array;
+  Free(from_malloc);
+}
+
+struct MemoryStats {
+  int blocks = -1;
+  size_t total = 0;
+  int histogram[kMallocHistogramSize];
+
+  explicit MemoryStats(bool through_c) {
+    std::fill_n(histogram, kMallocHistogramSize, -1);
+    const bool done = through_c ? MallocExtension_MallocMemoryStats(&blocks, &total, histogram) == 1
+                                : ext->MallocMemoryStats(&blocks, &total, histogram);
+    CHECK(done);
+    CHECK(std::count(histogram, histogram + kMallocHistogramSize, -1) == 0);
+  }
+};
+
+void TestMallocMemoryStats() {
+  for (const bool through_c : {false, true}) {
+    void* objects[103];
+    size_t bytes = 0;
+    const MemoryStats before(through_c);
+    for (int i = 0; i < 103; ++i) {
+      objects[i] = Malloc(i < 100 ? 5000 : 3 << 20);
+      bytes += malloc_usable_size(objects[i]);
+    }
+    const MemoryStats held(through_c);
+    for (void* object : objects) Free(object);
+    const MemoryStats after(through_c);
+    if (on_reference) continue;  // it has no figures
+    CHECK(held.blocks == before.blocks + 103 && after.blocks == before.blocks);
+    CHECK(held.total == before.total + bytes && after.total == before.total);
+    for (int i = 0; i < kMallocHistogramSize; ++i) {
+      const int more = i == 12 ? 100 : i == 21 ? 3 : 0;
+      CHECK(held.histogram[i] == before.histogram[i] + more);
+      CHECK(after.histogram[i] == before.histogram[i]);
+    }
+  }
+}
+
+void TestGetStats() {
+  static char text[3][100000];
+  char small[40];
+  memset(small, 'x', sizeof(small));
+  ext->GetStats(small, 30);
+  CHECK(memchr(small, '\0', 30) != nullptr && small[30] == 'x');
+  ext->GetStats(text[0], 9999);
+  ext->GetStats(text[1], sizeof(text[1]));
+  MallocExtension_GetStats(text[2], sizeof(text[2]));
+  for (const auto& t : text) {
+    CHECK(strstr(t, "MALLOC:") != nullptr);
+    CHECK(strstr(t, "Bytes in use by application") != nullptr);
+    CHECK(strstr(t, "Actual memory used") != nullptr);
+  }
+  CHECK(strlen(text[1]) > strlen(text[0]) + 500);
+  CHECK(strlen(text[2]) > strlen(text[0]) + 500);
+  // The first figure of the text is what the property says.
+  const char* const in_use = strstr(text[1], "Bytes in use by application");
+  const char* line = in_use;
+  while (line > text[1] && line[-1] != '\n') --line;
+  CHECK(strtoul(line + strcspn(line, "0123456789"), nullptr, 10) ==
+        Get("generic.current_allocated_bytes"));
+}
+
+void TestSamplesAreEmpty() {
+  std::string sample = "as it was";
+  std::string growth = "as it was";
+  ext->GetHeapSample(&sample);
+  ext->GetHeapGrowthStacks(&growth);
+  int period = -1;
+  void** const stacks = ext->ReadStackTraces(&period);
+  void** const growth_stacks = ext->ReadHeapGrowthStackTraces();
+  CHECK(period == 0 || on_reference);
+  CHECK(stacks == nullptr || on_reference);
+  CHECK(growth_stacks == nullptr || on_reference);
+  delete[] stacks;
+  delete[] growth_stacks;
+  if (!on_reference) CHECK(sample == "as it was" && growth == "as it was");
+}
+
+struct SeenRanges {
+  base::MallocRange ranges[20000];
+  size_t count = 0;
+
+  static void Add(void* argument, const base::MallocRange* range) {
+    SeenRanges* const seen = static_cast<SeenRanges*>(argument);
+    CHECK(seen->count < sizeof(seen->ranges) / sizeof(seen->ranges[0]));
+    seen->ranges[seen->count++] = *range;
+  }
+  const base::MallocRange* Containing(const void* p) const {
+    const uintptr_t address = reinterpret_cast<uintptr_t>(p);
+    for (size_t i = 0; i < count; ++i) {
+      if (address - ranges[i].address < ranges[i].length) return &ranges[i];
+    }
+    return nullptr;
+  }
+  size_t Bytes(base::MallocRange::Type type) const {
+    size_t sum = 0;
+    for (size_t i = 0; i < count; ++i) sum += ranges[i].type == type ? ranges[i].length : 0;
+    return sum;
+  }
+};
+
+void TestRanges() {
+  static SeenRanges held;
+  static SeenRanges after;
+  char* const large = static_cast<char*>(Malloc(5 << 20));
+  void* small[200];
+  for (void*& p : small) p = Malloc(1000);
+  held.count = 0;
+  ext->Ranges(&held, &SeenRanges::Add);
+  const size_t heap_size = Get("generic.heap_size");
+  const base::MallocRange* range = held.Containing(large);
+  CHECK(range != nullptr && range->type == base::MallocRange::INUSE);
+  CHECK(range->address == reinterpret_cast<uintptr_t>(large) && range->length >= 5 << 20);
+  CHECK(range->fraction > 0.99 && range->fraction <= 1);
+  range = held.Containing(small[100]);
+  CHECK(range != nullptr && range->type == base::MallocRange::INUSE);
+  CHECK(range->fraction > 0 && range->fraction <= 1);
+  if (!on_reference) {
+    size_t sum = 0;
+    for (size_t i = 0; i < held.count; ++i) {
+      sum += held.ranges[i].length;
+      CHECK(i == 0 ||
+            held.ranges[i - 1].address + held.ranges[i - 1].length <= held.ranges[i].address);
+    }
+    CHECK(sum == heap_size);
+  }
+  Free(large);
+  for (void* p : small) Free(p);
+  ext->ReleaseFreeMemory();
+  after.count = 0;
+  ext->Ranges(&after, &SeenRanges::Add);
+  range = after.Containing(large);
+  CHECK(range != nullptr && range->type == base::MallocRange::UNMAPPED && range->fraction == 0);
+  CHECK(after.Bytes(base::MallocRange::UNMAPPED) >= 5 << 20);
+}
+
+void TestFigures() {
+  struct Snapshot {
+    size_t in_use = Get("generic.current_allocated_bytes");
+    size_t heap = Get("generic.heap_size");
+    size_t physical = Get("generic.total_physical_bytes");
+    size_t central = Get("tcmalloc.central_cache_free_bytes");
+    size_t transfer = Get("tcmalloc.transfer_cache_free_bytes");
+    size_t thread = Get("tcmalloc.thread_cache_free_bytes");
+    size_t free = Get("tcmalloc.pageheap_free_bytes");
+    size_t unmapped = Get("tcmalloc.pageheap_unmapped_bytes");
+    size_t committed = Get("tcmalloc.pageheap_committed_bytes");
+    size_t commits = Get("tcmalloc.pageheap_total_commit_bytes");
+    size_t decommits = Get("tcmalloc.pageheap_total_decommit_bytes");
+
+    Snapshot() {
+      // The program is quiet: everything fits together.
+      CHECK(heap == in_use + central + transfer + thread + free + unmapped);
+      CHECK(Get("tcmalloc.slack_bytes") == free + unmapped);
+      CHECK(committed == heap - unmapped);
+      CHECK(commits - decommits == committed);
+      CHECK(physical > committed && physical < committed + (16 << 20));
+      CHECK(Get("tcmalloc.current_total_thread_cache_bytes") == thread);
+      CHECK(Get("tcmalloc.pageheap_total_reserve_bytes") >= heap);
+    }
+  };
+  const Snapshot before;
+  void* objects[1000];
+  size_t bytes = 0;
+  for (void*& p : objects) {
+    p = Malloc(3000);
+    bytes += malloc_usable_size(p);
+  }
+  void* const large = Malloc(30 << 20);
+  memset(large, 1, 30 << 20);
+  bytes += malloc_usable_size(large);
+  const Snapshot held;
+  CHECK(held.in_use == before.in_use + bytes);
+  CHECK(held.heap >= held.in_use);
+  Free(large);
+  for (void* p : objects) Free(p);
+  const Snapshot freed;
+  CHECK(freed.in_use == before.in_use);
+  const size_t decommit_count = Get("tcmalloc.pageheap_decommit_count");
+  const size_t scavenge_count = Get("tcmalloc.pageheap_scavenge_count");
+  ext->ReleaseFreeMemory();
+  const Snapshot released;
+  CHECK(released.unmapped >= freed.unmapped + freed.free && released.free == 0);
+  if (freed.free > 0) {
+    CHECK(released.decommits >= freed.decommits + freed.free);
+    CHECK(Get("tcmalloc.pageheap_decommit_count") > decommit_count);
+    CHECK(on_reference || Get("tcmalloc.pageheap_scavenge_count") > scavenge_count);
+  }
+  const size_t commit_count = Get("tcmalloc.pageheap_commit_count");
+  const size_t reserve_count = Get("tcmalloc.pageheap_reserve_count");
+  void* const more = Malloc(100 << 20);
+  CHECK(Get("tcmalloc.pageheap_commit_count") > commit_count);
+  CHECK(Get("tcmalloc.pageheap_reserve_count") > reserve_count);
+  Free(more);
+  // Not in 2.10.
+  CHECK(on_reference || Get("tcmalloc.impl.thread_cache_count") >= 1);
+}
+
+void TestSettings() {
+  const char* const read_only[] = {"generic.current_allocated_bytes", "generic.heap_size",
+                                   "tcmalloc.pageheap_free_bytes", "tcmalloc.slack_bytes"};
+  for (const char* name : read_only) {
+    CHECK(!ext->SetNumericProperty(name, 1));
+    CHECK(MallocExtension_SetNumericProperty(name, 1) == 0);
+  }
+  size_t value = 17;
+  CHECK(!ext->GetNumericProperty("no.such_property", &value) && value == 17);
+  CHECK(MallocExtension_GetNumericProperty("no.such_property", &value) == 0);
+  CHECK(!ext->SetNumericProperty("no.such_property", 1));
+
+  struct {
+    const char* name;
+    size_t value;
+  } const settable[] = {{"tcmalloc.max_total_thread_cache_bytes", 8 << 20},
+                        {"tcmalloc.aggressive_memory_decommit", 1},
+                        {"tcmalloc.heap_limit_mb", 4000},
+                        {"tcmalloc.min_per_thread_cache_bytes", 128 << 10}};
+  for (const auto& s : settable) {
+    if (on_reference && strstr(s.name, "min_per_thread") != nullptr) continue;  // not in 2.10
+    const size_t former = Get(s.name);
+    CHECK(ext->SetNumericProperty(s.name, s.value));
+    CHECK(Get(s.name) == s.value);
+    CHECK(MallocExtension_SetNumericProperty(s.name, former) == 1);
+    CHECK(Get(s.name) == former);
+  }
+  // They do what they say.
+  CHECK(ext->SetNumericProperty("tcmalloc.heap_limit_mb", 200));
+  CHECK(Malloc(300 << 20) == nullptr);
+  CHECK(ext->SetNumericProperty("tcmalloc.heap_limit_mb", 0));
+  void* const fits = Malloc(300 << 20);
+  CHECK(fits != nullptr);
+  Free(fits);
+  ext->ReleaseFreeMemory();
+  CHECK(ext->SetNumericProperty("tcmalloc.aggressive_memory_decommit", 1));
+  const size_t unmapped = Get("tcmalloc.pageheap_unmapped_bytes");
+  void* const eager = Malloc(50 << 20);
+  memset(eager, 1, 50 << 20);
+  Free(eager);
+  CHECK(Get("tcmalloc.pageheap_unmapped_bytes") >= unmapped);
+  CHECK(Get("tcmalloc.pageheap_free_bytes") < 50 << 20);
+  CHECK(ext->SetNumericProperty("tcmalloc.aggressive_memory_decommit", 0));
+  if (!on_reference) {
+    CHECK(Get("tcmalloc.sample_parameter") == 0);
+    CHECK(ext->SetNumericProperty("tcmalloc.sample_parameter", 0));
+    CHECK(!ext->SetNumericProperty("tcmalloc.sample_parameter", 1 << 19));
+    const char* const googles[] = {"generic.bytes_in_use_by_app", "generic.physical_memory_used",
+                                   "tcmalloc.metadata_bytes", "tcmalloc.page_heap_free"};
+    for (const char* name : googles) Get(name);
+    CHECK(Get("generic.bytes_in_use_by_app") == Get("generic.current_allocated_bytes"));
+  }
+}
+
+void FillCache() {
+  void* objects[100];
+  for (void*& p : objects) p = Malloc(200);
+  for (void* p : objects) Free(p);
+}
+
+void TestThreadCaches() {
+  FillCache();
+  const size_t full = ext->GetThreadCacheSize();
+  CHECK(full > 0 && MallocExtension_GetThreadCacheSize() == full);
+  CHECK(full <= Get("tcmalloc.thread_cache_free_bytes"));
+  ext->MarkThreadTemporarilyIdle();
+  CHECK(ext->GetThreadCacheSize() == 0);
+  ext->MarkThreadBusy();
+  FillCache();
+  CHECK(ext->GetThreadCacheSize() > 0);
+  ext->MarkThreadIdle();
+  CHECK(ext->GetThreadCacheSize() == 0);
+  MallocExtension_MarkThreadBusy();
+  FillCache();
+  CHECK(MallocExtension_GetThreadCacheSize() > 0);
+  MallocExtension_MarkThreadIdle();
+  CHECK(MallocExtension_GetThreadCacheSize() == 0);
+  FillCache();
+  MallocExtension_MarkThreadTemporarilyIdle();
+  CHECK(MallocExtension_GetThreadCacheSize() == 0);
+  MallocExtension_MarkThreadBusy();
+}
+
+class CountingAllocator : public SysAllocator {
+ public:
+  explicit CountingAllocator(SysAllocator* next) : next_(next) {}
+  void* Alloc(size_t size, size_t* actual_size, size_t alignment) override {
+    ++calls;
+    bytes += size;
+    void* const memory = next_->Alloc(size, actual_size, alignment);
+    if (actual_size != nullptr) CHECK(memory == nullptr || *actual_size >= size);
+    CHECK(alignment == 0 || reinterpret_cast<uintptr_t>(memory) % alignment == 0);
+    return memory;
+  }
+  std::atomic<int> calls{0};
+  std::atomic<size_t> bytes{0};
+
+ private:
+  SysAllocator* const next_;
+};
+
+void TestSystemAllocator() {
+  SysAllocator* const former = ext->GetSystemAllocator();
+  CHECK(former != nullptr && ext->GetSystemAllocator() == former);
+  static CountingAllocator* const counting = new CountingAllocator(former);
+  ext->SetSystemAllocator(counting);
+  CHECK(ext->GetSystemAllocator() == counting);
+  char* const large = static_cast<char*>(Malloc(700 << 20));
+  CHECK(large != nullptr);
+  large[0] = large[(700 << 20) - 1] = 1;
+  CHECK(counting->calls > 0 && counting->bytes >= 700 << 20);
+  ext->SetSystemAllocator(former);
+  CHECK(ext->GetSystemAllocator() == former);
+  const int calls = counting->calls;
+  void* const larger = Malloc(size_t{900} << 20);
+  CHECK(larger != nullptr && counting->calls == calls);
+  if (!on_reference) {
+    ext->SetSystemAllocator(counting);
+    ext->SetSystemAllocator(nullptr);
+    CHECK(ext->GetSystemAllocator() == former);
+  }
+  Free(large);
+  Free(larger);
+  ext->ReleaseFreeMemory();
+}
+
+void TestRelease() {
+  for (const bool through_c : {false, true}) {
+    through_c ? MallocExtension_ReleaseFreeMemory() : ext->ReleaseFreeMemory();
+    CHECK(Get("tcmalloc.pageheap_free_bytes") == 0);
+    ext->SetMemoryReleaseRate(0);
+    void* const large = Malloc(64 << 20);
+    memset(large, 1, 64 << 20);
+    const size_t unmapped = Get("tcmalloc.pageheap_unmapped_bytes");
+    Free(large);
+    CHECK(Get("tcmalloc.pageheap_free_bytes") >= 64 << 20);
+    through_c ? MallocExtension_ReleaseToSystem(10 << 20) : ext->ReleaseToSystem(10 << 20);
+    CHECK(Get("tcmalloc.pageheap_unmapped_bytes") >= unmapped + (10 << 20));
+    if (!on_reference) CHECK(Get("tcmalloc.pageheap_free_bytes") > 0);
+    through_c ? MallocExtension_ReleaseFreeMemory() : ext->ReleaseFreeMemory();
+    CHECK(Get("tcmalloc.pageheap_unmapped_bytes") >= unmapped + (64 << 20));
+    CHECK(Get("tcmalloc.pageheap_free_bytes") == 0);
+  }
+  ext->SetMemoryReleaseRate(2.5);
+  CHECK(ext->GetMemoryReleaseRate() == 2.5);
+  if (MallocExtension_GetMemoryReleaseRate != nullptr) {
+    CHECK(MallocExtension_GetMemoryReleaseRate() == 2.5);
+    MallocExtension_SetMemoryReleaseRate(1);
+    CHECK(ext->GetMemoryReleaseRate() == 1);
+  } else {
+    CHECK(on_reference);
+  }
+}
+
+void TestSizes() {
+  const size_t sizes[] = {0, 1, 8, 9, 100, 1000, 1024, 1025, 30000, 262144, 262145, 5000000};
+  for (const size_t size : sizes) {
+    void* const p = Malloc(size);
+    const size_t estimated = ext->GetEstimatedAllocatedSize(size);
+    CHECK(estimated >= size && ext->GetAllocatedSize(p) == estimated);
+    CHECK(MallocExtension_GetEstimatedAllocatedSize(size) == estimated);
+    CHECK(MallocExtension_GetAllocatedSize(p) == estimated);
+    CHECK(malloc_usable_size(p) == estimated && tc_malloc_size(p) == estimated);
+    CHECK(nallocx(size, 0) == estimated && tc_nallocx(size, 0) == estimated);
+    CHECK(ext->GetOwnership(p) == MallocExtension::kOwned);
+    CHECK(MallocExtension_GetOwnership(p) == MallocExtension_kOwned);
+    Free(p);
+    void* const aligned = memalign(512, size);
+    CHECK(nallocx(size, MALLOCX_LG_ALIGN(9)) == malloc_usable_size(aligned));
+    Free(aligned);
+  }
+  int local = 0;
+  CHECK(ext->GetAllocatedSize(nullptr) == 0);
+  CHECK(ext->GetOwnership(&local) == MallocExtension::kNotOwned);
+  CHECK(MallocExtension_GetOwnership(&local) == MallocExtension_kNotOwned);
+  CHECK(ext->GetOwnership(nullptr) == MallocExtension::kNotOwned);
+}
+
+void TestFreeLists() {
+  FillCache();
+  std::vector<MallocExtension::FreeListInfo> lists;
+  lists.push_back({1, 2, 3, "to be replaced"});
+  ext->GetFreeListSizes(&lists);
+  CHECK(lists.size() > 100);
+  std::map<std::string, size_t> bytes;
+  for (const MallocExtension::FreeListInfo& list : lists) {
+    CHECK(list.min_object_size <= list.max_object_size);
+    bytes[list.type] += list.total_bytes_free;
+  }
+  CHECK(bytes.count("to be replaced") == 0);
+  for (const char* type : {"tcmalloc.central", "tcmalloc.transfer", "tcmalloc.thread",
+                           "tcmalloc.large", "tcmalloc.large_unmapped"}) {
+    CHECK(bytes.count(type) == 1);
+  }
+  CHECK(bytes["tcmalloc.thread"] > 0);
+  if (on_reference) return;
+  // The second time there is room for all: nothing moves between the lists and the figures.
+  ext->GetFreeListSizes(&lists);
+  const size_t thread = Get("tcmalloc.thread_cache_free_bytes");
+  const size_t transfer = Get("tcmalloc.transfer_cache_free_bytes");
+  const size_t free = Get("tcmalloc.pageheap_free_bytes");
+  const size_t unmapped = Get("tcmalloc.pageheap_unmapped_bytes");
+  bytes.clear();
+  for (const MallocExtension::FreeListInfo& list : lists) bytes[list.type] += list.total_bytes_free;
+  CHECK(bytes["tcmalloc.thread"] == thread && bytes["tcmalloc.transfer"] == transfer);
+  CHECK(bytes["tcmalloc.page"] + bytes["tcmalloc.large"] == free);
+  CHECK(bytes["tcmalloc.page_unmapped"] + bytes["tcmalloc.large_unmapped"] == unmapped);
+  // It is an ordinary vector afterwards.
+  const size_t count = lists.size();
+  for (int i = 0; i < 1000; ++i) lists.push_back({1, 2, 3, "more"});
+  CHECK(lists.size() == count + 1000 && lists[count - 1].type[0] == 't');
+}
+
+// A layer of the program's own over the library's.
+class Layer : public MallocExtension {
+ public:
+  bool GetNumericProperty(const char* property, size_t* value) override {
+    if (strcmp(property, "layer") != 0) return below_->GetNumericProperty(property, value);
+    *value = 42;
+    return true;
+  }
+  Ownership GetOwnership(const void*) override { return kUnknownOwnership; }
+  void MarkThreadTemporarilyIdle() override { ++idle_calls; }
+  int idle_calls = 0;
+
+ private:
+  MallocExtension* const below_ = MallocExtension::instance();
+};
+
+void TestRegister() {
+  static Layer* const layer = new Layer;
+  MallocExtension::Initialize();
+  MallocExtension::Register(layer);
+  CHECK(MallocExtension::instance() == layer);
+  size_t value = 0;
+  CHECK(MallocExtension_GetNumericProperty("layer", &value) == 1 && value == 42);
+  CHECK(MallocExtension_GetNumericProperty("generic.heap_size", &value) == 1 && value > 0);
+  CHECK(MallocExtension_GetOwnership(layer) == MallocExtension_kUnknownOwnership);
+  MallocExtension_MarkThreadTemporarilyIdle();
+  CHECK(layer->idle_calls == 1);
+  CHECK(MallocExtension_VerifyAllMemory() == 1);
+  MallocExtension::Register(ext);
+  CHECK(MallocExtension::instance() == ext);
+  MallocExtension* const as_base = layer;
+  CHECK(dynamic_cast<Layer*>(as_base) == layer && dynamic_cast<Layer*>(ext) == nullptr);
+  CHECK(strstr(typeid(*as_base).name(), "Layer") != nullptr);
+}
+
+// Hooks. What they see is kept in arrays: they do not allocate.
+struct Event {
+  const void* object;
+  size_t size;
+  bool is_new;
+};
+Event events[1000];
+std::atomic<size_t> num_events{0};
+std::atomic<size_t> other_calls{0};
+thread_local bool watched = false;
+
+void OnNew(const void* object, size_t size) {
+  if (watched) events[num_events++] = {object, size, true};
+}
+void OnDelete(const void* object) {
+  if (watched && object != nullptr) events[num_events++] = {object, 0, false};
+}
+void OnNewToo(const void*, size_t) { ++other_calls; }
+void OnDeleteToo(const void*) { ++other_calls; }
+
+void ExpectEvent(size_t i, const void* object, size_t size, bool is_new) {
+  CHECK(i < num_events);
+  CHECK(events[i].object == object && events[i].is_new == is_new);
+  // gperftools rounds the sizes of aligned objects up first.
+  if (is_new) CHECK(on_reference ? events[i].size >= size : events[i].size == size);
+}
+
+// A new and a delete, seen once each.
+void ExpectPair(const void* object, size_t size) {
+  CHECK(num_events == 2);
+  ExpectEvent(0, object, size, true);
+  ExpectEvent(1, object, 0, false);
+  num_events = 0;
+}
+
+void TestHooks() {
+  FillCache();
+  CHECK(MallocHook::AddNewHook(&OnNew) && MallocHook_AddDeleteHook(&OnDelete) == 1);
+  watched = true;
+  for (const size_t size : {8u, 200u, 5000u, 300000u, 5000000u}) {
+    void* p = Malloc(size);
+    Free(p);
+    ExpectPair(p, size);
+    p = calloc(1, size);
+    CHECK(p != nullptr);
+    Free(p);
+    ExpectPair(p, size);
+    p = memalign(64, size);
+    Free(p);
+    ExpectPair(p, size);
+    p = ::operator new(size);
+    ::operator delete(p);
+    ExpectPair(p, size);
+    p = ::operator new[](size, std::nothrow);
+    ::operator delete[](p);
+    ExpectPair(p, size);
+    p = ::operator new(size, std::align_val_t(256));
+    ::operator delete(p, std::align_val_t(256));
+    ExpectPair(p, size);
+    p = tc_malloc(size);
+    tc_free_sized(p, size);
+    ExpectPair(p, size);
+    p = tc_new(size);
+    tc_delete_sized(p, size);
+    ExpectPair(p, size);
+  }
+  // An object that moves, and one that stays where it is.
+  void* const p = Malloc(100);
+  void* const moved = realloc(p, 4000);
+  CHECK(num_events == 3);
+  ExpectEvent(0, p, 100, true);
+  CHECK(std::count_if(events + 1, events + 3, [&](const Event& e) {
+          return e.is_new ? e.object == moved && e.size == 4000 : e.object == p;
+        }) == 2);
+  num_events = 0;
+  void* const stays = realloc(moved, 4001);
+  if (stays == moved) {
+    CHECK(num_events == 2);
+    ExpectEvent(0, moved, 0, false);
+    ExpectEvent(1, moved, 4001, true);
+  }
+  num_events = 0;
+  Free(stays);
+  CHECK(num_events == 1);
+  num_events = 0;
+  errno = 77;
+  Free(nullptr);
+  CHECK(num_events == 0 && errno == 77);
+  watched = false;
+
+  // Several, the same twice, and the one that is set.
+  CHECK(MallocHook_AddNewHook(&OnNewToo) == 1 && MallocHook_AddNewHook(&OnNewToo) == 1);
+  CHECK(MallocHook::AddDeleteHook(&OnDeleteToo));
+  CHECK(MallocHook::SetNewHook(&OnNewToo) == nullptr);
+  CHECK(MallocHook_SetNewHook(&OnNewToo) == &OnNewToo);
+  CHECK(MallocHook_SetDeleteHook(&OnDeleteToo) == nullptr);
+  Free(Malloc(10));
+  CHECK(other_calls == 5);
+  CHECK(MallocHook::SetDeleteHook(nullptr) == &OnDeleteToo);
+  CHECK(MallocHook_SetNewHook(nullptr) == &OnNewToo);
+  CHECK(MallocHook::RemoveNewHook(&OnNewToo) && MallocHook_RemoveNewHook(&OnNewToo) == 1);
+  CHECK(MallocHook_RemoveNewHook(&OnNewToo) == 0);
+  CHECK(MallocHook_RemoveDeleteHook(&OnDeleteToo) == 1);
+  other_calls = 0;
+  Free(Malloc(10));
+  CHECK(other_calls == 0);
+  CHECK(MallocHook_AddNewHook(nullptr) == 0 && MallocHook_AddDeleteHook(nullptr) == 0);
+  int added = 0;
+  while (added < 100 && MallocHook_AddNewHook(&OnNewToo) == 1) ++added;
+  CHECK(added >= 4 && added < 100);
+  for (; added > 0; --added) CHECK(MallocHook_RemoveNewHook(&OnNewToo) == 1);
+  CHECK(MallocHook::RemoveNewHook(&OnNew) && MallocHook_RemoveDeleteHook(&OnDelete) == 1);
+  watched = true;
+  FillCache();
+  CHECK(num_events == 0);
+  watched = false;
+
+  void* frames[10];
+  const int depth = MallocHook::GetCallerStackTrace(frames, 10, 0);
+  CHECK(depth >= 0 && depth <= 10);
+  CHECK(MallocHook_GetCallerStackTrace(frames, 10, 0) >= 0);
+}
+
+// Threads that have caches already, and threads that start, are heard from the moment on that the
+// hook was added.
+void TestHooksOfThreads() {
+  constexpr int kThreads = 4;
+  std::atomic<int> ready{0};
+  std::atomic<bool> installed{false};
+  std::atomic<size_t> operations{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&] {
+      FillCache();
+      ++ready;
+      while (!installed) {
+        // Some are in the middle of an operation when it happens.
+        Free(Malloc(100));
+      }
+      for (int i = 0; i < 1000; ++i) {
+        Free(Malloc(100 + static_cast<size_t>(i)));
+        operations += 2;
+      }
+    });
+  }
+  while (ready < kThreads) std::this_thread::yield();
+  CHECK(MallocHook_AddNewHook(&OnNewToo) == 1 && MallocHook_AddDeleteHook(&OnDeleteToo) == 1);
+  other_calls = 0;
+  installed = true;
+  for (std::thread& thread : threads) thread.join();
+  CHECK(operations == size_t{kThreads} * 2000);
+  CHECK(other_calls >= operations);
+  CHECK(MallocHook_RemoveNewHook(&OnNewToo) == 1 && MallocHook_RemoveDeleteHook(&OnDeleteToo) == 1);
+}
+
+void NeverPreMmap(const void*, size_t, int, int, int, off_t) { _exit(3); }
+void NeverMmap(const void*, const void*, size_t, int, int, int, off_t) { _exit(3); }
+void NeverMunmap(const void*, size_t) { _exit(3); }
+void NeverMremap(const void*, const void*, size_t, size_t, int, const void*) { _exit(3); }
+void NeverPreSbrk(ptrdiff_t) { _exit(3); }
+void NeverSbrk(const void*, ptrdiff_t) { _exit(3); }
+int NeverMmapInstead(const void*, size_t, int, int, int, off_t, void**) { _exit(3); }
+int NeverMunmapInstead(const void*, size_t, int*) { _exit(3); }
+
+void TestSystemCallHooks() {
+  void* const mapped = MallocHook::UnhookedMMap(nullptr, 8192, PROT_READ | PROT_WRITE,
+                                                MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  CHECK(mapped != MAP_FAILED);
+  memset(mapped, 1, 8192);
+  CHECK(MallocHook::UnhookedMUnmap(mapped, 8192) == 0);
+  if (on_reference) return;  // where they work
+  CHECK(!MallocHook::AddPreMmapHook(&NeverPreMmap) &&
+        !MallocHook::RemovePreMmapHook(&NeverPreMmap));
+  CHECK(!MallocHook::AddMmapHook(&NeverMmap) && !MallocHook::RemoveMmapHook(&NeverMmap));
+  CHECK(!MallocHook::AddMunmapHook(&NeverMunmap) && !MallocHook::RemoveMunmapHook(&NeverMunmap));
+  CHECK(!MallocHook::AddMremapHook(&NeverMremap) && !MallocHook::RemoveMremapHook(&NeverMremap));
+  CHECK(!MallocHook::AddPreSbrkHook(&NeverPreSbrk) &&
+        !MallocHook::RemovePreSbrkHook(&NeverPreSbrk));
+  CHECK(!MallocHook::AddSbrkHook(&NeverSbrk) && !MallocHook::RemoveSbrkHook(&NeverSbrk));
+  CHECK(!MallocHook::SetMmapReplacement(&NeverMmapInstead));
+  CHECK(!MallocHook::RemoveMmapReplacement(&NeverMmapInstead));
+  CHECK(!MallocHook::SetMunmapReplacement(&NeverMunmapInstead));
+  CHECK(!MallocHook::RemoveMunmapReplacement(&NeverMunmapInstead));
+  CHECK(MallocHook::SetPreMmapHook(&NeverPreMmap) == nullptr);
+  CHECK(MallocHook::SetMmapHook(&NeverMmap) == nullptr);
+  CHECK(MallocHook::SetMunmapHook(&NeverMunmap) == nullptr);
+  CHECK(MallocHook::SetMremapHook(&NeverMremap) == nullptr);
+  CHECK(MallocHook::SetPreSbrkHook(&NeverPreSbrk) == nullptr);
+  CHECK(MallocHook::SetSbrkHook(&NeverSbrk) == nullptr);
+  Free(Malloc(200 << 20));
+}
+
+bool Usable(void* p, size_t size, size_t alignment) {
+  if (p == nullptr || reinterpret_cast<uintptr_t>(p) % alignment != 0) return false;
+  memset(p, 0x5a, size);
+  return tc_malloc_size(p) >= size;
+}
+
+int handler_calls = 0;
+
+void TestTcFunctions() {
+  const std::align_val_t al{128};
+  void* p = tc_malloc(100);
+  CHECK(Usable(p, 100, 16));
+  p = tc_realloc(p, 1000);
+  CHECK(Usable(p, 1000, 16));
+  tc_free(p);
+  p = tc_calloc(10, 50);
+  CHECK(p != nullptr && static_cast<char*>(p)[499] == 0 && Usable(p, 500, 16));
+  tc_cfree(p);
+  p = tc_malloc(77);
+  tc_free_sized(p, 77);
+  p = tc_memalign(128, 300);
+  CHECK(Usable(p, 300, 128));
+  if (tc_free_aligned_sized != nullptr) {
+    tc_free_aligned_sized(p, 128, 300);
+  } else {
+    CHECK(on_reference);
+    tc_free(p);
+  }
+  CHECK(tc_posix_memalign(&p, 256, 100) == 0 && Usable(p, 100, 256));
+  tc_free(p);
+  p = tc_valloc(10);
+  CHECK(Usable(p, 10, static_cast<size_t>(getpagesize())));
+  tc_free(p);
+  p = tc_pvalloc(10);
+  CHECK(Usable(p, static_cast<size_t>(getpagesize()), static_cast<size_t>(getpagesize())));
+  tc_free(p);
+  tc_delete((p = tc_new(30)));
+  tc_delete_nothrow(tc_new_nothrow(30, std::nothrow), std::nothrow);
+  tc_delete_sized(tc_new(30), 30);
+  tc_deletearray(tc_newarray(30));
+  tc_deletearray_nothrow(tc_newarray_nothrow(30, std::nothrow), std::nothrow);
+  tc_deletearray_sized(tc_newarray(30), 30);
+  p = tc_new_aligned(30, al);
+  CHECK(Usable(p, 30, 128));
+  tc_delete_aligned(p, al);
+  tc_delete_aligned_nothrow(tc_new_aligned_nothrow(30, al, std::nothrow), al, std::nothrow);
+  tc_delete_sized_aligned(tc_new_aligned(30, al), 30, al);
+  p = tc_newarray_aligned(30, al);
+  CHECK(Usable(p, 30, 128));
+  tc_deletearray_aligned(p, al);
+  tc_deletearray_aligned_nothrow(tc_newarray_aligned_nothrow(30, al, std::nothrow), al,
+                                 std::nothrow);
+  tc_deletearray_sized_aligned(tc_newarray_aligned(30, al), 30, al);
+  tc_mallopt(M_MMAP_THRESHOLD, 1 << 20);
+  p = tc_malloc(50 << 20);
+  CHECK(static_cast<unsigned>(tc_mallinfo().uordblks) >= 50u << 20);
+  if (tc_mallinfo2 != nullptr) {
+    CHECK(tc_mallinfo2().uordblks == Get("generic.current_allocated_bytes"));
+  } else {
+    CHECK(on_reference);
+  }
+  tc_free(p);
+  tc_malloc_stats();
+
+  // The new_handler, in C only where it is wanted.
+  std::set_new_handler([] {
+    if (++handler_calls % 3 == 0) std::set_new_handler(nullptr);
+  });
+  const auto handler = std::get_new_handler();
+  const size_t too_much = static_cast<size_t>(PTRDIFF_MAX) - (1 << 20);
+  CHECK(tc_malloc(too_much) == nullptr && errno == ENOMEM && handler_calls == 0);
+  CHECK(tc_set_new_mode(1) == 0);
+  if (tc_query_new_mode != nullptr) CHECK(tc_query_new_mode() == 1);
+  errno = 0;
+  CHECK(tc_malloc(too_much) == nullptr && errno == ENOMEM && handler_calls == 3);
+  std::set_new_handler(handler);
+  CHECK(Malloc(too_much) == nullptr && handler_calls == 6);
+  std::set_new_handler(handler);
+  CHECK(tc_calloc(1, too_much) == nullptr && handler_calls == 9);
+  std::set_new_handler(handler);
+  p = tc_malloc(100);
+  CHECK(tc_realloc(p, too_much) == nullptr && handler_calls == 12);
+  tc_free(p);
+  std::set_new_handler(handler);
+  CHECK(tc_memalign(64, too_much) == nullptr && handler_calls == 15);
+  std::set_new_handler(handler);
+  CHECK(tc_malloc_skip_new_handler(too_much) == nullptr && handler_calls == 15);
+  p = tc_malloc_skip_new_handler(100);
+  CHECK(Usable(p, 100, 16));
+  tc_free(p);
+  CHECK(tc_set_new_mode(0) == 1);
+  CHECK(tc_malloc(too_much) == nullptr && handler_calls == 15);
+  std::set_new_handler(nullptr);
+}
+
+}  // namespace
+
+int main() {
+  on_reference = getenv("CLIENT_ON_REFERENCE") != nullptr;
+  RequireFrom(dlsym(RTLD_DEFAULT, "malloc"), "malloc");
+  RequireFrom(dlsym(RTLD_DEFAULT, "MallocExtension_GetStats"), "MallocExtension_GetStats");
+  ext = MallocExtension::instance();
+  CHECK(ext != nullptr && MallocExtension::instance() == ext);
+  void* vtable;
+  memcpy(&vtable, static_cast<const void*>(ext), sizeof(vtable));
+  RequireFrom(vtable, "the virtual table of the MallocExtension");
+  CHECK(strstr(typeid(*ext).name(), "M") != nullptr);
+
+  TestVersion();
+  TestVerify();
+  TestMallocMemoryStats();
+  TestGetStats();
+  TestSamplesAreEmpty();
+  TestRanges();
+  TestFigures();
+  TestSettings();
+  TestThreadCaches();
+  TestRelease();
+  TestSizes();
+  TestFreeLists();
+  TestRegister();
+  TestHooks();
+  TestHooksOfThreads();
+  TestSystemCallHooks();
+  TestTcFunctions();
+  TestSystemAllocator();
+  puts("all answers are plausible");
+  return 0;
+}

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// A program that calls neither malloc nor anything of the library's: only the C library allocates
+// for it. It prints "client ok" when that, too, is done by the library.
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+// Weak: it neither makes the linker keep a shared library nor takes anything from an archive.
+__attribute__((weak)) size_t tc_malloc_size(void* object);
+
+int main(void) {
+  char text[1000];
+  memset(text, 'x', sizeof(text) - 1);
+  text[sizeof(text) - 1] = 0;
+  if (tc_malloc_size == NULL || tc_malloc_size(strdup(text)) < sizeof(text)) {
+    puts("the allocator is not linked");
+    return 1;
+  }
+  puts("client ok");
+  return 0;
+}

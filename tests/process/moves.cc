@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Objects that grow by realloc beside each other: what they hold stays, and their pages are moved,
+// not copied, so that the process is never much larger than what it holds. Two ways: as it is, and
+// `locked`, where everything is locked in memory and must stay so.
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "check.h"
+
+namespace {
+
+constexpr size_t kObjects = 4;
+constexpr size_t kMaxBytes = size_t{96} << 20;
+
+struct Object {
+  uint64_t* words = nullptr;
+  size_t count = 0;
+};
+
+// A figure of /proc/self/status in bytes.
+size_t StatusBytes(const char* name) {
+  FILE* const file = fopen("/proc/self/status", "r");
+  CHECK(file != nullptr);
+  char line[256];
+  size_t kib = SIZE_MAX >> 10;
+  while (fgets(line, sizeof(line), file) != nullptr) {
+    if (strncmp(line, name, strlen(name)) == 0) kib = strtoul(line + strlen(name) + 1, nullptr, 10);
+  }
+  CHECK(fclose(file) == 0);
+  CHECK(kib != SIZE_MAX >> 10);
+  return kib << 10;
+}
+
+void Grow(Object* object, uint64_t number) {
+  const size_t count = object->count == 0 ? 1000 : object->count + object->count / 2;
+  object->words = static_cast<uint64_t*>(Realloc(object->words, count * sizeof(uint64_t)));
+  CHECK(object->words != nullptr);
+  for (size_t i = object->count; i < count; ++i) object->words[i] = number << 32 | i;
+  object->count = count;
+}
+
+void Verify(const Object& object, uint64_t number) {
+  for (size_t i = 0; i < object.count; ++i) CHECK(object.words[i] == (number << 32 | i));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  RequireLibraryUnderTest();
+  const bool locked = argc == 2 && strcmp(argv[1], "locked") == 0;
+  CHECK(locked || argc == 1);
+  if (locked) {
+    if (mlockall(MCL_CURRENT | MCL_FUTURE) != 0) {
+      dprintf(STDOUT_FILENO, "SKIP: memory must not be locked here\n");
+      return 77;
+    }
+  }
+  Object objects[kObjects];
+  size_t held = 0;
+  while (objects[kObjects - 1].count * sizeof(uint64_t) < kMaxBytes) {
+    held = 0;
+    for (size_t i = 0; i < kObjects; ++i) {
+      Grow(&objects[i], i + 1);
+      held += objects[i].count * sizeof(uint64_t);
+    }
+    for (size_t i = 0; i < kObjects; ++i) Verify(objects[i], i + 1);
+  }
+  const size_t peak = StatusBytes("VmHWM:");
+  const size_t locked_bytes = StatusBytes("VmLck:");
+  const size_t resident = StatusBytes("VmRSS:");
+  dprintf(STDOUT_FILENO, "held %zu MiB, peak %zu MiB, locked %zu of %zu MiB\n", held >> 20,
+          peak >> 20, locked_bytes >> 20, resident >> 20);
+  // With copies it is 1.5 times as much (787 MiB for 513); where the heap has become large enough
+  // for hugepages, each object was copied there once.
+  if (!locked) CHECK(peak < held + held / 5);
+  // What the kernel adds to a process is not.
+  if (locked) CHECK(locked_bytes + (size_t{1} << 20) >= resident);
+  for (Object& object : objects) Free(object.words);
+  return 0;
+}

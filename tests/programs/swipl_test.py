@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""SWI-Prolog, which is linked with gperftools' libtcmalloc_minimal.so.4 and asks it for figures:
+its own tests, on ours through LD_LIBRARY_PATH."""
+
+import pathlib
+import re
+import shutil
+
+import harness
+
+TESTS = pathlib.Path("/usr/lib/swi-prolog/test")
+
+
+def properties(side):
+    """{name: value} of what the library answers to the names that SWI-Prolog knows."""
+    goal = "forall((malloc_property(P), P =.. [N, V]), (write(N = V), nl))"
+    text = side.run(["swipl", "-q", "-g", goal, "-t", "halt"]).stdout.decode()
+    return {name: int(value) for name, value in re.findall(r"^(\S+)=(\d+)$", text, re.MULTILINE)}
+
+
+def workload(side):
+    shutil.copytree(TESTS, side.directory / "test")
+
+    def suite(*options):
+        done = side.run(["swipl", "-q", "test.pl", "--no-packages", *options],
+                        cwd=side.directory / "test", timeout=500)
+        text = (done.stdout + done.stderr).decode("utf-8", "replace")
+        if "All tests passed" not in text:
+            raise harness.Failure(f"swipl test.pl {options}:\n{text[-3000:]}")
+        return "passed"
+
+    figures = properties(side)
+    if not figures["generic.heap_size"] >= figures["generic.current_allocated_bytes"] > 1 << 20:
+        raise harness.Failure(f"figures that cannot be: {figures}")
+    outputs = {
+        "properties": " ".join(sorted(figures)),
+        "tests of the language": suite("--no-subdirs"),
+    }
+    if not side.is_reference:
+        suite("--no-core")
+    return outputs
+
+
+if __name__ == "__main__":
+    harness.main(workload, programs=["swipl", str(TESTS / "test.pl")], min_heap_mib=20,
+                 min_processes=2, linked="libswipl.so")

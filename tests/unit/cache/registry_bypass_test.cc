@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// No thread reaches its cache while the registry is told so.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "cache/cache_fixture.h"
+#include "testing/random.h"
+
+namespace tcmalloc {
+namespace {
+
+std::atomic<bool> wanted{false};
+bool Wanted() { return wanted.load(); }
+
+class RegistryBypassTest : public testing::Test {
+ protected:
+  ~RegistryBypassTest() override { wanted = false; }
+
+  void Bypass(bool on, TestThread* own = nullptr) {
+    wanted = on;
+    heap_.registry.UpdateBypass(&Wanted, own == nullptr ? nullptr : own->cache());
+  }
+  static bool Reachable(TestThread& thread) {
+    return thread.slot().bins.load() == thread.cache()->bins();
+  }
+  void Fill(TestThread& thread) {
+    std::vector<void*> objects;
+    for (int i = 0; i < 40; ++i) objects.push_back(thread.Allocate(c_));
+    for (void* const object : objects) thread.Free(c_, object);
+    ASSERT_GT(thread.cache()->CachedObjects(c_), 0u);
+  }
+
+  CacheTestHeap heap_;
+  const SizeClass c_ = ClassForSize(64);
+};
+
+TEST_F(RegistryBypassTest, TheCentralCacheServesInstead) {
+  TestThread one(heap_.registry);
+  TestThread two(heap_.registry);
+  Fill(one);
+  const size_t cached = one.cache()->CachedObjects(c_);
+  Bypass(true, &one);
+  EXPECT_FALSE(Reachable(one));
+  EXPECT_FALSE(Reachable(two));
+  heap_.registry.CheckInvariants();
+  for (TestThread* thread : {&one, &two}) {
+    std::vector<void*> objects;
+    for (int i = 0; i < 1000; ++i) objects.push_back(thread->Allocate(c_));
+    EXPECT_TRUE(heap_.Conserved(c_, 1000));
+    for (void* const object : objects) thread->Free(c_, object);
+    EXPECT_FALSE(Reachable(*thread));
+  }
+  EXPECT_EQ(one.cache()->CachedObjects(c_), cached);
+  EXPECT_EQ(two.cache()->CachedObjects(c_), 0u);
+  // Said twice it is no different.
+  Bypass(true);
+  heap_.registry.CheckInvariants();
+
+  Bypass(false);
+  // Each gets it back by its next slow path.
+  EXPECT_FALSE(Reachable(one));
+  one.Free(c_, one.Allocate(c_));
+  EXPECT_TRUE(Reachable(one));
+  EXPECT_FALSE(Reachable(two));
+  void* const object = two.Allocate(c_);
+  EXPECT_TRUE(Reachable(two));
+  two.Free(c_, object);
+  heap_.registry.CheckInvariants();
+  EXPECT_TRUE(heap_.Conserved(c_, 0));
+  EXPECT_EQ(one.Allocate(c_) != nullptr, true);
+  one.Exit();
+  two.Exit();
+}
+
+TEST_F(RegistryBypassTest, ACacheThatComesMeanwhileIsWithheldToo) {
+  Bypass(true);
+  TestThread late(heap_.registry);
+  EXPECT_FALSE(Reachable(late));
+  EXPECT_TRUE(late.cache()->withheld());
+  late.Free(c_, late.Allocate(c_));
+  EXPECT_FALSE(Reachable(late));
+  Bypass(false);
+  late.Free(c_, late.Allocate(c_));
+  EXPECT_TRUE(Reachable(late));
+  late.Exit();
+}
+
+// A cache that its thread left while it was withheld is as good as any other.
+TEST_F(RegistryBypassTest, AWithheldCacheIsLeftToTheNextThread) {
+  heap_.registry.SetInheritance(size_t{1} << 20);
+  TestThread first(heap_.registry);
+  Fill(first);
+  ThreadCache* const cache = first.cache();
+  Bypass(true);
+  first.Exit();
+  Bypass(false);
+  TestThread heir(heap_.registry);
+  ASSERT_EQ(heir.cache(), cache);
+  EXPECT_TRUE(Reachable(heir));
+  EXPECT_FALSE(heir.cache()->withheld());
+  heap_.registry.CheckInvariants();
+  heir.Exit();
+}
+
+TEST_F(RegistryBypassTest, FlushingLeavesWithheldCachesAlone) {
+  TestThread one(heap_.registry);
+  Fill(one);
+  const size_t cached = one.cache()->CachedObjects(c_);
+  Bypass(true);
+  EXPECT_EQ(heap_.registry.FlushAll(nullptr), 0u);
+  EXPECT_EQ(one.cache()->CachedObjects(c_), cached);
+  EXPECT_EQ(one.cache()->Flush(), 0u);
+  Bypass(false);
+  one.Free(c_, one.Allocate(c_));
+  EXPECT_GT(heap_.registry.FlushAll(nullptr), 0u);
+  one.Exit();
+}
+
+// Around fork, in the thread that forks: other slots may be gone.
+TEST_F(RegistryBypassTest, AroundForkOnlyTheOwnSlotIsWrittenTo) {
+  TestThread own(heap_.registry);
+  TestThread other(heap_.registry);
+  heap_.registry.lock().HoldForFork();
+  SpinLock::BeginForkHold();
+  Bypass(true, &own);
+  EXPECT_FALSE(Reachable(own));
+  EXPECT_TRUE(Reachable(other));
+  SpinLock::EndForkHold();
+  heap_.registry.lock().ReleaseAfterForkInParent();
+  Bypass(true, &own);
+  EXPECT_FALSE(Reachable(other));
+  own.Exit();
+  other.Exit();
+}
+
+// Threads at work while it goes on and off, and others take their caches.
+TEST_F(RegistryBypassTest, NothingIsLost) {
+  constexpr int kThreads = 3;
+  std::atomic<int> running{kThreads};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      SeededRandom random(static_cast<uint64_t>(t) + 500);
+      for (int life = 0; life < 10; ++life) {
+        TestThread thread(heap_.registry);
+        std::vector<void*> held;
+        for (int step = 0; step < 2000; ++step) {
+          if (held.size() < 100 && random.OneIn(2)) {
+            void* const object = thread.Allocate(c_);
+            ASSERT_NE(object, nullptr);
+            *static_cast<int*>(object) = t;
+            held.push_back(object);
+          } else if (!held.empty()) {
+            ASSERT_EQ(*static_cast<int*>(held.back()), t);
+            thread.Free(c_, held.back());
+            held.pop_back();
+          }
+        }
+        for (void* const object : held) thread.Free(c_, object);
+        thread.Exit();
+      }
+      --running;
+    });
+  }
+  for (bool on = true; running > 0; on = !on) {
+    Bypass(on);
+    heap_.registry.FlushAll(nullptr);
+    std::this_thread::yield();
+  }
+  for (std::thread& thread : threads) thread.join();
+  heap_.registry.CheckInvariants();
+  heap_.CheckInvariants();
+  EXPECT_TRUE(heap_.Conserved(c_, 0));
+}
+
+}  // namespace
+}  // namespace tcmalloc

@@ -1,0 +1,394 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Large objects whose pages are moved: when, what becomes of both places, and what they hold.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "page/page_heap.h"
+#include "page_heap_fixture.h"
+#include "testing/fake_virtual_memory.h"
+#include "testing/random.h"
+
+namespace tcmalloc {
+namespace {
+
+using Call = FakeVirtualMemory::Call;
+using Kind = FakeVirtualMemory::Kind;
+
+constexpr size_t kPagesPerMiB = (size_t{1} << 20) >> kPageShift;
+constexpr Length MiB(size_t n) { return Length(n * kPagesPerMiB); }
+constexpr Length kAll = Length(SIZE_MAX >> kPageShift);
+
+FakeVirtualMemory::Options Backed(size_t hardware_page_size) {
+  FakeVirtualMemory::Options options;
+  options.hardware_page_size = hardware_page_size;
+  return options;
+}
+
+// Every word of an object says which it is and where in it.
+uint64_t WordAt(uint64_t object, size_t i) { return object << 32 | i; }
+
+struct MovingHeap {
+  explicit MovingHeap(HugepageMode mode, Length threshold = Length(0),
+                      size_t hardware_page_size = 4096)
+      : under_test(Backed(hardware_page_size),
+                   {.hugepage_threshold = threshold, .now_ms = [] { return int64_t{0}; }}) {
+    heap.SetReleaseRate(0);
+    heap.SetHugepages({mode, 511});
+    vm.RecordCalls();
+  }
+
+  Span* New(Length n, uint64_t object) {
+    Span* const span = heap.New(n, SpanState::kLarge);
+    EXPECT_NE(span, nullptr);
+    if (span != nullptr) Fill(span, Length(0), object);
+    return span;
+  }
+  Span* Move(Span* span, Length n) { return heap.MoveLargeAt(span, span->start_address(), n); }
+  bool Resize(Span* span, Length n) { return heap.ResizeLargeAt(span, span->start_address(), n); }
+  // Writes all but the first `kept` pages.
+  void Fill(Span* span, Length kept, uint64_t object) {
+    vm.Touch((span->first_page + kept).start_address(), span->bytes() - kept.bytes());
+    auto* const words = static_cast<uint64_t*>(span->start_address());
+    for (size_t i = kept.bytes() / 8; i < span->bytes() / 8; ++i) words[i] = WordAt(object, i);
+  }
+  // The first `n` pages are as they were written.
+  static void ExpectHolds(const Span* span, Length n, uint64_t object) {
+    const auto* const words = static_cast<const uint64_t*>(span->start_address());
+    size_t wrong = 0;
+    for (size_t i = 0; i < n.bytes() / 8; ++i) wrong += words[i] != WordAt(object, i);
+    EXPECT_EQ(wrong, 0u) << "of object " << object << ", " << n.pages() << " pages";
+  }
+  size_t Count(Kind kind) {
+    size_t count = 0;
+    for (const Call& call : vm.TakeCalls()) count += call.kind == kind;
+    return count;
+  }
+  // Nothing is behind what is called released.
+  void Check() {
+    heap.CheckInvariants();
+    const PageId begin(vm.base() >> kPageShift);
+    for (PageId page = begin; page < begin + Length((size_t{1} << 30) >> kPageShift);) {
+      const Span* const span = under_test.page_map->SpanOf(page);
+      if (span == nullptr || span->first_page != page || !heap.Owns(page)) {
+        page += Length(1);
+        continue;
+      }
+      if (span->state.load() == SpanState::kFreeReleased) {
+        for (uintptr_t at = 0; at < span->bytes(); at += vm.hardware_page_size()) {
+          ASSERT_FALSE(vm.IsResident(page.start_uintptr() + at));
+        }
+      }
+      page += span->num_pages;
+    }
+  }
+
+  PageHeapUnderTest under_test;
+  PageHeap& heap = under_test.heap;
+  FakeVirtualMemory& vm = under_test.vm;
+};
+
+TEST(PageHeapMoveTest, MovesInsteadOfTakingFreshMemoryForACopy) {
+  MovingHeap h(HugepageMode::kNever);
+  Span* const object = h.New(MiB(3), 1);
+  Span* const behind = h.New(MiB(60), 2);
+  ASSERT_EQ(behind->first_page, object->first_page + MiB(3));
+  ASSERT_FALSE(h.Resize(object, MiB(5)));
+  const PageId was = object->first_page;
+  const size_t resident = h.vm.resident_bytes();
+  Span* const moved = h.Move(object, MiB(5));
+  ASSERT_NE(moved, nullptr);
+  EXPECT_EQ(h.Count(Kind::kMove), 1u);
+  EXPECT_EQ(moved->num_pages, MiB(5));
+  EXPECT_EQ(moved->state.load(), SpanState::kLarge);
+  MovingHeap::ExpectHolds(moved, MiB(3), 1);
+  EXPECT_EQ(h.vm.resident_bytes(), resident) << "nothing was copied, nothing is there twice";
+  const PageHeap::Stats stats = h.heap.GetStats();
+  EXPECT_EQ(stats.moves, 1u);
+  EXPECT_EQ(stats.large_spans, 2u);
+  EXPECT_EQ(stats.large_span_bytes, MiB(65).bytes());
+  h.Check();
+  // The old place is free, without memory, and serves others.
+  Span* const next = h.heap.New(MiB(3), SpanState::kLarge);
+  EXPECT_EQ(next->first_page, was);
+  EXPECT_TRUE(next->zeroed());
+  // What was moved is a span like any other.
+  EXPECT_TRUE(h.heap.DeleteLargeAt(moved, moved->start_address()));
+  EXPECT_EQ(h.heap.ReleaseAtLeast(kAll), MiB(5));
+  h.Check();
+}
+
+TEST(PageHeapMoveTest, CopiesWhatIsShortOrHasFreeMemoryToGoTo) {
+  MovingHeap h(HugepageMode::kNever);
+  Span* const small = h.New(MiB(1) - Length(2), 1);
+  Span* const large = h.New(MiB(4), 2);
+  Span* const other = h.New(MiB(6), 3);
+  Span* const last = h.New(MiB(1), 4);
+  EXPECT_EQ(h.Move(small, MiB(9)), nullptr);
+  EXPECT_EQ(h.Move(large, MiB(4)), nullptr) << "that is no growth";
+  EXPECT_EQ(h.Move(large, MiB(3)), nullptr);
+  ASSERT_TRUE(h.heap.DeleteLargeAt(other, other->start_address()));
+  EXPECT_EQ(h.Move(large, MiB(6)), nullptr) << "6 MiB are free";
+  EXPECT_EQ(h.Count(Kind::kMove), 0u);
+  EXPECT_NE(h.Move(last, MiB(7)), nullptr) << "7 are not";
+  h.Check();
+}
+
+TEST(PageHeapMoveTest, NotALargeObjectOfThisHeap) {
+  MovingHeap h(HugepageMode::kNever);
+  Span* const object = h.New(MiB(3), 1);
+  char* const start = static_cast<char*>(object->start_address());
+  EXPECT_EQ(h.heap.MoveLargeAt(object, start + 8, MiB(9)), nullptr);
+  Span* const small = h.heap.New(MiB(3), SpanState::kSmall);
+  EXPECT_EQ(h.heap.MoveLargeAt(small, small->start_address(), MiB(9)), nullptr);
+  EXPECT_EQ(h.heap.MoveLargeAt(object, start, Length(SIZE_MAX >> kPageShift)), nullptr);
+}
+
+TEST(PageHeapMoveTest, LockedMemoryIsNotMoved) {
+  MovingHeap h(HugepageMode::kNever);
+  Span* const object = h.New(MiB(3), 1);
+  h.vm.TakeCalls();
+  h.vm.SetMayMove(false);
+  EXPECT_EQ(h.Move(object, MiB(90)), nullptr);
+  EXPECT_TRUE(h.vm.TakeCalls().empty());
+}
+
+TEST(PageHeapMoveTest, ARefusalChangesNothing) {
+  for (const HugepageMode mode : {HugepageMode::kNever, HugepageMode::kAdvise}) {
+    MovingHeap h(mode);
+    h.New(Length(5), 9);
+    Span* const object = h.New(MiB(7), 1);
+    h.New(MiB(1), 2);
+    const PageHeap::Stats before = h.heap.GetStats();
+    h.vm.FailMove(1);
+    EXPECT_EQ(h.Move(object, MiB(90)), nullptr);
+    EXPECT_EQ(h.Count(Kind::kMove), 1u);
+    MovingHeap::ExpectHolds(object, MiB(7), 1);
+    const PageHeap::Stats after = h.heap.GetStats();
+    EXPECT_EQ(after.system_bytes, before.system_bytes);
+    EXPECT_EQ(after.large_span_bytes, before.large_span_bytes);
+    EXPECT_EQ(h.vm.mapped_bytes(), before.system_bytes) << "all around the hole was unmapped";
+    h.Check();
+    EXPECT_NE(h.Move(object, MiB(90)), nullptr) << "another time it may succeed";
+    h.Check();
+  }
+}
+
+TEST(PageHeapMoveTest, WithoutAddressSpaceOrRecordsItIsCopied) {
+  MovingHeap h(HugepageMode::kNever);
+  Span* const object = h.New(MiB(3), 1);
+  h.vm.FailMap(1);
+  EXPECT_EQ(h.Move(object, MiB(90)), nullptr);
+  h.Check();
+  // Records are taken up to the last one.
+  for (size_t spare = 0; spare < 40; ++spare) {
+    h.under_test.metadata_vm.FailMap(1, FakeVirtualMemory::kForever);
+    while (h.under_test.arena.Allocate(8) != nullptr) {
+    }
+    Span* const more = h.heap.New(Length(1), SpanState::kLarge);
+    if (more == nullptr) break;
+  }
+  const size_t mapped = h.vm.mapped_bytes();
+  EXPECT_EQ(h.Move(object, MiB(90)), nullptr);
+  EXPECT_EQ(h.vm.mapped_bytes(), mapped);
+  h.under_test.metadata_vm.StopFailing();
+  EXPECT_NE(h.Move(object, MiB(90)), nullptr) << "no record was lost";
+  h.Check();
+}
+
+TEST(PageHeapMoveTest, MemoryThatIsNotTheProcesssOwnStaysWhereItIs) {
+  MovingHeap h(HugepageMode::kNever);
+  h.vm.SetZeroFilled(false);
+  Span* const object = h.New(MiB(3), 1);
+  h.vm.SetZeroFilled(true);
+  EXPECT_EQ(h.Move(object, MiB(90)), nullptr);
+  Span* const own = h.New(MiB(80), 2);
+  // What comes meanwhile from elsewhere is the heap's for good.
+  h.vm.SetZeroFilled(false);
+  EXPECT_EQ(h.Move(own, MiB(90)), nullptr);
+  EXPECT_EQ(h.Count(Kind::kMove), 0u);
+  EXPECT_EQ(h.heap.GetStats().system_bytes, h.vm.mapped_bytes());
+  const size_t mapped = h.vm.mapped_bytes();
+  EXPECT_NE(h.heap.New(MiB(90), SpanState::kLarge), nullptr);
+  EXPECT_EQ(h.vm.mapped_bytes(), mapped);
+  h.Check();
+}
+
+TEST(PageHeapMoveTest, WholeHugepagesAreMovedAndTheEndsCopied) {
+  MovingHeap h(HugepageMode::kAdvise);
+  h.New(Length(100), 9);
+  Span* const object = h.New(MiB(9), 1);
+  h.New(MiB(1), 2);
+  ASSERT_NE(object->first_page, HugepageStart(object->first_page)) << "behind the first one";
+  const Length offset = object->first_page - HugepageStart(object->first_page);
+  h.vm.TakeCalls();
+  Span* const moved = h.Move(object, MiB(40));
+  ASSERT_NE(moved, nullptr);
+  size_t moved_bytes = 0;
+  bool advised = false;
+  for (const Call& call : h.vm.TakeCalls()) {
+    if (call.kind == Kind::kHugepages) {
+      EXPECT_EQ(call.start, HugepageStart(moved->first_page).start_uintptr());
+      EXPECT_EQ(call.bytes, InWholeHugepages(offset + MiB(40)).bytes());
+      advised = true;
+    }
+    if (call.kind != Kind::kMove) continue;
+    moved_bytes += call.bytes;
+    EXPECT_EQ(call.start % kHugepageSize, 0u);
+  }
+  EXPECT_TRUE(advised);
+  EXPECT_EQ(moved_bytes, MiB(6).bytes()) << "1.2 MiB in front, 1.8 behind";
+  EXPECT_EQ(moved->first_page - HugepageStart(moved->first_page), offset);
+  MovingHeap::ExpectHolds(moved, MiB(9), 1);
+  // All of the new place is hugepages, as the heap sees it and as the system does.
+  const PageHeap::Stats stats = h.heap.GetStats();
+  EXPECT_EQ(stats.hugepage_bytes, stats.system_bytes);
+  h.Fill(moved, MiB(9), 1);
+  h.Check();
+  // A second time, from its end.
+  h.New(MiB(1), 3);
+  Span* const again = h.Move(moved, MiB(60));
+  ASSERT_NE(again, nullptr);
+  MovingHeap::ExpectHolds(again, MiB(40), 1);
+  h.Check();
+}
+
+TEST(PageHeapMoveTest, NotInSmallPagesWhereTheHeapGrowsByHugepages) {
+  MovingHeap h(HugepageMode::kAdvise, MiB(8));
+  Span* const object = h.New(MiB(3), 1);
+  h.New(MiB(4), 2);
+  EXPECT_EQ(h.heap.GetStats().hugepage_bytes, 0u);
+  h.New(MiB(20), 3);
+  EXPECT_EQ(h.Move(object, MiB(60)), nullptr);
+  h.Check();
+}
+
+TEST(PageHeapMoveTest, NotAcrossPartsThatHaveHugepagesAndPartsThatHaveNone) {
+  MovingHeap h(HugepageMode::kAdvise);
+  Span* const object = h.New(MiB(100), 1);
+  h.heap.StopHugepagesAt(object->first_page + MiB(1), true);
+  ASSERT_GT(h.heap.GetStats().hugepage_bytes, 0u);
+  EXPECT_EQ(h.Move(object, MiB(300)), nullptr);
+}
+
+TEST(PageHeapMoveTest, AdviceThatComesMeanwhileDoesNotMatter) {
+  MovingHeap h(HugepageMode::kAdvise);
+  Span* const object = h.New(MiB(20), 1);
+  h.New(MiB(1), 2);
+  const PageId was = object->first_page;
+  h.vm.OnNextMove([&] { h.heap.StopHugepagesAt(was + MiB(4), true); });
+  Span* const moved = h.Move(object, MiB(40));
+  ASSERT_NE(moved, nullptr);
+  h.Fill(moved, MiB(20), 1);
+  h.Check();
+}
+
+TEST(PageHeapMoveTest, KeepsToTheLimits) {
+  MovingHeap h(HugepageMode::kNever);
+  Span* const object = h.New(MiB(10), 1);
+  h.New(MiB(10), 2);
+  const size_t records = h.heap.BackedBytes() - MiB(20).bytes();
+  h.heap.SetLimit(LimitKind::kHard, MiB(35).bytes() + records);
+  EXPECT_EQ(h.Move(object, MiB(30)), nullptr) << "40 in all";
+  EXPECT_NE(h.Move(object, MiB(24)), nullptr) << "34, and never both places";
+  EXPECT_LE(h.heap.BackedBytes(), h.heap.limit(LimitKind::kHard));
+  h.Check();
+}
+
+TEST(PageHeapMoveTest, MovesAreNumbered) {
+  MovingHeap h(HugepageMode::kNever);
+  size_t moves = 0;
+  // Each time the heap has nothing that fits.
+  for (size_t i = 0; i < 1100; ++i) {
+    Span* object = h.heap.New(MiB(1), SpanState::kLarge);
+    ASSERT_NE(object, nullptr);
+    Span* const moved = h.Move(object, MiB(1) + Length(1));
+    if (moved != nullptr) {
+      ++moves;
+      object = moved;
+    }
+    ASSERT_TRUE(h.heap.DeleteLargeAt(object, object->start_address()));
+    h.heap.ReleaseAtLeast(kAll);
+  }
+  EXPECT_EQ(moves, 1000u);
+  EXPECT_EQ(h.heap.GetStats().moves, 1000u);
+}
+
+struct Setting {
+  HugepageMode mode;
+  Length hugepage_threshold;
+  size_t hardware_page_size;
+  uint64_t seed;
+  size_t least_moves;
+};
+
+class PageHeapMoveRandomTest : public testing::TestWithParam<Setting> {};
+
+TEST_P(PageHeapMoveRandomTest, ObjectsHoldWhatWasWritten) {
+  struct Live {
+    Span* span;
+    Length n;
+    uint64_t number;
+  };
+  SeededRandom random(GetParam().seed);
+  MovingHeap h(GetParam().mode, GetParam().hugepage_threshold, GetParam().hardware_page_size);
+  std::vector<Live> live;
+  uint64_t numbers = 0;
+  size_t moves = 0;
+  for (int step = 0; step < 400; ++step) {
+    const size_t action = random.Below(10);
+    if (action < 3 || live.empty()) {
+      const Length n(random.Between(1, random.OneIn(3) ? 1500 : 40));
+      if (live.size() < 16) {
+        Span* const span = h.New(n, ++numbers);
+        ASSERT_NE(span, nullptr);
+        live.push_back({span, span->num_pages, numbers});
+      }
+      continue;
+    }
+    Live& chosen = live[random.Below(live.size())];
+    if (action < 5) {
+      MovingHeap::ExpectHolds(chosen.span, chosen.n, chosen.number);
+      ASSERT_TRUE(h.heap.DeleteLargeAt(chosen.span, chosen.span->start_address()));
+      chosen = live.back();
+      live.pop_back();
+    } else if (action < 9) {
+      if (chosen.n.pages() > 3000) continue;
+      const Length n = chosen.n + Length(random.Between(1, 600));
+      if (random.OneIn(5)) h.vm.FailMove(1);
+      if (random.OneIn(20)) h.vm.FailMap(1, random.Between(1, 2));
+      if (Span* const moved = h.Move(chosen.span, n)) {
+        ++moves;
+        chosen.span = moved;
+      } else if (!h.Resize(chosen.span, n)) {
+        h.vm.StopFailing();
+        continue;
+      }
+      h.vm.StopFailing();
+      MovingHeap::ExpectHolds(chosen.span, chosen.n, chosen.number);
+      h.Fill(chosen.span, chosen.n, chosen.number);
+      chosen.n = chosen.span->num_pages;
+    } else {
+      h.heap.ReleaseAtLeast(Length(random.Between(1, 2000)));
+    }
+    if (step % 50 == 0) {
+      ASSERT_NO_FATAL_FAILURE(h.Check());
+    }
+  }
+  for (const Live& object : live) MovingHeap::ExpectHolds(object.span, object.n, object.number);
+  EXPECT_GE(moves, GetParam().least_moves);
+  ASSERT_NO_FATAL_FAILURE(h.Check());
+}
+
+INSTANTIATE_TEST_SUITE_P(Settings, PageHeapMoveRandomTest,
+                         testing::Values(Setting{HugepageMode::kNever, Length(0), 4096, 1, 10},
+                                         Setting{HugepageMode::kNever, Length(0), 65536, 2, 10},
+                                         Setting{HugepageMode::kAdvise, Length(0), 4096, 3, 1},
+                                         Setting{HugepageMode::kAdvise, MiB(40), 4096, 4, 1},
+                                         Setting{HugepageMode::kAlways, Length(0), 4096, 7, 1}));
+
+}  // namespace
+}  // namespace tcmalloc
