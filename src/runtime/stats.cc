@@ -75,10 +75,10 @@ void Collect(Heap& heap, HeapSnapshot* snapshot, HeapStats* totals) {
   totals->hole_bytes =
       std::min(heap.holes.hole_bytes(), totals->central_bytes + totals->span_tail_bytes);
   totals->committed_total_bytes =
-      Difference(totals->system_bytes, totals->unmapped_bytes()) + totals->released_total_bytes;
+      totals->system_bytes - totals->unmapped_bytes() + totals->released_total_bytes;
+  totals->metadata_bytes = heap.arena.mapped_bytes() + pages.metadata_span_bytes;
   totals->thread_cache_limit_bytes = heap.registry.total_limit();
   totals->min_thread_cache_bytes = heap.registry.min_per_cache();
-  totals->metadata_bytes = heap.arena.mapped_bytes() + pages.metadata_span_bytes;
   totals->large_allocations = heap.large_reports.allocations();
   totals->large_allocation_reports = heap.large_reports.reports();
 }

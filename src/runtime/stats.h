@@ -96,7 +96,7 @@ struct HeapSnapshot {
   PageHeap::FreeSpanCounts free_spans;
 };
 // It lies on stacks, of which a thread may have 16 KiB.
-static_assert(sizeof(HeapSnapshot) <= 6 * 1024);
+static_assert(sizeof(HeapSnapshot) <= size_t{6} << 10);
 
 // Takes each lock of the heap for a moment. Cost: microseconds, plus the walk over all thread
 // caches.

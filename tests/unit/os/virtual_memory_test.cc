@@ -283,5 +283,65 @@ TEST(FakeVirtualMemoryTest, FailsTheCallsThatTheTestNames) {
   EXPECT_EQ(vm.mapped_bytes(), 4096u);
 }
 
+// Eight pages that say which they are.
+char* NewPages(SystemVirtualMemory& vm, size_t page) {
+  char* const memory = static_cast<char*>(vm.Map(8 * page, page).start);
+  for (size_t i = 0; i < 8; ++i) memset(memory + i * page, static_cast<int>(i + 1), page);
+  return memory;
+}
+bool ArePages(const char* memory, size_t page) {
+  for (size_t i = 0; i < 8 * page; ++i) {
+    if (memory[i] != static_cast<char>(i / page + 1)) return false;
+  }
+  return true;
+}
+
+TEST(SystemVirtualMemoryTest, MovesWhatLiesBehindAddresses) {
+  SystemVirtualMemory vm;
+  const size_t page = vm.hardware_page_size();
+  char* const from = NewPages(vm, page);
+  char* const to = static_cast<char*>(vm.Map(16 * page, page).start);
+  ASSERT_TRUE(vm.MayMove(from, page));
+  ASSERT_TRUE(vm.Move(from, to + 4 * page, 8 * page));
+  EXPECT_TRUE(ArePages(to + 4 * page, page));
+  for (size_t i = 0; i < 8 * page; ++i) ASSERT_EQ(from[i], 0) << i;
+  // All of it may be written to.
+  memset(from, 1, 8 * page);
+  memset(to, 1, 16 * page);
+  EXPECT_TRUE(vm.Unmap(from, 8 * page));
+  EXPECT_TRUE(vm.Unmap(to, 16 * page));
+}
+
+// What lies in several mappings is not moved, or moved whole: Linux 6.17 could move a part of it.
+TEST(SystemVirtualMemoryTest, MovesAllOrNothing) {
+  SystemVirtualMemory vm;
+  const size_t page = vm.hardware_page_size();
+  char* const from = NewPages(vm, page);
+  // The last two pages are a mapping of their own, which may not be moved with these flags.
+  char* const shared = from + 6 * page;
+  ASSERT_EQ(
+      mmap(shared, 2 * page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
+      shared);
+  for (size_t i = 6; i < 8; ++i) memset(from + i * page, static_cast<int>(i + 1), page);
+  char* const to = static_cast<char*>(vm.Map(8 * page, page).start);
+  const bool moved = vm.Move(from, to, 8 * page);
+  EXPECT_TRUE(ArePages(moved ? to : from, page));
+  EXPECT_FALSE(moved);
+  // Nothing is left at the place, as the caller is told.
+  unsigned char resident[8];
+  EXPECT_NE(mincore(to, 8 * page, resident), 0);
+  EXPECT_TRUE(vm.Unmap(from, 8 * page));
+}
+
+TEST(SystemVirtualMemoryTest, LockedMemoryMayNotBeMoved) {
+  SystemVirtualMemory vm;
+  const size_t page = vm.hardware_page_size();
+  char* const memory = NewPages(vm, page);
+  EXPECT_TRUE(vm.MayMove(memory, page));
+  if (mlock(memory, 8 * page) != 0) GTEST_SKIP() << "memory must not be locked here";
+  EXPECT_FALSE(vm.MayMove(memory, page));
+  EXPECT_TRUE(vm.Unmap(memory, 8 * page));
+}
+
 }  // namespace
 }  // namespace tcmalloc

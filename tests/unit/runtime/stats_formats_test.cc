@@ -36,6 +36,10 @@ HeapSnapshot Filled() {
   t.thread_caches = 41;
   t.growths = 43;
   t.releases = 47;
+  t.reserved_total_bytes = 600043;
+  t.commits = 89;
+  t.committed_total_bytes = 600053;
+  t.thread_cache_limit_bytes = 1000003;
   t.released_total_bytes = 600011;
   t.hugepages = {HugepageMode::kAdvise, 511};
   t.hugepage_bytes = 700001;
