@@ -163,12 +163,14 @@ void FreeExpecting(void* p, size_t size, SizeClass expected) {
 
 }  // namespace
 
-void* AllocateSlow(size_t size) {
+void* AllocateUntold(size_t size) {
   LeaveFastPath();
   TC_ASSERT(SpinLock::NoneHeldByThisThread());
   const SizeClass c = kSizeClasses.ClassOf(size);
-  return Told(c == SizeClass::kNone ? AllocateLarge(size, 1) : AllocateSmallSlow(c), size);
+  return c == SizeClass::kNone ? AllocateLarge(size, 1) : AllocateSmallSlow(c);
 }
+
+void* AllocateSlow(size_t size) { return Told(AllocateUntold(size), size); }
 
 void* AllocateAligned(size_t size, size_t alignment) {
   const SizeClass c = kSizeClasses.ClassOf(size, alignment);
@@ -188,9 +190,9 @@ size_t AllocationSize(size_t size, size_t alignment) {
 
 void* AllocateZeroed(size_t size) {
   if (size <= kMaxSmallSize) {
-    void* const object = Allocate<&AllocateSlow>(size);
+    void* const object = Allocate<&AllocateUntold>(size);
     if (object != nullptr) memset(object, 0, size);
-    return object;
+    return Told(object, size);
   }
   Span* const span = NewLargeSpan(size, 1);
   if (span == nullptr) return nullptr;
@@ -232,8 +234,11 @@ void* Reallocate(void* p, size_t size) {
   } else if (Span* const span = LargeSpanAt(p)) {
     if (size > kMaxRequest) return nullptr;
     old_size = span->bytes();
-    if (size > kMaxSmallSize && ResizeLarge(span, p, old_size, size)) return Resized(p, size);
     // Hooks are told of the old object's end before another thread can be given its memory.
+    if (size > kMaxSmallSize && (size >= old_size || !HooksInstalled()) &&
+        ResizeLarge(span, p, old_size, size)) {
+      return Resized(p, size);
+    }
     if (size > old_size && !HooksInstalled()) {
       if (void* const moved = MoveLarge(span, p, size)) return moved;
     }

@@ -12,9 +12,11 @@ namespace {
 constinit HookList<NewHook> new_hooks;
 constinit HookList<DeleteHook> delete_hooks;
 
+bool AnyHook() { return !new_hooks.empty() || !delete_hooks.empty(); }
+
 // Asked with the registry's lock held: whoever asks last has seen all changes before.
 bool Wanted() {
-  const bool wanted = !new_hooks.empty() || !delete_hooks.empty();
+  const bool wanted = AnyHook();
   hooks_installed.store(wanted, std::memory_order_relaxed);
   return wanted;
 }
@@ -23,7 +25,9 @@ void Changed() {
   const ErrnoKeeper keeper;
   Heap& heap = ExistingHeap();
   // What is in the caches is of no use to anyone meanwhile.
-  if (!hooks_installed.load(std::memory_order_relaxed)) heap.registry.FlushAll(current_slot.cache);
+  if (AnyHook() && !hooks_installed.load(std::memory_order_relaxed)) {
+    heap.registry.FlushAll(current_slot.cache);
+  }
   heap.registry.UpdateBypass(&Wanted, current_slot.cache);
 }
 
