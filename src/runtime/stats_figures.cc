@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <iterator>
-
 #include "runtime/stats_formats.h"
 
 namespace tcmalloc {
@@ -110,6 +108,6 @@ constexpr StatsFigure kFigures[] = {
 
 }  // namespace
 
-StatsFigures AllStatsFigures() { return {std::begin(kFigures), std::end(kFigures)}; }
+StatsFigures AllStatsFigures() { return {kFigures, kFigures + sizeof(kFigures) / sizeof(kFigures[0])}; }
 
 }  // namespace tcmalloc
