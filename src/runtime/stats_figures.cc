@@ -108,6 +108,8 @@ constexpr StatsFigure kFigures[] = {
 
 }  // namespace
 
-StatsFigures AllStatsFigures() { return {kFigures, kFigures + sizeof(kFigures) / sizeof(kFigures[0])}; }
+StatsFigures AllStatsFigures() {
+  return {kFigures, kFigures + sizeof(kFigures) / sizeof(kFigures[0])};
+}
 
 }  // namespace tcmalloc
