@@ -111,6 +111,12 @@ class Registry {
   // to be bypassed. Cost while they are: a load.
   void OfferBack(ThreadCache* cache) TC_EXCLUDES(lock_);
 
+  // The owner of a withheld cache, outside of access sections: takes its arrays out of it. Nobody
+  // else touches the bins of a withheld cache, and only the owner makes it reachable again; the
+  // lock orders this behind whoever took something out before it was withheld. Null when it is not
+  // withheld.
+  BinArray* DetachWithheld(ThreadCache* cache) TC_EXCLUDES(lock_);
+
   // Makes the next allocation of every thread, as good as, take the slow path (see
   // ThreadCache::SetBytesUntilVisit).
   void AlarmAll() TC_EXCLUDES(lock_);

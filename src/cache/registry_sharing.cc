@@ -148,6 +148,11 @@ void Registry::OfferBack(ThreadCache* cache) {
   cache->slot().bins.store(cache->bins(), std::memory_order_release);
 }
 
+BinArray* Registry::DetachWithheld(ThreadCache* cache) {
+  const SpinLockHolder holder(lock_);
+  return cache->withheld() ? cache->DetachArrays(nullptr) : nullptr;
+}
+
 void Registry::AlarmAll() {
   const SpinLockHolder holder(lock_);
   for (ThreadCache* cache = caches_.first(); cache != nullptr;

@@ -462,6 +462,8 @@ size_t ThreadCache::Flush() {
     const Section section(*this);
     if (section) chain = DetachArrays(nullptr);
   }
+  // Its own section does not find the bins then.
+  if (chain == nullptr && withheld()) chain = registry_.DetachWithheld(this);
   return ReturnDetached(chain, central_, arena_);
 }
 

@@ -75,6 +75,24 @@ TEST_F(RegistryBypassTest, TheCentralCacheServesInstead) {
   two.Exit();
 }
 
+// What was in a cache when it was withheld goes back when its owner flushes.
+TEST_F(RegistryBypassTest, AWithheldCacheCanBeFlushedByItsOwner) {
+  TestThread one(heap_.registry);
+  Fill(one);
+  const size_t cached = one.cache()->CachedBytes();
+  Bypass(true, &one);
+  EXPECT_EQ(one.cache()->Flush(), cached);
+  EXPECT_EQ(one.cache()->CachedBytes(), 0u);
+  EXPECT_TRUE(heap_.Conserved(c_, 0));
+  EXPECT_EQ(one.cache()->Flush(), 0u);
+  heap_.registry.CheckInvariants();
+  Bypass(false);
+  Fill(one);
+  EXPECT_TRUE(Reachable(one));
+  heap_.registry.CheckInvariants();
+  one.Exit();
+}
+
 TEST_F(RegistryBypassTest, ACacheThatComesMeanwhileIsWithheldToo) {
   Bypass(true);
   TestThread late(heap_.registry);
@@ -105,14 +123,13 @@ TEST_F(RegistryBypassTest, AWithheldCacheIsLeftToTheNextThread) {
   heir.Exit();
 }
 
-TEST_F(RegistryBypassTest, FlushingLeavesWithheldCachesAlone) {
+TEST_F(RegistryBypassTest, OthersLeaveWithheldCachesAlone) {
   TestThread one(heap_.registry);
   Fill(one);
   const size_t cached = one.cache()->CachedObjects(c_);
   Bypass(true);
   EXPECT_EQ(heap_.registry.FlushAll(nullptr), 0u);
   EXPECT_EQ(one.cache()->CachedObjects(c_), cached);
-  EXPECT_EQ(one.cache()->Flush(), 0u);
   Bypass(false);
   one.Free(c_, one.Allocate(c_));
   EXPECT_GT(heap_.registry.FlushAll(nullptr), 0u);
