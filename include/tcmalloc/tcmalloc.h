@@ -174,6 +174,30 @@ void tcmalloc_set_large_allocation_callback(tcmalloc_large_allocation_callback c
 void tcmalloc_set_large_allocation_threshold(size_t bytes) TCMALLOC_NOTHROW;
 size_t tcmalloc_get_large_allocation_threshold(void) TCMALLOC_NOTHROW;
 
+/*
+ * Figures of the heap, and settings, by name: docs/properties.md lists them. get: 0 when there is
+ * none of that name, else 1 and `*value`. set: 0 when there is none of that name, it is no setting,
+ * or cannot have that value. list: calls the function for each, with figures that are all from the
+ * same moment; it may allocate and free.
+ *
+ * Cost: some microseconds.
+ */
+int tcmalloc_get_numeric_property(const char* name, size_t* value) TCMALLOC_NOTHROW;
+int tcmalloc_set_numeric_property(const char* name, size_t value) TCMALLOC_NOTHROW;
+typedef void (*tcmalloc_property_callback)(const char* name, size_t value, void* context);
+void tcmalloc_list_numeric_properties(tcmalloc_property_callback callback, void* context);
+
+/*
+ * Bytes of the object at `object` that the program may use, as malloc_usable_size: 0 for null. And
+ * how many bytes an object has that is asked for with `size`: 0 when there can be none. Of an
+ * address: 1 when it lies in memory that belongs to the heap, in use or free, else 0.
+ *
+ * Cost: some nanoseconds; of the last, a lock and a look at every stretch of address space.
+ */
+size_t tcmalloc_get_allocated_size(const void* object) TCMALLOC_NOTHROW;
+size_t tcmalloc_get_estimated_allocated_size(size_t size) TCMALLOC_NOTHROW;
+int tcmalloc_owns(const void* address) TCMALLOC_NOTHROW;
+
 #ifdef __cplusplus
 } /* extern "C" */
 
@@ -181,7 +205,7 @@ namespace tcmalloc {
 
 /*
  * Where the heap gets memory from, in pieces of megabytes. A program may bring its own: see
- * MallocExtension::SetSystemAllocator.
+ * MallocExtension::SetSystemAllocator (tcmalloc/malloc_extension.h).
  */
 class SystemAllocator {
  public:
@@ -204,64 +228,6 @@ extern "C" {
 SystemAllocator* tcmalloc_system_allocator() noexcept;
 void tcmalloc_set_system_allocator(SystemAllocator* allocator) noexcept;
 }
-
-/* All of it as members of a class that cannot be instantiated. */
-class MallocExtension {
- public:
-  MallocExtension() = delete;
-
-  static size_t FlushThreadCaches() { return tcmalloc_flush_thread_caches(); }
-  static size_t FlushCentralCaches() { return tcmalloc_flush_central_caches(); }
-  static size_t FlushThisThreadCache() { return tcmalloc_flush_this_thread_cache(); }
-  static void MarkThreadIdle() { tcmalloc_mark_thread_idle(); }
-  static void MarkThreadTemporarilyIdle() { tcmalloc_mark_thread_temporarily_idle(); }
-  static void MarkThreadBusy() { tcmalloc_mark_thread_busy(); }
-  static size_t ReleaseFreeMemory() { return tcmalloc_release_free_memory(); }
-  static size_t ReleaseToSystem(size_t bytes) { return tcmalloc_release_to_system(bytes); }
-  static void SetMemoryReleaseRate(double rate) { tcmalloc_set_memory_release_rate(rate); }
-  static double GetMemoryReleaseRate() { return tcmalloc_get_memory_release_rate(); }
-  static void ProcessBackgroundActions() { tcmalloc_process_background_actions(); }
-
-  enum LimitKind { kHard = TCMALLOC_LIMIT_HARD, kSoft = TCMALLOC_LIMIT_SOFT };
-  static void SetMemoryLimit(LimitKind kind, size_t bytes) {
-    tcmalloc_set_memory_limit(kind, bytes);
-  }
-  static size_t GetMemoryLimit(LimitKind kind) { return tcmalloc_get_memory_limit(kind); }
-  static void SetLimitCallback(tcmalloc_limit_callback callback, void* context) {
-    tcmalloc_set_limit_callback(callback, context);
-  }
-
-  static size_t StatsText(int level, char* buffer, size_t length) {
-    return tcmalloc_stats_text(level, buffer, length);
-  }
-  static size_t StatsJson(char* buffer, size_t length) {
-    return tcmalloc_stats_json(buffer, length);
-  }
-  static size_t StatsOpenMetrics(char* buffer, size_t length) {
-    return tcmalloc_stats_openmetrics(buffer, length);
-  }
-  static void SetLargeAllocationCallback(tcmalloc_large_allocation_callback callback,
-                                         void* context) {
-    tcmalloc_set_large_allocation_callback(callback, context);
-  }
-  static void SetLargeAllocationThreshold(size_t bytes) {
-    tcmalloc_set_large_allocation_threshold(bytes);
-  }
-  static size_t GetLargeAllocationThreshold() { return tcmalloc_get_large_allocation_threshold(); }
-
-  /*
-   * What the heap grows by. At first an object of the library's, which does as the environment says
-   * (docs/settings.md); one's own may ask it for what it does not provide itself.
-   */
-  static SystemAllocator* GetSystemAllocator() { return tcmalloc_system_allocator(); }
-  /*
-   * From now on the heap grows by what `allocator` gives, and by nothing else; what it has already
-   * stays in use. Null for the library's own again. The object must live as long as the process.
-   */
-  static void SetSystemAllocator(SystemAllocator* allocator) {
-    tcmalloc_set_system_allocator(allocator);
-  }
-};
 
 /*
  * A phase of work after which the calling thread's cache is of no more use: when the scope is left,

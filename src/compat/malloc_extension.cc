@@ -227,16 +227,13 @@ void MallocExtension::SetMemoryReleaseRate(double rate) { tcmalloc_set_memory_re
 double MallocExtension::GetMemoryReleaseRate() { return tcmalloc_get_memory_release_rate(); }
 
 size_t MallocExtension::GetEstimatedAllocatedSize(size_t size) {
-  return tcmalloc::AllocationSize(size, 1);
+  return tcmalloc_get_estimated_allocated_size(size);
 }
 
-size_t MallocExtension::GetAllocatedSize(const void* p) {
-  return tcmalloc::UsableSize(const_cast<void*>(p));
-}
+size_t MallocExtension::GetAllocatedSize(const void* p) { return tcmalloc_get_allocated_size(p); }
 
 MallocExtension::Ownership MallocExtension::GetOwnership(const void* p) {
-  if (p == nullptr || !tcmalloc::PageMap::InRange(p)) return kNotOwned;
-  return ExistingHeap().page_heap.Owns(tcmalloc::PageId::Containing(p)) ? kOwned : kNotOwned;
+  return tcmalloc_owns(p) != 0 ? kOwned : kNotOwned;
 }
 
 MallocExtension* MallocExtension::instance() {

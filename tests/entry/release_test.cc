@@ -13,7 +13,7 @@
 #include <limits>
 
 #include "entry_points.h"
-#include "tcmalloc/tcmalloc.h"
+#include "tcmalloc/malloc_extension.h"
 
 namespace {
 
@@ -176,7 +176,7 @@ TEST_F(ReleaseTest, ErrnoIsKept) {
 TEST_F(ReleaseTest, MembersOfMallocExtension) {
   using tcmalloc::MallocExtension;
   LeaveFree(64 * kMiB);
-  const size_t released = MallocExtension::ReleaseToSystem(10 * kMiB);
+  const size_t released = MallocExtension::ReleaseMemoryToSystem(10 * kMiB);
   EXPECT_GE(released, 10 * kMiB);
   EXPECT_LE(released, 10 * kMiB + kHugepageBytes);
   EXPECT_GE(MallocExtension::ReleaseFreeMemory(), 64 * kMiB - released);

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <tcmalloc/tcmalloc.h>
 #ifdef __cplusplus
+#include <tcmalloc/malloc_extension.h>
+
 #include <new>
 #include <stdexcept>
 #include <string>

@@ -20,7 +20,7 @@
 
 #include "check.h"
 #include "child.h"
-#include "tcmalloc/tcmalloc.h"
+#include "tcmalloc/malloc_extension.h"
 
 namespace {
 

@@ -15,7 +15,7 @@
 
 #include "check.h"
 #include "child.h"
-#include "tcmalloc/tcmalloc.h"
+#include "tcmalloc/malloc_extension.h"
 
 namespace {
 
@@ -58,13 +58,13 @@ TEST(LimitsTest, Library) { RequireLibraryUnderTest(); }
 
 TEST(LimitsTest, AreRemembered) {
   ExpectChildSucceeds([] {
-    CHECK(MallocExtension::GetMemoryLimit(MallocExtension::kHard) == 0);
-    CHECK(MallocExtension::GetMemoryLimit(MallocExtension::kSoft) == 0);
-    MallocExtension::SetMemoryLimit(MallocExtension::kHard, 100 * kMiB);
-    MallocExtension::SetMemoryLimit(MallocExtension::kSoft, 50 * kMiB);
+    CHECK(MallocExtension::GetMemoryLimit(MallocExtension::LimitKind::kHard) == 0);
+    CHECK(MallocExtension::GetMemoryLimit(MallocExtension::LimitKind::kSoft) == 0);
+    MallocExtension::SetMemoryLimit(100 * kMiB, MallocExtension::LimitKind::kHard);
+    MallocExtension::SetMemoryLimit(50 * kMiB, MallocExtension::LimitKind::kSoft);
     CHECK(tcmalloc_get_memory_limit(TCMALLOC_LIMIT_HARD) == 100 * kMiB);
     CHECK(tcmalloc_get_memory_limit(TCMALLOC_LIMIT_SOFT) == 50 * kMiB);
-    MallocExtension::SetMemoryLimit(MallocExtension::kHard, 0);
+    MallocExtension::SetMemoryLimit(0, MallocExtension::LimitKind::kHard);
     CHECK(tcmalloc_get_memory_limit(TCMALLOC_LIMIT_HARD) == 0);
     FreeMarked(NewMarked(150 * kMiB, 1), 150 * kMiB, 1);
     // No such kind.
@@ -79,7 +79,7 @@ TEST(LimitsTest, AreRemembered) {
 TEST(LimitsTest, EveryEntryPointMeetsTheHardLimit) {
   ExpectChildSucceeds([] {
     const size_t resident = ResidentBytes();
-    MallocExtension::SetMemoryLimit(MallocExtension::kHard, 64 * kMiB);
+    MallocExtension::SetMemoryLimit(64 * kMiB, MallocExtension::LimitKind::kHard);
     const size_t sizes[] = {5000, 64, 100000, kMiB, 20 * kMiB, 9};
     for (const size_t size : sizes) {
       List list;
@@ -133,7 +133,7 @@ constexpr size_t kRecords = 4 * kMiB;
 TEST(LimitsTest, CachesAreEmptiedBeforeAnAllocationFails) {
   ExpectChildSucceeds([] {
     constexpr size_t kLimit = 96 * kMiB;
-    MallocExtension::SetMemoryLimit(MallocExtension::kHard, kLimit);
+    MallocExtension::SetMemoryLimit(kLimit, MallocExtension::LimitKind::kHard);
     std::barrier filled(5);
     std::barrier done(5);
     std::vector<std::thread> threads;
@@ -163,7 +163,7 @@ TEST(LimitsTest, CachesAreEmptiedBeforeAnAllocationFails) {
 TEST(LimitsTest, ThreadsShareTheHardLimit) {
   ExpectChildSucceeds([] {
     const size_t resident = ResidentBytes();
-    MallocExtension::SetMemoryLimit(MallocExtension::kHard, 64 * kMiB);
+    MallocExtension::SetMemoryLimit(64 * kMiB, MallocExtension::LimitKind::kHard);
     std::atomic<size_t> failed{0};
     std::vector<std::thread> threads;
     for (unsigned t = 0; t < 4; ++t) {
@@ -198,7 +198,7 @@ TEST(LimitsTest, ThreadsShareTheHardLimit) {
 TEST(LimitsTest, ReallocGrowsWhereThereIsRoomForOneOnly) {
   ExpectChildSucceeds([] {
     constexpr size_t kLimit = 100 * kMiB;
-    MallocExtension::SetMemoryLimit(MallocExtension::kHard, kLimit);
+    MallocExtension::SetMemoryLimit(kLimit, MallocExtension::LimitKind::kHard);
     char* object = static_cast<char*>(Malloc(kLimit - kRecords));
     CHECK(object != nullptr);
     object = static_cast<char*>(Realloc(object, 60 * kMiB));
@@ -216,7 +216,7 @@ TEST(LimitsTest, ReallocGrowsWhereThereIsRoomForOneOnly) {
 TEST(LimitsTest, TheSoftLimitKeepsFreeMemoryDown) {
   ExpectChildSucceeds([] {
     const size_t resident = ResidentBytes();
-    MallocExtension::SetMemoryLimit(MallocExtension::kSoft, 50 * kMiB);
+    MallocExtension::SetMemoryLimit(50 * kMiB, MallocExtension::LimitKind::kSoft);
     // Above it, since the program asks for it; back below when it frees.
     for (const size_t size : {300000, 5000, 3000000}) {
       List list;
@@ -260,8 +260,8 @@ TEST(LimitsTest, TheCallbackIsToldAndMayAllocate) {
   ExpectChildSucceeds([] {
     static Heard heard;
     MallocExtension::SetLimitCallback(&Hear, &heard);
-    MallocExtension::SetMemoryLimit(MallocExtension::kHard, 100 * kMiB);
-    MallocExtension::SetMemoryLimit(MallocExtension::kSoft, 40 * kMiB);
+    MallocExtension::SetMemoryLimit(100 * kMiB, MallocExtension::LimitKind::kHard);
+    MallocExtension::SetMemoryLimit(40 * kMiB, MallocExtension::LimitKind::kSoft);
     List list;
     errno = 77;
     while (list.count < 60) CHECK(list.Add(kMiB));
@@ -289,7 +289,7 @@ TEST(LimitsTest, TheCallbackIsToldAndMayAllocate) {
 // malloc_stats tells what happened.
 TEST(LimitsTest, AreInTheStatistics) {
   const ChildResult result = RunInChild([] {
-    MallocExtension::SetMemoryLimit(MallocExtension::kHard, 64 * kMiB);
+    MallocExtension::SetMemoryLimit(64 * kMiB, MallocExtension::LimitKind::kHard);
     CHECK(Malloc(100 * kMiB) == nullptr);
     malloc_stats();
   });
@@ -300,8 +300,8 @@ TEST(LimitsTest, AreInTheStatistics) {
 // A child that is forked while another thread gives memory back has its limits, and can use them.
 TEST(LimitsTest, SurviveFork) {
   ExpectChildSucceeds([] {
-    MallocExtension::SetMemoryLimit(MallocExtension::kHard, 64 * kMiB);
-    MallocExtension::SetMemoryLimit(MallocExtension::kSoft, 20 * kMiB);
+    MallocExtension::SetMemoryLimit(64 * kMiB, MallocExtension::LimitKind::kHard);
+    MallocExtension::SetMemoryLimit(20 * kMiB, MallocExtension::LimitKind::kSoft);
     std::atomic<bool> stop{false};
     std::thread worker([&stop] {
       while (!stop.load()) {
@@ -314,7 +314,7 @@ TEST(LimitsTest, SurviveFork) {
     });
     for (int i = 0; i < 20; ++i) {
       const ChildResult grandchild = RunInChild([] {
-        CHECK(MallocExtension::GetMemoryLimit(MallocExtension::kHard) == 64 * kMiB);
+        CHECK(MallocExtension::GetMemoryLimit(MallocExtension::LimitKind::kHard) == 64 * kMiB);
         List list;
         while (list.Add(100000)) {
         }

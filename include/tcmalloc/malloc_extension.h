@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tcmalloc::MallocExtension: what the library offers beyond malloc, for C++17 and later. Functions
+ * and values, no object. Where the meaning is that of Google's TCMalloc, so is the name.
+ *
+ * Each function is one of tcmalloc/tcmalloc.h, which says what it costs; all that is said there of
+ * all functions holds here, but for those that return strings and maps, which allocate, and throw
+ * what that throws.
+ */
+#ifndef TCMALLOC_MALLOC_EXTENSION_H_
+#define TCMALLOC_MALLOC_EXTENSION_H_
+
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "tcmalloc/tcmalloc.h"
+
+namespace tcmalloc {
+
+class MallocExtension {
+ public:
+  MallocExtension() = delete;
+
+  /* The statistics for a reader (docs/statistics.md), with tables by size; as JSON; as OpenMetrics.
+   */
+  static std::string GetStats() {
+    return Written([](char* buffer, size_t n) { return tcmalloc_stats_text(2, buffer, n); });
+  }
+  static std::string GetStatsAsJson() { return Written(&tcmalloc_stats_json); }
+  static std::string GetStatsAsOpenMetrics() { return Written(&tcmalloc_stats_openmetrics); }
+
+  /* Figures and settings by name (docs/properties.md). All of a map are from the same moment. */
+  static std::optional<size_t> GetNumericProperty(std::string_view name) {
+    size_t value;
+    if (tcmalloc_get_numeric_property(std::string(name).c_str(), &value) == 0) return std::nullopt;
+    return value;
+  }
+  /* False when there is no such setting, or it cannot have that value. */
+  static bool SetNumericProperty(std::string_view name, size_t value) {
+    return tcmalloc_set_numeric_property(std::string(name).c_str(), value) != 0;
+  }
+  struct Property {
+    size_t value;
+  };
+  static std::map<std::string, Property> GetProperties() {
+    std::map<std::string, Property> properties;
+    tcmalloc_list_numeric_properties(
+        [](const char* name, size_t value, void* context) {
+          auto& map = *static_cast<std::map<std::string, Property>*>(context);
+          map.emplace(name, Property{value});
+        },
+        &properties);
+    return properties;
+  }
+
+  /*
+   * Of an object; nothing for memory that is not the library's. And the bytes that an object has
+   * which is asked for with `size`, 0 when there can be none.
+   */
+  static std::optional<size_t> GetAllocatedSize(const void* object) {
+    if (GetOwnership(object) != Ownership::kOwned) return std::nullopt;
+    return tcmalloc_get_allocated_size(object);
+  }
+  static size_t GetEstimatedAllocatedSize(size_t size) {
+    return tcmalloc_get_estimated_allocated_size(size);
+  }
+  enum class Ownership { kUnknown = 0, kOwned, kNotOwned };
+  static Ownership GetOwnership(const void* address) {
+    return tcmalloc_owns(address) != 0 ? Ownership::kOwned : Ownership::kNotOwned;
+  }
+
+  /* Caches; see the functions of the same names. */
+  static size_t FlushThreadCaches() { return tcmalloc_flush_thread_caches(); }
+  static size_t FlushCentralCaches() { return tcmalloc_flush_central_caches(); }
+  static size_t FlushThisThreadCache() { return tcmalloc_flush_this_thread_cache(); }
+  static void MarkThreadIdle() { tcmalloc_mark_thread_idle(); }
+  static void MarkThreadTemporarilyIdle() { tcmalloc_mark_thread_temporarily_idle(); }
+  static void MarkThreadBusy() { tcmalloc_mark_thread_busy(); }
+  /* What the caches of all threads together may hold, in bytes. */
+  static size_t GetMaxTotalThreadCacheBytes() {
+    return GetNumericProperty("tcmalloc.max_total_thread_cache_bytes").value_or(0);
+  }
+  static void SetMaxTotalThreadCacheBytes(size_t bytes) {
+    SetNumericProperty("tcmalloc.max_total_thread_cache_bytes", bytes);
+  }
+
+  /* Gives free memory back to the system, `bytes` or a little more; returns what went. */
+  static size_t ReleaseMemoryToSystem(size_t bytes) { return tcmalloc_release_to_system(bytes); }
+  static size_t ReleaseFreeMemory() { return tcmalloc_release_free_memory(); }
+  /*
+   * How eagerly free memory goes back by itself: as a factor (see
+   * tcmalloc_set_memory_release_rate), and as what that is at most in bytes per second.
+   */
+  static void SetMemoryReleaseRate(double rate) { tcmalloc_set_memory_release_rate(rate); }
+  static double GetMemoryReleaseRate() { return tcmalloc_get_memory_release_rate(); }
+  enum class BytesPerSecond : size_t {};
+  static void SetBackgroundReleaseRate(BytesPerSecond rate) {
+    SetMemoryReleaseRate(static_cast<double>(static_cast<size_t>(rate)) / kBytesPerSecondAtRate1);
+  }
+  static BytesPerSecond GetBackgroundReleaseRate() {
+    return static_cast<BytesPerSecond>(
+        static_cast<size_t>(GetMemoryReleaseRate() * kBytesPerSecondAtRate1));
+  }
+  /* Never returns: for a thread of the program's. */
+  static void ProcessBackgroundActions() { tcmalloc_process_background_actions(); }
+
+  /* In bytes, 0 for none. */
+  enum class LimitKind { kSoft = TCMALLOC_LIMIT_SOFT, kHard = TCMALLOC_LIMIT_HARD };
+  static void SetMemoryLimit(size_t bytes, LimitKind kind = LimitKind::kSoft) {
+    tcmalloc_set_memory_limit(static_cast<int>(kind), bytes);
+  }
+  static size_t GetMemoryLimit(LimitKind kind = LimitKind::kSoft) {
+    return tcmalloc_get_memory_limit(static_cast<int>(kind));
+  }
+  static void SetLimitCallback(tcmalloc_limit_callback callback, void* context) {
+    tcmalloc_set_limit_callback(callback, context);
+  }
+
+  /* Reports of very large allocations. */
+  static void SetLargeAllocationCallback(tcmalloc_large_allocation_callback callback,
+                                         void* context) {
+    tcmalloc_set_large_allocation_callback(callback, context);
+  }
+  static void SetLargeAllocationThreshold(size_t bytes) {
+    tcmalloc_set_large_allocation_threshold(bytes);
+  }
+  static size_t GetLargeAllocationThreshold() { return tcmalloc_get_large_allocation_threshold(); }
+
+  /*
+   * What the heap grows by. At first an object of the library's, which does as the environment says
+   * (docs/settings.md); one's own may ask it for what it does not provide itself.
+   */
+  static SystemAllocator* GetSystemAllocator() { return tcmalloc_system_allocator(); }
+  /*
+   * From now on the heap grows by what `allocator` gives, and by nothing else; what it has already
+   * stays in use. Null for the library's own again. The object must live as long as the process.
+   */
+  static void SetSystemAllocator(SystemAllocator* allocator) {
+    tcmalloc_set_system_allocator(allocator);
+  }
+
+ private:
+  static constexpr double kBytesPerSecondAtRate1 = 512.0 * (1 << 20);
+
+  /* As snprintf: `write` returns the length of all there is, which may grow from call to call. */
+  template <typename Write>
+  static std::string Written(Write write) {
+    std::string text;
+    for (size_t length = write(nullptr, 0);;) {
+      text.resize(length + length / 8 + 1);
+      length = write(&text[0], text.size());
+      if (length < text.size()) {
+        text.resize(length);
+        return text;
+      }
+    }
+  }
+};
+
+} /* namespace tcmalloc */
+
+#endif /* TCMALLOC_MALLOC_EXTENSION_H_ */
