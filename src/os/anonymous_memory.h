@@ -35,7 +35,9 @@ class AnonymousMemory final : public VirtualMemory {
   bool MayMove(const void* start, size_t bytes) override {
     return options_.use_mmap && !sbrk_.MayHold(start, bytes) && mmap_.MayMove(start, bytes);
   }
-  bool Move(void* from, void* to, size_t bytes) override { return mmap_.Move(from, to, bytes); }
+  bool Move(void* from, size_t bytes, void* to, size_t total) override {
+    return mmap_.Move(from, bytes, to, total);
+  }
   size_t hardware_page_size() const override { return mmap_.hardware_page_size(); }
 
   // Calls f(lock) for every lock.

@@ -65,8 +65,8 @@ class HeapMemory final : public VirtualMemory {
     return custom() == nullptr && !memfs_wanted_ && !device_.IsUsable() &&
            anonymous_.MayMove(start, bytes);
   }
-  bool Move(void* from, void* to, size_t bytes) override {
-    return anonymous_.Move(from, to, bytes);
+  bool Move(void* from, size_t bytes, void* to, size_t total) override {
+    return anonymous_.Move(from, bytes, to, total);
   }
   size_t hardware_page_size() const override { return anonymous_.hardware_page_size(); }
 

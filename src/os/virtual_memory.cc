@@ -102,19 +102,19 @@ bool SystemVirtualMemory::MayMove(const void* start, size_t bytes) {
   return madvise(const_cast<void*>(start), bytes, MADV_COLD) == 0;
 }
 
-bool SystemVirtualMemory::Move(void* from, void* to, size_t bytes) {
+bool SystemVirtualMemory::Move(void* from, size_t bytes, void* to, size_t total) {
   TC_ASSERT(SpinLock::NoneHeldByThisThread());
   const ErrnoKeeper keeper;
-  if (munmap(to, bytes) != 0) return false;
+  if (munmap(to, total) != 0) return false;
   // Not MREMAP_FIXED: with that, Linux 6.17 and later move several mappings one after the other,
   // and when one fails the others have moved. Without it `to` is a wish.
   void* const place = mremap(from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, to);
-  if (place == to) return true;
-  if (place != MAP_FAILED) {
-    // Something else was faster there. No call that may fail takes it back.
-    memcpy(from, place, bytes);
-    munmap(place, bytes);
-  }
+  if (place == MAP_FAILED) return false;
+  // Where it is: what was mapped beside it would be a mapping of its own for good.
+  if (place == to && (total == bytes || mremap(to, bytes, total, 0) == to)) return true;
+  // Something else was faster there. No call that may fail takes it back.
+  memcpy(from, place, bytes);
+  munmap(place, bytes);
   return false;
 }
 

@@ -48,13 +48,14 @@ class VirtualMemory {
 
   // Moving memory instead of copying it. MayMove: [start, start + bytes), a hardware page or a
   // whole hugepage, is such that it may be moved from, or to. Move makes what lies behind [from,
-  // from + bytes) lie behind [to, to + bytes), with the advice about hugepages that it had; the
-  // first range is as if released then. False when the system refuses: nothing has moved, and the
-  // second range has left the address space; something else may be there by now. Each move may
-  // split two mappings for good. Cost: three calls, which do not look at every page. Requires of
-  // Move: Map returned the ranges, or they are parts of what it returned.
+  // from + bytes) lie behind [to, to + bytes), with the advice about hugepages that it had, and
+  // [to, to + total) one mapping, which can be moved again; the first range is as if released then.
+  // False when the system refuses: nothing has moved, and [to, to + total) has left the address
+  // space; something else may be there by now. Each move may split two mappings for good. Cost:
+  // four calls, which do not look at every page. Requires of Move: bytes <= total; Map returned the
+  // ranges, or they are parts of what it returned.
   virtual bool MayMove(const void* start, size_t bytes) = 0;
-  [[nodiscard]] virtual bool Move(void* from, void* to, size_t bytes) = 0;
+  [[nodiscard]] virtual bool Move(void* from, size_t bytes, void* to, size_t total) = 0;
 
   // So many bytes are left before Map meets a limit that is known beforehand. Whoever asks for more
   // than is needed at the moment asks for no more than that.
@@ -78,7 +79,7 @@ class SystemVirtualMemory final : public VirtualMemory {
   void AdviseHugepages(void* start, size_t bytes, bool wanted) override;
   bool Populate(void* start, size_t bytes) override;
   bool MayMove(const void* start, size_t bytes) override;
-  bool Move(void* from, void* to, size_t bytes) override;
+  bool Move(void* from, size_t bytes, void* to, size_t total) override;
   size_t hardware_page_size() const override { return hardware_page_size_; }
 
  private:

@@ -97,7 +97,8 @@ Span* PageHeap::MoveLargeAt(Span* span, const void* p, Length n) {
   if (made.mapping.zero_filled) {
     moves_left_.fetch_sub(1, std::memory_order_relaxed);
     const bool may_move = vm_.MayMove(to.start_address(), sample_bytes);
-    moved = may_move && vm_.Move(from.start_address(), to.start_address(), plan.moved.bytes());
+    moved = may_move && vm_.Move(from.start_address(), plan.moved.bytes(), to.start_address(),
+                                 (end - to).bytes());
     if (!moved) {
       // Where the pages should have gone may be someone else's memory by now.
       const auto unmap = [this](PageId first, PageId last) {
@@ -105,8 +106,7 @@ Span* PageHeap::MoveLargeAt(Span* span, const void* p, Length n) {
           static_cast<void>(vm_.Unmap(first.start_address(), (last - first).bytes()));
       };
       unmap(place - plan.front, to);
-      if (!may_move) unmap(to, to_end);
-      unmap(to_end, end);
+      if (!may_move) unmap(to, end);
       Forget(made);
     }
   }

@@ -33,8 +33,8 @@ class FailingVirtualMemory final : public VirtualMemory {
   }
   bool Populate(void* start, size_t bytes) override { return system_.Populate(start, bytes); }
   bool MayMove(const void* start, size_t bytes) override { return system_.MayMove(start, bytes); }
-  bool Move(void* from, void* to, size_t bytes) override {
-    return !fail_next && system_.Move(from, to, bytes);
+  bool Move(void* from, size_t bytes, void* to, size_t total) override {
+    return !fail_next && system_.Move(from, bytes, to, total);
   }
   size_t hardware_page_size() const override { return system_.hardware_page_size(); }
 

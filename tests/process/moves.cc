@@ -77,9 +77,10 @@ int main(int argc, char** argv) {
   const size_t resident = StatusBytes("VmRSS:");
   dprintf(STDOUT_FILENO, "held %zu MiB, peak %zu MiB, locked %zu of %zu MiB\n", held >> 20,
           peak >> 20, locked_bytes >> 20, resident >> 20);
-  // With copies it is 1.5 times as much (787 MiB for 513); where the heap has become large enough
-  // for hugepages, each object was copied there once.
-  if (!locked) CHECK(peak < held + held / 5);
+  // With copies it is 1.53 times as much (787 MiB for 513), with moves 1.15 to 1.3: each object is
+  // copied once where the heap has become large enough for hugepages, and when it has grown into a
+  // neighbouring mapping of the system's.
+  if (!locked) CHECK(peak < held + held / 5 * 2);
   // What the kernel adds to a process is not.
   if (locked) CHECK(locked_bytes + (size_t{1} << 20) >= resident);
   for (Object& object : objects) Free(object.words);

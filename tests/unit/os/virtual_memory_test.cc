@@ -302,9 +302,17 @@ TEST(SystemVirtualMemoryTest, MovesWhatLiesBehindAddresses) {
   char* const from = NewPages(vm, page);
   char* const to = static_cast<char*>(vm.Map(16 * page, page).start);
   ASSERT_TRUE(vm.MayMove(from, page));
-  ASSERT_TRUE(vm.Move(from, to + 4 * page, 8 * page));
+  ASSERT_TRUE(vm.Move(from, 8 * page, to + 4 * page, 12 * page));
   EXPECT_TRUE(ArePages(to + 4 * page, page));
   for (size_t i = 0; i < 8 * page; ++i) ASSERT_EQ(from[i], 0) << i;
+  for (size_t i = 12 * page; i < 16 * page; ++i) ASSERT_EQ(to[i], 0) << i;
+  // And again, with what was added.
+  memset(to + 12 * page, 9, 4 * page);
+  char* const next = static_cast<char*>(vm.Map(20 * page, page).start);
+  ASSERT_TRUE(vm.Move(to + 4 * page, 12 * page, next, 20 * page));
+  EXPECT_TRUE(ArePages(next, page));
+  for (size_t i = 8 * page; i < 20 * page; ++i) ASSERT_EQ(next[i], i < 12 * page ? 9 : 0) << i;
+  EXPECT_TRUE(vm.Unmap(next, 20 * page));
   // All of it may be written to.
   memset(from, 1, 8 * page);
   memset(to, 1, 16 * page);
@@ -324,7 +332,7 @@ TEST(SystemVirtualMemoryTest, MovesAllOrNothing) {
       shared);
   for (size_t i = 6; i < 8; ++i) memset(from + i * page, static_cast<int>(i + 1), page);
   char* const to = static_cast<char*>(vm.Map(8 * page, page).start);
-  const bool moved = vm.Move(from, to, 8 * page);
+  const bool moved = vm.Move(from, 8 * page, to, 8 * page);
   EXPECT_TRUE(ArePages(moved ? to : from, page));
   EXPECT_FALSE(moved);
   // Nothing is left at the place, as the caller is told.

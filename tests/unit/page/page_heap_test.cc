@@ -413,7 +413,7 @@ TEST(PageHeapAddressSpaceTest, UnmapsFreeMemoryWhenTheSystemHasNoAddressSpaceLef
     void AdviseHugepages(void*, size_t, bool) override {}
     bool Populate(void*, size_t) override { return true; }
     bool MayMove(const void*, size_t) override { return false; }
-    bool Move(void*, void*, size_t) override { return false; }
+    bool Move(void*, size_t, void*, size_t) override { return false; }
     size_t hardware_page_size() const override { return vm_.hardware_page_size(); }
     size_t mapped = 0;
     size_t limit = 100 * kMiB;

@@ -206,29 +206,33 @@ class FakeVirtualMemory final : public VirtualMemory {
     return !may_move_failure_.IsDue();
   }
 
-  bool Move(void* from, void* to, size_t bytes) override {
+  bool Move(void* from, size_t bytes, void* to, size_t total) override {
     EXPECT_TRUE(SpinLock::NoneHeldByThisThread()) << "a system call under a lock";
     const uintptr_t source = reinterpret_cast<uintptr_t>(from);
     const uintptr_t target = reinterpret_cast<uintptr_t>(to);
     EXPECT_GT(bytes, 0u);
-    for (const uintptr_t value : {source, target, uintptr_t{bytes}}) {
+    EXPECT_LE(bytes, total);
+    for (const uintptr_t value : {source, target, uintptr_t{bytes}, uintptr_t{total}}) {
       EXPECT_EQ(value % options_.hardware_page_size, 0u) << "Move to " << to << " of " << bytes;
     }
     RunHook(on_move_);
     const std::lock_guard<std::mutex> guard(mutex_);
-    const bool overlap = source < target + bytes && target < source + bytes;
-    if (overlap || !IsMapped(source, bytes) || !IsMapped(target, bytes)) {
+    const bool overlap = source < target + total && target < source + bytes;
+    if (overlap || !IsMapped(source, bytes) || !IsMapped(target, total)) {
       ADD_FAILURE() << "Move from " << from << " to " << to << " of " << bytes;
       return false;
     }
     const bool ok = !move_failure_.IsDue();
     Record({Kind::kMove, target, bytes, ok});
+    Forget(&resident_, target, total);
+    Forget(&advised_, target, total);
     if (!ok) {
-      CutAround(target, bytes);
-      mapped_bytes_ -= bytes;
+      CutAround(target, total);
+      mapped_bytes_ -= total;
       return false;
     }
     if (options_.strength == Strength::kBacked) {
+      if (madvise(to, total, MADV_DONTNEED) != 0) abort();
       memcpy(to, from, bytes);
       if (madvise(from, bytes, MADV_DONTNEED) != 0) abort();
     }
