@@ -160,7 +160,8 @@ def run_preset(preset, jobs, only, tally):
     with tempfile.TemporaryDirectory() as folder:
         junit_file = pathlib.Path(folder) / "results.xml"
         ctest = subprocess.run(
-            ["ctest", "-L", f"^({'|'.join(kinds)})$", "-j", str(jobs), "--output-on-failure",
+            # One more than processors: some tests mostly wait.
+            ["ctest", "-L", f"^({'|'.join(kinds)})$", "-j", str(jobs + 1), "--output-on-failure",
              "--no-tests=error", "--timeout", str(TEST_TIMEOUT_S), "--progress",
              # What a test printed is needed whole: a skip's reason may be anywhere in it.
              "--test-output-size-passed", "1000000", "--output-junit", junit_file],
