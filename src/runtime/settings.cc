@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <iterator>
 #include <string_view>
 
 #include "os/environment.h"
@@ -23,7 +24,6 @@ struct Setting {
   double min;
   double max;
   void (*store)(Settings* settings, double value);
-  const char* doc;
   // kText: where it is copied to, kSettingTextBytes long.
   char* (*text)(Settings* settings) = nullptr;
   // Not read by programs with more rights than their users.
@@ -57,172 +57,93 @@ size_t ThresholdBytes(double value) { return value <= 0 ? LargeReports::kNever :
 
 constexpr Setting kSettings[] = {
     {"MALLOCSTATS", Type::kInteger, "0", 0, 2,
-     [](Settings* s, double v) { s->malloc_stats = static_cast<int64_t>(v); },
-     "Print statistics of the heap to stderr when the process exits: 1 where all bytes are, 2 also "
-     "tables of object sizes and of free memory. See docs/statistics.md."},
+     [](Settings* s, double v) { s->malloc_stats = static_cast<int64_t>(v); }},
     {"TCMALLOC_AGGRESSIVE_DECOMMIT", Type::kBool, "false", 0, 1,
-     [](Settings* s, double v) { s->aggressive_decommit = v != 0; },
-     "Give free runs of pages back to the system at once. Small, and slow where a program frees "
-     "and allocates in turn."},
+     [](Settings* s, double v) { s->aggressive_decommit = v != 0; }},
     {"TCMALLOC_BACKGROUND", Type::kBool, "false", 0, 1,
-     [](Settings* s, double v) { s->background = v != 0; },
-     "Start a thread when the library is loaded that gives free memory back to the system while "
-     "the program does not call the library at all. Without it, and in forked children, the "
-     "program's own threads do that when they next allocate or free."},
-    {"TCMALLOC_CHECK", Type::kBool, "false", 0, 1, [](Settings* s, double v) { s->check = v != 0; },
-     "Give no thread a cache: every allocation and every free goes to the central free lists and "
-     "is checked there at once. Slow; for finding double frees and frees of bad pointers where "
-     "they happen."},
+     [](Settings* s, double v) { s->background = v != 0; }},
+    {"TCMALLOC_CHECK", Type::kBool, "false", 0, 1,
+     [](Settings* s, double v) { s->check = v != 0; }},
     NamesFiles({"TCMALLOC_DEVMEM_DEVICE", Type::kText, "/dev/mem", 0, 0, nullptr,
-                "The device, or file, that `TCMALLOC_DEVMEM_START` speaks of.",
                 [](Settings* s) { return s->devmem_device; }}),
-    NamesFiles(
-        {"TCMALLOC_DEVMEM_LIMIT", Type::kInteger, "0", 0, kMaxMebibytes,
-         [](Settings* s, double v) { s->devmem_limit_mb = static_cast<uint64_t>(v); },
-         "Where the device's memory that may be used ends, an address in MiB; 0 for no end."}),
-    NamesFiles(
-        {"TCMALLOC_DEVMEM_START", Type::kInteger, "0", 0, kMaxMebibytes,
-         [](Settings* s, double v) { s->devmem_start_mb = static_cast<uint64_t>(v); },
-         "Take memory for objects from a device that stands for physical memory, from this address "
-         "in MiB on; 0 does not. See docs/system-memory.md."}),
+    NamesFiles({"TCMALLOC_DEVMEM_LIMIT", Type::kInteger, "0", 0, kMaxMebibytes,
+                [](Settings* s, double v) { s->devmem_limit_mb = static_cast<uint64_t>(v); }}),
+    NamesFiles({"TCMALLOC_DEVMEM_START", Type::kInteger, "0", 0, kMaxMebibytes,
+                [](Settings* s, double v) { s->devmem_start_mb = static_cast<uint64_t>(v); }}),
     {"TCMALLOC_DISABLE_MEMORY_RELEASE", Type::kBool, "false", 0, 1,
-     [](Settings* s, double v) { s->disable_memory_release = v != 0; },
-     "Never give memory back to the system, not even when asked by malloc_trim."},
+     [](Settings* s, double v) { s->disable_memory_release = v != 0; }},
     {"TCMALLOC_HEAP_LIMIT_MB", Type::kInteger, "0", 0, kMaxLimitBytes / (1 << 20),
-     [](Settings* s, double v) { s->hard_limit_bytes = LimitBytes(v * (1 << 20)); },
-     "How many MiB of memory the heap may take, its own records included; 0 for no limit. An "
-     "allocation that does not fit fails, once all that is free, in caches too, has gone back to "
-     "the system."},
+     [](Settings* s, double v) { s->hard_limit_bytes = LimitBytes(v * (1 << 20)); }},
     {"TCMALLOC_HUGEPAGES", Type::kBool, "true", 0, 1,
-     [](Settings* s, double v) { s->hugepages = v != 0; },
-     "Ask the system for transparent hugepages where the heap grows beyond 32 MiB, unless the "
-     "system has none or the process was told to have none, and have it put memory behind "
-     "smaller heaps ahead of use, up to 256 KiB at a time."},
+     [](Settings* s, double v) { s->hugepages = v != 0; }},
     {"TCMALLOC_LARGE_ALLOC_REPORT_THRESHOLD", Type::kInteger, "1073741824", -kMaxLimitBytes,
      kMaxLimitBytes,
      [](Settings* s, double v) {
        s->large_report_threshold_bytes = ThresholdBytes(v);
        s->large_report_lines = true;
-     },
-     "Allocations of this many bytes and more are counted, and reported to the function that the "
-     "program may have set (tcmalloc_set_large_allocation_callback). Where the variable is set, "
-     "also to its default, each report is a line on stderr as well; without it none is written. "
-     "Lines have no stack traces yet. Each report raises the threshold by an eighth. 0 or less: "
-     "no counting and no reports."},
+     }},
     {"TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES", Type::kInteger, "33554432", 0, kMaxCacheBytes,
-     [](Settings* s, double v) { s->max_total_thread_cache_bytes = AsBytes(v); },
-     "What the caches of all threads together may hold, free objects and the arrays of pointers "
-     "to them. Each thread may have 64 KiB whatever this says; beyond that threads that are busy "
-     "take from those that are not. Raise it when many threads allocate and free more than that "
-     "at a time."},
+     [](Settings* s, double v) { s->max_total_thread_cache_bytes = AsBytes(v); }},
     {"TCMALLOC_MEMBARRIER", Type::kBool, "true", 0, 1,
-     [](Settings* s, double v) { s->membarrier = v != 0; },
-     "Call membarrier(2), to empty the caches of threads that sleep. To be set to false where a "
-     "sandbox ends processes for system calls that it does not know; threads are then asked, and "
-     "flush when they next need memory."},
-    NamesFiles(
-        {"TCMALLOC_MEMFS_ABORT_ON_FAIL", Type::kBool, "false", 0, 1,
-         [](Settings* s, double v) { s->memfs_abort_on_fail = v != 0; },
-         "End the process when the memory file cannot grow: at its limit, when the file system is "
-         "full, and when there is no file."}),
+     [](Settings* s, double v) { s->membarrier = v != 0; }},
+    NamesFiles({"TCMALLOC_MEMFS_ABORT_ON_FAIL", Type::kBool, "false", 0, 1,
+                [](Settings* s, double v) { s->memfs_abort_on_fail = v != 0; }}),
     NamesFiles({"TCMALLOC_MEMFS_DISABLE_FALLBACK", Type::kBool, "false", 0, 1,
-                [](Settings* s, double v) { s->memfs_disable_fallback = v != 0; },
-                "When the memory file cannot grow, allocations fail; no other memory is used for "
-                "objects."}),
+                [](Settings* s, double v) { s->memfs_disable_fallback = v != 0; }}),
     NamesFiles({"TCMALLOC_MEMFS_IGNORE_MMAP_FAIL", Type::kBool, "false", 0, 1,
-                [](Settings* s, double v) { s->memfs_ignore_mmap_fail = v != 0; },
-                "Try the memory file again although the system once refused to let it grow. Else "
-                "that ends "
-                "its use, unless there is nothing else."}),
+                [](Settings* s, double v) { s->memfs_ignore_mmap_fail = v != 0; }}),
     NamesFiles({"TCMALLOC_MEMFS_LIMIT_MB", Type::kInteger, "0", 0, kMaxMebibytes,
-                [](Settings* s, double v) { s->memfs_limit_mb = static_cast<uint64_t>(v); },
-                "How large the memory file may become, in MiB; 0 for no limit."}),
-    NamesFiles(
-        {"TCMALLOC_MEMFS_MALLOC_PATH", Type::kText, "", 0, 0, nullptr,
-         "Take memory for objects from a file on a hugetlbfs or tmpfs file system: this is how its "
-         "name begins. It is removed at once and goes with the process. See docs/system-memory.md "
-         "about fork.",
-         [](Settings* s) { return s->memfs_path; }}),
-    NamesFiles(
-        {"TCMALLOC_MEMFS_MAP_PRIVATE", Type::kBool, "false", 0, 1,
-         [](Settings* s, double v) { s->memfs_map_private = v != 0; },
-         "Map the memory file so that what is written is the process's own, and a forked child "
-         "gets "
-         "a copy. Else parent and child have the same memory, and the child may only call exec or "
-         "_exit."}),
+                [](Settings* s, double v) { s->memfs_limit_mb = static_cast<uint64_t>(v); }}),
+    NamesFiles({"TCMALLOC_MEMFS_MALLOC_PATH", Type::kText, "", 0, 0, nullptr,
+                [](Settings* s) { return s->memfs_path; }}),
+    NamesFiles({"TCMALLOC_MEMFS_MAP_PRIVATE", Type::kBool, "false", 0, 1,
+                [](Settings* s, double v) { s->memfs_map_private = v != 0; }}),
     {"TCMALLOC_RELEASE_RATE", Type::kDouble, "1.0", 0, ReleasePolicy::kMaxRate,
-     [](Settings* s, double v) { s->release_rate = v; },
-     "How eagerly free memory goes back to the system by itself. At 1 what the program needed "
-     "within the last four seconds is kept, and the rest goes at 512 MiB per second; higher "
-     "rates keep for less long and are faster. 0 never, reasonable values up to 10. Locked "
-     "memory goes back too where the kernel allows it (Linux 5.18): a program that calls "
-     "mlockall because it must not meet page faults sets this to 0."},
+     [](Settings* s, double v) { s->release_rate = v; }},
     {"TCMALLOC_SKIP_MMAP", Type::kBool, "false", 0, 1,
-     [](Settings* s, double v) { s->skip_mmap = v != 0; },
-     "Do not take memory from mmap(2), only from sbrk(2)."},
+     [](Settings* s, double v) { s->skip_mmap = v != 0; }},
     {"TCMALLOC_SKIP_SBRK", Type::kBool, "false", 0, 1,
-     [](Settings* s, double v) { s->skip_sbrk = v != 0; },
-     "Do not take memory from sbrk(2) when mmap(2) gives none. With both skipped every "
-     "allocation fails."},
-    {"TCMALLOC_SMALL", Type::kBool, "false", 0, 1, [](Settings* s, double v) { s->small = v != 0; },
-     "Trade a little speed for space: caches of all threads share 1 MiB, each may have 16 KiB "
-     "whatever this says, no hugepages, and free memory goes back within half a second. Other "
-     "variables that are set prevail."},
+     [](Settings* s, double v) { s->skip_sbrk = v != 0; }},
+    {"TCMALLOC_SMALL", Type::kBool, "false", 0, 1,
+     [](Settings* s, double v) { s->small = v != 0; }},
     {"TCMALLOC_SOFT_LIMIT", Type::kSize, "0", -100, kMaxLimitBytes,
      [](Settings* s, double v) {
        s->soft_limit_bytes = v < 0 ? kNoLimit : LimitBytes(v);
        s->soft_limit_percent = v < 0 ? static_cast<uint32_t>(-v) : 0;
-     },
-     "How large the heap should stay, as TCMALLOC_HEAP_LIMIT_MB counts; 0 for no limit. Free "
-     "memory goes back to the system before the heap grows beyond that, and as soon as it is "
-     "freed while the heap is larger, but no allocation fails. A percentage is one of the memory "
-     "that the control group (container) of the process may have, which is looked up again every "
-     "few seconds; without such a limit it has no effect."},
+     }},
 };
 
 // Variables of the libraries whose binary interface this one keeps that have no effect here, by
-// reason.
-struct IgnoredGroup {
-  const char* reason;
-  const char* names[20];
-};
-constexpr IgnoredGroup kIgnored[] = {
-    {"Samples of allocations, and stack traces, which are not there yet",
-     {"TCMALLOC_SAMPLE_PARAMETER", "TCMALLOC_STACKTRACE_METHOD",
-      "TCMALLOC_STACKTRACE_METHOD_VERBOSE"}},
-    {"The heap profiler, which is not there yet",
-     {"HEAPPROFILE", "HEAPPROFILE_USE_PID", "HEAPPROFILESIGNAL", "HEAP_PROFILE_ALLOCATION_INTERVAL",
-      "HEAP_PROFILE_DEALLOCATION_INTERVAL", "HEAP_PROFILE_INUSE_INTERVAL",
-      "HEAP_PROFILE_TIME_INTERVAL", "HEAP_PROFILE_CLEANUP", "HEAP_CHECK_MAX_LEAKS", "PMIX_RANK",
-      "SLURM_JOB_ID", "SLURM_PROCID", "OMPI_HOME", "PMI_RANK"}},
-    {"The processor profiler, which is not there yet",
-     {"CPUPROFILE", "CPUPROFILE_USE_PID", "CPUPROFILESIGNAL", "CPUPROFILE_FREQUENCY",
-      "CPUPROFILE_REALTIME", "CPUPROFILE_PER_THREAD_TIMERS", "CPUPROFILE_TIMER_SIGNAL",
-      "PROFILESELECTED"}},
-    {"The debugging allocator, elsewhere a library of its own",
-     {"TCMALLOC_TRACE", "TCMALLOC_TRACE_FILE", "TCMALLOC_PAGE_FENCE",
-      "TCMALLOC_PAGE_FENCE_NEVER_RECLAIM", "TCMALLOC_PAGE_FENCE_READABLE",
-      "TCMALLOC_RECLAIM_MEMORY", "TCMALLOC_MAX_FREE_QUEUE_SIZE", "TCMALLOC_SYMBOLIZE_STACKTRACE"}},
-    {"The system is asked how large its pages are", {"TCMALLOC_OVERRIDE_PAGESIZE"}},
-    {"What moves between caches at a time follows from the size of objects and from their use",
-     {"TCMALLOC_TRANSFER_NUM_OBJ"}},
-    {"The sized forms of operator delete always use the size", {"TCMALLOC_ENABLE_SIZED_DELETE"}},
-    {"For Windows", {"TCMALLOC_DISABLE_REPLACEMENT"}},
-    {"Nothing here is more talkative when asked, or behaves differently under valgrind",
-     {"PERFTOOLS_VERBOSE", "RUNNING_ON_VALGRIND"}},
+// reason (see settings_documentation.cc).
+// A group of names, with a space behind each.
+constexpr const char* kIgnored[] = {
+    "TCMALLOC_SAMPLE_PARAMETER TCMALLOC_STACKTRACE_METHOD TCMALLOC_STACKTRACE_METHOD_VERBOSE ",
+    "HEAPPROFILE HEAPPROFILE_USE_PID HEAPPROFILESIGNAL HEAP_PROFILE_ALLOCATION_INTERVAL "
+    "HEAP_PROFILE_DEALLOCATION_INTERVAL HEAP_PROFILE_INUSE_INTERVAL HEAP_PROFILE_TIME_INTERVAL "
+    "HEAP_PROFILE_CLEANUP HEAP_CHECK_MAX_LEAKS PMIX_RANK SLURM_JOB_ID SLURM_PROCID OMPI_HOME "
+    "PMI_RANK ",
+    "CPUPROFILE CPUPROFILE_USE_PID CPUPROFILESIGNAL CPUPROFILE_FREQUENCY CPUPROFILE_REALTIME "
+    "CPUPROFILE_PER_THREAD_TIMERS CPUPROFILE_TIMER_SIGNAL PROFILESELECTED ",
+    "TCMALLOC_TRACE TCMALLOC_TRACE_FILE TCMALLOC_PAGE_FENCE TCMALLOC_PAGE_FENCE_NEVER_RECLAIM "
+    "TCMALLOC_PAGE_FENCE_READABLE TCMALLOC_RECLAIM_MEMORY TCMALLOC_MAX_FREE_QUEUE_SIZE "
+    "TCMALLOC_SYMBOLIZE_STACKTRACE ",
+    "TCMALLOC_OVERRIDE_PAGESIZE ",
+    "TCMALLOC_TRANSFER_NUM_OBJ ",
+    "TCMALLOC_ENABLE_SIZED_DELETE ",
+    "TCMALLOC_DISABLE_REPLACEMENT ",
+    "PERFTOOLS_VERBOSE RUNNING_ON_VALGRIND ",
 };
 
 bool IsIgnored(std::string_view name) {
-  for (const IgnoredGroup& group : kIgnored) {
-    for (const char* ignored : group.names) {
-      if (ignored != nullptr && name == ignored) return true;
+  for (const char* const group : kIgnored) {
+    for (const char* p = group; *p != '\0';) {
+      const char* const end = strchr(p, ' ');
+      if (name == std::string_view(p, static_cast<size_t>(end - p))) return true;
+      p = end + 1;
     }
   }
   return false;
 }
-
-// Where the paragraphs of the documentation are broken.
-constexpr size_t kDocumentationColumns = 100;
 
 constexpr std::string_view kPrefix = "TCMALLOC_";
 
@@ -413,30 +334,6 @@ void VisitVariable(const char* name, size_t name_length, const char* value, void
   if (!complaint.text().empty()) WriteToStderr(complaint.text());
 }
 
-// Writes names in quotes, with commas between them and a full stop behind, and ends lines at
-// kDocumentationColumns. `column` is where the line is so far.
-class NameList {
- public:
-  NameList(size_t column, TextWriter* out) : column_(column), out_(out) {}
-  ~NameList() { out_->Text(".\n"); }
-  NameList(const NameList&) = delete;
-  NameList& operator=(const NameList&) = delete;
-
-  void Add(const char* name) {
-    if (any_) out_->Text(",");
-    const size_t width = strlen(name) + 4;  // space, two quotes and a comma or full stop
-    const bool fits = column_ + width <= kDocumentationColumns;
-    out_->Text(fits ? " `" : "\n  `").Text(name).Text("`");
-    column_ = (fits ? column_ : 1) + width;
-    any_ = true;
-  }
-
- private:
-  size_t column_;
-  bool any_ = false;
-  TextWriter* const out_;
-};
-
 }  // namespace
 
 void ReadSetting(const char* name, size_t name_length, const char* value, Settings* settings,
@@ -476,34 +373,17 @@ void ReadSettings(bool raised_privileges, Settings* settings) {
   ForEachEnvironmentVariable(&VisitVariable, &reader);
 }
 
-void WriteSettingsDocumentation(TextWriter* out) {
-  out->Text(
-      "# Settings\n\nEnvironment variables, read once, when the process first allocates.\n\n");
-  out->Text("| variable | default | values | meaning |\n|---|---|---|---|\n");
-  for (const Setting& setting : kSettings) {
-    out->Text("| `").Text(setting.name).Text("` | ").Text(DefaultText(setting)).Text(" | ");
-    WriteRange(setting, out);
-    out->Text(" | ").Text(setting.doc).Text(" |\n");
-  }
-  out->Text(
-      "\nA value that the column \"values\" does not allow, and a variable `TCMALLOC_...` that "
-      "does not\nexist, are reported in one line each on stderr and ignored.\n\n"
-      "Programs that run with more rights than their user (set-uid, set-gid, file capabilities) do "
-      "not\nread, without a word:\n\n*");
-  {
-    NameList list(1, out);
-    for (const Setting& setting : kSettings) {
-      if (setting.names_files) list.Add(setting.name);
-    }
-  }
-  out->Text("\nThese variables of other releases are known and have no effect:\n\n");
-  for (const IgnoredGroup& group : kIgnored) {
-    out->Text("* ").Text(group.reason).Text(":");
-    NameList list(strlen(group.reason) + 3, out);
-    for (const char* name : group.names) {
-      if (name != nullptr) list.Add(name);
-    }
-  }
+bool DescribeSetting(size_t i, SettingDescription* description) {
+  if (i >= std::size(kSettings)) return false;
+  const Setting& setting = kSettings[i];
+  *description = {setting.name, DefaultText(setting), setting.names_files};
+  return true;
+}
+
+void WriteSettingRange(size_t i, TextWriter* out) { WriteRange(kSettings[i], out); }
+
+const char* IgnoredSettings(size_t group) {
+  return group < std::size(kIgnored) ? kIgnored[group] : nullptr;
 }
 
 }  // namespace tcmalloc

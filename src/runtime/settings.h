@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 #include "base/text_writer.h"
 #include "cache/cache_budget.h"
@@ -72,7 +73,19 @@ void ReadSettings(bool raised_privileges, Settings* settings);
 void ReadSetting(const char* name, size_t name_length, const char* value, Settings* settings,
                  TextWriter* complaint);
 
-// The table as Markdown.
+// What the documentation is made of: the settings in the order of their names, false behind the
+// last; what values they may have; and, by groups, those that are ignored, each with a space behind
+// it, null behind the last group.
+struct SettingDescription {
+  std::string_view name;
+  std::string_view default_text;
+  bool names_files = false;
+};
+bool DescribeSetting(size_t i, SettingDescription* description);
+void WriteSettingRange(size_t i, TextWriter* out);
+const char* IgnoredSettings(size_t group);
+
+// The table as Markdown (settings_documentation.cc).
 void WriteSettingsDocumentation(TextWriter* out);
 
 }  // namespace tcmalloc

@@ -354,7 +354,8 @@ Line FindLine(const char* text, const char* what) {
   if (end == nullptr) return {0, nullptr};
   const char* begin = end;
   while (begin > text && begin[-1] != '\n') --begin;
-  return {strtoull(begin + strcspn(begin, "0123456789"), nullptr, 10), begin};
+  const char* const digits = begin + strcspn(begin, "0123456789");
+  return {static_cast<size_t>(strtoull(digits, nullptr, 10)), begin};
 }
 
 // The same of the text, with a bound that can be stated: threads exchange objects for others of the
@@ -416,7 +417,7 @@ TEST(Accounting, TheTextIsBoundedWhileThreadsRun) {
                              "Bytes in central cache freelist", "Bytes in transfer cache freelist",
                              "Bytes in thread cache freelists", "Bytes in malloc metadata"}) {
       const size_t bytes = FindLine(text, what).bytes;
-      ASSERT_LT(bytes, size_t{1} << 40) << what;
+      ASSERT_LT(bytes, uint64_t{1} << 40) << what;
       used += bytes;
       if (strstr(what, " cache ") != nullptr) cached += bytes;
     }

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The table of settings as Markdown. Not in the libraries, where what it says would take memory of
+// every process: only tests have it (tcmalloc_testing), which write and compare docs/settings.md.
+#include <cstring>
+#include <iterator>
+#include <string_view>
+
+#include "base/check.h"
+#include "runtime/settings.h"
+
+namespace tcmalloc {
+namespace {
+
+struct Meaning {
+  std::string_view name;
+  const char* text;
+};
+
+// In the order of the settings.
+constexpr Meaning kMeanings[] = {
+    {"MALLOCSTATS",
+     "Print statistics of the heap to stderr when the process exits: 1 where all bytes are, 2 also "
+     "tables of object sizes and of free memory. See docs/statistics.md."},
+    {"TCMALLOC_AGGRESSIVE_DECOMMIT",
+     "Give free runs of pages back to the system at once. Small, and slow where a program frees "
+     "and allocates in turn."},
+    {"TCMALLOC_BACKGROUND",
+     "Start a thread when the library is loaded that gives free memory back to the system while "
+     "the program does not call the library at all. Without it, and in forked children, the "
+     "program's own threads do that when they next allocate or free."},
+    {"TCMALLOC_CHECK",
+     "Give no thread a cache: every allocation and every free goes to the central free lists and "
+     "is checked there at once. Slow; for finding double frees and frees of bad pointers where "
+     "they happen."},
+    {"TCMALLOC_DEVMEM_DEVICE", "The device, or file, that `TCMALLOC_DEVMEM_START` speaks of."},
+    {"TCMALLOC_DEVMEM_LIMIT",
+     "Where the device's memory that may be used ends, an address in MiB; 0 for no end."},
+    {"TCMALLOC_DEVMEM_START",
+     "Take memory for objects from a device that stands for physical memory, from this address in "
+     "MiB on; 0 does not. See docs/system-memory.md."},
+    {"TCMALLOC_DISABLE_MEMORY_RELEASE",
+     "Never give memory back to the system, not even when asked by malloc_trim."},
+    {"TCMALLOC_HEAP_LIMIT_MB",
+     "How many MiB of memory the heap may take, its own records included; 0 for no limit. An "
+     "allocation that does not fit fails, once all that is free, in caches too, has gone back to "
+     "the system."},
+    {"TCMALLOC_HUGEPAGES",
+     "Ask the system for transparent hugepages where the heap grows beyond 32 MiB, unless the "
+     "system has none or the process was told to have none, and have it put memory behind smaller "
+     "heaps ahead of use, up to 256 KiB at a time."},
+    {"TCMALLOC_LARGE_ALLOC_REPORT_THRESHOLD",
+     "Allocations of this many bytes and more are counted, and reported to the function that the "
+     "program may have set (tcmalloc_set_large_allocation_callback). Where the variable is set, "
+     "also to its default, each report is a line on stderr as well; without it none is written. "
+     "Lines have no stack traces yet. Each report raises the threshold by an eighth. 0 or less: no "
+     "counting and no reports."},
+    {"TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES",
+     "What the caches of all threads together may hold, free objects and the arrays of pointers to "
+     "them. Each thread may have 64 KiB whatever this says; beyond that threads that are busy take "
+     "from those that are not. Raise it when many threads allocate and free more than that at a "
+     "time."},
+    {"TCMALLOC_MEMBARRIER",
+     "Call membarrier(2), to empty the caches of threads that sleep. To be set to false where a "
+     "sandbox ends processes for system calls that it does not know; threads are then asked, and "
+     "flush when they next need memory."},
+    {"TCMALLOC_MEMFS_ABORT_ON_FAIL",
+     "End the process when the memory file cannot grow: at its limit, when the file system is "
+     "full, and when there is no file."},
+    {"TCMALLOC_MEMFS_DISABLE_FALLBACK",
+     "When the memory file cannot grow, allocations fail; no other memory is used for objects."},
+    {"TCMALLOC_MEMFS_IGNORE_MMAP_FAIL",
+     "Try the memory file again although the system once refused to let it grow. Else that ends "
+     "its use, unless there is nothing else."},
+    {"TCMALLOC_MEMFS_LIMIT_MB", "How large the memory file may become, in MiB; 0 for no limit."},
+    {"TCMALLOC_MEMFS_MALLOC_PATH",
+     "Take memory for objects from a file on a hugetlbfs or tmpfs file system: this is how its "
+     "name begins. It is removed at once and goes with the process. See docs/system-memory.md "
+     "about fork."},
+    {"TCMALLOC_MEMFS_MAP_PRIVATE",
+     "Map the memory file so that what is written is the process's own, and a forked child gets a "
+     "copy. Else parent and child have the same memory, and the child may only call exec or "
+     "_exit."},
+    {"TCMALLOC_RELEASE_RATE",
+     "How eagerly free memory goes back to the system by itself. At 1 what the program needed "
+     "within the last four seconds is kept, and the rest goes at 512 MiB per second; higher rates "
+     "keep for less long and are faster. 0 never, reasonable values up to 10. Locked memory goes "
+     "back too where the kernel allows it (Linux 5.18): a program that calls mlockall because it "
+     "must not meet page faults sets this to 0."},
+    {"TCMALLOC_SKIP_MMAP", "Do not take memory from mmap(2), only from sbrk(2)."},
+    {"TCMALLOC_SKIP_SBRK",
+     "Do not take memory from sbrk(2) when mmap(2) gives none. With both skipped every allocation "
+     "fails."},
+    {"TCMALLOC_SMALL",
+     "Trade a little speed for space: caches of all threads share 1 MiB, each may have 16 KiB "
+     "whatever this says, no hugepages, and free memory goes back within half a second. Other "
+     "variables that are set prevail."},
+    {"TCMALLOC_SOFT_LIMIT",
+     "How large the heap should stay, as TCMALLOC_HEAP_LIMIT_MB counts; 0 for no limit. Free "
+     "memory goes back to the system before the heap grows beyond that, and as soon as it is freed "
+     "while the heap is larger, but no allocation fails. A percentage is one of the memory that "
+     "the control group (container) of the process may have, which is looked up again every few "
+     "seconds; without such a limit it has no effect."},
+};
+
+// In the order of IgnoredSettings.
+constexpr const char* kReasons[] = {
+    "Samples of allocations, and stack traces, which are not there yet",
+    "The heap profiler, which is not there yet",
+    "The processor profiler, which is not there yet",
+    "The debugging allocator, elsewhere a library of its own",
+    "The system is asked how large its pages are",
+    "What moves between caches at a time follows from the size of objects and from their use",
+    "The sized forms of operator delete always use the size",
+    "For Windows",
+    "Nothing here is more talkative when asked, or behaves differently under valgrind",
+};
+
+// Where the paragraphs of the documentation are broken.
+constexpr size_t kDocumentationColumns = 100;
+
+// Writes names in quotes, with commas between them and a full stop behind, and ends lines at
+// kDocumentationColumns. `column` is where the line is so far.
+class NameList {
+ public:
+  NameList(size_t column, TextWriter* out) : column_(column), out_(out) {}
+  ~NameList() { out_->Text(".\n"); }
+  NameList(const NameList&) = delete;
+  NameList& operator=(const NameList&) = delete;
+
+  void Add(std::string_view name) {
+    if (any_) out_->Text(",");
+    const size_t width = name.size() + 4;  // space, two quotes and a comma or full stop
+    const bool fits = column_ + width <= kDocumentationColumns;
+    out_->Text(fits ? " `" : "\n  `").Text(name).Text("`");
+    column_ = (fits ? column_ : 1) + width;
+    any_ = true;
+  }
+
+ private:
+  size_t column_;
+  bool any_ = false;
+  TextWriter* const out_;
+};
+
+}  // namespace
+
+void WriteSettingsDocumentation(TextWriter* out) {
+  out->Text(
+      "# Settings\n\nEnvironment variables, read once, when the process first allocates.\n\n");
+  out->Text("| variable | default | values | meaning |\n|---|---|---|---|\n");
+  SettingDescription setting;
+  for (size_t i = 0; DescribeSetting(i, &setting); ++i) {
+    TC_CHECK(i < std::size(kMeanings) && kMeanings[i].name == setting.name);
+    out->Text("| `").Text(setting.name).Text("` | ").Text(setting.default_text).Text(" | ");
+    WriteSettingRange(i, out);
+    out->Text(" | ").Text(kMeanings[i].text).Text(" |\n");
+  }
+  out->Text(
+      "\nA value that the column \"values\" does not allow, and a variable `TCMALLOC_...` that "
+      "does not\nexist, are reported in one line each on stderr and ignored.\n\n"
+      "Programs that run with more rights than their user (set-uid, set-gid, file capabilities) do "
+      "not\nread, without a word:\n\n*");
+  {
+    NameList list(1, out);
+    for (size_t i = 0; DescribeSetting(i, &setting); ++i) {
+      if (setting.names_files) list.Add(setting.name);
+    }
+  }
+  out->Text("\nThese variables of other releases are known and have no effect:\n\n");
+  for (size_t group = 0; const char* names = IgnoredSettings(group); ++group) {
+    TC_CHECK(group < std::size(kReasons));
+    out->Text("* ").Text(kReasons[group]).Text(":");
+    NameList list(strlen(kReasons[group]) + 3, out);
+    while (*names != '\0') {
+      const char* const end = strchr(names, ' ');
+      list.Add(std::string_view(names, static_cast<size_t>(end - names)));
+      names = end + 1;
+    }
+  }
+}
+
+}  // namespace tcmalloc
