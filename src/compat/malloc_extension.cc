@@ -16,11 +16,9 @@
 #include "compat/created_once.h"
 #include "compat/heap_walk.h"
 #include "compat/system_allocator.h"
-#include "extension/properties.h"
-#include "malloc/slow_path.h"
-#include "os/errno_keeper.h"
 #include "runtime/current_thread.h"
 #include "runtime/heap.h"
+#include "runtime/stats.h"
 #include "tcmalloc/tcmalloc.h"
 
 // The virtual table of the type information of classes without bases, and what a pure virtual
@@ -140,7 +138,6 @@ static_assert(sizeof(VectorParts) == sizeof(std::vector<FreeListInfo>));
 }  // namespace
 }  // namespace tcmalloc
 
-using tcmalloc::ErrnoKeeper;
 using tcmalloc::ExistingHeap;
 
 SysAllocator::~SysAllocator() = default;
@@ -202,16 +199,11 @@ void MallocExtension::Ranges(void* arg, RangeFunction func) {
 }
 
 bool MallocExtension::GetNumericProperty(const char* property, size_t* value) {
-  const std::optional<size_t> found =
-      tcmalloc::GetProperty(tcmalloc::CollectStats(ExistingHeap()), property);
-  if (!found.has_value()) return false;
-  *value = *found;
-  return true;
+  return tcmalloc_get_numeric_property(property, value) != 0;
 }
 
 bool MallocExtension::SetNumericProperty(const char* property, size_t value) {
-  const ErrnoKeeper keeper;
-  return tcmalloc::SetProperty(ExistingHeap(), property, value);
+  return tcmalloc_set_numeric_property(property, value) != 0;
 }
 
 void MallocExtension::MarkThreadIdle() { tcmalloc_mark_thread_idle(); }

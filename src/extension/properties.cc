@@ -16,18 +16,9 @@ constexpr size_t kMebibyte = size_t{1} << 20;
 constexpr size_t kMostCacheBytes =
     static_cast<size_t>(std::min<uint64_t>(uint64_t{1} << 50, SIZE_MAX / 2));
 
-// While threads run, what was read at two moments may not fit together: never below zero.
-size_t Difference(size_t a, size_t b) { return a > b ? a - b : 0; }
-
-// Free objects in spans, and what is too short for one behind the last. What went back to the
-// system of both counts as unmapped.
-size_t CentralBytes(const HeapStats& s) {
-  return Difference(s.central_bytes + s.span_tail_bytes, s.hole_bytes);
-}
-size_t UnmappedBytes(const HeapStats& s) { return s.released_bytes + s.hole_bytes; }
-size_t PhysicalBytes(const HeapStats& s) {
-  return Difference(s.system_bytes + s.metadata_bytes, UnmappedBytes(s));
-}
+size_t CentralBytes(const HeapStats& s) { return s.free_in_spans_bytes(); }
+size_t UnmappedBytes(const HeapStats& s) { return s.unmapped_bytes(); }
+size_t PhysicalBytes(const HeapStats& s) { return s.actual_bytes(); }
 
 bool SetMaxThreadCaches(Heap& heap, size_t value) {
   heap.registry.SetTotalLimit(std::min(value, kMostCacheBytes));
@@ -71,7 +62,7 @@ constexpr Property kProperties[] = {
     {"tcmalloc.slack_bytes",
      [](const HeapStats& s) { return s.page_heap_free_bytes + UnmappedBytes(s); }},
     {"tcmalloc.pageheap_committed_bytes",
-     [](const HeapStats& s) { return Difference(s.system_bytes, UnmappedBytes(s)); }},
+     [](const HeapStats& s) { return s.system_bytes - UnmappedBytes(s); }},
     {"tcmalloc.pageheap_scavenge_count", [](const HeapStats& s) { return s.releases; }},
     // Of memory: committed_bytes = total_commit_bytes - total_decommit_bytes.
     {"tcmalloc.pageheap_commit_count", [](const HeapStats& s) { return s.commits; }},
@@ -103,8 +94,7 @@ constexpr Property kProperties[] = {
     // Google's. A limit that there is not is the largest number.
     {"generic.bytes_in_use_by_app", [](const HeapStats& s) { return s.in_use_bytes; }},
     {"generic.physical_memory_used", &PhysicalBytes},
-    {"generic.virtual_memory_used",
-     [](const HeapStats& s) { return s.system_bytes + s.metadata_bytes; }},
+    {"generic.virtual_memory_used", [](const HeapStats& s) { return s.virtual_bytes(); }},
     {"tcmalloc.central_cache_free", &CentralBytes},
     {"tcmalloc.transfer_cache_free", [](const HeapStats& s) { return s.transfer_cache_bytes; }},
     {"tcmalloc.thread_cache_free", [](const HeapStats& s) { return s.thread_cache_bytes; }},
@@ -116,7 +106,7 @@ constexpr Property kProperties[] = {
     {"tcmalloc.page_heap_unmapped", &UnmappedBytes},
     {"tcmalloc.metadata_bytes", [](const HeapStats& s) { return s.metadata_bytes; }},
     {"tcmalloc.external_fragmentation_bytes",
-     [](const HeapStats& s) { return Difference(PhysicalBytes(s), s.in_use_bytes); }},
+     [](const HeapStats& s) { return PhysicalBytes(s) - s.in_use_bytes; }},
     {"tcmalloc.hard_usage_limit_bytes", [](const HeapStats& s) { return s.limits.hard_bytes; }},
     {"tcmalloc.hard_limit_hits", [](const HeapStats& s) { return s.hard_limit.hits; }},
     {"tcmalloc.desired_usage_limit_bytes", [](const HeapStats& s) { return s.limits.soft_bytes; }},

@@ -161,14 +161,15 @@ void FreeExpecting(void* p, size_t size, SizeClass expected) {
   FreeNotSmall(p);
 }
 
-}  // namespace
-
+// AllocateSlow, for who tells of the object later.
 void* AllocateUntold(size_t size) {
   LeaveFastPath();
   TC_ASSERT(SpinLock::NoneHeldByThisThread());
   const SizeClass c = kSizeClasses.ClassOf(size);
   return c == SizeClass::kNone ? AllocateLarge(size, 1) : AllocateSmallSlow(c);
 }
+
+}  // namespace
 
 void* AllocateSlow(size_t size) { return Told(AllocateUntold(size), size); }
 

@@ -2,7 +2,6 @@
 // The table of settings as Markdown. Not in the libraries, where what it says would take memory of
 // every process: only tests have it (tcmalloc_testing), which write and compare docs/settings.md.
 #include <cstring>
-#include <iterator>
 #include <string_view>
 
 #include "base/check.h"
