@@ -3,6 +3,7 @@
 
 #include "os/c_library.h"
 #include "os/log.h"
+#include "profiler/profiler.h"
 #include "runtime/background_thread.h"
 #include "runtime/fork.h"
 #include "runtime/heap.h"
@@ -16,9 +17,11 @@ void OnLibraryLoad() {
   if (GlobalHeap().settings.background && !StartBackgroundThread()) {
     WriteToStderr("tcmalloc: TCMALLOC_BACKGROUND is ignored: no thread could be started\n");
   }
+  OnProfilerLoad();
 }
 
 void OnProcessExit() {
+  OnProfilerExit();
   if (!HeapExists()) return;
   Heap& heap = GlobalHeap();
   if (heap.settings.malloc_stats > 0)
