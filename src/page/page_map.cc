@@ -17,6 +17,9 @@ bool PageMap::EnsureLeaves(PageId first, Length n, VirtualMemory& vm) {
     if (distance == 0) {
       void* const memory = vm.Map(leaf_bytes(), kPageSize).start;
       if (memory == nullptr) return false;
+      // Where the system makes hugepages unasked, one here would be most of what a small process
+      // takes. Asked for nothing is known yet, so the system is told in any case.
+      vm.AdviseHugepages(memory, leaf_bytes(), false);
       const uintptr_t fresh =
           reinterpret_cast<uintptr_t>(memory) - reinterpret_cast<uintptr_t>(empty_leaf_);
       if (first_together.compare_exchange_strong(distance, fresh, std::memory_order_acq_rel)) {
