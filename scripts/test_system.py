@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests on a system with other settings than usual: strict overcommit, few mappings. For root, on a
-machine of one's own: while it runs, other programs are refused memory too.
+"""Tests on a system with other settings than usual: strict overcommit, few mappings, hugepages
+always or never. For root, on a machine of one's own: while it runs, other programs are refused
+memory too.
 
 The settings are put back whatever happens: a second process waits for the end of this one, by
 whichever way, and does it.
@@ -10,17 +11,20 @@ whichever way, and does it.
 import argparse
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "release"
 SETTINGS = pathlib.Path("/proc/sys/vm")
+HUGEPAGE_SETTINGS = pathlib.Path("/sys/kernel/mm/transparent_hugepage")
 LIBRARIES = ("tcmalloc", "tcmalloc_minimal")
-PROGRAMS = ("process_address_limit", "process_few_mappings")
+PROGRAMS = ("process_address_limit", "process_few_mappings", "process_release_environment",
+            "process_survivors")
 # In the order in which they are put back. The kernel keeps one of the last two and shows the other
 # as 0: what was 0 is not written.
-NAMES = ("max_map_count", "overcommit_memory", "overcommit_ratio", "overcommit_kbytes")
+NAMES = ("max_map_count", "overcommit_memory", "overcommit_ratio", "overcommit_kbytes", "enabled")
 TIMEOUT_S = 300
 
 STRICT = "2"
@@ -31,14 +35,26 @@ COMMIT_LEFT_KB = 500 << 10
 FEW_MAPPINGS = "300"
 
 
+def path_of(folder, name):
+    return (HUGEPAGE_SETTINGS if folder == SETTINGS and name == "enabled" else folder) / name
+
+
 def read_settings(folder):
-    return {name: (folder / name).read_text().strip() for name in NAMES}
+    """Name -> what it is; of those that list all choices, the one in brackets."""
+    settings = {}
+    for name in NAMES:
+        path = path_of(folder, name)
+        if path.exists():  # a system without hugepages has no setting for them
+            text = path.read_text().strip()
+            chosen = re.search(r"\[(\w+)\]", text)
+            settings[name] = chosen[1] if chosen else text
+    return settings
 
 
 def restore(folder, settings):
-    for name in NAMES:
-        if settings[name] != "0" or name == "overcommit_memory":
-            (folder / name).write_text(settings[name])
+    for name, value in settings.items():
+        if value != "0" or name == "overcommit_memory":
+            path_of(folder, name).write_text(value)
 
 
 class Guardian:
@@ -58,6 +74,7 @@ class Guardian:
             restore(self.folder, self.settings)
             os._exit(0)
         os.close(end)
+        return self
 
     def __exit__(self, *_):
         os.close(self.held)
@@ -83,16 +100,36 @@ def few_mappings(folder):
     (folder / "max_map_count").write_text(FEW_MAPPINGS)
 
 
-# Name, what changes the settings, the program and its arguments.
+def hugepages_always(folder):
+    path_of(folder, "enabled").write_text("always")
+
+
+def hugepages_never(folder):
+    path_of(folder, "enabled").write_text("never")
+
+
+ALWAYS_PROGRAMS = (
+    ("process_release_environment",),
+    ("process_survivors", "background"),
+    ("process_survivors", "visits"),
+)
+# Without hugepages it takes the system several times as long to take memory back, so that a process
+# that does it between its own calls is not done after the ten seconds of the program.
+NEVER_PROGRAMS = ALWAYS_PROGRAMS[:2]
+# Name, what changes the settings, programs and their arguments.
 TESTS = (
-    ("strict overcommit", strict_overcommit, ("process_address_limit", "commit", "later")),
-    ("few mappings", few_mappings, ("process_few_mappings", "400")),
+    ("strict overcommit", strict_overcommit, (("process_address_limit", "commit", "later"),)),
+    ("few mappings", few_mappings, (("process_few_mappings", "400"),)),
+    ("hugepages always", hugepages_always, ALWAYS_PROGRAMS),
+    ("hugepages never", hugepages_never, NEVER_PROGRAMS),
 )
 
 
 def run(program, library):
     path = BUILD / "lib" / f"lib{library}.so"
     environment = dict(os.environ, LD_PRELOAD=str(path), LIBRARY_UNDER_TEST=str(path))
+    if "background" in program:
+        environment["TCMALLOC_BACKGROUND"] = "1"
     return subprocess.run([str(BUILD / "bin" / program[0]), *program[1:]], env=environment,
                           timeout=TIMEOUT_S).returncode
 
@@ -112,12 +149,15 @@ def main():
             if subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL).returncode:
                 return f"this failed: {' '.join(command)}"
     failures = 0
-    for name, change, program in TESTS:
+    for name, change, programs in TESTS:
         for library in LIBRARIES:
-            with Guardian(options.settings):
+            with Guardian(options.settings) as guardian:
+                if "enabled" not in guardian.settings and name.startswith("hugepages"):
+                    print(f"SKIP  {name}: this system has no transparent hugepages", flush=True)
+                    continue
                 change(options.settings)
                 if options.command is None:
-                    status = run(program, library)
+                    status = max(run(program, library) != 0 for program in programs)
                 else:
                     status = subprocess.run(["sh", "-c", options.command]).returncode
             print(f"{'ok   ' if status == 0 else 'FAIL '} {name}, {library}", flush=True)

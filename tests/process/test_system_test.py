@@ -15,7 +15,7 @@ import tempfile
 import time
 
 ORIGINAL = {"max_map_count": "65530", "overcommit_memory": "0", "overcommit_ratio": "50",
-            "overcommit_kbytes": "0"}
+            "overcommit_kbytes": "0", "enabled": "madvise"}
 WAIT_S = 60
 
 
@@ -55,11 +55,13 @@ def main():
 
         # Each test sees its setting, and only that.
         seen = folder / "seen"
-        process = start(f"cat {name}/overcommit_memory >>{seen}; echo >>{seen}; "
-                        f"cat {name}/max_map_count >>{seen}; echo >>{seen}")
+        shown = ("overcommit_memory", "max_map_count", "enabled")
+        process = start("; ".join(f"cat {name}/{one} >>{seen}; echo >>{seen}" for one in shown))
         output = process.communicate(timeout=WAIT_S)[0]
-        check(process.returncode == 0 and output.count("ok ") == 4, f"passing tests pass: {output}")
-        check(seen.read_text().split() == ["2", "65530"] * 2 + ["0", "300"] * 2,
+        check(process.returncode == 0 and output.count("ok ") == 8, f"passing tests pass: {output}")
+        check(seen.read_text().split() == ["2", "65530", "madvise"] * 2 +
+              ["0", "300", "madvise"] * 2 + ["0", "65530", "always"] * 2 +
+              ["0", "65530", "never"] * 2,
               f"the settings are changed: {seen.read_text()}")
         check(as_before(folder), "the settings are restored")
 
