@@ -118,7 +118,7 @@ class Registry {
   BinArray* DetachWithheld(ThreadCache* cache) TC_EXCLUDES(lock_);
 
   // Makes the next allocation of every thread, as good as, take the slow path (see
-  // ThreadCache::SetBytesUntilVisit).
+  // ThreadCache::Alarm).
   void AlarmAll() TC_EXCLUDES(lock_);
 
   // Sums over all caches; racy while their owners run.

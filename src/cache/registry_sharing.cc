@@ -157,7 +157,7 @@ void Registry::AlarmAll() {
   const SpinLockHolder holder(lock_);
   for (ThreadCache* cache = caches_.first(); cache != nullptr;
        cache = IntrusiveList<ThreadCache>::Next(cache)) {
-    cache->SetBytesUntilVisit(0);
+    cache->Alarm();
   }
 }
 

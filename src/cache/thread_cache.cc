@@ -31,7 +31,7 @@ ThreadCache::ThreadCache(ThreadSlot& slot, CentralCache& central, MetadataArena&
       central_(central),
       arena_(arena),
       registry_(registry) {
-  bins_.bytes_until_sample.store(kNoSampling, std::memory_order_relaxed);
+  countdown_.Reset(bins_.bytes_until_sample);
 }
 
 void ThreadCache::HandTo(ThreadSlot& slot) {
@@ -41,7 +41,7 @@ void ThreadCache::HandTo(ThreadSlot& slot) {
   visits = Visits();
   flush_requested_.store(false, std::memory_order_relaxed);
   withheld_.store(false, std::memory_order_relaxed);
-  bins_.bytes_until_sample.store(kNoSampling, std::memory_order_relaxed);
+  countdown_.Reset(bins_.bytes_until_sample);
 }
 
 // Slow paths. While another thread has the cache, the owner is served by the central cache.
@@ -55,13 +55,9 @@ void* ThreadCache::Allocate(SizeClass c) {
     const Section section(*this);
     mine = static_cast<bool>(section);
     if (mine) {
-      // Counted down here too: one that often gets here is no less at work.
-      const uint64_t left = bins_.bytes_until_sample.load(std::memory_order_relaxed);
-      const uint64_t size = kSizeClasses.size(c);
-      SetBytesUntilVisit(left >= size ? left - size : visits.interval);
       LowerProbeInSection(i);
       // The cache may have been taken and put back between the fast path and here, or the probe or
-      // the sampling counter was what ended the fast path.
+      // the countdown was what ended the fast path.
       if (void* const object = bins_.Pop(c)) return object;
       if (BinArray* const array = Array(i)) {
         limit = array->limit;

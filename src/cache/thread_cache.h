@@ -40,9 +40,11 @@
 
 #include "base/counters.h"
 #include "base/intrusive_list.h"
+#include "base/sample_gap.h"
 #include "base/size_classes.h"
 #include "cache/bin_array.h"
 #include "cache/bins.h"
+#include "cache/countdown.h"
 #include "cache/thread_slot.h"
 #include "central/central_cache.h"
 #include "page/metadata_arena.h"
@@ -53,9 +55,6 @@ class Registry;
 
 class ThreadCache {
  public:
-  // Allocations may pass this many bytes before the slow path has a look; stands for "no sampling".
-  static constexpr size_t kNoSampling = (SIZE_MAX >> 2) + 1;
-
   // By the owner. `slot` is the owner's; the cache is not reachable through it until the registry
   // stores it there.
   ThreadCache(ThreadSlot& slot, CentralCache& central, MetadataArena& arena, Registry& registry);
@@ -152,19 +151,22 @@ class ThreadCache {
   // bytes it may allocate until it comes again (see runtime/idle_release.h).
   struct Visits {
     int64_t last_ms = 0;
-    size_t interval = kNoSampling;
+    size_t interval = Countdown::kNever;
     uint32_t slow_frees = 0;
   };
   Visits visits;
-  // The allocation with which the thread has allocated more than this takes the slow path. By the
-  // owner, or, with 0, by another thread: that takes effect unless the owner allocates just then.
-  void SetBytesUntilVisit(size_t bytes) {
-    bins_.bytes_until_sample.store(bytes, std::memory_order_relaxed);
+  // Draws the gaps between the thread's samples (see runtime/sampling.h). Owner only.
+  SampleGaps gaps{0};
+  // See Countdown. By the owner but for Alarm.
+  void SetVisit(size_t bytes) { countdown_.SetVisit(bins_.bytes_until_sample, bytes); }
+  void SetSample(size_t bytes, uint32_t generation) {
+    countdown_.SetSample(bins_.bytes_until_sample, bytes, generation);
   }
-  // The next allocation of `c` may be the one. By the owner.
-  bool VisitIsDue(SizeClass c) const {
-    return bins_.bytes_until_sample.load(std::memory_order_relaxed) < kSizeClasses.size(c);
+  uint32_t sample_generation() const { return countdown_.generation(); }
+  Countdown::Due CountAllocation(size_t bytes) {
+    return countdown_.Count(bins_.bytes_until_sample, bytes);
   }
+  void Alarm() { countdown_.Alarm(bins_.bytes_until_sample); }
 
  private:
   // An access section that may change several things. False when another thread has the cache.
@@ -244,6 +246,7 @@ class ThreadCache {
   TC_SLOW_PATH void FlushAsAsked();
 
   Bins bins_;
+  Countdown countdown_;
   std::array<std::atomic<BinArray*>, kNumSizeClasses> arrays_ = {};
   // The slots of the low-water probes; 0: none.
   std::array<std::atomic<uint16_t>, kNumSizeClasses> probes_ = {};

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "profiler/sampler.h"
 #include "runtime/heap.h"
 #include "runtime/limits.h"
 
@@ -43,9 +44,6 @@ bool SetHeapLimit(Heap& heap, size_t mebibytes) {
   SetMemoryLimit(heap, LimitKind::kHard, none ? kNoLimit : mebibytes * kMebibyte);
   return true;
 }
-
-// Allocations are not sampled.
-bool SetSampleParameter(Heap&, size_t value) { return value == 0; }
 
 constexpr Property kProperties[] = {
     // gperftools'. heap_size = current_allocated_bytes + the four _free_bytes +
@@ -89,7 +87,8 @@ constexpr Property kProperties[] = {
        return s.limits.hard_bytes == kNoLimit ? 0 : s.limits.hard_bytes / kMebibyte;
      },
      &SetHeapLimit},
-    {"tcmalloc.sample_parameter", [](const HeapStats&) { return size_t{0}; }, &SetSampleParameter},
+    {"tcmalloc.sample_parameter", [](const HeapStats& s) { return s.sample_period_bytes; },
+     &SetSamplePeriod},
 
     // Google's. A limit that there is not is the largest number.
     {"generic.bytes_in_use_by_app", [](const HeapStats& s) { return s.in_use_bytes; }},

@@ -8,6 +8,7 @@
 #include "malloc/fast_path.h"
 #include "malloc/foreign.h"
 #include "os/spinlock.h"
+#include "profiler/sampler.h"
 #include "runtime/hooks.h"
 #include "runtime/idle_release.h"
 #include "runtime/large_reports.h"
@@ -45,12 +46,40 @@ void* AllocateFromTiers(Heap& heap, ThreadCache* cache, SizeClass c) {
   return object;
 }
 
-void* AllocateSmallSlow(SizeClass c) {
+// The span of an object of `size` bytes that gets pages of its own, in use from now on; null when
+// there is no memory.
+Span* NewSpan(Heap& heap, size_t size, size_t alignment) {
+  const Length n = std::max(Length(1), Length::ForBytes(size));
+  const Length alignment_pages = std::max(Length(1), Length(alignment >> kPageShift));
+  LimitedAllocation limited(heap);
+  Span* span = heap.page_heap.NewAligned(n, alignment_pages, SpanState::kLarge);
+  if (span == nullptr && heap.page_heap.MayFitAfterFlush(n) && FlushedForAnotherTry(heap)) {
+    span = heap.page_heap.NewAligned(n, alignment_pages, SpanState::kLarge);
+  }
+  if (span != nullptr) span->sample = nullptr;
+  limited.Ended(span == nullptr);
+  return span;
+}
+
+// An object of class `c` that is sampled; null when there is no memory.
+TC_SLOW_PATH void* AllocateSampled(Heap& heap, SizeClass c, size_t size) {
+  Span* const span = NewSpan(heap, kSizeClasses.size(c), 1);
+  if (span == nullptr) return nullptr;
+  span->sampled_class = c;
+  SampleAllocated(heap, span, size, kSizeClasses.size(c));
+  return span->start_address();
+}
+
+void* AllocateSmallSlow(SizeClass c, size_t size) {
   ThreadCache* const cache = CurrentCache();
   Heap& heap = GlobalHeap();
-  LimitedAllocation limited(heap);
   heap.registry.AdoptOrphanIfAny();
-  if (cache != nullptr && cache->VisitIsDue(c)) ComeBy(heap, cache);
+  const Sampling::Due due = heap.sampling.Count(cache, size);
+  if (due.visit) ComeBy(heap, cache);
+  if (__builtin_expect(due.sample, false)) {
+    if (void* const object = AllocateSampled(heap, c, size)) return object;
+  }
+  LimitedAllocation limited(heap);
   void* object = AllocateFromTiers(heap, cache, c);
   if (object == nullptr && FlushedForAnotherTry(heap)) object = AllocateFromTiers(heap, cache, c);
   limited.Ended(object == nullptr);
@@ -61,17 +90,14 @@ void* AllocateSmallSlow(SizeClass c) {
 Span* NewLargeSpan(size_t size, size_t alignment) {
   if (size > kMaxRequest || alignment > kMaxRequest) return nullptr;
   EnsureHeap();
-  const Length n = std::max(Length(1), Length::ForBytes(size));
-  const Length alignment_pages = std::max(Length(1), Length(alignment >> kPageShift));
   Heap& heap = GlobalHeap();
   ThreadCache* const cache = current_slot.cache;
+  const bool sample = heap.sampling.Count(cache, size).sample;
   if (cache != nullptr && heap.page_heap.release_pending()) ComeBy(heap, cache);
-  LimitedAllocation limited(heap);
-  Span* span = heap.page_heap.NewAligned(n, alignment_pages, SpanState::kLarge);
-  if (span == nullptr && heap.page_heap.MayFitAfterFlush(n) && FlushedForAnotherTry(heap)) {
-    span = heap.page_heap.NewAligned(n, alignment_pages, SpanState::kLarge);
+  Span* const span = NewSpan(heap, size, alignment);
+  if (__builtin_expect(sample, false) && span != nullptr) {
+    SampleAllocated(heap, span, size, span->bytes());
   }
-  limited.Ended(span == nullptr);
   return span;
 }
 
@@ -112,10 +138,30 @@ Span* LargeSpanAt(const void* p) {
   return span;
 }
 
+// What an object occupies, as the program is told.
+size_t UsableBytes(const Span& span) {
+  return span.sampled_class == SizeClass::kNone ? span.bytes()
+                                                : kSizeClasses.size(span.sampled_class);
+}
+
+void ForgetSample(Span* span) {
+  if (__builtin_expect(span->sample != nullptr, false)) SampleFreed(span);
+  span->sampled_class = SizeClass::kNone;
+}
+
+// To the samples, too, an object that changes its size where it is is freed and allocated. Its
+// former sample is gone already.
+void SampleResized(Heap& heap, Span* span, size_t size) {
+  if (heap.sampling.Count(current_slot.cache, size).sample) {
+    SampleAllocated(heap, span, size, span->bytes());
+  }
+}
+
 // Makes the large object at `p` one of `size` bytes where it is; false when it cannot.
 bool ResizeLarge(Span* span, void* p, size_t old_size, size_t size) {
   Heap& heap = GlobalHeap();
   if (!heap.page_heap.ResizeLargeAt(span, p, Length::ForBytes(size))) return false;
+  SampleResized(heap, span, size);
   if (size > old_size) heap.large_reports.Allocated(p, size);
   return true;
 }
@@ -123,8 +169,10 @@ bool ResizeLarge(Span* span, void* p, size_t old_size, size_t size) {
 // Moves its pages to where there is room for `size` bytes; null when copying is better.
 void* MoveLarge(Span* span, void* p, size_t size) {
   Heap& heap = GlobalHeap();
-  const Span* const moved = heap.page_heap.MoveLargeAt(span, p, Length::ForBytes(size));
+  Span* const moved = heap.page_heap.MoveLargeAt(span, p, Length::ForBytes(size));
   if (moved == nullptr) return nullptr;
+  moved->sample = nullptr;
+  SampleResized(heap, moved, size);
   heap.large_reports.Allocated(moved->start_address(), size);
   return moved->start_address();
 }
@@ -134,6 +182,7 @@ void FreeNotSmall(void* p) {
   EnsureHeap();
   Heap& heap = GlobalHeap();
   if (Span* const span = LargeSpanAt(p)) {
+    ForgetSample(span);
     if (heap.page_heap.DeleteLargeAt(span, p)) return FreedSlowly(heap, current_slot.cache, true);
   }
   FreeForeign(heap, p);
@@ -154,8 +203,9 @@ void FreeExpecting(void* p, size_t size, SizeClass expected) {
   }
   if (const Span* const span = LargeSpanAt(p)) {
     const Length n = std::max(Length(1), Length::ForBytes(std::min(size, kMaxRequest)));
-    if (expected != SizeClass::kNone || GlobalHeap().page_heap.RoundUp(n) != span->num_pages) {
-      ReportMisuse(Misuse::kWrongSize, p, span->bytes(), size);
+    if (expected != span->sampled_class ||
+        (expected == SizeClass::kNone && GlobalHeap().page_heap.RoundUp(n) != span->num_pages)) {
+      ReportMisuse(Misuse::kWrongSize, p, UsableBytes(*span), size);
     }
   }
   FreeNotSmall(p);
@@ -166,7 +216,7 @@ void* AllocateUntold(size_t size) {
   LeaveFastPath();
   TC_ASSERT(SpinLock::NoneHeldByThisThread());
   const SizeClass c = kSizeClasses.ClassOf(size);
-  return c == SizeClass::kNone ? AllocateLarge(size, 1) : AllocateSmallSlow(c);
+  return c == SizeClass::kNone ? AllocateLarge(size, 1) : AllocateSmallSlow(c, size);
 }
 
 }  // namespace
@@ -176,9 +226,9 @@ void* AllocateSlow(size_t size) { return Told(AllocateUntold(size), size); }
 void* AllocateAligned(size_t size, size_t alignment) {
   const SizeClass c = kSizeClasses.ClassOf(size, alignment);
   if (c == SizeClass::kNone) return Told(AllocateLarge(size, alignment), size);
-  if (void* const object = AllocateFast(c, kSizeClasses.size(c))) return object;
+  if (void* const object = AllocateFast(c, size)) return object;
   LeaveFastPath();
-  return Told(AllocateSmallSlow(c), size);
+  return Told(AllocateSmallSlow(c, size), size);
 }
 
 size_t AllocationSize(size_t size, size_t alignment) {
@@ -234,16 +284,18 @@ void* Reallocate(void* p, size_t size) {
     old_size = kSizeClasses.size(c);
   } else if (Span* const span = LargeSpanAt(p)) {
     if (size > kMaxRequest) return nullptr;
-    old_size = span->bytes();
+    old_size = UsableBytes(*span);
+    const bool sampled_small = span->sampled_class != SizeClass::kNone;
+    if (!sampled_small) ForgetSample(span);
     // Hooks are told of the old object's end before another thread can be given its memory.
-    if (size > kMaxSmallSize && (size >= old_size || !HooksInstalled()) &&
+    if (size > kMaxSmallSize && !sampled_small && (size >= old_size || !HooksInstalled()) &&
         ResizeLarge(span, p, old_size, size)) {
       return Resized(p, size);
     }
-    if (size > old_size && !HooksInstalled()) {
+    if (size > old_size && !sampled_small && !HooksInstalled()) {
       if (void* const moved = MoveLarge(span, p, size)) return moved;
     }
-    in_place_later = size > kMaxSmallSize;
+    in_place_later = size > kMaxSmallSize && !sampled_small;
   } else {
     EnsureHeap();
     return ReallocateForeign(GlobalHeap(), p, size);
@@ -264,7 +316,7 @@ size_t UsableSize(void* p) {
   if (p == nullptr) return 0;
   const SizeClass c = CheckedClassOf(p);
   if (c != SizeClass::kNone) return kSizeClasses.size(c);
-  if (const Span* const span = LargeSpanAt(p)) return span->bytes();
+  if (const Span* const span = LargeSpanAt(p)) return UsableBytes(*span);
   EnsureHeap();
   return ForeignUsableSize(GlobalHeap(), p);
 }

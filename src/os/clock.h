@@ -28,6 +28,13 @@ inline int64_t Microseconds() {
   return int64_t{now.tv_sec} * 1'000'000 + now.tv_nsec / 1000;
 }
 
+// Nanoseconds since 1970.
+inline int64_t WallClockNanoseconds() {
+  timespec now = {};
+  clock_gettime(CLOCK_REALTIME, &now);
+  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
 // Lets others run for about a millisecond. No cancellation point, as the C library's functions for
 // it are (see os/uncancelled_io.h); `errno` is kept.
 inline void WaitMillisecond() {

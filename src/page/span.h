@@ -73,6 +73,9 @@ class Span {
   bool zero_filled = false;
   // kSmall: of the central free list. Constant until the span is free again.
   uint8_t shard = 0;
+  // kLarge, of the owner of the object: the class that it would have, were it not sampled; kNone of
+  // all others.
+  SizeClass sampled_class = SizeClass::kNone;
 
   // kSmall: which shard of which central free list counts the span (CentralFreeList::HomeOf), 0
   // while none does. Written with that shard's lock held: who holds it and finds its number here
@@ -93,8 +96,12 @@ class Span {
   uint64_t* free_bits = nullptr;
   // Words that free_bits has room for.
   uint32_t bits_words = 0;
-  // Where free_bits points when one word is enough.
-  uint64_t inline_bits = 0;
+  union {
+    // Where free_bits points when one word is enough.
+    uint64_t inline_bits = 0;
+    // kLarge, of the owner of the object, who sets it first: its sample, or null.
+    void* sample;
+  };
 };
 
 // A record takes no more metadata than this, and arrays of it keep the alignment of the arena.

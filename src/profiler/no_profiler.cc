@@ -1,9 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "profiler/profiler.h"
+#include "profiler/sampler.h"
 
 namespace tcmalloc {
 
 void OnProfilerLoad() {}
 void OnProfilerExit() {}
+
+void SampleAllocated(Heap&, Span*, size_t, size_t) {}
+void SampleFreed(Span*) {}
+bool SetSamplePeriod(Heap&, size_t period) { return period == 0; }
+SampleTotals GetSampleTotals() { return {}; }
+bool SnapshotSamples(Heap&, ProfileKind, ProfileMemory*) { return false; }
+bool BeginRecordingSamples(Heap&) { return false; }
+void EndRecordingSamples() {}
 
 }  // namespace tcmalloc

@@ -1,9 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "profiler/profiler.h"
 
+#include "profiler/sampler.h"
+#include "runtime/heap.h"
+
 namespace tcmalloc {
 
-void OnProfilerLoad() {}
+void OnProfilerLoad() {
+  Heap& heap = ExistingHeap();
+  heap.sampling.SetSeed(heap.settings.sample_seed);
+  if (heap.settings.sample_period_bytes > 0) {
+    SetSamplePeriod(heap, heap.settings.sample_period_bytes);
+  }
+}
+
 void OnProfilerExit() {}
 
 }  // namespace tcmalloc

@@ -49,7 +49,7 @@ ThreadCache* CurrentCache() {
     return nullptr;
   }
   // There may be something to give back already (see runtime/idle_release.h).
-  cache->SetBytesUntilVisit(0);
+  cache->SetVisit(0);
   slot.cache = cache;
   heap.registry.Register(cache);
   slot.phase = ThreadSlot::Phase::kRegistered;

@@ -18,6 +18,7 @@
 #include "page/page_map.h"
 #include "runtime/large_reports.h"
 #include "runtime/limits.h"
+#include "runtime/sampling.h"
 #include "runtime/settings.h"
 
 namespace tcmalloc {
@@ -41,6 +42,7 @@ struct Heap {
   Registry registry;
   ContainerShare container_share;
   LargeReports large_reports;
+  Sampling sampling;
 };
 
 // The process's page map: a constant address in zero-filled memory, because the fast path of free()

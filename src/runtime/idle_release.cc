@@ -26,10 +26,10 @@ void ComeBy(Heap& heap, ThreadCache* cache) {
       const bool visiting = visits.last_ms != 0;
       visits.interval = idle_release_policy::NextInterval(visiting ? visits.interval : 0, 0);
       visits.last_ms = now_ms;
-      cache->SetBytesUntilVisit(visits.interval);
+      cache->SetVisit(visits.interval);
     } else {
       visits = ThreadCache::Visits();
-      cache->SetBytesUntilVisit(ThreadCache::kNoSampling);
+      cache->SetVisit(Countdown::kNever);
     }
     return;
   }
@@ -49,7 +49,7 @@ void ComeBy(Heap& heap, ThreadCache* cache) {
     }
   }
   if (!first) visits.interval = idle_release_policy::NextInterval(visits.interval, away_ms);
-  cache->SetBytesUntilVisit(visits.interval);
+  cache->SetVisit(visits.interval);
 }
 
 void FreedSlowly(Heap& heap, ThreadCache* cache, bool large) {
@@ -61,7 +61,7 @@ void FreedSlowly(Heap& heap, ThreadCache* cache, bool large) {
   if (cache != nullptr) {
     // What it learned while it was busy is no measure for what comes.
     cache->visits.interval = 0;
-    cache->SetBytesUntilVisit(0);
+    cache->SetVisit(0);
   }
   const int64_t now_ms = CoarseMilliseconds();
   int64_t last_ms = alarmed_all_ms.load(std::memory_order_relaxed);

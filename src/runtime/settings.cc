@@ -99,6 +99,10 @@ constexpr Setting kSettings[] = {
                 [](Settings* s, double v) { s->memfs_map_private = v != 0; }}),
     {"TCMALLOC_RELEASE_RATE", Type::kDouble, "1.0", 0, ReleasePolicy::kMaxRate,
      [](Settings* s, double v) { s->release_rate = v; }},
+    {"TCMALLOC_SAMPLE_PARAMETER", Type::kInteger, "0", 0, kMaxCacheBytes,
+     [](Settings* s, double v) { s->sample_period_bytes = AsBytes(v); }},
+    {"TCMALLOC_SAMPLE_SEED", Type::kInteger, "0", 0, kMaxCacheBytes,
+     [](Settings* s, double v) { s->sample_seed = static_cast<uint64_t>(v); }},
     {"TCMALLOC_SKIP_MMAP", Type::kBool, "false", 0, 1,
      [](Settings* s, double v) { s->skip_mmap = v != 0; }},
     {"TCMALLOC_SKIP_SBRK", Type::kBool, "false", 0, 1,
@@ -116,7 +120,7 @@ constexpr Setting kSettings[] = {
 // reason (see settings_documentation.cc).
 // A group of names, with a space behind each.
 constexpr const char* kIgnored[] = {
-    "TCMALLOC_SAMPLE_PARAMETER TCMALLOC_STACKTRACE_METHOD TCMALLOC_STACKTRACE_METHOD_VERBOSE ",
+    "TCMALLOC_STACKTRACE_METHOD TCMALLOC_STACKTRACE_METHOD_VERBOSE ",
     "HEAPPROFILE HEAPPROFILE_USE_PID HEAPPROFILESIGNAL HEAP_PROFILE_ALLOCATION_INTERVAL "
     "HEAP_PROFILE_DEALLOCATION_INTERVAL HEAP_PROFILE_INUSE_INTERVAL HEAP_PROFILE_TIME_INTERVAL "
     "HEAP_PROFILE_CLEANUP HEAP_CHECK_MAX_LEAKS PMIX_RANK SLURM_JOB_ID SLURM_PROCID OMPI_HOME "

@@ -55,6 +55,8 @@ struct Settings {
   size_t hard_limit_bytes = kNoLimit;
   size_t soft_limit_bytes = kNoLimit;
   uint32_t soft_limit_percent = 0;  // of what the container may have; 0 for none
+  size_t sample_period_bytes = 0;
+  uint64_t sample_seed = 0;
   bool small = false;
   bool skip_mmap = false;
   bool skip_sbrk = false;

@@ -77,6 +77,7 @@ void Collect(Heap& heap, HeapSnapshot* snapshot, HeapStats* totals) {
   totals->committed_total_bytes =
       totals->system_bytes - totals->unmapped_bytes() + totals->released_total_bytes;
   totals->metadata_bytes = heap.arena.mapped_bytes() + pages.metadata_span_bytes;
+  totals->sample_period_bytes = heap.sampling.period();
   totals->thread_cache_limit_bytes = heap.registry.total_limit();
   totals->min_thread_cache_bytes = heap.registry.min_per_cache();
   totals->large_allocations = heap.large_reports.allocations();

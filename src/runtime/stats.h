@@ -69,6 +69,7 @@ struct HeapStats {
   size_t thread_cache_limit_bytes = 0;  // of all thread caches together
   size_t min_thread_cache_bytes = 0;
   bool releases_at_once = false;
+  size_t sample_period_bytes = 0;  // 0: no allocation is sampled
 
   MemoryLimits limits;
   LimitWatch::Counts hard_limit;

@@ -458,17 +458,17 @@ TEST(ThreadCacheTest, IdleAfterEveryCall) {
   EXPECT_EQ(thread.slot().busy.load(), ThreadSlot::kIdle);
 }
 
-// The sampling counter ended the fast path: the slow path sets it up again and takes from the bin.
-TEST(ThreadCacheTest, TheSlowPathRenewsTheCounter) {
+// The countdown ended the fast path: the slow path takes from the bin.
+TEST(ThreadCacheTest, TheSlowPathTakesFromTheBin) {
   CacheTestHeap heap;
   TestThread thread(heap.registry);
-  EXPECT_EQ(thread.cache()->bins()->bytes_until_sample, ThreadCache::kNoSampling);
+  EXPECT_EQ(thread.cache()->bins()->bytes_until_sample, Countdown::kNever);
   const SizeClass c = ClassForSize(64);
   void* const object = thread.Allocate(c);
   thread.Free(c, object);
-  thread.cache()->bins()->bytes_until_sample = 3;
+  thread.cache()->SetVisit(3);
+  EXPECT_TRUE(thread.cache()->CountAllocation(64).visit);
   EXPECT_EQ(thread.cache()->Allocate(c), object);
-  EXPECT_EQ(thread.cache()->bins()->bytes_until_sample, ThreadCache::kNoSampling);
 }
 
 // Mappings fail from the nth on: arrays, spans, bitmaps. Everything that was handed out stays good,

@@ -23,7 +23,7 @@ using idle_release_policy::kMaxInterval;
 using idle_release_policy::kMinInterval;
 using idle_release_policy::NextInterval;
 
-constexpr uint64_t kNever = ThreadCache::kNoSampling;
+constexpr uint64_t kNever = Countdown::kNever;
 
 static_assert(BudgetUs(0) == 0 && BudgetUs(kIdleMs - 1) == 0);
 static_assert(BudgetUs(kIdleMs) == kIdleMs * 1000 / 100);
@@ -85,7 +85,7 @@ class ComeByTest : public testing::Test {
   // Sees to it that all threads were alarmed less than a second ago.
   void AlarmAll() {
     TestThread sleeper(heap_.registry);
-    sleeper.cache()->SetBytesUntilVisit(kNever);
+    sleeper.cache()->SetVisit(kNever);
     while (BytesUntilVisit(sleeper) != 0) {
       FreedSlowly(heap_, nullptr, true);
       WaitMillisecond();
@@ -138,14 +138,14 @@ TEST_F(ComeByTest, SlowFreesThatFreedManyPagesSetTheThreadsOwnCounter) {
   // The first two may be due for other reasons.
   FreedSlowly(heap_, thread_.cache(), true);
   FreedSlowly(heap_, thread_.cache(), false);
-  thread_.cache()->SetBytesUntilVisit(kNever);
+  thread_.cache()->SetVisit(kNever);
   FreedSlowly(heap_, thread_.cache(), false);
   ASSERT_EQ(BytesUntilVisit(thread_), kNever);
   Span* const span = heap_.page_heap.New(ReleasePolicy::kLookEvery, SpanState::kLarge);
   heap_.page_heap.Delete(span);
   FreedSlowly(heap_, thread_.cache(), false);
   EXPECT_EQ(BytesUntilVisit(thread_), 0u);
-  thread_.cache()->SetBytesUntilVisit(kNever);
+  thread_.cache()->SetVisit(kNever);
   FreedSlowly(heap_, thread_.cache(), false);
   EXPECT_EQ(BytesUntilVisit(thread_), kNever) << "once";
 }
@@ -211,13 +211,13 @@ TEST_F(ComeByTest, SlowFreesSetTheThreadsOwnCounter) {
   FreedSlowly(heap_, thread_.cache(), true);
   EXPECT_EQ(BytesUntilVisit(thread_), 0u);
   for (int round = 0; round < 3; ++round) {
-    thread_.cache()->SetBytesUntilVisit(kNever);
+    thread_.cache()->SetVisit(kNever);
     int frees = 0;
     while (BytesUntilVisit(thread_) == kNever && frees < 1000) {
       FreedSlowly(heap_, thread_.cache(), false);
       ++frees;
       // That of all threads, which happens to be due.
-      if (frees == 1) thread_.cache()->SetBytesUntilVisit(kNever);
+      if (frees == 1) thread_.cache()->SetVisit(kNever);
     }
     EXPECT_EQ(frees, 64);
   }
@@ -233,14 +233,14 @@ TEST_F(ComeByTest, AllThreadsAreAlarmedAtMostOnceASecond) {
   };
   // Other tests of this process may have done it a moment ago.
   int64_t before_ms = 0;
-  for (sleeper.cache()->SetBytesUntilVisit(kNever); !alarmed(); WaitMillisecond()) {
+  for (sleeper.cache()->SetVisit(kNever); !alarmed(); WaitMillisecond()) {
     before_ms = CoarseMilliseconds();
     FreedSlowly(heap_, thread_.cache(), true);
   }
   for (int round = 0; round < 3; ++round) {
     const int64_t last_ms = before_ms;
-    thread_.cache()->SetBytesUntilVisit(kNever);
-    sleeper.cache()->SetBytesUntilVisit(kNever);
+    thread_.cache()->SetVisit(kNever);
+    sleeper.cache()->SetVisit(kNever);
     size_t calls = 0;
     for (; !alarmed(); WaitMillisecond()) {
       before_ms = CoarseMilliseconds();
@@ -266,15 +266,10 @@ TEST(ComeByThreadTest, ANewThreadComesBy) {
 
 // Also where most allocations take the slow path, the next visit comes after so many bytes.
 TEST_F(ComeByTest, SlowAllocationsCount) {
-  constexpr SizeClass kClass = SizeClass{1};
   ThreadCache* const cache = thread_.cache();
-  visits().interval = size_t{1} << 20;
-  cache->SetBytesUntilVisit(kSizeClasses.size(kClass) * 8);
-  for (int i = 0; i < 8; ++i) {
-    ASSERT_FALSE(cache->VisitIsDue(kClass)) << i;
-    ASSERT_NE(cache->Allocate(kClass), nullptr);
-  }
-  EXPECT_TRUE(cache->VisitIsDue(kClass));
+  cache->SetVisit(80);
+  for (int i = 0; i < 8; ++i) ASSERT_FALSE(cache->CountAllocation(10).visit) << i;
+  EXPECT_TRUE(cache->CountAllocation(10).visit);
 }
 
 }  // namespace

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "profile/sample_table.h"
+
+#include <new>
+
+namespace tcmalloc {
+namespace {
+
+void AddTo(ProfileMemory* profile, const Sample& sample, bool in_use, bool* fits) {
+  const double bytes = sample.weighted_bytes();
+  ProfileEntry entry;
+  entry.frames = sample.frames();
+  entry.depth = sample.depth;
+  entry.object_size = sample.requested_bytes;
+  if (in_use) {
+    entry.live_objects = 1;
+    entry.live_bytes = sample.requested_bytes;
+    entry.estimated_live_objects = sample.weight;
+    entry.estimated_live_bytes = bytes;
+  }
+  entry.allocated_objects = 1;
+  entry.allocated_bytes = sample.requested_bytes;
+  entry.estimated_allocated_objects = sample.weight;
+  entry.estimated_allocated_bytes = bytes;
+  *fits = *fits && profile->Append(entry);
+}
+
+}  // namespace
+
+Sample* SampleTable::New(size_t depth) {
+  void* const memory = arena_.Allocate(BytesFor(depth));
+  if (memory == nullptr) return nullptr;
+  Sample* const sample = new (memory) Sample;
+  sample->depth = static_cast<uint32_t>(depth);
+  return sample;
+}
+
+void SampleTable::Free(IntrusiveList<Sample>* samples) {
+  while (Sample* const sample = samples->PopFirst()) arena_.Free(sample, BytesFor(sample->depth));
+}
+
+void SampleTable::Add(Sample* sample) {
+  IntrusiveList<Sample> former_peak;
+  uint64_t recording_after;
+  {
+    const SpinLockHolder holder(lock_);
+    sample->number = ++last_number_;
+    live_.Prepend(sample);
+    ++num_live_;
+    live_bytes_ += sample->weighted_bytes();
+    if (live_bytes_ <= peak_bytes_) return;
+    peak_bytes_ = live_bytes_;
+    peak_number_ = sample->number;
+    former_peak = of_peak_;
+    of_peak_ = IntrusiveList<Sample>();
+    recording_after = recording_after_;
+  }
+  // What of it belongs to a recording goes there; meanwhile that does without.
+  IntrusiveList<Sample> forgotten;
+  while (Sample* const former = former_peak.PopFirst()) {
+    if (former->number > recording_after) {
+      const SpinLockHolder holder(lock_);
+      (former->number > recording_after_ ? &recorded_ : &forgotten)->Prepend(former);
+    } else {
+      forgotten.Prepend(former);
+    }
+  }
+  Free(&forgotten);
+}
+
+void SampleTable::Remove(Sample* sample) {
+  {
+    const SpinLockHolder holder(lock_);
+    live_.Remove(sample);
+    --num_live_;
+    // What rounding left over shall not add up.
+    live_bytes_ = num_live_ == 0 ? 0 : live_bytes_ - sample->weighted_bytes();
+    sample->object = nullptr;
+    if (sample->number <= peak_number_) return of_peak_.Prepend(sample);
+    if (sample->number > recording_after_) return recorded_.Prepend(sample);
+  }
+  arena_.Free(sample, BytesFor(sample->depth));
+}
+
+SampleTable::Totals SampleTable::GetTotals() {
+  const SpinLockHolder holder(lock_);
+  return {num_live_, static_cast<size_t>(live_bytes_), static_cast<size_t>(peak_bytes_)};
+}
+
+bool SampleTable::BeginRecording() {
+  const SpinLockHolder holder(lock_);
+  if (recording_after_ != UINT64_MAX) return false;
+  recording_after_ = last_number_;
+  return true;
+}
+
+void SampleTable::EndRecording() {
+  IntrusiveList<Sample> recorded;
+  {
+    const SpinLockHolder holder(lock_);
+    recording_after_ = UINT64_MAX;
+    recorded = recorded_;
+    recorded_ = IntrusiveList<Sample>();
+  }
+  Free(&recorded);
+}
+
+// Calls f(sample, in_use) for all that the profile consists of.
+template <typename F>
+void SampleTable::ForEachLocked(ProfileKind kind, F f) {
+  const auto each = [&](const IntrusiveList<Sample>& list, uint64_t after, uint64_t last,
+                        bool in_use) {
+    for (const Sample* sample = list.first(); sample != nullptr;
+         sample = IntrusiveList<Sample>::Next(sample)) {
+      if (sample->number > after && sample->number <= last) f(*sample, in_use);
+    }
+  };
+  switch (kind) {
+    case ProfileKind::kHeap:
+      return each(live_, 0, UINT64_MAX, true);
+    case ProfileKind::kPeakHeap:
+      each(live_, 0, peak_number_, true);
+      return each(of_peak_, 0, peak_number_, true);
+    case ProfileKind::kAllocations:
+      if (recording_after_ == UINT64_MAX) return;
+      each(live_, recording_after_, UINT64_MAX, true);
+      each(of_peak_, recording_after_, UINT64_MAX, false);
+      return each(recorded_, recording_after_, UINT64_MAX, false);
+    case ProfileKind::kGrowth:
+      return;
+  }
+}
+
+bool SampleTable::Snapshot(ProfileKind kind, VirtualMemory& vm, ProfileMemory* profile) {
+  for (;;) {
+    size_t samples = 0;
+    size_t frames = 0;
+    {
+      const SpinLockHolder holder(lock_);
+      ForEachLocked(kind, [&](const Sample& sample, bool) {
+        ++samples;
+        frames += sample.depth;
+      });
+    }
+    // Some room for what comes meanwhile.
+    if (!profile->Reserve(vm, samples + samples / 8 + 16, frames + frames / 8 + 1024)) return false;
+    bool fits = true;
+    {
+      const SpinLockHolder holder(lock_);
+      ForEachLocked(
+          kind, [&](const Sample& sample, bool in_use) { AddTo(profile, sample, in_use, &fits); });
+    }
+    if (!fits) continue;
+    profile->profile.kind = kind;
+    profile->Finish();
+    return true;
+  }
+}
+
+}  // namespace tcmalloc

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "profiler/sampler.h"
+
+#include <atomic>
+#include <cstring>
+#include <new>
+
+#include "base/sample_gap.h"
+#include "os/clock.h"
+#include "os/spinlock.h"
+#include "os/stack_trace.h"
+#include "profile/sample_table.h"
+#include "runtime/current_thread.h"
+#include "runtime/fork.h"
+#include "runtime/heap.h"
+
+namespace tcmalloc {
+namespace {
+
+// Built when it is first needed, for good.
+alignas(SampleTable) constinit char table_storage[sizeof(SampleTable)] = {};
+constinit std::atomic<SampleTable*> existing_table{nullptr};
+constinit SpinLock table_lock{LockRank::kInit};
+
+constexpr ForkHandlers kForkHandlers = {
+    [] { existing_table.load(std::memory_order_acquire)->lock().HoldForFork(); },
+    [] { existing_table.load(std::memory_order_acquire)->lock().ReleaseAfterForkInParent(); },
+    [] { existing_table.load(std::memory_order_acquire)->lock().ResetAfterForkInChild(); },
+};
+
+SampleTable& Table(Heap& heap) {
+  SampleTable* table = existing_table.load(std::memory_order_acquire);
+  if (table != nullptr) return *table;
+  {
+    const SpinLockHolder holder(table_lock);
+    table = existing_table.load(std::memory_order_relaxed);
+    if (table != nullptr) return *table;
+    table = new (table_storage) SampleTable(heap.arena);
+    existing_table.store(table, std::memory_order_release);
+  }
+  AddForkHandlers(&kForkHandlers);
+  return *table;
+}
+
+}  // namespace
+
+void SampleAllocated(Heap& heap, Span* span, size_t requested, size_t allocated) {
+  const size_t period = heap.sampling.period();
+  if (period == 0) return;  // switched off just now
+  uintptr_t frames[kMaxStackDepth];
+  const size_t depth = GetStackTrace(frames, kMaxStackDepth, 0);
+  SampleTable& table = Table(heap);
+  Sample* const sample = table.New(depth);
+  if (sample == nullptr) return;
+  memcpy(sample->frames(), frames, depth * sizeof(uintptr_t));
+  sample->object = span->start_address();
+  sample->requested_bytes = requested;
+  sample->allocated_bytes = allocated;
+  sample->weight = SampleWeight(requested, period);
+  span->sample = sample;
+  table.Add(sample);
+}
+
+void SampleFreed(Span* span) {
+  Sample* const sample = static_cast<Sample*>(span->sample);
+  span->sample = nullptr;
+  existing_table.load(std::memory_order_acquire)->Remove(sample);
+}
+
+bool SetSamplePeriod(Heap& heap, size_t period) {
+  Table(heap);
+  heap.sampling.SetPeriod(period);
+  heap.registry.AlarmAll();
+  return true;
+}
+
+SampleTotals GetSampleTotals() {
+  SampleTable* const table = existing_table.load(std::memory_order_acquire);
+  if (table == nullptr) return {};
+  const SampleTable::Totals totals = table->GetTotals();
+  return {totals.samples, totals.bytes, totals.peak_bytes};
+}
+
+bool SnapshotSamples(Heap& heap, ProfileKind kind, ProfileMemory* profile) {
+  const bool done = Table(heap).Snapshot(kind, heap.virtual_memory, profile);
+  profile->profile.sample_period = heap.sampling.period();
+  profile->profile.time_ns = WallClockNanoseconds();
+  return done;
+}
+
+bool BeginRecordingSamples(Heap& heap) { return Table(heap).BeginRecording(); }
+
+void EndRecordingSamples() {
+  SampleTable* const table = existing_table.load(std::memory_order_acquire);
+  if (table != nullptr) table->EndRecording();
+}
+
+}  // namespace tcmalloc

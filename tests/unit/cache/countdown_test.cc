@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "cache/countdown.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+namespace tcmalloc {
+namespace {
+
+class CountdownTest : public ::testing::Test {
+ protected:
+  CountdownTest() { countdown_.Reset(counter_); }
+
+  // As the fast path: false when the slow path must count.
+  bool Fast(size_t bytes) {
+    const size_t left = counter_.load();
+    if (left < bytes) return false;
+    counter_.store(left - bytes);
+    return true;
+  }
+
+  std::atomic<size_t> counter_{0};
+  Countdown countdown_;
+};
+
+TEST_F(CountdownTest, NothingIsDueAtFirst) {
+  for (const size_t bytes : {size_t{0}, size_t{1}, Countdown::kNever - 1, Countdown::kNever,
+                             Countdown::kNever + 1, SIZE_MAX / 2}) {
+    const Countdown::Due due = countdown_.Count(counter_, bytes);
+    EXPECT_FALSE(due.visit || due.sample || due.gap_lost) << bytes;
+  }
+  EXPECT_EQ(counter_, Countdown::kNever);
+}
+
+// Against a model that adds up; whichever path an allocation takes, each of the two is due with the
+// allocation that takes more than was left.
+TEST_F(CountdownTest, BothAreDueWhenAModelSaysSo) {
+  std::mt19937_64 random(20261122);
+  size_t visit = 0;
+  size_t sample = 0;
+  size_t visits = 0;
+  size_t samples = 0;
+  countdown_.SetVisit(counter_, 0);
+  countdown_.SetSample(counter_, 0, 1);
+  for (int i = 0; i < 1'000'000; ++i) {
+    const size_t bytes = random() % 100;
+    const bool visit_due = visit < bytes;
+    const bool sample_due = sample < bytes;
+    // The slow path now and then also where it is not needed.
+    if (random() % 4 != 0 && Fast(bytes)) {
+      ASSERT_FALSE(visit_due || sample_due) << i;
+      visit -= bytes;
+      sample -= bytes;
+      continue;
+    }
+    const Countdown::Due due = countdown_.Count(counter_, bytes);
+    ASSERT_EQ(due.visit, visit_due) << i;
+    ASSERT_EQ(due.sample, sample_due) << i;
+    ASSERT_FALSE(due.gap_lost);
+    visit -= visit_due ? 0 : bytes;
+    sample -= sample_due ? 0 : bytes;
+    if (visit_due) countdown_.SetVisit(counter_, visit = random() % 1000);
+    if (sample_due) countdown_.SetSample(counter_, sample = random() % 3000, 1);
+    visits += visit_due;
+    samples += sample_due;
+  }
+  EXPECT_GT(visits, 10'000u);
+  EXPECT_GT(samples, 10'000u);
+}
+
+TEST_F(CountdownTest, AnAlarmMakesAVisitDueAndLosesTheGap) {
+  countdown_.SetVisit(counter_, 1000);
+  countdown_.SetSample(counter_, 500, 7);
+  countdown_.Alarm(counter_);
+  EXPECT_FALSE(Fast(1));
+  Countdown::Due due = countdown_.Count(counter_, 10);
+  EXPECT_TRUE(due.visit);
+  EXPECT_FALSE(due.sample);
+  EXPECT_TRUE(due.gap_lost);
+  // Until it is set anew.
+  EXPECT_TRUE(countdown_.Count(counter_, 10).gap_lost);
+  countdown_.SetSample(counter_, 500, 7);
+  countdown_.SetVisit(counter_, 1000);
+  due = countdown_.Count(counter_, 10);
+  EXPECT_FALSE(due.visit || due.sample || due.gap_lost);
+  EXPECT_EQ(counter_, 490u);
+}
+
+TEST_F(CountdownTest, AnAlarmWithoutSamplesLosesNothing) {
+  countdown_.Alarm(counter_);
+  const Countdown::Due due = countdown_.Count(counter_, 10);
+  EXPECT_TRUE(due.visit);
+  EXPECT_FALSE(due.sample || due.gap_lost);
+}
+
+// The owner was about to store what it had counted.
+TEST_F(CountdownTest, AnAlarmThatIsOverwrittenIsNotHeard) {
+  countdown_.SetSample(counter_, 500, 7);
+  const size_t left = counter_.load();
+  countdown_.Alarm(counter_);
+  counter_.store(left - 100);
+  Countdown::Due due = countdown_.Count(counter_, 400);
+  EXPECT_FALSE(due.visit || due.sample || due.gap_lost);
+  due = countdown_.Count(counter_, 1);
+  EXPECT_TRUE(due.sample);
+  EXPECT_FALSE(due.gap_lost);
+}
+
+// What the fast path had left was 0 without an alarm.
+TEST_F(CountdownTest, AGapThatIsUsedUpIsNotLost) {
+  countdown_.SetSample(counter_, 500, 7);
+  ASSERT_TRUE(Fast(500));
+  ASSERT_FALSE(Fast(1));
+  const Countdown::Due due = countdown_.Count(counter_, 1);
+  EXPECT_TRUE(due.sample);
+  EXPECT_FALSE(due.gap_lost);
+  EXPECT_EQ(countdown_.generation(), 7u);
+}
+
+}  // namespace
+}  // namespace tcmalloc
