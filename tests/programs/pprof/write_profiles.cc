@@ -43,8 +43,6 @@ __attribute__((noinline)) void RecordSite() {
 
 }  // namespace
 
-extern "C" {
-
 __attribute__((noinline)) void DirectSite() {
   RecordSite();
   asm volatile("");
@@ -55,8 +53,20 @@ __attribute__((always_inline)) inline void InlinedSite() {
   asm volatile("");
 }
 
+__attribute__((noinline)) void InnerSite() {
+  RecordSite();
+  asm volatile("");
+}
+
+__attribute__((always_inline)) inline void InlinedCaller() {
+  InnerSite();
+  asm volatile("");
+}
+
 __attribute__((noinline)) void CallerOfInlined() {
   InlinedSite();
+  asm volatile("nop");  // what is behind a call belongs to this function
+  InlinedCaller();
   asm volatile("");
 }
 
@@ -65,13 +75,12 @@ __attribute__((noinline)) void CallbackSite() {
   asm volatile("");
 }
 
-// Three sites, which the profiles have figures for.
+// Four sites, which the profiles have figures for.
 __attribute__((noinline)) void AllSites() {
   DirectSite();
   CallerOfInlined();
   LibraryOuter(&CallbackSite);
   asm volatile("");
-}
 }
 
 namespace {
@@ -84,8 +93,8 @@ struct Figures {
 };
 
 // pprof_test.py has the same figures. Two entries of one stack, and one that has only been freed.
-constexpr Figures kFigures[] = {
-    {0, 1000, 3, 5}, {0, 2'000'000, 2, 2}, {1, 64, 7, 11}, {2, 300'000, 1, 4}, {2, 48, 0, 9}};
+constexpr Figures kFigures[] = {{0, 1000, 3, 5},    {0, 2'000'000, 2, 2}, {1, 64, 7, 11},
+                                {3, 300'000, 1, 4}, {3, 48, 0, 9},        {2, 4096, 10, 12}};
 constexpr size_t kPeriod = 524288;
 
 void Write(const std::string& folder, const char* name, ProfileKind kind, size_t period) {
