@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <fstream>
 #include <sstream>
+#include <utility>
 
 #include "profile/profile_fixture.h"
 #include "profile/profile_formats.h"
+#include "testing/in_child.h"
+#include "testing/refuse_call.h"
 
 namespace tcmalloc {
 namespace {
@@ -55,6 +59,26 @@ TEST(WriteProfileTest, ThisProgramsFunctionsAreInThisProgram) {
   profile.num_entries = 1;
   const std::string text = Written(profile, ProfileFormat::kFolded);
   EXPECT_NE(text.find("profile_test+0x"), std::string::npos) << text;
+}
+
+// In a process that may open no file: the same without libraries.
+TEST(WriteProfileTest, WithoutProc) {
+  const int result = InChild([] {
+    KnownProfile known(ProfileKind::kHeap);
+    if (!RefuseCall(SYS_openat, O_RDONLY | O_CLOEXEC, EACCES)) return 77;
+    if (open("/proc/self/maps", O_RDONLY | O_CLOEXEC) >= 0) return 2;
+    Collector text, folded, proto;
+    for (const auto& [format, collector] : {std::pair(ProfileFormat::kLegacyText, &text),
+                                            {ProfileFormat::kFolded, &folded},
+                                            {ProfileFormat::kProto, &proto}}) {
+      if (!WriteProfile(known.profile(), format, &Collector::Take, collector)) return 3;
+    }
+    if (!text.text.ends_with("\n\nMAPPED_LIBRARIES:\n")) return 4;
+    if (!folded.text.ends_with("\n0xabb;0x12344;0x701010 100000\n")) return 5;
+    return proto.text.size() > 100 ? 0 : 6;
+  });
+  if (result == 77) GTEST_SKIP() << "seccomp filters are not available";
+  EXPECT_EQ(result, 0);
 }
 
 TEST(WriteProfileTest, AFailingSinkFailsIt) {
