@@ -155,6 +155,16 @@ TEST_F(ChangedImageTest, IsReadWhereItLies) {
   EXPECT_EQ(image.bias - reinterpret_cast<uintptr_t>(bytes_.data()), own.bias - OwnImage());
 }
 
+// As of a program that is linked for a fixed address.
+TEST_F(ChangedImageTest, MeantToLieElsewhere) {
+  ElfImage before, image;
+  ASSERT_TRUE(Read(&before));
+  for (size_t i = 0; i < header()->e_phnum; ++i) segments()[i].p_vaddr += 0x123000;
+  ASSERT_TRUE(Read(&image));
+  EXPECT_EQ(image.bias, before.bias - 0x123000);
+  EXPECT_EQ(Hex(image), Hex(before));
+}
+
 TEST_F(ChangedImageTest, OfAnotherKindIsNone) {
   ElfImage image;
   header()->e_ident[0] = 'E';

@@ -109,8 +109,9 @@ TEST(ParseMappingLineTest, NamesOfAllKinds) {
       {"08:01 012 /x", "/x", "08:01 012"},
   };
   for (const auto& expected : kCases) {
+    const std::string text = "1000-2000 r-xp 00000000 " + std::string(expected.text);
     MappingLine line;
-    ASSERT_TRUE(ParseMappingLine("1000-2000 r-xp 00000000 " + std::string(expected.text), &line));
+    ASSERT_TRUE(ParseMappingLine(text, &line));
     EXPECT_EQ(line.name, expected.name) << expected.text;
     EXPECT_EQ(line.file, expected.file) << expected.text;
   }

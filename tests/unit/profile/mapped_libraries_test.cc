@@ -2,6 +2,7 @@
 #include "profile/mapped_libraries.h"
 
 #include <dlfcn.h>
+#include <gnu/libc-version.h>
 #include <stdlib.h>
 
 #include <tuple>
@@ -123,7 +124,7 @@ TEST(MappedLibrariesTest, ReadsThisProcess) {
   char path[4096] = {};
   ASSERT_NE(realpath("/proc/self/exe", path), nullptr);
   EXPECT_EQ(program->name, path);
-  const uintptr_t in_c_library = reinterpret_cast<uintptr_t>(dlsym(RTLD_NEXT, "strtol"));
+  const uintptr_t in_c_library = reinterpret_cast<uintptr_t>(&gnu_get_libc_version);
   const MappedLibrary* const c_library = libraries.Find(in_c_library);
   ASSERT_NE(c_library, nullptr);
   EXPECT_NE(c_library->name.find("libc"), std::string_view::npos) << c_library->name;
