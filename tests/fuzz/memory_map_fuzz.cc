@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Any text as a line of /proc/self/maps.
 #include <cstdint>
-#include <string>
+#include <vector>
 
 #include "os/memory_map.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  const std::string line(reinterpret_cast<const char*>(data), size);
-  tcmalloc::MemoryMapping mapping;
-  tcmalloc::ParseMemoryMapping(line.c_str(), &mapping);
+  // Without anything behind it.
+  const std::vector<char> line(data, data + size);
+  tcmalloc::MappingLine mapping;
+  tcmalloc::ParseMappingLine({line.data(), line.size()}, &mapping);
   return 0;
 }

@@ -67,11 +67,81 @@ TEST(ParseMemoryMappingTest, AFileWithTheStacksNameIsNoStack) {
   }
 }
 
+TEST(ParseMappingLineTest, ReadsEveryField) {
+  MappingLine line;
+  ASSERT_TRUE(ParseMappingLine(
+      "7f0000001000-7f0000003000 r-xp 0001f000 fe:00 5456608                    /lib/a b  c.so",
+      &line));
+  EXPECT_EQ(line.start, static_cast<uintptr_t>(0x7f0000001000));
+  EXPECT_EQ(line.end, static_cast<uintptr_t>(0x7f0000003000));
+  EXPECT_TRUE(line.readable);
+  EXPECT_TRUE(line.executable);
+  EXPECT_EQ(line.file_offset, 0x1f000u);
+  EXPECT_EQ(line.file, "fe:00 5456608");
+  EXPECT_EQ(line.name, "/lib/a b  c.so");
+  ASSERT_TRUE(ParseMappingLine("1000-2000 --xs 1ff000000 08:01 12 /x", &line));
+  EXPECT_FALSE(line.readable);
+  EXPECT_TRUE(line.executable);
+  EXPECT_EQ(line.file_offset, 0x1ff000000u);  // on 32-bit machines, too
+  ASSERT_TRUE(ParseMappingLine("1000-2000 rw-p 00000000 08:01 12 /x", &line));
+  EXPECT_TRUE(line.readable);
+  EXPECT_FALSE(line.executable);
+}
+
+TEST(ParseMappingLineTest, NamesOfAllKinds) {
+  const struct {
+    const char* text;
+    const char* name;
+    const char* file;
+  } kCases[] = {
+      {"00:00 0 ", "", ""},
+      {"00:00 0", "", ""},
+      {"00:00 0                          [heap]", "[heap]", ""},
+      {"00:00 0                          [vdso]", "[vdso]", ""},
+      {"00:00 0                          [anon:a name]", "[anon:a name]", ""},
+      {"08:01 12 /tmp/gone (deleted)", "/tmp/gone", "08:01 12"},
+      {"08:01 12 /tmp/ (deleted) (deleted)", "/tmp/ (deleted)", "08:01 12"},
+      {"08:01 12 /tmp/gone (deleted).so", "/tmp/gone (deleted).so", "08:01 12"},
+      {"00:01 2049 /memfd:jit (deleted)", "/memfd:jit", "00:01 2049"},
+      {"00:0e 1034 anon_inode:[perf_event]", "anon_inode:[perf_event]", "00:0e 1034"},
+      {"08:01 12 /a\\012b", "/a\\012b", "08:01 12"},
+      {"08:01 12 /trailing ", "/trailing ", "08:01 12"},
+      {"08:01 012 /x", "/x", "08:01 012"},
+  };
+  for (const auto& expected : kCases) {
+    const std::string text = "1000-2000 r-xp 00000000 " + std::string(expected.text);
+    MappingLine line;
+    ASSERT_TRUE(ParseMappingLine(text, &line));
+    EXPECT_EQ(line.name, expected.name) << expected.text;
+    EXPECT_EQ(line.file, expected.file) << expected.text;
+  }
+}
+
 TEST(ParseMemoryMappingTest, RefusesMalformedLines) {
-  for (const char* const line :
-       {"", " ", "-", "1000", "1000-", "1000-2000", "-2000 rw-p", "1000- rw-p", "1000 -2000 rw-p",
-        "1000-2000rw-p", "g000-2000 rw-p", "1000-200g rw-p", "1000+2000 rw-p", " 1000-2000 rw-p",
-        "0x1000-0x2000 rw-p", "A000-B000 rw-p", "1000--2000 rw-p", "1000-2000\trw-p"}) {
+  for (const char* const line : {"",
+                                 " ",
+                                 "-",
+                                 "1000",
+                                 "1000-",
+                                 "1000-2000",
+                                 "-2000 rw-p",
+                                 "1000- rw-p",
+                                 "1000 -2000 rw-p",
+                                 "1000-2000rw-p",
+                                 "g000-2000 rw-p",
+                                 "1000-200g rw-p",
+                                 "1000+2000 rw-p",
+                                 " 1000-2000 rw-p",
+                                 "0x1000-0x2000 rw-p",
+                                 "A000-B000 rw-p",
+                                 "1000--2000 rw-p",
+                                 "1000-2000\trw-p",
+                                 "1000-2000 rw-p",
+                                 "1000-2000 rw-p 0",
+                                 "1000-2000 rw-p 0 08:01",
+                                 "1000-2000 rw-p 0 08:01 ",
+                                 "1000-2000 rw-p g 08:01 7 /x",
+                                 "1000-2000 r-x 0 08:01 7 /x"}) {
     EXPECT_FALSE(Parses(line)) << '"' << line << '"';
   }
 }
@@ -89,6 +159,10 @@ TEST(ParseMemoryMappingTest, SurvivesNoise) {
       EXPECT_NE(strchr(text.data(), '-'), nullptr);
       EXPECT_NE(strchr(text.data(), ' '), nullptr);
     }
+    // Also without anything behind it.
+    text.pop_back();
+    MappingLine line;
+    ParseMappingLine({text.data(), text.size()}, &line);
   }
 }
 
