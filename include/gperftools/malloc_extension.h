@@ -62,7 +62,8 @@ class PERFTOOLS_DLL_DECL MallocExtension {
   // the buffer has at least 10000 bytes.
   virtual void GetStats(char* buffer, int buffer_length);
 
-  // Allocations are not sampled, and stacks of growth not recorded: leaves the string as it is.
+  // Appends profiles as text, which pprof reads: of the sampled objects that are in use, and of
+  // where the heap was made to grow. libtcmalloc_minimal has none: the string stays as it is.
   virtual void GetHeapSample(MallocExtensionWriter* writer);
   virtual void GetHeapGrowthStacks(MallocExtensionWriter* writer);
 
@@ -122,7 +123,9 @@ class PERFTOOLS_DLL_DECL MallocExtension {
   // Those with _unmapped have no memory behind them. Lists of pages that are empty are left out.
   virtual void GetFreeListSizes(std::vector<FreeListInfo>* v);
 
-  // Null, and 0: see GetHeapSample.
+  // The same profiles as arrays, which the caller deletes (delete[]): for each entry the number of
+  // objects, their bytes together, the number of frames and these; a zero in the end. Null in
+  // libtcmalloc_minimal, and where there is no memory.
   virtual void** ReadStackTraces(int* sample_period);
   virtual void** ReadHeapGrowthStackTraces();
 

@@ -10,19 +10,127 @@
 #ifndef TCMALLOC_MALLOC_EXTENSION_H_
 #define TCMALLOC_MALLOC_EXTENSION_H_
 
+#include <chrono>
 #include <cstddef>
 #include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "tcmalloc/tcmalloc.h"
 
 namespace tcmalloc {
 
+enum class ProfileType {
+  kHeap = TCMALLOC_PROFILE_HEAP,
+  kPeakHeap = TCMALLOC_PROFILE_PEAK_HEAP,
+  kAllocations = TCMALLOC_PROFILE_ALLOCATIONS,
+  kGrowth = TCMALLOC_PROFILE_GROWTH,
+};
+
+/*
+ * An immutable profile (docs/profiles.md), which any thread may read. Empty where it was made
+ * without memory. In libtcmalloc only, as are the functions that make them.
+ */
+class Profile {
+ public:
+  /* See tcmalloc_profile_entry. */
+  using Sample = tcmalloc_profile_entry;
+  enum class Format {
+    kProto = TCMALLOC_FORMAT_PROTO,
+    kLegacyText = TCMALLOC_FORMAT_LEGACY_TEXT,
+    kFolded = TCMALLOC_FORMAT_FOLDED,
+  };
+
+  Profile() = default;
+  explicit Profile(tcmalloc_profile* profile) : profile_(profile) {}
+  Profile(Profile&& other) noexcept : profile_(std::exchange(other.profile_, nullptr)) {}
+  Profile& operator=(Profile&& other) noexcept {
+    std::swap(profile_, other.profile_);
+    return *this;
+  }
+  ~Profile() { tcmalloc_profile_free(profile_); }
+
+  explicit operator bool() const { return profile_ != nullptr; }
+  ProfileType Type() const { return static_cast<ProfileType>(Info().kind); }
+  /* Mean bytes between samples; 0: nothing was left out. */
+  size_t SamplingInterval() const { return Info().sample_interval; }
+  std::chrono::nanoseconds Duration() const { return std::chrono::nanoseconds(Info().duration_ns); }
+
+  /* Calls f(const Sample&) for every entry. */
+  template <typename F>
+  void Iterate(F f) const {
+    if (profile_ == nullptr) return;
+    tcmalloc_profile_for_each(
+        profile_, [](const Sample* sample, void* context) { (*static_cast<F*>(context))(*sample); },
+        &f);
+  }
+
+  /* False when not everything was written. */
+  bool WriteTo(int fd, Format format = Format::kProto) const {
+    return profile_ != nullptr &&
+           tcmalloc_profile_write(profile_, static_cast<int>(format), fd) != 0;
+  }
+  std::optional<std::string> AsString(Format format = Format::kProto) const {
+    std::string bytes;
+    const auto append = [](const void* data, size_t size, void* context) {
+      static_cast<std::string*>(context)->append(static_cast<const char*>(data), size);
+      return 1;
+    };
+    if (profile_ == nullptr ||
+        tcmalloc_profile_write_to(profile_, static_cast<int>(format), append, &bytes) == 0) {
+      return std::nullopt;
+    }
+    return bytes;
+  }
+
+ private:
+  tcmalloc_profile_info Info() const {
+    tcmalloc_profile_info info = {};
+    if (profile_ != nullptr) tcmalloc_profile_get_info(profile_, &info);
+    return info;
+  }
+
+  tcmalloc_profile* profile_ = nullptr;
+};
+
 class MallocExtension {
  public:
   MallocExtension() = delete;
+
+  /* Heap profiles: see the functions of tcmalloc/tcmalloc.h. Not of kAllocations. */
+  static size_t GetProfileSamplingInterval() { return tcmalloc_get_profile_sampling_interval(); }
+  static void SetProfileSamplingInterval(size_t bytes) {
+    tcmalloc_set_profile_sampling_interval(bytes);
+  }
+  static Profile SnapshotCurrent(ProfileType type) {
+    return Profile(tcmalloc_profile_snapshot(static_cast<int>(type)));
+  }
+  /* What is allocated from here to Stop, which is called once. Empty when there was one already. */
+  class AllocationProfilingToken {
+   public:
+    AllocationProfilingToken(AllocationProfilingToken&& other) noexcept
+        : running_(std::exchange(other.running_, false)) {}
+    AllocationProfilingToken& operator=(AllocationProfilingToken&& other) noexcept {
+      std::swap(running_, other.running_);
+      return *this;
+    }
+    ~AllocationProfilingToken() { static_cast<void>(std::move(*this).Stop()); }
+    explicit operator bool() const { return running_; }
+    Profile Stop() && {
+      return Profile(std::exchange(running_, false) ? tcmalloc_stop_allocation_profiling()
+                                                    : nullptr);
+    }
+
+   private:
+    friend class MallocExtension;
+    explicit AllocationProfilingToken(bool running) : running_(running) {}
+    bool running_;
+  };
+  static AllocationProfilingToken StartAllocationProfiling() {
+    return AllocationProfilingToken(tcmalloc_start_allocation_profiling() != 0);
+  }
 
   /* The statistics for a reader (docs/statistics.md), with tables by size; as JSON; as OpenMetrics.
    */

@@ -198,6 +198,86 @@ size_t tcmalloc_get_allocated_size(const void* object) TCMALLOC_NOTHROW;
 size_t tcmalloc_get_estimated_allocated_size(size_t size) TCMALLOC_NOTHROW;
 int tcmalloc_owns(const void* address) TCMALLOC_NOTHROW;
 
+/*
+ * Heap profiles (docs/profiles.md). Allocations are sampled while the interval, the mean number of
+ * bytes from one sample to the next, is not 0; 524288 costs hardly anything. Samples that were
+ * taken keep their meaning when it changes. In libtcmalloc only, not in libtcmalloc_minimal: this
+ * and the functions below.
+ *
+ * Cost: threads go by the new interval from their next allocation on.
+ */
+size_t tcmalloc_get_profile_sampling_interval(void) TCMALLOC_NOTHROW;
+void tcmalloc_set_profile_sampling_interval(size_t bytes) TCMALLOC_NOTHROW;
+
+/* What a profile is about. */
+enum {
+  TCMALLOC_PROFILE_HEAP = 0,        /* what is in use now */
+  TCMALLOC_PROFILE_PEAK_HEAP = 1,   /* what was in use when most was */
+  TCMALLOC_PROFILE_ALLOCATIONS = 2, /* what was allocated while that was recorded */
+  TCMALLOC_PROFILE_GROWTH = 3       /* where the heap was made to grow, in the order of time */
+};
+
+/* An immutable profile, which any thread may read. */
+typedef struct tcmalloc_profile tcmalloc_profile;
+
+/*
+ * A profile of all kinds but TCMALLOC_PROFILE_ALLOCATIONS; null for another number, and when there
+ * is no memory. To be freed by tcmalloc_profile_free, which takes null as well.
+ *
+ * Cost: a fraction of a microsecond for each sample, during a part of which other threads that
+ * sample have to wait. The profile has memory of its own, which is no part of the heap.
+ */
+tcmalloc_profile* tcmalloc_profile_snapshot(int kind) TCMALLOC_NOTHROW;
+void tcmalloc_profile_free(tcmalloc_profile* profile) TCMALLOC_NOTHROW;
+
+/*
+ * From now on what is sampled is recorded, also what is freed again. 0 when that is so already:
+ * there is one recording at a time. The second function ends it and returns the profile, null
+ * without memory. The records take memory as long as it lasts.
+ */
+int tcmalloc_start_allocation_profiling(void) TCMALLOC_NOTHROW;
+tcmalloc_profile* tcmalloc_stop_allocation_profiling(void) TCMALLOC_NOTHROW;
+
+typedef struct tcmalloc_profile_info {
+  int kind;
+  size_t sample_interval; /* mean bytes between samples; 0: nothing was left out */
+  long long time_ns;      /* when it was taken: nanoseconds since 1970 */
+  long long duration_ns;  /* how long it was recorded */
+  size_t num_entries;
+} tcmalloc_profile_info;
+void tcmalloc_profile_get_info(const tcmalloc_profile* profile,
+                               tcmalloc_profile_info* info) TCMALLOC_NOTHROW;
+
+/* One call stack, and what was allocated from there in objects of one size. */
+typedef struct tcmalloc_profile_entry {
+  const void* const* stack; /* return addresses, the innermost first */
+  size_t depth;
+  size_t object_size; /* as asked for; 0: various */
+  /* What was recorded, and an estimate of what there is. */
+  unsigned long long recorded_objects;
+  unsigned long long recorded_bytes;
+  double objects;
+  double bytes;
+} tcmalloc_profile_entry;
+typedef void (*tcmalloc_profile_callback)(const tcmalloc_profile_entry* entry, void* context);
+void tcmalloc_profile_for_each(const tcmalloc_profile* profile, tcmalloc_profile_callback callback,
+                               void* context);
+
+/* How a profile may be written. */
+enum {
+  TCMALLOC_FORMAT_PROTO = 0,       /* pprof's profile.proto, gzip'ed */
+  TCMALLOC_FORMAT_LEGACY_TEXT = 1, /* as gperftools' profilers write it */
+  TCMALLOC_FORMAT_FOLDED = 2       /* a line for each stack, as flame graphs are made of */
+};
+/*
+ * Writes it to a file that is open, or piece by piece to a function, which returns 0 when it could
+ * not take one. 0 when not everything was written.
+ */
+int tcmalloc_profile_write(const tcmalloc_profile* profile, int format, int fd) TCMALLOC_NOTHROW;
+typedef int (*tcmalloc_profile_sink)(const void* data, size_t bytes, void* context);
+int tcmalloc_profile_write_to(const tcmalloc_profile* profile, int format,
+                              tcmalloc_profile_sink sink, void* context);
+
 #ifdef __cplusplus
 } /* extern "C" */
 

@@ -15,6 +15,7 @@
 #include "base/text_writer.h"
 #include "compat/created_once.h"
 #include "compat/heap_walk.h"
+#include "compat/profile_text.h"
 #include "compat/system_allocator.h"
 #include "runtime/current_thread.h"
 #include "runtime/heap.h"
@@ -139,6 +140,7 @@ static_assert(sizeof(VectorParts) == sizeof(std::vector<FreeListInfo>));
 }  // namespace tcmalloc
 
 using tcmalloc::ExistingHeap;
+using tcmalloc::ProfileKind;
 
 SysAllocator::~SysAllocator() = default;
 
@@ -179,8 +181,12 @@ void MallocExtension::GetStats(char* buffer, int buffer_length) {
   tcmalloc::WriteStats(ExistingHeap(), buffer_length >= tcmalloc::kBufferForLevel2 ? 2 : 1, &out);
 }
 
-void MallocExtension::GetHeapSample(MallocExtensionWriter*) {}
-void MallocExtension::GetHeapGrowthStacks(MallocExtensionWriter*) {}
+void MallocExtension::GetHeapSample(MallocExtensionWriter* writer) {
+  tcmalloc::AppendProfile(ProfileKind::kHeap, writer);
+}
+void MallocExtension::GetHeapGrowthStacks(MallocExtensionWriter* writer) {
+  tcmalloc::AppendProfile(ProfileKind::kGrowth, writer);
+}
 
 void MallocExtension::Ranges(void* arg, RangeFunction func) {
   struct Receiver {
@@ -251,11 +257,13 @@ void MallocExtension::GetFreeListSizes(std::vector<FreeListInfo>* v) {
 }
 
 void** MallocExtension::ReadStackTraces(int* sample_period) {
-  *sample_period = 0;
-  return nullptr;
+  *sample_period = static_cast<int>(std::min<size_t>(ExistingHeap().sampling.period(), INT_MAX));
+  return tcmalloc::ReadProfile(ProfileKind::kHeap);
 }
 
-void** MallocExtension::ReadHeapGrowthStackTraces() { return nullptr; }
+void** MallocExtension::ReadHeapGrowthStackTraces() {
+  return tcmalloc::ReadProfile(ProfileKind::kGrowth);
+}
 
 size_t MallocExtension::GetThreadCacheSize() {
   const tcmalloc::ThreadCache* const cache = tcmalloc::current_slot.cache;

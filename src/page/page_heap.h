@@ -205,6 +205,12 @@ class PageHeap {
   // kStoppedAtOnce, because each may cost two mappings. `hole`: the page belongs to a span in use;
   // they are made again no sooner than when nothing of the hugepage is in use any more.
   void StopHugepagesAt(PageId page, bool hole) TC_EXCLUDES(lock_);
+  // Called whenever memory has come from the system, with its bytes, by the thread that needed it,
+  // without locks. Null for no one.
+  void SetGrowthObserver(void (*observer)(size_t bytes)) {
+    growth_observer_.store(observer, std::memory_order_relaxed);
+  }
+
   // What the system does about hugepages. Before that the heap behaves as if there were none.
   void SetHugepages(const HugepageSetting& setting) TC_EXCLUDES(lock_);
   // The same, to be asked when the heap first grows beyond what a small program needs: the answer
@@ -578,6 +584,7 @@ class PageHeap {
   std::atomic<size_t> moves_left_{kMaxMoves};
   // Null once asked.
   std::atomic<HugepageSetting (*)()> read_hugepages_{nullptr};
+  std::atomic<void (*)(size_t)> growth_observer_{nullptr};
   MemoryLimits limits_ TC_GUARDED_BY(lock_);
   std::array<bool, kNumLimitKinds> limit_set_by_program_ TC_GUARDED_BY(lock_) = {};
   LimitWatch limit_watch_ TC_GUARDED_BY(lock_);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "profiler/profiler.h"
+#include "profiler/profiles.h"
 #include "profiler/sampler.h"
 
 namespace tcmalloc {
@@ -14,5 +15,9 @@ SampleTotals GetSampleTotals() { return {}; }
 bool SnapshotSamples(Heap&, ProfileKind, ProfileMemory*) { return false; }
 bool BeginRecordingSamples(Heap&) { return false; }
 void EndRecordingSamples() {}
+
+void RecordGrowth(Heap&) {}
+bool TakeProfile(Heap&, ProfileKind, ProfileMemory*) { return false; }
+bool WriteTextProfile(Heap&, ProfileKind, ByteSink::Function, void*) { return false; }
 
 }  // namespace tcmalloc

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "profiler/profiler.h"
 
+#include "profiler/profiles.h"
 #include "profiler/sampler.h"
 #include "runtime/heap.h"
 
@@ -8,6 +9,7 @@ namespace tcmalloc {
 
 void OnProfilerLoad() {
   Heap& heap = ExistingHeap();
+  RecordGrowth(heap);
   heap.sampling.SetSeed(heap.settings.sample_seed);
   if (heap.settings.sample_period_bytes > 0) {
     SetSamplePeriod(heap, heap.settings.sample_period_bytes);

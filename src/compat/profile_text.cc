@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "compat/profile_text.h"
+
+#include <cstdint>
+#include <cstring>
+#include <new>
+
+#include "os/anonymous_memory.h"
+#include "os/errno_keeper.h"
+#include "os/mapped_array.h"
+#include "profile/profile_formats.h"
+#include "profiler/profiles.h"
+#include "runtime/heap.h"
+
+namespace tcmalloc {
+namespace {
+
+// What a std::string consists of in the C++ library whose strings the interface has. None of its
+// functions is called: what they need beyond themselves is in that library.
+struct StringParts {
+  char* begin;
+  size_t size;
+  union {
+    char local[16];
+    size_t capacity;  // without the zero behind the last character
+  };
+};
+static_assert(sizeof(StringParts) == sizeof(std::string));
+
+void Append(std::string* to, const char* text, size_t size) {
+  StringParts& parts = *reinterpret_cast<StringParts*>(to);
+  const bool local = parts.begin == parts.local;
+  const size_t capacity = local ? sizeof(parts.local) - 1 : parts.capacity;
+  if (capacity - parts.size < size) {
+    const size_t larger = parts.size + size;
+    char* const memory = static_cast<char*>(::operator new(larger + 1));
+    memcpy(memory, parts.begin, parts.size);
+    if (!local) ::operator delete(parts.begin);
+    parts.begin = memory;
+    parts.capacity = larger;
+  }
+  memcpy(parts.begin + parts.size, text, size);
+  parts.size += size;
+  parts.begin[parts.size] = '\0';
+}
+
+uintptr_t AsPointer(uint64_t number) {
+  return number < UINTPTR_MAX ? static_cast<uintptr_t>(number) : UINTPTR_MAX;
+}
+
+}  // namespace
+
+void AppendProfile(ProfileKind kind, std::string* text) {
+  Heap& heap = ExistingHeap();
+  // Collected first: the string's memory is of the heap, which must not change meanwhile.
+  MappedArray<char> collected(heap.virtual_memory);
+  const auto collect = [](const void* data, size_t size, void* context) {
+    auto& to = *static_cast<MappedArray<char>*>(context);
+    if (to.capacity() - to.size() < size && !to.Reserve(2 * (to.size() + size))) return false;
+    const size_t at = to.size();
+    to.Extend(size);
+    memcpy(to.data() + at, data, size);
+    return true;
+  };
+  if (WriteTextProfile(heap, kind, collect, &collected)) {
+    Append(text, collected.data(), collected.size());
+  }
+}
+
+void** ReadProfile(ProfileKind kind) {
+  const ErrnoKeeper keeper;
+  ProfileMemory memory;
+  if (!TakeProfile(ExistingHeap(), kind, &memory)) return nullptr;
+  const Profile& profile = memory.profile;
+  size_t words = 1;
+  for (size_t i = 0; i < profile.num_entries; ++i) words += 3 + profile.entries[i].depth;
+  auto* const result = static_cast<uintptr_t*>(::operator new[](words * sizeof(uintptr_t)));
+  uintptr_t* next = result;
+  const bool allocated = CountsAllocated(kind);
+  for (size_t i = 0; i < profile.num_entries; ++i) {
+    const ProfileEntry& entry = profile.entries[i];
+    *next++ = AsPointer(allocated ? entry.allocated_objects : entry.live_objects);
+    *next++ = AsPointer(allocated ? entry.allocated_bytes : entry.live_bytes);
+    *next++ = entry.depth;
+    memcpy(next, entry.frames, entry.depth * sizeof(uintptr_t));
+    next += entry.depth;
+  }
+  *next = 0;
+  return reinterpret_cast<void**>(result);
+}
+
+}  // namespace tcmalloc

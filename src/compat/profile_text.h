@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Profiles as MallocExtension hands them out: text in a string, and arrays.
+#pragma once
+
+#include <string>
+
+#include "profile/profile.h"
+
+namespace tcmalloc {
+
+// Appends the text of the profile. Without memory, and in the minimal library, `*text` stays as it
+// is.
+void AppendProfile(ProfileKind kind, std::string* text);
+
+// Entry by entry: objects, bytes, depth, frames; 0 behind the last. To be deleted with delete[].
+// Null without memory for the profile, and in the minimal library.
+void** ReadProfile(ProfileKind kind);
+
+}  // namespace tcmalloc

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "profile/growth_table.h"
+
+#include <cstring>
+#include <new>
+
+namespace tcmalloc {
+
+GrowthTable::Record* GrowthTable::FindLocked(const uintptr_t* frames, size_t depth) {
+  Record* found = nullptr;
+  for (Record* record = first_; record != nullptr; record = record->next) {
+    if (record->depth == depth &&
+        memcmp(record->frames(), frames, depth * sizeof(uintptr_t)) == 0) {
+      found = record;
+    }
+  }
+  return found;
+}
+
+void GrowthTable::Add(size_t bytes, const uintptr_t* frames, size_t depth) {
+  void* const memory = arena_.Allocate(sizeof(Record) + depth * sizeof(uintptr_t));
+  if (memory == nullptr) return;
+  Record* const record = new (memory) Record{nullptr, bytes, 1, depth};
+  memcpy(record->frames(), frames, depth * sizeof(uintptr_t));
+  {
+    const SpinLockHolder holder(lock_);
+    if (num_records_ < kMaxRecords) {
+      (last_ == nullptr ? first_ : last_->next) = record;
+      last_ = record;
+      ++num_records_;
+      num_frames_ += depth;
+      return;
+    }
+    if (Record* const same = FindLocked(frames, depth)) {
+      same->bytes += bytes;
+      ++same->times;
+    }
+  }
+  arena_.Free(memory, sizeof(Record) + depth * sizeof(uintptr_t));
+}
+
+bool GrowthTable::Snapshot(VirtualMemory& vm, ProfileMemory* profile) {
+  for (;;) {
+    size_t records;
+    size_t frames;
+    {
+      const SpinLockHolder holder(lock_);
+      records = num_records_;
+      frames = num_frames_;
+    }
+    if (!profile->Reserve(vm, records + 16, frames + 1024)) return false;
+    bool fits = true;
+    {
+      const SpinLockHolder holder(lock_);
+      for (Record* record = first_; record != nullptr; record = record->next) {
+        ProfileEntry entry;
+        entry.frames = record->frames();
+        entry.depth = record->depth;
+        entry.allocated_objects = record->times;
+        entry.allocated_bytes = record->bytes;
+        entry.estimated_allocated_objects = static_cast<double>(record->times);
+        entry.estimated_allocated_bytes = static_cast<double>(record->bytes);
+        fits = fits && profile->Append(entry);
+      }
+    }
+    if (!fits) continue;
+    profile->profile.kind = ProfileKind::kGrowth;
+    profile->Finish();
+    return true;
+  }
+}
+
+}  // namespace tcmalloc

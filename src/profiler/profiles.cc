@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "profiler/profiles.h"
+
+#include <atomic>
+#include <new>
+
+#include "os/clock.h"
+#include "os/errno_keeper.h"
+#include "os/stack_trace.h"
+#include "profile/growth_table.h"
+#include "profile/profile_formats.h"
+#include "profiler/sampler.h"
+#include "runtime/fork.h"
+#include "runtime/heap.h"
+
+namespace tcmalloc {
+namespace {
+
+// Built once, for good.
+alignas(GrowthTable) constinit char table_storage[sizeof(GrowthTable)] = {};
+constinit std::atomic<GrowthTable*> growth_table{nullptr};
+
+GrowthTable& Table() { return *growth_table.load(std::memory_order_acquire); }
+
+constexpr ForkHandlers kForkHandlers = {
+    [] { Table().lock().HoldForFork(); },
+    [] { Table().lock().ReleaseAfterForkInParent(); },
+    [] { Table().lock().ResetAfterForkInChild(); },
+};
+
+void OnGrowth(size_t bytes) {
+  const ErrnoKeeper keeper;
+  uintptr_t frames[kMaxStackDepth];
+  const size_t depth = GetStackTrace(frames, kMaxStackDepth, 0);
+  Table().Add(bytes, frames, depth);
+}
+
+}  // namespace
+
+void RecordGrowth(Heap& heap) {
+  growth_table.store(new (table_storage) GrowthTable(heap.arena), std::memory_order_release);
+  AddForkHandlers(&kForkHandlers);
+  heap.page_heap.SetGrowthObserver(&OnGrowth);
+}
+
+bool TakeProfile(Heap& heap, ProfileKind kind, ProfileMemory* profile) {
+  if (kind != ProfileKind::kGrowth) return SnapshotSamples(heap, kind, profile);
+  GrowthTable* const table = growth_table.load(std::memory_order_acquire);
+  if (table == nullptr) return profile->Reserve(heap.virtual_memory, 0, 0);
+  const bool done = table->Snapshot(heap.virtual_memory, profile);
+  profile->profile.time_ns = WallClockNanoseconds();
+  return done;
+}
+
+bool WriteTextProfile(Heap& heap, ProfileKind kind, ByteSink::Function function, void* context) {
+  const ErrnoKeeper keeper;
+  ProfileMemory memory;
+  return TakeProfile(heap, kind, &memory) &&
+         WriteProfile(memory.profile, ProfileFormat::kLegacyText, function, context);
+}
+
+}  // namespace tcmalloc
