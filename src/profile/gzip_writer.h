@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// GzipWriter: bytes in, a gzip file (RFC 1952) out, packed by the simple half of deflate (RFC 1951):
-// what came before within 32 KiB is referred to, and the codes are the fixed ones, so that one pass
-// does and nothing else is kept. Profiles become about half as long; docs/decisions/0017 has what
-// else there is.
+// GzipWriter: bytes in, a gzip file (RFC 1952) out, packed by the simple half of deflate (RFC
+// 1951): what came before within 32 KiB is referred to, and the codes are the fixed ones, so that
+// one pass does and nothing else is kept. Profiles become about half as long; docs/decisions/0017
+// has what else there is.
 //
 // Thread safety: as an int. Cost: some ten nanoseconds per byte; one mapping of about 96 KiB.
 #pragma once
