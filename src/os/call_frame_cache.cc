@@ -94,11 +94,12 @@ bool Holds(const CallFrameObject& object, uintptr_t address) {
   return address >= object.begin && address < object.end;
 }
 
-// The object that `pc` lies in. Sets `*permanent` when it is never unloaded.
-bool FindObject(uintptr_t pc, CallFrameObject* object, bool* permanent) {
-  *object = own_object.Get();
-  *permanent = true;
-  if (Holds(*object, pc)) return object->header != 0;
+// The object that `pc` lies in.
+TC_OUT_OF_LINE bool FindObjectSlow(uintptr_t pc, FoundCallFrameObject* result) {
+  result->object = own_object.Get();
+  result->permanent = true;
+  if (Holds(result->object, pc)) return result->object.header != 0;
+  result->object = {};
   FoundObject found;
   if (_dl_find_object == nullptr ||
       _dl_find_object(reinterpret_cast<void*>(pc),
@@ -106,111 +107,40 @@ bool FindObject(uintptr_t pc, CallFrameObject* object, bool* permanent) {
       found.frame_header == 0) {
     return false;
   }
-  *object = {found.map_start, found.map_end, found.frame_header};
+  const CallFrameObject object = {found.map_start, found.map_end, found.frame_header};
   // The program, and what we call: the shared libraries of this allocator are never unloaded
   // (-z nodelete), nor is what their references lead to.
-  *permanent =
-      Holds(*object, own_object.entry()) || Holds(*object, reinterpret_cast<uintptr_t>(&getauxval));
+  *result = {object, Holds(object, own_object.entry()) ||
+                         Holds(object, reinterpret_cast<uintptr_t>(&getauxval))};
   return true;
 }
 
-// CallFrameCache: rules by the address of the instruction. Where two addresses meet in an entry,
-// the later one takes it.
-//
-// An entry outlives what it was made from: a library may have been unloaded since, and another one
-// mapped in its place, with the same addresses and the same control block of the dynamic linker's.
-// So what is said about an object that can go is held against the object that is there now, before
-// it is believed: that one's table has an entry under the same number, which leads to a description
-// that is word for word, with what it refers to, the one that the rule was made of (a fingerprint
-// of 64 bits says so). A rule is a function of those words and the address and nothing else, so it
-// is right whichever library this is. Reading them is safe: the object that `pc` lies in is in use.
-// Objects that never go need no such look, only the address.
-//
-// Synchronization: `version` is odd while an entry is written. Who finds it odd, or different from
-// before when done with reading, has found nothing; who finds it odd when about to write, does not
-// write. So nobody waits, neither for a thread that it has interrupted, nor for one that a fork has
-// left behind: such an entry is lost. Whoever writes or reads the others acquires and releases in
-// the order of the lines, which keeps them between the two accesses to `version`.
-class CallFrameCache {
- public:
-  // False when there is none. Where `*checked` is left false the rule is right; else it is for the
-  // object whose fingerprint, at `index`, is the one returned.
-  struct Found {
-    CallFrameRule rule;
-    uint32_t index;
-    uint64_t fingerprint;
-  };
-  bool Find(uintptr_t pc, Found* found) {
-    Entry& entry = EntryOf(pc);
-    const uint32_t version = entry.version.load(std::memory_order_acquire);
-    const uintptr_t entry_pc = entry.pc.load(std::memory_order_acquire);
-    found->rule = __builtin_bit_cast(CallFrameRule, entry.rule.load(std::memory_order_acquire));
-    found->index = entry.index.load(std::memory_order_acquire);
-    found->fingerprint = entry.fingerprint.load(std::memory_order_acquire);
-    return entry_pc == pc && (version & 1) == 0 &&
-           entry.version.load(std::memory_order_relaxed) == version;
+// Makes the rule, and enters it into the cache.
+TC_OUT_OF_LINE CallFrameRule MakeRuleSlow(uintptr_t pc, const FoundCallFrameObject& in) {
+  CallFrameResult result;
+  if (!FindCallFrameRule(in.object, pc, &result)) return {};
+  CallFrameCache::Found found = {result.rule, CallFrameCache::kPermanent, 0};
+  if (!in.permanent) {
+    found.index = result.index;
+    found.fingerprint = CallFrameFingerprint(in.object, result.index);
+    if (found.fingerprint == 0) return result.rule;
   }
-
-  void Store(uintptr_t pc, const Found& found) {
-    Entry& entry = EntryOf(pc);
-    uint32_t version = entry.version.load(std::memory_order_relaxed);
-    if ((version & 1) != 0 ||
-        !entry.version.compare_exchange_strong(version, version + 1, std::memory_order_acquire,
-                                               std::memory_order_relaxed)) {
-      return;
-    }
-    entry.pc.store(pc, std::memory_order_release);
-    entry.rule.store(__builtin_bit_cast(uint64_t, found.rule), std::memory_order_release);
-    entry.index.store(found.index, std::memory_order_release);
-    entry.fingerprint.store(found.fingerprint, std::memory_order_release);
-    entry.version.store(version + 2, std::memory_order_release);
-  }
-
-  // The index that says that the object is never unloaded.
-  static constexpr uint32_t kPermanent = UINT32_MAX;
-
- private:
-  struct Entry {
-    std::atomic<uintptr_t> pc;  // 0: empty
-    std::atomic<uint32_t> version;
-    std::atomic<uint32_t> index;
-    std::atomic<uint64_t> rule;
-    std::atomic<uint64_t> fingerprint;
-  };
-  static_assert(std::atomic<uint64_t>::is_always_lock_free);
-
-  static constexpr size_t kEntriesShift = 12;
-
-  Entry& EntryOf(uintptr_t pc) {
-    // The upper bits of a product depend on all bits of the factor.
-    return entries_[(uint64_t{pc} * 0x9e3779b97f4a7c15u) >> (64 - kEntriesShift)];
-  }
-
-  Entry entries_[size_t{1} << kEntriesShift];
-};
-
-constinit CallFrameCache cache{};
+  call_frame_cache.Store(pc, found);
+  return result.rule;
+}
 
 }  // namespace
 
-CallFrameRule CallFrameRuleAt(uintptr_t pc) {
+constinit CallFrameCache call_frame_cache{};
+
+CallFrameRule CallFrameRuleAt(uintptr_t pc, FoundCallFrameObject* last) {
   CallFrameCache::Found found;
-  const bool cached = cache.Find(pc, &found);
+  const bool cached = call_frame_cache.Find(pc, &found);
   if (cached && found.index == CallFrameCache::kPermanent) return found.rule;
-  CallFrameObject object;
-  bool permanent;
-  if (!kHasCallFrameInfo || !FindObject(pc, &object, &permanent)) return {};
-  if (cached && CallFrameFingerprint(object, found.index) == found.fingerprint) return found.rule;
-  CallFrameResult result;
-  if (!FindCallFrameRule(object, pc, &result)) return {};
-  found = {result.rule, CallFrameCache::kPermanent, 0};
-  if (!permanent) {
-    found.index = result.index;
-    found.fingerprint = CallFrameFingerprint(object, result.index);
-    if (found.fingerprint == 0) return result.rule;
-  }
-  cache.Store(pc, found);
-  return result.rule;
+  if (!kHasCallFrameInfo || (!Holds(last->object, pc) && !FindObjectSlow(pc, last))) return {};
+  if (cached && CallFrameFingerprint(last->object, found.index) == found.fingerprint)
+    return found.rule;
+  return MakeRuleSlow(pc, *last);
 }
 
 bool HasCallFramesOfAllObjects() {

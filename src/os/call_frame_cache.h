@@ -7,17 +7,26 @@
 // what is never unloaded, 250 for the rest; else a search in an object's tables.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
+#include "base/compiler.h"
 #include "os/call_frame_info.h"
 
 namespace tcmalloc {
 
-// The rule for the instruction at `pc`; kUnknown where there is none. Requires: `pc` is where a
-// function of this thread is that has not returned, so that what it lies in is not unloaded
-// meanwhile.
-CallFrameRule CallFrameRuleAt(uintptr_t pc);
+// An object, and whether it stays for as long as the process.
+struct FoundCallFrameObject {
+  CallFrameObject object;
+  bool permanent = false;
+};
+
+// The rule for the instruction at `pc`; kUnknown where there is none. `last` is what the last call
+// for the same walk has found, at first nothing: no object that frames of this thread lie in goes
+// while it walks over them. Requires: `pc` is where a function of this thread is that has not
+// returned, so that what it lies in is not unloaded meanwhile.
+CallFrameRule CallFrameRuleAt(uintptr_t pc, FoundCallFrameObject* last);
 
 // Rules can be found for more than the object that this code lies in.
 bool HasCallFramesOfAllObjects();
@@ -26,5 +35,82 @@ bool HasCallFramesOfAllObjects();
 bool InOwnObject(uintptr_t address);
 // That is the program itself: the library is linked into it, and its functions lie among others.
 bool OwnObjectIsProgram();
+
+// CallFrameCache: rules by the address of the instruction. Where two addresses meet in an entry,
+// the later one takes it.
+//
+// An entry outlives what it was made from: a library may have been unloaded since, and another one
+// mapped in its place, with the same addresses and the same control block of the dynamic linker's.
+// So what is said about an object that can go is held against the object that is there now, before
+// it is believed: that one's table has an entry under the same number, which leads to a description
+// that is word for word, with what it refers to, the one that the rule was made of (a fingerprint
+// of 64 bits says so). A rule is a function of those words and the address and nothing else, so it
+// is right whichever library this is. Reading them is safe: the object that `pc` lies in is in use.
+// Objects that never go need no such look, only the address.
+//
+// Synchronization: `version` is odd while an entry is written. Who finds it odd, or different from
+// before when done with reading, has found nothing; who finds it odd when about to write, does not
+// write. So nobody waits, neither for a thread that it has interrupted, nor for one that a fork has
+// left behind: such an entry is lost. Whoever writes or reads the others acquires and releases in
+// the order of the lines, which keeps them between the two accesses to `version`.
+class CallFrameCache {
+ public:
+  struct Found {
+    CallFrameRule rule;
+    // kPermanent: the rule is right. Else it is right if that is the fingerprint of the object's
+    // entry of that number.
+    uint32_t index;
+    uint64_t fingerprint;
+  };
+  // False when there is none.
+  TC_FAST_PATH bool Find(uintptr_t pc, Found* found) {
+    Entry& entry = EntryOf(pc);
+    const uint32_t version = entry.version.load(std::memory_order_acquire);
+    const uintptr_t entry_pc = entry.pc.load(std::memory_order_acquire);
+    found->rule = __builtin_bit_cast(CallFrameRule, entry.rule.load(std::memory_order_acquire));
+    found->index = entry.index.load(std::memory_order_acquire);
+    found->fingerprint = entry.fingerprint.load(std::memory_order_acquire);
+    return entry_pc == pc && (version & 1) == 0 &&
+           entry.version.load(std::memory_order_relaxed) == version;
+  }
+
+  void Store(uintptr_t pc, const Found& found) {
+    Entry& entry = EntryOf(pc);
+    uint32_t version = entry.version.load(std::memory_order_relaxed);
+    if ((version & 1) != 0 ||
+        !entry.version.compare_exchange_strong(version, version + 1, std::memory_order_acquire,
+                                               std::memory_order_relaxed)) {
+      return;
+    }
+    entry.pc.store(pc, std::memory_order_release);
+    entry.rule.store(__builtin_bit_cast(uint64_t, found.rule), std::memory_order_release);
+    entry.index.store(found.index, std::memory_order_release);
+    entry.fingerprint.store(found.fingerprint, std::memory_order_release);
+    entry.version.store(version + 2, std::memory_order_release);
+  }
+
+  // The index that says that the object is never unloaded.
+  static constexpr uint32_t kPermanent = UINT32_MAX;
+
+ private:
+  struct Entry {
+    std::atomic<uintptr_t> pc;  // 0: empty
+    std::atomic<uint32_t> version;
+    std::atomic<uint32_t> index;
+    std::atomic<uint64_t> rule;
+    std::atomic<uint64_t> fingerprint;
+  };
+  static_assert(std::atomic<uint64_t>::is_always_lock_free);
+
+  static constexpr size_t kEntriesShift = 12;
+
+  Entry& EntryOf(uintptr_t pc) {
+    // The upper bits of a product depend on all bits of the factor.
+    return entries_[(uint64_t{pc} * 0x9e3779b97f4a7c15u) >> (64 - kEntriesShift)];
+  }
+
+  Entry entries_[size_t{1} << kEntriesShift];
+};
+extern constinit CallFrameCache call_frame_cache;
 
 }  // namespace tcmalloc

@@ -41,7 +41,6 @@ constexpr uint8_t kFormatMask = 0x0f;
 constexpr uint8_t kOriginMask = 0x70;
 constexpr uint8_t kFromHere = 0x10;
 constexpr uint8_t kFromHeader = 0x30;
-constexpr uint8_t kOmitted = 0xff;
 
 // Operations of expressions (DW_OP_...).
 constexpr uint8_t kOpLoad = 0x06;
@@ -150,24 +149,21 @@ class Reader {
 
 // .eh_frame_hdr: a table of functions in the order of their addresses, as all linkers write it.
 struct Table {
-  static constexpr uint8_t kVersion = 1;
+  // The version, and how what follows is written: the distance to .eh_frame in 32 bits, the number
+  // of entries, the entries.
+  static constexpr uint8_t kForm[] = {1, kFromHere | kSigned4, kUnsigned4, kFromHeader | kSigned4};
+  static constexpr uintptr_t kHeaderBytes = 12;
   // Pairs of 32-bit numbers from the header's address: the function's, its description's.
   static constexpr uintptr_t kEntryBytes = 8;
 
   bool Read(const CallFrameObject& object) {
-    Reader reader(object, object.header);
-    const uint8_t version = reader.Take<uint8_t>();
-    const uint8_t frame_encoding = reader.Take<uint8_t>();
-    const uint8_t count_encoding = reader.Take<uint8_t>();
-    const uint8_t entry_encoding = reader.Take<uint8_t>();
-    if (version != kVersion || frame_encoding == kOmitted || count_encoding != kUnsigned4 ||
-        entry_encoding != (kFromHeader | kSigned4)) {
+    if (object.header < object.begin || object.end - object.header < kHeaderBytes ||
+        LoadRaw<uint32_t>(object.header) != __builtin_bit_cast(uint32_t, kForm)) {
       return false;
     }
-    reader.Value(frame_encoding);
-    count = reader.Take<uint32_t>();
-    entries = reader.at();
-    return !reader.failed() && count <= (object.end - entries) / kEntryBytes;
+    count = LoadRaw<uint32_t>(object.header + 8);
+    entries = object.header + kHeaderBytes;
+    return count <= (object.end - entries) / kEntryBytes;
   }
 
   uintptr_t Function(const CallFrameObject& object, uint32_t i) const {
@@ -579,20 +575,18 @@ uint64_t Mix(uint64_t sum, uint64_t value) {
   return sum ^ (sum >> 29);
 }
 
-// Mixes in an entry of .eh_frame with its length.
-uint64_t MixEntry(uint64_t sum, uintptr_t at, uintptr_t end) {
+// Mixes in the entry of .eh_frame at `at`, its length in front; false when it does not end in the
+// object.
+bool MixEntry(const CallFrameObject& object, uintptr_t at, uint64_t* sum) {
+  if (at < object.begin || at > object.end || object.end - at < 2 * sizeof(uint32_t)) return false;
+  const uint32_t length = LoadRaw<uint32_t>(at);
+  const uintptr_t room = object.end - at - sizeof(uint32_t);
+  if (length > room) return false;
+  const uintptr_t end = at + sizeof(uint32_t) + length;
   for (; end - at >= sizeof(uint64_t); at += sizeof(uint64_t))
-    sum = Mix(sum, LoadRaw<uint64_t>(at));
-  for (; at < end; ++at) sum = Mix(sum, LoadRaw<uint8_t>(at));
-  return sum;
-}
-
-// Where the entry at `at` ends; 0 where it does not end in the object.
-uintptr_t EndOfEntry(const CallFrameObject& object, uintptr_t at) {
-  Reader reader(object, at);
-  const uint32_t length = reader.Take<uint32_t>();
-  reader.Skip(length);
-  return reader.failed() ? 0 : reader.at();
+    *sum = Mix(*sum, LoadRaw<uint64_t>(at));
+  for (; at < end; ++at) *sum = Mix(*sum, LoadRaw<uint8_t>(at));
+  return true;
 }
 
 }  // namespace
@@ -638,15 +632,11 @@ uint64_t CallFrameFingerprint(const CallFrameObject& object, uint32_t index) {
   Table table;
   if (!table.Read(object) || index >= table.count) return 0;
   const uintptr_t description = table.Description(object, index);
-  Reader reader(object, object.begin);
-  uintptr_t common = 0;
-  if (!Description::Find(object, description, &reader, &common)) return 0;
-  const uintptr_t description_end = EndOfEntry(object, description);
-  const uintptr_t common_end = EndOfEntry(object, common);
-  if (description_end == 0 || common_end == 0) return 0;
   uint64_t sum = Mix(object.header, description);
-  sum = MixEntry(sum, description, description_end);
-  sum = MixEntry(sum, common, common_end);
+  if (!MixEntry(object, description, &sum)) return 0;
+  // Behind the length is the distance to the common part.
+  const uintptr_t distance_at = description + sizeof(uint32_t);
+  if (!MixEntry(object, distance_at - LoadRaw<uint32_t>(distance_at), &sum)) return 0;
   return sum == 0 ? 1 : sum;
 }
 

@@ -42,8 +42,25 @@ struct CallFrameRule {
   int64_t frame_words : 9 = 0;
   int64_t base_words : 9 = 0;
   int64_t address_offset : 26 = 0;
+
+  // Whether it is of the form that nearly all are of: a call, with the return address behind the
+  // caller's frame, and with what is saved below that.
+  bool IsSimple() const;
 };
 static_assert(sizeof(CallFrameRule) == sizeof(uint64_t));
+
+inline bool CallFrameRule::IsSimple() const {
+  constexpr CallFrameRule kBits{.address = 3,
+                                .address_register = 0,
+                                .interrupted = 1,
+                                .return_place = 3,
+                                .frame_place = 2,
+                                .base_place = 2};
+  constexpr CallFrameRule kForm{.address = kRegister, .return_words = -1};
+  constexpr uint64_t kMask = __builtin_bit_cast(uint64_t, kBits);
+  return (__builtin_bit_cast(uint64_t, *this) & kMask) ==
+         (__builtin_bit_cast(uint64_t, kForm) & kMask);
+}
 
 // An object in memory: the range that may be read, and its .eh_frame_hdr in it.
 struct CallFrameObject {

@@ -89,6 +89,7 @@ class StackMemory {
     return trusts_rules_ ? frame_bytes : 0;
   }
   uintptr_t TrustedByOthers() const { return trusts_rules_ ? kTrustedBytes : 0; }
+  bool trusts_rules() const { return trusts_rules_; }
 
   // The word at `address`, which is to be at or above `sp`, or less than `trusted` bytes above it
   // for sure; false when it cannot be read.
@@ -98,9 +99,10 @@ class StackMemory {
     return true;
   }
 
- private:
   // A register that is not as it should be leads anywhere. Larger frames than this are rare.
   static constexpr uintptr_t kTrustedBytes = 2048;
+
+ private:
   static constexpr uintptr_t kLargestFrame = uintptr_t{64} << 20;
   // No page is smaller.
   static constexpr uintptr_t kPage = 4096;
@@ -109,13 +111,14 @@ class StackMemory {
     if (address - sp >= kLargestFrame || address % kWord != 0) return false;
     const uintptr_t page = address & ~(kPage - 1);
     if (page == readable_page_) return true;
-    if (page == 0 || !AskWhetherReadable(address)) return false;
+    if (!AskWhetherReadable(address)) return false;
     readable_page_ = page;
     return true;
   }
 
   bool trusts_rules_ = true;
-  uintptr_t readable_page_ = 0;
+  // No page's address at first.
+  uintptr_t readable_page_ = 1;
 };
 
 enum class Step : uint8_t { kCalled, kInterrupted, kNoRule, kEnd };
@@ -154,6 +157,42 @@ Step StepByRule(const CallFrameRule rule, Registers* registers, StackMemory* mem
   caller.values[CallFrameRule::kStackPointer] = address;
   *registers = caller;
   return rule.interrupted ? Step::kInterrupted : Step::kCalled;
+}
+
+// The same for simple rules in the cache, of objects that stay, while rules are trusted. False when
+// it is for StepByRule to do.
+TC_FAST_PATH bool StepInCache(Registers* registers) {
+  CallFrameCache::Found found;
+  if (!call_frame_cache.Find(registers->pc - 1, &found) ||
+      found.index != CallFrameCache::kPermanent || !found.rule.IsSimple()) {
+    return false;
+  }
+  const CallFrameRule rule = found.rule;
+  const uintptr_t sp = registers->sp();
+  const bool by_stack_pointer = rule.address_register == CallFrameRule::kStackPointer;
+  const uintptr_t address = (by_stack_pointer ? sp
+                             : rule.address_register == CallFrameRule::kFramePointer
+                                 ? registers->fp()
+                                 : registers->values[CallFrameRule::kBase]) +
+                            static_cast<uintptr_t>(static_cast<intptr_t>(rule.address_offset));
+  const intptr_t bytes = static_cast<intptr_t>(address - sp);
+  const intptr_t saved_below = static_cast<intptr_t>(
+      rule.frame_words < rule.base_words ? rule.frame_words : rule.base_words);
+  if (bytes < static_cast<intptr_t>(kWord) || bytes < -saved_below * static_cast<intptr_t>(kWord) ||
+      (!by_stack_pointer && bytes > static_cast<intptr_t>(StackMemory::kTrustedBytes))) {
+    return false;
+  }
+  const auto at = [&](int64_t words) {
+    return LoadRaw<uintptr_t>(address +
+                              static_cast<uintptr_t>(static_cast<intptr_t>(words)) * kWord);
+  };
+  registers->pc = at(-1);
+  if (rule.frame_place != CallFrameRule::kUnchanged)
+    registers->values[CallFrameRule::kFramePointer] = at(rule.frame_words);
+  if (rule.base_place != CallFrameRule::kUnchanged)
+    registers->values[CallFrameRule::kBase] = at(rule.base_words);
+  registers->values[CallFrameRule::kStackPointer] = address;
+  return true;
 }
 
 // By the frame pointer: it points to the caller's, behind which lies the return address.
@@ -197,23 +236,37 @@ class Walk {
     if (begins_here && !Write()) return written_;
     // Where the first frames lie in the shared library, which is compiled without frame pointers.
     bool by_rule = chosen != StackTraceMethod::kFramePointers || !OwnObjectIsProgram();
+    bool simple = chosen != StackTraceMethod::kFramePointers && memory_.trusts_rules();
     for (;;) {
-      if (chosen == StackTraceMethod::kFramePointers && by_rule)
-        by_rule = InOwnObject(registers_.pc);
       const uintptr_t sp = registers_.sp();
+      if (simple) {
+        if (StepInCache(&registers_)) {
+          if (registers_.pc == 0) return written_;
+          SetSize(registers_.sp() - sp);
+          if (!Write()) return written_;
+          continue;
+        }
+      } else if (chosen == StackTraceMethod::kFramePointers && by_rule) {
+        by_rule = InOwnObject(registers_.pc);
+      }
       Step step = Step::kNoRule;
-      if (by_rule)
-        step = StepByRule(CallFrameRuleAt(registers_.pc - (interrupted_ ? 0 : 1)), &registers_,
-                          &memory_);
+      if (by_rule) {
+        const CallFrameRule rule =
+            CallFrameRuleAt(registers_.pc - (interrupted_ ? 0 : 1), &last_object_);
+        step = StepByRule(rule, &registers_, &memory_);
+      }
       if (step == Step::kNoRule && chosen != StackTraceMethod::kCallFrameInfo) {
         // From here on a frame's pc may be any number, which must not be looked up: the requirement
         // of CallFrameRuleAt.
-        by_rule = false;
+        by_rule = simple = false;
         step = StepByFramePointer(&registers_, &memory_);
       }
       if (step == Step::kNoRule || step == Step::kEnd || registers_.pc == 0) return written_;
       interrupted_ = step == Step::kInterrupted;
-      if (interrupted_) memory_.DistrustRegisters();
+      if (interrupted_) {
+        memory_.DistrustRegisters();
+        simple = false;
+      }
       SetSize(step == Step::kCalled ? registers_.sp() - sp : 0);
       if (!Write()) return written_;
     }
@@ -260,6 +313,7 @@ class Walk {
   bool interrupted_;
   Request request_;
   StackMemory memory_;
+  FoundCallFrameObject last_object_;
   size_t written_ = 0;
   size_t skipped_ = 0;
   size_t seen_ = 0;
