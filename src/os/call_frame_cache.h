@@ -12,6 +12,7 @@
 #include <cstdint>
 
 #include "base/compiler.h"
+#include "base/config.h"
 #include "os/call_frame_info.h"
 
 namespace tcmalloc {
@@ -62,31 +63,48 @@ class CallFrameCache {
     uint32_t index;
     uint64_t fingerprint;
   };
+  // The rule, if there is one and it is right whatever happens.
+  TC_FAST_PATH bool FindPermanent(uintptr_t pc, CallFrameRule* rule) {
+    const Entry* entry = EntriesOf(pc);
+    if (entry->pc.load(std::memory_order_relaxed) != pc) ++entry;
+    const uint32_t version = entry->version.load(std::memory_order_acquire);
+    if (entry->pc.load(std::memory_order_acquire) != pc) return false;
+    *rule = __builtin_bit_cast(CallFrameRule, entry->rule.load(std::memory_order_acquire));
+    return entry->index.load(std::memory_order_acquire) == kPermanent && (version & 1) == 0 &&
+           entry->version.load(std::memory_order_relaxed) == version;
+  }
   // False when there is none.
-  TC_FAST_PATH bool Find(uintptr_t pc, Found* found) {
-    Entry& entry = EntryOf(pc);
-    const uint32_t version = entry.version.load(std::memory_order_acquire);
-    const uintptr_t entry_pc = entry.pc.load(std::memory_order_acquire);
-    found->rule = __builtin_bit_cast(CallFrameRule, entry.rule.load(std::memory_order_acquire));
-    found->index = entry.index.load(std::memory_order_acquire);
-    found->fingerprint = entry.fingerprint.load(std::memory_order_acquire);
+  bool Find(uintptr_t pc, Found* found) {
+    const Entry* entry = EntriesOf(pc);
+    if (entry->pc.load(std::memory_order_relaxed) != pc) ++entry;
+    const uint32_t version = entry->version.load(std::memory_order_acquire);
+    const uintptr_t entry_pc = entry->pc.load(std::memory_order_acquire);
+    found->rule = __builtin_bit_cast(CallFrameRule, entry->rule.load(std::memory_order_acquire));
+    found->index = entry->index.load(std::memory_order_acquire);
+    found->fingerprint = entry->fingerprint.load(std::memory_order_acquire);
     return entry_pc == pc && (version & 1) == 0 &&
-           entry.version.load(std::memory_order_relaxed) == version;
+           entry->version.load(std::memory_order_relaxed) == version;
   }
 
   void Store(uintptr_t pc, const Found& found) {
-    Entry& entry = EntryOf(pc);
-    uint32_t version = entry.version.load(std::memory_order_relaxed);
+    Entry* entry = EntriesOf(pc);
+    const uintptr_t first = entry[0].pc.load(std::memory_order_relaxed);
+    const uintptr_t second = entry[1].pc.load(std::memory_order_relaxed);
+    // The address's own, else an empty one, else the two as it happens.
+    const bool takes_second =
+        first != pc && (second == pc || (first != 0 && (second == 0 || pc % 2 != 0)));
+    if (takes_second) ++entry;
+    uint32_t version = entry->version.load(std::memory_order_relaxed);
     if ((version & 1) != 0 ||
-        !entry.version.compare_exchange_strong(version, version + 1, std::memory_order_acquire,
-                                               std::memory_order_relaxed)) {
+        !entry->version.compare_exchange_strong(version, version + 1, std::memory_order_acquire,
+                                                std::memory_order_relaxed)) {
       return;
     }
-    entry.pc.store(pc, std::memory_order_release);
-    entry.rule.store(__builtin_bit_cast(uint64_t, found.rule), std::memory_order_release);
-    entry.index.store(found.index, std::memory_order_release);
-    entry.fingerprint.store(found.fingerprint, std::memory_order_release);
-    entry.version.store(version + 2, std::memory_order_release);
+    entry->pc.store(pc, std::memory_order_release);
+    entry->rule.store(__builtin_bit_cast(uint64_t, found.rule), std::memory_order_release);
+    entry->index.store(found.index, std::memory_order_release);
+    entry->fingerprint.store(found.fingerprint, std::memory_order_release);
+    entry->version.store(version + 2, std::memory_order_release);
   }
 
   // The index that says that the object is never unloaded.
@@ -102,15 +120,17 @@ class CallFrameCache {
   };
   static_assert(std::atomic<uint64_t>::is_always_lock_free);
 
-  static constexpr size_t kEntriesShift = 12;
+  static constexpr size_t kPairsShift = 11;
 
-  Entry& EntryOf(uintptr_t pc) {
+  // The two, side by side, in which it may be.
+  Entry* EntriesOf(uintptr_t pc) {
     // The upper bits of a product depend on all bits of the factor.
-    return entries_[(uint64_t{pc} * 0x9e3779b97f4a7c15u) >> (64 - kEntriesShift)];
+    return entries_[(uint64_t{pc} * 0x9e3779b97f4a7c15u) >> (64 - kPairsShift)];
   }
 
-  Entry entries_[size_t{1} << kEntriesShift];
+  alignas(kCacheLineSize) Entry entries_[size_t{1} << kPairsShift][2];
 };
+
 extern constinit CallFrameCache call_frame_cache;
 
 }  // namespace tcmalloc

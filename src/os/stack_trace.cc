@@ -159,42 +159,6 @@ Step StepByRule(const CallFrameRule rule, Registers* registers, StackMemory* mem
   return rule.interrupted ? Step::kInterrupted : Step::kCalled;
 }
 
-// The same for simple rules in the cache, of objects that stay, while rules are trusted. False when
-// it is for StepByRule to do.
-TC_FAST_PATH bool StepInCache(Registers* registers) {
-  CallFrameCache::Found found;
-  if (!call_frame_cache.Find(registers->pc - 1, &found) ||
-      found.index != CallFrameCache::kPermanent || !found.rule.IsSimple()) {
-    return false;
-  }
-  const CallFrameRule rule = found.rule;
-  const uintptr_t sp = registers->sp();
-  const bool by_stack_pointer = rule.address_register == CallFrameRule::kStackPointer;
-  const uintptr_t address = (by_stack_pointer ? sp
-                             : rule.address_register == CallFrameRule::kFramePointer
-                                 ? registers->fp()
-                                 : registers->values[CallFrameRule::kBase]) +
-                            static_cast<uintptr_t>(static_cast<intptr_t>(rule.address_offset));
-  const intptr_t bytes = static_cast<intptr_t>(address - sp);
-  const intptr_t saved_below = static_cast<intptr_t>(
-      rule.frame_words < rule.base_words ? rule.frame_words : rule.base_words);
-  if (bytes < static_cast<intptr_t>(kWord) || bytes < -saved_below * static_cast<intptr_t>(kWord) ||
-      (!by_stack_pointer && bytes > static_cast<intptr_t>(StackMemory::kTrustedBytes))) {
-    return false;
-  }
-  const auto at = [&](int64_t words) {
-    return LoadRaw<uintptr_t>(address +
-                              static_cast<uintptr_t>(static_cast<intptr_t>(words)) * kWord);
-  };
-  registers->pc = at(-1);
-  if (rule.frame_place != CallFrameRule::kUnchanged)
-    registers->values[CallFrameRule::kFramePointer] = at(rule.frame_words);
-  if (rule.base_place != CallFrameRule::kUnchanged)
-    registers->values[CallFrameRule::kBase] = at(rule.base_words);
-  registers->values[CallFrameRule::kStackPointer] = address;
-  return true;
-}
-
 // By the frame pointer: it points to the caller's, behind which lies the return address.
 Step StepByFramePointer(Registers* registers, StackMemory* memory) {
   const uintptr_t fp = registers->fp();
@@ -238,17 +202,10 @@ class Walk {
     bool by_rule = chosen != StackTraceMethod::kFramePointers || !OwnObjectIsProgram();
     bool simple = chosen != StackTraceMethod::kFramePointers && memory_.trusts_rules();
     for (;;) {
-      const uintptr_t sp = registers_.sp();
-      if (simple) {
-        if (StepInCache(&registers_)) {
-          if (registers_.pc == 0) return written_;
-          SetSize(registers_.sp() - sp);
-          if (!Write()) return written_;
-          continue;
-        }
-      } else if (chosen == StackTraceMethod::kFramePointers && by_rule) {
+      if (simple && writes_plainly() && !StepInCache()) return written_;
+      if (chosen == StackTraceMethod::kFramePointers && by_rule)
         by_rule = InOwnObject(registers_.pc);
-      }
+      const uintptr_t sp = registers_.sp();
       Step step = Step::kNoRule;
       if (by_rule) {
         const CallFrameRule rule =
@@ -273,6 +230,63 @@ class Walk {
   }
 
  private:
+  bool writes_plainly() const {
+    return request_.sizes == nullptr && !request_.leaves_out_leading &&
+           !request_.leaves_out_callback;
+  }
+
+  // All steps for which simple rules are in the cache, of objects that stay: nearly all there are.
+  // Does what StepByRule and Write do. False at the end of the walk.
+  bool StepInCache() {
+    uintptr_t pc = registers_.pc;
+    uintptr_t sp = registers_.sp();
+    uintptr_t fp = registers_.fp();
+    uintptr_t base = registers_.values[CallFrameRule::kBase];
+    size_t skip = request_.skip - skipped_;
+    uintptr_t* to = request_.frames + written_;
+    uintptr_t* const end = request_.frames + request_.max;
+    bool goes_on = true;
+    for (;;) {
+      CallFrameRule rule;
+      if (!call_frame_cache.FindPermanent(pc - 1, &rule) || !rule.IsSimple()) break;
+      uintptr_t address = static_cast<uintptr_t>(static_cast<intptr_t>(rule.address_offset));
+      if (rule.address_register == CallFrameRule::kStackPointer) {
+        address += sp;
+      } else {
+        address += rule.address_register == CallFrameRule::kFramePointer ? fp : base;
+        if (address - sp > StackMemory::kTrustedBytes) break;
+      }
+      const auto at = [address](int64_t words) {
+        return address + static_cast<uintptr_t>(static_cast<intptr_t>(words)) * kWord;
+      };
+      // What is not saved is as if it were at the caller's frame.
+      if (address <= sp || at(rule.frame_words) < sp || at(rule.base_words) < sp) break;
+      pc = LoadRaw<uintptr_t>(at(-1));
+      if (rule.frame_place != CallFrameRule::kUnchanged)
+        fp = LoadRaw<uintptr_t>(at(rule.frame_words));
+      if (rule.base_place != CallFrameRule::kUnchanged)
+        base = LoadRaw<uintptr_t>(at(rule.base_words));
+      sp = address;
+      if (pc == 0) {
+        goes_on = false;
+        break;
+      }
+      if (skip > 0) {
+        --skip;
+        continue;
+      }
+      *to++ = pc;  // there is room: a walk is over when there is none
+      if (to == end) {
+        goes_on = false;
+        break;
+      }
+    }
+    registers_ = {pc, {sp, fp, base}};
+    skipped_ = request_.skip - skip;
+    written_ = static_cast<size_t>(to - request_.frames);
+    return goes_on;
+  }
+
   // Of the frame that was written last.
   void SetSize(uintptr_t bytes) {
     if (request_.sizes == nullptr || written_ == 0) return;
