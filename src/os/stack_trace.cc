@@ -202,7 +202,7 @@ class Walk {
     bool by_rule = chosen != StackTraceMethod::kFramePointers || !OwnObjectIsProgram();
     bool simple = chosen != StackTraceMethod::kFramePointers && memory_.trusts_rules();
     for (;;) {
-      if (simple && writes_plainly() && !StepInCache()) return written_;
+      if (simple && writes_plainly() && !StepByCachedRules()) return written_;
       if (chosen == StackTraceMethod::kFramePointers && by_rule)
         by_rule = InOwnObject(registers_.pc);
       const uintptr_t sp = registers_.sp();
@@ -237,7 +237,7 @@ class Walk {
 
   // All steps for which simple rules are in the cache, of objects that stay: nearly all there are.
   // Does what StepByRule and Write do. False at the end of the walk.
-  bool StepInCache() {
+  bool StepByCachedRules() {
     uintptr_t pc = registers_.pc;
     uintptr_t sp = registers_.sp();
     uintptr_t fp = registers_.fp();
