@@ -38,7 +38,8 @@ bool operator==(const Settings& a, const Settings& b) {
          a.release_rate == b.release_rate && a.hard_limit_bytes == b.hard_limit_bytes &&
          a.soft_limit_bytes == b.soft_limit_bytes && a.soft_limit_percent == b.soft_limit_percent &&
          a.stack_trace_method == b.stack_trace_method &&
-         a.stack_trace_method_verbose == b.stack_trace_method_verbose && a.small == b.small && a.skip_mmap == b.skip_mmap && a.skip_sbrk == b.skip_sbrk &&
+         a.stack_trace_method_verbose == b.stack_trace_method_verbose && a.small == b.small &&
+         a.skip_mmap == b.skip_mmap && a.skip_sbrk == b.skip_sbrk &&
          a.devmem_start_mb == b.devmem_start_mb && a.devmem_limit_mb == b.devmem_limit_mb &&
          std::string_view(a.devmem_device) == b.devmem_device &&
          std::string_view(a.memfs_path) == b.memfs_path && a.memfs_limit_mb == b.memfs_limit_mb &&
