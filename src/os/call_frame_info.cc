@@ -38,7 +38,6 @@ constexpr uint8_t kSigned2 = 0x0a;
 constexpr uint8_t kSigned4 = 0x0b;
 constexpr uint8_t kSigned8 = 0x0c;
 constexpr uint8_t kFormatMask = 0x0f;
-constexpr uint8_t kOriginMask = 0x70;
 constexpr uint8_t kFromHere = 0x10;
 constexpr uint8_t kFromHeader = 0x30;
 

@@ -57,9 +57,9 @@ inline bool CallFrameRule::IsSimple() const {
                                 .frame_place = 2,
                                 .base_place = 2};
   constexpr CallFrameRule kForm{.address = kRegister, .return_words = -1};
-  constexpr uint64_t kMask = __builtin_bit_cast(uint64_t, kBits);
-  return (__builtin_bit_cast(uint64_t, *this) & kMask) ==
-         (__builtin_bit_cast(uint64_t, kForm) & kMask);
+  // No constants of the language: clang does not convert bit fields while it compiles, but folds.
+  const uint64_t mask = __builtin_bit_cast(uint64_t, kBits);
+  return ((__builtin_bit_cast(uint64_t, *this) ^ __builtin_bit_cast(uint64_t, kForm)) & mask) == 0;
 }
 
 // An object in memory: the range that may be read, and its .eh_frame_hdr in it.

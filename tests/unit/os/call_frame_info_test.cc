@@ -30,7 +30,6 @@ constexpr uint8_t kFramePointer = 5;
 constexpr uint8_t kReturn = 8;
 constexpr uint8_t kWord = 4;
 #endif
-constexpr uint8_t kBase = 3;
 
 template <typename T>
 void Append(T value, Bytes* to) {
