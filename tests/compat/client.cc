@@ -12,6 +12,7 @@
 #include <gperftools/malloc_hook.h>
 #include <gperftools/malloc_hook_c.h>
 #include <gperftools/nallocx.h>
+#include <gperftools/stacktrace.h>
 #include <gperftools/tcmalloc.h>
 #include <limits.h>
 #include <malloc.h>
@@ -31,6 +32,14 @@
 #include <thread>
 #include <typeinfo>
 #include <vector>
+
+// In libtcmalloc alone.
+int GetStackTrace(void** result, int max_depth, int skip_count) __attribute__((weak));
+int GetStackFrames(void** result, int* sizes, int max_depth, int skip_count) __attribute__((weak));
+int GetStackTraceWithContext(void** result, int max_depth, int skip_count, const void* uc)
+    __attribute__((weak));
+int GetStackFramesWithContext(void** result, int* sizes, int max_depth, int skip_count,
+                              const void* uc) __attribute__((weak));
 
 // In the library since 2.11 or later, and not in older headers.
 extern "C" {
@@ -677,6 +686,42 @@ void TestHooks() {
   const int depth = MallocHook::GetCallerStackTrace(frames, 10, 0);
   CHECK(depth >= 0 && depth <= 10);
   CHECK(MallocHook_GetCallerStackTrace(frames, 10, 0) >= 0);
+  CHECK(MallocHook_GetCallerStackTrace(frames, 0, 0) == 0);
+  if (on_reference) return;
+  CHECK((depth > 0) == (&GetStackTrace != nullptr));
+}
+
+// Calls `take` with what the trace is to hold: where this returns to.
+__attribute__((noinline)) int CallWithReturn(int (*take)(void* back)) {
+  const int result = take(__builtin_return_address(0));
+  __asm__ volatile("" ::: "memory");
+  return result;
+}
+
+__attribute__((noinline)) int TakeTraces(void* back) {
+  void* whole[50];
+  const int depth = GetStackTrace(whole, 50, 0);
+  CHECK(depth >= 3 && depth <= 50);
+  CHECK(whole[2] == back);
+  void* skipped[50];
+  CHECK(GetStackTrace(skipped, 50, 2) == depth - 2);
+  CHECK(std::equal(skipped, skipped + depth - 2, whole + 2));
+  CHECK(GetStackTrace(skipped, 2, 1) == 2 && skipped[1] == back);
+  CHECK(GetStackTrace(skipped, 50, 10000) == 0 && GetStackTrace(skipped, 0, 0) == 0);
+  int sizes[50];
+  CHECK(GetStackFrames(skipped, sizes, 50, 0) == depth && skipped[2] == back);
+  CHECK(sizes[0] > 0 && sizes[1] > 0 && sizes[0] < 10000);
+  CHECK(GetStackTraceWithContext(skipped, 50, 1, nullptr) == depth - 1 && skipped[1] == back);
+  CHECK(GetStackFramesWithContext(skipped, sizes, 50, 0, nullptr) == depth && skipped[2] == back);
+  return 0;
+}
+
+void TestStackTraces() {
+  const bool minimal = strstr(getenv("LIBRARY_UNDER_TEST"), "minimal") != nullptr;
+  if (!on_reference) CHECK(minimal == (&GetStackTrace == nullptr));
+  // What gperftools' walk finds in code without frame pointers hangs on how it was built.
+  if (&GetStackTrace == nullptr || on_reference) return;
+  CallWithReturn(&TakeTraces);
 }
 
 // Threads that have caches already, and threads that start, are heard from the moment on that the
@@ -871,6 +916,7 @@ int main() {
   TestFreeLists();
   TestRegister();
   TestHooks();
+  TestStackTraces();
   TestHooksOfThreads();
   TestSystemCallHooks();
   TestTcFunctions();
