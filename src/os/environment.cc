@@ -59,6 +59,26 @@ void ForEachEnvironmentVariable(EnvironmentVisitor visit, void* context) {
   errno = saved_errno;
 }
 
+bool AddToEnvironment(const char* entry) {
+  if (environ == nullptr) return false;
+  size_t count = 0;
+  while (environ[count] != nullptr) ++count;
+  const int saved_errno = errno;
+  void* const memory = mmap(nullptr, (count + 2) * sizeof(char*), PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  errno = saved_errno;
+  if (memory == MAP_FAILED) return false;
+  char** const entries = static_cast<char**>(memory);
+  const size_t name_length = static_cast<size_t>(strchr(entry, '=') - entry) + 1;
+  char** end = entries;
+  for (size_t i = 0; i < count; ++i) {
+    if (strncmp(environ[i], entry, name_length) != 0) *end++ = environ[i];
+  }
+  *end = const_cast<char*>(entry);
+  environ = entries;
+  return true;
+}
+
 bool RunsWithRaisedPrivileges() { return getauxval(AT_SECURE) != 0; }
 
 }  // namespace tcmalloc

@@ -22,6 +22,7 @@ enum class LockRank : uint8_t {
   kFileSpace,      // what of a file or device is mapped
   kMemoryRanges,   // what memory is not anonymous
   kReports,        // whom to tell about large allocations
+  kProfile,        // the objects in use, in one part of the heap profiler's table
   kCount,
 };
 

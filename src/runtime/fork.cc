@@ -10,6 +10,7 @@
 
 #include <pthread.h>
 
+#include <array>
 #include <atomic>
 
 #include "runtime/current_thread.h"
@@ -20,6 +21,21 @@ namespace {
 
 // Whoever sets it registers. Nothing else hangs on its order.
 constinit std::atomic<bool> handlers_installed{false};
+
+// Those of other folders, in no particular order. Written by who adds (release), read by who forks
+// (acquire), who keeps to what there was when it prepared: others may be added meanwhile. What it
+// keeps is guarded by the registry's lock.
+constexpr size_t kMaxHandlers = 4;
+using HandlerList = std::array<const ForkHandlers*, kMaxHandlers>;
+constinit std::array<std::atomic<const ForkHandlers*>, kMaxHandlers> other_handlers{};
+constinit HandlerList prepared{};
+
+void PrepareOthers() {
+  for (size_t i = 0; i < kMaxHandlers; ++i) {
+    prepared[i] = other_handlers[i].load(std::memory_order_acquire);
+    if (prepared[i] != nullptr) prepared[i]->prepare();
+  }
+}
 
 // Calls f(lock) for every lock of the heap but the registry's, in the order of the ranks.
 template <typename F>
@@ -39,12 +55,17 @@ void Prepare() {
   heap.registry.lock().HoldForFork();
   SpinLock::BeginForkHold();
   ForEachInnerLock(heap, [](SpinLock& lock) { lock.HoldForFork(); });
+  PrepareOthers();
 }
 
 void Parent() {
   Heap& heap = GlobalHeap();
+  const HandlerList others = prepared;
   SpinLock::EndForkHold();
   ForEachInnerLock(heap, [](SpinLock& lock) { lock.ReleaseAfterForkInParent(); });
+  for (const ForkHandlers* const other : others) {
+    if (other != nullptr) other->parent();
+  }
   heap.registry.lock().ReleaseAfterForkInParent();
 }
 
@@ -57,9 +78,23 @@ void Child() {
   ForEachInnerLock(heap, [](SpinLock& lock) { lock.ResetAfterForkInChild(); });
   heap.registry.lock().ResetAfterForkInChild();
   heap.holes.ReturnOthersInChild();
+  for (const ForkHandlers* const other : prepared) {
+    if (other != nullptr) other->child();
+  }
 }
 
 }  // namespace
+
+bool AddForkHandlers(const ForkHandlers* handlers) {
+  for (std::atomic<const ForkHandlers*>& place : other_handlers) {
+    const ForkHandlers* expected = nullptr;
+    if (place.compare_exchange_strong(expected, handlers, std::memory_order_acq_rel,
+                                      std::memory_order_relaxed)) {
+      return true;
+    }
+  }
+  return false;
+}
 
 void InstallForkHandlers() {
   if (handlers_installed.exchange(true, std::memory_order_relaxed)) return;

@@ -14,7 +14,8 @@ namespace tcmalloc {
 namespace {
 
 // kSize: bytes, with a suffix K, M or G; or a percentage, which is stored as a negative number.
-enum class Type : uint8_t { kBool, kInteger, kDouble, kSize, kText };
+// kPresence: whether there is any text.
+enum class Type : uint8_t { kBool, kInteger, kDouble, kSize, kText, kPresence };
 
 struct Setting {
   const char* name;
@@ -54,9 +55,42 @@ size_t AsBytes(double value) {
 // What is not above zero is no threshold.
 size_t ThresholdBytes(double value) { return value <= 0 ? LargeReports::kNever : AsBytes(value); }
 
+// What is not above zero is no interval.
+uint64_t Interval(double value) { return value <= 0 ? 0 : static_cast<uint64_t>(value); }
+
+// Some hundred years.
+constexpr double kMaxSeconds = double{1ull << 32};
+
 constexpr Setting kSettings[] = {
+    NamesFiles({"HEAPPROFILE", Type::kText, "", 0, 0, nullptr,
+                [](Settings* s) { return s->heap_profile; }}),
+    NamesFiles({"HEAPPROFILESIGNAL", Type::kInteger, "0", 0, 64,
+                [](Settings* s, double v) { s->heap_profile_signal = static_cast<int>(v); }}),
+    NamesFiles({"HEAPPROFILE_USE_PID", Type::kBool, "false", 0, 1,
+                [](Settings* s, double v) { s->heap_profile_use_pid = v != 0; }}),
+    {"HEAP_PROFILE_ALLOCATION_INTERVAL", Type::kInteger, "1073741824", -kMaxLimitBytes,
+     kMaxLimitBytes,
+     [](Settings* s, double v) { s->heap_profile_allocation_interval = Interval(v); }},
+    NamesFiles({"HEAP_PROFILE_CLEANUP", Type::kBool, "true", 0, 1,
+                [](Settings* s, double v) { s->heap_profile_cleanup = v != 0; }}),
+    {"HEAP_PROFILE_DEALLOCATION_INTERVAL", Type::kInteger, "0", -kMaxLimitBytes, kMaxLimitBytes,
+     [](Settings* s, double v) { s->heap_profile_deallocation_interval = Interval(v); }},
+    {"HEAP_PROFILE_INUSE_INTERVAL", Type::kInteger, "104857600", -kMaxLimitBytes, kMaxLimitBytes,
+     [](Settings* s, double v) { s->heap_profile_inuse_interval = Interval(v); }},
+    {"HEAP_PROFILE_TIME_INTERVAL", Type::kInteger, "0", -kMaxSeconds, kMaxSeconds,
+     [](Settings* s, double v) { s->heap_profile_time_interval_seconds = Interval(v); }},
     {"MALLOCSTATS", Type::kInteger, "0", 0, 2,
      [](Settings* s, double v) { s->malloc_stats = static_cast<int64_t>(v); }},
+    NamesFiles({"OMPI_HOME", Type::kPresence, "", 0, 0,
+                [](Settings* s, double v) { s->has_open_mpi = v != 0; }}),
+    NamesFiles({"PMIX_RANK", Type::kText, "", 0, 0, nullptr,
+                [](Settings* s) { return s->pmix_rank; }}),
+    NamesFiles(
+        {"PMI_RANK", Type::kText, "", 0, 0, nullptr, [](Settings* s) { return s->pmi_rank; }}),
+    NamesFiles({"SLURM_JOB_ID", Type::kPresence, "", 0, 0,
+                [](Settings* s, double v) { s->in_slurm_job = v != 0; }}),
+    NamesFiles({"SLURM_PROCID", Type::kText, "", 0, 0, nullptr,
+                [](Settings* s) { return s->slurm_process; }}),
     {"TCMALLOC_AGGRESSIVE_DECOMMIT", Type::kBool, "false", 0, 1,
      [](Settings* s, double v) { s->aggressive_decommit = v != 0; }},
     {"TCMALLOC_BACKGROUND", Type::kBool, "false", 0, 1,
@@ -117,10 +151,8 @@ constexpr Setting kSettings[] = {
 // A group of names, with a space behind each.
 constexpr const char* kIgnored[] = {
     "TCMALLOC_SAMPLE_PARAMETER TCMALLOC_STACKTRACE_METHOD TCMALLOC_STACKTRACE_METHOD_VERBOSE ",
-    "HEAPPROFILE HEAPPROFILE_USE_PID HEAPPROFILESIGNAL HEAP_PROFILE_ALLOCATION_INTERVAL "
-    "HEAP_PROFILE_DEALLOCATION_INTERVAL HEAP_PROFILE_INUSE_INTERVAL HEAP_PROFILE_TIME_INTERVAL "
-    "HEAP_PROFILE_CLEANUP HEAP_CHECK_MAX_LEAKS PMIX_RANK SLURM_JOB_ID SLURM_PROCID OMPI_HOME "
-    "PMI_RANK ",
+    "HEAP_PROFILE_MMAP HEAP_PROFILE_ONLY_MMAP HEAP_PROFILE_MMAP_LOG ",
+    "HEAP_CHECK_MAX_LEAKS ",
     "CPUPROFILE CPUPROFILE_USE_PID CPUPROFILESIGNAL CPUPROFILE_FREQUENCY CPUPROFILE_REALTIME "
     "CPUPROFILE_PER_THREAD_TIMERS CPUPROFILE_TIMER_SIGNAL PROFILESELECTED ",
     "TCMALLOC_TRACE TCMALLOC_TRACE_FILE TCMALLOC_PAGE_FENCE TCMALLOC_PAGE_FENCE_NEVER_RECLAIM "
@@ -237,6 +269,8 @@ bool ParseAs(Type type, const char* text, double* value) {
       return ParseDecimal(text, true, value);
     case Type::kSize:
       return ParseSize(text, value);
+    case Type::kPresence:
+      return *value = *text != '\0' ? 1 : 0, true;
     case Type::kText:
       return false;
   }
@@ -256,6 +290,7 @@ bool Parse(const Setting& setting, const char* text, double* value) {
     *value = -*value;
     return parsed && *value >= setting.min;
   }
+  if (setting.type == Type::kPresence) return ParseAs(setting.type, text, value);
   return ParseAs(setting.type, text, value) && *value >= setting.min && *value <= setting.max;
 }
 
@@ -270,6 +305,7 @@ const char* TypeName(Type type) {
     case Type::kSize:
       return "bytes (suffixes K, M, G)";
     case Type::kText:
+    case Type::kPresence:
       return "text";
   }
   return "";
@@ -278,6 +314,10 @@ const char* TypeName(Type type) {
 void WriteRange(const Setting& setting, TextWriter* out) {
   if (setting.type == Type::kBool) {
     out->Text("0 or 1, false or true, no or yes, off or on");
+    return;
+  }
+  if (setting.type == Type::kPresence) {
+    out->Text("any text");
     return;
   }
   if (setting.type == Type::kText) {
