@@ -39,6 +39,8 @@ entries() {
       # gperftools itself, for programs that are built with it and run with ours; nothing else may
       # load its libraries.
       echo "libgoogle-perftools-dev swi-prolog-nox=swipl swi-prolog-test"
+      # Two readers of profiles: gperftools' pprof, and the sources of Go's with a compiler for them.
+      echo "google-perftools golang-1.19-go golang-github-google-pprof-dev"
       ;;
     cleanroot) echo "debootstrap debian-archive-keyring git=git util-linux" ;;
     *) return 1 ;;

@@ -1,65 +1,28 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The heap profiler for programs (gperftools/heap-profiler.h), in the full library.
+#include <algorithm>
 #include <cstring>
-#include <string_view>
 
 #include "gperftools/heap-profiler.h"
 
 #include "base/compiler.h"
 #include "malloc/fast_path.h"
 #include "malloc/slow_path.h"
+#include "os/mapped_array.h"
 #include "profiler/heap_profiler.h"
 
 namespace tcmalloc {
 namespace {
 
-// Text of any length in memory from the system.
-class GrowingText {
- public:
-  explicit GrowingText(VirtualMemory& vm) : vm_(vm) {}
-  ~GrowingText() { Drop(start_, capacity_); }
-  GrowingText(const GrowingText&) = delete;
-  GrowingText& operator=(const GrowingText&) = delete;
-
-  static void Append(std::string_view text, void* context) {
-    static_cast<GrowingText*>(context)->Append(text);
-  }
-
-  bool failed() const { return failed_; }
-  std::string_view text() const { return {start_, length_}; }
-
- private:
-  void Append(std::string_view text) {
-    while (!failed_ && capacity_ - length_ < text.size()) Grow();
-    if (failed_) return;
-    memcpy(start_ + length_, text.data(), text.size());
-    length_ += text.size();
-  }
-
-  void Grow() {
-    const size_t bytes = capacity_ == 0 ? size_t{1} << 20 : 2 * capacity_;
-    char* const fresh = static_cast<char*>(vm_.Map(bytes, vm_.hardware_page_size()).start);
-    if (fresh == nullptr) {
-      failed_ = true;
-      return;
-    }
-    if (length_ > 0) memcpy(fresh, start_, length_);
-    Drop(start_, capacity_);
-    start_ = fresh;
-    capacity_ = bytes;
-  }
-
-  void Drop(char* start, size_t bytes) {
-    if (start == nullptr || vm_.Unmap(start, bytes)) return;
-    static_cast<void>(vm_.Release(start, bytes));
-  }
-
-  VirtualMemory& vm_;
-  char* start_ = nullptr;
-  size_t length_ = 0;
-  size_t capacity_ = 0;
-  bool failed_ = false;
-};
+// Adds to a MappedArray<char>.
+bool Append(const void* data, size_t size, void* context) {
+  MappedArray<char>& text = *static_cast<MappedArray<char>*>(context);
+  const size_t needed = text.size() + size;
+  if (needed > text.capacity() && !text.Reserve(std::max(needed, 2 * text.size()))) return false;
+  memcpy(text.end(), data, size);
+  text.Extend(size);
+  return true;
+}
 
 }  // namespace
 }  // namespace tcmalloc
@@ -81,16 +44,12 @@ TC_EXPORT void HeapProfilerDump(const char* reason) {
 }
 
 TC_EXPORT char* GetHeapProfile() {
-  GrowingText text(ExistingHeap().virtual_memory);
-  char buffer[1024];
-  TextWriter writer(buffer, sizeof(buffer), &GrowingText::Append, &text);
-  WriteHeapProfile(&writer);
-  if (text.failed()) return nullptr;
-  const size_t length = text.text().size();
-  char* const result = static_cast<char*>(Allocate<&AllocateSlow>(length + 1));
+  MappedArray<char> text(ExistingHeap().virtual_memory);
+  if (!WriteHeapProfile(&Append, &text)) return nullptr;
+  char* const result = static_cast<char*>(Allocate<&AllocateSlow>(text.size() + 1));
   if (result == nullptr) return nullptr;
-  if (length > 0) memcpy(result, text.text().data(), length);
-  result[length] = '\0';
+  if (text.size() > 0) memcpy(result, text.data(), text.size());
+  result[text.size()] = '\0';
   return result;
 }
 

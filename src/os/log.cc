@@ -13,14 +13,7 @@ namespace tcmalloc {
 
 void WriteToStderr(std::string_view text) noexcept {
   const int saved_errno = errno;
-  while (!text.empty()) {
-    const ssize_t written = WriteTo(STDERR_FILENO, text.data(), text.size());
-    if (written > 0) {
-      text.remove_prefix(static_cast<size_t>(written));
-    } else if (errno != EINTR) {
-      break;
-    }
-  }
+  WriteAllTo(STDERR_FILENO, text.data(), text.size());
   errno = saved_errno;
 }
 

@@ -4,52 +4,86 @@
 #include <errno.h>
 
 #include <cstddef>
-#include <cstring>
 
 #include "os/uncancelled_io.h"
 
 namespace tcmalloc {
 namespace {
 
-// Reads hexadecimal digits; false when there is none.
-bool ParseHex(const char** at, uintptr_t* value) {
-  const char* const begin = *at;
+// Takes hexadecimal digits off the front of `text`; false when there is none.
+bool TakeHex(std::string_view* text, uint64_t* value) {
+  size_t length = 0;
   *value = 0;
-  for (;; ++*at) {
-    const char c = **at;
+  for (; length < text->size(); ++length) {
+    const char c = (*text)[length];
     if (c >= '0' && c <= '9') {
-      *value = *value * 16 + static_cast<uintptr_t>(c - '0');
+      *value = *value * 16 + static_cast<uint64_t>(c - '0');
     } else if (c >= 'a' && c <= 'f') {
-      *value = *value * 16 + static_cast<uintptr_t>(c - 'a' + 10);
+      *value = *value * 16 + static_cast<uint64_t>(c - 'a' + 10);
     } else {
-      return *at != begin;
+      break;
     }
   }
+  text->remove_prefix(length);
+  return length > 0;
 }
 
-// Behind the spaces at `at` and the characters that follow them.
-const char* SkipField(const char* at) {
-  while (*at == ' ') ++at;
-  while (*at != '\0' && *at != ' ') ++at;
-  return at;
+bool TakeChar(std::string_view* text, char c) {
+  if (text->empty() || text->front() != c) return false;
+  text->remove_prefix(1);
+  return true;
+}
+
+void SkipSpaces(std::string_view* text) {
+  while (TakeChar(text, ' ')) continue;
+}
+
+// Takes what comes before the next space off the front, and that space.
+std::string_view TakeField(std::string_view* text) {
+  size_t length = 0;
+  while (length < text->size() && (*text)[length] != ' ') ++length;
+  const std::string_view field(text->data(), length);
+  text->remove_prefix(length < text->size() ? length + 1 : length);
+  return field;
 }
 
 }  // namespace
 
-bool ParseMemoryMapping(const char* line, MemoryMapping* mapping) {
-  if (!ParseHex(&line, &mapping->start) || *line++ != '-') return false;
-  if (!ParseHex(&line, &mapping->end) || *line != ' ') return false;
-  // Permissions, offset, device and inode come before the name. A file's name starts with a slash.
-  for (int field = 0; field < 4; ++field) line = SkipField(line);
-  while (*line == ' ') ++line;
-  mapping->is_main_stack = strcmp(line, "[stack]") == 0;
+bool ParseMappingLine(std::string_view line, MappingLine* mapping) {
+  uint64_t start, end;
+  if (!TakeHex(&line, &start) || !TakeChar(&line, '-')) return false;
+  if (!TakeHex(&line, &end) || !TakeChar(&line, ' ')) return false;
+  mapping->start = static_cast<uintptr_t>(start);
+  mapping->end = static_cast<uintptr_t>(end);
+  const std::string_view permissions = TakeField(&line);
+  if (permissions.size() != 4) return false;
+  mapping->readable = permissions[0] == 'r';
+  mapping->executable = permissions[2] == 'x';
+  if (!TakeHex(&line, &mapping->file_offset) || !TakeChar(&line, ' ')) return false;
+  const std::string_view device = TakeField(&line);
+  const std::string_view inode = TakeField(&line);
+  if (device.empty() || inode.empty()) return false;
+  mapping->file = {};
+  if (inode != "0") mapping->file = {device.data(), device.size() + 1 + inode.size()};
+  SkipSpaces(&line);
+  // Only a path gets the note.
+  constexpr std::string_view kDeleted = " (deleted)";
+  if (line.starts_with('/') && line.ends_with(kDeleted)) line.remove_suffix(kDeleted.size());
+  mapping->name = line;
+  return true;
+}
+
+bool ParseMemoryMapping(std::string_view line, MemoryMapping* mapping) {
+  MappingLine parsed;
+  if (!ParseMappingLine(line, &parsed)) return false;
+  *mapping = {parsed.start, parsed.end, parsed.name == "[stack]"};
   return true;
 }
 
 bool FindMemoryMapping(uintptr_t address, MemoryMapping* mapping) {
   const int fd = OpenForReading("/proc/self/maps");
   if (fd < 0) return false;
-  // The longest part of a line that matters: addresses in front; of a longer line the rest is
+  // The part of a line that matters: what comes before the name; of a longer line the rest is
   // skipped.
   char line[160];
   size_t length = 0;
@@ -61,13 +95,12 @@ bool FindMemoryMapping(uintptr_t address, MemoryMapping* mapping) {
     if (n <= 0) break;
     for (ssize_t i = 0; i < n && !found; ++i) {
       if (chunk[i] != '\n') {
-        if (length + 1 < sizeof(line)) line[length++] = chunk[i];
+        if (length < sizeof(line)) line[length++] = chunk[i];
         continue;
       }
-      line[length] = '\0';
+      found = ParseMemoryMapping({line, length}, mapping) && mapping->start <= address &&
+              address < mapping->end;
       length = 0;
-      found =
-          ParseMemoryMapping(line, mapping) && mapping->start <= address && address < mapping->end;
     }
     if (found) break;
   }

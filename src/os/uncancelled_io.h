@@ -4,6 +4,7 @@
 // errno as theirs.
 #pragma once
 
+#include <errno.h>
 #include <fcntl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -38,6 +39,22 @@ inline ssize_t ReadFrom(int fd, void* buffer, size_t bytes) {
 
 inline ssize_t WriteTo(int fd, const void* data, size_t bytes) {
   return static_cast<ssize_t>(syscall(SYS_write, fd, data, bytes));
+}
+
+// Writes all of `data`, in as many pieces as it takes. False when that fails; some may have been
+// written then.
+inline bool WriteAllTo(int fd, const void* data, size_t bytes) {
+  const char* at = static_cast<const char*>(data);
+  while (bytes > 0) {
+    const ssize_t written = WriteTo(fd, at, bytes);
+    if (written > 0) {
+      at += written;
+      bytes -= static_cast<size_t>(written);
+    } else if (written == 0 || errno != EINTR) {
+      return false;
+    }
+  }
+  return true;
 }
 
 inline void Close(int fd) { syscall(SYS_close, fd); }

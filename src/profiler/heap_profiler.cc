@@ -12,12 +12,13 @@
 #include "os/environment.h"
 #include "os/errno_keeper.h"
 #include "os/log.h"
+#include "os/mapped_array.h"
 #include "os/process.h"
 #include "os/stack_trace.h"
 #include "os/uncancelled_io.h"
 #include "profile/object_table.h"
+#include "profile/profile_formats.h"
 #include "profile/site_table.h"
-#include "profiler/heap_profile_text.h"
 #include "runtime/fork.h"
 #include "runtime/heap.h"
 #include "runtime/hooks.h"
@@ -104,42 +105,16 @@ uint64_t QuietBytes(const Settings& settings) {
 
 // --- Writing -----------------------------------------------------------------------------------
 
-// Memory from the system for the time of a function.
-class Scratch {
- public:
-  Scratch(VirtualMemory& vm, size_t bytes) : vm_(vm) {
-    const size_t page = vm.hardware_page_size();
-    bytes_ = (bytes + page - 1) / page * page;
-    start_ = vm.Map(bytes_, page).start;
-  }
-  ~Scratch() {
-    if (start_ == nullptr || vm_.Unmap(start_, bytes_)) return;
-    static_cast<void>(vm_.Release(start_, bytes_));
-  }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-
-  void* start() const { return start_; }
-  size_t bytes() const { return bytes_; }
-
- private:
-  VirtualMemory& vm_;
-  size_t bytes_;
-  void* start_;
-};
-
 // A profile of now and the memory that it is in; no entries when there is no memory.
 class CurrentProfile {
  public:
   explicit CurrentProfile(Tables& tables)
-      : entries_(GlobalHeap().virtual_memory,
-                 (tables.sites.num_sites() + 1) * sizeof(ProfileEntry)) {
+      : entries_(GlobalHeap().virtual_memory) {
     profile_.kind = ProfileKind::kHeap;
     profile_.time_ns = WallNanoseconds();
-    if (entries_.start() == nullptr) return;
-    ProfileEntry* const entries = static_cast<ProfileEntry*>(entries_.start());
-    profile_.entries = entries;
-    profile_.num_entries = tables.sites.Read(entries, entries_.bytes() / sizeof(ProfileEntry));
+    if (!entries_.Reserve(tables.sites.num_sites() + 1)) return;
+    profile_.entries = entries_.data();
+    profile_.num_entries = tables.sites.Read(entries_.data(), entries_.capacity());
   }
 
   const Profile& profile() const { return profile_; }
@@ -151,7 +126,7 @@ class CurrentProfile {
   }
 
  private:
-  Scratch entries_;
+  MappedArray<ProfileEntry> entries_;
   Profile profile_;
 };
 
@@ -164,58 +139,39 @@ void WriteName(uint64_t number, TextWriter* out) {
   out->Number(number).Text(".heap");
 }
 
-struct File {
-  int descriptor;
-  int error;
-};
-
-void WriteToFile(std::string_view text, void* context) {
-  File& file = *static_cast<File*>(context);
-  while (!text.empty() && file.error == 0) {
-    const ssize_t written = WriteTo(file.descriptor, text.data(), text.size());
-    if (written > 0) {
-      text.remove_prefix(static_cast<size_t>(written));
-    } else if (written == 0 || errno != EINTR) {
-      file.error = written == 0 ? ENOSPC : errno;
-    }
-  }
+// Each line has a buffer of its own while it is being written, since stacks may be small.
+TC_SLOW_PATH void Announce(std::string_view name, std::string_view reason, uint64_t live_bytes) {
+  char buffer[kMaxPrefixBytes + 256];
+  TextWriter line(buffer, sizeof(buffer));
+  line.Text("tcmalloc: heap profile ").Text(name).Text(" (");
+  line.Text({reason.data(), std::min<size_t>(reason.size(), 100)});
+  line.Text(", ").Mebibytes(live_bytes).Text(" MiB in use)\n");
+  WriteToStderr(line.text());
 }
 
-void Complain(std::string_view name, int error) {
-  char line[kMaxPrefixBytes + 128];
-  TextWriter writer(line, sizeof(line));
-  writer.Text("tcmalloc: cannot write heap profile ").Text(name);
-  writer.Text(" (error ").Number(static_cast<uint64_t>(error)).Text(")\n");
-  WriteToStderr(writer.text());
+TC_SLOW_PATH void Complain(std::string_view name, int error) {
+  char buffer[kMaxPrefixBytes + 256];
+  TextWriter line(buffer, sizeof(buffer));
+  line.Text("tcmalloc: cannot write heap profile ").Text(name);
+  line.Text(" (error ").Number(static_cast<uint64_t>(error)).Text(")\n");
+  WriteToStderr(line.text());
 }
-
-// Too large for a small stack.
-struct FileBuffers {
-  char name[kMaxPrefixBytes + 64];
-  char line[kMaxPrefixBytes + 256];
-  char text[size_t{64} << 10];
-};
 
 // Requires: `writing` is the caller's.
 void WriteFile(Tables& tables, std::string_view reason) {
   const ErrnoKeeper keeper;
-  const Scratch scratch(GlobalHeap().virtual_memory, sizeof(FileBuffers));
-  if (scratch.start() == nullptr) return Complain(prefix, ENOMEM);
-  FileBuffers& buffers = *static_cast<FileBuffers*>(scratch.start());
-  TextWriter name(buffers.name, sizeof(buffers.name));
+  char buffer[kMaxPrefixBytes + 64];
+  TextWriter name(buffer, sizeof(buffer));
   WriteName(++last_number, &name);
   const CurrentProfile current(tables);
   if (!current.complete()) return Complain(name.text(), ENOMEM);
-  TextWriter line(buffers.line, sizeof(buffers.line));
-  line.Text("tcmalloc: heap profile ").Text(name.text()).Text(" (").Text(reason);
-  line.Text(", ").Mebibytes(current.live_bytes()).Text(" MiB in use)\n");
-  WriteToStderr(line.text());
-  File file = {CreateEmpty(buffers.name), 0};
-  if (file.descriptor < 0) return Complain(name.text(), errno);
-  TextWriter text(buffers.text, sizeof(buffers.text), &WriteToFile, &file);
-  WriteHeapProfileText(current.profile(), &text);
-  Close(file.descriptor);
-  if (file.error != 0) Complain(name.text(), file.error);
+  Announce(name.text(), reason, current.live_bytes());
+  const int file = CreateEmpty(buffer);
+  if (file < 0) return Complain(name.text(), errno);
+  if (!WriteProfileToFile(current.profile(), ProfileFormat::kLegacyText, file)) {
+    Complain(name.text(), errno);
+  }
+  Close(file);
 }
 
 bool TryBeginWriting() { return !writing.exchange(true, std::memory_order_acquire); }
@@ -392,6 +348,24 @@ bool Start(std::string_view new_prefix, bool with_pid) {
   return added;
 }
 
+// What the settings make of HEAPPROFILE, and whether the number of the process is to follow.
+void WritePrefix(const Settings& settings, TextWriter* out) {
+  out->Text(settings.heap_profile);
+  if (*settings.pmix_rank != '\0') {
+    out->Text(".rank-").Text(settings.pmix_rank);
+  } else if (settings.in_slurm_job) {
+    if (*settings.slurm_process != '\0') out->Text(".slurmid-").Text(settings.slurm_process);
+  } else if (!settings.has_open_mpi && *settings.pmi_rank != '\0') {
+    out->Text(".rank-").Text(settings.pmi_rank);
+  }
+}
+
+bool UsesPid(const Settings& settings) {
+  if (settings.heap_profile_use_pid) return true;
+  if (*settings.pmix_rank != '\0') return false;
+  return settings.in_slurm_job ? *settings.slurm_process == '\0' : settings.has_open_mpi;
+}
+
 void RemoveOldFiles() {
   char name[kMaxPrefixBytes + 64];
   for (uint64_t number = 1;; ++number) {
@@ -421,40 +395,25 @@ void DumpHeapProfile(std::string_view reason) {
   EndWriting();
 }
 
-void WriteHeapProfile(TextWriter* out) {
-  if (!Running()) return;
+bool WriteHeapProfile(ByteSink::Function function, void* context) {
+  if (!Running()) return true;
+  const ErrnoKeeper keeper;
   const CurrentProfile current(*all_tables.load(std::memory_order_acquire));
-  WriteHeapProfileText(current.profile(), out);
-}
-
-void WriteHeapProfilePrefix(const Settings& settings, TextWriter* out) {
-  out->Text(settings.heap_profile);
-  if (*settings.pmix_rank != '\0') {
-    out->Text(".rank-").Text(settings.pmix_rank);
-  } else if (settings.in_slurm_job) {
-    if (*settings.slurm_process != '\0') out->Text(".slurmid-").Text(settings.slurm_process);
-  } else if (!settings.has_open_mpi && *settings.pmi_rank != '\0') {
-    out->Text(".rank-").Text(settings.pmi_rank);
-  }
-}
-
-bool HeapProfileUsesPid(const Settings& settings) {
-  if (settings.heap_profile_use_pid) return true;
-  if (*settings.pmix_rank != '\0') return false;
-  return settings.in_slurm_job ? *settings.slurm_process == '\0' : settings.has_open_mpi;
+  return current.complete() && WriteProfile(current.profile(), ProfileFormat::kLegacyText,
+                                            function, context);
 }
 
 void StartHeapProfilerBySettings(const Settings& settings) {
   if (*settings.heap_profile == '\0') return;
   char buffer[3 * kSettingTextBytes];
   TextWriter writer(buffer, sizeof(buffer));
-  WriteHeapProfilePrefix(settings, &writer);
+  WritePrefix(settings, &writer);
   const int signal = settings.heap_profile_signal;
   if (signal != 0 && !HandleSignal(signal, &OnSignal)) {
     WriteToStderr("tcmalloc: HEAPPROFILESIGNAL is ignored: there is no such signal, or it has a "
                   "handler\n");
   }
-  if (!Start(writer.text(), HeapProfileUsesPid(settings))) {
+  if (!Start(writer.text(), UsesPid(settings))) {
     WriteToStderr("tcmalloc: HEAPPROFILE is ignored: there is no memory for it\n");
     return;
   }

@@ -23,7 +23,7 @@
 #include <cstddef>
 #include <string_view>
 
-#include "base/text_writer.h"
+#include "profile/byte_sink.h"
 #include "runtime/settings.h"
 
 namespace tcmalloc {
@@ -37,17 +37,13 @@ void StopHeapProfiler();
 bool HeapProfilerRuns();
 // Writes a file, with a line on stderr that says why; nothing when the profiler does not run.
 void DumpHeapProfile(std::string_view reason);
-// Writes the text of a profile to `out` and flushes it; nothing when the profiler does not run.
-void WriteHeapProfile(TextWriter* out);
+// Hands the text of a profile to the function, piece by piece; nothing when the profiler does not
+// run. False when it could not be written or there is no memory for it.
+[[nodiscard]] bool WriteHeapProfile(ByteSink::Function function, void* context);
 
 // What the environment asks for.
 void StartHeapProfilerBySettings(const Settings& settings);
 // The process ends.
 void DumpLastHeapProfile();
-
-// Prefix of the files of a process with this number: what the settings make of HEAPPROFILE.
-void WriteHeapProfilePrefix(const Settings& settings, TextWriter* out);
-// The number of the process is a part of its files' names.
-bool HeapProfileUsesPid(const Settings& settings);
 
 }  // namespace tcmalloc

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// MappedArray: an array that grows, in memory of its own from the system, for what runs seldom and
+// must not allocate. Thread safety: as an int. Cost: a system call whenever it doubles; an element
+// is copied at most twice.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "os/virtual_memory.h"
+
+namespace tcmalloc {
+
+template <typename T>
+class MappedArray {
+ public:
+  static_assert(std::is_trivially_copyable_v<T>);
+
+  explicit MappedArray(VirtualMemory& vm) : vm_(vm) {}
+  MappedArray(const MappedArray&) = delete;
+  MappedArray& operator=(const MappedArray&) = delete;
+  ~MappedArray() { Free(mapping_); }
+
+  // Makes room for `capacity` elements in all. False when the system has no memory; then everything
+  // is as it was.
+  [[nodiscard]] bool Reserve(size_t capacity) {
+    if (capacity <= this->capacity()) return true;
+    const size_t page = vm_.hardware_page_size();
+    if (capacity > (SIZE_MAX - page) / sizeof(T)) return false;
+    const size_t bytes = (capacity * sizeof(T) + page - 1) / page * page;
+    const Mapping larger = vm_.Map(bytes, page);
+    if (larger.start == nullptr) return false;
+    if (size_ > 0) memcpy(larger.start, mapping_.start, size_ * sizeof(T));
+    Free(mapping_);
+    mapping_ = larger;
+    return true;
+  }
+
+  [[nodiscard]] bool Push(const T& element) {
+    if (size_ == capacity() && !Reserve(size_ == 0 ? 1 : 2 * size_)) return false;
+    data()[size_++] = element;
+    return true;
+  }
+
+  // Adds `n` elements, all bits zero unless there were others before. Requires: room for them.
+  void Extend(size_t n) { size_ += n; }
+
+  void Clear() { size_ = 0; }
+
+  T* data() { return static_cast<T*>(mapping_.start); }
+  const T* data() const { return static_cast<const T*>(mapping_.start); }
+  T& operator[](size_t i) { return data()[i]; }
+  const T& operator[](size_t i) const { return data()[i]; }
+  T* begin() { return data(); }
+  T* end() { return data() + size_; }
+  const T* begin() const { return data(); }
+  const T* end() const { return data() + size_; }
+  size_t size() const { return size_; }
+  size_t capacity() const { return mapping_.bytes / sizeof(T); }
+
+  // Lets the other one have this one's memory, and the other way round. Requires: the same source.
+  void Swap(MappedArray* other) {
+    const Mapping mapping = mapping_;
+    const size_t size = size_;
+    mapping_ = other->mapping_;
+    size_ = other->size_;
+    other->mapping_ = mapping;
+    other->size_ = size;
+  }
+
+ private:
+  void Free(const Mapping& mapping) {
+    // What cannot be unmapped, because there are too many mappings, stays.
+    if (mapping.start != nullptr && !vm_.Unmap(mapping.start, mapping.bytes)) return;
+  }
+
+  VirtualMemory& vm_;
+  Mapping mapping_;
+  size_t size_ = 0;
+};
+
+}  // namespace tcmalloc
