@@ -4,11 +4,23 @@
 
 #include <sys/mman.h>
 
+#include "os/stack_trace.h"
 #include "runtime/hooks.h"
+
+// The frame of MallocHook_GetCallerStackTrace itself.
+static constexpr size_t kStaticSkip = 1;
 
 extern "C" {
 
-int MallocHook_GetCallerStackTrace(void**, int, int) { return 0; }
+int MallocHook_GetCallerStackTrace(void** result, int max_depth, int skip_count) {
+  if (max_depth <= 0) return 0;
+  const size_t depth = tcmalloc::GetCallerStackTrace(
+      reinterpret_cast<uintptr_t*>(result), static_cast<size_t>(max_depth),
+      static_cast<size_t>(skip_count > 0 ? skip_count : 0), tcmalloc::AllocatorFrames::kCallback,
+      kStaticSkip);
+  __asm__ volatile("");  // Not the last thing that is done: this function has a frame.
+  return static_cast<int>(depth);
+}
 
 int MallocHook_AddNewHook(MallocHook_NewHook hook) { return tcmalloc::AddNewHook(hook); }
 int MallocHook_RemoveNewHook(MallocHook_NewHook hook) { return tcmalloc::RemoveNewHook(hook); }

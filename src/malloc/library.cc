@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "malloc/library.h"
 
+#include "base/text_writer.h"
 #include "os/c_library.h"
 #include "os/log.h"
+#include "os/stack_trace.h"
 #include "profiler/profiler.h"
 #include "runtime/background_thread.h"
 #include "runtime/fork.h"
@@ -10,6 +12,16 @@
 #include "runtime/stats.h"
 
 namespace tcmalloc {
+namespace {
+
+void WriteStackTraceMethod() {
+  char buffer[128];
+  TextWriter line(buffer, sizeof(buffer));
+  line.Text("tcmalloc: stack traces: ").Text(StackTraceMethodName()).Text("\n");
+  WriteToStderr(line.text());
+}
+
+}  // namespace
 
 void OnLibraryLoad() {
   CLibraryMalloc::Resolve();
@@ -17,6 +29,7 @@ void OnLibraryLoad() {
   if (GlobalHeap().settings.background && !StartBackgroundThread()) {
     WriteToStderr("tcmalloc: TCMALLOC_BACKGROUND is ignored: no thread could be started\n");
   }
+  if (GlobalHeap().settings.stack_trace_method_verbose) WriteStackTraceMethod();
   OnProfilerLoad();
 }
 

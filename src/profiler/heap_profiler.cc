@@ -234,10 +234,15 @@ void AfterRecording(const Traffic& traffic) {
   if (due || (due_time != kNever && Milliseconds() >= due_time)) WriteFileIfDue();
 }
 
+// Where the library is a part of the program: OnNew, CallNewHooks and the slow path that called
+// that. The entry point is left, which is better than a caller too few.
+constexpr size_t kStaticSkip = 3;
+
 void OnNew(const void* object, size_t size) {
   Tables& tables = *all_tables.load(std::memory_order_acquire);
   uintptr_t frames[SiteTable::kMaxDepth];
-  const size_t depth = GetStackTrace(frames, SiteTable::kMaxDepth, 0);
+  const size_t depth = GetCallerStackTrace(frames, SiteTable::kMaxDepth, 0,
+                                           AllocatorFrames::kLeading, kStaticSkip);
   Site* const site = tables.sites.SiteOf(frames, depth);
   Traffic traffic;
   // Without memory the object is as one from before the start.

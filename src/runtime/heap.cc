@@ -101,6 +101,7 @@ void EnsureHeapSlow() {
   heap->registry.SetInheritance(heap->settings.inheritance_bytes);
   // Now, while the process is likely to have one thread: later it costs milliseconds.
   if (heap->settings.membarrier) heap->membarrier.Register();
+  SetStackTraceMethod(heap->settings.stack_trace_method);
   InitThreadExit();
   heap_exists.store(true, std::memory_order_release);
 }

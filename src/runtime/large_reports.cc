@@ -5,6 +5,7 @@
 #include "base/text_writer.h"
 #include "os/errno_keeper.h"
 #include "os/log.h"
+#include "os/stack_trace.h"
 #include "runtime/current_thread.h"
 
 namespace tcmalloc {
@@ -15,11 +16,22 @@ size_t NextThreshold(size_t threshold) {
                                                           : threshold + threshold / 8;
 }
 
-void WriteReport(const void* object, size_t bytes, size_t next) {
-  char buffer[160];
+// Enough to see who it was: the line is for people, and this is part of what it takes of a stack
+// that may be small.
+constexpr size_t kReportedFrames = 24;
+// Where the library is linked statically: from here to the entry point.
+constexpr size_t kStaticSkip = 3;
+
+TC_OUT_OF_LINE void WriteReport(const void* object, size_t bytes, size_t next) {
+  uintptr_t frames[kReportedFrames];
+  const size_t depth =
+      GetCallerStackTrace(frames, kReportedFrames, 0, AllocatorFrames::kLeading, kStaticSkip);
+  char buffer[160 + kReportedFrames * 19];
   TextWriter line(buffer, sizeof(buffer));
   line.Text("tcmalloc: large alloc ").Number(bytes).Text(" bytes == ").Pointer(object);
-  line.Text("; the next such line is about ").Number(next).Text(" bytes or more\n");
+  line.Text("; the next such line is about ").Number(next).Text(" bytes or more");
+  for (size_t i = 0; i < depth; ++i) line.Text(i == 0 ? " @ " : " ").Hex(frames[i]);
+  line.Text("\n");
   WriteToStderr(line.text());
 }
 

@@ -14,8 +14,13 @@ namespace tcmalloc {
 namespace {
 
 // kSize: bytes, with a suffix K, M or G; or a percentage, which is stored as a negative number.
-// kPresence: whether there is any text.
-enum class Type : uint8_t { kBool, kInteger, kDouble, kSize, kText, kPresence };
+// kPresence: whether there is any text. kChoice: one of some words, which is stored as its number.
+enum class Type : uint8_t { kBool, kInteger, kDouble, kSize, kText, kPresence, kChoice };
+
+struct Choice {
+  const char* word;
+  int value;
+};
 
 struct Setting {
   const char* name;
@@ -28,12 +33,43 @@ struct Setting {
   char* (*text)(Settings* settings) = nullptr;
   // Not read by programs with more rights than their users.
   bool names_files = false;
+  // kChoice: the words.
+  const Choice* choices = nullptr;
+  size_t num_choices = 0;
 };
 
 constexpr Setting NamesFiles(Setting setting) {
   setting.names_files = true;
   return setting;
 }
+
+template <size_t kNum>
+constexpr Setting Chooses(const Choice (&choices)[kNum], Setting setting) {
+  setting.choices = choices;
+  setting.num_choices = kNum;
+  return setting;
+}
+
+// The first of each are ours, then the nearest to those that the library had whose interface this
+// one keeps.
+constexpr Choice Method(const char* word, StackTraceMethod method) {
+  return {word, static_cast<int>(method)};
+}
+constexpr Choice kStackTraceMethods[] = {
+    Method("auto", StackTraceMethod::kAuto),
+    Method("cfi", StackTraceMethod::kCallFrameInfo),
+    Method("fp", StackTraceMethod::kFramePointers),
+    Method("none", StackTraceMethod::kNone),
+    Method("libgcc", StackTraceMethod::kCallFrameInfo),
+    Method("libunwind", StackTraceMethod::kCallFrameInfo),
+    Method("generic_fp", StackTraceMethod::kFramePointers),
+    Method("generic_fp_unsafe", StackTraceMethod::kFramePointers),
+    Method("x86", StackTraceMethod::kFramePointers),
+    Method("arm", StackTraceMethod::kFramePointers),
+    Method("ppc", StackTraceMethod::kFramePointers),
+    Method("instrument", StackTraceMethod::kFramePointers),
+    Method("null", StackTraceMethod::kNone),
+};
 
 // Far beyond what any machine has, and exact as a double.
 constexpr double kMaxCacheBytes = double{1ull << 50};
@@ -144,13 +180,20 @@ constexpr Setting kSettings[] = {
        s->soft_limit_bytes = v < 0 ? kNoLimit : LimitBytes(v);
        s->soft_limit_percent = v < 0 ? static_cast<uint32_t>(-v) : 0;
      }},
+    Chooses(kStackTraceMethods, {"TCMALLOC_STACKTRACE_METHOD", Type::kChoice, "auto", 0, 0,
+                                 [](Settings* s, double v) {
+                                   s->stack_trace_method =
+                                       static_cast<StackTraceMethod>(static_cast<int>(v));
+                                 }}),
+    {"TCMALLOC_STACKTRACE_METHOD_VERBOSE", Type::kBool, "false", 0, 1,
+     [](Settings* s, double v) { s->stack_trace_method_verbose = v != 0; }},
 };
 
 // Variables of the libraries whose binary interface this one keeps that have no effect here, by
 // reason (see settings_documentation.cc).
 // A group of names, with a space behind each.
 constexpr const char* kIgnored[] = {
-    "TCMALLOC_SAMPLE_PARAMETER TCMALLOC_STACKTRACE_METHOD TCMALLOC_STACKTRACE_METHOD_VERBOSE ",
+    "TCMALLOC_SAMPLE_PARAMETER ",
     "HEAP_PROFILE_MMAP HEAP_PROFILE_ONLY_MMAP HEAP_PROFILE_MMAP_LOG ",
     "HEAP_CHECK_MAX_LEAKS ",
     "CPUPROFILE CPUPROFILE_USE_PID CPUPROFILESIGNAL CPUPROFILE_FREQUENCY CPUPROFILE_REALTIME "
@@ -272,7 +315,16 @@ bool ParseAs(Type type, const char* text, double* value) {
     case Type::kPresence:
       return *value = *text != '\0' ? 1 : 0, true;
     case Type::kText:
+    case Type::kChoice:
       return false;
+  }
+  return false;
+}
+
+bool ParseChoice(const Setting& setting, const char* text, double* value) {
+  for (size_t i = 0; i < setting.num_choices; ++i) {
+    if (EqualIgnoringCase(text, setting.choices[i].word))
+      return *value = setting.choices[i].value, true;
   }
   return false;
 }
@@ -291,6 +343,7 @@ bool Parse(const Setting& setting, const char* text, double* value) {
     return parsed && *value >= setting.min;
   }
   if (setting.type == Type::kPresence) return ParseAs(setting.type, text, value);
+  if (setting.type == Type::kChoice) return ParseChoice(setting, text, value);
   return ParseAs(setting.type, text, value) && *value >= setting.min && *value <= setting.max;
 }
 
@@ -307,6 +360,8 @@ const char* TypeName(Type type) {
     case Type::kText:
     case Type::kPresence:
       return "text";
+    case Type::kChoice:
+      return "one of some words";
   }
   return "";
 }
@@ -322,6 +377,12 @@ void WriteRange(const Setting& setting, TextWriter* out) {
   }
   if (setting.type == Type::kText) {
     out->Text("text of at most ").Number(kSettingTextBytes - 1).Text(" bytes");
+    return;
+  }
+  if (setting.type == Type::kChoice) {
+    out->Text("one of");
+    for (size_t i = 0; i < setting.num_choices; ++i)
+      out->Text(i == 0 ? " " : ", ").Text(setting.choices[i].word);
     return;
   }
   // A size below zero stands for a percentage.

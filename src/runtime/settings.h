@@ -14,6 +14,7 @@
 
 #include "base/text_writer.h"
 #include "cache/cache_budget.h"
+#include "os/stack_trace.h"
 #include "page/memory_limit.h"
 #include "runtime/large_reports.h"
 
@@ -74,6 +75,8 @@ struct Settings {
   bool small = false;
   bool skip_mmap = false;
   bool skip_sbrk = false;
+  StackTraceMethod stack_trace_method = StackTraceMethod::kAuto;
+  bool stack_trace_method_verbose = false;
 };
 
 // What TCMALLOC_SMALL=1 stands for.

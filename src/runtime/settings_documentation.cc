@@ -87,7 +87,8 @@ constexpr Meaning kMeanings[] = {
      "Allocations of this many bytes and more are counted, and reported to the function that the "
      "program may have set (tcmalloc_set_large_allocation_callback). Where the variable is set, "
      "also to its default, each report is a line on stderr as well; without it none is written. "
-     "Lines have no stack traces yet. Each report raises the threshold by an eighth. 0 or less: no "
+     "A line of libtcmalloc ends in the addresses of the functions that called the allocator, the "
+     "innermost first. Each report raises the threshold by an eighth. 0 or less: no "
      "counting and no reports."},
     {"TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES",
      "What the caches of all threads together may hold, free objects and the arrays of pointers to "
@@ -135,11 +136,20 @@ constexpr Meaning kMeanings[] = {
      "while the heap is larger, but no allocation fails. A percentage is one of the memory that "
      "the control group (container) of the process may have, which is looked up again every few "
      "seconds; without such a limit it has no effect."},
+    {"TCMALLOC_STACKTRACE_METHOD",
+     "How the functions are found that called the allocator, or a function of "
+     "gperftools/stacktrace.h. cfi: by call frame information, which compilers write for "
+     "exceptions and debuggers; the trace ends at code that has none. fp: by frame pointers; right "
+     "only where all code was compiled with -fno-omit-frame-pointer. auto: cfi, and fp from the "
+     "first code on that has no call frame information, or where the C library has no "
+     "_dl_find_object (before glibc 2.35). none: no traces. The other values are names that "
+     "gperftools has, for the nearest of these. libtcmalloc_minimal has no stack traces."},
+    {"TCMALLOC_STACKTRACE_METHOD_VERBOSE", "Say in a line on stderr which of them is used."},
 };
 
 // In the order of IgnoredSettings.
 constexpr const char* kReasons[] = {
-    "Samples of allocations, and stack traces, which are not there yet",
+    "Samples of allocations, which are not there yet",
     "The heap profiler records what is allocated, not what is mapped",
     "The leak checker, which is not there",
     "The processor profiler, which is not there yet",

@@ -4,7 +4,8 @@
 
   gperftools_test.py ROOT LIBRARY_FOLDER
 
-  * what the list calls provided, both of our libraries export; what it leaves out, neither does
+  * what the list calls provided, both of our libraries export, or libtcmalloc alone; what it leaves
+    out, neither does
   * every function that our headers in include/gperftools/ declare is provided, and the headers of
     what is left out are not there
   * where Debian's libgoogle-perftools-dev is installed: every name that its libraries export and
@@ -19,7 +20,7 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 LIST = HERE / "gperftools_symbols.txt"
 HEADERS = {"malloc_extension.h", "malloc_extension_c.h", "malloc_hook.h", "malloc_hook_c.h",
-           "nallocx.h", "tcmalloc.h"}
+           "nallocx.h", "stacktrace.h", "tcmalloc.h"}
 DEBIAN_HEADERS = pathlib.Path("/usr/include/gperftools")
 # profiler.h is libprofiler's, whose names are in the list as well.
 DECLARED = re.compile(
@@ -35,7 +36,8 @@ class Test:
         heading = None
         for line in LIST.read_text().split("\n"):
             line = line.split("#")[0].strip()
-            if match := re.fullmatch(r"\[(provided|left out: .+)\]", line):
+            if match := re.fullmatch(r"\[(provided|provided by libtcmalloc|"
+                                     r"declared for C\+\+|left out: .+)\]", line):
                 heading = match[1]
             elif line:
                 pattern = line[1:-1] if line[0] == line[-1] == "/" else re.escape(line) + "$"
@@ -67,14 +69,17 @@ def declared(header):
 
 
 def check_ours(test, root, folder):
-    provided = {text for heading, text, _ in test.entries if heading == "provided"}
-    for name in ("libtcmalloc.so.4", "libtcmalloc_minimal.so.4"):
+    in_both = {text for heading, text, _ in test.entries if heading == "provided"}
+    in_full = {text for heading, text, _ in test.entries if heading == "provided by libtcmalloc"}
+    for name, headings in (("libtcmalloc.so.4", ("provided", "provided by libtcmalloc")),
+                           ("libtcmalloc_minimal.so.4", ("provided",))):
+        provided = in_both | in_full if len(headings) > 1 else in_both
         have = exported(folder / name)
         for symbol in sorted(provided - have):
             test.expect(False, f"{name} does not have {symbol}, which the list calls provided")
         for symbol in sorted(have):
             heading = test.heading_of(symbol)
-            test.expect(heading in (None, "provided"), f"{name} has {symbol}: {heading}")
+            test.expect(heading in (None, *headings), f"{name} has {symbol}: {heading}")
     folder = root / "include" / "gperftools"
     headers = {path.name for path in folder.iterdir()}
     test.expect(headers == HEADERS, f"include/gperftools has {sorted(headers ^ HEADERS)}, or not")
@@ -82,12 +87,12 @@ def check_ours(test, root, folder):
     for path in sorted(folder.iterdir()):
         for function in sorted(declared(path)):
             # Types of functions end so.
-            if re.search(r"(Hook|Replacement)$", function) and function not in provided:
+            if re.search(r"(Hook|Replacement)$", function) and function not in in_both:
                 continue
             count += 1
-            test.expect(test.heading_of(function) == "provided",
+            test.expect(test.heading_of(function) in ("provided", "declared for C++"),
                         f"{path.name} declares {function}, which is not provided")
-    print(f"{len(provided)} names provided, {count} of them declared as functions of C")
+    print(f"{len(in_both | in_full)} names provided, {count} of them declared as functions of C")
     test.expect(count > 100, "the headers declare hardly anything")
 
 

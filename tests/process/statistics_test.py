@@ -246,12 +246,16 @@ def check_large(test):
         callbacks = [int(n) for n in re.findall(r"^callback (\d+)$", run.stdout, re.MULTILINE)]
         test.expect_equal(callbacks, REPORTED if told else [], f"told with {variables}")
         written = re.findall(r"^tcmalloc: large alloc (\d+) bytes == 0x[0-9a-f]+; the next such line "
-                             r"is about (\d+) bytes or more$", run.stderr, re.MULTILINE)
+                             r"is about (\d+) bytes or more( @( 0x[0-9a-f]+)+)?$", run.stderr,
+                             re.MULTILINE)
         test.expect_equal(len(written), run.stderr.count("\n"), f"lines on stderr: {run.stderr}")
-        test.expect_equal([int(n) for n, _ in written], REPORTED if lines else [],
+        # The program's main and what called it, at least.
+        test.expect_equal([trace.count(" 0x") >= 2 for _, _, trace, _ in written],
+                          ["minimal" not in test.library] * len(written), "stack traces")
+        test.expect_equal([int(n) for n, *_ in written], REPORTED if lines else [],
                           f"lines with {variables}")
         threshold = GIB
-        for _, following in written:
+        for _, following, *_ in written:
             threshold += threshold // 8
             test.expect_equal(int(following), threshold, "the next threshold")
         figures = json.loads(run.stdout[run.stdout.index("{"):])

@@ -37,7 +37,8 @@ bool operator==(const Settings& a, const Settings& b) {
          a.max_total_thread_cache_bytes == b.max_total_thread_cache_bytes &&
          a.release_rate == b.release_rate && a.hard_limit_bytes == b.hard_limit_bytes &&
          a.soft_limit_bytes == b.soft_limit_bytes && a.soft_limit_percent == b.soft_limit_percent &&
-         a.small == b.small && a.skip_mmap == b.skip_mmap && a.skip_sbrk == b.skip_sbrk &&
+         a.stack_trace_method == b.stack_trace_method &&
+         a.stack_trace_method_verbose == b.stack_trace_method_verbose && a.small == b.small && a.skip_mmap == b.skip_mmap && a.skip_sbrk == b.skip_sbrk &&
          a.devmem_start_mb == b.devmem_start_mb && a.devmem_limit_mb == b.devmem_limit_mb &&
          std::string_view(a.devmem_device) == b.devmem_device &&
          std::string_view(a.memfs_path) == b.memfs_path && a.memfs_limit_mb == b.memfs_limit_mb &&
@@ -66,6 +67,8 @@ Settings Unusual() {
   settings.small = true;
   settings.skip_mmap = true;
   settings.skip_sbrk = true;
+  settings.stack_trace_method = StackTraceMethod::kFramePointers;
+  settings.stack_trace_method_verbose = true;
   settings.devmem_start_mb = 1;
   settings.devmem_limit_mb = 2;
   strcpy(settings.devmem_device, "/dev/other");
@@ -257,7 +260,8 @@ TEST(SettingsTest, EveryVariableOfTheInterfaceIsKnown) {
                            "MAX_FREE_QUEUE_SIZE",
                            "SYMBOLIZE_STACKTRACE"}) {
     Settings settings;
-    EXPECT_EQ(Read("TCMALLOC_" + std::string(name), "1", &settings), "") << name;
+    const char* const value = std::string_view(name) == "STACKTRACE_METHOD" ? "libgcc" : "1";
+    EXPECT_EQ(Read("TCMALLOC_" + std::string(name), value, &settings), "") << name;
   }
   const std::string text = Documentation();
   for (const char* name : {"HEAPPROFILE",
@@ -408,6 +412,29 @@ TEST(SettingsTest, ThresholdOfLargeAllocations) {
   EXPECT_NE(Read("TCMALLOC_DEVMEM_START", "-1", &settings), "") << "others are not below zero";
 }
 
+TEST(SettingsTest, Choices) {
+  using Method = StackTraceMethod;
+  for (const auto& [text, method] :
+       {std::pair("auto", Method::kAuto), std::pair("cfi", Method::kCallFrameInfo),
+        std::pair("FP", Method::kFramePointers), std::pair("none", Method::kNone),
+        std::pair("libgcc", Method::kCallFrameInfo), std::pair("libunwind", Method::kCallFrameInfo),
+        std::pair("generic_fp", Method::kFramePointers),
+        std::pair("generic_fp_unsafe", Method::kFramePointers), std::pair("null", Method::kNone)}) {
+    Settings settings;
+    settings.stack_trace_method = method == Method::kAuto ? Method::kNone : Method::kAuto;
+    EXPECT_EQ(Read("TCMALLOC_STACKTRACE_METHOD", text, &settings), "");
+    EXPECT_EQ(settings.stack_trace_method, method) << text;
+  }
+  for (const char* bad : {"", "aut", "auto ", "fpp", "1"}) {
+    Settings settings = Unusual();
+    EXPECT_EQ(Read("TCMALLOC_STACKTRACE_METHOD", bad, &settings),
+              "tcmalloc: TCMALLOC_STACKTRACE_METHOD=" + std::string(bad) +
+                  " is ignored: expected one of auto, cfi, fp, none, libgcc, libunwind, "
+                  "generic_fp, generic_fp_unsafe, x86, arm, ppc, instrument, null; using auto\n");
+    EXPECT_TRUE(settings == Unusual()) << bad;
+  }
+}
+
 TEST(SettingsTest, Texts) {
   for (const std::string& text :
        {std::string(), std::string("/dev/shm/heap"), std::string("\xff\n \t"),
@@ -525,7 +552,7 @@ TEST(SettingsTest, Sizes) {
 
 TEST(SettingsDocumentationTest, DefaultsAreThoseOfTheStructure) {
   const auto rows = DocumentedRows();
-  EXPECT_EQ(rows.size(), 24u);
+  EXPECT_EQ(rows.size(), 26u);
   Settings settings = Unusual();
   for (const auto& row : rows) {
     ASSERT_EQ(row.size(), 4u);
