@@ -135,13 +135,17 @@ Step StepByRule(const CallFrameRule rule, Registers* registers, StackMemory* mem
   }
   // A caller's frame lies above, unless it was interrupted: then it may lie on another stack.
   if (!rule.interrupted && address <= sp) return Step::kEnd;
+  Registers caller = *registers;
   const uintptr_t places[] = {0, address, sp, registers->fp()};
   const auto load = [&](uint64_t place, int64_t words, uintptr_t* value) {
     if (place == CallFrameRule::kUnchanged) return true;
     const uintptr_t offset = static_cast<uintptr_t>(static_cast<intptr_t>(words)) * kWord;
-    return memory->Load(sp, trusted, places[place] + offset, value);
+    const uintptr_t at = places[place] + offset;
+    // What lies below has been popped into its register already: compilers do not say so where a
+    // function ends.
+    if (at < sp && value != &caller.pc) return true;
+    return memory->Load(sp, trusted, at, value);
   };
-  Registers caller = *registers;
   if (!load(rule.return_place, rule.return_words, &caller.pc) ||
       !load(rule.frame_place, rule.frame_words, &caller.values[CallFrameRule::kFramePointer]) ||
       !load(rule.base_place, rule.base_words, &caller.values[CallFrameRule::kBase])) {
