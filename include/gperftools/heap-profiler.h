@@ -30,7 +30,8 @@ PERFTOOLS_DLL_DECL int IsHeapProfilerRunning(void);
 /* Stops it, if it runs, and forgets what was recorded. Writes no file. */
 PERFTOOLS_DLL_DECL void HeapProfilerStop(void);
 
-/* Writes a file now. The reason goes to stderr with its name. Does nothing while it does not run. */
+/* Writes a file now. The reason goes to stderr with its name. Does nothing while it does not run.
+ */
 PERFTOOLS_DLL_DECL void HeapProfilerDump(const char* reason);
 
 /*

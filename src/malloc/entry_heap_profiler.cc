@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "gperftools/heap-profiler.h"
-
 #include "base/compiler.h"
+#include "gperftools/heap-profiler.h"
 #include "malloc/fast_path.h"
 #include "malloc/slow_path.h"
 #include "os/mapped_array.h"

@@ -24,6 +24,12 @@ void VisitOne(const char* entry, EnvironmentVisitor visit, void* context) {
   visit(entry, static_cast<size_t>(equals - entry), equals + 1, context);
 }
 
+// Two entries "NAME=value" are of one variable.
+bool HaveOneName(const char* a, const char* b) {
+  while (*a == *b && *a != '=' && *a != '\0') ++a, ++b;
+  return *a == '=' && *b == '=';
+}
+
 // Reads what the kernel gave the process when it started.
 void VisitKernelCopy(EnvironmentVisitor visit, void* context) {
   const int fd = OpenForReading("/proc/self/environ");
@@ -69,10 +75,9 @@ bool AddToEnvironment(const char* entry) {
   errno = saved_errno;
   if (memory == MAP_FAILED) return false;
   char** const entries = static_cast<char**>(memory);
-  const size_t name_length = static_cast<size_t>(strchr(entry, '=') - entry) + 1;
   char** end = entries;
   for (size_t i = 0; i < count; ++i) {
-    if (strncmp(environ[i], entry, name_length) != 0) *end++ = environ[i];
+    if (!HaveOneName(environ[i], entry)) *end++ = environ[i];
   }
   *end = const_cast<char*>(entry);
   environ = entries;

@@ -15,8 +15,8 @@ using EnvironmentVisitor = void (*)(const char* name, size_t name_length, const 
 void ForEachEnvironmentVariable(EnvironmentVisitor visit, void* context);
 
 // Adds `entry` ("NAME=value", which lives as long as the process) for the programs that this one
-// starts, in place of what has that name. Before other threads read the environment: while the library is loaded. False when there
-// is no memory, or no environment.
+// starts, in place of what has that name. Before other threads read the environment: while the
+// library is loaded. False when there is no memory, or no environment.
 bool AddToEnvironment(const char* entry);
 
 // The program is set-uid, set-gid or has file capabilities (AT_SECURE).

@@ -11,8 +11,8 @@
 // are lists that only grow at the front: a site is complete before its address is stored there
 // (release), and who follows the list has loaded that address (acquire); a list is never cut, so a
 // walk needs no lock, and of two threads that bring the same stack the second finds the first's
-// site when its store fails and it looks again. Cost: a hash over the stack, a walk of a short list.
-// Memory: a table of pointers, and kBytesPerSite and the return addresses for each site.
+// site when its store fails and it looks again. Cost: a hash over the stack, a walk of a short
+// list. Memory: a table of pointers, and kBytesPerSite and the return addresses for each site.
 #pragma once
 
 #include <atomic>

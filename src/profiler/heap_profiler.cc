@@ -86,9 +86,8 @@ void NoteDump(uint64_t allocated, uint64_t freed) {
   due_freed.store(Later(freed, settings.heap_profile_deallocation_interval),
                   std::memory_order_relaxed);
   due_in_use.store(Later(most, settings.heap_profile_inuse_interval), std::memory_order_relaxed);
-  due_milliseconds.store(
-      Later(Milliseconds(), settings.heap_profile_time_interval_seconds * 1000),
-      std::memory_order_relaxed);
+  due_milliseconds.store(Later(Milliseconds(), settings.heap_profile_time_interval_seconds * 1000),
+                         std::memory_order_relaxed);
 }
 
 // Files are late by at most a sixteenth of an interval of bytes: each part of the table may keep
@@ -108,8 +107,7 @@ uint64_t QuietBytes(const Settings& settings) {
 // A profile of now and the memory that it is in; no entries when there is no memory.
 class CurrentProfile {
  public:
-  explicit CurrentProfile(Tables& tables)
-      : entries_(GlobalHeap().virtual_memory) {
+  explicit CurrentProfile(Tables& tables) : entries_(GlobalHeap().virtual_memory) {
     profile_.kind = ProfileKind::kHeap;
     profile_.time_ns = WallNanoseconds();
     if (!entries_.Reserve(tables.sites.num_sites() + 1)) return;
@@ -223,8 +221,8 @@ void AfterRecording(const Traffic& traffic) {
     const uint64_t allocated =
         allocated_bytes.fetch_add(traffic.allocated_bytes, std::memory_order_relaxed) +
         traffic.allocated_bytes;
-    const uint64_t freed = freed_bytes.fetch_add(traffic.freed_bytes, std::memory_order_relaxed) +
-                           traffic.freed_bytes;
+    const uint64_t freed =
+        freed_bytes.fetch_add(traffic.freed_bytes, std::memory_order_relaxed) + traffic.freed_bytes;
     due = due || allocated >= due_allocated.load(std::memory_order_relaxed) ||
           freed >= due_freed.load(std::memory_order_relaxed) ||
           InUse(allocated, freed) > due_in_use.load(std::memory_order_relaxed);
@@ -241,8 +239,8 @@ constexpr size_t kStaticSkip = 3;
 void OnNew(const void* object, size_t size) {
   Tables& tables = *all_tables.load(std::memory_order_acquire);
   uintptr_t frames[SiteTable::kMaxDepth];
-  const size_t depth = GetCallerStackTrace(frames, SiteTable::kMaxDepth, 0,
-                                           AllocatorFrames::kLeading, kStaticSkip);
+  const size_t depth =
+      GetCallerStackTrace(frames, SiteTable::kMaxDepth, 0, AllocatorFrames::kLeading, kStaticSkip);
   Site* const site = tables.sites.SiteOf(frames, depth);
   Traffic traffic;
   // Without memory the object is as one from before the start.
@@ -313,8 +311,7 @@ bool MakeTables() {
 bool BeginChange(State from) {
   for (;;) {
     State expected = from;
-    if (current_state.compare_exchange_strong(expected, State::kChanging,
-                                              std::memory_order_acquire,
+    if (current_state.compare_exchange_strong(expected, State::kChanging, std::memory_order_acquire,
                                               std::memory_order_relaxed)) {
       return true;
     }
@@ -404,8 +401,8 @@ bool WriteHeapProfile(ByteSink::Function function, void* context) {
   if (!Running()) return true;
   const ErrnoKeeper keeper;
   const CurrentProfile current(*all_tables.load(std::memory_order_acquire));
-  return current.complete() && WriteProfile(current.profile(), ProfileFormat::kLegacyText,
-                                            function, context);
+  return current.complete() &&
+         WriteProfile(current.profile(), ProfileFormat::kLegacyText, function, context);
 }
 
 void StartHeapProfilerBySettings(const Settings& settings) {
@@ -415,8 +412,9 @@ void StartHeapProfilerBySettings(const Settings& settings) {
   WritePrefix(settings, &writer);
   const int signal = settings.heap_profile_signal;
   if (signal != 0 && !HandleSignal(signal, &OnSignal)) {
-    WriteToStderr("tcmalloc: HEAPPROFILESIGNAL is ignored: there is no such signal, or it has a "
-                  "handler\n");
+    WriteToStderr(
+        "tcmalloc: HEAPPROFILESIGNAL is ignored: there is no such signal, or it has a "
+        "handler\n");
   }
   if (!Start(writer.text(), UsesPid(settings))) {
     WriteToStderr("tcmalloc: HEAPPROFILE is ignored: there is no memory for it\n");

@@ -19,7 +19,8 @@ namespace {
 
 class ObjectTableTest : public testing::Test {
  protected:
-  ObjectTableTest() : vm_(FakeVirtualMemory::Options()), arena_(vm_), sites_(arena_), objects_(arena_) {
+  ObjectTableTest()
+      : vm_(FakeVirtualMemory::Options()), arena_(vm_), sites_(arena_), objects_(arena_) {
     EXPECT_TRUE(sites_.Prepare());
   }
 

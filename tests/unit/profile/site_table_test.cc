@@ -19,7 +19,9 @@ using Stack = std::vector<uintptr_t>;
 
 class SiteTableTest : public testing::Test {
  protected:
-  SiteTableTest() : vm_(FakeVirtualMemory::Options()), arena_(vm_), sites_(arena_) { EXPECT_TRUE(sites_.Prepare()); }
+  SiteTableTest() : vm_(FakeVirtualMemory::Options()), arena_(vm_), sites_(arena_) {
+    EXPECT_TRUE(sites_.Prepare());
+  }
 
   Site* SiteOf(const Stack& stack) { return sites_.SiteOf(stack.data(), stack.size()); }
 
