@@ -23,7 +23,7 @@ uint64_t HashOf(const uintptr_t* frames, size_t depth) {
 
 bool Site::Is(const uintptr_t* frames, size_t depth, uint64_t hash) const {
   return hash_ == hash && depth_ == depth &&
-         memcmp(this->frames(), frames, depth * sizeof(uintptr_t)) == 0;
+         (depth == 0 || memcmp(this->frames(), frames, depth * sizeof(uintptr_t)) == 0);
 }
 
 void Site::Read(ProfileEntry* entry) const {
@@ -76,7 +76,7 @@ Site* SiteTable::SiteOf(const uintptr_t* frames, size_t depth) {
   Site* const fresh = new (memory) Site;
   fresh->hash_ = hash;
   fresh->depth_ = depth;
-  memcpy(static_cast<void*>(fresh + 1), frames, depth * sizeof(uintptr_t));
+  if (depth > 0) memcpy(static_cast<void*>(fresh + 1), frames, depth * sizeof(uintptr_t));
   Site* first = bucket.load(std::memory_order_acquire);
   for (;;) {
     for (Site* site = first; site != nullptr; site = site->next_) {
