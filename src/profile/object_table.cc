@@ -53,7 +53,7 @@ void ObjectTable::EndLocked(Shard& shard, const Slot& slot) {
 }
 
 void ObjectTable::TellLocked(Shard& shard, Traffic* traffic) {
-  const Traffic& own = shard.traffic;
+  const Traffic own = shard.traffic;
   const uint64_t quiet = quiet_bytes_.load(std::memory_order_relaxed);
   if (own.allocated_bytes <= quiet && own.freed_bytes <= quiet) return;
   traffic->allocated_bytes += own.allocated_bytes;
@@ -119,7 +119,7 @@ bool ObjectTable::Remove(uintptr_t object, Traffic* traffic) {
   const uint64_t hash = HashOf(object);
   Shard& shard = ShardOf(hash);
   const SpinLockHolder holder(shard.lock);
-  const Slots& slots = shard.slots;
+  const Slots slots = shard.slots;
   Slot* const found = slots.capacity == 0 ? nullptr : &Find(slots, object, hash);
   if (found == nullptr || found->object == 0) {
     ++shard.unknown;
