@@ -151,6 +151,7 @@ void StopAndStart(const char* prefix) {
 void Fork() {
   void* objects[10];
   for (void*& p : objects) p = SiteSmall();
+  Dump("before the fork");
   const pid_t child = fork();
   CHECK(child >= 0);
   if (child == 0) {
