@@ -27,6 +27,12 @@ inline int CreateForWriting(const char* path) {
   return static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, kFlags, 0600));
 }
 
+// Empty, whether or not it was there. For whom the process's umask allows.
+inline int CreateEmpty(const char* path) {
+  constexpr int kFlags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC;
+  return static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, kFlags, 0664));
+}
+
 inline ssize_t ReadFrom(int fd, void* buffer, size_t bytes) {
   return static_cast<ssize_t>(syscall(SYS_read, fd, buffer, bytes));
 }

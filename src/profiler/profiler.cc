@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "profiler/profiler.h"
 
+#include "profiler/heap_profiler.h"
 #include "profiler/profiles.h"
 #include "profiler/sampler.h"
 #include "runtime/heap.h"
@@ -14,8 +15,9 @@ void OnProfilerLoad() {
   if (heap.settings.sample_period_bytes > 0) {
     SetSamplePeriod(heap, heap.settings.sample_period_bytes);
   }
+  StartHeapProfilerBySettings(heap.settings);
 }
 
-void OnProfilerExit() {}
+void OnProfilerExit() { DumpLastHeapProfile(); }
 
 }  // namespace tcmalloc

@@ -14,8 +14,8 @@ namespace tcmalloc {
 namespace {
 
 // kSize: bytes, with a suffix K, M or G; or a percentage, which is stored as a negative number.
-// kChoice: one of some words, which is stored as its number.
-enum class Type : uint8_t { kBool, kInteger, kDouble, kSize, kText, kChoice };
+// kPresence: whether there is any text. kChoice: one of some words, which is stored as its number.
+enum class Type : uint8_t { kBool, kInteger, kDouble, kSize, kText, kPresence, kChoice };
 
 struct Choice {
   const char* word;
@@ -91,83 +91,122 @@ size_t AsBytes(double value) {
 // What is not above zero is no threshold.
 size_t ThresholdBytes(double value) { return value <= 0 ? LargeReports::kNever : AsBytes(value); }
 
-constexpr Setting kSettings[] = {
-    {"MALLOCSTATS", Type::kInteger, "0", 0, 2,
-     [](Settings* s, double v) { s->malloc_stats = static_cast<int64_t>(v); }},
-    {"TCMALLOC_AGGRESSIVE_DECOMMIT", Type::kBool, "false", 0, 1,
-     [](Settings* s, double v) { s->aggressive_decommit = v != 0; }},
-    {"TCMALLOC_BACKGROUND", Type::kBool, "false", 0, 1,
-     [](Settings* s, double v) { s->background = v != 0; }},
-    {"TCMALLOC_CHECK", Type::kBool, "false", 0, 1,
-     [](Settings* s, double v) { s->check = v != 0; }},
-    NamesFiles({"TCMALLOC_DEVMEM_DEVICE", Type::kText, "/dev/mem", 0, 0, nullptr,
-                [](Settings* s) { return s->devmem_device; }}),
-    NamesFiles({"TCMALLOC_DEVMEM_LIMIT", Type::kInteger, "0", 0, kMaxMebibytes,
-                [](Settings* s, double v) { s->devmem_limit_mb = static_cast<uint64_t>(v); }}),
-    NamesFiles({"TCMALLOC_DEVMEM_START", Type::kInteger, "0", 0, kMaxMebibytes,
-                [](Settings* s, double v) { s->devmem_start_mb = static_cast<uint64_t>(v); }}),
-    {"TCMALLOC_DISABLE_MEMORY_RELEASE", Type::kBool, "false", 0, 1,
-     [](Settings* s, double v) { s->disable_memory_release = v != 0; }},
-    {"TCMALLOC_HEAP_LIMIT_MB", Type::kInteger, "0", 0, kMaxLimitBytes / (1 << 20),
-     [](Settings* s, double v) { s->hard_limit_bytes = LimitBytes(v * (1 << 20)); }},
-    {"TCMALLOC_HUGEPAGES", Type::kBool, "true", 0, 1,
-     [](Settings* s, double v) { s->hugepages = v != 0; }},
-    {"TCMALLOC_LARGE_ALLOC_REPORT_THRESHOLD", Type::kInteger, "1073741824", -kMaxLimitBytes,
-     kMaxLimitBytes,
-     [](Settings* s, double v) {
-       s->large_report_threshold_bytes = ThresholdBytes(v);
-       s->large_report_lines = true;
-     }},
-    {"TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES", Type::kInteger, "33554432", 0, kMaxCacheBytes,
-     [](Settings* s, double v) { s->max_total_thread_cache_bytes = AsBytes(v); }},
-    {"TCMALLOC_MEMBARRIER", Type::kBool, "true", 0, 1,
-     [](Settings* s, double v) { s->membarrier = v != 0; }},
-    NamesFiles({"TCMALLOC_MEMFS_ABORT_ON_FAIL", Type::kBool, "false", 0, 1,
-                [](Settings* s, double v) { s->memfs_abort_on_fail = v != 0; }}),
-    NamesFiles({"TCMALLOC_MEMFS_DISABLE_FALLBACK", Type::kBool, "false", 0, 1,
-                [](Settings* s, double v) { s->memfs_disable_fallback = v != 0; }}),
-    NamesFiles({"TCMALLOC_MEMFS_IGNORE_MMAP_FAIL", Type::kBool, "false", 0, 1,
-                [](Settings* s, double v) { s->memfs_ignore_mmap_fail = v != 0; }}),
-    NamesFiles({"TCMALLOC_MEMFS_LIMIT_MB", Type::kInteger, "0", 0, kMaxMebibytes,
-                [](Settings* s, double v) { s->memfs_limit_mb = static_cast<uint64_t>(v); }}),
-    NamesFiles({"TCMALLOC_MEMFS_MALLOC_PATH", Type::kText, "", 0, 0, nullptr,
-                [](Settings* s) { return s->memfs_path; }}),
-    NamesFiles({"TCMALLOC_MEMFS_MAP_PRIVATE", Type::kBool, "false", 0, 1,
-                [](Settings* s, double v) { s->memfs_map_private = v != 0; }}),
-    {"TCMALLOC_RELEASE_RATE", Type::kDouble, "1.0", 0, ReleasePolicy::kMaxRate,
-     [](Settings* s, double v) { s->release_rate = v; }},
-    {"TCMALLOC_SAMPLE_PARAMETER", Type::kInteger, "0", 0, kMaxCacheBytes,
-     [](Settings* s, double v) { s->sample_period_bytes = AsBytes(v); }},
-    {"TCMALLOC_SAMPLE_SEED", Type::kInteger, "0", 0, kMaxCacheBytes,
-     [](Settings* s, double v) { s->sample_seed = static_cast<uint64_t>(v); }},
-    {"TCMALLOC_SKIP_MMAP", Type::kBool, "false", 0, 1,
-     [](Settings* s, double v) { s->skip_mmap = v != 0; }},
-    {"TCMALLOC_SKIP_SBRK", Type::kBool, "false", 0, 1,
-     [](Settings* s, double v) { s->skip_sbrk = v != 0; }},
-    {"TCMALLOC_SMALL", Type::kBool, "false", 0, 1,
-     [](Settings* s, double v) { s->small = v != 0; }},
-    {"TCMALLOC_SOFT_LIMIT", Type::kSize, "0", -100, kMaxLimitBytes,
-     [](Settings* s, double v) {
-       s->soft_limit_bytes = v < 0 ? kNoLimit : LimitBytes(v);
-       s->soft_limit_percent = v < 0 ? static_cast<uint32_t>(-v) : 0;
-     }},
-    Chooses(kStackTraceMethods, {"TCMALLOC_STACKTRACE_METHOD", Type::kChoice, "auto", 0, 0,
-                                 [](Settings* s, double v) {
-                                   s->stack_trace_method =
-                                       static_cast<StackTraceMethod>(static_cast<int>(v));
-                                 }}),
-    {"TCMALLOC_STACKTRACE_METHOD_VERBOSE", Type::kBool, "false", 0, 1,
-     [](Settings* s, double v) { s->stack_trace_method_verbose = v != 0; }},
+// What is not above zero is no interval.
+uint64_t Interval(double value) { return value <= 0 ? 0 : static_cast<uint64_t>(value); }
+
+// Some hundred years.
+constexpr double kMaxSeconds = double{1ull << 32};
+
+constexpr Setting
+    kSettings[] =
+        {
+            NamesFiles({"HEAPPROFILE", Type::kText, "", 0, 0, nullptr,
+                        [](Settings* s) { return s->heap_profile; }}),
+            NamesFiles(
+                {"HEAPPROFILESIGNAL", Type::kInteger, "0", 0, 64,
+                 [](Settings* s, double v) { s->heap_profile_signal = static_cast<int>(v); }}),
+            NamesFiles({"HEAPPROFILE_USE_PID", Type::kBool, "false", 0, 1,
+                        [](Settings* s, double v) { s->heap_profile_use_pid = v != 0; }}),
+            {"HEAP_PROFILE_ALLOCATION_INTERVAL", Type::kInteger, "1073741824", -kMaxLimitBytes,
+             kMaxLimitBytes,
+             [](Settings* s, double v) { s->heap_profile_allocation_interval = Interval(v); }},
+            NamesFiles({"HEAP_PROFILE_CLEANUP", Type::kBool, "true", 0, 1,
+                        [](Settings* s, double v) { s->heap_profile_cleanup = v != 0; }}),
+            {"HEAP_PROFILE_DEALLOCATION_INTERVAL", Type::kInteger, "0", -kMaxLimitBytes,
+             kMaxLimitBytes,
+             [](Settings* s, double v) { s->heap_profile_deallocation_interval = Interval(v); }},
+            {"HEAP_PROFILE_INUSE_INTERVAL", Type::kInteger, "104857600", -kMaxLimitBytes,
+             kMaxLimitBytes,
+             [](Settings* s, double v) { s->heap_profile_inuse_interval = Interval(v); }},
+            {"HEAP_PROFILE_TIME_INTERVAL", Type::kInteger, "0", -kMaxSeconds, kMaxSeconds,
+             [](Settings* s, double v) { s->heap_profile_time_interval_seconds = Interval(v); }},
+            {"MALLOCSTATS", Type::kInteger, "0", 0, 2,
+             [](Settings* s, double v) { s->malloc_stats = static_cast<int64_t>(v); }},
+            NamesFiles({"OMPI_HOME", Type::kPresence, "", 0, 0,
+                        [](Settings* s, double v) { s->has_open_mpi = v != 0; }}),
+            NamesFiles({"PMIX_RANK", Type::kText, "", 0, 0, nullptr,
+                        [](Settings* s) { return s->pmix_rank; }}),
+            NamesFiles({"PMI_RANK", Type::kText, "", 0, 0, nullptr,
+                        [](Settings* s) { return s->pmi_rank; }}),
+            NamesFiles({"SLURM_JOB_ID", Type::kPresence, "", 0, 0,
+                        [](Settings* s, double v) { s->in_slurm_job = v != 0; }}),
+            NamesFiles({"SLURM_PROCID", Type::kText, "", 0, 0, nullptr,
+                        [](Settings* s) { return s->slurm_process; }}),
+            {"TCMALLOC_AGGRESSIVE_DECOMMIT", Type::kBool, "false", 0, 1,
+             [](Settings* s, double v) { s->aggressive_decommit = v != 0; }},
+            {"TCMALLOC_BACKGROUND", Type::kBool, "false", 0, 1,
+             [](Settings* s, double v) { s->background = v != 0; }},
+            {"TCMALLOC_CHECK", Type::kBool, "false", 0, 1,
+             [](Settings* s, double v) { s->check = v != 0; }},
+            NamesFiles({"TCMALLOC_DEVMEM_DEVICE", Type::kText, "/dev/mem", 0, 0, nullptr,
+                        [](Settings* s) { return s->devmem_device; }}),
+            NamesFiles(
+                {"TCMALLOC_DEVMEM_LIMIT", Type::kInteger, "0", 0, kMaxMebibytes,
+                 [](Settings* s, double v) { s->devmem_limit_mb = static_cast<uint64_t>(v); }}),
+            NamesFiles(
+                {"TCMALLOC_DEVMEM_START", Type::kInteger, "0", 0, kMaxMebibytes,
+                 [](Settings* s, double v) { s->devmem_start_mb = static_cast<uint64_t>(v); }}),
+            {"TCMALLOC_DISABLE_MEMORY_RELEASE", Type::kBool, "false", 0, 1,
+             [](Settings* s, double v) { s->disable_memory_release = v != 0; }},
+            {"TCMALLOC_HEAP_LIMIT_MB", Type::kInteger, "0", 0, kMaxLimitBytes / (1 << 20),
+             [](Settings* s, double v) { s->hard_limit_bytes = LimitBytes(v * (1 << 20)); }},
+            {"TCMALLOC_HUGEPAGES", Type::kBool, "true", 0, 1,
+             [](Settings* s, double v) { s->hugepages = v != 0; }},
+            {"TCMALLOC_LARGE_ALLOC_REPORT_THRESHOLD", Type::kInteger, "1073741824", -kMaxLimitBytes,
+             kMaxLimitBytes,
+             [](Settings* s, double v) {
+               s->large_report_threshold_bytes = ThresholdBytes(v);
+               s->large_report_lines = true;
+             }},
+            {"TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES", Type::kInteger, "33554432", 0, kMaxCacheBytes,
+             [](Settings* s, double v) { s->max_total_thread_cache_bytes = AsBytes(v); }},
+            {"TCMALLOC_MEMBARRIER", Type::kBool, "true", 0, 1,
+             [](Settings* s, double v) { s->membarrier = v != 0; }},
+            NamesFiles({"TCMALLOC_MEMFS_ABORT_ON_FAIL", Type::kBool, "false", 0,
+                        1, [](Settings* s, double v) { s->memfs_abort_on_fail = v != 0; }}),
+            NamesFiles({"TCMALLOC_MEMFS_DISABLE_FALLBACK", Type::kBool, "false", 0,
+                        1, [](Settings* s, double v) { s->memfs_disable_fallback = v != 0; }}),
+            NamesFiles({"TCMALLOC_MEMFS_IGNORE_MMAP_FAIL", Type::kBool, "false", 0,
+                        1, [](Settings* s, double v) { s->memfs_ignore_mmap_fail = v != 0; }}),
+            NamesFiles(
+                {"TCMALLOC_MEMFS_LIMIT_MB", Type::kInteger, "0", 0, kMaxMebibytes,
+                 [](Settings* s, double v) { s->memfs_limit_mb = static_cast<uint64_t>(v); }}),
+            NamesFiles({"TCMALLOC_MEMFS_MALLOC_PATH", Type::kText, "", 0, 0,
+                        nullptr, [](Settings* s) { return s->memfs_path; }}),
+            NamesFiles({"TCMALLOC_MEMFS_MAP_PRIVATE", Type::kBool, "false", 0,
+                        1, [](Settings* s, double v) { s->memfs_map_private = v != 0; }}),
+            {"TCMALLOC_RELEASE_RATE", Type::kDouble, "1.0", 0, ReleasePolicy::kMaxRate,
+             [](Settings* s, double v) { s->release_rate = v; }},
+            {"TCMALLOC_SAMPLE_PARAMETER", Type::kInteger, "0", 0, kMaxCacheBytes,
+             [](Settings* s, double v) { s->sample_period_bytes = AsBytes(v); }},
+            {"TCMALLOC_SAMPLE_SEED", Type::kInteger, "0", 0, kMaxCacheBytes,
+             [](Settings* s, double v) { s->sample_seed = static_cast<uint64_t>(v); }},
+            {"TCMALLOC_SKIP_MMAP", Type::kBool, "false", 0, 1,
+             [](Settings* s, double v) { s->skip_mmap = v != 0; }},
+            {"TCMALLOC_SKIP_SBRK", Type::kBool, "false", 0, 1,
+             [](Settings* s, double v) { s->skip_sbrk = v != 0; }},
+            {"TCMALLOC_SMALL", Type::kBool, "false", 0, 1,
+             [](Settings* s, double v) { s->small = v != 0; }},
+            {"TCMALLOC_SOFT_LIMIT", Type::kSize, "0", -100, kMaxLimitBytes,
+             [](Settings* s, double v) {
+               s->soft_limit_bytes = v < 0 ? kNoLimit : LimitBytes(v);
+               s->soft_limit_percent = v < 0 ? static_cast<uint32_t>(-v) : 0;
+             }},
+            Chooses(kStackTraceMethods, {"TCMALLOC_STACKTRACE_METHOD", Type::kChoice, "auto", 0, 0,
+                                         [](Settings* s, double v) {
+                                           s->stack_trace_method =
+                                               static_cast<StackTraceMethod>(static_cast<int>(v));
+                                         }}),
+            {"TCMALLOC_STACKTRACE_METHOD_VERBOSE", Type::kBool, "false", 0, 1,
+             [](Settings* s, double v) { s->stack_trace_method_verbose = v != 0; }},
 };
 
 // Variables of the libraries whose binary interface this one keeps that have no effect here, by
 // reason (see settings_documentation.cc).
 // A group of names, with a space behind each.
 constexpr const char* kIgnored[] = {
-    "HEAPPROFILE HEAPPROFILE_USE_PID HEAPPROFILESIGNAL HEAP_PROFILE_ALLOCATION_INTERVAL "
-    "HEAP_PROFILE_DEALLOCATION_INTERVAL HEAP_PROFILE_INUSE_INTERVAL HEAP_PROFILE_TIME_INTERVAL "
-    "HEAP_PROFILE_CLEANUP HEAP_CHECK_MAX_LEAKS PMIX_RANK SLURM_JOB_ID SLURM_PROCID OMPI_HOME "
-    "PMI_RANK ",
+    "HEAP_PROFILE_MMAP HEAP_PROFILE_ONLY_MMAP HEAP_PROFILE_MMAP_LOG ",
+    "HEAP_CHECK_MAX_LEAKS ",
     "CPUPROFILE CPUPROFILE_USE_PID CPUPROFILESIGNAL CPUPROFILE_FREQUENCY CPUPROFILE_REALTIME "
     "CPUPROFILE_PER_THREAD_TIMERS CPUPROFILE_TIMER_SIGNAL PROFILESELECTED ",
     "TCMALLOC_TRACE TCMALLOC_TRACE_FILE TCMALLOC_PAGE_FENCE TCMALLOC_PAGE_FENCE_NEVER_RECLAIM "
@@ -284,6 +323,8 @@ bool ParseAs(Type type, const char* text, double* value) {
       return ParseDecimal(text, true, value);
     case Type::kSize:
       return ParseSize(text, value);
+    case Type::kPresence:
+      return *value = *text != '\0' ? 1 : 0, true;
     case Type::kText:
     case Type::kChoice:
       return false;
@@ -312,6 +353,7 @@ bool Parse(const Setting& setting, const char* text, double* value) {
     *value = -*value;
     return parsed && *value >= setting.min;
   }
+  if (setting.type == Type::kPresence) return ParseAs(setting.type, text, value);
   if (setting.type == Type::kChoice) return ParseChoice(setting, text, value);
   return ParseAs(setting.type, text, value) && *value >= setting.min && *value <= setting.max;
 }
@@ -327,6 +369,7 @@ const char* TypeName(Type type) {
     case Type::kSize:
       return "bytes (suffixes K, M, G)";
     case Type::kText:
+    case Type::kPresence:
       return "text";
     case Type::kChoice:
       return "one of some words";
@@ -337,6 +380,10 @@ const char* TypeName(Type type) {
 void WriteRange(const Setting& setting, TextWriter* out) {
   if (setting.type == Type::kBool) {
     out->Text("0 or 1, false or true, no or yes, off or on");
+    return;
+  }
+  if (setting.type == Type::kPresence) {
+    out->Text("any text");
     return;
   }
   if (setting.type == Type::kText) {

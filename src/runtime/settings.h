@@ -33,6 +33,22 @@ struct Settings {
   bool background = false;
   bool check = false;
   bool disable_memory_release = false;
+  // The heap profiler, which only the full library has. No prefix: it starts when the program says.
+  char heap_profile[kSettingTextBytes] = "";
+  bool heap_profile_use_pid = false;
+  int heap_profile_signal = 0;
+  bool heap_profile_cleanup = true;
+  // 0: none.
+  uint64_t heap_profile_allocation_interval = uint64_t{1} << 30;
+  uint64_t heap_profile_deallocation_interval = 0;
+  uint64_t heap_profile_inuse_interval = uint64_t{100} << 20;
+  uint64_t heap_profile_time_interval_seconds = 0;
+  // How those who start many processes at once tell them apart.
+  char pmix_rank[kSettingTextBytes] = "";
+  char pmi_rank[kSettingTextBytes] = "";
+  char slurm_process[kSettingTextBytes] = "";
+  bool in_slurm_job = false;
+  bool has_open_mpi = false;
   bool hugepages = true;
   // LargeReports::kNever for none. Lines only where the variable is set.
   size_t large_report_threshold_bytes = LargeReports::kDefaultThreshold;

@@ -17,9 +17,45 @@ struct Meaning {
 
 // In the order of the settings.
 constexpr Meaning kMeanings[] = {
+    {"HEAPPROFILE",
+     "Record every allocation from the start of the process, and write profiles of the heap to "
+     "files whose names begin so: PREFIX.0001.heap and so on. This and the next ones: the full "
+     "library only. See docs/heap-profiler.md."},
+    {"HEAPPROFILESIGNAL",
+     "With HEAPPROFILE: the number of a signal at which a profile is written, by the next thread "
+     "that allocates or frees; 0 for none. A signal that already has a handler is not taken."},
+    {"HEAPPROFILE_USE_PID",
+     "With HEAPPROFILE: have `_` and the number of the process behind the prefix. Forked children "
+     "do so anyway, and programs that the process starts, in whose environment this is set."},
+    {"HEAP_PROFILE_ALLOCATION_INTERVAL",
+     "While the heap profiler runs: write a profile whenever so many bytes more were allocated; 0 "
+     "or less does not."},
+    {"HEAP_PROFILE_CLEANUP",
+     "With HEAPPROFILE: remove files of these names that an earlier run has left, when the process "
+     "starts."},
+    {"HEAP_PROFILE_DEALLOCATION_INTERVAL",
+     "While the heap profiler runs: write a profile whenever so many bytes more were freed; 0 or "
+     "less does not."},
+    {"HEAP_PROFILE_INUSE_INTERVAL",
+     "While the heap profiler runs: write a profile whenever so many bytes more than ever before "
+     "are in use; 0 or less does not."},
+    {"HEAP_PROFILE_TIME_INTERVAL",
+     "While the heap profiler runs: write a profile whenever so many seconds have passed, as soon "
+     "as a thread allocates or frees; 0 or less does not."},
     {"MALLOCSTATS",
      "Print statistics of the heap to stderr when the process exits: 1 where all bytes are, 2 also "
      "tables of object sizes and of free memory. See docs/statistics.md."},
+    {"OMPI_HOME",
+     "With HEAPPROFILE, where this is set: as HEAPPROFILE_USE_PID, since Open MPI starts many "
+     "processes at once."},
+    {"PMIX_RANK",
+     "With HEAPPROFILE: `.rank-` and this stand behind the prefix. It is the process's number "
+     "among those that were started together."},
+    {"PMI_RANK", "The same, where none of the others of this kind is set."},
+    {"SLURM_JOB_ID",
+     "With HEAPPROFILE, where this is set: `.slurmid-` and SLURM_PROCID stand behind the prefix, "
+     "without that the number of the process. PMIX_RANK comes first."},
+    {"SLURM_PROCID", "See SLURM_JOB_ID."},
     {"TCMALLOC_AGGRESSIVE_DECOMMIT",
      "Give free runs of pages back to the system at once. Small, and slow where a program frees "
      "and allocates in turn."},
@@ -120,7 +156,8 @@ constexpr Meaning kMeanings[] = {
 
 // In the order of IgnoredSettings.
 constexpr const char* kReasons[] = {
-    "The heap profiler, which is not there yet",
+    "The heap profiler records what is allocated, not what is mapped",
+    "The leak checker, which is not there",
     "The processor profiler, which is not there yet",
     "The debugging allocator, elsewhere a library of its own",
     "The system is asked how large its pages are",

@@ -38,9 +38,21 @@ bool operator==(const Settings& a, const Settings& b) {
          a.release_rate == b.release_rate && a.hard_limit_bytes == b.hard_limit_bytes &&
          a.soft_limit_bytes == b.soft_limit_bytes && a.soft_limit_percent == b.soft_limit_percent &&
          a.stack_trace_method == b.stack_trace_method &&
-         a.stack_trace_method_verbose == b.stack_trace_method_verbose && a.small == b.small &&
-         a.skip_mmap == b.skip_mmap && a.skip_sbrk == b.skip_sbrk &&
-         a.devmem_start_mb == b.devmem_start_mb && a.devmem_limit_mb == b.devmem_limit_mb &&
+         a.stack_trace_method_verbose == b.stack_trace_method_verbose &&
+         std::string_view(a.heap_profile) == b.heap_profile &&
+         a.heap_profile_use_pid == b.heap_profile_use_pid &&
+         a.heap_profile_signal == b.heap_profile_signal &&
+         a.heap_profile_cleanup == b.heap_profile_cleanup &&
+         a.heap_profile_allocation_interval == b.heap_profile_allocation_interval &&
+         a.heap_profile_deallocation_interval == b.heap_profile_deallocation_interval &&
+         a.heap_profile_inuse_interval == b.heap_profile_inuse_interval &&
+         a.heap_profile_time_interval_seconds == b.heap_profile_time_interval_seconds &&
+         std::string_view(a.pmix_rank) == b.pmix_rank &&
+         std::string_view(a.pmi_rank) == b.pmi_rank &&
+         std::string_view(a.slurm_process) == b.slurm_process && a.in_slurm_job == b.in_slurm_job &&
+         a.has_open_mpi == b.has_open_mpi && a.small == b.small && a.skip_mmap == b.skip_mmap &&
+         a.skip_sbrk == b.skip_sbrk && a.devmem_start_mb == b.devmem_start_mb &&
+         a.devmem_limit_mb == b.devmem_limit_mb &&
          std::string_view(a.devmem_device) == b.devmem_device &&
          std::string_view(a.memfs_path) == b.memfs_path && a.memfs_limit_mb == b.memfs_limit_mb &&
          a.memfs_abort_on_fail == b.memfs_abort_on_fail &&
@@ -68,6 +80,19 @@ Settings Unusual() {
   settings.small = true;
   settings.skip_mmap = true;
   settings.skip_sbrk = true;
+  strcpy(settings.heap_profile, "/tmp/heap");
+  settings.heap_profile_use_pid = true;
+  settings.heap_profile_signal = 12;
+  settings.heap_profile_cleanup = false;
+  settings.heap_profile_allocation_interval = 4;
+  settings.heap_profile_deallocation_interval = 5;
+  settings.heap_profile_inuse_interval = 6;
+  settings.heap_profile_time_interval_seconds = 7;
+  strcpy(settings.pmix_rank, "8");
+  strcpy(settings.pmi_rank, "9");
+  strcpy(settings.slurm_process, "10");
+  settings.in_slurm_job = true;
+  settings.has_open_mpi = true;
   settings.stack_trace_method = StackTraceMethod::kFramePointers;
   settings.stack_trace_method_verbose = true;
   settings.devmem_start_mb = 1;
@@ -216,7 +241,7 @@ TEST(SettingsTest, OtherVariablesAreNotOurs) {
 
 TEST(SettingsTest, VariablesOfOtherReleasesAreSilentlyIgnored) {
   const std::vector<std::string> ignored = DocumentedIgnoredNames();
-  EXPECT_GT(ignored.size(), 35u);
+  EXPECT_GT(ignored.size(), 25u);
   for (const std::string& name : ignored) {
     for (const char* value : {"", "1", "nonsense", "-5"}) {
       Settings settings = Unusual();
@@ -273,6 +298,9 @@ TEST(SettingsTest, EveryVariableOfTheInterfaceIsKnown) {
                            "HEAP_PROFILE_INUSE_INTERVAL",
                            "HEAP_PROFILE_TIME_INTERVAL",
                            "HEAP_PROFILE_CLEANUP",
+                           "HEAP_PROFILE_MMAP",
+                           "HEAP_PROFILE_MMAP_LOG",
+                           "HEAP_PROFILE_ONLY_MMAP",
                            "HEAP_CHECK_MAX_LEAKS",
                            "CPUPROFILE",
                            "CPUPROFILE_USE_PID",
@@ -292,6 +320,49 @@ TEST(SettingsTest, EveryVariableOfTheInterfaceIsKnown) {
                            "PMI_RANK"}) {
     EXPECT_NE(text.find("`" + std::string(name) + "`"), std::string::npos) << name;
   }
+}
+
+TEST(SettingsTest, HeapProfiler) {
+  Settings settings;
+  EXPECT_EQ(settings.heap_profile_allocation_interval, uint64_t{1} << 30);
+  EXPECT_EQ(settings.heap_profile_deallocation_interval, 0u);
+  EXPECT_EQ(settings.heap_profile_inuse_interval, uint64_t{100} << 20);
+  EXPECT_EQ(settings.heap_profile_time_interval_seconds, 0u);
+  EXPECT_TRUE(settings.heap_profile_cleanup);
+  for (const auto& [name, interval] :
+       {std::pair("HEAP_PROFILE_ALLOCATION_INTERVAL", &settings.heap_profile_allocation_interval),
+        std::pair("HEAP_PROFILE_DEALLOCATION_INTERVAL",
+                  &settings.heap_profile_deallocation_interval),
+        std::pair("HEAP_PROFILE_INUSE_INTERVAL", &settings.heap_profile_inuse_interval),
+        std::pair("HEAP_PROFILE_TIME_INTERVAL", &settings.heap_profile_time_interval_seconds)}) {
+    for (const auto& [text, value] : {std::pair("12345", 12345u), std::pair("0", 0u),
+                                      std::pair("77", 77u), std::pair("-77", 0u)}) {
+      EXPECT_EQ(Read(name, text, &settings), "") << name;
+      EXPECT_EQ(*interval, value) << name << "=" << text;
+    }
+    *interval = 5;
+    for (const char* bad : {"", "1M", "1.5", "-", "x"}) {
+      EXPECT_NE(Read(name, bad, &settings), "") << name << "=" << bad;
+      EXPECT_EQ(*interval, 5u);
+    }
+  }
+  EXPECT_EQ(Read("HEAPPROFILESIGNAL", "12", &settings), "");
+  EXPECT_EQ(settings.heap_profile_signal, 12);
+  EXPECT_NE(Read("HEAPPROFILESIGNAL", "65", &settings), "");
+  EXPECT_NE(Read("HEAPPROFILESIGNAL", "-1", &settings), "");
+  EXPECT_EQ(settings.heap_profile_signal, 12);
+  EXPECT_EQ(Read("HEAPPROFILE", "/tmp/a b", &settings), "");
+  EXPECT_STREQ(settings.heap_profile, "/tmp/a b");
+  // Of these it is enough that they are there, however long.
+  for (const auto& [name, is_set] : {std::pair("OMPI_HOME", &settings.has_open_mpi),
+                                     std::pair("SLURM_JOB_ID", &settings.in_slurm_job)}) {
+    EXPECT_EQ(Read(name, std::string(1000, 'x'), &settings), "");
+    EXPECT_TRUE(*is_set) << name;
+    EXPECT_EQ(Read(name, "", &settings), "");
+    EXPECT_FALSE(*is_set) << name;
+  }
+  EXPECT_EQ(Read("PMIX_RANK", "17", &settings), "");
+  EXPECT_STREQ(settings.pmix_rank, "17");
 }
 
 // A variable must not write control sequences to the terminal, or lines of its own.
@@ -375,6 +446,15 @@ TEST(SettingsDeathTest, RaisedPrivilegesLeaveFilesOut) {
           setenv("TCMALLOC_MEMFS_IGNORE_MMAP_FAIL", "1", 1);
           setenv("TCMALLOC_MEMFS_MAP_PRIVATE", "1", 1);
           setenv("TCMALLOC_MEMFS_LIMIT_MB", "1", 1);
+          setenv("HEAPPROFILE", "/dev/shm/heap", 1);
+          setenv("HEAPPROFILE_USE_PID", "1", 1);
+          setenv("HEAPPROFILESIGNAL", "12", 1);
+          setenv("HEAP_PROFILE_CLEANUP", "0", 1);
+          setenv("OMPI_HOME", "/opt", 1);
+          setenv("PMIX_RANK", "1", 1);
+          setenv("PMI_RANK", "1", 1);
+          setenv("SLURM_JOB_ID", "1", 1);
+          setenv("SLURM_PROCID", "1", 1);
           setenv("TCMALLOC_DEVMEM_START", "1", 1);
           setenv("TCMALLOC_DEVMEM_LIMIT", "2", 1);
           setenv("TCMALLOC_DEVMEM_DEVICE", "/dev/shm/device", 1);
@@ -553,7 +633,7 @@ TEST(SettingsTest, Sizes) {
 
 TEST(SettingsDocumentationTest, DefaultsAreThoseOfTheStructure) {
   const auto rows = DocumentedRows();
-  EXPECT_EQ(rows.size(), 26u);
+  EXPECT_EQ(rows.size(), 39u);
   Settings settings = Unusual();
   for (const auto& row : rows) {
     ASSERT_EQ(row.size(), 4u);

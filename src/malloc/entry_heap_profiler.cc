@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The heap profiler for programs (gperftools/heap-profiler.h), in the full library.
+#include <algorithm>
+#include <cstring>
+
+#include "base/compiler.h"
+#include "gperftools/heap-profiler.h"
+#include "malloc/fast_path.h"
+#include "malloc/slow_path.h"
+#include "os/mapped_array.h"
+#include "profiler/heap_profiler.h"
+
+namespace tcmalloc {
+namespace {
+
+// Adds to a MappedArray<char>.
+bool Append(const void* data, size_t size, void* context) {
+  MappedArray<char>& text = *static_cast<MappedArray<char>*>(context);
+  const size_t needed = text.size() + size;
+  if (needed > text.capacity() && !text.Reserve(std::max(needed, 2 * text.size()))) return false;
+  memcpy(text.end(), data, size);
+  text.Extend(size);
+  return true;
+}
+
+}  // namespace
+}  // namespace tcmalloc
+
+using namespace tcmalloc;  // NOLINT: this file is nothing but entry points
+
+extern "C" {
+
+TC_EXPORT void HeapProfilerStart(const char* prefix) {
+  if (prefix != nullptr) StartHeapProfiler(prefix);
+}
+
+TC_EXPORT int IsHeapProfilerRunning() { return HeapProfilerRuns() ? 1 : 0; }
+
+TC_EXPORT void HeapProfilerStop() { StopHeapProfiler(); }
+
+TC_EXPORT void HeapProfilerDump(const char* reason) {
+  DumpHeapProfile(reason == nullptr ? "" : reason);
+}
+
+TC_EXPORT char* GetHeapProfile() {
+  MappedArray<char> text(ExistingHeap().virtual_memory);
+  if (!WriteHeapProfile(&Append, &text)) return nullptr;
+  char* const result = static_cast<char*>(Allocate<&AllocateSlow>(text.size() + 1));
+  if (result == nullptr) return nullptr;
+  if (text.size() > 0) memcpy(result, text.data(), text.size());
+  result[text.size()] = '\0';
+  return result;
+}
+
+}  // extern "C"

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What tells this process from others, and the signals that it gets.
+#pragma once
+
+#include <cstdint>
+
+namespace tcmalloc {
+
+// The number of the process.
+uint64_t ProcessId();
+
+// Nanoseconds since 1970 by the wall clock.
+int64_t WallNanoseconds();
+
+// Removes a file. False when there is none, or it cannot be removed. Changes errno.
+bool RemoveFile(const char* path);
+
+// Has `handler` called for the signal, with system calls restarted. False when there is no such
+// signal, or it is handled or ignored already.
+bool HandleSignal(int signal, void (*handler)(int));
+
+}  // namespace tcmalloc
