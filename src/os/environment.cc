@@ -24,12 +24,6 @@ void VisitOne(const char* entry, EnvironmentVisitor visit, void* context) {
   visit(entry, static_cast<size_t>(equals - entry), equals + 1, context);
 }
 
-// Two entries "NAME=value" are of one variable.
-bool HaveOneName(const char* a, const char* b) {
-  while (*a == *b && *a != '=' && *a != '\0') ++a, ++b;
-  return *a == '=' && *b == '=';
-}
-
 // Reads what the kernel gave the process when it started.
 void VisitKernelCopy(EnvironmentVisitor visit, void* context) {
   const int fd = OpenForReading("/proc/self/environ");
@@ -63,25 +57,6 @@ void ForEachEnvironmentVariable(EnvironmentVisitor visit, void* context) {
     for (char** entry = environ; *entry != nullptr; ++entry) VisitOne(*entry, visit, context);
   }
   errno = saved_errno;
-}
-
-bool AddToEnvironment(const char* entry) {
-  if (environ == nullptr) return false;
-  size_t count = 0;
-  while (environ[count] != nullptr) ++count;
-  const int saved_errno = errno;
-  void* const memory = mmap(nullptr, (count + 2) * sizeof(char*), PROT_READ | PROT_WRITE,
-                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  errno = saved_errno;
-  if (memory == MAP_FAILED) return false;
-  char** const entries = static_cast<char**>(memory);
-  char** end = entries;
-  for (size_t i = 0; i < count; ++i) {
-    if (!HaveOneName(environ[i], entry)) *end++ = environ[i];
-  }
-  *end = const_cast<char*>(entry);
-  environ = entries;
-  return true;
 }
 
 bool RunsWithRaisedPrivileges() { return getauxval(AT_SECURE) != 0; }

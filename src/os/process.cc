@@ -2,17 +2,44 @@
 #include "os/process.h"
 
 #include <signal.h>
-#include <time.h>
 #include <unistd.h>
+
+#include <cstring>
+
+#include "base/text_writer.h"
+#include "os/uncancelled_io.h"
 
 namespace tcmalloc {
 
 uint64_t ProcessId() { return static_cast<uint64_t>(getpid()); }
 
-int64_t WallNanoseconds() {
-  timespec now = {};
-  clock_gettime(CLOCK_REALTIME, &now);
-  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+bool ParentWasStartedWith(const char* name, const char* value) {
+  char buffer[1024];
+  TextWriter path(buffer, sizeof(buffer));
+  path.Text("/proc/").Number(static_cast<uint64_t>(getppid())).Text("/environ");
+  const int fd = OpenForReading(buffer);
+  if (fd < 0) return false;
+  // How much of "name=value" and the zero behind it matches so far; kNoMatch up to the next zero.
+  constexpr size_t kNoMatch = SIZE_MAX;
+  const size_t name_length = strlen(name);
+  const size_t length = name_length + 1 + strlen(value);
+  const auto expected = [&](size_t i) {
+    return i < name_length ? name[i] : i == name_length ? '=' : value[i - name_length - 1];
+  };
+  size_t matched = 0;
+  bool found = false;
+  for (ssize_t n = 0; !found && (n = ReadFrom(fd, buffer, sizeof(buffer))) > 0;) {
+    for (ssize_t i = 0; i < n && !found; ++i) {
+      found = matched == length && buffer[i] == '\0';
+      if (buffer[i] == '\0') {
+        matched = 0;
+      } else if (matched != kNoMatch) {
+        matched = matched < length && buffer[i] == expected(matched) ? matched + 1 : kNoMatch;
+      }
+    }
+  }
+  Close(fd);
+  return found;
 }
 
 bool RemoveFile(const char* path) { return unlink(path) == 0; }

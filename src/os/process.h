@@ -9,8 +9,9 @@ namespace tcmalloc {
 // The number of the process.
 uint64_t ProcessId();
 
-// Nanoseconds since 1970 by the wall clock.
-int64_t WallNanoseconds();
+// The program that started this one was itself started with the variable `name` at `value`. False
+// also where that cannot be seen.
+bool ParentWasStartedWith(const char* name, const char* value);
 
 // Removes a file. False when there is none, or it cannot be removed. Changes errno.
 bool RemoveFile(const char* path);

@@ -9,7 +9,6 @@
 #include <new>
 
 #include "os/clock.h"
-#include "os/environment.h"
 #include "os/errno_keeper.h"
 #include "os/log.h"
 #include "os/mapped_array.h"
@@ -109,7 +108,7 @@ class CurrentProfile {
  public:
   explicit CurrentProfile(Tables& tables) : entries_(GlobalHeap().virtual_memory) {
     profile_.kind = ProfileKind::kHeap;
-    profile_.time_ns = WallNanoseconds();
+    profile_.time_ns = WallClockNanoseconds();
     if (!entries_.Reserve(tables.sites.num_sites() + 1)) return;
     profile_.entries = entries_.data();
     profile_.num_entries = tables.sites.Read(entries_.data(), entries_.capacity());
@@ -416,7 +415,10 @@ void StartHeapProfilerBySettings(const Settings& settings) {
         "tcmalloc: HEAPPROFILESIGNAL is ignored: there is no such signal, or it has a "
         "handler\n");
   }
-  if (!Start(writer.text(), UsesPid(settings))) {
+  // Where the program that started this one is profiled, too, its files have the same names.
+  const ErrnoKeeper keeper;
+  const bool started_by_profiled = ParentWasStartedWith("HEAPPROFILE", settings.heap_profile);
+  if (!Start(writer.text(), UsesPid(settings) || started_by_profiled)) {
     WriteToStderr("tcmalloc: HEAPPROFILE is ignored: there is no memory for it\n");
     return;
   }
@@ -424,8 +426,6 @@ void StartHeapProfilerBySettings(const Settings& settings) {
     RemoveOldFiles();
     EndWriting();
   }
-  // Programs that this one starts would write files of the same names.
-  AddToEnvironment("HEAPPROFILE_USE_PID=1");
 }
 
 void DumpLastHeapProfile() { DumpHeapProfile("exit"); }

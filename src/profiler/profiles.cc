@@ -31,7 +31,8 @@ constexpr ForkHandlers kForkHandlers = {
 void OnGrowth(size_t bytes) {
   const ErrnoKeeper keeper;
   uintptr_t frames[kMaxStackDepth];
-  const size_t depth = GetStackTrace(frames, kMaxStackDepth, 0);
+  // Where the library is a part of the program, some of its functions are in the trace.
+  const size_t depth = GetCallerStackTrace(frames, kMaxStackDepth, 0, AllocatorFrames::kLeading, 0);
   Table().Add(bytes, frames, depth);
 }
 

@@ -28,6 +28,9 @@ constexpr ForkHandlers kForkHandlers = {
     [] { existing_table.load(std::memory_order_acquire)->lock().ResetAfterForkInChild(); },
 };
 
+// Where the library is a part of the program: SampleAllocated and the slow path that called it.
+constexpr size_t kStaticSkip = 2;
+
 SampleTable& Table(Heap& heap) {
   SampleTable* table = existing_table.load(std::memory_order_acquire);
   if (table != nullptr) return *table;
@@ -48,7 +51,8 @@ void SampleAllocated(Heap& heap, Span* span, size_t requested, size_t allocated)
   const size_t period = heap.sampling.period();
   if (period == 0) return;  // switched off just now
   uintptr_t frames[kMaxStackDepth];
-  const size_t depth = GetStackTrace(frames, kMaxStackDepth, 0);
+  const size_t depth =
+      GetCallerStackTrace(frames, kMaxStackDepth, 0, AllocatorFrames::kLeading, kStaticSkip);
   SampleTable& table = Table(heap);
   Sample* const sample = table.New(depth);
   if (sample == nullptr) return;

@@ -62,6 +62,8 @@ void Check(bool condition, int line, const char* text) {
 }
 
 bool on_reference = false;
+
+bool IsMinimal() { return strstr(getenv("LIBRARY_UNDER_TEST"), "minimal") != nullptr; }
 MallocExtension* ext = nullptr;
 
 // Allocation that the compiler does not see through.
@@ -181,20 +183,51 @@ void TestGetStats() {
         Get("generic.current_allocated_bytes"));
 }
 
-void TestSamplesAreEmpty() {
-  std::string sample = "as it was";
-  std::string growth = "as it was";
+// [objects, bytes, depth, frames...]..., 0: the number of entries, and their bytes.
+struct Entries {
+  size_t number = 0;
+  size_t bytes = 0;
+};
+Entries EntriesOf(void** array) {
+  Entries entries;
+  for (size_t i = 0; array[i] != nullptr; i += 3 + reinterpret_cast<size_t>(array[i + 2])) {
+    ++entries.number;
+    entries.bytes += reinterpret_cast<size_t>(array[i + 1]);
+    CHECK(reinterpret_cast<size_t>(array[i + 2]) <= 200);
+  }
+  return entries;
+}
+
+void TestSamples() {
+  std::string sample = "as it was\n";
+  std::string growth = "as it was\n";
+  const bool samples = !on_reference && ext->SetNumericProperty("tcmalloc.sample_parameter", 4096);
+  CHECK(on_reference || samples == !IsMinimal());
+  constexpr size_t kBytes = 64 << 20;
+  char* volatile kept = new char[kBytes];
+  kept[0] = 1;
   ext->GetHeapSample(&sample);
   ext->GetHeapGrowthStacks(&growth);
   int period = -1;
   void** const stacks = ext->ReadStackTraces(&period);
   void** const growth_stacks = ext->ReadHeapGrowthStackTraces();
-  CHECK(period == 0 || on_reference);
-  CHECK(stacks == nullptr || on_reference);
-  CHECK(growth_stacks == nullptr || on_reference);
+  if (samples) {
+    CHECK(period == 4096);
+    CHECK(sample.find("as it was\nheap profile: ") == 0);
+    CHECK(sample.find("@ heap_v2/4096\n") != std::string::npos);
+    CHECK(sample.find("MAPPED_LIBRARIES:\n") != std::string::npos);
+    CHECK(growth.find("as it was\nheap profile: ") == 0);
+    CHECK(growth.find("@ growth\n") != std::string::npos);
+    CHECK(EntriesOf(stacks).bytes >= kBytes);
+    CHECK(EntriesOf(growth_stacks).bytes >= kBytes);
+    CHECK(ext->SetNumericProperty("tcmalloc.sample_parameter", 0));
+  } else if (!on_reference) {
+    CHECK(period == 0 && stacks == nullptr && growth_stacks == nullptr);
+    CHECK(sample == "as it was\n" && growth == "as it was\n");
+  }
   delete[] stacks;
   delete[] growth_stacks;
-  if (!on_reference) CHECK(sample == "as it was" && growth == "as it was");
+  delete[] kept;
 }
 
 struct SeenRanges {
@@ -363,7 +396,8 @@ void TestSettings() {
   if (!on_reference) {
     CHECK(Get("tcmalloc.sample_parameter") == 0);
     CHECK(ext->SetNumericProperty("tcmalloc.sample_parameter", 0));
-    CHECK(!ext->SetNumericProperty("tcmalloc.sample_parameter", 1 << 19));
+    CHECK(ext->SetNumericProperty("tcmalloc.sample_parameter", 1 << 19) == !IsMinimal());
+    CHECK(ext->SetNumericProperty("tcmalloc.sample_parameter", 0));
     const char* const googles[] = {"generic.bytes_in_use_by_app", "generic.physical_memory_used",
                                    "tcmalloc.metadata_bytes", "tcmalloc.page_heap_free"};
     for (const char* name : googles) Get(name);
@@ -717,8 +751,7 @@ __attribute__((noinline)) int TakeTraces(void* back) {
 }
 
 void TestStackTraces() {
-  const bool minimal = strstr(getenv("LIBRARY_UNDER_TEST"), "minimal") != nullptr;
-  if (!on_reference) CHECK(minimal == (&GetStackTrace == nullptr));
+  if (!on_reference) CHECK(IsMinimal() == (&GetStackTrace == nullptr));
   // What gperftools' walk finds in code without frame pointers hangs on how it was built.
   if (&GetStackTrace == nullptr || on_reference) return;
   CallWithReturn(&TakeTraces);
@@ -906,7 +939,7 @@ int main() {
   TestVerify();
   TestMallocMemoryStats();
   TestGetStats();
-  TestSamplesAreEmpty();
+  TestSamples();
   TestRanges();
   TestFigures();
   TestSettings();

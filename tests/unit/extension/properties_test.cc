@@ -219,7 +219,9 @@ TEST(PropertiesTest, SettingsAreSet) {
   EXPECT_TRUE(SetProperty(heap, "tcmalloc.aggressive_memory_decommit", 0));
   EXPECT_EQ(heap.page_heap.releasing(), PageHeap::Releasing::kByPolicy);
   EXPECT_TRUE(SetProperty(heap, "tcmalloc.sample_parameter", 0));
-  EXPECT_FALSE(SetProperty(heap, "tcmalloc.sample_parameter", 1));
+  EXPECT_TRUE(SetProperty(heap, "tcmalloc.sample_parameter", 524288));
+  EXPECT_EQ(GetProperty(CollectStats(heap), "tcmalloc.sample_parameter"), 524288u);
+  EXPECT_TRUE(SetProperty(heap, "tcmalloc.sample_parameter", 0));
 }
 
 TEST(PropertiesTest, LimitsAreReportedWithTheirHits) {

@@ -8,7 +8,6 @@
 
 #include <map>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace tcmalloc {
@@ -110,29 +109,6 @@ TEST(EnvironmentTest, SurvivesAnEnvironmentThatIsTooLong) {
   const std::string listing = ChildLists("kernel", environment);
   EXPECT_EQ(listing.rfind("FIRST[5]=1[1]\nLONG[4]=xxxxxxxxxxxxxxxxxxxx[120000]\n", 0), 0u);
   EXPECT_EQ(listing.find("LAST"), std::string::npos);
-}
-
-// Other processes that are started find it, and the C library's functions take it as their own.
-TEST(EnvironmentDeathTest, AddsAVariable) {
-  EXPECT_EXIT(
-      {
-        setenv("TEST_TWO", "old", 1);
-        setenv("TEST_TWO_MORE", "kept", 1);
-        setenv("TEST_TW", "kept", 1);
-        const size_t before = Visited().size();
-        if (!AddToEnvironment("TEST_ONE=1") || !AddToEnvironment("TEST_TWO=2")) _exit(1);
-        if (Visited().size() != before + 1) _exit(2);
-        if (std::string_view(getenv("TEST_ONE")) != "1") _exit(3);
-        if (std::string_view(getenv("TEST_TWO")) != "2") _exit(4);
-        if (std::string_view(getenv("TEST_TWO_MORE")) != "kept") _exit(5);
-        if (std::string_view(getenv("TEST_TW")) != "kept") _exit(6);
-        setenv("TEST_ONE", "3", 1);
-        setenv("TEST_THREE", "4", 1);
-        unsetenv("TEST_TWO");
-        if (Visited().size() != before + 1) _exit(7);
-        execl("/bin/sh", "sh", "-c", "exit $TEST_ONE$TEST_THREE", nullptr);
-      },
-      testing::ExitedWithCode(34), "");
 }
 
 TEST(EnvironmentTest, TestsRunWithoutRaisedPrivileges) { EXPECT_FALSE(RunsWithRaisedPrivileges()); }

@@ -51,7 +51,8 @@ bool operator==(const Settings& a, const Settings& b) {
          std::string_view(a.pmi_rank) == b.pmi_rank &&
          std::string_view(a.slurm_process) == b.slurm_process && a.in_slurm_job == b.in_slurm_job &&
          a.has_open_mpi == b.has_open_mpi && a.small == b.small && a.skip_mmap == b.skip_mmap &&
-         a.skip_sbrk == b.skip_sbrk && a.devmem_start_mb == b.devmem_start_mb &&
+         a.skip_sbrk == b.skip_sbrk && a.sample_period_bytes == b.sample_period_bytes &&
+         a.sample_seed == b.sample_seed && a.devmem_start_mb == b.devmem_start_mb &&
          a.devmem_limit_mb == b.devmem_limit_mb &&
          std::string_view(a.devmem_device) == b.devmem_device &&
          std::string_view(a.memfs_path) == b.memfs_path && a.memfs_limit_mb == b.memfs_limit_mb &&
@@ -77,6 +78,8 @@ Settings Unusual() {
   settings.hard_limit_bytes = 4321;
   settings.soft_limit_bytes = 1234;
   settings.soft_limit_percent = 56;
+  settings.sample_period_bytes = 524288;
+  settings.sample_seed = 11;
   settings.small = true;
   settings.skip_mmap = true;
   settings.skip_sbrk = true;
@@ -633,7 +636,7 @@ TEST(SettingsTest, Sizes) {
 
 TEST(SettingsDocumentationTest, DefaultsAreThoseOfTheStructure) {
   const auto rows = DocumentedRows();
-  EXPECT_EQ(rows.size(), 39u);
+  EXPECT_EQ(rows.size(), 41u);
   Settings settings = Unusual();
   for (const auto& row : rows) {
     ASSERT_EQ(row.size(), 4u);
