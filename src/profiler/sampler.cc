@@ -7,8 +7,10 @@
 
 #include "base/sample_gap.h"
 #include "os/clock.h"
+#include "os/probes.h"
 #include "os/spinlock.h"
 #include "os/stack_trace.h"
+#include "profile/profile_formats.h"
 #include "profile/sample_table.h"
 #include "runtime/current_thread.h"
 #include "runtime/fork.h"
@@ -63,11 +65,14 @@ void SampleAllocated(Heap& heap, Span* span, size_t requested, size_t allocated)
   sample->weight = SampleWeight(requested, period);
   span->sample = sample;
   table.Add(sample);
+  ProbeAllocation(span->start_address(), requested,
+                  static_cast<size_t>(RoundedEstimate(sample->weighted_bytes())));
 }
 
 void SampleFreed(Span* span) {
   Sample* const sample = static_cast<Sample*>(span->sample);
   span->sample = nullptr;
+  ProbeFree(span->start_address());
   existing_table.load(std::memory_order_acquire)->Remove(sample);
 }
 

@@ -14,16 +14,17 @@ void Sampling::SetPeriod(size_t period) {
 void Sampling::SetSeed(uint64_t seed) { seed_.store(seed, std::memory_order_relaxed); }
 
 SampleGaps Sampling::NewGaps() {
-  // Neighbouring seeds must not give the same numbers a few steps apart: the generator adds a
-  // constant to its state at each step, so states that are a multiple of that apart would.
-  constexpr uint64_t kApart = 0xd1342543de82ef95;
+  // Neither a seed and the next number nor the next seed and a number may give the same state, or
+  // one that the generator comes to a few steps later.
+  constexpr uint64_t kOfSeed = 0xd1342543de82ef95;
+  constexpr uint64_t kOfNumber = 0xaf251af3b0f025b5;
   const uint64_t number = generators_.fetch_add(1, std::memory_order_relaxed) + 1;
   uint64_t seed = seed_.load(std::memory_order_relaxed);
   if (seed == 0) {
     // The address is another one in every process.
     seed = static_cast<uint64_t>(Microseconds()) ^ (reinterpret_cast<uintptr_t>(&seed) << 20);
   }
-  return SampleGaps((seed + number) * kApart);
+  return SampleGaps(seed * kOfSeed ^ number * kOfNumber);
 }
 
 bool Sampling::CountWithoutCache(size_t bytes) { return NewGaps().Next(period()) < bytes; }

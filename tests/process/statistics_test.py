@@ -268,7 +268,7 @@ def check_large(test):
 
 def check_settings(test):
     run = test.run("json", TCMALLOC_RELEASE_RAT="1", TCMALLOC_RELEASE_RATE="fast",
-                   TCMALLOC_TRANSFER_NUM_OBJ="40", TCMALLOC_SAMPLE_PARAMETER="x", CPUPROFILE="y",
+                   TCMALLOC_TRANSFER_NUM_OBJ="40", CPUPROFILE="y",
                    **{THRESHOLD: "1G"})
     lines = sorted(run.stderr.splitlines())
     test.expect_equal([line.split(" is ignored: ")[0] for line in lines],
