@@ -214,7 +214,8 @@ enum {
   TCMALLOC_PROFILE_HEAP = 0,        /* what is in use now */
   TCMALLOC_PROFILE_PEAK_HEAP = 1,   /* what was in use when most was */
   TCMALLOC_PROFILE_ALLOCATIONS = 2, /* what was allocated while that was recorded */
-  TCMALLOC_PROFILE_GROWTH = 3       /* where the heap was made to grow, in the order of time */
+  TCMALLOC_PROFILE_GROWTH = 3       /* where the heap was made to grow, in the order of time, since
+                                   sampling was first switched on */
 };
 
 /* An immutable profile, which any thread may read. */
@@ -240,7 +241,8 @@ tcmalloc_profile* tcmalloc_stop_allocation_profiling(void) TCMALLOC_NOTHROW;
 
 typedef struct tcmalloc_profile_info {
   int kind;
-  size_t sample_interval; /* mean bytes between samples; 0: nothing was left out */
+  size_t sample_interval; /* mean bytes between samples; 0: nothing was left out, or
+                             samples of different ones, and what was recorded is estimated */
   long long time_ns;      /* when it was taken: nanoseconds since 1970 */
   long long duration_ns;  /* how long it was recorded */
   size_t num_entries;

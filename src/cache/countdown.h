@@ -85,10 +85,10 @@ class Countdown {
   // Takes what the fast path has counted off both; Store is to follow.
   void Settle(const std::atomic<size_t>& counter) {
     const size_t left = counter.load(std::memory_order_acquire);
-    const bool alarmed = alarmed_.load(std::memory_order_relaxed);
-    if (alarmed) alarmed_.store(false, std::memory_order_relaxed);
-    // An alarm that came while the fast path was about to store is not heard.
-    if (alarmed && left == 0) {
+    // An alarm that came while the owner was about to store is not heard; its flag stays, and may
+    // lose one gap that is used up just so, later.
+    if (left == 0 && alarmed_.load(std::memory_order_relaxed)) {
+      alarmed_.store(false, std::memory_order_relaxed);
       until_visit_ = 0;
       gap_lost_ = until_sample_ != kNever;
       return;
@@ -99,7 +99,10 @@ class Countdown {
   }
   void Store(std::atomic<size_t>& counter) { counter.store(Nearer(), std::memory_order_relaxed); }
   // What the counter was set to.
-  size_t Nearer() const { return until_visit_ < until_sample_ ? until_visit_ : until_sample_; }
+  size_t Nearer() const {
+    if (gap_lost_) return 0;  // it is to be set anew before anything else is allocated
+    return until_visit_ < until_sample_ ? until_visit_ : until_sample_;
+  }
 
   size_t until_visit_ = kNever;
   size_t until_sample_ = kNever;

@@ -257,12 +257,15 @@ void MallocExtension::GetFreeListSizes(std::vector<FreeListInfo>* v) {
 }
 
 void** MallocExtension::ReadStackTraces(int* sample_period) {
-  *sample_period = static_cast<int>(std::min<size_t>(ExistingHeap().sampling.period(), INT_MAX));
-  return tcmalloc::ReadProfile(ProfileKind::kHeap);
+  size_t period;
+  void** const traces = tcmalloc::ReadProfile(ProfileKind::kHeap, &period);
+  *sample_period = static_cast<int>(std::min<size_t>(period, INT_MAX));
+  return traces;
 }
 
 void** MallocExtension::ReadHeapGrowthStackTraces() {
-  return tcmalloc::ReadProfile(ProfileKind::kGrowth);
+  size_t period;
+  return tcmalloc::ReadProfile(ProfileKind::kGrowth, &period);
 }
 
 size_t MallocExtension::GetThreadCacheSize() {

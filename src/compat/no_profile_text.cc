@@ -5,6 +5,9 @@
 namespace tcmalloc {
 
 void AppendProfile(ProfileKind, std::string*) {}
-void** ReadProfile(ProfileKind) { return nullptr; }
+void** ReadProfile(ProfileKind, size_t* period) {
+  *period = 0;
+  return nullptr;
+}
 
 }  // namespace tcmalloc

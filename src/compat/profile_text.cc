@@ -67,11 +67,13 @@ void AppendProfile(ProfileKind kind, std::string* text) {
   }
 }
 
-void** ReadProfile(ProfileKind kind) {
+void** ReadProfile(ProfileKind kind, size_t* period) {
   const ErrnoKeeper keeper;
+  *period = 0;
   ProfileMemory memory;
   if (!TakeProfile(ExistingHeap(), kind, &memory)) return nullptr;
   const Profile& profile = memory.profile;
+  *period = profile.sample_period;
   size_t words = 1;
   for (size_t i = 0; i < profile.num_entries; ++i) words += 3 + profile.entries[i].depth;
   auto* const result = static_cast<uintptr_t*>(::operator new[](words * sizeof(uintptr_t)));

@@ -2,6 +2,7 @@
 // Profiles as MallocExtension hands them out: text in a string, and arrays.
 #pragma once
 
+#include <cstddef>
 #include <string>
 
 #include "profile/profile.h"
@@ -14,6 +15,7 @@ void AppendProfile(ProfileKind kind, std::string* text);
 
 // Entry by entry: objects, bytes, depth, frames; 0 behind the last. To be deleted with delete[].
 // Null without memory for the profile, and in the minimal library.
-void** ReadProfile(ProfileKind kind);
+// `*period` is the profile's.
+void** ReadProfile(ProfileKind kind, size_t* period);
 
 }  // namespace tcmalloc

@@ -44,8 +44,7 @@ tcmalloc_profile* Take(Heap& heap, ProfileKind kind) {
   return nullptr;
 }
 
-// When the recording began. Written by who began it, read by who ends it, which the program sees
-// to.
+// When the recording began, 0 while there is none. Who ends it takes it out.
 constinit std::atomic<int64_t> recording_since_us{0};
 
 // Of the format, or nothing.
@@ -79,6 +78,7 @@ TC_EXPORT tcmalloc_profile* tcmalloc_profile_snapshot(int kind) noexcept {
 }
 
 TC_EXPORT int tcmalloc_start_allocation_profiling(void) noexcept {
+  const ErrnoKeeper keeper;
   if (!tcmalloc::BeginRecordingSamples(ExistingHeap())) return 0;
   tcmalloc::recording_since_us.store(tcmalloc::Microseconds(), std::memory_order_relaxed);
   return 1;
@@ -86,11 +86,11 @@ TC_EXPORT int tcmalloc_start_allocation_profiling(void) noexcept {
 
 TC_EXPORT tcmalloc_profile* tcmalloc_stop_allocation_profiling(void) noexcept {
   const ErrnoKeeper keeper;
+  const int64_t since_us = tcmalloc::recording_since_us.exchange(0, std::memory_order_relaxed);
+  if (since_us == 0) return nullptr;
   tcmalloc_profile* const profile = tcmalloc::Take(ExistingHeap(), ProfileKind::kAllocations);
   if (profile != nullptr) {
-    profile->memory.profile.duration_ns =
-        (tcmalloc::Microseconds() - tcmalloc::recording_since_us.load(std::memory_order_relaxed)) *
-        1000;
+    profile->memory.profile.duration_ns = (tcmalloc::Microseconds() - since_us) * 1000;
   }
   tcmalloc::EndRecordingSamples();
   return profile;

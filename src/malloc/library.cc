@@ -26,11 +26,11 @@ void WriteStackTraceMethod() {
 void OnLibraryLoad() {
   CLibraryMalloc::Resolve();
   InstallForkHandlers();
+  if (GlobalHeap().settings.stack_trace_method_verbose) WriteStackTraceMethod();
+  OnProfilerLoad();
   if (GlobalHeap().settings.background && !StartBackgroundThread()) {
     WriteToStderr("tcmalloc: TCMALLOC_BACKGROUND is ignored: no thread could be started\n");
   }
-  if (GlobalHeap().settings.stack_trace_method_verbose) WriteStackTraceMethod();
-  OnProfilerLoad();
 }
 
 void OnProcessExit() {

@@ -61,10 +61,13 @@ Span* NewSpan(Heap& heap, size_t size, size_t alignment) {
   return span;
 }
 
-// An object of class `c` that is sampled; null when there is no memory.
+// An object of class `c` that is sampled; null when there is no page for it at hand: then it is no
+// sample, since it is not worth giving anything up for.
 TC_SLOW_PATH void* AllocateSampled(Heap& heap, SizeClass c, size_t size) {
-  Span* const span = NewSpan(heap, kSizeClasses.size(c), 1);
+  const Length n = Length::ForBytes(kSizeClasses.size(c));
+  Span* const span = heap.page_heap.NewAligned(n, Length(1), SpanState::kLarge);
   if (span == nullptr) return nullptr;
+  span->sample = nullptr;
   span->sampled_class = c;
   SampleAllocated(heap, span, size, kSizeClasses.size(c));
   return span->start_address();
@@ -144,14 +147,14 @@ size_t UsableBytes(const Span& span) {
                                                 : kSizeClasses.size(span.sampled_class);
 }
 
-void ForgetSample(Span* span) {
-  if (__builtin_expect(span->sample != nullptr, false)) SampleFreed(span);
-  span->sampled_class = SizeClass::kNone;
+void Forget(void* sample) {
+  if (__builtin_expect(sample != nullptr, false)) SampleFreed(sample);
 }
 
-// To the samples, too, an object that changes its size where it is is freed and allocated. Its
-// former sample is gone already.
-void SampleResized(Heap& heap, Span* span, size_t size) {
+// To the samples, too, an object that changes its size where it is, or is moved, is freed and
+// allocated.
+void SampleResized(Heap& heap, void* former, Span* span, size_t size) {
+  Forget(former);
   if (heap.sampling.Count(current_slot.cache, size).sample) {
     SampleAllocated(heap, span, size, span->bytes());
   }
@@ -160,8 +163,9 @@ void SampleResized(Heap& heap, Span* span, size_t size) {
 // Makes the large object at `p` one of `size` bytes where it is; false when it cannot.
 bool ResizeLarge(Span* span, void* p, size_t old_size, size_t size) {
   Heap& heap = GlobalHeap();
-  if (!heap.page_heap.ResizeLargeAt(span, p, Length::ForBytes(size))) return false;
-  SampleResized(heap, span, size);
+  void* former;
+  if (!heap.page_heap.ResizeLargeAt(span, p, Length::ForBytes(size), &former)) return false;
+  SampleResized(heap, former, span, size);
   if (size > old_size) heap.large_reports.Allocated(p, size);
   return true;
 }
@@ -169,10 +173,10 @@ bool ResizeLarge(Span* span, void* p, size_t old_size, size_t size) {
 // Moves its pages to where there is room for `size` bytes; null when copying is better.
 void* MoveLarge(Span* span, void* p, size_t size) {
   Heap& heap = GlobalHeap();
-  Span* const moved = heap.page_heap.MoveLargeAt(span, p, Length::ForBytes(size));
+  void* former;
+  Span* const moved = heap.page_heap.MoveLargeAt(span, p, Length::ForBytes(size), &former);
   if (moved == nullptr) return nullptr;
-  moved->sample = nullptr;
-  SampleResized(heap, moved, size);
+  SampleResized(heap, former, moved, size);
   heap.large_reports.Allocated(moved->start_address(), size);
   return moved->start_address();
 }
@@ -182,8 +186,11 @@ void FreeNotSmall(void* p) {
   EnsureHeap();
   Heap& heap = GlobalHeap();
   if (Span* const span = LargeSpanAt(p)) {
-    ForgetSample(span);
-    if (heap.page_heap.DeleteLargeAt(span, p)) return FreedSlowly(heap, current_slot.cache, true);
+    void* sample;
+    if (heap.page_heap.DeleteLargeAt(span, p, &sample)) {
+      Forget(sample);
+      return FreedSlowly(heap, current_slot.cache, true);
+    }
   }
   FreeForeign(heap, p);
 }
@@ -286,7 +293,8 @@ void* Reallocate(void* p, size_t size) {
     if (size > kMaxRequest) return nullptr;
     old_size = UsableBytes(*span);
     const bool sampled_small = span->sampled_class != SizeClass::kNone;
-    if (!sampled_small) ForgetSample(span);
+    // As it would stay where it is if it were not sampled, so it does.
+    if (sampled_small && kSizeClasses.ClassOf(size) == span->sampled_class) return Resized(p, size);
     // Hooks are told of the old object's end before another thread can be given its memory.
     if (size > kMaxSmallSize && !sampled_small && (size >= old_size || !HooksInstalled()) &&
         ResizeLarge(span, p, old_size, size)) {

@@ -156,7 +156,8 @@ struct Table {
   static constexpr uintptr_t kEntryBytes = 8;
 
   bool Read(const CallFrameObject& object) {
-    if (object.header < object.begin || object.end - object.header < kHeaderBytes ||
+    if (object.header < object.begin || object.header > object.end ||
+        object.end - object.header < kHeaderBytes ||
         LoadRaw<uint32_t>(object.header) != __builtin_bit_cast(uint32_t, kForm)) {
       return false;
     }

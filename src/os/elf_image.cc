@@ -52,7 +52,11 @@ bool FindBuildId(const ImageReader& reader, uintptr_t address, const ElfW(Phdr) 
     ElfW(Nhdr) note;
     if (!reader.Read(address, &note)) return false;
     const uintptr_t name = address + sizeof(note);
-    const uintptr_t value = name + (note.n_namesz + alignment - 1) / alignment * alignment;
+    const auto round_up = [alignment](uintptr_t n) {
+      return (n + alignment - 1) / alignment * alignment;
+    };
+    // Header and name are padded together.
+    const uintptr_t value = address + round_up(sizeof(note) + note.n_namesz);
     char vendor[sizeof(ELF_NOTE_GNU)];
     if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == sizeof(vendor) &&
         reader.Read(name, &vendor) && memcmp(vendor, ELF_NOTE_GNU, sizeof(vendor)) == 0 &&
@@ -61,7 +65,7 @@ bool FindBuildId(const ImageReader& reader, uintptr_t address, const ElfW(Phdr) 
       image->build_id_bytes = note.n_descsz;
       return true;
     }
-    const uintptr_t next = value + (note.n_descsz + alignment - 1) / alignment * alignment;
+    const uintptr_t next = value + round_up(note.n_descsz);
     if (next <= address) return false;
     address = next;
   }

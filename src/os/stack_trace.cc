@@ -83,12 +83,19 @@ class StackMemory {
   // were made. What was interrupted may have been so because its stack is not as it should be.
   void DistrustRegisters() { trusts_rules_ = false; }
 
-  // How much is there from the stack pointer on, for a rule that needs no other register, or one
-  // that does.
-  uintptr_t TrustedByStackPointer(uintptr_t frame_bytes) const {
-    return trusts_rules_ ? frame_bytes : 0;
+  // How much is there for sure from the stack pointer on: the rest of the page in which the frame
+  // below ends. That was read, or is the walker's own. The outermost frame of a stack may end where
+  // the memory does, and have a rule all the same that says where its caller's is: nobody ever goes
+  // there.
+  uintptr_t Trusted(uintptr_t sp) const {
+    return trusts_rules_ ? ((sp - 1) | (kPage - 1)) + 1 - sp : 0;
   }
-  uintptr_t TrustedByOthers() const { return trusts_rules_ ? kTrustedBytes : 0; }
+  // All from the stack pointer to `address` can be read, and the word there, both in pages next to
+  // each other.
+  bool ReachesTo(uintptr_t sp, uintptr_t address) {
+    if (((address ^ (sp - 1)) & ~(kPage - 1)) == 0) return true;
+    return address - sp < kPage && IsReadableSlow(sp, address & ~(kWord - 1));
+  }
   bool trusts_rules() const { return trusts_rules_; }
 
   // The word at `address`, which is to be at or above `sp`, or less than `trusted` bytes above it
@@ -98,9 +105,6 @@ class StackMemory {
     *value = LoadRaw<uintptr_t>(address);
     return true;
   }
-
-  // A register that is not as it should be leads anywhere. Larger frames than this are rare.
-  static constexpr uintptr_t kTrustedBytes = 2048;
 
  private:
   static constexpr uintptr_t kLargestFrame = uintptr_t{64} << 20;
@@ -130,11 +134,9 @@ Step StepByRule(const CallFrameRule rule, Registers* registers, StackMemory* mem
   const uintptr_t sp = registers->sp();
   uintptr_t address = registers->values[rule.address_register] +
                       static_cast<uintptr_t>(static_cast<intptr_t>(rule.address_offset));
-  uintptr_t trusted = memory->TrustedByOthers();
+  const uintptr_t trusted = memory->Trusted(sp);
   if (rule.address == CallFrameRule::kMemory) {
     if (!memory->Load(sp, trusted, address, &address)) return Step::kEnd;
-  } else if (rule.address_register == CallFrameRule::kStackPointer) {
-    trusted = memory->TrustedByStackPointer(address - sp);
   }
   // A caller's frame lies above, unless it was interrupted: then it may lie on another stack.
   if (!rule.interrupted && address <= sp) return Step::kEnd;
@@ -235,6 +237,9 @@ class Walk {
            !request_.leaves_out_callback;
   }
 
+  // A register that is not as it should be leads anywhere. Larger frames than this are rare.
+  static constexpr uintptr_t kLargestSimpleFrame = 2048;
+
   // All steps for which simple rules are in the cache, of objects that stay: nearly all there are.
   // Does what StepByRule and Write do. False at the end of the walk.
   bool StepByCachedRules() {
@@ -254,13 +259,14 @@ class Walk {
         address += sp;
       } else {
         address += rule.address_register == CallFrameRule::kFramePointer ? fp : base;
-        if (address - sp > StackMemory::kTrustedBytes) break;
+        if (address - sp > kLargestSimpleFrame) break;
       }
       const auto at = [address](int64_t words) {
         return address + static_cast<uintptr_t>(static_cast<intptr_t>(words)) * kWord;
       };
       // What is not saved is as if it were at the caller's frame.
       if (address <= sp || at(rule.frame_words) < sp || at(rule.base_words) < sp) break;
+      if (rule.frame_words > 0 || rule.base_words > 0 || !memory_.ReachesTo(sp, address)) break;
       pc = LoadRaw<uintptr_t>(at(-1));
       if (rule.frame_place != CallFrameRule::kUnchanged)
         fp = LoadRaw<uintptr_t>(at(rule.frame_words));

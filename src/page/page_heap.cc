@@ -311,18 +311,20 @@ size_t PageHeap::SpanCacheBytes() const {
   return sum;
 }
 
-bool PageHeap::DeleteLargeAt(Span* span, const void* p) {
+bool PageHeap::DeleteLargeAt(Span* span, const void* p, void** sample) {
   bool time_to_decide;
   {
     const SpinLockHolder holder(lock_);
     if (!IsLargeAt(span, p)) return false;
+    void* const taken = span->TakeSample();
+    if (sample != nullptr) *sample = taken;
     time_to_decide = DeleteLocked(span);
   }
   ReleaseAfterFreeing(time_to_decide);
   return true;
 }
 
-bool PageHeap::ResizeLargeAt(Span* span, const void* p, Length n) {
+bool PageHeap::ResizeLargeAt(Span* span, const void* p, Length n, void** sample) {
   if (n == Length(0) || n > kMaxLength) return false;
   n = RoundUp(n);
   bool time_to_decide = false;
@@ -334,7 +336,11 @@ bool PageHeap::ResizeLargeAt(Span* span, const void* p, Length n) {
       if (!IsLargeAt(span, p)) return false;
       records_needed = num_records_ < kRecordsPerOperation + kSpareRecords;
       if (!records_needed && n >= span->num_pages) {
-        if (ExtendWithinLimitsLocked(span, n - span->num_pages, limit_pass)) return true;
+        if (ExtendWithinLimitsLocked(span, n - span->num_pages, limit_pass)) {
+          void* const taken = span->TakeSample();
+          if (sample != nullptr) *sample = taken;
+          return true;
+        }
         if (!limit_pass.needs_room()) return false;
       } else if (!records_needed) {
         Span* const end = SplitLocked(span, n);
@@ -343,6 +349,8 @@ bool PageHeap::ResizeLargeAt(Span* span, const void* p, Length n) {
         time_to_decide = PagesFreedLocked(end->num_pages);
         end->state.store(SpanState::kFreeMapped, std::memory_order_relaxed);
         InsertFreeLocked(end);
+        void* const taken = span->TakeSample();
+        if (sample != nullptr) *sample = taken;
         break;
       }
     }

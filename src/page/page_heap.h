@@ -146,19 +146,23 @@ class PageHeap {
 
   // The same for the large object at `p`, provided that `span` is one and starts there; false, and
   // nothing is changed, when it is not (a free of something else, or a second one). Safe for any
-  // span record and any `p`.
-  [[nodiscard]] bool DeleteLargeAt(Span* span, const void* p) TC_EXCLUDES(lock_);
+  // span record and any `p`. This and the next two take the object's sample out (Span::TakeSample)
+  // where they succeed: it is set, to null where there was none, when it is asked for.
+  [[nodiscard]] bool DeleteLargeAt(Span* span, const void* p, void** sample = nullptr)
+      TC_EXCLUDES(lock_);
 
   // Makes the large object at `p`, whose span `span` is, `n` pages long (rounded) where it is:
   // takes from the free memory behind it, or gives its own end back. False, and nothing is changed,
   // when there is not enough, or when `span` is no such object. What is new has undefined contents.
-  [[nodiscard]] bool ResizeLargeAt(Span* span, const void* p, Length n) TC_EXCLUDES(lock_);
+  [[nodiscard]] bool ResizeLargeAt(Span* span, const void* p, Length n, void** sample = nullptr)
+      TC_EXCLUDES(lock_);
 
   // For an object that cannot become `n` pages long where it is: moves its pages to a mapping of
   // their own, behind which there is room for as many, and frees where it was. The new span; null,
   // and nothing is changed, where copying is better or the system refuses. Requires: nobody uses
   // the object meanwhile.
-  [[nodiscard]] Span* MoveLargeAt(Span* span, const void* p, Length n) TC_EXCLUDES(lock_);
+  [[nodiscard]] Span* MoveLargeAt(Span* span, const void* p, Length n, void** sample = nullptr)
+      TC_EXCLUDES(lock_);
 
   // Gives free memory back to the system until at least `n` pages went or nothing is left; returns
   // what went. The lock is not held meanwhile. Memory that the system does not take (mlock) stays
@@ -208,7 +212,7 @@ class PageHeap {
   // Called whenever memory has come from the system, with its bytes, by the thread that needed it,
   // without locks. Null for no one.
   void SetGrowthObserver(void (*observer)(size_t bytes)) {
-    growth_observer_.store(observer, std::memory_order_relaxed);
+    growth_observer_.store(observer, std::memory_order_release);
   }
 
   // What the system does about hugepages. Before that the heap behaves as if there were none.
@@ -494,6 +498,10 @@ class PageHeap {
 
   bool Grow(Length n, Length alignment) TC_EXCLUDES(lock_);
   bool GrowBy(Length n, bool hugepages) TC_EXCLUDES(lock_);
+  void TellOfGrowth(Length n) {
+    const auto observer = growth_observer_.load(std::memory_order_acquire);
+    if (observer != nullptr) observer(n.bytes());
+  }
   // Memory from the system that is not yet the heap's, with the records for it.
   struct NewMapping {
     Span* span = nullptr;

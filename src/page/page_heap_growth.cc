@@ -141,7 +141,7 @@ bool PageHeap::GrowBy(Length n, bool hugepages) {
     joined = AddMappingLocked(made, hugepages);
   }
   FreeRegions(joined);
-  if (const auto observer = growth_observer_.load(std::memory_order_relaxed)) observer(n.bytes());
+  TellOfGrowth(n);
   return true;
 }
 

@@ -55,7 +55,7 @@ bool PageHeap::PlanMoveLocked(const Span& span, Length n, MovePlan* plan) {
          IsAdvisedAllOverLocked(span.first_page, span.num_pages, plan->hugepages);
 }
 
-Span* PageHeap::MoveLargeAt(Span* span, const void* p, Length n) {
+Span* PageHeap::MoveLargeAt(Span* span, const void* p, Length n, void** sample) {
   if (n > kMaxLength || moves_left_.load(std::memory_order_relaxed) == 0) return nullptr;
   n = RoundUp(n);
   MovePlan plan;
@@ -137,13 +137,18 @@ Span* PageHeap::MoveLargeAt(Span* span, const void* p, Length n) {
       large_span_bytes_.Add(n.bytes());
       large_spans_.Add(1);
       moves_.Add(1);
+      void* const taken = span->TakeSample();
+      if (sample != nullptr) *sample = taken;
+      fresh->sample = nullptr;
       time_to_decide = DeleteMovedLocked(span, plan.head, plan.moved);
       RecordDemandLocked(true);
       if (limits_.any()) NoteGrownLocked();
     }
   }
   FreeRegions(joined);
-  if (moved) ReleaseAfterFreeing(time_to_decide);
+  if (!moved) return nullptr;
+  TellOfGrowth(mapped);
+  ReleaseAfterFreeing(time_to_decide);
   return fresh;
 }
 

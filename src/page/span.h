@@ -43,6 +43,15 @@ class Span {
   void* start_address() const { return first_page.start_address(); }
   size_t bytes() const { return num_pages.bytes(); }
   PageId last_page() const { return first_page + num_pages - Length(1); }
+  // kLarge: takes the sample out, which may be null; the object is like any other then. With the
+  // page heap's lock held, where the object may be freed by two threads.
+  void* TakeSample() {
+    void* const taken = sample;
+    sample = nullptr;
+    sampled_class = SizeClass::kNone;
+    return taken;
+  }
+
   bool Contains(const void* p) const {
     return reinterpret_cast<uintptr_t>(p) - first_page.start_uintptr() < bytes();
   }

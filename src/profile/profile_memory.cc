@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/units.h"
+#include "profile/profile_formats.h"
 
 namespace tcmalloc {
 namespace {
@@ -53,7 +54,10 @@ bool ProfileMemory::Reserve(VirtualMemory& vm, size_t entries, size_t frames) {
 }
 
 void ProfileMemory::Free() {
-  if (memory_ != nullptr) static_cast<void>(vm_->Unmap(memory_, bytes_));
+  // What is no mapping, or cannot leave the address space, at least gives its memory back.
+  if (memory_ != nullptr && !vm_->Unmap(memory_, bytes_)) {
+    static_cast<void>(vm_->Release(memory_, bytes_));
+  }
   memory_ = nullptr;
   profile = Profile();
 }
@@ -67,6 +71,19 @@ bool ProfileMemory::Append(const ProfileEntry& entry) {
   frames_ += entry.depth;
   frames_left_ -= entry.depth;
   return true;
+}
+
+void ProfileMemory::RecordEstimates() {
+  const auto rounded = [](double estimate) {
+    return static_cast<uint64_t>(RoundedEstimate(estimate));
+  };
+  for (size_t i = 0; i < profile.num_entries; ++i) {
+    ProfileEntry& entry = entries_[i];
+    entry.live_objects = rounded(entry.estimated_live_objects);
+    entry.live_bytes = rounded(entry.estimated_live_bytes);
+    entry.allocated_objects = rounded(entry.estimated_allocated_objects);
+    entry.allocated_bytes = rounded(entry.estimated_allocated_bytes);
+  }
 }
 
 void ProfileMemory::Finish() {

@@ -26,6 +26,8 @@ class ProfileMemory {
   // Copies an entry and its frames; false when there is no room. Writes to the mapping, and makes
   // no system call.
   bool Append(const ProfileEntry& entry);
+  // Makes the figures of what was recorded what they are estimated to stand for.
+  void RecordEstimates();
   // Makes entries with the same stack and object size one, unless the profile's order means
   // something. Cost: n log n comparisons.
   void Finish();

@@ -6,6 +6,12 @@
 namespace tcmalloc {
 namespace {
 
+// Rounding may have left a little less than nothing.
+size_t AsSize(double bytes) {
+  if (!(bytes > 0)) return 0;
+  return bytes < static_cast<double>(SIZE_MAX) ? static_cast<size_t>(bytes) : SIZE_MAX;
+}
+
 void AddTo(ProfileMemory* profile, const Sample& sample, bool in_use, bool* fits) {
   const double bytes = sample.weighted_bytes();
   ProfileEntry entry;
@@ -84,7 +90,7 @@ void SampleTable::Remove(Sample* sample) {
 
 SampleTable::Totals SampleTable::GetTotals() {
   const SpinLockHolder holder(lock_);
-  return {num_live_, static_cast<size_t>(live_bytes_), static_cast<size_t>(peak_bytes_)};
+  return {num_live_, AsSize(live_bytes_), AsSize(peak_bytes_)};
 }
 
 bool SampleTable::BeginRecording() {
@@ -131,7 +137,8 @@ void SampleTable::ForEachLocked(ProfileKind kind, F f) {
   }
 }
 
-bool SampleTable::Snapshot(ProfileKind kind, VirtualMemory& vm, ProfileMemory* profile) {
+bool SampleTable::Snapshot(ProfileKind kind, size_t period, VirtualMemory& vm,
+                           ProfileMemory* profile) {
   for (;;) {
     size_t samples = 0;
     size_t frames = 0;
@@ -145,13 +152,20 @@ bool SampleTable::Snapshot(ProfileKind kind, VirtualMemory& vm, ProfileMemory* p
     // Some room for what comes meanwhile.
     if (!profile->Reserve(vm, samples + samples / 8 + 16, frames + frames / 8 + 1024)) return false;
     bool fits = true;
+    bool several = false;
+    size_t common = 0;
     {
       const SpinLockHolder holder(lock_);
-      ForEachLocked(
-          kind, [&](const Sample& sample, bool in_use) { AddTo(profile, sample, in_use, &fits); });
+      ForEachLocked(kind, [&](const Sample& sample, bool in_use) {
+        AddTo(profile, sample, in_use, &fits);
+        several = several || (common != 0 && common != sample.period);
+        common = sample.period;
+      });
     }
     if (!fits) continue;
     profile->profile.kind = kind;
+    profile->profile.sample_period = several ? 0 : common != 0 ? common : period;
+    if (several) profile->RecordEstimates();
     profile->Finish();
     return true;
   }

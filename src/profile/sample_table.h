@@ -31,7 +31,8 @@ struct Sample {
   const void* object = nullptr;
   size_t requested_bytes = 0;
   size_t allocated_bytes = 0;
-  // How many objects it stands for.
+  // The mean distance of samples when it was taken, and how many objects it stands for.
+  size_t period = 0;
   double weight = 0;
   uint64_t number = 0;
   uint32_t depth = 0;
@@ -66,9 +67,12 @@ class SampleTable {
   void EndRecording() TC_EXCLUDES(lock_);
 
   // The samples as a profile: kHeap, kPeakHeap, or kAllocations (since BeginRecording). Samples
-  // with equal stacks and sizes are one entry. False when there is no memory. Cost: the lock is
+  // with equal stacks and sizes are one entry. The period of the profile is that of its samples,
+  // `period` where there are none; where they have several, the figures of what was recorded are
+  // the estimates, and the period is 0. False when there is no memory. Cost: the lock is
   // held while the samples are copied, about 100 ns for each.
-  bool Snapshot(ProfileKind kind, VirtualMemory& vm, ProfileMemory* profile) TC_EXCLUDES(lock_);
+  bool Snapshot(ProfileKind kind, size_t period, VirtualMemory& vm, ProfileMemory* profile)
+      TC_EXCLUDES(lock_);
 
   SpinLock& lock() { return lock_; }
 

@@ -9,7 +9,8 @@ void OnProfilerLoad() {}
 void OnProfilerExit() {}
 
 void SampleAllocated(Heap&, Span*, size_t, size_t) {}
-void SampleFreed(Span*) {}
+void SampleFreed(void*) {}
+void PrepareSampler(Heap&) {}
 bool SetSamplePeriod(Heap&, size_t period) { return period == 0; }
 SampleTotals GetSampleTotals() { return {}; }
 bool SnapshotSamples(Heap&, ProfileKind, ProfileMemory*) { return false; }

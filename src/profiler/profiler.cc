@@ -2,7 +2,6 @@
 #include "profiler/profiler.h"
 
 #include "profiler/heap_profiler.h"
-#include "profiler/profiles.h"
 #include "profiler/sampler.h"
 #include "runtime/heap.h"
 
@@ -10,7 +9,7 @@ namespace tcmalloc {
 
 void OnProfilerLoad() {
   Heap& heap = ExistingHeap();
-  RecordGrowth(heap);
+  PrepareSampler(heap);
   heap.sampling.SetSeed(heap.settings.sample_seed);
   if (heap.settings.sample_period_bytes > 0) {
     SetSamplePeriod(heap, heap.settings.sample_period_bytes);

@@ -16,16 +16,21 @@
 namespace tcmalloc {
 namespace {
 
-// Built once, for good.
+// Built once, for good, by who sets `recording`; kept from others until it is built.
 alignas(GrowthTable) constinit char table_storage[sizeof(GrowthTable)] = {};
+constinit std::atomic<bool> recording{false};
 constinit std::atomic<GrowthTable*> growth_table{nullptr};
 
-GrowthTable& Table() { return *growth_table.load(std::memory_order_acquire); }
+template <typename F>
+void WithLock(F f) {
+  GrowthTable* const table = growth_table.load(std::memory_order_acquire);
+  if (table != nullptr) f(table->lock());
+}
 
 constexpr ForkHandlers kForkHandlers = {
-    [] { Table().lock().HoldForFork(); },
-    [] { Table().lock().ReleaseAfterForkInParent(); },
-    [] { Table().lock().ResetAfterForkInChild(); },
+    [] { WithLock([](SpinLock& lock) { lock.HoldForFork(); }); },
+    [] { WithLock([](SpinLock& lock) { lock.ReleaseAfterForkInParent(); }); },
+    [] { WithLock([](SpinLock& lock) { lock.ResetAfterForkInChild(); }); },
 };
 
 void OnGrowth(size_t bytes) {
@@ -33,21 +38,26 @@ void OnGrowth(size_t bytes) {
   uintptr_t frames[kMaxStackDepth];
   // Where the library is a part of the program, some of its functions are in the trace.
   const size_t depth = GetCallerStackTrace(frames, kMaxStackDepth, 0, AllocatorFrames::kLeading, 0);
-  Table().Add(bytes, frames, depth);
+  growth_table.load(std::memory_order_acquire)->Add(bytes, frames, depth);
 }
 
 }  // namespace
 
 void RecordGrowth(Heap& heap) {
-  growth_table.store(new (table_storage) GrowthTable(heap.arena), std::memory_order_release);
+  if (recording.exchange(true, std::memory_order_relaxed)) return;
   AddForkHandlers(&kForkHandlers);
+  growth_table.store(new (table_storage) GrowthTable(heap.arena), std::memory_order_release);
   heap.page_heap.SetGrowthObserver(&OnGrowth);
 }
 
 bool TakeProfile(Heap& heap, ProfileKind kind, ProfileMemory* profile) {
   if (kind != ProfileKind::kGrowth) return SnapshotSamples(heap, kind, profile);
   GrowthTable* const table = growth_table.load(std::memory_order_acquire);
-  if (table == nullptr) return profile->Reserve(heap.virtual_memory, 0, 0);
+  if (table == nullptr) {
+    if (!profile->Reserve(heap.virtual_memory, 0, 0)) return false;
+    profile->profile.kind = kind;
+    return true;
+  }
   const bool done = table->Snapshot(heap.virtual_memory, profile);
   profile->profile.time_ns = WallClockNanoseconds();
   return done;

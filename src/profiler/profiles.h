@@ -13,7 +13,7 @@ namespace tcmalloc {
 
 struct Heap;
 
-// From now on each growth of the heap is recorded.
+// From now on each growth of the heap is recorded. Does nothing when that is so already.
 void RecordGrowth(Heap& heap);
 
 // False when there is no memory. Cost: see SampleTable::Snapshot.

@@ -12,6 +12,7 @@
 #include "os/stack_trace.h"
 #include "profile/profile_formats.h"
 #include "profile/sample_table.h"
+#include "profiler/profiles.h"
 #include "runtime/current_thread.h"
 #include "runtime/fork.h"
 #include "runtime/heap.h"
@@ -19,15 +20,21 @@
 namespace tcmalloc {
 namespace {
 
-// Built when it is first needed, for good.
+// Built when the library is loaded, or when it is first needed before that, for good.
 alignas(SampleTable) constinit char table_storage[sizeof(SampleTable)] = {};
 constinit std::atomic<SampleTable*> existing_table{nullptr};
 constinit SpinLock table_lock{LockRank::kInit};
 
+template <typename F>
+void WithLock(F f) {
+  SampleTable* const table = existing_table.load(std::memory_order_acquire);
+  if (table != nullptr) f(table->lock());
+}
+
 constexpr ForkHandlers kForkHandlers = {
-    [] { existing_table.load(std::memory_order_acquire)->lock().HoldForFork(); },
-    [] { existing_table.load(std::memory_order_acquire)->lock().ReleaseAfterForkInParent(); },
-    [] { existing_table.load(std::memory_order_acquire)->lock().ResetAfterForkInChild(); },
+    [] { WithLock([](SpinLock& lock) { lock.HoldForFork(); }); },
+    [] { WithLock([](SpinLock& lock) { lock.ReleaseAfterForkInParent(); }); },
+    [] { WithLock([](SpinLock& lock) { lock.ResetAfterForkInChild(); }); },
 };
 
 // Where the library is a part of the program: SampleAllocated and the slow path that called it.
@@ -41,9 +48,10 @@ SampleTable& Table(Heap& heap) {
     table = existing_table.load(std::memory_order_relaxed);
     if (table != nullptr) return *table;
     table = new (table_storage) SampleTable(heap.arena);
+    // First the handlers, which do nothing while there is no table.
+    AddForkHandlers(&kForkHandlers);
     existing_table.store(table, std::memory_order_release);
   }
-  AddForkHandlers(&kForkHandlers);
   return *table;
 }
 
@@ -62,6 +70,7 @@ void SampleAllocated(Heap& heap, Span* span, size_t requested, size_t allocated)
   sample->object = span->start_address();
   sample->requested_bytes = requested;
   sample->allocated_bytes = allocated;
+  sample->period = period;
   sample->weight = SampleWeight(requested, period);
   span->sample = sample;
   table.Add(sample);
@@ -69,15 +78,16 @@ void SampleAllocated(Heap& heap, Span* span, size_t requested, size_t allocated)
                   static_cast<size_t>(RoundedEstimate(sample->weighted_bytes())));
 }
 
-void SampleFreed(Span* span) {
-  Sample* const sample = static_cast<Sample*>(span->sample);
-  span->sample = nullptr;
-  ProbeFree(span->start_address());
-  existing_table.load(std::memory_order_acquire)->Remove(sample);
+void SampleFreed(void* sample) {
+  ProbeFree(static_cast<const Sample*>(sample)->object);
+  existing_table.load(std::memory_order_acquire)->Remove(static_cast<Sample*>(sample));
 }
+
+void PrepareSampler(Heap& heap) { Table(heap); }
 
 bool SetSamplePeriod(Heap& heap, size_t period) {
   Table(heap);
+  if (period > 0) RecordGrowth(heap);
   heap.sampling.SetPeriod(period);
   heap.registry.AlarmAll();
   return true;
@@ -91,8 +101,8 @@ SampleTotals GetSampleTotals() {
 }
 
 bool SnapshotSamples(Heap& heap, ProfileKind kind, ProfileMemory* profile) {
-  const bool done = Table(heap).Snapshot(kind, heap.virtual_memory, profile);
-  profile->profile.sample_period = heap.sampling.period();
+  const bool done =
+      Table(heap).Snapshot(kind, heap.sampling.period(), heap.virtual_memory, profile);
   profile->profile.time_ns = WallClockNanoseconds();
   return done;
 }

@@ -26,8 +26,11 @@ struct Heap;
 // `allocated`. Takes the trace of the calling thread's stack. Without memory for the record it is
 // no sample.
 TC_SLOW_PATH void SampleAllocated(Heap& heap, Span* span, size_t requested, size_t allocated);
-// The object is about to be freed. Requires: span->sample is not null.
-TC_SLOW_PATH void SampleFreed(Span* span);
+// The object of a sample, which was taken out of its span, is freed.
+TC_SLOW_PATH void SampleFreed(void* sample);
+
+// When the library is loaded: forks know of the samples' lock from then on.
+void PrepareSampler(Heap& heap);
 
 // Mean bytes between samples from now on; 0: no samples of what is allocated from now on. False
 // where the library cannot sample.

@@ -6,7 +6,8 @@
 namespace tcmalloc {
 
 void Sampling::SetPeriod(size_t period) {
-  if (period > SampleGaps::kMaxGap) period = 0;
+  // Gaps are at most 37 times as long.
+  if (period > SampleGaps::kMaxGap / 40) period = 0;
   period_.store(period, std::memory_order_relaxed);
   generation_.fetch_add(1, std::memory_order_release);
 }

@@ -79,6 +79,8 @@ TEST_F(CountdownTest, AnAlarmMakesAVisitDueAndLosesTheGap) {
   EXPECT_FALSE(due.sample);
   EXPECT_TRUE(due.gap_lost);
   // Until it is set anew.
+  countdown_.SetVisit(counter_, 1000);
+  EXPECT_FALSE(Fast(1));
   EXPECT_TRUE(countdown_.Count(counter_, 10).gap_lost);
   countdown_.SetSample(counter_, 500, 7);
   countdown_.SetVisit(counter_, 1000);
@@ -100,9 +102,9 @@ TEST_F(CountdownTest, AnAlarmThatIsOverwrittenIsNotHeard) {
   const size_t left = counter_.load();
   countdown_.Alarm(counter_);
   counter_.store(left - 100);
-  Countdown::Due due = countdown_.Count(counter_, 400);
+  Countdown::Due due = countdown_.Count(counter_, 399);
   EXPECT_FALSE(due.visit || due.sample || due.gap_lost);
-  due = countdown_.Count(counter_, 1);
+  due = countdown_.Count(counter_, 2);
   EXPECT_TRUE(due.sample);
   EXPECT_FALSE(due.gap_lost);
 }

@@ -464,5 +464,53 @@ TEST_F(StackTraceTest, WhileAnExceptionIsThrown) {
   ExpectHolds(Taken(depth), Noted(request));
 }
 
+#if defined(__x86_64__)
+// A coroutine's first function: it has call frame information, as if it had been called, and lies
+// at the very end of its stack.
+asm(R"(
+  .text
+  .type coroutine_entry, @function
+coroutine_entry:
+  .cfi_startproc
+  call *%rbx
+  ud2
+  .cfi_endproc
+  .size coroutine_entry, . - coroutine_entry
+)");
+
+ucontext_t before_coroutine;
+size_t coroutine_depth;
+volatile bool coroutine_ended;
+
+void CoroutineBody() {
+  uintptr_t trace[kMaxStackDepth];
+  // Several times: the first fills the cache of rules.
+  for (int i = 0; i < 3; ++i) coroutine_depth = GetStackTrace(trace, kMaxStackDepth, 0);
+  coroutine_ended = true;
+  setcontext(&before_coroutine);
+}
+
+// Behind the stack there is no memory: what its last frame says of its caller must not be read
+// unasked.
+TEST(StackTraceTest, AStackThatEndsWithItsMemory) {
+  constexpr size_t kBytes = 64 << 10;
+  char* const memory = static_cast<char*>(
+      mmap(nullptr, 2 * kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  ASSERT_NE(memory, MAP_FAILED);
+  char* const top = memory + kBytes;
+  ASSERT_EQ(mprotect(top, kBytes, PROT_NONE), 0);
+  coroutine_ended = false;
+  getcontext(&before_coroutine);
+  if (!coroutine_ended) {
+    asm volatile("mov %0, %%rsp\n\tjmp coroutine_entry" ::"r"(top), "b"(&CoroutineBody) : "memory");
+    __builtin_unreachable();
+  }
+  // The body, and the entry that called it.
+  EXPECT_GE(coroutine_depth, 1u);
+  EXPECT_LE(coroutine_depth, 3u);
+  munmap(memory, 2 * kBytes);
+}
+#endif
+
 }  // namespace
 }  // namespace tcmalloc

@@ -20,18 +20,20 @@ using Objects = std::map<std::pair<uintptr_t, size_t>, uint64_t>;
 
 class SampleTableTest : public ::testing::Test {
  protected:
-  Sample* Add(uintptr_t frame, size_t bytes, double weight = 1, size_t depth = 1) {
+  Sample* Add(uintptr_t frame, size_t bytes, double weight = 1, size_t depth = 1,
+              size_t period = 2000) {
     Sample* const sample = table_.New(depth);
     for (size_t i = 0; i < depth; ++i) sample->frames()[i] = frame + i;
     sample->requested_bytes = bytes;
     sample->allocated_bytes = bytes;
     sample->weight = weight;
+    sample->period = period;
     table_.Add(sample);
     return sample;
   }
   Objects Snapshot(ProfileKind kind) {
     ProfileMemory profile;
-    EXPECT_TRUE(table_.Snapshot(kind, memory_, &profile));
+    EXPECT_TRUE(table_.Snapshot(kind, 1000, memory_, &profile));
     EXPECT_EQ(profile.profile.kind, kind);
     Objects objects;
     for (size_t i = 0; i < profile.profile.num_entries; ++i) {
@@ -58,7 +60,7 @@ TEST_F(SampleTableTest, StacksAreWholeAndWeightsAddUp) {
   Add(1000, 64, 2.5, kMaxStackDepth);
   Add(1000, 64, 2.5, 0);
   ProfileMemory profile;
-  ASSERT_TRUE(table_.Snapshot(ProfileKind::kHeap, memory_, &profile));
+  ASSERT_TRUE(table_.Snapshot(ProfileKind::kHeap, 1000, memory_, &profile));
   ASSERT_EQ(profile.profile.num_entries, 2u);
   EXPECT_EQ(profile.profile.entries[0].depth, 0u);
   const ProfileEntry& deep = profile.profile.entries[1];
@@ -69,6 +71,24 @@ TEST_F(SampleTableTest, StacksAreWholeAndWeightsAddUp) {
   EXPECT_EQ(deep.estimated_live_objects, 5);
   EXPECT_EQ(deep.estimated_live_bytes, 320);
   EXPECT_EQ(table_.GetTotals().bytes, 480u);
+}
+
+// Readers scale what was recorded by the period of the profile, so that has to be the samples'.
+TEST_F(SampleTableTest, SeveralPeriods) {
+  ProfileMemory profile;
+  ASSERT_TRUE(table_.Snapshot(ProfileKind::kHeap, 1000, memory_, &profile));
+  EXPECT_EQ(profile.profile.sample_period, 1000u);
+  Add(1, 64, 10.25);
+  ASSERT_TRUE(table_.Snapshot(ProfileKind::kHeap, 1000, memory_, &profile));
+  EXPECT_EQ(profile.profile.sample_period, 2000u);
+  EXPECT_EQ(profile.profile.entries[0].live_objects, 1u);
+  Add(1, 64, 20.75, 1, 4000);
+  ASSERT_TRUE(table_.Snapshot(ProfileKind::kHeap, 1000, memory_, &profile));
+  EXPECT_EQ(profile.profile.sample_period, 0u);
+  ASSERT_EQ(profile.profile.num_entries, 1u);
+  EXPECT_EQ(profile.profile.entries[0].live_objects, 31u);
+  EXPECT_EQ(profile.profile.entries[0].live_bytes, 1984u);
+  EXPECT_EQ(profile.profile.entries[0].estimated_live_objects, 31);
 }
 
 // Against a model that keeps everything, with recordings that come and go.
@@ -135,7 +155,7 @@ TEST_F(SampleTableTest, WithoutMemoryThereIsNoProfile) {
   FakeVirtualMemory no_memory;
   no_memory.FailMap(1);
   ProfileMemory profile;
-  EXPECT_FALSE(table_.Snapshot(ProfileKind::kHeap, no_memory, &profile));
+  EXPECT_FALSE(table_.Snapshot(ProfileKind::kHeap, 1000, no_memory, &profile));
   EXPECT_EQ(profile.profile.num_entries, 0u);
 }
 
@@ -147,7 +167,7 @@ TEST_F(SampleTableTest, ManyThreads) {
     while (!done) {
       for (const ProfileKind kind :
            {ProfileKind::kHeap, ProfileKind::kPeakHeap, ProfileKind::kAllocations}) {
-        ASSERT_TRUE(table_.Snapshot(kind, memory_, &profile));
+        ASSERT_TRUE(table_.Snapshot(kind, 1000, memory_, &profile));
       }
       if (!table_.BeginRecording()) table_.EndRecording();
     }

@@ -96,6 +96,30 @@ TEST_F(SamplerTest, Realloc) {
   tc_free(p);
 }
 
+// What stays where it is when it is not sampled does so when it is, and stays what it is in the
+// profile: else objects would lose their samples by being resized.
+TEST_F(SamplerTest, ReallocWithinTheClassKeepsTheSample) {
+  SampleEverything();
+  void* const p = tc_malloc(60);
+  SetSamplePeriod(heap_, 524288);
+  EXPECT_EQ(tc_realloc(p, 50), p);
+  EXPECT_TRUE(IsSampled(p));
+  EXPECT_EQ(Samples(), 1u);
+  tc_free_sized(p, 50);
+  EXPECT_EQ(Samples(), 0u);
+}
+
+// A realloc that fails leaves the object in the profile.
+TEST_F(SamplerTest, AFailedReallocKeepsTheSample) {
+  SampleEverything();
+  void* const p = tc_malloc(kMiB);
+  void* volatile none = tc_realloc(p, SIZE_MAX / 4);
+  EXPECT_EQ(none, nullptr);
+  EXPECT_TRUE(IsSampled(p));
+  EXPECT_EQ(Samples(), 1u);
+  tc_free(p);
+}
+
 // Sized frees of the wrong size are found in sampled objects, too.
 TEST_F(SamplerTest, WrongSizes) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
