@@ -492,7 +492,7 @@ void CoroutineBody() {
 
 // Behind the stack there is no memory: what its last frame says of its caller must not be read
 // unasked.
-TEST(StackTraceTest, AStackThatEndsWithItsMemory) {
+TEST(CoroutineStackTraceTest, AStackThatEndsWithItsMemory) {
   constexpr size_t kBytes = 64 << 10;
   char* const memory = static_cast<char*>(
       mmap(nullptr, 2 * kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
