@@ -5,10 +5,10 @@
 //                                              for
 //   otel_memory:free(object)                   the object of such a one is freed
 //
-// Names and arguments are those that open-telemetry's memory profiler looks for. Each is an instruction that
-// does nothing, a note in the ELF file that says where it is, and a counter of those who look: the
-// arguments are computed only while that is not 0. Without <sys/sdt.h> at build time there are
-// none.
+// Names and arguments are those that open-telemetry's memory profiler looks for. Each is an
+// instruction that does nothing, a note in the ELF file that says where it is, and a counter of
+// those who look: the arguments are computed only while that is not 0. Without <sys/sdt.h> at build
+// time there are none.
 #pragma once
 
 #include <cstddef>
