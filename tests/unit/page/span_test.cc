@@ -39,7 +39,7 @@ TEST(SpanTest, ShorterSpansComeFirstThenLowerAddresses) {
 }
 
 TEST(SpanTest, ANewRecordIsUnused) {
-  const Span span;
+  const Span span{};
   EXPECT_EQ(span.state.load(), SpanState::kUnused);
   EXPECT_EQ(span.num_pages, Length(0));
   EXPECT_EQ(span.size_class, SizeClass::kNone);
