@@ -14,6 +14,7 @@
 #include "malloc/slow_path.h"
 #include "malloc/tc_names.h"
 #include "runtime/heap.h"
+#include "runtime/limits.h"
 
 namespace tcmalloc {
 namespace {
@@ -113,7 +114,9 @@ TEST_F(SamplerTest, ReallocWithinTheClassKeepsTheSample) {
 TEST_F(SamplerTest, AFailedReallocKeepsTheSample) {
   SampleEverything();
   void* const p = tc_malloc(kMiB);
-  void* volatile none = tc_realloc(p, SIZE_MAX / 4);
+  SetMemoryLimit(heap_, LimitKind::kHard, 1);
+  void* volatile none = tc_realloc(p, 64 * kMiB);
+  SetMemoryLimit(heap_, LimitKind::kHard, kNoLimit);
   EXPECT_EQ(none, nullptr);
   EXPECT_TRUE(IsSampled(p));
   EXPECT_EQ(Samples(), 1u);
