@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The functions of include/tcmalloc/tcmalloc.h for profiles: in the full library only.
+#include <atomic>
 #include <new>
 
 #include "base/compiler.h"
-#include "base/sample_gap.h"
 #include "os/clock.h"
 #include "os/errno_keeper.h"
 #include "profile/profile_formats.h"

@@ -316,8 +316,7 @@ bool PageHeap::DeleteLargeAt(Span* span, const void* p, void** sample) {
   {
     const SpinLockHolder holder(lock_);
     if (!IsLargeAt(span, p)) return false;
-    void* const taken = span->TakeSample();
-    if (sample != nullptr) *sample = taken;
+    span->TakeSample(sample);
     time_to_decide = DeleteLocked(span);
   }
   ReleaseAfterFreeing(time_to_decide);
@@ -337,8 +336,7 @@ bool PageHeap::ResizeLargeAt(Span* span, const void* p, Length n, void** sample)
       records_needed = num_records_ < kRecordsPerOperation + kSpareRecords;
       if (!records_needed && n >= span->num_pages) {
         if (ExtendWithinLimitsLocked(span, n - span->num_pages, limit_pass)) {
-          void* const taken = span->TakeSample();
-          if (sample != nullptr) *sample = taken;
+          span->TakeSample(sample);
           return true;
         }
         if (!limit_pass.needs_room()) return false;
@@ -349,8 +347,7 @@ bool PageHeap::ResizeLargeAt(Span* span, const void* p, Length n, void** sample)
         time_to_decide = PagesFreedLocked(end->num_pages);
         end->state.store(SpanState::kFreeMapped, std::memory_order_relaxed);
         InsertFreeLocked(end);
-        void* const taken = span->TakeSample();
-        if (sample != nullptr) *sample = taken;
+        span->TakeSample(sample);
         break;
       }
     }

@@ -137,8 +137,7 @@ Span* PageHeap::MoveLargeAt(Span* span, const void* p, Length n, void** sample) 
       large_span_bytes_.Add(n.bytes());
       large_spans_.Add(1);
       moves_.Add(1);
-      void* const taken = span->TakeSample();
-      if (sample != nullptr) *sample = taken;
+      span->TakeSample(sample);
       fresh->sample = nullptr;
       time_to_decide = DeleteMovedLocked(span, plan.head, plan.moved);
       RecordDemandLocked(true);

@@ -43,13 +43,13 @@ class Span {
   void* start_address() const { return first_page.start_address(); }
   size_t bytes() const { return num_pages.bytes(); }
   PageId last_page() const { return first_page + num_pages - Length(1); }
-  // kLarge: takes the sample out, which may be null; the object is like any other then. With the
-  // page heap's lock held, where the object may be freed by two threads.
-  void* TakeSample() {
-    void* const taken = sample;
+  // kLarge: takes the sample out, null where there was none, into `*taken` where that is asked for;
+  // the object is like any other then. With the page heap's lock held, since a program may free the
+  // object in two threads.
+  void TakeSample(void** taken) {
+    if (taken != nullptr) *taken = sample;
     sample = nullptr;
     sampled_class = SizeClass::kNone;
-    return taken;
   }
 
   bool Contains(const void* p) const {

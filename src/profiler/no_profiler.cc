@@ -12,7 +12,7 @@ void SampleAllocated(Heap&, Span*, size_t, size_t) {}
 void SampleFreed(void*) {}
 void PrepareSampler(Heap&) {}
 bool SetSamplePeriod(Heap&, size_t period) { return period == 0; }
-SampleTotals GetSampleTotals() { return {}; }
+SampleTable::Totals GetSampleTotals() { return {}; }
 bool SnapshotSamples(Heap&, ProfileKind, ProfileMemory*) { return false; }
 bool BeginRecordingSamples(Heap&) { return false; }
 void EndRecordingSamples() {}

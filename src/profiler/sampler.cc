@@ -11,7 +11,6 @@
 #include "os/spinlock.h"
 #include "os/stack_trace.h"
 #include "profile/profile_formats.h"
-#include "profile/sample_table.h"
 #include "profiler/profiles.h"
 #include "runtime/current_thread.h"
 #include "runtime/fork.h"
@@ -93,11 +92,9 @@ bool SetSamplePeriod(Heap& heap, size_t period) {
   return true;
 }
 
-SampleTotals GetSampleTotals() {
+SampleTable::Totals GetSampleTotals() {
   SampleTable* const table = existing_table.load(std::memory_order_acquire);
-  if (table == nullptr) return {};
-  const SampleTable::Totals totals = table->GetTotals();
-  return {totals.samples, totals.bytes, totals.peak_bytes};
+  return table == nullptr ? SampleTable::Totals() : table->GetTotals();
 }
 
 bool SnapshotSamples(Heap& heap, ProfileKind kind, ProfileMemory* profile) {

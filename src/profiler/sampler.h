@@ -17,6 +17,7 @@
 #include "page/span.h"
 #include "profile/profile.h"
 #include "profile/profile_memory.h"
+#include "profile/sample_table.h"
 
 namespace tcmalloc {
 
@@ -36,13 +37,7 @@ void PrepareSampler(Heap& heap);
 // where the library cannot sample.
 bool SetSamplePeriod(Heap& heap, size_t period);
 
-// Estimates of what all samples stand for.
-struct SampleTotals {
-  size_t samples = 0;  // as many as there are
-  size_t bytes = 0;
-  size_t peak_bytes = 0;
-};
-SampleTotals GetSampleTotals();
+SampleTable::Totals GetSampleTotals();
 
 // A profile of the kinds that are made of samples. False when there is no memory.
 bool SnapshotSamples(Heap& heap, ProfileKind kind, ProfileMemory* profile);

@@ -19,9 +19,12 @@ constinit std::atomic<int64_t> alarmed_all_ms{0};
 
 void ComeBy(Heap& heap, ThreadCache* cache) {
   ThreadCache::Visits& visits = cache->visits;
-  const int64_t now_ms = CoarseMilliseconds();
-  if (!heap.page_heap.release_pending()) {
-    if (now_ms - alarmed_all_ms.load(std::memory_order_relaxed) < kAlarmAllEveryMs) {
+  const bool pending = heap.page_heap.release_pending();
+  const int64_t last_alarm_ms = alarmed_all_ms.load(std::memory_order_relaxed);
+  // A program that has given nothing back yet, one that starts above all, is not asked the time.
+  const int64_t now_ms = pending || last_alarm_ms != 0 ? CoarseMilliseconds() : 0;
+  if (!pending) {
+    if (last_alarm_ms != 0 && now_ms - last_alarm_ms < kAlarmAllEveryMs) {
       // What is freed now would alarm no one.
       const bool visiting = visits.last_ms != 0;
       visits.interval = idle_release_policy::NextInterval(visiting ? visits.interval : 0, 0);

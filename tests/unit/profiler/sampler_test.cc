@@ -39,7 +39,7 @@ class SamplerTest : public ::testing::Test {
   void SampleEverything() { SetSamplePeriod(heap_, 1); }
 
   Heap& heap_ = ExistingHeap();
-  SampleTotals before_;
+  SampleTable::Totals before_;
 };
 
 // Small and large, aligned and zeroed, by every way in and out: a sample looks like any other

@@ -264,13 +264,5 @@ TEST(ComeByThreadTest, ANewThreadComesBy) {
   }
 }
 
-// Also where most allocations take the slow path, the next visit comes after so many bytes.
-TEST_F(ComeByTest, SlowAllocationsCount) {
-  ThreadCache* const cache = thread_.cache();
-  cache->SetVisit(80);
-  for (int i = 0; i < 8; ++i) ASSERT_FALSE(cache->CountAllocation(10).visit) << i;
-  EXPECT_TRUE(cache->CountAllocation(10).visit);
-}
-
 }  // namespace
 }  // namespace tcmalloc
