@@ -38,6 +38,8 @@ CentralFreeList::CentralFreeList(SizeClass size_class, PageHeap& page_heap, Page
       arena_(arena) {
   TC_CHECK(span_pages_.bytes() <= kMaxSmallSpanBytes);
   TC_CHECK(objects_per_span_ <= RankedSpans::kMaxFreeCount);
+  // Spans count the words of their bitmaps in 16 bits.
+  static_assert(RankedSpans::kMaxFreeCount / 64 < UINT16_MAX);
 }
 
 size_t CentralFreeList::free_objects() const {
@@ -232,7 +234,7 @@ void CentralFreeList::ClaimWholeGroupsLocked(Span* span, Claims* claims) {
     }
     ++w;
   }
-  span->first_whole_word = static_cast<uint32_t>(span->free_count > 0 ? w : words_per_span_);
+  span->first_whole_word = static_cast<uint16_t>(span->free_count > 0 ? w : words_per_span_);
 }
 
 void CentralFreeList::ClaimLowestLocked(Span* span, Claims* claims) {
@@ -246,9 +248,9 @@ void CentralFreeList::ClaimLowestLocked(Span* span, Claims* claims) {
     if (word != 0) ClaimBitsLocked(span, w, word, claims);
     ++w;
   }
-  span->first_free_word = static_cast<uint32_t>(w);
+  span->first_free_word = static_cast<uint16_t>(w);
   if (span->free_count == 0 && groups_.size() > 1) {
-    span->first_whole_word = static_cast<uint32_t>(words_per_span_);
+    span->first_whole_word = static_cast<uint16_t>(words_per_span_);
   }
 }
 
@@ -497,7 +499,7 @@ bool CentralFreeList::EnsureBitmap(Span* span) {
       words_per_span_ == 1
           ? &span->inline_bits
           : static_cast<uint64_t*>(arena_.Allocate(words_per_span_ * sizeof(uint64_t)));
-  span->bits_words = static_cast<uint32_t>(words_per_span_);
+  span->bits_words = static_cast<uint16_t>(words_per_span_);
   return span->free_bits != nullptr;
 }
 

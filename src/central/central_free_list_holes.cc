@@ -55,10 +55,10 @@ size_t CentralFreeList::ReturnRangeLocked(Span* span, size_t first, size_t n,
       freed_twice = w * kBitsPerWord + static_cast<size_t>(std::countr_zero(word & mask));
     }
     span->free_bits[w] = word | mask;
-    if (w < span->first_free_word) span->first_free_word = static_cast<uint32_t>(w);
+    if (w < span->first_free_word) span->first_free_word = static_cast<uint16_t>(w);
     if (w < span->first_whole_word && WholeGroups(span, w) != 0) {
       *no_longer_split |= IsSplit(span);
-      span->first_whole_word = static_cast<uint32_t>(w);
+      span->first_whole_word = static_cast<uint16_t>(w);
     }
   });
   span->free_count += static_cast<uint32_t>(n);

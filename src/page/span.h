@@ -65,13 +65,18 @@ class Span {
     return a.first_page < b.first_page;
   }
 
-  ListNode<Span> list_node;
-  TreeNode<Span> tree_node;
+  // What freeing and handing out a small object needs comes first, in less than a cache line.
   PageId first_page;
   Length num_pages;
-  // In use: only these first pages may have been written since the system zeroed them. Constant
-  // until the span is free again.
-  Length written;
+  // kSmall only. A set bit is a free object. Null, inline_bits or memory of the arena. Kept in a
+  // SpanCache.
+  uint64_t* free_bits = nullptr;
+  union {
+    // Where free_bits points when one word is enough.
+    uint64_t inline_bits = 0;
+    // kLarge, of the owner of the object, who sets it first: its sample, or null.
+    void* sample;
+  };
 
   // Read without a lock where a bad pointer has to be told from a good one; written with the page
   // heap's lock.
@@ -94,26 +99,23 @@ class Span {
   // the span was last handed out. Guarded by the lock of `home`.
   uint16_t hole_pages = 0;
 
-  // kSmall only. A set bit is a free object.
+  // kSmall only. No bit is set in the words before this one.
+  uint16_t first_free_word = 0;
+  // No whole line group is free in the words before this one (see CentralFreeList).
+  uint16_t first_whole_word = 0;
+  // Words that free_bits has room for.
+  uint16_t bits_words = 0;
   uint32_t num_objects = 0;
   uint32_t free_count = 0;
-  // No bit is set in the words before this one.
-  uint32_t first_free_word = 0;
-  // No whole line group is free in the words before this one (see CentralFreeList).
-  uint32_t first_whole_word = 0;
-  // Null, inline_bits or memory of the arena. Kept in a SpanCache.
-  uint64_t* free_bits = nullptr;
-  // Words that free_bits has room for.
-  uint32_t bits_words = 0;
-  union {
-    // Where free_bits points when one word is enough.
-    uint64_t inline_bits = 0;
-    // kLarge, of the owner of the object, who sets it first: its sample, or null.
-    void* sample;
-  };
+
+  ListNode<Span> list_node;
+  TreeNode<Span> tree_node;
+  // In use: only these first pages may have been written since the system zeroed them. Constant
+  // until the span is free again.
+  Length written;
 };
 
 // A record takes no more metadata than this, and arrays of it keep the alignment of the arena.
-static_assert(sizeof(Span) <= 128);
+static_assert(sizeof(Span) <= 112);
 
 }  // namespace tcmalloc
