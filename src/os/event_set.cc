@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "os/event_set.h"
+
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+
+#include <algorithm>
+#include <climits>
+
+#include "os/errno_keeper.h"
+#include "os/uncancelled_io.h"
+
+namespace tcmalloc {
+namespace {
+
+constexpr size_t kMaxEvents = 16;
+
+uint32_t MaskFor(EventSet::When when) {
+  return EPOLLONESHOT | (when == EventSet::When::kReadable ? EPOLLIN : EPOLLPRI);
+}
+
+}  // namespace
+
+bool EventSet::Open() {
+  const ErrnoKeeper keeper;
+  epoll_fd_ = epoll_create1(EPOLL_CLOEXEC);
+  timer_fd_ = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+  if (epoll_fd_ >= 0 && timer_fd_ >= 0 && Add(timer_fd_, When::kReadable, kAlarmTag)) return true;
+  Close();
+  return false;
+}
+
+void EventSet::Close() {
+  const ErrnoKeeper keeper;
+  if (epoll_fd_ >= 0) tcmalloc::Close(epoll_fd_);
+  if (timer_fd_ >= 0) tcmalloc::Close(timer_fd_);
+  epoll_fd_ = -1;
+  timer_fd_ = -1;
+}
+
+bool EventSet::Control(int operation, int fd, When when, uint32_t tag) {
+  const ErrnoKeeper keeper;
+  epoll_event event = {};
+  event.events = MaskFor(when);
+  event.data.u32 = tag;
+  return epoll_ctl(epoll_fd_, operation, fd, &event) == 0;
+}
+
+bool EventSet::Add(int fd, When when, uint32_t tag) {
+  return Control(EPOLL_CTL_ADD, fd, when, tag);
+}
+
+void EventSet::Rearm(int fd, When when, uint32_t tag) { Control(EPOLL_CTL_MOD, fd, when, tag); }
+
+void EventSet::Remove(int fd) { Control(EPOLL_CTL_DEL, fd, When::kReadable, 0); }
+
+void EventSet::SetAlarm(int64_t ms) {
+  const ErrnoKeeper keeper;
+  // All zero: never.
+  itimerspec alarm = {};
+  if (ms > 0) {
+    alarm.it_value.tv_sec = static_cast<time_t>(ms / 1000);
+    alarm.it_value.tv_nsec = static_cast<long>(ms % 1000 * 1'000'000);
+  } else if (ms == 0) {
+    alarm.it_value.tv_nsec = 1;
+  }
+  timerfd_settime(timer_fd_, 0, &alarm, nullptr);
+  // It may have gone off before.
+  Rearm(timer_fd_, When::kReadable, kAlarmTag);
+}
+
+size_t EventSet::Wait(int64_t timeout_ms, Event* events, size_t n) {
+  const ErrnoKeeper keeper;
+  epoll_event found[kMaxEvents];
+  const int timeout = static_cast<int>(std::clamp<int64_t>(timeout_ms, -1, INT_MAX));
+  const int count =
+      epoll_wait(epoll_fd_, found, static_cast<int>(std::min(n, kMaxEvents)), timeout);
+  for (int i = 0; i < count; ++i) {
+    events[i].tag = found[i].data.u32;
+    events[i].broken = (found[i].events & (EPOLLERR | EPOLLHUP)) != 0;
+  }
+  return count > 0 ? static_cast<size_t>(count) : 0;
+}
+
+}  // namespace tcmalloc
