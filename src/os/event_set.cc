@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "os/event_set.h"
 
+#include <errno.h>
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
 
@@ -38,6 +39,11 @@ void EventSet::Close() {
   timer_fd_ = -1;
 }
 
+void EventSet::Abandon() {
+  epoll_fd_ = -1;
+  timer_fd_ = -1;
+}
+
 bool EventSet::Control(int operation, int fd, When when, uint32_t tag) {
   const ErrnoKeeper keeper;
   epoll_event event = {};
@@ -69,7 +75,7 @@ void EventSet::SetAlarm(int64_t ms) {
   Rearm(timer_fd_, When::kReadable, kAlarmTag);
 }
 
-size_t EventSet::Wait(int64_t timeout_ms, Event* events, size_t n) {
+int EventSet::Wait(int64_t timeout_ms, Event* events, size_t n) {
   const ErrnoKeeper keeper;
   epoll_event found[kMaxEvents];
   const int timeout = static_cast<int>(std::clamp<int64_t>(timeout_ms, -1, INT_MAX));
@@ -79,7 +85,7 @@ size_t EventSet::Wait(int64_t timeout_ms, Event* events, size_t n) {
     events[i].tag = found[i].data.u32;
     events[i].broken = (found[i].events & (EPOLLERR | EPOLLHUP)) != 0;
   }
-  return count > 0 ? static_cast<size_t>(count) : 0;
+  return count >= 0 ? count : errno == EINTR ? 0 : -1;
 }
 
 }  // namespace tcmalloc

@@ -49,8 +49,10 @@ class EventSet {
   void SetAlarm(int64_t ms);
 
   // Up to `n` events that are there, or come within `timeout_ms`; negative waits for ever. 0 also
-  // when a signal came.
-  size_t Wait(int64_t timeout_ms, Event* events, size_t n);
+  // when a signal came; negative when the set is no more: somebody has closed its descriptors.
+  int Wait(int64_t timeout_ms, Event* events, size_t n);
+  // Forgets descriptors that somebody has closed: their numbers may be others' by now.
+  void Abandon();
 
  private:
   bool Control(int operation, int fd, When when, uint32_t tag);

@@ -2,11 +2,22 @@
 #include "pressure/monitor.h"
 
 #include <algorithm>
+#include <optional>
 
-#include "os/memory_use.h"
+#include "os/cgroup_events.h"
+#include "os/pressure_watch.h"
 #include "os/uncancelled_io.h"
 
 namespace tcmalloc {
+namespace {
+
+// How often the group has been at a limit. 0 where that cannot be read any more.
+uint64_t HighCount(int fd) {
+  const std::optional<MemoryEvents> events = ReadMemoryEvents(fd);
+  return events.has_value() ? events->high + events->max : 0;
+}
+
+}  // namespace
 
 bool PressureMonitor::Open() {
   if (!events_.Open()) return false;
@@ -26,7 +37,7 @@ bool PressureMonitor::AddSource(int fd, PressureSource kind) {
     if (sources_[i].fd >= 0) continue;
     if (!events_.Add(fd, WhenOf(kind), static_cast<uint32_t>(i))) break;
     sources_[i] = {.fd = fd, .kind = kind};
-    if (kind == PressureSource::kHighCount) sources_[i].high_count = ReadHighCount(fd);
+    if (kind == PressureSource::kHighCount) sources_[i].high_count = HighCount(fd);
     counts_.sources.fetch_add(1, std::memory_order_relaxed);
     return true;
   }
@@ -45,6 +56,16 @@ void PressureMonitor::Close() {
   events_.Close();
 }
 
+void PressureMonitor::Abandon() {
+  for (Source& source : sources_) {
+    if (source.fd < 0) continue;
+    source = Source();
+    counts_.sources.fetch_sub(1, std::memory_order_relaxed);
+    counts_.sources_failed.fetch_add(1, std::memory_order_relaxed);
+  }
+  events_.Abandon();
+}
+
 size_t PressureMonitor::num_sources() const {
   size_t n = 0;
   for (const Source& source : sources_) n += source.fd >= 0 ? 1 : 0;
@@ -61,23 +82,19 @@ void PressureMonitor::Drop(Source* source) {
 
 bool PressureMonitor::Hear(Source* source) {
   source->told = true;
-  char buffer[256];
   switch (source->kind) {
     case PressureSource::kStall:
       return true;
     case PressureSource::kStream:
-      // What does not fit is another event, when it is heard again.
-      if (ReadFrom(source->fd, buffer, sizeof(buffer)) == 0) {
-        Drop(source);
-        return false;
-      }
-      return true;
+      if (DiscardInput(source->fd)) return true;
+      Drop(source);
+      return false;
     case PressureSource::kThreshold:
-      ReadFrom(source->fd, buffer, sizeof(uint64_t));
+      DiscardInput(source->fd);
       return false;
     case PressureSource::kHighCount: {
       const uint64_t before = source->high_count;
-      source->high_count = ReadHighCount(source->fd);
+      source->high_count = HighCount(source->fd);
       return source->high_count > before;
     }
   }
@@ -133,9 +150,9 @@ void PressureMonitor::Deafen(int64_t now_ms) {
 int PressureMonitor::Handle(int64_t timeout_ms) {
   if (handling_.exchange(true, std::memory_order_acquire)) return 0;
   EventSet::Event told[kMaxSources + 1];
-  const size_t n = events_.Wait(timeout_ms, told, kMaxSources + 1);
+  const int n = events_.Wait(timeout_ms, told, kMaxSources + 1);
   bool event = false;
-  for (size_t i = 0; i < n; ++i) {
+  for (int i = 0; i < n; ++i) {
     if (told[i].tag == EventSet::kAlarmTag) continue;
     Source& source = sources_[told[i].tag];
     if (source.fd < 0) continue;
@@ -148,7 +165,10 @@ int PressureMonitor::Handle(int64_t timeout_ms) {
     event |= asks;
   }
   int level = 0;
-  if (n > 0) {
+  if (n < 0) {
+    level = -1;
+    Abandon();
+  } else if (n > 0) {
     level = Act(event);
     Deafen(world_.now_ms());
     Rearm();

@@ -61,7 +61,8 @@ class PressureMonitor {
   size_t num_sources() const;
 
   // Waits for an event, at most `timeout_ms` (negative: for ever), and does what is due. Returns
-  // the level of the action, 0 for none.
+  // the level of the action, 0 for none; negative when somebody has closed the descriptors, as
+  // programs do that become daemons: then there is nothing to listen to any more.
   int Handle(int64_t timeout_ms);
 
  private:
@@ -78,6 +79,7 @@ class PressureMonitor {
   // What the source told. True when it is an event that asks for an action.
   bool Hear(Source* source);
   void Drop(Source* source);
+  void Abandon();
   int Act(bool event);
   // Those that told something are not heard until the policy would act on it again.
   void Deafen(int64_t now_ms);
