@@ -18,7 +18,7 @@ uint64_t HeapInUse(Heap& heap) {
   return stats.system_bytes - stats.free_released_bytes;
 }
 
-uint64_t HeapLimit(const Heap& heap) {
+uint64_t HeapLimit(Heap& heap) {
   const size_t limit =
       std::min(heap.page_heap.limit(LimitKind::kSoft), heap.page_heap.limit(LimitKind::kHard));
   return limit == kNoLimit ? kUnknown : limit;
