@@ -125,6 +125,7 @@ bool ParseWord(std::string_view word, PressureConfig* config) {
   };
   if (take("psi=")) return ParsePsi(word, config);
   if (take("watch=")) return ParseSwitch(word, &config->watch);
+  if (take("thread=")) return ParseSwitch(word, &config->thread);
   if (take("interval=")) return ParseInterval(word, &config->interval_ms);
   return false;
 }

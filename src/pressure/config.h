@@ -14,6 +14,7 @@
 //   level1=3G          so many bytes of the process (K, M, G and T are powers of 1024)
 //   psi=some:200ms/2s  a stall of that long within that window, or "off"
 //   watch=off          not what the service manager asks for ($MEMORY_PRESSURE_WATCH), or "on"
+//   thread=off         no thread of the library's: the program's loop listens; or "on"
 //   interval=1s        the least time from one action to the next
 // A later word prevails over an earlier one: "auto,level3=90%" is all of auto but for one threshold.
 #pragma once
@@ -53,6 +54,7 @@ struct PressureConfig {
   bool psi = false;
   PsiTrigger psi_trigger = kAutoPsi;
   bool watch = false;
+  bool thread = true;
   // Counters of the control group: memory.events.
   bool cgroup_events = false;
   uint32_t interval_ms = kDefaultIntervalMs;

@@ -235,7 +235,7 @@ void OnPressureLoad() {
     ComplainAbout(wrong, "it cannot be read from here on: ");
     return;
   }
-  if (!the_config.enabled()) return;
+  if (!the_config.enabled() || !the_config.thread) return;
   InstallForkHandlersOfPressure();
   if (!StartThread()) ComplainAbout("", "no thread could be started");
 }

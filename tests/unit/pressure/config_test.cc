@@ -86,12 +86,18 @@ TEST(PressureConfigTest, IntervalsAreInSecondsOrMilliseconds) {
   EXPECT_FALSE(Parsed("interval=250ms").enabled());
 }
 
+TEST(PressureConfigTest, TheThreadCanBeDoneWithout) {
+  EXPECT_TRUE(Parsed("auto").thread);
+  EXPECT_FALSE(Parsed("auto,thread=off").thread);
+  EXPECT_TRUE(Parsed("thread=off,thread=on").thread);
+}
+
 TEST(PressureConfigTest, SaysWhichWordIsWrong) {
   for (const char* word :
        {"always", "level0=5%", "level4=5%", "level1", "level1=", "level1=0", "level1=0%",
         "level1=101%", "level1=5%disk", "level1=5X", "level1=5KB", "level1=-5", "level1= 5",
         "level1=18446744073709551616", "level1=18446744073709551615k", "psi=", "psi=never",
-        "watch=", "watch=maybe", "interval=", "interval=5", "interval=0s", "interval=3601s",
+        "watch=", "watch=maybe", "thread=", "thread=1", "interval=", "interval=5", "interval=0s", "interval=3601s",
         "AUTO", " auto", "aut"}) {
     EXPECT_EQ(Wrong(word), word);
     EXPECT_EQ(Wrong("auto," + std::string(word) + ",psi=off"), word);
