@@ -112,6 +112,19 @@ constexpr Property kProperties[] = {
     {"tcmalloc.soft_limit_hits", [](const HeapStats& s) { return s.soft_limit.hits; }},
     {"tcmalloc.num_released_total_bytes",
      [](const HeapStats& s) { return s.released_total_bytes; }},
+
+    // Our own.
+    {"tcmalloc.pressure_sources", [](const HeapStats& s) { return s.pressure_sources; }},
+    {"tcmalloc.pressure_sources_failed",
+     [](const HeapStats& s) { return s.pressure_sources_failed; }},
+    {"tcmalloc.pressure_events", [](const HeapStats& s) { return s.pressure_events; }},
+    {"tcmalloc.pressure_level1_actions",
+     [](const HeapStats& s) { return s.pressure_actions[0]; }},
+    {"tcmalloc.pressure_level2_actions",
+     [](const HeapStats& s) { return s.pressure_actions[1]; }},
+    {"tcmalloc.pressure_level3_actions",
+     [](const HeapStats& s) { return s.pressure_actions[2]; }},
+    {"tcmalloc.pressure_moved_bytes", [](const HeapStats& s) { return s.pressure_moved_bytes; }},
 };
 
 const Property* Find(std::string_view name) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <thread>
 #include <vector>
 
@@ -55,10 +56,10 @@ struct Remover {
 
 PressureListener Removing(Remover* remover) {
   PressureListener listener;
-  listener.notify = [](int, void* r) {
-    auto* const remover = static_cast<Remover*>(r);
-    ++remover->calls;
-    for (PressureListener* const other : remover->removes) remover->listeners->Remove(other);
+  listener.notify = [](int, void* context) {
+    auto* const r = static_cast<Remover*>(context);
+    ++r->calls;
+    for (PressureListener* const other : r->removes) r->listeners->Remove(other);
   };
   listener.context = remover;
   return listener;
@@ -103,11 +104,11 @@ TEST(PressureListenersTest, RemoveWaitsUntilTheListenerIsNotCalledAnyMore) {
   PressureListeners listeners;
   Blocker blocker;
   PressureListener node;
-  node.notify = [](int, void* b) {
-    auto* const blocker = static_cast<Blocker*>(b);
-    blocker->entered = true;
-    while (!blocker->leave) std::this_thread::yield();
-    blocker->left = true;
+  node.notify = [](int, void* context) {
+    auto* const b = static_cast<Blocker*>(context);
+    b->entered = true;
+    while (!b->leave) std::this_thread::yield();
+    b->left = true;
   };
   node.context = &blocker;
   listeners.Add(&node);

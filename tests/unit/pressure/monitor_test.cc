@@ -3,6 +3,7 @@
 // pipes and counters. Real time passes only where the alarm clock is what is tested.
 #include "pressure/monitor.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -10,6 +11,8 @@
 
 #include <cstdint>
 #include <vector>
+
+#include "os/clock.h"
 
 namespace tcmalloc {
 namespace {
@@ -25,7 +28,7 @@ struct TestWorld {
   static int64_t now_ms;
   PressureMonitor::World World() {
     return {.context = this,
-            .now_ms = [] { return now_ms; },
+            .now_ms = [] { return now_ms < 0 ? CoarseMilliseconds() : now_ms; },
             .read = [](void* w) { return static_cast<TestWorld*>(w)->readings; },
             .in_use = [](void* w) { return static_cast<TestWorld*>(w)->in_use; },
             .act = [](void* w, int level) {
@@ -85,20 +88,87 @@ TEST_F(PressureMonitorTest, AnEventAsksForAllThatCanBeDone) {
   EXPECT_EQ(counts_.events.value(), 1U);
 }
 
+// The policy's time is that of the alarm clock here.
 TEST_F(PressureMonitorTest, AStormIsOneActionAnInterval) {
-  const int fd = AddStream();
+  TestWorld::now_ms = -1;
+  PressureMonitor monitor(world_.World(), 100, counts_);
+  ASSERT_TRUE(monitor.Open());
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_NONBLOCK | O_CLOEXEC), 0);
+  ASSERT_TRUE(monitor.AddSource(ends[0], PressureSource::kStream));
+  const int64_t begin_ms = CoarseMilliseconds();
   size_t wakes = 0;
-  for (int ms = 0; ms < 10'000; ++ms) {
-    TestWorld::now_ms = 1'000'000 + ms;
-    Tell(fd);
-    if (!IsReadable()) continue;
+  while (world_.actions.size() < 5) {
+    Tell(ends[1]);
+    pollfd poll_fd = {monitor.fd(), POLLIN, 0};
+    if (poll(&poll_fd, 1, 1) != 1) continue;
     ++wakes;
-    Handle();
+    monitor.Handle(0);
   }
-  EXPECT_GE(world_.actions.size(), 9U);
-  EXPECT_LE(world_.actions.size(), 10U);
-  // The alarm clock runs in real time, and this loop does not take as long as it pretends.
+  // Each a clock's tick early at most.
+  EXPECT_GE(CoarseMilliseconds() - begin_ms, 4 * (100 - 10));
   EXPECT_LE(wakes, 2 * world_.actions.size() + 2);
+  close(ends[1]);
+}
+
+TEST_F(PressureMonitorTest, AStreamThatEndsIsDropped) {
+  const int fd = AddStream();
+  EXPECT_EQ(monitor_.Handle(-1), 0);
+  EXPECT_EQ(counts_.sources.load(), 1U);
+  close(fd);
+  fds_.clear();
+  EXPECT_EQ(Handle(), 0);
+  EXPECT_EQ(monitor_.num_sources(), 0U);
+  EXPECT_EQ(counts_.sources.load(), 0U);
+  EXPECT_EQ(counts_.sources_failed.load(), 1U);
+  EXPECT_EQ(Handle(), 0);
+}
+
+TEST_F(PressureMonitorTest, AThresholdHasItLookedAndIsNoEvent) {
+  const int fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  ASSERT_TRUE(monitor_.AddSource(fd, PressureSource::kThreshold));
+  EXPECT_EQ(monitor_.Handle(-1), 0);
+  const uint64_t one = 1;
+  ASSERT_EQ(write(fd, &one, sizeof(one)), ssize_t{sizeof(one)});
+  EXPECT_EQ(Handle(), 0);
+  EXPECT_EQ(counts_.events.value(), 0U);
+}
+
+TEST_F(PressureMonitorTest, AThresholdIsHeardBetweenTwoLooks) {
+  const int fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  ASSERT_TRUE(monitor_.AddSource(fd, PressureSource::kThreshold));
+  world_.readings[0] = {10, 100};
+  EXPECT_EQ(monitor_.Handle(-1), 0);
+  world_.readings[0] = {100, 100};
+  EXPECT_EQ(Handle(), 0);
+  const uint64_t one = 1;
+  ASSERT_EQ(write(fd, &one, sizeof(one)), ssize_t{sizeof(one)});
+  EXPECT_EQ(Handle(), 1);
+}
+
+TEST_F(PressureMonitorTest, HoldsAllItsSourcesAndRefusesMore) {
+  for (size_t i = 0; i < PressureMonitor::kMaxSources; ++i) AddStream();
+  EXPECT_EQ(counts_.sources.load(), PressureMonitor::kMaxSources);
+  const int fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  EXPECT_FALSE(monitor_.AddSource(fd, PressureSource::kThreshold));
+  EXPECT_EQ(fcntl(fd, F_GETFD), -1);
+  EXPECT_EQ(counts_.sources_failed.load(), 1U);
+}
+
+TEST_F(PressureMonitorTest, WhatCannotBeWaitedForIsRefused) {
+  const int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+  ASSERT_GE(fd, 0);
+  EXPECT_FALSE(monitor_.AddSource(fd, PressureSource::kStream));
+  EXPECT_EQ(counts_.sources_failed.load(), 1U);
+}
+
+TEST_F(PressureMonitorTest, SaysThatItsDescriptorsWereClosed) {
+  AddStream();
+  EXPECT_EQ(monitor_.Handle(-1), 0);
+  close(monitor_.fd());
+  EXPECT_LT(Handle(), 0);
+  EXPECT_EQ(monitor_.num_sources(), 0U);
+  EXPECT_LT(monitor_.fd(), 0);
 }
 
 }  // namespace
