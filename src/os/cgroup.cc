@@ -60,6 +60,15 @@ bool GoesUp(std::string_view path) {
   return false;
 }
 
+// What of the name of the group `path` is below the mount: nothing for the mount's own. False when
+// the group is not in it.
+bool FindBelow(const CgroupMount& mount, std::string_view path, std::string_view* below) {
+  const bool is_root = path == "/";
+  *below = is_root ? std::string_view() : path;
+  if (!is_root && mount.root != "/" && !TakeDirectory(mount.root, below)) return false;
+  return !GoesUp(*below);
+}
+
 // One walk, with its buffers.
 class Walk {
  public:
@@ -67,23 +76,21 @@ class Walk {
       : root_(root), see_(see), context_(context) {}
 
   bool Run() {
-    return ForEachLine("/proc/self/cgroup",
-                       [](std::string_view line, void* walk) {
-                         static_cast<Walk*>(walk)->SeeMembership(line);
-                       }) &&
-           ForEachLine("/proc/self/mountinfo", [](std::string_view line, void* walk) {
-             static_cast<Walk*>(walk)->SeeMount(line);
-           });
+    if (!ForEachLine("/proc/self/cgroup")) return false;
+    knows_groups_ = true;
+    return ForEachLine("/proc/self/mountinfo");
   }
 
  private:
-  // Lines that are too long are left out: those of interest are not.
-  using Lines = LineReader<3 * kMaxPath>;
-
-  bool ForEachLine(std::string_view path, Lines::SeeLine see) {
+  bool ForEachLine(std::string_view path) {
     TextWriter name(path_, sizeof(path_));
     name.Text(root_).Text(path);
-    return lines_.ForEachLine(path_, see, this);
+    return lines_.ForEachLine(path_, SeeLine, this);
+  }
+
+  static void SeeLine(std::string_view line, void* context) {
+    Walk* const walk = static_cast<Walk*>(context);
+    walk->knows_groups_ ? walk->SeeMount(line) : walk->SeeMembership(line);
   }
 
   void SeeMembership(std::string_view line) {
@@ -98,27 +105,30 @@ class Walk {
     if (!ParseCgroupMount(line, &mount)) return;
     const TextWriter& path = memberships_[static_cast<size_t>(mount.version)];
     if (path.text().empty() || path.truncated()) return;
-    TextWriter point(path_, sizeof(path_));
-    point.Text(root_);
-    WriteUnescaped(mount.point, &point);
-    TextWriter directory(path_, sizeof(path_));
+    std::string_view below;
+    if (!FindBelow(mount, path.text(), &below)) return;
+    TextWriter directory(path_, sizeof(path_) - CgroupDirectory::kRoom);
     directory.Text(root_);
-    if (!WriteCgroupDirectory(mount, path.text(), &directory) || directory.truncated()) return;
+    WriteUnescaped(mount.point, &directory);
+    const size_t mount_length = directory.text().size();
+    directory.Text(below);
+    if (directory.truncated()) return;
     see_({.version = mount.version,
           .path = path_,
-          .capacity = sizeof(path_),
           .length = directory.text().size(),
-          .mount_length = point.text().size()},
+          .mount_length = mount_length},
          context_);
   }
 
   const std::string_view root_;
   const SeeCgroupDirectory see_;
   void* const context_;
+  bool knows_groups_ = false;  // the first of the two lists has been read
   char paths_[2][kMaxPath];
   TextWriter memberships_[2] = {TextWriter(paths_[0], kMaxPath), TextWriter(paths_[1], kMaxPath)};
   char path_[3 * kMaxPath];
-  Lines lines_;
+  // Lines that are too long are left out: those of interest are not.
+  LineReader<3 * kMaxPath> lines_;
 };
 
 struct Limits {
@@ -130,7 +140,6 @@ struct Limits {
 // hierarchy has none.
 void SeeLimit(const CgroupDirectory& directory, size_t length, std::string_view name,
               Limits* limits) {
-  if (length + name.size() + 1 > directory.capacity) return;
   memcpy(directory.path + length, name.data(), name.size());
   directory.path[length + name.size()] = '\0';
   InputFile file(directory.path);
@@ -199,13 +208,10 @@ bool ParseCgroupMount(std::string_view line, CgroupMount* mount) {
 }
 
 bool WriteCgroupDirectory(const CgroupMount& mount, std::string_view path, TextWriter* directory) {
-  std::string_view below = path;
-  if (mount.root != "/" && !TakeDirectory(mount.root, &below)) {
-    if (path != "/") return false;
-  }
-  if (GoesUp(below)) return false;
+  std::string_view below;
+  if (!FindBelow(mount, path, &below)) return false;
   WriteUnescaped(mount.point, directory);
-  if (below != "/") directory->Text(below);
+  directory->Text(below);
   return true;
 }
 

@@ -74,9 +74,11 @@ bool WriteCgroupDirectory(const CgroupMount& mount, std::string_view path, TextW
 
 // The directory of the process's own group in one of the mounts.
 struct CgroupDirectory {
+  // Behind the name, for that of a file.
+  static constexpr size_t kRoom = 64;
+
   CgroupVersion version = CgroupVersion::kV2;
-  char* path;           // a buffer with its name, to which the name of a file may be added
-  size_t capacity;      // of the buffer
+  char* path;           // a buffer with its name and kRoom more
   size_t length;        // of the name, with `root` in front
   size_t mount_length;  // the part of it that is the mount
 };

@@ -41,7 +41,8 @@ int OpenMemoryThreshold(std::string_view directory, uint64_t threshold_bytes);
 
 // Version 1. The same when memory of the group, or of one below that nobody else listens to, is
 // being reclaimed (low), with cost (medium), or hardly any can be (critical); each level contains
-// those above it.
+// those above it. The file is deprecated: newer kernels write a line to their log when it is first
+// used.
 enum class MemoryPressureLevel : uint8_t { kLow, kMedium, kCritical };
 int OpenMemoryPressureLevel(std::string_view directory, MemoryPressureLevel level);
 

@@ -2,12 +2,12 @@
 // Triggers of the kernel's pressure stall information (PSI): a file descriptor that poll reports
 // when tasks have waited for memory for longer than so much, within so much time.
 //
-// Facts: the kernel's documentation, psi.rst. Poll reports POLLPRI, at most once per window, and
-// POLLERR when the group is gone. Each descriptor has one trigger, which ends when it is closed.
-// Windows are of up to 10 s, of 500 ms or more on older kernels. A process without CAP_SYS_RESOURCE
-// is refused on older kernels (EPERM), and may have windows of a multiple of 2 s on newer ones
-// (else EINVAL). Where the kernel has no PSI, or it is switched off, the file is not there (ENOENT)
-// or refuses (EOPNOTSUPP).
+// Facts: the kernel's documentation, psi.rst, and its code. Poll reports POLLPRI, at most once
+// per window, and POLLERR when the group is gone; both, without end, of a descriptor without a
+// trigger. Each has at most one, which ends when it is closed. Windows are of up to 10 s, of 500 ms
+// or more on older kernels. A process without CAP_SYS_RESOURCE is refused on older kernels (EPERM),
+// and may have windows of a multiple of 2 s on newer ones (else EINVAL). Where the kernel has no
+// PSI, or it is switched off, the file is not there (ENOENT) or refuses (EOPNOTSUPP).
 //
 // Times are microseconds. Thread safety: any. Never allocates, no cancellation point, errno is
 // kept. Cost: two system calls; a trigger of a privileged process starts a thread of the kernel's.

@@ -44,7 +44,6 @@ TEST(MemoryEventsTest, Values) {
 TEST(OpenMemoryEventsTest, ReadsAnew) {
   const FakeTree tree;
   tree.Write("/g/memory.events", "low 0\nhigh 1\nmax 2\n");
-  errno = 77;
   const int fd = OpenMemoryEvents(tree.root() + "/g");
   ASSERT_GE(fd, 0);
   EXPECT_TRUE(IsClosedByExec(fd));
@@ -59,6 +58,7 @@ TEST(OpenMemoryEventsTest, ReadsAnew) {
   tree.Write("/g/memory.events", "");
   EXPECT_FALSE(ReadMemoryEvents(fd).has_value());
   close(fd);
+  errno = 77;
   EXPECT_FALSE(ReadMemoryEvents(fd).has_value());
   EXPECT_EQ(errno, 77);
 }
@@ -140,6 +140,9 @@ TEST_F(RegistrationTest, SaysWhatIsWrong) {
   const int before = NextDescriptor();
   errno = 77;
   EXPECT_EQ(OpenMemoryThreshold("", 1), -ENOENT);
+  EXPECT_EQ(OpenMemoryThreshold(tree_.root(), 1), -ENOENT);
+  EXPECT_EQ(OpenMemoryPressureLevel(tree_.root(), MemoryPressureLevel::kLow), -ENOENT);
+  EXPECT_EQ(errno, 77);
   EXPECT_EQ(OpenMemoryThreshold(std::string(5000, '/'), 1), -ENAMETOOLONG);
   std::filesystem::remove(group_ + "/memory.usage_in_bytes");
   EXPECT_EQ(OpenMemoryThreshold(group_, 1), -ENOENT);
@@ -149,7 +152,6 @@ TEST_F(RegistrationTest, SaysWhatIsWrong) {
   EXPECT_FALSE(std::filesystem::exists(tree_.root() + kControl));
   tree_.WriteFull(kControl);
   EXPECT_EQ(OpenMemoryPressureLevel(group_, MemoryPressureLevel::kLow), -ENOSPC);
-  EXPECT_EQ(errno, 77);
   EXPECT_EQ(NextDescriptor(), before);
 }
 

@@ -84,12 +84,12 @@ TEST(ReadProcessAnonymousBytesTest, OfATree) {
   const FakeTree tree;
   errno = 77;
   EXPECT_FALSE(ReadProcessAnonymousBytes(tree.root()).has_value());
+  EXPECT_EQ(errno, 77);
   tree.Write("/proc/self/statm", "");
   EXPECT_FALSE(ReadProcessAnonymousBytes(tree.root()).has_value());
   tree.Write("/proc/self/statm", "1000 300 100 0 0 0 0\n");
   EXPECT_EQ(ReadProcessAnonymousBytes(tree.root()),
             200 * static_cast<uint64_t>(sysconf(_SC_PAGESIZE)));
-  EXPECT_EQ(errno, 77);
   EXPECT_FALSE(ReadProcessAnonymousBytes(std::string(5000, '/')).has_value());
 }
 
@@ -114,12 +114,12 @@ TEST(ReadProcessAnonymousBytesTest, OfThisProcess) {
 TEST(ReadCgroupAnonymousBytesTest, VersionTwo) {
   const FakeTree tree;
   const std::string group = tree.root() + "/g";
+  errno = 77;
   EXPECT_FALSE(ReadCgroupAnonymousBytes(CgroupVersion::kV2, group).has_value());
   EXPECT_FALSE(ReadCgroupAnonymousBytes(CgroupVersion::kV2, "").has_value());
-  tree.Write("/g/memory.stat", "anon 123456\nfile 1\nanon_thp 2\ninactive_anon 3\n");
-  errno = 77;
-  EXPECT_EQ(ReadCgroupAnonymousBytes(CgroupVersion::kV2, group), 123456u);
   EXPECT_EQ(errno, 77);
+  tree.Write("/g/memory.stat", "anon 123456\nfile 1\nanon_thp 2\ninactive_anon 3\n");
+  EXPECT_EQ(ReadCgroupAnonymousBytes(CgroupVersion::kV2, group), 123456u);
   // Wherever it stands, also last, without a newline, and behind any number of others.
   std::string text;
   for (int i = 0; i < 1000; ++i) text += "figure_" + std::to_string(i) + " 1\n";
@@ -156,8 +156,9 @@ TEST(ReadCgroupAnonymousBytesTest, OfThisProcess) {
 
 TEST(ReadSystemMemoryTest, OfATree) {
   const FakeTree tree;
-  EXPECT_FALSE(ReadSystemMemory(tree.root()).has_value());
   errno = 77;
+  EXPECT_FALSE(ReadSystemMemory(tree.root()).has_value());
+  EXPECT_EQ(errno, 77);
   tree.Write("/proc/meminfo",
              "MemTotal:       24684084 kB\nMemFree:        21228420 kB\n"
              "MemAvailable:   23206308 kB\nBuffers:              12 kB\n");
@@ -165,7 +166,6 @@ TEST(ReadSystemMemoryTest, OfATree) {
   ASSERT_TRUE(memory.has_value());
   EXPECT_EQ(memory->total_bytes, uint64_t{24684084} << 10);
   EXPECT_EQ(memory->available_bytes, uint64_t{23206308} << 10);
-  EXPECT_EQ(errno, 77);
   // Half of it is no answer: older kernels do not estimate what is available.
   tree.Write("/proc/meminfo", "MemTotal:       24684084 kB\nMemFree:        21228420 kB\n");
   EXPECT_FALSE(ReadSystemMemory(tree.root()).has_value());

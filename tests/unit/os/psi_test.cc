@@ -97,6 +97,7 @@ TEST(OpenPsiTriggerTest, SaysWhatIsWrong) {
   const int before = NextDescriptor();
   errno = 77;
   EXPECT_EQ(OpenPsiTrigger(tree.root(), kSystemPsiFile, kTrigger), -ENOENT);
+  EXPECT_EQ(errno, 77);
   EXPECT_FALSE(std::filesystem::exists(tree.root() + "/proc"));
   // A file that takes no trigger.
   tree.WriteFull("/proc/pressure/memory");
@@ -105,7 +106,6 @@ TEST(OpenPsiTriggerTest, SaysWhatIsWrong) {
   // Never the name of something else, cut to what fits.
   EXPECT_EQ(OpenPsiTrigger(std::string(4095, '/'), "proc/pressure/memory", kTrigger),
             -ENAMETOOLONG);
-  EXPECT_EQ(errno, 77);
   EXPECT_EQ(NextDescriptor(), before);
 }
 
