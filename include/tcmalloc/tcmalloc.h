@@ -152,8 +152,8 @@ void tcmalloc_remove_pressure_listener(tcmalloc_pressure_listener* listener) TCM
 /*
  * Without the thread: a descriptor for the program's event loop, which is readable (POLLIN) when
  * there is something to do, the same one each time; close-on-exec; not to be read or closed. It
- * listens to what TCMALLOC_PRESSURE says when that is set (with thread=off), else to all there is. -1
- * and errno: EBUSY while the library's thread listens, or another one just calls this; EMFILE or
+ * listens to what TCMALLOC_PRESSURE says when that is set (with thread=off), else to all there is.
+ * -1 and errno: EBUSY while the library's thread listens, or another one just calls this; EMFILE or
  * ENFILE; ENOTSUP in libtcmalloc_minimal. A forked child asks for one of its own.
  *
  * handle: finds out what has happened and does what is due; returns its level, 0 for nothing. It

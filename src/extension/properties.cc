@@ -118,12 +118,9 @@ constexpr Property kProperties[] = {
     {"tcmalloc.pressure_sources_failed",
      [](const HeapStats& s) { return s.pressure_sources_failed; }},
     {"tcmalloc.pressure_events", [](const HeapStats& s) { return s.pressure_events; }},
-    {"tcmalloc.pressure_level1_actions",
-     [](const HeapStats& s) { return s.pressure_actions[0]; }},
-    {"tcmalloc.pressure_level2_actions",
-     [](const HeapStats& s) { return s.pressure_actions[1]; }},
-    {"tcmalloc.pressure_level3_actions",
-     [](const HeapStats& s) { return s.pressure_actions[2]; }},
+    {"tcmalloc.pressure_thread_flushes", [](const HeapStats& s) { return s.pressure_actions[0]; }},
+    {"tcmalloc.pressure_flushes", [](const HeapStats& s) { return s.pressure_actions[1]; }},
+    {"tcmalloc.pressure_releases", [](const HeapStats& s) { return s.pressure_actions[2]; }},
     {"tcmalloc.pressure_moved_bytes", [](const HeapStats& s) { return s.pressure_moved_bytes; }},
 };
 

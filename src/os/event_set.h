@@ -3,8 +3,8 @@
 // can itself be waited for, by poll, epoll or select. Whoever owns descriptors adds them and closes
 // them; the set's own are close-on-exec.
 //
-// Thread safety: Wait by one thread at a time, the rest by any. Never allocates, no function but
-// Wait is a cancellation point; errno is kept. Cost: a system call each.
+// Thread safety: Wait by one thread at a time, the rest by any. Never allocates, no cancellation
+// point; errno is kept. Cost: a system call each.
 #pragma once
 
 #include <cstddef>

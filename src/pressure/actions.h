@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What is done at each level of memory pressure. No lock is held over a system call, and memory goes
-// back in slices, so that nobody who allocates meanwhile waits for more than one.
+// What is done at each level of memory pressure. No lock is held over a system call, and memory
+// goes back in slices, so that nobody who allocates meanwhile waits for more than one.
 #pragma once
 
 #include <cstddef>

@@ -16,7 +16,8 @@
 //   watch=off          not what the service manager asks for ($MEMORY_PRESSURE_WATCH), or "on"
 //   thread=off         no thread of the library's: the program's loop listens; or "on"
 //   interval=1s        the least time from one action to the next
-// A later word prevails over an earlier one: "auto,level3=90%" is all of auto but for one threshold.
+// A later word prevails over an earlier one: "auto,level3=90%" is all of auto but for one
+// threshold.
 #pragma once
 
 #include <array>

@@ -141,9 +141,9 @@ void PressureMonitor::Deafen(int64_t now_ms) {
     source.told = false;
     source.deaf = true;
     // A threshold only has it looked, which happens no more often near one anyway.
-    source.deaf_until_ms = now_ms + (source.kind == PressureSource::kThreshold
-                                         ? PressurePolicy::kNearMs
-                                         : policy_.EventsDeafMs(now_ms));
+    source.deaf_until_ms =
+        now_ms + (source.kind == PressureSource::kThreshold ? PressurePolicy::kNearMs
+                                                            : policy_.EventsDeafMs(now_ms));
   }
 }
 

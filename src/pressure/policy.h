@@ -2,15 +2,15 @@
 // When something is done about memory pressure, and how much. Pure decisions: the caller brings the
 // time and what is in use, acts, and says what came of it. Thread safety: none.
 //
-// Levels. A level is reached when what is in use comes to its threshold, and left when it has fallen
-// by kMargin below. As long as it is held its action is repeated, since what is freed meanwhile lies
-// in caches again.
+// Levels. A level is reached when what is in use comes to its threshold, and left when it has
+// fallen by kMargin below. As long as it is held its action is repeated, since what is freed
+// meanwhile lies in caches again.
 //
-// Pace. An action costs time, and one that frees nothing is a waste: after one that freed little the
-// next waits twice as long, up to kMostWaits times the interval. The wait is over early when what is
-// in use has grown meanwhile: then there may be something to be had again, and there is less time.
-// Without that waiting, a kernel whose events never ended kept a core busy with giving back nothing
-// (systemd's issue 38417).
+// Pace. An action costs time, and one that frees nothing is a waste: after one that freed little
+// the next waits twice as long, up to kMostWaits times the interval. The wait is over early when
+// what is in use has grown meanwhile: then there may be something to be had again, and there is
+// less time. Without that waiting, a kernel whose events never ended has kept a service manager
+// that trimmed its own heap busy on a core.
 //
 // Events that carry no level (the service manager's, stalls) ask for all that can be done; they are
 // paced in the same way.
@@ -60,9 +60,8 @@ class PressurePace {
     const bool little = freed < in_use / kLittlePart || freed == 0;
     // What was asked for long after it could have been is no storm.
     const bool after_quiet = acted_ && now_ms - acted_ms_ >= 2 * wait_ms_;
-    wait_ms_ = little && acted_ && !after_quiet
-                   ? std::min(2 * wait_ms_, kMostWaits * interval_ms_)
-                   : interval_ms_;
+    wait_ms_ = little && acted_ && !after_quiet ? std::min(2 * wait_ms_, kMostWaits * interval_ms_)
+                                                : interval_ms_;
     acted_ = true;
     acted_ms_ = now_ms;
     in_use_ = in_use;
@@ -87,9 +86,9 @@ class PressurePolicy {
  public:
   // A level is left when what is in use is this part of the threshold below it.
   static constexpr uint64_t kMargin = 32;
-  // How often readings are to be made: where memory is far from every threshold, and else. A program
-  // that grows by 1 GiB in a second passes from three quarters of a threshold of 4 GiB to the
-  // threshold in one.
+  // How often readings are to be made: where memory is far from every threshold, and else. A
+  // program that grows by 1 GiB in a second passes from three quarters of a threshold of 4 GiB to
+  // the threshold in one.
   static constexpr int64_t kFarMs = 1000;
   static constexpr int64_t kNearMs = 100;
 

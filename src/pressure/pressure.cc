@@ -130,8 +130,7 @@ void Listening::AddGroupThresholds() {
     if (level.of != PressureThreshold::Of::kLimit && level.of != PressureThreshold::Of::kCgroup) {
       continue;
     }
-    const PressureReading reading =
-        ReadingFor(level, {.cgroup_in_use = 0, .cgroup_limit = limit});
+    const PressureReading reading = ReadingFor(level, {.cgroup_in_use = 0, .cgroup_limit = limit});
     Add(OpenMemoryThreshold(figures_.directories().v1, reading.threshold),
         PressureSource::kThreshold);
   }

@@ -17,9 +17,9 @@
 #include "page/page_heap.h"
 #include "page/page_map.h"
 #include "runtime/large_reports.h"
+#include "runtime/limits.h"
 #include "runtime/pressure_counts.h"
 #include "runtime/revival.h"
-#include "runtime/limits.h"
 #include "runtime/sampling.h"
 #include "runtime/settings.h"
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Something that is to be done in a forked child, but only in one that goes on to live: by the first
-// slow path of an allocation after some time. Children that are about to exec never get there.
-// Nothing is done inside the allocator's locks, but it is done inside malloc: it may allocate.
+// Something that is to be done in a forked child, but only in one that goes on to live: by the
+// first slow path of an allocation after some time. Children that are about to exec never get
+// there. Nothing is done inside the allocator's locks, but it is done inside malloc: it may
+// allocate.
 //
 // Thread safety: any; Schedule by the one thread that a child begins with. Cost: one load.
 #pragma once

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Memory pressure in a process of its own, from sources that the test writes to: nothing where it is
-// off; events over a FIFO and over a socket, as a service manager sends them; the program's own
+// Memory pressure in a process of its own, from sources that the test writes to: nothing where it
+// is off; events over a FIFO and over a socket, as a service manager sends them; the program's own
 // loop; listeners; a forked child; a program that closes every descriptor it knows nothing of; a
 // storm of events.
 //
@@ -75,7 +75,7 @@ void Strand() {
   for (void* const object : objects) Free(object);
 }
 
-size_t Actions() { return Property("tcmalloc.pressure_level3_actions"); }
+size_t Actions() { return Property("tcmalloc.pressure_releases"); }
 
 // Opens a FIFO for writing; the reader is there by then.
 int OpenWriter(const char* path) {
@@ -236,7 +236,8 @@ int main(int argc, char** argv) {
     int writer = -1;
     if (path != "-" && what != "loop") {
       const int socket = atoi(argv[3]);
-      writer = socket < 0 ? OpenWriter(path.c_str()) : accept4(socket, nullptr, nullptr, SOCK_CLOEXEC);
+      writer =
+          socket < 0 ? OpenWriter(path.c_str()) : accept4(socket, nullptr, nullptr, SOCK_CLOEXEC);
       CHECK(writer >= 0);
       if (socket >= 0) close(socket);
     }

@@ -93,12 +93,34 @@ TEST(PressureConfigTest, TheThreadCanBeDoneWithout) {
 }
 
 TEST(PressureConfigTest, SaysWhichWordIsWrong) {
-  for (const char* word :
-       {"always", "level0=5%", "level4=5%", "level1", "level1=", "level1=0", "level1=0%",
-        "level1=101%", "level1=5%disk", "level1=5X", "level1=5KB", "level1=-5", "level1= 5",
-        "level1=18446744073709551616", "level1=18446744073709551615k", "psi=", "psi=never",
-        "watch=", "watch=maybe", "thread=", "thread=1", "interval=", "interval=5", "interval=0s", "interval=3601s",
-        "AUTO", " auto", "aut"}) {
+  for (const char* word : {"always",
+                           "level0=5%",
+                           "level4=5%",
+                           "level1",
+                           "level1=",
+                           "level1=0",
+                           "level1=0%",
+                           "level1=101%",
+                           "level1=5%disk",
+                           "level1=5X",
+                           "level1=5KB",
+                           "level1=-5",
+                           "level1= 5",
+                           "level1=18446744073709551616",
+                           "level1=18446744073709551615k",
+                           "psi=",
+                           "psi=never",
+                           "watch=",
+                           "watch=maybe",
+                           "thread=",
+                           "thread=1",
+                           "interval=",
+                           "interval=5",
+                           "interval=0s",
+                           "interval=3601s",
+                           "AUTO",
+                           " auto",
+                           "aut"}) {
     EXPECT_EQ(Wrong(word), word);
     EXPECT_EQ(Wrong("auto," + std::string(word) + ",psi=off"), word);
   }

@@ -31,11 +31,12 @@ struct TestWorld {
             .now_ms = [] { return now_ms < 0 ? CoarseMilliseconds() : now_ms; },
             .read = [](void* w) { return static_cast<TestWorld*>(w)->readings; },
             .in_use = [](void* w) { return static_cast<TestWorld*>(w)->in_use; },
-            .act = [](void* w, int level) {
-              auto* const world = static_cast<TestWorld*>(w);
-              world->actions.push_back(level);
-              return world->moves;
-            }};
+            .act =
+                [](void* w, int level) {
+                  auto* const world = static_cast<TestWorld*>(w);
+                  world->actions.push_back(level);
+                  return world->moves;
+                }};
   }
 };
 int64_t TestWorld::now_ms = 0;
