@@ -38,7 +38,7 @@ class PressureWatchTest : public testing::Test {
   PressureWatchTest() { errno = 77; }
   ~PressureWatchTest() override {
     EXPECT_EQ(errno_after_, 77);
-    EXPECT_EQ(NextDescriptor(), next_);
+    EXPECT_EQ(NumDescriptors(), before_);
   }
 
   PressureWatch Open(const std::string& path, const char* write = kTriggerBase64) {
@@ -66,7 +66,7 @@ class PressureWatchTest : public testing::Test {
   const FakeTree tree_;
 
  private:
-  const int next_ = NextDescriptor();
+  const int before_ = NumDescriptors();
   int errno_after_ = 77;
 };
 
