@@ -252,6 +252,7 @@ TEST_F(PressureWatchTest, SaysWhatIsWrong) {
   EXPECT_EQ(ErrorOf(""), EINVAL);  // a folder
   EXPECT_EQ(OpenRaw("/dev/zero").error, EINVAL);
   EXPECT_EQ(ErrorOf("/" + std::string(5000, 'x')), ENAMETOOLONG);
+  EXPECT_EQ(ErrorOf(std::string(5000, '/')), ENAMETOOLONG);
   tree_.Write("/file", "kept");
   EXPECT_EQ(ErrorOf("/file", "c29t*"), EBADMSG);
   EXPECT_EQ(ErrorOf("/file", "c29tZSAyMDAwMDAgMjAwMDAwMAA"), EBADMSG);
