@@ -138,13 +138,13 @@ TEST_F(CgroupDirectoriesTest, WithoutFileDescriptorsThereIsNoAnswer) {
 TEST_F(CgroupDirectoriesTest, KeepsErrnoAndFileDescriptors) {
   tree_.Write("/proc/self/cgroup", "0::/none\n");
   tree_.Write("/proc/self/mountinfo", kV2Mount);
-  const int before = NextDescriptor();
+  const int before = NumDescriptors();
   errno = 77;
   CgroupDirectories found;
   EXPECT_TRUE(IsNoCancellationPoint([&] { FindCgroupDirectories(&found, tree_.root()); }));
   EXPECT_TRUE(FindCgroupDirectories(&found, tree_.root()));
   EXPECT_EQ(errno, 77);
-  EXPECT_EQ(NextDescriptor(), before);
+  EXPECT_EQ(NumDescriptors(), before);
 }
 
 // Whatever the machine: an answer, the same one twice, and what it names is a folder.

@@ -186,14 +186,14 @@ TEST(ReadSystemMemoryTest, OfThisSystem) {
 TEST(MemoryUseTest, HasNoCancellationPointAndLeaksNoDescriptor) {
   CgroupDirectories directories;
   ASSERT_TRUE(FindCgroupDirectories(&directories));
-  const int before = NextDescriptor();
+  const int before = NumDescriptors();
   EXPECT_TRUE(IsNoCancellationPoint([&] {
     ReadProcessAnonymousBytes();
     ReadSystemMemory();
     ReadCgroupAnonymousBytes(CgroupVersion::kV1, directories.v1);
     ReadCgroupAnonymousBytes(CgroupVersion::kV2, directories.v2);
   }));
-  EXPECT_EQ(NextDescriptor(), before);
+  EXPECT_EQ(NumDescriptors(), before);
 }
 
 // Any text is answered without reading behind it; the sanitizer build watches.

@@ -38,7 +38,7 @@ class PressureWatchTest : public testing::Test {
   PressureWatchTest() { errno = 77; }
   ~PressureWatchTest() override {
     EXPECT_EQ(errno_after_, 77);
-    EXPECT_EQ(NextDescriptor(), next_);
+    EXPECT_EQ(NumDescriptors(), before_);
   }
 
   PressureWatch Open(const std::string& path, const char* write = kTriggerBase64) {
@@ -66,7 +66,7 @@ class PressureWatchTest : public testing::Test {
   const FakeTree tree_;
 
  private:
-  const int next_ = NextDescriptor();
+  const int before_ = NumDescriptors();
   int errno_after_ = 77;
 };
 
@@ -252,6 +252,7 @@ TEST_F(PressureWatchTest, SaysWhatIsWrong) {
   EXPECT_EQ(ErrorOf(""), EINVAL);  // a folder
   EXPECT_EQ(OpenRaw("/dev/zero").error, EINVAL);
   EXPECT_EQ(ErrorOf("/" + std::string(5000, 'x')), ENAMETOOLONG);
+  EXPECT_EQ(ErrorOf(std::string(5000, '/')), ENAMETOOLONG);
   tree_.Write("/file", "kept");
   EXPECT_EQ(ErrorOf("/file", "c29t*"), EBADMSG);
   EXPECT_EQ(ErrorOf("/file", "c29tZSAyMDAwMDAgMjAwMDAwMAA"), EBADMSG);

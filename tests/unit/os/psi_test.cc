@@ -70,7 +70,7 @@ TEST(PsiTriggerTest, IsWrittenAsTheKernelReadsIt) {
 TEST(OpenPsiTriggerTest, WritesTheTrigger) {
   const FakeTree tree;
   tree.Write("/proc/pressure/memory", "");
-  const int before = NextDescriptor();
+  const int before = NumDescriptors();
   errno = 77;
   const int fd = OpenPsiTrigger(tree.root(), kSystemPsiFile, kTrigger);
   EXPECT_EQ(errno, 77);
@@ -79,7 +79,7 @@ TEST(OpenPsiTriggerTest, WritesTheTrigger) {
   EXPECT_TRUE(NeverBlocks(fd));
   EXPECT_EQ(tree.Read("/proc/pressure/memory"), std::string("some 200000 2000000\0", 20));
   close(fd);
-  EXPECT_EQ(NextDescriptor(), before);
+  EXPECT_EQ(NumDescriptors(), before);
 }
 
 TEST(OpenPsiTriggerTest, OfAGroup) {
@@ -94,11 +94,12 @@ TEST(OpenPsiTriggerTest, OfAGroup) {
 
 TEST(OpenPsiTriggerTest, SaysWhatIsWrong) {
   const FakeTree tree;
-  const int before = NextDescriptor();
+  const int before = NumDescriptors();
   errno = 77;
   EXPECT_EQ(OpenPsiTrigger(tree.root(), kSystemPsiFile, kTrigger), -ENOENT);
   EXPECT_EQ(errno, 77);
-  EXPECT_FALSE(std::filesystem::exists(tree.root() + "/proc"));
+  EXPECT_FALSE(std::filesystem::exists(tree.Path("/proc/pressure/memory")));
+  EXPECT_EQ(OpenPsiTrigger(tree.root(), kSystemPsiFile, kTrigger), -ENOENT);
   // A file that takes no trigger.
   tree.WriteFull("/proc/pressure/memory");
   EXPECT_EQ(OpenPsiTrigger(tree.root(), kSystemPsiFile, kTrigger), -ENOSPC);
@@ -106,7 +107,7 @@ TEST(OpenPsiTriggerTest, SaysWhatIsWrong) {
   // Never the name of something else, cut to what fits.
   EXPECT_EQ(OpenPsiTrigger(std::string(4095, '/'), "proc/pressure/memory", kTrigger),
             -ENAMETOOLONG);
-  EXPECT_EQ(NextDescriptor(), before);
+  EXPECT_EQ(NumDescriptors(), before);
 }
 
 TEST(OpenPsiTriggerTest, WithoutFileDescriptors) {

@@ -48,7 +48,16 @@ class FakeTree {
   char root_[32] = "/tmp/tree_test.XXXXXX";
 };
 
-// The number of the next descriptor: the same before and after what leaks none.
+// How many descriptors the process has: the same before and after what leaks none.
+inline int NumDescriptors() {
+  int count = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    ++count;
+  }
+  return count;
+}
+
+// The number of the next descriptor.
 inline int NextDescriptor() {
   const int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
   close(fd);
