@@ -227,6 +227,20 @@ class MallocExtension {
     tcmalloc_set_limit_callback(callback, context);
   }
 
+  /*
+   * Memory pressure; see the functions of the same names. The listener is called as long as it is
+   * added.
+   */
+  using PressureListener = tcmalloc_pressure_listener;
+  static void AddPressureListener(PressureListener* listener) {
+    tcmalloc_add_pressure_listener(listener);
+  }
+  static void RemovePressureListener(PressureListener* listener) {
+    tcmalloc_remove_pressure_listener(listener);
+  }
+  static int PressureFd() { return tcmalloc_pressure_fd(); }
+  static int HandlePressure() { return tcmalloc_handle_pressure(); }
+
   /* Reports of very large allocations. */
   static void SetLargeAllocationCallback(tcmalloc_large_allocation_callback callback,
                                          void* context) {

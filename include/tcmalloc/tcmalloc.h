@@ -128,6 +128,42 @@ typedef void (*tcmalloc_limit_callback)(int kind, size_t current_bytes, size_t l
 void tcmalloc_set_limit_callback(tcmalloc_limit_callback callback, void* context) TCMALLOC_NOTHROW;
 
 /*
+ * Memory pressure: what the system says about memory running short. With TCMALLOC_PRESSURE=auto in
+ * the environment (docs/pressure.md) a thread of the library's listens and empties the allocator's
+ * tiers by levels: 1 the caches of threads, 2 all caches, 3 free memory goes back to the system.
+ * These functions are for programs that want to take part, or to do without the thread. In
+ * libtcmalloc_minimal nothing listens.
+ *
+ * A listener is called before the library does something at a level, so that the program can drop
+ * what it holds for speed. The node is the program's, zero-filled but for the first two members,
+ * and must stay where it is while it is added. It is called by the thread that listens, no lock
+ * held, one listener at a time; it may allocate, free, and add and remove listeners, but must not
+ * throw. When remove returns the node is not in use any more; it waits for a call that has begun,
+ * unless it is made from that call.
+ */
+typedef struct tcmalloc_pressure_listener {
+  void (*notify)(int level, void* context);
+  void* context;
+  struct tcmalloc_pressure_listener* private_links[2];
+} tcmalloc_pressure_listener;
+void tcmalloc_add_pressure_listener(tcmalloc_pressure_listener* listener) TCMALLOC_NOTHROW;
+void tcmalloc_remove_pressure_listener(tcmalloc_pressure_listener* listener) TCMALLOC_NOTHROW;
+
+/*
+ * Without the thread: a descriptor for the program's event loop, which is readable (POLLIN) when
+ * there is something to do, the same one each time; close-on-exec; not to be read or closed. It
+ * listens to what TCMALLOC_PRESSURE says when that is set (with thread=off), else to all there is.
+ * -1 and errno: EBUSY while the library's thread listens, or another one just calls this; EMFILE or
+ * ENFILE; ENOTSUP in libtcmalloc_minimal. A forked child asks for one of its own.
+ *
+ * handle: finds out what has happened and does what is due; returns its level, 0 for nothing. It
+ * does not wait for events; what it does takes microseconds to milliseconds for each GiB that goes
+ * back. It is called by one thread at a time; others return 0 at once.
+ */
+int tcmalloc_pressure_fd(void) TCMALLOC_NOTHROW;
+int tcmalloc_handle_pressure(void) TCMALLOC_NOTHROW;
+
+/*
  * What the heap holds, as text; docs/statistics.md explains every figure. All formats speak about
  * the same figures, taken at one moment: exact when no other thread allocates or frees, else off by
  * at most what was allocated, freed and moved between caches while they were taken (some

@@ -112,6 +112,16 @@ constexpr Property kProperties[] = {
     {"tcmalloc.soft_limit_hits", [](const HeapStats& s) { return s.soft_limit.hits; }},
     {"tcmalloc.num_released_total_bytes",
      [](const HeapStats& s) { return s.released_total_bytes; }},
+
+    // Our own.
+    {"tcmalloc.pressure_sources", [](const HeapStats& s) { return s.pressure_sources; }},
+    {"tcmalloc.pressure_sources_failed",
+     [](const HeapStats& s) { return s.pressure_sources_failed; }},
+    {"tcmalloc.pressure_events", [](const HeapStats& s) { return s.pressure_events; }},
+    {"tcmalloc.pressure_thread_flushes", [](const HeapStats& s) { return s.pressure_actions[0]; }},
+    {"tcmalloc.pressure_flushes", [](const HeapStats& s) { return s.pressure_actions[1]; }},
+    {"tcmalloc.pressure_releases", [](const HeapStats& s) { return s.pressure_actions[2]; }},
+    {"tcmalloc.pressure_moved_bytes", [](const HeapStats& s) { return s.pressure_moved_bytes; }},
 };
 
 const Property* Find(std::string_view name) {

@@ -5,6 +5,7 @@
 #include "os/c_library.h"
 #include "os/log.h"
 #include "os/stack_trace.h"
+#include "pressure/pressure.h"
 #include "profiler/profiler.h"
 #include "runtime/background_thread.h"
 #include "runtime/fork.h"
@@ -28,6 +29,7 @@ void OnLibraryLoad() {
   InstallForkHandlers();
   if (GlobalHeap().settings.stack_trace_method_verbose) WriteStackTraceMethod();
   OnProfilerLoad();
+  OnPressureLoad();
   if (GlobalHeap().settings.background && !StartBackgroundThread()) {
     WriteToStderr("tcmalloc: TCMALLOC_BACKGROUND is ignored: no thread could be started\n");
   }

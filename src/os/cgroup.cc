@@ -8,39 +8,15 @@
 #include <cstring>
 #include <new>
 
+#include "base/text_fields.h"
 #include "os/errno_keeper.h"
-#include "os/uncancelled_io.h"
+#include "os/input_file.h"
 
 namespace tcmalloc {
 namespace {
 
 // Version 1 says "none" with the largest number of pages that it can count.
 constexpr uint64_t kLeastThatIsNone = uint64_t{1} << 60;
-
-constexpr size_t kMaxPath = 4096;
-
-// The text in front of the next `separator`, or all of it; `text` keeps what is behind.
-std::string_view TakeField(std::string_view* text, char separator) {
-  size_t length = 0;
-  while (length < text->size() && (*text)[length] != separator) ++length;
-  const std::string_view field(text->data(), length);
-  text->remove_prefix(length < text->size() ? length + 1 : length);
-  return field;
-}
-
-bool ListHas(std::string_view list, std::string_view name) {
-  while (!list.empty()) {
-    if (TakeField(&list, ',') == name) return true;
-  }
-  return false;
-}
-
-bool IsDigits(std::string_view text) {
-  for (const char c : text) {
-    if (c < '0' || c > '9') return false;
-  }
-  return !text.empty();
-}
 
 bool IsOctal(char c) { return c >= '0' && c <= '7'; }
 
@@ -84,71 +60,37 @@ bool GoesUp(std::string_view path) {
   return false;
 }
 
-// A file descriptor; -1 and errno when the file cannot be opened.
-class File {
+// What of the name of the group `path` is below the mount: nothing for the mount's own. False when
+// the group is not in it.
+bool FindBelow(const CgroupMount& mount, std::string_view path, std::string_view* below) {
+  const bool is_root = path == "/";
+  *below = is_root ? std::string_view() : path;
+  if (!is_root && mount.root != "/" && !TakeDirectory(mount.root, below)) return false;
+  return !GoesUp(*below);
+}
+
+// One walk, with its buffers.
+class Walk {
  public:
-  explicit File(const char* path) {
-    do {
-      fd_ = OpenForReading(path);
-    } while (fd_ < 0 && errno == EINTR);
-  }
-  ~File() {
-    if (fd_ >= 0) Close(fd_);
-  }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
+  Walk(std::string_view root, SeeCgroupDirectory see, void* context)
+      : root_(root), see_(see), context_(context) {}
 
-  bool is_open() const { return fd_ >= 0; }
-
-  // 0 at the end, and when it cannot be read.
-  size_t Read(char* buffer, size_t bytes) {
-    for (;;) {
-      const ssize_t n = ReadFrom(fd_, buffer, bytes);
-      if (n >= 0) return static_cast<size_t>(n);
-      if (errno != EINTR) return 0;
-    }
+  bool Run() {
+    if (!ForEachLine("/proc/self/cgroup")) return false;
+    knows_groups_ = true;
+    return ForEachLine("/proc/self/mountinfo");
   }
 
  private:
-  int fd_;
-};
-
-class LimitReader {
- public:
-  explicit LimitReader(std::string_view root) : root_(root) {}
-
-  std::optional<uint64_t> Read() {
-    if (!ForEachLine("/proc/self/cgroup", &LimitReader::SeeMembership) ||
-        !ForEachLine("/proc/self/mountinfo", &LimitReader::SeeMount) || failed_) {
-      return std::nullopt;
-    }
-    return limit_;
-  }
-
- private:
-  using SeeLine = void (LimitReader::*)(std::string_view line);
-
-  // False when the file cannot be opened. Lines that are too long are left out: those of interest
-  // are not.
-  bool ForEachLine(std::string_view path, SeeLine see) {
+  bool ForEachLine(std::string_view path) {
     TextWriter name(path_, sizeof(path_));
     name.Text(root_).Text(path);
-    File file(path_);
-    if (!file.is_open()) return false;
-    size_t length = 0;
-    while (const size_t n = file.Read(chunk_, sizeof(chunk_))) {
-      for (size_t i = 0; i < n; ++i) {
-        if (chunk_[i] != '\n') {
-          if (length < sizeof(line_)) line_[length] = chunk_[i];
-          ++length;
-          continue;
-        }
-        if (length <= sizeof(line_)) (this->*see)({line_, length});
-        length = 0;
-      }
-    }
-    if (length > 0 && length <= sizeof(line_)) (this->*see)({line_, length});
-    return true;
+    return lines_.ForEachLine(path_, SeeLine, this);
+  }
+
+  static void SeeLine(std::string_view line, void* context) {
+    Walk* const walk = static_cast<Walk*>(context);
+    walk->knows_groups_ ? walk->SeeMount(line) : walk->SeeMembership(line);
   }
 
   void SeeMembership(std::string_view line) {
@@ -163,57 +105,71 @@ class LimitReader {
     if (!ParseCgroupMount(line, &mount)) return;
     const TextWriter& path = memberships_[static_cast<size_t>(mount.version)];
     if (path.text().empty() || path.truncated()) return;
-    TextWriter point(path_, sizeof(path_));
-    point.Text(root_);
-    WriteUnescaped(mount.point, &point);
-    TextWriter directory(path_, sizeof(path_));
+    std::string_view below;
+    if (!FindBelow(mount, path.text(), &below)) return;
+    TextWriter directory(path_, sizeof(path_) - CgroupDirectory::kRoom);
     directory.Text(root_);
-    if (!WriteCgroupDirectory(mount, path.text(), &directory) || directory.truncated()) return;
-    SeeDirectories(mount.version, directory.text().size(), point.text().size());
-  }
-
-  // The directory whose name, `length` long, is in path_, and those above it up to the mount.
-  void SeeDirectories(CgroupVersion version, size_t length, size_t mount_length) {
-    for (;;) {
-      if (version == CgroupVersion::kV1) {
-        SeeLimit(length, "/memory.limit_in_bytes");
-      } else {
-        SeeLimit(length, "/memory.max");
-        SeeLimit(length, "/memory.high");
-      }
-      if (length <= mount_length) return;
-      do {
-        --length;
-      } while (length > mount_length && path_[length] != '/');
-    }
-  }
-
-  // A file of the directory whose name is in path_. The root of a hierarchy has none.
-  void SeeLimit(size_t length, std::string_view name) {
-    if (length + name.size() + 1 > sizeof(path_)) return;
-    memcpy(path_ + length, name.data(), name.size());
-    path_[length + name.size()] = '\0';
-    File file(path_);
-    if (!file.is_open()) {
-      if (errno == EMFILE || errno == ENFILE || errno == ENOMEM) failed_ = true;
-      return;
-    }
-    char text[32];
-    uint64_t limit;
-    if (ParseCgroupLimit({text, file.Read(text, sizeof(text))}, &limit) && limit < limit_) {
-      limit_ = limit;
-    }
+    WriteUnescaped(mount.point, &directory);
+    const size_t mount_length = directory.text().size();
+    directory.Text(below);
+    if (directory.truncated()) return;
+    see_({.version = mount.version,
+          .path = path_,
+          .length = directory.text().size(),
+          .mount_length = mount_length},
+         context_);
   }
 
   const std::string_view root_;
-  uint64_t limit_ = kNoCgroupLimit;
-  bool failed_ = false;
+  const SeeCgroupDirectory see_;
+  void* const context_;
+  bool knows_groups_ = false;  // the first of the two lists has been read
   char paths_[2][kMaxPath];
   TextWriter memberships_[2] = {TextWriter(paths_[0], kMaxPath), TextWriter(paths_[1], kMaxPath)};
   char path_[3 * kMaxPath];
-  char line_[3 * kMaxPath];
-  char chunk_[1024];
+  // Lines that are too long are left out: those of interest are not.
+  LineReader<3 * kMaxPath> lines_;
 };
+
+struct Limits {
+  uint64_t smallest = kNoCgroupLimit;
+  bool failed = false;
+};
+
+// A file of the directory whose name is the first `length` characters of the path. The root of a
+// hierarchy has none.
+void SeeLimit(const CgroupDirectory& directory, size_t length, std::string_view name,
+              Limits* limits) {
+  memcpy(directory.path + length, name.data(), name.size());
+  directory.path[length + name.size()] = '\0';
+  InputFile file(directory.path);
+  if (!file.is_open()) {
+    if (errno == EMFILE || errno == ENFILE || errno == ENOMEM) limits->failed = true;
+    return;
+  }
+  char text[32];
+  uint64_t limit;
+  if (ParseCgroupLimit({text, file.Read(text, sizeof(text))}, &limit) && limit < limits->smallest) {
+    limits->smallest = limit;
+  }
+}
+
+// Those of the directory and of those above it up to the mount.
+void SeeLimits(const CgroupDirectory& directory, void* context) {
+  Limits* const limits = static_cast<Limits*>(context);
+  for (size_t length = directory.length;;) {
+    if (directory.version == CgroupVersion::kV1) {
+      SeeLimit(directory, length, "/memory.limit_in_bytes", limits);
+    } else {
+      SeeLimit(directory, length, "/memory.max", limits);
+      SeeLimit(directory, length, "/memory.high", limits);
+    }
+    if (length <= directory.mount_length) return;
+    do {
+      --length;
+    } while (length > directory.mount_length && directory.path[length] != '/');
+  }
+}
 
 }  // namespace
 
@@ -252,13 +208,10 @@ bool ParseCgroupMount(std::string_view line, CgroupMount* mount) {
 }
 
 bool WriteCgroupDirectory(const CgroupMount& mount, std::string_view path, TextWriter* directory) {
-  std::string_view below = path;
-  if (mount.root != "/" && !TakeDirectory(mount.root, &below)) {
-    if (path != "/") return false;
-  }
-  if (GoesUp(below)) return false;
+  std::string_view below;
+  if (!FindBelow(mount, path, &below)) return false;
   WriteUnescaped(mount.point, directory);
-  if (below != "/") directory->Text(below);
+  directory->Text(below);
   return true;
 }
 
@@ -279,16 +232,20 @@ bool ParseCgroupLimit(std::string_view text, uint64_t* limit) {
   return true;
 }
 
+bool ForEachCgroupDirectory(std::string_view root, SeeCgroupDirectory see, void* context) {
+  void* const memory =
+      mmap(nullptr, sizeof(Walk), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return false;
+  const bool ok = (new (memory) Walk(root, see, context))->Run();
+  munmap(memory, sizeof(Walk));
+  return ok;
+}
+
 std::optional<uint64_t> ReadCgroupMemoryLimit(std::string_view root) {
   const ErrnoKeeper keeper;
-  std::optional<uint64_t> limit;
-  void* const memory = mmap(nullptr, sizeof(LimitReader), PROT_READ | PROT_WRITE,
-                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory != MAP_FAILED) {
-    limit = (new (memory) LimitReader(root))->Read();
-    munmap(memory, sizeof(LimitReader));
-  }
-  return limit;
+  Limits limits;
+  if (!ForEachCgroupDirectory(root, SeeLimits, &limits) || limits.failed) return std::nullopt;
+  return limits.smallest;
 }
 
 }  // namespace tcmalloc

@@ -23,6 +23,7 @@ enum class LockRank : uint8_t {
   kMemoryRanges,   // what memory is not anonymous
   kReports,        // whom to tell about large allocations
   kSamples,        // the samples of allocations
+  kPressure,       // who is told about memory pressure
   kProfile,        // the objects in use, in one part of the heap profiler's table
   kCount,
 };

@@ -21,6 +21,11 @@ inline int OpenForWriting(const char* path) {
   return static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC));
 }
 
+// With any of open's flags but those that create a file.
+inline int OpenFile(const char* path, int flags) {
+  return static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, flags | O_CLOEXEC));
+}
+
 // Only a file that did not exist before; for this user alone.
 inline int CreateForWriting(const char* path) {
   constexpr int kFlags = O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC;

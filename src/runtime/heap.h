@@ -18,6 +18,8 @@
 #include "page/page_map.h"
 #include "runtime/large_reports.h"
 #include "runtime/limits.h"
+#include "runtime/pressure_counts.h"
+#include "runtime/revival.h"
 #include "runtime/sampling.h"
 #include "runtime/settings.h"
 
@@ -43,6 +45,8 @@ struct Heap {
   ContainerShare container_share;
   LargeReports large_reports;
   Sampling sampling;
+  PressureCounts pressure_counts;
+  Revival pressure_revival;
 };
 
 // The process's page map: a constant address in zero-filled memory, because the fast path of free()

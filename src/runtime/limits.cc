@@ -43,6 +43,15 @@ TC_SLOW_PATH void UpdateWhenDue(Heap& heap) {
   UpdateContainerShare(heap);
 }
 
+TC_SLOW_PATH void Revive(Heap& heap) {
+  // What is revived may allocate.
+  if (current_slot.in_callback) return;
+  current_slot.in_callback = true;
+  const ErrnoKeeper keeper;
+  heap.pressure_revival.ReviveWhenDue();
+  current_slot.in_callback = false;
+}
+
 }  // namespace
 
 void SetMemoryLimit(Heap& heap, LimitKind kind, size_t bytes) {
@@ -65,6 +74,7 @@ void UpdateContainerShare(Heap& heap, std::string_view root) {
 LimitedAllocation::LimitedAllocation(Heap& heap)
     : heap_(heap), refusals_(heap.page_heap.hard_limit_refusals()) {
   if (heap.container_share.percent.load(std::memory_order_relaxed) != 0) UpdateWhenDue(heap);
+  if (heap.pressure_revival.is_scheduled()) Revive(heap);
 }
 
 void LimitedAllocation::Ended(bool failed) {

@@ -32,8 +32,9 @@ void SetMemoryLimit(Heap& heap, LimitKind kind, size_t bytes);
 void UpdateContainerShare(Heap& heap, std::string_view root = "");
 
 // Spans one allocation on the slow path: before it, keeps a soft limit that is a part of the
-// container's up to date; after it, tells the program's callback what happened, when the allocator
-// is in the middle of nothing. errno is kept. Cost: two loads.
+// container's up to date, and sees to what a forked child has still to begin; after it, tells the
+// program's callback what happened, when the allocator is in the middle of nothing. errno is kept.
+// Cost: three loads.
 class LimitedAllocation {
  public:
   explicit LimitedAllocation(Heap& heap);

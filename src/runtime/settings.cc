@@ -173,6 +173,7 @@ constexpr Setting kSettings[] = {
                 [](Settings* s) { return s->memfs_path; }}),
     NamesFiles({"TCMALLOC_MEMFS_MAP_PRIVATE", Type::kBool, "false", 0, 1,
                 [](Settings* s, double v) { s->memfs_map_private = v != 0; }}),
+    {"TCMALLOC_PRESSURE", Type::kText, "", 0, 0, nullptr, [](Settings* s) { return s->pressure; }},
     {"TCMALLOC_RELEASE_RATE", Type::kDouble, "1.0", 0, ReleasePolicy::kMaxRate,
      [](Settings* s, double v) { s->release_rate = v; }},
     {"TCMALLOC_SAMPLE_PARAMETER", Type::kInteger, "0", 0, kMaxCacheBytes,

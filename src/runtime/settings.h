@@ -74,6 +74,7 @@ struct Settings {
   uint32_t soft_limit_percent = 0;  // of what the container may have; 0 for none
   size_t sample_period_bytes = 0;
   uint64_t sample_seed = 0;
+  char pressure[kSettingTextBytes] = "";
   bool small = false;
   bool skip_mmap = false;
   bool skip_sbrk = false;

@@ -116,6 +116,10 @@ constexpr Meaning kMeanings[] = {
      "Map the memory file so that what is written is the process's own, and a forked child gets a "
      "copy. Else parent and child have the same memory, and the child may only call exec or "
      "_exit."},
+    {"TCMALLOC_PRESSURE",
+     "Listen to what the system says about memory running short, and empty the allocator's caches "
+     "by levels, in a thread of the library's: \"auto\", or a list of sources and thresholds "
+     "(docs/pressure.md). libtcmalloc_minimal does not listen."},
     {"TCMALLOC_RELEASE_RATE",
      "How eagerly free memory goes back to the system by itself. At 1 what the program needed "
      "within the last four seconds is kept, and the rest goes at 512 MiB per second; higher rates "

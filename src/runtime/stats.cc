@@ -82,6 +82,14 @@ void Collect(Heap& heap, HeapSnapshot* snapshot, HeapStats* totals) {
   totals->min_thread_cache_bytes = heap.registry.min_per_cache();
   totals->large_allocations = heap.large_reports.allocations();
   totals->large_allocation_reports = heap.large_reports.reports();
+  const PressureCounts& pressure = heap.pressure_counts;
+  totals->pressure_sources = pressure.sources.load(std::memory_order_relaxed);
+  totals->pressure_sources_failed = pressure.sources_failed.load(std::memory_order_relaxed);
+  totals->pressure_events = pressure.events.value();
+  for (size_t i = 0; i < PressureCounts::kLevels; ++i) {
+    totals->pressure_actions[i] = pressure.actions[i].value();
+    totals->pressure_moved_bytes += pressure.moved_bytes[i].value();
+  }
 }
 
 // Room for all that has no table, so that it reaches stderr in one piece.

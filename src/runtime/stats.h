@@ -17,6 +17,7 @@
 #include "page/limit_watch.h"
 #include "page/memory_limit.h"
 #include "page/page_heap.h"
+#include "runtime/pressure_counts.h"
 
 namespace tcmalloc {
 
@@ -64,6 +65,12 @@ struct HeapStats {
   // See LargeReports.
   size_t large_allocations = 0;
   size_t large_allocation_reports = 0;
+  // See PressureCounts.
+  size_t pressure_sources = 0;
+  size_t pressure_sources_failed = 0;
+  size_t pressure_events = 0;
+  std::array<size_t, PressureCounts::kLevels> pressure_actions{};
+  size_t pressure_moved_bytes = 0;
 
   // Settings as they are now.
   size_t thread_cache_limit_bytes = 0;  // of all thread caches together

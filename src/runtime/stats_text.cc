@@ -68,6 +68,14 @@ void WriteMore(const HeapStats& s, TextWriter* out) {
     WriteLine(out, " ", s.hugepage_bytes, "Bytes where hugepages were asked for");
     WriteCount(out, s.hugepages_broken, "Times hugepages in use were broken");
   }
+  if (s.pressure_sources + s.pressure_sources_failed > 0) {
+    WriteCount(out, s.pressure_sources, "Sources of memory pressure");
+    WriteCount(out, s.pressure_sources_failed, "Sources of memory pressure that failed");
+    WriteCount(out, s.pressure_events, "Events of memory pressure");
+    WriteCount(out, s.pressure_actions[0], "Times thread caches were emptied under pressure");
+    WriteCount(out, s.pressure_actions[1], "Times all caches were emptied under pressure");
+    WriteCount(out, s.pressure_actions[2], "Times memory went back under pressure");
+  }
   if (s.large_allocations > 0) {
     WriteCount(out, s.large_allocations, "Allocations above the report threshold");
     WriteCount(out, s.large_allocation_reports, "Allocations that were reported");

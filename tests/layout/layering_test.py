@@ -23,7 +23,7 @@ import source
 # A folder may include those of a lower level; folders of one level do not know each other.
 LEVELS = (
     ("base",), ("os",), ("page",), ("central",), ("cache", "profile"), ("runtime",),
-    ("profiler", "leak"), ("malloc", "extension"), ("compat",),
+    ("pressure", "profiler", "leak"), ("malloc", "extension"), ("compat",),
 )
 LEVEL = {folder: level for level, folders in enumerate(LEVELS) for folder in folders}
 

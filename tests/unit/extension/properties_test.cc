@@ -80,7 +80,7 @@ TEST(PropertiesTest, EveryNameOnceAndAnswered) {
     if (property.set != nullptr) continue;
     EXPECT_FALSE(SetProperty(heap, property.name, 1)) << property.name;
   }
-  EXPECT_EQ(names.size(), 42u);
+  EXPECT_EQ(names.size(), 49u);
   EXPECT_EQ(GetProperty(stats, "generic.heap_siz"), std::nullopt);
   EXPECT_EQ(GetProperty(stats, ""), std::nullopt);
   EXPECT_FALSE(SetProperty(heap, "no.such_property", 1));

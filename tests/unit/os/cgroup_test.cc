@@ -4,16 +4,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <filesystem>
-#include <fstream>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "testing/fake_tree.h"
 #include "testing/random.h"
 
 namespace tcmalloc {
@@ -146,24 +144,14 @@ TEST(CgroupLimitTest, Values) {
 // A system of one's own below a directory.
 class CgroupReadTest : public testing::Test {
  protected:
-  CgroupReadTest() {
-    char name[] = "/tmp/cgroup_test.XXXXXX";
-    root_ = mkdtemp(name);
-  }
-  ~CgroupReadTest() override { std::filesystem::remove_all(root_); }
-
-  void Write(const std::string& path, const std::string& text) {
-    const std::filesystem::path file(root_ + path);
-    std::filesystem::create_directories(file.parent_path());
-    std::ofstream(file) << text;
-  }
-  std::optional<uint64_t> Read() { return ReadCgroupMemoryLimit(root_); }
+  void Write(const std::string& path, const std::string& text) { tree_.Write(path, text); }
+  std::optional<uint64_t> Read() { return ReadCgroupMemoryLimit(tree_.root()); }
 
   static constexpr char kV2Mount[] =
       "22 1 0:20 / /proc rw - proc proc rw\n"
       "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
 
-  std::string root_;
+  const FakeTree tree_;
 };
 
 TEST_F(CgroupReadTest, TheSmallestOnTheWayUp) {

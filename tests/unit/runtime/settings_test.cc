@@ -50,10 +50,10 @@ bool operator==(const Settings& a, const Settings& b) {
          std::string_view(a.pmix_rank) == b.pmix_rank &&
          std::string_view(a.pmi_rank) == b.pmi_rank &&
          std::string_view(a.slurm_process) == b.slurm_process && a.in_slurm_job == b.in_slurm_job &&
-         a.has_open_mpi == b.has_open_mpi && a.small == b.small && a.skip_mmap == b.skip_mmap &&
-         a.skip_sbrk == b.skip_sbrk && a.sample_period_bytes == b.sample_period_bytes &&
-         a.sample_seed == b.sample_seed && a.devmem_start_mb == b.devmem_start_mb &&
-         a.devmem_limit_mb == b.devmem_limit_mb &&
+         a.has_open_mpi == b.has_open_mpi && std::string_view(a.pressure) == b.pressure &&
+         a.small == b.small && a.skip_mmap == b.skip_mmap && a.skip_sbrk == b.skip_sbrk &&
+         a.sample_period_bytes == b.sample_period_bytes && a.sample_seed == b.sample_seed &&
+         a.devmem_start_mb == b.devmem_start_mb && a.devmem_limit_mb == b.devmem_limit_mb &&
          std::string_view(a.devmem_device) == b.devmem_device &&
          std::string_view(a.memfs_path) == b.memfs_path && a.memfs_limit_mb == b.memfs_limit_mb &&
          a.memfs_abort_on_fail == b.memfs_abort_on_fail &&
@@ -75,6 +75,7 @@ Settings Unusual() {
   settings.membarrier = false;
   settings.max_total_thread_cache_bytes = 12345;
   settings.release_rate = 7.5;
+  strcpy(settings.pressure, "auto");
   settings.hard_limit_bytes = 4321;
   settings.soft_limit_bytes = 1234;
   settings.soft_limit_percent = 56;
@@ -636,7 +637,7 @@ TEST(SettingsTest, Sizes) {
 
 TEST(SettingsDocumentationTest, DefaultsAreThoseOfTheStructure) {
   const auto rows = DocumentedRows();
-  EXPECT_EQ(rows.size(), 41u);
+  EXPECT_EQ(rows.size(), 42u);
   Settings settings = Unusual();
   for (const auto& row : rows) {
     ASSERT_EQ(row.size(), 4u);

@@ -47,6 +47,11 @@ HeapSnapshot Filled() {
   t.populations = 59;
   t.large_allocations = 61;
   t.large_allocation_reports = 67;
+  t.pressure_sources = 97;
+  t.pressure_sources_failed = 101;
+  t.pressure_events = 103;
+  t.pressure_actions = {107, 109, 113};
+  t.pressure_moved_bytes = 600073;
   t.limits = {.hard_bytes = 800011, .soft_bytes = 900001};
   t.hard_limit = {.hits = 71, .released_bytes = 73};
   t.soft_limit = {.hits = 79, .released_bytes = 83};

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Reading the kernel's text files: the name of one in a buffer, the open file, its lines. Nothing
+// allocates, nothing is a cancellation point; errno changes. Each object is one thread's.
+#pragma once
+
+#include <errno.h>
+
+#include <cstddef>
+#include <string_view>
+
+#include "base/text_writer.h"
+#include "os/uncancelled_io.h"
+
+namespace tcmalloc {
+
+// What the kernel takes as a file's name, with the zero behind it (PATH_MAX).
+inline constexpr size_t kMaxPath = 4096;
+
+// A file's name, of two parts: the name of a directory, or nothing, and what follows, with the
+// slash between them.
+class FilePath {
+ public:
+  FilePath(std::string_view front, std::string_view rest) : writer_(text_, sizeof(text_)) {
+    writer_.Text(front).Text(rest);
+  }
+  FilePath(const FilePath&) = delete;
+  FilePath& operator=(const FilePath&) = delete;
+
+  // Not cut: else it is the name of something else.
+  bool is_whole() const { return !writer_.truncated(); }
+  const char* c_str() const { return text_; }
+  std::string_view text() const { return writer_.text(); }
+
+ private:
+  char text_[kMaxPath];
+  TextWriter writer_;
+};
+
+// A file open for reading, or not: then errno says why.
+class InputFile {
+ public:
+  explicit InputFile(const char* path) {
+    do {
+      fd_ = OpenForReading(path);
+    } while (fd_ < 0 && errno == EINTR);
+  }
+  ~InputFile() {
+    if (fd_ >= 0) Close(fd_);
+  }
+  InputFile(const InputFile&) = delete;
+  InputFile& operator=(const InputFile&) = delete;
+
+  bool is_open() const { return fd_ >= 0; }
+
+  // 0 at the end, and when it cannot be read.
+  size_t Read(char* buffer, size_t bytes) {
+    for (;;) {
+      const ssize_t n = ReadFrom(fd_, buffer, bytes);
+      if (n >= 0) return static_cast<size_t>(n);
+      if (errno != EINTR) return 0;
+    }
+  }
+
+ private:
+  int fd_;
+};
+
+// The lines of a file, without their newlines, of up to kMaxLine characters; longer ones are left
+// out.
+template <size_t kMaxLine>
+class LineReader {
+ public:
+  using SeeLine = void (*)(std::string_view line, void* context);
+
+  // False when the file cannot be opened.
+  bool ForEachLine(const char* path, SeeLine see, void* context) {
+    InputFile file(path);
+    if (!file.is_open()) return false;
+    size_t length = 0;
+    while (const size_t n = file.Read(chunk_, sizeof(chunk_))) {
+      for (size_t i = 0; i < n; ++i) {
+        if (chunk_[i] != '\n') {
+          if (length < sizeof(line_)) line_[length] = chunk_[i];
+          ++length;
+          continue;
+        }
+        if (length <= sizeof(line_)) see({line_, length}, context);
+        length = 0;
+      }
+    }
+    if (length > 0 && length <= sizeof(line_)) see({line_, length}, context);
+    return true;
+  }
+
+ private:
+  char line_[kMaxLine];
+  char chunk_[1024];
+};
+
+}  // namespace tcmalloc

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "pressure/config.h"
+
+#include <cstring>
+
+namespace tcmalloc {
+namespace {
+
+using Of = PressureThreshold::Of;
+
+// (Members of std::string_view that check ranges would pull in the C++ runtime's range error.)
+bool StartsWith(std::string_view text, std::string_view prefix) {
+  return text.size() >= prefix.size() && memcmp(text.data(), prefix.data(), prefix.size()) == 0;
+}
+
+void RemovePrefix(size_t n, std::string_view* text) { text->remove_prefix(n); }
+
+// Takes decimal digits off the front; false when there are none, or too many for 64 bits.
+bool TakeNumber(std::string_view* text, uint64_t* number) {
+  uint64_t value = 0;
+  size_t digits = 0;
+  for (const char c : *text) {
+    if (c < '0' || c > '9') break;
+    if (__builtin_mul_overflow(value, uint64_t{10}, &value) ||
+        __builtin_add_overflow(value, static_cast<uint64_t>(c - '0'), &value)) {
+      return false;
+    }
+    ++digits;
+  }
+  if (digits == 0) return false;
+  RemovePrefix(digits, text);
+  *number = value;
+  return true;
+}
+
+bool ParsePart(std::string_view name, Of* of) {
+  struct Part {
+    std::string_view name;
+    Of of;
+  };
+  for (const Part& part : {Part{"", Of::kLimit}, Part{"cgroup", Of::kCgroup},
+                           Part{"heap", Of::kHeap}, Part{"system", Of::kSystem}}) {
+    if (part.name == name) return *of = part.of, true;
+  }
+  return false;
+}
+
+bool ParseThreshold(std::string_view text, PressureThreshold* threshold) {
+  if (text == "off") return *threshold = PressureThreshold(), true;
+  PressureThreshold read;
+  if (!TakeNumber(&text, &read.value) || read.value == 0) return false;
+  if (StartsWith(text, "%")) {
+    RemovePrefix(1, &text);
+    *threshold = read;
+    return read.value <= 100 && ParsePart(text, &threshold->of);
+  }
+  read.of = Of::kBytes;
+  *threshold = read;
+  if (text.empty()) return true;
+  if (text.size() != 1) return false;
+  uint64_t unit = 1;
+  for (const char suffix : {'k', 'm', 'g', 't'}) {
+    unit *= 1024;
+    // Letters differ from their capitals in this bit.
+    if ((text.front() | 0x20) == suffix) {
+      return !__builtin_mul_overflow(read.value, unit, &threshold->value);
+    }
+  }
+  return false;
+}
+
+bool ParseSwitch(std::string_view text, bool* on) {
+  *on = text == "on";
+  return *on || text == "off";
+}
+
+// Milliseconds or seconds.
+bool ParseInterval(std::string_view text, uint32_t* ms) {
+  constexpr uint64_t kMostMs = 3'600'000;
+  uint64_t number = 0;
+  if (!TakeNumber(&text, &number) || number > kMostMs) return false;
+  if (text == "s") {
+    number *= 1000;
+  } else if (text != "ms") {
+    return false;
+  }
+  *ms = static_cast<uint32_t>(number);
+  return number > 0 && number <= kMostMs;
+}
+
+bool ParsePsi(std::string_view text, PressureConfig* config) {
+  config->psi = text != "off";
+  return !config->psi || ParsePsiTrigger(text, &config->psi_trigger);
+}
+
+void SetAuto(PressureConfig* config) {
+  *config = PressureConfig();
+  config->psi = true;
+  config->watch = true;
+  config->cgroup_events = true;
+  for (size_t i = 0; i < kPressureLevels; ++i) {
+    config->levels[i] = {Of::kLimit, PressureConfig::kAutoPercent[i]};
+  }
+}
+
+bool ParseWord(std::string_view word, PressureConfig* config) {
+  for (const std::string_view on : {"auto", "1", "yes", "true", "on"}) {
+    if (word == on) return SetAuto(config), true;
+  }
+  for (const std::string_view off : {"off", "0", "no", "false"}) {
+    if (word == off) return *config = PressureConfig(), true;
+  }
+  constexpr std::string_view kLevel = "level";
+  if (StartsWith(word, kLevel)) {
+    RemovePrefix(kLevel.size(), &word);
+    if (word.size() < 2 || word[0] < '1' || word[0] > '3' || word[1] != '=') return false;
+    PressureThreshold* const level = &config->levels[static_cast<size_t>(word[0] - '1')];
+    RemovePrefix(2, &word);
+    return ParseThreshold(word, level);
+  }
+  const auto take = [&word](std::string_view prefix) {
+    if (!StartsWith(word, prefix)) return false;
+    RemovePrefix(prefix.size(), &word);
+    return true;
+  };
+  if (take("psi=")) return ParsePsi(word, config);
+  if (take("watch=")) return ParseSwitch(word, &config->watch);
+  if (take("thread=")) return ParseSwitch(word, &config->thread);
+  if (take("interval=")) return ParseInterval(word, &config->interval_ms);
+  return false;
+}
+
+}  // namespace
+
+bool ParsePressureConfig(std::string_view text, PressureConfig* config, std::string_view* wrong) {
+  *config = PressureConfig();
+  while (!text.empty()) {
+    const void* const comma = memchr(text.data(), ',', text.size());
+    const size_t length = comma == nullptr
+                              ? text.size()
+                              : static_cast<size_t>(static_cast<const char*>(comma) - text.data());
+    const std::string_view word(text.data(), length);
+    if (!ParseWord(word, config)) {
+      *wrong = word;
+      return false;
+    }
+    RemovePrefix(comma == nullptr ? length : length + 1, &text);
+  }
+  return true;
+}
+
+}  // namespace tcmalloc

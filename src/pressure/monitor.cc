@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "pressure/monitor.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "os/cgroup_events.h"
+#include "os/pressure_watch.h"
+#include "os/uncancelled_io.h"
+
+namespace tcmalloc {
+namespace {
+
+// How often the group has been at a limit. 0 where that cannot be read any more.
+uint64_t HighCount(int fd) {
+  const std::optional<MemoryEvents> events = ReadMemoryEvents(fd);
+  return events.has_value() ? events->high + events->max : 0;
+}
+
+}  // namespace
+
+bool PressureMonitor::Open() {
+  if (!events_.Open()) return false;
+  // The first look is at once.
+  events_.SetAlarm(0);
+  return true;
+}
+
+EventSet::When PressureMonitor::WhenOf(PressureSource kind) {
+  return kind == PressureSource::kStream || kind == PressureSource::kThreshold
+             ? EventSet::When::kReadable
+             : EventSet::When::kExceptional;
+}
+
+bool PressureMonitor::AddSource(int fd, PressureSource kind) {
+  for (size_t i = 0; i < kMaxSources; ++i) {
+    if (sources_[i].fd >= 0) continue;
+    if (!events_.Add(fd, WhenOf(kind), static_cast<uint32_t>(i))) break;
+    sources_[i] = {.fd = fd, .kind = kind};
+    if (kind == PressureSource::kHighCount) sources_[i].high_count = HighCount(fd);
+    counts_.sources.fetch_add(1, std::memory_order_relaxed);
+    return true;
+  }
+  tcmalloc::Close(fd);
+  counts_.sources_failed.fetch_add(1, std::memory_order_relaxed);
+  return false;
+}
+
+void PressureMonitor::Close() {
+  for (Source& source : sources_) {
+    if (source.fd < 0) continue;
+    tcmalloc::Close(source.fd);
+    source = Source();
+    counts_.sources.fetch_sub(1, std::memory_order_relaxed);
+  }
+  events_.Close();
+}
+
+void PressureMonitor::Abandon() {
+  for (Source& source : sources_) {
+    if (source.fd < 0) continue;
+    source = Source();
+    counts_.sources.fetch_sub(1, std::memory_order_relaxed);
+    counts_.sources_failed.fetch_add(1, std::memory_order_relaxed);
+  }
+  events_.Abandon();
+}
+
+size_t PressureMonitor::num_sources() const {
+  size_t n = 0;
+  for (const Source& source : sources_) n += source.fd >= 0 ? 1 : 0;
+  return n;
+}
+
+void PressureMonitor::Drop(Source* source) {
+  events_.Remove(source->fd);
+  tcmalloc::Close(source->fd);
+  *source = Source();
+  counts_.sources.fetch_sub(1, std::memory_order_relaxed);
+  counts_.sources_failed.fetch_add(1, std::memory_order_relaxed);
+}
+
+bool PressureMonitor::Hear(Source* source) {
+  source->told = true;
+  switch (source->kind) {
+    case PressureSource::kStall:
+      return true;
+    case PressureSource::kStream:
+      if (DiscardInput(source->fd)) return true;
+      Drop(source);
+      return false;
+    case PressureSource::kThreshold:
+      DiscardInput(source->fd);
+      return false;
+    case PressureSource::kHighCount: {
+      const uint64_t before = source->high_count;
+      source->high_count = HighCount(source->fd);
+      return source->high_count > before;
+    }
+  }
+  return false;
+}
+
+int PressureMonitor::Act(bool event) {
+  const int64_t now_ms = world_.now_ms();
+  const int by_use = policy_.DueByUse(now_ms, world_.read(world_.context));
+  const int by_event = event ? policy_.DueByEvent(now_ms, world_.in_use(world_.context)) : 0;
+  const int level = std::max(by_use, by_event);
+  if (level == 0) return 0;
+  const size_t moved = world_.act(world_.context, level);
+  // What it took counts as time, too.
+  const int64_t done_ms = world_.now_ms();
+  if (by_use > 0) {
+    const PressureReadings after = world_.read(world_.context);
+    policy_.ActedByUse(done_ms, moved, after[static_cast<size_t>(by_use) - 1].in_use);
+  }
+  if (by_event > 0) policy_.ActedByEvent(done_ms, moved, world_.in_use(world_.context));
+  return level;
+}
+
+void PressureMonitor::Rearm() {
+  const int64_t now_ms = world_.now_ms();
+  int64_t next_ms = PressurePolicy::NextReadingMs(world_.read(world_.context));
+  for (size_t i = 0; i < kMaxSources; ++i) {
+    Source& source = sources_[i];
+    if (source.fd < 0 || !source.deaf) continue;
+    const int64_t wait_ms = source.deaf_until_ms - now_ms;
+    if (wait_ms > 0) {
+      next_ms = next_ms < 0 ? wait_ms : std::min(next_ms, wait_ms);
+      continue;
+    }
+    source.deaf = false;
+    events_.Rearm(source.fd, WhenOf(source.kind), static_cast<uint32_t>(i));
+  }
+  events_.SetAlarm(next_ms);
+}
+
+void PressureMonitor::Deafen(int64_t now_ms) {
+  for (Source& source : sources_) {
+    if (source.fd < 0 || !source.told) continue;
+    source.told = false;
+    source.deaf = true;
+    // A threshold only has it looked, which happens no more often near one anyway.
+    source.deaf_until_ms =
+        now_ms + (source.kind == PressureSource::kThreshold ? PressurePolicy::kNearMs
+                                                            : policy_.EventsDeafMs(now_ms));
+  }
+}
+
+int PressureMonitor::Handle(int64_t timeout_ms) {
+  if (handling_.exchange(true, std::memory_order_acquire)) return 0;
+  EventSet::Event told[kMaxSources + 1];
+  const int n = events_.Wait(timeout_ms, told, kMaxSources + 1);
+  bool event = false;
+  for (int i = 0; i < n; ++i) {
+    if (told[i].tag == EventSet::kAlarmTag) continue;
+    Source& source = sources_[told[i].tag];
+    if (source.fd < 0) continue;
+    if (told[i].broken && source.kind != PressureSource::kHighCount) {
+      Drop(&source);
+      continue;
+    }
+    const bool asks = Hear(&source);
+    if (asks) counts_.events.Add(1);
+    event |= asks;
+  }
+  int level = 0;
+  if (n < 0) {
+    level = -1;
+    Abandon();
+  } else if (n > 0) {
+    level = Act(event);
+    Deafen(world_.now_ms());
+    Rearm();
+  }
+  handling_.store(false, std::memory_order_release);
+  return level;
+}
+
+}  // namespace tcmalloc

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "base/text_fields.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "testing/random.h"
+
+namespace tcmalloc {
+namespace {
+
+TEST(TextFieldsTest, FieldsUpToASeparator) {
+  std::string_view text = "a bc  d";
+  EXPECT_EQ(TakeField(&text, ' '), "a");
+  EXPECT_EQ(TakeField(&text, ' '), "bc");
+  EXPECT_EQ(TakeField(&text, ' '), "");
+  EXPECT_EQ(text, "d");
+  EXPECT_EQ(TakeField(&text, ' '), "d");
+  EXPECT_TRUE(text.empty());
+  EXPECT_EQ(TakeField(&text, ' '), "");
+  text = "a:";
+  EXPECT_EQ(TakeField(&text, ':'), "a");
+  EXPECT_TRUE(text.empty());
+}
+
+TEST(TextFieldsTest, MembersOfLists) {
+  EXPECT_TRUE(ListHas("memory", "memory"));
+  EXPECT_TRUE(ListHas("cpu,memory,pids", "memory"));
+  EXPECT_TRUE(ListHas("cpu,memory", "memory"));
+  EXPECT_FALSE(ListHas("cpu,memory2", "memory"));
+  EXPECT_FALSE(ListHas("xmemory", "memory"));
+  EXPECT_FALSE(ListHas("", "memory"));
+  EXPECT_FALSE(ListHas(",,", "memory"));
+}
+
+TEST(TextFieldsTest, Digits) {
+  EXPECT_TRUE(IsDigits("0"));
+  EXPECT_TRUE(IsDigits("0123456789"));
+  for (const char* const text : {"", " 1", "1 ", "-1", "1.0", "/", ":", "x"}) {
+    EXPECT_FALSE(IsDigits(text)) << text;
+  }
+}
+
+TEST(TextFieldsTest, Numbers) {
+  uint64_t value = 7;
+  std::string_view text = "0012ms";
+  ASSERT_TRUE(TakeNumber(&text, &value));
+  EXPECT_EQ(value, 12u);
+  EXPECT_EQ(text, "ms");
+  text = "18446744073709551615";
+  ASSERT_TRUE(TakeNumber(&text, &value));
+  EXPECT_EQ(value, UINT64_MAX);
+  EXPECT_TRUE(text.empty());
+  for (const char* const bad : {"", "x", " 1", "-1", "+1", "18446744073709551616",
+                                "18446744073709551620", "99999999999999999999999999"}) {
+    text = bad;
+    EXPECT_FALSE(TakeNumber(&text, &value)) << bad;
+  }
+  // Zeros in front are no digits that count.
+  text = "00000000000000000000000000000000018446744073709551615";
+  EXPECT_TRUE(TakeNumber(&text, &value));
+}
+
+TEST(TextFieldsTest, AreConstantExpressions) {
+  constexpr bool kHas = ListHas("a,b", "b");
+  static_assert(kHas && IsDigits("12"));
+}
+
+// A number read is the number written, and what follows is left.
+TEST(TextFieldsTest, NumbersOfAllLengths) {
+  SeededRandom random(2211);
+  for (int i = 0; i < 20'000; ++i) {
+    const uint64_t number = random.Next() >> random.Below(64);
+    const std::string written = std::to_string(number) + " x";
+    std::string_view text = written;
+    uint64_t value = 0;
+    ASSERT_TRUE(TakeNumber(&text, &value));
+    ASSERT_EQ(value, number);
+    ASSERT_EQ(text, " x");
+  }
+}
+
+}  // namespace
+}  // namespace tcmalloc

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// FindCgroupDirectories, which os/cgroup.h declares.
+#include <errno.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <cstring>
+#include <filesystem>
+#include <string>
+
+#include "os/cgroup.h"
+#include "testing/cancelled.h"
+#include "testing/fake_tree.h"
+
+namespace tcmalloc {
+namespace {
+
+constexpr char kV2Mount[] =
+    "22 1 0:20 / /proc rw - proc proc rw\n"
+    "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
+
+class CgroupDirectoriesTest : public testing::Test {
+ protected:
+  // "V1 V2" without the root in front; "none" when it cannot be told.
+  std::string Find() {
+    CgroupDirectories found;
+    memset(&found, 'x', sizeof(found));
+    if (!FindCgroupDirectories(&found, tree_.root())) {
+      return *found.v1 == '\0' && *found.v2 == '\0' ? "none" : "not empty";
+    }
+    return Below(found.v1) + " " + Below(found.v2);
+  }
+  void MakeDirectory(const std::string& path) {
+    std::filesystem::create_directories(tree_.root() + path);
+  }
+
+  const FakeTree tree_;
+
+ private:
+  std::string Below(const std::string& path) {
+    if (path.empty()) return "-";
+    EXPECT_TRUE(path.starts_with(tree_.root())) << path;
+    return path.substr(tree_.root().size());
+  }
+};
+
+TEST_F(CgroupDirectoriesTest, VersionTwo) {
+  tree_.Write("/proc/self/cgroup", "0::/a/b\n");
+  tree_.Write("/proc/self/mountinfo", kV2Mount);
+  // Named, but not there.
+  EXPECT_EQ(Find(), "- -");
+  MakeDirectory("/sys/fs/cgroup/a");
+  EXPECT_EQ(Find(), "- -");
+  MakeDirectory("/sys/fs/cgroup/a/b/c");
+  EXPECT_EQ(Find(), "- /sys/fs/cgroup/a/b");
+  tree_.Write("/proc/self/cgroup", "0::/\n");
+  EXPECT_EQ(Find(), "- /sys/fs/cgroup");
+  tree_.Write("/proc/self/cgroup", "0::/a (deleted)\n");
+  EXPECT_EQ(Find(), "- -");
+  tree_.Write("/proc/self/cgroup", "0::/../a\n");
+  EXPECT_EQ(Find(), "- -");
+}
+
+TEST_F(CgroupDirectoriesTest, BothVersions) {
+  tree_.Write("/proc/self/cgroup", "9:name=systemd:/x\n4:cpu,memory:/docker/ab\n1:cpu:/x\n0::/u\n");
+  tree_.Write("/proc/self/mountinfo",
+              "31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw,mode=755\n"
+              "32 31 0:29 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset\n"
+              "35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,cpu,memory\n"
+              "41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n");
+  MakeDirectory("/sys/fs/cgroup/memory/docker/ab");
+  EXPECT_EQ(Find(), "/sys/fs/cgroup/memory/docker/ab -");
+  MakeDirectory("/sys/fs/cgroup/unified/u");
+  EXPECT_EQ(Find(), "/sys/fs/cgroup/memory/docker/ab /sys/fs/cgroup/unified/u");
+}
+
+TEST_F(CgroupDirectoriesTest, InContainers) {
+  tree_.Write("/proc/self/cgroup", "0::/docker/ab/sub\n");
+  tree_.Write("/proc/self/mountinfo",
+              "30 23 0:26 /docker/ab /my\\040groups rw - cgroup2 cgroup2 rw\n");
+  MakeDirectory("/my groups/sub");
+  EXPECT_EQ(Find(), "- /my groups/sub");
+  // Someone else's group.
+  tree_.Write("/proc/self/cgroup", "0::/docker/xy/sub\n");
+  EXPECT_EQ(Find(), "- -");
+}
+
+TEST_F(CgroupDirectoriesTest, TheFirstMountThatHasIt) {
+  tree_.Write("/proc/self/cgroup", "0::/a/b\n");
+  tree_.Write("/proc/self/mountinfo",
+              "30 23 0:26 /x /other rw - cgroup2 cgroup2 rw\n"
+              "31 23 0:26 / /hidden rw - cgroup2 cgroup2 rw\n"
+              "32 23 0:26 /a /second rw - cgroup2 cgroup2 rw\n"
+              "33 23 0:26 / /third rw - cgroup2 cgroup2 rw\n");
+  MakeDirectory("/other/b");
+  MakeDirectory("/hidden/a");
+  MakeDirectory("/third/a/b");
+  EXPECT_EQ(Find(), "- /third/a/b");
+  MakeDirectory("/second/b");
+  EXPECT_EQ(Find(), "- /second/b");
+}
+
+TEST_F(CgroupDirectoriesTest, WithoutListsThereIsNoAnswer) {
+  EXPECT_EQ(Find(), "none");
+  tree_.Write("/proc/self/cgroup", "0::/\n");
+  EXPECT_EQ(Find(), "none");
+  tree_.Write("/proc/self/mountinfo", "");
+  EXPECT_EQ(Find(), "- -");
+}
+
+// A name that is too long is never cut to that of another group.
+TEST_F(CgroupDirectoriesTest, LongNames) {
+  std::string path;
+  for (int i = 0; i < 19; ++i) path += "/" + std::string(200, 'q');
+  tree_.Write("/proc/self/mountinfo", "30 23 0:26 / /g rw - cgroup2 cgroup2 rw\n");
+  tree_.Write("/proc/self/cgroup", "0::" + path + "\n");
+  MakeDirectory("/g" + path);
+  EXPECT_EQ(Find(), "- /g" + path);
+  for (int i = 0; i < 2; ++i) path += "/" + std::string(200, 'q');
+  tree_.Write("/proc/self/cgroup", "0::" + path + "\n");
+  EXPECT_EQ(Find(), "- -");
+}
+
+TEST_F(CgroupDirectoriesTest, WithoutFileDescriptorsThereIsNoAnswer) {
+  tree_.Write("/proc/self/cgroup", "0::/\n");
+  tree_.Write("/proc/self/mountinfo", kV2Mount);
+  MakeDirectory("/sys/fs/cgroup");
+  rlimit old_limit;
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &old_limit), 0);
+  const rlimit limit{static_cast<rlim_t>(NextDescriptor()), old_limit.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+  const std::string found = Find();
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &old_limit), 0);
+  EXPECT_EQ(found, "none");
+  EXPECT_EQ(Find(), "- /sys/fs/cgroup");
+}
+
+TEST_F(CgroupDirectoriesTest, KeepsErrnoAndFileDescriptors) {
+  tree_.Write("/proc/self/cgroup", "0::/none\n");
+  tree_.Write("/proc/self/mountinfo", kV2Mount);
+  const int before = NumDescriptors();
+  errno = 77;
+  CgroupDirectories found;
+  EXPECT_TRUE(IsNoCancellationPoint([&] { FindCgroupDirectories(&found, tree_.root()); }));
+  EXPECT_TRUE(FindCgroupDirectories(&found, tree_.root()));
+  EXPECT_EQ(errno, 77);
+  EXPECT_EQ(NumDescriptors(), before);
+}
+
+// Whatever the machine: an answer, the same one twice, and what it names is a folder.
+TEST(CgroupDirectoriesOfThisProcessTest, AreFolders) {
+  CgroupDirectories found, again;
+  ASSERT_TRUE(FindCgroupDirectories(&found));
+  ASSERT_TRUE(FindCgroupDirectories(&again));
+  EXPECT_STREQ(found.v1, again.v1);
+  EXPECT_STREQ(found.v2, again.v2);
+  for (const std::string path : {found.v1, found.v2}) {
+    EXPECT_TRUE(path.empty() || std::filesystem::is_directory(path)) << path;
+  }
+}
+
+}  // namespace
+}  // namespace tcmalloc

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The monitor in a world of the test's own: time, memory and actions are made up, descriptors are
+// pipes and counters. Real time passes only where the alarm clock is what is tested.
+#include "pressure/monitor.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "os/clock.h"
+
+namespace tcmalloc {
+namespace {
+
+constexpr int64_t kIntervalMs = 1000;
+
+struct TestWorld {
+  PressureReadings readings{};
+  uint64_t in_use = 1 << 20;
+  size_t moves = 1 << 20;
+  std::vector<int> actions;
+
+  static int64_t now_ms;
+  PressureMonitor::World World() {
+    return {.context = this,
+            .now_ms = [] { return now_ms < 0 ? CoarseMilliseconds() : now_ms; },
+            .read = [](void* w) { return static_cast<TestWorld*>(w)->readings; },
+            .in_use = [](void* w) { return static_cast<TestWorld*>(w)->in_use; },
+            .act =
+                [](void* w, int level) {
+                  auto* const world = static_cast<TestWorld*>(w);
+                  world->actions.push_back(level);
+                  return world->moves;
+                }};
+  }
+};
+int64_t TestWorld::now_ms = 0;
+
+class PressureMonitorTest : public testing::Test {
+ protected:
+  PressureMonitorTest() : monitor_(world_.World(), kIntervalMs, counts_) {
+    TestWorld::now_ms = 1'000'000;
+    EXPECT_TRUE(monitor_.Open());
+  }
+  ~PressureMonitorTest() override {
+    for (const int fd : fds_) close(fd);
+  }
+
+  // The end to write to.
+  int AddStream() {
+    int ends[2];
+    EXPECT_EQ(pipe2(ends, O_NONBLOCK | O_CLOEXEC), 0);
+    EXPECT_TRUE(monitor_.AddSource(ends[0], PressureSource::kStream));
+    fds_.push_back(ends[1]);
+    return ends[1];
+  }
+  static void Tell(int fd) { EXPECT_EQ(write(fd, "x", 1), 1); }
+  // Without waiting; the alarm may be among what is handled.
+  int Handle() { return monitor_.Handle(0); }
+  bool IsReadable() const {
+    pollfd poll_fd = {monitor_.fd(), POLLIN, 0};
+    return poll(&poll_fd, 1, 0) == 1;
+  }
+
+  TestWorld world_;
+  PressureCounts counts_;
+  PressureMonitor monitor_;
+  std::vector<int> fds_;
+};
+
+TEST_F(PressureMonitorTest, LooksAtOnceWhenItIsOpened) {
+  world_.readings[1] = {100, 100};
+  EXPECT_EQ(monitor_.Handle(-1), 2);
+  EXPECT_EQ(world_.actions, std::vector<int>{2});
+}
+
+TEST_F(PressureMonitorTest, AnEventAsksForAllThatCanBeDone) {
+  const int fd = AddStream();
+  EXPECT_EQ(monitor_.Handle(-1), 0);
+  EXPECT_EQ(Handle(), 0);
+  Tell(fd);
+  EXPECT_TRUE(IsReadable());
+  EXPECT_EQ(Handle(), 3);
+  EXPECT_EQ(counts_.events.value(), 1U);
+}
+
+// The policy's time is that of the alarm clock here.
+TEST_F(PressureMonitorTest, AStormIsOneActionAnInterval) {
+  TestWorld::now_ms = -1;
+  PressureMonitor monitor(world_.World(), 100, counts_);
+  ASSERT_TRUE(monitor.Open());
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_NONBLOCK | O_CLOEXEC), 0);
+  ASSERT_TRUE(monitor.AddSource(ends[0], PressureSource::kStream));
+  const int64_t begin_ms = CoarseMilliseconds();
+  size_t wakes = 0;
+  while (world_.actions.size() < 5) {
+    Tell(ends[1]);
+    pollfd poll_fd = {monitor.fd(), POLLIN, 0};
+    if (poll(&poll_fd, 1, 1) != 1) continue;
+    ++wakes;
+    monitor.Handle(0);
+  }
+  // Each a clock's tick early at most.
+  EXPECT_GE(CoarseMilliseconds() - begin_ms, 4 * (100 - 10));
+  EXPECT_LE(wakes, 2 * world_.actions.size() + 2);
+  close(ends[1]);
+}
+
+TEST_F(PressureMonitorTest, AStreamThatEndsIsDropped) {
+  const int fd = AddStream();
+  EXPECT_EQ(monitor_.Handle(-1), 0);
+  EXPECT_EQ(counts_.sources.load(), 1U);
+  close(fd);
+  fds_.clear();
+  EXPECT_EQ(Handle(), 0);
+  EXPECT_EQ(monitor_.num_sources(), 0U);
+  EXPECT_EQ(counts_.sources.load(), 0U);
+  EXPECT_EQ(counts_.sources_failed.load(), 1U);
+  EXPECT_EQ(Handle(), 0);
+}
+
+TEST_F(PressureMonitorTest, AThresholdHasItLookedAndIsNoEvent) {
+  const int fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  ASSERT_TRUE(monitor_.AddSource(fd, PressureSource::kThreshold));
+  EXPECT_EQ(monitor_.Handle(-1), 0);
+  const uint64_t one = 1;
+  ASSERT_EQ(write(fd, &one, sizeof(one)), ssize_t{sizeof(one)});
+  EXPECT_EQ(Handle(), 0);
+  EXPECT_EQ(counts_.events.value(), 0U);
+}
+
+TEST_F(PressureMonitorTest, AThresholdIsHeardBetweenTwoLooks) {
+  const int fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  ASSERT_TRUE(monitor_.AddSource(fd, PressureSource::kThreshold));
+  world_.readings[0] = {10, 100};
+  EXPECT_EQ(monitor_.Handle(-1), 0);
+  world_.readings[0] = {100, 100};
+  EXPECT_EQ(Handle(), 0);
+  const uint64_t one = 1;
+  ASSERT_EQ(write(fd, &one, sizeof(one)), ssize_t{sizeof(one)});
+  EXPECT_EQ(Handle(), 1);
+}
+
+TEST_F(PressureMonitorTest, HoldsAllItsSourcesAndRefusesMore) {
+  for (size_t i = 0; i < PressureMonitor::kMaxSources; ++i) AddStream();
+  EXPECT_EQ(counts_.sources.load(), PressureMonitor::kMaxSources);
+  const int fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  EXPECT_FALSE(monitor_.AddSource(fd, PressureSource::kThreshold));
+  EXPECT_EQ(fcntl(fd, F_GETFD), -1);
+  EXPECT_EQ(counts_.sources_failed.load(), 1U);
+}
+
+TEST_F(PressureMonitorTest, WhatCannotBeWaitedForIsRefused) {
+  const int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+  ASSERT_GE(fd, 0);
+  EXPECT_FALSE(monitor_.AddSource(fd, PressureSource::kStream));
+  EXPECT_EQ(counts_.sources_failed.load(), 1U);
+}
+
+TEST_F(PressureMonitorTest, SaysThatItsDescriptorsWereClosed) {
+  AddStream();
+  EXPECT_EQ(monitor_.Handle(-1), 0);
+  close(monitor_.fd());
+  EXPECT_LT(Handle(), 0);
+  EXPECT_EQ(monitor_.num_sources(), 0U);
+  EXPECT_LT(monitor_.fd(), 0);
+}
+
+}  // namespace
+}  // namespace tcmalloc

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "pressure/policy.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+
+namespace tcmalloc {
+namespace {
+
+constexpr int64_t kIntervalMs = 1000;
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+constexpr uint64_t kMuch = 100 * kMiB;
+
+// All levels are about the same memory, with thresholds of 800, 900 and 950 MiB.
+PressureReadings InUse(uint64_t mib) {
+  return {{{mib * kMiB, 800 * kMiB}, {mib * kMiB, 900 * kMiB}, {mib * kMiB, 950 * kMiB}}};
+}
+
+TEST(PressurePolicyTest, NothingIsDueBelowTheThresholds) {
+  PressurePolicy policy(kIntervalMs);
+  EXPECT_EQ(policy.DueByUse(0, InUse(0)), 0);
+  EXPECT_EQ(policy.DueByUse(0, InUse(799)), 0);
+  EXPECT_EQ(policy.DueByUse(0, PressureReadings()), 0);
+}
+
+TEST(PressurePolicyTest, TheHighestLevelReachedIsDue) {
+  for (const auto& [mib, level] : {std::pair{800, 1}, {899, 1}, {900, 2}, {950, 3}, {2000, 3}}) {
+    PressurePolicy policy(kIntervalMs);
+    EXPECT_EQ(policy.DueByUse(0, InUse(static_cast<uint64_t>(mib))), level) << mib;
+  }
+}
+
+TEST(PressurePolicyTest, LevelsMayBeAboutDifferentMemory) {
+  PressurePolicy policy(kIntervalMs);
+  PressureReadings readings;
+  readings[0] = {10, 100};
+  readings[2] = {5, 5};
+  EXPECT_EQ(policy.DueByUse(0, readings), 3);
+}
+
+TEST(PressurePolicyTest, AHigherLevelDoesNotWaitForALowerOnesInterval) {
+  PressurePolicy policy(kIntervalMs);
+  EXPECT_EQ(policy.DueByUse(0, InUse(810)), 1);
+  policy.ActedByUse(0, kMuch, 810 * kMiB);
+  EXPECT_EQ(policy.DueByUse(1, InUse(810)), 0);
+  EXPECT_EQ(policy.DueByUse(2, InUse(900)), 2);
+}
+
+TEST(PressurePolicyTest, ALevelThatIsHeldIsDueAgainAfterTheInterval) {
+  PressurePolicy policy(kIntervalMs);
+  EXPECT_EQ(policy.DueByUse(0, InUse(850)), 1);
+  policy.ActedByUse(0, kMuch, 850 * kMiB);
+  EXPECT_EQ(policy.DueByUse(kIntervalMs - 1, InUse(850)), 0);
+  EXPECT_EQ(policy.DueByUse(kIntervalMs, InUse(850)), 1);
+}
+
+TEST(PressurePolicyTest, ALevelIsLeftOnlyWellBelowItsThreshold) {
+  PressurePolicy policy(kIntervalMs);
+  EXPECT_EQ(policy.DueByUse(0, InUse(800)), 1);
+  policy.ActedByUse(0, kMuch, 799 * kMiB);
+  // A 32nd below 800 MiB is 775 MiB.
+  EXPECT_EQ(policy.DueByUse(100, InUse(776)), 0);
+  EXPECT_EQ(policy.level(), 1);
+  EXPECT_EQ(policy.DueByUse(kIntervalMs, InUse(776)), 1);
+  policy.ActedByUse(kIntervalMs, kMuch, 776 * kMiB);
+  EXPECT_EQ(policy.DueByUse(2 * kIntervalMs, InUse(774)), 0);
+  EXPECT_EQ(policy.level(), 0);
+  // Reached anew, it is due at once.
+  EXPECT_EQ(policy.DueByUse(2 * kIntervalMs + 1, InUse(800)), 1);
+}
+
+TEST(PressurePolicyTest, AroundAThresholdActionsKeepTheirInterval) {
+  PressurePolicy policy(kIntervalMs);
+  int actions = 0;
+  for (int64_t now = 0; now < 10 * kIntervalMs; now += 10) {
+    const uint64_t mib = now / 10 % 2 == 0 ? 801 : 799;
+    if (policy.DueByUse(now, InUse(mib)) == 0) continue;
+    ++actions;
+    policy.ActedByUse(now, kMuch, mib * kMiB);
+  }
+  EXPECT_EQ(actions, 10);
+}
+
+TEST(PressurePolicyTest, ALevelThatFellToALowerOneGoesOnWithThat) {
+  PressurePolicy policy(kIntervalMs);
+  EXPECT_EQ(policy.DueByUse(0, InUse(950)), 3);
+  policy.ActedByUse(0, kMuch, 820 * kMiB);
+  EXPECT_EQ(policy.DueByUse(kIntervalMs, InUse(820)), 1);
+}
+
+TEST(PressurePolicyTest, ActionsThatFreeLittleBackOff) {
+  PressurePolicy policy(kIntervalMs);
+  int64_t last = -1;
+  int64_t wait = 0;
+  int actions = 0;
+  for (int64_t now = 0; now < 400 * kIntervalMs; now += 100) {
+    if (policy.DueByUse(now, InUse(850)) == 0) continue;
+    wait = now - last;
+    last = now;
+    ++actions;
+    policy.ActedByUse(now, 0, 850 * kMiB);
+  }
+  // After 1, 2, 4 ... 64, 64 ... intervals.
+  EXPECT_EQ(wait, PressurePace::kMostWaits * kIntervalMs);
+  EXPECT_EQ(actions, 12);
+}
+
+TEST(PressurePolicyTest, OneThatFreesMuchEndsTheBackOff) {
+  PressurePace pace(kIntervalMs);
+  for (int i = 0; i < 4; ++i) pace.Acted(pace.next_ms() < 0 ? 0 : pace.next_ms(), 0, kMuch);
+  EXPECT_EQ(pace.wait_ms(), 8 * kIntervalMs);
+  pace.Acted(pace.next_ms(), kMuch, kMuch);
+  EXPECT_EQ(pace.wait_ms(), kIntervalMs);
+}
+
+TEST(PressurePolicyTest, GrowthEndsAWait) {
+  PressurePace pace(kIntervalMs);
+  pace.Acted(0, 0, 320 * kMiB);
+  EXPECT_FALSE(pace.MayAct(PressurePace::kLeastMs, 330 * kMiB));
+  EXPECT_TRUE(pace.MayAct(PressurePace::kLeastMs, 331 * kMiB));
+  EXPECT_FALSE(pace.MayAct(PressurePace::kLeastMs - 1, 1000 * kMiB));
+  EXPECT_FALSE(pace.MayAct(PressurePace::kLeastMs, 100 * kMiB));
+}
+
+TEST(PressurePolicyTest, EventsAskForAllThereIsAndKeepTheirOwnPace) {
+  PressurePolicy policy(kIntervalMs);
+  EXPECT_EQ(policy.DueByEvent(0, kMuch), 3);
+  policy.ActedByEvent(0, kMuch, kMuch);
+  EXPECT_EQ(policy.DueByEvent(1, kMuch), 0);
+  EXPECT_EQ(policy.EventsDeafMs(1), kIntervalMs - 1);
+  EXPECT_EQ(policy.DueByUse(1, InUse(800)), 1);
+  EXPECT_EQ(policy.DueByEvent(kIntervalMs, kMuch), 3);
+  EXPECT_EQ(policy.EventsDeafMs(kIntervalMs), 0);
+}
+
+TEST(PressurePolicyTest, AStormThatFreesNothingCostsAnActionAMinute) {
+  PressurePolicy policy(kIntervalMs);
+  int actions = 0;
+  for (int64_t now = 0; now < 3'600'000; ++now) {
+    if (policy.DueByEvent(now, kMuch) == 0) continue;
+    ++actions;
+    policy.ActedByEvent(now, 0, kMuch);
+  }
+  EXPECT_LE(actions, 3600 / 64 + 7);
+  EXPECT_GE(actions, 3600 / 64);
+  // A quiet time behind it, the next one is heard as the first was.
+  constexpr int64_t kLater = 3'600'000 + 2 * PressurePace::kMostWaits * kIntervalMs;
+  EXPECT_EQ(policy.DueByEvent(kLater, kMuch), 3);
+  policy.ActedByEvent(kLater, 0, kMuch);
+  EXPECT_EQ(policy.EventsDeafMs(kLater), kIntervalMs);
+}
+
+TEST(PressurePolicyTest, ReadingsAreMadeMoreOftenNearAThreshold) {
+  EXPECT_LT(PressurePolicy::NextReadingMs(PressureReadings()), 0);
+  EXPECT_EQ(PressurePolicy::NextReadingMs(InUse(599)), PressurePolicy::kFarMs);
+  EXPECT_EQ(PressurePolicy::NextReadingMs(InUse(600)), PressurePolicy::kNearMs);
+  EXPECT_EQ(PressurePolicy::NextReadingMs(InUse(5000)), PressurePolicy::kNearMs);
+}
+
+}  // namespace
+}  // namespace tcmalloc

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A folder that stands for the root of a system, with files such as /proc/self/cgroup below it; and
+// what a test of functions that open files looks at. Gone with its object.
+#pragma once
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <string_view>
+
+namespace tcmalloc {
+
+class FakeTree {
+ public:
+  FakeTree() {
+    if (mkdtemp(root_) == nullptr) abort();
+  }
+  ~FakeTree() { std::filesystem::remove_all(root_); }
+  FakeTree(const FakeTree&) = delete;
+  FakeTree& operator=(const FakeTree&) = delete;
+
+  std::string root() const { return root_; }
+  // The name outside of the tree; the folder that it is in exists.
+  std::string Path(const std::string& path) const {
+    const std::filesystem::path file(root_ + path);
+    std::filesystem::create_directories(file.parent_path());
+    return file;
+  }
+  void Write(const std::string& path, std::string_view text) const {
+    std::ofstream(Path(path), std::ios::binary) << text;
+  }
+  std::string Read(const std::string& path) const {
+    std::ostringstream text;
+    text << std::ifstream(Path(path), std::ios::binary).rdbuf();
+    return text.str();
+  }
+  // A file that can be opened, but whose disk is full.
+  void WriteFull(const std::string& path) const {
+    std::filesystem::create_symlink("/dev/full", Path(path));
+  }
+
+ private:
+  char root_[32] = "/tmp/tree_test.XXXXXX";
+};
+
+// How many descriptors the process has: the same before and after what leaks none.
+inline int NumDescriptors() {
+  int count = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    ++count;
+  }
+  return count;
+}
+
+// The number of the next descriptor.
+inline int NextDescriptor() {
+  const int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  close(fd);
+  return fd;
+}
+
+inline bool IsClosedByExec(int fd) { return (fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0; }
+inline bool NeverBlocks(int fd) { return (fcntl(fd, F_GETFL) & O_NONBLOCK) != 0; }
+
+}  // namespace tcmalloc
