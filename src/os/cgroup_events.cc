@@ -106,7 +106,7 @@ std::optional<MemoryEvents> ReadMemoryEvents(int fd) {
     n = ReadFrom(fd, text, sizeof(text));
   } while (n < 0 && errno == EINTR);
   std::string_view lines(text, n < 0 ? 0 : static_cast<size_t>(n));
-  if (lines.size() == sizeof(text)) lines = lines.substr(0, lines.rfind('\n') + 1);
+  if (lines.size() == sizeof(text)) lines = {lines.data(), lines.rfind('\n') + 1};
   MemoryEvents events;
   if (!ParseMemoryEvents(lines, &events)) return std::nullopt;
   return events;

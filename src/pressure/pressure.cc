@@ -243,10 +243,8 @@ void ReviveAfterFork() { StartThread(); }
 
 int PressureFd(Heap& heap) {
   if (has_thread.load(std::memory_order_relaxed)) return -EBUSY;
-  if (Listening* const now = listening.load(std::memory_order_acquire)) return now->monitor().fd();
   if (beginning.exchange(true, std::memory_order_acquire)) return -EBUSY;
   int result = -EMFILE;
-  // Another one may have been here meanwhile.
   Listening* now = listening.load(std::memory_order_acquire);
   if (now == nullptr) {
     PressureConfig config;
@@ -263,7 +261,8 @@ int PressureFd(Heap& heap) {
 int HandlePressure(Heap&) {
   if (has_thread.load(std::memory_order_relaxed)) return 0;
   Listening* const now = listening.load(std::memory_order_acquire);
-  if (now == nullptr) return 0;
+  // It is set before all is open; behind that, what PressureFd did is seen.
+  if (now == nullptr || beginning.load(std::memory_order_acquire)) return 0;
   const int level = now->monitor().Handle(0);
   return level < 0 ? 0 : level;
 }
