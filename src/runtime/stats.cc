@@ -85,6 +85,8 @@ void Collect(Heap& heap, HeapSnapshot* snapshot, HeapStats* totals) {
   const PressureCounts& pressure = heap.pressure_counts;
   totals->pressure_sources = pressure.sources.load(std::memory_order_relaxed);
   totals->pressure_sources_failed = pressure.sources_failed.load(std::memory_order_relaxed);
+  totals->listens_to_pressure = *heap.settings.pressure != '\0' || totals->pressure_sources > 0 ||
+                                totals->pressure_sources_failed > 0;
   totals->pressure_events = pressure.events.value();
   for (size_t i = 0; i < PressureCounts::kLevels; ++i) {
     totals->pressure_actions[i] = pressure.actions[i].value();

@@ -66,6 +66,7 @@ struct HeapStats {
   size_t large_allocations = 0;
   size_t large_allocation_reports = 0;
   // See PressureCounts.
+  bool listens_to_pressure = false;
   size_t pressure_sources = 0;
   size_t pressure_sources_failed = 0;
   size_t pressure_events = 0;

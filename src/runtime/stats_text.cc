@@ -68,7 +68,7 @@ void WriteMore(const HeapStats& s, TextWriter* out) {
     WriteLine(out, " ", s.hugepage_bytes, "Bytes where hugepages were asked for");
     WriteCount(out, s.hugepages_broken, "Times hugepages in use were broken");
   }
-  if (s.pressure_sources + s.pressure_sources_failed > 0) {
+  if (s.listens_to_pressure) {
     WriteCount(out, s.pressure_sources, "Sources of memory pressure");
     WriteCount(out, s.pressure_sources_failed, "Sources of memory pressure that failed");
     WriteCount(out, s.pressure_events, "Events of memory pressure");

@@ -70,7 +70,8 @@ def metric_names(text):
 def check_names(document, program, library):
     explained = set(re.findall(r"`([^`\n]+)`", document))
     text = output(program, library, "text") + output(program, library, "limits")
-    text += output(program, library, "large", MALLOCSTATS="2")
+    text += output(program, library, "large", MALLOCSTATS="2",
+                   TCMALLOC_PRESSURE="level3=1T")
     words = words_of_lines(text)
     names = set(json_names(json.loads(output(program, library, "json").splitlines()[1])))
     metrics = set(metric_names(output(program, library, "openmetrics")))
