@@ -459,7 +459,9 @@ TEST_F(PageHeapLimitsTest, RandomWorkUnderLimitsOnASystemThatRefuses) {
     }
     const size_t after = heap_.BackedBytes();
     const size_t records = under_test_.arena.mapped_bytes() - records_before;
-    if (took && after > before) {
+    // Records may grow also where the heap, above a limit that was lowered, only hands out what it
+    // has.
+    if (took && after - records > before) {
       ASSERT_LE(after - records, heap_.limit(LimitKind::kHard)) << step;
     }
     if (step % 1000 == 0) heap_.CheckInvariants();
