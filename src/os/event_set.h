@@ -34,7 +34,6 @@ class EventSet {
   // False when the process has no descriptors left.
   bool Open();
   void Close();
-  bool is_open() const { return epoll_fd_ >= 0; }
   // Readable when there is an event. Not to be read.
   int fd() const { return epoll_fd_; }
 

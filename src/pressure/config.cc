@@ -3,6 +3,8 @@
 
 #include <cstring>
 
+#include "base/text_fields.h"
+
 namespace tcmalloc {
 namespace {
 
@@ -14,24 +16,6 @@ bool StartsWith(std::string_view text, std::string_view prefix) {
 }
 
 void RemovePrefix(size_t n, std::string_view* text) { text->remove_prefix(n); }
-
-// Takes decimal digits off the front; false when there are none, or too many for 64 bits.
-bool TakeNumber(std::string_view* text, uint64_t* number) {
-  uint64_t value = 0;
-  size_t digits = 0;
-  for (const char c : *text) {
-    if (c < '0' || c > '9') break;
-    if (__builtin_mul_overflow(value, uint64_t{10}, &value) ||
-        __builtin_add_overflow(value, static_cast<uint64_t>(c - '0'), &value)) {
-      return false;
-    }
-    ++digits;
-  }
-  if (digits == 0) return false;
-  RemovePrefix(digits, text);
-  *number = value;
-  return true;
-}
 
 bool ParsePart(std::string_view name, Of* of) {
   struct Part {
@@ -135,16 +119,11 @@ bool ParseWord(std::string_view word, PressureConfig* config) {
 bool ParsePressureConfig(std::string_view text, PressureConfig* config, std::string_view* wrong) {
   *config = PressureConfig();
   while (!text.empty()) {
-    const void* const comma = memchr(text.data(), ',', text.size());
-    const size_t length = comma == nullptr
-                              ? text.size()
-                              : static_cast<size_t>(static_cast<const char*>(comma) - text.data());
-    const std::string_view word(text.data(), length);
+    const std::string_view word = TakeField(&text, ',');
     if (!ParseWord(word, config)) {
       *wrong = word;
       return false;
     }
-    RemovePrefix(comma == nullptr ? length : length + 1, &text);
   }
   return true;
 }

@@ -2,7 +2,7 @@
 // The figures of this process, its control group and its machine that the thresholds of a
 // configuration are about, read anew each time; limits, which change seldom, every
 // kCgroupRereadMs. What cannot be read is unknown. Thread safety: one thread at a time. Never
-// allocates. Cost: microseconds; of a control group tens of them, some hundreds on large machines.
+// allocates. Cost: some ten system calls; the kernel adds up a group's counters of all processors.
 #pragma once
 
 #include <cstdint>
