@@ -67,8 +67,11 @@ class Comparison:
             rounds = schedule.warm_up + schedule.pilot_rounds + schedule.rounds
             for row in stage.rows:
                 if not row.missing(self._context):
-                    planned[row] = rounds * len(self.allocators)
+                    planned[row] = rounds * len(self._allocators_for(row))
         return planned
+
+    def _allocators_for(self, row):
+        return self._ours() if getattr(row, "ours_only", False) else self.allocators
 
     def _run_stage(self, stage):
         schedule = stage.schedule
@@ -98,7 +101,7 @@ class Comparison:
         context = (dataclasses.replace(self._context, quick=True) if phase == WARM_UP
                    else self._context)
         for row in rows:
-            self._run_row(row, self.allocators, phase, number, prove, context)
+            self._run_row(row, self._allocators_for(row), phase, number, prove, context)
 
     def _run_row(self, row, allocators, phase, number, prove=False, context=None):
         order = list(allocators)
