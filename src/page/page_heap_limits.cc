@@ -83,7 +83,7 @@ bool PageHeap::NeedsRoomLocked(Length fresh, LimitPass& pass) {
 
 void PageHeap::NoteGrownLocked() {
   const size_t backed_bytes = BackedBytesLocked();
-  if (backed_bytes <= limits_.soft_bytes) return;
+  if (!IsAboveSoftLimit(limits_.soft_bytes, backed_bytes, false)) return;
   soft_release_refused_ = false;
   limit_watch_.Grown(backed_bytes, limits_.soft_bytes);
   LookAtSoftLimitLocked();
@@ -204,7 +204,8 @@ void PageHeap::CountLimitRelease(LimitKind kind, Length released) {
 void PageHeap::LookAtSoftLimitLocked() {
   const size_t backed_bytes = BackedBytesLocked();
   limit_watch_.InUse(backed_bytes - free_[kMapped].total().bytes(), limits_.soft_bytes);
-  const bool above = backed_bytes > limits_.soft_bytes && !soft_release_refused_;
+  const bool above =
+      IsAboveSoftLimit(limits_.soft_bytes, backed_bytes, false) && !soft_release_refused_;
   above_soft_limit_.store(above, std::memory_order_relaxed);
   near_soft_limit_.store(above || limit_watch_.told(), std::memory_order_relaxed);
 }
