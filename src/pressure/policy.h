@@ -3,8 +3,8 @@
 // time and what is in use, acts, and says what came of it. Thread safety: none.
 //
 // Levels (NextMemoryLevel, page/memory_level.h, which also decides for the heap's own limits). A
-// level is reached when what is in use comes to its threshold, and left when it has fallen by a part
-// of that, kMargin, below. As long as it is held its action is repeated, since what is freed
+// level is reached when what is in use comes to its threshold, and left when it has fallen by a
+// part of that, kMargin, below. As long as it is held its action is repeated, since what is freed
 // meanwhile lies in caches again.
 //
 // Pace. An action costs time, and one that frees nothing is a waste: after one that freed little
@@ -73,8 +73,10 @@ class PressurePace {
   void Forget() { acted_ = false; }
 
   int64_t wait_ms() const { return acted_ ? wait_ms_ : 0; }
-  // When MayAct holds without growth.
-  int64_t next_ms() const { return acted_ ? acted_ms_ + wait_ms_ : INT64_MIN; }
+  // Until MayAct holds without growth.
+  int64_t RemainingMs(int64_t now_ms) const {
+    return acted_ ? std::max<int64_t>(0, acted_ms_ + wait_ms_ - now_ms) : 0;
+  }
 
  private:
   int64_t interval_ms_;
@@ -121,9 +123,7 @@ class PressurePolicy {
   // The level that is held.
   int level() const { return level_; }
   // Until events are to be heard again, 0 for now.
-  int64_t EventsDeafMs(int64_t now_ms) const {
-    return std::max<int64_t>(0, event_pace_.next_ms() - now_ms);
-  }
+  int64_t EventsDeafMs(int64_t now_ms) const { return event_pace_.RemainingMs(now_ms); }
   // Until the next readings; negative where no level has a threshold.
   static int64_t NextReadingMs(const PressureReadings& readings) {
     int64_t next = -1;

@@ -74,8 +74,8 @@ TEST(MemoryLevelTest, AnyFigures) {
       ASSERT_LE(NextMemoryLevel(bounds, level), std::max(level, entered));
     }
     for (const MemoryBound& bound : bounds) {
-      if (bound.IsEntered()) ASSERT_TRUE(bound.IsHeld());
-      if (bound.limit == MemoryBound::kNoLimit) ASSERT_FALSE(bound.IsHeld());
+      ASSERT_TRUE(bound.IsHeld() || !bound.IsEntered());
+      ASSERT_FALSE(bound.IsHeld() && bound.limit == MemoryBound::kNoLimit);
 #ifdef __SIZEOF_INT128__
       const unsigned __int128 sum = static_cast<unsigned __int128>(bound.in_use) + bound.more;
       ASSERT_EQ(bound.IsEntered(), bound.limit != MemoryBound::kNoLimit && sum > bound.limit);
