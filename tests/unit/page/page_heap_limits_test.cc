@@ -15,6 +15,7 @@
 #include "page_heap_fixture.h"
 #include "testing/fake_virtual_memory.h"
 #include "testing/random.h"
+#include "testing/thread_state.h"
 
 namespace tcmalloc {
 namespace {
@@ -283,6 +284,31 @@ TEST_F(PageHeapLimitsTest, WhatOthersAreRefusedIsNoRoom) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(served, 0);
   heap_.CheckInvariants();
+}
+
+// A release that began after there was nothing left to give back is not waited for: else threads
+// that are refused again and again might wait for each other for ever.
+TEST_F(PageHeapLimitsTest, OnlyWhatIsUnderWayIsWaitedFor) {
+  Limit(LimitKind::kHard, 32 * kMiB);
+  Span* const later = New(MiB(8));
+  heap_.Delete(New(MiB(8)));
+  ASSERT_NE(New(MiB(16)), nullptr);
+  HeldUpRelease first(heap_, vm_, MiB(8));
+  std::atomic<pid_t> waiter_id{0};
+  std::atomic<bool> served{true};
+  std::thread waiter([&] {
+    waiter_id = ThisThreadId();
+    served = New(MiB(6)) != nullptr;
+  });
+  while (waiter_id == 0) std::this_thread::yield();
+  WaitUntilAsleep(waiter_id);
+  heap_.Delete(later);
+  HeldUpRelease second(heap_, vm_, MiB(8));
+  vm_.FailRelease(1);
+  first.Join();
+  second.GoOnIn(std::chrono::milliseconds(500));
+  waiter.join();
+  EXPECT_FALSE(served);
 }
 
 // Another library's fork handler allocates while all locks are held for fork: the release that is
