@@ -63,7 +63,7 @@ TEST(MemoryLevelTest, AnyFigures) {
   SeededRandom random(1702);
   const auto figure = [&random]() -> uint64_t {
     if (random.OneIn(3)) return random.OneIn(2) ? UINT64_MAX - random.Below(3) : random.Below(3);
-    return random.Below(UINT64_MAX) >> random.Below(64);
+    return random.Next() >> random.Below(64);
   };
   for (int i = 0; i < 200'000; ++i) {
     std::array<MemoryBound, 2> bounds;
