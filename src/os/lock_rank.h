@@ -25,6 +25,7 @@ enum class LockRank : uint8_t {
   kSamples,        // the samples of allocations
   kPressure,       // who is told about memory pressure
   kProfile,        // the objects in use, in one part of the heap profiler's table
+  kLeaks,          // what the program told the leak checker
   kCount,
 };
 

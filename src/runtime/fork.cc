@@ -25,7 +25,7 @@ constinit std::atomic<bool> handlers_installed{false};
 // Those of other folders, in no particular order. Written by who adds (release), read by who forks
 // (acquire), who keeps to what there was when it prepared: others may be added meanwhile. What it
 // keeps is guarded by the registry's lock.
-constexpr size_t kMaxHandlers = 4;
+constexpr size_t kMaxHandlers = 8;
 using HandlerList = std::array<const ForkHandlers*, kMaxHandlers>;
 constinit std::array<std::atomic<const ForkHandlers*>, kMaxHandlers> other_handlers{};
 constinit HandlerList prepared{};
