@@ -6,6 +6,7 @@
 
 #include "os/errno_keeper.h"
 #include "os/spinlock.h"
+#include "profiler/heap_profiler.h"
 #include "runtime/current_thread.h"
 #include "runtime/fork.h"
 #include "runtime/heap.h"
@@ -14,6 +15,8 @@ namespace tcmalloc {
 namespace {
 
 constinit std::atomic<uint32_t> current_period{0};
+// When recording began last.
+constinit std::atomic<uint32_t> recording_period{0};
 
 // --- Threads that are disabled -------------------------------------------------------------------
 
@@ -64,6 +67,12 @@ DisabledThread* TakeRecord() {
   return fresh;
 }
 
+uint32_t CurrentMark() {
+  const uint32_t period = current_period.load(std::memory_order_relaxed);
+  if (num_disabled.load(std::memory_order_relaxed) == 0) return period;
+  return FindThisThread() == nullptr ? period : period | kIgnoredMark;
+}
+
 // --- Addresses -----------------------------------------------------------------------------------
 
 struct IgnoredAddress {
@@ -107,10 +116,14 @@ constinit std::atomic<bool> prepared{false};
 
 }  // namespace
 
-uint32_t CurrentMark() {
-  const uint32_t period = current_period.load(std::memory_order_relaxed);
-  if (num_disabled.load(std::memory_order_relaxed) == 0) return period;
-  return FindThisThread() == nullptr ? period : period | kIgnoredMark;
+bool BeginRecording() {
+  if (RecordingRuns()) return true;
+  recording_period.store(BeginPeriod(), std::memory_order_relaxed);
+  return StartRecording(&CurrentMark);
+}
+
+bool RecordedSince(uint32_t period) {
+  return RecordingRuns() && recording_period.load(std::memory_order_relaxed) <= period;
 }
 
 uint32_t BeginPeriod() {

@@ -26,10 +26,13 @@ inline constexpr uint32_t kIgnoredMark = uint32_t{1} << 23;
 inline constexpr uint32_t kLastPeriod = kIgnoredMark - 1;
 constexpr uint32_t PeriodOf(uint32_t mark) { return mark & kLastPeriod; }
 
-// For StartRecording.
-uint32_t CurrentMark();
+// Starts recording, where it does not run (profiler/heap_profiler.h), with such marks; false where
+// that is not possible.
+bool BeginRecording();
 // What is allocated from now on is of the period that this returns, or of a later one.
 uint32_t BeginPeriod();
+// Recording runs, and has run since that period began.
+bool RecordedSince(uint32_t period);
 
 // What the calling thread allocates does not count until it says otherwise, as often as it said
 // this. Only what is recorded is known to be of that kind. Without memory it counts.

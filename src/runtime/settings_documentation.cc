@@ -48,8 +48,8 @@ constexpr Meaning kMeanings[] = {
      "With HEAPCHECK=as-is: what can be reached from threads' stacks, registers and thread-local "
      "storage is not lost."},
     {"HEAP_CHECK_MAX_LEAKS",
-     "How many places of allocation the leak checker prints, those that lost most first; below 0 "
-     "all. The profile always has all."},
+     "How many places of allocation the leak checker prints, those that lost most first; 0 or less "
+     "for all. The profile always has all."},
     {"HEAP_CHECK_MAX_POINTER_OFFSET",
      "How far into an object a pointer may point that keeps it from being lost; -1 for anywhere."},
     {"HEAP_CHECK_POINTER_SOURCE_ALIGNMENT",

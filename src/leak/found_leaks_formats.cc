@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Reports of lost memory as text and as JSON.
 #include "base/text_writer.h"
-#include "leak/report.h"
+#include "leak/found_leaks.h"
 #include "profile/profile_formats.h"
 
 namespace tcmalloc {
@@ -115,7 +115,7 @@ void WriteJsonSite(const LeakSite& site, const MappedLibraries& libraries, TextW
 
 }  // namespace
 
-void WriteLeakText(const LeakReport& report, std::string_view name, uint64_t max_sites,
+void WriteLeakText(const FoundLeaks& report, std::string_view name, uint64_t max_sites,
                    const MappedLibraries& libraries, TextWriter* out) {
   out->Text("tcmalloc: leak check \"").Text(name).Text("\": ");
   if (!report.known()) {
@@ -150,7 +150,7 @@ void WriteLeakText(const LeakReport& report, std::string_view name, uint64_t max
   }
 }
 
-void WriteLeakJson(const LeakReport& report, const MappedLibraries& libraries, TextWriter* out) {
+void WriteLeakJson(const FoundLeaks& report, const MappedLibraries& libraries, TextWriter* out) {
   out->Text("{\"version\":1,\"outcome\":");
   WriteJsonText(OutcomeName(report.outcome), out);
   out->Text(",\"error\":").Number(static_cast<uint64_t>(report.error));
@@ -172,7 +172,7 @@ void WriteLeakJson(const LeakReport& report, const MappedLibraries& libraries, T
   out->Text("]}\n");
 }
 
-bool WriteLeakReport(const LeakReport& report, LeakFormat format, ByteSink::Function function,
+bool WriteLeakReport(const FoundLeaks& report, LeakFormat format, ByteSink::Function function,
                      void* context) {
   static_assert(static_cast<int>(LeakFormat::kProto) == static_cast<int>(ProfileFormat::kProto));
   static_assert(static_cast<int>(LeakFormat::kFolded) == static_cast<int>(ProfileFormat::kFolded));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// LeakReport: what a check for leaks found, as one value, in memory of its own from the system; and
+// FoundLeaks: what a check for leaks found, as one value, in memory of its own from the system; and
 // the formats in which it is written. Filled by one thread, then read by any.
 //
 // An object is lost when nothing leads to it from where the program could still look. It is lost
@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "base/text_writer.h"
+#include "leak/check_memory.h"
 #include "os/mapped_array.h"
 #include "profile/byte_sink.h"
 #include "profile/mapped_libraries.h"
@@ -23,7 +24,7 @@ namespace tcmalloc {
 struct LeakSite {
   static constexpr size_t kMaxWords = 4;
 
-  // Return addresses, the innermost first. They live as long as the process, or the report.
+  // Return addresses, the innermost first. They are the report's.
   const uintptr_t* frames = nullptr;
   size_t depth = 0;
   // Of each object, as the heap made them; 0 where there is a stack.
@@ -47,19 +48,21 @@ enum class LeakOutcome : uint8_t {
   kImpossible, // nothing is known: the system does not let the checker see the program
 };
 
-class LeakReport {
+class FoundLeaks {
  public:
-  explicit LeakReport(VirtualMemory& vm)
+  explicit FoundLeaks(VirtualMemory& vm)
       : vm_(vm), sites_(vm), slots_(vm), frames_(vm), entries_(vm) {}
+  FoundLeaks(const FoundLeaks&) = delete;
+  FoundLeaks& operator=(const FoundLeaks&) = delete;
 
-  // Adds a lost object. `frames` stay where they are and are the same for the same stack; without
-  // any, objects are told apart by `object_size`. With `by_object` each is a site of its own. Null
-  // when there is no memory, else the site, until the next call.
+  // Adds a lost object, allocated from `frames`; without any, objects are told apart by
+  // `object_size`. With `by_object` each is a site of its own,
+  // with its address as the innermost frame. Null when there is no memory, else the site, which
+  // stays there until the next call.
   LeakSite* Add(const uintptr_t* frames, size_t depth, size_t object_size, uintptr_t object,
                 size_t bytes, bool direct, bool by_object);
-  // Sorts the sites, those first that lost most, and sums them up. With `by_object` the object is
-  // each site's innermost frame. False when there is no memory.
-  [[nodiscard]] bool Finish(bool by_object);
+  // Sorts the sites, those first that lost most, and sums them up. False when there is no memory.
+  [[nodiscard]] bool Finish();
 
   bool known() const { return outcome == LeakOutcome::kDone || outcome == LeakOutcome::kNotStopped; }
   const LeakSite* begin() const { return sites_.begin(); }
@@ -89,23 +92,22 @@ class LeakReport {
 
  private:
   [[nodiscard]] bool GrowSlots();
-  uint32_t& SlotOf(const uintptr_t* frames, size_t object_size);
+  uint32_t& SlotOf(const uintptr_t* frames, size_t depth, size_t object_size);
 
   VirtualMemory& vm_;
   MappedArray<LeakSite> sites_;
   // While it is filled: numbers of sites from 1 on, at the hash of what tells them apart or at the
   // next free slot behind; 0: free. A power of two, at most half of them used.
   MappedArray<uint32_t> slots_;
-  // Of sites that have frames of their own.
-  MappedArray<uintptr_t> frames_;
+  CheckMemory frames_;
   MappedArray<ProfileEntry> entries_;
 };
 
 // As text for people: a line with the sums, then the first `max_sites` sites. `name` is what was
 // checked. Frames are as addr2line takes them.
-void WriteLeakText(const LeakReport& report, std::string_view name, uint64_t max_sites,
+void WriteLeakText(const FoundLeaks& report, std::string_view name, uint64_t max_sites,
                    const MappedLibraries& libraries, TextWriter* out);
-void WriteLeakJson(const LeakReport& report, const MappedLibraries& libraries, TextWriter* out);
+void WriteLeakJson(const FoundLeaks& report, const MappedLibraries& libraries, TextWriter* out);
 
 enum class LeakFormat : uint8_t {
   // The same as of profiles (profile/profile_formats.h), for pprof and its like.
@@ -117,7 +119,7 @@ enum class LeakFormat : uint8_t {
 };
 
 // All sites. False when some of it could not be written or there is no memory.
-[[nodiscard]] bool WriteLeakReport(const LeakReport& report, LeakFormat format,
+[[nodiscard]] bool WriteLeakReport(const FoundLeaks& report, LeakFormat format,
                                    ByteSink::Function function, void* context);
 
 }  // namespace tcmalloc

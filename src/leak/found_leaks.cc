@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "leak/report.h"
+#include "leak/found_leaks.h"
 
 #include <algorithm>
 
@@ -10,9 +10,10 @@ namespace {
 
 constexpr size_t kFirstSlots = 1024;
 
-uint64_t HashOf(const uintptr_t* frames, size_t object_size) {
-  const uint64_t key = frames != nullptr ? reinterpret_cast<uintptr_t>(frames) : object_size;
-  return (key * 0x9e3779b97f4a7c15) >> 20;
+uint64_t HashOf(const uintptr_t* frames, size_t depth, size_t object_size) {
+  uint64_t hash = object_size;
+  for (size_t i = 0; i < depth; ++i) hash = (hash ^ frames[i]) * 0x9e3779b97f4a7c15;
+  return hash >> 20;
 }
 
 // Those that lost most first; the rest of the order is there so that reports can be compared.
@@ -24,37 +25,40 @@ bool Before(const LeakSite& a, const LeakSite& b) {
 
 }  // namespace
 
-uint32_t& LeakReport::SlotOf(const uintptr_t* frames, size_t object_size) {
+uint32_t& FoundLeaks::SlotOf(const uintptr_t* frames, size_t depth, size_t object_size) {
   const size_t mask = slots_.size() - 1;
-  size_t i = HashOf(frames, object_size) & mask;
+  size_t i = HashOf(frames, depth, object_size) & mask;
   for (; slots_[i] != 0; i = (i + 1) & mask) {
     const LeakSite& site = sites_[slots_[i] - 1];
-    if (site.frames == frames && (frames != nullptr || site.object_size == object_size)) break;
+    if (site.depth == depth && site.object_size == object_size &&
+        std::equal(frames, frames + depth, site.frames)) {
+      break;
+    }
   }
   return slots_[i];
 }
 
-bool LeakReport::GrowSlots() {
+bool FoundLeaks::GrowSlots() {
   const size_t wanted = std::max(kFirstSlots, 2 * slots_.size());
   MappedArray<uint32_t> larger(vm_);
   if (!larger.Reserve(wanted)) return false;
   larger.Extend(wanted);
   slots_.Swap(&larger);
   for (size_t i = 0; i < sites_.size(); ++i) {
-    SlotOf(sites_[i].frames, sites_[i].object_size) = static_cast<uint32_t>(i + 1);
+    const LeakSite& site = sites_[i];
+    SlotOf(site.frames, site.depth, site.object_size) = static_cast<uint32_t>(i + 1);
   }
   return true;
 }
 
-LeakSite* LeakReport::Add(const uintptr_t* frames, size_t depth, size_t object_size,
+LeakSite* FoundLeaks::Add(const uintptr_t* frames, size_t depth, size_t object_size,
                           uintptr_t object, size_t bytes, bool direct, bool by_object) {
   // What has a stack is told apart by that alone.
-  if (depth == 0) frames = nullptr;
-  if (frames != nullptr) object_size = 0;
+  if (depth > 0) object_size = 0;
   LeakSite* site = nullptr;
   if (!by_object) {
     if (2 * (sites_.size() + 1) > slots_.size() && !GrowSlots()) return nullptr;
-    uint32_t& slot = SlotOf(frames, object_size);
+    uint32_t& slot = SlotOf(frames, depth, object_size);
     if (slot != 0) {
       site = &sites_[slot - 1];
     } else {
@@ -62,9 +66,14 @@ LeakSite* LeakReport::Add(const uintptr_t* frames, size_t depth, size_t object_s
     }
   }
   if (site == nullptr) {
+    // The object itself, where it is to be a frame, then the others.
+    uintptr_t* const own = frames_.AllocateArray<uintptr_t>(depth + 1);
+    if (own == nullptr) return nullptr;
+    own[0] = object;
+    std::copy_n(frames, depth, own + 1);
     LeakSite fresh;
-    fresh.frames = frames;
-    fresh.depth = depth;
+    fresh.frames = by_object ? own : own + 1;
+    fresh.depth = by_object ? depth + 1 : depth;
     fresh.object_size = object_size;
     if (!sites_.Push(fresh)) return nullptr;
     site = sites_.end() - 1;
@@ -79,31 +88,18 @@ LeakSite* LeakReport::Add(const uintptr_t* frames, size_t depth, size_t object_s
   return site;
 }
 
-bool LeakReport::Finish(bool by_object) {
+bool FoundLeaks::Finish() {
   {
     MappedArray<uint32_t> none(vm_);
     slots_.Swap(&none);
   }
   std::sort(sites_.begin(), sites_.end(), &Before);
-  size_t num_frames = 0;
   objects = bytes = direct_objects = direct_bytes = 0;
   for (const LeakSite& site : sites_) {
     objects += site.objects;
     bytes += site.bytes;
     direct_objects += site.direct_objects;
     direct_bytes += site.direct_bytes;
-    num_frames += site.depth + 1;
-  }
-  if (by_object) {
-    if (!frames_.Reserve(num_frames)) return false;
-    for (LeakSite& site : sites_) {
-      uintptr_t* const own = frames_.end();
-      frames_.Extend(site.depth + 1);
-      own[0] = site.example;
-      std::copy_n(site.frames, site.depth, own + 1);
-      site.frames = own;
-      ++site.depth;
-    }
   }
   if (!entries_.Reserve(sites_.size())) return false;
   for (const LeakSite& site : sites_) {
@@ -121,7 +117,7 @@ bool LeakReport::Finish(bool by_object) {
   return true;
 }
 
-Profile LeakReport::AsProfile() const {
+Profile FoundLeaks::AsProfile() const {
   TC_ASSERT(entries_.size() == sites_.size());
   Profile profile;
   profile.kind = ProfileKind::kHeap;
