@@ -10,6 +10,7 @@
 #include "runtime/current_thread.h"
 #include "runtime/fork.h"
 #include "runtime/heap.h"
+#include "runtime/heap_hold.h"
 
 namespace tcmalloc {
 namespace {

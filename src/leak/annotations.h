@@ -46,7 +46,7 @@ bool IgnoreAddress(const void* address);
 bool UnignoreAddress(const void* address);
 
 // Calls visit(context, address) for the ignored ones. Whoever holds the heap may call this, too
-// (runtime/fork.h): its lock is passed through then.
+// (runtime/heap_hold.h): its lock is passed through then.
 using AddressVisitor = void (*)(void* context, uintptr_t address);
 void ForEachIgnored(AddressVisitor visit, void* context);
 

@@ -54,7 +54,7 @@ bool StartRecording(RecordMarker marker);
 void StopRecording();
 bool RecordingRuns();
 // What is known of an object in use. False when nothing is. Whoever holds the heap may ask, too
-// (runtime/fork.h): the locks that this takes are passed through then.
+// (runtime/heap_hold.h): the locks that this takes are passed through then.
 bool FindRecord(uintptr_t object, ObjectTable::Record* record);
 
 // What the environment asks for.

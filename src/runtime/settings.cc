@@ -141,7 +141,7 @@ constexpr Setting kSettings[] = {
     {"HEAP_CHECK_IGNORE_THREAD_LIVE", Type::kBool, "true", 0, 1,
      [](Settings* s, double v) { s->heap_check_ignore_thread_live = v != 0; }},
     {"HEAP_CHECK_MAX_LEAKS", Type::kInteger, "20", -kMaxLimitBytes, kMaxLimitBytes,
-     [](Settings* s, double v) { s->heap_check_max_leaks = v <= 0 ? UINT64_MAX : Interval(v); }},
+     [](Settings* s, double v) { s->heap_check_max_leaks = v <= 0 ? UINT64_MAX : static_cast<uint64_t>(v); }},
     {"HEAP_CHECK_MAX_POINTER_OFFSET", Type::kInteger, "1024", -1, kMaxLimitBytes,
      [](Settings* s, double v) { s->heap_check_max_pointer_offset = static_cast<int64_t>(v); }},
     {"HEAP_CHECK_POINTER_SOURCE_ALIGNMENT", Type::kInteger, kPointerBytes, 1, kMaxPointerStep,
