@@ -30,13 +30,17 @@ class RegisteredRoots {
   bool Unregister(const void* start, size_t bytes) TC_EXCLUDES(lock_);
 
   size_t size() TC_EXCLUDES(lock_);
-  // Copies at most `n`; returns how many there are.
+  // Copies at most `n`; returns how many.
   size_t CopyTo(AddressRange* ranges, size_t n) TC_EXCLUDES(lock_);
 
   SpinLock& lock() { return lock_; }
 
  private:
   static constexpr size_t kFirst = 32;
+
+  AddressRange* RangesLocked() TC_REQUIRES(lock_) { return mapped_ != nullptr ? mapped_ : first_; }
+  // Makes room for so many, without the lock; false when there is no memory.
+  bool Grow(size_t capacity, VirtualMemory& vm) TC_EXCLUDES(lock_);
 
   SpinLock lock_{LockRank::kRegisteredRoots};
   AddressRange first_[kFirst] TC_GUARDED_BY(lock_) = {};

@@ -1,21 +1,23 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Roots: where a search for live objects begins, of a process whose other threads stand still. What
-// counts and why: leak/root_map.h.
+// Roots: where a search for live objects begins, in a process whose other threads stand still. What
+// counts, and why: leak/root_map.h.
 //
-// Role. Reads the process's mappings, leaves out what is the heap's own, and finds what remains of
-// ended threads. Its memory is `vm`'s, and so is left out if that is the heap's.
+// Role. Reads the process's mappings, leaves out what is the allocator's own, and finds the stacks
+// of ended threads. All memory that it and the search use must come from the heap's source of its
+// own records (`virtual_memory`): then it is left out as well.
 //
-// Use: construct it anywhere, Gather in the function that runs while the world is stopped. Nothing
-// may be unmapped between Gather and the search but memory from `vm`.
+// Use. Construct it anywhere; Gather in the function that runs while the world is stopped, which
+// also searches: the ranges are true until threads go on, and as long as nothing is unmapped but
+// what is left out. Cost: some microseconds for each mapping.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
+#include "leak/registered_roots.h"
 #include "leak/root_map.h"
 #include "os/backed_pages.h"
 #include "os/mapped_array.h"
-#include "os/virtual_memory.h"
 #include "os/world_stop.h"
 
 namespace tcmalloc {
@@ -24,46 +26,57 @@ struct Heap;
 
 class Roots {
  public:
-  explicit Roots(VirtualMemory& vm);
+  explicit Roots(Heap& heap);
 
-  enum class Outcome : uint8_t { kDone, kNoMemory, kNoMappings, kOwnMemoryUnknown };
+  enum class Outcome : uint8_t {
+    kDone,
+    kNoMemory,
+    kNoMappings,        // /proc/self/maps cannot be read
+    kOwnMemoryUnknown,  // there was no memory for the list of it
+  };
+  // Requires: the locks of the heap and of `registered` are held as for fork, or nobody else uses
+  // them.
+  Outcome Gather(const WorldStop& world, RegisteredRoots& registered);
 
-  // Requires: the locks of the heap are held, or nobody else uses it.
-  Outcome Gather(const WorldStop& world, Heap& heap);
-
-  // To be searched from the start. Every word of them can be read. Registers come on top: see
-  // StoppedThread.
+  // To be searched from the start: every word of them. What is in registers comes on top: see
+  // StoppedThread. They may overlap, and their ends are those of words only where it matters.
   const MappedArray<RootRange>& always() const { return always_; }
 
-  // To be searched as a whole when a pointer leads into it: sorted, not overlapping. Not every page
-  // has something behind it: ForEachBackedPart says which.
-  const MappedArray<RootRange>& if_reached() const { return if_reached_; }
+  // Each to be searched as a whole, with ForEachBackedPart, once a pointer leads into it: sorted,
+  // not overlapping.
+  const MappedArray<RootRange>& if_reached() const { return map_.if_reached; }
 
-  // Stack pointers of threads that run on an object of the heap. That object is alive and to be
-  // searched, however far into it they point.
-  const MappedArray<uintptr_t>& heap_stacks() const { return heap_stacks_; }
+  // Stack pointers of threads that run on an object of the heap: it is alive and to be searched,
+  // however far into it they point.
+  const MappedArray<uintptr_t>& heap_stacks() const { return map_.heap_stacks; }
 
-  // Calls f(start, end) for the parts of a range that is_reached() has which are to be searched.
+  // Calls f(start, end) for the parts of one of if_reached() that have anything behind them.
   template <typename F>
-  void ForEachBackedPart(uintptr_t start, uintptr_t end, F f) {
-    AddressRange rest = {start, end};
-    for (AddressRange part; backed_.TakeFirst(&rest, BackedPages::Want::kAny, &part);) {
+  void ForEachBackedPart(const RootRange& range, F f) {
+    AddressRange rest = {range.start, range.end};
+    for (AddressRange part; backed_.TakeFirst(&rest, BackedPages::Want::kWritten, &part);) {
       f(part.start, part.end);
     }
   }
 
  private:
-  VirtualMemory& vm_;
+  bool ReadMappings(Outcome* outcome);
+  bool ParseMappings();
+  bool KeepBacked();
+
+  Heap& heap_;
   BackedPages backed_;
   MappedArray<char> text_;
   MappedArray<MappingLine> lines_;
   MappedArray<AddressRange> own_;
   MappedArray<AddressRange> registered_;
-  MappedArray<uintptr_t> control_blocks_;
-  MappedArray<RootRange> ranges_;
+  MappedArray<ControlBlock> control_blocks_;
+  RootMap map_;
   MappedArray<RootRange> always_;
-  MappedArray<RootRange> if_reached_;
-  MappedArray<uintptr_t> heap_stacks_;
 };
+
+// Appends what the allocator itself has of the process's memory: its objects and records, sorted,
+// not overlapping. For tests as well.
+Roots::Outcome CollectOwnMemory(Heap& heap, MappedArray<AddressRange>* own);
 
 }  // namespace tcmalloc

@@ -29,12 +29,13 @@ class BackedPages {
   // What a page may be.
   enum class Want : uint8_t {
     kAny,      // has memory behind it
-    kWritten,  // and that memory is the process's own, not a file's
+    kWritten,  // and that memory is the process's own, not a file's, nor shared
+    kGuard,    // it is one that ends the process (MADV_GUARD_INSTALL)
   };
 
   // Sets `part` to the first part of `range` that is backed and as long as can be; false when there
   // is none. `range` becomes what lies behind it. The ends of parts are those of pages or of
-  // `range`.
+  // `range`. Where the system does not tell, all is backed and written, and nothing a guard.
   bool TakeFirst(AddressRange* range, Want want, AddressRange* part);
 
  private:

@@ -52,9 +52,20 @@ class MappedRanges {
  private:
   // More than a heap has whose mappings lie side by side, as they mostly do.
   static constexpr size_t kFirst = 16;
+  static constexpr size_t kSpare = 2;
 
-  // A change adds at most one range.
-  bool HasRoomLocked() const TC_REQUIRES(lock_) { return size_ < capacity_; }
+  static AddressRange RangeOf(const void* start, size_t bytes) {
+    const uintptr_t address = reinterpret_cast<uintptr_t>(start);
+    return {address, address + bytes};
+  }
+  AddressRange* RangesLocked() TC_REQUIRES(lock_) {
+    return mapped_ranges_ != nullptr ? mapped_ranges_ : first_ranges_;
+  }
+  const AddressRange* RangesLocked() const TC_REQUIRES(lock_) {
+    return mapped_ranges_ != nullptr ? mapped_ranges_ : first_ranges_;
+  }
+  // For a change, which adds at most one range, and the array's move, which adds two.
+  bool HasRoomLocked() const TC_REQUIRES(lock_) { return size_ + kSpare < capacity_; }
   // Makes room, without the lock; false when there is no memory.
   bool Grow(VirtualMemory& vm) TC_EXCLUDES(lock_);
   // The first range that ends at `address` or behind.

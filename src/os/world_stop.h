@@ -15,9 +15,11 @@
 // that waits for a disk, or for the child of its vfork) makes the attempt fail; the function has
 // not run then.
 //
-// Nothing here allocates through malloc or takes a lock. Thread safety: one stop at a time, which
-// the caller sees to: two would wait for each other's task. Cost: about a millisecond, and 20
-// microseconds for each thread.
+// Not done: making a process that is not dumpable so for the time of the stop, since then others
+// could attach to it as well.
+//
+// Nothing here allocates through malloc or takes a lock but `vm`'s. Thread safety: one stop at a
+// time, which the caller sees to: of two one would wait for the other's caller in vain.
 #pragma once
 
 #include <cstddef>
@@ -29,8 +31,7 @@ namespace tcmalloc {
 
 struct StoppedThread {
   int thread_id = 0;
-  // The thread that called WithWorldStopped. It has its own registers stored in its stack, above
-  // its stack pointer.
+  // The thread that called WithWorldStopped: what that call found.
   bool is_caller = false;
   uintptr_t stack_pointer = 0;
   // Where its thread-local storage is found from: the base of segment fs (x86-64) or gs (i386),
@@ -42,9 +43,11 @@ struct StoppedThread {
 };
 
 struct WorldStop {
-  // Every thread of the process that has not ended, the caller first.
+  // The caller first.
   const StoppedThread* threads = nullptr;
   size_t num_threads = 0;
+  // These are all threads of the process that have not ended.
+  bool is_complete = false;
   // The thread that the process began with, which may have ended.
   int process_id = 0;
 };
@@ -69,14 +72,18 @@ struct StopResult {
   int64_t pause_ns = 0;
 };
 
-// Runs function(context, world) while all other threads stand still. It runs on the task: with the
-// caller's thread-local storage, another stack (kWorldStopStackBytes), and all signals blocked; a
-// thread id of its own. It must not take a lock that a stopped thread may hold, nor wait for
-// anyone; it may use `vm`. Keeps errno.
-StopResult WithWorldStopped(VirtualMemory& vm,
-                            void (*function)(void* context, const WorldStop& world), void* context);
-
+// How long the threads are waited for.
+inline constexpr int64_t kWorldStopPatienceMs = 5000;
 inline constexpr size_t kWorldStopStackBytes = size_t{256} << 10;
+
+// Runs function(context, world) while all other threads stand still. It runs on the task: with the
+// caller's thread-local storage, another stack (kWorldStopStackBytes), a thread and process number
+// of its own, and all signals blocked. It must not take a lock that a stopped thread may hold, nor
+// wait for anyone. It may use `vm`, if all locks of that are held as for fork, or it has none.
+// Keeps errno.
+StopResult WithWorldStopped(VirtualMemory& vm,
+                            void (*function)(void* context, const WorldStop& world), void* context,
+                            int64_t patience_ms = kWorldStopPatienceMs);
 
 // Runs function(context, world) on the calling thread, with nothing in the world but that: for
 // where the others cannot be stopped.
