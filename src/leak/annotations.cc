@@ -4,6 +4,7 @@
 #include <atomic>
 #include <new>
 
+#include "leak/registered_roots.h"
 #include "os/errno_keeper.h"
 #include "os/spinlock.h"
 #include "profiler/heap_profiler.h"
@@ -93,6 +94,7 @@ constinit IgnoredAddress* ignored[kNumBuckets] TC_GUARDED_BY(annotations_lock) =
 // --- Fork ----------------------------------------------------------------------------------------
 
 void AfterForkInChild() {
+  ProcessRegisteredRoots().lock().ResetAfterForkInChild();
   annotations_lock.ResetAfterForkInChild();
   uint32_t disabled = 0;
   for (DisabledThread* record = disabled_threads.load(std::memory_order_relaxed);
@@ -108,8 +110,14 @@ void AfterForkInChild() {
 }
 
 constexpr ForkHandlers kForkHandlers = {
-    [] { annotations_lock.HoldForFork(); },
-    [] { annotations_lock.ReleaseAfterForkInParent(); },
+    [] {
+      annotations_lock.HoldForFork();
+      ProcessRegisteredRoots().lock().HoldForFork();
+    },
+    [] {
+      ProcessRegisteredRoots().lock().ReleaseAfterForkInParent();
+      annotations_lock.ReleaseAfterForkInParent();
+    },
     &AfterForkInChild,
 };
 

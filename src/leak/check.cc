@@ -8,6 +8,7 @@
 
 #include "leak/annotations.h"
 #include "leak/marker.h"
+#include "leak/registered_roots.h"
 #include "leak/roots.h"
 #include "os/clock.h"
 #include "os/errno_keeper.h"
@@ -65,7 +66,7 @@ class Examination {
         marker_(index_, memory_,
                 {.max_pointer_offset = request.max_pointer_offset,
                  .pointer_source_alignment = request.pointer_source_alignment}),
-        roots_(heap.virtual_memory) {}
+        roots_(heap) {}
 
   void Run(const WorldStop& world) {
     if (!index_.Build(heap_)) {
@@ -88,7 +89,7 @@ class Examination {
 
  private:
   bool AddRoots(const WorldStop& world) {
-    const Roots::Outcome outcome = roots_.Gather(world, heap_);
+    const Roots::Outcome outcome = roots_.Gather(world, ProcessRegisteredRoots());
     if (outcome != Roots::Outcome::kDone) {
       seen_ = outcome == Roots::Outcome::kNoMemory ? Seen::kNoMemory : Seen::kNoMappings;
       return false;

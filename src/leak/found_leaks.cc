@@ -52,7 +52,8 @@ bool FoundLeaks::GrowSlots() {
 }
 
 LeakSite* FoundLeaks::Add(const uintptr_t* frames, size_t depth, size_t object_size,
-                          uintptr_t object, size_t bytes, bool direct, bool by_object) {
+                          uintptr_t object, size_t object_bytes, bool direct,
+                           bool by_object) {
   // What has a stack is told apart by that alone.
   if (depth > 0) object_size = 0;
   LeakSite* site = nullptr;

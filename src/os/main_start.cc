@@ -21,7 +21,8 @@ using StartFunction = int (*)(MainFunction main, int argc, char** argv, void (*i
                               void (*fini)(), void (*linker_fini)(), void* stack_end);
 
 // Written by CallBeforeMain, and by Start, on the one thread that a program begins with.
-constinit void (*called_before)() = nullptr;
+using Function = void (*)();
+constinit Function called_before = nullptr;
 constinit StartFunction next_start = nullptr;
 constinit MainFunction program_main = nullptr;
 
