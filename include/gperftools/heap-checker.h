@@ -129,10 +129,10 @@ class PERFTOOLS_DLL_DECL HeapCleaner {
 };
 
 // At namespace scope: `body` is such a function's; `name` is any identifier that is not used twice.
-#define REGISTER_HEAPCHECK_CLEANUP(name, body)                              \
-  namespace {                                                              \
-  void heapcheck_cleanup_##name() { body; }                                 \
-  HeapCleaner heapcheck_cleaner_##name(&heapcheck_cleanup_##name);          \
+#define REGISTER_HEAPCHECK_CLEANUP(name, body)                     \
+  namespace {                                                      \
+  void heapcheck_cleanup_##name() { body; }                        \
+  HeapCleaner heapcheck_cleaner_##name(&heapcheck_cleanup_##name); \
   }
 
 #endif  // GPERFTOOLS_HEAP_CHECKER_H_

@@ -64,8 +64,8 @@ void tcmalloc_leaks_free(tcmalloc_leaks* leaks) TCMALLOC_LEAKS_NOTHROW;
  */
 typedef struct tcmalloc_leaks_since tcmalloc_leaks_since;
 tcmalloc_leaks_since* tcmalloc_leaks_begin(void) TCMALLOC_LEAKS_NOTHROW;
-tcmalloc_leaks* tcmalloc_leaks_check_since(tcmalloc_leaks_since* since, int flags)
-    TCMALLOC_LEAKS_NOTHROW;
+tcmalloc_leaks* tcmalloc_leaks_check_since(tcmalloc_leaks_since* since,
+                                           int flags) TCMALLOC_LEAKS_NOTHROW;
 void tcmalloc_leaks_end(tcmalloc_leaks_since* since) TCMALLOC_LEAKS_NOTHROW;
 
 /* How far a check came. */
@@ -83,9 +83,9 @@ typedef struct tcmalloc_leaks_info {
   int outcome;
   int error;    /* of the system's, that is the reason for another outcome than the first; or 0 */
   int recorded; /* 1: allocations were recorded, and sites have stacks */
-  int num_threads;         /* that were stopped, the caller's included */
-  long long time_ns;       /* when: nanoseconds since 1970 */
-  long long pause_ns;      /* how long the other threads stood still */
+  int num_threads;    /* that were stopped, the caller's included */
+  long long time_ns;  /* when: nanoseconds since 1970 */
+  long long pause_ns; /* how long the other threads stood still */
   unsigned long long objects_in_use;
   unsigned long long bytes_in_use;
   unsigned long long objects; /* lost */
@@ -94,8 +94,8 @@ typedef struct tcmalloc_leaks_info {
   unsigned long long direct_bytes;
   size_t num_sites;
 } tcmalloc_leaks_info;
-void tcmalloc_leaks_get_info(const tcmalloc_leaks* leaks, tcmalloc_leaks_info* info)
-    TCMALLOC_LEAKS_NOTHROW;
+void tcmalloc_leaks_get_info(const tcmalloc_leaks* leaks,
+                             tcmalloc_leaks_info* info) TCMALLOC_LEAKS_NOTHROW;
 
 /* Where lost objects were allocated; those sites come first that have lost most bytes. */
 typedef struct tcmalloc_leak_site {

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // class HeapLeakChecker and what goes with it, for the leak checker.
-#include "gperftools/heap-checker.h"
-
 #include <atomic>
 #include <cstddef>
 #include <cstring>
@@ -9,6 +7,7 @@
 
 #include "base/compiler.h"
 #include "base/text_writer.h"
+#include "gperftools/heap-checker.h"
 #include "leak/annotations.h"
 #include "leak/program_check.h"
 #include "os/log.h"

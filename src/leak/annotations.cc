@@ -49,8 +49,8 @@ DisabledThread* FindThisThread() {
 }
 
 DisabledThread* TakeRecord() {
-  for (DisabledThread* record = disabled_threads.load(std::memory_order_acquire);
-       record != nullptr; record = record->next) {
+  for (DisabledThread* record = disabled_threads.load(std::memory_order_acquire); record != nullptr;
+       record = record->next) {
     uintptr_t none = 0;
     if (record->thread.compare_exchange_strong(none, ThisThread(), std::memory_order_acquire,
                                                std::memory_order_relaxed)) {
@@ -84,9 +84,7 @@ struct IgnoredAddress {
 
 // A program may ignore very many.
 constexpr size_t kNumBuckets = 256;
-size_t BucketOf(uintptr_t address) {
-  return ((address >> 3) * uint64_t{0x9e3779b97f4a7c15}) >> 56;
-}
+size_t BucketOf(uintptr_t address) { return ((address >> 3) * uint64_t{0x9e3779b97f4a7c15}) >> 56; }
 
 constinit SpinLock annotations_lock{LockRank::kLeaks};
 constinit IgnoredAddress* ignored[kNumBuckets] TC_GUARDED_BY(annotations_lock) = {};
@@ -97,8 +95,8 @@ void AfterForkInChild() {
   ProcessRegisteredRoots().lock().ResetAfterForkInChild();
   annotations_lock.ResetAfterForkInChild();
   uint32_t disabled = 0;
-  for (DisabledThread* record = disabled_threads.load(std::memory_order_relaxed);
-       record != nullptr; record = record->next) {
+  for (DisabledThread* record = disabled_threads.load(std::memory_order_relaxed); record != nullptr;
+       record = record->next) {
     if (record->thread.load(std::memory_order_relaxed) == ThisThread()) {
       disabled = 1;
     } else {

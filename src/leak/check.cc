@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/compiler.h"
 #include "leak/annotations.h"
 #include "leak/marker.h"
 #include "leak/registered_roots.h"
@@ -36,9 +37,8 @@ class OneCheck {
     const uint64_t own = ProcessId();
     for (;;) {
       uint64_t other = checking_process.load(std::memory_order_relaxed);
-      if (other != own && checking_process.compare_exchange_strong(other, own,
-                                                                   std::memory_order_acquire,
-                                                                   std::memory_order_relaxed)) {
+      if (other != own && checking_process.compare_exchange_strong(
+                              other, own, std::memory_order_acquire, std::memory_order_relaxed)) {
         break;
       }
       WaitMillisecond();
@@ -57,15 +57,14 @@ enum class Seen : uint8_t { kNothing, kAll, kUnsettled, kNoMemory, kNoMappings }
 // What is done while the threads stand still.
 class Examination {
  public:
-  Examination(Heap& heap, const LeakRequest& request, FoundLeaks* report)
+  // Of the caller's stack what lies from `stack` on belongs to the program.
+  Examination(Heap& heap, const LeakRequest& request, uintptr_t stack, FoundLeaks* report)
       : heap_(heap),
         request_(request),
+        stack_(stack),
         report_(report),
         memory_(heap.virtual_memory),
         index_(memory_),
-        marker_(index_, memory_,
-                {.max_pointer_offset = request.max_pointer_offset,
-                 .pointer_source_alignment = request.pointer_source_alignment}),
         roots_(heap) {}
 
   void Run(const WorldStop& world) {
@@ -74,8 +73,13 @@ class Examination {
     } else if (!index_.settled()) {
       seen_ = Seen::kUnsettled;
     } else {
+      // It is told where the heap lies when it is made.
+      Marker marker(index_, memory_,
+                    {.max_pointer_offset = request_.max_pointer_offset,
+                     .pointer_source_alignment = request_.pointer_source_alignment});
+      marker_ = &marker;
       const bool done =
-          marker_.Prepare() && (!request_.reachability || AddRoots(world)) && Flood() && Collect();
+          marker.Prepare() && (!request_.reachability || AddRoots(world)) && Flood() && Collect();
       if (done) {
         seen_ = Seen::kAll;
       } else if (seen_ == Seen::kNothing) {
@@ -88,7 +92,23 @@ class Examination {
   Seen seen() const { return seen_; }
 
  private:
-  bool AddRoots(const WorldStop& world) {
+  // The checker's own frames on the caller's stack, and its registers, know where memory that is
+  // being used for the check begins and ends. That looks like pointers to what lies beside it.
+  bool LeaveOwnFramesOut(WorldStop* world) {
+    auto* const threads = memory_.AllocateArray<StoppedThread>(world->num_threads);
+    if (threads == nullptr) return false;
+    std::copy_n(world->threads, world->num_threads, threads);
+    for (size_t i = 0; i < world->num_threads; ++i) {
+      if (!threads[i].is_caller) continue;
+      threads[i].stack_pointer = stack_;
+      threads[i].num_registers = 0;
+    }
+    world->threads = threads;
+    return true;
+  }
+
+  bool AddRoots(WorldStop world) {
+    if (!LeaveOwnFramesOut(&world)) return false;
     const Roots::Outcome outcome = roots_.Gather(world, ProcessRegisteredRoots());
     if (outcome != Roots::Outcome::kDone) {
       seen_ = outcome == Roots::Outcome::kNoMemory ? Seen::kNoMemory : Seen::kNoMappings;
@@ -98,7 +118,7 @@ class Examination {
       if (!AddRange(range)) return false;
     }
     for (const RootRange& range : roots_.if_reached()) {
-      if (!marker_.AddConditional(range.start, range.end)) return false;
+      if (!marker_->AddConditional(range.start, range.end)) return false;
     }
     return !request_.from_threads || AddThreads(world);
   }
@@ -112,7 +132,7 @@ class Examination {
           if (!adding.examination->AddObjectAt(address)) *adding.enough_memory = false;
         },
         &to);
-    if (!enough_memory || !marker_.Run()) return false;
+    if (!enough_memory || !marker_->Run()) return false;
     return !AnyThreadWasDisabled() || FloodFromIgnored();
   }
 
@@ -124,15 +144,15 @@ class Examination {
   bool AddRange(const RootRange& range) {
     switch (range.kind) {
       case RootKind::kStack:
-        return !request_.from_threads || marker_.AddStack(range.start, range.end);
+        return !request_.from_threads || marker_->AddStack(range.start, range.end);
       case RootKind::kThreadData:
       case RootKind::kControlBlock:
-        return !request_.from_threads || marker_.AddRange(range.start, range.end);
+        return !request_.from_threads || marker_->AddRange(range.start, range.end);
       case RootKind::kData:
       case RootKind::kCLibraryHeap:
-        return !request_.from_globals || marker_.AddRange(range.start, range.end);
+        return !request_.from_globals || marker_->AddRange(range.start, range.end);
       case RootKind::kRegistered:
-        return marker_.AddRange(range.start, range.end, Marker::Pages::kAll);
+        return marker_->AddRange(range.start, range.end, Marker::Pages::kAll);
       case RootKind::kIfReached:
         break;
     }
@@ -143,7 +163,7 @@ class Examination {
     for (size_t i = 0; i < world.num_threads; ++i) {
       const StoppedThread& thread = world.threads[i];
       const auto start = reinterpret_cast<uintptr_t>(thread.registers);
-      if (!marker_.AddStack(start, start + thread.num_registers * sizeof(uintptr_t))) return false;
+      if (!marker_->AddStack(start, start + thread.num_registers * sizeof(uintptr_t))) return false;
     }
     for (const uintptr_t stack : roots_.heap_stacks()) {
       if (!AddObjectAt(stack)) return false;
@@ -154,19 +174,19 @@ class Examination {
   // However far into the object the address is.
   bool AddObjectAt(uintptr_t address) {
     LiveObject object;
-    return !index_.Find(address, &object) || marker_.AddPointer(object.start);
+    return !index_.Find(address, &object) || marker_->AddPointer(object.start);
   }
 
   // What threads allocated while they were disabled, and what it leads to.
   bool FloodFromIgnored() {
     bool enough_memory = true;
-    marker_.ForEachUnmarked([&](const LiveObject& object) {
+    marker_->ForEachUnmarked([&](const LiveObject& object) {
       ObjectTable::Record record;
       if (FindRecord(object.start, &record) && (record.mark & kIgnoredMark) != 0) {
-        enough_memory = enough_memory && marker_.AddPointer(object.start);
+        enough_memory = enough_memory && marker_->AddPointer(object.start);
       }
     });
-    return enough_memory && marker_.Run();
+    return enough_memory && marker_->Run();
   }
 
   bool Counts(const LiveObject& object, const ObjectTable::Record& record) const {
@@ -182,9 +202,9 @@ class Examination {
     report_->everything = !request_.reachability;
     report_->objects_in_use = index_.num_objects();
     report_->bytes_in_use = index_.object_bytes();
-    if (request_.reachability && !marker_.FindIndirect()) return false;
+    if (request_.reachability && !marker_->FindIndirect()) return false;
     bool enough_memory = true;
-    marker_.ForEachUnmarked([&](const LiveObject& object) {
+    marker_->ForEachUnmarked([&](const LiveObject& object) {
       ObjectTable::Record record;
       if (!FindRecord(object.start, &record)) record = {};
       if (!enough_memory || !Counts(object, record)) return;
@@ -194,7 +214,7 @@ class Examination {
   }
 
   bool Report(const LiveObject& object, const ObjectTable::Record& record) {
-    const bool direct = !request_.reachability || !marker_.IsIndirect(object.number);
+    const bool direct = !request_.reachability || !marker_->IsIndirect(object.number);
     const uintptr_t* frames = nullptr;
     size_t depth = 0;
     size_t bytes = object.bytes;
@@ -207,8 +227,8 @@ class Examination {
       depth = static_cast<const Sample*>(sample)->depth;
       bytes = static_cast<const Sample*>(sample)->requested_bytes;
     }
-    LeakSite* const site = report_->Add(frames, depth, object.bytes, object.start, bytes, direct,
-                                        request_.by_object);
+    LeakSite* const site =
+        report_->Add(frames, depth, object.bytes, object.start, bytes, direct, request_.by_object);
     if (site == nullptr) return false;
     if (request_.show_contents && site->example == object.start) {
       site->num_words = std::min(LeakSite::kMaxWords, object.bytes / sizeof(uintptr_t));
@@ -220,10 +240,11 @@ class Examination {
 
   Heap& heap_;
   const LeakRequest& request_;
+  const uintptr_t stack_;
   FoundLeaks* const report_;
   CheckMemory memory_;
   ObjectIndex index_;
-  Marker marker_;
+  Marker* marker_ = nullptr;
   Roots roots_;
   Seen seen_ = Seen::kNothing;
 };
@@ -261,6 +282,25 @@ LeakOutcome OutcomeOf(Seen seen, const StopResult& stop) {
   return LeakOutcome::kImpossible;
 }
 
+TC_OUT_OF_LINE void CheckFrom(uintptr_t stack, Heap& heap, const LeakRequest& request,
+                              FoundLeaks* report) {
+  const OneCheck one;
+  for (int attempt = 1;; ++attempt) {
+    Examination examination(heap, request, stack, report);
+    const StopResult stop = WithHeapAtRest(heap, &examination);
+    if (examination.seen() == Seen::kUnsettled && attempt < kMaxAttempts) {
+      WaitMillisecond();
+      continue;
+    }
+    report->outcome = OutcomeOf(examination.seen(), stop);
+    report->error = stop.error;
+    report->pause_ns = stop.pause_ns;
+    report->time_ns = WallClockNanoseconds();
+    break;
+  }
+  if (!report->Finish()) report->outcome = LeakOutcome::kNoMemory;
+}
+
 }  // namespace
 
 LeakRequest LeakRequestBySettings(const Settings& settings) {
@@ -278,22 +318,15 @@ LeakRequest LeakRequestBySettings(const Settings& settings) {
   return request;
 }
 
-void CheckForLeaks(Heap& heap, const LeakRequest& request, FoundLeaks* report) {
-  const OneCheck one;
-  for (int attempt = 1;; ++attempt) {
-    Examination examination(heap, request, report);
-    const StopResult stop = WithHeapAtRest(heap, &examination);
-    if (examination.seen() == Seen::kUnsettled && attempt < kMaxAttempts) {
-      WaitMillisecond();
-      continue;
-    }
-    report->outcome = OutcomeOf(examination.seen(), stop);
-    report->error = stop.error;
-    report->pause_ns = stop.pause_ns;
-    report->time_ns = WallClockNanoseconds();
-    break;
-  }
-  if (!report->Finish()) report->outcome = LeakOutcome::kNoMemory;
+TC_OUT_OF_LINE void CheckForLeaks(Heap& heap, const LeakRequest& request, FoundLeaks* report) {
+  // Has the compiler store those of the program's registers that functions keep in this very frame:
+  // right below its address, or above.
+  __builtin_unwind_init();
+  constexpr size_t kBelow = 8 * sizeof(uintptr_t);
+  CheckFrom(reinterpret_cast<uintptr_t>(__builtin_frame_address(0)) - kBelow, heap, request,
+            report);
+  // The frame is still there: this is no tail call.
+  __asm__ volatile("" : : : "memory");
 }
 
 bool HeapMoment::Take(Heap& heap) {

@@ -17,8 +17,8 @@
 #include <cstdint>
 
 #include "leak/check_memory.h"
-#include "leak/object_index.h"
 #include "leak/found_leaks.h"
+#include "leak/object_index.h"
 #include "runtime/heap.h"
 
 namespace tcmalloc {

@@ -182,14 +182,14 @@ TC_EXPORT int tcmalloc_leaks_write_to(const tcmalloc_leaks* leaks, int format,
   };
   Receiver receiver = {sink, context};
   LeakFormat as;
-  return tcmalloc::AsFormat(format, &as) &&
-         WriteLeakReport(
-             leaks->report, as,
-             [](const void* data, size_t size, void* argument) {
-               const Receiver& to = *static_cast<const Receiver*>(argument);
-               return to.sink(data, size, to.context) != 0;
-             },
-             &receiver);
+  return tcmalloc::AsFormat(format, &as) && WriteLeakReport(
+                                                leaks->report, as,
+                                                [](const void* data, size_t size, void* argument) {
+                                                  const Receiver& to =
+                                                      *static_cast<const Receiver*>(argument);
+                                                  return to.sink(data, size, to.context) != 0;
+                                                },
+                                                &receiver);
 }
 
 TC_EXPORT int tcmalloc_leaks_start_recording(void) noexcept {
@@ -214,8 +214,7 @@ TC_EXPORT int tcmalloc_leaks_unignore(const void* address) noexcept {
 
 TC_EXPORT int tcmalloc_leaks_register_roots(const void* start, size_t bytes) noexcept {
   const ErrnoKeeper keeper;
-  return tcmalloc::ProcessRegisteredRoots().Register(start, bytes,
-                                                     ExistingHeap().virtual_memory);
+  return tcmalloc::ProcessRegisteredRoots().Register(start, bytes, ExistingHeap().virtual_memory);
 }
 TC_EXPORT int tcmalloc_leaks_unregister_roots(const void* start, size_t bytes) noexcept {
   return tcmalloc::ProcessRegisteredRoots().Unregister(start, bytes);

@@ -52,8 +52,7 @@ bool FoundLeaks::GrowSlots() {
 }
 
 LeakSite* FoundLeaks::Add(const uintptr_t* frames, size_t depth, size_t object_size,
-                          uintptr_t object, size_t object_bytes, bool direct,
-                           bool by_object) {
+                          uintptr_t object, size_t bytes_asked_for, bool direct, bool by_object) {
   // What has a stack is told apart by that alone.
   if (depth > 0) object_size = 0;
   LeakSite* site = nullptr;
@@ -81,10 +80,10 @@ LeakSite* FoundLeaks::Add(const uintptr_t* frames, size_t depth, size_t object_s
   }
   if (site->objects == 0 || (direct && site->direct_objects == 0)) site->example = object;
   ++site->objects;
-  site->bytes += bytes;
+  site->bytes += bytes_asked_for;
   if (direct) {
     ++site->direct_objects;
-    site->direct_bytes += bytes;
+    site->direct_bytes += bytes_asked_for;
   }
   return site;
 }

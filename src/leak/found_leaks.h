@@ -43,9 +43,9 @@ struct LeakSite {
 
 enum class LeakOutcome : uint8_t {
   kDone,
-  kNoMemory,   // nothing is known
-  kNotStopped, // other threads ran on: what they held may be among what is reported
-  kImpossible, // nothing is known: the system does not let the checker see the program
+  kNoMemory,    // nothing is known
+  kNotStopped,  // other threads ran on: what they held may be among what is reported
+  kImpossible,  // nothing is known: the system does not let the checker see the program
 };
 
 class FoundLeaks {
@@ -60,11 +60,13 @@ class FoundLeaks {
   // with its address as the innermost frame. Null when there is no memory, else the site, which
   // stays there until the next call.
   LeakSite* Add(const uintptr_t* frames, size_t depth, size_t object_size, uintptr_t object,
-                size_t bytes, bool direct, bool by_object);
+                size_t bytes_asked_for, bool direct, bool by_object);
   // Sorts the sites, those first that lost most, and sums them up. False when there is no memory.
   [[nodiscard]] bool Finish();
 
-  bool known() const { return outcome == LeakOutcome::kDone || outcome == LeakOutcome::kNotStopped; }
+  bool known() const {
+    return outcome == LeakOutcome::kDone || outcome == LeakOutcome::kNotStopped;
+  }
   const LeakSite* begin() const { return sites_.begin(); }
   const LeakSite* end() const { return sites_.end(); }
   size_t num_sites() const { return sites_.size(); }

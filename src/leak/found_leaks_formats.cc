@@ -120,7 +120,8 @@ void WriteLeakText(const FoundLeaks& report, std::string_view name, uint64_t max
   out->Text("tcmalloc: leak check \"").Text(name).Text("\": ");
   if (!report.known()) {
     out->Text("nothing is known: ").Text(OutcomeName(report.outcome));
-    if (report.error != 0) out->Text(" (error ").Number(static_cast<uint64_t>(report.error)).Text(")");
+    if (report.error != 0)
+      out->Text(" (error ").Number(static_cast<uint64_t>(report.error)).Text(")");
     out->Text("\n");
     return;
   }

@@ -50,9 +50,7 @@ constinit std::atomic<Cleanup*> cleanups{nullptr};
 // The program's file; empty where that is not known.
 class ProgramPath {
  public:
-  ProgramPath() {
-    length_ = ReadLink("/proc/self/exe", text_, sizeof(text_));
-  }
+  ProgramPath() { length_ = ReadLink("/proc/self/exe", text_, sizeof(text_)); }
   std::string_view text() const { return {text_, length_}; }
   std::string_view last_part() const {
     std::string_view part = text();
@@ -133,10 +131,9 @@ TC_SLOW_PATH void TestPointerAlignment(Heap& heap, LeakRequest request, const Fo
   TextWriter out(buffer, sizeof(buffer));
   out.Text("tcmalloc: with pointers at any address ").Number(report.bytes).Text(" bytes in ");
   out.Number(report.objects).Text(" objects are lost: ");
-  out.Text(report.objects < found.objects
-               ? "some are held by pointers that are not aligned "
-                 "(HEAP_CHECK_POINTER_SOURCE_ALIGNMENT=1)\n"
-               : "alignment is not the reason\n");
+  out.Text(report.objects < found.objects ? "some are held by pointers that are not aligned "
+                                            "(HEAP_CHECK_POINTER_SOURCE_ALIGNMENT=1)\n"
+                                          : "alignment is not the reason\n");
   WriteToStderr(out.text());
 }
 
@@ -263,8 +260,7 @@ bool CheckProgram() {
 void CancelProgramCheck() { end_is_checked.store(true, std::memory_order_release); }
 
 LeakFigures LastProgramFigures() {
-  return {was_checked.load(std::memory_order_acquire),
-          last_objects.load(std::memory_order_relaxed),
+  return {was_checked.load(std::memory_order_acquire), last_objects.load(std::memory_order_relaxed),
           last_bytes.load(std::memory_order_relaxed)};
 }
 

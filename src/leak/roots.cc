@@ -41,17 +41,27 @@ Roots::Outcome CollectOwnMemory(Heap& heap, MappedArray<AddressRange>* own) {
   size_t listed = 0;
   heap.memory.ForEachListedRange([&listed](uintptr_t, uintptr_t) { ++listed; });
   constexpr size_t kMore = 8;
-  if (!own->Reserve(mapped.size() + listed + 1 + kMore)) return Roots::Outcome::kNoMemory;
+  constexpr size_t kParts = 6;
+  if (!own->Reserve(mapped.size() + listed + kParts + kMore)) return Roots::Outcome::kNoMemory;
   own->Clear();
   const size_t n = mapped.CopyTo(own->data(), own->capacity());
-  if (n + listed + 1 > own->capacity()) return Roots::Outcome::kNoMemory;
+  if (n + listed + kParts > own->capacity()) return Roots::Outcome::kNoMemory;
   own->Extend(n);
   bool has_room = true;
   heap.memory.ForEachListedRange(
       [&](uintptr_t start, uintptr_t end) { has_room = has_room && own->Push({start, end}); });
-  // Half a megabyte of what is no pointer to anything.
-  const uintptr_t page_map = reinterpret_cast<uintptr_t>(&global_page_map);
-  has_room = has_room && own->Push({page_map, page_map + sizeof(global_page_map)});
+  const auto push = [&](const auto& part) {
+    const auto start = reinterpret_cast<uintptr_t>(&part);
+    has_room = has_room && own->Push({start, start + sizeof(part)});
+  };
+  // Half a megabyte of what is no pointer to anything; and those parts of the heap that say where
+  // memory begins and ends, and lead to what is free. The others have what the program gave them.
+  push(global_page_map);
+  push(heap.virtual_memory);
+  push(heap.arena);
+  push(heap.central);
+  push(heap.holes);
+  push(heap.registry);
   if (!has_room) return Roots::Outcome::kNoMemory;
   Join(own);
   return Roots::Outcome::kDone;

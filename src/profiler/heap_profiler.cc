@@ -426,8 +426,7 @@ bool StartRecording(RecordMarker marker) {
   // No file is ever due, and nobody is told of traffic.
   tables.objects.SetQuietBytes(kNever);
   ForgetTraffic();
-  for (std::atomic<uint64_t>* due :
-       {&due_allocated, &due_freed, &due_in_use, &due_milliseconds}) {
+  for (std::atomic<uint64_t>* due : {&due_allocated, &due_freed, &due_in_use, &due_milliseconds}) {
     due->store(kNever, std::memory_order_relaxed);
   }
   record_marker.store(marker, std::memory_order_release);
@@ -438,9 +437,7 @@ void StopRecording() {
   if (BeginChange(State::kRecording)) RemoveHooks();
 }
 
-bool RecordingRuns() {
-  return current_state.load(std::memory_order_acquire) == State::kRecording;
-}
+bool RecordingRuns() { return current_state.load(std::memory_order_acquire) == State::kRecording; }
 
 bool FindRecord(uintptr_t object, ObjectTable::Record* record) {
   Tables* const tables = all_tables.load(std::memory_order_acquire);
@@ -477,7 +474,8 @@ void StartHeapProfilerBySettings(const Settings& settings) {
   // Where the program that started this one is profiled, too, its files have the same names.
   const ErrnoKeeper keeper;
   if (RecordingRuns()) {
-    WriteToStderr("tcmalloc: HEAPPROFILE is ignored: HEAPCHECK is set, and cannot be used with it\n");
+    WriteToStderr(
+        "tcmalloc: HEAPPROFILE is ignored: HEAPCHECK is set, and cannot be used with it\n");
     return;
   }
   const bool started_by_profiled = ParentWasStartedWith("HEAPPROFILE", settings.heap_profile);

@@ -75,9 +75,12 @@ constexpr Choice Mode(const char* word, HeapCheckMode mode) {
   return {word, static_cast<int>(mode)};
 }
 constexpr Choice kHeapCheckModes[] = {
-    Mode("minimal", HeapCheckMode::kMinimal), Mode("normal", HeapCheckMode::kNormal),
-    Mode("strict", HeapCheckMode::kStrict),   Mode("draconian", HeapCheckMode::kDraconian),
-    Mode("as-is", HeapCheckMode::kAsIs),      Mode("local", HeapCheckMode::kLocal),
+    Mode("minimal", HeapCheckMode::kMinimal),
+    Mode("normal", HeapCheckMode::kNormal),
+    Mode("strict", HeapCheckMode::kStrict),
+    Mode("draconian", HeapCheckMode::kDraconian),
+    Mode("as-is", HeapCheckMode::kAsIs),
+    Mode("local", HeapCheckMode::kLocal),
     Mode("", HeapCheckMode::kOff),
 };
 

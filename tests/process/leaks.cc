@@ -68,16 +68,26 @@ void Told(const char* name, size_t bytes, size_t objects) {
 constexpr uintptr_t kHidden = ~uintptr_t{0};
 uintptr_t Hide(const void* p) { return reinterpret_cast<uintptr_t>(Opaque(p)) ^ kHidden; }
 
-// What holds what is to be held.
-void* global_pointer = nullptr;
-char* interior_pointer = nullptr;
-char* far_pointer = nullptr;
-uintptr_t hidden_pointer = 0;
-void** c_library_object = nullptr;
-void** reached_mapping = nullptr;
-uintptr_t hidden_mapping = 0;
-uintptr_t ignored_object = 0;
-thread_local void* thread_local_pointer = nullptr;
+// What holds what is to be held. Nobody reads it, which the compiler is not to see.
+void* volatile global_pointer = nullptr;
+char* volatile interior_pointer = nullptr;
+char* volatile far_pointer = nullptr;
+volatile uintptr_t hidden_pointer = 0;
+void** volatile c_library_object = nullptr;
+void** volatile reached_mapping = nullptr;
+volatile uintptr_t hidden_mapping = 0;
+volatile uintptr_t ignored_object = 0;
+thread_local void* volatile thread_local_pointer = nullptr;
+
+// Two pages, and none at their sides that the system could make one mapping with them.
+void** Map() {
+  const size_t page = static_cast<size_t>(getpagesize());
+  void* const memory = mmap(nullptr, 4 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) abort();
+  char* const middle = static_cast<char*>(memory) + page;
+  if (mprotect(middle, 2 * page, PROT_READ | PROT_WRITE) != 0) abort();
+  return reinterpret_cast<void**>(middle);
+}
 
 struct Node {
   Node* next;
@@ -126,10 +136,7 @@ WAY void LoseLarge() {
 
 // The mapping holds it, but nothing leads to the mapping.
 WAY void LoseInMapping() {
-  void* const memory =
-      mmap(nullptr, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) abort();
-  static_cast<void**>(memory)[100] = Allocate(120);
+  Map()[100] = Allocate(120);
   Told("LoseInMapping", 120, 1);
 }
 
@@ -164,20 +171,15 @@ WAY void HoldCLibrary() {
 }
 
 WAY void HoldReached() {
-  void* const memory =
-      mmap(nullptr, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) abort();
-  reached_mapping = static_cast<void**>(memory);
+  reached_mapping = Map();
   reached_mapping[700] = Allocate(340);
   Told("HoldReached", 340, 1);
 }
 
 WAY void HoldToldMapping() {
-  void* const memory =
-      mmap(nullptr, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) abort();
+  void** const memory = Map();
   hidden_mapping = Hide(memory);
-  static_cast<void**>(memory)[33] = Allocate(350);
+  memory[33] = Allocate(350);
   if (tcmalloc_leaks_register_roots != nullptr) tcmalloc_leaks_register_roots(memory, 8192);
   if (__lsan_register_root_region != nullptr) __lsan_register_root_region(memory, 8192);
   Told("HoldToldMapping", 350, 1);
@@ -229,11 +231,10 @@ WAY void* HoldThreadRegister(void*) {
 #if defined(__x86_64__)
   for (;;) {
     long result = SYS_pause;
-    __asm__ volatile(
-        "movq %1, %%r12\n xorq %2, %%r12\n 1: movl %3, %%eax\n syscall\n jmp 1b"
-        : "+a"(result)
-        : "m"(hidden), "r"(kHidden), "i"(SYS_pause)
-        : "rcx", "r11", "r12", "memory");
+    __asm__ volatile("movq %1, %%r12\n xorq %2, %%r12\n 1: movl %3, %%eax\n syscall\n jmp 1b"
+                     : "+a"(result)
+                     : "m"(hidden), "r"(kHidden), "i"(SYS_pause)
+                     : "rcx", "r11", "r12", "memory");
   }
 #else
   void* volatile held = reinterpret_cast<void*>(hidden ^ kHidden);
@@ -252,13 +253,20 @@ WAY void EarlyLost() {
 struct Global {
   Global() { EarlyLost(); }
   ~Global() { held = nullptr; }
-  void* held = nullptr;
+  void* volatile held = nullptr;
 };
 Global global_object;
 
 WAY void LateLost() {
   global_object.held = Allocate(510);
   Told("LateLost", 510, 1);
+}
+
+// The next thread may get the stack of the one that has just ended.
+__attribute__((noinline)) void ClearStack() {
+  char below[32768];
+  memset(Opaque(below), 0, sizeof(below));
+  Opaque(below);
 }
 
 // What its functions leave on its stack and in its registers goes with this thread.
@@ -278,6 +286,7 @@ void* Allocator(void*) {
   HoldToldIgnored();
   HoldToldDisabled();
   LateLost();
+  ClearStack();
   return nullptr;
 }
 

@@ -353,9 +353,12 @@ TEST(SettingsTest, EveryVariableOfTheInterfaceIsKnown) {
 
 TEST(SettingsTest, HeapCheckModes) {
   const std::pair<const char*, HeapCheckMode> modes[] = {
-      {"minimal", HeapCheckMode::kMinimal},     {"normal", HeapCheckMode::kNormal},
-      {"STRICT", HeapCheckMode::kStrict},       {"draconian", HeapCheckMode::kDraconian},
-      {"as-is", HeapCheckMode::kAsIs},          {"local", HeapCheckMode::kLocal},
+      {"minimal", HeapCheckMode::kMinimal},
+      {"normal", HeapCheckMode::kNormal},
+      {"STRICT", HeapCheckMode::kStrict},
+      {"draconian", HeapCheckMode::kDraconian},
+      {"as-is", HeapCheckMode::kAsIs},
+      {"local", HeapCheckMode::kLocal},
       {"", HeapCheckMode::kOff},
   };
   for (const auto& [word, mode] : modes) {
