@@ -5,6 +5,7 @@
 
 #include "base/text_fields.h"
 #include "leak/control_blocks.h"
+#include "leak/registered_roots.h"
 #include "os/errno_keeper.h"
 #include "os/input_file.h"
 #include "os/memory_map.h"
@@ -41,7 +42,7 @@ Roots::Outcome CollectOwnMemory(Heap& heap, MappedArray<AddressRange>* own) {
   size_t listed = 0;
   heap.memory.ForEachListedRange([&listed](uintptr_t, uintptr_t) { ++listed; });
   constexpr size_t kMore = 8;
-  constexpr size_t kParts = 6;
+  constexpr size_t kParts = 7;
   if (!own->Reserve(mapped.size() + listed + kParts + kMore)) return Roots::Outcome::kNoMemory;
   own->Clear();
   const size_t n = mapped.CopyTo(own->data(), own->capacity());
@@ -62,6 +63,7 @@ Roots::Outcome CollectOwnMemory(Heap& heap, MappedArray<AddressRange>* own) {
   push(heap.central);
   push(heap.holes);
   push(heap.registry);
+  push(ProcessRegisteredRoots());
   if (!has_room) return Roots::Outcome::kNoMemory;
   Join(own);
   return Roots::Outcome::kDone;

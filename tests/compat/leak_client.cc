@@ -38,14 +38,19 @@ struct Object {
 Object* volatile held = nullptr;
 uintptr_t hidden[100];
 
+// The next thread may get the stack of the one that has just ended.
+__attribute__((noinline)) void ClearStack() {
+  char below[32768];
+  memset(Opaque(below), 0, sizeof(below));
+  Opaque(below);
+}
+
 // Leaves nothing of itself in the caller's registers and on its stack.
 template <typename F>
 __attribute__((noinline)) void Elsewhere(F f) {
   std::thread thread([&f] {
     f();
-    char below[16384];
-    memset(Opaque(below), 0, sizeof(below));
-    Opaque(below);
+    ClearStack();
   });
   thread.join();
 }
