@@ -168,7 +168,8 @@ bool Mapper::MapThread(const StoppedThread& thread) {
     start = pointer - std::min(pointer - start, kRedZoneBytes);
     if (!AddAlways(start, end, RootKind::kStack)) return false;
   }
-  if (is_own_stack) return true;
+  // Below, there is what functions have left that have returned.
+  if (is_own_stack) return map_.holes.Push({block->stack_start, start});
   // It began on another stack, which goes on below this one's call, and has its thread-local
   // storage there.
   if (block != nullptr) return AddAlways(block->stack_start, block->stack_end, RootKind::kStack);
