@@ -133,6 +133,8 @@ class Attempt {
 
   // The caller's.
   void Await(int task, int64_t patience_ns);
+  // Also sets `*status` to how it ended, if that can be known.
+  static bool IsGone(int task, int flags, int* status);
   static int Run(void* attempt);
 
   // The task's. Those that return a bool: false when the attempt has failed.
@@ -209,6 +211,13 @@ int Attempt::Run(void* attempt) {
   return 0;
 }
 
+bool Attempt::IsGone(int task, int flags, int* status) {
+  // Where there is no such task, another thread of the program's, which waits for every kind of
+  // child, got it.
+  const long waited = RawCall(SYS_wait4, task, reinterpret_cast<long>(status), __WALL | flags);
+  return waited == task || waited == -ECHILD;
+}
+
 // From here until the task is gone errno, like all thread-local storage, is the task's.
 void Attempt::Await(int task, int64_t patience_ns) {
   const int64_t deadline = Nanoseconds() + patience_ns;
@@ -233,15 +242,10 @@ void Attempt::Await(int task, int64_t patience_ns) {
     } pause = {0, static_cast<long>(std::clamp<int64_t>(left, 1'000'000, kLookEveryNs))};
     RawCall(SYS_futex, reinterpret_cast<long>(&phase_), FUTEX_WAIT_PRIVATE,
             static_cast<long>(phase), reinterpret_cast<long>(&pause));
-    gone = RawCall(SYS_wait4, task, reinterpret_cast<long>(&status), __WALL | WNOHANG) == task;
+    gone = IsGone(task, WNOHANG, &status);
     if (gone) break;
   }
-  while (!gone) {
-    // It may not fail but for want of such a task: another thread of the program's that waits for
-    // every kind of child got it, between its stop and now.
-    const long waited = RawCall(SYS_wait4, task, reinterpret_cast<long>(&status), __WALL);
-    gone = waited != -EINTR;
-  }
+  while (!gone) gone = IsGone(task, 0, &status);
   if (phase_.load(std::memory_order_acquire) == kAbandoned) {
     result_.outcome = StopOutcome::kNotInTime;
     result_.error = ETIMEDOUT;
