@@ -5,7 +5,6 @@
 #include <link.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -93,7 +92,7 @@ class Program {
   bool Write(uintptr_t* word, uintptr_t value) const {
     const ErrnoKeeper keeper;
     const auto address = reinterpret_cast<uintptr_t>(word);
-    const auto page_size = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+    const auto page_size = uintptr_t{getauxval(AT_PAGESZ)};
     void* const page = reinterpret_cast<void*>(address & ~(page_size - 1));
     // The linker protects whole pages.
     const bool constant = address >= (constant_start_ & ~(page_size - 1)) &&
