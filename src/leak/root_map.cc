@@ -165,8 +165,10 @@ bool Mapper::MapThread(const StoppedThread& thread) {
   if (IsOwn(pointer)) {
     if (!map_.heap_stacks.Push(pointer)) return false;
   } else if (line != nullptr) {
-    start = pointer - std::min(pointer - start, kRedZoneBytes);
-    if (!AddAlways(start, end, RootKind::kStack)) return false;
+    const uintptr_t used = pointer - std::min(pointer - start, kRedZoneBytes);
+    if (!AddAlways(used, end, RootKind::kStack)) return false;
+    // What calls that have returned left there.
+    if (is_own_stack && start < used && !map_.holes.Push({start, used})) return false;
   }
   if (is_own_stack) return true;
   // It began on another stack, which goes on below this one's call, and has its thread-local
