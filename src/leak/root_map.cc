@@ -165,8 +165,10 @@ bool Mapper::MapThread(const StoppedThread& thread) {
   if (IsOwn(pointer)) {
     if (!map_.heap_stacks.Push(pointer)) return false;
   } else if (line != nullptr) {
-    start = pointer - std::min(pointer - start, kRedZoneBytes);
-    if (!AddAlways(start, end, RootKind::kStack)) return false;
+    const uintptr_t used = pointer - std::min(pointer - start, kRedZoneBytes);
+    if (!AddAlways(used, end, RootKind::kStack)) return false;
+    // What calls that have returned left there.
+    if (is_own_stack && start < used && !map_.holes.Push({start, used})) return false;
   }
   // Below, there is what functions have left that have returned.
   if (is_own_stack) return map_.holes.Push({block->stack_start, start});

@@ -16,9 +16,9 @@
 // and keeps no pointer to it has lost it, and what it points to. Arenas of the C library's malloc
 // are found so (its main arena is data, and leads to the others).
 // Never: the allocator's own memory; what is shared with other processes; devices; what cannot be
-// read; stacks of threads that have ended, which the C library keeps for new ones: but the first
-// words of the control block, through which it finds the thread's dynamic thread-local storage,
-// count always.
+// read; the rest of a thread's stack; stacks of threads that have ended, which the C library keeps
+// for new ones: but the first words of the control block, through which it finds the thread's
+// dynamic thread-local storage, count always.
 #pragma once
 
 #include <algorithm>
