@@ -328,8 +328,9 @@ void CheckAmongThreads(int checks, bool recorded) {
     const LeakReport report = CheckLeaks();
     const LeakReport::Info info = report.GetInfo();
     CHECK(report.GetOutcome() == LeakReport::Outcome::kDone);
-    // Of those that went through a cache whose thread was stopped in the middle of an allocation
-    // one may be taken for what is being allocated. None is ever taken for lost that is not.
+    // One may be taken for what a thread was allocating when it was stopped, or be held by what its
+    // function has left on a stack that another thread has got since. None is ever taken for lost
+    // that is not.
     if (info.objects == kLost) ++complete;
     if (info.objects > kLost || info.bytes != info.objects * bytes) {
       printf("check %d: %llu objects of %llu bytes\n", i, info.objects, info.bytes);
@@ -347,7 +348,7 @@ void CheckAmongThreads(int checks, bool recorded) {
   CHECK(CheckLeaks().Objects() == kLost);
   FreeLost(kLost);
   CHECK(CheckLeaks().NoLeaks());
-  CHECK(complete >= (recorded ? checks : checks / 4));
+  CHECK(complete >= checks / 4);
   CHECK(operations > 1000);
   printf(
       "%d checks, %d of them complete, %d threads at most, %llu operations, longest pause %lld "
