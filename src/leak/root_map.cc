@@ -163,9 +163,11 @@ bool Mapper::MapThread(const StoppedThread& thread) {
   // The system may have joined other mappings to the one of the stack.
   uintptr_t start = line != nullptr ? line->start : 0;
   uintptr_t end = line != nullptr ? line->end : 0;
-  const bool is_own_stack =
-      block != nullptr && block->stack_start <= pointer && pointer < block->stack_end;
-  if (is_own_stack) {
+  bool is_own_stack = false;
+  if (block == nullptr) {
+    is_own_stack = pointer <= thread.thread_pointer && thread.thread_pointer < end;
+  } else if (block->stack_start <= pointer && pointer < block->stack_end) {
+    is_own_stack = true;
     start = std::max(start, block->stack_start);
     end = std::min(end, block->stack_end);
   }
@@ -175,10 +177,10 @@ bool Mapper::MapThread(const StoppedThread& thread) {
     const uintptr_t used = pointer - std::min(pointer - start, kRedZoneBytes);
     if (!AddAlways(used, end, RootKind::kStack)) return false;
     // What calls that have returned left there.
-    if (is_own_stack && start < used && !map_.holes.Push({start, used})) return false;
+    const bool is_known = is_own_stack && block != nullptr;
+    if (is_known && start < used && !map_.holes.Push({start, used})) return false;
   }
-  // Below, there is what functions have left that have returned.
-  if (is_own_stack) return map_.holes.Push({block->stack_start, start});
+  if (is_own_stack) return true;
   // It began on another stack, which goes on below this one's call, and has its thread-local
   // storage there.
   if (block != nullptr) return AddAlways(block->stack_start, block->stack_end, RootKind::kStack);

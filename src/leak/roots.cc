@@ -2,6 +2,7 @@
 #include "leak/roots.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "base/text_fields.h"
 #include "leak/control_blocks.h"
@@ -33,37 +34,38 @@ void Join(MappedArray<AddressRange>* ranges) {
   ranges->Extend(kept);
 }
 
+template <typename T>
+AddressRange RangeOf(const T& object) {
+  const uintptr_t start = reinterpret_cast<uintptr_t>(&object);
+  return {start, start + sizeof(T)};
+}
+
 }  // namespace
 
 Roots::Outcome CollectOwnMemory(Heap& heap, MappedArray<AddressRange>* own) {
-  // Room first: making room lists one more range.
   MappedRanges& mapped = heap.virtual_memory.mapped();
   if (!mapped.is_complete()) return Roots::Outcome::kOwnMemoryUnknown;
+  // In static storage: half a megabyte of what is no pointer to anything, and the places that know
+  // where memory has been mapped, which is where the first object of each mapping is; what leads to
+  // free objects; and what the program has taken back.
+  const AddressRange kStatic[] = {RangeOf(global_page_map), RangeOf(heap.virtual_memory),
+                                  RangeOf(heap.memory), RangeOf(heap.arena), RangeOf(heap.central),
+                                  RangeOf(heap.holes), RangeOf(heap.registry),
+                                  RangeOf(ProcessRegisteredRoots())};
   size_t listed = 0;
   heap.memory.ForEachListedRange([&listed](uintptr_t, uintptr_t) { ++listed; });
+  // Room first: making room may list one more range.
   constexpr size_t kMore = 8;
-  constexpr size_t kParts = 7;
-  if (!own->Reserve(mapped.size() + listed + kParts + kMore)) return Roots::Outcome::kNoMemory;
   own->Clear();
+  const size_t others = listed + std::size(kStatic);
+  if (!own->Reserve(mapped.size() + others + kMore)) return Roots::Outcome::kNoMemory;
   const size_t n = mapped.CopyTo(own->data(), own->capacity());
-  if (n + listed + kParts > own->capacity()) return Roots::Outcome::kNoMemory;
+  if (n + others > own->capacity()) return Roots::Outcome::kNoMemory;
   own->Extend(n);
   bool has_room = true;
-  heap.memory.ForEachListedRange(
-      [&](uintptr_t start, uintptr_t end) { has_room = has_room && own->Push({start, end}); });
-  const auto push = [&](const auto& part) {
-    const auto start = reinterpret_cast<uintptr_t>(&part);
-    has_room = has_room && own->Push({start, start + sizeof(part)});
-  };
-  // Half a megabyte of what is no pointer to anything; and those parts of the heap that say where
-  // memory begins and ends, and lead to what is free. The others have what the program gave them.
-  push(global_page_map);
-  push(heap.virtual_memory);
-  push(heap.arena);
-  push(heap.central);
-  push(heap.holes);
-  push(heap.registry);
-  push(ProcessRegisteredRoots());
+  const auto add = [&](const AddressRange& range) { has_room = has_room && own->Push(range); };
+  heap.memory.ForEachListedRange([&](uintptr_t start, uintptr_t end) { add({start, end}); });
+  for (const AddressRange& range : kStatic) add(range);
   if (!has_room) return Roots::Outcome::kNoMemory;
   Join(own);
   return Roots::Outcome::kDone;

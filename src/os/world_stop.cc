@@ -132,7 +132,7 @@ class Attempt {
   }
 
   // The caller's.
-  void Await(int task, int64_t patience_ns);
+  void AwaitTask(int task, int64_t patience_ns);
   // Also sets `*status` to how it ended, if that can be known.
   static bool IsGone(int task, int flags, int* status);
   static int Run(void* attempt);
@@ -149,8 +149,18 @@ class Attempt {
   template <typename F>
   bool ForEachListed(F f);
   bool Ask(int id, bool* found_new);
-  bool AwaitStop(Tracee* tracee);
+  bool AwaitStop(Tracee* tracee) {
+    return Await([this, tracee] { WaitFor(tracee); });
+  }
   void WaitFor(Tracee* tracee);
+  // Runs `wait`. False where the caller's patience has come to an end, and with it this task's
+  // life.
+  template <typename F>
+  bool Await(F wait) {
+    if (!Change(kStopping, kAwaiting)) return false;
+    wait();
+    return Change(kAwaiting, kStopping);
+  }
   bool ReadAllRegisters();
   void LetGo();
   // The entry of a thread; null when there is none.
@@ -219,7 +229,7 @@ bool Attempt::IsGone(int task, int flags, int* status) {
 }
 
 // From here until the task is gone errno, like all thread-local storage, is the task's.
-void Attempt::Await(int task, int64_t patience_ns) {
+void Attempt::AwaitTask(int task, int64_t patience_ns) {
   const int64_t deadline = Nanoseconds() + patience_ns;
   phase_.store(kStopping, std::memory_order_release);
   RawCall(SYS_futex, reinterpret_cast<long>(&phase_), FUTEX_WAKE_PRIVATE, 1);
@@ -279,7 +289,7 @@ StopResult Attempt::Make(bool declared, int64_t patience_ns) {
     result_ = {StopOutcome::kNoMemory, errno, 0};
   } else {
     if (declared) prctl(kSetPtracer, task, 0, 0, 0);
-    Await(task, patience_ns);
+    AwaitTask(task, patience_ns);
     if (declared) prctl(kSetPtracer, 0, 0, 0, 0);
   }
   syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, nullptr, sizeof(before));
@@ -369,15 +379,10 @@ bool Attempt::StopAll() {
     for (Tracee& tracee : tracees_) {
       if (tracee.state == State::kAsked && !AwaitStop(&tracee)) return false;
     }
+    // Those that are ending take their time.
+    if (found_new && !Await([] { syscall(SYS_sched_yield); })) return false;
   }
   return true;
-}
-
-bool Attempt::AwaitStop(Tracee* tracee) {
-  // It fails where the caller's patience has come to an end, and this task's life.
-  if (!Change(kStopping, kAwaiting)) return false;
-  WaitFor(tracee);
-  return Change(kAwaiting, kStopping);
 }
 
 // Attaches to a thread and asks it to stop, unless that has been done.

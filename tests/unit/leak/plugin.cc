@@ -3,7 +3,8 @@
 // first asks.
 namespace {
 
-void* volatile data = &data;  // not zero: not in .bss
+int something;
+void* volatile data = &something;  // not zero: not in .bss
 void* volatile zero_data;
 thread_local void* volatile own_data;
 

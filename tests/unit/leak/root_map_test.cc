@@ -254,8 +254,8 @@ TEST(RootMapTest, WhatIsJoinedToAStackIsNoPartOfIt) {
             And({"4df80-50000 stack", "50000-52000 if reached", "54000-68000 if reached"}));
   // Where control blocks are not known, all that may be the stack is.
   process.control_blocks = {};
-  EXPECT_EQ(RootsOf(process), And({"41000-4df80 if reached", "4df80-52000 stack",
-                                   "41000-52000 thread data", "54000-68000 stack"}));
+  EXPECT_EQ(RootsOf(process),
+            And({"41000-4df80 if reached", "4df80-52000 stack", "54000-68000 stack"}));
 }
 
 TEST(RootMapTest, TheRedZoneEndsWithTheMapping) {

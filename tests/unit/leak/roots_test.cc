@@ -33,7 +33,8 @@ namespace {
 uintptr_t AddressOf(const volatile void* p) { return reinterpret_cast<uintptr_t>(p); }
 
 // Where what the test looks for may lie.
-void* volatile in_data = &in_data;
+int something;
+void* volatile in_data = &something;
 void* volatile in_bss;
 thread_local void* volatile in_thread = nullptr;
 // The only pointer to some memory.
@@ -42,7 +43,8 @@ void* volatile the_pointer;
 // What Gather found, and what follows from it.
 class Found {
  public:
-  explicit Found(RegisteredRoots& registered) : roots_(ExistingHeap()) {
+  explicit Found(RegisteredRoots& registered)
+      : roots_(ExistingHeap()), words_(ExistingHeap().virtual_memory) {
     struct Call {
       Roots* roots;
       RegisteredRoots* registered;
@@ -105,7 +107,7 @@ class Found {
     for (uintptr_t at = (start + kWord - 1) & ~(kWord - 1); at + kWord <= end; at += kWord) {
       const uintptr_t word = *reinterpret_cast<const volatile uintptr_t*>(at);
       if (word < 4096) continue;
-      words_.push_back(word);
+      EXPECT_TRUE(words_.Push(word));
       const auto& ranges = roots_.if_reached();
       const RootRange* const range =
           std::upper_bound(ranges.begin(), ranges.end(), word,
@@ -122,7 +124,8 @@ class Found {
   size_t num_threads_ = 0;
   std::vector<bool> reached_;
   std::vector<size_t> waiting_;
-  std::vector<uintptr_t> words_;
+  // Where it is not searched itself.
+  MappedArray<uintptr_t> words_;
 };
 
 // A thread that does something, and then waits until the object's end.
@@ -164,7 +167,7 @@ void* MapPages(size_t bytes) {
 }
 
 TEST_F(RootsTest, DataOfTheProgram) {
-  in_bss = &in_bss;
+  in_bss = &something;
   const Found found(registered_);
   EXPECT_EQ(found.KindsAt(&in_data), "data");
   EXPECT_EQ(found.KindsAt(&in_bss), "data");
@@ -182,8 +185,8 @@ TEST_F(RootsTest, DataOfALibrary) {
   };
   void* volatile* const data = place("PluginData");
   void* volatile* const zero_data = place("PluginZeroData");
-  *data = &in_data;
-  *zero_data = &in_data;
+  *data = &something;
+  *zero_data = &something;
   {
     const Found found(registered_);
     EXPECT_EQ(found.KindsAt(data), "data");
@@ -195,9 +198,9 @@ TEST_F(RootsTest, DataOfALibrary) {
   {
     const Parked thread([&] {
       other = place("PluginThreadData");
-      *other = &in_data;
+      *other = &something;
     });
-    *own = &in_data;
+    *own = &something;
     const Found found(registered_);
     EXPECT_TRUE(found.KindsAt(own) == "heap" || found.KindsAt(own) == "reached")
         << found.KindsAt(own);
@@ -209,20 +212,20 @@ TEST_F(RootsTest, DataOfALibrary) {
 }
 
 TEST_F(RootsTest, StacksAndThreadLocalStorage) {
-  void* volatile on_stack = &in_data;
-  in_thread = &in_data;
+  void* volatile on_stack = &something;
+  in_thread = &something;
   void* volatile* other_on_stack = nullptr;
   void* volatile* other_in_thread = nullptr;
   std::barrier<> ready(2);
   std::barrier<> end(2);
   std::thread other([&] {
-    void* volatile mine = &in_data;
+    void* volatile mine = &something;
     other_on_stack = &mine;
     other_in_thread = &in_thread;
-    in_thread = &in_data;
+    in_thread = &something;
     ready.arrive_and_wait();
     end.arrive_and_wait();
-    EXPECT_EQ(mine, &in_data);
+    EXPECT_EQ(mine, &something);
   });
   ready.arrive_and_wait();
   {
@@ -248,7 +251,7 @@ TEST_F(RootsTest, AHandlerOnAnotherStack) {
   struct sigaction before;
   action.sa_flags = SA_ONSTACK;
   action.sa_handler = [](int) {
-    void* volatile mine = &in_data;
+    void* volatile mine = &something;
     in_handler = &mine;
     while (!handler_done) sched_yield();
     static_cast<void>(mine);
@@ -258,12 +261,12 @@ TEST_F(RootsTest, AHandlerOnAnotherStack) {
   handler_done = false;
   void* volatile* below = nullptr;
   std::thread thread([&] {
-    void* volatile mine = &in_data;
+    void* volatile mine = &something;
     below = &mine;
     const stack_t stack = {.ss_sp = alternate, .ss_flags = 0, .ss_size = kBytes};
     EXPECT_EQ(sigaltstack(&stack, nullptr), 0);
     raise(SIGUSR2);
-    EXPECT_EQ(mine, &in_data);
+    EXPECT_EQ(mine, &something);
   });
   while (in_handler == nullptr) sched_yield();
   {
@@ -316,8 +319,8 @@ TEST_F(RootsTest, TheProgramsOwnMappings) {
   void** const lost = reinterpret_cast<void**>(all + 5 * kBytes);
   for (size_t i = 0; i < 7; i += 2) mprotect(all + i * kBytes, kBytes, PROT_NONE);
   with_pointer[0] = &behind[100];
-  behind[0] = &in_data;
-  lost[0] = &in_data;
+  behind[0] = &something;
+  lost[0] = &something;
   the_pointer = with_pointer;
   // That the test knows the addresses must not count: it is told so by a sum.
   const uintptr_t lost_and_one = AddressOf(lost) + 1;
@@ -341,7 +344,7 @@ TC_OUT_OF_LINE uintptr_t MapLost() {
   char* const memory = static_cast<char*>(MapPages(3 << 20));
   mprotect(memory, 1 << 20, PROT_NONE);
   mprotect(memory + (2 << 20), 1 << 20, PROT_NONE);
-  *reinterpret_cast<void**>(memory + (1 << 20)) = &in_data;
+  *reinterpret_cast<void**>(memory + (1 << 20)) = &something;
   return ~AddressOf(memory + (1 << 20));
 }
 TC_OUT_OF_LINE void WipeStack() {
@@ -361,15 +364,15 @@ TEST_F(RootsTest, AMappingThatNobodyKnowsIsNotReached) {
 // arenas of other threads.
 TEST_F(RootsTest, ObjectsOfTheCLibrary) {
   void** const large = static_cast<void**>(malloc(size_t{8} << 20));
-  large[100] = &in_data;
+  large[100] = &something;
   the_pointer = large;
   void** const small = static_cast<void**>(malloc(100));
-  small[0] = &in_data;
+  small[0] = &something;
   void** of_other = nullptr;
   {
     const Parked thread([&] {
       of_other = static_cast<void**>(malloc(100));
-      of_other[0] = &in_data;
+      of_other[0] = &something;
     });
     const Found found(registered_);
     EXPECT_TRUE(found.KindsAt(small) == "heap" || found.KindsAt(small) == "reached")
@@ -389,9 +392,11 @@ TEST_F(RootsTest, TheHeapsOwnMemory) {
   Heap& heap = ExistingHeap();
   // Small, large, records, and an array of its own for what is mapped.
   std::vector<const void*> places;
+  std::vector<void*> objects;
   for (size_t size = 16; size <= size_t{8} << 20; size *= 2) {
     void* const object = tc_malloc(size);
     memset(object, 1, size);
+    objects.push_back(object);
     places.push_back(object);
     places.push_back(static_cast<const char*>(object) + size - sizeof(void*));
   }
@@ -400,7 +405,11 @@ TEST_F(RootsTest, TheHeapsOwnMemory) {
     memset(record, 1, bytes);
     places.push_back(record);
   }
-  places.push_back(&global_page_map);
+  for (const void* const part :
+       {static_cast<void*>(&global_page_map), static_cast<void*>(&heap.virtual_memory),
+        static_cast<void*>(&heap.memory)}) {
+    places.push_back(part);
+  }
   const Found found(registered_);
   for (const void* const place : places) EXPECT_EQ(found.KindsAt(place), "") << place;
   MappedArray<AddressRange> own(heap.virtual_memory);
@@ -413,11 +422,7 @@ TEST_F(RootsTest, TheHeapsOwnMemory) {
       EXPECT_TRUE(root.end <= range.start || range.end <= root.start);
     }
   }
-  for (size_t i = 0; i < places.size(); ++i) {
-    if (i % 2 == 0 && tc_malloc_size(const_cast<void*>(places[i])) > 0) {
-      tc_free(const_cast<void*>(places[i]));
-    }
-  }
+  for (void* const object : objects) tc_free(object);
 }
 
 // Objects, of which nobody knows the address but by its complement.
@@ -453,30 +458,35 @@ TEST_F(RootsTest, WhatTheCachesHoldIsNotFoundThere) {
   in_data = reinterpret_cast<void*>(~complements[0]);
   const Found found_again(registered_);
   EXPECT_TRUE(found_again.HasWord(~complements[0]));
-  in_data = &in_data;
+  in_data = &something;
+}
+
+// Leaves a word all over what is below the caller's frame, and returns a place that later calls do
+// not come to.
+TC_OUT_OF_LINE void* volatile* FillStack(uintptr_t word) {
+  void* volatile far_down[1024];
+  for (void* volatile& place : far_down) place = reinterpret_cast<void*>(word);
+  void* volatile* volatile place = &far_down[128];
+  return place;
 }
 
 #if defined(__GLIBC__) && (defined(__x86_64__) || defined(__i386__))
 // The C library keeps the stacks of ended threads, for new ones.
 TEST_F(RootsTest, StacksOfEndedThreads) {
-  constexpr int kThreads = 6;
+  constexpr size_t kThreads = 6;
   std::vector<void* volatile*> on_stack(kThreads);
   std::vector<void* volatile*> in_storage(kThreads);
-  const uintptr_t secret = AddressOf(&in_data) + 0x1234567;
-  const auto run = [&](int i) {
-    void* volatile far_down[4096];
-    for (void* volatile& place : far_down) {
-      place = reinterpret_cast<void*>(secret + static_cast<uintptr_t>(i));
-    }
-    on_stack[static_cast<size_t>(i)] = &far_down[0];
-    in_thread = reinterpret_cast<void*>(secret + 100 + static_cast<uintptr_t>(i));
-    in_storage[static_cast<size_t>(i)] = &in_thread;
+  const uintptr_t secret = AddressOf(&something) + 0x1234567;
+  const auto run = [&](size_t i) {
+    on_stack[i] = FillStack(secret + i);
+    in_thread = reinterpret_cast<void*>(secret + 100 + i);
+    in_storage[i] = &in_thread;
   };
   // All at once, so that none gets another's stack; then one goes on.
   std::barrier<> ready(kThreads + 1);
   std::barrier<> end(2);
   std::vector<std::thread> threads;
-  for (int i = 0; i < kThreads; ++i) {
+  for (size_t i = 0; i < kThreads; ++i) {
     threads.emplace_back([&, i] {
       run(i);
       ready.arrive_and_wait();
@@ -484,8 +494,8 @@ TEST_F(RootsTest, StacksOfEndedThreads) {
     });
   }
   ready.arrive_and_wait();
-  for (int i = 0; i < kThreads; ++i) {
-    if (i != 3) threads[static_cast<size_t>(i)].join();
+  for (size_t i = 0; i < kThreads; ++i) {
+    if (i != 3) threads[i].join();
   }
   {
     const Found found(registered_);
