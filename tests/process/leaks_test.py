@@ -12,6 +12,7 @@ objects are compared with what the function said: none but the lost ones, and th
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -244,9 +245,34 @@ def clean(program, library, folder):
         expect((run.status, run.err) == (0, ""), f"{command}: {run.status} {run.err}")
 
 
+def programs(program, library, folder):
+    """Real programs, with what is known of them."""
+    query = ("create table t(a,b); with recursive c(x) as (select 1 union all select x+1 from c "
+             "where x<2000) insert into t select x, hex(randomblob(20)) from c; "
+             "create index i on t(b); select count(*) from t;")
+    # perl frees its interpreter at its end, and not all that hangs on it, unless it is told to.
+    for command, expected, variables in (
+            (["git", "--no-pager", "-c", "safe.directory=*", "log", "--stat", "-3"], (0, 128), {}),
+            (["sqlite3", ":memory:", query], (0,), {}),
+            (["perl", "-e", "my %h; $h{$_ % 100} .= $_ for 1..1000; print length join ',', %h;"],
+             (1,), {}),
+            (["perl", "-e", "my %h; $h{$_ % 100} .= $_ for 1..1000; print length join ',', %h;"],
+             (0,), {"PERL_DESTRUCT_LEVEL": "2"}),
+            (["/usr/bin/python3", "-c", "import json; print(len(json.dumps(list(range(9999)))))"],
+             (0,), {})):
+        path = shutil.which(command[0])
+        if path is None:
+            print(f"{command[0]} is not installed: not run")
+            continue
+        run = Run(path, library, "normal", folder, command[1:], **variables)
+        expect(run.status in expected and ("leak check" in run.err) == (expected == (1,)),
+               f"{command[0]} {variables}: {run.status} {run.err}")
+        print(f"{command[0]}: {run.status}")
+
+
 TESTS = {"normal": normal, "minimal": minimal, "strict": strict, "draconian": draconian,
          "as_is": as_is, "offset": offset, "settings": settings, "profiler": profiler,
-         "clean": clean}
+         "clean": clean, "programs": programs}
 
 
 def main():
