@@ -84,14 +84,22 @@ void Report::Value(const char* name, double value, const char* unit, Better bett
   metrics_.push_back({.name = name, .value = value, .unit = unit, .better = better});
 }
 
-void Report::Series(const char* name, const char* column, std::span<const Sample> samples) {
-  series_ = ", \"series\": {\"name\": " + Quoted(name) + ", \"columns\": [\"time_s\", " +
-            Quoted(column) + "], \"rows\": [";
-  for (const Sample& sample : samples) {
-    if (&sample != samples.data()) series_ += ", ";
-    series_ += '[' + Decimal(sample.time_s) + ", " + Decimal(sample.value) + ']';
+void Report::BeginSeries(const char* name, std::span<const char* const> columns) {
+  series_ = ", \"series\": {\"name\": " + Quoted(name) + ", \"columns\": [";
+  for (const char* const& column : columns) {
+    if (&column != columns.data()) series_ += ", ";
+    series_ += Quoted(column);
   }
-  series_ += "]}";
+  series_ += "], \"rows\": [";
+}
+
+void Report::AddRow(std::span<const double> row) {
+  series_ += series_.back() == '[' ? "[" : ", [";
+  for (const double& value : row) {
+    if (&value != row.data()) series_ += ", ";
+    series_ += Decimal(value);
+  }
+  series_ += ']';
 }
 
 void Report::Write() {

@@ -11,10 +11,13 @@
 // The first metric is the one to compare by. Times and faults are those of the measured part, the
 // peak is the whole process's. A program with a course to plot adds
 //    "series": {"name": "rss", "columns": ["time_s", "rss_kib"], "rows": [[0.05, 1760], ...]}.
+// The first column is time; there may be more than one other.
 //
 // The figures are gathered by the constructor, before the first allocation of the report itself.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <span>
 #include <string>
 #include <vector>
@@ -27,17 +30,18 @@ enum class Better { kHigher, kLower };
 
 class Report {
  public:
-  struct Sample {
-    double time_s;
-    double value;
-  };
-
   // Requires: part has ended.
   Report(const char* program, const MeasuredPart& part);
 
   void Value(const char* name, double value, const char* unit, Better better);
-  // At most one. `column` names the values.
-  void Series(const char* name, const char* column, std::span<const Sample> samples);
+  // At most one. Each row has a value for each of the columns.
+  template <size_t kColumns>
+  void Series(const char* name, const char* const (&columns)[kColumns],
+              std::span<const std::array<double, kColumns>> rows) {
+    BeginSeries(name, columns);
+    for (const auto& row : rows) AddRow(row);
+    series_ += "]}";
+  }
   void Write();
 
   long peak_rss_kib() const { return peak_rss_kib_; }
@@ -49,6 +53,9 @@ class Report {
     const char* unit;
     Better better;
   };
+
+  void BeginSeries(const char* name, std::span<const char* const> columns);
+  void AddRow(std::span<const double> row);
 
   const long peak_rss_kib_;  // first of all: construction must not change it
   const char* const program_;

@@ -8,11 +8,10 @@
 #include <unistd.h>
 
 #include "bench/common/arguments.h"
-#include "bench/common/mapped_array.h"
+#include "bench/common/course.h"
 #include "bench/common/object_list.h"
 #include "bench/common/random.h"
 #include "bench/common/report.h"
-#include "bench/common/resident.h"
 
 namespace tcmalloc::bench {
 namespace {
@@ -26,38 +25,19 @@ constexpr uint64_t kOneBufferIn = 100;
 constexpr double kSampleEveryS = 0.05;
 constexpr size_t kWakingOperations = 2000;
 
-class Course {
- public:
-  explicit Course(double longest_s)
-      : samples_(static_cast<size_t>(longest_s / kSampleEveryS) + 1000), start_(Now()) {}
+using RampCourse = Course<2>;
 
-  double elapsed_s() const { return Now() - start_; }
-  // Only when the last one was taken long enough ago.
-  void MaySample() {
-    if (elapsed_s() >= next_s_) Sample();
-  }
-  // Returns the KiB.
-  double Sample() {
-    const double time_s = elapsed_s();
-    const auto kib = static_cast<double>(ResidentKib());
-    if (count_ < samples_.size()) samples_[count_++] = {.time_s = time_s, .value = kib};
-    next_s_ = time_s + kSampleEveryS;
-    return kib;
-  }
-  void IdleUntil(double time_s) {
-    while (elapsed_s() < time_s) {
-      MaySample();
-      usleep(10'000);
-    }
-  }
-  std::span<const Report::Sample> samples() { return samples_.elements().first(count_); }
+void MaySample(RampCourse* course) {
+  if (course->due()) course->Sample();
+}
 
- private:
-  MappedArray<Report::Sample> samples_;
-  size_t count_ = 0;
-  const double start_;
-  double next_s_ = 0;
-};
+void Idle(RampCourse* course, double seconds) {
+  const double end_s = course->elapsed_s() + seconds;
+  while (course->elapsed_s() < end_s) {
+    MaySample(course);
+    usleep(10'000);
+  }
+}
 
 uint32_t RandomSize(Random* random) {
   const bool buffer = random->FastBelow(kOneBufferIn) == 0;
@@ -79,12 +59,12 @@ void Main(int argc, char** argv) {
   Random random(seed);
   ObjectList objects;
   // Whatever hinders it, the ramp takes no more than some times its length.
-  Course course(10 * ramp_s + idle_s);
+  RampCourse course(10 * ramp_s + idle_s, kSampleEveryS);
   MeasuredPart part;
   course.Sample();
   while (objects.bytes() < bytes) {
     for (int i = 0; i < 256; ++i) objects.Append(RandomSize(&random));
-    course.MaySample();
+    MaySample(&course);
     // Not ahead of the ramp.
     const double due_s = ramp_s * static_cast<double>(objects.bytes()) / static_cast<double>(bytes);
     if (due_s > course.elapsed_s() + 0.001) {
@@ -99,7 +79,7 @@ void Main(int argc, char** argv) {
   });
   const auto live_kib = static_cast<double>(objects.bytes()) / 1024;
   const double dropped_kib = course.Sample();
-  course.IdleUntil(course.elapsed_s() + idle_s);
+  Idle(&course, idle_s);
   const double idle_kib = course.Sample();
   for (size_t i = 0; i < kWakingOperations; ++i) free(Allocate(RandomSize(&random)));
   const double woken_kib = course.Sample();
@@ -112,7 +92,7 @@ void Main(int argc, char** argv) {
   report.Value("dropped_rss_kib", dropped_kib, "KiB", Better::kLower);
   report.Value("woken_rss_kib", woken_kib, "KiB", Better::kLower);
   report.Value("live_kib", live_kib, "KiB", Better::kLower);
-  report.Series("rss", "rss_kib", course.samples());
+  report.Series("rss", {"time_s", "rss_kib"}, course.rows());
   report.Write();
 }
 

@@ -7,6 +7,9 @@ nothing else (chosen from the counted rounds, the best of many noisy peers would
 luck); the counted rounds; and, for rows that are still uncertain, more rounds of ours and the
 reference.
 
+Before each run as much free memory as the row has been seen to need is touched, so that whether the
+system has it at hand does not depend on what ran before.
+
 What is measured is kept as plain records, which become the JSON file as they are.
 """
 
@@ -14,7 +17,7 @@ import dataclasses
 import random
 import time
 
-from . import statistics, summary
+from . import process, statistics, summary
 from .process import BenchError, ProcessFailed
 
 WARM_UP, PILOT, COUNTED, REPEAT = "warm-up", "pilot", "counted", "repeat"
@@ -48,6 +51,8 @@ class Comparison:
         self._seed = seed
         self._progress = progress
         self._failed = set()
+        # Of every row, the most memory that it has taken so far.
+        self._most_kib = {}
 
     def run(self):
         self._progress.plan(self._planned())
@@ -62,8 +67,11 @@ class Comparison:
             rounds = schedule.warm_up + schedule.pilot_rounds + schedule.rounds
             for row in stage.rows:
                 if not row.missing(self._context):
-                    planned[row] = rounds * len(self.allocators)
+                    planned[row] = rounds * len(self._allocators_for(row))
         return planned
+
+    def _allocators_for(self, row):
+        return self._ours() if getattr(row, "ours_only", False) else self.allocators
 
     def _run_stage(self, stage):
         schedule = stage.schedule
@@ -93,7 +101,7 @@ class Comparison:
         context = (dataclasses.replace(self._context, quick=True) if phase == WARM_UP
                    else self._context)
         for row in rows:
-            self._run_row(row, self.allocators, phase, number, prove, context)
+            self._run_row(row, self._allocators_for(row), phase, number, prove, context)
 
     def _run_row(self, row, allocators, phase, number, prove=False, context=None):
         order = list(allocators)
@@ -105,6 +113,7 @@ class Comparison:
             self._progress.start(row, allocator, phase, number)
             record = {"row": row.name, "allocator": allocator.name, "phase": phase,
                       "round": number, "position": position}
+            process.warm_memory(self._context.bin_folder, self._most_kib.get(row.name, 0))
             started = time.monotonic()
             try:
                 record.update(row.measure(allocator, context or self._context, prove))
@@ -115,6 +124,8 @@ class Comparison:
             except BenchError as error:
                 raise type(error)(f"{row.name}: {error}") from None
             record["elapsed_s"] = round(time.monotonic() - started, 4)
+            self._most_kib[row.name] = max(self._most_kib.get(row.name, 0),
+                                           int(record.get("peak_rss_kib", 0)))
             self.records.append(record)
             self._progress.finish(row, record["elapsed_s"])
 

@@ -74,7 +74,22 @@ def course_rows(quick):
         return programs.ProgramRow(name, "ramp", (512, 10, 2, 10, scattered),
                                    (64, 10, 0.3, 0.7, scattered), group="memory", nominal_s=14)
 
-    return [ramp("ramp", 0), *([] if quick else [ramp("ramp-scattered", 1)])]
+    return [ramp("ramp", 0), *([] if quick else [ramp("ramp-scattered", 1)]),
+            *index_build_rows()]
+
+
+# What the caches of all threads may come to hold, of allocators that know the variable.
+INDEX_BUILD_CACHES = (("TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES", 1 << 30),)
+
+
+def index_build_rows():
+    """Shards of an index rebuilt by threads that take turns: without phases, and with."""
+    def row(name, phases, ours_only):
+        return programs.ProgramRow(
+            name, "index-build", (200, phases), (20, phases, 1), group="memory", nominal_s=10,
+            environment=INDEX_BUILD_CACHES, ours_only=ours_only)
+
+    return [row("index-build", 0, False), row("index-build-phases", 1, True)]
 
 
 def program(name, args=(), quick_args=None):

@@ -87,6 +87,12 @@ def _from_file(name, path, source, ours=False):
     return Allocator(name=name, library=real, preload=real, source=source, ours=ours)
 
 
+def packaged(name):
+    """One of PACKAGED."""
+    package, files = next((package, files) for known, package, files in PACKAGED if known == name)
+    return _packaged(name, package, files, c_library_path())
+
+
 def _packaged(name, package, files, c_library):
     """A library of the distribution: beside the C library, or where others than Debian put it.
 

@@ -52,6 +52,8 @@ def draw_all(data, derived, folder):
          "t-test1: million operations per CPU second against the number of threads",
          "t-test1-cpu.svg")
     save(memory_over_time(data, style), "RSS over time", "rss-over-time.svg")
+    save(index_build(data, style), "An index rebuilt by threads that take turns: RSS over time",
+         "index-build.svg")
     return drawn
 
 
@@ -179,25 +181,70 @@ def _has_outside():
     return tuple(map(int, matplotlib.__version__.split(".")[:2])) >= (3, 7)
 
 
-def memory_over_time(data, style):
-    """The last counted run of each allocator in each row that reports a course."""
-    courses = {}
+def courses(data):
+    """row -> allocator -> (columns, rows) of the last counted run that reports a course."""
+    found = {}
     for record in data["records"]:
         if record.get("series") and "failure" not in record:
-            courses.setdefault(record["row"], {})[record["allocator"]] = record["series"]
-    if not courses:
+            series = record["series"]
+            found.setdefault(record["row"], {})[record["allocator"]] = (series["columns"],
+                                                                        series["rows"])
+    return found
+
+
+def memory_over_time(data, style):
+    """A panel for each row that reports resident memory and nothing else."""
+    panels = {row: by_name for row, by_name in courses(data).items()
+              if row not in INDEX_BUILD_ROWS}
+    if not panels:
         return None
-    figure, axes = _grid(len(courses), 3.5, columns=1)
-    for axis, (row, by_name) in zip(axes, courses.items()):
-        figure.set_figwidth(8)
+    figure, axes = _grid(len(panels), 3.5, columns=1)
+    figure.set_figwidth(8)
+    for axis, (row, by_name) in zip(axes, panels.items()):
         for name in style.names:
             if name in by_name:
-                times, sizes = zip(*by_name[name]["rows"])
-                axis.plot(times, [kib / 1024 for kib in sizes],
+                axis.plot(*seconds_and_mib(by_name[name], "rss_kib"),
                           **{**style.line(name), "marker": None})
-        axis.set_title(row)
-        axis.set_xlabel("seconds")
-        axis.set_ylabel("MiB resident")
-        axis.set_ylim(bottom=0)
-        axis.legend(fontsize=6)
+        label_memory(axis, row)
     return figure
+
+
+# Without phases, every allocator; with phases, those that have them.
+INDEX_BUILD_ROWS = ("index-build", "index-build-phases")
+
+
+def index_build(data, style):
+    """With phases and without in one panel, over what the program holds."""
+    without, phases = (courses(data).get(row, {}) for row in INDEX_BUILD_ROWS)
+    if not without and not phases:
+        return None
+    figure, axes = _grid(1, 5, columns=1)
+    figure.set_figwidth(10)
+    axis = axes[0]
+    for name in style.names:
+        line = {**style.line(name), "marker": None}
+        if name in without:
+            own = {"linestyle": "--", "label": f"{name}, no phases"} if name in style.ours else {}
+            axis.plot(*seconds_and_mib(without[name], "rss_kib"), **{**line, **own})
+        if name in phases:
+            axis.plot(*seconds_and_mib(phases[name], "rss_kib"),
+                      **{**line, "label": f"{name}, phases"})
+    live = next(iter((phases or without).values()))
+    axis.fill_between(*seconds_and_mib(live, "live_kib"), color="lightgrey", label="live")
+    label_memory(axis, "index-build: four shards, sixteen threads that take turns")
+    return figure
+
+
+def seconds_and_mib(course, column):
+    """The times and the values of a course's column."""
+    columns, rows = course
+    at = columns.index(column)
+    return [row[0] for row in rows], [row[at] / 1024 for row in rows]
+
+
+def label_memory(axis, title):
+    axis.set_title(title)
+    axis.set_xlabel("seconds")
+    axis.set_ylabel("MiB resident")
+    axis.set_ylim(bottom=0)
+    axis.legend(fontsize=6)

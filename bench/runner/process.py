@@ -59,6 +59,13 @@ def environment_for(allocator, extra=None):
     return environment
 
 
+def warm_memory(bin_folder, kib):
+    """Has free memory of so many KiB be what a process finds without delay (warm_memory.c)."""
+    program = bin_folder / "bench_warm_memory"
+    if kib > 0 and program.is_file():
+        subprocess.run([str(program), str(kib)], check=True, env={})
+
+
 def run(command, environment, timeout_s, cwd=None, stdin=None):
     """Runs to the end; raises ProcessFailed when that was not a good one.
 

@@ -37,6 +37,10 @@ class ProgramRow:
     # Of one run, with a slow allocator on a slow machine.
     timeout_s: float = 300
     nominal_s: float = 1.0
+    # Pairs of a variable and its value, for every allocator.
+    environment: tuple = ()
+    # About what other allocators do not have.
+    ours_only: bool = False
 
     def command(self, context):
         args = self.quick_args if context.quick and self.quick_args is not None else self.args
@@ -44,7 +48,8 @@ class ProgramRow:
 
     def describe(self, context):
         command = self.command(context)
-        return shlex.join([self.program, *command[1:]])
+        variables = [f"{name}={value}" for name, value in self.environment]
+        return shlex.join([*variables, self.program, *command[1:]])
 
     def missing(self, context):
         if (context.bin_folder / self.program).is_file():
@@ -52,8 +57,8 @@ class ProgramRow:
         return f"{self.program} is not built"
 
     def measure(self, allocator, context, prove):
-        finished = process.run(self.command(context), process.environment_for(allocator),
-                               self.timeout_s)
+        environment = process.environment_for(allocator, dict(self.environment))
+        finished = process.run(self.command(context), environment, self.timeout_s)
         report = finished.report
         if report is None or not report.get("metrics"):
             raise process.BenchError(f"{self.program} reported no figure")

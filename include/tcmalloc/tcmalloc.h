@@ -137,9 +137,12 @@ void tcmalloc_set_limit_callback(tcmalloc_limit_callback callback, void* context
  * A listener is called before the library does something at a level, so that the program can drop
  * what it holds for speed. The node is the program's, zero-filled but for the first two members,
  * and must stay where it is while it is added. It is called by the thread that listens, no lock
- * held, one listener at a time; it may allocate, free, and add and remove listeners, but must not
- * throw. When remove returns the node is not in use any more; it waits for a call that has begun,
- * unless it is made from that call.
+ * held, one listener at a time; it may allocate, free, fork, and add and remove listeners, itself
+ * included, but must return: no exception, no end of the thread. (In a child that it forks, it may
+ * end the process or execute something.) When remove returns the node is
+ * not in use any more; it waits for a call that has begun, unless it is made from that call, so
+ * nobody may hold a lock meanwhile that the listener takes: a plugin that removes its listener in a
+ * destructor holds the dynamic linker's.
  */
 typedef struct tcmalloc_pressure_listener {
   void (*notify)(int level, void* context);
@@ -151,10 +154,11 @@ void tcmalloc_remove_pressure_listener(tcmalloc_pressure_listener* listener) TCM
 
 /*
  * Without the thread: a descriptor for the program's event loop, which is readable (POLLIN) when
- * there is something to do, the same one each time; close-on-exec; not to be read or closed. It
- * listens to what TCMALLOC_PRESSURE says when that is set (with thread=off), else to all there is.
- * -1 and errno: EBUSY while the library's thread listens, or another one just calls this; EMFILE or
- * ENFILE; ENOTSUP in libtcmalloc_minimal. A forked child asks for one of its own.
+ * there is something to do, the same one each time; close-on-exec; not to be read or closed. It has
+ * a number from 512 on, where the process may have such. It listens to what TCMALLOC_PRESSURE says
+ * when that is set (with thread=off), else to all there is. -1 and errno: EBUSY while the library's
+ * thread listens; EMFILE or ENFILE; ENOTSUP in libtcmalloc_minimal. A forked child asks for one of
+ * its own; so does a program that has closed it by mistake.
  *
  * handle: finds out what has happened and does what is due; returns its level, 0 for nothing. It
  * does not wait for events; what it does takes microseconds to milliseconds for each GiB that goes
@@ -363,9 +367,11 @@ void tcmalloc_set_system_allocator(SystemAllocator* allocator) noexcept;
 }
 
 /*
- * A phase of work after which the calling thread's cache is of no more use: when the scope is left,
- * by whichever way, the cache goes back to the middle tier. Sixteen threads that each build a large
- * index, one after the other, then hold one thread's worth of free memory instead of sixteen.
+ * A phase of work after which what it left in caches is of no more use (docs/phases.md): when the
+ * scope is left, by whichever way, the calling thread's cache goes back to the middle tier, and the
+ * batches that wait there are taken apart, so that memory in which nothing lives is free for other
+ * sizes. Sixteen threads that each build a large index, one after the other, then hold one thread's
+ * worth of free memory instead of sixteen.
  *
  *   {
  *     tcmalloc::ScopedPhase phase;
@@ -373,13 +379,19 @@ void tcmalloc_set_system_allocator(SystemAllocator* allocator) noexcept;
  *   }
  *
  * Phases may be nested: each flushes at its own end. To be destroyed by the thread that created it.
+ *
+ * Cost: a few nanoseconds for every object in the thread's cache and in batches, of which there is
+ * at most 1 MiB for each processor; other threads then fetch from a little further away.
  */
 class ScopedPhase {
  public:
   ScopedPhase() = default;
   ScopedPhase(const ScopedPhase&) = delete;
   ScopedPhase& operator=(const ScopedPhase&) = delete;
-  ~ScopedPhase() { tcmalloc_flush_this_thread_cache(); }
+  ~ScopedPhase() {
+    tcmalloc_flush_this_thread_cache();
+    tcmalloc_flush_central_caches();
+  }
 };
 
 } /* namespace tcmalloc */

@@ -78,7 +78,7 @@ void* AllocateSmallSlow(SizeClass c, size_t size) {
   Heap& heap = GlobalHeap();
   heap.registry.AdoptOrphanIfAny();
   const Sampling::Due due = heap.sampling.Count(cache, size);
-  if (due.visit) ComeBy(heap, cache);
+  if (due.visit) ComeBy(heap, cache, size);
   if (__builtin_expect(due.sample, false)) {
     if (void* const object = AllocateSampled(heap, c, size)) return object;
   }
@@ -96,7 +96,7 @@ Span* NewLargeSpan(size_t size, size_t alignment) {
   Heap& heap = GlobalHeap();
   ThreadCache* const cache = current_slot.cache;
   const bool sample = heap.sampling.Count(cache, size).sample;
-  if (cache != nullptr && heap.page_heap.release_pending()) ComeBy(heap, cache);
+  if (cache != nullptr && heap.page_heap.release_pending()) ComeBy(heap, cache, 0);
   Span* const span = NewSpan(heap, size, alignment);
   if (__builtin_expect(sample, false) && span != nullptr) {
     SampleAllocated(heap, span, size, span->bytes());

@@ -12,6 +12,7 @@
 #include "base/text_fields.h"
 #include "base/text_writer.h"
 #include "os/errno_keeper.h"
+#include "os/high_descriptor.h"
 #include "os/input_file.h"
 #include "os/memory_use.h"
 #include "os/uncancelled_io.h"
@@ -48,8 +49,9 @@ int Register(std::string_view directory, std::string_view text) {
 int OpenRegistered(std::string_view directory, std::string_view name, std::string_view argument) {
   const int watched = OpenIn(directory, name, O_RDONLY);
   if (watched < 0) return watched;
-  const int event = static_cast<int>(syscall(SYS_eventfd2, 0, EFD_CLOEXEC | EFD_NONBLOCK));
+  int event = static_cast<int>(syscall(SYS_eventfd2, 0, EFD_CLOEXEC | EFD_NONBLOCK));
   int error = event < 0 ? errno : 0;
+  event = MoveDescriptorUp(event);
   if (error == 0) {
     char buffer[64];
     TextWriter text(buffer, sizeof(buffer));

@@ -11,12 +11,25 @@
 #include <climits>
 
 #include "os/errno_keeper.h"
+#include "os/high_descriptor.h"
 #include "os/uncancelled_io.h"
 
 namespace tcmalloc {
 namespace {
 
 constexpr size_t kMaxEvents = 16;
+
+// As the system call has it, also where time_t is longer.
+struct AlarmTime {
+  long interval_seconds = 0;
+  long interval_nanoseconds = 0;
+  long seconds = 0;
+  long nanoseconds = 0;
+};
+// The time after which the alarm would go off once more, which is never waited for, tells it from
+// timers of other people.
+constexpr long kMarkSeconds = 130'000'329;
+constexpr long kMarkNanoseconds = 271'828'183;
 
 uint32_t MaskFor(EventSet::When when) {
   return EPOLLONESHOT | (when == EventSet::When::kReadable ? EPOLLIN : EPOLLPRI);
@@ -26,28 +39,55 @@ uint32_t MaskFor(EventSet::When when) {
 
 bool EventSet::Open() {
   const ErrnoKeeper keeper;
-  epoll_fd_ = static_cast<int>(syscall(SYS_epoll_create1, EPOLL_CLOEXEC));
-  timer_fd_ =
-      static_cast<int>(syscall(SYS_timerfd_create, CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
-  if (epoll_fd_ >= 0 && timer_fd_ >= 0 && Add(timer_fd_, When::kReadable, kAlarmTag)) return true;
-  Close();
-  return false;
-}
-
-void EventSet::Close() {
-  const ErrnoKeeper keeper;
+  epoll_fd_ = MoveDescriptorUp(static_cast<int>(syscall(SYS_epoll_create1, EPOLL_CLOEXEC)));
+  timer_fd_ = MoveDescriptorUp(
+      static_cast<int>(syscall(SYS_timerfd_create, CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)));
+  if (epoll_fd_ >= 0 && timer_fd_ >= 0 && Add(timer_fd_, When::kReadable, kAlarmTag)) {
+    SetAlarm(-1);
+    return true;
+  }
+  // Nobody else has seen them.
   if (epoll_fd_ >= 0) tcmalloc::Close(epoll_fd_);
   if (timer_fd_ >= 0) tcmalloc::Close(timer_fd_);
   epoll_fd_ = -1;
   timer_fd_ = -1;
+  return false;
 }
 
-void EventSet::Abandon() {
+void EventSet::Close() {
+  if (epoll_fd_ < 0) return;
+  const bool is_intact = IsIntact();
+  const bool alarm_is_ours = AlarmIsOurs();
+  const int epoll_fd = epoll_fd_;
+  const int timer_fd = timer_fd_;
+  // Forgotten first: a child that is forked in between leaves them open rather than closes what
+  // has got their numbers.
   epoll_fd_ = -1;
   timer_fd_ = -1;
+  if (is_intact) tcmalloc::Close(epoll_fd);
+  if (alarm_is_ours) tcmalloc::Close(timer_fd);
 }
 
-bool EventSet::Control(int operation, int fd, When when, uint32_t tag) {
+bool EventSet::AlarmIsOurs() const {
+  const ErrnoKeeper keeper;
+  AlarmTime alarm;
+  return syscall(SYS_timerfd_gettime, timer_fd_, &alarm) == 0 &&
+         alarm.interval_seconds == kMarkSeconds && alarm.interval_nanoseconds == kMarkNanoseconds;
+}
+
+bool EventSet::IsIntact() const { return epoll_fd_ >= 0 && AlarmIsOurs() && Holds(timer_fd_); }
+
+bool EventSet::Holds(int fd) const {
+  const ErrnoKeeper keeper;
+  epoll_event none = {};
+  none.data.u32 = kNoTag;
+  // The kernel knows what it holds by the file and the number.
+  if (syscall(SYS_epoll_ctl, epoll_fd_, EPOLL_CTL_ADD, fd, &none) != 0) return errno == EEXIST;
+  syscall(SYS_epoll_ctl, epoll_fd_, EPOLL_CTL_DEL, fd, &none);
+  return false;
+}
+
+bool EventSet::Control(int operation, int fd, When when, uint32_t tag) const {
   const ErrnoKeeper keeper;
   epoll_event event = {};
   event.events = MaskFor(when);
@@ -61,17 +101,12 @@ bool EventSet::Add(int fd, When when, uint32_t tag) {
 
 void EventSet::Rearm(int fd, When when, uint32_t tag) { Control(EPOLL_CTL_MOD, fd, when, tag); }
 
-void EventSet::Remove(int fd) { Control(EPOLL_CTL_DEL, fd, When::kReadable, 0); }
+bool EventSet::Remove(int fd) { return Control(EPOLL_CTL_DEL, fd, When::kReadable, 0); }
 
 void EventSet::SetAlarm(int64_t ms) {
   const ErrnoKeeper keeper;
-  // As the system call has it, also where time_t is longer. All zero: never.
-  struct {
-    long interval_seconds = 0;
-    long interval_nanoseconds = 0;
-    long seconds = 0;
-    long nanoseconds = 0;
-  } alarm;
+  // Without a time: never.
+  AlarmTime alarm = {.interval_seconds = kMarkSeconds, .interval_nanoseconds = kMarkNanoseconds};
   if (ms > 0) {
     alarm.seconds = static_cast<long>(ms / 1000);
     alarm.nanoseconds = static_cast<long>(ms % 1000 * 1'000'000);

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Several descriptors and an alarm clock behind one descriptor (epoll and timerfd of Linux), which
 // can itself be waited for, by poll, epoll or select. Whoever owns descriptors adds them and closes
-// them; the set's own are close-on-exec.
+// them; the set's own are close-on-exec, and have high numbers (os/high_descriptor.h).
+//
+// The program may close any of them and get the number for a file of its own: to work on that
+// instead, or close it, would be to destroy what the program has. So the set can tell whether its
+// own descriptors, and those that were added, are still what they were. What nobody can see is a
+// descriptor that is closed between that question and its use.
 //
 // Thread safety: Wait by one thread at a time, the rest by any. Never allocates, no cancellation
 // point; errno is kept. Cost: a system call each.
@@ -25,6 +30,8 @@ class EventSet {
     bool broken = false;
   };
   static constexpr uint32_t kAlarmTag = UINT32_MAX;
+  // Told by mistake, if at all: of what Holds looked at just then.
+  static constexpr uint32_t kNoTag = kAlarmTag - 1;
 
   EventSet() = default;
   EventSet(const EventSet&) = delete;
@@ -33,7 +40,12 @@ class EventSet {
 
   // False when the process has no descriptors left.
   bool Open();
+  // Leaves open what may be somebody else's.
   void Close();
+  // The set's descriptors are its own.
+  bool IsIntact() const;
+  // The descriptor is the very file that was added with this number. Requires: IsIntact().
+  bool Holds(int fd) const;
   // Readable when there is an event. Not to be read.
   int fd() const { return epoll_fd_; }
 
@@ -41,20 +53,20 @@ class EventSet {
   // is of a kind that cannot be waited for.
   bool Add(int fd, When when, uint32_t tag);
   void Rearm(int fd, When when, uint32_t tag);
-  void Remove(int fd);
+  // False when it is not what was added.
+  bool Remove(int fd);
 
   // Tells kAlarmTag in so many milliseconds, instead of when it was set for before; negative for
   // never.
   void SetAlarm(int64_t ms);
 
   // Up to `n` events that are there, or come within `timeout_ms`; negative waits for ever. 0 also
-  // when a signal came; negative when the set is no more: somebody has closed its descriptors.
+  // when a signal came; negative when the set is no more: somebody has closed its descriptor.
   int Wait(int64_t timeout_ms, Event* events, size_t n);
-  // Forgets descriptors that somebody has closed: their numbers may be others' by now.
-  void Abandon();
 
  private:
-  bool Control(int operation, int fd, When when, uint32_t tag);
+  bool Control(int operation, int fd, When when, uint32_t tag) const;
+  bool AlarmIsOurs() const;
 
   int epoll_fd_ = -1;
   int timer_fd_ = -1;

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "os/spinlock.h"
 
-#include <errno.h>
-#include <linux/futex.h>
 #include <pthread.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "base/check.h"
+#include "os/futex.h"
 
 namespace tcmalloc {
 namespace {
@@ -30,18 +27,6 @@ void Pause() {
 #elif defined(__aarch64__) || defined(__arm__)
   asm volatile("yield");
 #endif
-}
-
-void FutexWait(std::atomic<uint32_t>* word, uint32_t value) {
-  const int saved_errno = errno;
-  syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, nullptr, nullptr, 0);
-  errno = saved_errno;
-}
-
-void FutexWake(std::atomic<uint32_t>* word) {
-  const int saved_errno = errno;
-  syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
-  errno = saved_errno;
 }
 
 }  // namespace
@@ -70,7 +55,7 @@ bool SpinLock::LockSlow() {
   }
 }
 
-void SpinLock::Wake() { FutexWake(&state_); }
+void SpinLock::Wake() { FutexWakeOne(&state_); }
 
 bool SpinLock::ForksNow() {
   return fork_hold.load(std::memory_order_acquire) &&

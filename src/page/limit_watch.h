@@ -45,7 +45,8 @@ class LimitWatch {
   // The heap is as large as this after it grew. The soft limit's callback is due when that is above
   // the limit, once: again only after what is in use was well below.
   void Grown(size_t backed_bytes, size_t soft_limit_bytes) {
-    if (backed_bytes <= soft_limit_bytes || told_ || event_.callback == nullptr) return;
+    if (told_ || event_.callback == nullptr) return;
+    if (!IsAboveSoftLimit(soft_limit_bytes, backed_bytes, false)) return;
     told_ = true;
     due_ = true;
     event_.backed_bytes = backed_bytes;
@@ -53,7 +54,7 @@ class LimitWatch {
   }
   // So much of the heap could not be given back.
   void InUse(size_t bytes, size_t soft_limit_bytes) {
-    if (bytes + LimitSlack(soft_limit_bytes) <= soft_limit_bytes) told_ = false;
+    told_ = told_ && IsAboveSoftLimit(soft_limit_bytes, bytes, true);
   }
   // The program was told that the heap is above the limit, and is not told again yet.
   bool told() const { return told_; }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // MemoryLimits: how large the heap may become, and what follows from that. Pure decisions; nothing
-// here releases memory.
+// here releases memory. How near the heap is to its limits is NextMemoryLevel's to say
+// (memory_level.h), as it is for memory pressure.
 //
 // What counts ("backed") is what may have memory behind it: what came from the system and was not
 // given back, and the allocator's own records.
@@ -11,8 +12,11 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
+
+#include "page/memory_level.h"
 
 namespace tcmalloc {
 
@@ -36,6 +40,20 @@ inline constexpr size_t kMinLimitSlack = size_t{256} << 10;
 inline constexpr size_t kMaxLimitSlack = size_t{8} << 20;
 constexpr size_t LimitSlack(size_t limit_bytes) {
   return std::min(std::clamp(limit_bytes / 64, kMinLimitSlack, kMaxLimitSlack), limit_bytes / 2);
+}
+
+constexpr MemoryBound LimitBound(size_t limit_bytes, size_t in_use_bytes, size_t more_bytes,
+                                 size_t margin_bytes) {
+  return {.limit = limit_bytes == kNoLimit ? MemoryBound::kNoLimit : limit_bytes,
+          .in_use = in_use_bytes,
+          .more = more_bytes,
+          .margin = margin_bytes};
+}
+
+// Whether it is above the soft limit; `was_above`: or was, and is not well below it again.
+constexpr bool IsAboveSoftLimit(size_t limit_bytes, size_t in_use_bytes, bool was_above) {
+  const std::array bounds = {LimitBound(limit_bytes, in_use_bytes, 0, LimitSlack(limit_bytes))};
+  return NextMemoryLevel(bounds, was_above ? 1 : 0) > 0;
 }
 
 // By how much `backed_bytes` and `more_bytes` together exceed the limit.
@@ -70,21 +88,25 @@ constexpr GrowthDecision DecideGrowth(const MemoryLimits& limits, size_t backed_
     const size_t slack = LimitSlack(limit_bytes);
     return bytes > SIZE_MAX - slack ? SIZE_MAX : bytes + slack;
   };
-  const size_t above_hard = LimitExcess(limits.hard_bytes, backed_bytes, request_bytes);
-  if (above_hard > 0) return {Action::kReleaseOrFail, with_slack(above_hard, limits.hard_bytes)};
-  const size_t above_soft = LimitExcess(limits.soft_bytes, backed_bytes, request_bytes);
-  if (above_soft > 0 && !soft_served) {
-    return {Action::kReleaseThenGrow,
-            with_slack(std::min(above_soft, request_bytes), limits.soft_bytes)};
+  constexpr int kHard = 2;
+  const std::array bounds = {LimitBound(limits.soft_bytes, backed_bytes, request_bytes, 0),
+                             LimitBound(limits.hard_bytes, backed_bytes, request_bytes, 0)};
+  const int level = NextMemoryLevel(bounds, 0);
+  if (level == 0 || (level < kHard && soft_served)) return {};
+  if (level == kHard) {
+    const size_t excess = LimitExcess(limits.hard_bytes, backed_bytes, request_bytes);
+    return {Action::kReleaseOrFail, with_slack(excess, limits.hard_bytes)};
   }
-  return {};
+  const size_t excess = LimitExcess(limits.soft_bytes, backed_bytes, request_bytes);
+  return {Action::kReleaseThenGrow, with_slack(std::min(excess, request_bytes), limits.soft_bytes)};
 }
 
 // Whether memory that is freed goes back at once: above the soft limit, as soon as there is enough
 // of it to be worth a system call.
 constexpr bool FreedMemoryGoesBack(const MemoryLimits& limits, size_t backed_bytes,
                                    size_t free_bytes) {
-  return backed_bytes > limits.soft_bytes && free_bytes >= LimitSlack(limits.soft_bytes);
+  return IsAboveSoftLimit(limits.soft_bytes, backed_bytes, false) &&
+         free_bytes >= LimitSlack(limits.soft_bytes);
 }
 
 }  // namespace tcmalloc

@@ -28,7 +28,8 @@
 //
 // Cost. New and Delete: one lock, O(1) up to 128 pages, O(log n) above; a system call when the heap
 // grows or when it is time to give something back. Near a memory limit (page/memory_limit.h) New
-// may also have to give something back.
+// may also have to give something back, and at the hard limit to wait for what others are giving
+// back at that moment.
 #pragma once
 
 #include <array>
@@ -351,7 +352,10 @@ class PageHeap {
     GrowthDecision decision;
     bool soft_served = false;
     bool hard_counted = false;
-    size_t waits = 0;
+    // How many slices had been given back when it was decided.
+    size_t releases = 0;
+    // At the hard limit: how often something went since.
+    size_t times_went = 0;
 
     bool needs_room() const { return decision.action != GrowthDecision::Action::kGrow; }
   };
@@ -367,6 +371,10 @@ class PageHeap {
   // Does what the decision asks for. False when the request fails.
   bool MakeRoom(LimitPass& pass) TC_EXCLUDES(lock_);
   bool FailAtHardLimit() TC_EXCLUDES(lock_);
+  // True as soon as more slices have been given back than `releases`, by whichever thread: at once,
+  // or when one of those that are under way now is done. False when none of these came to anything.
+  bool WaitForRelease(size_t releases) TC_EXCLUDES(lock_);
+  bool IsUnderWayLocked(uint64_t last_release) const TC_REQUIRES(lock_);
   bool NeedsRoomLocked(Length fresh, LimitPass& pass) TC_REQUIRES(lock_);
   void NoteGrownLocked() TC_REQUIRES(lock_);
   void LookAtSoftLimitLocked() TC_REQUIRES(lock_);
@@ -555,6 +563,8 @@ class PageHeap {
   // Gives back one slice of at most `limit` pages. When the system refuses it, it stays in
   // refused_.
   SliceResult ReleaseSlice(Length limit, bool may_break) TC_EXCLUDES(lock_);
+  // What the system has said about a span of in_flight_.
+  void EndReleaseLocked(Span* span, bool released) TC_REQUIRES(lock_);
   // Takes spans of a list, which are in state kReleasing, back among the free ones: at most `most`.
   void RestoreLocked(IntrusiveList<Span>& spans, size_t most) TC_REQUIRES(lock_);
 
@@ -578,6 +588,9 @@ class PageHeap {
   // Set aside so that a pass does not meet them again. Of all passes: each takes as many out as it
   // put in, which may be others', and these meet them again.
   IntrusiveList<Span> refused_ TC_GUARDED_BY(lock_);
+  // Slices that were begun, each of which has its number; threads in WaitForRelease.
+  uint64_t releases_begun_ TC_GUARDED_BY(lock_) = 0;
+  size_t release_waiters_ TC_GUARDED_BY(lock_) = 0;
   ReleasePolicy release_policy_ TC_GUARDED_BY(lock_);
   HugepageSetting hugepages_ TC_GUARDED_BY(lock_);
   // Where hugepages are not made any more, as far as there is room to remember it.
@@ -597,6 +610,10 @@ class PageHeap {
   std::array<bool, kNumLimitKinds> limit_set_by_program_ TC_GUARDED_BY(lock_) = {};
   LimitWatch limit_watch_ TC_GUARDED_BY(lock_);
   bool soft_release_refused_ TC_GUARDED_BY(lock_) = false;
+
+  // What threads in WaitForRelease sleep on: changes when a slice ends, with lock_ held. Whoever
+  // wakes up takes the lock to see what came of it, so relaxed suffices.
+  std::atomic<uint32_t> release_ends_{0};
 
   // Set for good by whoever is refused a mapping; decides when to unmap, nothing else, so relaxed
   // suffices.

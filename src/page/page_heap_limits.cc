@@ -2,7 +2,7 @@
 // PageHeap: what keeps it within its memory limits. A limit is looked at where memory that has
 // nothing behind it is taken, under the lock and so exactly; the release that it asks for happens
 // outside, and then the request is made again.
-#include "os/clock.h"
+#include "os/futex.h"
 #include "page/page_heap.h"
 
 namespace tcmalloc {
@@ -12,10 +12,10 @@ namespace {
 // small spans, a slice is little and costs a system call all the same.
 constexpr size_t kMaxSlicesForSoftLimit = 32;
 
-// So many milliseconds does an allocation wait for what other threads are giving back at this very
-// moment, before it fails. A slice takes less than one; the rest is for threads that do not get a
-// processor.
-constexpr size_t kMaxWaitsForOthers = 100;
+// So often does an allocation at the hard limit find that memory went back and that others have
+// taken it, before it fails. Where each time somebody gets memory nothing is stuck; but one that is
+// larger than all the others could go on so for ever. Not measured.
+constexpr size_t kMaxTimesTaken = 100;
 
 }  // namespace
 
@@ -77,12 +77,13 @@ bool PageHeap::MayFitAfterFlush(Length n) {
 
 bool PageHeap::NeedsRoomLocked(Length fresh, LimitPass& pass) {
   pass.decision = DecideGrowth(limits_, BackedBytesLocked(), fresh.bytes(), pass.soft_served);
+  pass.releases = releases_.value();
   return pass.needs_room();
 }
 
 void PageHeap::NoteGrownLocked() {
   const size_t backed_bytes = BackedBytesLocked();
-  if (backed_bytes <= limits_.soft_bytes) return;
+  if (!IsAboveSoftLimit(limits_.soft_bytes, backed_bytes, false)) return;
   soft_release_refused_ = false;
   limit_watch_.Grown(backed_bytes, limits_.soft_bytes);
   LookAtSoftLimitLocked();
@@ -151,11 +152,41 @@ bool PageHeap::MakeRoom(LimitPass& pass) {
   if (decision.action == GrowthDecision::Action::kFail) return FailAtHardLimit();
   const Length released = ReleaseAtLeast(wanted);
   CountLimitRelease(LimitKind::kHard, released);
-  if (released > Length(0)) return true;
-  if (releasing_bytes_.value() == 0 || pass.waits == kMaxWaitsForOthers) return FailAtHardLimit();
-  ++pass.waits;
-  WaitMillisecond();
-  return true;
+  const bool went = released > Length(0) || WaitForRelease(pass.releases);
+  return (went && ++pass.times_went <= kMaxTimesTaken) || FailAtHardLimit();
+}
+
+// For what is under way now and for nothing else: threads that are refused again and again, whose
+// passes follow one another, do not wait for each other's for ever. Each of those ends, since who
+// gives memory back needs nothing but the system and the lock for it; but that lock is held for
+// fork, if it is the forking thread that allocates, until its handlers have returned.
+//
+// No end is missed: `ends` is read with the lock held, under which it changes, and a thread that
+// changes it after that sees this one among the waiters and wakes it.
+bool PageHeap::WaitForRelease(size_t releases) {
+  uint64_t last_release = 0;
+  bool waits = false;
+  for (;;) {
+    uint32_t ends;
+    {
+      const SpinLockHolder holder(lock_);
+      if (waits) --release_waiters_;
+      if (releases_.value() != releases) return true;
+      if (!waits) last_release = releases_begun_;
+      if (!IsUnderWayLocked(last_release) || lock_.HeldForForkByThisThread()) return false;
+      waits = true;
+      ++release_waiters_;
+      ends = release_ends_.load(std::memory_order_relaxed);
+    }
+    FutexWait(&release_ends_, ends);
+  }
+}
+
+bool PageHeap::IsUnderWayLocked(uint64_t last_release) const {
+  for (const Span* s = in_flight_.first(); s != nullptr; s = IntrusiveList<Span>::Next(s)) {
+    if (s->release_number <= last_release) return true;
+  }
+  return false;
 }
 
 bool PageHeap::FailAtHardLimit() {
@@ -173,7 +204,8 @@ void PageHeap::CountLimitRelease(LimitKind kind, Length released) {
 void PageHeap::LookAtSoftLimitLocked() {
   const size_t backed_bytes = BackedBytesLocked();
   limit_watch_.InUse(backed_bytes - free_[kMapped].total().bytes(), limits_.soft_bytes);
-  const bool above = backed_bytes > limits_.soft_bytes && !soft_release_refused_;
+  const bool above =
+      IsAboveSoftLimit(limits_.soft_bytes, backed_bytes, false) && !soft_release_refused_;
   above_soft_limit_.store(above, std::memory_order_relaxed);
   near_soft_limit_.store(above || limit_watch_.told(), std::memory_order_relaxed);
 }

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "os/futex.h"
 #include "page/page_heap.h"
 
 namespace tcmalloc {
@@ -224,6 +225,7 @@ PageHeap::SliceResult PageHeap::ReleaseSlice(Length limit, bool may_break) {
         breaks[0] = BreaksLocked(range, range.first);
         breaks[1] = BreaksLocked(range, span->last_page());
         span->state.store(SpanState::kReleasing, std::memory_order_relaxed);
+        span->release_number = ++releases_begun_;
         in_flight_.Prepend(span);
         releasing_bytes_.Add(span->bytes());
       }
@@ -234,20 +236,30 @@ PageHeap::SliceResult PageHeap::ReleaseSlice(Length limit, bool may_break) {
   if (breaks[1]) StopHugepagesAt(span->last_page(), false);
   const Length n = span->num_pages;
   const bool released = vm_.Release(span->start_address(), span->bytes());
-  const SpinLockHolder holder(lock_);
+  bool awaited;
+  {
+    const SpinLockHolder holder(lock_);
+    if (released && (breaks[0] || breaks[1])) hugepages_broken_.Add(1);
+    EndReleaseLocked(span, released);
+    awaited = release_waiters_ > 0;
+  }
+  if (awaited) FutexWakeAll(&release_ends_);
+  return {n, released};
+}
+
+void PageHeap::EndReleaseLocked(Span* span, bool released) {
   in_flight_.Remove(span);
+  release_ends_.store(release_ends_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   if (!released) {
     refused_.Prepend(span);
-    return {n, false};
+    return;
   }
-  releasing_bytes_.Subtract(n.bytes());
+  releasing_bytes_.Subtract(span->bytes());
   releases_.Add(1);
-  released_total_bytes_.Add(n.bytes());
-  if (breaks[0] || breaks[1]) hugepages_broken_.Add(1);
-  CountReleasedLocked(span->first_page, n, true);
+  released_total_bytes_.Add(span->bytes());
+  CountReleasedLocked(span->first_page, span->num_pages, true);
   span->state.store(SpanState::kFreeReleased, std::memory_order_relaxed);
   InsertFreeLocked(span);
-  return {n, true};
 }
 
 void PageHeap::RestoreLocked(IntrusiveList<Span>& spans, size_t most) {
@@ -264,6 +276,8 @@ void PageHeap::RestoreAfterForkInChild() TC_NO_THREAD_SAFETY_ANALYSIS {
   // Whether the pages of those in flight went before the fork is not known.
   RestoreLocked(in_flight_, std::numeric_limits<size_t>::max());
   RestoreLocked(refused_, std::numeric_limits<size_t>::max());
+  // Who waited for them is not there.
+  release_waiters_ = 0;
 }
 
 void PageHeap::SetReleaseRate(double rate) {

@@ -76,6 +76,9 @@ class Span {
     uint64_t inline_bits = 0;
     // kLarge, of the owner of the object, who sets it first: its sample, or null.
     void* sample;
+    // kReleasing: the number of the release that it is in, counted from the heap's first. Page
+    // heap's lock.
+    uint64_t release_number;
   };
 
   // Read without a lock where a bad pointer has to be told from a good one; written with the page

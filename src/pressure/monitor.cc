@@ -5,16 +5,18 @@
 #include <optional>
 
 #include "os/cgroup_events.h"
+#include "os/high_descriptor.h"
 #include "os/pressure_watch.h"
 #include "os/uncancelled_io.h"
 
 namespace tcmalloc {
 namespace {
 
-// How often the group has been at a limit. 0 where that cannot be read any more.
-uint64_t HighCount(int fd) {
+// How often the group has been at a limit.
+std::optional<uint64_t> HighCount(int fd) {
   const std::optional<MemoryEvents> events = ReadMemoryEvents(fd);
-  return events.has_value() ? events->high + events->max : 0;
+  if (!events.has_value()) return std::nullopt;
+  return events->high + events->max;
 }
 
 }  // namespace
@@ -33,11 +35,12 @@ EventSet::When PressureMonitor::WhenOf(PressureSource kind) {
 }
 
 bool PressureMonitor::AddSource(int fd, PressureSource kind) {
+  fd = MoveDescriptorUp(fd);
   for (size_t i = 0; i < kMaxSources; ++i) {
     if (sources_[i].fd >= 0) continue;
     if (!events_.Add(fd, WhenOf(kind), static_cast<uint32_t>(i))) break;
     sources_[i] = {.fd = fd, .kind = kind};
-    if (kind == PressureSource::kHighCount) sources_[i].high_count = HighCount(fd);
+    if (kind == PressureSource::kHighCount) sources_[i].high_count = HighCount(fd).value_or(0);
     counts_.sources.fetch_add(1, std::memory_order_relaxed);
     return true;
   }
@@ -46,24 +49,36 @@ bool PressureMonitor::AddSource(int fd, PressureSource kind) {
   return false;
 }
 
+void PressureMonitor::RemoveSources(PressureSource kind) {
+  for (Source& source : sources_) {
+    if (source.fd >= 0 && source.kind == kind) Remove(&source);
+  }
+}
+
+void PressureMonitor::Remove(Source* source) {
+  const int fd = source->fd;
+  // Forgotten first, as in EventSet::Close.
+  *source = Source();
+  if (events_.Remove(fd)) tcmalloc::Close(fd);
+  counts_.sources.fetch_sub(1, std::memory_order_relaxed);
+}
+
+// In a forked child the set is its parent's as well: nothing is taken out of it.
 void PressureMonitor::Close() {
+  const bool is_intact = IsIntact();
   for (Source& source : sources_) {
     if (source.fd < 0) continue;
-    tcmalloc::Close(source.fd);
+    const int fd = source.fd;
     source = Source();
+    if (is_intact && events_.Holds(fd)) tcmalloc::Close(fd);
     counts_.sources.fetch_sub(1, std::memory_order_relaxed);
   }
   events_.Close();
 }
 
 void PressureMonitor::Abandon() {
-  for (Source& source : sources_) {
-    if (source.fd < 0) continue;
-    source = Source();
-    counts_.sources.fetch_sub(1, std::memory_order_relaxed);
-    counts_.sources_failed.fetch_add(1, std::memory_order_relaxed);
-  }
-  events_.Abandon();
+  counts_.sources_failed.fetch_add(static_cast<unsigned>(num_sources()), std::memory_order_relaxed);
+  Close();
 }
 
 size_t PressureMonitor::num_sources() const {
@@ -73,10 +88,7 @@ size_t PressureMonitor::num_sources() const {
 }
 
 void PressureMonitor::Drop(Source* source) {
-  events_.Remove(source->fd);
-  tcmalloc::Close(source->fd);
-  *source = Source();
-  counts_.sources.fetch_sub(1, std::memory_order_relaxed);
+  Remove(source);
   counts_.sources_failed.fetch_add(1, std::memory_order_relaxed);
 }
 
@@ -93,9 +105,14 @@ bool PressureMonitor::Hear(Source* source) {
       DiscardInput(source->fd);
       return false;
     case PressureSource::kHighCount: {
+      const std::optional<uint64_t> now = HighCount(source->fd);
+      if (!now.has_value()) {
+        Drop(source);
+        return false;
+      }
       const uint64_t before = source->high_count;
-      source->high_count = HighCount(source->fd);
-      return source->high_count > before;
+      source->high_count = *now;
+      return *now > before;
     }
   }
   return false;
@@ -103,16 +120,17 @@ bool PressureMonitor::Hear(Source* source) {
 
 int PressureMonitor::Act(bool event) {
   const int64_t now_ms = world_.now_ms();
-  const int by_use = policy_.DueByUse(now_ms, world_.read(world_.context));
+  readings_ = world_.read(world_.context);
+  const int by_use = policy_.DueByUse(now_ms, readings_);
   const int by_event = event ? policy_.DueByEvent(now_ms, world_.in_use(world_.context)) : 0;
   const int level = std::max(by_use, by_event);
   if (level == 0) return 0;
   const size_t moved = world_.act(world_.context, level);
   // What it took counts as time, too.
   const int64_t done_ms = world_.now_ms();
+  readings_ = world_.read(world_.context);
   if (by_use > 0) {
-    const PressureReadings after = world_.read(world_.context);
-    policy_.ActedByUse(done_ms, moved, after[static_cast<size_t>(by_use) - 1].in_use);
+    policy_.ActedByUse(done_ms, moved, readings_[static_cast<size_t>(by_use) - 1].in_use);
   }
   if (by_event > 0) policy_.ActedByEvent(done_ms, moved, world_.in_use(world_.context));
   return level;
@@ -120,7 +138,7 @@ int PressureMonitor::Act(bool event) {
 
 void PressureMonitor::Rearm() {
   const int64_t now_ms = world_.now_ms();
-  int64_t next_ms = PressurePolicy::NextReadingMs(world_.read(world_.context));
+  int64_t next_ms = PressurePolicy::NextReadingMs(readings_);
   for (size_t i = 0; i < kMaxSources; ++i) {
     Source& source = sources_[i];
     if (source.fd < 0 || !source.deaf) continue;
@@ -140,23 +158,30 @@ void PressureMonitor::Deafen(int64_t now_ms) {
     if (source.fd < 0 || !source.told) continue;
     source.told = false;
     source.deaf = true;
-    // A threshold only has it looked, which happens no more often near one anyway.
+    // What only has it looked, as a threshold does and a counter that has not risen, is heard as
+    // often as is looked near a threshold anyway.
+    const bool paced = source.kind != PressureSource::kThreshold;
     source.deaf_until_ms =
-        now_ms + (source.kind == PressureSource::kThreshold ? PressurePolicy::kNearMs
-                                                            : policy_.EventsDeafMs(now_ms));
+        now_ms + std::max(PressurePolicy::kNearMs, paced ? policy_.EventsDeafMs(now_ms) : 0);
   }
 }
 
 int PressureMonitor::Handle(int64_t timeout_ms) {
-  if (handling_.exchange(true, std::memory_order_acquire)) return 0;
   EventSet::Event told[kMaxSources + 1];
-  const int n = events_.Wait(timeout_ms, told, kMaxSources + 1);
+  const int n = IsIntact() ? events_.Wait(timeout_ms, told, kMaxSources + 1) : -1;
+  if (n == 0) return 0;
+  // What is waited for may be closed meanwhile.
+  if (n < 0 || (timeout_ms != 0 && !IsIntact())) {
+    Abandon();
+    return -1;
+  }
   bool event = false;
   for (int i = 0; i < n; ++i) {
-    if (told[i].tag == EventSet::kAlarmTag) continue;
+    if (told[i].tag >= kMaxSources) continue;
     Source& source = sources_[told[i].tag];
     if (source.fd < 0) continue;
-    if (told[i].broken && source.kind != PressureSource::kHighCount) {
+    const bool broken = told[i].broken && source.kind != PressureSource::kHighCount;
+    if (broken || !events_.Holds(source.fd)) {
       Drop(&source);
       continue;
     }
@@ -164,16 +189,9 @@ int PressureMonitor::Handle(int64_t timeout_ms) {
     if (asks) counts_.events.Add(1);
     event |= asks;
   }
-  int level = 0;
-  if (n < 0) {
-    level = -1;
-    Abandon();
-  } else if (n > 0) {
-    level = Act(event);
-    Deafen(world_.now_ms());
-    Rearm();
-  }
-  handling_.store(false, std::memory_order_release);
+  const int level = Act(event);
+  Deafen(world_.now_ms());
+  Rearm();
   return level;
 }
 

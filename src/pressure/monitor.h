@@ -7,15 +7,18 @@
 // events costs one wake-up for each action, however many there are. A source that breaks (its group
 // was removed, the other end closed) is dropped and counted; the others go on.
 //
+// Programs close descriptors that they do not know, and get their numbers for files of their own.
+// So nothing is read from, told or closed that was not seen a moment before to be still what was
+// opened (EventSet::Holds).
+//
 // What a source is and how memory is measured comes from the caller (see World), so that tests have
 // a world of their own.
 //
-// Thread safety: Handle by one thread at a time; others that call it meanwhile return at once. Open
-// and AddSource before that. Never allocates. Cost: a handful of system calls each time.
+// Thread safety: none; one thread at a time. Never allocates. Cost: a reading each time, two where
+// something is done, and some ten system calls.
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -39,7 +42,7 @@ class PressureMonitor {
   struct World {
     void* context = nullptr;
     int64_t (*now_ms)() = nullptr;
-    // What is in use now, by level, and in all by the process.
+    // What is in use now, by level, and in all by the process. `read` may add and remove sources.
     PressureReadings (*read)(void* context) = nullptr;
     uint64_t (*in_use)(void* context) = nullptr;
     // Performs the action of a level; returns the bytes that it moved.
@@ -56,8 +59,12 @@ class PressureMonitor {
   bool Open();
   // Takes over the descriptor. False, and it is closed, when it cannot be listened to.
   bool AddSource(int fd, PressureSource source);
+  // Those of a kind, for the sake of others that take their place.
+  void RemoveSources(PressureSource kind);
   void Close();
   int fd() const { return events_.fd(); }
+  // Nobody has closed the monitor's own descriptors.
+  bool IsIntact() const { return events_.IsIntact(); }
   size_t num_sources() const;
 
   // Waits for an event, at most `timeout_ms` (negative: for ever), and does what is due. Returns
@@ -78,6 +85,8 @@ class PressureMonitor {
   static EventSet::When WhenOf(PressureSource kind);
   // What the source told. True when it is an event that asks for an action.
   bool Hear(Source* source);
+  void Remove(Source* source);
+  // One that tells nothing any more.
   void Drop(Source* source);
   void Abandon();
   int Act(bool event);
@@ -91,7 +100,8 @@ class PressureMonitor {
   PressureCounts& counts_;
   EventSet events_;
   std::array<Source, kMaxSources> sources_{};
-  std::atomic<bool> handling_{false};
+  // As of this wake-up, behind the action where there was one.
+  PressureReadings readings_{};
 };
 
 }  // namespace tcmalloc

@@ -2,8 +2,9 @@
 // When something is done about memory pressure, and how much. Pure decisions: the caller brings the
 // time and what is in use, acts, and says what came of it. Thread safety: none.
 //
-// Levels. A level is reached when what is in use comes to its threshold, and left when it has
-// fallen by kMargin below. As long as it is held its action is repeated, since what is freed
+// Levels (NextMemoryLevel, page/memory_level.h, which also decides for the heap's own limits). A
+// level is reached when what is in use comes to its threshold, and left when it has fallen by a
+// part of that, kMargin, below. As long as it is held its action is repeated, since what is freed
 // meanwhile lies in caches again.
 //
 // Pace. An action costs time, and one that frees nothing is a waste: after one that freed little
@@ -21,6 +22,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "page/memory_level.h"
 #include "pressure/config.h"
 
 namespace tcmalloc {
@@ -71,8 +73,10 @@ class PressurePace {
   void Forget() { acted_ = false; }
 
   int64_t wait_ms() const { return acted_ ? wait_ms_ : 0; }
-  // When MayAct holds without growth.
-  int64_t next_ms() const { return acted_ ? acted_ms_ + wait_ms_ : INT64_MIN; }
+  // Until MayAct holds without growth.
+  int64_t RemainingMs(int64_t now_ms) const {
+    return acted_ ? std::max<int64_t>(0, acted_ms_ + wait_ms_ - now_ms) : 0;
+  }
 
  private:
   int64_t interval_ms_;
@@ -97,14 +101,9 @@ class PressurePolicy {
 
   // The level whose action is due, 0 for none.
   int DueByUse(int64_t now_ms, const PressureReadings& readings) {
-    const int reached = LevelOf(readings, 0);
-    const int held = LevelOf(readings, kMargin);
-    if (reached > level_) {
-      level_ = reached;
-      level_pace_.Forget();
-    } else if (held < level_) {
-      level_ = held;
-    }
+    const int before = level_;
+    level_ = NextMemoryLevel(BoundsOf(readings), before);
+    if (level_ > before) level_pace_.Forget();
     if (level_ == 0 || !level_pace_.MayAct(now_ms, InUse(readings, level_))) return 0;
     return level_;
   }
@@ -124,9 +123,7 @@ class PressurePolicy {
   // The level that is held.
   int level() const { return level_; }
   // Until events are to be heard again, 0 for now.
-  int64_t EventsDeafMs(int64_t now_ms) const {
-    return std::max<int64_t>(0, event_pace_.next_ms() - now_ms);
-  }
+  int64_t EventsDeafMs(int64_t now_ms) const { return event_pace_.RemainingMs(now_ms); }
   // Until the next readings; negative where no level has a threshold.
   static int64_t NextReadingMs(const PressureReadings& readings) {
     int64_t next = -1;
@@ -140,15 +137,17 @@ class PressurePolicy {
   }
 
  private:
-  // The highest level that is reached where thresholds are this part lower; 0: not at all lower.
-  static int LevelOf(const PressureReadings& readings, uint64_t part) {
-    for (size_t level = kPressureLevels; level > 0; --level) {
-      const PressureReading& reading = readings[level - 1];
-      if (reading.threshold == PressureReading::kNoThreshold) continue;
-      const uint64_t margin = part == 0 ? 0 : reading.threshold / part;
-      if (reading.in_use >= reading.threshold - margin) return static_cast<int>(level);
+  static std::array<MemoryBound, kPressureLevels> BoundsOf(const PressureReadings& readings) {
+    std::array<MemoryBound, kPressureLevels> bounds;
+    for (size_t i = 0; i < kPressureLevels; ++i) {
+      const auto& [in_use, threshold] = readings[i];
+      if (threshold == PressureReading::kNoThreshold) continue;
+      // What comes to the threshold is above all that is below it.
+      bounds[i] = {.limit = std::max<uint64_t>(threshold, 1) - 1,
+                   .in_use = in_use,
+                   .margin = threshold / kMargin};
     }
-    return 0;
+    return bounds;
   }
   static uint64_t InUse(const PressureReadings& readings, int level) {
     return readings[static_cast<size_t>(level) - 1].in_use;

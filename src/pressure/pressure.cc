@@ -6,160 +6,69 @@
 #include <new>
 #include <string_view>
 
+#include "base/check.h"
 #include "base/text_writer.h"
-#include "os/cgroup_events.h"
 #include "os/clock.h"
 #include "os/detached_thread.h"
-#include "os/environment.h"
 #include "os/log.h"
-#include "os/pressure_watch.h"
-#include "os/psi.h"
-#include "pressure/actions.h"
 #include "pressure/config.h"
 #include "pressure/listeners.h"
-#include "pressure/monitor.h"
-#include "pressure/process_figures.h"
+#include "pressure/listening.h"
+#include "runtime/current_thread.h"
 #include "runtime/heap.h"
 #include "runtime/heap_hold.h"
 
 namespace tcmalloc {
 namespace {
 
-// Until what could not be opened is tried again, and what broke altogether.
+// Until what could not be opened is tried again, and what broke altogether; the longest that the
+// library's thread sleeps without looking whether its descriptors are still there.
 constexpr int kRetryMs = 10'000;
 
 constinit PressureListeners listeners;
 
-// All that listening needs. In static storage, made anew for each process that listens.
-class Listening {
- public:
-  Listening(Heap& heap, const PressureConfig& config)
-      : heap_(heap),
-        config_(config),
-        figures_(heap),
-        monitor_({.context = this,
-                  .now_ms = &CoarseMilliseconds,
-                  .read = [](void* self) { return Self(self).ReadLevels(); },
-                  .in_use = [](void* self) { return Self(self).figures_.InUse(); },
-                  .act = [](void* self, int level) { return Self(self).Act(level); }},
-                 config.interval_ms, heap.pressure_counts) {}
+// Which thread works on what is below (see pressure.h). An address that is the thread's own; null
+// for none; that of `storage` for a thread of the library's that is being started. Taken with
+// acquire and left with release, so that what one has done the next one sees.
+constinit std::atomic<const void*> at_work{nullptr};
 
-  bool Open();
-  PressureMonitor& monitor() { return monitor_; }
-
- private:
-  static Listening& Self(void* self) { return *static_cast<Listening*>(self); }
-
-  PressureReadings ReadLevels() { return figures_.ReadLevels(CoarseMilliseconds()); }
-  size_t Act(int level) {
-    listeners.Tell(level);
-    return ActOnPressure(heap_, level);
-  }
-  void Add(int fd_or_error, PressureSource source);
-  // What the service manager offers. True when it is to be the only one that speaks of stalls.
-  bool AddWatch();
-  void AddPsi();
-  void AddGroupEvents();
-  void AddGroupThresholds();
-
-  Heap& heap_;
-  const PressureConfig config_;
-  ProcessFigures figures_;
-  PressureMonitor monitor_;
-};
-
-void Listening::Add(int fd_or_error, PressureSource source) {
-  if (fd_or_error >= 0) {
-    monitor_.AddSource(fd_or_error, source);
-  } else if (fd_or_error != -ENOENT) {
-    heap_.pressure_counts.sources_failed.fetch_add(1, std::memory_order_relaxed);
-  }
-}
-
-struct WatchVariables {
-  const char* watch = nullptr;
-  const char* write = nullptr;
-};
-
-void SeeVariable(const char* name, size_t name_length, const char* value, void* context) {
-  auto* const variables = static_cast<WatchVariables*>(context);
-  const std::string_view text(name, name_length);
-  if (text == "MEMORY_PRESSURE_WATCH") variables->watch = value;
-  if (text == "MEMORY_PRESSURE_WRITE") variables->write = value;
-}
-
-bool Listening::AddWatch() {
-  if (!config_.watch || RunsWithRaisedPrivileges()) return false;
-  WatchVariables variables;
-  ForEachEnvironmentVariable(&SeeVariable, &variables);
-  if (variables.watch == nullptr) return false;
-  const PressureWatch watch = OpenPressureWatch(variables.watch, variables.write);
-  switch (watch.kind) {
-    case PressureWatchKind::kOff:
-      if (watch.error != 0) Add(-watch.error, PressureSource::kStall);
-      // Nothing is to be listened to, or it cannot be: then the system's own files are as good.
-      return watch.error == 0;
-    case PressureWatchKind::kPsiFile:
-      Add(watch.fd, PressureSource::kStall);
-      return true;
-    case PressureWatchKind::kStream:
-      Add(watch.fd, PressureSource::kStream);
-      return true;
-  }
-  return false;
-}
-
-void Listening::AddPsi() {
-  int fd = -ENOENT;
-  const std::string_view group = figures_.directories().v2;
-  if (!group.empty()) fd = OpenPsiTrigger(group, kCgroupPsiFile, config_.psi_trigger);
-  if (fd < 0) fd = OpenPsiTrigger("", kSystemPsiFile, config_.psi_trigger);
-  Add(fd, PressureSource::kStall);
-}
-
-void Listening::AddGroupEvents() {
-  Add(OpenMemoryEvents(figures_.directories().v2), PressureSource::kHighCount);
-  Add(OpenMemoryPressureLevel(figures_.directories().v1, MemoryPressureLevel::kMedium),
-      PressureSource::kStream);
-}
-
-void Listening::AddGroupThresholds() {
-  const uint64_t limit = figures_.cgroup_limit();
-  if (limit == PressureFigures::kUnknown) return;
-  for (const PressureThreshold& level : config_.levels) {
-    if (level.of != PressureThreshold::Of::kLimit && level.of != PressureThreshold::Of::kCgroup) {
-      continue;
-    }
-    const PressureReading reading = ReadingFor(level, {.cgroup_in_use = 0, .cgroup_limit = limit});
-    Add(OpenMemoryThreshold(figures_.directories().v1, reading.threshold),
-        PressureSource::kThreshold);
-  }
-}
-
-bool Listening::Open() {
-  if (!monitor_.Open()) return false;
-  figures_.Begin(config_);
-  const bool watched = AddWatch();
-  if (config_.psi && !watched) AddPsi();
-  if (config_.cgroup_events) AddGroupEvents();
-  ReadLevels();
-  AddGroupThresholds();
-  return true;
-}
-
-// Null until this process has begun to listen. Set before anything is opened, so that a child finds
-// what there is to be closed; but what another thread has just opened and not noted yet stays open
-// in it until it executes something.
+// Null until this process has begun to listen. Written by who is at work, before anything is
+// opened, so that a child finds what there is to be closed; but what another thread has just opened
+// and not noted yet stays open in it until it executes something.
 constinit std::atomic<Listening*> listening{nullptr};
-// A thread of the library's listens, or is about to; it is the one that opens.
-constinit std::atomic<bool> has_thread{false};
-// Held by who begins to listen for the program's loop: system calls are made meanwhile.
-constinit std::atomic<bool> beginning{false};
 alignas(Listening) constinit char storage[sizeof(Listening)] = {};
+// What the environment asks for, once that was read. Written by who is at work.
 constinit PressureConfig the_config;
+constinit std::string_view wrong_word;
+constinit std::atomic<bool> config_is_read{false};
+
+// A thread of the library's listens, or is about to: it is at work then for good. Written by who is
+// at work, read as a hint by others.
+constinit std::atomic<bool> has_thread{false};
+// This process is to have one: so are its children that live for long enough.
+constinit std::atomic<bool> wants_thread{false};
+
+bool ThisThreadIsAtWork() { return at_work.load(std::memory_order_relaxed) == &current_slot; }
+
+bool TryBeginWork() {
+  const void* nobody = nullptr;
+  return at_work.compare_exchange_strong(nobody, &current_slot, std::memory_order_acquire,
+                                         std::memory_order_relaxed);
+}
+void EndWork() { at_work.store(nullptr, std::memory_order_release); }
+
+// The following: by who is at work.
+
+void ReadConfigOnce(const Heap& heap) {
+  if (config_is_read.load(std::memory_order_relaxed)) return;
+  if (!ParsePressureConfig(heap.settings.pressure, &the_config, &wrong_word)) {
+    the_config = PressureConfig();
+  }
+  config_is_read.store(true, std::memory_order_relaxed);
+}
 
 Listening* Begin(Heap& heap, const PressureConfig& config) {
-  auto* const made = new (storage) Listening(heap, config);
+  auto* const made = new (storage) Listening(heap, config, listeners);
   listening.store(made, std::memory_order_release);
   if (made->Open()) return made;
   listening.store(nullptr, std::memory_order_relaxed);
@@ -168,26 +77,42 @@ Listening* Begin(Heap& heap, const PressureConfig& config) {
 
 void* Run(void*) {
   Heap& heap = GlobalHeap();
+  at_work.store(&current_slot, std::memory_order_relaxed);
   for (;;) {
-    if (Listening* const now = Begin(heap, the_config)) {
-      while (now->monitor().Handle(-1) >= 0) {
-      }
+    Listening* const now = Begin(heap, the_config);
+    while (now != nullptr && now->monitor().Handle(kRetryMs) >= 0) {
     }
-    SleepMilliseconds(kRetryMs);
+    // In a child that one of the program's listeners has forked here, it begins anew at once.
+    if (listening.load(std::memory_order_relaxed) == now) SleepMilliseconds(kRetryMs);
   }
+}
+
+// Hands the work over to a thread of the library's: ends this one's.
+bool StartThread() {
+  has_thread.store(true, std::memory_order_relaxed);
+  at_work.store(&storage, std::memory_order_relaxed);
+  if (StartDetachedThread(&Run, "tcmalloc-mem")) return true;
+  has_thread.store(false, std::memory_order_relaxed);
+  EndWork();
+  return false;
+}
+
+void ReviveIn(int64_t ms) {
+  GlobalHeap().pressure_revival.Schedule(CoarseMilliseconds() + ms, &ReviveAfterFork);
 }
 
 void ReleaseInChild() {
   listeners.ForgetOthersInChild();
   listeners.lock().ResetAfterForkInChild();
-  beginning.store(false, std::memory_order_relaxed);
   if (Listening* const of_parent = listening.load(std::memory_order_relaxed)) {
     of_parent->monitor().Close();
     listening.store(nullptr, std::memory_order_relaxed);
   }
-  if (has_thread.exchange(false, std::memory_order_relaxed)) {
-    GlobalHeap().pressure_revival.Schedule(CoarseMilliseconds() + kReviveAfterMs, &ReviveAfterFork);
-  }
+  // The library's thread itself, in a listener of the program's: it goes on when that returns.
+  if (ThisThreadIsAtWork() && has_thread.load(std::memory_order_relaxed)) return;
+  has_thread.store(false, std::memory_order_relaxed);
+  if (!ThisThreadIsAtWork()) at_work.store(nullptr, std::memory_order_relaxed);
+  if (wants_thread.load(std::memory_order_relaxed)) ReviveIn(kReviveAfterMs);
 }
 
 constexpr ForkHandlers kForkHandlers = {
@@ -195,27 +120,6 @@ constexpr ForkHandlers kForkHandlers = {
     [] { listeners.lock().ReleaseAfterForkInParent(); },
     &ReleaseInChild,
 };
-
-// Once.
-void InstallForkHandlersOfPressure() {
-  static constinit std::atomic<bool> installed{false};
-  if (!installed.exchange(true, std::memory_order_relaxed)) AddForkHandlers(&kForkHandlers);
-}
-
-bool StartThread() {
-  has_thread.store(true, std::memory_order_relaxed);
-  if (StartDetachedThread(&Run, "tcmalloc-mem")) return true;
-  has_thread.store(false, std::memory_order_relaxed);
-  return false;
-}
-
-// What the environment says; `*config` is off where it says nothing or nothing sensible.
-bool ReadConfig(const Heap& heap, PressureConfig* config) {
-  std::string_view wrong;
-  if (ParsePressureConfig(heap.settings.pressure, config, &wrong)) return config->enabled();
-  *config = PressureConfig();
-  return false;
-}
 
 void ComplainAbout(std::string_view what, std::string_view why) {
   char buffer[512];
@@ -227,50 +131,68 @@ void ComplainAbout(std::string_view what, std::string_view why) {
 }  // namespace
 
 void OnPressureLoad() {
+  // Whatever is asked for: listeners may be added, and the program may begin to listen.
+  TC_CHECK(AddForkHandlers(&kForkHandlers));
   Heap& heap = GlobalHeap();
   if (*heap.settings.pressure == '\0') return;
-  std::string_view wrong;
-  if (!ParsePressureConfig(heap.settings.pressure, &the_config, &wrong)) {
-    ComplainAbout(wrong, "it cannot be read from here on: ");
-    return;
-  }
-  if (!the_config.enabled() || !the_config.thread) return;
-  InstallForkHandlersOfPressure();
-  if (!StartThread()) ComplainAbout("", "no thread could be started");
+  while (!TryBeginWork()) WaitMillisecond();
+  ReadConfigOnce(heap);
+  if (!wrong_word.empty()) ComplainAbout(wrong_word, "it cannot be read from here on: ");
+  // The program may have been quicker, before the library was loaded altogether.
+  const bool listens = listening.load(std::memory_order_relaxed) != nullptr;
+  if (!the_config.enabled() || !the_config.thread || listens) return EndWork();
+  // Before there is a thread: a child that is forked meanwhile gets one as well.
+  wants_thread.store(true, std::memory_order_relaxed);
+  if (StartThread()) return;
+  wants_thread.store(false, std::memory_order_relaxed);
+  ComplainAbout("", "no thread could be started");
 }
 
-void ReviveAfterFork() { StartThread(); }
+void ReviveAfterFork() {
+  // Who is at work is one who begins to listen in a loop of its own, or this very thread, in a
+  // listener; has anybody begun by then, there is nothing to do.
+  if (!TryBeginWork()) return ReviveIn(kRetryMs);
+  if (listening.load(std::memory_order_relaxed) != nullptr) return EndWork();
+  if (!StartThread()) ReviveIn(kRetryMs);
+}
 
 int PressureFd(Heap& heap) {
-  if (has_thread.load(std::memory_order_relaxed)) return -EBUSY;
-  if (beginning.exchange(true, std::memory_order_acquire)) return -EBUSY;
-  int result = -EMFILE;
-  Listening* now = listening.load(std::memory_order_acquire);
+  // From a listener.
+  if (ThisThreadIsAtWork()) {
+    Listening* const now = listening.load(std::memory_order_relaxed);
+    const bool in_own_loop = now != nullptr && !has_thread.load(std::memory_order_relaxed);
+    return in_own_loop ? now->monitor().fd() : -EBUSY;
+  }
+  while (!TryBeginWork()) {
+    if (has_thread.load(std::memory_order_relaxed)) return -EBUSY;
+    WaitMillisecond();
+  }
+  Listening* now = listening.load(std::memory_order_relaxed);
+  if (now != nullptr && !now->monitor().IsIntact()) {
+    now->monitor().Close();
+    now = nullptr;
+  }
   if (now == nullptr) {
-    PressureConfig config;
-    std::string_view wrong;
-    if (!ReadConfig(heap, &config)) ParsePressureConfig("auto", &config, &wrong);
-    InstallForkHandlersOfPressure();
+    ReadConfigOnce(heap);
+    PressureConfig config = the_config;
+    std::string_view none;
+    if (!config.enabled()) ParsePressureConfig("auto", &config, &none);
     now = Begin(heap, config);
   }
-  if (now != nullptr) result = now->monitor().fd();
-  beginning.store(false, std::memory_order_release);
-  return result;
+  const int fd_or_error = now != nullptr ? now->monitor().fd() : -EMFILE;
+  EndWork();
+  return fd_or_error;
 }
 
 int HandlePressure(Heap&) {
-  if (has_thread.load(std::memory_order_relaxed)) return 0;
-  Listening* const now = listening.load(std::memory_order_acquire);
-  // It is set before all is open; behind that, what PressureFd did is seen.
-  if (now == nullptr || beginning.load(std::memory_order_acquire)) return 0;
-  const int level = now->monitor().Handle(0);
+  if (has_thread.load(std::memory_order_relaxed) || !TryBeginWork()) return 0;
+  Listening* const now = listening.load(std::memory_order_relaxed);
+  const int level = now == nullptr ? 0 : now->monitor().Handle(0);
+  EndWork();
   return level < 0 ? 0 : level;
 }
 
-void AddPressureListener(PressureListener* listener) {
-  InstallForkHandlersOfPressure();
-  listeners.Add(listener);
-}
+void AddPressureListener(PressureListener* listener) { listeners.Add(listener); }
 
 void RemovePressureListener(PressureListener* listener) { listeners.Remove(listener); }
 

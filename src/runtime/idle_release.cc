@@ -17,7 +17,7 @@ constinit std::atomic<int64_t> alarmed_all_ms{0};
 
 }  // namespace
 
-void ComeBy(Heap& heap, ThreadCache* cache) {
+void ComeBy(Heap& heap, ThreadCache* cache, size_t size) {
   ThreadCache::Visits& visits = cache->visits;
   const bool pending = heap.page_heap.release_pending();
   const int64_t last_alarm_ms = alarmed_all_ms.load(std::memory_order_relaxed);
@@ -27,7 +27,7 @@ void ComeBy(Heap& heap, ThreadCache* cache) {
     if (last_alarm_ms != 0 && now_ms - last_alarm_ms < kAlarmAllEveryMs) {
       // What is freed now would alarm no one.
       const bool visiting = visits.last_ms != 0;
-      visits.interval = idle_release_policy::NextInterval(visiting ? visits.interval : 0, 0);
+      visits.interval = idle_release_policy::NextInterval(visiting ? visits.interval : 0, 0, size);
       visits.last_ms = now_ms;
       cache->SetVisit(visits.interval);
     } else {
@@ -51,7 +51,7 @@ void ComeBy(Heap& heap, ThreadCache* cache) {
       if (Microseconds() >= end_us) break;
     }
   }
-  if (!first) visits.interval = idle_release_policy::NextInterval(visits.interval, away_ms);
+  if (!first) visits.interval = idle_release_policy::NextInterval(visits.interval, away_ms, size);
   cache->SetVisit(visits.interval);
 }
 

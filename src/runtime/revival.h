@@ -4,7 +4,8 @@
 // there. Nothing is done inside the allocator's locks, but it is done inside malloc: it may
 // allocate.
 //
-// Thread safety: any; Schedule by the one thread that a child begins with. Cost: one load.
+// Thread safety: any; Schedule by the one thread that a child begins with, or by who is being
+// revived, for another try. Cost: one load.
 #pragma once
 
 #include <atomic>

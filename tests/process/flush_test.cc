@@ -127,17 +127,26 @@ TEST_F(Flush, TheCallingThreadAlone) {
   EXPECT_GT(after, 0u);
 }
 
-TEST_F(Flush, APhaseEndsWithAnEmptyCache) {
+TEST_F(Flush, APhaseEndsWithEmptyCaches) {
   tcmalloc::MallocExtension::FlushThreadCaches();
   size_t inside;
+  size_t inside_transfer;
   {
     const tcmalloc::ScopedPhase phase;
     FillCache();
+    // More than a thread's cache has room for.
+    std::vector<char*> objects(20'000);
+    for (char*& object : objects) object = NewMarked(64, 8);
+    for (char* object : objects) FreeMarked(object, 64, 8);
     inside = ThreadCacheBytes();
+    inside_transfer = TransferCacheBytes();
   }
   const size_t after = ThreadCacheBytes();
+  const size_t after_transfer = TransferCacheBytes();
   EXPECT_GT(inside, 10000u);
+  EXPECT_GT(inside_transfer, 10000u);
   EXPECT_EQ(after, 0u);
+  EXPECT_EQ(after_transfer, 0u);
 }
 
 TEST_F(Flush, IdleAndBusyThreads) {

@@ -2,14 +2,17 @@
 //
 // Memory pressure in a process of its own, from sources that the test writes to: nothing where it
 // is off; events over a FIFO and over a socket, as a service manager sends them; the program's own
-// loop; listeners; a forked child; a program that closes every descriptor it knows nothing of; a
-// storm of events.
+// loop; listeners, also such that fork or end the program; forked children, also of threads that
+// fork while events come; a program that closes every descriptor it knows nothing of and opens
+// others; a storm of events; what readings cost; a whole system of the test's own.
 //
-//   pressure off | watch fifo | watch socket | loop | listeners | fork | closed | storm | wrong
+//   pressure off | watch fifo | watch socket | loop | listeners | fork | closed | reused | wrong
+//   pressure storm fifo | storm socket | readings | forking | fork_in_call | exit_in_call | tree
 //
 // Started with one of these it prepares what the variables name, sets them, and starts itself.
 #include <dirent.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -21,6 +24,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <string>
 #include <thread>
 #include <vector>
@@ -198,30 +202,413 @@ void Closed() {
   Exercise(2);
 }
 
-// A thousand events a second, of which none frees anything.
-void Storm(int writer) {
-  const double before = ProcessorSeconds();
-  const size_t actions = Actions();
-  for (int i = 0; i < 5000; ++i) {
-    // A full pipe is a storm as well.
-    CHECK(write(writer, "x", 1) == 1 || errno == EAGAIN);
-    SleepMs(1);
+// Of the library's thread, by its own clock.
+double ListenerSeconds() {
+  DIR* const tasks = opendir("/proc/self/task");
+  CHECK(tasks != nullptr);
+  double seconds = -1;
+  while (const dirent* const entry = readdir(tasks)) {
+    const std::string name = std::string("/proc/self/task/") + entry->d_name + "/comm";
+    char text[32] = "";
+    const int fd = open(name.c_str(), O_RDONLY | O_CLOEXEC);
+    if (fd < 0) continue;
+    CHECK(read(fd, text, sizeof(text) - 1) >= 0);
+    close(fd);
+    if (strcmp(text, "tcmalloc-mem\n") != 0) continue;
+    // The clock of a thread by its number, as pthread_getcpuclockid has it.
+    const unsigned clock = (~static_cast<unsigned>(atoi(entry->d_name)) << 3) | 6;
+    timespec time;
+    CHECK(clock_gettime(static_cast<clockid_t>(clock), &time) == 0);
+    seconds = static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) / 1e9;
   }
-  const double spent = ProcessorSeconds() - before;
-  dprintf(STDOUT_FILENO, "%zu actions, %.3f s of the processor, the writer's included\n",
-          Actions() - actions, spent);
-  CHECK(Actions() > actions);
-  CHECK(Actions() - actions <= 6);
+  closedir(tasks);
+  CHECK(seconds >= 0);
+  return seconds;
 }
 
-void Run(const std::string& what, const char* path, int writer) {
+double Seconds() {
+  timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) / 1e9;
+}
+
+// A thousand events a second, of which none frees anything.
+void Storm(int writer) {
+  CHECK(fcntl(writer, F_SETFL, O_NONBLOCK) == 0);
+  const size_t actions = Actions();
+  const double before = ListenerSeconds();
+  const double begin = Seconds();
+  int sent = 0;
+  for (; Seconds() - begin < 5; ++sent) {
+    // A full pipe is a storm as well.
+    CHECK(write(writer, "x", 1) == 1 || errno == EAGAIN);
+    // Each at its time: one that was late is made up for.
+    while (Seconds() - begin < (sent + 1) / 1000.0) {
+      const timespec pause = {.tv_sec = 0, .tv_nsec = 200'000};
+      nanosleep(&pause, nullptr);
+    }
+  }
+  const double share = (ListenerSeconds() - before) / (Seconds() - begin);
+  dprintf(STDOUT_FILENO, "%d events in 5 s, %zu actions, %.3f %% of a processor\n", sent,
+          Actions() - actions, share * 100);
+  CHECK(sent >= 4900);
+  CHECK(Actions() > actions);
+  CHECK(Actions() - actions <= 6);
+  CHECK(share <= 0.01);
+}
+
+// Near a threshold all that there is to be read is read ten times a second.
+void Readings() {
+  NewMarked(size_t{56} << 20, 1);
+  SleepMs(1500);
+  const double before = ListenerSeconds();
+  SleepMs(5000);
+  const double share = (ListenerSeconds() - before) / 5;
+  dprintf(STDOUT_FILENO, "%.0f us for each wake-up with a reading\n", share / 10 * 1e6);
+  CHECK(Actions() == 0);
+  CHECK(share <= 0.01);
+}
+
+// What gets the numbers of the library's descriptors is the program's, also in its children.
+void Reused() {
+  CHECK(Descriptors() > 3);
+  for (int fd = 3; fd < 1024; ++fd) close(fd);
+  std::vector<int> own;
+  for (int i = 0; i < 700; ++i) {
+    own.push_back(open("/dev/null", O_RDONLY));
+    CHECK(own.back() >= 0);
+  }
+  for (int i = 0; i < 3; ++i) {
+    const pid_t child = fork();
+    if (child == 0) {
+      for (const int fd : own) CHECK(fcntl(fd, F_GETFD) >= 0);
+      _exit(0);
+    }
+    CHECK(WaitFor(child) == 0);
+  }
+  // It finds out within ten seconds and listens anew, to what is there still.
+  Await([] { return Property("tcmalloc.pressure_sources") == 0; });
+  Await([] { return Property("tcmalloc.pressure_sources") == 1; });
+  for (const int fd : own) CHECK(fcntl(fd, F_GETFD) >= 0);
+}
+
+std::atomic<int> children_ended{0};
+
+// What a listener does here, in the library's thread, while other threads fork, allocate, and add
+// and remove listeners, and events come.
+void Forking(int writer) {
+  tcmalloc_pressure_listener forks = {};
+  forks.notify = [](int, void*) {
+    const pid_t child = fork();
+    if (child == 0) {
+      Free(Malloc(100'000));
+      _exit(3);
+    }
+    CHECK(WaitFor(child) == 3);
+    ++children_ended;
+  };
+  tcmalloc_add_pressure_listener(&forks);
+  std::atomic<bool> stop{false};
+  std::atomic<long> calls{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 8; ++t) {
+    threads.emplace_back([&] {
+      while (!stop) {
+        std::atomic<int> context{0};
+        tcmalloc_pressure_listener come_and_go = {};
+        come_and_go.notify = [](int, void* c) {
+          CHECK(static_cast<std::atomic<int>*>(c)->fetch_add(1) >= 0);
+        };
+        come_and_go.context = &context;
+        tcmalloc_add_pressure_listener(&come_and_go);
+        Free(Malloc(1000));
+        SleepMs(1);
+        tcmalloc_remove_pressure_listener(&come_and_go);
+        // Whoever calls it from now on fails.
+        calls += context.exchange(-1'000'000);
+      }
+    });
+  }
+  std::vector<std::thread> forkers;
+  std::atomic<int> failed{0};
+  for (int t = 0; t < 4; ++t) {
+    forkers.emplace_back([&, t] {
+      for (int i = 0; i < 200; ++i) {
+        const pid_t child = fork();
+        if (child == 0) {
+          // Some execute something at once, some go on for a while.
+          if (t == 0) {
+            execl("/bin/true", "true", nullptr);
+            _exit(0);
+          }
+          tcmalloc_pressure_listener own = {};
+          own.notify = [](int, void*) {};
+          tcmalloc_add_pressure_listener(&own);
+          for (int n = 0; n < 20; ++n) Free(Malloc(static_cast<size_t>(n) * 1000));
+          tcmalloc_remove_pressure_listener(&own);
+          _exit(0);
+        }
+        CHECK(child > 0);
+        if (WaitFor(child) != 0) ++failed;
+        if (write(writer, "x", 1) != 1) CHECK(errno == EAGAIN);
+      }
+    });
+  }
+  for (std::thread& forker : forkers) forker.join();
+  stop = true;
+  for (std::thread& thread : threads) thread.join();
+  dprintf(STDOUT_FILENO, "%d children of the listener, %ld calls of others\n",
+          children_ended.load(), calls.load());
+  CHECK(failed == 0);
+  CHECK(children_ended > 0);
+  tcmalloc_remove_pressure_listener(&forks);
+  // It is alive.
+  const size_t actions = Actions();
+  Await([&] {
+    CHECK(write(writer, "x", 1) == 1 || errno == EAGAIN);
+    return Actions() > actions;
+  });
+}
+
+// In a child that a listener forks nobody else is; when the listener returns there, it goes on
+// listening; the parent does in any case.
+void ForkInCall(int writer) {
+  static int result[2];
+  CHECK(pipe2(result, O_CLOEXEC) == 0);
+  tcmalloc_pressure_listener forks = {};
+  forks.notify = [](int, void*) {
+    static pid_t parent = getpid();
+    if (getpid() != parent) {
+      // The second event, in the child.
+      CHECK(tcmalloc_pressure_fd() == -1 && errno == EBUSY);
+      CHECK(write(result[1], "c", 1) == 1);
+      _exit(0);
+    }
+    if (told_calls++ > 0) return;
+    if (fork() == 0) CHECK(tcmalloc_handle_pressure() == 0);
+  };
+  tcmalloc_add_pressure_listener(&forks);
+  CHECK(write(writer, "x", 1) == 1);
+  Await([] { return told_calls == 1; });
+  // Whoever reads the FIFO's byte: until both have had one.
+  char byte = 0;
+  CHECK(fcntl(result[0], F_SETFL, O_NONBLOCK) == 0);
+  Await([&] {
+    CHECK(write(writer, "x", 1) == 1 || errno == EAGAIN);
+    SleepMs(100);
+    if (byte == 0) CHECK(read(result[0], &byte, 1) == 1 || errno == EAGAIN);
+    return byte != 0 && told_calls > 1;
+  });
+  CHECK(byte == 'c');
+  CHECK(waitpid(-1, nullptr, 0) > 0);
+}
+
+struct AtEnd {
+  ~AtEnd() {
+    if (listener.notify == nullptr) return;
+    tcmalloc_remove_pressure_listener(&listener);
+    CHECK(write(STDOUT_FILENO, "removed\n", 8) == 8);
+  }
+  tcmalloc_pressure_listener listener = {};
+} at_end;
+
+// The program ends in a listener, while other threads go on.
+[[noreturn]] void ExitInCall(int writer) {
+  at_end.listener.notify = [](int, void*) {
+    Free(Malloc(1 << 20));
+    exit(0);
+  };
+  tcmalloc_add_pressure_listener(&at_end.listener);
+  for (int t = 0; t < 4; ++t) {
+    std::thread([] {
+      for (;;) Free(Malloc(1 << 20));
+    }).detach();
+  }
+  CHECK(write(writer, "x", 1) == 1);
+  SleepMs(20'000);
+  CHECK(!"the listener is to end it");
+  _exit(1);
+}
+
+// Below: in a process whose root is a folder of the test's own.
+
+constexpr char kGroup[] = "/sys/fs/cgroup/memory/job";
+
+void WriteFile(const std::string& path, const std::string& text) {
+  for (size_t at = path.find('/', 1); at != std::string::npos; at = path.find('/', at + 1)) {
+    CHECK(mkdir(path.substr(0, at).c_str(), 0700) == 0 || errno == EEXIST);
+  }
+  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  CHECK(fd >= 0);
+  CHECK(write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()));
+  close(fd);
+}
+int MakeFifo(const std::string& path) {
+  CHECK(mkfifo(path.c_str(), 0600) == 0);
+  const int fd = open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC);
+  CHECK(fd >= 0);
+  return fd;
+}
+void SetGroup(const char* file, size_t value) {
+  const std::string name = strcmp(file, "memory.stat") == 0 ? "total_rss " : "";
+  WriteFile(std::string(kGroup) + "/" + file, name + std::to_string(value) + "\n");
+}
+
+// As the kernel takes registrations, here all that came: "EVENT FILE ARGUMENT" each. Numbers of
+// events have three digits, thresholds nine, and the level is "medium".
+struct Registrations {
+  std::vector<int> events;
+  std::vector<std::string> arguments;
+};
+Registrations ReadRegistrations(int control) {
+  Registrations found;
+  char text[1000] = "";
+  const ssize_t n = read(control, text, sizeof(text) - 1);
+  CHECK(n >= 0 || errno == EAGAIN);
+  for (const char* at = text; *at != '\0';) {
+    int event = 0;
+    int file = 0;
+    int length = 0;
+    char argument[16] = "";
+    CHECK(sscanf(at, "%3d %d %6[a-z]%n", &event, &file, argument, &length) == 3 ||
+          sscanf(at, "%3d %d %9[0-9]%n", &event, &file, argument, &length) == 3);
+    found.events.push_back(event);
+    found.arguments.push_back(argument);
+    at += length;
+  }
+  return found;
+}
+void TellEvent(int fd) {
+  const uint64_t one = 1;
+  CHECK(write(fd, &one, sizeof(one)) == static_cast<ssize_t>(sizeof(one)));
+}
+
+size_t Sources() {
+  // What is to be revived is, by who allocates.
+  Free(Malloc(1 << 20));
+  return Property("tcmalloc.pressure_sources");
+}
+
+void BuildSystem() {
+  WriteFile("/proc/self/cgroup", "4:memory:/job\n");
+  WriteFile("/proc/self/mountinfo",
+            "31 23 0:27 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n");
+  WriteFile("/proc/self/statm", "1000 500 100 1 0 300 0\n");
+  WriteFile("/run/here", "");
+  SetGroup("memory.usage_in_bytes", 1);
+  SetGroup("memory.pressure_level", 0);
+  SetGroup("memory.limit_in_bytes", 1'000'000'000);
+  SetGroup("memory.stat", 100'000'000);
+}
+
+void InSystemOfItsOwn() {
+  BuildSystem();
+  // Of the parent, on the system that it has.
+  const size_t failed = Property("tcmalloc.pressure_sources_failed");
+  const int watch = MakeFifo("/run/watch");
+  const int control = MakeFifo(std::string(kGroup) + "/cgroup.event_control");
+  // Everything is found: the manager's FIFO, reclaiming, three thresholds.
+  Await([] { return Sources() == 5; });
+  Registrations told = ReadRegistrations(control);
+  CHECK((told.arguments ==
+         std::vector<std::string>{"medium", "800000000", "900000000", "950000000"}));
+  CHECK(Property("tcmalloc.pressure_sources_failed") == failed);
+
+  // An event of each kind, and readings.
+  size_t actions = Actions();
+  CHECK(write(watch, "x", 1) == 1);
+  Await([&] { return Actions() > actions; });
+  actions = Actions();
+  Await([&] {
+    TellEvent(told.events[0]);
+    return Actions() > actions;
+  });
+  CHECK(Property("tcmalloc.pressure_events") >= 2);
+  actions = Actions();
+  SetGroup("memory.stat", 960'000'000);
+  TellEvent(told.events[3]);
+  Await([&] { return Actions() > actions; });
+
+  // Another limit: other thresholds.
+  SetGroup("memory.stat", 100'000'000);
+  SetGroup("memory.limit_in_bytes", 500'000'000);
+  Await([&] {
+    const Registrations again = ReadRegistrations(control);
+    if (!again.events.empty()) told = again;
+    return told.arguments.size() == 3;
+  });
+  CHECK((told.arguments == std::vector<std::string>{"400000000", "450000000", "475000000"}));
+  CHECK(Sources() == 5);
+
+  // Children of this one: its system is theirs.
+  for (int i = 0; i < 2; ++i) {
+    const pid_t child = fork();
+    if (child == 0) {
+      CHECK(Property("tcmalloc.pressure_sources") == 0);
+      Await([] { return Sources() == 5; });
+      CHECK(ReadRegistrations(control).arguments.size() == 4);
+      _exit(0);
+    }
+    CHECK(WaitFor(child) == 0);
+  }
+
+  // A storm of everything, files that vanish under way, and allocations.
+  const double begin = Seconds();
+  actions = Actions();
+  for (int i = 0; Seconds() - begin < 6; ++i) {
+    for (const int event : told.events) TellEvent(event);
+    CHECK(write(watch, "x", 1) == 1 || errno == EAGAIN);
+    Free(Malloc(static_cast<size_t>(i) * 100));
+    if (i == 500) CHECK(unlink((std::string(kGroup) + "/memory.stat").c_str()) == 0);
+    if (i == 1000) CHECK(unlink((std::string(kGroup) + "/memory.limit_in_bytes").c_str()) == 0);
+    if (i == 1500) CHECK(unlink("/proc/self/statm") == 0);
+    if (i == 2000) CHECK(unlink("/proc/self/cgroup") == 0);
+    SleepMs(1);
+  }
+  CHECK(Actions() > actions);
+  CHECK(Property("tcmalloc.pressure_sources") >= 2);
+  actions = Actions();
+  Await([&] {
+    CHECK(write(watch, "x", 1) == 1 || errno == EAGAIN);
+    return Actions() > actions;
+  });
+  Exercise(3);
+}
+
+constexpr int kSkipped = 77;
+
+// The folder becomes a child's root before that listens: what it opens by absolute names is there.
+int Tree(const std::string& folder) {
+  CHECK(setenv("MEMORY_PRESSURE_WATCH", "/run/watch", 1) == 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    if (chroot(folder.c_str()) != 0 &&
+        (unshare(CLONE_NEWUSER) != 0 || chroot(folder.c_str()) != 0)) {
+      dprintf(STDOUT_FILENO, "SKIP: this user may not change its root\n");
+      _exit(kSkipped);
+    }
+    CHECK(chdir("/") == 0);
+    InSystemOfItsOwn();
+    _exit(0);
+  }
+  return WaitFor(child);
+}
+
+int Run(const std::string& what, const char* path, int writer) {
   if (what == "off" || what == "wrong") Off();
   if (what == "watch") Watch(writer);
   if (what == "loop") Loop(path);
   if (what == "listeners") Listeners(writer);
   if (what == "fork") Fork();
   if (what == "closed") Closed();
+  if (what == "reused") Reused();
   if (what == "storm") Storm(writer);
+  if (what == "readings") Readings();
+  if (what == "forking") Forking(writer);
+  if (what == "fork_in_call") ForkInCall(writer);
+  if (what == "exit_in_call") ExitInCall(writer);
+  if (what == "tree") return Tree(std::filesystem::path(path).parent_path());
+  return 0;
 }
 
 }  // namespace
@@ -244,8 +631,7 @@ int main(int argc, char** argv) {
     if (what != "off" && what != "wrong" && what != "loop") {
       Await([] { return Threads() == 2 && Property("tcmalloc.pressure_sources") >= 1; });
     }
-    Run(what, path.c_str(), writer);
-    return 0;
+    return Run(what, path.c_str(), writer);
   }
   std::string path = "-";
   int listening = -1;
@@ -265,7 +651,12 @@ int main(int argc, char** argv) {
       CHECK(mkfifo(path.c_str(), 0600) == 0);
     }
     CHECK(setenv("MEMORY_PRESSURE_WATCH", path.c_str(), 1) == 0);
-    if (what != "loop") CHECK(setenv("TCMALLOC_PRESSURE", "watch=on,interval=1s", 1) == 0);
+    const char* config = "watch=on,interval=1s";
+    if (what == "forking" || what == "fork_in_call") config = "watch=on,interval=100ms";
+    // Near it from the start, and never there.
+    if (what == "readings") config = "watch=on,level1=99%cgroup,level2=99%system,level3=64M";
+    if (what == "tree") config = "auto,interval=100ms";
+    if (what != "loop") CHECK(setenv("TCMALLOC_PRESSURE", config, 1) == 0);
     if (what == "loop") CHECK(setenv("TCMALLOC_PRESSURE", "", 1) == 0);
   }
   if (what == "wrong") CHECK(setenv("TCMALLOC_PRESSURE", "auto,level9=5", 1) == 0);
@@ -276,9 +667,6 @@ int main(int argc, char** argv) {
     _exit(127);
   }
   const int status = WaitFor(child);
-  if (path != "-") {
-    unlink(path.c_str());
-    rmdir(folder);
-  }
+  if (path != "-") std::filesystem::remove_all(folder);
   return status;
 }

@@ -176,7 +176,7 @@ TEST(SizeClassesTest, SpansHoldObjectsAndWasteLittle) {
     const size_t size = kSizeClasses.size(size_class);
     const size_t span = kSizeClasses.span_pages(size_class).bytes();
     EXPECT_GE(span / size, 1u) << size;
-    EXPECT_LE((span % size) * 16, span) << size;
+    EXPECT_LE((span % size) * 32, span) << size;
     // The figures that the comment on MinObjectsPerSpan gives.
     if (size <= 1024) {
       EXPECT_GE(span / size, 128u) << size;

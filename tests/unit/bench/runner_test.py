@@ -549,6 +549,26 @@ class WholeRun(unittest.TestCase):
         self.assertIn(os.path.realpath(SPY), result.stdout)
         self.assertIn("graph 1500000 5000000", result.stdout)
 
+    def test_memory_is_warmed_by_what_the_row_has_needed(self):
+        log = self.folder / "warmed"
+        warm = self.bin / "bench_warm_memory"
+        warm.write_text(f"#!/bin/sh\necho $1 >> '{log}'\n")
+        warm.chmod(0o755)
+        self.assertEqual(self.bench("--rounds", "2", "--max-rounds", "2").returncode, 0)
+        peaks = [made["peak_rss_kib"] for made in self.data()["records"]]
+        self.assertEqual([int(line) for line in log.read_text().split()],
+                         [max(peaks[:i]) for i in range(1, len(peaks))])
+
+    def test_the_warmer(self):
+        warm = os.path.join(BIN, "bench_warm_memory")
+        launch = os.path.join(BIN, "bench_launch")
+        kib = 40000  # no whole number of hugepages
+        finished = process.run([launch, warm, str(kib)], os.environ, 60)
+        self.assertGreaterEqual(finished.report["peak_rss_kib"], kib)
+        for arguments in ([], ["x"], ["1x"], [""], ["1", "2"], ["99999999999999999999"]):
+            with self.assertRaisesRegex(process.ProcessFailed, "usage"):
+                process.run([launch, warm, *arguments], os.environ, 60)
+
     def test_the_launcher(self):
         launch = os.path.join(BIN, "bench_launch")
         finished = process.run([launch, "A=1", "sh", "-c", "test $A = 1 && echo $A"],

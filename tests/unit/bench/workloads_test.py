@@ -45,6 +45,8 @@ CASES = {
     # Neither nodes nor edges.
     "graph": time("2000 1000", 3 * 2000 + 1000, "41-47"),
     "idle-threads": memory("10 0.01", "kib_per_thread", "KiB", 10 * 10),
+    # Neither the words of documents nor what the program itself allocates.
+    "index-build": memory("1 1 1 2 4 1", "rss_to_live", "1", 2 * 2 * 100, "96-600000"),
     "large-buffers": time("2 4 50", 2 * 50),
     "larson": rate("0.02 8 1000 100 2 1 2", "ops_per_s", 500),
     "larson-sized": rate("0.02 8 1000 100 2 1 2", "ops_per_s", 500),

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <thread>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "page_heap_fixture.h"
 #include "testing/fake_virtual_memory.h"
 #include "testing/random.h"
+#include "testing/thread_state.h"
 
 namespace tcmalloc {
 namespace {
@@ -182,29 +184,148 @@ TEST_F(PageHeapLimitsTest, RecordsAreNotRefused) {
   heap_.CheckInvariants();
 }
 
-// A free of another thread is in the system while this one asks: it is waited for.
+// Another thread's release, which the test can hold up in the system.
+class HeldUpRelease {
+ public:
+  HeldUpRelease(PageHeap& heap, FakeVirtualMemory& vm, Length n) {
+    vm.OnNextRelease([this] {
+      in_system_.store(true);
+      while (!may_go_on_.load()) std::this_thread::yield();
+      std::this_thread::sleep_for(delay_);
+    });
+    thread_ = std::thread([&heap, n] { heap.ReleaseAtLeast(n); });
+    while (!in_system_.load()) std::this_thread::yield();
+  }
+  ~HeldUpRelease() { Join(); }
+
+  // It goes on in so long, if not before.
+  void GoOnIn(std::chrono::milliseconds delay) {
+    delay_ = delay;
+    may_go_on_.store(true);
+  }
+  void Join() {
+    may_go_on_.store(true);
+    if (thread_.joinable()) thread_.join();
+  }
+
+ private:
+  std::atomic<bool> in_system_{false};
+  std::atomic<bool> may_go_on_{false};
+  std::chrono::milliseconds delay_{0};
+  std::thread thread_;
+};
+
+// A free of another thread is in the system while this one asks: it is waited for, however long it
+// does not get a processor.
 TEST_F(PageHeapLimitsTest, WhatOthersAreReleasingIsWaitedFor) {
   Limit(LimitKind::kHard, 32 * kMiB);
   heap_.Delete(New(MiB(8)));
-  Span* const held = New(MiB(24));
-  ASSERT_NE(held, nullptr);
-  std::atomic<bool> in_system{false};
-  std::atomic<bool> asked{false};
+  ASSERT_NE(New(MiB(24)), nullptr);
+  HeldUpRelease other(heap_, vm_, MiB(8));
+  other.GoOnIn(std::chrono::milliseconds(500));
+  EXPECT_NE(New(MiB(6)), nullptr);
+  other.Join();
+  heap_.CheckInvariants();
+}
+
+TEST_F(PageHeapLimitsTest, ManyThreadsWaitForOneRelease) {
+  Limit(LimitKind::kHard, 32 * kMiB);
+  heap_.Delete(New(MiB(8)));
+  ASSERT_NE(New(MiB(24)), nullptr);
+  HeldUpRelease other(heap_, vm_, MiB(8));
+  std::atomic<int> served{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i) {
+    threads.emplace_back([&] { served += New(MiB(1)) != nullptr ? 1 : 0; });
+  }
+  other.GoOnIn(std::chrono::milliseconds(100));
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(served, 8);
+}
+
+// It ends between the decision that room is needed and the look at what is under way: here while
+// this thread is in the system itself, to be refused.
+TEST_F(PageHeapLimitsTest, WhatOthersHaveReleasedMeanwhileCounts) {
+  Limit(LimitKind::kHard, 32 * kMiB);
+  Span* const first = New(MiB(8));
+  ASSERT_NE(New(MiB(20)), nullptr);
+  Span* const second = New(MiB(4));
+  ASSERT_NE(second, nullptr);
+  heap_.Delete(first);
+  HeldUpRelease other(heap_, vm_, MiB(8));
+  heap_.Delete(second);
   vm_.OnNextRelease([&] {
-    in_system.store(true);
-    while (!asked.load()) std::this_thread::yield();
-    // The other thread goes round at least once.
-    for (int i = 0; i < 3; ++i) {
-      timespec time{0, 1'000'000};
-      nanosleep(&time, nullptr);
-    }
+    other.Join();
+    vm_.FailRelease(1);
   });
-  std::thread releaser([&] { heap_.ReleaseAtLeast(MiB(8)); });
-  while (!in_system.load()) std::this_thread::yield();
-  asked.store(true);
-  Span* const span = New(MiB(6));
-  releaser.join();
-  EXPECT_NE(span, nullptr);
+  EXPECT_NE(New(MiB(6)), nullptr);
+  EXPECT_EQ(vm_.release_failures(), 1u);
+}
+
+// What the system refuses is nothing to wait for, whoever asks it.
+TEST_F(PageHeapLimitsTest, WhatOthersAreRefusedIsNoRoom) {
+  Limit(LimitKind::kHard, 32 * kMiB);
+  heap_.Delete(New(MiB(8)));
+  ASSERT_NE(New(MiB(24)), nullptr);
+  vm_.FailRelease(1, 1'000'000);
+  {
+    HeldUpRelease other(heap_, vm_, MiB(8));
+    other.GoOnIn(std::chrono::milliseconds(50));
+    EXPECT_EQ(New(MiB(10)), nullptr);
+  }
+  // Threads whose refused passes overlap at any time.
+  std::vector<std::thread> threads;
+  std::atomic<int> served{0};
+  for (int i = 0; i < 8; ++i) {
+    threads.emplace_back([&] {
+      for (int round = 0; round < 50; ++round) served += New(MiB(10)) != nullptr ? 1 : 0;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(served, 0);
+  heap_.CheckInvariants();
+}
+
+// A release that began after there was nothing left to give back is not waited for: else threads
+// that are refused again and again might wait for each other for ever.
+TEST_F(PageHeapLimitsTest, OnlyWhatIsUnderWayIsWaitedFor) {
+  Limit(LimitKind::kHard, 32 * kMiB);
+  Span* const later = New(MiB(8));
+  heap_.Delete(New(MiB(8)));
+  ASSERT_NE(New(MiB(16)), nullptr);
+  HeldUpRelease first(heap_, vm_, MiB(8));
+  std::atomic<pid_t> waiter_id{0};
+  std::atomic<bool> served{true};
+  std::thread waiter([&] {
+    waiter_id = ThisThreadId();
+    served = New(MiB(6)) != nullptr;
+  });
+  while (waiter_id == 0) std::this_thread::yield();
+  WaitUntilAsleep(waiter_id);
+  heap_.Delete(later);
+  HeldUpRelease second(heap_, vm_, MiB(8));
+  vm_.FailRelease(1);
+  first.Join();
+  second.GoOnIn(std::chrono::milliseconds(500));
+  waiter.join();
+  EXPECT_FALSE(served);
+}
+
+// Another library's fork handler allocates while all locks are held for fork: the release that is
+// under way cannot end before that.
+TEST_F(PageHeapLimitsTest, WhoForksWaitsForNobody) {
+  Limit(LimitKind::kHard, 32 * kMiB);
+  heap_.Delete(New(MiB(8)));
+  ASSERT_NE(New(MiB(24)), nullptr);
+  HeldUpRelease other(heap_, vm_, MiB(8));
+  SpinLock::BeginForkHold();
+  heap_.ForEachLock([](SpinLock& lock) { lock.HoldForFork(); });
+  other.GoOnIn(std::chrono::milliseconds(0));
+  EXPECT_EQ(New(MiB(6)), nullptr);
+  SpinLock::EndForkHold();
+  heap_.ForEachLock([](SpinLock& lock) { lock.ReleaseAfterForkInParent(); });
+  other.Join();
+  EXPECT_NE(New(MiB(6)), nullptr);
 }
 
 TEST_F(PageHeapLimitsTest, TheSoftLimitReleasesThenGrows) {

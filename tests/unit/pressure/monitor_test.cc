@@ -3,16 +3,23 @@
 // pipes and counters. Real time passes only where the alarm clock is what is tested.
 #include "pressure/monitor.h"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdint>
+#include <cstring>
 #include <vector>
 
 #include "os/clock.h"
+#include "os/high_descriptor.h"
+#include "testing/fake_tree.h"
 
 namespace tcmalloc {
 namespace {
@@ -24,12 +31,18 @@ struct TestWorld {
   uint64_t in_use = 1 << 20;
   size_t moves = 1 << 20;
   std::vector<int> actions;
+  size_t reads = 0;
 
   static int64_t now_ms;
   PressureMonitor::World World() {
     return {.context = this,
             .now_ms = [] { return now_ms < 0 ? CoarseMilliseconds() : now_ms; },
-            .read = [](void* w) { return static_cast<TestWorld*>(w)->readings; },
+            .read =
+                [](void* w) {
+                  auto* const world = static_cast<TestWorld*>(w);
+                  ++world->reads;
+                  return world->readings;
+                },
             .in_use = [](void* w) { return static_cast<TestWorld*>(w)->in_use; },
             .act =
                 [](void* w, int level) {
@@ -79,6 +92,96 @@ TEST_F(PressureMonitorTest, LooksAtOnceWhenItIsOpened) {
   EXPECT_EQ(world_.actions, std::vector<int>{2});
 }
 
+TEST_F(PressureMonitorTest, ReadsOnceEachTimeAndOnceMoreBehindAnAction) {
+  world_.readings[0] = {10, 100};
+  EXPECT_EQ(monitor_.Handle(-1), 0);
+  EXPECT_EQ(world_.reads, 1U);
+  EXPECT_EQ(Handle(), 0);
+  EXPECT_EQ(world_.reads, 1U) << "nothing has happened";
+  Tell(AddStream());
+  EXPECT_EQ(Handle(), 3);
+  EXPECT_EQ(world_.reads, 3U);
+}
+
+TEST_F(PressureMonitorTest, AStallIsAnEventThatNobodyReads) {
+  // What a trigger reports, a connection does that is told something urgent.
+  const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof(address);
+  const int urgent = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (bind(listener, reinterpret_cast<sockaddr*>(&address), length) != 0 ||
+      listen(listener, 1) != 0 ||
+      getsockname(listener, reinterpret_cast<sockaddr*>(&address), &length) != 0 ||
+      connect(urgent, reinterpret_cast<sockaddr*>(&address), length) != 0) {
+    GTEST_SKIP() << "no connection on this machine: " << strerror(errno);
+  }
+  const int stall = accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+  close(listener);
+  fds_.push_back(urgent);
+  ASSERT_TRUE(monitor_.AddSource(stall, PressureSource::kStall));
+  EXPECT_EQ(monitor_.Handle(-1), 0);
+  ASSERT_EQ(send(urgent, "x", 1, MSG_OOB), 1);
+  EXPECT_EQ(monitor_.Handle(10'000), 3);
+  EXPECT_EQ(counts_.events.value(), 1U);
+  // It is urgent still, and deaf.
+  EXPECT_EQ(Handle(), 0);
+  EXPECT_EQ(counts_.events.value(), 1U);
+}
+
+// A counter of a group that is gone: there is an event and nothing to be read, for ever.
+TEST_F(PressureMonitorTest, ACounterThatCannotBeReadIsDropped) {
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_NONBLOCK | O_CLOEXEC), 0);
+  close(ends[0]);
+  ASSERT_TRUE(monitor_.AddSource(ends[1], PressureSource::kHighCount));
+  EXPECT_EQ(monitor_.Handle(-1), 0);
+  Handle();
+  EXPECT_EQ(monitor_.num_sources(), 0U);
+  EXPECT_EQ(counts_.sources_failed.load(), 1U);
+  EXPECT_EQ(counts_.events.value(), 0U);
+}
+
+TEST_F(PressureMonitorTest, SourcesOfAKindAreReplaced) {
+  AddStream();
+  const int before = NumDescriptors();
+  for (int i = 0; i < 100; ++i) {
+    for (int level = 0; level < 3; ++level) {
+      ASSERT_TRUE(
+          monitor_.AddSource(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC), PressureSource::kThreshold));
+    }
+    EXPECT_EQ(counts_.sources.load(), 4U);
+    monitor_.RemoveSources(PressureSource::kThreshold);
+  }
+  EXPECT_EQ(counts_.sources.load(), 1U);
+  EXPECT_EQ(counts_.sources_failed.load(), 0U);
+  EXPECT_EQ(NumDescriptors(), before);
+}
+
+// The program has closed a source's descriptor, and has something of its own by that number.
+TEST_F(PressureMonitorTest, WhatGotASourcesNumberIsNotRead) {
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_NONBLOCK | O_CLOEXEC), 0);
+  // Somebody else has it as well, so that the kernel goes on telling about it.
+  const int copy = dup(ends[0]);
+  const int number = MoveDescriptorUp(ends[0]);
+  ASSERT_TRUE(monitor_.AddSource(number, PressureSource::kStream));
+  EXPECT_EQ(monitor_.Handle(-1), 0);
+  int theirs[2];
+  ASSERT_EQ(pipe2(theirs, O_NONBLOCK | O_CLOEXEC), 0);
+  ASSERT_EQ(dup2(theirs[0], number), number);
+  Tell(ends[1]);
+  Tell(theirs[1]);
+  EXPECT_EQ(monitor_.Handle(10'000), 0);
+  EXPECT_EQ(monitor_.num_sources(), 0U);
+  char byte;
+  EXPECT_EQ(read(number, &byte, 1), 1);
+  monitor_.Close();
+  EXPECT_GE(fcntl(number, F_GETFD), 0) << "closed";
+  for (const int fd : {ends[1], copy, theirs[0], theirs[1], number}) close(fd);
+}
+
 TEST_F(PressureMonitorTest, AnEventAsksForAllThatCanBeDone) {
   const int fd = AddStream();
   EXPECT_EQ(monitor_.Handle(-1), 0);
@@ -126,7 +229,7 @@ TEST_F(PressureMonitorTest, AStreamThatEndsIsDropped) {
 }
 
 TEST_F(PressureMonitorTest, AThresholdHasItLookedAndIsNoEvent) {
-  const int fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  const int fd = MoveDescriptorUp(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   ASSERT_TRUE(monitor_.AddSource(fd, PressureSource::kThreshold));
   EXPECT_EQ(monitor_.Handle(-1), 0);
   const uint64_t one = 1;
@@ -136,7 +239,7 @@ TEST_F(PressureMonitorTest, AThresholdHasItLookedAndIsNoEvent) {
 }
 
 TEST_F(PressureMonitorTest, AThresholdIsHeardBetweenTwoLooks) {
-  const int fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  const int fd = MoveDescriptorUp(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   ASSERT_TRUE(monitor_.AddSource(fd, PressureSource::kThreshold));
   world_.readings[0] = {10, 100};
   EXPECT_EQ(monitor_.Handle(-1), 0);

@@ -108,9 +108,14 @@ TEST(PressurePolicyTest, ActionsThatFreeLittleBackOff) {
 
 TEST(PressurePolicyTest, OneThatFreesMuchEndsTheBackOff) {
   PressurePace pace(kIntervalMs);
-  for (int i = 0; i < 4; ++i) pace.Acted(pace.next_ms() < 0 ? 0 : pace.next_ms(), 0, kMuch);
+  int64_t now = 0;
+  for (int i = 0; i < 4; ++i) {
+    now += pace.RemainingMs(now);
+    pace.Acted(now, 0, kMuch);
+  }
   EXPECT_EQ(pace.wait_ms(), 8 * kIntervalMs);
-  pace.Acted(pace.next_ms(), kMuch, kMuch);
+  now += pace.RemainingMs(now);
+  pace.Acted(now, kMuch, kMuch);
   EXPECT_EQ(pace.wait_ms(), kIntervalMs);
 }
 
@@ -125,6 +130,8 @@ TEST(PressurePolicyTest, GrowthEndsAWait) {
 
 TEST(PressurePolicyTest, EventsAskForAllThereIsAndKeepTheirOwnPace) {
   PressurePolicy policy(kIntervalMs);
+  EXPECT_EQ(policy.EventsDeafMs(0), 0);
+  EXPECT_EQ(policy.EventsDeafMs(1'000'000), 0);
   EXPECT_EQ(policy.DueByEvent(0, kMuch), 3);
   policy.ActedByEvent(0, kMuch, kMuch);
   EXPECT_EQ(policy.DueByEvent(1, kMuch), 0);

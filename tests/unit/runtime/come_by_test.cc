@@ -20,10 +20,14 @@ using idle_release_policy::BudgetUs;
 using idle_release_policy::kIdleMs;
 using idle_release_policy::kMaxBudgetUs;
 using idle_release_policy::kMaxInterval;
+using idle_release_policy::kMaxIntervalObjects;
 using idle_release_policy::kMinInterval;
+using idle_release_policy::MaxInterval;
 using idle_release_policy::NextInterval;
 
 constexpr uint64_t kNever = Countdown::kNever;
+// That of what a thread comes by with, where it is of no importance.
+constexpr size_t kObjectBytes = 100;
 
 static_assert(BudgetUs(0) == 0 && BudgetUs(kIdleMs - 1) == 0);
 static_assert(BudgetUs(kIdleMs) == kIdleMs * 1000 / 100);
@@ -38,17 +42,36 @@ TEST(ComeByPolicyTest, IntervalsGrowWhileTheThreadIsBusy) {
   uint64_t interval = 0;
   uint64_t expected = kMinInterval;
   for (; expected < kMaxInterval; expected *= 2) {
-    interval = NextInterval(interval, kIdleMs - 1);
+    interval = NextInterval(interval, kIdleMs - 1, 1);
     ASSERT_EQ(interval, expected);
   }
   for (int i = 0; i < 100; ++i) {
-    interval = NextInterval(interval, 0);
+    interval = NextInterval(interval, 0, 1);
     ASSERT_EQ(interval, kMaxInterval);
   }
   // One that was away comes with its next allocation, and is then looked at anew.
-  EXPECT_EQ(NextInterval(interval, kIdleMs), 0u);
-  EXPECT_EQ(NextInterval(0, kIdleMs), 0u);
-  EXPECT_EQ(NextInterval(0, 0), kMinInterval);
+  EXPECT_EQ(NextInterval(interval, kIdleMs, 1), 0u);
+  EXPECT_EQ(NextInterval(0, kIdleMs, 1), 0u);
+  EXPECT_EQ(NextInterval(0, 0, 1), kMinInterval);
+}
+
+// Never with more than one in kMaxIntervalObjects of its objects, and of small ones as before.
+TEST(ComeByPolicyTest, TheLongestIntervalIsManyObjects) {
+  static_assert(MaxInterval(0) == kMaxInterval);
+  static_assert(MaxInterval(kMaxInterval / kMaxIntervalObjects) == kMaxInterval);
+  constexpr size_t kLarge = 5000;
+  static_assert(MaxInterval(kLarge) == kLarge * kMaxIntervalObjects);
+  uint64_t interval = 0;
+  for (int i = 0; i < 20; ++i) {
+    const uint64_t last = interval;
+    interval = NextInterval(interval, 0, kLarge);
+    ASSERT_LE(interval, kLarge * kMaxIntervalObjects);
+    ASSERT_GE(interval, last);
+  }
+  EXPECT_EQ(interval, kLarge * kMaxIntervalObjects);
+  // Its next small object shortens it.
+  EXPECT_EQ(NextInterval(interval, 0, 8), kMaxInterval);
+  EXPECT_EQ(NextInterval(interval, kIdleMs, kLarge), 0u);
 }
 
 class ComeByTest : public testing::Test {
@@ -75,8 +98,8 @@ class ComeByTest : public testing::Test {
   // Comes by until the visits end, which they do once the last alarm of all threads is old.
   void ComeByUntilTheEnd() {
     const int64_t start_ms = CoarseMilliseconds();
-    for (ComeBy(heap_, thread_.cache()); BytesUntilVisit(thread_) != kNever;
-         ComeBy(heap_, thread_.cache())) {
+    for (ComeBy(heap_, thread_.cache(), kObjectBytes); BytesUntilVisit(thread_) != kNever;
+         ComeBy(heap_, thread_.cache(), kObjectBytes)) {
       ASSERT_LE(BytesUntilVisit(thread_), kMaxInterval);
       ASSERT_LT(CoarseMilliseconds(), start_ms + 60'000);
       WaitMillisecond();
@@ -102,9 +125,9 @@ constexpr Length kMuch = Length((size_t{64} << 20) >> kPageShift);
 
 TEST_F(ComeByTest, VisitsEndWhenNothingIsPending) {
   LeaveFreeMemory(kMuch);
-  ComeBy(heap_, thread_.cache());
+  ComeBy(heap_, thread_.cache(), kObjectBytes);
   WasAway(1'000'000);
-  ComeBy(heap_, thread_.cache());
+  ComeBy(heap_, thread_.cache(), kObjectBytes);
   EXPECT_LE(FreeMapped(), ReleasePolicy::kSlack);
   EXPECT_FALSE(heap_.page_heap.release_pending());
   EXPECT_EQ(BytesUntilVisit(thread_), 0u);
@@ -122,13 +145,13 @@ TEST_F(ComeByTest, VisitsGoOnWhileNoOneWouldBeAlarmed) {
   AlarmAll();
   heap_.page_heap.ReleaseAtLeast(kMuch);
   for (int i = 0; i < 3; ++i) {
-    ComeBy(heap_, thread_.cache());
+    ComeBy(heap_, thread_.cache(), kObjectBytes);
     ASSERT_EQ(BytesUntilVisit(thread_), kMinInterval << i);
   }
   LeaveFreeMemory(kMuch);
   FreedSlowly(heap_, nullptr, true);
   WasAway(100'000);
-  ComeBy(heap_, thread_.cache());
+  ComeBy(heap_, thread_.cache(), kObjectBytes);
   EXPECT_LT(FreeMapped(), kMuch);
 }
 
@@ -167,10 +190,10 @@ TEST_F(ComeByTest, ABusyThreadGivesNothingBack) {
   for (int i = 0; i < 100; ++i) {
     // The first visit finds nothing to go by, the others a moment ago.
     if (i > 0) WasAway(i % 2 == 0 ? 0 : kIdleMs - 20);
-    ComeBy(heap_, thread_.cache());
+    ComeBy(heap_, thread_.cache(), kObjectBytes);
     ASSERT_EQ(FreeMapped(), kMuch) << i;
     ASSERT_EQ(BytesUntilVisit(thread_), expected) << i;
-    expected = NextInterval(expected, 0);
+    expected = NextInterval(expected, 0, kObjectBytes);
   }
   EXPECT_EQ(expected, kMaxInterval);
 }
@@ -186,7 +209,7 @@ TEST_F(ComeByTest, ABusyThreadGivesNothingBackWhenVisitsBeginAgain) {
     ASSERT_EQ(BytesUntilVisit(thread_), 0u);
     for (int i = 0; i < 3; ++i) {
       if (i > 0) WasAway(0);
-      ComeBy(heap_, thread_.cache());
+      ComeBy(heap_, thread_.cache(), kObjectBytes);
       ASSERT_EQ(FreeMapped(), kMuch);
     }
   }
@@ -195,11 +218,11 @@ TEST_F(ComeByTest, ABusyThreadGivesNothingBackWhenVisitsBeginAgain) {
 TEST_F(ComeByTest, AThreadThatWasAwayGivesBackAndComesAgain) {
   LeaveFreeMemory(kMuch);
   // Not known yet, and what it could be.
-  ComeBy(heap_, thread_.cache());
+  ComeBy(heap_, thread_.cache(), kObjectBytes);
   ASSERT_EQ(FreeMapped(), kMuch);
   WasAway(kIdleMs + 20);
   const int64_t before_ms = CoarseMilliseconds();
-  ComeBy(heap_, thread_.cache());
+  ComeBy(heap_, thread_.cache(), kObjectBytes);
   EXPECT_GE(visits().last_ms, before_ms);
   EXPECT_LE(FreeMapped(), kMuch - PageHeap::kReleaseSlice);
   EXPECT_EQ(BytesUntilVisit(thread_), 0u);

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Sleeping until a word in memory changes (Linux: futex), of threads of one process. errno is kept,
+// no cancellation point, never allocates. Thread safety: any. Cost: a system call.
+#pragma once
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <climits>
+#include <cstdint>
+
+#include "os/errno_keeper.h"
+
+namespace tcmalloc {
+
+// Sleeps while the word has this value, until somebody wakes. May also return early.
+inline void FutexWait(std::atomic<uint32_t>* word, uint32_t value) {
+  const ErrnoKeeper keeper;
+  syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, nullptr, nullptr, 0);
+}
+
+inline void FutexWakeOne(std::atomic<uint32_t>* word) {
+  const ErrnoKeeper keeper;
+  syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+}
+
+inline void FutexWakeAll(std::atomic<uint32_t>* word) {
+  const ErrnoKeeper keeper;
+  syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
+}
+
+}  // namespace tcmalloc

@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Shards of an index, rebuilt by threads that take turns: what phases save.
+
+  index_build_test.py SOURCES PROGRAM LIBRARY
+
+PROGRAM is the benchmark program index-build, as large as its defaults, with caches that may come to
+hold 1 GiB. With LIBRARY and phases its resident memory stays near the bytes that it asked for; and
+it is at most half of what the packaged library of gperftools takes, which has none.
+"""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+SKIPPED = 77
+MOST_RSS_TO_LIVE = 1.15
+MOST_OF_GPERFTOOLS = 0.5
+CACHE_BYTES = 1 << 30
+SHARD_MB = 200
+SHARDS = 4
+
+
+def run(program, library, phases):
+    """The report of one run."""
+    environment = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "LC_ALL": "C",
+                   "LD_PRELOAD": library,
+                   "TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES": str(CACHE_BYTES)}
+    done = subprocess.run([program, str(SHARD_MB), str(int(phases))], env=environment, timeout=300,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+    if done.returncode != 0 or done.stderr:
+        sys.exit(f"FAILED on {library}: status {done.returncode}\n{done.stderr}")
+    report = json.loads(done.stdout)
+    if report["malloc_library"] != os.path.realpath(library):
+        sys.exit(f"FAILED: malloc was served by {report['malloc_library']}, not by {library}")
+    figures = {metric["name"]: metric["value"] for metric in report["metrics"]}
+    # Each shard may end with an entry that is a little longer than what was left.
+    if abs(figures["live_kib"] - SHARDS * SHARD_MB * 1e6 / 1024) > 1:
+        sys.exit(f"FAILED: {figures['live_kib']} KiB were live")
+    peak_mib = report["peak_rss_kib"] / 1024
+    print(f"{os.path.basename(library)}, {'phases' if figures['phases'] else 'no phases'}: peak "
+          f"{peak_mib:.0f} MiB, {figures['rss_to_live']:.3f} of what was live", flush=True)
+    return peak_mib, figures
+
+
+def main(sources, program, library):
+    sys.path.insert(0, str(pathlib.Path(sources) / "bench"))
+    from runner import peers
+
+    failed = False
+    peak_mib, figures = run(program, library, True)
+    if not figures["phases"]:
+        sys.exit("FAILED: the program found no phases")
+    if figures["rss_to_live"] > MOST_RSS_TO_LIVE:
+        print(f"FAILED: more than {MOST_RSS_TO_LIVE} of what was live")
+        failed = True
+    gperftools = peers.packaged("gperftools")
+    if gperftools.missing:
+        print(f"SKIP: nothing to compare with: {gperftools.source}")
+        return 1 if failed else SKIPPED
+    other_peak_mib, _ = run(program, gperftools.library, False)
+    print(f"{peak_mib / other_peak_mib:.3f} of gperftools'")
+    if peak_mib > MOST_OF_GPERFTOOLS * other_peak_mib:
+        print(f"FAILED: more than {MOST_OF_GPERFTOOLS} of gperftools'")
+        failed = True
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "page/memory_level.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+
+#include "testing/random.h"
+
+namespace tcmalloc {
+namespace {
+
+// Three bounds about the same memory, each with a margin of 10.
+std::array<MemoryBound, 3> InUse(uint64_t in_use, uint64_t more = 0) {
+  return {{{100, in_use, more, 10}, {200, in_use, more, 10}, {300, in_use, more, 10}}};
+}
+
+TEST(MemoryLevelTest, ALimitMayBeReachedAndNotExceeded) {
+  EXPECT_EQ(NextMemoryLevel(InUse(0), 0), 0);
+  EXPECT_EQ(NextMemoryLevel(InUse(100), 0), 0);
+  EXPECT_EQ(NextMemoryLevel(InUse(101), 0), 1);
+  EXPECT_EQ(NextMemoryLevel(InUse(201), 0), 2);
+  EXPECT_EQ(NextMemoryLevel(InUse(1000), 0), 3);
+}
+
+TEST(MemoryLevelTest, WhatIsAskedForCounts) {
+  EXPECT_EQ(NextMemoryLevel(InUse(99, 1), 0), 0);
+  EXPECT_EQ(NextMemoryLevel(InUse(99, 2), 0), 1);
+  EXPECT_EQ(NextMemoryLevel(InUse(99, 500), 0), 3);
+  EXPECT_EQ(NextMemoryLevel(InUse(UINT64_MAX, UINT64_MAX), 0), 3);
+}
+
+TEST(MemoryLevelTest, ALevelIsLeftByTheMargin) {
+  EXPECT_EQ(NextMemoryLevel(InUse(91), 0), 0);
+  EXPECT_EQ(NextMemoryLevel(InUse(91), 1), 1);
+  EXPECT_EQ(NextMemoryLevel(InUse(90), 1), 0);
+  // One level at a time, or several.
+  EXPECT_EQ(NextMemoryLevel(InUse(291), 3), 3);
+  EXPECT_EQ(NextMemoryLevel(InUse(290), 3), 2);
+  EXPECT_EQ(NextMemoryLevel(InUse(95), 3), 1);
+  EXPECT_EQ(NextMemoryLevel(InUse(0), 3), 0);
+  // The margin of a level that was never entered means nothing.
+  EXPECT_EQ(NextMemoryLevel(InUse(199), 1), 1);
+}
+
+TEST(MemoryLevelTest, BoundsMayBeAboutDifferentMemory) {
+  std::array<MemoryBound, 3> bounds{};
+  EXPECT_EQ(NextMemoryLevel(bounds, 0), 0);
+  EXPECT_EQ(NextMemoryLevel(bounds, 3), 0);
+  bounds[0] = {.limit = 10, .in_use = 0};
+  bounds[2] = {.limit = 5, .in_use = 6};
+  EXPECT_EQ(NextMemoryLevel(bounds, 0), 3);
+  // Near the third, but that was not entered, and far from the first.
+  bounds[2] = {.limit = 5, .in_use = 5, .margin = 1};
+  EXPECT_EQ(NextMemoryLevel(bounds, 1), 0);
+}
+
+// Whatever the figures: nothing wraps around, what was entered is held, and more in use is never a
+// lower level.
+TEST(MemoryLevelTest, AnyFigures) {
+  SeededRandom random(1702);
+  const auto figure = [&random]() -> uint64_t {
+    if (random.OneIn(3)) return random.OneIn(2) ? UINT64_MAX - random.Below(3) : random.Below(3);
+    return random.Below(UINT64_MAX) >> random.Below(64);
+  };
+  for (int i = 0; i < 200'000; ++i) {
+    std::array<MemoryBound, 2> bounds;
+    for (MemoryBound& bound : bounds) bound = {figure(), figure(), figure(), figure()};
+    const int entered = NextMemoryLevel(bounds, 0);
+    for (int level = 0; level <= 2; ++level) {
+      ASSERT_GE(NextMemoryLevel(bounds, level), entered);
+      ASSERT_LE(NextMemoryLevel(bounds, level), std::max(level, entered));
+    }
+    for (const MemoryBound& bound : bounds) {
+      ASSERT_TRUE(bound.IsHeld() || !bound.IsEntered());
+      ASSERT_FALSE(bound.IsHeld() && bound.limit == MemoryBound::kNoLimit);
+#ifdef __SIZEOF_INT128__
+      const unsigned __int128 sum = static_cast<unsigned __int128>(bound.in_use) + bound.more;
+      ASSERT_EQ(bound.IsEntered(), bound.limit != MemoryBound::kNoLimit && sum > bound.limit);
+      ASSERT_EQ(bound.IsHeld(),
+                bound.limit != MemoryBound::kNoLimit && sum + bound.margin > bound.limit);
+#endif
+    }
+    std::array<MemoryBound, 2> lower = bounds;
+    for (MemoryBound& bound : lower) bound.in_use /= 2;
+    ASSERT_LE(NextMemoryLevel(lower, 0), entered);
+  }
+}
+
+}  // namespace
+}  // namespace tcmalloc
