@@ -2,6 +2,8 @@
 #include "leak/root_map.h"
 
 #include <algorithm>
+#include <cstring>
+#include <string_view>
 
 namespace tcmalloc {
 namespace {
@@ -10,6 +12,11 @@ namespace {
 constexpr uintptr_t kRedZoneBytes = 128;
 // Of a control block: its own address, and that of the table of dynamic thread-local storage.
 constexpr uintptr_t kKeptBytes = 3 * sizeof(uintptr_t);
+
+// Of two texts; that of the standard library may throw, as far as a compiler sees.
+bool BeginsWith(std::string_view text, std::string_view prefix) {
+  return text.size() >= prefix.size() && memcmp(text.data(), prefix.data(), prefix.size()) == 0;
+}
 
 bool Contains(const MappingLine& line, uintptr_t address) {
   return line.start <= address && address < line.end;
@@ -75,15 +82,15 @@ Mapper::LineKind Mapper::KindOf(size_t index) const {
   if (!line.file.empty()) {
     // Text is not written; what else is read-only may have been written before.
     if (is_image_) return line.writable || !line.executable ? LineKind::kData : LineKind::kNever;
-    const bool is_device = line.name.starts_with("/dev/") && line.name != "/dev/zero" &&
-                           !line.name.starts_with("/dev/shm/");
+    const bool is_device = BeginsWith(line.name, "/dev/") && line.name != "/dev/zero" &&
+                           !BeginsWith(line.name, "/dev/shm/");
     return is_device ? LineKind::kNever : LineKind::kOther;
   }
   if (line.name == "[heap]") return LineKind::kCLibraryHeap;
   if (line.name == "[stack]") return LineKind::kMainStack;
   if (!line.name.empty()) {
     // Names that a program gives, or Linux before 4.5; others are the system's own pages.
-    const bool is_memory = line.name.starts_with("[anon:") || line.name.starts_with("[stack:");
+    const bool is_memory = BeginsWith(line.name, "[anon:") || BeginsWith(line.name, "[stack:");
     return is_memory ? LineKind::kOther : LineKind::kNever;
   }
   // is_image_ and file_ are those of the last line before that has a file.
