@@ -10,8 +10,9 @@
 //
 // Order. Objects that were found are pushed on a list, and go from there through a short queue in
 // which their memory is fetched ahead. The list is small, so that it stays in the processor's
-// caches. When it is full, objects are noted in a bitmap instead, and the bitmap is gone through, in
-// the order of addresses, when the list is empty: nothing is ever lost, and there is no recursion.
+// caches. When it is full, objects are noted in a bitmap instead, and the bitmap is gone through,
+// in the order of addresses, when the list is empty: nothing is ever lost, and there is no
+// recursion.
 //
 // Thread safety: none. The threads whose memory is scanned stand still. No lock, nothing of the
 // heap; system calls only for long ranges. Cost: see bench/memory/leak_check.cc.
@@ -68,9 +69,7 @@ class Marker {
     return conditional_.Push(memory_, {start, end, Kind::kPlain, pages});
   }
   // As a word of a root.
-  [[nodiscard]] bool AddPointer(uintptr_t word) {
-    return pointers_.Push(memory_, word);
-  }
+  [[nodiscard]] bool AddPointer(uintptr_t word) { return pointers_.Push(memory_, word); }
 
   // Marks what can be reached from all that was added since the last call. False when the system
   // has no memory; then the marks are not complete.
@@ -92,14 +91,14 @@ class Marker {
   // nothing leads to, one object is not. Once, after the last Run; false when there is no memory.
   [[nodiscard]] bool FindIndirect();
   // Requires: FindIndirect has succeeded; the object is unmarked.
-  bool IsIndirect(size_t number) const { return TestBit(indirect_, number); }
+  bool IsIndirect(size_t number) const { return !TestBit(direct_, number); }
 
   // What was scanned so far.
   struct Counts {
     size_t objects = 0;
     size_t object_bytes = 0;
     size_t range_bytes = 0;
-    // Times that the list was full.
+    // Of the objects, those that the list was too full for.
     size_t overflows = 0;
   };
   const Counts& counts() const { return counts_; }
@@ -157,24 +156,26 @@ class Marker {
   // How many objects are fetched ahead. (bench/memory/leak_check.cc; see there.)
   static constexpr size_t kAhead = 8;
 
-  void SortConditional();
+  [[nodiscard]] bool SortConditional();
   // A word that may be an address.
   TC_FAST_PATH void Consider(uintptr_t word);
-  // One in [index_.lowest(), + extent()): true when it lies in an object, marked or not, or in a
-  // page of one.
+  // Requires: it is in the range of the heap's objects. False when it is in no page of theirs.
   TC_FAST_PATH bool ConsiderInHeap(uintptr_t word);
   TC_OUT_OF_LINE void ConsiderConditional(uintptr_t word);
-  TC_OUT_OF_LINE void NoteOverflow(uintptr_t start, size_t number);
-  void ConsiderOnStack(uintptr_t address, uintptr_t word);
-  void ScanMark(uintptr_t mark);
+  // The object was found, and the list is full.
+  TC_OUT_OF_LINE void Note(size_t number);
+  // Requires: the list is not full.
+  void PushNumber(size_t number);
   void ScanWords(uintptr_t start, uintptr_t end);
-  void ScanLong(uintptr_t start, uintptr_t end);
+  void ScanLong(uintptr_t start, uintptr_t end, Pages pages);
   void ScanStack(uintptr_t start, uintptr_t end);
+  // The record that begins with the mark at `at` on a stack that ends at `end`.
+  void ScanMark(uintptr_t at, uintptr_t end);
   void ScanRange(const Range& range);
   void ScanObject(Item item);
   // Scans what is on the list, and what comes to be, until nothing is left.
   void Drain();
-  // Puts noted objects on the list; false when there are none.
+  // Puts noted objects on the list, which is empty; false when there are none.
   bool TakeNoted();
 
   // Constant after construction and Prepare.
@@ -187,11 +188,14 @@ class Marker {
 
   // In use, and not found yet.
   uint64_t* unmarked_ = nullptr;
-  // Found, and neither scanned nor on the list; within [noted_begin_, noted_end_).
+  // Where what is looked for has its bit: there, or in direct_.
+  uint64_t* to_find_ = nullptr;
+  // Found, and neither scanned nor on the list; in words [noted_begin_, noted_end_).
   uint64_t* noted_ = nullptr;
   size_t noted_begin_ = 0;
   size_t noted_end_ = 0;
-  uint64_t* indirect_ = nullptr;
+  // Unmarked, and not indirect.
+  uint64_t* direct_ = nullptr;
 
   Item* list_ = nullptr;
   size_t list_size_ = 0;

@@ -69,7 +69,6 @@
 namespace tcmalloc {
 
 struct Heap;
-class ThreadCache;
 
 // An object in use.
 struct LiveObject {
@@ -131,9 +130,26 @@ class ObjectIndex {
   static constexpr SizeClass ClassOfEntry(uint64_t entry) {
     return static_cast<SizeClass>(entry & 0xff);
   }
-  static constexpr size_t PageInSpan(uint64_t entry) { return (entry >> 8) & 0xffff; }
-  static constexpr size_t PayloadOf(uint64_t entry) { return static_cast<size_t>(entry >> 24); }
+  static constexpr int kPageInSpanShift = 8;
+  static constexpr int kPayloadShift = 24;
+  static constexpr size_t PageInSpan(uint64_t entry) {
+    return (entry >> kPageInSpanShift) & 0xffff;
+  }
+  static constexpr size_t PayloadOf(uint64_t entry) {
+    return static_cast<size_t>(entry >> kPayloadShift);
+  }
   static constexpr bool IsLarge(uint64_t entry) { return (entry & 0xff) == kLargeEntry; }
+  // Which object of a small span an address is in, and how far behind its start.
+  struct Place {
+    size_t index;
+    size_t offset;
+  };
+  TC_FAST_PATH static Place PlaceIn(uint64_t entry, uintptr_t address) {
+    const SizeClass c = ClassOfEntry(entry);
+    const size_t in_span = PageInSpan(entry) * kPageSize + (address & (kPageSize - 1));
+    const size_t index = kSizeClasses.ObjectIndex(c, in_span);
+    return {index, in_span - index * kSizeClasses.size(c)};
+  }
 
   struct SpanRecord {
     const Span* span;
@@ -156,30 +172,31 @@ class ObjectIndex {
     if (leaf == nullptr) return kNoEntry;
     return leaf[(address >> kPageShift) & (PageMap::kLeafPages - 1)];
   }
-  const SpanRecord& RecordOf(uint64_t large_entry) const { return records_[PayloadOf(large_entry)]; }
+  const SpanRecord& RecordOf(uint64_t large_entry) const {
+    return records_[PayloadOf(large_entry)];
+  }
   size_t objects_per_span(SizeClass c) const { return objects_per_span_[Index(c)]; }
   const uint64_t* in_use() const { return in_use_; }
   // The large object whose record `span` is; null when there is none.
   const SpanRecord* LargeBySpan(uintptr_t span) const;
 
  private:
-  struct Sizes {
-    size_t spans = 0;
-    size_t large = 0;
-    size_t numbers = 0;
-  };
-
   static constexpr size_t kSpansAtOnce = 64;
 
-  // Calls f(const Span*) for every span that has objects, in the order of their addresses.
+  // Calls f(span, whether it is one large object) for every span that has objects, in the order of
+  // their addresses, until f returns false; returns what the last call did.
   template <typename F>
-  static void ForEachSpan(Heap& heap, F f);
-  bool SetEntry(PageId page, uint64_t entry);
-  bool AddSpan(const Span* span);
+  static bool ForEachSpan(Heap& heap, F f);
+  // Those of page after page differ by `step`.
+  [[nodiscard]] bool SetEntries(PageId first, Length n, uint64_t entry, uint64_t step);
+  // From `*numbers` on, which they raise, and the first by as much as it takes to begin a word.
+  [[nodiscard]] bool AddSmall(const Span* span, size_t* numbers);
+  [[nodiscard]] bool AddLarge(const Span* span, size_t* numbers);
+  // It is not in use, though its bit in the span is clear.
   void RemoveFree(uintptr_t object);
-  bool AddInFlight(uintptr_t object);
-  bool RemoveCached(Heap& heap);
-  void RemoveThreadCache(const ThreadCache& cache, bool has_thread, bool* enough_memory);
+  void RemoveClaimed(Heap& heap);
+  [[nodiscard]] bool RemoveCached(Heap& heap);
+  [[nodiscard]] bool AddInFlight(uintptr_t object);
   void Count();
   // The record with the greatest first number that is at most `number`.
   const SpanRecord& RecordWithNumber(size_t number) const;
@@ -190,7 +207,7 @@ class ObjectIndex {
 
   // Constant after Build.
   CheckMemory& memory_;
-  std::array<uint64_t*, PageMap::kRootEntries>* root_storage_ = nullptr;
+  // As in a PageMap; null where there is no object.
   uint64_t** root_ = nullptr;
   uintptr_t lowest_ = 0;
   uintptr_t extent_ = 0;

@@ -19,8 +19,8 @@
 #include "pressure/listeners.h"
 #include "pressure/monitor.h"
 #include "pressure/process_figures.h"
-#include "runtime/fork.h"
 #include "runtime/heap.h"
+#include "runtime/heap_hold.h"
 
 namespace tcmalloc {
 namespace {

@@ -20,6 +20,7 @@
 #include "profile/site_table.h"
 #include "runtime/fork.h"
 #include "runtime/heap.h"
+#include "runtime/heap_hold.h"
 #include "runtime/hooks.h"
 
 namespace tcmalloc {
