@@ -219,8 +219,15 @@ bool Marker::TakeNoted() {
 }
 
 void Marker::PushNumber(size_t number) {
-  const LiveObject object = index_.ObjectWithNumber(number);
-  list_[list_size_++] = ItemOf(object.start, index_.EntryOf(object.start));
+  const ObjectIndex::SpanRecord* record = last_record_;
+  if (record == nullptr || number - record->first_number >= record->num_objects) {
+    record = last_record_ = &index_.RecordWithNumber(number);
+  }
+  const uintptr_t start = record->start + (number - record->first_number) * record->object_bytes;
+  const uint64_t kind = record->size_class == SizeClass::kNone
+                            ? ObjectIndex::kLargeEntry
+                            : uint64_t{Index(record->size_class)};
+  list_[list_size_++] = ItemOf(start, kind);
 }
 
 bool Marker::SortConditional() {
@@ -261,23 +268,42 @@ size_t Marker::num_unmarked() const {
 }
 
 bool Marker::FindIndirect() {
-  const size_t words = WordsForBits(index_.num_numbers());
+  const size_t numbers = index_.num_numbers();
+  const size_t words = WordsForBits(numbers);
   direct_ = memory_.AllocateArray<uint64_t>(words);
-  if (direct_ == nullptr) return false;
-  std::copy_n(unmarked_, words, direct_);
-  // What is found loses its bit. An object that nothing before it led to has its own while it is
-  // not itself what is looked from, so that who leads to it later takes it away.
-  to_find_ = direct_;
+  uint64_t* const not_found = memory_.AllocateArray<uint64_t>(words);
+  if (direct_ == nullptr || not_found == nullptr) return false;
   const Counts counts = counts_;
   const uintptr_t conditional_extent = conditional_extent_;
   conditional_extent_ = 0;
-  for (size_t number = 0;; ++number) {
-    number = FindSetBit(direct_, number, index_.num_numbers());
-    if (number == index_.num_numbers()) break;
-    ClearBit(direct_, number);
+  to_find_ = not_found;
+  const auto find_from = [&](size_t number) {
+    ClearBit(not_found, number);
     PushNumber(number);
     Drain();
+  };
+  // First, in one order, objects that none before them leads to: they lead to all. Then, of these
+  // in the opposite order, those that none behind them leads to either: they still lead to all, and
+  // none of them to another.
+  std::copy_n(unmarked_, words, not_found);
+  for (size_t number = 0;; ++number) {
+    number = FindSetBit(not_found, number, numbers);
+    if (number == numbers) break;
     SetBit(direct_, number);
+    find_from(number);
+  }
+  std::copy_n(unmarked_, words, not_found);
+  for (size_t w = words; w-- > 0;) {
+    for (uint64_t rest = direct_[w]; rest != 0;) {
+      const size_t bit = kBitsPerWord - 1 - static_cast<size_t>(std::countl_zero(rest));
+      rest ^= uint64_t{1} << bit;
+      const size_t number = w * kBitsPerWord + bit;
+      if (TestBit(not_found, number)) {
+        find_from(number);
+      } else {
+        ClearBit(direct_, number);
+      }
+    }
   }
   conditional_extent_ = conditional_extent;
   counts_ = counts;

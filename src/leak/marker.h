@@ -194,6 +194,8 @@ class Marker {
   uint64_t* noted_ = nullptr;
   size_t noted_begin_ = 0;
   size_t noted_end_ = 0;
+  // Of the number that was last put on the list; null at first.
+  const ObjectIndex::SpanRecord* last_record_ = nullptr;
   // Unmarked, and not indirect.
   uint64_t* direct_ = nullptr;
 

@@ -232,9 +232,10 @@ const void* ObjectIndex::SampleOf(const LiveObject& object) const {
 }
 
 const ObjectIndex::SpanRecord* ObjectIndex::LargeBySpan(uintptr_t span) const {
-  const uint32_t* const end = large_by_span_ + num_large_;
+  const uint32_t* const first = large_by_span_;
+  const uint32_t* const end = first + num_large_;
   const uint32_t* const found =
-      std::lower_bound(large_by_span_, end, span, [this](uint32_t record, uintptr_t address) {
+      std::lower_bound(first, end, span, [this](uint32_t record, uintptr_t address) {
         return reinterpret_cast<uintptr_t>(records_[record].span) < address;
       });
   if (found == end || reinterpret_cast<uintptr_t>(records_[*found].span) != span) return nullptr;

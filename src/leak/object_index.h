@@ -175,6 +175,8 @@ class ObjectIndex {
   const SpanRecord& RecordOf(uint64_t large_entry) const {
     return records_[PayloadOf(large_entry)];
   }
+  // The record of the span that the object with this number lies in.
+  const SpanRecord& RecordWithNumber(size_t number) const;
   size_t objects_per_span(SizeClass c) const { return objects_per_span_[Index(c)]; }
   const uint64_t* in_use() const { return in_use_; }
   // The large object whose record `span` is; null when there is none.
@@ -198,8 +200,6 @@ class ObjectIndex {
   [[nodiscard]] bool RemoveCached(Heap& heap);
   [[nodiscard]] bool AddInFlight(uintptr_t object);
   void Count();
-  // The record with the greatest first number that is at most `number`.
-  const SpanRecord& RecordWithNumber(size_t number) const;
   LiveObject ObjectIn(const SpanRecord& record, size_t number) const {
     return {record.start + (number - record.first_number) * record.object_bytes,
             record.object_bytes, number};

@@ -12,7 +12,7 @@ namespace tcmalloc {
 namespace {
 
 TEST(CheckMemoryTest, GivesZeroesThatDoNotOverlap) {
-  FakeVirtualMemory vm({});
+  FakeVirtualMemory vm(FakeVirtualMemory::Options{});
   CheckMemory memory(vm);
   std::vector<std::pair<char*, size_t>> pieces;
   for (const size_t bytes :

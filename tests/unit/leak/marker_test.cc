@@ -43,8 +43,6 @@ class Pages {
   size_t bytes_;
 };
 
-void* const* AsWords(void* p) { return static_cast<void* const*>(p); }
-
 // A look and the marks from what the test adds.
 struct MarkedLook : Look {
   explicit MarkedLook(const Marker::Options& options = {}) : marker(index, memory, options) {

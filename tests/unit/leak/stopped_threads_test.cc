@@ -224,9 +224,22 @@ TEST(StoppedThreadsTest, NothingIsLostButWhatIsLost) {
   Heap& heap = ExistingHeap();
   heap.registry.SetInheritance(256 << 10);
   ASSERT_TRUE(SetSamplePeriod(heap, 64 << 10));
-  // Hidden from the stack of whoever looks.
+  // Hidden from the stack of whoever looks. Not such as begin a span, or what one word of its
+  // bitmap stands for: those addresses stand for themselves in the allocator's own frames.
   std::array<uintptr_t, kLost> hidden;
-  for (size_t i = 0; i < kLost; ++i) hidden[i] = ~AddressOf(tc_calloc(1, 24 * (i + 1)));
+  std::vector<void*> others;
+  for (size_t i = 0; i < kLost;) {
+    void* const p = tc_calloc(1, 24 * (i + 1));
+    const Look look;
+    LiveObject object;
+    ASSERT_TRUE(look.index.Find(AddressOf(p), &object));
+    if (object.number % 64 == 0) {
+      others.push_back(p);
+    } else {
+      hidden[i++] = ~AddressOf(p);
+    }
+  }
+  for (void* const p : others) tc_free(p);
   constexpr int kThreads = 6;
   std::vector<std::thread> threads;
   for (int t = 0; t < kThreads; ++t) threads.emplace_back(&Work, 9500 + t);
@@ -245,9 +258,7 @@ TEST(StoppedThreadsTest, NothingIsLostButWhatIsLost) {
     }
     EXPECT_EQ(result.unmarked, kLost) << "round " << round << " of " << result.objects;
     for (const uintptr_t object : lost) {
-      LiveObject found;
-      ADD_FAILURE() << "round " << round << ": " << object << " in flight";
-      static_cast<void>(found);
+      ADD_FAILURE() << "round " << round << ": in flight, and taken for lost: " << object;
     }
     if (HasFailure()) break;
     if (round % 8 == 0) usleep(1000);
