@@ -48,6 +48,9 @@ void Marker::Consider(uintptr_t word) {
 }
 
 bool Marker::ConsiderInHeap(uintptr_t word) {
+  // Before it is known whether there is an object that has not been found: that takes two loads
+  // which are seldom in the nearest cache, and the next of a list is then on its way.
+  __builtin_prefetch(reinterpret_cast<const void*>(word));
   const uint64_t entry = index_.EntryOf(word);
   if (entry == ObjectIndex::kNoEntry) return false;
   uintptr_t start;

@@ -153,8 +153,12 @@ class Marker {
     return static_cast<uintptr_t>(item & ((uint64_t{1} << kClassShift) - 1));
   }
 
-  // How many objects are fetched ahead. (bench/memory/leak_check.cc; see there.)
-  static constexpr size_t kAhead = 8;
+  // How many objects are fetched ahead. Of 8, 16 and 32, 16 was best for trees, 32 no better than
+  // 16 for anything but an array of pointers; most is gained by fetching already what a word leads
+  // to when it is seen (64-byte objects, Xeon at 2.8 GHz, other processes running: a tree in 92 ns
+  // of processor time per object, where 166 ns without that; a list in random order in 218 ns, 372
+  // ns without, while the program's own walk along the list took 250 ns).
+  static constexpr size_t kAhead = 16;
 
   [[nodiscard]] bool SortConditional();
   // A word that may be an address.
