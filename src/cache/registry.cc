@@ -139,6 +139,9 @@ void Registry::CheckInvariants() {
     cache->CheckInvariants();
   }
   TC_CHECK(heirless_bytes == heirless_bytes_);  // R3
+  for (ThreadCache* cache = unregistered_.first(); cache != nullptr; cache = caches_.Next(cache)) {
+    cache->CheckInvariants();
+  }
 }
 
 bool Registry::StackHolds(uintptr_t address, uintptr_t limit) {

@@ -36,7 +36,7 @@ MACROS_IN = re.compile(r"base/(check|compiler)\.h|os/.*|malloc/override.*")
 SYSTEM_HEADER = re.compile(r"(sys|linux|asm|bits)/.*|(unistd|fcntl|sched|signal|dlfcn)\.h")
 SYSTEM_HEADERS_IN = re.compile(r"os/.*")
 # Who may include what programs include: the files that define it.
-PUBLIC_HEADERS_IN = ("malloc/entry_", "extension/", "compat/")
+PUBLIC_HEADERS_IN = ("malloc/entry_", "leak/entry_", "extension/", "compat/")
 # (rule, file) that break a rule, with the reason.
 EXCEPTIONS = {
     ("system header", "compat/malloc_hook.cc"):
