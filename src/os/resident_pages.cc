@@ -22,8 +22,9 @@ ResidentPages::~ResidentPages() {
 size_t ResidentPages::Read(uintptr_t page, size_t n, uint64_t* entries) const {
   if (fd_ < 0) return 0;
   const ErrnoKeeper keeper;
-  const uint64_t offset = uint64_t{page} * sizeof(uint64_t);
-  if (lseek64(fd_, static_cast<off64_t>(offset), SEEK_SET) < 0) return 0;
+  // A long has room for it also on 32-bit machines.
+  const long offset = static_cast<long>(page * sizeof(uint64_t));
+  if (syscall(SYS_lseek, fd_, offset, SEEK_SET) < 0) return 0;
   ssize_t bytes;
   do {
     bytes = ReadFrom(fd_, entries, n * sizeof(uint64_t));
