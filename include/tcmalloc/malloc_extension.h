@@ -13,9 +13,11 @@
 #include <chrono>
 #include <cstddef>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include "tcmalloc/tcmalloc.h"
@@ -178,6 +180,19 @@ class MallocExtension {
   enum class Ownership { kUnknown = 0, kOwned, kNotOwned };
   static Ownership GetOwnership(const void* address) {
     return tcmalloc_owns(address) != 0 ? Ownership::kOwned : Ownership::kNotOwned;
+  }
+  /*
+   * Calls f(void* object, size_t bytes) for every object in use: see tcmalloc_for_each_object.
+   * False when that is not possible at the moment. Only libtcmalloc has it.
+   */
+  template <typename F>
+  static bool ForEachObject(F&& f) {
+    using Function = std::remove_reference_t<F>;
+    return tcmalloc_for_each_object(
+               [](void* object, size_t bytes, void* context) {
+                 (*static_cast<Function*>(context))(object, bytes);
+               },
+               const_cast<void*>(static_cast<const volatile void*>(std::addressof(f)))) != 0;
   }
 
   /* Caches; see the functions of the same names. */

@@ -12,9 +12,11 @@
 // Synchronization. Attached: the access sections of the cache's slot. Detached: the chain's owner.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
+#include "base/in_flight.h"
 #include "base/size_classes.h"
 #include "cache/bins.h"
 #include "page/metadata_arena.h"
@@ -48,6 +50,16 @@ struct BinArray {
     return (bytes - sizeof(BinArray)) / sizeof(BinSlot) - 2;
   }
   size_t bytes() const { return BytesFor(capacity); }
+};
+
+// A chain of detached arrays, on its way to the central cache.
+struct BinArraysInFlight {
+  InFlightMark mark{InFlightMark::Kind::kBinArrays};
+  // Written by the chain's owner alone; read while that is stopped.
+  std::atomic<BinArray*> chain{nullptr};
+
+  BinArray* first() const { return chain.load(std::memory_order_relaxed); }
+  void set_first(BinArray* array) { chain.store(array, std::memory_order_relaxed); }
 };
 
 // What bin_policy::kMaxObjects reckons with.

@@ -8,24 +8,41 @@
 namespace tcmalloc {
 
 ThreadCache* Registry::Create(ThreadSlot& slot) {
-  if (ThreadCache* const cache = TakeHeirless()) {
+  ThreadCache* cache;
+  {
+    const SpinLockHolder holder(lock_);
+    cache = heirless_.PopFirst();
+    if (cache != nullptr) {
+      heirless_bytes_ -= cache->claimed_bytes();
+      unregistered_.Prepend(cache);
+    }
+  }
+  if (cache != nullptr) {
     cache->HandTo(slot);
     return cache;
   }
   void* const memory = arena_.Allocate(sizeof(ThreadCache));
-  return memory == nullptr ? nullptr : new (memory) ThreadCache(slot, central_, arena_, *this);
+  if (memory == nullptr) return nullptr;
+  cache = new (memory) ThreadCache(slot, central_, arena_, *this);
+  const SpinLockHolder holder(lock_);
+  unregistered_.Prepend(cache);
+  return cache;
 }
 
 void Registry::Discard(ThreadCache* cache) {
-  ThreadCache::ReturnDetached(cache->DetachArrays(nullptr), central_, arena_);
-  arena_.Free(cache, sizeof(ThreadCache));
+  BinArraysInFlight arrays;
+  {
+    const SpinLockHolder holder(lock_);
+    unregistered_.Remove(cache);
+    cache->DetachArrays(&arrays);
+  }
+  Free(cache, &arrays);
 }
 
-ThreadCache* Registry::TakeHeirless() {
-  const SpinLockHolder holder(lock_);
-  ThreadCache* const cache = heirless_.PopFirst();
-  if (cache != nullptr) heirless_bytes_ -= cache->claimed_bytes();
-  return cache;
+size_t Registry::Free(ThreadCache* cache, BinArraysInFlight* arrays) {
+  const size_t bytes = ThreadCache::ReturnDetached(arrays, central_, arena_);
+  arena_.Free(cache, sizeof(ThreadCache));
+  return bytes;
 }
 
 void Registry::SetInheritance(size_t bytes) {
@@ -38,6 +55,7 @@ void Registry::Register(ThreadCache* cache) {
   cache->SetMaxBytes(budget_.AddCache());
   // A flush that is under way need not wait for the caches that come while it is.
   cache->record.flush_round = flush_rounds_;
+  unregistered_.Remove(cache);
   caches_.Prepend(cache);
   cache->set_withheld(bypass_.load(std::memory_order_relaxed));
   if (cache->withheld()) return;
@@ -53,6 +71,7 @@ void Registry::RemoveLocked(ThreadCache* cache) {
 }
 
 void Registry::Destroy(ThreadCache* cache) {
+  BinArraysInFlight arrays;
   {
     const SpinLockHolder holder(lock_);
     RemoveLocked(cache);
@@ -65,21 +84,22 @@ void Registry::Destroy(ThreadCache* cache) {
       heirless_.Prepend(cache);
       return;
     }
+    cache->DetachArrays(&arrays);
   }
-  Discard(cache);
+  Free(cache, &arrays);
 }
 
 Registry::Totals Registry::GetTotals() {
   Totals totals;
   {
     const SpinLockHolder holder(lock_);
-    for (const auto* list : {&caches_, &orphans_, &heirless_}) {
+    for (const auto* list : {&caches_, &orphans_, &heirless_, &unregistered_}) {
       for (const ThreadCache* cache = list->first(); cache != nullptr; cache = list->Next(cache)) {
         for (size_t i = 1; i < kNumSizeClasses; ++i) {
           totals.cached_objects[i] += cache->CachedObjects(static_cast<SizeClass>(i));
         }
         totals.array_bytes += cache->array_bytes();
-        if (list != &heirless_) ++totals.caches;
+        if (list == &caches_ || list == &orphans_) ++totals.caches;
       }
     }
   }
@@ -92,7 +112,7 @@ Registry::Totals Registry::GetTotals() {
 size_t Registry::CachedObjects(SizeClass c) {
   size_t objects = 0;
   const SpinLockHolder holder(lock_);
-  for (const auto* list : {&caches_, &orphans_, &heirless_}) {
+  for (const auto* list : {&caches_, &orphans_, &heirless_, &unregistered_}) {
     for (const ThreadCache* cache = list->first(); cache != nullptr; cache = list->Next(cache)) {
       objects += cache->CachedObjects(c);
     }
@@ -119,6 +139,9 @@ void Registry::CheckInvariants() {
     cache->CheckInvariants();
   }
   TC_CHECK(heirless_bytes == heirless_bytes_);  // R3
+  for (ThreadCache* cache = unregistered_.first(); cache != nullptr; cache = caches_.Next(cache)) {
+    cache->CheckInvariants();
+  }
 }
 
 bool Registry::StackHolds(uintptr_t address, uintptr_t limit) {
@@ -144,17 +167,24 @@ void Registry::OrphanOthersInChild(ThreadCache* survivor) TC_NO_THREAD_SAFETY_AN
     }
     cache = next;
   }
+  // Of threads that were starting.
+  while (ThreadCache* const cache = unregistered_.PopFirst()) {
+    orphans_.Prepend(cache);
+    has_orphans_.store(true, std::memory_order_relaxed);
+  }
 }
 
 bool Registry::AdoptOrphan() {
   ThreadCache* orphan;
+  BinArraysInFlight arrays;
   {
     const SpinLockHolder holder(lock_);
     orphan = orphans_.PopFirst();
     if (orphans_.empty()) has_orphans_.store(false, std::memory_order_relaxed);
+    if (orphan != nullptr) orphan->DetachArrays(&arrays);
   }
   if (orphan == nullptr) return false;
-  Discard(orphan);
+  Free(orphan, &arrays);
   return true;
 }
 

@@ -58,8 +58,8 @@ class Registry {
   ThreadCache* Create(ThreadSlot& slot) TC_EXCLUDES(lock_);
   // Makes it reachable: through its slot by the owner, through the list by others.
   void Register(ThreadCache* cache) TC_EXCLUDES(lock_);
-  // Frees a cache that was not registered, with what is in it.
-  void Discard(ThreadCache* cache);
+  // Frees a cache that was created and not registered, with what is in it.
+  void Discard(ThreadCache* cache) TC_EXCLUDES(lock_);
 
   // Ends a registered cache, by its owner: its slot leads to the empty bins from then on. The cache
   // is left to the next thread that needs one, as it is, while what is left so claims no more than
@@ -113,13 +113,25 @@ class Registry {
 
   // The owner of a withheld cache, outside of access sections: takes its arrays out of it. Nobody
   // else touches the bins of a withheld cache, and only the owner makes it reachable again; the
-  // lock orders this behind whoever took something out before it was withheld. Null when it is not
-  // withheld.
-  BinArray* DetachWithheld(ThreadCache* cache) TC_EXCLUDES(lock_);
+  // lock orders this behind whoever took something out before it was withheld. Nothing when it is
+  // not withheld.
+  void DetachWithheld(ThreadCache* cache, BinArraysInFlight* arrays) TC_EXCLUDES(lock_);
 
   // Makes the next allocation of every thread, as good as, take the slow path (see
   // ThreadCache::Alarm).
   void AlarmAll() TC_EXCLUDES(lock_);
+
+  // Calls f(cache, whether a thread may be at work in it) for every cache there is, with the lock
+  // held.
+  template <typename F>
+  void ForEachCache(F f) TC_EXCLUDES(lock_) {
+    const SpinLockHolder holder(lock_);
+    for (const auto* list : {&caches_, &orphans_, &heirless_, &unregistered_}) {
+      for (const ThreadCache* cache = list->first(); cache != nullptr; cache = list->Next(cache)) {
+        f(*cache, list == &caches_);
+      }
+    }
+  }
 
   // Sums over all caches; racy while their owners run.
   Totals GetTotals() TC_EXCLUDES(lock_);
@@ -154,17 +166,20 @@ class Registry {
 
  private:
   void RemoveLocked(ThreadCache* cache) TC_REQUIRES(lock_);
-  // One that a thread has left; null when there is none.
-  ThreadCache* TakeHeirless() TC_EXCLUDES(lock_);
+  // Frees a cache that is in no list, and from which nothing can be taken any more but its arrays,
+  // which have been.
+  size_t Free(ThreadCache* cache, BinArraysInFlight* arrays) TC_EXCLUDES(lock_);
   // The next candidate of the round-robin; null when there are no caches.
   ThreadCache* NextVictimLocked() TC_REQUIRES(lock_);
   // No change since a look at least kIdleMilliseconds ago.
   static bool IsIdle(ThreadCache* cache, int64_t now_ms);
-  // What RaiseLimit does when nothing is unclaimed. Empties at most one cache: returns its arrays.
-  BinArray* RaiseAtOthersCostLocked(ThreadCache* cache, size_t* limit) TC_REQUIRES(lock_);
-  // Takes `n` caches and puts their arrays in front of `chain`. Those that cannot be taken are
-  // asked to flush. Takes nothing while the lock is held for fork.
-  BinArray* TakeLocked(ThreadCache* const* victims, size_t n, BinArray* chain) TC_REQUIRES(lock_);
+  // What RaiseLimit does when nothing is unclaimed. Empties at most one cache, into `arrays`.
+  void RaiseAtOthersCostLocked(ThreadCache* cache, size_t* limit, BinArraysInFlight* arrays)
+      TC_REQUIRES(lock_);
+  // Takes `n` caches and puts their arrays in front of `arrays`; false when nothing was taken.
+  // Those that cannot be taken are asked to flush. Takes nothing while the lock is held for fork.
+  bool TakeLocked(ThreadCache* const* victims, size_t n, BinArraysInFlight* arrays)
+      TC_REQUIRES(lock_);
 
   // Constant after construction.
   CentralCache& central_;
@@ -174,6 +189,8 @@ class Registry {
   SpinLock lock_{LockRank::kRegistry};
   IntrusiveList<ThreadCache> caches_ TC_GUARDED_BY(lock_);
   IntrusiveList<ThreadCache> orphans_ TC_GUARDED_BY(lock_);
+  // Between Create and Register, or Discard.
+  IntrusiveList<ThreadCache> unregistered_ TC_GUARDED_BY(lock_);
   // Left by threads that ended, for threads to come. Not in the budget.
   IntrusiveList<ThreadCache> heirless_ TC_GUARDED_BY(lock_);
   size_t heirless_bytes_ TC_GUARDED_BY(lock_) = 0;

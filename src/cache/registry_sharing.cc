@@ -48,19 +48,19 @@ bool Registry::IsIdle(ThreadCache* cache, int64_t now_ms) {
 }
 
 void Registry::RaiseLimit(ThreadCache* cache) {
-  BinArray* chain = nullptr;
+  BinArraysInFlight arrays;
   {
     const SpinLockHolder holder(lock_);
     size_t limit = cache->max_bytes();
-    if (!budget_.TryRaise(&limit)) chain = RaiseAtOthersCostLocked(cache, &limit);
+    if (!budget_.TryRaise(&limit)) RaiseAtOthersCostLocked(cache, &limit, &arrays);
     cache->SetMaxBytes(limit);
   }
-  ThreadCache::ReturnDetached(chain, central_, arena_);
+  ThreadCache::ReturnDetached(&arrays, central_, arena_);
 }
 
-BinArray* Registry::RaiseAtOthersCostLocked(ThreadCache* cache, size_t* limit) {
+void Registry::RaiseAtOthersCostLocked(ThreadCache* cache, size_t* limit,
+                                       BinArraysInFlight* arrays) {
   const int64_t now_ms = CoarseMilliseconds();
-  BinArray* chain = nullptr;
   bool barrier_spent = false;
   bool raised = false;
   for (int i = 0; !raised && i < CacheBudget::kMaxCandidates; ++i) {
@@ -70,9 +70,8 @@ BinArray* Registry::RaiseAtOthersCostLocked(ThreadCache* cache, size_t* limit) {
     const bool idle = victim->claimed_bytes() > 0 && IsIdle(victim, now_ms);
     if (idle && !barrier_spent) {
       barrier_spent = true;
-      chain = TakeLocked(&victim, 1, nullptr);
       // One that was at work after all keeps what it may have.
-      if (chain == nullptr) continue;
+      if (!TakeLocked(&victim, 1, arrays)) continue;
       budget_.TakeAll(&victims_limit);
       raised = budget_.TryRaise(limit);
     } else {
@@ -80,7 +79,6 @@ BinArray* Registry::RaiseAtOthersCostLocked(ThreadCache* cache, size_t* limit) {
     }
     victim->SetMaxBytes(victims_limit);
   }
-  return chain;
 }
 
 size_t Registry::FlushAndYieldLimit(ThreadCache* cache) {
@@ -93,12 +91,13 @@ size_t Registry::FlushAndYieldLimit(ThreadCache* cache) {
   return cache->Flush();
 }
 
-BinArray* Registry::TakeLocked(ThreadCache* const* victims, size_t n, BinArray* chain) {
+bool Registry::TakeLocked(ThreadCache* const* victims, size_t n, BinArraysInFlight* arrays) {
   if (lock_.HeldForForkByThisThread()) {
     // A handler of another library around fork is running. In the child the owners are gone, and
     // their bins may be as fork found them.
-    return chain;
+    return false;
   }
+  const BinArray* const before = arrays->first();
   bool swapped[kTakenAtOnce];
   for (size_t i = 0; i < n; ++i) {
     std::atomic<Bins*>& bins = victims[i]->slot().bins;
@@ -113,14 +112,14 @@ BinArray* Registry::TakeLocked(ThreadCache* const* victims, size_t n, BinArray* 
     ThreadSlot& slot = victims[i]->slot();
     // Acquire: what the owner did in its last access section is visible if this reads its end.
     if (barrier_passed && slot.busy.load(std::memory_order_acquire) == ThreadSlot::kIdle) {
-      chain = victims[i]->DetachArrays(chain);
+      victims[i]->DetachArrays(arrays);
     } else {
       victims[i]->RequestFlush();
     }
     // Release: the owner that loads the pointer sees the bins as they are now.
     slot.bins.store(victims[i]->bins(), std::memory_order_release);
   }
-  return chain;
+  return arrays->first() != before;
 }
 
 void Registry::UpdateBypass(bool (*wanted)(), ThreadCache* own) {
@@ -148,9 +147,9 @@ void Registry::OfferBack(ThreadCache* cache) {
   cache->slot().bins.store(cache->bins(), std::memory_order_release);
 }
 
-BinArray* Registry::DetachWithheld(ThreadCache* cache) {
+void Registry::DetachWithheld(ThreadCache* cache, BinArraysInFlight* arrays) {
   const SpinLockHolder holder(lock_);
-  return cache->withheld() ? cache->DetachArrays(nullptr) : nullptr;
+  if (cache->withheld()) cache->DetachArrays(arrays);
 }
 
 void Registry::AlarmAll() {
@@ -163,13 +162,21 @@ void Registry::AlarmAll() {
 
 size_t Registry::FlushAll(ThreadCache* own) {
   size_t bytes = own == nullptr ? 0 : own->Flush();
-  while (ThreadCache* const heirless = TakeHeirless()) {
-    bytes += heirless->CachedBytes();
-    Discard(heirless);
+  for (;;) {
+    BinArraysInFlight arrays;
+    ThreadCache* heirless;
+    {
+      const SpinLockHolder holder(lock_);
+      heirless = heirless_.PopFirst();
+      if (heirless == nullptr) break;
+      heirless_bytes_ -= heirless->claimed_bytes();
+      heirless->DetachArrays(&arrays);
+    }
+    bytes += Free(heirless, &arrays);
   }
   uint64_t round = 0;
   for (;;) {
-    BinArray* chain = nullptr;
+    BinArraysInFlight arrays;
     {
       const SpinLockHolder holder(lock_);
       if (round == 0) round = ++flush_rounds_;
@@ -182,9 +189,9 @@ size_t Registry::FlushAll(ThreadCache* own) {
         if (cache->claimed_bytes() > 0) victims[n++] = cache;
       }
       if (n == 0) return bytes;
-      chain = TakeLocked(victims, n, chain);
+      TakeLocked(victims, n, &arrays);
     }
-    bytes += ThreadCache::ReturnDetached(chain, central_, arena_);
+    bytes += ThreadCache::ReturnDetached(&arrays, central_, arena_);
   }
 }
 

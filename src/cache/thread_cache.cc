@@ -188,6 +188,7 @@ size_t ThreadCache::ExchangeArrayAndReturnOldest(SizeClass c, size_t n) {
   }
   BinArray* const fresh = limit == 0 ? nullptr : NewArray(i, limit, limit);
   if (fresh == nullptr) return 0;
+  BinArraysInFlight in_flight;
   BinArray* old = nullptr;
   Origin origin = Origin::kAny;
   {
@@ -197,6 +198,8 @@ size_t ThreadCache::ExchangeArrayAndReturnOldest(SizeClass c, size_t n) {
       old = Array(i);
       const size_t count = Top(i);
       n = std::min(n, count);
+      old->count = static_cast<uint16_t>(n);
+      in_flight.set_first(old);
       memcpy(fresh->slots() + 1, old->slots() + 1 + n, (count - n) * sizeof(BinSlot));
       fresh->slots()[fresh->limit + 1] = 0;
       fresh->limit = old->limit;
@@ -214,6 +217,7 @@ size_t ThreadCache::ExchangeArrayAndReturnOldest(SizeClass c, size_t n) {
     return 0;
   }
   InsertPiecewise(central_, c, old->slots() + 1, n, origin);
+  in_flight.set_first(nullptr);
   arena_.Free(old, old->bytes());
   return n;
 }
@@ -426,26 +430,25 @@ void ThreadCache::RemoveArrayInSection(size_t i) {
 
 // Flushing.
 
-BinArray* ThreadCache::DetachArrays(BinArray* chain) {
+void ThreadCache::DetachArrays(BinArraysInFlight* arrays) {
   for (size_t i = 1; i < kNumSizeClasses; ++i) {
     BinArray* const array = Array(i);
     if (array == nullptr) continue;
     RemoveProbeInSection(i);
     array->count = static_cast<uint16_t>(Top(i));
     RemoveArrayInSection(i);
-    array->slots()[0] = reinterpret_cast<BinSlot>(chain);
-    chain = array;
+    array->slots()[0] = reinterpret_cast<BinSlot>(arrays->first());
+    arrays->set_first(array);
   }
-  return chain;
 }
 
-size_t ThreadCache::ReturnDetached(BinArray* chain, CentralCache& central, MetadataArena& arena) {
+size_t ThreadCache::ReturnDetached(BinArraysInFlight* arrays, CentralCache& central,
+                                   MetadataArena& arena) {
   size_t bytes = 0;
-  while (chain != nullptr) {
-    BinArray* const array = chain;
-    chain = reinterpret_cast<BinArray*>(array->slots()[0]);
+  while (BinArray* const array = arrays->first()) {
     InsertPiecewise(central, array->size_class, array->slots() + 1, array->count);
     bytes += array->count * kSizeClasses.size(array->size_class);
+    arrays->set_first(reinterpret_cast<BinArray*>(array->slots()[0]));
     arena.Free(array, array->bytes());
   }
   return bytes;
@@ -453,14 +456,14 @@ size_t ThreadCache::ReturnDetached(BinArray* chain, CentralCache& central, Metad
 
 size_t ThreadCache::Flush() {
   flush_requested_.store(false, std::memory_order_relaxed);
-  BinArray* chain = nullptr;
+  BinArraysInFlight arrays;
   {
     const Section section(*this);
-    if (section) chain = DetachArrays(nullptr);
+    if (section) DetachArrays(&arrays);
   }
   // Its own section does not find the bins then.
-  if (chain == nullptr && withheld()) chain = registry_.DetachWithheld(this);
-  return ReturnDetached(chain, central_, arena_);
+  if (arrays.first() == nullptr && withheld()) registry_.DetachWithheld(this, &arrays);
+  return ReturnDetached(&arrays, central_, arena_);
 }
 
 void ThreadCache::FlushAsAsked() { Flush(); }

@@ -75,12 +75,13 @@ class ThreadCache {
   // it is not registered.
   void HandTo(ThreadSlot& slot);
 
-  // Takes all arrays out of the bins and puts them in front of `chain`; returns the chain.
-  // Requires: the caller has the cache, or the owner is gone.
-  BinArray* DetachArrays(BinArray* chain);
+  // Takes all arrays out of the bins and puts them in front of `arrays`. Requires: the caller has
+  // the cache, or the owner is gone.
+  void DetachArrays(BinArraysInFlight* arrays);
   // Moves the objects of a chain to the central cache and frees its arrays; returns the objects'
   // bytes. No lock may be held.
-  static size_t ReturnDetached(BinArray* chain, CentralCache& central, MetadataArena& arena);
+  static size_t ReturnDetached(BinArraysInFlight* arrays, CentralCache& central,
+                               MetadataArena& arena);
 
   // Gives back what the bins did not use since the last collection, and asks for a larger
   // max_bytes(). The bin of class `except` stays as it is. By the owner. Cost: a few microseconds
@@ -100,6 +101,22 @@ class ThreadCache {
   // at some moment (give or take one object), or 0 when its array was exchanged just then.
   size_t CachedBytes() const;
   size_t CachedObjects(SizeClass c) const;
+  // Calls f(class, what is in it, how far above the bin's top it is) for every slot of every bin
+  // that holds an address: 0 and less for the objects in the bin, more for what lies above. While
+  // changing() the tops mean nothing. By the owner, or when the owner is not running.
+  template <typename F>
+  void ForEachSlot(F f) const {
+    for (size_t i = 1; i < kNumSizeClasses; ++i) {
+      const BinArray* const array = Array(i);
+      if (array == nullptr) continue;
+      const BinSlot* const slots = array->slots();
+      const BinSlot* const top = bins_.tops[i].load(std::memory_order_relaxed);
+      for (size_t slot = 1; slot <= array->capacity; ++slot) {
+        if (slots[slot] == 0 || slots[slot] == kFullMark) continue;
+        f(static_cast<SizeClass>(i), slots[slot], slots + slot - top);
+      }
+    }
+  }
   // Bytes of the bins' arrays, as the arena counts them.
   size_t array_bytes() const { return array_bytes_.value(); }
   // What the bins' limits allow, and the arrays.

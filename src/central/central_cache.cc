@@ -114,7 +114,8 @@ void CentralCache::CheckInvariants() {
       CentralFreeList& free_list = free_lists_[c];
       TransferCache& transfer_cache = (*caches)[c];
       const size_t batch_size = transfer_cache.batch_size();
-      transfer_cache.CheckInvariants([&](void* const* batch) {
+      transfer_cache.CheckInvariants();
+      transfer_cache.ForEachBatch([&](void* const* batch) {
         TC_CHECK(FindWholeLines(batch, batch_size, batch_size, free_list.object_size(),
                                 free_list.line_objects()) == 0);                      // T4
         for (size_t j = 0; j < batch_size; ++j) TC_CHECK(free_list.IsOut(batch[j]));  // T2

@@ -167,15 +167,9 @@ class alignas(kCacheLineSize) CentralFreeList {
   // Only from what the page heap keeps for the shard.
   enum class Near : bool { kNo, kYes };
 
-  // Objects on their way out: words of bitmaps from which bits were taken.
-  struct Claims {
-    // What a call puts on the stack stays small: threads may have 16 KiB of it.
-    static constexpr size_t kMaxWords = 32;
-    ObjectWord words[kMaxWords];
-    size_t num_words = 0;
+  // Objects on their way out.
+  struct Claims : ObjectWordsInFlight {
     size_t wanted = 0;  // objects still to be claimed
-
-    bool full() const { return num_words == kMaxWords; }
   };
 
   // Objects on their way back: those of one word of a span's bitmap, which follow each other in the

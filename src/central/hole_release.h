@@ -46,6 +46,19 @@ class HoleRelease {
   // Gives all holes back; returns the bytes that went. 0 also when there is no memory for a record.
   size_t ReleaseAll() TC_EXCLUDES(lock_);
 
+  // Calls f(span, first object, number of objects) for what is claimed at the moment: it is free,
+  // though its bits are clear.
+  template <typename F>
+  void ForEachClaim(F f) TC_EXCLUDES(lock_) {
+    const SpinLockHolder holder(lock_);
+    for (HoleClaims* claims = in_flight_.first(); claims != nullptr;
+         claims = in_flight_.Next(claims)) {
+      for (const HoleClaims::Entry& entry : *claims) {
+        f(entry.span, entry.hole.first_object, entry.hole.num_objects);
+      }
+    }
+  }
+
   // In a forked child, when its locks are free: returns what the parent's threads had claimed.
   void ReturnOthersInChild() TC_EXCLUDES(lock_);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Between pointers and bits: objects as an array of pointers, as threads hold them, and as a mask
-// for one word of their span's bitmap. Pure functions that look at no object and need no lock.
+// for one word of their span's bitmap. No function looks at an object or needs a lock.
 #pragma once
 
 #include <algorithm>
@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "base/bitmap.h"
+#include "base/in_flight.h"
 
 namespace tcmalloc {
 
@@ -16,6 +17,18 @@ namespace tcmalloc {
 struct ObjectWord {
   uintptr_t address;
   uint64_t mask;
+};
+
+// Objects that were taken out of bitmaps and are not yet an array of pointers.
+struct ObjectWordsInFlight {
+  // What a call puts on the stack stays small: threads may have 16 KiB of it.
+  static constexpr size_t kMaxWords = 32;
+
+  InFlightMark mark{InFlightMark::Kind::kObjectWords};
+  size_t num_words = 0;
+  ObjectWord words[kMaxWords];
+
+  bool full() const { return num_words == kMaxWords; }
 };
 
 // Writes the objects to `out`, in the order of their addresses; returns where the next one goes.

@@ -76,12 +76,16 @@ class alignas(kCacheLineSize) TransferCache {
   size_t max_slots() const { return max_slots_; }
   size_t array_bytes() const { return array_bytes_.value(); }
 
-  // Aborts when T1 does not hold. Calls f(batch) for every batch, with the lock held.
+  // Calls f(batch) for every batch, with the lock held.
   template <typename F>
-  void CheckInvariants(F f) TC_EXCLUDES(lock_) {
+  void ForEachBatch(F f) TC_EXCLUDES(lock_) {
+    const SpinLockHolder holder(lock_);
+    for (size_t i = 0; i < used_.value(); ++i) f(batches_ + i * batch_size_);
+  }
+  // Aborts when T1 does not hold.
+  void CheckInvariants() TC_EXCLUDES(lock_) {
     const SpinLockHolder holder(lock_);
     CheckLocked();
-    for (size_t i = 0; i < used_.value(); ++i) f(batches_ + i * batch_size_);
   }
 
   SpinLock& lock() { return lock_; }

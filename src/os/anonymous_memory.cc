@@ -7,17 +7,30 @@ namespace tcmalloc {
 
 Mapping AnonymousMemory::Map(size_t bytes, size_t alignment) {
   TC_ASSERT(SpinLock::NoneHeldByThisThread());
-  if (options_.use_mmap) {
-    const Mapping mapping = mmap_.Map(bytes, alignment);
-    if (mapping.start != nullptr) return mapping;
+  Mapping mapping;
+  if (options_.use_mmap) mapping = mmap_.Map(bytes, alignment);
+  if (mapping.start == nullptr && options_.use_sbrk) {
+    void* const start = sbrk_.Map(bytes, alignment, hardware_page_size());
+    if (start != nullptr) mapping = {start, bytes, true};
   }
-  if (!options_.use_sbrk) return {};
-  void* const start = sbrk_.Map(bytes, alignment, hardware_page_size());
-  return start == nullptr ? Mapping() : Mapping{start, bytes, true};
+  if (mapping.start != nullptr) List(mapping.start, mapping.bytes);
+  return mapping;
 }
 
 bool AnonymousMemory::Unmap(void* start, size_t bytes) {
-  return !sbrk_.MayHold(start, bytes) && mmap_.Unmap(start, bytes);
+  if (sbrk_.MayHold(start, bytes)) return false;
+  // Before, since the addresses may be another mapping's at once.
+  Unlist(start, bytes);
+  if (mmap_.Unmap(start, bytes)) return true;
+  List(start, bytes);
+  return false;
+}
+
+bool AnonymousMemory::Move(void* from, size_t bytes, void* to, size_t total) {
+  Unlist(to, total);
+  if (!mmap_.Move(from, bytes, to, total)) return false;
+  List(to, total);
+  return true;
 }
 
 }  // namespace tcmalloc

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // AnonymousMemory: private, zero-filled memory of the process's own, from mmap, and from sbrk when
 // mmap gives none. The allocator's own records are always here, and the program's objects unless
-// they are to lie elsewhere (heap_memory.h).
+// they are to lie elsewhere (heap_memory.h). It lists what it has mapped.
 //
-// Synchronization. Configure before the first Map; SbrkMemory has a lock. Cost: see its parts.
+// Synchronization. Configure before the first Map; its parts have locks. Cost: see its parts.
 #pragma once
 
 #include <cstddef>
 
+#include "os/mapped_ranges.h"
 #include "os/sbrk_memory.h"
 #include "os/virtual_memory.h"
 
@@ -35,23 +36,31 @@ class AnonymousMemory final : public VirtualMemory {
   bool MayMove(const void* start, size_t bytes) override {
     return options_.use_mmap && !sbrk_.MayHold(start, bytes) && mmap_.MayMove(start, bytes);
   }
-  bool Move(void* from, size_t bytes, void* to, size_t total) override {
-    return mmap_.Move(from, bytes, to, total);
-  }
+  bool Move(void* from, size_t bytes, void* to, size_t total) override;
   size_t hardware_page_size() const override { return mmap_.hardware_page_size(); }
 
-  // Calls f(lock) for every lock.
+  // All that is mapped from here: complete whenever Map has returned, or nothing has been written
+  // to what is missing. What is being unmapped or moved to is missing.
+  MappedRanges& mapped() { return mapped_; }
+
+  // Calls f(lock) for every lock, in the order of the ranks.
   template <typename F>
   void ForEachLock(F f) {
     f(sbrk_.lock());
+    f(mapped_.lock());
   }
 
  private:
+  // Memory for a long list comes from mmap, used for objects or not.
+  void List(const void* start, size_t bytes) { mapped_.Add(start, bytes, mmap_); }
+  void Unlist(const void* start, size_t bytes) { mapped_.Remove(start, bytes, mmap_); }
+
   // Constant after Configure.
   Options options_;
 
   SystemVirtualMemory mmap_;
   SbrkMemory sbrk_;
+  MappedRanges mapped_;
 };
 
 }  // namespace tcmalloc

@@ -83,6 +83,13 @@ class HeapMemory final : public VirtualMemory {
   // free here. None of it is given back from now on.
   void NoteForkedChild() { in_forked_child_.store(true, std::memory_order_relaxed); }
 
+  // Calls f(start, end) for all memory that is not anonymous, with a lock held. More than one range
+  // may have the same address.
+  template <typename F>
+  void ForEachListedRange(F f) {
+    ranges_.ForEach(f);
+  }
+
   // Calls f(lock) for every lock but those of the anonymous memory, in the order of the ranks.
   template <typename F>
   void ForEachLock(F f) {

@@ -19,12 +19,15 @@ enum class LockRank : uint8_t {
   kPageHeap,       // free spans, span records
   kMetadata,       // the metadata arena
   kBreak,          // the end of the data segment, over sbrk
+  kMappedRanges,   // what anonymous memory has been mapped
   kFileSpace,      // what of a file or device is mapped
   kMemoryRanges,   // what memory is not anonymous
   kReports,        // whom to tell about large allocations
   kSamples,        // the samples of allocations
   kPressure,       // who is told about memory pressure
   kProfile,        // the objects in use, in one part of the heap profiler's table
+  kLeaks,          // what the program told the leak checker
+  kRegisteredRoots,  // what memory the program says holds pointers
   kCount,
 };
 

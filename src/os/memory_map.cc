@@ -58,7 +58,9 @@ bool ParseMappingLine(std::string_view line, MappingLine* mapping) {
   const std::string_view permissions = TakeField(&line);
   if (permissions.size() != 4) return false;
   mapping->readable = permissions[0] == 'r';
+  mapping->writable = permissions[1] == 'w';
   mapping->executable = permissions[2] == 'x';
+  mapping->is_private = permissions[3] == 'p';
   if (!TakeHex(&line, &mapping->file_offset) || !TakeChar(&line, ' ')) return false;
   const std::string_view device = TakeField(&line);
   const std::string_view inode = TakeField(&line);

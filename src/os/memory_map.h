@@ -22,7 +22,10 @@ struct MappingLine {
   uintptr_t start = 0;
   uintptr_t end = 0;
   bool readable = false;
+  bool writable = false;
   bool executable = false;
+  // What is written goes to no file and to no other process.
+  bool is_private = false;
   // Where in the file the mapping begins.
   uint64_t file_offset = 0;
   // Device and inode: the same for all mappings of one file. Empty: of no file.

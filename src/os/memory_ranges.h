@@ -35,6 +35,15 @@ class MemoryRanges {
   };
   Part PartAt(uintptr_t start, size_t bytes) TC_EXCLUDES(lock_);
 
+  // Calls f(start, end) for each, with the lock held.
+  template <typename F>
+  void ForEach(F f) TC_EXCLUDES(lock_) {
+    const SpinLockHolder holder(lock_);
+    for (const Block* block = &first_; block != nullptr; block = block->next) {
+      for (size_t i = 0; i < block->used; ++i) f(block->ranges[i].start, block->ranges[i].end);
+    }
+  }
+
   SpinLock& lock() { return lock_; }
 
  private:

@@ -4,6 +4,8 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include "base/text_writer.h"
@@ -53,6 +55,23 @@ bool HandleSignal(int signal, void (*handler)(int)) {
   action.sa_flags = SA_RESTART;
   sigfillset(&action.sa_mask);
   return sigaction(signal, &action, nullptr) == 0;
+}
+
+size_t ReadLink(const char* path, char* buffer, size_t size) {
+  const ssize_t length = readlink(path, buffer, size);
+  return length > 0 ? static_cast<size_t>(length) : 0;
+}
+
+bool CallAtExit(void (*function)()) { return atexit(function) == 0; }
+
+void EndWithFailure() {
+#if defined(__GLIBC__)
+  // Goes on with what is left.
+  exit(1);
+#else
+  fflush(nullptr);
+  _exit(1);
+#endif
 }
 
 }  // namespace tcmalloc

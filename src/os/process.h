@@ -2,6 +2,7 @@
 // What tells this process from others, and the signals that it gets.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace tcmalloc {
@@ -19,5 +20,17 @@ bool RemoveFile(const char* path);
 // Has `handler` called for the signal, with system calls restarted. False when there is no such
 // signal, or it is handled or ignored already.
 bool HandleSignal(int signal, void (*handler)(int));
+
+// What a symbolic link names, at most `size` bytes without a zero behind them; 0 bytes when that
+// cannot be read.
+size_t ReadLink(const char* path, char* buffer, size_t size);
+
+// Has `function` called when the process ends by exit, before what was registered earlier. False
+// when there is no memory.
+bool CallAtExit(void (*function)());
+
+// By a function that is called so, or a destructor: what else was registered is called, and the
+// process ends with status 1.
+[[noreturn]] void EndWithFailure();
 
 }  // namespace tcmalloc

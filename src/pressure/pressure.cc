@@ -15,8 +15,8 @@
 #include "pressure/listeners.h"
 #include "pressure/listening.h"
 #include "runtime/current_thread.h"
-#include "runtime/fork.h"
 #include "runtime/heap.h"
+#include "runtime/heap_hold.h"
 
 namespace tcmalloc {
 namespace {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "profile/object_table.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/check.h"
@@ -39,7 +40,7 @@ void ObjectTable::FreeSlots(const Slots& slots) {
   }
 }
 
-ObjectTable::Slot& ObjectTable::Find(const Slots& slots, uintptr_t object, uint64_t hash) {
+ObjectTable::Slot& ObjectTable::SlotOf(const Slots& slots, uintptr_t object, uint64_t hash) {
   size_t i = HomeOf(hash, slots.capacity);
   while (slots.start[i].object != object && slots.start[i].object != 0) {
     if (++i == slots.capacity) i = 0;
@@ -61,32 +62,33 @@ void ObjectTable::TellLocked(Shard& shard, Traffic* traffic) {
   shard.traffic = Traffic();
 }
 
-bool ObjectTable::TryInsertLocked(Shard& shard, uintptr_t object, uint64_t hash, Site* site,
-                                  size_t bytes, size_t most, Traffic* traffic) {
+bool ObjectTable::TryInsertLocked(Shard& shard, uint64_t hash, const Slot& fresh, size_t most,
+                                  Traffic* traffic) {
   if (shard.used >= most) return false;
-  Slot& slot = Find(shard.slots, object, hash);
+  Slot& slot = SlotOf(shard.slots, fresh.object, hash);
   if (slot.object == 0) {
     ++shard.used;
   } else {
     EndLocked(shard, slot);
   }
-  slot = {object, site, bytes};
-  site->Allocated(bytes);
-  shard.traffic.allocated_bytes += bytes;
+  slot = fresh;
+  fresh.site->Allocated(fresh.bytes);
+  shard.traffic.allocated_bytes += fresh.bytes;
   TellLocked(shard, traffic);
   return true;
 }
 
-bool ObjectTable::Insert(uintptr_t object, Site* site, size_t bytes, Traffic* traffic) {
+bool ObjectTable::Insert(uintptr_t object, Site* site, uint64_t bytes, Traffic* traffic,
+                         uint32_t mark) {
   TC_ASSERT(object != 0 && site != nullptr);
+  const Slot inserted = {object, site, std::min(bytes, kMaxBytes), std::min(mark, kMaxMark)};
   const uint64_t hash = HashOf(object);
   Shard& shard = ShardOf(hash);
   for (;;) {
     size_t wanted;
     {
       const SpinLockHolder holder(shard.lock);
-      if (TryInsertLocked(shard, object, hash, site, bytes, MostIn(shard.slots.capacity),
-                          traffic)) {
+      if (TryInsertLocked(shard, hash, inserted, MostIn(shard.slots.capacity), traffic)) {
         return true;
       }
       wanted = shard.slots.bytes == 0 ? kFirstBytes : 2 * shard.slots.bytes;
@@ -96,15 +98,14 @@ bool ObjectTable::Insert(uintptr_t object, Site* site, size_t bytes, Traffic* tr
       // One slot has to stay free: it ends every search.
       const SpinLockHolder holder(shard.lock);
       const size_t capacity = shard.slots.capacity;
-      return capacity > 0 &&
-             TryInsertLocked(shard, object, hash, site, bytes, capacity - 1, traffic);
+      return capacity > 0 && TryInsertLocked(shard, hash, inserted, capacity - 1, traffic);
     }
     {
       const SpinLockHolder holder(shard.lock);
       if (shard.slots.bytes < wanted) {
         for (size_t i = 0; i < shard.slots.capacity; ++i) {
           const Slot& slot = shard.slots.start[i];
-          if (slot.object != 0) Find(fresh, slot.object, HashOf(slot.object)) = slot;
+          if (slot.object != 0) SlotOf(fresh, slot.object, HashOf(slot.object)) = slot;
         }
         const Slots old = shard.slots;
         shard.slots = fresh;
@@ -120,7 +121,7 @@ bool ObjectTable::Remove(uintptr_t object, Traffic* traffic) {
   Shard& shard = ShardOf(hash);
   const SpinLockHolder holder(shard.lock);
   const Slots slots = shard.slots;
-  Slot* const found = slots.capacity == 0 ? nullptr : &Find(slots, object, hash);
+  Slot* const found = slots.capacity == 0 ? nullptr : &SlotOf(slots, object, hash);
   if (found == nullptr || found->object == 0) {
     ++shard.unknown;
     return false;
@@ -144,6 +145,17 @@ bool ObjectTable::Remove(uintptr_t object, Traffic* traffic) {
     gap = i;
   }
   slots.start[gap] = Slot();
+  return true;
+}
+
+bool ObjectTable::Find(uintptr_t object, Record* record) {
+  const uint64_t hash = HashOf(object);
+  Shard& shard = ShardOf(hash);
+  const SpinLockHolder holder(shard.lock);
+  if (shard.slots.capacity == 0) return false;
+  const Slot& slot = SlotOf(shard.slots, object, hash);
+  if (slot.object == 0) return false;
+  *record = {slot.site, slot.bytes, static_cast<uint32_t>(slot.mark)};
   return true;
 }
 

@@ -8,8 +8,8 @@
 // for each of kNumShards parts, never held over a system call. Cost: one lock, a few neighbouring
 // slots, two or four atomic additions; a part that is three quarters full is copied to one of twice
 // the size under its lock. Memory: kBytesPerSlot for every slot, of which three to six in eight are
-// used once a part has grown: 32 to 64 bytes per object in use on 64-bit machines, half of that on
-// 32-bit ones. It shrinks only when it is cleared.
+// used once a part has grown: 32 to 64 bytes per object in use on 64-bit machines, two thirds of
+// that on 32-bit ones. It shrinks only when it is cleared.
 #pragma once
 
 #include <array>
@@ -44,9 +44,17 @@ class ObjectTable {
 
   // An object in use, and its site's. One that is there already, whose end nobody told, is freed.
   // False when there is no memory: then nothing happened. Adds to `traffic`. No lock may be held.
-  bool Insert(uintptr_t object, Site* site, size_t bytes, Traffic* traffic);
+  // Bytes beyond kMaxBytes and marks beyond kMaxMark count as that.
+  bool Insert(uintptr_t object, Site* site, uint64_t bytes, Traffic* traffic, uint32_t mark = 0);
   // It is freed. False when it is not there, which is counted.
   bool Remove(uintptr_t object, Traffic* traffic);
+  // What was said of an object when it was inserted. False when it is not there.
+  struct Record {
+    const Site* site = nullptr;
+    uint64_t bytes = 0;
+    uint32_t mark = 0;
+  };
+  bool Find(uintptr_t object, Record* record);
   // Frees all of them, and the memory, without a word about traffic. No lock may be held.
   void Clear();
 
@@ -65,11 +73,14 @@ class ObjectTable {
   struct Slot {
     uintptr_t object;  // 0: free
     Site* site;
-    size_t bytes;
+    uint64_t bytes : 40;
+    uint64_t mark : 24;  // of the object's, which who inserts it understands
   };
 
  public:
   static constexpr size_t kBytesPerSlot = sizeof(Slot);
+  static constexpr uint64_t kMaxBytes = (uint64_t{1} << 40) - 1;
+  static constexpr uint32_t kMaxMark = (uint32_t{1} << 24) - 1;
 
  private:
   // Slots in memory of 2^n bytes, all of it zero where there is no object. An object is in the slot
@@ -95,10 +106,10 @@ class ObjectTable {
     return static_cast<size_t>((((hash >> 24) & 0xffffffff) * capacity) >> 32);
   }
   // The slot of the object, or the free one where it would be. Requires: there is a free one.
-  static Slot& Find(const Slots& slots, uintptr_t object, uint64_t hash);
+  static Slot& SlotOf(const Slots& slots, uintptr_t object, uint64_t hash);
 
-  bool TryInsertLocked(Shard& shard, uintptr_t object, uint64_t hash, Site* site, size_t bytes,
-                       size_t most, Traffic* traffic) TC_REQUIRES(shard.lock);
+  bool TryInsertLocked(Shard& shard, uint64_t hash, const Slot& fresh, size_t most,
+                       Traffic* traffic) TC_REQUIRES(shard.lock);
   // Frees what is in the slot, not the slot.
   static void EndLocked(Shard& shard, const Slot& slot) TC_REQUIRES(shard.lock);
   void TellLocked(Shard& shard, Traffic* traffic) TC_REQUIRES(shard.lock);

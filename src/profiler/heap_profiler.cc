@@ -20,6 +20,7 @@
 #include "profile/site_table.h"
 #include "runtime/fork.h"
 #include "runtime/heap.h"
+#include "runtime/heap_hold.h"
 #include "runtime/hooks.h"
 
 namespace tcmalloc {
@@ -36,8 +37,9 @@ struct Tables {
 // Made by the first start (release), then used by hooks and readers (acquire), for good.
 constinit std::atomic<Tables*> all_tables{nullptr};
 
-// Starting and stopping. Who makes it kChanging is alone until it says what comes next.
-enum class State : uint32_t { kStopped, kChanging, kRunning };
+// Starting and stopping. Who makes it kChanging is alone until it says what comes next. kRecording:
+// it runs without files.
+enum class State : uint32_t { kStopped, kChanging, kRunning, kRecording };
 constinit std::atomic<State> current_state{State::kStopped};
 
 // True while a file is being written, or what it depends on is being changed: who sets it is alone
@@ -49,6 +51,9 @@ char prefix[kMaxPrefixBytes + 1] = "";
 bool always_with_pid = false;
 uint64_t started_by_pid = 0;
 uint32_t last_number = 0;  // of a file
+
+// Null for no marks. Written by who starts, before the hooks are added; read by hooks.
+constinit std::atomic<RecordMarker> record_marker{nullptr};
 
 // Set by a signal handler, which does nothing else; cleared by who writes the file for it.
 constinit std::atomic<bool> signal_came{false};
@@ -244,7 +249,9 @@ void OnNew(const void* object, size_t size) {
   Traffic traffic;
   // Without memory the object is as one from before the start.
   if (site != nullptr) {
-    tables.objects.Insert(reinterpret_cast<uintptr_t>(object), site, size, &traffic);
+    const RecordMarker marker = record_marker.load(std::memory_order_acquire);
+    tables.objects.Insert(reinterpret_cast<uintptr_t>(object), site, size, &traffic,
+                          marker == nullptr ? 0 : marker());
   }
   AfterRecording(traffic);
 }
@@ -321,10 +328,35 @@ bool BeginChange(State from) {
 
 void EndChange(State to) { current_state.store(to, std::memory_order_release); }
 
+void ForgetTraffic() {
+  allocated_bytes.store(0, std::memory_order_relaxed);
+  freed_bytes.store(0, std::memory_order_relaxed);
+  most_in_use.store(0, std::memory_order_relaxed);
+}
+
+// Requires: the state is the caller's, who then leaves it.
+bool AddHooks(State next) {
+  // The delete hook comes first and goes last: of what is recorded no free is missed.
+  const bool added = AddDeleteHook(&OnDelete) && AddNewHook(&OnNew);
+  if (!added) RemoveDeleteHook(&OnDelete);
+  EndChange(added ? next : State::kStopped);
+  return added;
+}
+
+void RemoveHooks() {
+  RemoveNewHook(&OnNew);
+  RemoveDeleteHook(&OnDelete);
+  all_tables.load(std::memory_order_relaxed)->objects.Clear();
+  EndChange(State::kStopped);
+}
+
 bool Start(std::string_view new_prefix, bool with_pid) {
   ExistingHeap();
+  if (RecordingRuns()) {
+    WriteToStderr("tcmalloc: the heap profiler does not start: the leak checker has its records\n");
+    return false;
+  }
   if (!BeginChange(State::kStopped)) return true;
-  // The delete hook comes first and goes last: of what is recorded no free is missed.
   if (!MakeTables() || !BeginWriting()) {
     EndChange(State::kStopped);
     return false;
@@ -338,15 +370,11 @@ bool Start(std::string_view new_prefix, bool with_pid) {
   tables.objects.Clear();
   tables.sites.BeginSession();
   tables.objects.SetQuietBytes(QuietBytes(GlobalHeap().settings));
-  allocated_bytes.store(0, std::memory_order_relaxed);
-  freed_bytes.store(0, std::memory_order_relaxed);
-  most_in_use.store(0, std::memory_order_relaxed);
+  ForgetTraffic();
   NoteDump(0, 0);
+  record_marker.store(nullptr, std::memory_order_release);
   EndWriting();
-  const bool added = AddDeleteHook(&OnDelete) && AddNewHook(&OnNew);
-  if (!added) RemoveDeleteHook(&OnDelete);
-  EndChange(added ? State::kRunning : State::kStopped);
-  return added;
+  return AddHooks(State::kRunning);
 }
 
 // What the settings make of HEAPPROFILE, and whether the number of the process is to follow.
@@ -381,11 +409,39 @@ void RemoveOldFiles() {
 bool StartHeapProfiler(std::string_view new_prefix) { return Start(new_prefix, false); }
 
 void StopHeapProfiler() {
-  if (!BeginChange(State::kRunning)) return;
-  RemoveNewHook(&OnNew);
-  RemoveDeleteHook(&OnDelete);
-  all_tables.load(std::memory_order_relaxed)->objects.Clear();
-  EndChange(State::kStopped);
+  if (BeginChange(State::kRunning)) RemoveHooks();
+}
+
+bool StartRecording(RecordMarker marker) {
+  ExistingHeap();
+  if (RecordingRuns()) return true;
+  if (!BeginChange(State::kStopped)) return RecordingRuns();
+  if (!MakeTables()) {
+    EndChange(State::kStopped);
+    return false;
+  }
+  Tables& tables = *all_tables.load(std::memory_order_relaxed);
+  tables.objects.Clear();
+  tables.sites.BeginSession();
+  // No file is ever due, and nobody is told of traffic.
+  tables.objects.SetQuietBytes(kNever);
+  ForgetTraffic();
+  for (std::atomic<uint64_t>* due : {&due_allocated, &due_freed, &due_in_use, &due_milliseconds}) {
+    due->store(kNever, std::memory_order_relaxed);
+  }
+  record_marker.store(marker, std::memory_order_release);
+  return AddHooks(State::kRecording);
+}
+
+void StopRecording() {
+  if (BeginChange(State::kRecording)) RemoveHooks();
+}
+
+bool RecordingRuns() { return current_state.load(std::memory_order_acquire) == State::kRecording; }
+
+bool FindRecord(uintptr_t object, ObjectTable::Record* record) {
+  Tables* const tables = all_tables.load(std::memory_order_acquire);
+  return tables != nullptr && RecordingRuns() && tables->objects.Find(object, record);
 }
 
 bool HeapProfilerRuns() { return Running(); }
@@ -417,6 +473,11 @@ void StartHeapProfilerBySettings(const Settings& settings) {
   }
   // Where the program that started this one is profiled, too, its files have the same names.
   const ErrnoKeeper keeper;
+  if (RecordingRuns()) {
+    WriteToStderr(
+        "tcmalloc: HEAPPROFILE is ignored: HEAPCHECK is set, and cannot be used with it\n");
+    return;
+  }
   const bool started_by_profiled = ParentWasStartedWith("HEAPPROFILE", settings.heap_profile);
   if (!Start(writer.text(), UsesPid(settings) || started_by_profiled)) {
     WriteToStderr("tcmalloc: HEAPPROFILE is ignored: there is no memory for it\n");

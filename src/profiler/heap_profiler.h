@@ -21,9 +21,11 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string_view>
 
 #include "profile/byte_sink.h"
+#include "profile/object_table.h"
 #include "runtime/settings.h"
 
 namespace tcmalloc {
@@ -40,6 +42,20 @@ void DumpHeapProfile(std::string_view reason);
 // Hands the text of a profile to the function, piece by piece; nothing when the profiler does not
 // run. False when it could not be written or there is no memory for it.
 [[nodiscard]] bool WriteHeapProfile(ByteSink::Function function, void* context);
+
+// The same records without files, for the leak checker: it either runs as that or as the profiler.
+// While it records, StartHeapProfiler says so on stderr and starts nothing. Objects from before are
+// not in the records.
+//   `marker` is called for every object, by the thread that allocates, and says what is written
+//   beside it, at most ObjectTable::kMaxMark; like a hook, but it must not allocate.
+// False when there is no memory for it, or the profiler runs.
+using RecordMarker = uint32_t (*)();
+bool StartRecording(RecordMarker marker);
+void StopRecording();
+bool RecordingRuns();
+// What is known of an object in use. False when nothing is. Whoever holds the heap may ask, too
+// (runtime/heap_hold.h): the locks that this takes are passed through then.
+bool FindRecord(uintptr_t object, ObjectTable::Record* record);
 
 // What the environment asks for.
 void StartHeapProfilerBySettings(const Settings& settings);

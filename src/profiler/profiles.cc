@@ -10,8 +10,8 @@
 #include "profile/growth_table.h"
 #include "profile/profile_formats.h"
 #include "profiler/sampler.h"
-#include "runtime/fork.h"
 #include "runtime/heap.h"
+#include "runtime/heap_hold.h"
 
 namespace tcmalloc {
 namespace {

@@ -13,8 +13,8 @@
 #include "profile/profile_formats.h"
 #include "profiler/profiles.h"
 #include "runtime/current_thread.h"
-#include "runtime/fork.h"
 #include "runtime/heap.h"
+#include "runtime/heap_hold.h"
 
 namespace tcmalloc {
 namespace {

@@ -71,6 +71,24 @@ constexpr Choice kStackTraceMethods[] = {
     Method("null", StackTraceMethod::kNone),
 };
 
+constexpr Choice Mode(const char* word, HeapCheckMode mode) {
+  return {word, static_cast<int>(mode)};
+}
+constexpr Choice kHeapCheckModes[] = {
+    Mode("minimal", HeapCheckMode::kMinimal),
+    Mode("normal", HeapCheckMode::kNormal),
+    Mode("strict", HeapCheckMode::kStrict),
+    Mode("draconian", HeapCheckMode::kDraconian),
+    Mode("as-is", HeapCheckMode::kAsIs),
+    Mode("local", HeapCheckMode::kLocal),
+    Mode("", HeapCheckMode::kOff),
+};
+
+// What may be between two words that are looked at as pointers: the largest step that still meets
+// every pointer of a program, and the smallest, which meets those that are not aligned.
+constexpr double kMaxPointerStep = sizeof(void*);
+constexpr const char* kPointerBytes = sizeof(void*) == 8 ? "8" : "4";
+
 // Far beyond what any machine has, and exact as a double.
 constexpr double kMaxCacheBytes = double{1ull << 50};
 constexpr double kMaxLimitBytes = double{1ull << 50};
@@ -104,12 +122,41 @@ void SetSoftLimit(Settings* settings, double value) {
 }
 
 constexpr Setting kSettings[] = {
+    NamesFiles(Chooses(kHeapCheckModes,
+                       {"HEAPCHECK", Type::kChoice, "", 0, 0,
+                        [](Settings* s, double v) {
+                          s->heap_check = static_cast<HeapCheckMode>(static_cast<int>(v));
+                        }})),
     NamesFiles({"HEAPPROFILE", Type::kText, "", 0, 0, nullptr,
                 [](Settings* s) { return s->heap_profile; }}),
     NamesFiles({"HEAPPROFILESIGNAL", Type::kInteger, "0", 0, 64,
                 [](Settings* s, double v) { s->heap_profile_signal = static_cast<int>(v); }}),
     NamesFiles({"HEAPPROFILE_USE_PID", Type::kBool, "false", 0, 1,
                 [](Settings* s, double v) { s->heap_profile_use_pid = v != 0; }}),
+    {"HEAP_CHECK_AFTER_DESTRUCTORS", Type::kBool, "false", 0, 1,
+     [](Settings* s, double v) { s->heap_check_after_destructors = v != 0; }},
+    NamesFiles({"HEAP_CHECK_DUMP_DIRECTORY", Type::kText, "/tmp", 0, 0, nullptr,
+                [](Settings* s) { return s->heap_check_dump_directory; }}),
+    {"HEAP_CHECK_IDENTIFY_LEAKS", Type::kBool, "false", 0, 1,
+     [](Settings* s, double v) { s->heap_check_identify_leaks = v != 0; }},
+    {"HEAP_CHECK_IGNORE_GLOBAL_LIVE", Type::kBool, "true", 0, 1,
+     [](Settings* s, double v) { s->heap_check_ignore_global_live = v != 0; }},
+    {"HEAP_CHECK_IGNORE_THREAD_LIVE", Type::kBool, "true", 0, 1,
+     [](Settings* s, double v) { s->heap_check_ignore_thread_live = v != 0; }},
+    {"HEAP_CHECK_MAX_LEAKS", Type::kInteger, "20", -kMaxLimitBytes, kMaxLimitBytes,
+     [](Settings* s, double v) { s->heap_check_max_leaks = v <= 0 ? UINT64_MAX : static_cast<uint64_t>(v); }},
+    {"HEAP_CHECK_MAX_POINTER_OFFSET", Type::kInteger, "1024", -1, kMaxLimitBytes,
+     [](Settings* s, double v) { s->heap_check_max_pointer_offset = static_cast<int64_t>(v); }},
+    {"HEAP_CHECK_POINTER_SOURCE_ALIGNMENT", Type::kInteger, kPointerBytes, 1, kMaxPointerStep,
+     [](Settings* s, double v) {
+       s->heap_check_pointer_source_alignment = static_cast<size_t>(v);
+     }},
+    {"HEAP_CHECK_RUN_UNDER_GDB", Type::kBool, "false", 0, 1,
+     [](Settings* s, double v) { s->heap_check_run_under_gdb = v != 0; }},
+    NamesFiles({"HEAP_CHECK_SHOW_CONTENTS", Type::kBool, "false", 0, 1,
+                [](Settings* s, double v) { s->heap_check_show_contents = v != 0; }}),
+    {"HEAP_CHECK_TEST_POINTER_ALIGNMENT", Type::kBool, "false", 0, 1,
+     [](Settings* s, double v) { s->heap_check_test_pointer_alignment = v != 0; }},
     {"HEAP_PROFILE_ALLOCATION_INTERVAL", Type::kInteger, "1073741824", -kMaxLimitBytes,
      kMaxLimitBytes,
      [](Settings* s, double v) { s->heap_profile_allocation_interval = Interval(v); }},
@@ -129,6 +176,8 @@ constexpr Setting kSettings[] = {
         {"PMIX_RANK", Type::kText, "", 0, 0, nullptr, [](Settings* s) { return s->pmix_rank; }}),
     NamesFiles(
         {"PMI_RANK", Type::kText, "", 0, 0, nullptr, [](Settings* s) { return s->pmi_rank; }}),
+    NamesFiles({"PPROF_PATH", Type::kText, "pprof", 0, 0, nullptr,
+                [](Settings* s) { return s->pprof_path; }}),
     NamesFiles({"SLURM_JOB_ID", Type::kPresence, "", 0, 0,
                 [](Settings* s, double v) { s->in_slurm_job = v != 0; }}),
     NamesFiles({"SLURM_PROCID", Type::kText, "", 0, 0, nullptr,
@@ -201,7 +250,6 @@ constexpr Setting kSettings[] = {
 // A group of names, with a space behind each.
 constexpr const char* kIgnored[] = {
     "HEAP_PROFILE_MMAP HEAP_PROFILE_ONLY_MMAP HEAP_PROFILE_MMAP_LOG ",
-    "HEAP_CHECK_MAX_LEAKS ",
     "CPUPROFILE CPUPROFILE_USE_PID CPUPROFILESIGNAL CPUPROFILE_FREQUENCY CPUPROFILE_REALTIME "
     "CPUPROFILE_PER_THREAD_TIMERS CPUPROFILE_TIMER_SIGNAL PROFILESELECTED ",
     "TCMALLOC_TRACE TCMALLOC_TRACE_FILE TCMALLOC_PAGE_FENCE TCMALLOC_PAGE_FENCE_NEVER_RECLAIM "
@@ -387,8 +435,10 @@ void WriteRange(const Setting& setting, TextWriter* out) {
   }
   if (setting.type == Type::kChoice) {
     out->Text("one of");
-    for (size_t i = 0; i < setting.num_choices; ++i)
-      out->Text(i == 0 ? " " : ", ").Text(setting.choices[i].word);
+    for (size_t i = 0; i < setting.num_choices; ++i) {
+      const std::string_view word = setting.choices[i].word;
+      if (!word.empty()) out->Text(i == 0 ? " " : ", ").Text(word);
+    }
     return;
   }
   // A size below zero stands for a percentage.

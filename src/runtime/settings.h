@@ -28,11 +28,28 @@ inline constexpr size_t kSettingTextBytes = 256;
 // of threads' worth; not measured.
 inline constexpr size_t kInheritanceBytes = size_t{2} << 20;
 
+// What HEAPCHECK asks for (docs/leak-checker.md).
+enum class HeapCheckMode : uint8_t { kOff, kMinimal, kNormal, kStrict, kDraconian, kAsIs, kLocal };
+
 struct Settings {
   bool aggressive_decommit = false;
   bool background = false;
   bool check = false;
   bool disable_memory_release = false;
+  // The leak checker, which only the full library has.
+  HeapCheckMode heap_check = HeapCheckMode::kOff;
+  bool heap_check_after_destructors = false;
+  char heap_check_dump_directory[kSettingTextBytes] = "/tmp";
+  bool heap_check_identify_leaks = false;
+  bool heap_check_ignore_global_live = true;
+  bool heap_check_ignore_thread_live = true;
+  uint64_t heap_check_max_leaks = 20;
+  int64_t heap_check_max_pointer_offset = 1024;  // below 0: anywhere
+  size_t heap_check_pointer_source_alignment = sizeof(void*);
+  bool heap_check_run_under_gdb = false;
+  bool heap_check_show_contents = false;
+  bool heap_check_test_pointer_alignment = false;
+  char pprof_path[kSettingTextBytes] = "pprof";
   // The heap profiler, which only the full library has. No prefix: it starts when the program says.
   char heap_profile[kSettingTextBytes] = "";
   bool heap_profile_use_pid = false;

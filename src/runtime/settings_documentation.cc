@@ -17,6 +17,13 @@ struct Meaning {
 
 // In the order of the settings.
 constexpr Meaning kMeanings[] = {
+    {"HEAPCHECK",
+     "Look for memory that the program has lost, when it exits, and end it with status 1 and a "
+     "report where there is some: minimal, only what was allocated since main began; normal, "
+     "everything, before the destructors of the program's global objects; strict, after them; "
+     "draconian, all that was not freed, reachable or not; as-is, what the HEAP_CHECK_ variables "
+     "say; local, only where the program asks. Records the stack of every allocation. This and "
+     "the next ones: the full library only. See docs/leak-checker.md."},
     {"HEAPPROFILE",
      "Record every allocation from the start of the process, and write profiles of the heap to "
      "files whose names begin so: PREFIX.0001.heap and so on. This and the next ones: the full "
@@ -27,6 +34,37 @@ constexpr Meaning kMeanings[] = {
     {"HEAPPROFILE_USE_PID",
      "With HEAPPROFILE: have `_` and the number of the process behind the prefix. Forked children "
      "do so anyway, and programs that the process starts, in whose environment this is set."},
+    {"HEAP_CHECK_AFTER_DESTRUCTORS",
+     "With HEAPCHECK=as-is: check after the destructors of the program's global objects."},
+    {"HEAP_CHECK_DUMP_DIRECTORY",
+     "Where the leak checker writes profiles of what was lost, for pprof."},
+    {"HEAP_CHECK_IDENTIFY_LEAKS",
+     "In the leak checker's reports and profiles: each lost object by itself, its address as an "
+     "additional innermost frame."},
+    {"HEAP_CHECK_IGNORE_GLOBAL_LIVE",
+     "With HEAPCHECK=as-is: what can be reached from the writable data of the program and its "
+     "libraries is not lost."},
+    {"HEAP_CHECK_IGNORE_THREAD_LIVE",
+     "With HEAPCHECK=as-is: what can be reached from threads' stacks, registers and thread-local "
+     "storage is not lost."},
+    {"HEAP_CHECK_MAX_LEAKS",
+     "How many places of allocation the leak checker prints, those that lost most first; 0 or less "
+     "for all. The profile always has all."},
+    {"HEAP_CHECK_MAX_POINTER_OFFSET",
+     "How far into an object a pointer may point that keeps it from being lost; -1 for anywhere."},
+    {"HEAP_CHECK_POINTER_SOURCE_ALIGNMENT",
+     "The leak checker looks for pointers at addresses that are multiples of this. Less than the "
+     "size of a pointer is slow, and only for programs with packed structures."},
+    {"HEAP_CHECK_RUN_UNDER_GDB",
+     "Check for leaks under a debugger as well, which keeps the checker from stopping the other "
+     "threads: what they hold at that moment may be reported. Else the checker says that it is "
+     "off."},
+    {"HEAP_CHECK_SHOW_CONTENTS",
+     "Show the first words of a lost object of each place in the leak checker's reports. They may "
+     "be the user's secrets."},
+    {"HEAP_CHECK_TEST_POINTER_ALIGNMENT",
+     "When the leak checker finds lost memory: say whether it would have found less had it looked "
+     "for pointers at every address."},
     {"HEAP_PROFILE_ALLOCATION_INTERVAL",
      "While the heap profiler runs: write a profile whenever so many bytes more were allocated; 0 "
      "or less does not."},
@@ -52,6 +90,7 @@ constexpr Meaning kMeanings[] = {
      "With HEAPPROFILE: `.rank-` and this stand behind the prefix. It is the process's number "
      "among those that were started together."},
     {"PMI_RANK", "The same, where none of the others of this kind is set."},
+    {"PPROF_PATH", "The name of pprof in the command that the leak checker prints."},
     {"SLURM_JOB_ID",
      "With HEAPPROFILE, where this is set: `.slurmid-` and SLURM_PROCID stand behind the prefix, "
      "without that the number of the process. PMIX_RANK comes first."},
@@ -161,7 +200,6 @@ constexpr Meaning kMeanings[] = {
 // In the order of IgnoredSettings.
 constexpr const char* kReasons[] = {
     "The heap profiler records what is allocated, not what is mapped",
-    "The leak checker, which is not there",
     "The processor profiler, which is not there yet",
     "The debugging allocator, elsewhere a library of its own",
     "The system is asked how large its pages are",

@@ -19,7 +19,7 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 LIST = HERE / "gperftools_symbols.txt"
-HEADERS = {"heap-profiler.h", "malloc_extension.h", "malloc_extension_c.h", "malloc_hook.h",
+HEADERS = {"heap-checker.h", "heap-profiler.h", "malloc_extension.h", "malloc_extension_c.h", "malloc_hook.h",
            "malloc_hook_c.h", "nallocx.h", "stacktrace.h", "tcmalloc.h"}
 DEBIAN_HEADERS = pathlib.Path("/usr/include/gperftools")
 # profiler.h is libprofiler's, whose names are in the list as well.

@@ -23,7 +23,7 @@ import source
 # A folder may include those of a lower level; folders of one level do not know each other.
 LEVELS = (
     ("base",), ("os",), ("page",), ("central",), ("cache", "profile"), ("runtime",),
-    ("pressure", "profiler", "leak"), ("malloc", "extension"), ("compat",),
+    ("pressure", "profiler"), ("malloc", "extension", "leak"), ("compat",),
 )
 LEVEL = {folder: level for level, folders in enumerate(LEVELS) for folder in folders}
 
@@ -36,7 +36,7 @@ MACROS_IN = re.compile(r"base/(check|compiler)\.h|os/.*|malloc/override.*")
 SYSTEM_HEADER = re.compile(r"(sys|linux|asm|bits)/.*|(unistd|fcntl|sched|signal|dlfcn)\.h")
 SYSTEM_HEADERS_IN = re.compile(r"os/.*")
 # Who may include what programs include: the files that define it.
-PUBLIC_HEADERS_IN = ("malloc/entry_", "extension/", "compat/")
+PUBLIC_HEADERS_IN = ("malloc/entry_", "leak/entry_", "extension/", "compat/")
 # (rule, file) that break a rule, with the reason.
 EXCEPTIONS = {
     ("system header", "compat/malloc_hook.cc"):

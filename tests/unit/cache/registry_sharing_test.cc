@@ -14,6 +14,7 @@
 
 #include "cache/bin_policy.h"
 #include "cache/cache_fixture.h"
+#include "os/raw_memory.h"
 #include "testing/random.h"
 
 namespace tcmalloc {
@@ -41,6 +42,63 @@ class RegistrySharingTest : public testing::Test {
 
   CacheTestHeap heap_;
 };
+
+// The objects of the marked chains of arrays on the calling thread's stack, up to `end`.
+std::set<uintptr_t> MarkedObjects(uintptr_t end) {
+  std::set<uintptr_t> objects;
+  const uintptr_t start = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
+  for (uintptr_t at = start; at < end; at += sizeof(uintptr_t)) {
+    if (LoadRaw<uintptr_t>(at) != InFlightMark::TagAt(at)) continue;
+    const auto& in_flight = *reinterpret_cast<const BinArraysInFlight*>(at);
+    if (!in_flight.mark.Is(InFlightMark::Kind::kBinArrays)) continue;
+    for (const BinArray* array = in_flight.first(); array != nullptr;
+         array = reinterpret_cast<const BinArray*>(array->slots()[0])) {
+      objects.insert(array->slots() + 1, array->slots() + 1 + array->count);
+    }
+  }
+  return objects;
+}
+
+// Whoever empties a cache: an object is in a bitmap, or in an array that a mark leads to.
+TEST_F(RegistrySharingTest, WhatIsOnItsWayFromACacheCanBeFound) {
+  heap_.page_heap.SetReleasing(PageHeap::Releasing::kEager);
+  enum class By { kOwner, kAnother, kEnd };
+  for (const By by : {By::kOwner, By::kAnother, By::kEnd}) {
+    TestThread thread(heap_.registry);
+    Fill(thread);
+    std::set<uintptr_t> cached;
+    heap_.registry.ForEachCache([&](const ThreadCache& cache, bool has_thread) {
+      EXPECT_TRUE(has_thread);
+      cache.ForEachSlot([&](SizeClass, BinSlot object, ptrdiff_t above_top) {
+        if (above_top <= 0) cached.insert(object);
+      });
+    });
+    EXPECT_GE(cached.size(), 100u);
+    const uintptr_t end = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
+    size_t on_their_way = 0;
+    heap_.vm.OnNextRelease([&] {
+      std::set<uintptr_t> marked = MarkedObjects(end);
+      size_t listed = 0;
+      heap_.registry.ForEachCache([&](const ThreadCache& cache, bool) {
+        cache.ForEachSlot([&](SizeClass, BinSlot, ptrdiff_t) { ++listed; });
+      });
+      EXPECT_EQ(listed, 0u);
+      for (const uintptr_t object : cached) {
+        const void* const p = reinterpret_cast<const void*>(object);
+        const SizeClass c = heap_.page_map.ClassOf(p);
+        if (c == SizeClass::kNone || !heap_.central.IsOut(c, p)) continue;
+        EXPECT_TRUE(marked.contains(object)) << p;
+        ++on_their_way;
+      }
+    });
+    if (by == By::kOwner) thread.cache()->Flush();
+    if (by == By::kAnother) heap_.registry.FlushAll(nullptr);
+    if (by == By::kEnd) thread.Exit();
+    EXPECT_GT(on_their_way, 0u);
+    EXPECT_TRUE(MarkedObjects(end).empty());
+    if (by != By::kEnd) thread.Exit();
+  }
+}
 
 TEST_F(RegistrySharingTest, FlushAllEmptiesEveryCache) {
   std::vector<std::unique_ptr<TestThread>> threads;

@@ -425,6 +425,35 @@ TEST(HoleReleaseTest, InSlices) {
   heap.CheckInvariants();
 }
 
+// While the memory goes: the claimed objects are free, though their bits say that they are in use.
+TEST(HoleReleaseTest, WhatIsClaimedCanBeListed) {
+  HoleHeap heap;
+  const SizeClass c = ClassForSize(1024);
+  CentralFreeList& list = heap.central.free_list(c);
+  const std::vector<void*> objects = heap.AllocateSpans(c, 20);
+  std::set<uintptr_t> freed;
+  for (size_t i = 0; i < objects.size(); ++i) {
+    if (i % 16 == 0) continue;
+    heap.Free(c, objects[i]);
+    freed.insert(At(objects[i]));
+  }
+  size_t claimed = 0;
+  heap.vm.OnNextRelease([&] {
+    heap.holes.ForEachClaim([&](const Span* span, size_t first, size_t n) {
+      for (size_t i = first; i < first + n; ++i) {
+        const uintptr_t object = span->first_page.start_uintptr() + i * 1024;
+        EXPECT_EQ(freed.erase(object), 1u) << i;
+        EXPECT_TRUE(list.IsOut(reinterpret_cast<void*>(object)));
+        ++claimed;
+      }
+    });
+    EXPECT_EQ(list.free_objects(), freed.size());
+  });
+  heap.holes.ReleaseAll();
+  EXPECT_GT(claimed, 0u);
+  heap.holes.ForEachClaim([](const Span*, size_t, size_t) { FAIL(); });
+}
+
 TEST(HoleReleaseTest, WithoutMemoryForTheRecordNothingIsDone) {
   HoleHeap heap;
   const SizeClass c = ClassForSize(4096);

@@ -48,7 +48,8 @@ TEST(TransferCacheTest, HoldsAsManyBatchesAsItMayAndHandsThemOutInReverse) {
     ASSERT_FALSE(cache.WantsSlot());
     ASSERT_LE(cache.objects() * kSizeClasses.size(c), transfer_policy::kMaxClassBytes);
     size_t batches = 0;
-    cache.CheckInvariants([&](void* const* batch) {
+    cache.CheckInvariants();
+    cache.ForEachBatch([&](void* const* batch) {
       ++batches;
       ASSERT_EQ(std::vector<void*>(batch, batch + batch_size), Batch(batch_size, 1000 * batches));
     });
@@ -96,7 +97,7 @@ TEST(TransferCacheTest, GivesUnusedSlotsBack) {
   cache.GiveUnusedSlots(kPlenty);
   EXPECT_EQ(cache.slots(), 1u);
   EXPECT_EQ(cache.objects(), cache.batch_size());
-  cache.CheckInvariants([](void* const*) {});
+  cache.CheckInvariants();
   // It may have them back while no one else has them.
   EXPECT_TRUE(budget.TryClaim(2 * cache.batch_bytes()));
   EXPECT_TRUE(cache.TryInsert(batch.data()));
@@ -139,7 +140,7 @@ TEST(TransferCacheTest, WithoutMemoryForTheArrayItIsFull) {
   EXPECT_EQ(cache.array_bytes(), 0u);
   EXPECT_EQ(arena.allocated_bytes(), 0u);
   // The slot that it claimed is unused: others can have it.
-  cache.CheckInvariants([](void* const*) {});
+  cache.CheckInvariants();
   cache.GiveUnusedSlots(kPlenty);
   EXPECT_EQ(budget.unclaimed(), kPlenty);
   vm.StopFailing();

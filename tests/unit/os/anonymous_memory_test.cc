@@ -6,8 +6,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <vector>
 
 #include "testing/in_child.h"
 #include "testing/memory_file.h"
@@ -69,6 +71,70 @@ TEST(AnonymousMemoryTest, WithNeitherThereIsNone) {
   errno = 1234;
   EXPECT_EQ(memory.Map(4096, 4096).start, nullptr);
   EXPECT_EQ(errno, 1234);
+}
+
+bool IsListed(AnonymousMemory* memory, const void* start, size_t bytes) {
+  std::vector<AddressRange> ranges(memory->mapped().size());
+  ranges.resize(memory->mapped().CopyTo(ranges.data(), ranges.size()));
+  const uintptr_t address = reinterpret_cast<uintptr_t>(start);
+  for (const AddressRange& range : ranges) {
+    if (range.start <= address && address + bytes <= range.end) return true;
+  }
+  return false;
+}
+
+TEST(AnonymousMemoryTest, ListsWhatItHasMapped) {
+  AnonymousMemory memory;
+  const Mapping first = memory.Map(kMiB, kMiB);
+  char* const start = static_cast<char*>(first.start);
+  EXPECT_TRUE(IsListed(&memory, start, kMiB));
+  EXPECT_FALSE(IsListed(&memory, start - 1, 1));
+  EXPECT_FALSE(IsListed(&memory, start + kMiB, 1));
+  ASSERT_TRUE(memory.Unmap(start + kMiB / 2, kMiB / 4));
+  EXPECT_TRUE(IsListed(&memory, start, kMiB / 2));
+  EXPECT_FALSE(IsListed(&memory, start + kMiB / 2, 1));
+  EXPECT_TRUE(IsListed(&memory, start + kMiB / 4 * 3, kMiB / 4));
+  ASSERT_TRUE(memory.Unmap(start, kMiB));
+  EXPECT_EQ(memory.mapped().size(), 0u);
+}
+
+TEST(AnonymousMemoryTest, ListsWhatCannotBeUnmapped) {
+  AnonymousMemory memory;
+  memory.Configure({.use_mmap = false});
+  const Mapping mapping = memory.Map(kMiB, 4096);
+  ASSERT_NE(mapping.start, nullptr);
+  EXPECT_TRUE(IsListed(&memory, mapping.start, kMiB));
+  EXPECT_FALSE(memory.Unmap(mapping.start, kMiB));
+  EXPECT_TRUE(IsListed(&memory, mapping.start, kMiB));
+  memory.Configure({});
+  const Mapping mapped = memory.Map(kMiB, 4096);
+  ASSERT_NE(mapped.start, nullptr);
+  // The system refuses: no whole page.
+  EXPECT_FALSE(memory.Unmap(static_cast<char*>(mapped.start) + 1, kMiB - 1));
+  EXPECT_TRUE(IsListed(&memory, mapped.start, kMiB));
+  EXPECT_TRUE(memory.Unmap(mapped.start, kMiB));
+}
+
+TEST(AnonymousMemoryTest, ListsWhereMemoryHasMoved) {
+  AnonymousMemory memory;
+  const Mapping from = memory.Map(kMiB, 4096);
+  const Mapping to = memory.Map(2 * kMiB, 4096);
+  memset(from.start, 'x', kMiB);
+  ASSERT_TRUE(memory.Move(from.start, kMiB, to.start, 2 * kMiB));
+  EXPECT_TRUE(HoldsOnly(to.start, kMiB, 'x'));
+  EXPECT_TRUE(IsListed(&memory, from.start, kMiB));
+  EXPECT_TRUE(IsListed(&memory, to.start, 2 * kMiB));
+  // One that fails has left the address space: the other place is not there.
+  ASSERT_TRUE(memory.Unmap(from.start, kMiB));
+  ASSERT_FALSE(memory.Move(from.start, kMiB, to.start, 2 * kMiB));
+  EXPECT_EQ(memory.mapped().size(), 0u);
+}
+
+TEST(AnonymousMemoryTest, HoldsNoLockThatAForkDoesNotTake) {
+  AnonymousMemory memory;
+  std::vector<SpinLock*> locks;
+  memory.ForEachLock([&](SpinLock& lock) { locks.push_back(&lock); });
+  EXPECT_NE(std::find(locks.begin(), locks.end(), &memory.mapped().lock()), locks.end());
 }
 
 }  // namespace

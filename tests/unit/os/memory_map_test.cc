@@ -75,17 +75,22 @@ TEST(ParseMappingLineTest, ReadsEveryField) {
   EXPECT_EQ(line.start, static_cast<uintptr_t>(0x7f0000001000));
   EXPECT_EQ(line.end, static_cast<uintptr_t>(0x7f0000003000));
   EXPECT_TRUE(line.readable);
+  EXPECT_FALSE(line.writable);
   EXPECT_TRUE(line.executable);
+  EXPECT_TRUE(line.is_private);
   EXPECT_EQ(line.file_offset, 0x1f000u);
   EXPECT_EQ(line.file, "fe:00 5456608");
   EXPECT_EQ(line.name, "/lib/a b  c.so");
   ASSERT_TRUE(ParseMappingLine("1000-2000 --xs 1ff000000 08:01 12 /x", &line));
   EXPECT_FALSE(line.readable);
   EXPECT_TRUE(line.executable);
+  EXPECT_FALSE(line.is_private);
   EXPECT_EQ(line.file_offset, 0x1ff000000u);  // on 32-bit machines, too
   ASSERT_TRUE(ParseMappingLine("1000-2000 rw-p 00000000 08:01 12 /x", &line));
   EXPECT_TRUE(line.readable);
+  EXPECT_TRUE(line.writable);
   EXPECT_FALSE(line.executable);
+  EXPECT_TRUE(line.is_private);
 }
 
 TEST(ParseMappingLineTest, NamesOfAllKinds) {

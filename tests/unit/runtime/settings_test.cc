@@ -59,7 +59,19 @@ bool operator==(const Settings& a, const Settings& b) {
          a.memfs_abort_on_fail == b.memfs_abort_on_fail &&
          a.memfs_disable_fallback == b.memfs_disable_fallback &&
          a.memfs_ignore_mmap_fail == b.memfs_ignore_mmap_fail &&
-         a.memfs_map_private == b.memfs_map_private;
+         a.memfs_map_private == b.memfs_map_private && a.heap_check == b.heap_check &&
+         a.heap_check_after_destructors == b.heap_check_after_destructors &&
+         strcmp(a.heap_check_dump_directory, b.heap_check_dump_directory) == 0 &&
+         a.heap_check_identify_leaks == b.heap_check_identify_leaks &&
+         a.heap_check_ignore_global_live == b.heap_check_ignore_global_live &&
+         a.heap_check_ignore_thread_live == b.heap_check_ignore_thread_live &&
+         a.heap_check_max_leaks == b.heap_check_max_leaks &&
+         a.heap_check_max_pointer_offset == b.heap_check_max_pointer_offset &&
+         a.heap_check_pointer_source_alignment == b.heap_check_pointer_source_alignment &&
+         a.heap_check_run_under_gdb == b.heap_check_run_under_gdb &&
+         a.heap_check_show_contents == b.heap_check_show_contents &&
+         a.heap_check_test_pointer_alignment == b.heap_check_test_pointer_alignment &&
+         strcmp(a.pprof_path, b.pprof_path) == 0;
 }
 
 // Values that are different from all defaults.
@@ -108,6 +120,19 @@ Settings Unusual() {
   settings.memfs_disable_fallback = true;
   settings.memfs_ignore_mmap_fail = true;
   settings.memfs_map_private = true;
+  settings.heap_check = HeapCheckMode::kStrict;
+  settings.heap_check_after_destructors = true;
+  strcpy(settings.heap_check_dump_directory, "/var/tmp");
+  settings.heap_check_identify_leaks = true;
+  settings.heap_check_ignore_global_live = false;
+  settings.heap_check_ignore_thread_live = false;
+  settings.heap_check_max_leaks = 5;
+  settings.heap_check_max_pointer_offset = -1;
+  settings.heap_check_pointer_source_alignment = 1;
+  settings.heap_check_run_under_gdb = true;
+  settings.heap_check_show_contents = true;
+  settings.heap_check_test_pointer_alignment = true;
+  strcpy(settings.pprof_path, "/opt/pprof");
   return settings;
 }
 
@@ -245,7 +270,7 @@ TEST(SettingsTest, OtherVariablesAreNotOurs) {
 
 TEST(SettingsTest, VariablesOfOtherReleasesAreSilentlyIgnored) {
   const std::vector<std::string> ignored = DocumentedIgnoredNames();
-  EXPECT_GT(ignored.size(), 25u);
+  EXPECT_GE(ignored.size(), 25u);
   for (const std::string& name : ignored) {
     for (const char* value : {"", "1", "nonsense", "-5"}) {
       Settings settings = Unusual();
@@ -324,6 +349,37 @@ TEST(SettingsTest, EveryVariableOfTheInterfaceIsKnown) {
                            "PMI_RANK"}) {
     EXPECT_NE(text.find("`" + std::string(name) + "`"), std::string::npos) << name;
   }
+}
+
+TEST(SettingsTest, HeapCheckModes) {
+  const std::pair<const char*, HeapCheckMode> modes[] = {
+      {"minimal", HeapCheckMode::kMinimal},
+      {"normal", HeapCheckMode::kNormal},
+      {"STRICT", HeapCheckMode::kStrict},
+      {"draconian", HeapCheckMode::kDraconian},
+      {"as-is", HeapCheckMode::kAsIs},
+      {"local", HeapCheckMode::kLocal},
+      {"", HeapCheckMode::kOff},
+  };
+  for (const auto& [word, mode] : modes) {
+    Settings settings;
+    settings.heap_check = word[0] == '\0' ? HeapCheckMode::kNormal : HeapCheckMode::kOff;
+    EXPECT_EQ(Read("HEAPCHECK", word, &settings), "") << word;
+    EXPECT_EQ(settings.heap_check, mode) << word;
+  }
+  Settings settings;
+  EXPECT_EQ(Read("HEAPCHECK", "1", &settings),
+            "tcmalloc: HEAPCHECK=1 is ignored: expected one of minimal, normal, strict, draconian, "
+            "as-is, local; using \"\"\n");
+  EXPECT_EQ(settings.heap_check, HeapCheckMode::kOff);
+  EXPECT_EQ(Read("HEAP_CHECK_MAX_LEAKS", "0", &settings), "");
+  EXPECT_EQ(settings.heap_check_max_leaks, UINT64_MAX);
+  EXPECT_EQ(Read("HEAP_CHECK_MAX_LEAKS", "-3", &settings), "");
+  EXPECT_EQ(settings.heap_check_max_leaks, UINT64_MAX);
+  EXPECT_EQ(Read("HEAP_CHECK_MAX_POINTER_OFFSET", "-1", &settings), "");
+  EXPECT_EQ(settings.heap_check_max_pointer_offset, -1);
+  EXPECT_NE(Read("HEAP_CHECK_MAX_POINTER_OFFSET", "-2", &settings), "");
+  EXPECT_NE(Read("HEAP_CHECK_POINTER_SOURCE_ALIGNMENT", "0", &settings), "");
 }
 
 TEST(SettingsTest, HeapProfiler) {
@@ -450,6 +506,10 @@ TEST(SettingsDeathTest, RaisedPrivilegesLeaveFilesOut) {
           setenv("TCMALLOC_MEMFS_IGNORE_MMAP_FAIL", "1", 1);
           setenv("TCMALLOC_MEMFS_MAP_PRIVATE", "1", 1);
           setenv("TCMALLOC_MEMFS_LIMIT_MB", "1", 1);
+          setenv("HEAPCHECK", "normal", 1);
+          setenv("HEAP_CHECK_DUMP_DIRECTORY", "/dev/shm", 1);
+          setenv("HEAP_CHECK_SHOW_CONTENTS", "1", 1);
+          setenv("PPROF_PATH", "/dev/shm/pprof", 1);
           setenv("HEAPPROFILE", "/dev/shm/heap", 1);
           setenv("HEAPPROFILE_USE_PID", "1", 1);
           setenv("HEAPPROFILESIGNAL", "12", 1);
@@ -637,7 +697,7 @@ TEST(SettingsTest, Sizes) {
 
 TEST(SettingsDocumentationTest, DefaultsAreThoseOfTheStructure) {
   const auto rows = DocumentedRows();
-  EXPECT_EQ(rows.size(), 42u);
+  EXPECT_EQ(rows.size(), 55u);
   Settings settings = Unusual();
   for (const auto& row : rows) {
     ASSERT_EQ(row.size(), 4u);

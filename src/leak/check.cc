@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "leak/check.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+
+#include "base/compiler.h"
+#include "leak/annotations.h"
+#include "leak/marker.h"
+#include "leak/registered_roots.h"
+#include "leak/roots.h"
+#include "os/clock.h"
+#include "os/errno_keeper.h"
+#include "os/process.h"
+#include "os/world_stop.h"
+#include "profile/sample_table.h"
+#include "profiler/heap_profiler.h"
+#include "runtime/heap_hold.h"
+
+namespace tcmalloc {
+namespace {
+
+// How often threads are stopped again when one was in the middle of moving objects in its bins.
+// That takes some ten nanoseconds of its time: one that was met in it twice is rare.
+constexpr int kMaxAttempts = 20;
+
+// One check at a time. The number of the process that makes it, 0 for none: in a forked child the
+// parent's check is none.
+constinit std::atomic<uint64_t> checking_process{0};
+
+class OneCheck {
+ public:
+  OneCheck() {
+    PrepareAnnotations();
+    const uint64_t own = ProcessId();
+    for (;;) {
+      uint64_t other = checking_process.load(std::memory_order_relaxed);
+      if (other != own && checking_process.compare_exchange_strong(
+                              other, own, std::memory_order_acquire, std::memory_order_relaxed)) {
+        break;
+      }
+      WaitMillisecond();
+    }
+  }
+  ~OneCheck() { checking_process.store(0, std::memory_order_release); }
+  OneCheck(const OneCheck&) = delete;
+  OneCheck& operator=(const OneCheck&) = delete;
+
+ private:
+  const ErrnoKeeper keeper_;
+};
+
+enum class Seen : uint8_t { kNothing, kAll, kUnsettled, kNoMemory, kNoMappings };
+
+// What is done while the threads stand still.
+class Examination {
+ public:
+  // Of the caller's stack what lies from `stack` on belongs to the program.
+  Examination(Heap& heap, const LeakRequest& request, uintptr_t stack, FoundLeaks* report)
+      : heap_(heap),
+        request_(request),
+        stack_(stack),
+        report_(report),
+        memory_(heap.virtual_memory),
+        index_(memory_),
+        roots_(heap) {}
+
+  void Run(const WorldStop& world) {
+    if (!index_.Build(heap_)) {
+      seen_ = Seen::kNoMemory;
+    } else if (!index_.settled()) {
+      seen_ = Seen::kUnsettled;
+    } else {
+      // It is told where the heap lies when it is made.
+      Marker marker(index_, memory_,
+                    {.max_pointer_offset = request_.max_pointer_offset,
+                     .pointer_source_alignment = request_.pointer_source_alignment});
+      marker_ = &marker;
+      const bool done =
+          marker.Prepare() && (!request_.reachability || AddRoots(world)) && Flood() && Collect();
+      if (done) {
+        seen_ = Seen::kAll;
+      } else if (seen_ == Seen::kNothing) {
+        seen_ = Seen::kNoMemory;
+      }
+    }
+    report_->threads = world.num_threads;
+  }
+
+  Seen seen() const { return seen_; }
+
+ private:
+  // The checker's own frames on the caller's stack, and its registers, know where memory that is
+  // being used for the check begins and ends. That looks like pointers to what lies beside it.
+  bool LeaveOwnFramesOut(WorldStop* world) {
+    auto* const threads = memory_.AllocateArray<StoppedThread>(world->num_threads);
+    if (threads == nullptr) return false;
+    std::copy_n(world->threads, world->num_threads, threads);
+    for (size_t i = 0; i < world->num_threads; ++i) {
+      if (!threads[i].is_caller) continue;
+      threads[i].stack_pointer = stack_;
+      threads[i].num_registers = 0;
+    }
+    world->threads = threads;
+    return true;
+  }
+
+  bool AddRoots(WorldStop world) {
+    if (!LeaveOwnFramesOut(&world)) return false;
+    const Roots::Outcome outcome = roots_.Gather(world, ProcessRegisteredRoots());
+    if (outcome != Roots::Outcome::kDone) {
+      seen_ = outcome == Roots::Outcome::kNoMemory ? Seen::kNoMemory : Seen::kNoMappings;
+      return false;
+    }
+    for (const RootRange& range : roots_.always()) {
+      if (!AddRange(range)) return false;
+    }
+    for (const RootRange& range : roots_.if_reached()) {
+      if (!marker_->AddConditional(range.start, range.end)) return false;
+    }
+    return !request_.from_threads || AddThreads(world);
+  }
+
+  bool Flood() {
+    bool enough_memory = true;
+    AddressesTo to = {this, &enough_memory};
+    ForEachIgnored(
+        [](void* context, uintptr_t address) {
+          const AddressesTo& adding = *static_cast<const AddressesTo*>(context);
+          if (!adding.examination->AddObjectAt(address)) *adding.enough_memory = false;
+        },
+        &to);
+    if (!enough_memory || !marker_->Run()) return false;
+    return !AnyThreadWasDisabled() || FloodFromIgnored();
+  }
+
+  struct AddressesTo {
+    Examination* examination;
+    bool* enough_memory;
+  };
+
+  bool AddRange(const RootRange& range) {
+    switch (range.kind) {
+      case RootKind::kStack:
+        return !request_.from_threads || marker_->AddStack(range.start, range.end);
+      case RootKind::kThreadData:
+      case RootKind::kControlBlock:
+        return !request_.from_threads || marker_->AddRange(range.start, range.end);
+      case RootKind::kData:
+      case RootKind::kCLibraryHeap:
+        return !request_.from_globals || marker_->AddRange(range.start, range.end);
+      case RootKind::kRegistered:
+        return marker_->AddRange(range.start, range.end, Marker::Pages::kAll);
+      case RootKind::kIfReached:
+        break;
+    }
+    return true;
+  }
+
+  bool AddThreads(const WorldStop& world) {
+    for (size_t i = 0; i < world.num_threads; ++i) {
+      const StoppedThread& thread = world.threads[i];
+      const auto start = reinterpret_cast<uintptr_t>(thread.registers);
+      if (!marker_->AddStack(start, start + thread.num_registers * sizeof(uintptr_t))) return false;
+    }
+    for (const uintptr_t stack : roots_.heap_stacks()) {
+      if (!AddObjectAt(stack)) return false;
+    }
+    return true;
+  }
+
+  // However far into the object the address is.
+  bool AddObjectAt(uintptr_t address) {
+    LiveObject object;
+    return !index_.Find(address, &object) || marker_->AddPointer(object.start);
+  }
+
+  // What threads allocated while they were disabled, and what it leads to.
+  bool FloodFromIgnored() {
+    bool enough_memory = true;
+    marker_->ForEachUnmarked([&](const LiveObject& object) {
+      ObjectTable::Record record;
+      if (FindRecord(object.start, &record) && (record.mark & kIgnoredMark) != 0) {
+        enough_memory = enough_memory && marker_->AddPointer(object.start);
+      }
+    });
+    return enough_memory && marker_->Run();
+  }
+
+  bool Counts(const LiveObject& object, const ObjectTable::Record& record) const {
+    if (request_.recorded_only && record.site == nullptr) return false;
+    if (record.site != nullptr && PeriodOf(record.mark) < request_.since_period) return false;
+    LiveObject former;
+    return request_.before == nullptr || !request_.before->Find(object.start, &former) ||
+           former.start != object.start;
+  }
+
+  bool Collect() {
+    report_->recorded = RecordingRuns();
+    report_->everything = !request_.reachability;
+    report_->objects_in_use = index_.num_objects();
+    report_->bytes_in_use = index_.object_bytes();
+    if (request_.reachability && !marker_->FindIndirect()) return false;
+    bool enough_memory = true;
+    marker_->ForEachUnmarked([&](const LiveObject& object) {
+      ObjectTable::Record record;
+      if (!FindRecord(object.start, &record)) record = {};
+      if (!enough_memory || !Counts(object, record)) return;
+      enough_memory = Report(object, record);
+    });
+    return enough_memory;
+  }
+
+  bool Report(const LiveObject& object, const ObjectTable::Record& record) {
+    const bool direct = !request_.reachability || !marker_->IsIndirect(object.number);
+    const uintptr_t* frames = nullptr;
+    size_t depth = 0;
+    size_t bytes = object.bytes;
+    if (record.site != nullptr) {
+      frames = record.site->frames();
+      depth = record.site->depth();
+      bytes = static_cast<size_t>(record.bytes);
+    } else if (const void* const sample = index_.SampleOf(object)) {
+      frames = static_cast<const Sample*>(sample)->frames();
+      depth = static_cast<const Sample*>(sample)->depth;
+      bytes = static_cast<const Sample*>(sample)->requested_bytes;
+    }
+    LeakSite* const site =
+        report_->Add(frames, depth, object.bytes, object.start, bytes, direct, request_.by_object);
+    if (site == nullptr) return false;
+    if (request_.show_contents && site->example == object.start) {
+      site->num_words = std::min(LeakSite::kMaxWords, object.bytes / sizeof(uintptr_t));
+      memcpy(site->words, reinterpret_cast<const void*>(object.start),
+             site->num_words * sizeof(uintptr_t));
+    }
+    return true;
+  }
+
+  Heap& heap_;
+  const LeakRequest& request_;
+  const uintptr_t stack_;
+  FoundLeaks* const report_;
+  CheckMemory memory_;
+  ObjectIndex index_;
+  Marker* marker_ = nullptr;
+  Roots roots_;
+  Seen seen_ = Seen::kNothing;
+};
+
+// Runs visitor->Run(world) with the heap held and the other threads stopped, or, where they cannot
+// be, as they are.
+template <typename Visitor>
+StopResult WithHeapAtRest(Heap& heap, Visitor* visitor) {
+  const auto run = [](void* context, const WorldStop& world) {
+    static_cast<Visitor*>(context)->Run(world);
+  };
+  HoldHeap();
+  StopResult result = WithWorldStopped(heap.virtual_memory, run, visitor);
+  if (result.outcome != StopOutcome::kDone && result.outcome != StopOutcome::kTaskDied) {
+    const int64_t start_us = Microseconds();
+    WithCallerOnly(run, visitor);
+    result.pause_ns = (Microseconds() - start_us) * 1000;
+  }
+  ReleaseHeap();
+  return result;
+}
+
+LeakOutcome OutcomeOf(Seen seen, const StopResult& stop) {
+  if (stop.outcome == StopOutcome::kTaskDied) return LeakOutcome::kImpossible;
+  switch (seen) {
+    case Seen::kAll:
+      return stop.outcome == StopOutcome::kDone ? LeakOutcome::kDone : LeakOutcome::kNotStopped;
+    case Seen::kNoMemory:
+      return LeakOutcome::kNoMemory;
+    case Seen::kNothing:
+    case Seen::kUnsettled:
+    case Seen::kNoMappings:
+      break;
+  }
+  return LeakOutcome::kImpossible;
+}
+
+TC_OUT_OF_LINE void CheckFrom(uintptr_t stack, Heap& heap, const LeakRequest& request,
+                              FoundLeaks* report) {
+  const OneCheck one;
+  for (int attempt = 1;; ++attempt) {
+    Examination examination(heap, request, stack, report);
+    const StopResult stop = WithHeapAtRest(heap, &examination);
+    if (examination.seen() == Seen::kUnsettled && attempt < kMaxAttempts) {
+      WaitMillisecond();
+      continue;
+    }
+    report->outcome = OutcomeOf(examination.seen(), stop);
+    report->error = stop.error;
+    report->pause_ns = stop.pause_ns;
+    report->time_ns = WallClockNanoseconds();
+    break;
+  }
+  if (!report->Finish()) report->outcome = LeakOutcome::kNoMemory;
+}
+
+}  // namespace
+
+LeakRequest LeakRequestBySettings(const Settings& settings) {
+  LeakRequest request;
+  if (settings.heap_check_max_pointer_offset < 0) {
+    request.max_pointer_offset = Marker::kAnyOffset;
+  } else {
+    request.max_pointer_offset = static_cast<size_t>(settings.heap_check_max_pointer_offset);
+  }
+  size_t alignment = 1;
+  while (2 * alignment <= settings.heap_check_pointer_source_alignment) alignment *= 2;
+  request.pointer_source_alignment = alignment;
+  request.by_object = settings.heap_check_identify_leaks;
+  request.show_contents = settings.heap_check_show_contents;
+  return request;
+}
+
+TC_OUT_OF_LINE void CheckForLeaks(Heap& heap, const LeakRequest& request, FoundLeaks* report) {
+  // Has the compiler store those of the program's registers that functions keep in this very frame:
+  // right below its address, or above.
+  __builtin_unwind_init();
+  constexpr size_t kBelow = 8 * sizeof(uintptr_t);
+  CheckFrom(reinterpret_cast<uintptr_t>(__builtin_frame_address(0)) - kBelow, heap, request,
+            report);
+  // The frame is still there: this is no tail call.
+  __asm__ volatile("" : : : "memory");
+}
+
+bool HeapMoment::Take(Heap& heap) {
+  const OneCheck one;
+  struct Builder {
+    void Run(const WorldStop&) { built = index.Build(heap); }
+    ObjectIndex& index;
+    Heap& heap;
+    bool built = false;
+  };
+  Builder builder = {index_, heap};
+  WithHeapAtRest(heap, &builder);
+  return builder.built;
+}
+
+}  // namespace tcmalloc

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// CheckMemory: what a check needs for itself, in mappings of its own. It takes nothing from the
+// heap that is checked, and it knows all that it has: for the reachability of objects none of it
+// counts, wherever in the process it lies.
+//
+// Thread safety: none. May be used while the other threads stand still: a call of the system and no
+// lock. What is large is not resident before it is written to. Cost: a system call per
+// kChunkBytes, or per piece that is larger than an eighth of that.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "os/virtual_memory.h"
+
+namespace tcmalloc {
+
+class CheckMemory {
+ public:
+  static constexpr size_t kChunkBytes = size_t{256} << 10;
+
+  // `vm`, which must not take from the heap's records either, outlives it.
+  explicit CheckMemory(VirtualMemory& vm) : vm_(vm) {}
+  CheckMemory(const CheckMemory&) = delete;
+  CheckMemory& operator=(const CheckMemory&) = delete;
+  ~CheckMemory() { FreeAll(); }
+
+  // Zero-filled, aligned to cache lines, until FreeAll; null when the system has none.
+  void* Allocate(size_t bytes);
+  template <typename T>
+  T* AllocateArray(size_t n) {
+    static_assert(std::is_trivially_destructible_v<T>);
+    if (n > SIZE_MAX / sizeof(T)) return nullptr;
+    return static_cast<T*>(Allocate(n * sizeof(T)));
+  }
+
+  void FreeAll();
+
+  // Calls f(start, end) for every mapping, addresses as uintptr_t.
+  template <typename F>
+  void ForEachRange(F f) const {
+    for (const Header* header = mappings_; header != nullptr; header = header->next) {
+      const uintptr_t start = reinterpret_cast<uintptr_t>(header);
+      f(start, start + header->bytes);
+    }
+  }
+  bool Contains(uintptr_t address) const;
+  // Address space taken.
+  size_t mapped_bytes() const { return mapped_bytes_; }
+
+ private:
+  // At the beginning of each mapping.
+  struct Header {
+    Header* next;
+    size_t bytes;
+  };
+
+  // What is behind the header of a new mapping with room for `bytes`; null when there is none.
+  char* Map(size_t bytes);
+
+  VirtualMemory& vm_;
+  Header* mappings_ = nullptr;
+  char* chunk_ = nullptr;
+  size_t chunk_left_ = 0;
+  size_t mapped_bytes_ = 0;
+};
+
+}  // namespace tcmalloc

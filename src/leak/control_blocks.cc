@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "leak/control_blocks.h"
+
+#include <algorithm>
+
+#include "os/raw_memory.h"
+
+namespace tcmalloc {
+namespace {
+
+constexpr uintptr_t kWord = sizeof(uintptr_t);
+constexpr uintptr_t kAlignment = 64;
+constexpr uintptr_t kSmallestPage = 4096;
+// The block's own address, and the secrets for stacks and for pointers, by words.
+constexpr size_t kSelfAt[] = {0, 2};
+constexpr size_t kSecretsAt[] = {5, 6};
+// Somewhere in the block: where its stack lies with its guard pages, how long that is, and how long
+// they are. The stack ends at most this far behind the block's start.
+constexpr size_t kFirstStackAt = 16;
+constexpr uintptr_t kMostBytes = 8192;
+
+uintptr_t WordAt(uintptr_t address, size_t index) {
+  return LoadRaw<uintptr_t>(address + index * kWord);
+}
+
+bool IsWholePages(uintptr_t n) { return n % kSmallestPage == 0; }
+
+bool HasHead(uintptr_t address, uintptr_t sample) {
+  for (const size_t at : kSelfAt) {
+    if (WordAt(address, at) != address) return false;
+  }
+  for (const size_t at : kSecretsAt) {
+    if (WordAt(address, at) != WordAt(sample, at)) return false;
+  }
+  return true;
+}
+
+// One search.
+class Finder {
+ public:
+  Finder(const MemoryPicture& picture, uintptr_t sample, BackedPages* backed,
+         MappedArray<ControlBlock>* blocks)
+      : picture_(picture), sample_(sample), backed_(*backed), blocks_(*blocks) {}
+
+  bool FindLive();
+  bool FindIn(size_t index);
+
+ private:
+  bool HasGuard(size_t index);
+  bool Search(uintptr_t start, uintptr_t end, uintptr_t limit);
+
+  const MemoryPicture& picture_;
+  const uintptr_t sample_;
+  BackedPages& backed_;
+  MappedArray<ControlBlock>& blocks_;
+};
+
+bool Finder::FindLive() {
+  for (size_t i = 0; i < picture_.world.num_threads; ++i) {
+    const uintptr_t address = picture_.world.threads[i].thread_pointer;
+    const MappingLine* const end = picture_.lines + picture_.num_lines;
+    const MappingLine* const line = std::upper_bound(
+        picture_.lines, end, address, [](uintptr_t a, const MappingLine& l) { return a < l.end; });
+    ControlBlock block;
+    if (line != end && line->start <= address && line->readable &&
+        ReadControlBlock(address, line->end, sample_, &block) && !blocks_.Push(block)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool Finder::HasGuard(size_t index) {
+  const MappingLine& line = picture_.lines[index];
+  if (index > 0) {
+    const MappingLine& below = picture_.lines[index - 1];
+    if (below.end == line.start && !below.readable && !below.writable) return true;
+  }
+  // Newer ones do without a mapping for the guard.
+  AddressRange rest = {line.start, line.end};
+  AddressRange guard;
+  return backed_.TakeFirst(&rest, BackedPages::Want::kGuard, &guard);
+}
+
+bool Finder::Search(uintptr_t start, uintptr_t end, uintptr_t limit) {
+  ControlBlock block;
+  for (uintptr_t at = (start + kAlignment - 1) & ~(kAlignment - 1); at < end; at += kAlignment) {
+    if (WordAt(at, 0) == at && ReadControlBlock(at, limit, sample_, &block) &&
+        !blocks_.Push(block)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool Finder::FindIn(size_t index) {
+  const MappingLine& line = picture_.lines[index];
+  if (!line.readable || !line.writable || !line.is_private || !line.file.empty()) return true;
+  if (line.name == "[heap]" || line.name == "[stack]" || !HasGuard(index)) return true;
+  bool has_memory = true;
+  const auto search = [&](uintptr_t start, uintptr_t end) {
+    AddressRange rest = {start, end};
+    for (AddressRange part; backed_.TakeFirst(&rest, BackedPages::Want::kWritten, &part);) {
+      has_memory = has_memory && Search(part.start, part.end, line.end);
+    }
+  };
+  ForEachOutside(line.start, line.end, picture_.own, picture_.num_own, search);
+  return has_memory;
+}
+
+}  // namespace
+
+bool ReadControlBlock(uintptr_t address, uintptr_t limit, uintptr_t sample, ControlBlock* block) {
+  if (address % kAlignment != 0 || limit - address < (kFirstStackAt + 2) * kWord) return false;
+  if (!HasHead(address, sample)) return false;
+  const size_t num_words = std::min(limit - address, kMostBytes) / kWord;
+  for (size_t i = kFirstStackAt; i + 2 < num_words; ++i) {
+    const uintptr_t start = WordAt(address, i);
+    const uintptr_t bytes = WordAt(address, i + 1);
+    const uintptr_t guard_bytes = WordAt(address, i + 2);
+    if (start == 0 || !IsWholePages(start) || !IsWholePages(bytes)) continue;
+    if (!IsWholePages(guard_bytes) || guard_bytes >= bytes) continue;
+    if (start + guard_bytes >= address || address - start >= bytes) continue;
+    if (start + bytes - address > kMostBytes) continue;
+    *block = {address, start + guard_bytes, start + bytes};
+    return true;
+  }
+  return false;
+}
+
+bool FindControlBlocks(const MemoryPicture& picture, BackedPages* backed,
+                       MappedArray<ControlBlock>* blocks) {
+  if (picture.world.num_threads == 0) return true;
+  const uintptr_t sample = picture.world.threads[0].thread_pointer;
+  // The caller's own can be read.
+  if (sample == 0 || sample % kAlignment != 0 || !HasHead(sample, sample)) return true;
+  Finder finder(picture, sample, backed, blocks);
+  if (!finder.FindLive()) return false;
+  for (size_t i = 0; i < picture.num_lines; ++i) {
+    if (!finder.FindIn(i)) return false;
+  }
+  const auto before = [](const ControlBlock& a, const ControlBlock& b) {
+    return a.address < b.address;
+  };
+  std::sort(blocks->begin(), blocks->end(), before);
+  // Those of live threads have been found twice.
+  size_t kept = 0;
+  for (const ControlBlock& block : *blocks) {
+    if (kept > 0 && (*blocks)[kept - 1].address == block.address) continue;
+    (*blocks)[kept++] = block;
+  }
+  blocks->Clear();
+  blocks->Extend(kept);
+  return true;
+}
+
+}  // namespace tcmalloc

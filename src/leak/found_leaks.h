@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// FoundLeaks: what a check for leaks found, as one value, in memory of its own from the system; and
+// the formats in which it is written. Filled by one thread, then read by any.
+//
+// An object is lost when nothing leads to it from where the program could still look. It is lost
+// directly when no lost object leads to it either; of objects that lead to each other in a circle
+// one counts as lost directly.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "base/text_writer.h"
+#include "leak/check_memory.h"
+#include "os/mapped_array.h"
+#include "profile/byte_sink.h"
+#include "profile/mapped_libraries.h"
+#include "profile/profile.h"
+
+namespace tcmalloc {
+
+// Lost objects that were allocated with the same stack; where no stack is known, those of one size.
+struct LeakSite {
+  static constexpr size_t kMaxWords = 4;
+
+  // Return addresses, the innermost first. They are the report's.
+  const uintptr_t* frames = nullptr;
+  size_t depth = 0;
+  // Of each object, as the heap made them; 0 where there is a stack.
+  size_t object_size = 0;
+  // Bytes as the program asked for them where there is a stack, else as the heap made the objects.
+  uint64_t objects = 0;
+  uint64_t bytes = 0;
+  uint64_t direct_objects = 0;
+  uint64_t direct_bytes = 0;
+  // One of them, a directly lost one where there is any, and what it begins with, where that was
+  // asked for.
+  uintptr_t example = 0;
+  uintptr_t words[kMaxWords] = {};
+  size_t num_words = 0;
+};
+
+enum class LeakOutcome : uint8_t {
+  kDone,
+  kNoMemory,    // nothing is known
+  kNotStopped,  // other threads ran on: what they held may be among what is reported
+  kImpossible,  // nothing is known: the system does not let the checker see the program
+};
+
+class FoundLeaks {
+ public:
+  explicit FoundLeaks(VirtualMemory& vm)
+      : vm_(vm), sites_(vm), slots_(vm), frames_(vm), entries_(vm) {}
+  FoundLeaks(const FoundLeaks&) = delete;
+  FoundLeaks& operator=(const FoundLeaks&) = delete;
+
+  // Adds a lost object, allocated from `frames`; without any, objects are told apart by
+  // `object_size`. With `by_object` each is a site of its own,
+  // with its address as the innermost frame. Null when there is no memory, else the site, which
+  // stays there until the next call.
+  LeakSite* Add(const uintptr_t* frames, size_t depth, size_t object_size, uintptr_t object,
+                size_t bytes_asked_for, bool direct, bool by_object);
+  // Sorts the sites, those first that lost most, and sums them up. False when there is no memory.
+  [[nodiscard]] bool Finish();
+
+  bool known() const {
+    return outcome == LeakOutcome::kDone || outcome == LeakOutcome::kNotStopped;
+  }
+  const LeakSite* begin() const { return sites_.begin(); }
+  const LeakSite* end() const { return sites_.end(); }
+  size_t num_sites() const { return sites_.size(); }
+
+  // As a profile, whose entries are the sites. It is as good as this is. Requires: Finish was true.
+  Profile AsProfile() const;
+
+  LeakOutcome outcome = LeakOutcome::kImpossible;
+  // An error of the system's that is the reason, or 0.
+  int error = 0;
+  // Every allocation is recorded, so sites have stacks, but for what is older than that.
+  bool recorded = false;
+  // Nothing was asked about who leads to what: everything in use counts as lost.
+  bool everything = false;
+  int64_t time_ns = 0;   // by the wall clock
+  int64_t pause_ns = 0;  // during which other threads stood still
+  uint64_t threads = 0;
+  // All in use, and what is lost of it.
+  uint64_t objects_in_use = 0;
+  uint64_t bytes_in_use = 0;
+  uint64_t objects = 0;
+  uint64_t bytes = 0;
+  uint64_t direct_objects = 0;
+  uint64_t direct_bytes = 0;
+
+ private:
+  [[nodiscard]] bool GrowSlots();
+  uint32_t& SlotOf(const uintptr_t* frames, size_t depth, size_t object_size);
+
+  VirtualMemory& vm_;
+  MappedArray<LeakSite> sites_;
+  // While it is filled: numbers of sites from 1 on, at the hash of what tells them apart or at the
+  // next free slot behind; 0: free. A power of two, at most half of them used.
+  MappedArray<uint32_t> slots_;
+  CheckMemory frames_;
+  MappedArray<ProfileEntry> entries_;
+};
+
+// As text for people: a line with the sums, then the first `max_sites` sites. `name` is what was
+// checked. Frames are as addr2line takes them.
+void WriteLeakText(const FoundLeaks& report, std::string_view name, uint64_t max_sites,
+                   const MappedLibraries& libraries, TextWriter* out);
+void WriteLeakJson(const FoundLeaks& report, const MappedLibraries& libraries, TextWriter* out);
+
+enum class LeakFormat : uint8_t {
+  // The same as of profiles (profile/profile_formats.h), for pprof and its like.
+  kProto,
+  kLegacyText,
+  kFolded,
+  kText,
+  kJson,
+};
+
+// All sites. False when some of it could not be written or there is no memory.
+[[nodiscard]] bool WriteLeakReport(const FoundLeaks& report, LeakFormat format,
+                                   ByteSink::Function function, void* context);
+
+}  // namespace tcmalloc

@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "leak/marker.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "cache/bin_array.h"
+#include "central/object_words.h"
+#include "os/raw_memory.h"
+
+namespace tcmalloc {
+namespace {
+
+// Shorter pieces are read without asking whether something is behind their pages: what they may
+// make resident is a few pages each.
+constexpr size_t kLongBytes = size_t{256} << 10;
+
+uintptr_t LoadWord(uintptr_t address) { return LoadRaw<uintptr_t>(address); }
+
+}  // namespace
+
+Marker::Marker(const ObjectIndex& index, CheckMemory& memory, const Options& options)
+    : index_(index),
+      memory_(memory),
+      options_(options),
+      heap_lowest_(index.lowest()),
+      heap_extent_(index.extent()) {}
+
+bool Marker::Prepare() {
+  const size_t words = WordsForBits(index_.num_numbers());
+  unmarked_ = memory_.AllocateArray<uint64_t>(words);
+  noted_ = memory_.AllocateArray<uint64_t>(words);
+  list_ = memory_.AllocateArray<Item>(options_.list_objects);
+  if (unmarked_ == nullptr || noted_ == nullptr || list_ == nullptr) return false;
+  std::copy_n(index_.in_use(), words, unmarked_);
+  to_find_ = unmarked_;
+  noted_begin_ = words;
+  bool enough_memory = true;
+  index_.ForEachInFlight([&](uintptr_t object) { enough_memory &= AddPointer(object); });
+  return enough_memory;
+}
+
+// Finding.
+
+void Marker::Consider(uintptr_t word) {
+  if (word - heap_lowest_ < heap_extent_ && ConsiderInHeap(word)) return;
+  if (word - conditional_lowest_ < conditional_extent_) ConsiderConditional(word);
+}
+
+bool Marker::ConsiderInHeap(uintptr_t word) {
+  // Before it is known whether there is an object that has not been found: that takes two loads
+  // which are seldom in the nearest cache, and the next of a list is then on its way.
+  __builtin_prefetch(reinterpret_cast<const void*>(word));
+  const uint64_t entry = index_.EntryOf(word);
+  if (entry == ObjectIndex::kNoEntry) return false;
+  uintptr_t start;
+  size_t number;
+  if (__builtin_expect(!ObjectIndex::IsLarge(entry), true)) {
+    const ObjectIndex::Place place = ObjectIndex::PlaceIn(entry, word);
+    if (place.offset > options_.max_pointer_offset) return true;
+    if (place.index >= index_.objects_per_span(ObjectIndex::ClassOfEntry(entry))) return true;
+    start = word - place.offset;
+    number = ObjectIndex::PayloadOf(entry) + place.index;
+  } else {
+    const ObjectIndex::SpanRecord& record = index_.RecordOf(entry);
+    const size_t offset = word - record.start;
+    if (offset >= record.object_bytes || offset > options_.max_pointer_offset) return true;
+    start = record.start;
+    number = record.first_number;
+  }
+  uint64_t& bits = to_find_[number / kBitsPerWord];
+  const uint64_t bit = uint64_t{1} << (number % kBitsPerWord);
+  if ((bits & bit) == 0) return true;
+  bits &= ~bit;
+  if (__builtin_expect(list_size_ == options_.list_objects, false)) {
+    Note(number);
+  } else {
+    list_[list_size_++] = ItemOf(start, entry);
+  }
+  return true;
+}
+
+void Marker::Note(size_t number) {
+  ++counts_.overflows;
+  const size_t word = number / kBitsPerWord;
+  SetBit(noted_, number);
+  noted_begin_ = std::min(noted_begin_, word);
+  noted_end_ = std::max(noted_end_, word + 1);
+}
+
+void Marker::ConsiderConditional(uintptr_t word) {
+  const Range* const behind =
+      std::upper_bound(conditional_.begin(), conditional_.end(), word,
+                       [](uintptr_t address, const Range& range) { return address < range.start; });
+  if (behind == conditional_.begin() || word >= behind[-1].end) return;
+  const size_t i = static_cast<size_t>(behind - 1 - conditional_.begin());
+  if (TestBit(conditional_reached_, i)) return;
+  SetBit(conditional_reached_, i);
+  out_of_memory_ |= !reached_.Push(memory_, static_cast<uint32_t>(i));
+}
+
+// Scanning.
+
+void Marker::ScanWords(uintptr_t start, uintptr_t end) {
+  const uintptr_t step = options_.pointer_source_alignment;
+  if (end - start < sizeof(uintptr_t)) return;
+  const uintptr_t first = (start + step - 1) & ~(step - 1);
+  const uintptr_t last = end - sizeof(uintptr_t);
+  if (step == sizeof(uintptr_t)) {
+    for (uintptr_t at = first; at <= last; at += sizeof(uintptr_t)) Consider(LoadWord(at));
+  } else {
+    for (uintptr_t at = first; at <= last; at += step) Consider(LoadWord(at));
+  }
+}
+
+void Marker::ScanLong(uintptr_t start, uintptr_t end, Pages pages) {
+  if (pages == Pages::kAll || end - start < kLongBytes) return ScanWords(start, end);
+  resident_.ForEachTouched(start, end,
+                           [this](uintptr_t first, uintptr_t behind) { ScanWords(first, behind); });
+}
+
+void Marker::ScanStack(uintptr_t start, uintptr_t end) {
+  ScanWords(start, end);
+  const uintptr_t first = (start + sizeof(uintptr_t) - 1) & ~(sizeof(uintptr_t) - 1);
+  for (uintptr_t at = first; at + sizeof(uintptr_t) <= end; at += sizeof(uintptr_t)) {
+    const uintptr_t word = LoadWord(at);
+    if (word == InFlightMark::TagAt(at)) {
+      ScanMark(at, end);
+    } else if (const ObjectIndex::SpanRecord* const large = index_.LargeBySpan(word)) {
+      Consider(large->start);
+    }
+  }
+}
+
+void Marker::ScanMark(uintptr_t at, uintptr_t end) {
+  const InFlightMark& mark = *reinterpret_cast<const InFlightMark*>(at);
+  if (end - at >= sizeof(ObjectWordsInFlight) && mark.Is(InFlightMark::Kind::kObjectWords)) {
+    const auto& claimed = *reinterpret_cast<const ObjectWordsInFlight*>(at);
+    const size_t n = std::min(claimed.num_words, ObjectWordsInFlight::kMaxWords);
+    for (size_t i = 0; i < n; ++i) {
+      const uintptr_t first = claimed.words[i].address;
+      if (first - heap_lowest_ >= heap_extent_) continue;
+      const uint64_t entry = index_.EntryOf(first);
+      if (entry == ObjectIndex::kNoEntry || ObjectIndex::IsLarge(entry)) continue;
+      const size_t size = kSizeClasses.size(ObjectIndex::ClassOfEntry(entry));
+      for (uint64_t mask = claimed.words[i].mask; mask != 0; mask &= mask - 1) {
+        const uintptr_t object = first + static_cast<size_t>(std::countr_zero(mask)) * size;
+        if (object - heap_lowest_ < heap_extent_) ConsiderInHeap(object);
+      }
+    }
+  } else if (end - at >= sizeof(BinArraysInFlight) && mark.Is(InFlightMark::Kind::kBinArrays)) {
+    const auto& arrays = *reinterpret_cast<const BinArraysInFlight*>(at);
+    for (const BinArray* array = arrays.first(); array != nullptr;
+         array = reinterpret_cast<const BinArray*>(array->slots()[0])) {
+      for (size_t slot = 1; slot <= array->count; ++slot) Consider(array->slots()[slot]);
+    }
+  }
+}
+
+void Marker::ScanRange(const Range& range) {
+  if (range.kind == Kind::kStack) {
+    ScanStack(range.start, range.end);
+  } else {
+    ScanLong(range.start, range.end, range.pages);
+  }
+  counts_.range_bytes += range.end - range.start;
+}
+
+void Marker::ScanObject(Item item) {
+  const uintptr_t start = StartOf(item);
+  const uint64_t kind = item >> kClassShift;
+  size_t bytes;
+  if (__builtin_expect(kind != ObjectIndex::kLargeEntry, true)) {
+    bytes = kSizeClasses.size(static_cast<SizeClass>(kind));
+    ScanWords(start, start + bytes);
+  } else {
+    const ObjectIndex::SpanRecord& record = index_.RecordOf(index_.EntryOf(start));
+    bytes = record.object_bytes;
+    ScanLong(start, start + bytes, record.zero_filled ? Pages::kTouched : Pages::kAll);
+  }
+  ++counts_.objects;
+  counts_.object_bytes += bytes;
+}
+
+void Marker::Drain() {
+  Item queue[kAhead];
+  size_t first = 0;
+  size_t queued = 0;
+  for (;;) {
+    while (queued < kAhead && list_size_ > 0) {
+      const Item item = list_[--list_size_];
+      __builtin_prefetch(reinterpret_cast<const void*>(StartOf(item)));
+      queue[(first + queued++) % kAhead] = item;
+    }
+    if (queued == 0) {
+      if (!TakeNoted()) return;
+      continue;
+    }
+    const Item item = queue[first];
+    first = (first + 1) % kAhead;
+    --queued;
+    ScanObject(item);
+  }
+}
+
+bool Marker::TakeNoted() {
+  while (noted_begin_ < noted_end_ && list_size_ < options_.list_objects) {
+    uint64_t& bits = noted_[noted_begin_];
+    if (bits == 0) {
+      ++noted_begin_;
+      continue;
+    }
+    const size_t bit = static_cast<size_t>(std::countr_zero(bits));
+    bits &= bits - 1;
+    PushNumber(noted_begin_ * kBitsPerWord + bit);
+  }
+  if (noted_begin_ >= noted_end_) {
+    noted_begin_ = WordsForBits(index_.num_numbers());
+    noted_end_ = 0;
+  }
+  return list_size_ > 0;
+}
+
+void Marker::PushNumber(size_t number) {
+  const ObjectIndex::SpanRecord* record = last_record_;
+  if (record == nullptr || number - record->first_number >= record->num_objects) {
+    record = last_record_ = &index_.RecordWithNumber(number);
+  }
+  const uintptr_t start = record->start + (number - record->first_number) * record->object_bytes;
+  const uint64_t kind = record->size_class == SizeClass::kNone
+                            ? ObjectIndex::kLargeEntry
+                            : uint64_t{Index(record->size_class)};
+  list_[list_size_++] = ItemOf(start, kind);
+}
+
+bool Marker::SortConditional() {
+  conditional_reached_ = memory_.AllocateArray<uint64_t>(WordsForBits(conditional_.size()));
+  if (conditional_reached_ == nullptr) return false;
+  std::sort(conditional_.begin(), conditional_.end(),
+            [](const Range& a, const Range& b) { return a.start < b.start; });
+  if (conditional_.size() > 0) {
+    conditional_lowest_ = conditional_[0].start;
+    conditional_extent_ = conditional_[conditional_.size() - 1].end - conditional_lowest_;
+  }
+  return true;
+}
+
+bool Marker::Run() {
+  if (conditional_reached_ == nullptr && !SortConditional()) return false;
+  for (const uintptr_t word : pointers_) Consider(word);
+  pointers_.Clear();
+  for (const Range& range : ranges_) {
+    ScanRange(range);
+    Drain();
+  }
+  ranges_.Clear();
+  Drain();
+  for (; reached_scanned_ < reached_.size(); ++reached_scanned_) {
+    ScanRange(conditional_[reached_[reached_scanned_]]);
+    Drain();
+  }
+  return !out_of_memory_;
+}
+
+size_t Marker::num_unmarked() const {
+  size_t n = 0;
+  for (size_t w = 0; w < WordsForBits(index_.num_numbers()); ++w) {
+    n += static_cast<size_t>(std::popcount(unmarked_[w]));
+  }
+  return n;
+}
+
+bool Marker::FindIndirect() {
+  const size_t numbers = index_.num_numbers();
+  const size_t words = WordsForBits(numbers);
+  direct_ = memory_.AllocateArray<uint64_t>(words);
+  uint64_t* const not_found = memory_.AllocateArray<uint64_t>(words);
+  if (direct_ == nullptr || not_found == nullptr) return false;
+  const Counts counts = counts_;
+  const uintptr_t conditional_extent = conditional_extent_;
+  conditional_extent_ = 0;
+  to_find_ = not_found;
+  const auto find_from = [&](size_t number) {
+    ClearBit(not_found, number);
+    PushNumber(number);
+    Drain();
+  };
+  // First, in one order, objects that none before them leads to: they lead to all. Then, of these
+  // in the opposite order, those that none behind them leads to either: they still lead to all, and
+  // none of them to another.
+  std::copy_n(unmarked_, words, not_found);
+  for (size_t number = 0;; ++number) {
+    number = FindSetBit(not_found, number, numbers);
+    if (number == numbers) break;
+    SetBit(direct_, number);
+    find_from(number);
+  }
+  std::copy_n(unmarked_, words, not_found);
+  for (size_t w = words; w-- > 0;) {
+    for (uint64_t rest = direct_[w]; rest != 0;) {
+      const size_t bit = kBitsPerWord - 1 - static_cast<size_t>(std::countl_zero(rest));
+      rest ^= uint64_t{1} << bit;
+      const size_t number = w * kBitsPerWord + bit;
+      if (TestBit(not_found, number)) {
+        find_from(number);
+      } else {
+        ClearBit(direct_, number);
+      }
+    }
+  }
+  conditional_extent_ = conditional_extent;
+  counts_ = counts;
+  to_find_ = unmarked_;
+  return true;
+}
+
+}  // namespace tcmalloc

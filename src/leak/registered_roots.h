@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Memory that the program has registered as holding pointers: it is searched from the start,
+// whatever it is, as long as it can be read.
+//
+// Lock: LockRank::kRegisteredRoots, for list operations. Who stops threads and then reads the list
+// takes it before: `lock()`. Thread safety: any. Never allocates through malloc.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/compiler.h"
+#include "os/mapped_ranges.h"
+#include "os/spinlock.h"
+#include "os/virtual_memory.h"
+
+namespace tcmalloc {
+
+class RegisteredRoots {
+ public:
+  constexpr RegisteredRoots() = default;
+  RegisteredRoots(const RegisteredRoots&) = delete;
+  RegisteredRoots& operator=(const RegisteredRoots&) = delete;
+
+  // The same range may be registered several times, and counts until it is unregistered as often.
+  // False when it is empty, reaches past the end of all addresses, or there is no memory from `vm`,
+  // which must always be the same.
+  bool Register(const void* start, size_t bytes, VirtualMemory& vm) TC_EXCLUDES(lock_);
+  // False when [start, start + bytes) is not registered.
+  bool Unregister(const void* start, size_t bytes) TC_EXCLUDES(lock_);
+
+  size_t size() TC_EXCLUDES(lock_);
+  // Copies at most `n`; returns how many.
+  size_t CopyTo(AddressRange* ranges, size_t n) TC_EXCLUDES(lock_);
+
+  SpinLock& lock() { return lock_; }
+
+ private:
+  static constexpr size_t kFirst = 32;
+
+  AddressRange* RangesLocked() TC_REQUIRES(lock_) { return mapped_ != nullptr ? mapped_ : first_; }
+  // Makes room for so many, without the lock; false when there is no memory.
+  bool Grow(size_t capacity, VirtualMemory& vm) TC_EXCLUDES(lock_);
+
+  SpinLock lock_{LockRank::kRegisteredRoots};
+  AddressRange first_[kFirst] TC_GUARDED_BY(lock_) = {};
+  // Null: first_.
+  AddressRange* mapped_ TC_GUARDED_BY(lock_) = nullptr;
+  size_t mapped_bytes_ TC_GUARDED_BY(lock_) = 0;
+  size_t size_ TC_GUARDED_BY(lock_) = 0;
+  size_t capacity_ TC_GUARDED_BY(lock_) = kFirst;
+};
+
+// The process's.
+RegisteredRoots& ProcessRegisteredRoots();
+
+}  // namespace tcmalloc

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Which parts of the process's memory hold pointers that keep objects alive: a decision about lines
+// of /proc/self/maps, without a look at the memory itself.
+//
+// Always, since the program reaches it by name or runs on it:
+//   * data of the program and its libraries: private mappings of files of which something is
+//     executable, and the anonymous mapping right behind one (.bss);
+//   * the stack of each thread, from its stack pointer up to its control block and that included;
+//     where the thread runs on another stack (signals, coroutines), that one, and all of the
+//     mapping that has its control block;
+//   * static thread-local storage, which lies beside the control block: for the thread that the
+//     process began with, all of the mapping that its thread pointer leads to;
+//   * the data segment ("[heap]"): the C library's own malloc;
+//   * what the program has registered, if it can be read.
+// If reached: all other private memory. It counts once a pointer into it is found: who maps memory
+// and keeps no pointer to it has lost it, and what it points to. Arenas of the C library's malloc
+// are found so (its main arena is data, and leads to the others).
+// Never: the allocator's own memory; what is shared with other processes; devices; what cannot be
+// read; the rest of a thread's stack; stacks of threads that have ended, which the C library keeps
+// for new ones: but the first words of the control block, through which it finds the thread's
+// dynamic thread-local storage, count always.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "os/mapped_array.h"
+#include "os/mapped_ranges.h"
+#include "os/memory_map.h"
+#include "os/world_stop.h"
+
+namespace tcmalloc {
+
+enum class RootKind : uint8_t {
+  kData,          // of the program or a library
+  kStack,         // of a live thread, with its control block
+  kThreadData,    // a mapping with thread-local storage
+  kControlBlock,  // the first words of a dead thread's
+  kCLibraryHeap,  // the data segment
+  kRegistered,    // by the program
+  kIfReached,
+};
+
+struct RootRange {
+  uintptr_t start = 0;
+  uintptr_t end = 0;
+  RootKind kind = RootKind::kIfReached;
+};
+
+// What the C library keeps for a thread that it has started, at the thread pointer, and the stack
+// that it lies in, without the guard pages.
+struct ControlBlock {
+  uintptr_t address = 0;
+  uintptr_t stack_start = 0;
+  uintptr_t stack_end = 0;
+};
+
+struct MemoryPicture {
+  // In the order of their addresses.
+  const MappingLine* lines = nullptr;
+  size_t num_lines = 0;
+  WorldStop world;
+  // The allocator's: sorted, not overlapping.
+  const AddressRange* own = nullptr;
+  size_t num_own = 0;
+  // In any order.
+  const AddressRange* registered = nullptr;
+  size_t num_registered = 0;
+  // Of threads that live and of others, in the order of their addresses.
+  const ControlBlock* control_blocks = nullptr;
+  size_t num_control_blocks = 0;
+};
+
+// Calls f(start, end) for the parts of [start, end) that lie in none of the `n` ranges, which are
+// sorted and do not overlap.
+template <typename F>
+void ForEachOutside(uintptr_t start, uintptr_t end, const AddressRange* ranges, size_t n, F f) {
+  const AddressRange* const last = ranges + n;
+  const AddressRange* hole =
+      std::upper_bound(ranges, last, start,
+                       [](uintptr_t address, const AddressRange& r) { return address < r.end; });
+  while (start < end) {
+    const uintptr_t stop = hole == last ? end : std::min(end, hole->start);
+    if (start < stop) f(start, stop);
+    if (stop == end) return;
+    start = hole->end;
+    ++hole;
+  }
+}
+
+struct RootMap {
+  explicit RootMap(VirtualMemory& vm) : always(vm), if_reached(vm), heap_stacks(vm), holes(vm) {}
+
+  void Clear() {
+    always.Clear();
+    if_reached.Clear();
+    heap_stacks.Clear();
+    holes.Clear();
+  }
+
+  // In no order; may overlap.
+  MappedArray<RootRange> always;
+  // Sorted; neither overlap nor touch, nor overlap what is in `always`.
+  MappedArray<RootRange> if_reached;
+  // Stack pointers that lie in the allocator's own memory: these threads run on an object.
+  MappedArray<uintptr_t> heap_stacks;
+  // Used on the way.
+  MappedArray<AddressRange> holes;
+};
+
+// Fills the empty `map`. False when there is no memory.
+[[nodiscard]] bool MapRoots(const MemoryPicture& picture, RootMap* map);
+
+}  // namespace tcmalloc

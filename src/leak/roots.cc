@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "leak/roots.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "base/text_fields.h"
+#include "leak/control_blocks.h"
+#include "leak/registered_roots.h"
+#include "os/errno_keeper.h"
+#include "os/input_file.h"
+#include "os/memory_map.h"
+#include "runtime/heap.h"
+
+namespace tcmalloc {
+namespace {
+
+// Enough for most processes: some 600 mappings.
+constexpr size_t kFirstTextBytes = size_t{64} << 10;
+
+// Joins neighbours and what overlaps.
+void Join(MappedArray<AddressRange>* ranges) {
+  std::sort(ranges->begin(), ranges->end(),
+            [](const AddressRange& a, const AddressRange& b) { return a.start < b.start; });
+  size_t kept = 0;
+  for (const AddressRange& range : *ranges) {
+    if (kept > 0 && range.start <= (*ranges)[kept - 1].end) {
+      (*ranges)[kept - 1].end = std::max((*ranges)[kept - 1].end, range.end);
+    } else {
+      (*ranges)[kept++] = range;
+    }
+  }
+  ranges->Clear();
+  ranges->Extend(kept);
+}
+
+template <typename T>
+AddressRange RangeOf(const T& object) {
+  const uintptr_t start = reinterpret_cast<uintptr_t>(&object);
+  return {start, start + sizeof(T)};
+}
+
+}  // namespace
+
+Roots::Outcome CollectOwnMemory(Heap& heap, MappedArray<AddressRange>* own) {
+  MappedRanges& mapped = heap.virtual_memory.mapped();
+  if (!mapped.is_complete()) return Roots::Outcome::kOwnMemoryUnknown;
+  // In static storage: half a megabyte of what is no pointer to anything, and the places that know
+  // where memory has been mapped, which is where the first object of each mapping is; what leads to
+  // free objects; and what the program has taken back.
+  const AddressRange kStatic[] = {RangeOf(global_page_map), RangeOf(heap.virtual_memory),
+                                  RangeOf(heap.memory), RangeOf(heap.arena), RangeOf(heap.central),
+                                  RangeOf(heap.holes), RangeOf(heap.registry),
+                                  RangeOf(ProcessRegisteredRoots())};
+  size_t listed = 0;
+  heap.memory.ForEachListedRange([&listed](uintptr_t, uintptr_t) { ++listed; });
+  // Room first: making room may list one more range.
+  constexpr size_t kMore = 8;
+  own->Clear();
+  const size_t others = listed + std::size(kStatic);
+  if (!own->Reserve(mapped.size() + others + kMore)) return Roots::Outcome::kNoMemory;
+  const size_t n = mapped.CopyTo(own->data(), own->capacity());
+  if (n + others > own->capacity()) return Roots::Outcome::kNoMemory;
+  own->Extend(n);
+  bool has_room = true;
+  const auto add = [&](const AddressRange& range) { has_room = has_room && own->Push(range); };
+  heap.memory.ForEachListedRange([&](uintptr_t start, uintptr_t end) { add({start, end}); });
+  for (const AddressRange& range : kStatic) add(range);
+  if (!has_room) return Roots::Outcome::kNoMemory;
+  Join(own);
+  return Roots::Outcome::kDone;
+}
+
+Roots::Roots(Heap& heap)
+    : heap_(heap),
+      backed_(heap.virtual_memory.hardware_page_size()),
+      text_(heap.virtual_memory),
+      lines_(heap.virtual_memory),
+      own_(heap.virtual_memory),
+      registered_(heap.virtual_memory),
+      control_blocks_(heap.virtual_memory),
+      map_(heap.virtual_memory),
+      always_(heap.virtual_memory) {}
+
+// False when there was not enough room, and is now, or there is no memory.
+bool Roots::ReadMappings(Outcome* outcome) {
+  InputFile file("/proc/self/maps");
+  text_.Clear();
+  while (file.is_open()) {
+    if (text_.size() == text_.capacity()) {
+      const bool has_room = text_.Reserve(std::max(2 * text_.capacity(), kFirstTextBytes));
+      if (!has_room) *outcome = Outcome::kNoMemory;
+      return false;
+    }
+    const size_t n = file.Read(text_.end(), text_.capacity() - text_.size());
+    if (n == 0) break;
+    text_.Extend(n);
+  }
+  if (text_.size() == 0) *outcome = Outcome::kNoMappings;
+  return text_.size() > 0;
+}
+
+bool Roots::ParseMappings() {
+  lines_.Clear();
+  std::string_view text(text_.data(), text_.size());
+  while (!text.empty()) {
+    MappingLine line;
+    if (ParseMappingLine(TakeField(&text, '\n'), &line) && !lines_.Push(line)) return false;
+  }
+  return true;
+}
+
+bool Roots::KeepBacked() {
+  always_.Clear();
+  for (const RootRange& range : map_.always) {
+    const bool is_data = range.kind == RootKind::kData || range.kind == RootKind::kCLibraryHeap;
+    const BackedPages::Want want = is_data ? BackedPages::Want::kWritten : BackedPages::Want::kAny;
+    AddressRange rest = {range.start, range.end};
+    for (AddressRange part; backed_.TakeFirst(&rest, want, &part);) {
+      if (!always_.Push({part.start, part.end, range.kind})) return false;
+    }
+  }
+  return true;
+}
+
+Roots::Outcome Roots::Gather(const WorldStop& world, RegisteredRoots& registered) {
+  const ErrnoKeeper keeper;
+  // What is unmapped after the mappings have been read must be among what is left out: so nothing
+  // is unmapped between the two. Where room has to be made, both are read again.
+  Outcome outcome = Outcome::kDone;
+  for (bool again = true; again;) {
+    outcome = CollectOwnMemory(heap_, &own_);
+    if (outcome != Outcome::kDone) return outcome;
+    const size_t capacity = own_.capacity();
+    again = !ReadMappings(&outcome);
+    if (outcome != Outcome::kDone) return outcome;
+    if (again) continue;
+    outcome = CollectOwnMemory(heap_, &own_);
+    if (outcome != Outcome::kDone) return outcome;
+    again = own_.capacity() != capacity;
+  }
+  registered_.Clear();
+  if (!ParseMappings() || !registered_.Reserve(registered.size())) return Outcome::kNoMemory;
+  registered_.Extend(registered.CopyTo(registered_.data(), registered_.capacity()));
+  // Closed again with the object; where it cannot be opened, all is searched.
+  static_cast<void>(backed_.Open());
+  MemoryPicture picture = {.lines = lines_.data(),
+                           .num_lines = lines_.size(),
+                           .world = world,
+                           .own = own_.data(),
+                           .num_own = own_.size(),
+                           .registered = registered_.data(),
+                           .num_registered = registered_.size()};
+  control_blocks_.Clear();
+  if (!FindControlBlocks(picture, &backed_, &control_blocks_)) return Outcome::kNoMemory;
+  picture.control_blocks = control_blocks_.data();
+  picture.num_control_blocks = control_blocks_.size();
+  map_.Clear();
+  if (!MapRoots(picture, &map_) || !KeepBacked()) return Outcome::kNoMemory;
+  return Outcome::kDone;
+}
+
+}  // namespace tcmalloc

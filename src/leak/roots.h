@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Roots: where a search for live objects begins, in a process whose other threads stand still. What
+// counts, and why: leak/root_map.h.
+//
+// Role. Reads the process's mappings, leaves out what is the allocator's own, and finds the stacks
+// of ended threads. All memory that it and the search use must come from the heap's source of its
+// own records (`virtual_memory`): then it is left out as well.
+//
+// Use. Construct it anywhere; Gather in the function that runs while the world is stopped, which
+// also searches: the ranges are true until threads go on, and as long as nothing is unmapped but
+// what is left out. Cost: some microseconds for each mapping.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "leak/registered_roots.h"
+#include "leak/root_map.h"
+#include "os/backed_pages.h"
+#include "os/mapped_array.h"
+#include "os/world_stop.h"
+
+namespace tcmalloc {
+
+struct Heap;
+
+class Roots {
+ public:
+  explicit Roots(Heap& heap);
+
+  enum class Outcome : uint8_t {
+    kDone,
+    kNoMemory,
+    kNoMappings,        // /proc/self/maps cannot be read
+    kOwnMemoryUnknown,  // there was no memory for the list of it
+  };
+  // Requires: the locks of the heap and of `registered` are held as for fork, or nobody else uses
+  // them.
+  Outcome Gather(const WorldStop& world, RegisteredRoots& registered);
+
+  // To be searched from the start: every word of them. What is in registers comes on top: see
+  // StoppedThread. They may overlap, and their ends are those of words only where it matters.
+  const MappedArray<RootRange>& always() const { return always_; }
+
+  // Each to be searched as a whole, with ForEachBackedPart, once a pointer leads into it: sorted,
+  // not overlapping.
+  const MappedArray<RootRange>& if_reached() const { return map_.if_reached; }
+
+  // Stack pointers of threads that run on an object of the heap: it is alive and to be searched,
+  // however far into it they point.
+  const MappedArray<uintptr_t>& heap_stacks() const { return map_.heap_stacks; }
+
+  // Calls f(start, end) for the parts of one of if_reached() that have anything behind them.
+  template <typename F>
+  void ForEachBackedPart(const RootRange& range, F f) {
+    AddressRange rest = {range.start, range.end};
+    for (AddressRange part; backed_.TakeFirst(&rest, BackedPages::Want::kWritten, &part);) {
+      f(part.start, part.end);
+    }
+  }
+
+ private:
+  bool ReadMappings(Outcome* outcome);
+  bool ParseMappings();
+  bool KeepBacked();
+
+  Heap& heap_;
+  BackedPages backed_;
+  MappedArray<char> text_;
+  MappedArray<MappingLine> lines_;
+  MappedArray<AddressRange> own_;
+  MappedArray<AddressRange> registered_;
+  MappedArray<ControlBlock> control_blocks_;
+  RootMap map_;
+  MappedArray<RootRange> always_;
+};
+
+// Appends what the allocator itself has of the process's memory: its objects and records, sorted,
+// not overlapping. For tests as well.
+Roots::Outcome CollectOwnMemory(Heap& heap, MappedArray<AddressRange>* own);
+
+}  // namespace tcmalloc

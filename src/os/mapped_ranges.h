@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// MappedRanges: which addresses of the process have been mapped for the allocator, by one source of
+// memory. Who looks through the process's memory for pointers leaves those out.
+//
+// Role. A sorted array of ranges, neighbours joined; as long as there are few it lies in the object
+// itself, then in a mapping, which it lists as well. What cannot be listed for want of memory makes
+// it incomplete, for good.
+//
+// Invariants
+//   A1  The ranges are sorted, not empty, and neither overlap nor touch.
+//
+// Lock: LockRank::kMappedRanges. Cost: a binary search, and moving what lies behind.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/compiler.h"
+#include "os/spinlock.h"
+#include "os/virtual_memory.h"
+
+namespace tcmalloc {
+
+struct AddressRange {
+  uintptr_t start = 0;
+  uintptr_t end = 0;
+};
+
+class MappedRanges {
+ public:
+  constexpr MappedRanges() = default;
+  MappedRanges(const MappedRanges&) = delete;
+  MappedRanges& operator=(const MappedRanges&) = delete;
+
+  // Memory for the array, should it need some, comes from `vm`. Parts may be listed, or not,
+  // already. No lock may be held.
+  void Add(const void* start, size_t bytes, VirtualMemory& vm) TC_EXCLUDES(lock_);
+  void Remove(const void* start, size_t bytes, VirtualMemory& vm) TC_EXCLUDES(lock_);
+
+  // All that was mapped is listed.
+  bool is_complete() const { return is_complete_.load(std::memory_order_relaxed); }
+
+  size_t size() TC_EXCLUDES(lock_);
+  // Copies them, lowest first, at most `n`; returns how many there are.
+  size_t CopyTo(AddressRange* ranges, size_t n) TC_EXCLUDES(lock_);
+
+  void CheckInvariants() TC_EXCLUDES(lock_);
+
+  SpinLock& lock() { return lock_; }
+
+ private:
+  // More than a heap has whose mappings lie side by side, as they mostly do.
+  static constexpr size_t kFirst = 16;
+  static constexpr size_t kSpare = 2;
+
+  static AddressRange RangeOf(const void* start, size_t bytes) {
+    const uintptr_t address = reinterpret_cast<uintptr_t>(start);
+    return {address, address + bytes};
+  }
+  AddressRange* RangesLocked() TC_REQUIRES(lock_) {
+    return mapped_ranges_ != nullptr ? mapped_ranges_ : first_ranges_;
+  }
+  const AddressRange* RangesLocked() const TC_REQUIRES(lock_) {
+    return mapped_ranges_ != nullptr ? mapped_ranges_ : first_ranges_;
+  }
+  // For a change, which adds at most one range, and the array's move, which adds two.
+  bool HasRoomLocked() const TC_REQUIRES(lock_) { return size_ + kSpare < capacity_; }
+  // Makes room, without the lock; false when there is no memory.
+  bool Grow(VirtualMemory& vm) TC_EXCLUDES(lock_);
+  // The first range that ends at `address` or behind.
+  size_t FindLocked(uintptr_t address) const TC_REQUIRES(lock_);
+  void AddLocked(AddressRange range) TC_REQUIRES(lock_);
+  void RemoveLocked(AddressRange range) TC_REQUIRES(lock_);
+  // Puts `n` ranges in the place of those from `first` to `last`.
+  void ReplaceLocked(size_t first, size_t last, const AddressRange* with, size_t n)
+      TC_REQUIRES(lock_);
+  template <typename Change>
+  void ChangeWithRoom(VirtualMemory& vm, Change change) TC_EXCLUDES(lock_);
+
+  SpinLock lock_{LockRank::kMappedRanges};
+  AddressRange first_ranges_[kFirst] TC_GUARDED_BY(lock_) = {};
+  // Null: first_ranges_.
+  AddressRange* mapped_ranges_ TC_GUARDED_BY(lock_) = nullptr;
+  size_t mapped_bytes_ TC_GUARDED_BY(lock_) = 0;
+  size_t size_ TC_GUARDED_BY(lock_) = 0;
+  size_t capacity_ TC_GUARDED_BY(lock_) = kFirst;
+
+  // Set by whoever had no memory, once; read by who goes by the list. Nothing hangs on its order.
+  std::atomic<bool> is_complete_{true};
+};
+
+}  // namespace tcmalloc

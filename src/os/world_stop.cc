@@ -1,0 +1,549 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "os/world_stop.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <string_view>
+
+#include "base/text_fields.h"
+#include "base/text_writer.h"
+#include "os/errno_keeper.h"
+#include "os/mapped_array.h"
+#include "os/raw_call.h"
+#include "os/thread_registers.h"
+#include "os/uncancelled_io.h"
+
+namespace tcmalloc {
+namespace {
+
+// As the system has them, whatever the C library's headers say.
+constexpr long kDetach = 17;
+constexpr long kSeize = 0x4206;
+constexpr long kInterrupt = 0x4207;
+constexpr int kEventStop = 128;
+constexpr int kSetPtracer = 0x59616d61;
+
+using WorldFunction = void (*)(void* context, const WorldStop& world);
+
+int64_t Nanoseconds() {
+  timespec now = {};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
+// Ptrace of a thread that is not looked into: 0 or an errno.
+int Ptrace(long request, int thread_id, long data) {
+  return syscall(SYS_ptrace, request, thread_id, nullptr, data) == 0 ? 0 : errno;
+}
+
+// What a file that tells about a thread says: /proc/PID/status.
+struct ThreadStatus {
+  bool has_ended = false;  // there is none, or it waits to be forgotten
+  int tracer = 0;
+};
+
+// Reads the file `path` from the directory `directory`.
+ThreadStatus ReadThreadStatus(int directory, const char* path) {
+  const int fd = static_cast<int>(syscall(SYS_openat, directory, path, O_RDONLY | O_CLOEXEC));
+  if (fd < 0) return {.has_ended = errno == ENOENT || errno == ESRCH};
+  // What matters is in the first lines.
+  char buffer[1024];
+  const ssize_t n = ReadFrom(fd, buffer, sizeof(buffer));
+  Close(fd);
+  if (n <= 0) return {.has_ended = true};
+  ThreadStatus status;
+  std::string_view text(buffer, static_cast<size_t>(n));
+  while (!text.empty()) {
+    std::string_view line = TakeField(&text, '\n');
+    const std::string_view name = TakeField(&line, '\t');
+    uint64_t number;
+    if (name == "State:") {
+      status.has_ended = !line.empty() && (line[0] == 'Z' || line[0] == 'X');
+    } else if (name == "TracerPid:" && TakeNumber(&line, &number)) {
+      status.tracer = static_cast<int>(number);
+    }
+  }
+  return status;
+}
+
+// One attempt: what the caller and the task that it starts have in common.
+class Attempt {
+ public:
+  Attempt(VirtualMemory& vm, WorldFunction function, void* context, const OwnRegisters& own)
+      : vm_(vm),
+        function_(function),
+        context_(context),
+        process_id_(static_cast<int>(syscall(SYS_getpid))),
+        caller_id_(static_cast<int>(syscall(SYS_gettid))),
+        own_(own),
+        tracees_(vm),
+        words_(vm),
+        threads_(vm) {}
+
+  // With `declared` the system is told that the task may attach to this process (Yama).
+  StopResult Make(bool declared, int64_t patience_ns);
+
+ private:
+  // Which of them it is says who goes on:
+  enum Phase : uint32_t {
+    kPrepared,   // the task waits for the caller
+    kStopping,   // the caller waits for the task
+    kAwaiting,   // the same, and the task for a thread: it may be killed, since it is in the midst
+                 // of nothing
+    kStopped,    // the caller waits for the task, however long it takes
+    kFailed,     // the task ends without having run the function
+    kAbandoned,  // the same, because it took too long
+  };
+
+  enum class State : uint8_t { kAsked, kStopped, kEnded };
+
+  struct Tracee {
+    int id;
+    State state;
+    // The signal that it was about to get.
+    int signal;
+  };
+
+  // The task's stack, with a page below that must not be touched.
+  struct Stack {
+    Mapping mapping;
+    bool guarded = false;
+  };
+  bool MapStack(Stack* stack);
+  void UnmapStack(const Stack& stack);
+
+  // False when the phase is another one than `from`.
+  bool Change(uint32_t from, Phase to) {
+    return phase_.compare_exchange_strong(from, to, std::memory_order_acq_rel,
+                                          std::memory_order_acquire);
+  }
+
+  // The caller's.
+  void AwaitTask(int task, int64_t patience_ns);
+  // Also sets `*status` to how it ended, if that can be known.
+  static bool IsGone(int task, int flags, int* status);
+  static int Run(void* attempt);
+
+  // The task's. Those that return a bool: false when the attempt has failed.
+  bool RunTask();
+  bool Fail(StopOutcome outcome, int error) {
+    result_.outcome = outcome;
+    result_.error = error;
+    return false;
+  }
+  bool StopAll();
+  // Calls f(thread id) for each thread; false when f was, or the list cannot be read.
+  template <typename F>
+  bool ForEachListed(F f);
+  bool Ask(int id, bool* found_new);
+  bool AwaitStop(Tracee* tracee) {
+    return Await([this, tracee] { WaitFor(tracee); });
+  }
+  void WaitFor(Tracee* tracee);
+  // Runs `wait`. False where the caller's patience has come to an end, and with it this task's
+  // life.
+  template <typename F>
+  bool Await(F wait) {
+    if (!Change(kStopping, kAwaiting)) return false;
+    wait();
+    return Change(kAwaiting, kStopping);
+  }
+  bool ReadAllRegisters();
+  void LetGo();
+  // The entry of a thread; null when there is none.
+  Tracee* Find(int id);
+
+  // Constant after construction.
+  VirtualMemory& vm_;
+  const WorldFunction function_;
+  void* const context_;
+  const int process_id_;
+  const int caller_id_;
+  const OwnRegisters& own_;
+
+  // Written by both: each change is a release, each look an acquire. What the other waits on.
+  std::atomic<uint32_t> phase_{kPrepared};
+
+  // Written by the caller before the task begins.
+  int list_fd_ = -1;
+
+  // Written by the task, read by the caller when the task is gone.
+  StopResult result_ = {StopOutcome::kTaskDied, 0, 0};
+  int64_t begin_ns_ = 0;
+  MappedArray<Tracee> tracees_;
+  // In the order of the list, which hardly changes: where the next thread may be.
+  size_t next_ = 0;
+  MappedArray<uintptr_t> words_;
+  MappedArray<StoppedThread> threads_;
+};
+
+// ---- The caller.
+
+bool Attempt::MapStack(Stack* stack) {
+  const size_t page = vm_.hardware_page_size();
+  const size_t bytes = (kWorldStopStackBytes + page - 1) / page * page + page;
+  stack->mapping = vm_.Map(bytes, page);
+  if (stack->mapping.start == nullptr) return false;
+  stack->guarded = syscall(SYS_mprotect, stack->mapping.start, page, PROT_NONE) == 0;
+  return true;
+}
+
+void Attempt::UnmapStack(const Stack& stack) {
+  if (stack.guarded) {
+    syscall(SYS_mprotect, stack.mapping.start, vm_.hardware_page_size(), PROT_READ | PROT_WRITE);
+  }
+  // What cannot leave the address space at least gives its memory back.
+  if (!vm_.Unmap(stack.mapping.start, stack.mapping.bytes)) {
+    static_cast<void>(vm_.Release(stack.mapping.start, stack.mapping.bytes));
+  }
+}
+
+int Attempt::Run(void* attempt) {
+  Attempt& self = *static_cast<Attempt*>(attempt);
+  if (!self.RunTask()) {
+    // Where the caller has lost its patience, that is the result.
+    self.Change(kStopping, kFailed);
+    syscall(SYS_futex, &self.phase_, FUTEX_WAKE_PRIVATE, 1);
+  }
+  return 0;
+}
+
+bool Attempt::IsGone(int task, int flags, int* status) {
+  // Where there is no such task, another thread of the program's, which waits for every kind of
+  // child, got it.
+  const long waited = RawCall(SYS_wait4, task, reinterpret_cast<long>(status), __WALL | flags);
+  return waited == task || waited == -ECHILD;
+}
+
+// From here until the task is gone errno, like all thread-local storage, is the task's.
+void Attempt::AwaitTask(int task, int64_t patience_ns) {
+  const int64_t deadline = Nanoseconds() + patience_ns;
+  phase_.store(kStopping, std::memory_order_release);
+  RawCall(SYS_futex, reinterpret_cast<long>(&phase_), FUTEX_WAKE_PRIVATE, 1);
+  int status = 0;
+  bool gone = false;
+  for (;;) {
+    const uint32_t phase = phase_.load(std::memory_order_acquire);
+    if (phase != kStopping && phase != kAwaiting) break;
+    const int64_t left = deadline - Nanoseconds();
+    if (left <= 0 && Change(kAwaiting, kAbandoned)) {
+      // What it has attached to goes on as if it had never been.
+      RawCall(SYS_kill, task, SIGKILL);
+      break;
+    }
+    // The task wakes nobody when it dies, nor each time that it waits: look now and then.
+    constexpr int64_t kLookEveryNs = 20'000'000;
+    struct {  // as the system call has it, also where time_t is longer
+      long seconds;
+      long nanoseconds;
+    } pause = {0, static_cast<long>(std::clamp<int64_t>(left, 1'000'000, kLookEveryNs))};
+    RawCall(SYS_futex, reinterpret_cast<long>(&phase_), FUTEX_WAIT_PRIVATE,
+            static_cast<long>(phase), reinterpret_cast<long>(&pause));
+    gone = IsGone(task, WNOHANG, &status);
+    if (gone) break;
+  }
+  while (!gone) gone = IsGone(task, 0, &status);
+  if (phase_.load(std::memory_order_acquire) == kAbandoned) {
+    result_.outcome = StopOutcome::kNotInTime;
+    result_.error = ETIMEDOUT;
+  } else if (WIFSIGNALED(status)) {
+    result_.outcome = StopOutcome::kTaskDied;
+    result_.error = WTERMSIG(status);
+  }
+}
+
+StopResult Attempt::Make(bool declared, int64_t patience_ns) {
+  Stack stack;
+  list_fd_ = static_cast<int>(
+      syscall(SYS_openat, AT_FDCWD, "/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (list_fd_ < 0) return {StopOutcome::kNoThreadList, errno, 0};
+  if (!MapStack(&stack)) {
+    Close(list_fd_);
+    return {StopOutcome::kNoMemory, ENOMEM, 0};
+  }
+  // The task begins with the caller's signal mask: none ever comes to it but SIGKILL, and what it
+  // brings upon itself. Nor to the caller: a handler would use the storage that the task uses. The
+  // C library's function leaves out its own signals.
+  const uint64_t all = ~uint64_t{0};
+  uint64_t before = 0;
+  syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof(all));
+  // No CLONE_THREAD: a thread may not attach to others of its process. No CLONE_SIGHAND: what the
+  // task dies of is not to change the process's handlers. No signal at its end.
+  constexpr int kFlags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_UNTRACED;
+  char* const top = static_cast<char*>(stack.mapping.start) + stack.mapping.bytes;
+  const int task = clone(&Run, top, kFlags, this);
+  if (task < 0) {
+    result_ = {StopOutcome::kNoMemory, errno, 0};
+  } else {
+    if (declared) prctl(kSetPtracer, task, 0, 0, 0);
+    AwaitTask(task, patience_ns);
+    if (declared) prctl(kSetPtracer, 0, 0, 0, 0);
+  }
+  syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, nullptr, sizeof(before));
+  UnmapStack(stack);
+  Close(list_fd_);
+  return result_;
+}
+
+// ---- The task.
+
+bool Attempt::RunTask() {
+  prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+  // The caller may have been killed before that.
+  if (static_cast<int>(syscall(SYS_getppid)) != process_id_) {
+    return Fail(StopOutcome::kForbidden, ESRCH);
+  }
+  while (phase_.load(std::memory_order_acquire) == kPrepared) {
+    syscall(SYS_futex, &phase_, FUTEX_WAIT_PRIVATE, kPrepared, nullptr);
+  }
+  begin_ns_ = Nanoseconds();
+  if (!StopAll() || !ReadAllRegisters()) {
+    LetGo();
+    return false;
+  }
+  if (!Change(kStopping, kStopped)) return false;
+  syscall(SYS_futex, &phase_, FUTEX_WAKE_PRIVATE, 1);
+  const WorldStop world = {threads_.data(), threads_.size(), true, process_id_};
+  function_(context_, world);
+  LetGo();
+  result_ = {StopOutcome::kDone, 0, Nanoseconds() - begin_ns_};
+  return true;
+}
+
+template <typename F>
+bool Attempt::ForEachListed(F f) {
+  // The system's struct linux_dirent64.
+  constexpr size_t kLengthAt = 16;
+  constexpr size_t kNameAt = 19;
+  alignas(8) char list[8192];
+  if (syscall(SYS_lseek, list_fd_, 0, SEEK_SET) != 0) {
+    return Fail(StopOutcome::kNoThreadList, errno);
+  }
+  for (;;) {
+    const long n = syscall(SYS_getdents64, list_fd_, list, sizeof(list));
+    if (n < 0) return Fail(StopOutcome::kNoThreadList, errno);
+    if (n == 0) return true;
+    for (long at = 0; at < n;) {
+      uint16_t length;
+      memcpy(&length, list + at + kLengthAt, sizeof(length));
+      const char* const name = list + at + kNameAt;
+      std::string_view digits(name, strlen(name));
+      uint64_t id;
+      if (TakeNumber(&digits, &id) && digits.empty() && !f(static_cast<int>(id))) return false;
+      at += length;
+    }
+  }
+}
+
+Attempt::Tracee* Attempt::Find(int id) {
+  for (size_t i = 0; i < tracees_.size(); ++i) {
+    const size_t at = (next_ + i) % tracees_.size();
+    if (tracees_[at].id != id) continue;
+    next_ = at + 1;
+    return &tracees_[at];
+  }
+  return nullptr;
+}
+
+bool Attempt::StopAll() {
+  if (!KnowsRegisters()) return Fail(StopOutcome::kForbidden, ENOSYS);
+  // Where the list is that of another namespace of processes, its numbers mean other tasks here.
+  bool lists_caller = false;
+  const auto look_for_caller = [&](int id) {
+    lists_caller |= id == caller_id_;
+    return true;
+  };
+  if (!ForEachListed(look_for_caller)) return false;
+  if (!lists_caller) return Fail(StopOutcome::kNoThreadList, ESRCH);
+  // A thread that is stopped starts no other. So all have been found when the list has nobody who
+  // is not stopped. (A list may be cut short where a thread ends while it is made; but that thread
+  // was running, and so this is not the last list.)
+  for (bool found_new = true; found_new;) {
+    found_new = false;
+    if (!ForEachListed([&](int id) { return id == caller_id_ || Ask(id, &found_new); })) {
+      return false;
+    }
+    for (Tracee& tracee : tracees_) {
+      if (tracee.state == State::kAsked && !AwaitStop(&tracee)) return false;
+    }
+    // Those that are ending take their time.
+    if (found_new && !Await([] { syscall(SYS_sched_yield); })) return false;
+  }
+  return true;
+}
+
+// Attaches to a thread and asks it to stop, unless that has been done.
+bool Attempt::Ask(int id, bool* found_new) {
+  Tracee* tracee = Find(id);
+  if (tracee != nullptr && tracee->state != State::kEnded) return true;
+  if (const int error = Ptrace(kSeize, id, 0)) {
+    if (error == EPERM) {
+      char path[32];
+      TextWriter writer(path, sizeof(path));
+      writer.Number(static_cast<uint64_t>(id)).Text("/status");
+      const ThreadStatus status = ReadThreadStatus(list_fd_, path);
+      // The first thread stays in the list when it has ended before the others.
+      if (status.has_ended && id == process_id_) return true;
+      if (!status.has_ended) {
+        return Fail(status.tracer != 0 ? StopOutcome::kTraced : StopOutcome::kForbidden, EPERM);
+      }
+    } else if (error != ESRCH) {
+      return Fail(StopOutcome::kForbidden, error);
+    }
+    // It is ending.
+    *found_new = true;
+    return true;
+  }
+  *found_new = true;
+  if (tracee == nullptr) {
+    if (!tracees_.Push({id, State::kAsked, 0})) return Fail(StopOutcome::kNoMemory, ENOMEM);
+    tracee = tracees_.end() - 1;
+  }
+  *tracee = {id, State::kAsked, 0};
+  // ESRCH: it is ending, and whoever waits for it will see.
+  static_cast<void>(Ptrace(kInterrupt, id, 0));
+  // Its number may have become that of a thread of another process since the list was made.
+  if (syscall(SYS_tgkill, process_id_, id, 0) != 0 && errno == ESRCH) {
+    if (!AwaitStop(tracee)) return false;
+    static_cast<void>(Ptrace(kDetach, id, tracee->signal));
+    tracee->state = State::kEnded;
+  }
+  return true;
+}
+
+void Attempt::WaitFor(Tracee* tracee) {
+  // The first thread of the process, should it end now, can be waited for only when all have.
+  const bool may_hang = tracee->id == process_id_;
+  for (;;) {
+    int status = 0;
+    const int flags = __WALL | (may_hang ? WNOHANG : 0);
+    const long waited = syscall(SYS_wait4, tracee->id, &status, flags, nullptr);
+    if (waited == tracee->id) {
+      if (!WIFSTOPPED(status)) {
+        tracee->state = State::kEnded;
+        return;
+      }
+      // Asked to stop, it may have been about to get a signal: then it stands there, and gets that
+      // when it goes on.
+      tracee->state = State::kStopped;
+      tracee->signal = status >> 16 == kEventStop ? 0 : WSTOPSIG(status);
+      return;
+    }
+    if (waited == 0) {
+      char path[32];
+      TextWriter writer(path, sizeof(path));
+      writer.Number(static_cast<uint64_t>(tracee->id)).Text("/status");
+      if (ReadThreadStatus(list_fd_, path).has_ended) {
+        // It stays in the list, and attached to; so it is not asked again.
+        tracee->state = State::kStopped;
+        return;
+      }
+      syscall(SYS_sched_yield);
+    } else if (errno != EINTR) {
+      tracee->state = State::kEnded;
+      return;
+    }
+  }
+}
+
+bool Attempt::ReadAllRegisters() {
+  constexpr size_t kMaxWords = kMaxRegisterBytes / sizeof(uintptr_t);
+  const auto fail = [this] { return Fail(StopOutcome::kNoMemory, ENOMEM); };
+  if (!threads_.Reserve(tracees_.size() + 1)) return fail();
+  const StoppedThread caller = {.thread_id = caller_id_,
+                                .is_caller = true,
+                                .stack_pointer = own_.stack_pointer,
+                                .thread_pointer = own_.thread_pointer,
+                                .registers = own_.words,
+                                .num_registers = OwnRegisters::kMax};
+  if (!threads_.Push(caller)) return fail();
+  for (const Tracee& tracee : tracees_) {
+    if (tracee.state != State::kStopped) continue;
+    if (words_.capacity() - words_.size() < kMaxWords &&
+        !words_.Reserve(2 * words_.size() + kMaxWords)) {
+      return fail();
+    }
+    StoppedRegisters registers;
+    if (const int error = ReadRegistersOf(tracee.id, words_.end(), &registers)) {
+      // Killed, or the first thread, which has ended.
+      if (error == ESRCH) continue;
+      return Fail(StopOutcome::kForbidden, error);
+    }
+    words_.Extend(registers.num_words);
+    const StoppedThread thread = {.thread_id = tracee.id,
+                                  .stack_pointer = registers.stack_pointer,
+                                  .thread_pointer = registers.thread_pointer,
+                                  .num_registers = registers.num_words};
+    if (!threads_.Push(thread)) return fail();
+  }
+  // They stay where they are now.
+  const uintptr_t* words = words_.data();
+  for (StoppedThread& thread : threads_) {
+    if (thread.is_caller) continue;
+    thread.registers = words;
+    words += thread.num_registers;
+  }
+  return true;
+}
+
+void Attempt::LetGo() {
+  for (Tracee& tracee : tracees_) {
+    if (tracee.state != State::kStopped) continue;
+    static_cast<void>(Ptrace(kDetach, tracee.id, tracee.signal));
+    tracee.state = State::kEnded;
+  }
+}
+
+}  // namespace
+
+StopResult WithWorldStopped(VirtualMemory& vm, WorldFunction function, void* context,
+                            int64_t patience_ms) {
+  const ErrnoKeeper keeper;
+  OwnRegisters own;
+  ReadOwnRegisters(&own);
+  if (IsTraced()) return {StopOutcome::kTraced, EPERM, 0};
+  constexpr int64_t kNanosecondsPerMs = 1'000'000;
+  const int64_t patience_ns = patience_ms * kNanosecondsPerMs;
+  StopResult result = Attempt(vm, function, context, own).Make(/*declared=*/false, patience_ns);
+  // Yama lets only ancestors attach, and whom the process names. Not told before it is necessary:
+  // the program may have named someone else, which nobody can ask for.
+  if (result.outcome == StopOutcome::kForbidden && result.error == EPERM) {
+    result = Attempt(vm, function, context, own).Make(/*declared=*/true, patience_ns);
+  }
+  return result;
+}
+
+void WithCallerOnly(WorldFunction function, void* context) {
+  OwnRegisters own;
+  ReadOwnRegisters(&own);
+  const StoppedThread caller = {.thread_id = static_cast<int>(syscall(SYS_gettid)),
+                                .is_caller = true,
+                                .stack_pointer = own.stack_pointer,
+                                .thread_pointer = own.thread_pointer,
+                                .registers = own.words,
+                                .num_registers = OwnRegisters::kMax};
+  const WorldStop world = {&caller, 1, false, static_cast<int>(syscall(SYS_getpid))};
+  function(context, world);
+}
+
+bool IsTraced() {
+  const ErrnoKeeper keeper;
+  const ThreadStatus status = ReadThreadStatus(AT_FDCWD, "/proc/thread-self/status");
+  if (!status.has_ended) return status.tracer != 0;
+  return ReadThreadStatus(AT_FDCWD, "/proc/self/status").tracer != 0;
+}
+
+}  // namespace tcmalloc

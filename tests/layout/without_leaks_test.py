@@ -1,0 +1,53 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The leak checker is a folder that may be deleted, with its tests: nothing else needs it.
+
+  without_leaks_test.py ROOT
+
+In a copy of the tree without it the order of the folders holds, every include is there, CMake
+configures, and the files of the full library that know what the checker is made for compile.
+"""
+
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+FOLDERS = ("CMakeLists.txt", "CMakePresets.json", "LICENSE", "README.md", "CHANGELOG.md",
+           "conanfile.py", "bench", "docs", "include", "packaging", "scripts", "src", "tests")
+# Those that the checker uses: they must not need it in turn.
+TARGETS = ("tcmalloc_profiler_full", "tcmalloc_runtime")
+
+
+def main():
+    root = pathlib.Path(sys.argv[1]).resolve()
+    with tempfile.TemporaryDirectory() as folder:
+        copy = pathlib.Path(folder) / "tree"
+        copy.mkdir()
+        for name in FOLDERS:
+            if (root / name).is_dir():
+                shutil.copytree(root / name, copy / name)
+            else:
+                shutil.copy(root / name, copy / name)
+        for name in ("src/leak", "tests/unit/leak"):
+            if (copy / name).is_dir():
+                shutil.rmtree(copy / name)
+        layering = root / "tests" / "layout" / "layering_test.py"
+        subprocess.run([sys.executable, layering, copy], check=True)
+        build = pathlib.Path(folder) / "build"
+        subprocess.run(["cmake", "-S", copy, "-B", build, "-G", "Ninja", "--log-level=WARNING",
+                        "-DCMAKE_BUILD_TYPE=Release", "-DTCMALLOC_BENCH=OFF"], check=True)
+        subprocess.run(["cmake", "--build", build, "-j2", "--target", *TARGETS], check=True,
+                       stdout=subprocess.DEVNULL)
+        names = subprocess.run(["ninja", "-C", build, "-t", "targets", "all"], check=True,
+                               text=True, stdout=subprocess.PIPE).stdout
+        if "leak" in names:
+            print("the build without the checker has targets of it")
+            return 1
+    print("without src/leak the order of folders holds and CMake configures")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

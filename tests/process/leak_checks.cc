@@ -1,0 +1,384 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Checks for leaks that a running program makes itself (tcmalloc/leak_checker.h).
+//
+//   leak_checks whole      what a check says of the whole program, without records
+//   leak_checks since      a part of the program's life, without records
+//   leak_checks recorded   the same with records, which are started and stopped
+//   leak_checks formats    reports as text, JSON and profiles, on stdout
+//   leak_checks annotated  what the program says about its memory
+//   leak_checks threads N plain|recorded
+//                          N checks in a row while 8 threads allocate, start and end
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "check.h"
+#include "tcmalloc/leak_checker.h"
+
+using tcmalloc::CheckLeaks;
+using tcmalloc::LeakChecker;
+using tcmalloc::LeakReport;
+
+namespace {
+
+template <typename T>
+T* Opaque(T* p) {
+  __asm__ volatile("" : "+r"(p) : : "memory");
+  return p;
+}
+
+// The next thread may get the stack of the one that has just ended.
+__attribute__((noinline)) void ClearStack() {
+  char below[32768];
+  memset(Opaque(below), 0, sizeof(below));
+  Opaque(below);
+}
+
+// Runs f on a thread of its own, so that nothing of it stays in registers and on stacks.
+template <typename F>
+__attribute__((noinline)) void Elsewhere(F f) {
+  std::thread thread([&f] {
+    f();
+    ClearStack();
+  });
+  thread.join();
+}
+
+constexpr int kHidden = 64;
+volatile uintptr_t hidden[kHidden];
+constexpr size_t kBytes = 100;
+constexpr size_t kObjectBytes = 112;  // as the heap makes them
+
+extern "C" __attribute__((noinline)) void LoseObjects(int n) {
+  for (int i = 0; i < n; ++i) {
+    void* const object = Opaque(malloc(kBytes));
+    memset(object, 0, kBytes);
+    memcpy(object, "secret!", 8);
+    hidden[i] = ~reinterpret_cast<uintptr_t>(object);
+  }
+}
+
+void Lose(int n) {
+  Elsewhere([n] { LoseObjects(n); });
+}
+
+void FreeLost(int n) {
+  for (int i = 0; i < n; ++i) {
+    free(reinterpret_cast<void*>(~hidden[i]));
+    hidden[i] = 0;
+  }
+}
+
+std::vector<tcmalloc_leak_site> SitesOf(const LeakReport& report) {
+  std::vector<tcmalloc_leak_site> sites;
+  report.Iterate([&](const LeakReport::Site& site) { sites.push_back(site); });
+  return sites;
+}
+
+void CheckWhole() {
+  LeakReport report = CheckLeaks();
+  CHECK(report && report.GetOutcome() == LeakReport::Outcome::kDone);
+  CHECK(report.NoLeaks());
+  Lose(5);
+  report = CheckLeaks();
+  const LeakReport::Info info = report.GetInfo();
+  CHECK(!report.NoLeaks() && info.objects == 5 && info.bytes == 5 * kObjectBytes);
+  CHECK(info.direct_objects == 5 && info.direct_bytes == info.bytes && info.recorded == 0);
+  CHECK(info.num_sites == 1 && info.objects_in_use > 5 && info.bytes_in_use > info.bytes);
+  CHECK(info.pause_ns > 0 && info.pause_ns < 10'000'000'000 && info.num_threads == 1);
+  CHECK(info.time_ns > 1'600'000'000'000'000'000 && info.error == 0);
+  // Sites have pointers to objects, which the next check must not find.
+  Elsewhere([&report] {
+    const std::vector<tcmalloc_leak_site> sites = SitesOf(report);
+    CHECK(sites.size() == 1 && sites[0].depth == 0 && sites[0].object_size == kObjectBytes);
+    CHECK(sites[0].objects == 5 && sites[0].num_words == 0);
+    bool is_one = false;
+    for (int i = 0; i < 5; ++i) {
+      is_one |= reinterpret_cast<uintptr_t>(sites[0].example) == ~hidden[i];
+    }
+    CHECK(is_one);
+  });
+  // What objects hold is shown only when it is asked for.
+  report = CheckLeaks(TCMALLOC_LEAKS_SHOW_CONTENTS);
+  Elsewhere([&report] {
+    const std::vector<tcmalloc_leak_site> sites = SitesOf(report);
+    CHECK(sites.size() == 1 && sites[0].num_words == 4);
+    CHECK(memcmp(sites[0].words, "secret!", 8) == 0);
+  });
+  report = CheckLeaks(TCMALLOC_LEAKS_BY_OBJECT);
+  Elsewhere([&report] {
+    const std::vector<tcmalloc_leak_site> sites = SitesOf(report);
+    CHECK(sites.size() == 5);
+    for (const tcmalloc_leak_site& site : sites) {
+      CHECK(site.objects == 1 && site.depth == 1 && site.stack[0] == site.example);
+    }
+  });
+  FreeLost(5);
+  CHECK(CheckLeaks().NoLeaks());
+}
+
+void CheckSince() {
+  Lose(3);
+  {
+    const LeakChecker checker;
+    CHECK(checker && checker.NoLeaks());
+    Elsewhere([] {
+      for (int i = 10; i < 14; ++i) hidden[i] = ~reinterpret_cast<uintptr_t>(Opaque(malloc(500)));
+    });
+    for (int i = 0; i < 3; ++i) {
+      const LeakReport report = checker.Check();
+      CHECK(report.Objects() == 4 && report.Bytes() == 4 * 512);
+    }
+    CHECK(CheckLeaks().Objects() == 7);
+    for (int i = 10; i < 14; ++i) free(reinterpret_cast<void*>(~hidden[i]));
+    CHECK(checker.NoLeaks());
+  }
+  FreeLost(3);
+}
+
+void CheckRecorded() {
+  Lose(2);
+  CHECK(LeakChecker::StartRecording() && LeakChecker::StartRecording());
+  const LeakChecker first;
+  Elsewhere([] {
+    for (int i = 50; i < 53; ++i) hidden[i] = ~reinterpret_cast<uintptr_t>(Opaque(malloc(300)));
+  });
+  const LeakChecker second;
+  CHECK(second.NoLeaks());
+  LeakReport report = first.Check();
+  CHECK(report.Objects() == 3 && report.Bytes() == 900);
+  const auto depth_of_only_site = [&report] {
+    const std::vector<tcmalloc_leak_site> sites = SitesOf(report);
+    CHECK(sites.size() == 1 && sites[0].object_size == 0);
+    return sites[0].depth;
+  };
+  const size_t depth = depth_of_only_site();
+  CHECK(depth > 1);
+  // In the place of an object from before.
+  Elsewhere([] {
+    FreeLost(2);
+    LoseObjects(40);
+  });
+  CHECK(second.Check().Objects() == 40);
+  CHECK(first.Check().Objects() == 43);
+  // The report stays what it was.
+  CHECK(report.Objects() == 3 && depth_of_only_site() == depth);
+  FreeLost(40);
+  for (int i = 50; i < 53; ++i) free(reinterpret_cast<void*>(~hidden[i]));
+  CHECK(first.NoLeaks() && second.NoLeaks());
+  // Who has no records any more knows nothing, and does not say "none".
+  LeakChecker::StopRecording();
+  report = first.Check();
+  CHECK(!report.NoLeaks() && report.GetOutcome() == LeakReport::Outcome::kImpossible);
+  CHECK(LeakChecker::StartRecording());
+  CHECK(!first.NoLeaks());
+  const LeakChecker third;
+  CHECK(third.NoLeaks());
+  LeakChecker::StopRecording();
+  CHECK(CheckLeaks().NoLeaks());
+}
+
+void WriteFormats() {
+  CHECK(LeakChecker::StartRecording());
+  Lose(6);
+  const LeakReport report = CheckLeaks();
+  CHECK(report.Objects() == 6 && report.Bytes() == 6 * kBytes);
+  for (const LeakReport::Format format :
+       {LeakReport::Format::kText, LeakReport::Format::kJson, LeakReport::Format::kLegacyText,
+        LeakReport::Format::kFolded, LeakReport::Format::kProto}) {
+    const std::optional<std::string> text = report.AsString(format);
+    CHECK(text.has_value() && !text->empty());
+    printf("%d %zu\n", static_cast<int>(format), text->size());
+    fwrite(text->data(), 1, text->size(), stdout);
+  }
+  fflush(stdout);
+  CHECK(tcmalloc_leaks_write(nullptr, TCMALLOC_LEAKS_TEXT, 1) == 0);
+  FreeLost(6);
+}
+
+void CheckAnnotated() {
+  // Memory that only a hidden pointer leads to.
+  const size_t page = static_cast<size_t>(getpagesize());
+  void* const memory = mmap(nullptr, 3 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  CHECK(memory != MAP_FAILED);
+  hidden[20] = ~(reinterpret_cast<uintptr_t>(memory) + page);
+  CHECK(mprotect(reinterpret_cast<void*>(~hidden[20]), page, PROT_READ | PROT_WRITE) == 0);
+  Elsewhere([] {
+    auto** const words = reinterpret_cast<void**>(~hidden[20]);
+    words[7] = Opaque(malloc(kBytes));
+  });
+  // Not a word of this function's may lead there: all through other threads.
+  static uint64_t lost = 0;
+  const auto count = [] { Elsewhere([] { lost = CheckLeaks().Objects(); }); };
+  count();
+  const uint64_t unregistered = lost;
+  Elsewhere(
+      [page] { CHECK(LeakChecker::RegisterRoots(reinterpret_cast<void*>(~hidden[20]), page)); });
+  count();
+  CHECK(lost == 0);
+  Elsewhere([page] {
+    CHECK(LeakChecker::UnregisterRoots(reinterpret_cast<void*>(~hidden[20]), page));
+    CHECK(!LeakChecker::UnregisterRoots(reinterpret_cast<void*>(~hidden[20]), page));
+  });
+  count();
+  CHECK(lost == unregistered);
+  CHECK(!LeakChecker::RegisterRoots(nullptr, 0));
+  // Objects.
+  Elsewhere([] {
+    auto** const object = static_cast<void**>(Opaque(malloc(kBytes)));
+    memset(object, 0, kBytes);
+    object[2] = Opaque(malloc(kBytes));
+    hidden[21] = ~reinterpret_cast<uintptr_t>(object);
+    LeakChecker::Ignore(reinterpret_cast<char*>(object) + 50);
+  });
+  count();
+  CHECK(lost == unregistered);
+  Elsewhere([] {
+    CHECK(LeakChecker::Unignore(reinterpret_cast<char*>(~hidden[21]) + 50));
+    CHECK(!LeakChecker::Unignore(reinterpret_cast<char*>(~hidden[21]) + 50));
+  });
+  count();
+  CHECK(lost == unregistered + 2);
+  // Without records nothing is known of who was disabled.
+  Elsewhere([] {
+    const LeakChecker::Disabler disabler;
+    hidden[22] = ~reinterpret_cast<uintptr_t>(Opaque(malloc(kBytes)));
+  });
+  count();
+  CHECK(lost == unregistered + 3);
+  CHECK(LeakChecker::StartRecording());
+  Elsewhere([] {
+    const LeakChecker::Disabler disabler;
+    hidden[23] = ~reinterpret_cast<uintptr_t>(Opaque(malloc(kBytes)));
+  });
+  count();
+  CHECK(lost == unregistered + 3);
+  CHECK(unregistered == 1);
+}
+
+// --- While others are at it ----------------------------------------------------------------------
+
+std::atomic<bool> stopping{false};
+std::atomic<uint64_t> operations{0};
+
+struct Item {
+  Item* next;
+  size_t number;
+};
+
+// Objects that lead to objects, in and out of caches; all of them held at any moment.
+void Allocate(unsigned seed) {
+  std::vector<Item*> lists(16);
+  uint32_t random = seed * 2654435761u + 1;
+  for (int i = 0; i < 3000 && !stopping.load(std::memory_order_relaxed); ++i) {
+    random = random * 1664525u + 1013904223u;
+    Item*& list = lists[(random >> 8) % lists.size()];
+    if ((random >> 16) % 3 != 0 || list == nullptr) {
+      auto* const item = static_cast<Item*>(malloc(sizeof(Item) + (random >> 20) % 600));
+      item->next = list;
+      item->number = random;
+      list = item;
+    } else {
+      Item* const item = list;
+      list = item->next;
+      free(item);
+    }
+    if (i % 500 == 0) free(Opaque(malloc(300000 + (random >> 12) % 100000)));
+    operations.fetch_add(1, std::memory_order_relaxed);
+  }
+  for (Item* item : lists) {
+    while (item != nullptr) {
+      Item* const next = item->next;
+      free(item);
+      item = next;
+    }
+  }
+}
+
+void* Threads(void* seed) {
+  unsigned number = static_cast<unsigned>(reinterpret_cast<uintptr_t>(seed)) * 1000;
+  while (!stopping.load(std::memory_order_relaxed)) {
+    const unsigned own = ++number;
+    std::thread([own] { Allocate(own); }).join();
+  }
+  return nullptr;
+}
+
+void CheckAmongThreads(int checks, bool recorded) {
+  constexpr int kLost = 7;
+  Lose(kLost);
+  const uint64_t bytes = recorded ? kBytes : kObjectBytes;
+  pthread_t threads[8];
+  for (uintptr_t i = 0; i < 8; ++i) {
+    CHECK(pthread_create(&threads[i], nullptr, &Threads, reinterpret_cast<void*>(i)) == 0);
+  }
+  long long longest = 0;
+  int most_threads = 0;
+  int complete = 0;
+  for (int i = 0; i < checks; ++i) {
+    const LeakReport report = CheckLeaks();
+    const LeakReport::Info info = report.GetInfo();
+    CHECK(report.GetOutcome() == LeakReport::Outcome::kDone);
+    // One may be taken for what a thread was allocating when it was stopped, or be held by what its
+    // function has left on a stack that another thread has got since. None is ever taken for lost
+    // that is not.
+    if (info.objects == kLost) ++complete;
+    if (info.objects > kLost || info.bytes != info.objects * bytes) {
+      printf("check %d: %llu objects of %llu bytes\n", i, info.objects, info.bytes);
+      report.WriteTo(1);
+      fflush(stdout);
+      _exit(1);
+    }
+    if (info.pause_ns > longest) longest = info.pause_ns;
+    if (info.num_threads > most_threads) most_threads = info.num_threads;
+    if (i % 10 == 0) usleep(1000);
+  }
+  CHECK(most_threads > 8);
+  stopping = true;
+  for (const pthread_t thread : threads) pthread_join(thread, nullptr);
+  CHECK(CheckLeaks().Objects() == kLost);
+  FreeLost(kLost);
+  CHECK(CheckLeaks().NoLeaks());
+  CHECK(complete >= checks / 4);
+  CHECK(operations > 1000);
+  printf(
+      "%d checks, %d of them complete, %d threads at most, %llu operations, longest pause %lld "
+      "us\n",
+      checks, complete, most_threads, static_cast<unsigned long long>(operations), longest / 1000);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  RequireLibraryUnderTest();
+  CHECK(argc >= 2);
+  const std::string what = argv[1];
+  if (what == "whole") {
+    CheckWhole();
+  } else if (what == "since") {
+    CheckSince();
+  } else if (what == "recorded") {
+    CheckRecorded();
+  } else if (what == "formats") {
+    WriteFormats();
+  } else if (what == "annotated") {
+    CheckAnnotated();
+  } else if (what == "threads") {
+    CHECK(argc == 4);
+    const bool recorded = strcmp(argv[3], "recorded") == 0;
+    if (recorded) CHECK(LeakChecker::StartRecording());
+    CheckAmongThreads(atoi(argv[2]), recorded);
+  } else {
+    return 2;
+  }
+  return 0;
+}

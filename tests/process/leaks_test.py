@@ -1,0 +1,290 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the leak checker finds in a program that loses memory in known ways.
+
+  leaks_test.py WHAT PROGRAM LIBRARY [MINIMAL_LIBRARY]
+
+leaks.cc says what it does, and what each of its functions has lost or holds. Here the checker's
+profile is read, each stack is given to the function of the program that is in it, and bytes and
+objects are compared with what the function said: none but the lost ones, and those whole.
+"""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+# What is lost by the mode: the names' beginnings.
+LOST = {
+    "minimal": ("Lose", "Far"),
+    "normal": ("Lose", "Far", "Early"),
+    "strict": ("Lose", "Far", "Early", "Late"),
+    "draconian": ("Lose", "Far", "Early", "Late", "HoldGlobal", "HoldInterior", "HoldCLibrary",
+                  "HoldReached", "HoldToldMapping", "HoldThread"),
+    "as-is": ("Lose", "Far", "Early"),
+}
+STATUS_OF_LEAKS = 1
+
+
+class Failed(Exception):
+    pass
+
+
+def expect(condition, message):
+    if not condition:
+        raise Failed(message)
+
+
+class Program:
+    """Names of functions for addresses, from the program's file."""
+
+    def __init__(self, path):
+        self.path = str(pathlib.Path(path).resolve())
+        run = subprocess.run(["nm", "-S", "--defined-only", path], check=True, text=True,
+                             stdout=subprocess.PIPE)
+        self.functions = []
+        for line in run.stdout.split("\n"):
+            words = line.split()
+            if len(words) == 4 and words[2] in "tT":
+                start = int(words[0], 16)
+                self.functions.append((start, start + int(words[1], 16), words[3]))
+        headers = subprocess.run(["readelf", "-lW", path], check=True, text=True,
+                                 stdout=subprocess.PIPE).stdout
+        load = re.search(r"LOAD\s+0x\w+ 0x(\w+)", headers)
+        self.first_address = int(load[1], 16)
+
+    def name_of(self, address):
+        for start, end, name in self.functions:
+            if start <= address < end:
+                return name
+        return None
+
+
+def read_profile(path, program):
+    """[(objects, bytes, [name or address])]"""
+    text = pathlib.Path(path).read_text()
+    header, _, rest = text.partition("\n")
+    match = re.fullmatch(r"heap profile: (\d+): (\d+) \[(\d+): (\d+)\] @ heapprofile", header)
+    expect(match, f"the header is {header!r}")
+    rows, _, maps = rest.partition("\nMAPPED_LIBRARIES:\n")
+    starts = [int(line.split("-")[0], 16) for line in maps.split("\n")
+              if line.rstrip().endswith(program.path)]
+    expect(starts, "the profile does not list the program")
+    bias = min(starts) - program.first_address
+    entries = []
+    for row in rows.split("\n"):
+        if not row:
+            continue
+        match = re.fullmatch(r"(\d+): (\d+) \[(\d+): (\d+)\] @((?: 0x\w+)*)", row)
+        expect(match, f"a row is {row!r}")
+        frames = [program.name_of(int(frame, 16) - 1 - bias) for frame in match[5].split()]
+        entries.append((int(match[1]), int(match[2]), frames))
+    total = re.match(r"heap profile: (\d+): (\d+)", header)
+    expect((int(total[1]), int(total[2])) == (sum(e[0] for e in entries),
+                                              sum(e[1] for e in entries)),
+           "the profile's sums are not those of its rows")
+    return entries
+
+
+def by_function(entries, names):
+    """{name: (bytes, objects)} and what belongs to none of them."""
+    found, others = {}, []
+    for objects, size, frames in entries:
+        name = next((frame for frame in frames if frame in names), None)
+        if name is None:
+            others.append((objects, size, frames))
+        else:
+            old = found.get(name, (0, 0))
+            found[name] = (old[0] + size, old[1] + objects)
+    return found, others
+
+
+class Run:
+
+    def __init__(self, program, library, mode, folder, arguments=(), **variables):
+        environment = {name: value for name, value in os.environ.items()
+                       if not name.startswith(("HEAP", "TCMALLOC", "PPROF", "LD_PRELOAD"))}
+        environment.update(LD_PRELOAD=library, HEAP_CHECK_DUMP_DIRECTORY=str(folder))
+        if mode:
+            environment["HEAPCHECK"] = mode
+        environment.update(variables)
+        run = subprocess.run([program, *arguments], env=environment, text=True, timeout=120,
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.status, self.out, self.err = run.returncode, run.stdout, run.stderr
+        self.told = {}
+        for line in self.out.split("\n"):
+            if match := re.fullmatch(r"(\w+) (\d+) (\d+)", line):
+                self.told[match[1]] = (int(match[2]), int(match[3]))
+        self.files = sorted(pathlib.Path(folder).glob("*.heap"))
+
+
+def check_mode(program, library, mode, folder, lost=None, extra_allowed=False, **variables):
+    run = Run(program, library, mode, folder, **variables)
+    lost = LOST[mode] if lost is None else lost
+    known = Program(program)
+    expected = {name: figures for name, figures in run.told.items() if name.startswith(lost)}
+    # What is allocated while the thread is not disabled counts by itself where nothing leads to it.
+    expect(len(run.told) >= 18, f"the program said only {run.out!r}")
+    expect(run.status == STATUS_OF_LEAKS, f"the status is {run.status}: {run.err}")
+    expect(len(run.files) == 1, f"the files are {run.files}: {run.err}")
+    name = run.files[0].name
+    expect(re.fullmatch(rf"{pathlib.Path(program).name}\.\d+\._main_-end\.heap", name),
+           f"the file is called {name}")
+    found, others = by_function(read_profile(run.files[0], known), run.told)
+    for name in sorted(set(found) | set(expected)):
+        expect(found.get(name, (0, 0)) == expected.get(name, (0, 0)),
+               f"{mode}: {name}: found (bytes, objects) {found.get(name)}, "
+               f"expected {expected.get(name)}\n{run.err}")
+    expect(extra_allowed or not others, f"{mode}: also found {others}\n{run.err}")
+    sums = re.search(r'leak check "_main_": (\d+) bytes in (\d+) objects', run.err)
+    expect(sums, f"no line with the sums: {run.err}")
+    total = (sum(f[0] for f in found.values()) + sum(o[1] for o in others),
+             sum(f[1] for f in found.values()) + sum(o[0] for o in others))
+    expect((int(sums[1]), int(sums[2])) == total, f"the sums are {sums[0]}, not {total}")
+    command = (f'pprof {known.path} "{run.files[0]}" --inuse_objects --lines --heapcheck '
+               "--edgefraction=1e-10 --nodefraction=1e-10 --gv\n")
+    expect(command in run.err, f"not the command {command!r} in {run.err}")
+    print(f"{mode}: {len(found)} functions, {total[0]} bytes in {total[1]} objects")
+    return run
+
+
+def normal(program, library, folder):
+    run = check_mode(program, library, "normal", folder)
+    # The largest first, and no more than are asked for.
+    sizes = [int(size) for size in re.findall(r"^  (\d+) bytes? in \d+ object", run.err, re.M)]
+    expect(sizes == sorted(sizes, reverse=True) and len(sizes) > 5, f"the places are {sizes}")
+    # Of a list only the first object is lost directly, of a cycle one.
+    text = run.err
+    expect(re.search(r"400 bytes in 10 objects, of which directly lost: 40 bytes in 1 object", text),
+           f"the list: {text}")
+    expect(re.search(r"216 bytes in 3 objects, of which directly lost: 72 bytes in 1 object", text),
+           f"the cycle: {text}")
+
+
+def minimal(program, library, folder):
+    check_mode(program, library, "minimal", folder)
+
+
+def strict(program, library, folder):
+    check_mode(program, library, "strict", folder)
+
+
+def draconian(program, library, folder):
+    # The C library's and the C++ library's own objects are not freed either.
+    check_mode(program, library, "draconian", folder, extra_allowed=True)
+
+
+def as_is(program, library, folder):
+    check_mode(program, library, "as-is", folder)
+    for path in folder.glob("*.heap"):
+        path.unlink()
+    check_mode(program, library, "as-is", folder, (*LOST["as-is"], "HoldThread"),
+               extra_allowed=True, HEAP_CHECK_IGNORE_THREAD_LIVE="0")
+    for path in folder.glob("*.heap"):
+        path.unlink()
+    check_mode(program, library, "as-is", folder, LOST["strict"], HEAP_CHECK_AFTER_DESTRUCTORS="1")
+
+
+def offset(program, library, folder):
+    lost = tuple(name for name in LOST["normal"] if name != "Far")
+    check_mode(program, library, "normal", folder, lost, HEAP_CHECK_MAX_POINTER_OFFSET="-1")
+    for path in folder.glob("*.heap"):
+        path.unlink()
+    check_mode(program, library, "normal", folder, lost, HEAP_CHECK_MAX_POINTER_OFFSET="2000")
+    for path in folder.glob("*.heap"):
+        path.unlink()
+    check_mode(program, library, "normal", folder, HEAP_CHECK_MAX_POINTER_OFFSET="1999")
+    for path in folder.glob("*.heap"):
+        path.unlink()
+    check_mode(program, library, "normal", folder, (*LOST["normal"], "HoldInterior"),
+               HEAP_CHECK_MAX_POINTER_OFFSET="0", extra_allowed=True)
+
+
+def settings(program, library, folder):
+    run = Run(program, library, "normal", folder, HEAP_CHECK_MAX_LEAKS="2",
+              PPROF_PATH="/opt/my/pprof", HEAP_CHECK_SHOW_CONTENTS="1")
+    places = re.findall(r"^  \d+ bytes? in \d+ object", run.err, re.M)
+    expect(len(places) == 2, f"not two places: {run.err}")
+    expect(re.search(r"^  and \d+ more$", run.err, re.M), f"no line about the others: {run.err}")
+    expect("\n/opt/my/pprof " in run.err, f"not the pprof that was asked for: {run.err}")
+    expect("one of them at 0x" in run.err, f"no contents: {run.err}")
+    run.files[0].unlink()
+    known = Program(program)
+    run = Run(program, library, "normal", folder, HEAP_CHECK_IDENTIFY_LEAKS="1")
+    entries = read_profile(run.files[0], known)
+    expect(all(objects == 1 for objects, _, _ in entries), "not each object by itself")
+    in_list = [frames for _, _, frames in entries if "LoseList" in frames]
+    expect(len(in_list) == 10, f"the list: {len(in_list)} entries")
+    run.files[0].unlink()
+    run = Run(program, library, "normal", folder, HEAP_CHECK_TEST_POINTER_ALIGNMENT="1")
+    expect("alignment is not the reason" in run.err, f"alignment: {run.err}")
+    # A folder that is not there.
+    run = Run(program, library, "normal", folder, HEAP_CHECK_DUMP_DIRECTORY="/does/not/exist")
+    expect("cannot write /does/not/exist/" in run.err and run.status == STATUS_OF_LEAKS,
+           f"a folder that is not there: {run.status} {run.err}")
+    run = Run(program, library, "thorough", folder)
+    expect(run.status == 0 and "HEAPCHECK=thorough is ignored" in run.err, f"thorough: {run.err}")
+    # Without it, and where no whole program is asked for, nothing is said.
+    for mode in (None, "", "local"):
+        run = Run(program, library, mode, folder)
+        expect((run.status, run.err) == (0, ""), f"{mode}: {run.status} {run.err}")
+
+
+def profiler(program, library, folder):
+    run = Run(program, library, "normal", folder, HEAPPROFILE=f"{folder}/profile")
+    expect("cannot be used" in run.err, f"not a word about the heap profiler: {run.err}")
+
+
+def clean(program, library, folder):
+    """Programs that lose nothing."""
+    for command in (["/bin/true"], ["/bin/cat", "/proc/self/maps"]):
+        run = Run(command[0], library, "normal", folder, command[1:])
+        expect((run.status, run.err) == (0, ""), f"{command}: {run.status} {run.err}")
+
+
+def programs(program, library, folder):
+    """Real programs, with what is known of them."""
+    query = ("create table t(a,b); with recursive c(x) as (select 1 union all select x+1 from c "
+             "where x<2000) insert into t select x, hex(randomblob(20)) from c; "
+             "create index i on t(b); select count(*) from t;")
+    # perl frees its interpreter at its end, and not all that hangs on it, unless it is told to.
+    for command, expected, variables in (
+            (["git", "--no-pager", "-c", "safe.directory=*", "log", "--stat", "-3"], (0, 128), {}),
+            (["sqlite3", ":memory:", query], (0,), {}),
+            (["perl", "-e", "my %h; $h{$_ % 100} .= $_ for 1..1000; print length join ',', %h;"],
+             (1,), {}),
+            (["perl", "-e", "my %h; $h{$_ % 100} .= $_ for 1..1000; print length join ',', %h;"],
+             (0,), {"PERL_DESTRUCT_LEVEL": "2"}),
+            (["/usr/bin/python3", "-c", "import json; print(len(json.dumps(list(range(9999)))))"],
+             (0,), {})):
+        path = shutil.which(command[0])
+        if path is None:
+            print(f"{command[0]} is not installed: not run")
+            continue
+        run = Run(path, library, "normal", folder, command[1:], **variables)
+        expect(run.status in expected and ("leak check" in run.err) == (expected == (1,)),
+               f"{command[0]} {variables}: {run.status} {run.err}")
+        print(f"{command[0]}: {run.status}")
+
+
+TESTS = {"normal": normal, "minimal": minimal, "strict": strict, "draconian": draconian,
+         "as_is": as_is, "offset": offset, "settings": settings, "profiler": profiler,
+         "clean": clean, "programs": programs}
+
+
+def main():
+    what, program, library = sys.argv[1:4]
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            TESTS[what](program, library, pathlib.Path(folder))
+        except Failed as failure:
+            print(failure)
+            return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

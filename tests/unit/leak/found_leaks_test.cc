@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "leak/found_leaks.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "os/virtual_memory.h"
+#include "testing/fake_virtual_memory.h"
+
+namespace tcmalloc {
+namespace {
+
+std::string Written(const FoundLeaks& leaks, LeakFormat format) {
+  std::string text;
+  EXPECT_TRUE(WriteLeakReport(
+      leaks, format,
+      [](const void* data, size_t size, void* context) {
+        static_cast<std::string*>(context)->append(static_cast<const char*>(data), size);
+        return true;
+      },
+      &text));
+  return text;
+}
+
+class FoundLeaksTest : public testing::Test {
+ protected:
+  FoundLeaksTest() : leaks_(vm_) { leaks_.outcome = LeakOutcome::kDone; }
+
+  SystemVirtualMemory vm_;
+  FoundLeaks leaks_;
+};
+
+TEST_F(FoundLeaksTest, SameStacksAreOneSiteWhereverTheyLie) {
+  const std::vector<uintptr_t> first = {0x10, 0x20, 0x30};
+  const std::vector<uintptr_t> same = first;
+  const std::vector<uintptr_t> other = {0x10, 0x20, 0x31};
+  ASSERT_NE(leaks_.Add(first.data(), 3, 64, 0x1000, 50, false, false), nullptr);
+  ASSERT_NE(leaks_.Add(other.data(), 3, 64, 0x2000, 40, true, false), nullptr);
+  ASSERT_NE(leaks_.Add(same.data(), 3, 128, 0x3000, 100, true, false), nullptr);
+  ASSERT_NE(leaks_.Add(first.data(), 2, 64, 0x4000, 7, true, false), nullptr);
+  ASSERT_TRUE(leaks_.Finish());
+  ASSERT_EQ(leaks_.num_sites(), 3u);
+  const LeakSite* const sites = leaks_.begin();
+  EXPECT_EQ(sites[0].objects, 2u);
+  EXPECT_EQ(sites[0].bytes, 150u);
+  EXPECT_EQ(sites[0].direct_objects, 1u);
+  EXPECT_EQ(sites[0].direct_bytes, 100u);
+  EXPECT_EQ(sites[0].example, 0x3000u) << "one that is lost directly";
+  EXPECT_EQ(sites[0].object_size, 0u);
+  EXPECT_EQ(std::vector(sites[0].frames, sites[0].frames + sites[0].depth), first);
+  EXPECT_NE(sites[0].frames, first.data()) << "frames are the report's own";
+  EXPECT_EQ(sites[1].bytes, 40u);
+  EXPECT_EQ(sites[2].bytes, 7u);
+  EXPECT_EQ(leaks_.objects, 4u);
+  EXPECT_EQ(leaks_.bytes, 197u);
+  EXPECT_EQ(leaks_.direct_objects, 3u);
+  EXPECT_EQ(leaks_.direct_bytes, 147u);
+}
+
+TEST_F(FoundLeaksTest, WithoutStacksSizesAreSites) {
+  for (uintptr_t i = 1; i <= 10; ++i) {
+    const size_t size = i % 2 == 0 ? 64 : 128;
+    ASSERT_NE(leaks_.Add(nullptr, 0, size, i * 0x1000, size, true, false), nullptr);
+  }
+  ASSERT_TRUE(leaks_.Finish());
+  ASSERT_EQ(leaks_.num_sites(), 2u);
+  EXPECT_EQ(leaks_.begin()[0].object_size, 128u);
+  EXPECT_EQ(leaks_.begin()[0].objects, 5u);
+  EXPECT_EQ(leaks_.begin()[1].object_size, 64u);
+}
+
+TEST_F(FoundLeaksTest, ByObjectEachIsASiteWithItsAddress) {
+  const uintptr_t frames[] = {0x10, 0x20};
+  for (uintptr_t i = 1; i <= 3; ++i) {
+    ASSERT_NE(leaks_.Add(frames, 2, 64, i * 0x1000, 50 * i, true, true), nullptr);
+  }
+  ASSERT_TRUE(leaks_.Finish());
+  ASSERT_EQ(leaks_.num_sites(), 3u);
+  const LeakSite& largest = *leaks_.begin();
+  ASSERT_EQ(largest.depth, 3u);
+  EXPECT_EQ(largest.frames[0], 0x3000u);
+  EXPECT_EQ(largest.frames[1], 0x10u);
+  EXPECT_EQ(largest.frames[2], 0x20u);
+}
+
+TEST_F(FoundLeaksTest, ManySitesAreTold) {
+  constexpr uintptr_t kSites = 5000;
+  for (int round = 0; round < 2; ++round) {
+    for (uintptr_t i = 0; i < kSites; ++i) {
+      const uintptr_t frames[] = {0x1000 + i, 0x20};
+      ASSERT_NE(leaks_.Add(frames, 2, 64, 0x100000 + i * 64, i, true, false), nullptr);
+    }
+  }
+  ASSERT_TRUE(leaks_.Finish());
+  ASSERT_EQ(leaks_.num_sites(), kSites);
+  uint64_t before = UINT64_MAX;
+  for (const LeakSite& site : leaks_) {
+    EXPECT_EQ(site.objects, 2u);
+    EXPECT_LE(site.bytes, before);
+    before = site.bytes;
+  }
+  const Profile profile = leaks_.AsProfile();
+  ASSERT_EQ(profile.num_entries, kSites);
+  EXPECT_EQ(profile.entries[0].live_bytes, 2 * (kSites - 1));
+  EXPECT_EQ(profile.entries[0].live_objects, 2u);
+  EXPECT_EQ(profile.sample_period, 0u);
+}
+
+TEST_F(FoundLeaksTest, WithoutMemoryItSaysSo) {
+  int failures = 0;
+  for (int nth = 1; nth <= 5; ++nth) {
+    FakeVirtualMemory vm{FakeVirtualMemory::Options()};
+    vm.FailMap(static_cast<size_t>(nth));
+    FoundLeaks leaks(vm);
+    bool complete = true;
+    for (uintptr_t i = 0; i < 3000 && complete; ++i) {
+      const uintptr_t frames[] = {0x1000 + i};
+      complete = leaks.Add(frames, 1, 64, 0x1000, 64, true, false) != nullptr;
+    }
+    if (!complete || !leaks.Finish()) ++failures;
+  }
+  EXPECT_EQ(failures, 5);
+}
+
+TEST_F(FoundLeaksTest, Text) {
+  const uintptr_t frames[] = {0x11, 0x21};
+  LeakSite* const site = leaks_.Add(frames, 2, 64, 0x1000, 50, true, false);
+  site->num_words = 1;
+  site->words[0] = 0xabc;
+  leaks_.Add(nullptr, 0, 32, 0x2000, 32, true, false);
+  leaks_.Add(nullptr, 0, 32, 0x2020, 32, false, false);
+  leaks_.Add(nullptr, 0, 16, 0x3000, 16, false, false);
+  ASSERT_TRUE(leaks_.Finish());
+  MappedLibraries none(vm_);
+  char buffer[2048];
+  TextWriter out(buffer, sizeof(buffer));
+  WriteLeakText(leaks_, "name", 2, none, &out);
+  EXPECT_EQ(out.text(),
+            "tcmalloc: leak check \"name\": 130 bytes in 4 objects lost, directly 82 bytes in 2 "
+            "objects; 3 places of allocation\n"
+            "  64 bytes in 2 objects, of which directly lost: 32 bytes in 1 object, each of the "
+            "size 32, from before allocations were recorded\n"
+            "  50 bytes in 1 object, allocated from\n"
+            "    0x10\n"
+            "    0x20\n"
+            "    one of them at 0x1000 begins with 0xabc\n"
+            "  and 1 more\n");
+}
+
+TEST_F(FoundLeaksTest, TextOfNothingAndOfNoAnswer) {
+  ASSERT_TRUE(leaks_.Finish());
+  const auto text = [this] {
+    MappedLibraries none(vm_);
+    char buffer[512];
+    TextWriter out(buffer, sizeof(buffer));
+    WriteLeakText(leaks_, "x", 20, none, &out);
+    return std::string(out.text());
+  };
+  EXPECT_EQ(text(), "tcmalloc: leak check \"x\": nothing is lost\n");
+  leaks_.outcome = LeakOutcome::kNotStopped;
+  EXPECT_EQ(text(),
+            "tcmalloc: leak check \"x\": other threads could not be stopped, and what they held "
+            "may be among what follows; nothing is lost\n");
+  leaks_.outcome = LeakOutcome::kImpossible;
+  leaks_.error = 13;
+  EXPECT_EQ(text(), "tcmalloc: leak check \"x\": nothing is known: impossible (error 13)\n");
+  leaks_.outcome = LeakOutcome::kNoMemory;
+  leaks_.error = 0;
+  EXPECT_EQ(text(), "tcmalloc: leak check \"x\": nothing is known: no memory\n");
+}
+
+TEST_F(FoundLeaksTest, Formats) {
+  const uintptr_t frames[] = {0x11, 0x21};
+  leaks_.Add(frames, 2, 64, 0x1000, 50, true, false);
+  leaks_.pause_ns = 1234;
+  leaks_.objects_in_use = 9;
+  ASSERT_TRUE(leaks_.Finish());
+  EXPECT_EQ(Written(leaks_, LeakFormat::kJson),
+            "{\"version\":1,\"outcome\":\"done\",\"error\":0,\"recorded\":false,"
+            "\"everything\":false,\"time_ns\":0,\"pause_ns\":1234,\"threads\":0,"
+            "\"objects_in_use\":9,\"bytes_in_use\":0,\"objects\":1,\"bytes\":50,"
+            "\"direct_objects\":1,\"direct_bytes\":50,\"sites\":[{\"objects\":1,\"bytes\":50,"
+            "\"direct_objects\":1,\"direct_bytes\":50,\"example\":\"0x1000\",\"frames\":["
+            "{\"address\":\"0x11\"},{\"address\":\"0x21\"}]}]}\n");
+  EXPECT_EQ(Written(leaks_, LeakFormat::kLegacyText)
+                .rfind("heap profile: 1: 50 [1: 50] @ heapprofile\n1: 50 [1: 50] @ 0x11 0x21\n", 0),
+            0u);
+  EXPECT_EQ(Written(leaks_, LeakFormat::kProto).substr(0, 2), "\x1f\x8b");
+  EXPECT_EQ(Written(leaks_, LeakFormat::kFolded), "0x20;0x10 50\n");
+}
+
+}  // namespace
+}  // namespace tcmalloc

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A library that is loaded late: its data, and thread-local storage that each thread gets when it
+// first asks.
+namespace {
+
+int something;
+void* volatile data = &something;  // not zero: not in .bss
+void* volatile zero_data;
+thread_local void* volatile own_data;
+
+}  // namespace
+
+extern "C" {
+void* volatile* PluginData() { return &data; }
+void* volatile* PluginZeroData() { return &zero_data; }
+void* volatile* PluginThreadData() { return &own_data; }
+}

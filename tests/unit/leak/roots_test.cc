@@ -1,0 +1,557 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The roots of this very process: its malloc is the C library's, and the heap that is checked
+// serves the tc_ functions.
+#include "leak/roots.h"
+
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <barrier>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/compiler.h"
+#include "malloc/tc_names.h"
+#include "runtime/heap.h"
+
+namespace tcmalloc {
+namespace {
+
+uintptr_t AddressOf(const volatile void* p) { return reinterpret_cast<uintptr_t>(p); }
+
+// Where what the test looks for may lie.
+int something;
+void* volatile in_data = &something;
+void* volatile in_bss;
+thread_local void* volatile in_thread = nullptr;
+// The only pointer to some memory.
+void* volatile the_pointer;
+
+// What Gather found, and what follows from it.
+class Found {
+ public:
+  explicit Found(RegisteredRoots& registered)
+      : roots_(ExistingHeap()), words_(ExistingHeap().virtual_memory) {
+    struct Call {
+      Roots* roots;
+      RegisteredRoots* registered;
+      Roots::Outcome outcome;
+      size_t num_threads;
+    } call = {&roots_, &registered, Roots::Outcome::kNoMappings, 0};
+    const StopResult result = WithWorldStopped(
+        ExistingHeap().virtual_memory,
+        [](void* context, const WorldStop& world) {
+          Call& c = *static_cast<Call*>(context);
+          c.outcome = c.roots->Gather(world, *c.registered);
+          c.num_threads = world.num_threads;
+        },
+        &call);
+    EXPECT_EQ(result.outcome, StopOutcome::kDone);
+    EXPECT_EQ(call.outcome, Roots::Outcome::kDone);
+    num_threads_ = call.num_threads;
+    reached_.resize(roots_.if_reached().size());
+    for (const RootRange& range : roots_.always()) Search(range.start, range.end);
+    while (!waiting_.empty()) {
+      const RootRange range = roots_.if_reached()[waiting_.back()];
+      waiting_.pop_back();
+      roots_.ForEachBackedPart(range,
+                               [this](uintptr_t start, uintptr_t end) { Search(start, end); });
+    }
+    std::sort(words_.begin(), words_.end());
+  }
+
+  // The kinds of the ranges that the word at `address` lies in.
+  std::string KindsAt(const volatile void* place) const {
+    const uintptr_t address = AddressOf(place);
+    std::string kinds;
+    for (const RootRange& range : roots_.always()) {
+      if (range.start <= address && address + sizeof(void*) <= range.end) {
+        const char* const kNames[] = {"data",          "stack", "thread data",
+                                      "control block", "heap",  "registered"};
+        const std::string name = kNames[static_cast<size_t>(range.kind)];
+        if (kinds.find(name) == std::string::npos) kinds += (kinds.empty() ? "" : ", ") + name;
+      }
+    }
+    for (size_t i = 0; i < roots_.if_reached().size(); ++i) {
+      const RootRange& range = roots_.if_reached()[i];
+      if (range.start <= address && address < range.end) {
+        kinds += (kinds.empty() ? "" : ", ") + std::string(reached_[i] ? "reached" : "not reached");
+      }
+    }
+    return kinds;
+  }
+  bool Searches(const volatile void* place) const {
+    const std::string kinds = KindsAt(place);
+    return !kinds.empty() && kinds != "not reached";
+  }
+  // Somewhere in what is searched there is this word.
+  bool HasWord(uintptr_t word) const {
+    return std::binary_search(words_.begin(), words_.end(), word);
+  }
+
+  const Roots& roots() const { return roots_; }
+  size_t num_threads() const { return num_threads_; }
+
+ private:
+  __attribute__((no_sanitize("address"))) void Search(uintptr_t start, uintptr_t end) {
+    constexpr uintptr_t kWord = sizeof(uintptr_t);
+    for (uintptr_t at = (start + kWord - 1) & ~(kWord - 1); at + kWord <= end; at += kWord) {
+      const uintptr_t word = *reinterpret_cast<const volatile uintptr_t*>(at);
+      if (word < 4096) continue;
+      EXPECT_TRUE(words_.Push(word));
+      const auto& ranges = roots_.if_reached();
+      const RootRange* const range =
+          std::upper_bound(ranges.begin(), ranges.end(), word,
+                           [](uintptr_t w, const RootRange& r) { return w < r.end; });
+      if (range == ranges.end() || word < range->start) continue;
+      const size_t i = static_cast<size_t>(range - ranges.begin());
+      if (reached_[i]) continue;
+      reached_[i] = true;
+      waiting_.push_back(i);
+    }
+  }
+
+  Roots roots_;
+  size_t num_threads_ = 0;
+  std::vector<bool> reached_;
+  std::vector<size_t> waiting_;
+  // Where it is not searched itself.
+  MappedArray<uintptr_t> words_;
+};
+
+// A thread that does something, and then waits until the object's end.
+class Parked {
+ public:
+  explicit Parked(const std::function<void()>& begin)
+      : thread_([this, begin] {
+          begin();
+          ready_.arrive_and_wait();
+          end_.arrive_and_wait();
+        }) {
+    ready_.arrive_and_wait();
+  }
+  ~Parked() {
+    end_.arrive_and_wait();
+    thread_.join();
+  }
+
+ private:
+  std::barrier<> ready_{2};
+  std::barrier<> end_{2};
+  std::thread thread_;
+};
+
+class RootsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (IsTraced()) GTEST_SKIP() << "this process has a debugger, and can have one only";
+  }
+
+  RegisteredRoots registered_;
+};
+
+void* MapPages(size_t bytes) {
+  void* const memory =
+      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  EXPECT_NE(memory, MAP_FAILED);
+  return memory;
+}
+
+TEST_F(RootsTest, DataOfTheProgram) {
+  in_bss = &something;
+  const Found found(registered_);
+  EXPECT_EQ(found.KindsAt(&in_data), "data");
+  EXPECT_EQ(found.KindsAt(&in_bss), "data");
+}
+
+TEST_F(RootsTest, DataOfALibrary) {
+  // Of one from the start: where the C library keeps what was first in the environment.
+  const Found before(registered_);
+  EXPECT_EQ(before.KindsAt(dlsym(RTLD_DEFAULT, "environ")), "data");
+  void* const plugin = dlopen(LEAK_TEST_PLUGIN, RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(plugin, nullptr) << dlerror();
+  const auto place = [plugin](const char* name) {
+    using Function = void* volatile* (*)();
+    return reinterpret_cast<Function>(dlsym(plugin, name))();
+  };
+  void* volatile* const data = place("PluginData");
+  void* volatile* const zero_data = place("PluginZeroData");
+  *data = &something;
+  *zero_data = &something;
+  {
+    const Found found(registered_);
+    EXPECT_EQ(found.KindsAt(data), "data");
+    EXPECT_EQ(found.KindsAt(zero_data), "data");
+  }
+  // Storage that a thread gets when it first asks lies in the C library's malloc.
+  void* volatile* own = place("PluginThreadData");
+  void* volatile* other = nullptr;
+  {
+    const Parked thread([&] {
+      other = place("PluginThreadData");
+      *other = &something;
+    });
+    *own = &something;
+    const Found found(registered_);
+    EXPECT_TRUE(found.Searches(own)) << found.KindsAt(own);
+    EXPECT_TRUE(found.Searches(other)) << found.KindsAt(other);
+    EXPECT_NE(own, other);
+  }
+  dlclose(plugin);
+}
+
+TEST_F(RootsTest, StacksAndThreadLocalStorage) {
+  void* volatile on_stack = &something;
+  in_thread = &something;
+  void* volatile* other_on_stack = nullptr;
+  void* volatile* other_in_thread = nullptr;
+  std::barrier<> ready(2);
+  std::barrier<> end(2);
+  std::thread other([&] {
+    void* volatile mine = &something;
+    other_on_stack = &mine;
+    other_in_thread = &in_thread;
+    in_thread = &something;
+    ready.arrive_and_wait();
+    end.arrive_and_wait();
+    EXPECT_EQ(mine, &something);
+  });
+  ready.arrive_and_wait();
+  {
+    const Found found(registered_);
+    EXPECT_EQ(found.num_threads(), 2u);
+    EXPECT_EQ(found.KindsAt(&on_stack), "stack");
+    // (The mapping may have been joined to one of another kind.)
+    EXPECT_NE(found.KindsAt(&in_thread).find("thread data"), std::string::npos);
+    EXPECT_EQ(found.KindsAt(other_on_stack), "stack");
+    EXPECT_EQ(found.KindsAt(other_in_thread), "stack");
+  }
+  end.arrive_and_wait();
+  other.join();
+}
+
+// A thread in the midst of a signal handler on a stack of its own, and its other stack below.
+std::atomic<void* volatile*> in_handler{nullptr};
+std::atomic<bool> handler_done{false};
+
+TEST_F(RootsTest, AHandlerOnAnotherStack) {
+  constexpr size_t kBytes = size_t{256} << 10;
+  void* const alternate = MapPages(kBytes);
+  struct sigaction action = {};
+  struct sigaction before;
+  action.sa_flags = SA_ONSTACK;
+  action.sa_handler = [](int) {
+    void* volatile mine = &something;
+    in_handler = &mine;
+    while (!handler_done) sched_yield();
+    static_cast<void>(mine);
+  };
+  ASSERT_EQ(sigaction(SIGUSR2, &action, &before), 0);
+  in_handler = nullptr;
+  handler_done = false;
+  void* volatile* below = nullptr;
+  std::thread thread([&] {
+    void* volatile mine = &something;
+    below = &mine;
+    const stack_t stack = {.ss_sp = alternate, .ss_flags = 0, .ss_size = kBytes};
+    EXPECT_EQ(sigaltstack(&stack, nullptr), 0);
+    raise(SIGUSR2);
+    EXPECT_EQ(mine, &something);
+  });
+  while (in_handler == nullptr) sched_yield();
+  {
+    const Found found(registered_);
+    // (The mapping may have been joined to one of another kind.)
+    EXPECT_NE(found.KindsAt(in_handler.load()).find("stack"), std::string::npos);
+    EXPECT_NE(found.KindsAt(below).find("stack"), std::string::npos);
+  }
+  handler_done = true;
+  thread.join();
+  sigaction(SIGUSR2, &before, nullptr);
+  munmap(alternate, kBytes);
+}
+
+TEST_F(RootsTest, AThreadThatRunsOnAnObject) {
+  constexpr size_t kBytes = size_t{256} << 10;
+  void* const stack = tc_aligned_alloc(4096, kBytes);
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  ASSERT_EQ(pthread_attr_setstack(&attributes, stack, kBytes), 0);
+  struct Ends {
+    std::barrier<> ready{2};
+    std::barrier<> end{2};
+  } ends;
+  pthread_t thread;
+  const auto run = [](void* argument) -> void* {
+    static_cast<Ends*>(argument)->ready.arrive_and_wait();
+    static_cast<Ends*>(argument)->end.arrive_and_wait();
+    return nullptr;
+  };
+  ASSERT_EQ(pthread_create(&thread, &attributes, run, &ends), 0);
+  ends.ready.arrive_and_wait();
+  {
+    const Found found(registered_);
+    ASSERT_EQ(found.roots().heap_stacks().size(), 1u);
+    EXPECT_LT(found.roots().heap_stacks()[0] - AddressOf(stack), kBytes);
+    EXPECT_EQ(found.KindsAt(stack), "");
+  }
+  ends.end.arrive_and_wait();
+  pthread_join(thread, nullptr);
+  pthread_attr_destroy(&attributes);
+  tc_free(stack);
+}
+
+TEST_F(RootsTest, TheProgramsOwnMappings) {
+  constexpr size_t kBytes = size_t{1} << 20;
+  // Apart from each other and from whatever else there is.
+  char* const all = static_cast<char*>(MapPages(7 * kBytes));
+  void** const with_pointer = reinterpret_cast<void**>(all + kBytes);
+  void** const behind = reinterpret_cast<void**>(all + 3 * kBytes);
+  void** const lost = reinterpret_cast<void**>(all + 5 * kBytes);
+  for (size_t i = 0; i < 7; i += 2) mprotect(all + i * kBytes, kBytes, PROT_NONE);
+  with_pointer[0] = &behind[100];
+  behind[0] = &something;
+  lost[0] = &something;
+  the_pointer = with_pointer;
+  // That the test knows the addresses must not count: it is told so by a sum.
+  const uintptr_t lost_and_one = AddressOf(lost) + 1;
+  {
+    const Found found(registered_);
+    EXPECT_EQ(found.KindsAt(with_pointer), "reached");
+    EXPECT_EQ(found.KindsAt(behind), "reached");
+  }
+  ASSERT_TRUE(registered_.Register(lost, 100, ExistingHeap().virtual_memory));
+  {
+    const Found found(registered_);
+    EXPECT_EQ(found.KindsAt(lost).substr(0, 10), "registered");
+    EXPECT_EQ(found.KindsAt(lost + 12).find("registered"), std::string::npos);  // it ends there
+  }
+  ASSERT_TRUE(registered_.Unregister(reinterpret_cast<void*>(lost_and_one - 1), 100));
+  munmap(all, 7 * kBytes);
+}
+
+// Nothing on this thread's stack knows it.
+TC_OUT_OF_LINE uintptr_t MapLost() {
+  char* const memory = static_cast<char*>(MapPages(3 << 20));
+  mprotect(memory, 1 << 20, PROT_NONE);
+  mprotect(memory + (2 << 20), 1 << 20, PROT_NONE);
+  *reinterpret_cast<void**>(memory + (1 << 20)) = &something;
+  return ~AddressOf(memory + (1 << 20));
+}
+TC_OUT_OF_LINE void WipeStack() {
+  volatile char waste[16384];
+  for (volatile char& byte : waste) byte = 0;
+}
+
+TEST_F(RootsTest, AMappingThatNobodyKnowsIsNotReached) {
+  const uintptr_t not_address = MapLost();
+  WipeStack();
+  const Found found(registered_);
+  EXPECT_EQ(found.KindsAt(reinterpret_cast<void*>(~not_address)), "not reached");
+  munmap(reinterpret_cast<void*>(~not_address - (1 << 20)), 3 << 20);
+}
+
+// Of each malloc, through whatever finds it: its data segment, mappings of large objects, and the
+// arenas of other threads.
+TEST_F(RootsTest, ObjectsOfTheCLibrary) {
+  void** const large = static_cast<void**>(malloc(size_t{8} << 20));
+  large[100] = &something;
+  the_pointer = large;
+  void** const small = static_cast<void**>(malloc(100));
+  small[0] = &something;
+  void** of_other = nullptr;
+  {
+    const Parked thread([&] {
+      of_other = static_cast<void**>(malloc(100));
+      of_other[0] = &something;
+    });
+    const Found found(registered_);
+    EXPECT_TRUE(found.Searches(small)) << found.KindsAt(small);
+    EXPECT_TRUE(found.Searches(large + 100)) << found.KindsAt(large + 100);
+    EXPECT_TRUE(found.Searches(of_other)) << found.KindsAt(of_other);
+  }
+  free(of_other);
+  free(small);
+  free(large);
+}
+
+// ---- What is no root.
+
+TEST_F(RootsTest, TheHeapsOwnMemory) {
+  Heap& heap = ExistingHeap();
+  // Small, large, records, and an array of its own for what is mapped.
+  std::vector<const void*> places;
+  std::vector<void*> objects;
+  for (size_t size = 16; size <= size_t{8} << 20; size *= 2) {
+    void* const object = tc_malloc(size);
+    memset(object, 1, size);
+    objects.push_back(object);
+    places.push_back(object);
+    places.push_back(static_cast<const char*>(object) + size - sizeof(void*));
+  }
+  for (size_t bytes = 16; bytes <= MetadataArena::kMaxBytes; bytes *= 4) {
+    void* const record = heap.arena.Allocate(bytes);
+    memset(record, 1, bytes);
+    places.push_back(record);
+  }
+  for (const void* const part :
+       {static_cast<void*>(&global_page_map), static_cast<void*>(&heap.virtual_memory),
+        static_cast<void*>(&heap.memory)}) {
+    places.push_back(part);
+  }
+  const Found found(registered_);
+  for (const void* const place : places) EXPECT_EQ(found.KindsAt(place), "") << place;
+  MappedArray<AddressRange> own(heap.virtual_memory);
+  ASSERT_EQ(CollectOwnMemory(heap, &own), Roots::Outcome::kDone);
+  for (const AddressRange& range : own) {
+    for (const RootRange& root : found.roots().always()) {
+      EXPECT_TRUE(root.end <= range.start || range.end <= root.start);
+    }
+    for (const RootRange& root : found.roots().if_reached()) {
+      EXPECT_TRUE(root.end <= range.start || range.end <= root.start);
+    }
+  }
+  for (void* const object : objects) tc_free(object);
+  // Nobody is to find them in memory that the C library has free.
+  std::fill(objects.begin(), objects.end(), nullptr);
+  std::fill(places.begin(), places.end(), nullptr);
+}
+
+// Objects, of which nobody knows the address but by its complement.
+TC_OUT_OF_LINE void Allocate(size_t n, size_t size, std::vector<uintptr_t>* complements) {
+  for (size_t i = 0; i < n; ++i) {
+    void* const object = tc_malloc(size);
+    memset(object, 0, size);
+    complements->push_back(~AddressOf(object));
+  }
+}
+TC_OUT_OF_LINE void Free(const std::vector<uintptr_t>& complements) {
+  for (const uintptr_t complement : complements) tc_free(reinterpret_cast<void*>(~complement));
+}
+
+TEST_F(RootsTest, WhatTheCachesHoldIsNotFoundThere) {
+  std::vector<uintptr_t> complements;
+  for (const size_t size : {16, 64, 1000, 5000}) Allocate(2000, size, &complements);
+  WipeStack();
+  // A few are left in frames. The arrays of a cache hold hundreds.
+  constexpr int kStale = 16;
+  const auto count = [&](const Found& found) {
+    return std::count_if(complements.begin(), complements.end(),
+                         [&](uintptr_t complement) { return found.HasWord(~complement); });
+  };
+  {
+    const Found found(registered_);
+    EXPECT_LE(count(found), kStale) << "of objects in use";
+  }
+  Free(complements);
+  WipeStack();
+  const Found found(registered_);
+  EXPECT_LE(count(found), kStale) << "of free objects";
+  // That these are found at all where they are:
+  in_data = reinterpret_cast<void*>(~complements[0]);
+  const Found found_again(registered_);
+  EXPECT_TRUE(found_again.HasWord(~complements[0]));
+  in_data = &something;
+}
+
+// Leaves a word all over what is below the caller's frame, and returns where that is.
+constexpr size_t kFilled = 1500;
+TC_OUT_OF_LINE void* volatile* FillStack(uintptr_t word) {
+  void* volatile words[kFilled];
+  for (void* volatile& place : words) place = reinterpret_cast<void*>(word);
+  void* volatile* volatile start = words;
+  return start;
+}
+
+#if defined(__GLIBC__) && (defined(__x86_64__) || defined(__i386__))
+// The C library keeps the stacks of ended threads, for new ones.
+TEST_F(RootsTest, StacksOfEndedThreads) {
+  constexpr size_t kThreads = 3;  // it keeps the stacks of a few
+  constexpr size_t kLive = 1;
+  std::vector<void* volatile*> on_stack(kThreads);
+  std::vector<void* volatile*> in_storage(kThreads);
+  const uintptr_t secret = AddressOf(&something) + 0x1234567;
+  const auto run = [&](size_t i) {
+    on_stack[i] = FillStack(secret + 1 + i);
+    in_thread = reinterpret_cast<void*>(secret + 100 + i);
+    in_storage[i] = &in_thread;
+  };
+  // All at once, so that none gets another's stack; then one goes on.
+  std::barrier<> ready(kThreads + 1);
+  std::barrier<> end(2);
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&, i] {
+      run(i);
+      ready.arrive_and_wait();
+      if (i == kLive) end.arrive_and_wait();
+    });
+  }
+  ready.arrive_and_wait();
+  for (size_t i = 0; i < kThreads; ++i) {
+    if (i != kLive) threads[i].join();
+  }
+  {
+    const Found found(registered_);
+    EXPECT_EQ(found.num_threads(), 2u);
+    for (size_t i = 0; i < kThreads; ++i) {
+      if (i == kLive) continue;
+      // Later calls have written over some.
+      void* volatile* const place =
+          std::find(on_stack[i], on_stack[i] + kFilled, reinterpret_cast<void*>(secret + 1 + i));
+      EXPECT_NE(place, on_stack[i] + kFilled) << i;
+      EXPECT_EQ(found.KindsAt(place), "") << i;
+      EXPECT_EQ(found.KindsAt(in_storage[i]), "") << i;
+      EXPECT_FALSE(found.HasWord(secret + 1 + i)) << i;
+      EXPECT_FALSE(found.HasWord(secret + 100 + i)) << i;
+    }
+    EXPECT_EQ(found.KindsAt(in_storage[kLive]), "stack");
+    // What its calls have left below its stack pointer is not its stack.
+    EXPECT_EQ(found.KindsAt(on_stack[kLive]), "");
+  }
+  end.arrive_and_wait();
+  threads[kLive].join();
+}
+#endif
+
+TEST_F(RootsTest, AgainAndAgain) {
+  Heap& heap = ExistingHeap();
+  Roots roots(heap);
+  size_t listed = 0;
+  for (int i = 0; i < 30; ++i) {
+    // What has been mapped by others meanwhile.
+    void* const more = MapPages(size_t{1} << 20);
+    struct Call {
+      Roots& roots;
+      RegisteredRoots& registered;
+      Roots::Outcome outcome;
+    } call = {roots, registered_, Roots::Outcome::kNoMappings};
+    const auto function = [](void* context, const WorldStop& world) {
+      Call& c = *static_cast<Call*>(context);
+      c.outcome = c.roots.Gather(world, c.registered);
+    };
+    EXPECT_EQ(WithWorldStopped(heap.virtual_memory, function, &call).outcome, StopOutcome::kDone);
+    EXPECT_EQ(call.outcome, Roots::Outcome::kDone);
+    WithCallerOnly(function, &call);
+    EXPECT_EQ(call.outcome, Roots::Outcome::kDone);
+    munmap(more, size_t{1} << 20);
+    if (i == 5) listed = heap.virtual_memory.mapped().size();
+  }
+  EXPECT_LE(heap.virtual_memory.mapped().size(), listed + 4);
+}
+
+}  // namespace
+}  // namespace tcmalloc
