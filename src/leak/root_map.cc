@@ -34,7 +34,7 @@ class Mapper {
  private:
   enum class LineKind : uint8_t { kNever, kData, kCLibraryHeap, kMainStack, kOther };
 
-  // Lines of one file follow each other, but for what has no file. Sets image_ when the line at
+  // Lines of one file follow each other, but for what has no file. Sets is_image_ when the line at
   // `index` begins those of another file than the one before.
   void EnterFile(size_t index);
   LineKind KindOf(size_t index) const;
