@@ -55,6 +55,16 @@ struct ThreadStatus {
   int tracer = 0;
 };
 
+// The name of a thread's file in the list of threads.
+struct ThreadFile {
+  char text[32];
+};
+ThreadFile FileOf(int id, std::string_view name) {
+  ThreadFile file;
+  TextWriter(file.text, sizeof(file.text)).Number(static_cast<uint64_t>(id)).Text(name);
+  return file;
+}
+
 // Reads the file `path` from the directory `directory`.
 ThreadStatus ReadThreadStatus(int directory, const char* path) {
   const int fd = static_cast<int>(syscall(SYS_openat, directory, path, O_RDONLY | O_CLOEXEC));
@@ -391,10 +401,7 @@ bool Attempt::Ask(int id, bool* found_new) {
   if (tracee != nullptr && tracee->state != State::kEnded) return true;
   if (const int error = Ptrace(kSeize, id, 0)) {
     if (error == EPERM) {
-      char path[32];
-      TextWriter writer(path, sizeof(path));
-      writer.Number(static_cast<uint64_t>(id)).Text("/status");
-      const ThreadStatus status = ReadThreadStatus(list_fd_, path);
+      const ThreadStatus status = ReadThreadStatus(list_fd_, FileOf(id, "/status").text);
       // The first thread stays in the list when it has ended before the others.
       if (status.has_ended && id == process_id_) return true;
       if (!status.has_ended) {
@@ -443,10 +450,7 @@ void Attempt::WaitFor(Tracee* tracee) {
       return;
     }
     if (waited == 0) {
-      char path[32];
-      TextWriter writer(path, sizeof(path));
-      writer.Number(static_cast<uint64_t>(tracee->id)).Text("/status");
-      if (ReadThreadStatus(list_fd_, path).has_ended) {
+      if (ReadThreadStatus(list_fd_, FileOf(tracee->id, "/status").text).has_ended) {
         // It stays in the list, and attached to; so it is not asked again.
         tracee->state = State::kStopped;
         return;
@@ -482,6 +486,9 @@ bool Attempt::ReadAllRegisters() {
       if (error == ESRCH) continue;
       return Fail(StopOutcome::kForbidden, error);
     }
+    // A task of the system's own, which never runs in the program: it does input and output for it
+    // (io_uring), and is listed as a thread.
+    if (registers.stack_pointer == 0) continue;
     words_.Extend(registers.num_words);
     const StoppedThread thread = {.thread_id = tracee.id,
                                   .stack_pointer = registers.stack_pointer,

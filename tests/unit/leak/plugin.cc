@@ -6,6 +6,8 @@ namespace {
 int something;
 void* volatile data = &something;  // not zero: not in .bss
 void* volatile zero_data;
+// Pages of the file that nobody writes to.
+void* volatile table[100'000] = {nullptr, &something};
 thread_local void* volatile own_data;
 
 }  // namespace
@@ -13,5 +15,6 @@ thread_local void* volatile own_data;
 extern "C" {
 void* volatile* PluginData() { return &data; }
 void* volatile* PluginZeroData() { return &zero_data; }
+void* volatile* PluginTable() { return &table[50'000]; }
 void* volatile* PluginThreadData() { return &own_data; }
 }

@@ -189,12 +189,21 @@ TEST_F(RootsTest, DataOfALibrary) {
   };
   void* volatile* const data = place("PluginData");
   void* volatile* const zero_data = place("PluginZeroData");
+  void* volatile* const table = place("PluginTable");
   *data = &something;
   *zero_data = &something;
+  EXPECT_EQ(*table, nullptr);
+  {
+    // What the file says, it says without the program.
+    const Found found(registered_);
+    EXPECT_EQ(found.KindsAt(table), "");
+    *table = &something;
+  }
   {
     const Found found(registered_);
     EXPECT_EQ(found.KindsAt(data), "data");
     EXPECT_EQ(found.KindsAt(zero_data), "data");
+    EXPECT_EQ(found.KindsAt(table), "data");
   }
   // Storage that a thread gets when it first asks lies in the C library's malloc.
   void* volatile* own = place("PluginThreadData");
@@ -531,6 +540,7 @@ TEST_F(RootsTest, AgainAndAgain) {
   Heap& heap = ExistingHeap();
   Roots roots(heap);
   size_t listed = 0;
+  size_t found = 0;
   for (int i = 0; i < 30; ++i) {
     // What has been mapped by others meanwhile.
     void* const more = MapPages(size_t{1} << 20);
@@ -548,8 +558,12 @@ TEST_F(RootsTest, AgainAndAgain) {
     WithCallerOnly(function, &call);
     EXPECT_EQ(call.outcome, Roots::Outcome::kDone);
     munmap(more, size_t{1} << 20);
-    if (i == 5) listed = heap.virtual_memory.mapped().size();
+    if (i == 5) {
+      listed = heap.virtual_memory.mapped().size();
+      found = roots.always().size() + roots.if_reached().size();
+    }
   }
+  EXPECT_LE(roots.always().size() + roots.if_reached().size(), 2 * found);
   EXPECT_LE(heap.virtual_memory.mapped().size(), listed + 4);
 }
 
