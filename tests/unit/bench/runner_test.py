@@ -21,7 +21,7 @@ import unittest
 
 PROJECT, BIN, STANDIN, SPY = map(os.path.abspath, sys.argv[1:5])
 sys.path.insert(0, os.path.join(PROJECT, "bench"))
-from runner import (apps, comparison, machine, peers, plots, process, programs,  # noqa: E402
+from runner import (apps, comparison, machine, memory, peers, plots, process, programs,  # noqa: E402
                     progress, report, statistics, summary)
 
 LIBC = peers.c_library_path()
@@ -324,6 +324,9 @@ class Rounds(unittest.TestCase):
             with self.assertRaises(process.ProcessFailed) as caught:
                 row.measure(peers.Allocator("none", "", ""), context, prove=False)
         self.assertIn("exit status 7", str(caught.exception))
+        for row in memory.course_rows(quick=True):
+            self.assertTrue(all(isinstance(text, str) for pair in row.environment
+                                for text in pair), row.name)
 
 
 class Parsing(unittest.TestCase):
