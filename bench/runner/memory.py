@@ -79,7 +79,7 @@ def course_rows(quick):
 
 
 # What the caches of all threads may come to hold, of allocators that know the variable.
-INDEX_BUILD_CACHES = (("TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES", 1 << 30),)
+INDEX_BUILD_CACHES = (("TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES", str(1 << 30)),)
 
 
 def index_build_rows():

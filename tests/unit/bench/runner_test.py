@@ -21,7 +21,7 @@ import unittest
 
 PROJECT, BIN, STANDIN, SPY = map(os.path.abspath, sys.argv[1:5])
 sys.path.insert(0, os.path.join(PROJECT, "bench"))
-from runner import (apps, comparison, machine, peers, plots, process, programs,  # noqa: E402
+from runner import (apps, comparison, machine, memory, peers, plots, process, programs,  # noqa: E402
                     progress, report, statistics, summary)
 
 LIBC = peers.c_library_path()
@@ -305,6 +305,29 @@ class Rounds(unittest.TestCase):
         run = self.compare([row], rounds=5, max_rounds=5, deadline=0)
         self.assertEqual(len([r for r in run.records if r["phase"] == "counted"]), 3)
 
+    def test_a_row_about_what_others_lack_runs_with_ours_alone(self):
+        row = FakeRow("a", {"ours": [1] * 9})
+        row.ours_only = True
+        run = self.compare([row], rounds=5, max_rounds=5)
+        self.assertEqual({r["allocator"] for r in run.records}, {"ours"})
+        self.assertIsNone(run.row_records[0]["reference"])
+        self.assertFalse(run.row_records[0]["noise"])
+
+    def test_a_rows_variables_reach_the_program_and_are_shown(self):
+        row = programs.ProgramRow("a", "env.sh", environment=(("ROW_SAYS", "here"),))
+        with tempfile.TemporaryDirectory() as folder:
+            script = pathlib.Path(folder) / "env.sh"
+            script.write_text('#!/bin/sh\ntest "$ROW_SAYS" = here || exit 1\nexit 7\n')
+            script.chmod(0o755)
+            context = programs.Context(pathlib.Path(folder), pathlib.Path(folder))
+            self.assertEqual(row.describe(context), "ROW_SAYS=here env.sh")
+            with self.assertRaises(process.ProcessFailed) as caught:
+                row.measure(peers.Allocator("none", "", ""), context, prove=False)
+        self.assertIn("exit status 7", str(caught.exception))
+        for row in memory.course_rows(quick=True):
+            self.assertTrue(all(isinstance(text, str) for pair in row.environment
+                                for text in pair), row.name)
+
 
 class Parsing(unittest.TestCase):
     def test_redis(self):
@@ -405,6 +428,19 @@ class Report(unittest.TestCase):
         elapsed, cpu = plots.sweep_points(data)["ours", 2, 64]
         self.assertAlmostEqual(elapsed, 2)
         self.assertAlmostEqual(cpu, 2 / 3)
+
+    def test_courses_of_the_index_build_are_found_by_column(self):
+        with_phases, without = plots.INDEX_BUILD_ROWS
+        records = []
+        for row in plots.INDEX_BUILD_ROWS:
+            records.append(record(row, "ours", 0, 1))
+            records[-1]["series"] = {"name": "rss", "columns": ["time_s", "rss_kib", "live_kib"],
+                                     "rows": [[0, 1024, 0], [0.5, 4096, 2048]]}
+        found = plots.courses(hand_made(records, rows=plots.INDEX_BUILD_ROWS))
+        self.assertEqual(set(found), {with_phases, without})
+        course = found[without]["ours"]
+        self.assertEqual(plots.seconds_and_mib(course, "rss_kib"), ([0, 0.5], [1, 4]))
+        self.assertEqual(plots.seconds_and_mib(course, "live_kib"), ([0, 0.5], [0, 2]))
 
     def test_threads_follow_the_machine(self):
         self.assertEqual(machine.thread_counts(2), [1, 2, 8])
