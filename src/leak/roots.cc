@@ -49,9 +49,9 @@ Roots::Outcome CollectOwnMemory(Heap& heap, MappedArray<AddressRange>* own) {
   // where memory has been mapped, which is where the first object of each mapping is; what leads to
   // free objects; and what the program has taken back.
   const AddressRange kStatic[] = {RangeOf(global_page_map), RangeOf(heap.virtual_memory),
-                                  RangeOf(heap.memory), RangeOf(heap.arena), RangeOf(heap.central),
-                                  RangeOf(heap.holes), RangeOf(heap.registry),
-                                  RangeOf(ProcessRegisteredRoots())};
+                                  RangeOf(heap.memory),     RangeOf(heap.arena),
+                                  RangeOf(heap.central),    RangeOf(heap.holes),
+                                  RangeOf(heap.registry),   RangeOf(ProcessRegisteredRoots())};
   size_t listed = 0;
   heap.memory.ForEachListedRange([&listed](uintptr_t, uintptr_t) { ++listed; });
   // Room first: making room may list one more range.

@@ -12,12 +12,12 @@
 #include <new>
 #include <thread>
 
-#define CHECK(condition)                                             \
-  do {                                                               \
-    if (!(condition)) {                                              \
-      printf("%s:%d: %s\n", __FILE__, __LINE__, #condition);         \
-      _exit(2);                                                      \
-    }                                                                \
+#define CHECK(condition)                                     \
+  do {                                                       \
+    if (!(condition)) {                                      \
+      printf("%s:%d: %s\n", __FILE__, __LINE__, #condition); \
+      _exit(2);                                              \
+    }                                                        \
   } while (false)
 
 namespace {
