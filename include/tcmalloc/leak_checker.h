@@ -33,7 +33,10 @@ extern "C" {
 #define TCMALLOC_LEAKS_NOTHROW
 #endif
 
-/* What a check has found. To be freed by tcmalloc_leaks_free, which takes null as well. */
+/*
+ * What a check has found. To be freed by tcmalloc_leaks_free. Null, for which there was no memory,
+ * may be handed to all functions: it is an answer without objects, TCMALLOC_LEAKS_NO_MEMORY.
+ */
 typedef struct tcmalloc_leaks tcmalloc_leaks;
 
 enum {

@@ -126,6 +126,11 @@ TC_EXPORT void tcmalloc_leaks_end(tcmalloc_leaks_since* since) noexcept {
 
 TC_EXPORT void tcmalloc_leaks_get_info(const tcmalloc_leaks* leaks,
                                        tcmalloc_leaks_info* info) noexcept {
+  if (leaks == nullptr) {
+    *info = {};
+    info->outcome = TCMALLOC_LEAKS_NO_MEMORY;
+    return;
+  }
   const tcmalloc::FoundLeaks& report = leaks->report;
   *info = {static_cast<int>(report.outcome),
            report.error,
@@ -145,6 +150,7 @@ TC_EXPORT void tcmalloc_leaks_get_info(const tcmalloc_leaks* leaks,
 TC_EXPORT void tcmalloc_leaks_for_each(const tcmalloc_leaks* leaks, tcmalloc_leak_callback callback,
                                        void* context) {
   static_assert(sizeof(size_t) == sizeof(uintptr_t));
+  if (leaks == nullptr) return;
   for (const LeakSite& site : leaks->report) {
     const tcmalloc_leak_site told = {
         reinterpret_cast<const void* const*>(site.frames),
@@ -165,7 +171,7 @@ TC_EXPORT void tcmalloc_leaks_for_each(const tcmalloc_leaks* leaks, tcmalloc_lea
 TC_EXPORT int tcmalloc_leaks_write(const tcmalloc_leaks* leaks, int format, int fd) noexcept {
   const ErrnoKeeper keeper;
   LeakFormat as;
-  return tcmalloc::AsFormat(format, &as) &&
+  return leaks != nullptr && tcmalloc::AsFormat(format, &as) &&
          WriteLeakReport(
              leaks->report, as,
              [](const void* data, size_t size, void* file) {
@@ -182,14 +188,14 @@ TC_EXPORT int tcmalloc_leaks_write_to(const tcmalloc_leaks* leaks, int format,
   };
   Receiver receiver = {sink, context};
   LeakFormat as;
-  return tcmalloc::AsFormat(format, &as) && WriteLeakReport(
-                                                leaks->report, as,
-                                                [](const void* data, size_t size, void* argument) {
-                                                  const Receiver& to =
-                                                      *static_cast<const Receiver*>(argument);
-                                                  return to.sink(data, size, to.context) != 0;
-                                                },
-                                                &receiver);
+  return leaks != nullptr && tcmalloc::AsFormat(format, &as) &&
+         WriteLeakReport(
+             leaks->report, as,
+             [](const void* data, size_t size, void* argument) {
+               const Receiver& to = *static_cast<const Receiver*>(argument);
+               return to.sink(data, size, to.context) != 0;
+             },
+             &receiver);
 }
 
 TC_EXPORT int tcmalloc_leaks_start_recording(void) noexcept {
