@@ -435,7 +435,7 @@ TC_OUT_OF_LINE void HoldInRegister(uintptr_t n, std::atomic<int>* begun, std::at
 #else
       "pop %%ebx\n\t"
       :
-      : [n] "r"(n), [begun] "S"(begun), [done] "D"(done)
+      : [n] "a"(n), [begun] "S"(begun), [done] "D"(done)
       : "memory");
 #endif
 }
@@ -459,7 +459,11 @@ TC_OUT_OF_LINE void HoldInVector(uintptr_t n, std::atomic<int>* begun, std::atom
       "je 1b\n\t"
       :
       : [n] "r"(n), [begun] "r"(begun), [done] "r"(done)
+#if defined(__x86_64__)
       : "rax", "xmm5", "memory");
+#else
+      : "eax", "memory");  // the compiler uses none of the others here
+#endif
 }
 
 TEST_F(WorldStopTest, WhatOnlyARegisterHolds) {
