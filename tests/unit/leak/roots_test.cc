@@ -361,7 +361,7 @@ TC_OUT_OF_LINE uintptr_t MapLost() {
   return ~AddressOf(memory + (1 << 20));
 }
 TC_OUT_OF_LINE void WipeStack() {
-  volatile char waste[16384];
+  volatile char waste[size_t{128} << 10];
   for (volatile char& byte : waste) byte = 0;
 }
 
