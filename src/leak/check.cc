@@ -311,7 +311,8 @@ LeakRequest LeakRequestBySettings(const Settings& settings) {
     request.max_pointer_offset = static_cast<size_t>(settings.heap_check_max_pointer_offset);
   }
   size_t alignment = 1;
-  while (2 * alignment <= settings.heap_check_pointer_source_alignment) alignment *= 2;
+  const size_t most = std::min(settings.heap_check_pointer_source_alignment, sizeof(uintptr_t));
+  while (2 * alignment <= most) alignment *= 2;
   request.pointer_source_alignment = alignment;
   request.by_object = settings.heap_check_identify_leaks;
   request.show_contents = settings.heap_check_show_contents;

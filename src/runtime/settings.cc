@@ -84,11 +84,6 @@ constexpr Choice kHeapCheckModes[] = {
     Mode("", HeapCheckMode::kOff),
 };
 
-// What may be between two words that are looked at as pointers: the largest step that still meets
-// every pointer of a program, and the smallest, which meets those that are not aligned.
-constexpr double kMaxPointerStep = sizeof(void*);
-constexpr const char* kPointerBytes = sizeof(void*) == 8 ? "8" : "4";
-
 // Far beyond what any machine has, and exact as a double.
 constexpr double kMaxCacheBytes = double{1ull << 50};
 constexpr double kMaxLimitBytes = double{1ull << 50};
@@ -147,7 +142,7 @@ constexpr Setting kSettings[] = {
      [](Settings* s, double v) { s->heap_check_max_leaks = v <= 0 ? UINT64_MAX : static_cast<uint64_t>(v); }},
     {"HEAP_CHECK_MAX_POINTER_OFFSET", Type::kInteger, "1024", -1, kMaxLimitBytes,
      [](Settings* s, double v) { s->heap_check_max_pointer_offset = static_cast<int64_t>(v); }},
-    {"HEAP_CHECK_POINTER_SOURCE_ALIGNMENT", Type::kInteger, kPointerBytes, 1, kMaxPointerStep,
+    {"HEAP_CHECK_POINTER_SOURCE_ALIGNMENT", Type::kInteger, "8", 1, 8,
      [](Settings* s, double v) {
        s->heap_check_pointer_source_alignment = static_cast<size_t>(v);
      }},

@@ -44,8 +44,8 @@ struct Settings {
   bool heap_check_ignore_global_live = true;
   bool heap_check_ignore_thread_live = true;
   uint64_t heap_check_max_leaks = 20;
-  int64_t heap_check_max_pointer_offset = 1024;  // below 0: anywhere
-  size_t heap_check_pointer_source_alignment = sizeof(void*);
+  int64_t heap_check_max_pointer_offset = 1024;    // below 0: anywhere
+  size_t heap_check_pointer_source_alignment = 8;  // that of a pointer where that is less
   bool heap_check_run_under_gdb = false;
   bool heap_check_show_contents = false;
   bool heap_check_test_pointer_alignment = false;

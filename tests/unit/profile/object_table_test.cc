@@ -105,7 +105,8 @@ TEST_F(ObjectTableTest, ClearFreesAllAndGivesTheMemoryBack) {
 
 // As the header says. Neighbours, as an allocator hands them out.
 TEST_F(ObjectTableTest, BytesPerObject) {
-  EXPECT_LE(ObjectTable::kBytesPerSlot, 3 * sizeof(void*));
+  EXPECT_LE(ObjectTable::kBytesPerSlot, 8 + 2 * sizeof(void*));
+  constexpr double kSlot = ObjectTable::kBytesPerSlot;
   Site* const site = SiteAt(1);
   const size_t before = arena_.allocated_bytes();
   const uintptr_t kObjects = 1000000;
@@ -114,11 +115,11 @@ TEST_F(ObjectTableTest, BytesPerObject) {
     // Parts grow at different moments; the first kilobytes are an exception.
     if (i < 100000 || (i & (i - 1)) != 0) continue;
     const double bytes = static_cast<double>(arena_.allocated_bytes() - before);
-    EXPECT_LE(bytes / static_cast<double>(i), 8.5 * sizeof(void*));
+    EXPECT_LE(bytes / static_cast<double>(i), 2.83 * kSlot);
   }
   const double bytes = static_cast<double>(arena_.allocated_bytes() - before);
-  EXPECT_LE(bytes / static_cast<double>(kObjects), 8.5 * sizeof(void*));
-  EXPECT_GE(bytes / static_cast<double>(kObjects), 3.9 * sizeof(void*));
+  EXPECT_LE(bytes / static_cast<double>(kObjects), 2.83 * kSlot);
+  EXPECT_GE(bytes / static_cast<double>(kObjects), 1.3 * kSlot);
 }
 
 // Parts of more than a MiB each have mappings of their own.
