@@ -62,7 +62,7 @@ size_t ReadLink(const char* path, char* buffer, size_t size) {
   return length > 0 ? static_cast<size_t>(length) : 0;
 }
 
-bool CallAtExit(void (*function)()) { return atexit(function) == 0; }
+bool CallAtExit(void (*function)()) { return std::atexit(function) == 0; }
 
 void EndWithFailure() {
 #if defined(__GLIBC__)

@@ -157,6 +157,9 @@ class Parked {
 class RootsTest : public ::testing::Test {
  protected:
   void SetUp() override {
+#if defined(__SANITIZE_THREAD__)
+    GTEST_SKIP() << "the task that stops the threads is none that ThreadSanitizer knows";
+#endif
     if (IsTraced()) GTEST_SKIP() << "this process has a debugger, and can have one only";
   }
 

@@ -141,6 +141,9 @@ size_t CountMappedBytes() {
 class WorldStopTest : public ::testing::Test {
  protected:
   void SetUp() override {
+#if defined(__SANITIZE_THREAD__)
+    GTEST_SKIP() << "the task that stops the threads is none that ThreadSanitizer knows";
+#endif
     if (IsTraced()) GTEST_SKIP() << "this process has a debugger, and can have one only";
   }
 };
