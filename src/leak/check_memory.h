@@ -46,6 +46,7 @@ class CheckMemory {
     }
   }
   bool Contains(uintptr_t address) const;
+  size_t hardware_page_size() const { return vm_.hardware_page_size(); }
   // Address space taken.
   size_t mapped_bytes() const { return mapped_bytes_; }
 

@@ -24,9 +24,11 @@ Marker::Marker(const ObjectIndex& index, CheckMemory& memory, const Options& opt
       memory_(memory),
       options_(options),
       heap_lowest_(index.lowest()),
-      heap_extent_(index.extent()) {}
+      heap_extent_(index.extent()),
+      backed_(memory.hardware_page_size()) {}
 
 bool Marker::Prepare() {
+  static_cast<void>(backed_.Open());  // else all counts as touched
   const size_t words = WordsForBits(index_.num_numbers());
   unmarked_ = memory_.AllocateArray<uint64_t>(words);
   noted_ = memory_.AllocateArray<uint64_t>(words);
@@ -115,8 +117,10 @@ void Marker::ScanWords(uintptr_t start, uintptr_t end) {
 
 void Marker::ScanLong(uintptr_t start, uintptr_t end, Pages pages) {
   if (pages == Pages::kAll || end - start < kLongBytes) return ScanWords(start, end);
-  resident_.ForEachTouched(start, end,
-                           [this](uintptr_t first, uintptr_t behind) { ScanWords(first, behind); });
+  AddressRange rest = {start, end};
+  for (AddressRange part; backed_.TakeFirst(&rest, BackedPages::Want::kAny, &part);) {
+    ScanWords(part.start, part.end);
+  }
 }
 
 void Marker::ScanStack(uintptr_t start, uintptr_t end) {

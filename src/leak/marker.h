@@ -25,7 +25,7 @@
 #include "base/compiler.h"
 #include "leak/check_memory.h"
 #include "leak/object_index.h"
-#include "os/resident_pages.h"
+#include "os/backed_pages.h"
 
 namespace tcmalloc {
 
@@ -188,7 +188,7 @@ class Marker {
   const Options options_;
   uintptr_t heap_lowest_;
   uintptr_t heap_extent_;
-  ResidentPages resident_;
+  BackedPages backed_;
 
   // In use, and not found yet.
   uint64_t* unmarked_ = nullptr;

@@ -258,9 +258,9 @@ bool Mapper::MapRest() {
           j == map_.holes.size() ? end : std::clamp(map_.holes[j].start, at, end);
       if (at < stop) {
         // Advice splits what the program has mapped as one.
-        RootRange* const last = map_.if_reached.end() - 1;
-        if (map_.if_reached.size() > 0 && last->end == at) {
-          last->end = stop;
+        const size_t n = map_.if_reached.size();
+        if (n > 0 && map_.if_reached[n - 1].end == at) {
+          map_.if_reached[n - 1].end = stop;
         } else if (!map_.if_reached.Push({at, stop, RootKind::kIfReached})) {
           return false;
         }

@@ -25,7 +25,7 @@ size_t MappedRanges::FindLocked(uintptr_t address) const {
 void MappedRanges::ReplaceLocked(size_t first, size_t last, const AddressRange* with, size_t n) {
   AddressRange* const ranges = RangesLocked();
   memmove(ranges + first + n, ranges + last, (size_ - last) * sizeof(AddressRange));
-  memcpy(ranges + first, with, n * sizeof(AddressRange));
+  std::copy_n(with, n, ranges + first);
   size_ = size_ - (last - first) + n;
 }
 
@@ -72,7 +72,7 @@ bool MappedRanges::Grow(VirtualMemory& vm) {
     if (!HasRoomLocked()) {
       const Mapping larger = useless;
       useless = {mapped_ranges_, mapped_bytes_};
-      memcpy(larger.start, RangesLocked(), size_ * sizeof(AddressRange));
+      std::copy_n(RangesLocked(), size_, static_cast<AddressRange*>(larger.start));
       mapped_ranges_ = static_cast<AddressRange*>(larger.start);
       mapped_bytes_ = larger.bytes;
       capacity_ = larger.bytes / sizeof(AddressRange);
@@ -114,7 +114,7 @@ size_t MappedRanges::size() {
 
 size_t MappedRanges::CopyTo(AddressRange* ranges, size_t n) {
   const SpinLockHolder holder(lock_);
-  memcpy(ranges, RangesLocked(), std::min(n, size_) * sizeof(AddressRange));
+  std::copy_n(RangesLocked(), std::min(n, size_), ranges);
   return size_;
 }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -15,23 +16,29 @@
 #include "cache/bin_array.h"
 #include "central/object_words.h"
 #include "leak/leak_fixture.h"
-#include "os/resident_pages.h"
+#include "os/backed_pages.h"
 #include "testing/fake_virtual_memory.h"
 #include "testing/random.h"
 
 namespace tcmalloc {
 namespace {
 
+size_t HardwarePageSize() { return static_cast<size_t>(sysconf(_SC_PAGESIZE)); }
+
 // Memory that is neither the heap's nor the checker's.
+// Nobody's pages lie around it, so that its end is not the start of something else.
 class Pages {
  public:
-  explicit Pages(size_t bytes) : bytes_(bytes) {
-    start_ = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    EXPECT_NE(start_, MAP_FAILED);
+  explicit Pages(size_t bytes)
+      : bytes_(bytes), mapped_bytes_((bytes + 3 * page_ - 1) / page_ * page_) {
+    mapped_ = mmap(nullptr, mapped_bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    EXPECT_NE(mapped_, MAP_FAILED);
+    start_ = static_cast<char*>(mapped_) + page_;
+    EXPECT_EQ(mprotect(start_, mapped_bytes_ - 2 * page_, PROT_READ | PROT_WRITE), 0);
   }
   Pages(const Pages&) = delete;
   Pages& operator=(const Pages&) = delete;
-  ~Pages() { munmap(start_, bytes_); }
+  ~Pages() { munmap(mapped_, mapped_bytes_); }
 
   uintptr_t* words() { return static_cast<uintptr_t*>(start_); }
   uintptr_t start() const { return AddressOf(start_); }
@@ -39,8 +46,11 @@ class Pages {
   size_t bytes() const { return bytes_; }
 
  private:
+  const size_t page_ = HardwarePageSize();
+  const size_t bytes_;
+  const size_t mapped_bytes_;
+  void* mapped_;
   void* start_;
-  size_t bytes_;
 };
 
 // A look and the marks from what the test adds.
@@ -410,7 +420,8 @@ long Faults() {
 
 // 1 GiB that was asked for and hardly used: only what was touched is read.
 TEST(MarkerTest, WhatWasNeverTouchedIsNotRead) {
-  if (!ResidentPages().known()) GTEST_SKIP() << "the system does not tell what was touched";
+  if (!BackedPages(HardwarePageSize()).Open())
+    GTEST_SKIP() << "the system does not tell what was touched";
   constexpr size_t kBytes = size_t{sizeof(void*) == 8 ? 1024 : 256} << 20;
   auto** const large = static_cast<void**>(tc_calloc(1, kBytes));
   ASSERT_NE(large, nullptr);

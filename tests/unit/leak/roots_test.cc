@@ -159,6 +159,8 @@ class RootsTest : public ::testing::Test {
   void SetUp() override {
 #if defined(__SANITIZE_THREAD__)
     GTEST_SKIP() << "the task that stops the threads is none that ThreadSanitizer knows";
+#elif defined(__SANITIZE_ADDRESS__)
+    GTEST_SKIP() << "AddressSanitizer's own memory, of terabytes, would be searched for minutes";
 #endif
     if (IsTraced()) GTEST_SKIP() << "this process has a debugger, and can have one only";
   }

@@ -6,10 +6,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <utility>
 #include <vector>
+
+#include "testing/random.h"
 
 namespace tcmalloc {
 namespace {
@@ -167,6 +170,44 @@ TEST_F(BackedPagesTest, HugePages) {
   EXPECT_GE(part.end, start + kHuge / 2 + page_);
   EXPECT_TRUE(part.end - part.start == kHuge || part.end - part.start == page_);
   munmap(raw, 2 * kHuge);
+}
+
+// Beside a list of what was written: parts are whole, and lie between any two addresses.
+TEST_F(BackedPagesTest, RandomPages) {
+  SeededRandom random(8801);
+  MapAnonymous();
+  std::vector<bool> written(kPages);
+  for (int round = 0; round < 40; ++round) {
+    for (size_t run = random.Below(3); run > 0; --run) {
+      const size_t first = random.Below(kPages);
+      const size_t end = std::min(kPages, first + random.Between(1, 100));
+      for (size_t page = first; page < end; ++page) {
+        Write(page);
+        written[page] = true;
+      }
+    }
+    const uintptr_t from = Address(0) + random.Below(kPages * page_ / 2);
+    const uintptr_t to = Address(kPages) - random.Below(kPages * page_ / 2);
+    std::vector<AddressRange> expected;
+    for (size_t page = (from - Address(0)) / page_; page < kPages && Address(page) < to; ++page) {
+      if (!written[page]) continue;
+      const AddressRange part = {std::max(from, Address(page)), std::min(to, Address(page + 1))};
+      if (!expected.empty() && expected.back().end == part.start) {
+        expected.back().end = part.end;
+      } else {
+        expected.push_back(part);
+      }
+    }
+    ASSERT_TRUE(backed_.Open());
+    AddressRange rest = {from, to};
+    AddressRange part;
+    for (const AddressRange& each : expected) {
+      ASSERT_TRUE(backed_.TakeFirst(&rest, Want::kAny, &part));
+      EXPECT_EQ(part.start, each.start);
+      EXPECT_EQ(part.end, each.end);
+    }
+    EXPECT_FALSE(backed_.TakeFirst(&rest, Want::kAny, &part));
+  }
 }
 
 }  // namespace

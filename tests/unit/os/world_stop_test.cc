@@ -412,6 +412,16 @@ TEST_F(WorldStopTest, StackAndThreadPointer) {
 }
 
 #if defined(__x86_64__) || defined(__i386__)
+// Whether a word of the stack from `start` to `end` is this one. Between the variables there is
+// what AddressSanitizer would not have read.
+__attribute__((no_sanitize("address"))) bool StackHolds(uintptr_t start, uintptr_t end,
+                                                        uintptr_t secret) {
+  for (uintptr_t at = start; at < end; at += sizeof(uintptr_t)) {
+    if (*reinterpret_cast<const volatile uintptr_t*>(at) == secret) return true;
+  }
+  return false;
+}
+
 // Nothing but a register holds `Secret(n)` while a thread is in Hold.
 uintptr_t Secret(uintptr_t n) { return n * static_cast<uintptr_t>(0x9e3779b97f4a7c15); }
 
@@ -487,9 +497,8 @@ TEST_F(WorldStopTest, WhatOnlyARegisterHolds) {
                   const StoppedThread& other = *Find(world, id);
                   held = Holds(other, Secret(n));
                   num_registers = other.num_registers;
-                  const uintptr_t* const stack =
-                      reinterpret_cast<const uintptr_t*>(other.stack_pointer);
-                  for (int i = 0; i < 64; ++i) in_stack |= stack[i] == Secret(n);
+                  in_stack = StackHolds(other.stack_pointer,
+                                        other.stack_pointer + 64 * sizeof(uintptr_t), Secret(n));
                 }).outcome,
                 StopOutcome::kDone);
       done = 1;
@@ -508,11 +517,8 @@ TEST_F(WorldStopTest, WhatOnlyARegisterOfTheCallerHolds) {
   bool held = false;
   const Function look = [&](const WorldStop& world) {
     const StoppedThread& caller = world.threads[0];
-    held = Holds(caller, Secret(7));
-    const uintptr_t end = reinterpret_cast<uintptr_t>(&held);
-    for (uintptr_t at = caller.stack_pointer; at < end; at += sizeof(uintptr_t)) {
-      held |= *reinterpret_cast<const uintptr_t*>(at) == Secret(7);
-    }
+    held = Holds(caller, Secret(7)) ||
+           StackHolds(caller.stack_pointer, reinterpret_cast<uintptr_t>(&held), Secret(7));
   };
   SystemVirtualMemory vm;
   struct Call {
