@@ -13,6 +13,7 @@ import os
 import pathlib
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -102,16 +103,24 @@ def by_function(entries, names):
     return found, others
 
 
+def environment_of(library, mode, folder, **variables):
+    """For a program with the library preloaded, or, where that is None, with what it is linked to."""
+    environment = {name: value for name, value in os.environ.items()
+                   if not name.startswith(("HEAP", "TCMALLOC", "PPROF", "LD_PRELOAD"))}
+    environment.update(HEAP_CHECK_DUMP_DIRECTORY=str(folder))
+    if library:
+        environment["LD_PRELOAD"] = library
+    if mode:
+        environment["HEAPCHECK"] = mode
+    environment.update(variables)
+    return environment
+
+
 class Run:
 
-    def __init__(self, program, library, mode, folder, arguments=(), **variables):
-        environment = {name: value for name, value in os.environ.items()
-                       if not name.startswith(("HEAP", "TCMALLOC", "PPROF", "LD_PRELOAD"))}
-        environment.update(LD_PRELOAD=library, HEAP_CHECK_DUMP_DIRECTORY=str(folder))
-        if mode:
-            environment["HEAPCHECK"] = mode
-        environment.update(variables)
-        run = subprocess.run([program, *arguments], env=environment, text=True, timeout=120,
+    def __init__(self, program, library, mode, folder, arguments=(), user=None, **variables):
+        run = subprocess.run([program, *arguments], text=True, timeout=120, user=user,
+                             env=environment_of(library, mode, folder, **variables),
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.status, self.out, self.err = run.returncode, run.stdout, run.stderr
         self.told = {}
@@ -245,6 +254,61 @@ def clean(program, library, folder):
         expect((run.status, run.err) == (0, ""), f"{command}: {run.status} {run.err}")
 
 
+def redis_server(library, mode, folder):
+    """(status, stderr) of a server that has kept, replaced and deleted some thousands of keys."""
+    path = shutil.which("redis-server")
+    # Short enough for the address of a socket, whatever the folder is called.
+    with tempfile.TemporaryDirectory(dir="/tmp") as sockets:
+        address = f"{sockets}/redis"
+        server = subprocess.Popen(
+            [path, "--port", "0", "--unixsocket", address, "--save", "", "--dir", str(folder)],
+            env=environment_of(library, mode, folder), text=True, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE)
+        try:
+            # It says on stdout when it listens.
+            lines = []
+            for line in server.stdout:
+                lines.append(line)
+                if "ready to accept connections" in line:
+                    break
+            else:
+                raise Failed(f"redis-server: {server.wait(timeout=60)} {''.join(lines)} "
+                             f"{server.stderr.read()}")
+            commands = [f"SET key:{i % 3000} {'value' * (i % 40)}" for i in range(5000)]
+            commands += [f"RPUSH list:{i % 10} {i}" for i in range(1000)]
+            commands += [f"DEL key:{i}" for i in range(0, 3000, 3)]
+            with socket.socket(socket.AF_UNIX) as connection:
+                connection.settimeout(60)
+                connection.connect(address)
+                replies = connection.makefile("r")
+                for command in commands:
+                    words = command.split(" ")
+                    connection.sendall("".join(
+                        [f"*{len(words)}\r\n", *(f"${len(w)}\r\n{w}\r\n" for w in words)]).encode())
+                    expect(replies.readline()[0] in "+:", f"redis-server refuses {command}")
+                connection.sendall(b"SHUTDOWN NOSAVE\r\n")
+                _, err = server.communicate(timeout=60)
+        finally:
+            server.kill()
+            server.wait()
+    return server.returncode, err
+
+
+def redis(library, folder):
+    """Nothing of a server's is lost; what it holds at its end was recorded, which draconian tells."""
+    if shutil.which("redis-server") is None:
+        print("redis-server is not installed: not run")
+        return
+    status, err = redis_server(library, "normal", folder)
+    expect((status, err) == (0, ""), f"redis-server: {status} {err}")
+    status, err = redis_server(library, "draconian", folder)
+    held = re.search(r'leak check "_main_": \d+ bytes in (\d+) objects not freed', err)
+    # Of each of 2000 keys an entry of the table, the key and its value.
+    expect(status == STATUS_OF_LEAKS and held and int(held[1]) >= 3 * 2000,
+           f"redis-server, draconian: {status} {err}")
+    print(f"redis-server: 0; {held[1]} objects held at its end")
+
+
 def programs(program, library, folder):
     """Real programs, with what is known of them."""
     query = ("create table t(a,b); with recursive c(x) as (select 1 union all select x+1 from c "
@@ -268,6 +332,7 @@ def programs(program, library, folder):
         expect(run.status in expected and ("leak check" in run.err) == (expected == (1,)),
                f"{command[0]} {variables}: {run.status} {run.err}")
         print(f"{command[0]}: {run.status}")
+    redis(library, folder)
 
 
 TESTS = {"normal": normal, "minimal": minimal, "strict": strict, "draconian": draconian,
