@@ -68,8 +68,16 @@ class Program {
         constant_start_ = bias_ + header.p_vaddr;
         constant_end_ = constant_start_ + header.p_memsz;
       }
+      if (header.p_type == PT_LOAD) {
+        const uintptr_t offset = reinterpret_cast<uintptr_t>(&Start) - bias_ - header.p_vaddr;
+        if (offset < header.p_memsz) has_this_ = true;
+      }
     }
   }
+
+  // This code is a part of it: when constructors of the program's run, its first instructions have
+  // made their call already.
+  bool has_this() const { return has_this_; }
 
   // The word that holds the address of a function of another library; null: there is none.
   uintptr_t* FindWordOf(const char* function) const {
@@ -132,6 +140,7 @@ class Program {
   }
 
   bool known_ = false;
+  bool has_this_ = false;
   uintptr_t bias_ = 0;
   const ElfW(Dyn) * dynamic_ = nullptr;
   uintptr_t constant_start_ = 0;
@@ -142,6 +151,7 @@ class Program {
 
 bool CallBeforeMain(void (*function)()) {
   const Program program;
+  if (program.has_this()) return false;
   uintptr_t* const word = program.FindWordOf("__libc_start_main");
   if (word == nullptr || *word == 0) return false;
   called_before = function;
