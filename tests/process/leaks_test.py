@@ -28,9 +28,14 @@ LOST = {
     "as-is": ("Lose", "Far", "Early"),
 }
 STATUS_OF_LEAKS = 1
+SKIPPED = 77
 
 
 class Failed(Exception):
+    pass
+
+
+class CannotRun(Exception):
     pass
 
 
@@ -116,6 +121,15 @@ def environment_of(library, mode, folder, **variables):
     return environment
 
 
+def told_by(out):
+    """What the program says of itself: {name: (bytes, objects)}"""
+    told = {}
+    for line in out.split("\n"):
+        if match := re.fullmatch(r"(\w+) (\d+) (\d+)", line):
+            told[match[1]] = (int(match[2]), int(match[3]))
+    return told
+
+
 class Run:
 
     def __init__(self, program, library, mode, folder, arguments=(), user=None, **variables):
@@ -123,19 +137,25 @@ class Run:
                              env=environment_of(library, mode, folder, **variables),
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.status, self.out, self.err = run.returncode, run.stdout, run.stderr
-        self.told = {}
-        for line in self.out.split("\n"):
-            if match := re.fullmatch(r"(\w+) (\d+) (\d+)", line):
-                self.told[match[1]] = (int(match[2]), int(match[3]))
+        self.told = told_by(self.out)
         self.files = sorted(pathlib.Path(folder).glob("*.heap"))
 
 
+def expect_found(found, told, lost, where, uncertain=()):
+    """Of each function what it said, if it has lost that; what is uncertain may be there or not."""
+    for name in sorted(told):
+        if name.startswith(uncertain) and name not in found:
+            continue
+        expected = told[name] if name.startswith((*lost, *uncertain)) else (0, 0)
+        expect(found.get(name, (0, 0)) == expected,
+               f"{name}: found (bytes, objects) {found.get(name)}, expected {expected}\n{where}")
+
+
 def check_mode(program, library, mode, folder, lost=None, extra_allowed=False, **variables):
+    """extra_allowed: a condition on what is found beside, [(objects, bytes, frames)], or True."""
     run = Run(program, library, mode, folder, **variables)
     lost = LOST[mode] if lost is None else lost
     known = Program(program)
-    expected = {name: figures for name, figures in run.told.items() if name.startswith(lost)}
-    # What is allocated while the thread is not disabled counts by itself where nothing leads to it.
     expect(len(run.told) >= 18, f"the program said only {run.out!r}")
     expect(run.status == STATUS_OF_LEAKS, f"the status is {run.status}: {run.err}")
     expect(len(run.files) == 1, f"the files are {run.files}: {run.err}")
@@ -143,11 +163,9 @@ def check_mode(program, library, mode, folder, lost=None, extra_allowed=False, *
     expect(re.fullmatch(rf"{pathlib.Path(program).name}\.\d+\._main_-end\.heap", name),
            f"the file is called {name}")
     found, others = by_function(read_profile(run.files[0], known), run.told)
-    for name in sorted(set(found) | set(expected)):
-        expect(found.get(name, (0, 0)) == expected.get(name, (0, 0)),
-               f"{mode}: {name}: found (bytes, objects) {found.get(name)}, "
-               f"expected {expected.get(name)}\n{run.err}")
-    expect(extra_allowed or not others, f"{mode}: also found {others}\n{run.err}")
+    expect_found(found, run.told, lost, f"{mode}: {run.err}")
+    allowed = extra_allowed(others) if callable(extra_allowed) else extra_allowed or not others
+    expect(allowed, f"{mode}: also found {others}\n{run.err}")
     sums = re.search(r'leak check "_main_": (\d+) bytes in (\d+) objects', run.err)
     expect(sums, f"no line with the sums: {run.err}")
     total = (sum(f[0] for f in found.values()) + sum(o[1] for o in others),
@@ -254,6 +272,46 @@ def clean(program, library, folder):
         expect((run.status, run.err) == (0, ""), f"{command}: {run.status} {run.err}")
 
 
+def under_gdb(program, library, folder, arguments, **variables):
+    """(the program's status, stderr)"""
+    commands = ["set startup-with-shell off", "set disable-randomization off",
+                f"set args {' '.join(arguments)}", "set environment HEAPCHECK normal",
+                f"set environment LD_PRELOAD {library}",
+                *(f"set environment {name} {value}" for name, value in variables.items()),
+                "run", "print $_exitcode"]
+    run = subprocess.run(["gdb", "-nx", "-batch", *(f"-ex={c}" for c in commands), program],
+                         env=environment_of(None, None, folder, DEBUGINFOD_URLS=""),
+                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120)
+    if "ptrace: Operation not permitted" in run.stdout + run.stderr:
+        raise CannotRun("the system does not let gdb trace a program")
+    status = re.search(r"^\$1 = (\d+)$", run.stdout, re.M)
+    expect(status, f"gdb: {run.stdout} {run.stderr}")
+    return int(status[1]), run.stderr
+
+
+def debugger(program, library, folder):
+    """Off, and the program's own status; checked all the same where that is asked for."""
+    if shutil.which("gdb") is None:
+        raise CannotRun("gdb is not installed")
+    told = Run(program, library, None, folder, ["7"]).told
+    status, err = under_gdb(program, library, folder, ["7"])
+    line = ("tcmalloc: HEAPCHECK is ignored: the program has a debugger "
+            "(HEAP_CHECK_RUN_UNDER_GDB=1 checks all the same)\n")
+    expect(status == 7 and err.count(line) == 1 and "leak check" not in err,
+           f"under gdb: {status} {err}")
+    expect(not list(folder.glob("*.heap")), "under gdb: there is a profile")
+    status, err = under_gdb(program, library, folder, ["7"], HEAP_CHECK_RUN_UNDER_GDB="1")
+    # A thread has one debugger.
+    expect(status == STATUS_OF_LEAKS and 'leak check "_main_": other threads could not be stopped, '
+           "and what they held may be among what follows; " in err and line not in err,
+           f"checked under gdb: {status} {err}")
+    files = list(folder.glob("*.heap"))
+    expect(len(files) == 1, f"checked under gdb: {files} {err}")
+    found, _ = by_function(read_profile(files[0], Program(program)), told)
+    expect_found(found, told, LOST["normal"], err, uncertain=("HoldThread",))
+    print(f"under gdb: off; checked all the same, {len(found)} functions")
+
+
 def redis_server(library, mode, folder):
     """(status, stderr) of a server that has kept, replaced and deleted some thousands of keys."""
     path = shutil.which("redis-server")
@@ -337,7 +395,7 @@ def programs(program, library, folder):
 
 TESTS = {"normal": normal, "minimal": minimal, "strict": strict, "draconian": draconian,
          "as_is": as_is, "offset": offset, "settings": settings, "profiler": profiler,
-         "clean": clean, "programs": programs}
+         "clean": clean, "programs": programs, "debugger": debugger}
 
 
 def main():
@@ -348,6 +406,9 @@ def main():
         except Failed as failure:
             print(failure)
             return 1
+        except CannotRun as reason:
+            print(f"SKIP: {reason}")
+            return SKIPPED
     return 0
 
 
