@@ -12,6 +12,8 @@
 #include <new>
 #include <thread>
 
+#include "../process/elsewhere.h"
+
 #define CHECK(condition)                                     \
   do {                                                       \
     if (!(condition)) {                                      \
@@ -24,12 +26,6 @@ namespace {
 
 bool active = false;
 
-template <typename T>
-T* Opaque(T* p) {
-  __asm__ volatile("" : "+r"(p) : : "memory");
-  return p;
-}
-
 struct Object {
   Object* next;
   char rest[92];
@@ -37,23 +33,6 @@ struct Object {
 
 Object* volatile held = nullptr;
 uintptr_t hidden[100];
-
-// The next thread may get the stack of the one that has just ended.
-__attribute__((noinline)) void ClearStack() {
-  char below[32768];
-  memset(Opaque(below), 0, sizeof(below));
-  Opaque(below);
-}
-
-// Leaves nothing of itself in the caller's registers and on its stack.
-template <typename F>
-__attribute__((noinline)) void Elsewhere(F f) {
-  std::thread thread([&f] {
-    f();
-    ClearStack();
-  });
-  thread.join();
-}
 
 Object* New() {
   auto* const object = new Object();

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "check.h"
+#include "elsewhere.h"
 #include "tcmalloc/leak_checker.h"
 
 using tcmalloc::CheckLeaks;
@@ -29,29 +30,6 @@ using tcmalloc::LeakChecker;
 using tcmalloc::LeakReport;
 
 namespace {
-
-template <typename T>
-T* Opaque(T* p) {
-  __asm__ volatile("" : "+r"(p) : : "memory");
-  return p;
-}
-
-// The next thread may get the stack of the one that has just ended.
-__attribute__((noinline)) void ClearStack() {
-  char below[32768];
-  memset(Opaque(below), 0, sizeof(below));
-  Opaque(below);
-}
-
-// Runs f on a thread of its own, so that nothing of it stays in registers and on stacks.
-template <typename F>
-__attribute__((noinline)) void Elsewhere(F f) {
-  std::thread thread([&f] {
-    f();
-    ClearStack();
-  });
-  thread.join();
-}
 
 constexpr int kHidden = 64;
 volatile uintptr_t hidden[kHidden];

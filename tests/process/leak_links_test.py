@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The leak checker in programs that have the static library in them, linked by a compiler's command.
+"""The leak checker in programs with the static library in them, linked by a compiler's command.
 
   leak_links_test.py WHAT SOURCE CLIENT INCLUDE STATIC_LIBRARY CXX_COMPILER [OPTION...]
 

@@ -11,8 +11,8 @@
 //   Late...        lost by the destructor of a global object
 //   Far...         held by a pointer far into the object alone
 //
-// It runs with the library preloaded or linked in, under valgrind, and with LeakSanitizer linked in.
-// Its argument is its status; without one that is 0.
+// It runs with the library preloaded or linked in, under valgrind, and with LeakSanitizer linked
+// in. Its argument is its status; without one that is 0.
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -25,6 +25,8 @@
 
 #include <atomic>
 #include <vector>
+
+#include "elsewhere.h"
 
 #if defined(__clang__)
 #define WAY extern "C" __attribute__((noinline))
@@ -45,13 +47,6 @@ void __lsan_enable() __attribute__((weak));
 }
 
 namespace {
-
-// Keeps the compiler from knowing what a pointer is.
-template <typename T>
-T* Opaque(T* p) {
-  __asm__ volatile("" : "+r"(p) : : "memory");
-  return p;
-}
 
 void* Allocate(size_t bytes) {
   void* const object = Opaque(malloc(bytes));
@@ -261,13 +256,6 @@ Global global_object;
 WAY void LateLost() {
   global_object.held = Allocate(510);
   Told("LateLost", 510, 1);
-}
-
-// The next thread may get the stack of the one that has just ended.
-__attribute__((noinline)) void ClearStack() {
-  char below[32768];
-  memset(Opaque(below), 0, sizeof(below));
-  Opaque(below);
 }
 
 // What its functions leave on its stack and in its registers goes with this thread.
