@@ -351,9 +351,8 @@ def redis_server(library, mode, folder):
                 replies = connection.makefile("r")
                 for command in commands:
                     words = command.split(" ")
-                    connection.sendall("".join(
-                        f"{text}\r\n" for text in
-                        [f"*{len(words)}", *(t for w in words for t in (f"${len(w)}", w))]).encode())
+                    parts = [f"*{len(words)}", *(part for w in words for part in (f"${len(w)}", w))]
+                    connection.sendall("".join(f"{part}\r\n" for part in parts).encode())
                     expect(replies.readline()[0] in "+:", f"redis-server refuses {command}")
                 connection.sendall(b"SHUTDOWN NOSAVE\r\n")
                 _, err = server.communicate(timeout=60)
