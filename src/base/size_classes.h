@@ -6,7 +6,7 @@
 // Rule: 8, then multiples of 16 up to 128, then eight classes for each doubling up to
 // kMaxSmallSize. So a class from 16 bytes on is a multiple of 16 and contains every power of two,
 // and above 128 bytes rounding up wastes less than 12.5 % of an object. Spans: pages are added
-// until the bytes behind the last object are at most 1/32 of the span.
+// until the bytes behind the last object are at most 1/64 of the span.
 #pragma once
 
 #include <array>
@@ -60,7 +60,7 @@ constexpr size_t MinObjectsPerSpan(size_t size) {
 
 constexpr Length SpanPages(size_t size) {
   size_t pages = Length::ForBytes(MinObjectsPerSpan(size) * size).pages();
-  while ((pages * kPageSize) % size > pages * kPageSize / 32) ++pages;
+  while ((pages * kPageSize) % size > pages * kPageSize / 64) ++pages;
   return Length(pages);
 }
 
