@@ -173,6 +173,22 @@ TEST_F(FoundLeaksTest, TheNearestSiteIsAHintInEachFormat) {
   EXPECT_EQ(profile.entries[1].age_at_least_ms, 10'000);
 }
 
+TEST_F(FoundLeaksTest, FirstWordsAreWrittenWhereThereAreSome) {
+  LeakSite* const site = Add(&leaks_, nullptr, 0, 64, 0x1000, 64, true, false);
+  ASSERT_EQ(site->num_words, 0u);
+  EXPECT_EQ(Written(leaks_, LeakFormat::kJson).find("words"), std::string::npos);
+  EXPECT_EQ(Written(leaks_, LeakFormat::kText).find("begins with"), std::string::npos);
+  site->num_words = 2;
+  site->words[0] = 0xabc;
+  site->words[1] = 0xdef;
+  ASSERT_TRUE(leaks_.Finish());
+  EXPECT_NE(Written(leaks_, LeakFormat::kJson).find(",\"words\":[\"0xabc\",\"0xdef\"],"),
+            std::string::npos);
+  EXPECT_NE(
+      Written(leaks_, LeakFormat::kText).find("one of them at 0x1000 begins with 0xabc 0xdef"),
+      std::string::npos);
+}
+
 TEST_F(FoundLeaksTest, WhatHasAStackHasNoAgeInAProfile) {
   const uintptr_t frames[] = {0x11};
   Add(&leaks_, frames, 1, 64, 0x1000, 50, true, false, AgeBucket::kOlder);
