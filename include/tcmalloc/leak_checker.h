@@ -12,8 +12,9 @@
  *
  * Where the objects came from is known when allocations are recorded: from the start of the process
  * on with HEAPCHECK in the environment, or from tcmalloc_leaks_start_recording on. Without that the
- * report tells lost objects apart by their size, but for those that were sampled
- * (TCMALLOC_SAMPLE_PARAMETER), which have their stacks.
+ * report tells lost objects apart by their size and by how long ago the heap handed out the pages
+ * that they lie in, but for those that were sampled (TCMALLOC_SAMPLE_PARAMETER), which have their
+ * stacks; and it names the stack of the sampled object that is nearest to the others, as a hint.
  */
 #ifndef TCMALLOC_LEAK_CHECKER_H_
 #define TCMALLOC_LEAK_CHECKER_H_
@@ -112,6 +113,23 @@ typedef struct tcmalloc_leak_site {
   const void* example; /* one of them */
   const size_t* words; /* what it begins with, where that was asked for */
   size_t num_words;
+  /*
+   * Where object_size is not 0, that is, no stack is known: when the spans, runs of pages, in which
+   * the objects lie were handed out. In milliseconds before the check, at least the first and less
+   * than the second: 0 and 1000, 1000 and 10000, 10000 and 60000, 60000 and 600000, 600000 and
+   * 3600000, 3600000 and LLONG_MAX. An object is never older than its span, and may be younger.
+   * Both are 0 elsewhere.
+   */
+  long long span_age_at_least_ms;
+  long long span_age_below_ms;
+  /*
+   * In the same case: where that live sampled object was allocated which is nearest to the example:
+   * of the same size, its span handed out at the nearest time, and of several such the one at the
+   * nearest address. A hint where to look; the objects may come from elsewhere. Return addresses,
+   * the innermost first; nearest_depth 0: there is none.
+   */
+  const void* const* nearest_stack;
+  size_t nearest_depth;
 } tcmalloc_leak_site;
 typedef void (*tcmalloc_leak_callback)(const tcmalloc_leak_site* site, void* context);
 void tcmalloc_leaks_for_each(const tcmalloc_leaks* leaks, tcmalloc_leak_callback callback,

@@ -7,10 +7,12 @@
 #include <cstring>
 
 #include "base/compiler.h"
+#include "leak/age_bucket.h"
 #include "leak/annotations.h"
 #include "leak/marker.h"
 #include "leak/registered_roots.h"
 #include "leak/roots.h"
+#include "leak/sampled_sites.h"
 #include "os/clock.h"
 #include "os/errno_keeper.h"
 #include "os/process.h"
@@ -202,6 +204,7 @@ class Examination {
     report_->everything = !request_.reachability;
     report_->objects_in_use = index_.num_objects();
     report_->bytes_in_use = index_.object_bytes();
+    now_ms_ = heap_.page_heap.now_ms();
     if (request_.reachability && !marker_->FindIndirect()) return false;
     bool enough_memory = true;
     marker_->ForEachUnmarked([&](const LiveObject& object) {
@@ -210,25 +213,52 @@ class Examination {
       if (!enough_memory || !Counts(object, record)) return;
       enough_memory = Report(object, record);
     });
-    return enough_memory;
+    return enough_memory && AddNearestSites();
+  }
+
+  // To sites without a stack those of samples. Not later: samples go with their objects.
+  bool AddNearestSites() {
+    size_t num_samples = 0;
+    index_.ForEachSampled([&](const LiveObject&, const void*) { ++num_samples; });
+    if (num_samples == 0) return true;
+    SampledSites samples(memory_);
+    if (!samples.Reserve(num_samples)) return false;
+    index_.ForEachSampled([&](const LiveObject& object, const void* sample) {
+      // It gets its number last: without it, its thread is still writing it.
+      if (static_cast<const Sample*>(sample)->number > 0) samples.Add(PlaceOf(object), sample);
+    });
+    samples.Sort();
+    for (LeakSite& site : *report_) {
+      LiveObject example;
+      if (site.object_size == 0 || !index_.Find(site.example, &example)) continue;
+      const auto* const nearest = static_cast<const Sample*>(samples.Nearest(PlaceOf(example)));
+      if (nearest == nullptr || nearest->depth == 0) continue;
+      if (!report_->SetNearest(&site, nearest->frames(), nearest->depth)) return false;
+    }
+    return true;
+  }
+
+  SampledSites::Place PlaceOf(const LiveObject& object) const {
+    return {object.bytes, index_.HandedOutMs(object), object.start};
   }
 
   bool Report(const LiveObject& object, const ObjectTable::Record& record) {
     const bool direct = !request_.reachability || !marker_->IsIndirect(object.number);
-    const uintptr_t* frames = nullptr;
-    size_t depth = 0;
-    size_t bytes = object.bytes;
+    LostObject lost = {.address = object.start,
+                       .object_size = object.bytes,
+                       .age = AgeBucketOf(now_ms_ - index_.HandedOutMs(object)),
+                       .bytes_asked_for = object.bytes,
+                       .direct = direct};
     if (record.site != nullptr) {
-      frames = record.site->frames();
-      depth = record.site->depth();
-      bytes = static_cast<size_t>(record.bytes);
-    } else if (const void* const sample = index_.SampleOf(object)) {
-      frames = static_cast<const Sample*>(sample)->frames();
-      depth = static_cast<const Sample*>(sample)->depth;
-      bytes = static_cast<const Sample*>(sample)->requested_bytes;
+      lost.frames = record.site->frames();
+      lost.depth = record.site->depth();
+      lost.bytes_asked_for = static_cast<size_t>(record.bytes);
+    } else if (const auto* const sample = static_cast<const Sample*>(index_.SampleOf(object))) {
+      lost.frames = sample->frames();
+      lost.depth = sample->depth;
+      lost.bytes_asked_for = sample->requested_bytes;
     }
-    LeakSite* const site =
-        report_->Add(frames, depth, object.bytes, object.start, bytes, direct, request_.by_object);
+    LeakSite* const site = report_->Add(lost, request_.by_object);
     if (site == nullptr) return false;
     if (request_.show_contents && site->example == object.start) {
       site->num_words = std::min(LeakSite::kMaxWords, object.bytes / sizeof(uintptr_t));
@@ -246,6 +276,8 @@ class Examination {
   ObjectIndex index_;
   Marker* marker_ = nullptr;
   Roots roots_;
+  // By the clock that spans have their times from.
+  int64_t now_ms_ = 0;
   Seen seen_ = Seen::kNothing;
 };
 

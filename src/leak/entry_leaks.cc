@@ -3,6 +3,7 @@
 #include <new>
 
 #include "base/compiler.h"
+#include "leak/age_bucket.h"
 #include "leak/annotations.h"
 #include "leak/check.h"
 #include "leak/found_leaks.h"
@@ -14,6 +15,8 @@
 #include "runtime/heap.h"
 #include "tcmalloc/leak_checker.h"
 
+using tcmalloc::AgeAtLeastMs;
+using tcmalloc::AgeBelowMs;
 using tcmalloc::ErrnoKeeper;
 using tcmalloc::ExistingHeap;
 using tcmalloc::Heap;
@@ -152,6 +155,7 @@ TC_EXPORT void tcmalloc_leaks_for_each(const tcmalloc_leaks* leaks, tcmalloc_lea
   static_assert(sizeof(size_t) == sizeof(uintptr_t));
   if (leaks == nullptr) return;
   for (const LeakSite& site : leaks->report) {
+    const bool has_age = site.object_size > 0;
     const tcmalloc_leak_site told = {
         reinterpret_cast<const void* const*>(site.frames),
         site.depth,
@@ -163,6 +167,10 @@ TC_EXPORT void tcmalloc_leaks_for_each(const tcmalloc_leaks* leaks, tcmalloc_lea
         reinterpret_cast<const void*>(site.example),
         reinterpret_cast<const size_t*>(site.words),
         site.num_words,
+        has_age ? AgeAtLeastMs(site.age) : 0,
+        has_age ? AgeBelowMs(site.age) : 0,
+        reinterpret_cast<const void* const*>(site.nearest_frames),
+        site.nearest_depth,
     };
     callback(&told, context);
   }

@@ -10,8 +10,8 @@ namespace {
 
 constexpr size_t kFirstSlots = 1024;
 
-uint64_t HashOf(const uintptr_t* frames, size_t depth, size_t object_size) {
-  uint64_t hash = object_size;
+uint64_t HashOf(const uintptr_t* frames, size_t depth, size_t object_size, AgeBucket age) {
+  uint64_t hash = (object_size ^ static_cast<uint64_t>(age) << 60) * 0x9e3779b97f4a7c15;
   for (size_t i = 0; i < depth; ++i) hash = (hash ^ frames[i]) * 0x9e3779b97f4a7c15;
   return hash >> 20;
 }
@@ -20,17 +20,19 @@ uint64_t HashOf(const uintptr_t* frames, size_t depth, size_t object_size) {
 bool Before(const LeakSite& a, const LeakSite& b) {
   if (a.bytes != b.bytes) return a.bytes > b.bytes;
   if (a.objects != b.objects) return a.objects > b.objects;
+  if (a.age != b.age) return a.age > b.age;
   return a.example < b.example;
 }
 
 }  // namespace
 
-uint32_t& FoundLeaks::SlotOf(const uintptr_t* frames, size_t depth, size_t object_size) {
+uint32_t& FoundLeaks::SlotOf(const uintptr_t* frames, size_t depth, size_t object_size,
+                             AgeBucket age) {
   const size_t mask = slots_.size() - 1;
-  size_t i = HashOf(frames, depth, object_size) & mask;
+  size_t i = HashOf(frames, depth, object_size, age) & mask;
   for (; slots_[i] != 0; i = (i + 1) & mask) {
     const LeakSite& site = sites_[slots_[i] - 1];
-    if (site.depth == depth && site.object_size == object_size &&
+    if (site.depth == depth && site.object_size == object_size && site.age == age &&
         std::equal(frames, frames + depth, site.frames)) {
       break;
     }
@@ -46,19 +48,20 @@ bool FoundLeaks::GrowSlots() {
   slots_.Swap(&larger);
   for (size_t i = 0; i < sites_.size(); ++i) {
     const LeakSite& site = sites_[i];
-    SlotOf(site.frames, site.depth, site.object_size) = static_cast<uint32_t>(i + 1);
+    SlotOf(site.frames, site.depth, site.object_size, site.age) = static_cast<uint32_t>(i + 1);
   }
   return true;
 }
 
-LeakSite* FoundLeaks::Add(const uintptr_t* frames, size_t depth, size_t object_size,
-                          uintptr_t object, size_t bytes_asked_for, bool direct, bool by_object) {
+LeakSite* FoundLeaks::Add(const LostObject& object, bool by_object) {
   // What has a stack is told apart by that alone.
-  if (depth > 0) object_size = 0;
+  const size_t depth = object.depth;
+  const size_t object_size = depth > 0 ? 0 : object.object_size;
+  const AgeBucket age = depth > 0 ? AgeBucket::kSecond : object.age;
   LeakSite* site = nullptr;
   if (!by_object) {
     if (2 * (sites_.size() + 1) > slots_.size() && !GrowSlots()) return nullptr;
-    uint32_t& slot = SlotOf(frames, depth, object_size);
+    uint32_t& slot = SlotOf(object.frames, depth, object_size, age);
     if (slot != 0) {
       site = &sites_[slot - 1];
     } else {
@@ -69,23 +72,35 @@ LeakSite* FoundLeaks::Add(const uintptr_t* frames, size_t depth, size_t object_s
     // The object itself, where it is to be a frame, then the others.
     uintptr_t* const own = frames_.AllocateArray<uintptr_t>(depth + 1);
     if (own == nullptr) return nullptr;
-    own[0] = object;
-    std::copy_n(frames, depth, own + 1);
+    own[0] = object.address;
+    std::copy_n(object.frames, depth, own + 1);
     LeakSite fresh;
     fresh.frames = by_object ? own : own + 1;
     fresh.depth = by_object ? depth + 1 : depth;
     fresh.object_size = object_size;
+    fresh.age = age;
     if (!sites_.Push(fresh)) return nullptr;
     site = sites_.end() - 1;
   }
-  if (site->objects == 0 || (direct && site->direct_objects == 0)) site->example = object;
+  if (site->objects == 0 || (object.direct && site->direct_objects == 0)) {
+    site->example = object.address;
+  }
   ++site->objects;
-  site->bytes += bytes_asked_for;
-  if (direct) {
+  site->bytes += object.bytes_asked_for;
+  if (object.direct) {
     ++site->direct_objects;
-    site->direct_bytes += bytes_asked_for;
+    site->direct_bytes += object.bytes_asked_for;
   }
   return site;
+}
+
+bool FoundLeaks::SetNearest(LeakSite* site, const uintptr_t* frames, size_t depth) {
+  uintptr_t* const own = frames_.AllocateArray<uintptr_t>(depth);
+  if (own == nullptr) return false;
+  std::copy_n(frames, depth, own);
+  site->nearest_frames = own;
+  site->nearest_depth = depth;
+  return true;
 }
 
 bool FoundLeaks::Finish() {
@@ -106,7 +121,13 @@ bool FoundLeaks::Finish() {
     ProfileEntry entry;
     entry.frames = site.frames;
     entry.depth = site.depth;
+    if (site.depth == 0) {
+      entry.frames = site.nearest_frames;
+      entry.depth = site.nearest_depth;
+      entry.guessed_stack = site.nearest_depth > 0;
+    }
     entry.object_size = site.object_size;
+    if (site.object_size > 0) entry.age_at_least_ms = AgeAtLeastMs(site.age);
     entry.live_objects = entry.allocated_objects = site.objects;
     entry.live_bytes = entry.allocated_bytes = site.bytes;
     entry.estimated_live_objects = entry.estimated_allocated_objects =

@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "base/text_writer.h"
+#include "leak/age_bucket.h"
 #include "leak/check_memory.h"
 #include "os/mapped_array.h"
 #include "profile/byte_sink.h"
@@ -20,7 +21,22 @@
 
 namespace tcmalloc {
 
-// Lost objects that were allocated with the same stack; where no stack is known, those of one size.
+// What is known of one lost object.
+struct LostObject {
+  // Return addresses of its allocation, the innermost first; `depth` 0: nobody knows.
+  const uintptr_t* frames = nullptr;
+  size_t depth = 0;
+  uintptr_t address = 0;
+  // As the heap made it.
+  size_t object_size = 0;
+  // Of its span, which is no younger than the object.
+  AgeBucket age = AgeBucket::kSecond;
+  size_t bytes_asked_for = 0;
+  bool direct = false;
+};
+
+// Lost objects that were allocated with the same stack; where no stack is known, those of one size
+// whose spans are of about the same age.
 struct LeakSite {
   static constexpr size_t kMaxWords = 4;
 
@@ -29,6 +45,12 @@ struct LeakSite {
   size_t depth = 0;
   // Of each object, as the heap made them; 0 where there is a stack.
   size_t object_size = 0;
+  // Of the objects' spans; kSecond, and no word about them, where there is a stack.
+  AgeBucket age = AgeBucket::kSecond;
+  // Where there is no stack: that of the sampled object nearest to the example (sampled_sites.h),
+  // if there is one of that size. A hint where to look, no evidence. The report's, too.
+  const uintptr_t* nearest_frames = nullptr;
+  size_t nearest_depth = 0;
   // Bytes as the program asked for them where there is a stack, else as the heap made the objects.
   uint64_t objects = 0;
   uint64_t bytes = 0;
@@ -55,23 +77,26 @@ class FoundLeaks {
   FoundLeaks(const FoundLeaks&) = delete;
   FoundLeaks& operator=(const FoundLeaks&) = delete;
 
-  // Adds a lost object, allocated from `frames`; without any, objects are told apart by
-  // `object_size`. With `by_object` each is a site of its own,
-  // with its address as the innermost frame. Null when there is no memory, else the site, which
-  // stays there until the next call.
-  LeakSite* Add(const uintptr_t* frames, size_t depth, size_t object_size, uintptr_t object,
-                size_t bytes_asked_for, bool direct, bool by_object);
+  // Adds a lost object. Without a stack objects are told apart by size and age. With `by_object`
+  // each is a site of its own, with its address as the innermost frame. Null when there is no
+  // memory, else the site, which stays there until the next call.
+  LeakSite* Add(const LostObject& object, bool by_object);
+  // The nearest stack of a site that has none, which is copied. False when there is no memory.
+  [[nodiscard]] bool SetNearest(LeakSite* site, const uintptr_t* frames, size_t depth);
   // Sorts the sites, those first that lost most, and sums them up. False when there is no memory.
   [[nodiscard]] bool Finish();
 
   bool known() const {
     return outcome == LeakOutcome::kDone || outcome == LeakOutcome::kNotStopped;
   }
+  LeakSite* begin() { return sites_.begin(); }
+  LeakSite* end() { return sites_.end(); }
   const LeakSite* begin() const { return sites_.begin(); }
   const LeakSite* end() const { return sites_.end(); }
   size_t num_sites() const { return sites_.size(); }
 
-  // As a profile, whose entries are the sites. It is as good as this is. Requires: Finish was true.
+  // As a profile, whose entries are the sites; those without a stack stand where the nearest one
+  // is, marked as guessed. It is as good as this is. Requires: Finish was true.
   Profile AsProfile() const;
 
   LeakOutcome outcome = LeakOutcome::kImpossible;
@@ -94,7 +119,7 @@ class FoundLeaks {
 
  private:
   [[nodiscard]] bool GrowSlots();
-  uint32_t& SlotOf(const uintptr_t* frames, size_t depth, size_t object_size);
+  uint32_t& SlotOf(const uintptr_t* frames, size_t depth, size_t object_size, AgeBucket age);
 
   VirtualMemory& vm_;
   MappedArray<LeakSite> sites_;

@@ -38,7 +38,35 @@ void WriteCount(uint64_t objects, uint64_t bytes, TextWriter* out) {
   out->Text(objects == 1 ? " object" : " objects");
 }
 
-void WriteSite(const LeakSite& site, const MappedLibraries& libraries, TextWriter* out) {
+std::string_view AgeText(AgeBucket age) {
+  switch (age) {
+    case AgeBucket::kSecond:
+      return "less than 1 s ago";
+    case AgeBucket::kTenSeconds:
+      return "1 s to 10 s ago";
+    case AgeBucket::kMinute:
+      return "10 s to 1 min ago";
+    case AgeBucket::kTenMinutes:
+      return "1 min to 10 min ago";
+    case AgeBucket::kHour:
+      return "10 min to 1 h ago";
+    case AgeBucket::kOlder:
+      return "1 h ago or earlier";
+  }
+  return "";
+}
+
+void WriteFrames(const uintptr_t* frames, size_t depth, std::string_view indent,
+                 const MappedLibraries& libraries, TextWriter* out) {
+  for (size_t i = 0; i < depth; ++i) {
+    const Place place(frames[i], libraries);
+    out->Text(indent).Text(place.library == nullptr ? "" : place.library->name);
+    out->Text(place.library == nullptr ? "" : "+").Hex(place.offset).Text("\n");
+  }
+}
+
+void WriteSite(const LeakSite& site, bool recorded, const MappedLibraries& libraries,
+               TextWriter* out) {
   out->Text("  ");
   WriteCount(site.objects, site.bytes, out);
   if (site.direct_objects == 0) {
@@ -47,16 +75,18 @@ void WriteSite(const LeakSite& site, const MappedLibraries& libraries, TextWrite
     out->Text(", of which directly lost: ");
     WriteCount(site.direct_objects, site.direct_bytes, out);
   }
-  if (site.depth == 0) {
+  if (site.object_size > 0) {
     out->Text(", each of the size ").Number(site.object_size);
-    out->Text(", from before allocations were recorded\n");
+    out->Text(", in spans handed out ").Text(AgeText(site.age));
+    if (recorded) out->Text(", from before allocations were recorded");
+    out->Text("\n");
   } else {
     out->Text(", allocated from\n");
   }
-  for (size_t i = 0; i < site.depth; ++i) {
-    const Place place(site.frames[i], libraries);
-    out->Text("    ").Text(place.library == nullptr ? "" : place.library->name);
-    out->Text(place.library == nullptr ? "" : "+").Hex(place.offset).Text("\n");
+  WriteFrames(site.frames, site.depth, "    ", libraries, out);
+  if (site.nearest_depth > 0) {
+    out->Text("    a hint, no evidence: the nearest sampled object of that size, allocated from\n");
+    WriteFrames(site.nearest_frames, site.nearest_depth, "      ", libraries, out);
   }
   if (site.num_words == 0) return;
   out->Text("    one of them at ").Hex(site.example).Text(" begins with");
@@ -83,10 +113,41 @@ void WriteJsonFigures(uint64_t objects, uint64_t bytes, uint64_t direct_objects,
   out->Text(",\"direct_bytes\":").Number(direct_bytes);
 }
 
+// In milliseconds; without an end where there is none.
+void WriteJsonAge(AgeBucket age, TextWriter* out) {
+  out->Text(",\"span_age_ms\":{\"at_least\":");
+  out->Number(static_cast<uint64_t>(AgeAtLeastMs(age)));
+  if (age != AgeBucket::kOlder) {
+    out->Text(",\"below\":").Number(static_cast<uint64_t>(AgeBelowMs(age)));
+  }
+  out->Text("}");
+}
+
+void WriteJsonFrames(const uintptr_t* frames, size_t depth, const MappedLibraries& libraries,
+                     TextWriter* out) {
+  out->Text("[");
+  for (size_t i = 0; i < depth; ++i) {
+    const Place place(frames[i], libraries);
+    out->Text(i > 0 ? ",{" : "{").Text("\"address\":");
+    WriteJsonHex(frames[i], out);
+    if (place.library != nullptr) {
+      out->Text(",\"file\":");
+      WriteJsonText(place.library->name, out);
+      out->Text(",\"call\":");
+      WriteJsonHex(place.offset, out);
+    }
+    out->Text("}");
+  }
+  out->Text("]");
+}
+
 void WriteJsonSite(const LeakSite& site, const MappedLibraries& libraries, TextWriter* out) {
   out->Text("{");
   WriteJsonFigures(site.objects, site.bytes, site.direct_objects, site.direct_bytes, out);
-  if (site.object_size != 0) out->Text(",\"object_size\":").Number(site.object_size);
+  if (site.object_size > 0) {
+    out->Text(",\"object_size\":").Number(site.object_size);
+    WriteJsonAge(site.age, out);
+  }
   out->Text(",\"example\":");
   WriteJsonHex(site.example, out);
   if (site.num_words > 0) {
@@ -97,20 +158,14 @@ void WriteJsonSite(const LeakSite& site, const MappedLibraries& libraries, TextW
     }
     out->Text("]");
   }
-  out->Text(",\"frames\":[");
-  for (size_t i = 0; i < site.depth; ++i) {
-    const Place place(site.frames[i], libraries);
-    out->Text(i > 0 ? ",{" : "{").Text("\"address\":");
-    WriteJsonHex(site.frames[i], out);
-    if (place.library != nullptr) {
-      out->Text(",\"file\":");
-      WriteJsonText(place.library->name, out);
-      out->Text(",\"call\":");
-      WriteJsonHex(place.offset, out);
-    }
+  out->Text(",\"frames\":");
+  WriteJsonFrames(site.frames, site.depth, libraries, out);
+  if (site.nearest_depth > 0) {
+    out->Text(",\"nearest_sample\":{\"hint\":true,\"frames\":");
+    WriteJsonFrames(site.nearest_frames, site.nearest_depth, libraries, out);
     out->Text("}");
   }
-  out->Text("]}");
+  out->Text("}");
 }
 
 }  // namespace
@@ -144,7 +199,7 @@ void WriteLeakText(const FoundLeaks& report, std::string_view name, uint64_t max
   for (const LeakSite& site : report) {
     if (written == max_sites) break;
     ++written;
-    WriteSite(site, libraries, out);
+    WriteSite(site, report.recorded, libraries, out);
   }
   if (written < report.num_sites()) {
     out->Text("  and ").Number(report.num_sites() - written).Text(" more\n");

@@ -115,6 +115,22 @@ class ObjectIndex {
   template <typename F>
   void ForEachIn(const uint64_t* bits, F f) const;
 
+  // When the span of the object was handed out (Span::handed_out_ms). Requires: the moment of Build
+  // is not over yet.
+  int64_t HandedOutMs(const LiveObject& object) const {
+    return RecordWithNumber(object.number).span->handed_out_ms;
+  }
+  // Calls f(object, sample) for every object that is a sample, in the order of their addresses. The
+  // same is required.
+  template <typename F>
+  void ForEachSampled(F f) const {
+    for (size_t r = 0; r < num_records_; ++r) {
+      const SpanRecord& record = records_[r];
+      if (record.size_class != SizeClass::kNone || record.span->sample == nullptr) continue;
+      f(ObjectIn(record, record.first_number), static_cast<const void*>(record.span->sample));
+    }
+  }
+
   // Calls f(address) for every object that was in flight in some thread's bins.
   template <typename F>
   void ForEachInFlight(F f) const {

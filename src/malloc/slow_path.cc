@@ -56,7 +56,6 @@ Span* NewSpan(Heap& heap, size_t size, size_t alignment) {
   if (span == nullptr && heap.page_heap.MayFitAfterFlush(n) && FlushedForAnotherTry(heap)) {
     span = heap.page_heap.NewAligned(n, alignment_pages, SpanState::kLarge);
   }
-  if (span != nullptr) span->sample = nullptr;
   limited.Ended(span == nullptr);
   return span;
 }
@@ -67,7 +66,6 @@ TC_SLOW_PATH void* AllocateSampled(Heap& heap, SizeClass c, size_t size) {
   const Length n = Length::ForBytes(kSizeClasses.size(c));
   Span* const span = heap.page_heap.NewAligned(n, Length(1), SpanState::kLarge);
   if (span == nullptr) return nullptr;
-  span->sample = nullptr;
   span->sampled_class = c;
   SampleAllocated(heap, span, size, kSizeClasses.size(c));
   return span->start_address();

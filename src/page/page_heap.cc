@@ -37,6 +37,8 @@ Span* PageHeap::Allocate(Request request) {
   if (n > kMaxLength || alignment > kMaxLength) return nullptr;
   n = RoundUp(n);
   if (alignment < granule_) alignment = granule_;
+  // Not under the lock: without a vDSO it is a system call.
+  request.now_ms = now_ms();
   // What is left to try when the system refuses.
   enum { kAnywhere, kDrain, kReleaseAndJoin, kUnmapAndMap, kNothing } resort = kAnywhere;
   // What is kept in span caches comes before memory that is not there yet. What others keep while
@@ -179,7 +181,11 @@ Span* PageHeap::AllocateLocked(const Request& request, bool mapped_only, PageRan
   if (request.shard != kNoShard) near_ends_[request.shard] = span->first_page + n;
   span->state.store(use, std::memory_order_relaxed);
   BytesInUse(use).Add(span->bytes());
-  if (use == SpanState::kLarge) large_spans_.Add(1);
+  span->handed_out_ms = request.now_ms;
+  if (use == SpanState::kLarge) {
+    span->sample = nullptr;
+    large_spans_.Add(1);
+  }
   RecordDemandLocked(fresh);
   return span;
 }
@@ -255,7 +261,9 @@ void PageHeap::Delete(Span* span) {
 
 Span* PageHeap::NewFromCache(Length n, size_t shard) {
   Span* const span = span_caches_[shard].TryTake(RoundUp(n));
-  if (span != nullptr) span->written = span->num_pages;
+  if (span == nullptr) return nullptr;
+  span->written = span->num_pages;
+  span->handed_out_ms = now_ms();
   return span;
 }
 

@@ -26,7 +26,8 @@
 // `in_flight_`, or in `refused_` until the end of the pass that the system refused it to, so that a
 // forked child finds it.
 //
-// Cost. New and Delete: one lock, O(1) up to 128 pages, O(log n) above; a system call when the heap
+// Cost. New and Delete: one lock, O(1) up to 128 pages, O(log n) above; New reads the coarse clock,
+// some nanoseconds where the kernel has a vDSO, as does NewFromCache; a system call when the heap
 // grows or when it is time to give something back. Near a memory limit (page/memory_limit.h) New
 // may also have to give something back, and at the hard limit to wait for what others are giving
 // back at that moment.
@@ -110,7 +111,7 @@ class PageHeap {
     bool unmap_when_short = false;
     // With this much in use the heap grows by hugepages.
     Length hugepage_threshold = hugepage_policy::kThreshold;
-    // The time as ReleasePolicy is to see it.
+    // The time, as ReleasePolicy and Span::handed_out_ms are to see it.
     int64_t (*now_ms)() = &CoarseMilliseconds;
   };
 
@@ -245,6 +246,9 @@ class PageHeap {
   size_t hard_limit_refusals() const { return hard_limit_refusals_.value(); }
   [[nodiscard]] bool HardLimitEvent(LimitEvent* event) TC_EXCLUDES(lock_);
 
+  // The clock by which spans say when they were handed out.
+  int64_t now_ms() const { return options_.now_ms(); }
+
   // The page came from the system through this heap.
   bool Owns(PageId page) TC_EXCLUDES(lock_);
 
@@ -335,6 +339,7 @@ class PageHeap {
     Length alignment = Length(1);
     SpanState use;
     size_t shard = kNoShard;
+    int64_t now_ms = 0;
   };
   // Where in a free span, if there is one.
   struct Place {

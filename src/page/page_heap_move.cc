@@ -133,6 +133,7 @@ Span* PageHeap::MoveLargeAt(Span* span, const void* p, Length n, void** sample) 
       fresh = CarveLocked(made.span, place, n, Length(0), &backed);
       CountUsedLocked(place, n, true);
       fresh->written = n;
+      fresh->handed_out_ms = span->handed_out_ms;
       fresh->state.store(SpanState::kLarge, std::memory_order_relaxed);
       large_span_bytes_.Add(n.bytes());
       large_spans_.Add(1);

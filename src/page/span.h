@@ -74,7 +74,7 @@ class Span {
   union {
     // Where free_bits points when one word is enough.
     uint64_t inline_bits = 0;
-    // kLarge, of the owner of the object, who sets it first: its sample, or null.
+    // kLarge, of the owner of the object: its sample, or null, which it is at first.
     void* sample;
     // kReleasing: the number of the release that it is in, counted from the heap's first. Page
     // heap's lock.
@@ -112,7 +112,14 @@ class Span {
   uint32_t free_count = 0;
 
   ListNode<Span> list_node;
-  TreeNode<Span> tree_node;
+  union {
+    // While free.
+    TreeNode<Span> tree_node = {};
+    // In use: when it was handed out, by the page heap's clock (PageHeap::now_ms), out of its free
+    // spans or out of a span cache; of a large object that was moved, when the object was. Constant
+    // until the span is free, or in a cache, again.
+    int64_t handed_out_ms;
+  };
   // In use: only these first pages may have been written since the system zeroed them. Constant
   // until the span is free again.
   Length written;

@@ -46,12 +46,23 @@ enum FixedString : uint32_t {
   kAllocSpace,
   kInuseObjects,
   kInuseSpace,
+  kGuessedStack,
+  kAge,
+  kMilliseconds,
   kNumFixedStrings,
 };
-constexpr std::array<std::string_view, kNumFixedStrings> kFixedStrings = {
-    "",           "count",         "bytes",       "objects",
-    "space",      "alloc_objects", "alloc_space", "inuse_objects",
-    "inuse_space"};
+constexpr std::array<std::string_view, kNumFixedStrings> kFixedStrings = {"",
+                                                                          "count",
+                                                                          "bytes",
+                                                                          "objects",
+                                                                          "space",
+                                                                          "alloc_objects",
+                                                                          "alloc_space",
+                                                                          "inuse_objects",
+                                                                          "inuse_space",
+                                                                          "guessed_stack",
+                                                                          "age",
+                                                                          "milliseconds"};
 
 class ProtoProfile {
  public:
@@ -172,14 +183,21 @@ class ProtoProfile {
         WriteValue(entry.estimated_live_objects, values);
         WriteValue(entry.estimated_live_bytes, values);
       });
-      if (entry.object_size == 0) return;
-      message->Message(sample_field::kLabel, [&](ProtoWriter* label) {
-        label->Number(label_field::kKey, kBytes);
-        label->Number(label_field::kNum, entry.object_size);
-        label->Number(label_field::kNumUnit, kBytes);
-      });
+      if (entry.object_size > 0) WriteLabel(kBytes, entry.object_size, kBytes, message);
+      if (entry.guessed_stack) WriteLabel(kGuessedStack, 1, kNothing, message);
+      if (entry.age_at_least_ms >= 0) {
+        WriteLabel(kAge, static_cast<uint64_t>(entry.age_at_least_ms), kMilliseconds, message);
+      }
     });
     return true;
+  }
+
+  static void WriteLabel(FixedString key, uint64_t number, FixedString unit, ProtoWriter* message) {
+    message->Message(sample_field::kLabel, [&](ProtoWriter* label) {
+      label->Number(label_field::kKey, key);
+      label->Number(label_field::kNum, number);
+      label->Number(label_field::kNumUnit, unit);
+    });
   }
 
   static void WriteValue(double estimate, ProtoWriter* values) {

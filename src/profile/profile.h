@@ -34,6 +34,10 @@ struct ProfileEntry {
   double estimated_live_bytes = 0;
   double estimated_allocated_objects = 0;
   double estimated_allocated_bytes = 0;
+  // The stack is that of another object, which had something in common with these: a hint.
+  bool guessed_stack = false;
+  // How old the memory of the objects is at least; below zero: not known.
+  int64_t age_at_least_ms = -1;
 };
 
 struct Profile {

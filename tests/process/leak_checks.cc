@@ -3,17 +3,21 @@
 //
 //   leak_checks whole      what a check says of the whole program, without records
 //   leak_checks since      a part of the program's life, without records
+//   leak_checks ages       groups of objects without records: by the age of their spans, with the
+//                          nearest sampled site (TCMALLOC_SAMPLE_PARAMETER has to be set)
 //   leak_checks recorded   the same with records, which are started and stopped
 //   leak_checks formats    reports as text, JSON and profiles, on stdout
 //   leak_checks annotated  what the program says about its memory
 //   leak_checks threads N plain|recorded
 //                          N checks in a row while 8 threads allocate, start and end
+#include <malloc.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -123,6 +127,129 @@ void CheckSince() {
   FreeLost(3);
 }
 
+// --- Groups of objects that nobody recorded -----------------------------------------------------
+
+constexpr int kMany = 4000;
+// Where the functions were called from that lost objects, and the objects.
+const void* early_caller = nullptr;
+const void* late_caller = nullptr;
+volatile uintptr_t early_objects[kMany];
+volatile uintptr_t late_objects[kMany];
+
+__attribute__((always_inline)) inline void LoseMany(volatile uintptr_t* objects) {
+  for (int i = 0; i < kMany; ++i) {
+    void* const object = Opaque(malloc(kBytes));
+    memset(object, 0, kBytes);
+    objects[i] = ~reinterpret_cast<uintptr_t>(object);
+  }
+}
+__attribute__((noinline)) void LoseEarly() {
+  early_caller = __builtin_return_address(0);
+  LoseMany(early_objects);
+}
+__attribute__((noinline)) void LoseLate() {
+  late_caller = __builtin_return_address(0);
+  LoseMany(late_objects);
+}
+void FreeMany(volatile uintptr_t* objects) {
+  for (int i = 0; i < kMany; ++i) {
+    free(reinterpret_cast<void*>(~objects[i]));
+    objects[i] = 0;
+  }
+}
+
+bool IsAmong(const void* frame, const void* const* stack, size_t depth) {
+  for (size_t i = 0; i < depth; ++i) {
+    if (stack[i] == frame) return true;
+  }
+  return false;
+}
+
+int64_t Milliseconds() {
+  timespec now = {};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
+}
+
+void ExpectContains(const LeakReport& report, LeakReport::Format format, const char* what) {
+  const std::optional<std::string> text = report.AsString(format);
+  CHECK(text.has_value());
+  if (text->find(what) != std::string::npos) return;
+  fprintf(stderr, "not in the report: %s\n%s\n", what, text->c_str());
+  abort();
+}
+
+// What the groups say. Not a word of it is left when the function returns.
+void LookAtGroups(const LeakReport& report) {
+  uint64_t objects = 0;
+  size_t early_groups = 0;
+  size_t late_groups = 0;
+  size_t early_samples = 0;
+  size_t late_samples = 0;
+  for (const tcmalloc_leak_site& site : SitesOf(report)) {
+    objects += site.objects;
+    CHECK(site.num_words == 0);
+    if (site.object_size == 0) {
+      // A sampled one, which has its own stack.
+      CHECK(site.depth > 0 && site.nearest_depth == 0);
+      CHECK(site.span_age_at_least_ms == 0 && site.span_age_below_ms == 0);
+      early_samples += IsAmong(early_caller, site.stack, site.depth) ? site.objects : 0;
+      late_samples += IsAmong(late_caller, site.stack, site.depth) ? site.objects : 0;
+      continue;
+    }
+    CHECK(site.depth == 0 && site.object_size == kObjectBytes && site.nearest_depth > 0);
+    const bool early = IsAmong(early_caller, site.nearest_stack, site.nearest_depth);
+    CHECK(early != IsAmong(late_caller, site.nearest_stack, site.nearest_depth));
+    CHECK(site.span_age_at_least_ms == (early ? 1000 : 0));
+    CHECK(site.span_age_below_ms == (early ? 10000 : 1000));
+    CHECK(site.objects > kMany / 2 && site.objects < kMany + kMany / 2);
+    ++(early ? early_groups : late_groups);
+  }
+  CHECK(objects == 2 * kMany);
+  CHECK(early_groups == 1 && late_groups == 1);
+  CHECK(early_samples > 0 && late_samples > 0);
+}
+
+void CheckAges() {
+  CHECK(getenv("TCMALLOC_SAMPLE_PARAMETER") != nullptr);
+  const int64_t early_ms = Milliseconds();
+  Elsewhere([] { LoseEarly(); });
+  usleep(1'500'000);
+  LeakReport report;
+  // On a machine that stood still meanwhile the late ones are no longer of the first second.
+  for (int attempt = 1;; ++attempt) {
+    const int64_t late_ms = Milliseconds();
+    Elsewhere([] { LoseLate(); });
+    report = CheckLeaks();
+    const int64_t end_ms = Milliseconds();
+    CHECK(end_ms - early_ms < 9900 && attempt < 20);
+    if (end_ms - late_ms < 900) break;
+    FreeMany(late_objects);
+    malloc_trim(0);  // so that the next ones get new spans
+  }
+  CHECK(report.GetOutcome() == LeakReport::Outcome::kDone && report.GetInfo().recorded == 0);
+  LookAtGroups(report);
+  ExpectContains(report, LeakReport::Format::kText,
+                 "each of the size 112, in spans handed out 1 s");
+  ExpectContains(report, LeakReport::Format::kText, "    a hint, no evidence: the nearest sampled");
+  ExpectContains(report, LeakReport::Format::kJson, "{\"at_least\":1000,\"below\":10000}");
+  ExpectContains(report, LeakReport::Format::kJson, ",\"nearest_sample\":{\"hint\":true,");
+  // In profiles each object is somewhere.
+  const std::optional<std::string> folded = report.AsString(LeakReport::Format::kFolded);
+  CHECK(folded.has_value());
+  uint64_t bytes = 0;
+  for (size_t at = 0; at < folded->size();) {
+    const size_t end = folded->find('\n', at);
+    const size_t space = folded->rfind(' ', end);
+    bytes += strtoull(folded->c_str() + space, nullptr, 10);
+    at = end + 1;
+  }
+  CHECK(bytes == report.Bytes());
+  FreeMany(early_objects);
+  FreeMany(late_objects);
+  CHECK(CheckLeaks().NoLeaks());
+}
+
 void CheckRecorded() {
   Lose(2);
   CHECK(LeakChecker::StartRecording() && LeakChecker::StartRecording());
@@ -134,10 +261,15 @@ void CheckRecorded() {
   CHECK(second.NoLeaks());
   LeakReport report = first.Check();
   CHECK(report.Objects() == 3 && report.Bytes() == 900);
+  // The vector's memory may become a lost object's: no word of this stack's may lead there.
   const auto depth_of_only_site = [&report] {
-    const std::vector<tcmalloc_leak_site> sites = SitesOf(report);
-    CHECK(sites.size() == 1 && sites[0].object_size == 0);
-    return sites[0].depth;
+    size_t depth = 0;
+    Elsewhere([&report, &depth] {
+      const std::vector<tcmalloc_leak_site> sites = SitesOf(report);
+      CHECK(sites.size() == 1 && sites[0].object_size == 0);
+      depth = sites[0].depth;
+    });
+    return depth;
   };
   const size_t depth = depth_of_only_site();
   CHECK(depth > 1);
@@ -344,6 +476,8 @@ int main(int argc, char** argv) {
     CheckWhole();
   } else if (what == "since") {
     CheckSince();
+  } else if (what == "ages") {
+    CheckAges();
   } else if (what == "recorded") {
     CheckRecorded();
   } else if (what == "formats") {

@@ -25,6 +25,19 @@ std::string Written(const FoundLeaks& leaks, LeakFormat format) {
   return text;
 }
 
+LeakSite* Add(FoundLeaks* leaks, const uintptr_t* frames, size_t depth, size_t object_size,
+              uintptr_t object, size_t bytes_asked_for, bool direct, bool by_object,
+              AgeBucket age = AgeBucket::kSecond) {
+  return leaks->Add({.frames = frames,
+                     .depth = depth,
+                     .address = object,
+                     .object_size = object_size,
+                     .age = age,
+                     .bytes_asked_for = bytes_asked_for,
+                     .direct = direct},
+                    by_object);
+}
+
 class FoundLeaksTest : public testing::Test {
  protected:
   FoundLeaksTest() : leaks_(vm_) { leaks_.outcome = LeakOutcome::kDone; }
@@ -37,10 +50,10 @@ TEST_F(FoundLeaksTest, SameStacksAreOneSiteWhereverTheyLie) {
   const std::vector<uintptr_t> first = {0x10, 0x20, 0x30};
   const std::vector<uintptr_t> same = first;
   const std::vector<uintptr_t> other = {0x10, 0x20, 0x31};
-  ASSERT_NE(leaks_.Add(first.data(), 3, 64, 0x1000, 50, false, false), nullptr);
-  ASSERT_NE(leaks_.Add(other.data(), 3, 64, 0x2000, 40, true, false), nullptr);
-  ASSERT_NE(leaks_.Add(same.data(), 3, 128, 0x3000, 100, true, false), nullptr);
-  ASSERT_NE(leaks_.Add(first.data(), 2, 64, 0x4000, 7, true, false), nullptr);
+  ASSERT_NE(Add(&leaks_, first.data(), 3, 64, 0x1000, 50, false, false), nullptr);
+  ASSERT_NE(Add(&leaks_, other.data(), 3, 64, 0x2000, 40, true, false), nullptr);
+  ASSERT_NE(Add(&leaks_, same.data(), 3, 128, 0x3000, 100, true, false), nullptr);
+  ASSERT_NE(Add(&leaks_, first.data(), 2, 64, 0x4000, 7, true, false), nullptr);
   ASSERT_TRUE(leaks_.Finish());
   ASSERT_EQ(leaks_.num_sites(), 3u);
   const LeakSite* const sites = leaks_.begin();
@@ -63,7 +76,7 @@ TEST_F(FoundLeaksTest, SameStacksAreOneSiteWhereverTheyLie) {
 TEST_F(FoundLeaksTest, WithoutStacksSizesAreSites) {
   for (uintptr_t i = 1; i <= 10; ++i) {
     const size_t size = i % 2 == 0 ? 64 : 128;
-    ASSERT_NE(leaks_.Add(nullptr, 0, size, i * 0x1000, size, true, false), nullptr);
+    ASSERT_NE(Add(&leaks_, nullptr, 0, size, i * 0x1000, size, true, false), nullptr);
   }
   ASSERT_TRUE(leaks_.Finish());
   ASSERT_EQ(leaks_.num_sites(), 2u);
@@ -72,10 +85,122 @@ TEST_F(FoundLeaksTest, WithoutStacksSizesAreSites) {
   EXPECT_EQ(leaks_.begin()[1].object_size, 64u);
 }
 
+TEST_F(FoundLeaksTest, WithoutStacksAgesAreSitesToo) {
+  const uintptr_t frames[] = {0x10, 0x20};
+  // Objects of two sizes; their spans were handed out at these times, by a clock that shows 100 s.
+  for (const int64_t ms : {20'000, 39'000, 41'000, 91'000, 99'500, 99'999, 100'000}) {
+    for (const size_t size : {size_t{64}, size_t{128}}) {
+      const AgeBucket age = AgeBucketOf(100'000 - ms);
+      const auto address = static_cast<uintptr_t>(size << 20) + static_cast<uintptr_t>(ms);
+      ASSERT_NE(Add(&leaks_, nullptr, 0, size, address, size, true, false, age), nullptr);
+      // What has a stack is not told apart by its age.
+      ASSERT_NE(Add(&leaks_, frames, 2, size, address + 1, 1, true, false, age), nullptr);
+    }
+  }
+  ASSERT_TRUE(leaks_.Finish());
+  ASSERT_EQ(leaks_.num_sites(), 9u);
+  struct Group {
+    size_t object_size;
+    AgeBucket age;
+    uint64_t objects;
+    bool operator==(const Group&) const = default;
+  };
+  std::vector<Group> groups;
+  for (const LeakSite& site : leaks_) groups.push_back({site.object_size, site.age, site.objects});
+  const std::vector<Group> expected = {
+      {128, AgeBucket::kSecond, 3}, {128, AgeBucket::kTenMinutes, 2},
+      {64, AgeBucket::kSecond, 3},  {64, AgeBucket::kTenMinutes, 2},
+      {128, AgeBucket::kMinute, 1}, {128, AgeBucket::kTenSeconds, 1},
+      {64, AgeBucket::kMinute, 1},  {64, AgeBucket::kTenSeconds, 1},
+      {0, AgeBucket::kSecond, 14}};
+  EXPECT_EQ(groups, expected);
+}
+
+TEST_F(FoundLeaksTest, ManyGroupsStayApartWhenTheTableGrows) {
+  constexpr size_t kSizes = 2000;
+  for (int round = 0; round < 2; ++round) {
+    for (size_t i = 0; i < kSizes * kNumAgeBuckets; ++i) {
+      const auto age = static_cast<AgeBucket>(i % kNumAgeBuckets);
+      const size_t size = 8 * (1 + i / kNumAgeBuckets);
+      ASSERT_NE(Add(&leaks_, nullptr, 0, size, 0x1000 + i, size, true, false, age), nullptr);
+    }
+  }
+  ASSERT_TRUE(leaks_.Finish());
+  ASSERT_EQ(leaks_.num_sites(), kSizes * kNumAgeBuckets);
+  for (const LeakSite& site : leaks_) ASSERT_EQ(site.objects, 2u);
+}
+
+TEST_F(FoundLeaksTest, TheNearestSiteIsAHintInEachFormat) {
+  Add(&leaks_, nullptr, 0, 64, 0x1000, 64, true, false, AgeBucket::kOlder);
+  Add(&leaks_, nullptr, 0, 32, 0x2000, 32, true, false, AgeBucket::kMinute);
+  std::vector<uintptr_t> frames = {0x11, 0x21};
+  ASSERT_TRUE(leaks_.SetNearest(leaks_.begin(), frames.data(), frames.size()));
+  frames.assign(2, 0);  // the report has its own
+  ASSERT_TRUE(leaks_.Finish());
+  MappedLibraries none(vm_);
+  char buffer[2048];
+  TextWriter out(buffer, sizeof(buffer));
+  WriteLeakText(leaks_, "name", 2, none, &out);
+  EXPECT_EQ(out.text(),
+            "tcmalloc: leak check \"name\": 96 bytes in 2 objects lost, directly 96 bytes in 2 "
+            "objects; 2 places of allocation\n"
+            "  64 bytes in 1 object, each of the size 64, in spans handed out 1 h ago or earlier\n"
+            "    a hint, no evidence: the nearest sampled object of that size, allocated from\n"
+            "      0x10\n"
+            "      0x20\n"
+            "  32 bytes in 1 object, each of the size 32, in spans handed out 10 s to 1 min ago\n");
+  const std::string json = Written(leaks_, LeakFormat::kJson);
+  EXPECT_NE(json.find("\"object_size\":64,\"span_age_ms\":{\"at_least\":3600000},"
+                      "\"example\":\"0x1000\",\"frames\":[],\"nearest_sample\":{\"hint\":true,"
+                      "\"frames\":[{\"address\":\"0x11\"},{\"address\":\"0x21\"}]}}"),
+            std::string::npos)
+      << json;
+  EXPECT_NE(json.find("\"object_size\":32,\"span_age_ms\":{\"at_least\":10000,\"below\":60000},"
+                      "\"example\":\"0x2000\",\"frames\":[]}"),
+            std::string::npos)
+      << json;
+  EXPECT_EQ(Written(leaks_, LeakFormat::kFolded), "0x20;0x10 64\n");
+  EXPECT_EQ(Written(leaks_, LeakFormat::kLegacyText)
+                .rfind("heap profile: 2: 96 [2: 96] @ heapprofile\n1: 64 [1: 64] @ 0x11 0x21\n", 0),
+            0u);
+  const Profile profile = leaks_.AsProfile();
+  ASSERT_EQ(profile.num_entries, 2u);
+  EXPECT_TRUE(profile.entries[0].guessed_stack);
+  EXPECT_EQ(profile.entries[0].depth, 2u);
+  EXPECT_EQ(profile.entries[0].age_at_least_ms, 3'600'000);
+  EXPECT_FALSE(profile.entries[1].guessed_stack);
+  EXPECT_EQ(profile.entries[1].depth, 0u);
+  EXPECT_EQ(profile.entries[1].age_at_least_ms, 10'000);
+}
+
+TEST_F(FoundLeaksTest, FirstWordsAreWrittenWhereThereAreSome) {
+  LeakSite* const site = Add(&leaks_, nullptr, 0, 64, 0x1000, 64, true, false);
+  ASSERT_EQ(site->num_words, 0u);
+  EXPECT_EQ(Written(leaks_, LeakFormat::kJson).find("words"), std::string::npos);
+  EXPECT_EQ(Written(leaks_, LeakFormat::kText).find("begins with"), std::string::npos);
+  site->num_words = 2;
+  site->words[0] = 0xabc;
+  site->words[1] = 0xdef;
+  ASSERT_TRUE(leaks_.Finish());
+  EXPECT_NE(Written(leaks_, LeakFormat::kJson).find(",\"words\":[\"0xabc\",\"0xdef\"],"),
+            std::string::npos);
+  EXPECT_NE(
+      Written(leaks_, LeakFormat::kText).find("one of them at 0x1000 begins with 0xabc 0xdef"),
+      std::string::npos);
+}
+
+TEST_F(FoundLeaksTest, WhatHasAStackHasNoAgeInAProfile) {
+  const uintptr_t frames[] = {0x11};
+  Add(&leaks_, frames, 1, 64, 0x1000, 50, true, false, AgeBucket::kOlder);
+  ASSERT_TRUE(leaks_.Finish());
+  EXPECT_EQ(leaks_.AsProfile().entries[0].age_at_least_ms, -1);
+  EXPECT_FALSE(leaks_.AsProfile().entries[0].guessed_stack);
+}
+
 TEST_F(FoundLeaksTest, ByObjectEachIsASiteWithItsAddress) {
   const uintptr_t frames[] = {0x10, 0x20};
   for (uintptr_t i = 1; i <= 3; ++i) {
-    ASSERT_NE(leaks_.Add(frames, 2, 64, i * 0x1000, 50 * i, true, true), nullptr);
+    ASSERT_NE(Add(&leaks_, frames, 2, 64, i * 0x1000, 50 * i, true, true), nullptr);
   }
   ASSERT_TRUE(leaks_.Finish());
   ASSERT_EQ(leaks_.num_sites(), 3u);
@@ -91,7 +216,7 @@ TEST_F(FoundLeaksTest, ManySitesAreTold) {
   for (int round = 0; round < 2; ++round) {
     for (uintptr_t i = 0; i < kSites; ++i) {
       const uintptr_t frames[] = {0x1000 + i, 0x20};
-      ASSERT_NE(leaks_.Add(frames, 2, 64, 0x100000 + i * 64, i, true, false), nullptr);
+      ASSERT_NE(Add(&leaks_, frames, 2, 64, 0x100000 + i * 64, i, true, false), nullptr);
     }
   }
   ASSERT_TRUE(leaks_.Finish());
@@ -118,7 +243,7 @@ TEST_F(FoundLeaksTest, WithoutMemoryItSaysSo) {
     bool complete = true;
     for (uintptr_t i = 0; i < 3000 && complete; ++i) {
       const uintptr_t frames[] = {0x1000 + i};
-      complete = leaks.Add(frames, 1, 64, 0x1000, 64, true, false) != nullptr;
+      complete = Add(&leaks, frames, 1, 64, 0x1000, 64, true, false) != nullptr;
     }
     if (!complete || !leaks.Finish()) ++failures;
   }
@@ -127,12 +252,13 @@ TEST_F(FoundLeaksTest, WithoutMemoryItSaysSo) {
 
 TEST_F(FoundLeaksTest, Text) {
   const uintptr_t frames[] = {0x11, 0x21};
-  LeakSite* const site = leaks_.Add(frames, 2, 64, 0x1000, 50, true, false);
+  LeakSite* const site = Add(&leaks_, frames, 2, 64, 0x1000, 50, true, false);
   site->num_words = 1;
   site->words[0] = 0xabc;
-  leaks_.Add(nullptr, 0, 32, 0x2000, 32, true, false);
-  leaks_.Add(nullptr, 0, 32, 0x2020, 32, false, false);
-  leaks_.Add(nullptr, 0, 16, 0x3000, 16, false, false);
+  Add(&leaks_, nullptr, 0, 32, 0x2000, 32, true, false);
+  Add(&leaks_, nullptr, 0, 32, 0x2020, 32, false, false);
+  Add(&leaks_, nullptr, 0, 16, 0x3000, 16, false, false);
+  leaks_.recorded = true;
   ASSERT_TRUE(leaks_.Finish());
   MappedLibraries none(vm_);
   char buffer[2048];
@@ -142,7 +268,8 @@ TEST_F(FoundLeaksTest, Text) {
             "tcmalloc: leak check \"name\": 130 bytes in 4 objects lost, directly 82 bytes in 2 "
             "objects; 3 places of allocation\n"
             "  64 bytes in 2 objects, of which directly lost: 32 bytes in 1 object, each of the "
-            "size 32, from before allocations were recorded\n"
+            "size 32, in spans handed out less than 1 s ago, from before allocations were "
+            "recorded\n"
             "  50 bytes in 1 object, allocated from\n"
             "    0x10\n"
             "    0x20\n"
@@ -174,7 +301,7 @@ TEST_F(FoundLeaksTest, TextOfNothingAndOfNoAnswer) {
 
 TEST_F(FoundLeaksTest, Formats) {
   const uintptr_t frames[] = {0x11, 0x21};
-  leaks_.Add(frames, 2, 64, 0x1000, 50, true, false);
+  Add(&leaks_, frames, 2, 64, 0x1000, 50, true, false);
   leaks_.pause_ns = 1234;
   leaks_.objects_in_use = 9;
   ASSERT_TRUE(leaks_.Finish());

@@ -164,6 +164,41 @@ TEST(ObjectIndexTest, SampledObjectsHaveTheirSizeAndTheirSample) {
   EXPECT_EQ(Look().index.num_objects(), 0u);
 }
 
+TEST(ObjectIndexTest, SamplesAreListedAndObjectsHaveTheTimeOfTheirSpans) {
+  Heap& heap = ExistingHeap();
+  const int64_t start_ms = heap.page_heap.now_ms();
+  Objects own;
+  for (int i = 0; i < 20000; ++i) Add(&own, tc_malloc(48));
+  ASSERT_TRUE(SetSamplePeriod(heap, 512));
+  for (int i = 0; i < 2000; ++i) Add(&own, tc_malloc(i % 10 == 0 ? 600000 : 1000));
+  SetSamplePeriod(heap, 0);
+  const Look look;
+  Objects samples;
+  size_t with_sample = 0;
+  look.index.ForEachSampled([&](const LiveObject& object, const void* sample) {
+    EXPECT_EQ(look.index.SampleOf(object), sample);
+    samples[object.start] = object.bytes;
+  });
+  size_t since_start = 0;
+  look.index.ForEach([&](const LiveObject& object) {
+    const bool sampled = look.index.SampleOf(object) != nullptr;
+    with_sample += sampled;
+    EXPECT_EQ(samples.count(object.start), sampled ? 1u : 0u);
+    const int64_t ms = look.index.HandedOutMs(object);
+    EXPECT_LE(ms, heap.page_heap.now_ms());
+    since_start += ms >= start_ms;
+    // A span of its own, made for it.
+    if (sampled) {
+      EXPECT_GE(ms, start_ms);
+    }
+  });
+  EXPECT_EQ(samples.size(), with_sample);
+  EXPECT_GT(with_sample, 100u);
+  // All but those that went to a span from before.
+  EXPECT_GT(since_start, own.size() / 2);
+  FreeAll(own);
+}
+
 // 8 threads, each of which allocates, frees its own and others' objects, and then stands still with
 // what its cache holds; then they end, and others begin with what they left.
 TEST(ObjectIndexTest, WhatThreadsCacheIsNotInUse) {

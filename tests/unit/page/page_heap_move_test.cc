@@ -31,11 +31,13 @@ FakeVirtualMemory::Options Backed(size_t hardware_page_size) {
 // Every word of an object says which it is and where in it.
 uint64_t WordAt(uint64_t object, size_t i) { return object << 32 | i; }
 
+int64_t clock_ms = 0;
+
 struct MovingHeap {
   explicit MovingHeap(HugepageMode mode, Length threshold = Length(0),
                       size_t hardware_page_size = 4096)
       : under_test(Backed(hardware_page_size),
-                   {.hugepage_threshold = threshold, .now_ms = [] { return int64_t{0}; }}) {
+                   {.hugepage_threshold = threshold, .now_ms = [] { return clock_ms; }}) {
     heap.SetReleaseRate(0);
     heap.SetHugepages({mode, 511});
     vm.RecordCalls();
@@ -93,14 +95,17 @@ struct MovingHeap {
 
 TEST(PageHeapMoveTest, MovesInsteadOfTakingFreshMemoryForACopy) {
   MovingHeap h(HugepageMode::kNever);
+  clock_ms = 5000;
   Span* const object = h.New(MiB(3), 1);
   Span* const behind = h.New(MiB(60), 2);
   ASSERT_EQ(behind->first_page, object->first_page + MiB(3));
   ASSERT_FALSE(h.Resize(object, MiB(5)));
   const PageId was = object->first_page;
   const size_t resident = h.vm.resident_bytes();
+  clock_ms = 6000;
   Span* const moved = h.Move(object, MiB(5));
   ASSERT_NE(moved, nullptr);
+  EXPECT_EQ(moved->handed_out_ms, 5000) << "it is the same object";
   EXPECT_EQ(h.Count(Kind::kMove), 1u);
   EXPECT_EQ(moved->num_pages, MiB(5));
   EXPECT_EQ(moved->state.load(), SpanState::kLarge);

@@ -27,7 +27,8 @@ constexpr Length kAll = Length(SIZE_MAX >> kPageShift);
 class PageHeapSpanCacheTest : public testing::Test {
  protected:
   explicit PageHeapSpanCacheTest(size_t hardware_page_size = 4096)
-      : under_test_(Options(hardware_page_size)) {
+      : under_test_(Options(hardware_page_size), {.now_ms = [] { return clock_ms_; }}) {
+    clock_ms_ = 0;
     heap_.SetReleaseRate(0);
   }
 
@@ -46,10 +47,23 @@ class PageHeapSpanCacheTest : public testing::Test {
   }
   void Keep(Span* span, size_t shard) { heap_.DeleteToCache(span, shard, true); }
 
+  static inline int64_t clock_ms_ = 0;
+
   PageHeapUnderTest under_test_;
   PageHeap& heap_ = under_test_.heap;
   FakeVirtualMemory& vm_ = under_test_.vm;
 };
+
+TEST_F(PageHeapSpanCacheTest, WhatIsHandedOutAgainIsNewAgain) {
+  clock_ms_ = 1000;
+  Span* const span = New(8);
+  EXPECT_EQ(span->handed_out_ms, 1000);
+  clock_ms_ = 2000;
+  Keep(span, 5);
+  clock_ms_ = 3000;
+  ASSERT_EQ(heap_.NewFromCache(Length(8), 5), span);
+  EXPECT_EQ(span->handed_out_ms, 3000);
+}
 
 TEST_F(PageHeapSpanCacheTest, WhatIsKeptIsHandedOutAgainAndCountsAsFree) {
   Span* const span = New(8);

@@ -51,6 +51,40 @@ class PageHeapTest : public testing::Test {
   FakeVirtualMemory& vm_ = under_test_.vm;
 };
 
+TEST_F(PageHeapTest, SpansInUseKnowWhenTheyWereHandedOut) {
+  clock_ms_ = 1000;
+  Span* const early = New(3);
+  clock_ms_ = 2000;
+  Span* const late = New(2);
+  // So long that they were in the tree of free spans, whose links lie in the same place.
+  std::vector<Span*> long_ones;
+  for (size_t i = 0; i < 20; ++i) long_ones.push_back(New(300 + i));
+  clock_ms_ = 3000;
+  for (size_t i = 0; i < long_ones.size(); i += 2) heap_.Delete(long_ones[i]);
+  EXPECT_EQ(early->handed_out_ms, 1000);
+  EXPECT_EQ(late->handed_out_ms, 2000);
+  for (size_t i = 1; i < long_ones.size(); i += 2) EXPECT_EQ(long_ones[i]->handed_out_ms, 2000);
+  heap_.CheckInvariants();
+  Span* const again = New(310);
+  EXPECT_EQ(again->handed_out_ms, 3000);
+  // Longer or shorter, the object is what it was.
+  clock_ms_ = 4000;
+  ASSERT_TRUE(heap_.ResizeLargeAt(again, again->start_address(), Length(200)));
+  EXPECT_EQ(again->handed_out_ms, 3000);
+  heap_.CheckInvariants();
+}
+
+TEST_F(PageHeapTest, ALargeSpanHasNoSampleWhenItIsNew) {
+  Span* const span = New(3);
+  EXPECT_EQ(span->sample, nullptr);
+  int sample = 0;
+  span->sample = &sample;
+  heap_.Delete(span);
+  Span* const again = New(3);
+  ASSERT_EQ(again, span);
+  EXPECT_EQ(again->sample, nullptr);
+}
+
 TEST_F(PageHeapTest, StartsSmallAndGrowsInFewMappings) {
   New(1);
   EXPECT_EQ(heap_.GetStats().system_bytes, kMiB);

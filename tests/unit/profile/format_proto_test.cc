@@ -170,6 +170,37 @@ TEST(ProtoFormatTest, SamplesOfWhatWasAllocated) {
   EXPECT_EQ(Samples(Written(known.profile())), expected);
 }
 
+TEST(ProtoFormatTest, LabelsOfWhatIsGuessed) {
+  static constexpr uintptr_t kFrames[] = {0x701011};
+  ProfileEntry entries[3];
+  for (ProfileEntry& entry : entries) {
+    entry.frames = kFrames;
+    entry.depth = 1;
+    entry.estimated_live_bytes = 100;
+  }
+  entries[0].guessed_stack = true;
+  entries[0].object_size = 48;
+  entries[0].age_at_least_ms = 60'000;
+  entries[1].age_at_least_ms = 0;
+  Profile profile;
+  profile.entries = entries;
+  profile.num_entries = 3;
+  const std::string text = Written(profile);
+  using Label = std::tuple<std::string, uint64_t, std::string>;
+  std::vector<std::vector<Label>> labels;
+  for (const std::string_view message : Texts(text, 2)) {
+    labels.emplace_back();
+    for (const std::string_view label : Texts(message, 3)) {
+      labels.back().emplace_back(String(text, label, 1), Only(label, 3), String(text, label, 4));
+    }
+  }
+  const std::vector<std::vector<Label>> expected = {
+      {{"bytes", 48, "bytes"}, {"guessed_stack", 1, ""}, {"age", 60'000, "milliseconds"}},
+      {{"age", 0, "milliseconds"}},
+      {}};
+  EXPECT_EQ(labels, expected);
+}
+
 TEST(ProtoFormatTest, RoundsEstimates) {
   EXPECT_EQ(RoundedEstimate(0), 0);
   EXPECT_EQ(RoundedEstimate(0.49), 0);

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "leak/sampled_sites.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <tuple>
+#include <vector>
+
+#include "os/virtual_memory.h"
+#include "testing/fake_virtual_memory.h"
+#include "testing/random.h"
+
+namespace tcmalloc {
+namespace {
+
+using Place = SampledSites::Place;
+
+// Samples are told by their numbers.
+const void* Sample(uintptr_t number) { return reinterpret_cast<const void*>(number); }
+
+class SampledSitesTest : public testing::Test {
+ protected:
+  void Build(const std::vector<Place>& places) {
+    ASSERT_TRUE(sites_.Reserve(places.size()));
+    for (size_t i = 0; i < places.size(); ++i) sites_.Add(places[i], Sample(i + 1));
+    sites_.Sort();
+  }
+
+  SystemVirtualMemory vm_;
+  CheckMemory memory_{vm_};
+  SampledSites sites_{memory_};
+};
+
+TEST_F(SampledSitesTest, OnlyTheSameSizeIsNear) {
+  Build({{64, 1000, 0x1000}, {128, 9000, 0x2000}});
+  EXPECT_EQ(sites_.Nearest({64, 9000, 0x2000}), Sample(1));
+  EXPECT_EQ(sites_.Nearest({128, 1000, 0x1000}), Sample(2));
+  EXPECT_EQ(sites_.Nearest({96, 1000, 0x1000}), nullptr);
+  EXPECT_EQ(sites_.Nearest({16, 1000, 0x1000}), nullptr);
+  EXPECT_EQ(sites_.Nearest({256, 1000, 0x1000}), nullptr);
+}
+
+TEST_F(SampledSitesTest, WithoutSamplesNoneIsNear) {
+  Build({});
+  EXPECT_EQ(sites_.Nearest({64, 0, 0x1000}), nullptr);
+}
+
+TEST_F(SampledSitesTest, TheTimeCountsBeforeTheAddress) {
+  Build({{64, 1000, 0x1000}, {64, 5000, 0x9000}});
+  EXPECT_EQ(sites_.Nearest({64, 1200, 0x9000}), Sample(1));
+  EXPECT_EQ(sites_.Nearest({64, 0, 0x9000}), Sample(1));
+  EXPECT_EQ(sites_.Nearest({64, 4000, 0x1000}), Sample(2));
+  EXPECT_EQ(sites_.Nearest({64, 6000, 0x1000}), Sample(2));
+}
+
+TEST_F(SampledSitesTest, OfTwoAtTheSameDistanceTheLaterOne) {
+  Build({{64, 1000, 0x1000}, {64, 3000, 0x9000}});
+  EXPECT_EQ(sites_.Nearest({64, 2000, 0x1000}), Sample(2));
+}
+
+TEST_F(SampledSitesTest, OfOneTimeTheNearestAddress) {
+  Build({{64, 1000, 0x1000}, {64, 1000, 0x9000}, {64, 1000, 0x3000}});
+  EXPECT_EQ(sites_.Nearest({64, 1000, 0x1fff}), Sample(1));
+  EXPECT_EQ(sites_.Nearest({64, 1000, 0x2fff}), Sample(3));
+  EXPECT_EQ(sites_.Nearest({64, 1000, 0xffff}), Sample(2));
+  EXPECT_EQ(sites_.Nearest({64, 1000, 0}), Sample(1));
+  EXPECT_EQ(sites_.Nearest({64, 7000, 0x4000}), Sample(3));
+}
+
+// Against a look at each.
+TEST_F(SampledSitesTest, IsTheNearestOfMany) {
+  SeededRandom random(9101);
+  const auto any = [&random]() -> Place {
+    return {16 * (1 + random.Below(4)), static_cast<int64_t>(100 * random.Below(30)),
+            4096 * (1 + random.Below(1000))};
+  };
+  std::vector<Place> places(300);
+  for (Place& place : places) place = any();
+  Build(places);
+  for (int i = 0; i < 5000; ++i) {
+    Place object = any();
+    object.handed_out_ms += static_cast<int64_t>(random.Below(100));
+    const auto distance = [&object](const Place& p) {
+      const int64_t ms = std::abs(p.handed_out_ms - object.handed_out_ms);
+      return std::tuple(
+          ms, -p.handed_out_ms,
+          p.address < object.address ? object.address - p.address : p.address - object.address,
+          p.address);
+    };
+    const Place* best = nullptr;
+    for (const Place& p : places) {
+      if (p.object_bytes != object.object_bytes) continue;
+      if (best == nullptr || distance(p) < distance(*best)) best = &p;
+    }
+    ASSERT_NE(best, nullptr);
+    const auto found = reinterpret_cast<uintptr_t>(sites_.Nearest(object));
+    ASSERT_NE(found, 0u);
+    ASSERT_EQ(distance(places[found - 1]), distance(*best));
+  }
+}
+
+TEST(SampledSitesMemoryTest, WithoutMemoryItSaysSo) {
+  FakeVirtualMemory vm{FakeVirtualMemory::Options()};
+  vm.FailMap(1);
+  CheckMemory memory(vm);
+  SampledSites sites(memory);
+  EXPECT_FALSE(sites.Reserve(10));
+}
+
+}  // namespace
+}  // namespace tcmalloc
