@@ -129,7 +129,8 @@ PageHeap::Place PageHeap::FindNearLocked(Length n, size_t shard, FreeKind kind) 
   Span* const next =
       FreeNeighbourLocked(end, kind == kMapped ? SpanState::kFreeMapped : SpanState::kFreeReleased);
   if (next != nullptr && next->first_page == end && next->num_pages >= n) return {next};
-  const Length run_length = n > kNearRun ? n : kNearRun;
+  const Length near_run = NearRun(InUseLocked(), num_near_ends_);
+  const Length run_length = n > near_run ? n : near_run;
   Span* const run = FindRunLocked(run_length, shard, kind);
   if (run != nullptr && hugepages_.mode != HugepageMode::kNever &&
       run->num_pages >= kHugepagePages) {
@@ -139,7 +140,7 @@ PageHeap::Place PageHeap::FindNearLocked(Length n, size_t shard, FreeKind kind) 
   }
   if (run != nullptr) return {run};
   // Where another one goes on, behind a run that it keeps.
-  return {free_[kind].FindBestFit(kNearRun + run_length), kNearRun};
+  return {free_[kind].FindBestFit(near_run + run_length), near_run};
 }
 
 PageHeap::Place PageHeap::FindPlaceLocked(const Request& request, FreeKind kind) {
@@ -178,7 +179,11 @@ Span* PageHeap::AllocateLocked(const Request& request, bool mapped_only, PageRan
     CountUsedLocked(span->first_page, n, true);
     span->written = fresh && span->zero_filled ? Length(0) : n;
   }
-  if (request.shard != kNoShard) near_ends_[request.shard] = span->first_page + n;
+  if (request.shard != kNoShard) {
+    PageId& end = near_ends_[request.shard];
+    if (end == PageId()) ++num_near_ends_;
+    end = span->first_page + n;
+  }
   span->state.store(use, std::memory_order_relaxed);
   BytesInUse(use).Add(span->bytes());
   span->handed_out_ms = request.now_ms;

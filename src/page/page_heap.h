@@ -52,6 +52,7 @@
 #include "page/limit_watch.h"
 #include "page/memory_limit.h"
 #include "page/metadata_arena.h"
+#include "page/near_run.h"
 #include "page/page_map.h"
 #include "page/release_policy.h"
 #include "page/span.h"
@@ -126,7 +127,7 @@ class PageHeap {
   Span* NewAligned(Length n, Length alignment, SpanState use) TC_EXCLUDES(lock_) {
     return Allocate({.length = n, .alignment = alignment, .use = use});
   }
-  // The same for small objects of a shard, next to its others: see kNearRun.
+  // The same for small objects of a shard, next to its others: see NearRun.
   Span* NewNear(Length n, size_t shard) TC_EXCLUDES(lock_) {
     return Allocate({.length = n, .use = SpanState::kSmall, .shard = shard});
   }
@@ -325,12 +326,6 @@ class PageHeap {
   // span to get memory for more.
   static constexpr size_t kSpareRecords = 2;
 
-  // Spans of one shard follow each other in memory, as far as there is room for this much. Why: a
-  // processor fetches what follows on what it reads, past the end of a span. Where that is memory
-  // in which another processor works, it costs that one: two threads that each swept their half of
-  // 6 MiB, in blocks that took turns, without a common last level of cache, took 6 ns for each line
-  // of a block of 32 KiB, 3.6 ns with 64 KiB, 1.9 ns with 256 KiB or more.
-  static constexpr Length kNearRun = Length((size_t{256} << 10) >> kPageShift);
   static constexpr size_t kNoShard = kMaxShards;
   static constexpr size_t kDrainedAtOnce = 32;
 
@@ -495,7 +490,7 @@ class PageHeap {
   // Takes back of what is kept in span caches what may serve a request that would else be served by
   // memory that is not there yet; returns the bytes, 0 when nothing more is worth it. Of other
   // shards' several at once: one at a time would mix the shards' memory span by span (see
-  // kNearRun).
+  // NearRun).
   size_t DrainFor(const Request& request) TC_EXCLUDES(lock_);
   size_t SpanCacheBytes() const;
   void CountFreeSpansLocked(FreeSpanCounts* counts) TC_REQUIRES(lock_);
@@ -586,6 +581,7 @@ class PageHeap {
   std::array<FreeSpans, kNumFreeKinds> free_ TC_GUARDED_BY(lock_);
   // Where each shard's last new span ends.
   std::array<PageId, kMaxShards> near_ends_ TC_GUARDED_BY(lock_) = {};
+  size_t num_near_ends_ TC_GUARDED_BY(lock_) = 0;  // that are set
   IntrusiveList<Span> records_ TC_GUARDED_BY(lock_);
   size_t num_records_ TC_GUARDED_BY(lock_) = 0;
   Region* regions_ TC_GUARDED_BY(lock_) = nullptr;
