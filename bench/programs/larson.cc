@@ -125,8 +125,9 @@ class Server {
   void Serve(Line* line) {
     Random random(line->random_state);
     uint64_t replaced = 0;
-    for (uint64_t round = 0; round < load_.rounds && !stop_.load(std::memory_order_relaxed);
-         ++round) {
+    // One round in any case: on a machine with much to do the time may be over by now.
+    for (uint64_t round = 0;
+         round == 0 || (round < load_.rounds && !stop_.load(std::memory_order_relaxed)); ++round) {
       for (uint64_t i = 0; i < load_.objects; ++i) {
         Object* const victim = &line->objects[random.FastBelow(load_.objects)];
         Delete(*victim);

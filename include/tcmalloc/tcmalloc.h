@@ -329,8 +329,9 @@ int tcmalloc_profile_write_to(const tcmalloc_profile* profile, int format,
  * may or may not be seen, and an object may be told of that was free. The callback may allocate and
  * free: what it does comes after the moment.
  *
- * Cost: 20 to 50 ms per GiB of small objects, in which no thread gets memory that its cache does
- * not have; 8 bytes per page of 8 KiB of the heap, and a bit per object, until it returns.
+ * Cost: besides the callback, 80 ms per GiB of objects of 64 bytes, 25 ms of 256 bytes, 5 ms of
+ * 4 KiB (a Xeon at 2.8 GHz), in which no thread gets memory that its cache does not have; 8 bytes
+ * per page of 8 KiB of the heap, and a bit per object, until it returns.
  */
 typedef void (*tcmalloc_object_callback)(void* object, size_t bytes, void* context);
 int tcmalloc_for_each_object(tcmalloc_object_callback callback, void* context);

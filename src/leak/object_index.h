@@ -50,7 +50,8 @@
 // a multiple of 64, so that its bitmap is copied word by word.
 //
 // Thread safety: built once, then constant. Cost: a step per span and per cached object to build
-// (some 20 ms per GiB of 64-byte objects); 8 bytes per page, 32 per span, 2 bits per object.
+// (75 to 90 ms per GiB of 64-byte objects, on a Xeon at 2.8 GHz); 8 bytes per page, 32 per span, 2
+// bits per object.
 #pragma once
 
 #include <array>

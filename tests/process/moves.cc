@@ -3,9 +3,14 @@
 // Objects that grow by realloc beside each other: what they hold stays, and their pages are moved,
 // not copied, so that the process is never much larger than what it holds. Two ways: as it is, and
 // `locked`, where everything is locked in memory and must stay so.
+//
+// How often an object has grown into a neighbouring mapping, and is copied then, hangs on
+// addresses, which are others in every run: of five runs (`once`) the median counts.
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -18,6 +23,7 @@ namespace {
 
 constexpr size_t kObjects = 4;
 constexpr size_t kMaxBytes = size_t{96} << 20;
+constexpr size_t kRuns = 5;
 
 struct Object {
   uint64_t* words = nullptr;
@@ -52,16 +58,10 @@ void Verify(const Object& object, uint64_t number) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  RequireLibraryUnderTest();
-  const bool locked = argc == 2 && strcmp(argv[1], "locked") == 0;
-  CHECK(locked || argc == 1);
-  if (locked) {
-    if (mlockall(MCL_CURRENT | MCL_FUTURE) != 0) {
-      dprintf(STDOUT_FILENO, "SKIP: memory must not be locked here\n");
-      return 77;
-    }
-  }
+namespace {
+
+// Prints what the objects hold and what the process came to, in MiB.
+void GrowAll(bool locked) {
   Object objects[kObjects];
   size_t held = 0;
   while (objects[kObjects - 1].count * sizeof(uint64_t) < kMaxBytes) {
@@ -77,12 +77,46 @@ int main(int argc, char** argv) {
   const size_t resident = StatusBytes("VmRSS:");
   dprintf(STDOUT_FILENO, "held %zu MiB, peak %zu MiB, locked %zu of %zu MiB\n", held >> 20,
           peak >> 20, locked_bytes >> 20, resident >> 20);
-  // With copies it is 1.53 times as much (787 MiB for 513), with moves 1.15 to 1.3: each object is
-  // copied once where the heap has become large enough for hugepages, and when it has grown into a
-  // neighbouring mapping of the system's.
-  if (!locked) CHECK(peak < held + held / 5 * 2);
   // What the kernel adds to a process is not.
   if (locked) CHECK(locked_bytes + (size_t{1} << 20) >= resident);
   for (Object& object : objects) Free(object.words);
+}
+
+void CheckPeaks() {
+  char program[4096];
+  const ssize_t n = readlink("/proc/self/exe", program, sizeof(program) - 1);
+  CHECK(n > 0);
+  const std::string command = "'" + std::string(program, static_cast<size_t>(n)) + "' once";
+  size_t held = 0;
+  size_t peaks[kRuns];
+  for (size_t& peak : peaks) {
+    FILE* const run = popen(command.c_str(), "r");
+    CHECK(run != nullptr);
+    CHECK(fscanf(run, "held %zu MiB, peak %zu MiB, %*[^\n]\n", &held, &peak) == 2);
+    CHECK(pclose(run) == 0);
+    dprintf(STDOUT_FILENO, "held %zu MiB, peak %zu MiB\n", held, peak);
+  }
+  std::nth_element(peaks, peaks + kRuns / 2, peaks + kRuns);
+  // With copies it is 1.53 times as much (787 MiB for 513), with moves mostly 1.15 to 1.3: each
+  // object is copied once where the heap has become large enough for hugepages, and when it has
+  // grown into a neighbouring mapping of the system's.
+  CHECK(peaks[kRuns / 2] < held + held / 5 * 2);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  RequireLibraryUnderTest();
+  const std::string way = argc == 2 ? argv[1] : "";
+  CHECK(argc == 1 || way == "once" || way == "locked");
+  if (way.empty()) {
+    CheckPeaks();
+    return 0;
+  }
+  if (way == "locked" && mlockall(MCL_CURRENT | MCL_FUTURE) != 0) {
+    dprintf(STDOUT_FILENO, "SKIP: memory must not be locked here\n");
+    return 77;
+  }
+  GrowAll(way == "locked");
   return 0;
 }
