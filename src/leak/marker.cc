@@ -15,6 +15,22 @@ namespace {
 // make resident is a few pages each.
 constexpr size_t kLongBytes = size_t{256} << 10;
 
+// A sweep is worth it where it meets an object in so many words of bits: going past a word takes a
+// fraction of a nanosecond.
+constexpr size_t kWordsPerSweptObject = 16;
+
+// So many objects that wait have their memory in the processor's caches.
+constexpr size_t kFetchedAtOnce = 512;
+
+// Clears the bit; false when it was clear.
+bool TakeBit(uint64_t* bits, size_t i) {
+  uint64_t& word = bits[i / kBitsPerWord];
+  const uint64_t bit = uint64_t{1} << (i % kBitsPerWord);
+  if ((word & bit) == 0) return false;
+  word &= ~bit;
+  return true;
+}
+
 uintptr_t LoadWord(uintptr_t address) { return LoadRaw<uintptr_t>(address); }
 
 }  // namespace
@@ -25,7 +41,8 @@ Marker::Marker(const ObjectIndex& index, CheckMemory& memory, const Options& opt
       options_(options),
       heap_lowest_(index.lowest()),
       heap_extent_(index.extent()),
-      backed_(memory.hardware_page_size()) {}
+      backed_(memory.hardware_page_size()),
+      list_limit_(options.list_objects) {}
 
 bool Marker::Prepare() {
   static_cast<void>(backed_.Open());  // else all counts as touched
@@ -37,6 +54,7 @@ bool Marker::Prepare() {
   std::copy_n(index_.in_use(), words, unmarked_);
   to_find_ = unmarked_;
   noted_begin_ = words;
+  sweep_objects_ = std::max({size_t{1}, options_.list_objects / 2, words / kWordsPerSweptObject});
   bool enough_memory = true;
   index_.ForEachInFlight([&](uintptr_t object) { enough_memory &= AddPointer(object); });
   return enough_memory;
@@ -51,39 +69,69 @@ void Marker::Consider(uintptr_t word) {
 
 bool Marker::ConsiderInHeap(uintptr_t word) {
   // Before it is known whether there is an object that has not been found: that takes two loads
-  // which are seldom in the nearest cache, and the next of a list is then on its way.
-  __builtin_prefetch(reinterpret_cast<const void*>(word));
-  const uint64_t entry = index_.EntryOf(word);
-  if (entry == ObjectIndex::kNoEntry) return false;
-  uintptr_t start;
-  size_t number;
-  if (__builtin_expect(!ObjectIndex::IsLarge(entry), true)) {
-    const ObjectIndex::Place place = ObjectIndex::PlaceIn(entry, word);
-    if (place.offset > options_.max_pointer_offset) return true;
-    if (place.index >= index_.objects_per_span(ObjectIndex::ClassOfEntry(entry))) return true;
-    start = word - place.offset;
-    number = ObjectIndex::PayloadOf(entry) + place.index;
+  // which are seldom in the nearest cache, and the next of a list is then on its way. Where many
+  // are waiting, it would be gone again before its turn comes.
+  if (list_size_ < kFetchedAtOnce) __builtin_prefetch(reinterpret_cast<const void*>(word));
+  Target target;
+  bool in_pages;
+  if (!FindTarget(word, &target, &in_pages)) return in_pages;
+  if (!TakeBit(to_find_, target.number)) return true;
+  if (list_size_ >= list_limit_) {
+    Note(target.number);
   } else {
-    const ObjectIndex::SpanRecord& record = index_.RecordOf(entry);
-    const size_t offset = word - record.start;
-    if (offset >= record.object_bytes || offset > options_.max_pointer_offset) return true;
-    start = record.start;
-    number = record.first_number;
-  }
-  uint64_t& bits = to_find_[number / kBitsPerWord];
-  const uint64_t bit = uint64_t{1} << (number % kBitsPerWord);
-  if ((bits & bit) == 0) return true;
-  bits &= ~bit;
-  if (__builtin_expect(list_size_ == options_.list_objects, false)) {
-    Note(number);
-  } else {
-    list_[list_size_++] = ItemOf(start, entry);
+    Push(ItemOf(target.start, target.entry));
   }
   return true;
 }
 
+bool Marker::FindTarget(uintptr_t word, Target* target, bool* in_pages) const {
+  const uint64_t entry = target->entry = index_.EntryOf(word);
+  *in_pages = entry != ObjectIndex::kNoEntry;
+  if (!*in_pages) return false;
+  if (__builtin_expect(!ObjectIndex::IsLarge(entry), true)) {
+    const ObjectIndex::Place place = ObjectIndex::PlaceIn(entry, word);
+    if (place.offset > options_.max_pointer_offset) return false;
+    if (place.index >= index_.objects_per_span(ObjectIndex::ClassOfEntry(entry))) return false;
+    target->start = word - place.offset;
+    target->number = ObjectIndex::PayloadOf(entry) + place.index;
+    return true;
+  }
+  const ObjectIndex::SpanRecord& record = index_.RecordOf(entry);
+  const size_t offset = word - record.start;
+  if (offset >= record.object_bytes || offset > options_.max_pointer_offset) return false;
+  target->start = record.start;
+  target->number = record.first_number;
+  return true;
+}
+
+void Marker::ConsiderLater(uintptr_t word) {
+  // No branch that depends on what the words are: there is no telling.
+  waiting_[num_waiting_] = word;
+  num_waiting_ += word - heap_lowest_ < heap_extent_ ? 1 : 0;
+  if (word - conditional_lowest_ < conditional_extent_) ConsiderConditional(word);
+  if (num_waiting_ == kWaiting) ConsiderWaiting();
+}
+
+void Marker::ConsiderWaiting() {
+  size_t numbers[kWaiting];
+  size_t n = 0;
+  for (size_t i = 0; i < num_waiting_; ++i) {
+    Target target;
+    bool in_pages;
+    if (!FindTarget(waiting_[i], &target, &in_pages)) continue;
+    __builtin_prefetch(&to_find_[target.number / kBitsPerWord]);
+    __builtin_prefetch(&noted_[target.number / kBitsPerWord]);
+    numbers[n++] = target.number;
+  }
+  num_waiting_ = 0;
+  for (size_t i = 0; i < n; ++i) {
+    if (TakeBit(to_find_, numbers[i])) Note(numbers[i]);
+  }
+}
+
 void Marker::Note(size_t number) {
   ++counts_.overflows;
+  if (++num_noted_ >= sweep_objects_) list_limit_ = 0;
   const size_t word = number / kBitsPerWord;
   SetBit(noted_, number);
   noted_begin_ = std::min(noted_begin_, word);
@@ -108,7 +156,9 @@ void Marker::ScanWords(uintptr_t start, uintptr_t end) {
   if (end - start < sizeof(uintptr_t)) return;
   const uintptr_t first = (start + step - 1) & ~(step - 1);
   const uintptr_t last = end - sizeof(uintptr_t);
-  if (step == sizeof(uintptr_t)) {
+  if (sweeping_) {
+    for (uintptr_t at = first; at <= last; at += step) ConsiderLater(LoadWord(at));
+  } else if (step == sizeof(uintptr_t)) {
     for (uintptr_t at = first; at <= last; at += sizeof(uintptr_t)) Consider(LoadWord(at));
   } else {
     for (uintptr_t at = first; at <= last; at += step) Consider(LoadWord(at));
@@ -186,29 +236,56 @@ void Marker::ScanObject(Item item) {
   counts_.object_bytes += bytes;
 }
 
+// Objects on their way, whose memory is being fetched.
+class Marker::Queue {
+ public:
+  bool empty() const { return size_ == 0; }
+  bool full() const { return size_ == kAhead; }
+  void Add(Item item) {
+    __builtin_prefetch(reinterpret_cast<const void*>(StartOf(item)));
+    items_[(first_ + size_++) % kAhead] = item;
+  }
+  Item TakeFirst() {
+    const Item item = items_[first_];
+    first_ = (first_ + 1) % kAhead;
+    --size_;
+    return item;
+  }
+
+ private:
+  Item items_[kAhead];
+  size_t first_ = 0;
+  size_t size_ = 0;
+};
+
 void Marker::Drain() {
-  Item queue[kAhead];
-  size_t first = 0;
-  size_t queued = 0;
   for (;;) {
-    while (queued < kAhead && list_size_ > 0) {
-      const Item item = list_[--list_size_];
-      __builtin_prefetch(reinterpret_cast<const void*>(StartOf(item)));
-      queue[(first + queued++) % kAhead] = item;
-    }
-    if (queued == 0) {
-      if (!TakeNoted()) return;
+    DrainList();
+    if (num_noted_ >= sweep_objects_) {
+      SweepNoted();
       continue;
     }
-    const Item item = queue[first];
-    first = (first + 1) % kAhead;
-    --queued;
-    ScanObject(item);
+    list_limit_ = options_.list_objects;
+    if (num_noted_ == 0) return;
+    TakeNoted();
   }
 }
 
-bool Marker::TakeNoted() {
-  while (noted_begin_ < noted_end_ && list_size_ < options_.list_objects) {
+void Marker::DrainList() {
+  Queue queue;
+  for (;;) {
+    while (!queue.full() && list_size_ > 0) {
+      queue.Add(list_[list_first_]);
+      list_first_ = (list_first_ + 1) & (options_.list_objects - 1);
+      --list_size_;
+    }
+    if (queue.empty()) return;
+    ScanObject(queue.TakeFirst());
+  }
+}
+
+void Marker::TakeNoted() {
+  while (num_noted_ > 0 && list_size_ < options_.list_objects) {
     uint64_t& bits = noted_[noted_begin_];
     if (bits == 0) {
       ++noted_begin_;
@@ -216,16 +293,36 @@ bool Marker::TakeNoted() {
     }
     const size_t bit = static_cast<size_t>(std::countr_zero(bits));
     bits &= bits - 1;
-    PushNumber(noted_begin_ * kBitsPerWord + bit);
+    --num_noted_;
+    Push(ItemWithNumber(noted_begin_ * kBitsPerWord + bit));
   }
-  if (noted_begin_ >= noted_end_) {
+  if (num_noted_ == 0) {
     noted_begin_ = WordsForBits(index_.num_numbers());
     noted_end_ = 0;
   }
-  return list_size_ > 0;
 }
 
-void Marker::PushNumber(size_t number) {
+void Marker::SweepNoted() {
+  Queue queue;
+  sweeping_ = true;
+  size_t w = noted_begin_;
+  // What is noted where the sweep has been is met by the next one.
+  noted_begin_ = WordsForBits(index_.num_numbers());
+  for (; w < noted_end_; ++w) {
+    while (noted_[w] != 0) {
+      const size_t bit = static_cast<size_t>(std::countr_zero(noted_[w]));
+      noted_[w] &= noted_[w] - 1;
+      --num_noted_;
+      if (queue.full()) ScanObject(queue.TakeFirst());
+      queue.Add(ItemWithNumber(w * kBitsPerWord + bit));
+    }
+  }
+  while (!queue.empty()) ScanObject(queue.TakeFirst());
+  ConsiderWaiting();
+  sweeping_ = false;
+}
+
+Marker::Item Marker::ItemWithNumber(size_t number) {
   const ObjectIndex::SpanRecord* record = last_record_;
   if (record == nullptr || number - record->first_number >= record->num_objects) {
     record = last_record_ = &index_.RecordWithNumber(number);
@@ -234,7 +331,7 @@ void Marker::PushNumber(size_t number) {
   const uint64_t kind = record->size_class == SizeClass::kNone
                             ? ObjectIndex::kLargeEntry
                             : uint64_t{Index(record->size_class)};
-  list_[list_size_++] = ItemOf(start, kind);
+  return ItemOf(start, kind);
 }
 
 bool Marker::SortConditional() {
@@ -286,7 +383,7 @@ bool Marker::FindIndirect() {
   to_find_ = not_found;
   const auto find_from = [&](size_t number) {
     ClearBit(not_found, number);
-    PushNumber(number);
+    Push(ItemWithNumber(number));
     Drain();
   };
   // First, in one order, objects that none before them leads to: they lead to all. Then, of these
