@@ -118,7 +118,8 @@ bool ReadControlBlock(uintptr_t address, uintptr_t limit, uintptr_t sample, Cont
     const uintptr_t start = WordAt(address, i);
     const uintptr_t bytes = WordAt(address, i + 1);
     const uintptr_t guard_bytes = WordAt(address, i + 2);
-    if (start == 0 || !IsWholePages(start) || !IsWholePages(bytes)) continue;
+    // The length is what the program asked for, aligned for what lies at the stack's end.
+    if (start == 0 || !IsWholePages(start) || bytes % kAlignment != 0) continue;
     if (!IsWholePages(guard_bytes) || guard_bytes >= bytes) continue;
     if (start + guard_bytes >= address || address - start >= bytes) continue;
     if (start + bytes - address > kMostBytes) continue;

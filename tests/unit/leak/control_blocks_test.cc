@@ -191,10 +191,12 @@ TEST_F(ControlBlocksTest, NothingIsKnownWhereTheCallersIsOfAnotherKind) {
 }
 
 #if defined(__GLIBC__) && (defined(__x86_64__) || defined(__i386__))
-TEST_F(ControlBlocksTest, TheRealOne) {
+class RealControlBlockTest : public ::testing::TestWithParam<size_t> {};
+
+TEST_P(RealControlBlockTest, TellsWhereTheStackIs) {
   pthread_attr_t attributes;
   ASSERT_EQ(pthread_attr_init(&attributes), 0);
-  pthread_attr_setstacksize(&attributes, 300 << 10);
+  pthread_attr_setstacksize(&attributes, GetParam());
   pthread_attr_setguardsize(&attributes, 3 * kPage);
   struct Stack {
     void* start;
@@ -210,7 +212,7 @@ TEST_F(ControlBlocksTest, TheRealOne) {
     pthread_attr_getstack(&own, &s.start, &s.bytes);
     pthread_attr_destroy(&own);
     const uintptr_t self = static_cast<uintptr_t>(pthread_self());
-    const uintptr_t limit = (self + kPage) / kPage * kPage;
+    const uintptr_t limit = reinterpret_cast<uintptr_t>(s.start) + s.bytes;
     s.found = ReadControlBlock(self, limit, self, &s.block);
     return nullptr;
   };
@@ -221,6 +223,11 @@ TEST_F(ControlBlocksTest, TheRealOne) {
   EXPECT_EQ(stack.block.stack_start, reinterpret_cast<uintptr_t>(stack.start));
   EXPECT_EQ(stack.block.stack_end, reinterpret_cast<uintptr_t>(stack.start) + stack.bytes);
 }
+
+// Whole pages, and not.
+INSTANTIATE_TEST_SUITE_P(Sizes, RealControlBlockTest,
+                         ::testing::Values(size_t{300} << 10, (size_t{300} << 10) + 1000,
+                                           (size_t{300} << 10) + 4000));
 #endif
 
 }  // namespace
