@@ -8,7 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
+#include <string_view>
 
 #include "os/errno_keeper.h"
 
@@ -132,7 +132,7 @@ class Program {
     const size_t count = Value(bytes) / sizeof(Relocation);
     for (size_t i = 0; i < count; ++i) {
       const uint32_t symbol = SymbolOf(first[i]);
-      if (symbol != 0 && strcmp(names + symbols[symbol].st_name, function) == 0) {
+      if (symbol != 0 && std::string_view(names + symbols[symbol].st_name) == function) {
         return reinterpret_cast<uintptr_t*>(bias_ + first[i].r_offset);
       }
     }

@@ -247,7 +247,14 @@ def settings(program, library, folder):
     expect(len(in_list) == 10, f"the list: {len(in_list)} entries")
     run.files[0].unlink()
     run = Run(program, library, "normal", folder, HEAP_CHECK_TEST_POINTER_ALIGNMENT="1")
-    expect("alignment is not the reason" in run.err, f"alignment: {run.err}")
+    # Words at any address hold one or the other object by chance where addresses have 32 bits.
+    with_any = re.search(r"with pointers at any address (\d+) bytes in (\d+) objects? are lost: (.+)",
+                         run.err)
+    expect(with_any is not None and (with_any[3] == "alignment is not the reason") ==
+           (int(with_any[2]) >= int(re.search(r"bytes in (\d+) objects lost", run.err)[1])),
+           f"alignment: {run.err}")
+    if elf_class(library) == 2:
+        expect("alignment is not the reason" in run.err, f"alignment: {run.err}")
     # A folder that is not there.
     run = Run(program, library, "normal", folder, HEAP_CHECK_DUMP_DIRECTORY="/does/not/exist")
     expect("cannot write /does/not/exist/" in run.err and run.status == STATUS_OF_LEAKS,

@@ -368,7 +368,7 @@ TEST_P(PageHeapHugepagesFuzzTest, WhatIsReleasedHasNothingBehindIt) {
   HugeHeap h(Length(random.OneIn(2) ? 0 : 700), {HugepageMode::kAdvise, 511}, random.OneIn(2));
   std::vector<Span*> live;
   size_t rested = 0;
-  for (int step = 0; step < 3000; ++step) {
+  for (int step = 0; step < 9000; ++step) {
     const uint64_t what = random.Below(100);
     const bool growing = step / 300 % 2 == 0;
     if (what < (growing ? 60 : 30)) {
