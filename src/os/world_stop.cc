@@ -65,17 +65,31 @@ ThreadFile FileOf(int id, std::string_view name) {
   return file;
 }
 
+// The beginning of a file that tells about a thread, in which everything is that matters here.
+struct ThreadText {
+  char bytes[1024];
+  ssize_t length = -1;
+  // Why there is none.
+  int error = 0;
+
+  // The file `path` from the directory `directory`.
+  ThreadText(int directory, const char* path) {
+    const int fd = static_cast<int>(syscall(SYS_openat, directory, path, O_RDONLY | O_CLOEXEC));
+    if (fd >= 0) length = ReadFrom(fd, bytes, sizeof(bytes));
+    if (length < 0) error = errno;
+    if (fd >= 0) Close(fd);
+  }
+  std::string_view view() const { return {bytes, length < 0 ? 0 : static_cast<size_t>(length)}; }
+};
+
 // Reads the file `path` from the directory `directory`.
 ThreadStatus ReadThreadStatus(int directory, const char* path) {
-  const int fd = static_cast<int>(syscall(SYS_openat, directory, path, O_RDONLY | O_CLOEXEC));
-  if (fd < 0) return {.has_ended = errno == ENOENT || errno == ESRCH};
-  // What matters is in the first lines.
-  char buffer[1024];
-  const ssize_t n = ReadFrom(fd, buffer, sizeof(buffer));
-  Close(fd);
-  if (n <= 0) return {.has_ended = true};
+  const ThreadText file(directory, path);
+  if (file.length <= 0) {
+    return {.has_ended = file.error == 0 || file.error == ENOENT || file.error == ESRCH};
+  }
   ThreadStatus status;
-  std::string_view text(buffer, static_cast<size_t>(n));
+  std::string_view text = file.view();
   while (!text.empty()) {
     std::string_view line = TakeField(&text, '\n');
     const std::string_view name = TakeField(&line, '\t');
@@ -87,6 +101,19 @@ ThreadStatus ReadThreadStatus(int directory, const char* path) {
     }
   }
   return status;
+}
+
+// The number of threads of the process, of which `path` in `directory` is a thread's file "stat"
+// (proc(5)): those that have ended count until the system has forgotten them. False when the file
+// cannot be read.
+bool CountThreads(int directory, const char* path, uint64_t* threads) {
+  const ThreadText file(directory, path);
+  std::string_view text = file.view();
+  // The second field is the program's name, in brackets, with whatever it has in it.
+  text.remove_prefix(text.rfind(')') + 1);
+  constexpr int kFieldsBetween = 18;
+  for (int i = 0; i < kFieldsBetween; ++i) TakeField(&text, ' ');
+  return TakeNumber(&text, threads);
 }
 
 // One attempt: what the caller and the task that it starts have in common.
@@ -155,10 +182,15 @@ class Attempt {
     return false;
   }
   bool StopAll();
+  // Sets `*all` to whether the stopped threads and the caller are all threads of the process.
+  bool HasAll(bool* all);
   // Calls f(thread id) for each thread; false when f was, or the list cannot be read.
   template <typename F>
   bool ForEachListed(F f);
-  bool Ask(int id, bool* found_new);
+  bool Ask(int id);
+  // Makes the entry of a thread, or changes the one that it has (`known`); null, and the attempt
+  // has failed, where there is no memory.
+  Tracee* Note(Tracee* known, int id, State state);
   bool AwaitStop(Tracee* tracee) {
     return Await([this, tracee] { WaitFor(tracee); });
   }
@@ -378,43 +410,59 @@ bool Attempt::StopAll() {
   };
   if (!ForEachListed(look_for_caller)) return false;
   if (!lists_caller) return Fail(StopOutcome::kNoThreadList, ESRCH);
-  // A thread that is stopped starts no other. So all have been found when the list has nobody who
-  // is not stopped. (A list may be cut short where a thread ends while it is made; but that thread
-  // was running, and so this is not the last list.)
-  for (bool found_new = true; found_new;) {
-    found_new = false;
-    if (!ForEachListed([&](int id) { return id == caller_id_ || Ask(id, &found_new); })) {
-      return false;
-    }
+  for (;;) {
+    if (!ForEachListed([&](int id) { return id == caller_id_ || Ask(id); })) return false;
     for (Tracee& tracee : tracees_) {
       if (tracee.state == State::kAsked && !AwaitStop(&tracee)) return false;
     }
+    bool all;
+    if (!HasAll(&all)) return false;
+    if (all) return true;
     // Those that are ending take their time.
-    if (found_new && !Await([] { syscall(SYS_sched_yield); })) return false;
+    if (!Await([] { syscall(SYS_sched_yield); })) return false;
   }
+}
+
+// The list alone would not tell: the system cuts it short, without a word, where it meets a thread
+// that ends meanwhile, and the one that this has started is behind it. But the system counts
+// threads as well. The stopped ones and the caller end as little as they start others, so each of
+// them counts. When the number is theirs, there is no other; and who would start one?
+bool Attempt::HasAll(bool* all) {
+  uint64_t expected = 1;
+  for (const Tracee& tracee : tracees_) expected += tracee.state == State::kStopped ? 1 : 0;
+  uint64_t threads;
+  if (!CountThreads(list_fd_, FileOf(caller_id_, "/stat").text, &threads)) {
+    return Fail(StopOutcome::kNoThreadList, EPROTO);
+  }
+  *all = threads == expected;
   return true;
 }
 
+Attempt::Tracee* Attempt::Note(Tracee* known, int id, State state) {
+  if (known != nullptr) {
+    *known = {id, state, 0};
+    return known;
+  }
+  if (tracees_.Push({id, state, 0})) return tracees_.end() - 1;
+  Fail(StopOutcome::kNoMemory, ENOMEM);
+  return nullptr;
+}
+
 // Attaches to a thread and asks it to stop, unless that has been done.
-bool Attempt::Ask(int id, bool* found_new) {
+bool Attempt::Ask(int id) {
   Tracee* tracee = Find(id);
   if (tracee != nullptr && tracee->state != State::kEnded) return true;
   if (const int error = Ptrace(kSeize, id, 0)) {
     if (error == EPERM) {
       const ThreadStatus status = ReadThreadStatus(list_fd_, FileOf(id, "/status").text);
-      // The first thread stays in the list when it has ended before the others.
-      if (status.has_ended && id == process_id_) return true;
-      if (!status.has_ended) {
-        return Fail(status.tracer != 0 ? StopOutcome::kTraced : StopOutcome::kForbidden, EPERM);
-      }
-    } else if (error != ESRCH) {
-      return Fail(StopOutcome::kForbidden, error);
+      // It is ending. The first thread stays in the list, and counts, until the others have ended.
+      if (status.has_ended)
+        return id != process_id_ || Note(tracee, id, State::kStopped) != nullptr;
+      return Fail(status.tracer != 0 ? StopOutcome::kTraced : StopOutcome::kForbidden, EPERM);
     }
-    // It is ending.
-    *found_new = true;
-    return true;
+    // ESRCH: it is ending.
+    return error == ESRCH || Fail(StopOutcome::kForbidden, error);
   }
-  *found_new = true;
   if (tracee == nullptr) {
     if (!tracees_.Push({id, State::kAsked, 0})) return Fail(StopOutcome::kNoMemory, ENOMEM);
     tracee = tracees_.end() - 1;

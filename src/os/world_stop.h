@@ -2,9 +2,9 @@
 // Stopping all other threads of the process for the length of a function.
 //
 // A task that shares the process's memory and files, but is no thread of it, attaches to every
-// thread as a debugger does (ptrace: PTRACE_SEIZE, PTRACE_INTERRUPT), looks for new ones until
-// there are none, reads their registers, runs the function and lets them go. No signal is sent, so
-// none can be blocked, and no handler runs. The caller waits meanwhile.
+// thread as a debugger does (ptrace: PTRACE_SEIZE, PTRACE_INTERRUPT), looks for more until the
+// system counts no others, reads their registers, runs the function and lets them go. No signal is
+// sent, so none can be blocked, and no handler runs. The caller waits meanwhile.
 //
 // What threads see: system calls that wait go on waiting; those that the system does not restart
 // after a stop (signal(7): epoll_wait, semop, sigtimedwait, io_getevents, read from inotify) may

@@ -341,6 +341,38 @@ TEST_F(WorldStopTest, TwoHundredTimesInTheMidstOfThings) {
          static_cast<double>(total_ns) / 200e6, static_cast<double>(longest_ns) / 1e6);
 }
 
+// A list of threads ends where it meets one that ends while the list is made; whom that one started
+// is behind it.
+TEST_F(WorldStopTest, NoThreadIsMissedWhereEachStartsItsSuccessorAndEnds) {
+  constexpr int kChains = 8;
+  constexpr int kStops = 2000;
+  std::atomic<bool> done{false};
+  std::atomic<int> chains{kChains};
+  std::atomic<uint64_t> links{0};
+  std::function<void()> succeed = [&] {
+    ++links;
+    if (done) {
+      --chains;
+    } else {
+      std::thread(succeed).detach();
+    }
+  };
+  for (int i = 0; i < kChains; ++i) std::thread(succeed).detach();
+  int missed = 0;
+  StopResult result;
+  for (int i = 0; i < kStops && result.outcome == StopOutcome::kDone; ++i) {
+    result = Stop([&](const WorldStop&) {
+      const uint64_t before = links;
+      Pass(200);
+      if (links != before) ++missed;
+    });
+  }
+  done = true;
+  while (chains > 0) std::this_thread::yield();
+  EXPECT_EQ(result.outcome, StopOutcome::kDone) << result.error;
+  EXPECT_EQ(missed, 0);
+}
+
 TEST_F(WorldStopTest, LeavesNothingBehind) {
   Counters counters(2);
   const auto stop = [] { return Stop([](const WorldStop&) {}).outcome; };
