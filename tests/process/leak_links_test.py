@@ -14,10 +14,9 @@ import pathlib
 import re
 import subprocess
 import sys
-import tempfile
 
 import leaks_test
-from leaks_test import CannotRun, Failed, LOST, Run, check_mode, expect
+from leaks_test import CannotRun, LOST, Run, check_mode, expect
 
 OPTION = "-Wl,--undefined=_ZN8tcmalloc12CheckProgramEv"
 # In Debian and elsewhere; any two that are not root's would do.
@@ -99,18 +98,9 @@ def set_uid(linker, source, client, folder):
 
 def main():
     what, source, client = sys.argv[1:4]
-    with tempfile.TemporaryDirectory() as name:
-        folder = pathlib.Path(name)
-        linker = Linker(folder, *sys.argv[4:])
-        try:
-            {"plain": plain, "set_uid": set_uid}[what](linker, source, client, folder)
-        except Failed as failure:
-            print(failure)
-            return 1
-        except CannotRun as reason:
-            print(f"SKIP: {reason}")
-            return leaks_test.SKIPPED
-    return 0
+    test = {"plain": plain, "set_uid": set_uid}[what]
+    return leaks_test.status_of(
+        lambda folder: test(Linker(folder, *sys.argv[4:]), source, client, folder))
 
 
 if __name__ == "__main__":

@@ -16,12 +16,11 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 import typing
 import xml.etree.ElementTree
 
 import leaks_test
-from leaks_test import CannotRun, Failed, Program, Run, environment_of, expect, told_by
+from leaks_test import CannotRun, Program, Run, environment_of, expect, told_by
 
 CLANG = "clang++-19"
 
@@ -284,20 +283,10 @@ def document(source, program, library, folder, path):
 
 def main():
     what, *arguments, path = sys.argv[1:]
-    with tempfile.TemporaryDirectory() as name:
-        try:
-            if what == "document":
-                document(*arguments, pathlib.Path(name), path)
-            else:
-                {"checker": checker, "leak_sanitizer": leak_sanitizer,
-                 "memcheck": memcheck}[what](*arguments, pathlib.Path(name))
-        except Failed as failure:
-            print(failure)
-            return 1
-        except CannotRun as reason:
-            print(f"SKIP: {reason}")
-            return leaks_test.SKIPPED
-    return 0
+    if what == "document":
+        return leaks_test.status_of(lambda folder: document(*arguments, folder, path))
+    test = {"checker": checker, "leak_sanitizer": leak_sanitizer, "memcheck": memcheck}[what]
+    return leaks_test.status_of(lambda folder: test(*arguments, folder))
 
 
 if __name__ == "__main__":

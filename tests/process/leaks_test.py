@@ -44,6 +44,20 @@ def expect(condition, message):
         raise Failed(message)
 
 
+def status_of(test):
+    """The exit status that tells how test(an empty folder) ended."""
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            test(pathlib.Path(folder))
+        except Failed as failure:
+            print(failure)
+            return 1
+        except CannotRun as reason:
+            print(f"SKIP: {reason}")
+            return SKIPPED
+    return 0
+
+
 class Program:
     """Names of functions for addresses, from the program's file."""
 
@@ -417,16 +431,7 @@ TESTS = {"normal": normal, "minimal": minimal, "strict": strict, "draconian": dr
 
 def main():
     what, program, library = sys.argv[1:4]
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            TESTS[what](program, library, pathlib.Path(folder))
-        except Failed as failure:
-            print(failure)
-            return 1
-        except CannotRun as reason:
-            print(f"SKIP: {reason}")
-            return SKIPPED
-    return 0
+    return status_of(lambda folder: TESTS[what](program, library, folder))
 
 
 if __name__ == "__main__":

@@ -42,6 +42,15 @@ class FoundLeaksTest : public testing::Test {
  protected:
   FoundLeaksTest() : leaks_(vm_) { leaks_.outcome = LeakOutcome::kDone; }
 
+  // What is printed of the check `name`, with so many places of allocation at most.
+  std::string Text(std::string_view name, uint64_t most_sites) {
+    MappedLibraries none(vm_);
+    char buffer[2048];
+    TextWriter out(buffer, sizeof(buffer));
+    WriteLeakText(leaks_, name, most_sites, none, &out);
+    return std::string(out.text());
+  }
+
   SystemVirtualMemory vm_;
   FoundLeaks leaks_;
 };
@@ -137,11 +146,7 @@ TEST_F(FoundLeaksTest, TheNearestSiteIsAHintInEachFormat) {
   ASSERT_TRUE(leaks_.SetNearest(leaks_.begin(), frames.data(), frames.size()));
   frames.assign(2, 0);  // the report has its own
   ASSERT_TRUE(leaks_.Finish());
-  MappedLibraries none(vm_);
-  char buffer[2048];
-  TextWriter out(buffer, sizeof(buffer));
-  WriteLeakText(leaks_, "name", 2, none, &out);
-  EXPECT_EQ(out.text(),
+  EXPECT_EQ(Text("name", 2),
             "tcmalloc: leak check \"name\": 96 bytes in 2 objects lost, directly 96 bytes in 2 "
             "objects; 2 places of allocation\n"
             "  64 bytes in 1 object, each of the size 64, in spans handed out 1 h ago or earlier\n"
@@ -260,11 +265,7 @@ TEST_F(FoundLeaksTest, Text) {
   Add(&leaks_, nullptr, 0, 16, 0x3000, 16, false, false);
   leaks_.recorded = true;
   ASSERT_TRUE(leaks_.Finish());
-  MappedLibraries none(vm_);
-  char buffer[2048];
-  TextWriter out(buffer, sizeof(buffer));
-  WriteLeakText(leaks_, "name", 2, none, &out);
-  EXPECT_EQ(out.text(),
+  EXPECT_EQ(Text("name", 2),
             "tcmalloc: leak check \"name\": 130 bytes in 4 objects lost, directly 82 bytes in 2 "
             "objects; 3 places of allocation\n"
             "  64 bytes in 2 objects, of which directly lost: 32 bytes in 1 object, each of the "
@@ -279,24 +280,17 @@ TEST_F(FoundLeaksTest, Text) {
 
 TEST_F(FoundLeaksTest, TextOfNothingAndOfNoAnswer) {
   ASSERT_TRUE(leaks_.Finish());
-  const auto text = [this] {
-    MappedLibraries none(vm_);
-    char buffer[512];
-    TextWriter out(buffer, sizeof(buffer));
-    WriteLeakText(leaks_, "x", 20, none, &out);
-    return std::string(out.text());
-  };
-  EXPECT_EQ(text(), "tcmalloc: leak check \"x\": nothing is lost\n");
+  EXPECT_EQ(Text("x", 20), "tcmalloc: leak check \"x\": nothing is lost\n");
   leaks_.outcome = LeakOutcome::kNotStopped;
-  EXPECT_EQ(text(),
+  EXPECT_EQ(Text("x", 20),
             "tcmalloc: leak check \"x\": other threads could not be stopped, and what they held "
             "may be among what follows; nothing is lost\n");
   leaks_.outcome = LeakOutcome::kImpossible;
   leaks_.error = 13;
-  EXPECT_EQ(text(), "tcmalloc: leak check \"x\": nothing is known: impossible (error 13)\n");
+  EXPECT_EQ(Text("x", 20), "tcmalloc: leak check \"x\": nothing is known: impossible (error 13)\n");
   leaks_.outcome = LeakOutcome::kNoMemory;
   leaks_.error = 0;
-  EXPECT_EQ(text(), "tcmalloc: leak check \"x\": nothing is known: no memory\n");
+  EXPECT_EQ(Text("x", 20), "tcmalloc: leak check \"x\": nothing is known: no memory\n");
 }
 
 TEST_F(FoundLeaksTest, Formats) {
