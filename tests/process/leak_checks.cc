@@ -316,11 +316,14 @@ void WriteFormats() {
 }
 
 void CheckAnnotated() {
-  // Memory that only a hidden pointer leads to.
+  // Memory that only a hidden pointer leads to. Nothing else is within 64 KiB of it: where a number
+  // of 16 bits was stored over a pointer with 32, what is left on a stack is an address near by.
   const size_t page = static_cast<size_t>(getpagesize());
-  void* const memory = mmap(nullptr, 3 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  constexpr size_t kAround = size_t{64} << 10;
+  void* const memory =
+      mmap(nullptr, 2 * kAround + page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   CHECK(memory != MAP_FAILED);
-  hidden[20] = ~(reinterpret_cast<uintptr_t>(memory) + page);
+  hidden[20] = ~(reinterpret_cast<uintptr_t>(memory) + kAround);
   CHECK(mprotect(reinterpret_cast<void*>(~hidden[20]), page, PROT_READ | PROT_WRITE) == 0);
   Elsewhere([] {
     auto** const words = reinterpret_cast<void**>(~hidden[20]);
