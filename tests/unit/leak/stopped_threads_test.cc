@@ -9,9 +9,11 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -101,14 +103,19 @@ void ForEachOtherThread(F f) {
   close(fd);
 }
 
+// Those that end count until nothing is left of them.
+size_t CountThreads() {
+  struct stat list;
+  return stat("/proc/self/task", &list) == 0 ? list.st_nlink - 2 : 0;
+}
+
 void StopOthers() {
   num_parked = 0;
   for (Parked& one : parked) one.thread_id = 0;
-  for (bool found = true; found;) {
-    found = false;
+  // The list of threads may be cut short where one ends while it is made: their number tells.
+  while (num_parked != CountThreads() - 1) {
     ForEachOtherThread([&](pid_t id) {
       if (IsParked(id)) return;
-      found = true;
       syscall(SYS_tgkill, getpid(), id, SIGUSR1);
       // One that ends has signals blocked at last.
       while (!IsParked(id) && IsThere(id)) sched_yield();
@@ -248,7 +255,8 @@ TEST(StoppedThreadsTest, NothingIsLostButWhatIsLost) {
   std::vector<std::thread> threads;
   for (int t = 0; t < kThreads; ++t) threads.emplace_back(&Work, 9500 + t);
   int settled = 0;
-  size_t hidden_in_vain = 0;
+  // How often each of the hidden ones was not seen.
+  std::array<int, kLost> missed = {};
   size_t stacks = 0;
   for (int round = 0; round < kRounds; ++round) {
     const Result result = Check();
@@ -258,10 +266,8 @@ TEST(StoppedThreadsTest, NothingIsLostButWhatIsLost) {
     std::set<uintptr_t> lost(
         result.first_unmarked,
         result.first_unmarked + std::min(result.unmarked, std::size(result.first_unmarked)));
-    // Some function of the allocator's may have the address of a neighbour's neighbour at hand.
     const size_t before = lost.size();
-    for (const uintptr_t object : hidden) lost.erase(~object);
-    hidden_in_vain += kLost - (before - lost.size());
+    for (size_t i = 0; i < kLost; ++i) missed[i] += lost.erase(~hidden[i]) == 0;
     EXPECT_EQ(result.unmarked, before);
     for (const uintptr_t object : lost) {
       ADD_FAILURE() << "round " << round << ": in flight, and taken for lost: " << object;
@@ -271,9 +277,15 @@ TEST(StoppedThreadsTest, NothingIsLostButWhatIsLost) {
   }
   ends = true;
   for (std::thread& thread : threads) thread.join();
-  printf("%d of %d looks settled, %zu threads stopped, %zu times a lost object was not seen\n",
-         settled, kRounds, stacks, hidden_in_vain);
-  EXPECT_LE(hidden_in_vain, static_cast<size_t>(settled) / 10);
+  printf("%d of %d looks settled, %zu threads stopped; not seen were the lost objects", settled,
+         kRounds, stacks);
+  for (const int times : missed) printf(" %d", times);
+  printf(" times\n");
+  // Some function of the allocator's may have the address of a neighbour's neighbour at hand. Where
+  // it leaves that on the stack of a thread that lives on, one object is held for as long.
+  EXPECT_LE(
+      std::count_if(missed.begin(), missed.end(), [&](int times) { return times > settled / 10; }),
+      1);
   EXPECT_GT(settled, kRounds * 3 / 4);
   for (const uintptr_t object : hidden) tc_free(reinterpret_cast<void*>(~object));
   for (auto& slot : table) tc_free(slot.exchange(nullptr));
