@@ -456,18 +456,16 @@ bool Attempt::Ask(int id) {
     if (error == EPERM) {
       const ThreadStatus status = ReadThreadStatus(list_fd_, FileOf(id, "/status").text);
       // It is ending. The first thread stays in the list, and counts, until the others have ended.
-      if (status.has_ended)
+      if (status.has_ended) {
         return id != process_id_ || Note(tracee, id, State::kStopped) != nullptr;
+      }
       return Fail(status.tracer != 0 ? StopOutcome::kTraced : StopOutcome::kForbidden, EPERM);
     }
     // ESRCH: it is ending.
     return error == ESRCH || Fail(StopOutcome::kForbidden, error);
   }
-  if (tracee == nullptr) {
-    if (!tracees_.Push({id, State::kAsked, 0})) return Fail(StopOutcome::kNoMemory, ENOMEM);
-    tracee = tracees_.end() - 1;
-  }
-  *tracee = {id, State::kAsked, 0};
+  tracee = Note(tracee, id, State::kAsked);
+  if (tracee == nullptr) return false;
   // ESRCH: it is ending, and whoever waits for it will see.
   static_cast<void>(Ptrace(kInterrupt, id, 0));
   // Its number may have become that of a thread of another process since the list was made.

@@ -6,9 +6,10 @@
 
 PROGRAM is the benchmark program index-build, with shards as large as its defaults and caches that
 may come to hold 1 GiB. With LIBRARY and phases its resident memory stays near the bytes that it
-asked for, and is about half of what the packaged library of gperftools takes, which has none: that is told. What
-threads strand grows from round to round, and has come to its end after about 20 of them. Both are
-run in turns, and the medians count: peaks of one run differ by a hundredth, as threads run.
+asked for. What part it is of what the packaged library of gperftools takes, which has no phases, is
+told: about half. What threads strand grows from round to round, and has come to its end after about
+20 of them. Both are run in turns, and the medians count: peaks of one run differ by a hundredth, as
+threads run.
 """
 
 import json
