@@ -30,12 +30,14 @@ struct FoundObject {
 };
 
 // The object that this code lies in. Found the first time, by each thread that comes before it is
-// known, with the same result; `known` is set behind the others, which are then constant.
+// known, with the same result; `known` is set behind the others, which then change no more: a
+// thread that came too late to see it stores what is there already.
 class OwnObject {
  public:
-  const CallFrameObject& Get() {
+  CallFrameObject Get() {
     if (!known_.load(std::memory_order_acquire)) FindSlow();
-    return reinterpret_cast<const CallFrameObject&>(storage_);
+    return {begin_.load(std::memory_order_relaxed), end_.load(std::memory_order_relaxed),
+            header_.load(std::memory_order_relaxed)};
   }
   bool is_program() {
     Get();
@@ -48,13 +50,6 @@ class OwnObject {
   }
 
  private:
-  struct Storage {
-    std::atomic<uintptr_t> begin;
-    std::atomic<uintptr_t> end;
-    std::atomic<uintptr_t> header;
-  };
-  static_assert(sizeof(Storage) == sizeof(CallFrameObject));
-
   void FindSlow() {
     CallFrameObject found;
     if (&__ehdr_start != nullptr) {
@@ -74,9 +69,9 @@ class OwnObject {
       }
     }
     const uintptr_t entry = getauxval(AT_ENTRY);
-    storage_.begin.store(found.begin, std::memory_order_relaxed);
-    storage_.end.store(found.end, std::memory_order_relaxed);
-    storage_.header.store(found.header, std::memory_order_relaxed);
+    begin_.store(found.begin, std::memory_order_relaxed);
+    end_.store(found.end, std::memory_order_relaxed);
+    header_.store(found.header, std::memory_order_relaxed);
     entry_.store(entry, std::memory_order_relaxed);
     is_program_.store(entry >= found.begin && entry < found.end, std::memory_order_relaxed);
     known_.store(true, std::memory_order_release);
@@ -85,7 +80,9 @@ class OwnObject {
   std::atomic<bool> known_{false};
   std::atomic<bool> is_program_{false};
   std::atomic<uintptr_t> entry_{0};
-  Storage storage_{};
+  std::atomic<uintptr_t> begin_{0};
+  std::atomic<uintptr_t> end_{0};
+  std::atomic<uintptr_t> header_{0};
 };
 
 constinit OwnObject own_object;
