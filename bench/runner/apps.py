@@ -226,8 +226,8 @@ def app_rows(quick):
     return [
         RedisRow(),
         *([] if quick else [compiler]),  # a second at the least
-        CommandRow("python", "python3.11", ("-S", "-E", "{inputs}/objects.py", 12),
-                   ("-S", "-E", "{inputs}/objects.py", 1), variables=("PYTHONMALLOC=malloc",)),
+        CommandRow("python", "python3.11", ("-S", "-s", "{inputs}/objects.py", 12),
+                   ("-S", "-s", "{inputs}/objects.py", 1), variables=("PYTHONMALLOC=malloc",)),
         CommandRow("perl", "perl", ("{inputs}/hashes.pl", 10), ("{inputs}/hashes.pl", 1)),
         CommandRow("lua", "lua5.4", ("{inputs}/tables.lua", 16), ("{inputs}/tables.lua", 1)),
         CommandRow("sqlite", "sqlite3", ("-cmd", ".parameter init", "-cmd",

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "central/line_ownership.h"
+#include "page/hugepage_policy.h"
 
 namespace tcmalloc {
 namespace {
@@ -470,7 +471,8 @@ Span* CentralFreeList::NewSpan(size_t shard, Near near) {
   Span* span = page_heap_.NewFromCache(span_pages_, shard);
   if (span == nullptr && near == Near::kYes) return nullptr;
   if (span == nullptr) {
-    span = page_heap_.NewNear(span_pages_, shard);
+    const PageHeap::Need need = hugepage_policy::NeedOf(ShardAt(shard)->num_spans.value());
+    span = page_heap_.NewNear(span_pages_, shard, need);
     if (span == nullptr) return nullptr;
     page_map_.SetSpanOfAll(span->first_page, span->num_pages, span);
   }

@@ -24,9 +24,20 @@ constexpr bool OptOut(HugepageMode mode, bool in_hugepages) {
   return mode == HugepageMode::kAlways && !in_hugepages;
 }
 
-// The pages, a power of two, that small objects' spans have memory put behind them at a time,
-// outside of hugepages: a 64th of the heap, since up to so much may not be needed. 0: each page
-// when it is first touched. Why: see docs/decisions/0014.
+// What is known of a new span's pages.
+enum class Need : bool {
+  kUnknown,
+  kWhole,  // all of them will be touched soon
+};
+
+// That of a new span, for the number of spans that its size class has. Most classes of a program
+// have one span, in which hardly anything is; what many spans are full of goes on. So of what
+// nobody needs there is at most a ninth of the class. Why: see docs/decisions/0014.
+constexpr Need NeedOf(size_t num_spans) { return num_spans < 8 ? Need::kUnknown : Need::kWhole; }
+
+// The pages, a power of two, that spans which are needed whole have memory put behind them at a
+// time, outside of hugepages: a 64th of the heap, since up to so much may not be needed. 0: each
+// page when it is first touched. Why: see docs/decisions/0014.
 inline constexpr Length kMinStep = Length((size_t{16} << 10) >> kPageShift);
 inline constexpr Length kMaxStep = Length((size_t{256} << 10) >> kPageShift);
 

@@ -168,7 +168,7 @@ Span* PageHeap::AllocateLocked(const Request& request, bool mapped_only, PageRan
   Span* span = fresh ? TakeFromRestLocked(request, place.span) : nullptr;
   if (span == nullptr) {
     // Memory that may not be needed is not taken where it is limited.
-    const bool steps = fresh && use == SpanState::kSmall && !limits_.any() &&
+    const bool steps = fresh && request.need == Need::kWhole && !limits_.any() &&
                        hugepages_.mode != HugepageMode::kNever;
     Length step = steps ? hugepage_policy::PopulateStep(InUseLocked()) : Length(0);
     if (step < granule_) step = Length(0);

@@ -127,9 +127,11 @@ class PageHeap {
   Span* NewAligned(Length n, Length alignment, SpanState use) TC_EXCLUDES(lock_) {
     return Allocate({.length = n, .alignment = alignment, .use = use});
   }
-  // The same for small objects of a shard, next to its others: see NearRun.
-  Span* NewNear(Length n, size_t shard) TC_EXCLUDES(lock_) {
-    return Allocate({.length = n, .use = SpanState::kSmall, .shard = shard});
+  // The same for small objects of a shard, next to its others: see NearRun. What is needed whole
+  // may have memory put behind it at once: see hugepage_policy::PopulateStep.
+  using Need = hugepage_policy::Need;
+  Span* NewNear(Length n, size_t shard, Need need = Need::kUnknown) TC_EXCLUDES(lock_) {
+    return Allocate({.length = n, .use = SpanState::kSmall, .shard = shard, .need = need});
   }
 
   // Takes a span back, and the memory of its bitmap. May give memory of some span back to the
@@ -334,6 +336,7 @@ class PageHeap {
     Length alignment = Length(1);
     SpanState use;
     size_t shard = kNoShard;
+    Need need = Need::kUnknown;
     int64_t now_ms = 0;
   };
   // Where in a free span, if there is one.

@@ -758,6 +758,29 @@ TEST(CentralFreeListTest, OutOfMemoryAtEveryMapping) {
 
 // Where objects come from with several shards. One object is one line group, so that only the order
 // of the shards counts.
+// What a class has the system put memory behind at once: see hugepage_policy::NeedOf.
+TEST(CentralFreeListTest, OnlyClassesWithManySpansArePopulated) {
+  TestHeap heap;
+  heap.page_heap.SetHugepages({HugepageMode::kAdvise, 511});
+  ASSERT_NE(heap.page_heap.New(Length::ForBytes(size_t{16} << 20), SpanState::kLarge), nullptr);
+  CentralFreeList& list = heap.central.free_list(ClassForSize(1024));
+  std::vector<void*> objects(list.objects_per_span());
+  for (size_t spans = 0; spans < 40; ++spans) {
+    const size_t before = heap.page_heap.GetStats().populations;
+    ASSERT_EQ(list.Remove(3, objects.data(), objects.size()), objects.size());
+    if (spans < 8) {
+      ASSERT_EQ(heap.page_heap.GetStats().populations, before) << spans << " spans";
+    }
+    if (spans == 39) {
+      EXPECT_GT(before, 10u);
+    }
+  }
+  // Other shards have spans of their own.
+  const size_t before = heap.page_heap.GetStats().populations;
+  ASSERT_EQ(list.Remove(4, objects.data(), objects.size()), objects.size());
+  EXPECT_EQ(heap.page_heap.GetStats().populations, before);
+}
+
 class CentralFreeListShardsTest : public testing::Test {
  protected:
   // All objects of a new span of the shard.

@@ -27,6 +27,13 @@ TEST(HugepagePolicyTest, StepsArePowersOfTwoAndAtMostASixtyFourthOfTheHeap) {
   EXPECT_EQ(last, kMaxStep);
 }
 
+TEST(HugepagePolicyTest, ClassesWithManySpansNeedTheNextOneWhole) {
+  EXPECT_EQ(NeedOf(0), Need::kUnknown);
+  EXPECT_EQ(NeedOf(7), Need::kUnknown);
+  EXPECT_EQ(NeedOf(8), Need::kWhole);
+  EXPECT_EQ(NeedOf(100'000), Need::kWhole);
+}
+
 TEST(HugepagePolicyTest, NoHugepagesWhereThereAreNone) {
   EXPECT_FALSE(GrowInHugepages(HugepageMode::kNever, Length(size_t{1} << 30), kThreshold));
   EXPECT_FALSE(OptOut(HugepageMode::kNever, false));

@@ -45,6 +45,13 @@ struct HugeHeap {
     if (span != nullptr) vm.Touch(span->start_address(), span->bytes());
     return span;
   }
+  // The same for small objects that need all of it.
+  Span* NewNeeded(size_t pages) {
+    Span* const span = heap.NewNear(Length(pages), 0, PageHeap::Need::kWhole);
+    EXPECT_NE(span, nullptr);
+    if (span != nullptr) vm.Touch(span->start_address(), span->bytes());
+    return span;
+  }
   size_t Count(Kind kind) {
     const std::vector<Call> taken = vm.TakeCalls();
     calls.insert(calls.end(), taken.begin(), taken.end());
@@ -333,16 +340,18 @@ TEST(PageHeapHugepagesTest, WholeHugepagesGoNoFasterThanTheRate) {
   EXPECT_LE(pages, 2 * kPerSecond + 2 * kHugePages);
 }
 
-TEST(PageHeapHugepagesTest, SmallSpansArePopulatedInSteps) {
+TEST(PageHeapHugepagesTest, WhatIsNeededWholeIsPopulatedInSteps) {
   // Hugepages are far away.
   HugeHeap h(kAll);
-  h.New(100, SpanState::kSmall);
+  h.NewNeeded(100);
   EXPECT_EQ(h.Count(Kind::kPopulate), 0u) << "too small a heap";
   h.New(8192, SpanState::kLarge);
   EXPECT_EQ(h.Count(Kind::kPopulate), 0u) << "a large object may never be touched";
-  const size_t step = hugepage_policy::PopulateStep(Length(8292)).pages();
+  for (int i = 0; i < 100; ++i) h.New(1, SpanState::kSmall);
+  EXPECT_EQ(h.Count(Kind::kPopulate), 0u) << "nor may small ones";
+  const size_t step = hugepage_policy::PopulateStep(Length(8392)).pages();
   ASSERT_GT(step, 16u);
-  for (size_t i = 0; i < 10 * step; ++i) h.New(1, SpanState::kSmall);
+  for (size_t i = 0; i < 10 * step; ++i) h.NewNeeded(1);
   h.CheckResidency();
   const size_t populations = h.Count(Kind::kPopulate);
   EXPECT_GE(populations, 9u);
@@ -355,7 +364,7 @@ TEST(PageHeapHugepagesTest, ASystemThatCannotPopulateIsNotAskedAgain) {
   HugeHeap h(kAll);
   h.New(8192, SpanState::kLarge);
   h.vm.FailPopulate(1, FakeVirtualMemory::kForever);
-  for (size_t i = 0; i < 1000; ++i) h.New(1, SpanState::kSmall);
+  for (size_t i = 0; i < 1000; ++i) h.NewNeeded(1);
   EXPECT_EQ(h.Count(Kind::kPopulate), 1u);
 }
 
@@ -381,7 +390,8 @@ TEST_P(PageHeapHugepagesFuzzTest, WhatIsReleasedHasNothingBehindIt) {
         span = h.heap.NewAligned(Length(n), alignment, SpanState::kLarge);
         if (span != nullptr && !span->zeroed() && span->written < span->num_pages) ++rested;
       } else {
-        span = h.heap.NewNear(Length(n), random.Below(3));
+        span = h.heap.NewNear(Length(n), random.Below(3),
+                              random.OneIn(2) ? PageHeap::Need::kWhole : PageHeap::Need::kUnknown);
       }
       if (span == nullptr) continue;
       const size_t touched = random.OneIn(3) ? random.Between(1, span->bytes()) : span->bytes();
