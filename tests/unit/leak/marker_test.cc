@@ -152,7 +152,7 @@ TEST_P(Fuzz, AgreesWithTheDefinition) {
         .max_pointer_offset = kOffsets[random.Below(std::size(kOffsets))],
         .pointer_source_alignment = size_t{1} << random.Below(sizeof(uintptr_t) == 8 ? 4 : 3),
         .list_objects = kLists[random.Below(std::size(kLists))]};
-    const size_t n = random.Between(1, random.OneIn(2) ? 50 : 20000);
+    const size_t n = random.Between(1, random.OneIn(2) ? 50 : 6000);
     std::vector<std::pair<char*, size_t>> objects;
     for (size_t i = 0; i < n; ++i) {
       const size_t limit = random.OneIn(500) ? 2 << 20 : random.OneIn(20) ? 9000 : 300;

@@ -40,7 +40,7 @@ namespace {
 constexpr size_t kMaxThreads = 64;
 constexpr size_t kSlots = 2000;
 constexpr size_t kLost = 10;
-constexpr int kRounds = 400;
+constexpr int kRounds = 200;
 
 // Where the threads keep what they allocate: the only root beside their stacks.
 std::array<std::atomic<void*>, kSlots> table;
