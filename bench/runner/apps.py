@@ -226,6 +226,7 @@ def app_rows(quick):
     return [
         RedisRow(),
         *([] if quick else [compiler]),  # a second at the least
+        # Not -E: Python would not look at the variable.
         CommandRow("python", "python3.11", ("-S", "-s", "{inputs}/objects.py", 12),
                    ("-S", "-s", "{inputs}/objects.py", 1), variables=("PYTHONMALLOC=malloc",)),
         CommandRow("perl", "perl", ("{inputs}/hashes.pl", 10), ("{inputs}/hashes.pl", 1)),

@@ -35,21 +35,24 @@ struct FoundObject {
 class OwnObject {
  public:
   CallFrameObject Get() {
-    if (!known_.load(std::memory_order_acquire)) FindSlow();
+    Find();
     return {begin_.load(std::memory_order_relaxed), end_.load(std::memory_order_relaxed),
             header_.load(std::memory_order_relaxed)};
   }
   bool is_program() {
-    Get();
+    Find();
     return is_program_.load(std::memory_order_relaxed);
   }
   // Where the program begins to run.
   uintptr_t entry() {
-    Get();
+    Find();
     return entry_.load(std::memory_order_relaxed);
   }
 
  private:
+  void Find() {
+    if (!known_.load(std::memory_order_acquire)) FindSlow();
+  }
   void FindSlow() {
     CallFrameObject found;
     if (&__ehdr_start != nullptr) {

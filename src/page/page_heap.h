@@ -127,9 +127,9 @@ class PageHeap {
   Span* NewAligned(Length n, Length alignment, SpanState use) TC_EXCLUDES(lock_) {
     return Allocate({.length = n, .alignment = alignment, .use = use});
   }
+  using Need = hugepage_policy::Need;
   // The same for small objects of a shard, next to its others: see NearRun. What is needed whole
   // may have memory put behind it at once: see hugepage_policy::PopulateStep.
-  using Need = hugepage_policy::Need;
   Span* NewNear(Length n, size_t shard, Need need = Need::kUnknown) TC_EXCLUDES(lock_) {
     return Allocate({.length = n, .use = SpanState::kSmall, .shard = shard, .need = need});
   }

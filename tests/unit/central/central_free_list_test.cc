@@ -756,8 +756,6 @@ TEST(CentralFreeListTest, OutOfMemoryAtEveryMapping) {
   }
 }
 
-// Where objects come from with several shards. One object is one line group, so that only the order
-// of the shards counts.
 // What a class has the system put memory behind at once: see hugepage_policy::NeedOf.
 TEST(CentralFreeListTest, OnlyClassesWithManySpansArePopulated) {
   TestHeap heap;
@@ -781,6 +779,8 @@ TEST(CentralFreeListTest, OnlyClassesWithManySpansArePopulated) {
   EXPECT_EQ(heap.page_heap.GetStats().populations, before);
 }
 
+// Where objects come from with several shards. One object is one line group, so that only the order
+// of the shards counts.
 class CentralFreeListShardsTest : public testing::Test {
  protected:
   // All objects of a new span of the shard.

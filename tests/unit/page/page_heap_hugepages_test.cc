@@ -40,14 +40,13 @@ struct HugeHeap {
 
   // All of it is written to.
   Span* New(size_t pages, SpanState use = SpanState::kLarge) {
-    Span* const span = heap.New(Length(pages), use);
-    EXPECT_NE(span, nullptr);
-    if (span != nullptr) vm.Touch(span->start_address(), span->bytes());
-    return span;
+    return Written(heap.New(Length(pages), use));
   }
   // The same for small objects that need all of it.
   Span* NewNeeded(size_t pages) {
-    Span* const span = heap.NewNear(Length(pages), 0, PageHeap::Need::kWhole);
+    return Written(heap.NewNear(Length(pages), 0, PageHeap::Need::kWhole));
+  }
+  Span* Written(Span* span) {
     EXPECT_NE(span, nullptr);
     if (span != nullptr) vm.Touch(span->start_address(), span->bytes());
     return span;
