@@ -16,7 +16,8 @@
 //
 // Why small maxima: a prototype with 4 MiB per class was a quarter slower on containers and took
 // fifteen times the memory in a producer/consumer than one with 128 KiB: last-in-first-out reuse
-// shuffles addresses, the bitmaps behind restore their order.
+// shuffles addresses, the bitmaps behind restore their order. With large objects the order matters
+// less, and 128 KiB are too few of them for a thread whose use of a class goes up and down.
 #pragma once
 
 #include <algorithm>
@@ -29,6 +30,9 @@
 namespace tcmalloc::bin_policy {
 
 inline constexpr size_t kMaxBytes = size_t{128} << 10;
+// Of objects that take so much that fewer than this fit into kMaxBytes as many may be there as fit
+// into twice as much.
+inline constexpr size_t kMaxLargeObjects = 64;
 // What a BinArray of 16 KiB has room for, in whole lines.
 inline constexpr size_t kMaxObjects = 2040;
 // Pointers on the stack of the slow path: 2 KiB, which a thread with a stack of 16 KiB can afford.
@@ -38,7 +42,10 @@ inline constexpr int64_t kMostBatchesMissed = 4;
 
 constexpr size_t MaxLimit(SizeClass c) {
   const size_t line = kSizeClasses.line_objects(c);
-  return std::clamp<size_t>(kMaxBytes / kSizeClasses.size(c), 2, kMaxObjects) / line * line;
+  size_t objects = kMaxBytes / kSizeClasses.size(c);
+  if (objects < kMaxLargeObjects)
+    objects = std::min(2 * kMaxBytes / kSizeClasses.size(c), kMaxLargeObjects);
+  return std::clamp<size_t>(objects, 2, kMaxObjects) / line * line;
 }
 
 // Objects that are fetched or given back at once by a bin that may hold as many.
@@ -60,6 +67,19 @@ constexpr size_t LimitAfterUnderflow(SizeClass c, size_t limit) {
   const size_t batch = Batch(c);
   if (limit == 0) return InitialLimit(c);
   return std::min(limit < batch ? std::min(limit * 2, batch) : limit + batch, MaxLimit(c));
+}
+
+// How often a class is used, be it for allocations or for frees, before it has a bin. What a thread
+// frees before it has allocated anything of the class is another thread's, and may have neighbours
+// on its cache line that still are that thread's, or a third one's: so the first objects are not
+// kept for allocations. Of large objects most programs have only some, once: vectors and hash
+// tables on their way to the size that they keep. Those are not kept either.
+inline constexpr size_t kLargeBytes = size_t{32} << 10;
+constexpr uint8_t AllocationsWithoutBin(SizeClass c) {
+  return kSizeClasses.size(c) < kLargeBytes ? 0 : 16;
+}
+constexpr uint8_t FreesWithoutBin(SizeClass c) {
+  return kSizeClasses.size(c) < kLargeBytes ? 2 : 16;
 }
 
 // Objects that move when a bin of limit `limit` runs empty or full.

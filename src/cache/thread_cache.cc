@@ -51,6 +51,7 @@ void* ThreadCache::Allocate(SizeClass c) {
   const size_t i = Index(c);
   size_t limit = 0;
   bool mine;
+  bool wants_bin = true;
   {
     const Section section(*this);
     mine = static_cast<bool>(section);
@@ -62,11 +63,14 @@ void* ThreadCache::Allocate(SizeClass c) {
       if (BinArray* const array = Array(i)) {
         limit = array->limit;
         array->touched = true;
+      } else if (uses_without_bin_[i] < bin_policy::AllocationsWithoutBin(c)) {
+        ++uses_without_bin_[i];
+        wants_bin = false;
       }
     }
   }
-  if (!mine) {
-    registry_.OfferBack(this);
+  if (!mine) registry_.OfferBack(this);
+  if (!mine || !wants_bin) {
     void* object;
     return central_.Remove(c, &object, 1) == 1 ? object : nullptr;
   }
@@ -104,8 +108,8 @@ void ThreadCache::Free(SizeClass c, void* object) {
         overflow = bin_policy::DecideOverflow(c, limit, array->overages);
         array->overages = overflow.overages & 0x7f;
         array->touched = true;
-      } else if (frees_without_bin_[i] < kFreesWithoutBin) {
-        ++frees_without_bin_[i];
+      } else if (uses_without_bin_[i] < bin_policy::FreesWithoutBin(c)) {
+        ++uses_without_bin_[i];
       } else {
         wants_bin = true;
       }
@@ -423,7 +427,7 @@ void ThreadCache::RemoveArrayInSection(size_t i) {
   claimed_bytes_.Subtract(array->bytes() +
                           array->limit * kSizeClasses.size(static_cast<SizeClass>(i)));
   array_bytes_.Subtract(array->bytes());
-  frees_without_bin_[i] = 0;
+  uses_without_bin_[i] = 0;
   bins_.tops[i].store(const_cast<BinSlot*>(kNoBinArray), std::memory_order_relaxed);
   arrays_[i].store(nullptr, std::memory_order_relaxed);
 }

@@ -201,11 +201,6 @@ class ThreadCache {
     const bool mine_;
   };
 
-  // What a thread frees before it has allocated anything of the class is another thread's, and may
-  // have neighbours on its cache line that still are that thread's, or a third one's. So the first
-  // objects are not kept for allocations.
-  static constexpr uint8_t kFreesWithoutBin = 2;
-
   enum class Fit : uint8_t { kDone, kTaken, kOverBudget, kNeedsArray };
 
   // Those whose names say that they are in a section are called by whoever has the cache.
@@ -267,8 +262,8 @@ class ThreadCache {
   std::array<std::atomic<BinArray*>, kNumSizeClasses> arrays_ = {};
   // The slots of the low-water probes; 0: none.
   std::array<std::atomic<uint16_t>, kNumSizeClasses> probes_ = {};
-  // Frees of a class that has no array yet, up to kFreesWithoutBin.
-  std::array<uint8_t, kNumSizeClasses> frees_without_bin_ = {};
+  // Uses of a class that has no array yet: see bin_policy::FreesWithoutBin.
+  std::array<uint8_t, kNumSizeClasses> uses_without_bin_ = {};
   // Written by whoever has the cache; read racily for statistics.
   OwnedCounter claimed_bytes_;
   OwnedCounter array_bytes_;

@@ -10,10 +10,10 @@
 // the reader only reads, 180 when it takes the lines in batches behind its reading; with a common
 // cache 135 and 250. Prefetching for writing changes nothing, on either side.)
 //
-// Only what its user has most likely touched is touched here: the beginning of the object.
+// Only what its user has most likely touched is touched here: all of a small object, the beginning of
+// a larger one.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -21,11 +21,17 @@
 
 namespace tcmalloc {
 
-inline constexpr size_t kMostBytesTaken = 1024;
+inline constexpr size_t kLargestTakenWhole = 1024;
+inline constexpr size_t kBytesTakenOfLarger = 2 * kCacheLineSize;
+
+// Of an object, from its start.
+constexpr size_t BytesTaken(size_t object_size) {
+  return object_size <= kLargestTakenWhole ? object_size : kBytesTakenOfLarger;
+}
 
 // Thread safety: the caller's, as whoever has the objects. Cost: one load and one store per line.
 inline void TakeLines(void* const* objects, size_t n, size_t object_size) {
-  const size_t bytes = std::min(object_size, kMostBytesTaken);
+  const size_t bytes = BytesTaken(object_size);
   uintptr_t last_line = 0;
   for (size_t i = 0; i < n; ++i) {
     uintptr_t address = reinterpret_cast<uintptr_t>(objects[i]);

@@ -216,6 +216,18 @@ void FreeExpecting(void* p, size_t size, SizeClass expected) {
   FreeNotSmall(p);
 }
 
+// Frees `p`, an object of class `c` that had to grow. What grows seldom shrinks again: a large
+// object that is outgrown is not kept for the thread, so that its memory serves whatever grows
+// next.
+void FreeOutgrown(SizeClass c, void* p) {
+  constexpr size_t kLarge = size_t{16} << 10;
+  if (kSizeClasses.size(c) < kLarge) return Deallocate<&FreeSlow>(p);
+  TellOfDelete(p);
+  Heap& heap = GlobalHeap();
+  heap.central.Insert(c, &p, 1);
+  FreedSlowly(heap, current_slot.cache, false);
+}
+
 // AllocateSlow, for who tells of the object later.
 void* AllocateUntold(size_t size) {
   LeaveFastPath();
@@ -314,7 +326,11 @@ void* Reallocate(void* p, size_t size) {
     return grown ? Resized(p, size) : nullptr;
   }
   memcpy(fresh, p, std::min(old_size, size));
-  Deallocate<&FreeSlow>(p);
+  if (c != SizeClass::kNone && size > old_size) {
+    FreeOutgrown(c, p);
+  } else {
+    Deallocate<&FreeSlow>(p);
+  }
   return fresh;
 }
 

@@ -10,13 +10,17 @@
 
 namespace tcmalloc::hugepage_policy {
 
-// A heap of this much in use asks for hugepages where it grows. Below that 2 MiB would show in what
-// the process takes.
+// A heap that has this much memory asks for hugepages where it grows. Below that 2 MiB would show
+// in what the process takes.
 inline constexpr Length kThreshold = Length((size_t{32} << 20) >> kPageShift);
+// A quarter of that is enough where it grows for one object that fills half of a hugepage or more.
+inline constexpr Length kLargeRequest = Length((size_t{1} << 20) >> kPageShift);
 
-// New memory is taken in whole hugepages.
-constexpr bool GrowInHugepages(HugepageMode mode, Length in_use, Length threshold) {
-  return mode != HugepageMode::kNever && in_use >= threshold;
+// New memory is taken in whole hugepages. `held`: what there is memory behind, in use or free;
+// `request`: what is to be allocated.
+constexpr bool GrowInHugepages(HugepageMode mode, Length held, Length request, Length threshold) {
+  if (mode == HugepageMode::kNever) return false;
+  return held >= threshold || (request >= kLargeRequest && held.pages() * 4 >= threshold.pages());
 }
 
 // The system is told that none are wanted where it would make some unasked.

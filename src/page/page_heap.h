@@ -415,6 +415,10 @@ class PageHeap {
     return Length((system_bytes_.value() - releasing_bytes_.value()) >> kPageShift) -
            free_[kMapped].total() - free_[kReleased].total();
   }
+  bool GrowsInHugepagesLocked(Length request) const TC_REQUIRES(lock_) {
+    return hugepage_policy::GrowInHugepages(hugepages_.mode, InUseLocked() + free_[kMapped].total(),
+                                            request, options_.hugepage_threshold);
+  }
   // Where fresh memory was needed, what is free was needed too: none of it was long enough.
   void RecordDemandLocked(bool fresh) TC_REQUIRES(lock_) {
     release_policy_.Demand(InUseLocked() + (fresh ? free_[kMapped].total() : Length(0)));

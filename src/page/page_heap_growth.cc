@@ -42,8 +42,7 @@ bool PageHeap::Grow(Length n, Length alignment) {
   bool hugepages;
   {
     const SpinLockHolder holder(lock_);
-    hugepages = hugepage_policy::GrowInHugepages(hugepages_.mode, InUseLocked(),
-                                                 options_.hugepage_threshold);
+    hugepages = GrowsInHugepagesLocked(n);
     // Some memory counts from the moment it comes: no more in advance than the limit allows.
     if (limits_.hard_bytes != kNoLimit) {
       const size_t left = limits_.hard_bytes - std::min(BackedBytesLocked(), limits_.hard_bytes);

@@ -36,10 +36,7 @@ bool PageHeap::PlanMoveLocked(const Span& span, Length n, MovePlan* plan) {
   const Length offset = span.first_page - HugepageStart(span.first_page);
   plan->hugepages = page_map_.HugepageOf(span.first_page).advised;
   // A copy is soon made up for where what is added then comes in hugepages.
-  if (!plan->hugepages && hugepage_policy::GrowInHugepages(hugepages_.mode, InUseLocked(),
-                                                           options_.hugepage_threshold)) {
-    return false;
-  }
+  if (!plan->hugepages && GrowsInHugepagesLocked(n)) return false;
   plan->front = in_hugepages ? offset : Length(0);
   plan->head = Length(0);
   plan->moved = span.num_pages;

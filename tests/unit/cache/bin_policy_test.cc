@@ -38,9 +38,12 @@ TEST(BinPolicyTest, GrowthOfSomeClasses) {
   EXPECT_EQ(GrowthOf(256), (std::vector<size_t>{4, 8, 16, 32, 64, 128, 256, 384, 512}));
   // A batch of 64.
   EXPECT_EQ(GrowthOf(1024), (std::vector<size_t>{4, 8, 16, 32, 64, 128}));
-  EXPECT_EQ(GrowthOf(8192), (std::vector<size_t>{1, 2, 4, 8, 16}));
-  EXPECT_EQ(GrowthOf(32768), (std::vector<size_t>{1, 2, 4}));
-  EXPECT_EQ(GrowthOf(65536), (std::vector<size_t>{1, 2}));
+  EXPECT_EQ(GrowthOf(2048), (std::vector<size_t>{2, 4, 8, 16, 32, 64}));
+  // Twice the bytes, as many objects.
+  EXPECT_EQ(GrowthOf(4096), (std::vector<size_t>{1, 2, 4, 8, 16, 32, 48, 64}));
+  EXPECT_EQ(GrowthOf(8192), (std::vector<size_t>{1, 2, 4, 8, 16, 24, 32}));
+  EXPECT_EQ(GrowthOf(32768), (std::vector<size_t>{1, 2, 4, 6, 8}));
+  EXPECT_EQ(GrowthOf(65536), (std::vector<size_t>{1, 2, 4}));
   EXPECT_EQ(GrowthOf(262144), (std::vector<size_t>{1, 2}));
 }
 
@@ -52,7 +55,8 @@ TEST(BinPolicyTest, BoundsHoldForEveryClassAndLimit) {
     const size_t batch = Batch(c);
     ASSERT_GE(max, 2u);
     ASSERT_LE(BinArray::BytesFor(max), size_t{16} << 10);
-    ASSERT_TRUE(max == 2 || max * size <= kMaxBytes);
+    ASSERT_TRUE(max == 2 || max * size <= kMaxBytes ||
+                (max <= kMaxLargeObjects && max * size <= 2 * kMaxBytes));
     ASSERT_LE(InitialLimit(c) * size, std::max<size_t>(4096, size));
     for (size_t limit = LimitAfterUnderflow(c, 0); limit <= max;
          limit += kSizeClasses.line_objects(c)) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "cache/bin_policy.h"
 #include "cache/registry.h"
 #include "cache/thread_cache.h"
 #include "cache/thread_slot.h"
@@ -46,6 +47,11 @@ class TestThread {
   // Lets the cache grow to at least so many bytes, while the registry has them to give.
   void RaiseLimitTo(size_t bytes) {
     while (cache_->max_bytes() < bytes) registry_.RaiseLimit(cache_);
+  }
+
+  // Uses the class until the next allocation makes a bin for it.
+  void EarnBin(SizeClass c) {
+    for (int i = 0; i < bin_policy::AllocationsWithoutBin(c); i += 2) Free(c, Allocate(c));
   }
 
   // What another thread does that takes the cache, and puts it back.

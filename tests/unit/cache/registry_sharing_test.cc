@@ -321,11 +321,14 @@ TEST_F(RegistrySharingTest, NothingIsTakenAroundFork) {
 // Stealing goes round: no victim pays for all.
 TEST_F(RegistrySharingTest, StealsRoundRobin) {
   constexpr size_t kVictims = 4;
-  heap_.registry.SetTotalLimit(64 * CacheBudget::kStepBytes);
+  // One of the limits that a cache comes by: 1, 2, 3, 4, 6, 9, 13 steps.
+  constexpr size_t kSteps = 13;
+  heap_.registry.SetTotalLimit((kVictims * kSteps + 4) * CacheBudget::kStepBytes);
   std::vector<std::unique_ptr<TestThread>> victims;
   for (size_t i = 0; i < kVictims; ++i) {
     victims.push_back(std::make_unique<TestThread>(heap_.registry));
-    victims.back()->RaiseLimitTo(15 * CacheBudget::kStepBytes);
+    victims.back()->RaiseLimitTo(kSteps * CacheBudget::kStepBytes);
+    ASSERT_EQ(victims.back()->cache()->max_bytes(), kSteps * CacheBudget::kStepBytes);
   }
   TestThread thief(heap_.registry);
   while (heap_.registry.total_limit() > 0 &&
@@ -336,7 +339,7 @@ TEST_F(RegistrySharingTest, StealsRoundRobin) {
     for (size_t i = 0; i < kVictims; ++i) heap_.registry.RaiseLimit(thief.cache());
     for (auto& victim : victims) {
       EXPECT_EQ(victim->cache()->max_bytes(),
-                (15 - static_cast<size_t>(round)) * CacheBudget::kStepBytes);
+                (kSteps - static_cast<size_t>(round)) * CacheBudget::kStepBytes);
     }
   }
   // A victim whose turn it is ends; the round goes on.

@@ -255,6 +255,7 @@ TEST(ThreadCacheTest, MemoryForArraysIsCountedAndGivenBack) {
   const SizeClass c =
       ClassForSize(kMaxSmallSize);  // neither bitmaps nor transfer cache in the arena
   thread.RaiseLimitTo(4 * kMaxSmallSize);
+  thread.EarnBin(c);
   void* const object = thread.Allocate(c);
   EXPECT_GT(thread.cache()->array_bytes(), 0u);
   thread.Free(c, object);
@@ -383,6 +384,7 @@ TEST(ThreadCacheTest, ATakenCacheIsNotTouched) {
   TestThread thread(heap.registry);
   for (const size_t size : {size_t{8}, size_t{1024}, kMaxSmallSize}) {
     const SizeClass c = ClassForSize(size);
+    thread.EarnBin(c);
     std::vector<void*> objects;
     for (int i = 0; i < 5; ++i) objects.push_back(thread.Allocate(c));
     thread.Free(c, objects.back());
@@ -533,6 +535,7 @@ TEST(ThreadCacheDeathTest, AnImmediateSecondFree) {
   thread.RaiseLimitTo(2 * kMaxSmallSize);
   for (const size_t size : {size_t{8}, size_t{48}, size_t{8192}, kMaxSmallSize}) {
     const SizeClass c = ClassForSize(size);
+    thread.EarnBin(c);
     void* const object = thread.Allocate(c);
     thread.Free(c, object);
     EXPECT_EXIT(
@@ -540,6 +543,33 @@ TEST(ThreadCacheDeathTest, AnImmediateSecondFree) {
         testing::Eq("tcmalloc: free of " + PointerText(object) + ": double free, the object of " +
                     std::to_string(size) + " bytes is already free\n"));
   }
+}
+
+// Large objects that a program has only now and then go to the central cache, from where their
+// memory serves others; a thread keeps those of a class that it uses often.
+TEST(ThreadCacheTest, LargeObjectsAreKeptOnlyWhereTheyAreUsedOften) {
+  CacheTestHeap heap;
+  TestThread thread(heap.registry);
+  thread.RaiseLimitTo(size_t{24} << 20);
+  for (size_t i = 1; i < kNumSizeClasses; ++i) {
+    const SizeClass c = static_cast<SizeClass>(i);
+    const bool large = kSizeClasses.size(c) >= bin_policy::kLargeBytes;
+    const size_t uses = bin_policy::AllocationsWithoutBin(c);
+    ASSERT_EQ(uses > 0, large);
+    for (size_t use = 0; use < uses; use += 2) {
+      void* const object = thread.Allocate(c);
+      ASSERT_NE(object, nullptr);
+      thread.Free(c, object);
+      ASSERT_EQ(thread.cache()->CachedObjects(c), 0u) << kSizeClasses.size(c) << " use " << use;
+    }
+    thread.Free(c, thread.Allocate(c));
+    ASSERT_GE(thread.cache()->CachedObjects(c), 1u) << kSizeClasses.size(c);
+  }
+  // After a flush everything begins anew.
+  thread.cache()->Flush();
+  const SizeClass c = ClassForSize(kMaxSmallSize);
+  thread.Free(c, thread.Allocate(c));
+  EXPECT_EQ(thread.cache()->CachedObjects(c), 0u);
 }
 
 // The first objects that a thread frees without having a bin for them go past it, to the central
@@ -633,7 +663,7 @@ class ThreadCacheShardsTest : public testing::TestWithParam<size_t> {
     std::set<uintptr_t> pages;
     for (size_t i = first; i < last; ++i) {
       const uintptr_t object = reinterpret_cast<uintptr_t>(objects[i]);
-      for (const size_t byte : {size_t{0}, std::min(GetParam(), kMostBytesTaken) - 1}) {
+      for (const size_t byte : {size_t{0}, BytesTaken(GetParam()) - 1}) {
         pages.insert((object + byte) / TouchWatch::PageSize());
       }
     }

@@ -82,9 +82,9 @@ TEST_F(LineOwnershipTest, NothingIsTakenForNoObject) {
 // is where this part is touched first. So it is for each k.
 TEST_F(LineOwnershipTest, EachLineOfTheBeginningIsStoredTo) {
   for (const size_t size : {64, 128, 192, 960, 1024, 1152, 8192, 65536}) {
-    for (size_t k = 0; k <= kMostBytesTaken / kCacheLineSize + 1; ++k) {
+    for (size_t k = 0; k <= kLargestTakenWhole / kCacheLineSize + 1; ++k) {
       char* const object = part(1) - k * kCacheLineSize;
-      const bool taken = k * kCacheLineSize < std::min(size, kMostBytesTaken);
+      const bool taken = k * kCacheLineSize < BytesTaken(size);
       EXPECT_EQ(FirstTouch(TouchWatch::What::kStores, {object}, size), taken ? part(1) : nullptr)
           << size << " bytes, line " << k;
     }
@@ -137,17 +137,17 @@ TEST_F(LineOwnershipTest, EachObjectIsStoredTo) {
   }
 }
 
-// What is behind the first kMostBytesTaken bytes may have no memory, what is behind or in front of
+// What is behind the first BytesTaken bytes may have no memory, what is behind or in front of
 // the object may be another thread's.
 TEST_F(LineOwnershipTest, NothingElseIsTouched) {
   for (size_t i = 1; i < kNumSizeClasses; ++i) {
     const size_t size = kSizeClasses.size(static_cast<SizeClass>(i));
-    const size_t bytes = std::min(size, kMostBytesTaken);
+    const size_t bytes = BytesTaken(size);
     EXPECT_EQ(FirstTouch(TouchWatch::What::kAnything, {part(1) - bytes}, size), nullptr) << size;
     EXPECT_EQ(FirstTouch(TouchWatch::What::kAnything, {part(2)}, size), nullptr) << size;
     // Several, of which the last one ends there, or the first one begins there.
-    const size_t n = kMostBytesTaken / bytes;
-    std::vector<void*> objects = Neighbours(part(1) - n * bytes, size, n);
+    const size_t n = std::max<size_t>(kLargestTakenWhole / size, 1);
+    std::vector<void*> objects = Neighbours(part(1) - (n - 1) * size - bytes, size, n);
     EXPECT_EQ(FirstTouch(TouchWatch::What::kAnything, objects, size), nullptr) << size;
     std::reverse(objects.begin(), objects.end());
     EXPECT_EQ(FirstTouch(TouchWatch::What::kAnything, objects, size), nullptr) << size;

@@ -35,18 +35,30 @@ TEST(HugepagePolicyTest, ClassesWithManySpansNeedTheNextOneWhole) {
 }
 
 TEST(HugepagePolicyTest, NoHugepagesWhereThereAreNone) {
-  EXPECT_FALSE(GrowInHugepages(HugepageMode::kNever, Length(size_t{1} << 30), kThreshold));
+  const Length huge(size_t{1} << 30);
+  EXPECT_FALSE(GrowInHugepages(HugepageMode::kNever, huge, huge, kThreshold));
   EXPECT_FALSE(OptOut(HugepageMode::kNever, false));
 }
 
 TEST(HugepagePolicyTest, TheFirstMegabytesAreWithoutAlsoWhereTheSystemWouldMakeThem) {
   for (const HugepageMode mode : {HugepageMode::kAdvise, HugepageMode::kAlways}) {
-    EXPECT_FALSE(GrowInHugepages(mode, kThreshold - Length(1), kThreshold));
-    EXPECT_TRUE(GrowInHugepages(mode, kThreshold, kThreshold));
+    EXPECT_FALSE(GrowInHugepages(mode, kThreshold - Length(1), Length(1), kThreshold));
+    EXPECT_TRUE(GrowInHugepages(mode, kThreshold, Length(1), kThreshold));
   }
   EXPECT_TRUE(OptOut(HugepageMode::kAlways, false));
   EXPECT_FALSE(OptOut(HugepageMode::kAlways, true));
   EXPECT_FALSE(OptOut(HugepageMode::kAdvise, false)) << "nobody asked for any";
+}
+
+// What fills half of one wastes little of it.
+TEST(HugepagePolicyTest, ForLargeObjectsAQuarterIsEnough) {
+  const Length quarter(kThreshold.pages() / 4);
+  for (const HugepageMode mode : {HugepageMode::kAdvise, HugepageMode::kAlways}) {
+    EXPECT_FALSE(GrowInHugepages(mode, quarter - Length(1), kLargeRequest, kThreshold));
+    EXPECT_TRUE(GrowInHugepages(mode, quarter, kLargeRequest, kThreshold));
+    EXPECT_FALSE(GrowInHugepages(mode, quarter, kLargeRequest - Length(1), kThreshold));
+  }
+  EXPECT_EQ(kLargeRequest.bytes() * 2, kHugepageSize);
 }
 
 TEST(HugepageTest, StartAndEndAreMultiplesOfItsSize) {

@@ -111,13 +111,31 @@ TEST(PageHeapHugepagesTest, TheFirstMegabytesAreWithout) {
 }
 
 TEST(PageHeapHugepagesTest, TheFirstMegabytesOptOutWhereTheSystemMakesThemUnasked) {
-  HugeHeap h(Length(256), {HugepageMode::kAlways, 0});
+  HugeHeap h(Length(1024), {HugepageMode::kAlways, 0});
   h.New(100);
   EXPECT_EQ(h.Count(Kind::kNoHugepages), 1u);
   h.New(300);
   h.New(300);
   EXPECT_EQ(h.Count(Kind::kNoHugepages), 2u) << "the 300 when 100 were in use";
   EXPECT_EQ(h.Count(Kind::kHugepages), 1u);
+}
+
+// What is free counts as well where it is too short for what is asked for: there is memory behind
+// it.
+TEST(PageHeapHugepagesTest, MemoryThatIsThereCountsWhetherInUseOrNot) {
+  constexpr size_t kThreshold = 8 * kHugePages;
+  constexpr size_t kShort = kHugePages / 4;
+  HugeHeap h{Length(kThreshold)};
+  std::vector<Span*> spans;
+  for (size_t pages = kShort; pages < kThreshold; pages += kShort) spans.push_back(h.New(kShort));
+  ASSERT_EQ(h.heap.GetStats().hugepage_bytes, 0u);
+  for (size_t i = 0; i < spans.size(); i += 2) h.heap.Delete(spans[i]);
+  size_t in_use = spans.size() / 2 * kShort;
+  while (h.heap.GetStats().hugepage_bytes == 0) {
+    h.New(kShort + 1);
+    in_use += kShort + 1;
+    ASSERT_LT(in_use, kThreshold * 3 / 4);
+  }
 }
 
 TEST(PageHeapHugepagesTest, NoneAreAskedForWhereThereAreNone) {

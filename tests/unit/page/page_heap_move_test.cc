@@ -269,7 +269,7 @@ TEST(PageHeapMoveTest, WholeHugepagesAreMovedAndTheEndsCopied) {
 }
 
 TEST(PageHeapMoveTest, NotInSmallPagesWhereTheHeapGrowsByHugepages) {
-  MovingHeap h(HugepageMode::kAdvise, MiB(8));
+  MovingHeap h(HugepageMode::kAdvise, MiB(32));
   Span* const object = h.New(MiB(3), 1);
   h.New(MiB(4), 2);
   EXPECT_EQ(h.heap.GetStats().hugepage_bytes, 0u);
