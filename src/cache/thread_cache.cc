@@ -101,7 +101,7 @@ void ThreadCache::Free(SizeClass c, void* object) {
     const Section section(*this);
     mine = static_cast<bool>(section);
     if (mine) {
-      twice = *bins_.tops[i].load(std::memory_order_relaxed) == reinterpret_cast<BinSlot>(object);
+      twice = IsNewestInSection(i, object);
       if (!twice && bins_.Push(c, object)) return;
       if (BinArray* const array = Array(i)) {
         limit = array->limit;
@@ -136,6 +136,16 @@ void ThreadCache::Free(SizeClass c, void* object) {
   if (!PushOne(c, object)) central_.Insert(c, &object, 1);
   // Not from this bin: the newest object in it is what tells a second free of it.
   if (claimed_bytes() > max_bytes() && CollectionIsDue()) CollectGarbage(c);
+}
+
+void ThreadCache::FreePast(SizeClass c, void* object) {
+  bool twice = false;
+  {
+    const Section section(*this);
+    if (section) twice = IsNewestInSection(Index(c), object);
+  }
+  if (twice) ReportMisuse(Misuse::kDoubleFree, object, kSizeClasses.size(c));
+  central_.Insert(c, &object, 1);
 }
 
 size_t ThreadCache::PushFetched(SizeClass c, void* const* objects, size_t n) {

@@ -66,6 +66,8 @@ class ThreadCache {
   void* Allocate(SizeClass c);
   // The owner's slow path of a free.
   void Free(SizeClass c, void* object);
+  // The same past the bin: to the central cache.
+  void FreePast(SizeClass c, void* object);
 
   // Moves all objects to the central cache and frees the arrays; returns the objects' bytes. By the
   // owner.
@@ -218,6 +220,10 @@ class ThreadCache {
   }
   size_t CountInSection(size_t i) const {
     return Array(i) == nullptr ? 0 : Top(i) - (Probe(i) != 0);
+  }
+  // What tells a second free of an object that was freed last.
+  bool IsNewestInSection(size_t i, const void* object) const {
+    return *bins_.tops[i].load(std::memory_order_relaxed) == reinterpret_cast<BinSlot>(object);
   }
   void PlaceProbeInSection(size_t i);
   // When the top is at the probe: moves it to half the depth, or takes it away.

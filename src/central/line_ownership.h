@@ -10,8 +10,8 @@
 // the reader only reads, 180 when it takes the lines in batches behind its reading; with a common
 // cache 135 and 250. Prefetching for writing changes nothing, on either side.)
 //
-// Only what its user has most likely touched is touched here: all of a small object, the beginning of
-// a larger one.
+// Only what its user has most likely touched is touched here: all of a small object, the beginning
+// of a larger one.
 #pragma once
 
 #include <cstddef>

@@ -223,9 +223,14 @@ void FreeOutgrown(SizeClass c, void* p) {
   constexpr size_t kLarge = size_t{16} << 10;
   if (kSizeClasses.size(c) < kLarge) return Deallocate<&FreeSlow>(p);
   TellOfDelete(p);
+  ThreadCache* const cache = CacheForFree();
   Heap& heap = GlobalHeap();
-  heap.central.Insert(c, &p, 1);
-  FreedSlowly(heap, current_slot.cache, false);
+  if (cache != nullptr) {
+    cache->FreePast(c, p);
+  } else {
+    heap.central.Insert(c, &p, 1);
+  }
+  FreedSlowly(heap, cache, false);
 }
 
 // AllocateSlow, for who tells of the object later.

@@ -29,7 +29,12 @@ SLEEPER_LIMIT = 12 << 10
 FLUSHED_SLEEPER_LIMIT = 4 << 10
 
 
-def measure(program, library, *arguments, **settings):
+def stay_on_one_processor():
+    """Each processor that a program has run on has a hugepage of its own that is partly used."""
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+
+
+def measure(program, library, *arguments, one_processor=False, **settings):
     """Runs memory_cost on `library`, or on the C library's malloc when it is None."""
     environment = dict(os.environ, **settings)
     environment.pop("LD_PRELOAD", None)
@@ -39,7 +44,8 @@ def measure(program, library, *arguments, **settings):
         environment["LD_PRELOAD"] = library
         environment["LIBRARY_UNDER_TEST"] = library
     command = [program, *map(str, arguments)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120,
+                          preexec_fn=stay_on_one_processor if one_processor else None)
     if done.returncode != 0 or done.stderr:
         sys.exit(f"{' '.join(command)} on {library}: status {done.returncode}\n{done.stderr}")
     return int(done.stdout)
@@ -75,11 +81,12 @@ def main():
            (ours - theirs) / 1024, once_limit / 1024, "KiB")
     for size, limit in LIVE_LIMITS.items():
         # The last hugepage may be partly used, which says nothing about the records.
-        cost = measure(program, library, "live", LIVE_OBJECTS, size, TCMALLOC_HUGEPAGES="0")
+        cost = measure(program, library, "live", LIVE_OBJECTS, size, one_processor=True,
+                       TCMALLOC_HUGEPAGES="0")
         report(f"a live object of {size} bytes", cost / LIVE_OBJECTS, limit, "bytes")
-        cost = measure(program, library, "live", LIVE_OBJECTS, size) - HUGEPAGE
+        cost = measure(program, library, "live", LIVE_OBJECTS, size, one_processor=True) - HUGEPAGE
         report("the same less one hugepage", cost / LIVE_OBJECTS, limit, "bytes")
-    growth = measure(program, library, "burst", BURST_OBJECTS, BURST_SIZE)
+    growth = measure(program, library, "burst", BURST_OBJECTS, BURST_SIZE, one_processor=True)
     report("growth of bursts from the second on", growth / 1024, BURST_GROWTH_LIMIT / 1024, "KiB")
     idle, cached, flushed, trimmed = (
         measure(program, library, "sleepers", SLEEPERS, what) for what in range(4))

@@ -572,6 +572,35 @@ TEST(ThreadCacheTest, LargeObjectsAreKeptOnlyWhereTheyAreUsedOften) {
   EXPECT_EQ(thread.cache()->CachedObjects(c), 0u);
 }
 
+TEST(ThreadCacheTest, WhatIsFreedPastTheBinIsNotKept) {
+  CacheTestHeap heap;
+  TestThread thread(heap.registry);
+  for (const size_t size : {size_t{8}, size_t{16384}}) {
+    const SizeClass c = ClassForSize(size);
+    std::vector<void*> objects;
+    for (int i = 0; i < 10; ++i) objects.push_back(thread.Allocate(c));
+    thread.Free(c, objects.back());
+    objects.pop_back();
+    const size_t cached = thread.cache()->CachedObjects(c);
+    for (void* const object : objects) thread.cache()->FreePast(c, object);
+    EXPECT_EQ(thread.cache()->CachedObjects(c), cached);
+    EXPECT_FALSE(heap.central.IsOut(c, objects.front()));
+  }
+}
+
+TEST(ThreadCacheDeathTest, ASecondFreePastTheBin) {
+  CacheTestHeap heap;
+  TestThread thread(heap.registry);
+  const SizeClass c = ClassForSize(16384);
+  void* const kept = thread.Allocate(c);
+  void* const object = thread.Allocate(c);
+  thread.Free(c, object);
+  EXPECT_EXIT(thread.cache()->FreePast(c, object), testing::KilledBySignal(SIGABRT),
+              testing::Eq("tcmalloc: free of " + PointerText(object) +
+                          ": double free, the object of 16384 bytes is already free\n"));
+  thread.Free(c, kept);
+}
+
 // The first objects that a thread frees without having a bin for them go past it, to the central
 // cache. A second free of one of them is found there, or when the bin is made.
 TEST(ThreadCacheDeathTest, ASecondFreeOfWhatWentPastTheBin) {

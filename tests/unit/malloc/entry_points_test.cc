@@ -11,6 +11,7 @@
 #include "base/size_classes.h"
 #include "malloc/program.h"
 #include "malloc/tc_names.h"
+#include "runtime/current_thread.h"
 
 namespace tcmalloc {
 namespace {
@@ -153,6 +154,27 @@ TEST(EntryPointsTest, ReallocWithinTheClassStays) {
     // A sized free may name the size that was asked for last.
     tc_free_sized(other, size + 1);
   }
+}
+
+// A vector leaves an object of each size behind, which others shall have.
+TEST(EntryPointsTest, LargeObjectsThatAreOutgrownAreNotKeptForTheThread) {
+  size_t outgrown = 0;
+  for (size_t i = 1; i + 1 < kNumSizeClasses; ++i) {
+    const SizeClass c = static_cast<SizeClass>(i);
+    // Until the thread keeps objects of the class.
+    for (int use = 0; use < 32; ++use) tc_free(tc_malloc(kSizeClasses.size(c)));
+    void* const object = tc_malloc(kSizeClasses.size(c));
+    const size_t cached = current_slot.cache->CachedObjects(c);
+    void* const grown = tc_realloc(object, kSizeClasses.size(c) + 1);
+    const bool kept = current_slot.cache->CachedObjects(c) != cached;
+    ASSERT_EQ(kept, kSizeClasses.size(c) < 16384) << kSizeClasses.size(c);
+    outgrown += kept ? 0 : 1;
+    // What shrinks is kept.
+    void* const shrunk = tc_realloc(grown, kSizeClasses.size(c));
+    ASSERT_NE(shrunk, grown);
+    tc_free(shrunk);
+  }
+  EXPECT_GT(outgrown, 10u);
 }
 
 TEST(EntryPointsTest, ErrnoIsUntouchedBySuccess) {
