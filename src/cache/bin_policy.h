@@ -30,8 +30,7 @@
 namespace tcmalloc::bin_policy {
 
 inline constexpr size_t kMaxBytes = size_t{128} << 10;
-// Of objects that take so much that fewer than this fit into kMaxBytes as many may be there as fit
-// into twice as much.
+// Where fewer objects than this fit into kMaxBytes, there may be this many, up to twice the bytes.
 inline constexpr size_t kMaxLargeObjects = 64;
 // What a BinArray of 16 KiB has room for, in whole lines.
 inline constexpr size_t kMaxObjects = 2040;
@@ -43,8 +42,9 @@ inline constexpr int64_t kMostBatchesMissed = 4;
 constexpr size_t MaxLimit(SizeClass c) {
   const size_t line = kSizeClasses.line_objects(c);
   size_t objects = kMaxBytes / kSizeClasses.size(c);
-  if (objects < kMaxLargeObjects)
+  if (objects < kMaxLargeObjects) {
     objects = std::min(2 * kMaxBytes / kSizeClasses.size(c), kMaxLargeObjects);
+  }
   return std::clamp<size_t>(objects, 2, kMaxObjects) / line * line;
 }
 

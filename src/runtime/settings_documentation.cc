@@ -119,9 +119,9 @@ constexpr Meaning kMeanings[] = {
      "allocation that does not fit fails, once all that is free, in caches too, has gone back to "
      "the system."},
     {"TCMALLOC_HUGEPAGES",
-     "Ask the system for transparent hugepages where the heap grows beyond 32 MiB, unless the "
-     "system has none or the process was told to have none, and have it put memory behind smaller "
-     "heaps ahead of use, up to 256 KiB at a time."},
+     "Ask the system for transparent hugepages where the heap grows beyond 32 MiB, or beyond 8 MiB "
+     "for an object of 1 MiB or more, unless the system has none or the process was told to have "
+     "none, and have it put memory behind smaller heaps ahead of use, up to 256 KiB at a time."},
     {"TCMALLOC_LARGE_ALLOC_REPORT_THRESHOLD",
      "Allocations of this many bytes and more are counted, and reported to the function that the "
      "program may have set (tcmalloc_set_large_allocation_callback). Where the variable is set, "
