@@ -47,6 +47,17 @@ TEST(BinPolicyTest, GrowthOfSomeClasses) {
   EXPECT_EQ(GrowthOf(262144), (std::vector<size_t>{1, 2}));
 }
 
+TEST(BinPolicyTest, UsesBeforeThereIsABin) {
+  for (const size_t size : {size_t{8}, size_t{1024}, size_t{28672}}) {
+    EXPECT_EQ(AllocationsWithoutBin(ClassForSize(size)), 0);
+    EXPECT_EQ(FreesWithoutBin(ClassForSize(size)), 2);
+  }
+  for (const size_t size : {size_t{32768}, kMaxSmallSize}) {
+    EXPECT_EQ(AllocationsWithoutBin(ClassForSize(size)), 16);
+    EXPECT_EQ(FreesWithoutBin(ClassForSize(size)), 16);
+  }
+}
+
 TEST(BinPolicyTest, BoundsHoldForEveryClassAndLimit) {
   for (size_t i = 1; i < kNumSizeClasses; ++i) {
     const SizeClass c = static_cast<SizeClass>(i);
