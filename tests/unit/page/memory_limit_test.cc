@@ -95,7 +95,9 @@ TEST(MemoryLimitTest, AnyFigures) {
   SeededRandom random(1701);
   const auto figure = [&random] {
     const size_t edge = random.OneIn(4) ? SIZE_MAX - random.Below(3) : random.Below(3);
-    return random.OneIn(3) ? edge : static_cast<size_t>(random.Below(SIZE_MAX)) >> random.Below(64);
+    return random.OneIn(3)
+               ? edge
+               : static_cast<size_t>(random.Below(SIZE_MAX)) >> random.Below(8 * sizeof(size_t));
   };
   for (int i = 0; i < 200'000; ++i) {
     const MemoryLimits limits{.hard_bytes = figure(), .soft_bytes = figure()};
