@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "central/misuse.h"
 
+#include <bit>
+
 #include "base/text_writer.h"
 #include "os/log.h"
 
 namespace tcmalloc {
 
-void ReportMisuse(Misuse misuse, const void* p, size_t size, size_t expected) noexcept {
+void ReportMisuse(Misuse misuse, const void* p, size_t size, size_t expected,
+                  size_t alignment) noexcept {
   char buffer[256];
   TextWriter line(buffer, sizeof(buffer));
   line.Text("tcmalloc: free of ").Pointer(p).Text(": ");
@@ -25,6 +28,12 @@ void ReportMisuse(Misuse misuse, const void* p, size_t size, size_t expected) no
     case Misuse::kWrongSize:
       line.Text("the object has ").Number(size).Text(" bytes, but the sized free was told ");
       line.Number(expected);
+      if (alignment != 1) line.Text(" with alignment ").Number(alignment);
+      break;
+    case Misuse::kWrongAlignment:
+      line.Text("the sized free was told alignment ").Number(alignment);
+      line.Text(std::has_single_bit(alignment) ? ", which the address does not have"
+                                               : ", which is not a power of two");
       break;
     case Misuse::kStack:
       line.Text("not an object, but a pointer into a thread's stack");

@@ -15,13 +15,15 @@ enum class Misuse : uint8_t {
   kNotAnObjectStart,  // inside an object of ours; `size` is the object's size
   kNotInUse,          // in our memory, but not in any object that is in use
   kWrongSize,         // an object of `size` bytes, freed with `expected` bytes
+  kWrongAlignment,    // freed with an alignment that the object cannot have been allocated with
   kStack,             // in a thread's stack
   kModuleImage,       // in the image of the program or a shared library
   kUnknown,           // not ours, and there is no other allocator that it could belong to
 };
 
-// `size` and `expected` as said at the enumerators; 0 where they mean nothing.
-[[noreturn]] void ReportMisuse(Misuse misuse, const void* p, size_t size = 0,
-                               size_t expected = 0) noexcept;
+// `size` and `expected` as said at the enumerators; 0 where they mean nothing. `alignment` is what
+// the free was told for kWrongSize and kWrongAlignment; 1 when it was told none.
+[[noreturn]] void ReportMisuse(Misuse misuse, const void* p, size_t size = 0, size_t expected = 0,
+                               size_t alignment = 1) noexcept;
 
 }  // namespace tcmalloc

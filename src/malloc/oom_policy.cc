@@ -9,6 +9,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 
+#include <bit>
 #include <cstdint>
 
 #include "malloc/slow_path.h"
@@ -181,11 +182,14 @@ void* NewNothrowSlow(size_t size) {
 }
 
 void* NewAligned(size_t size, size_t alignment) {
+  // The standard does not allow it; a new_handler could do nothing about it.
+  if (!std::has_single_bit(alignment)) ThrowBadAlloc(FindRuntime());
   void* const object = AllocateAligned(size, alignment);
   return __builtin_expect(object != nullptr, true) ? object : NewAfterFailure(size, alignment);
 }
 
 void* NewAlignedNothrow(size_t size, size_t alignment) {
+  if (!std::has_single_bit(alignment)) return nullptr;
   void* const object = AllocateAligned(size, alignment);
   return __builtin_expect(object != nullptr, true) ? object
                                                    : NewNothrowAfterFailure(size, alignment);

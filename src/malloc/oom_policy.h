@@ -26,6 +26,7 @@ void* TryAllocate(size_t size, size_t alignment);
 TC_SLOW_PATH void* NewAfterFailure(size_t size, size_t alignment);
 
 // operator new when the fast path has no object: allocates, or does the above.
+// Throws at once where the alignment is no power of two.
 TC_SLOW_PATH void* NewSlow(size_t size);
 void* NewAligned(size_t size, size_t alignment);
 

@@ -2,6 +2,7 @@
 #include "malloc/slow_path.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <cstring>
 
@@ -193,13 +194,13 @@ void FreeNotSmall(void* p) {
   FreeForeign(heap, p);
 }
 
-// Frees `p`, whose size is given as `size`, for which `expected` is the class.
-void FreeExpecting(void* p, size_t size, SizeClass expected) {
-  if (p == nullptr) return;
+// Frees `p`, which is not null, whose size and alignment are given, for which `expected` is the
+// class.
+void FreeExpecting(void* p, size_t size, size_t alignment, SizeClass expected) {
   TellOfDelete(p);
   const SizeClass c = CheckedClassOf(p);
   if (c != SizeClass::kNone) {
-    if (c != expected) ReportMisuse(Misuse::kWrongSize, p, kSizeClasses.size(c), size);
+    if (c != expected) ReportMisuse(Misuse::kWrongSize, p, kSizeClasses.size(c), size, alignment);
     if (!FreeFast(c, p)) {
       LeaveFastPath();
       FreeSmallSlow(c, p);
@@ -210,7 +211,7 @@ void FreeExpecting(void* p, size_t size, SizeClass expected) {
     const Length n = std::max(Length(1), Length::ForBytes(std::min(size, kMaxRequest)));
     if (expected != span->sampled_class ||
         (expected == SizeClass::kNone && GlobalHeap().page_heap.RoundUp(n) != span->num_pages)) {
-      ReportMisuse(Misuse::kWrongSize, p, UsableBytes(*span), size);
+      ReportMisuse(Misuse::kWrongSize, p, UsableBytes(*span), size, alignment);
     }
   }
   FreeNotSmall(p);
@@ -289,11 +290,17 @@ void FreeSlow(void* p) {
 
 void FreeSizedSlow(void* p, size_t size) {
   LeaveFastPath();
-  FreeExpecting(p, size, kSizeClasses.ClassOf(size));
+  if (p != nullptr) FreeExpecting(p, size, 1, kSizeClasses.ClassOf(size));
 }
 
 void FreeSizedAligned(void* p, size_t size, size_t alignment) {
-  FreeExpecting(p, size, kSizeClasses.ClassOf(size, alignment));
+  if (p == nullptr) return;
+  // Also what ClassOf requires. An address may have a larger alignment than the object was
+  // allocated with: then the class tells, and of large objects nothing does.
+  if (!std::has_single_bit(alignment) || reinterpret_cast<uintptr_t>(p) % alignment != 0) {
+    ReportMisuse(Misuse::kWrongAlignment, p, 0, 0, alignment);
+  }
+  FreeExpecting(p, size, alignment, kSizeClasses.ClassOf(size, alignment));
 }
 
 void* Reallocate(void* p, size_t size) {

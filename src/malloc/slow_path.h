@@ -29,8 +29,9 @@ void* AllocateZeroed(size_t size);
 TC_SLOW_PATH void FreeSlow(void* p);
 
 // Frees `p`, which the program says it asked for with `size` and, where it said so then,
-// `alignment`. Aborts when the object is of another size class, or a large one of another number of
-// pages.
+// `alignment`. Null is no misuse, whatever is said about it. Aborts when the object is of another
+// size class, or a large one of another number of pages, and when `alignment` is no power of two or
+// more than the address has.
 TC_SLOW_PATH void FreeSizedSlow(void* p, size_t size);
 void FreeSizedAligned(void* p, size_t size, size_t alignment);
 

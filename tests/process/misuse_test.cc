@@ -486,6 +486,97 @@ TEST_F(Misuse, SizedDeleteWithTheRightSizeIsSilent) {
   EXPECT_TRUE(child.exited && child.exit_code == 0);
 }
 
+// --- Alignments that an object cannot have been allocated with. ----------------------------------
+
+// Every free that is told a size and an alignment.
+using FreeTold = void (*)(void* object, size_t size, size_t alignment);
+template <typename Function>
+Function* Named(const char* name) {
+  auto* const function = reinterpret_cast<Function*>(dlsym(RTLD_DEFAULT, name));
+  CHECK(function != nullptr);
+  return function;
+}
+const FreeTold kFreesWithAlignment[] = {
+    [](void* p, size_t n, size_t a) {
+      Named<FreeAlignedSizedFunction>("free_aligned_sized")(p, a, n);
+    },
+    [](void* p, size_t n, size_t a) {
+      Named<FreeAlignedSizedFunction>("tc_free_aligned_sized")(p, a, n);
+    },
+    [](void* p, size_t n, size_t a) { ::operator delete(p, n, std::align_val_t{a}); },
+    [](void* p, size_t n, size_t a) { ::operator delete[](p, n, std::align_val_t{a}); },
+    [](void* p, size_t n, size_t a) {
+      Named<void(void*, size_t, std::align_val_t)>("tc_delete_sized_aligned")(p, n,
+                                                                              std::align_val_t{a});
+    },
+    [](void* p, size_t n, size_t a) {
+      Named<void(void*, size_t, std::align_val_t)>("tc_deletearray_sized_aligned")(
+          p, n, std::align_val_t{a});
+    },
+};
+
+TEST_F(Misuse, SizedFreeWithAnAlignmentThatIsNoPowerOfTwo) {
+  int failures = 0;
+  for (const FreeTold free_told : kFreesWithAlignment) {
+    for (size_t size : {size_t{0}, size_t{8}, size_t{100}, size_t{5000}, size_t{200000}, kMiB}) {
+      for (size_t alignment : {size_t{0}, size_t{3}, size_t{24}, size_t{4097}, SIZE_MAX}) {
+        EXPECT_DIES([=](auto declare) {
+          void* object = memalign(64, size);
+          declare(object);
+          free_told(object, size, alignment);
+        });
+      }
+    }
+  }
+}
+
+// More than the object was allocated with, and more than its address happens to have.
+TEST_F(Misuse, SizedFreeWithAnAlignmentThatTheObjectDoesNotHave) {
+  int failures = 0;
+  for (const FreeTold free_told : kFreesWithAlignment) {
+    for (size_t size : {size_t{8}, size_t{100}, size_t{5000}, size_t{200000}, kMiB}) {
+      EXPECT_DIES([=](auto declare) {
+        void* object = memalign(64, size);
+        declare(object);
+        size_t alignment = 64;
+        while (reinterpret_cast<uintptr_t>(object) % alignment == 0) alignment *= 2;
+        free_told(object, size, alignment);
+      });
+    }
+  }
+}
+
+// A class of its own for the alignment: also where the address would do.
+TEST_F(Misuse, SizedFreeWithTheAlignmentOfAnotherClass) {
+  int failures = 0;
+  for (const FreeTold free_told : kFreesWithAlignment) {
+    const size_t size = 100;
+    EXPECT_DIES([=](auto declare) {
+      for (;;) {
+        void* object = Malloc(size);
+        if (reinterpret_cast<uintptr_t>(object) % 1024 != 0) continue;
+        declare(object);
+        free_told(object, size, 1024);
+      }
+    });
+  }
+}
+
+// No object, no misuse.
+TEST_F(Misuse, NullMayBeFreedWithAnySizeAndAlignment) {
+  const ChildResult child = RunInChild([] {
+    for (const FreeTold free_told : kFreesWithAlignment) {
+      for (size_t alignment : {size_t{0}, size_t{1}, size_t{24}, size_t{4096}, SIZE_MAX}) {
+        for (size_t size : {size_t{0}, size_t{100}, kMiB, SIZE_MAX}) {
+          free_told(nullptr, size, alignment);
+        }
+      }
+    }
+  });
+  EXPECT_EQ(child.err, "");
+  EXPECT_TRUE(child.exited && child.exit_code == 0) << "signal " << child.signal;
+}
+
 // --- Writes to freed objects. --------------------------------------------------------------------
 
 // No calloc here: it may rightly rely on zeros in memory that went back to the system, where a

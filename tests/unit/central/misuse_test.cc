@@ -25,6 +25,8 @@ TEST(MisuseDeathTest, OneLineForEachKind) {
              "no object is in use there (freed before, or never the start of one)");
   ExpectLine(Misuse::kWrongSize, 48, 100,
              "the object has 48 bytes, but the sized free was told 100");
+  ExpectLine(Misuse::kWrongAlignment, 0, 0,
+             "the sized free was told alignment 1, which the address does not have");
   ExpectLine(Misuse::kStack, 0, 0, "not an object, but a pointer into a thread's stack");
   ExpectLine(Misuse::kModuleImage, 0, 0,
              "not an object, but a pointer into the image of the program or a library");
@@ -32,15 +34,33 @@ TEST(MisuseDeathTest, OneLineForEachKind) {
              "not an object of this allocator, and no other allocator is in use");
 }
 
+TEST(MisuseDeathTest, TheLineNamesTheAlignmentThatWasTold) {
+  void* const p = reinterpret_cast<void*>(uintptr_t{0x12340});
+  const std::string start = "tcmalloc: free of 0x12340: ";
+  EXPECT_EXIT(
+      ReportMisuse(Misuse::kWrongSize, p, 48, 40, 64), testing::KilledBySignal(SIGABRT),
+      testing::Eq<std::string>(start + "the object has 48 bytes, but the sized free was told 40 "
+                                       "with alignment 64\n"));
+  EXPECT_EXIT(
+      ReportMisuse(Misuse::kWrongAlignment, p, 0, 0, 128), testing::KilledBySignal(SIGABRT),
+      testing::Eq<std::string>(start + "the sized free was told alignment 128, which the address "
+                                       "does not have\n"));
+  EXPECT_EXIT(
+      ReportMisuse(Misuse::kWrongAlignment, p, 0, 0, 0), testing::KilledBySignal(SIGABRT),
+      testing::Eq<std::string>(start + "the sized free was told alignment 0, which is not a power "
+                                       "of two\n"));
+}
+
 // The largest numbers fit into the line.
 TEST(MisuseDeathTest, LongestLine) {
   EXPECT_EXIT(
-      ReportMisuse(Misuse::kWrongSize, reinterpret_cast<void*>(UINTPTR_MAX), SIZE_MAX, SIZE_MAX),
+      ReportMisuse(Misuse::kWrongSize, reinterpret_cast<void*>(UINTPTR_MAX), SIZE_MAX, SIZE_MAX,
+                   SIZE_MAX),
       testing::KilledBySignal(SIGABRT),
       testing::Eq<std::string>("tcmalloc: free of 0x" + std::string(2 * sizeof(void*), 'f') +
                                ": the object has " + std::to_string(SIZE_MAX) +
                                " bytes, but the sized free was told " + std::to_string(SIZE_MAX) +
-                               "\n"));
+                               " with alignment " + std::to_string(SIZE_MAX) + "\n"));
 }
 
 }  // namespace

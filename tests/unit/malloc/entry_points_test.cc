@@ -33,6 +33,7 @@ TEST(EntryPointsTest, NullIsFreedByAll) {
   tc_cfree(nullptr);
   tc_free_sized(nullptr, 10);
   tc_free_aligned_sized(nullptr, 64, 10);
+  tc_free_aligned_sized(nullptr, 0, 0);
   tc_delete(nullptr);
   tc_delete_sized(nullptr, 10);
   tc_delete_sized_aligned(nullptr, 10, std::align_val_t{64});

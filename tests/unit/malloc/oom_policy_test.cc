@@ -54,6 +54,20 @@ TEST_F(OomPolicyTest, NewThrowsWhenNoHandlerIsInstalled) {
   EXPECT_EQ(tc_newarray_aligned_nothrow(too_much, kAlignment, std::nothrow), nullptr);
 }
 
+// No power of two: at once, since a handler could do nothing about it.
+TEST_F(OomPolicyTest, NewThrowsForAnAlignmentThatIsNone) {
+  std::set_new_handler([] { ++handler_calls; });
+  for (const size_t alignment : {size_t{0}, size_t{3}, size_t{24}, SIZE_MAX}) {
+    const auto wrong = static_cast<std::align_val_t>(alignment);
+    EXPECT_THROW(tc_new_aligned(100, wrong), std::bad_alloc);
+    EXPECT_THROW(tc_newarray_aligned(100, wrong), std::bad_alloc);
+    EXPECT_EQ(tc_new_aligned_nothrow(100, wrong, std::nothrow), nullptr);
+    EXPECT_EQ(tc_newarray_aligned_nothrow(100, wrong, std::nothrow), nullptr);
+  }
+  EXPECT_EQ(handler_calls, 0);
+  std::set_new_handler(nullptr);
+}
+
 // Every C++ form with a handler that gives up at its third call.
 TEST_F(OomPolicyTest, TheHandlerIsCalledUntilItGivesUp) {
   const auto handler = [] {
