@@ -11,6 +11,9 @@
 #define TC_OUT_OF_LINE __attribute__((noinline))
 // A symbol that programs may use; everything else is hidden.
 #define TC_EXPORT __attribute__((visibility("default")))
+// A symbol that a program may define as well: its own definition replaces this one when it is
+// linked statically, too.
+#define TC_REPLACEABLE __attribute__((visibility("default"), weak))
 // One of those that nearly every call of malloc and free enters: its instructions start a cache
 // line, so that how fast they run does not hang on what else is in the library.
 #define TC_EXPORT_HOT __attribute__((visibility("default"), aligned(64)))

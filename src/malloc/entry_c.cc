@@ -199,7 +199,6 @@ TC_OVERRIDE_INTERNAL(int, __posix_memalign, (void**, size_t, size_t), tc_posix_m
 
 namespace {
 
-// Here, because every program that is linked statically has this file.
 __attribute__((constructor)) void LibraryLoaded() { OnLibraryLoad(); }
 __attribute__((destructor)) void ProcessExits() { OnProcessExit(); }
 

@@ -2,7 +2,7 @@
 // The forms of operator new and operator delete beside the four basic ones (entry_cpp.cc). The C++
 // standard defines them by the basic ones, which a program may replace alone: then these must lead
 // there, or an object of the program's operator new would end in our sized delete. Whether it did
-// is seen by the addresses, once.
+// is seen by the addresses, once. A program may also replace any of these forms.
 #include <atomic>
 #include <cstdint>
 #include <new>
@@ -118,47 +118,47 @@ TC_FAST_PATH void DeleteSizedAligned(void* p, size_t size, std::align_val_t alig
 
 }  // namespace
 
-TC_EXPORT void* operator new[](size_t size) {
+TC_REPLACEABLE void* operator new[](size_t size) {
   if (!BasicFormsAreOurs()) return NewUndecided(size);
   return Allocate<&NewSlow>(size);
 }
-TC_EXPORT void* operator new[](size_t size, std::align_val_t alignment) {
+TC_REPLACEABLE void* operator new[](size_t size, std::align_val_t alignment) {
   if (!BasicFormsAreOurs()) return NewUndecided(size, alignment);
   return NewAligned(size, static_cast<size_t>(alignment));
 }
-TC_EXPORT void* operator new(size_t size, const std::nothrow_t&) noexcept {
+TC_REPLACEABLE void* operator new(size_t size, const std::nothrow_t&) noexcept {
   return NewNothrow(size);
 }
-TC_EXPORT void* operator new[](size_t size, const std::nothrow_t&) noexcept {
+TC_REPLACEABLE void* operator new[](size_t size, const std::nothrow_t&) noexcept {
   return NewNothrow(size);
 }
-TC_EXPORT void* operator new(size_t size, std::align_val_t alignment,
-                             const std::nothrow_t&) noexcept {
+TC_REPLACEABLE void* operator new(size_t size, std::align_val_t alignment,
+                                  const std::nothrow_t&) noexcept {
   return NewNothrow(size, alignment);
 }
-TC_EXPORT void* operator new[](size_t size, std::align_val_t alignment,
-                               const std::nothrow_t&) noexcept {
+TC_REPLACEABLE void* operator new[](size_t size, std::align_val_t alignment,
+                                    const std::nothrow_t&) noexcept {
   return NewNothrow(size, alignment);
 }
-TC_EXPORT void operator delete[](void* p) noexcept { DeletePlain(p); }
-TC_EXPORT void operator delete(void* p, const std::nothrow_t&) noexcept { DeletePlain(p); }
-TC_EXPORT void operator delete[](void* p, const std::nothrow_t&) noexcept { DeletePlain(p); }
-TC_EXPORT void operator delete(void* p, size_t size) noexcept { DeleteSized(p, size); }
-TC_EXPORT void operator delete[](void* p, size_t size) noexcept { DeleteSized(p, size); }
-TC_EXPORT void operator delete[](void* p, std::align_val_t alignment) noexcept {
+TC_REPLACEABLE void operator delete[](void* p) noexcept { DeletePlain(p); }
+TC_REPLACEABLE void operator delete(void* p, const std::nothrow_t&) noexcept { DeletePlain(p); }
+TC_REPLACEABLE void operator delete[](void* p, const std::nothrow_t&) noexcept { DeletePlain(p); }
+TC_REPLACEABLE void operator delete(void* p, size_t size) noexcept { DeleteSized(p, size); }
+TC_REPLACEABLE void operator delete[](void* p, size_t size) noexcept { DeleteSized(p, size); }
+TC_REPLACEABLE void operator delete[](void* p, std::align_val_t alignment) noexcept {
   DeleteAligned(p, alignment);
 }
-TC_EXPORT void operator delete(void* p, std::align_val_t alignment,
-                               const std::nothrow_t&) noexcept {
+TC_REPLACEABLE void operator delete(void* p, std::align_val_t alignment,
+                                    const std::nothrow_t&) noexcept {
   DeleteAligned(p, alignment);
 }
-TC_EXPORT void operator delete[](void* p, std::align_val_t alignment,
-                                 const std::nothrow_t&) noexcept {
+TC_REPLACEABLE void operator delete[](void* p, std::align_val_t alignment,
+                                      const std::nothrow_t&) noexcept {
   DeleteAligned(p, alignment);
 }
-TC_EXPORT void operator delete(void* p, size_t size, std::align_val_t alignment) noexcept {
+TC_REPLACEABLE void operator delete(void* p, size_t size, std::align_val_t alignment) noexcept {
   DeleteSizedAligned(p, size, alignment);
 }
-TC_EXPORT void operator delete[](void* p, size_t size, std::align_val_t alignment) noexcept {
+TC_REPLACEABLE void operator delete[](void* p, size_t size, std::align_val_t alignment) noexcept {
   DeleteSizedAligned(p, size, alignment);
 }

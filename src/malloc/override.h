@@ -18,9 +18,7 @@
 #else
 #define TC_OVERRIDE(result, name, parameters, target) \
   TC_EXPORT result name parameters noexcept TC_ALIAS(target);
-// Weak: a statically linked program may bring its own.
-#define TC_OVERRIDE_OPERATOR(target, ...) \
-  TC_EXPORT __attribute__((weak)) __VA_ARGS__ TC_ALIAS(target);
+#define TC_OVERRIDE_OPERATOR(target, ...) TC_REPLACEABLE __VA_ARGS__ TC_ALIAS(target);
 #endif
 
 #ifdef __GLIBC__

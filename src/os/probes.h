@@ -7,8 +7,8 @@
 //
 // Names and arguments are those that open-telemetry's memory profiler looks for. Each is an
 // instruction that does nothing, a note in the ELF file that says where it is, and a counter of
-// those who look: the arguments are computed only while that is not 0. Without <sys/sdt.h> at build
-// time there are none.
+// those who look: the arguments are computed only while that is not 0. Every build of the full
+// library has them.
 #pragma once
 
 #include <cstddef>

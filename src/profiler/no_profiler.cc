@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "os/environment.h"
 #include "profiler/profiler.h"
 #include "profiler/profiles.h"
 #include "profiler/sampler.h"
+#include "runtime/settings.h"
 
 namespace tcmalloc {
 
-void OnProfilerLoad() {}
+void OnProfilerLoad() {
+  if (!RunsWithRaisedPrivileges()) ReportSettingsForFullLibrary();
+}
 void OnProfilerExit() {}
 
 void SampleAllocated(Heap&, Span*, size_t, size_t) {}

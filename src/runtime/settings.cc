@@ -257,6 +257,24 @@ constexpr const char* kIgnored[] = {
     "PERFTOOLS_VERBOSE RUNNING_ON_VALGRIND ",
 };
 
+// Settings of the leak checker, the heap profiler, sampling, stack traces and memory pressure,
+// which only the full library has. (TCMALLOC_STACKTRACE_METHOD_VERBOSE has an effect in both.)
+constexpr bool IsForFullLibrary(std::string_view name) {
+  return name.compare(0, 4, "HEAP") == 0 || name == "TCMALLOC_PRESSURE" ||
+         name == "TCMALLOC_SAMPLE_PARAMETER" || name == "TCMALLOC_SAMPLE_SEED" ||
+         name == "TCMALLOC_STACKTRACE_METHOD";
+}
+
+// Room for the names of all of them, each once, with a comma and a space after each.
+constexpr size_t kFullLibraryNamesBytes = [] {
+  size_t bytes = 0;
+  for (const Setting& setting : kSettings) {
+    const std::string_view name = setting.name;
+    if (IsForFullLibrary(name)) bytes += name.size() + 2;
+  }
+  return bytes;
+}();
+
 bool IsIgnored(std::string_view name) {
   for (const char* const group : kIgnored) {
     for (const char* p = group; *p != '\0';) {
@@ -470,6 +488,21 @@ const Setting* FindSetting(std::string_view name) {
   return nullptr;
 }
 
+struct NameWriter {
+  TextWriter* out;
+  size_t count;
+};
+
+void WriteNameForFullLibrary(const char* name, size_t name_length, const char* value,
+                             void* context) {
+  NameWriter& names = *static_cast<NameWriter*>(context);
+  const Setting* const setting = FindSetting({name, name_length});
+  if (setting == nullptr || !IsForFullLibrary(setting->name)) return;
+  if (strcmp(value, setting->default_text) == 0) return;
+  names.out->Text(names.count == 0 ? "" : ", ").Text(setting->name);
+  ++names.count;
+}
+
 struct Reader {
   bool raised_privileges;
   Settings* settings;
@@ -524,10 +557,27 @@ void ReadSettings(bool raised_privileges, Settings* settings) {
   ForEachEnvironmentVariable(&VisitVariable, &reader);
 }
 
+void ReportSettingsForFullLibrary() {
+  constexpr std::string_view kBegin = "tcmalloc: ";
+  constexpr std::string_view kOne =
+      " is ignored: this is libtcmalloc_minimal; preload or link "
+      "libtcmalloc, which has what it is for\n";
+  constexpr std::string_view kSeveral =
+      " are ignored: this is libtcmalloc_minimal; preload or link "
+      "libtcmalloc, which has what they are for\n";
+  char buffer[kBegin.size() + kFullLibraryNamesBytes + kSeveral.size()];
+  TextWriter line(buffer, sizeof(buffer));
+  line.Text(kBegin);
+  NameWriter names{&line, 0};
+  ForEachEnvironmentVariable(&WriteNameForFullLibrary, &names);
+  if (names.count > 0) WriteToStderr(line.Text(names.count == 1 ? kOne : kSeveral).text());
+}
+
 bool DescribeSetting(size_t i, SettingDescription* description) {
   if (i >= std::size(kSettings)) return false;
   const Setting& setting = kSettings[i];
-  *description = {setting.name, DefaultText(setting), setting.names_files};
+  *description = {setting.name, DefaultText(setting), setting.names_files,
+                  IsForFullLibrary(setting.name)};
   return true;
 }
 

@@ -112,6 +112,10 @@ void ReadSettings(bool raised_privileges, Settings* settings);
 void ReadSetting(const char* name, size_t name_length, const char* value, Settings* settings,
                  TextWriter* complaint);
 
+// Writes one line to stderr with the names of the variables that are set, not to their defaults,
+// and that only the full library acts on; nothing where there is none. For the minimal library.
+void ReportSettingsForFullLibrary();
+
 // What the documentation is made of: the settings in the order of their names, false behind the
 // last; what values they may have; and, by groups, those that are ignored, each with a space behind
 // it, null behind the last group.
@@ -119,6 +123,7 @@ struct SettingDescription {
   std::string_view name;
   std::string_view default_text;
   bool names_files = false;
+  bool for_full_library = false;
 };
 bool DescribeSetting(size_t i, SettingDescription* description);
 void WriteSettingRange(size_t i, TextWriter* out);

@@ -260,6 +260,16 @@ void WriteSettingsDocumentation(TextWriter* out) {
       if (setting.names_files) list.Add(setting.name);
     }
   }
+  out->Text(
+      "\n`libtcmalloc_minimal` has no leak checker, heap profiler, samples, stack traces or memory "
+      "pressure\nresponse. It ignores the following variables, and names those that are set to "
+      "something else than\ntheir defaults in one line on stderr when the program starts:\n\n*");
+  {
+    NameList list(1, out);
+    for (size_t i = 0; DescribeSetting(i, &setting); ++i) {
+      if (setting.for_full_library) list.Add(setting.name);
+    }
+  }
   out->Text("\nThese variables of other releases are known and have no effect:\n\n");
   for (size_t group = 0; const char* names = IgnoredSettings(group); ++group) {
     TC_CHECK(group < std::size(kReasons));

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // A program of somebody who has installed the library: compiled as C and, once more, as C++. It
-// prints "client ok" when malloc is the library's, which the library's own figures must show.
+// prints "client ok" when malloc is the library's, which the library's own figures must show. With an
+// argument it leaks an object, and does nothing else.
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,7 +71,19 @@ static void UseNew() {
 }
 #endif
 
-int main(void) {
+static void Leak(void) {
+  char* volatile object = (char*)malloc(kBytes);
+  memset(object, 1, kBytes);
+  object = NULL;
+}
+
+int main(int argc, char** argv) {
+  (void)argv;
+  if (argc > 1) {
+    Leak();
+    puts("client ok");
+    return 0;
+  }
   UseMalloc(NULL);
   UseStrdup();
 #ifdef __cplusplus

@@ -6,9 +6,15 @@ Usage: getting_started_test.py SOURCE_FOLDER BUILD_FOLDER WORK_FOLDER PRESET
 
 A block of C, C++ or CMake is a file whose name is in its first line, a comment; a block of shell
 commands is run, in the source folder when it names the build folder, else in one of its
-own; a block of text behind it is what it must print. With the preset musl, the section about musl
-is run, else all the others.
+own; a block of text behind it is what it must print. In each program that a block makes, malloc and
+operator new must be the allocator's. With the preset musl, the section about musl is run, else all
+the others.
+
+The commands that tell whether the allocator is this one are run again with gperftools' library, by the
+name that it has in common with ours, and must fail. No page shows LD_PRELOAD with such a name alone.
 """
+
+import os
 
 import pathlib
 import re
@@ -16,10 +22,11 @@ import shutil
 import subprocess
 import sys
 
-from clients import environment
+from clients import environment, who_serves
 
 DOCUMENTS = ("getting-started.md", "migrating-from-gperftools.md",
              "migrating-from-googles-tcmalloc.md")
+CHECK_SECTION = "Did it work?"
 MUSL_SECTION = "Programs for musl"
 NOT_RUN = "<!-- not run by the test"
 BLOCK = re.compile(r"^```([a-z+]+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -32,11 +39,49 @@ def blocks(text):
     section = ""
     for match in BLOCK.finditer(text):
         before = text[end:match.start()]
-        headings = re.findall(r"^## (.*)$", before, re.MULTILINE)
+        headings = re.findall(r"^###? (.*)$", before, re.MULTILINE)
         section = headings[-1] if headings else section
         found.append((section, before, match.group(1), match.group(2)))
         end = match.end()
     return found
+
+
+def programs(folder):
+    """The programs below a folder that name no source file's language, with their times."""
+    return {path: path.stat().st_mtime_ns for path in folder.rglob("*")
+            if path.is_file() and not path.suffix and os.access(path, os.X_OK)
+            and path.read_bytes()[:4] == b"\x7fELF"}
+
+
+def run_shell(command, folder, own):
+    return subprocess.run(["bash", "-eu", "-o", "pipefail", "-c", command], cwd=folder, env=own,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=200)
+
+
+def check_with_gperftools(contents, folder, own):
+    """A complaint, or None: with gperftools the commands of CHECK_SECTION fail."""
+    named = re.sub(r"LD_PRELOAD=~/tcmalloc/lib/", "LD_PRELOAD=", contents)
+    if named == contents:
+        return f"does not preload ~/tcmalloc/lib/...:\n{contents}"
+    name = re.search(r"LD_PRELOAD=(\S+)", named)[1]
+    mapped = run_shell(f"LD_PRELOAD={name} cat /proc/self/maps", folder, own).stdout
+    found = re.search(rf" (/\S*/{name.removesuffix('.4')}\S*)$", mapped, re.MULTILINE)
+    if not found or not re.search(r"\.so\.4\.\d", found[1]):
+        return f"gperftools' {name} is not installed (scripts/setup.sh test): {found}"
+    run = run_shell(named, folder, own)
+    if run.returncode == 0:
+        return f"does not see that {found[1]} is gperftools':\n{named}{run.stdout}"
+    return None
+
+
+def bare_names(source):
+    """Lines that preload a library by its name alone."""
+    for page in [source / "README.md", *sorted((source / "docs").rglob("*.md"))]:
+        for number, line in enumerate(page.read_text().split("\n"), 1):
+            if "`" in line and "By its name alone" in line:
+                continue
+            if re.search(r"LD_PRELOAD=[\"']?lib", line):
+                yield f"{page.relative_to(source)}:{number}: {line.strip()}"
 
 
 def main():
@@ -47,7 +92,10 @@ def main():
     here.mkdir(parents=True)
     own = environment(HOME=str(work))
     named = f"build/{preset}"
-    ran = failures = 0
+    ran = served = checked = failures = 0
+    for line in bare_names(source):
+        failures += 1
+        print(f"names no folder: {line}")
     output = None
     for section, before, language, contents in (
             block for name in DOCUMENTS for block in blocks((source / "docs" / name).read_text())):
@@ -64,17 +112,30 @@ def main():
             output = None
             continue
         folder = source if named in contents else here
-        run = subprocess.run(["bash", "-eu", "-o", "pipefail", "-c",
-                              contents.replace(named, str(build))],
-                             cwd=folder, env=own, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                             text=True, timeout=200)
+        before = programs(here)
+        run = run_shell(contents.replace(named, str(build)), folder, own)
         ran += 1
         output = run.stdout
         if run.returncode != 0:
             failures += 1
             print(f"{section}: status {run.returncode} of\n{contents}{run.stdout}{run.stderr}")
-    print(f"ran {ran} blocks of commands")
-    sys.exit(1 if failures or ran < (2 if preset == "musl" else 14) else 0)
+        for program, time in programs(here).items():
+            if before.get(program) == time or "CMakeFiles" in program.parts:
+                continue
+            served += 1
+            for complaint in who_serves(program, work / "tcmalloc/lib", work):
+                failures += 1
+                print(f"{section}: {complaint}, in what this made:\n{contents}")
+        if section == CHECK_SECTION:
+            checked += 1
+            complaint = check_with_gperftools(contents, here, own)
+            if complaint:
+                failures += 1
+                print(f"{section}: {complaint}")
+    print(f"ran {ran} blocks of commands, which made {served} programs, and {checked} checks")
+    wanted = (2, 1, 0) if preset == "musl" else (17, 10, 2)
+    missing = any(count < least for count, least in zip((ran, served, checked), wanted))
+    sys.exit(1 if failures or missing else 0)
 
 
 if __name__ == "__main__":

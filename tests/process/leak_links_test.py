@@ -4,8 +4,8 @@
 
   leak_links_test.py WHAT SOURCE CLIENT INCLUDE STATIC_LIBRARY CXX_COMPILER [OPTION...]
 
-  plain    SOURCE (leaks.cc), which does not need the checker, gets it by the option that
-           docs/leak-checker.md has; CLIENT (leak_client.cc), which uses it, without
+  plain    SOURCE (leaks.cc), which does not refer to the checker, has it, and so has CLIENT
+           (leak_client.cc), which uses it
   set_uid  a program with more rights than its user ignores HEAPCHECK
 """
 
@@ -18,7 +18,6 @@ import sys
 import leaks_test
 from leaks_test import CannotRun, LOST, Run, check_mode, expect
 
-OPTION = "-Wl,--undefined=_ZN8tcmalloc12CheckProgramEv"
 # In Debian and elsewhere; any two that are not root's would do.
 NOBODY, OWNER = 65534, 1
 
@@ -45,20 +44,14 @@ def early_alone(others):
 
 
 def plain(linker, source, client, folder):
-    with_option = linker.link("leaks", source, OPTION)
-    # It calls the checker only where that is linked in, which its functions are not by the option.
-    told = ("HoldTold",)
+    program = linker.link("leaks", source)
     late = tuple(name for name in LOST["strict"] if name != "Early")
     usual = tuple(name for name in LOST["normal"] if name != "Early")
     for mode, lost, others in (("minimal", LOST["minimal"], False), ("normal", usual, early_alone),
                                ("strict", late, early_alone)):
         profiles = folder / mode
         profiles.mkdir()
-        check_mode(with_option, None, mode, profiles, (*lost, *told), others)
-    # Nothing else takes it out of the archive.
-    run = Run(linker.link("without", source), None, "normal", folder)
-    expect((run.status, run.err) == (0, "") and run.told, f"without: {run.status} {run.err}")
-    # Who uses the checker has it.
+        check_mode(program, None, mode, profiles, lost, others)
     run = Run(linker.link("client", client), None, "normal", folder, ["normal", "lose"])
     expect(run.status == leaks_test.STATUS_OF_LEAKS and
            re.search(r'leak check "_main_": (104|96) bytes in 1 object lost', run.err),
@@ -72,7 +65,7 @@ def set_uid(linker, source, client, folder):
         raise CannotRun(f"the file system of {folder} ignores set-uid")
     if "NoNewPrivs:\t1" in pathlib.Path("/proc/self/status").read_text():
         raise CannotRun("this process and its children ignore set-uid")
-    program = linker.link("leaks", source, OPTION)
+    program = linker.link("leaks", source)
     folder.chmod(0o755)
     profiles = folder / "profiles"
     profiles.mkdir()
