@@ -15,7 +15,6 @@
 #include "malloc/oom_policy.h"
 #include "malloc/override.h"
 #include "malloc/slow_path.h"
-#include "os/errno_keeper.h"
 
 namespace tcmalloc {
 namespace {
@@ -124,11 +123,13 @@ TC_EXPORT void* tc_aligned_alloc(size_t alignment, size_t size) noexcept {
 }
 
 TC_EXPORT int tc_posix_memalign(void** result, size_t alignment, size_t size) noexcept {
-  if (!IsPowerOfTwo(alignment) || alignment % sizeof(void*) != 0) return EINVAL;
-  // errno stays as it is.
-  const ErrnoKeeper keeper;
+  // POSIX has the result alone say what was wrong. Most other allocators set errno as well, and
+  // there are callers that read it.
+  if (!IsPowerOfTwo(alignment) || alignment % sizeof(void*) != 0) return errno = EINVAL;
+  const int saved_errno = errno;
   void* const object = AlignedOrFail(size, alignment);
-  if (object == nullptr) return ENOMEM;
+  if (object == nullptr) return errno = ENOMEM;
+  errno = saved_errno;
   *result = object;
   return 0;
 }

@@ -107,7 +107,9 @@ TEST_P(Aligned, OverflowFailsWithEnomem) {
       ASSERT_EQ(errno, ENOMEM);
       void* const untouched = &errno;
       void* result = untouched;
+      errno = 0;
       ASSERT_EQ(f().posix_memalign(&result, alignment, size), ENOMEM);
+      ASSERT_EQ(errno, ENOMEM);
       ASSERT_EQ(result, untouched);
     }
   }
@@ -122,8 +124,10 @@ TEST_P(Aligned, AlignmentsThatNoAddressSpaceHas) {
       ASSERT_EQ(f().memalign(alignment, size), nullptr) << bit;
       ASSERT_TRUE(errno == ENOMEM || errno == EINVAL) << errno;
       void* result = &result;
+      errno = 0;
       const int error = f().posix_memalign(&result, alignment, size);
       ASSERT_TRUE(error == ENOMEM || error == EINVAL) << error;
+      ASSERT_EQ(errno, error);
       ASSERT_EQ(result, &result);
     }
   }
@@ -135,8 +139,10 @@ TEST_P(Aligned, PosixMemalignRefusesBadAlignments) {
                            size_t{4097}, size_t{12288}, kGiB + 8, SIZE_MAX, SIZE_MAX - 7}) {
     for (size_t size : {size_t{0}, size_t{1}, size_t{100}, size_t{1} << 20, SIZE_MAX}) {
       void* result = &result;
+      errno = 0;
       ASSERT_EQ(f().posix_memalign(&result, alignment, size), EINVAL)
           << "alignment " << alignment << " size " << size;
+      ASSERT_EQ(errno, EINVAL);
       ASSERT_EQ(result, &result) << "the argument must be left alone";
     }
   }
@@ -146,8 +152,10 @@ TEST_P(Aligned, PosixMemalignOfSizeZeroCanBeFreed) {
   for (size_t alignment = sizeof(void*); alignment <= 65536; alignment *= 2) {
     void* first = &first;
     void* second = &second;
+    errno = EDOM;
     ASSERT_EQ(f().posix_memalign(&first, alignment, 0), 0);
     ASSERT_EQ(f().posix_memalign(&second, alignment, 0), 0);
+    ASSERT_EQ(errno, EDOM) << "success leaves it alone";
     // POSIX: a null pointer, or a unique one.
     ASSERT_TRUE(first == nullptr || first != second);
     ASSERT_TRUE(IsAligned(first, alignment));

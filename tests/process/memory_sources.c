@@ -202,7 +202,8 @@ static void Nothing(void) {
     errno = 0;
     CHECK(aligned_alloc(64, size) == NULL && errno == ENOMEM);
     void* result = &errno;
-    CHECK(posix_memalign(&result, 64, size) == ENOMEM && result == &errno);
+    errno = 0;
+    CHECK(posix_memalign(&result, 64, size) == ENOMEM && result == &errno && errno == ENOMEM);
   }
   Free(NULL);
   CHECK(malloc_usable_size(NULL) == 0);

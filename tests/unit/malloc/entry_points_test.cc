@@ -66,13 +66,13 @@ TEST(EntryPointsTest, BadAlignments) {
   EXPECT_EQ(tc_aligned_alloc(0, 10), nullptr);
   EXPECT_EQ(errno, EINVAL);
   void* p = &p;
-  errno = 0;
   for (const size_t alignment :
        {size_t{0}, size_t{1}, size_t{2}, size_t{7}, sizeof(void*) / 2, 3 * sizeof(void*)}) {
+    errno = 0;
     EXPECT_EQ(tc_posix_memalign(&p, alignment, 10), EINVAL);
+    EXPECT_EQ(errno, EINVAL);
     EXPECT_EQ(p, &p);
   }
-  EXPECT_EQ(errno, 0);
   // As the C library documents it, memalign rounds up.
   void* const q = tc_memalign(24, 10);
   EXPECT_EQ(reinterpret_cast<uintptr_t>(q) % 32, 0u);

@@ -139,7 +139,9 @@ TEST_F(OomPolicyTest, CFunctionsSetErrno) {
   expect_no_memory([] { return tc_pvalloc(too_much); });
   expect_no_memory([] { return tc_pvalloc(SIZE_MAX); });
   void* result = &handler_calls;
+  errno = 0;
   EXPECT_EQ(tc_posix_memalign(&result, 64, too_much), ENOMEM);
+  EXPECT_EQ(errno, ENOMEM);
   EXPECT_EQ(result, &handler_calls);
   EXPECT_EQ(handler_calls, 0);
 }
