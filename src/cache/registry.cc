@@ -109,6 +109,17 @@ Registry::Totals Registry::GetTotals() {
   return totals;
 }
 
+size_t Registry::CountCaches() {
+  size_t caches = 0;
+  const SpinLockHolder holder(lock_);
+  for (const auto* list : {&caches_, &orphans_}) {
+    for (const ThreadCache* cache = list->first(); cache != nullptr; cache = list->Next(cache)) {
+      ++caches;
+    }
+  }
+  return caches;
+}
+
 size_t Registry::CachedObjects(SizeClass c) {
   size_t objects = 0;
   const SpinLockHolder holder(lock_);

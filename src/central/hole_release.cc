@@ -108,6 +108,8 @@ void HoleRelease::ReturnOthersInChild() {
 }
 
 size_t HoleRelease::hole_bytes() {
+  // A page is counted as a hole only after a release.
+  if (releases() == 0) return 0;
   size_t pages = 0;
   for (size_t i = 1; i < kNumSizeClasses; ++i) {
     pages += central_.free_list(static_cast<SizeClass>(i)).hole_pages();

@@ -14,7 +14,7 @@ extern "C" {
 
 TC_EXPORT int tcmalloc_get_numeric_property(const char* name, size_t* value) noexcept {
   const ErrnoKeeper keeper;
-  const auto found = tcmalloc::GetProperty(tcmalloc::CollectStats(ExistingHeap()), name);
+  const auto found = tcmalloc::GetProperty(ExistingHeap(), name);
   if (!found.has_value()) return 0;
   *value = *found;
   return 1;

@@ -45,83 +45,106 @@ bool SetHeapLimit(Heap& heap, size_t mebibytes) {
   return true;
 }
 
+// What a property reads.
+constexpr uint8_t kNothing = 0;
+constexpr uint8_t kPages = StatsParts::kPages;
+constexpr uint8_t kClasses = StatsParts::kClasses;
+constexpr uint8_t kCaches = StatsParts::kCaches;
+constexpr uint8_t kCacheCount = StatsParts::kCacheCount;
+constexpr uint8_t kSettings = StatsParts::kSettings;
+constexpr uint8_t kObjects = kPages | kClasses | kCaches;
+constexpr uint8_t kUnmapped = kPages | StatsParts::kHoles;
+
 constexpr Property kProperties[] = {
     // gperftools'. heap_size = current_allocated_bytes + the four _free_bytes +
     // pageheap_unmapped_bytes.
-    {"generic.current_allocated_bytes", [](const HeapStats& s) { return s.in_use_bytes; }},
-    {"generic.heap_size", [](const HeapStats& s) { return s.system_bytes; }},
-    {"generic.total_physical_bytes", &PhysicalBytes},
-    {"tcmalloc.central_cache_free_bytes", &CentralBytes},
-    {"tcmalloc.transfer_cache_free_bytes",
+    {"generic.current_allocated_bytes", kObjects,
+     [](const HeapStats& s) { return s.in_use_bytes; }},
+    {"generic.heap_size", kPages, [](const HeapStats& s) { return s.system_bytes; }},
+    {"generic.total_physical_bytes", kUnmapped, &PhysicalBytes},
+    {"tcmalloc.central_cache_free_bytes", kUnmapped | kClasses, &CentralBytes},
+    {"tcmalloc.transfer_cache_free_bytes", kPages | kClasses,
      [](const HeapStats& s) { return s.transfer_cache_bytes; }},
-    {"tcmalloc.thread_cache_free_bytes", [](const HeapStats& s) { return s.thread_cache_bytes; }},
-    {"tcmalloc.pageheap_free_bytes", [](const HeapStats& s) { return s.page_heap_free_bytes; }},
-    {"tcmalloc.pageheap_unmapped_bytes", &UnmappedBytes},
-    {"tcmalloc.slack_bytes",
+    {"tcmalloc.thread_cache_free_bytes", kPages | kCaches,
+     [](const HeapStats& s) { return s.thread_cache_bytes; }},
+    {"tcmalloc.pageheap_free_bytes", kPages,
+     [](const HeapStats& s) { return s.page_heap_free_bytes; }},
+    {"tcmalloc.pageheap_unmapped_bytes", kUnmapped, &UnmappedBytes},
+    {"tcmalloc.slack_bytes", kUnmapped,
      [](const HeapStats& s) { return s.page_heap_free_bytes + UnmappedBytes(s); }},
-    {"tcmalloc.pageheap_committed_bytes",
+    {"tcmalloc.pageheap_committed_bytes", kUnmapped,
      [](const HeapStats& s) { return s.system_bytes - UnmappedBytes(s); }},
-    {"tcmalloc.pageheap_scavenge_count", [](const HeapStats& s) { return s.releases; }},
+    {"tcmalloc.pageheap_scavenge_count", kPages, [](const HeapStats& s) { return s.releases; }},
     // Of memory: committed_bytes = total_commit_bytes - total_decommit_bytes.
-    {"tcmalloc.pageheap_commit_count", [](const HeapStats& s) { return s.commits; }},
-    {"tcmalloc.pageheap_total_commit_bytes",
+    {"tcmalloc.pageheap_commit_count", kPages, [](const HeapStats& s) { return s.commits; }},
+    {"tcmalloc.pageheap_total_commit_bytes", kUnmapped,
      [](const HeapStats& s) { return s.committed_total_bytes; }},
-    {"tcmalloc.pageheap_decommit_count", [](const HeapStats& s) { return s.releases; }},
-    {"tcmalloc.pageheap_total_decommit_bytes",
+    {"tcmalloc.pageheap_decommit_count", kPages, [](const HeapStats& s) { return s.releases; }},
+    {"tcmalloc.pageheap_total_decommit_bytes", kPages,
      [](const HeapStats& s) { return s.released_total_bytes; }},
     // Of address space.
-    {"tcmalloc.pageheap_reserve_count", [](const HeapStats& s) { return s.growths; }},
-    {"tcmalloc.pageheap_total_reserve_bytes",
+    {"tcmalloc.pageheap_reserve_count", kPages, [](const HeapStats& s) { return s.growths; }},
+    {"tcmalloc.pageheap_total_reserve_bytes", kPages,
      [](const HeapStats& s) { return s.reserved_total_bytes; }},
-    {"tcmalloc.current_total_thread_cache_bytes",
+    {"tcmalloc.current_total_thread_cache_bytes", kPages | kCaches,
      [](const HeapStats& s) { return s.thread_cache_bytes; }},
-    {"tcmalloc.impl.thread_cache_count", [](const HeapStats& s) { return s.thread_caches; }},
-    {"tcmalloc.max_total_thread_cache_bytes",
+    {"tcmalloc.impl.thread_cache_count", kCacheCount,
+     [](const HeapStats& s) { return s.thread_caches; }},
+    {"tcmalloc.max_total_thread_cache_bytes", kSettings,
      [](const HeapStats& s) { return s.thread_cache_limit_bytes; }, &SetMaxThreadCaches},
-    {"tcmalloc.min_per_thread_cache_bytes",
+    {"tcmalloc.min_per_thread_cache_bytes", kSettings,
      [](const HeapStats& s) { return s.min_thread_cache_bytes; }, &SetMinThreadCache},
-    {"tcmalloc.aggressive_memory_decommit",
+    {"tcmalloc.aggressive_memory_decommit", kSettings,
      [](const HeapStats& s) { return size_t{s.releases_at_once}; }, &SetAggressiveDecommit},
-    {"tcmalloc.heap_limit_mb",
+    {"tcmalloc.heap_limit_mb", kPages,
      [](const HeapStats& s) {
        return s.limits.hard_bytes == kNoLimit ? 0 : s.limits.hard_bytes / kMebibyte;
      },
      &SetHeapLimit},
-    {"tcmalloc.sample_parameter", [](const HeapStats& s) { return s.sample_period_bytes; },
-     &SetSamplePeriod},
+    {"tcmalloc.sample_parameter", kSettings,
+     [](const HeapStats& s) { return s.sample_period_bytes; }, &SetSamplePeriod},
 
     // Google's. A limit that there is not is the largest number.
-    {"generic.bytes_in_use_by_app", [](const HeapStats& s) { return s.in_use_bytes; }},
-    {"generic.physical_memory_used", &PhysicalBytes},
-    {"generic.virtual_memory_used", [](const HeapStats& s) { return s.virtual_bytes(); }},
-    {"tcmalloc.central_cache_free", &CentralBytes},
-    {"tcmalloc.transfer_cache_free", [](const HeapStats& s) { return s.transfer_cache_bytes; }},
-    {"tcmalloc.thread_cache_free", [](const HeapStats& s) { return s.thread_cache_bytes; }},
-    {"tcmalloc.thread_cache_count", [](const HeapStats& s) { return s.thread_caches; }},
+    {"generic.bytes_in_use_by_app", kObjects, [](const HeapStats& s) { return s.in_use_bytes; }},
+    {"generic.physical_memory_used", kUnmapped, &PhysicalBytes},
+    {"generic.virtual_memory_used", kPages, [](const HeapStats& s) { return s.virtual_bytes(); }},
+    {"tcmalloc.central_cache_free", kUnmapped | kClasses, &CentralBytes},
+    {"tcmalloc.transfer_cache_free", kPages | kClasses,
+     [](const HeapStats& s) { return s.transfer_cache_bytes; }},
+    {"tcmalloc.thread_cache_free", kPages | kCaches,
+     [](const HeapStats& s) { return s.thread_cache_bytes; }},
+    {"tcmalloc.thread_cache_count", kCacheCount,
+     [](const HeapStats& s) { return s.thread_caches; }},
     // There are no caches of processors.
-    {"tcmalloc.cpu_free", [](const HeapStats&) { return size_t{0}; }},
-    {"tcmalloc.per_cpu_caches_active", [](const HeapStats&) { return size_t{0}; }},
-    {"tcmalloc.page_heap_free", [](const HeapStats& s) { return s.page_heap_free_bytes; }},
-    {"tcmalloc.page_heap_unmapped", &UnmappedBytes},
-    {"tcmalloc.metadata_bytes", [](const HeapStats& s) { return s.metadata_bytes; }},
-    {"tcmalloc.external_fragmentation_bytes",
+    {"tcmalloc.cpu_free", kNothing, [](const HeapStats&) { return size_t{0}; }},
+    {"tcmalloc.per_cpu_caches_active", kNothing, [](const HeapStats&) { return size_t{0}; }},
+    {"tcmalloc.page_heap_free", kPages, [](const HeapStats& s) { return s.page_heap_free_bytes; }},
+    {"tcmalloc.page_heap_unmapped", kUnmapped, &UnmappedBytes},
+    {"tcmalloc.metadata_bytes", kPages, [](const HeapStats& s) { return s.metadata_bytes; }},
+    {"tcmalloc.external_fragmentation_bytes", kUnmapped | kObjects,
      [](const HeapStats& s) { return PhysicalBytes(s) - s.in_use_bytes; }},
-    {"tcmalloc.hard_usage_limit_bytes", [](const HeapStats& s) { return s.limits.hard_bytes; }},
-    {"tcmalloc.hard_limit_hits", [](const HeapStats& s) { return s.hard_limit.hits; }},
-    {"tcmalloc.desired_usage_limit_bytes", [](const HeapStats& s) { return s.limits.soft_bytes; }},
-    {"tcmalloc.soft_limit_hits", [](const HeapStats& s) { return s.soft_limit.hits; }},
-    {"tcmalloc.num_released_total_bytes",
+    {"tcmalloc.hard_usage_limit_bytes", kPages,
+     [](const HeapStats& s) { return s.limits.hard_bytes; }},
+    {"tcmalloc.hard_limit_hits", kPages, [](const HeapStats& s) { return s.hard_limit.hits; }},
+    {"tcmalloc.desired_usage_limit_bytes", kPages,
+     [](const HeapStats& s) { return s.limits.soft_bytes; }},
+    {"tcmalloc.soft_limit_hits", kPages, [](const HeapStats& s) { return s.soft_limit.hits; }},
+    {"tcmalloc.num_released_total_bytes", kPages,
      [](const HeapStats& s) { return s.released_total_bytes; }},
 
     // Our own.
-    {"tcmalloc.pressure_sources", [](const HeapStats& s) { return s.pressure_sources; }},
-    {"tcmalloc.pressure_sources_failed",
+    {"tcmalloc.pressure_sources", kSettings, [](const HeapStats& s) { return s.pressure_sources; }},
+    {"tcmalloc.pressure_sources_failed", kSettings,
      [](const HeapStats& s) { return s.pressure_sources_failed; }},
-    {"tcmalloc.pressure_events", [](const HeapStats& s) { return s.pressure_events; }},
-    {"tcmalloc.pressure_thread_flushes", [](const HeapStats& s) { return s.pressure_actions[0]; }},
-    {"tcmalloc.pressure_flushes", [](const HeapStats& s) { return s.pressure_actions[1]; }},
-    {"tcmalloc.pressure_releases", [](const HeapStats& s) { return s.pressure_actions[2]; }},
-    {"tcmalloc.pressure_moved_bytes", [](const HeapStats& s) { return s.pressure_moved_bytes; }},
+    {"tcmalloc.pressure_events", kSettings, [](const HeapStats& s) { return s.pressure_events; }},
+    {"tcmalloc.pressure_thread_flushes", kSettings,
+     [](const HeapStats& s) { return s.pressure_actions[0]; }},
+    {"tcmalloc.pressure_flushes", kSettings,
+     [](const HeapStats& s) { return s.pressure_actions[1]; }},
+    {"tcmalloc.pressure_releases", kSettings,
+     [](const HeapStats& s) { return s.pressure_actions[2]; }},
+    {"tcmalloc.pressure_moved_bytes", kSettings,
+     [](const HeapStats& s) { return s.pressure_moved_bytes; }},
 };
 
 const Property* Find(std::string_view name) {
@@ -135,10 +158,10 @@ const Property* Find(std::string_view name) {
 
 std::span<const Property> Properties() { return kProperties; }
 
-std::optional<size_t> GetProperty(const HeapStats& stats, std::string_view name) {
+std::optional<size_t> GetProperty(Heap& heap, std::string_view name) {
   const Property* const property = Find(name);
   if (property == nullptr) return std::nullopt;
-  return property->get(stats);
+  return property->get(CollectStats(heap, property->parts));
 }
 
 bool SetProperty(Heap& heap, std::string_view name, size_t value) {

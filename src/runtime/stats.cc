@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/compiler.h"
 #include "os/log.h"
 #include "runtime/heap.h"
 #include "runtime/stats_formats.h"
@@ -49,34 +50,43 @@ void TakePageHeapStats(const PageHeap::Stats& pages, HeapStats* stats) {
   BalanceStats(pages.small_span_bytes, stats);
 }
 
-// `snapshot` gets what is not in the totals; null where nobody asks for it.
-void Collect(Heap& heap, HeapSnapshot* snapshot, HeapStats* totals) {
-  *totals = {};
-  const Registry::Totals caches = heap.registry.GetTotals();
-  totals->thread_cache_bytes = caches.cached_bytes;
-  totals->thread_cache_array_bytes = caches.array_bytes;
-  totals->thread_caches = caches.caches;
+// `caches`: null where no thread caches were asked for. `snapshot` gets what is not in the totals;
+// null where nobody asks for it.
+void CollectClasses(Heap& heap, const Registry::Totals* caches, HeapSnapshot* snapshot,
+                    HeapStats* totals) {
   for (size_t i = 1; i < kNumSizeClasses; ++i) {
     const SizeClass c = static_cast<SizeClass>(i);
-    const SizeClassStats of_class = ClassStats(heap, c, caches.cached_objects[i]);
+    const SizeClassStats of_class =
+        ClassStats(heap, c, caches == nullptr ? 0 : caches->cached_objects[i]);
     totals->transfer_cache_bytes += of_class.transfer_cache_objects * of_class.object_size;
     totals->central_bytes += of_class.central_objects * of_class.object_size;
     totals->span_tail_bytes += heap.central.free_list(c).tail_bytes();
     totals->spans_in_use += of_class.spans;
     if (snapshot != nullptr) snapshot->classes[i] = of_class;
   }
+}
+
+// After the figures of caches and classes, which it bounds.
+void CollectPages(Heap& heap, uint8_t parts, HeapSnapshot* snapshot, HeapStats* totals) {
   const PageHeap::Stats pages =
       heap.page_heap.GetStats(snapshot == nullptr ? nullptr : &snapshot->free_spans);
   TakePageHeapStats(pages, totals);
   totals->releases += heap.holes.releases();
   totals->released_total_bytes += heap.holes.released_total_bytes();
-  totals->releases_at_once = heap.page_heap.releasing() == PageHeap::Releasing::kEager;
-  // Not more than what it is a part of, also while both change.
-  totals->hole_bytes =
-      std::min(heap.holes.hole_bytes(), totals->central_bytes + totals->span_tail_bytes);
+  if ((parts & StatsParts::kHoles) != 0) {
+    // Not more than what it is a part of, also while both change.
+    const size_t whole = (parts & StatsParts::kClasses) != 0
+                             ? totals->central_bytes + totals->span_tail_bytes
+                             : pages.small_span_bytes;
+    totals->hole_bytes = std::min(heap.holes.hole_bytes(), whole);
+  }
   totals->committed_total_bytes =
       totals->system_bytes - totals->unmapped_bytes() + totals->released_total_bytes;
   totals->metadata_bytes = heap.arena.mapped_bytes() + pages.metadata_span_bytes;
+}
+
+void CollectSettings(Heap& heap, HeapStats* totals) {
+  totals->releases_at_once = heap.page_heap.releasing() == PageHeap::Releasing::kEager;
   totals->sample_period_bytes = heap.sampling.period();
   totals->thread_cache_limit_bytes = heap.registry.total_limit();
   totals->min_thread_cache_bytes = heap.registry.min_per_cache();
@@ -92,6 +102,30 @@ void Collect(Heap& heap, HeapSnapshot* snapshot, HeapStats* totals) {
     totals->pressure_actions[i] = pressure.actions[i].value();
     totals->pressure_moved_bytes += pressure.moved_bytes[i].value();
   }
+}
+
+// Caches and classes. Apart, because of what lies on its stack.
+TC_SLOW_PATH void CollectObjects(Heap& heap, uint8_t parts, HeapSnapshot* snapshot,
+                                 HeapStats* totals) {
+  if ((parts & StatsParts::kCaches) == 0) return CollectClasses(heap, nullptr, snapshot, totals);
+  const Registry::Totals caches = heap.registry.GetTotals();
+  totals->thread_cache_bytes = caches.cached_bytes;
+  totals->thread_cache_array_bytes = caches.array_bytes;
+  totals->thread_caches = caches.caches;
+  if ((parts & StatsParts::kClasses) != 0) CollectClasses(heap, &caches, snapshot, totals);
+}
+
+// `snapshot` gets what is not in the totals; null where nobody asks for it.
+void Collect(Heap& heap, uint8_t parts, HeapSnapshot* snapshot, HeapStats* totals) {
+  *totals = {};
+  if ((parts & (StatsParts::kCaches | StatsParts::kClasses)) != 0) {
+    CollectObjects(heap, parts, snapshot, totals);
+  }
+  if ((parts & StatsParts::kCacheCount) != 0) totals->thread_caches = heap.registry.CountCaches();
+  if ((parts & StatsParts::kPages) != 0) {
+    CollectPages(heap, parts, snapshot, totals);
+  }
+  if ((parts & StatsParts::kSettings) != 0) CollectSettings(heap, totals);
 }
 
 // Room for all that has no table, so that it reaches stderr in one piece.
@@ -112,12 +146,12 @@ void BalanceStats(size_t small_span_bytes, HeapStats* stats) {
 }
 
 void CollectSnapshot(Heap& heap, HeapSnapshot* snapshot) {
-  Collect(heap, snapshot, &snapshot->totals);
+  Collect(heap, StatsParts::kAll, snapshot, &snapshot->totals);
 }
 
-HeapStats CollectStats(Heap& heap) {
+HeapStats CollectStats(Heap& heap, uint8_t parts) {
   HeapStats totals;
-  Collect(heap, nullptr, &totals);
+  Collect(heap, parts, nullptr, &totals);
   return totals;
 }
 

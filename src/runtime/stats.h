@@ -10,6 +10,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 
 #include "base/size_classes.h"
 #include "base/text_writer.h"
@@ -107,11 +108,33 @@ struct HeapSnapshot {
 // It lies on stacks, of which a thread may have 16 KiB.
 static_assert(sizeof(HeapSnapshot) <= size_t{6} << 10);
 
+// What the figures of HeapStats are read from, as bits.
+struct StatsParts {
+  // The page heap and the heap's own records: all that is not named below, limits included. A lock.
+  static constexpr uint8_t kPages = 1;
+  // hole_bytes, without which unmapped_bytes, committed_total_bytes and all that is computed from
+  // them are wrong: a walk over all size classes and shards where there was ever a hole. Needs
+  // kPages.
+  static constexpr uint8_t kHoles = 32;
+  // transfer_cache_bytes, central_bytes, span_tail_bytes: a walk over all size classes and shards.
+  static constexpr uint8_t kClasses = 2;
+  // thread_cache_bytes, thread_cache_array_bytes, thread_caches: a walk over all thread caches and
+  // their size classes, under a lock.
+  static constexpr uint8_t kCaches = 4;
+  // thread_caches alone: a walk over a list, under a lock.
+  static constexpr uint8_t kCacheCount = 8;
+  // Settings, large allocations, memory pressure. Loads, and a lock.
+  static constexpr uint8_t kSettings = 16;
+  static constexpr uint8_t kAll = kPages | kHoles | kClasses | kCaches | kSettings;
+};
+
 // Takes each lock of the heap for a moment. Cost: microseconds, plus the walk over all thread
 // caches.
 void CollectSnapshot(Heap& heap, HeapSnapshot* snapshot);
-// Parts of it.
-HeapStats CollectStats(Heap& heap);
+// Parts of it. Figures of parts that are left out are 0, and in_use_bytes needs kPages, kClasses
+// and kCaches; spans_in_use needs kPages and kClasses. Figures of kClasses and kCaches are
+// bounded by what kPages says: without it they are not read.
+HeapStats CollectStats(Heap& heap, uint8_t parts = StatsParts::kAll);
 SizeClassStats CollectSizeClassStats(Heap& heap, SizeClass c);
 
 // Sets in_use_bytes to what of large objects and of spans of small ones, `small_span_bytes`, is not

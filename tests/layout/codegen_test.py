@@ -4,6 +4,7 @@
 
   codegen_test.py static COMPILER LIBRARY
   codegen_test.py executed COMPILER LIBRARY HOT_PATH STUB_LIBRARY
+  codegen_test.py properties COMPILER LIBRARY PROPERTY_CALLS
 
 The straight path begins at the first instruction, takes no conditional jump but those back into the
 function itself (a loop: the path then does not end), follows unconditional jumps, and ends at a
@@ -12,7 +13,8 @@ indirect jumps, stack frames, locked and other atomic read-modify-write instruct
 rest of an entry point, where the rare cases leave, may jump, but calls nothing either.
 
 "executed" lets valgrind's callgrind count what is really executed by a million pairs of malloc and
-free, and holds it against the two straight paths: they are what runs.
+free, and holds it against the two straight paths: they are what runs. "properties" has it count the
+instructions of reading one numeric property, which must not take a snapshot of the whole heap.
 """
 
 import os
@@ -212,12 +214,37 @@ def check_executed(compiler, library, program, stub):
     return 0
 
 
+# What reading one may take: finding the name, the page heap's lock and figures. Seen: see the test's output, at most
+# two thirds of this. A walk over all size classes takes more than 10000.
+PROPERTY_BUDGET = 1500
+PROPERTIES = ("generic.heap_size", "tcmalloc.pageheap_free_bytes", "tcmalloc.pageheap_unmapped_bytes",
+              "tcmalloc.max_total_thread_cache_bytes", "tcmalloc.impl.thread_cache_count", "tcmalloc.heap_limit_mb",
+              "tcmalloc.sample_parameter", "tcmalloc.metadata_bytes", "tcmalloc.pressure_moved_bytes")
+
+
+def check_properties(_, library, program):
+    if not shutil.which("valgrind"):
+        print("SKIP: valgrind is not installed")
+        return SKIPPED
+    n = 1000
+    failed = 0
+    with tempfile.TemporaryDirectory() as folder:
+        files = stripped(program, folder), stripped(library, folder)
+        for name in PROPERTIES:
+            each = (executed(*files, name, 2 * n) - executed(*files, name, n)) / n
+            print(f"{name}: {each:.0f} instructions, {PROPERTY_BUDGET} allowed")
+            if not 0 < each <= PROPERTY_BUDGET:
+                failed += 1
+                print(f"FAILED: {name} reads more than it needs")
+    return 1 if failed else 0
+
+
 def main():
     if platform.machine() != "x86_64":
         print(f"SKIP: knows the instructions of x86-64 only, this is {platform.machine()}")
         return SKIPPED
     kind, *arguments = sys.argv[1:]
-    return {"static": check_static, "executed": check_executed}[kind](*arguments)
+    return {"static": check_static, "executed": check_executed, "properties": check_properties}[kind](*arguments)
 
 
 if __name__ == "__main__":
