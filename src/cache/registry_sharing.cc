@@ -129,14 +129,17 @@ void Registry::UpdateBypass(bool (*wanted)(), ThreadCache* own) {
   if (!bypass) return;
   // Around fork only the calling thread's slot is known to be there (see TakeLocked).
   const bool own_only = lock_.HeldForForkByThisThread();
+  bool others = false;
   for (ThreadCache* cache = caches_.first(); cache != nullptr; cache = caches_.Next(cache)) {
     if (cache->withheld() || (own_only && cache != own)) continue;
     std::atomic<Bins*>& bins = cache->slot().bins;
     if (bins.load(std::memory_order_relaxed) != cache->bins()) continue;
     cache->set_withheld(true);
     bins.store(const_cast<Bins*>(&kEmptyBins), std::memory_order_relaxed);
+    others |= cache != own;
   }
-  if (!own_only) barrier_();
+  // A thread alone sees its own stores: a sandboxed process with one thread makes no such call.
+  if (others) barrier_();
 }
 
 void Registry::OfferBack(ThreadCache* cache) {

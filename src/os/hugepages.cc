@@ -2,6 +2,7 @@
 #include "os/hugepages.h"
 
 #include <errno.h>
+#include <sys/auxv.h>
 #include <sys/prctl.h>
 
 #include <string_view>
@@ -41,32 +42,33 @@ uint64_t NumberOr(std::string_view text, uint64_t otherwise) {
   return number;
 }
 
+// A page table of a 64-bit machine fills a page with 8-byte entries, and a hugepage is what one of
+// them maps: with pages of 4 KiB it has kHugepageSize.
+bool HugepageSizeFollows(size_t page_size) { return sizeof(void*) == 8 && page_size == 4096; }
+
 bool Holds(std::string_view text, std::string_view word) {
   return text.find(word) != std::string_view::npos;
 }
 
 }  // namespace
 
-HugepageSetting ReadHugepageSetting(const char* directory) {
+HugepageSetting ReadHugepageSetting(const char* directory, size_t page_size) {
   const ErrnoKeeper keeper;
-  HugepageSetting setting;
+  // A process, or one of its parents, may have opted out.
+  if (prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0) > 0) return {HugepageMode::kNever};
   char buffer[64];
   // The chosen one of the words is in brackets.
   const std::string_view enabled = ReadFile(directory, "enabled", buffer, sizeof(buffer));
-  if (Holds(enabled, "[always]")) {
-    setting.mode = HugepageMode::kAlways;
-  } else if (!Holds(enabled, "[never]")) {
-    setting.mode = HugepageMode::kAdvise;
-  }
-  const uint64_t size =
-      NumberOr(ReadFile(directory, "hpage_pmd_size", buffer, sizeof(buffer)), kHugepageSize);
-  // A process, or one of its parents, may have opted out.
-  if (size != kHugepageSize || prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0) > 0) {
-    setting.mode = HugepageMode::kNever;
-  }
-  setting.max_ptes_none = static_cast<uint32_t>(
-      NumberOr(ReadFile(directory, "khugepaged/max_ptes_none", buffer, sizeof(buffer)), 511));
-  return setting;
+  if (Holds(enabled, "[never]")) return {HugepageMode::kNever};
+  const HugepageMode mode =
+      Holds(enabled, "[always]") ? HugepageMode::kAlways : HugepageMode::kAdvise;
+  if (HugepageSizeFollows(page_size)) return {mode};
+  const std::string_view size = ReadFile(directory, "hpage_pmd_size", buffer, sizeof(buffer));
+  return {NumberOr(size, kHugepageSize) == kHugepageSize ? mode : HugepageMode::kNever};
+}
+
+HugepageSetting ReadHugepageSetting(const char* directory) {
+  return ReadHugepageSetting(directory, getauxval(AT_PAGESZ));
 }
 
 const char* HugepageModeName(HugepageMode mode) {

@@ -37,6 +37,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "base/config.h"
 #include "base/counters.h"
@@ -222,11 +223,8 @@ class PageHeap {
 
   // What the system does about hugepages. Before that the heap behaves as if there were none.
   void SetHugepages(const HugepageSetting& setting) TC_EXCLUDES(lock_);
-  // The same, to be asked when the heap first grows beyond what a small program needs: the answer
-  // costs some system calls. Called without locks, perhaps by several threads at once.
-  void SetHugepagesReader(HugepageSetting (*read)()) {
-    read_hugepages_.store(read, std::memory_order_relaxed);
-  }
+  // The same from the heap's second growth on: a small program runs as if there were no hugepages.
+  void SetHugepagesAfterFirstGrowth(const HugepageSetting& setting) TC_EXCLUDES(lock_);
   // Limits on BackedBytes(), kNoLimit for none. Who sets one gives back what is free above it
   // before the function returns.
   // kProgram: for good. kContainer: unless the program has set one of this kind.
@@ -601,6 +599,8 @@ class PageHeap {
   size_t release_waiters_ TC_GUARDED_BY(lock_) = 0;
   ReleasePolicy release_policy_ TC_GUARDED_BY(lock_);
   HugepageSetting hugepages_ TC_GUARDED_BY(lock_);
+  // Becomes hugepages_ with the second growth, then empty.
+  std::optional<HugepageSetting> later_hugepages_ TC_GUARDED_BY(lock_);
   // Where hugepages are not made any more, as far as there is room to remember it.
   std::array<PageRange, kStoppedRemembered> stopped_ TC_GUARDED_BY(lock_) = {};
   size_t num_stopped_ TC_GUARDED_BY(lock_) = 0;
@@ -611,8 +611,6 @@ class PageHeap {
   std::atomic<Releasing> releasing_{Releasing::kByPolicy};
   std::atomic<bool> can_populate_{true};
   std::atomic<size_t> moves_left_{kMaxMoves};
-  // Null once asked.
-  std::atomic<HugepageSetting (*)()> read_hugepages_{nullptr};
   std::atomic<void (*)(size_t)> growth_observer_{nullptr};
   MemoryLimits limits_ TC_GUARDED_BY(lock_);
   std::array<bool, kNumLimitKinds> limit_set_by_program_ TC_GUARDED_BY(lock_) = {};

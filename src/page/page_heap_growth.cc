@@ -34,14 +34,13 @@ bool PageHeap::Grow(Length n, Length alignment) {
   Length room = Length(room_bytes >> kPageShift);
   // What does not fit into the rest of one source comes from the next.
   if (room_bytes > 0 && room < needed) room = kMaxLength;
-  const auto read = read_hugepages_.load(std::memory_order_relaxed);
-  if (read != nullptr && system_bytes_.value() > 0) {
-    SetHugepages(read());
-    read_hugepages_.store(nullptr, std::memory_order_relaxed);
-  }
   bool hugepages;
   {
     const SpinLockHolder holder(lock_);
+    if (later_hugepages_.has_value() && system_bytes_.value() > 0) {
+      hugepages_ = *later_hugepages_;
+      later_hugepages_.reset();
+    }
     hugepages = GrowsInHugepagesLocked(n);
     // Some memory counts from the moment it comes: no more in advance than the limit allows.
     if (limits_.hard_bytes != kNoLimit) {

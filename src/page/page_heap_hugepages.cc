@@ -9,6 +9,11 @@ void PageHeap::SetHugepages(const HugepageSetting& setting) {
   hugepages_ = setting;
 }
 
+void PageHeap::SetHugepagesAfterFirstGrowth(const HugepageSetting& setting) {
+  const SpinLockHolder holder(lock_);
+  later_hugepages_ = setting;
+}
+
 template <typename F>
 void PageHeap::ForEachHugepageLocked(PageId first, Length n, F f) {
   const PageId end = first + n;

@@ -85,7 +85,8 @@ void EnsureHeapSlow() {
     heap->page_heap.SetReleasing(PageHeap::Releasing::kEager);
   }
   if (heap->settings.hugepages) {
-    heap->page_heap.SetHugepagesReader([] { return ReadHugepageSetting(kHugepageDirectory); });
+    // Now: a sandbox that is set up later may end the process for opening a file.
+    heap->page_heap.SetHugepagesAfterFirstGrowth(ReadHugepageSetting(kHugepageDirectory));
   }
   heap->page_heap.SetLimit(LimitKind::kHard, heap->settings.hard_limit_bytes);
   if (heap->settings.soft_limit_percent != 0) {

@@ -209,6 +209,46 @@ constexpr const char* kReasons[] = {
     "Nothing here is more talkative when asked, or behaves differently under valgrind",
 };
 
+// tests/process/sandbox_test.py builds a sandbox from the first table.
+constexpr const char* kSystemCalls =
+    "\n## System calls after start\n\n"
+    "A sandbox (seccomp) that ends the process for other system calls has to allow those of this "
+    "table,\nand what the C library calls. The library reads the files that it needs when it is "
+    "loaded, before a\nprogram can set up its sandbox.\n\n"
+    "| calls | used for |\n|---|---|\n"
+    "| `mmap`, `munmap`, `mremap`, `madvise`, `brk` | memory; `brk` only where `mmap` fails or is "
+    "not wanted |\n"
+    "| `futex` | waiting for a lock |\n"
+    "| `membarrier` | emptying the caches of other threads. Set `TCMALLOC_MEMBARRIER=0` where it "
+    "ends the process: an error is enough for the library to do without, but the end of the "
+    "process cannot be foreseen. A process with one thread does not call it. |\n"
+    "| `rt_sigprocmask` | once in a thread that frees before it has allocated |\n"
+    "| `clock_gettime`, `getcpu` | system calls only where the kernel's vDSO does not serve them "
+    "|\n\n"
+    "What asks for further calls:\n\n"
+    "| asked for by | calls |\n|---|---|\n"
+    "| a message on stderr, `malloc_stats` | `write` |\n"
+    "| a pointer that is freed although the library did not allocate it | `openat`, `read`, "
+    "`close`: `/proc/self/maps`, where it may lie in a thread's stack |\n"
+    "| misuse that ends the process | `write`, and those of `abort` |\n"
+    "| `new` that fails, in a program without the C++ library | those of `dlopen` |\n"
+    "| `TCMALLOC_BACKGROUND=1` | `nanosleep` or `clock_nanosleep`, in the thread that it starts "
+    "when the library is loaded |\n"
+    "| `TCMALLOC_SOFT_LIMIT` as a percentage | `openat`, `read`, `close`: the control group's "
+    "files, every few seconds |\n"
+    "| `TCMALLOC_MEMFS_MALLOC_PATH`, `TCMALLOC_DEVMEM_START` | `openat`, `unlink`, `fcntl`, "
+    "`fstat` (`newfstatat`), `fstatfs`, `fallocate`, `pwrite64`, `close` |\n"
+    "| `TCMALLOC_PRESSURE`, or a program that listens to memory pressure | `openat`, `read`, "
+    "`write`, `lseek`, `close`, `faccessat`, `fcntl`, `socket`, `connect`, `sendto`, `eventfd2`, "
+    "`epoll_create1`, `epoll_ctl`, `epoll_pwait`, `timerfd_create`, `timerfd_settime`, "
+    "`timerfd_gettime` |\n"
+    "| samples, the heap profiler, reports of large allocations: stack traces | `rt_sigprocmask`, "
+    "`process_vm_readv`, `getpid` |\n"
+    "| writing a profile | `openat`, `read`, `write`, `close`: the file, and `/proc/self/maps` |\n"
+    "| a check for leaks | `clone`, `ptrace`, `wait4`, `kill`, `tgkill`, `prctl`, `mprotect`, "
+    "`openat`, `read`, `pread64`, `getdents64`, `lseek`, `close`, `sched_yield`, `gettid`, "
+    "`getppid` |\n";
+
 // Where the paragraphs of the documentation are broken.
 constexpr size_t kDocumentationColumns = 100;
 
@@ -281,6 +321,7 @@ void WriteSettingsDocumentation(TextWriter* out) {
       names = end + 1;
     }
   }
+  out->Text(kSystemCalls);
 }
 
 }  // namespace tcmalloc

@@ -62,9 +62,8 @@ void WriteStatsJson(const HeapSnapshot& snapshot, TextWriter* out) {
     separator.Next(out).Text("\"").Text(figure.name).Text(figure.suffix()).Text("\":");
     out->Number(figure.value(snapshot.totals));
   }
-  const HugepageSetting& hugepages = snapshot.totals.hugepages;
-  out->Text(",\"hugepages\":{\"mode\":\"").Text(HugepageModeName(hugepages.mode));
-  out->Text("\",\"max_ptes_none\":").Number(hugepages.max_ptes_none).Text("}");
+  out->Text(",\"hugepages\":{\"mode\":\"");
+  out->Text(HugepageModeName(snapshot.totals.hugepages.mode)).Text("\"}");
   out->Text(",\"size_classes\":");
   WriteClasses(snapshot, out);
   out->Text(",\"free_spans_by_length\":");

@@ -62,8 +62,7 @@ void WriteMore(const HeapStats& s, TextWriter* out) {
   WriteCount(out, s.releases, "Times memory went back to the system");
   WriteLine(out, " ", s.released_total_bytes, "Bytes released to OS so far");
   WriteCount(out, s.populations, "Times memory was populated ahead");
-  out->Text("MALLOC:  Hugepages: ").Text(HugepageModeName(s.hugepages.mode));
-  out->Text(", max_ptes_none ").Number(s.hugepages.max_ptes_none).Text("\n");
+  out->Text("MALLOC:  Hugepages: ").Text(HugepageModeName(s.hugepages.mode)).Text("\n");
   if (s.hugepages.mode != HugepageMode::kNever) {
     WriteLine(out, " ", s.hugepage_bytes, "Bytes where hugepages were asked for");
     WriteCount(out, s.hugepages_broken, "Times hugepages in use were broken");

@@ -25,9 +25,12 @@ SKIPPED = 77
 ROUNDS = 101
 # KiB more than on the C library's malloc: resident, address space.
 BOUNDS = {"libtcmalloc_minimal.so.4": (512, 16384), "libtcmalloc.so.4": (1536, 16384)}
-# System calls more than with a library that does nothing. Seen: 4 to 7, depending on whether
-# addresses happen to be aligned.
-MOST_SYSTEM_CALLS = 10
+# System calls more than with a library that does nothing. Seen: 8 to 13, depending on whether
+# addresses happen to be aligned. Four of them ask what the system does about hugepages, now
+# because a sandbox that is set up later may end the process for it.
+MOST_SYSTEM_CALLS = 14
+# A question, which changes nothing.
+QUESTION = "PR_GET_THP_DISABLE"
 # Of the kinds that start something, speak to someone or change how the process is run: none.
 NEVER = {"clone", "clone3", "fork", "vfork", "execve", "socket", "connect", "rt_sigaction",
          "sigaltstack", "write", "writev", "prctl", "setrlimit", "nanosleep", "clock_nanosleep",
@@ -100,6 +103,8 @@ def check_system_calls(program, folder, stub):
             failed += 1
             print("FAILED: too many")
         for call in sorted(set(more) & NEVER):
+            if all(QUESTION in line for line in lines if re.search(rf" {call}\(", line)):
+                continue
             failed += 1
             print(f"FAILED: {call} is not for a malloc library to call at its start:")
             print("".join(f"    {line}\n" for line in lines if f" {call}(" in line))

@@ -25,7 +25,6 @@ class HugepagesTest : public testing::Test {
     directory_ = mkdtemp(name);
     Write("enabled", "always [madvise] never\n");
     Write("hpage_pmd_size", "2097152\n");
-    Write("khugepaged/max_ptes_none", "511\n");
   }
   ~HugepagesTest() override { std::filesystem::remove_all(directory_); }
 
@@ -36,6 +35,10 @@ class HugepagesTest : public testing::Test {
   }
   void Remove(const std::string& name) { std::filesystem::remove_all(directory_ + "/" + name); }
   HugepageSetting Read() { return ReadHugepageSetting(directory_.c_str()); }
+  // On a machine whose pages are so large that the size of its hugepages has to be read.
+  HugepageSetting ReadWithLargePages() {
+    return ReadHugepageSetting(directory_.c_str(), size_t{16} << 10);
+  }
 
   std::string directory_;
 };
@@ -61,45 +64,29 @@ TEST_F(HugepagesTest, FilesThatAreNotThere) {
   EXPECT_EQ(Read().mode, HugepageMode::kAdvise);
   Write("enabled", "[always] madvise never\n");
   Remove("hpage_pmd_size");
-  EXPECT_EQ(Read().mode, HugepageMode::kAlways);
-  Remove("khugepaged");
-  EXPECT_EQ(Read().max_ptes_none, 511u) << "as the kernel has it from the start";
+  EXPECT_EQ(ReadWithLargePages().mode, HugepageMode::kAlways);
   // A folder is no file.
   std::filesystem::create_directory(directory_ + "/hpage_pmd_size");
-  EXPECT_EQ(Read().mode, HugepageMode::kAlways);
+  EXPECT_EQ(ReadWithLargePages().mode, HugepageMode::kAlways);
   std::filesystem::remove_all(directory_);
   EXPECT_EQ(Read().mode, HugepageMode::kAdvise);
-  EXPECT_EQ(Read().max_ptes_none, 511u);
 }
 
 TEST_F(HugepagesTest, HugepagesOfAnotherSizeAreNone) {
   Write("enabled", "[always] madvise never\n");
   for (const char* const other : {"33554432\n", "536870912\n", "1048576\n", "0\n", "2097153\n"}) {
     Write("hpage_pmd_size", other);
-    EXPECT_EQ(Read().mode, HugepageMode::kNever) << other;
+    EXPECT_EQ(ReadWithLargePages().mode, HugepageMode::kNever) << other;
   }
   // No numbers, and one that 64 bits would make 2 MiB of.
   for (const char* const none : {"", "\n", "x\n", "-2097152\n", "18446744073711648768\n"}) {
     Write("hpage_pmd_size", none);
-    EXPECT_EQ(Read().mode, HugepageMode::kAlways) << none;
+    EXPECT_EQ(ReadWithLargePages().mode, HugepageMode::kAlways) << none;
   }
-}
-
-TEST_F(HugepagesTest, PagesThatMayHaveNothingBehindThem) {
-  const auto pages = [this](const char* text) {
-    Write("khugepaged/max_ptes_none", text);
-    return Read().max_ptes_none;
-  };
-  EXPECT_EQ(pages("0\n"), 0u);
-  EXPECT_EQ(pages("1\n"), 1u);
-  EXPECT_EQ(pages("64"), 64u);
-  EXPECT_EQ(pages("511\n"), 511u);
-  EXPECT_EQ(pages("12 pages\n"), 12u);
-  // Unknown is as the kernel has it from the start. Nothing may be taken for 0, which would mean
-  // that what was given back stays away.
-  for (const char* const none : {"", "\n", "none\n", "-1\n", " 7\n", "4294967296\n",
-                                 "18446744073709551616\n", "99999999999999999999999999999\n"}) {
-    EXPECT_EQ(pages(none), 511u) << none;
+  // Where it follows from the size of pages it is not read.
+  if (sizeof(void*) == 8) {
+    Write("hpage_pmd_size", "33554432\n");
+    EXPECT_EQ(ReadHugepageSetting(directory_.c_str(), 4096).mode, HugepageMode::kAlways);
   }
 }
 
@@ -132,7 +119,6 @@ TEST_F(HugepagesTest, ADirectoryWhoseNameIsTooLong) {
   }
   const HugepageSetting none = ReadHugepageSetting(padded(100'000).c_str());
   EXPECT_EQ(none.mode, HugepageMode::kAdvise);
-  EXPECT_EQ(none.max_ptes_none, 511u);
 }
 
 TEST_F(HugepagesTest, KeepsErrno) {

@@ -28,7 +28,7 @@ FakeVirtualMemory::Options AddressOnly(bool gaps) {
 }
 
 struct HugeHeap {
-  explicit HugeHeap(Length threshold, HugepageSetting setting = {HugepageMode::kAdvise, 511},
+  explicit HugeHeap(Length threshold, HugepageSetting setting = {HugepageMode::kAdvise},
                     bool gaps = false)
       : under_test(AddressOnly(gaps),
                    {.hugepage_threshold = threshold, .now_ms = [] { return clock_ms; }}) {
@@ -111,7 +111,7 @@ TEST(PageHeapHugepagesTest, TheFirstMegabytesAreWithout) {
 }
 
 TEST(PageHeapHugepagesTest, TheFirstMegabytesOptOutWhereTheSystemMakesThemUnasked) {
-  HugeHeap h(Length(1024), {HugepageMode::kAlways, 0});
+  HugeHeap h(Length(1024), {HugepageMode::kAlways});
   h.New(100);
   EXPECT_EQ(h.Count(Kind::kNoHugepages), 1u);
   h.New(300);
@@ -139,7 +139,7 @@ TEST(PageHeapHugepagesTest, MemoryThatIsThereCountsWhetherInUseOrNot) {
 }
 
 TEST(PageHeapHugepagesTest, NoneAreAskedForWhereThereAreNone) {
-  HugeHeap h(Length(0), {HugepageMode::kNever, 511});
+  HugeHeap h(Length(0), {HugepageMode::kNever});
   for (int i = 0; i < 20; ++i) h.New(300);
   EXPECT_EQ(h.Count(Kind::kHugepages) + h.Count(Kind::kNoHugepages), 0u);
 }
@@ -391,7 +391,7 @@ class PageHeapHugepagesFuzzTest : public testing::TestWithParam<uint64_t> {};
 
 TEST_P(PageHeapHugepagesFuzzTest, WhatIsReleasedHasNothingBehindIt) {
   SeededRandom random(GetParam());
-  HugeHeap h(Length(random.OneIn(2) ? 0 : 700), {HugepageMode::kAdvise, 511}, random.OneIn(2));
+  HugeHeap h(Length(random.OneIn(2) ? 0 : 700), {HugepageMode::kAdvise}, random.OneIn(2));
   std::vector<Span*> live;
   size_t rested = 0;
   for (int step = 0; step < 9000; ++step) {

@@ -39,7 +39,7 @@ struct MovingHeap {
       : under_test(Backed(hardware_page_size),
                    {.hugepage_threshold = threshold, .now_ms = [] { return clock_ms; }}) {
     heap.SetReleaseRate(0);
-    heap.SetHugepages({mode, 511});
+    heap.SetHugepages({mode});
     vm.RecordCalls();
   }
 

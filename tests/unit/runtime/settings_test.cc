@@ -145,9 +145,15 @@ std::string Documentation() {
 }
 
 // The cells of the documentation's table, without its head.
+// The page without the sections behind the settings.
+std::string DocumentationOfSettings() {
+  const std::string text = Documentation();
+  return text.substr(0, text.find("\n## "));
+}
+
 std::vector<std::vector<std::string>> DocumentedRows() {
   std::vector<std::vector<std::string>> rows;
-  std::istringstream text(Documentation());
+  std::istringstream text(DocumentationOfSettings());
   for (std::string line; std::getline(text, line);) {
     if (line.rfind("| `", 0) != 0) continue;
     std::vector<std::string> cells;
@@ -163,7 +169,7 @@ std::vector<std::vector<std::string>> DocumentedRows() {
 }
 
 std::vector<std::string> DocumentedIgnoredNames() {
-  const std::string text = Documentation();
+  const std::string text = DocumentationOfSettings();
   std::vector<std::string> names;
   size_t at = text.find("have no effect:\n");
   EXPECT_NE(at, std::string::npos);

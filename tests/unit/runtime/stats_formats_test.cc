@@ -41,7 +41,7 @@ HeapSnapshot Filled() {
   t.committed_total_bytes = 600053;
   t.thread_cache_limit_bytes = 1000003;
   t.released_total_bytes = 600011;
-  t.hugepages = {HugepageMode::kAdvise, 511};
+  t.hugepages = {HugepageMode::kAdvise};
   t.hugepage_bytes = 700001;
   t.hugepages_broken = 53;
   t.populations = 59;

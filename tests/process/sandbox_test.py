@@ -1,0 +1,62 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""A sandbox that ends processes for calls that docs/settings.md does not list ends none for ours.
+
+usage: sandbox_test.py SANDBOX LIBRARY SETTINGS_MD THREADS [NAME=VALUE...]
+
+Runs SANDBOX (sandbox.c) with LIBRARY preloaded and the settings NAME=VALUE behind a seccomp filter
+that allows what the page says the allocator calls after the start, and what the program itself
+calls. With TCMALLOC_MEMBARRIER=0, and in a process with one thread, membarrier is not allowed.
+"""
+import os
+import re
+import signal
+import subprocess
+import sys
+
+# What the program itself does: it writes messages waits, and ends.
+PROGRAM = {"alone": ["write", "exit_group"],
+           "existing": ["write", "exit_group", "futex"],
+           # The C library's calls to start and end a thread, and to fork.
+           "new": ["write", "exit_group", "futex", "mprotect", "mmap", "munmap", "madvise", "clone", "clone3", "exit",
+                   "rseq", "rt_sigaction", "set_robust_list", "rt_sigprocmask", "gettid", "wait4"]}
+HEADING = "## System calls after start"
+
+
+def documented(page):
+    """The calls of each row of the section's first table, by the row's last column."""
+    with open(page, encoding="utf-8") as text:
+        section = text.read().split(HEADING, 1)[1].split("\n## ", 1)[0]
+    table = section.split("\n\n|", 1)[1].split("\n\n", 1)[0]
+    rows = [line.strip("|").split("|") for line in table.split("\n")[2:]]
+    return [(re.findall(r"`(\w+)`", calls), why) for calls, why in rows]
+
+
+def main():
+    program, library, page, threads, *settings = sys.argv[1:]
+    calls = [call for names, _ in documented(page) for call in names]
+    if "membarrier" not in calls or "mmap" not in calls or "openat" in calls:
+        print(f"FAILED: the page's list is {calls}")
+        return 1
+    if threads == "alone" or "TCMALLOC_MEMBARRIER=0" in settings:
+        calls.remove("membarrier")
+    if "TCMALLOC_BACKGROUND=1" in settings:
+        calls += ["nanosleep", "clock_nanosleep"]
+        # It may still be starting when the filter comes.
+        calls += ["rseq", "set_robust_list"]
+    environment = {**os.environ, "LD_PRELOAD": library, "LIBRARY_UNDER_TEST": library,
+                   **dict(setting.split("=", 1) for setting in settings)}
+    for answer in ("kill", "trap"):
+        command = [program, answer, threads, *sorted({*calls, *PROGRAM[threads]})]
+        result = subprocess.run(command, env=environment, stderr=subprocess.PIPE, text=True, timeout=100,
+                                check=False)
+        sys.stdout.write(result.stderr)
+        # A sandbox whose answer is a signal says which call it was.
+        if answer == "kill" and result.returncode != -signal.SIGSYS:
+            break
+    print(f"allowed: {' '.join(calls)}; status {result.returncode}")
+    return result.returncode if result.returncode in (0, 77) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
