@@ -3,6 +3,8 @@
 // analysis.
 #pragma once
 
+#include <atomic>
+
 // The straight line that most calls take: always inlined into its entry point.
 #define TC_FAST_PATH __attribute__((always_inline)) inline
 // What the straight line leaves to: never inlined, placed away from the hot code.
@@ -35,3 +37,26 @@
 #define TC_RELEASE(...) TC_THREAD_ANNOTATION(release_capability(__VA_ARGS__))
 #define TC_EXCLUDES(lock) TC_THREAD_ANNOTATION(locks_excluded(lock))
 #define TC_NO_THREAD_SAFETY_ANALYSIS TC_THREAD_ANNOTATION(no_thread_safety_analysis)
+
+#if defined(__SANITIZE_THREAD__)
+#define TC_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define TC_TSAN 1
+#endif
+#endif
+
+namespace tcmalloc {
+
+// Moves an atomic pointer up by one: a load and a store, both relaxed, that are one instruction
+// where the machine has one for it. Not atomic together: by the only thread that writes.
+template <typename AtomicPointer>
+TC_FAST_PATH void StepUp(AtomicPointer& pointer) {
+#if defined(__x86_64__) && !defined(TC_TSAN)
+  asm("addq %1, %0" : "+m"(pointer) : "i"(sizeof(*pointer.load())) : "cc");
+#else
+  pointer.store(pointer.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+#endif
+}
+
+}  // namespace tcmalloc

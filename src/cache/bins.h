@@ -66,7 +66,7 @@ struct Bins {
     // above an old slot.
     std::atomic_signal_fence(std::memory_order_release);
     Forget(&i);
-    tops[i].store(top + 1, std::memory_order_relaxed);
+    StepUp(tops[i]);
     return true;
   }
 

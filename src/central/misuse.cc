@@ -12,7 +12,8 @@ void ReportMisuse(Misuse misuse, const void* p, size_t size, size_t expected,
                   size_t alignment) noexcept {
   char buffer[256];
   TextWriter line(buffer, sizeof(buffer));
-  line.Text("tcmalloc: free of ").Pointer(p).Text(": ");
+  line.Text(misuse == Misuse::kUpperBits ? "tcmalloc: use of " : "tcmalloc: free of ");
+  line.Pointer(p).Text(": ");
   switch (misuse) {
     case Misuse::kDoubleFree:
       line.Text("double free, the object of ").Number(size).Text(" bytes is already free");
@@ -34,6 +35,9 @@ void ReportMisuse(Misuse misuse, const void* p, size_t size, size_t expected,
       line.Text("the sized free was told alignment ").Number(alignment);
       line.Text(std::has_single_bit(alignment) ? ", which the address does not have"
                                                : ", which is not a power of two");
+      break;
+    case Misuse::kUpperBits:
+      line.Text("not an address; without its upper bits it is one of this allocator's");
       break;
     case Misuse::kStack:
       line.Text("not an object, but a pointer into a thread's stack");

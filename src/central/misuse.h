@@ -16,6 +16,7 @@ enum class Misuse : uint8_t {
   kNotInUse,          // in our memory, but not in any object that is in use
   kWrongSize,         // an object of `size` bytes, freed with `expected` bytes
   kWrongAlignment,    // freed with an alignment that the object cannot have been allocated with
+  kUpperBits,         // in our memory but for upper bits, which addresses do not have
   kStack,             // in a thread's stack
   kModuleImage,       // in the image of the program or a shared library
   kUnknown,           // not ours, and there is no other allocator that it could belong to

@@ -66,14 +66,16 @@ TC_FAST_PATH bool FreeFast(SizeClass c, void* p) {
 
 template <void (*Slow)(void*)>
 TC_FAST_PATH void Deallocate(void* p) {
-  if (__builtin_expect(!FreeFast(global_page_map.ClassOf(p), p), false)) Slow(p);
+  SizeClass c;
+  if (__builtin_expect(!global_page_map.Find(p, &c) || !FreeFast(c, p), false)) Slow(p);
 }
 
 // The same where the program says how many bytes it asked for. An object of another class goes to
 // the slow path, which reports it; so does a large one, whose size is compared there.
 template <void (*Slow)(void*, size_t)>
 TC_FAST_PATH void DeallocateSized(void* p, size_t size) {
-  const SizeClass c = global_page_map.ClassOf(p);
+  SizeClass c;
+  if (__builtin_expect(!global_page_map.Find(p, &c), false)) return Slow(p, size);
   // Two comparisons, each with its own way out: joined they cost small sizes the jumps around each
   // other's loads.
   if (__builtin_expect(size <= SizeClasses::kMaxFineSize, true)) {

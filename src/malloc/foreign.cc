@@ -36,9 +36,18 @@ bool IsOurs(Heap& heap, const void* p) {
   ReportMisuse(Misuse::kNotInUse, p);
 }
 
+// Aborts when `p` is an address of ours in all but the bits that no address of ours has: the
+// program has a pointer with a mark in it, or what was written over one.
+void CheckUpperBits(Heap& heap, const void* p) {
+  if (!PageMap::InRange(p) && IsOurs(heap, PageMap::WithoutUpperBits(p))) {
+    ReportMisuse(Misuse::kUpperBits, p);
+  }
+}
+
 // Returns only when `p` may be handed to the C library.
 void CheckForwardable(Heap& heap, const void* p) {
   if (IsOurs(heap, p)) ReportOurs(p);
+  CheckUpperBits(heap, p);
   switch (Classify(p)) {
     case CLibraryMalloc::Verdict::kForward:
       return;
@@ -64,6 +73,7 @@ void* ReallocateForeign(Heap& heap, void* p, size_t size) {
 }
 
 size_t ForeignUsableSize(Heap& heap, void* p) {
+  CheckUpperBits(heap, p);
   if (IsOurs(heap, p) || Classify(p) != CLibraryMalloc::Verdict::kForward) return 0;
   return CLibraryMalloc::UsableSize(p);
 }

@@ -124,11 +124,6 @@ void FreeSmallSlow(SizeClass c, void* p) {
   FreedSlowly(heap, cache, false);
 }
 
-// The class of the page of `p`, kNone also for addresses that the page map does not cover.
-SizeClass CheckedClassOf(const void* p) {
-  return PageMap::InRange(p) ? global_page_map.ClassOf(p) : SizeClass::kNone;
-}
-
 // The span of the large object that starts at `p`, or null when there is none.
 Span* LargeSpanAt(const void* p) {
   if (!PageMap::InRange(p)) return nullptr;
@@ -198,7 +193,7 @@ void FreeNotSmall(void* p) {
 // class.
 void FreeExpecting(void* p, size_t size, size_t alignment, SizeClass expected) {
   TellOfDelete(p);
-  const SizeClass c = CheckedClassOf(p);
+  const SizeClass c = global_page_map.ClassOf(p);
   if (c != SizeClass::kNone) {
     if (c != expected) ReportMisuse(Misuse::kWrongSize, p, kSizeClasses.size(c), size, alignment);
     if (!FreeFast(c, p)) {
@@ -280,7 +275,7 @@ void FreeSlow(void* p) {
   LeaveFastPath();
   if (p == nullptr) return;
   TellOfDelete(p);
-  const SizeClass c = CheckedClassOf(p);
+  const SizeClass c = global_page_map.ClassOf(p);
   if (c != SizeClass::kNone) {
     FreeSmallSlow(c, p);
   } else {
@@ -304,7 +299,7 @@ void FreeSizedAligned(void* p, size_t size, size_t alignment) {
 }
 
 void* Reallocate(void* p, size_t size) {
-  const SizeClass c = CheckedClassOf(p);
+  const SizeClass c = global_page_map.ClassOf(p);
   size_t old_size;
   bool in_place_later = false;
   if (c != SizeClass::kNone) {
@@ -348,7 +343,7 @@ void* Reallocate(void* p, size_t size) {
 
 size_t UsableSize(void* p) {
   if (p == nullptr) return 0;
-  const SizeClass c = CheckedClassOf(p);
+  const SizeClass c = global_page_map.ClassOf(p);
   if (c != SizeClass::kNone) return kSizeClasses.size(c);
   if (const Span* const span = LargeSpanAt(p)) return UsableBytes(*span);
   EnsureHeap();

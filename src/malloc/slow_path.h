@@ -39,7 +39,8 @@ void FreeSizedAligned(void* p, size_t size, size_t alignment);
 void* Reallocate(void* p, size_t size);
 
 // Bytes that the program may use in the object at `p`; 0 for null and for what is not an object of
-// ours or of the C library's.
+// ours or of the C library's. Aborts when only upper bits, which addresses do not have, tell `p`
+// from one of ours.
 size_t UsableSize(void* p);
 
 }  // namespace tcmalloc

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// PageMap: for any address whatsoever, the size class of its page and the span that it belongs to.
+// PageMap: for any address, the size class of its page and the span that it belongs to.
 //
 // Role. Two levels. The root is indexed by the address bits above a leaf (4 GiB on 64-bit machines)
 // and lies in zero-filled memory; a root entry is the distance in bytes from the shared empty leaf
@@ -60,26 +60,42 @@ class PageMap {
   PageMap(const PageMap&) = delete;
   PageMap& operator=(const PageMap&) = delete;
 
-  // The size class of the page that `address` is in. Bits above kAddressBits are not looked at: see
-  // InRange.
-  TC_FAST_PATH SizeClass ClassOf(const void* address) const {
+  // The size class of the page that `address` is in; false for an address that no page of ours can
+  // have (see InRange).
+  TC_FAST_PATH bool Find(const void* address, SizeClass* size_class) const {
     const uintptr_t bits = reinterpret_cast<uintptr_t>(address);
+    size_t i = RootIndex(bits);
+    // The comparison is to be of the index, which is there anyway, not of a number of its own.
+    asm("" : "+r"(i));
+    if (__builtin_expect(kAddressBits < sizeof(void*) * 8 && i >= kRootEntries, false))
+      return false;
     // The distance is added to the index first: the sum with the constant address of the empty leaf
     // is then part of the load.
-    uintptr_t offset = LeafIndex(bits) + root_[RootIndex(bits)].load(std::memory_order_relaxed);
+    uintptr_t offset = LeafIndex(bits) + root_[i].load(std::memory_order_relaxed);
     asm("" : "+r"(offset));
     static_assert(sizeof(std::atomic<SizeClass>) == 1);
-    return reinterpret_cast<const std::atomic<SizeClass>*>(
-               reinterpret_cast<uintptr_t>(empty_leaf_) + offset)
-        ->load(std::memory_order_relaxed);
+    *size_class = reinterpret_cast<const std::atomic<SizeClass>*>(
+                      reinterpret_cast<uintptr_t>(empty_leaf_) + offset)
+                      ->load(std::memory_order_relaxed);
+    return true;
   }
 
-  // False for addresses that no page of ours can have.
+  // The same; kNone where no page of ours can be.
+  TC_FAST_PATH SizeClass ClassOf(const void* address) const {
+    SizeClass size_class;
+    return Find(address, &size_class) ? size_class : SizeClass::kNone;
+  }
+
+  // False for addresses that no page of ours can have: some bit above kAddressBits is set.
   static bool InRange(const void* address) {
-    if constexpr (kAddressBits < sizeof(void*) * 8) {
-      return (reinterpret_cast<uintptr_t>(address) >> kAddressBits) == 0;
-    }
-    return true;
+    if constexpr (kAddressBits == sizeof(void*) * 8) return true;
+    return RootIndex(reinterpret_cast<uintptr_t>(address)) < kRootEntries;
+  }
+
+  // `address` without the bits that no page of ours can have.
+  static const void* WithoutUpperBits(const void* address) {
+    constexpr uintptr_t kMask = UINTPTR_MAX >> (sizeof(void*) * 8 - kAddressBits);
+    return reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(address) & kMask);
   }
 
   // The entry of `page`; null when there is none. See M2 for what it is worth.
@@ -134,10 +150,7 @@ class PageMap {
   };
 
   static constexpr size_t RootIndex(uintptr_t address) {
-    const uintptr_t index = address >> (kPageShift + kLeafBits);
-    // Written as a conversion because that is one instruction.
-    if constexpr (kRootBits == 16) return static_cast<uint16_t>(index);
-    return index & (kRootEntries - 1);
+    return address >> (kPageShift + kLeafBits);
   }
   static constexpr size_t LeafIndex(uintptr_t address) {
     if constexpr (kLeafBits + kPageShift == 32) return static_cast<uint32_t>(address) >> kPageShift;

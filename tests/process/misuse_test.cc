@@ -486,6 +486,45 @@ TEST_F(Misuse, SizedDeleteWithTheRightSizeIsSilent) {
   EXPECT_TRUE(child.exited && child.exit_code == 0);
 }
 
+// Found at once, also where the thread's cache has room for the object, so that nobody is given
+// such a pointer; by every function that takes one.
+TEST_F(Misuse, HighBitsOfAnAddressAreFoundAtOnce) {
+  if constexpr (sizeof(void*) < 8) {
+    GTEST_SKIP() << "SKIP: all bits of a pointer are part of the address";
+  }
+  static void (*const kUses[])(void*, size_t) = {
+      [](void* p, size_t) { Free(p); },
+      [](void* p, size_t n) { FreeSized(Sized::kMalloc, p, n); },
+      [](void* p, size_t n) { FreeSized(Sized::kAligned, p, n); },
+      [](void* p, size_t) { ::operator delete(p); },
+      [](void* p, size_t) { ::operator delete[](p); },
+      [](void* p, size_t n) { ::operator delete(p, n); },
+      [](void* p, size_t n) { ::operator delete(p, n, std::align_val_t{kSizedAlignment}); },
+      [](void* p, size_t) { ::operator delete(p, std::align_val_t{kSizedAlignment}); },
+      [](void* p, size_t n) { Realloc(p, n); },
+      [](void* p, size_t n) { Realloc(p, n * 3); },
+      [](void* p, size_t) { Realloc(p, 0); },
+      [](void* p, size_t) { malloc_usable_size(p); },
+  };
+  int failures = 0;
+  for (size_t size : {size_t{8}, size_t{100}, size_t{5000}, size_t{200000}, kMiB}) {
+    for (int bit : {48, 52, 63}) {
+      for (auto* use : kUses) {
+        EXPECT_DIES([size, bit, use](auto declare) {
+          // The bin exists and is not full.
+          void* objects[40];
+          for (void*& object : objects) object = memalign(kSizedAlignment, size);
+          for (int i = 0; i < 39; ++i) Free(objects[i]);
+          const auto address = reinterpret_cast<uint64_t>(objects[39]) ^ uint64_t { 1 } << bit;
+          auto* pointer = reinterpret_cast<void*>(static_cast<uintptr_t>(address));
+          declare(pointer);
+          use(pointer, size);
+        });
+      }
+    }
+  }
+}
+
 // --- Alignments that an object cannot have been allocated with. ----------------------------------
 
 // Every free that is told a size and an alignment.

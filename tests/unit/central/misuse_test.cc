@@ -51,6 +51,14 @@ TEST(MisuseDeathTest, TheLineNamesTheAlignmentThatWasTold) {
                                        "of two\n"));
 }
 
+// Not only frees look at them.
+TEST(MisuseDeathTest, UpperBits) {
+  EXPECT_EXIT(ReportMisuse(Misuse::kUpperBits, reinterpret_cast<void*>(uintptr_t{0x12340})),
+              testing::KilledBySignal(SIGABRT),
+              testing::Eq<std::string>("tcmalloc: use of 0x12340: not an address; without its "
+                                       "upper bits it is one of this allocator's\n"));
+}
+
 // The largest numbers fit into the line.
 TEST(MisuseDeathTest, LongestLine) {
   EXPECT_EXIT(

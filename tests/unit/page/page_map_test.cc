@@ -125,8 +125,9 @@ TEST_F(PageMapTest, AgreesWithAStdMap) {
           expected_class == classes.end() ? SizeClass::kNone : expected_class->second;
       ASSERT_EQ(map_->ClassOf(Address(address)), answer);
       // Bits above are not looked at.
-      const uintptr_t high = static_cast<uintptr_t>(random.Next() << kAddressBits);
-      ASSERT_EQ(map_->ClassOf(Address(address | high)), answer);
+      const uintptr_t high = static_cast<uintptr_t>(random.Next() << (kAddressBits - 1) << 1);
+      ASSERT_EQ(map_->ClassOf(Address(address | high)), high == 0 ? answer : SizeClass::kNone);
+      ASSERT_EQ(PageMap::WithoutUpperBits(Address(address | high)), Address(address));
       const auto expected_span = spans.find(probe);
       ASSERT_EQ(map_->SpanOf(probe),
                 expected_span == spans.end() ? nullptr : expected_span->second);
