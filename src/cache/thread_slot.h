@@ -32,6 +32,7 @@
 
 namespace tcmalloc {
 
+class FrameMark;
 class ThreadCache;
 
 struct ThreadSlot {
@@ -63,8 +64,9 @@ struct ThreadSlot {
   Phase phase = Phase::kNew;
   // Owner only: slow frees while there was no cache (see CacheForFree).
   uint8_t frees_without_cache = 0;
-  // Owner only: a callback of the program's runs, about a memory limit or a large allocation.
-  bool in_callback = false;
+  // Owner only: in the frame of the function that runs a callback of the program's (see
+  // runtime/callback_scope.h); may dangle.
+  const FrameMark* callback = nullptr;
 };
 
 // Static thread-local storage is scarce for libraries that are loaded late.

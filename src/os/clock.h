@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Time as policies need it: cheap, coarse, never backwards.
+// Time as policies need it: cheap, coarse, never backwards. errno is kept, also where a sandbox
+// forbids the system call that a process without a vDSO makes: the time is 0 then.
 #pragma once
 
 #include <sys/syscall.h>
@@ -16,6 +17,7 @@ namespace tcmalloc {
 // clock tick (1 to 10 ms). Cost: a few nanoseconds, no system call where the kernel has a vDSO.
 // Thread safety: any.
 inline int64_t CoarseMilliseconds() {
+  const ErrnoKeeper keeper;
   timespec now = {};
   clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
   return int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
@@ -23,6 +25,7 @@ inline int64_t CoarseMilliseconds() {
 
 // Microseconds since the same kind of moment, exact. Cost: some ten nanoseconds more.
 inline int64_t Microseconds() {
+  const ErrnoKeeper keeper;
   timespec now = {};
   clock_gettime(CLOCK_MONOTONIC, &now);
   return int64_t{now.tv_sec} * 1'000'000 + now.tv_nsec / 1000;
@@ -30,6 +33,7 @@ inline int64_t Microseconds() {
 
 // Nanoseconds since 1970.
 inline int64_t WallClockNanoseconds() {
+  const ErrnoKeeper keeper;
   timespec now = {};
   clock_gettime(CLOCK_REALTIME, &now);
   return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "os/stack_trace.h"
 
-#include <errno.h>
-#include <sys/syscall.h>
 #include <ucontext.h>
 #include <unistd.h>
 
 #include <atomic>
 
 #include "os/call_frame_cache.h"
-#include "os/errno_keeper.h"
+#include "os/frame_mark.h"
 #include "os/raw_memory.h"
 
 namespace tcmalloc {
@@ -66,16 +64,6 @@ Registers RegistersOf(const ucontext_t& context) {
 Registers RegistersOf(const ucontext_t&) { return {}; }
 #endif
 
-// The system's answer whether the word at `address` can be read: it copies a set of signals from
-// there before it finds that it is told nothing to do with it.
-bool AskWhetherReadable(uintptr_t address) {
-  constexpr int kNoSuchOperation = -1;
-  constexpr size_t kSetBytes = 8;
-  const ErrnoKeeper keeper;
-  return syscall(SYS_rt_sigprocmask, kNoSuchOperation, address, nullptr, kSetBytes) == -1 &&
-         errno == EINVAL;
-}
-
 // Where a walk may read.
 class StackMemory {
  public:
@@ -115,7 +103,7 @@ class StackMemory {
     if (address - sp >= kLargestFrame || address % kWord != 0) return false;
     const uintptr_t page = address & ~(kPage - 1);
     if (page == readable_page_) return true;
-    if (!AskWhetherReadable(address)) return false;
+    if (!IsReadable(address)) return false;
     readable_page_ = page;
     return true;
   }

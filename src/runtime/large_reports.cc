@@ -6,7 +6,7 @@
 #include "os/errno_keeper.h"
 #include "os/log.h"
 #include "os/stack_trace.h"
-#include "runtime/current_thread.h"
+#include "runtime/callback_scope.h"
 
 namespace tcmalloc {
 namespace {
@@ -66,16 +66,15 @@ void LargeReports::Tell(void* object, size_t bytes) {
     context = context_;
   }
   if (callback == nullptr) return;
-  current_slot.in_callback = true;
+  const CallbackScope scope;
   callback(object, bytes, context);
-  current_slot.in_callback = false;
 }
 
 TC_SLOW_PATH void LargeReports::AllocatedLargeSlow(void* object, size_t bytes) {
   allocations_.Add(1);
   size_t next;
   // What a callback allocates is not reported.
-  if (current_slot.in_callback || !ClaimReport(bytes, &next)) return;
+  if (InCallback() || !ClaimReport(bytes, &next)) return;
   reports_.Add(1);
   const ErrnoKeeper keeper;
   if (writes_lines_.load(std::memory_order_relaxed)) WriteReport(object, bytes, next);

@@ -7,7 +7,7 @@
 #include "os/cgroup.h"
 #include "os/clock.h"
 #include "os/errno_keeper.h"
-#include "runtime/current_thread.h"
+#include "runtime/callback_scope.h"
 #include "runtime/heap.h"
 
 namespace tcmalloc {
@@ -15,16 +15,15 @@ namespace {
 
 void Tell(const LimitEvent& event) {
   // What the callback allocates may meet a limit, too.
-  if (event.callback == nullptr || current_slot.in_callback) return;
-  current_slot.in_callback = true;
+  if (event.callback == nullptr || InCallback()) return;
+  const CallbackScope scope;
   const ErrnoKeeper keeper;
   event.Tell();
-  current_slot.in_callback = false;
 }
 
 TC_SLOW_PATH void TellSoftLimit(Heap& heap) {
   LimitEvent event;
-  if (!current_slot.in_callback && heap.page_heap.TakeSoftLimitEvent(&event)) Tell(event);
+  if (!InCallback() && heap.page_heap.TakeSoftLimitEvent(&event)) Tell(event);
 }
 
 TC_SLOW_PATH void TellHardLimit(Heap& heap) {
@@ -45,11 +44,10 @@ TC_SLOW_PATH void UpdateWhenDue(Heap& heap) {
 
 TC_SLOW_PATH void Revive(Heap& heap) {
   // What is revived may allocate.
-  if (current_slot.in_callback) return;
-  current_slot.in_callback = true;
+  if (InCallback()) return;
+  const CallbackScope scope;
   const ErrnoKeeper keeper;
   heap.pressure_revival.ReviveWhenDue();
-  current_slot.in_callback = false;
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <gtest/gtest.h>
+#include <setjmp.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -59,6 +60,29 @@ TEST(LargeReportsTest, EachReportRaisesTheThresholdByAnEighth) {
   large.SetThreshold(1000);
   large.Allocated(object, 1000);
   EXPECT_EQ(reports.taken().size(), 3u);
+}
+
+jmp_buf out_of_callback;
+
+// Whoever leaves the callback by longjmp is told of the next one as well.
+TEST(LargeReportsTest, ACallbackThatIsLeftHasEnded) {
+  static LargeReports large;
+  static std::atomic<int> calls;
+  large.SetThreshold(1000);
+  large.SetCallback(
+      [](void*, size_t bytes, void*) {
+        ++calls;
+        // Not told of.
+        large.Allocated(object, bytes * 2);
+        longjmp(out_of_callback, 1);
+      },
+      nullptr);
+  static std::atomic<size_t> bytes;
+  for (bytes = 1000; bytes < 1'000'000; bytes = bytes * 2) {
+    if (setjmp(out_of_callback) == 0) large.Allocated(object, bytes);
+  }
+  EXPECT_EQ(calls, 10);
+  EXPECT_EQ(large.reports(), 10u);
 }
 
 // A program that lives on large objects is not told for ever.

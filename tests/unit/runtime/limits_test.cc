@@ -3,8 +3,10 @@
 
 #include <errno.h>
 #include <gtest/gtest.h>
+#include <setjmp.h>
 #include <stdlib.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -188,6 +190,60 @@ TEST_F(LimitsTest, TheHardLimitIsToldWhenTheAllocationFailed) {
   EXPECT_EQ(heard.kinds, std::vector<int>{0});
 }
 
+// What leaves the callback: longjmp, or an exception.
+enum class Leaving { kByLongjmp, kByException };
+jmp_buf out_of_callback;
+int left_callbacks;
+
+template <Leaving kHow>
+void Leave(int, size_t, size_t, void*) {
+  ++left_callbacks;
+  if (kHow == Leaving::kByLongjmp) longjmp(out_of_callback, 1);
+  throw 1;
+}
+
+// Tells that the soft limit was exceeded, at some depth of calls, and leaves the callback.
+__attribute__((noinline)) void ExceedAndLeave(Heap& heap, Length n, int depth) {
+  if (depth > 0) {
+    ExceedAndLeave(heap, n, depth - 1);
+    asm volatile("" : : : "memory");
+    return;
+  }
+  LimitedAllocation limited(heap);
+  EXPECT_NE(heap.page_heap.New(n, SpanState::kLarge), nullptr);
+  limited.Ended(false);
+  ADD_FAILURE() << "the callback was not called";
+}
+
+void ExpectAllCalls(Heap& heap, LimitCallback callback) {
+  heap.page_heap.SetLimitCallback(callback, nullptr);
+  left_callbacks = 0;
+  // Calls of the same depth twice, of another one, and deeper ones.
+  static constexpr int kDepths[] = {3, 3, 0, 10, 0, 200};
+  static std::atomic<size_t> call;
+  for (call = 0; call < std::size(kDepths); ++call) {
+    const int depth = kDepths[call];
+    // Each is a new excess.
+    SetMemoryLimit(heap, LimitKind::kSoft, kNoLimit);
+    SetMemoryLimit(heap, LimitKind::kSoft, 10 * kMiB);
+    if (setjmp(out_of_callback) == 0) {
+      try {
+        ExceedAndLeave(heap, MiB(20), depth);
+      } catch (int) {
+      }
+    }
+    EXPECT_EQ(left_callbacks, static_cast<int>(call) + 1) << "depth " << kDepths[call];
+  }
+}
+
+TEST_F(LimitsTest, ACallbackThatIsLeftByLongjmpHasEnded) {
+  ExpectAllCalls(heap_, &Leave<Leaving::kByLongjmp>);
+}
+
+TEST_F(LimitsTest, ACallbackThatIsLeftByAnExceptionHasEnded) {
+  ExpectAllCalls(heap_, &Leave<Leaving::kByException>);
+}
+
 TEST_F(LimitsTest, ACallbackIsNotCalledForItself) {
   Heard heard{.heap = &heap_, .allocates = true};
   heap_.page_heap.SetLimitCallback(&Hear, &heard);
@@ -202,7 +258,7 @@ TEST_F(LimitsTest, ACallbackIsNotCalledForItself) {
   ASSERT_EQ(New(MiB(20)), nullptr);
   failing.Ended(true);
   EXPECT_EQ(heard.kinds, (std::vector<int>{1, 0}));
-  EXPECT_FALSE(current_slot.in_callback);
+  EXPECT_EQ(current_slot.callback, nullptr);
 }
 
 TEST_F(LimitsTest, WithoutACallbackNothingIsTold) {

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "os/frame_mark.h"
+
+#include <errno.h>
+#include <gtest/gtest.h>
+#include <setjmp.h>
+#include <sys/mman.h>
+
+#include <cstring>
+#include <thread>
+
+namespace tcmalloc {
+namespace {
+
+const FrameMark* left_mark;
+jmp_buf back;
+
+template <typename F>
+__attribute__((noinline)) void Deeper(int calls, F f) {
+  volatile char frame[64];
+  memset(const_cast<char*>(frame), calls, sizeof(frame));
+  if (calls == 0) {
+    f();
+  } else {
+    Deeper(calls - 1, f);
+  }
+  frame[0] = 0;
+}
+
+__attribute__((noinline)) bool Asks() { return FrameMark::Lives(left_mark); }
+
+__attribute__((noinline)) void MarkAndJump() {
+  const FrameMark mark;
+  left_mark = &mark;
+  EXPECT_TRUE(Asks());
+  longjmp(back, 1);
+}
+
+// Asks and marks in one function, as its callers do: an abandoned mark at the same place as the
+// next one would be.
+__attribute__((noinline)) bool MarkedAgain() {
+  const bool lives = left_mark != nullptr && FrameMark::Lives(left_mark);
+  const FrameMark mark;
+  left_mark = &mark;
+  if (!lives) longjmp(back, 1);
+  return true;
+}
+
+TEST(FrameMarkTest, LivesInWhatIsCalled) {
+  const FrameMark mark;
+  left_mark = &mark;
+  EXPECT_TRUE(Asks());
+  for (int calls : {0, 1, 100}) Deeper(calls, [] { EXPECT_TRUE(Asks()); });
+}
+
+TEST(FrameMarkTest, EndsWithItsFunction) {
+  Deeper(3, [] {
+    const FrameMark mark;
+    left_mark = &mark;
+  });
+  EXPECT_FALSE(Asks());
+}
+
+TEST(FrameMarkTest, EndsWhenItsFunctionIsLeftByLongjmp) {
+  if (setjmp(back) == 0) Deeper(3, [] { MarkAndJump(); });
+  EXPECT_FALSE(Asks());
+}
+
+TEST(FrameMarkTest, EndsWhenItsFunctionIsLeftByAnException) {
+  try {
+    Deeper(3, [] {
+      const FrameMark mark;
+      left_mark = &mark;
+      throw 1;
+    });
+  } catch (int) {
+  }
+  EXPECT_FALSE(Asks());
+}
+
+TEST(FrameMarkTest, IsOverWhereDeeperCallsHaveWrittenOverIt) {
+  if (setjmp(back) == 0) Deeper(3, [] { MarkAndJump(); });
+  Deeper(100, [] { EXPECT_FALSE(Asks()); });
+}
+
+TEST(FrameMarkTest, IsOverWhenTheSameCallsComeAgain) {
+  left_mark = nullptr;
+  static volatile int times;
+  times = 0;
+  setjmp(back);
+  times = times + 1;
+  if (times < 10) EXPECT_FALSE(MarkedAgain());
+  EXPECT_EQ(times, 10);
+}
+
+// A coroutine's stack that is gone, above this one.
+TEST(FrameMarkTest, MemoryThatIsGoneIsNotRead) {
+  constexpr size_t kBytes = size_t{1} << 16;
+  // What mmap gives lies below the main thread's stack; a thread's stack may be below that.
+  void* const above = mmap(nullptr, kBytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(above, MAP_FAILED);
+  const uintptr_t address = reinterpret_cast<uintptr_t>(above);
+  EXPECT_TRUE(IsReadable(address));
+  EXPECT_TRUE(IsReadable(address + kBytes - 8));
+  ASSERT_EQ(munmap(above, kBytes), 0);
+  errno = 77;
+  EXPECT_FALSE(IsReadable(address));
+  EXPECT_EQ(errno, 77);
+  left_mark = reinterpret_cast<const FrameMark*>(UINTPTR_MAX - 4095);
+  EXPECT_FALSE(Asks());
+}
+
+}  // namespace
+}  // namespace tcmalloc
