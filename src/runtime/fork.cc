@@ -11,6 +11,7 @@
 
 #include <atomic>
 
+#include "os/stdio_lock.h"
 #include "runtime/current_thread.h"
 #include "runtime/heap.h"
 #include "runtime/heap_hold.h"
@@ -21,6 +22,18 @@ namespace {
 // Whoever sets it registers. Nothing else hangs on its order.
 constinit std::atomic<bool> handlers_installed{false};
 
+// Our prepare handler is the last that runs, where it could be registered first: nobody else's
+// waits behind it for a thread that holds the list of files.
+void Prepare() {
+  StdioListLock::Lock();
+  HoldHeap();
+}
+
+void Parent() {
+  ReleaseHeap();
+  StdioListLock::Unlock();
+}
+
 void Child() {
   Heap& heap = GlobalHeap();
   heap.memory.NoteForkedChild();
@@ -29,6 +42,7 @@ void Child() {
   ReleaseHeapInForkedChild();
   heap.holes.ReturnOthersInChild();
   CallChildHandlers();
+  StdioListLock::Reset();
 }
 
 }  // namespace
@@ -36,7 +50,7 @@ void Child() {
 void InstallForkHandlers() {
   if (handlers_installed.exchange(true, std::memory_order_relaxed)) return;
   EnsureHeap();
-  pthread_atfork(&HoldHeap, &ReleaseHeap, &Child);
+  pthread_atfork(&Prepare, &Parent, &Child);
 }
 
 }  // namespace tcmalloc
