@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "os/probes.h"
 
-// What <sys/sdt.h> of SystemTap would make. Written here, so that the library has its probes
-// wherever it is built, whatever else is installed there. The format: SystemTap's wiki,
-// "UserSpaceProbe Implementation". A note "stapsdt" of type 3 holds three addresses (the
-// instruction; one byte that says how far a prelinker has moved the file; the counter), then three
-// strings: provider, name, and the arguments, each as BYTES@OPERAND in the assembler's notation.
+// The library has its probes wherever it is built: the notes are written here, since <sys/sdt.h>,
+// which makes such notes, is not installed everywhere. A note "stapsdt" of type 3 holds three
+// addresses (the instruction; one byte that says how far a prelinker has moved the file; the
+// counter), then three strings: provider, name, and the arguments, each as BYTES@OPERAND in the
+// assembler's notation.
 #if defined(__LP64__)
 #define TC_PROBE_ADDRESS ".8byte "
 #define TC_PROBE_BYTES "8"
