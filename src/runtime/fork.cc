@@ -14,6 +14,7 @@
 #include "runtime/current_thread.h"
 #include "runtime/heap.h"
 #include "runtime/heap_hold.h"
+#include "runtime/helper_thread.h"
 
 namespace tcmalloc {
 namespace {
@@ -29,6 +30,8 @@ void Child() {
   ReleaseHeapInForkedChild();
   heap.holes.ReturnOthersInChild();
   CallChildHandlers();
+  // Behind all that its tasks and the C library's function for threads need.
+  RestartHelperInChild();
 }
 
 }  // namespace
