@@ -15,10 +15,12 @@
 #include "os/log.h"
 #include "os/main_start.h"
 #include "os/process.h"
+#include "os/signals.h"
 #include "os/uncancelled_io.h"
 #include "os/world_stop.h"
 #include "profile/profile_formats.h"
 #include "profiler/heap_profiler.h"
+#include "runtime/helper_thread.h"
 
 namespace tcmalloc {
 namespace {
@@ -212,6 +214,16 @@ void CheckAtEnd() {
   EndWithFailure();
 }
 
+// The functions that the program registered for the end are not called: its threads are still at
+// work.
+void CheckAtTerm(int) {
+  if (!whole_program || ProcessId() != process) return;
+  if (!end_is_checked.exchange(true, std::memory_order_acq_rel)) CheckProgram();
+}
+
+constexpr HelperTask kCheckAtTerm = {
+    .interval_ms = 0, .signals = SignalBit(kTerminationSignal), .run = &CheckAtTerm};
+
 void BeforeMain() {
   if (GlobalHeap().settings.heap_check == HeapCheckMode::kMinimal && !BeginRecords()) return;
   // Behind the constructors, whose destructors are registered already: this comes before them.
@@ -237,6 +249,11 @@ __attribute__((constructor)) void StartProgramCheck() {
   process = ProcessId();
   PrepareAnnotations();
   if (mode != HeapCheckMode::kMinimal && !BeginRecords()) return;
+  // Where there is no handler for the signal, the library has said so when it was loaded.
+  if (settings.report_at_term && HandleSignalInHelper(kTerminationSignal) &&
+      !AddHelperTask(&kCheckAtTerm)) {
+    WriteToStderr("tcmalloc: HEAPCHECK: no check on SIGTERM: no thread could be started\n");
+  }
   if (!CallBeforeMain(&BeforeMain)) BeforeMain();
 }
 

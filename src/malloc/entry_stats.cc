@@ -5,6 +5,7 @@
 #include "base/text_writer.h"
 #include "os/errno_keeper.h"
 #include "runtime/heap.h"
+#include "runtime/process_facts.h"
 #include "runtime/stats.h"
 #include "runtime/stats_formats.h"
 #include "tcmalloc/tcmalloc.h"
@@ -16,11 +17,14 @@ namespace {
 template <typename Write>
 size_t WriteInto(char* buffer, size_t length, Write write) {
   const ErrnoKeeper keeper;
+  Heap& heap = ExistingHeap();
+  ProcessFacts facts;
+  CollectProcessFacts(&facts);
   HeapSnapshot snapshot;
-  CollectSnapshot(ExistingHeap(), &snapshot);
+  CollectSnapshot(heap, &snapshot);
   char nowhere[1];
   TextWriter out(length == 0 ? nowhere : buffer, length == 0 ? sizeof(nowhere) : length);
-  write(snapshot, &out);
+  write(snapshot, facts, heap.settings, &out);
   return out.total_length();
 }
 
@@ -30,15 +34,20 @@ size_t WriteInto(char* buffer, size_t length, Write write) {
 using tcmalloc::ExistingHeap;
 using tcmalloc::HeapSnapshot;
 using tcmalloc::LargeReports;
+using tcmalloc::ProcessFacts;
+using tcmalloc::Settings;
 using tcmalloc::TextWriter;
 using tcmalloc::WriteInto;
 
 extern "C" {
 
 TC_EXPORT size_t tcmalloc_stats_text(int level, char* buffer, size_t length) noexcept {
-  return WriteInto(buffer, length, [level](const HeapSnapshot& snapshot, TextWriter* out) {
-    tcmalloc::WriteStatsText(snapshot, level, out);
-  });
+  return WriteInto(buffer, length,
+                   [level](const HeapSnapshot& snapshot, const ProcessFacts& facts,
+                           const Settings& settings, TextWriter* out) {
+                     tcmalloc::WriteBanner(facts, settings, out);
+                     tcmalloc::WriteStatsText(snapshot, level, out);
+                   });
 }
 
 TC_EXPORT size_t tcmalloc_stats_json(char* buffer, size_t length) noexcept {
@@ -46,7 +55,9 @@ TC_EXPORT size_t tcmalloc_stats_json(char* buffer, size_t length) noexcept {
 }
 
 TC_EXPORT size_t tcmalloc_stats_openmetrics(char* buffer, size_t length) noexcept {
-  return WriteInto(buffer, length, &tcmalloc::WriteStatsOpenMetrics);
+  return WriteInto(buffer, length,
+                   [](const HeapSnapshot& snapshot, const ProcessFacts& facts, const Settings&,
+                      TextWriter* out) { tcmalloc::WriteStatsOpenMetrics(snapshot, facts, out); });
 }
 
 TC_EXPORT void tcmalloc_set_large_allocation_callback(tcmalloc_large_allocation_callback callback,

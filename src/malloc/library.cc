@@ -4,13 +4,16 @@
 #include "base/text_writer.h"
 #include "os/c_library.h"
 #include "os/log.h"
+#include "os/signals.h"
 #include "os/stack_trace.h"
 #include "pressure/pressure.h"
 #include "profiler/profiler.h"
 #include "runtime/background_thread.h"
 #include "runtime/fork.h"
 #include "runtime/heap.h"
+#include "runtime/helper_thread.h"
 #include "runtime/stats.h"
+#include "runtime/stats_series.h"
 
 namespace tcmalloc {
 namespace {
@@ -22,6 +25,30 @@ void WriteStackTraceMethod() {
   WriteToStderr(line.text());
 }
 
+void WriteLastReports() {
+  OnProfilerExit();
+  if (!HeapExists()) return;
+  Heap& heap = GlobalHeap();
+  if (heap.settings.malloc_stats > 0)
+    PrintStats(heap, static_cast<int>(heap.settings.malloc_stats));
+}
+
+constexpr HelperTask kReportAtTerm = {.interval_ms = 0,
+                                      .signals = SignalBit(kTerminationSignal),
+                                      .run = [](int) { WriteLastReports(); }};
+
+void PrepareReportAtTerm() {
+  if (!HandleSignalInHelper(kTerminationSignal)) {
+    WriteToStderr(
+        "tcmalloc: TCMALLOC_REPORT_AT_TERM: the process already handles or ignores SIGTERM; no "
+        "reports are written on it\n");
+  } else if (!AddHelperTask(&kReportAtTerm)) {
+    WriteToStderr(
+        "tcmalloc: TCMALLOC_REPORT_AT_TERM: cannot start a thread; no reports are written on "
+        "SIGTERM\n");
+  }
+}
+
 }  // namespace
 
 void OnLibraryLoad() {
@@ -30,17 +57,16 @@ void OnLibraryLoad() {
   if (GlobalHeap().settings.stack_trace_method_verbose) WriteStackTraceMethod();
   OnProfilerLoad();
   OnPressureLoad();
+  StartStatsSeries(GlobalHeap());
+  if (GlobalHeap().settings.report_at_term) PrepareReportAtTerm();
   if (GlobalHeap().settings.background && !StartBackgroundThread()) {
     WriteToStderr("tcmalloc: TCMALLOC_BACKGROUND is ignored: no thread could be started\n");
   }
 }
 
 void OnProcessExit() {
-  OnProfilerExit();
-  if (!HeapExists()) return;
-  Heap& heap = GlobalHeap();
-  if (heap.settings.malloc_stats > 0)
-    PrintStats(heap, static_cast<int>(heap.settings.malloc_stats));
+  AwaitEndBySignal();
+  WriteLastReports();
 }
 
 }  // namespace tcmalloc

@@ -8,7 +8,8 @@ namespace tcmalloc {
 // works all the same.
 void OnLibraryLoad();
 
-// Prints statistics when MALLOCSTATS asks for them.
+// Writes what the settings ask for at the end of a process. Where a signal ends it just now, that
+// comes first.
 void OnProcessExit();
 
 }  // namespace tcmalloc

@@ -21,6 +21,16 @@ inline void FutexWait(std::atomic<uint32_t>* word, uint32_t value) {
   syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, nullptr, nullptr, 0);
 }
 
+// As FutexWait, for at most this many milliseconds.
+inline void FutexWaitFor(std::atomic<uint32_t>* word, uint32_t value, int64_t ms) {
+  struct {  // as the system call has it, also where time_t is longer
+    long seconds;
+    long nanoseconds;
+  } const time = {static_cast<long>(ms / 1000), static_cast<long>(ms % 1000 * 1'000'000)};
+  const ErrnoKeeper keeper;
+  syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, &time, nullptr, 0);
+}
+
 inline void FutexWakeOne(std::atomic<uint32_t>* word) {
   const ErrnoKeeper keeper;
   syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);

@@ -63,7 +63,7 @@ bool ParseMemoryFigure(std::string_view line, MemoryFigure* figure) {
   return true;
 }
 
-bool ParseAnonymousBytes(std::string_view statm, uint64_t page_bytes, uint64_t* bytes) {
+bool ParseProcessMemory(std::string_view statm, uint64_t page_bytes, ProcessMemory* memory) {
   // SIZE RESIDENT SHARED and others, in pages.
   TakeField(&statm, ' ');
   uint64_t resident, shared;
@@ -73,8 +73,28 @@ bool ParseAnonymousBytes(std::string_view statm, uint64_t page_bytes, uint64_t* 
   // More pages than any address space has.
   if (resident >> 44 != 0) return false;
   // The counters are not read at one moment.
-  *bytes = resident > shared ? (resident - shared) * page_bytes : 0;
+  memory->resident_bytes = resident * page_bytes;
+  memory->anonymous_bytes = resident > shared ? (resident - shared) * page_bytes : 0;
   return true;
+}
+
+bool ParseAnonymousBytes(std::string_view statm, uint64_t page_bytes, uint64_t* bytes) {
+  ProcessMemory memory;
+  if (!ParseProcessMemory(statm, page_bytes, &memory)) return false;
+  *bytes = memory.anonymous_bytes;
+  return true;
+}
+
+std::optional<ProcessMemory> ReadProcessMemory() {
+  const ErrnoKeeper keeper;
+  InputFile file("/proc/self/statm");
+  if (!file.is_open()) return std::nullopt;
+  char text[200];  // seven numbers of 64 bits
+  ProcessMemory memory;
+  if (!ParseProcessMemory({text, file.Read(text, sizeof(text))}, getauxval(AT_PAGESZ), &memory)) {
+    return std::nullopt;
+  }
+  return memory;
 }
 
 std::optional<uint64_t> ReadProcessAnonymousBytes(std::string_view root) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "os/process.h"
 
-#include <signal.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -12,8 +11,6 @@
 #include "os/uncancelled_io.h"
 
 namespace tcmalloc {
-
-uint64_t ProcessId() { return static_cast<uint64_t>(getpid()); }
 
 bool ParentWasStartedWith(const char* name, const char* value) {
   char buffer[1024];
@@ -46,21 +43,7 @@ bool ParentWasStartedWith(const char* name, const char* value) {
 
 bool RemoveFile(const char* path) { return unlink(path) == 0; }
 
-bool HandleSignal(int signal, void (*handler)(int)) {
-  struct sigaction before = {};
-  if (sigaction(signal, nullptr, &before) != 0) return false;
-  if ((before.sa_flags & SA_SIGINFO) != 0 || before.sa_handler != SIG_DFL) return false;
-  struct sigaction action = {};
-  action.sa_handler = handler;
-  action.sa_flags = SA_RESTART;
-  sigfillset(&action.sa_mask);
-  return sigaction(signal, &action, nullptr) == 0;
-}
-
-size_t ReadLink(const char* path, char* buffer, size_t size) {
-  const ssize_t length = readlink(path, buffer, size);
-  return length > 0 ? static_cast<size_t>(length) : 0;
-}
+bool RenameFile(const char* from, const char* to) { return rename(from, to) == 0; }
 
 bool CallAtExit(void (*function)()) { return std::atexit(function) == 0; }
 

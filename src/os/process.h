@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What tells this process from others, and the signals that it gets.
+// What tells this process from others, and its end.
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
+
+#include "os/process_id.h"
 
 namespace tcmalloc {
-
-// The number of the process.
-uint64_t ProcessId();
 
 // The program that started this one was itself started with the variable `name` at `value`. False
 // also where that cannot be seen.
@@ -17,13 +15,9 @@ bool ParentWasStartedWith(const char* name, const char* value);
 // Removes a file. False when there is none, or it cannot be removed. Changes errno.
 bool RemoveFile(const char* path);
 
-// Has `handler` called for the signal, with system calls restarted. False when there is no such
-// signal, or it is handled or ignored already.
-bool HandleSignal(int signal, void (*handler)(int));
-
-// What a symbolic link names, at most `size` bytes without a zero behind them; 0 bytes when that
-// cannot be read.
-size_t ReadLink(const char* path, char* buffer, size_t size);
+// Makes `from` the file `to`, in place of one that has that name. False, with errno, when it
+// cannot.
+bool RenameFile(const char* from, const char* to);
 
 // Has `function` called when the process ends by exit, before what was registered earlier. False
 // when there is no memory.

@@ -13,6 +13,8 @@
 
 namespace tcmalloc {
 
+inline constexpr int kStderr = STDERR_FILENO;
+
 inline int OpenForReading(const char* path) {
   return static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC));
 }
@@ -36,6 +38,25 @@ inline int CreateForWriting(const char* path) {
 inline int CreateEmpty(const char* path) {
   constexpr int kFlags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC;
   return static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, kFlags, 0664));
+}
+
+// For whom the process's umask allows; EEXIST when it was there, a symbolic link also.
+inline int CreateNew(const char* path) {
+  constexpr int kFlags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
+  return static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, kFlags, 0664));
+}
+
+// Writes go behind what it has, each in one piece; created when missing, as above.
+inline int OpenForAppending(const char* path) {
+  constexpr int kFlags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC;
+  return static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, kFlags, 0664));
+}
+
+// What a symbolic link names, at most `size` bytes without a zero behind them; 0 bytes when that
+// cannot be read.
+inline size_t ReadLink(const char* path, char* buffer, size_t size) {
+  const long length = syscall(SYS_readlinkat, AT_FDCWD, path, buffer, size);
+  return length > 0 ? static_cast<size_t>(length) : 0;
 }
 
 inline ssize_t ReadFrom(int fd, void* buffer, size_t bytes) {

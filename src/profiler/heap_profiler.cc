@@ -13,6 +13,7 @@
 #include "os/log.h"
 #include "os/mapped_array.h"
 #include "os/process.h"
+#include "os/signals.h"
 #include "os/stack_trace.h"
 #include "os/uncancelled_io.h"
 #include "profile/object_table.h"

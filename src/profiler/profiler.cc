@@ -2,6 +2,7 @@
 #include "profiler/profiler.h"
 
 #include "profiler/heap_profiler.h"
+#include "profiler/profile_files.h"
 #include "profiler/sampler.h"
 #include "runtime/heap.h"
 
@@ -14,9 +15,13 @@ void OnProfilerLoad() {
   if (heap.settings.sample_period_bytes > 0) {
     SetSamplePeriod(heap, heap.settings.sample_period_bytes);
   }
+  StartProfileFiles(heap);
   StartHeapProfilerBySettings(heap.settings);
 }
 
-void OnProfilerExit() { DumpLastHeapProfile(); }
+void OnProfilerExit() {
+  WriteLastProfileFiles();
+  DumpLastHeapProfile();
+}
 
 }  // namespace tcmalloc

@@ -15,6 +15,7 @@
 #include "runtime/current_thread.h"
 #include "runtime/heap.h"
 #include "runtime/heap_hold.h"
+#include "runtime/helper_thread.h"
 
 namespace tcmalloc {
 namespace {
@@ -43,6 +44,8 @@ void Child() {
   heap.holes.ReturnOthersInChild();
   CallChildHandlers();
   StdioListLock::Reset();
+  // Behind all that its tasks and the C library's function for threads need.
+  RestartHelperInChild();
 }
 
 }  // namespace

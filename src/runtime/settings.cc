@@ -218,8 +218,12 @@ constexpr Setting kSettings[] = {
     NamesFiles({"TCMALLOC_MEMFS_MAP_PRIVATE", Type::kBool, "false", 0, 1,
                 [](Settings* s, double v) { s->memfs_map_private = v != 0; }}),
     {"TCMALLOC_PRESSURE", Type::kText, "", 0, 0, nullptr, [](Settings* s) { return s->pressure; }},
+    NamesFiles({"TCMALLOC_PROFILE", Type::kText, "", 0, 0, nullptr,
+                [](Settings* s) { return s->profile_files; }}),
     {"TCMALLOC_RELEASE_RATE", Type::kDouble, "1.0", 0, ReleasePolicy::kMaxRate,
      [](Settings* s, double v) { s->release_rate = v; }},
+    {"TCMALLOC_REPORT_AT_TERM", Type::kBool, "false", 0, 1,
+     [](Settings* s, double v) { s->report_at_term = v != 0; }},
     {"TCMALLOC_SAMPLE_PARAMETER", Type::kInteger, "0", 0, kMaxCacheBytes,
      [](Settings* s, double v) { s->sample_period_bytes = AsBytes(v); }},
     {"TCMALLOC_SAMPLE_SEED", Type::kInteger, "0", 0, kMaxCacheBytes,
@@ -238,6 +242,8 @@ constexpr Setting kSettings[] = {
                                  }}),
     {"TCMALLOC_STACKTRACE_METHOD_VERBOSE", Type::kBool, "false", 0, 1,
      [](Settings* s, double v) { s->stack_trace_method_verbose = v != 0; }},
+    NamesFiles({"TCMALLOC_STATS_EVERY", Type::kText, "", 0, 0, nullptr,
+                [](Settings* s) { return s->stats_every; }}),
 };
 
 // Variables of the libraries whose binary interface this one keeps that have no effect here, by
@@ -261,8 +267,8 @@ constexpr const char* kIgnored[] = {
 // which only the full library has. (TCMALLOC_STACKTRACE_METHOD_VERBOSE has an effect in both.)
 constexpr bool IsForFullLibrary(std::string_view name) {
   return name.compare(0, 4, "HEAP") == 0 || name == "TCMALLOC_PRESSURE" ||
-         name == "TCMALLOC_SAMPLE_PARAMETER" || name == "TCMALLOC_SAMPLE_SEED" ||
-         name == "TCMALLOC_STACKTRACE_METHOD";
+         name == "TCMALLOC_PROFILE" || name == "TCMALLOC_SAMPLE_PARAMETER" ||
+         name == "TCMALLOC_SAMPLE_SEED" || name == "TCMALLOC_STACKTRACE_METHOD";
 }
 
 // Room for the names of all of them, each once, with a comma and a space after each.
@@ -503,6 +509,20 @@ void WriteNameForFullLibrary(const char* name, size_t name_length, const char* v
   ++names.count;
 }
 
+// What statistics say of the settings.
+void NoteGiven(const Setting& setting, const char* value, Settings* settings) {
+  if (std::string_view(value) == setting.default_text) return;
+  constexpr std::string_view kMore = " ...";
+  const std::string_view before = settings->given;
+  if (before.ends_with(kMore)) return;
+  char* const end = settings->given + before.size();
+  TextWriter out(end, sizeof(settings->given) - before.size() - kMore.size());
+  if (!before.empty()) out.Text(" ");
+  out.Text(setting.name).Text("=");
+  WriteShortened(value, &out);
+  if (out.truncated()) memcpy(end, kMore.data(), kMore.size() + 1);
+}
+
 struct Reader {
   bool raised_privileges;
   Settings* settings;
@@ -515,7 +535,11 @@ void VisitVariable(const char* name, size_t name_length, const char* value, void
   char buffer[512];
   TextWriter complaint(buffer, sizeof(buffer));
   ReadSetting(name, name_length, value, reader.settings, &complaint);
-  if (!complaint.text().empty()) WriteToStderr(complaint.text());
+  if (!complaint.text().empty()) {
+    WriteToStderr(complaint.text());
+  } else if (setting != nullptr) {
+    NoteGiven(*setting, value, reader.settings);
+  }
 }
 
 }  // namespace

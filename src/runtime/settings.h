@@ -92,11 +92,18 @@ struct Settings {
   size_t sample_period_bytes = 0;
   uint64_t sample_seed = 0;
   char pressure[kSettingTextBytes] = "";
+  // Profiles of samples, to files (profiler/profile_files.h): in the full library only.
+  char profile_files[kSettingTextBytes] = "";
+  bool report_at_term = false;
+  char stats_every[kSettingTextBytes] = "";
   bool small = false;
   bool skip_mmap = false;
   bool skip_sbrk = false;
   StackTraceMethod stack_trace_method = StackTraceMethod::kAuto;
   bool stack_trace_method_verbose = false;
+  // Variables that are set to something else than their defaults, NAME=VALUE, with a space between
+  // two; ends in "..." where there are more.
+  char given[512] = "";
 };
 
 // What TCMALLOC_SMALL=1 stands for.

@@ -159,12 +159,22 @@ constexpr Meaning kMeanings[] = {
      "Listen to what the system says about memory running short, and empty the allocator's caches "
      "by levels, in a thread of the library's: \"auto\", or a list of sources and thresholds "
      "(docs/pressure.md). libtcmalloc_minimal does not listen."},
+    {"TCMALLOC_PROFILE",
+     "Sample allocations and write heap profiles to files: PATH, or PATH and a list of options, "
+     "`PATH,at=exit,signal=USR1,every=60s,peak` for example (docs/profiles.md). Without options a "
+     "profile is written when the process exits. The sampling interval is "
+     "TCMALLOC_SAMPLE_PARAMETER, or 512 KiB where that is not set. The full library only."},
     {"TCMALLOC_RELEASE_RATE",
      "How eagerly free memory goes back to the system by itself. At 1 what the program needed "
      "within the last four seconds is kept, and the rest goes at 512 MiB per second; higher rates "
      "keep for less long and are faster. 0 never, reasonable values up to 10. Locked memory goes "
      "back too where the kernel allows it (Linux 5.18): a program that calls mlockall because it "
      "must not meet page faults sets this to 0."},
+    {"TCMALLOC_REPORT_AT_TERM",
+     "On SIGTERM, write what MALLOCSTATS, TCMALLOC_PROFILE, HEAPPROFILE and HEAPCHECK write when "
+     "the process exits; then the signal ends the process. Only where the program has no handler "
+     "for SIGTERM when the library is loaded; a handler that the program installs later replaces "
+     "this one. Starts a thread. See docs/statistics.md."},
     {"TCMALLOC_SAMPLE_PARAMETER",
      "Sample allocations for heap profiles (docs/profiles.md): the mean number of bytes from one "
      "sample to the next. 0 for none; 524288 costs hardly anything. Programs change it at run time "
@@ -195,6 +205,10 @@ constexpr Meaning kMeanings[] = {
      "_dl_find_object (before glibc 2.35). none: no traces. The other values are names that "
      "gperftools has, for the nearest of these. libtcmalloc_minimal has no stack traces."},
     {"TCMALLOC_STACKTRACE_METHOD_VERBOSE", "Say in a line on stderr which of them is used."},
+    {"TCMALLOC_STATS_EVERY",
+     "Write the statistics as a line of JSON at this interval, to stderr or, with a comma and a "
+     "file name behind it, to the end of that file: `10s` or `1m,/tmp/stats.jsonl`. Units are ms, "
+     "s, m and h. Starts a thread. See docs/statistics.md."},
 };
 
 // In the order of IgnoredSettings.

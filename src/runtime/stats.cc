@@ -6,6 +6,7 @@
 #include "base/compiler.h"
 #include "os/log.h"
 #include "runtime/heap.h"
+#include "runtime/process_facts.h"
 #include "runtime/stats_formats.h"
 
 namespace tcmalloc {
@@ -128,8 +129,15 @@ void Collect(Heap& heap, uint8_t parts, HeapSnapshot* snapshot, HeapStats* total
   if ((parts & StatsParts::kSettings) != 0) CollectSettings(heap, totals);
 }
 
+// By itself, so that what it takes of the stack is free again before the snapshot is taken.
+TC_SLOW_PATH void WriteBannerOf(Heap& heap, TextWriter* out) {
+  ProcessFacts facts;
+  CollectProcessFacts(&facts);
+  WriteBanner(facts, heap.settings, out);
+}
+
 // Room for all that has no table, so that it reaches stderr in one piece.
-constexpr size_t kChunk = 3584;
+constexpr size_t kChunk = size_t{4} << 10;
 
 }  // namespace
 
@@ -169,6 +177,7 @@ void PrintStats(Heap& heap, int level) {
   char buffer[kChunk];
   TextWriter out(
       buffer, sizeof(buffer), [](std::string_view text, void*) { WriteToStderr(text); }, nullptr);
+  WriteBannerOf(heap, &out);
   WriteStats(heap, level, &out);
   out.Flush();
 }

@@ -144,7 +144,7 @@ void BalanceStats(size_t small_span_bytes, HeapStats* stats);
 // A snapshot in the format of malloc_stats: see WriteStatsText.
 void WriteStats(Heap& heap, int level, TextWriter* out);
 
-// Writes that to stderr.
+// Writes that to stderr, below a banner that says which process it is about (WriteBanner).
 void PrintStats(Heap& heap, int level);
 
 }  // namespace tcmalloc

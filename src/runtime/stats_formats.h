@@ -8,6 +8,8 @@
 #include <cstddef>
 
 #include "base/text_writer.h"
+#include "runtime/process_facts.h"
+#include "runtime/settings.h"
 #include "runtime/stats.h"
 
 namespace tcmalloc {
@@ -17,11 +19,14 @@ namespace tcmalloc {
 // the part before the tables in one piece, if its buffer has room for that.
 void WriteStatsText(const HeapSnapshot& snapshot, int level, TextWriter* out);
 
-// One JSON object, without line ends.
-void WriteStatsJson(const HeapSnapshot& snapshot, TextWriter* out);
+// One JSON object, without line ends; what it is about comes first.
+void WriteStatsJson(const HeapSnapshot& snapshot, const ProcessFacts& facts,
+                    const Settings& settings, TextWriter* out);
 
-// OpenMetrics 1.0 text, which is what Prometheus reads.
-void WriteStatsOpenMetrics(const HeapSnapshot& snapshot, TextWriter* out);
+// OpenMetrics 1.0 text, which is what Prometheus reads. The collector adds the process and the
+// time.
+void WriteStatsOpenMetrics(const HeapSnapshot& snapshot, const ProcessFacts& facts,
+                           TextWriter* out);
 
 // What malloc_info writes: the elements that glibc's has, and attributes of our own.
 void WriteStatsXml(const HeapSnapshot& snapshot, TextWriter* out);

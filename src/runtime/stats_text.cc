@@ -83,36 +83,74 @@ void WriteMore(const HeapStats& s, TextWriter* out) {
   WriteLimit(out, s.limits.soft_bytes, s.soft_limit, "soft");
 }
 
-void WriteClass(size_t i, const SizeClassStats& s, TextWriter* out) {
-  out->Text("MALLOC: ").Number(i, 5).Number(s.object_size, 9).Number(s.spans, 9);
-  out->Number(s.in_use_objects, 13).Number(s.thread_cache_objects, 16);
-  out->Number(s.transfer_cache_objects, 11).Number(s.central_objects, 10).Text("\n");
+size_t AllObjects(const SizeClassStats& s) {
+  return s.in_use_objects + s.thread_cache_objects + s.transfer_cache_objects + s.central_objects;
 }
 
-void WriteLength(const char* sign, size_t pages, const PageHeap::FreeSpanCounts::Count& count,
-                 size_t mapped_bytes, size_t released_bytes, TextWriter* out) {
-  if (count.mapped == 0 && count.released == 0) return;
-  out->Text("MALLOC: ").Text(sign).Number(pages, 5).Number(count.mapped, 13);
-  out->Mebibytes(mapped_bytes, 12).Number(count.released, 17);
-  out->Mebibytes(released_bytes, 12).Text("\n");
+// The columns that a class and the total have. `used_bytes`: in objects in use, of `bytes`.
+void WriteClassColumns(const SizeClassStats& s, size_t bytes, size_t used_bytes, TextWriter* out) {
+  out->Number(s.spans, 9).Number(s.in_use_objects, 13).Number(s.thread_cache_objects, 16);
+  out->Number(s.transfer_cache_objects, 11).Number(s.central_objects, 10).Number(bytes, 14);
+  // Tenths of a percent; as double, since the figures may be as large as there are.
+  const double part = bytes == 0 ? 0 : static_cast<double>(used_bytes) / static_cast<double>(bytes);
+  const auto tenths = static_cast<uint64_t>(part * 1000);
+  out->Number(tenths / 10, 6).Text(".").Number(tenths % 10).Text("\n");
 }
 
-void WriteTables(const HeapSnapshot& snapshot, TextWriter* out) {
-  out->Text("MALLOC: class     size    spans       in use   thread caches   transfer   central\n");
+void WriteClasses(const HeapSnapshot& snapshot, TextWriter* out) {
+  out->Text("MALLOC: class     size    spans       in use   thread caches   transfer   central");
+  out->Text("         bytes  used %\n");
+  SizeClassStats total;
+  size_t bytes = 0;
+  size_t used_bytes = 0;
   for (size_t i = 1; i < kNumSizeClasses; ++i) {
-    if (snapshot.classes[i].spans > 0) WriteClass(i, snapshot.classes[i], out);
+    const SizeClassStats& s = snapshot.classes[i];
+    if (s.spans == 0) continue;
+    const size_t of_class = AllObjects(s) * s.object_size;
+    const size_t used_of_class = s.in_use_objects * s.object_size;
+    out->Text("MALLOC: ").Number(i, 5).Number(s.object_size, 9);
+    WriteClassColumns(s, of_class, used_of_class, out);
+    total.spans += s.spans;
+    total.in_use_objects += s.in_use_objects;
+    total.thread_cache_objects += s.thread_cache_objects;
+    total.transfer_cache_objects += s.transfer_cache_objects;
+    total.central_objects += s.central_objects;
+    bytes += of_class;
+    used_bytes += used_of_class;
   }
-  out->Text(kRule);
+  out->Text("MALLOC: total        -");
+  WriteClassColumns(total, bytes, used_bytes, out);
+}
+
+void WriteLengthColumns(const PageHeap::FreeSpanCounts::Count& count, size_t mapped_bytes,
+                        size_t released_bytes, TextWriter* out) {
+  out->Number(count.mapped, 13).Mebibytes(mapped_bytes, 12);
+  out->Number(count.released, 17).Mebibytes(released_bytes, 12).Text("\n");
+}
+
+void WriteLengths(const PageHeap::FreeSpanCounts& lengths, TextWriter* out) {
   out->Text("MALLOC:  pages   free spans         MiB   released spans         MiB\n");
-  const PageHeap::FreeSpanCounts& lengths = snapshot.free_spans;
+  PageHeap::FreeSpanCounts::Count total = lengths.longer;
+  size_t mapped_bytes = lengths.longer_mapped_bytes;
+  size_t released_bytes = lengths.longer_released_bytes;
   for (size_t i = 0; i < lengths.exact.size(); ++i) {
     const PageHeap::FreeSpanCounts::Count& count = lengths.exact[i];
+    if (count.mapped == 0 && count.released == 0) continue;
     const size_t span_bytes = (i + 1) * kPageSize;
-    WriteLength(" ", i + 1, count, count.mapped * span_bytes, count.released * span_bytes, out);
+    out->Text("MALLOC:  ").Number(i + 1, 5);
+    WriteLengthColumns(count, count.mapped * span_bytes, count.released * span_bytes, out);
+    total.mapped += count.mapped;
+    total.released += count.released;
+    mapped_bytes += count.mapped * span_bytes;
+    released_bytes += count.released * span_bytes;
   }
-  WriteLength(">", lengths.exact.size(), lengths.longer, lengths.longer_mapped_bytes,
-              lengths.longer_released_bytes, out);
-  out->Text(kRule);
+  if (lengths.longer.mapped > 0 || lengths.longer.released > 0) {
+    out->Text("MALLOC: >").Number(lengths.exact.size(), 5);
+    WriteLengthColumns(lengths.longer, lengths.longer_mapped_bytes, lengths.longer_released_bytes,
+                       out);
+  }
+  out->Text("MALLOC:  total");
+  WriteLengthColumns(total, mapped_bytes, released_bytes, out);
 }
 
 }  // namespace
@@ -124,7 +162,10 @@ void WriteStatsText(const HeapSnapshot& snapshot, int level, TextWriter* out) {
   out->Text(kRule);
   if (level < 2) return;
   out->Flush();
-  WriteTables(snapshot, out);
+  WriteClasses(snapshot, out);
+  out->Text(kRule);
+  WriteLengths(snapshot.free_spans, out);
+  out->Text(kRule);
 }
 
 }  // namespace tcmalloc

@@ -18,6 +18,7 @@ import subprocess
 import sys
 import xml.etree.ElementTree
 
+MIB = 1 << 20
 GIB = 1 << 30
 THRESHOLD = "TCMALLOC_LARGE_ALLOC_REPORT_THRESHOLD"
 
@@ -85,14 +86,15 @@ def check_sums(test, text):
 
 
 def table(text, heading):
-    """Rows of numbers of the table below a line that begins so."""
+    """Rows of numbers of the table below a line that begins so, and those of its total, behind it."""
     lines = text[text.index(heading):].split("\n")[1:]
     rows = []
     for line in lines:
-        if not line.startswith("MALLOC:"):
-            break
-        rows.append([float(word) for word in line.removeprefix("MALLOC:").replace(">", "").split()])
-    return rows
+        words = line.removeprefix("MALLOC:").replace(">", "").split()
+        if words[0] == "total":
+            return rows, [0.0 if word == "-" else float(word) for word in words[1:]]
+        rows.append([float(word) for word in words])
+    return rows, None
 
 
 def check_text(test):
@@ -102,7 +104,16 @@ def check_text(test):
         lines = sum_lines(text)
         figures.append(lines["Bytes in use by application"])
         held.append(bytes_held)
-        classes = table(text, "MALLOC: class")
+        classes, total = table(text, "MALLOC: class")
+        for row in classes:
+            objects = sum(row[3:7])
+            test.expect_equal(row[7], objects * row[1], f"bytes of class {row[0]}")
+            test.expect(0 <= 100 * row[3] / objects - row[8] < 0.1, f"used, class {row[0]}")
+        for column in 2, 3, 4, 5, 6, 7:
+            test.expect_equal(total[column - 1], sum(row[column] for row in classes),
+                              f"total of column {column}")
+        used = sum(row[1] * row[3] for row in classes)
+        test.expect(0 <= 100 * used / total[6] - total[7] < 0.1, "used, altogether")
         large = lines["Bytes in large objects"]
         for what, column, more in (("Bytes in use by application", 3, large),
                                    ("Bytes in thread cache freelists", 4, 0),
@@ -111,7 +122,13 @@ def check_text(test):
                                     lines["Bytes in span tails"])):
             test.expect_equal(lines[what], sum(row[1] * row[column] for row in classes) + more,
                               f"{what}, by classes")
-        lengths = table(text, "MALLOC:  pages")
+        lengths, total = table(text, "MALLOC:  pages")
+        for column in 1, 3:
+            test.expect_equal(total[column - 1], sum(row[column] for row in lengths),
+                              f"total of column {column}")
+        for what, column in (("Bytes in page heap freelist", 1),
+                             ("Bytes released to OS (aka unmapped)", 3)):
+            test.expect_equal(total[column], lines[what] * 10 // MIB / 10, f"total of {what}")
         for what, column in (("Bytes in page heap freelist", 2),
                              ("Bytes released to OS (aka unmapped)", 4)):
             # A decimal of a MiB for each line.
@@ -173,7 +190,7 @@ def check_json(test):
 def check_openmetrics(test):
     from prometheus_client.openmetrics import parser  # checked for in main
     json_names = {name for name, value in read_json(test, test.both("json")[0][0]).items()
-                  if isinstance(value, int)}
+                  if isinstance(value, int) and name != "pid"}
     figures, held = [], []
     for text, bytes_held in test.both("openmetrics"):
         families = {family.name: family for family in

@@ -701,9 +701,50 @@ TEST(SettingsTest, Sizes) {
   }
 }
 
+TEST(SettingsDeathTest, WhatIsGivenIsNoted) {
+  EXPECT_EXIT(
+      {
+        clearenv();
+        setenv("TCMALLOC_RELEASE_RATE", "1.0", 1);  // the default
+        setenv("TCMALLOC_SAMPLE_SEED", "many", 1);  // is ignored
+        setenv("TCMALLOC_SKIP_SBRK", "yes", 1);
+        setenv("TCMALLOC_PROFILE", "/tmp/a\n,peak", 1);
+        setenv("TCMALLOC_STATS_EVERY", "10s", 1);
+        Settings settings;
+        ReadSettings(false, &settings);
+        _exit(write(STDERR_FILENO, settings.given, strlen(settings.given)) > 0 ? 0 : 1);
+      },
+      testing::ExitedWithCode(0),
+      "\nTCMALLOC_SKIP_SBRK=yes TCMALLOC_PROFILE=/tmp/a.,peak TCMALLOC_STATS_EVERY=10s$");
+}
+
+// Whatever their lengths: what fits is whole, and a mark says that there is more.
+TEST(SettingsDeathTest, MoreIsGivenThanIsNoted) {
+  for (size_t length = 1; length <= 90; ++length) {
+    EXPECT_EXIT(
+        {
+          clearenv();
+          const std::string text(length, 'x');
+          for (const char* name :
+               {"TCMALLOC_PROFILE", "TCMALLOC_PRESSURE", "TCMALLOC_STATS_EVERY", "HEAPPROFILE",
+                "PPROF_PATH", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"}) {
+            setenv(name, text.c_str(), 1);
+          }
+          Settings settings;
+          ReadSettings(false, &settings);
+          const std::string given = settings.given;
+          const bool all = given.find("SLURM_PROCID=" + text) != std::string::npos;
+          const bool marked = given.size() > 4 && given.substr(given.size() - 4) == " ...";
+          _exit(given.size() < sizeof(settings.given) && all != marked ? 0 : 1);
+        },
+        testing::ExitedWithCode(0), "")
+        << length;
+  }
+}
+
 TEST(SettingsDocumentationTest, DefaultsAreThoseOfTheStructure) {
   const auto rows = DocumentedRows();
-  EXPECT_EQ(rows.size(), 55u);
+  EXPECT_EQ(rows.size(), 58u);
   Settings settings = Unusual();
   for (const auto& row : rows) {
     ASSERT_EQ(row.size(), 4u);

@@ -88,12 +88,19 @@ HeapSnapshot Largest() {
   return s;
 }
 
+void WriteJson(const HeapSnapshot& s, TextWriter* out) {
+  WriteStatsJson(s, ProcessFacts(), Settings(), out);
+}
+void WriteOpenMetrics(const HeapSnapshot& s, TextWriter* out) {
+  WriteStatsOpenMetrics(s, ProcessFacts(), out);
+}
+
 using Format = void (*)(const HeapSnapshot& snapshot, TextWriter* out);
 const Format kFormats[] = {
     [](const HeapSnapshot& s, TextWriter* out) { WriteStatsText(s, 1, out); },
     [](const HeapSnapshot& s, TextWriter* out) { WriteStatsText(s, 2, out); },
-    &WriteStatsJson,
-    &WriteStatsOpenMetrics,
+    &WriteJson,
+    &WriteOpenMetrics,
     &WriteStatsXml,
 };
 
@@ -178,8 +185,8 @@ TEST(StatsFormatsTest, FiguresHaveGoodNames) {
 // No two figures are one value by mistake, and none is forgotten in a format.
 TEST(StatsFormatsTest, FiguresAreDifferent) {
   const HeapSnapshot snapshot = Filled();
-  const std::string json = Written(&WriteStatsJson, snapshot);
-  const std::string metrics = Written(&WriteStatsOpenMetrics, snapshot);
+  const std::string json = Written(&WriteJson, snapshot);
+  const std::string metrics = Written(&WriteOpenMetrics, snapshot);
   std::set<size_t> values;
   for (const StatsFigure& figure : AllStatsFigures()) {
     const size_t value = figure.value(snapshot.totals);
@@ -196,7 +203,7 @@ TEST(StatsFormatsTest, FiguresAreDifferent) {
 
 TEST(StatsFormatsTest, NoLimitIsZero) {
   const HeapSnapshot snapshot;
-  const std::string json = Written(&WriteStatsJson, snapshot);
+  const std::string json = Written(&WriteJson, snapshot);
   EXPECT_NE(json.find("\"hard_limit_bytes\":0,\"soft_limit_bytes\":0,"), std::string::npos) << json;
   EXPECT_NE(json.find("\"size_classes\":[],"), std::string::npos);
 }
@@ -226,14 +233,20 @@ TEST(StatsFormatsTest, TheSumsOfTheText) {
 TEST(StatsFormatsTest, TheTablesOfTheText) {
   const std::string text = Written(kFormats[1], Filled());
   EXPECT_EQ(text.substr(text.find("MALLOC: class")),
-            "MALLOC: class     size    spans       in use   thread caches   transfer   central\n"
-            "MALLOC:     3       32        1            2               3          4         5\n"
-            "MALLOC:     9      128        6            7               8          9        10\n"
+            "MALLOC: class     size    spans       in use   thread caches   transfer   central"
+            "         bytes  used %\n"
+            "MALLOC:     3       32        1            2               3          4         5"
+            "           448    14.2\n"
+            "MALLOC:     9      128        6            7               8          9        10"
+            "          4352    20.5\n"
+            "MALLOC: total        -        7            9              11         13        15"
+            "          4800    20.0\n"
             "------------------------------------------------\n"
             "MALLOC:  pages   free spans         MiB   released spans         MiB\n"
             "MALLOC:      1           11         0.0               12         0.0\n"
             "MALLOC:      7           13         0.7                0         0.0\n"
             "MALLOC: >  128           14         0.0               15         0.0\n"
+            "MALLOC:  total           38         0.8               27         0.1\n"
             "------------------------------------------------\n");
 }
 

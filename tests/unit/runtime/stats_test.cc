@@ -313,10 +313,16 @@ TEST(StatsTest, LevelTwoHasALineForEachClassInUse) {
     std::istringstream numbers(line.substr(7));
     std::vector<size_t> found;
     for (size_t n; numbers >> n;) found.push_back(n);
+    const size_t objects =
+        1 + s.thread_cache_objects + s.transfer_cache_objects + s.central_objects;
+    // Percent without the tenths, at which reading numbers ends.
     EXPECT_EQ(found,
               (std::vector<size_t>{Index(c), s.object_size, s.spans, 1, s.thread_cache_objects,
-                                   s.transfer_cache_objects, s.central_objects}));
+                                   s.transfer_cache_objects, s.central_objects,
+                                   objects * s.object_size, 100 / objects}));
   }
+  ASSERT_TRUE(std::getline(lines, line));
+  EXPECT_EQ(line.rfind("MALLOC: total", 0), 0u);
   ASSERT_TRUE(std::getline(lines, line));
   EXPECT_EQ(line.rfind("----", 0), 0u);
 }
@@ -454,20 +460,22 @@ TEST(StatsTest, PartsFitWhateverWasRead) {
   }
 }
 
-// Straight to stderr it is the same text, in pieces that fit on a small stack.
-TEST(StatsDeathTest, PrintedAsWritten) {
+// Straight to stderr it is the same text below a banner, in pieces that fit on a small stack.
+TEST(StatsTest, PrintedAsWritten) {
   Heap& heap = NewHeap();
   TestThread thread(heap.registry);
   for (size_t i = 1; i < kNumSizeClasses; ++i) {
     ASSERT_NE(thread.Allocate(static_cast<SizeClass>(i)), nullptr);
   }
   for (const int level : {1, 2}) {
-    EXPECT_EXIT(
-        {
-          PrintStats(heap, level);
-          _exit(0);
-        },
-        testing::ExitedWithCode(0), testing::Eq(Text(heap, level)));
+    testing::internal::CaptureStderr();
+    PrintStats(heap, level);
+    const std::string printed = testing::internal::GetCapturedStderr();
+    EXPECT_EQ(printed.rfind("TCMalloc ", 0), 0u) << printed;
+    const size_t rule = printed.find("\n---");
+    ASSERT_NE(rule, std::string::npos) << printed;
+    EXPECT_EQ(std::count(printed.begin(), printed.begin() + static_cast<ptrdiff_t>(rule), '\n'), 3);
+    EXPECT_EQ(printed.substr(rule + 1), Text(heap, level));
   }
 }
 

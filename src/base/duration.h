@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Lengths of time as settings have them: a whole number with ms, s, m or h behind it; without one
+// it counts seconds. Pure functions.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "base/text_fields.h"
+
+namespace tcmalloc {
+
+// The shortest and the longest interval at which something is written: 10 ms, 30 days.
+inline constexpr uint64_t kMinIntervalMs = 10;
+inline constexpr uint64_t kMaxIntervalMs = uint64_t{30} * 24 * 3600 * 1000;
+
+// All of `text`, as milliseconds. False when it is no length of time, or out of these bounds.
+constexpr bool ParseInterval(std::string_view text, int64_t* ms) {
+  uint64_t number = 0;
+  if (!TakeNumber(&text, &number) || number > kMaxIntervalMs) return false;
+  uint64_t unit = 0;
+  if (text == "ms") unit = 1;
+  if (text.empty() || text == "s") unit = 1000;
+  if (text == "m") unit = 60'000;
+  if (text == "h") unit = 3'600'000;
+  number *= unit;
+  if (number < kMinIntervalMs || number > kMaxIntervalMs) return false;
+  *ms = static_cast<int64_t>(number);
+  return true;
+}
+
+}  // namespace tcmalloc

@@ -1,0 +1,489 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a process writes because its environment asks for it: profiles to files, statistics.
+
+usage: reports_test.py WHAT REPORTS LIBRARY MINIMAL_LIBRARY
+
+Each process waits without allocating while it is looked at, so that nothing but the library's own
+thread can write.
+"""
+
+import datetime
+import gzip
+import json
+import os
+import pathlib
+import re
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+MIB = 1 << 20
+OURS = re.compile(r"HEAP_?PROFILE|HEAP_?CHECK|TCMALLOC_|MALLOCSTATS|PPROF")
+HEADER = re.compile(r"heap profile: (\d+): (\d+) \[(\d+): (\d+)\] @ heap_v2/(\d+)\n")
+# Each object of a MiB is sampled: the chance that one is not is e to the power of -64.
+PERIOD = 16384
+# Longer than a machine under load takes for anything here.
+PATIENCE_S = 60
+
+
+class Process:
+
+    def __init__(self, test, words, variables, library=None, limit=None):
+        environment = {name: value for name, value in os.environ.items() if not OURS.match(name)}
+        environment.update(LD_PRELOAD=library or test.library,
+                           LIBRARY_UNDER_TEST=library or test.library)
+        environment.update(variables)
+        self.test = test
+        self.process = subprocess.Popen(
+            [test.program, *words], env=environment, text=True, cwd=test.folder,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=1,
+            preexec_fn=limit)
+        self.pid = self.process.pid
+
+    def see(self, word):
+        """The next line of stdout, which begins so."""
+        line = self.process.stdout.readline().rstrip("\n")
+        if not line.startswith(word):
+            self.process.kill()
+            sys.exit(f"{word} expected, found {line!r}")
+        return line
+
+    def go_on(self):
+        self.process.stdin.write("x")
+        self.process.stdin.flush()
+
+    def end(self, status=0):
+        """Lets it go on; returns stderr."""
+        try:
+            out, err = self.process.communicate(input="x" * 9, timeout=PATIENCE_S)
+        except BrokenPipeError:
+            out, err = self.process.communicate(timeout=PATIENCE_S)
+        self.test.expect_equal(self.process.returncode, status, f"exit status ({out} {err})")
+        return err
+
+    def threads(self):
+        return len(os.listdir(f"/proc/{self.pid}/task"))
+
+
+class Test:
+
+    def __init__(self, program, library, minimal, folder):
+        self.program, self.library, self.minimal = program, library, minimal
+        self.folder = pathlib.Path(folder)
+        self.base = str(self.folder / "p")
+        self.count = 0
+        self.failed = 0
+
+    def expect_equal(self, value, expected, what):
+        self.count += 1
+        if value != expected:
+            self.failed += 1
+            print(f"FAILED: {what}: {value!r}, not {expected!r}")
+
+    def expect(self, condition, what):
+        self.expect_equal(bool(condition), True, what)
+
+    def start(self, *words, library=None, limit=None, **variables):
+        return Process(self, words, variables, library, limit)
+
+    def profiled(self, options, *words, **variables):
+        return self.start(*words, TCMALLOC_PROFILE=self.base + options,
+                          TCMALLOC_SAMPLE_PARAMETER=str(PERIOD), **variables)
+
+    def files(self):
+        return sorted(path.name for path in self.folder.iterdir())
+
+    def wait_for(self, found, what):
+        """Until found() is something, which is returned."""
+        until = time.monotonic() + PATIENCE_S
+        while time.monotonic() < until:
+            if result := found():
+                return result
+            time.sleep(0.01)
+        self.expect(False, f"{what} in {PATIENCE_S} s; there is {self.files()}")
+        sys.exit(1)
+
+    def objects(self, name, period=PERIOD):
+        """Objects of a MiB in the profile; None unless it is whole."""
+        try:
+            text = (self.folder / name).read_text()
+        except FileNotFoundError:
+            return None
+        if "\nMAPPED_LIBRARIES:\n" not in text or not text.endswith("\n"):
+            return None
+        match = HEADER.match(text)
+        self.expect(match, f"{name} begins with {text[:80]!r}")
+        self.expect_equal(int(match[5]), period, f"{name}: sampling interval")
+        found = 0
+        for entry in re.finditer(r"^(\d+): (\d+) \[\1: \2\] @ 0x", text, re.MULTILINE):
+            if int(entry[2]) == int(entry[1]) * MIB:
+                found += int(entry[1])
+        return found
+
+
+# --- profiles ------------------------------------------------------------------------------------
+
+def check_exit(test):
+    run = test.profiled("", "hold:20", "keep:12", "wait")
+    run.see("hold:20"), run.see("keep:12")
+    # Nothing but the end asks for a file: no thread.
+    test.expect_equal(run.threads(), 1, "threads")
+    test.expect_equal(test.files(), [], "files before the end")
+    test.expect_equal(run.end(), "", "stderr")
+    test.expect_equal(test.files(), [f"p.{run.pid}.0001.heap"], "files")
+    test.expect_equal(test.objects(f"p.{run.pid}.0001.heap"), 12, "objects")
+
+
+def check_default_interval(test):
+    run = test.start("hold:1", TCMALLOC_PROFILE=test.base)
+    run.end()
+    text = (test.folder / f"p.{run.pid}.0001.heap").read_text()
+    test.expect_equal(HEADER.match(text)[5], str(512 << 10), "sampling interval")
+
+
+def check_signal(test):
+    run = test.profiled(",signal=USR1", "hold:10", "wait", "hold:30", "wait")
+    run.see("hold:10")
+    for number in 1, 2:
+        os.kill(run.pid, signal.SIGUSR1)
+        name = f"p.{run.pid}.{number:04}.heap"
+        test.expect_equal(test.wait_for(lambda: test.objects(name), name), 10, "objects")
+    run.go_on()
+    run.see("wait"), run.see("hold:30")
+    os.kill(run.pid, signal.SIGUSR1)
+    name = f"p.{run.pid}.0003.heap"
+    test.expect_equal(test.wait_for(lambda: test.objects(name), name), 30, "objects")
+    err = run.end()
+    test.expect_equal(len(test.files()), 3, "files: none at exit")
+    test.expect_equal(re.findall(r"^tcmalloc: TCMALLOC_PROFILE: wrote (\S+) \(about \d+\.\d MiB in "
+                                 r"use\)$", err, re.MULTILINE),
+                      [f"{test.base}.{run.pid}.{number:04}.heap" for number in (1, 2, 3)], err)
+    test.expect_equal(err.count("\n"), 3, f"lines: {err}")
+
+
+def check_every(test):
+    run = test.profiled(",every=1s,at=exit", "hold:10", "wait")
+    run.see("hold:10")
+    begin = time.monotonic()
+    for number in 1, 2:
+        name = f"p.{run.pid}.{number:04}.heap"
+        test.expect_equal(test.wait_for(lambda: test.objects(name), name), 10, "objects")
+    test.expect(time.monotonic() - begin > 0.9, "two files are an interval apart")
+    test.expect_equal(run.end(), "", "stderr")
+    test.expect(len(test.files()) >= 3, f"one more at exit: {test.files()}")
+    test.expect_equal(test.objects(test.files()[-1]), 10, "objects at exit")
+
+
+def check_peak(test):
+    run = test.profiled(",peak", "hold:40", "keep:5", "wait", "hold:80", "keep:5", "wait",
+                        "hold:82", "keep:0")
+    run.see("hold:40"), run.see("keep:5")
+    name = f"p.{run.pid}.peak.heap"
+    # It never is anything but a whole profile.
+    path = test.folder / name
+    see = lambda: test.objects(name) if path.exists() else 0
+    test.expect_equal(test.wait_for(see, name), 40, "objects at the first peak")
+    run.go_on()
+    until = time.monotonic() + PATIENCE_S
+    while (now := see()) != 80 and time.monotonic() < until:
+        test.expect_equal(now, 40, "objects until the second peak is written")
+    test.expect_equal(now, 80, "objects at the second peak")
+    # Two more are less than a tenth: they are written at the end.
+    test.expect_equal(run.end(), "", "stderr")
+    test.expect_equal(test.files(), [name], "files")
+    test.expect_equal(test.objects(name), 82, "objects at the last peak")
+
+
+def check_fork(test):
+    run = test.profiled(",signal=USR1,every=300ms,at=exit", "hold:10", "fork", "wait", "keep:2")
+    run.see("hold:10")
+    child = int(run.see("child").split()[1])
+    # The child does not allocate; its parent waits for it.
+    for pid in run.pid, child:
+        name = f"p.{pid}.0001.heap"
+        test.expect_equal(test.wait_for(lambda: test.objects(name), name), 10, "objects")
+    os.kill(child, signal.SIGUSR1)
+    err = run.end()
+    test.expect(re.search(rf"^tcmalloc: TCMALLOC_PROFILE: wrote {test.base}\.{child}\.\d+\.heap ",
+                          err, re.MULTILINE), f"the child says what it wrote: {err}")
+    last = {pid: [name for name in test.files() if name.startswith(f"p.{pid}.")][-1]
+            for pid in (run.pid, child)}
+    test.expect_equal([test.objects(last[run.pid]), test.objects(last[child])], [10, 2],
+                      "objects at exit")
+
+
+def check_exec(test):
+    run = test.profiled(",signal=USR1", "hold:10", "wait", f"exec:{test.program}", "hold:3", "wait")
+    run.see("hold:10")
+    os.kill(run.pid, signal.SIGUSR1)
+    first, second = (f"p.{run.pid}.{number:04}.heap" for number in (1, 2))
+    test.expect_equal(test.wait_for(lambda: test.objects(first), first), 10, "objects")
+    run.go_on()
+    run.see("wait")
+    run.see("hold:3")
+    os.kill(run.pid, signal.SIGUSR1)
+    # The same process has another program: what the first one wrote stays.
+    test.expect_equal(test.wait_for(lambda: test.objects(second), second), 3, "objects")
+    test.expect_equal(test.objects(first), 10, "objects of the first program")
+    run.end()
+
+
+def check_terminate(test):
+    """signal=TERM writes, and the process ends by the signal all the same."""
+    for words in (("hold:10", "wait"), ("hold:10", "pause")):
+        run = test.profiled(",signal=TERM,at=exit", *words)
+        run.see("hold:10")
+        if words[1] == "pause":
+            # main returns when the signal interrupts it: still the signal ends the process.
+            run.see("pauses")
+        os.kill(run.pid, signal.SIGTERM)
+        run.process.wait(PATIENCE_S)
+        run.end(-signal.SIGTERM)
+        names = [name for name in test.files() if str(run.pid) in name]
+        test.expect_equal(names, [f"p.{run.pid}.0001.heap"], "files")
+        test.expect_equal(test.objects(names[0]), 10, "objects")
+
+
+def check_names(test):
+    """The end of the path is the format; a directory gets the program's name."""
+    folder = test.folder / "profiles"
+    folder.mkdir()
+    for path, name in ((f"{folder}/", "process_reports.{}.0001.heap"), ("a.heap", "a.{}.0001.heap"),
+                       ("b.pb.gz", "b.{}.0001.pb.gz"), ("c.folded", "c.{}.0001.folded"),
+                       ("d.x", "d.x.{}.0001.heap")):
+        run = test.start("hold:3", TCMALLOC_PROFILE=path, TCMALLOC_SAMPLE_PARAMETER=str(PERIOD))
+        test.expect_equal(run.end(), "", f"{path}: stderr")
+        file = (folder if path.endswith("/") else test.folder) / name.format(run.pid)
+        if not file.exists():
+            test.expect(False, f"{file} exists: {test.files()}")
+            continue
+        data = file.read_bytes()
+        if path.endswith(".gz"):
+            test.expect(len(gzip.decompress(data)) > 100, f"{path}: is compressed")
+        elif path.endswith(".folded"):
+            test.expect(re.search(rb"\+0x[0-9a-f]+ \d+$", data, re.MULTILINE), f"{path}: {data[:80]}")
+        else:
+            test.expect(HEADER.match(data.decode()), f"{path}: {data[:80]}")
+
+
+def check_mistakes(test):
+    """One line each, and the whole setting is off."""
+    missing = str(test.folder / "missing" / "p")
+    blocked = test.folder / "file"
+    blocked.write_text("")
+    for value, expected in (
+            (f"{test.base},signl=USR1", 'syntax error at "signl=USR1", expected PATH[,at=exit]'
+             "[,signal=NAME][,every=TIME][,peak]; no profiles are written"),
+            (f"{test.base},signal=KILL", 'syntax error at "signal=KILL"'),
+            (f"{test.base},every=0s", 'syntax error at "every=0s"'),
+            (f"{test.base},peak,", 'syntax error at ""'),
+            (f"{test.base},at=start,peak", 'syntax error at "at=start"'),
+            (missing, f"cannot create {missing}."),
+            (f"{blocked}/p", ": Not a directory; no profiles are written"),
+            (missing, ".peak.heap.new: No such file or directory; no profiles are written")):
+        run = test.start("hold:1", "wait", TCMALLOC_PROFILE=value)
+        run.see("hold:1")
+        test.expect_equal(run.threads(), 1, f"{value}: threads")
+        err = run.end()
+        test.expect(err.startswith("tcmalloc: TCMALLOC_PROFILE: ") and expected in err and
+                    err.count("\n") == 1, f"{value}: {err!r}")
+    blocked.unlink()
+    test.expect_equal(test.files(), [], "files")
+    # The disk is full: what there was room for is removed again.
+    run = test.profiled("", "hold:1",
+                        limit=lambda: (signal.signal(signal.SIGXFSZ, signal.SIG_IGN),
+                                       resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))))
+    err = run.end()
+    test.expect_equal(err, f"tcmalloc: TCMALLOC_PROFILE: cannot write {test.base}.{run.pid}.0001.heap: "
+                      "File too large\n", "stderr")
+    test.expect_equal(test.files(), [], "files")
+    # A signal that is ignored is not taken.
+    run = test.profiled(",signal=HUP", "wait",
+                        limit=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+    err = run.end()
+    test.expect("the process already handles or ignores the signal; no profiles" in err, err)
+
+
+def check_no_overwriting(test):
+    """Files that exist are left alone, and links are not followed."""
+    run = test.profiled(",signal=USR1", "hold:2", "wait")
+    run.see("hold:2")
+    victim = test.folder / "victim"
+    victim.write_text("precious")
+    (test.folder / f"p.{run.pid}.0001.heap").symlink_to(victim)
+    (test.folder / f"p.{run.pid}.0002.heap").write_text("older")
+    os.kill(run.pid, signal.SIGUSR1)
+    name = f"p.{run.pid}.0003.heap"
+    test.expect_equal(test.wait_for(lambda: test.objects(name), name), 2, "objects")
+    test.expect_equal(victim.read_text(), "precious", "the file behind the link")
+    test.expect_equal((test.folder / f"p.{run.pid}.0002.heap").read_text(), "older", "the older file")
+    run.end()
+
+
+# --- reports on SIGTERM --------------------------------------------------------------------------
+
+def check_at_term(test):
+    """What is asked for at exit comes on SIGTERM, and the signal ends the process."""
+    run = test.profiled("", "hold:10", "leak", "wait", TCMALLOC_REPORT_AT_TERM="1",
+                        MALLOCSTATS="1", HEAPCHECK="normal",
+                        HEAP_CHECK_DUMP_DIRECTORY=str(test.folder))
+    run.see("hold:10"), run.see("leak")
+    os.kill(run.pid, signal.SIGTERM)
+    run.process.wait(PATIENCE_S)
+    err = run.end(-signal.SIGTERM)
+    test.expect_equal(err.count("Bytes in use by application"), 1, "statistics")
+    test.expect(f"Process {run.pid}, {test.program}, " in err, "the banner")
+    # What the stack has kept of the last pointers is not known.
+    leak = re.search(r"(\d+) bytes in (\d+) objects", err)
+    test.expect(leak and 7 <= int(leak[2]) <= 10 and int(leak[1]) == int(leak[2]) * 100000,
+                f"the leak: {err}")
+    test.expect_equal(test.objects(f"p.{run.pid}.0001.heap"), 10, "objects in the profile")
+
+
+def check_at_term_exit(test):
+    """Without the signal: everything once. With a handler of the program's: that one counts."""
+    for words, status in ((("hold:1", "wait"), 0), (("handle", "hold:1", "wait"), 7)):
+        run = test.start(*words, library=test.minimal, TCMALLOC_REPORT_AT_TERM="1", MALLOCSTATS="1")
+        for word in words[:-1]:
+            run.see(word)
+        if status:
+            os.kill(run.pid, signal.SIGTERM)
+            run.process.wait(PATIENCE_S)
+        err = run.end(status)
+        test.expect_equal(err.count("Bytes in use by application"), 1, f"{words}: statistics")
+
+
+def check_at_term_fork(test):
+    """A child reports by itself; one that has no thread of the library's ends all the same."""
+    run = test.start("hold:1", "fork", "wait", library=test.minimal, TCMALLOC_REPORT_AT_TERM="1",
+                     MALLOCSTATS="1")
+    run.see("hold:1")
+    child = int(run.see("child").split()[1])
+    os.kill(child, signal.SIGTERM)
+    err = run.end(100 + signal.SIGTERM)
+    pids = re.findall(r"^Process (\d+), ", err, re.MULTILINE)
+    test.expect_equal(pids, [str(child), str(run.pid)], "who has reported")
+
+
+def check_at_term_off(test):
+    """No handler and no thread unless asked for; not where the signal is ignored."""
+    run = test.start("hold:1", "wait", library=test.minimal, MALLOCSTATS="1")
+    run.see("hold:1")
+    test.expect_equal(run.threads(), 1, "threads")
+    os.kill(run.pid, signal.SIGTERM)
+    run.process.wait(PATIENCE_S)
+    test.expect_equal(run.end(-signal.SIGTERM), "", "stderr")
+    run = test.start("hold:1", "wait", library=test.minimal, TCMALLOC_REPORT_AT_TERM="1",
+                     limit=lambda: signal.signal(signal.SIGTERM, signal.SIG_IGN))
+    run.see("hold:1")
+    os.kill(run.pid, signal.SIGTERM)
+    test.expect_equal(run.end(), "tcmalloc: TCMALLOC_REPORT_AT_TERM: the process already handles or "
+                      "ignores SIGTERM; no reports are written on it\n", "stderr")
+
+
+# --- statistics ----------------------------------------------------------------------------------
+
+def check_banner(test):
+    for library in test.library, test.minimal:
+        before = datetime.datetime.now(datetime.timezone.utc).replace(microsecond=0)
+        run = test.start("hold:20", library=library, MALLOCSTATS="1", TCMALLOC_RELEASE_RATE="2.5",
+                         TCMALLOC_HUGEPAGES="true", TCMALLOC_SAMPLE_SEED="none")
+        err = run.end()
+        after = datetime.datetime.now(datetime.timezone.utc)
+        match = re.search(r"^TCMalloc (\d+\.\d+\.\d+), (\S+)\nProcess (\d+), (\S+), (\S+Z)\n"
+                          r"Resident memory (\d+\.\d) MiB, anonymous (\d+\.\d) MiB \(.*\)\n"
+                          r"Settings: (.*)\n-+\nMALLOC: ", err, re.MULTILINE)
+        test.expect(match, err)
+        if not match:
+            continue
+        test.expect_equal(os.path.realpath(match[2]), os.path.realpath(library), "library")
+        test.expect_equal(match[3], str(run.pid), "process")
+        test.expect_equal(os.path.realpath(match[4]), os.path.realpath(test.program), "program")
+        moment = datetime.datetime.fromisoformat(match[5].replace("Z", "+00:00"))
+        test.expect(before <= moment <= after, f"{before} <= {moment} <= {after}")
+        # The objects are not written to.
+        test.expect(0 < float(match[7]) < float(match[6]) < 100, f"memory: {match[6]} {match[7]}")
+        # Without what is the default, and what cannot be read.
+        test.expect_equal(sorted(match[8].split()), ["MALLOCSTATS=1", "TCMALLOC_RELEASE_RATE=2.5"],
+                          "settings")
+
+
+def check_children(test):
+    """Blocks of a parent and its child can be told apart."""
+    run = test.start("fork", MALLOCSTATS="1")
+    child = run.see("child").split()[1]
+    pids = re.findall(r"^Process (\d+), ", run.end(), re.MULTILINE)
+    test.expect_equal(pids, [child, str(run.pid)], "processes")
+
+
+def read_series(text):
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def check_series(test):
+    file = test.folder / "stats.jsonl"
+    for library in test.library, test.minimal:
+        run = test.start("hold:20", "fork", "keep:5", "wait", library=library,
+                         TCMALLOC_STATS_EVERY=f"50ms,{file}")
+        run.see("hold:20")
+        child = int(run.see("child").split()[1])
+        run.see("fork"), run.see("keep:5")
+
+        def both():
+            series = read_series(file.read_text()) if file.exists() else []
+            of = {pid: [line for line in series if line["pid"] == pid] for pid in (run.pid, child)}
+            return of if all(len(lines) > 3 for lines in of.values()) else None
+        of = test.wait_for(both, "lines of both")
+        test.expect_equal(run.end(), "", "stderr")
+        for pid, objects in ((run.pid, 20), (child, 5)):
+            last = of[pid][-1]
+            test.expect_equal(last["large_in_use_bytes"] // MIB, objects, "objects")
+            test.expect_equal(os.path.realpath(last["library"]), os.path.realpath(library), "library")
+            test.expect_equal(last["settings"], f"TCMALLOC_STATS_EVERY=50ms,{file}", "settings")
+            test.expect(last["process_resident_bytes"] > last["process_anonymous_bytes"] > 0, "memory")
+            times = [line["time"] for line in of[pid]]
+            test.expect_equal(times, sorted(times), "times")
+        file.unlink()
+    # To stderr; and the file may be moved away, as by a program that rotates logs.
+    run = test.start("hold:3", "wait", TCMALLOC_STATS_EVERY="20ms")
+    run.see("hold:3")
+    line = json.loads(run.process.stderr.readline())
+    test.expect_equal((line["pid"], line["large_objects"]), (run.pid, 3), "on stderr")
+    for line in run.end().splitlines():
+        json.loads(line)
+    run = test.start("wait", TCMALLOC_STATS_EVERY=f"20ms,{file}")
+    test.wait_for(lambda: file.exists() and file.read_text(), "lines")
+    file.rename(test.folder / "old")
+    test.wait_for(lambda: file.exists() and file.read_text(), "lines in a new file")
+    run.end()
+
+
+def check_series_mistakes(test):
+    for value, expected in (
+            ("often", "tcmalloc: TCMALLOC_STATS_EVERY: expected TIME or TIME,FILE, 10s or "
+             "1m,/tmp/stats.jsonl for example, not often; no statistics are written\n"),
+            ("5s,", "tcmalloc: TCMALLOC_STATS_EVERY: expected TIME or TIME,FILE, 10s or "
+             "1m,/tmp/stats.jsonl for example, not 5s,; no statistics are written\n"),
+            ("5s,/no/dir/f", "tcmalloc: TCMALLOC_STATS_EVERY: cannot open /no/dir/f: No such file or "
+             "directory; no statistics are written\n")):
+        run = test.start("hold:1", "wait", TCMALLOC_STATS_EVERY=value)
+        run.see("hold:1")
+        test.expect_equal(run.threads(), 1, f"{value}: threads")
+        test.expect_equal(run.end(), expected, "stderr")
+
+
+def main():
+    what, *arguments = sys.argv[1:]
+    with tempfile.TemporaryDirectory() as folder:
+        test = Test(*arguments, folder)
+        globals()["check_" + what](test)
+    print(f"{test.count} checks, {test.failed} failed")
+    return 1 if test.failed or not test.count else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

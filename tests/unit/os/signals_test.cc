@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "os/signals.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+namespace tcmalloc {
+namespace {
+
+void Nothing(int) {}
+void Other(int) {}
+
+TEST(SignalsTest, Names) {
+  EXPECT_EQ(SignalNumber("USR1"), SIGUSR1);
+  EXPECT_EQ(SignalNumber("SIGUSR2"), SIGUSR2);
+  EXPECT_EQ(SignalNumber("TERM"), SIGTERM);
+  EXPECT_EQ(SignalNumber("1"), SIGHUP);
+  EXPECT_EQ(SignalNumber("15"), SIGTERM);
+  EXPECT_EQ(SignalNumber("34"), 34);
+  EXPECT_EQ(SignalNumber("64"), 64);
+  // What cannot be handled, or is the C library's, or must end the process.
+  for (const char* name :
+       {"", "KILL", "9", "SEGV", "11", "ABRT", "STOP", "19", "0", "32", "33", "65", "usr1", "SIG",
+        "SIGSIGUSR1", "10x", "99999999999999999999", "-1"}) {
+    EXPECT_EQ(SignalNumber(name), 0) << name;
+  }
+}
+
+TEST(SignalsDeathTest, OnlyWhereNobodyHandlesIt) {
+  EXPECT_EXIT(
+      {
+        if (!HandleSignal(SIGUSR1, &Nothing) || !SignalIsHandledBy(SIGUSR1, &Nothing)) _exit(1);
+        if (HandleSignal(SIGUSR1, &Other) || SignalIsHandledBy(SIGUSR1, &Other)) _exit(2);
+        signal(SIGUSR2, SIG_IGN);
+        if (HandleSignal(SIGUSR2, &Nothing)) _exit(3);
+        if (HandleSignal(SIGKILL, &Nothing)) _exit(4);
+        raise(SIGUSR1);
+        _exit(0);
+      },
+      testing::ExitedWithCode(0), "");
+}
+
+TEST(SignalsDeathTest, PassedOnToTheDefault) {
+  EXPECT_EXIT(
+      {
+        if (!HandleSignal(SIGTERM, &Nothing)) _exit(1);
+        raise(SIGTERM);
+        PassSignalOn(SIGTERM, &Nothing);
+        _exit(2);
+      },
+      testing::KilledBySignal(SIGTERM), "");
+}
+
+TEST(SignalsDeathTest, PassedOnToTheProgramsHandler) {
+  EXPECT_EXIT(
+      {
+        if (!HandleSignal(SIGTERM, &Nothing)) _exit(1);
+        signal(SIGTERM, [](int) { _exit(7); });
+        PassSignalOn(SIGTERM, &Nothing);
+        _exit(2);
+      },
+      testing::ExitedWithCode(7), "");
+}
+
+}  // namespace
+}  // namespace tcmalloc
