@@ -5,43 +5,29 @@
 #include <cstring>
 #include <new>
 
+#include "compat/string_append.h"
 #include "os/anonymous_memory.h"
 #include "os/errno_keeper.h"
 #include "os/mapped_array.h"
 #include "profile/profile_formats.h"
 #include "profiler/profiles.h"
+#include "profiler/sampler.h"
 #include "runtime/heap.h"
 
 namespace tcmalloc {
 namespace {
 
-// What a std::string consists of in the C++ library whose strings the interface has. None of its
-// functions is called: what they need beyond themselves is in that library.
-struct StringParts {
-  char* begin;
-  size_t size;
-  union {
-    char local[16];
-    size_t capacity;  // without the zero behind the last character
-  };
-};
-static_assert(sizeof(StringParts) == sizeof(std::string));
+// What readers of this text take for remarks, and show. An empty profile looks like a program that
+// allocates nothing.
+constexpr char kNotSampled[] =
+    "%warn\n"
+    "%warn This profile is empty because allocations are not sampled.\n"
+    "%warn Start the program with TCMALLOC_SAMPLE_PARAMETER=524288 in its environment,\n"
+    "%warn or have it set the property tcmalloc.sample_parameter, and take a profile later.\n"
+    "%warn\n";
 
-void Append(std::string* to, const char* text, size_t size) {
-  StringParts& parts = *reinterpret_cast<StringParts*>(to);
-  const bool local = parts.begin == parts.local;
-  const size_t capacity = local ? sizeof(parts.local) - 1 : parts.capacity;
-  if (capacity - parts.size < size) {
-    const size_t larger = parts.size + size;
-    char* const memory = static_cast<char*>(::operator new(larger + 1));
-    memcpy(memory, parts.begin, parts.size);
-    if (!local) ::operator delete(parts.begin);
-    parts.begin = memory;
-    parts.capacity = larger;
-  }
-  memcpy(parts.begin + parts.size, text, size);
-  parts.size += size;
-  parts.begin[parts.size] = '\0';
+bool IsEmptyForWantOfSamples(const Heap& heap) {
+  return heap.sampling.period() == 0 && GetSampleTotals().samples == 0;
 }
 
 uintptr_t AsPointer(uint64_t number) {
@@ -52,6 +38,7 @@ uintptr_t AsPointer(uint64_t number) {
 
 void AppendProfile(ProfileKind kind, std::string* text) {
   Heap& heap = ExistingHeap();
+  if (kind == ProfileKind::kHeap && IsEmptyForWantOfSamples(heap)) AppendLiteral(text, kNotSampled);
   // Collected first: the string's memory is of the heap, which must not change meanwhile.
   MappedArray<char> collected(heap.virtual_memory);
   const auto collect = [](const void* data, size_t size, void* context) {

@@ -9,8 +9,9 @@
 
 namespace tcmalloc {
 
-// Appends the text of the profile. Without memory, and in the minimal library, `*text` stays as it
-// is.
+// Appends the text of the profile. Where there can be nothing in it, as allocations are not sampled
+// or the library is the minimal one, lines that begin with %warn say so. Without memory `*text`
+// stays as it is.
 void AppendProfile(ProfileKind kind, std::string* text);
 
 // Entry by entry: objects, bytes, depth, frames; 0 behind the last. To be deleted with delete[].

@@ -6,6 +6,17 @@
 
 namespace tcmalloc {
 
+ProfileEntry GrowthTable::EntryOf(Record* record) {
+  ProfileEntry entry;
+  entry.frames = record->frames();
+  entry.depth = record->depth;
+  entry.allocated_objects = record->times;
+  entry.allocated_bytes = record->bytes;
+  entry.estimated_allocated_objects = static_cast<double>(record->times);
+  entry.estimated_allocated_bytes = static_cast<double>(record->bytes);
+  return entry;
+}
+
 GrowthTable::Record* GrowthTable::FindLocked(const uintptr_t* frames, size_t depth) {
   Record* found = nullptr;
   for (Record* record = first_; record != nullptr; record = record->next) {
@@ -19,24 +30,27 @@ GrowthTable::Record* GrowthTable::FindLocked(const uintptr_t* frames, size_t dep
 
 void GrowthTable::Add(size_t bytes, const uintptr_t* frames, size_t depth) {
   void* const memory = arena_.Allocate(sizeof(Record) + depth * sizeof(uintptr_t));
-  if (memory == nullptr) return;
-  Record* const record = new (memory) Record{nullptr, bytes, 1, depth};
-  memcpy(record->frames(), frames, depth * sizeof(uintptr_t));
-  {
-    const SpinLockHolder holder(lock_);
-    if (num_records_ < kMaxRecords) {
-      (last_ == nullptr ? first_ : last_->next) = record;
-      last_ = record;
-      ++num_records_;
-      num_frames_ += depth;
-      return;
-    }
-    if (Record* const same = FindLocked(frames, depth)) {
-      same->bytes += bytes;
-      ++same->times;
-    }
+  if (memory != nullptr) {
+    Record* const record = new (memory) Record{nullptr, bytes, 1, depth};
+    memcpy(record->frames(), frames, depth * sizeof(uintptr_t));
+    if (Append(record)) return;
+    arena_.Free(memory, sizeof(Record) + depth * sizeof(uintptr_t));
   }
-  arena_.Free(memory, sizeof(Record) + depth * sizeof(uintptr_t));
+  const SpinLockHolder holder(lock_);
+  Record* const same = FindLocked(frames, depth);
+  Record& counted = same != nullptr ? *same : others_;
+  counted.bytes += bytes;
+  ++counted.times;
+}
+
+bool GrowthTable::Append(Record* record) {
+  const SpinLockHolder holder(lock_);
+  if (num_records_ == kMaxRecords) return false;
+  (last_ == nullptr ? first_ : last_->next) = record;
+  last_ = record;
+  ++num_records_;
+  num_frames_ += record->depth;
+  return true;
 }
 
 bool GrowthTable::Snapshot(VirtualMemory& vm, ProfileMemory* profile) {
@@ -53,15 +67,9 @@ bool GrowthTable::Snapshot(VirtualMemory& vm, ProfileMemory* profile) {
     {
       const SpinLockHolder holder(lock_);
       for (Record* record = first_; record != nullptr; record = record->next) {
-        ProfileEntry entry;
-        entry.frames = record->frames();
-        entry.depth = record->depth;
-        entry.allocated_objects = record->times;
-        entry.allocated_bytes = record->bytes;
-        entry.estimated_allocated_objects = static_cast<double>(record->times);
-        entry.estimated_allocated_bytes = static_cast<double>(record->bytes);
-        fits = fits && profile->Append(entry);
+        fits = fits && profile->Append(EntryOf(record));
       }
+      if (others_.times > 0) fits = fits && profile->Append(EntryOf(&others_));
     }
     if (!fits) continue;
     profile->profile.kind = ProfileKind::kGrowth;

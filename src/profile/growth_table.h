@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // GrowthTable: where the heap was made to grow: a stack for each time, in the order of time. It
-// only grows, at most to kMaxRecords; further growth is counted by the last record of an equal
-// stack, or is lost.
+// only grows, at most to kMaxRecords: further growth is counted by the last record of an equal
+// stack, else by a record without a stack, the last one of a profile, as is what there is no memory
+// for. So the sum is always what the heap has grown.
 //
 // Synchronization: LockRank::kSamples, never together with that of a SampleTable. Cost: a lock for
-// each growth; memory: 8 bytes for each frame and 32 more, for a MiB or more that came from the
-// system.
+// each growth, and a look through all records when it is full. Memory: 8 bytes for each frame and
+// 32 more, for a MiB or more that came from the system; about a MiB with the deepest stacks.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +20,8 @@ namespace tcmalloc {
 
 class GrowthTable {
  public:
-  static constexpr size_t kMaxRecords = 8192;
+  // 64 GiB of a heap that grows by the most that it grows at a time.
+  static constexpr size_t kMaxRecords = 1024;
 
   explicit GrowthTable(MetadataArena& arena) : arena_(arena) {}
 
@@ -40,6 +42,9 @@ class GrowthTable {
     uintptr_t* frames() { return reinterpret_cast<uintptr_t*>(this + 1); }
   };
 
+  static ProfileEntry EntryOf(Record* record);
+  // False when there are as many as there may be.
+  bool Append(Record* record) TC_EXCLUDES(lock_);
   Record* FindLocked(const uintptr_t* frames, size_t depth) TC_REQUIRES(lock_);
 
   MetadataArena& arena_;
@@ -50,6 +55,8 @@ class GrowthTable {
   Record* last_ TC_GUARDED_BY(lock_) = nullptr;
   size_t num_records_ TC_GUARDED_BY(lock_) = 0;
   size_t num_frames_ TC_GUARDED_BY(lock_) = 0;
+  // What no record of a stack counts.
+  Record others_ TC_GUARDED_BY(lock_);
 };
 
 }  // namespace tcmalloc

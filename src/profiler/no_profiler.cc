@@ -3,6 +3,7 @@
 #include "profiler/profiler.h"
 #include "profiler/profiles.h"
 #include "profiler/sampler.h"
+#include "runtime/heap.h"
 #include "runtime/settings.h"
 
 namespace tcmalloc {
@@ -21,7 +22,7 @@ bool SnapshotSamples(Heap&, ProfileKind, ProfileMemory*) { return false; }
 bool BeginRecordingSamples(Heap&) { return false; }
 void EndRecordingSamples() {}
 
-void RecordGrowth(Heap&) {}
+void (*const kOnHeapBuilt)(Heap&) = nullptr;
 bool TakeProfile(Heap&, ProfileKind, ProfileMemory*) { return false; }
 bool WriteTextProfile(Heap&, ProfileKind, ByteSink::Function, void*) { return false; }
 

@@ -16,9 +16,9 @@
 namespace tcmalloc {
 namespace {
 
-// Built once, for good, by who sets `recording`; kept from others until it is built.
+// Built with the process's heap, for good (release); read by whoever makes that grow or takes a
+// profile (acquire).
 alignas(GrowthTable) constinit char table_storage[sizeof(GrowthTable)] = {};
-constinit std::atomic<bool> recording{false};
 constinit std::atomic<GrowthTable*> growth_table{nullptr};
 
 template <typename F>
@@ -33,6 +33,9 @@ constexpr ForkHandlers kForkHandlers = {
     [] { WithLock([](SpinLock& lock) { lock.ResetAfterForkInChild(); }); },
 };
 
+// Called without locks, by the thread that has made the heap grow, the first time perhaps inside
+// the dynamic linker, before main: a stack trace takes no lock and needs nothing that is not there
+// then (os/stack_trace.h).
 void OnGrowth(size_t bytes) {
   const ErrnoKeeper keeper;
   uintptr_t frames[kMaxStackDepth];
@@ -41,14 +44,16 @@ void OnGrowth(size_t bytes) {
   growth_table.load(std::memory_order_acquire)->Add(bytes, frames, depth);
 }
 
-}  // namespace
-
+// Each growth of the heap is recorded, from the first one on.
 void RecordGrowth(Heap& heap) {
-  if (recording.exchange(true, std::memory_order_relaxed)) return;
   AddForkHandlers(&kForkHandlers);
   growth_table.store(new (table_storage) GrowthTable(heap.arena), std::memory_order_release);
   heap.page_heap.SetGrowthObserver(&OnGrowth);
 }
+
+}  // namespace
+
+void (*const kOnHeapBuilt)(Heap&) = &RecordGrowth;
 
 bool TakeProfile(Heap& heap, ProfileKind kind, ProfileMemory* profile) {
   if (kind != ProfileKind::kGrowth) return SnapshotSamples(heap, kind, profile);

@@ -13,9 +13,6 @@ namespace tcmalloc {
 
 struct Heap;
 
-// From now on each growth of the heap is recorded. Does nothing when that is so already.
-void RecordGrowth(Heap& heap);
-
 // False when there is no memory. Cost: see SampleTable::Snapshot.
 bool TakeProfile(Heap& heap, ProfileKind kind, ProfileMemory* profile);
 

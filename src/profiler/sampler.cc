@@ -11,7 +11,6 @@
 #include "os/spinlock.h"
 #include "os/stack_trace.h"
 #include "profile/profile_formats.h"
-#include "profiler/profiles.h"
 #include "runtime/current_thread.h"
 #include "runtime/heap.h"
 #include "runtime/heap_hold.h"
@@ -86,7 +85,6 @@ void PrepareSampler(Heap& heap) { Table(heap); }
 
 bool SetSamplePeriod(Heap& heap, size_t period) {
   Table(heap);
-  if (period > 0) RecordGrowth(heap);
   heap.sampling.SetPeriod(period);
   heap.registry.AlarmAll();
   return true;

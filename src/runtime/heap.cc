@@ -104,6 +104,7 @@ void EnsureHeapSlow() {
   if (heap->settings.membarrier) heap->membarrier.Register();
   SetStackTraceMethod(heap->settings.stack_trace_method);
   InitThreadExit();
+  if (kOnHeapBuilt != nullptr) kOnHeapBuilt(*heap);
   heap_exists.store(true, std::memory_order_release);
 }
 

@@ -61,6 +61,11 @@ inline Heap& GlobalHeap() { return *reinterpret_cast<Heap*>(global_heap_storage)
 // True once the heap is built.
 bool HeapExists();
 
+// Called with the process's heap when it is built, before any other thread or allocation has it;
+// null where there is nothing to do. It must not allocate. Defined above, in profiler/: a constant,
+// since the first allocation may come before any constructor has run.
+extern void (*const kOnHeapBuilt)(Heap& heap);
+
 // Builds the heap unless it exists. Cost: an atomic load when it does.
 void EnsureHeapSlow();
 inline void EnsureHeap() {

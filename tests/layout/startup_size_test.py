@@ -27,8 +27,10 @@ ROUNDS = 101
 BOUNDS = {"libtcmalloc_minimal.so.4": (512, 16384), "libtcmalloc.so.4": (1536, 16384)}
 # System calls more than with a library that does nothing. Seen: 8 to 13, depending on whether
 # addresses happen to be aligned. Four of them ask what the system does about hugepages, now
-# because a sandbox that is set up later may end the process for it.
-MOST_SYSTEM_CALLS = 14
+# because a sandbox that is set up later may end the process for it. The full library records the
+# stack that made the heap grow: it asks for each page of the stack that the trace goes on to
+# whether it is there, 1 to 3 times.
+MOST_SYSTEM_CALLS = {"libtcmalloc_minimal.so.4": 14, "libtcmalloc.so.4": 17}
 # A question, which changes nothing.
 QUESTION = "PR_GET_THP_DISABLE"
 # Of the kinds that start something, speak to someone or change how the process is run: none.
@@ -97,9 +99,9 @@ def check_system_calls(program, folder, stub):
     for name in BOUNDS:
         counts, lines = system_calls(program, pathlib.Path(folder) / name)
         more = counts - without
-        print(f"{name}: {sum(more.values())} system calls, {MOST_SYSTEM_CALLS} allowed: "
+        print(f"{name}: {sum(more.values())} system calls, {MOST_SYSTEM_CALLS[name]} allowed: "
               + ", ".join(f"{call} {n}" for call, n in more.most_common()))
-        if sum(more.values()) > MOST_SYSTEM_CALLS:
+        if sum(more.values()) > MOST_SYSTEM_CALLS[name]:
             failed += 1
             print("FAILED: too many")
         for call in sorted(set(more) & NEVER):
