@@ -121,7 +121,8 @@ size_t tcmalloc_get_memory_limit(int kind) TCMALLOC_NOTHROW;
  * limit when the heap has grown above it, by a thread that allocates, and again only after it was
  * well below. It may allocate and free, but must not throw; it is not called for what it does
  * itself. No lock of the allocator's is held. There is one function for both limits; null for none.
- * Calls that have begun go on when it is replaced.
+ * Calls that have begun go on when it is replaced. Without a function the first allocation of a
+ * process that fails because of the hard limit writes a line to stderr.
  */
 typedef void (*tcmalloc_limit_callback)(int kind, size_t current_bytes, size_t limit_bytes,
                                         void* context);

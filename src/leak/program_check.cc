@@ -11,9 +11,11 @@
 #include "leak/annotations.h"
 #include "leak/check.h"
 #include "os/errno_keeper.h"
+#include "os/error_text.h"
 #include "os/input_file.h"
 #include "os/log.h"
 #include "os/main_start.h"
+#include "os/output_path.h"
 #include "os/process.h"
 #include "os/signals.h"
 #include "os/uncancelled_io.h"
@@ -111,8 +113,10 @@ TC_SLOW_PATH void WriteProfileFile(const FoundLeaks& report, std::string_view na
     Close(file);
   }
   if (!written) {
-    out.Text("tcmalloc: cannot write ").Text(path.text()).Text(" (error ");
-    out.Number(static_cast<uint64_t>(errno)).Text(")\n");
+    const int error = errno;
+    out.Text("tcmalloc: cannot write ").Text(path.text()).Text(": ");
+    WriteError(error, &out);
+    out.Text("\n");
   } else {
     out.Text("tcmalloc: all of it, with the names of functions, as a graph or (--text) a list:\n");
     out.Text(settings.pprof_path).Text(" ").Text(program.text()).Text(" \"").Text(path.text());
@@ -224,6 +228,19 @@ void CheckAtTerm(int) {
 constexpr HelperTask kCheckAtTerm = {
     .interval_ms = 0, .signals = SignalBit(kTerminationSignal), .run = &CheckAtTerm};
 
+// The profile is due at the end of the program: whether it can be written is said at the start.
+TC_SLOW_PATH void CheckDumpDirectory(const Settings& settings) {
+  const int error = ErrorOfCreatingIn(settings.heap_check_dump_directory);
+  if (error == 0) return;
+  char buffer[kSettingTextBytes + 256];
+  TextWriter line(buffer, sizeof(buffer));
+  line.Text("tcmalloc: HEAP_CHECK_DUMP_DIRECTORY: cannot create files in ");
+  line.Text(settings.heap_check_dump_directory).Text(": ");
+  WriteError(error, &line);
+  line.Text("\n");
+  WriteToStderr(line.text());
+}
+
 void BeforeMain() {
   if (GlobalHeap().settings.heap_check == HeapCheckMode::kMinimal && !BeginRecords()) return;
   // Behind the constructors, whose destructors are registered already: this comes before them.
@@ -247,6 +264,7 @@ __attribute__((constructor)) void StartProgramCheck() {
       mode == HeapCheckMode::kStrict || mode == HeapCheckMode::kDraconian ||
       (mode == HeapCheckMode::kAsIs && settings.heap_check_after_destructors);
   process = ProcessId();
+  CheckDumpDirectory(settings);
   PrepareAnnotations();
   if (mode != HeapCheckMode::kMinimal && !BeginRecords()) return;
   // Where there is no handler for the signal, the library has said so when it was loaded.

@@ -57,7 +57,7 @@ Span* NewSpan(Heap& heap, size_t size, size_t alignment) {
   if (span == nullptr && heap.page_heap.MayFitAfterFlush(n) && FlushedForAnotherTry(heap)) {
     span = heap.page_heap.NewAligned(n, alignment_pages, SpanState::kLarge);
   }
-  limited.Ended(span == nullptr);
+  limited.Ended(span == nullptr, size);
   return span;
 }
 
@@ -84,7 +84,7 @@ void* AllocateSmallSlow(SizeClass c, size_t size) {
   LimitedAllocation limited(heap);
   void* object = AllocateFromTiers(heap, cache, c);
   if (object == nullptr && FlushedForAnotherTry(heap)) object = AllocateFromTiers(heap, cache, c);
-  limited.Ended(object == nullptr);
+  limited.Ended(object == nullptr, size);
   return object;
 }
 

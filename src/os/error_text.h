@@ -21,10 +21,13 @@ inline void WriteError(int error, TextWriter* out) {
       {EPERM, "Operation not permitted"},
       {ENOENT, "No such file or directory"},
       {EIO, "Input/output error"},
+      {ENXIO, "No such device or address"},
       {EAGAIN, "Resource temporarily unavailable"},
       {ENOMEM, "Out of memory"},
       {EACCES, "Permission denied"},
+      {EBUSY, "Device or resource busy"},
       {EEXIST, "File exists"},
+      {ENODEV, "No such device"},
       {ENOTDIR, "Not a directory"},
       {EISDIR, "Is a directory"},
       {EINVAL, "Invalid argument"},
@@ -37,6 +40,7 @@ inline void WriteError(int error, TextWriter* out) {
       {ENAMETOOLONG, "File name too long"},
       {ENOSYS, "Function not implemented"},
       {ELOOP, "Too many levels of symbolic links"},
+      {ECONNREFUSED, "Connection refused"},
       {EDQUOT, "Disk quota exceeded"},
   };
   for (const Words& known : kWords) {

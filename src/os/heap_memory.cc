@@ -10,6 +10,7 @@
 #include "base/config.h"
 #include "base/text_writer.h"
 #include "os/errno_keeper.h"
+#include "os/error_text.h"
 #include "os/log.h"
 
 namespace tcmalloc {
@@ -18,8 +19,9 @@ namespace {
 void ReportUnopened(const char* what, const char* path) {
   char buffer[512];
   TextWriter line(buffer, sizeof(buffer));
-  line.Text("tcmalloc: no memory from ").Text(what).Text(": cannot open ").Text(path);
-  line.Text(" (error ").Number(static_cast<uint64_t>(errno)).Text(")\n");
+  line.Text("tcmalloc: ").Text(what).Text(": cannot open ").Text(path).Text(": ");
+  WriteError(errno, &line);
+  line.Text("; no memory is taken from there\n");
   WriteToStderr(line.text());
 }
 

@@ -4,9 +4,12 @@
 #include <atomic>
 #include <cerrno>
 
+#include "base/text_writer.h"
 #include "os/cgroup_events.h"
 #include "os/clock.h"
 #include "os/environment.h"
+#include "os/error_text.h"
+#include "os/log.h"
 #include "os/pressure_watch.h"
 #include "os/psi.h"
 #include "pressure/actions.h"
@@ -25,6 +28,36 @@ void SeeVariable(const char* name, size_t name_length, const char* value, void* 
   const std::string_view text(name, name_length);
   if (text == "MEMORY_PRESSURE_WATCH") variables->watch = value;
   if (text == "MEMORY_PRESSURE_WRITE") variables->write = value;
+}
+
+// Only the first time in a process and its children, which try the same again. It guards nothing
+// else (relaxed).
+constinit std::atomic<bool> watch_is_reported{false};
+
+void ReportWatch(const WatchVariables& variables, int error) {
+  if (watch_is_reported.exchange(true, std::memory_order_relaxed)) return;
+  char buffer[512];
+  TextWriter line(buffer, sizeof(buffer));
+  line.Text("tcmalloc: MEMORY_PRESSURE_WATCH=");
+  for (const char* c = variables.watch; *c != '\0' && c < variables.watch + 200; ++c) {
+    line.Text(*c >= ' ' && *c <= '~' ? std::string_view(c, 1) : "?");
+  }
+  line.Text(" is ignored: ");
+  switch (error) {
+    case EBADMSG:
+      line.Text("MEMORY_PRESSURE_WRITE is no Base64");
+      break;
+    case ENODATA:
+      line.Text("MEMORY_PRESSURE_WRITE does not say what to write there");
+      break;
+    case EINVAL:
+      line.Text("it is no absolute name of a pressure file, FIFO or socket");
+      break;
+    default:
+      WriteError(error, &line);
+  }
+  line.Text("\n");
+  WriteToStderr(line.text());
 }
 
 }  // namespace
@@ -70,7 +103,10 @@ bool Listening::AddWatch() {
   const PressureWatch watch = OpenPressureWatch(variables.watch, variables.write, root_);
   switch (watch.kind) {
     case PressureWatchKind::kOff:
-      if (watch.error != 0) Add(-watch.error, PressureSource::kStall);
+      if (watch.error != 0) {
+        Add(-watch.error, PressureSource::kStall);
+        ReportWatch(variables, watch.error);
+      }
       // Nothing is to be listened to, or it cannot be: then the system's own files are as good.
       return watch.error == 0;
     case PressureWatchKind::kPsiFile:

@@ -30,7 +30,8 @@ class Listening {
   Listening(const Listening&) = delete;
   Listening& operator=(const Listening&) = delete;
 
-  // False when the process has no descriptors left. What cannot be opened is counted, not told.
+  // False when the process has no descriptors left. What cannot be opened is counted; that
+  // MEMORY_PRESSURE_WATCH cannot is also said, once, since somebody set it for this process.
   bool Open();
   PressureMonitor& monitor() { return monitor_; }
 

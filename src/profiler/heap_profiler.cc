@@ -10,8 +10,10 @@
 
 #include "os/clock.h"
 #include "os/errno_keeper.h"
+#include "os/error_text.h"
 #include "os/log.h"
 #include "os/mapped_array.h"
+#include "os/output_path.h"
 #include "os/process.h"
 #include "os/signals.h"
 #include "os/stack_trace.h"
@@ -155,8 +157,9 @@ TC_SLOW_PATH void Announce(std::string_view name, std::string_view reason, uint6
 TC_SLOW_PATH void Complain(std::string_view name, int error) {
   char buffer[kMaxPrefixBytes + 256];
   TextWriter line(buffer, sizeof(buffer));
-  line.Text("tcmalloc: cannot write heap profile ").Text(name);
-  line.Text(" (error ").Number(static_cast<uint64_t>(error)).Text(")\n");
+  line.Text("tcmalloc: cannot write heap profile ").Text(name).Text(": ");
+  WriteError(error, &line);
+  line.Text("\n");
   WriteToStderr(line.text());
 }
 
@@ -396,6 +399,21 @@ bool UsesPid(const Settings& settings) {
   return settings.in_slurm_job ? *settings.slurm_process == '\0' : settings.has_open_mpi;
 }
 
+// The first file may be due hours later: whether it can be written is said now.
+TC_SLOW_PATH void CheckFirstFile() {
+  char name[kMaxPrefixBytes + 64];
+  TextWriter writer(name, sizeof(name));
+  WriteName(1, &writer);
+  const int error = ErrorOfCreating(name);
+  if (error == 0) return;
+  char buffer[kMaxPrefixBytes + 256];
+  TextWriter line(buffer, sizeof(buffer));
+  line.Text("tcmalloc: HEAPPROFILE: cannot create ").Text(writer.text()).Text(": ");
+  WriteError(error, &line);
+  line.Text("\n");
+  WriteToStderr(line.text());
+}
+
 void RemoveOldFiles() {
   char name[kMaxPrefixBytes + 64];
   for (uint64_t number = 1;; ++number) {
@@ -484,8 +502,9 @@ void StartHeapProfilerBySettings(const Settings& settings) {
     WriteToStderr("tcmalloc: HEAPPROFILE is ignored: there is no memory for it\n");
     return;
   }
-  if (settings.heap_profile_cleanup && BeginWriting()) {
-    RemoveOldFiles();
+  if (BeginWriting()) {
+    CheckFirstFile();
+    if (settings.heap_profile_cleanup) RemoveOldFiles();
     EndWriting();
   }
 }

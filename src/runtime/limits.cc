@@ -9,6 +9,7 @@
 #include "os/errno_keeper.h"
 #include "runtime/callback_scope.h"
 #include "runtime/heap.h"
+#include "runtime/limit_report.h"
 
 namespace tcmalloc {
 namespace {
@@ -26,9 +27,10 @@ TC_SLOW_PATH void TellSoftLimit(Heap& heap) {
   if (!InCallback() && heap.page_heap.TakeSoftLimitEvent(&event)) Tell(event);
 }
 
-TC_SLOW_PATH void TellHardLimit(Heap& heap) {
+TC_SLOW_PATH void TellHardLimit(Heap& heap, size_t bytes) {
   LimitEvent event;
-  if (heap.page_heap.HardLimitEvent(&event)) Tell(event);
+  if (heap.page_heap.HardLimitEvent(&event)) return Tell(event);
+  ReportHardLimit(event, bytes);
 }
 
 TC_SLOW_PATH void UpdateWhenDue(Heap& heap) {
@@ -75,9 +77,9 @@ LimitedAllocation::LimitedAllocation(Heap& heap)
   if (heap.pressure_revival.is_scheduled()) Revive(heap);
 }
 
-void LimitedAllocation::Ended(bool failed) {
+void LimitedAllocation::Ended(bool failed, size_t bytes) {
   if (heap_.page_heap.limit_event_due()) TellSoftLimit(heap_);
-  if (failed && heap_.page_heap.hard_limit_refusals() != refusals_) TellHardLimit(heap_);
+  if (failed && heap_.page_heap.hard_limit_refusals() != refusals_) TellHardLimit(heap_, bytes);
 }
 
 }  // namespace tcmalloc

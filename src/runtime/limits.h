@@ -38,8 +38,9 @@ void UpdateContainerShare(Heap& heap, std::string_view root = "");
 class LimitedAllocation {
  public:
   explicit LimitedAllocation(Heap& heap);
-  // `failed`: there was no memory, whatever was tried.
-  void Ended(bool failed);
+  // `failed`: there was no memory for `bytes`, whatever was tried. The first time that this is the
+  // hard limit's doing a line on stderr says so, unless the program has a callback.
+  void Ended(bool failed, size_t bytes);
 
  private:
   Heap& heap_;

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "base/near_name.h"
 #include "os/environment.h"
 #include "os/log.h"
 #include "page/release_policy.h"
@@ -13,9 +14,20 @@
 namespace tcmalloc {
 namespace {
 
-// kSize: bytes, with a suffix K, M or G; or a percentage, which is stored as a negative number.
+// kBytes: bytes, also with a suffix (UnitOf). kSize: the same, or a percentage, which is stored as
+// a negative number. kMebibytes: a number of MiB, or with a suffix bytes that are whole MiB.
 // kPresence: whether there is any text. kChoice: one of some words, which is stored as its number.
-enum class Type : uint8_t { kBool, kInteger, kDouble, kSize, kText, kPresence, kChoice };
+enum class Type : uint8_t {
+  kBool,
+  kInteger,
+  kDouble,
+  kBytes,
+  kSize,
+  kMebibytes,
+  kText,
+  kPresence,
+  kChoice
+};
 
 struct Choice {
   const char* word;
@@ -140,7 +152,7 @@ constexpr Setting kSettings[] = {
      [](Settings* s, double v) { s->heap_check_ignore_thread_live = v != 0; }},
     {"HEAP_CHECK_MAX_LEAKS", Type::kInteger, "20", -kMaxLimitBytes, kMaxLimitBytes,
      [](Settings* s, double v) { s->heap_check_max_leaks = v <= 0 ? UINT64_MAX : static_cast<uint64_t>(v); }},
-    {"HEAP_CHECK_MAX_POINTER_OFFSET", Type::kInteger, "1024", -1, kMaxLimitBytes,
+    {"HEAP_CHECK_MAX_POINTER_OFFSET", Type::kBytes, "1024", -1, kMaxLimitBytes,
      [](Settings* s, double v) { s->heap_check_max_pointer_offset = static_cast<int64_t>(v); }},
     {"HEAP_CHECK_POINTER_SOURCE_ALIGNMENT", Type::kInteger, "8", 1, 8,
      [](Settings* s, double v) {
@@ -152,14 +164,14 @@ constexpr Setting kSettings[] = {
                 [](Settings* s, double v) { s->heap_check_show_contents = v != 0; }}),
     {"HEAP_CHECK_TEST_POINTER_ALIGNMENT", Type::kBool, "false", 0, 1,
      [](Settings* s, double v) { s->heap_check_test_pointer_alignment = v != 0; }},
-    {"HEAP_PROFILE_ALLOCATION_INTERVAL", Type::kInteger, "1073741824", -kMaxLimitBytes,
+    {"HEAP_PROFILE_ALLOCATION_INTERVAL", Type::kBytes, "1073741824", -kMaxLimitBytes,
      kMaxLimitBytes,
      [](Settings* s, double v) { s->heap_profile_allocation_interval = Interval(v); }},
     NamesFiles({"HEAP_PROFILE_CLEANUP", Type::kBool, "true", 0, 1,
                 [](Settings* s, double v) { s->heap_profile_cleanup = v != 0; }}),
-    {"HEAP_PROFILE_DEALLOCATION_INTERVAL", Type::kInteger, "0", -kMaxLimitBytes, kMaxLimitBytes,
+    {"HEAP_PROFILE_DEALLOCATION_INTERVAL", Type::kBytes, "0", -kMaxLimitBytes, kMaxLimitBytes,
      [](Settings* s, double v) { s->heap_profile_deallocation_interval = Interval(v); }},
-    {"HEAP_PROFILE_INUSE_INTERVAL", Type::kInteger, "104857600", -kMaxLimitBytes, kMaxLimitBytes,
+    {"HEAP_PROFILE_INUSE_INTERVAL", Type::kBytes, "104857600", -kMaxLimitBytes, kMaxLimitBytes,
      [](Settings* s, double v) { s->heap_profile_inuse_interval = Interval(v); }},
     {"HEAP_PROFILE_TIME_INTERVAL", Type::kInteger, "0", -kMaxSeconds, kMaxSeconds,
      [](Settings* s, double v) { s->heap_profile_time_interval_seconds = Interval(v); }},
@@ -185,23 +197,23 @@ constexpr Setting kSettings[] = {
      [](Settings* s, double v) { s->check = v != 0; }},
     NamesFiles({"TCMALLOC_DEVMEM_DEVICE", Type::kText, "/dev/mem", 0, 0, nullptr,
                 [](Settings* s) { return s->devmem_device; }}),
-    NamesFiles({"TCMALLOC_DEVMEM_LIMIT", Type::kInteger, "0", 0, kMaxMebibytes,
+    NamesFiles({"TCMALLOC_DEVMEM_LIMIT", Type::kMebibytes, "0", 0, kMaxMebibytes,
                 [](Settings* s, double v) { s->devmem_limit_mb = static_cast<uint64_t>(v); }}),
-    NamesFiles({"TCMALLOC_DEVMEM_START", Type::kInteger, "0", 0, kMaxMebibytes,
+    NamesFiles({"TCMALLOC_DEVMEM_START", Type::kMebibytes, "0", 0, kMaxMebibytes,
                 [](Settings* s, double v) { s->devmem_start_mb = static_cast<uint64_t>(v); }}),
     {"TCMALLOC_DISABLE_MEMORY_RELEASE", Type::kBool, "false", 0, 1,
      [](Settings* s, double v) { s->disable_memory_release = v != 0; }},
-    {"TCMALLOC_HEAP_LIMIT_MB", Type::kInteger, "0", 0, kMaxLimitBytes / (1 << 20),
+    {"TCMALLOC_HEAP_LIMIT_MB", Type::kMebibytes, "0", 0, kMaxLimitBytes / (1 << 20),
      [](Settings* s, double v) { s->hard_limit_bytes = LimitBytes(v * (1 << 20)); }},
     {"TCMALLOC_HUGEPAGES", Type::kBool, "true", 0, 1,
      [](Settings* s, double v) { s->hugepages = v != 0; }},
-    {"TCMALLOC_LARGE_ALLOC_REPORT_THRESHOLD", Type::kInteger, "1073741824", -kMaxLimitBytes,
+    {"TCMALLOC_LARGE_ALLOC_REPORT_THRESHOLD", Type::kBytes, "1073741824", -kMaxLimitBytes,
      kMaxLimitBytes,
      [](Settings* s, double v) {
        s->large_report_threshold_bytes = ThresholdBytes(v);
        s->large_report_lines = true;
      }},
-    {"TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES", Type::kInteger, "33554432", 0, kMaxCacheBytes,
+    {"TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES", Type::kBytes, "33554432", 0, kMaxCacheBytes,
      [](Settings* s, double v) { s->max_total_thread_cache_bytes = AsBytes(v); }},
     {"TCMALLOC_MEMBARRIER", Type::kBool, "true", 0, 1,
      [](Settings* s, double v) { s->membarrier = v != 0; }},
@@ -211,7 +223,7 @@ constexpr Setting kSettings[] = {
                 [](Settings* s, double v) { s->memfs_disable_fallback = v != 0; }}),
     NamesFiles({"TCMALLOC_MEMFS_IGNORE_MMAP_FAIL", Type::kBool, "false", 0, 1,
                 [](Settings* s, double v) { s->memfs_ignore_mmap_fail = v != 0; }}),
-    NamesFiles({"TCMALLOC_MEMFS_LIMIT_MB", Type::kInteger, "0", 0, kMaxMebibytes,
+    NamesFiles({"TCMALLOC_MEMFS_LIMIT_MB", Type::kMebibytes, "0", 0, kMaxMebibytes,
                 [](Settings* s, double v) { s->memfs_limit_mb = static_cast<uint64_t>(v); }}),
     NamesFiles({"TCMALLOC_MEMFS_MALLOC_PATH", Type::kText, "", 0, 0, nullptr,
                 [](Settings* s) { return s->memfs_path; }}),
@@ -224,7 +236,7 @@ constexpr Setting kSettings[] = {
      [](Settings* s, double v) { s->release_rate = v; }},
     {"TCMALLOC_REPORT_AT_TERM", Type::kBool, "false", 0, 1,
      [](Settings* s, double v) { s->report_at_term = v != 0; }},
-    {"TCMALLOC_SAMPLE_PARAMETER", Type::kInteger, "0", 0, kMaxCacheBytes,
+    {"TCMALLOC_SAMPLE_PARAMETER", Type::kBytes, "0", 0, kMaxCacheBytes,
      [](Settings* s, double v) { s->sample_period_bytes = AsBytes(v); }},
     {"TCMALLOC_SAMPLE_SEED", Type::kInteger, "0", 0, kMaxCacheBytes,
      [](Settings* s, double v) { s->sample_seed = static_cast<uint64_t>(v); }},
@@ -315,10 +327,11 @@ bool EqualIgnoringCase(const char* a, const char* b) {
 }
 
 bool ParseBool(const char* text, double* value) {
-  for (const char* yes : {"1", "true", "t", "yes", "y", "on"}) {
+  // gperftools takes a variable without text for true.
+  for (const char* yes : {"1", "true", "t", "yes", "y", "on", ""}) {
     if (EqualIgnoringCase(text, yes)) return *value = 1, true;
   }
-  for (const char* no : {"0", "false", "f", "no", "n", "off", ""}) {
+  for (const char* no : {"0", "false", "f", "no", "n", "off"}) {
     if (EqualIgnoringCase(text, no)) return *value = 0, true;
   }
   return false;
@@ -351,8 +364,23 @@ bool ParseDecimal(const char* text, bool point_allowed, double* value) {
   return any_digit;
 }
 
-// Whole numbers with K, M or G behind them for powers of 1024, or % for a part, 1% to 100%.
-bool ParseSize(const char* text, double* value) {
+// What a suffix multiplies by: K, M, G and T stand for powers of 1024, in any case, alone or as in
+// KB and KiB; 0 for what is no suffix.
+double UnitOf(const char* suffix) {
+  if (*suffix == '\0') return 1;
+  double unit = 1;
+  for (const char letter : {'k', 'm', 'g', 't'}) {
+    unit *= 1024;
+    if ((*suffix | 0x20) != letter) continue;
+    for (const char* const rest : {"", "b", "ib"}) {
+      if (EqualIgnoringCase(suffix + 1, rest)) return unit;
+    }
+  }
+  return 0;
+}
+
+// A whole number in front of a suffix, which may be empty.
+bool ParseWithSuffix(const char* text, double* value, const char** suffix) {
   char digits[24];
   size_t length = 0;
   while (length + 1 < sizeof(digits) && text[length] >= '0' && text[length] <= '9') {
@@ -360,19 +388,37 @@ bool ParseSize(const char* text, double* value) {
     ++length;
   }
   digits[length] = '\0';
-  const char* const suffix = text + length;
-  if (!ParseDecimal(digits, false, value)) return false;
-  if (strcmp(suffix, "%") == 0) {
-    const bool in_range = *value >= 1 && *value <= 100;
-    *value = -*value;
-    return in_range;
+  *suffix = text + length;
+  return ParseDecimal(digits, false, value);
+}
+
+bool ParseBytes(const char* text, double* value) {
+  const char* suffix;
+  if (!ParseWithSuffix(text, value, &suffix)) return false;
+  const double unit = UnitOf(suffix);
+  *value *= unit;
+  return unit != 0;
+}
+
+// The same, or % for a part, 1% to 100%.
+bool ParseSize(const char* text, double* value) {
+  const char* suffix;
+  if (!ParseWithSuffix(text, value, &suffix) || strcmp(suffix, "%") != 0) {
+    return ParseBytes(text, value);
   }
-  double unit = 1;
-  for (const char* const name : {"", "k", "m", "g"}) {
-    if (EqualIgnoringCase(suffix, name)) return *value *= unit, true;
-    unit *= 1024;
-  }
-  return false;
+  const bool in_range = *value >= 1 && *value <= 100;
+  *value = -*value;
+  return in_range;
+}
+
+bool ParseMebibytes(const char* text, double* value) {
+  if (ParseDecimal(text, false, value)) return true;
+  constexpr double kMebibyte = double{1 << 20};
+  if (!ParseBytes(text, value)) return false;
+  // Not more than what every range allows, so that the conversion is defined.
+  if (*value > kMaxMebibytes * kMebibyte) return false;
+  *value /= kMebibyte;
+  return *value == static_cast<double>(static_cast<uint64_t>(*value));
 }
 
 bool ParseAs(Type type, const char* text, double* value) {
@@ -383,8 +429,12 @@ bool ParseAs(Type type, const char* text, double* value) {
       return ParseDecimal(text, false, value);
     case Type::kDouble:
       return ParseDecimal(text, true, value);
+    case Type::kBytes:
+      return ParseBytes(text, value);
     case Type::kSize:
       return ParseSize(text, value);
+    case Type::kMebibytes:
+      return ParseMebibytes(text, value);
     case Type::kPresence:
       return *value = *text != '\0' ? 1 : 0, true;
     case Type::kText:
@@ -410,7 +460,8 @@ bool CopyText(const char* text, char* buffer) {
 }
 
 bool Parse(const Setting& setting, const char* text, double* value) {
-  if (setting.type == Type::kInteger && setting.min < 0 && *text == '-') {
+  const bool is_signed = setting.type == Type::kInteger || setting.type == Type::kBytes;
+  if (is_signed && setting.min < 0 && *text == '-') {
     const bool parsed = ParseAs(setting.type, text + 1, value);
     *value = -*value;
     return parsed && *value >= setting.min;
@@ -428,8 +479,11 @@ const char* TypeName(Type type) {
       return "integer";
     case Type::kDouble:
       return "number";
+    case Type::kBytes:
     case Type::kSize:
-      return "bytes (suffixes K, M, G)";
+      return "bytes (suffixes K, M, G, T)";
+    case Type::kMebibytes:
+      return "MiB (or with a suffix K, M, G, T)";
     case Type::kText:
     case Type::kPresence:
       return "text";
@@ -494,6 +548,30 @@ const Setting* FindSetting(std::string_view name) {
   return nullptr;
 }
 
+// The beginnings of names that are this library's; PMI_RANK, SLURM_PROCID and OMPI_HOME are
+// others', who have more of that kind. Most variables of an environment begin otherwise, and cost
+// nothing.
+constexpr std::string_view kOwnBeginnings[] = {"TCM", "HEA", "MAL", "PPR"};
+
+// The setting that a variable may be meant to be, though it is none; null for none. Of several the
+// one with the fewest differences.
+const Setting* MeantSetting(std::string_view given) {
+  const Setting* meant = nullptr;
+  size_t fewest = kMaxComparedName + 1;
+  for (const std::string_view beginning : kOwnBeginnings) {
+    if (!HasPrefix(given, beginning)) continue;
+    for (const Setting& setting : kSettings) {
+      if (!HasPrefix(setting.name, beginning) || !IsNearName(given, setting.name)) continue;
+      const size_t distance = EditDistance(given, setting.name);
+      if (distance < fewest) {
+        fewest = distance;
+        meant = &setting;
+      }
+    }
+  }
+  return meant;
+}
+
 struct NameWriter {
   TextWriter* out;
   size_t count;
@@ -556,11 +634,14 @@ void ReadSetting(const char* name, size_t name_length, const char* value, Settin
     complaint->Text("; using ").Text(DefaultText(*setting)).Text("\n");
     return;
   }
-  if (!HasPrefix(given, kPrefix)) return;
   if (IsIgnored(given)) return;
+  const Setting* const meant = MeantSetting(given);
+  if (meant == nullptr && !HasPrefix(given, kPrefix)) return;
   complaint->Text("tcmalloc: ");
   WriteShortened(given, complaint);
-  complaint->Text(" is ignored: there is no such setting\n");
+  complaint->Text(" is ignored: there is no such setting");
+  if (meant != nullptr) complaint->Text("; did you mean ").Text(meant->name).Text("?");
+  complaint->Text("\n");
 }
 
 void UseSmallPreset(Settings* settings) {

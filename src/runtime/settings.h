@@ -4,7 +4,8 @@
 // prints; a test compares them).
 //
 // A value that cannot be read or lies out of range, and a TCMALLOC_ variable that does not exist,
-// cost one line on stderr; the default is used and the program goes on. Variables of other releases
+// cost one line on stderr; the default is used and the program goes on. So does a variable that is
+// named almost as one of these. Variables of other releases
 // of this library's ABI that do not apply here, or not yet, are known and ignored silently.
 #pragma once
 

@@ -117,7 +117,8 @@ constexpr Meaning kMeanings[] = {
     {"TCMALLOC_HEAP_LIMIT_MB",
      "How many MiB of memory the heap may take, its own records included; 0 for no limit. An "
      "allocation that does not fit fails, once all that is free, in caches too, has gone back to "
-     "the system."},
+     "the system. The first that fails is reported in a line on stderr, unless the program has a "
+     "limit callback."},
     {"TCMALLOC_HUGEPAGES",
      "Ask the system for transparent hugepages where the heap grows beyond 32 MiB, or beyond 8 MiB "
      "for an object of 1 MiB or more, unless the system has none or the process was told to have "
@@ -248,6 +249,8 @@ constexpr const char* kSystemCalls =
     "| `new` that fails, in a program without the C++ library | those of `dlopen` |\n"
     "| `TCMALLOC_BACKGROUND=1` | `nanosleep` or `clock_nanosleep`, in the thread that it starts "
     "when the library is loaded |\n"
+    "| `TCMALLOC_PROFILE`, `TCMALLOC_STATS_EVERY`, `TCMALLOC_REPORT_AT_TERM` | those of the thread "
+    "that they start and of the files that it writes: a sandbox is not set up around these |\n"
     "| `TCMALLOC_SOFT_LIMIT` as a percentage | `openat`, `read`, `close`: the control group's "
     "files, every few seconds |\n"
     "| `TCMALLOC_MEMFS_MALLOC_PATH`, `TCMALLOC_DEVMEM_START` | `openat`, `unlink`, `fcntl`, "
@@ -304,8 +307,16 @@ void WriteSettingsDocumentation(TextWriter* out) {
     out->Text(" | ").Text(kMeanings[i].text).Text(" |\n");
   }
   out->Text(
-      "\nA value that the column \"values\" does not allow, and a variable `TCMALLOC_...` that "
-      "does not\nexist, are reported in one line each on stderr and ignored.\n\n"
+      "\nK, M, G and T stand for powers of 1024, in upper or lower case; KB and KiB are K, and so "
+      "on.\n"
+      "A boolean without text (`TCMALLOC_SKIP_SBRK=`) is true, as in gperftools.\n\n"
+      "A value that the column \"values\" does not allow, and a variable `TCMALLOC_...` that does "
+      "not\nexist, are reported in one line each on stderr and ignored. So is a variable that "
+      "begins "
+      "as one of\nthese (`HEA`, `MAL`, `PPR`) and is spelt almost like it: one character is wrong, "
+      "missing or added,\ntwo in names of at least 12 characters, or one word between underscores. "
+      "The line says which name it\nmay have been meant to be. Other variables, `MALLOC_ARENA_MAX` "
+      "for example, are not looked at.\n\n"
       "Programs that run with more rights than their user (set-uid, set-gid, file capabilities) do "
       "not\nread, without a word:\n\n*");
   {

@@ -17,8 +17,9 @@ std::string Words(int error) {
 }
 
 TEST(ErrorTextTest, TheCLibrarysWords) {
-  for (const int error : {EPERM, ENOENT, EAGAIN, EACCES, EEXIST, ENOTDIR, EISDIR, EINVAL, EMFILE,
-                          EFBIG, ENOSPC, EROFS, EPIPE, ENAMETOOLONG, ELOOP, EDQUOT}) {
+  for (const int error : {EPERM,  ENOENT, EAGAIN, EACCES,       EEXIST, ENOTDIR, EISDIR,
+                          EINVAL, EMFILE, EFBIG,  ENXIO,        EBUSY,  ENODEV,  ECONNREFUSED,
+                          ENOSPC, EROFS,  EPIPE,  ENAMETOOLONG, ELOOP,  EDQUOT}) {
     EXPECT_EQ(Words(error), strerror(error));
   }
   EXPECT_EQ(Words(ENOMEM), "Out of memory");

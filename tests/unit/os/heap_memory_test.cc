@@ -202,10 +202,10 @@ TEST_F(HeapMemoryTest, AnUnusableFileOrDeviceCostsALine) {
   memory_.Configure(options);
   EXPECT_EQ(errno, 1234);
   EXPECT_EQ(testing::internal::GetCapturedStderr(),
-            "tcmalloc: no memory from TCMALLOC_MEMFS_MALLOC_PATH: cannot open /nonexistent/heap "
-            "(error 2)\n"
-            "tcmalloc: no memory from TCMALLOC_DEVMEM_DEVICE: cannot open /nonexistent/device "
-            "(error 2)\n");
+            "tcmalloc: TCMALLOC_MEMFS_MALLOC_PATH: cannot open /nonexistent/heap: No such file or "
+            "directory; no memory is taken from there\n"
+            "tcmalloc: TCMALLOC_DEVMEM_DEVICE: cannot open /nonexistent/device: No such file or "
+            "directory; no memory is taken from there\n");
   EXPECT_NE(Map(), nullptr);
   EXPECT_TRUE(zero_filled_);
 }

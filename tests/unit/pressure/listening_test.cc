@@ -243,6 +243,29 @@ TEST_F(ListeningTest, WhatIsRefusedIsCountedAndTheRestGoesOn) {
   EXPECT_EQ(Await(500), 3);
 }
 
+// Somebody set it for this process. Once: what opens it anew every few seconds is not repeated.
+TEST_F(ListeningTest, AWatchThatCannotBeUsedIsReportedOnce) {
+  const auto report = [this](const char* watch, const char* write, const char* why) {
+    EXPECT_EXIT(
+        {
+          setenv("MEMORY_PRESSURE_WATCH", watch, 1);
+          setenv("MEMORY_PRESSURE_WRITE", write, 1);
+          Open("watch=on");
+          Open("watch=on");
+          _exit(0);
+        },
+        testing::ExitedWithCode(0),
+        testing::Eq("tcmalloc: MEMORY_PRESSURE_WATCH=" + std::string(watch) +
+                    " is ignored: " + why + "\n"));
+  };
+  AddFifo("/run/watch");
+  tree_.Write("/run/file", "");
+  report("/run/nothing", "", "No such file or directory");
+  report("run/watch", "", "it is no absolute name of a pressure file, FIFO or socket");
+  report("/run/watch", "!", "MEMORY_PRESSURE_WRITE is no Base64");
+  report("/run/file", "", "MEMORY_PRESSURE_WRITE does not say what to write there");
+}
+
 TEST_F(ListeningTest, AServiceManagersFifo) {
   const int fifo = AddFifo("/run/watch");
   setenv("MEMORY_PRESSURE_WATCH", "/run/watch", 1);

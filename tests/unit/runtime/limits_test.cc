@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <setjmp.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <filesystem>
@@ -146,7 +147,7 @@ void Hear(int kind, size_t backed, size_t, void* context) {
     // As the slow path of an allocation in the callback does.
     LimitedAllocation limited(*heard.heap);
     Span* const span = heard.heap->page_heap.New(MiB(1000), SpanState::kLarge);
-    limited.Ended(span == nullptr);
+    limited.Ended(span == nullptr, 1000);
     if (span != nullptr) heard.heap->page_heap.Delete(span);
   }
 }
@@ -159,11 +160,11 @@ TEST_F(LimitsTest, TheSoftLimitIsToldWhenTheAllocationEnds) {
   ASSERT_NE(New(MiB(20)), nullptr);
   EXPECT_TRUE(heard.kinds.empty());
   errno = 77;
-  limited.Ended(false);
+  limited.Ended(false, 1000);
   EXPECT_EQ(errno, 77);
   EXPECT_EQ(heard.kinds, std::vector<int>{1});
   EXPECT_GE(heard.last_backed, 20 * kMiB);
-  limited.Ended(false);
+  limited.Ended(false, 1000);
   EXPECT_EQ(heard.kinds.size(), 1u);
 }
 
@@ -175,18 +176,18 @@ TEST_F(LimitsTest, TheHardLimitIsToldWhenTheAllocationFailed) {
     LimitedAllocation limited(heap_);
     ASSERT_EQ(New(MiB(20)), nullptr);
     // Another try succeeded.
-    limited.Ended(false);
+    limited.Ended(false, 1000);
     EXPECT_TRUE(heard.kinds.empty());
   }
   {
     // There is no memory for another reason.
     LimitedAllocation limited(heap_);
-    limited.Ended(true);
+    limited.Ended(true, 1000);
     EXPECT_TRUE(heard.kinds.empty());
   }
   LimitedAllocation limited(heap_);
   ASSERT_EQ(New(MiB(20)), nullptr);
-  limited.Ended(true);
+  limited.Ended(true, 1000);
   EXPECT_EQ(heard.kinds, std::vector<int>{0});
 }
 
@@ -251,23 +252,42 @@ TEST_F(LimitsTest, ACallbackIsNotCalledForItself) {
   SetMemoryLimit(heap_, LimitKind::kSoft, 10 * kMiB);
   LimitedAllocation limited(heap_);
   ASSERT_NE(New(MiB(20)), nullptr);
-  limited.Ended(false);
+  limited.Ended(false, 1000);
   EXPECT_EQ(heard.kinds, std::vector<int>{1});
   // And for the next one again.
   LimitedAllocation failing(heap_);
   ASSERT_EQ(New(MiB(20)), nullptr);
-  failing.Ended(true);
+  failing.Ended(true, 1000);
   EXPECT_EQ(heard.kinds, (std::vector<int>{1, 0}));
   EXPECT_EQ(current_slot.callback, nullptr);
 }
 
-TEST_F(LimitsTest, WithoutACallbackNothingIsTold) {
+TEST_F(LimitsTest, WithoutACallbackTheFirstFailureIsReported) {
   SetMemoryLimit(heap_, LimitKind::kHard, 10 * kMiB);
   SetMemoryLimit(heap_, LimitKind::kSoft, kMiB);
   LimitedAllocation limited(heap_);
   ASSERT_NE(New(MiB(5)), nullptr);
   ASSERT_EQ(New(MiB(20)), nullptr);
-  limited.Ended(true);
+  EXPECT_EXIT(
+      {
+        errno = 77;
+        limited.Ended(true, 20 * kMiB);
+        limited.Ended(true, 30 * kMiB);
+        _exit(errno == 77 ? 0 : 1);
+      },
+      testing::ExitedWithCode(0),
+      "^tcmalloc: hard limit: an allocation of 20971520 bytes failed: the limit is 10\\.0 MiB, and "
+      "the heap has [56]\\.[0-9] MiB; raise TCMALLOC_HEAP_LIMIT_MB; later failures are not "
+      "reported\n$");
+  Heard heard{.heap = &heap_};
+  heap_.page_heap.SetLimitCallback(&Hear, &heard);
+  EXPECT_EXIT(
+      {
+        limited.Ended(true, 20 * kMiB);
+        _exit(heard.kinds == std::vector<int>{0} ? 0 : 1);
+      },
+      testing::ExitedWithCode(0), testing::Eq(""))
+      << "the program is told itself";
 }
 
 }  // namespace

@@ -182,12 +182,12 @@ std::vector<std::string> DocumentedIgnoredNames() {
 }
 
 TEST(SettingsTest, Booleans) {
-  for (const char* yes : {"1", "true", "TRUE", "True", "t", "T", "yes", "y", "Y", "on", "ON"}) {
+  for (const char* yes : {"1", "true", "TRUE", "True", "t", "T", "yes", "y", "Y", "on", "ON", ""}) {
     Settings settings;
     EXPECT_EQ(Read("TCMALLOC_CHECK", yes, &settings), "");
     EXPECT_TRUE(settings.check) << yes;
   }
-  for (const char* no : {"0", "false", "FALSE", "f", "F", "no", "n", "N", "off", "Off", ""}) {
+  for (const char* no : {"0", "false", "FALSE", "f", "F", "no", "n", "N", "off", "Off"}) {
     Settings settings = Unusual();
     EXPECT_EQ(Read("TCMALLOC_CHECK", no, &settings), "");
     EXPECT_FALSE(settings.check) << no;
@@ -252,8 +252,7 @@ TEST(SettingsTest, VeryLongNumbers) {
 }
 
 TEST(SettingsTest, UnknownVariables) {
-  for (const char* name : {"TCMALLOC_", "TCMALLOC_CHEK", "TCMALLOC_CHECK2", "TCMALLOC_CHECK ",
-                           "TCMALLOC_RELEASE_RATES", "TCMALLOC_check"}) {
+  for (const char* name : {"TCMALLOC_", "TCMALLOC_X", "TCMALLOC_ARENAS", "TCMALLOC_check"}) {
     Settings settings = Unusual();
     EXPECT_EQ(Read(name, "1", &settings),
               "tcmalloc: " + std::string(name) + " is ignored: there is no such setting\n");
@@ -266,8 +265,8 @@ TEST(SettingsTest, UnknownVariables) {
 }
 
 TEST(SettingsTest, OtherVariablesAreNotOurs) {
-  for (const char* name : {"", "PATH", "TCMALLOC", "tcmalloc_check", "TCMALLO_CHECK",
-                           "XTCMALLOC_CHECK", "MALLOCSTATS2", "MALLOC_STATS"}) {
+  for (const char* name : {"", "PATH", "TCMALLOC", "tcmalloc_check", "XTCMALLOC_CHECK",
+                           "MALLOCSTATS222", "MALLOC_STAT"}) {
     Settings settings = Unusual();
     EXPECT_EQ(Read(name, "nonsense", &settings), "") << name;
     EXPECT_TRUE(settings == Unusual());
@@ -407,7 +406,7 @@ TEST(SettingsTest, HeapProfiler) {
       EXPECT_EQ(*interval, value) << name << "=" << text;
     }
     *interval = 5;
-    for (const char* bad : {"", "1M", "1.5", "-", "x"}) {
+    for (const char* bad : {"", "1X", "1.5", "-", "x"}) {
       EXPECT_NE(Read(name, bad, &settings), "") << name << "=" << bad;
       EXPECT_EQ(*interval, 5u);
     }
@@ -551,12 +550,12 @@ TEST(SettingsTest, ThresholdOfLargeAllocations) {
     EXPECT_EQ(settings.large_report_threshold_bytes, bytes) << text;
     EXPECT_TRUE(settings.large_report_lines);
   }
-  for (const char* bad : {"", "-", "--1", "1G", "1.5", "1125899906842625", "-1125899906842625"}) {
+  for (const char* bad : {"", "-", "--1", "1X", "1.5", "1125899906842625", "-1125899906842625"}) {
     settings = Unusual();
     EXPECT_EQ(Read("TCMALLOC_LARGE_ALLOC_REPORT_THRESHOLD", bad, &settings),
               "tcmalloc: TCMALLOC_LARGE_ALLOC_REPORT_THRESHOLD=" + std::string(bad) +
-                  " is ignored: expected integer from -1125899906842624 to 1125899906842624; "
-                  "using 1073741824\n");
+                  " is ignored: expected bytes (suffixes K, M, G, T) from -1125899906842624 to "
+                  "1125899906842624; using 1073741824\n");
     EXPECT_TRUE(settings == Unusual()) << bad;
     EXPECT_FALSE(settings.large_report_lines);
   }
@@ -618,7 +617,7 @@ TEST(SettingsTest, TotalOfThreadCaches) {
   // What no address space holds is as much as there are addresses.
   const size_t most = static_cast<size_t>(std::min<uint64_t>(uint64_t{1} << 50, SIZE_MAX));
   EXPECT_EQ(settings.max_total_thread_cache_bytes, most);
-  for (const char* bad : {"-1", "1125899906842625", "1.5", "32M", ""}) {
+  for (const char* bad : {"-1", "1125899906842625", "1.5", "32X", ""}) {
     EXPECT_NE(Read("TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES", bad, &settings), "") << bad;
     EXPECT_EQ(settings.max_total_thread_cache_bytes, most);
   }
@@ -646,15 +645,19 @@ TEST(SettingsTest, HardLimit) {
   EXPECT_EQ(settings.hard_limit_bytes, kNoLimit);
   for (const auto& [text, bytes] :
        {std::pair("1", Clamped(uint64_t{1} << 20)), std::pair("4096", Clamped(uint64_t{4} << 30)),
-        std::pair("0", kNoLimit), std::pair("1073741824", Clamped(uint64_t{1} << 50))}) {
+        std::pair("0", kNoLimit), std::pair("1073741824", Clamped(uint64_t{1} << 50)),
+        std::pair("2048K", Clamped(uint64_t{2} << 20)), std::pair("3M", Clamped(uint64_t{3} << 20)),
+        std::pair("4GiB", Clamped(uint64_t{4} << 30)),
+        std::pair("1024T", Clamped(uint64_t{1} << 50)), std::pair("0G", kNoLimit)}) {
     EXPECT_EQ(Read("TCMALLOC_HEAP_LIMIT_MB", text, &settings), "");
     EXPECT_EQ(settings.hard_limit_bytes, bytes) << text;
   }
   settings = Unusual();
-  for (const char* bad : {"", "-1", "1.5", "1M", "50%", "1073741825"}) {
+  for (const char* bad : {"", "-1", "1.5", "1K", "1500K", "50%", "1073741825", "1025T", "1m1"}) {
     EXPECT_EQ(Read("TCMALLOC_HEAP_LIMIT_MB", bad, &settings),
               "tcmalloc: TCMALLOC_HEAP_LIMIT_MB=" + std::string(bad) +
-                  " is ignored: expected integer from 0 to 1073741824; using 0\n");
+                  " is ignored: expected MiB (or with a suffix K, M, G, T) from 0 to 1073741824; "
+                  "using 0\n");
     EXPECT_TRUE(settings == Unusual()) << bad;
   }
 }
@@ -669,7 +672,11 @@ TEST(SettingsTest, Sizes) {
         std::pair("16g", Clamped(uint64_t{16} << 30)),
         std::pair("1125899906842624", Clamped(uint64_t{1} << 50)),
         std::pair("0001M", Clamped(uint64_t{1} << 20)), std::pair("0", kNoLimit),
-        std::pair("0G", kNoLimit)}) {
+        std::pair("0G", kNoLimit), std::pair("1T", Clamped(uint64_t{1} << 40)),
+        std::pair("1KB", size_t{1024}), std::pair("1KiB", size_t{1024}),
+        std::pair("5mib", Clamped(uint64_t{5} << 20)), std::pair("5Mb", Clamped(uint64_t{5} << 20)),
+        std::pair("2GIB", Clamped(uint64_t{2} << 30)),
+        std::pair("3tb", Clamped(uint64_t{3} << 40))}) {
     settings.soft_limit_percent = 7;
     EXPECT_EQ(Read("TCMALLOC_SOFT_LIMIT", text, &settings), "");
     EXPECT_EQ(settings.soft_limit_bytes, bytes) << text;
@@ -687,16 +694,19 @@ TEST(SettingsTest, Sizes) {
                           "-50%",     "0%",
                           "101%",     "50%%",
                           "50 %",     "1.5G",
-                          "1T",       "1KB",
-                          "1KiB",     "1 K",
+                          "1P",       "1B",
+                          "1KBB",     "1 K",
+                          "1iB",      "1KiBx",
+                          "1MM",      "1KM",
                           "0x10",     "1125899906842625",
                           "1048577G", "99999999999999999999999999",
                           "G1",       "1%1"}) {
     settings = Unusual();
-    EXPECT_EQ(Read("TCMALLOC_SOFT_LIMIT", bad, &settings),
-              "tcmalloc: TCMALLOC_SOFT_LIMIT=" + std::string(bad) +
-                  " is ignored: expected bytes (suffixes K, M, G) from 0 to 1125899906842624, or "
-                  "1% to 100%; using 0\n");
+    EXPECT_EQ(
+        Read("TCMALLOC_SOFT_LIMIT", bad, &settings),
+        "tcmalloc: TCMALLOC_SOFT_LIMIT=" + std::string(bad) +
+            " is ignored: expected bytes (suffixes K, M, G, T) from 0 to 1125899906842624, or "
+            "1% to 100%; using 0\n");
     EXPECT_TRUE(settings == Unusual()) << bad;
   }
 }
@@ -739,6 +749,134 @@ TEST(SettingsDeathTest, MoreIsGivenThanIsNoted) {
         },
         testing::ExitedWithCode(0), "")
         << length;
+  }
+}
+
+// Wherever bytes are, whichever library the variable comes from.
+TEST(SettingsTest, EverySizeTakesSuffixes) {
+  size_t sizes = 0;
+  SettingDescription setting;
+  for (size_t i = 0; DescribeSetting(i, &setting); ++i) {
+    char buffer[200];
+    TextWriter range(buffer, sizeof(buffer));
+    WriteSettingRange(i, &range);
+    if (range.text().find("suffix") == std::string_view::npos) continue;
+    ++sizes;
+    const std::string name(setting.name);
+    Settings with_suffix;
+    Settings in_bytes;
+    EXPECT_EQ(Read(name, "3MiB", &with_suffix), "");
+    const bool mebibytes = range.text().find("MiB") != std::string_view::npos;
+    EXPECT_EQ(Read(name, mebibytes ? "3" : "3145728", &in_bytes), "");
+    EXPECT_TRUE(with_suffix == in_bytes) << name;
+    EXPECT_FALSE(with_suffix == Settings()) << name;
+    for (const char* const text : {"3m", "3M", "3mb", "3MB", "3072k", "3072KiB"}) {
+      Settings settings;
+      EXPECT_EQ(Read(name, text, &settings), "") << name << "=" << text;
+      EXPECT_TRUE(settings == in_bytes) << name << "=" << text;
+    }
+  }
+  EXPECT_EQ(sizes, 12u);
+  Settings settings;
+  EXPECT_EQ(Read("HEAP_PROFILE_ALLOCATION_INTERVAL", "2G", &settings), "");
+  EXPECT_EQ(settings.heap_profile_allocation_interval, uint64_t{2} << 30);
+  EXPECT_EQ(Read("HEAP_PROFILE_INUSE_INTERVAL", "-1M", &settings), "");
+  EXPECT_EQ(settings.heap_profile_inuse_interval, 0u);
+  EXPECT_NE(Read("HEAP_PROFILE_TIME_INTERVAL", "1K", &settings), "") << "these are seconds";
+}
+
+// gperftools takes a variable without text for true.
+TEST(SettingsTest, AnEmptyBooleanIsTrue) {
+  Settings settings;
+  EXPECT_EQ(Read("TCMALLOC_SKIP_SBRK", "", &settings), "");
+  EXPECT_TRUE(settings.skip_sbrk);
+  EXPECT_EQ(Read("TCMALLOC_AGGRESSIVE_DECOMMIT", "", &settings), "");
+  EXPECT_TRUE(settings.aggressive_decommit);
+}
+
+TEST(SettingsTest, MisspeltNames) {
+  const auto complaint = [](const std::string& name) {
+    Settings settings = Unusual();
+    const std::string text = Read(name, "1", &settings);
+    EXPECT_TRUE(settings == Unusual()) << name;
+    return text;
+  };
+  const std::pair<const char*, const char*> kMeant[] = {
+      {"MALLOCSTAT", "MALLOCSTATS"},
+      {"MALLOC_STATS", "MALLOCSTATS"},
+      {"MALLOCSTATS2", "MALLOCSTATS"},
+      {"TCMALLOC_CHEK", "TCMALLOC_CHECK"},
+      {"TCMALLOC_CHECK ", "TCMALLOC_CHECK"},
+      {"TCMALLO_CHECK", "TCMALLOC_CHECK"},
+      {"HEAPCHEK", "HEAPCHECK"},
+      {"HEAP_CHECK", "HEAPCHECK"},
+      {"HEAPPROFIL", "HEAPPROFILE"},
+      {"HEAP_PROFILE", "HEAPPROFILE"},
+      {"HEAP_PROFILE_SIGNAL", "HEAPPROFILESIGNAL"},
+      {"HEAP_PROFILE_INTERVAL", "HEAP_PROFILE_TIME_INTERVAL"},
+      {"HEAP_CHECK_DUMP_DIRECTRY", "HEAP_CHECK_DUMP_DIRECTORY"},
+      {"PPROFPATH", "PPROF_PATH"},
+      {"TCMALLOC_RELEASE_RATES", "TCMALLOC_RELEASE_RATE"},
+      {"TCMALLOC_HEAP_LIMIT", "TCMALLOC_HEAP_LIMIT_MB"},
+      {"TCMALLOC_BACKGROUND_THREAD", "TCMALLOC_BACKGROUND"},
+      {"TCMALLOC_SOFTLIMIT", "TCMALLOC_SOFT_LIMIT"},
+  };
+  for (const auto& [name, meant] : kMeant) {
+    EXPECT_EQ(complaint(name), std::string("tcmalloc: ") + name +
+                                   " is ignored: there is no such setting; did you mean " + meant +
+                                   "?\n");
+  }
+  EXPECT_EQ(complaint("TCMALLOC_NOTHING_LIKE_IT"),
+            "tcmalloc: TCMALLOC_NOTHING_LIKE_IT is ignored: there is no such setting\n");
+}
+
+// Of the C library, other allocators, those who start processes, and programs.
+TEST(SettingsTest, VariablesOfOthersAreNoMisspeltOnes) {
+  for (const char* name : {"MALLOC_ARENA_MAX",
+                           "MALLOC_ARENA_TEST",
+                           "MALLOC_CHECK_",
+                           "MALLOC_CONF",
+                           "MALLOC_OPTIONS",
+                           "MALLOC_PERTURB_",
+                           "MALLOC_TOP_PAD_",
+                           "MALLOC_TRACE",
+                           "MALLOC_TRIM_THRESHOLD_",
+                           "MALLOC_MMAP_THRESHOLD_",
+                           "MALLOC_MMAP_MAX_",
+                           "MALLOC_TCACHE_COUNT",
+                           "MIMALLOC_SHOW_STATS",
+                           "JEMALLOC_STATS",
+                           "SLURM_JOBID",
+                           "SLURM_JOB_IDS",
+                           "SLURM_NPROCS",
+                           "SLURM_LOCALID",
+                           "PMI_SIZE",
+                           "PMI_RANKS",
+                           "PMIX_RANKS",
+                           "PMIX_NAMESPACE",
+                           "OMPI_HOMES",
+                           "OMPI_COMM_WORLD_RANK",
+                           "HEAP_SIZE",
+                           "HEAPSIZE",
+                           "HEAP_DUMP_PATH",
+                           "HEAP_NEWSIZE",
+                           "HEAPDUMP",
+                           "HEAP",
+                           "HEAP_PROFILE_DIR",
+                           "HEAP_PROFILER_ENABLED",
+                           "MALLOC",
+                           "PPROF_TMPDIR",
+                           "PPROF_TOOLS",
+                           "PPROF_BINARY_PATH_LIST",
+                           "TERM",
+                           "TCLLIBPATH",
+                           "TCMD",
+                           "PATH",
+                           "HOME",
+                           "",
+                           "GLIBC_TUNABLES"}) {
+    Settings settings = Unusual();
+    EXPECT_EQ(Read(name, "1", &settings), "") << name;
   }
 }
 
