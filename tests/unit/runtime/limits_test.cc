@@ -212,7 +212,7 @@ __attribute__((noinline)) void ExceedAndLeave(Heap& heap, Length n, int depth) {
   }
   LimitedAllocation limited(heap);
   EXPECT_NE(heap.page_heap.New(n, SpanState::kLarge), nullptr);
-  limited.Ended(false);
+  limited.Ended(false, n.bytes());
   ADD_FAILURE() << "the callback was not called";
 }
 
