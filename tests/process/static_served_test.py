@@ -6,7 +6,7 @@ Usage: static_served_test.py STATIC_LIBRARY SOURCE WORK_FOLDER C_COMPILER CXX_CO
 
 In each program the C library's names must be the allocator's functions, by their addresses, and what
 the library's constructors start must work: statistics, and in the full library the heap profiler and
-the leak checker. The minimal one must say that it has no leak checker.
+the leak checker. The minimal one must say that it has no leak checker, but not in a set-uid program.
 """
 
 import os
@@ -14,12 +14,15 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import tempfile
 
 # Names that must be one function. Only names that the program has are looked at, but it must have these.
 SAME = (("malloc", "tc_malloc"), ("free", "tc_free"), ("calloc", "tc_calloc"),
         ("realloc", "tc_realloc"), ("posix_memalign", "tc_posix_memalign"),
         ("aligned_alloc", "tc_aligned_alloc"), ("malloc_usable_size", "tc_malloc_size"),
         ("_ZdlPv", "tc_delete"))
+# In Debian and elsewhere; any two that are not root's would do.
+NOBODY, OWNER = 65534, 1
 NEW = ("_Znwm", "_Znwj")  # where size_t is long, and int
 STATUS_OF_LEAKS = 1
 IGNORED = ("tcmalloc: HEAPCHECK is ignored: this is libtcmalloc_minimal; preload or link libtcmalloc, "
@@ -109,6 +112,30 @@ class Test:
         if not list(self.work.glob(f"{pathlib.Path(profile).name}*.heap")):
             self.fail(f"{name}: HEAPPROFILE writes no file")
 
+    def check_set_uid(self):
+        """A program with more rights than its user says nothing about variables."""
+        reason = ("only root can make such a program" if os.geteuid() != 0 else
+                  "the file system ignores set-uid" if os.statvfs(self.work).f_flag & os.ST_NOSUID else
+                  "this process and its children ignore set-uid"
+                  if "NoNewPrivs:\t1" in pathlib.Path("/proc/self/status").read_text() else None)
+        if reason:
+            print(f"no set-uid program: {reason}")
+            return
+        # A folder that anybody may enter.
+        with tempfile.TemporaryDirectory() as folder:
+            os.chmod(folder, 0o755)
+            program = os.path.join(folder, "set_uid")
+            subprocess.run([*self.programs["malloc"], "-o", program, str(self.library)], check=True)
+            os.chown(program, OWNER, -1)
+            said = {}
+            for mode in (0o755, 0o4755):
+                os.chmod(program, mode)
+                said[mode] = subprocess.run([program], env=plain_environment(HEAPCHECK="normal"),
+                                            user=NOBODY, text=True, check=True,
+                                            stdout=subprocess.PIPE, stderr=subprocess.PIPE).stderr
+            if said != {0o755: IGNORED, 0o4755: ""}:
+                self.fail(f"set-uid: {said}")
+
 
 def main():
     test = Test(*sys.argv[1:])
@@ -131,6 +158,8 @@ def main():
         # In an archive the linker looks for what is referred to, and here nothing is.
         for way, link in {**({} if use == "nothing" else ways), **for_all}.items():
             test.check(way, use, link)
+    if not test.has_tools:
+        test.check_set_uid()
     print(f"{test.linked} programs, {test.failures} failures")
     sys.exit(1 if test.failures else 0)
 
