@@ -40,6 +40,7 @@ bool ObjectIndex::ForEachSpan(Heap& heap, F f) {
 }
 
 bool ObjectIndex::Build(Heap& heap) {
+  if (heap.page_heap.is_moving()) settled_ = false;
   for (size_t i = 1; i < kNumSizeClasses; ++i) {
     objects_per_span_[i] =
         static_cast<uint32_t>(heap.central.free_list(static_cast<SizeClass>(i)).objects_per_span());

@@ -33,6 +33,9 @@
 //   (base/in_flight.h), by which the Marker finds them; the third kind is in a list of the
 //   registry's.
 //
+//   A large object whose pages are being moved (page/page_heap_move.cc): what it holds may lie
+//   where no span is yet. `settled` is false then as well.
+//
 //   A large object that was just allocated, to which only its span's record leads (its allocation
 //   is being sampled, or its pages are being populated): the Marker takes the address of a large
 //   object's record on a stack for one of the object.
@@ -91,7 +94,7 @@ class ObjectIndex {
   // and other threads stand still or do not use it.
   [[nodiscard]] bool Build(Heap& heap);
 
-  // No thread was stopped while it moved several objects in its bins.
+  // No thread was stopped while it moved several objects in its bins, or the pages of an object.
   bool settled() const { return settled_; }
 
   size_t num_objects() const { return num_objects_; }

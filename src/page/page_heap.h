@@ -289,8 +289,11 @@ class PageHeap {
     for (SpanCache& cache : span_caches_) f(cache.lock());
     f(lock_);
   }
+  // Some thread is in MoveLargeAt: an object may have lost its pages to a place that no span knows
+  // yet. With the lock held none begins.
+  bool is_moving() const TC_NO_THREAD_SAFETY_ANALYSIS { return moves_in_flight_ > 0; }
   // In a forked child, with the lock held by this thread: spans that another thread was releasing
-  // are free again.
+  // are free again, and what one was moving is moving no longer.
   void RestoreAfterForkInChild();
 
   // The most that is given back in one system call, unless there is no memory for the record of a
@@ -597,6 +600,7 @@ class PageHeap {
   // Slices that were begun, each of which has its number; threads in WaitForRelease.
   uint64_t releases_begun_ TC_GUARDED_BY(lock_) = 0;
   size_t release_waiters_ TC_GUARDED_BY(lock_) = 0;
+  size_t moves_in_flight_ TC_GUARDED_BY(lock_) = 0;
   ReleasePolicy release_policy_ TC_GUARDED_BY(lock_);
   HugepageSetting hugepages_ TC_GUARDED_BY(lock_);
   // Becomes hugepages_ with the second growth, then empty.

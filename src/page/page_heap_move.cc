@@ -4,9 +4,13 @@
 //
 // The new place is always a mapping of its own, which becomes the heap's when the move has
 // succeeded: one that fails leaves a hole in the address space there (VirtualMemory::Move).
-// Until then only this thread knows the place, and only its caller uses the object. What others may
-// do meanwhile is to give advice about hugepages around the old place; the new one is advised
-// anew after the move, and marked with that, so it does not matter what the pages brought along.
+// Until then only this thread knows the place, and only its caller uses the object. Between the
+// move and the moment when the new span is made under the lock, the contents are in no span:
+// whoever looks at all objects meanwhile would miss what they point to. So moves are counted from
+// the decision, under the lock, to that moment, and who holds the lock and sees one looks again
+// later. What others may do meanwhile is to give advice about hugepages around the old place; the
+// new one is advised anew after the move, and marked with that, so it does not matter what the
+// pages brought along.
 #include <cstring>
 
 #include "page/page_heap.h"
@@ -61,10 +65,15 @@ Span* PageHeap::MoveLargeAt(Span* span, const void* p, Length n, void** sample) 
     const SpinLockHolder holder(lock_);
     if (!IsLargeAt(span, p) || !PlanMoveLocked(*span, n, &plan)) return nullptr;
     mode = hugepages_.mode;
+    ++moves_in_flight_;
   }
   const PageId from = span->first_page + plan.head;
   const size_t sample_bytes = plan.hugepages ? kHugepageSize : granule_.bytes();
-  if (!vm_.MayMove(from.start_address(), sample_bytes)) return nullptr;
+  if (!vm_.MayMove(from.start_address(), sample_bytes)) {
+    const SpinLockHolder holder(lock_);
+    --moves_in_flight_;
+    return nullptr;
+  }
   // For cutting the new mapping and the old span, once nothing can be undone any more.
   constexpr size_t kRecords = kRecordsPerOperation + 2;
   IntrusiveList<Span> records;
@@ -82,6 +91,7 @@ Span* PageHeap::MoveLargeAt(Span* span, const void* p, Length n, void** sample) 
   const size_t alignment = mode == HugepageMode::kNever ? granule_.bytes() : kHugepageSize;
   if (num_records < kRecords || !MapNew(plan.mapped, alignment, &made)) {
     const SpinLockHolder holder(lock_);
+    --moves_in_flight_;
     return_records();
     return nullptr;
   }
@@ -120,6 +130,7 @@ Span* PageHeap::MoveLargeAt(Span* span, const void* p, Length n, void** sample) 
   bool time_to_decide = false;
   {
     const SpinLockHolder holder(lock_);
+    --moves_in_flight_;
     return_records();
     // Memory of another kind, which a program's allocator has begun to provide, is for others.
     if (made.mapping.zero_filled ? moved : made.mapping.start != nullptr) {

@@ -278,6 +278,7 @@ void PageHeap::RestoreAfterForkInChild() TC_NO_THREAD_SAFETY_ANALYSIS {
   RestoreLocked(refused_, std::numeric_limits<size_t>::max());
   // Who waited for them is not there.
   release_waiters_ = 0;
+  moves_in_flight_ = 0;
 }
 
 void PageHeap::SetReleaseRate(double rate) {

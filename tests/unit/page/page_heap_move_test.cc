@@ -72,6 +72,7 @@ struct MovingHeap {
   // Nothing is behind what is called released.
   void Check() {
     heap.CheckInvariants();
+    EXPECT_FALSE(heap.is_moving());
     const PageId begin(vm.base() >> kPageShift);
     for (PageId page = begin; page < begin + Length((size_t{1} << 30) >> kPageShift);) {
       const Span* const span = under_test.page_map->SpanOf(page);
