@@ -43,7 +43,10 @@ int ErrorOfCreating(const char* path) {
     return 0;
   }
   if (errno != ENOENT) return errno;
-  const char* const slash = strrchr(path, '/');
+  const char* slash = nullptr;
+  for (const char* c = path; *c != '\0'; ++c) {
+    if (*c == '/') slash = c;
+  }
   if (slash == nullptr) return ErrorOfCreatingIn(".");
   char directory[kMaxPath];
   const size_t length = static_cast<size_t>(slash - path) + 1;
