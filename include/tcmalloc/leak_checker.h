@@ -79,7 +79,10 @@ enum {
   TCMALLOC_LEAKS_NO_MEMORY = 1,
   /* The other threads could not be stopped; what they held may be among what is reported. */
   TCMALLOC_LEAKS_NOT_STOPPED = 2,
-  /* The figures are all 0, and mean nothing: the system does not let the program see itself. */
+  /*
+   * The figures are all 0, and mean nothing: the system does not let the program see itself, or a
+   * thread did not stop because it waits in the kernel for something else (error: ETIMEDOUT).
+   */
   TCMALLOC_LEAKS_IMPOSSIBLE = 3
 };
 

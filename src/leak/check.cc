@@ -3,8 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
-#include <cstring>
+#include <csignal>
 
 #include "base/compiler.h"
 #include "leak/age_bucket.h"
@@ -15,6 +14,7 @@
 #include "leak/sampled_sites.h"
 #include "os/clock.h"
 #include "os/errno_keeper.h"
+#include "os/memory_reader.h"
 #include "os/process.h"
 #include "os/world_stop.h"
 #include "profile/sample_table.h"
@@ -24,9 +24,18 @@
 namespace tcmalloc {
 namespace {
 
-// How often threads are stopped again when one was in the middle of moving objects in its bins.
-// That takes some ten nanoseconds of its time: one that was met in it twice is rare.
+// How often threads are stopped again when one was in the middle of moving objects in its bins, or
+// the pages of a large object. The former takes some ten nanoseconds, the latter microseconds: one
+// that is met in it twice has been preempted there. So the pauses between grow, to a second in all.
 constexpr int kMaxAttempts = 20;
+constexpr int kLongestPauseMs = 64;
+
+// For how long a thread that does not stop is tried again, with the heap released and all threads
+// running between, and the pauses, which grow. An attempt stops the others for some 20 ms
+// (os/world_stop.h), so they run most of the time.
+constexpr int64_t kStopPatienceMs = 5000;
+constexpr int kFirstStopPauseMs = 50;
+constexpr int kLongestStopPauseMs = 400;
 
 // One check at a time. The number of the process that makes it, 0 for none: in a forked child the
 // parent's check is none.
@@ -54,23 +63,35 @@ class OneCheck {
   const ErrnoKeeper keeper_;
 };
 
-enum class Seen : uint8_t { kNothing, kAll, kUnsettled, kNoMemory, kNoMappings };
+enum class Seen : uint8_t { kNothing, kAll, kUnsettled, kNoMemory, kNoMappings, kUnreadable };
+
+void Wait(int ms) {
+  for (int i = 0; i < ms; ++i) WaitMillisecond();
+}
 
 // What is done while the threads stand still.
 class Examination {
  public:
-  // Of the caller's stack what lies from `stack` on belongs to the program.
-  Examination(Heap& heap, const LeakRequest& request, uintptr_t stack, FoundLeaks* report)
+  // Of the caller's stack what lies from `stack` on belongs to the program. `careful`: memory of
+  // the program is read as if it could not be read; else where other threads run only.
+  Examination(Heap& heap, const LeakRequest& request, uintptr_t stack, bool careful,
+              FoundLeaks* report)
       : heap_(heap),
         request_(request),
         stack_(stack),
+        careful_(careful),
         report_(report),
         memory_(heap.virtual_memory),
         index_(memory_),
         roots_(heap) {}
 
+  // On a task that survives faults of the reader's.
   void Run(const WorldStop& world) {
-    if (!index_.Build(heap_)) {
+    // Threads that run may unmap and protect memory, and move mappings.
+    if (!world.is_complete) careful_ = true;
+    if (careful_ && !reader_.Works()) {
+      seen_ = Seen::kUnreadable;
+    } else if (!index_.Build(heap_)) {
       seen_ = Seen::kNoMemory;
     } else if (!index_.settled()) {
       seen_ = Seen::kUnsettled;
@@ -78,7 +99,8 @@ class Examination {
       // It is told where the heap lies when it is made.
       Marker marker(index_, memory_,
                     {.max_pointer_offset = request_.max_pointer_offset,
-                     .pointer_source_alignment = request_.pointer_source_alignment});
+                     .pointer_source_alignment = request_.pointer_source_alignment,
+                     .reader = reader()});
       marker_ = &marker;
       const bool done =
           marker.Prepare() && (!request_.reachability || AddRoots(world)) && Flood() && Collect();
@@ -94,6 +116,8 @@ class Examination {
   Seen seen() const { return seen_; }
 
  private:
+  const MemoryReader* reader() const { return careful_ ? &reader_ : nullptr; }
+
   // The checker's own frames on the caller's stack, and its registers, know where memory that is
   // being used for the check begins and ends. That looks like pointers to what lies beside it.
   bool LeaveOwnFramesOut(WorldStop* world) {
@@ -111,11 +135,12 @@ class Examination {
 
   bool AddRoots(WorldStop world) {
     if (!LeaveOwnFramesOut(&world)) return false;
-    const Roots::Outcome outcome = roots_.Gather(world, ProcessRegisteredRoots());
+    const Roots::Outcome outcome = roots_.Gather(world, ProcessRegisteredRoots(), reader());
     if (outcome != Roots::Outcome::kDone) {
       seen_ = outcome == Roots::Outcome::kNoMemory ? Seen::kNoMemory : Seen::kNoMappings;
       return false;
     }
+    marker_->SetUnreadable(roots_.unreadable().data(), roots_.unreadable().size());
     for (const RootRange& range : roots_.always()) {
       if (!AddRange(range)) return false;
     }
@@ -204,6 +229,7 @@ class Examination {
     report_->everything = !request_.reachability;
     report_->objects_in_use = index_.num_objects();
     report_->bytes_in_use = index_.object_bytes();
+    report_->unread_bytes = marker_->counts().unread_bytes;
     now_ms_ = heap_.page_heap.now_ms();
     if (request_.reachability && !marker_->FindIndirect()) return false;
     bool enough_memory = true;
@@ -261,9 +287,8 @@ class Examination {
     LeakSite* const site = report_->Add(lost, request_.by_object);
     if (site == nullptr) return false;
     if (request_.show_contents && site->example == object.start) {
-      site->num_words = std::min(LeakSite::kMaxWords, object.bytes / sizeof(uintptr_t));
-      memcpy(site->words, reinterpret_cast<const void*>(object.start),
-             site->num_words * sizeof(uintptr_t));
+      const size_t bytes = std::min(sizeof(site->words), object.bytes);
+      site->num_words = reader_.Copy(site->words, object.start, bytes) / sizeof(uintptr_t);
     }
     return true;
   }
@@ -271,6 +296,8 @@ class Examination {
   Heap& heap_;
   const LeakRequest& request_;
   const uintptr_t stack_;
+  bool careful_;
+  const MemoryReader reader_{/*guarded=*/true};
   FoundLeaks* const report_;
   CheckMemory memory_;
   ObjectIndex index_;
@@ -282,50 +309,82 @@ class Examination {
 };
 
 // Runs visitor->Run(world) with the heap held and the other threads stopped, or, where they cannot
-// be, as they are.
+// be, as they are: `*stopped` says which. Where a thread only does not stop in time, nothing is
+// run.
 template <typename Visitor>
-StopResult WithHeapAtRest(Heap& heap, Visitor* visitor) {
+StopResult WithHeapAtRest(Heap& heap, Visitor* visitor, bool* stopped) {
   const auto run = [](void* context, const WorldStop& world) {
     static_cast<Visitor*>(context)->Run(world);
   };
-  HoldHeap();
-  StopResult result = WithWorldStopped(heap.virtual_memory, run, visitor);
-  if (result.outcome != StopOutcome::kDone && result.outcome != StopOutcome::kTaskDied) {
-    const int64_t start_us = Microseconds();
-    WithCallerOnly(run, visitor);
-    result.pause_ns = (Microseconds() - start_us) * 1000;
+  const int64_t deadline_us = Microseconds() + kStopPatienceMs * 1000;
+  for (int pause_ms = kFirstStopPauseMs;; pause_ms = std::min(2 * pause_ms, kLongestStopPauseMs)) {
+    *stopped = true;
+    HoldHeap();
+    StopResult result = WithWorldStopped(heap.virtual_memory, run, visitor);
+    const StopOutcome outcome = result.outcome;
+    if (outcome != StopOutcome::kDone && outcome != StopOutcome::kTaskDied &&
+        outcome != StopOutcome::kNotInTime) {
+      *stopped = false;
+      const int reason = result.error;
+      result = WithCallerOnly(heap.virtual_memory, run, visitor);
+      if (result.outcome == StopOutcome::kDone) result.error = reason;
+    }
+    ReleaseHeap();
+    if (result.outcome != StopOutcome::kNotInTime || Microseconds() >= deadline_us) return result;
+    Wait(pause_ms);
   }
-  ReleaseHeap();
-  return result;
 }
 
-LeakOutcome OutcomeOf(Seen seen, const StopResult& stop) {
-  if (stop.outcome == StopOutcome::kTaskDied) return LeakOutcome::kImpossible;
+LeakOutcome OutcomeOf(Seen seen, const StopResult& stop, bool stopped) {
+  if (stop.outcome != StopOutcome::kDone) return LeakOutcome::kImpossible;
   switch (seen) {
     case Seen::kAll:
-      return stop.outcome == StopOutcome::kDone ? LeakOutcome::kDone : LeakOutcome::kNotStopped;
+      return stopped ? LeakOutcome::kDone : LeakOutcome::kNotStopped;
     case Seen::kNoMemory:
       return LeakOutcome::kNoMemory;
     case Seen::kNothing:
     case Seen::kUnsettled:
     case Seen::kNoMappings:
+    case Seen::kUnreadable:
       break;
   }
   return LeakOutcome::kImpossible;
 }
 
+// What a plain load of the program's memory ends in.
+bool IsFault(const StopResult& stop) {
+  return stop.outcome == StopOutcome::kTaskDied && (stop.error == SIGSEGV || stop.error == SIGBUS);
+}
+
 TC_OUT_OF_LINE void CheckFrom(uintptr_t stack, Heap& heap, const LeakRequest& request,
                               FoundLeaks* report) {
   const OneCheck one;
+  bool careful = false;
+  int pause_ms = 1;
   for (int attempt = 1;; ++attempt) {
-    Examination examination(heap, request, stack, report);
-    const StopResult stop = WithHeapAtRest(heap, &examination);
+    bool stopped;
+    Examination examination(heap, request, stack, careful, report);
+    const StopResult stop = WithHeapAtRest(heap, &examination, &stopped);
     if (examination.seen() == Seen::kUnsettled && attempt < kMaxAttempts) {
-      WaitMillisecond();
+      Wait(pause_ms);
+      pause_ms = std::min(2 * pause_ms, kLongestPauseMs);
       continue;
     }
-    report->outcome = OutcomeOf(examination.seen(), stop);
-    report->error = stop.error;
+    // Something is mapped as readable and is not: a guard page that /proc does not show, a file
+    // that was cut short, a protection key. Reading that way from the start would make every check
+    // slower.
+    if (IsFault(stop) && !careful) {
+      careful = true;
+      report->Clear();
+      continue;
+    }
+    report->outcome = OutcomeOf(examination.seen(), stop, stopped);
+    if (stop.outcome == StopOutcome::kTaskDied) {
+      report->signal = stop.error;
+    } else {
+      report->error = stop.error;
+    }
+    report->stuck_thread = stop.thread_id;
     report->pause_ns = stop.pause_ns;
     report->time_ns = WallClockNanoseconds();
     break;
@@ -371,7 +430,8 @@ bool HeapMoment::Take(Heap& heap) {
     bool built = false;
   };
   Builder builder = {index_, heap};
-  WithHeapAtRest(heap, &builder);
+  bool stopped;
+  WithHeapAtRest(heap, &builder, &stopped);
   return builder.built;
 }
 

@@ -3,9 +3,10 @@
 // stopped, the objects in use are listed, what can be reached from the roots is marked, what is
 // left is counted by the site where it was allocated, and all go on.
 //
-// Where the system does not let threads be stopped, the check is made all the same with those that
-// happen to run, which cannot allocate or free meanwhile but may hold what then looks lost; the
-// report says so. It is never silent about what it could not see.
+// Where the system does not let threads be stopped, the check is made all the same while they run:
+// they cannot allocate or free meanwhile, but may hold what then looks leaked, and may unmap what
+// is searched, which is therefore read with care. A thread that does not stop in time is tried
+// again for some seconds; then there is no result. The report says all of that.
 //
 // Nothing here calls malloc: memory comes from the heap's own source of records, which is not
 // searched. Called by any thread that holds no lock; a second one waits until the first is done.

@@ -19,18 +19,19 @@ constexpr size_t kSecretsAt[] = {5, 6};
 constexpr size_t kFirstStackAt = 16;
 constexpr uintptr_t kMostBytes = 8192;
 
-uintptr_t WordAt(uintptr_t address, size_t index) {
-  return LoadRaw<uintptr_t>(address + index * kWord);
+uintptr_t WordAt(const MemoryReader* reader, uintptr_t address, size_t index) {
+  const uintptr_t at = address + index * kWord;
+  return reader == nullptr ? LoadRaw<uintptr_t>(at) : reader->Word(at);
 }
 
 bool IsWholePages(uintptr_t n) { return n % kSmallestPage == 0; }
 
-bool HasHead(uintptr_t address, uintptr_t sample) {
+bool HasHead(const MemoryReader* reader, uintptr_t address, uintptr_t sample) {
   for (const size_t at : kSelfAt) {
-    if (WordAt(address, at) != address) return false;
+    if (WordAt(reader, address, at) != address) return false;
   }
   for (const size_t at : kSecretsAt) {
-    if (WordAt(address, at) != WordAt(sample, at)) return false;
+    if (WordAt(reader, address, at) != WordAt(reader, sample, at)) return false;
   }
   return true;
 }
@@ -63,7 +64,8 @@ bool Finder::FindLive() {
         picture_.lines, end, address, [](uintptr_t a, const MappingLine& l) { return a < l.end; });
     ControlBlock block;
     if (line != end && line->start <= address && line->readable &&
-        ReadControlBlock(address, line->end, sample_, &block) && !blocks_.Push(block)) {
+        ReadControlBlock(address, line->end, sample_, &block, picture_.reader) &&
+        !blocks_.Push(block)) {
       return false;
     }
   }
@@ -85,8 +87,8 @@ bool Finder::HasGuard(size_t index) {
 bool Finder::Search(uintptr_t start, uintptr_t end, uintptr_t limit) {
   ControlBlock block;
   for (uintptr_t at = (start + kAlignment - 1) & ~(kAlignment - 1); at < end; at += kAlignment) {
-    if (WordAt(at, 0) == at && ReadControlBlock(at, limit, sample_, &block) &&
-        !blocks_.Push(block)) {
+    if (WordAt(picture_.reader, at, 0) == at &&
+        ReadControlBlock(at, limit, sample_, &block, picture_.reader) && !blocks_.Push(block)) {
       return false;
     }
   }
@@ -110,14 +112,15 @@ bool Finder::FindIn(size_t index) {
 
 }  // namespace
 
-bool ReadControlBlock(uintptr_t address, uintptr_t limit, uintptr_t sample, ControlBlock* block) {
+bool ReadControlBlock(uintptr_t address, uintptr_t limit, uintptr_t sample, ControlBlock* block,
+                      const MemoryReader* reader) {
   if (address % kAlignment != 0 || limit - address < (kFirstStackAt + 2) * kWord) return false;
-  if (!HasHead(address, sample)) return false;
+  if (!HasHead(reader, address, sample)) return false;
   const size_t num_words = std::min(limit - address, kMostBytes) / kWord;
   for (size_t i = kFirstStackAt; i + 2 < num_words; ++i) {
-    const uintptr_t start = WordAt(address, i);
-    const uintptr_t bytes = WordAt(address, i + 1);
-    const uintptr_t guard_bytes = WordAt(address, i + 2);
+    const uintptr_t start = WordAt(reader, address, i);
+    const uintptr_t bytes = WordAt(reader, address, i + 1);
+    const uintptr_t guard_bytes = WordAt(reader, address, i + 2);
     // The length is what the program asked for, aligned for what lies at the stack's end.
     if (start == 0 || !IsWholePages(start) || bytes % kAlignment != 0) continue;
     if (!IsWholePages(guard_bytes) || guard_bytes >= bytes) continue;
@@ -134,7 +137,8 @@ bool FindControlBlocks(const MemoryPicture& picture, BackedPages* backed,
   if (picture.world.num_threads == 0) return true;
   const uintptr_t sample = picture.world.threads[0].thread_pointer;
   // The caller's own can be read.
-  if (sample == 0 || sample % kAlignment != 0 || !HasHead(sample, sample)) return true;
+  if (sample == 0 || sample % kAlignment != 0 || !HasHead(picture.reader, sample, sample))
+    return true;
   Finder finder(picture, sample, backed, blocks);
   if (!finder.FindLive()) return false;
   for (size_t i = 0; i < picture.num_lines; ++i) {

@@ -19,11 +19,14 @@
 namespace tcmalloc {
 
 // Reads the block of a thread that is, or may be, at `address`; no address from `limit` on is read.
-// False when there is none. `sample` is the control block of a live thread.
-bool ReadControlBlock(uintptr_t address, uintptr_t limit, uintptr_t sample, ControlBlock* block);
+// False when there is none. `sample` is the control block of a live thread. The memory is read by
+// `reader`, by plain loads where that is null.
+bool ReadControlBlock(uintptr_t address, uintptr_t limit, uintptr_t sample, ControlBlock* block,
+                      const MemoryReader* reader = nullptr);
 
 // Fills the empty `blocks` with those of the live threads and of those that ended: sorted. Of
-// `picture` everything else must be there. Requires: nothing of it changes. False when there is no
+// `picture` everything else must be there. Requires: nothing of it changes, or the picture has a
+// reader. False when there is no
 // memory. Cost: a look at every cache line of mappings that a guard page precedes.
 [[nodiscard]] bool FindControlBlocks(const MemoryPicture& picture, BackedPages* backed,
                                      MappedArray<ControlBlock>* blocks);

@@ -53,6 +53,20 @@ bool FoundLeaks::GrowSlots() {
   return true;
 }
 
+void FoundLeaks::Clear() {
+  MappedArray<uint32_t> none(vm_);
+  slots_.Swap(&none);
+  sites_.Clear();
+  entries_.Clear();
+  frames_.FreeAll();
+  outcome = LeakOutcome::kImpossible;
+  error = signal = stuck_thread = 0;
+  recorded = everything = false;
+  time_ns = pause_ns = 0;
+  threads = objects_in_use = bytes_in_use = 0;
+  objects = bytes = direct_objects = direct_bytes = unread_bytes = 0;
+}
+
 LeakSite* FoundLeaks::Add(const LostObject& object, bool by_object) {
   // What has a stack is told apart by that alone.
   const size_t depth = object.depth;

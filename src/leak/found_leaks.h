@@ -16,6 +16,7 @@
 #include "leak/check_memory.h"
 #include "os/mapped_array.h"
 #include "profile/byte_sink.h"
+#include "profile/function_names.h"
 #include "profile/mapped_libraries.h"
 #include "profile/profile.h"
 
@@ -67,7 +68,7 @@ enum class LeakOutcome : uint8_t {
   kDone,
   kNoMemory,    // nothing is known
   kNotStopped,  // other threads ran on: what they held may be among what is reported
-  kImpossible,  // nothing is known: the system does not let the checker see the program
+  kImpossible,  // nothing is known: the checker cannot see the program; other fields say why
 };
 
 class FoundLeaks {
@@ -76,6 +77,9 @@ class FoundLeaks {
       : vm_(vm), sites_(vm), slots_(vm), frames_(vm), entries_(vm) {}
   FoundLeaks(const FoundLeaks&) = delete;
   FoundLeaks& operator=(const FoundLeaks&) = delete;
+
+  // As it was when it was made: for another attempt.
+  void Clear();
 
   // Adds a lost object. Without a stack objects are told apart by size and age. With `by_object`
   // each is a site of its own, with its address as the innermost frame. Null when there is no
@@ -100,8 +104,11 @@ class FoundLeaks {
   Profile AsProfile() const;
 
   LeakOutcome outcome = LeakOutcome::kImpossible;
-  // An error of the system's that is the reason, or 0.
+  // Why it is not kDone: an errno, or 0; the signal that ended the check; the thread that could not
+  // be stopped in time.
   int error = 0;
+  int signal = 0;
+  int stuck_thread = 0;
   // Every allocation is recorded, so sites have stacks, but for what is older than that.
   bool recorded = false;
   // Nothing was asked about who leads to what: everything in use counts as lost.
@@ -116,6 +123,8 @@ class FoundLeaks {
   uint64_t bytes = 0;
   uint64_t direct_objects = 0;
   uint64_t direct_bytes = 0;
+  // Memory that should have been searched, and cannot be read.
+  uint64_t unread_bytes = 0;
 
  private:
   [[nodiscard]] bool GrowSlots();
@@ -130,11 +139,28 @@ class FoundLeaks {
   MappedArray<ProfileEntry> entries_;
 };
 
+// Where stack addresses lie. Read when all threads run again: it takes some milliseconds.
+class LeakPlaces {
+ public:
+  // Of the first `max_sites` sites. What cannot be read, or where there is no memory, has no name.
+  LeakPlaces(const FoundLeaks& report, uint64_t max_sites, VirtualMemory& vm);
+
+  const MappedLibraries& libraries() const { return libraries_; }
+  const FunctionNames& names() const { return names_; }
+
+ private:
+  MappedLibraries libraries_;
+  FunctionNames names_;
+};
+
 // As text for people: a line with the sums, then the first `max_sites` sites. `name` is what was
-// checked. Frames are as addr2line takes them.
+// checked. Scripts look for the words "Leak check NAME detected leaks of N bytes in M objects" and
+// "The N largest leaks:", which gperftools wrote. Frames are as FunctionNames writes them.
 void WriteLeakText(const FoundLeaks& report, std::string_view name, uint64_t max_sites,
-                   const MappedLibraries& libraries, TextWriter* out);
-void WriteLeakJson(const FoundLeaks& report, const MappedLibraries& libraries, TextWriter* out);
+                   const LeakPlaces& places, TextWriter* out);
+// How a check that found nothing is summed up, with a newline. Requires: known() and no objects.
+void WriteLeakSummary(const FoundLeaks& report, TextWriter* out);
+void WriteLeakJson(const FoundLeaks& report, const LeakPlaces& places, TextWriter* out);
 
 enum class LeakFormat : uint8_t {
   // The same as of profiles (profile/profile_formats.h), for pprof and its like.

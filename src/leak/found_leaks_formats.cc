@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Reports of lost memory as text and as JSON.
+#include <algorithm>
+
 #include "base/text_writer.h"
 #include "leak/found_leaks.h"
+#include "os/error_text.h"
 #include "profile/profile_formats.h"
 
 namespace tcmalloc {
@@ -21,17 +24,34 @@ std::string_view OutcomeName(LeakOutcome outcome) {
   return "";
 }
 
-// Where in which file the call is, which a return address is behind.
-struct Place {
-  Place(uintptr_t return_address, const MappedLibraries& libraries)
-      : address(return_address == 0 ? 0 : return_address - 1), library(libraries.Find(address)) {
-    offset = library == nullptr ? address : address - library->image.bias;
+// What to know and do when there is no result.
+void WriteWhyUnknown(const FoundLeaks& report, TextWriter* out) {
+  out->Text("not checked: ");
+  if (report.outcome == LeakOutcome::kNoMemory) {
+    out->Text("the system has no memory for the check\n");
+  } else if (report.stuck_thread != 0) {
+    out->Text("thread ").Number(static_cast<uint64_t>(report.stuck_thread));
+    out->Text(
+        " could not be stopped: it waits in the kernel, for a disk or network file system or "
+        "for the child of its vfork to call exec; check again when that is over\n");
+  } else if (report.signal != 0) {
+    out->Text("the check was ended by signal ").Number(static_cast<uint64_t>(report.signal));
+    out->Text("; the program was not affected\n");
+  } else {
+    out->Text("the process cannot read its own threads or mappings");
+    if (report.error != 0) {
+      out->Text(" (");
+      WriteError(report.error, out);
+      out->Text(")");
+    }
+    out->Text("; check that /proc is mounted and that no sandbox forbids ptrace and clone\n");
   }
+}
 
-  uintptr_t address;
-  const MappedLibrary* library;
-  uintptr_t offset;
-};
+// An address in the call, which a return address is behind.
+uintptr_t CallBefore(uintptr_t return_address) {
+  return return_address == 0 ? 0 : return_address - 1;
+}
 
 void WriteCount(uint64_t objects, uint64_t bytes, TextWriter* out) {
   out->Number(bytes).Text(bytes == 1 ? " byte in " : " bytes in ").Number(objects);
@@ -57,22 +77,21 @@ std::string_view AgeText(AgeBucket age) {
 }
 
 void WriteFrames(const uintptr_t* frames, size_t depth, std::string_view indent,
-                 const MappedLibraries& libraries, TextWriter* out) {
+                 const LeakPlaces& places, TextWriter* out) {
   for (size_t i = 0; i < depth; ++i) {
-    const Place place(frames[i], libraries);
-    out->Text(indent).Text(place.library == nullptr ? "" : place.library->name);
-    out->Text(place.library == nullptr ? "" : "+").Hex(place.offset).Text("\n");
+    out->Text(indent);
+    places.names().Write(CallBefore(frames[i]), places.libraries(), out);
+    out->Text("\n");
   }
 }
 
-void WriteSite(const LeakSite& site, bool recorded, const MappedLibraries& libraries,
-               TextWriter* out) {
+void WriteSite(const LeakSite& site, bool recorded, const LeakPlaces& places, TextWriter* out) {
   out->Text("  ");
   WriteCount(site.objects, site.bytes, out);
   if (site.direct_objects == 0) {
-    out->Text(", all reached from other lost ones");
+    out->Text(", all reached from other leaked ones");
   } else if (site.direct_objects < site.objects) {
-    out->Text(", of which directly lost: ");
+    out->Text(", of which directly leaked: ");
     WriteCount(site.direct_objects, site.direct_bytes, out);
   }
   if (site.object_size > 0) {
@@ -83,10 +102,10 @@ void WriteSite(const LeakSite& site, bool recorded, const MappedLibraries& libra
   } else {
     out->Text(", allocated from\n");
   }
-  WriteFrames(site.frames, site.depth, "    ", libraries, out);
+  WriteFrames(site.frames, site.depth, "    ", places, out);
   if (site.nearest_depth > 0) {
     out->Text("    a hint, no evidence: the nearest sampled object of that size, allocated from\n");
-    WriteFrames(site.nearest_frames, site.nearest_depth, "      ", libraries, out);
+    WriteFrames(site.nearest_frames, site.nearest_depth, "      ", places, out);
   }
   if (site.num_words == 0) return;
   out->Text("    one of them at ").Hex(site.example).Text(" begins with");
@@ -123,25 +142,34 @@ void WriteJsonAge(AgeBucket age, TextWriter* out) {
   out->Text("}");
 }
 
-void WriteJsonFrames(const uintptr_t* frames, size_t depth, const MappedLibraries& libraries,
+void WriteJsonFrames(const uintptr_t* frames, size_t depth, const LeakPlaces& places,
                      TextWriter* out) {
   out->Text("[");
   for (size_t i = 0; i < depth; ++i) {
-    const Place place(frames[i], libraries);
+    const uintptr_t call = CallBefore(frames[i]);
+    const MappedLibrary* const library = places.libraries().Find(call);
     out->Text(i > 0 ? ",{" : "{").Text("\"address\":");
     WriteJsonHex(frames[i], out);
-    if (place.library != nullptr) {
+    if (library != nullptr) {
       out->Text(",\"file\":");
-      WriteJsonText(place.library->name, out);
+      WriteJsonText(library->name, out);
       out->Text(",\"call\":");
-      WriteJsonHex(place.offset, out);
+      WriteJsonHex(call - library->image.bias, out);
+    }
+    std::string_view function;
+    uintptr_t offset;
+    if (places.names().Find(call, &function, &offset)) {
+      out->Text(",\"function\":");
+      WriteJsonText(function, out);
+      out->Text(",\"function_offset\":");
+      WriteJsonHex(offset, out);
     }
     out->Text("}");
   }
   out->Text("]");
 }
 
-void WriteJsonSite(const LeakSite& site, const MappedLibraries& libraries, TextWriter* out) {
+void WriteJsonSite(const LeakSite& site, const LeakPlaces& places, TextWriter* out) {
   out->Text("{");
   WriteJsonFigures(site.objects, site.bytes, site.direct_objects, site.direct_bytes, out);
   if (site.object_size > 0) {
@@ -159,10 +187,10 @@ void WriteJsonSite(const LeakSite& site, const MappedLibraries& libraries, TextW
     out->Text("]");
   }
   out->Text(",\"frames\":");
-  WriteJsonFrames(site.frames, site.depth, libraries, out);
+  WriteJsonFrames(site.frames, site.depth, places, out);
   if (site.nearest_depth > 0) {
     out->Text(",\"nearest_sample\":{\"hint\":true,\"frames\":");
-    WriteJsonFrames(site.nearest_frames, site.nearest_depth, libraries, out);
+    WriteJsonFrames(site.nearest_frames, site.nearest_depth, places, out);
     out->Text("}");
   }
   out->Text("}");
@@ -170,60 +198,102 @@ void WriteJsonSite(const LeakSite& site, const MappedLibraries& libraries, TextW
 
 }  // namespace
 
+void WriteLeakSummary(const FoundLeaks& report, TextWriter* out) {
+  out->Text("no leaks found, ").Number(report.objects_in_use).Text(" objects, ");
+  out->Number(report.bytes_in_use).Text(" bytes checked\n");
+}
+
+LeakPlaces::LeakPlaces(const FoundLeaks& report, uint64_t max_sites, VirtualMemory& vm)
+    : libraries_(vm), names_(vm) {
+  bool has_memory = libraries_.Read();
+  uint64_t added = 0;
+  for (const LeakSite& site : report) {
+    if (added == max_sites) break;
+    ++added;
+    const auto add = [&](const uintptr_t* frames, size_t depth) {
+      for (size_t i = 0; i < depth && has_memory; ++i) {
+        has_memory = names_.Add(CallBefore(frames[i]));
+      }
+    };
+    add(site.frames, site.depth);
+    add(site.nearest_frames, site.nearest_depth);
+  }
+  names_.Resolve(libraries_);
+}
+
 void WriteLeakText(const FoundLeaks& report, std::string_view name, uint64_t max_sites,
-                   const MappedLibraries& libraries, TextWriter* out) {
-  out->Text("tcmalloc: leak check \"").Text(name).Text("\": ");
+                   const LeakPlaces& places, TextWriter* out) {
+  const auto begin = [&]() { out->Text("tcmalloc: leak check \"").Text(name).Text("\": "); };
   if (!report.known()) {
-    out->Text("nothing is known: ").Text(OutcomeName(report.outcome));
-    if (report.error != 0)
-      out->Text(" (error ").Number(static_cast<uint64_t>(report.error)).Text(")");
-    out->Text("\n");
+    begin();
+    WriteWhyUnknown(report, out);
     return;
   }
   if (report.outcome == LeakOutcome::kNotStopped) {
-    out->Text("other threads could not be stopped, and what they held may be among what follows; ");
+    begin();
+    out->Text("other threads could not be stopped");
+    if (report.error != 0) {
+      out->Text(" (");
+      WriteError(report.error, out);
+      out->Text(")");
+    }
+    out->Text(": objects that only they hold may be reported as leaks\n");
   }
   if (report.objects == 0) {
-    out->Text(report.everything ? "nothing is in use\n" : "nothing is lost\n");
+    begin();
+    WriteLeakSummary(report, out);
     return;
   }
-  WriteCount(report.objects, report.bytes, out);
-  out->Text(report.everything ? " not freed" : " lost");
-  if (!report.everything) {
+  out->Text("tcmalloc: Leak check ").Text(name).Text(" detected leaks of ").Number(report.bytes);
+  out->Text(" bytes in ").Number(report.objects).Text(" objects");
+  if (report.everything) {
+    out->Text(" that were not freed");
+  } else {
     out->Text(", directly ");
     WriteCount(report.direct_objects, report.direct_bytes, out);
   }
   out->Text("; ").Number(report.num_sites());
-  out->Text(report.num_sites() == 1 ? " place" : " places").Text(" of allocation\n");
+  out->Text(report.num_sites() == 1 ? " call site\n" : " call sites\n");
+  out->Text("tcmalloc: The ").Number(std::min<uint64_t>(report.num_sites(), max_sites));
+  out->Text(" largest leaks:\n");
   uint64_t written = 0;
   for (const LeakSite& site : report) {
     if (written == max_sites) break;
     ++written;
-    WriteSite(site, report.recorded, libraries, out);
+    WriteSite(site, report.recorded, places, out);
   }
   if (written < report.num_sites()) {
     out->Text("  and ").Number(report.num_sites() - written).Text(" more\n");
   }
+  if (report.unread_bytes > 0) {
+    out->Text("  ").Number(report.unread_bytes);
+    out->Text(
+        " bytes could not be read (protected, or unmapped during the check): objects that "
+        "only they point to are among the leaks\n");
+  }
 }
 
-void WriteLeakJson(const FoundLeaks& report, const MappedLibraries& libraries, TextWriter* out) {
+void WriteLeakJson(const FoundLeaks& report, const LeakPlaces& places, TextWriter* out) {
   out->Text("{\"version\":1,\"outcome\":");
   WriteJsonText(OutcomeName(report.outcome), out);
   out->Text(",\"error\":").Number(static_cast<uint64_t>(report.error));
+  out->Text(",\"signal\":").Number(static_cast<uint64_t>(report.signal));
+  out->Text(",\"stuck_thread\":").Number(static_cast<uint64_t>(report.stuck_thread));
   out->Text(",\"recorded\":").Text(report.recorded ? "true" : "false");
   out->Text(",\"everything\":").Text(report.everything ? "true" : "false");
   out->Text(",\"time_ns\":").Number(static_cast<uint64_t>(report.time_ns));
   out->Text(",\"pause_ns\":").Number(static_cast<uint64_t>(report.pause_ns));
   out->Text(",\"threads\":").Number(report.threads);
   out->Text(",\"objects_in_use\":").Number(report.objects_in_use);
-  out->Text(",\"bytes_in_use\":").Number(report.bytes_in_use).Text(",");
+  out->Text(",\"bytes_in_use\":").Number(report.bytes_in_use);
+  out->Text(",\"unread_bytes\":").Number(report.unread_bytes).Text(",");
   WriteJsonFigures(report.objects, report.bytes, report.direct_objects, report.direct_bytes, out);
   out->Text(",\"sites\":[");
   bool first = true;
   for (const LeakSite& site : report) {
     if (!first) out->Text(",");
     first = false;
-    WriteJsonSite(site, libraries, out);
+    WriteJsonSite(site, places, out);
   }
   out->Text("]}\n");
 }
@@ -236,15 +306,14 @@ bool WriteLeakReport(const FoundLeaks& report, LeakFormat format, ByteSink::Func
     return WriteProfile(report.AsProfile(), static_cast<ProfileFormat>(format), function, context);
   }
   SystemVirtualMemory vm;
-  MappedLibraries libraries(vm);
-  if (!libraries.Read()) return false;
+  const LeakPlaces places(report, UINT64_MAX, vm);
   ByteSink sink(function, context);
   char buffer[1024];
   TextWriter text(buffer, sizeof(buffer), &ByteSink::Text, &sink);
   if (format == LeakFormat::kText) {
-    WriteLeakText(report, "on demand", UINT64_MAX, libraries, &text);
+    WriteLeakText(report, "on demand", UINT64_MAX, places, &text);
   } else {
-    WriteLeakJson(report, libraries, &text);
+    WriteLeakJson(report, places, &text);
   }
   text.Flush();
   return sink.ok();

@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 
 #include "cache/bin_array.h"
 #include "central/object_words.h"
+#include "leak/root_map.h"
 #include "os/raw_memory.h"
 
 namespace tcmalloc {
@@ -32,6 +34,9 @@ bool TakeBit(uint64_t* bits, size_t i) {
 }
 
 uintptr_t LoadWord(uintptr_t address) { return LoadRaw<uintptr_t>(address); }
+
+// A chain of arrays is no longer: where threads run on, what is read may be anything.
+constexpr size_t kMaxChain = 4096;
 
 }  // namespace
 
@@ -151,9 +156,14 @@ void Marker::ConsiderConditional(uintptr_t word) {
 
 // Scanning.
 
+uintptr_t Marker::Load(uintptr_t address) const {
+  return options_.reader == nullptr ? LoadWord(address) : options_.reader->Word(address);
+}
+
 void Marker::ScanWords(uintptr_t start, uintptr_t end) {
   const uintptr_t step = options_.pointer_source_alignment;
   if (end - start < sizeof(uintptr_t)) return;
+  if (__builtin_expect(options_.reader != nullptr, false)) return ScanCopied(start, end);
   const uintptr_t first = (start + step - 1) & ~(step - 1);
   const uintptr_t last = end - sizeof(uintptr_t);
   if (sweeping_) {
@@ -163,6 +173,39 @@ void Marker::ScanWords(uintptr_t start, uintptr_t end) {
   } else {
     for (uintptr_t at = first; at <= last; at += step) Consider(LoadWord(at));
   }
+}
+
+void Marker::ScanCopied(uintptr_t start, uintptr_t end) {
+  const uintptr_t step = options_.pointer_source_alignment;
+  // Of a page's last words so much lies in the next one.
+  const uintptr_t overlap = sizeof(uintptr_t) - step;
+  const uintptr_t first = (start + step - 1) & ~(step - 1);
+  for (uintptr_t at = first; at < end && end - at >= sizeof(uintptr_t);) {
+    const uintptr_t page_end = ((at + overlap) / kCopiedBytes + 1) * kCopiedBytes;
+    const uintptr_t stop = std::min(end, page_end);
+    const size_t n = options_.reader->Copy(copied_, at, stop - at);
+    for (size_t i = 0; i + sizeof(uintptr_t) <= n; i += step) {
+      const uintptr_t word = LoadWord(reinterpret_cast<uintptr_t>(copied_) + i);
+      if (sweeping_) {
+        ConsiderLater(word);
+      } else {
+        Consider(word);
+      }
+    }
+    counts_.unread_bytes += stop - at - n;
+    if (stop == end) return;
+    at = stop - overlap;
+  }
+}
+
+void Marker::ScanReadable(uintptr_t start, uintptr_t end, Pages pages) {
+  size_t read = 0;
+  ForEachOutside(start, end, unreadable_, num_unreadable_,
+                 [&](uintptr_t part_start, uintptr_t part_end) {
+                   ScanLong(part_start, part_end, pages);
+                   read += part_end - part_start;
+                 });
+  counts_.unread_bytes += end - start - read;
 }
 
 void Marker::ScanLong(uintptr_t start, uintptr_t end, Pages pages) {
@@ -177,7 +220,7 @@ void Marker::ScanStack(uintptr_t start, uintptr_t end) {
   ScanWords(start, end);
   const uintptr_t first = (start + sizeof(uintptr_t) - 1) & ~(sizeof(uintptr_t) - 1);
   for (uintptr_t at = first; at + sizeof(uintptr_t) <= end; at += sizeof(uintptr_t)) {
-    const uintptr_t word = LoadWord(at);
+    const uintptr_t word = Load(at);
     if (word == InFlightMark::TagAt(at)) {
       ScanMark(at, end);
     } else if (const ObjectIndex::SpanRecord* const large = index_.LargeBySpan(word)) {
@@ -187,27 +230,51 @@ void Marker::ScanStack(uintptr_t start, uintptr_t end) {
 }
 
 void Marker::ScanMark(uintptr_t at, uintptr_t end) {
-  const InFlightMark& mark = *reinterpret_cast<const InFlightMark*>(at);
-  if (end - at >= sizeof(ObjectWordsInFlight) && mark.Is(InFlightMark::Kind::kObjectWords)) {
-    const auto& claimed = *reinterpret_cast<const ObjectWordsInFlight*>(at);
-    const size_t n = std::min(claimed.num_words, ObjectWordsInFlight::kMaxWords);
-    for (size_t i = 0; i < n; ++i) {
-      const uintptr_t first = claimed.words[i].address;
-      if (first - heap_lowest_ >= heap_extent_) continue;
-      const uint64_t entry = index_.EntryOf(first);
-      if (entry == ObjectIndex::kNoEntry || ObjectIndex::IsLarge(entry)) continue;
-      const size_t size = kSizeClasses.size(ObjectIndex::ClassOfEntry(entry));
-      for (uint64_t mask = claimed.words[i].mask; mask != 0; mask &= mask - 1) {
-        const uintptr_t object = first + static_cast<size_t>(std::countr_zero(mask)) * size;
-        if (object - heap_lowest_ < heap_extent_) ConsiderInHeap(object);
-      }
+  // Looked at as a copy: the frame may go meanwhile, where threads could not be stopped.
+  alignas(ObjectWordsInFlight) char record[sizeof(ObjectWordsInFlight)];
+  static_assert(sizeof(BinArraysInFlight) <= sizeof(record));
+  const auto copy = [&](size_t bytes) {
+    if (end - at < bytes) return false;
+    if (options_.reader != nullptr) return options_.reader->Copy(record, at, bytes) == bytes;
+    memcpy(record, reinterpret_cast<const void*>(at), bytes);
+    return true;
+  };
+  if (!copy(sizeof(InFlightMark))) return;
+  const auto& mark = *reinterpret_cast<const InFlightMark*>(record);
+  if (mark.Is(InFlightMark::Kind::kObjectWords)) {
+    if (copy(sizeof(ObjectWordsInFlight))) {
+      ScanClaimed(*reinterpret_cast<const ObjectWordsInFlight*>(record));
     }
-  } else if (end - at >= sizeof(BinArraysInFlight) && mark.Is(InFlightMark::Kind::kBinArrays)) {
-    const auto& arrays = *reinterpret_cast<const BinArraysInFlight*>(at);
-    for (const BinArray* array = arrays.first(); array != nullptr;
-         array = reinterpret_cast<const BinArray*>(array->slots()[0])) {
-      for (size_t slot = 1; slot <= array->count; ++slot) Consider(array->slots()[slot]);
+  } else if (mark.Is(InFlightMark::Kind::kBinArrays) && copy(sizeof(BinArraysInFlight))) {
+    ScanArrays(
+        reinterpret_cast<uintptr_t>(reinterpret_cast<const BinArraysInFlight*>(record)->first()));
+  }
+}
+
+void Marker::ScanClaimed(const ObjectWordsInFlight& claimed) {
+  const size_t n = std::min(claimed.num_words, ObjectWordsInFlight::kMaxWords);
+  for (size_t i = 0; i < n; ++i) {
+    const uintptr_t first = claimed.words[i].address;
+    if (first - heap_lowest_ >= heap_extent_) continue;
+    const uint64_t entry = index_.EntryOf(first);
+    if (entry == ObjectIndex::kNoEntry || ObjectIndex::IsLarge(entry)) continue;
+    const size_t size = kSizeClasses.size(ObjectIndex::ClassOfEntry(entry));
+    for (uint64_t mask = claimed.words[i].mask; mask != 0; mask &= mask - 1) {
+      const uintptr_t object = first + static_cast<size_t>(std::countr_zero(mask)) * size;
+      if (object - heap_lowest_ < heap_extent_) ConsiderInHeap(object);
     }
+  }
+}
+
+void Marker::ScanArrays(uintptr_t first) {
+  uintptr_t at = first;
+  for (size_t i = 0; at != 0 && i < kMaxChain; ++i) {
+    const auto* const array = reinterpret_cast<const BinArray*>(at);
+    const uintptr_t slots = reinterpret_cast<uintptr_t>(array->slots());
+    const uintptr_t count_at = reinterpret_cast<uintptr_t>(&array->count);
+    const size_t count = static_cast<decltype(BinArray::count)>(Load(count_at));
+    for (size_t slot = 1; slot <= count; ++slot) Consider(Load(slots + slot * sizeof(BinSlot)));
+    at = Load(slots);
   }
 }
 
@@ -226,11 +293,15 @@ void Marker::ScanObject(Item item) {
   size_t bytes;
   if (__builtin_expect(kind != ObjectIndex::kLargeEntry, true)) {
     bytes = kSizeClasses.size(static_cast<SizeClass>(kind));
-    ScanWords(start, start + bytes);
+    if (__builtin_expect(start >= unreadable_end_, true)) {
+      ScanWords(start, start + bytes);
+    } else {
+      ScanReadable(start, start + bytes, Pages::kAll);
+    }
   } else {
     const ObjectIndex::SpanRecord& record = index_.RecordOf(index_.EntryOf(start));
     bytes = record.object_bytes;
-    ScanLong(start, start + bytes, record.zero_filled ? Pages::kTouched : Pages::kAll);
+    ScanReadable(start, start + bytes, record.zero_filled ? Pages::kTouched : Pages::kAll);
   }
   ++counts_.objects;
   counts_.object_bytes += bytes;

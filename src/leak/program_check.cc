@@ -91,10 +91,8 @@ TC_SLOW_PATH void WriteWhatWasFound(const FoundLeaks& report, std::string_view n
   char buffer[1024];
   TextWriter out(buffer, sizeof(buffer), &WriteTextToStderr, nullptr);
   SystemVirtualMemory vm;
-  MappedLibraries libraries(vm);
-  // Without them frames are addresses.
-  static_cast<void>(libraries.Read());
-  WriteLeakText(report, name, settings.heap_check_max_leaks, libraries, &out);
+  const LeakPlaces places(report, settings.heap_check_max_leaks, vm);
+  WriteLeakText(report, name, settings.heap_check_max_leaks, places, &out);
   out.Flush();
 }
 
@@ -118,10 +116,11 @@ TC_SLOW_PATH void WriteProfileFile(const FoundLeaks& report, std::string_view na
     WriteError(error, &out);
     out.Text("\n");
   } else {
-    out.Text("tcmalloc: all of it, with the names of functions, as a graph or (--text) a list:\n");
-    out.Text(settings.pprof_path).Text(" ").Text(program.text()).Text(" \"").Text(path.text());
-    out.Text("\" --inuse_objects --lines --heapcheck --edgefraction=1e-10 --nodefraction=1e-10");
-    out.Text(" --gv\n");
+    // Options first: Go's pprof takes none behind the files, gperftools' takes them anywhere.
+    out.Text("tcmalloc: for all leaks with source lines (--gv instead of --text for a graph):\n");
+    out.Text(settings.pprof_path).Text(" --text --lines --inuse_objects --edgefraction=1e-10 ");
+    out.Text("--nodefraction=1e-10 \"").Text(program.text()).Text("\" \"").Text(path.text());
+    out.Text("\"\n");
   }
   out.Flush();
 }
@@ -143,15 +142,31 @@ TC_SLOW_PATH void TestPointerAlignment(Heap& heap, LeakRequest request, const Fo
   WriteToStderr(out.text());
 }
 
-// Checks and says what there is to say. True when nothing is lost.
-bool CheckAndReport(const LeakRequest& request, std::string_view name, LeakFigures* figures) {
+// One line: that nothing is said of a check could also mean that there was none.
+TC_SLOW_PATH void WriteThatNothingWasFound(const FoundLeaks& report) {
+  const ProgramPath program;
+  char buffer[512];
+  TextWriter line(buffer, sizeof(buffer));
+  line.Text("tcmalloc: leak check \"").Text(kProgramName).Text("\" of ").Text(program.last_part());
+  line.Text(" (pid ").Number(ProcessId()).Text("): ");
+  WriteLeakSummary(report, &line);
+  WriteToStderr(line.text());
+}
+
+// Checks and writes what was found; with `at_end` also that nothing was. True when nothing is
+// leaked.
+bool CheckAndReport(const LeakRequest& request, std::string_view name, bool at_end,
+                    LeakFigures* figures) {
   const ErrnoKeeper keeper;
   Heap& heap = GlobalHeap();
   const Settings& settings = heap.settings;
   FoundLeaks report(heap.virtual_memory);
   CheckForLeaks(heap, request, &report);
   *figures = {true, report.objects, report.bytes};
-  if (report.outcome == LeakOutcome::kDone && report.objects == 0) return true;
+  if (report.outcome == LeakOutcome::kDone && report.objects == 0) {
+    if (at_end) WriteThatNothingWasFound(report);
+    return true;
+  }
   WriteWhatWasFound(report, name, settings);
   if (report.known() && report.objects > 0) {
     if (settings.heap_check_test_pointer_alignment) TestPointerAlignment(heap, request, report);
@@ -208,13 +223,27 @@ bool BeginRecords() {
   return true;
 }
 
+bool CheckProgramNow(bool at_end) {
+  if (!ProgramCheckIsActive()) return true;
+  LeakFigures figures;
+  const bool none =
+      CheckAndReport(ProgramRequest(GlobalHeap().settings), kProgramName, at_end, &figures);
+  last_objects.store(figures.objects, std::memory_order_relaxed);
+  last_bytes.store(figures.bytes, std::memory_order_relaxed);
+  was_checked.store(true, std::memory_order_release);
+  return none;
+}
+
 // Once, at the end of the program that this was loaded into.
 void CheckAtEnd() {
   if (!whole_program || ProcessId() != process) return;
   if (end_is_checked.exchange(true, std::memory_order_acq_rel)) return;
   RunCleanups();
-  if (CheckProgram()) return;
-  WriteToStderr("tcmalloc: the process's status is 1 because of that\n");
+  if (CheckProgramNow(/*at_end=*/true)) return;
+  WriteToStderr(LastProgramFigures().objects > 0
+                    ? "tcmalloc: Exiting with error code (instead of crashing) because of "
+                      "whole-program memory leaks\n"
+                    : "tcmalloc: Exiting with error code because the leak check was not made\n");
   EndWithFailure();
 }
 
@@ -222,7 +251,7 @@ void CheckAtEnd() {
 // work.
 void CheckAtTerm(int) {
   if (!whole_program || ProcessId() != process) return;
-  if (!end_is_checked.exchange(true, std::memory_order_acq_rel)) CheckProgram();
+  if (!end_is_checked.exchange(true, std::memory_order_acq_rel)) CheckProgramNow(/*at_end=*/true);
 }
 
 constexpr HelperTask kCheckAtTerm = {
@@ -282,15 +311,7 @@ __attribute__((destructor)) void EndProgramCheck() { CheckAtEnd(); }
 bool LeakCheckerIsActive() { return active; }
 bool ProgramCheckIsActive() { return active && whole_program; }
 
-bool CheckProgram() {
-  if (!ProgramCheckIsActive()) return true;
-  LeakFigures figures;
-  const bool none = CheckAndReport(ProgramRequest(GlobalHeap().settings), kProgramName, &figures);
-  last_objects.store(figures.objects, std::memory_order_relaxed);
-  last_bytes.store(figures.bytes, std::memory_order_relaxed);
-  was_checked.store(true, std::memory_order_release);
-  return none;
-}
+bool CheckProgram() { return CheckProgramNow(/*at_end=*/false); }
 
 void CancelProgramCheck() { end_is_checked.store(true, std::memory_order_release); }
 
@@ -323,7 +344,7 @@ bool PartCheck::Check() {
   LeakRequest request = LeakRequestBySettings(GlobalHeap().settings);
   request.recorded_only = true;
   request.since_period = period_;
-  return CheckAndReport(request, name_, &figures_);
+  return CheckAndReport(request, name_, /*at_end=*/false, &figures_);
 }
 
 void AddCleanup(void (*function)()) {

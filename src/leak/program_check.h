@@ -15,7 +15,8 @@
 // constructors run. A forked child does not check at its end.
 //
 // A check that finds something, or cannot look, writes to stderr, and, at the end, makes the
-// process's status 1. Thread safety: any, but for starting and ending.
+// process's status 1. At the end one that finds nothing writes a line, too, and leaves the status.
+// Thread safety: any, but for starting and ending.
 #pragma once
 
 #include <cstddef>

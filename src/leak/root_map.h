@@ -28,6 +28,7 @@
 #include "os/mapped_array.h"
 #include "os/mapped_ranges.h"
 #include "os/memory_map.h"
+#include "os/memory_reader.h"
 #include "os/world_stop.h"
 
 namespace tcmalloc {
@@ -57,6 +58,8 @@ struct ControlBlock {
 };
 
 struct MemoryPicture {
+  // What reads the program's memory; null: plain loads.
+  const MemoryReader* reader = nullptr;
   // In the order of their addresses.
   const MappingLine* lines = nullptr;
   size_t num_lines = 0;

@@ -77,6 +77,7 @@ Roots::Roots(Heap& heap)
       text_(heap.virtual_memory),
       lines_(heap.virtual_memory),
       own_(heap.virtual_memory),
+      unreadable_(heap.virtual_memory),
       registered_(heap.virtual_memory),
       control_blocks_(heap.virtual_memory),
       map_(heap.virtual_memory),
@@ -123,7 +124,23 @@ bool Roots::KeepBacked() {
   return true;
 }
 
-Roots::Outcome Roots::Gather(const WorldStop& world, RegisteredRoots& registered) {
+bool Roots::CollectUnreadable() {
+  unreadable_.Clear();
+  const AddressRange* own = own_.begin();
+  for (const MappingLine& line : lines_) {
+    if (line.readable) continue;
+    while (own != own_.end() && own->end <= line.start) ++own;
+    for (const AddressRange* range = own; range != own_.end() && range->start < line.end; ++range) {
+      const AddressRange part = {std::max(range->start, line.start),
+                                 std::min(range->end, line.end)};
+      if (!unreadable_.Push(part)) return false;
+    }
+  }
+  return true;
+}
+
+Roots::Outcome Roots::Gather(const WorldStop& world, RegisteredRoots& registered,
+                             const MemoryReader* reader) {
   const ErrnoKeeper keeper;
   // What is unmapped after the mappings have been read must be among what is left out: so nothing
   // is unmapped between the two. Where room has to be made, both are read again.
@@ -144,7 +161,8 @@ Roots::Outcome Roots::Gather(const WorldStop& world, RegisteredRoots& registered
   registered_.Extend(registered.CopyTo(registered_.data(), registered_.capacity()));
   // Closed again with the object; where it cannot be opened, all is searched.
   static_cast<void>(backed_.Open());
-  MemoryPicture picture = {.lines = lines_.data(),
+  MemoryPicture picture = {.reader = reader,
+                           .lines = lines_.data(),
                            .num_lines = lines_.size(),
                            .world = world,
                            .own = own_.data(),
@@ -156,7 +174,9 @@ Roots::Outcome Roots::Gather(const WorldStop& world, RegisteredRoots& registered
   picture.control_blocks = control_blocks_.data();
   picture.num_control_blocks = control_blocks_.size();
   map_.Clear();
-  if (!MapRoots(picture, &map_) || !KeepBacked()) return Outcome::kNoMemory;
+  if (!MapRoots(picture, &map_) || !KeepBacked() || !CollectUnreadable()) {
+    return Outcome::kNoMemory;
+  }
   return Outcome::kDone;
 }
 

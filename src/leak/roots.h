@@ -34,9 +34,10 @@ class Roots {
     kNoMappings,        // /proc/self/maps cannot be read
     kOwnMemoryUnknown,  // there was no memory for the list of it
   };
-  // Requires: the locks of the heap and of `registered` are held as for fork, or nobody else uses
-  // them.
-  Outcome Gather(const WorldStop& world, RegisteredRoots& registered);
+  // Reads the program's memory by `reader`, by plain loads where that is null. Requires: the locks
+  // of the heap and of `registered` are held as for fork, or nobody else uses them.
+  Outcome Gather(const WorldStop& world, RegisteredRoots& registered,
+                 const MemoryReader* reader = nullptr);
 
   // To be searched from the start: every word of them. What is in registers comes on top: see
   // StoppedThread. They may overlap, and their ends are those of words only where it matters.
@@ -49,6 +50,10 @@ class Roots {
   // Stack pointers of threads that run on an object of the heap: it is alive and to be searched,
   // however far into it they point.
   const MappedArray<uintptr_t>& heap_stacks() const { return map_.heap_stacks; }
+
+  // What the program has protected of the heap's own memory, so that it cannot be read: sorted, not
+  // overlapping. Guard pages of stacks that are objects, mostly.
+  const MappedArray<AddressRange>& unreadable() const { return unreadable_; }
 
   // Calls f(start, end) for the parts of one of if_reached() that have anything behind them.
   template <typename F>
@@ -63,12 +68,14 @@ class Roots {
   bool ReadMappings(Outcome* outcome);
   bool ParseMappings();
   bool KeepBacked();
+  bool CollectUnreadable();
 
   Heap& heap_;
   BackedPages backed_;
   MappedArray<char> text_;
   MappedArray<MappingLine> lines_;
   MappedArray<AddressRange> own_;
+  MappedArray<AddressRange> unreadable_;
   MappedArray<AddressRange> registered_;
   MappedArray<ControlBlock> control_blocks_;
   RootMap map_;

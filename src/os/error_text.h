@@ -20,6 +20,7 @@ inline void WriteError(int error, TextWriter* out) {
   constexpr Words kWords[] = {
       {EPERM, "Operation not permitted"},
       {ENOENT, "No such file or directory"},
+      {ESRCH, "No such process"},
       {EIO, "Input/output error"},
       {ENXIO, "No such device or address"},
       {EAGAIN, "Resource temporarily unavailable"},

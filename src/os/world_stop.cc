@@ -19,11 +19,12 @@
 #include <string_view>
 
 #include "base/text_fields.h"
-#include "base/text_writer.h"
 #include "os/errno_keeper.h"
 #include "os/mapped_array.h"
+#include "os/memory_reader.h"
 #include "os/raw_call.h"
 #include "os/thread_registers.h"
+#include "os/thread_status.h"
 #include "os/uncancelled_io.h"
 
 namespace tcmalloc {
@@ -36,6 +37,14 @@ constexpr long kInterrupt = 0x4207;
 constexpr int kEventStop = 128;
 constexpr int kSetPtracer = 0x59616d61;
 
+// A thread that has not stopped for so long, and waits in the kernel for something else, will not
+// stop soon: an attempt ends here, so that those that have stopped go on. One that is about to run
+// stops as soon as a processor is free, which may take longer.
+constexpr int64_t kStuckNs = 20'000'000;
+// While one is waited for: at first without sleeping, since most stop within microseconds.
+constexpr int kYields = 20;
+constexpr long kPauseNs = 50'000;
+
 using WorldFunction = void (*)(void* context, const WorldStop& world);
 
 int64_t Nanoseconds() {
@@ -47,73 +56,6 @@ int64_t Nanoseconds() {
 // Ptrace of a thread that is not looked into: 0 or an errno.
 int Ptrace(long request, int thread_id, long data) {
   return syscall(SYS_ptrace, request, thread_id, nullptr, data) == 0 ? 0 : errno;
-}
-
-// What a file that tells about a thread says: /proc/PID/status.
-struct ThreadStatus {
-  bool has_ended = false;  // there is none, or it waits to be forgotten
-  int tracer = 0;
-};
-
-// The name of a thread's file in the list of threads.
-struct ThreadFile {
-  char text[32];
-};
-ThreadFile FileOf(int id, std::string_view name) {
-  ThreadFile file;
-  TextWriter(file.text, sizeof(file.text)).Number(static_cast<uint64_t>(id)).Text(name);
-  return file;
-}
-
-// The beginning of a file that tells about a thread, in which everything is that matters here.
-struct ThreadText {
-  char bytes[1024];
-  ssize_t length = -1;
-  // Why there is none.
-  int error = 0;
-
-  // The file `path` from the directory `directory`.
-  ThreadText(int directory, const char* path) {
-    const int fd = static_cast<int>(syscall(SYS_openat, directory, path, O_RDONLY | O_CLOEXEC));
-    if (fd >= 0) length = ReadFrom(fd, bytes, sizeof(bytes));
-    if (length < 0) error = errno;
-    if (fd >= 0) Close(fd);
-  }
-  std::string_view view() const { return {bytes, length < 0 ? 0 : static_cast<size_t>(length)}; }
-};
-
-// Reads the file `path` from the directory `directory`.
-ThreadStatus ReadThreadStatus(int directory, const char* path) {
-  const ThreadText file(directory, path);
-  if (file.length <= 0) {
-    return {.has_ended = file.error == 0 || file.error == ENOENT || file.error == ESRCH};
-  }
-  ThreadStatus status;
-  std::string_view text = file.view();
-  while (!text.empty()) {
-    std::string_view line = TakeField(&text, '\n');
-    const std::string_view name = TakeField(&line, '\t');
-    uint64_t number;
-    if (name == "State:") {
-      status.has_ended = !line.empty() && (line[0] == 'Z' || line[0] == 'X');
-    } else if (name == "TracerPid:" && TakeNumber(&line, &number)) {
-      status.tracer = static_cast<int>(number);
-    }
-  }
-  return status;
-}
-
-// The number of threads of the process, of which `path` in `directory` is a thread's file "stat"
-// (proc(5)): those that have ended count until the system has forgotten them. False when the file
-// cannot be read.
-bool CountThreads(int directory, const char* path, uint64_t* threads) {
-  const ThreadText file(directory, path);
-  std::string_view text = file.view();
-  // The second field is the program's name, in brackets, with whatever it has in it.
-  text.remove_prefix(text.rfind(')') + 1);
-  constexpr int kFieldsBetween = 18;
-  for (int i = 0; i < kFieldsBetween; ++i) TakeField(&text, ' ');
-  return TakeNumber(&text, threads);
 }
 
 // One attempt: what the caller and the task that it starts have in common.
@@ -130,8 +72,12 @@ class Attempt {
         words_(vm),
         threads_(vm) {}
 
-  // With `declared` the system is told that the task may attach to this process (Yama).
-  StopResult Make(bool declared, int64_t patience_ns);
+  enum class Kind : uint8_t {
+    kStop,
+    kDeclaredStop,  // and the system is told that the task may attach to this process (Yama)
+    kCallerOnly,    // the function runs while the others do
+  };
+  StopResult Make(Kind kind, int64_t patience_ns);
 
  private:
   // Which of them it is says who goes on:
@@ -154,10 +100,12 @@ class Attempt {
     int signal;
   };
 
-  // The task's stack, with a page below that must not be touched.
+  // The task's stack, with a page below that must not be touched, and above it the one for its
+  // handlers.
   struct Stack {
     Mapping mapping;
     bool guarded = false;
+    char* top = nullptr;
   };
   bool MapStack(Stack* stack);
   void UnmapStack(const Stack& stack);
@@ -169,13 +117,24 @@ class Attempt {
   }
 
   // The caller's.
+  void RunTaskAndWait(const Stack& stack, int64_t patience_ns);
   void AwaitTask(int task, int64_t patience_ns);
+  void TakeResult(int status);
   // Also sets `*status` to how it ended, if that can be known.
   static bool IsGone(int task, int flags, int* status);
   static int Run(void* attempt);
 
   // The task's. Those that return a bool: false when the attempt has failed.
   bool RunTask();
+  bool StopAndRead();
+  StoppedThread Caller() const {
+    return {.thread_id = caller_id_,
+            .is_caller = true,
+            .stack_pointer = own_.stack_pointer,
+            .thread_pointer = own_.thread_pointer,
+            .registers = own_.words,
+            .num_registers = OwnRegisters::kMax};
+  }
   bool Fail(StopOutcome outcome, int error) {
     result_.outcome = outcome;
     result_.error = error;
@@ -192,9 +151,13 @@ class Attempt {
   // has failed, where there is no memory.
   Tracee* Note(Tracee* known, int id, State state);
   bool AwaitStop(Tracee* tracee) {
-    return Await([this, tracee] { WaitFor(tracee); });
+    bool stuck = false;
+    awaited_.store(tracee->id, std::memory_order_relaxed);
+    if (!Await([this, tracee, &stuck] { stuck = !WaitFor(tracee); })) return false;
+    return !stuck || Fail(StopOutcome::kNotInTime, ETIMEDOUT);
   }
-  void WaitFor(Tracee* tracee);
+  // False when it will not stop soon.
+  bool WaitFor(Tracee* tracee);
   // Runs `wait`. False where the caller's patience has come to an end, and with it this task's
   // life.
   template <typename F>
@@ -220,10 +183,17 @@ class Attempt {
   std::atomic<uint32_t> phase_{kPrepared};
 
   // Written by the caller before the task begins.
+  Kind kind_ = Kind::kStop;
   int list_fd_ = -1;
+  void* fault_stack_ = nullptr;
+
+  // Written by the task, read by the caller when the task is gone or has been killed, which orders
+  // the two: relaxed. The thread that is waited for; the signal that the task has died of.
+  std::atomic<int> awaited_{0};
+  std::atomic<int> fatal_signal_{0};
 
   // Written by the task, read by the caller when the task is gone.
-  StopResult result_ = {StopOutcome::kTaskDied, 0, 0};
+  StopResult result_ = {StopOutcome::kTaskDied, 0, 0, 0};
   int64_t begin_ns_ = 0;
   MappedArray<Tracee> tracees_;
   // In the order of the list, which hardly changes: where the next thread may be.
@@ -236,9 +206,10 @@ class Attempt {
 
 bool Attempt::MapStack(Stack* stack) {
   const size_t page = vm_.hardware_page_size();
-  const size_t bytes = (kWorldStopStackBytes + page - 1) / page * page + page;
+  const size_t bytes = (kWorldStopStackBytes + kFaultStackBytes + page - 1) / page * page + page;
   stack->mapping = vm_.Map(bytes, page);
   if (stack->mapping.start == nullptr) return false;
+  stack->top = static_cast<char*>(stack->mapping.start) + stack->mapping.bytes - kFaultStackBytes;
   stack->guarded = syscall(SYS_mprotect, stack->mapping.start, page, PROT_NONE) == 0;
   return true;
 }
@@ -298,45 +269,68 @@ void Attempt::AwaitTask(int task, int64_t patience_ns) {
     if (gone) break;
   }
   while (!gone) gone = IsGone(task, 0, &status);
-  if (phase_.load(std::memory_order_acquire) == kAbandoned) {
+  TakeResult(status);
+}
+
+// When the task is gone.
+void Attempt::TakeResult(int status) {
+  int signal = fatal_signal_.load(std::memory_order_relaxed);
+  if (signal == 0 && WIFSIGNALED(status)) signal = WTERMSIG(status);
+  const uint32_t phase = phase_.load(std::memory_order_acquire);
+  if (phase == kAbandoned) {
     result_.outcome = StopOutcome::kNotInTime;
     result_.error = ETIMEDOUT;
-  } else if (WIFSIGNALED(status)) {
+  } else if (signal == SIGSYS && phase != kStopped) {
+    // A sandbox that does not fail calls but ends who makes them: here only the task has made one.
+    result_.outcome = StopOutcome::kForbidden;
+    result_.error = ENOSYS;
+  } else if (signal != 0) {
     result_.outcome = StopOutcome::kTaskDied;
-    result_.error = WTERMSIG(status);
+    result_.error = signal;
+  }
+  if (result_.outcome == StopOutcome::kNotInTime) {
+    result_.thread_id = awaited_.load(std::memory_order_relaxed);
   }
 }
 
-StopResult Attempt::Make(bool declared, int64_t patience_ns) {
-  Stack stack;
-  list_fd_ = static_cast<int>(
-      syscall(SYS_openat, AT_FDCWD, "/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (list_fd_ < 0) return {StopOutcome::kNoThreadList, errno, 0};
-  if (!MapStack(&stack)) {
-    Close(list_fd_);
-    return {StopOutcome::kNoMemory, ENOMEM, 0};
-  }
+void Attempt::RunTaskAndWait(const Stack& stack, int64_t patience_ns) {
+  fault_stack_ = stack.top;
   // The task begins with the caller's signal mask: none ever comes to it but SIGKILL, and what it
   // brings upon itself. Nor to the caller: a handler would use the storage that the task uses. The
   // C library's function leaves out its own signals.
   const uint64_t all = ~uint64_t{0};
   uint64_t before = 0;
   syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof(all));
-  // No CLONE_THREAD: a thread may not attach to others of its process. No CLONE_SIGHAND: what the
-  // task dies of is not to change the process's handlers. No signal at its end.
+  // No CLONE_THREAD: a thread may not attach to others of its process. No CLONE_SIGHAND: the task
+  // has handlers of its own. No signal at its end. A debugger of the caller's does not get it.
   constexpr int kFlags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_UNTRACED;
-  char* const top = static_cast<char*>(stack.mapping.start) + stack.mapping.bytes;
-  const int task = clone(&Run, top, kFlags, this);
+  const int task = clone(&Run, stack.top, kFlags, this);
   if (task < 0) {
-    result_ = {StopOutcome::kNoMemory, errno, 0};
+    result_ = {StopOutcome::kNoMemory, errno, 0, 0};
   } else {
+    const bool declared = kind_ == Kind::kDeclaredStop;
     if (declared) prctl(kSetPtracer, task, 0, 0, 0);
     AwaitTask(task, patience_ns);
     if (declared) prctl(kSetPtracer, 0, 0, 0, 0);
   }
   syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, nullptr, sizeof(before));
-  UnmapStack(stack);
-  Close(list_fd_);
+}
+
+StopResult Attempt::Make(Kind kind, int64_t patience_ns) {
+  kind_ = kind;
+  if (kind != Kind::kCallerOnly) {
+    list_fd_ = static_cast<int>(
+        syscall(SYS_openat, AT_FDCWD, "/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (list_fd_ < 0) return {StopOutcome::kNoThreadList, errno, 0, 0};
+  }
+  Stack stack;
+  if (MapStack(&stack)) {
+    RunTaskAndWait(stack, patience_ns);
+    UnmapStack(stack);
+  } else {
+    result_ = {StopOutcome::kNoMemory, ENOMEM, 0, 0};
+  }
+  if (list_fd_ >= 0) Close(list_fd_);
   return result_;
 }
 
@@ -351,19 +345,26 @@ bool Attempt::RunTask() {
   while (phase_.load(std::memory_order_acquire) == kPrepared) {
     syscall(SYS_futex, &phase_, FUTEX_WAIT_PRIVATE, kPrepared, nullptr);
   }
+  if (!HandleFaults(fault_stack_, kFaultStackBytes, &fatal_signal_)) {
+    return Fail(StopOutcome::kForbidden, errno);
+  }
   begin_ns_ = Nanoseconds();
-  if (!StopAll() || !ReadAllRegisters()) {
+  if (kind_ != Kind::kCallerOnly && !StopAndRead()) {
     LetGo();
     return false;
   }
   if (!Change(kStopping, kStopped)) return false;
   syscall(SYS_futex, &phase_, FUTEX_WAKE_PRIVATE, 1);
-  const WorldStop world = {threads_.data(), threads_.size(), true, process_id_};
+  const StoppedThread caller = Caller();
+  WorldStop world = {&caller, 1, false, process_id_};
+  if (kind_ != Kind::kCallerOnly) world = {threads_.data(), threads_.size(), true, process_id_};
   function_(context_, world);
   LetGo();
-  result_ = {StopOutcome::kDone, 0, Nanoseconds() - begin_ns_};
+  result_ = {StopOutcome::kDone, 0, Nanoseconds() - begin_ns_, 0};
   return true;
 }
+
+bool Attempt::StopAndRead() { return StopAll() && ReadAllRegisters(); }
 
 template <typename F>
 bool Attempt::ForEachListed(F f) {
@@ -431,7 +432,7 @@ bool Attempt::HasAll(bool* all) {
   uint64_t expected = 1;
   for (const Tracee& tracee : tracees_) expected += tracee.state == State::kStopped ? 1 : 0;
   uint64_t threads;
-  if (!CountThreads(list_fd_, FileOf(caller_id_, "/stat").text, &threads)) {
+  if (!CountThreads(list_fd_, ThreadFileOf(caller_id_, "/stat").text, &threads)) {
     return Fail(StopOutcome::kNoThreadList, EPROTO);
   }
   *all = threads == expected;
@@ -454,7 +455,7 @@ bool Attempt::Ask(int id) {
   if (tracee != nullptr && tracee->state != State::kEnded) return true;
   if (const int error = Ptrace(kSeize, id, 0)) {
     if (error == EPERM) {
-      const ThreadStatus status = ReadThreadStatus(list_fd_, FileOf(id, "/status").text);
+      const ThreadStatus status = ReadThreadStatus(list_fd_, ThreadFileOf(id, "/status").text);
       // It is ending. The first thread stays in the list, and counts, until the others have ended.
       if (status.has_ended) {
         return id != process_id_ || Note(tracee, id, State::kStopped) != nullptr;
@@ -477,34 +478,49 @@ bool Attempt::Ask(int id) {
   return true;
 }
 
-void Attempt::WaitFor(Tracee* tracee) {
-  // The first thread of the process, should it end now, can be waited for only when all have.
+// Not by a call that waits: the task has to see that a thread waits in the kernel itself. The first
+// thread of the process, should it end now, could be waited for only when all have.
+bool Attempt::WaitFor(Tracee* tracee) {
   const bool may_hang = tracee->id == process_id_;
-  for (;;) {
+  int64_t next_look_ns = Nanoseconds() + kStuckNs;
+  for (int round = 0;; ++round) {
     int status = 0;
-    const int flags = __WALL | (may_hang ? WNOHANG : 0);
-    const long waited = syscall(SYS_wait4, tracee->id, &status, flags, nullptr);
+    const long waited = syscall(SYS_wait4, tracee->id, &status, __WALL | WNOHANG, nullptr);
     if (waited == tracee->id) {
       if (!WIFSTOPPED(status)) {
         tracee->state = State::kEnded;
-        return;
+        return true;
       }
       // Asked to stop, it may have been about to get a signal: then it stands there, and gets that
       // when it goes on.
       tracee->state = State::kStopped;
       tracee->signal = status >> 16 == kEventStop ? 0 : WSTOPSIG(status);
-      return;
+      return true;
     }
-    if (waited == 0) {
-      if (ReadThreadStatus(list_fd_, FileOf(tracee->id, "/status").text).has_ended) {
+    if (waited < 0 && errno != EINTR) {
+      tracee->state = State::kEnded;
+      return true;
+    }
+    const bool is_late = Nanoseconds() >= next_look_ns;
+    if (may_hang || is_late) {
+      const ThreadStatus thread =
+          ReadThreadStatus(list_fd_, ThreadFileOf(tracee->id, "/status").text);
+      if (may_hang && thread.has_ended) {
         // It stays in the list, and attached to; so it is not asked again.
         tracee->state = State::kStopped;
-        return;
+        return true;
       }
+      if (is_late && thread.is_uninterruptible) return false;
+    }
+    if (is_late) next_look_ns += kStuckNs;
+    if (round < kYields) {
       syscall(SYS_sched_yield);
-    } else if (errno != EINTR) {
-      tracee->state = State::kEnded;
-      return;
+    } else {
+      const struct {  // as the system call has it, also where time_t is longer
+        long seconds;
+        long nanoseconds;
+      } pause = {0, kPauseNs};
+      syscall(SYS_nanosleep, &pause, nullptr);
     }
   }
 }
@@ -513,13 +529,7 @@ bool Attempt::ReadAllRegisters() {
   constexpr size_t kMaxWords = kMaxRegisterBytes / sizeof(uintptr_t);
   const auto fail = [this] { return Fail(StopOutcome::kNoMemory, ENOMEM); };
   if (!threads_.Reserve(tracees_.size() + 1)) return fail();
-  const StoppedThread caller = {.thread_id = caller_id_,
-                                .is_caller = true,
-                                .stack_pointer = own_.stack_pointer,
-                                .thread_pointer = own_.thread_pointer,
-                                .registers = own_.words,
-                                .num_registers = OwnRegisters::kMax};
-  if (!threads_.Push(caller)) return fail();
+  if (!threads_.Push(Caller())) return fail();
   for (const Tracee& tracee : tracees_) {
     if (tracee.state != State::kStopped) continue;
     if (words_.capacity() - words_.size() < kMaxWords &&
@@ -567,29 +577,25 @@ StopResult WithWorldStopped(VirtualMemory& vm, WorldFunction function, void* con
   const ErrnoKeeper keeper;
   OwnRegisters own;
   ReadOwnRegisters(&own);
-  if (IsTraced()) return {StopOutcome::kTraced, EPERM, 0};
+  if (IsTraced()) return {StopOutcome::kTraced, EPERM, 0, 0};
   constexpr int64_t kNanosecondsPerMs = 1'000'000;
   const int64_t patience_ns = patience_ms * kNanosecondsPerMs;
-  StopResult result = Attempt(vm, function, context, own).Make(/*declared=*/false, patience_ns);
+  using Kind = Attempt::Kind;
+  StopResult result = Attempt(vm, function, context, own).Make(Kind::kStop, patience_ns);
   // Yama lets only ancestors attach, and whom the process names. Not told before it is necessary:
   // the program may have named someone else, which nobody can ask for.
   if (result.outcome == StopOutcome::kForbidden && result.error == EPERM) {
-    result = Attempt(vm, function, context, own).Make(/*declared=*/true, patience_ns);
+    result = Attempt(vm, function, context, own).Make(Kind::kDeclaredStop, patience_ns);
   }
   return result;
 }
 
-void WithCallerOnly(WorldFunction function, void* context) {
+StopResult WithCallerOnly(VirtualMemory& vm, WorldFunction function, void* context) {
+  const ErrnoKeeper keeper;
   OwnRegisters own;
   ReadOwnRegisters(&own);
-  const StoppedThread caller = {.thread_id = static_cast<int>(syscall(SYS_gettid)),
-                                .is_caller = true,
-                                .stack_pointer = own.stack_pointer,
-                                .thread_pointer = own.thread_pointer,
-                                .registers = own.words,
-                                .num_registers = OwnRegisters::kMax};
-  const WorldStop world = {&caller, 1, false, static_cast<int>(syscall(SYS_getpid))};
-  function(context, world);
+  // It waits for nobody, so there is nothing to lose patience with.
+  return Attempt(vm, function, context, own).Make(Attempt::Kind::kCallerOnly, INT64_MAX / 2);
 }
 
 bool IsTraced() {

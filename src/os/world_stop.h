@@ -10,10 +10,17 @@
 // after a stop (signal(7): epoll_wait, semop, sigtimedwait, io_getevents, read from inotify) may
 // fail with EINTR, as under any debugger.
 //
-// Ends. When the process is killed meanwhile, the task is killed with it. When the task dies, of a
-// fault in the function, the system lets all threads go. A thread that does not stop in time (one
-// that waits for a disk, or for the child of its vfork) makes the attempt fail; the function has
-// not run then.
+// Ends. When the process is killed meanwhile, the task is killed with it. When the task dies, the
+// system lets all threads go. Faults of the function's (SIGSEGV and the like, also of a sandbox
+// that answers a system call with SIGSYS) end the task by _exit, in handlers that only it has: no
+// signal ends it, because before Linux 5.16 one that dumps core ends every process that shares the
+// memory, which is all of this one. A sandbox that kills without a signal that can be handled does
+// so there. A guarded MemoryReader (os/memory_reader.h) survives its faults.
+//
+// A thread that waits in the kernel for something else (a disk, a child of its vfork that has not
+// called exec) does not stop before that is over. The attempt fails after some 20 ms then, so that
+// the others are not held up by it; the function has not run. Whoever tries again lets some time
+// pass. A thread that is only waiting for a processor is waited for longer.
 //
 // Not done: making a process that is not dumpable so for the time of the stop, since then others
 // could attach to it as well.
@@ -59,7 +66,7 @@ enum class StopOutcome : uint8_t {
   kForbidden,     // the system does not allow it: a sandbox, a process that is not dumpable, Yama
   kNoThreadList,  // /proc is not there, or that of other processes
   kNoMemory,      // for the task, its stack or its tables
-  kNotInTime,     // some thread did not stop
+  kNotInTime,     // some thread did not stop: StopResult::thread_id
   // The function was begun:
   kTaskDied,
 };
@@ -70,9 +77,11 @@ struct StopResult {
   int error = 0;
   // From the first thread's stop until the last one went on.
   int64_t pause_ns = 0;
+  // With kNotInTime the thread that did not stop; 0 where that is not known.
+  int thread_id = 0;
 };
 
-// How long the threads are waited for.
+// How long threads are waited for that are about to run.
 inline constexpr int64_t kWorldStopPatienceMs = 5000;
 inline constexpr size_t kWorldStopStackBytes = size_t{256} << 10;
 
@@ -85,9 +94,11 @@ StopResult WithWorldStopped(VirtualMemory& vm,
                             void (*function)(void* context, const WorldStop& world), void* context,
                             int64_t patience_ms = kWorldStopPatienceMs);
 
-// Runs function(context, world) on the calling thread, with nothing in the world but that: for
-// where the others cannot be stopped.
-void WithCallerOnly(void (*function)(void* context, const WorldStop& world), void* context);
+// Runs function(context, world) on such a task, too, while the other threads run on, with nothing
+// in the world but the caller, which waits: for where the others cannot be stopped. They may unmap
+// what the function reads. kDone, kTaskDied, or an outcome that says why there was no task.
+StopResult WithCallerOnly(VirtualMemory& vm,
+                          void (*function)(void* context, const WorldStop& world), void* context);
 
 // The calling thread has a debugger. Cost: a read of a file.
 bool IsTraced();

@@ -56,6 +56,7 @@ bool MappedLibraries::Parse(std::string_view maps, ImageReader read_image) {
     const bool same_file = first.file == line.file && first.name == line.name;
     if (same_file && first.readable && read_image(first.start, line.end, &image)) {
       library.is_image = true;
+      library.image_start = first.start;
       library.image = image;
     }
     if (!libraries_.Push(library)) return false;

@@ -26,6 +26,8 @@ struct MappedLibrary {
   std::string_view name;
   // The image has been read; if not, its bias is as if it were loaded in one piece at 0.
   bool is_image = false;
+  // Where the image's first byte is mapped.
+  uintptr_t image_start = 0;
   ElfImage image;
 };
 

@@ -270,8 +270,8 @@ constexpr const char* kSystemCalls =
     "`process_vm_readv`, `getpid` |\n"
     "| writing a profile | `openat`, `read`, `write`, `close`: the file, and `/proc/self/maps` |\n"
     "| a check for leaks | `clone`, `ptrace`, `wait4`, `kill`, `tgkill`, `prctl`, `mprotect`, "
-    "`openat`, `read`, `pread64`, `getdents64`, `lseek`, `close`, `sched_yield`, `gettid`, "
-    "`getppid` |\n";
+    "`openat`, `read`, `pread64`, `getdents64`, `lseek`, `close`, `sched_yield`, `nanosleep`, "
+    "`rt_sigaction`, `sigaltstack`, `process_vm_readv`, `getpid`, `gettid`, `getppid` |\n";
 
 // Where the paragraphs of the documentation are broken.
 constexpr size_t kDocumentationColumns = 100;

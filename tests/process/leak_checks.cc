@@ -8,15 +8,28 @@
 //   leak_checks recorded   the same with records, which are started and stopped
 //   leak_checks formats    reports as text, JSON and profiles, on stdout
 //   leak_checks annotated  what the program says about its memory
+//   leak_checks protected  objects of which parts cannot be read
+//   leak_checks unstopped N
+//                          N checks in a process that may not stop threads, while others map,
+//                          unmap and protect memory that is searched
+//   leak_checks moving N   N checks while threads grow large objects
+//   leak_checks stuck      a check while a thread waits for the child of its vfork
 //   leak_checks threads N plain|recorded
 //                          N checks in a row while 8 threads allocate, start and end
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <malloc.h>
 #include <pthread.h>
+#include <sched.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -378,6 +391,289 @@ void CheckAnnotated() {
   CHECK(unregistered == 1);
 }
 
+// --- Memory that cannot be read ------------------------------------------------------------------
+
+// Guard pages that /proc/self/maps does not show (Linux 6.13 and later).
+constexpr int kInstallGuard = 102;
+constexpr int kRemoveGuard = 103;
+
+// An object of `pages` pages that leads to three others: by its first page, by its page `broken`,
+// which cannot be read, and by its last one.
+void** NewBroken(size_t pages, size_t broken, bool (*protect)(void* page, size_t bytes),
+                 volatile uintptr_t* hidden_child) {
+  const size_t page = static_cast<size_t>(getpagesize());
+  auto* const object = static_cast<char*>(Opaque(aligned_alloc(page, pages * page)));
+  CHECK(object != nullptr);
+  memset(object, 0, pages * page);
+  *reinterpret_cast<void**>(object) = Opaque(malloc(kBytes));
+  void* const child = Opaque(malloc(kBytes));
+  *hidden_child = ~reinterpret_cast<uintptr_t>(child);
+  *reinterpret_cast<void**>(object + broken * page + 64) = child;
+  *reinterpret_cast<void**>(object + (pages - 1) * page + 64) = Opaque(malloc(kBytes));
+  CHECK(protect(object + broken * page, page));
+  return reinterpret_cast<void**>(object);
+}
+
+bool Protect(void* start, size_t bytes) { return mprotect(start, bytes, PROT_NONE) == 0; }
+bool InstallGuard(void* start, size_t bytes) { return madvise(start, bytes, kInstallGuard) == 0; }
+
+bool HasGuards() {
+  const size_t page = static_cast<size_t>(getpagesize());
+  void* const start =
+      mmap(nullptr, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  CHECK(start != MAP_FAILED);
+  const bool has = InstallGuard(start, page);
+  munmap(start, page);
+  return has;
+}
+
+// Of objects that are lost one or the other may be held by what a function has left on a stack.
+bool IsAlmost(uint64_t objects, uint64_t lost) { return objects <= lost && objects + 3 >= lost; }
+
+void** held[300];
+volatile uintptr_t behind_guard[300];
+
+void FreeBroken(size_t i, size_t pages) {
+  const size_t page = static_cast<size_t>(getpagesize());
+  char* const object = reinterpret_cast<char*>(held[i]);
+  free(held[i][0]);
+  free(reinterpret_cast<void*>(~behind_guard[i]));
+  free(*reinterpret_cast<void**>(object + (pages - 1) * page + 64));
+  free(object);
+  held[i] = nullptr;
+}
+
+void CheckProtected() {
+  const size_t page = static_cast<size_t>(getpagesize());
+  const bool has_guards = HasGuards();
+  // One is short, the other one so long that its pages are looked at before they are read.
+  for (const size_t pages : {size_t{8}, size_t{200}}) {
+    for (const bool guard : {false, true}) {
+      if (guard && !has_guards) continue;
+      constexpr size_t kObjects = 10;
+      Elsewhere([&] {
+        for (size_t i = 0; i < kObjects; ++i) {
+          held[i] = NewBroken(pages, 3, guard ? &InstallGuard : &Protect, &behind_guard[i]);
+        }
+      });
+      const LeakReport report = CheckLeaks();
+      const LeakReport::Info info = report.GetInfo();
+      printf("%zu pages, %s: outcome %d, %llu objects lost\n", pages,
+             guard ? "a guard" : "protected", info.outcome, info.objects);
+      CHECK(report.GetOutcome() == LeakReport::Outcome::kDone);
+      // Of each the one that only the page that cannot be read leads to.
+      CHECK(IsAlmost(info.objects, kObjects) && info.bytes == info.objects * kObjectBytes);
+      // Behind a guard there is nothing.
+      if (!guard) {
+        ExpectContains(report, LeakReport::Format::kText, " bytes could not be read (protected");
+      }
+      for (size_t i = 0; i < kObjects; ++i) {
+        char* const object = reinterpret_cast<char*>(held[i]);
+        CHECK(guard ? madvise(object + 3 * page, page, kRemoveGuard) == 0
+                    : mprotect(object + 3 * page, page, PROT_READ | PROT_WRITE) == 0);
+      }
+      // A guard has taken what the page held.
+      const uint64_t lost = CheckLeaks().Objects();
+      CHECK(guard ? IsAlmost(lost, kObjects) : lost == 0);
+      Elsewhere([&] {
+        for (size_t i = 0; i < kObjects; ++i) FreeBroken(i, pages);
+      });
+      CHECK(CheckLeaks().NoLeaks());
+    }
+  }
+  constexpr size_t kStacks = sizeof(held) / sizeof(held[0]);
+  // As many as a program has that keeps its coroutines' stacks in the heap.
+  Elsewhere([] {
+    for (size_t i = 0; i < kStacks; ++i) {
+      held[i] = NewBroken(17, 1, &Protect, &behind_guard[i]);
+    }
+  });
+  const LeakReport report = CheckLeaks();
+  CHECK(report.GetOutcome() == LeakReport::Outcome::kDone);
+  printf("%zu stacks: pause %lld us\n", kStacks,
+         static_cast<long long>(report.GetInfo().pause_ns / 1000));
+  CHECK(IsAlmost(report.GetInfo().objects, kStacks));
+}
+
+// From now on ptrace fails in this process.
+void RefuseToTrace() {
+  sock_filter program[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_ptrace, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog filter = {sizeof(program) / sizeof(program[0]), program};
+  CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+  CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter, 0, 0) == 0);
+}
+
+std::atomic<bool> ending{false};
+// What global data leads to, and others take away.
+char* volatile mappings[4];
+
+void* MapAndUnmap(void* number) {
+  constexpr size_t kMapped = size_t{4} << 20;
+  const auto i = reinterpret_cast<uintptr_t>(number);
+  while (!ending.load(std::memory_order_relaxed)) {
+    void* const mapped =
+        mmap(nullptr, kMapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(mapped != MAP_FAILED);
+    memset(mapped, 0, kMapped);
+    mappings[i] = static_cast<char*>(mapped);
+    for (int round = 0; round < 10; ++round) sched_yield();
+    CHECK(munmap(mapped, kMapped) == 0);
+  }
+  return nullptr;
+}
+
+void* ProtectObject(void* object) {
+  const size_t page = static_cast<size_t>(getpagesize());
+  while (!ending.load(std::memory_order_relaxed)) {
+    CHECK(mprotect(object, 100 * page, PROT_NONE) == 0);
+    for (int round = 0; round < 10; ++round) sched_yield();
+    CHECK(mprotect(object, 100 * page, PROT_READ | PROT_WRITE) == 0);
+  }
+  return nullptr;
+}
+
+void CheckUnstopped(int checks) {
+  RefuseToTrace();
+  Lose(3);
+  const size_t page = static_cast<size_t>(getpagesize());
+  held[0] = static_cast<void**>(Opaque(aligned_alloc(page, 100 * page)));
+  pthread_t threads[4];
+  for (uintptr_t i = 0; i < 3; ++i) {
+    CHECK(pthread_create(&threads[i], nullptr, &MapAndUnmap, reinterpret_cast<void*>(i)) == 0);
+  }
+  CHECK(pthread_create(&threads[3], nullptr, &ProtectObject, held[0]) == 0);
+  for (int i = 0; i < checks; ++i) {
+    const LeakReport report = CheckLeaks();
+    CHECK(report.GetOutcome() == LeakReport::Outcome::kNotStopped);
+    CHECK(report.GetInfo().error == EPERM);
+    // What threads hold may be among them.
+    CHECK(report.Objects() >= 3);
+    ExpectContains(report, LeakReport::Format::kText, "other threads could not be stopped");
+  }
+  ending = true;
+  for (const pthread_t thread : threads) pthread_join(thread, nullptr);
+  printf("%d checks\n", checks);
+}
+
+// --- Large objects that move ---------------------------------------------------------------------
+
+std::atomic<uint64_t> grown{0};
+
+// An object that leads to many others, all over it, and grows by moving.
+void* Grow(void*) {
+  constexpr size_t kMiB = size_t{1} << 20;
+  constexpr size_t kEvery = 4096 / sizeof(void*);
+  while (!ending.load(std::memory_order_relaxed)) {
+    size_t mib = 2;
+    auto** words = static_cast<void**>(malloc(mib * kMiB));
+    memset(static_cast<void*>(words), 0, mib * kMiB);
+    for (size_t i = 0; i < mib * kMiB / sizeof(void*); i += kEvery) words[i] = malloc(50);
+    for (; mib < 12; ++mib) {
+      words = static_cast<void**>(realloc(static_cast<void*>(words), (mib + 1) * kMiB));
+      memset(static_cast<void*>(words + mib * kMiB / sizeof(void*)), 0, kMiB);
+      grown.fetch_add(1, std::memory_order_relaxed);
+    }
+    for (size_t i = 0; i < 2 * kMiB / sizeof(void*); i += kEvery) free(words[i]);
+    free(static_cast<void*>(words));
+  }
+  return nullptr;
+}
+
+void CheckMoving(int checks) {
+  pthread_t threads[4];
+  for (pthread_t& thread : threads) CHECK(pthread_create(&thread, nullptr, &Grow, nullptr) == 0);
+  int with_lost = 0;
+  for (int i = 0; i < checks; ++i) {
+    const LeakReport report = CheckLeaks();
+    CHECK(report.GetOutcome() == LeakReport::Outcome::kDone);
+    if (!report.NoLeaks()) {
+      ++with_lost;
+      printf("check %d: %llu objects of %llu bytes\n", i, report.Objects(), report.Bytes());
+    }
+  }
+  ending = true;
+  for (const pthread_t thread : threads) pthread_join(thread, nullptr);
+  printf("%d checks, %d with objects lost that are not; objects grew %llu times\n", checks,
+         with_lost, static_cast<unsigned long long>(grown.load()));
+  CHECK(with_lost == 0 && grown > 0);
+}
+
+// --- A thread that cannot be stopped -------------------------------------------------------------
+
+int stuck_ends[2];
+std::atomic<int> stuck_thread{0};
+std::atomic<bool> child_runs{false};
+
+// Sleeps in the kernel until the child, which has its memory, ends.
+void* WaitForChild(void*) {
+  alignas(64) static char stack[65536];
+  stuck_thread = static_cast<int>(syscall(SYS_gettid));
+  const pid_t child = clone(
+      [](void*) {
+        // Not to outlive a test that fails.
+        syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+        child_runs = true;
+        char byte;
+        syscall(SYS_read, stuck_ends[0], &byte, 1);
+        return 0;
+      },
+      stack + sizeof(stack), CLONE_VM | CLONE_VFORK | SIGCHLD, nullptr);
+  CHECK(waitpid(child, nullptr, 0) == child);
+  return nullptr;
+}
+
+std::atomic<int64_t> longest_gap_ns{0};
+std::atomic<uint64_t> ticks{0};
+
+int64_t Nanoseconds() {
+  timespec now = {};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
+// For how long it did not come to run.
+void* MeasureGaps(void*) {
+  int64_t last = Nanoseconds();
+  while (!ending.load(std::memory_order_relaxed)) {
+    const int64_t now = Nanoseconds();
+    if (now - last > longest_gap_ns.load()) longest_gap_ns = now - last;
+    last = now;
+    ticks.fetch_add(1, std::memory_order_relaxed);
+    usleep(1000);
+  }
+  return nullptr;
+}
+
+void CheckStuck() {
+  CHECK(pipe(stuck_ends) == 0);
+  pthread_t waiting;
+  pthread_t running;
+  CHECK(pthread_create(&waiting, nullptr, &WaitForChild, nullptr) == 0);
+  while (!child_runs) sched_yield();
+  CHECK(pthread_create(&running, nullptr, &MeasureGaps, nullptr) == 0);
+  const LeakReport report = CheckLeaks();
+  const int64_t gap_ms = longest_gap_ns / 1'000'000;
+  printf("longest gap %lld ms, %llu ticks\n", static_cast<long long>(gap_ms),
+         static_cast<unsigned long long>(ticks.load()));
+  CHECK(report.GetOutcome() == LeakReport::Outcome::kImpossible && !report.NoLeaks());
+  CHECK(report.GetInfo().error == ETIMEDOUT);
+  const std::string line = "not checked: thread " + std::to_string(stuck_thread.load()) +
+                           " could not be stopped: it waits in the kernel";
+  ExpectContains(report, LeakReport::Format::kText, line.c_str());
+  // A stop takes some 20 ms; the bound leaves room for a machine that is busy otherwise.
+  CHECK(gap_ms < 2000);
+  ending = true;
+  CHECK(write(stuck_ends[1], "x", 1) == 1);
+  pthread_join(waiting, nullptr);
+  pthread_join(running, nullptr);
+  CHECK(CheckLeaks().NoLeaks());
+}
+
 // --- While others are at it ----------------------------------------------------------------------
 
 std::atomic<bool> stopping{false};
@@ -487,6 +783,16 @@ int main(int argc, char** argv) {
     WriteFormats();
   } else if (what == "annotated") {
     CheckAnnotated();
+  } else if (what == "protected") {
+    CheckProtected();
+  } else if (what == "unstopped") {
+    CHECK(argc == 3);
+    CheckUnstopped(atoi(argv[2]));
+  } else if (what == "moving") {
+    CHECK(argc == 3);
+    CheckMoving(atoi(argv[2]));
+  } else if (what == "stuck") {
+    CheckStuck();
   } else if (what == "threads") {
     CHECK(argc == 4);
     const bool recorded = strcmp(argv[3], "recorded") == 0;

@@ -54,7 +54,7 @@ def plain(linker, source, client, folder):
         check_mode(program, None, mode, profiles, lost, others)
     run = Run(linker.link("client", client), None, "normal", folder, ["normal", "lose"])
     expect(run.status == leaks_test.STATUS_OF_LEAKS and
-           re.search(r'leak check "_main_": (104|96) bytes in 1 object lost', run.err),
+           re.search(r"Leak check _main_ detected leaks of (104|96) bytes in 1 objects", run.err),
            f"client: {run.status} {run.err}")
 
 
@@ -78,7 +78,7 @@ def set_uid(linker, source, client, folder):
     # The same program, by the same user.
     os.chmod(program, 0o755)
     run = Run(program, None, "normal", profiles, ["7"], user=NOBODY)
-    expect(run.status == leaks_test.STATUS_OF_LEAKS and "leak check" in run.err and
+    expect(run.status == leaks_test.STATUS_OF_LEAKS and "detected leaks" in run.err and
            len(run.files) == 1, f"not set-uid: {run.status} {run.err}")
     run.files[0].unlink()
     os.chmod(program, 0o4755)

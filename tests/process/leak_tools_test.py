@@ -146,15 +146,15 @@ def of_checker(run):
     program = Program(run.program)
     findings = Findings(run.told)
     site = re.compile(r"  (\d+) bytes? in (\d+) objects?"
-                      r"(?:, of which directly lost: (\d+) bytes? in (\d+) objects?)?"
-                      r"(, all reached from other lost ones)?, allocated from\n((?:    .*\n)*)")
+                      r"(?:, of which directly leaked: (\d+) bytes? in (\d+) objects?)?"
+                      r"(, all reached from other leaked ones)?, allocated from\n((?:    .*\n)*)")
     for match in site.finditer(run.err):
         size, objects = int(match[1]), int(match[2])
         direct = (int(match[3]), int(match[4])) if match[3] else (size, objects)
         if match[5]:
             direct = NOTHING
         frames = [program.name_of(int(offset, 16)) for offset in
-                  re.findall(re.escape(program.path) + r"\+0x(\w+)\n", match[6])]
+                  re.findall(re.escape(program.path) + r"\+0x(\w+)\)?\n", match[6])]
         if direct != NOTHING:
             findings.add(frames, "directly", *direct)
         if direct != (size, objects):

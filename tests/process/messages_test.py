@@ -58,10 +58,12 @@ def in_full_library(test):
         test.expect("HEAPPROFILE in a folder that there is", {"HEAPPROFILE": good},
                     rf"tcmalloc: heap profile {good}\.0001\.heap \(exit, .*\)" "\n")
         directory = f"{folder}/no"
+        checked = r'tcmalloc: leak check "_main_" of .*: no leaks found, \d+ objects, \d+ bytes checked' "\n"
         test.expect("HEAP_CHECK_DUMP_DIRECTORY", {"HEAPCHECK": "normal", "HEAP_CHECK_DUMP_DIRECTORY": directory},
-                    rf"tcmalloc: HEAP_CHECK_DUMP_DIRECTORY: cannot create files in {directory}: {missing}" "\n")
+                    rf"tcmalloc: HEAP_CHECK_DUMP_DIRECTORY: cannot create files in {directory}: {missing}" "\n"
+                    + checked)
         test.expect("HEAP_CHECK_DUMP_DIRECTORY that there is",
-                    {"HEAPCHECK": "normal", "HEAP_CHECK_DUMP_DIRECTORY": folder}, "")
+                    {"HEAPCHECK": "normal", "HEAP_CHECK_DUMP_DIRECTORY": folder}, checked)
 
 
 def main():

@@ -106,7 +106,7 @@ class Test:
         if not self.has_tools:
             self.run(name, program, ["leak"], 0, IGNORED, HEAPCHECK="normal")
             return
-        self.run(name, program, ["leak"], STATUS_OF_LEAKS, "leak check \"_main_\"",
+        self.run(name, program, ["leak"], STATUS_OF_LEAKS, "Leak check _main_ detected leaks",
                  HEAPCHECK="normal", HEAP_CHECK_DUMP_DIRECTORY=str(self.work))
         self.run(name, program, [], 0, "heap profile", HEAPPROFILE=profile)
         if not list(self.work.glob(f"{pathlib.Path(profile).name}*.heap")):

@@ -44,10 +44,11 @@ class FoundLeaksTest : public testing::Test {
 
   // What is printed of the check `name`, with so many places of allocation at most.
   std::string Text(std::string_view name, uint64_t most_sites) {
-    MappedLibraries none(vm_);
+    // The frames of these tests are in no library.
+    const LeakPlaces places(leaks_, most_sites, vm_);
     char buffer[2048];
     TextWriter out(buffer, sizeof(buffer));
-    WriteLeakText(leaks_, name, most_sites, none, &out);
+    WriteLeakText(leaks_, name, most_sites, places, &out);
     return std::string(out.text());
   }
 
@@ -146,14 +147,16 @@ TEST_F(FoundLeaksTest, TheNearestSiteIsAHintInEachFormat) {
   ASSERT_TRUE(leaks_.SetNearest(leaks_.begin(), frames.data(), frames.size()));
   frames.assign(2, 0);  // the report has its own
   ASSERT_TRUE(leaks_.Finish());
-  EXPECT_EQ(Text("name", 2),
-            "tcmalloc: leak check \"name\": 96 bytes in 2 objects lost, directly 96 bytes in 2 "
-            "objects; 2 places of allocation\n"
-            "  64 bytes in 1 object, each of the size 64, in spans handed out 1 h ago or earlier\n"
-            "    a hint, no evidence: the nearest sampled object of that size, allocated from\n"
-            "      0x10\n"
-            "      0x20\n"
-            "  32 bytes in 1 object, each of the size 32, in spans handed out 10 s to 1 min ago\n");
+  EXPECT_EQ(
+      Text("name", 2),
+      "tcmalloc: Leak check name detected leaks of 96 bytes in 2 objects, directly 96 bytes in 2 "
+      "objects; 2 call sites\n"
+      "tcmalloc: The 2 largest leaks:\n"
+      "  64 bytes in 1 object, each of the size 64, in spans handed out 1 h ago or earlier\n"
+      "    a hint, no evidence: the nearest sampled object of that size, allocated from\n"
+      "      0x10\n"
+      "      0x20\n"
+      "  32 bytes in 1 object, each of the size 32, in spans handed out 10 s to 1 min ago\n");
   const std::string json = Written(leaks_, LeakFormat::kJson);
   EXPECT_NE(json.find("\"object_size\":64,\"span_age_ms\":{\"at_least\":3600000},"
                       "\"example\":\"0x1000\",\"frames\":[],\"nearest_sample\":{\"hint\":true,"
@@ -265,32 +268,54 @@ TEST_F(FoundLeaksTest, Text) {
   Add(&leaks_, nullptr, 0, 16, 0x3000, 16, false, false);
   leaks_.recorded = true;
   ASSERT_TRUE(leaks_.Finish());
-  EXPECT_EQ(Text("name", 2),
-            "tcmalloc: leak check \"name\": 130 bytes in 4 objects lost, directly 82 bytes in 2 "
-            "objects; 3 places of allocation\n"
-            "  64 bytes in 2 objects, of which directly lost: 32 bytes in 1 object, each of the "
-            "size 32, in spans handed out less than 1 s ago, from before allocations were "
-            "recorded\n"
-            "  50 bytes in 1 object, allocated from\n"
-            "    0x10\n"
-            "    0x20\n"
-            "    one of them at 0x1000 begins with 0xabc\n"
-            "  and 1 more\n");
+  EXPECT_EQ(
+      Text("name", 2),
+      "tcmalloc: Leak check name detected leaks of 130 bytes in 4 objects, directly 82 bytes in "
+      "2 objects; 3 call sites\n"
+      "tcmalloc: The 2 largest leaks:\n"
+      "  64 bytes in 2 objects, of which directly leaked: 32 bytes in 1 object, each of the "
+      "size 32, in spans handed out less than 1 s ago, from before allocations were "
+      "recorded\n"
+      "  50 bytes in 1 object, allocated from\n"
+      "    0x10\n"
+      "    0x20\n"
+      "    one of them at 0x1000 begins with 0xabc\n"
+      "  and 1 more\n");
 }
 
 TEST_F(FoundLeaksTest, TextOfNothingAndOfNoAnswer) {
   ASSERT_TRUE(leaks_.Finish());
-  EXPECT_EQ(Text("x", 20), "tcmalloc: leak check \"x\": nothing is lost\n");
-  leaks_.outcome = LeakOutcome::kNotStopped;
+  leaks_.objects_in_use = 12;
+  leaks_.bytes_in_use = 3456;
   EXPECT_EQ(Text("x", 20),
-            "tcmalloc: leak check \"x\": other threads could not be stopped, and what they held "
-            "may be among what follows; nothing is lost\n");
+            "tcmalloc: leak check \"x\": no leaks found, 12 objects, 3456 bytes checked\n");
+  leaks_.outcome = LeakOutcome::kNotStopped;
+  leaks_.error = 1;
+  EXPECT_EQ(Text("x", 20),
+            "tcmalloc: leak check \"x\": other threads could not be stopped (Operation not "
+            "permitted): objects that only they hold may be reported as leaks\n"
+            "tcmalloc: leak check \"x\": no leaks found, 12 objects, 3456 bytes checked\n");
   leaks_.outcome = LeakOutcome::kImpossible;
   leaks_.error = 13;
-  EXPECT_EQ(Text("x", 20), "tcmalloc: leak check \"x\": nothing is known: impossible (error 13)\n");
+  EXPECT_EQ(Text("x", 20),
+            "tcmalloc: leak check \"x\": not checked: the process cannot read its own threads or "
+            "mappings (Permission denied); check that /proc is mounted and that no sandbox forbids "
+            "ptrace and clone\n");
+  leaks_.signal = 11;
+  EXPECT_EQ(
+      Text("x", 20),
+      "tcmalloc: leak check \"x\": not checked: the check was ended by signal 11; the program "
+      "was not affected\n");
+  leaks_.stuck_thread = 4711;
+  EXPECT_EQ(
+      Text("x", 20),
+      "tcmalloc: leak check \"x\": not checked: thread 4711 could not be stopped: it waits in "
+      "the kernel, for a disk or network file system or for the child of its vfork to call "
+      "exec; check again when that is over\n");
   leaks_.outcome = LeakOutcome::kNoMemory;
   leaks_.error = 0;
-  EXPECT_EQ(Text("x", 20), "tcmalloc: leak check \"x\": nothing is known: no memory\n");
+  EXPECT_EQ(Text("x", 20),
+            "tcmalloc: leak check \"x\": not checked: the system has no memory for the check\n");
 }
 
 TEST_F(FoundLeaksTest, Formats) {
@@ -300,9 +325,10 @@ TEST_F(FoundLeaksTest, Formats) {
   leaks_.objects_in_use = 9;
   ASSERT_TRUE(leaks_.Finish());
   EXPECT_EQ(Written(leaks_, LeakFormat::kJson),
-            "{\"version\":1,\"outcome\":\"done\",\"error\":0,\"recorded\":false,"
+            "{\"version\":1,\"outcome\":\"done\",\"error\":0,\"signal\":0,\"stuck_thread\":0,"
+            "\"recorded\":false,"
             "\"everything\":false,\"time_ns\":0,\"pause_ns\":1234,\"threads\":0,"
-            "\"objects_in_use\":9,\"bytes_in_use\":0,\"objects\":1,\"bytes\":50,"
+            "\"objects_in_use\":9,\"bytes_in_use\":0,\"unread_bytes\":0,\"objects\":1,\"bytes\":50,"
             "\"direct_objects\":1,\"direct_bytes\":50,\"sites\":[{\"objects\":1,\"bytes\":50,"
             "\"direct_objects\":1,\"direct_bytes\":50,\"example\":\"0x1000\",\"frames\":["
             "{\"address\":\"0x11\"},{\"address\":\"0x21\"}]}]}\n");

@@ -296,6 +296,67 @@ TEST(MarkerTest, APointerMayPointSoFarIntoAnObjectAndNoFurther) {
   }
 }
 
+// Words at any address, in objects and ranges, are found by a reader as by plain loads.
+TEST(MarkerTest, AReaderFindsWhatLoadsFind) {
+  const MemoryReader reader(/*guarded=*/false);
+  for (const size_t alignment : {size_t{1}, size_t{4}, size_t{8}}) {
+    constexpr size_t kBytes = size_t{40} << 10;
+    auto* const holder = static_cast<char*>(tc_malloc(kBytes));
+    memset(holder, 0, kBytes);
+    std::vector<void*> objects;
+    // Also across the ends of pages.
+    for (size_t at = 0; at + sizeof(void*) <= kBytes; at += 4096 - alignment) {
+      objects.push_back(tc_malloc(64));
+      memset(objects.back(), 0, 64);
+      memcpy(holder + at / alignment * alignment, &objects.back(), sizeof(void*));
+    }
+    const uintptr_t word = AddressOf(holder);
+    for (const MemoryReader* by : {static_cast<const MemoryReader*>(nullptr), &reader}) {
+      MarkedLook look({.pointer_source_alignment = alignment, .reader = by});
+      look.AddWords(&word, 1);
+      look.Run();
+      for (const void* object : objects) EXPECT_TRUE(look.IsMarked(object)) << alignment;
+      EXPECT_EQ(look.marker.counts().unread_bytes, 0u);
+    }
+    for (void* object : objects) tc_free(object);
+    tc_free(holder);
+  }
+}
+
+// What cannot be read is left out, and nothing else: where it is known, and where a reader finds
+// it.
+TEST(MarkerTest, TheRestOfAnObjectThatCannotBeRead) {
+  const MemoryReader reader(/*guarded=*/false);
+  const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  for (const size_t pages : {size_t{4}, size_t{200}}) {
+    auto* const holder = static_cast<char*>(tc_memalign(page, pages * page));
+    memset(holder, 0, pages * page);
+    void* objects[3];
+    const size_t at[3] = {page - sizeof(void*), page + 64, 2 * page};
+    for (int i = 0; i < 3; ++i) {
+      objects[i] = tc_malloc(64);
+      memset(objects[i], 0, 64);
+      memcpy(holder + at[i], &objects[i], sizeof(void*));
+    }
+    const uintptr_t word = AddressOf(holder);
+    const AddressRange broken = {AddressOf(holder) + page, AddressOf(holder) + 2 * page};
+    ASSERT_EQ(mprotect(holder + page, page, PROT_NONE), 0);
+    for (const bool known : {false, true}) {
+      MarkedLook look({.reader = known ? nullptr : &reader});
+      if (known) look.marker.SetUnreadable(&broken, 1);
+      look.AddWords(&word, 1);
+      look.Run();
+      EXPECT_TRUE(look.IsMarked(objects[0]));
+      EXPECT_FALSE(look.IsMarked(objects[1]));
+      EXPECT_TRUE(look.IsMarked(objects[2]));
+      EXPECT_EQ(look.marker.counts().unread_bytes, page);
+    }
+    ASSERT_EQ(mprotect(holder + page, page, PROT_READ | PROT_WRITE), 0);
+    for (void* object : objects) tc_free(object);
+    tc_free(holder);
+  }
+}
+
 TEST(MarkerTest, ALostCycleHasOneDirectObject) {
   void** objects[4];
   for (void**& object : objects) object = static_cast<void**>(tc_calloc(2, sizeof(void*)));

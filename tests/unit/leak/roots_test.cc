@@ -561,7 +561,7 @@ TEST_F(RootsTest, AgainAndAgain) {
     };
     EXPECT_EQ(WithWorldStopped(heap.virtual_memory, function, &call).outcome, StopOutcome::kDone);
     EXPECT_EQ(call.outcome, Roots::Outcome::kDone);
-    WithCallerOnly(function, &call);
+    EXPECT_EQ(WithCallerOnly(heap.virtual_memory, function, &call).outcome, StopOutcome::kDone);
     EXPECT_EQ(call.outcome, Roots::Outcome::kDone);
     munmap(more, size_t{1} << 20);
     if (i == 5) {

@@ -12,6 +12,7 @@
 #include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
@@ -26,6 +27,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -35,6 +37,7 @@
 #include <vector>
 
 #include "base/compiler.h"
+#include "os/memory_reader.h"
 #include "testing/in_child.h"
 #include "testing/refuse_call.h"
 
@@ -56,6 +59,21 @@ StopResult Stop(VirtualMemory& vm, const Function& function,
 StopResult Stop(const Function& function, int64_t patience_ms = kWorldStopPatienceMs) {
   SystemVirtualMemory vm;
   return Stop(vm, function, patience_ms);
+}
+
+StopResult RunUnstopped(const Function& function) {
+  SystemVirtualMemory vm;
+  return WithCallerOnly(
+      vm,
+      [](void* context, const WorldStop& world) {
+        (*static_cast<const Function*>(context))(world);
+      },
+      const_cast<Function*>(&function));
+}
+
+void WriteNowhere() {
+  volatile int* volatile nowhere = reinterpret_cast<int*>(16);
+  *nowhere = 1;
 }
 
 int ThreadId() { return static_cast<int>(syscall(SYS_gettid)); }
@@ -579,19 +597,26 @@ TEST_F(WorldStopTest, WhatOnlyARegisterOfTheCallerHolds) {
 TEST_F(WorldStopTest, WithCallerOnlyKnowsTheCaller) {
   Counters counters(1);
   int ran = 0;
-  const Function function = [&](const WorldStop& world) {
+  const int self = ThreadId();
+  const StopResult result = RunUnstopped([&](const WorldStop& world) {
     ++ran;
     EXPECT_EQ(world.num_threads, 1u);
     EXPECT_FALSE(world.is_complete);
     EXPECT_TRUE(world.threads[0].is_caller);
-    EXPECT_EQ(world.threads[0].thread_id, ThreadId());
+    EXPECT_EQ(world.threads[0].thread_id, self);
     EXPECT_NE(world.threads[0].thread_pointer, 0u);
     EXPECT_TRUE(counters.Moves());
-  };
-  WithCallerOnly(
-      [](void* context, const WorldStop& world) { (*static_cast<Function*>(context))(world); },
-      const_cast<Function*>(&function));
+  });
+  EXPECT_EQ(result.outcome, StopOutcome::kDone);
   EXPECT_EQ(ran, 1);
+}
+
+TEST_F(WorldStopTest, WithCallerOnlyAFaultEndsNothingElse) {
+  Counters counters(1);
+  const StopResult result = RunUnstopped([](const WorldStop&) { WriteNowhere(); });
+  EXPECT_EQ(result.outcome, StopOutcome::kTaskDied);
+  EXPECT_EQ(result.error, SIGSEGV);
+  EXPECT_TRUE(counters.Moves());
 }
 
 // ---- What the program notices: nothing.
@@ -954,10 +979,15 @@ TEST_F(WorldStopTest, AThreadThatDoesNotStop) {
   });
   while (!shared.begun) sched_yield();
   bool ran = false;
-  const StopResult result = Stop([&](const WorldStop&) { ran = true; }, /*patience_ms=*/200);
+  const auto begin = std::chrono::steady_clock::now();
+  const StopResult result = Stop([&](const WorldStop&) { ran = true; });
+  const auto elapsed = std::chrono::steady_clock::now() - begin;
   EXPECT_EQ(result.outcome, StopOutcome::kNotInTime);
   EXPECT_EQ(result.error, ETIMEDOUT);
+  EXPECT_EQ(result.thread_id, id);
   EXPECT_FALSE(ran);
+  // Some 20 ms, and not the patience for threads that are about to run.
+  EXPECT_LT(elapsed, std::chrono::milliseconds(kWorldStopPatienceMs / 2));
   EXPECT_TRUE(counters.Moves());
   ASSERT_EQ(write(ends[1], "x", 1), 1);
   parent.join();
@@ -975,10 +1005,7 @@ TEST_F(WorldStopTest, TheTaskDies) {
               setrlimit(RLIMIT_CORE, &no_core);
               signal(SIGSEGV, [](int) { _exit(99); });
               Counters counters(3);
-              const StopResult result = Stop([](const WorldStop&) {
-                volatile int* volatile nowhere = reinterpret_cast<int*>(16);
-                *nowhere = 1;
-              });
+              const StopResult result = Stop([](const WorldStop&) { WriteNowhere(); });
               if (result.outcome != StopOutcome::kTaskDied) return 1;
               if (result.error != SIGSEGV) return 2;
               if (!counters.Moves()) return 3;
@@ -988,6 +1015,101 @@ TEST_F(WorldStopTest, TheTaskDies) {
               return Stop([](const WorldStop&) {}).outcome == StopOutcome::kDone ? 0 : 4;
             }),
             0);
+}
+
+// The task must not end by a signal: before Linux 5.16 one that dumps core takes the process with
+// it. A thread that waits for every child sees how the task ended, when it comes before the caller.
+TEST_F(WorldStopTest, NoSignalEndsTheTask) {
+  struct Case {
+    void (*fault)();
+    int signal;
+  };
+  const Case cases[] = {
+      {&WriteNowhere, SIGSEGV},
+      {[] { __builtin_trap(); }, SIGILL},
+      {[] { syscall(SYS_tgkill, syscall(SYS_getpid), syscall(SYS_gettid), SIGBUS); }, SIGBUS},
+      {[] { syscall(SYS_tgkill, syscall(SYS_getpid), syscall(SYS_gettid), SIGSYS); }, SIGSYS},
+      {[] { syscall(SYS_tgkill, syscall(SYS_getpid), syscall(SYS_gettid), SIGFPE); }, SIGFPE},
+      {[] { syscall(SYS_tgkill, syscall(SYS_getpid), syscall(SYS_gettid), SIGABRT); }, SIGABRT},
+  };
+  const pid_t child = fork();
+  if (child == 0) {
+    pause();
+    _exit(0);
+  }
+  std::atomic<bool> done{false};
+  std::atomic<int> exited{0};
+  std::atomic<int> killed{0};
+  std::thread waiter([&] {
+    while (!done) {
+      int status = 0;
+      if (waitpid(-1, &status, __WALL) <= 0 || done) continue;
+      ++(WIFEXITED(status) ? exited : killed);
+    }
+  });
+  for (const Case& c : cases) {
+    for (int i = 0; i < 20; ++i) {
+      const StopResult result = Stop([&c](const WorldStop&) { c.fault(); });
+      EXPECT_EQ(result.outcome, StopOutcome::kTaskDied);
+      EXPECT_EQ(result.error, c.signal);
+    }
+  }
+  done = true;
+  kill(child, SIGKILL);
+  waiter.join();
+  EXPECT_GT(exited, 0);
+  EXPECT_EQ(killed, 0);
+}
+
+__attribute__((noinline)) uintptr_t Overflow(uintptr_t n) {
+  volatile char frame[4096];
+  frame[0] = static_cast<char>(n);
+  return n == UINTPTR_MAX ? 0 : Overflow(n + 1) + static_cast<uintptr_t>(frame[0]);
+}
+
+TEST_F(WorldStopTest, TheTasksStackOverflows) {
+  EXPECT_EQ(InChild([] {
+              const rlimit no_core = {0, 0};
+              setrlimit(RLIMIT_CORE, &no_core);
+              Counters counters(2);
+              const StopResult result = Stop([](const WorldStop&) { Overflow(0); });
+              if (result.outcome != StopOutcome::kTaskDied) return 1;
+              if (result.error != SIGSEGV) return 2;
+              return counters.Moves() ? 0 : 3;
+            }),
+            0);
+}
+
+// What cannot be read is skipped, byte by byte, in a function that goes on.
+TEST_F(WorldStopTest, AReaderSurvivesItsFaults) {
+  const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  SystemVirtualMemory vm;
+  const Mapping mapping = vm.Map(3 * page, page);
+  char* const start = static_cast<char*>(mapping.start);
+  memset(start, 7, 3 * page);
+  ASSERT_EQ(mprotect(start + page, page, PROT_NONE), 0);
+  const auto look = [&](const WorldStop&) {
+    const MemoryReader reader(/*guarded=*/true);
+    EXPECT_TRUE(reader.Works());
+    const auto at = reinterpret_cast<uintptr_t>(start);
+    std::vector<char> copy(3 * page);
+    for (int i = 0; i < 100; ++i) {
+      EXPECT_EQ(reader.Copy(copy.data(), at + 10, 100), 100u);
+      EXPECT_EQ(copy[99], 7);
+      EXPECT_EQ(reader.Copy(copy.data(), at, page), page);
+      EXPECT_EQ(reader.Copy(copy.data(), at + page - 5, 100), reader.CanGuard() ? 5u : 0u);
+      EXPECT_EQ(reader.Copy(copy.data(), at + page, 1), 0u);
+      EXPECT_EQ(reader.Copy(copy.data(), at + 2 * page, page), page);
+      EXPECT_EQ(reader.Copy(copy.data(), 8, 16), 0u);
+      EXPECT_EQ(reader.Word(at + page - 4), 0u);
+      uintptr_t seven;
+      memset(&seven, 7, sizeof(seven));
+      EXPECT_EQ(reader.Word(at + 1), seven);
+    }
+  };
+  EXPECT_EQ(Stop(look).outcome, StopOutcome::kDone);
+  EXPECT_EQ(RunUnstopped(look).outcome, StopOutcome::kDone);
+  EXPECT_TRUE(vm.Unmap(mapping.start, mapping.bytes));
 }
 
 TEST_F(WorldStopTest, TheProcessIsKilled) {
