@@ -5,7 +5,6 @@
 #include "base/text_writer.h"
 #include "os/errno_keeper.h"
 #include "runtime/heap.h"
-#include "runtime/process_facts.h"
 #include "runtime/stats.h"
 #include "runtime/stats_formats.h"
 #include "tcmalloc/tcmalloc.h"
@@ -13,18 +12,18 @@
 namespace tcmalloc {
 namespace {
 
+// No system call: a program may be in a sandbox that ends it for one. So nothing is said of the
+// process beyond its heap (runtime/process_facts.h).
 // As snprintf: what of the text there is room for, ended by a zero, and the length of all of it.
 template <typename Write>
 size_t WriteInto(char* buffer, size_t length, Write write) {
   const ErrnoKeeper keeper;
   Heap& heap = ExistingHeap();
-  ProcessFacts facts;
-  CollectProcessFacts(&facts);
   HeapSnapshot snapshot;
   CollectSnapshot(heap, &snapshot);
   char nowhere[1];
   TextWriter out(length == 0 ? nowhere : buffer, length == 0 ? sizeof(nowhere) : length);
-  write(snapshot, facts, heap.settings, &out);
+  write(snapshot, heap.settings, &out);
   return out.total_length();
 }
 
@@ -34,7 +33,6 @@ size_t WriteInto(char* buffer, size_t length, Write write) {
 using tcmalloc::ExistingHeap;
 using tcmalloc::HeapSnapshot;
 using tcmalloc::LargeReports;
-using tcmalloc::ProcessFacts;
 using tcmalloc::Settings;
 using tcmalloc::TextWriter;
 using tcmalloc::WriteInto;
@@ -43,21 +41,23 @@ extern "C" {
 
 TC_EXPORT size_t tcmalloc_stats_text(int level, char* buffer, size_t length) noexcept {
   return WriteInto(buffer, length,
-                   [level](const HeapSnapshot& snapshot, const ProcessFacts& facts,
-                           const Settings& settings, TextWriter* out) {
-                     tcmalloc::WriteBanner(facts, settings, out);
+                   [level](const HeapSnapshot& snapshot, const Settings&, TextWriter* out) {
                      tcmalloc::WriteStatsText(snapshot, level, out);
                    });
 }
 
 TC_EXPORT size_t tcmalloc_stats_json(char* buffer, size_t length) noexcept {
-  return WriteInto(buffer, length, &tcmalloc::WriteStatsJson);
+  return WriteInto(buffer, length,
+                   [](const HeapSnapshot& snapshot, const Settings& settings, TextWriter* out) {
+                     tcmalloc::WriteStatsJson(snapshot, nullptr, settings, out);
+                   });
 }
 
 TC_EXPORT size_t tcmalloc_stats_openmetrics(char* buffer, size_t length) noexcept {
   return WriteInto(buffer, length,
-                   [](const HeapSnapshot& snapshot, const ProcessFacts& facts, const Settings&,
-                      TextWriter* out) { tcmalloc::WriteStatsOpenMetrics(snapshot, facts, out); });
+                   [](const HeapSnapshot& snapshot, const Settings&, TextWriter* out) {
+                     tcmalloc::WriteStatsOpenMetrics(snapshot, out);
+                   });
 }
 
 TC_EXPORT void tcmalloc_set_large_allocation_callback(tcmalloc_large_allocation_callback callback,

@@ -30,7 +30,7 @@ void WriteLastReports() {
   if (!HeapExists()) return;
   Heap& heap = GlobalHeap();
   if (heap.settings.malloc_stats > 0)
-    PrintStats(heap, static_cast<int>(heap.settings.malloc_stats));
+    PrintStatsWithBanner(heap, static_cast<int>(heap.settings.malloc_stats));
 }
 
 constexpr HelperTask kReportAtTerm = {.interval_ms = 0,

@@ -129,6 +129,8 @@ void Collect(Heap& heap, uint8_t parts, HeapSnapshot* snapshot, HeapStats* total
   if ((parts & StatsParts::kSettings) != 0) CollectSettings(heap, totals);
 }
 
+void ToStderr(std::string_view text, void*) { WriteToStderr(text); }
+
 // By itself, so that what it takes of the stack is free again before the snapshot is taken.
 TC_SLOW_PATH void WriteBannerOf(Heap& heap, TextWriter* out) {
   ProcessFacts facts;
@@ -175,8 +177,14 @@ void WriteStats(Heap& heap, int level, TextWriter* out) {
 
 void PrintStats(Heap& heap, int level) {
   char buffer[kChunk];
-  TextWriter out(
-      buffer, sizeof(buffer), [](std::string_view text, void*) { WriteToStderr(text); }, nullptr);
+  TextWriter out(buffer, sizeof(buffer), &ToStderr, nullptr);
+  WriteStats(heap, level, &out);
+  out.Flush();
+}
+
+void PrintStatsWithBanner(Heap& heap, int level) {
+  char buffer[kChunk];
+  TextWriter out(buffer, sizeof(buffer), &ToStderr, nullptr);
   WriteBannerOf(heap, &out);
   WriteStats(heap, level, &out);
   out.Flush();

@@ -144,7 +144,11 @@ void BalanceStats(size_t small_span_bytes, HeapStats* stats);
 // A snapshot in the format of malloc_stats: see WriteStatsText.
 void WriteStats(Heap& heap, int level, TextWriter* out);
 
-// Writes that to stderr, below a banner that says which process it is about (WriteBanner).
+// Writes that to stderr; the second one below a banner that says which process it is about
+// (WriteBanner). The banner takes system calls beyond write, which a program that asks for
+// statistics itself may not be allowed in a sandbox: it is for reports that the environment asks
+// for.
 void PrintStats(Heap& heap, int level);
+void PrintStatsWithBanner(Heap& heap, int level);
 
 }  // namespace tcmalloc

@@ -19,14 +19,13 @@ namespace tcmalloc {
 // the part before the tables in one piece, if its buffer has room for that.
 void WriteStatsText(const HeapSnapshot& snapshot, int level, TextWriter* out);
 
-// One JSON object, without line ends; what it is about comes first.
-void WriteStatsJson(const HeapSnapshot& snapshot, const ProcessFacts& facts,
+// One JSON object, without line ends. What it is about comes first, unless `facts` is null.
+void WriteStatsJson(const HeapSnapshot& snapshot, const ProcessFacts* facts,
                     const Settings& settings, TextWriter* out);
 
 // OpenMetrics 1.0 text, which is what Prometheus reads. The collector adds the process and the
 // time.
-void WriteStatsOpenMetrics(const HeapSnapshot& snapshot, const ProcessFacts& facts,
-                           TextWriter* out);
+void WriteStatsOpenMetrics(const HeapSnapshot& snapshot, TextWriter* out);
 
 // What malloc_info writes: the elements that glibc's has, and attributes of our own.
 void WriteStatsXml(const HeapSnapshot& snapshot, TextWriter* out);

@@ -55,10 +55,10 @@ void WriteLengths(const PageHeap::FreeSpanCounts& lengths, TextWriter* out) {
 
 }  // namespace
 
-void WriteStatsJson(const HeapSnapshot& snapshot, const ProcessFacts& facts,
+void WriteStatsJson(const HeapSnapshot& snapshot, const ProcessFacts* facts,
                     const Settings& settings, TextWriter* out) {
   out->Text("{");
-  WriteFactsAsJson(facts, settings, out);
+  if (facts != nullptr) WriteFactsAsJson(*facts, settings, out);
   Separator separator;
   for (const StatsFigure& figure : AllStatsFigures()) {
     separator.Next(out).Text("\"").Text(figure.name).Text(figure.suffix()).Text("\":");

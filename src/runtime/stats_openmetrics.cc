@@ -58,16 +58,9 @@ void WriteLengths(const PageHeap::FreeSpanCounts& lengths, TextWriter* out) {
 
 }  // namespace
 
-void WriteStatsOpenMetrics(const HeapSnapshot& snapshot, const ProcessFacts& facts,
-                           TextWriter* out) {
+void WriteStatsOpenMetrics(const HeapSnapshot& snapshot, TextWriter* out) {
   WriteHead("build", "info", "", "The library.", out);
   out->Text("tcmalloc_build_info{version=\"").Text(kLibraryVersion).Text("\"} 1\n");
-  WriteHead("process_resident_bytes", "gauge", "bytes",
-            "Resident memory of the whole process, as the kernel counts it.", out);
-  out->Text("tcmalloc_process_resident_bytes ").Number(facts.resident_bytes).Text("\n");
-  WriteHead("process_anonymous_bytes", "gauge", "bytes",
-            "The part of process_resident_bytes that is of no file.", out);
-  out->Text("tcmalloc_process_anonymous_bytes ").Number(facts.anonymous_bytes).Text("\n");
   for (const StatsFigure& figure : AllStatsFigures()) {
     WriteHead(figure.name, figure.kind == StatsFigure::Kind::kCounter ? "counter" : "gauge",
               figure.unit, figure.help, out);

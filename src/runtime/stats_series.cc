@@ -59,7 +59,7 @@ TC_SLOW_PATH void WriteLine(int) {
     CollectProcessFacts(&facts);
     HeapSnapshot snapshot;
     CollectSnapshot(heap, &snapshot);
-    WriteStatsJson(snapshot, facts, heap.settings, &line);
+    WriteStatsJson(snapshot, &facts, heap.settings, &line);
   }
   line.Text("\n");
   const int file = OpenFileOfSeries();

@@ -89,10 +89,7 @@ HeapSnapshot Largest() {
 }
 
 void WriteJson(const HeapSnapshot& s, TextWriter* out) {
-  WriteStatsJson(s, ProcessFacts(), Settings(), out);
-}
-void WriteOpenMetrics(const HeapSnapshot& s, TextWriter* out) {
-  WriteStatsOpenMetrics(s, ProcessFacts(), out);
+  WriteStatsJson(s, nullptr, Settings(), out);
 }
 
 using Format = void (*)(const HeapSnapshot& snapshot, TextWriter* out);
@@ -100,7 +97,7 @@ const Format kFormats[] = {
     [](const HeapSnapshot& s, TextWriter* out) { WriteStatsText(s, 1, out); },
     [](const HeapSnapshot& s, TextWriter* out) { WriteStatsText(s, 2, out); },
     &WriteJson,
-    &WriteOpenMetrics,
+    &WriteStatsOpenMetrics,
     &WriteStatsXml,
 };
 
@@ -186,7 +183,7 @@ TEST(StatsFormatsTest, FiguresHaveGoodNames) {
 TEST(StatsFormatsTest, FiguresAreDifferent) {
   const HeapSnapshot snapshot = Filled();
   const std::string json = Written(&WriteJson, snapshot);
-  const std::string metrics = Written(&WriteOpenMetrics, snapshot);
+  const std::string metrics = Written(&WriteStatsOpenMetrics, snapshot);
   std::set<size_t> values;
   for (const StatsFigure& figure : AllStatsFigures()) {
     const size_t value = figure.value(snapshot.totals);

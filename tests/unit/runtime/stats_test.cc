@@ -469,13 +469,16 @@ TEST(StatsTest, PrintedAsWritten) {
   }
   for (const int level : {1, 2}) {
     testing::internal::CaptureStderr();
-    PrintStats(heap, level);
+    PrintStatsWithBanner(heap, level);
     const std::string printed = testing::internal::GetCapturedStderr();
     EXPECT_EQ(printed.rfind("TCMalloc ", 0), 0u) << printed;
     const size_t rule = printed.find("\n---");
     ASSERT_NE(rule, std::string::npos) << printed;
     EXPECT_EQ(std::count(printed.begin(), printed.begin() + static_cast<ptrdiff_t>(rule), '\n'), 3);
     EXPECT_EQ(printed.substr(rule + 1), Text(heap, level));
+    testing::internal::CaptureStderr();
+    PrintStats(heap, level);
+    EXPECT_EQ(testing::internal::GetCapturedStderr(), Text(heap, level));
   }
 }
 
