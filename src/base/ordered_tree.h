@@ -14,16 +14,31 @@
 namespace tcmalloc {
 
 template <typename T>
-struct TreeNode {
+struct TreeLinks {
   T* parent = nullptr;
   T* left = nullptr;
   T* right = nullptr;
+};
+
+template <typename T>
+struct TreeNode : TreeLinks<T> {
   uint32_t priority = 0;
 };
 
-// T has a member `TreeNode<T> tree_node` and `static bool Before(const T&, const T&)`, a strict
-// total order.
+// The order of an element type that is in one kind of tree: T has a member `TreeNode<T> tree_node`
+// and `static bool Before(const T&, const T&)`, a strict total order.
 template <typename T>
+struct OwnOrder {
+  static TreeLinks<T>& LinksOf(T* element) { return element->tree_node; }
+  static const TreeLinks<T>& LinksOf(const T* element) { return element->tree_node; }
+  static bool Before(const T& a, const T& b) { return T::Before(a, b); }
+  static uint32_t PriorityOf(const T* element) { return element->tree_node.priority; }
+  static void SetPriority(T* element, uint32_t priority) { element->tree_node.priority = priority; }
+};
+
+// Order: as OwnOrder. Where an element has no room for a priority, SetPriority does nothing and
+// PriorityOf is a hash of what stays the same while the element is in the tree.
+template <typename T, typename Order = OwnOrder<T>>
 class OrderedTree {
  public:
   constexpr OrderedTree() = default;
@@ -32,33 +47,34 @@ class OrderedTree {
   size_t size() const { return size_; }
 
   void Insert(T* element) {
-    TreeNode<T>& node = element->tree_node;
-    node = TreeNode<T>();
-    node.priority = NextPriority();
+    TreeLinks<T>& node = Order::LinksOf(element);
+    node = TreeLinks<T>();
+    Order::SetPriority(element, NextPriority());
     T** link = &root_;
     while (*link != nullptr) {
       node.parent = *link;
       TC_ASSERT(*link != element);
-      link = T::Before(*element, **link) ? &(*link)->tree_node.left : &(*link)->tree_node.right;
+      TreeLinks<T>& at = Order::LinksOf(*link);
+      link = Order::Before(*element, **link) ? &at.left : &at.right;
     }
     *link = element;
     ++size_;
-    while (node.parent != nullptr && node.parent->tree_node.priority < node.priority) {
+    while (node.parent != nullptr && Order::PriorityOf(node.parent) < Order::PriorityOf(element)) {
       RotateUp(element);
     }
   }
 
   void Remove(T* element) {
-    TreeNode<T>& node = element->tree_node;
+    TreeLinks<T>& node = Order::LinksOf(element);
     // Rotate the element down until it has at most one child.
     while (node.left != nullptr && node.right != nullptr) {
-      RotateUp(node.left->tree_node.priority > node.right->tree_node.priority ? node.left
-                                                                              : node.right);
+      RotateUp(Order::PriorityOf(node.left) > Order::PriorityOf(node.right) ? node.left
+                                                                            : node.right);
     }
     T* const child = node.left != nullptr ? node.left : node.right;
-    if (child != nullptr) child->tree_node.parent = node.parent;
+    if (child != nullptr) Order::LinksOf(child).parent = node.parent;
     LinkTo(element) = child;
-    node = TreeNode<T>();
+    node = TreeLinks<T>();
     --size_;
   }
 
@@ -70,52 +86,56 @@ class OrderedTree {
     for (T* at = root_; at != nullptr;) {
       if (ok(*at)) {
         found = at;
-        at = at->tree_node.left;
+        at = Order::LinksOf(at).left;
       } else {
-        at = at->tree_node.right;
+        at = Order::LinksOf(at).right;
       }
     }
     return found;
   }
 
+  bool Contains(const T* element) const {
+    return FirstWhere([element](const T& at) { return !Order::Before(at, *element); }) == element;
+  }
+
   T* First() const {
     T* at = root_;
-    while (at != nullptr && at->tree_node.left != nullptr) at = at->tree_node.left;
+    while (at != nullptr && Order::LinksOf(at).left != nullptr) at = Order::LinksOf(at).left;
     return at;
   }
 
   T* Last() const {
     T* at = root_;
-    while (at != nullptr && at->tree_node.right != nullptr) at = at->tree_node.right;
+    while (at != nullptr && Order::LinksOf(at).right != nullptr) at = Order::LinksOf(at).right;
     return at;
   }
 
   // The element behind `element` in the order, or null.
   static T* Next(const T* element) {
-    T* at = element->tree_node.right;
+    T* at = Order::LinksOf(element).right;
     if (at != nullptr) {
-      while (at->tree_node.left != nullptr) at = at->tree_node.left;
+      while (Order::LinksOf(at).left != nullptr) at = Order::LinksOf(at).left;
       return at;
     }
-    at = element->tree_node.parent;
-    while (at != nullptr && at->tree_node.right == element) {
+    at = Order::LinksOf(element).parent;
+    while (at != nullptr && Order::LinksOf(at).right == element) {
       element = at;
-      at = at->tree_node.parent;
+      at = Order::LinksOf(at).parent;
     }
     return at;
   }
 
   // The element before `element` in the order, or null.
   static T* Previous(const T* element) {
-    T* at = element->tree_node.left;
+    T* at = Order::LinksOf(element).left;
     if (at != nullptr) {
-      while (at->tree_node.right != nullptr) at = at->tree_node.right;
+      while (Order::LinksOf(at).right != nullptr) at = Order::LinksOf(at).right;
       return at;
     }
-    at = element->tree_node.parent;
-    while (at != nullptr && at->tree_node.left == element) {
+    at = Order::LinksOf(element).parent;
+    while (at != nullptr && Order::LinksOf(at).left == element) {
       element = at;
-      at = at->tree_node.parent;
+      at = Order::LinksOf(at).parent;
     }
     return at;
   }
@@ -123,23 +143,24 @@ class OrderedTree {
  private:
   // The pointer that points to `element`.
   T*& LinkTo(T* element) {
-    T* const parent = element->tree_node.parent;
+    T* const parent = Order::LinksOf(element).parent;
     if (parent == nullptr) return root_;
-    return parent->tree_node.left == element ? parent->tree_node.left : parent->tree_node.right;
+    return Order::LinksOf(parent).left == element ? Order::LinksOf(parent).left
+                                                  : Order::LinksOf(parent).right;
   }
 
   // Exchanges `element` with its parent; the order stays.
   void RotateUp(T* element) {
-    TreeNode<T>& node = element->tree_node;
+    TreeLinks<T>& node = Order::LinksOf(element);
     T* const parent = node.parent;
     LinkTo(parent) = element;
-    node.parent = parent->tree_node.parent;
-    parent->tree_node.parent = element;
-    T*& inner = parent->tree_node.left == element ? node.right : node.left;
-    T*& outer =
-        parent->tree_node.left == element ? parent->tree_node.left : parent->tree_node.right;
+    node.parent = Order::LinksOf(parent).parent;
+    Order::LinksOf(parent).parent = element;
+    T*& inner = Order::LinksOf(parent).left == element ? node.right : node.left;
+    T*& outer = Order::LinksOf(parent).left == element ? Order::LinksOf(parent).left
+                                                       : Order::LinksOf(parent).right;
     outer = inner;
-    if (inner != nullptr) inner->tree_node.parent = parent;
+    if (inner != nullptr) Order::LinksOf(inner).parent = parent;
     inner = parent;
   }
 

@@ -119,10 +119,10 @@ class ObjectIndex {
   template <typename F>
   void ForEachIn(const uint64_t* bits, F f) const;
 
-  // When the span of the object was handed out (Span::handed_out_ms). Requires: the moment of Build
+  // When the span of the object was handed out (Span::in_use). Requires: the moment of Build
   // is not over yet.
   int64_t HandedOutMs(const LiveObject& object) const {
-    return RecordWithNumber(object.number).span->handed_out_ms;
+    return RecordWithNumber(object.number).span->in_use.handed_out_ms;
   }
   // Calls f(object, sample) for every object that is a sample, in the order of their addresses. The
   // same is required.

@@ -20,6 +20,10 @@ bool IsFree(SpanState state) {
   return state == SpanState::kFreeMapped || state == SpanState::kFreeReleased;
 }
 
+bool IsReleased(const Span* span) {
+  return span->state.load(std::memory_order_relaxed) == SpanState::kFreeReleased;
+}
+
 }  // namespace
 
 PageHeap::PageHeap(VirtualMemory& vm, PageMap& page_map, MetadataArena& arena,
@@ -28,7 +32,8 @@ PageHeap::PageHeap(VirtualMemory& vm, PageMap& page_map, MetadataArena& arena,
       page_map_(page_map),
       arena_(arena),
       options_(options),
-      granule_(GranuleFor(vm.hardware_page_size())) {}
+      granule_(GranuleFor(vm.hardware_page_size())),
+      free_runs_(page_map) {}
 
 Span* PageHeap::Allocate(Request request) {
   Length& n = request.length;
@@ -40,7 +45,7 @@ Span* PageHeap::Allocate(Request request) {
   // Not under the lock: without a vDSO it is a system call.
   request.now_ms = now_ms();
   // What is left to try when the system refuses.
-  enum { kAnywhere, kDrain, kReleaseAndJoin, kUnmapAndMap, kNothing } resort = kAnywhere;
+  enum { kAnywhere, kDrain, kUnmapAndMap, kNothing } resort = kAnywhere;
   // What is kept in span caches comes before memory that is not there yet. What others keep while
   // this call empties the caches is not waited for.
   const size_t kept_bytes = SpanCacheBytes();
@@ -55,14 +60,18 @@ Span* PageHeap::Allocate(Request request) {
       const SpinLockHolder holder(lock_);
       records_needed = num_records_ < kRecordsPerOperation + kSpareRecords;
       if (!records_needed) {
-        span = mapped_only || !limits_.any()
-                   ? AllocateLocked(request, mapped_only, &populate)
-                   : AllocateWithinLimitsLocked(request, limit_pass, &populate);
+        span = limits_.any()
+                   ? AllocateWithinLimitsLocked(request, mapped_only, limit_pass, &populate)
+                   : AllocateLocked(request, FindBestPlaceLocked(request, mapped_only), &populate);
       }
     }
     if (span != nullptr) {
       if (populate.end > populate.first) Populate(populate);
       return span;
+    }
+    if (limit_pass.needs_room()) {
+      if (!MakeRoom(limit_pass)) return nullptr;
+      continue;
     }
     if (mapped_only && !records_needed) {
       const size_t drained = DrainFor(request);
@@ -74,10 +83,6 @@ Span* PageHeap::Allocate(Request request) {
       if (!AddRecords()) return nullptr;
       continue;
     }
-    if (limit_pass.needs_room()) {
-      if (!MakeRoom(limit_pass)) return nullptr;
-      continue;
-    }
     if (Grow(n, alignment)) continue;
     if (resort == kAnywhere) {
       resort = kDrain;
@@ -87,7 +92,7 @@ Span* PageHeap::Allocate(Request request) {
       }
     }
     if (resort == kDrain) {
-      resort = kReleaseAndJoin;
+      resort = options_.unmap_when_short ? kUnmapAndMap : kNothing;
       if (SpanCacheBytes() > 0) {
         DrainSpanCaches();
         continue;
@@ -95,16 +100,10 @@ Span* PageHeap::Allocate(Request request) {
     }
     // A request for more than could ever be freed would fail all the same.
     if (resort == kNothing || n > MostThatMayFit()) return nullptr;
-    if (resort == kReleaseAndJoin) {
-      // Mapped and released neighbours may be long enough together.
-      ReleaseAtLeast(kMaxLength);
-      resort = options_.unmap_when_short ? kUnmapAndMap : kNothing;
-    } else {
-      // There is enough, but nowhere in one piece, and a limit on address space (RLIMIT_AS) counts
-      // all of it.
-      UnmapAtLeast(n + alignment + Length::ForBytes(PageMap::leaf_bytes()), kMaxRefusalsAtPace);
-      resort = kNothing;
-    }
+    // There is enough, but nowhere in one piece, and a limit on address space (RLIMIT_AS) counts
+    // all of it.
+    UnmapAtLeast(n + alignment + Length::ForBytes(PageMap::leaf_bytes()), kMaxRefusalsAtPace);
+    resort = kNothing;
   }
 }
 
@@ -126,9 +125,11 @@ Span* PageHeap::FindRunLocked(Length n, size_t shard, FreeKind kind) const {
 
 PageHeap::Place PageHeap::FindNearLocked(Length n, size_t shard, FreeKind kind) {
   const PageId end = near_ends_[shard];
-  Span* const next =
-      FreeNeighbourLocked(end, kind == kMapped ? SpanState::kFreeMapped : SpanState::kFreeReleased);
-  if (next != nullptr && next->first_page == end && next->num_pages >= n) return {next};
+  Span* const next = FreeNeighbourLocked(end);
+  if (next != nullptr && IsReleased(next) == (kind == kReleased) && next->first_page == end &&
+      next->num_pages >= n) {
+    return {next};
+  }
   const Length near_run = NearRun(InUseLocked(), num_near_ends_);
   const Length run_length = n > near_run ? n : near_run;
   Span* const run = FindRunLocked(run_length, shard, kind);
@@ -158,15 +159,79 @@ PageHeap::Place PageHeap::FindPlaceLocked(const Request& request, FreeKind kind)
   return {span, misalignment == 0 ? Length(0) : request.alignment - Length(misalignment)};
 }
 
-Span* PageHeap::AllocateLocked(const Request& request, bool mapped_only, PageRange* populate) {
+Length PageHeap::FreshPagesAtLocked(const Place& place, Length n) {
+  const Span* span = place.span;
+  PageId page = span->first_page + place.offset;
+  const PageId end = page + n;
+  for (Length fresh;; span = FreeNeighbourLocked(page)) {
+    const PageId behind = span->first_page + span->num_pages;
+    const PageId next = behind < end ? behind : end;
+    if (IsReleased(span)) {
+      fresh += BackedWithLocked(*span, next - Length(1), Length(0)).end -
+               BackedWithLocked(*span, page, Length(0)).first;
+    }
+    if (next == end) return fresh;
+    page = next;
+  }
+}
+
+PageHeap::Place PageHeap::FindInRunLocked(const Request& request) {
+  const Length n = request.length;
+  const FreeRuns::Run run = free_runs_.FindBestFit(n + request.alignment - granule_);
+  if (run.first == nullptr) return {};
+  const uintptr_t mask = request.alignment.pages() - 1;
+  const PageId lowest((run.first->first_page.index() + mask) & ~mask);
+  const PageId highest((run.end() - n).index() & ~mask);
+  Span* span = run.first;
+  while (lowest >= span->first_page + span->num_pages) {
+    span = FreeNeighbourLocked(span->first_page + span->num_pages);
+  }
+  const Place at_front = {span, lowest - span->first_page};
+  span = run.last;
+  while (highest < span->first_page) span = FreeNeighbourLocked(span->first_page - Length(1));
+  const Place at_end = {span, highest - span->first_page};
+  return FreshPagesAtLocked(at_front, n) <= FreshPagesAtLocked(at_end, n) ? at_front : at_end;
+}
+
+// Goals, in this order: little address space, which best fit among all free memory is good for,
+// however much of it is backed; then little fresh memory, which the runs are good for, since each
+// has some that is backed. For small objects the rule where in a shard's memory they are comes
+// first, and a run is what is left before the heap grows.
+PageHeap::Place PageHeap::FindFreshPlaceLocked(const Request& request) {
+  const Place released = FindPlaceLocked(request, kReleased);
+  if (free_runs_.count() == 0 || (released.span != nullptr && request.shard != kNoShard)) {
+    return released;
+  }
+  const Place in_run = FindInRunLocked(request);
+  if (in_run.span == nullptr) return released;
+  if (released.span == nullptr) return in_run;
+  return FreeAroundLocked(in_run.span) <= FreeAroundLocked(released.span) ? in_run : released;
+}
+
+// Memory that is backed comes first, but large objects only take it where nothing tighter is free.
+// Otherwise they cut up the long backed runs while released ones of their length stay unused, and
+// the heap grows to one and a half times the address space that it needs (docs/decisions/0023).
+PageHeap::Place PageHeap::FindBestPlaceLocked(const Request& request, bool mapped_only) {
+  const Place mapped = FindPlaceLocked(request, kMapped);
+  if (mapped.span == nullptr) return mapped_only ? Place() : FindFreshPlaceLocked(request);
+  if (request.use != SpanState::kLarge || mapped.span->num_pages == request.length) return mapped;
+  Place fresh = FindFreshPlaceLocked(request);
+  if (fresh.span == nullptr || FreeAroundLocked(mapped.span) <= FreeAroundLocked(fresh.span)) {
+    return mapped;
+  }
+  fresh.by_choice = true;
+  return fresh;
+}
+
+Span* PageHeap::AllocateLocked(const Request& request, const Place& place, PageRange* populate) {
   const Length n = request.length;
   const SpanState use = request.use;
-  Place place = FindPlaceLocked(request, kMapped);
-  if (place.span == nullptr && !mapped_only) place = FindPlaceLocked(request, kReleased);
   if (place.span == nullptr) return nullptr;
-  const bool fresh = place.span->state.load(std::memory_order_relaxed) == SpanState::kFreeReleased;
-  Span* span = fresh ? TakeFromRestLocked(request, place.span) : nullptr;
-  if (span == nullptr) {
+  bool fresh = IsReleased(place.span);
+  Span* span;
+  if (place.span->num_pages < place.offset + n) {
+    span = TakePlaceLocked(place, n, &fresh);
+  } else {
     // Memory that may not be needed is not taken where it is limited.
     const bool steps = fresh && request.need == Need::kWhole && !limits_.any() &&
                        hugepages_.mode != HugepageMode::kNever;
@@ -177,7 +242,7 @@ Span* PageHeap::AllocateLocked(const Request& request, bool mapped_only, PageRan
     const bool worth_a_call = step > Length(0) && backed.end - backed.first >= step;
     if (worth_a_call && !IsAdvisedLocked(*span)) *populate = backed;
     CountUsedLocked(span->first_page, n, true);
-    span->written = fresh && span->zero_filled ? Length(0) : n;
+    span->in_use.written = fresh && span->zero_filled ? Length(0) : n;
   }
   if (request.shard != kNoShard) {
     PageId& end = near_ends_[request.shard];
@@ -186,12 +251,12 @@ Span* PageHeap::AllocateLocked(const Request& request, bool mapped_only, PageRan
   }
   span->state.store(use, std::memory_order_relaxed);
   BytesInUse(use).Add(span->bytes());
-  span->handed_out_ms = request.now_ms;
+  span->in_use.handed_out_ms = request.now_ms;
   if (use == SpanState::kLarge) {
     span->sample = nullptr;
     large_spans_.Add(1);
   }
-  RecordDemandLocked(fresh);
+  RecordDemandLocked(fresh && !place.by_choice);
   return span;
 }
 
@@ -267,8 +332,8 @@ void PageHeap::Delete(Span* span) {
 Span* PageHeap::NewFromCache(Length n, size_t shard) {
   Span* const span = span_caches_[shard].TryTake(RoundUp(n));
   if (span == nullptr) return nullptr;
-  span->written = span->num_pages;
-  span->handed_out_ms = now_ms();
+  span->in_use.written = span->num_pages;
+  span->in_use.handed_out_ms = now_ms();
   return span;
 }
 
@@ -371,11 +436,8 @@ bool PageHeap::ResizeLargeAt(Span* span, const void* p, Length n, void** sample)
 }
 
 Span* PageHeap::FreeSpanAtLocked(PageId page) {
-  for (const SpanState state : {SpanState::kFreeMapped, SpanState::kFreeReleased}) {
-    Span* const span = FreeNeighbourLocked(page, state);
-    if (span != nullptr && span->first_page == page) return span;
-  }
-  return nullptr;
+  Span* const span = FreeNeighbourLocked(page);
+  return span != nullptr && span->first_page == page ? span : nullptr;
 }
 
 bool PageHeap::MayExtendLocked(const Span* span, Length more, Length* released) {
@@ -386,7 +448,7 @@ bool PageHeap::MayExtendLocked(const Span* span, Length more, Length* released) 
     const Span* const next = FreeSpanAtLocked(page);
     if (next == nullptr) return false;
     const Length taken = next->num_pages < more - found ? next->num_pages : more - found;
-    if (next->state.load(std::memory_order_relaxed) == SpanState::kFreeReleased) *released += taken;
+    if (IsReleased(next)) *released += taken;
     found += taken;
     page += next->num_pages;
   }
@@ -399,7 +461,7 @@ void PageHeap::ExtendLocked(Span* span, Length more) {
   while (more > Length(0)) {
     Span* const next = FreeSpanAtLocked(span->first_page + span->num_pages);
     TC_CHECK(next != nullptr);
-    fresh |= next->state.load(std::memory_order_relaxed) == SpanState::kFreeReleased;
+    fresh |= IsReleased(next);
     const Length taken = next->num_pages < more ? next->num_pages : more;
     span->zero_filled &= next->zero_filled;
     PageRange backed;
@@ -428,10 +490,10 @@ bool PageHeap::DeleteLocked(Span* span) {
   return time_to_decide;
 }
 
-Span* PageHeap::FreeNeighbourLocked(PageId page, SpanState state) {
+Span* PageHeap::FreeNeighbourLocked(PageId page) {
   Span* const span = page_map_.SpanOf(page);
   // P1 and S1: the entry of a page at the end of a neighbouring span is that span.
-  if (span == nullptr || span->state.load(std::memory_order_relaxed) != state) return nullptr;
+  if (span == nullptr || !IsFree(span->state.load(std::memory_order_relaxed))) return nullptr;
   // Outside the heap there may be an entry of what was unmapped since; its record may be in use
   // elsewhere.
   return page >= span->first_page && page <= span->last_page() ? span : nullptr;
@@ -440,26 +502,64 @@ Span* PageHeap::FreeNeighbourLocked(PageId page, SpanState state) {
 void PageHeap::InsertFreeLocked(Span* span) {
   const SpanState state = span->state.load(std::memory_order_relaxed);
   TC_ASSERT(IsFree(state));
-  FreeSpans& free_spans = FreeSpansFor(state);
-  Span* const before = FreeNeighbourLocked(span->first_page - Length(1), state);
-  if (before != nullptr) {
+  Span* before = FreeNeighbourLocked(span->first_page - Length(1));
+  if (before != nullptr && before->state.load(std::memory_order_relaxed) == state) {
     TC_ASSERT(before->first_page + before->num_pages == span->first_page);
-    free_spans.Remove(before);
+    RemoveFreeLocked(before);
     span->first_page = before->first_page;
     span->num_pages += before->num_pages;
     span->zero_filled &= before->zero_filled;
     ReturnRecordLocked(before);
+    before = FreeNeighbourLocked(span->first_page - Length(1));
   }
-  Span* const behind = FreeNeighbourLocked(span->first_page + span->num_pages, state);
-  if (behind != nullptr) {
+  Span* behind = FreeNeighbourLocked(span->first_page + span->num_pages);
+  if (behind != nullptr && behind->state.load(std::memory_order_relaxed) == state) {
     TC_ASSERT(behind->first_page == span->first_page + span->num_pages);
-    free_spans.Remove(behind);
+    RemoveFreeLocked(behind);
     span->num_pages += behind->num_pages;
     span->zero_filled &= behind->zero_filled;
     ReturnRecordLocked(behind);
+    behind = FreeNeighbourLocked(span->first_page + span->num_pages);
   }
   MarkEnds(span);
-  free_spans.Insert(span);
+  FreeSpansFor(state).Insert(span);
+  free_runs_.Join(span, before, behind);
+}
+
+void PageHeap::RemoveFreeLocked(Span* span) {
+  FreeSpansFor(span->state.load(std::memory_order_relaxed)).Remove(span);
+  free_runs_.Leave(span);
+}
+
+Span* PageHeap::TakePlaceLocked(const Place& place, Length n, bool* fresh) {
+  const PageId first = place.span->first_page + place.offset;
+  const PageId end = first + n;
+  Span* span = nullptr;
+  Length written;
+  *fresh = false;
+  for (PageId page = first; page < end;) {
+    Span* const next = span == nullptr ? place.span : FreeSpanAtLocked(page);
+    TC_CHECK(next != nullptr);
+    const Length rest = next->first_page + next->num_pages - page;
+    const Length taken = rest < end - page ? rest : end - page;
+    const bool released = IsReleased(next);
+    *fresh |= released;
+    if (!released || !next->zero_filled) written = page + taken - first;
+    PageRange backed;
+    Span* const part = CarveLocked(next, page, taken, Length(0), &backed);
+    page += taken;
+    if (span == nullptr) {
+      span = part;
+    } else {
+      span->zero_filled &= part->zero_filled;
+      span->num_pages += taken;
+      ReturnRecordLocked(part);
+    }
+  }
+  MarkEnds(span);
+  CountUsedLocked(first, n, true);
+  span->in_use.written = written;
+  return span;
 }
 
 Span* PageHeap::TakeRecordLocked() {
@@ -555,6 +655,16 @@ void PageHeap::CheckInvariants() {
   const SpinLockHolder holder(lock_);
   Length listed[kNumFreeKinds];
   Length in_use;
+  size_t runs = 0;
+  FreeRuns::Run run;
+  const auto end_run = [&]() TC_NO_THREAD_SAFETY_ANALYSIS {
+    if (run.first != run.last) {
+      ++runs;
+      TC_CHECK(free_runs_.Contains(run));                                 // P6
+      TC_CHECK(run.last->first_page + run.last->num_pages == run.end());  // P6
+    }
+    run = {};
+  };
   for (const Region* r = regions_; r != nullptr; r = r->next) {
     SpanState previous = SpanState::kUnused;
     // Of the hugepage that the walk is in; one that is not all of the region is not compared.
@@ -571,9 +681,13 @@ void PageHeap::CheckInvariants() {
       TC_CHECK(state != SpanState::kUnused);
       if (IsFree(state)) {
         TC_CHECK(state != previous);  // P2
+        run = {run.first == nullptr ? span : run.first, span};
+        TC_CHECK(span->in_run == (run.first != span ||
+                                  FreeNeighbourLocked(page + span->num_pages) != nullptr));  // P6
         listed[state == SpanState::kFreeReleased ? kReleased : kMapped] += span->num_pages;
       } else {
         in_use += span->num_pages;
+        end_run();
       }
       previous = state;
       const PageId end = page + span->num_pages;
@@ -594,7 +708,9 @@ void PageHeap::CheckInvariants() {
         page = next;
       }
     }
+    end_run();
   }
+  TC_CHECK(runs == free_runs_.count());                     // P6
   TC_CHECK(listed[kMapped] == free_[kMapped].total());      // P3
   TC_CHECK(listed[kReleased] == free_[kReleased].total());  // P3
   TC_CHECK(in_use.bytes() == small_span_bytes_.value() + large_span_bytes_.value() +

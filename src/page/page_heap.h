@@ -2,11 +2,13 @@
 // PageHeap: hands out spans, takes them back, joins free neighbours, gets memory from the system
 // and gives it back.
 //
-// Role. Best fit among spans with memory behind them, then among released ones, then growth. A free
-// span is joined with free neighbours of the same state, so that no two neighbouring spans are both
-// free and mapped or both released. Zero-filled memory from the system arrives as released: it has
-// nothing behind it yet. Other memory arrives as mapped. Whether what is released reads as zeroes
-// is known of each span, since memory may come from several places.
+// Role. Best fit among spans with memory behind them, then among released ones and among runs of
+// free neighbours of both states (see FindFreshPlaceLocked), then growth. A free span is joined
+// with free neighbours of the same state, so that no two neighbouring spans are both free and
+// mapped or both released; those that differ are found as one run (page/free_runs.h). Zero-filled
+// memory from the system arrives as released: it has nothing behind it yet. Other memory arrives as
+// mapped. Whether what is released reads as zeroes is known of each span, since memory may come
+// from several places.
 //
 // Hugepages (see hugepage.h). A heap that is large enough grows by whole hugepages and asks the
 // system for them. Short spans go where hugepages are in use already, of equals to the fullest;
@@ -20,6 +22,7 @@
 //   P4  Every span starts at, and is as long as, a multiple of the hardware page where that is
 //       larger than ours.
 //   P5  A Hugepage's counts are those of the pages of its spans.
+//   P6  free_runs_ holds exactly the longest possible runs of two free spans or more (F1, F2).
 //
 // Synchronization. LockRank::kPageHeap. Decisions are made under it; system calls (growth, release)
 // happen outside. A span whose memory is being given back is in state kReleasing and in
@@ -48,6 +51,7 @@
 #include "os/hugepages.h"
 #include "os/spinlock.h"
 #include "os/virtual_memory.h"
+#include "page/free_runs.h"
 #include "page/free_spans.h"
 #include "page/hugepage_policy.h"
 #include "page/limit_watch.h"
@@ -113,7 +117,7 @@ class PageHeap {
     bool unmap_when_short = false;
     // With this much in use the heap grows by hugepages.
     Length hugepage_threshold = hugepage_policy::kThreshold;
-    // The time, as ReleasePolicy and Span::handed_out_ms are to see it.
+    // The time, as ReleasePolicy and Span::in_use are to see it.
     int64_t (*now_ms)() = &CoarseMilliseconds;
   };
 
@@ -340,10 +344,13 @@ class PageHeap {
     Need need = Need::kUnknown;
     int64_t now_ms = 0;
   };
-  // Where in a free span, if there is one.
+  // Where in a free span, if there is one. What does not fit into the span is in the free spans
+  // that follow on it.
   struct Place {
     Span* span = nullptr;
     Length offset = Length(0);
+    // It takes fresh memory although there is a place that does not.
+    bool by_choice = false;
   };
   struct PageRange {
     PageId first;
@@ -356,6 +363,10 @@ class PageHeap {
     GrowthDecision decision;
     bool soft_served = false;
     bool hard_counted = false;
+    // There is a place that takes no fresh memory, for which it is tried to make room elsewhere
+    // once.
+    bool mapped_fits = false;
+    bool tried_instead = false;
     // How many slices had been given back when it was decided.
     size_t releases = 0;
     // At the hard limit: how often something went since.
@@ -365,11 +376,11 @@ class PageHeap {
   };
 
   Span* Allocate(Request request) TC_EXCLUDES(lock_);
-  // As AllocateLocked with all kinds of memory; null also when a limit asks for room first.
-  Span* AllocateWithinLimitsLocked(const Request& request, LimitPass& pass, PageRange* populate)
-      TC_REQUIRES(lock_);
-  // What gets memory behind it when fresh memory serves the request, hugepages included.
-  Length FreshPagesLocked(const Request& request) TC_REQUIRES(lock_);
+  // Finds and takes; null when there is no place, and when a limit asks for room first.
+  Span* AllocateWithinLimitsLocked(const Request& request, bool mapped_only, LimitPass& pass,
+                                   PageRange* populate) TC_REQUIRES(lock_);
+  // What gets memory behind it with `n` pages at `place`, hugepages included.
+  Length FreshPagesAtLocked(const Place& place, Length n) TC_REQUIRES(lock_);
   // The same for ExtendLocked.
   bool ExtendWithinLimitsLocked(Span* span, Length more, LimitPass& pass) TC_REQUIRES(lock_);
   // Does what the decision asks for. False when the request fails.
@@ -379,16 +390,17 @@ class PageHeap {
   // or when one of those that are under way now is done. False when none of these came to anything.
   bool WaitForRelease(size_t releases) TC_EXCLUDES(lock_);
   bool IsUnderWayLocked(uint64_t last_release) const TC_REQUIRES(lock_);
-  bool NeedsRoomLocked(Length fresh, LimitPass& pass) TC_REQUIRES(lock_);
+  // `fresh` pages of the `n` that are wanted have nothing behind them.
+  bool NeedsRoomLocked(Length fresh, Length n, LimitPass& pass) TC_REQUIRES(lock_);
   void NoteGrownLocked() TC_REQUIRES(lock_);
   void LookAtSoftLimitLocked() TC_REQUIRES(lock_);
   size_t BackedBytesLocked() const TC_REQUIRES(lock_);
   // Above the soft limit: gives back at most a slice of what is free, when there is enough of it.
   void ReleaseWhenAboveSoftLimit() TC_EXCLUDES(lock_);
   void CountLimitRelease(LimitKind kind, Length released) TC_EXCLUDES(lock_);
-  // Finds and cuts; null when no free span is long enough. With `mapped_only`, among those that may
-  // have memory behind them. Sets `*populate` to what is to have memory put behind it at once.
-  Span* AllocateLocked(const Request& request, bool mapped_only, PageRange* populate)
+  // Takes the place for the request; null when there is none. Sets `*populate` to what is to have
+  // memory put behind it at once.
+  Span* AllocateLocked(const Request& request, const Place& place, PageRange* populate)
       TC_REQUIRES(lock_);
   // Takes [first, first + n) out of the free `span`. What else of it gets memory behind it with
   // these pages becomes kFreeMapped: the rest of hugepages, and what lies in the same blocks of
@@ -397,9 +409,10 @@ class PageHeap {
   Span* CarveLocked(Span* span, PageId first, Length n, Length step, PageRange* backed)
       TC_REQUIRES(lock_);
   PageRange BackedWithLocked(const Span& span, PageId page, Length step) TC_REQUIRES(lock_);
-  // Begins a long span in the rest of a hugepage that lies, with memory behind it, in front of
-  // `released`; null where there is none.
-  Span* TakeFromRestLocked(const Request& request, Span* released) TC_REQUIRES(lock_);
+  // Takes `n` pages at `place`, which may go through several free spans, as one span in use, for
+  // its caller to say which use. Sets `written`, and `*fresh` when some of it had nothing behind
+  // it. At most four records.
+  Span* TakePlaceLocked(const Place& place, Length n, bool* fresh) TC_REQUIRES(lock_);
   // P5.
   void CountUsedLocked(PageId first, Length n, bool used) TC_REQUIRES(lock_);
   void CountReleasedLocked(PageId first, Length n, bool released) TC_REQUIRES(lock_);
@@ -439,6 +452,17 @@ class PageHeap {
   void Populate(const PageRange& range) TC_EXCLUDES(lock_);
   // For a shard: near, else the tightest fit in which no other one goes on.
   Place FindPlaceLocked(const Request& request, FreeKind kind) TC_REQUIRES(lock_);
+  // With `mapped_only`, none where all that fits has to have memory put behind it.
+  Place FindBestPlaceLocked(const Request& request, bool mapped_only) TC_REQUIRES(lock_);
+  // Where no free span with memory behind it is long enough: in a released one, or in a run of
+  // several.
+  Place FindFreshPlaceLocked(const Request& request) TC_REQUIRES(lock_);
+  // In the shortest run that is long enough: at that end where more has memory behind it.
+  Place FindInRunLocked(const Request& request) TC_REQUIRES(lock_);
+  // The length of all free memory around a free span.
+  Length FreeAroundLocked(const Span* span) const TC_REQUIRES(lock_) {
+    return span->in_run ? free_runs_.RunOf(span).length() : span->num_pages;
+  }
   // Behind the shard's last span, else in a run that no other shard goes on in.
   Place FindNearLocked(Length n, size_t shard, FreeKind kind) TC_REQUIRES(lock_);
   // The tightest fit in which no other shard goes on (of equals one is looked at); null when there
@@ -482,7 +506,11 @@ class PageHeap {
   // Joins `span`, which is in no list and in state kFreeMapped or kFreeReleased, with its
   // neighbours and lists it.
   void InsertFreeLocked(Span* span) TC_REQUIRES(lock_);
-  Span* FreeNeighbourLocked(PageId page, SpanState state) TC_REQUIRES(lock_);
+  // Takes a free span out of the lists. Until it has another state it must not be a neighbour of
+  // what is inserted.
+  void RemoveFreeLocked(Span* span) TC_REQUIRES(lock_);
+  // The free span that `page` is the first or the last of; null when there is none.
+  Span* FreeNeighbourLocked(PageId page) TC_REQUIRES(lock_);
   FreeSpans& FreeSpansFor(SpanState state) TC_REQUIRES(lock_) {
     return free_[state == SpanState::kFreeReleased ? kReleased : kMapped];
   }
@@ -587,6 +615,7 @@ class PageHeap {
 
   SpinLock lock_{LockRank::kPageHeap};
   std::array<FreeSpans, kNumFreeKinds> free_ TC_GUARDED_BY(lock_);
+  FreeRuns free_runs_ TC_GUARDED_BY(lock_);
   // Where each shard's last new span ends.
   std::array<PageId, kMaxShards> near_ends_ TC_GUARDED_BY(lock_) = {};
   size_t num_near_ends_ TC_GUARDED_BY(lock_) = 0;  // that are set

@@ -71,7 +71,7 @@ PageHeap::PageRange PageHeap::BackedWithLocked(const Span& span, PageId page, Le
 Span* PageHeap::CarveLocked(Span* span, PageId first, Length n, Length step, PageRange* backed) {
   const SpanState state = span->state.load(std::memory_order_relaxed);
   *backed = {first, first + n};
-  FreeSpansFor(state).Remove(span);
+  RemoveFreeLocked(span);
   if (state == SpanState::kFreeReleased) {
     const PageRange front = BackedWithLocked(*span, first, step);
     const PageRange back = BackedWithLocked(*span, first + n - Length(1), step);
@@ -80,51 +80,33 @@ Span* PageHeap::CarveLocked(Span* span, PageId first, Length n, Length step, Pag
     CountReleasedLocked(backed->first, backed->end - backed->first, false);
     commits_.Add(1);
   }
-  // From the left: as it was, with memory from now on, what is wanted, and the same mirrored. The
-  // middle keeps its state until the end, so that nothing is joined with it.
+  // From the left: as it was, with memory from now on, what is wanted, and the same mirrored. No
+  // piece is free before it is inserted, so that nothing is joined with the middle.
+  span->state.store(SpanState::kReleasing, std::memory_order_relaxed);
+  const auto insert = [this](Span* piece, SpanState as) TC_NO_THREAD_SAFETY_ANALYSIS {
+    piece->state.store(as, std::memory_order_relaxed);
+    InsertFreeLocked(piece);
+  };
   if (backed->first > span->first_page) {
     Span* const rest = SplitLocked(span, backed->first - span->first_page);
-    FreeSpansFor(state).Insert(span);
+    insert(span, state);
     span = rest;
   }
   if (first > backed->first) {
     Span* const rest = SplitLocked(span, first - backed->first);
-    span->state.store(SpanState::kFreeMapped, std::memory_order_relaxed);
-    InsertFreeLocked(span);
+    insert(span, SpanState::kFreeMapped);
     span = rest;
   }
   if (span->num_pages == n) return span;
   Span* const behind = SplitLocked(span, n);
   if (backed->end == behind->first_page) {
-    FreeSpansFor(state).Insert(behind);
+    insert(behind, state);
     return span;
   }
   const Length mapped = backed->end - behind->first_page;
-  if (behind->num_pages > mapped) FreeSpansFor(state).Insert(SplitLocked(behind, mapped));
-  behind->state.store(SpanState::kFreeMapped, std::memory_order_relaxed);
-  InsertFreeLocked(behind);
+  if (behind->num_pages > mapped) insert(SplitLocked(behind, mapped), state);
+  insert(behind, SpanState::kFreeMapped);
   return span;
-}
-
-Span* PageHeap::TakeFromRestLocked(const Request& request, Span* released) {
-  // Without this, buffers a little longer than a hugepage would each leave most of one unused.
-  if (request.use != SpanState::kLarge || request.alignment > granule_) return nullptr;
-  const PageId start = released->first_page;
-  if (start != HugepageStart(start) || !page_map_.HugepageOf(start).BackedAtOnce()) return nullptr;
-  Span* const rest = FreeNeighbourLocked(start - Length(1), SpanState::kFreeMapped);
-  if (rest == nullptr || rest->num_pages >= request.length) return nullptr;
-  FreeSpansFor(SpanState::kFreeMapped).Remove(rest);
-  CountUsedLocked(rest->first_page, rest->num_pages, true);
-  rest->zero_filled &= released->zero_filled;
-  rest->written = rest->zero_filled ? rest->num_pages : request.length;
-  PageRange backed;
-  const Length more = request.length - rest->num_pages;
-  CarveLocked(released, start, more, Length(0), &backed);
-  CountUsedLocked(start, more, true);
-  ReturnRecordLocked(released);
-  rest->num_pages = request.length;
-  MarkEnds(rest);
-  return rest;
 }
 
 Span* PageHeap::FullestOfEqualLocked(Span* span, FreeKind kind) {

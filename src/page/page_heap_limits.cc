@@ -75,8 +75,14 @@ bool PageHeap::MayFitAfterFlush(Length n) {
   return n.bytes() <= system_bytes_.value();
 }
 
-bool PageHeap::NeedsRoomLocked(Length fresh, LimitPass& pass) {
-  pass.decision = DecideGrowth(limits_, BackedBytesLocked(), fresh.bytes(), pass.soft_served);
+bool PageHeap::NeedsRoomLocked(Length fresh, Length n, LimitPass& pass) {
+  const size_t backed_bytes = BackedBytesLocked();
+  pass.decision = DecideGrowth(limits_, backed_bytes, fresh.bytes(), pass.soft_served);
+  // What is given back may be of the place that was found, and would have to be taken anew; it is
+  // the longest span, often. So there is to be room for all of it.
+  if (pass.decision.action == GrowthDecision::Action::kReleaseOrFail) {
+    pass.decision = DecideGrowth(limits_, backed_bytes, n.bytes(), pass.soft_served);
+  }
   pass.releases = releases_.value();
   return pass.needs_room();
 }
@@ -90,21 +96,25 @@ void PageHeap::NoteGrownLocked() {
   limit_event_due_.store(limit_watch_.due(), std::memory_order_relaxed);
 }
 
-Length PageHeap::FreshPagesLocked(const Request& request) {
-  const Place place = FindPlaceLocked(request, kReleased);
-  if (place.span == nullptr) return request.length;
-  const PageId first = place.span->first_page + place.offset;
-  const PageId last = first + request.length - Length(1);
-  return BackedWithLocked(*place.span, last, Length(0)).end -
-         BackedWithLocked(*place.span, first, Length(0)).first;
-}
-
-Span* PageHeap::AllocateWithinLimitsLocked(const Request& request, LimitPass& pass,
-                                           PageRange* populate) {
-  if (Span* const span = AllocateLocked(request, true, populate)) return span;
-  if (NeedsRoomLocked(FreshPagesLocked(request), pass)) return nullptr;
-  Span* const span = AllocateLocked(request, false, populate);
-  if (span != nullptr) NoteGrownLocked();
+Span* PageHeap::AllocateWithinLimitsLocked(const Request& request, bool mapped_only,
+                                           LimitPass& pass, PageRange* populate) {
+  Place place = FindBestPlaceLocked(request, mapped_only);
+  if (place.span == nullptr && mapped_only) return nullptr;
+  Length fresh = place.span == nullptr ? request.length : FreshPagesAtLocked(place, request.length);
+  if (fresh > Length(0) && NeedsRoomLocked(fresh, request.length, pass)) {
+    // A request does not fail for the sake of a better place.
+    const bool soft = pass.decision.action == GrowthDecision::Action::kReleaseThenGrow;
+    if (soft || !place.by_choice) return nullptr;
+    if (!pass.tried_instead) {
+      pass.mapped_fits = pass.tried_instead = true;
+      return nullptr;
+    }
+    pass.decision = GrowthDecision();
+    place = FindPlaceLocked(request, kMapped);
+    fresh = Length(0);
+  }
+  Span* const span = AllocateLocked(request, place, populate);
+  if (span != nullptr && fresh > Length(0)) NoteGrownLocked();
   return span;
 }
 
@@ -119,7 +129,7 @@ bool PageHeap::ExtendWithinLimitsLocked(Span* span, Length more, LimitPass& pass
   if (grows && page_map_.HugepageOf(last).BackedAtOnce()) {
     fresh += HugepageEnd(last) - last - Length(1);
   }
-  if (grows && NeedsRoomLocked(fresh, pass)) return false;
+  if (grows && NeedsRoomLocked(fresh, more, pass)) return false;
   ExtendLocked(span, more);
   if (grows) NoteGrownLocked();
   return true;
@@ -149,9 +159,15 @@ bool PageHeap::MakeRoom(LimitPass& pass) {
     const SpinLockHolder holder(lock_);
     ++limit_watch_.counts(LimitKind::kHard).hits;
   }
-  if (decision.action == GrowthDecision::Action::kFail) return FailAtHardLimit();
+  if (decision.action == GrowthDecision::Action::kFail && !pass.mapped_fits) {
+    return FailAtHardLimit();
+  }
   const Length released = ReleaseAtLeast(wanted);
   CountLimitRelease(LimitKind::kHard, released);
+  if (pass.mapped_fits) {
+    pass.mapped_fits = false;
+    return true;
+  }
   const bool went = released > Length(0) || WaitForRelease(pass.releases);
   return (went && ++pass.times_went <= kMaxTimesTaken) || FailAtHardLimit();
 }

@@ -34,7 +34,7 @@ bool PageHeap::PlanMoveLocked(const Span& span, Length n, MovePlan* plan) {
   // What is moved counts only when it has: several at once could pass a hard limit together.
   LimitPass pass;
   if (limits_.hard_bytes != kNoLimit) return false;
-  if (limits_.any() && NeedsRoomLocked(n - span.num_pages, pass)) return false;
+  if (limits_.any() && NeedsRoomLocked(n - span.num_pages, n, pass)) return false;
   // Whole page tables go at once where both places begin at the same distance from a hugepage.
   const bool in_hugepages = hugepages_.mode != HugepageMode::kNever;
   const Length offset = span.first_page - HugepageStart(span.first_page);
@@ -140,8 +140,8 @@ Span* PageHeap::MoveLargeAt(Span* span, const void* p, Length n, void** sample) 
       PageRange backed;
       fresh = CarveLocked(made.span, place, n, Length(0), &backed);
       CountUsedLocked(place, n, true);
-      fresh->written = n;
-      fresh->handed_out_ms = span->handed_out_ms;
+      fresh->in_use.written = n;
+      fresh->in_use.handed_out_ms = span->in_use.handed_out_ms;
       fresh->state.store(SpanState::kLarge, std::memory_order_relaxed);
       large_span_bytes_.Add(n.bytes());
       large_spans_.Add(1);

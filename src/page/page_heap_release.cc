@@ -72,7 +72,7 @@ Span* PageHeap::TakeOutLongestFree(SpanState* state) {
     span = FindLongestFreeLocked();
     if (span != nullptr) {
       *state = span->state.load(std::memory_order_relaxed);
-      FreeSpansFor(*state).Remove(span);
+      RemoveFreeLocked(span);
       span->state.store(SpanState::kUnmapped, std::memory_order_relaxed);
       page_map_.SetSpan(span->first_page, nullptr);
       page_map_.SetSpan(span->last_page(), nullptr);
@@ -218,7 +218,7 @@ PageHeap::SliceResult PageHeap::ReleaseSlice(Length limit, bool may_break) {
           PageRange backed;
           span = CarveLocked(span, found.range.first, n, Length(0), &backed);
         } else {
-          free_[kMapped].Remove(span);
+          RemoveFreeLocked(span);
         }
         // Without a record for its rest it may be longer than what was found.
         const PageRange range = {span->first_page, span->first_page + span->num_pages};

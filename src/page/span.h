@@ -40,6 +40,10 @@ enum class SpanState : uint8_t {
 
 class Span {
  public:
+  constexpr Span() {}
+  Span(const Span&) = delete;
+  Span& operator=(const Span&) = delete;
+
   void* start_address() const { return first_page.start_address(); }
   size_t bytes() const { return num_pages.bytes(); }
   PageId last_page() const { return first_page + num_pages - Length(1); }
@@ -57,7 +61,7 @@ class Span {
   }
 
   // In use: it reads as zeroes when it is new.
-  bool zeroed() const { return written == Length(0); }
+  bool zeroed() const { return in_use.written == Length(0); }
 
   // Best fit: shorter spans first, among equals the lowest address.
   static bool Before(const Span& a, const Span& b) {
@@ -79,6 +83,8 @@ class Span {
     // kReleasing: the number of the release that it is in, counted from the heap's first. Page
     // heap's lock.
     uint64_t release_number;
+    // While free, the first or the last span of a run of FreeRuns: the length of the run.
+    Length run_pages;
   };
 
   // Read without a lock where a bad pointer has to be told from a good one; written with the page
@@ -93,6 +99,8 @@ class Span {
   // kLarge, of the owner of the object: the class that it would have, were it not sampled; kNone of
   // all others.
   SizeClass sampled_class = SizeClass::kNone;
+  // While free: it is in a run of FreeRuns. Page heap's lock.
+  bool in_run = false;
 
   // kSmall: which shard of which central free list counts the span (CentralFreeList::HomeOf), 0
   // while none does. Written with that shard's lock held: who holds it and finds its number here
@@ -111,18 +119,25 @@ class Span {
   uint32_t num_objects = 0;
   uint32_t free_count = 0;
 
-  ListNode<Span> list_node;
   union {
-    // While free.
+    // In use, on its way to the system, or free and short.
+    ListNode<Span> list_node;
+    // While free and long.
     TreeNode<Span> tree_node = {};
-    // In use: when it was handed out, by the page heap's clock (PageHeap::now_ms), out of its free
-    // spans or out of a span cache; of a large object that was moved, when the object was. Constant
-    // until the span is free, or in a cache, again.
-    int64_t handed_out_ms;
   };
-  // In use: only these first pages may have been written since the system zeroed them. Constant
-  // until the span is free again.
-  Length written;
+  union {
+    // While free, the first or the last span of a run of FreeRuns.
+    TreeLinks<Span> run_node = {};
+    struct {
+      // Only these first pages may have been written since the system zeroed them. Constant until
+      // the span is free again.
+      Length written;
+      // When it was handed out, by the page heap's clock (PageHeap::now_ms), out of its free spans
+      // or out of a span cache; of a large object that was moved, when the object was. Constant
+      // until the span is free, or in a cache, again.
+      int64_t handed_out_ms;
+    } in_use;
+  };
 };
 
 // A record takes no more metadata than this, and arrays of it keep the alignment of the arena.

@@ -95,6 +95,7 @@ class Fuzzer {
     EXPECT_GT(served_released_, 0);
     EXPECT_GT(pages_released_, 0u);
     EXPECT_GT(served_from_cache_, 0);
+    EXPECT_GT(served_across_, 0);
     EXPECT_GT(drained_, 0);
     EXPECT_GT(extended_, 0);
     EXPECT_GT(extended_across_, 0);
@@ -161,34 +162,99 @@ class Fuzzer {
     return runs;
   }
 
-  size_t CountFreePages() const {
-    size_t count = 0;
-    for (const struct Run& run : FreeRuns()) count += run.pages;
-    return count;
-  }
-
   void SetPages(size_t first, size_t n, PageState state) {
     std::fill_n(pages_.begin() + static_cast<ptrdiff_t>(first), n, state);
   }
 
-  // The runs of which one must serve a request for `needed` pages: the shortest long enough, with
-  // memory before without.
-  std::vector<struct Run> BestFits(size_t needed, bool mapped_only = false) const {
+  // The runs of which one must serve a request for `n` pages. A part of a run of both kinds stands
+  // for the run where it is that part which must serve.
+  std::vector<struct Run> BestFits(size_t n, size_t alignment, SpanState use,
+                                   bool mapped_only = false) const {
+    const size_t needed = n + alignment - granule_;
     const std::vector<struct Run> runs = FreeRuns();
+    const std::vector<struct Run> mapped = BestOf(runs, PageState::kMapped, needed);
+    if (mapped.empty()) return mapped_only ? mapped : BestFreshFits(runs, n, alignment);
+    if (use != SpanState::kLarge || mapped.front().pages == n) return mapped;
+    // Large objects go where there is the least free memory around.
+    const std::vector<struct Run> fresh = BestFreshFits(runs, n, alignment);
     std::vector<struct Run> best;
-    for (const PageState state : {PageState::kMapped, PageState::kReleased}) {
-      if (mapped_only && state == PageState::kReleased) break;
-      for (const struct Run& run : runs) {
-        if (run.state != state || run.pages < needed) continue;
-        if (!best.empty() && run.pages > best.front().pages) continue;
-        if (!best.empty() && run.pages < best.front().pages) best.clear();
-        // Among long ones the lowest.
-        if (!best.empty() && run.pages > FreeSpans::kMaxExactPages) continue;
-        best.push_back(run);
+    for (const struct Run& m : mapped) {
+      bool is_best = fresh.empty();
+      for (const struct Run& f : fresh) {
+        const bool tighter = PagesAround(f.first) < PagesAround(m.first);
+        is_best |= !tighter;
+        if (tighter) best.push_back(f);
       }
-      if (!best.empty()) break;
+      if (is_best) best.push_back(m);
     }
     return best;
+  }
+
+  // The same where nothing with memory is long enough: the shortest released run, or the shortest
+  // of both kinds if no more is free around it.
+  std::vector<struct Run> BestFreshFits(const std::vector<struct Run>& runs, size_t n,
+                                        size_t alignment) const {
+    const size_t needed = n + alignment - granule_;
+    const std::vector<struct Run> released = BestOf(runs, PageState::kReleased, needed);
+    const std::vector<struct Run> joined = BestJoined(runs, needed);
+    std::vector<struct Run> best;
+    bool joined_fit = released.empty();
+    for (const struct Run& run : released) {
+      const bool tighter = !joined.empty() && joined.front().pages <= PagesAround(run.first);
+      joined_fit |= tighter;
+      if (!tighter) best.push_back(run);
+    }
+    if (!joined_fit) return best;
+    for (struct Run run : joined) {
+      const size_t front = (base_ + run.first + alignment - 1) / alignment * alignment - base_;
+      const size_t end = (base_ + run.first + run.pages - n) / alignment * alignment - base_;
+      run.first = CountReleased(front, n) <= CountReleased(end, n) ? front : end;
+      best.push_back(run);
+    }
+    return best;
+  }
+
+  static std::vector<struct Run> BestOf(const std::vector<struct Run>& runs, PageState state,
+                                        size_t needed) {
+    std::vector<struct Run> best;
+    for (const struct Run& run : runs) {
+      if (run.state != state || run.pages < needed) continue;
+      if (!best.empty() && run.pages > best.front().pages) continue;
+      if (!best.empty() && run.pages < best.front().pages) best.clear();
+      // Among long ones the lowest.
+      if (!best.empty() && run.pages > FreeSpans::kMaxExactPages) continue;
+      best.push_back(run);
+    }
+    return best;
+  }
+  // The shortest long enough that consist of several runs.
+  static std::vector<struct Run> BestJoined(const std::vector<struct Run>& runs, size_t needed) {
+    std::vector<struct Run> best;
+    for (size_t i = 0; i < runs.size();) {
+      struct Run joined = runs[i++];
+      const bool is_one = i == runs.size() || runs[i].first > joined.first + joined.pages;
+      for (; i < runs.size() && runs[i].first == joined.first + joined.pages; ++i) {
+        joined.pages += runs[i].pages;
+      }
+      if (is_one || joined.pages < needed) continue;
+      if (!best.empty() && joined.pages > best.front().pages) continue;
+      if (!best.empty() && joined.pages < best.front().pages) best.clear();
+      best.push_back(joined);
+    }
+    return best;
+  }
+  // The free pages around a free one.
+  size_t PagesAround(size_t page) const {
+    size_t first = page;
+    while (first > 0 && IsFree(first - 1)) --first;
+    size_t end = page;
+    while (IsFree(end)) ++end;
+    return end - first;
+  }
+  size_t CountReleased(size_t first, size_t n) const {
+    const auto from = pages_.begin() + static_cast<ptrdiff_t>(first);
+    return static_cast<size_t>(
+        std::count(from, from + static_cast<ptrdiff_t>(n), PageState::kReleased));
   }
 
   // The recorded calls, one after the other.
@@ -290,24 +356,15 @@ class Fuzzer {
     alignment = std::max(alignment, granule_);
     const size_t needed = n + alignment - granule_;
     // What is kept for the shards comes before memory that is not there yet.
-    std::vector<struct Run> fits = BestFits(needed, true);
+    std::vector<struct Run> fits = BestFits(n, alignment, use, true);
     while (fits.empty() && n <= SpanCache::kMaxPages && ReplayDrainOfOne()) {
-      fits = BestFits(needed, true);
+      fits = BestFits(n, alignment, use, true);
     }
     if (fits.empty()) {
       ReplayDrain();
-      fits = BestFits(needed);
+      fits = BestFits(n, alignment, use);
     }
-    for (int attempt = 0; fits.empty() && attempt < 2; ++attempt) {
-      // Giving all back lets neighbours join; a request for more than there is free would fail all
-      // the same.
-      if (!ReplayGrowth(needed) && attempt == 0 && n <= CountFreePages()) {
-        ReplayRelease(SIZE_MAX, SIZE_MAX);
-      } else {
-        attempt = 2;
-      }
-      fits = BestFits(needed);
-    }
+    if (fits.empty() && ReplayGrowth(needed)) fits = BestFits(n, alignment, use);
     EXPECT_TRUE(calls_.empty()) << "more system calls than the model would make";
     if (fits.empty()) {
       EXPECT_EQ(span, nullptr);
@@ -324,12 +381,16 @@ class Fuzzer {
     ASSERT_EQ(span->num_pages.pages(), n);
     ASSERT_EQ(span->first_page.index() % alignment, 0u);
     ASSERT_EQ(span->state.load(), use);
-    ASSERT_EQ(span->zeroed(), fits.front().state == PageState::kReleased);
+    const size_t released = CountReleased(first, n);
+    // What is backed would have done.
+    const bool chosen = !BestOf(FreeRuns(), PageState::kMapped, needed).empty();
+    ASSERT_EQ(span->zeroed(), released == n);
+    served_across_ += released > 0 && released < n;
     ASSERT_EQ(under_test_.page_map->SpanOf(span->first_page), span);
     ASSERT_EQ(under_test_.page_map->SpanOf(span->last_page()), span);
     (span->zeroed() ? served_released_ : served_mapped_)++;
     NoteLive(span, n, use);
-    NoteDemand(span->zeroed());
+    NoteDemand(released > 0 && !chosen);
   }
 
   void NoteLive(Span* span, size_t n, SpanState use) {
@@ -638,6 +699,7 @@ class Fuzzer {
   int served_mapped_ = 0;
   int served_released_ = 0;
   int served_from_cache_ = 0;
+  int served_across_ = 0;
   int extended_ = 0;
   int extended_across_ = 0;
   size_t released_by_policy_ = 0;

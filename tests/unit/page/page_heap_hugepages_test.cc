@@ -180,7 +180,7 @@ TEST(PageHeapHugepagesTest, LargeSpansBeginInTheRestOfTheLast) {
   for (size_t n = kHugePages + 1; n < kHugePages + 20; ++n) {
     Span* const span = h.New(n);
     ASSERT_EQ(span->num_pages, Length(n));
-    ASSERT_LT(span->written, Length(kHugePages));
+    ASSERT_LT(span->in_use.written, Length(kHugePages));
     pages += n;
     h.CheckResidency();
     if (testing::Test::HasFailure()) return;
@@ -405,7 +405,7 @@ TEST_P(PageHeapHugepagesFuzzTest, WhatIsReleasedHasNothingBehindIt) {
       if (large) {
         const Length alignment(random.OneIn(4) ? size_t{1} << random.Below(10) : 1);
         span = h.heap.NewAligned(Length(n), alignment, SpanState::kLarge);
-        if (span != nullptr && !span->zeroed() && span->written < span->num_pages) ++rested;
+        if (span != nullptr && !span->zeroed() && span->in_use.written < span->num_pages) ++rested;
       } else {
         span = h.heap.NewNear(Length(n), random.Below(3),
                               random.OneIn(2) ? PageHeap::Need::kWhole : PageHeap::Need::kUnknown);

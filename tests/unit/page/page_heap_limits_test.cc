@@ -219,8 +219,9 @@ class HeldUpRelease {
 // does not get a processor.
 TEST_F(PageHeapLimitsTest, WhatOthersAreReleasingIsWaitedFor) {
   Limit(LimitKind::kHard, 32 * kMiB);
-  heap_.Delete(New(MiB(8)));
+  Span* const freed = New(MiB(8));
   ASSERT_NE(New(MiB(24)), nullptr);
+  heap_.Delete(freed);
   HeldUpRelease other(heap_, vm_, MiB(8));
   other.GoOnIn(std::chrono::milliseconds(500));
   EXPECT_NE(New(MiB(6)), nullptr);
@@ -230,8 +231,9 @@ TEST_F(PageHeapLimitsTest, WhatOthersAreReleasingIsWaitedFor) {
 
 TEST_F(PageHeapLimitsTest, ManyThreadsWaitForOneRelease) {
   Limit(LimitKind::kHard, 32 * kMiB);
-  heap_.Delete(New(MiB(8)));
+  Span* const freed = New(MiB(8));
   ASSERT_NE(New(MiB(24)), nullptr);
+  heap_.Delete(freed);
   HeldUpRelease other(heap_, vm_, MiB(8));
   std::atomic<int> served{0};
   std::vector<std::thread> threads;
@@ -265,8 +267,9 @@ TEST_F(PageHeapLimitsTest, WhatOthersHaveReleasedMeanwhileCounts) {
 // What the system refuses is nothing to wait for, whoever asks it.
 TEST_F(PageHeapLimitsTest, WhatOthersAreRefusedIsNoRoom) {
   Limit(LimitKind::kHard, 32 * kMiB);
-  heap_.Delete(New(MiB(8)));
+  Span* const freed = New(MiB(8));
   ASSERT_NE(New(MiB(24)), nullptr);
+  heap_.Delete(freed);
   vm_.FailRelease(1, 1'000'000);
   {
     HeldUpRelease other(heap_, vm_, MiB(8));
@@ -291,8 +294,9 @@ TEST_F(PageHeapLimitsTest, WhatOthersAreRefusedIsNoRoom) {
 TEST_F(PageHeapLimitsTest, OnlyWhatIsUnderWayIsWaitedFor) {
   Limit(LimitKind::kHard, 32 * kMiB);
   Span* const later = New(MiB(8));
-  heap_.Delete(New(MiB(8)));
+  Span* const freed = New(MiB(8));
   ASSERT_NE(New(MiB(16)), nullptr);
+  heap_.Delete(freed);
   HeldUpRelease first(heap_, vm_, MiB(8));
   std::atomic<pid_t> waiter_id{0};
   std::atomic<bool> served{true};
@@ -315,8 +319,9 @@ TEST_F(PageHeapLimitsTest, OnlyWhatIsUnderWayIsWaitedFor) {
 // under way cannot end before that.
 TEST_F(PageHeapLimitsTest, WhoForksWaitsForNobody) {
   Limit(LimitKind::kHard, 32 * kMiB);
-  heap_.Delete(New(MiB(8)));
+  Span* const freed = New(MiB(8));
   ASSERT_NE(New(MiB(24)), nullptr);
+  heap_.Delete(freed);
   HeldUpRelease other(heap_, vm_, MiB(8));
   SpinLock::BeginForkHold();
   heap_.ForEachLock([](SpinLock& lock) { lock.HoldForFork(); });

@@ -106,7 +106,7 @@ TEST(PageHeapMoveTest, MovesInsteadOfTakingFreshMemoryForACopy) {
   clock_ms = 6000;
   Span* const moved = h.Move(object, MiB(5));
   ASSERT_NE(moved, nullptr);
-  EXPECT_EQ(moved->handed_out_ms, 5000) << "it is the same object";
+  EXPECT_EQ(moved->in_use.handed_out_ms, 5000) << "it is the same object";
   EXPECT_EQ(h.Count(Kind::kMove), 1u);
   EXPECT_EQ(moved->num_pages, MiB(5));
   EXPECT_EQ(moved->state.load(), SpanState::kLarge);

@@ -57,12 +57,12 @@ class PageHeapSpanCacheTest : public testing::Test {
 TEST_F(PageHeapSpanCacheTest, WhatIsHandedOutAgainIsNewAgain) {
   clock_ms_ = 1000;
   Span* const span = New(8);
-  EXPECT_EQ(span->handed_out_ms, 1000);
+  EXPECT_EQ(span->in_use.handed_out_ms, 1000);
   clock_ms_ = 2000;
   Keep(span, 5);
   clock_ms_ = 3000;
   ASSERT_EQ(heap_.NewFromCache(Length(8), 5), span);
-  EXPECT_EQ(span->handed_out_ms, 3000);
+  EXPECT_EQ(span->in_use.handed_out_ms, 3000);
 }
 
 TEST_F(PageHeapSpanCacheTest, WhatIsKeptIsHandedOutAgainAndCountsAsFree) {

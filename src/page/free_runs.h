@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// FreeRuns: the longest possible runs of adjacent free spans, findable by length. A run has two
+// spans or more, backed and released ones in turn (P2 of page/page_heap.h); a free span without a
+// free neighbour is in no run. Nothing of a run lies outside the records of its spans: the first
+// one is in a tree by address, the last one in a tree by length, and both know the length.
+//
+// Invariants
+//   F1  in_run is true of exactly the free spans that have a free neighbour.
+//   F2  run_pages of the first and of the last span of a run is the length of the run; the first is
+//       in by_address_, the last in by_length_, and nothing else is.
+//
+// Thread safety: none; the page heap's lock guards it. Cost: nothing for a span without a free
+// neighbour; else a few operations of O(log n) on the trees, n being the number of runs.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/check.h"
+#include "base/ordered_tree.h"
+#include "base/units.h"
+#include "page/page_map.h"
+#include "page/span.h"
+
+namespace tcmalloc {
+
+class FreeRuns {
+ public:
+  struct Run {
+    Span* first = nullptr;
+    Span* last = nullptr;
+
+    Length length() const { return first->run_pages; }
+    PageId end() const { return first->first_page + length(); }
+  };
+
+  // The page map leads to the neighbours of a span: M2 and S1.
+  explicit FreeRuns(const PageMap& page_map) : page_map_(page_map) {}
+
+  // `span` has become free. `before` and `behind` are the free spans that it is adjacent to, null
+  // for none.
+  void Join(Span* span, Span* before, Span* behind) {
+    TC_ASSERT(!span->in_run);
+    if (before == nullptr && behind == nullptr) return;
+    Run run = {span, span};
+    Length length = span->num_pages;
+    if (before != nullptr) {
+      length += TakeOutLast(before);
+      run.first = page_map_.SpanOf(span->first_page + span->num_pages - length);
+    }
+    if (behind != nullptr) {
+      length += TakeOutFirst(behind);
+      run.last = page_map_.SpanOf(run.first->first_page + length - Length(1));
+    }
+    span->in_run = true;
+    Add(run, length);
+  }
+
+  // `span` is about to be no longer free, or to become a part of another one.
+  void Leave(Span* span) {
+    if (!span->in_run) return;
+    const Run run = RunOf(span);
+    const PageId end = run.end();
+    by_address_.Remove(run.first);
+    by_length_.Remove(run.last);
+    span->in_run = false;
+    const PageId behind = span->first_page + span->num_pages;
+    if (span != run.first) {
+      AddRest({run.first, page_map_.SpanOf(span->first_page - Length(1))}, span->first_page);
+    }
+    if (span != run.last) AddRest({page_map_.SpanOf(behind), run.last}, end);
+  }
+
+  // The shortest run of at least `n` pages; without spans when there is none.
+  Run FindBestFit(Length n) const {
+    Span* const last = by_length_.FirstWhere([n](const Span& span) { return span.run_pages >= n; });
+    if (last == nullptr) return {};
+    return {page_map_.SpanOf(last->first_page + last->num_pages - last->run_pages), last};
+  }
+
+  // The run that `span` is in. Requires: it is in one.
+  Run RunOf(const Span* span) const {
+    TC_ASSERT(span->in_run);
+    const PageId page = span->first_page;
+    Span* const first =
+        by_address_.FirstWhere([page](const Span& other) { return other.first_page <= page; });
+    TC_ASSERT(first != nullptr && first->first_page + first->run_pages > page);
+    return {first, page_map_.SpanOf(first->first_page + first->run_pages - Length(1))};
+  }
+
+  // The number of runs.
+  size_t count() const { return by_length_.size(); }
+  // `run` is listed (F2).
+  bool Contains(const Run& run) const {
+    return by_address_.Contains(run.first) && by_length_.Contains(run.last) &&
+           run.first->run_pages == run.last->run_pages;
+  }
+
+ private:
+  // No span is in both trees, so they share the links; these leave no room for a priority.
+  struct Links {
+    static TreeLinks<Span>& LinksOf(Span* span) { return span->run_node; }
+    static const TreeLinks<Span>& LinksOf(const Span* span) { return span->run_node; }
+    static void SetPriority(Span*, uint32_t) {}
+    // Multiplications and shifts: each bit of the address decides about each bit of the result.
+    static uint32_t PriorityOf(const Span* span) {
+      uint64_t bits = reinterpret_cast<uintptr_t>(span);
+      bits = (bits ^ bits >> 33) * 0xff51afd7ed558ccd;
+      bits = (bits ^ bits >> 33) * 0xc4ceb9fe1a85ec53;
+      return static_cast<uint32_t>(bits >> 32);
+    }
+  };
+  // From the highest on: the first one at or below an address is found.
+  struct ByAddress : Links {
+    static bool Before(const Span& a, const Span& b) { return a.first_page > b.first_page; }
+  };
+  struct ByLength : Links {
+    static bool Before(const Span& a, const Span& b) {
+      if (a.run_pages != b.run_pages) return a.run_pages < b.run_pages;
+      return a.first_page < b.first_page;
+    }
+  };
+
+  void Add(const Run& run, Length length) {
+    run.first->run_pages = length;
+    run.last->run_pages = length;
+    by_address_.Insert(run.first);
+    by_length_.Insert(run.last);
+  }
+
+  // What is left of a run on one side of a span that has left it.
+  void AddRest(const Run& run, PageId end) {
+    if (run.first == run.last) {
+      run.first->in_run = false;
+    } else {
+      Add(run, end - run.first->first_page);
+    }
+  }
+
+  // The length of the run that `last` ends, of one span too, which is to become a part of another.
+  Length TakeOutLast(Span* last) {
+    if (!last->in_run) return AsMember(last);
+    by_length_.Remove(last);
+    by_address_.Remove(page_map_.SpanOf(last->first_page + last->num_pages - last->run_pages));
+    return last->run_pages;
+  }
+  Length TakeOutFirst(Span* first) {
+    if (!first->in_run) return AsMember(first);
+    by_address_.Remove(first);
+    by_length_.Remove(page_map_.SpanOf(first->first_page + first->run_pages - Length(1)));
+    return first->run_pages;
+  }
+  static Length AsMember(Span* span) {
+    span->in_run = true;
+    return span->num_pages;
+  }
+
+  const PageMap& page_map_;
+  OrderedTree<Span, ByAddress> by_address_;
+  OrderedTree<Span, ByLength> by_length_;
+};
+
+}  // namespace tcmalloc
