@@ -11,16 +11,16 @@ ThreadCache* Registry::Create(ThreadSlot& slot) {
   ThreadCache* cache;
   {
     const SpinLockHolder holder(lock_);
+    // Before there are caches of threads that are here.
+    OrphanOthersIfDueLocked();
     cache = heirless_.PopFirst();
     if (cache != nullptr) {
       heirless_bytes_ -= cache->claimed_bytes();
+      cache->HandTo(slot);
       unregistered_.Prepend(cache);
     }
   }
-  if (cache != nullptr) {
-    cache->HandTo(slot);
-    return cache;
-  }
+  if (cache != nullptr) return cache;
   void* const memory = arena_.Allocate(sizeof(ThreadCache));
   if (memory == nullptr) return nullptr;
   cache = new (memory) ThreadCache(slot, central_, arena_, *this);
@@ -164,10 +164,12 @@ bool Registry::StackHolds(uintptr_t address, uintptr_t limit) {
   return false;
 }
 
-void Registry::OrphanOthersInChild(ThreadCache* survivor) TC_NO_THREAD_SAFETY_ANALYSIS {
+// The slot tells whose a cache is, at any moment between Create and Destroy: a signal handler may
+// have forked in the middle of them.
+void Registry::OrphanOthersInChild(const ThreadSlot* survivor) TC_NO_THREAD_SAFETY_ANALYSIS {
   for (ThreadCache* cache = caches_.first(); cache != nullptr;) {
     ThreadCache* const next = caches_.Next(cache);
-    if (cache != survivor) {
+    if (&cache->slot() != survivor) {
       RemoveLocked(cache);
       // A thread that was moving several objects left bins that cannot be trusted: what is in them
       // is lost to the child.
@@ -179,10 +181,28 @@ void Registry::OrphanOthersInChild(ThreadCache* survivor) TC_NO_THREAD_SAFETY_AN
     cache = next;
   }
   // Of threads that were starting.
-  while (ThreadCache* const cache = unregistered_.PopFirst()) {
-    orphans_.Prepend(cache);
-    has_orphans_.store(true, std::memory_order_relaxed);
+  for (ThreadCache* cache = unregistered_.first(); cache != nullptr;) {
+    ThreadCache* const next = unregistered_.Next(cache);
+    if (&cache->slot() != survivor) {
+      unregistered_.Remove(cache);
+      orphans_.Prepend(cache);
+      has_orphans_.store(true, std::memory_order_relaxed);
+    }
+    cache = next;
   }
+}
+
+void Registry::OrphanOthersLater(const ThreadSlot* survivor) {
+  survivor_ = survivor;
+  orphans_due_.store(true, std::memory_order_relaxed);
+  // Has the slow paths come here.
+  has_orphans_.store(true, std::memory_order_relaxed);
+}
+
+void Registry::OrphanOthersIfDueLocked() {
+  if (__builtin_expect(!orphans_due_.load(std::memory_order_relaxed), true)) return;
+  orphans_due_.store(false, std::memory_order_relaxed);
+  OrphanOthersInChild(survivor_);
 }
 
 bool Registry::AdoptOrphan() {
@@ -190,6 +210,7 @@ bool Registry::AdoptOrphan() {
   BinArraysInFlight arrays;
   {
     const SpinLockHolder holder(lock_);
+    OrphanOthersIfDueLocked();
     orphan = orphans_.PopFirst();
     if (orphans_.empty()) has_orphans_.store(false, std::memory_order_relaxed);
     if (orphan != nullptr) orphan->DetachArrays(&arrays);

@@ -147,9 +147,12 @@ class Registry {
   // holds nothing.
   bool StackHolds(uintptr_t address, uintptr_t limit) TC_EXCLUDES(lock_);
 
-  // In a forked child, by its only thread, with the lock held: the caches of all threads but
-  // `survivor` (which may be null) become orphans.
-  void OrphanOthersInChild(ThreadCache* survivor);
+  // In a forked child, by its only thread, with the lock held: the caches of all threads but the
+  // one whose slot is `survivor` (null: of all) become orphans.
+  void OrphanOthersInChild(const ThreadSlot* survivor);
+  // The same where the lock could not be held, or guards what is in the middle of a change: as soon
+  // as the lock can be taken. Nothing is taken from other threads' caches until then.
+  void OrphanOthersLater(const ThreadSlot* survivor);
   // Collects what one orphan holds; false when there is none.
   bool AdoptOrphan() TC_EXCLUDES(lock_);
   void AdoptOrphans() TC_EXCLUDES(lock_) {
@@ -169,6 +172,7 @@ class Registry {
 
  private:
   void RemoveLocked(ThreadCache* cache) TC_REQUIRES(lock_);
+  void OrphanOthersIfDueLocked() TC_REQUIRES(lock_);
   // Frees a cache that is in no list, and from which nothing can be taken any more but its arrays,
   // which have been.
   size_t Free(ThreadCache* cache, BinArraysInFlight* arrays) TC_EXCLUDES(lock_);
@@ -207,6 +211,11 @@ class Registry {
   // Written with lock_ held; a hint without it.
   std::atomic<bool> has_orphans_{false};
   std::atomic<bool> bypass_{false};
+
+  // OrphanOthersLater was called. Written and read in a child that has one thread as yet, and with
+  // lock_ held.
+  std::atomic<bool> orphans_due_{false};
+  const ThreadSlot* survivor_ = nullptr;
 };
 
 }  // namespace tcmalloc

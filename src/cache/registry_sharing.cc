@@ -92,6 +92,7 @@ size_t Registry::FlushAndYieldLimit(ThreadCache* cache) {
 }
 
 bool Registry::TakeLocked(ThreadCache* const* victims, size_t n, BinArraysInFlight* arrays) {
+  if (orphans_due_.load(std::memory_order_relaxed)) return false;
   if (lock_.HeldForForkByThisThread()) {
     // A handler of another library around fork is running. In the child the owners are gone, and
     // their bins may be as fork found them.
@@ -128,7 +129,8 @@ void Registry::UpdateBypass(bool (*wanted)(), ThreadCache* own) {
   bypass_.store(bypass, std::memory_order_relaxed);
   if (!bypass) return;
   // Around fork only the calling thread's slot is known to be there (see TakeLocked).
-  const bool own_only = lock_.HeldForForkByThisThread();
+  const bool own_only =
+      lock_.HeldForForkByThisThread() || orphans_due_.load(std::memory_order_relaxed);
   bool others = false;
   for (ThreadCache* cache = caches_.first(); cache != nullptr; cache = caches_.Next(cache)) {
     if (cache->withheld() || (own_only && cache != own)) continue;

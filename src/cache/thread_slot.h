@@ -32,7 +32,6 @@
 
 namespace tcmalloc {
 
-class FrameMark;
 class ThreadCache;
 
 struct ThreadSlot {
@@ -64,12 +63,15 @@ struct ThreadSlot {
   Phase phase = Phase::kNew;
   // Owner only: slow frees while there was no cache (see CacheForFree).
   uint8_t frees_without_cache = 0;
-  // Owner only: in the frame of the function that runs a callback of the program's (see
-  // runtime/callback_scope.h); may dangle.
-  const FrameMark* callback = nullptr;
+  // Owner only: whether the holds of the heap that the thread is in, the innermost in the lowest
+  // bit, hold nothing (see HoldHeap).
+  uint8_t empty_holds = 0;
+  // Owner only: the lower half of the address of the mark in the frame of the function that runs a
+  // callback of the program's; 0 for none, else it may dangle (see runtime/callback_scope.h).
+  uint32_t callback = 0;
 };
 
 // Static thread-local storage is scarce for libraries that are loaded late.
-static_assert(sizeof(ThreadSlot) <= 32);
+static_assert(sizeof(ThreadSlot) <= 24);
 
 }  // namespace tcmalloc

@@ -13,6 +13,7 @@
 #include "base/check.h"
 #include "base/intrusive_list.h"
 #include "central/span_holes.h"
+#include "os/thread_number.h"
 #include "page/span.h"
 
 namespace tcmalloc {
@@ -49,6 +50,8 @@ class HoleClaims {
   void Reset() { begin_ = end_ = bytes_ = known_pages_ = 0; }
 
   ListNode<HoleClaims> list_node;
+  // Whose they are (ThisThreadNumber).
+  const uint32_t thread = ThisThreadNumber();
 
  private:
   size_t begin_ = 0;

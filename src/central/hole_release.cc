@@ -97,7 +97,12 @@ void HoleRelease::ReturnOthersInChild() {
     HoleClaims* claims;
     {
       const SpinLockHolder holder(lock_);
-      claims = in_flight_.PopFirst();
+      claims = in_flight_.first();
+      // A signal handler may have forked in the middle of this thread's own, which goes on.
+      while (claims != nullptr && claims->thread == ThisThreadNumber()) {
+        claims = IntrusiveList<HoleClaims>::Next(claims);
+      }
+      if (claims != nullptr) in_flight_.Remove(claims);
     }
     if (claims == nullptr) return;
     // Whether the memory went before the fork is not known.

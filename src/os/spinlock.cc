@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include "base/check.h"
+#include "os/clock.h"
 #include "os/futex.h"
 
 namespace tcmalloc {
@@ -13,10 +14,21 @@ namespace {
 // that thread. A thread that forked earlier must not find its own old identity behind another
 // thread's fork_hold: hence release and acquire.
 constinit std::atomic<bool> fork_hold{false};
+// Nested holds, whether the innermost has interrupted a section, and whether what the outermost
+// and those in it hold is incomplete. Written by that thread.
+constinit std::atomic<uint32_t> fork_level{0};
+constinit std::atomic<bool> fork_is_patient{true};
+constinit std::atomic<bool> fork_is_incomplete{false};
 constinit std::atomic<pthread_t> fork_thread{};
 
 // Debug builds: the ranks of the locks that this thread holds, one bit each.
-constinit thread_local uint32_t held_ranks __attribute__((tls_model("initial-exec"))) = 0;
+[[maybe_unused]] constinit thread_local uint32_t held_ranks
+    __attribute__((tls_model("initial-exec"))) = 0;
+
+// How long a hold for fork waits for each lock that another thread has, which may wait for the
+// section that the forking thread has interrupted. Far longer than a section takes; together, for
+// all locks that are held at a moment, no longer than a user waits.
+constexpr int kPatienceMs = 50;
 
 // How often to look before going to sleep: about as long as the longest stretch under a lock.
 constexpr int kSpins = 200;
@@ -32,7 +44,7 @@ void Pause() {
 }  // namespace
 
 bool SpinLock::LockSlow() {
-  uint32_t taken = kLocked;
+  uint32_t taken = LockedByThisThread();
   for (int spins = 0;;) {
     uint32_t state = state_.load(std::memory_order_relaxed);
     if ((state & kForkHeld) != 0 && ForksNow()) return false;
@@ -49,7 +61,7 @@ bool SpinLock::LockSlow() {
       if ((state & kWaiters) != 0 ||
           state_.compare_exchange_weak(state, state | kWaiters, std::memory_order_relaxed)) {
         FutexWait(&state_, state | kWaiters);
-        taken = kLocked | kWaiters;
+        taken |= kWaiters;
       }
     }
   }
@@ -62,25 +74,60 @@ bool SpinLock::ForksNow() {
          pthread_equal(fork_thread.load(std::memory_order_relaxed), pthread_self());
 }
 
-void SpinLock::BeginForkHold() {
+void SpinLock::BeginForkHold(bool patient) {
+  const uint32_t level = fork_level.load(std::memory_order_relaxed);
+  if (level == 0) fork_is_incomplete.store(false, std::memory_order_relaxed);
+  fork_level.store(level + 1, std::memory_order_relaxed);
+  fork_is_patient.store(patient, std::memory_order_relaxed);
+  if (!patient) fork_is_incomplete.store(true, std::memory_order_relaxed);
   fork_thread.store(pthread_self(), std::memory_order_relaxed);
   fork_hold.store(true, std::memory_order_release);
 }
 
-void SpinLock::EndForkHold() { fork_hold.store(false, std::memory_order_relaxed); }
+void SpinLock::EndForkHold() {
+  const uint32_t level = fork_level.load(std::memory_order_relaxed) - 1;
+  fork_level.store(level, std::memory_order_relaxed);
+  fork_is_patient.store(true, std::memory_order_relaxed);
+  if (level == 0) fork_hold.store(false, std::memory_order_relaxed);
+}
 
-void SpinLock::HoldForFork() TC_NO_THREAD_SAFETY_ANALYSIS {
-  Lock();
-  // Bookkeeping of ranks would see all locks of a rank at once.
-  if constexpr (kDebugBuild) NoteReleased();
-  state_.fetch_or(kForkHeld, std::memory_order_relaxed);
+bool SpinLock::ForkHoldIsComplete() { return !fork_is_incomplete.load(std::memory_order_relaxed); }
+
+bool SpinLock::LockForFork(bool patient) TC_NO_THREAD_SAFETY_ANALYSIS {
+  // Without a look at the ranks: those of an interrupted section may be any.
+  for (int waited_ms = 0;; ++waited_ms) {
+    uint32_t expected = kFree;
+    if (state_.compare_exchange_strong(expected, LockedByThisThread(), std::memory_order_acquire,
+                                       std::memory_order_relaxed)) {
+      return true;
+    }
+    if (patient) return LockSlow();
+    if (waited_ms == kPatienceMs) return false;
+    WaitMillisecond();
+  }
+}
+
+void SpinLock::MarkHeldForFork() {
+  // 0 where a test holds single locks.
+  const uint32_t level = fork_level.load(std::memory_order_relaxed);
+  const uint32_t mark = level == 0 ? 1 : level < kMaxLevel ? level : kMaxLevel;
+  state_.fetch_or(kForkHeld | mark << kLevelShift, std::memory_order_relaxed);
+}
+
+void SpinLock::HoldForFork() {
+  if (HeldByThisThread()) return;
+  if (LockForFork(fork_is_patient.load(std::memory_order_relaxed))) MarkHeldForFork();
 }
 
 void SpinLock::ReleaseAfterForkInParent() {
+  const uint32_t state = state_.load(std::memory_order_relaxed);
+  const uint32_t level = fork_level.load(std::memory_order_relaxed) + 1;
+  if (!HeldByThisThread() || (state & kForkHeld) == 0) return;
+  if ((state & kLevelMask) >> kLevelShift != (level < kMaxLevel ? level : kMaxLevel)) return;
   if (state_.exchange(kFree, std::memory_order_release) & kWaiters) Wake();
 }
 
-bool SpinLock::NoneHeldByThisThread() { return held_ranks == 0; }
+bool SpinLock::NoneHeldByThisThread() { return !kDebugBuild || held_ranks == 0; }
 
 void SpinLock::CheckRank() const {
   // Held locks must all be of lower rank.

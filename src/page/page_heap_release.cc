@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "os/futex.h"
+#include "os/thread_number.h"
 #include "page/page_heap.h"
 
 namespace tcmalloc {
@@ -226,6 +227,7 @@ PageHeap::SliceResult PageHeap::ReleaseSlice(Length limit, bool may_break) {
         breaks[1] = BreaksLocked(range, span->last_page());
         span->state.store(SpanState::kReleasing, std::memory_order_relaxed);
         span->release_number = ++releases_begun_;
+        span->releasing_thread = ThisThreadNumber();
         in_flight_.Prepend(span);
         releasing_bytes_.Add(span->bytes());
       }
@@ -249,6 +251,7 @@ PageHeap::SliceResult PageHeap::ReleaseSlice(Length limit, bool may_break) {
 
 void PageHeap::EndReleaseLocked(Span* span, bool released) {
   in_flight_.Remove(span);
+  span->num_objects = 0;
   release_ends_.store(release_ends_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   if (!released) {
     refused_.Prepend(span);
@@ -273,8 +276,17 @@ void PageHeap::RestoreLocked(IntrusiveList<Span>& spans, size_t most) {
 }
 
 void PageHeap::RestoreAfterForkInChild() TC_NO_THREAD_SAFETY_ANALYSIS {
-  // Whether the pages of those in flight went before the fork is not known.
-  RestoreLocked(in_flight_, std::numeric_limits<size_t>::max());
+  // A signal handler may have forked in the middle of this thread's own release, which goes on.
+  IntrusiveList<Span> own;
+  IntrusiveList<Span> others;
+  while (Span* const span = in_flight_.PopFirst()) {
+    const bool is_own = span->releasing_thread == ThisThreadNumber();
+    if (!is_own) span->num_objects = 0;
+    (is_own ? own : others).Prepend(span);
+  }
+  while (Span* const span = own.PopFirst()) in_flight_.Prepend(span);
+  // Whether the pages of those went before the fork is not known.
+  RestoreLocked(others, std::numeric_limits<size_t>::max());
   RestoreLocked(refused_, std::numeric_limits<size_t>::max());
   // Who waited for them is not there.
   release_waiters_ = 0;

@@ -116,7 +116,11 @@ class Span {
   uint16_t first_whole_word = 0;
   // Words that free_bits has room for.
   uint16_t bits_words = 0;
-  uint32_t num_objects = 0;
+  union {
+    uint32_t num_objects = 0;
+    // kReleasing: the thread (ThisThreadNumber) whose release it is in. Page heap's lock.
+    uint32_t releasing_thread;
+  };
   uint32_t free_count = 0;
 
   union {

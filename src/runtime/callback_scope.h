@@ -12,17 +12,25 @@ namespace tcmalloc {
 
 // Cost when there is none, nearly always: a load.
 TC_FAST_PATH bool InCallback() {
-  if (__builtin_expect(current_slot.callback == nullptr, true)) return false;
-  if (FrameMark::Lives(current_slot.callback)) return true;
-  current_slot.callback = nullptr;
+  if (__builtin_expect(current_slot.callback == 0, true)) return false;
+  // Where it would be if it were above: no stack is so large that there are two answers.
+  const uintptr_t here = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
+  const uint32_t above = current_slot.callback - static_cast<uint32_t>(here);
+  constexpr uint32_t kLargestStack = uint32_t{1} << 31;
+  if (above < kLargestStack && FrameMark::Lives(reinterpret_cast<const FrameMark*>(here + above))) {
+    return true;
+  }
+  current_slot.callback = 0;
   return false;
 }
 
 // Requires: !InCallback().
 class CallbackScope {
  public:
-  CallbackScope() { current_slot.callback = &mark_; }
-  ~CallbackScope() { current_slot.callback = nullptr; }
+  CallbackScope() {
+    current_slot.callback = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(&mark_));
+  }
+  ~CallbackScope() { current_slot.callback = 0; }
   CallbackScope(const CallbackScope&) = delete;
   CallbackScope& operator=(const CallbackScope&) = delete;
 

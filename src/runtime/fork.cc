@@ -38,11 +38,17 @@ void Parent() {
 void Child() {
   Heap& heap = GlobalHeap();
   heap.memory.NoteForkedChild();
-  heap.page_heap.RestoreAfterForkInChild();
-  heap.registry.OrphanOthersInChild(current_slot.cache);
-  ReleaseHeapInForkedChild();
-  heap.holes.ReturnOthersInChild();
-  CallChildHandlers();
+  // What a signal handler interrupted is in the middle of a change: it is left as it is.
+  const bool complete = HoldIsComplete();
+  if (complete) heap.page_heap.RestoreAfterForkInChild();
+  if (complete && HoldsHeap()) {
+    heap.registry.OrphanOthersInChild(&current_slot);
+  } else {
+    heap.registry.OrphanOthersLater(&current_slot);
+  }
+  const bool held = ReleaseHeapInForkedChild();
+  if (complete) heap.holes.ReturnOthersInChild();
+  if (held) CallChildHandlers();
   StdioListLock::Reset();
   // Behind all that its tasks and the C library's function for threads need.
   RestartHelperInChild();

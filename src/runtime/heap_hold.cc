@@ -5,6 +5,7 @@
 #include <atomic>
 
 #include "os/log.h"
+#include "runtime/current_thread.h"
 #include "runtime/heap.h"
 
 namespace tcmalloc {
@@ -37,6 +38,13 @@ void ForEachInnerLock(Heap& heap, F f) {
   f(heap.large_reports.lock());
 }
 
+// The innermost hold of the thread ends. False when it held nothing.
+bool EndsHold() {
+  const bool empty = (current_slot.empty_holds & 1) != 0;
+  current_slot.empty_holds >>= 1;
+  return !empty;
+}
+
 }  // namespace
 
 bool AddForkHandlers(const ForkHandlers* handlers) {
@@ -53,14 +61,24 @@ bool AddForkHandlers(const ForkHandlers* handlers) {
 
 void HoldHeap() {
   Heap& heap = GlobalHeap();
-  // The outermost lock first: a second thread waits here until the first is done.
-  heap.registry.lock().HoldForFork();
-  SpinLock::BeginForkHold();
+  SpinLock& outermost = heap.registry.lock();
+  // A thread that has interrupted itself must not wait for whoever waits for what it has.
+  bool interrupted = outermost.InterruptedByThisThread();
+  ForEachInnerLock(heap, [&](SpinLock& lock) { interrupted |= lock.InterruptedByThisThread(); });
+  // The outermost lock first: a second thread waits here until the first is done. It also makes
+  // sure that one thread at a time is in a hold.
+  const bool had = outermost.HeldByThisThread();
+  const bool holds = had || outermost.LockForFork(!interrupted);
+  current_slot.empty_holds = static_cast<uint8_t>(current_slot.empty_holds << 1 | !holds);
+  if (!holds) return;
+  SpinLock::BeginForkHold(!interrupted);
+  if (!had) outermost.MarkHeldForFork();
   ForEachInnerLock(heap, [](SpinLock& lock) { lock.HoldForFork(); });
   PrepareOthers();
 }
 
 void ReleaseHeap() {
+  if (!EndsHold()) return;
   Heap& heap = GlobalHeap();
   const HandlerList others = prepared;
   SpinLock::EndForkHold();
@@ -71,13 +89,19 @@ void ReleaseHeap() {
   heap.registry.lock().ReleaseAfterForkInParent();
 }
 
+bool HoldIsComplete() {
+  return (current_slot.empty_holds & 1) == 0 && SpinLock::ForkHoldIsComplete();
+}
+
 bool HoldsHeap() { return GlobalHeap().registry.lock().HeldForForkByThisThread(); }
 
-void ReleaseHeapInForkedChild() {
+bool ReleaseHeapInForkedChild() {
+  if (!EndsHold()) return false;
   Heap& heap = GlobalHeap();
   SpinLock::EndForkHold();
   ForEachInnerLock(heap, [](SpinLock& lock) { lock.ResetAfterForkInChild(); });
   heap.registry.lock().ResetAfterForkInChild();
+  return true;
 }
 
 void CallChildHandlers() {

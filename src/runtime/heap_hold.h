@@ -8,6 +8,11 @@
 // handlers of other libraries around fork to allocate. What other threads have outside of locks is
 // where it was: in access sections of their caches, in registers, on their stacks.
 //
+// A signal handler that forks may have interrupted its own thread in the middle of the heap, or of
+// another hold: see SpinLock. It holds what it can. What the interrupted section works on stays
+// locked, and the section goes on when the handler returns, in the parent and in the child. Such a
+// child may do what POSIX allows in it; if its parent had one thread, it may go on like any other.
+//
 // Two holders, such as a thread that forks while another one checks for leaks, wait for one
 // another: the registry's lock is the first to be taken and the last to be released.
 #pragma once
@@ -30,14 +35,17 @@ bool AddForkHandlers(const ForkHandlers* handlers);
 
 // Requires: there is a heap.
 void HoldHeap();
+// All of the heap is held, and in the middle of nothing. By the thread that holds it.
+bool HoldIsComplete();
 // By the thread that holds it.
 void ReleaseHeap();
 // True when the calling thread holds it: in a handler of some library around fork, or in a check.
 bool HoldsHeap();
 
 // In a child that was forked while the parent's thread held the heap, instead of ReleaseHeap: first
-// the locks of the heap, then the `child` functions.
-void ReleaseHeapInForkedChild();
+// the locks of the heap, then, where that returned true, the `child` functions. False when the hold
+// held nothing.
+bool ReleaseHeapInForkedChild();
 void CallChildHandlers();
 
 }  // namespace tcmalloc

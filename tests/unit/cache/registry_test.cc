@@ -34,7 +34,7 @@ class RegistryTest : public testing::Test {
   // As a forked child does, where `survivor` is the only thread.
   void OrphanOthers(ThreadCache* survivor) {
     heap_.registry.lock().Lock();
-    heap_.registry.OrphanOthersInChild(survivor);
+    heap_.registry.OrphanOthersInChild(survivor == nullptr ? nullptr : &survivor->slot());
     heap_.registry.lock().Unlock();
   }
 

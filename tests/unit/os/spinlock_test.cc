@@ -321,5 +321,109 @@ TEST(SpinLockForkTest, TheChildStartsWithFreeLocks) {
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
 }
 
+// What a signal handler that forks does when it has interrupted a section.
+TEST(SpinLockForkTest, ALockOfAnInterruptedSectionStaysItsOwn) {
+  SpinLock registry(LockRank::kRegistry);
+  SpinLock lock(LockRank::kCentral);
+  lock.Lock();
+  EXPECT_TRUE(lock.HeldByThisThread());
+  EXPECT_TRUE(lock.InterruptedByThisThread());
+  EXPECT_FALSE(registry.HeldByThisThread());
+  std::thread([&lock] { EXPECT_FALSE(lock.HeldByThisThread()); }).join();
+  // An outer lock than the one that is held: no inversion of ranks.
+  ASSERT_TRUE(registry.LockForFork(false));
+  SpinLock::BeginForkHold(false);
+  registry.MarkHeldForFork();
+  lock.HoldForFork();
+  EXPECT_FALSE(SpinLock::ForkHoldIsComplete());
+  EXPECT_TRUE(registry.HeldForForkByThisThread());
+  EXPECT_FALSE(registry.InterruptedByThisThread());
+  EXPECT_FALSE(lock.HeldForForkByThisThread());
+  SpinLock::EndForkHold();
+  lock.ReleaseAfterForkInParent();
+  registry.ReleaseAfterForkInParent();
+  EXPECT_FALSE(registry.HeldByThisThread());
+  EXPECT_TRUE(lock.HeldByThisThread());
+  std::thread([&lock] { EXPECT_FALSE(lock.TryLock()); }).join();
+  lock.Unlock();
+  EXPECT_FALSE(lock.HeldByThisThread());
+}
+
+// The other thread may wait for the section that was interrupted.
+TEST(SpinLockForkTest, WhoHasInterruptedItselfDoesNotWaitWithoutEnd) {
+  SpinLock lock(LockRank::kCentral);
+  std::atomic<int> step{0};
+  std::thread other([&] {
+    lock.Lock();
+    step = 1;
+    while (step != 2) sched_yield();
+    lock.Unlock();
+  });
+  while (step != 1) sched_yield();
+  errno = 77;
+  EXPECT_FALSE(lock.LockForFork(false));
+  SpinLock::BeginForkHold(false);
+  lock.HoldForFork();
+  EXPECT_EQ(errno, 77);
+  EXPECT_FALSE(lock.HeldByThisThread());
+  SpinLock::EndForkHold();
+  // Nobody else's is released.
+  lock.ReleaseAfterForkInParent();
+  EXPECT_FALSE(lock.TryLock());
+  step = 2;
+  other.join();
+  EXPECT_TRUE(lock.TryLock());
+  lock.Unlock();
+}
+
+// A handler that forks in the middle of another fork's hold.
+TEST(SpinLockForkTest, ANestedHoldReleasesWhatItHasTaken) {
+  SpinLock registry(LockRank::kRegistry);
+  SpinLock first(LockRank::kCentral);
+  SpinLock second(LockRank::kCentral);
+  registry.HoldForFork();
+  SpinLock::BeginForkHold();
+  first.HoldForFork();
+  {
+    ASSERT_TRUE(registry.HeldByThisThread());
+    SpinLock::BeginForkHold();
+    first.HoldForFork();
+    second.HoldForFork();
+    EXPECT_TRUE(second.HeldForForkByThisThread());
+    SpinLock::EndForkHold();
+    first.ReleaseAfterForkInParent();
+    second.ReleaseAfterForkInParent();
+    registry.ReleaseAfterForkInParent();
+  }
+  EXPECT_TRUE(SpinLock::ForkHoldIsComplete());
+  EXPECT_TRUE(registry.HeldForForkByThisThread());
+  EXPECT_TRUE(first.HeldForForkByThisThread());
+  EXPECT_FALSE(second.HeldByThisThread());
+  second.HoldForFork();
+  SpinLock::EndForkHold();
+  for (SpinLock* lock : {&registry, &first, &second}) {
+    lock->ReleaseAfterForkInParent();
+    EXPECT_FALSE(lock->HeldByThisThread());
+  }
+}
+
+// As many threads as there are have numbers of their own.
+TEST(SpinLockForkTest, OwnersAreToldApart) {
+  SpinLock lock(LockRank::kCentral);
+  std::vector<std::thread> threads;
+  std::atomic<int> owners{0};
+  for (int i = 0; i < 16; ++i) {
+    threads.emplace_back([&] {
+      for (int j = 0; j < 1000; ++j) {
+        EXPECT_FALSE(lock.HeldByThisThread());
+        const SpinLockHolder holder(lock);
+        if (lock.HeldByThisThread()) ++owners;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(owners, 16 * 1000);
+}
+
 }  // namespace
 }  // namespace tcmalloc

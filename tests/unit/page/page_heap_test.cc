@@ -562,7 +562,8 @@ TEST(PageHeapForkTest, TheChildGetsBackWhatWasBeingReleased) {
   memset(b->start_address(), 'x', b->bytes());
   heap.Delete(b);
   int status = -1;
-  under_test.vm.OnNextRelease([&] {
+  // By another thread.
+  const auto fork_inside = [&] {
     heap.ForEachLock([](SpinLock& lock) { lock.HoldForFork(); });
     const pid_t child = fork();
     if (child == 0) {
@@ -582,11 +583,38 @@ TEST(PageHeapForkTest, TheChildGetsBackWhatWasBeingReleased) {
     }
     heap.ForEachLock([](SpinLock& lock) { lock.ReleaseAfterForkInParent(); });
     waitpid(child, &status, 0);
-  });
+  };
+  under_test.vm.OnNextRelease([&] { std::thread(fork_inside).join(); });
   EXPECT_EQ(heap.ReleaseAtLeast(kAll), Length(64));
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
   EXPECT_TRUE(heap.New(Length(64), SpanState::kLarge)->zeroed());
   heap.CheckInvariants();
+}
+
+// In a signal handler that has interrupted the release itself: it goes on in the child, too.
+TEST(PageHeapForkTest, TheChildGoesOnWithAReleaseOfItsOwn) {
+  FakeVirtualMemory::Options options;
+  options.range_bytes = kMiB;
+  PageHeapUnderTest under_test(options);
+  PageHeap& heap = under_test.heap;
+  heap.SetReleaseRate(0);
+  Span* const span = heap.New(Length(64), SpanState::kLarge);
+  heap.Delete(span);
+  pid_t child = -1;
+  under_test.vm.OnNextRelease([&] {
+    heap.ForEachLock([](SpinLock& lock) { lock.HoldForFork(); });
+    child = fork();
+    if (child == 0) heap.RestoreAfterForkInChild();
+    heap.ForEachLock([](SpinLock& lock) { lock.ResetAfterForkInChild(); });
+  });
+  const Length released = heap.ReleaseAtLeast(kAll);
+  heap.CheckInvariants();
+  const bool right = released >= Length(64) && heap.GetStats().releasing_bytes == 0;
+  if (child == 0) _exit(right ? 0 : 1);
+  EXPECT_TRUE(right);
+  int status = -1;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
 }
 
 // The same with spans that were refused and wait for the end of the pass.

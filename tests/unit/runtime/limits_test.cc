@@ -259,7 +259,7 @@ TEST_F(LimitsTest, ACallbackIsNotCalledForItself) {
   ASSERT_EQ(New(MiB(20)), nullptr);
   failing.Ended(true, 1000);
   EXPECT_EQ(heard.kinds, (std::vector<int>{1, 0}));
-  EXPECT_EQ(current_slot.callback, nullptr);
+  EXPECT_EQ(current_slot.callback, 0u);
 }
 
 TEST_F(LimitsTest, WithoutACallbackTheFirstFailureIsReported) {
