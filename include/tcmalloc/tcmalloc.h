@@ -352,7 +352,9 @@ class SystemAllocator {
    * Returns memory of at least `bytes` bytes that begins at a multiple of `alignment`, which is a
    * power of two and a multiple of 8192, or null when there is none. `*actual_bytes` is set to how
    * much it is. The memory is readable and writable, need not be zero-filled, and belongs to the
-   * heap from then on: nothing is ever given back.
+   * heap from then on: nothing is ever unmapped. Free pages are released to the system only where
+   * the memory came from the allocator that the library had before, to which this one may pass
+   * requests on.
    *
    * Several threads may call at once. It is called in the midst of an allocation: it must not
    * allocate, free, fork or wait for a thread that does.

@@ -88,7 +88,12 @@ Mapping HeapMemory::MapFromCustom(CustomMemory& custom, size_t bytes, size_t ali
     return {};
   }
   actual &= ~(std::max(kPageSize, hardware_page_size()) - 1);
-  return Listed({start, std::max(actual, bytes), false}, MemoryKind::kKept);
+  const Mapping mapping = {start, std::max(actual, bytes), false};
+  // The program may pass on what MapWithoutCustom gave it. Of a file or device that is listed.
+  const MemoryRanges::Part part = ranges_.PartAt(reinterpret_cast<uintptr_t>(start), mapping.bytes);
+  if (part.kind != MemoryKind::kAnonymous && part.bytes == mapping.bytes) return mapping;
+  const bool passed_on = anonymous_.mapped().Contains(start, mapping.bytes);
+  return Listed(mapping, passed_on ? MemoryKind::kPassedOn : MemoryKind::kKept);
 }
 
 Mapping HeapMemory::Listed(const Mapping& mapping, MemoryKind kind) {
@@ -106,6 +111,7 @@ bool HeapMemory::ReleasePart(uintptr_t start, const MemoryRanges::Part& part) {
   void* const memory = reinterpret_cast<void*>(start);
   switch (part.kind) {
     case MemoryKind::kAnonymous:
+    case MemoryKind::kPassedOn:
       return anonymous_.Release(memory, part.bytes);
     case MemoryKind::kPrivateFile:
     case MemoryKind::kSharedFile:

@@ -74,8 +74,8 @@ class HeapMemory final : public VirtualMemory {
   Mapping MapWithoutCustom(size_t bytes, size_t alignment);
 
   // From now on memory comes from `custom`, and from nowhere else; null for what there was before.
-  // What it gives is not assumed to be zero-filled and never given back. Requires: it lives as long
-  // as the process.
+  // What it gives is not assumed to be zero-filled, and never unmapped. It is released only if it
+  // comes from MapWithoutCustom. Requires: it lives as long as the process.
   void SetCustom(CustomMemory* custom) { custom_.store(custom, std::memory_order_release); }
   CustomMemory* custom() const { return custom_.load(std::memory_order_acquire); }
 

@@ -112,6 +112,14 @@ size_t MappedRanges::size() {
   return size_;
 }
 
+bool MappedRanges::Contains(const void* start, size_t bytes) {
+  const AddressRange range = RangeOf(start, bytes);
+  const SpinLockHolder holder(lock_);
+  // The only one that may hold the last address.
+  const size_t i = FindLocked(range.end);
+  return i < size_ && RangesLocked()[i].start <= range.start;
+}
+
 size_t MappedRanges::CopyTo(AddressRange* ranges, size_t n) {
   const SpinLockHolder holder(lock_);
   std::copy_n(RangesLocked(), std::min(n, size_), ranges);

@@ -42,6 +42,8 @@ class MappedRanges {
   bool is_complete() const { return is_complete_.load(std::memory_order_relaxed); }
 
   size_t size() TC_EXCLUDES(lock_);
+  // All of it is listed.
+  bool Contains(const void* start, size_t bytes) TC_EXCLUDES(lock_);
   // Copies them, lowest first, at most `n`; returns how many there are.
   size_t CopyTo(AddressRange* ranges, size_t n) TC_EXCLUDES(lock_);
 

@@ -19,6 +19,7 @@ enum class MemoryKind : uint8_t {
   kAnonymous,    // the process's own
   kPrivateFile,  // a file's, but what is written is the process's own
   kSharedFile,   // a file's
+  kPassedOn,     // the process's own, by way of the program's allocator: released, not unmapped
   kKept,         // cannot be given back
 };
 

@@ -201,6 +201,26 @@ TEST(SystemAllocatorTest, MayFallBackToTheLibrarysOwn) {
   });
 }
 
+TEST(SystemAllocatorTest, WhatComesFromTheLibrarysOwnIsReleased) {
+  EXPECT_CHILD_SUCCEEDS([] {
+    static Arena arena(kMiB);
+    arena.next = MallocExtension::GetSystemAllocator();
+    MallocExtension::SetSystemAllocator(&arena);
+    constexpr size_t kBytes = 64 * kMiB;
+    char* const p = NewMarked(kBytes, 1);
+    CHECK(arena.passed_on > 0 && !arena.Holds(p));
+    Free(p);
+    malloc_trim(0);
+    const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    static unsigned char resident[kBytes / 4096];
+    CHECK(mincore(p, kBytes, resident) == 0);
+    size_t pages = 0;
+    for (size_t i = 0; i < kBytes / page; ++i) pages += resident[i] & 1;
+    CHECK(pages * page < kMiB);
+    FreeMarked(NewMarked(kBytes, 2), kBytes, 2);
+  });
+}
+
 TEST(SystemAllocatorTest, CanBeTakenBack) {
   EXPECT_CHILD_SUCCEEDS([] {
     static Arena arena(16 * kMiB);

@@ -43,6 +43,14 @@ class HeapMemoryTest : public testing::Test {
     unsigned char resident[4096];
     return mincore(p, bytes, resident) == 0;
   }
+  // Of which the heap knows nothing, at a multiple of a MiB. Stays mapped.
+  static char* ProgramsOwnMemory(size_t bytes) {
+    void* const start =
+        mmap(nullptr, bytes + kMiB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    EXPECT_NE(start, MAP_FAILED);
+    const uintptr_t address = reinterpret_cast<uintptr_t>(start);
+    return reinterpret_cast<char*>((address + kMiB - 1) & ~(kMiB - 1));
+  }
 
   MemoryFolder folder_;
   const std::string memfs_path_ = folder_.Path("heap");
@@ -146,8 +154,7 @@ TEST_F(HeapMemoryTest, ReleasesARangeOfSeveralSourcesPartByPart) {
     }
     void* at = nullptr;
   } custom;
-  const Mapping mapping = anonymous_.Map(3 * kMiB, kMiB);
-  char* const p = static_cast<char*>(mapping.start);
+  char* const p = ProgramsOwnMemory(3 * kMiB);
   memset(p, 'x', 3 * kMiB);
   custom.at = p + kMiB;
   memory_.SetCustom(&custom);
@@ -163,6 +170,38 @@ TEST_F(HeapMemoryTest, ReleasesARangeOfSeveralSourcesPartByPart) {
   EXPECT_FALSE(memory_.Unmap(p, 2 * kMiB));
   EXPECT_TRUE(HoldsOnly(p + kMiB, kMiB, 'x'));
   EXPECT_TRUE(memory_.Unmap(p, kMiB));
+}
+
+// An allocator of the program's that only counts, say, or sets a limit.
+TEST_F(HeapMemoryTest, ReleasesWhatTheProgramsAllocatorPassesOn) {
+  class PassesOn final : public CustomMemory {
+   public:
+    explicit PassesOn(HeapMemory& memory) : memory_(memory) {}
+    void* Allocate(size_t bytes, size_t* actual_bytes, size_t alignment) override {
+      const Mapping mapping = memory_.MapWithoutCustom(bytes, alignment);
+      *actual_bytes = mapping.bytes;
+      return mapping.start;
+    }
+
+   private:
+    HeapMemory& memory_;
+  } custom(memory_);
+  memory_.Configure(Memfs(kMiB));
+  memory_.SetCustom(&custom);
+  char* const of_file = Map();
+  char* const anonymous = Map();
+  EXPECT_EQ(FileMemory(DescriptorOf(memfs_path_)), kMiB);
+  for (char* const p : {of_file, anonymous}) {
+    EXPECT_FALSE(zero_filled_);
+    memset(p, 'x', kMiB);
+    EXPECT_TRUE(memory_.Release(p, kMiB));
+    if (p == of_file) {
+      EXPECT_EQ(FileMemory(DescriptorOf(memfs_path_)), 0u);
+    }
+    EXPECT_TRUE(HoldsOnly(p, kMiB, 0));
+    // The program may keep account of it.
+    EXPECT_FALSE(memory_.Unmap(p, kMiB));
+  }
 }
 
 TEST_F(HeapMemoryTest, MemfsAlone) {
@@ -239,7 +278,7 @@ TEST_F(HeapMemoryTest, TheProgramsAllocatorComesInsteadOfAll) {
     size_t asked_alignment = 0;
   } custom;
   memory_.Configure(Memfs(2 * kMiB));
-  char* const p = static_cast<char*>(anonymous_.Map(4 * kMiB, kMiB).start);
+  char* const p = ProgramsOwnMemory(4 * kMiB);
   memory_.SetCustom(&custom);
   EXPECT_EQ(memory_.Room(), SIZE_MAX);
   errno = 1234;

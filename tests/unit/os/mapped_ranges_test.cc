@@ -73,6 +73,22 @@ TEST(MappedRangesTest, RemovesParts) {
   ranges.CheckInvariants();
 }
 
+TEST(MappedRangesTest, KnowsWhatItContains) {
+  NoMemory vm;
+  MappedRanges ranges;
+  EXPECT_FALSE(ranges.Contains(At(100), 10));
+  ranges.Add(At(100), 100, vm);
+  ranges.Add(At(300), 100, vm);
+  EXPECT_TRUE(ranges.Contains(At(100), 100));
+  EXPECT_TRUE(ranges.Contains(At(399), 1));
+  EXPECT_TRUE(ranges.Contains(At(320), 10));
+  EXPECT_FALSE(ranges.Contains(At(99), 10));
+  EXPECT_FALSE(ranges.Contains(At(190), 11));
+  EXPECT_FALSE(ranges.Contains(At(150), 200));  // from one into the next
+  EXPECT_FALSE(ranges.Contains(At(200), 10));
+  EXPECT_FALSE(ranges.Contains(At(400), 1));
+}
+
 TEST(MappedRangesTest, CopiesWhatThereIsRoomFor) {
   NoMemory vm;
   MappedRanges ranges;
