@@ -87,7 +87,9 @@ class PERFTOOLS_DLL_DECL MallocExtension {
   virtual SysAllocator* GetSystemAllocator();
   virtual void SetSystemAllocator(SysAllocator* a);
 
-  // Gives free memory back to the system: at least so many bytes, or all there is.
+  // Releases free memory to the system: ReleaseToSystem at least `num_bytes` bytes, in whole pages
+  // and whole unused hugepages; what it releases beyond that counts for the calls that follow.
+  // ReleaseFreeMemory releases all there is, and ends the count.
   virtual void ReleaseToSystem(size_t num_bytes);
   virtual void ReleaseFreeMemory();
 

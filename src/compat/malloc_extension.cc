@@ -37,6 +37,11 @@ constinit CreatedOnce<::MallocExtension> own_extension;
 // (acquire).
 constinit std::atomic<::MallocExtension*> registered_extension{nullptr};
 
+// Bytes that calls of ReleaseToSystem have released beyond what they were asked for: a hugepage
+// that nobody uses goes as a whole, and so does a page. Any thread adds and takes; nothing else
+// depends on it (relaxed).
+constinit std::atomic<size_t> released_in_excess{0};
+
 int AsInt(size_t n) { return n > INT_MAX ? INT_MAX : static_cast<int>(n); }
 
 // What MallocMemoryStats counts.
@@ -219,8 +224,22 @@ void MallocExtension::MarkThreadTemporarilyIdle() { tcmalloc_mark_thread_tempora
 SysAllocator* MallocExtension::GetSystemAllocator() { return tcmalloc::GetSysAllocator(); }
 void MallocExtension::SetSystemAllocator(SysAllocator* a) { tcmalloc::SetSysAllocator(a); }
 
-void MallocExtension::ReleaseToSystem(size_t num_bytes) { tcmalloc_release_to_system(num_bytes); }
-void MallocExtension::ReleaseFreeMemory() { tcmalloc_release_free_memory(); }
+void MallocExtension::ReleaseToSystem(size_t num_bytes) {
+  const size_t excess = tcmalloc::released_in_excess.exchange(0, std::memory_order_relaxed);
+  if (num_bytes <= excess) {
+    tcmalloc::released_in_excess.fetch_add(excess - num_bytes, std::memory_order_relaxed);
+    return;
+  }
+  const size_t wanted = num_bytes - excess;
+  const size_t released = tcmalloc_release_to_system(wanted);
+  if (released > wanted) {
+    tcmalloc::released_in_excess.fetch_add(released - wanted, std::memory_order_relaxed);
+  }
+}
+void MallocExtension::ReleaseFreeMemory() {
+  tcmalloc::released_in_excess.store(0, std::memory_order_relaxed);
+  tcmalloc_release_free_memory();
+}
 void MallocExtension::SetMemoryReleaseRate(double rate) { tcmalloc_set_memory_release_rate(rate); }
 double MallocExtension::GetMemoryReleaseRate() { return tcmalloc_get_memory_release_rate(); }
 

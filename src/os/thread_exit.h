@@ -8,8 +8,9 @@ namespace tcmalloc {
 class ThreadExitHook {
  public:
   // `on_exit(value)` is to be called at the end of each thread that called Arm(value) with a value
-  // that is not null; with glibc also when it called that in the last destructor of another key (see
-  // thread_exit.cc). Returns false when the process has no key left. Called once. Does not allocate.
+  // that is not null; with glibc also when it called that in the last destructor of another key
+  // (see thread_exit.cc). Returns false when the process has no key left. Called once. Does not
+  // allocate.
   static bool Init(void (*on_exit)(void*));
 
   // Arms the calling thread. May allocate through malloc (the C library keeps the values of

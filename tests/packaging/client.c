@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // A program of somebody who has installed the library: compiled as C and, once more, as C++. It
-// prints "client ok" when malloc is the library's, which the library's own figures must show. With an
-// argument it leaks an object, and does nothing else.
+// prints "client ok" when malloc is the library's, which the library's own figures must show. With
+// an argument it leaks an object, and does nothing else.
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

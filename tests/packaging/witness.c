@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Loaded into a program, it writes into the file that WITNESS names which file each of the allocator's
-// functions comes from that the program's libraries call: lines "NAME FILE".
+// Loaded into a program, it writes into the file that WITNESS names which file each of the
+// allocator's functions comes from that the program's libraries call: lines "NAME FILE".
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>

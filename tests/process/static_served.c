@@ -8,8 +8,8 @@
 //   USE_SIZE     malloc_usable_size alone: the C library allocates
 //   USE_NOTHING  nothing: the C library allocates
 //
-// With REPLACE_NEW the program has all forms of operator new and delete that hold one object. With an
-// argument it leaks 1000 bytes. It prints "ran".
+// With REPLACE_NEW the program has all forms of operator new and delete that hold one object. With
+// an argument it leaks 1000 bytes. It prints "ran".
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -126,7 +126,7 @@ class Trace {
  public:
   Trace(const Case& c, uint64_t seed)
       : case_(c), random_(seed), under_test_(Options(c), {.now_ms = [] { return clock_ms; }}) {
-    if (c.hugepages) heap_.SetHugepages({HugepageMode::kAdvise, 0});
+    if (c.hugepages) heap_.SetHugepages({HugepageMode::kAdvise});
     if (c.limited == Limited::kSoft) heap_.SetLimit(LimitKind::kSoft, kLimitBytes);
     if (c.limited == Limited::kHard) heap_.SetLimit(LimitKind::kHard, kLimitBytes);
     if (c.release == Release::kNever) heap_.SetReleaseRate(0);

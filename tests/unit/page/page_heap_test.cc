@@ -630,6 +630,7 @@ TEST(PageHeapForkTest, TheChildGetsBackWhatWasRefused) {
   heap.Delete(a);
   heap.Delete(b);
   int status = -1;
+  // By another thread.
   const auto fork_inside = [&] {
     EXPECT_EQ(under_test.vm.release_failures(), 1u);
     heap.ForEachLock([](SpinLock& lock) { lock.HoldForFork(); });
@@ -645,7 +646,8 @@ TEST(PageHeapForkTest, TheChildGetsBackWhatWasRefused) {
     heap.ForEachLock([](SpinLock& lock) { lock.ReleaseAfterForkInParent(); });
     waitpid(child, &status, 0);
   };
-  under_test.vm.OnNextRelease([&] { under_test.vm.OnNextRelease(fork_inside); });
+  under_test.vm.OnNextRelease(
+      [&] { under_test.vm.OnNextRelease([&] { std::thread(fork_inside).join(); }); });
   EXPECT_EQ(heap.ReleaseAtLeast(kAll), Length(32));
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
   EXPECT_EQ(heap.GetStats().releasing_bytes, 0u);
