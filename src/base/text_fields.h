@@ -27,6 +27,12 @@ constexpr bool ListHas(std::string_view list, std::string_view name) {
   return false;
 }
 
+// The standard library's starts_with and substr need its function that throws, unless the compiler
+// optimises that away; this library links no C++ library.
+constexpr bool StartsWith(std::string_view text, std::string_view prefix) {
+  return text.size() >= prefix.size() && std::string_view(text.data(), prefix.size()) == prefix;
+}
+
 // Nothing but decimal digits, and at least one.
 constexpr bool IsDigits(std::string_view text) {
   for (const char c : text) {

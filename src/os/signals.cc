@@ -31,7 +31,7 @@ int SignalNumber(std::string_view name) {
     }
     return number >= kFirstRealTime ? static_cast<int>(number) : 0;
   }
-  if (name.starts_with("SIG")) name.remove_prefix(3);
+  if (StartsWith(name, "SIG")) name.remove_prefix(3);
   for (const Named& known : kSignals) {
     if (known.name == name) return known.signal;
   }

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/near_name.h"
+#include "base/text_fields.h"
 #include "os/environment.h"
 #include "os/log.h"
 #include "page/release_policy.h"
@@ -278,9 +279,9 @@ constexpr const char* kIgnored[] = {
 // Settings of the leak checker, the heap profiler, sampling, stack traces and memory pressure,
 // which only the full library has. (TCMALLOC_STACKTRACE_METHOD_VERBOSE has an effect in both.)
 constexpr bool IsForFullLibrary(std::string_view name) {
-  return name.compare(0, 4, "HEAP") == 0 || name == "TCMALLOC_PRESSURE" ||
-         name == "TCMALLOC_PROFILE" || name == "TCMALLOC_SAMPLE_PARAMETER" ||
-         name == "TCMALLOC_SAMPLE_SEED" || name == "TCMALLOC_STACKTRACE_METHOD";
+  return StartsWith(name, "HEAP") || name == "TCMALLOC_PRESSURE" || name == "TCMALLOC_PROFILE" ||
+         name == "TCMALLOC_SAMPLE_PARAMETER" || name == "TCMALLOC_SAMPLE_SEED" ||
+         name == "TCMALLOC_STACKTRACE_METHOD";
 }
 
 // Room for the names of all of them, each once, with a comma and a space after each.
@@ -403,7 +404,7 @@ bool ParseBytes(const char* text, double* value) {
 // The same, or % for a part, 1% to 100%.
 bool ParseSize(const char* text, double* value) {
   const char* suffix;
-  if (!ParseWithSuffix(text, value, &suffix) || strcmp(suffix, "%") != 0) {
+  if (!ParseWithSuffix(text, value, &suffix) || std::string_view(suffix) != "%") {
     return ParseBytes(text, value);
   }
   const bool in_range = *value >= 1 && *value <= 100;
@@ -582,7 +583,7 @@ void WriteNameForFullLibrary(const char* name, size_t name_length, const char* v
   NameWriter& names = *static_cast<NameWriter*>(context);
   const Setting* const setting = FindSetting({name, name_length});
   if (setting == nullptr || !IsForFullLibrary(setting->name)) return;
-  if (strcmp(value, setting->default_text) == 0) return;
+  if (std::string_view(value) == setting->default_text) return;
   names.out->Text(names.count == 0 ? "" : ", ").Text(setting->name);
   ++names.count;
 }

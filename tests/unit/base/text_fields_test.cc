@@ -82,5 +82,14 @@ TEST(TextFieldsTest, NumbersOfAllLengths) {
   }
 }
 
+TEST(TextFieldsTest, StartsWith) {
+  EXPECT_TRUE(StartsWith("HEAPCHECK", "HEAP"));
+  EXPECT_TRUE(StartsWith("HEAP", "HEAP"));
+  EXPECT_TRUE(StartsWith("HEAP", ""));
+  EXPECT_TRUE(StartsWith("", ""));
+  EXPECT_FALSE(StartsWith("HEA", "HEAP"));
+  EXPECT_FALSE(StartsWith("AHEAP", "HEAP"));
+}
+
 }  // namespace
 }  // namespace tcmalloc
