@@ -415,8 +415,8 @@ TC_OUT_OF_LINE void CheckForLeaks(Heap& heap, const LeakRequest& request, FoundL
   // right below its address, or above.
   __builtin_unwind_init();
   constexpr size_t kBelow = 8 * sizeof(uintptr_t);
-  CheckFrom(reinterpret_cast<uintptr_t>(__builtin_frame_address(0)) - kBelow, heap, request,
-            report);
+  const uintptr_t own_stack = reinterpret_cast<uintptr_t>(__builtin_frame_address(0)) - kBelow;
+  CheckFrom(request.program_stack != 0 ? request.program_stack : own_stack, heap, request, report);
   // The frame is still there: this is no tail call.
   __asm__ volatile("" : : : "memory");
 }

@@ -42,6 +42,10 @@ struct LeakRequest {
   // Each object is a site of its own.
   bool by_object = false;
   bool show_contents = false;
+  // Of the caller's stack what lies from here on belongs to the program; 0: from the frame of
+  // CheckForLeaks on. Frames of the library's own that lie between have words in them that the
+  // program left there before.
+  uintptr_t program_stack = 0;
 };
 
 // As the settings say, with everything counting.

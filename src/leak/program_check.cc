@@ -223,11 +223,13 @@ bool BeginRecords() {
   return true;
 }
 
-bool CheckProgramNow(bool at_end) {
+// `stack`: LeakRequest::program_stack.
+bool CheckProgramNow(bool at_end, uintptr_t stack) {
   if (!ProgramCheckIsActive()) return true;
   LeakFigures figures;
-  const bool none =
-      CheckAndReport(ProgramRequest(GlobalHeap().settings), kProgramName, at_end, &figures);
+  LeakRequest request = ProgramRequest(GlobalHeap().settings);
+  request.program_stack = stack;
+  const bool none = CheckAndReport(request, kProgramName, at_end, &figures);
   last_objects.store(figures.objects, std::memory_order_relaxed);
   last_bytes.store(figures.bytes, std::memory_order_relaxed);
   was_checked.store(true, std::memory_order_release);
@@ -235,11 +237,15 @@ bool CheckProgramNow(bool at_end) {
 }
 
 // Once, at the end of the program that this was loaded into.
-void CheckAtEnd() {
+TC_OUT_OF_LINE void CheckAtEnd() {
+  // As in CheckForLeaks: the registers of the program's functions are in this frame.
+  __builtin_unwind_init();
+  constexpr size_t kBelow = 8 * sizeof(uintptr_t);
+  const uintptr_t stack = reinterpret_cast<uintptr_t>(__builtin_frame_address(0)) - kBelow;
   if (!whole_program || ProcessId() != process) return;
   if (end_is_checked.exchange(true, std::memory_order_acq_rel)) return;
   RunCleanups();
-  if (CheckProgramNow(/*at_end=*/true)) return;
+  if (CheckProgramNow(/*at_end=*/true, stack)) return;
   WriteToStderr(LastProgramFigures().objects > 0
                     ? "tcmalloc: Exiting with error code (instead of crashing) because of "
                       "whole-program memory leaks\n"
@@ -251,7 +257,8 @@ void CheckAtEnd() {
 // work.
 void CheckAtTerm(int) {
   if (!whole_program || ProcessId() != process) return;
-  if (!end_is_checked.exchange(true, std::memory_order_acq_rel)) CheckProgramNow(/*at_end=*/true);
+  if (!end_is_checked.exchange(true, std::memory_order_acq_rel))
+    CheckProgramNow(/*at_end=*/true, 0);
 }
 
 constexpr HelperTask kCheckAtTerm = {
@@ -311,7 +318,7 @@ __attribute__((destructor)) void EndProgramCheck() { CheckAtEnd(); }
 bool LeakCheckerIsActive() { return active; }
 bool ProgramCheckIsActive() { return active && whole_program; }
 
-bool CheckProgram() { return CheckProgramNow(/*at_end=*/false); }
+bool CheckProgram() { return CheckProgramNow(/*at_end=*/false, 0); }
 
 void CancelProgramCheck() { end_is_checked.store(true, std::memory_order_release); }
 

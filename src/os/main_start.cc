@@ -8,8 +8,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <string_view>
 
+#include "base/compiler.h"
 #include "os/errno_keeper.h"
 
 namespace tcmalloc {
@@ -25,8 +27,22 @@ constinit Function called_before = nullptr;
 constinit StartFunction next_start = nullptr;
 constinit MainFunction program_main = nullptr;
 
+// What the program's constructors, and the library's own functions under them, left on the stack.
+// Far more than their frames take.
+constexpr size_t kStackOfConstructors = size_t{16} << 10;
+
+// Clears the stack below its caller's frame: words there would lie in later frames, of main or of
+// exit, which never write them, and look as if the program still had those pointers.
+TC_OUT_OF_LINE void ClearStackBelow() {
+  char stack[kStackOfConstructors];
+  memset(stack, 0, sizeof(stack));
+  // Nothing reads it, which the compiler is not to know.
+  asm volatile("" : : "r"(stack) : "memory");
+}
+
 int Main(int argc, char** argv, char** environment) {
   called_before();
+  ClearStackBelow();
   return program_main(argc, argv, environment);
 }
 

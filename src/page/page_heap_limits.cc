@@ -78,9 +78,10 @@ bool PageHeap::MayFitAfterFlush(Length n) {
 bool PageHeap::NeedsRoomLocked(Length fresh, Length n, LimitPass& pass) {
   const size_t backed_bytes = BackedBytesLocked();
   pass.decision = DecideGrowth(limits_, backed_bytes, fresh.bytes(), pass.soft_served);
-  // What is given back may be of the place that was found, and would have to be taken anew; it is
-  // the longest span, often. So there is to be room for all of it.
-  if (pass.decision.action == GrowthDecision::Action::kReleaseOrFail) {
+  // What is released may be of the place that was found, often the longest span, and would have to
+  // be backed anew. So there is to be room for all of it. (`fresh` may be more than `n`: whole
+  // hugepages.)
+  if (pass.decision.action == GrowthDecision::Action::kReleaseOrFail && n > fresh) {
     pass.decision = DecideGrowth(limits_, backed_bytes, n.bytes(), pass.soft_served);
   }
   pass.releases = releases_.value();
