@@ -65,6 +65,26 @@ TEST_F(PageHeapLimitsTest, GrowthInAdvanceKeepsToTheHardLimit) {
   EXPECT_LE(heap_.BackedBytes(), limit);
 }
 
+// The first page of a hugepage that is taken backs all of it.
+TEST_F(PageHeapLimitsTest, WholeHugepagesKeepToTheHardLimit) {
+  heap_.SetHugepages({HugepageMode::kAdvise});
+  // A heap that is large enough asks for hugepages.
+  ASSERT_NE(New(MiB(40)), nullptr);
+  Span* const span = New(MiB(64));
+  ASSERT_NE(span, nullptr);
+  ASSERT_GT(heap_.GetStats().hugepage_bytes, 0u);
+  heap_.Delete(span);
+  heap_.ReleaseAtLeast(MiB(64));
+  Limit(LimitKind::kHard, 7 * kMiB + kMiB / 2);
+  const size_t limit = heap_.limit(LimitKind::kHard);
+  size_t got = 0;
+  while (New(Length(8)) != nullptr) {
+    ++got;
+    ASSERT_LE(heap_.BackedBytes(), limit) << got;
+  }
+  EXPECT_GE(got, 6 * kMiB / Length(8).bytes());
+}
+
 TEST_F(PageHeapLimitsTest, BackedIsWhatWasTakenAndNotGivenBack) {
   const size_t before = heap_.BackedBytes();
   EXPECT_EQ(before, under_test_.arena.mapped_bytes());
