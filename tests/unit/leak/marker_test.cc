@@ -299,7 +299,7 @@ TEST(MarkerTest, APointerMayPointSoFarIntoAnObjectAndNoFurther) {
 // Words at any address, in objects and ranges, are found by a reader as by plain loads.
 TEST(MarkerTest, AReaderFindsWhatLoadsFind) {
   const MemoryReader reader(/*guarded=*/false);
-  for (const size_t alignment : {size_t{1}, size_t{4}, size_t{8}}) {
+  for (size_t alignment = 1; alignment <= sizeof(uintptr_t); alignment *= 2) {
     constexpr size_t kBytes = size_t{40} << 10;
     auto* const holder = static_cast<char*>(tc_malloc(kBytes));
     memset(holder, 0, kBytes);

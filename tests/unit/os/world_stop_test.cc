@@ -1116,7 +1116,7 @@ TEST_F(WorldStopTest, AReaderSurvivesItsFaults) {
       EXPECT_EQ(reader.Copy(copy.data(), at + page, 1), 0u);
       EXPECT_EQ(reader.Copy(copy.data(), at + 2 * page, page), page);
       EXPECT_EQ(reader.Copy(copy.data(), 8, 16), 0u);
-      EXPECT_EQ(reader.Word(at + page - 4), 0u);
+      EXPECT_EQ(reader.Word(at + page - sizeof(uintptr_t) / 2), 0u);
       uintptr_t seven;
       memset(&seven, 7, sizeof(seven));
       EXPECT_EQ(reader.Word(at + 1), seven);
