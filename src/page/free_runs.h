@@ -17,6 +17,7 @@
 #include <cstdint>
 
 #include "base/check.h"
+#include "base/compiler.h"
 #include "base/ordered_tree.h"
 #include "base/units.h"
 #include "page/page_map.h"
@@ -41,34 +42,12 @@ class FreeRuns {
   // for none.
   void Join(Span* span, Span* before, Span* behind) {
     TC_ASSERT(!span->in_run);
-    if (before == nullptr && behind == nullptr) return;
-    Run run = {span, span};
-    Length length = span->num_pages;
-    if (before != nullptr) {
-      length += TakeOutLast(before);
-      run.first = page_map_.SpanOf(span->first_page + span->num_pages - length);
-    }
-    if (behind != nullptr) {
-      length += TakeOutFirst(behind);
-      run.last = page_map_.SpanOf(run.first->first_page + length - Length(1));
-    }
-    span->in_run = true;
-    Add(run, length);
+    if (before != nullptr || behind != nullptr) JoinRuns(span, before, behind);
   }
 
   // `span` is about to be no longer free, or to become a part of another one.
   void Leave(Span* span) {
-    if (!span->in_run) return;
-    const Run run = RunOf(span);
-    const PageId end = run.end();
-    by_address_.Remove(run.first);
-    by_length_.Remove(run.last);
-    span->in_run = false;
-    const PageId behind = span->first_page + span->num_pages;
-    if (span != run.first) {
-      AddRest({run.first, page_map_.SpanOf(span->first_page - Length(1))}, span->first_page);
-    }
-    if (span != run.last) AddRest({page_map_.SpanOf(behind), run.last}, end);
+    if (span->in_run) LeaveRun(span);
   }
 
   // The shortest run of at least `n` pages; without spans when there is none.
@@ -120,6 +99,36 @@ class FreeRuns {
       return a.first_page < b.first_page;
     }
   };
+
+  // Out of line: small programs have no runs, and what they never run shall not lie between what
+  // they do.
+  TC_SLOW_PATH void JoinRuns(Span* span, Span* before, Span* behind) {
+    Run run = {span, span};
+    Length length = span->num_pages;
+    if (before != nullptr) {
+      length += TakeOutLast(before);
+      run.first = page_map_.SpanOf(span->first_page + span->num_pages - length);
+    }
+    if (behind != nullptr) {
+      length += TakeOutFirst(behind);
+      run.last = page_map_.SpanOf(run.first->first_page + length - Length(1));
+    }
+    span->in_run = true;
+    Add(run, length);
+  }
+
+  TC_SLOW_PATH void LeaveRun(Span* span) {
+    const Run run = RunOf(span);
+    const PageId end = run.end();
+    by_address_.Remove(run.first);
+    by_length_.Remove(run.last);
+    span->in_run = false;
+    const PageId behind = span->first_page + span->num_pages;
+    if (span != run.first) {
+      AddRest({run.first, page_map_.SpanOf(span->first_page - Length(1))}, span->first_page);
+    }
+    if (span != run.last) AddRest({page_map_.SpanOf(behind), run.last}, end);
+  }
 
   void Add(const Run& run, Length length) {
     run.first->run_pages = length;

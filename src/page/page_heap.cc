@@ -175,7 +175,7 @@ Length PageHeap::FreshPagesAtLocked(const Place& place, Length n) {
   }
 }
 
-PageHeap::Place PageHeap::FindInRunLocked(const Request& request) {
+TC_SLOW_PATH PageHeap::Place PageHeap::FindInRunLocked(const Request& request) {
   const Length n = request.length;
   const FreeRuns::Run run = free_runs_.FindBestFit(n + request.alignment - granule_);
   if (run.first == nullptr) return {};
@@ -531,7 +531,7 @@ void PageHeap::RemoveFreeLocked(Span* span) {
   free_runs_.Leave(span);
 }
 
-Span* PageHeap::TakePlaceLocked(const Place& place, Length n, bool* fresh) {
+TC_SLOW_PATH Span* PageHeap::TakePlaceLocked(const Place& place, Length n, bool* fresh) {
   const PageId first = place.span->first_page + place.offset;
   const PageId end = first + n;
   Span* span = nullptr;
