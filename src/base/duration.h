@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Lengths of time as settings have them: a whole number with ms, s, m or h behind it; without one
-// it counts seconds. Pure functions.
+// Durations in settings: a whole number and a unit (ms, s, m, h); without a unit, seconds. Pure
+// functions.
 #pragma once
 
 #include <cstdint>

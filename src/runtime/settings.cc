@@ -315,10 +315,6 @@ void WriteShortened(std::string_view text, TextWriter* out) {
   }
 }
 
-bool HasPrefix(std::string_view text, std::string_view prefix) {
-  return text.size() >= prefix.size() && memcmp(text.data(), prefix.data(), prefix.size()) == 0;
-}
-
 bool EqualIgnoringCase(const char* a, const char* b) {
   for (; *a != '\0' && *b != '\0'; ++a, ++b) {
     const char lower = *a >= 'A' && *a <= 'Z' ? static_cast<char>(*a - 'A' + 'a') : *a;
@@ -560,9 +556,9 @@ const Setting* MeantSetting(std::string_view given) {
   const Setting* meant = nullptr;
   size_t fewest = kMaxComparedName + 1;
   for (const std::string_view beginning : kOwnBeginnings) {
-    if (!HasPrefix(given, beginning)) continue;
+    if (!StartsWith(given, beginning)) continue;
     for (const Setting& setting : kSettings) {
-      if (!HasPrefix(setting.name, beginning) || !IsNearName(given, setting.name)) continue;
+      if (!StartsWith(setting.name, beginning) || !IsNearName(given, setting.name)) continue;
       const size_t distance = EditDistance(given, setting.name);
       if (distance < fewest) {
         fewest = distance;
@@ -637,7 +633,7 @@ void ReadSetting(const char* name, size_t name_length, const char* value, Settin
   }
   if (IsIgnored(given)) return;
   const Setting* const meant = MeantSetting(given);
-  if (meant == nullptr && !HasPrefix(given, kPrefix)) return;
+  if (meant == nullptr && !StartsWith(given, kPrefix)) return;
   complaint->Text("tcmalloc: ");
   WriteShortened(given, complaint);
   complaint->Text(" is ignored: there is no such setting");
