@@ -102,8 +102,8 @@ class Examination {
                      .pointer_source_alignment = request_.pointer_source_alignment,
                      .reader = reader()});
       marker_ = &marker;
-      const bool done =
-          marker.Prepare() && (!request_.reachability || AddRoots(world)) && Flood() && Collect();
+      const bool done = marker.Prepare() && (!request_.reachability || AddRoots(world)) &&
+                        Flood() && RootsHold(world) && Collect();
       if (done) {
         seen_ = Seen::kAll;
       } else if (seen_ == Seen::kNothing) {
@@ -161,6 +161,13 @@ class Examination {
         &to);
     if (!enough_memory || !marker_->Run()) return false;
     return !AnyThreadWasDisabled() || FloodFromIgnored();
+  }
+
+  // Threads that run unmap memory, and what the search needs may be mapped where that was.
+  bool RootsHold(const WorldStop& world) {
+    if (world.is_complete || !request_.reachability || roots_.StillTrue()) return true;
+    seen_ = Seen::kUnsettled;
+    return false;
   }
 
   struct AddressesTo {

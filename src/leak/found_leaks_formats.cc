@@ -48,11 +48,6 @@ void WriteWhyUnknown(const FoundLeaks& report, TextWriter* out) {
   }
 }
 
-// An address in the call, which a return address is behind.
-uintptr_t CallBefore(uintptr_t return_address) {
-  return return_address == 0 ? 0 : return_address - 1;
-}
-
 void WriteCount(uint64_t objects, uint64_t bytes, TextWriter* out) {
   out->Number(bytes).Text(bytes == 1 ? " byte in " : " bytes in ").Number(objects);
   out->Text(objects == 1 ? " object" : " objects");
@@ -76,15 +71,6 @@ std::string_view AgeText(AgeBucket age) {
   return "";
 }
 
-void WriteFrames(const uintptr_t* frames, size_t depth, std::string_view indent,
-                 const LeakPlaces& places, TextWriter* out) {
-  for (size_t i = 0; i < depth; ++i) {
-    out->Text(indent);
-    places.names().Write(CallBefore(frames[i]), places.libraries(), out);
-    out->Text("\n");
-  }
-}
-
 void WriteSite(const LeakSite& site, bool recorded, const LeakPlaces& places, TextWriter* out) {
   out->Text("  ");
   WriteCount(site.objects, site.bytes, out);
@@ -102,10 +88,11 @@ void WriteSite(const LeakSite& site, bool recorded, const LeakPlaces& places, Te
   } else {
     out->Text(", allocated from\n");
   }
-  WriteFrames(site.frames, site.depth, "    ", places, out);
+  places.names().WriteFrames(site.frames, site.depth, "    ", places.libraries(), out);
   if (site.nearest_depth > 0) {
     out->Text("    a hint, no evidence: the nearest sampled object of that size, allocated from\n");
-    WriteFrames(site.nearest_frames, site.nearest_depth, "      ", places, out);
+    places.names().WriteFrames(site.nearest_frames, site.nearest_depth, "      ",
+                               places.libraries(), out);
   }
   if (site.num_words == 0) return;
   out->Text("    one of them at ").Hex(site.example).Text(" begins with");

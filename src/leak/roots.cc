@@ -77,6 +77,7 @@ Roots::Roots(Heap& heap)
       text_(heap.virtual_memory),
       lines_(heap.virtual_memory),
       own_(heap.virtual_memory),
+      own_later_(heap.virtual_memory),
       unreadable_(heap.virtual_memory),
       registered_(heap.virtual_memory),
       control_blocks_(heap.virtual_memory),
@@ -134,6 +135,24 @@ bool Roots::CollectUnreadable() {
       const AddressRange part = {std::max(range->start, line.start),
                                  std::min(range->end, line.end)};
       if (!unreadable_.Push(part)) return false;
+    }
+  }
+  return true;
+}
+
+bool Roots::StillTrue() {
+  if (CollectOwnMemory(heap_, &own_later_) != Outcome::kDone) return false;
+  const AddressRange* then = own_.begin();
+  const AddressRange* later = own_later_.begin();
+  for (const MappingLine& line : lines_) {
+    while (later != own_later_.end() && later->end <= line.start) ++later;
+    for (const AddressRange* range = later; range != own_later_.end() && range->start < line.end;
+         ++range) {
+      const AddressRange part = {std::max(range->start, line.start),
+                                 std::min(range->end, line.end)};
+      while (then != own_.end() && then->end <= part.start) ++then;
+      // (Own ranges do not touch, so what was own is a part of one.)
+      if (then == own_.end() || part.start < then->start || then->end < part.end) return false;
     }
   }
   return true;

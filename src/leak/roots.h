@@ -39,6 +39,12 @@ class Roots {
   Outcome Gather(const WorldStop& world, RegisteredRoots& registered,
                  const MemoryReader* reader = nullptr);
 
+  // False when memory of the allocator's own lies where something else was when Gather read the
+  // mappings: what has been searched there may have been what the search itself wrote. Only where
+  // the program's threads run, and unmap memory, can that be. Costs what the list of own memory
+  // does, and a look at every mapping.
+  bool StillTrue();
+
   // To be searched from the start: every word of them. What is in registers comes on top: see
   // StoppedThread. They may overlap, and their ends are those of words only where it matters.
   const MappedArray<RootRange>& always() const { return always_; }
@@ -75,6 +81,7 @@ class Roots {
   MappedArray<char> text_;
   MappedArray<MappingLine> lines_;
   MappedArray<AddressRange> own_;
+  MappedArray<AddressRange> own_later_;
   MappedArray<AddressRange> unreadable_;
   MappedArray<AddressRange> registered_;
   MappedArray<ControlBlock> control_blocks_;

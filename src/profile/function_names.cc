@@ -106,4 +106,13 @@ void FunctionNames::Write(uintptr_t address, const MappedLibraries& libraries,
   if (is_known) out->Text(")");
 }
 
+void FunctionNames::WriteFrames(const uintptr_t* frames, size_t depth, std::string_view indent,
+                                const MappedLibraries& libraries, TextWriter* out) const {
+  for (size_t i = 0; i < depth; ++i) {
+    out->Text(indent);
+    Write(CallBefore(frames[i]), libraries, out);
+    out->Text("\n");
+  }
+}
+
 }  // namespace tcmalloc

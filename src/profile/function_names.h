@@ -16,6 +16,12 @@
 
 namespace tcmalloc {
 
+// An address of the call that returns to `return_address`: the call may be the last instruction of
+// its function.
+constexpr uintptr_t CallBefore(uintptr_t return_address) {
+  return return_address == 0 ? 0 : return_address - 1;
+}
+
 class FunctionNames {
  public:
   explicit FunctionNames(VirtualMemory& vm) : entries_(vm), text_(vm) {}
@@ -33,6 +39,9 @@ class FunctionNames {
   // the function is not known, as a number where the file is not either. The offset in the file is
   // what addr2line takes.
   void Write(uintptr_t address, const MappedLibraries& libraries, TextWriter* out) const;
+  // A line for each frame of a stack: `indent`, and what Write says of the call.
+  void WriteFrames(const uintptr_t* frames, size_t depth, std::string_view indent,
+                   const MappedLibraries& libraries, TextWriter* out) const;
 
  private:
   struct Entry {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "profile/growth_table.h"
 
-#include <cstring>
+#include <algorithm>
 #include <new>
 
 namespace tcmalloc {
@@ -20,8 +20,7 @@ ProfileEntry GrowthTable::EntryOf(Record* record) {
 GrowthTable::Record* GrowthTable::FindLocked(const uintptr_t* frames, size_t depth) {
   Record* found = nullptr;
   for (Record* record = first_; record != nullptr; record = record->next) {
-    if (record->depth == depth &&
-        memcmp(record->frames(), frames, depth * sizeof(uintptr_t)) == 0) {
+    if (record->depth == depth && std::equal(frames, frames + depth, record->frames())) {
       found = record;
     }
   }
@@ -32,7 +31,7 @@ void GrowthTable::Add(size_t bytes, const uintptr_t* frames, size_t depth) {
   void* const memory = arena_.Allocate(sizeof(Record) + depth * sizeof(uintptr_t));
   if (memory != nullptr) {
     Record* const record = new (memory) Record{nullptr, bytes, 1, depth};
-    memcpy(record->frames(), frames, depth * sizeof(uintptr_t));
+    std::copy_n(frames, depth, record->frames());
     if (Append(record)) return;
     arena_.Free(memory, sizeof(Record) + depth * sizeof(uintptr_t));
   }

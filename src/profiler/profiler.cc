@@ -2,6 +2,7 @@
 #include "profiler/profiler.h"
 
 #include "profiler/heap_profiler.h"
+#include "profiler/named_stack.h"
 #include "profiler/profile_files.h"
 #include "profiler/sampler.h"
 #include "runtime/heap.h"
@@ -15,6 +16,7 @@ void OnProfilerLoad() {
   if (heap.settings.sample_period_bytes > 0) {
     SetSamplePeriod(heap, heap.settings.sample_period_bytes);
   }
+  heap.large_reports.SetStackWriter(&WriteNamedStack);
   StartProfileFiles(heap);
   StartHeapProfilerBySettings(heap.settings);
 }

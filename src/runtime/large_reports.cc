@@ -22,17 +22,19 @@ constexpr size_t kReportedFrames = 24;
 // Where the library is linked statically: from here to the entry point.
 constexpr size_t kStaticSkip = 3;
 
-TC_OUT_OF_LINE void WriteReport(const void* object, size_t bytes, size_t next) {
+TC_OUT_OF_LINE void WriteReport(const void* object, size_t bytes, size_t next,
+                                StackWriter stack_writer) {
   uintptr_t frames[kReportedFrames];
   const size_t depth =
       GetCallerStackTrace(frames, kReportedFrames, 0, AllocatorFrames::kLeading, kStaticSkip);
   char buffer[160 + kReportedFrames * 19];
   TextWriter line(buffer, sizeof(buffer));
   line.Text("tcmalloc: large alloc ").Number(bytes).Text(" bytes == ").Pointer(object);
-  line.Text("; the next such line is about ").Number(next).Text(" bytes or more");
+  line.Text("; next report at ").Number(next).Text(" bytes or more");
   for (size_t i = 0; i < depth; ++i) line.Text(i == 0 ? " @ " : " ").Hex(frames[i]);
   line.Text("\n");
   WriteToStderr(line.text());
+  if (stack_writer != nullptr && depth > 0) stack_writer(frames, depth);
 }
 
 }  // namespace
@@ -77,7 +79,9 @@ TC_SLOW_PATH void LargeReports::AllocatedLargeSlow(void* object, size_t bytes) {
   if (InCallback() || !ClaimReport(bytes, &next)) return;
   reports_.Add(1);
   const ErrnoKeeper keeper;
-  if (writes_lines_.load(std::memory_order_relaxed)) WriteReport(object, bytes, next);
+  if (writes_lines_.load(std::memory_order_relaxed)) {
+    WriteReport(object, bytes, next, stack_writer_.load(std::memory_order_relaxed));
+  }
   Tell(object, bytes);
 }
 

@@ -7,7 +7,7 @@
 //
 // Called at the end of slow paths, with no lock held. Synchronization: LockRank::kReports guards
 // the callback. Cost: a load for every object above kMaxSmallSize; a report is what the callback
-// costs, and a system call for the line.
+// costs, a system call for the line, and what the writer of stacks costs.
 #pragma once
 
 #include <atomic>
@@ -21,6 +21,9 @@ namespace tcmalloc {
 
 // `object` is in use and holds at least `bytes`, which is what was asked for.
 using LargeAllocationCallback = void (*)(void* object, size_t bytes, void* context);
+
+// Writes the functions of a stack, given by their return addresses, to stderr.
+using StackWriter = void (*)(const uintptr_t* frames, size_t depth);
 
 class LargeReports {
  public:
@@ -44,6 +47,10 @@ class LargeReports {
   void SetWritesLines(bool writes_lines) {
     writes_lines_.store(writes_lines, std::memory_order_relaxed);
   }
+  // Called after each line; null for none.
+  void SetStackWriter(StackWriter writer) {
+    stack_writer_.store(writer, std::memory_order_relaxed);
+  }
 
   // Allocations from the threshold on that was set, and reports among them.
   size_t allocations() const { return allocations_.value(); }
@@ -62,6 +69,7 @@ class LargeReports {
   std::atomic<size_t> first_threshold_{kDefaultThreshold};
   std::atomic<size_t> threshold_{kDefaultThreshold};
   std::atomic<bool> writes_lines_{false};
+  std::atomic<StackWriter> stack_writer_{nullptr};
 
   // Provide their own synchronization.
   SharedCounter allocations_;

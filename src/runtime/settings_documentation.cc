@@ -266,6 +266,8 @@ constexpr const char* kSystemCalls =
     "`timerfd_gettime` |\n"
     "| samples, the heap profiler, reports of large allocations: stack traces | `rt_sigprocmask`, "
     "`process_vm_readv`, `getpid` |\n"
+    "| reports of large allocations: names of functions | `openat`, `read`, `lseek`, `close`: "
+    "`/proc/self/maps`, and the files that the functions come from |\n"
     "| writing a profile | `openat`, `read`, `write`, `close`: the file, and `/proc/self/maps` |\n"
     "| a check for leaks | `clone`, `ptrace`, `wait4`, `kill`, `tgkill`, `prctl`, `mprotect`, "
     "`openat`, `read`, `pread64`, `getdents64`, `lseek`, `close`, `sched_yield`, `nanosleep`, "

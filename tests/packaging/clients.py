@@ -127,7 +127,7 @@ class Clients:
             more = {**more, "HEAP_CHECK_DUMP_DIRECTORY": str(self.work)}
         run = subprocess.run([program, "leak"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                              env=environment(HEAPCHECK="normal", **more), timeout=100)
-        wanted = 'leak check "_main_"' if full else "tcmalloc: HEAPCHECK is ignored: this is libtcmalloc_minimal"
+        wanted = "Leak check _main_" if full else "tcmalloc: HEAPCHECK is ignored: this is libtcmalloc_minimal"
         self.expect((run.returncode, run.stdout) == (1 if full else 0, "client ok\n")
                     and wanted in run.stderr,
                     f"{program}, HEAPCHECK=normal: status {run.returncode}\n{run.stdout}{run.stderr}")

@@ -262,13 +262,21 @@ def check_large(test):
         run = test.run("large", **variables)
         callbacks = [int(n) for n in re.findall(r"^callback (\d+)$", run.stdout, re.MULTILINE)]
         test.expect_equal(callbacks, REPORTED if told else [], f"told with {variables}")
-        written = re.findall(r"^tcmalloc: large alloc (\d+) bytes == 0x[0-9a-f]+; the next such line "
-                             r"is about (\d+) bytes or more( @( 0x[0-9a-f]+)+)?$", run.stderr,
-                             re.MULTILINE)
-        test.expect_equal(len(written), run.stderr.count("\n"), f"lines on stderr: {run.stderr}")
-        # The program's main and what called it, at least.
+        written = re.findall(r"^tcmalloc: large alloc (\d+) bytes == 0x[0-9a-f]+; next report at "
+                             r"(\d+) bytes or more((?: @(?: 0x[0-9a-f]+)+)?)\n((?:    .*\n)*)",
+                             run.stderr, re.MULTILINE)
+        test.expect_equal(sum(1 + names.count("\n") for *_, names in written),
+                          run.stderr.count("\n"), f"lines on stderr: {run.stderr}")
+        # The program's main and what called it, at least, each with its name and its file.
+        full = "minimal" not in test.library
         test.expect_equal([trace.count(" 0x") >= 2 for _, _, trace, _ in written],
-                          ["minimal" not in test.library] * len(written), "stack traces")
+                          [full] * len(written), "stack traces")
+        program = re.escape(os.path.realpath(test.program))
+        for _, _, trace, names in written:
+            test.expect_equal(names.count("\n"), trace.count(" 0x"), f"frames: {trace} {names}")
+            test.expect_equal(
+                re.search(rf"^    main\+0x[0-9a-f]+ \({program}\+0x[0-9a-f]+\)$", names,
+                          re.MULTILINE) is not None, full, f"main is named: {names}")
         test.expect_equal([int(n) for n, *_ in written], REPORTED if lines else [],
                           f"lines with {variables}")
         threshold = GIB

@@ -39,10 +39,11 @@ import traceback
 SKIPPED = 77
 SEARCH_PATH = os.environ.get("PATH", "/usr/bin:/bin") + ":/usr/sbin:/sbin"  # Servers are in sbin.
 
-# The report that MALLOCSTATS asks for: its lines, the rules around them, the notes that may follow
-# them.
+# The report that MALLOCSTATS asks for: the four lines that say whose it is, its figures, the rules
+# around them, the notes that may follow them.
 _STATS_LINE = re.compile(
-    rb"^(?:MALLOC:.*|-{20,}|Call ReleaseFreeMemory\(\) to release freelist memory.*"
+    rb"^(?:TCMalloc \d.*\nProcess \d+, .*\nResident memory .*\nSettings: .*"
+    rb"|MALLOC:.*|-{20,}|Call ReleaseFreeMemory\(\) to release freelist memory.*"
     rb"|Bytes released to the OS take up virtual.*)\n?",
     re.MULTILINE,
 )

@@ -103,6 +103,7 @@ class Found {
   }
 
   const Roots& roots() const { return roots_; }
+  Roots& roots() { return roots_; }
   size_t num_threads() const { return num_threads_; }
 
  private:
@@ -296,6 +297,24 @@ TEST_F(RootsTest, AHandlerOnAnotherStack) {
   thread.join();
   sigaction(SIGUSR2, &before, nullptr);
   munmap(alternate, kBytes);
+}
+
+// What the search maps where the program's memory was is not the program's.
+TEST_F(RootsTest, OwnMemoryInThePlaceOfTheProgramsIsNoticed) {
+  const size_t page = static_cast<size_t>(getpagesize());
+  char* const memory = static_cast<char*>(MapPages(3 * page));
+  Found found(registered_);
+  EXPECT_TRUE(found.roots().StillTrue());
+  AnonymousMemory& own = ExistingHeap().virtual_memory;
+  own.mapped().Add(memory + page, page, own);
+  EXPECT_FALSE(found.roots().StillTrue());
+  {
+    Found again(registered_);
+    EXPECT_TRUE(again.roots().StillTrue());
+  }
+  own.mapped().Remove(memory + page, page, own);
+  EXPECT_TRUE(found.roots().StillTrue());
+  munmap(memory, 3 * page);
 }
 
 TEST_F(RootsTest, AThreadThatRunsOnAnObject) {

@@ -77,8 +77,9 @@ TEST(HelperThreadDeathTest, AChildWithoutHelper) {
         // (The system call: the C library's fork calls the handlers.)
         const pid_t child = static_cast<pid_t>(syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0));
         if (child == 0) {
-          syscall(SYS_kill, syscall(SYS_getpid), SIGUSR2);
-          syscall(SYS_kill, syscall(SYS_getpid), SIGTERM);
+          // (raise would take the thread's number from the parent.)
+          kill(getpid(), SIGUSR2);
+          kill(getpid(), SIGTERM);
           _exit(1);
         }
         int status = 0;
@@ -91,6 +92,9 @@ TEST(HelperThreadDeathTest, AChildWithoutHelper) {
 }
 
 TEST(HelperThreadDeathTest, AForkedChildHasOneOfItsOwn) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "ThreadSanitizer ends a forked child that creates a thread";
+#endif
   EXPECT_EXIT(
       {
         REQUIRE(AddHelperTask(&two_kinds) && HandleSignalInHelper(SIGUSR1));

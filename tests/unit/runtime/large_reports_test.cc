@@ -172,11 +172,17 @@ TEST(LargeReportsDeathTest, LinesOnlyWhenAskedFor) {
         large.Allocated(object, 1000);
         large.SetWritesLines(true);
         large.Allocated(reinterpret_cast<void*>(0x1230000), 2000);
+        large.SetStackWriter([](const uintptr_t* frames, size_t depth) {
+          fprintf(stderr, depth > 0 && frames[0] != 0 ? "stack\n" : "none\n");
+        });
+        large.Allocated(reinterpret_cast<void*>(0x1240000), 3000);
         _exit(0);
       },
       testing::ExitedWithCode(0),
-      testing::MatchesRegex("tcmalloc: large alloc 2000 bytes == 0x1230000; the next such line is "
-                            "about 1265 bytes or more @( 0x[0-9a-f]+)+\n"));
+      testing::MatchesRegex("tcmalloc: large alloc 2000 bytes == 0x1230000; next report at 1265 "
+                            "bytes or more @( 0x[0-9a-f]+)+\n"
+                            "tcmalloc: large alloc 3000 bytes == 0x1240000; next report at 1423 "
+                            "bytes or more @( 0x[0-9a-f]+)+\nstack\n"));
 }
 
 }  // namespace

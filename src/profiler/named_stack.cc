@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "profiler/named_stack.h"
+
+#include "base/text_writer.h"
+#include "os/log.h"
+#include "os/mapped_array.h"
+#include "profile/function_names.h"
+#include "profile/mapped_libraries.h"
+#include "runtime/heap.h"
+
+namespace tcmalloc {
+namespace {
+
+// A page for each frame has room for two paths of the greatest length.
+constexpr size_t kBytesPerFrame = 8192;
+
+}  // namespace
+
+void WriteNamedStack(const uintptr_t* frames, size_t depth) {
+  VirtualMemory& memory = ExistingHeap().virtual_memory;
+  MappedLibraries libraries(memory);
+  FunctionNames names(memory);
+  MappedArray<char> text(memory);
+  // What there is no memory for stays without a name.
+  static_cast<void>(libraries.Read());
+  for (size_t i = 0; i < depth; ++i) {
+    if (!names.Add(CallBefore(frames[i]))) break;
+  }
+  names.Resolve(libraries);
+  if (!text.Reserve(depth * kBytesPerFrame)) return;
+  TextWriter out(text.data(), text.capacity());
+  names.WriteFrames(frames, depth, "    ", libraries, &out);
+  WriteToStderr(out.text());
+}
+
+}  // namespace tcmalloc
