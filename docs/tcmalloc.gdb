@@ -93,8 +93,14 @@ define tc-object
   else
     output $tc_span->state._M_i
     printf ": span 0x%lx-0x%lx, shard %d\n", $tc_start, $tc_end, $tc_span->shard
+    if $tc_span->state._M_i == tcmalloc::SpanState::kFreeMapped || $tc_span->state._M_i == tcmalloc::SpanState::kFreeReleased
+      printf "free: in the page heap\n"
+    end
+    if $tc_span->state._M_i == tcmalloc::SpanState::kLarge
+      printf "in use by the program, %lu bytes at 0x%lx\n", $tc_end - $tc_start, $tc_start
+    end
     if $tc_span->state._M_i == tcmalloc::SpanState::kSmall && $tc_class == 0
-      printf "kept by a shard as an empty span: every object in it is free\n"
+      printf "free: in a span that a shard keeps for its next use\n"
     end
     if $tc_class != 0
       set $tc_size = (unsigned long)tcmalloc::kSizeClasses.info_._M_elems[$tc_class].object_size
