@@ -7,6 +7,7 @@
 * Each relative link of each Markdown file leads to a file, and to a heading where it names one.
 * Each page in docs/ and at the root can be reached from README.md by links.
 * docs/decisions/README.md lists each decision once, with the title and the status that it has.
+* docs/glossary.md has each term once, in the order of the alphabet.
 * Each line with which src/ aborts is on docs/debugging.md, and no other.
 """
 
@@ -112,6 +113,16 @@ def check_decisions(root, pages, complaints):
     return len(decisions)
 
 
+def check_glossary(root, pages, complaints):
+    page = root / "docs/glossary.md"
+    terms = re.findall(r"^\| \*\*(.*?)\*\* \|", pages.get(page, ""), re.MULTILINE)
+    for before, term in zip(terms, terms[1:]):
+        if before >= term:
+            complaints.add(page, 1, f"has {term} after {before}")
+    if not terms:
+        complaints.add(page, 1, "has no terms")
+
+
 def bodies_that_abort(text):
     """(where it begins, text) of the body of each function at the outer level that calls AbortWith."""
     for end in re.finditer(r"^}$", text, re.MULTILINE):
@@ -167,6 +178,7 @@ def check(root):
     num_links = check_links(pages, complaints)
     check_reachable(root, pages, complaints)
     num_decisions = check_decisions(root, pages, complaints)
+    check_glossary(root, pages, complaints)
     num_fragments = check_abort_lines(root, pages, complaints)
     print(f"{len(pages)} pages, {num_links} links, {num_decisions} decisions, "
           f"{num_fragments} texts of abort lines, {complaints.count} complaints")
