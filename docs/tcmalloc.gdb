@@ -4,8 +4,8 @@
 #
 #   gdb -x docs/tcmalloc.gdb -p PID        gdb -x docs/tcmalloc.gdb PROGRAM CORE
 #
-# They need the library's debug information, which every preset has. All but tc-check only read
-# memory: they call no function of the process. docs/debugging.md shows what they print.
+# They need the library's full debug information (presets release, debug and clang). All but tc-check
+# only read memory: they call no function of the process. docs/debugging.md shows what they print.
 
 # The names are C++'s, also where the program is C.
 set language c++
