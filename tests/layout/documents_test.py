@@ -8,6 +8,7 @@
 * Each page in docs/ and at the root can be reached from README.md by links.
 * docs/decisions/README.md lists each decision once, with the title and the status that it has.
 * docs/glossary.md has each term once, in the order of the alphabet.
+* The functions and the unit tests of the example in CONTRIBUTING.md exist.
 * Each line with which src/ aborts is on docs/debugging.md, and no other.
 """
 
@@ -114,6 +115,24 @@ def check_decisions(root, pages, complaints):
     return len(decisions)
 
 
+def check_example(root, pages, complaints):
+    page = root / "CONTRIBUTING.md"
+    text = pages.get(page, "")
+    code = "\n".join(path.read_text() for path in source.code_files(root / "src"))
+    tests = "\n".join(path.read_text() for path in source.code_files(root / "tests/unit"))
+    blocks = re.findall(r"^```c\+\+\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    names = re.findall(r"\b(\w+Test)\.(\w+)", text)
+    # Its first line alone: whoever follows the example changes the others.
+    for block in blocks:
+        if block.split("\n")[0] not in code:
+            complaints.add(page, 1, "shows code that src/ does not have", block.split("\n")[0])
+    for suite, name in names:
+        if not re.search(rf"\bTEST(_[FP])?\({suite}, {name}\)", tests):
+            complaints.add(page, 1, f"names the test {suite}.{name}, which does not exist")
+    if not blocks or not names:
+        complaints.add(page, 1, "shows no code or no tests")
+
+
 def check_glossary(root, pages, complaints):
     page = root / "docs/glossary.md"
     terms = re.findall(r"^\| \*\*(.*?)\*\* \|", pages.get(page, ""), re.MULTILINE)
@@ -181,6 +200,7 @@ def check(root):
     num_links = check_links(pages, complaints)
     check_reachable(root, pages, complaints)
     num_decisions = check_decisions(root, pages, complaints)
+    check_example(root, pages, complaints)
     check_glossary(root, pages, complaints)
     num_fragments = check_abort_lines(root, pages, complaints)
     print(f"{len(pages)} pages, {num_links} links, {num_decisions} decisions, "

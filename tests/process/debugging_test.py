@@ -72,9 +72,13 @@ def complaints(where, expected, output):
 
 
 def gdb(script, *arguments):
-    return subprocess.run(["gdb", "-nx", "-batch", "-ex=set pagination off", f"-ex=source {script}", *arguments],
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=100, check=False,
-                          env={**os.environ, "DEBUGINFOD_URLS": ""}).stdout
+    command = ["gdb", "-nx", "-batch", "-ex=set pagination off", f"-ex=source {script}", *arguments]
+    try:
+        return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=100,
+                              check=False, env={**os.environ, "DEBUGINFOD_URLS": ""}).stdout
+    except subprocess.TimeoutExpired as expired:
+        # What it printed says where it stopped.
+        return (expired.stdout or b"").decode() + "\nFAILED: gdb did not end within 100 s\n"
 
 
 def main():
