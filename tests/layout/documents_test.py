@@ -1,0 +1,212 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the documents promise about each other and about the sources.
+
+  documents_test.py ROOT
+
+* Each relative link of each Markdown file leads to a file, and to a heading where it names one.
+* Each page in docs/ and at the root can be reached from README.md by links.
+* docs/decisions/README.md lists each decision once, with the title and the status that it has.
+* docs/glossary.md has each term once, in the order of the alphabet.
+* The functions and the unit tests of the example in CONTRIBUTING.md exist.
+* Each line with which src/ aborts is on docs/debugging.md, and no other.
+"""
+
+import pathlib
+import re
+import sys
+
+import source
+
+LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
+HEADING = re.compile(r"^#{1,6} +(.*?)(?: +#+)?$", re.MULTILINE)
+FENCE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
+INLINE_CODE = re.compile(r"`[^`\n]*`")
+DECISION = re.compile(r"\d{4}-[\w-]+\.md")
+STATUS = re.compile(r"^\*\*Status\.\*\* ((?:.+\n)+)", re.MULTILINE)
+STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
+STRINGS = re.compile(rf"(?:{STRING.pattern}\s*)+")  # adjacent ones are one
+CALL = re.compile(r"(?<!void )\bAbortWith\(")
+OTHER_END = re.compile(r"\b(abort|__builtin_trap)\(\)")
+WORD = re.compile(r"[a-z]{3}")
+
+
+def prose(text):
+    """The text of a page with code made space, so that nothing in it is taken for a link."""
+    return INLINE_CODE.sub(lambda m: source.blank(m[0]),
+                           FENCE.sub(lambda m: source.blank(m[0]), text))
+
+
+def one_line(text):
+    return " ".join(text.split())
+
+
+def anchors(text):
+    """The names that GitHub gives to the headings of a page."""
+    found = {}
+    for heading in HEADING.findall(FENCE.sub("", text)):
+        plain = LINK.sub(lambda m: m[0][1:m[0].index("]")], heading)
+        name = re.sub(r"[^\w\- ]", "", plain.lower()).replace(" ", "-")
+        number = found.get(name, 0)
+        found[name] = number + 1
+        if number:
+            found[f"{name}-{number}"] = 1
+    return set(found)
+
+
+def links(path, text):
+    """(line number, target as written, file that it leads to, heading or '') of relative links."""
+    for match in LINK.finditer(prose(text)):
+        target = match[1]
+        if re.match(r"[a-z][a-z0-9+.-]*:", target):
+            continue
+        name, _, heading = target.partition("#")
+        file = path if not name else (path.parent / name).resolve()
+        yield text.count("\n", 0, match.start()) + 1, target, file, heading
+
+
+def check_links(pages, complaints):
+    count = 0
+    for path, text in pages.items():
+        for line, target, file, heading in links(path, text):
+            count += 1
+            if not file.exists():
+                complaints.add(path, line, f"links to {target}, which does not exist")
+            elif heading and heading not in anchors(file.read_text()):
+                complaints.add(path, line, f"links to {target}: there is no such heading")
+    return count
+
+
+def check_reachable(root, pages, complaints):
+    reached, left = set(), [root / "README.md"]
+    while left:
+        path = left.pop()
+        # A link to a folder leads to the page that is shown for it.
+        path = path / "README.md" if path.is_dir() else path
+        if path in pages and path not in reached:
+            reached.add(path)
+            left += [file for _, _, file, _ in links(path, pages[path])]
+    for path in pages:
+        if path not in reached and (path.parent == root or root / "docs" in path.parents):
+            complaints.add(path, 1, "no chain of links leads here from README.md")
+
+
+def check_decisions(root, pages, complaints):
+    index = root / "docs/decisions/README.md"
+    listed = {}
+    for number, line in enumerate(pages.get(index, "").split("\n"), 1):
+        row = re.fullmatch(r"\| \[(\d{4})\]\(([\w.-]+)\) \| (.*?) \| (.*?) \|", line)
+        if row:
+            if row[2] in listed:
+                complaints.add(index, number, f"lists {row[2]} twice")
+            listed[row[2]] = (number, *row.groups())
+    decisions = [path for path in pages
+                 if path.parent == index.parent and DECISION.fullmatch(path.name)]
+    for path in decisions:
+        if path.name not in listed:
+            complaints.add(index, 1, f"does not list {path.name}")
+            continue
+        number, digits, _, title, status = listed[path.name]
+        if pages[path].split("\n")[0] != f"# {digits}: {title}" or path.name[:4] != digits:
+            complaints.add(path, 1, f"has not the number and title of the index: {digits}: {title}")
+        stated = STATUS.search(pages[path])
+        if not stated or one_line(stated[1]) != status:
+            complaints.add(path, 1, f"has not the status of the index: {status}")
+    return len(decisions)
+
+
+def check_example(root, pages, complaints):
+    page = root / "CONTRIBUTING.md"
+    text = pages.get(page, "")
+    code = "\n".join(path.read_text() for path in source.code_files(root / "src"))
+    tests = "\n".join(path.read_text() for path in source.code_files(root / "tests/unit"))
+    blocks = re.findall(r"^```c\+\+\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    names = re.findall(r"\b(\w+Test)\.(\w+)", text)
+    # Its first line alone: whoever follows the example changes the others.
+    for block in blocks:
+        if block.split("\n")[0] not in code:
+            complaints.add(page, 1, "shows code that src/ does not have", block.split("\n")[0])
+    for suite, name in names:
+        if not re.search(rf"\bTEST(_[FP])?\({suite}, {name}\)", tests):
+            complaints.add(page, 1, f"names the test {suite}.{name}, which does not exist")
+    if not blocks or not names:
+        complaints.add(page, 1, "shows no code or no tests")
+
+
+def check_glossary(root, pages, complaints):
+    page = root / "docs/glossary.md"
+    terms = re.findall(r"^\| \*\*(.*?)\*\* \|", pages.get(page, ""), re.MULTILINE)
+    for before, term in zip(terms, terms[1:]):
+        if before >= term:
+            complaints.add(page, 1, f"has {term} after {before}")
+    if not terms:
+        complaints.add(page, 1, "has no terms")
+
+
+def bodies_that_abort(text):
+    """(where it begins, text) of the body of each function at the outer level that calls AbortWith."""
+    for end in re.finditer(r"^}$", text, re.MULTILINE):
+        begin = max(text.rfind("\n}\n", 0, end.start()),
+                    text.rfind("\n", 0, text.rfind("\nnamespace", 0, end.start()) + 1))
+        begin = text.find(" {\n", text.find("\n", begin + 1)) + 1
+        if begin and CALL.search(text, begin, end.start()):
+            yield begin, text[begin:end.start()]
+
+
+def abort_fragments(root, complaints):
+    """{constant text of a line with which src/ aborts: (path, line)}."""
+    found = {}
+    for path in source.code_files(root / "src"):
+        text = source.without_comments(path.read_text())
+        calls = 0
+        for begin, body in bodies_that_abort(text):
+            calls += len(CALL.findall(body))
+            for match in STRINGS.finditer(body):
+                constant = "".join(STRING.findall(match[0])).replace("\\n", "").replace('\\"', '"')
+                if WORD.search(constant):
+                    line = text.count("\n", 0, begin + match.start()) + 1
+                    found[one_line(constant)] = (path, line)
+        if OTHER_END.search(text) and path.name != "log.cc":
+            complaints.add(path, 1, "ends the process without AbortWith: nothing says why")
+        if calls != len(CALL.findall(text)):
+            complaints.add(path, 1, "calls AbortWith where this test does not see what it prints")
+    return found
+
+
+def check_abort_lines(root, pages, complaints):
+    page = root / "docs/debugging.md"
+    fragments = abort_fragments(root, complaints)
+    # The lines of the page: constants of the source, with <names> for what differs.
+    lines = re.findall(r"^\| `(tcmalloc: .*?)` \|", pages.get(page, ""), re.MULTILINE)
+    text = one_line(" ".join(lines))
+    for fragment, (path, line) in sorted(fragments.items()):
+        if fragment not in text:
+            complaints.add(path, line, f"aborts with a line that {page.name} does not have",
+                           fragment)
+    for shown in lines:
+        rest = one_line(re.sub(r"<[^>]*>", " ", shown))
+        for fragment in sorted(fragments, key=len, reverse=True):
+            rest = rest.replace(fragment, "")
+        if WORD.search(rest):
+            complaints.add(page, 1, f"has an abort line that src/ does not have: {rest}", shown)
+    if not lines:
+        complaints.add(page, 1, "has no abort lines")
+    return len(fragments)
+
+
+def check(root):
+    complaints = source.Complaints(root)
+    pages = {path: path.read_text() for path in source.tree_files(root) if path.suffix == ".md"}
+    num_links = check_links(pages, complaints)
+    check_reachable(root, pages, complaints)
+    num_decisions = check_decisions(root, pages, complaints)
+    check_example(root, pages, complaints)
+    check_glossary(root, pages, complaints)
+    num_fragments = check_abort_lines(root, pages, complaints)
+    print(f"{len(pages)} pages, {num_links} links, {num_decisions} decisions, "
+          f"{num_fragments} texts of abort lines, {complaints.count} complaints")
+    return 1 if complaints.count or not (num_links and num_decisions and num_fragments) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(check(pathlib.Path(sys.argv[1]).resolve()))
