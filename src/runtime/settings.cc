@@ -35,8 +35,17 @@ struct Choice {
   int value;
 };
 
+// What may be said of a setting besides its value.
+using Traits = unsigned;
+constexpr Traits kNoTraits = 0;
+// Not read by programs with more rights than their users.
+constexpr Traits kNamesFiles = 1;
+// Without effect in the minimal library.
+constexpr Traits kFullLibrary = 2;
+
 struct Setting {
   const char* name;
+  Traits traits;
   Type type;
   const char* default_text;
   double min;
@@ -44,17 +53,12 @@ struct Setting {
   void (*store)(Settings* settings, double value);
   // kText: where it is copied to, kSettingTextBytes long.
   char* (*text)(Settings* settings) = nullptr;
-  // Not read by programs with more rights than their users.
-  bool names_files = false;
   // kChoice: the words.
   const Choice* choices = nullptr;
   size_t num_choices = 0;
 };
 
-constexpr Setting NamesFiles(Setting setting) {
-  setting.names_files = true;
-  return setting;
-}
+constexpr bool Has(const Setting& setting, Traits trait) { return (setting.traits & trait) != 0; }
 
 template <size_t kNum>
 constexpr Setting Chooses(const Choice (&choices)[kNum], Setting setting) {
@@ -130,133 +134,136 @@ void SetSoftLimit(Settings* settings, double value) {
 }
 
 constexpr Setting kSettings[] = {
-    NamesFiles(Chooses(kHeapCheckModes,
-                       {"HEAPCHECK", Type::kChoice, "", 0, 0,
-                        [](Settings* s, double v) {
-                          s->heap_check = static_cast<HeapCheckMode>(static_cast<int>(v));
-                        }})),
-    NamesFiles({"HEAPPROFILE", Type::kText, "", 0, 0, nullptr,
-                [](Settings* s) { return s->heap_profile; }}),
-    NamesFiles({"HEAPPROFILESIGNAL", Type::kInteger, "0", 0, 64,
-                [](Settings* s, double v) { s->heap_profile_signal = static_cast<int>(v); }}),
-    NamesFiles({"HEAPPROFILE_USE_PID", Type::kBool, "false", 0, 1,
-                [](Settings* s, double v) { s->heap_profile_use_pid = v != 0; }}),
-    {"HEAP_CHECK_AFTER_DESTRUCTORS", Type::kBool, "false", 0, 1,
+    Chooses(kHeapCheckModes, {"HEAPCHECK", kNamesFiles | kFullLibrary, Type::kChoice, "", 0, 0,
+                              [](Settings* s, double v) {
+                                s->heap_check = static_cast<HeapCheckMode>(static_cast<int>(v));
+                              }}),
+    {"HEAPPROFILE", kNamesFiles | kFullLibrary, Type::kText, "", 0, 0, nullptr,
+     [](Settings* s) { return s->heap_profile; }},
+    {"HEAPPROFILESIGNAL", kNamesFiles | kFullLibrary, Type::kInteger, "0", 0, 64,
+     [](Settings* s, double v) { s->heap_profile_signal = static_cast<int>(v); }},
+    {"HEAPPROFILE_USE_PID", kNamesFiles | kFullLibrary, Type::kBool, "false", 0, 1,
+     [](Settings* s, double v) { s->heap_profile_use_pid = v != 0; }},
+    {"HEAP_CHECK_AFTER_DESTRUCTORS", kFullLibrary, Type::kBool, "false", 0, 1,
      [](Settings* s, double v) { s->heap_check_after_destructors = v != 0; }},
-    NamesFiles({"HEAP_CHECK_DUMP_DIRECTORY", Type::kText, "/tmp", 0, 0, nullptr,
-                [](Settings* s) { return s->heap_check_dump_directory; }}),
-    {"HEAP_CHECK_IDENTIFY_LEAKS", Type::kBool, "false", 0, 1,
+    {"HEAP_CHECK_DUMP_DIRECTORY", kNamesFiles | kFullLibrary, Type::kText, "/tmp", 0, 0, nullptr,
+     [](Settings* s) { return s->heap_check_dump_directory; }},
+    {"HEAP_CHECK_IDENTIFY_LEAKS", kFullLibrary, Type::kBool, "false", 0, 1,
      [](Settings* s, double v) { s->heap_check_identify_leaks = v != 0; }},
-    {"HEAP_CHECK_IGNORE_GLOBAL_LIVE", Type::kBool, "true", 0, 1,
+    {"HEAP_CHECK_IGNORE_GLOBAL_LIVE", kFullLibrary, Type::kBool, "true", 0, 1,
      [](Settings* s, double v) { s->heap_check_ignore_global_live = v != 0; }},
-    {"HEAP_CHECK_IGNORE_THREAD_LIVE", Type::kBool, "true", 0, 1,
+    {"HEAP_CHECK_IGNORE_THREAD_LIVE", kFullLibrary, Type::kBool, "true", 0, 1,
      [](Settings* s, double v) { s->heap_check_ignore_thread_live = v != 0; }},
-    {"HEAP_CHECK_MAX_LEAKS", Type::kInteger, "20", -kMaxLimitBytes, kMaxLimitBytes,
-     [](Settings* s, double v) { s->heap_check_max_leaks = v <= 0 ? UINT64_MAX : static_cast<uint64_t>(v); }},
-    {"HEAP_CHECK_MAX_POINTER_OFFSET", Type::kBytes, "1024", -1, kMaxLimitBytes,
+    {"HEAP_CHECK_MAX_LEAKS", kFullLibrary, Type::kInteger, "20", -kMaxLimitBytes, kMaxLimitBytes,
+     [](Settings* s, double v) {
+       s->heap_check_max_leaks = v <= 0 ? UINT64_MAX : static_cast<uint64_t>(v);
+     }},
+    {"HEAP_CHECK_MAX_POINTER_OFFSET", kFullLibrary, Type::kBytes, "1024", -1, kMaxLimitBytes,
      [](Settings* s, double v) { s->heap_check_max_pointer_offset = static_cast<int64_t>(v); }},
-    {"HEAP_CHECK_POINTER_SOURCE_ALIGNMENT", Type::kInteger, "8", 1, 8,
+    {"HEAP_CHECK_POINTER_SOURCE_ALIGNMENT", kFullLibrary, Type::kInteger, "8", 1, 8,
      [](Settings* s, double v) {
        s->heap_check_pointer_source_alignment = static_cast<size_t>(v);
      }},
-    {"HEAP_CHECK_RUN_UNDER_GDB", Type::kBool, "false", 0, 1,
+    {"HEAP_CHECK_RUN_UNDER_GDB", kFullLibrary, Type::kBool, "false", 0, 1,
      [](Settings* s, double v) { s->heap_check_run_under_gdb = v != 0; }},
-    NamesFiles({"HEAP_CHECK_SHOW_CONTENTS", Type::kBool, "false", 0, 1,
-                [](Settings* s, double v) { s->heap_check_show_contents = v != 0; }}),
-    {"HEAP_CHECK_TEST_POINTER_ALIGNMENT", Type::kBool, "false", 0, 1,
+    {"HEAP_CHECK_SHOW_CONTENTS", kNamesFiles | kFullLibrary, Type::kBool, "false", 0, 1,
+     [](Settings* s, double v) { s->heap_check_show_contents = v != 0; }},
+    {"HEAP_CHECK_TEST_POINTER_ALIGNMENT", kFullLibrary, Type::kBool, "false", 0, 1,
      [](Settings* s, double v) { s->heap_check_test_pointer_alignment = v != 0; }},
-    {"HEAP_PROFILE_ALLOCATION_INTERVAL", Type::kBytes, "1073741824", -kMaxLimitBytes,
+    {"HEAP_PROFILE_ALLOCATION_INTERVAL", kFullLibrary, Type::kBytes, "1073741824", -kMaxLimitBytes,
      kMaxLimitBytes,
      [](Settings* s, double v) { s->heap_profile_allocation_interval = Interval(v); }},
-    NamesFiles({"HEAP_PROFILE_CLEANUP", Type::kBool, "true", 0, 1,
-                [](Settings* s, double v) { s->heap_profile_cleanup = v != 0; }}),
-    {"HEAP_PROFILE_DEALLOCATION_INTERVAL", Type::kBytes, "0", -kMaxLimitBytes, kMaxLimitBytes,
-     [](Settings* s, double v) { s->heap_profile_deallocation_interval = Interval(v); }},
-    {"HEAP_PROFILE_INUSE_INTERVAL", Type::kBytes, "104857600", -kMaxLimitBytes, kMaxLimitBytes,
-     [](Settings* s, double v) { s->heap_profile_inuse_interval = Interval(v); }},
-    {"HEAP_PROFILE_TIME_INTERVAL", Type::kInteger, "0", -kMaxSeconds, kMaxSeconds,
-     [](Settings* s, double v) { s->heap_profile_time_interval_seconds = Interval(v); }},
-    {"MALLOCSTATS", Type::kInteger, "0", 0, 2,
-     [](Settings* s, double v) { s->malloc_stats = static_cast<int64_t>(v); }},
-    NamesFiles({"OMPI_HOME", Type::kPresence, "", 0, 0,
-                [](Settings* s, double v) { s->has_open_mpi = v != 0; }}),
-    NamesFiles(
-        {"PMIX_RANK", Type::kText, "", 0, 0, nullptr, [](Settings* s) { return s->pmix_rank; }}),
-    NamesFiles(
-        {"PMI_RANK", Type::kText, "", 0, 0, nullptr, [](Settings* s) { return s->pmi_rank; }}),
-    NamesFiles({"PPROF_PATH", Type::kText, "pprof", 0, 0, nullptr,
-                [](Settings* s) { return s->pprof_path; }}),
-    NamesFiles({"SLURM_JOB_ID", Type::kPresence, "", 0, 0,
-                [](Settings* s, double v) { s->in_slurm_job = v != 0; }}),
-    NamesFiles({"SLURM_PROCID", Type::kText, "", 0, 0, nullptr,
-                [](Settings* s) { return s->slurm_process; }}),
-    {"TCMALLOC_AGGRESSIVE_DECOMMIT", Type::kBool, "false", 0, 1,
-     [](Settings* s, double v) { s->aggressive_decommit = v != 0; }},
-    {"TCMALLOC_BACKGROUND", Type::kBool, "false", 0, 1,
-     [](Settings* s, double v) { s->background = v != 0; }},
-    {"TCMALLOC_CHECK", Type::kBool, "false", 0, 1,
-     [](Settings* s, double v) { s->check = v != 0; }},
-    NamesFiles({"TCMALLOC_DEVMEM_DEVICE", Type::kText, "/dev/mem", 0, 0, nullptr,
-                [](Settings* s) { return s->devmem_device; }}),
-    NamesFiles({"TCMALLOC_DEVMEM_LIMIT", Type::kMebibytes, "0", 0, kMaxMebibytes,
-                [](Settings* s, double v) { s->devmem_limit_mb = static_cast<uint64_t>(v); }}),
-    NamesFiles({"TCMALLOC_DEVMEM_START", Type::kMebibytes, "0", 0, kMaxMebibytes,
-                [](Settings* s, double v) { s->devmem_start_mb = static_cast<uint64_t>(v); }}),
-    {"TCMALLOC_DISABLE_MEMORY_RELEASE", Type::kBool, "false", 0, 1,
-     [](Settings* s, double v) { s->disable_memory_release = v != 0; }},
-    {"TCMALLOC_HEAP_LIMIT_MB", Type::kMebibytes, "0", 0, kMaxLimitBytes / (1 << 20),
-     [](Settings* s, double v) { s->hard_limit_bytes = LimitBytes(v * (1 << 20)); }},
-    {"TCMALLOC_HUGEPAGES", Type::kBool, "true", 0, 1,
-     [](Settings* s, double v) { s->hugepages = v != 0; }},
-    {"TCMALLOC_LARGE_ALLOC_REPORT_THRESHOLD", Type::kBytes, "1073741824", -kMaxLimitBytes,
+    {"HEAP_PROFILE_CLEANUP", kNamesFiles | kFullLibrary, Type::kBool, "true", 0, 1,
+     [](Settings* s, double v) { s->heap_profile_cleanup = v != 0; }},
+    {"HEAP_PROFILE_DEALLOCATION_INTERVAL", kFullLibrary, Type::kBytes, "0", -kMaxLimitBytes,
      kMaxLimitBytes,
+     [](Settings* s, double v) { s->heap_profile_deallocation_interval = Interval(v); }},
+    {"HEAP_PROFILE_INUSE_INTERVAL", kFullLibrary, Type::kBytes, "104857600", -kMaxLimitBytes,
+     kMaxLimitBytes, [](Settings* s, double v) { s->heap_profile_inuse_interval = Interval(v); }},
+    {"HEAP_PROFILE_TIME_INTERVAL", kFullLibrary, Type::kInteger, "0", -kMaxSeconds, kMaxSeconds,
+     [](Settings* s, double v) { s->heap_profile_time_interval_seconds = Interval(v); }},
+    {"MALLOCSTATS", kNoTraits, Type::kInteger, "0", 0, 2,
+     [](Settings* s, double v) { s->malloc_stats = static_cast<int64_t>(v); }},
+    {"OMPI_HOME", kNamesFiles, Type::kPresence, "", 0, 0,
+     [](Settings* s, double v) { s->has_open_mpi = v != 0; }},
+    {"PMIX_RANK", kNamesFiles, Type::kText, "", 0, 0, nullptr,
+     [](Settings* s) { return s->pmix_rank; }},
+    {"PMI_RANK", kNamesFiles, Type::kText, "", 0, 0, nullptr,
+     [](Settings* s) { return s->pmi_rank; }},
+    {"PPROF_PATH", kNamesFiles, Type::kText, "pprof", 0, 0, nullptr,
+     [](Settings* s) { return s->pprof_path; }},
+    {"SLURM_JOB_ID", kNamesFiles, Type::kPresence, "", 0, 0,
+     [](Settings* s, double v) { s->in_slurm_job = v != 0; }},
+    {"SLURM_PROCID", kNamesFiles, Type::kText, "", 0, 0, nullptr,
+     [](Settings* s) { return s->slurm_process; }},
+    {"TCMALLOC_AGGRESSIVE_DECOMMIT", kNoTraits, Type::kBool, "false", 0, 1,
+     [](Settings* s, double v) { s->aggressive_decommit = v != 0; }},
+    {"TCMALLOC_BACKGROUND", kNoTraits, Type::kBool, "false", 0, 1,
+     [](Settings* s, double v) { s->background = v != 0; }},
+    {"TCMALLOC_CHECK", kNoTraits, Type::kBool, "false", 0, 1,
+     [](Settings* s, double v) { s->check = v != 0; }},
+    {"TCMALLOC_DEVMEM_DEVICE", kNamesFiles, Type::kText, "/dev/mem", 0, 0, nullptr,
+     [](Settings* s) { return s->devmem_device; }},
+    {"TCMALLOC_DEVMEM_LIMIT", kNamesFiles, Type::kMebibytes, "0", 0, kMaxMebibytes,
+     [](Settings* s, double v) { s->devmem_limit_mb = static_cast<uint64_t>(v); }},
+    {"TCMALLOC_DEVMEM_START", kNamesFiles, Type::kMebibytes, "0", 0, kMaxMebibytes,
+     [](Settings* s, double v) { s->devmem_start_mb = static_cast<uint64_t>(v); }},
+    {"TCMALLOC_DISABLE_MEMORY_RELEASE", kNoTraits, Type::kBool, "false", 0, 1,
+     [](Settings* s, double v) { s->disable_memory_release = v != 0; }},
+    {"TCMALLOC_HEAP_LIMIT_MB", kNoTraits, Type::kMebibytes, "0", 0, kMaxLimitBytes / (1 << 20),
+     [](Settings* s, double v) { s->hard_limit_bytes = LimitBytes(v * (1 << 20)); }},
+    {"TCMALLOC_HUGEPAGES", kNoTraits, Type::kBool, "true", 0, 1,
+     [](Settings* s, double v) { s->hugepages = v != 0; }},
+    {"TCMALLOC_LARGE_ALLOC_REPORT_THRESHOLD", kNoTraits, Type::kBytes, "1073741824",
+     -kMaxLimitBytes, kMaxLimitBytes,
      [](Settings* s, double v) {
        s->large_report_threshold_bytes = ThresholdBytes(v);
        s->large_report_lines = true;
      }},
-    {"TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES", Type::kBytes, "33554432", 0, kMaxCacheBytes,
-     [](Settings* s, double v) { s->max_total_thread_cache_bytes = AsBytes(v); }},
-    {"TCMALLOC_MEMBARRIER", Type::kBool, "true", 0, 1,
+    {"TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES", kNoTraits, Type::kBytes, "33554432", 0,
+     kMaxCacheBytes, [](Settings* s, double v) { s->max_total_thread_cache_bytes = AsBytes(v); }},
+    {"TCMALLOC_MEMBARRIER", kNoTraits, Type::kBool, "true", 0, 1,
      [](Settings* s, double v) { s->membarrier = v != 0; }},
-    NamesFiles({"TCMALLOC_MEMFS_ABORT_ON_FAIL", Type::kBool, "false", 0, 1,
-                [](Settings* s, double v) { s->memfs_abort_on_fail = v != 0; }}),
-    NamesFiles({"TCMALLOC_MEMFS_DISABLE_FALLBACK", Type::kBool, "false", 0, 1,
-                [](Settings* s, double v) { s->memfs_disable_fallback = v != 0; }}),
-    NamesFiles({"TCMALLOC_MEMFS_IGNORE_MMAP_FAIL", Type::kBool, "false", 0, 1,
-                [](Settings* s, double v) { s->memfs_ignore_mmap_fail = v != 0; }}),
-    NamesFiles({"TCMALLOC_MEMFS_LIMIT_MB", Type::kMebibytes, "0", 0, kMaxMebibytes,
-                [](Settings* s, double v) { s->memfs_limit_mb = static_cast<uint64_t>(v); }}),
-    NamesFiles({"TCMALLOC_MEMFS_MALLOC_PATH", Type::kText, "", 0, 0, nullptr,
-                [](Settings* s) { return s->memfs_path; }}),
-    NamesFiles({"TCMALLOC_MEMFS_MAP_PRIVATE", Type::kBool, "false", 0, 1,
-                [](Settings* s, double v) { s->memfs_map_private = v != 0; }}),
-    {"TCMALLOC_PRESSURE", Type::kText, "", 0, 0, nullptr, [](Settings* s) { return s->pressure; }},
-    NamesFiles({"TCMALLOC_PROFILE", Type::kText, "", 0, 0, nullptr,
-                [](Settings* s) { return s->profile_files; }}),
-    {"TCMALLOC_RELEASE_RATE", Type::kDouble, "1.0", 0, ReleasePolicy::kMaxRate,
+    {"TCMALLOC_MEMFS_ABORT_ON_FAIL", kNamesFiles, Type::kBool, "false", 0, 1,
+     [](Settings* s, double v) { s->memfs_abort_on_fail = v != 0; }},
+    {"TCMALLOC_MEMFS_DISABLE_FALLBACK", kNamesFiles, Type::kBool, "false", 0, 1,
+     [](Settings* s, double v) { s->memfs_disable_fallback = v != 0; }},
+    {"TCMALLOC_MEMFS_IGNORE_MMAP_FAIL", kNamesFiles, Type::kBool, "false", 0, 1,
+     [](Settings* s, double v) { s->memfs_ignore_mmap_fail = v != 0; }},
+    {"TCMALLOC_MEMFS_LIMIT_MB", kNamesFiles, Type::kMebibytes, "0", 0, kMaxMebibytes,
+     [](Settings* s, double v) { s->memfs_limit_mb = static_cast<uint64_t>(v); }},
+    {"TCMALLOC_MEMFS_MALLOC_PATH", kNamesFiles, Type::kText, "", 0, 0, nullptr,
+     [](Settings* s) { return s->memfs_path; }},
+    {"TCMALLOC_MEMFS_MAP_PRIVATE", kNamesFiles, Type::kBool, "false", 0, 1,
+     [](Settings* s, double v) { s->memfs_map_private = v != 0; }},
+    {"TCMALLOC_PRESSURE", kFullLibrary, Type::kText, "", 0, 0, nullptr,
+     [](Settings* s) { return s->pressure; }},
+    {"TCMALLOC_PROFILE", kNamesFiles | kFullLibrary, Type::kText, "", 0, 0, nullptr,
+     [](Settings* s) { return s->profile_files; }},
+    {"TCMALLOC_RELEASE_RATE", kNoTraits, Type::kDouble, "1.0", 0, ReleasePolicy::kMaxRate,
      [](Settings* s, double v) { s->release_rate = v; }},
-    {"TCMALLOC_REPORT_AT_TERM", Type::kBool, "false", 0, 1,
+    {"TCMALLOC_REPORT_AT_TERM", kNoTraits, Type::kBool, "false", 0, 1,
      [](Settings* s, double v) { s->report_at_term = v != 0; }},
-    {"TCMALLOC_SAMPLE_PARAMETER", Type::kBytes, "0", 0, kMaxCacheBytes,
+    {"TCMALLOC_SAMPLE_PARAMETER", kFullLibrary, Type::kBytes, "0", 0, kMaxCacheBytes,
      [](Settings* s, double v) { s->sample_period_bytes = AsBytes(v); }},
-    {"TCMALLOC_SAMPLE_SEED", Type::kInteger, "0", 0, kMaxCacheBytes,
+    {"TCMALLOC_SAMPLE_SEED", kFullLibrary, Type::kInteger, "0", 0, kMaxCacheBytes,
      [](Settings* s, double v) { s->sample_seed = static_cast<uint64_t>(v); }},
-    {"TCMALLOC_SKIP_MMAP", Type::kBool, "false", 0, 1,
+    {"TCMALLOC_SKIP_MMAP", kNoTraits, Type::kBool, "false", 0, 1,
      [](Settings* s, double v) { s->skip_mmap = v != 0; }},
-    {"TCMALLOC_SKIP_SBRK", Type::kBool, "false", 0, 1,
+    {"TCMALLOC_SKIP_SBRK", kNoTraits, Type::kBool, "false", 0, 1,
      [](Settings* s, double v) { s->skip_sbrk = v != 0; }},
-    {"TCMALLOC_SMALL", Type::kBool, "false", 0, 1,
+    {"TCMALLOC_SMALL", kNoTraits, Type::kBool, "false", 0, 1,
      [](Settings* s, double v) { s->small = v != 0; }},
-    {"TCMALLOC_SOFT_LIMIT", Type::kSize, "0", -100, kMaxLimitBytes, &SetSoftLimit},
-    Chooses(kStackTraceMethods, {"TCMALLOC_STACKTRACE_METHOD", Type::kChoice, "auto", 0, 0,
-                                 [](Settings* s, double v) {
-                                   s->stack_trace_method =
-                                       static_cast<StackTraceMethod>(static_cast<int>(v));
-                                 }}),
-    {"TCMALLOC_STACKTRACE_METHOD_VERBOSE", Type::kBool, "false", 0, 1,
+    {"TCMALLOC_SOFT_LIMIT", kNoTraits, Type::kSize, "0", -100, kMaxLimitBytes, &SetSoftLimit},
+    Chooses(kStackTraceMethods,
+            {"TCMALLOC_STACKTRACE_METHOD", kFullLibrary, Type::kChoice, "auto", 0, 0,
+             [](Settings* s, double v) {
+               s->stack_trace_method = static_cast<StackTraceMethod>(static_cast<int>(v));
+             }}),
+    {"TCMALLOC_STACKTRACE_METHOD_VERBOSE", kNoTraits, Type::kBool, "false", 0, 1,
      [](Settings* s, double v) { s->stack_trace_method_verbose = v != 0; }},
-    NamesFiles({"TCMALLOC_STATS_EVERY", Type::kText, "", 0, 0, nullptr,
-                [](Settings* s) { return s->stats_every; }}),
+    {"TCMALLOC_STATS_EVERY", kNamesFiles, Type::kText, "", 0, 0, nullptr,
+     [](Settings* s) { return s->stats_every; }},
 };
 
 // Variables of the libraries whose binary interface this one keeps that have no effect here, by
@@ -276,20 +283,12 @@ constexpr const char* kIgnored[] = {
     "PERFTOOLS_VERBOSE RUNNING_ON_VALGRIND ",
 };
 
-// Settings of the leak checker, the heap profiler, sampling, stack traces and memory pressure,
-// which only the full library has. (TCMALLOC_STACKTRACE_METHOD_VERBOSE has an effect in both.)
-constexpr bool IsForFullLibrary(std::string_view name) {
-  return StartsWith(name, "HEAP") || name == "TCMALLOC_PRESSURE" || name == "TCMALLOC_PROFILE" ||
-         name == "TCMALLOC_SAMPLE_PARAMETER" || name == "TCMALLOC_SAMPLE_SEED" ||
-         name == "TCMALLOC_STACKTRACE_METHOD";
-}
-
-// Room for the names of all of them, each once, with a comma and a space after each.
+// Room for the names of all that are for the full library, each once, with a comma and a space
+// after each.
 constexpr size_t kFullLibraryNamesBytes = [] {
   size_t bytes = 0;
   for (const Setting& setting : kSettings) {
-    const std::string_view name = setting.name;
-    if (IsForFullLibrary(name)) bytes += name.size() + 2;
+    if (Has(setting, kFullLibrary)) bytes += std::string_view(setting.name).size() + 2;
   }
   return bytes;
 }();
@@ -578,7 +577,7 @@ void WriteNameForFullLibrary(const char* name, size_t name_length, const char* v
                              void* context) {
   NameWriter& names = *static_cast<NameWriter*>(context);
   const Setting* const setting = FindSetting({name, name_length});
-  if (setting == nullptr || !IsForFullLibrary(setting->name)) return;
+  if (setting == nullptr || !Has(*setting, kFullLibrary)) return;
   if (std::string_view(value) == setting->default_text) return;
   names.out->Text(names.count == 0 ? "" : ", ").Text(setting->name);
   ++names.count;
@@ -606,7 +605,7 @@ struct Reader {
 void VisitVariable(const char* name, size_t name_length, const char* value, void* context) {
   const Reader& reader = *static_cast<Reader*>(context);
   const Setting* const setting = FindSetting({name, name_length});
-  if (reader.raised_privileges && setting != nullptr && setting->names_files) return;
+  if (reader.raised_privileges && setting != nullptr && Has(*setting, kNamesFiles)) return;
   char buffer[512];
   TextWriter complaint(buffer, sizeof(buffer));
   ReadSetting(name, name_length, value, reader.settings, &complaint);
@@ -678,8 +677,8 @@ void ReportSettingsForFullLibrary() {
 bool DescribeSetting(size_t i, SettingDescription* description) {
   if (i >= std::size(kSettings)) return false;
   const Setting& setting = kSettings[i];
-  *description = {setting.name, DefaultText(setting), setting.names_files,
-                  IsForFullLibrary(setting.name)};
+  *description = {setting.name, DefaultText(setting), Has(setting, kNamesFiles),
+                  Has(setting, kFullLibrary)};
   return true;
 }
 
