@@ -11,13 +11,18 @@ JOBS ?= $(shell nproc)
 system_python = $(firstword $(wildcard /usr/bin/python3) python3)
 release_libraries := tcmalloc tcmalloc_minimal tcmalloc_static tcmalloc_minimal_static
 
-.PHONY: help run test test-system soak bench format tidy clean
+.PHONY: help help-tests run check test test-all test-system coverage soak fuzz bench format tidy clean
 
 help:
 	@echo "make run               compare the allocator with the C library's on a run of g++"
 	@echo "make run CMD='...'     the same with a shell command of yours"
-	@echo "make test              build and run all tests (ARGS='--preset debug --kind unit' for some)"
+	@echo "make check             the tests of a change, in minutes (ARGS='--kind unit' for some)"
+	@echo "make test              the tests of all that is promised (ARGS='--preset asan' for some)"
+	@echo "make test-all          every test in every preset, minutes of fuzzing, clang-tidy"
+	@echo "make help-tests        which of them runs what"
+	@echo "make coverage          lines and branches of src/ that tests run"
 	@echo "make test-system       tests that mount file systems, reserve hugepages and change settings (root)"
+	@echo "make fuzz              each fuzz target for a minute (ARGS='--minutes 10')"
 	@echo "make soak              tests that want minutes rather than seconds (ARGS='--minutes 10')"
 	@echo "make bench             the benchmarks beside other allocators (ARGS=--quick: in 5 minutes)"
 	@echo "make format            lay out all sources as the tests want them"
@@ -30,9 +35,28 @@ run:
 	@cmake --build --preset release -j $(JOBS) --target $(release_libraries)
 	@scripts/run.py $(ARGS)
 
+help-tests:
+	@scripts/tiers.py
+
+check:
+	@scripts/setup.sh build
+	@scripts/test.py --tier check $(ARGS)
+
 test:
 	@scripts/setup.sh test
 	@scripts/test.py $(ARGS)
+
+test-all:
+	@scripts/setup.sh test
+	@scripts/test.py --tier all $(ARGS)
+
+coverage:
+	@scripts/setup.sh test
+	@scripts/coverage.py $(ARGS)
+
+fuzz:
+	@scripts/setup.sh test
+	@scripts/fuzz.py $(ARGS)
 
 test-system:
 	@scripts/setup.sh test

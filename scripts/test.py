@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Builds every preset, runs its tests and counts what came out.
+"""Builds the presets of a tier, runs its tests and counts what came out.
 
-The last line of a run is "N passed, N failed, N skipped", over all presets. What counts as failed,
+scripts/tiers.py says what belongs to which tier. A run ends with the ten slowest tests and the line
+"N passed, N failed, N skipped", over all presets. What counts as failed,
 besides a failing test: a preset that does not build or has no test of a kind it should have; a test
 that ctest could not start; a test without a label, which nothing would run; a test that skips
 without saying why ("SKIP: reason", or GoogleTest's GTEST_SKIP() << reason); files that clang-format
@@ -20,27 +21,25 @@ import tempfile
 import time
 import xml.etree.ElementTree as ElementTree
 
+import tiers
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
-# The kinds of test, each the label of one folder below tests/, and what each preset runs. The
-# sanitizers own malloc: their builds have no tests of the libraries.
-KINDS = ("unit", "entry", "process", "compat", "model", "programs", "layout", "packaging")
 # Run only when asked for: it changes the system for a moment.
 SYSTEM_KIND = "system"
-PRESETS = {
-    "release": KINDS,
-    "debug": ("unit", "entry", "process", "compat", "layout"),
-    "asan": ("unit",),
-    "tsan": ("unit", "model"),
-    "clang": ("unit", "entry", "process", "compat", "model", "layout"),
-    "i386": ("unit", "entry", "process", "compat", "model", "layout"),
-    "musl": ("process",),
-}
+LABELS = (*tiers.KINDS, SYSTEM_KIND)
+SLOWEST_SHOWN = 10
 TEST_TIMEOUT_S = 600  # for tests that set none of their own
 FORMATTED_FOLDERS = ("src", "include", "tests", "bench", "tools")
 FORMATTED_SUFFIXES = {".cc", ".h", ".c"}
 LINES_OF_ALL_FAILURES = 24  # of the failed tests' outputs, repeated above the counts
 CLANG_FORMAT = "clang-format-19"
+JOB_COMMANDS = {
+    "tidy": ["make", "--no-print-directory", "tidy"],
+    "soak": ["scripts/soak.py"],
+    "fuzzing": ["scripts/fuzz.py", "--minutes", "10"],
+    "clean root": ["scripts/clean_root.sh"],
+}
 
 
 class Tally:
@@ -51,6 +50,7 @@ class Tally:
         self.failures = []
         self.outputs = []  # of the tests that failed, in the order of failures; None where unknown
         self.skips = []
+        self.seconds = []  # (seconds, name) of each test
 
     def fail(self, what, output=None):
         self.failures.append(what)
@@ -91,6 +91,7 @@ def count_results(preset, junit_file, tally):
     cases = ElementTree.parse(junit_file).getroot().findall("testcase")
     for case in cases:
         name = f"{preset}: {case.get('name')}"
+        tally.seconds.append((float(case.get("time") or 0), name))
         status = case.get("status")
         if status == "run":
             tally.passed += 1
@@ -122,37 +123,39 @@ def labels_of_tests(build_dir):
     }
 
 
-def build(preset, jobs):
-    """Returns the name of the step that failed, or None."""
+def build(preset, kinds, jobs):
+    """Builds what tests of some kinds need. Returns the name of the step that failed, or None."""
     if subprocess.run(["cmake", "--preset", preset, "--log-level=WARNING"], cwd=ROOT,
                       stdout=subprocess.DEVNULL).returncode:
         return "configuring"
-    command = ["cmake", "--build", "--preset", preset, "-j", str(jobs)]
+    targets = {f"tests_{kind if kind != SYSTEM_KIND else 'process'}" for kind in kinds}
+    command = ["cmake", "--build", "--preset", preset, "-j", str(jobs), "--target", *sorted(targets)]
     if not sys.stdout.isatty():
         command += ["--", "--quiet"]  # ninja's progress is one line only on a terminal
     return "building" if subprocess.run(command, cwd=ROOT).returncode else None
 
 
-def run_preset(preset, jobs, only, tally):
+def run_preset(preset, tier, jobs, only, tally):
     started = time.monotonic()
+    # A preset that is asked for by name runs what it has, where the tier has nothing of it.
+    kinds = [kind for kind in
+             only or tiers.kinds_of(preset, tier) or tiers.kinds_of(preset, tiers.TIERS[-1])
+             if kind == SYSTEM_KIND or tiers.CELLS[kind][preset] in tiers.TIERS]
     say(f"{preset}: build")
-    failed_step = build(preset, jobs)
+    failed_step = build(preset, kinds, jobs)
     if failed_step:
         tally.fail(f"{preset}: {failed_step}")
         return
     build_dir = ROOT / "build" / preset
-    kinds = [kind for kind in (*PRESETS[preset], SYSTEM_KIND)
-             if (kind in only if only else kind in PRESETS[preset])]
     labels = labels_of_tests(build_dir)
-    if not labels:
-        tally.fail(f"{preset}: has no tests")
-        return
     for name, of_test in labels.items():
-        if not set(of_test) & {*KINDS, SYSTEM_KIND}:
-            tally.fail(f"{preset}: {name}: has none of the labels {' '.join(KINDS)} {SYSTEM_KIND}")
+        # ctest has one test that fails in place of those of a program that is not built.
+        if not set(of_test) & set(LABELS) and not name.endswith("_NOT_BUILT"):
+            tally.fail(f"{preset}: {name}: has none of the labels {' '.join(LABELS)}")
     for kind in kinds:
         if not any(kind in of_test for of_test in labels.values()):
             tally.fail(f"{preset}: has no test labelled {kind}")
+    left_out = tiers.labels_left_out(tier)
 
     say(f"{preset}: test ({' '.join(kinds)}), built in {time.monotonic() - started:.0f} s")
     started = time.monotonic()
@@ -161,7 +164,8 @@ def run_preset(preset, jobs, only, tally):
         junit_file = pathlib.Path(folder) / "results.xml"
         ctest = subprocess.run(
             # One more than processors: some tests mostly wait.
-            ["ctest", "-L", f"^({'|'.join(kinds)})$", "-j", str(jobs + 1), "--output-on-failure",
+            ["ctest", "-L", f"^({'|'.join(kinds)})$",
+             *(["-LE", f"^({'|'.join(left_out)})$"] if left_out else []), "-j", str(jobs + 1), "--output-on-failure",
              "--no-tests=error", "--timeout", str(TEST_TIMEOUT_S), "--progress",
              # What a test printed is needed whole: a skip's reason may be anywhere in it.
              "--test-output-size-passed", "1000000", "--output-junit", junit_file],
@@ -186,7 +190,6 @@ def formatted_files():
 
 
 def check_format(tally):
-    say("format: clang-format")
     files = formatted_files()
     check = subprocess.run([CLANG_FORMAT, "--dry-run", *files], cwd=ROOT, stderr=subprocess.PIPE,
                            text=True) if files else None
@@ -205,12 +208,29 @@ def check_format(tally):
         tally.passed += 1
 
 
+def run_job(job, tally):
+    """What a tier runs beside the presets."""
+    say(job)
+    if job == "format":
+        check_format(tally)
+    elif job == "clean root" and os.geteuid() != 0:
+        tally.skip("clean root: needs root, to mount and to chroot")
+    else:
+        started = time.monotonic()
+        if subprocess.run(JOB_COMMANDS[job], cwd=ROOT).returncode:
+            tally.fail(f"{job}: {' '.join(JOB_COMMANDS[job])}")
+        else:
+            tally.passed += 1
+        say(f"{job}: {time.monotonic() - started:.0f} s")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--preset", action="append", choices=PRESETS,
+    parser.add_argument("--tier", choices=tiers.TIERS, default="test", help="default: test")
+    parser.add_argument("--preset", action="append", choices=tiers.PRESETS,
                         help="only this one (repeatable)")
-    parser.add_argument("--kind", action="append", choices=(*KINDS, SYSTEM_KIND),
-                        help="only tests of this kind (repeatable)")
+    parser.add_argument("--kind", action="append", choices=LABELS,
+                        help="only tests of this kind, in whichever tier (repeatable)")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)),
                         help="default: one per CPU")
     parser.add_argument("--list-formatted", action="store_true",
@@ -222,13 +242,24 @@ def main():
 
     started = time.monotonic()
     tally = Tally()
-    check_format(tally)
-    for preset in options.preset or PRESETS:
-        if options.kind and not set(options.kind) & {*PRESETS[preset], SYSTEM_KIND}:
+    jobs = [] if options.preset or options.kind else tiers.jobs_of(options.tier)
+    for job in jobs:
+        if job == "format":  # in seconds
+            run_job(job, tally)
+    for preset in options.preset or tiers.presets_of(options.tier):
+        if options.kind and not any(
+                kind == SYSTEM_KIND or tiers.CELLS[kind][preset] in tiers.TIERS
+                for kind in options.kind):
             continue
-        run_preset(preset, options.jobs, options.kind, tally)
+        run_preset(preset, options.tier, options.jobs, options.kind, tally)
+    for job in jobs:
+        if job != "format":
+            run_job(job, tally)
 
     say(f"all of it took {time.monotonic() - started:.0f} s")
+    say("the slowest tests")
+    for seconds, name in sorted(tally.seconds, reverse=True)[:SLOWEST_SHOWN]:
+        print(f"{seconds:8.1f} s  {name}")
     # Again at the very end, for whoever gets to see only the end of a long log.
     for failure, output in zip(tally.failures, tally.outputs):
         print(f"FAIL  {failure}")

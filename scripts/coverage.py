@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Prints how many lines and branches of src/ the tests run, by folder, counted by gcov.
+
+Built without optimisation and without asserts, whose branches never run. What counts: the unit tests, and the tests of entry
+points, processes and gperftools' programs on the full library. What a process does that ends by a signal or by _exit is not
+counted, nor what a sandbox keeps from writing the counters' files: tests of those may fail here, and are not tests here.
+"""
+
+import argparse
+import collections
+import concurrent.futures
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BUILD = ROOT / "build" / "coverage"
+KINDS = ("unit", "entry", "process", "compat")
+TEST_TIMEOUT_S = 300
+
+
+def counts_of(notes):
+    """What gcov says of one compiled file: [(source, line, count, [branch counts])]."""
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(["gcov", "--json-format", "--stdout", "--branch-probabilities", str(notes)],
+                              cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    found = []
+    for text in done.stdout.splitlines():
+        document = json.loads(text)
+        for file in document["files"]:
+            path = pathlib.Path(document["current_working_directory"], file["file"]).resolve()
+            if path.is_relative_to(ROOT / "src"):
+                name = str(path.relative_to(ROOT / "src"))
+                # Ways out by an exception are no branches of the source.
+                found += [(name, line["line_number"], line["count"],
+                           [branch["count"] for branch in line["branches"] if not branch["throw"]])
+                          for line in file["lines"]]
+    return found
+
+
+def percent(part, whole):
+    return f"{100 * part / whole:5.1f} % of {whole:6}" if whole else f"{'-':>17}"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--kind", action="append", choices=KINDS, help="only tests of this kind (repeatable)")
+    parser.add_argument("--no-run", action="store_true", help="only count what earlier runs left")
+    parser.add_argument("--files", action="store_true", help="by file, not by folder")
+    parser.add_argument("--missed", metavar="FILE", help="print the lines of a file of src/ that were not run")
+    options = parser.parse_args()
+    kinds = options.kind or KINDS
+    jobs = len(os.sched_getaffinity(0))
+    if not options.no_run:
+        for command in (["cmake", "--preset", "coverage", "--log-level=WARNING"],
+                        ["cmake", "--build", "--preset", "coverage", "-j", str(jobs), "--target",
+                         *(f"tests_{kind}" for kind in kinds)]):
+            if subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL).returncode:
+                return f"this failed: {' '.join(command)}"
+        for counters in BUILD.rglob("*.gcda"):
+            counters.unlink()
+        subprocess.run(["ctest", "-L", f"^({'|'.join(kinds)})$", "-j", str(jobs + 1), "--timeout", str(TEST_TIMEOUT_S),
+                        "--progress", "--quiet"], cwd=BUILD)
+    lines = collections.defaultdict(collections.Counter)  # file -> line -> how often
+    branches = collections.defaultdict(lambda: collections.defaultdict(collections.Counter))
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        for found in pool.map(counts_of, sorted((BUILD / "src").rglob("*.gcno"))):
+            for name, line, count, ways in found:
+                lines[name][line] += count
+                # A line of a template or of a header is compiled several times: the same way each time.
+                for number, way in enumerate(ways):
+                    branches[name][line][number] += way
+    if not lines:
+        return f"nothing was counted in {BUILD}"
+    if options.missed:
+        text = (ROOT / "src" / options.missed).read_text().splitlines()
+        for line, count in sorted(lines[options.missed].items()):
+            if not count:
+                print(f"{line:6}  {text[line - 1]}")
+        return 0
+    rows = collections.defaultdict(lambda: [0, 0, 0, 0])
+    for name in lines:
+        ways = [count for of_line in branches[name].values() for count in of_line.values()]
+        figures = (sum(map(bool, lines[name].values())), len(lines[name]), sum(map(bool, ways)), len(ways))
+        for row in (name if options.files else name.split("/")[0], "src/"):
+            rows[row] = [a + b for a, b in zip(rows[row], figures)]
+    total = rows.pop("src/")
+    for row, figures in [*sorted(rows.items()), ("src/", total)]:
+        print(f"{row:40} lines {percent(*figures[:2])}   branches {percent(*figures[2:])}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

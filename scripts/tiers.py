@@ -1,0 +1,177 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Which kinds of tests run in which preset, and from which tier on: the only table of it.
+
+  scripts/tiers.py              prints the table (make help-tests)
+  scripts/tiers.py --markdown   prints it as tests/README.md has it
+
+A tier includes the tiers before it. A cell is a tier or the reason why the kind does not run there.
+"""
+
+import sys
+
+TIERS = ("check", "test", "all")
+COMMANDS = {"check": "make check", "test": "make test", "all": "make test-all"}
+
+# Preset -> what it can show that the others cannot, in the order in which they run.
+PRESETS = {
+    "check": "optimised, with asserts, invariant checks and lock ranks",
+    "release": "what is shipped",
+    "asan": "AddressSanitizer and UndefinedBehaviorSanitizer",
+    "tsan": "ThreadSanitizer",
+    "clang": "a second compiler, thread-safety analysis",
+    "i386": "32-bit words; undefined behaviour in tests traps",
+    "musl": "a C library without shared objects, no C++ library",
+    "debug": "no optimisation: for debuggers",
+    "fuzz": "libFuzzer",
+}
+
+# Presets without a column: what they are for.
+NOT_FOR_TESTS = {"coverage": "make coverage"}
+
+# Why cells are empty.
+REASONS = {
+    "owned": "the sanitizer owns malloc, so there is no library to preload or to link with",
+    "once": "does not depend on how the library is built: once, where it is built as shipped",
+    "shipped": "is about what is shipped: files, sizes, figures",
+    "no C++": "GoogleTest and C++ programs need a C++ library",
+    "64 bits": "the programs of a 64-bit system cannot load a 32-bit library",
+    "asserts": "a protocol's timing: asserts and missing optimisation hide what it looks for",
+    "fuzzer": "needs libFuzzer; the fuzz preset is asan's for everything else",
+    "bench": "the benchmark programs are built with what is shipped only",
+}
+
+# Kind, which is the label of its tests -> what it is.
+KINDS = {
+    "unit": "a test file per source file, on fake virtual memory (GoogleTest)",
+    "entry": "what each entry point promises, through the library",
+    "process": "life of a process: threads, fork, dlopen, limits, misuse, reports",
+    "compat": "programs of gperftools' on the libraries",
+    "model": "how one thread takes another's cache: searched in full, and tried",
+    "layout": "layers, headers, comments, symbols, instructions, start-up size",
+    "packaging": "what is installed and packaged, as users find it",
+    "programs": "real programs on the library, compared with the C library's malloc",
+    "bench": "the benchmark programs and their runner",
+    "fuzz": "each fuzz target with a fixed seed; in make test-all for ten minutes more",
+}
+
+# Kind -> preset -> tier or reason.
+CELLS = {
+    "unit": {
+        "check": "check", "release": "all", "asan": "test", "tsan": "test", "clang": "all",
+        "i386": "test", "musl": "no C++", "debug": "all", "fuzz": "fuzzer",
+    },
+    "entry": {
+        "check": "check", "release": "test", "asan": "owned", "tsan": "owned", "clang": "test",
+        "i386": "test", "musl": "no C++", "debug": "all", "fuzz": "owned",
+    },
+    "process": {
+        "check": "check", "release": "test", "asan": "owned", "tsan": "owned", "clang": "all",
+        "i386": "test", "musl": "test", "debug": "all", "fuzz": "owned",
+    },
+    "compat": {
+        "check": "check", "release": "test", "asan": "owned", "tsan": "owned", "clang": "all",
+        "i386": "all", "musl": "no C++", "debug": "all", "fuzz": "owned",
+    },
+    "model": {
+        "check": "asserts", "release": "test", "asan": "asserts", "tsan": "test", "clang": "all",
+        "i386": "all", "musl": "no C++", "debug": "asserts", "fuzz": "asserts",
+    },
+    "layout": {
+        "check": "check", "release": "test", "asan": "owned", "tsan": "owned", "clang": "test",
+        "i386": "test", "musl": "shipped", "debug": "all", "fuzz": "owned",
+    },
+    "packaging": {
+        "check": "shipped", "release": "test", "asan": "shipped", "tsan": "shipped",
+        "clang": "once", "i386": "once", "musl": "once", "debug": "shipped", "fuzz": "shipped",
+    },
+    "programs": {
+        "check": "shipped", "release": "test", "asan": "owned", "tsan": "owned",
+        "clang": "once", "i386": "64 bits", "musl": "no C++", "debug": "shipped", "fuzz": "owned",
+    },
+    "bench": {
+        "check": "bench", "release": "test", "asan": "bench", "tsan": "bench", "clang": "bench",
+        "i386": "bench", "musl": "bench", "debug": "bench", "fuzz": "bench",
+    },
+    "fuzz": {
+        "check": "fuzzer", "release": "fuzzer", "asan": "fuzzer", "tsan": "fuzzer",
+        "clang": "fuzzer", "i386": "fuzzer", "musl": "fuzzer", "debug": "fuzzer", "fuzz": "all",
+    },
+}
+
+# What is of no kind and no preset -> (tier, what it is).
+ONCE = {
+    "format": ("test", "clang-format would change no file"),
+    "tidy": ("all", "clang-tidy over src/ has no warning"),
+    "soak": ("all", "minutes of caches taken from running threads"),
+    "fuzzing": ("all", "ten minutes of each fuzz target"),
+    "clean root": ("all", "the README's commands in a new Debian system (root)"),
+}
+
+# Labels beside the kind -> the first tier that runs such tests.
+LATER_LABELS = {"slow": "test", "thorough": "all"}
+
+
+def included(tier, limit):
+    return TIERS.index(tier) <= TIERS.index(limit)
+
+
+def kinds_of(preset, tier):
+    """The kinds that a tier runs in a preset."""
+    return [kind for kind, cells in CELLS.items()
+            if cells[preset] in TIERS and included(cells[preset], tier)]
+
+
+def presets_of(tier):
+    return [preset for preset in PRESETS if kinds_of(preset, tier)]
+
+
+def labels_left_out(tier):
+    return [label for label, first in LATER_LABELS.items() if not included(first, tier)]
+
+
+def jobs_of(tier):
+    """What a tier runs beside the presets."""
+    return [job for job, (first, _) in ONCE.items() if included(first, tier)]
+
+
+def markdown():
+    """The table, with a note for each reason."""
+    notes = {reason: str(number) for number, reason in enumerate(REASONS, 1)}
+    lines = ["| | " + " | ".join(PRESETS) + " |", "|---|" + "---|" * len(PRESETS)]
+    for kind, cells in CELLS.items():
+        shown = [cells[preset] if cells[preset] in TIERS else f"({notes[cells[preset]]})"
+                 for preset in PRESETS]
+        lines.append(f"| `{kind}` | " + " | ".join(shown) + " |")
+    lines += ["", "A cell names the first tier that runs the kind in the preset. Empty cells:", ""]
+    lines += [f"{number}. {REASONS[reason]}" for reason, number in notes.items()]
+    lines += ["", "Kinds:", ""]
+    lines += [f"* `{kind}`: {text}" for kind, text in KINDS.items()]
+    lines += ["", "Presets:", ""]
+    lines += [f"* `{preset}`: {text}" for preset, text in PRESETS.items()]
+    lines += ["", "Once, in no preset:", ""]
+    lines += [f"* {job} (`{COMMANDS[tier]}`): {text}" for job, (tier, text) in ONCE.items()]
+    return "\n".join(lines)
+
+
+def plain():
+    """The table for a terminal."""
+    width = max(map(len, CELLS)) + 2
+    column = max(map(len, PRESETS)) + 2
+    notes = {reason: f"({number})" for number, reason in enumerate(REASONS, 1)}
+    lines = ["".ljust(width) + "".join(preset.ljust(column) for preset in PRESETS)]
+    for kind, cells in CELLS.items():
+        lines.append(kind.ljust(width) + "".join(
+            notes.get(cells[preset], cells[preset]).ljust(column) for preset in PRESETS))
+    lines += ["", "A cell names the first tier that runs the kind in the preset: "
+              + ", ".join(f"{tier} ({command})" for tier, command in COMMANDS.items()) + ".", ""]
+    lines += [f"{notes[reason]} {text}" for reason, text in REASONS.items()]
+    lines.append("")
+    for group in (KINDS, PRESETS):
+        lines += [f"{name.ljust(width)}{text}" for name, text in group.items()] + [""]
+    lines += [f"{job.ljust(width)}{COMMANDS[tier]}: {text}" for job, (tier, text) in ONCE.items()]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    print(markdown() if sys.argv[1:] == ["--markdown"] else plain())
