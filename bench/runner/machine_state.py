@@ -96,11 +96,16 @@ def processors_of(text):
     return numbers
 
 
+def usual_state(probes):
+    """The median of each figure that is known."""
+    return {name: statistics.median(values) for name in Probe._fields
+            if (values := [value for probe in probes
+                           if (value := getattr(probe, name)) is not None])}
+
+
 def differences(probes):
     """For each probe in what it differs from the run's usual state: a list of words, mostly empty."""
-    usual = {name: statistics.median(values) for name in Probe._fields
-             if (values := [value for probe in probes
-                            if (value := getattr(probe, name)) is not None])}
+    usual = usual_state(probes)
     found = []
     for probe in probes:
         words = []

@@ -215,9 +215,9 @@ def terminal(data, derived):
         table_of = figure_table if group == "memory" else ratio_table
         heading, table = table_of(data, derived, group)
         if table:
-            lines += [title, *_aligned(heading, table), ""]
+            lines += [title, *aligned(heading, table), ""]
     lines += ["Geometric means over the timed rows: cost to the reference, peak RSS to the leanest "
-              "peer of the pilot", *_aligned(*mean_table(data, derived)), ""]
+              "peer of the pilot", *aligned(*mean_table(data, derived)), ""]
     found = notes(data, derived)
     if found:
         lines += ["Besides:", *(f"  {line}" for line in found), ""]
@@ -229,12 +229,14 @@ def terminal(data, derived):
 
 
 def comparison_text(comparison):
-    return "\n".join(_aligned(*compare_table(comparison)))
+    return "\n".join(aligned(*compare_table(comparison)))
 
 
-def _aligned(heading, table):
+def aligned(heading, table, last_left=False):
+    """Lines of text in columns: the first to the left, as is the last if asked for."""
     widths = [max(map(len, column)) for column in zip(heading, *table)]
-    return ["  ".join(cell.ljust(width) if number == 0 else cell.rjust(width)
+    left = {0, len(heading) - 1} if last_left else {0}
+    return ["  ".join(cell.ljust(width) if number in left else cell.rjust(width)
                       for number, (cell, width) in enumerate(zip(row, widths))).rstrip()
             for row in (heading, *table)]
 

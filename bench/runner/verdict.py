@@ -148,3 +148,10 @@ def of_row(cost=None, peak=None, instructions=None):
         if word in words:
             return word, [finding for finding in deciding if finding.word == word]
     return UNKNOWN, []
+
+
+def of_failures(new_failed, base_failed):
+    """The word for a row in which a side crashed or took too long."""
+    if new_failed == base_failed:
+        return UNKNOWN
+    return WORSE if new_failed else BETTER
