@@ -190,14 +190,16 @@ class Referee:
         def count(entry):
             processor = processors.get()
             try:
-                for side in (BASE, NEW) * instructions.COUNTS:
-                    if (entry.name, side) in self.count_failures:
-                        continue
-                    try:
+                for _ in range(instructions.COUNTS):
+                    for side in (BASE, NEW):
                         self.counts[entry.name, side].append(entry.counted.count(
                             allocators[side, entry.kind], self._context, processor))
-                    except ProcessFailed as failure:
-                        self.count_failures[entry.name, side] = f"{failure}, under callgrind"
+                    # Counts hardly vary, so only a difference is looked at twice.
+                    if verdict.word_for(self._count_ratio(entry),
+                                        verdict.INSTRUCTION_MARGIN) == verdict.SAME:
+                        break
+            except ProcessFailed as failure:
+                self.count_failures[entry.name, side] = f"{failure}, under callgrind"
             finally:
                 processors.put(processor)
 
@@ -207,6 +209,10 @@ class Referee:
             self._progress.say(f"counting the instructions of {len(counted)} rows")
         with concurrent.futures.ThreadPoolExecutor(processors.qsize()) as pool:
             list(pool.map(count, counted))
+
+    def _count_ratio(self, entry):
+        counts = [self.counts[entry.name, side] for side in (BASE, NEW)]
+        return verdict.span_ratio(*counts) if all(counts) else None
 
     def _pass(self, entries, allocators, number):
         """The pass -1 proves which library serves and shows how long a pair takes; it counts for
@@ -272,8 +278,7 @@ class Referee:
                     if (what := samples.failure(entry.name, side)
                         or self.count_failures.get((entry.name, side), ""))}
         cost, peak = self.ratios(entry, samples) if entry.timed else (None, None)
-        counts = [self.counts[entry.name, side] for side in (BASE, NEW)]
-        counted = verdict.span_ratio(*counts) if all(counts) else None
+        counted = self._count_ratio(entry)
         faults = samples.round_ratios(entry.name, NEW, BASE, lambda record: record["minor_faults"])
         word, reasons = verdict.of_row(cost, peak, counted)
         if failures:
