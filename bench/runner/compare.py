@@ -166,9 +166,9 @@ def run(options, progress):
                                    cpu=max(os.sched_getaffinity(0)))
         sides = referee.Sides(paths, environment, folder)
         if environment:
-            copies = sides.renew()
             for kind in sorted({entry.kind for entry in chosen}):
-                referee.check_environment(copies[referee.NEW, kind], context)
+                with sides.copies(kind) as copies:
+                    referee.check_environment(copies[referee.NEW], context)
         judge = referee.Referee(chosen, sides, others, context, options.seed, progress.deadline,
                                 progress, machine_state.Prober(bin_folder))
         if not judge.entries:

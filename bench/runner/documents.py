@@ -158,7 +158,7 @@ def means_part(data, path, folder):
         lines.append(f"| {shown_name(allocator)} | {short_ratio(against['time'])} "
                      f"| {short_ratio(against['peak'])} |")
     lines += ["", wrapped(losses(timed, derived, ours)
-                          + f" [Every row]({link(folder, path.parent / 'README.md')}).")]
+                          + f" [Details]({link(folder, path.parent / 'README.md')}).")]
     return "\n".join(lines)
 
 
@@ -173,7 +173,8 @@ def losses(timed, derived, ours):
     text = (f"Beside the best peer of each row this library is ahead in {ahead} rows, level in "
             f"{len(ratios) - ahead - len(behind)} and behind in {len(behind)}")
     most = [f"`{name}` ({ratios[name].median:.2f})" for name in behind[:3]]
-    return text + (f". It needs most beside the best peer in {', '.join(most)}." if most else ".")
+    return text + (f". Its largest costs relative to the best peer's: {', '.join(most)}."
+                   if most else ".")
 
 
 def index_build_part(data, path, folder):

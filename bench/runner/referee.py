@@ -8,7 +8,9 @@ plays no part in that. Passes in which the machine was in another state than usu
 
 import collections
 import concurrent.futures
+import contextlib
 import dataclasses
+import itertools
 import os
 import pathlib
 import queue
@@ -88,11 +90,12 @@ def choose(entries, wanted):
 
 
 class Sides:
-    """The two libraries, in copies that are made anew for every pass.
+    """The two libraries, in copies that are made anew for every pair.
 
     Where a file lies in memory, and how long its path and its environment are, moves a program's
-    time by a few per cent. So both sides have names of equal length, and luck is drawn again and
-    again. Debug information is left out: valgrind cannot read that of every compiler.
+    time by a few per cent. So both sides have names of equal length, and luck is drawn again for
+    every pair: no two pairs are wrong for the same reason. Debug information is left out, since
+    valgrind cannot read that of every compiler.
     """
 
     def __init__(self, libraries, environment, folder):
@@ -108,25 +111,23 @@ class Sides:
                 stripped.parent.mkdir(parents=True)
                 strip(path, stripped)
                 self._stripped[side, kind] = stripped
-        self._number = 0
-        self._last = None
+        self._numbers = itertools.count()  # counting asks from several threads
 
-    def renew(self):
-        """Allocators by side and kind, of files that nothing has used yet."""
+    @contextlib.contextmanager
+    def copies(self, kind):
+        """Allocators BASE and NEW, of files that nothing has used yet; they are gone afterwards."""
+        folder = self._folder / f"{next(self._numbers):06}"
         made = {}
-        folder = self._folder / f"copy-{self._number:04}"
-        self._number += 1
-        for (side, kind), path in self._stripped.items():
-            copy = folder / f"{side:_<4}" / kind / path.name
+        for side in (BASE, NEW):
+            path = self._stripped[side, kind]
+            copy = folder / f"{side:_<4}" / path.name
             copy.parent.mkdir(parents=True)
             shutil.copyfile(path, copy)
-            made[side, kind] = peers.Allocator(
-                side, str(copy.resolve()), source=kind, preload=str(copy.resolve()),
-                environment=self._environments[side], ours=True)
-        if self._last:
-            shutil.rmtree(self._last)
-        self._last = folder
-        return made
+            made[side] = peers.Allocator(side, str(copy.resolve()), source=kind,
+                                         preload=str(copy.resolve()),
+                                         environment=self._environments[side], ours=True)
+        yield made
+        shutil.rmtree(folder)
 
 
 def strip(path, to):
@@ -155,7 +156,6 @@ class Referee:
         timed = sum(bool(entry.timed) for entry in self.entries)
         # Each timed row is asked for its cost and its peak memory, by each of the two sides.
         self.alarm = verdict.alarm_of_each(2 * timed)
-        self._pairs = collections.Counter()
         self._pair_seconds = {}
         self._next_round = collections.Counter()
 
@@ -164,12 +164,11 @@ class Referee:
         return self._measurements.records
 
     def run(self):
-        allocators = self._sides.renew()
-        self._count(allocators)
+        self._count()
         timed = [entry for entry in self.entries if entry.timed]
         if not timed:
             return
-        self._pass(timed, allocators, number=-1)
+        self._pass(timed, number=-1)
         self.probes.append(self._prober.probe())
         number = 0
         while entries := self._unsettled(timed):
@@ -177,11 +176,11 @@ class Referee:
                              for entry in entries)
             if number and time.monotonic() + expected_s > self._deadline:
                 break
-            self._pass(entries, self._sides.renew(), number)
+            self._pass(entries, number)
             self.probes.append(self._prober.probe())
             number += 1
 
-    def _count(self, allocators):
+    def _count(self):
         """Both sides of a row on the same processor, rows on all processors at once."""
         processors = queue.SimpleQueue()
         for processor in sorted(os.sched_getaffinity(0)):
@@ -189,19 +188,24 @@ class Referee:
 
         def count(entry):
             processor = processors.get()
+            with self._sides.copies(entry.kind) as allocators:
+                try:
+                    count_both(entry, processor, allocators)
+                finally:
+                    processors.put(processor)
+
+        def count_both(entry, processor, allocators):
             try:
                 for _ in range(instructions.COUNTS):
                     for side in (BASE, NEW):
                         self.counts[entry.name, side].append(entry.counted.count(
-                            allocators[side, entry.kind], self._context, processor))
+                            allocators[side], self._context, processor))
                     # Counts hardly vary, so only a difference is looked at twice.
                     if verdict.word_for(self._count_ratio(entry),
                                         verdict.INSTRUCTION_MARGIN) == verdict.SAME:
                         break
             except ProcessFailed as failure:
                 self.count_failures[entry.name, side] = f"{failure}, under callgrind"
-            finally:
-                processors.put(processor)
 
         counted = [entry for entry in self.entries
                    if entry.counted and not entry.counted.missing(self._context)]
@@ -214,22 +218,22 @@ class Referee:
         counts = [self.counts[entry.name, side] for side in (BASE, NEW)]
         return verdict.span_ratio(*counts) if all(counts) else None
 
-    def _pass(self, entries, allocators, number):
+    def _pass(self, entries, number):
         """The pass -1 proves which library serves and shows how long a pair takes; it counts for
         nothing."""
         warm_up = number < 0
         pairs = {entry: 1 if warm_up else self._pairs_of_a_pass(entry) for entry in entries}
-        taking_part = {entry: [allocators[BASE, entry.kind], allocators[NEW, entry.kind],
-                               *self._others] for entry in entries}
-        self._progress.plan({entry.timed: pairs[entry] * len(taking_part[entry])
+        self._progress.plan({entry.timed: pairs[entry] * (2 + len(self._others))
                              for entry in entries})
         for entry in entries:
             for _ in range(pairs[entry]):
                 started = time.monotonic()
                 first = len(self.records)
-                self._measurements.run_row(
-                    entry.timed, taking_part[entry], comparison.WARM_UP if warm_up else PASS,
-                    self._next_round[entry.name], prove=warm_up)
+                with self._sides.copies(entry.kind) as allocators:
+                    self._measurements.run_row(
+                        entry.timed, [*allocators.values(), *self._others],
+                        comparison.WARM_UP if warm_up else PASS, self._next_round[entry.name],
+                        prove=warm_up)
                 self._next_round[entry.name] += 1
                 for record in self.records[first:]:
                     record["pass"] = number

@@ -83,7 +83,7 @@ class Made(unittest.TestCase):
         self.assertIn("| C library (glibc 1) | 0.50 [0.50, 0.50] | 1.00 [1.00, 1.00] |", text)
         self.assertIn("ahead in 0 rows, level in 0 and behind in 1", text)
         self.assertIn("`a` (2.00)", text)
-        self.assertIn("[Every row](bench/results/README.md)", text)
+        self.assertIn("[Details](bench/results/README.md)", text)
         self.assertIn("| a | 2.00 s |", (self.results / "README.md").read_text())
 
     def test_a_changed_figure_is_found(self):
@@ -106,7 +106,7 @@ class Made(unittest.TestCase):
         document.write_text(self.marks(f"means {other}"))
         documents.write(self.root)
         self.assertIn("2.00 [2.00, 2.00]", document.read_text())
-        self.assertIn("[Every row](../bench/results/history/README.md)", document.read_text())
+        self.assertIn("[Details](../bench/results/history/README.md)", document.read_text())
         document.write_text(self.marks("means bench/results/history/none.json"))
         with self.assertRaisesRegex(process.BenchError, "none.json: .*No such file"):
             documents.write(self.root)

@@ -245,12 +245,12 @@ class FakeCounted:
 
 class FakeSides:
     def __init__(self):
-        self.renewed = 0
+        self.number = 0
 
-    def renew(self):
-        self.renewed += 1
-        return {(side, kind): peers.Allocator(side, f"/{self.renewed}", kind)
-                for side in (BASE, NEW) for kind in referee.KINDS}
+    @contextlib.contextmanager
+    def copies(self, kind):
+        self.number += 1
+        yield {side: peers.Allocator(side, f"/{self.number}", kind) for side in (BASE, NEW)}
 
 
 class FakeProber:
@@ -327,10 +327,10 @@ class Passes(unittest.TestCase):
         self.assertEqual({record["pass"] for record in judge.records} - {-1}, set(range(
             len(judge.odd_passes()))))
 
-    def test_libraries_are_copied_anew_for_every_pass(self):
-        judge = self.judge([self.entry(self.noisy(0.001))])
-        # The counting and the warm-up share one.
-        self.assertEqual(judge._sides.renewed, 1 + len(judge.odd_passes()))
+    def test_libraries_are_copied_anew_for_every_pair(self):
+        entry = self.entry(self.noisy(0.001))
+        judge = self.judge([entry])
+        self.assertEqual(judge._sides.number, entry.timed.runs[NEW])
 
     def test_the_deadline_ends_it(self):
         entry = self.entry(self.noisy(0.5))
@@ -411,16 +411,18 @@ class Sides(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             libraries = {side: {"minimal": pathlib.Path(SPY)} for side in (BASE, NEW)}
             sides = referee.Sides(libraries, {"A": "1", "LONGER": "x"}, pathlib.Path(folder))
-            first, second = sides.renew(), sides.renew()
-            for made in (first, second):
-                base, new = made[BASE, "minimal"], made[NEW, "minimal"]
-                self.assertEqual(len(base.preload), len(new.preload))
-                self.assertNotEqual(base.preload, new.preload)
-                self.assertEqual(new.environment, {"A": "1", "LONGER": "x"})
-                self.assertEqual(base.environment, {"_": "1", "______": "x"})
-            self.assertNotEqual(first[NEW, "minimal"].preload, second[NEW, "minimal"].preload)
-            self.assertFalse(os.path.exists(first[NEW, "minimal"].preload))
-            self.assertTrue(os.path.exists(second[NEW, "minimal"].preload))
+            seen = set()
+            for _ in range(2):
+                with sides.copies("minimal") as made:
+                    base, new = made[BASE], made[NEW]
+                    self.assertEqual(len(base.preload), len(new.preload))
+                    self.assertEqual(new.environment, {"A": "1", "LONGER": "x"})
+                    self.assertEqual(base.environment, {"_": "1", "______": "x"})
+                    for path in (base.preload, new.preload):
+                        self.assertTrue(os.path.isfile(path))
+                        seen.add(path)
+            self.assertEqual(len(seen), 4)
+            self.assertFalse([path for path in seen if os.path.exists(path)])
 
 
 class WholeRun(unittest.TestCase):
@@ -459,7 +461,7 @@ class WholeRun(unittest.TestCase):
         self.assertEqual(data["verdicts"][0]["word"], "same")
         self.assertGreater(data["probes"][0]["touch_4k_ns"], 0)
         libraries = {record["malloc_library"] for record in data["records"]}
-        self.assertEqual(len(libraries), 2 * (1 + len(data["odd_passes"])))
+        self.assertEqual(len(libraries), len(data["records"]))
 
     def test_settings(self):
         result = self.compare("--with", "STANDIN_PRELOADED=2", "--rows", "^graph", "--peers",
