@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Builds what is measured: the working tree's programs and libraries, and libraries of revisions."""
+"""Builds what is measured: the working tree's programs and libraries, libraries of revisions."""
 
 import contextlib
 import os
@@ -67,7 +67,8 @@ def describe_tree():
 def _resolve(name):
     result = _git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
     if result.returncode != 0:
-        raise BenchError(f"{name} is no revision of this repository; 'git log --oneline' lists them")
+        raise BenchError(f"{name} is no revision of this repository; 'git log --oneline' lists "
+                         "them")
     return result.stdout.strip()
 
 

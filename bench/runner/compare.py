@@ -224,8 +224,8 @@ def text(outcomes, judge, names, left_out, context):
                                                    else ""))
     fewest = verdict.fewest_pairs(judge.alarm)
     if any(outcome.cost and outcome.cost.interval is None for outcome in outcomes):
-        lines.append(f"Fewer than {fewest} pairs tell nothing with this many rows: choose some with "
-                     "ROWS=..., or give more time with ARGS='--minutes 20'.")
+        lines.append(f"Fewer than {fewest} pairs tell nothing with this many rows: choose some "
+                     "with ROWS=..., or give more time with ARGS='--minutes 20'.")
     elif any(outcome.word == verdict.UNKNOWN for outcome in outcomes):
         lines.append("unknown: the interval is too wide to tell a difference of "
                      f"{verdict.TOLD_APART:.0%}. ROWS='...' with those rows alone narrows it.")

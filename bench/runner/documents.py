@@ -28,8 +28,8 @@ READING = "reading.md"
 # A reading is read.
 MOST_READING_LINES = 30
 MARKED = re.compile(r"(?P<first><!-- made by 'scripts/bench\.py --documents': (?P<what>[\w-]+)"
-                    r"(?: (?P<run>\S+\.json))? -->\n)(?P<made>.*?)(?P<last><!-- end of what is made -->)",
-                    re.DOTALL)
+                    r"(?: (?P<run>\S+\.json))? -->\n)(?P<made>.*?)"
+                    r"(?P<last><!-- end of what is made -->)", re.DOTALL)
 
 
 def load(path):
@@ -147,8 +147,8 @@ def means_part(data, path, folder):
     machine = f"{facts['processors']} processors ({facts['processor']}"
     machine += ", a virtual machine)" if facts.get("virtualization") == "yes" else ")"
     lines = [
-        wrapped(f"Run of {facts['time'][:10]} on {machine}: geometric means over {len(timed)} rows, "
-                f"{programs} of them real programs, of this library's figure divided by the "
+        wrapped(f"Run of {facts['time'][:10]} on {machine}: geometric means over {len(timed)} "
+                f"rows, {programs} of them real programs, of this library's figure divided by the "
                 "other's, with 95 % intervals. Below 1 this library needs less."), "",
         "| beside | time | peak memory |", "|---|---|---|"]
     for allocator in data["allocators"]:

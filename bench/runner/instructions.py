@@ -41,7 +41,7 @@ class CountedRow:
         return str(own) if own.is_file() else find_program(self.program)
 
     def count(self, allocator, context, processor):
-        """The instructions of one run, all of them: the program's own are the same on both sides."""
+        """All instructions of one run: the program's own are the same on both sides."""
         known = {"{inputs}": INPUTS, "{processor}": processor, "{seed}": context.seed}
         args = [functools.reduce(lambda text, name: text.replace(name, str(known[name])), known,
                                  str(arg)) for arg in self.args]
@@ -70,7 +70,7 @@ def parse_count(text):
 
 
 def rows():
-    """Those with the name of a timed row are of that row, with less work; the others stand alone."""
+    """A name that a timed row has too means that row, with less work; the others stand alone."""
     def micro(number, name):
         return CountedRow(f"micro-{name}", "bench_micro", ("child", "{processor}", "{seed}", 100,
                                                            number))

@@ -14,9 +14,9 @@ import subprocess
 from . import process, statistics
 from .process import BenchError
 
-# ping_pong_ns, touch_4k_ns and touch_2m_us are those of probe_machine.c. `others` is the part of the
-# processors' time since the probe before that this program and what it measured did not get: other
-# processes had it, or the host's other guests. None is unknown.
+# ping_pong_ns, touch_4k_ns and touch_2m_us are those of probe_machine.c. `others` is the part of
+# the processors' time since the probe before that this program and what it measured did not get:
+# other processes had it, or the host's other guests. None is unknown.
 Probe = collections.namedtuple("Probe", "ping_pong_ns touch_4k_ns touch_2m_us others")
 
 # A figure this many times the run's median, or one over it, is of another state. A line between
@@ -40,7 +40,8 @@ class Prober:
     def probe(self):
         process.warm_memory(self._bin_folder, WARMED_KIB)
         try:
-            result = subprocess.run([str(self._program)], stdout=subprocess.PIPE, check=True, env={})
+            result = subprocess.run([str(self._program)], stdout=subprocess.PIPE, check=True,
+                                    env={})
         except (OSError, subprocess.CalledProcessError) as error:
             raise BenchError(f"the machine cannot be probed: {error}") from None
         used, own = processor_times()
@@ -104,7 +105,7 @@ def usual_state(probes):
 
 
 def differences(probes):
-    """For each probe in what it differs from the run's usual state: a list of words, mostly empty."""
+    """For each probe in what it differs from the run's usual state: a list, empty for most."""
     usual = usual_state(probes)
     found = []
     for probe in probes:
@@ -125,7 +126,7 @@ def differences(probes):
 def odd_rounds(probes):
     """Of each round what was unusual. Round i lies between the probes i and i + 1.
 
-    The probe after a round also tells how busy the machine was during it; the one before it does not.
+    How busy the machine was during a round is said by the probe after it alone.
     """
     at_probe = differences(probes)
     without_others = differences([probe._replace(others=None) for probe in probes])

@@ -4,7 +4,8 @@
 //
 //   {"ping_pong_ns": 210.5, "touch_4k_ns": 610.0, "touch_2m_us": 95.2}
 //
-// ping_pong_ns   a cache line written by one processor, then by another, and back. Shows whether the
+// ping_pong_ns   a cache line written by one processor, then by another, and back. Shows whether
+// the
 //                processors share their last level of cache, which on a virtual machine may change
 //                while it runs, whatever /sys says. null where there is only one processor.
 // touch_4k_ns    the first touch of a page of 4 KiB
@@ -107,7 +108,8 @@ static double TouchNs(int advice) {
   char* const mapped =
       mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapped == MAP_FAILED) return -1;
-  char* block = (char*)(((uintptr_t)mapped + kHugepageBytes - 1) & ~(uintptr_t)(kHugepageBytes - 1));
+  char* block =
+      (char*)(((uintptr_t)mapped + kHugepageBytes - 1) & ~(uintptr_t)(kHugepageBytes - 1));
   madvise(block, (size_t)kSamples * kHugepageBytes, advice);
   double samples[kSamples];
   for (int i = 0; i < kSamples; ++i, block += kHugepageBytes) {

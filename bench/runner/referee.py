@@ -3,7 +3,7 @@
 
 The run is a sequence of passes. A pass measures every row that is not settled, both sides in pairs,
 between two probes of the machine. A row is settled when its intervals are narrow; where they lie
-plays no part in that. Passes in which the machine was in another state than usual count for nothing.
+plays no part in that. Passes in which the machine was in another state than usual do not count.
 """
 
 import collections
@@ -268,7 +268,7 @@ class Referee:
                                           for ratio in (cost, peak))
 
     def ratios(self, entry, samples, other=BASE):
-        """The Ratios of NEW to the other side in cost and in peak memory; None where there is none."""
+        """NEW's Ratios to the other side in cost and in peak memory; None where there is none."""
         def of(value):
             ratios = samples.round_ratios(entry.name, NEW, other, value)
             return verdict.signed_rank_ratio(ratios, self.alarm) if ratios else None
@@ -309,7 +309,7 @@ def missing(entry, context):
 
 
 def check_environment(allocator, context, timeout_s=60):
-    """The library has to take every variable of NEW's environment: an unknown one measures nothing."""
+    """Raises unless the library takes every variable of NEW's environment."""
     finished = process.run([str(context.bin_folder / "bench_launch"),
                             *programs.assignments(allocator),
                             str(context.bin_folder / "bench_memory"), "once"],

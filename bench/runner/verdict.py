@@ -82,7 +82,8 @@ def signed_rank_ratio(ratios, alarm):
     The interval is None when there are too few of them.
     """
     logs = [math.log(ratio) for ratio in ratios]
-    averages = sorted((logs[i] + logs[j]) / 2 for i in range(len(logs)) for j in range(i, len(logs)))
+    averages = sorted((logs[i] + logs[j]) / 2
+                      for i in range(len(logs)) for j in range(i, len(logs)))
     middle = len(averages) // 2
     median = (averages[middle] + averages[-1 - middle]) / 2
     outside = _outside(len(logs), alarm)
@@ -123,9 +124,9 @@ def alarm_of_each(measures):
 def of_row(cost=None, peak=None, instructions=None):
     """The word for a row, and the Findings that it rests on.
 
-    Time, or whatever figure the row is about, decides; where it shows no difference instructions do.
-    A loss in peak memory is not made up for by a gain in time, nor the other way round: such a row
-    is worse, and the findings tell why.
+    Time, or whatever figure the row is about, decides; where it shows no difference, instructions
+    do. A loss in peak memory is not made up for by a gain in time, nor the other way round: such a
+    row is worse, and the findings tell why.
     """
     findings = [Finding(measure, word_for(ratio, margin), ratio)
                 for measure, ratio, margin in (("cost", cost, COST_MARGIN),

@@ -7,12 +7,12 @@
 // A guest system that reports its free memory to the host loses what backed it after some seconds,
 // whole hugepages first. The next process to touch it waits for the host: 6 to 10 us per 4 KiB page
 // instead of 0.6. Which process that hits depends on what ran before, and for how long. And memory
-// that was freed as 4 KiB pages says nothing about memory that is handed out as hugepages: they come
-// from different free lists of the system.
+// that was freed as 4 KiB pages says nothing about memory that is handed out as hugepages: they
+// come from different free lists of the system.
 //
-// So this program touches KIB of memory as 4 KiB pages and as much again as hugepages, holds both at
-// the same time, so that neither is made of the other, and ends: the system hands out first what was
-// freed last.
+// So this program touches KIB of memory as 4 KiB pages and as much again as hugepages, holds both
+// at the same time, so that neither is made of the other, and ends: the system hands out first what
+// was freed last.
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,7 +52,8 @@ int main(int argc, char** argv) {
     perror("bench_warm_memory: sysinfo");
     return 1;
   }
-  const unsigned long long most = (unsigned long long)info.freeram * info.mem_unit / kPartOfFreeMemory;
+  const unsigned long long most =
+      (unsigned long long)info.freeram * info.mem_unit / kPartOfFreeMemory;
   const unsigned long long wanted = kib * 1024;
   const size_t bytes = (size_t)(wanted < most ? wanted : most);
   return Touch(bytes, MADV_NOHUGEPAGE) != 0 || Touch(bytes, MADV_HUGEPAGE) != 0;

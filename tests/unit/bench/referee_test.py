@@ -381,7 +381,7 @@ class Choice(unittest.TestCase):
     def test_the_default_set(self):
         names = self.names()
         self.assertEqual(len(names), len(set(names)))
-        for name in ("micro-pair", "full/micro-pair", "larson-2", "redis", "fragmentation", "lru-1"):
+        for name in ("micro-pair", "full/micro-pair", "larson-2", "redis", "start-up", "lru-1"):
             self.assertIn(name, names)
         self.assertFalse([name for name in names if name.startswith("full/")
                           and not name.startswith("full/micro-")])
