@@ -16,7 +16,7 @@ from .progress import Progress
 
 EXIT_WORSE, EXIT_ERROR, EXIT_INTERRUPTED = 1, 2, 130
 # Together with building the other revision the default rows stay under ten minutes.
-DEFAULT_MINUTES = 7.5
+DEFAULT_MINUTES = 7
 
 DESCRIPTION = """\
 Compares the library of the working tree with that of another revision, or two settings of one

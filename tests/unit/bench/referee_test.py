@@ -322,6 +322,7 @@ class Passes(unittest.TestCase):
         judge = self.judge([entry], probes)
         (outcome,) = judge.outcomes()
         self.assertEqual(outcome.cost.interval, (1, 1))
+        self.assertEqual(outcome.cost.rounds, per_pass * (len(judge.odd_passes()) - 3))
         self.assertEqual([number for number, odd in enumerate(judge.odd_passes()) if odd],
                          [2, 3, 4])
         self.assertEqual({record["pass"] for record in judge.records} - {-1}, set(range(
