@@ -210,7 +210,7 @@ class Referee:
         counted = [entry for entry in self.entries
                    if entry.counted and not entry.counted.missing(self._context)]
         if counted:
-            self._progress.say(f"counting the instructions of {len(counted)} rows")
+            self._progress.say(f"counting instructions, rows: {len(counted)}")
         with concurrent.futures.ThreadPoolExecutor(processors.qsize()) as pool:
             list(pool.map(count, counted))
 
