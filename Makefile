@@ -11,7 +11,7 @@ JOBS ?= $(shell nproc)
 system_python = $(firstword $(wildcard /usr/bin/python3) python3)
 release_libraries := tcmalloc tcmalloc_minimal tcmalloc_static tcmalloc_minimal_static
 
-.PHONY: help help-tests run check test test-all test-system coverage soak fuzz bench format tidy clean
+.PHONY: help help-tests run check test test-all test-system coverage soak fuzz bench compare format tidy clean
 
 help:
 	@echo "make run               compare the allocator with the C library's on a run of g++"
@@ -25,6 +25,7 @@ help:
 	@echo "make fuzz              each fuzz target for a minute (ARGS='--minutes 10')"
 	@echo "make soak              tests that want minutes rather than seconds (ARGS='--minutes 10')"
 	@echo "make bench             the benchmarks beside other allocators (ARGS=--quick: in 5 minutes)"
+	@echo "make compare BASE=HEAD the library of the working tree beside a revision's: better, worse or same"
 	@echo "make format            lay out all sources as the tests want them"
 	@echo "make tidy              clang-tidy over the library's sources"
 	@echo "make clean             remove everything that was built"
@@ -70,6 +71,12 @@ soak:
 bench:
 	@scripts/setup.sh bench
 	@$(system_python) scripts/bench.py $(ARGS)
+
+# ROWS, PEERS and WITH are lists: ARGS=--help tells what they may hold.
+compare:
+	@scripts/setup.sh bench
+	@$(system_python) scripts/compare.py --base '$(value BASE)' --rows '$(value ROWS)' \
+	  --peers '$(value PEERS)' --with '$(value WITH)' $(ARGS)
 
 format:
 	@scripts/setup.sh lint

@@ -11,32 +11,16 @@ Two options of its own, for a machine with no more than a compiler, cmake and Py
     --no-build   build nothing: take the programs that --bin names, or those in build/release
 """
 
-import os
 import pathlib
 import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-TARGETS = ("tcmalloc_minimal", "bench_micro", "bench_memory", "bench_launch", "bench_programs")
+sys.path.insert(0, str(ROOT / "bench"))
+from runner import build, cli, process  # noqa: E402
 
-
-def build(is_bare):
-    """Returns the folder, or None when the build failed."""
-    if is_bare:
-        # The preset wants ninja, the tests GoogleTest. Its own folder, for the same reason.
-        folder = ROOT / "build" / "bare"
-        configure = ["cmake", "-S", ROOT, "-B", folder, "-DCMAKE_BUILD_TYPE=Release",
-                     "-DTCMALLOC_TESTS=OFF", "--log-level=WARNING"]
-    else:
-        folder = ROOT / "build" / "release"
-        configure = ["cmake", "--preset", "release", "--log-level=WARNING"]
-    jobs = str(len(os.sched_getaffinity(0)))
-    for command in (configure, ["cmake", "--build", folder, "-j", jobs, "--target", *TARGETS]):
-        result = subprocess.run(command, cwd=ROOT, text=True, stdout=subprocess.PIPE)
-        if result.returncode != 0:
-            print(result.stdout, file=sys.stderr)
-            return None
-    return folder
+# These options measure nothing.
+READING_ONLY = ("--help", "-h", "--report", "--documents")
 
 
 def main():
@@ -44,19 +28,19 @@ def main():
     arguments = [word for word in sys.argv[1:] if word not in own]
     if "--no-setup" in own:
         arguments.insert(0, "--no-peer-builds")
-    measures = not any(word.startswith(("--help", "-h", "--report")) for word in arguments)
-    if measures:
+    if not any(word.startswith(READING_ONLY) for word in arguments):
         if "--no-setup" not in own and subprocess.run([ROOT / "scripts" / "setup.sh",
                                                        "bench"]).returncode != 0:
             return 2
         if "--no-build" not in own:
-            folder = build(is_bare="--no-setup" in own)
-            if folder is None:
-                print("bench: the build failed", file=sys.stderr)
+            target, _ = build.LIBRARIES["minimal"]
+            try:
+                folder = build.working_tree((target, *build.PROGRAMS),
+                                            is_bare="--no-setup" in own)
+            except process.BenchError as error:
+                print(f"bench: {error}", file=sys.stderr)
                 return 2
             arguments = ["--bin", str(folder / "bin"), *arguments]
-    sys.path.insert(0, str(ROOT / "bench"))
-    from runner import cli
     return cli.main(arguments)
 
 

@@ -5,7 +5,7 @@
 #
 #   scripts/setup.sh build      compile the libraries, tests and benchmarks with g++
 #   scripts/setup.sh test       build + second compiler, debuggers, the programs that tests run
-#   scripts/setup.sh bench      build + the allocators and programs of the benchmarks, their plots
+#   scripts/setup.sh bench      build + what benchmarks and comparisons need: allocators, programs, plots
 #   scripts/setup.sh lint       build + clang-format and clang-tidy
 #   scripts/setup.sh cleanroot  what scripts/clean_root.sh needs
 #   scripts/setup.sh list test  print the packages of a group and do nothing
@@ -24,7 +24,7 @@ entries() {
     lint) echo "$build clang-19 clang-format-19 clang-tidy-19" ;;
     bench)
       echo "$build $peers"
-      echo "clang-19 python3-matplotlib"
+      echo "clang-19 python3-matplotlib valgrind git=git"
       echo "redis-server redis-tools perl python3.11 lua5.4 sqlite3 rocksdb-tools nodejs=node"
       ;;
     test)

@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 
-from . import apps, comparison, machine, memory, peers, plots, programs, report, summary
+from . import apps, comparison, documents, machine, memory, peers, plots, programs, report, summary
 from .process import BenchError
 from .progress import Progress
 
@@ -61,6 +61,9 @@ def parse_arguments(arguments):
                         help="at the end, compare ours with an earlier run")
     parser.add_argument("--report", type=pathlib.Path, metavar="RUN.json",
                         help="measure nothing: tables, plots and page of an earlier run")
+    parser.add_argument("--documents", action="store_true",
+                        help="measure nothing: make bench/results/README.md and the marked parts "
+                             "of README.md and docs/ from the newest full run")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="where the raw data goes")
     parser.add_argument("--output", type=pathlib.Path, metavar="FOLDER",
                         help="where everything goes")
@@ -197,21 +200,34 @@ def write_results(options, data, derived):
     if not options.report:
         json_path.write_text(as_json({**data, "summary": derived}))
         written.append(f"raw data: {json_path}")
-    times = report.sweep_times(data)
-    times_name = "t-test1.times.txt" if times else ""
-    if times:
-        (folder / times_name).write_text(times)
-    drawn = []
-    if plots.available():
-        drawn = plots.draw_all(data, derived, folder)
-        written.append(f"plots: {len(drawn)} SVG files in {folder}")
-    else:
-        written.append("no plots: matplotlib is not installed for this Python")
-    page_path = folder / "README.md"
-    old_page = page_path.read_text() if page_path.is_file() else ""
-    page_path.write_text(report.page(data, derived, drawn, json_path.name, old_page, times_name))
-    written.append(f"page: {page_path}")
+    written += draw(data, derived, folder, json_path)
+    for name, text in documents.results_files(folder, json_path, data, derived).items():
+        (folder / name).write_text(text)
+        written.append(f"written: {folder / name}")
+    if folder == RESULTS_FOLDER:
+        documents.retire(folder, json_path)
+        written += [f"written: {path}" for path in documents.write(ROOT)]
     return written
+
+
+def draw(data, derived, folder, json_path):
+    if not plots.available():
+        return ["no plots: matplotlib is not installed for this Python"]
+    drawn = plots.draw_all(data, derived, folder, json_path.name)
+    return [f"plots: {len(drawn)} SVG files in {folder}"]
+
+
+def write_documents():
+    """Makes everything again that comes from the newest full run; returns what changed, in words.
+
+    Its summary is worked out from its records once more: it may be an older runner's.
+    """
+    json_path = documents.newest_run(ROOT)
+    data = documents.load(json_path)
+    derived = summary.summarize(data)
+    json_path.write_text(as_json({**data, "summary": derived}))
+    return [*draw(data, derived, json_path.parent, json_path),
+            *(f"written: {path}" for path in documents.write(ROOT))]
 
 
 def as_json(data):
@@ -239,16 +255,6 @@ def plain(value):
     return value
 
 
-def load(path):
-    try:
-        data = json.loads(path.read_text())
-    except (OSError, json.JSONDecodeError) as error:
-        raise BenchError(f"{path}: {error}") from None
-    if data.get("format") != 1:
-        raise BenchError(f"{path} is not the data of a run")
-    return data
-
-
 def print_list(options, progress):
     allocators = find_allocators(options, progress)
     context = programs.Context(options.bin.absolute(), pathlib.Path("WORK"), options.quick)
@@ -270,8 +276,11 @@ def main(arguments=None):
         if options.list:
             print_list(options, progress)
             return 0
-        old = load(options.compare) if options.compare else None
-        data = load(options.report) if options.report else measure(options, progress)
+        if options.documents:
+            print("\n".join(write_documents()))
+            return 0
+        old = documents.load(options.compare) if options.compare else None
+        data = documents.load(options.report) if options.report else measure(options, progress)
         derived = summary.summarize(data)
         print(report.terminal(data, derived))
         for line in write_results(options, data, derived):

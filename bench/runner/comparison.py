@@ -40,19 +40,53 @@ class Stage:
     schedule: Schedule
 
 
-class Comparison:
-    def __init__(self, allocators, stages, context, seed, progress):
-        self.allocators = [allocator for allocator in allocators if not allocator.missing]
-        self.stages = stages
+class Measurements:
+    """Measures rows, one round at a time, and keeps what came out."""
+
+    def __init__(self, context, seed, progress):
         self.records = []
-        self.row_records = []
         self._context = context
         self._random = random.Random(seed)
-        self._seed = seed
         self._progress = progress
         self._failed = set()
         # Of every row, the most memory that it has taken so far.
         self._most_kib = {}
+
+    def run_row(self, row, allocators, phase, number, prove=False, context=None):
+        """The row with each allocator, in an order drawn at random."""
+        order = list(allocators)
+        self._random.shuffle(order)
+        for position, allocator in enumerate(order):
+            if (row.name, allocator.name) in self._failed:
+                self._progress.skip(row)
+                continue
+            self._progress.start(row, allocator, phase, number)
+            record = {"row": row.name, "allocator": allocator.name, "phase": phase,
+                      "round": number, "position": position}
+            process.warm_memory(self._context.bin_folder, self._most_kib.get(row.name, 0))
+            started = time.monotonic()
+            try:
+                record.update(row.measure(allocator, context or self._context, prove))
+            except ProcessFailed as failure:
+                record["failure"] = str(failure)
+                self._failed.add((row.name, allocator.name))
+                self._progress.failed(row, allocator, str(failure))
+            except BenchError as error:
+                raise type(error)(f"{row.name}: {error}") from None
+            record["elapsed_s"] = round(time.monotonic() - started, 4)
+            self._most_kib[row.name] = max(self._most_kib.get(row.name, 0),
+                                           int(record.get("peak_rss_kib", 0)))
+            self.records.append(record)
+            self._progress.finish(row, record["elapsed_s"])
+
+
+class Comparison(Measurements):
+    def __init__(self, allocators, stages, context, seed, progress):
+        super().__init__(context, seed, progress)
+        self.allocators = [allocator for allocator in allocators if not allocator.missing]
+        self.stages = stages
+        self.row_records = []
+        self._seed = seed
 
     def run(self):
         self._progress.plan(self._planned())
@@ -101,33 +135,7 @@ class Comparison:
         context = (dataclasses.replace(self._context, quick=True) if phase == WARM_UP
                    else self._context)
         for row in rows:
-            self._run_row(row, self._allocators_for(row), phase, number, prove, context)
-
-    def _run_row(self, row, allocators, phase, number, prove=False, context=None):
-        order = list(allocators)
-        self._random.shuffle(order)
-        for position, allocator in enumerate(order):
-            if (row.name, allocator.name) in self._failed:
-                self._progress.skip(row)
-                continue
-            self._progress.start(row, allocator, phase, number)
-            record = {"row": row.name, "allocator": allocator.name, "phase": phase,
-                      "round": number, "position": position}
-            process.warm_memory(self._context.bin_folder, self._most_kib.get(row.name, 0))
-            started = time.monotonic()
-            try:
-                record.update(row.measure(allocator, context or self._context, prove))
-            except ProcessFailed as failure:
-                record["failure"] = str(failure)
-                self._failed.add((row.name, allocator.name))
-                self._progress.failed(row, allocator, str(failure))
-            except BenchError as error:
-                raise type(error)(f"{row.name}: {error}") from None
-            record["elapsed_s"] = round(time.monotonic() - started, 4)
-            self._most_kib[row.name] = max(self._most_kib.get(row.name, 0),
-                                           int(record.get("peak_rss_kib", 0)))
-            self.records.append(record)
-            self._progress.finish(row, record["elapsed_s"])
+            self.run_row(row, self._allocators_for(row), phase, number, prove, context)
 
     def _choose_references(self, description):
         """The best peer of the pilot in the row's own figure, and in peak memory."""
@@ -164,7 +172,7 @@ class Comparison:
                     reference = described[row]["reference"]
                     pair = [allocator for allocator in self.allocators
                             if allocator.ours or allocator.name == reference]
-                    self._run_row(row, pair, REPEAT, number)
+                    self.run_row(row, pair, REPEAT, number)
                 number += 1
 
 

@@ -116,7 +116,7 @@ def _from_sources(peer, folder, build_it, jobs, say):
         if not peer_sources.can_build():
             why = "needs cargo to fetch its sources"
         elif not build_it:
-            why = "not built yet: a run without --quick builds it"
+            why = "not built yet: 'make bench' without --quick builds it"
         else:
             say(f"fetching and compiling {peer.name} {peer.version} (once)")
             try:

@@ -20,8 +20,32 @@ def available():
     return matplotlib.__version__
 
 
-def draw_all(data, derived, folder):
-    """Writes the pictures and returns pairs of a title and a file name."""
+# Titles by file, in the order of a page.
+PICTURES = {
+    **{file: title for group, name in GROUP_TITLES.items() for file, title in (
+        (f"{group}.svg", f"{name}: cost relative to the reference"),
+        (f"{group}-rss.svg", f"{name}: peak RSS relative to the leanest peer"))},
+    "t-test1-elapsed.svg":
+        "t-test1: million operations per elapsed second against the largest size",
+    "t-test1-cpu.svg": "t-test1: million operations per CPU second against the number of threads",
+    "rss-over-time.svg": "RSS over time",
+    "index-build.svg": "An index rebuilt by threads that take turns: RSS over time",
+}
+
+
+def drawn_from(folder, json_name):
+    """The pictures in the folder that are of this data: pairs of a title and a file name."""
+    return [(title, file) for file, title in PICTURES.items()
+            if (folder / file).is_file() and source_mark(json_name) in (folder / file).read_text()]
+
+
+def source_mark(json_name):
+    """How matplotlib writes where a picture comes from."""
+    return f"<dc:source>{json_name}</dc:source>"
+
+
+def draw_all(data, derived, folder, json_name):
+    """Writes the pictures, each of which names the file of its data, and returns their names."""
     import matplotlib
     matplotlib.use("svg")
     # The same data gives the same file.
@@ -29,31 +53,23 @@ def draw_all(data, derived, folder):
     style = Style(data)
     drawn = []
 
-    def save(figure, title, file):
+    def save(figure, file):
         if figure is None:
             return
-        figure.savefig(folder / file, metadata={"Date": None})
-        drawn.append((title, file))
+        figure.savefig(folder / file, metadata={"Date": None, "Source": json_name})
+        drawn.append(file)
         import matplotlib.pyplot as pyplot
         pyplot.close(figure)
 
-    for group in ("micro", "programs", "apps", "memory"):
-        title = GROUP_TITLES[group]
-        save(bars(data, derived, group, style), f"{title}: cost relative to the reference",
-             f"{group}.svg")
+    for group in GROUP_TITLES:
+        save(bars(data, derived, group, style), f"{group}.svg")
         if group in ("programs", "apps"):
-            save(bars(data, derived, group, style, peaks=True),
-                 f"{title}: peak RSS relative to the leanest peer", f"{group}-rss.svg")
+            save(bars(data, derived, group, style, peaks=True), f"{group}-rss.svg")
     points = sweep_points(data)
-    save(throughput_by_size(points, style),
-         "t-test1: million operations per elapsed second against the largest size",
-         "t-test1-elapsed.svg")
-    save(throughput_by_threads(points, style),
-         "t-test1: million operations per CPU second against the number of threads",
-         "t-test1-cpu.svg")
-    save(memory_over_time(data, style), "RSS over time", "rss-over-time.svg")
-    save(index_build(data, style), "An index rebuilt by threads that take turns: RSS over time",
-         "index-build.svg")
+    save(throughput_by_size(points, style), "t-test1-elapsed.svg")
+    save(throughput_by_threads(points, style), "t-test1-cpu.svg")
+    save(memory_over_time(data, style), "rss-over-time.svg")
+    save(index_build(data, style), "index-build.svg")
     return drawn
 
 

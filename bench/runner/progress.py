@@ -17,6 +17,8 @@ class Progress:
         self._spent_s = collections.defaultdict(list)
         self._done = 0
         self._last_line = time.monotonic()
+        # Where a run ends at a time rather than after so many runs: on time.monotonic().
+        self.deadline = None
 
     def plan(self, runs):
         """`runs` more of each row."""
@@ -29,8 +31,8 @@ class Progress:
         if not self._is_terminal and now - self._last_line < LINE_INTERVAL_S:
             return
         self._last_line = now
-        total = self._done + sum(self._left.values())
-        text = (f"{self._done}/{total} runs, about {in_words(self.left_s())} left: {phase} "
+        total = "" if self.deadline else f"/{self._done + sum(self._left.values())}"
+        text = (f"{self._done}{total} runs, about {in_words(self.left_s())} left: {phase} "
                 f"{number + 1}, {row.name}, {allocator.name}")
         self._stream.write(f"\r\033[K{text[:110]}" if self._is_terminal else f"{text}\n")
         self._stream.flush()
@@ -62,6 +64,8 @@ class Progress:
 
     def left_s(self):
         """From what each row has taken so far; from its own guess where it was not run yet."""
+        if self.deadline:
+            return max(0.0, self.deadline - time.monotonic())
         total = 0.0
         for row, number in self._left.items():
             spent = self._spent_s[row]

@@ -6,7 +6,6 @@ Both are made from the same cells; only the frame differs.
 
 import collections
 import math
-import re
 
 from . import peers, statistics, summary
 from .programs import SWEEP_OPERATIONS
@@ -17,9 +16,6 @@ GROUP_TITLES = {
     "apps": "Real programs",
     "memory": "Memory",
 }
-READING_BEGIN = "<!-- reading: written by hand, kept by the runner -->"
-READING_END = "<!-- end of reading -->"
-NO_READING = "*Not written yet.*"
 LEGEND = (
     "An allocator's column is its cost divided by the reference's (below 1 is better), the median "
     "of the rounds' own ratios. The reference is the best peer of a pilot that counts for nothing "
@@ -136,6 +132,32 @@ def mean_table(data, derived):
     return heading, table
 
 
+def without_the_outlier(data, derived):
+    """What the means would be without the row that moves them most; nothing where there are few."""
+    ours = summary.first_of_ours(data)
+    logs = {}  # by peer and row
+    for row in data["rows"]:
+        entry = derived["rows"].get(row["name"], {}).get(ours)
+        if entry is None or row["group"] not in summary.TIMED_GROUPS:
+            continue
+        for peer, ratio in entry["to_each"].items():
+            if ratio is not None:
+                logs.setdefault(peer, {})[row["name"]] = math.log(ratio.median)
+    shifts = collections.Counter()
+    for of_peer in logs.values():
+        mean = sum(of_peer.values()) / len(of_peer)
+        for row, value in of_peer.items():
+            shifts[row] += (value - mean) / len(of_peer)
+    if len(shifts) < 3:
+        return []
+    most = max(shifts, key=lambda row: abs(shifts[row]))
+    others = [f"{peer} {statistics.geometric_mean(map(math.exp, rest)):.2f}"
+              for peer, of_peer in logs.items()
+              if (rest := [value for row, value in of_peer.items() if row != most])]
+    return [f"One row moves these means most: without `{most}` {ours} / it, time, would be "
+            f"{', '.join(others)}."]
+
+
 def details_table(data, row_name):
     """All figures of a row that has several: latencies, the parts of a memory benchmark."""
     names = summary.measured_names(data)
@@ -215,9 +237,9 @@ def terminal(data, derived):
         table_of = figure_table if group == "memory" else ratio_table
         heading, table = table_of(data, derived, group)
         if table:
-            lines += [title, *_aligned(heading, table), ""]
+            lines += [title, *aligned(heading, table), ""]
     lines += ["Geometric means over the timed rows: cost to the reference, peak RSS to the leanest "
-              "peer of the pilot", *_aligned(*mean_table(data, derived)), ""]
+              "peer of the pilot", *aligned(*mean_table(data, derived)), ""]
     found = notes(data, derived)
     if found:
         lines += ["Besides:", *(f"  {line}" for line in found), ""]
@@ -229,12 +251,14 @@ def terminal(data, derived):
 
 
 def comparison_text(comparison):
-    return "\n".join(_aligned(*compare_table(comparison)))
+    return "\n".join(aligned(*compare_table(comparison)))
 
 
-def _aligned(heading, table):
+def aligned(heading, table, last_left=False):
+    """Lines of text in columns: the first to the left, as is the last if asked for."""
     widths = [max(map(len, column)) for column in zip(heading, *table)]
-    return ["  ".join(cell.ljust(width) if number == 0 else cell.rjust(width)
+    left = {0, len(heading) - 1} if last_left else {0}
+    return ["  ".join(cell.ljust(width) if number in left else cell.rjust(width)
                       for number, (cell, width) in enumerate(zip(row, widths))).rstrip()
             for row in (heading, *table)]
 
@@ -242,7 +266,7 @@ def _aligned(heading, table):
 # ---- The page. ----
 
 
-def page(data, derived, plots, json_name, old_page="", times_name=""):
+def page(data, derived, plots, json_name, reading="", times_name=""):
     """The text of the README. `plots` are pairs of a title and a file name."""
     machine = data["machine"]
     parts = [
@@ -250,13 +274,13 @@ def page(data, derived, plots, json_name, old_page="", times_name=""):
         f"{machine['processors']} processors ({machine['processor']}), {machine['kernel']}, "
         f"{machine['distribution']}, transparent hugepages `{machine['hugepages']}`; "
         f"{machine['time'][:10]}. Every single measurement: [{json_name}]({json_name}). "
-        "This page is made by `make bench`, all but the next section.",
-        "## Reading", READING_BEGIN, kept_reading(old_page), READING_END,
+        "This page is made from that file by `make bench`; do not edit it.",
+        *(["## Reading", reading] if reading else []),
         "## Geometric means",
         "Over the benchmark programs and the real ones. Time is relative to each row's reference, "
         "peak RSS to its leanest peer. Rows in which an allocator failed are left out of its mean, "
         "which flatters it.",
-        *_markdown(*mean_table(data, derived)),
+        *_markdown(*mean_table(data, derived)), *without_the_outlier(data, derived),
         "## Row by row", LEGEND]
     for group, title in GROUP_TITLES.items():
         heading, table = ratio_table(data, derived, group)
@@ -293,13 +317,6 @@ def page(data, derived, plots, json_name, old_page="", times_name=""):
                                   if row["group"] != "sweep"), "```"]),
               f"Started as `{data['run']['command_line']}`, seed {data['run']['seed']}."]
     return "\n\n".join(parts) + "\n"
-
-
-def kept_reading(old_page):
-    """The part of an earlier page that was written by hand."""
-    found = re.search(re.escape(READING_BEGIN) + r"\n(.*?)\n" + re.escape(READING_END), old_page,
-                      re.DOTALL)
-    return found.group(1).strip() if found else NO_READING
 
 
 def _markdown(heading, table):

@@ -110,6 +110,22 @@ def summarize(data):
     }
 
 
+def stored(data):
+    """The summary in a run's file as summarize() gave it."""
+    def restored(value):
+        if isinstance(value, list):
+            return [restored(item) for item in value]
+        if not isinstance(value, dict):
+            return value
+        made = {name: restored(item) for name, item in value.items()}
+        for form in (statistics.Ratio, statistics.Interval):
+            if set(made) == set(form._fields):
+                return form(**made)
+        return made
+
+    return restored(data["summary"])
+
+
 def measured_names(data):
     return [allocator["name"] for allocator in data["allocators"] if not allocator["missing"]]
 

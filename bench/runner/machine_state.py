@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The state of the machine at a moment, and which moments are alike.
+
+On a virtual machine it changes by itself: the host moves the processors to other places, takes back
+free memory, and lends processors to others. What was measured in different states is not compared.
+"""
+
+import collections
+import json
+import os
+import resource
+import subprocess
+
+from . import process, statistics
+from .process import BenchError
+
+# ping_pong_ns, touch_4k_ns and touch_2m_us are those of probe_machine.c. `others` is the part of
+# the processors' time since the probe before that this program and what it measured did not get:
+# other processes had it, or the host's other guests. None is unknown.
+Probe = collections.namedtuple("Probe", "ping_pong_ns touch_4k_ns touch_2m_us others")
+
+# A figure this many times the run's median, or one over it, is of another state. A line between
+# processors without a common cache takes about twice as long; memory that the host has to back
+# first takes five times as long and more.
+FACTORS = {"ping_pong_ns": 1.4, "touch_4k_ns": 1.7, "touch_2m_us": 1.7}
+# So much more of the processors' time than in the run's median moment.
+MOST_OTHERS = 0.15
+# Has free memory in its usual state before it is probed, as every measured process finds it.
+WARMED_KIB = 128 << 10
+
+
+class Prober:
+    """Probes the machine; knows how the processors' time has been spent since the last probe."""
+
+    def __init__(self, bin_folder):
+        self._program = bin_folder / "bench_probe_machine"
+        self._bin_folder = bin_folder
+        self._processor_time = processor_times()
+
+    def probe(self):
+        process.warm_memory(self._bin_folder, WARMED_KIB)
+        try:
+            result = subprocess.run([str(self._program)], stdout=subprocess.PIPE, check=True,
+                                    env={})
+        except (OSError, subprocess.CalledProcessError) as error:
+            raise BenchError(f"the machine cannot be probed: {error}") from None
+        used, own = processor_times()
+        used_before, own_before = self._processor_time
+        self._processor_time = used, own
+        seconds = used.total - used_before.total
+        others = None
+        if seconds > 0:
+            others = max(0.0, used.busy - used_before.busy - (own - own_before)) / seconds
+        return Probe(**json.loads(result.stdout), others=others)
+
+
+ProcessorTimes = collections.namedtuple("ProcessorTimes", "busy total")
+
+
+def processor_times():
+    """What the processors did so far, in seconds, and what of it was this process and its children
+    that have ended."""
+    with open("/proc/stat", encoding="ascii") as file:
+        ticks = [int(word) for word in file.readline().split()[1:9]]
+    per_s = os.sysconf("SC_CLK_TCK")
+    user, nice, system, idle, waiting, interrupts, soft, stolen = ticks
+    own = sum(usage.ru_utime + usage.ru_stime for usage in map(
+        resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)))
+    busy = user + nice + system + interrupts + soft + stolen
+    return ProcessorTimes(busy / per_s, (busy + idle + waiting) / per_s), own
+
+
+def shares_last_level_cache():
+    """What the system says of the first two processors that may be used: "yes", "no", "unknown"."""
+    first, *rest = sorted(os.sched_getaffinity(0))
+    if not rest:
+        return "one processor"
+    folder = f"/sys/devices/system/cpu/cpu{first}/cache"
+    try:
+        levels = {}
+        for name in os.listdir(folder):
+            if name.startswith("index"):
+                with open(f"{folder}/{name}/level", encoding="ascii") as level, \
+                        open(f"{folder}/{name}/shared_cpu_list", encoding="ascii") as shared:
+                    levels[int(level.read())] = processors_of(shared.read())
+        return "yes" if rest[0] in levels[max(levels)] else "no"
+    except (OSError, ValueError):
+        return "unknown"
+
+
+def processors_of(text):
+    """The numbers in a list of the system's, as 0-3,8."""
+    numbers = set()
+    for part in text.strip().split(","):
+        first, _, last = part.partition("-")
+        numbers.update(range(int(first), int(last or first) + 1))
+    return numbers
+
+
+def usual_state(probes):
+    """The median of each figure that is known."""
+    return {name: statistics.median(values) for name in Probe._fields
+            if (values := [value for probe in probes
+                           if (value := getattr(probe, name)) is not None])}
+
+
+def differences(probes):
+    """For each probe in what it differs from the run's usual state: a list, empty for most."""
+    usual = usual_state(probes)
+    found = []
+    for probe in probes:
+        words = []
+        for name, middle in usual.items():
+            value = getattr(probe, name)
+            if value is None:
+                continue
+            if name == "others":
+                if value > middle + MOST_OTHERS:
+                    words.append(f"others took {value:.0%} of the processors")
+            elif not middle / FACTORS[name] <= value <= middle * FACTORS[name]:
+                words.append(f"{name} {value:g} instead of {middle:g}")
+        found.append(words)
+    return found
+
+
+def odd_rounds(probes):
+    """Of each round what was unusual. Round i lies between the probes i and i + 1.
+
+    How busy the machine was during a round is said by the probe after it alone.
+    """
+    at_probe = differences(probes)
+    without_others = differences([probe._replace(others=None) for probe in probes])
+    return [without_others[i] + at_probe[i + 1] for i in range(len(probes) - 1)]
