@@ -2,7 +2,7 @@
 """The command of the comparison: 'make compare', scripts/compare.py."""
 
 import argparse
-import json
+import collections
 import os
 import pathlib
 import re
@@ -264,15 +264,16 @@ def state_lines(judge):
     """What the probes showed."""
     if len(judge.probes) < 2:
         return []
+    known = ", ".join(f"{name} {middle:.3g} ({low:.3g} to {high:.3g})"
+                      for name, (low, middle, high) in machine_state.seen(judge.probes).items())
     odd = judge.odd_passes()
-    usual = machine_state.usual_state(judge.probes)
-    known = ", ".join(f"{name} {value:.3g}" for name, value in usual.items())
-    lines = [f"machine: {known}; last level of cache shared: "
-             f"{machine_state.shares_last_level_cache()}",
-             f"passes: {len(odd)}, left out because the machine was in another state: "
-             f"{sum(map(bool, odd))}"]
-    lines += [f"  pass {number}: {'; '.join(what)}" for number, what in enumerate(odd) if what]
-    return lines
+    reasons = collections.Counter(name for names in odd for name in names)
+    line = f"passes: {len(odd)}, left out: {sum(map(bool, odd))}"
+    if reasons:
+        line += " (" + ", ".join(
+            f"{number} by {name}" for name, number in reasons.most_common()) + ")"
+    return [f"machine: {known}; last level of cache shared: "
+            f"{machine_state.shares_last_level_cache()}", line]
 
 
 def main(arguments=None):

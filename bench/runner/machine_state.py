@@ -19,11 +19,11 @@ from .process import BenchError
 # other processes had it, or the host's other guests. None is unknown.
 Probe = collections.namedtuple("Probe", "ping_pong_ns touch_4k_ns touch_2m_us others")
 
-# A figure this many times the run's median, or one over it, is of another state. A line between
-# processors without a common cache takes about twice as long; memory that the host has to back
-# first takes five times as long and more.
-FACTORS = {"ping_pong_ns": 1.4, "touch_4k_ns": 1.7, "touch_2m_us": 1.7}
-# So much more of the processors' time than in the run's median moment.
+# A figure that grows or shrinks by more than this from one probe to the next shows another state. A
+# line between processors without a common cache takes four times as long; memory that the host has
+# to back first takes two to ten times as long.
+FACTORS = {"ping_pong_ns": 1.4, "touch_4k_ns": 1.6, "touch_2m_us": 1.6}
+# So much more of the processors' time than in the run's median round.
 MOST_OTHERS = 0.15
 # Has free memory in its usual state before it is probed, as every measured process finds it.
 WARMED_KIB = 128 << 10
@@ -97,37 +97,35 @@ def processors_of(text):
     return numbers
 
 
-def usual_state(probes):
-    """The median of each figure that is known."""
-    return {name: statistics.median(values) for name in Probe._fields
-            if (values := [value for probe in probes
-                           if (value := getattr(probe, name)) is not None])}
+def odd_rounds(probes):
+    """What was unusual about each round, as the names of figures; nothing for most rounds.
+
+    Round i lies between the probes i and i + 1. It counts when both show the same state, whichever
+    that is: both sides of a pair were measured in it. How busy others kept the machine meanwhile is
+    said by the second probe, and compared with the run's median.
+    """
+    others = [probe.others for probe in probes[1:] if probe.others is not None]
+    usual = statistics.median(others) if others else None
+    return [changes(before, after) + busy_with_others(after, usual)
+            for before, after in zip(probes, probes[1:])]
 
 
-def differences(probes):
-    """For each probe in what it differs from the run's usual state: a list, empty for most."""
-    usual = usual_state(probes)
+def busy_with_others(after, usual):
+    return ["others"] if after.others is not None and after.others > usual + MOST_OTHERS else []
+
+
+def changes(before, after):
+    """The figures that show different states."""
     found = []
-    for probe in probes:
-        words = []
-        for name, middle in usual.items():
-            value = getattr(probe, name)
-            if value is None:
-                continue
-            if name == "others":
-                if value > middle + MOST_OTHERS:
-                    words.append(f"others took {value:.0%} of the processors")
-            elif not middle / FACTORS[name] <= value <= middle * FACTORS[name]:
-                words.append(f"{name} {value:g} instead of {middle:g}")
-        found.append(words)
+    for name, factor in FACTORS.items():
+        values = getattr(before, name), getattr(after, name)
+        if None not in values and max(values) > factor * min(values):
+            found.append(name)
     return found
 
 
-def odd_rounds(probes):
-    """Of each round what was unusual. Round i lies between the probes i and i + 1.
-
-    How busy the machine was during a round is said by the probe after it alone.
-    """
-    at_probe = differences(probes)
-    without_others = differences([probe._replace(others=None) for probe in probes])
-    return [without_others[i] + at_probe[i + 1] for i in range(len(probes) - 1)]
+def seen(probes):
+    """Of each figure that is known the smallest, the median and the largest value."""
+    return {name: (min(values), statistics.median(values), max(values)) for name in Probe._fields
+            if (values := [value for probe in probes
+                           if (value := getattr(probe, name)) is not None])}

@@ -3,7 +3,7 @@
 
 The run is a sequence of passes. A pass measures every row that is not settled, both sides in pairs,
 between two probes of the machine. A row is settled when its intervals are narrow; where they lie
-plays no part in that. Passes in which the machine was in another state than usual do not count.
+plays no part in that. Passes during which the machine changed its state do not count.
 """
 
 import collections
@@ -244,11 +244,11 @@ class Referee:
         return min(max(round(SECONDS_OF_A_PASS / seconds), 1), MOST_PAIRS_OF_A_PASS)
 
     def odd_passes(self):
-        """What was unusual about each pass; an empty list for most."""
+        """Why passes do not count; an empty list for those that do."""
         return machine_state.odd_rounds(self.probes)
 
     def samples(self):
-        """Of the passes in the usual state of the machine."""
+        """Of the passes that count."""
         odd = self.odd_passes()
         return summary.Samples([record for record in self.records if "failure" in record
                                 or record["pass"] >= 0 and not odd[record["pass"]]], (PASS,))

@@ -170,28 +170,28 @@ def probe(ping_pong_ns=200, touch_4k_ns=600, touch_2m_us=100, others=0.02):
 
 
 class MachineState(unittest.TestCase):
-    def test_rounds_in_another_state_are_odd(self):
-        usual = [probe() for _ in range(6)]
-        self.assertEqual(machine_state.odd_rounds(usual), [[]] * 5)
-        # The processors moved apart in round 2 and together again in round 3.
-        odd = ["ping_pong_ns 420 instead of 200"]
-        self.assertEqual(machine_state.odd_rounds(
-            usual[:3] + [probe(ping_pong_ns=420)] + usual[:2]), [[], [], odd, odd, []])
+    def test_rounds_in_which_the_state_changed_are_odd(self):
+        self.assertEqual(machine_state.odd_rounds([probe()] * 6), [[]] * 5)
+        # The processors moved apart in round 1 and together again in round 3; round 2 is whole.
+        apart = probe(ping_pong_ns=420)
+        self.assertEqual(machine_state.odd_rounds([probe()] * 2 + [apart] * 2 + [probe()] * 2),
+                         [[], ["ping_pong_ns"], [], ["ping_pong_ns"], []])
 
     def test_each_figure_counts(self):
         for field, value in (("touch_4k_ns", 6000), ("touch_2m_us", 2700), ("ping_pong_ns", 60)):
-            probes = [probe()] * 4 + [probe(**{field: value})]
-            self.assertEqual([bool(words) for words in machine_state.odd_rounds(probes)],
-                             [False, False, False, True], field)
+            self.assertEqual(machine_state.odd_rounds([probe(), probe(), probe(**{field: value})]),
+                             [[], [field]], field)
 
     def test_how_busy_others_were_is_said_of_the_round_before_the_probe(self):
         probes = [probe(), probe(), probe(others=0.5), probe(), probe()]
-        self.assertEqual(machine_state.odd_rounds(probes),
-                         [[], ["others took 50% of the processors"], [], []])
+        self.assertEqual(machine_state.odd_rounds(probes), [[], ["others"], [], []])
 
-    def test_a_machine_that_is_always_so_is_usual(self):
-        probes = [probe(ping_pong_ns=None, others=0.5)] * 4
-        self.assertEqual(machine_state.odd_rounds(probes), [[]] * 3)
+    def test_what_is_not_known_or_always_so_is_not_odd(self):
+        self.assertEqual(machine_state.odd_rounds([probe(ping_pong_ns=None, others=0.5)] * 4),
+                         [[]] * 3)
+        self.assertEqual(machine_state.odd_rounds([probe(others=None)] * 2), [[]])
+        self.assertEqual(machine_state.seen([probe(None, 1, 2, None), probe(None, 3, 4, None)]),
+                         {"touch_4k_ns": (1, 2, 3), "touch_2m_us": (2, 3, 4)})
 
     def test_lists_of_processors(self):
         self.assertEqual(machine_state.processors_of("0-2,5\n"), {0, 1, 2, 5})
@@ -309,24 +309,22 @@ class Passes(unittest.TestCase):
         (outcome,) = judge.outcomes()
         self.assertEqual((outcome.cost.median, outcome.cost.interval), (1, (1, 1)))
 
-    def test_passes_in_another_state_count_for_nothing(self):
-        # The probes 3 and 4 are odd, so are the passes 2, 3 and 4, which lie between them.
+    def test_passes_in_which_the_state_changed_count_for_nothing(self):
+        # The probes 3 and 4 are of another state, so it changes in the passes 2 and 4.
         per_pass = referee.MOST_PAIRS_OF_A_PASS
 
         def figure(side, number):
-            odd = 2 <= (number - 1) // per_pass <= 4 and number
-            return (3 if odd and side == NEW else 1), 1000
+            changing = number and (number - 1) // per_pass in (2, 4)
+            return (3 if changing and side == NEW else 1), 1000
 
         probes = [probe()] * 3 + [probe(ping_pong_ns=500)] * 2 + [probe()] * 20
-        entry = self.entry(figure)
-        judge = self.judge([entry], probes)
+        judge = self.judge([self.entry(figure)], probes)
         (outcome,) = judge.outcomes()
         self.assertEqual(outcome.cost.interval, (1, 1))
-        self.assertEqual(outcome.cost.rounds, per_pass * (len(judge.odd_passes()) - 3))
-        self.assertEqual([number for number, odd in enumerate(judge.odd_passes()) if odd],
-                         [2, 3, 4])
-        self.assertEqual({record["pass"] for record in judge.records} - {-1}, set(range(
-            len(judge.odd_passes()))))
+        passes = len(judge.odd_passes())
+        self.assertEqual(outcome.cost.rounds, per_pass * (passes - 1))
+        self.assertEqual([number for number, odd in enumerate(judge.odd_passes()) if odd], [2])
+        self.assertEqual({record["pass"] for record in judge.records} - {-1}, set(range(passes)))
 
     def test_libraries_are_copied_anew_for_every_pair(self):
         entry = self.entry(self.noisy(0.001))
