@@ -18,6 +18,9 @@ EXIT_WORSE, EXIT_ERROR, EXIT_INTERRUPTED = 1, 2, 130
 # Together with building the other revision the default rows stay under ten minutes.
 DEFAULT_MINUTES = 7
 
+# Above this part of the processors' time for others, many rows stay unknown.
+BUSY = 0.25
+
 DESCRIPTION = """\
 Compares the library of the working tree with that of another revision, or two settings of one
 library: time, peak memory, page faults and instructions, and one word for each row.
@@ -272,8 +275,13 @@ def state_lines(judge):
     if reasons:
         line += " (" + ", ".join(
             f"{number} by {name}" for name, number in reasons.most_common()) + ")"
-    return [f"machine: {known}; last level of cache shared: "
-            f"{machine_state.shares_last_level_cache()}", line]
+    lines = [f"machine: {known}; last level of cache shared: "
+             f"{machine_state.shares_last_level_cache()}", line]
+    busy = machine_state.seen(judge.probes).get("others", (0, 0, 0))[1]
+    if busy > BUSY:
+        lines.append(f"The machine was busy: others took {busy:.0%} of the processors' time. "
+                     "A quiet machine tells more.")
+    return lines
 
 
 def main(arguments=None):

@@ -326,6 +326,14 @@ class Passes(unittest.TestCase):
         self.assertEqual([number for number, odd in enumerate(judge.odd_passes()) if odd], [2])
         self.assertEqual({record["pass"] for record in judge.records} - {-1}, set(range(passes)))
 
+    def test_the_state_of_the_machine_is_told(self):
+        judge = self.judge([self.entry(self.noisy(0.001))],
+                           [probe(others=0.5)] * 2 + [probe(ping_pong_ns=400, others=0.5)] * 30)
+        text = "\n".join(compare.state_lines(judge))
+        self.assertRegex(text, r"ping_pong_ns \d+ \(200 to 400\)")
+        self.assertIn("left out: 1 (1 by ping_pong_ns)", text)
+        self.assertIn("others took 50% of the processors' time", text)
+
     def test_libraries_are_copied_anew_for_every_pair(self):
         entry = self.entry(self.noisy(0.001))
         judge = self.judge([entry])
