@@ -84,8 +84,8 @@ format:
 
 tidy:
 	@scripts/setup.sh lint
-	@cmake --preset clang --log-level=WARNING >/dev/null
-	@run-clang-tidy-19 -quiet -p build/clang -j $(JOBS) "^$(CURDIR)/src/"
+	@cmake --preset clang -B build/tidy -D CMAKE_UNITY_BUILD=OFF --log-level=WARNING >/dev/null
+	@run-clang-tidy-19 -quiet -p build/tidy -j $(JOBS) "^$(CURDIR)/src/"
 
 clean:
 	rm -rf build

@@ -30,6 +30,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD_DIR = ROOT / "build" / "release"
 DEFAULT_LIBRARY = BUILD_DIR / "lib" / "libtcmalloc.so.4"
+COMPILER = re.compile(r"(\+\+|cc)(-[\d.]+)?$")
 OWN_SOURCE_FOLDERS = (ROOT / "src", ROOT / "tests")
 
 Result = collections.namedtuple("Result", "exit_code wall_s user_s system_s minor_faults peak_kib")
@@ -60,6 +61,9 @@ def compile_command():
     if largest is None or lines(largest) < 0:
         raise Failure(f"{database} lists no source of this project")
     arguments = shlex.split(largest["command"])
+    # The compiler itself, not the cache that may stand before it.
+    while arguments and not COMPILER.search(os.path.basename(arguments[0])):
+        arguments.pop(0)
     arguments[arguments.index("-o") + 1] = "/dev/null"
     source = pathlib.Path(largest["file"]).relative_to(ROOT)
     print(f"Compiling {source} ({lines(largest)} lines) with {os.path.basename(arguments[0])}")
