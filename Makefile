@@ -11,7 +11,7 @@ JOBS ?= $(shell nproc)
 system_python = $(firstword $(wildcard /usr/bin/python3) python3)
 release_libraries := tcmalloc tcmalloc_minimal tcmalloc_static tcmalloc_minimal_static
 
-.PHONY: help help-tests run check test test-all test-system coverage soak fuzz bench compare format tidy clean
+.PHONY: help help-tests run check test test-all test-system coverage faults soak fuzz bench compare format tidy clean
 
 help:
 	@echo "make run               compare the allocator with the C library's on a run of g++"
@@ -21,6 +21,7 @@ help:
 	@echo "make test-all          every test in every preset, minutes of fuzzing, clang-tidy"
 	@echo "make help-tests        which of them runs what"
 	@echo "make coverage          lines and branches of src/ that tests run"
+	@echo "make faults            deliberate faults, and which test sees each (ARGS='--only NAME')"
 	@echo "make test-system       tests that mount file systems, reserve hugepages and change settings (root)"
 	@echo "make fuzz              each fuzz target for a minute (ARGS='--minutes 10')"
 	@echo "make soak              tests that want minutes rather than seconds (ARGS='--minutes 10')"
@@ -54,6 +55,10 @@ test-all:
 coverage:
 	@scripts/setup.sh test
 	@scripts/coverage.py $(ARGS)
+
+faults:
+	@scripts/setup.sh test
+	@scripts/faults.py $(ARGS)
 
 fuzz:
 	@scripts/setup.sh test

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "os/thread_number.h"
+
+#include <gtest/gtest.h>
+
+#include <latch>
+#include <set>
+#include <thread>
+#include <vector>
+
+namespace tcmalloc {
+namespace {
+
+TEST(ThreadNumberTest, NoTwoThreadsThatLiveHaveTheSame) {
+  constexpr size_t kThreads = 100;
+  std::vector<uint32_t> numbers(kThreads);
+  std::latch all_have_one(kThreads);
+  std::vector<std::thread> threads;
+  for (size_t t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      numbers[t] = ThisThreadNumber();
+      all_have_one.arrive_and_wait();
+      EXPECT_EQ(ThisThreadNumber(), numbers[t]);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  numbers.push_back(ThisThreadNumber());
+  for (const uint32_t number : numbers) {
+    EXPECT_NE(number, 0u);
+    EXPECT_LT(number, uint32_t{1} << kThreadNumberBits);
+  }
+  EXPECT_EQ(std::set<uint32_t>(numbers.begin(), numbers.end()).size(), kThreads + 1);
+}
+
+}  // namespace
+}  // namespace tcmalloc
