@@ -241,9 +241,12 @@ class Preset:
 
     def run(self, command):
         """(succeeded, what it printed)"""
-        done = subprocess.run([str(word) for word in command], cwd=COPY, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True, errors="replace")
-        return done.returncode == 0, done.stdout
+        # Not a pipe, which a process that a test left behind may keep open.
+        with tempfile.TemporaryFile("w+", errors="replace") as output:
+            done = subprocess.run([str(word) for word in command], cwd=COPY, stdin=subprocess.DEVNULL, stdout=output,
+                                  stderr=subprocess.STDOUT)
+            output.seek(0)
+            return done.returncode == 0, output.read()
 
     def build(self, targets):
         return self.run(["cmake", "--build", self.folder, "-j", self.jobs, "--target", *sorted(targets)])

@@ -828,6 +828,7 @@ TEST_F(PageHeapUnmapTest, UnmappedMemoryIsMappedAnewAndZeroed) {
   EXPECT_EQ(vm_.unmap_failures(), 0u);
   EXPECT_EQ(heap_.GetStats().system_bytes, 64 * kPageSize);
   EXPECT_EQ(vm_.mapped_bytes(), 64 * kPageSize);
+  EXPECT_EQ(heap_.GetStats().hugepage_bytes, 0u);
   heap_.CheckInvariants();
   Span* const again = heap_.New(Length(64), SpanState::kLarge);
   ASSERT_NE(again, nullptr);

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "profile/function_names.h"
 
+#include <dlfcn.h>
 #include <gtest/gtest.h>
+#include <link.h>
+#include <search.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -68,6 +71,35 @@ TEST(FunctionNamesTest, OfTheProgramAndItsLibraries) {
   EXPECT_EQ(n.Written(0x10), "0x10");
   // Nothing is known of a function that nobody asked for, but the file is.
   EXPECT_EQ(n.Written(own).substr(0, strlen(program)), program);
+}
+
+TEST(FunctionNamesTest, FromItsFirstByteToItsLast) {
+  const auto start = reinterpret_cast<uintptr_t>(&lfind);
+  // How long it is says the dynamic linker.
+  Dl_info info;
+  void* found = nullptr;
+  ASSERT_NE(dladdr1(reinterpret_cast<void*>(start), &info, &found, RTLD_DL_SYMENT), 0);
+  ASSERT_NE(found, nullptr);
+  const uintptr_t end = start + static_cast<const ElfW(Sym)*>(found)->st_size;
+  ASSERT_GT(end, start + 1);
+  Names n;
+  for (const uintptr_t address : {start - 1, start, end - 1, end}) {
+    ASSERT_TRUE(n.names.Add(address));
+  }
+  n.names.Resolve(n.libraries);
+  for (const uintptr_t address : {start, end - 1}) {
+    std::string_view name;
+    uintptr_t offset;
+    ASSERT_TRUE(n.names.Find(address, &name, &offset)) << address - start;
+    EXPECT_EQ(name, "lfind");
+    EXPECT_EQ(offset, address - start);
+  }
+  for (const uintptr_t address : {start - 1, end}) {
+    std::string_view name;
+    uintptr_t offset;
+    const bool is_known = n.names.Find(address, &name, &offset);
+    EXPECT_FALSE(is_known && name == "lfind") << name << "+" << offset;
+  }
 }
 
 // Without the file there is what the dynamic linker uses.
