@@ -89,7 +89,9 @@ TEST(FrameMarkTest, IsOverWhenTheSameCallsComeAgain) {
   times = 0;
   setjmp(back);
   times = times + 1;
-  if (times < 10) EXPECT_FALSE(MarkedAgain());
+  if (times < 10) {
+    EXPECT_FALSE(MarkedAgain());
+  }
   EXPECT_EQ(times, 10);
 }
 
