@@ -75,12 +75,16 @@ volatile uintptr_t hidden_mapping = 0;
 volatile uintptr_t ignored_object = 0;
 thread_local void* volatile thread_local_pointer = nullptr;
 
-// Two pages, and none at their sides that the system could make one mapping with them.
+// Two pages, and none at their sides that the system could make one mapping with them; and far from
+// others: where the dynamic linker or the library has had a mapping for a while, a word that led to
+// it may still be on some stack.
 void** Map() {
+  constexpr size_t kFar = size_t{32} << 20;
   const size_t page = static_cast<size_t>(getpagesize());
-  void* const memory = mmap(nullptr, 4 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* const memory =
+      mmap(nullptr, 2 * kFar, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) abort();
-  char* const middle = static_cast<char*>(memory) + page;
+  char* const middle = static_cast<char*>(memory) + kFar;
   if (mprotect(middle, 2 * page, PROT_READ | PROT_WRITE) != 0) abort();
   return reinterpret_cast<void**>(middle);
 }
