@@ -11,7 +11,7 @@
 namespace tcmalloc {
 namespace {
 
-// A page for each frame has room for two paths of the greatest length.
+// Room for a function's name and a path, each as long as the longest path (PATH_MAX).
 constexpr size_t kBytesPerFrame = 8192;
 
 }  // namespace
