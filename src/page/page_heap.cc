@@ -208,13 +208,14 @@ PageHeap::Place PageHeap::FindFreshPlaceLocked(const Request& request) {
   return FreeAroundLocked(in_run.span) <= FreeAroundLocked(released.span) ? in_run : released;
 }
 
-// Memory that is backed comes first, but large objects only take it where nothing tighter is free.
-// Otherwise they cut up the long backed runs while released ones of their length stay unused, and
-// the heap grows to one and a half times the address space that it needs (docs/decisions/0023).
+// Memory that is backed comes first. Where there is much more address space than was ever needed,
+// large objects take it only where nothing tighter is free: see SavesSpace.
 PageHeap::Place PageHeap::FindBestPlaceLocked(const Request& request, bool mapped_only) {
   const Place mapped = FindPlaceLocked(request, kMapped);
   if (mapped.span == nullptr) return mapped_only ? Place() : FindFreshPlaceLocked(request);
   if (request.use != SpanState::kLarge || mapped.span->num_pages == request.length) return mapped;
+  const Length system(system_bytes_.value() >> kPageShift);
+  if (!SavesSpace(system, most_in_use_, options_.spare_space)) return mapped;
   Place fresh = FindFreshPlaceLocked(request);
   if (fresh.span == nullptr || FreeAroundLocked(mapped.span) <= FreeAroundLocked(fresh.span)) {
     return mapped;

@@ -60,6 +60,7 @@
 #include "page/near_run.h"
 #include "page/page_map.h"
 #include "page/release_policy.h"
+#include "page/space_policy.h"
 #include "page/span.h"
 #include "page/span_cache.h"
 
@@ -117,6 +118,8 @@ class PageHeap {
     bool unmap_when_short = false;
     // With this much in use the heap grows by hugepages.
     Length hugepage_threshold = hugepage_policy::kThreshold;
+    // See SavesSpace.
+    Length spare_space = kSpareSpace;
     // The time, as ReleasePolicy and Span::in_use are to see it.
     int64_t (*now_ms)() = &CoarseMilliseconds;
   };
@@ -433,9 +436,12 @@ class PageHeap {
     return hugepage_policy::GrowInHugepages(hugepages_.mode, InUseLocked() + free_[kMapped].total(),
                                             request, options_.hugepage_threshold);
   }
-  // Where fresh memory was needed, what is free was needed too: none of it was long enough.
+  // More is in use. Where fresh memory was needed, what is free was needed too: none of it was long
+  // enough.
   void RecordDemandLocked(bool fresh) TC_REQUIRES(lock_) {
-    release_policy_.Demand(InUseLocked() + (fresh ? free_[kMapped].total() : Length(0)));
+    const Length in_use = InUseLocked();
+    if (in_use > most_in_use_) most_in_use_ = in_use;
+    release_policy_.Demand(in_use + (fresh ? free_[kMapped].total() : Length(0)));
   }
   // The part of a free span that is given back in one slice; null when there is none, or none
   // without breaking hugepages that are partly in use.
@@ -616,6 +622,7 @@ class PageHeap {
   SpinLock lock_{LockRank::kPageHeap};
   std::array<FreeSpans, kNumFreeKinds> free_ TC_GUARDED_BY(lock_);
   FreeRuns free_runs_ TC_GUARDED_BY(lock_);
+  Length most_in_use_ TC_GUARDED_BY(lock_);  // at once, so far
   // Where each shard's last new span ends.
   std::array<PageId, kMaxShards> near_ends_ TC_GUARDED_BY(lock_) = {};
   size_t num_near_ends_ TC_GUARDED_BY(lock_) = 0;  // that are set

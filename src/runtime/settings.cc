@@ -44,7 +44,7 @@ constexpr Traits kNamesFiles = 1;
 constexpr Traits kFullLibrary = 2;
 
 struct Setting {
-  const char* name;
+  std::string_view name;
   Traits traits;
   Type type;
   const char* default_text;
@@ -266,6 +266,9 @@ constexpr Setting kSettings[] = {
      [](Settings* s) { return s->stats_every; }},
 };
 
+// FindSetting looks by halves.
+static_assert(std::ranges::is_sorted(kSettings, {}, &Setting::name));
+
 // Variables of the libraries whose binary interface this one keeps that have no effect here, by
 // reason (see settings_documentation.cc).
 // A group of names, with a space behind each.
@@ -288,7 +291,7 @@ constexpr const char* kIgnored[] = {
 constexpr size_t kFullLibraryNamesBytes = [] {
   size_t bytes = 0;
   for (const Setting& setting : kSettings) {
-    if (Has(setting, kFullLibrary)) bytes += std::string_view(setting.name).size() + 2;
+    if (Has(setting, kFullLibrary)) bytes += setting.name.size() + 2;
   }
   return bytes;
 }();
@@ -538,10 +541,8 @@ void LookForSmall(const char* name, size_t name_length, const char* value, void*
 }
 
 const Setting* FindSetting(std::string_view name) {
-  for (const Setting& setting : kSettings) {
-    if (name == setting.name) return &setting;
-  }
-  return nullptr;
+  const Setting* const found = std::ranges::lower_bound(kSettings, name, {}, &Setting::name);
+  return found != std::end(kSettings) && found->name == name ? found : nullptr;
 }
 
 // The beginnings of names that are this library's; PMI_RANK, SLURM_PROCID and OMPI_HOME are
@@ -597,6 +598,27 @@ void NoteGiven(const Setting& setting, const char* value, Settings* settings) {
   if (out.truncated()) memcpy(end, kMore.data(), kMore.size() + 1);
 }
 
+void ReadFound(const Setting& setting, const char* value, Settings* settings,
+               TextWriter* complaint) {
+  if (Store(setting, value, settings)) return;
+  complaint->Text("tcmalloc: ").Text(setting.name).Text("=");
+  WriteShortened(value, complaint);
+  complaint->Text(" is ignored: expected ");
+  WriteRange(setting, complaint);
+  complaint->Text("; using ").Text(DefaultText(setting)).Text("\n");
+}
+
+// Where it may have been meant to be one.
+void ComplainOfUnknown(std::string_view given, TextWriter* complaint) {
+  const Setting* const meant = MeantSetting(given);
+  if ((meant == nullptr && !StartsWith(given, kPrefix)) || IsIgnored(given)) return;
+  complaint->Text("tcmalloc: ");
+  WriteShortened(given, complaint);
+  complaint->Text(" is ignored: there is no such setting");
+  if (meant != nullptr) complaint->Text("; did you mean ").Text(meant->name).Text("?");
+  complaint->Text("\n");
+}
+
 struct Reader {
   bool raised_privileges;
   Settings* settings;
@@ -608,7 +630,11 @@ void VisitVariable(const char* name, size_t name_length, const char* value, void
   if (reader.raised_privileges && setting != nullptr && Has(*setting, kNamesFiles)) return;
   char buffer[512];
   TextWriter complaint(buffer, sizeof(buffer));
-  ReadSetting(name, name_length, value, reader.settings, &complaint);
+  if (setting != nullptr) {
+    ReadFound(*setting, value, reader.settings, &complaint);
+  } else {
+    ComplainOfUnknown({name, name_length}, &complaint);
+  }
   if (!complaint.text().empty()) {
     WriteToStderr(complaint.text());
   } else if (setting != nullptr) {
@@ -622,22 +648,10 @@ void ReadSetting(const char* name, size_t name_length, const char* value, Settin
                  TextWriter* complaint) {
   const std::string_view given(name, name_length);
   if (const Setting* const setting = FindSetting(given)) {
-    if (Store(*setting, value, settings)) return;
-    complaint->Text("tcmalloc: ").Text(given).Text("=");
-    WriteShortened(value, complaint);
-    complaint->Text(" is ignored: expected ");
-    WriteRange(*setting, complaint);
-    complaint->Text("; using ").Text(DefaultText(*setting)).Text("\n");
-    return;
+    ReadFound(*setting, value, settings, complaint);
+  } else {
+    ComplainOfUnknown(given, complaint);
   }
-  if (IsIgnored(given)) return;
-  const Setting* const meant = MeantSetting(given);
-  if (meant == nullptr && !StartsWith(given, kPrefix)) return;
-  complaint->Text("tcmalloc: ");
-  WriteShortened(given, complaint);
-  complaint->Text(" is ignored: there is no such setting");
-  if (meant != nullptr) complaint->Text("; did you mean ").Text(meant->name).Text("?");
-  complaint->Text("\n");
 }
 
 void UseSmallPreset(Settings* settings) {

@@ -32,6 +32,9 @@ using Kind = FakeVirtualMemory::Kind;
 
 constexpr size_t kRangePages = 3200;
 
+// Small enough that heaps of this size save address space for a part of each run.
+constexpr size_t kSparePages = 128;
+
 // More than one, and few enough that something is in each.
 constexpr size_t kShards = 3;
 
@@ -65,7 +68,8 @@ class Fuzzer {
       : random_(seed),
         backed_(options.strength == Strength::kBacked),
         granule_(std::max<size_t>(1, options.hardware_page_size / kPageSize)),
-        under_test_(options, {.now_ms = [] { return clock_ms; }}),
+        under_test_(options,
+                    {.spare_space = Length(kSparePages), .now_ms = [] { return clock_ms; }}),
         base_(under_test_.vm.base() >> kPageShift),
         pages_(kRangePages, PageState::kOutside) {
     vm_.RecordCalls();
@@ -96,6 +100,7 @@ class Fuzzer {
     EXPECT_GT(pages_released_, 0u);
     EXPECT_GT(served_from_cache_, 0);
     EXPECT_GT(served_across_, 0);
+    EXPECT_GT(chosen_fresh_, 0);
     EXPECT_GT(drained_, 0);
     EXPECT_GT(extended_, 0);
     EXPECT_GT(extended_across_, 0);
@@ -175,6 +180,7 @@ class Fuzzer {
     const std::vector<struct Run> mapped = BestOf(runs, PageState::kMapped, needed);
     if (mapped.empty()) return mapped_only ? mapped : BestFreshFits(runs, n, alignment);
     if (use != SpanState::kLarge || mapped.front().pages == n) return mapped;
+    if (system_pages_ <= most_in_use_ + most_in_use_ / 16 + kSparePages) return mapped;
     // Large objects go where there is the least free memory around.
     const std::vector<struct Run> fresh = BestFreshFits(runs, n, alignment);
     std::vector<struct Run> best;
@@ -386,6 +392,7 @@ class Fuzzer {
     const bool chosen = !BestOf(FreeRuns(), PageState::kMapped, needed).empty();
     ASSERT_EQ(span->zeroed(), released == n);
     served_across_ += released > 0 && released < n;
+    chosen_fresh_ += released > 0 && chosen;
     ASSERT_EQ(under_test_.page_map->SpanOf(span->first_page), span);
     ASSERT_EQ(under_test_.page_map->SpanOf(span->last_page()), span);
     (span->zeroed() ? served_released_ : served_mapped_)++;
@@ -461,7 +468,10 @@ class Fuzzer {
   Length InUse() const { return CountPages(PageState::kInUse) + CountPages(PageState::kCached); }
   Length Mapped() const { return CountPages(PageState::kMapped); }
   // Follows what the heap tells its policy of pages that were taken.
-  void NoteDemand(bool fresh) { policy_.Demand(InUse() + (fresh ? Mapped() : Length(0))); }
+  void NoteDemand(bool fresh) {
+    most_in_use_ = std::max(most_in_use_, InUse().pages());
+    policy_.Demand(InUse() + (fresh ? Mapped() : Length(0)));
+  }
 
   // Follows the deletion of a span.
   void ReplayDelete(size_t first, size_t pages) {
@@ -686,6 +696,7 @@ class Fuzzer {
   ReleasePolicy policy_;
   double rate_ = ReleasePolicy::kDefaultRate;
   size_t system_pages_ = 0;
+  size_t most_in_use_ = 0;
   size_t releases_ = 0;
   size_t pages_released_ = 0;
 
@@ -700,6 +711,7 @@ class Fuzzer {
   int served_released_ = 0;
   int served_from_cache_ = 0;
   int served_across_ = 0;
+  int chosen_fresh_ = 0;  // to save address space
   int extended_ = 0;
   int extended_across_ = 0;
   size_t released_by_policy_ = 0;

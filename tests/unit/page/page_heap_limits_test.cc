@@ -619,6 +619,34 @@ TEST_F(PageHeapLimitsTest, RandomWorkUnderLimitsOnASystemThatRefuses) {
   heap_.CheckInvariants();
 }
 
+// Where address space is to be saved, a large object goes to the shortest free memory, released or
+// not. At the hard limit that would have to be backed again: where the system takes nothing back,
+// longer memory that is backed serves instead.
+TEST(PageHeapLimitsPlaceTest, NoRequestFailsForTheSakeOfABetterPlace) {
+  for (const bool limited : {false, true}) {
+    SCOPED_TRACE(limited);
+    PageHeapUnderTest under_test(AddressOnly(), {.spare_space = Length(0)});
+    PageHeap& heap = under_test.heap;
+    heap.SetReleaseRate(0);
+    Span* const backed = heap.New(MiB(4), SpanState::kLarge);
+    ASSERT_NE(heap.New(Length(1), SpanState::kLarge), nullptr);
+    Span* const released = heap.New(MiB(2), SpanState::kLarge);
+    ASSERT_NE(heap.New(Length(1), SpanState::kLarge), nullptr);
+    const PageId first_backed = backed->first_page;
+    const PageId first_released = released->first_page;
+    heap.Delete(released);
+    heap.ReleaseAtLeast(MiB(2));
+    heap.Delete(backed);
+    if (limited) heap.SetLimit(LimitKind::kHard, heap.BackedBytes());
+    under_test.vm.FailRelease(1, 1'000'000);
+    Span* const span = heap.New(MiB(2), SpanState::kLarge);
+    ASSERT_NE(span, nullptr);
+    EXPECT_EQ(span->first_page, limited ? first_backed : first_released);
+    EXPECT_LE(heap.BackedBytes(), heap.limit(LimitKind::kHard));
+    heap.CheckInvariants();
+  }
+}
+
 // Threads that all want more than there is: at no moment is the heap above its limit, and what one
 // frees another gets.
 TEST(PageHeapLimitsThreadsTest, TheHardLimitHoldsForAllTogether) {

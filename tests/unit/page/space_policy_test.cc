@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "page/space_policy.h"
+
+#include <gtest/gtest.h>
+
+namespace tcmalloc {
+namespace {
+
+constexpr Length MiB(size_t n) { return Length((n << 20) >> kPageShift); }
+
+TEST(SpacePolicyTest, WhatIsSpareIsNotSaved) {
+  EXPECT_FALSE(SavesSpace(MiB(0), MiB(0), kSpareSpace));
+  EXPECT_FALSE(SavesSpace(MiB(64), MiB(0), kSpareSpace));
+  EXPECT_TRUE(SavesSpace(MiB(64) + Length(1), MiB(0), kSpareSpace));
+}
+
+TEST(SpacePolicyTest, NorIsASixteenthOfWhatWasNeeded) {
+  EXPECT_FALSE(SavesSpace(MiB(160 + 10 + 64), MiB(160), kSpareSpace));
+  EXPECT_TRUE(SavesSpace(MiB(160 + 10 + 64) + Length(1), MiB(160), kSpareSpace));
+  EXPECT_FALSE(SavesSpace(MiB(102400), MiB(100000), kSpareSpace));
+  EXPECT_TRUE(SavesSpace(MiB(106400), MiB(100000), kSpareSpace));
+}
+
+// Whoever needed more has more to spare.
+TEST(SpacePolicyTest, IsMonotonous) {
+  bool saved = true;
+  for (size_t mib = 0; mib < 1000; ++mib) {
+    const bool saves = SavesSpace(MiB(500), MiB(mib), kSpareSpace);
+    EXPECT_LE(saves, saved) << mib;
+    saved = saves;
+  }
+  EXPECT_FALSE(saved);
+}
+
+}  // namespace
+}  // namespace tcmalloc
