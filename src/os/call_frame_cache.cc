@@ -143,6 +143,12 @@ CallFrameRule CallFrameRuleAt(uintptr_t pc, FoundCallFrameObject* last) {
   return MakeRuleSlow(pc, *last);
 }
 
+CallFrameRule UncachedCallFrameRuleAt(uintptr_t pc, FoundCallFrameObject* last) {
+  if (!kHasCallFrameInfo || (!Holds(last->object, pc) && !FindObjectSlow(pc, last))) return {};
+  CallFrameResult result;
+  return FindCallFrameRule(last->object, pc, &result) ? result.rule : CallFrameRule();
+}
+
 bool HasCallFramesOfAllObjects() {
   return kHasCallFrameInfo && (_dl_find_object != nullptr || own_object.is_program());
 }

@@ -28,6 +28,8 @@ struct FoundCallFrameObject {
 // while it walks over them. Requires: `pc` is where a function of this thread is that has not
 // returned, so that what it lies in is not unloaded meanwhile.
 CallFrameRule CallFrameRuleAt(uintptr_t pc, FoundCallFrameObject* last);
+// The same without the cache.
+CallFrameRule UncachedCallFrameRuleAt(uintptr_t pc, FoundCallFrameObject* last);
 
 // Rules can be found for more than the object that this code lies in.
 bool HasCallFramesOfAllObjects();

@@ -10,6 +10,8 @@ size_t GetStackTrace(uintptr_t*, size_t, size_t) { return 0; }
 
 size_t GetStackFrames(uintptr_t*, int*, size_t, size_t, const void*) { return 0; }
 
-size_t GetCallerStackTrace(uintptr_t*, size_t, size_t, AllocatorFrames, size_t) { return 0; }
+size_t GetCallerStackTrace(uintptr_t*, size_t, size_t, AllocatorFrames, size_t, RuleCache) {
+  return 0;
+}
 
 }  // namespace tcmalloc

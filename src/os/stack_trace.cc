@@ -171,6 +171,7 @@ struct Request {
   size_t skip;
   bool leaves_out_leading = false;
   bool leaves_out_callback = false;
+  RuleCache cache = RuleCache::kUsed;
 };
 
 // From where frames that may be the allocator's begin.
@@ -190,7 +191,8 @@ class Walk {
     if (begins_here && !Write()) return written_;
     // Where the first frames lie in the shared library, which is compiled without frame pointers.
     bool by_rule = chosen != StackTraceMethod::kFramePointers || !OwnObjectIsProgram();
-    bool simple = chosen != StackTraceMethod::kFramePointers && memory_.trusts_rules();
+    const bool cached = request_.cache == RuleCache::kUsed;
+    bool simple = cached && chosen != StackTraceMethod::kFramePointers && memory_.trusts_rules();
     for (;;) {
       if (simple && writes_plainly() && !StepByCachedRules()) return written_;
       if (chosen == StackTraceMethod::kFramePointers && by_rule)
@@ -198,8 +200,9 @@ class Walk {
       const uintptr_t sp = registers_.sp();
       Step step = Step::kNoRule;
       if (by_rule) {
-        const CallFrameRule rule =
-            CallFrameRuleAt(registers_.pc - (interrupted_ ? 0 : 1), &last_object_);
+        const uintptr_t pc = registers_.pc - (interrupted_ ? 0 : 1);
+        const CallFrameRule rule = cached ? CallFrameRuleAt(pc, &last_object_)
+                                          : UncachedCallFrameRuleAt(pc, &last_object_);
         step = StepByRule(rule, &registers_, &memory_);
       }
       if (step == Step::kNoRule && chosen != StackTraceMethod::kCallFrameInfo) {
@@ -399,10 +402,10 @@ size_t GetStackFrames(uintptr_t* frames, int* sizes, size_t max, size_t skip, co
 }
 
 size_t GetCallerStackTrace(uintptr_t* frames, size_t max, size_t skip, AllocatorFrames left_out,
-                           size_t static_skip) {
+                           size_t static_skip, RuleCache cache) {
   Registers registers;
   const bool is_caller = Capture(&registers);
-  Request request{.frames = frames, .max = max, .skip = skip};
+  Request request{.frames = frames, .max = max, .skip = skip, .cache = cache};
   if (OwnObjectIsProgram()) {
     request.skip += static_skip;
   } else {

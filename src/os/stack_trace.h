@@ -51,9 +51,16 @@ enum class AllocatorFrames : uint8_t {
   // allocator called.
   kCallback,
 };
+// What a trace does with the cache of rules for frames (os/call_frame_cache.h), 128 KiB of which
+// each frame may touch another page.
+enum class RuleCache : uint8_t {
+  kUsed,
+  kLeftAlone,  // some microseconds for each frame: for traces that are seldom taken
+};
 // In a program that the library is linked into statically its frames cannot be told from others:
 // then `static_skip` frames are left out, which is for the caller to know.
 TC_OUT_OF_LINE size_t GetCallerStackTrace(uintptr_t* frames, size_t max, size_t skip,
-                                          AllocatorFrames left_out, size_t static_skip);
+                                          AllocatorFrames left_out, size_t static_skip,
+                                          RuleCache cache = RuleCache::kUsed);
 
 }  // namespace tcmalloc

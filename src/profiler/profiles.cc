@@ -40,7 +40,8 @@ void OnGrowth(size_t bytes) {
   const ErrnoKeeper keeper;
   uintptr_t frames[kMaxStackDepth];
   // Where the library is a part of the program, some of its functions are in the trace.
-  const size_t depth = GetCallerStackTrace(frames, kMaxStackDepth, 0, AllocatorFrames::kLeading, 0);
+  const size_t depth = GetCallerStackTrace(frames, kMaxStackDepth, 0, AllocatorFrames::kLeading, 0,
+                                           RuleCache::kLeftAlone);
   growth_table.load(std::memory_order_acquire)->Add(bytes, frames, depth);
 }
 

@@ -24,7 +24,7 @@ import tempfile
 SKIPPED = 77
 ROUNDS = 101
 # KiB more than on the C library's malloc: resident, address space.
-BOUNDS = {"libtcmalloc_minimal.so.4": (512, 16384), "libtcmalloc.so.4": (1536, 16384)}
+BOUNDS = {"libtcmalloc_minimal.so.4": (512, 16384), "libtcmalloc.so.4": (928, 16384)}
 # System calls more than with a library that does nothing. Seen: 8 to 13, depending on whether
 # addresses happen to be aligned. Four of them ask what the system does about hugepages, now
 # because a sandbox that is set up later may end the process for it. The full library records the

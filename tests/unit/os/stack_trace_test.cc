@@ -176,6 +176,13 @@ __attribute__((noinline)) size_t TakeCallers(Request*) {
   return depth;
 }
 
+__attribute__((noinline)) size_t TakeCallersWithoutCache(Request*) {
+  const size_t depth = GetCallerStackTrace(frames, kMaxStackDepth, 0, AllocatorFrames::kLeading, 2,
+                                           RuleCache::kLeftAlone);
+  __asm__ volatile("" ::: "memory");
+  return depth;
+}
+
 // What is found out once is found out by all threads that come before it is known.
 TEST_F(StackTraceTest, ManyThreadsAreTheFirst) {
   constexpr int kThreads = 8;
@@ -195,10 +202,12 @@ TEST_F(StackTraceTest, CallersOfTheAllocator) {
   EXPECT_TRUE(OwnObjectIsProgram());
   EXPECT_TRUE(InOwnObject(reinterpret_cast<uintptr_t>(&GetStackTrace)));
   EXPECT_FALSE(InOwnObject(reinterpret_cast<uintptr_t>(frames) + (uintptr_t{1} << 30)));
-  Request request{.take = &TakeCallers};
-  const size_t depth = without_frame_pointers::Outer(&request);
-  ASSERT_GT(depth, 5u);
-  EXPECT_EQ(std::vector(frames, frames + 5), Noted(request));
+  for (const auto take : {&TakeCallers, &TakeCallersWithoutCache}) {
+    Request request{.take = take};
+    const size_t depth = without_frame_pointers::Outer(&request);
+    ASSERT_GT(depth, 5u);
+    EXPECT_EQ(std::vector(frames, frames + 5), Noted(request));
+  }
 }
 
 // --- signals ---
