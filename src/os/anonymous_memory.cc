@@ -17,6 +17,14 @@ Mapping AnonymousMemory::Map(size_t bytes, size_t alignment) {
   return mapping;
 }
 
+Mapping AnonymousMemory::MapAt(uintptr_t wanted, size_t bytes) {
+  TC_ASSERT(SpinLock::NoneHeldByThisThread());
+  const Mapping mapping = options_.use_mmap ? mmap_.MapAt(wanted, bytes) : Mapping();
+  if (mapping.start == nullptr) return Map(bytes, hardware_page_size());
+  List(mapping.start, mapping.bytes);
+  return mapping;
+}
+
 bool AnonymousMemory::Unmap(void* start, size_t bytes) {
   if (sbrk_.MayHold(start, bytes)) return false;
   // Before, since the addresses may be another mapping's at once.

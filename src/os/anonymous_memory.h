@@ -24,6 +24,7 @@ class AnonymousMemory final : public VirtualMemory {
   void Configure(const Options& options) { options_ = options; }
 
   Mapping Map(size_t bytes, size_t alignment) override;
+  Mapping MapAt(uintptr_t wanted, size_t bytes) override;
   // False for what sbrk returned.
   bool Unmap(void* start, size_t bytes) override;
   bool Release(void* start, size_t bytes) override { return mmap_.Release(start, bytes); }

@@ -29,8 +29,8 @@ namespace {
 // Linux 5.18; not in every header.
 constexpr int kDontNeedLocked = 24;
 
-void* MapAnywhere(size_t bytes) {
-  void* const p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+void* MapAnywhere(size_t bytes, void* wanted = nullptr) {
+  void* const p = mmap(wanted, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   return p == MAP_FAILED ? nullptr : p;
 }
 
@@ -65,6 +65,14 @@ Mapping SystemVirtualMemory::Map(size_t bytes, size_t alignment) {
   if (start != raw_start) munmap(raw, start - raw_start);
   if (end != raw_end) munmap(reinterpret_cast<void*>(end), raw_end - end);
   return {reinterpret_cast<void*>(start), bytes, true};
+}
+
+Mapping SystemVirtualMemory::MapAt(uintptr_t wanted, size_t bytes) {
+  TC_ASSERT(SpinLock::NoneHeldByThisThread());
+  const ErrnoKeeper keeper;
+  void* const p = MapAnywhere(bytes, reinterpret_cast<void*>(wanted));
+  if (p == nullptr) return {};
+  return {p, bytes, true};
 }
 
 bool SystemVirtualMemory::Unmap(void* start, size_t bytes) {

@@ -27,6 +27,14 @@ class VirtualMemory {
   // a multiple of hardware_page_size(), alignment a power of two.
   virtual Mapping Map(size_t bytes, size_t alignment) = 0;
 
+  // The same, whole hardware pages at `wanted` if nothing is there yet, else anywhere. For what is
+  // not to lie between two mappings of the heap: the system places what Map returns below what it
+  // has placed last. Cost: one mmap.
+  virtual Mapping MapAt(uintptr_t wanted, size_t bytes) {
+    static_cast<void>(wanted);
+    return Map(bytes, hardware_page_size());
+  }
+
   // Takes memory that Map returned, or a part of it, out of the address space. False when the
   // system refuses, which it may do when a part is taken and there are too many mappings already,
   // and always for memory that mmap has not made: then everything is as it was.
@@ -73,6 +81,7 @@ class SystemVirtualMemory final : public VirtualMemory {
   SystemVirtualMemory();
 
   Mapping Map(size_t bytes, size_t alignment) override;
+  Mapping MapAt(uintptr_t wanted, size_t bytes) override;
   bool Unmap(void* start, size_t bytes) override;
   // Of any private mapping.
   bool Release(void* start, size_t bytes) override;

@@ -15,7 +15,7 @@ bool PageMap::EnsureLeaves(PageId first, Length n, VirtualMemory& vm) {
     std::atomic<uintptr_t>& first_together = root_[i - i % kLeavesAtOnce];
     uintptr_t distance = first_together.load(std::memory_order_acquire);
     if (distance == 0) {
-      void* const memory = vm.Map(leaf_bytes(), kPageSize).start;
+      void* const memory = vm.MapAt(WantedAddress(i), leaf_bytes()).start;
       if (memory == nullptr) return false;
       // Where the system makes hugepages unasked, one here would be most of what a small process
       // takes. Asked for nothing is known yet, so the system is told in any case.

@@ -157,6 +157,14 @@ class PageMap {
     return (address >> kPageShift) & (kLeafPages - 1);
   }
 
+  // Where the leaf of that number is out of the way of a heap that grows downwards past the first
+  // page of the leaf: 16 leaves further down, which are 64 GiB.
+  static constexpr uintptr_t WantedAddress(size_t leaf) {
+    constexpr size_t kLeavesBelow = 16;
+    if (kLeavesAtOnce > 1 || leaf <= kLeavesBelow) return 0;
+    return PageId((leaf - kLeavesBelow) << kLeafBits).start_uintptr();
+  }
+
   Leaf* LeafOf(PageId page) const {
     const size_t i = page.index() >> kLeafBits;
     if (i >= kRootEntries) return nullptr;

@@ -15,11 +15,21 @@ namespace {
 
 constexpr int kForks = 500;
 constexpr unsigned kSecondsWithoutFork = 40;
-constexpr int kNanosecondsBetween = 300000;
+// Each time another one.
+constexpr int kMostNanosecondsBetween = 300000;
 
 volatile sig_atomic_t forks;
 volatile sig_atomic_t is_child;
 bool alone;
+timer_t timer;
+
+// The next signal. Not a tick of the kernel, so it comes anywhere; and not before the handler has
+// returned, which would interrupt the same instruction again.
+void SetTimer() {
+  const int apart = 104729;  // a prime
+  const itimerspec once = {{0, 0}, {0, 1 + forks * apart % kMostNanosecondsBetween}};
+  CHECK(timer_settime(timer, 0, &once, nullptr) == 0);
+}
 
 // In the handler: calls that are safe in a signal handler alone.
 void Fork(int) {
@@ -40,6 +50,7 @@ void Fork(int) {
     CHECK(waitpid(child, &status, 0) == child);
     CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
   }
+  SetTimer();
 }
 
 // All paths of the allocator: caches, batches, spans, large objects, memory that is given back.
@@ -92,15 +103,12 @@ int main(int argc, char** argv) {
   action.sa_handler = Fork;
   CHECK(sigaction(SIGUSR1, &action, nullptr) == 0);
   CHECK(pthread_sigmask(SIG_UNBLOCK, &signals, nullptr) == 0);
-  // Not a tick of the kernel: it comes anywhere.
-  timer_t timer;
   sigevent event = {};
   event.sigev_notify = SIGEV_SIGNAL;
   event.sigev_signo = SIGUSR1;
   CHECK(timer_create(CLOCK_MONOTONIC, &event, &timer) == 0);
-  const itimerspec often = {{0, kNanosecondsBetween}, {0, kNanosecondsBetween}};
-  CHECK(timer_settime(timer, 0, &often, nullptr) == 0);
   alarm(kSecondsWithoutFork);
+  SetTimer();
   unsigned random = 12345;
   for (unsigned step = 0; forks < kForks && is_child == 0; ++step) {
     Step(&random);

@@ -94,6 +94,14 @@ TEST(AnonymousMemoryTest, ListsWhatItHasMapped) {
   EXPECT_TRUE(IsListed(&memory, start, kMiB / 2));
   EXPECT_FALSE(IsListed(&memory, start + kMiB / 2, 1));
   EXPECT_TRUE(IsListed(&memory, start + kMiB / 4 * 3, kMiB / 4));
+  // So is what is wanted at an address: here, and anywhere where there is something.
+  const Mapping there = memory.MapAt(reinterpret_cast<uintptr_t>(start + kMiB / 2), kMiB / 4);
+  EXPECT_EQ(there.start, start + kMiB / 2);
+  EXPECT_TRUE(IsListed(&memory, start, kMiB));
+  const Mapping elsewhere = memory.MapAt(reinterpret_cast<uintptr_t>(start), kMiB);
+  EXPECT_NE(elsewhere.start, start);
+  EXPECT_TRUE(IsListed(&memory, elsewhere.start, kMiB));
+  ASSERT_TRUE(memory.Unmap(elsewhere.start, kMiB));
   ASSERT_TRUE(memory.Unmap(start, kMiB));
   EXPECT_EQ(memory.mapped().size(), 0u);
 }

@@ -92,6 +92,28 @@ TEST(SystemVirtualMemoryTest, LeavesNothingBehindWhenItForcesAnAlignment) {
   EXPECT_LT(after, before + 4 * kMiB);
 }
 
+TEST(SystemVirtualMemoryTest, MapsWhereItIsWantedIfNothingIsThere) {
+  SystemVirtualMemory vm;
+  const size_t page = vm.hardware_page_size();
+  char* const p = static_cast<char*>(vm.Map(4 * page, page).start);
+  ASSERT_NE(p, nullptr);
+  p[page] = 'x';
+  ASSERT_TRUE(vm.Unmap(p + 2 * page, page));
+  errno = 1234;
+  const Mapping there = vm.MapAt(reinterpret_cast<uintptr_t>(p + 2 * page), page);
+  EXPECT_EQ(there.start, p + 2 * page);
+  EXPECT_EQ(there.bytes, page);
+  EXPECT_TRUE(there.zero_filled);
+  const Mapping elsewhere = vm.MapAt(reinterpret_cast<uintptr_t>(p + page), page);
+  ASSERT_NE(elsewhere.start, nullptr);
+  EXPECT_NE(elsewhere.start, p + page);
+  EXPECT_EQ(p[page], 'x');
+  EXPECT_EQ(vm.MapAt(reinterpret_cast<uintptr_t>(p), SIZE_MAX / 2 + 1).start, nullptr);
+  EXPECT_EQ(errno, 1234);
+  EXPECT_TRUE(vm.Unmap(p, 4 * page));
+  EXPECT_TRUE(vm.Unmap(elsewhere.start, page));
+}
+
 TEST(SystemVirtualMemoryTest, UnmapsAPart) {
   SystemVirtualMemory vm;
   const size_t page = vm.hardware_page_size();

@@ -426,6 +426,40 @@ TEST(PageHeapMemoryTest, GrowsByNoMoreThanThereIsRoomFor) {
   EXPECT_EQ(heap.GetStats().system_bytes, 12 * kPageSize + kMiB);
 }
 
+// What the page map needs where the heap crosses a multiple of 4 GiB does not come to lie between
+// what is mapped before and behind it, which would never be one free span.
+TEST(PageHeapAddressSpaceTest, GrowthGoesOnPastTheEndOfALeaf) {
+  if (sizeof(void*) == 4) GTEST_SKIP() << "SKIP: there is one mapping of leaves on 32 bits";
+  SystemVirtualMemory vm;
+  void* const map_memory = mmap(nullptr, sizeof(PageMap), PROT_READ | PROT_WRITE,
+                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  ASSERT_NE(map_memory, MAP_FAILED);
+  PageMap& map = *new (map_memory) PageMap;
+  {
+    MetadataArena arena(vm);
+    PageHeap heap(vm, map, arena);
+    constexpr size_t kNumSpans = 80;
+    const Length length = Length::ForBytes(64 * kMiB);
+    std::vector<Span*> spans;
+    // Not touched, so there is no memory behind them.
+    for (size_t i = 0; i < kNumSpans; ++i) {
+      spans.push_back(heap.New(length, SpanState::kLarge));
+      ASSERT_NE(spans.back(), nullptr);
+    }
+    const auto [lowest, highest] = std::minmax_element(
+        spans.begin(), spans.end(),
+        [](const Span* a, const Span* b) { return a->first_page < b->first_page; });
+    EXPECT_NE((*lowest)->first_page.index() / PageMap::kLeafPages,
+              (*highest)->first_page.index() / PageMap::kLeafPages);
+    const Length all = (*highest)->first_page + length - (*lowest)->first_page;
+    for (Span* const span : spans) heap.Delete(span);
+    heap.ReleaseAtLeast(all);
+    EXPECT_EQ(heap.GetStats().free_released_spans, 1u);
+    heap.CheckInvariants();
+  }
+  munmap(map_memory, sizeof(PageMap));
+}
+
 // A limit on address space, met: the first request that fits nowhere in one piece is served by
 // unmapping what is free and mapping it anew; when most of the heap is free, it is not kept.
 TEST(PageHeapAddressSpaceTest, UnmapsFreeMemoryWhenTheSystemHasNoAddressSpaceLeft) {
