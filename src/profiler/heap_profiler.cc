@@ -144,13 +144,19 @@ void WriteName(uint64_t number, TextWriter* out) {
   out->Number(number).Text(".heap");
 }
 
+// What gperftools calls MB, without a fraction: scripts look for its words.
+void WriteMegabytes(uint64_t bytes, std::string_view what, TextWriter* out) {
+  out->Number(bytes >> 20).Text(" MB ").Text(what);
+}
+
 // Each line has a buffer of its own while it is being written, since stacks may be small.
 TC_SLOW_PATH void Announce(std::string_view name, std::string_view reason, uint64_t live_bytes) {
   char buffer[kMaxPrefixBytes + 256];
   TextWriter line(buffer, sizeof(buffer));
   line.Text("tcmalloc: heap profile ").Text(name).Text(" (");
   line.Text({reason.data(), std::min<size_t>(reason.size(), 100)});
-  line.Text(", ").Mebibytes(live_bytes).Text(" MiB in use)\n");
+  line.Text(", ");
+  WriteMegabytes(live_bytes, "currently in use)\n", &line);
   WriteToStderr(line.text());
 }
 
@@ -208,9 +214,9 @@ TC_SLOW_PATH void WriteFileIfDue() {
   if (signal_came.exchange(false, std::memory_order_relaxed)) {
     reason.Text("signal");
   } else if (allocated >= due_allocated.load(std::memory_order_relaxed)) {
-    reason.Mebibytes(allocated).Text(" MiB allocated");
+    WriteMegabytes(allocated, "allocated cumulatively", &reason);
   } else if (freed >= due_freed.load(std::memory_order_relaxed)) {
-    reason.Mebibytes(freed).Text(" MiB freed");
+    WriteMegabytes(freed, "freed cumulatively", &reason);
   } else if (in_use > due_in_use.load(std::memory_order_relaxed)) {
     reason.Text("more than before");
   } else if (Milliseconds() >= due_milliseconds.load(std::memory_order_relaxed)) {

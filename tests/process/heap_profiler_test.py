@@ -72,7 +72,7 @@ class Test:
         for line in lines:
             if not any(re.fullmatch(pattern, line) for pattern in patterns):
                 self.expect(re.fullmatch(r"tcmalloc: heap profile \S+\.\d{4,}\.heap "
-                                         r"\(.*, \d+\.\d MiB in use\)", line), f"stderr: {line!r}")
+                                         r"\(.*, \d+ MB currently in use\)", line), f"stderr: {line!r}")
         for pattern in patterns:
             self.expect_equal(sum(bool(re.fullmatch(pattern, line)) for line in lines), 1,
                               f"lines like {pattern!r} in {err!r}")
@@ -207,11 +207,12 @@ def numbered(count):
     return [f"p.{number:04d}.heap" for number in range(1, count + 1)]
 
 
-def check_intervals(test, what, variables, figure, expected):
-    """One profile for every ten objects of a MiB, and one at exit."""
+def check_intervals(test, what, variables, figure, expected, words=""):
+    """One profile for every ten objects of a MiB, and one at exit. Scripts look for the words."""
     none = {f"HEAP_PROFILE_{name}_INTERVAL": "0" for name in ("ALLOCATION", "DEALLOCATION",
                                                              "INUSE", "TIME")}
     run = test.run(what, {**none, **variables})
+    test.expect(f"{words}, " in run.stderr, f"no {words!r} in {run.stderr}")
     test.expect_equal(test.files(), numbered(len(expected)), "files")
     for name, count in zip(numbered(len(expected)), expected):
         figures = test.profile(run, name).get(("SiteMiB",), [0] * 4)
@@ -222,7 +223,7 @@ def check_intervals(test, what, variables, figure, expected):
 
 def check_allocation(test):
     check_intervals(test, "freed", {"HEAP_PROFILE_ALLOCATION_INTERVAL": 10 * MIB}, "allocated",
-                    [*range(10, 101, 10), 100])
+                    [*range(10, 101, 10), 100], "(10 MB allocated cumulatively")
     test.clear()
     check_intervals(test, "freed", {}, "allocated", [100])
     test.clear()
@@ -231,7 +232,7 @@ def check_allocation(test):
 
 def check_deallocation(test):
     check_intervals(test, "freed", {"HEAP_PROFILE_DEALLOCATION_INTERVAL": 10 * MIB}, "freed",
-                    [*range(10, 101, 10), 100])
+                    [*range(10, 101, 10), 100], "(10 MB freed cumulatively")
 
 
 def check_in_use(test):
