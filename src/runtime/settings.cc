@@ -266,8 +266,16 @@ constexpr Setting kSettings[] = {
      [](Settings* s) { return s->stats_every; }},
 };
 
+// Not string_view's operator: clang puts that into the library as an exported function.
+constexpr bool Precedes(std::string_view a, std::string_view b) {
+  for (size_t i = 0; i < a.size() && i < b.size(); ++i) {
+    if (a[i] != b[i]) return a[i] < b[i];
+  }
+  return a.size() < b.size();
+}
+
 // FindSetting looks by halves.
-static_assert(std::ranges::is_sorted(kSettings, {}, &Setting::name));
+static_assert(std::ranges::is_sorted(kSettings, &Precedes, &Setting::name));
 
 // Variables of the libraries whose binary interface this one keeps that have no effect here, by
 // reason (see settings_documentation.cc).
@@ -541,7 +549,7 @@ void LookForSmall(const char* name, size_t name_length, const char* value, void*
 }
 
 const Setting* FindSetting(std::string_view name) {
-  const Setting* const found = std::ranges::lower_bound(kSettings, name, {}, &Setting::name);
+  const Setting* const found = std::ranges::lower_bound(kSettings, name, &Precedes, &Setting::name);
   return found != std::end(kSettings) && found->name == name ? found : nullptr;
 }
 
