@@ -108,7 +108,7 @@ TEST(SystemVirtualMemoryTest, MapsWhereItIsWantedIfNothingIsThere) {
   ASSERT_NE(elsewhere.start, nullptr);
   EXPECT_NE(elsewhere.start, p + page);
   EXPECT_EQ(p[page], 'x');
-  EXPECT_EQ(vm.MapAt(reinterpret_cast<uintptr_t>(p), SIZE_MAX / 2 + 1).start, nullptr);
+  EXPECT_EQ(vm.MapAt(reinterpret_cast<uintptr_t>(p), SIZE_MAX - page + 1).start, nullptr);
   EXPECT_EQ(errno, 1234);
   EXPECT_TRUE(vm.Unmap(p, 4 * page));
   EXPECT_TRUE(vm.Unmap(elsewhere.start, page));
