@@ -2,8 +2,8 @@
 // When a large object saves address space rather than page faults. A pure function.
 //
 // It can go where memory is backed, or where there is the least free memory around it, backed or
-// not. The first saves page faults; the second address space, since whoever cuts up the long backed
-// runs while released ones of the right length stay unused makes the heap grow. Address space costs
+// not. The first saves page faults. The second saves address space: objects that cut up long backed
+// runs, while released ones of the right length stay unused, make the heap grow. Address space costs
 // little (records, and 9 bytes of the page map for each page), so it is saved only where the heap
 // has come to have more of it than was ever in use at once, and some to spare.
 //

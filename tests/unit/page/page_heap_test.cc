@@ -426,8 +426,8 @@ TEST(PageHeapMemoryTest, GrowsByNoMoreThanThereIsRoomFor) {
   EXPECT_EQ(heap.GetStats().system_bytes, 12 * kPageSize + kMiB);
 }
 
-// What the page map needs where the heap crosses a multiple of 4 GiB does not come to lie between
-// what is mapped before and behind it, which would never be one free span.
+// Where the heap grows past a multiple of 4 GiB, the page map needs a leaf. The leaf does not lie
+// between the heap's mappings: they could not become one free span.
 TEST(PageHeapAddressSpaceTest, GrowthGoesOnPastTheEndOfALeaf) {
   if (sizeof(void*) == 4) GTEST_SKIP() << "SKIP: there is one mapping of leaves on 32 bits";
   SystemVirtualMemory vm;
@@ -441,7 +441,7 @@ TEST(PageHeapAddressSpaceTest, GrowthGoesOnPastTheEndOfALeaf) {
     constexpr size_t kNumSpans = 80;
     const Length length = Length::ForBytes(64 * kMiB);
     std::vector<Span*> spans;
-    // Not touched, so there is no memory behind them.
+    // The test never touches them, so they take no memory.
     for (size_t i = 0; i < kNumSpans; ++i) {
       spans.push_back(heap.New(length, SpanState::kLarge));
       ASSERT_NE(spans.back(), nullptr);

@@ -21,7 +21,7 @@ TEST(SpacePolicyTest, NorIsASixteenthOfWhatWasNeeded) {
   EXPECT_TRUE(SavesSpace(MiB(106400), MiB(100000), kSpareSpace));
 }
 
-// Whoever needed more has more to spare.
+// The more was in use, the more address space is allowed.
 TEST(SpacePolicyTest, IsMonotonous) {
   bool saved = true;
   for (size_t mib = 0; mib < 1000; ++mib) {
