@@ -3,8 +3,8 @@
 //
 // It can go where memory is backed, or where there is the least free memory around it, backed or
 // not. The first saves page faults. The second saves address space: objects that cut up long backed
-// runs, while released ones of the right length stay unused, make the heap grow. Address space costs
-// little (records, and 9 bytes of the page map for each page), so it is saved only where the heap
+// runs, while released ones of the right length stay unused, make the heap grow. Address space is
+// cheap (records, and 9 bytes of the page map for each page), so it is saved only where the heap
 // has come to have more of it than was ever in use at once, and some to spare.
 //
 // Saving it everywhere took 1.4 times the page faults where 16 buffers of 64 KiB to 4 MiB are
