@@ -15,26 +15,26 @@
 namespace tcmalloc {
 namespace {
 
-struct Item {
+struct ListItem {
   int number = 0;
-  ListNode<Item> list_node;
+  ListNode<ListItem> list_node;
 };
 
-std::vector<const Item*> Elements(const IntrusiveList<Item>& list) {
-  std::vector<const Item*> elements;
-  for (const Item* i = list.first(); i != nullptr; i = IntrusiveList<Item>::Next(i)) {
+std::vector<const ListItem*> Elements(const IntrusiveList<ListItem>& list) {
+  std::vector<const ListItem*> elements;
+  for (const ListItem* i = list.first(); i != nullptr; i = IntrusiveList<ListItem>::Next(i)) {
     elements.push_back(i);
   }
   return elements;
 }
 
 TEST(IntrusiveListTest, ZeroFilledMemoryIsAnEmptyListAndAnUnlinkedNode) {
-  alignas(IntrusiveList<Item>) char list_memory[sizeof(IntrusiveList<Item>)];
-  alignas(Item) char item_memory[sizeof(Item)];
+  alignas(IntrusiveList<ListItem>) char list_memory[sizeof(IntrusiveList<ListItem>)];
+  alignas(ListItem) char item_memory[sizeof(ListItem)];
   memset(list_memory, 0, sizeof(list_memory));
   memset(item_memory, 0, sizeof(item_memory));
-  IntrusiveList<Item>* const list = reinterpret_cast<IntrusiveList<Item>*>(list_memory);
-  Item* const item = reinterpret_cast<Item*>(item_memory);
+  IntrusiveList<ListItem>* const list = reinterpret_cast<IntrusiveList<ListItem>*>(list_memory);
+  ListItem* const item = reinterpret_cast<ListItem*>(item_memory);
   EXPECT_TRUE(list->empty());
   EXPECT_EQ(list->PopFirst(), nullptr);
   list->Prepend(item);
@@ -45,14 +45,14 @@ TEST(IntrusiveListTest, ZeroFilledMemoryIsAnEmptyListAndAnUnlinkedNode) {
 
 TEST(IntrusiveListTest, AgreesWithAStdList) {
   SeededRandom random(2);
-  std::vector<Item> items(40);
-  IntrusiveList<Item> list;
-  std::list<const Item*> model;
+  std::vector<ListItem> items(40);
+  IntrusiveList<ListItem> list;
+  std::list<const ListItem*> model;
   for (int step = 0; step < 20'000; ++step) {
-    Item* const item = &items[random.Below(items.size())];
+    ListItem* const item = &items[random.Below(items.size())];
     const auto at = std::find(model.begin(), model.end(), item);
     if (random.OneIn(5)) {
-      const Item* const expected = model.empty() ? nullptr : model.front();
+      const ListItem* const expected = model.empty() ? nullptr : model.front();
       if (!model.empty()) model.pop_front();
       ASSERT_EQ(list.PopFirst(), expected);
     } else if (at == model.end()) {
@@ -66,15 +66,15 @@ TEST(IntrusiveListTest, AgreesWithAStdList) {
       ASSERT_EQ(item->list_node.prev, nullptr);
     }
     ASSERT_EQ(list.empty(), model.empty());
-    ASSERT_EQ(Elements(list), std::vector<const Item*>(model.begin(), model.end()));
+    ASSERT_EQ(Elements(list), std::vector<const ListItem*>(model.begin(), model.end()));
   }
 }
 
 TEST(IntrusiveQueueTest, ZeroFilledMemoryIsAnEmptyQueue) {
-  alignas(IntrusiveQueue<Item>) char memory[sizeof(IntrusiveQueue<Item>)];
+  alignas(IntrusiveQueue<ListItem>) char memory[sizeof(IntrusiveQueue<ListItem>)];
   memset(memory, 0, sizeof(memory));
-  IntrusiveQueue<Item>* const queue = reinterpret_cast<IntrusiveQueue<Item>*>(memory);
-  Item item;
+  IntrusiveQueue<ListItem>* const queue = reinterpret_cast<IntrusiveQueue<ListItem>*>(memory);
+  ListItem item;
   EXPECT_EQ(queue->PopFirst(), nullptr);
   queue->Append(&item);
   EXPECT_EQ(queue->PopFirst(), &item);
@@ -84,11 +84,11 @@ TEST(IntrusiveQueueTest, ZeroFilledMemoryIsAnEmptyQueue) {
 // Often empty and often not: both ends are the same element now and then.
 TEST(IntrusiveQueueTest, AgreesWithAStdDeque) {
   SeededRandom random(3);
-  std::vector<Item> items(20);
-  IntrusiveQueue<Item> queue;
-  std::deque<Item*> model;
-  std::vector<Item*> outside;
-  for (Item& item : items) outside.push_back(&item);
+  std::vector<ListItem> items(20);
+  IntrusiveQueue<ListItem> queue;
+  std::deque<ListItem*> model;
+  std::vector<ListItem*> outside;
+  for (ListItem& item : items) outside.push_back(&item);
   size_t longest = 0;
   size_t emptied = 0;
   bool filling = true;
@@ -97,7 +97,7 @@ TEST(IntrusiveQueueTest, AgreesWithAStdDeque) {
     if (model.empty()) filling = true;
     if (!outside.empty() && random.Below(10) < (filling ? 6u : 3u)) {
       std::swap(outside[random.Below(outside.size())], outside.back());
-      Item* const item = outside.back();
+      ListItem* const item = outside.back();
       outside.pop_back();
       if (random.OneIn(2)) {
         queue.Prepend(item);
@@ -108,7 +108,7 @@ TEST(IntrusiveQueueTest, AgreesWithAStdDeque) {
       }
       longest = std::max(longest, model.size());
     } else {
-      Item* const item = queue.PopFirst();
+      ListItem* const item = queue.PopFirst();
       ASSERT_EQ(item, model.empty() ? nullptr : model.front()) << "step " << step;
       if (item == nullptr) continue;
       model.pop_front();

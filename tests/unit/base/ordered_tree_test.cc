@@ -12,39 +12,39 @@
 namespace tcmalloc {
 namespace {
 
-struct Item {
+struct TreeItem {
   int key = 0;
   int tie = 0;
   bool in_tree = false;
-  TreeNode<Item> tree_node;
+  TreeNode<TreeItem> tree_node;
 
-  static bool Before(const Item& a, const Item& b) {
+  static bool Before(const TreeItem& a, const TreeItem& b) {
     return a.key != b.key ? a.key < b.key : a.tie < b.tie;
   }
 };
 
 struct PointeeBefore {
-  bool operator()(const Item* a, const Item* b) const { return Item::Before(*a, *b); }
+  bool operator()(const TreeItem* a, const TreeItem* b) const { return TreeItem::Before(*a, *b); }
 };
-using Model = std::set<Item*, PointeeBefore>;
+using Model = std::set<TreeItem*, PointeeBefore>;
 
-std::vector<Item*> Elements(const OrderedTree<Item>& tree) {
-  std::vector<Item*> elements;
-  for (Item* i = tree.First(); i != nullptr; i = OrderedTree<Item>::Next(i)) elements.push_back(i);
+std::vector<TreeItem*> Elements(const OrderedTree<TreeItem>& tree) {
+  std::vector<TreeItem*> elements;
+  for (TreeItem* i = tree.First(); i != nullptr; i = OrderedTree<TreeItem>::Next(i)) elements.push_back(i);
   return elements;
 }
 
 // Steps from the element to the root.
-size_t Depth(const Item* item) {
+size_t Depth(const TreeItem* item) {
   size_t depth = 0;
   for (; item->tree_node.parent != nullptr; item = item->tree_node.parent) ++depth;
   return depth;
 }
 
-void ExpectSame(const OrderedTree<Item>& tree, const Model& model) {
+void ExpectSame(const OrderedTree<TreeItem>& tree, const Model& model) {
   ASSERT_EQ(tree.size(), model.size());
   ASSERT_EQ(tree.empty(), model.empty());
-  ASSERT_EQ(Elements(tree), std::vector<Item*>(model.begin(), model.end()));
+  ASSERT_EQ(Elements(tree), std::vector<TreeItem*>(model.begin(), model.end()));
   ASSERT_EQ(tree.First(), model.empty() ? nullptr : *model.begin());
   ASSERT_EQ(tree.Last(), model.empty() ? nullptr : *model.rbegin());
 }
@@ -52,15 +52,15 @@ void ExpectSame(const OrderedTree<Item>& tree, const Model& model) {
 TEST(OrderedTreeTest, AgreesWithAStdSet) {
   SeededRandom random(3);
   // Few keys, so that there are many equal ones.
-  std::vector<Item> items(200);
+  std::vector<TreeItem> items(200);
   for (size_t i = 0; i < items.size(); ++i) {
     items[i].key = static_cast<int>(random.Below(40));
     items[i].tie = static_cast<int>(i);
   }
-  OrderedTree<Item> tree;
+  OrderedTree<TreeItem> tree;
   Model model;
   for (int step = 0; step < 30'000; ++step) {
-    Item* const item = &items[random.Below(items.size())];
+    TreeItem* const item = &items[random.Below(items.size())];
     if (item->in_tree) {
       tree.Remove(item);
       model.erase(item);
@@ -73,9 +73,9 @@ TEST(OrderedTreeTest, AgreesWithAStdSet) {
     }
     item->in_tree = !item->in_tree;
     const int key = static_cast<int>(random.Below(42));
-    Item* const found = tree.FirstWhere([key](const Item& i) { return i.key >= key; });
+    TreeItem* const found = tree.FirstWhere([key](const TreeItem& i) { return i.key >= key; });
     const auto expected =
-        std::find_if(model.begin(), model.end(), [key](const Item* i) { return i->key >= key; });
+        std::find_if(model.begin(), model.end(), [key](const TreeItem* i) { return i->key >= key; });
     ASSERT_EQ(found, expected == model.end() ? nullptr : *expected) << key;
     if (step % 100 == 0) {
       ASSERT_NO_FATAL_FAILURE(ExpectSame(tree, model));
@@ -91,15 +91,15 @@ TEST(OrderedTreeTest, AgreesWithAStdSet) {
 
 // In order of arrival a plain search tree would be a list.
 TEST(OrderedTreeTest, StaysShallowWhenElementsArriveInOrder) {
-  std::vector<Item> items(10'000);
-  OrderedTree<Item> tree;
+  std::vector<TreeItem> items(10'000);
+  OrderedTree<TreeItem> tree;
   for (size_t i = 0; i < items.size(); ++i) {
     items[i].key = static_cast<int>(i);
     tree.Insert(&items[i]);
   }
   size_t deepest = 0;
   double sum = 0;
-  for (const Item& item : items) {
+  for (const TreeItem& item : items) {
     deepest = std::max(deepest, Depth(&item));
     sum += static_cast<double>(Depth(&item));
   }
@@ -110,16 +110,16 @@ TEST(OrderedTreeTest, StaysShallowWhenElementsArriveInOrder) {
 }
 
 TEST(OrderedTreeTest, ElementsMayComeAgainWithAnotherKey) {
-  Item a, b;
+  TreeItem a, b;
   a.key = 1;
   b.key = 2;
-  OrderedTree<Item> tree;
+  OrderedTree<TreeItem> tree;
   tree.Insert(&a);
   tree.Insert(&b);
   tree.Remove(&a);
   a.key = 3;
   tree.Insert(&a);
-  EXPECT_EQ(Elements(tree), (std::vector<Item*>{&b, &a}));
+  EXPECT_EQ(Elements(tree), (std::vector<TreeItem*>{&b, &a}));
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ constexpr SizeClass kLastClass = static_cast<SizeClass>(kNumSizeClasses - 1);
 constexpr size_t kLargestHardwarePage = size_t{64} << 10;
 
 // The sizes of all classes, in order.
-std::vector<size_t> Sizes() {
+std::vector<size_t> ClassSizes() {
   std::vector<size_t> sizes;
   for (size_t c = 1; c < kNumSizeClasses; ++c) {
     sizes.push_back(kSizeClasses.size(static_cast<SizeClass>(c)));
@@ -23,7 +23,7 @@ std::vector<size_t> Sizes() {
 }
 
 TEST(SizeClassesTest, SizesGrowFrom8ToTheLargestSmallSize) {
-  const std::vector<size_t> sizes = Sizes();
+  const std::vector<size_t> sizes = ClassSizes();
   EXPECT_EQ(sizes.front(), 8u);
   EXPECT_EQ(sizes.back(), kMaxSmallSize);
   for (size_t i = 1; i < sizes.size(); ++i) {
@@ -35,7 +35,7 @@ TEST(SizeClassesTest, SizesGrowFrom8ToTheLargestSmallSize) {
 }
 
 TEST(SizeClassesTest, EveryPowerOfTwoIsAClass) {
-  const std::vector<size_t> sizes = Sizes();
+  const std::vector<size_t> sizes = ClassSizes();
   const std::set<size_t> set(sizes.begin(), sizes.end());
   for (size_t size = 8; size <= kMaxSmallSize; size *= 2) EXPECT_EQ(set.count(size), 1u) << size;
 }
@@ -46,7 +46,7 @@ TEST(SizeClassesTest, NoneHasNoSize) {
 }
 
 TEST(SizeClassesTest, EveryRequestGetsTheSmallestClassThatHoldsIt) {
-  const std::vector<size_t> sizes = Sizes();
+  const std::vector<size_t> sizes = ClassSizes();
   size_t expected = 0;
   for (size_t size = 0; size <= kMaxSmallSize; ++size) {
     while (sizes[expected] < size) ++expected;
@@ -80,7 +80,7 @@ TEST(SizeClassesTest, WasteStaysBelowTheAlignmentUpTo128Bytes) {
 // Every size for every alignment is 14 times 256 Ki: sizes around each class boundary, and every
 // small one, suffice.
 TEST(SizeClassesTest, AlignedRequestsGetTheSmallestClassOfMultiplesOfTheAlignment) {
-  const std::vector<size_t> sizes = Sizes();
+  const std::vector<size_t> sizes = ClassSizes();
   std::set<size_t> requests;
   for (size_t size = 0; size <= 4096; ++size) requests.insert(size);
   for (const size_t size : sizes) requests.insert({size - 1, size, size + 1});

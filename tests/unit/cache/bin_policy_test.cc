@@ -14,7 +14,7 @@ namespace {
 
 using namespace bin_policy;  // NOLINT: what is tested
 
-constexpr uint64_t kSeed = 2401;
+constexpr uint64_t kPolicySeed = 2401;
 
 std::vector<size_t> GrowthOf(size_t object_size) {
   const SizeClass c = ClassForSize(object_size);
@@ -134,7 +134,7 @@ class DocumentsList {
 };
 
 TEST(BinPolicyTest, FollowsTheDocumentsLaw) {
-  SeededRandom random(kSeed);
+  SeededRandom random(kPolicySeed);
   for (size_t i = 1; i < kNumSizeClasses; ++i) {
     const SizeClass c = static_cast<SizeClass>(i);
     DocumentsList list(Batch(c), MaxLimit(c));
@@ -152,7 +152,7 @@ TEST(BinPolicyTest, FollowsTheDocumentsLaw) {
         limit = overflow.limit;
         overages = overflow.overages;
       }
-      ASSERT_EQ(limit, list.max_length()) << "class " << i << " step " << step << " seed " << kSeed;
+      ASSERT_EQ(limit, list.max_length()) << "class " << i << " step " << step << " seed " << kPolicySeed;
     }
   }
 }
@@ -175,7 +175,7 @@ TEST(BinPolicyTest, FreeingAloneGrowsToABatch) {
 // A bin that fetches first, and gives back no more than that, is not below zero at any time, and
 // stands where what it holds says.
 TEST(BinPolicyTest, WhoGivesBackWhatItFetchedIsNotBelowZero) {
-  SeededRandom random(kSeed + 1);
+  SeededRandom random(kPolicySeed + 1);
   for (size_t i = 1; i < kNumSizeClasses; ++i) {
     const SizeClass c = static_cast<SizeClass>(i);
     int64_t balance = 0;

@@ -10,7 +10,7 @@
 namespace tcmalloc {
 namespace {
 
-constexpr uint64_t kSeed = 3031;
+constexpr uint64_t kBudgetSeed = 3031;
 constexpr size_t kInitial = CacheBudget::kInitialBytes;
 constexpr size_t kStep = CacheBudget::kStepBytes;
 
@@ -139,7 +139,7 @@ TEST(CacheBudgetTest, TakeAllAndBack) {
 // Against the sum of all limits, in any order of events.
 TEST(CacheBudgetTest, UnclaimedIsTheTotalWithoutTheLimits) {
   CacheBudget budget;
-  SeededRandom random(kSeed);
+  SeededRandom random(kBudgetSeed);
   std::vector<size_t> limits;
   for (int step = 0; step < 100000; ++step) {
     switch (random.Below(7)) {
@@ -167,7 +167,7 @@ TEST(CacheBudgetTest, UnclaimedIsTheTotalWithoutTheLimits) {
     int64_t sum = 0;
     for (const size_t limit : limits) sum += static_cast<int64_t>(limit);
     ASSERT_EQ(budget.unclaimed(), static_cast<int64_t>(budget.total()) - sum)
-        << "step " << step << " seed " << kSeed;
+        << "step " << step << " seed " << kBudgetSeed;
   }
 }
 

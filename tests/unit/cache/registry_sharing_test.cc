@@ -20,7 +20,7 @@
 namespace tcmalloc {
 namespace {
 
-constexpr uint64_t kSeed = 1140;
+constexpr uint64_t kSharingSeed = 1140;
 
 class RegistrySharingTest : public testing::Test {
  protected:
@@ -430,7 +430,7 @@ TEST_F(RegistrySharingTest, TheProbeMeasuresTheLowWaterMark) {
 // A probe is between the objects wherever else they go.
 TEST_F(RegistrySharingTest, CollectionsBetweenRandomOperations) {
   TestThread thread(heap_.registry);
-  SeededRandom random(kSeed);
+  SeededRandom random(kSharingSeed);
   const SizeClass classes[] = {ClassForSize(8), ClassForSize(48), ClassForSize(1024)};
   std::vector<std::pair<SizeClass, void*>> objects;
   std::set<void*> live;
@@ -441,7 +441,7 @@ TEST_F(RegistrySharingTest, CollectionsBetweenRandomOperations) {
     if (more) {
       const SizeClass c = classes[random.Below(3)];
       void* const object = thread.Allocate(c);
-      ASSERT_TRUE(live.insert(object).second) << "step " << step << " seed " << kSeed;
+      ASSERT_TRUE(live.insert(object).second) << "step " << step << " seed " << kSharingSeed;
       objects.emplace_back(c, object);
     } else {
       std::swap(objects[random.Below(objects.size())], objects.back());
@@ -502,7 +502,7 @@ TEST_F(RegistrySharingTest, FlushesWhileThreadsWork) {
   std::vector<std::thread> threads;
   for (size_t t = 0; t < kThreads; ++t) {
     threads.emplace_back([&, t] {
-      SeededRandom random(kSeed + t);
+      SeededRandom random(kSharingSeed + t);
       while (!stop.load(std::memory_order_relaxed)) {
         TestThread thread(heap_.registry);
         std::vector<std::pair<SizeClass, uint64_t*>> held;

@@ -23,7 +23,7 @@
 namespace tcmalloc {
 namespace {
 
-constexpr uint64_t kSeed = 9001;
+constexpr uint64_t kCacheSeed = 9001;
 
 // The program's objects, each filled with a pattern of its own; no two overlap.
 class Model {
@@ -69,7 +69,7 @@ TEST_P(ThreadCacheModelTest, RandomOperations) {
   CacheTestHeap heap;
   TestThread thread(heap.registry);
   Model model;
-  SeededRandom random(kSeed + GetParam());
+  SeededRandom random(kCacheSeed + GetParam());
   const size_t most = std::clamp<size_t>((size_t{4} << 20) / GetParam(), 8, 6000);
   for (int round = 0; round < 60; ++round) {
     // Bursts, so that bins run empty and full at every capacity.
@@ -111,7 +111,7 @@ TEST(ThreadCacheTest, AllClassesAtOnce) {
   CacheTestHeap heap;
   TestThread thread(heap.registry);
   std::vector<Model> models(kNumSizeClasses);
-  SeededRandom random(kSeed);
+  SeededRandom random(kCacheSeed);
   for (int step = 0; step < 20000; ++step) {
     const size_t i = random.Between(1, kNumSizeClasses - 1);
     const SizeClass c = static_cast<SizeClass>(i);
@@ -484,7 +484,7 @@ TEST(ThreadCacheTest, OutOfMemoryAtEveryMapping) {
       ASSERT_NE(thread.cache(), nullptr);
       heap.vm.FailMap(nth, only_once ? 1 : FakeVirtualMemory::kForever);
       std::vector<Model> models(kNumSizeClasses);
-      SeededRandom random(kSeed + nth);
+      SeededRandom random(kCacheSeed + nth);
       size_t refused = 0;
       int steps_left = 2000;  // once a mapping has failed
       for (int step = 0; step < 100000 && steps_left > 0; ++step) {
@@ -816,7 +816,7 @@ TEST(ThreadCacheTest, StatisticsWhileTheOwnerRuns) {
   TestThread thread(heap.registry);
   std::atomic<bool> done{false};
   std::thread owner([&] {
-    SeededRandom random(kSeed);
+    SeededRandom random(kCacheSeed);
     std::vector<std::vector<void*>> held(kNumSizeClasses);
     for (int step = 0; step < 20000; ++step) {
       const size_t i = 1 + random.Below(20);

@@ -296,7 +296,7 @@ TEST_P(CentralCacheTwoThreadsTest, NoLineIsShared) {
   test_processor = 0;
 }
 
-std::string NameOf(const testing::TestParamInfo<std::tuple<size_t, std::array<int, 2>>>& info) {
+std::string NameOfProcessors(const testing::TestParamInfo<std::tuple<size_t, std::array<int, 2>>>& info) {
   const auto [size, processors] = info.param;
   return std::to_string(size) + "BytesOnProcessors" + std::to_string(processors[0]) + "And" +
          std::to_string(processors[1]);
@@ -308,7 +308,7 @@ constexpr std::array<int, 2> kTwoProcessors{0, 4};
 INSTANTIATE_TEST_SUITE_P(Classes, CentralCacheTwoThreadsTest,
                          testing::Combine(testing::Values(8, 16, 32, 48, 96, 112, 480),
                                           testing::Values(kOneProcessor, kTwoProcessors)),
-                         NameOf);
+                         NameOfProcessors);
 
 // Several processors: the n-th that asks has the n-th shard.
 class CentralCacheShardsTest : public testing::Test {

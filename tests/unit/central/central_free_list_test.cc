@@ -27,7 +27,7 @@
 namespace tcmalloc {
 namespace {
 
-constexpr uint64_t kSeed = 20240131;
+constexpr uint64_t kFreeListSeed = 20240131;
 
 // Which objects are free, span by span. A span is known by its first address.
 class Model {
@@ -303,7 +303,7 @@ TEST_P(CentralFreeListModelTest, RandomOperations) {
   ASSERT_EQ(list.object_size(), object_size);
   ASSERT_EQ(list.span_bytes() % hardware_page_size, 0u);
   Model model(list, kSizeClasses.batch_size(list_class));
-  SeededRandom random(kSeed + object_size + hardware_page_size);
+  SeededRandom random(kFreeListSeed + object_size + hardware_page_size);
   std::vector<void*> held;
   const size_t max_held = std::max<size_t>(8, std::min<size_t>(3000, 5 * list.objects_per_span()));
   bool filling = true;
@@ -351,7 +351,7 @@ TEST_P(CentralFreeListModelTest, RandomOperations) {
   }
 }
 
-std::string NameOf(const testing::TestParamInfo<ModelParam>& parameters) {
+std::string NameOfModel(const testing::TestParamInfo<ModelParam>& parameters) {
   const auto [object_size, hardware_page_size, num_shards] = parameters.param;
   return std::to_string(object_size) + "BytesOn" + std::to_string(hardware_page_size >> 10) +
          "KPagesIn" + std::to_string(num_shards) + "Shards";
@@ -362,7 +362,7 @@ INSTANTIATE_TEST_SUITE_P(Classes, CentralFreeListModelTest,
                                                           1024, 7168, 8192, 40960, 262144),
                                           testing::Values(4096, 16384, 65536),
                                           testing::Values(1, 3)),
-                         NameOf);
+                         NameOfModel);
 
 // Every class can be made on every page size, and its objects fill the span that it says.
 TEST(CentralFreeListTest, EveryClassOnEveryPageSize) {
@@ -447,7 +447,7 @@ TEST_P(CentralFreeListLinesTest, NoTwoThreadsOnALineWhileThereAreWholeOnes) {
   CentralFreeList& list = heap.central.free_list(ClassForSize(object_size));
   const size_t line = list.line_objects();
   const size_t batch = kSizeClasses.batch_size(ClassForSize(object_size));
-  SeededRandom random(kSeed + object_size);
+  SeededRandom random(kFreeListSeed + object_size);
   std::vector<void*> objects;
   // One half by each thread.
   for (size_t thread = 0; thread < 2; ++thread) {
@@ -627,7 +627,7 @@ TEST(CentralFreeListTest, LongCallsGoInPieces) {
     std::vector<void*> odd;
     std::vector<void*> even;
     for (size_t i = 0; i < per_span; ++i) (i % 2 == 0 ? even : odd).push_back(all[i]);
-    SeededRandom random(kSeed);
+    SeededRandom random(kFreeListSeed);
     std::shuffle(odd.begin(), odd.end(), random.engine());
     Insert(list, odd);
     list.CheckInvariants();
@@ -900,7 +900,7 @@ TEST_F(CentralFreeListShardsTest, ObjectsComeBackToTheirShards) {
     all.insert(all.end(), second.begin(), second.end());
     for (size_t i = 1; i < per_span_; ++i) all.push_back(of_shard[shard][i]);
   }
-  SeededRandom random(kSeed);
+  SeededRandom random(kFreeListSeed);
   std::shuffle(all.begin(), all.end(), random.engine());
   Insert(list_, all, 8);
   list_.CheckInvariants();
@@ -1115,7 +1115,7 @@ TEST_F(CentralFreeListDeathTest, AtTheEndOfALongCall) {
     const std::vector<void*> more = Remove(list_, list_.objects_per_span() - all.size());
     all.insert(all.end(), more.begin(), more.end());
   }
-  SeededRandom random(kSeed);
+  SeededRandom random(kFreeListSeed);
   std::shuffle(all.begin(), all.end(), random.engine());
   all.push_back(all[17]);
   ExpectDeath(all, Line(all[17], "double free, the object of 48 bytes is already free"));
@@ -1171,7 +1171,7 @@ TEST_F(CentralFreeListDeathTest, DoubleFreeAcrossShards) {
   expect_death({second[5], first[5], second[5]}, double_free(second[5]));
   expect_death({first[5], second[5], first[5]}, double_free(first[5]));
   // The spans become empty in the same call, in pieces, before or behind the second free.
-  SeededRandom random(kSeed);
+  SeededRandom random(kFreeListSeed);
   for (void* const twice : {first[3], second[3]}) {
     std::vector<void*> all = first;
     all.insert(all.end(), second.begin(), second.end());
@@ -1339,7 +1339,7 @@ TEST(CentralFreeListTest, ManyThreads) {
     threads.emplace_back([&list, t] {
       // Several on one shard, and each on others now and then.
       const size_t home = t % 3;
-      SeededRandom random(kSeed + t);
+      SeededRandom random(kFreeListSeed + t);
       std::vector<void*> held;
       for (int step = 0; step < 300; ++step) {
         const size_t own = random.OneIn(8) ? random.Below(kMaxShards) : home;

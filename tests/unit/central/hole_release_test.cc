@@ -60,7 +60,7 @@ struct HoleHeap : TestHeap {
 
 uintptr_t At(const void* p) { return reinterpret_cast<uintptr_t>(p); }
 
-void Fill(void* object, size_t size, size_t tag) { memset(object, static_cast<int>(tag), size); }
+void FillWithByte(void* object, size_t size, size_t tag) { memset(object, static_cast<int>(tag), size); }
 bool IsFilled(const void* object, size_t size, size_t tag) {
   const unsigned char* const bytes = static_cast<const unsigned char*>(object);
   return std::all_of(bytes, bytes + size,
@@ -83,7 +83,7 @@ TEST(HoleReleaseTest, JoinsNeighboursAndSparesWhatIsInUse) {
   const size_t n = objects.size();
   ASSERT_EQ(At(objects[n - 1]) - At(objects[0]), (n - 1) * 4096) << "spans in one piece";
   const std::set<size_t> in_use = {0, 3, n / 3 + 2, n - 1};
-  for (size_t i = 0; i < n; ++i) Fill(objects[i], 4096, i + 1);
+  for (size_t i = 0; i < n; ++i) FillWithByte(objects[i], 4096, i + 1);
   for (size_t i = 0; i < n; ++i) {
     if (in_use.count(i) == 0) heap.Free(c, objects[i]);
   }
@@ -120,7 +120,7 @@ TEST(HoleReleaseTest, WhatChangesGoesAgain) {
   // Of one of the spans, which both have as many.
   void* const again = heap.Allocate(c, 1)[0];
   EXPECT_EQ(heap.holes.hole_bytes(), n / 4 * 4096);
-  Fill(again, 4096, 7);
+  FillWithByte(again, 4096, 7);
   heap.CheckInvariants();
   heap.Free(c, again);
   EXPECT_EQ(heap.holes.hole_bytes(), n / 4 * 4096);
@@ -138,8 +138,8 @@ TEST(HoleReleaseTest, WhatChangesGoesAgain) {
 
 // Exactly the hardware pages without a byte of an object in use, for all classes mixed.
 TEST(HoleReleaseTest, AllClassesAgainstWhatTheProgramKnows) {
-  constexpr uint64_t kSeed = 4711;
-  SeededRandom random(kSeed);
+  constexpr uint64_t kReleaseSeed = 4711;
+  SeededRandom random(kReleaseSeed);
   for (const size_t page_size : {size_t{4096}, size_t{16384}, size_t{65536}}) {
     HoleHeap heap(page_size);
     struct Live {
@@ -152,7 +152,7 @@ TEST(HoleReleaseTest, AllClassesAgainstWhatTheProgramKnows) {
       const size_t n = random.Between(1, std::max<size_t>(1, 20000 / kSizeClasses.size(c)));
       for (void* const object : heap.Allocate(c, n)) {
         live[object] = {c, 0};
-        if (live.size() % 7 == 0) Fill(object, kSizeClasses.size(c), 0xee);
+        if (live.size() % 7 == 0) FillWithByte(object, kSizeClasses.size(c), 0xee);
       }
     }
     const uint64_t one_of = page_size == 65536 ? 300 : 40;
@@ -160,7 +160,7 @@ TEST(HoleReleaseTest, AllClassesAgainstWhatTheProgramKnows) {
       const auto [object, was] = *it;
       if (random.OneIn(one_of)) {
         it->second.tag = random.Between(1, 255);
-        Fill(object, kSizeClasses.size(was.c), it->second.tag);
+        FillWithByte(object, kSizeClasses.size(was.c), it->second.tag);
         ++it;
       } else {
         it = live.erase(it);
@@ -249,7 +249,7 @@ TEST(HoleReleaseTest, OtherThreadsUseTheSpanMeanwhile) {
       }
       const std::set<void*> three(meanwhile.begin(), meanwhile.end());
       ASSERT_EQ(three, (std::set<void*>{objects[1], objects[2], objects[3]}));
-      for (void* const object : meanwhile) Fill(object, 1024, 9);
+      for (void* const object : meanwhile) FillWithByte(object, 1024, 9);
       // The next one is from elsewhere.
       ASSERT_EQ(list.Remove(0, got, 1), 1u);
       ASSERT_NE(heap.SpanOf(got[0]), heap.SpanOf(objects[0]));
@@ -281,7 +281,7 @@ TEST(HoleReleaseTest, WhatIsHandedOutMeanwhileIsNotInTheHoles) {
   void* got = nullptr;
   heap.vm.OnNextRelease([&] {
     ASSERT_EQ(list.Remove(0, &got, 1), 1u);
-    Fill(got, 1024, 3);
+    FillWithByte(got, 1024, 3);
   });
   const size_t bytes = heap.holes.ReleaseAll();
   EXPECT_EQ(bytes, (objects.size() - 4) * 1024);
@@ -347,7 +347,7 @@ TEST(HoleReleaseTest, WhatIsLockedInMemoryStays) {
   const std::vector<void*> objects = heap.AllocateSpans(c, 3);
   const size_t n = objects.size();
   const size_t per_span = n / 3;
-  for (void* const object : objects) Fill(object, 4096, 5);
+  for (void* const object : objects) FillWithByte(object, 4096, 5);
   // One hole that reaches from the first span to the third.
   for (size_t i = 0; i < n; ++i) {
     if (i != 0 && i != per_span && i != n - 1) heap.Free(c, objects[i]);
@@ -536,7 +536,7 @@ TEST(HoleReleaseTest, BesideThreadsThatAllocate) {
           ASSERT_GT(n, 0u);
           for (size_t i = 0; i < n; ++i) {
             held.push_back({c, got[i], random.Between(1, 255)});
-            Fill(got[i], size, held.back().tag);
+            FillWithByte(got[i], size, held.back().tag);
           }
         }
         while (held.size() > 600) {

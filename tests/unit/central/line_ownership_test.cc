@@ -15,7 +15,7 @@
 namespace tcmalloc {
 namespace {
 
-constexpr uint64_t kSeed = 6407;
+constexpr uint64_t kOwnershipSeed = 6407;
 
 // Three parts of memory of the same length, of which each object of a class fits into one.
 class LineOwnershipTest : public testing::Test {
@@ -56,7 +56,7 @@ class LineOwnershipTest : public testing::Test {
 };
 
 TEST_F(LineOwnershipTest, NothingChanges) {
-  SeededRandom random(kSeed);
+  SeededRandom random(kOwnershipSeed);
   for (size_t i = 0; i < 3 * kPart; ++i) memory_[i] = static_cast<char>(random.Next());
   const std::vector<char> before(memory_, memory_ + 3 * kPart);
   for (size_t i = 1; i < kNumSizeClasses; ++i) {
@@ -124,7 +124,7 @@ TEST_F(LineOwnershipTest, EachLineOfALoneObjectIsStoredTo) {
 
 // All of them, however many pages they are spread over.
 TEST_F(LineOwnershipTest, EachObjectIsStoredTo) {
-  SeededRandom random(kSeed + 1);
+  SeededRandom random(kOwnershipSeed + 1);
   const size_t page = TouchWatch::PageSize();
   std::vector<void*> objects = Neighbours(part(1), page, kPart / page);
   std::shuffle(objects.begin(), objects.end(), random.engine());

@@ -20,15 +20,15 @@ TEST(ObjectWordsTest, AppendsTheObjectsOfAMaskInOrder) {
       if (random.OneIn(4)) mask = ~uint64_t{0};
       if (random.OneIn(4)) mask &= random.Next() & random.Next();
       if (random.OneIn(8)) mask = 0;
-      constexpr uintptr_t kStart = static_cast<uintptr_t>(0x7000'4000'0000);
+      constexpr uintptr_t kFirst = static_cast<uintptr_t>(0x7000'4000'0000);
       std::vector<void*> expected;
       for (size_t bit = 0; bit < kBitsPerWord; ++bit) {
-        if (TestBit(&mask, bit)) expected.push_back(At(kStart + bit * object_size));
+        if (TestBit(&mask, bit)) expected.push_back(At(kFirst + bit * object_size));
       }
       // One more slot, which stays as it is.
       std::vector<void*> out(expected.size() + 1);
       expected.push_back(nullptr);
-      void** const end = AppendObjects({kStart, mask}, object_size, out.data());
+      void** const end = AppendObjects({kFirst, mask}, object_size, out.data());
       ASSERT_EQ(end, out.data() + out.size() - 1);
       ASSERT_EQ(out, expected);
     }

@@ -14,7 +14,7 @@
 namespace tcmalloc {
 namespace {
 
-constexpr uint64_t kSeed = 20250611;
+constexpr uint64_t kHolesSeed = 20250611;
 
 SpanMeasures MeasuresOf(SizeClass c, size_t hardware_page_size) {
   const size_t granule = std::max(hardware_page_size, kPageSize);
@@ -87,7 +87,7 @@ void Compare(const std::vector<bool>& free, const SpanMeasures& span) {
 }
 
 TEST(SpanHolesTest, AsTheModelHasThem) {
-  SeededRandom random(kSeed);
+  SeededRandom random(kHolesSeed);
   for (const size_t hardware_page_size : {size_t{4096}, size_t{16384}, size_t{65536}}) {
     for (size_t i = 1; i < kNumSizeClasses; ++i) {
       const SpanMeasures span = MeasuresOf(static_cast<SizeClass>(i), hardware_page_size);

@@ -11,29 +11,29 @@
 #include <vector>
 
 #include "os/virtual_memory.h"
+#include "testing/sizes.h"
 
 namespace tcmalloc {
 namespace {
 
 constexpr size_t kWord = sizeof(uintptr_t);
-constexpr size_t kPage = 4096;
 
 class ControlBlocksTest : public ::testing::Test {
  protected:
   void SetUp() override {
     memory_ = static_cast<char*>(
-        mmap(nullptr, kPages * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+        mmap(nullptr, kPages * kHardwarePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     ASSERT_NE(memory_, MAP_FAILED);
-    madvise(memory_, kPages * kPage, MADV_NOHUGEPAGE);
+    madvise(memory_, kPages * kHardwarePage, MADV_NOHUGEPAGE);
     // Page 0 is a guard, and a live thread's block ends page 9.
     live_ = WriteBlock(Address(10) - 2304, 0, 10);
     SetLines({{0, 1, "---p", ""}, {1, kPages, "rw-p", ""}});
     ASSERT_TRUE(backed_.Open());
   }
-  void TearDown() override { munmap(memory_, kPages * kPage); }
+  void TearDown() override { munmap(memory_, kPages * kHardwarePage); }
 
   uintptr_t Address(size_t page) const {
-    return reinterpret_cast<uintptr_t>(memory_) + page * kPage;
+    return reinterpret_cast<uintptr_t>(memory_) + page * kHardwarePage;
   }
   static uintptr_t& Word(uintptr_t address, size_t i) {
     return reinterpret_cast<uintptr_t*>(address)[i];
@@ -47,8 +47,8 @@ class ControlBlocksTest : public ::testing::Test {
     Word(at, 5) = 0x5ec7e700;
     Word(at, 6) = 0x5ec7e7f1;
     Word(at, kStackAt) = Address(first_page);
-    Word(at, kStackAt + 1) = (end_page - first_page) * kPage;
-    Word(at, kStackAt + 2) = kPage;
+    Word(at, kStackAt + 1) = (end_page - first_page) * kHardwarePage;
+    Word(at, kStackAt + 2) = kHardwarePage;
     return at;
   }
   bool Read(uintptr_t at, ControlBlock* block) {
@@ -125,9 +125,9 @@ TEST_F(ControlBlocksTest, EachSignCounts) {
     uintptr_t value;
   } kUnlikely[] = {
       {kStackAt, Address(20)},     // behind the block
-      {kStackAt + 1, 9 * kPage},   // ends in front of it
-      {kStackAt + 1, 13 * kPage},  // or far behind
-      {kStackAt + 2, 10 * kPage},  // guard pages and nothing else
+      {kStackAt + 1, 9 * kHardwarePage},   // ends in front of it
+      {kStackAt + 1, 13 * kHardwarePage},  // or far behind
+      {kStackAt + 2, 10 * kHardwarePage},  // guard pages and nothing else
       {kStackAt, 0},
   };
   for (const auto& unlikely : kUnlikely) {
@@ -163,7 +163,7 @@ TEST_F(ControlBlocksTest, OnlyBehindAGuard) {
   EXPECT_EQ(Found(), (std::vector<uintptr_t>{live_}));
   // One of the newer kind.
   constexpr int kGuardInstall = 102;
-  if (madvise(memory_ + 25 * kPage, kPage, kGuardInstall) == 0) {
+  if (madvise(memory_ + 25 * kHardwarePage, kHardwarePage, kGuardInstall) == 0) {
     EXPECT_EQ(Found(), (std::vector<uintptr_t>{live_, Address(30) - 2304}));
   }
 }
@@ -197,7 +197,7 @@ TEST_P(RealControlBlockTest, TellsWhereTheStackIs) {
   pthread_attr_t attributes;
   ASSERT_EQ(pthread_attr_init(&attributes), 0);
   pthread_attr_setstacksize(&attributes, GetParam());
-  pthread_attr_setguardsize(&attributes, 3 * kPage);
+  pthread_attr_setguardsize(&attributes, 3 * kHardwarePage);
   struct Stack {
     void* start;
     size_t bytes;

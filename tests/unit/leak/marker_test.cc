@@ -84,9 +84,9 @@ struct MarkedLook : Look {
 };
 
 // The same by the definition: sets, and a list of what is to be scanned.
-class Model {
+class ReachableModel {
  public:
-  Model(std::map<uintptr_t, size_t> objects, const Marker::Options& options)
+  ReachableModel(std::map<uintptr_t, size_t> objects, const Marker::Options& options)
       : objects_(std::move(objects)), options_(options) {}
 
   void AddConditional(const Pages& pages) { conditional_[pages.start()] = pages.end(); }
@@ -217,7 +217,7 @@ TEST_P(Fuzz, AgreesWithTheDefinition) {
       if (freed[i]) tc_free(objects[i].first);
     }
     MarkedLook look(options);
-    Model model(look.Objects(), options);
+    ReachableModel model(look.Objects(), options);
     for (const auto& pages : conditional) {
       ASSERT_TRUE(look.marker.AddConditional(pages->start(), pages->end()));
       model.AddConditional(*pages);
@@ -243,7 +243,7 @@ TEST_P(Fuzz, AgreesWithTheDefinition) {
 
     // Direct: what is enough to reach all that is lost; without any one of them something is not.
     ASSERT_TRUE(look.marker.FindIndirect());
-    Model all(look.Objects(), options);
+    ReachableModel all(look.Objects(), options);
     const std::set<uintptr_t> lost = look.Unmarked();
     std::vector<uintptr_t> direct;
     for (const uintptr_t object : lost) {
@@ -255,7 +255,7 @@ TEST_P(Fuzz, AgreesWithTheDefinition) {
     for (const uintptr_t object : lost) ASSERT_FALSE(not_reached.contains(object));
     if (direct.size() < 50) {
       for (const uintptr_t left_out : direct) {
-        Model rest(look.Objects(), options);
+        ReachableModel rest(look.Objects(), options);
         for (const uintptr_t object : direct) {
           if (object != left_out) rest.AddPointer(object);
         }

@@ -108,8 +108,7 @@ class Found {
 
  private:
   __attribute__((no_sanitize("address"))) void Search(uintptr_t start, uintptr_t end) {
-    constexpr uintptr_t kWord = sizeof(uintptr_t);
-    for (uintptr_t at = (start + kWord - 1) & ~(kWord - 1); at + kWord <= end; at += kWord) {
+    for (uintptr_t at = (start + sizeof(uintptr_t) - 1) & ~(sizeof(uintptr_t) - 1); at + sizeof(uintptr_t) <= end; at += sizeof(uintptr_t)) {
       const uintptr_t word = *reinterpret_cast<const volatile uintptr_t*>(at);
       if (word < 4096) continue;
       EXPECT_TRUE(words_.Push(word));
@@ -134,9 +133,9 @@ class Found {
 };
 
 // A thread that does something, and then waits until the object's end.
-class Parked {
+class ParkedThread {
  public:
-  explicit Parked(const std::function<void()>& begin)
+  explicit ParkedThread(const std::function<void()>& begin)
       : thread_([this, begin] {
           begin();
           ready_.arrive_and_wait();
@@ -144,7 +143,7 @@ class Parked {
         }) {
     ready_.arrive_and_wait();
   }
-  ~Parked() {
+  ~ParkedThread() {
     end_.arrive_and_wait();
     thread_.join();
   }
@@ -215,7 +214,7 @@ TEST_F(RootsTest, DataOfALibrary) {
   void* volatile* own = place("PluginThreadData");
   void* volatile* other = nullptr;
   {
-    const Parked thread([&] {
+    const ParkedThread thread([&] {
       other = place("PluginThreadData");
       *other = &something;
     });
@@ -408,7 +407,7 @@ TEST_F(RootsTest, ObjectsOfTheCLibrary) {
   small[0] = &something;
   void** of_other = nullptr;
   {
-    const Parked thread([&] {
+    const ParkedThread thread([&] {
       of_other = static_cast<void**>(malloc(100));
       of_other[0] = &something;
     });

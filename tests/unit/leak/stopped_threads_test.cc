@@ -105,7 +105,7 @@ void ForEachOtherThread(F f) {
 }
 
 // Those that end count until nothing is left of them.
-size_t CountThreads() {
+size_t NumThreads() {
   struct stat list;
   return stat("/proc/self/task", &list) == 0 ? list.st_nlink - 2 : 0;
 }
@@ -114,7 +114,7 @@ void StopOthers() {
   num_parked = 0;
   for (Parked& one : parked) one.thread_id = 0;
   // The list of threads may be cut short where one ends while it is made: their number tells.
-  while (num_parked != CountThreads() - 1) {
+  while (num_parked != NumThreads() - 1) {
     ForEachOtherThread([&](pid_t id) {
       if (IsParked(id)) return;
       syscall(SYS_tgkill, getpid(), id, SIGUSR1);

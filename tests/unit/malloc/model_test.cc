@@ -19,7 +19,7 @@ namespace tcmalloc {
 namespace {
 
 // Live objects by address; no two overlap.
-class Model {
+class ObjectsModel {
  public:
   void Add(const Held& held) {
     ASSERT_NE(held.p, nullptr);
@@ -57,7 +57,7 @@ TEST(ModelTest, RandomOperations) {
   Heap& heap = GlobalHeap();
   Trim(heap, 0);
   const size_t in_use_before = CollectStats(heap).in_use_bytes;
-  Model model;
+  ObjectsModel model;
   for (int step = 0; step < 30000; ++step) {
     const bool grow = (step / 3000) % 2 == 0;
     if (model.size() == 0 || random.Below(10) < (grow ? 6u : 3u)) {

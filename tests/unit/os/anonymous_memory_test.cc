@@ -14,11 +14,11 @@
 #include "testing/in_child.h"
 #include "testing/memory_file.h"
 #include "testing/refuse_call.h"
+#include "testing/sizes.h"
 
 namespace tcmalloc {
 namespace {
 
-constexpr size_t kMiB = size_t{1} << 20;
 
 bool IsBelowBreak(const void* p) { return p < sbrk(0); }
 

@@ -22,22 +22,22 @@
 namespace tcmalloc {
 namespace {
 
-std::optional<MemoryEvents> Parse(std::string_view text) {
+std::optional<MemoryEvents> ParseEvents(std::string_view text) {
   MemoryEvents events;
   return ParseMemoryEvents(text, &events) ? std::optional(events) : std::nullopt;
 }
 
 TEST(MemoryEventsTest, Values) {
-  EXPECT_EQ(Parse("low 0\nhigh 12\nmax 7\noom 0\noom_kill 0\noom_group_kill 0\n"),
+  EXPECT_EQ(ParseEvents("low 0\nhigh 12\nmax 7\noom 0\noom_kill 0\noom_group_kill 0\n"),
             (MemoryEvents{12, 7}));
-  EXPECT_EQ(Parse("high 0\n"), (MemoryEvents{0, 0}));
-  EXPECT_EQ(Parse("max 18446744073709551615"), (MemoryEvents{0, UINT64_MAX}));
-  EXPECT_EQ(Parse("highest 3\nhigh 4\nhigh_ 5\n"), (MemoryEvents{4, 0}));
+  EXPECT_EQ(ParseEvents("high 0\n"), (MemoryEvents{0, 0}));
+  EXPECT_EQ(ParseEvents("max 18446744073709551615"), (MemoryEvents{0, UINT64_MAX}));
+  EXPECT_EQ(ParseEvents("highest 3\nhigh 4\nhigh_ 5\n"), (MemoryEvents{4, 0}));
   // What is malformed is left out, the rest is read.
-  EXPECT_EQ(Parse("\n\nhigh x\nmax 7\n"), (MemoryEvents{0, 7}));
+  EXPECT_EQ(ParseEvents("\n\nhigh x\nmax 7\n"), (MemoryEvents{0, 7}));
   for (const char* const bad : {"", "\n", "low 0\n", "high\n", "high \n", "high -1\n",
                                 "highmax 1\n", "high 18446744073709551616\n", "high 1 max 2\n"}) {
-    EXPECT_FALSE(Parse(bad).has_value()) << bad;
+    EXPECT_FALSE(ParseEvents(bad).has_value()) << bad;
   }
 }
 

@@ -11,12 +11,11 @@
 #include <vector>
 
 #include "testing/memory_file.h"
+#include "testing/sizes.h"
 
 namespace tcmalloc {
 namespace {
 
-constexpr size_t kPage = 4096;
-constexpr size_t kMiB = size_t{1} << 20;
 
 // A file stands in for the device.
 class DeviceMemoryTest : public testing::Test {
@@ -25,7 +24,7 @@ class DeviceMemoryTest : public testing::Test {
   ~DeviceMemoryTest() override { unlink(path_.c_str()); }
 
   void Open(uint64_t first, uint64_t limit) {
-    ASSERT_TRUE(memory_.Open({path_.c_str(), first, limit}, kPage));
+    ASSERT_TRUE(memory_.Open({path_.c_str(), first, limit}, kHardwarePage));
   }
   std::vector<char> Contents() {
     std::vector<char> contents(8 * kMiB);
@@ -47,17 +46,17 @@ TEST_F(DeviceMemoryTest, LiesBetweenStartAndLimit) {
   Open(2 * kMiB, 4 * kMiB);
   EXPECT_EQ(memory_.Room(), 2 * kMiB);
   errno = 1234;
-  EXPECT_EQ(memory_.Map(2 * kMiB + kPage, kPage).start, nullptr);
+  EXPECT_EQ(memory_.Map(2 * kMiB + kHardwarePage, kHardwarePage).start, nullptr);
   for (int i = 0; i < 2; ++i) {
-    const Mapping mapping = memory_.Map(kMiB, 2 * kPage);
+    const Mapping mapping = memory_.Map(kMiB, 2 * kHardwarePage);
     ASSERT_NE(mapping.start, nullptr);
     EXPECT_EQ(mapping.bytes, kMiB);
     EXPECT_FALSE(mapping.zero_filled);
-    EXPECT_EQ(reinterpret_cast<uintptr_t>(mapping.start) % (2 * kPage), 0u);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(mapping.start) % (2 * kHardwarePage), 0u);
     EXPECT_TRUE(HoldsOnly(mapping.start, kMiB, 'd'));
     memset(mapping.start, '1' + i, kMiB);
   }
-  EXPECT_EQ(memory_.Map(kPage, kPage).start, nullptr);
+  EXPECT_EQ(memory_.Map(kHardwarePage, kHardwarePage).start, nullptr);
   EXPECT_EQ(errno, 1234);
   const std::vector<char> contents = Contents();
   EXPECT_TRUE(HoldsOnly(contents.data(), 2 * kMiB, 'd'));
@@ -69,8 +68,8 @@ TEST_F(DeviceMemoryTest, LiesBetweenStartAndLimit) {
 // Touching what lies behind the end of a file would end the process.
 TEST_F(DeviceMemoryTest, NoLimitIsTheEndOfAFile) {
   Open(kMiB, 0);
-  EXPECT_EQ(memory_.Map(7 * kMiB + kPage, kPage).start, nullptr);
-  EXPECT_NE(memory_.Map(7 * kMiB, kPage).start, nullptr);
+  EXPECT_EQ(memory_.Map(7 * kMiB + kHardwarePage, kHardwarePage).start, nullptr);
+  EXPECT_NE(memory_.Map(7 * kMiB, kHardwarePage).start, nullptr);
   EXPECT_EQ(memory_.Room(), 0u);
 }
 
@@ -82,14 +81,14 @@ TEST_F(DeviceMemoryTest, ALimitBeyondTheEndOfAFileIsTheEnd) {
 TEST_F(DeviceMemoryTest, NothingLiesBetweenAStartAndALimitBelowIt) {
   Open(4 * kMiB, 2 * kMiB);
   EXPECT_EQ(memory_.Room(), 0u);
-  EXPECT_EQ(memory_.Map(kPage, kPage).start, nullptr);
+  EXPECT_EQ(memory_.Map(kHardwarePage, kHardwarePage).start, nullptr);
 }
 
 TEST_F(DeviceMemoryTest, SaysWhyThereIsNoDevice) {
-  EXPECT_FALSE(memory_.Open({"/nonexistent/device", kMiB, 0}, kPage));
+  EXPECT_FALSE(memory_.Open({"/nonexistent/device", kMiB, 0}, kHardwarePage));
   EXPECT_EQ(errno, ENOENT);
   EXPECT_FALSE(memory_.IsUsable());
-  EXPECT_EQ(memory_.Map(kPage, kPage).start, nullptr);
+  EXPECT_EQ(memory_.Map(kHardwarePage, kHardwarePage).start, nullptr);
 }
 
 }  // namespace

@@ -22,7 +22,7 @@
 namespace tcmalloc {
 namespace {
 
-const uintptr_t kPage = getauxval(AT_PAGESZ);
+const uintptr_t kMappedPage = getauxval(AT_PAGESZ);
 
 // Where this program's image begins.
 uintptr_t OwnImage() {
@@ -58,20 +58,20 @@ std::string BuildIdOfOwnFile() {
 
 TEST(ReadOwnMemoryTest, ReadsWhatIsReadableAndNothingElse) {
   char* const memory = static_cast<char*>(
-      mmap(nullptr, 2 * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+      mmap(nullptr, 2 * kMappedPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   ASSERT_NE(memory, MAP_FAILED);
-  memset(memory, 'x', kPage);
-  ASSERT_EQ(mprotect(memory + kPage, kPage, PROT_NONE), 0);
+  memset(memory, 'x', kMappedPage);
+  ASSERT_EQ(mprotect(memory + kMappedPage, kMappedPage, PROT_NONE), 0);
   const uintptr_t address = reinterpret_cast<uintptr_t>(memory);
   char copy[100] = {};
-  EXPECT_TRUE(ReadOwnMemory(address + kPage - 100, copy, 100));
+  EXPECT_TRUE(ReadOwnMemory(address + kMappedPage - 100, copy, 100));
   EXPECT_EQ(std::string(copy, 100), std::string(100, 'x'));
-  EXPECT_FALSE(ReadOwnMemory(address + kPage - 99, copy, 100));
-  EXPECT_FALSE(ReadOwnMemory(address + kPage, copy, 1));
+  EXPECT_FALSE(ReadOwnMemory(address + kMappedPage - 99, copy, 100));
+  EXPECT_FALSE(ReadOwnMemory(address + kMappedPage, copy, 1));
   EXPECT_FALSE(ReadOwnMemory(0, copy, 1));
   EXPECT_FALSE(ReadOwnMemory(UINTPTR_MAX, copy, 1));
   EXPECT_FALSE(ReadOwnMemory(UINTPTR_MAX - 10, copy, 100));
-  munmap(memory, 2 * kPage);
+  munmap(memory, 2 * kMappedPage);
 }
 
 TEST(ElfImageTest, OfThisProgram) {
@@ -125,11 +125,11 @@ TEST(ElfImageTest, ReadsNothingBeyondTheLimit) {
 class ChangedImageTest : public testing::Test {
  protected:
   void SetUp() override {
-    bytes_.resize(4 * kPage);
+    bytes_.resize(4 * kMappedPage);
     // As far as it is readable.
     while (!ReadOwnMemory(OwnImage(), bytes_.data(), bytes_.size())) {
-      ASSERT_GT(bytes_.size(), kPage);
-      bytes_.resize(bytes_.size() - kPage);
+      ASSERT_GT(bytes_.size(), kMappedPage);
+      bytes_.resize(bytes_.size() - kMappedPage);
     }
     original_ = bytes_;
   }
@@ -224,7 +224,7 @@ TEST(ElfImageTest, AFileThatHasBeenCutShortIsNone) {
   const int fd = mkstemp(path);
   ASSERT_GE(fd, 0);
   std::ifstream own("/proc/self/exe", std::ios::binary);
-  std::vector<char> bytes(2 * kPage);
+  std::vector<char> bytes(2 * kMappedPage);
   own.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   ASSERT_EQ(write(fd, bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
   void* const file = mmap(nullptr, bytes.size(), PROT_READ, MAP_PRIVATE, fd, 0);

@@ -19,7 +19,7 @@ namespace {
 
 using When = EventSet::When;
 
-bool IsReadable(int fd) {
+bool PollsIn(int fd) {
   pollfd polled = {fd, POLLIN, 0};
   return poll(&polled, 1, 0) == 1;
 }
@@ -43,7 +43,7 @@ TEST(EventSetTest, TellsEachEventOnceUntilItIsArmedAgain) {
   EventSet::Event events[4];
   EXPECT_EQ(set.Wait(0, events, 4), 0);
   Tell(fd);
-  EXPECT_TRUE(IsReadable(set.fd()));
+  EXPECT_TRUE(PollsIn(set.fd()));
   ASSERT_EQ(set.Wait(-1, events, 4), 1);
   EXPECT_EQ(events[0].tag, 7U);
   EXPECT_FALSE(events[0].broken);
@@ -134,7 +134,7 @@ TEST(EventSetTest, WhatGotItsNumbersIsLeftAlone) {
   EXPECT_FALSE(set.IsIntact());
   set.Close();
   Tell(number);
-  EXPECT_TRUE(IsReadable(number));
+  EXPECT_TRUE(PollsIn(number));
   close(number);
 }
 

@@ -12,11 +12,11 @@
 
 #include "base/config.h"
 #include "testing/memory_file.h"
+#include "testing/sizes.h"
 
 namespace tcmalloc {
 namespace {
 
-constexpr size_t kMiB = size_t{1} << 20;
 
 class HeapMemoryTest : public testing::Test {
  protected:

@@ -17,23 +17,22 @@
 #include "testing/in_child.h"
 #include "testing/memory_file.h"
 #include "testing/refuse_call.h"
+#include "testing/sizes.h"
 
 namespace tcmalloc {
 namespace {
 
-constexpr size_t kPage = 4096;
-constexpr size_t kMiB = size_t{1} << 20;
 
 // On tmpfs, which every system has.
 class MemfsMemoryTest : public testing::Test {
  protected:
   void Open(MemfsMemory::Options options = {}) {
     options.path = path_.c_str();
-    ASSERT_TRUE(memory_.Open(options, kPage));
+    ASSERT_TRUE(memory_.Open(options, kHardwarePage));
     descriptor_ = DescriptorOf(path_ + ".");
     ASSERT_GE(descriptor_, 0);
   }
-  char* Map(size_t bytes, size_t alignment = kPage) {
+  char* Map(size_t bytes, size_t alignment = kHardwarePage) {
     return static_cast<char*>(memory_.Map(bytes, alignment).start);
   }
 
@@ -56,9 +55,9 @@ TEST_F(MemfsMemoryTest, IsAFileWithoutANameThatIsNotInherited) {
 
 TEST_F(MemfsMemoryTest, LiesInTheFile) {
   Open();
-  EXPECT_EQ(memory_.unit(), kPage);
+  EXPECT_EQ(memory_.unit(), kHardwarePage);
   errno = 1234;
-  const Mapping mapping = memory_.Map(kMiB, kPage);
+  const Mapping mapping = memory_.Map(kMiB, kHardwarePage);
   ASSERT_NE(mapping.start, nullptr);
   EXPECT_EQ(errno, 1234);
   EXPECT_EQ(mapping.bytes, kMiB);
@@ -72,7 +71,7 @@ TEST_F(MemfsMemoryTest, LiesInTheFile) {
 
 TEST_F(MemfsMemoryTest, PrivateMemoryIsTheProcesssOwn) {
   Open({.map_private = true});
-  const Mapping mapping = memory_.Map(kMiB, kPage);
+  const Mapping mapping = memory_.Map(kMiB, kHardwarePage);
   ASSERT_NE(mapping.start, nullptr);
   EXPECT_TRUE(mapping.zero_filled);
   memset(mapping.start, 'x', kMiB);
@@ -90,10 +89,10 @@ TEST_F(MemfsMemoryTest, PrivateMemoryIsTheProcesssOwn) {
 TEST_F(MemfsMemoryTest, StartsAtTheAlignment) {
   Open();
   for (size_t alignment = 1; alignment <= 64 * kMiB; alignment *= 4) {
-    char* const p = Map(3 * kPage, alignment);
+    char* const p = Map(3 * kHardwarePage, alignment);
     ASSERT_NE(p, nullptr);
     EXPECT_EQ(reinterpret_cast<uintptr_t>(p) % alignment, 0u);
-    memset(p, 'x', 3 * kPage);
+    memset(p, 'x', 3 * kHardwarePage);
   }
 }
 
@@ -106,18 +105,18 @@ TEST_F(MemfsMemoryTest, ThreadsGetMemoryOfTheirOwn) {
   std::vector<std::thread> threads;
   for (size_t t = 0; t < kThreads; ++t) {
     threads.emplace_back([this, &pieces, t] {
-      for (size_t i = t * kPieces; i < (t + 1) * kPieces; ++i) pieces[i] = Map(kPage, 2 * kPage);
+      for (size_t i = t * kPieces; i < (t + 1) * kPieces; ++i) pieces[i] = Map(kHardwarePage, 2 * kHardwarePage);
     });
   }
   for (std::thread& thread : threads) thread.join();
   for (size_t i = 0; i < pieces.size(); ++i) {
     ASSERT_NE(pieces[i], nullptr);
-    memset(pieces[i], static_cast<int>(i % 100), kPage);
+    memset(pieces[i], static_cast<int>(i % 100), kHardwarePage);
   }
   for (size_t i = 0; i < pieces.size(); ++i) {
-    ASSERT_TRUE(HoldsOnly(pieces[i], kPage, static_cast<char>(i % 100)));
+    ASSERT_TRUE(HoldsOnly(pieces[i], kHardwarePage, static_cast<char>(i % 100)));
   }
-  EXPECT_EQ(FileMemory(descriptor_), pieces.size() * kPage);
+  EXPECT_EQ(FileMemory(descriptor_), pieces.size() * kHardwarePage);
 }
 
 TEST_F(MemfsMemoryTest, TheLimitIsReachedExactlyAndEndsNothing) {
@@ -126,46 +125,46 @@ TEST_F(MemfsMemoryTest, TheLimitIsReachedExactlyAndEndsNothing) {
   EXPECT_NE(Map(kMiB), nullptr);
   EXPECT_EQ(memory_.Room(), kMiB);
   errno = 1234;
-  EXPECT_EQ(Map(kMiB + kPage), nullptr);
+  EXPECT_EQ(Map(kMiB + kHardwarePage), nullptr);
   EXPECT_EQ(errno, 1234);
   EXPECT_TRUE(memory_.IsUsable());
   EXPECT_NE(Map(kMiB), nullptr);
   EXPECT_EQ(memory_.Room(), 0u);
-  EXPECT_EQ(Map(kPage), nullptr);
+  EXPECT_EQ(Map(kHardwarePage), nullptr);
   EXPECT_EQ(FileMemory(descriptor_), 2 * kMiB);
 }
 
 TEST_F(MemfsMemoryTest, RefusesWhatIsTooMuchForAnyFile) {
   Open({.limit_bytes = kMiB, .ignore_failures = true});
-  for (const size_t bytes : {SIZE_MAX, SIZE_MAX - kPage + 1, SIZE_MAX / 2 + 1}) {
+  for (const size_t bytes : {SIZE_MAX, SIZE_MAX - kHardwarePage + 1, SIZE_MAX / 2 + 1}) {
     EXPECT_EQ(Map(bytes), nullptr);
     EXPECT_EQ(memory_.Room(), kMiB);
   }
-  EXPECT_NE(Map(kPage), nullptr);
+  EXPECT_NE(Map(kHardwarePage), nullptr);
 }
 
 // The program has closed all descriptors, and opened files of its own in their places.
 TEST_F(MemfsMemoryTest, NeverTouchesAFileThatTookItsPlace) {
   Open({.limit_bytes = kMiB, .ignore_failures = true});
-  ASSERT_NE(Map(kPage), nullptr);
+  ASSERT_NE(Map(kHardwarePage), nullptr);
   const std::string other = folder_.Path("other");
   WriteFile(other, 10, 'x');
   const int saved = dup(descriptor_);
   const int descriptor = open(other.c_str(), O_RDWR | O_CLOEXEC);
   ASSERT_EQ(dup2(descriptor, descriptor_), descriptor_);
-  EXPECT_EQ(Map(kPage), nullptr);
+  EXPECT_EQ(Map(kHardwarePage), nullptr);
   struct stat status;
   ASSERT_EQ(fstat(descriptor, &status), 0);
   EXPECT_EQ(status.st_size, 10);
   close(descriptor_);
   errno = 1234;
-  EXPECT_EQ(Map(kPage), nullptr);
+  EXPECT_EQ(Map(kHardwarePage), nullptr);
   EXPECT_EQ(errno, 1234);
-  EXPECT_EQ(memory_.Room(), kMiB - kPage);
+  EXPECT_EQ(memory_.Room(), kMiB - kHardwarePage);
   // When it is back, so is the memory; the failures have used up nothing.
   ASSERT_EQ(dup2(saved, descriptor_), descriptor_);
-  EXPECT_NE(Map(kPage), nullptr);
-  EXPECT_EQ(FileMemory(descriptor_), 2 * kPage);
+  EXPECT_NE(Map(kHardwarePage), nullptr);
+  EXPECT_EQ(FileMemory(descriptor_), 2 * kHardwarePage);
   close(saved);
   close(descriptor);
   unlink(other.c_str());
@@ -173,13 +172,13 @@ TEST_F(MemfsMemoryTest, NeverTouchesAFileThatTookItsPlace) {
 
 TEST_F(MemfsMemoryTest, AFailureEndsItsUseUnlessFailuresAreIgnored) {
   Open();
-  ASSERT_NE(Map(kPage), nullptr);
+  ASSERT_NE(Map(kHardwarePage), nullptr);
   const int saved = dup(descriptor_);
   close(descriptor_);
-  EXPECT_EQ(Map(kPage), nullptr);
+  EXPECT_EQ(Map(kHardwarePage), nullptr);
   EXPECT_FALSE(memory_.IsUsable());
   ASSERT_EQ(dup2(saved, descriptor_), descriptor_);
-  EXPECT_EQ(Map(kPage), nullptr);
+  EXPECT_EQ(Map(kHardwarePage), nullptr);
   close(saved);
 }
 
@@ -190,7 +189,7 @@ TEST_F(MemfsMemoryTest, KeepsToTheProcesssLimitOfFileSizes) {
               if (setrlimit(RLIMIT_FSIZE, &limit) != 0) return 1;
               MemfsMemory::Options options;
               options.path = path_.c_str();
-              if (!memory_.Open(options, kPage)) return 2;
+              if (!memory_.Open(options, kHardwarePage)) return 2;
               if (Map(2 * kMiB) != nullptr) return 3;
               return Map(kMiB) == nullptr ? 4 : 0;
             }),
@@ -200,18 +199,18 @@ TEST_F(MemfsMemoryTest, KeepsToTheProcesssLimitOfFileSizes) {
 TEST_F(MemfsMemoryTest, SaysWhyThereIsNoFile) {
   MemfsMemory::Options options;
   options.path = "/nonexistent/heap";
-  EXPECT_FALSE(memory_.Open(options, kPage));
+  EXPECT_FALSE(memory_.Open(options, kHardwarePage));
   EXPECT_EQ(errno, ENOENT);
   const std::string long_path = folder_.Path(std::string(250, 'x').c_str());
   options.path = long_path.c_str();
-  EXPECT_FALSE(memory_.Open(options, kPage));
+  EXPECT_FALSE(memory_.Open(options, kHardwarePage));
   EXPECT_EQ(errno, ENAMETOOLONG);
   const std::string very_long_path(1000, '/');
   options.path = very_long_path.c_str();
-  EXPECT_FALSE(memory_.Open(options, kPage));
+  EXPECT_FALSE(memory_.Open(options, kHardwarePage));
   EXPECT_EQ(errno, ENAMETOOLONG);
   EXPECT_FALSE(memory_.IsUsable());
-  EXPECT_EQ(Map(kPage), nullptr);
+  EXPECT_EQ(Map(kHardwarePage), nullptr);
 }
 
 // Far more than there is memory for: nobody else may be deprived of what there is.
@@ -221,10 +220,10 @@ TEST_F(MemfsMemoryTest, TakesNothingWhenTheFileSystemHasNotEnough) {
   ASSERT_EQ(fstatfs(descriptor_, &status), 0);
   if (status.f_blocks == 0) GTEST_SKIP() << "SKIP: this tmpfs has no limit";
   const size_t all = status.f_blocks * static_cast<size_t>(status.f_bsize);
-  EXPECT_EQ(Map(all + kPage), nullptr);
+  EXPECT_EQ(Map(all + kHardwarePage), nullptr);
   EXPECT_EQ(Map(4 * all), nullptr);
   EXPECT_EQ(FileMemory(descriptor_), 0u);
-  EXPECT_NE(Map(kPage), nullptr);
+  EXPECT_NE(Map(kHardwarePage), nullptr);
 }
 
 // It may also be that others take what was there.
@@ -250,9 +249,9 @@ TEST_F(MemfsMemoryTest, ReservesNoLargePiece) {
   }
   char* const p = Map(bytes);
   ASSERT_NE(p, nullptr);
-  EXPECT_LE(FileMemory(descriptor_), kPage);
+  EXPECT_LE(FileMemory(descriptor_), kHardwarePage);
   p[0] = p[bytes / 2] = p[bytes - 1] = 'x';
-  EXPECT_LE(FileMemory(descriptor_), 3 * kPage);
+  EXPECT_LE(FileMemory(descriptor_), 3 * kHardwarePage);
 }
 
 }  // namespace

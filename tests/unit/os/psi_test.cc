@@ -21,7 +21,7 @@ namespace {
 
 constexpr PsiTrigger kTrigger = {.full = false, .stall_us = 200'000, .window_us = 2'000'000};
 
-std::optional<PsiTrigger> Parse(std::string_view text) {
+std::optional<PsiTrigger> ParseTrigger(std::string_view text) {
   PsiTrigger trigger;
   return ParsePsiTrigger(text, &trigger) ? std::optional(trigger) : std::nullopt;
 }
@@ -34,11 +34,11 @@ std::string Written(const PsiTrigger& trigger) {
 }
 
 TEST(PsiTriggerTest, Values) {
-  EXPECT_EQ(Parse("some:200ms/2s"), kTrigger);
-  EXPECT_EQ(Parse("some:200000us/2000000us"), kTrigger);
-  EXPECT_EQ(Parse("full:1us/500ms"), (PsiTrigger{true, 1, 500'000}));
-  EXPECT_EQ(Parse("some:10s/10s"), (PsiTrigger{false, 10'000'000, 10'000'000}));
-  EXPECT_EQ(Parse("full:0001s/0002s"), (PsiTrigger{true, 1'000'000, 2'000'000}));
+  EXPECT_EQ(ParseTrigger("some:200ms/2s"), kTrigger);
+  EXPECT_EQ(ParseTrigger("some:200000us/2000000us"), kTrigger);
+  EXPECT_EQ(ParseTrigger("full:1us/500ms"), (PsiTrigger{true, 1, 500'000}));
+  EXPECT_EQ(ParseTrigger("some:10s/10s"), (PsiTrigger{false, 10'000'000, 10'000'000}));
+  EXPECT_EQ(ParseTrigger("full:0001s/0002s"), (PsiTrigger{true, 1'000'000, 2'000'000}));
 }
 
 TEST(PsiTriggerTest, LeavesTheRestOut) {
@@ -52,7 +52,7 @@ TEST(PsiTriggerTest, LeavesTheRestOut) {
         // Less than it seems, if bits were lost.
         "some:4294967297us/2s", "some:1us/4294967297s", "some:18446744073709551617us/2s",
         "some:4295s/10s", "some:1ms/18446744073710s"}) {
-    EXPECT_EQ(Parse(text), std::nullopt) << text;
+    EXPECT_EQ(ParseTrigger(text), std::nullopt) << text;
   }
   PsiTrigger kept = kTrigger;
   EXPECT_FALSE(ParsePsiTrigger("full:1ms/x", &kept));
@@ -183,7 +183,7 @@ TEST(PsiTriggerTest, SurvivesNoise) {
     for (size_t n = random.Below(8); n > 0; --n) made += kAlphabet[random.Below(20)];
     if (random.OneIn(2)) made += random.OneIn(2) ? "ms/2s" : "us/1000ms";
     const std::vector<char> text(made.begin(), made.end());
-    const std::optional<PsiTrigger> trigger = Parse({text.data(), text.size()});
+    const std::optional<PsiTrigger> trigger = ParseTrigger({text.data(), text.size()});
     if (!trigger.has_value()) continue;
     ++taken;
     ASSERT_GT(trigger->stall_us, 0u) << made;

@@ -16,12 +16,11 @@
 #include "testing/in_child.h"
 #include "testing/memory_file.h"
 #include "testing/random.h"
+#include "testing/sizes.h"
 
 namespace tcmalloc {
 namespace {
 
-constexpr size_t kPage = 4096;
-constexpr size_t kMiB = size_t{1} << 20;
 
 uintptr_t Break() { return reinterpret_cast<uintptr_t>(sbrk(0)); }
 
@@ -31,12 +30,12 @@ TEST(SbrkMemoryTest, IsZeroFilledWritableAndAligned) {
     // The program leaves the break anywhere.
     ASSERT_NE(sbrk(100), reinterpret_cast<void*>(-1));
     errno = 1234;
-    void* const p = memory.Map(3 * kPage, alignment, kPage);
+    void* const p = memory.Map(3 * kHardwarePage, alignment, kHardwarePage);
     ASSERT_NE(p, nullptr);
     EXPECT_EQ(errno, 1234);
-    EXPECT_EQ(reinterpret_cast<uintptr_t>(p) % std::max(alignment, kPage), 0u);
-    EXPECT_TRUE(HoldsOnly(p, 3 * kPage, 0));
-    memset(p, 'x', 3 * kPage);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(p) % std::max(alignment, kHardwarePage), 0u);
+    EXPECT_TRUE(HoldsOnly(p, 3 * kHardwarePage, 0));
+    memset(p, 'x', 3 * kHardwarePage);
   }
 }
 
@@ -46,11 +45,11 @@ TEST(SbrkMemoryTest, TheProgramMayMoveTheBreakBetweenPieces) {
   std::vector<std::pair<char*, size_t>> pieces;
   std::vector<char> marks;
   for (int i = 0; i < 200; ++i) {
-    const size_t ours = kPage * random.Between(1, 20);
-    char* const p = static_cast<char*>(memory.Map(ours, 2 * kPage, kPage));
+    const size_t ours = kHardwarePage * random.Between(1, 20);
+    char* const p = static_cast<char*>(memory.Map(ours, 2 * kHardwarePage, kHardwarePage));
     ASSERT_NE(p, nullptr);
     pieces.emplace_back(p, ours);
-    const size_t bytes = random.Between(1, 3 * kPage);
+    const size_t bytes = random.Between(1, 3 * kHardwarePage);
     char* const programs = static_cast<char*>(sbrk(static_cast<intptr_t>(bytes)));
     ASSERT_NE(programs, reinterpret_cast<char*>(-1));
     if (random.OneIn(3)) {
@@ -72,13 +71,13 @@ TEST(SbrkMemoryTest, TheProgramMayMoveTheBreakBetweenPieces) {
 // What a shrunken break left in a page of the program's is not ours to hand out as zeroes.
 TEST(SbrkMemoryTest, StartsBehindThePageThatTheBreakIsIn) {
   SbrkMemory memory;
-  const size_t to_page_end = -Break() & (kPage - 1);
-  char* const programs = static_cast<char*>(sbrk(static_cast<intptr_t>(to_page_end + 2 * kPage)));
-  memset(programs, 'x', to_page_end + 2 * kPage);
-  sbrk(-static_cast<intptr_t>(kPage + kPage / 2));
-  char* const p = static_cast<char*>(memory.Map(kPage, 1, kPage));
+  const size_t to_page_end = -Break() & (kHardwarePage - 1);
+  char* const programs = static_cast<char*>(sbrk(static_cast<intptr_t>(to_page_end + 2 * kHardwarePage)));
+  memset(programs, 'x', to_page_end + 2 * kHardwarePage);
+  sbrk(-static_cast<intptr_t>(kHardwarePage + kHardwarePage / 2));
+  char* const p = static_cast<char*>(memory.Map(kHardwarePage, 1, kHardwarePage));
   ASSERT_NE(p, nullptr);
-  EXPECT_TRUE(HoldsOnly(p, kPage, 0));
+  EXPECT_TRUE(HoldsOnly(p, kHardwarePage, 0));
 }
 
 TEST(SbrkMemoryTest, ThreadsGetMemoryOfTheirOwn) {
@@ -90,7 +89,7 @@ TEST(SbrkMemoryTest, ThreadsGetMemoryOfTheirOwn) {
   for (std::vector<uintptr_t>& mine : starts) {
     threads.emplace_back([&memory, &mine] {
       for (uintptr_t& start : mine) {
-        start = reinterpret_cast<uintptr_t>(memory.Map(kPage, kPage, kPage));
+        start = reinterpret_cast<uintptr_t>(memory.Map(kHardwarePage, kHardwarePage, kHardwarePage));
       }
     });
   }
@@ -106,13 +105,13 @@ TEST(SbrkMemoryTest, KnowsWhatItMayHold) {
   SbrkMemory memory;
   char local = 0;
   EXPECT_FALSE(memory.MayHold(&local, 1));
-  char* const first = static_cast<char*>(memory.Map(kPage, kPage, kPage));
-  char* const second = static_cast<char*>(memory.Map(kPage, kPage, kPage));
+  char* const first = static_cast<char*>(memory.Map(kHardwarePage, kHardwarePage, kHardwarePage));
+  char* const second = static_cast<char*>(memory.Map(kHardwarePage, kHardwarePage, kHardwarePage));
   EXPECT_TRUE(memory.MayHold(first, 1));
-  EXPECT_TRUE(memory.MayHold(second + kPage - 1, 1));
+  EXPECT_TRUE(memory.MayHold(second + kHardwarePage - 1, 1));
   EXPECT_TRUE(memory.MayHold(first - 1, 2));
-  EXPECT_FALSE(memory.MayHold(first - kPage, kPage));
-  EXPECT_FALSE(memory.MayHold(second + kPage, kPage));
+  EXPECT_FALSE(memory.MayHold(first - kHardwarePage, kHardwarePage));
+  EXPECT_FALSE(memory.MayHold(second + kHardwarePage, kHardwarePage));
   EXPECT_FALSE(memory.MayHold(&local, 1));
 }
 
@@ -122,21 +121,21 @@ TEST(SbrkMemoryTest, RefusesWhatTheSystemRefuses) {
               errno = 1234;
               uintptr_t before = Break();
               // Negative as a signed number: the break must not move down.
-              for (const size_t bytes : {SIZE_MAX - kPage + 1, SIZE_MAX / 2 + 1}) {
-                if (memory.Map(bytes & ~(kPage - 1), kPage, kPage) != nullptr) return 1;
+              for (const size_t bytes : {SIZE_MAX - kHardwarePage + 1, SIZE_MAX / 2 + 1}) {
+                if (memory.Map(bytes & ~(kHardwarePage - 1), kHardwarePage, kHardwarePage) != nullptr) return 1;
               }
-              if (memory.Map(kPage, SIZE_MAX / 2 + 1, kPage) != nullptr) return 2;
+              if (memory.Map(kHardwarePage, SIZE_MAX / 2 + 1, kHardwarePage) != nullptr) return 2;
               if (Break() != before) return 3;
               // 32-bit machines may have one quarter or another.
               int quarters = 0;
-              while (memory.Map(SIZE_MAX / 4 & ~(kPage - 1), kPage, kPage) != nullptr) {
+              while (memory.Map(SIZE_MAX / 4 & ~(kHardwarePage - 1), kHardwarePage, kHardwarePage) != nullptr) {
                 before = Break();
                 if (++quarters > (sizeof(void*) == 8 ? 0 : 3)) return 7;
               }
               if (Break() != before) return 8;
               rlimit limit = {kMiB, kMiB};
               if (setrlimit(RLIMIT_DATA, &limit) != 0) return 4;
-              if (memory.Map(64 * kMiB, kPage, kPage) != nullptr) return 5;
+              if (memory.Map(64 * kMiB, kHardwarePage, kHardwarePage) != nullptr) return 5;
               return errno == 1234 ? 0 : 6;
             }),
             0);

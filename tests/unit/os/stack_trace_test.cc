@@ -20,6 +20,7 @@
 #include "os/raw_memory.h"
 #include "stack_functions.h"
 #include "testing/random.h"
+#include "testing/sizes.h"
 
 namespace tcmalloc {
 namespace {
@@ -222,7 +223,7 @@ void OnSignal(int, siginfo_t*, void* context) {
   taken_of_context = GetStackFrames(context_frames, nullptr, kMaxStackDepth, 0, context);
 }
 
-void HandleSignal(int signal, void (*handler)(int, siginfo_t*, void*), bool on_alternate_stack) {
+void InstallHandler(int signal, void (*handler)(int, siginfo_t*, void*), bool on_alternate_stack) {
   stack_t stack = {};
   stack.ss_sp = alternate_stack.data();
   stack.ss_size = alternate_stack.size();
@@ -236,7 +237,7 @@ void HandleSignal(int signal, void (*handler)(int, siginfo_t*, void*), bool on_a
 TEST_F(StackTraceTest, SignalHandlers) {
   if (!kFollowsCallFrames) GTEST_SKIP() << "SKIP: no call frame information here";
   for (const bool alternate : {false, true}) {
-    HandleSignal(SIGUSR1, &OnSignal, alternate);
+    InstallHandler(SIGUSR1, &OnSignal, alternate);
     Request request{.take = [](Request*) -> size_t {
       raise(SIGUSR1);
       return 0;
@@ -302,7 +303,7 @@ TEST_F(StackTraceTest, InterruptedAnywhere) {
 #endif
   SetStackTraceMethod(Method::kCallFrameInfo);
   for (const bool alternate : {false, true}) {
-    HandleSignal(SIGTRAP, &OnStep, alternate);
+    InstallHandler(SIGTRAP, &OnStep, alternate);
     steps = steps_lost = 0;
     stepping = true;
     raise(SIGTRAP);
@@ -329,11 +330,10 @@ TEST_F(StackTraceTest, BadStacks) {
   constexpr uint64_t kSeed = 4711;
   SeededRandom random(kSeed);
   // Pages that cannot be read around one that can.
-  constexpr size_t kPage = 4096;
   char* const area =
-      static_cast<char*>(mmap(nullptr, 3 * kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-  ASSERT_EQ(mprotect(area + kPage, kPage, PROT_READ | PROT_WRITE), 0);
-  const uintptr_t page = reinterpret_cast<uintptr_t>(area) + kPage;
+      static_cast<char*>(mmap(nullptr, 3 * kHardwarePage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  ASSERT_EQ(mprotect(area + kHardwarePage, kHardwarePage, PROT_READ | PROT_WRITE), 0);
+  const uintptr_t page = reinterpret_cast<uintptr_t>(area) + kHardwarePage;
   std::vector<uintptr_t> code;
   {
     Request request{.take = &TakeTrace};
@@ -349,21 +349,21 @@ TEST_F(StackTraceTest, BadStacks) {
       case 1:
         return random.Below(10000);
       case 2:
-        return page + random.Below(kPage) - kPage / 2 + random.Below(kPage);
+        return page + random.Below(kHardwarePage) - kHardwarePage / 2 + random.Below(kHardwarePage);
       case 3:
-        return page + random.Below(kPage);
+        return page + random.Below(kHardwarePage);
       case 4:
-        return page + (random.Below(kPage) & ~size_t{7});
+        return page + (random.Below(kHardwarePage) & ~size_t{7});
       default:
-        return page + kPage - 8 * random.Below(20);
+        return page + kHardwarePage - 8 * random.Below(20);
     }
   };
   for (const Method method : {Method::kAuto, Method::kFramePointers, Method::kCallFrameInfo}) {
     SetStackTraceMethod(method);
     for (int i = 0; i < 3000; ++i) {
-      for (size_t at = 0; at < kPage; at += 8) {
+      for (size_t at = 0; at < kHardwarePage; at += 8) {
         const uintptr_t value = random.OneIn(3) ? code[random.Below(code.size())] : somewhere();
-        if (i % 10 == 0) memcpy(area + kPage + at, &value, sizeof(value));
+        if (i % 10 == 0) memcpy(area + kHardwarePage + at, &value, sizeof(value));
       }
       const ucontext_t context =
           ContextOf(code[random.Below(code.size())], somewhere(), somewhere());
@@ -376,13 +376,13 @@ TEST_F(StackTraceTest, BadStacks) {
   SetStackTraceMethod(Method::kFramePointers);
   for (const uintptr_t caller : {page + 64, page + 32}) {
     const uintptr_t frame[] = {caller, code[0]};
-    memcpy(area + kPage + 64, frame, sizeof(frame));
+    memcpy(area + kHardwarePage + 64, frame, sizeof(frame));
     const ucontext_t context = ContextOf(code[1], page, page + 64);
     EXPECT_EQ(GetStackFrames(frames, nullptr, kMaxStackDepth, 0, &context), 2u);
     EXPECT_EQ(frames[0], code[1]);
     EXPECT_EQ(frames[1], code[0]);
   }
-  munmap(area, 3 * kPage);
+  munmap(area, 3 * kHardwarePage);
 }
 #endif
 

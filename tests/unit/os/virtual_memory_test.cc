@@ -17,11 +17,11 @@
 #include "testing/fake_virtual_memory.h"
 #include "testing/in_child.h"
 #include "testing/refuse_call.h"
+#include "testing/sizes.h"
 
 namespace tcmalloc {
 namespace {
 
-constexpr size_t kMiB = size_t{1} << 20;
 
 bool IsZero(const char* p, size_t bytes) {
   for (size_t i = 0; i < bytes; ++i) {

@@ -14,15 +14,15 @@
 namespace tcmalloc {
 namespace {
 
-constexpr size_t kSpans = 60;
+constexpr size_t kNumSpans = 60;
 
 // Neighbouring spans of 1 to 5 pages, some of which are free; the rest follows from that.
 class FreeRunsTest : public testing::Test {
  protected:
   FreeRunsTest() {
-    EXPECT_TRUE(map_->EnsureLeaves(kFirst, Length(6 * kSpans), vm_));
+    EXPECT_TRUE(map_->EnsureLeaves(kFirst, Length(6 * kNumSpans), vm_));
     PageId next = kFirst;
-    for (size_t i = 0; i < kSpans; ++i) {
+    for (size_t i = 0; i < kNumSpans; ++i) {
       spans_[i].first_page = next;
       spans_[i].num_pages = Length(1 + i % 5);
       map_->SetSpan(spans_[i].first_page, &spans_[i]);
@@ -31,7 +31,7 @@ class FreeRunsTest : public testing::Test {
     }
   }
 
-  Span* Free(size_t i) { return i < kSpans && free_[i] ? &spans_[i] : nullptr; }
+  Span* Free(size_t i) { return i < kNumSpans && free_[i] ? &spans_[i] : nullptr; }
   void Toggle(size_t i) {
     if (free_[i]) {
       runs_.Leave(&spans_[i]);
@@ -45,7 +45,7 @@ class FreeRunsTest : public testing::Test {
   void Compare() {
     size_t count = 0;
     std::vector<Length> lengths;
-    for (size_t i = 0; i < kSpans;) {
+    for (size_t i = 0; i < kNumSpans;) {
       if (!free_[i]) {
         ASSERT_FALSE(spans_[i].in_run);
         ++i;
@@ -53,7 +53,7 @@ class FreeRunsTest : public testing::Test {
       }
       size_t end = i;
       Length length;
-      while (end < kSpans && free_[end]) length += spans_[end++].num_pages;
+      while (end < kNumSpans && free_[end]) length += spans_[end++].num_pages;
       for (size_t j = i; j < end; ++j) {
         ASSERT_EQ(spans_[j].in_run, end - i > 1) << j;
         if (end - i == 1) continue;
@@ -84,8 +84,8 @@ class FreeRunsTest : public testing::Test {
   static constexpr PageId kFirst = PageId(1000);
   FakeVirtualMemory vm_;
   const std::unique_ptr<PageMap> map_ = std::make_unique<PageMap>();
-  std::array<Span, kSpans> spans_;
-  std::array<bool, kSpans> free_ = {};
+  std::array<Span, kNumSpans> spans_;
+  std::array<bool, kNumSpans> free_ = {};
   FreeRuns runs_{*map_};
 };
 
@@ -100,12 +100,12 @@ TEST_F(FreeRunsTest, AgreesWithAWalk) {
   SeededRandom random(31);
   for (int step = 0; step < 20'000; ++step) {
     // Mostly free now, mostly not then.
-    const size_t i = random.Below(kSpans);
+    const size_t i = random.Below(kNumSpans);
     const bool wanted = random.OneIn(8) != (step / 500 % 2 == 0);
     if (free_[i] != wanted) Toggle(i);
     ASSERT_NO_FATAL_FAILURE(Compare()) << step;
   }
-  for (size_t i = 0; i < kSpans; ++i) {
+  for (size_t i = 0; i < kNumSpans; ++i) {
     if (free_[i]) Toggle(i);
     ASSERT_NO_FATAL_FAILURE(Compare());
   }

@@ -12,7 +12,7 @@ namespace tcmalloc {
 namespace {
 
 // The spans in the order in which they were inserted.
-class Model {
+class ListedSpans {
  public:
   void Insert(Span* span) { spans_.push_back(span); }
   void Remove(Span* span) { spans_.erase(std::find(spans_.begin(), spans_.end(), span)); }
@@ -56,7 +56,7 @@ class Model {
   std::vector<Span*> spans_;
 };
 
-void Compare(const FreeSpans& free_spans, const Model& model, Length probe) {
+void Compare(const FreeSpans& free_spans, const ListedSpans& model, Length probe) {
   ASSERT_EQ(free_spans.FindBestFit(probe), model.BestFit(probe)) << probe.pages();
   Span* const longest = free_spans.FindLongest();
   ASSERT_EQ(longest == nullptr ? Length(0) : longest->num_pages, model.longest());
@@ -79,7 +79,7 @@ TEST(FreeSpansTest, AgreesWithAVector) {
     spans[i].first_page = PageId((uintptr_t{i} * 7919 % spans.size()) << 8);
   }
   FreeSpans free_spans;
-  Model model;
+  ListedSpans model;
   for (int step = 0; step < 30'000; ++step) {
     Span* const span = &spans[random.Below(spans.size())];
     if (model.Contains(span)) {

@@ -7,6 +7,7 @@
 
 #include "page/limit_watch.h"
 #include "testing/random.h"
+#include "testing/sizes.h"
 
 namespace tcmalloc {
 namespace {
@@ -20,7 +21,6 @@ using Wide = uint64_t;
 
 using Action = GrowthDecision::Action;
 
-constexpr size_t kMiB = size_t{1} << 20;
 
 TEST(MemoryLimitTest, WithoutLimitsTheHeapGrows) {
   for (const size_t backed : {size_t{0}, kMiB, SIZE_MAX / 2, SIZE_MAX}) {

@@ -3,10 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include "testing/sizes.h"
+
 namespace tcmalloc {
 namespace {
 
-constexpr Length MiB(size_t n) { return Length((n << 20) >> kPageShift); }
 constexpr Length KiB(size_t n) { return Length((n << 10) >> kPageShift); }
 
 TEST(NearRunTest, SmallHeapsHaveShortRuns) {

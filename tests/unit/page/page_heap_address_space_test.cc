@@ -18,22 +18,22 @@
 #include "page_heap_fixture.h"
 #include "testing/fake_virtual_memory.h"
 #include "testing/random.h"
+#include "testing/sizes.h"
 
 namespace tcmalloc {
 namespace {
 
 using Placement = FakeVirtualMemory::Placement;
 
-constexpr size_t kMiB = size_t{1} << 20;
 constexpr size_t kLiveBytes = 500 * kMiB;
 constexpr size_t kLimitBytes = 700 * kMiB;
 // Of objects that have spans of their own.
 constexpr size_t kSmallestBytes = size_t{264} << 10;
 
-int64_t clock_ms = 0;
+int64_t address_clock_ms = 0;
 
 // Best fit with coalescing. Grows upwards from page 0, by a MiB at least.
-class Model {
+class AddressModel {
  public:
   size_t New(size_t pages, size_t alignment) {
     const size_t needed = pages + alignment - 1;
@@ -125,7 +125,7 @@ struct Case {
 class Trace {
  public:
   Trace(const Case& c, uint64_t seed)
-      : case_(c), random_(seed), under_test_(Options(c), {.now_ms = [] { return clock_ms; }}) {
+      : case_(c), random_(seed), under_test_(Options(c), {.now_ms = [] { return address_clock_ms; }}) {
     if (c.hugepages) heap_.SetHugepages({HugepageMode::kAdvise});
     if (c.limited == Limited::kSoft) heap_.SetLimit(LimitKind::kSoft, kLimitBytes);
     if (c.limited == Limited::kHard) heap_.SetLimit(LimitKind::kHard, kLimitBytes);
@@ -135,7 +135,7 @@ class Trace {
 
   void Run(size_t steps) {
     for (size_t i = 0; i < steps && !testing::Test::HasFatalFailure(); ++i) {
-      clock_ms += static_cast<int64_t>(random_.Below(10));
+      address_clock_ms += static_cast<int64_t>(random_.Below(10));
       if (case_.limited == Limited::kNowAndThen && random_.OneIn(50)) SetSomeLimit();
       if (random_.OneIn(500)) heap_.ReleaseAtLeast(Length(random_.Below(20000)));
       if (case_.sizes.resizes && random_.OneIn(3)) {
@@ -231,7 +231,7 @@ class Trace {
   SeededRandom random_;
   PageHeapUnderTest under_test_;
   PageHeap& heap_ = under_test_.heap;
-  Model model_;
+  AddressModel model_;
   std::vector<Live> live_;
   size_t live_pages_ = 0;
 };

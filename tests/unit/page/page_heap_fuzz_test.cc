@@ -36,7 +36,7 @@ constexpr size_t kRangePages = 3200;
 constexpr size_t kSparePages = 128;
 
 // More than one, and few enough that something is in each.
-constexpr size_t kShards = 3;
+constexpr size_t kFuzzShards = 3;
 
 enum class PageState : uint8_t { kOutside, kMapped, kReleased, kInUse, kRefused, kCached };
 
@@ -47,7 +47,7 @@ struct Run {
   PageState state;
 };
 
-struct Live {
+struct LiveSpan {
   Span* span;
   size_t pages;
   SpanState use;
@@ -60,7 +60,7 @@ struct Kept {
   size_t first;
 };
 
-int64_t clock_ms = 0;
+int64_t fuzz_clock_ms = 0;
 
 class Fuzzer {
  public:
@@ -69,7 +69,7 @@ class Fuzzer {
         backed_(options.strength == Strength::kBacked),
         granule_(std::max<size_t>(1, options.hardware_page_size / kPageSize)),
         under_test_(options,
-                    {.spare_space = Length(kSparePages), .now_ms = [] { return clock_ms; }}),
+                    {.spare_space = Length(kSparePages), .now_ms = [] { return fuzz_clock_ms; }}),
         base_(under_test_.vm.base() >> kPageShift),
         pages_(kRangePages, PageState::kOutside) {
     vm_.RecordCalls();
@@ -111,7 +111,7 @@ class Fuzzer {
 
  private:
   void Step() {
-    if (random_.OneIn(10)) clock_ms += static_cast<int64_t>(random_.Below(3000));
+    if (random_.OneIn(10)) fuzz_clock_ms += static_cast<int64_t>(random_.Below(3000));
     switch (random_.Below(40)) {
       case 0:
         return ReleaseSome();
@@ -402,7 +402,7 @@ class Fuzzer {
 
   void NoteLive(Span* span, size_t n, SpanState use) {
     const size_t first = span->first_page.index() - base_;
-    const Live live{span, n, use, random_.Next()};
+    const LiveSpan live{span, n, use, random_.Next()};
     if (backed_) {
       if (span->zeroed()) {
         ForEachWord(live, [](uint64_t& word) { ASSERT_EQ(word, 0u) << "not zeroed"; });
@@ -414,7 +414,7 @@ class Fuzzer {
   }
 
   void AllocateFromCache() {
-    const size_t shard = random_.Below(kShards);
+    const size_t shard = random_.Below(kFuzzShards);
     const size_t n = random_.Between(1, random_.OneIn(4) ? SpanCache::kMaxPages + 3 : 8);
     Span* const span = heap_.NewFromCache(Length(n), shard);
     EXPECT_TRUE(vm_.TakeCalls().empty());
@@ -431,7 +431,7 @@ class Fuzzer {
   }
 
   // What DeleteToCache keeps, in the order in which it is handed out.
-  bool KeepInCache(const Live& live, size_t shard, bool near) {
+  bool KeepInCache(const LiveSpan& live, size_t shard, bool near) {
     if (live.pages > SpanCache::kMaxPages) return false;
     size_t pages = live.pages;
     for (const auto& [length, spans] : caches_[shard]) pages += length * spans.size();
@@ -478,13 +478,13 @@ class Fuzzer {
     SetPages(first, pages, PageState::kMapped);
     if (!policy_.PagesFreed(Length(pages))) return;
     const ReleasePolicy::State state = {.in_use = InUse(), .free_mapped = Mapped()};
-    const Length due = policy_.Decide(clock_ms, state, PageHeap::kReleaseSlice).length;
+    const Length due = policy_.Decide(fuzz_clock_ms, state, PageHeap::kReleaseSlice).length;
     released_by_policy_ += ReplayRelease(due.pages(), due.pages());
   }
 
   // The words that the test ever writes: the first and the last of each 4 KiB.
   template <typename F>
-  void ForEachWord(const Live& live, F f) {
+  void ForEachWord(const LiveSpan& live, F f) {
     char* const start = static_cast<char*>(live.span->start_address());
     for (size_t at = 0; at < live.pages * kPageSize; at += 4096) {
       f(*reinterpret_cast<uint64_t*>(start + at));
@@ -499,7 +499,7 @@ class Fuzzer {
     }
     const auto at = RandomLive();
     const size_t first = at->first;
-    const Live live = at->second;
+    const LiveSpan live = at->second;
     if (backed_) {
       ForEachWord(live, [&live](uint64_t& word) { ASSERT_EQ(word, live.mark) << "overwritten"; });
     }
@@ -508,7 +508,7 @@ class Fuzzer {
     if (live.use == SpanState::kLarge && random_.OneIn(2)) {
       ASSERT_TRUE(heap_.DeleteLargeAt(live.span, live.span->start_address()));
     } else if (live.use == SpanState::kSmall && random_.OneIn(2)) {
-      const size_t shard = random_.Below(kShards);
+      const size_t shard = random_.Below(kFuzzShards);
       const bool near = random_.OneIn(2);
       heap_.DeleteToCache(live.span, shard, near);
       cached = KeepInCache(live, shard, near);
@@ -531,7 +531,7 @@ class Fuzzer {
            (pages_[page] == PageState::kMapped || pages_[page] == PageState::kReleased);
   }
   // Behind it there is free memory of both kinds.
-  bool IsBeforeAChange(const Live& live, size_t first) const {
+  bool IsBeforeAChange(const LiveSpan& live, size_t first) const {
     size_t page = first + live.pages;
     if (live.use != SpanState::kLarge || !IsFree(page)) return false;
     while (IsFree(page + 1) && pages_[page + 1] == pages_[page]) ++page;
@@ -549,7 +549,7 @@ class Fuzzer {
       if (rare != live_.end()) at = rare;
     }
     const size_t first = at->first;
-    Live& live = at->second;
+    LiveSpan& live = at->second;
     size_t free_end = first + live.pages;
     while (IsFree(free_end)) ++free_end;
     size_t n = random_.Between(1, live.pages);
@@ -605,7 +605,7 @@ class Fuzzer {
   void DeleteWrong() {
     if (!live_.empty()) {
       const auto at = RandomLive();
-      const Live& live = at->second;
+      const LiveSpan& live = at->second;
       char* const start = static_cast<char*>(live.span->start_address());
       const size_t offset = random_.Between(1, live.pages * kPageSize + kPageSize);
       EXPECT_FALSE(heap_.DeleteLargeAt(live.span, start + offset));
@@ -676,7 +676,7 @@ class Fuzzer {
     EXPECT_EQ(stats.released_total_bytes, pages_released_ * kPageSize);
   }
 
-  std::map<size_t, Live>::iterator RandomLive() {
+  std::map<size_t, LiveSpan>::iterator RandomLive() {
     return std::next(live_.begin(), static_cast<ptrdiff_t>(random_.Below(live_.size())));
   }
 
@@ -690,9 +690,9 @@ class Fuzzer {
 
   // The model.
   std::vector<PageState> pages_;
-  std::map<size_t, Live> live_;
+  std::map<size_t, LiveSpan> live_;
   // Per shard and length.
-  std::array<std::map<size_t, std::deque<Kept>>, kShards> caches_;
+  std::array<std::map<size_t, std::deque<Kept>>, kFuzzShards> caches_;
   ReleasePolicy policy_;
   double rate_ = ReleasePolicy::kDefaultRate;
   size_t system_pages_ = 0;

@@ -11,6 +11,7 @@
 #include "page_heap_fixture.h"
 #include "testing/fake_virtual_memory.h"
 #include "testing/random.h"
+#include "testing/sizes.h"
 
 namespace tcmalloc {
 namespace {
@@ -18,7 +19,6 @@ namespace {
 using Call = FakeVirtualMemory::Call;
 using Kind = FakeVirtualMemory::Kind;
 
-constexpr Length kAll = Length(SIZE_MAX >> kPageShift);
 constexpr size_t kHugePages = kHugepagePages.pages();
 
 FakeVirtualMemory::Options AddressOnly(bool gaps) {
@@ -237,7 +237,7 @@ TEST(PageHeapHugepagesTest, WholeHugepagesGoBackFirstAndTheirNeighboursStay) {
   EXPECT_EQ(stats.hugepages_broken, 0u);
   // What is left of the three beside the hundred and the ten, and what was behind them.
   EXPECT_EQ(h.FreeMappedPages(), 4 * kHugePages - 110 - 2 * kHugePages);
-  EXPECT_GT(h.heap.ReleaseAtLeast(kAll), Length(0));
+  EXPECT_GT(h.heap.ReleaseAtLeast(kAllPages), Length(0));
   EXPECT_EQ(h.FreeMappedPages(), 0u);
   EXPECT_GT(h.heap.GetStats().hugepages_broken, 0u);
   h.CheckResidency();
@@ -256,7 +256,7 @@ TEST(PageHeapHugepagesTest, LittleIsLeftToTheHugepagesThatAreInUse) {
     }
     for (size_t i = 0; i < spans.size(); i += in_use_pages > 100 ? 4 : 1) h.heap.Delete(spans[i]);
     for (HugeHeap::clock_ms = 1; HugeHeap::clock_ms < 60'000; HugeHeap::clock_ms += 100) {
-      h.heap.ReleaseDue(kAll, true);
+      h.heap.ReleaseDue(kAllPages, true);
     }
     // 280 pages beside 4,840 in use; 4,320 beside 800.
     EXPECT_EQ(h.heap.GetStats().hugepages_broken > 0, in_use_pages < 100) << in_use_pages;
@@ -295,7 +295,7 @@ TEST(PageHeapHugepagesTest, BrokenHugepagesStayBrokenUntilTheHeapGrows) {
 TEST(PageHeapHugepagesTest, PagesInUseThatWereNeverWrittenToDoNotBringTheOthersBack) {
   HugeHeap h(Length(0));
   Span* const untouched = h.heap.New(Length(100), SpanState::kLarge);
-  h.heap.ReleaseAtLeast(kAll);
+  h.heap.ReleaseAtLeast(kAllPages);
   h.vm.Touch(untouched->start_address(), 1);
   h.CheckResidency();
 }
@@ -351,7 +351,7 @@ TEST(PageHeapHugepagesTest, WholeHugepagesGoNoFasterThanTheRate) {
   h.heap.SetReleaseRate(kRate);
   h.heap.Delete(h.New(100 * kHugePages));
   HugeHeap::clock_ms = 20'000;
-  for (int i = 0; i < 100; ++i, HugeHeap::clock_ms += 10) h.heap.ReleaseDue(kAll, false);
+  for (int i = 0; i < 100; ++i, HugeHeap::clock_ms += 10) h.heap.ReleaseDue(kAllPages, false);
   const size_t pages = h.heap.GetStats().released_total_bytes / kPageSize;
   EXPECT_GE(pages, kPerSecond);
   EXPECT_LE(pages, 2 * kPerSecond + 2 * kHugePages);
@@ -359,7 +359,7 @@ TEST(PageHeapHugepagesTest, WholeHugepagesGoNoFasterThanTheRate) {
 
 TEST(PageHeapHugepagesTest, WhatIsNeededWholeIsPopulatedInSteps) {
   // Hugepages are far away.
-  HugeHeap h(kAll);
+  HugeHeap h(kAllPages);
   h.NewNeeded(100);
   EXPECT_EQ(h.Count(Kind::kPopulate), 0u) << "too small a heap";
   h.New(8192, SpanState::kLarge);
@@ -378,7 +378,7 @@ TEST(PageHeapHugepagesTest, WhatIsNeededWholeIsPopulatedInSteps) {
 }
 
 TEST(PageHeapHugepagesTest, ASystemThatCannotPopulateIsNotAskedAgain) {
-  HugeHeap h(kAll);
+  HugeHeap h(kAllPages);
   h.New(8192, SpanState::kLarge);
   h.vm.FailPopulate(1, FakeVirtualMemory::kForever);
   for (size_t i = 0; i < 1000; ++i) h.NewNeeded(1);
@@ -451,7 +451,7 @@ TEST_P(PageHeapHugepagesFuzzTest, WhatIsReleasedHasNothingBehindIt) {
   }
   h.vm.StopFailing();
   for (Span* const span : live) h.heap.Delete(span);
-  h.heap.ReleaseAtLeast(kAll);
+  h.heap.ReleaseAtLeast(kAllPages);
   h.CheckResidency();
   EXPECT_EQ(h.FreeMappedPages(), 0u);
   EXPECT_GT(rested, 0u);

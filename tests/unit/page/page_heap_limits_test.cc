@@ -15,18 +15,17 @@
 #include "page_heap_fixture.h"
 #include "testing/fake_virtual_memory.h"
 #include "testing/random.h"
+#include "testing/sizes.h"
 #include "testing/thread_state.h"
 
 namespace tcmalloc {
 namespace {
 
-constexpr size_t kMiB = size_t{1} << 20;
 
 FakeVirtualMemory::Options AddressOnly() {
   return FakeVirtualMemory::AddressOnly(uint64_t{8} << 30);
 }
 
-Length MiB(size_t n) { return Length::ForBytes(n * kMiB); }
 
 class PageHeapLimitsTest : public testing::Test {
  protected:

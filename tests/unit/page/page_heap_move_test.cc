@@ -11,6 +11,7 @@
 #include "page_heap_fixture.h"
 #include "testing/fake_virtual_memory.h"
 #include "testing/random.h"
+#include "testing/sizes.h"
 
 namespace tcmalloc {
 namespace {
@@ -19,8 +20,6 @@ using Call = FakeVirtualMemory::Call;
 using Kind = FakeVirtualMemory::Kind;
 
 constexpr size_t kPagesPerMiB = (size_t{1} << 20) >> kPageShift;
-constexpr Length MiB(size_t n) { return Length(n * kPagesPerMiB); }
-constexpr Length kAll = Length(SIZE_MAX >> kPageShift);
 
 FakeVirtualMemory::Options Backed(size_t hardware_page_size) {
   FakeVirtualMemory::Options options;
@@ -31,13 +30,13 @@ FakeVirtualMemory::Options Backed(size_t hardware_page_size) {
 // Every word of an object says which it is and where in it.
 uint64_t WordAt(uint64_t object, size_t i) { return object << 32 | i; }
 
-int64_t clock_ms = 0;
+int64_t move_clock_ms = 0;
 
 struct MovingHeap {
   explicit MovingHeap(HugepageMode mode, Length threshold = Length(0),
                       size_t hardware_page_size = 4096)
       : under_test(Backed(hardware_page_size),
-                   {.hugepage_threshold = threshold, .now_ms = [] { return clock_ms; }}) {
+                   {.hugepage_threshold = threshold, .now_ms = [] { return move_clock_ms; }}) {
     heap.SetReleaseRate(0);
     heap.SetHugepages({mode});
     vm.RecordCalls();
@@ -96,14 +95,14 @@ struct MovingHeap {
 
 TEST(PageHeapMoveTest, MovesInsteadOfTakingFreshMemoryForACopy) {
   MovingHeap h(HugepageMode::kNever);
-  clock_ms = 5000;
+  move_clock_ms = 5000;
   Span* const object = h.New(MiB(3), 1);
   Span* const behind = h.New(MiB(60), 2);
   ASSERT_EQ(behind->first_page, object->first_page + MiB(3));
   ASSERT_FALSE(h.Resize(object, MiB(5)));
   const PageId was = object->first_page;
   const size_t resident = h.vm.resident_bytes();
-  clock_ms = 6000;
+  move_clock_ms = 6000;
   Span* const moved = h.Move(object, MiB(5));
   ASSERT_NE(moved, nullptr);
   EXPECT_EQ(moved->in_use.handed_out_ms, 5000) << "it is the same object";
@@ -123,7 +122,7 @@ TEST(PageHeapMoveTest, MovesInsteadOfTakingFreshMemoryForACopy) {
   EXPECT_TRUE(next->zeroed());
   // What was moved is a span like any other.
   EXPECT_TRUE(h.heap.DeleteLargeAt(moved, moved->start_address()));
-  EXPECT_EQ(h.heap.ReleaseAtLeast(kAll), MiB(5));
+  EXPECT_EQ(h.heap.ReleaseAtLeast(kAllPages), MiB(5));
   h.Check();
 }
 
@@ -327,7 +326,7 @@ TEST(PageHeapMoveTest, MovesAreNumbered) {
       object = moved;
     }
     ASSERT_TRUE(h.heap.DeleteLargeAt(object, object->start_address()));
-    h.heap.ReleaseAtLeast(kAll);
+    h.heap.ReleaseAtLeast(kAllPages);
   }
   EXPECT_EQ(moves, 1000u);
   EXPECT_EQ(h.heap.GetStats().moves, 1000u);

@@ -15,13 +15,12 @@
 #include "page_heap_fixture.h"
 #include "testing/fake_virtual_memory.h"
 #include "testing/random.h"
+#include "testing/sizes.h"
 
 namespace tcmalloc {
 namespace {
 
-constexpr size_t kMiB = size_t{1} << 20;
 constexpr size_t kPagesInMiB = kMiB / kPageSize;
-constexpr Length kAll = Length(SIZE_MAX >> kPageShift);
 
 // The first growth is a mebibyte; more comes in further mappings.
 class PageHeapSpanCacheTest : public testing::Test {
@@ -208,7 +207,7 @@ TEST_F(PageHeapSpanCacheTest, ReleaseAtLeastGivesItBack) {
   std::vector<Span*> spans;
   for (size_t i = 0; i < kMaxShards; ++i) spans.push_back(New(4));
   for (size_t i = 0; i < kMaxShards; ++i) Keep(spans[i], i);
-  EXPECT_EQ(heap_.ReleaseAtLeast(kAll), Length(4 * kMaxShards));
+  EXPECT_EQ(heap_.ReleaseAtLeast(kAllPages), Length(4 * kMaxShards));
   const PageHeap::Stats stats = heap_.GetStats();
   EXPECT_EQ(stats.free_mapped_bytes, 0u);
   EXPECT_EQ(stats.small_span_bytes, 0u);
@@ -306,7 +305,7 @@ TEST(PageHeapSpanCacheStressTest, ManyThreads) {
   const PageHeap::Stats stats = heap.GetStats();
   EXPECT_EQ(stats.small_span_bytes, 0u);
   EXPECT_EQ(stats.free_mapped_bytes + stats.free_released_bytes, stats.system_bytes);
-  (void)heap.ReleaseAtLeast(kAll);
+  (void)heap.ReleaseAtLeast(kAllPages);
   EXPECT_EQ(heap.GetStats().free_released_bytes, heap.GetStats().system_bytes);
   heap.CheckInvariants();
 }

@@ -17,14 +17,13 @@
 #include "page_heap_fixture.h"
 #include "testing/fake_virtual_memory.h"
 #include "testing/random.h"
+#include "testing/sizes.h"
 
 namespace tcmalloc {
 namespace {
 
 using Strength = FakeVirtualMemory::Strength;
 
-constexpr size_t kMiB = size_t{1} << 20;
-constexpr Length kAll = Length(SIZE_MAX >> kPageShift);
 // On 32-bit machines a part of the addresses.
 constexpr auto kRange =
     static_cast<size_t>(std::min<uint64_t>(uint64_t{64} << 30, FakeVirtualMemory::kMaxRange));
@@ -123,7 +122,7 @@ TEST_F(PageHeapTest, OutOfMemoryIsANullAndHarmless) {
 
 TEST_F(PageHeapTest, RefusesWhatNoAddressSpaceHolds) {
   for (const Length n :
-       {kAll, kAll - Length(1), Length(SIZE_MAX >> 14), Length((SIZE_MAX >> 14) + 1),
+       {kAllPages, kAllPages - Length(1), Length(SIZE_MAX >> 14), Length((SIZE_MAX >> 14) + 1),
         Length(SIZE_MAX), Length(SIZE_MAX / 2), Length(size_t{1} << (kAddressBits - 8))}) {
     EXPECT_EQ(heap_.New(n, SpanState::kLarge), nullptr) << n.pages();
   }
@@ -176,7 +175,7 @@ TEST_F(PageHeapTest, MakesOneOfMappedAndReleasedNeighboursWhenTheSystemRefuses) 
   Span* const b = New(64);
   ASSERT_EQ(heap_.GetStats().system_bytes, kMiB);
   heap_.Delete(a);
-  ASSERT_EQ(heap_.ReleaseAtLeast(kAll), Length(64));
+  ASSERT_EQ(heap_.ReleaseAtLeast(kAllPages), Length(64));
   heap_.Delete(b);
   vm_.FailMap(1, FakeVirtualMemory::kForever);
   EXPECT_EQ(New(128)->num_pages, Length(128));
@@ -209,8 +208,8 @@ TEST_F(PageHeapReleaseTest, GivesBackAtLeastWhatWasAskedTheLongestFirst) {
   EXPECT_EQ(calls[0].bytes, 60 * kPageSize);
   EXPECT_EQ(calls[1].start, c_->first_page.start_uintptr());
   EXPECT_EQ(calls[1].bytes, 10 * kPageSize);
-  EXPECT_EQ(heap_.ReleaseAtLeast(kAll), Length(20));
-  EXPECT_EQ(heap_.ReleaseAtLeast(kAll), Length(0));
+  EXPECT_EQ(heap_.ReleaseAtLeast(kAllPages), Length(20));
+  EXPECT_EQ(heap_.ReleaseAtLeast(kAllPages), Length(0));
   EXPECT_EQ(vm_.release_failures(), 0u);
   heap_.CheckInvariants();
 }
@@ -218,7 +217,7 @@ TEST_F(PageHeapReleaseTest, GivesBackAtLeastWhatWasAskedTheLongestFirst) {
 TEST_F(PageHeapReleaseTest, LockedMemoryStaysAndDoesNotKeepOtherMemory) {
   vm_.LockInMemory(b_->start_address(), 1);
   for (Span* const span : {a_, b_, c_}) heap_.Delete(span);
-  EXPECT_EQ(heap_.ReleaseAtLeast(kAll), Length(10 + 20));
+  EXPECT_EQ(heap_.ReleaseAtLeast(kAllPages), Length(10 + 20));
   EXPECT_EQ(heap_.GetStats().free_mapped_bytes, 60 * kPageSize);
   EXPECT_EQ(heap_.GetStats().releasing_bytes, 0u);
   heap_.CheckInvariants();
@@ -226,7 +225,7 @@ TEST_F(PageHeapReleaseTest, LockedMemoryStaysAndDoesNotKeepOtherMemory) {
   EXPECT_FALSE(New(60)->zeroed());
   heap_.Delete(under_test_.page_map->SpanOf(b_->first_page));
   vm_.LockInMemory(nullptr, 0);
-  EXPECT_EQ(heap_.ReleaseAtLeast(kAll), Length(60));
+  EXPECT_EQ(heap_.ReleaseAtLeast(kAllPages), Length(60));
 }
 
 TEST_F(PageHeapReleaseTest, WhatIsDueGetsPastLockedMemoryToo) {
@@ -236,9 +235,9 @@ TEST_F(PageHeapReleaseTest, WhatIsDueGetsPastLockedMemoryToo) {
   heap_.Delete(c_);
   heap_.SetReleaseRate(1);
   clock_ms_ = 100'000;
-  EXPECT_EQ(heap_.ReleaseDue(kAll, false), Length(0)) << "the demand was just now";
+  EXPECT_EQ(heap_.ReleaseDue(kAllPages, false), Length(0)) << "the demand was just now";
   clock_ms_ = 200'000;
-  EXPECT_EQ(heap_.ReleaseDue(kAll, false), Length(30));
+  EXPECT_EQ(heap_.ReleaseDue(kAllPages, false), Length(30));
   EXPECT_EQ(heap_.GetStats().free_mapped_bytes, 60 * kPageSize);
   heap_.CheckInvariants();
 }
@@ -254,14 +253,14 @@ TEST_F(PageHeapTest, WhatIsDueGivesUpAfterSomeRefusals) {
   for (Span* const span : spans) heap_.Delete(span);
   heap_.SetReleaseRate(1);
   clock_ms_ = 100'000;
-  EXPECT_EQ(heap_.ReleaseDue(kAll, false), Length(0));
+  EXPECT_EQ(heap_.ReleaseDue(kAllPages, false), Length(0));
   clock_ms_ = 200'000;
-  EXPECT_EQ(heap_.ReleaseDue(kAll, false), Length(0));
+  EXPECT_EQ(heap_.ReleaseDue(kAllPages, false), Length(0));
   EXPECT_GT(vm_.release_calls(), 0u);
   EXPECT_LE(vm_.release_calls(), 64u);
   heap_.CheckInvariants();
   // When it is asked for, all of it is tried.
-  EXPECT_EQ(heap_.ReleaseAtLeast(kAll), Length(0));
+  EXPECT_EQ(heap_.ReleaseAtLeast(kAllPages), Length(0));
   EXPECT_GE(vm_.release_calls(), 1000u);
   heap_.CheckInvariants();
 }
@@ -284,7 +283,7 @@ TEST(PageHeapSliceTest, NeverGivesBackMoreThanASliceAtOnce) {
     size_t bytes = 1;
     EXPECT_NE(heap.TakeForMetadata(&bytes), nullptr);
     EXPECT_EQ(bytes, kPageSize) << splits;
-    EXPECT_GE(heap.ReleaseAtLeast(kAll), Length(4998)) << splits;
+    EXPECT_GE(heap.ReleaseAtLeast(kAllPages), Length(4998)) << splits;
     for (const FakeVirtualMemory::Call& call : under_test.vm.TakeCalls()) {
       EXPECT_LE(call.bytes, PageHeap::kReleaseSlice.bytes()) << splits;
     }
@@ -323,7 +322,7 @@ TEST(PageHeapInterleavingTest, NeighboursMayChangeWhileASpanIsBeingReleased) {
     heap.CheckInvariants();
     EXPECT_EQ(heap.GetStats().releasing_bytes, 0u);
     EXPECT_EQ(heap.GetStats().free_released_bytes + heap.GetStats().free_mapped_bytes, kMiB);
-    EXPECT_EQ(heap.ReleaseAtLeast(kAll), Length(64));
+    EXPECT_EQ(heap.ReleaseAtLeast(kAllPages), Length(64));
     EXPECT_EQ(heap.GetStats().free_released_spans, 1u);
     EXPECT_TRUE(heap.New(Length(128), SpanState::kLarge)->zeroed());
   }
@@ -341,7 +340,7 @@ TEST(PageHeapMemoryTest, MemoryThatIsNotZeroFilledIsNeverTakenForIt) {
   EXPECT_EQ(heap.GetStats().free_mapped_bytes, kMiB - span->bytes());
   EXPECT_EQ(heap.GetStats().free_released_bytes, 0u);
   heap.Delete(span);
-  heap.ReleaseAtLeast(kAll);
+  heap.ReleaseAtLeast(kAllPages);
   EXPECT_EQ(heap.GetStats().free_released_bytes, kMiB);
   heap.CheckInvariants();
   // Cut in front, in the middle and behind.
@@ -369,13 +368,13 @@ TEST(PageHeapMemoryTest, JoinedMemoryIsZeroFilledWhenAllOfItIs) {
     }
     for (const int i : {first, second}) {
       heap.Delete(spans[i]);
-      heap.ReleaseAtLeast(kAll);
+      heap.ReleaseAtLeast(kAllPages);
     }
     EXPECT_EQ(heap.GetStats().free_released_spans, 1u);
     EXPECT_FALSE(heap.New(Length::ForBytes(2 * kMiB), SpanState::kLarge)->zeroed());
     // What was not joined with it is as it was.
     heap.Delete(spans[3 - first - second]);
-    heap.ReleaseAtLeast(kAll);
+    heap.ReleaseAtLeast(kAllPages);
     EXPECT_TRUE(heap.New(Length::ForBytes(kMiB), SpanState::kLarge)->zeroed());
     heap.CheckInvariants();
   }
@@ -393,7 +392,7 @@ TEST(PageHeapMemoryTest, AnObjectThatGrewIntoOtherMemoryIsNotZeroFilled) {
   heap.Delete(second);
   ASSERT_TRUE(heap.ResizeLargeAt(first, first->start_address(), n + n));
   heap.Delete(first);
-  heap.ReleaseAtLeast(kAll);
+  heap.ReleaseAtLeast(kAllPages);
   EXPECT_FALSE(heap.New(n + n, SpanState::kLarge)->zeroed());
 }
 
@@ -577,7 +576,7 @@ TEST(PageHeapInterleavingTest, TwoThreadsMayGrowAtOnce) {
     EXPECT_TRUE(inner->last_page() < outer->first_page || outer->last_page() < inner->first_page);
     heap.Delete(inner);
     heap.Delete(outer);
-    EXPECT_EQ(heap.ReleaseAtLeast(kAll), Length(200));
+    EXPECT_EQ(heap.ReleaseAtLeast(kAllPages), Length(200));
     EXPECT_EQ(heap.GetStats().free_released_spans, 1u);
     heap.CheckInvariants();
   }
@@ -611,7 +610,7 @@ TEST(PageHeapForkTest, TheChildGetsBackWhatWasBeingReleased) {
       Span* const span = heap.New(Length(96), SpanState::kLarge);
       if (span == nullptr || span->zeroed()) _exit(4);
       heap.Delete(span);
-      if (heap.ReleaseAtLeast(kAll) != Length(96)) _exit(5);
+      if (heap.ReleaseAtLeast(kAllPages) != Length(96)) _exit(5);
       heap.CheckInvariants();
       _exit(0);
     }
@@ -619,7 +618,7 @@ TEST(PageHeapForkTest, TheChildGetsBackWhatWasBeingReleased) {
     waitpid(child, &status, 0);
   };
   under_test.vm.OnNextRelease([&] { std::thread(fork_inside).join(); });
-  EXPECT_EQ(heap.ReleaseAtLeast(kAll), Length(64));
+  EXPECT_EQ(heap.ReleaseAtLeast(kAllPages), Length(64));
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
   EXPECT_TRUE(heap.New(Length(64), SpanState::kLarge)->zeroed());
   heap.CheckInvariants();
@@ -641,7 +640,7 @@ TEST(PageHeapForkTest, TheChildGoesOnWithAReleaseOfItsOwn) {
     if (child == 0) heap.RestoreAfterForkInChild();
     heap.ForEachLock([](SpinLock& lock) { lock.ResetAfterForkInChild(); });
   });
-  const Length released = heap.ReleaseAtLeast(kAll);
+  const Length released = heap.ReleaseAtLeast(kAllPages);
   heap.CheckInvariants();
   const bool right = released >= Length(64) && heap.GetStats().releasing_bytes == 0;
   if (child == 0) _exit(right ? 0 : 1);
@@ -682,7 +681,7 @@ TEST(PageHeapForkTest, TheChildGetsBackWhatWasRefused) {
   };
   under_test.vm.OnNextRelease(
       [&] { under_test.vm.OnNextRelease([&] { std::thread(fork_inside).join(); }); });
-  EXPECT_EQ(heap.ReleaseAtLeast(kAll), Length(32));
+  EXPECT_EQ(heap.ReleaseAtLeast(kAllPages), Length(32));
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
   EXPECT_EQ(heap.GetStats().releasing_bytes, 0u);
   heap.CheckInvariants();
@@ -766,10 +765,10 @@ TEST_F(PageHeapTest, WithoutReleasingNothingGoes) {
   New(1);
   heap_.Delete(a);
   clock_ms_ = 100'000;
-  EXPECT_EQ(heap_.ReleaseDue(kAll, true), Length(0));
+  EXPECT_EQ(heap_.ReleaseDue(kAllPages, true), Length(0));
   clock_ms_ = 200'000;
-  EXPECT_EQ(heap_.ReleaseDue(kAll, true), Length(0));
-  EXPECT_EQ(heap_.ReleaseAtLeast(kAll), Length(0));
+  EXPECT_EQ(heap_.ReleaseDue(kAllPages, true), Length(0));
+  EXPECT_EQ(heap_.ReleaseAtLeast(kAllPages), Length(0));
   EXPECT_EQ(vm_.release_calls(), 0u);
   EXPECT_FALSE(heap_.release_pending());
 }

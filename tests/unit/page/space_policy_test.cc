@@ -3,10 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include "testing/sizes.h"
+
 namespace tcmalloc {
 namespace {
 
-constexpr Length MiB(size_t n) { return Length((n << 20) >> kPageShift); }
 
 TEST(SpacePolicyTest, WhatIsSpareIsNotSaved) {
   EXPECT_FALSE(SavesSpace(MiB(0), MiB(0), kSpareSpace));

@@ -5,11 +5,12 @@
 
 #include <cstdint>
 
+#include "testing/sizes.h"
+
 namespace tcmalloc {
 namespace {
 
-constexpr int64_t kIntervalMs = 1000;
-constexpr uint64_t kMiB = uint64_t{1} << 20;
+constexpr int64_t kPolicyIntervalMs = 1000;
 constexpr uint64_t kMuch = 100 * kMiB;
 
 // All levels are about the same memory, with thresholds of 800, 900 and 950 MiB.
@@ -18,7 +19,7 @@ PressureReadings InUse(uint64_t mib) {
 }
 
 TEST(PressurePolicyTest, NothingIsDueBelowTheThresholds) {
-  PressurePolicy policy(kIntervalMs);
+  PressurePolicy policy(kPolicyIntervalMs);
   EXPECT_EQ(policy.DueByUse(0, InUse(0)), 0);
   EXPECT_EQ(policy.DueByUse(0, InUse(799)), 0);
   EXPECT_EQ(policy.DueByUse(0, PressureReadings()), 0);
@@ -26,13 +27,13 @@ TEST(PressurePolicyTest, NothingIsDueBelowTheThresholds) {
 
 TEST(PressurePolicyTest, TheHighestLevelReachedIsDue) {
   for (const auto& [mib, level] : {std::pair{800, 1}, {899, 1}, {900, 2}, {950, 3}, {2000, 3}}) {
-    PressurePolicy policy(kIntervalMs);
+    PressurePolicy policy(kPolicyIntervalMs);
     EXPECT_EQ(policy.DueByUse(0, InUse(static_cast<uint64_t>(mib))), level) << mib;
   }
 }
 
 TEST(PressurePolicyTest, LevelsMayBeAboutDifferentMemory) {
-  PressurePolicy policy(kIntervalMs);
+  PressurePolicy policy(kPolicyIntervalMs);
   PressureReadings readings;
   readings[0] = {10, 100};
   readings[2] = {5, 5};
@@ -40,7 +41,7 @@ TEST(PressurePolicyTest, LevelsMayBeAboutDifferentMemory) {
 }
 
 TEST(PressurePolicyTest, AHigherLevelDoesNotWaitForALowerOnesInterval) {
-  PressurePolicy policy(kIntervalMs);
+  PressurePolicy policy(kPolicyIntervalMs);
   EXPECT_EQ(policy.DueByUse(0, InUse(810)), 1);
   policy.ActedByUse(0, kMuch, 810 * kMiB);
   EXPECT_EQ(policy.DueByUse(1, InUse(810)), 0);
@@ -48,32 +49,32 @@ TEST(PressurePolicyTest, AHigherLevelDoesNotWaitForALowerOnesInterval) {
 }
 
 TEST(PressurePolicyTest, ALevelThatIsHeldIsDueAgainAfterTheInterval) {
-  PressurePolicy policy(kIntervalMs);
+  PressurePolicy policy(kPolicyIntervalMs);
   EXPECT_EQ(policy.DueByUse(0, InUse(850)), 1);
   policy.ActedByUse(0, kMuch, 850 * kMiB);
-  EXPECT_EQ(policy.DueByUse(kIntervalMs - 1, InUse(850)), 0);
-  EXPECT_EQ(policy.DueByUse(kIntervalMs, InUse(850)), 1);
+  EXPECT_EQ(policy.DueByUse(kPolicyIntervalMs - 1, InUse(850)), 0);
+  EXPECT_EQ(policy.DueByUse(kPolicyIntervalMs, InUse(850)), 1);
 }
 
 TEST(PressurePolicyTest, ALevelIsLeftOnlyWellBelowItsThreshold) {
-  PressurePolicy policy(kIntervalMs);
+  PressurePolicy policy(kPolicyIntervalMs);
   EXPECT_EQ(policy.DueByUse(0, InUse(800)), 1);
   policy.ActedByUse(0, kMuch, 799 * kMiB);
   // A 32nd below 800 MiB is 775 MiB.
   EXPECT_EQ(policy.DueByUse(100, InUse(776)), 0);
   EXPECT_EQ(policy.level(), 1);
-  EXPECT_EQ(policy.DueByUse(kIntervalMs, InUse(776)), 1);
-  policy.ActedByUse(kIntervalMs, kMuch, 776 * kMiB);
-  EXPECT_EQ(policy.DueByUse(2 * kIntervalMs, InUse(774)), 0);
+  EXPECT_EQ(policy.DueByUse(kPolicyIntervalMs, InUse(776)), 1);
+  policy.ActedByUse(kPolicyIntervalMs, kMuch, 776 * kMiB);
+  EXPECT_EQ(policy.DueByUse(2 * kPolicyIntervalMs, InUse(774)), 0);
   EXPECT_EQ(policy.level(), 0);
   // Reached anew, it is due at once.
-  EXPECT_EQ(policy.DueByUse(2 * kIntervalMs + 1, InUse(800)), 1);
+  EXPECT_EQ(policy.DueByUse(2 * kPolicyIntervalMs + 1, InUse(800)), 1);
 }
 
 TEST(PressurePolicyTest, AroundAThresholdActionsKeepTheirInterval) {
-  PressurePolicy policy(kIntervalMs);
+  PressurePolicy policy(kPolicyIntervalMs);
   int actions = 0;
-  for (int64_t now = 0; now < 10 * kIntervalMs; now += 10) {
+  for (int64_t now = 0; now < 10 * kPolicyIntervalMs; now += 10) {
     const uint64_t mib = now / 10 % 2 == 0 ? 801 : 799;
     if (policy.DueByUse(now, InUse(mib)) == 0) continue;
     ++actions;
@@ -83,18 +84,18 @@ TEST(PressurePolicyTest, AroundAThresholdActionsKeepTheirInterval) {
 }
 
 TEST(PressurePolicyTest, ALevelThatFellToALowerOneGoesOnWithThat) {
-  PressurePolicy policy(kIntervalMs);
+  PressurePolicy policy(kPolicyIntervalMs);
   EXPECT_EQ(policy.DueByUse(0, InUse(950)), 3);
   policy.ActedByUse(0, kMuch, 820 * kMiB);
-  EXPECT_EQ(policy.DueByUse(kIntervalMs, InUse(820)), 1);
+  EXPECT_EQ(policy.DueByUse(kPolicyIntervalMs, InUse(820)), 1);
 }
 
 TEST(PressurePolicyTest, ActionsThatFreeLittleBackOff) {
-  PressurePolicy policy(kIntervalMs);
+  PressurePolicy policy(kPolicyIntervalMs);
   int64_t last = -1;
   int64_t wait = 0;
   int actions = 0;
-  for (int64_t now = 0; now < 400 * kIntervalMs; now += 100) {
+  for (int64_t now = 0; now < 400 * kPolicyIntervalMs; now += 100) {
     if (policy.DueByUse(now, InUse(850)) == 0) continue;
     wait = now - last;
     last = now;
@@ -102,25 +103,25 @@ TEST(PressurePolicyTest, ActionsThatFreeLittleBackOff) {
     policy.ActedByUse(now, 0, 850 * kMiB);
   }
   // After 1, 2, 4 ... 64, 64 ... intervals.
-  EXPECT_EQ(wait, PressurePace::kMostWaits * kIntervalMs);
+  EXPECT_EQ(wait, PressurePace::kMostWaits * kPolicyIntervalMs);
   EXPECT_EQ(actions, 12);
 }
 
 TEST(PressurePolicyTest, OneThatFreesMuchEndsTheBackOff) {
-  PressurePace pace(kIntervalMs);
+  PressurePace pace(kPolicyIntervalMs);
   int64_t now = 0;
   for (int i = 0; i < 4; ++i) {
     now += pace.RemainingMs(now);
     pace.Acted(now, 0, kMuch);
   }
-  EXPECT_EQ(pace.wait_ms(), 8 * kIntervalMs);
+  EXPECT_EQ(pace.wait_ms(), 8 * kPolicyIntervalMs);
   now += pace.RemainingMs(now);
   pace.Acted(now, kMuch, kMuch);
-  EXPECT_EQ(pace.wait_ms(), kIntervalMs);
+  EXPECT_EQ(pace.wait_ms(), kPolicyIntervalMs);
 }
 
 TEST(PressurePolicyTest, GrowthEndsAWait) {
-  PressurePace pace(kIntervalMs);
+  PressurePace pace(kPolicyIntervalMs);
   pace.Acted(0, 0, 320 * kMiB);
   EXPECT_FALSE(pace.MayAct(PressurePace::kLeastMs, 330 * kMiB));
   EXPECT_TRUE(pace.MayAct(PressurePace::kLeastMs, 331 * kMiB));
@@ -129,20 +130,20 @@ TEST(PressurePolicyTest, GrowthEndsAWait) {
 }
 
 TEST(PressurePolicyTest, EventsAskForAllThereIsAndKeepTheirOwnPace) {
-  PressurePolicy policy(kIntervalMs);
+  PressurePolicy policy(kPolicyIntervalMs);
   EXPECT_EQ(policy.EventsDeafMs(0), 0);
   EXPECT_EQ(policy.EventsDeafMs(1'000'000), 0);
   EXPECT_EQ(policy.DueByEvent(0, kMuch), 3);
   policy.ActedByEvent(0, kMuch, kMuch);
   EXPECT_EQ(policy.DueByEvent(1, kMuch), 0);
-  EXPECT_EQ(policy.EventsDeafMs(1), kIntervalMs - 1);
+  EXPECT_EQ(policy.EventsDeafMs(1), kPolicyIntervalMs - 1);
   EXPECT_EQ(policy.DueByUse(1, InUse(800)), 1);
-  EXPECT_EQ(policy.DueByEvent(kIntervalMs, kMuch), 3);
-  EXPECT_EQ(policy.EventsDeafMs(kIntervalMs), 0);
+  EXPECT_EQ(policy.DueByEvent(kPolicyIntervalMs, kMuch), 3);
+  EXPECT_EQ(policy.EventsDeafMs(kPolicyIntervalMs), 0);
 }
 
 TEST(PressurePolicyTest, AStormThatFreesNothingCostsAnActionAMinute) {
-  PressurePolicy policy(kIntervalMs);
+  PressurePolicy policy(kPolicyIntervalMs);
   int actions = 0;
   for (int64_t now = 0; now < 3'600'000; ++now) {
     if (policy.DueByEvent(now, kMuch) == 0) continue;
@@ -152,10 +153,10 @@ TEST(PressurePolicyTest, AStormThatFreesNothingCostsAnActionAMinute) {
   EXPECT_LE(actions, 3600 / 64 + 7);
   EXPECT_GE(actions, 3600 / 64);
   // A quiet time behind it, the next one is heard as the first was.
-  constexpr int64_t kLater = 3'600'000 + 2 * PressurePace::kMostWaits * kIntervalMs;
+  constexpr int64_t kLater = 3'600'000 + 2 * PressurePace::kMostWaits * kPolicyIntervalMs;
   EXPECT_EQ(policy.DueByEvent(kLater, kMuch), 3);
   policy.ActedByEvent(kLater, 0, kMuch);
-  EXPECT_EQ(policy.EventsDeafMs(kLater), kIntervalMs);
+  EXPECT_EQ(policy.EventsDeafMs(kLater), kPolicyIntervalMs);
 }
 
 TEST(PressurePolicyTest, ReadingsAreMadeMoreOftenNearAThreshold) {

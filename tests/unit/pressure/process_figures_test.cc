@@ -12,8 +12,6 @@ namespace tcmalloc {
 namespace {
 
 using Of = PressureThreshold::Of;
-constexpr uint64_t kUnknown = PressureFigures::kUnknown;
-
 class ProcessFiguresTest : public testing::Test {
  protected:
   ProcessFiguresTest() : root_(tree_.root()), figures_(NewHeap(), root_) {}
@@ -43,7 +41,7 @@ TEST_F(ProcessFiguresTest, OfAGroupItsAnonymousMemoryCounts) {
   const PressureFigures figures = figures_.Read(0);
   EXPECT_EQ(figures.cgroup_limit, 1'000'000U);
   EXPECT_EQ(figures.cgroup_in_use, 300'000U);
-  EXPECT_EQ(figures.system_memory, kUnknown) << "nobody asked for it";
+  EXPECT_EQ(figures.system_memory, PressureFigures::kUnknown) << "nobody asked for it";
   const PressureReadings readings = figures_.ReadLevels(0);
   EXPECT_EQ(readings[0].threshold, 500'000U);
   EXPECT_EQ(readings[1].threshold, PressureReading::kNoThreshold);
@@ -61,7 +59,7 @@ TEST_F(ProcessFiguresTest, ALimitIsReadAgainEveryFewSecondsAndUseEachTime) {
   EXPECT_EQ(figures_.Read(1000 + kCgroupRereadMs).cgroup_limit, 2'000'000U);
   tree_.Write("/sys/fs/cgroup/service/memory.max", "max\n");
   figures = figures_.Read(1000 + 2 * kCgroupRereadMs);
-  EXPECT_EQ(figures.cgroup_limit, kUnknown);
+  EXPECT_EQ(figures.cgroup_limit, PressureFigures::kUnknown);
 }
 
 TEST_F(ProcessFiguresTest, WhereAGroupHasNoFiguresThoseOfTheProcessAreUsed) {
@@ -84,9 +82,9 @@ TEST_F(ProcessFiguresTest, AGroupThatVanishesIsNoThreshold) {
 TEST_F(ProcessFiguresTest, WithoutAnyFileNothingIsKnown) {
   BeginWith(Of::kLimit);
   const PressureFigures figures = figures_.Read(0);
-  EXPECT_EQ(figures.cgroup_limit, kUnknown);
-  EXPECT_EQ(figures.heap_limit, kUnknown);
-  EXPECT_EQ(figures.system_memory, kUnknown);
+  EXPECT_EQ(figures.cgroup_limit, PressureFigures::kUnknown);
+  EXPECT_EQ(figures.heap_limit, PressureFigures::kUnknown);
+  EXPECT_EQ(figures.system_memory, PressureFigures::kUnknown);
   EXPECT_EQ(figures_.ReadLevels(0)[0].threshold, PressureReading::kNoThreshold);
 }
 

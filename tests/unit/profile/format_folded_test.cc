@@ -5,7 +5,7 @@
 namespace tcmalloc {
 namespace {
 
-std::string Written(const Profile& profile, std::string_view maps) {
+std::string WrittenFolded(const Profile& profile, std::string_view maps) {
   SystemVirtualMemory vm;
   MappedLibraries libraries(vm);
   EXPECT_TRUE(libraries.Parse(maps, &ReadFakeImage));
@@ -19,7 +19,7 @@ std::string Written(const Profile& profile, std::string_view maps) {
 TEST(FoldedFormatTest, OutermostFirstInTermsOfTheFiles) {
   KnownProfile known(ProfileKind::kHeap);
   // The second stack has nothing that is live.
-  EXPECT_EQ(Written(known.profile(), kMaps),
+  EXPECT_EQ(WrittenFolded(known.profile(), kMaps),
             "0xabb;/bin/the program+0x2344;/lib/a_b.so+0x2010 2040\n"
             "0xabb;/bin/the program+0x2344;/lib/a_b.so+0x2010 100000\n");
 }
@@ -27,7 +27,7 @@ TEST(FoldedFormatTest, OutermostFirstInTermsOfTheFiles) {
 TEST(FoldedFormatTest, WhatWasAllocated) {
   for (const ProfileKind kind : {ProfileKind::kAllocations, ProfileKind::kGrowth}) {
     KnownProfile known(kind);
-    EXPECT_EQ(Written(known.profile(), kMaps),
+    EXPECT_EQ(WrittenFolded(known.profile(), kMaps),
               "0xabb;/bin/the program+0x2344;/lib/a_b.so+0x2010 4800\n"
               "0xabb;/bin/the program+0x2344;/lib/a_b.so+0x2010 100000\n"
               "/bin/the program+0x2344;/bin/the program+0x2345 3000\n");
@@ -36,7 +36,7 @@ TEST(FoldedFormatTest, WhatWasAllocated) {
 
 TEST(FoldedFormatTest, AddressesWhereNoLibraryIsKnown) {
   KnownProfile known(ProfileKind::kPeakHeap);
-  EXPECT_EQ(Written(known.profile(), ""),
+  EXPECT_EQ(WrittenFolded(known.profile(), ""),
             "0xabb;0x12344;0x701010 2040\n"
             "0xabb;0x12344;0x701010 100000\n");
 }
@@ -48,7 +48,7 @@ TEST(FoldedFormatTest, NoLineWithoutAFrame) {
   entry.depth = 0;
   known.profile().entries = &entry;
   known.profile().num_entries = 1;
-  EXPECT_EQ(Written(known.profile(), kMaps), "");
+  EXPECT_EQ(WrittenFolded(known.profile(), kMaps), "");
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 namespace tcmalloc {
 namespace {
 
-std::string Written(const Profile& profile) {
+std::string WrittenText(const Profile& profile) {
   Collector collector;
   ByteSink sink(&Collector::Take, &collector);
   WriteLegacyProfile(profile, &sink);
@@ -21,27 +21,27 @@ TEST(LegacyFormatTest, SampledHeap) {
       "1: 100000 [1: 100000] @ 0x701011 0x12345 0xabc\n"
       "0: 0 [3: 30] @ 0x12346 0x12345\n"
       "\nMAPPED_LIBRARIES:\n";
-  EXPECT_EQ(Written(known.profile()), kExpected);
+  EXPECT_EQ(WrittenText(known.profile()), kExpected);
   known.profile().kind = ProfileKind::kPeakHeap;
-  EXPECT_EQ(Written(known.profile()), kExpected);
+  EXPECT_EQ(WrittenText(known.profile()), kExpected);
 }
 
 TEST(LegacyFormatTest, CompleteHeap) {
   KnownProfile known(ProfileKind::kHeap, 0);
-  EXPECT_TRUE(Written(known.profile())
+  EXPECT_TRUE(WrittenText(known.profile())
                   .starts_with("heap profile: 3: 100096 [9: 100270] @ heapprofile\n2: 96 [5: "));
 }
 
 TEST(LegacyFormatTest, OfAllocationsBothFiguresAreWhatWasAllocated) {
   KnownProfile known(ProfileKind::kAllocations);
-  EXPECT_TRUE(Written(known.profile())
+  EXPECT_TRUE(WrittenText(known.profile())
                   .starts_with("heap profile: 9: 100270 [9: 100270] @ heap_v2/1000\n"
                                "5: 240 [5: 240] @ 0x701011 0x12345 0xabc\n"));
 }
 
 TEST(LegacyFormatTest, GrowthKeepsTheOrder) {
   KnownProfile known(ProfileKind::kGrowth, 0);
-  EXPECT_EQ(Written(known.profile()),
+  EXPECT_EQ(WrittenText(known.profile()),
             "heap profile: 9: 100270 [9: 100270] @ growth\n"
             "5: 240 [5: 240] @ 0x701011 0x12345 0xabc\n"
             "1: 100000 [1: 100000] @ 0x701011 0x12345 0xabc\n"
@@ -50,7 +50,7 @@ TEST(LegacyFormatTest, GrowthKeepsTheOrder) {
 }
 
 TEST(LegacyFormatTest, Nothing) {
-  EXPECT_EQ(Written(Profile()), "heap profile: 0: 0 [0: 0] @ heapprofile\n\nMAPPED_LIBRARIES:\n");
+  EXPECT_EQ(WrittenText(Profile()), "heap profile: 0: 0 [0: 0] @ heapprofile\n\nMAPPED_LIBRARIES:\n");
 }
 
 // Lines longer than any buffer, and more of them.
@@ -63,7 +63,7 @@ TEST(LegacyFormatTest, LongStacks) {
   Profile profile;
   profile.entries = entries.data();
   profile.num_entries = entries.size();
-  const std::string text = Written(profile);
+  const std::string text = WrittenText(profile);
   std::string line = "0: 0 [0: 0] @";
   for (size_t i = 0; i < frames.size(); ++i) line += " 0x12345";
   EXPECT_NE(text.find("\n" + line + "\n" + line + "\n" + line + "\n"), std::string::npos);

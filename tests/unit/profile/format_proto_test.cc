@@ -11,7 +11,7 @@
 namespace tcmalloc {
 namespace {
 
-std::string Written(const Profile& profile, std::string_view maps = kMaps) {
+std::string WrittenProto(const Profile& profile, std::string_view maps = kMaps) {
   SystemVirtualMemory vm;
   MappedLibraries libraries(vm);
   EXPECT_TRUE(libraries.Parse(maps, &ReadFakeImage));
@@ -52,7 +52,7 @@ std::vector<std::string> SampleTypes(std::string_view profile) {
 TEST(ProtoFormatTest, TypesOfHeaps) {
   for (const ProfileKind kind : {ProfileKind::kHeap, ProfileKind::kPeakHeap}) {
     KnownProfile known(kind);
-    const std::string text = Written(known.profile());
+    const std::string text = WrittenProto(known.profile());
     EXPECT_EQ(SampleTypes(text),
               (std::vector<std::string>{"alloc_objects/count", "alloc_space/bytes",
                                         "inuse_objects/count", "inuse_space/bytes"}));
@@ -63,7 +63,7 @@ TEST(ProtoFormatTest, TypesOfHeaps) {
 TEST(ProtoFormatTest, TypesOfWhatWasAllocated) {
   for (const ProfileKind kind : {ProfileKind::kAllocations, ProfileKind::kGrowth}) {
     KnownProfile known(kind);
-    const std::string text = Written(known.profile());
+    const std::string text = WrittenProto(known.profile());
     EXPECT_EQ(SampleTypes(text), (std::vector<std::string>{"objects/count", "space/bytes"}));
     EXPECT_EQ(String(text, text, 14), "space");
   }
@@ -71,19 +71,19 @@ TEST(ProtoFormatTest, TypesOfWhatWasAllocated) {
 
 TEST(ProtoFormatTest, TimeAndPeriod) {
   KnownProfile known(ProfileKind::kHeap);
-  const std::string text = Written(known.profile());
+  const std::string text = WrittenProto(known.profile());
   EXPECT_EQ(Only(text, 9), 1'700'000'000'123'456'789u);
   EXPECT_EQ(Only(text, 10), 2'000'000'000u);
   EXPECT_EQ(TypeAndUnit(text, Texts(text, 11).at(0)), "space/bytes");
   EXPECT_EQ(Only(text, 12), 1000u);
   // Everything was recorded.
   KnownProfile complete(ProfileKind::kHeap, 0);
-  EXPECT_EQ(Only(Written(complete.profile()), 12), 1u);
+  EXPECT_EQ(Only(WrittenProto(complete.profile()), 12), 1u);
 }
 
 TEST(ProtoFormatTest, Mappings) {
   KnownProfile known(ProfileKind::kHeap);
-  const std::string text = Written(known.profile());
+  const std::string text = WrittenProto(known.profile());
   std::vector<
       std::tuple<uint64_t, uint64_t, uint64_t, uint64_t, std::string_view, std::string_view>>
       mappings;
@@ -110,7 +110,7 @@ TEST(ProtoFormatTest, TheProgramIsTheFirstMapping) {
            "%llx-%llx r-xp 00000000 08:01 8 /bin/program\n",
            entry - 1, entry + 1);
   KnownProfile known(ProfileKind::kHeap);
-  const std::string text = Written(known.profile(), maps);
+  const std::string text = WrittenProto(known.profile(), maps);
   ASSERT_EQ(Texts(text, 3).size(), 2u);
   EXPECT_EQ(String(text, Texts(text, 3)[0], 5), "/bin/program");
   EXPECT_EQ(Only(Texts(text, 3)[0], 1), 2u);
@@ -119,7 +119,7 @@ TEST(ProtoFormatTest, TheProgramIsTheFirstMapping) {
 
 TEST(ProtoFormatTest, LocationsAreCallsAndKnowTheirMapping) {
   KnownProfile known(ProfileKind::kHeap);
-  const std::string text = Written(known.profile());
+  const std::string text = WrittenProto(known.profile());
   std::map<uint64_t, std::pair<uint64_t, uint64_t>> locations;
   for (const std::string_view location : Texts(text, 4)) {
     EXPECT_TRUE(Texts(location, 4).empty());  // no lines
@@ -133,17 +133,17 @@ TEST(ProtoFormatTest, LocationsAreCallsAndKnowTheirMapping) {
   EXPECT_EQ(locations, expected);
 }
 
-struct Sample {
+struct WrittenSample {
   std::vector<uint64_t> locations;
   std::vector<uint64_t> values;
   uint64_t object_size;
-  bool operator==(const Sample&) const = default;
+  bool operator==(const WrittenSample&) const = default;
 };
 
-std::vector<Sample> Samples(std::string_view text) {
-  std::vector<Sample> samples;
+std::vector<WrittenSample> Samples(std::string_view text) {
+  std::vector<WrittenSample> samples;
   for (const std::string_view message : Texts(text, 2)) {
-    Sample sample = {TakeVarints(Texts(message, 1).at(0)), TakeVarints(Texts(message, 2).at(0)), 0};
+    WrittenSample sample = {TakeVarints(Texts(message, 1).at(0)), TakeVarints(Texts(message, 2).at(0)), 0};
     for (const std::string_view label : Texts(message, 3)) {
       EXPECT_EQ(String(text, label, 1), "bytes");
       EXPECT_EQ(String(text, label, 4), "bytes");
@@ -157,17 +157,17 @@ std::vector<Sample> Samples(std::string_view text) {
 
 TEST(ProtoFormatTest, SamplesOfHeaps) {
   KnownProfile known(ProfileKind::kHeap);
-  const std::vector<Sample> expected = {{{1, 2, 3}, {100, 4800, 43, 2040}, 48},
+  const std::vector<WrittenSample> expected = {{{1, 2, 3}, {100, 4800, 43, 2040}, 48},
                                         {{1, 2, 3}, {1, 100'000, 1, 100'000}, 100'000},
                                         {{4, 2}, {300, 3000, 0, 0}, 0}};
-  EXPECT_EQ(Samples(Written(known.profile())), expected);
+  EXPECT_EQ(Samples(WrittenProto(known.profile())), expected);
 }
 
 TEST(ProtoFormatTest, SamplesOfWhatWasAllocated) {
   KnownProfile known(ProfileKind::kGrowth);
-  const std::vector<Sample> expected = {
+  const std::vector<WrittenSample> expected = {
       {{1, 2, 3}, {100, 4800}, 48}, {{1, 2, 3}, {1, 100'000}, 100'000}, {{4, 2}, {300, 3000}, 0}};
-  EXPECT_EQ(Samples(Written(known.profile())), expected);
+  EXPECT_EQ(Samples(WrittenProto(known.profile())), expected);
 }
 
 TEST(ProtoFormatTest, LabelsOfWhatIsGuessed) {
@@ -185,7 +185,7 @@ TEST(ProtoFormatTest, LabelsOfWhatIsGuessed) {
   Profile profile;
   profile.entries = entries;
   profile.num_entries = 3;
-  const std::string text = Written(profile);
+  const std::string text = WrittenProto(profile);
   using Label = std::tuple<std::string, uint64_t, std::string>;
   std::vector<std::vector<Label>> labels;
   for (const std::string_view message : Texts(text, 2)) {
@@ -216,7 +216,7 @@ TEST(ProtoFormatTest, RoundsEstimates) {
 
 TEST(ProtoFormatTest, WithoutLibrariesThereAreNoMappings) {
   KnownProfile known(ProfileKind::kHeap);
-  const std::string text = Written(known.profile(), "");
+  const std::string text = WrittenProto(known.profile(), "");
   EXPECT_TRUE(Texts(text, 3).empty());
   ASSERT_EQ(Texts(text, 4).size(), 4u);
   for (const std::string_view location : Texts(text, 4)) EXPECT_EQ(Only(location, 2), 0u);
@@ -254,7 +254,7 @@ TEST(ProtoFormatTest, ManyEntries) {
   Profile profile;
   profile.entries = entries.data();
   profile.num_entries = kEntries;
-  const std::string text = Written(profile);
+  const std::string text = WrittenProto(profile);
   size_t samples = 0, locations = 0;
   for (const ProtoField& field : ProtoFields(text)) {
     samples += field.number == 2;

@@ -15,11 +15,11 @@
 #include "malloc/tc_names.h"
 #include "runtime/heap.h"
 #include "runtime/limits.h"
+#include "testing/sizes.h"
 
 namespace tcmalloc {
 namespace {
 
-constexpr size_t kMiB = size_t{1} << 20;
 
 class SamplerTest : public ::testing::Test {
  protected:

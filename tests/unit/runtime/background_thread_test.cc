@@ -13,7 +13,7 @@ namespace tcmalloc {
 namespace {
 
 constexpr int kBusyMs = 100;
-constexpr int kIdleMs = 1000;
+constexpr int kWaitMs = 1000;
 constexpr Length kMuch = Length((size_t{64} << 20) >> kPageShift);
 
 Length FreeMapped(Heap& heap) {
@@ -31,16 +31,16 @@ Heap& HeapWithFreeMemory(double rate) {
 
 TEST(BackgroundThreadTest, NothingToDo) {
   Heap& heap = NewHeap();
-  EXPECT_EQ(DoBackgroundActions(heap), kIdleMs);
+  EXPECT_EQ(DoBackgroundActions(heap), kWaitMs);
   // Too little to think of.
   heap.page_heap.Delete(heap.page_heap.New(ReleasePolicy::kSlack, SpanState::kLarge));
-  EXPECT_EQ(DoBackgroundActions(heap), kIdleMs);
+  EXPECT_EQ(DoBackgroundActions(heap), kWaitMs);
   EXPECT_EQ(heap.page_heap.GetStats().releases, 0u);
 }
 
 TEST(BackgroundThreadTest, RateZeroIsNever) {
   Heap& heap = HeapWithFreeMemory(0);
-  EXPECT_EQ(DoBackgroundActions(heap), kIdleMs);
+  EXPECT_EQ(DoBackgroundActions(heap), kWaitMs);
   EXPECT_EQ(FreeMapped(heap), kMuch);
 }
 
@@ -71,7 +71,7 @@ TEST(BackgroundThreadTest, WhatIsDueGoes) {
   EXPECT_LE(FreeMapped(heap), ReleasePolicy::kSlack);
   EXPECT_GE(heap.page_heap.GetStats().releases, all.pages() / PageHeap::kReleaseSlice.pages());
   EXPECT_EQ(heap.page_heap.NewFromCache(Length(8), 0), nullptr);
-  EXPECT_EQ(DoBackgroundActions(heap), kIdleMs);
+  EXPECT_EQ(DoBackgroundActions(heap), kWaitMs);
   EXPECT_GT(turns, 0);
   EXPECT_EQ(heap.page_heap.GetStats().large_span_bytes, in_use->bytes());
   heap.CheckInvariants();

@@ -121,10 +121,10 @@ class ComeByTest : public testing::Test {
   TestThread thread_;
 };
 
-constexpr Length kMuch = Length((size_t{64} << 20) >> kPageShift);
+constexpr Length kMuchFree = Length((size_t{64} << 20) >> kPageShift);
 
 TEST_F(ComeByTest, VisitsEndWhenNothingIsPending) {
-  LeaveFreeMemory(kMuch);
+  LeaveFreeMemory(kMuchFree);
   ComeBy(heap_, thread_.cache(), kObjectBytes);
   WasAway(1'000'000);
   ComeBy(heap_, thread_.cache(), kObjectBytes);
@@ -141,23 +141,23 @@ TEST_F(ComeByTest, VisitsEndWhenNothingIsPending) {
 // What is freed now alarms no one, since all were alarmed a moment ago: who came by since and found
 // nothing must not stay away for good.
 TEST_F(ComeByTest, VisitsGoOnWhileNoOneWouldBeAlarmed) {
-  LeaveFreeMemory(kMuch);
+  LeaveFreeMemory(kMuchFree);
   AlarmAll();
-  heap_.page_heap.ReleaseAtLeast(kMuch);
+  heap_.page_heap.ReleaseAtLeast(kMuchFree);
   for (int i = 0; i < 3; ++i) {
     ComeBy(heap_, thread_.cache(), kObjectBytes);
     ASSERT_EQ(BytesUntilVisit(thread_), kMinInterval << i);
   }
-  LeaveFreeMemory(kMuch);
+  LeaveFreeMemory(kMuchFree);
   FreedSlowly(heap_, nullptr, true);
   WasAway(100'000);
   ComeBy(heap_, thread_.cache(), kObjectBytes);
-  EXPECT_LT(FreeMapped(), kMuch);
+  EXPECT_LT(FreeMapped(), kMuchFree);
 }
 
 // A slow free that gave the page heap much counts for more than the 64th of small objects.
 TEST_F(ComeByTest, SlowFreesThatFreedManyPagesSetTheThreadsOwnCounter) {
-  LeaveFreeMemory(kMuch);
+  LeaveFreeMemory(kMuchFree);
   // The first two may be due for other reasons.
   FreedSlowly(heap_, thread_.cache(), true);
   FreedSlowly(heap_, thread_.cache(), false);
@@ -174,24 +174,24 @@ TEST_F(ComeByTest, SlowFreesThatFreedManyPagesSetTheThreadsOwnCounter) {
 }
 
 TEST_F(ComeByTest, WithRateZeroThereAreNoVisits) {
-  LeaveFreeMemory(kMuch);
+  LeaveFreeMemory(kMuchFree);
   heap_.page_heap.SetReleaseRate(0);
   for (int i = 0; i < 1000; ++i) FreedSlowly(heap_, thread_.cache(), true);
   EXPECT_EQ(BytesUntilVisit(thread_), kNever);
   WasAway(1'000'000);
   ComeByUntilTheEnd();
-  EXPECT_EQ(FreeMapped(), kMuch);
+  EXPECT_EQ(FreeMapped(), kMuchFree);
 }
 
 // Nothing is given back by a thread that is here all the time, whatever waits to be.
 TEST_F(ComeByTest, ABusyThreadGivesNothingBack) {
-  LeaveFreeMemory(kMuch);
+  LeaveFreeMemory(kMuchFree);
   uint64_t expected = 0;
   for (int i = 0; i < 100; ++i) {
     // The first visit finds nothing to go by, the others a moment ago.
     if (i > 0) WasAway(i % 2 == 0 ? 0 : kIdleMs - 20);
     ComeBy(heap_, thread_.cache(), kObjectBytes);
-    ASSERT_EQ(FreeMapped(), kMuch) << i;
+    ASSERT_EQ(FreeMapped(), kMuchFree) << i;
     ASSERT_EQ(BytesUntilVisit(thread_), expected) << i;
     expected = NextInterval(expected, 0, kObjectBytes);
   }
@@ -202,35 +202,35 @@ TEST_F(ComeByTest, ABusyThreadGivesNothingBack) {
 // busy.
 TEST_F(ComeByTest, ABusyThreadGivesNothingBackWhenVisitsBeginAgain) {
   for (int round = 0; round < 3; ++round) {
-    heap_.page_heap.ReleaseAtLeast(kMuch);
+    heap_.page_heap.ReleaseAtLeast(kMuchFree);
     ComeByUntilTheEnd();
-    LeaveFreeMemory(kMuch);
+    LeaveFreeMemory(kMuchFree);
     FreedSlowly(heap_, thread_.cache(), true);
     ASSERT_EQ(BytesUntilVisit(thread_), 0u);
     for (int i = 0; i < 3; ++i) {
       if (i > 0) WasAway(0);
       ComeBy(heap_, thread_.cache(), kObjectBytes);
-      ASSERT_EQ(FreeMapped(), kMuch);
+      ASSERT_EQ(FreeMapped(), kMuchFree);
     }
   }
 }
 
 TEST_F(ComeByTest, AThreadThatWasAwayGivesBackAndComesAgain) {
-  LeaveFreeMemory(kMuch);
+  LeaveFreeMemory(kMuchFree);
   // Not known yet, and what it could be.
   ComeBy(heap_, thread_.cache(), kObjectBytes);
-  ASSERT_EQ(FreeMapped(), kMuch);
+  ASSERT_EQ(FreeMapped(), kMuchFree);
   WasAway(kIdleMs + 20);
   const int64_t before_ms = CoarseMilliseconds();
   ComeBy(heap_, thread_.cache(), kObjectBytes);
   EXPECT_GE(visits().last_ms, before_ms);
-  EXPECT_LE(FreeMapped(), kMuch - PageHeap::kReleaseSlice);
+  EXPECT_LE(FreeMapped(), kMuchFree - PageHeap::kReleaseSlice);
   EXPECT_EQ(BytesUntilVisit(thread_), 0u);
 }
 
 // A slow free lets the thread that does it come by; one in so many, unless the object is large.
 TEST_F(ComeByTest, SlowFreesSetTheThreadsOwnCounter) {
-  LeaveFreeMemory(kMuch);
+  LeaveFreeMemory(kMuchFree);
   FreedSlowly(heap_, thread_.cache(), true);
   EXPECT_EQ(BytesUntilVisit(thread_), 0u);
   for (int round = 0; round < 3; ++round) {
@@ -248,7 +248,7 @@ TEST_F(ComeByTest, SlowFreesSetTheThreadsOwnCounter) {
 
 TEST_F(ComeByTest, AllThreadsAreAlarmedAtMostOnceASecond) {
   TestThread sleeper(heap_.registry);
-  LeaveFreeMemory(kMuch);
+  LeaveFreeMemory(kMuchFree);
   const auto alarmed = [&] { return BytesUntilVisit(sleeper) == 0; };
   const auto free_slowly = [&](int round) {
     // Also by threads that have no cache, and so nowhere to count.

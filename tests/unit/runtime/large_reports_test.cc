@@ -62,7 +62,7 @@ TEST(LargeReportsTest, EachReportRaisesTheThresholdByAnEighth) {
   EXPECT_EQ(reports.taken().size(), 3u);
 }
 
-jmp_buf out_of_callback;
+jmp_buf out_of_report;
 
 // Whoever leaves the callback by longjmp is told of the next one as well.
 TEST(LargeReportsTest, ACallbackThatIsLeftHasEnded) {
@@ -74,12 +74,12 @@ TEST(LargeReportsTest, ACallbackThatIsLeftHasEnded) {
         ++calls;
         // Not told of.
         large.Allocated(object, bytes * 2);
-        longjmp(out_of_callback, 1);
+        longjmp(out_of_report, 1);
       },
       nullptr);
   static std::atomic<size_t> bytes;
   for (bytes = 1000; bytes < 1'000'000; bytes = bytes * 2) {
-    if (setjmp(out_of_callback) == 0) large.Allocated(object, bytes);
+    if (setjmp(out_of_report) == 0) large.Allocated(object, bytes);
   }
   EXPECT_EQ(calls, 10);
   EXPECT_EQ(large.reports(), 10u);

@@ -16,13 +16,12 @@
 #include "os/clock.h"
 #include "runtime/current_thread.h"
 #include "runtime/runtime_fixture.h"
+#include "testing/sizes.h"
 
 namespace tcmalloc {
 namespace {
 
-constexpr size_t kMiB = size_t{1} << 20;
 
-Length MiB(size_t n) { return Length::ForBytes(n * kMiB); }
 
 // A system with one control group, whose limit the test chooses.
 class LimitsTest : public testing::Test {
