@@ -163,9 +163,9 @@ def run_preset(preset, tier, jobs, only, tally):
     with tempfile.TemporaryDirectory() as folder:
         junit_file = pathlib.Path(folder) / "results.xml"
         ctest = subprocess.run(
-            # One more than processors: some tests mostly wait.
+            # Twice as many as processors: many tests mostly wait.
             ["ctest", "-L", f"^({'|'.join(kinds)})$",
-             *(["-LE", f"^({'|'.join(left_out)})$"] if left_out else []), "-j", str(jobs + 1), "--output-on-failure",
+             *(["-LE", f"^({'|'.join(left_out)})$"] if left_out else []), "-j", str(2 * jobs), "--output-on-failure",
              "--no-tests=error", "--timeout", str(TEST_TIMEOUT_S), "--progress",
              # What a test printed is needed whole: a skip's reason may be anywhere in it.
              "--test-output-size-passed", "1000000", "--output-junit", junit_file],

@@ -22,6 +22,7 @@
 
 #include "testing/heap_fixture.h"
 #include "testing/random.h"
+#include "testing/sanitizers.h"
 #include "testing/touch_watch.h"
 
 namespace tcmalloc {
@@ -1128,7 +1129,7 @@ TEST_F(CentralFreeListDeathTest, AtTheEndOfALongCall) {
 // waits for the lock, the span goes (the hand of this test stands for the other thread), and its
 // record may be in use for other pages of the class by then.
 TEST_F(CentralFreeListDeathTest, TheSpanGoesWhileACallWaits) {
-#if defined(__SANITIZE_THREAD__)
+#if TESTED_WITH_TSAN
   GTEST_SKIP() << "the mistake of a program that is played here is a data race";
 #endif
   const auto free_while = [&](void (*change)(Span*)) {
@@ -1218,7 +1219,7 @@ TEST_F(CentralFreeListDeathTest, ThePagesWentToAnotherShard) {
 // The same for the question whether an object is in use: what another shard's lock guards is not
 // looked at.
 TEST_F(CentralFreeListDeathTest, TheSpanGoesWhileAQuestionWaits) {
-#if defined(__SANITIZE_THREAD__)
+#if TESTED_WITH_TSAN
   GTEST_SKIP() << "the mistake of a program that is played here is a data race";
 #endif
   list_.ForEachLock([](SpinLock& lock) { lock.Lock(); });

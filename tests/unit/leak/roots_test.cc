@@ -26,6 +26,7 @@
 #include "base/compiler.h"
 #include "malloc/tc_names.h"
 #include "runtime/heap.h"
+#include "testing/sanitizers.h"
 
 namespace tcmalloc {
 namespace {
@@ -157,9 +158,9 @@ class ParkedThread {
 class RootsTest : public ::testing::Test {
  protected:
   void SetUp() override {
-#if defined(__SANITIZE_THREAD__)
+#if TESTED_WITH_TSAN
     GTEST_SKIP() << "the task that stops the threads is none that ThreadSanitizer knows";
-#elif defined(__SANITIZE_ADDRESS__)
+#elif TESTED_WITH_ASAN
     GTEST_SKIP() << "AddressSanitizer's own memory, of terabytes, would be searched for minutes";
 #endif
     if (IsTraced()) GTEST_SKIP() << "this process has a debugger, and can have one only";

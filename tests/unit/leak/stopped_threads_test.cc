@@ -28,6 +28,7 @@
 #include "profiler/sampler.h"
 #include "runtime/trim.h"
 #include "testing/random.h"
+#include "testing/sanitizers.h"
 
 extern "C" {
 size_t tcmalloc_flush_this_thread_cache() noexcept;
@@ -226,7 +227,7 @@ Result Check() {
 }
 
 TEST(StoppedThreadsTest, NothingIsLostButWhatIsLost) {
-#if defined(__SANITIZE_THREAD__)
+#if TESTED_WITH_TSAN
   GTEST_SKIP() << "ThreadSanitizer delivers signals between operations, not in the middle of them";
 #endif
   struct sigaction action = {};

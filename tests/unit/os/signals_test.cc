@@ -5,6 +5,8 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include "testing/sanitizers.h"
+
 namespace tcmalloc {
 namespace {
 
@@ -53,7 +55,7 @@ TEST(SignalsDeathTest, PassedOnToTheDefault) {
 }
 
 TEST(SignalsDeathTest, PassedOnToTheProgramsHandler) {
-#if defined(__SANITIZE_THREAD__)
+#if TESTED_WITH_TSAN
   GTEST_SKIP() << "ThreadSanitizer calls handlers later than the system would";
 #endif
   EXPECT_EXIT(

@@ -20,6 +20,7 @@
 #include "os/raw_memory.h"
 #include "stack_functions.h"
 #include "testing/random.h"
+#include "testing/sanitizers.h"
 #include "testing/sizes.h"
 
 namespace tcmalloc {
@@ -297,7 +298,7 @@ __attribute__((noinline)) void Stepped() {
 }
 
 TEST_F(StackTraceTest, InterruptedAnywhere) {
-#if defined(__SANITIZE_THREAD__)
+#if TESTED_WITH_TSAN
   GTEST_SKIP() << "SKIP: the sanitizer's own code is stepped through too, and where it holds its "
                   "lock, the handler, which is instrumented, waits for that lock";
 #endif
@@ -409,7 +410,7 @@ void* RunOnPaintedStack(void* stack) {
 }
 
 TEST_F(StackTraceTest, NeedsLittleStack) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(NDEBUG)
+#if TESTED_WITH_ASAN || TESTED_WITH_TSAN || !defined(NDEBUG)
   GTEST_SKIP() << "SKIP: what is not optimized, or watched, takes more";
 #endif
   SetStackTraceMethod(Method::kAuto);

@@ -246,7 +246,7 @@ TEST(VirtualMemoryDeathTest, DebugBuildsRefuseSystemCallsUnderALock) {
   void* const p = vm.Map(page, page).start;
   SpinLock lock(LockRank::kPageHeap);
   const SpinLockHolder holder(lock);
-  EXPECT_DEATH(vm.Map(page, page).start, "NoneHeldByThisThread");
+  EXPECT_DEATH((void)vm.Map(page, page), "NoneHeldByThisThread");
   EXPECT_DEATH((void)vm.Unmap(p, page), "NoneHeldByThisThread");
   EXPECT_DEATH((void)vm.Release(p, page), "NoneHeldByThisThread");
 }

@@ -40,6 +40,8 @@
 #include "os/memory_reader.h"
 #include "testing/in_child.h"
 #include "testing/refuse_call.h"
+#include "testing/sanitizers.h"
+#include "testing/thread_state.h"
 
 namespace tcmalloc {
 namespace {
@@ -172,7 +174,7 @@ size_t CountMappedBytes() {
 class WorldStopTest : public ::testing::Test {
  protected:
   void SetUp() override {
-#if defined(__SANITIZE_THREAD__)
+#if TESTED_WITH_TSAN
     GTEST_SKIP() << "the task that stops the threads is none that ThreadSanitizer knows";
 #endif
     if (IsTraced()) GTEST_SKIP() << "this process has a debugger, and can have one only";
@@ -1172,9 +1174,9 @@ TEST_F(WorldStopTest, TheFirstThreadHasEnded) {
   EXPECT_EQ(InChild([] {
               static Counters* counters;
               counters = new Counters(2);
-              const pthread_t first = pthread_self();
-              std::thread([first] {
-                pthread_join(first, nullptr);
+              std::thread([] {
+                // A first thread that has ended stays, as a zombie, until all others have.
+                while (!ThreadStatusField(getpid(), "State").starts_with('Z')) sched_yield();
                 for (int i = 0; i < 20; ++i) {
                   size_t n = 0;
                   bool has_first = false;

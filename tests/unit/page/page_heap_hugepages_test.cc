@@ -21,7 +21,7 @@ using Kind = FakeVirtualMemory::Kind;
 
 constexpr size_t kHugePages = kHugepagePages.pages();
 
-FakeVirtualMemory::Options AddressOnly(bool gaps) {
+FakeVirtualMemory::Options EightGiB(bool gaps) {
   FakeVirtualMemory::Options options = FakeVirtualMemory::AddressOnly(uint64_t{8} << 30);
   options.gaps = gaps;
   return options;
@@ -30,7 +30,7 @@ FakeVirtualMemory::Options AddressOnly(bool gaps) {
 struct HugeHeap {
   explicit HugeHeap(Length threshold, HugepageSetting setting = {HugepageMode::kAdvise},
                     bool gaps = false)
-      : under_test(AddressOnly(gaps),
+      : under_test(EightGiB(gaps),
                    {.hugepage_threshold = threshold, .now_ms = [] { return clock_ms; }}) {
     clock_ms = 0;
     heap.SetReleaseRate(0);

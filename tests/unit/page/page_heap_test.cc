@@ -28,7 +28,6 @@ using Strength = FakeVirtualMemory::Strength;
 constexpr auto kRange =
     static_cast<size_t>(std::min<uint64_t>(uint64_t{64} << 30, FakeVirtualMemory::kMaxRange));
 
-constexpr auto& AddressOnly = FakeVirtualMemory::AddressOnly;
 
 class PageHeapTest : public testing::Test {
  protected:
@@ -45,7 +44,7 @@ class PageHeapTest : public testing::Test {
 
   static inline int64_t clock_ms_ = 0;
 
-  PageHeapUnderTest under_test_{AddressOnly(kRange), {.now_ms = [] { return clock_ms_; }}};
+  PageHeapUnderTest under_test_{FakeVirtualMemory::AddressOnly(kRange), {.now_ms = [] { return clock_ms_; }}};
   PageHeap& heap_ = under_test_.heap;
   FakeVirtualMemory& vm_ = under_test_.vm;
 };
@@ -269,7 +268,7 @@ TEST_F(PageHeapTest, WhatIsDueGivesUpAfterSomeRefusals) {
 // from it.
 TEST(PageHeapSliceTest, NeverGivesBackMoreThanASliceAtOnce) {
   for (size_t splits = 0; splits < 40; ++splits) {
-    PageHeapUnderTest under_test(AddressOnly(size_t{1} << 30));
+    PageHeapUnderTest under_test(FakeVirtualMemory::AddressOnly(size_t{1} << 30));
     PageHeap& heap = under_test.heap;
     heap.SetReleaseRate(0);
     Span* const longest = heap.New(Length(5000), SpanState::kLarge);
@@ -294,7 +293,7 @@ TEST(PageHeapSliceTest, NeverGivesBackMoreThanASliceAtOnce) {
 // While b is on its way to the system its neighbours are freed, allocated and freed again.
 TEST(PageHeapInterleavingTest, NeighboursMayChangeWhileASpanIsBeingReleased) {
   for (const bool released : {true, false}) {
-    PageHeapUnderTest under_test(AddressOnly(kMiB));
+    PageHeapUnderTest under_test(FakeVirtualMemory::AddressOnly(kMiB));
     PageHeap& heap = under_test.heap;
     heap.SetReleaseRate(0);
     Span* const a = heap.New(Length(32), SpanState::kLarge);
@@ -330,7 +329,7 @@ TEST(PageHeapInterleavingTest, NeighboursMayChangeWhileASpanIsBeingReleased) {
 
 // Memory that is not known to be zero-filled is not taken for it: neither fresh nor released.
 TEST(PageHeapMemoryTest, MemoryThatIsNotZeroFilledIsNeverTakenForIt) {
-  PageHeapUnderTest under_test(AddressOnly(size_t{1} << 30));
+  PageHeapUnderTest under_test(FakeVirtualMemory::AddressOnly(size_t{1} << 30));
   PageHeap& heap = under_test.heap;
   heap.SetReleaseRate(0);
   under_test.vm.SetZeroFilled(false);
@@ -357,7 +356,7 @@ TEST(PageHeapMemoryTest, JoinedMemoryIsZeroFilledWhenAllOfItIs) {
   // The second of three spans is not. Which are given back, in this order.
   constexpr int kPairs[][2] = {{0, 1}, {1, 0}, {1, 2}, {2, 1}};
   for (const auto& [first, second] : kPairs) {
-    PageHeapUnderTest under_test(AddressOnly(size_t{1} << 30));
+    PageHeapUnderTest under_test(FakeVirtualMemory::AddressOnly(size_t{1} << 30));
     PageHeap& heap = under_test.heap;
     heap.SetReleaseRate(0);
     std::vector<Span*> spans;
@@ -381,7 +380,7 @@ TEST(PageHeapMemoryTest, JoinedMemoryIsZeroFilledWhenAllOfItIs) {
 }
 
 TEST(PageHeapMemoryTest, AnObjectThatGrewIntoOtherMemoryIsNotZeroFilled) {
-  PageHeapUnderTest under_test(AddressOnly(size_t{1} << 30));
+  PageHeapUnderTest under_test(FakeVirtualMemory::AddressOnly(size_t{1} << 30));
   PageHeap& heap = under_test.heap;
   heap.SetReleaseRate(0);
   const Length n = Length::ForBytes(kMiB);
@@ -398,7 +397,7 @@ TEST(PageHeapMemoryTest, AnObjectThatGrewIntoOtherMemoryIsNotZeroFilled) {
 
 // Sources that deal in large units give more than they are asked for.
 TEST(PageHeapMemoryTest, UsesAllOfWhatItIsGiven) {
-  PageHeapUnderTest under_test(AddressOnly(size_t{1} << 30));
+  PageHeapUnderTest under_test(FakeVirtualMemory::AddressOnly(size_t{1} << 30));
   under_test.vm.SetMore(kMiB + 3 * kPageSize + 4096);
   PageHeap& heap = under_test.heap;
   ASSERT_NE(heap.New(Length(1), SpanState::kLarge), nullptr);
@@ -410,7 +409,7 @@ TEST(PageHeapMemoryTest, UsesAllOfWhatItIsGiven) {
 
 // Growth in advance stops at a limit that is known beforehand, so that the limit is reached.
 TEST(PageHeapMemoryTest, GrowsByNoMoreThanThereIsRoomFor) {
-  PageHeapUnderTest under_test(AddressOnly(size_t{1} << 30));
+  PageHeapUnderTest under_test(FakeVirtualMemory::AddressOnly(size_t{1} << 30));
   PageHeap& heap = under_test.heap;
   under_test.vm.SetRoom(5 * kPageSize);
   ASSERT_NE(heap.New(Length(2), SpanState::kLarge), nullptr);
@@ -561,7 +560,7 @@ TEST_F(PageHeapTest, ManyReleasesMayBeInFlight) {
 TEST(PageHeapInterleavingTest, TwoThreadsMayGrowAtOnce) {
   for (const auto placement :
        {FakeVirtualMemory::Placement::kUpwards, FakeVirtualMemory::Placement::kDownwards}) {
-    FakeVirtualMemory::Options options = AddressOnly(8 * kMiB);
+    FakeVirtualMemory::Options options = FakeVirtualMemory::AddressOnly(8 * kMiB);
     options.placement = placement;
     PageHeapUnderTest under_test(options);
     PageHeap& heap = under_test.heap;
@@ -652,7 +651,7 @@ TEST(PageHeapForkTest, TheChildGoesOnWithAReleaseOfItsOwn) {
 
 // The same with spans that were refused and wait for the end of the pass.
 TEST(PageHeapForkTest, TheChildGetsBackWhatWasRefused) {
-  PageHeapUnderTest under_test(AddressOnly(kMiB));
+  PageHeapUnderTest under_test(FakeVirtualMemory::AddressOnly(kMiB));
   PageHeap& heap = under_test.heap;
   heap.SetReleaseRate(0);
   Span* const a = heap.New(Length(64), SpanState::kLarge);
@@ -688,7 +687,7 @@ TEST(PageHeapForkTest, TheChildGetsBackWhatWasRefused) {
 }
 
 TEST_F(PageHeapTest, RegionsAreFoundInTheOrderOfAddresses) {
-  FakeVirtualMemory::Options options = AddressOnly(size_t{1} << 30);
+  FakeVirtualMemory::Options options = FakeVirtualMemory::AddressOnly(size_t{1} << 30);
   options.gaps = true;
   options.hardware_page_size = kPageSize;
   options.placement = FakeVirtualMemory::Placement::kDownwards;
@@ -886,7 +885,7 @@ TEST_F(PageHeapUnmapTest, UnmappingLeaksNoRecords) {
 
 // Of two free spans the longer one stays: sbrk's memory does.
 TEST(PageHeapAddressSpaceTest, WhatCannotBeUnmappedIsPassedOver) {
-  PageHeapUnderTest under_test(AddressOnly(512 * kPageSize), {.unmap_when_short = true});
+  PageHeapUnderTest under_test(FakeVirtualMemory::AddressOnly(512 * kPageSize), {.unmap_when_short = true});
   PageHeap& heap = under_test.heap;
   FakeVirtualMemory& vm = under_test.vm;
   heap.SetReleaseRate(0);

@@ -10,7 +10,7 @@
 namespace tcmalloc {
 namespace {
 
-using Of = PressureThreshold::Of;
+using ThresholdOf = PressureThreshold::Of;
 
 PressureConfig Parsed(std::string_view text) {
   PressureConfig config;
@@ -37,17 +37,17 @@ TEST(PressureConfigTest, AutoIsAllSourcesAndAThresholdForEachLevel) {
     const PressureConfig config = Parsed(text);
     EXPECT_TRUE(config.enabled()) << text;
     EXPECT_TRUE(config.psi && config.watch && config.cgroup_events) << text;
-    EXPECT_EQ(config.levels[0], (PressureThreshold{Of::kLimit, 80}));
-    EXPECT_EQ(config.levels[1], (PressureThreshold{Of::kLimit, 90}));
-    EXPECT_EQ(config.levels[2], (PressureThreshold{Of::kLimit, 95}));
+    EXPECT_EQ(config.levels[0], (PressureThreshold{ThresholdOf::kLimit, 80}));
+    EXPECT_EQ(config.levels[1], (PressureThreshold{ThresholdOf::kLimit, 90}));
+    EXPECT_EQ(config.levels[2], (PressureThreshold{ThresholdOf::kLimit, 95}));
   }
 }
 
 TEST(PressureConfigTest, AListIsWhatItNamesAndNothingElse) {
   const PressureConfig config = Parsed("level1=80%,level3=3G,psi=some:150ms/1s");
-  EXPECT_EQ(config.levels[0], (PressureThreshold{Of::kLimit, 80}));
+  EXPECT_EQ(config.levels[0], (PressureThreshold{ThresholdOf::kLimit, 80}));
   EXPECT_EQ(config.levels[1], PressureThreshold());
-  EXPECT_EQ(config.levels[2], (PressureThreshold{Of::kBytes, uint64_t{3} << 30}));
+  EXPECT_EQ(config.levels[2], (PressureThreshold{ThresholdOf::kBytes, uint64_t{3} << 30}));
   EXPECT_TRUE(config.psi);
   EXPECT_EQ(config.psi_trigger.stall_us, 150'000U);
   EXPECT_EQ(config.psi_trigger.window_us, 1'000'000U);
@@ -58,8 +58,8 @@ TEST(PressureConfigTest, AListIsWhatItNamesAndNothingElse) {
 TEST(PressureConfigTest, ALaterWordPrevails) {
   const PressureConfig config = Parsed("auto,level3=97%system,level1=off,psi=off,watch=off");
   EXPECT_EQ(config.levels[0], PressureThreshold());
-  EXPECT_EQ(config.levels[1], (PressureThreshold{Of::kLimit, 90}));
-  EXPECT_EQ(config.levels[2], (PressureThreshold{Of::kSystem, 97}));
+  EXPECT_EQ(config.levels[1], (PressureThreshold{ThresholdOf::kLimit, 90}));
+  EXPECT_EQ(config.levels[2], (PressureThreshold{ThresholdOf::kSystem, 97}));
   EXPECT_FALSE(config.psi);
   EXPECT_FALSE(config.watch);
   EXPECT_TRUE(config.cgroup_events);
@@ -67,9 +67,9 @@ TEST(PressureConfigTest, ALaterWordPrevails) {
 }
 
 TEST(PressureConfigTest, WhatAPercentageIsOfCanBeSaid) {
-  EXPECT_EQ(Parsed("level1=1%cgroup").levels[0], (PressureThreshold{Of::kCgroup, 1}));
-  EXPECT_EQ(Parsed("level2=100%heap").levels[1], (PressureThreshold{Of::kHeap, 100}));
-  EXPECT_EQ(Parsed("level3=50%system").levels[2], (PressureThreshold{Of::kSystem, 50}));
+  EXPECT_EQ(Parsed("level1=1%cgroup").levels[0], (PressureThreshold{ThresholdOf::kCgroup, 1}));
+  EXPECT_EQ(Parsed("level2=100%heap").levels[1], (PressureThreshold{ThresholdOf::kHeap, 100}));
+  EXPECT_EQ(Parsed("level3=50%system").levels[2], (PressureThreshold{ThresholdOf::kSystem, 50}));
 }
 
 TEST(PressureConfigTest, BytesHaveUnits) {

@@ -6,7 +6,7 @@
 namespace tcmalloc {
 namespace {
 
-using Of = PressureThreshold::Of;
+using ThresholdOf = PressureThreshold::Of;
 constexpr uint64_t kUnknown = PressureFigures::kUnknown;
 constexpr uint64_t kNoThreshold = PressureReading::kNoThreshold;
 
@@ -28,39 +28,39 @@ void ExpectReading(const PressureThreshold& threshold, const PressureFigures& fi
 }
 
 TEST(PressureFiguresTest, EachKindHasItsOwn) {
-  ExpectReading({Of::kNone, 50}, kAll, 0, kNoThreshold);
-  ExpectReading({Of::kBytes, 50}, kAll, 40, 50);
-  ExpectReading({Of::kCgroup, 50}, kAll, 10, 500);
-  ExpectReading({Of::kHeap, 50}, kAll, 20, 1000);
-  ExpectReading({Of::kSystem, 50}, kAll, 30, 1500);
+  ExpectReading({ThresholdOf::kNone, 50}, kAll, 0, kNoThreshold);
+  ExpectReading({ThresholdOf::kBytes, 50}, kAll, 40, 50);
+  ExpectReading({ThresholdOf::kCgroup, 50}, kAll, 10, 500);
+  ExpectReading({ThresholdOf::kHeap, 50}, kAll, 20, 1000);
+  ExpectReading({ThresholdOf::kSystem, 50}, kAll, 30, 1500);
 }
 
 TEST(PressureFiguresTest, WhatIsNotKnownIsNoThreshold) {
-  for (const Of of : {Of::kBytes, Of::kCgroup, Of::kHeap, Of::kSystem, Of::kLimit}) {
+  for (const ThresholdOf of : {ThresholdOf::kBytes, ThresholdOf::kCgroup, ThresholdOf::kHeap, ThresholdOf::kSystem, ThresholdOf::kLimit}) {
     ExpectReading({of, 50}, PressureFigures(), 0, kNoThreshold);
   }
   PressureFigures figures = kAll;
   figures.cgroup_in_use = kUnknown;
-  ExpectReading({Of::kCgroup, 50}, figures, 0, kNoThreshold);
+  ExpectReading({ThresholdOf::kCgroup, 50}, figures, 0, kNoThreshold);
 }
 
 TEST(PressureFiguresTest, TheLimitIsTheNearestThereIs) {
   PressureFigures figures = kAll;
-  ExpectReading({Of::kLimit, 10}, figures, 10, 100);
+  ExpectReading({ThresholdOf::kLimit, 10}, figures, 10, 100);
   figures.cgroup_limit = kUnknown;
-  ExpectReading({Of::kLimit, 10}, figures, 20, 200);
+  ExpectReading({ThresholdOf::kLimit, 10}, figures, 20, 200);
   figures.heap_limit = kUnknown;
-  ExpectReading({Of::kLimit, 10}, figures, 30, 300);
+  ExpectReading({ThresholdOf::kLimit, 10}, figures, 30, 300);
 }
 
 TEST(PressureFiguresTest, PercentagesOfLargeAndSmallNumbersAreRight) {
   PressureFigures figures = kAll;
   figures.cgroup_limit = 199;
-  ExpectReading({Of::kCgroup, 50}, figures, 10, 99);
+  ExpectReading({ThresholdOf::kCgroup, 50}, figures, 10, 99);
   figures.cgroup_limit = UINT64_MAX - 1;
-  ExpectReading({Of::kCgroup, 100}, figures, 10, UINT64_MAX - 1);
+  ExpectReading({ThresholdOf::kCgroup, 100}, figures, 10, UINT64_MAX - 1);
   figures.cgroup_limit = 0;
-  ExpectReading({Of::kCgroup, 80}, figures, 10, 0);
+  ExpectReading({ThresholdOf::kCgroup, 80}, figures, 10, 0);
 }
 
 }  // namespace

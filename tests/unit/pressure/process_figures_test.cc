@@ -11,7 +11,7 @@
 namespace tcmalloc {
 namespace {
 
-using Of = PressureThreshold::Of;
+using ThresholdOf = PressureThreshold::Of;
 class ProcessFiguresTest : public testing::Test {
  protected:
   ProcessFiguresTest() : root_(tree_.root()), figures_(NewHeap(), root_) {}
@@ -23,7 +23,7 @@ class ProcessFiguresTest : public testing::Test {
     tree_.Write("/sys/fs/cgroup/service/memory.max", "1000000\n");
     tree_.Write("/sys/fs/cgroup/service/memory.stat", "anon 300000\nfile 900000\n");
   }
-  void BeginWith(Of of) {
+  void BeginWith(ThresholdOf of) {
     PressureConfig config;
     config.levels[0] = {of, 50};
     figures_.Begin(config);
@@ -36,7 +36,7 @@ class ProcessFiguresTest : public testing::Test {
 
 TEST_F(ProcessFiguresTest, OfAGroupItsAnonymousMemoryCounts) {
   BeInGroupOfVersion2();
-  BeginWith(Of::kCgroup);
+  BeginWith(ThresholdOf::kCgroup);
   EXPECT_STREQ(figures_.directories().v2, (root_ + "/sys/fs/cgroup/service").c_str());
   const PressureFigures figures = figures_.Read(0);
   EXPECT_EQ(figures.cgroup_limit, 1'000'000U);
@@ -49,7 +49,7 @@ TEST_F(ProcessFiguresTest, OfAGroupItsAnonymousMemoryCounts) {
 
 TEST_F(ProcessFiguresTest, ALimitIsReadAgainEveryFewSecondsAndUseEachTime) {
   BeInGroupOfVersion2();
-  BeginWith(Of::kCgroup);
+  BeginWith(ThresholdOf::kCgroup);
   EXPECT_EQ(figures_.Read(1000).cgroup_limit, 1'000'000U);
   tree_.Write("/sys/fs/cgroup/service/memory.max", "2000000\n");
   tree_.Write("/sys/fs/cgroup/service/memory.stat", "anon 400000\n");
@@ -66,13 +66,13 @@ TEST_F(ProcessFiguresTest, WhereAGroupHasNoFiguresThoseOfTheProcessAreUsed) {
   BeInGroupOfVersion2();
   tree_.Write("/proc/self/statm", "1000 500 100 1 0 300 0\n");
   std::filesystem::remove(tree_.Path("/sys/fs/cgroup/service/memory.stat"));
-  BeginWith(Of::kCgroup);
+  BeginWith(ThresholdOf::kCgroup);
   EXPECT_EQ(figures_.Read(0).cgroup_in_use, 400 * static_cast<uint64_t>(getpagesize()));
 }
 
 TEST_F(ProcessFiguresTest, AGroupThatVanishesIsNoThreshold) {
   BeInGroupOfVersion2();
-  BeginWith(Of::kCgroup);
+  BeginWith(ThresholdOf::kCgroup);
   EXPECT_NE(figures_.ReadLevels(0)[0].threshold, PressureReading::kNoThreshold);
   std::filesystem::remove_all(root_ + "/sys/fs/cgroup/service");
   const PressureReadings readings = figures_.ReadLevels(kCgroupRereadMs);
@@ -80,7 +80,7 @@ TEST_F(ProcessFiguresTest, AGroupThatVanishesIsNoThreshold) {
 }
 
 TEST_F(ProcessFiguresTest, WithoutAnyFileNothingIsKnown) {
-  BeginWith(Of::kLimit);
+  BeginWith(ThresholdOf::kLimit);
   const PressureFigures figures = figures_.Read(0);
   EXPECT_EQ(figures.cgroup_limit, PressureFigures::kUnknown);
   EXPECT_EQ(figures.heap_limit, PressureFigures::kUnknown);
@@ -90,7 +90,7 @@ TEST_F(ProcessFiguresTest, WithoutAnyFileNothingIsKnown) {
 
 TEST_F(ProcessFiguresTest, OfTheSystemWhatIsNotAvailableCounts) {
   tree_.Write("/proc/meminfo", "MemTotal: 1000 kB\nMemFree: 10 kB\nMemAvailable: 400 kB\n");
-  BeginWith(Of::kSystem);
+  BeginWith(ThresholdOf::kSystem);
   const PressureFigures figures = figures_.Read(0);
   EXPECT_EQ(figures.system_memory, 1000U << 10);
   EXPECT_EQ(figures.system_in_use, 600U << 10);

@@ -12,6 +12,7 @@
 #include <atomic>
 
 #include "os/clock.h"
+#include "testing/sanitizers.h"
 
 namespace tcmalloc {
 namespace {
@@ -92,7 +93,7 @@ TEST(HelperThreadDeathTest, AChildWithoutHelper) {
 }
 
 TEST(HelperThreadDeathTest, AForkedChildHasOneOfItsOwn) {
-#if defined(__SANITIZE_THREAD__)
+#if TESTED_WITH_TSAN
   GTEST_SKIP() << "ThreadSanitizer ends a forked child that creates a thread";
 #endif
   EXPECT_EXIT(

@@ -18,7 +18,7 @@ namespace tcmalloc {
 inline pid_t ThisThreadId() { return static_cast<pid_t>(syscall(SYS_gettid)); }
 
 // The rest of the line that starts with `field` in the thread's status file; empty when it is gone.
-inline std::string ThreadStatus(pid_t thread, const std::string& field) {
+inline std::string ThreadStatusField(pid_t thread, const std::string& field) {
   std::ifstream file("/proc/self/task/" + std::to_string(thread) + "/status");
   for (std::string line; std::getline(file, line);) {
     if (line.rfind(field + ":\t", 0) == 0) return line.substr(field.size() + 2);
@@ -29,7 +29,7 @@ inline std::string ThreadStatus(pid_t thread, const std::string& field) {
 // Returns when the thread sleeps, or is gone.
 inline void WaitUntilAsleep(pid_t thread) {
   for (;;) {
-    const std::string state = ThreadStatus(thread, "State");
+    const std::string state = ThreadStatusField(thread, "State");
     if (state.empty() || state[0] == 'S') return;
     sched_yield();
   }
@@ -39,9 +39,9 @@ inline void WaitUntilAsleep(pid_t thread) {
 // again, or is gone.
 inline void InterruptSleep(pid_t thread, pthread_t handle, int signal) {
   static const std::string kTimesAsleep = "voluntary_ctxt_switches";
-  const std::string before = ThreadStatus(thread, kTimesAsleep);
+  const std::string before = ThreadStatusField(thread, kTimesAsleep);
   EXPECT_EQ(pthread_kill(handle, signal), 0);
-  while (!before.empty() && ThreadStatus(thread, kTimesAsleep) == before) sched_yield();
+  while (!before.empty() && ThreadStatusField(thread, kTimesAsleep) == before) sched_yield();
   WaitUntilAsleep(thread);
 }
 
