@@ -332,7 +332,7 @@ class Hunt:
             return None
         labels = {name: test[0] for name, test in preset.tests().items()}
         only = "" if self.everything else fault.only
-        names = selected(labels, kinds, only, tiers.labels_left_out(tier))
+        names = selected(labels, kinds, only, tiers.labels_left_out(tier, preset.name))
         unknown = [name for name in names if name not in preset.sound]
         for i in range(0, len(unknown), NAMES_AT_ONCE):
             failed = preset.failures(unknown[i:i + NAMES_AT_ONCE], False)

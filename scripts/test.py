@@ -155,7 +155,7 @@ def run_preset(preset, tier, jobs, only, tally):
     for kind in kinds:
         if not any(kind in of_test for of_test in labels.values()):
             tally.fail(f"{preset}: has no test labelled {kind}")
-    left_out = tiers.labels_left_out(tier)
+    left_out = tiers.labels_left_out(tier, preset)
 
     say(f"{preset}: test ({' '.join(kinds)}), built in {time.monotonic() - started:.0f} s")
     started = time.monotonic()

@@ -5,7 +5,7 @@
   scripts/tiers.py              prints the table (make help-tests)
   scripts/tiers.py --markdown   prints it as tests/README.md has it
 
-A tier includes the tiers before it. A cell is a tier or the reason why the kind does not run there.
+A tier includes the tiers before it, but for what LEFT_TO names. A cell is a tier or the reason why the kind does not run there.
 """
 
 import sys
@@ -108,8 +108,13 @@ ONCE = {
     "clean root": ("all", "the README's commands in a new Debian system (root)"),
 }
 
+# Cells of an earlier tier that a later one leaves to another preset: (kind, preset, tier) -> that preset.
+LEFT_TO = {("unit", "check", "test"): "asan"}
+
 # Labels beside the kind -> the first tier that runs such tests.
 LATER_LABELS = {"slow": "test", "thorough": "all"}
+# Where a tier runs the tests of a label; every preset where nothing is said.
+LABEL_PRESETS = {("slow", "test"): "release"}
 
 
 def included(tier, limit):
@@ -119,15 +124,29 @@ def included(tier, limit):
 def kinds_of(preset, tier):
     """The kinds that a tier runs in a preset."""
     return [kind for kind, cells in CELLS.items()
-            if cells[preset] in TIERS and included(cells[preset], tier)]
+            if cells[preset] in TIERS and included(cells[preset], tier)
+            and (kind, preset, tier) not in LEFT_TO]
 
 
 def presets_of(tier):
     return [preset for preset in PRESETS if kinds_of(preset, tier)]
 
 
-def labels_left_out(tier):
-    return [label for label, first in LATER_LABELS.items() if not included(first, tier)]
+def labels_left_out(tier, preset):
+    """The labels whose tests a tier does not run in a preset."""
+    return [label for label, first in LATER_LABELS.items()
+            if not included(first, tier) or LABEL_PRESETS.get((label, tier), preset) != preset]
+
+
+def exceptions():
+    """Lines about what the table does not say."""
+    lines = [f"{COMMANDS[tier]} leaves `{kind}` of `{preset}` to `{other}`, which has the same asserts and a sanitizer"
+             for (kind, preset, tier), other in LEFT_TO.items()]
+    for label, first in LATER_LABELS.items():
+        where = LABEL_PRESETS.get((label, first))
+        lines.append(f"tests labelled `{label}` run from {COMMANDS[first]} on"
+                     + (f", there in `{where}` only" if where else ""))
+    return lines
 
 
 def jobs_of(tier):
@@ -145,6 +164,8 @@ def markdown():
         lines.append(f"| `{kind}` | " + " | ".join(shown) + " |")
     lines += ["", "A cell names the first tier that runs the kind in the preset. Empty cells:", ""]
     lines += [f"{number}. {REASONS[reason]}" for reason, number in notes.items()]
+    lines += ["", "Beside the table:", ""]
+    lines += [f"* {line}" for line in exceptions()]
     lines += ["", "Kinds:", ""]
     lines += [f"* `{kind}`: {text}" for kind, text in KINDS.items()]
     lines += ["", "Presets:", ""]
@@ -166,7 +187,7 @@ def plain():
     lines += ["", "A cell names the first tier that runs the kind in the preset: "
               + ", ".join(f"{tier} ({command})" for tier, command in COMMANDS.items()) + ".", ""]
     lines += [f"{notes[reason]} {text}" for reason, text in REASONS.items()]
-    lines.append("")
+    lines += ["", *(line.replace("`", "") for line in exceptions()), ""]
     for group in (KINDS, PRESETS):
         lines += [f"{name.ljust(width)}{text}" for name, text in group.items()] + [""]
     lines += [f"{job.ljust(width)}{COMMANDS[tier]}: {text}" for job, (tier, text) in ONCE.items()]

@@ -22,5 +22,5 @@ int main(void) {
   char* volatile object = malloc(100);
   if (object == NULL) return 1;
   memset(object, 1, 100);
-  return Print("/proc/self/smaps_rollup") || Print("/proc/self/status");
+  return Print("/proc/self/smaps") || Print("/proc/self/status");
 }

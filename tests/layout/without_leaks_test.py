@@ -38,7 +38,8 @@ def main():
         subprocess.run([sys.executable, layering, copy], check=True)
         build = pathlib.Path(folder) / "build"
         subprocess.run(["cmake", "-S", copy, "-B", build, "-G", "Ninja", "--log-level=WARNING",
-                        "-DCMAKE_BUILD_TYPE=Release", "-DTCMALLOC_BENCH=OFF"], check=True)
+                        "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_UNITY_BUILD=ON",
+                        "-DCMAKE_UNITY_BUILD_BATCH_SIZE=0", "-DTCMALLOC_BENCH=OFF"], check=True)
         subprocess.run(["cmake", "--build", build, "-j2", "--target", *TARGETS], check=True,
                        stdout=subprocess.DEVNULL)
         names = subprocess.run(["ninja", "-C", build, "-t", "targets", "all"], check=True,

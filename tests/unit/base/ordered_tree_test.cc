@@ -30,7 +30,8 @@ using Model = std::set<TreeItem*, PointeeBefore>;
 
 std::vector<TreeItem*> Elements(const OrderedTree<TreeItem>& tree) {
   std::vector<TreeItem*> elements;
-  for (TreeItem* i = tree.First(); i != nullptr; i = OrderedTree<TreeItem>::Next(i)) elements.push_back(i);
+  for (TreeItem* i = tree.First(); i != nullptr; i = OrderedTree<TreeItem>::Next(i))
+    elements.push_back(i);
   return elements;
 }
 
@@ -74,8 +75,8 @@ TEST(OrderedTreeTest, AgreesWithAStdSet) {
     item->in_tree = !item->in_tree;
     const int key = static_cast<int>(random.Below(42));
     TreeItem* const found = tree.FirstWhere([key](const TreeItem& i) { return i.key >= key; });
-    const auto expected =
-        std::find_if(model.begin(), model.end(), [key](const TreeItem* i) { return i->key >= key; });
+    const auto expected = std::find_if(model.begin(), model.end(),
+                                       [key](const TreeItem* i) { return i->key >= key; });
     ASSERT_EQ(found, expected == model.end() ? nullptr : *expected) << key;
     if (step % 100 == 0) {
       ASSERT_NO_FATAL_FAILURE(ExpectSame(tree, model));

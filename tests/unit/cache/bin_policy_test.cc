@@ -152,7 +152,8 @@ TEST(BinPolicyTest, FollowsTheDocumentsLaw) {
         limit = overflow.limit;
         overages = overflow.overages;
       }
-      ASSERT_EQ(limit, list.max_length()) << "class " << i << " step " << step << " seed " << kPolicySeed;
+      ASSERT_EQ(limit, list.max_length())
+          << "class " << i << " step " << step << " seed " << kPolicySeed;
     }
   }
 }

@@ -296,7 +296,8 @@ TEST_P(CentralCacheTwoThreadsTest, NoLineIsShared) {
   test_processor = 0;
 }
 
-std::string NameOfProcessors(const testing::TestParamInfo<std::tuple<size_t, std::array<int, 2>>>& info) {
+std::string NameOfProcessors(
+    const testing::TestParamInfo<std::tuple<size_t, std::array<int, 2>>>& info) {
   const auto [size, processors] = info.param;
   return std::to_string(size) + "BytesOnProcessors" + std::to_string(processors[0]) + "And" +
          std::to_string(processors[1]);

@@ -60,7 +60,9 @@ struct HoleHeap : TestHeap {
 
 uintptr_t At(const void* p) { return reinterpret_cast<uintptr_t>(p); }
 
-void FillWithByte(void* object, size_t size, size_t tag) { memset(object, static_cast<int>(tag), size); }
+void FillWithByte(void* object, size_t size, size_t tag) {
+  memset(object, static_cast<int>(tag), size);
+}
 bool IsFilled(const void* object, size_t size, size_t tag) {
   const unsigned char* const bytes = static_cast<const unsigned char*>(object);
   return std::all_of(bytes, bytes + size,

@@ -21,8 +21,8 @@ constexpr size_t kWord = sizeof(uintptr_t);
 class ControlBlocksTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    memory_ = static_cast<char*>(
-        mmap(nullptr, kPages * kHardwarePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    memory_ = static_cast<char*>(mmap(nullptr, kPages * kHardwarePage, PROT_READ | PROT_WRITE,
+                                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     ASSERT_NE(memory_, MAP_FAILED);
     madvise(memory_, kPages * kHardwarePage, MADV_NOHUGEPAGE);
     // Page 0 is a guard, and a live thread's block ends page 9.
@@ -124,7 +124,7 @@ TEST_F(ControlBlocksTest, EachSignCounts) {
     size_t word;
     uintptr_t value;
   } kUnlikely[] = {
-      {kStackAt, Address(20)},     // behind the block
+      {kStackAt, Address(20)},             // behind the block
       {kStackAt + 1, 9 * kHardwarePage},   // ends in front of it
       {kStackAt + 1, 13 * kHardwarePage},  // or far behind
       {kStackAt + 2, 10 * kHardwarePage},  // guard pages and nothing else

@@ -109,7 +109,8 @@ class Found {
 
  private:
   __attribute__((no_sanitize("address"))) void Search(uintptr_t start, uintptr_t end) {
-    for (uintptr_t at = (start + sizeof(uintptr_t) - 1) & ~(sizeof(uintptr_t) - 1); at + sizeof(uintptr_t) <= end; at += sizeof(uintptr_t)) {
+    for (uintptr_t at = (start + sizeof(uintptr_t) - 1) & ~(sizeof(uintptr_t) - 1);
+         at + sizeof(uintptr_t) <= end; at += sizeof(uintptr_t)) {
       const uintptr_t word = *reinterpret_cast<const volatile uintptr_t*>(at);
       if (word < 4096) continue;
       EXPECT_TRUE(words_.Push(word));

@@ -19,7 +19,6 @@
 namespace tcmalloc {
 namespace {
 
-
 bool IsBelowBreak(const void* p) { return p < sbrk(0); }
 
 TEST(AnonymousMemoryTest, UsesMmapFirst) {

@@ -16,7 +16,6 @@
 namespace tcmalloc {
 namespace {
 
-
 // A file stands in for the device.
 class DeviceMemoryTest : public testing::Test {
  protected:

@@ -17,7 +17,6 @@
 namespace tcmalloc {
 namespace {
 
-
 class HeapMemoryTest : public testing::Test {
  protected:
   ~HeapMemoryTest() override { unlink(device_path_.c_str()); }

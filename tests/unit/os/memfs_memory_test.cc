@@ -22,7 +22,6 @@
 namespace tcmalloc {
 namespace {
 
-
 // On tmpfs, which every system has.
 class MemfsMemoryTest : public testing::Test {
  protected:
@@ -105,7 +104,8 @@ TEST_F(MemfsMemoryTest, ThreadsGetMemoryOfTheirOwn) {
   std::vector<std::thread> threads;
   for (size_t t = 0; t < kThreads; ++t) {
     threads.emplace_back([this, &pieces, t] {
-      for (size_t i = t * kPieces; i < (t + 1) * kPieces; ++i) pieces[i] = Map(kHardwarePage, 2 * kHardwarePage);
+      for (size_t i = t * kPieces; i < (t + 1) * kPieces; ++i)
+        pieces[i] = Map(kHardwarePage, 2 * kHardwarePage);
     });
   }
   for (std::thread& thread : threads) thread.join();

@@ -21,7 +21,6 @@
 namespace tcmalloc {
 namespace {
 
-
 uintptr_t Break() { return reinterpret_cast<uintptr_t>(sbrk(0)); }
 
 TEST(SbrkMemoryTest, IsZeroFilledWritableAndAligned) {
@@ -72,7 +71,8 @@ TEST(SbrkMemoryTest, TheProgramMayMoveTheBreakBetweenPieces) {
 TEST(SbrkMemoryTest, StartsBehindThePageThatTheBreakIsIn) {
   SbrkMemory memory;
   const size_t to_page_end = -Break() & (kHardwarePage - 1);
-  char* const programs = static_cast<char*>(sbrk(static_cast<intptr_t>(to_page_end + 2 * kHardwarePage)));
+  char* const programs =
+      static_cast<char*>(sbrk(static_cast<intptr_t>(to_page_end + 2 * kHardwarePage)));
   memset(programs, 'x', to_page_end + 2 * kHardwarePage);
   sbrk(-static_cast<intptr_t>(kHardwarePage + kHardwarePage / 2));
   char* const p = static_cast<char*>(memory.Map(kHardwarePage, 1, kHardwarePage));
@@ -89,7 +89,8 @@ TEST(SbrkMemoryTest, ThreadsGetMemoryOfTheirOwn) {
   for (std::vector<uintptr_t>& mine : starts) {
     threads.emplace_back([&memory, &mine] {
       for (uintptr_t& start : mine) {
-        start = reinterpret_cast<uintptr_t>(memory.Map(kHardwarePage, kHardwarePage, kHardwarePage));
+        start =
+            reinterpret_cast<uintptr_t>(memory.Map(kHardwarePage, kHardwarePage, kHardwarePage));
       }
     });
   }
@@ -116,29 +117,32 @@ TEST(SbrkMemoryTest, KnowsWhatItMayHold) {
 }
 
 TEST(SbrkMemoryTest, RefusesWhatTheSystemRefuses) {
-  EXPECT_EQ(InChild([] {
-              SbrkMemory memory;
-              errno = 1234;
-              uintptr_t before = Break();
-              // Negative as a signed number: the break must not move down.
-              for (const size_t bytes : {SIZE_MAX - kHardwarePage + 1, SIZE_MAX / 2 + 1}) {
-                if (memory.Map(bytes & ~(kHardwarePage - 1), kHardwarePage, kHardwarePage) != nullptr) return 1;
-              }
-              if (memory.Map(kHardwarePage, SIZE_MAX / 2 + 1, kHardwarePage) != nullptr) return 2;
-              if (Break() != before) return 3;
-              // 32-bit machines may have one quarter or another.
-              int quarters = 0;
-              while (memory.Map(SIZE_MAX / 4 & ~(kHardwarePage - 1), kHardwarePage, kHardwarePage) != nullptr) {
-                before = Break();
-                if (++quarters > (sizeof(void*) == 8 ? 0 : 3)) return 7;
-              }
-              if (Break() != before) return 8;
-              rlimit limit = {kMiB, kMiB};
-              if (setrlimit(RLIMIT_DATA, &limit) != 0) return 4;
-              if (memory.Map(64 * kMiB, kHardwarePage, kHardwarePage) != nullptr) return 5;
-              return errno == 1234 ? 0 : 6;
-            }),
-            0);
+  EXPECT_EQ(
+      InChild([] {
+        SbrkMemory memory;
+        errno = 1234;
+        uintptr_t before = Break();
+        // Negative as a signed number: the break must not move down.
+        for (const size_t bytes : {SIZE_MAX - kHardwarePage + 1, SIZE_MAX / 2 + 1}) {
+          if (memory.Map(bytes & ~(kHardwarePage - 1), kHardwarePage, kHardwarePage) != nullptr)
+            return 1;
+        }
+        if (memory.Map(kHardwarePage, SIZE_MAX / 2 + 1, kHardwarePage) != nullptr) return 2;
+        if (Break() != before) return 3;
+        // 32-bit machines may have one quarter or another.
+        int quarters = 0;
+        while (memory.Map(SIZE_MAX / 4 & ~(kHardwarePage - 1), kHardwarePage, kHardwarePage) !=
+               nullptr) {
+          before = Break();
+          if (++quarters > (sizeof(void*) == 8 ? 0 : 3)) return 7;
+        }
+        if (Break() != before) return 8;
+        rlimit limit = {kMiB, kMiB};
+        if (setrlimit(RLIMIT_DATA, &limit) != 0) return 4;
+        if (memory.Map(64 * kMiB, kHardwarePage, kHardwarePage) != nullptr) return 5;
+        return errno == 1234 ? 0 : 6;
+      }),
+      0);
 }
 
 }  // namespace

@@ -331,8 +331,8 @@ TEST_F(StackTraceTest, BadStacks) {
   constexpr uint64_t kSeed = 4711;
   SeededRandom random(kSeed);
   // Pages that cannot be read around one that can.
-  char* const area =
-      static_cast<char*>(mmap(nullptr, 3 * kHardwarePage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  char* const area = static_cast<char*>(
+      mmap(nullptr, 3 * kHardwarePage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   ASSERT_EQ(mprotect(area + kHardwarePage, kHardwarePage, PROT_READ | PROT_WRITE), 0);
   const uintptr_t page = reinterpret_cast<uintptr_t>(area) + kHardwarePage;
   std::vector<uintptr_t> code;

@@ -22,7 +22,6 @@
 namespace tcmalloc {
 namespace {
 
-
 bool IsZero(const char* p, size_t bytes) {
   for (size_t i = 0; i < bytes; ++i) {
     if (p[i] != 0) return false;

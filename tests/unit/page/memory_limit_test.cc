@@ -21,7 +21,6 @@ using Wide = uint64_t;
 
 using Action = GrowthDecision::Action;
 
-
 TEST(MemoryLimitTest, WithoutLimitsTheHeapGrows) {
   for (const size_t backed : {size_t{0}, kMiB, SIZE_MAX / 2, SIZE_MAX}) {
     for (const size_t request : {size_t{1}, kMiB, SIZE_MAX}) {

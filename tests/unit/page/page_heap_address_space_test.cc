@@ -125,7 +125,9 @@ struct Case {
 class Trace {
  public:
   Trace(const Case& c, uint64_t seed)
-      : case_(c), random_(seed), under_test_(Options(c), {.now_ms = [] { return address_clock_ms; }}) {
+      : case_(c),
+        random_(seed),
+        under_test_(Options(c), {.now_ms = [] { return address_clock_ms; }}) {
     if (c.hugepages) heap_.SetHugepages({HugepageMode::kAdvise});
     if (c.limited == Limited::kSoft) heap_.SetLimit(LimitKind::kSoft, kLimitBytes);
     if (c.limited == Limited::kHard) heap_.SetLimit(LimitKind::kHard, kLimitBytes);

@@ -21,11 +21,9 @@
 namespace tcmalloc {
 namespace {
 
-
 FakeVirtualMemory::Options AddressOnly() {
   return FakeVirtualMemory::AddressOnly(uint64_t{8} << 30);
 }
-
 
 class PageHeapLimitsTest : public testing::Test {
  protected:

@@ -28,7 +28,6 @@ using Strength = FakeVirtualMemory::Strength;
 constexpr auto kRange =
     static_cast<size_t>(std::min<uint64_t>(uint64_t{64} << 30, FakeVirtualMemory::kMaxRange));
 
-
 class PageHeapTest : public testing::Test {
  protected:
   PageHeapTest() {
@@ -44,7 +43,8 @@ class PageHeapTest : public testing::Test {
 
   static inline int64_t clock_ms_ = 0;
 
-  PageHeapUnderTest under_test_{FakeVirtualMemory::AddressOnly(kRange), {.now_ms = [] { return clock_ms_; }}};
+  PageHeapUnderTest under_test_{FakeVirtualMemory::AddressOnly(kRange),
+                                {.now_ms = [] { return clock_ms_; }}};
   PageHeap& heap_ = under_test_.heap;
   FakeVirtualMemory& vm_ = under_test_.vm;
 };
@@ -885,7 +885,8 @@ TEST_F(PageHeapUnmapTest, UnmappingLeaksNoRecords) {
 
 // Of two free spans the longer one stays: sbrk's memory does.
 TEST(PageHeapAddressSpaceTest, WhatCannotBeUnmappedIsPassedOver) {
-  PageHeapUnderTest under_test(FakeVirtualMemory::AddressOnly(512 * kPageSize), {.unmap_when_short = true});
+  PageHeapUnderTest under_test(FakeVirtualMemory::AddressOnly(512 * kPageSize),
+                               {.unmap_when_short = true});
   PageHeap& heap = under_test.heap;
   FakeVirtualMemory& vm = under_test.vm;
   heap.SetReleaseRate(0);

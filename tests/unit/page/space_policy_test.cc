@@ -8,7 +8,6 @@
 namespace tcmalloc {
 namespace {
 
-
 TEST(SpacePolicyTest, WhatIsSpareIsNotSaved) {
   EXPECT_FALSE(SavesSpace(MiB(0), MiB(0), kSpareSpace));
   EXPECT_FALSE(SavesSpace(MiB(64), MiB(0), kSpareSpace));

@@ -36,7 +36,8 @@ TEST(PressureFiguresTest, EachKindHasItsOwn) {
 }
 
 TEST(PressureFiguresTest, WhatIsNotKnownIsNoThreshold) {
-  for (const ThresholdOf of : {ThresholdOf::kBytes, ThresholdOf::kCgroup, ThresholdOf::kHeap, ThresholdOf::kSystem, ThresholdOf::kLimit}) {
+  for (const ThresholdOf of : {ThresholdOf::kBytes, ThresholdOf::kCgroup, ThresholdOf::kHeap,
+                               ThresholdOf::kSystem, ThresholdOf::kLimit}) {
     ExpectReading({of, 50}, PressureFigures(), 0, kNoThreshold);
   }
   PressureFigures figures = kAll;

@@ -50,7 +50,8 @@ TEST(LegacyFormatTest, GrowthKeepsTheOrder) {
 }
 
 TEST(LegacyFormatTest, Nothing) {
-  EXPECT_EQ(WrittenText(Profile()), "heap profile: 0: 0 [0: 0] @ heapprofile\n\nMAPPED_LIBRARIES:\n");
+  EXPECT_EQ(WrittenText(Profile()),
+            "heap profile: 0: 0 [0: 0] @ heapprofile\n\nMAPPED_LIBRARIES:\n");
 }
 
 // Lines longer than any buffer, and more of them.

@@ -143,7 +143,8 @@ struct WrittenSample {
 std::vector<WrittenSample> Samples(std::string_view text) {
   std::vector<WrittenSample> samples;
   for (const std::string_view message : Texts(text, 2)) {
-    WrittenSample sample = {TakeVarints(Texts(message, 1).at(0)), TakeVarints(Texts(message, 2).at(0)), 0};
+    WrittenSample sample = {TakeVarints(Texts(message, 1).at(0)),
+                            TakeVarints(Texts(message, 2).at(0)), 0};
     for (const std::string_view label : Texts(message, 3)) {
       EXPECT_EQ(String(text, label, 1), "bytes");
       EXPECT_EQ(String(text, label, 4), "bytes");
@@ -158,8 +159,8 @@ std::vector<WrittenSample> Samples(std::string_view text) {
 TEST(ProtoFormatTest, SamplesOfHeaps) {
   KnownProfile known(ProfileKind::kHeap);
   const std::vector<WrittenSample> expected = {{{1, 2, 3}, {100, 4800, 43, 2040}, 48},
-                                        {{1, 2, 3}, {1, 100'000, 1, 100'000}, 100'000},
-                                        {{4, 2}, {300, 3000, 0, 0}, 0}};
+                                               {{1, 2, 3}, {1, 100'000, 1, 100'000}, 100'000},
+                                               {{4, 2}, {300, 3000, 0, 0}, 0}};
   EXPECT_EQ(Samples(WrittenProto(known.profile())), expected);
 }
 

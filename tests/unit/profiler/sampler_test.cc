@@ -20,7 +20,6 @@
 namespace tcmalloc {
 namespace {
 
-
 class SamplerTest : public ::testing::Test {
  protected:
   SamplerTest() {

@@ -21,8 +21,6 @@
 namespace tcmalloc {
 namespace {
 
-
-
 // A system with one control group, whose limit the test chooses.
 class LimitsTest : public testing::Test {
  protected:
