@@ -22,6 +22,7 @@ import time
 import xml.etree.ElementTree as ElementTree
 
 import tiers
+import unchanged
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
@@ -51,6 +52,7 @@ class Tally:
         self.outputs = []  # of the tests that failed, in the order of failures; None where unknown
         self.skips = []
         self.seconds = []  # (seconds, name) of each test
+        self.unchanged = 0  # that passed before with the same files, and did not run again
 
     def fail(self, what, output=None):
         self.failures.append(what)
@@ -87,7 +89,7 @@ def skip_reason(output):
 
 
 def count_results(preset, junit_file, tally):
-    """Adds the tests in ctest's JUnit file to the tally and returns how many it lists."""
+    """Adds the tests in ctest's JUnit file to the tally and returns name -> whether it passed."""
     cases = ElementTree.parse(junit_file).getroot().findall("testcase")
     for case in cases:
         name = f"{preset}: {case.get('name')}"
@@ -109,18 +111,37 @@ def count_results(preset, junit_file, tally):
             tally.fail(f"{name}: skipped without a reason")
         else:
             tally.skip(f"{name}: {reason}")
-    return len(cases)
+    return {case.get("name"): case.get("status") == "run" for case in cases}
 
 
-def labels_of_tests(build_dir):
-    """Name -> labels of every test that ctest knows in a build folder."""
+def all_tests(build_dir):
+    """What ctest knows of every test in a build folder, in its order."""
     listing = subprocess.run(["ctest", "--show-only=json-v1"], cwd=build_dir, check=True,
                              stdout=subprocess.PIPE)
-    return {
-        test["name"]: next((property["value"] for property in test.get("properties", [])
-                            if property["name"] == "LABELS"), [])
-        for test in json.loads(listing.stdout)["tests"]
-    }
+    return json.loads(listing.stdout)["tests"]
+
+
+class Memory:
+    """What passed in a build folder, and with which files."""
+
+    # They read the sources themselves.
+    ALWAYS = {"layout"}
+
+    def __init__(self, build_dir, tests):
+        self.build_dir = build_dir
+        self.passed = unchanged.load(build_dir)
+        self.now = unchanged.fingerprints(ROOT, build_dir, [
+            test for test in tests if not self.ALWAYS & set(unchanged.labels_of(test))])
+
+    def is_unchanged(self, name):
+        return name in self.now and self.passed.get(name) == self.now[name]
+
+    def store(self, names, passed_names):
+        """Remembers the result of those that ran."""
+        for name in names:
+            self.passed.pop(name, None)
+        self.passed.update({name: self.now[name] for name in passed_names if name in self.now})
+        unchanged.store(self.build_dir, self.passed)
 
 
 def build(preset, kinds, jobs):
@@ -135,7 +156,7 @@ def build(preset, kinds, jobs):
     return "building" if subprocess.run(command, cwd=ROOT).returncode else None
 
 
-def run_preset(preset, tier, jobs, only, tally):
+def run_preset(preset, tier, jobs, only, again, tally):
     started = time.monotonic()
     # A preset that is asked for by name runs what it has, where the tier has nothing of it.
     kinds = [kind for kind in
@@ -147,7 +168,8 @@ def run_preset(preset, tier, jobs, only, tally):
         tally.fail(f"{preset}: {failed_step}")
         return
     build_dir = ROOT / "build" / preset
-    labels = labels_of_tests(build_dir)
+    tests = all_tests(build_dir)
+    labels = {test["name"]: unchanged.labels_of(test) for test in tests}
     for name, of_test in labels.items():
         # ctest has one test that fails in place of those of a program that is not built.
         if not set(of_test) & set(LABELS) and not name.endswith("_NOT_BUILT"):
@@ -156,28 +178,44 @@ def run_preset(preset, tier, jobs, only, tally):
         if not any(kind in of_test for of_test in labels.values()):
             tally.fail(f"{preset}: has no test labelled {kind}")
     left_out = tiers.labels_left_out(tier, preset)
+    # In the order of ctest, which numbers them from 1.
+    chosen = [number for number, of_test in enumerate(labels.values(), 1)
+              if set(of_test) & set(kinds) and not set(of_test) & set(left_out)]
+    memory = Memory(build_dir, tests) if tier == "check" else None
+    if memory and not again:
+        names = list(labels)
+        repeated = [number for number in chosen if not memory.is_unchanged(names[number - 1])]
+        tally.unchanged += len(chosen) - len(repeated)
+        say(f"{preset}: {len(chosen) - len(repeated)} tests passed before with the same files"
+            " (ARGS=--again runs them as well)")
+        chosen = repeated
+        if not chosen:
+            return
 
     say(f"{preset}: test ({' '.join(kinds)}), built in {time.monotonic() - started:.0f} s")
     started = time.monotonic()
     failures_before = len(tally.failures)
     with tempfile.TemporaryDirectory() as folder:
         junit_file = pathlib.Path(folder) / "results.xml"
+        numbers = pathlib.Path(folder) / "numbers"
+        numbers.write_text(f"{chosen[0]},{chosen[0]},1," + ",".join(map(str, chosen)) if chosen else "0,0,1,0")
         ctest = subprocess.run(
             # Twice as many as processors: many tests mostly wait.
-            ["ctest", "-L", f"^({'|'.join(kinds)})$",
-             *(["-LE", f"^({'|'.join(left_out)})$"] if left_out else []), "-j", str(2 * jobs), "--output-on-failure",
+            ["ctest", "-I", numbers, "-j", str(2 * jobs), "--output-on-failure",
              "--no-tests=error", "--timeout", str(TEST_TIMEOUT_S), "--progress",
              # What a test printed is needed whole: a skip's reason may be anywhere in it.
              "--test-output-size-passed", "1000000", "--output-junit", junit_file],
             cwd=build_dir)
-        counted = 0
-        if junit_file.exists():
-            counted = count_results(preset, junit_file, tally)
-    if counted == 0:
+        results = count_results(preset, junit_file, tally) if junit_file.exists() else {}
+    if memory:
+        memory.store(results, [name for name, passed in results.items() if passed])
+    if not results:
         tally.fail(f"{preset}: no test ran")
+    elif len(results) != len(chosen):
+        tally.fail(f"{preset}: of {len(chosen)} tests {len(results)} ran")
     elif ctest.returncode != 0 and len(tally.failures) == failures_before:
         tally.fail(f"{preset}: ctest ended with {ctest.returncode}")
-    say(f"{preset}: {counted} tests in {time.monotonic() - started:.0f} s")
+    say(f"{preset}: {len(results)} tests in {time.monotonic() - started:.0f} s")
 
 
 def formatted_files():
@@ -233,6 +271,8 @@ def main():
                         help="only tests of this kind, in whichever tier (repeatable)")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)),
                         help="default: one per CPU")
+    parser.add_argument("--again", action="store_true",
+                        help="make check: also the tests that passed with the same files")
     parser.add_argument("--list-formatted", action="store_true",
                         help="print the files that the format check covers, and end")
     options = parser.parse_args()
@@ -251,7 +291,7 @@ def main():
                 kind == SYSTEM_KIND or tiers.CELLS[kind][preset] in tiers.TIERS
                 for kind in options.kind):
             continue
-        run_preset(preset, options.tier, options.jobs, options.kind, tally)
+        run_preset(preset, options.tier, options.jobs, options.kind, options.again, tally)
     for job in jobs:
         if job != "format":
             run_job(job, tally)
@@ -265,9 +305,9 @@ def main():
         print(f"FAIL  {failure}")
         for line in last_words(output, LINES_OF_ALL_FAILURES // len(tally.failures)):
             print(f"      {line}")
-    print(f"{tally.passed} passed, {len(tally.failures)} failed, {len(tally.skips)} skipped",
-          flush=True)
-    return 1 if tally.failures or not tally.passed else 0
+    print(f"{tally.passed} passed, {len(tally.failures)} failed, {len(tally.skips)} skipped"
+          + (f", {tally.unchanged} unchanged since they passed" if tally.unchanged else ""), flush=True)
+    return 1 if tally.failures or not tally.passed + tally.unchanged else 0
 
 
 if __name__ == "__main__":

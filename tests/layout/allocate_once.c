@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Allocates one object, uses it, and prints what the kernel then says of this process's memory.
+// Allocates one object and uses it. With an argument it prints what the kernel then says of this process's memory.
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,9 +18,11 @@ static int Print(const char* path) {
   return n < 0;
 }
 
-int main(void) {
+int main(int argc, char** argv) {
   char* volatile object = malloc(100);
   if (object == NULL) return 1;
   memset(object, 1, 100);
+  (void)argv;
+  if (argc == 1) return 0;
   return Print("/proc/self/smaps") || Print("/proc/self/status");
 }

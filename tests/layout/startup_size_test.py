@@ -51,7 +51,7 @@ def environment(library):
 
 def sizes(program, library):
     """(resident KiB, KiB of address space)"""
-    run = subprocess.run([program], env=environment(library), stdout=subprocess.PIPE,
+    run = subprocess.run([program, "print"], env=environment(library), stdout=subprocess.PIPE,
                          stderr=subprocess.STDOUT, text=True, check=True)
     resident = 0
     file = ""

@@ -7,11 +7,12 @@
 PROGRAM is the benchmark program index-build, with shards as large as its defaults and caches that
 may come to hold 1 GiB. With LIBRARY and phases its resident memory stays near the bytes that it
 asked for. What threads strand grows from round to round, and has come to its end after about 20 of
-them.
+them. The median of some runs counts: a peak hangs on how the threads run.
 """
 
 import json
 import os
+import statistics
 import subprocess
 import sys
 
@@ -20,6 +21,7 @@ CACHE_BYTES = 1 << 30
 SHARD_MB = 200
 SHARDS = 4
 TURNS = 6  # of each of 16 threads: 24 rounds
+RUNS = 3
 
 
 def run(program, library):
@@ -45,10 +47,13 @@ def run(program, library):
 
 
 def main(program, library):
-    figures = run(program, library)
-    if not figures["phases"]:
-        sys.exit("FAILED: the program found no phases")
-    if figures["rss_to_live"] > MOST_RSS_TO_LIVE:
+    ratios = []
+    for _ in range(RUNS):
+        figures = run(program, library)
+        if not figures["phases"]:
+            sys.exit("FAILED: the program found no phases")
+        ratios.append(figures["rss_to_live"])
+    if statistics.median(ratios) > MOST_RSS_TO_LIVE:
         print(f"FAILED: more than {MOST_RSS_TO_LIVE} of what was live")
         return 1
     return 0

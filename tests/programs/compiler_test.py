@@ -10,7 +10,7 @@ import sys
 
 import harness
 
-CLASSES = 16
+CLASSES = 8
 
 HEAD = """\
 #include <algorithm>

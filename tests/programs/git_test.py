@@ -14,7 +14,7 @@ IDENTITY = {
     "GIT_COMMITTER_NAME": "C O Mitter",
     "GIT_COMMITTER_EMAIL": "committer@example.com",
 }
-COMMITS = 120
+COMMITS = 60
 FILES = 60
 
 

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <barrier>
 #include <cstdint>
@@ -391,12 +392,18 @@ TC_OUT_OF_LINE void WipeStack() {
   for (volatile char& byte : waste) byte = 0;
 }
 
+// In 32 bits a number that the process has may look like an address of one of them, but hardly of each.
 TEST_F(RootsTest, AMappingThatNobodyKnowsIsNotReached) {
-  const uintptr_t not_address = MapLost();
+  std::array<uintptr_t, 4> not_addresses;
+  for (uintptr_t& not_address : not_addresses) not_address = MapLost();
   WipeStack();
   const Found found(registered_);
-  EXPECT_EQ(found.KindsAt(reinterpret_cast<void*>(~not_address)), "not reached");
-  munmap(reinterpret_cast<void*>(~not_address - (1 << 20)), 3 << 20);
+  size_t not_reached = 0;
+  for (const uintptr_t not_address : not_addresses) {
+    not_reached += found.KindsAt(reinterpret_cast<void*>(~not_address)) == "not reached";
+    munmap(reinterpret_cast<void*>(~not_address - (1 << 20)), 3 << 20);
+  }
+  EXPECT_GE(not_reached, sizeof(void*) == 4 ? 1 : not_addresses.size());
 }
 
 // Of each malloc, through whatever finds it: its data segment, mappings of large objects, and the
