@@ -108,8 +108,11 @@ ONCE = {
     "clean root": ("all", "the README's commands in a new Debian system (root)"),
 }
 
-# Cells of an earlier tier that a later one leaves to another preset: (kind, preset, tier) -> that preset.
-LEFT_TO = {("unit", "check", "test"): "asan"}
+# Cells of an earlier tier that a later one leaves to another preset: (kind, preset, tier) -> that preset, and why.
+LEFT_TO = {
+    ("unit", "check", "test"): ("asan", "has the same asserts and a sanitizer"),
+    ("layout", "check", "test"): ("release", "is what they are about"),
+}
 
 # Labels beside the kind -> the first tier that runs such tests.
 LATER_LABELS = {"slow": "test", "thorough": "all"}
@@ -140,8 +143,8 @@ def labels_left_out(tier, preset):
 
 def exceptions():
     """Lines about what the table does not say."""
-    lines = [f"{COMMANDS[tier]} leaves `{kind}` of `{preset}` to `{other}`, which has the same asserts and a sanitizer"
-             for (kind, preset, tier), other in LEFT_TO.items()]
+    lines = [f"{COMMANDS[tier]} leaves `{kind}` of `{preset}` to `{other}`, which {why}"
+             for (kind, preset, tier), (other, why) in LEFT_TO.items()]
     for label, first in LATER_LABELS.items():
         where = LABEL_PRESETS.get((label, first))
         lines.append(f"tests labelled `{label}` run from {COMMANDS[first]} on"
