@@ -63,7 +63,7 @@ def main():
                 return f"this failed: {' '.join(command)}"
         for counters in BUILD.rglob("*.gcda"):
             counters.unlink()
-        subprocess.run(["ctest", "-L", f"^({'|'.join(kinds)})$", "-j", str(jobs + 1), "--timeout", str(TEST_TIMEOUT_S),
+        subprocess.run(["ctest", "-L", f"^({'|'.join(kinds)})$", "-j", str(2 * jobs), "--timeout", str(TEST_TIMEOUT_S),
                         "--progress", "--quiet"], cwd=BUILD)
     lines = collections.defaultdict(collections.Counter)  # file -> line -> how often
     branches = collections.defaultdict(lambda: collections.defaultdict(collections.Counter))

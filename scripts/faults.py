@@ -295,7 +295,7 @@ class Preset:
         with tempfile.TemporaryDirectory() as folder:
             results = pathlib.Path(folder) / "results.xml"
             escaped = "|".join(re.sub(r"([^\w/-])", r"\\\1", name) for name in names)
-            self.run(["ctest", "--test-dir", self.folder, "-R", f"^({escaped})$", "-j", self.jobs + 1, "--timeout",
+            self.run(["ctest", "--test-dir", self.folder, "-R", f"^({escaped})$", "-j", 2 * self.jobs, "--timeout",
                       TEST_TIMEOUT_S, "--output-junit", results, *(["--stop-on-failure"] if at_first else [])])
             if not results.exists():
                 return list(names)
