@@ -198,7 +198,8 @@ def run_preset(preset, tier, jobs, only, again, tally):
     with tempfile.TemporaryDirectory() as folder:
         junit_file = pathlib.Path(folder) / "results.xml"
         numbers = pathlib.Path(folder) / "numbers"
-        numbers.write_text(f"{chosen[0]},{chosen[0]},1," + ",".join(map(str, chosen)) if chosen else "0,0,1,0")
+        # ctest leaves out the last character of the file.
+        numbers.write_text((f"{chosen[0]},{chosen[0]},1," + ",".join(map(str, chosen)) if chosen else "0,0,1,0") + "\n")
         ctest = subprocess.run(
             # Twice as many as processors: many tests mostly wait.
             ["ctest", "-I", numbers, "-j", str(2 * jobs), "--output-on-failure",

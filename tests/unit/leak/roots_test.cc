@@ -392,7 +392,8 @@ TC_OUT_OF_LINE void WipeStack() {
   for (volatile char& byte : waste) byte = 0;
 }
 
-// In 32 bits a number that the process has may look like an address of one of them, but hardly of each.
+// In 32 bits a number that the process has may look like an address of one of them, but hardly of
+// each.
 TEST_F(RootsTest, AMappingThatNobodyKnowsIsNotReached) {
   std::array<uintptr_t, 4> not_addresses;
   for (uintptr_t& not_address : not_addresses) not_address = MapLost();
