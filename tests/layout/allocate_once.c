@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Allocates one object and uses it. With an argument it prints what the kernel then says of this process's memory.
+// Allocates one object and uses it. With an argument it prints what the kernel then says of this
+// process's memory.
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
