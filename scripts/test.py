@@ -191,6 +191,9 @@ def run_preset(preset, tier, jobs, only, again, tally):
         chosen = repeated
         if not chosen:
             return
+    if not chosen:
+        tally.fail(f"{preset}: no test is to be run")
+        return
 
     say(f"{preset}: test ({' '.join(kinds)}), built in {time.monotonic() - started:.0f} s")
     started = time.monotonic()
@@ -199,7 +202,7 @@ def run_preset(preset, tier, jobs, only, again, tally):
         junit_file = pathlib.Path(folder) / "results.xml"
         numbers = pathlib.Path(folder) / "numbers"
         # ctest leaves out the last character of the file.
-        numbers.write_text((f"{chosen[0]},{chosen[0]},1," + ",".join(map(str, chosen)) if chosen else "0,0,1,0") + "\n")
+        numbers.write_text(f"{chosen[0]},{chosen[0]},1,{','.join(map(str, chosen))}\n")
         ctest = subprocess.run(
             # Twice as many as processors: many tests mostly wait.
             ["ctest", "-I", numbers, "-j", str(2 * jobs), "--output-on-failure",

@@ -111,7 +111,7 @@ ONCE = {
 # Cells of an earlier tier that a later one leaves to another preset: (kind, preset, tier) -> that preset, and why.
 LEFT_TO = {
     ("unit", "check", "test"): ("asan", "has the same asserts and a sanitizer"),
-    ("layout", "check", "test"): ("release", "is what they are about"),
+    ("layout", "check", "test"): ("release", "has more of them"),
 }
 
 # Labels beside the kind -> the first tier that runs such tests.

@@ -34,6 +34,7 @@ def workload(side):
         raise harness.Failure(f"figures that cannot be: {figures}")
     outputs = {
         "properties": " ".join(sorted(figures)),
+        "version": side.run(["swipl", "--version"]).stdout,
     }
     if not side.is_reference:
         suite("--no-subdirs")
@@ -43,4 +44,4 @@ def workload(side):
 
 if __name__ == "__main__":
     harness.main(workload, programs=["swipl", str(TESTS / "test.pl")], min_heap_mib=20,
-                 min_processes=1, linked="libswipl.so")
+                 min_processes=2, linked="libswipl.so")
