@@ -10,6 +10,11 @@ import harness
 
 TESTS = pathlib.Path("/usr/lib/swi-prolog/test")
 
+# They want a collection to leave no table, which gc_tables/1 does not promise: now and then some
+# are left, with gperftools as with ours. abol_test3b, which is alike, allows for that.
+NOT_REPEATABLE = ("abol_test3", "abol_test3a")
+TABLE_TESTS = "Tests/xsb/table_tests/xsb_test_tables.pl"
+
 
 def properties(side):
     """{name: value} of what the library answers to the names that SWI-Prolog knows."""
@@ -18,8 +23,19 @@ def properties(side):
     return {name: int(value) for name, value in re.findall(r"^(\S+)=(\d+)$", text, re.MULTILINE)}
 
 
+def leave_out(file, names):
+    """Takes tests out of a copy of SWI-Prolog's list of tests of tables."""
+    text = file.read_text()
+    for name in names:
+        text, found = re.subn(rf"^table_test\({name}\)\..*\n", "", text, flags=re.MULTILINE)
+        if found != 1:
+            raise harness.Failure(f"{file} has no test {name}")
+    file.write_text(text)
+
+
 def workload(side):
     shutil.copytree(TESTS, side.directory / "test")
+    leave_out(side.directory / "test" / TABLE_TESTS, NOT_REPEATABLE)
 
     def suite(*options):
         done = side.run(["swipl", "-q", "test.pl", "--no-packages", *options],
