@@ -237,6 +237,7 @@ class Preset:
         self.jobs = jobs
         self.folder = COPY / "build" / name
         self.ready = set()      # kinds that were built without a fault
+        self.stale = set()      # kinds of which a program or library that was built may have an earlier fault in it
         self.sound = {}         # test -> whether it passes without a fault, of those that were asked for
 
     def run(self, command):
@@ -334,6 +335,13 @@ class Hunt:
         only = "" if self.everything else fault.only
         names = selected(labels, kinds, only, tiers.labels_left_out(tier, preset.name))
         unknown = [name for name in names if name not in preset.sound]
+        stale = preset.stale & set(kinds)
+        if unknown and stale:
+            succeeded, problem = preset.build({f"tests_{kind}" for kind in stale})
+            if not succeeded:
+                self.complaints.append(f"{preset.name} does not build any more: {last_lines(problem)}")
+                return None
+            preset.stale -= stale
         for i in range(0, len(unknown), NAMES_AT_ONCE):
             failed = preset.failures(unknown[i:i + NAMES_AT_ONCE], False)
             preset.sound.update({name: name not in failed for name in unknown[i:i + NAMES_AT_ONCE]})
@@ -359,6 +367,7 @@ class Hunt:
             try:
                 for file, text in texts.items():
                     (COPY / file).write_text(text)
+                preset.stale = set(preset.ready)
                 succeeded, output = preset.build(targets)
                 if not succeeded:
                     self.complaints.append(f"{fault.name} does not build in {name}: {last_lines(output)}")

@@ -333,6 +333,7 @@ TEST(PageHeapMoveTest, MovesAreNumbered) {
 }
 
 struct Setting {
+  const char* name;
   HugepageMode mode;
   Length hugepage_threshold;
   size_t hardware_page_size;
@@ -398,12 +399,14 @@ TEST_P(PageHeapMoveRandomTest, ObjectsHoldWhatWasWritten) {
   ASSERT_NO_FATAL_FAILURE(h.Check());
 }
 
-INSTANTIATE_TEST_SUITE_P(Settings, PageHeapMoveRandomTest,
-                         testing::Values(Setting{HugepageMode::kNever, Length(0), 4096, 1, 10},
-                                         Setting{HugepageMode::kNever, Length(0), 65536, 2, 10},
-                                         Setting{HugepageMode::kAdvise, Length(0), 4096, 3, 1},
-                                         Setting{HugepageMode::kAdvise, MiB(40), 4096, 4, 1},
-                                         Setting{HugepageMode::kAlways, Length(0), 4096, 7, 1}));
+INSTANTIATE_TEST_SUITE_P(
+    Settings, PageHeapMoveRandomTest,
+    testing::Values(Setting{"Pages4KiB", HugepageMode::kNever, Length(0), 4096, 1, 10},
+                    Setting{"Pages64KiB", HugepageMode::kNever, Length(0), 65536, 2, 10},
+                    Setting{"Hugepages", HugepageMode::kAdvise, Length(0), 4096, 3, 1},
+                    Setting{"HugepagesFrom40MiB", HugepageMode::kAdvise, MiB(40), 4096, 4, 1},
+                    Setting{"HugepagesAlways", HugepageMode::kAlways, Length(0), 4096, 7, 1}),
+    [](const testing::TestParamInfo<Setting>& info) { return info.param.name; });
 
 }  // namespace
 }  // namespace tcmalloc
