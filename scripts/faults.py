@@ -237,7 +237,7 @@ class Preset:
         self.jobs = jobs
         self.folder = COPY / "build" / name
         self.ready = set()      # kinds that were built without a fault
-        self.stale = set()      # kinds of which a program or library that was built may have an earlier fault in it
+        self.stale = set()      # kinds whose programs may still contain an earlier fault
         self.sound = {}         # test -> whether it passes without a fault, of those that were asked for
 
     def run(self, command):
