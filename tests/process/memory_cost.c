@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // What memory_cost_test.py measures, one mode per run; each prints one figure in bytes.
-//   once               resident memory of a program that allocates one object
 //   live COUNT SIZE    resident memory that COUNT objects of SIZE bytes add, all written to
 //   burst COUNT SIZE   largest growth of resident memory from the second of ten rounds on, each of
 //                      which allocates and frees COUNT objects
-//   sleepers COUNT WHAT resident memory of the process while COUNT threads sleep: WHAT is 0 when
-//   they
-//                      never allocated, 1 when each has allocated and freed ten objects of 16 to
-//                      256 bytes, 2 when all caches have been flushed after that, 3 when free
+//   sleepers COUNT WHAT  resident memory of the process while COUNT threads sleep: WHAT is 0 when
+//                      they never allocated, 1 when each has allocated and freed ten objects of 16
+//                      to 256 bytes, 2 when all caches have been flushed after that, 3 when free
 //                      memory has been given back as well
 #define _GNU_SOURCE
 #include <malloc.h>
@@ -89,12 +87,6 @@ static size_t BytesWithSleepers(size_t count, size_t what) {
 
 int main(int argc, char** argv) {
   RequireLibraryUnderTest();
-  if (argc == 2 && strcmp(argv[1], "once") == 0) {
-    char* object = NewMarked(100, 1);
-    printf("%zu\n", ResidentBytes());
-    Free(object);
-    return 0;
-  }
   CHECK(argc == 4);
   const size_t count = strtoul(argv[2], NULL, 10);
   const size_t size = strtoul(argv[3], NULL, 10);
