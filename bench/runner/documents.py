@@ -7,6 +7,7 @@
   data if that is another run's:
 
       <!-- made by 'scripts/bench.py --documents': means -->
+      <!-- made by 'scripts/bench.py --documents': index-build -->
       <!-- made by 'scripts/bench.py --documents': index-build bench/results/history/RUN.json -->
       ...
       <!-- end of what is made -->
