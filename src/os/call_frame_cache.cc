@@ -7,6 +7,8 @@
 
 #include <atomic>
 
+#include "os/call_frame_fingerprint.h"
+
 // glibc has it from 2.35 on: what of an object is mapped where. It takes no lock and may be called
 // in signal handlers.
 extern "C" {

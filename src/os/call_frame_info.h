@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Call frame information: what compilers put into .eh_frame of every program and library, so that
-// exceptions can be thrown through functions that have no frame pointer. Here it is read for one
-// purpose: from the registers in one frame of a stack those in its caller's.
+// Call frame information: the tables that compilers write into .eh_frame of every program and
+// library, so that exceptions can pass through functions without a frame pointer. The library uses
+// it for one purpose: to compute the registers of a caller's frame from those of the callee's.
 //
-// Pure functions over the bytes of one object, as it lies in memory: they read nothing outside the
-// range that they are given, whatever is in it, and write nothing. Called by: CallFrameCache.
-// Locks: none. Cost: a binary search and a few hundred instructions; less than a KiB of stack.
+// This header has the result, a rule, and its search. Parts: os/call_frame_entries.h parses the
+// records, os/call_frame_program.h interprets their instructions.
+//
+// Pure functions over the bytes of one object in memory. They read nothing outside the given range,
+// whatever it contains, and write nothing but the result. Called by: CallFrameCache.
+// Thread safety: any thread; no lock. Cost: a binary search and a few hundred instructions; less
+// than a KiB of stack.
 #pragma once
 
 #include <cstddef>
@@ -13,23 +17,24 @@
 
 namespace tcmalloc {
 
-// Whether the machine's registers are known here (x86, 64 and 32 bits).
+// Whether rules can be found on this machine (x86, 64 and 32 bits).
 extern const bool kHasCallFrameInfo;
 
-// How to get from a frame to its caller's. Only registers on which compilers put the frame's
-// address are followed: the stack pointer, the frame pointer, and RBX (EBX), which the dynamic
-// linker uses. In 64 bits, so that an entry of a cache holds it.
+// How to get from a frame to the caller's frame. A rule follows only the registers that compilers
+// base frame addresses on: the stack pointer, the frame pointer, and RBX (EBX), which the dynamic
+// linker uses. It has 64 bits, so that an entry of a cache holds it.
 struct CallFrameRule {
   // The canonical frame address, which is the stack pointer in the caller.
   enum Address : uint64_t {
-    kUnknown,    // what is there cannot be followed
+    kUnknown,    // no rule, or one that cannot be expressed
     kOutermost,  // there is no caller
     kRegister,   // a register and an offset
     kMemory,     // the word at a register and an offset
   };
   enum Register : uint64_t { kStackPointer, kFramePointer, kBase };
   static constexpr size_t kNumRegisters = 3;
-  // Where what a register was in the caller is: a number of words from something.
+  // Where the caller's value of a register is: in the register, or a number of words away from one
+  // of three addresses.
   enum Place : uint64_t { kUnchanged, kFromAddress, kFromStackPointer, kFromFramePointer };
 
   uint64_t address : 2 = kUnknown;
@@ -43,8 +48,8 @@ struct CallFrameRule {
   int64_t base_words : 9 = 0;
   int64_t address_offset : 26 = 0;
 
-  // Whether it is of the form that nearly all are of: a call, with the return address behind the
-  // caller's frame, and with what is saved below that.
+  // Whether the rule has the form that nearly all have: a call whose return address is the word
+  // below the canonical frame address, with the other saved registers below it.
   bool IsSimple() const;
 };
 static_assert(sizeof(CallFrameRule) == sizeof(uint64_t));
@@ -57,12 +62,13 @@ inline bool CallFrameRule::IsSimple() const {
                                 .frame_place = 2,
                                 .base_place = 2};
   constexpr CallFrameRule kForm{.address = kRegister, .return_words = -1};
-  // No constants of the language: clang does not convert bit fields while it compiles, but folds.
+  // These are not constexpr: clang cannot convert bit fields in constant expressions. It folds
+  // them.
   const uint64_t mask = __builtin_bit_cast(uint64_t, kBits);
   return ((__builtin_bit_cast(uint64_t, *this) ^ __builtin_bit_cast(uint64_t, kForm)) & mask) == 0;
 }
 
-// An object in memory: the range that may be read, and its .eh_frame_hdr in it.
+// A program or library in memory: the range that may be read, and the .eh_frame_hdr in it.
 struct CallFrameObject {
   uintptr_t begin = 0;
   uintptr_t end = 0;
@@ -71,16 +77,12 @@ struct CallFrameObject {
 
 struct CallFrameResult {
   CallFrameRule rule;
-  // The entry of the object's table that leads to it.
+  // The entry of the object's table that describes the function.
   uint32_t index = 0;
 };
 
-// The rule for the instruction at `pc`; false where the object has none, or one that makes no
-// sense. A rule that cannot be followed is kUnknown.
+// Finds the rule for the instruction at `pc`. False where the object has none, or one that is
+// malformed. A well-formed rule that cannot be expressed is kUnknown.
 bool FindCallFrameRule(const CallFrameObject& object, uintptr_t pc, CallFrameResult* result);
-
-// Stands for all bytes that FindCallFrameRule would make of `index` the rule of: while it is the
-// same, the rule is the same. Never 0, which is for an object that has no such entry.
-uint64_t CallFrameFingerprint(const CallFrameObject& object, uint32_t index);
 
 }  // namespace tcmalloc

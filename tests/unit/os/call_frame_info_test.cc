@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "os/call_frame_fingerprint.h"
 #include "testing/random.h"
 
 namespace tcmalloc {
