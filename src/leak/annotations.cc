@@ -7,7 +7,7 @@
 #include "leak/registered_roots.h"
 #include "os/errno_keeper.h"
 #include "os/spinlock.h"
-#include "profiler/heap_profiler.h"
+#include "profiler/recording.h"
 #include "runtime/current_thread.h"
 #include "runtime/fork.h"
 #include "runtime/heap.h"

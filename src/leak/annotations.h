@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What the program tells the leak checker: objects that are not to be reported, and threads whose
 // allocations do not count; and what each record of an allocation is marked with
-// (profiler/heap_profiler.h). Memory that holds pointers: leak/registered_roots.h.
+// (profiler/recording.h). Memory that holds pointers: leak/registered_roots.h.
 //
 // A mark says in which period the object was allocated, so that a checker that looks at a part of
 // the program's life tells what came since it began; and whether the allocating thread wanted it
@@ -26,7 +26,7 @@ inline constexpr uint32_t kIgnoredMark = uint32_t{1} << 23;
 inline constexpr uint32_t kLastPeriod = kIgnoredMark - 1;
 constexpr uint32_t PeriodOf(uint32_t mark) { return mark & kLastPeriod; }
 
-// Starts recording, where it does not run (profiler/heap_profiler.h), with such marks; false where
+// Starts recording, where it does not run (profiler/recording.h), with such marks; false where
 // that is not possible.
 bool BeginRecording();
 // What is allocated from now on is of the period that this returns, or of a later one.

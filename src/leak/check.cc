@@ -18,7 +18,7 @@
 #include "os/process.h"
 #include "os/world_stop.h"
 #include "profile/sample_table.h"
-#include "profiler/heap_profiler.h"
+#include "profiler/recording.h"
 #include "runtime/heap_hold.h"
 
 namespace tcmalloc {

@@ -11,7 +11,7 @@
 #include "leak/registered_roots.h"
 #include "os/errno_keeper.h"
 #include "os/uncancelled_io.h"
-#include "profiler/heap_profiler.h"
+#include "profiler/recording.h"
 #include "runtime/heap.h"
 #include "tcmalloc/leak_checker.h"
 

@@ -151,7 +151,7 @@ TEST_P(Fuzz, AgreesWithTheDefinition) {
     const Marker::Options options = {
         .max_pointer_offset = kOffsets[random.Below(std::size(kOffsets))],
         .pointer_source_alignment = size_t{1} << random.Below(sizeof(uintptr_t) == 8 ? 4 : 3),
-        .list_objects = kLists[random.Below(std::size(kLists))]};
+        .ring_objects = kLists[random.Below(std::size(kLists))]};
     const size_t n = random.Between(1, random.OneIn(2) ? 50 : 6000);
     std::vector<std::pair<char*, size_t>> objects;
     for (size_t i = 0; i < n; ++i) {
@@ -401,7 +401,7 @@ TEST(MarkerTest, ALongListNeedsNoRecursion) {
     head = object;
   }
   for (const size_t list : {size_t{1}, size_t{1} << 15}) {
-    MarkedLook look({.list_objects = list});
+    MarkedLook look({.ring_objects = list});
     const uintptr_t word = AddressOf(head);
     look.AddWords(&word, 1);
     look.Run();
@@ -428,7 +428,7 @@ TEST(MarkerTest, NothingIsLostWhenTheListIsFull) {
   }
   std::shuffle(array, array + kObjects, random.engine());
   for (const size_t list : {size_t{1}, size_t{64}, size_t{1} << 15}) {
-    MarkedLook look({.list_objects = list});
+    MarkedLook look({.ring_objects = list});
     ASSERT_TRUE(look.marker.AddPointer(AddressOf(array)));
     look.Run();
     EXPECT_EQ(look.marker.num_unmarked(), 0u) << list;
@@ -597,7 +597,7 @@ TEST(MarkerTest, SaysWhenThereIsNoMemory) {
   FakeVirtualMemory vm({.range_bytes = size_t{1} << 20});
   CheckMemory little(vm);
   const Look look;
-  Marker large_list(look.index, little, {.list_objects = size_t{1} << 20});
+  Marker large_list(look.index, little, {.ring_objects = size_t{1} << 20});
   EXPECT_FALSE(large_list.Prepare());
   Marker marker(look.index, little, {});
   ASSERT_TRUE(marker.Prepare());

@@ -19,13 +19,13 @@ namespace {
 using Place = SampledSites::Place;
 
 // Samples are told by their numbers.
-const void* Sample(uintptr_t number) { return reinterpret_cast<const void*>(number); }
+const void* NumberedSample(uintptr_t number) { return reinterpret_cast<const void*>(number); }
 
 class SampledSitesTest : public testing::Test {
  protected:
   void Build(const std::vector<Place>& places) {
     ASSERT_TRUE(sites_.Reserve(places.size()));
-    for (size_t i = 0; i < places.size(); ++i) sites_.Add(places[i], Sample(i + 1));
+    for (size_t i = 0; i < places.size(); ++i) sites_.Add(places[i], NumberedSample(i + 1));
     sites_.Sort();
   }
 
@@ -36,8 +36,8 @@ class SampledSitesTest : public testing::Test {
 
 TEST_F(SampledSitesTest, OnlyTheSameSizeIsNear) {
   Build({{64, 1000, 0x1000}, {128, 9000, 0x2000}});
-  EXPECT_EQ(sites_.Nearest({64, 9000, 0x2000}), Sample(1));
-  EXPECT_EQ(sites_.Nearest({128, 1000, 0x1000}), Sample(2));
+  EXPECT_EQ(sites_.Nearest({64, 9000, 0x2000}), NumberedSample(1));
+  EXPECT_EQ(sites_.Nearest({128, 1000, 0x1000}), NumberedSample(2));
   EXPECT_EQ(sites_.Nearest({96, 1000, 0x1000}), nullptr);
   EXPECT_EQ(sites_.Nearest({16, 1000, 0x1000}), nullptr);
   EXPECT_EQ(sites_.Nearest({256, 1000, 0x1000}), nullptr);
@@ -50,24 +50,24 @@ TEST_F(SampledSitesTest, WithoutSamplesNoneIsNear) {
 
 TEST_F(SampledSitesTest, TheTimeCountsBeforeTheAddress) {
   Build({{64, 1000, 0x1000}, {64, 5000, 0x9000}});
-  EXPECT_EQ(sites_.Nearest({64, 1200, 0x9000}), Sample(1));
-  EXPECT_EQ(sites_.Nearest({64, 0, 0x9000}), Sample(1));
-  EXPECT_EQ(sites_.Nearest({64, 4000, 0x1000}), Sample(2));
-  EXPECT_EQ(sites_.Nearest({64, 6000, 0x1000}), Sample(2));
+  EXPECT_EQ(sites_.Nearest({64, 1200, 0x9000}), NumberedSample(1));
+  EXPECT_EQ(sites_.Nearest({64, 0, 0x9000}), NumberedSample(1));
+  EXPECT_EQ(sites_.Nearest({64, 4000, 0x1000}), NumberedSample(2));
+  EXPECT_EQ(sites_.Nearest({64, 6000, 0x1000}), NumberedSample(2));
 }
 
 TEST_F(SampledSitesTest, OfTwoAtTheSameDistanceTheLaterOne) {
   Build({{64, 1000, 0x1000}, {64, 3000, 0x9000}});
-  EXPECT_EQ(sites_.Nearest({64, 2000, 0x1000}), Sample(2));
+  EXPECT_EQ(sites_.Nearest({64, 2000, 0x1000}), NumberedSample(2));
 }
 
 TEST_F(SampledSitesTest, OfOneTimeTheNearestAddress) {
   Build({{64, 1000, 0x1000}, {64, 1000, 0x9000}, {64, 1000, 0x3000}});
-  EXPECT_EQ(sites_.Nearest({64, 1000, 0x1fff}), Sample(1));
-  EXPECT_EQ(sites_.Nearest({64, 1000, 0x2fff}), Sample(3));
-  EXPECT_EQ(sites_.Nearest({64, 1000, 0xffff}), Sample(2));
-  EXPECT_EQ(sites_.Nearest({64, 1000, 0}), Sample(1));
-  EXPECT_EQ(sites_.Nearest({64, 7000, 0x4000}), Sample(3));
+  EXPECT_EQ(sites_.Nearest({64, 1000, 0x1fff}), NumberedSample(1));
+  EXPECT_EQ(sites_.Nearest({64, 1000, 0x2fff}), NumberedSample(3));
+  EXPECT_EQ(sites_.Nearest({64, 1000, 0xffff}), NumberedSample(2));
+  EXPECT_EQ(sites_.Nearest({64, 1000, 0}), NumberedSample(1));
+  EXPECT_EQ(sites_.Nearest({64, 7000, 0x4000}), NumberedSample(3));
 }
 
 // Against a look at each.

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// TaskStack: the stack of a task that the library starts: a guard page, the stack, and above it the
+// stack for the task's fault handlers (os/memory_reader.h).
+//
+// Thread safety: none. Takes no lock but that of `vm`. Cost: two system calls to map, two to unmap.
+#pragma once
+
+#include <cstddef>
+
+#include "os/virtual_memory.h"
+
+namespace tcmalloc {
+
+class TaskStack {
+ public:
+  // `bytes`: of the stack proper. `vm` outlives the stack.
+  TaskStack(VirtualMemory& vm, size_t bytes);
+  TaskStack(const TaskStack&) = delete;
+  TaskStack& operator=(const TaskStack&) = delete;
+  ~TaskStack();
+
+  // False when the system has no memory.
+  bool is_mapped() const { return mapping_.start != nullptr; }
+  // The upper end of the stack, where that for the handlers begins: kFaultStackBytes.
+  char* top() const { return top_; }
+
+ private:
+  VirtualMemory& vm_;
+  Mapping mapping_;
+  bool guarded_ = false;
+  char* top_ = nullptr;
+};
+
+}  // namespace tcmalloc

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// HeapDumpSchedule: when the heap profiler's next file is due: after so many bytes allocated, freed
+// or newly in use, or after a time.
+//
+// It decides and never writes a file; the caller passes the time. Thread safety: any thread; a hook
+// that reads an old value finds a file due a moment later, so all accesses are relaxed. NoteDump
+// and Begin are called by one thread at a time. Nothing else is called before the first Begin.
+// Cost: two atomic additions per report of traffic, and four loads.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/text_writer.h"
+
+namespace tcmalloc {
+
+// How far files are apart; 0: no file for this reason.
+struct HeapDumpIntervals {
+  uint64_t allocated_bytes = 0;
+  uint64_t freed_bytes = 0;
+  uint64_t in_use_bytes = 0;
+  uint64_t milliseconds = 0;
+
+  // The part of the smallest interval of bytes that each of `shards` shards may count for itself
+  // without telling: files are late by at most a sixteenth of an interval.
+  uint64_t QuietBytes(size_t shards) const;
+};
+
+class HeapDumpSchedule {
+ public:
+  static constexpr uint64_t kNever = UINT64_MAX;
+
+  // Bytes that were recorded since the start, as far as they have been reported.
+  struct Traffic {
+    uint64_t allocated = 0;
+    uint64_t freed = 0;
+    uint64_t in_use() const { return allocated > freed ? allocated - freed : 0; }
+  };
+
+  // Forgets all traffic and begins anew.
+  void Begin(const HeapDumpIntervals& intervals, uint64_t now_ms);
+  // The same, and no file is ever due.
+  void BeginWithoutDumps();
+
+  // Adds to the traffic. True when a file is due because of it.
+  bool Count(uint64_t allocated_bytes, uint64_t freed_bytes) {
+    const Traffic traffic = {
+        allocated_.fetch_add(allocated_bytes, std::memory_order_relaxed) + allocated_bytes,
+        freed_.fetch_add(freed_bytes, std::memory_order_relaxed) + freed_bytes};
+    return traffic.allocated >= due_allocated_.load(std::memory_order_relaxed) ||
+           traffic.freed >= due_freed_.load(std::memory_order_relaxed) ||
+           traffic.in_use() > due_in_use_.load(std::memory_order_relaxed);
+  }
+  // Whether files are due by time at all: otherwise nobody has to look at the clock.
+  bool has_timer() const { return due_ms_.load(std::memory_order_relaxed) != kNever; }
+  bool IsTimeDue(uint64_t now_ms) const {
+    return now_ms >= due_ms_.load(std::memory_order_relaxed);
+  }
+
+  Traffic traffic() const {
+    return {allocated_.load(std::memory_order_relaxed), freed_.load(std::memory_order_relaxed)};
+  }
+  // Writes why a file is due; nothing when none is.
+  void WriteReason(const Traffic& traffic, uint64_t now_ms, TextWriter* out) const;
+  // A file was written: sets when the next ones are due.
+  void NoteDump(const Traffic& traffic, const HeapDumpIntervals& intervals, uint64_t now_ms);
+
+ private:
+  // Written by hooks.
+  std::atomic<uint64_t> allocated_{0};
+  std::atomic<uint64_t> freed_{0};
+  // Written by NoteDump: a file is due when traffic or time reach these; kNever for never. Zero
+  // before the first session, when nothing reads them: the object stays in .bss.
+  std::atomic<uint64_t> due_allocated_{0};
+  std::atomic<uint64_t> due_freed_{0};
+  std::atomic<uint64_t> due_in_use_{0};
+  std::atomic<uint64_t> due_ms_{0};
+  // The most that was in use when a file was written.
+  std::atomic<uint64_t> most_in_use_{0};
+};
+
+// "N MB what", without a fraction, as gperftools writes it: scripts look for its words.
+void WriteMegabytes(uint64_t bytes, std::string_view what, TextWriter* out);
+
+}  // namespace tcmalloc
