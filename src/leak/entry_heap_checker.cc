@@ -9,6 +9,8 @@
 #include "base/text_writer.h"
 #include "gperftools/heap-checker.h"
 #include "leak/annotations.h"
+#include "leak/cleanups.h"
+#include "leak/part_check.h"
 #include "leak/program_check.h"
 #include "os/log.h"
 
