@@ -16,12 +16,12 @@ namespace tcmalloc {
 
 class StopPhase {
  public:
-  // The phase says which side may go on:
+  // The phase says which side may go on. In kAwaiting the task changes nothing, so the caller may
+  // kill it.
   enum Value : uint32_t {
-    kPrepared,  // the task waits for the caller
-    kStopping,  // the caller waits for the task
-    kAwaiting,  // the caller waits for the task, and the task for a thread: the task is not
-                // changing anything, so the caller may kill it
+    kPrepared,   // the task waits for the caller
+    kStopping,   // the caller waits for the task
+    kAwaiting,   // the caller waits for the task, and the task for a thread
     kStopped,    // the caller waits for the task, however long it takes
     kFailed,     // the task ends without having run the function
     kAbandoned,  // the caller has killed the task because it took too long
@@ -44,9 +44,8 @@ class StopPhase {
   // The same without a limit.
   void WaitWhile(Value value);
 
-  // Runs `wait`, which waits for the thread `id` (0: for none in particular), in phase kAwaiting.
-  // False where the caller has run out of patience; the task is about to be killed then. The
-  // task's.
+  // The task calls it: runs `wait`, which waits for the thread `id` (0: for none in particular), in
+  // phase kAwaiting. False where the caller has run out of patience; then it kills the task.
   template <typename F>
   bool Await(int id, F wait) {
     if (id != 0) awaited_.store(id, std::memory_order_relaxed);
@@ -55,15 +54,15 @@ class StopPhase {
     return Change(kAwaiting, kStopping);
   }
 
-  // Written by the task, read by the caller when the task is gone, which orders the two: relaxed.
   // The thread that Await was last called for.
   int awaited() const { return awaited_.load(std::memory_order_relaxed); }
-  // The signal that the task died of; 0 for none.
+  // Where the task stores the signal that it dies of; 0 for none.
   std::atomic<int>* fatal_signal() { return &fatal_signal_; }
 
  private:
   // Written and read by both sides, which wait on it: stores release, loads acquire.
   std::atomic<uint32_t> value_{kPrepared};
+  // Written by the task, read by the caller when the task is gone, which orders the two: relaxed.
   std::atomic<int> awaited_{0};
   std::atomic<int> fatal_signal_{0};
 };

@@ -34,9 +34,9 @@ bool ForEachThreadEntry(std::string_view entries, bool* stopped, F f) {
     memcpy(&length, at + kLengthAt, sizeof(length));
     if (length <= kNameAt || length > rest) return false;
     const char* const name = at + kNameAt;
-    const size_t name_length = strnlen(name, length - kNameAt);
-    if (name_length == length - kNameAt) return false;
-    std::string_view digits(name, name_length);
+    const void* const end = memchr(name, '\0', length - kNameAt);
+    if (end == nullptr) return false;
+    std::string_view digits(name, static_cast<size_t>(static_cast<const char*>(end) - name));
     uint64_t id;
     if (TakeNumber(&digits, &id) && digits.empty() && !f(static_cast<int>(id))) {
       *stopped = true;
