@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "os/call_frame_entries.h"
 
+#include "base/compiler.h"
 #include "os/call_frame_registers.h"
 
 namespace tcmalloc {
 
-bool CommonFrameEntry::Read(const CallFrameObject& object, uintptr_t at) {
+TC_OUT_OF_LINE bool CommonFrameEntry::Read(const CallFrameObject& object, uintptr_t at) {
   CallFrameReader reader(object, at);
   const uint32_t length = reader.Take<uint32_t>();
   // 0 ends the section. All ones announces a 64-bit length, which no compiler writes here.
