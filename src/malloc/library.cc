@@ -29,8 +29,7 @@ void WriteLastReports() {
   OnProfilerExit();
   if (!HeapExists()) return;
   Heap& heap = GlobalHeap();
-  if (heap.settings.malloc_stats > 0)
-    PrintStatsWithBanner(heap, static_cast<int>(heap.settings.malloc_stats));
+  if (heap.settings.malloc_stats > 0) PrintStatsWithBanner(heap, heap.settings.malloc_stats);
 }
 
 constexpr HelperTask kReportAtTerm = {.interval_ms = 0,

@@ -35,6 +35,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   TC_CHECK(settings.release_rate >= 0 && settings.release_rate <= 1000);
   TC_CHECK(settings.malloc_stats >= 0 && settings.malloc_stats <= 2);
   TC_CHECK(settings.large_report_threshold_bytes > 0);
-  TC_CHECK(settings.soft_limit_percent <= 100 && settings.soft_limit_bytes > 0);
+  TC_CHECK(settings.soft_limit.percent <= 100 && settings.soft_limit.bytes > 0);
   return 0;
 }

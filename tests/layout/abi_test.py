@@ -6,8 +6,9 @@
 
 Exported and undefined symbols against exported_symbols.txt and undefined_symbols.txt; the libraries
 needed; the name; and how the file asks to be mapped: no text relocations, no executable stack, the
-relocated data read-only, never unloaded, little static thread-local storage. Then the static
-libraries: what they define besides the entry points has no name that a program could have.
+relocated data read-only, never unloaded, little static thread-local storage. The documentation of
+the settings, which stands in their table, is not in the files. Then the static libraries: what they
+define besides the entry points has no name that a program could have.
 """
 
 import pathlib
@@ -16,6 +17,7 @@ import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
 LARGEST_TLS = 32  # bytes; static thread-local storage is scarce for what is loaded late
 NEWEST_GLIBC = (2, 34)  # for strong symbols
 
@@ -164,6 +166,17 @@ def check_file(test):
     print(f"{test.library.name}: {tls} bytes of thread-local storage, needs {' '.join(needed)}")
 
 
+def check_documentation(test):
+    """The documentation in the table of settings would take memory of every process."""
+    content = test.library.read_bytes()
+    rows = re.findall(r"^\| `(\w+)` \|.*\| (.{20,40})", (ROOT / "docs/settings.md").read_text(),
+                      re.MULTILINE)
+    test.expect(len(rows) > 40, f"docs/settings.md has {len(rows)} rows")
+    for name, meaning in rows:
+        test.expect(name.encode() in content, f"does not know {name}")
+        test.expect(meaning.encode() not in content, f"has the documentation of {name}")
+
+
 def check_archive(test, full):
     """Whatever a static program links with: no name outside the namespace but the entry points."""
     wanted = {name for name, words in read_list("exported_symbols.txt")
@@ -203,6 +216,7 @@ def main():
         test = Test(folder / f"{name}.so.4")
         check_symbols(test, build, full)
         check_file(test)
+        check_documentation(test)
         failed += test.failed
         test = Test(folder / f"{name}.a")
         check_archive(test, full)

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the text of a setting stands for, by type and range. Pure functions, which the compiler
+// evaluates for the defaults. They do not depend on the locale, which may not be there yet.
+// Cost: a nanosecond per character.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "base/text_fields.h"
+
+namespace tcmalloc {
+
+enum class SettingType : uint8_t {
+  kBoolean,
+  kInteger,
+  kNumber,          // may have a decimal point
+  kBytes,           // with or without a suffix (UnitOfSuffix)
+  kBytesOrPercent,  // the same, or 1% to 100%
+  kMebibytes,       // a number of MiB, or with a suffix bytes that are whole MiB
+  kText,
+  kPresence,  // whether there is any text
+  kWord,      // one of some words
+};
+
+struct SettingRange {
+  double min = 0;  // below 0 only for kInteger and kBytes
+  double max = 0;
+};
+
+// A number of any type. A double is exact for all that ranges allow.
+struct SettingValue {
+  double number = 0;
+  bool is_percent = false;
+};
+
+// `lower` has no upper-case letters.
+constexpr bool EqualsIgnoringCase(std::string_view text, std::string_view lower) {
+  if (text.size() != lower.size()) return false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if ((c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c) != lower[i]) return false;
+  }
+  return true;
+}
+
+// `words` are separated by commas.
+constexpr bool IsOneOfIgnoringCase(std::string_view text, std::string_view words) {
+  while (!words.empty()) {
+    if (EqualsIgnoringCase(text, TakeField(&words, ','))) return true;
+  }
+  return false;
+}
+
+// gperftools takes a variable without text for true.
+constexpr std::optional<bool> ParseBoolean(std::string_view text) {
+  if (text.empty() || IsOneOfIgnoringCase(text, "1,true,t,yes,y,on")) return true;
+  if (IsOneOfIgnoringCase(text, "0,false,f,no,n,off")) return false;
+  return std::nullopt;
+}
+
+// Decimal digits, at least one, and where `point_allowed` one point among them. Nothing else.
+constexpr std::optional<double> ParseDecimal(std::string_view text, bool point_allowed) {
+  double value = 0;
+  double unit = 1;
+  bool any_digit = false;
+  bool after_point = false;
+  for (const char c : text) {
+    if (c == '.' && point_allowed && !after_point) {
+      after_point = true;
+    } else if (c >= '0' && c <= '9') {
+      any_digit = true;
+      const double digit = c - '0';
+      if (after_point) {
+        unit /= 10;
+        value += digit * unit;
+      } else {
+        value = value * 10 + digit;
+      }
+    } else {
+      return std::nullopt;
+    }
+  }
+  if (!any_digit) return std::nullopt;
+  return value;
+}
+
+// The factor that a suffix stands for: K, M, G and T are powers of 1024, in any case, alone or as
+// in KB and KiB. 0 for any other text.
+constexpr double UnitOfSuffix(std::string_view suffix) {
+  if (suffix.empty()) return 1;
+  double unit = 1;
+  for (const char letter : std::string_view("kmgt")) {
+    unit *= 1024;
+    if ((suffix[0] | 0x20) != letter) continue;
+    const std::string_view rest(suffix.data() + 1, suffix.size() - 1);
+    return rest.empty() || IsOneOfIgnoringCase(rest, "b,ib") ? unit : 0;
+  }
+  return 0;
+}
+
+// A whole number with a suffix, or without.
+constexpr std::optional<double> ParseBytes(std::string_view text) {
+  size_t digits = 0;
+  while (digits < text.size() && text[digits] >= '0' && text[digits] <= '9') ++digits;
+  const std::optional<double> number = ParseDecimal({text.data(), digits}, false);
+  const double unit = UnitOfSuffix({text.data() + digits, text.size() - digits});
+  if (!number || unit == 0) return std::nullopt;
+  return *number * unit;
+}
+
+// A whole number of MiB; or bytes with a suffix that are a whole number of MiB.
+constexpr std::optional<double> ParseMebibytes(std::string_view text) {
+  if (const std::optional<double> mebibytes = ParseDecimal(text, false)) return mebibytes;
+  const std::optional<double> bytes = ParseBytes(text);
+  // Beyond 2^63 the conversion is not defined, and every range ends earlier.
+  if (!bytes || *bytes >= 0x1p63) return std::nullopt;
+  const uint64_t whole = static_cast<uint64_t>(*bytes);
+  if (whole % (1 << 20) != 0) return std::nullopt;
+  return static_cast<double>(whole >> 20);
+}
+
+// From 1% to 100%.
+constexpr std::optional<double> ParsePercentage(std::string_view text) {
+  if (text.empty() || text.back() != '%') return std::nullopt;
+  const std::optional<double> percent = ParseDecimal({text.data(), text.size() - 1}, false);
+  if (!percent || *percent < 1 || *percent > 100) return std::nullopt;
+  return percent;
+}
+
+// Nothing for kText and kWord, which stand for no number.
+constexpr std::optional<double> ParseNumber(SettingType type, std::string_view text) {
+  switch (type) {
+    case SettingType::kBoolean:
+      return ParseBoolean(text);
+    case SettingType::kInteger:
+      return ParseDecimal(text, false);
+    case SettingType::kNumber:
+      return ParseDecimal(text, true);
+    case SettingType::kBytes:
+    case SettingType::kBytesOrPercent:
+      return ParseBytes(text);
+    case SettingType::kMebibytes:
+      return ParseMebibytes(text);
+    case SettingType::kPresence:
+      return text.empty() ? 0 : 1;
+    case SettingType::kText:
+    case SettingType::kWord:
+      break;
+  }
+  return std::nullopt;
+}
+
+// A number of `type` in `range`, or a percentage.
+constexpr std::optional<SettingValue> ParseSettingValue(SettingType type, std::string_view text,
+                                                        const SettingRange& range) {
+  if (type == SettingType::kBytesOrPercent) {
+    const std::optional<double> percent = ParsePercentage(text);
+    if (percent) return SettingValue{*percent, true};
+  }
+  const bool negative = range.min < 0 && !text.empty() && text[0] == '-';
+  if (negative) text.remove_prefix(1);
+  const std::optional<double> number = ParseNumber(type, text);
+  if (!number) return std::nullopt;
+  const double value = negative ? -*number : *number;
+  if (value < range.min || value > range.max) return std::nullopt;
+  return SettingValue{value};
+}
+
+}  // namespace tcmalloc
