@@ -92,7 +92,7 @@ define tc-object
     printf "0x%lx: in no object of this allocator, or inside a large one\n", $tc_address
   else
     output $tc_span->state._M_i
-    printf ": span 0x%lx-0x%lx, shard %d\n", $tc_start, $tc_end, $tc_span->shard
+    printf ": span 0x%lx-0x%lx, shard %d\n", $tc_start, $tc_end, $tc_span->owner._M_i & (tcmalloc::SpanOwner::kMaxShards - 1)
     if $tc_span->state._M_i == tcmalloc::SpanState::kFreeMapped || $tc_span->state._M_i == tcmalloc::SpanState::kFreeReleased
       printf "free: in the page heap\n"
     end
@@ -115,22 +115,6 @@ define tc-object
       tc-bins-of $tc_heap->registry.caches_.first_
       tc-bins-of $tc_heap->registry.orphans_.first_
       tc-bins-of $tc_heap->registry.heirless_.first_
-      set $tc_shard = 0
-      while $tc_shard < 16
-        set $tc_caches = $tc_heap->central.transfer_caches_._M_elems[$tc_shard]._M_b._M_p
-        if $tc_caches != 0
-          set $tc_transfer = (tcmalloc::TransferCache*)$tc_caches->caches_.storage_ + $tc_class
-          set $tc_left = $tc_transfer->used_.value_._M_i * $tc_transfer->batch_size_
-          while $tc_left > 0
-            set $tc_left = $tc_left - 1
-            if (unsigned long)$tc_transfer->batches_[$tc_left] == $tc_object
-              printf "free: in the transfer cache of shard %d\n", $tc_shard
-              set $tc_found = $tc_found + 1
-            end
-          end
-        end
-        set $tc_shard = $tc_shard + 1
-      end
       if $tc_found == 0
         printf "in use by the program, or on its way between caches on a thread's stack\n"
       end
@@ -186,25 +170,23 @@ define tc-locks
   tc-init
   set $tc_held = 0
   tc-lock $tc_heap->registry.lock_
-  tc-lock $tc_heap->central.shards_lock_
+  tc-lock $tc_heap->central.shards_.lock_
   tc-lock $tc_heap->holes.lock_
   tc-lock $tc_heap->page_heap.lock_
   tc-lock $tc_heap->arena.lock_
   set $tc_shard = 0
-  while $tc_shard < 16
-    tc-lock $tc_heap->page_heap.span_caches_._M_elems[$tc_shard].lock_
-    set $tc_caches = $tc_heap->central.transfer_caches_._M_elems[$tc_shard]._M_b._M_p
-    set $tc_class = 1
-    while $tc_class < sizeof(tcmalloc::kSizeClasses.info_._M_elems) / sizeof(tcmalloc::kSizeClasses.info_._M_elems[0])
-      if $tc_caches != 0
-        tc-lock ((tcmalloc::TransferCache*)$tc_caches->caches_.storage_)[$tc_class].lock_
+  while $tc_shard < tcmalloc::SpanOwner::kMaxShards
+    set $tc_of_shard = $tc_heap->central.shards_.shards_._M_elems[$tc_shard]._M_b._M_p
+    if $tc_of_shard != 0
+      tc-lock $tc_of_shard->home_.kept.lock_
+      set $tc_class = 1
+      while $tc_class < sizeof(tcmalloc::kSizeClasses.info_._M_elems) / sizeof(tcmalloc::kSizeClasses.info_._M_elems[0])
+        set $tc_spans = $tc_of_shard->spans_._M_elems[$tc_class]._M_b._M_p
+        if $tc_spans != 0
+          tc-lock $tc_spans->lock
+        end
+        set $tc_class = $tc_class + 1
       end
-      set $tc_list = (tcmalloc::CentralFreeList*)$tc_heap->central.free_lists_.storage_ + $tc_class
-      set $tc_of_class = $tc_list->shards_._M_elems[$tc_shard]._M_b._M_p
-      if $tc_of_class != 0
-        tc-lock $tc_of_class->lock
-      end
-      set $tc_class = $tc_class + 1
     end
     set $tc_shard = $tc_shard + 1
   end

@@ -119,7 +119,8 @@ class PERFTOOLS_DLL_DECL MallocExtension {
     const char* type;
   };
   // Makes `*v` the list of all lists of free memory. A type, and the sizes that a list serves:
-  //   tcmalloc.thread, tcmalloc.transfer, tcmalloc.central   objects, a list per size class
+  //   tcmalloc.thread, tcmalloc.central                      objects, a list per size class
+  //   tcmalloc.transfer                                      the same, always empty
   //   tcmalloc.page, tcmalloc.page_unmapped                  pages, a list per length below 128
   //   tcmalloc.large, tcmalloc.large_unmapped                the longer ones
   // Those with _unmapped have no memory behind them. Lists of pages that are empty are left out.

@@ -36,12 +36,12 @@ extern "C" {
 size_t tcmalloc_flush_thread_caches(void) TCMALLOC_NOTHROW;
 
 /*
- * Takes apart the batches of free objects that are kept for handing from thread to thread, so that
+ * Gives up the empty runs of pages that are kept for the next use on the same processor, so that
  * every run of pages without an object in use is free for other sizes and large objects. Returns
- * the bytes that lay in such batches. Useful after tcmalloc_flush_thread_caches(), and before
- * malloc_trim(), which does both by itself.
+ * the bytes that were kept. Useful after tcmalloc_flush_thread_caches(); malloc_trim() does both by
+ * itself.
  *
- * Cost: a few nanoseconds for every object.
+ * Cost: two locks for every run of pages that was kept: at most 4 MiB of them for each processor.
  */
 size_t tcmalloc_flush_central_caches(void) TCMALLOC_NOTHROW;
 

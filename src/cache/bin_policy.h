@@ -8,8 +8,8 @@
 // full, a limit below a batch doubles, and nothing leaves while the cache may grow; at a batch or
 // more the bin gives back as many as it would fetch; a limit above a batch has an overage, and
 // after kMaxOverages of them shrinks by a batch. So a bin that is used more for freeing than for
-// allocating grows only to where all of it moves at once, as a batch that the transfer cache passes
-// on. Above two batches half the limit moves: fewer copies of what stays.
+// allocating grows only to where all of it moves at once. Above two batches half the limit moves:
+// fewer copies of what stays.
 //
 // Departure from the document, which adds one object at a time below a batch: doubling, because the
 // central lists are a few nanoseconds per object away and a call to them costs a lock.

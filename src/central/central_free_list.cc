@@ -23,8 +23,8 @@ size_t CountBits(uint64_t word) {
 
 }  // namespace
 
-CentralFreeList::CentralFreeList(SizeClass size_class, PageHeap& page_heap, PageMap& page_map,
-                                 MetadataArena& arena)
+CentralFreeList::CentralFreeList(SizeClass size_class, ShardMap& shards, PageHeap& page_heap,
+                                 PageMap& page_map, MetadataArena& arena)
     : size_class_(size_class),
       object_size_(kSizeClasses.size(size_class)),
       span_pages_(page_heap.RoundUp(kSizeClasses.span_pages(size_class))),
@@ -34,6 +34,7 @@ CentralFreeList::CentralFreeList(SizeClass size_class, PageHeap& page_heap, Page
       groups_(kSizeClasses.line_objects(size_class)),
       tail_objects_(objects_per_span_ % groups_.size()),
       tail_padding_(TailPadding(objects_per_span_, groups_.size(), tail_objects_)),
+      shards_(shards),
       page_heap_(page_heap),
       page_map_(page_map),
       arena_(arena) {
@@ -43,78 +44,44 @@ CentralFreeList::CentralFreeList(SizeClass size_class, PageHeap& page_heap, Page
   static_assert(RankedSpans::kMaxFreeCount / 64 < UINT16_MAX);
 }
 
-size_t CentralFreeList::free_objects() const {
+size_t CentralFreeList::SumOf(OwnedCounter ShardSpans::* counter) const {
   size_t sum = 0;
-  for (size_t i = 0; i < kMaxShards; ++i) {
-    if (const Shard* const shard = ShardAt(i)) sum += shard->free_objects.value();
-  }
+  shards_.ForEach([&](const Shard& shard) {
+    if (const ShardSpans* const spans = shard.spans(size_class_)) sum += (spans->*counter).value();
+  });
   return sum;
 }
 
-size_t CentralFreeList::num_spans() const {
-  size_t sum = 0;
-  for (size_t i = 0; i < kMaxShards; ++i) {
-    if (const Shard* const shard = ShardAt(i)) sum += shard->num_spans.value();
-  }
-  return sum;
-}
+size_t CentralFreeList::free_objects() const { return SumOf(&ShardSpans::free_objects); }
 
-size_t CentralFreeList::hole_pages() const {
-  size_t sum = 0;
-  for (size_t i = 0; i < kMaxShards; ++i) {
-    if (const Shard* const shard = ShardAt(i)) sum += shard->hole_pages.value();
-  }
-  return sum;
-}
+size_t CentralFreeList::num_spans() const { return SumOf(&ShardSpans::num_spans); }
+
+size_t CentralFreeList::hole_pages() const { return SumOf(&ShardSpans::hole_pages); }
 
 size_t CentralFreeList::FreeObjectsIn(const Span* span, PageId page) const {
-  const uint16_t home = span->home.load(std::memory_order_relaxed);
-  Shard* const shard = home == 0 ? nullptr : ShardAt(home % kMaxShards);
-  if (shard == nullptr || ClassOfHome(home) != size_class_) return 0;
-  const SpinLockHolder holder(shard->lock);
-  if (span->home.load(std::memory_order_relaxed) != home) return 0;
+  const SpanOwner owner = SpanOwner::Of(span);
+  if (!owner.counted() || owner.size_class() != size_class_) return 0;
+  ShardSpans* const spans = SpansAt(owner.shard());
+  if (spans == nullptr) return 0;
+  const SpinLockHolder holder(spans->lock);
+  if (SpanOwner::Of(span) != owner) return 0;
   return span->Contains(page.start_address()) ? span->free_count : 0;
 }
 
-CentralFreeList::Shard* CentralFreeList::EnsureShard(size_t shard) {
-  if (Shard* const present = ShardAt(shard)) return present;
-  void* const memory = arena_.Allocate(sizeof(Shard));
-  if (memory == nullptr) return nullptr;
-  {
-    const SpinLockHolder holder(shards_lock_);
-    if (ShardAt(shard) == nullptr) {
-      Shard* const fresh = new (memory) Shard;
-      // A handler of another library around fork is running: ours release this lock too.
-      if (shards_lock_.HeldForForkByThisThread()) fresh->lock.HoldForFork();
-      shards_[shard].store(fresh, std::memory_order_release);
-      return fresh;
-    }
-  }
-  // Another thread was faster.
-  arena_.Free(memory, sizeof(Shard));
-  return ShardAt(shard);
-}
-
-size_t CentralFreeList::RemoveNear(size_t own, void** objects, size_t n) {
-  Shard* const mine = ShardAt(own);
-  if (mine == nullptr) return 0;
-  if (const size_t taken = RemoveFrom(mine, TakeFor(n), objects, n)) return taken;
-  return HasObjects(mine) ? 0 : RemoveFromNewSpan(own, TakeFor(n), Near::kYes, objects, n);
-}
-
-size_t CentralFreeList::Remove(size_t own, void** objects, size_t n) {
-  Shard* const mine = ShardAt(own);
+size_t CentralFreeList::Remove(Shard& own, void** objects, size_t n) {
+  ShardSpans* const mine = own.spans(size_class_);
   const Take take = TakeFor(n);
   size_t taken = RemoveFrom(mine, take, objects, n);
-  if (take == Take::kWholeGroups && n - taken >= groups_.size() && HasObjects(mine)) {
-    // What is left in the own shard is divided: that comes after all whole groups of the class.
-    const size_t others = taken > 0 ? 0 : RemoveFromOthers(own, take, 1, objects, n);
-    taken += others;
-    if (others == 0 && !OthersHaveObjects(own)) {
-      taken += RemoveFrom(mine, Take::kAny, objects + taken, n - taken);
-    }
+  if (taken == 0 && mine != nullptr && !HasObjects(mine)) {
+    taken = RemoveFromNewSpan(own, take, Near::kYes, objects, n);
   }
   if (taken > 0) return taken;
+  if (take == Take::kWholeGroups && HasObjects(mine)) {
+    // What is left in the own shard is divided: that comes after all whole groups of the class.
+    taken = RemoveFromOthers(own, take, 1, objects, n);
+    if (taken == 0 && !OthersHaveObjects(own)) taken = RemoveFrom(mine, Take::kAny, objects, n);
+    if (taken > 0) return taken;
+  }
   taken = RemoveFromOthers(own, take, spare_objects_, objects, n);
   if (taken == 0 && take != Take::kAny) {
     taken = RemoveFrom(mine, Take::kAny, objects, n);
@@ -125,55 +92,53 @@ size_t CentralFreeList::Remove(size_t own, void** objects, size_t n) {
   return taken;
 }
 
-size_t CentralFreeList::RemoveFrom(Shard* shard, Take take, void** objects, size_t n) {
-  if (!HasObjects(shard)) return 0;
+size_t CentralFreeList::RemoveFrom(ShardSpans* spans, Take take, void** objects, size_t n) {
+  if (!HasObjects(spans)) return 0;
   void** next = objects;
   Claims claims;
   do {
     claims.num_words = 0;
     claims.wanted = n - static_cast<size_t>(next - objects);
     {
-      const SpinLockHolder holder(shard->lock);
-      ClaimLocked(*shard, take, &claims);
+      const SpinLockHolder holder(spans->lock);
+      ClaimLocked(*spans, take, &claims);
     }
     next = AppendClaimed(claims, next);
   } while (claims.full() && claims.wanted > 0);
   return static_cast<size_t>(next - objects);
 }
 
-size_t CentralFreeList::RemoveFromOthers(size_t own, Take take, size_t least, void** objects,
+size_t CentralFreeList::RemoveFromOthers(const Shard& own, Take take, size_t least, void** objects,
                                          size_t n) {
-  for (size_t i = 1; i < kMaxShards; ++i) {
-    Shard* const shard = ShardAt((own + i) % kMaxShards);
-    if (shard == nullptr || shard->free_objects.value() < least) continue;
-    if (const size_t taken = RemoveFrom(shard, take, objects, n)) return taken;
-  }
-  return 0;
+  return shards_.FirstOfOthers(own, [&](const Shard& other) -> size_t {
+    ShardSpans* const spans = other.spans(size_class_);
+    if (spans == nullptr || spans->free_objects.value() < least) return 0;
+    return RemoveFrom(spans, take, objects, n);
+  });
 }
 
-bool CentralFreeList::OthersHaveObjects(size_t own) const {
-  for (size_t i = 0; i < kMaxShards; ++i) {
-    if (i != own && HasObjects(ShardAt(i))) return true;
-  }
-  return false;
+bool CentralFreeList::OthersHaveObjects(const Shard& own) const {
+  return shards_.FirstOfOthers(own, [this](const Shard& other) -> size_t {
+    return HasObjects(other.spans(size_class_)) ? 1 : 0;
+  }) != 0;
 }
 
-size_t CentralFreeList::RemoveFromNewSpan(size_t own, Take take, Near near, void** objects,
+size_t CentralFreeList::RemoveFromNewSpan(Shard& own, Take take, Near near, void** objects,
                                           size_t n) {
-  Shard* const shard = EnsureShard(own);
-  if (shard == nullptr) return 0;
-  Span* const span = NewSpan(own, near);
+  ShardSpans* const spans = shards_.EnsureSpans(own, size_class_);
+  if (spans == nullptr) return 0;
+  Span* const span = NewSpan(own, *spans, near);
   if (span == nullptr) return 0;
   Claims claims;
   claims.wanted = n;
   {
-    const SpinLockHolder holder(shard->lock);
+    const SpinLockHolder holder(spans->lock);
     // From this span, whatever other threads have returned meanwhile: else it could stay without a
     // live object.
-    ClaimFromNewSpanLocked(*shard, span, take, &claims);
+    ClaimFromNewSpanLocked(*spans, span, take, &claims);
   }
   const size_t taken = static_cast<size_t>(AppendClaimed(claims, objects) - objects);
-  return claims.full() ? taken + RemoveFrom(shard, take, objects + taken, n - taken) : taken;
+  return claims.full() ? taken + RemoveFrom(spans, take, objects + taken, n - taken) : taken;
 }
 
 void** CentralFreeList::AppendClaimed(const Claims& claims, void** out) const {
@@ -183,15 +148,15 @@ void** CentralFreeList::AppendClaimed(const Claims& claims, void** out) const {
   return out;
 }
 
-void CentralFreeList::ClaimLocked(Shard& shard, Take take, Claims* claims) {
+void CentralFreeList::ClaimLocked(ShardSpans& spans, Take take, Claims* claims) {
   const size_t wanted = claims->wanted;
   const size_t least = take == Take::kWholeGroups ? groups_.size() : 1;
   while (claims->wanted >= least && !claims->full()) {
-    Span* const split = take == Take::kAny ? shard.spans.FullestSplit() : nullptr;
-    Span* const span = split != nullptr ? split : shard.spans.FullestNotSplit();
+    Span* const split = take == Take::kAny ? spans.spans.FullestSplit() : nullptr;
+    Span* const span = split != nullptr ? split : spans.spans.FullestNotSplit();
     if (span == nullptr) break;
     const RankedSpans::Place place = PlaceOf(span);
-    ForgetHolesLocked(shard, span);
+    ForgetHolesLocked(spans, span);
     if (take == Take::kWholeGroups) {
       ClaimWholeGroupsLocked(span, claims);
     } else if (split != nullptr || groups_.size() == 1) {
@@ -199,21 +164,22 @@ void CentralFreeList::ClaimLocked(Shard& shard, Take take, Claims* claims) {
     } else {
       ClaimDividedLocked(span, claims);
     }
-    shard.spans.Move(span, place, PlaceOf(span));
+    spans.spans.Move(span, place, PlaceOf(span));
   }
-  shard.free_objects.Subtract(wanted - claims->wanted);
+  spans.free_objects.Subtract(wanted - claims->wanted);
 }
 
-void CentralFreeList::ClaimFromNewSpanLocked(Shard& shard, Span* span, Take take, Claims* claims) {
+void CentralFreeList::ClaimFromNewSpanLocked(ShardSpans& spans, Span* span, Take take,
+                                             Claims* claims) {
   if (take == Take::kWholeGroups) {
     ClaimWholeGroupsLocked(span, claims);
   } else {
     ClaimLowestLocked(span, claims);
   }
-  span->home.store(HomeOf(size_class_, span->shard), std::memory_order_relaxed);
-  shard.num_spans.Add(1);
-  shard.free_objects.Add(span->free_count);
-  shard.spans.Move(span, RankedSpans::kNowhere, PlaceOf(span));
+  SpanOwner(size_class_, SpanOwner::Of(span).shard(), true).StoreIn(span);
+  spans.num_spans.Add(1);
+  spans.free_objects.Add(span->free_count);
+  spans.spans.Move(span, RankedSpans::kNowhere, PlaceOf(span));
 }
 
 void CentralFreeList::ClaimWholeGroupsLocked(Span* span, Claims* claims) {
@@ -280,7 +246,7 @@ void CentralFreeList::ClaimBitsLocked(Span* span, size_t w, uint64_t mask, Claim
 
 bool CentralFreeList::IsSpanOfClass(const Span* span, const void* p) const {
   return span != nullptr && span->state.load(std::memory_order_relaxed) == SpanState::kSmall &&
-         span->size_class == size_class_ && span->Contains(p);
+         SpanOwner::Of(span).size_class() == size_class_ && span->Contains(p);
 }
 
 CentralFreeList::Finding CentralFreeList::BadPointerSlow(const Span* span, const void* p) const {
@@ -306,10 +272,10 @@ size_t CentralFreeList::GatherRuns(void* const* objects, size_t n, Runs* runs,
       if (span != nullptr) {
         start = span->first_page.start_uintptr();
         // Once: where the record is not of an object in use, it may change.
-        shard = span->shard;
+        shard = static_cast<uint8_t>(SpanOwner::Of(span).shard());
       }
       bytes = objects_per_span * object_size;
-      if (span == nullptr || address - start >= bytes || ShardAt(shard) == nullptr) {
+      if (span == nullptr || address - start >= bytes) {
         *finding = BadPointerSlow(span, objects[i]);
         break;
       }
@@ -339,7 +305,7 @@ size_t CentralFreeList::GatherRuns(void* const* objects, size_t n, Runs* runs,
               .first = static_cast<uint16_t>(i),
               .count = static_cast<uint16_t>(count),
               .shard = shard};
-      runs->shards |= uint32_t{1} << shard;
+      runs->shards |= uint64_t{1} << shard;
     }
     i += count;
   }
@@ -347,8 +313,9 @@ size_t CentralFreeList::GatherRuns(void* const* objects, size_t n, Runs* runs,
   return i;
 }
 
-CentralFreeList::Finding CentralFreeList::InsertLocked(Shard& shard, size_t s, const Runs& runs,
-                                                       void* const* objects, Span** emptied) {
+CentralFreeList::Finding CentralFreeList::InsertLocked(ShardSpans& spans, size_t s,
+                                                       const Runs& runs, void* const* objects,
+                                                       Span** emptied) {
   Finding finding;
   Span* span = nullptr;
   uint32_t old_count = 0;
@@ -359,10 +326,10 @@ CentralFreeList::Finding CentralFreeList::InsertLocked(Shard& shard, size_t s, c
   for (const Run* run = runs.runs; run != end; ++run) {
     if (run->shard != s) continue;
     if (run->span != span) {
-      if (span != nullptr) gained -= RelistLocked(shard, span, old_count, no_longer_split, emptied);
+      if (span != nullptr) gained -= RelistLocked(spans, span, old_count, no_longer_split, emptied);
       span = run->span;
-      if (span->size_class != size_class_ || span->first_page.start_uintptr() != run->start ||
-          span->shard != s) {
+      if (!SpanOwner::Of(span).Is(size_class_, s) ||
+          span->first_page.start_uintptr() != run->start) {
         finding = {Misuse::kNotInUse, objects[run->first]};
         span = nullptr;
         break;
@@ -385,12 +352,12 @@ CentralFreeList::Finding CentralFreeList::InsertLocked(Shard& shard, size_t s, c
       span->first_whole_word = run->word;
     }
   }
-  if (span != nullptr) gained -= RelistLocked(shard, span, old_count, no_longer_split, emptied);
-  shard.free_objects.Add(gained);
+  if (span != nullptr) gained -= RelistLocked(spans, span, old_count, no_longer_split, emptied);
+  spans.free_objects.Add(gained);
   return finding;
 }
 
-size_t CentralFreeList::RelistLocked(Shard& shard, Span* span, uint32_t old_count,
+size_t CentralFreeList::RelistLocked(ShardSpans& spans, Span* span, uint32_t old_count,
                                      bool no_longer_split, Span** emptied) {
   const uint32_t count = span->free_count;
   // Numbers with the same highest bit have the same rank.
@@ -398,14 +365,21 @@ size_t CentralFreeList::RelistLocked(Shard& shard, Span* span, uint32_t old_coun
   if (same_rank && !no_longer_split && count != objects_per_span_) return 0;
   if (count == old_count) return 0;
   const bool split = IsSplit(span);
-  shard.spans.Move(span, PlaceOf(old_count, split || no_longer_split), PlaceOf(count, split));
+  spans.spans.Move(span, PlaceOf(old_count, split || no_longer_split), PlaceOf(count, split));
   if (count != objects_per_span_) return 0;
-  shard.num_spans.Subtract(1);
-  ForgetHolesLocked(shard, span);
-  span->home.store(0, std::memory_order_relaxed);
+  spans.num_spans.Subtract(1);
+  ForgetHolesLocked(spans, span);
+  SpanOwner(size_class_, SpanOwner::Of(span).shard()).StoreIn(span);
   span->list_node.next = *emptied;
   *emptied = span;
   return count;
+}
+
+CentralFreeList::Finding CentralFreeList::FirstOfShardSlow(size_t s, const Runs& runs,
+                                                           void* const* objects) {
+  const Run* run = runs.runs;
+  while (run->shard != s) ++run;
+  return {Misuse::kNotInUse, objects[run->first]};
 }
 
 const void* CentralFreeList::FindDoubleFreeSlow(const Run& run, void* const* objects) const {
@@ -428,19 +402,23 @@ void CentralFreeList::TakeFarLines(size_t own, const Runs& runs, void* const* ob
   }
 }
 
-void CentralFreeList::Insert(size_t own, void* const* objects, size_t n, Origin origin) {
+void CentralFreeList::Insert(Shard& own, void* const* objects, size_t n, Origin origin) {
   Span* emptied = nullptr;
   while (n > 0) {
     Runs runs;
     Finding bad_pointer;
     const size_t done = GatherRuns(objects, n, &runs, &bad_pointer);
-    if (origin == Origin::kOtherThreads) TakeFarLines(own, runs, objects);
+    if (origin == Origin::kOtherThreads) TakeFarLines(own.number(), runs, objects);
     Finding finding;
-    for (uint32_t shards = runs.shards; shards != 0; shards &= shards - 1) {
+    for (uint64_t shards = runs.shards; shards != 0; shards &= shards - 1) {
       const size_t s = static_cast<size_t>(std::countr_zero(shards));
-      Shard& shard = *ShardAt(s);
-      const SpinLockHolder holder(shard.lock);
-      finding = InsertLocked(shard, s, runs, objects, &emptied);
+      ShardSpans* const spans = SpansAt(s);
+      if (spans == nullptr) {
+        finding = FirstOfShardSlow(s, runs, objects);
+        break;
+      }
+      const SpinLockHolder holder(spans->lock);
+      finding = InsertLocked(*spans, s, runs, objects, &emptied);
       if (done == n) Disown(s, emptied);
       if (finding.misuse != Misuse::kNone) break;
     }
@@ -451,9 +429,10 @@ void CentralFreeList::Insert(size_t own, void* const* objects, size_t n, Origin 
   }
   while (emptied != nullptr) {
     Span* const next = emptied->list_node.next;
-    if (emptied->size_class != SizeClass::kNone) {
-      const SpinLockHolder holder(ShardAt(emptied->shard)->lock);
-      emptied->size_class = SizeClass::kNone;
+    const SpanOwner owner = SpanOwner::Of(emptied);
+    if (owner.size_class() != SizeClass::kNone) {
+      const SpinLockHolder holder(SpansAt(owner.shard())->lock);
+      SpanOwner(SizeClass::kNone, owner.shard()).StoreIn(emptied);
     }
     emptied->list_node = ListNode<Span>();
     DeleteSpan(own, emptied);
@@ -461,18 +440,18 @@ void CentralFreeList::Insert(size_t own, void* const* objects, size_t n, Origin 
   }
 }
 
-void CentralFreeList::Disown(size_t shard, Span* emptied) {
+void CentralFreeList::Disown(size_t s, Span* emptied) {
   for (Span* span = emptied; span != nullptr; span = span->list_node.next) {
-    if (span->shard == shard) span->size_class = SizeClass::kNone;
+    if (SpanOwner::Of(span).shard() == s) SpanOwner(SizeClass::kNone, s).StoreIn(span);
   }
 }
 
-Span* CentralFreeList::NewSpan(size_t shard, Near near) {
-  Span* span = page_heap_.NewFromCache(span_pages_, shard);
+Span* CentralFreeList::NewSpan(Shard& own, const ShardSpans& spans, Near near) {
+  Span* span = page_heap_.NewFromCache(span_pages_, own.home());
   if (span == nullptr && near == Near::kYes) return nullptr;
   if (span == nullptr) {
-    const PageHeap::Need need = hugepage_policy::NeedOf(ShardAt(shard)->num_spans.value());
-    span = page_heap_.NewNear(span_pages_, shard, need);
+    const PageHeap::Need need = hugepage_policy::NeedOf(spans.num_spans.value());
+    span = page_heap_.NewNear(span_pages_, own.home(), need);
     if (span == nullptr) return nullptr;
     page_map_.SetSpanOfAll(span->first_page, span->num_pages, span);
   }
@@ -481,8 +460,7 @@ Span* CentralFreeList::NewSpan(size_t shard, Near near) {
     return nullptr;
   }
   SetFirstBits(span->free_bits, objects_per_span_);
-  span->size_class = size_class_;
-  span->shard = static_cast<uint8_t>(shard);
+  SpanOwner(size_class_, own.number()).StoreIn(span);
   span->num_objects = static_cast<uint32_t>(objects_per_span_);
   span->free_count = span->num_objects;
   span->first_free_word = 0;
@@ -505,36 +483,37 @@ bool CentralFreeList::EnsureBitmap(Span* span) {
   return span->free_bits != nullptr;
 }
 
-void CentralFreeList::DeleteSpan(size_t own, Span* span) {
+void CentralFreeList::DeleteSpan(const Shard& own, Span* span) {
   page_map_.SetClassOfAll(span->first_page, span->num_pages, SizeClass::kNone);
-  page_heap_.DeleteToCache(span, span->shard, span->shard == own);
+  const size_t s = SpanOwner::Of(span).shard();
+  page_heap_.DeleteToCache(span, shards_.At(s)->home(), s == own.number());
 }
 
 bool CentralFreeList::IsOut(const void* p) {
   const Span* const span = page_map_.SpanOf(PageId::Containing(p));
   if (span == nullptr) return false;
-  Shard* const shard = ShardAt(span->shard);
-  if (shard == nullptr) return false;
-  const SpinLockHolder holder(shard->lock);
-  if (ShardAt(span->shard) != shard || !IsSpanOfClass(span, p)) return false;
+  const SpanOwner owner = SpanOwner::Of(span);
+  ShardSpans* const spans = SpansAt(owner.shard());
+  if (spans == nullptr) return false;
+  const SpinLockHolder holder(spans->lock);
+  if (SpanOwner::Of(span) != owner || !IsSpanOfClass(span, p)) return false;
   const size_t index = kSizeClasses.ObjectStartIndex(
       size_class_, reinterpret_cast<uintptr_t>(p) - span->first_page.start_uintptr());
   return index < objects_per_span_ && !TestBit(span->free_bits, index);
 }
 
 void CentralFreeList::CheckInvariants() {
-  for (size_t i = 0; i < kMaxShards; ++i) {
-    if (Shard* const shard = ShardAt(i)) CheckShard(i, *shard);
-  }
+  shards_.ForEach([this](const Shard& shard) {
+    if (ShardSpans* const spans = shard.spans(size_class_)) CheckShard(shard.number(), *spans);
+  });
 }
 
-void CentralFreeList::CheckShard(size_t number, Shard& shard) {
-  const SpinLockHolder holder(shard.lock);
+void CentralFreeList::CheckShard(size_t number, ShardSpans& spans) {
+  const SpinLockHolder holder(spans.lock);
   size_t free_objects = 0;
   size_t hole_pages = 0;
-  size_t spans = 0;
-  shard.spans.ForEach([&](const Span* span, RankedSpans::Place place) {
-    TC_CHECK(span->shard == number);
+  size_t listed = 0;
+  spans.spans.ForEach([&](const Span* span, RankedSpans::Place place) {
     TC_CHECK(IsSpanOfClass(span, span->start_address()));
     TC_CHECK(span->num_objects == objects_per_span_ && span->num_pages == span_pages_);
     TC_CHECK(place != RankedSpans::kNowhere && PlaceOf(span) == place);  // C1
@@ -548,16 +527,16 @@ void CentralFreeList::CheckShard(size_t number, Shard& shard) {
       bits += CountBits(word);
     }
     const size_t in_last_word = objects_per_span_ - (words_per_span_ - 1) * kBitsPerWord;
-    TC_CHECK((span->free_bits[words_per_span_ - 1] & ~BitRange(0, in_last_word)) == 0);   // S2
-    TC_CHECK(bits == span->free_count);                                                   // S2
-    TC_CHECK(span->home.load(std::memory_order_relaxed) == HomeOf(size_class_, number));  // C4
+    TC_CHECK((span->free_bits[words_per_span_ - 1] & ~BitRange(0, in_last_word)) == 0);  // S2
+    TC_CHECK(bits == span->free_count);                                                  // S2
+    TC_CHECK(SpanOwner::Of(span) == SpanOwner(size_class_, number, true));               // C4
     free_objects += bits;
     hole_pages += span->hole_pages;
-    ++spans;
+    ++listed;
   });
-  TC_CHECK(free_objects == shard.free_objects.value());  // C2
-  TC_CHECK(spans <= shard.num_spans.value());            // C2
-  TC_CHECK(hole_pages == shard.hole_pages.value());      // C4
+  TC_CHECK(free_objects == spans.free_objects.value());  // C2
+  TC_CHECK(listed <= spans.num_spans.value());           // C2
+  TC_CHECK(hole_pages == spans.hole_pages.value());      // C4
 }
 
 }  // namespace tcmalloc

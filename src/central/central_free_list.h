@@ -27,12 +27,13 @@
 #include "base/compiler.h"
 #include "base/config.h"
 #include "base/counters.h"
-#include "base/shard_map.h"
 #include "base/size_classes.h"
 #include "central/hole_claims.h"
 #include "central/misuse.h"
 #include "central/object_words.h"
 #include "central/ranked_spans.h"
+#include "central/shard_map.h"
+#include "central/span_owner.h"
 #include "os/spinlock.h"
 #include "page/metadata_arena.h"
 #include "page/page_heap.h"
@@ -48,73 +49,66 @@ enum class Origin : bool { kAny, kOtherThreads };
 //   C1  A span with free objects is in the list of its shard's spans for its free_count and for
 //       whether it is split; a span without free objects is in no list; a span with only free
 //       objects is not here.
-//   C2  A shard's free_objects = sum of free_count over its spans; its num_spans counts all of
-//   them. C3  No object is free in the words of a span before first_free_word, no whole group in
-//   those
+//   C2  ShardSpans::free_objects = sum of free_count over the shard's spans of the class;
+//       num_spans counts all of them.
+//   C3  No object is free in the words of a span before first_free_word, no whole group in those
 //       before first_whole_word; a span is split when the latter is the number of words. Where a
 //       group is one object, first_whole_word stays 0.
-//   C4  A span's home is the shard that counts it; a shard's hole_pages = sum of hole_pages over
-//   its
-//       spans with free objects, and a span without has none.
+//   C4  The owner of a span that is counted names the class and the shard that counts it;
+//       ShardSpans::hole_pages = sum of hole_pages over the spans with free objects, and a span
+//       without has none.
+//
 // Misuse. A second free of an object finds its bit set; a pointer that is no object start has no
 // index. Both abort with one line, after the lock is released.
+//
 // Shards. A span belongs to one shard (see ShardMap) as long as it is here: its objects come back
 // to that one wherever they are freed. Who asks is served by its own; by another one before the
-// class takes more memory, unless that has less than a batch left for itself. Synchronization. One
-// lock per class and shard, never two at once; the page heap and the arena are called without. The
-// lock covers claims, not bit work: see ClaimLocked and GatherRuns. Cost. Insert and Remove of
-// neighbours: two locked operations and a few nanoseconds for 64 objects.
+// class takes more memory, unless that has less than a batch left for itself.
+//
+// Synchronization. One lock per class and shard (ShardSpans), never two at once; the page heap and
+// the arena are called without. The lock covers claims, not bit work: see ClaimLocked and
+// GatherRuns.
+//
+// Cost. Insert and Remove of neighbours: two locked operations and a few nanoseconds for 64
+// objects.
 class alignas(kCacheLineSize) CentralFreeList {
  public:
-  CentralFreeList(SizeClass size_class, PageHeap& page_heap, PageMap& page_map,
+  CentralFreeList(SizeClass size_class, ShardMap& shards, PageHeap& page_heap, PageMap& page_map,
                   MetadataArena& arena);
 
   // Puts up to `n` free objects into `objects` and returns how many: fewer than `n`, but at least
   // 1, where the next ones would have to come from somewhere else; 0 when the system gives no
   // memory.
   //
-  // From the spans of the shard `own`; where that has none, of another one that has at least a
-  // batch; else from a new span, which belongs to `own`.
+  // From the spans of the shard `own`, and from pages that it emptied a moment ago; where it has
+  // neither, from another one that has at least a batch; else from a new span, which belongs to
+  // `own`.
   // With `n` of at least line_objects(): whole groups, while the class has any in its spans. With a
   // smaller `n`: from groups that are divided already, else one is divided. The incomplete group
   // behind the last complete one of a span counts as whole: no other object is in its lines.
-  size_t Remove(size_t own, void** objects, size_t n);
-
-  // The same from what the shard itself has, spans and pages, and never dividing a group for an `n`
-  // of at least line_objects(); 0 where that is nothing.
-  size_t RemoveNear(size_t own, void** objects, size_t n);
+  size_t Remove(Shard& own, void** objects, size_t n);
 
   // Takes `n` objects of the class back, whichever shards their spans belong to. `own` is the
   // caller's: what it empties of its own is what it is given next.
   //
   // Objects of kOtherThreads are such as the caller did not allocate, as far as is known: where
   // their spans belong to another shard, it takes their lines (see line_ownership.h).
-  void Insert(size_t own, void* const* objects, size_t n, Origin origin = Origin::kAny);
-
-  // `p` is in a span that belongs to another shard. Racy where it is no object in use.
-  bool IsFar(size_t own, const void* p) const {
-    const Span* const span = page_map_.SpanOf(PageId::Containing(p));
-    return span != nullptr && span->shard != own;
-  }
+  void Insert(Shard& own, void* const* objects, size_t n, Origin origin = Origin::kAny);
 
   // Giving memory of free objects back while their spans stay in use, for HoleRelease.
   //
-  // Where `page` is of a span of the shard that `home` names: claims the span's holes, unless
-  // all of them went to the system before. What is claimed is as good as handed out: the span
+  // Where `page` is of `span`, and that is still `owner`'s: claims the span's holes, unless all of
+  // them went to the system before. What is claimed is as good as handed out: the span
   // stays, no one gets the objects, and a second free of one is found when it returns. `*page` is
   // set to the first page that is left to look at. False, and nothing is changed, when `claims` has
   // no room for the span.
-  bool ClaimHoles(Span* span, uint16_t home, size_t hardware_page_size, HoleClaims* claims,
+  // Requires: `owner` is counted, and of this class.
+  bool ClaimHoles(Span* span, SpanOwner owner, size_t hardware_page_size, HoleClaims* claims,
                   PageId* page);
   // Returns the objects of the first span in `claims`, which is one of the class.
   void ReturnHolesOfOneSpan(HoleClaims* claims);
 
-  // Span::home. Never 0.
-  static uint16_t HomeOf(SizeClass size_class, size_t shard) {
-    return static_cast<uint16_t>(Index(size_class) * kMaxShards + shard);
-  }
-  static SizeClass ClassOfHome(uint16_t home) { return static_cast<SizeClass>(home / kMaxShards); }
-
+  ShardMap& shards() { return shards_; }
   // Sums over the shards.
   size_t free_objects() const;
   size_t num_spans() const;
@@ -132,33 +126,13 @@ class alignas(kCacheLineSize) CentralFreeList {
     return num_spans() * (span_bytes() - objects_per_span_ * object_size_);
   }
 
-  // `p` is an object of the class, and in use as far as its bit tells: a thread, a thread cache or
-  // a transfer cache has it.
+  // `p` is an object of the class, and in use as far as its bit tells: a thread or a thread cache
+  // has it.
   bool IsOut(const void* p);
 
   void CheckInvariants();
 
-  // Calls f(lock) for every lock, in the order of the ranks.
-  template <typename F>
-  void ForEachLock(F f) {
-    f(shards_lock_);
-    for (size_t i = 0; i < kMaxShards; ++i) {
-      if (Shard* const shard = ShardAt(i)) f(shard->lock);
-    }
-  }
-
  private:
-  // What belongs together under one lock.
-  struct alignas(kCacheLineSize) Shard {
-    SpinLock lock{LockRank::kCentral};
-    RankedSpans spans TC_GUARDED_BY(lock);
-    // Written with the lock held; read racily for statistics, and to see without the lock whether
-    // there is anything to take.
-    OwnedCounter free_objects;
-    OwnedCounter num_spans;
-    OwnedCounter hole_pages;
-  };
-
   enum class Take : uint8_t {
     kWholeGroups,  // no group may be divided
     kAny,
@@ -187,8 +161,9 @@ class alignas(kCacheLineSize) CentralFreeList {
     static constexpr size_t kMaxRuns = 24;
     Run runs[kMaxRuns];
     size_t num_runs = 0;
-    uint32_t shards = 0;  // bit i: there is a run of shard i
+    uint64_t shards = 0;  // bit i: there is a run of shard i
   };
+  static_assert(ShardMap::kMost <= 64);
   static_assert(sizeof(Claims) <= 1024 && sizeof(Runs) <= 1024);
 
   struct Finding {
@@ -197,34 +172,35 @@ class alignas(kCacheLineSize) CentralFreeList {
   };
 
   // A new span of the class with all objects free, in no list; null when the system gives no
-  // memory.
-  Span* NewSpan(size_t shard, Near near);
+  // memory. `spans` are those of `own`.
+  Span* NewSpan(Shard& own, const ShardSpans& spans, Near near);
   // A bitmap that is large enough; false when there is no memory.
   bool EnsureBitmap(Span* span);
-  void DeleteSpan(size_t own, Span* span);
-  // The emptied spans of a shard whose lock is held are not of the class any more. Not before the
-  // call that emptied them is done with the class: so a second free of one of their objects in the
-  // same call is still seen for what it is.
-  static void Disown(size_t shard, Span* emptied);
+  void DeleteSpan(const Shard& own, Span* span);
+  // The emptied spans of shard `s`, whose lock is held, are not of the class any more. Not before
+  // the call that emptied them is done with the class: so a second free of one of their objects in
+  // the same call is still seen for what it is.
+  static void Disown(size_t s, Span* emptied);
 
   Take TakeFor(size_t n) const {
     return groups_.size() > 1 && n >= groups_.size() ? Take::kWholeGroups : Take::kAny;
   }
-  Shard* ShardAt(size_t shard) const { return shards_[shard].load(std::memory_order_acquire); }
-  // Makes it where it is not there; null when there is no memory.
-  Shard* EnsureShard(size_t shard) TC_EXCLUDES(shards_lock_);
+  // Of the class, in the shard with that number; null where there are none.
+  ShardSpans* SpansAt(size_t shard) const { return shards_.SpansAt(shard, size_class_); }
+  // Sums `counter` over the shards.
+  size_t SumOf(OwnedCounter ShardSpans::* counter) const;
 
   // Racy.
-  static bool HasObjects(const Shard* shard) {
-    return shard != nullptr && shard->free_objects.value() > 0;
+  static bool HasObjects(const ShardSpans* spans) {
+    return spans != nullptr && spans->free_objects.value() > 0;
   }
-  bool OthersHaveObjects(size_t own) const;
+  bool OthersHaveObjects(const Shard& own) const;
 
-  // Takes objects out of one shard's spans; returns how many. `shard` may be null.
-  size_t RemoveFrom(Shard* shard, Take take, void** objects, size_t n);
+  // Takes objects out of one shard's spans, which may be null; returns how many.
+  size_t RemoveFrom(ShardSpans* spans, Take take, void** objects, size_t n);
   // Out of the first of the other shards that has at least `least` free objects.
-  size_t RemoveFromOthers(size_t own, Take take, size_t least, void** objects, size_t n);
-  size_t RemoveFromNewSpan(size_t own, Take take, Near near, void** objects, size_t n);
+  size_t RemoveFromOthers(const Shard& own, Take take, size_t least, void** objects, size_t n);
+  size_t RemoveFromNewSpan(Shard& own, Take take, Near near, void** objects, size_t n);
   // Turns what was claimed into addresses; returns where the next one goes.
   void** AppendClaimed(const Claims& claims, void** out) const;
 
@@ -252,11 +228,11 @@ class alignas(kCacheLineSize) CentralFreeList {
   // What is claimed is no one else's from then on: its bits are clear, so that no other call hands
   // it out, and its span counts it as in use, so that the span stays. Turning the bits into
   // addresses therefore needs no lock, and is done without.
-  void ClaimLocked(Shard& shard, Take take, Claims* claims) TC_REQUIRES(shard.lock);
+  void ClaimLocked(ShardSpans& spans, Take take, Claims* claims) TC_REQUIRES(spans.lock);
   // The same from a new span, which goes into its list.
-  void ClaimFromNewSpanLocked(Shard& shard, Span* span, Take take, Claims* claims)
-      TC_REQUIRES(shard.lock);
-  // The same from one span of a shard whose lock is held; it stays where it is listed: only whole
+  void ClaimFromNewSpanLocked(ShardSpans& spans, Span* span, Take take, Claims* claims)
+      TC_REQUIRES(spans.lock);
+  // The same from one span of spans whose lock is held; it stays where it is listed: only whole
   // groups; the lowest free objects; such as are in divided groups, then the lowest.
   void ClaimWholeGroupsLocked(Span* span, Claims* claims);
   void ClaimLowestLocked(Span* span, Claims* claims);
@@ -274,26 +250,28 @@ class alignas(kCacheLineSize) CentralFreeList {
   size_t GatherRuns(void* const* objects, size_t n, Runs* runs, Finding* finding) const;
   // Takes the lines of what goes to other shards than `own`.
   void TakeFarLines(size_t own, const Runs& runs, void* const* objects) const;
-  // Sets the bits of the runs of shard `s`. Puts the spans where they belong then: into lists, or,
-  // when all objects are free, in front of `emptied`. Stops at a run with an object that is not in
-  // use.
-  Finding InsertLocked(Shard& shard, size_t s, const Runs& runs, void* const* objects,
-                       Span** emptied) TC_REQUIRES(shard.lock);
+  // Sets the bits of the runs of shard `s`, whose spans of the class are `spans`. Puts the spans
+  // where they belong then: into lists, or, when all objects are free, in front of `emptied`. Stops
+  // at a run with an object that is not in use.
+  Finding InsertLocked(ShardSpans& spans, size_t s, const Runs& runs, void* const* objects,
+                       Span** emptied) TC_REQUIRES(spans.lock);
+  // The same for a shard that has no spans of the class: the first of these objects is not in use.
+  TC_SLOW_PATH static Finding FirstOfShardSlow(size_t s, const Runs& runs, void* const* objects);
   // After objects came back to `span`, which had `old_count` free ones and may have been split
   // until then. Returns how many free objects go with it when it is emptied, else 0.
-  size_t RelistLocked(Shard& shard, Span* span, uint32_t old_count, bool no_longer_split,
-                      Span** emptied) TC_REQUIRES(shard.lock);
+  size_t RelistLocked(ShardSpans& spans, Span* span, uint32_t old_count, bool no_longer_split,
+                      Span** emptied) TC_REQUIRES(spans.lock);
   // The span's holes are not known to be without memory any more.
-  static void ForgetHolesLocked(Shard& shard, Span* span) TC_REQUIRES(shard.lock) {
+  static void ForgetHolesLocked(ShardSpans& spans, Span* span) TC_REQUIRES(spans.lock) {
     if (span->hole_pages == 0) return;
-    shard.hole_pages.Subtract(span->hole_pages);
+    spans.hole_pages.Subtract(span->hole_pages);
     span->hole_pages = 0;
   }
   // Sets the bits of objects that were claimed; returns the first one whose bit is set already,
   // kNoObject when there is none. `*no_longer_split` is set when the span is split no longer.
   static constexpr size_t kNoObject = SIZE_MAX;
   size_t ReturnRangeLocked(Span* span, size_t first, size_t n, bool* no_longer_split);
-  void CheckShard(size_t number, Shard& shard) TC_EXCLUDES(shard.lock);
+  void CheckShard(size_t number, ShardSpans& spans) TC_EXCLUDES(spans.lock);
   // The first object of the run that is free already.
   TC_SLOW_PATH const void* FindDoubleFreeSlow(const Run& run, void* const* objects) const;
 
@@ -310,14 +288,10 @@ class alignas(kCacheLineSize) CentralFreeList {
   // lacks; 0 when there is none.
   const size_t tail_objects_;
   const uint64_t tail_padding_;
+  ShardMap& shards_;
   PageHeap& page_heap_;
   PageMap& page_map_;
   MetadataArena& arena_;
-
-  // Written with shards_lock_ held, each once; read without. Release and acquire: who finds a shard
-  // finds it constructed.
-  SpinLock shards_lock_{LockRank::kShards};
-  std::array<std::atomic<Shard*>, kMaxShards> shards_ = {};
 };
 
 }  // namespace tcmalloc

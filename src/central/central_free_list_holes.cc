@@ -6,17 +6,17 @@
 
 namespace tcmalloc {
 
-bool CentralFreeList::ClaimHoles(Span* span, uint16_t home, size_t hardware_page_size,
+bool CentralFreeList::ClaimHoles(Span* span, SpanOwner owner, size_t hardware_page_size,
                                  HoleClaims* claims, PageId* page) {
   static_assert(HoleClaims::kMaxHoles >= kMaxSmallSpanBytes / 4096 / 2);
   const PageId looked_at = *page;
   *page += Length(1);
-  Shard* const shard = ShardAt(home % kMaxShards);
-  if (shard == nullptr) return true;
+  ShardSpans* const spans = SpansAt(owner.shard());
+  if (spans == nullptr) return true;
   const SpanMeasures measures = {object_size_, objects_per_span_, hardware_page_size,
                                  span_pages_.bytes() / hardware_page_size};
-  const SpinLockHolder holder(shard->lock);
-  if (span->home.load(std::memory_order_relaxed) != home) return true;
+  const SpinLockHolder holder(spans->lock);
+  if (SpanOwner::Of(span) != owner) return true;
   if (!span->Contains(looked_at.start_address())) return true;
   *page = span->first_page + span->num_pages;
   size_t pages = 0;
@@ -39,10 +39,10 @@ bool CentralFreeList::ClaimHoles(Span* span, uint16_t home, size_t hardware_page
                        [span](size_t w, uint64_t mask) { span->free_bits[w] &= ~mask; });
   }
   claims->AddKnown(span->hole_pages);
-  ForgetHolesLocked(*shard, span);
+  ForgetHolesLocked(*spans, span);
   span->free_count -= claimed;
-  shard->free_objects.Subtract(claimed);
-  shard->spans.Move(span, place, PlaceOf(span));
+  spans->free_objects.Subtract(claimed);
+  spans->spans.Move(span, place, PlaceOf(span));
   return true;
 }
 
@@ -68,13 +68,13 @@ size_t CentralFreeList::ReturnRangeLocked(Span* span, size_t first, size_t n,
 void CentralFreeList::ReturnHolesOfOneSpan(HoleClaims* claims) {
   // Objects of it are claimed: it stays what it is.
   Span* const span = claims->begin()->span;
-  const size_t number = span->shard;
-  Shard& shard = *ShardAt(number);
+  const size_t number = SpanOwner::Of(span).shard();
+  ShardSpans& spans = *SpansAt(number);
   Span* emptied = nullptr;
   size_t freed_twice = kNoObject;
   {
-    const SpinLockHolder holder(shard.lock);
-    TC_ASSERT(span->home.load(std::memory_order_relaxed) == HomeOf(size_class_, number));
+    const SpinLockHolder holder(spans.lock);
+    TC_ASSERT(SpanOwner::Of(span) == SpanOwner(size_class_, number, true));
     const uint32_t old_count = span->free_count;
     bool no_longer_split = false;
     size_t pages = 0;
@@ -87,9 +87,9 @@ void CentralFreeList::ReturnHolesOfOneSpan(HoleClaims* claims) {
     }
     if (freed_twice == kNoObject) {
       span->hole_pages = static_cast<uint16_t>(span->hole_pages + pages);
-      shard.hole_pages.Add(pages);
-      shard.free_objects.Add(span->free_count - old_count);
-      shard.free_objects.Subtract(RelistLocked(shard, span, old_count, no_longer_split, &emptied));
+      spans.hole_pages.Add(pages);
+      spans.free_objects.Add(span->free_count - old_count);
+      spans.free_objects.Subtract(RelistLocked(spans, span, old_count, no_longer_split, &emptied));
       Disown(number, emptied);
     }
   }
@@ -99,7 +99,7 @@ void CentralFreeList::ReturnHolesOfOneSpan(HoleClaims* claims) {
   }
   if (emptied == nullptr) return;
   emptied->list_node = ListNode<Span>();
-  DeleteSpan(number, emptied);
+  DeleteSpan(*shards_.At(number), emptied);
 }
 
 }  // namespace tcmalloc

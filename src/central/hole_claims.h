@@ -4,8 +4,8 @@
 // stack, so that a forked child finds what a thread that it lacks had claimed.
 //
 // Synchronization. Written by the thread that has it. What is in it changes only together with the
-// bits of a span, under the lock of that span's home, and is emptied under HoleRelease's: who holds
-// all those locks (fork) sees each claimed object here once.
+// bits of a span, under the lock of that span's owner, and is emptied under HoleRelease's: who
+// holds all those locks (fork) sees each claimed object here once.
 #pragma once
 
 #include <cstddef>

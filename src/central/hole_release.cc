@@ -35,10 +35,10 @@ bool HoleRelease::ClaimAt(PageId* page, HoleClaims* claims) {
   if (page_map_.ClassOf(page->start_address()) != SizeClass::kNone) {
     // Both are hints: ClaimHoles looks again, with the lock that they lead to.
     Span* const span = page_map_.SpanOf(*page);
-    const uint16_t home = span != nullptr ? span->home.load(std::memory_order_relaxed) : 0;
-    if (home != 0) {
-      return central_.free_list(CentralFreeList::ClassOfHome(home))
-          .ClaimHoles(span, home, HardwarePageSize(), claims, page);
+    const SpanOwner owner = span != nullptr ? SpanOwner::Of(span) : SpanOwner();
+    if (owner.counted()) {
+      return central_.free_list(owner.size_class())
+          .ClaimHoles(span, owner, HardwarePageSize(), claims, page);
     }
   }
   *page += Length(1);
@@ -85,8 +85,8 @@ size_t HoleRelease::ReleaseClaims(HoleClaims* claims) {
 
 void HoleRelease::ReturnClaims(HoleClaims* claims) {
   while (!claims->empty()) {
-    const uint16_t home = claims->begin()->span->home.load(std::memory_order_relaxed);
-    central_.free_list(CentralFreeList::ClassOfHome(home)).ReturnHolesOfOneSpan(claims);
+    const SizeClass c = SpanOwner::Of(claims->begin()->span).size_class();
+    central_.free_list(c).ReturnHolesOfOneSpan(claims);
   }
   const SpinLockHolder holder(lock_);
   claims->Reset();

@@ -111,7 +111,7 @@ FreeListInfo* PutFreeLists(Heap& heap, FreeListInfo* next) {
     const SizeClassStats c = CollectSizeClassStats(heap, static_cast<SizeClass>(i));
     const size_t size = c.object_size;
     *next++ = {smaller + 1, size, c.central_objects * size, "tcmalloc.central"};
-    *next++ = {smaller + 1, size, c.transfer_cache_objects * size, "tcmalloc.transfer"};
+    *next++ = {smaller + 1, size, 0, "tcmalloc.transfer"};
     *next++ = {smaller + 1, size, c.thread_cache_objects * size, "tcmalloc.thread"};
     smaller = size;
   }

@@ -11,9 +11,9 @@
 namespace tcmalloc {
 namespace {
 
-// The home of a small span that has objects; 0 of any other one.
-uint16_t HomeOf(const Span& span, SpanState state) {
-  return state == SpanState::kSmall ? span.home.load(std::memory_order_relaxed) : 0;
+// A span of small objects that has objects.
+bool HasSmallObjects(const Span& span, SpanState state) {
+  return state == SpanState::kSmall && SpanOwner::Of(&span).counted();
 }
 
 size_t LargeObjectBytes(const Span& span) {
@@ -31,7 +31,7 @@ bool ObjectIndex::ForEachSpan(Heap& heap, F f) {
     for (size_t i = 0; i < n; ++i) {
       const PageHeap::SpanView& view = views[i];
       const bool large = view.state == SpanState::kLarge;
-      if (!large && HomeOf(*view.span, view.state) == 0) continue;
+      if (!large && !HasSmallObjects(*view.span, view.state)) continue;
       if (!f(view.span, large)) return false;
     }
     from = views[n - 1].first_page + views[n - 1].num_pages;
@@ -115,7 +115,7 @@ bool ObjectIndex::AddLarge(const Span* span, size_t* numbers) {
 }
 
 bool ObjectIndex::AddSmall(const Span* span, size_t* numbers) {
-  const SizeClass c = CentralFreeList::ClassOfHome(span->home.load(std::memory_order_relaxed));
+  const SizeClass c = SpanOwner::Of(span).size_class();
   *numbers = WordsForBits(*numbers) * kBitsPerWord;
   records_[num_records_++] = {.span = span,
                               .start = span->first_page.start_uintptr(),
@@ -141,7 +141,7 @@ void ObjectIndex::RemoveFree(uintptr_t object) {
 
 void ObjectIndex::RemoveClaimed(Heap& heap) {
   heap.holes.ForEachClaim([this](const Span* span, size_t first, size_t n) {
-    const size_t size = kSizeClasses.size(span->size_class);
+    const size_t size = kSizeClasses.size(SpanOwner::Of(span).size_class());
     for (size_t i = first; i < first + n; ++i) {
       RemoveFree(span->first_page.start_uintptr() + i * size);
     }
@@ -149,18 +149,6 @@ void ObjectIndex::RemoveClaimed(Heap& heap) {
 }
 
 bool ObjectIndex::RemoveCached(Heap& heap) {
-  for (size_t shard = 0; shard < kMaxShards; ++shard) {
-    TransferCaches* const caches = heap.central.transfer_caches(shard);
-    if (caches == nullptr) continue;
-    for (size_t i = 1; i < kNumSizeClasses; ++i) {
-      TransferCache& cache = (*caches)[static_cast<SizeClass>(i)];
-      cache.ForEachBatch([&](void* const* batch) {
-        for (size_t j = 0; j < cache.batch_size(); ++j) {
-          RemoveFree(reinterpret_cast<uintptr_t>(batch[j]));
-        }
-      });
-    }
-  }
   bool enough_memory = true;
   heap.registry.ForEachCache([&](const ThreadCache& cache, bool has_thread) {
     // The memory of a slot is there for as long as its thread.

@@ -3,9 +3,9 @@
 //
 // Where it comes from. Nothing is recorded when a program allocates. A span in use by a central
 // free list is cut into objects of one size; those whose bits are set are free, and so are those in
-// caches: the bins of threads, of threads that have ended and of a parent's threads, the transfer
-// caches, and what is claimed while the memory behind it goes back to the system (HoleClaims). The
-// others are in use. Every span of state kLarge is one object, sampled ones included.
+// caches: the bins of threads, of threads that have ended and of a parent's threads, and what is
+// claimed while the memory behind it goes back to the system (HoleClaims). The others are in use.
+// Every span of state kLarge is one object, sampled ones included.
 //
 // The moment. The heap is held (runtime/heap_hold.h), so everything that a lock protects is as it
 // is between two operations. The other threads stand still, each at any instruction of its own, or

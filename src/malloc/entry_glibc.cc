@@ -27,7 +27,7 @@ namespace {
 //   keepcost  the part of fordblks that malloc_trim gives back without looking into spans in use
 struct mallinfo2 MallInfo() {
   const HeapStats s = CollectStats(ExistingHeap());
-  const size_t cached = s.thread_cache_bytes + s.transfer_cache_bytes + s.free_in_spans_bytes();
+  const size_t cached = s.thread_cache_bytes + s.free_in_spans_bytes();
   struct mallinfo2 info = {};
   info.arena = s.system_bytes - s.unmapped_bytes();
   info.ordblks = s.spans_in_use;

@@ -36,8 +36,8 @@ void* Resized(void* p, size_t size) {
   return Told(p, size);
 }
 
-// Out of memory: frees what the calling thread's cache and the transfer caches hold, so that spans
-// become whole. True when there was anything, and another try is worth while.
+// Out of memory: empties the thread caches, so that spans become whole. True when there was
+// anything, and another try is worth while.
 TC_SLOW_PATH bool FlushedForAnotherTry(Heap& heap) { return FlushCaches(heap) > 0; }
 
 void* AllocateFromTiers(Heap& heap, ThreadCache* cache, SizeClass c) {

@@ -86,8 +86,8 @@ Span* PageHeap::Allocate(Request request) {
     if (Grow(n, alignment)) continue;
     if (resort == kAnywhere) {
       resort = kDrain;
-      if (request.shard != kNoShard) {
-        request.shard = kNoShard;
+      if (request.home != nullptr) {
+        request.home = nullptr;
         continue;
       }
     }
@@ -107,36 +107,37 @@ Span* PageHeap::Allocate(Request request) {
   }
 }
 
-bool PageHeap::OtherShardGoesOnIn(const Span* span, size_t shard) const {
-  for (size_t other = 0; other < kMaxShards; ++other) {
-    if (other != shard && near_ends_[other] == span->first_page) return true;
+bool PageHeap::OtherHomeGoesOnIn(const Span* span, const SpanHome& home) const {
+  const SpanHome* other = homes_.load(std::memory_order_acquire);
+  for (; other != nullptr; other = other->next) {
+    if (other != &home && other->run_end == span->first_page) return true;
   }
   return false;
 }
 
-Span* PageHeap::FindRunLocked(Length n, size_t shard, FreeKind kind) const {
+Span* PageHeap::FindRunLocked(Length n, const SpanHome& home, FreeKind kind) const {
   Span* run = free_[kind].FindBestFit(n);
-  // One longer at a time: there are no more than kMaxShards to step over.
-  while (run != nullptr && OtherShardGoesOnIn(run, shard)) {
+  // One longer at a time: there are no more to step over than homes.
+  while (run != nullptr && OtherHomeGoesOnIn(run, home)) {
     run = free_[kind].FindBestFit(run->num_pages + Length(1));
   }
   return run;
 }
 
-PageHeap::Place PageHeap::FindNearLocked(Length n, size_t shard, FreeKind kind) {
-  const PageId end = near_ends_[shard];
+PageHeap::Place PageHeap::FindNearLocked(Length n, const SpanHome& home, FreeKind kind) {
+  const PageId end = home.run_end;
   Span* const next = FreeNeighbourLocked(end);
   if (next != nullptr && IsReleased(next) == (kind == kReleased) && next->first_page == end &&
       next->num_pages >= n) {
     return {next};
   }
-  const Length near_run = NearRun(InUseLocked(), num_near_ends_);
+  const Length near_run = NearRun(InUseLocked(), homes_in_use_);
   const Length run_length = n > near_run ? n : near_run;
-  Span* const run = FindRunLocked(run_length, shard, kind);
+  Span* const run = FindRunLocked(run_length, home, kind);
   if (run != nullptr && hugepages_.mode != HugepageMode::kNever &&
       run->num_pages >= kHugepagePages) {
     // Whole hugepages are left alone as long as something else fits.
-    Span* const tight = FindRunLocked(n, shard, kind);
+    Span* const tight = FindRunLocked(n, home, kind);
     if (tight->num_pages < kHugepagePages) return {FullestOfEqualLocked(tight, kind)};
   }
   if (run != nullptr) return {run};
@@ -145,10 +146,10 @@ PageHeap::Place PageHeap::FindNearLocked(Length n, size_t shard, FreeKind kind) 
 }
 
 PageHeap::Place PageHeap::FindPlaceLocked(const Request& request, FreeKind kind) {
-  if (request.shard != kNoShard) {
-    const Place near = FindNearLocked(request.length, request.shard, kind);
+  if (request.home != nullptr) {
+    const Place near = FindNearLocked(request.length, *request.home, kind);
     if (near.span != nullptr) return near;
-    Span* const run = FindRunLocked(request.length, request.shard, kind);
+    Span* const run = FindRunLocked(request.length, *request.home, kind);
     return {FullestOfEqualLocked(run, kind)};
   }
   // A span this long holds an aligned run wherever it starts.
@@ -199,7 +200,7 @@ TC_SLOW_PATH PageHeap::Place PageHeap::FindInRunLocked(const Request& request) {
 // first, and a run is what is left before the heap grows.
 PageHeap::Place PageHeap::FindFreshPlaceLocked(const Request& request) {
   const Place released = FindPlaceLocked(request, kReleased);
-  if (free_runs_.count() == 0 || (released.span != nullptr && request.shard != kNoShard)) {
+  if (free_runs_.count() == 0 || (released.span != nullptr && request.home != nullptr)) {
     return released;
   }
   const Place in_run = FindInRunLocked(request);
@@ -245,9 +246,9 @@ Span* PageHeap::AllocateLocked(const Request& request, const Place& place, PageR
     CountUsedLocked(span->first_page, n, true);
     span->in_use.written = fresh && span->zero_filled ? Length(0) : n;
   }
-  if (request.shard != kNoShard) {
-    PageId& end = near_ends_[request.shard];
-    if (end == PageId()) ++num_near_ends_;
+  if (request.home != nullptr) {
+    PageId& end = request.home->run_end;
+    if (end == PageId()) ++homes_in_use_;
     end = span->first_page + n;
   }
   span->state.store(use, std::memory_order_relaxed);
@@ -330,20 +331,20 @@ void PageHeap::Delete(Span* span) {
   ReleaseAfterFreeing(time_to_decide);
 }
 
-Span* PageHeap::NewFromCache(Length n, size_t shard) {
-  Span* const span = span_caches_[shard].TryTake(RoundUp(n));
+Span* PageHeap::NewFromCache(Length n, SpanHome& home) {
+  Span* const span = home.kept.TryTake(RoundUp(n));
   if (span == nullptr) return nullptr;
   span->in_use.written = span->num_pages;
   span->in_use.handed_out_ms = now_ms();
   return span;
 }
 
-void PageHeap::DeleteToCache(Span* span, size_t shard, bool near) {
+void PageHeap::DeleteToCache(Span* span, SpanHome& home, bool near) {
   // What is kept can neither be unmapped for others nor given back.
   const bool wanted_back = address_space_is_short_.load(std::memory_order_relaxed) ||
                            above_soft_limit_.load(std::memory_order_relaxed) ||
                            releasing_.load(std::memory_order_relaxed) == Releasing::kEager;
-  if (wanted_back || !span_caches_[shard].TryPut(span, near)) Delete(span);
+  if (wanted_back || !home.kept.TryPut(span, near)) Delete(span);
 }
 
 size_t PageHeap::DrainOneSpanOf(SpanCache& cache) {
@@ -355,16 +356,17 @@ size_t PageHeap::DrainOneSpanOf(SpanCache& cache) {
 }
 
 size_t PageHeap::DrainOneSpan() {
-  for (SpanCache& cache : span_caches_) {
-    if (const size_t bytes = DrainOneSpanOf(cache)) return bytes;
+  SpanHome* home = homes_.load(std::memory_order_acquire);
+  for (; home != nullptr; home = home->next) {
+    if (const size_t bytes = DrainOneSpanOf(home->kept)) return bytes;
   }
   return 0;
 }
 
 size_t PageHeap::DrainFor(const Request& request) {
   // One that is cut, or joined with its neighbours, may be enough.
-  if (request.shard != kNoShard) {
-    size_t bytes = DrainOneSpanOf(span_caches_[request.shard]);
+  if (request.home != nullptr) {
+    size_t bytes = DrainOneSpanOf(request.home->kept);
     if (bytes > 0) return bytes;
     for (size_t i = 0; i < kDrainedAtOnce; ++i) {
       const size_t more = DrainOneSpan();
@@ -378,15 +380,16 @@ size_t PageHeap::DrainFor(const Request& request) {
   return 0;
 }
 
-void PageHeap::DrainSpanCaches() {
+size_t PageHeap::DrainSpanCaches() {
   // One at a time: no lock is held for long, and a forked child misses one span at most.
-  while (DrainOneSpan() > 0) {
-  }
+  size_t drained = 0;
+  while (const size_t bytes = DrainOneSpan()) drained += bytes;
+  return drained;
 }
 
 size_t PageHeap::SpanCacheBytes() const {
   size_t sum = 0;
-  for (const SpanCache& cache : span_caches_) sum += cache.bytes();
+  ForEachHome([&sum](const SpanHome& home) { sum += home.kept.bytes(); });
   return sum;
 }
 
@@ -485,7 +488,7 @@ bool PageHeap::DeleteLocked(Span* span) {
   if (use == SpanState::kLarge) large_spans_.Subtract(1);
   CountUsedLocked(span->first_page, span->num_pages, false);
   const bool time_to_decide = PagesFreedLocked(span->num_pages);
-  span->size_class = SizeClass::kNone;
+  span->owner.store(0, std::memory_order_relaxed);
   span->state.store(SpanState::kFreeMapped, std::memory_order_relaxed);
   InsertFreeLocked(span);
   return time_to_decide;
@@ -612,12 +615,12 @@ void PageHeap::CountFreeSpansLocked(FreeSpanCounts* counts) {
   counts->longer.released += static_cast<uint32_t>(free_[kReleased].count());
   counts->longer_mapped_bytes = (free_[kMapped].total() - mapped).bytes();
   counts->longer_released_bytes = (free_[kReleased].total() - released).bytes();
-  for (const SpanCache& cache : span_caches_) {
-    if (cache.bytes() == 0) continue;
+  ForEachHome([counts](const SpanHome& home) {
+    if (home.kept.bytes() == 0) return;
     for (size_t i = 0; i < SpanCache::kMaxPages; ++i) {
-      counts->exact[i].mapped += static_cast<uint32_t>(cache.count(Length(i + 1)));
+      counts->exact[i].mapped += static_cast<uint32_t>(home.kept.count(Length(i + 1)));
     }
-  }
+  });
 }
 
 PageHeap::Stats PageHeap::GetStats(FreeSpanCounts* counts) {

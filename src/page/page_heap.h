@@ -45,7 +45,6 @@
 #include "base/config.h"
 #include "base/counters.h"
 #include "base/intrusive_list.h"
-#include "base/shard_map.h"
 #include "base/units.h"
 #include "os/clock.h"
 #include "os/hugepages.h"
@@ -62,7 +61,7 @@
 #include "page/release_policy.h"
 #include "page/space_policy.h"
 #include "page/span.h"
-#include "page/span_cache.h"
+#include "page/span_home.h"
 
 namespace tcmalloc {
 
@@ -136,10 +135,17 @@ class PageHeap {
     return Allocate({.length = n, .alignment = alignment, .use = use});
   }
   using Need = hugepage_policy::Need;
-  // The same for small objects of a shard, next to its others: see NearRun. What is needed whole
-  // may have memory put behind it at once: see hugepage_policy::PopulateStep.
-  Span* NewNear(Length n, size_t shard, Need need = Need::kUnknown) TC_EXCLUDES(lock_) {
-    return Allocate({.length = n, .use = SpanState::kSmall, .shard = shard, .need = need});
+  // The same for small objects of the shard whose home it is, next to its others: see NearRun. What
+  // is needed whole may have memory put behind it at once: see hugepage_policy::PopulateStep.
+  Span* NewNear(Length n, SpanHome& home, Need need = Need::kUnknown) TC_EXCLUDES(lock_) {
+    return Allocate({.length = n, .use = SpanState::kSmall, .home = &home, .need = need});
+  }
+
+  // Makes a home known, for as long as this heap lives. Requires: nobody adds another one
+  // meanwhile; `home` was not added before.
+  void AddHome(SpanHome& home) {
+    home.next = homes_.load(std::memory_order_relaxed);
+    homes_.store(&home, std::memory_order_release);
   }
 
   // Takes a span back, and the memory of its bitmap. May give memory of some span back to the
@@ -147,15 +153,15 @@ class PageHeap {
   // no class in the page map, no one else deletes it.
   void Delete(Span* span) TC_EXCLUDES(lock_);
 
-  // The same pair for spans of small objects: what `shard` gave back a moment ago is kept for its
-  // next use, as long as it is not much and nobody else is short (see SpanCache). NewFromCache: a
-  // span of exactly RoundUp(n) pages out of what is kept, which is not zeroed; null when there is
-  // none. Cost: a lock of the shard's.
-  Span* NewFromCache(Length n, size_t shard);
-  void DeleteToCache(Span* span, size_t shard, bool near) TC_EXCLUDES(lock_);
+  // The same pair for spans of small objects: what a shard gave back a moment ago is kept in its
+  // home for its next use, as long as it is not much and nobody else is short (see SpanCache).
+  // NewFromCache: a span of exactly RoundUp(n) pages out of what is kept, which is not zeroed; null
+  // when there is none. Cost: the lock of the home's cache.
+  Span* NewFromCache(Length n, SpanHome& home);
+  void DeleteToCache(Span* span, SpanHome& home, bool near) TC_EXCLUDES(lock_);
 
-  // Takes back all that is kept so.
-  void DrainSpanCaches() TC_EXCLUDES(lock_);
+  // Takes back all that is kept so; returns its bytes.
+  size_t DrainSpanCaches() TC_EXCLUDES(lock_);
 
   // The same for the large object at `p`, provided that `span` is one and starts there; false, and
   // nothing is changed, when it is not (a free of something else, or a second one). Safe for any
@@ -293,7 +299,7 @@ class PageHeap {
   // Calls f(lock) for every lock, in the order of the ranks.
   template <typename F>
   void ForEachLock(F f) {
-    for (SpanCache& cache : span_caches_) f(cache.lock());
+    ForEachHome([&f](SpanHome& home) { f(home.kept.lock()); });
     f(lock_);
   }
   // Some thread is in MoveLargeAt: an object may have lost its pages to a place that no span knows
@@ -336,14 +342,13 @@ class PageHeap {
   // span to get memory for more.
   static constexpr size_t kSpareRecords = 2;
 
-  static constexpr size_t kNoShard = kMaxShards;
   static constexpr size_t kDrainedAtOnce = 32;
 
   struct Request {
     Length length;
     Length alignment = Length(1);
     SpanState use;
-    size_t shard = kNoShard;
+    SpanHome* home = nullptr;  // null: not for a shard
     Need need = Need::kUnknown;
     int64_t now_ms = 0;
   };
@@ -456,7 +461,7 @@ class PageHeap {
   // one was given back, or all of it was taken again, and there are no holes in it.
   void ResumeHugepages() TC_EXCLUDES(lock_);
   void Populate(const PageRange& range) TC_EXCLUDES(lock_);
-  // For a shard: near, else the tightest fit in which no other one goes on.
+  // For a home: near, else the tightest fit in which no other one goes on.
   Place FindPlaceLocked(const Request& request, FreeKind kind) TC_REQUIRES(lock_);
   // With `mapped_only`, none where all that fits has to have memory put behind it.
   Place FindBestPlaceLocked(const Request& request, bool mapped_only) TC_REQUIRES(lock_);
@@ -469,13 +474,13 @@ class PageHeap {
   Length FreeAroundLocked(const Span* span) const TC_REQUIRES(lock_) {
     return span->in_run ? free_runs_.RunOf(span).length() : span->num_pages;
   }
-  // Behind the shard's last span, else in a run that no other shard goes on in.
-  Place FindNearLocked(Length n, size_t shard, FreeKind kind) TC_REQUIRES(lock_);
-  // The tightest fit in which no other shard goes on (of equals one is looked at); null when there
+  // Behind the home's last span, else in a run that no other home goes on in.
+  Place FindNearLocked(Length n, const SpanHome& home, FreeKind kind) TC_REQUIRES(lock_);
+  // The tightest fit in which no other home goes on (of equals one is looked at); null when there
   // is none.
-  Span* FindRunLocked(Length n, size_t shard, FreeKind kind) const TC_REQUIRES(lock_);
-  // Another shard's last span ends where this one begins.
-  bool OtherShardGoesOnIn(const Span* span, size_t shard) const TC_REQUIRES(lock_);
+  Span* FindRunLocked(Length n, const SpanHome& home, FreeKind kind) const TC_REQUIRES(lock_);
+  // Another home's last span ends where this one begins.
+  bool OtherHomeGoesOnIn(const Span* span, const SpanHome& home) const TC_REQUIRES(lock_);
   // Cuts `span`, which is in no list, so that it keeps its first `n` pages; the rest, of the same
   // state, is returned.
   Span* SplitLocked(Span* span, Length n) TC_REQUIRES(lock_);
@@ -531,10 +536,14 @@ class PageHeap {
   size_t DrainOneSpan() TC_EXCLUDES(lock_);
   // Takes back of what is kept in span caches what may serve a request that would else be served by
   // memory that is not there yet; returns the bytes, 0 when nothing more is worth it. Of other
-  // shards' several at once: one at a time would mix the shards' memory span by span (see
-  // NearRun).
+  // homes' several at once: one at a time would mix the shards' memory span by span (see NearRun).
   size_t DrainFor(const Request& request) TC_EXCLUDES(lock_);
   size_t SpanCacheBytes() const;
+  template <typename F>
+  void ForEachHome(F f) const {
+    SpanHome* home = homes_.load(std::memory_order_acquire);
+    for (; home != nullptr; home = home->next) f(*home);
+  }
   void CountFreeSpansLocked(FreeSpanCounts* counts) TC_REQUIRES(lock_);
   Length FreePages() TC_EXCLUDES(lock_);
   // No request for more pages can be helped by giving back or unmapping what is free.
@@ -617,15 +626,14 @@ class PageHeap {
   const Options options_;
   const Length granule_;  // pages of ours in a hardware page, at least 1
 
-  std::array<SpanCache, kMaxShards> span_caches_;
+  // The home that was added last. Release and acquire: who finds a home finds it constructed.
+  std::atomic<SpanHome*> homes_{nullptr};
 
   SpinLock lock_{LockRank::kPageHeap};
   std::array<FreeSpans, kNumFreeKinds> free_ TC_GUARDED_BY(lock_);
   FreeRuns free_runs_ TC_GUARDED_BY(lock_);
-  Length most_in_use_ TC_GUARDED_BY(lock_);  // at once, so far
-  // Where each shard's last new span ends.
-  std::array<PageId, kMaxShards> near_ends_ TC_GUARDED_BY(lock_) = {};
-  size_t num_near_ends_ TC_GUARDED_BY(lock_) = 0;  // that are set
+  Length most_in_use_ TC_GUARDED_BY(lock_);       // at once, so far
+  size_t homes_in_use_ TC_GUARDED_BY(lock_) = 0;  // that have a run_end
   IntrusiveList<Span> records_ TC_GUARDED_BY(lock_);
   size_t num_records_ TC_GUARDED_BY(lock_) = 0;
   Region* regions_ TC_GUARDED_BY(lock_) = nullptr;

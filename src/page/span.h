@@ -12,8 +12,8 @@
 //
 // Synchronization. Page heap's lock: state, first_page, num_pages, links while free. Class's
 // central lock: links and object fields while kSmall. The fields of a span in use that the owner of
-// one of its objects may read (first_page, num_pages, size_class, written, shard) do not change
-// before that object is freed, but for num_pages of a large object, which its realloc changes.
+// one of its objects may read (first_page, num_pages, owner, written) do not change before that
+// object is freed, but for num_pages of a large object, which its realloc changes.
 #pragma once
 
 #include <atomic>
@@ -90,24 +90,19 @@ class Span {
   // Read without a lock where a bad pointer has to be told from a good one; written with the page
   // heap's lock.
   std::atomic<SpanState> state{SpanState::kUnused};
-  // kSmall: the class. Else kNone.
-  SizeClass size_class = SizeClass::kNone;
   // All of it came zero-filled: what is released of it reads as zeroes. Page heap's lock.
   bool zero_filled = false;
-  // kSmall: of the central free list. Constant until the span is free again.
-  uint8_t shard = 0;
   // kLarge, of the owner of the object: the class that it would have, were it not sampled; kNone of
   // all others.
   SizeClass sampled_class = SizeClass::kNone;
   // While free: it is in a run of FreeRuns. Page heap's lock.
   bool in_run = false;
 
-  // kSmall: which shard of which central free list counts the span (CentralFreeList::HomeOf), 0
-  // while none does. Written with that shard's lock held: who holds it and finds its number here
-  // knows that the span stays for as long. Without the lock it is a hint where to look.
-  std::atomic<uint16_t> home{0};
+  // kSmall: what the tier that has the span notes to find it by (SpanOwner); else 0. In a SpanCache
+  // it stays.
+  std::atomic<uint16_t> owner{0};
   // kSmall: hardware pages of free objects that were given back to the system since an object of
-  // the span was last handed out. Guarded by the lock of `home`.
+  // the span was last handed out. Guarded by its owner's lock.
   uint16_t hole_pages = 0;
 
   // kSmall only. No bit is set in the words before this one.

@@ -9,10 +9,9 @@ namespace tcmalloc {
 
 struct Heap;
 
-// Level 1: what threads keep goes to the central lists. Level 2: also what transfer caches, central
-// lists and shards keep, to the page heap. Level 3: also free pages to the system, then what free
-// objects have of spans in use. Returns the bytes that moved on: of the last tier that was emptied.
-// Counts it. `level` is 1 to 3.
+// Level 1: what threads keep goes to the central lists. Level 2: also what shards keep, to the page
+// heap. Level 3: also free pages to the system, then what free objects have of spans in use.
+// Returns the bytes that moved on: of the last tier that was emptied. Counts it. `level` is 1 to 3.
 size_t ActOnPressure(Heap& heap, int level);
 
 }  // namespace tcmalloc

@@ -20,11 +20,9 @@ SizeClassStats ClassStats(Heap& heap, SizeClass c, size_t thread_cache_objects) 
   stats.object_size = list.object_size();
   stats.spans = list.num_spans();
   stats.thread_cache_objects = thread_cache_objects;
-  stats.transfer_cache_objects = heap.central.transfer_objects(c);
   stats.central_objects = list.free_objects();
-  stats.in_use_objects =
-      Difference(stats.spans * list.objects_per_span(),
-                 stats.thread_cache_objects + stats.transfer_cache_objects + stats.central_objects);
+  stats.in_use_objects = Difference(stats.spans * list.objects_per_span(),
+                                    stats.thread_cache_objects + stats.central_objects);
   return stats;
 }
 
@@ -59,7 +57,6 @@ void CollectClasses(Heap& heap, const Registry::Totals* caches, HeapSnapshot* sn
     const SizeClass c = static_cast<SizeClass>(i);
     const SizeClassStats of_class =
         ClassStats(heap, c, caches == nullptr ? 0 : caches->cached_objects[i]);
-    totals->transfer_cache_bytes += of_class.transfer_cache_objects * of_class.object_size;
     totals->central_bytes += of_class.central_objects * of_class.object_size;
     totals->span_tail_bytes += heap.central.free_list(c).tail_bytes();
     totals->spans_in_use += of_class.spans;
@@ -146,8 +143,7 @@ constexpr size_t kChunk = size_t{4} << 10;
 void BalanceStats(size_t small_span_bytes, HeapStats* stats) {
   size_t rest = small_span_bytes;
   for (size_t HeapStats::* const part :
-       {&HeapStats::span_tail_bytes, &HeapStats::central_bytes, &HeapStats::transfer_cache_bytes,
-        &HeapStats::thread_cache_bytes}) {
+       {&HeapStats::span_tail_bytes, &HeapStats::central_bytes, &HeapStats::thread_cache_bytes}) {
     size_t& bytes = stats->*part;
     bytes = std::min(bytes, rest);
     rest -= bytes;

@@ -25,13 +25,12 @@ namespace tcmalloc {
 struct Heap;
 
 struct HeapStats {
-  // Bytes. system = in_use + thread_cache + transfer_cache + central + span_tails + page_heap_free
-  // + released, always.
+  // Bytes. system = in_use + thread_cache + central + span_tails + page_heap_free + released,
+  // always.
   size_t system_bytes = 0;
   // Objects that the program holds, rounded up to their size class or to pages.
   size_t in_use_bytes = 0;
   size_t thread_cache_bytes = 0;
-  size_t transfer_cache_bytes = 0;
   size_t central_bytes = 0;
   size_t span_tail_bytes = 0;  // behind the last object of a span
   size_t page_heap_free_bytes = 0;
@@ -96,7 +95,6 @@ struct SizeClassStats {
   size_t spans = 0;
   size_t in_use_objects = 0;
   size_t thread_cache_objects = 0;
-  size_t transfer_cache_objects = 0;
   size_t central_objects = 0;
 };
 
@@ -116,7 +114,7 @@ struct StatsParts {
   // them are wrong: a walk over all size classes and shards where there was ever a hole. Needs
   // kPages.
   static constexpr uint8_t kHoles = 32;
-  // transfer_cache_bytes, central_bytes, span_tail_bytes: a walk over all size classes and shards.
+  // central_bytes, span_tail_bytes: a walk over all size classes and shards.
   static constexpr uint8_t kClasses = 2;
   // thread_cache_bytes, thread_cache_array_bytes, thread_caches: a walk over all thread caches and
   // their size classes, under a lock.

@@ -26,7 +26,6 @@ void WriteClasses(const HeapSnapshot& snapshot, TextWriter* out) {
     out->Text(",\"spans\":").Number(s.spans);
     out->Text(",\"in_use_objects\":").Number(s.in_use_objects);
     out->Text(",\"thread_cache_objects\":").Number(s.thread_cache_objects);
-    out->Text(",\"transfer_cache_objects\":").Number(s.transfer_cache_objects);
     out->Text(",\"central_cache_objects\":").Number(s.central_objects).Text("}");
   }
   out->Text("]");

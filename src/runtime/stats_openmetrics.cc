@@ -19,7 +19,6 @@ void WriteClasses(const HeapSnapshot& snapshot, TextWriter* out) {
   };
   constexpr State kStates[] = {{"in_use", &SizeClassStats::in_use_objects},
                                {"thread_cache", &SizeClassStats::thread_cache_objects},
-                               {"transfer_cache", &SizeClassStats::transfer_cache_objects},
                                {"central_cache", &SizeClassStats::central_objects}};
   WriteHead("size_class_spans", "gauge", "", "Runs of pages that are cut into objects of a size.",
             out);

@@ -22,7 +22,8 @@ void WriteSums(const HeapStats& s, TextWriter* out) {
   WriteLine(out, " ", s.in_use_bytes, "Bytes in use by application");
   WriteLine(out, "+", s.page_heap_free_bytes, "Bytes in page heap freelist");
   WriteLine(out, "+", s.free_in_spans_bytes(), "Bytes in central cache freelist");
-  WriteLine(out, "+", s.transfer_cache_bytes, "Bytes in transfer cache freelist");
+  // There are none: a line that tools look for.
+  WriteLine(out, "+", 0, "Bytes in transfer cache freelist");
   WriteLine(out, "+", s.thread_cache_bytes, "Bytes in thread cache freelists");
   WriteLine(out, "+", s.metadata_bytes, "Bytes in malloc metadata");
   out->Text(kSum);
@@ -84,13 +85,13 @@ void WriteMore(const HeapStats& s, TextWriter* out) {
 }
 
 size_t AllObjects(const SizeClassStats& s) {
-  return s.in_use_objects + s.thread_cache_objects + s.transfer_cache_objects + s.central_objects;
+  return s.in_use_objects + s.thread_cache_objects + s.central_objects;
 }
 
 // The columns that a class and the total have. `used_bytes`: in objects in use, of `bytes`.
 void WriteClassColumns(const SizeClassStats& s, size_t bytes, size_t used_bytes, TextWriter* out) {
   out->Number(s.spans, 9).Number(s.in_use_objects, 13).Number(s.thread_cache_objects, 16);
-  out->Number(s.transfer_cache_objects, 11).Number(s.central_objects, 10).Number(bytes, 14);
+  out->Number(s.central_objects, 10).Number(bytes, 14);
   // Tenths of a percent; as double, since the figures may be as large as there are.
   const double part = bytes == 0 ? 0 : static_cast<double>(used_bytes) / static_cast<double>(bytes);
   const auto tenths = static_cast<uint64_t>(part * 1000);
@@ -98,7 +99,7 @@ void WriteClassColumns(const SizeClassStats& s, size_t bytes, size_t used_bytes,
 }
 
 void WriteClasses(const HeapSnapshot& snapshot, TextWriter* out) {
-  out->Text("MALLOC: class     size    spans       in use   thread caches   transfer   central");
+  out->Text("MALLOC: class     size    spans       in use   thread caches   central");
   out->Text("         bytes  used %\n");
   SizeClassStats total;
   size_t bytes = 0;
@@ -113,7 +114,6 @@ void WriteClasses(const HeapSnapshot& snapshot, TextWriter* out) {
     total.spans += s.spans;
     total.in_use_objects += s.in_use_objects;
     total.thread_cache_objects += s.thread_cache_objects;
-    total.transfer_cache_objects += s.transfer_cache_objects;
     total.central_objects += s.central_objects;
     bytes += of_class;
     used_bytes += used_of_class;

@@ -22,7 +22,7 @@ void WriteSystem(const char* type, size_t bytes, TextWriter* out) {
 }
 
 void WriteClass(const SizeClassStats& s, TextWriter* out) {
-  const size_t free_objects = s.thread_cache_objects + s.transfer_cache_objects + s.central_objects;
+  const size_t free_objects = s.thread_cache_objects + s.central_objects;
   out->Text("<size");
   WriteAttribute("to", s.object_size, out);
   WriteAttribute("total", free_objects * s.object_size, out);
@@ -42,8 +42,7 @@ void WriteStatsXml(const HeapSnapshot& snapshot, TextWriter* out) {
   }
   out->Text("</sizes>\n");
   WriteTotal("fast", s.thread_caches, s.thread_cache_bytes, out);
-  WriteTotal("rest", 0, s.transfer_cache_bytes + s.free_in_spans_bytes() + s.page_heap_free_bytes,
-             out);
+  WriteTotal("rest", 0, s.free_in_spans_bytes() + s.page_heap_free_bytes, out);
   WriteTotal("mmap", s.large_objects, s.large_bytes, out);
   out->Text("</heap>\n");
   WriteTotal("in_use", 0, s.in_use_bytes, out);

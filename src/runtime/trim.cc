@@ -11,11 +11,7 @@ size_t FlushThreadCaches(Heap& heap) {
   return heap.registry.FlushAll(current_slot.cache);
 }
 
-size_t FlushCentralCaches(Heap& heap) {
-  const size_t bytes = heap.central.FlushTransferCaches();
-  heap.page_heap.DrainSpanCaches();
-  return bytes;
-}
+size_t FlushCentralCaches(Heap& heap) { return heap.page_heap.DrainSpanCaches(); }
 
 size_t FlushCaches(Heap& heap) {
   const size_t bytes = FlushThreadCaches(heap);

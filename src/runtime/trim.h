@@ -8,15 +8,14 @@ namespace tcmalloc {
 
 struct Heap;
 
-// Moves all threads' caches to the transfer caches and the central free lists (see
-// Registry::FlushAll); returns the bytes moved.
+// Moves all threads' caches to the central free lists (see Registry::FlushAll); returns the bytes
+// moved.
 size_t FlushThreadCaches(Heap& heap);
 
-// Moves the transfer caches to the central free lists, and the empty spans that are kept near their
-// processors to the page heap; returns the bytes that lay in transfer caches.
+// Moves the empty spans that shards keep to the page heap; returns their bytes.
 size_t FlushCentralCaches(Heap& heap);
 
-// Both, one after the other; returns the bytes that came from threads or lay in transfer caches.
+// Both, one after the other; returns the bytes that were moved.
 size_t FlushCaches(Heap& heap);
 
 // Flushes, then gives back to the system what free objects in spans in use have to themselves (see

@@ -300,7 +300,7 @@ TEST(Accounting, AddressSpaceIsWhatTheKernelSays) {
 }
 
 // While threads run: no figure is below zero, which would be a huge number, or beyond what there
-// is. The parts are read one after the other, and what lies in thread caches, in transfer caches
+// is. The parts are read one after the other, and what lies in thread caches
 // and in central lists may move between two readings: it may be counted in none of them, and so as
 // in use, or twice. All of that is what is free in small spans, at most kMoving: 32 MiB that caches
 // may hold, and what the threads' few thousand objects leave in spans.

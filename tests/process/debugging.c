@@ -42,7 +42,7 @@ int main(void) {
   free(kept[1]);
   malloc_trim(0);
 
-  // More than a thread cache holds: some of it goes to the transfer cache, some to the page heap.
+  // More than a thread cache holds: some of it goes to the central lists, some to the page heap.
   for (int i = 0; i < kNumMany; ++i) many[i] = malloc(2 * kSize);
   for (int i = 0; i < kNumMany; ++i) free(many[i]);
   in_thread_cache = many[kNumMany - 1];

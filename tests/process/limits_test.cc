@@ -111,7 +111,7 @@ TEST(LimitsTest, EveryEntryPointMeetsTheHardLimit) {
   });
 }
 
-// Free objects of every class, as many as the calling thread's cache and the transfer caches keep.
+// Free objects of every class, as many as the calling thread's cache keeps.
 void FillCaches() {
   for (int round = 0; round < 20; ++round) {
     for (size_t size = 64; size < 200000; size += size / 8) {

@@ -106,19 +106,18 @@ def check_text(test):
         held.append(bytes_held)
         classes, total = table(text, "MALLOC: class")
         for row in classes:
-            objects = sum(row[3:7])
-            test.expect_equal(row[7], objects * row[1], f"bytes of class {row[0]}")
-            test.expect(0 <= 100 * row[3] / objects - row[8] < 0.1, f"used, class {row[0]}")
-        for column in 2, 3, 4, 5, 6, 7:
+            objects = sum(row[3:6])
+            test.expect_equal(row[6], objects * row[1], f"bytes of class {row[0]}")
+            test.expect(0 <= 100 * row[3] / objects - row[7] < 0.1, f"used, class {row[0]}")
+        for column in 2, 3, 4, 5, 6:
             test.expect_equal(total[column - 1], sum(row[column] for row in classes),
                               f"total of column {column}")
         used = sum(row[1] * row[3] for row in classes)
-        test.expect(0 <= 100 * used / total[6] - total[7] < 0.1, "used, altogether")
+        test.expect(0 <= 100 * used / total[5] - total[6] < 0.1, "used, altogether")
         large = lines["Bytes in large objects"]
         for what, column, more in (("Bytes in use by application", 3, large),
                                    ("Bytes in thread cache freelists", 4, 0),
-                                   ("Bytes in transfer cache freelist", 5, 0),
-                                   ("Bytes in central cache freelist", 6,
+                                   ("Bytes in central cache freelist", 5,
                                     lines["Bytes in span tails"])):
             test.expect_equal(lines[what], sum(row[1] * row[column] for row in classes) + more,
                               f"{what}, by classes")
@@ -142,8 +141,7 @@ def check_text(test):
 
 def check_figures(test, figures):
     """Sums among figures by their names."""
-    free = ("page_heap_free_bytes", "central_cache_free_bytes", "transfer_cache_free_bytes",
-            "thread_cache_free_bytes")
+    free = ("page_heap_free_bytes", "central_cache_free_bytes", "thread_cache_free_bytes")
     test.expect_equal(figures["actual_bytes"],
                       figures["in_use_bytes"] + sum(figures[name] for name in free) +
                       figures["metadata_bytes"], "actual_bytes")
@@ -158,7 +156,6 @@ def read_json(test, text):
     for figure, objects, more in (
             ("in_use_bytes", "in_use_objects", found["large_in_use_bytes"]),
             ("thread_cache_free_bytes", "thread_cache_objects", 0),
-            ("transfer_cache_free_bytes", "transfer_cache_objects", 0),
             ("central_cache_free_bytes", "central_cache_objects",
              found["span_tail_bytes"] - found["released_in_spans_bytes"])):
         test.expect_equal(found[figure], more + sum(c["object_size_bytes"] * c[objects]

@@ -120,7 +120,6 @@ TEST_F(RegistrySharingTest, FlushAllEmptiesEveryCache) {
   for (auto& thread : threads) Fill(*thread);
   EXPECT_GT(heap_.registry.FlushAll(nullptr), 0u);
   for (auto& thread : threads) thread->Exit();
-  heap_.central.FlushTransferCaches();
   EXPECT_EQ(heap_.page_heap.GetStats().small_span_bytes, 0u);
   heap_.CheckInvariants();
 }
@@ -486,7 +485,6 @@ TEST_F(RegistrySharingTest, BlockedThreadsAreEmptied) {
   EXPECT_EQ(heap_.registry.GetTotals().array_bytes, 0u);
   checked.arrive_and_wait();
   for (std::thread& thread : threads) thread.join();
-  heap_.central.FlushTransferCaches();
   EXPECT_EQ(heap_.page_heap.GetStats().small_span_bytes, 0u);
 }
 
@@ -545,7 +543,6 @@ TEST_F(RegistrySharingTest, FlushesWhileThreadsWork) {
   EXPECT_GT(moved.load(), 0u);
   EXPECT_EQ(heap_.registry.GetTotals().caches, 0u);
   heap_.registry.CheckInvariants();
-  heap_.central.FlushTransferCaches();
   EXPECT_EQ(heap_.page_heap.GetStats().small_span_bytes, 0u);
   heap_.CheckInvariants();
 }

@@ -26,7 +26,6 @@ class RegistryTest : public testing::Test {
     return thread.cache()->CachedObjects(c_);
   }
   void ExpectAllReturned() {
-    heap_.central.FlushTransferCaches();
     EXPECT_EQ(heap_.AllObjects(c_), 0u);
     EXPECT_EQ(heap_.page_heap.GetStats().small_span_bytes, 0u);
     heap_.CheckInvariants();
@@ -177,7 +176,7 @@ TEST_F(RegistryTest, WhatIsNotInherited) {
     heap_.registry.Discard(heap_.registry.Create(slot));
     EXPECT_EQ(heap_.registry.GetTotals().cached_bytes, 0u);
     ExpectAllReturned();
-    // Shards and transfer caches stay.
+    // Shards stay.
     if (round == 0) metadata_bytes = heap_.arena.allocated_bytes();
     EXPECT_EQ(heap_.arena.allocated_bytes(), metadata_bytes);
   }
@@ -270,7 +269,6 @@ TEST_F(RegistryTest, ACacheInTheMiddleOfAChangeIsGivenUp) {
   EXPECT_EQ(heap_.CentralObjects(c_), objects_before);
   EXPECT_TRUE(heap_.Conserved(c_, lost));
   survivor.Exit();
-  heap_.central.FlushTransferCaches();
   EXPECT_TRUE(heap_.Conserved(c_, lost));
   heap_.CheckInvariants();
 }

@@ -95,7 +95,6 @@ TEST_P(ThreadCacheModelTest, RandomOperations) {
   }
   while (model.size() > 0) thread.Free(c, model.TakeAny(c, random));
   thread.Exit();
-  heap.central.FlushTransferCaches();
   EXPECT_EQ(heap.AllObjects(c), 0u);
   heap.CheckInvariants();
 }
@@ -138,7 +137,6 @@ TEST(ThreadCacheTest, AllClassesAtOnce) {
     }
   }
   thread.Exit();
-  heap.central.FlushTransferCaches();
   EXPECT_EQ(heap.page_heap.GetStats().small_span_bytes, 0u);
 }
 
@@ -181,10 +179,9 @@ TEST(ThreadCacheTest, AnOverflowReturnsTheOldest) {
     for (size_t i = 0; i < 20 * max; ++i) objects.push_back(thread.Allocate(c));
     size_t i = 0;
     while (thread.cache()->CachedObjects(c) < max) thread.Free(c, objects[i++]);
-    const size_t central_before = heap.CentralObjects(c);
     thread.Free(c, objects[i++]);
     const size_t returned = bin_policy::DecideOverflow(c, max, 0).release;
-    EXPECT_EQ(heap.CentralObjects(c), central_before + returned);
+    EXPECT_TRUE(heap.Conserved(c, objects.size() - i));
     EXPECT_EQ(thread.cache()->CachedObjects(c), max - returned + 1);
     // Newest first, without a gap.
     for (size_t j = 0; j < max - returned + 1; ++j) {
@@ -252,8 +249,7 @@ TEST(ThreadCacheTest, MemoryForArraysIsCountedAndGivenBack) {
   EXPECT_EQ(thread.cache()->array_bytes(), 0u);
   const size_t with_cache = heap.arena.allocated_bytes();
   EXPECT_EQ(with_cache - before, MetadataArena::RoundedBytes(sizeof(ThreadCache)));
-  const SizeClass c =
-      ClassForSize(kMaxSmallSize);  // neither bitmaps nor transfer cache in the arena
+  const SizeClass c = ClassForSize(kMaxSmallSize);  // no bitmaps in the arena
   thread.RaiseLimitTo(4 * kMaxSmallSize);
   thread.EarnBin(c);
   void* const object = thread.Allocate(c);
@@ -424,7 +420,6 @@ TEST(ThreadCacheTest, ATakenCacheIsNotTouched) {
     for (void* const object : objects) thread.Free(c, object);
   }
   thread.Exit();
-  heap.central.FlushTransferCaches();
   EXPECT_EQ(heap.page_heap.GetStats().small_span_bytes, 0u);
 }
 
@@ -522,7 +517,6 @@ TEST(ThreadCacheTest, OutOfMemoryAtEveryMapping) {
       ASSERT_NE(object, nullptr);
       thread.Free(c, object);
       thread.Exit();
-      heap.central.FlushTransferCaches();
       EXPECT_EQ(heap.page_heap.GetStats().small_span_bytes, 0u);
       heap.CheckInvariants();
     }
@@ -680,7 +674,6 @@ class ThreadCacheShardsTest : public testing::TestWithParam<size_t> {
     for (size_t i = 0; i < n; ++i) objects.push_back(thread.Allocate(class_));
     return objects;
   }
-  size_t TransferObjects(size_t shard) { return heap_.TransferObjects(shard, class_); }
 
   // The pages that were touched; those of objects [first, last) that are where lines are taken.
   static std::set<uintptr_t> PagesOf(const TouchWatch& watch) {
@@ -712,7 +705,6 @@ TEST_P(ThreadCacheShardsTest, AThreadThatOnlyFreesSendsObjectsHome) {
   producer.RaiseLimitTo(size_t{1} << 20);
   consumer.RaiseLimitTo(size_t{1} << 20);
   const std::vector<void*> objects = Allocate(producer, 20 * batch_);
-  const size_t transfer_before = TransferObjects(0);
   test_processor = 1;
   {
     TouchWatch watch(TouchWatch::What::kStores);
@@ -722,23 +714,21 @@ TEST_P(ThreadCacheShardsTest, AThreadThatOnlyFreesSendsObjectsHome) {
     ASSERT_LE(cached, batch_);
     EXPECT_EQ(PagesOf(watch), PagesOf(objects, 2, objects.size() - cached));
   }
-  EXPECT_EQ(TransferObjects(0), transfer_before);
-  EXPECT_EQ(TransferObjects(1), 0u);
   consumer.cache()->CheckInvariants();
   ASSERT_TRUE(heap_.Conserved(class_, 0));
   // They are where the producer looks first.
   test_processor = 0;
   const size_t mapped = heap_.vm.mapped_bytes();
   for (const void* const object : Allocate(producer, 15 * batch_)) {
-    EXPECT_EQ(heap_.SpanOf(object)->shard, 0u);
+    EXPECT_EQ(heap_.ShardOf(object), 0u);
   }
   EXPECT_EQ(heap_.vm.mapped_bytes(), mapped);
 }
 
-// A thread that now runs on another processor frees what it had allocated: it will allocate there
-// again, so the objects stay near, and none of their lines is touched. So it is with bins of every
-// size, whose arrays are exchanged as they grow and as they give back.
-TEST_P(ThreadCacheShardsTest, AThreadThatMovedKeepsItsObjectsNear) {
+// A thread that now runs on another processor frees what it had allocated: none of the lines of
+// these objects is touched. So it is with bins of every size, whose arrays are exchanged as they
+// grow and as they give back.
+TEST_P(ThreadCacheShardsTest, AThreadThatMovedTouchesNoneOfItsObjects) {
   TestThread thread(heap_.registry);
   thread.RaiseLimitTo(size_t{1} << 20);
   for (int round = 0; round < 3; ++round) {
@@ -748,20 +738,11 @@ TEST_P(ThreadCacheShardsTest, AThreadThatMovedKeepsItsObjectsNear) {
     test_processor = 2 * round + 1;
     TouchWatch watch(TouchWatch::What::kAnything);
     heap_.WatchSpansOf(&watch, objects);
-    const size_t shard = static_cast<size_t>(2 * round + 1);
     const size_t cached_before = thread.cache()->CachedObjects(class_);
     for (void* const object : objects) thread.Free(class_, object);
     const size_t returned = objects.size() + cached_before - thread.cache()->CachedObjects(class_);
     ASSERT_GT(returned, 4 * batch_);
     EXPECT_TRUE(watch.touches().empty());
-    const size_t room = (*heap_.central.transfer_caches(0))[class_].max_slots() * batch_;
-    const size_t expected = std::min(returned / batch_ * batch_, room);
-    if (kSizeClasses.line_objects(class_) == 1) {
-      EXPECT_EQ(TransferObjects(shard), expected);
-    } else {  // Here and there a batch begins in mid-line and goes to the bitmaps.
-      EXPECT_LE(TransferObjects(shard), expected);
-      EXPECT_GE(TransferObjects(shard), expected / 2);
-    }
     thread.cache()->CheckInvariants();
     ASSERT_TRUE(heap_.Conserved(class_, 0));
   }
@@ -786,7 +767,7 @@ TEST_P(ThreadCacheShardsTest, AThreadThatGoesOnWithOthersObjectsIsKnown) {
   std::vector<void*> others;
   while (others.size() < 4 * max) {
     void* const object = producer.Allocate(class_);
-    if (heap_.SpanOf(object)->shard == 1) {
+    if (heap_.ShardOf(object) == 1) {
       others.push_back(object);
     } else {
       ++held;

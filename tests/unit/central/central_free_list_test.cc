@@ -50,10 +50,13 @@ class Model {
 
   // Notes that `objects` were removed and checks that they are what Remove promises to a caller of
   // shard `own` for a request of `n`.
-  void Removed(TestHeap& heap, size_t own, const std::vector<void*>& objects, size_t n) {
+  // `kept`: the shard had a span of the class before, and pages for another one at hand.
+  void Removed(TestHeap& heap, size_t own, bool kept, const std::vector<void*>& objects, size_t n) {
     ASSERT_FALSE(objects.empty());
     Answer answer{heap, objects, n};
-    if (line_objects_ > 1 && n >= line_objects_) {
+    if (kept && FreeInShard(own) == 0) {
+      ASSERT_EQ(spans_.count(StartOf(heap, objects[0])), 0u) << "the own pages come first";
+    } else if (line_objects_ > 1 && n >= line_objects_) {
       ASSERT_NO_FATAL_FAILURE(RemovedByGroups(answer, own));
     } else {
       ASSERT_NO_FATAL_FAILURE(TakeAnyFrom(answer, own));
@@ -125,11 +128,10 @@ class Model {
   // that another shard keeps the last batch.
   void RemovedByGroups(Answer& answer, size_t own) {
     ASSERT_NO_FATAL_FAILURE(TakeWholeFrom(answer, own));
-    if (answer.wanted() >= line_objects_ && FreeInShard(own) > 0) {
+    if (answer.checked > 0) return;
+    if (FreeInShard(own) > 0) {
       const bool others_have = FreeInShard(own) < TotalFree();
-      if (answer.checked == 0) {
-        ASSERT_NO_FATAL_FAILURE(TakeFromOthers(answer, own, kWhole, 1));
-      }
+      ASSERT_NO_FATAL_FAILURE(TakeFromOthers(answer, own, kWhole, 1));
       if (!others_have) {
         ASSERT_NO_FATAL_FAILURE(TakeAnyFrom(answer, own));
       }
@@ -145,8 +147,8 @@ class Model {
   // From the first behind `own` that has at least `least` free objects, and such.
   void TakeFromOthers(Answer& answer, size_t own, Kind kind, size_t least) {
     const size_t before = answer.checked;
-    for (size_t i = 1; i < kMaxShards && answer.checked == before; ++i) {
-      const size_t shard = (own + i) % kMaxShards;
+    for (size_t i = 1; i < TestHeap::kShards && answer.checked == before; ++i) {
+      const size_t shard = (own + i) % TestHeap::kShards;
       if (FreeInShard(shard) < least) continue;
       if (kind == kWhole) {
         ASSERT_NO_FATAL_FAILURE(TakeWholeFrom(answer, shard));
@@ -211,7 +213,7 @@ class Model {
 
   size_t ShardOf(TestHeap& heap, uintptr_t start) const {
     const size_t shard = spans_.at(start).shard;
-    EXPECT_EQ(heap.SpanOf(reinterpret_cast<void*>(start))->shard, shard);
+    EXPECT_EQ(heap.ShardOf(reinterpret_cast<void*>(start)), shard);
     return shard;
   }
 
@@ -282,12 +284,12 @@ class Model {
 
 std::vector<void*> Remove(CentralFreeList& list, size_t n, size_t own = 0) {
   std::vector<void*> objects(n);
-  objects.resize(list.Remove(own, objects.data(), n));
+  objects.resize(list.Remove(list.shards().Ensure(own), objects.data(), n));
   return objects;
 }
 
 void Insert(CentralFreeList& list, const std::vector<void*>& objects, size_t own = 0) {
-  list.Insert(own, objects.data(), objects.size());
+  list.Insert(list.shards().Ensure(own), objects.data(), objects.size());
 }
 
 // Object size, hardware page size, and the number of shards.
@@ -297,10 +299,10 @@ class CentralFreeListModelTest : public testing::TestWithParam<ModelParam> {};
 TEST_P(CentralFreeListModelTest, RandomOperations) {
   const auto [object_size, hardware_page_size, num_shards] = GetParam();
   // Not neighbours, and the last one, behind which comes the first.
-  const std::array<size_t, 3> shards{0, 5, kMaxShards - 1};
+  const std::array<size_t, 3> shards{0, 5, TestHeap::kShards - 1};
   TestHeap heap(hardware_page_size);
   const SizeClass list_class = ClassForSize(object_size);
-  CentralFreeList list(list_class, heap.page_heap, heap.page_map, heap.arena);
+  CentralFreeList& list = heap.central.free_list(list_class);
   ASSERT_EQ(list.object_size(), object_size);
   ASSERT_EQ(list.span_bytes() % hardware_page_size, 0u);
   Model model(list, kSizeClasses.batch_size(list_class));
@@ -316,8 +318,11 @@ TEST_P(CentralFreeListModelTest, RandomOperations) {
       if (random.OneIn(3)) n = random.Between(1, 8);
       if (random.OneIn(3)) n = std::max<size_t>(1, n / 8) * 8;
       const size_t own = shards[random.Below(num_shards)];
+      Shard& shard = list.shards().Ensure(own);
+      const bool kept = shard.spans(list_class) != nullptr &&
+                        shard.home().kept.count(Length::ForBytes(list.span_bytes())) > 0;
       const std::vector<void*> objects = Remove(list, n, own);
-      ASSERT_NO_FATAL_FAILURE(model.Removed(heap, own, objects, n)) << "step " << step;
+      ASSERT_NO_FATAL_FAILURE(model.Removed(heap, own, kept, objects, n)) << "step " << step;
       held.insert(held.end(), objects.begin(), objects.end());
     } else {
       // In disorder, in order, in the opposite order, or in order from somewhere in the middle.
@@ -394,7 +399,7 @@ TEST(CentralFreeListTest, EveryClassOnEveryPageSize) {
 
 TEST(CentralFreeListTest, HandsOutFromTheFullestSpan) {
   TestHeap heap;
-  CentralFreeList list(ClassForSize(1024), heap.page_heap, heap.page_map, heap.arena);
+  CentralFreeList& list = heap.central.free_list(ClassForSize(1024));
   const size_t per_span = list.objects_per_span();
   std::vector<void*> first = Remove(list, per_span);
   std::vector<void*> second = Remove(list, per_span);
@@ -470,7 +475,7 @@ TEST_P(CentralFreeListLinesTest, NoTwoThreadsOnALineWhileThereAreWholeOnes) {
   for (size_t i = kept; i < objects.size();) {
     const size_t n = std::min(objects.size() - i, random.Between(1, 2 * kMaxBatchSize));
     for (size_t j = i; j < i + n; ++j) ++free_in_group[groups.GroupOf(objects[j])];
-    list.Insert(shards[random.Below(2)], &objects[i], n);
+    list.Insert(list.shards().Ensure(shards[random.Below(2)]), &objects[i], n);
     i += n;
   }
   list.CheckInvariants();
@@ -480,10 +485,10 @@ TEST_P(CentralFreeListLinesTest, NoTwoThreadsOnALineWhileThereAreWholeOnes) {
     return heap.page_map.ClassOf(reinterpret_cast<void*>(entry.first)) == SizeClass::kNone;
   });
   size_t whole_left = 0;
-  std::array<size_t, kMaxShards> free_in_shard{};
+  std::array<size_t, TestHeap::kShards> free_in_shard{};
   for (const auto& [group, free] : free_in_group) {
     if (free == groups.ObjectsIn(group, list)) ++whole_left;
-    free_in_shard[heap.SpanOf(reinterpret_cast<void*>(group))->shard] += free;
+    free_in_shard[heap.ShardOf(reinterpret_cast<void*>(group))] += free;
   }
   // Else there would be a new span: the other one keeps less than a batch for itself.
   const auto can_be_served = [&](size_t thread) {
@@ -514,7 +519,7 @@ TEST_P(CentralFreeListLinesTest, NoTwoThreadsOnALineWhileThereAreWholeOnes) {
       }
       ASSERT_GT(free, 0u);
       --free;
-      --free_in_shard[heap.SpanOf(object)->shard];
+      --free_in_shard[heap.ShardOf(object)];
     }
   }
   // Each was given as a whole.
@@ -527,7 +532,7 @@ TEST_P(CentralFreeListLinesTest, NoTwoThreadsOnALineWhileThereAreWholeOnes) {
       ASSERT_EQ(holder.count(group), 0u);
       ASSERT_GT(free_in_group[group], 0u);
       --free_in_group[group];
-      --free_in_shard[heap.SpanOf(object)->shard];
+      --free_in_shard[heap.ShardOf(object)];
     }
     ASSERT_EQ(list.num_spans(), spans);
   }
@@ -563,7 +568,7 @@ INSTANTIATE_TEST_SUITE_P(Classes, CentralFreeListLinesTest,
 // divided already.
 TEST(CentralFreeListTest, FewObjectsComeFromDividedLines) {
   TestHeap heap;
-  CentralFreeList list(ClassForSize(16), heap.page_heap, heap.page_map, heap.arena);
+  CentralFreeList& list = heap.central.free_list(ClassForSize(16));
   ASSERT_EQ(list.line_objects(), 4u);
   const std::vector<void*> all = Remove(list, list.objects_per_span());
   ASSERT_EQ(all.size(), list.objects_per_span());
@@ -585,7 +590,7 @@ TEST(CentralFreeListTest, FewObjectsComeFromDividedLines) {
 // comes back that completes a line there.
 TEST(CentralFreeListTest, AnObjectThatCompletesALineMakesItsSpanCountAgain) {
   TestHeap heap;
-  CentralFreeList list(ClassForSize(16), heap.page_heap, heap.page_map, heap.arena);
+  CentralFreeList& list = heap.central.free_list(ClassForSize(16));
   const std::vector<void*> first = Remove(list, list.objects_per_span());
   const std::vector<void*> second = Remove(list, list.objects_per_span());
   ASSERT_EQ(list.num_spans(), 2u);
@@ -602,7 +607,7 @@ TEST(CentralFreeListTest, AnObjectThatCompletesALineMakesItsSpanCountAgain) {
 // complete line of a span.
 TEST(CentralFreeListTest, RequestsAreRoundedDownToWholeLines) {
   TestHeap heap;
-  CentralFreeList list(ClassForSize(48), heap.page_heap, heap.page_map, heap.arena);
+  CentralFreeList& list = heap.central.free_list(ClassForSize(48));
   ASSERT_EQ(list.line_objects(), 4u);
   ASSERT_EQ(list.objects_per_span() % 4, 1u);
   EXPECT_EQ(Remove(list, 7).size(), 4u);
@@ -621,7 +626,7 @@ TEST(CentralFreeListTest, RequestsAreRoundedDownToWholeLines) {
 TEST(CentralFreeListTest, LongCallsGoInPieces) {
   for (const size_t object_size : {size_t{8}, size_t{64}}) {
     TestHeap heap;
-    CentralFreeList list(ClassForSize(object_size), heap.page_heap, heap.page_map, heap.arena);
+    CentralFreeList& list = heap.central.free_list(ClassForSize(object_size));
     const size_t per_span = list.objects_per_span();
     const std::vector<void*> all = Remove(list, per_span);
     ASSERT_EQ(all.size(), per_span);
@@ -648,7 +653,7 @@ TEST(CentralFreeListTest, LongCallsGoInPieces) {
 
 TEST(CentralFreeListTest, TellsWhatIsOut) {
   TestHeap heap;
-  CentralFreeList list(ClassForSize(48), heap.page_heap, heap.page_map, heap.arena);
+  CentralFreeList& list = heap.central.free_list(ClassForSize(48));
   const std::vector<void*> objects = Remove(list, 8);
   EXPECT_TRUE(list.IsOut(objects[3]));
   EXPECT_FALSE(list.IsOut(static_cast<char*>(objects[3]) + 16));
@@ -661,7 +666,7 @@ TEST(CentralFreeListTest, TellsWhatIsOut) {
 // What the program writes into a free object changes nothing: the allocator keeps nothing there.
 TEST(CentralFreeListTest, FreeObjectsAreNeitherReadNorWritten) {
   TestHeap heap;
-  CentralFreeList list(ClassForSize(64), heap.page_heap, heap.page_map, heap.arena);
+  CentralFreeList& list = heap.central.free_list(ClassForSize(64));
   std::vector<void*> objects = Remove(list, list.objects_per_span());
   void* const kept = objects.back();
   objects.pop_back();
@@ -682,7 +687,7 @@ TEST(CentralFreeListTest, FreeObjectsAreNeitherReadNorWritten) {
 // Every span here still has a live object afterwards.
 TEST(CentralFreeListTest, AnObjectReturnedWhileTheHeapGrows) {
   TestHeap heap;
-  CentralFreeList list(ClassForSize(8192), heap.page_heap, heap.page_map, heap.arena);
+  CentralFreeList& list = heap.central.free_list(ClassForSize(8192));
   std::vector<void*> held;
   bool grown = false;
   while (!grown) {
@@ -714,7 +719,7 @@ TEST(CentralFreeListTest, OutOfMemoryAtEveryMapping) {
         SCOPED_TRACE(testing::Message() << object_size << " bytes, mapping " << nth
                                         << (only_once ? " alone" : " and all behind"));
         TestHeap heap;
-        CentralFreeList list(ClassForSize(object_size), heap.page_heap, heap.page_map, heap.arena);
+        CentralFreeList& list = heap.central.free_list(ClassForSize(object_size));
         heap.vm.FailMap(nth, only_once ? 1 : FakeVirtualMemory::kForever);
         std::vector<void*> held;
         std::array<size_t, 3> refused{};  // per shard
@@ -766,7 +771,7 @@ TEST(CentralFreeListTest, OnlyClassesWithManySpansArePopulated) {
   std::vector<void*> objects(list.objects_per_span());
   for (size_t spans = 0; spans < 40; ++spans) {
     const size_t before = heap.page_heap.GetStats().populations;
-    ASSERT_EQ(list.Remove(3, objects.data(), objects.size()), objects.size());
+    ASSERT_EQ(list.Remove(list.shards().Ensure(3), objects.data(), objects.size()), objects.size());
     if (spans < 8) {
       ASSERT_EQ(heap.page_heap.GetStats().populations, before) << spans << " spans";
     }
@@ -776,7 +781,7 @@ TEST(CentralFreeListTest, OnlyClassesWithManySpansArePopulated) {
   }
   // Other shards have spans of their own.
   const size_t before = heap.page_heap.GetStats().populations;
-  ASSERT_EQ(list.Remove(4, objects.data(), objects.size()), objects.size());
+  ASSERT_EQ(list.Remove(list.shards().Ensure(4), objects.data(), objects.size()), objects.size());
   EXPECT_EQ(heap.page_heap.GetStats().populations, before);
 }
 
@@ -796,12 +801,13 @@ class CentralFreeListShardsTest : public testing::Test {
     EXPECT_EQ(objects.size(), per_span_);
     EXPECT_EQ(list_.num_spans(), spans + 1);
     EXPECT_EQ(list_.free_objects(), 0u);
-    for (void* const object : objects) EXPECT_EQ(heap_.SpanOf(object)->shard, shard);
+    for (void* const object : objects) EXPECT_EQ(heap_.ShardOf(object), shard);
     return objects;
   }
   static std::vector<void*> First(const std::vector<void*>& objects, size_t n) {
     return {objects.begin(), objects.begin() + static_cast<ptrdiff_t>(n)};
   }
+  SpanHome& HomeOf(size_t shard) { return list_.shards().Ensure(shard).home(); }
   // Nothing more can come from the system: no pages, no records, no spans that are free.
   void ExhaustMemory() {
     heap_.vm.FailMap(1, FakeVirtualMemory::kForever);
@@ -843,29 +849,23 @@ TEST_F(CentralFreeListShardsTest, OwnSpansThenOthersWithABatch) {
   EXPECT_EQ(list_.free_objects(), 2 * batch_ - 3);
   // Both have less than a batch left: rather a new span.
   ASSERT_LT(batch_ - 1, batch_);
-  EXPECT_EQ(heap_.SpanOf(Remove(list_, 1, 2).at(0))->shard, 2u);
+  EXPECT_EQ(heap_.ShardOf(Remove(list_, 1, 2).at(0)), 2u);
   EXPECT_EQ(list_.num_spans(), 4u);
   list_.CheckInvariants();
 }
 
-TEST_F(CentralFreeListShardsTest, RemoveNearTakesWhatIsTheShardsOwn) {
+// What the shard emptied a moment ago is as near as its spans are.
+TEST_F(CentralFreeListShardsTest, OwnEmptiedSpansBeforeOthersObjects) {
   const std::vector<void*> mine = NewSpan(2);
   const std::vector<void*> others = NewSpan(3);
   Insert(list_, First(others, per_span_ - 1), 3);
-  std::vector<void*> objects(per_span_);
-  EXPECT_EQ(list_.RemoveNear(2, objects.data(), 1), 0u);
-  EXPECT_EQ(list_.RemoveNear(9, objects.data(), 1), 0u);
   Insert(list_, First(mine, 2), 3);
-  ASSERT_EQ(list_.RemoveNear(2, objects.data(), 3), 2u);
-  EXPECT_EQ(objects[0], mine[0]);
-  // A whole span that it gave back a moment ago is its own as well.
+  EXPECT_EQ(Remove(list_, 3, 2), First(mine, 2));
   Insert(list_, mine, 3);
   EXPECT_EQ(list_.num_spans(), 1u);
-  EXPECT_EQ(list_.RemoveNear(3, objects.data(), per_span_), per_span_ - 1);
-  EXPECT_EQ(list_.RemoveNear(3, objects.data(), 1), 0u);
-  ASSERT_EQ(list_.RemoveNear(2, objects.data(), per_span_), per_span_);
-  EXPECT_EQ(objects, mine);
+  EXPECT_EQ(Remove(list_, per_span_, 2), mine);
   EXPECT_EQ(list_.num_spans(), 2u);
+  EXPECT_EQ(Remove(list_, 1, 2), First(others, 1));
   list_.CheckInvariants();
 }
 
@@ -885,14 +885,14 @@ TEST_F(CentralFreeListShardsTest, OthersScrapsWhenTheSystemGivesNothing) {
   EXPECT_TRUE(Remove(list_, 3, 11).empty());
   list_.CheckInvariants();
   heap_.vm.StopFailing();
-  EXPECT_EQ(heap_.SpanOf(Remove(list_, 1, 11).at(0))->shard, 11u);
+  EXPECT_EQ(heap_.ShardOf(Remove(list_, 1, 11).at(0)), 11u);
   list_.CheckInvariants();
 }
 
 // Wherever they are freed, in one call, in any order. Of the spans that become empty, each is kept
 // for its shard: last in first out where the caller is of that shard, behind the others else.
 TEST_F(CentralFreeListShardsTest, ObjectsComeBackToTheirShards) {
-  constexpr std::array<size_t, 4> kShards{0, 3, 8, kMaxShards - 1};
+  constexpr std::array<size_t, 4> kShards{0, 3, 8, TestHeap::kShards - 1};
   std::vector<void*> all;
   std::map<size_t, std::vector<void*>> of_shard;
   for (const size_t shard : kShards) {
@@ -916,17 +916,17 @@ TEST_F(CentralFreeListShardsTest, ObjectsComeBackToTheirShards) {
   // The second spans.
   const Length pages = Length::ForBytes(list_.span_bytes());
   for (const size_t shard : kShards) {
-    Span* const span = heap_.page_heap.NewFromCache(pages, shard);
+    Span* const span = heap_.page_heap.NewFromCache(pages, HomeOf(shard));
     ASSERT_NE(span, nullptr) << shard;
-    EXPECT_EQ(span->size_class, SizeClass::kNone);
-    EXPECT_EQ(heap_.page_heap.NewFromCache(pages, shard), nullptr);
-    heap_.page_heap.DeleteToCache(span, shard, true);
+    EXPECT_EQ(SpanOwner::Of(span), SpanOwner(SizeClass::kNone, shard));
+    EXPECT_EQ(heap_.page_heap.NewFromCache(pages, HomeOf(shard)), nullptr);
+    heap_.page_heap.DeleteToCache(span, HomeOf(shard), true);
     // All of the first one, freed by shard 8.
     void* const first_object = of_shard[shard][0];
     Span* const first_span = heap_.SpanOf(first_object);
     Insert(list_, of_shard[shard], 8);
-    EXPECT_EQ(heap_.page_heap.NewFromCache(pages, shard), shard == 8 ? first_span : span);
-    EXPECT_EQ(heap_.page_heap.NewFromCache(pages, shard), shard == 8 ? span : first_span);
+    EXPECT_EQ(heap_.page_heap.NewFromCache(pages, HomeOf(shard)), shard == 8 ? first_span : span);
+    EXPECT_EQ(heap_.page_heap.NewFromCache(pages, HomeOf(shard)), shard == 8 ? span : first_span);
   }
   EXPECT_EQ(list_.num_spans(), 0u);
   EXPECT_EQ(list_.free_objects(), 0u);
@@ -938,7 +938,7 @@ TEST_F(CentralFreeListShardsTest, ObjectsComeBackToTheirShards) {
 TEST_F(CentralFreeListShardsTest, LinesOfOthersFarObjectsAreTaken) {
   const std::vector<void*> near = NewSpan(0);
   const std::vector<void*> far = NewSpan(1);
-  const std::vector<void*> farther = NewSpan(kMaxShards - 1);
+  const std::vector<void*> farther = NewSpan(TestHeap::kShards - 1);
   std::vector<void*> all;
   // One of each span stays.
   for (size_t i = 1; i < per_span_; ++i) {
@@ -948,12 +948,12 @@ TEST_F(CentralFreeListShardsTest, LinesOfOthersFarObjectsAreTaken) {
   for (const auto* const objects : {&near, &far, &farther}) {
     watch.Watch((*objects)[0], list_.span_bytes());
   }
-  list_.Insert(0, all.data(), all.size());
+  list_.Insert(list_.shards().Ensure(0), all.data(), all.size());
   EXPECT_TRUE(watch.touches().empty());
-  for (const size_t shard : {size_t{0}, size_t{1}, kMaxShards - 1}) {
+  for (const size_t shard : {size_t{0}, size_t{1}, TestHeap::kShards - 1}) {
     EXPECT_EQ(Remove(list_, per_span_ - 1, shard).size(), per_span_ - 1);
   }
-  list_.Insert(0, all.data(), all.size(), Origin::kOtherThreads);
+  list_.Insert(list_.shards().Ensure(0), all.data(), all.size(), Origin::kOtherThreads);
   EXPECT_EQ(watch.touches().size(), 2 * list_.span_bytes() / TouchWatch::PageSize());
   for (const uintptr_t touch : watch.touches()) {
     EXPECT_NE(heap_.SpanOf(reinterpret_cast<void*>(touch)), heap_.SpanOf(near[0]));
@@ -971,22 +971,22 @@ TEST_F(CentralFreeListShardsTest, TellsWhatIsOutOfEachShard) {
   EXPECT_FALSE(list_.IsOut(first[1]));
   EXPECT_FALSE(list_.IsOut(second[2]));
   // Of a class without the shard that the record names.
-  CentralFreeList other(ClassForSize(2048), heap_.page_heap, heap_.page_map, heap_.arena);
+  CentralFreeList& other = heap_.central.free_list(ClassForSize(2048));
   EXPECT_FALSE(other.IsOut(second[1]));
 }
 
 // Before fork all of them are held, each once: then nobody gets an object of any shard.
 TEST_F(CentralFreeListShardsTest, ForEachLockCoversAllShards) {
   std::vector<std::vector<void*>> spans;
-  for (size_t shard = 0; shard < kMaxShards; ++shard) {
+  for (size_t shard = 0; shard < TestHeap::kShards; ++shard) {
     std::vector<SpinLock*> locks;
-    list_.ForEachLock([&](SpinLock& lock) { locks.push_back(&lock); });
+    list_.shards().ForEachLock([&](SpinLock& lock) { locks.push_back(&lock); });
     EXPECT_EQ(locks.size(), 1 + shard);
     EXPECT_EQ(std::set<SpinLock*>(locks.begin(), locks.end()).size(), locks.size());
     spans.push_back(NewSpan(shard));
   }
-  for (size_t shard = 0; shard < kMaxShards; ++shard) {
-    list_.ForEachLock([](SpinLock& lock) { lock.HoldForFork(); });
+  for (size_t shard = 0; shard < TestHeap::kShards; ++shard) {
+    list_.shards().ForEachLock([](SpinLock& lock) { lock.HoldForFork(); });
     std::atomic<bool> done{false};
     std::thread other([&] {
       Insert(list_, {spans[shard][0]});
@@ -994,7 +994,7 @@ TEST_F(CentralFreeListShardsTest, ForEachLockCoversAllShards) {
     });
     for (int i = 0; i < 100; ++i) std::this_thread::yield();
     EXPECT_FALSE(done) << shard;
-    list_.ForEachLock([](SpinLock& lock) { lock.ReleaseAfterForkInParent(); });
+    list_.shards().ForEachLock([](SpinLock& lock) { lock.ReleaseAfterForkInParent(); });
     other.join();
   }
   list_.CheckInvariants();
@@ -1004,19 +1004,20 @@ TEST_F(CentralFreeListShardsTest, ForEachLockCoversAllShards) {
 // forking thread makes then is held as those are that were there before.
 TEST_F(CentralFreeListShardsTest, AShardMadeBetweenForkHandlersIsHeldToo) {
   NewSpan(0);
-  list_.ForEachLock([](SpinLock& lock) { lock.HoldForFork(); });
+  heap_.ForEachLock([](SpinLock& lock) { lock.HoldForFork(); });
   SpinLock::BeginForkHold();
   const std::vector<void*> objects = Remove(list_, 2, 5);
   EXPECT_EQ(objects.size(), 2u);
   size_t locks = 0;
-  list_.ForEachLock([&](SpinLock& lock) {
+  heap_.ForEachLock([&](SpinLock& lock) {
     ++locks;
     EXPECT_TRUE(lock.HeldForForkByThisThread());
   });
-  EXPECT_EQ(locks, 3u);
+  // The map's, two of the class, two of what is kept, and the page heap's.
+  EXPECT_EQ(locks, 6u);
   Insert(list_, {objects[0]}, 5);
   SpinLock::EndForkHold();
-  list_.ForEachLock([](SpinLock& lock) { lock.ReleaseAfterForkInParent(); });
+  heap_.ForEachLock([](SpinLock& lock) { lock.ReleaseAfterForkInParent(); });
   std::thread([&] { Insert(list_, {objects[1]}, 0); }).join();
   EXPECT_EQ(list_.num_spans(), 1u);
   list_.CheckInvariants();
@@ -1026,7 +1027,7 @@ TEST_F(CentralFreeListShardsTest, AShardMadeBetweenForkHandlersIsHeldToo) {
 // what is divided of the own.
 TEST(CentralFreeListTest, WholeLinesOfOtherShardsBeforeOwnDividedOnes) {
   TestHeap heap;
-  CentralFreeList list(ClassForSize(16), heap.page_heap, heap.page_map, heap.arena);
+  CentralFreeList& list = heap.central.free_list(ClassForSize(16));
   ASSERT_EQ(list.line_objects(), 4u);
   const std::vector<void*> mine = Remove(list, list.objects_per_span(), 3);
   const std::vector<void*> others = Remove(list, list.objects_per_span(), 1);
@@ -1040,7 +1041,7 @@ TEST(CentralFreeListTest, WholeLinesOfOtherShardsBeforeOwnDividedOnes) {
   EXPECT_EQ(Remove(list, 4, 3), (std::vector<void*>{mine[2], mine[6]}));
   // It is less than a batch.
   EXPECT_EQ(list.num_spans(), 2u);
-  EXPECT_EQ(heap.SpanOf(Remove(list, 4, 3).at(0))->shard, 3u);
+  EXPECT_EQ(heap.ShardOf(Remove(list, 4, 3).at(0)), 3u);
   EXPECT_EQ(list.num_spans(), 3u);
   EXPECT_EQ(list.free_objects(), 1 + list.objects_per_span() - 4);
   list.CheckInvariants();
@@ -1057,6 +1058,10 @@ class CentralFreeListDeathTest : public testing::Test {
   void ExpectDeath(const std::vector<void*>& objects, const std::string& line) {
     EXPECT_EXIT(Insert(list_, objects), testing::KilledBySignal(SIGABRT),
                 testing::Eq<std::string>(line));
+  }
+
+  static void GiveToShardThree(Span* span) {
+    SpanOwner(SpanOwner::Of(span).size_class(), 3, true).StoreIn(span);
   }
 
   TestHeap heap_;
@@ -1133,22 +1138,22 @@ TEST_F(CentralFreeListDeathTest, TheSpanGoesWhileACallWaits) {
   GTEST_SKIP() << "the mistake of a program that is played here is a data race";
 #endif
   const auto free_while = [&](void (*change)(Span*)) {
-    list_.ForEachLock([](SpinLock& lock) { lock.Lock(); });
+    list_.shards().ForEachLock([](SpinLock& lock) { lock.Lock(); });
     std::thread other([&] { Insert(list_, {objects_[7]}); });
     // Long enough to arrive at the lock; if it does not, it finds the span gone before.
     usleep(100'000);
     change(heap_.SpanOf(objects_[7]));
-    list_.ForEachLock([](SpinLock& lock) { lock.Unlock(); });
+    list_.shards().ForEachLock([](SpinLock& lock) { lock.Unlock(); });
     other.join();
   };
   const std::string line =
       Line(objects_[7], "no object is in use there (freed before, or never the start of one)");
-  EXPECT_EXIT(free_while([](Span* span) { span->size_class = SizeClass::kNone; }),
+  EXPECT_EXIT(free_while([](Span* span) { SpanOwner(SizeClass::kNone, 0).StoreIn(span); }),
               testing::KilledBySignal(SIGABRT), testing::Eq<std::string>(line));
   EXPECT_EXIT(free_while([](Span* span) { span->first_page += Length(8); }),
               testing::KilledBySignal(SIGABRT), testing::Eq<std::string>(line));
   // The same pages, but of another shard, whose lock the call does not wait for.
-  EXPECT_EXIT(free_while([](Span* span) { span->shard = 3; }), testing::KilledBySignal(SIGABRT),
+  EXPECT_EXIT(free_while(&GiveToShardThree), testing::KilledBySignal(SIGABRT),
               testing::Eq<std::string>(line));
 }
 
@@ -1158,7 +1163,7 @@ TEST_F(CentralFreeListDeathTest, DoubleFreeAcrossShards) {
   std::vector<void*> first = objects_;
   while (list_.free_objects() > 0) first.push_back(Remove(list_, 1).at(0));
   std::vector<void*> second = Remove(list_, list_.objects_per_span(), 9);
-  ASSERT_EQ(heap_.SpanOf(second[0])->shard, 9u);
+  ASSERT_EQ(heap_.ShardOf(second[0]), 9u);
   ASSERT_EQ(list_.num_spans(), 2u);
   const auto double_free = [&](const void* p) {
     return Line(p, "double free, the object of 48 bytes is already free");
@@ -1212,7 +1217,7 @@ TEST_F(CentralFreeListDeathTest, ThePagesWentToAnotherShard) {
   heap_.page_heap.ReleaseAtLeast(Length(1000));
   const std::vector<void*> again = Remove(list_, 50, 9);
   ASSERT_EQ(again[0], all[0]);
-  ASSERT_EQ(heap_.SpanOf(all[0])->shard, 9u);
+  ASSERT_EQ(heap_.ShardOf(all[0]), 9u);
   ExpectDeath({all[60]}, Line(all[60], "double free, the object of 48 bytes is already free"));
 }
 
@@ -1222,15 +1227,16 @@ TEST_F(CentralFreeListDeathTest, TheSpanGoesWhileAQuestionWaits) {
 #if TESTED_WITH_TSAN
   GTEST_SKIP() << "the mistake of a program that is played here is a data race";
 #endif
-  list_.ForEachLock([](SpinLock& lock) { lock.Lock(); });
+  list_.shards().ForEachLock([](SpinLock& lock) { lock.Lock(); });
   bool out = true;
   std::thread other([&] { out = list_.IsOut(objects_[7]); });
   // Long enough to arrive at the lock; if it does not, it finds the other shard before.
   usleep(100'000);
-  heap_.SpanOf(objects_[7])->shard = 3;
-  list_.ForEachLock([](SpinLock& lock) { lock.Unlock(); });
+  GiveToShardThree(heap_.SpanOf(objects_[7]));
+  list_.shards().ForEachLock([](SpinLock& lock) { lock.Unlock(); });
   other.join();
-  heap_.SpanOf(objects_[7])->shard = 0;
+  SpanOwner(SpanOwner::Of(heap_.SpanOf(objects_[7])).size_class(), 0, true)
+      .StoreIn(heap_.SpanOf(objects_[7]));
   EXPECT_FALSE(out);
   EXPECT_TRUE(list_.IsOut(objects_[7]));
 }
@@ -1278,7 +1284,7 @@ TEST_F(CentralFreeListDeathTest, ReportsWithoutALock) {
   list = &list_;
   const auto handler = [](int) {
     void* object;
-    _exit(list->Remove(0, &object, 1) == 1 ? 77 : 78);
+    _exit(list->Remove(list->shards().Ensure(0), &object, 1) == 1 ? 77 : 78);
   };
   Insert(list_, {objects_[7]});
   EXPECT_EXIT(
@@ -1314,7 +1320,7 @@ TEST_F(CentralFreeListDeathTest, InvariantsAreChecked) {
         ClearBit(span.free_bits, 500);
         --span.free_count;
       },
-      "free_objects == shard.free_objects");
+      "free_objects == spans.free_objects");
   expect_death([&] { span.first_free_word = 2; }, "first_free_word");
   expect_death([&] { span.first_whole_word = 2; }, "WholeGroups");
   // Split, but not in that list.
@@ -1334,7 +1340,7 @@ TEST_F(CentralFreeListDeathTest, InvariantsAreChecked) {
 TEST(CentralFreeListTest, ManyThreads) {
   constexpr size_t kThreads = 8;
   TestHeap heap;
-  CentralFreeList list(ClassForSize(256), heap.page_heap, heap.page_map, heap.arena);
+  CentralFreeList& list = heap.central.free_list(ClassForSize(256));
   std::vector<std::thread> threads;
   for (size_t t = 0; t < kThreads; ++t) {
     threads.emplace_back([&list, t] {
@@ -1343,7 +1349,7 @@ TEST(CentralFreeListTest, ManyThreads) {
       SeededRandom random(kFreeListSeed + t);
       std::vector<void*> held;
       for (int step = 0; step < 300; ++step) {
-        const size_t own = random.OneIn(8) ? random.Below(kMaxShards) : home;
+        const size_t own = random.OneIn(8) ? random.Below(TestHeap::kShards) : home;
         if (random.OneIn(2)) {
           for (void* const object : Remove(list, random.Between(1, 64), own)) {
             *static_cast<size_t*>(object) = t;

@@ -28,7 +28,8 @@ struct HoleHeap : TestHeap {
   std::vector<void*> Allocate(SizeClass c, size_t n) {
     std::vector<void*> objects(n);
     for (size_t done = 0; done < n;) {
-      const size_t got = central.free_list(c).Remove(0, objects.data() + done, n - done);
+      const size_t got =
+          central.free_list(c).Remove(central.shards().Ensure(0), objects.data() + done, n - done);
       TC_CHECK(got > 0);
       done += got;
     }
@@ -40,7 +41,9 @@ struct HoleHeap : TestHeap {
     std::sort(objects.begin(), objects.end());
     return objects;
   }
-  void Free(SizeClass c, void* object) { central.free_list(c).Insert(0, &object, 1); }
+  void Free(SizeClass c, void* object) {
+    central.free_list(c).Insert(central.shards().Ensure(0), &object, 1);
+  }
 
   // What goes to the system in a call to ReleaseAll, as (start, bytes).
   std::vector<std::pair<uintptr_t, size_t>> Release() {
@@ -244,7 +247,7 @@ TEST(HoleReleaseTest, OtherThreadsUseTheSpanMeanwhile) {
       ASSERT_TRUE(list.IsOut(objects[4]));
       void* got[8];
       for (size_t taken = 0; taken < 3;) {
-        const size_t more = list.Remove(0, got, 3 - taken);
+        const size_t more = list.Remove(list.shards().Ensure(0), got, 3 - taken);
         ASSERT_GT(more, 0u);
         meanwhile.insert(meanwhile.end(), got, got + more);
         taken += more;
@@ -253,13 +256,13 @@ TEST(HoleReleaseTest, OtherThreadsUseTheSpanMeanwhile) {
       ASSERT_EQ(three, (std::set<void*>{objects[1], objects[2], objects[3]}));
       for (void* const object : meanwhile) FillWithByte(object, 1024, 9);
       // The next one is from elsewhere.
-      ASSERT_EQ(list.Remove(0, got, 1), 1u);
+      ASSERT_EQ(list.Remove(list.shards().Ensure(0), got, 1), 1u);
       ASSERT_NE(heap.SpanOf(got[0]), heap.SpanOf(objects[0]));
-      list.Insert(0, got, 1);
+      list.Insert(list.shards().Ensure(0), got, 1);
       ASSERT_EQ(list.num_spans(), 1u);
-      list.Insert(0, meanwhile.data(), 2);
+      list.Insert(list.shards().Ensure(0), meanwhile.data(), 2);
       void* const last[] = {objects[0], meanwhile[2]};
-      list.Insert(0, last, 2);
+      list.Insert(list.shards().Ensure(0), last, 2);
       ASSERT_EQ(list.num_spans(), 1u) << "the claimed ones keep the span";
     }).join();
   });
@@ -282,7 +285,7 @@ TEST(HoleReleaseTest, WhatIsHandedOutMeanwhileIsNotInTheHoles) {
   for (size_t i = 1; i < objects.size(); ++i) heap.Free(c, objects[i]);
   void* got = nullptr;
   heap.vm.OnNextRelease([&] {
-    ASSERT_EQ(list.Remove(0, &got, 1), 1u);
+    ASSERT_EQ(list.Remove(list.shards().Ensure(0), &got, 1), 1u);
     FillWithByte(got, 1024, 3);
   });
   const size_t bytes = heap.holes.ReleaseAll();
@@ -316,7 +319,7 @@ TEST(HoleReleaseTest, WholeGroupsReturnWhole) {
     ASSERT_LT(free, 90u);
     while (list.num_spans() == 1) {
       void* got[64];
-      const size_t more = list.Remove(0, got, 64);
+      const size_t more = list.Remove(list.shards().Ensure(0), got, 64);
       meanwhile.insert(meanwhile.end(), got, got + more);
     }
   });
@@ -380,12 +383,11 @@ TEST(HoleReleaseTest, WhatIsNotAnyMoreWhatItWasIsPassedBy) {
   std::vector<void*> objects = heap.AllocateSpans(before, 2);
   Span* const span = heap.SpanOf(objects[0]);
   ASSERT_EQ(span->first_page, PageId::Containing(objects[0]));
-  const uint16_t home = span->home.load();
-  EXPECT_EQ(home, CentralFreeList::HomeOf(before, 0));
-  EXPECT_EQ(CentralFreeList::ClassOfHome(home), before);
+  const SpanOwner owner = SpanOwner::Of(span);
+  EXPECT_EQ(owner, SpanOwner(before, 0, true));
   HoleClaims claims;
   const auto claim = [&](PageId page) {
-    EXPECT_TRUE(heap.central.free_list(before).ClaimHoles(span, home, 4096, &claims, &page));
+    EXPECT_TRUE(heap.central.free_list(before).ClaimHoles(span, owner, 4096, &claims, &page));
     return page;
   };
   for (size_t i = 1; i < objects.size() / 2; ++i) heap.Free(before, objects[i]);
@@ -397,12 +399,12 @@ TEST(HoleReleaseTest, WhatIsNotAnyMoreWhatItWasIsPassedBy) {
   // No one's, then of another class, with free objects.
   heap.Free(before, objects[0]);
   for (size_t i = objects.size() / 2; i < objects.size(); ++i) heap.Free(before, objects[i]);
-  EXPECT_EQ(span->home.load(), 0u);
+  EXPECT_EQ(SpanOwner::Of(span), SpanOwner(SizeClass::kNone, 0));
   EXPECT_EQ(claim(first), first + Length(1));
   heap.page_heap.DrainSpanCaches();
   objects = heap.AllocateSpans(after, 1);
   ASSERT_EQ(heap.SpanOf(first.start_address()), span) << "its record and its pages again";
-  EXPECT_EQ(span->home.load(), CentralFreeList::HomeOf(after, 0));
+  EXPECT_EQ(SpanOwner::Of(span), SpanOwner(after, 0, true));
   for (size_t i = 1; i < objects.size(); ++i) heap.Free(after, objects[i]);
   EXPECT_EQ(claim(first), first + Length(1));
   EXPECT_TRUE(claims.empty());
@@ -560,7 +562,6 @@ TEST(HoleReleaseTest, BesideThreadsThatAllocate) {
     threads.emplace_back([&heap, &running, &successful] {
       size_t bytes = 0;
       while (running.load() > 0) {
-        heap.central.FlushTransferCaches();
         const bool first = bytes == 0;
         bytes += heap.holes.ReleaseAll();
         if (first && bytes > 0) successful.fetch_add(1);
@@ -571,7 +572,6 @@ TEST(HoleReleaseTest, BesideThreadsThatAllocate) {
     });
   }
   for (std::thread& thread : threads) thread.join();
-  heap.central.FlushTransferCaches();
   heap.CheckInvariants();
   EXPECT_EQ(heap.holes.hole_bytes(), 0u);
   for (size_t i = 1; i < kNumSizeClasses; ++i) {

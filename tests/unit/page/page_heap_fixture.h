@@ -5,22 +5,29 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cstddef>
 #include <memory>
 
 #include "page/metadata_arena.h"
 #include "page/page_heap.h"
 #include "page/page_map.h"
+#include "page/span_home.h"
 #include "testing/fake_virtual_memory.h"
 
 namespace tcmalloc {
 
 struct PageHeapUnderTest {
+  static constexpr size_t kHomes = 16;
+
   explicit PageHeapUnderTest(const FakeVirtualMemory::Options& options,
                              const PageHeap::Options& heap_options = PageHeap::Options())
       : vm(options), heap(vm, *page_map, arena, heap_options) {
     const PageId first(vm.base() >> kPageShift);
     EXPECT_TRUE(page_map->EnsureLeaves(
         first - Length(1), Length::ForBytes(options.range_bytes) + Length(2), metadata_vm));
+    // The heap goes through them from the one that was added last.
+    for (size_t i = kHomes; i > 0; --i) heap.AddHome(homes[i - 1]);
   }
 
   FakeVirtualMemory vm;
@@ -29,6 +36,7 @@ struct PageHeapUnderTest {
   const std::unique_ptr<PageMap> page_map = std::make_unique<PageMap>();
   MetadataArena arena{metadata_vm};
   PageHeap heap;
+  std::array<SpanHome, kHomes> homes;
 };
 
 }  // namespace tcmalloc

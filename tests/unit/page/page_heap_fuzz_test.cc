@@ -416,7 +416,7 @@ class Fuzzer {
   void AllocateFromCache() {
     const size_t shard = random_.Below(kFuzzShards);
     const size_t n = random_.Between(1, random_.OneIn(4) ? SpanCache::kMaxPages + 3 : 8);
-    Span* const span = heap_.NewFromCache(Length(n), shard);
+    Span* const span = heap_.NewFromCache(Length(n), under_test_.homes[shard]);
     EXPECT_TRUE(vm_.TakeCalls().empty());
     const size_t rounded = (n + granule_ - 1) / granule_ * granule_;
     std::deque<Kept>& cached = caches_[shard][rounded];
@@ -510,7 +510,7 @@ class Fuzzer {
     } else if (live.use == SpanState::kSmall && random_.OneIn(2)) {
       const size_t shard = random_.Below(kFuzzShards);
       const bool near = random_.OneIn(2);
-      heap_.DeleteToCache(live.span, shard, near);
+      heap_.DeleteToCache(live.span, under_test_.homes[shard], near);
       cached = KeepInCache(live, shard, near);
     } else {
       heap_.Delete(live.span);

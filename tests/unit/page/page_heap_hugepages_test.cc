@@ -44,7 +44,7 @@ struct HugeHeap {
   }
   // The same for small objects that need all of it.
   Span* NewNeeded(size_t pages) {
-    return Written(heap.NewNear(Length(pages), 0, PageHeap::Need::kWhole));
+    return Written(heap.NewNear(Length(pages), under_test.homes[0], PageHeap::Need::kWhole));
   }
   Span* Written(Span* span) {
     EXPECT_NE(span, nullptr);
@@ -220,8 +220,9 @@ TEST(PageHeapHugepagesTest, ShardsLeaveWholeHugepagesAloneAsLongAsSomethingElseF
   h.heap.Delete(whole);
   const PageId hole_page = hole->first_page;
   h.heap.Delete(hole);
-  EXPECT_EQ(h.heap.NewNear(Length(8), 0)->first_page, hole_page);
-  EXPECT_EQ(h.heap.NewNear(Length(4), 1)->first_page, PageId(h.vm.base() >> kPageShift));
+  EXPECT_EQ(h.heap.NewNear(Length(8), h.under_test.homes[0])->first_page, hole_page);
+  EXPECT_EQ(h.heap.NewNear(Length(4), h.under_test.homes[1])->first_page,
+            PageId(h.vm.base() >> kPageShift));
 }
 
 TEST(PageHeapHugepagesTest, WholeHugepagesGoBackFirstAndTheirNeighboursStay) {
@@ -407,7 +408,7 @@ TEST_P(PageHeapHugepagesFuzzTest, WhatIsReleasedHasNothingBehindIt) {
         span = h.heap.NewAligned(Length(n), alignment, SpanState::kLarge);
         if (span != nullptr && !span->zeroed() && span->in_use.written < span->num_pages) ++rested;
       } else {
-        span = h.heap.NewNear(Length(n), random.Below(3),
+        span = h.heap.NewNear(Length(n), h.under_test.homes[random.Below(3)],
                               random.OneIn(2) ? PageHeap::Need::kWhole : PageHeap::Need::kUnknown);
       }
       if (span == nullptr) continue;
@@ -428,7 +429,7 @@ TEST_P(PageHeapHugepagesFuzzTest, WhatIsReleasedHasNothingBehindIt) {
       live[i] = live.back();
       live.pop_back();
       if (span->state.load() == SpanState::kSmall && random.OneIn(2)) {
-        h.heap.DeleteToCache(span, random.Below(3), random.OneIn(2));
+        h.heap.DeleteToCache(span, h.under_test.homes[random.Below(3)], random.OneIn(2));
       } else {
         h.heap.Delete(span);
       }

@@ -139,9 +139,9 @@ TEST_F(PageHeapLimitsTest, FreeMemoryOfTheWrongLengthIsGivenBackFirst) {
 TEST_F(PageHeapLimitsTest, SpansKeptInCachesAreGivenUpFirst) {
   Limit(LimitKind::kHard, 4 * kMiB);
   std::vector<Span*> spans;
-  while (Span* const span = heap_.NewNear(Length(8), 3)) spans.push_back(span);
+  while (Span* const span = heap_.NewNear(Length(8), under_test_.homes[3])) spans.push_back(span);
   EXPECT_EQ(spans.size(), 64u);
-  for (Span* const span : spans) heap_.DeleteToCache(span, 3, true);
+  for (Span* const span : spans) heap_.DeleteToCache(span, under_test_.homes[3], true);
   EXPECT_EQ(heap_.GetStats().free_mapped_spans, 0u);
   EXPECT_NE(New(MiB(4)), nullptr);
   heap_.CheckInvariants();
@@ -421,18 +421,18 @@ TEST_F(PageHeapLimitsTest, AboveTheSoftLimitFreedMemoryGoesBack) {
 TEST_F(PageHeapLimitsTest, AboveTheSoftLimitNoSpansAreKeptInCaches) {
   Limit(LimitKind::kSoft, kMiB);
   std::vector<Span*> spans;
-  for (int i = 0; i < 64; ++i) spans.push_back(heap_.NewNear(Length(8), 3));
-  heap_.DeleteToCache(spans.back(), 3, true);
-  EXPECT_EQ(heap_.NewFromCache(Length(8), 3), nullptr);
+  for (int i = 0; i < 64; ++i) spans.push_back(heap_.NewNear(Length(8), under_test_.homes[3]));
+  heap_.DeleteToCache(spans.back(), under_test_.homes[3], true);
+  EXPECT_EQ(heap_.NewFromCache(Length(8), under_test_.homes[3]), nullptr);
   spans.pop_back();
   while (heap_.BackedBytes() > heap_.limit(LimitKind::kSoft)) {
     ASSERT_GT(spans.size(), 2u);
-    heap_.DeleteToCache(spans.back(), 3, true);
+    heap_.DeleteToCache(spans.back(), under_test_.homes[3], true);
     spans.pop_back();
   }
-  heap_.DeleteToCache(spans.back(), 3, true);
-  heap_.DeleteToCache(spans[0], 3, true);
-  EXPECT_NE(heap_.NewFromCache(Length(8), 3), nullptr);
+  heap_.DeleteToCache(spans.back(), under_test_.homes[3], true);
+  heap_.DeleteToCache(spans[0], under_test_.homes[3], true);
+  EXPECT_NE(heap_.NewFromCache(Length(8), under_test_.homes[3]), nullptr);
 }
 
 TEST_F(PageHeapLimitsTest, MemoryThatDoesNotGoIsNotOfferedAgainAndAgain) {
@@ -581,7 +581,7 @@ TEST_F(PageHeapLimitsTest, RandomWorkUnderLimitsOnASystemThatRefuses) {
     if (random.Below(100) < (prefers_new ? 60u : 40u)) {
       const Length n(random.OneIn(10) ? random.Between(1, 3000) : random.Between(1, 60));
       const size_t shard = random.Below(4);
-      Span* const span = random.OneIn(3) ? heap_.NewNear(n, shard) : New(n);
+      Span* const span = random.OneIn(3) ? heap_.NewNear(n, under_test_.homes[shard]) : New(n);
       took = span != nullptr;
       refused += span == nullptr;
       if (took) spans.push_back(span);
@@ -594,7 +594,7 @@ TEST_F(PageHeapLimitsTest, RandomWorkUnderLimitsOnASystemThatRefuses) {
       } else {
         spans.pop_back();
         if (span->state.load() == SpanState::kSmall) {
-          heap_.DeleteToCache(span, random.Below(4), random.OneIn(2));
+          heap_.DeleteToCache(span, under_test_.homes[random.Below(4)], random.OneIn(2));
         } else {
           heap_.Delete(span);
         }

@@ -32,14 +32,14 @@ class PageHeapNearTest : public testing::Test {
   }
 
   Span* NewNear(size_t pages, size_t shard) {
-    Span* const span = heap_.NewNear(Length(pages), shard);
+    Span* const span = heap_.NewNear(Length(pages), under_test_.homes[shard]);
     EXPECT_NE(span, nullptr);
     if (span != nullptr) {
       for (size_t i = 0; i < pages; ++i) owner_[span->first_page.index() + i] = shard;
     }
     return span;
   }
-  void Keep(Span* span, size_t shard) { heap_.DeleteToCache(span, shard, true); }
+  void Keep(Span* span, size_t shard) { heap_.DeleteToCache(span, under_test_.homes[shard], true); }
 
   // Stretches of pages that belong to one shard, from one that belongs to another one to the next.
   std::vector<size_t> Stretches() const {
@@ -125,7 +125,7 @@ TEST_F(PageHeapNearTest, TheOwnKeptSpansComeBeforeFreshMemory) {
   NewNear(1, 3);
   Keep(span, 3);
   EXPECT_EQ(NewNear(6, 3)->first_page, span->first_page);
-  EXPECT_EQ(heap_.NewFromCache(Length(8), 3), nullptr);
+  EXPECT_EQ(heap_.NewFromCache(Length(8), under_test_.homes[3]), nullptr);
 }
 
 // Then what others keep, several spans at once, so that there is room for a run.
@@ -139,7 +139,7 @@ TEST_F(PageHeapNearTest, OthersKeptSpansComeBeforeFreshMemoryAndTogether) {
     EXPECT_EQ(NewNear(8, 4)->first_page, spans[0]->first_page + Length(8 * i));
   }
   EXPECT_TRUE(NewNear(8, 4)->zeroed());
-  EXPECT_EQ(heap_.NewFromCache(Length(8), 3), nullptr);
+  EXPECT_EQ(heap_.NewFromCache(Length(8), under_test_.homes[3]), nullptr);
   heap_.CheckInvariants();
 }
 
@@ -151,7 +151,7 @@ TEST_F(PageHeapNearTest, OthersKeptSpansServeWhenTheSystemGivesNothing) {
   ASSERT_EQ(heap_.GetStats().free_released_bytes, 0u);
   Keep(spans[0], 0);
   EXPECT_EQ(NewNear(8, 1)->first_page, spans[0]->first_page);
-  EXPECT_EQ(heap_.NewNear(Length(8), 1), nullptr);
+  EXPECT_EQ(heap_.NewNear(Length(8), under_test_.homes[1]), nullptr);
   heap_.CheckInvariants();
 }
 

@@ -20,6 +20,8 @@
 namespace tcmalloc {
 namespace {
 
+constexpr size_t kHomes = PageHeapUnderTest::kHomes;
+
 constexpr size_t kPagesInMiB = kMiB / kPageSize;
 
 // The first growth is a mebibyte; more comes in further mappings.
@@ -44,7 +46,7 @@ class PageHeapSpanCacheTest : public testing::Test {
     EXPECT_NE(span, nullptr);
     return span;
   }
-  void Keep(Span* span, size_t shard) { heap_.DeleteToCache(span, shard, true); }
+  void Keep(Span* span, size_t shard) { heap_.DeleteToCache(span, under_test_.homes[shard], true); }
 
   static inline int64_t clock_ms_ = 0;
 
@@ -60,7 +62,7 @@ TEST_F(PageHeapSpanCacheTest, WhatIsHandedOutAgainIsNewAgain) {
   clock_ms_ = 2000;
   Keep(span, 5);
   clock_ms_ = 3000;
-  ASSERT_EQ(heap_.NewFromCache(Length(8), 5), span);
+  ASSERT_EQ(heap_.NewFromCache(Length(8), under_test_.homes[5]), span);
   EXPECT_EQ(span->in_use.handed_out_ms, 3000);
 }
 
@@ -81,39 +83,40 @@ TEST_F(PageHeapSpanCacheTest, WhatIsKeptIsHandedOutAgainAndCountsAsFree) {
   EXPECT_EQ(stats.system_bytes, before.system_bytes);
   heap_.CheckInvariants();
 
-  EXPECT_EQ(heap_.NewFromCache(Length(8), 5), span);
+  EXPECT_EQ(heap_.NewFromCache(Length(8), under_test_.homes[5]), span);
   stats = heap_.GetStats();
   EXPECT_EQ(stats.small_span_bytes, before.small_span_bytes);
   EXPECT_EQ(stats.free_mapped_bytes, 0u);
   // It has been written since the system gave it.
   EXPECT_FALSE(span->zeroed());
   EXPECT_EQ(span->state.load(), SpanState::kSmall);
-  EXPECT_EQ(heap_.NewFromCache(Length(8), 5), nullptr);
+  EXPECT_EQ(heap_.NewFromCache(Length(8), under_test_.homes[5]), nullptr);
   heap_.CheckInvariants();
 }
 
 TEST_F(PageHeapSpanCacheTest, EachShardAndLengthHasItsOwn) {
-  std::array<Span*, kMaxShards> spans;
+  std::array<Span*, kHomes> spans;
   for (Span*& span : spans) span = New(3);
-  for (size_t shard = 0; shard < kMaxShards; ++shard) Keep(spans[shard], shard);
-  EXPECT_EQ(heap_.GetStats().free_mapped_bytes, 3 * kMaxShards * kPageSize);
+  for (size_t shard = 0; shard < kHomes; ++shard) Keep(spans[shard], shard);
+  EXPECT_EQ(heap_.GetStats().free_mapped_bytes, 3 * kHomes * kPageSize);
   EXPECT_EQ(heap_.GetStats().small_span_bytes, 0u);
-  for (size_t shard = 0; shard < kMaxShards; ++shard) {
-    EXPECT_EQ(heap_.NewFromCache(Length(2), shard), nullptr);
-    EXPECT_EQ(heap_.NewFromCache(Length(4), shard), nullptr);
-    EXPECT_EQ(heap_.NewFromCache(Length(3), shard), spans[shard]);
-    EXPECT_EQ(heap_.NewFromCache(Length(3), shard), nullptr);
+  for (size_t shard = 0; shard < kHomes; ++shard) {
+    EXPECT_EQ(heap_.NewFromCache(Length(2), under_test_.homes[shard]), nullptr);
+    EXPECT_EQ(heap_.NewFromCache(Length(4), under_test_.homes[shard]), nullptr);
+    EXPECT_EQ(heap_.NewFromCache(Length(3), under_test_.homes[shard]), spans[shard]);
+    EXPECT_EQ(heap_.NewFromCache(Length(3), under_test_.homes[shard]), nullptr);
   }
 }
 
 TEST_F(PageHeapSpanCacheTest, NearFirstThenTheOldestFar) {
   std::array<Span*, 4> spans;
   for (Span*& span : spans) span = New(1);
-  heap_.DeleteToCache(spans[0], 1, false);
-  heap_.DeleteToCache(spans[1], 1, false);
-  heap_.DeleteToCache(spans[2], 1, true);
-  heap_.DeleteToCache(spans[3], 1, true);
-  for (const size_t i : {3u, 2u, 0u, 1u}) EXPECT_EQ(heap_.NewFromCache(Length(1), 1), spans[i]);
+  heap_.DeleteToCache(spans[0], under_test_.homes[1], false);
+  heap_.DeleteToCache(spans[1], under_test_.homes[1], false);
+  heap_.DeleteToCache(spans[2], under_test_.homes[1], true);
+  heap_.DeleteToCache(spans[3], under_test_.homes[1], true);
+  for (const size_t i : {3u, 2u, 0u, 1u})
+    EXPECT_EQ(heap_.NewFromCache(Length(1), under_test_.homes[1]), spans[i]);
 }
 
 TEST_F(PageHeapSpanCacheTest, WhatDoesNotFitIsDeleted) {
@@ -143,8 +146,8 @@ TEST_F(PageHeapSpanCacheBigPagesTest, LengthsAreWholeHardwarePages) {
   Span* const span = New(1);
   ASSERT_EQ(span->num_pages, Length(8));
   Keep(span, 2);
-  EXPECT_EQ(heap_.NewFromCache(Length(9), 2), nullptr);
-  EXPECT_EQ(heap_.NewFromCache(Length(1), 2), span);
+  EXPECT_EQ(heap_.NewFromCache(Length(9), under_test_.homes[2]), nullptr);
+  EXPECT_EQ(heap_.NewFromCache(Length(1), under_test_.homes[2]), span);
 }
 
 // Others' needs. In the order in which they are met: free memory that is mapped, what is kept,
@@ -156,7 +159,7 @@ TEST_F(PageHeapSpanCacheTest, IsLeftAloneWhileThereIsMappedMemory) {
   Keep(kept, 1);
   heap_.Delete(free);
   EXPECT_EQ(New(5, SpanState::kLarge), free);
-  EXPECT_EQ(heap_.NewFromCache(Length(8), 1), kept);
+  EXPECT_EQ(heap_.NewFromCache(Length(8), under_test_.homes[1]), kept);
 }
 
 TEST_F(PageHeapSpanCacheTest, IsGivenUpBeforeFreshMemoryIsUsed) {
@@ -168,7 +171,7 @@ TEST_F(PageHeapSpanCacheTest, IsGivenUpBeforeFreshMemoryIsUsed) {
   EXPECT_EQ(span, kept);
   EXPECT_FALSE(span->zeroed());
   EXPECT_EQ(span->num_pages, Length(6));
-  EXPECT_EQ(heap_.NewFromCache(Length(8), 1), nullptr);
+  EXPECT_EQ(heap_.NewFromCache(Length(8), under_test_.homes[1]), nullptr);
   EXPECT_EQ(heap_.GetStats().free_mapped_bytes, 2 * kPageSize);
   heap_.CheckInvariants();
 }
@@ -196,7 +199,7 @@ TEST_F(PageHeapSpanCacheTest, ServesWhenTheSystemGivesNothing) {
   std::vector<Span*> spans;
   for (size_t i = 0; i < kPagesInMiB / 8; ++i) spans.push_back(New(8));
   vm_.FailMap(1, FakeVirtualMemory::kForever);
-  for (size_t i = 0; i < spans.size(); ++i) Keep(spans[i], i % kMaxShards);
+  for (size_t i = 0; i < spans.size(); ++i) Keep(spans[i], i % kHomes);
   Span* const all = New(kPagesInMiB, SpanState::kLarge);
   ASSERT_NE(all, nullptr);
   EXPECT_EQ(vm_.map_failures(), 0u);
@@ -205,15 +208,15 @@ TEST_F(PageHeapSpanCacheTest, ServesWhenTheSystemGivesNothing) {
 
 TEST_F(PageHeapSpanCacheTest, ReleaseAtLeastGivesItBack) {
   std::vector<Span*> spans;
-  for (size_t i = 0; i < kMaxShards; ++i) spans.push_back(New(4));
-  for (size_t i = 0; i < kMaxShards; ++i) Keep(spans[i], i);
-  EXPECT_EQ(heap_.ReleaseAtLeast(kAllPages), Length(4 * kMaxShards));
+  for (size_t i = 0; i < kHomes; ++i) spans.push_back(New(4));
+  for (size_t i = 0; i < kHomes; ++i) Keep(spans[i], i);
+  EXPECT_EQ(heap_.ReleaseAtLeast(kAllPages), Length(4 * kHomes));
   const PageHeap::Stats stats = heap_.GetStats();
   EXPECT_EQ(stats.free_mapped_bytes, 0u);
   EXPECT_EQ(stats.small_span_bytes, 0u);
   EXPECT_EQ(stats.free_released_bytes, stats.system_bytes);
-  for (size_t shard = 0; shard < kMaxShards; ++shard) {
-    EXPECT_EQ(heap_.NewFromCache(Length(4), shard), nullptr);
+  for (size_t shard = 0; shard < kHomes; ++shard) {
+    EXPECT_EQ(heap_.NewFromCache(Length(4), under_test_.homes[shard]), nullptr);
   }
   heap_.CheckInvariants();
 }
@@ -223,16 +226,16 @@ TEST_F(PageHeapSpanCacheTest, ReleaseAtLeastGivesItBack) {
 TEST_F(PageHeapSpanCacheTest, ForEachLockCoversAllShards) {
   std::vector<SpinLock*> locks;
   heap_.ForEachLock([&](SpinLock& lock) { locks.push_back(&lock); });
-  EXPECT_EQ(std::set<SpinLock*>(locks.begin(), locks.end()).size(), kMaxShards + 1);
-  EXPECT_EQ(locks.size(), kMaxShards + 1);
-  std::array<Span*, kMaxShards> spans;
+  EXPECT_EQ(std::set<SpinLock*>(locks.begin(), locks.end()).size(), kHomes + 1);
+  EXPECT_EQ(locks.size(), kHomes + 1);
+  std::array<Span*, kHomes> spans;
   for (Span*& span : spans) span = New(1);
-  for (size_t shard = 0; shard < kMaxShards; ++shard) Keep(spans[shard], shard);
-  for (size_t shard = 0; shard < kMaxShards; ++shard) {
+  for (size_t shard = 0; shard < kHomes; ++shard) Keep(spans[shard], shard);
+  for (size_t shard = 0; shard < kHomes; ++shard) {
     std::atomic<bool> taken{false};
     heap_.ForEachLock([](SpinLock& lock) { lock.HoldForFork(); });
     std::thread other([&] {
-      EXPECT_EQ(heap_.NewFromCache(Length(1), shard), spans[shard]);
+      EXPECT_EQ(heap_.NewFromCache(Length(1), under_test_.homes[shard]), spans[shard]);
       taken = true;
     });
     // It cannot be done before the locks are free, however long that takes.
@@ -265,7 +268,7 @@ TEST(PageHeapSpanCacheStressTest, ManyThreads) {
         return static_cast<size_t*>(mine.span->start_address());
       };
       for (int step = 0; step < 3000; ++step) {
-        const size_t shard = random.OneIn(4) ? random.Below(kMaxShards) : t % 3;
+        const size_t shard = random.OneIn(4) ? random.Below(kHomes) : t % 3;
         const uint64_t what = random.Below(200);
         if (what == 0) {
           (void)heap.ReleaseAtLeast(Length(random.Below(100)));
@@ -275,7 +278,8 @@ TEST(PageHeapSpanCacheStressTest, ManyThreads) {
           ASSERT_LE(stats.small_span_bytes, stats.system_bytes);
         } else if (live.size() < 40 && what < 110) {
           const Length n(random.Between(1, SpanCache::kMaxPages + 2));
-          Mine mine{heap.NewFromCache(n, shard), static_cast<size_t>(random.Next())};
+          Mine mine{heap.NewFromCache(n, under_test.homes[shard]),
+                    static_cast<size_t>(random.Next())};
           if (mine.span != nullptr) {
             ++from_cache;
             ASSERT_FALSE(mine.span->zeroed());
@@ -292,11 +296,11 @@ TEST(PageHeapSpanCacheStressTest, ManyThreads) {
         } else if (!live.empty()) {
           std::swap(live[random.Below(live.size())], live.back());
           ASSERT_EQ(*word(live.back()), live.back().mark);
-          heap.DeleteToCache(live.back().span, shard, random.OneIn(2));
+          heap.DeleteToCache(live.back().span, under_test.homes[shard], random.OneIn(2));
           live.pop_back();
         }
       }
-      for (const Mine& mine : live) heap.DeleteToCache(mine.span, t, true);
+      for (const Mine& mine : live) heap.DeleteToCache(mine.span, under_test.homes[t], true);
     });
   }
   for (std::thread& thread : threads) thread.join();

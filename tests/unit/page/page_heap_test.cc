@@ -752,7 +752,7 @@ TEST_F(PageHeapTest, EagerReleasingLeavesNothing) {
   New(1);
   heap_.Delete(a);
   EXPECT_EQ(heap_.GetStats().free_mapped_bytes, 0u);
-  heap_.DeleteToCache(b, 0, true);
+  heap_.DeleteToCache(b, under_test_.homes[0], true);
   EXPECT_EQ(heap_.GetStats().free_mapped_bytes, 0u);
   EXPECT_EQ(vm_.release_calls(), 2u);
 }

@@ -42,9 +42,8 @@ TEST(SpanTest, ANewRecordIsUnused) {
   const Span span{};
   EXPECT_EQ(span.state.load(), SpanState::kUnused);
   EXPECT_EQ(span.num_pages, Length(0));
-  EXPECT_EQ(span.size_class, SizeClass::kNone);
   EXPECT_EQ(span.in_use.written, Length(0));
-  EXPECT_EQ(span.home.load(), 0u);
+  EXPECT_EQ(span.owner.load(), 0u);
   EXPECT_EQ(span.hole_pages, 0u);
 }
 

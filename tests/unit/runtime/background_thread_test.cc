@@ -59,7 +59,8 @@ TEST(BackgroundThreadTest, WhatIsDueGoes) {
   Heap& heap = HeapWithFreeMemory(1000);
   Span* const in_use = heap.page_heap.New(Length(1000), SpanState::kLarge);
   // Also spans that are kept for the shards.
-  heap.page_heap.DeleteToCache(heap.page_heap.New(Length(8), SpanState::kSmall), 0, true);
+  SpanHome& home = heap.central.shards().Ensure(0).home();
+  heap.page_heap.DeleteToCache(heap.page_heap.New(Length(8), SpanState::kSmall), home, true);
   const Length all = FreeMapped(heap);
   int turns = 0;
   for (int64_t start_ms = CoarseMilliseconds();
@@ -70,7 +71,7 @@ TEST(BackgroundThreadTest, WhatIsDueGoes) {
   // In one turn, once the peak is forgotten.
   EXPECT_LE(FreeMapped(heap), ReleasePolicy::kSlack);
   EXPECT_GE(heap.page_heap.GetStats().releases, all.pages() / PageHeap::kReleaseSlice.pages());
-  EXPECT_EQ(heap.page_heap.NewFromCache(Length(8), 0), nullptr);
+  EXPECT_EQ(heap.page_heap.NewFromCache(Length(8), home), nullptr);
   EXPECT_EQ(DoBackgroundActions(heap), kWaitMs);
   EXPECT_GT(turns, 0);
   EXPECT_EQ(heap.page_heap.GetStats().large_span_bytes, in_use->bytes());

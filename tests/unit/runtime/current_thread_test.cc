@@ -58,7 +58,6 @@ TEST(CurrentThreadTest, TheEndOfAThreadReturnsItsCache) {
   }).join();
   FlushThreadCaches(heap);
   EXPECT_EQ(heap.registry.CachedObjects(c), 0u);
-  heap.central.FlushTransferCaches();
   EXPECT_EQ(CollectSizeClassStats(heap, c).spans, 0u);
 }
 
@@ -178,7 +177,6 @@ TEST(CurrentThreadTest, ManyThreadsAtOnce) {
     for (std::thread& thread : threads) thread.join();
     ASSERT_EQ(heap.registry.GetTotals().caches, caches);
   }
-  heap.central.FlushTransferCaches();
   EXPECT_EQ(CollectSizeClassStats(heap, c).in_use_objects, 0u);
 }
 

@@ -18,7 +18,6 @@ HeapSnapshot Filled() {
   HeapSnapshot s;
   HeapStats& t = s.totals;
   t.thread_cache_bytes = 100003;
-  t.transfer_cache_bytes = 100019;
   t.central_bytes = 100043;
   t.span_tail_bytes = 100049;
   t.page_heap_free_bytes = 200003;
@@ -29,8 +28,8 @@ HeapSnapshot Filled() {
   t.thread_cache_array_bytes = 4517;
   t.large_bytes = 400009;
   t.in_use_bytes = 500009;
-  t.system_bytes = t.in_use_bytes + t.thread_cache_bytes + t.transfer_cache_bytes +
-                   t.central_bytes + t.span_tail_bytes + t.page_heap_free_bytes + t.released_bytes;
+  t.system_bytes = t.in_use_bytes + t.thread_cache_bytes + t.central_bytes + t.span_tail_bytes +
+                   t.page_heap_free_bytes + t.released_bytes;
   t.large_objects = 31;
   t.spans_in_use = 37;
   t.thread_caches = 41;
@@ -59,13 +58,11 @@ HeapSnapshot Filled() {
                   .spans = 1,
                   .in_use_objects = 2,
                   .thread_cache_objects = 3,
-                  .transfer_cache_objects = 4,
                   .central_objects = 5};
   s.classes[9] = {.object_size = 128,
                   .spans = 6,
                   .in_use_objects = 7,
                   .thread_cache_objects = 8,
-                  .transfer_cache_objects = 9,
                   .central_objects = 10};
   s.free_spans.exact[0] = {.mapped = 11, .released = 12};
   s.free_spans.exact[6] = {.mapped = 13, .released = 0};
@@ -82,7 +79,7 @@ HeapSnapshot Largest() {
   s.totals.in_use_bytes = s.totals.system_bytes = SIZE_MAX;
   s.totals.large_objects = SIZE_MAX;
   for (size_t i = 1; i < kNumSizeClasses; ++i) {
-    s.classes[i] = {SIZE_MAX, SIZE_MAX, SIZE_MAX, SIZE_MAX, SIZE_MAX, SIZE_MAX};
+    s.classes[i] = {SIZE_MAX, SIZE_MAX, SIZE_MAX, SIZE_MAX, SIZE_MAX};
   }
   for (auto& count : s.free_spans.exact) count = {UINT32_MAX, UINT32_MAX};
   return s;
@@ -213,14 +210,14 @@ TEST(StatsFormatsTest, TheSumsOfTheText) {
             "MALLOC:         500009 (    0.4 MiB) Bytes in use by application\n"
             "MALLOC: +       200003 (    0.1 MiB) Bytes in page heap freelist\n"
             "MALLOC: +       195585 (    0.1 MiB) Bytes in central cache freelist\n"
-            "MALLOC: +       100019 (    0.0 MiB) Bytes in transfer cache freelist\n"
+            "MALLOC: +            0 (    0.0 MiB) Bytes in transfer cache freelist\n"
             "MALLOC: +       100003 (    0.0 MiB) Bytes in thread cache freelists\n"
             "MALLOC: +       300007 (    0.2 MiB) Bytes in malloc metadata\n"
             "MALLOC:   ------------\n"
-            "MALLOC: =      1395626 (    1.3 MiB) Actual memory used (physical + swap)\n"
+            "MALLOC: =      1295607 (    1.2 MiB) Actual memory used (physical + swap)\n"
             "MALLOC: +       104564 (    0.0 MiB) Bytes released to OS (aka unmapped)\n"
             "MALLOC:   ------------\n"
-            "MALLOC: =      1500190 (    1.4 MiB) Virtual address space used\n"
+            "MALLOC: =      1400171 (    1.3 MiB) Virtual address space used\n"
             "MALLOC:\n"
             "MALLOC:             37               Spans in use\n"
             "MALLOC:             41               Thread heaps in use\n"
@@ -230,14 +227,14 @@ TEST(StatsFormatsTest, TheSumsOfTheText) {
 TEST(StatsFormatsTest, TheTablesOfTheText) {
   const std::string text = Written(kFormats[1], Filled());
   EXPECT_EQ(text.substr(text.find("MALLOC: class")),
-            "MALLOC: class     size    spans       in use   thread caches   transfer   central"
+            "MALLOC: class     size    spans       in use   thread caches   central"
             "         bytes  used %\n"
-            "MALLOC:     3       32        1            2               3          4         5"
-            "           448    14.2\n"
-            "MALLOC:     9      128        6            7               8          9        10"
-            "          4352    20.5\n"
-            "MALLOC: total        -        7            9              11         13        15"
-            "          4800    20.0\n"
+            "MALLOC:     3       32        1            2               3         5"
+            "           320    20.0\n"
+            "MALLOC:     9      128        6            7               8        10"
+            "          3200    28.0\n"
+            "MALLOC: total        -        7            9              11        15"
+            "          3520    27.2\n"
             "------------------------------------------------\n"
             "MALLOC:  pages   free spans         MiB   released spans         MiB\n"
             "MALLOC:      1           11         0.0               12         0.0\n"

@@ -21,9 +21,8 @@ namespace tcmalloc {
 namespace {
 
 void ExpectSum(const HeapStats& s) {
-  EXPECT_EQ(s.system_bytes, s.in_use_bytes + s.thread_cache_bytes + s.transfer_cache_bytes +
-                                s.central_bytes + s.span_tail_bytes + s.page_heap_free_bytes +
-                                s.released_bytes);
+  EXPECT_EQ(s.system_bytes, s.in_use_bytes + s.thread_cache_bytes + s.central_bytes +
+                                s.span_tail_bytes + s.page_heap_free_bytes + s.released_bytes);
 }
 
 TEST(StatsTest, AnEmptyHeap) {
@@ -94,7 +93,6 @@ TEST(StatsTest, ExactWhenQuiet) {
         heap.page_heap.Delete(large.back());
         large.pop_back();
         if (random.OneIn(20)) one.cache()->Flush();
-        if (random.OneIn(20)) heap.central.FlushTransferCaches();
         if (random.OneIn(20)) heap.page_heap.ReleaseAtLeast(Length(random.Between(1, 1000)));
       }
     }
@@ -109,7 +107,6 @@ TEST(StatsTest, ExactWhenQuiet) {
     ASSERT_EQ(s.metadata_bytes, heap.arena.mapped_bytes());
     size_t spans = large.size();
     size_t thread_cache_bytes = 0;
-    size_t transfer_cache_bytes = 0;
     size_t central_bytes = 0;
     size_t tails = 0;
     for (size_t i = 1; i < kNumSizeClasses; ++i) {
@@ -119,13 +116,11 @@ TEST(StatsTest, ExactWhenQuiet) {
       ASSERT_EQ(of_class.in_use_objects, objects_of_class[i]);
       spans += of_class.spans;
       thread_cache_bytes += of_class.thread_cache_objects * of_class.object_size;
-      transfer_cache_bytes += of_class.transfer_cache_objects * of_class.object_size;
       central_bytes += of_class.central_objects * of_class.object_size;
       tails += heap.central.free_list(c).tail_bytes();
     }
     ASSERT_EQ(s.spans_in_use, spans);
     ASSERT_EQ(s.thread_cache_bytes, thread_cache_bytes);
-    ASSERT_EQ(s.transfer_cache_bytes, transfer_cache_bytes);
     ASSERT_EQ(s.central_bytes, central_bytes);
     ASSERT_EQ(s.span_tail_bytes, tails);
   }
@@ -135,11 +130,10 @@ TEST(StatsTest, ExactWhenQuiet) {
   for (Span* const span : large) heap.page_heap.Delete(span);
   one.Exit();
   two.Exit();
-  heap.central.FlushTransferCaches();
   const HeapStats s = CollectStats(heap);
   ExpectSum(s);
   EXPECT_EQ(s.in_use_bytes, 0u);
-  EXPECT_EQ(s.thread_cache_bytes + s.transfer_cache_bytes + s.central_bytes, 0u);
+  EXPECT_EQ(s.thread_cache_bytes + s.central_bytes, 0u);
   EXPECT_EQ(s.spans_in_use, 0u);
   EXPECT_EQ(s.thread_caches, 0u);
   EXPECT_EQ(s.page_heap_free_bytes + s.released_bytes, s.system_bytes);
@@ -173,9 +167,8 @@ TEST(StatsTest, BoundedWhileThreadsRun) {
   while (running.load() > 0) {
     const HeapStats s = CollectStats(heap);
     const size_t most = CollectStats(heap).system_bytes + (size_t{64} << 20);
-    for (const size_t figure :
-         {s.in_use_bytes, s.thread_cache_bytes, s.transfer_cache_bytes, s.central_bytes,
-          s.span_tail_bytes, s.page_heap_free_bytes, s.released_bytes}) {
+    for (const size_t figure : {s.in_use_bytes, s.thread_cache_bytes, s.central_bytes,
+                                s.span_tail_bytes, s.page_heap_free_bytes, s.released_bytes}) {
       ASSERT_LE(figure, most);
     }
     for (size_t i = 1; i < kNumSizeClasses; ++i) {
@@ -184,7 +177,6 @@ TEST(StatsTest, BoundedWhileThreadsRun) {
     }
   }
   for (std::thread& thread : threads) thread.join();
-  heap.central.FlushTransferCaches();
   const HeapStats s = CollectStats(heap);
   ExpectSum(s);
   EXPECT_EQ(s.in_use_bytes, 0u);
@@ -226,7 +218,7 @@ TEST(StatsTest, TheTextHasTheFigures) {
   EXPECT_EQ(NumberOf(text, "Bytes in use by application"), s.in_use_bytes);
   EXPECT_EQ(NumberOf(text, "Bytes in page heap freelist"), s.page_heap_free_bytes);
   EXPECT_EQ(NumberOf(text, "Bytes in central cache freelist"), s.central_bytes + s.span_tail_bytes);
-  EXPECT_EQ(NumberOf(text, "Bytes in transfer cache freelist"), s.transfer_cache_bytes);
+  EXPECT_EQ(NumberOf(text, "Bytes in transfer cache freelist"), 0u);
   EXPECT_EQ(NumberOf(text, "Bytes in thread cache freelists"), s.thread_cache_bytes);
   EXPECT_EQ(NumberOf(text, "Bytes in span tails"), s.span_tail_bytes);
   EXPECT_EQ(NumberOf(text, "Bytes in malloc metadata"), s.metadata_bytes);
@@ -313,13 +305,11 @@ TEST(StatsTest, LevelTwoHasALineForEachClassInUse) {
     std::istringstream numbers(line.substr(7));
     std::vector<size_t> found;
     for (size_t n; numbers >> n;) found.push_back(n);
-    const size_t objects =
-        1 + s.thread_cache_objects + s.transfer_cache_objects + s.central_objects;
+    const size_t objects = 1 + s.thread_cache_objects + s.central_objects;
     // Percent without the tenths, at which reading numbers ends.
     EXPECT_EQ(found,
               (std::vector<size_t>{Index(c), s.object_size, s.spans, 1, s.thread_cache_objects,
-                                   s.transfer_cache_objects, s.central_objects,
-                                   objects * s.object_size, 100 / objects}));
+                                   s.central_objects, objects * s.object_size, 100 / objects}));
   }
   ASSERT_TRUE(std::getline(lines, line));
   EXPECT_EQ(line.rfind("MALLOC: total", 0), 0u);
@@ -370,9 +360,9 @@ TEST(StatsTest, LevelTwoHasALineForEachLengthOfFreeSpans) {
   EXPECT_GE(snapshot.free_spans.longer.released, 2u);
   EXPECT_GE(snapshot.free_spans.longer_released_bytes, Length(500).bytes());
   // A span that a shard keeps for its next use is free as well.
-  Span* const kept = heap.page_heap.NewNear(Length(7), 0);
+  Span* const kept = heap.page_heap.NewNear(Length(7), heap.central.shards().Ensure(0).home());
   ASSERT_NE(kept, nullptr);
-  heap.page_heap.DeleteToCache(kept, 0, true);
+  heap.page_heap.DeleteToCache(kept, heap.central.shards().Ensure(0).home(), true);
   CollectSnapshot(heap, &snapshot);
   ExpectLengthsAddUp(snapshot);
   EXPECT_EQ(snapshot.free_spans.exact[7 - 1].mapped, 1u);
@@ -416,13 +406,11 @@ TEST(StatsTest, ASnapshotIsOneCount) {
   for (const SizeClassStats& of_class : snapshot.classes) {
     sums.in_use_bytes += of_class.in_use_objects * of_class.object_size;
     sums.thread_cache_bytes += of_class.thread_cache_objects * of_class.object_size;
-    sums.transfer_cache_bytes += of_class.transfer_cache_objects * of_class.object_size;
     sums.central_bytes += of_class.central_objects * of_class.object_size;
     sums.spans_in_use += of_class.spans;
   }
   EXPECT_EQ(sums.in_use_bytes, snapshot.totals.in_use_bytes);
   EXPECT_EQ(sums.thread_cache_bytes, snapshot.totals.thread_cache_bytes);
-  EXPECT_EQ(sums.transfer_cache_bytes, snapshot.totals.transfer_cache_bytes);
   EXPECT_EQ(sums.central_bytes, snapshot.totals.central_bytes);
   EXPECT_EQ(sums.spans_in_use, snapshot.totals.spans_in_use);
   EXPECT_EQ(snapshot.totals.thread_cache_array_bytes, heap.registry.GetTotals().array_bytes);
@@ -442,20 +430,17 @@ TEST(StatsTest, PartsFitWhateverWasRead) {
     s.system_bytes = small_span_bytes + s.large_bytes + s.page_heap_free_bytes + s.released_bytes;
     const size_t most = random.Between(1, 800);
     s.thread_cache_bytes = random.Below(most);
-    s.transfer_cache_bytes = random.Below(most);
     s.central_bytes = random.Below(most);
     s.span_tail_bytes = random.Below(most);
     const HeapStats read = s;
     BalanceStats(small_span_bytes, &s);
     ExpectSum(s);
     ASSERT_GE(s.in_use_bytes, s.large_bytes);
-    const size_t free_bytes = read.thread_cache_bytes + read.transfer_cache_bytes +
-                              read.central_bytes + read.span_tail_bytes;
+    const size_t free_bytes = read.thread_cache_bytes + read.central_bytes + read.span_tail_bytes;
     if (free_bytes > small_span_bytes) {
       ASSERT_EQ(s.in_use_bytes, s.large_bytes);
     } else {
-      ASSERT_EQ(s.thread_cache_bytes + s.transfer_cache_bytes + s.central_bytes + s.span_tail_bytes,
-                free_bytes);
+      ASSERT_EQ(s.thread_cache_bytes + s.central_bytes + s.span_tail_bytes, free_bytes);
     }
   }
 }

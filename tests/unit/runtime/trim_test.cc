@@ -62,8 +62,10 @@ TEST(TrimTest, FlushingGivesUpKeptSpans) {
   for (int i = 0; i < 8; ++i) {
     spans.push_back(heap.page_heap.New(Length(4), SpanState::kSmall));
   }
-  for (Span* const span : spans) heap.page_heap.DeleteToCache(span, 0, true);
+  SpanHome& home = heap.central.shards().Ensure(0).home();
+  for (Span* const span : spans) heap.page_heap.DeleteToCache(span, home, true);
   EXPECT_EQ(heap.page_heap.GetStats().free_mapped_spans, 0u);
+  EXPECT_EQ(FlushCentralCaches(heap), Length(8 * 4).bytes());
   EXPECT_EQ(FlushCentralCaches(heap), 0u);
   EXPECT_EQ(heap.page_heap.GetStats().free_mapped_spans, 1u);
   EXPECT_EQ(heap.page_heap.GetStats().free_mapped_bytes, Length(8 * 4).bytes());
@@ -86,9 +88,8 @@ TEST(TrimTest, KeepsWhatItIsAskedToKeep) {
   EXPECT_EQ(Trim(heap, 0), keep);
 }
 
-// What lies in the transfer caches and in orphaned thread caches reaches the page heap and goes
-// back.
-TEST(TrimTest, EmptiesTransferCachesAndOrphans) {
+// What lies in orphaned thread caches reaches the page heap and goes back.
+TEST(TrimTest, EmptiesOrphans) {
   Heap& heap = NewHeap();
   heap.page_heap.SetReleaseRate(0);
   const SizeClass c = ClassForSize(256);
@@ -96,17 +97,15 @@ TEST(TrimTest, EmptiesTransferCachesAndOrphans) {
   TestThread orphan(heap.registry);
   std::vector<void*> objects;
   for (size_t i = 0; i < 20 * batch; ++i) objects.push_back(orphan.Allocate(c));
-  heap.central.Insert(c, objects.data(), 4 * batch);
-  for (size_t i = 4 * batch; i < objects.size(); ++i) orphan.Free(c, objects[i]);
+  for (void* const object : objects) orphan.Free(c, object);
   heap.registry.lock().Lock();
   heap.registry.OrphanOthersInChild(nullptr);
   heap.registry.lock().Unlock();
-  const size_t in_transfer_caches = CollectStats(heap).transfer_cache_bytes;
-  ASSERT_GE(in_transfer_caches, 4 * batch * 256);
-  ASSERT_GT(CollectStats(heap).thread_cache_bytes, 0u);
-  EXPECT_GE(FlushCaches(heap), in_transfer_caches);
+  const size_t in_caches = CollectStats(heap).thread_cache_bytes;
+  ASSERT_GT(in_caches, 0u);
+  EXPECT_GE(FlushCaches(heap), in_caches);
   const HeapStats s = CollectStats(heap);
-  EXPECT_EQ(s.transfer_cache_bytes + s.central_bytes + s.thread_cache_bytes, 0u);
+  EXPECT_EQ(s.central_bytes + s.thread_cache_bytes, 0u);
   EXPECT_EQ(s.in_use_bytes, 0u);
   EXPECT_EQ(s.thread_caches, 0u);
   EXPECT_EQ(Trim(heap, 0), s.page_heap_free_bytes);
@@ -176,7 +175,6 @@ TEST(TrimTest, EmptiesTheCallersCache) {
   EXPECT_GE(FlushCaches(heap), before.thread_cache_bytes);
   const HeapStats after = CollectStats(heap);
   EXPECT_EQ(after.thread_cache_bytes, 0u);
-  EXPECT_EQ(after.transfer_cache_bytes, 0u);
   EXPECT_EQ(CollectSizeClassStats(heap, c).spans, 0u);
   EXPECT_GT(Trim(heap, 0), 0u);
 }

@@ -15,6 +15,7 @@
 #include "base/size_classes.h"
 #include "base/text_writer.h"
 #include "central/central_cache.h"
+#include "central/span_owner.h"
 #include "page/metadata_arena.h"
 #include "page/page_heap.h"
 #include "page/page_map.h"
@@ -46,18 +47,15 @@ inline thread_local int test_processor = 0;
 
 // The tiers from the system to the central cache.
 struct TestHeap {
+  static constexpr size_t kShards = ShardMap::kDefault;
+
   explicit TestHeap(size_t hardware_page_size = 4096)
       : vm({.hardware_page_size = hardware_page_size}),
         page_map(*mapped_page_map),
         arena(vm),
         page_heap(vm, page_map, arena),
-        central(page_heap, page_map, arena, [] { return test_processor; }) {}
+        central(page_heap, page_map, arena, [] { return test_processor; }, kShards) {}
 
-  // Objects of class `c` in the transfer caches of one shard.
-  size_t TransferObjects(size_t shard, SizeClass c) {
-    TransferCaches* const caches = central.transfer_caches(shard);
-    return caches == nullptr ? 0 : (*caches)[c].objects();
-  }
   // Watches the pages of all spans that the objects are in.
   void WatchSpansOf(TouchWatch* watch, const std::vector<void*>& objects) {
     std::set<Span*> spans;
@@ -66,14 +64,22 @@ struct TestHeap {
   }
 
   Span* SpanOf(const void* object) { return page_map.SpanOf(PageId::Containing(object)); }
+  // The number of the shard that has the object's span.
+  size_t ShardOf(const void* object) { return SpanOwner::Of(SpanOf(object)).shard(); }
 
-  // Objects of class `c` in the central tiers.
-  size_t CentralObjects(SizeClass c) {
-    return central.free_list(c).free_objects() + central.transfer_objects(c);
-  }
+  // Objects of class `c` in the central free list.
+  size_t CentralObjects(SizeClass c) { return central.free_list(c).free_objects(); }
   // All objects of class `c`, wherever they are.
   size_t AllObjects(SizeClass c) {
     return central.free_list(c).num_spans() * central.free_list(c).objects_per_span();
+  }
+
+  // Calls f(lock) for the locks of the central tier and of the page heap, in the order of the
+  // ranks.
+  template <typename F>
+  void ForEachLock(F f) {
+    central.ForEachLock(f);
+    page_heap.ForEachLock(f);
   }
 
   // Aborts when an invariant of any tier does not hold.

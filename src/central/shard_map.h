@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// ShardMap: which shard of the central tier serves the calling thread, and the shards themselves.
+//
+// Processors get their shards in the order in which they first ask: a process that is confined to
+// four of a hundred has four.
+//
+// Why shards. Two threads on two processors that each allocate and free 3 MiB, again and again,
+// spent half of their time (on processors with a common last-level cache) to four fifths (without)
+// in touching objects that had been in the other one's cache, as long as they took memory from
+// common lists.
+//
+// Invariants
+//   D1  A pointer to a shard, or to a shard's spans of a class, is written once, with lock_ held,
+//       by a release store; whoever reads it, with acquire, finds what it names constructed.
+//   D2  A shard's home is known to the page heap before the shard is found here.
+//   D3  While the locks are held for fork (ForEachLock) only the forking thread makes anything, and
+//       what it makes is held for fork too. So the locks that ForEachLock visits are, before and
+//       after fork, those that are held.
+// Thread safety: any. Which shard a thread uses is a matter of speed alone, so what decides it is
+// relaxed. Lock: LockRank::kShards, for the store of a pointer. Memory: the arena's, for good.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/compiler.h"
+#include "base/size_classes.h"
+#include "central/shard.h"
+#include "central/span_owner.h"
+#include "os/spinlock.h"
+#include "page/metadata_arena.h"
+#include "page/page_heap.h"
+
+namespace tcmalloc {
+
+class ShardMap {
+ public:
+  // The number of the processor that the calling thread runs on; negative when it is not known.
+  using Processor = int (*)();
+
+  static constexpr size_t kMost = SpanOwner::kMaxShards;
+  // Why 16: what shards retain is bounded for each of them, and a shard that four processors share
+  // is waited for little (docs/decisions/0010).
+  static constexpr size_t kDefault = 16;
+
+  // At most `num_shards` shards, of which the first exists from the beginning. Requires: 0 <
+  // num_shards <= kMost.
+  ShardMap(PageHeap& page_heap, MetadataArena& arena, Processor processor,
+           size_t num_shards = kDefault);
+  ShardMap(const ShardMap&) = delete;
+  ShardMap& operator=(const ShardMap&) = delete;
+
+  // The calling thread's shard; the first one when there is no memory to make its own. Cost: what
+  // the function costs, and two loads.
+  Shard& Current() {
+    const int processor = processor_();
+    if (processor < 0) return first_;
+    std::atomic<uint8_t>& entry = entries_[static_cast<size_t>(processor) % kMaxProcessors];
+    const uint8_t known = entry.load(std::memory_order_relaxed);
+    const size_t number = (known != 0 ? known : Assign(entry)) - size_t{1};
+    Shard* const shard = At(number);
+    return shard != nullptr ? *shard : Ensure(number);
+  }
+  // The shard with that number, made where it is not there; the first one when there is no memory.
+  // Requires: number is less than the number of shards.
+  TC_SLOW_PATH Shard& Ensure(size_t number) TC_EXCLUDES(lock_);
+
+  // Null where there is none (yet). Requires: number < kMost.
+  Shard* At(size_t number) const { return shards_[number].load(std::memory_order_acquire); }
+  // Of the shard with that number; null where it has none of the class, or is not there.
+  ShardSpans* SpansAt(size_t number, SizeClass c) const {
+    const Shard* const shard = At(number);
+    return shard == nullptr ? nullptr : shard->spans(c);
+  }
+  // The shard's spans of the class, made where they are not there; null when there is no memory.
+  ShardSpans* EnsureSpans(Shard& shard, SizeClass c) TC_EXCLUDES(lock_);
+
+  // Calls f(shard) for each shard that there is.
+  template <typename F>
+  void ForEach(F f) const {
+    for (size_t i = 0; i < num_shards_; ++i) {
+      if (Shard* const shard = At(i)) f(*shard);
+    }
+  }
+  // Calls f(shard) for each shard but `own`, from the next one on, until it returns something else
+  // than 0, which is returned.
+  template <typename F>
+  size_t FirstOfOthers(const Shard& own, F f) const {
+    for (size_t i = 1; i < num_shards_; ++i) {
+      Shard* const shard = At((own.number() + i) % num_shards_);
+      if (shard == nullptr) continue;
+      if (const size_t result = f(*shard)) return result;
+    }
+    return 0;
+  }
+
+  // Calls f(lock) for every lock but those of what the page heap keeps (see PageHeap::ForEachLock).
+  // Once the first one is held, there are no others but such as the holder makes (D3).
+  template <typename F>
+  void ForEachLock(F f) {
+    f(lock_);
+    ForEach([&f](Shard& shard) { shard.ForEachClassLock(f); });
+  }
+
+ private:
+  // More processors share entries.
+  static constexpr size_t kMaxProcessors = 1024;
+
+  uint8_t Assign(std::atomic<uint8_t>& entry);
+  // What `slot` names, built by T(arguments...) and prepared by prepare(T&) where it is null; null
+  // when there is no memory.
+  template <typename T, typename Prepare, typename... Arguments>
+  T* BuildOnce(std::atomic<T*>& slot, Prepare prepare, Arguments... arguments) TC_EXCLUDES(lock_);
+
+  const Processor processor_;
+  const size_t num_shards_;
+  PageHeap& page_heap_;
+  MetadataArena& arena_;
+  SpinLock lock_{LockRank::kShards};
+  // D1. Written with lock_ held.
+  std::array<std::atomic<Shard*>, kMost> shards_ = {};
+  Shard first_{0};
+  // Processors that have asked; when two threads on one ask at once, a number is skipped.
+  std::atomic<size_t> next_{0};
+  // The processor's shard + 1; 0: it has not asked yet.
+  std::array<std::atomic<uint8_t>, kMaxProcessors> entries_ = {};
+};
+
+}  // namespace tcmalloc

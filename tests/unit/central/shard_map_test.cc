@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "central/shard_map.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <set>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "testing/heap_fixture.h"
+
+namespace tcmalloc {
+namespace {
+
+constexpr int kProcessors = 1024;  // those above share entries with them
+
+constexpr size_t kShards = ShardMap::kDefault;
+
+size_t ShardOf(ShardMap& map, int number) {
+  test_processor = number;
+  return map.Current().number();
+}
+
+class ShardMapTest : public testing::Test {
+ protected:
+  ~ShardMapTest() override { test_processor = 0; }
+
+  TestHeap heap_;
+  ShardMap& map_ = heap_.central.shards();
+};
+
+TEST_F(ShardMapTest, ShardsInTheOrderOfFirstAsking) {
+  EXPECT_EQ(ShardOf(map_, 77), 0u);
+  EXPECT_EQ(ShardOf(map_, 3), 1u);
+  EXPECT_EQ(ShardOf(map_, 77), 0u);
+  EXPECT_EQ(ShardOf(map_, 0), 2u);
+  EXPECT_EQ(ShardOf(map_, kProcessors - 1), 3u);
+  // Who asked keeps what it has.
+  for (const auto& [number, shard] : {std::pair(3, 1u), {kProcessors - 1, 3u}, {0, 2u}, {77, 0u}}) {
+    EXPECT_EQ(ShardOf(map_, number), shard) << number;
+  }
+  EXPECT_EQ(ShardOf(map_, 5), 4u);
+}
+
+TEST_F(ShardMapTest, MoreProcessorsThanShardsShareThemEvenly) {
+  std::vector<size_t> processors_of(kShards);
+  // Not from 0 on: the number of the processor does not matter.
+  for (int number = 100; number < 100 + 3 * static_cast<int>(kShards); ++number) {
+    const size_t shard = ShardOf(map_, number);
+    ASSERT_EQ(shard, static_cast<size_t>(number - 100) % kShards);
+    ++processors_of[shard];
+  }
+  EXPECT_EQ(processors_of, std::vector<size_t>(kShards, 3));
+}
+
+// It is not a processor: it takes no shard from those who are.
+TEST_F(ShardMapTest, AnUnknownProcessorHasTheFirstShard) {
+  EXPECT_EQ(ShardOf(map_, -1), 0u);
+  EXPECT_EQ(ShardOf(map_, 9), 0u);
+  EXPECT_EQ(ShardOf(map_, 8), 1u);
+  EXPECT_EQ(ShardOf(map_, -1), 0u);
+  EXPECT_EQ(ShardOf(map_, -1000), 0u);
+  EXPECT_EQ(ShardOf(map_, 7), 2u);
+}
+
+TEST_F(ShardMapTest, ProcessorsBeyondTheTableShareEntries) {
+  EXPECT_EQ(ShardOf(map_, 1), 0u);
+  EXPECT_EQ(ShardOf(map_, kProcessors + 2), 1u);
+  EXPECT_EQ(ShardOf(map_, kProcessors + 1), 0u);
+  EXPECT_EQ(ShardOf(map_, 2), 1u);
+  // Those within it do not.
+  EXPECT_EQ(ShardOf(map_, kProcessors / 2 + 1), 2u);
+  EXPECT_EQ(ShardOf(map_, 5 * kProcessors + 2), 1u);
+  EXPECT_LT(ShardOf(map_, 0x7fffffff), kShards);
+}
+
+// Threads ask for the first time at once, several for each processor: all that are on one get the
+// same answer then and later, and two processors get the same shard only where there are not enough
+// (when two threads on one ask at once, a number is skipped: then somewhat earlier).
+TEST_F(ShardMapTest, ConcurrentFirstAsks) {
+  constexpr int kThreads = 8;
+  constexpr int kAsked = 6;
+  constexpr int kRounds = 100;
+  for (int round = 0; round < kRounds; ++round) {
+    const auto heap = std::make_unique<TestHeap>();
+    ShardMap* const map = &heap->central.shards();
+    std::atomic<int> ready{0};
+    std::vector<std::vector<size_t>> answers(kThreads, std::vector<size_t>(kAsked));
+    std::vector<std::thread> threads;
+    for (int t = 0; t < kThreads; ++t) {
+      threads.emplace_back([&, t] {
+        ready.fetch_add(1);
+        while (ready.load() < kThreads) std::this_thread::yield();
+        for (int i = 0; i < kAsked; ++i) {
+          const int number = (i + t / 4) % kAsked;
+          answers[static_cast<size_t>(t)][static_cast<size_t>(number)] = ShardOf(*map, number);
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    for (int t = 1; t < kThreads; ++t) ASSERT_EQ(answers[static_cast<size_t>(t)], answers[0]);
+    for (int i = 0; i < kAsked; ++i) {
+      const size_t shard = answers[0][static_cast<size_t>(i)];
+      ASSERT_LT(shard, kShards);
+      ASSERT_EQ(ShardOf(*map, i), shard);
+    }
+  }
+}
+
+// The shards themselves, and what they have of each class, are made once and stay, whoever asks.
+TEST_F(ShardMapTest, EachIsMadeOnce) {
+  EXPECT_EQ(map_.At(3), nullptr);
+  Shard& shard = map_.Ensure(3);
+  EXPECT_EQ(shard.number(), 3u);
+  EXPECT_EQ(&map_.Ensure(3), &shard);
+  EXPECT_EQ(map_.At(3), &shard);
+  EXPECT_EQ(map_.At(2), nullptr);
+  const SizeClass c = ClassForSize(64);
+  EXPECT_EQ(shard.spans(c), nullptr);
+  EXPECT_EQ(map_.SpansAt(3, c), nullptr);
+  EXPECT_EQ(map_.SpansAt(2, c), nullptr);
+  ShardSpans* const spans = map_.EnsureSpans(shard, c);
+  ASSERT_NE(spans, nullptr);
+  EXPECT_EQ(map_.EnsureSpans(shard, c), spans);
+  EXPECT_EQ(map_.SpansAt(3, c), spans);
+  EXPECT_EQ(shard.spans(ClassForSize(128)), nullptr);
+  EXPECT_EQ(map_.SpansAt(0, c), nullptr);
+}
+
+TEST_F(ShardMapTest, ThreadsThatMakeTheSameGetTheSame) {
+  constexpr size_t kThreads = 8;
+  constexpr int kRounds = 100;
+  const SizeClass c = ClassForSize(64);
+  for (int round = 0; round < kRounds; ++round) {
+    const auto heap = std::make_unique<TestHeap>();
+    ShardMap& map = heap->central.shards();
+    std::atomic<size_t> ready{0};
+    std::vector<std::pair<Shard*, ShardSpans*>> made(kThreads);
+    std::vector<std::thread> threads;
+    for (size_t t = 0; t < kThreads; ++t) {
+      threads.emplace_back([&, t] {
+        ready.fetch_add(1);
+        while (ready.load() < kThreads) std::this_thread::yield();
+        made[t].first = &map.Ensure(5);
+        made[t].second = map.EnsureSpans(*made[t].first, c);
+        const SpinLockHolder holder(made[t].second->lock);
+        made[t].second->num_spans.Add(1);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    for (const auto& each : made) ASSERT_EQ(each, made[0]);
+    ASSERT_EQ(made[0].second->num_spans.value(), kThreads);
+    // What each of the slower ones had got for it went back: all is as after one alone.
+    const auto alone = std::make_unique<TestHeap>();
+    alone->central.shards().EnsureSpans(alone->central.shards().Ensure(5), c);
+    ASSERT_EQ(heap->arena.allocated_bytes(), alone->arena.allocated_bytes());
+  }
+}
+
+// The first one serves until there is memory.
+TEST_F(ShardMapTest, WithoutMemory) {
+  heap_.vm.FailMap(1, FakeVirtualMemory::kForever);
+  for (size_t bytes = MetadataArena::kMaxBytes; bytes >= 16; bytes /= 2) {
+    while (heap_.arena.AllocateWithoutGrowing(bytes) != nullptr) {
+    }
+  }
+  EXPECT_EQ(ShardOf(map_, 10), 0u);
+  EXPECT_EQ(ShardOf(map_, 11), 0u);
+  EXPECT_EQ(map_.At(1), nullptr);
+  EXPECT_EQ(map_.EnsureSpans(map_.Ensure(0), ClassForSize(64)), nullptr);
+  EXPECT_EQ(map_.SpansAt(0, ClassForSize(64)), nullptr);
+  heap_.vm.StopFailing();
+  EXPECT_EQ(ShardOf(map_, 11), 1u);
+  EXPECT_NE(map_.EnsureSpans(map_.Ensure(0), ClassForSize(64)), nullptr);
+}
+
+TEST_F(ShardMapTest, VisitsAllFromTheNextOneOn) {
+  for (const size_t number : {2, 7, 11}) map_.Ensure(number);
+  std::vector<size_t> numbers;
+  map_.ForEach([&](const Shard& shard) { numbers.push_back(shard.number()); });
+  EXPECT_EQ(numbers, (std::vector<size_t>{0, 2, 7, 11}));
+  numbers.clear();
+  EXPECT_EQ(map_.FirstOfOthers(map_.Ensure(7),
+                               [&](const Shard& shard) -> size_t {
+                                 numbers.push_back(shard.number());
+                                 return 0;
+                               }),
+            0u);
+  EXPECT_EQ(numbers, (std::vector<size_t>{11, 0, 2}));
+  EXPECT_EQ(map_.FirstOfOthers(map_.Ensure(7),
+                               [](const Shard& shard) -> size_t { return shard.number(); }),
+            11u);
+}
+
+// A handler of another library allocates between the allocator's fork handlers: what the forking
+// thread makes then is held as is what was there before, and released with it.
+TEST_F(ShardMapTest, WhatIsMadeBetweenForkHandlersIsHeldToo) {
+  const SizeClass c = ClassForSize(64);
+  map_.EnsureSpans(map_.Ensure(0), c);
+  heap_.ForEachLock([](SpinLock& lock) { lock.HoldForFork(); });
+  SpinLock::BeginForkHold();
+  map_.EnsureSpans(map_.Ensure(0), ClassForSize(128));
+  map_.EnsureSpans(map_.Ensure(4), c);
+  std::set<const SpinLock*> locks;
+  heap_.ForEachLock([&](SpinLock& lock) {
+    locks.insert(&lock);
+    EXPECT_TRUE(lock.HeldForForkByThisThread());
+  });
+  // The map's, of three lists, of what two shards keep, and the page heap's.
+  EXPECT_EQ(locks.size(), 7u);
+  EXPECT_EQ(locks.count(&map_.At(4)->home().kept.lock()), 1u);
+  SpinLock::EndForkHold();
+  heap_.ForEachLock([](SpinLock& lock) { lock.ReleaseAfterForkInParent(); });
+  std::thread([&] {
+    heap_.ForEachLock([](SpinLock& lock) { EXPECT_TRUE(lock.TryLock()), lock.Unlock(); });
+  }).join();
+}
+
+TEST(ShardMapLimitsTest, AsManyShardsAsItIsTold) {
+  for (const size_t most : {size_t{1}, size_t{3}, ShardMap::kMost}) {
+    TestHeap heap;
+    ShardMap map(heap.page_heap, heap.arena, [] { return test_processor; }, most);
+    std::set<size_t> numbers;
+    for (int p = 0; p < 2 * static_cast<int>(most); ++p) numbers.insert(ShardOf(map, p));
+    EXPECT_EQ(numbers.size(), most);
+    EXPECT_EQ(*numbers.rbegin(), most - 1);
+  }
+  test_processor = 0;
+}
+
+}  // namespace
+}  // namespace tcmalloc
