@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // PageId and Length: the number of a page and a count of pages. They are different types, so that
-// adding two page numbers or passing bytes for pages does not compile.
+// adding two page numbers or passing bytes for pages does not compile. KiB and MiB: bytes.
 #pragma once
 
 #include <compare>
@@ -11,6 +11,10 @@
 #include "base/config.h"
 
 namespace tcmalloc {
+
+// Requires: the bytes fit into a size_t.
+constexpr size_t KiB(size_t n) { return n << 10; }
+constexpr size_t MiB(size_t n) { return n << 20; }
 
 // A count of pages.
 class Length {
