@@ -19,9 +19,11 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/tuning.h"
+
 namespace tcmalloc {
 
-inline constexpr size_t kMaxShards = 16;
+inline constexpr size_t kMaxShards = kTuning.shards.max;
 
 class ShardMap {
  public:

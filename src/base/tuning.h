@@ -11,8 +11,9 @@
 // libraries, states of protocols. They stay where they are used. tests/layout/tuning_test.py lists
 // them with a reason each, and fails when src/ has another constant.
 //
-// Three borders are named "large", "huge" and "giant": size_classes.max_small_bytes,
-// hugepages.huge_object and giant_reports.threshold_bytes. No other border has such a name.
+// "Large" and its like mean three things: a large object is above size_classes.max_small_bytes, a
+// huge object has hugepages.huge_object or more, and a report of a large allocation is due from
+// large_reports.threshold_bytes on. No other border has such a name.
 //
 // Cost: none. Everything is a compile-time constant.
 #pragma once
@@ -31,7 +32,7 @@ struct Tuning {
     // Requests of up to this many bytes are small: they have a size class. What is above is a large
     // object: a span of its own. Not measured. Range: 128 KiB to 512 KiB; there must be fewer than
     // 256 classes.
-    size_t max_small_bytes = KiB(256);
+    size_t max_small_bytes = 256_KiB;
     // Classes are multiples of 16 bytes up to here; above, doublings are divided. A power of two.
     // Range: 128 to 1024.
     size_t first_doubling_bytes = 128;
@@ -43,7 +44,7 @@ struct Tuning {
 
     // Objects that move between caches at once: this many bytes, within the two bounds below. Not
     // measured. Range: 16 KiB to 256 KiB.
-    size_t batch_bytes = KiB(64);
+    size_t batch_bytes = 64_KiB;
     // Range: 1 to 8.
     size_t min_batch_objects = 2;
     // Pointers to a batch are on the stack of slow paths: 1 KiB. A multiple of every line batch,
@@ -62,7 +63,7 @@ struct Tuning {
     size_t span_pages_of_short = 4;
     size_t medium_bytes = 1024;
     size_t span_objects_of_medium = 128;
-    size_t long_bytes = KiB(8);
+    size_t long_bytes = 8_KiB;
     size_t span_objects_of_long = 8;
     // A span gets more pages until what is left after its last object is at most this part of it.
     // Not measured. Range: 8 to 128.
@@ -83,7 +84,7 @@ struct Tuning {
     // the central free list restore their order. A prototype with 4 MiB was a quarter slower on
     // containers and took fifteen times the memory in a producer/consumer. 256 KiB: rptest 14 %
     // faster, containers 5 to 9 % and lru 4 to 10 % slower (decision 0009). Range: 32 KiB to 1 MiB.
-    size_t max_bytes = KiB(128);
+    size_t max_bytes = 128_KiB;
     // Where fewer objects than this fit into max_bytes, this many are allowed, up to twice the
     // bytes: 128 KiB are too few for a thread whose use of a class goes up and down, and the order
     // of addresses matters less than with short objects. rptest 106 to 90 million instructions,
@@ -94,8 +95,11 @@ struct Tuning {
     size_t max_objects = 2040;
     // The first limit: objects for this many bytes, at least 1, at most initial_objects or a line
     // batch, whichever is more. Not measured. Range: 1 KiB to 64 KiB, and 1 to 64.
-    size_t initial_bytes = KiB(4);
+    size_t initial_bytes = 4_KiB;
     size_t initial_objects = 4;
+    // Batches by which a limit of a batch or more grows each time that the bin runs empty (after
+    // the TCMalloc document). Range: 1 to 4.
+    size_t growth_batches = 1;
     // The most objects that move over the stack at once: 2 KiB of pointers, which a thread with a
     // stack of 16 KiB can afford. Larger returns exchange the bin's array (decision 0024). Range:
     // a batch to 512.
@@ -117,7 +121,7 @@ struct Tuning {
     // outgrown objects are not kept either is reallocation.uncached_bytes. Peak of
     // python objects.py: 38,056 to 36,890 KiB, together with that (decision 0009). Range: 4 KiB to
     // max_small_bytes, and 0 to 100.
-    size_t late_bytes = KiB(32);
+    size_t late_bytes = 32_KiB;
     uint8_t late_uses = 16;
   } bins;
 
@@ -126,20 +130,20 @@ struct Tuning {
   struct CacheBudget {
     // What a new cache may claim. 256 KiB: containers 5 to 9 % slower (decision 0009). Range:
     // 16 KiB to 1 MiB.
-    size_t initial_bytes = KiB(64);
+    size_t initial_bytes = 64_KiB;
     // The unit of all changes: what is stolen from another cache, and the least that is added.
     // Range: 16 KiB to 1 MiB.
-    size_t step_bytes = KiB(64);
+    size_t step_bytes = 64_KiB;
     // Unclaimed bytes are given out in steps of half the limit, up to this. rptest: 170 collections
     // with steps of step_bytes, 31 with these, 120 to 106 million instructions (decision 0009).
     // Range: step_bytes to 16 MiB.
-    size_t max_step_bytes = MiB(1);
+    size_t max_step_bytes = 1_MiB;
     // What all caches may claim together: the default of TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES.
     // Soft. Range: 512 KiB to 1 GiB.
-    size_t total_bytes = MiB(32);
+    size_t total_bytes = 32_MiB;
     // When an equal share of the total is less than this, no limit is lowered below it. More would
     // strand a gigabyte in 2,000 threads (decision 0009). Range: initial_bytes to 1 MiB.
-    size_t min_per_cache_bytes = KiB(64);
+    size_t min_per_cache_bytes = 64_KiB;
     // Other caches that are looked at for a step when nothing is unclaimed. Range: 1 to 100.
     int max_candidates = 10;
   } cache_budget;
@@ -153,7 +157,7 @@ struct Tuning {
     // threads' worth. A thread that lives for 100 objects executes 110,000 instructions in the
     // allocator without, 60,000 with (decision 0009). The amount was not measured. Range: 0 to
     // cache_budget.total_bytes.
-    size_t inherited_bytes = MiB(2);
+    size_t inherited_bytes = 2_MiB;
     // A cache that has not changed for so long is idle: it is emptied rather than lowered. Not
     // measured. Range: 10 to 10,000.
     int64_t idle_ms = 100;
@@ -162,19 +166,29 @@ struct Tuning {
     size_t detached_at_once = 32;
   } thread_caches;
 
+  // What TCMALLOC_SMALL changes, besides that it asks for no hugepages: cache_budget.total_bytes,
+  // cache_budget.min_per_cache_bytes, thread_caches.inherited_bytes and release.default_rate. Not
+  // measured. Ranges: those of these fields, but at most as much (the rate: at least).
+  struct SmallPreset {
+    size_t total_cache_bytes = 1_MiB;
+    size_t min_per_cache_bytes = 16_KiB;
+    size_t inherited_bytes = 64_KiB;
+    double release_rate = 10;
+  } small_preset;
+
   // Batches between thread caches and central free lists (central/transfer_policy.h).
   struct Transfer {
     // The most that one class keeps in a shard. A prototype was faster and smaller with 64 to
     // 256 KiB than with 1 MiB on producer/consumer and container workloads: what lies here is cold
     // memory, which the bitmaps would hand out in the order of addresses. Range: 64 KiB to 1 MiB.
-    size_t max_class_bytes = KiB(256);
+    size_t max_class_bytes = 256_KiB;
     // The same in batches. Not measured. Range: 1 to 1024.
     size_t max_class_batches = 64;
     // The most that all classes keep in a shard: a program moves objects of a few classes at any
     // one time, and four can have their maximum. Four times as much changed the time of none of
     // fourteen benchmark rows, and cost t-test1, which goes through many classes, 8 % of its peak
     // memory. Range: max_class_bytes to 16 MiB.
-    size_t max_shard_bytes = MiB(1);
+    size_t max_shard_bytes = 1_MiB;
     // Classes that one insertion asks for unused slots. A round over all of them, in vain each time
     // when all are full, would cost more than the bitmaps do. Range: 1 to 64.
     size_t classes_asked = 8;
@@ -193,7 +207,7 @@ struct Tuning {
     // What a shard keeps. Two threads that each fill and empty 3 MiB take 0.25 s with 4 MiB, 0.36 s
     // with 1 MiB (decision 0010): what is above moves from CPU to CPU. It costs no memory but in
     // between: it is given up before the heap grows. Range: 0 to 64 MiB.
-    size_t max_bytes = MiB(4);
+    size_t max_bytes = 4_MiB;
     // Spans of other shards that are taken back at once for a request. One at a time mixes the
     // shards' memory span by span (decision 0010). Range: 1 to 256.
     size_t drained_at_once = 32;
@@ -206,8 +220,8 @@ struct Tuning {
     // blocks of 32 KiB, 3.6 with 64 KiB, 1.9 with 256 KiB or more. At the end of a run a few pages
     // are left over: with 256 KiB 1 to 2 % of a heap of 800 MiB, with 1 MiB 0.3 % (decision 0010).
     // So runs are longer in large heaps. Powers of two. Range: 64 KiB to 2 MiB.
-    Length min_near_run = Length::ForBytes(KiB(256));
-    Length max_near_run = Length::ForBytes(MiB(1));
+    Length min_near_run = Length::ForBytes(256_KiB);
+    Length max_near_run = Length::ForBytes(1_MiB);
     // What shards have begun is at most this part of what is in use. Range: 4 to 256.
     size_t near_runs_part = 16;
     // Large objects go to the tightest place, to save address space, where the heap has more than
@@ -215,7 +229,7 @@ struct Tuning {
     // length. With 128 MiB, heaps of 500 MiB take more than 1.25 times what best fit takes. Always:
     // 1.4 times the page faults where buffers of 64 KiB to 4 MiB are replaced; never: up to 1.5
     // times the address space (decision 0030). Ranges: 0 to 1 GiB; 1 to 256.
-    Length spare_space = Length::ForBytes(MiB(64));
+    Length spare_space = Length::ForBytes(64_MiB);
     size_t spare_space_part = 16;
     // Free spans up to this length are in a list for each length, longer ones in a tree. Statistics
     // count them by length. Not measured. Range: span_cache.max_pages to 1024; a multiple of 64.
@@ -226,9 +240,9 @@ struct Tuning {
   struct Growth {
     // The first mapping is short, so that small programs meet limits on address space (RLIMIT_AS).
     // Range: 64 KiB to 8 MiB.
-    Length min = Length::ForBytes(MiB(1));
+    Length min = Length::ForBytes(1_MiB);
     // Range: min to 1 GiB.
-    Length max = Length::ForBytes(MiB(64));
+    Length max = Length::ForBytes(64_MiB);
     // Later mappings are this part of the heap, so that their number stays logarithmic. Address
     // space costs nothing until it is touched. Not measured. Range: 2 to 64.
     size_t part = 8;
@@ -239,14 +253,14 @@ struct Tuning {
     // A heap that holds this much asks for hugepages where it grows; below, 2 MiB would show in
     // what the process takes. 16 MiB: 10 % faster with buffers, 9 % more memory in a program of
     // 29 MiB. 64 MiB: slower in each row (decision 0014). Range: 2 MiB to 1 GiB.
-    Length threshold = Length::ForBytes(MiB(32));
+    Length threshold = Length::ForBytes(32_MiB);
     // A huge object fills half of a hugepage or more. Where the heap grows for one, threshold /
     // early_part is enough: page faults of the buffers program 8,700 to 2,605. From 256 KiB on it
     // cost Python 1.3 MiB (decision 0014). realloc moves the pages of a huge object instead of
     // copying it: moving takes about 10 us, as copying 32 KiB into fresh memory does, or 256 KiB
     // into hugepages (Linux 6.18, x86), but moves are few (reallocation.max_moves). Range: 256 KiB
     // to 2 MiB.
-    Length huge_object = Length::ForBytes(MiB(1));
+    Length huge_object = Length::ForBytes(1_MiB);
     // Range: 1 to 16.
     size_t early_part = 4;
     // Of free spans of equal length, how many are looked at for the fullest hugepage. Not measured.
@@ -255,7 +269,7 @@ struct Tuning {
     // After a hugepage was split, the OS is told to make none in this much memory around it, since
     // each piece of advice may cost two mappings. A power of two. Not measured. Range: 2 MiB to
     // 1 GiB.
-    Length stopped_at_once = Length::ForBytes(MiB(64));
+    Length stopped_at_once = Length::ForBytes(64_MiB);
     // A span of a class that has this many spans in a shard already will be used whole, and is
     // pre-faulted. Most classes of a program have one span, in which there is hardly anything. Peak
     // of perl hashes.pl: 15,204 KiB with all spans, 14,348 from the 5th, 14,236 from the 9th,
@@ -265,8 +279,8 @@ struct Tuning {
     // much may not be needed; between the two lengths, 0 below. Powers of two. A page of 4 KiB
     // costs 1.5 us when touched, 1.25 us as part of 256 KiB (decision 0014). Ranges: 8 KiB to
     // 2 MiB; 16 to 1024.
-    Length min_populate = Length::ForBytes(KiB(16));
-    Length max_populate = Length::ForBytes(KiB(256));
+    Length min_populate = Length::ForBytes(16_KiB);
+    Length max_populate = Length::ForBytes(256_KiB);
     size_t populate_part = 64;
   } hugepages;
 
@@ -276,7 +290,7 @@ struct Tuning {
     // An object of this size or more that was outgrown is not kept in the thread cache: what grows
     // seldom shrinks again, and its memory serves whatever grows next. From 4 KiB on: no less
     // memory (decision 0009). Range: 1 KiB to max_small_bytes.
-    size_t uncached_bytes = KiB(16);
+    size_t uncached_bytes = 16_KiB;
     // Moves that are tried in the life of the process. Each may leave it with two mappings more, of
     // which the OS allows 65,530. Range: 0 to 10,000.
     size_t max_moves = 1000;
@@ -295,18 +309,18 @@ struct Tuning {
     size_t windows = 8;
     // What is free beyond the peak goes at this speed, times the rate (decision 0014). Range:
     // 16 MiB to 1 GiB.
-    size_t bytes_per_second = MiB(512);
+    size_t bytes_per_second = 512_MiB;
     // A smaller excess is ignored. Not measured. Range: 0 to 64 MiB.
-    Length slack = Length::ForBytes(KiB(512));
+    Length slack = Length::ForBytes(512_KiB);
     // Where only hugepages that are partly in use are left, they are split when the excess is more
     // than this part of what is in use (decision 0014). Range: 1 to 256.
     size_t split_part = 16;
     // Freeing looks at the clock once in so many pages. Not measured. Range: 64 KiB to slice.
-    Length look_every = Length::ForBytes(MiB(1));
+    Length look_every = Length::ForBytes(1_MiB);
     // The most that is released in one system call, unless there is no memory for the record of a
     // longer span's rest. A thread that frees waits for one (decision 0014). A multiple of a
     // hugepage. Range: 2 MiB to 64 MiB.
-    Length slice = Length::ForBytes(MiB(8));
+    Length slice = Length::ForBytes(8_MiB);
     // Refusals of the OS before a free gives up: about 20 us of failing calls. Range: 1 to 1000.
     size_t max_refusals = 64;
     // Free spans that are looked at for one that is better released. Not measured. Range: 1 to 256.
@@ -333,8 +347,8 @@ struct Tuning {
     // a page. With the bytes alone a program whose objects have 5 KiB came with every twelfth
     // (rptest, 2 threads: 4 % of its time; decision 0014). Ranges: 1 KiB to 64 KiB; min to 1 MiB;
     // 1 to 1000.
-    size_t min_interval_bytes = KiB(4);
-    size_t max_interval_bytes = KiB(64);
+    size_t min_interval_bytes = 4_KiB;
+    size_t max_interval_bytes = 64_KiB;
     size_t max_interval_objects = 64;
     // Slow frees of small objects come by the batch. One in so many asks for a visit, and each that
     // gave much to the page heap. Not measured. Range: 1 to 1000.
@@ -352,7 +366,7 @@ struct Tuning {
   struct Trim {
     // What no one can allocate while its memory is on its way: enough for a run of system calls,
     // little beside a heap that is worth trimming. Range: 64 KiB to 64 MiB.
-    size_t claimed_at_once_bytes = MiB(8);
+    size_t claimed_at_once_bytes = 8_MiB;
   } trim;
 
   // Memory limits (page/memory_limit.h, page/page_heap_limits.cc, runtime/limits.h).
@@ -360,8 +374,8 @@ struct Tuning {
     // Released beyond what is needed, so that not each growth near a limit is a system call:
     // slack_part of the limit, within these bounds. The upper bound is one release.slice. Not
     // measured. Ranges: 0 to max; min to 64 MiB; 2 to 1024.
-    size_t min_slack_bytes = KiB(256);
-    size_t max_slack_bytes = MiB(8);
+    size_t min_slack_bytes = 256_KiB;
+    size_t max_slack_bytes = 8_MiB;
     size_t slack_part = 64;
     // The most slices that one allocation releases for the soft limit: where free memory lies in
     // many short spans, a slice is little and costs a system call all the same. Range: 1 to 1000.
@@ -380,7 +394,7 @@ struct Tuning {
     // Free memory is unmapped for the sake of others than the heap when it is as much as this, and
     // more than a half of the heap, until a quarter is left. Less is not worth its system calls.
     // Not measured. Ranges: 1 MiB to 1 GiB; 2 to 16, and more than that.
-    size_t min_unmapped_bytes = MiB(16);
+    size_t min_unmapped_bytes = 16_MiB;
     size_t unmap_above_part = 2;
     size_t unmap_down_to_part = 4;
     // Spans that cannot be unmapped and are passed over, after each free: little of a heap is from
@@ -392,22 +406,22 @@ struct Tuning {
   struct Metadata {
     // The arena grows by this much: 16 system calls per MiB. Range: 16 KiB to 1 MiB; a multiple of
     // 64 KiB, the largest hardware page.
-    size_t chunk_bytes = KiB(64);
+    size_t chunk_bytes = 64_KiB;
     // Larger requests than this part of a chunk get a chunk of their own. Range: 2 to 16.
     size_t shared_chunk_part = 4;
     // Span records come from the arena in blocks of this size, so that its rounding does not show.
     // Range: 1 KiB to 64 KiB.
-    size_t span_records_bytes = KiB(4);
+    size_t span_records_bytes = 4_KiB;
   } metadata;
 
   // Memory from files and devices (os/backing_file.h).
   struct BackingFiles {
     // For a longer piece, which may be meant to stay empty for the most part, the file system is
     // not asked to promise memory. Not measured. Range: 1 MiB to 1 GiB.
-    size_t max_reserved_bytes = MiB(1024);
+    size_t max_reserved_bytes = 1_GiB;
     // Reserved in one system call. Before Linux 6.0 a signal undoes all of one: a timer's must not
     // do so for ever. Range: 64 KiB to 64 MiB.
-    size_t reserved_at_once_bytes = MiB(2);
+    size_t reserved_at_once_bytes = 2_MiB;
     // Random names to try for a file: another process may have taken one. Range: 1 to 10,000.
     int name_tries = 100;
     // The library's descriptors have numbers from here on, where programs do not look for their
@@ -426,23 +440,22 @@ struct Tuning {
     int fork_patience_ms = 50;
   } locks;
 
-  // Reports of giant allocations (runtime/large_reports.h). Users know them as large allocations:
-  // TCMALLOC_LARGE_ALLOC_REPORT_THRESHOLD.
-  struct GiantReports {
-    // The default threshold: larger allocations are more often a mistake than not. That of
-    // gperftools. Range: 1 MiB to 1 GiB and more.
-    size_t threshold_bytes = MiB(1024);
+  // Reports of large allocations (runtime/large_reports.h).
+  struct LargeReports {
+    // The default of TCMALLOC_LARGE_ALLOC_REPORT_THRESHOLD: larger allocations are more often a
+    // mistake than not. That of gperftools. Range: 1 MiB and up.
+    size_t threshold_bytes = 1_GiB;
     // After each report the threshold rises by this part of itself: sixty reports lie a factor of a
     // thousand apart. That of gperftools. Range: 1 to 64.
     size_t rise_part = 8;
-  } giant_reports;
+  } large_reports;
 
   // Sampled allocations, and profiles to files (profiler/profile_files.h).
   struct Sampling {
     // The mean number of bytes between samples, for profiles that are asked for where
     // TCMALLOC_SAMPLE_PARAMETER says nothing: some hundred samples a second in a program that
     // allocates much. Range: 1 KiB to 64 MiB.
-    uint64_t default_period_bytes = KiB(512);
+    uint64_t default_period_bytes = 512_KiB;
     // A peak is looked for this often, and written when it was the peak for this long. Not
     // measured. Ranges: 100 to 60,000; peak_interval_ms to 3,600,000.
     int64_t peak_interval_ms = 1000;
@@ -458,7 +471,7 @@ struct Tuning {
     size_t max_depth = 128;
     // Frames are expected to be no longer than this: an address farther from the stack pointer is
     // not read. Not measured. Range: 1 MiB to 1 GiB.
-    uintptr_t max_frame_bytes = uintptr_t{MiB(64)};
+    uintptr_t max_frame_bytes = 64_MiB;
     // The same for frames that are walked by remembered rules without looking whether memory can be
     // read: a register that is not as it should be leads anywhere. Longer frames are rare. Range:
     // 512 to 4096, the smallest page.
@@ -469,8 +482,8 @@ struct Tuning {
   struct HeapProfiler {
     // Defaults of HEAP_PROFILE_ALLOCATION_INTERVAL and HEAP_PROFILE_INUSE_INTERVAL: a file for each
     // so many bytes. Those of gperftools. Range: 0 (never) and up.
-    uint64_t allocation_interval_bytes = MiB(1024);
-    uint64_t in_use_interval_bytes = MiB(100);
+    uint64_t allocation_interval_bytes = 1_GiB;
+    uint64_t in_use_interval_bytes = 100_MiB;
     // Return addresses of a call site that count. Range: 8 to stack_traces.max_depth.
     size_t max_depth = 64;
     // Of further stacks only the innermost return address counts: programs that make stacks without
@@ -514,7 +527,7 @@ struct Tuning {
 
     // Shorter pieces of roots are read without asking whether something is behind their pages: what
     // they may make resident is a few pages each. Range: 4 KiB to 64 MiB.
-    size_t probed_root_bytes = KiB(256);
+    size_t probed_root_bytes = 256_KiB;
     // The marker sweeps a bitmap where it meets an object in so many words: going past a word takes
     // a fraction of a nanosecond. Range: 1 to 1000.
     size_t words_per_swept_object = 16;
@@ -532,8 +545,6 @@ struct Tuning {
     // A chain of arrays is no longer: where threads run on, what is read may be anything. Range:
     // 256 to 65,536.
     size_t max_chain = 4096;
-    // Leaks without a stack are grouped by the age of their span: buckets begin here.
-    int64_t age_bucket_starts_ms[6] = {0, 1'000, 10'000, 60'000, 600'000, 3'600'000};
   } leak_check;
 
   // Memory pressure (pressure/).
@@ -583,9 +594,10 @@ struct Tuning {
     // How long a thread waits for the reports of a signal that ends the process. Range: 0 to
     // 60,000.
     int64_t max_signal_wait_ms = 1000;
-    // How long a process that exits waits for a report that is being written: for a signal that is
-    // being served, and for a last profile whose writer may hang. Range: 0 to 60,000.
-    int max_exit_wait_ms = 10'000;
+    // How long a thread waits for a file that another one is writing, which may hang or have been
+    // interrupted by the same thread's signal handler: at exit, and for its own heap profile.
+    // Range: 0 to 60,000.
+    int max_write_wait_ms = 10'000;
   } reports;
 
   // Misspelt names of settings (base/near_name.h).
@@ -608,12 +620,12 @@ constexpr bool In(auto value, decltype(value) least, decltype(value) most) {
 constexpr bool IsPowerOfTwo(size_t n) { return n != 0 && (n & (n - 1)) == 0; }
 
 constexpr bool SizeClassesFit(const Tuning::SizeClasses& t) {
-  return In(t.max_small_bytes, KiB(128), KiB(512)) && IsPowerOfTwo(t.max_small_bytes) &&
+  return In(t.max_small_bytes, 128_KiB, 512_KiB) && IsPowerOfTwo(t.max_small_bytes) &&
          In(t.first_doubling_bytes, 128, 1024) && IsPowerOfTwo(t.first_doubling_bytes) &&
          In(t.steps_per_doubling, 4, 16) && IsPowerOfTwo(t.steps_per_doubling) &&
          // Steps are multiples of the alignment of all objects.
          t.first_doubling_bytes / t.steps_per_doubling >= kMinAlignment &&
-         In(t.batch_bytes, KiB(16), KiB(256)) && In(t.min_batch_objects, 1, 8) &&
+         In(t.batch_bytes, 16_KiB, 256_KiB) && In(t.min_batch_objects, 1, 8) &&
          In(t.max_batch_objects, 32, 256) && t.max_batch_objects % 8 == 0 &&
          t.tiny_bytes < t.short_bytes && t.short_bytes < t.medium_bytes &&
          t.medium_bytes < t.long_bytes && t.long_bytes < t.max_small_bytes &&
@@ -625,19 +637,19 @@ static_assert(SizeClassesFit(kTuning.size_classes));
 static_assert(In(kTuning.shards.max, 1, 32));
 
 constexpr bool BinsFit(const Tuning::Bins& t, const Tuning::SizeClasses& classes) {
-  return In(t.max_bytes, KiB(32), MiB(1)) && In(t.min_max_objects, 2, 256) &&
+  return In(t.max_bytes, 32_KiB, 1_MiB) && In(t.min_max_objects, 2, 256) &&
          In(t.max_objects, 8, 8184) && t.max_objects % 8 == 0 &&
-         In(t.initial_bytes, KiB(1), KiB(64)) && In(t.initial_objects, 1, 64) &&
-         In(t.max_move_objects, classes.max_batch_objects, 512) && t.max_overages <= 126 &&
-         In(t.max_batches_owed, 1, 16) && t.frees_before_bin <= 100 && t.late_uses <= 100 &&
-         In(t.late_bytes, KiB(4), classes.max_small_bytes);
+         In(t.initial_bytes, 1_KiB, 64_KiB) && In(t.initial_objects, 1, 64) &&
+         In(t.growth_batches, 1, 4) && In(t.max_move_objects, classes.max_batch_objects, 512) &&
+         t.max_overages <= 126 && In(t.max_batches_owed, 1, 16) && t.frees_before_bin <= 100 &&
+         t.late_uses <= 100 && In(t.late_bytes, 4_KiB, classes.max_small_bytes);
 }
 static_assert(BinsFit(kTuning.bins, kTuning.size_classes));
 
 constexpr bool CacheBudgetFits(const Tuning::CacheBudget& t) {
-  return In(t.initial_bytes, KiB(16), MiB(1)) && In(t.step_bytes, KiB(16), MiB(1)) &&
-         In(t.max_step_bytes, t.step_bytes, MiB(16)) && In(t.total_bytes, KiB(512), MiB(1024)) &&
-         In(t.min_per_cache_bytes, t.initial_bytes, MiB(1)) && In(t.max_candidates, 1, 100);
+  return In(t.initial_bytes, 16_KiB, 1_MiB) && In(t.step_bytes, 16_KiB, 1_MiB) &&
+         In(t.max_step_bytes, t.step_bytes, 16_MiB) && In(t.total_bytes, 512_KiB, 1_GiB) &&
+         In(t.min_per_cache_bytes, t.initial_bytes, 1_MiB) && In(t.max_candidates, 1, 100);
 }
 static_assert(CacheBudgetFits(kTuning.cache_budget));
 
@@ -647,46 +659,55 @@ constexpr bool ThreadCachesFit(const Tuning::ThreadCaches& t, const Tuning::Cach
 }
 static_assert(ThreadCachesFit(kTuning.thread_caches, kTuning.cache_budget));
 
+constexpr bool SmallPresetFits(const Tuning& t) {
+  return t.small_preset.total_cache_bytes <= t.cache_budget.total_bytes &&
+         t.small_preset.min_per_cache_bytes <= t.cache_budget.min_per_cache_bytes &&
+         t.small_preset.inherited_bytes <= t.thread_caches.inherited_bytes &&
+         t.release.default_rate <= t.small_preset.release_rate &&
+         t.small_preset.release_rate <= t.release.max_rate;
+}
+static_assert(SmallPresetFits(kTuning));
+
 constexpr bool TransferFits(const Tuning::Transfer& t, const Tuning::SizeClasses& classes) {
-  return In(t.max_class_bytes, KiB(64), MiB(1)) &&
+  return In(t.max_class_bytes, 64_KiB, 1_MiB) &&
          // Every class may keep a batch, or none of it: one batch of the largest is two objects.
          t.max_class_bytes >= classes.batch_bytes && In(t.max_class_batches, 1, 1024) &&
-         In(t.max_shard_bytes, t.max_class_bytes, MiB(16)) && In(t.classes_asked, 1, 64) &&
+         In(t.max_shard_bytes, t.max_class_bytes, 16_MiB) && In(t.classes_asked, 1, 64) &&
          In(t.lines_whole_object_bytes, kCacheLineSize, 4096) &&
          In(t.lines_bytes_of_longer, 1, t.lines_whole_object_bytes);
 }
 static_assert(TransferFits(kTuning.transfer, kTuning.size_classes));
 
 constexpr bool PlacementFits(const Tuning::Placement& t, const Tuning::SpanCache& kept) {
-  return In(kept.max_pages, 1, 127) && kept.max_bytes <= MiB(64) &&
-         In(kept.drained_at_once, 1, 256) && In(t.min_near_run.bytes(), KiB(64), MiB(2)) &&
-         In(t.max_near_run, t.min_near_run, Length::ForBytes(MiB(2))) &&
+  return In(kept.max_pages, 1, 127) && kept.max_bytes <= 64_MiB &&
+         In(kept.drained_at_once, 1, 256) && In(t.min_near_run.bytes(), 64_KiB, 2_MiB) &&
+         In(t.max_near_run, t.min_near_run, Length::ForBytes(2_MiB)) &&
          IsPowerOfTwo(t.min_near_run.pages()) && IsPowerOfTwo(t.max_near_run.pages()) &&
-         In(t.near_runs_part, 4, 256) && t.spare_space.bytes() <= MiB(1024) &&
+         In(t.near_runs_part, 4, 256) && t.spare_space.bytes() <= 1_GiB &&
          In(t.spare_space_part, 1, 256) && In(t.max_listed_pages, kept.max_pages, 1024) &&
          t.max_listed_pages % 64 == 0;
 }
 static_assert(PlacementFits(kTuning.placement, kTuning.span_cache));
 
 constexpr bool GrowthFits(const Tuning::Growth& t, const Tuning::Placement& placement) {
-  return In(t.min.bytes(), KiB(64), MiB(8)) && t.max >= t.min && t.max.bytes() <= MiB(1024) &&
+  return In(t.min.bytes(), 64_KiB, 8_MiB) && t.max >= t.min && t.max.bytes() <= 1_GiB &&
          In(t.part, 2, 64) && t.max >= placement.max_near_run;
 }
 static_assert(GrowthFits(kTuning.growth, kTuning.placement));
 
 constexpr bool HugepagesFit(const Tuning::Hugepages& t) {
-  return In(t.threshold.bytes(), MiB(2), MiB(1024)) &&
-         In(t.huge_object.bytes(), KiB(256), MiB(2)) && In(t.early_part, 1, 16) &&
-         In(t.equals_looked_at, 1, 64) && In(t.stopped_at_once.bytes(), MiB(2), MiB(1024)) &&
-         IsPowerOfTwo(t.stopped_at_once.pages()) && t.spans_before_populating <= 64 &&
-         In(t.min_populate.bytes(), KiB(8), MiB(2)) && IsPowerOfTwo(t.min_populate.pages()) &&
-         In(t.max_populate, t.min_populate, Length::ForBytes(MiB(2))) &&
+  return In(t.threshold.bytes(), 2_MiB, 1_GiB) && In(t.huge_object.bytes(), 256_KiB, 2_MiB) &&
+         In(t.early_part, 1, 16) && In(t.equals_looked_at, 1, 64) &&
+         In(t.stopped_at_once.bytes(), 2_MiB, 1_GiB) && IsPowerOfTwo(t.stopped_at_once.pages()) &&
+         t.spans_before_populating <= 64 && In(t.min_populate.bytes(), 8_KiB, 2_MiB) &&
+         IsPowerOfTwo(t.min_populate.pages()) &&
+         In(t.max_populate, t.min_populate, Length::ForBytes(2_MiB)) &&
          IsPowerOfTwo(t.max_populate.pages()) && In(t.populate_part, 16, 1024);
 }
 static_assert(HugepagesFit(kTuning.hugepages));
 
 constexpr bool ReallocationFits(const Tuning& t) {
-  return In(t.reallocation.uncached_bytes, KiB(1), t.size_classes.max_small_bytes) &&
+  return In(t.reallocation.uncached_bytes, 1_KiB, t.size_classes.max_small_bytes) &&
          t.reallocation.max_moves <= 10'000 &&
          // Only large objects have pages of their own to move.
          t.hugepages.huge_object.bytes() >= t.size_classes.max_small_bytes;
@@ -695,10 +716,10 @@ static_assert(ReallocationFits(kTuning));
 
 constexpr bool ReleaseFits(const Tuning::Release& t) {
   return 0 <= t.default_rate && t.default_rate <= t.max_rate && In(t.memory_ms, 100, 60'000) &&
-         In(t.windows, 2, 64) && In(t.bytes_per_second, MiB(16), MiB(1024)) &&
-         t.slack.bytes() <= MiB(64) && In(t.split_part, 1, 256) &&
-         In(t.look_every, Length::ForBytes(KiB(64)), t.slice) &&
-         In(t.slice.bytes(), MiB(2), MiB(64)) && t.slice.bytes() % MiB(2) == 0 &&
+         In(t.windows, 2, 64) && In(t.bytes_per_second, 16_MiB, 1_GiB) &&
+         t.slack.bytes() <= 64_MiB && In(t.split_part, 1, 256) &&
+         In(t.look_every, Length::ForBytes(64_KiB), t.slice) &&
+         In(t.slice.bytes(), 2_MiB, 64_MiB) && t.slice.bytes() % 2_MiB == 0 &&
          In(t.max_refusals, 1, 1000) && In(t.spans_looked_at, 1, 256) &&
          In(t.restored_at_once, 1, 1000);
 }
@@ -706,8 +727,8 @@ static_assert(ReleaseFits(kTuning.release));
 
 constexpr bool IdleReleaseFits(const Tuning::IdleRelease& t) {
   return In(t.idle_ms, 10, 1000) && In(t.flush_ms, t.idle_ms, 60'000) &&
-         In(t.max_budget_us, 100, 100'000) && In(t.min_interval_bytes, KiB(1), KiB(64)) &&
-         In(t.max_interval_bytes, t.min_interval_bytes, MiB(1)) &&
+         In(t.max_budget_us, 100, 100'000) && In(t.min_interval_bytes, 1_KiB, 64_KiB) &&
+         In(t.max_interval_bytes, t.min_interval_bytes, 1_MiB) &&
          In(t.max_interval_objects, 1, 1000) && In(t.frees_per_alarm, 1, 1000) &&
          In(t.alarm_all_ms, 100, 60'000) && In(t.background_busy_ms, 10, 10'000) &&
          In(t.background_idle_ms, t.background_busy_ms, 10'000);
@@ -716,11 +737,11 @@ static_assert(IdleReleaseFits(kTuning.idle_release));
 
 constexpr bool LimitsFit(const Tuning& t) {
   return t.limits.min_slack_bytes <= t.limits.max_slack_bytes &&
-         t.limits.max_slack_bytes <= MiB(64) && In(t.limits.slack_part, 2, 1024) &&
+         t.limits.max_slack_bytes <= 64_MiB && In(t.limits.slack_part, 2, 1024) &&
          In(t.limits.max_slices_for_soft, 1, 1000) && In(t.limits.max_times_taken, 1, 10'000) &&
          In(t.limits.cgroup_reread_ms, 100, 60'000) &&
-         In(t.trim.claimed_at_once_bytes, KiB(64), MiB(64)) &&
-         In(t.address_space.min_unmapped_bytes, MiB(1), MiB(1024)) &&
+         In(t.trim.claimed_at_once_bytes, 64_KiB, 64_MiB) &&
+         In(t.address_space.min_unmapped_bytes, 1_MiB, 1_GiB) &&
          In(t.address_space.unmap_above_part, 2, 16) &&
          // What stays is less than what may be there before.
          t.address_space.unmap_down_to_part > t.address_space.unmap_above_part &&
@@ -729,26 +750,26 @@ constexpr bool LimitsFit(const Tuning& t) {
 static_assert(LimitsFit(kTuning));
 
 constexpr bool MetadataFits(const Tuning::Metadata& t) {
-  return In(t.chunk_bytes, KiB(64), MiB(1)) && t.chunk_bytes % KiB(64) == 0 &&
-         In(t.shared_chunk_part, 2, 16) && In(t.span_records_bytes, KiB(1), KiB(64));
+  return In(t.chunk_bytes, 64_KiB, 1_MiB) && t.chunk_bytes % 64_KiB == 0 &&
+         In(t.shared_chunk_part, 2, 16) && In(t.span_records_bytes, 1_KiB, 64_KiB);
 }
 static_assert(MetadataFits(kTuning.metadata));
 
 constexpr bool SystemFits(const Tuning::BackingFiles& files, const Tuning::Locks& locks) {
-  return In(files.max_reserved_bytes, MiB(1), MiB(1024)) &&
-         In(files.reserved_at_once_bytes, KiB(64), MiB(64)) && In(files.name_tries, 1, 10'000) &&
+  return In(files.max_reserved_bytes, 1_MiB, 1_GiB) &&
+         In(files.reserved_at_once_bytes, 64_KiB, 64_MiB) && In(files.name_tries, 1, 10'000) &&
          In(files.first_descriptor, 3, 1000) && In(locks.spins, 0, 10'000) &&
          In(locks.fork_patience_ms, 1, 1000);
 }
 static_assert(SystemFits(kTuning.backing_files, kTuning.locks));
 
 constexpr bool ProfilesFit(const Tuning& t) {
-  return t.giant_reports.threshold_bytes >= MiB(1) && In(t.giant_reports.rise_part, 1, 64) &&
-         In(t.sampling.default_period_bytes, KiB(1), MiB(64)) &&
+  return t.large_reports.threshold_bytes >= 1_MiB && In(t.large_reports.rise_part, 1, 64) &&
+         In(t.sampling.default_period_bytes, 1_KiB, 64_MiB) &&
          In(t.sampling.peak_interval_ms, 100, 60'000) &&
          In(t.sampling.peak_age_ms, t.sampling.peak_interval_ms, 3'600'000) &&
          In(t.sampling.max_growth_stacks, 16, 65'536) && In(t.stack_traces.max_depth, 16, 512) &&
-         In(t.stack_traces.max_frame_bytes, MiB(1), MiB(1024)) &&
+         In(t.stack_traces.max_frame_bytes, 1_MiB, 1_GiB) &&
          In(t.stack_traces.max_simple_frame_bytes, 512, 4096) &&
          In(t.heap_profiler.max_depth, 8, t.stack_traces.max_depth) &&
          In(t.heap_profiler.max_stacks, 1024, size_t{1} << 24);
@@ -756,17 +777,13 @@ constexpr bool ProfilesFit(const Tuning& t) {
 static_assert(ProfilesFit(kTuning));
 
 constexpr bool LeakCheckFits(const Tuning::LeakCheck& t) {
-  for (size_t i = 1; i < sizeof(t.age_bucket_starts_ms) / sizeof(t.age_bucket_starts_ms[0]); ++i) {
-    if (t.age_bucket_starts_ms[i] <= t.age_bucket_starts_ms[i - 1]) return false;
-  }
-  return t.age_bucket_starts_ms[0] == 0 && IsPowerOfTwo(t.pointer_source_alignment) &&
-         In(t.max_attempts, 1, 100) && In(t.longest_pause_ms, 1, 1000) &&
-         In(t.stop_patience_ms, 100, 60'000) &&
+  return IsPowerOfTwo(t.pointer_source_alignment) && In(t.max_attempts, 1, 100) &&
+         In(t.longest_pause_ms, 1, 1000) && In(t.stop_patience_ms, 100, 60'000) &&
          In(t.first_stop_pause_ms, 1, t.longest_stop_pause_ms) &&
          t.longest_stop_pause_ms <= 10'000 && In(t.runnable_patience_ms, 100, 60'000) &&
          In(t.stuck_ns, 1'000'000, 1'000'000'000) && In(t.yields, 0, 1000) &&
          In(t.pause_ns, 1'000, 1'000'000) && In(t.look_at_task_ns, 1'000'000, 1'000'000'000) &&
-         In(t.probed_root_bytes, KiB(4), MiB(64)) && In(t.words_per_swept_object, 1, 1000) &&
+         In(t.probed_root_bytes, 4_KiB, 64_MiB) && In(t.words_per_swept_object, 1, 1000) &&
          In(t.cached_objects, 64, 4096) && In(t.prefetched_objects, 4, 64) &&
          IsPowerOfTwo(t.prefetched_objects) && In(t.waiting_words, 4, 128) &&
          IsPowerOfTwo(t.waiting_words) && In(t.max_chain, 256, 65'536);
@@ -779,15 +796,15 @@ constexpr bool PressureFits(const Tuning::Pressure& t) {
          In(t.max_interval_ms, 1000, 86'400'000) && In(t.default_interval_ms, 1, 86'400'000) &&
          t.default_interval_ms <= t.max_interval_ms && In(t.little_part, 16, 65'536) &&
          In(t.max_waits, 1, 1024) && In(t.growth_part, 4, 1024) && In(t.min_wait_ms, 1, 1000) &&
-         In(t.margin_part, 4, 1024) && In(t.near_ms, 10, 1000) &&
-         In(t.far_ms, t.near_ms, 60'000) && In(t.retry_ms, 100, 60'000) &&
-         In(t.revive_after_ms, 0, 60'000) && In(t.reads_at_once, 1, 1000);
+         In(t.margin_part, 4, 1024) && In(t.near_ms, 10, 1000) && In(t.far_ms, t.near_ms, 60'000) &&
+         In(t.retry_ms, 100, 60'000) && In(t.revive_after_ms, 0, 60'000) &&
+         In(t.reads_at_once, 1, 1000);
 }
 static_assert(PressureFits(kTuning.pressure));
 
 constexpr bool ReportsFit(const Tuning::Reports& t, const Tuning::NearNames& names) {
   return t.min_interval_ms > 0 && t.min_interval_ms < t.max_interval_ms &&
-         In(t.max_signal_wait_ms, 0, 60'000) && In(t.max_exit_wait_ms, 0, 60'000) &&
+         In(t.max_signal_wait_ms, 0, 60'000) && In(t.max_write_wait_ms, 0, 60'000) &&
          In(names.shortest, 4, 20) && In(names.two_errors_from, names.shortest, 40);
 }
 static_assert(ReportsFit(kTuning.reports, kTuning.near_names));

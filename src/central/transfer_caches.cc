@@ -2,6 +2,7 @@
 #include "central/transfer_caches.h"
 
 #include "base/check.h"
+#include "base/tuning.h"
 
 namespace tcmalloc {
 
@@ -16,7 +17,7 @@ bool TransferCaches::MakeRoom(SizeClass c) {
   for (size_t asked = 0;; ++asked) {
     const size_t unclaimed = budget_.unclaimed();
     if (unclaimed >= needed) return true;
-    if (asked == transfer_policy::kClassesAsked) return false;
+    if (asked == kTuning.transfer.classes_asked) return false;
     const size_t turn = next_asked_.fetch_add(1, std::memory_order_relaxed);
     caches_[static_cast<SizeClass>(1 + turn % (kNumSizeClasses - 1))].GiveUnusedSlots(needed -
                                                                                       unclaimed);

@@ -12,6 +12,7 @@
 #include <cstddef>
 
 #include "base/size_classes.h"
+#include "base/tuning.h"
 #include "central/per_size_class.h"
 #include "central/transfer_cache.h"
 #include "central/transfer_policy.h"
@@ -21,14 +22,15 @@ namespace tcmalloc {
 
 class TransferCaches {
  public:
-  explicit TransferCaches(MetadataArena& arena, size_t budget_bytes = transfer_policy::kTotalBytes)
+  explicit TransferCaches(MetadataArena& arena,
+                          size_t budget_bytes = kTuning.transfer.max_shard_bytes)
       : budget_(budget_bytes), caches_(arena, budget_) {}
 
   TransferCache& operator[](SizeClass c) { return caches_[c]; }
   const TransferBudget& budget() const { return budget_; }
 
   // Takes a batch of class `c`. False when there is no room and none can be made.
-  // Cost: one lock; where the budget is spent, up to kClassesAsked more.
+  // Cost: one lock; where the budget is spent, up to Tuning::Transfer::classes_asked more.
   [[nodiscard]] bool TryInsert(SizeClass c, void* const* batch);
   // Hands a batch of class `c` out. False when there is none.
   [[nodiscard]] bool TryRemove(SizeClass c, void** batch) { return caches_[c].TryRemove(batch); }

@@ -12,31 +12,17 @@
 #include <cstddef>
 
 #include "base/size_classes.h"
+#include "base/tuning.h"
 
 namespace tcmalloc::transfer_policy {
-
-// Why: on producer/consumer and container workloads a prototype was faster and smaller with 64-256
-// KiB per class than with 1 MiB, since what lies in a transfer cache is cold memory that the
-// bitmaps behind it would hand out in the order of addresses.
-inline constexpr size_t kMaxClassBytes = size_t{256} << 10;
-inline constexpr size_t kMaxBatches = 64;
-
-// Why: what lies here is cold, and there is as much for each group of processors. A program moves
-// objects of a few classes at any one time; four of them can have their maximum. Four times as much
-// changed the time of none of fourteen benchmark rows, and cost a program that goes through many
-// classes (t-test1) 8 % of its peak memory.
-inline constexpr size_t kTotalBytes = size_t{1} << 20;
-
-// So many classes are asked for unused slots by one insertion. A round over all of them, in vain
-// each time when all caches are full, would cost more than the bitmaps do.
-inline constexpr size_t kClassesAsked = 8;
 
 constexpr size_t BatchBytes(SizeClass c) {
   return kSizeClasses.batch_size(c) * kSizeClasses.size(c);
 }
 
 constexpr size_t MaxSlots(SizeClass c) {
-  return std::min(kMaxBatches, kMaxClassBytes / BatchBytes(c));
+  return std::min(kTuning.transfer.max_class_batches,
+                  kTuning.transfer.max_class_bytes / BatchBytes(c));
 }
 
 // An insertion that finds `used` of `slots` slots taken tries to get one more.

@@ -6,6 +6,7 @@
 #include <csignal>
 
 #include "base/compiler.h"
+#include "base/tuning.h"
 #include "leak/age_bucket.h"
 #include "leak/annotations.h"
 #include "leak/marker.h"
@@ -23,19 +24,6 @@
 
 namespace tcmalloc {
 namespace {
-
-// How often threads are stopped again when one was in the middle of moving objects in its bins, or
-// the pages of a large object. The former takes some ten nanoseconds, the latter microseconds: one
-// that is met in it twice has been preempted there. So the pauses between grow, to a second in all.
-constexpr int kMaxAttempts = 20;
-constexpr int kLongestPauseMs = 64;
-
-// For how long a thread that does not stop is tried again, with the heap released and all threads
-// running between, and the pauses, which grow. An attempt stops the others for some 20 ms
-// (os/world_stop.h), so they run most of the time.
-constexpr int64_t kStopPatienceMs = 5000;
-constexpr int kFirstStopPauseMs = 50;
-constexpr int kLongestStopPauseMs = 400;
 
 // One check at a time. The number of the process that makes it, 0 for none: in a forked child the
 // parent's check is none.
@@ -323,8 +311,9 @@ StopResult WithHeapAtRest(Heap& heap, Visitor* visitor, bool* stopped) {
   const auto run = [](void* context, const WorldStop& world) {
     static_cast<Visitor*>(context)->Run(world);
   };
-  const int64_t deadline_us = Microseconds() + kStopPatienceMs * 1000;
-  for (int pause_ms = kFirstStopPauseMs;; pause_ms = std::min(2 * pause_ms, kLongestStopPauseMs)) {
+  const int64_t deadline_us = Microseconds() + kTuning.leak_check.stop_patience_ms * 1000;
+  for (int pause_ms = kTuning.leak_check.first_stop_pause_ms;;
+       pause_ms = std::min(2 * pause_ms, kTuning.leak_check.longest_stop_pause_ms)) {
     *stopped = true;
     HoldHeap();
     StopResult result = WithWorldStopped(heap.virtual_memory, run, visitor);
@@ -372,9 +361,9 @@ TC_OUT_OF_LINE void CheckFrom(uintptr_t stack, Heap& heap, const LeakRequest& re
     bool stopped;
     Examination examination(heap, request, stack, careful, report);
     const StopResult stop = WithHeapAtRest(heap, &examination, &stopped);
-    if (examination.seen() == Seen::kUnsettled && attempt < kMaxAttempts) {
+    if (examination.seen() == Seen::kUnsettled && attempt < kTuning.leak_check.max_attempts) {
       Wait(pause_ms);
-      pause_ms = std::min(2 * pause_ms, kLongestPauseMs);
+      pause_ms = std::min(2 * pause_ms, kTuning.leak_check.longest_pause_ms);
       continue;
     }
     // Something is mapped as readable and is not: a guard page that /proc does not show, a file

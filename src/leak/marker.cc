@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstring>
 
+#include "base/tuning.h"
 #include "cache/bin_array.h"
 #include "central/object_words.h"
 #include "leak/root_map.h"
@@ -12,17 +13,6 @@
 
 namespace tcmalloc {
 namespace {
-
-// Shorter pieces are read without asking whether something is behind their pages: what they may
-// make resident is a few pages each.
-constexpr size_t kLongBytes = size_t{256} << 10;
-
-// A sweep is worth it where it meets an object in so many words of bits: going past a word takes a
-// fraction of a nanosecond.
-constexpr size_t kWordsPerSweptObject = 16;
-
-// So many objects that wait have their memory in the processor's caches.
-constexpr size_t kFetchedAtOnce = 512;
 
 // Clears the bit; false when it was clear.
 bool TakeBit(uint64_t* bits, size_t i) {
@@ -34,9 +24,6 @@ bool TakeBit(uint64_t* bits, size_t i) {
 }
 
 uintptr_t LoadWord(uintptr_t address) { return LoadRaw<uintptr_t>(address); }
-
-// A chain of arrays is no longer: where threads run on, what is read may be anything.
-constexpr size_t kMaxChain = 4096;
 
 }  // namespace
 
@@ -59,7 +46,8 @@ bool Marker::Prepare() {
   std::copy_n(index_.in_use(), words, unmarked_);
   to_find_ = unmarked_;
   noted_begin_ = words;
-  sweep_objects_ = std::max({size_t{1}, options_.list_objects / 2, words / kWordsPerSweptObject});
+  sweep_objects_ = std::max(
+      {size_t{1}, options_.list_objects / 2, words / kTuning.leak_check.words_per_swept_object});
   bool enough_memory = true;
   index_.ForEachInFlight([&](uintptr_t object) { enough_memory &= AddPointer(object); });
   return enough_memory;
@@ -76,7 +64,8 @@ bool Marker::ConsiderInHeap(uintptr_t word) {
   // Before it is known whether there is an object that has not been found: that takes two loads
   // which are seldom in the nearest cache, and the next of a list is then on its way. Where many
   // are waiting, it would be gone again before its turn comes.
-  if (list_size_ < kFetchedAtOnce) __builtin_prefetch(reinterpret_cast<const void*>(word));
+  if (list_size_ < kTuning.leak_check.cached_objects)
+    __builtin_prefetch(reinterpret_cast<const void*>(word));
   Target target;
   bool in_pages;
   if (!FindTarget(word, &target, &in_pages)) return in_pages;
@@ -114,11 +103,11 @@ void Marker::ConsiderLater(uintptr_t word) {
   waiting_[num_waiting_] = word;
   num_waiting_ += word - heap_lowest_ < heap_extent_ ? 1 : 0;
   if (word - conditional_lowest_ < conditional_extent_) ConsiderConditional(word);
-  if (num_waiting_ == kWaiting) ConsiderWaiting();
+  if (num_waiting_ == kTuning.leak_check.waiting_words) ConsiderWaiting();
 }
 
 void Marker::ConsiderWaiting() {
-  size_t numbers[kWaiting];
+  size_t numbers[kTuning.leak_check.waiting_words];
   size_t n = 0;
   for (size_t i = 0; i < num_waiting_; ++i) {
     Target target;
@@ -209,7 +198,8 @@ void Marker::ScanReadable(uintptr_t start, uintptr_t end, Pages pages) {
 }
 
 void Marker::ScanLong(uintptr_t start, uintptr_t end, Pages pages) {
-  if (pages == Pages::kAll || end - start < kLongBytes) return ScanWords(start, end);
+  if (pages == Pages::kAll || end - start < kTuning.leak_check.probed_root_bytes)
+    return ScanWords(start, end);
   AddressRange rest = {start, end};
   for (AddressRange part; backed_.TakeFirst(&rest, BackedPages::Want::kAny, &part);) {
     ScanWords(part.start, part.end);
@@ -268,7 +258,7 @@ void Marker::ScanClaimed(const ObjectWordsInFlight& claimed) {
 
 void Marker::ScanArrays(uintptr_t first) {
   uintptr_t at = first;
-  for (size_t i = 0; at != 0 && i < kMaxChain; ++i) {
+  for (size_t i = 0; at != 0 && i < kTuning.leak_check.max_chain; ++i) {
     const auto* const array = reinterpret_cast<const BinArray*>(at);
     const uintptr_t slots = reinterpret_cast<uintptr_t>(array->slots());
     const uintptr_t count_at = reinterpret_cast<uintptr_t>(&array->count);
@@ -311,20 +301,20 @@ void Marker::ScanObject(Item item) {
 class Marker::Queue {
  public:
   bool empty() const { return size_ == 0; }
-  bool full() const { return size_ == kAhead; }
+  bool full() const { return size_ == kTuning.leak_check.prefetched_objects; }
   void Add(Item item) {
     __builtin_prefetch(reinterpret_cast<const void*>(StartOf(item)));
-    items_[(first_ + size_++) % kAhead] = item;
+    items_[(first_ + size_++) % kTuning.leak_check.prefetched_objects] = item;
   }
   Item TakeFirst() {
     const Item item = items_[first_];
-    first_ = (first_ + 1) % kAhead;
+    first_ = (first_ + 1) % kTuning.leak_check.prefetched_objects;
     --size_;
     return item;
   }
 
  private:
-  Item items_[kAhead];
+  Item items_[kTuning.leak_check.prefetched_objects];
   size_t first_ = 0;
   size_t size_ = 0;
 };

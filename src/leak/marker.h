@@ -31,6 +31,7 @@
 
 #include "base/bitmap.h"
 #include "base/compiler.h"
+#include "base/tuning.h"
 #include "leak/check_memory.h"
 #include "leak/object_index.h"
 #include "os/backed_pages.h"
@@ -177,15 +178,6 @@ class Marker {
     return static_cast<uintptr_t>(item & ((uint64_t{1} << kClassShift) - 1));
   }
 
-  // How many objects are fetched ahead. Of 8, 16 and 32, 16 was best for trees, 32 no better than
-  // 16 for anything but an array of pointers. Much is gained, too, by fetching already what a word
-  // leads to when it is seen, as long as few wait (64-byte objects, Xeon at 2.8 GHz, other
-  // processes running: a list in random order in 218 ns of processor time per object, 372 ns
-  // without, while the program's own walk along the list took 250 ns).
-  static constexpr size_t kAhead = 16;
-  // How many words wait for each other.
-  static constexpr size_t kWaiting = 32;
-
   [[nodiscard]] bool SortConditional();
   // A word that may be an address.
   TC_FAST_PATH void Consider(uintptr_t word);
@@ -269,7 +261,7 @@ class Marker {
   // What is found goes on the list as long as it has fewer. 0 while there is enough to sweep.
   size_t list_limit_;
   bool sweeping_ = false;
-  uintptr_t waiting_[kWaiting];
+  uintptr_t waiting_[kTuning.leak_check.waiting_words];
   size_t num_waiting_ = 0;
 
   Array<Range> ranges_;

@@ -6,6 +6,7 @@
 
 #include <atomic>
 
+#include "base/tuning.h"
 #include "os/call_frame_cache.h"
 #include "os/frame_mark.h"
 #include "os/raw_memory.h"
@@ -95,12 +96,11 @@ class StackMemory {
   }
 
  private:
-  static constexpr uintptr_t kLargestFrame = uintptr_t{64} << 20;
   // No page is smaller.
   static constexpr uintptr_t kPage = 4096;
 
   bool IsReadableSlow(uintptr_t sp, uintptr_t address) {
-    if (address - sp >= kLargestFrame || address % kWord != 0) return false;
+    if (address - sp >= kTuning.stack_traces.max_frame_bytes || address % kWord != 0) return false;
     const uintptr_t page = address & ~(kPage - 1);
     if (page == readable_page_) return true;
     if (!IsReadable(address)) return false;
@@ -228,9 +228,6 @@ class Walk {
            !request_.leaves_out_callback;
   }
 
-  // A register that is not as it should be leads anywhere. Larger frames than this are rare.
-  static constexpr uintptr_t kLargestSimpleFrame = 2048;
-
   // All steps for which simple rules are in the cache, of objects that stay: nearly all there are.
   // Does what StepByRule and Write do. False at the end of the walk.
   bool StepByCachedRules() {
@@ -250,7 +247,7 @@ class Walk {
         address += sp;
       } else {
         address += rule.address_register == CallFrameRule::kFramePointer ? fp : base;
-        if (address - sp > kLargestSimpleFrame) break;
+        if (address - sp > kTuning.stack_traces.max_simple_frame_bytes) break;
       }
       const auto at = [address](int64_t words) {
         return address + static_cast<uintptr_t>(static_cast<intptr_t>(words)) * kWord;

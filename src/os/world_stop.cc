@@ -19,6 +19,7 @@
 #include <string_view>
 
 #include "base/text_fields.h"
+#include "base/tuning.h"
 #include "os/errno_keeper.h"
 #include "os/mapped_array.h"
 #include "os/memory_reader.h"
@@ -36,14 +37,6 @@ constexpr long kSeize = 0x4206;
 constexpr long kInterrupt = 0x4207;
 constexpr int kEventStop = 128;
 constexpr int kSetPtracer = 0x59616d61;
-
-// A thread that has not stopped for so long, and waits in the kernel for something else, will not
-// stop soon: an attempt ends here, so that those that have stopped go on. One that is about to run
-// stops as soon as a processor is free, which may take longer.
-constexpr int64_t kStuckNs = 20'000'000;
-// While one is waited for: at first without sleeping, since most stop within microseconds.
-constexpr int kYields = 20;
-constexpr long kPauseNs = 50'000;
 
 using WorldFunction = void (*)(void* context, const WorldStop& world);
 
@@ -257,12 +250,11 @@ void Attempt::AwaitTask(int task, int64_t patience_ns) {
       RawCall(SYS_kill, task, SIGKILL);
       break;
     }
-    // The task wakes nobody when it dies, nor each time that it waits: look now and then.
-    constexpr int64_t kLookEveryNs = 20'000'000;
     struct {  // as the system call has it, also where time_t is longer
       long seconds;
       long nanoseconds;
-    } pause = {0, static_cast<long>(std::clamp<int64_t>(left, 1'000'000, kLookEveryNs))};
+    } pause = {0, static_cast<long>(
+                      std::clamp<int64_t>(left, 1'000'000, kTuning.leak_check.look_at_task_ns))};
     RawCall(SYS_futex, reinterpret_cast<long>(&phase_), FUTEX_WAIT_PRIVATE,
             static_cast<long>(phase), reinterpret_cast<long>(&pause));
     gone = IsGone(task, WNOHANG, &status);
@@ -482,7 +474,7 @@ bool Attempt::Ask(int id) {
 // thread of the process, should it end now, could be waited for only when all have.
 bool Attempt::WaitFor(Tracee* tracee) {
   const bool may_hang = tracee->id == process_id_;
-  int64_t next_look_ns = Nanoseconds() + kStuckNs;
+  int64_t next_look_ns = Nanoseconds() + kTuning.leak_check.stuck_ns;
   for (int round = 0;; ++round) {
     int status = 0;
     const long waited = syscall(SYS_wait4, tracee->id, &status, __WALL | WNOHANG, nullptr);
@@ -512,14 +504,14 @@ bool Attempt::WaitFor(Tracee* tracee) {
       }
       if (is_late && thread.is_uninterruptible) return false;
     }
-    if (is_late) next_look_ns += kStuckNs;
-    if (round < kYields) {
+    if (is_late) next_look_ns += kTuning.leak_check.stuck_ns;
+    if (round < kTuning.leak_check.yields) {
       syscall(SYS_sched_yield);
     } else {
       const struct {  // as the system call has it, also where time_t is longer
         long seconds;
         long nanoseconds;
-      } pause = {0, kPauseNs};
+      } pause = {0, kTuning.leak_check.pause_ns};
       syscall(SYS_nanosleep, &pause, nullptr);
     }
   }

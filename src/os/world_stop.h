@@ -32,6 +32,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/tuning.h"
 #include "os/virtual_memory.h"
 
 namespace tcmalloc {
@@ -81,8 +82,6 @@ struct StopResult {
   int thread_id = 0;
 };
 
-// How long threads are waited for that are about to run.
-inline constexpr int64_t kWorldStopPatienceMs = 5000;
 inline constexpr size_t kWorldStopStackBytes = size_t{256} << 10;
 
 // Runs function(context, world) while all other threads stand still. It runs on the task: with the
@@ -92,7 +91,7 @@ inline constexpr size_t kWorldStopStackBytes = size_t{256} << 10;
 // Keeps errno.
 StopResult WithWorldStopped(VirtualMemory& vm,
                             void (*function)(void* context, const WorldStop& world), void* context,
-                            int64_t patience_ms = kWorldStopPatienceMs);
+                            int64_t patience_ms = kTuning.leak_check.runnable_patience_ms);
 
 // Runs function(context, world) on such a task, too, while the other threads run on, with nothing
 // in the world but the caller, which waits: for where the others cannot be stopped. They may unmap

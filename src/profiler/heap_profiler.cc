@@ -8,6 +8,7 @@
 #include <cstring>
 #include <new>
 
+#include "base/tuning.h"
 #include "os/clock.h"
 #include "os/errno_keeper.h"
 #include "os/error_text.h"
@@ -192,7 +193,7 @@ void EndWriting() { writing.store(false, std::memory_order_release); }
 // Waits for who is at it, but not for ever: it may be a thread that was interrupted by the handler
 // of a signal, which calls this.
 bool BeginWriting() {
-  for (int i = 0; i < 10000; ++i) {
+  for (int i = 0; i < kTuning.reports.max_write_wait_ms; ++i) {
     if (TryBeginWriting()) return true;
     WaitMillisecond();
   }
@@ -252,9 +253,9 @@ constexpr size_t kStaticSkip = 3;
 
 void OnNew(const void* object, size_t size) {
   Tables& tables = *all_tables.load(std::memory_order_acquire);
-  uintptr_t frames[SiteTable::kMaxDepth];
-  const size_t depth =
-      GetCallerStackTrace(frames, SiteTable::kMaxDepth, 0, AllocatorFrames::kLeading, kStaticSkip);
+  uintptr_t frames[kTuning.heap_profiler.max_depth];
+  const size_t depth = GetCallerStackTrace(frames, kTuning.heap_profiler.max_depth, 0,
+                                           AllocatorFrames::kLeading, kStaticSkip);
   Site* const site = tables.sites.SiteOf(frames, depth);
   Traffic traffic;
   // Without memory the object is as one from before the start.

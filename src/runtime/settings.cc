@@ -8,6 +8,7 @@
 
 #include "base/near_name.h"
 #include "base/text_fields.h"
+#include "base/tuning.h"
 #include "os/environment.h"
 #include "os/log.h"
 #include "page/release_policy.h"
@@ -240,7 +241,7 @@ constexpr Setting kSettings[] = {
      [](Settings* s) { return s->pressure; }},
     {"TCMALLOC_PROFILE", kNamesFiles | kFullLibrary, Type::kText, "", 0, 0, nullptr,
      [](Settings* s) { return s->profile_files; }},
-    {"TCMALLOC_RELEASE_RATE", kNoTraits, Type::kDouble, "1.0", 0, ReleasePolicy::kMaxRate,
+    {"TCMALLOC_RELEASE_RATE", kNoTraits, Type::kDouble, "1.0", 0, kTuning.release.max_rate,
      [](Settings* s, double v) { s->release_rate = v; }},
     {"TCMALLOC_REPORT_AT_TERM", kNoTraits, Type::kBool, "false", 0, 1,
      [](Settings* s, double v) { s->report_at_term = v != 0; }},
@@ -664,11 +665,11 @@ void ReadSetting(const char* name, size_t name_length, const char* value, Settin
 
 void UseSmallPreset(Settings* settings) {
   settings->small = true;
-  settings->max_total_thread_cache_bytes = size_t{1} << 20;
-  settings->min_thread_cache_bytes = size_t{16} << 10;
-  settings->inheritance_bytes = size_t{64} << 10;
+  settings->max_total_thread_cache_bytes = kTuning.small_preset.total_cache_bytes;
+  settings->min_thread_cache_bytes = kTuning.small_preset.min_per_cache_bytes;
+  settings->inheritance_bytes = kTuning.small_preset.inherited_bytes;
   settings->hugepages = false;
-  settings->release_rate = 10;
+  settings->release_rate = kTuning.small_preset.release_rate;
 }
 
 void ReadSettings(bool raised_privileges, Settings* settings) {

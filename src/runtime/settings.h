@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include "base/text_writer.h"
+#include "base/tuning.h"
 #include "cache/cache_budget.h"
 #include "os/stack_trace.h"
 #include "page/memory_limit.h"
@@ -23,11 +24,6 @@ namespace tcmalloc {
 
 // Room for a text setting and the zero behind it.
 inline constexpr size_t kSettingTextBytes = 256;
-
-// What caches may claim that ended threads have left for threads to come: a thread that lives for a
-// hundred objects spends half of its time on getting a cache filled and emptied again. Some pools
-// of threads' worth; not measured.
-inline constexpr size_t kInheritanceBytes = size_t{2} << 20;
 
 // What HEAPCHECK asks for (docs/leak-checker.md).
 enum class HeapCheckMode : uint8_t { kOff, kMinimal, kNormal, kStrict, kDraconian, kAsIs, kLocal };
@@ -44,9 +40,11 @@ struct Settings {
   bool heap_check_identify_leaks = false;
   bool heap_check_ignore_global_live = true;
   bool heap_check_ignore_thread_live = true;
-  uint64_t heap_check_max_leaks = 20;
-  int64_t heap_check_max_pointer_offset = 1024;    // below 0: anywhere
-  size_t heap_check_pointer_source_alignment = 8;  // that of a pointer where that is less
+  uint64_t heap_check_max_leaks = kTuning.leak_check.max_leaks;
+  int64_t heap_check_max_pointer_offset =
+      kTuning.leak_check.max_pointer_offset_bytes;  // below 0: anywhere
+  // That of a pointer where that is less.
+  size_t heap_check_pointer_source_alignment = kTuning.leak_check.pointer_source_alignment;
   bool heap_check_run_under_gdb = false;
   bool heap_check_show_contents = false;
   bool heap_check_test_pointer_alignment = false;
@@ -57,9 +55,9 @@ struct Settings {
   int heap_profile_signal = 0;
   bool heap_profile_cleanup = true;
   // 0: none.
-  uint64_t heap_profile_allocation_interval = uint64_t{1} << 30;
+  uint64_t heap_profile_allocation_interval = kTuning.heap_profiler.allocation_interval_bytes;
   uint64_t heap_profile_deallocation_interval = 0;
-  uint64_t heap_profile_inuse_interval = uint64_t{100} << 20;
+  uint64_t heap_profile_inuse_interval = kTuning.heap_profiler.in_use_interval_bytes;
   uint64_t heap_profile_time_interval_seconds = 0;
   // How those who start many processes at once tell them apart.
   char pmix_rank[kSettingTextBytes] = "";
@@ -69,7 +67,7 @@ struct Settings {
   bool has_open_mpi = false;
   bool hugepages = true;
   // LargeReports::kNever for none. Lines only where the variable is set.
-  size_t large_report_threshold_bytes = LargeReports::kDefaultThreshold;
+  size_t large_report_threshold_bytes = kTuning.large_reports.threshold_bytes;
   bool large_report_lines = false;
   char devmem_device[kSettingTextBytes] = "/dev/mem";
   uint64_t devmem_limit_mb = 0;
@@ -81,12 +79,12 @@ struct Settings {
   bool memfs_map_private = false;
   char memfs_path[kSettingTextBytes] = "";
   bool membarrier = true;
-  size_t max_total_thread_cache_bytes = CacheBudget::kDefaultTotalBytes;
+  size_t max_total_thread_cache_bytes = kTuning.cache_budget.total_bytes;
   // No variables of their own.
-  size_t min_thread_cache_bytes = CacheBudget::kStepBytes;
-  size_t inheritance_bytes = kInheritanceBytes;
+  size_t min_thread_cache_bytes = kTuning.cache_budget.min_per_cache_bytes;
+  size_t inheritance_bytes = kTuning.thread_caches.inherited_bytes;
   int64_t malloc_stats = 0;
-  double release_rate = 1.0;
+  double release_rate = kTuning.release.default_rate;
   size_t hard_limit_bytes = kNoLimit;
   size_t soft_limit_bytes = kNoLimit;
   uint32_t soft_limit_percent = 0;  // of what the container may have; 0 for none

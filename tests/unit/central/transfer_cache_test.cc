@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/tuning.h"
 #include "central/transfer_policy.h"
 #include "testing/heap_fixture.h"
 #include "testing/random.h"
@@ -46,7 +47,7 @@ TEST(TransferCacheTest, HoldsAsManyBatchesAsItMayAndHandsThemOutInReverse) {
     ASSERT_FALSE(cache.TryInsert(Batch(batch_size, 1).data())) << "class " << i;
     ASSERT_TRUE(cache.HasMost());
     ASSERT_FALSE(cache.WantsSlot());
-    ASSERT_LE(cache.objects() * kSizeClasses.size(c), transfer_policy::kMaxClassBytes);
+    ASSERT_LE(cache.objects() * kSizeClasses.size(c), kTuning.transfer.max_class_bytes);
     size_t batches = 0;
     cache.CheckInvariants();
     cache.ForEachBatch([&](void* const* batch) {

@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/tuning.h"
 #include "testing/heap_fixture.h"
 #include "testing/random.h"
 
@@ -44,14 +45,14 @@ class TransferCachesTest : public testing::Test {
 
 TEST_F(TransferCachesTest, SlotsAreClaimedWhenTheyAreNeeded) {
   TransferCaches caches(arena_);
-  EXPECT_EQ(caches.budget().total(), transfer_policy::kTotalBytes);
-  EXPECT_EQ(caches.budget().unclaimed(), transfer_policy::kTotalBytes);
+  EXPECT_EQ(caches.budget().total(), kTuning.transfer.max_shard_bytes);
+  EXPECT_EQ(caches.budget().unclaimed(), kTuning.transfer.max_shard_bytes);
   const SizeClass c = ClassForSize(1024);
   EXPECT_EQ(caches[c].slots(), 0u);
   for (size_t n = 1; n <= MaxSlots(c); ++n) {
     ASSERT_TRUE(caches.TryInsert(c, batch_.data()));
     ASSERT_EQ(caches[c].slots(), n);
-    ASSERT_EQ(caches.budget().unclaimed(), transfer_policy::kTotalBytes - n * BatchBytes(c));
+    ASSERT_EQ(caches.budget().unclaimed(), kTuning.transfer.max_shard_bytes - n * BatchBytes(c));
     caches.CheckInvariants();
   }
   EXPECT_FALSE(caches.TryInsert(c, batch_.data()));
@@ -85,7 +86,7 @@ TEST_F(TransferCachesTest, UnusedSlotsGoToTheClassThatNeedsThem) {
   // Not all classes are asked at once, but all in turn.
   size_t tries = 1;
   while (!caches.TryInsert(b, batch_.data())) {
-    ASSERT_LE(++tries, kNumSizeClasses / transfer_policy::kClassesAsked + 2);
+    ASSERT_LE(++tries, kNumSizeClasses / kTuning.transfer.classes_asked + 2);
   }
   EXPECT_EQ(caches[a].slots(), 2u);
   EXPECT_EQ(caches[b].slots(), 1u);
@@ -107,14 +108,14 @@ TEST_F(TransferCachesTest, SlotsOfDifferentSizes) {
   Empty(caches, small);
   size_t tries = 1;
   while (!caches.TryInsert(large, batch_.data())) {
-    ASSERT_LE(++tries, kNumSizeClasses / transfer_policy::kClassesAsked + 2);
+    ASSERT_LE(++tries, kNumSizeClasses / kTuning.transfer.classes_asked + 2);
   }
   EXPECT_EQ(caches[small].slots(), 0u);
   caches.CheckInvariants();
   Empty(caches, large);
   tries = 1;
   while (!caches.TryInsert(small, batch_.data())) {
-    ASSERT_LE(++tries, kNumSizeClasses / transfer_policy::kClassesAsked + 2);
+    ASSERT_LE(++tries, kNumSizeClasses / kTuning.transfer.classes_asked + 2);
   }
   EXPECT_EQ(caches[large].slots(), 0u);
   EXPECT_EQ(caches.budget().unclaimed(), 63 * BatchBytes(small));
@@ -131,9 +132,9 @@ TEST_F(TransferCachesTest, AnInsertionAsksAFewClasses) {
   Empty(caches, a);
   size_t in_vain = 0;
   // The turn is at the first class, `a` is one of the later ones.
-  ASSERT_GT(Index(a), 2 * transfer_policy::kClassesAsked);
+  ASSERT_GT(Index(a), 2 * kTuning.transfer.classes_asked);
   while (!caches.TryInsert(b, batch_.data())) ++in_vain;
-  EXPECT_EQ(in_vain, (Index(a) - 1) / transfer_policy::kClassesAsked);
+  EXPECT_EQ(in_vain, (Index(a) - 1) / kTuning.transfer.classes_asked);
 }
 
 TEST_F(TransferCachesTest, TheLargestClassesAskNoOne) {

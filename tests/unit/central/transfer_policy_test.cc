@@ -13,24 +13,25 @@ TEST(TransferPolicyTest, AClassHoldsAQuarterOfAMebibyteAtMost) {
     const SizeClass c = static_cast<SizeClass>(i);
     const size_t bytes = BatchBytes(c);
     ASSERT_EQ(bytes, kSizeClasses.batch_size(c) * kSizeClasses.size(c));
-    EXPECT_LE(MaxSlots(c) * bytes, kMaxClassBytes);
-    EXPECT_LE(MaxSlots(c), kMaxBatches);
+    EXPECT_LE(MaxSlots(c) * bytes, kTuning.transfer.max_class_bytes);
+    EXPECT_LE(MaxSlots(c), kTuning.transfer.max_class_batches);
     // As many as that allows.
-    EXPECT_TRUE(MaxSlots(c) == kMaxBatches || (MaxSlots(c) + 1) * bytes > kMaxClassBytes);
+    EXPECT_TRUE(MaxSlots(c) == kTuning.transfer.max_class_batches ||
+                (MaxSlots(c) + 1) * bytes > kTuning.transfer.max_class_bytes);
   }
   EXPECT_EQ(MaxSlots(ClassForSize(8)), 64u);
   EXPECT_GE(MaxSlots(ClassForSize(1024)), 4u);
   EXPECT_EQ(MaxSlots(ClassForSize(kMaxSmallSize)), 0u);
 }
 
-// What the comment on kTotalBytes says.
+// What the comment on kTuning.transfer.max_shard_bytes says.
 TEST(TransferPolicyTest, TheBudgetIsEnoughForSomeClassesAndNotForAll) {
-  EXPECT_EQ(kTotalBytes, 4 * kMaxClassBytes);
+  EXPECT_EQ(kTuning.transfer.max_shard_bytes, 4 * kTuning.transfer.max_class_bytes);
   size_t all = 0;
   for (size_t i = 1; i < kNumSizeClasses; ++i) {
     all += MaxSlots(static_cast<SizeClass>(i)) * BatchBytes(static_cast<SizeClass>(i));
   }
-  EXPECT_GT(all, 4 * kTotalBytes);
+  EXPECT_GT(all, 4 * kTuning.transfer.max_shard_bytes);
 }
 
 TEST(TransferPolicyTest, OnlyAFullCacheWantsASlotAndOnlyUpToItsMaximum) {
