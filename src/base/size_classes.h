@@ -35,7 +35,7 @@ constexpr size_t Index(SizeClass size_class) { return static_cast<size_t>(size_c
 
 namespace size_class_rules {
 
-inline constexpr const Tuning::SizeClasses& kRules = kTuning.size_classes;
+inline constexpr Tuning::SizeClasses kRules = kTuning.size_classes;
 
 // The next class size after `size`.
 constexpr size_t NextSize(size_t size) {

@@ -27,7 +27,7 @@
 
 namespace tcmalloc::bin_policy {
 
-inline constexpr const Tuning::Bins& kRules = kTuning.bins;
+inline constexpr Tuning::Bins kRules = kTuning.bins;
 
 constexpr size_t MaxLimit(SizeClass c) {
   const size_t line = kSizeClasses.line_objects(c);
@@ -44,7 +44,7 @@ constexpr size_t Batch(SizeClass c) { return std::min(kSizeClasses.batch_size(c)
 // The limit of a new bin.
 constexpr size_t InitialLimit(SizeClass c) {
   return std::clamp<size_t>(kRules.initial_bytes / kSizeClasses.size(c), 1,
-                            std::max(kRules.initial_objects, kSizeClasses.line_objects(c)));
+                            std::max(size_t{kRules.initial_objects}, kSizeClasses.line_objects(c)));
 }
 
 // Room for objects in a new array of a bin: the next doubling of the limit shall not need another.

@@ -27,7 +27,7 @@ namespace tcmalloc {
 
 class CacheBudget {
  public:
-  static constexpr const Tuning::CacheBudget& kRules = kTuning.cache_budget;
+  static constexpr Tuning::CacheBudget kRules = kTuning.cache_budget;
 
   constexpr CacheBudget() = default;
 

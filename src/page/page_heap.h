@@ -118,9 +118,9 @@ class PageHeap {
     // than half of the heap is free. Each unmapping may split a mapping of the system's.
     bool unmap_when_short = false;
     // With this much in use the heap grows by hugepages.
-    Length hugepage_threshold = kTuning.hugepages.threshold;
+    Length hugepage_threshold = Length(kTuning.hugepages.threshold.pages());
     // See SavesSpace.
-    Length spare_space = kTuning.placement.spare_space;
+    Length spare_space = Length(kTuning.placement.spare_space.pages());
     // The time, as ReleasePolicy and Span::in_use are to see it.
     int64_t (*now_ms)() = &CoarseMilliseconds;
   };
@@ -304,6 +304,9 @@ class PageHeap {
   // In a forked child, with the lock held by this thread: spans that another thread was releasing
   // are free again, and what one was moving is moving no longer.
   void RestoreAfterForkInChild();
+
+  // By value, so that no code reads it from memory.
+  static constexpr Length kReleaseSlice = kTuning.release.slice;
 
  private:
   enum FreeKind { kMapped, kReleased, kNumFreeKinds };

@@ -228,8 +228,7 @@ void PageHeap::ReleaseWhenAboveSoftLimit() {
       return;
     }
   }
-  const Length released =
-      ReleasePass(Length(1), kTuning.release.slice, kTuning.release.max_refusals, true);
+  const Length released = ReleasePass(Length(1), kReleaseSlice, kTuning.release.max_refusals, true);
   CountLimitRelease(LimitKind::kSoft, released);
   if (released > Length(0)) return;
   // Memory that the system does not take back (mlock) is not offered again before the heap grows.

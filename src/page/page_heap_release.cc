@@ -16,7 +16,7 @@ void PageHeap::ReleaseAfterFreeing(bool decide) {
     // Only what was freed since the last time is there.
     ReleasePass(kMaxLength, kMaxLength, kTuning.release.max_refusals, true);
   } else if (decide) {
-    ReleaseDue(kTuning.release.slice, false);
+    ReleaseDue(kReleaseSlice, false);
   }
   ReleaseWhenAboveSoftLimit();
   UnmapWhenShort();
@@ -196,7 +196,7 @@ bool PageHeap::BreaksLocked(const PageRange& range, PageId page) {
 }
 
 PageHeap::SliceResult PageHeap::ReleaseSlice(Length limit, bool may_break) {
-  if (limit > kTuning.release.slice) limit = kTuning.release.slice;
+  if (limit > kReleaseSlice) limit = kReleaseSlice;
   limit = RoundUp(limit);
   Span* span = nullptr;
   bool breaks[2] = {};  // the first, the last hugepage of the range

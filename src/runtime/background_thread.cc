@@ -16,7 +16,7 @@ int DoBackgroundActions(Heap& heap) {
   if (!heap.page_heap.release_pending()) return kTuning.idle_release.background_idle_ms;
   // Slice by slice: what is due is decided anew for each, so that a program that starts to allocate
   // again keeps the rest.
-  while (heap.page_heap.ReleaseDue(kTuning.release.slice, true) > Length(0)) {
+  while (heap.page_heap.ReleaseDue(PageHeap::kReleaseSlice, true) > Length(0)) {
   }
   return kTuning.idle_release.background_busy_ms;
 }

@@ -41,7 +41,7 @@ void ComeBy(Heap& heap, ThreadCache* cache, size_t size) {
   if (const int64_t budget_us = idle_release_policy::BudgetUs(away_ms); budget_us > 0) {
     const int64_t end_us = Microseconds() + budget_us;
     // What the shards keep goes to the free spans once.
-    for (bool drain = true; heap.page_heap.ReleaseDue(kTuning.release.slice, drain) > Length(0);
+    for (bool drain = true; heap.page_heap.ReleaseDue(PageHeap::kReleaseSlice, drain) > Length(0);
          drain = false) {
       if (Microseconds() >= end_us) break;
     }

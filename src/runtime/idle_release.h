@@ -24,7 +24,7 @@ class ThreadCache;
 // How a thread's visits follow each other. Pure.
 namespace idle_release_policy {
 
-inline constexpr const Tuning::IdleRelease& kRules = kTuning.idle_release;
+inline constexpr Tuning::IdleRelease kRules = kTuning.idle_release;
 
 // A hundredth of the time away.
 constexpr int64_t BudgetUs(int64_t away_ms) {
