@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The few numbers that every folder shares: page size, address width, the border between small and
-// large.
+// The few numbers that every folder shares: page size, address width, alignment. What could be
+// tuned is in tuning.h.
 #pragma once
 
 #include <cstddef>
@@ -12,9 +12,6 @@ namespace tcmalloc {
 // (read at run time).
 inline constexpr size_t kPageShift = 13;
 inline constexpr size_t kPageSize = size_t{1} << kPageShift;
-
-// Requests of up to this many bytes have a size class; larger ones are spans of their own.
-inline constexpr size_t kMaxSmallSize = size_t{256} << 10;
 
 // Objects of at least this size are aligned to it; smaller ones to 8.
 inline constexpr size_t kMinAlignment = 16;

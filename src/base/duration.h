@@ -7,24 +7,22 @@
 #include <string_view>
 
 #include "base/text_fields.h"
+#include "base/tuning.h"
 
 namespace tcmalloc {
-
-// The shortest and the longest interval at which something is written: 10 ms, 30 days.
-inline constexpr uint64_t kMinIntervalMs = 10;
-inline constexpr uint64_t kMaxIntervalMs = uint64_t{30} * 24 * 3600 * 1000;
 
 // All of `text`, as milliseconds. False when it is no length of time, or out of these bounds.
 constexpr bool ParseInterval(std::string_view text, int64_t* ms) {
   uint64_t number = 0;
-  if (!TakeNumber(&text, &number) || number > kMaxIntervalMs) return false;
+  if (!TakeNumber(&text, &number) || number > kTuning.reports.max_interval_ms) return false;
   uint64_t unit = 0;
   if (text == "ms") unit = 1;
   if (text.empty() || text == "s") unit = 1000;
   if (text == "m") unit = 60'000;
   if (text == "h") unit = 3'600'000;
   number *= unit;
-  if (number < kMinIntervalMs || number > kMaxIntervalMs) return false;
+  if (number < kTuning.reports.min_interval_ms || number > kTuning.reports.max_interval_ms)
+    return false;
   *ms = static_cast<int64_t>(number);
   return true;
 }

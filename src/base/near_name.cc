@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <array>
 
+#include "base/tuning.h"
+
 namespace tcmalloc {
 namespace {
 
@@ -66,8 +68,10 @@ bool DifferByOneWord(std::string_view given, std::string_view name) {
 }
 
 bool IsNearName(std::string_view given, std::string_view name) {
-  if (given.size() < kShortestName || name.size() < kShortestName) return false;
-  const size_t allowed = std::min(given.size(), name.size()) < kLongName ? 1 : 2;
+  if (given.size() < kTuning.near_names.shortest || name.size() < kTuning.near_names.shortest)
+    return false;
+  const size_t allowed =
+      std::min(given.size(), name.size()) < kTuning.near_names.two_errors_from ? 1 : 2;
   return EditDistance(given, name) <= allowed || DifferByOneWord(given, name);
 }
 

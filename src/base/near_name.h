@@ -22,9 +22,8 @@ size_t EditDistance(std::string_view a, std::string_view b);
 bool DifferByOneWord(std::string_view given, std::string_view name);
 
 // `given` may be meant to be `name`: one character is wrong, or two in a name of at least
-// kLongName, or DifferByOneWord. Names of less than kShortestName characters are like nothing.
-inline constexpr size_t kShortestName = 8;
-inline constexpr size_t kLongName = 12;
+// Tuning::NearNames::two_errors_from, or DifferByOneWord. Names shorter than its `shortest`
+// resemble nothing.
 bool IsNearName(std::string_view given, std::string_view name);
 
 }  // namespace tcmalloc

@@ -3,12 +3,13 @@
 // many objects move between the tiers at once. Everything is computed at compile time; the tables
 // are read-only data.
 //
-// Rule: 8, then multiples of 16 up to 128, then eight classes for each doubling up to
-// kMaxSmallSize. So a class from 16 bytes on is a multiple of 16 and contains every power of two,
-// and above 128 bytes rounding up wastes less than 12.5 % of an object. Spans: pages are added
-// until the bytes behind the last object are at most 1/64 of the span.
+// Rule: 8, then multiples of 16 up to a first doubling, then the same number of classes for each
+// doubling up to kMaxSmallSize. So a class from 16 bytes on is a multiple of 16 and contains every
+// power of two. Spans: pages are added until the bytes after the last object are a small part of
+// the span. The numbers: Tuning::SizeClasses.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstddef>
@@ -18,9 +19,14 @@
 #include "base/bitmap.h"
 #include "base/compiler.h"
 #include "base/config.h"
+#include "base/tuning.h"
 #include "base/units.h"
 
 namespace tcmalloc {
+
+// Requests of up to this many bytes are small: they have a size class. Larger ones are spans of
+// their own.
+inline constexpr size_t kMaxSmallSize = kTuning.size_classes.max_small_bytes;
 
 // A class number. kNone is no class: the page map's answer for pages that hold no small objects.
 enum class SizeClass : uint8_t { kNone = 0 };
@@ -29,16 +35,15 @@ constexpr size_t Index(SizeClass size_class) { return static_cast<size_t>(size_c
 
 namespace size_class_rules {
 
-inline constexpr size_t kStepsPerDoubling = 8;
-inline constexpr size_t kFirstDoubling = 128;
+inline constexpr Tuning::SizeClasses kRules = kTuning.size_classes;
 
 // The next class size after `size`.
 constexpr size_t NextSize(size_t size) {
   if (size < kMinAlignment) return kMinAlignment;
-  if (size < kFirstDoubling) return size + kMinAlignment;
-  size_t power = kFirstDoubling;
+  if (size < kRules.first_doubling_bytes) return size + kMinAlignment;
+  size_t power = kRules.first_doubling_bytes;
   while (power * 2 <= size) power *= 2;
-  return size + power / kStepsPerDoubling;
+  return size + power / kRules.steps_per_doubling;
 }
 
 constexpr size_t CountClasses() {
@@ -47,27 +52,23 @@ constexpr size_t CountClasses() {
   return count;
 }
 
-// Small objects: spans so long that the span's own record and page-map entries do not show. Larger
-// ones: enough objects to make the trip to the page heap rare, few enough that a nearly empty span
-// strands little.
 constexpr size_t MinObjectsPerSpan(size_t size) {
-  if (size <= 48) return 8 * kPageSize / size;
-  if (size <= 64) return 4 * kPageSize / size;
-  if (size <= 1024) return 128;
-  if (size <= 8192) return 8;
+  if (size <= kRules.tiny_bytes) return kRules.span_pages_of_tiny * kPageSize / size;
+  if (size <= kRules.short_bytes) return kRules.span_pages_of_short * kPageSize / size;
+  if (size <= kRules.medium_bytes) return kRules.span_objects_of_medium;
+  if (size <= kRules.long_bytes) return kRules.span_objects_of_long;
   return 1;
 }
 
 constexpr Length SpanPages(size_t size) {
   size_t pages = Length::ForBytes(MinObjectsPerSpan(size) * size).pages();
-  while ((pages * kPageSize) % size > pages * kPageSize / 64) ++pages;
+  while ((pages * kPageSize) % size > pages * kPageSize / kRules.span_tail_part) ++pages;
   return Length(pages);
 }
 
-// Objects that move between the tiers at once: about 64 KiB, at least 2, at most 128.
+// Objects that move between the tiers at once.
 constexpr size_t BatchSize(size_t size) {
-  const size_t objects = (size_t{64} << 10) / size;
-  return objects < 2 ? 2 : objects > 128 ? 128 : objects;
+  return std::clamp(kRules.batch_bytes / size, kRules.min_batch_objects, kRules.max_batch_objects);
 }
 
 // The line group of a size: the fewest objects that together fill whole cache lines, 64 / gcd(64,
@@ -82,7 +83,7 @@ constexpr size_t LineObjects(size_t size) {
 }  // namespace size_class_rules
 
 inline constexpr size_t kNumSizeClasses = size_class_rules::CountClasses();
-inline constexpr size_t kMaxBatchSize = 128;
+inline constexpr size_t kMaxBatchSize = kTuning.size_classes.max_batch_objects;
 
 // What one class is made of.
 struct SizeClassInfo {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // PageId and Length: the number of a page and a count of pages. They are different types, so that
-// adding two page numbers or passing bytes for pages does not compile.
+// adding two page numbers or passing bytes for pages does not compile. 64_KiB is a number
+// of bytes.
 #pragma once
 
 #include <compare>
@@ -11,6 +12,11 @@
 #include "base/config.h"
 
 namespace tcmalloc {
+
+// Bytes. Requires: they fit into a size_t.
+consteval size_t operator""_KiB(unsigned long long n) { return static_cast<size_t>(n) << 10; }
+consteval size_t operator""_MiB(unsigned long long n) { return static_cast<size_t>(n) << 20; }
+consteval size_t operator""_GiB(unsigned long long n) { return static_cast<size_t>(n) << 30; }
 
 // A count of pages.
 class Length {

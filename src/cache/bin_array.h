@@ -62,7 +62,7 @@ struct BinArraysInFlight {
   void set_first(BinArray* array) { chain.store(array, std::memory_order_relaxed); }
 };
 
-// What bin_policy::kMaxObjects reckons with.
+// What Tuning::Bins::max_objects reckons with.
 static_assert(sizeof(BinArray) == 16 && alignof(BinArray) % alignof(BinSlot) == 0);
 
 }  // namespace tcmalloc

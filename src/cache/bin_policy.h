@@ -7,17 +7,14 @@
 // limit says, up to a batch, and the limit doubles up to a batch, then grows by a batch. Running
 // full, a limit below a batch doubles, and nothing leaves while the cache may grow; at a batch or
 // more the bin gives back as many as it would fetch; a limit above a batch has an overage, and
-// after kMaxOverages of them shrinks by a batch. So a bin that is used more for freeing than for
-// allocating grows only to where all of it moves at once. Above two batches half the limit moves:
-// fewer copies of what stays.
+// after some of them (Tuning::Bins::max_overages) shrinks by a batch. So a bin that is used more
+// for freeing than for allocating grows only to where all of it moves at once. Above two batches
+// half the limit moves: fewer copies of what stays.
 //
 // Departure from the document, which adds one object at a time below a batch: doubling, because the
 // central lists are a few nanoseconds per object away and a call to them costs a lock.
 //
-// Why small maxima: a prototype with 4 MiB per class was a quarter slower on containers and took
-// fifteen times the memory in a producer/consumer than one with 128 KiB: last-in-first-out reuse
-// shuffles addresses, the bitmaps behind restore their order. With large objects the order matters
-// less, and 128 KiB are too few of them for a thread whose use of a class goes up and down.
+// The numbers, and why they are so: Tuning::Bins.
 #pragma once
 
 #include <algorithm>
@@ -26,35 +23,28 @@
 
 #include "base/config.h"
 #include "base/size_classes.h"
+#include "base/tuning.h"
 
 namespace tcmalloc::bin_policy {
 
-inline constexpr size_t kMaxBytes = size_t{128} << 10;
-// Where fewer objects than this fit into kMaxBytes, there may be this many, up to twice the bytes.
-inline constexpr size_t kMaxLargeObjects = 64;
-// What a BinArray of 16 KiB has room for, in whole lines.
-inline constexpr size_t kMaxObjects = 2040;
-// Pointers on the stack of the slow path: 2 KiB, which a thread with a stack of 16 KiB can afford.
-inline constexpr size_t kMaxMove = 256;
-inline constexpr uint8_t kMaxOverages = 3;
-inline constexpr int64_t kMostBatchesMissed = 4;
+inline constexpr Tuning::Bins kRules = kTuning.bins;
 
 constexpr size_t MaxLimit(SizeClass c) {
   const size_t line = kSizeClasses.line_objects(c);
-  size_t objects = kMaxBytes / kSizeClasses.size(c);
-  if (objects < kMaxLargeObjects) {
-    objects = std::min(2 * kMaxBytes / kSizeClasses.size(c), kMaxLargeObjects);
+  size_t objects = kRules.max_bytes / kSizeClasses.size(c);
+  if (objects < kRules.min_max_objects) {
+    objects = std::min(2 * kRules.max_bytes / kSizeClasses.size(c), kRules.min_max_objects);
   }
-  return std::clamp<size_t>(objects, 2, kMaxObjects) / line * line;
+  return std::clamp<size_t>(objects, 2, kRules.max_objects) / line * line;
 }
 
 // Objects that are fetched or given back at once by a bin that may hold as many.
 constexpr size_t Batch(SizeClass c) { return std::min(kSizeClasses.batch_size(c), MaxLimit(c)); }
 
-// Four small objects, one large one.
+// The limit of a new bin.
 constexpr size_t InitialLimit(SizeClass c) {
-  return std::clamp<size_t>(4096 / kSizeClasses.size(c), 1,
-                            std::max<size_t>(4, kSizeClasses.line_objects(c)));
+  return std::clamp<size_t>(kRules.initial_bytes / kSizeClasses.size(c), 1,
+                            std::max(size_t{kRules.initial_objects}, kSizeClasses.line_objects(c)));
 }
 
 // Room for objects in a new array of a bin: the next doubling of the limit shall not need another.
@@ -66,20 +56,17 @@ constexpr size_t CapacityFor(SizeClass c, size_t limit) {
 constexpr size_t LimitAfterUnderflow(SizeClass c, size_t limit) {
   const size_t batch = Batch(c);
   if (limit == 0) return InitialLimit(c);
-  return std::min(limit < batch ? std::min(limit * 2, batch) : limit + batch, MaxLimit(c));
+  return std::min(
+      limit < batch ? std::min(limit * 2, batch) : limit + kRules.growth_batches * batch,
+      MaxLimit(c));
 }
 
-// How often a class is used, be it for allocations or for frees, before it has a bin. What a thread
-// frees before it has allocated anything of the class is another thread's, and may have neighbours
-// on its cache line that still are that thread's, or a third one's: so the first objects are not
-// kept for allocations. Of large objects most programs have only some, once: vectors and hash
-// tables on their way to the size that they keep. Those are not kept either.
-inline constexpr size_t kLargeBytes = size_t{32} << 10;
+// How often a class is used, be it for allocations or for frees, before it has a bin.
 constexpr uint8_t AllocationsWithoutBin(SizeClass c) {
-  return kSizeClasses.size(c) < kLargeBytes ? 0 : 16;
+  return kSizeClasses.size(c) < kRules.late_bytes ? 0 : kRules.late_uses;
 }
 constexpr uint8_t FreesWithoutBin(SizeClass c) {
-  return kSizeClasses.size(c) < kLargeBytes ? 2 : 16;
+  return kSizeClasses.size(c) < kRules.late_bytes ? kRules.frees_before_bin : kRules.late_uses;
 }
 
 // Objects that move when a bin of limit `limit` runs empty or full.
@@ -90,7 +77,7 @@ constexpr size_t MoveCount(SizeClass c, size_t limit) {
 
 // Objects to fetch for an empty bin, the one that is asked for among them.
 constexpr size_t RefillCount(SizeClass c, size_t limit) {
-  return std::clamp<size_t>(MoveCount(c, limit), 1, kMaxMove);
+  return std::clamp<size_t>(MoveCount(c, limit), 1, kRules.max_move_objects);
 }
 
 struct Overflow {
@@ -105,7 +92,7 @@ constexpr Overflow DecideOverflow(SizeClass c, size_t limit, uint8_t overages) {
   const size_t release = MoveCount(c, limit);
   if (limit < batch) return {release, std::min(limit * 2, batch), overages};
   if (limit == batch) return {release, limit, overages};
-  if (overages < kMaxOverages) return {release, limit, static_cast<uint8_t>(overages + 1)};
+  if (overages < kRules.max_overages) return {release, limit, static_cast<uint8_t>(overages + 1)};
   // What stays and the object that is being freed must fit.
   const size_t shrunk = std::max(limit - batch, batch);
   return {limit - release < shrunk ? release : std::min(release + batch, limit), shrunk, 0};
@@ -115,7 +102,7 @@ constexpr Overflow DecideOverflow(SizeClass c, size_t limit, uint8_t overages) {
 // when negative, went there). Below zero: the thread frees what other threads allocated. How far
 // below says little and is not kept, so that a thread that begins to allocate is soon known for it.
 constexpr int64_t BalanceAfter(SizeClass c, int64_t balance, int64_t objects) {
-  return std::max(balance + objects, -kMostBatchesMissed * static_cast<int64_t>(Batch(c)));
+  return std::max(balance + objects, -kRules.max_batches_owed * static_cast<int64_t>(Batch(c)));
 }
 
 struct BinUse {

@@ -6,7 +6,7 @@
 // Taking. A cache is taken as thread_slot.h describes, with the registry's lock held from the first
 // swap of a pointer to the last one put back. Meanwhile the taker only detaches the arrays from the
 // bins; the objects in them go to the central cache afterwards, without the lock. So a cache is
-// never away from its owner for longer than a membarrier and the detaching of kTakenAtOnce caches,
+// never away from its owner for longer than a membarrier and the detaching of a few caches,
 // no taking outlasts the lock, and neither fork nor a thread's end can come in the middle of one.
 // Invariants
 //   R1  A listed cache is reachable through its slot, except while the lock is held or the cache is
@@ -36,12 +36,6 @@ class Registry {
  public:
   // Makes every thread of the process execute a full barrier; false when it cannot, or may not.
   using Barrier = bool (*)();
-
-  // A cache that has not changed for so long is idle.
-  static constexpr int64_t kIdleMilliseconds = 100;
-  // Caches that share one barrier: few enough that a thread that starts or ends meanwhile does not
-  // notice.
-  static constexpr size_t kTakenAtOnce = 32;
 
   struct Totals {
     std::array<size_t, kNumSizeClasses> cached_objects = {};
@@ -178,7 +172,7 @@ class Registry {
   size_t Free(ThreadCache* cache, BinArraysInFlight* arrays) TC_EXCLUDES(lock_);
   // The next candidate of the round-robin; null when there are no caches.
   ThreadCache* NextVictimLocked() TC_REQUIRES(lock_);
-  // No change since a look at least kIdleMilliseconds ago.
+  // No change since a look at least Tuning::ThreadCaches::idle_ms ago.
   static bool IsIdle(ThreadCache* cache, int64_t now_ms);
   // What RaiseLimit does when nothing is unclaimed. Empties at most one cache, into `arrays`.
   void RaiseAtOthersCostLocked(ThreadCache* cache, size_t* limit, BinArraysInFlight* arrays)

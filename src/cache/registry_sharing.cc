@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What one thread does with the caches of others: it takes from their limits, and empties them.
+#include "base/tuning.h"
 #include "cache/registry.h"
 #include "os/clock.h"
 
@@ -41,7 +42,8 @@ ThreadCache* Registry::NextVictimLocked() {
 bool Registry::IsIdle(ThreadCache* cache, int64_t now_ms) {
   ThreadCache::RegistryRecord& record = cache->record;
   const uint64_t stamp = cache->ActivityStamp();
-  if (stamp == record.activity_stamp) return now_ms - record.stamped_at_ms >= kIdleMilliseconds;
+  if (stamp == record.activity_stamp)
+    return now_ms - record.stamped_at_ms >= kTuning.thread_caches.idle_ms;
   record.activity_stamp = stamp;
   record.stamped_at_ms = now_ms;
   return false;
@@ -63,7 +65,7 @@ void Registry::RaiseAtOthersCostLocked(ThreadCache* cache, size_t* limit,
   const int64_t now_ms = CoarseMilliseconds();
   bool barrier_spent = false;
   bool raised = false;
-  for (int i = 0; !raised && i < CacheBudget::kMaxCandidates; ++i) {
+  for (int i = 0; !raised && i < kTuning.cache_budget.max_candidates; ++i) {
     ThreadCache* const victim = NextVictimLocked();
     if (victim == cache) continue;
     size_t victims_limit = victim->max_bytes();
@@ -99,7 +101,7 @@ bool Registry::TakeLocked(ThreadCache* const* victims, size_t n, BinArraysInFlig
     return false;
   }
   const BinArray* const before = arrays->first();
-  bool swapped[kTakenAtOnce];
+  bool swapped[kTuning.thread_caches.detached_at_once];
   for (size_t i = 0; i < n; ++i) {
     std::atomic<Bins*>& bins = victims[i]->slot().bins;
     // Anything else (see R1) is the slot of another thread, in memory of one that ended without
@@ -185,9 +187,10 @@ size_t Registry::FlushAll(ThreadCache* own) {
     {
       const SpinLockHolder holder(lock_);
       if (round == 0) round = ++flush_rounds_;
-      ThreadCache* victims[kTakenAtOnce];
+      ThreadCache* victims[kTuning.thread_caches.detached_at_once];
       size_t n = 0;
-      for (ThreadCache* cache = caches_.first(); cache != nullptr && n < kTakenAtOnce;
+      for (ThreadCache* cache = caches_.first();
+           cache != nullptr && n < kTuning.thread_caches.detached_at_once;
            cache = IntrusiveList<ThreadCache>::Next(cache)) {
         if (cache == own || cache->record.flush_round >= round) continue;
         cache->record.flush_round = round;

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "base/tuning.h"
 #include "cache/bin_policy.h"
 #include "cache/registry.h"
 
@@ -15,7 +16,7 @@ namespace {
 void InsertPiecewise(CentralCache& central, SizeClass c, BinSlot* slots, size_t n,
                      Origin origin = Origin::kAny) {
   while (n > 0) {
-    const size_t piece = std::min(n, bin_policy::kMaxMove);
+    const size_t piece = std::min(n, kTuning.bins.max_move_objects);
     central.Insert(c, reinterpret_cast<void**>(slots), piece, origin);
     slots += piece;
     n -= piece;
@@ -80,7 +81,7 @@ void* ThreadCache::Allocate(SizeClass c) {
 }
 
 void* ThreadCache::Refill(SizeClass c, size_t n) {
-  void* objects[bin_policy::kMaxMove];
+  void* objects[kTuning.bins.max_move_objects];
   n = central_.Remove(c, objects, n);
   if (n == 0) return nullptr;
   traffic_bytes_ += n * kSizeClasses.size(c);
@@ -176,16 +177,16 @@ bool ThreadCache::PushOne(SizeClass c, void* object) {
 }
 
 size_t ThreadCache::ReturnOldest(SizeClass c, size_t n) {
-  if (n > bin_policy::kMaxMove) {
+  if (n > kTuning.bins.max_move_objects) {
     if (const size_t returned = ExchangeArrayAndReturnOldest(c, n)) return returned;
   }
-  void* objects[bin_policy::kMaxMove];
+  void* objects[kTuning.bins.max_move_objects];
   size_t taken = 0;
   Origin origin = Origin::kAny;
   {
     const Section section(*this);
     if (section) {
-      taken = TakeOldestInSection(Index(c), objects, std::min(n, bin_policy::kMaxMove));
+      taken = TakeOldestInSection(Index(c), objects, std::min(n, kTuning.bins.max_move_objects));
       if (taken > 0) origin = GivenBackInSection(c, taken);
     }
   }

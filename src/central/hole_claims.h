@@ -12,6 +12,7 @@
 
 #include "base/check.h"
 #include "base/intrusive_list.h"
+#include "base/tuning.h"
 #include "central/span_holes.h"
 #include "os/thread_number.h"
 #include "page/span.h"
@@ -26,13 +27,12 @@ class HoleClaims {
     SpanHole hole;
   };
 
-  // What no one can allocate for as long as its memory is on its way. Enough for a run of calls,
-  // little beside a heap that is worth trimming.
-  static constexpr size_t kMostBytes = size_t{8} << 20;
   static constexpr size_t kMaxHoles = 250;
 
   // `n` more holes fit, and there is not enough yet.
-  bool HasRoomFor(size_t n) const { return end_ + n <= kMaxHoles && bytes_ < kMostBytes; }
+  bool HasRoomFor(size_t n) const {
+    return end_ + n <= kMaxHoles && bytes_ < kTuning.trim.claimed_at_once_bytes;
+  }
   void Add(Span* span, const SpanHole& hole, size_t hardware_page_size) {
     TC_ASSERT(end_ < kMaxHoles);
     entries_[end_++] = {span, hole};

@@ -18,15 +18,15 @@
 #include <cstdint>
 
 #include "base/config.h"
+#include "base/tuning.h"
 
 namespace tcmalloc {
 
-inline constexpr size_t kLargestTakenWhole = 1024;
-inline constexpr size_t kBytesTakenOfLarger = 2 * kCacheLineSize;
-
 // Of an object, from its start.
 constexpr size_t BytesTaken(size_t object_size) {
-  return object_size <= kLargestTakenWhole ? object_size : kBytesTakenOfLarger;
+  return object_size <= kTuning.line_ownership.whole_object_bytes
+             ? object_size
+             : kTuning.line_ownership.bytes_of_longer;
 }
 
 // Thread safety: the caller's, as whoever has the objects. Cost: one load and one store per line.

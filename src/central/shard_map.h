@@ -27,6 +27,7 @@
 
 #include "base/compiler.h"
 #include "base/size_classes.h"
+#include "base/tuning.h"
 #include "central/shard.h"
 #include "central/span_owner.h"
 #include "os/spinlock.h"
@@ -41,9 +42,8 @@ class ShardMap {
   using Processor = int (*)();
 
   static constexpr size_t kMost = SpanOwner::kMaxShards;
-  // Why 16: what shards retain is bounded for each of them, and a shard that four processors share
-  // is waited for little (docs/decisions/0010).
-  static constexpr size_t kDefault = 16;
+  static constexpr size_t kDefault = kTuning.shards.max;
+  static_assert(kDefault <= kMost);
 
   // At most `num_shards` shards, of which the first exists from the beginning. Requires: 0 <
   // num_shards <= kMost.

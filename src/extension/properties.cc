@@ -11,8 +11,6 @@
 namespace tcmalloc {
 namespace {
 
-constexpr size_t kMebibyte = size_t{1} << 20;
-
 // More is as much, and can be added to.
 constexpr size_t kMostCacheBytes =
     static_cast<size_t>(std::min<uint64_t>(uint64_t{1} << 50, SIZE_MAX / 2));
@@ -40,8 +38,8 @@ bool SetAggressiveDecommit(Heap& heap, size_t value) {
 }
 
 bool SetHeapLimit(Heap& heap, size_t mebibytes) {
-  const bool none = mebibytes == 0 || mebibytes > kNoLimit / kMebibyte;
-  SetMemoryLimit(heap, LimitKind::kHard, none ? kNoLimit : mebibytes * kMebibyte);
+  const bool none = mebibytes == 0 || mebibytes > kNoLimit / 1_MiB;
+  SetMemoryLimit(heap, LimitKind::kHard, none ? kNoLimit : mebibytes * 1_MiB);
   return true;
 }
 
@@ -98,7 +96,7 @@ constexpr Property kProperties[] = {
      [](const HeapStats& s) { return size_t{s.releases_at_once}; }, &SetAggressiveDecommit},
     {"tcmalloc.heap_limit_mb", kPages,
      [](const HeapStats& s) {
-       return s.limits.hard_bytes == kNoLimit ? 0 : s.limits.hard_bytes / kMebibyte;
+       return s.limits.hard_bytes == kNoLimit ? 0 : s.limits.hard_bytes / 1_MiB;
      },
      &SetHeapLimit},
     {"tcmalloc.sample_parameter", kSettings,

@@ -6,6 +6,7 @@
 #include <csignal>
 
 #include "base/compiler.h"
+#include "base/tuning.h"
 #include "leak/annotations.h"
 #include "leak/examination.h"
 #include "leak/heap_at_rest.h"
@@ -16,12 +17,6 @@
 
 namespace tcmalloc {
 namespace {
-
-// How often threads are stopped again when one was moving objects in its bins, or the pages of a
-// large object. The former takes some ten nanoseconds, the latter microseconds: a thread that is
-// met in it twice has been preempted there. So the pauses grow, to a second in all.
-constexpr int kMaxAttempts = 20;
-constexpr int kLongestPauseMs = 64;
 
 // The id of the process that makes a check, 0 for none. Another thread of the process waits for the
 // check to end. In a forked child the parent's check does not count.
@@ -83,9 +78,10 @@ TC_OUT_OF_LINE void CheckFrom(uintptr_t stack, Heap& heap, const LeakRequest& re
       static_cast<Examination*>(context)->Run(world);
     };
     const StopResult stop = WithHeapAtRest(heap, examine, &examination, &stopped);
-    if (examination.outcome() == Examination::Outcome::kUnsettled && attempt < kMaxAttempts) {
+    if (examination.outcome() == Examination::Outcome::kUnsettled &&
+        attempt < kTuning.leak_check.max_attempts) {
       WaitMilliseconds(pause_ms);
-      pause_ms = std::min(2 * pause_ms, kLongestPauseMs);
+      pause_ms = std::min(2 * pause_ms, int{kTuning.leak_check.longest_pause_ms});
       continue;
     }
     // Memory that is mapped as readable cannot be read: a guard page that /proc does not show, a

@@ -3,29 +3,20 @@
 
 #include <algorithm>
 
+#include "base/tuning.h"
 #include "os/clock.h"
 #include "runtime/heap_hold.h"
 
 namespace tcmalloc {
-namespace {
-
-// For how long a thread that does not stop is tried again, and the pauses between attempts, which
-// grow. An attempt stops the other threads for some 20 ms (os/world_stop.h), so they run most of
-// the time.
-constexpr int64_t kStopPatienceMs = 5000;
-constexpr int kFirstStopPauseMs = 50;
-constexpr int kLongestStopPauseMs = 400;
-
-}  // namespace
-
 void WaitMilliseconds(int ms) {
   for (int i = 0; i < ms; ++i) WaitMillisecond();
 }
 
 StopResult WithHeapAtRest(Heap& heap, void (*function)(void* context, const WorldStop& world),
                           void* context, bool* stopped) {
-  const int64_t deadline_us = Microseconds() + kStopPatienceMs * 1000;
-  for (int pause_ms = kFirstStopPauseMs;; pause_ms = std::min(2 * pause_ms, kLongestStopPauseMs)) {
+  const int64_t deadline_us = Microseconds() + kTuning.leak_check.stop_patience_ms * 1000;
+  for (int pause_ms = kTuning.leak_check.first_stop_pause_ms;;
+       pause_ms = std::min(2 * pause_ms, int{kTuning.leak_check.longest_stop_pause_ms})) {
     *stopped = true;
     HoldHeap();
     StopResult result = WithWorldStopped(heap.virtual_memory, function, context);

@@ -13,6 +13,7 @@
 #include <cstdint>
 
 #include "base/bitmap.h"
+#include "base/tuning.h"
 #include "leak/check_memory.h"
 
 namespace tcmalloc {
@@ -70,29 +71,25 @@ class MarkRing {
 };
 
 // The next objects to scan. Add prefetches an object; by the time it is first its memory has come.
-//
-// Of 8, 16 and 32 objects, 16 was best for trees, and 32 was no better for anything but an array of
-// pointers (64-byte objects, Xeon at 2.8 GHz).
 class MarkQueue {
  public:
   bool empty() const { return size_ == 0; }
-  bool full() const { return size_ == kObjects; }
+  bool full() const { return size_ == kTuning.leak_check.prefetched_objects; }
   // Requires: not full.
   void Add(MarkItem item) {
     __builtin_prefetch(reinterpret_cast<const void*>(item.start()));
-    items_[(first_ + size_++) % kObjects] = item;
+    items_[(first_ + size_++) % kTuning.leak_check.prefetched_objects] = item;
   }
   // Requires: not empty.
   MarkItem TakeFirst() {
     const MarkItem item = items_[first_];
-    first_ = (first_ + 1) % kObjects;
+    first_ = (first_ + 1) % kTuning.leak_check.prefetched_objects;
     --size_;
     return item;
   }
 
  private:
-  static constexpr size_t kObjects = 16;
-  MarkItem items_[kObjects];
+  MarkItem items_[kTuning.leak_check.prefetched_objects];
   size_t first_ = 0;
   size_t size_ = 0;
 };

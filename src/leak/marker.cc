@@ -4,25 +4,12 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/tuning.h"
 #include "leak/root_map.h"
 #include "os/raw_memory.h"
 
 namespace tcmalloc {
 namespace {
-
-// The marker reads shorter pieces without asking whether their pages are backed: it makes resident
-// a few pages of each at most.
-constexpr size_t kLongBytes = size_t{256} << 10;
-
-// A sweep is worth it where it meets an object in one of so many words of the bitmap: going past a
-// word takes a fraction of a nanosecond.
-constexpr size_t kWordsPerSweptObject = 16;
-
-// While fewer objects wait, ConsiderInHeap prefetches what a word points to: the processor's caches
-// have room for that many (64-byte objects, Xeon at 2.8 GHz, other processes running: a list in
-// random order took 218 ns of processor time per object, 372 ns without it, while the program's own
-// walk along the list took 250 ns).
-constexpr size_t kFetchedAtOnce = 512;
 
 // Clears the bit; false when it was clear.
 bool TakeBit(uint64_t* bits, size_t i) {
@@ -55,7 +42,8 @@ bool Marker::Prepare() {
   }
   std::copy_n(index_.in_use(), words, unmarked_);
   to_find_ = unmarked_;
-  sweep_objects_ = std::max({size_t{1}, options_.ring_objects / 2, words / kWordsPerSweptObject});
+  sweep_objects_ = std::max(
+      {size_t{1}, options_.ring_objects / 2, words / kTuning.leak_check.words_per_swept_object});
   bool enough_memory = true;
   index_.ForEachInFlight([&](uintptr_t object) { enough_memory &= AddPointer(object); });
   return enough_memory;
@@ -72,7 +60,8 @@ bool Marker::ConsiderInHeap(uintptr_t word) {
   // Prefetch before the lookup: its two loads often miss the nearest cache, and the next object of
   // a list arrives meanwhile. Not while many objects wait: this one would be evicted before its
   // turn.
-  if (ring_.size() < kFetchedAtOnce) __builtin_prefetch(reinterpret_cast<const void*>(word));
+  if (ring_.size() < kTuning.leak_check.cached_objects)
+    __builtin_prefetch(reinterpret_cast<const void*>(word));
   Target target;
   bool in_pages;
   if (!FindTarget(word, &target, &in_pages)) return in_pages;
@@ -114,11 +103,11 @@ void Marker::ConsiderLater(uintptr_t word) {
   batch_.words[batch_.n] = word;
   batch_.n += heap_.Contains(word) ? 1 : 0;
   if (conditional_.MayContain(word)) ConsiderConditional(word);
-  if (batch_.n == Batch::kWords) ConsiderBatch();
+  if (batch_.n == kTuning.leak_check.waiting_words) ConsiderBatch();
 }
 
 void Marker::ConsiderBatch() {
-  size_t numbers[Batch::kWords];
+  size_t numbers[kTuning.leak_check.waiting_words];
   size_t n = 0;
   for (size_t i = 0; i < batch_.n; ++i) {
     Target target;
@@ -193,7 +182,8 @@ void Marker::ScanReadable(uintptr_t start, uintptr_t end, Pages pages) {
 }
 
 void Marker::ScanLong(uintptr_t start, uintptr_t end, Pages pages) {
-  if (pages == Pages::kAll || end - start < kLongBytes) return ScanWords(start, end);
+  if (pages == Pages::kAll || end - start < kTuning.leak_check.probed_root_bytes)
+    return ScanWords(start, end);
   AddressRange rest = {start, end};
   for (AddressRange part; backed_.TakeFirst(&rest, BackedPages::Want::kAny, &part);) {
     ScanWords(part.start, part.end);

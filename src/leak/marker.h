@@ -35,6 +35,7 @@
 
 #include "base/bitmap.h"
 #include "base/compiler.h"
+#include "base/tuning.h"
 #include "leak/check_array.h"
 #include "leak/check_memory.h"
 #include "leak/conditional_ranges.h"
@@ -152,8 +153,7 @@ class Marker {
   // Words in the range of the heap's objects, while a sweep runs. They are looked up together, so
   // that what the lookup of one needs is fetched while others are worked on.
   struct Batch {
-    static constexpr size_t kWords = 32;
-    uintptr_t words[kWords];
+    uintptr_t words[kTuning.leak_check.waiting_words];
     size_t n = 0;
   };
 

@@ -8,19 +8,13 @@
 #include <bit>
 #include <cstring>
 
+#include "base/tuning.h"
 #include "cache/bin_array.h"
 #include "central/object_words.h"
 #include "leak/marker.h"
 #include "os/raw_memory.h"
 
 namespace tcmalloc {
-namespace {
-
-// The longest chain of arrays that is followed: where threads run on, what is read may be anything.
-constexpr size_t kMaxChain = 4096;
-
-}  // namespace
-
 uintptr_t Marker::Load(uintptr_t address) const {
   return options_.reader == nullptr ? LoadRaw<uintptr_t>(address) : options_.reader->Word(address);
 }
@@ -77,7 +71,7 @@ void Marker::ScanClaimed(const ObjectWordsInFlight& claimed) {
 
 void Marker::ScanArrays(uintptr_t first) {
   uintptr_t at = first;
-  for (size_t i = 0; at != 0 && i < kMaxChain; ++i) {
+  for (size_t i = 0; at != 0 && i < kTuning.leak_check.max_chain; ++i) {
     const auto* const array = reinterpret_cast<const BinArray*>(at);
     const uintptr_t slots = reinterpret_cast<uintptr_t>(array->slots());
     const uintptr_t count_at = reinterpret_cast<uintptr_t>(&array->count);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "base/tuning.h"
 #include "malloc/fast_path.h"
 #include "malloc/foreign.h"
 #include "os/spinlock.h"
@@ -216,8 +217,7 @@ void FreeExpecting(void* p, size_t size, size_t alignment, SizeClass expected) {
 // object that is outgrown is not kept for the thread, so that its memory serves whatever grows
 // next.
 void FreeOutgrown(SizeClass c, void* p) {
-  constexpr size_t kLarge = size_t{16} << 10;
-  if (kSizeClasses.size(c) < kLarge) return Deallocate<&FreeSlow>(p);
+  if (kSizeClasses.size(c) < kTuning.reallocation.uncached_bytes) return Deallocate<&FreeSlow>(p);
   TellOfDelete(p);
   ThreadCache* const cache = CacheForFree();
   Heap& heap = GlobalHeap();

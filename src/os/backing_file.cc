@@ -8,17 +8,11 @@
 
 #include <algorithm>
 
+#include "base/tuning.h"
 #include "os/uncancelled_io.h"
 
 namespace tcmalloc {
 namespace {
-
-// Where programs do not look for descriptors of their own.
-constexpr int kLowestDescriptor = 512;
-
-// Reserved in one system call. Before Linux 6.0 a signal undoes all of one: a timer's must not do
-// so for ever.
-constexpr size_t kReservedAtOnce = size_t{2} << 20;
 
 // What an offset can express: less than 2 GiB where it has 32 bits.
 constexpr uint64_t kMostOffset = (uint64_t{1} << (sizeof(off_t) * 8 - 1)) - (uint64_t{1} << 20);
@@ -60,7 +54,8 @@ bool Extend(int descriptor, uint64_t end) {
 bool BackingFile::Use(int descriptor, uint64_t first, uint64_t limit) {
   struct stat status;
   if (fstat(descriptor, &status) != 0) return false;
-  const long moved = syscall(SYS_fcntl, descriptor, F_DUPFD_CLOEXEC, kLowestDescriptor);
+  const long moved =
+      syscall(SYS_fcntl, descriptor, F_DUPFD_CLOEXEC, kTuning.backing_files.first_descriptor);
   if (moved >= 0) {
     Close(descriptor);
     descriptor = static_cast<int>(moved);
@@ -104,9 +99,12 @@ bool BackingFile::Reserve(const Piece& piece) {
   const uint64_t room = RoomInFileSystem(descriptor_);
   if (piece.bytes > room) return false;
   const uint64_t end = piece.offset + piece.bytes;
-  if (room == UINT64_MAX || piece.bytes > kMostReserved) return Extend(descriptor_, end);
-  for (uint64_t at = piece.offset; at < end; at += kReservedAtOnce) {
-    const uint64_t bytes = end - at < kReservedAtOnce ? end - at : kReservedAtOnce;
+  if (room == UINT64_MAX || piece.bytes > kTuning.backing_files.max_reserved_bytes)
+    return Extend(descriptor_, end);
+  for (uint64_t at = piece.offset; at < end; at += kTuning.backing_files.reserved_at_once_bytes) {
+    const uint64_t bytes = end - at < kTuning.backing_files.reserved_at_once_bytes
+                               ? end - at
+                               : kTuning.backing_files.reserved_at_once_bytes;
     if (Allocate(descriptor_, 0, at, bytes)) continue;
     if (errno == EOPNOTSUPP || errno == ENOSYS) return Extend(descriptor_, end);
     if (at > piece.offset) {

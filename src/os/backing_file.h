@@ -43,10 +43,10 @@ class BackingFile {
   uint64_t Room() TC_EXCLUDES(lock_);
 
   // Makes sure that the file system has memory for a piece; nothing is taken when it does not. Of a
-  // piece above kMostReserved, which may be meant to stay empty for the most part, and where the
-  // file system cannot promise memory, only the file's length is certain then.
+  // piece above Tuning::BackingFiles::max_reserved_bytes, which may be meant to stay empty for the
+  // most part, and where the file system cannot promise memory, only the file's length is certain
+  // then.
   [[nodiscard]] bool Reserve(const Piece& piece);
-  static constexpr size_t kMostReserved = size_t{1} << 30;
 
   // The address of a piece, mapped at a multiple of `alignment`; null when the system refuses.
   // Requires: `alignment` is a power of two.

@@ -5,7 +5,7 @@
 // Reads /proc/self/cgroup and /proc/self/mountinfo and from there the limits of the process's group
 // and of all groups above it that are visible. Never allocates (its buffers are a mapping that it
 // makes and removes), no cancellation point, `errno` is kept. Thread safety: any; no lock may be
-// held. Cost: some 20 system calls, 100 us. The answer may change at any time: see kCgroupRereadMs.
+// held. Cost: some 20 system calls, 100 us. The answer may change at any time: see Tuning::Limits.
 //
 // What cannot be read is no limit: a program must run where /proc or the groups are not to be seen.
 #pragma once
@@ -20,10 +20,6 @@
 namespace tcmalloc {
 
 inline constexpr uint64_t kNoCgroupLimit = UINT64_MAX;
-
-// A container may be resized while it runs; the answer is to be no older than this. Source: none; a
-// person who watches should see it happen.
-inline constexpr int64_t kCgroupRereadMs = 5000;
 
 // The smallest limit in bytes that holds for the process, kNoCgroupLimit when there is none; no
 // value when it cannot be told at the moment (no memory for buffers, no file descriptors left), or

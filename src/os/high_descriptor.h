@@ -13,22 +13,24 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/tuning.h"
 #include "os/errno_keeper.h"
 #include "os/uncancelled_io.h"
 
 namespace tcmalloc {
 
-inline constexpr int kHighDescriptor = 512;
-
-// The same open file under a number of kHighDescriptor or more, closed by exec; under the number
-// that it has where the process may not have such numbers. For files that nobody else knows yet.
+// The same open file under a number of Tuning::BackingFiles::first_descriptor or more, closed by
+// exec; under the number that it has where the process may not have such numbers. For files that
+// nobody else knows yet.
 inline int MoveDescriptorUp(int fd) {
-  if (fd < 0 || fd >= kHighDescriptor) return fd;
+  if (fd < 0 || fd >= kTuning.backing_files.first_descriptor) return fd;
   const ErrnoKeeper keeper;
 #ifdef SYS_fcntl
-  const long moved = syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, kHighDescriptor);
+  const long moved =
+      syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, kTuning.backing_files.first_descriptor);
 #else
-  const long moved = syscall(SYS_fcntl64, fd, F_DUPFD_CLOEXEC, kHighDescriptor);
+  const long moved =
+      syscall(SYS_fcntl64, fd, F_DUPFD_CLOEXEC, kTuning.backing_files.first_descriptor);
 #endif
   if (moved < 0) return fd;
   Close(fd);

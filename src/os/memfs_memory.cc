@@ -12,6 +12,7 @@
 
 #include "base/check.h"
 #include "base/text_writer.h"
+#include "base/tuning.h"
 #include "os/errno_keeper.h"
 #include "os/uncancelled_io.h"
 
@@ -21,8 +22,6 @@ namespace {
 // Offsets in a file are signed.
 constexpr uint64_t kNoLimit = uint64_t{1} << 62;
 
-// Names to try: another process may have taken one.
-constexpr int kTries = 100;
 constexpr size_t kRandomCharacters = 6;
 constexpr size_t kMaxName = 512;
 
@@ -38,7 +37,7 @@ uint64_t FileSizeLimit() {
 int CreateUnnamedFile(const char* path) {
   char name[kMaxName];
   timespec now = {};
-  for (int i = 0; i < kTries; ++i) {
+  for (int i = 0; i < kTuning.backing_files.name_tries; ++i) {
     TextWriter writer(name, sizeof(name));
     writer.Text(path).Text(".");
     clock_gettime(CLOCK_MONOTONIC, &now);

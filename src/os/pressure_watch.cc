@@ -13,6 +13,7 @@
 #include <optional>
 
 #include "base/base64.h"
+#include "base/tuning.h"
 #include "os/errno_keeper.h"
 #include "os/input_file.h"
 #include "os/uncancelled_io.h"
@@ -22,7 +23,6 @@ namespace {
 
 // What is read at once, and how often before others have their turn.
 constexpr size_t kDiscardBytes = 512;
-constexpr int kMostReads = 64;
 
 // The kind of file (S_IFMT) that the name leads to, without opening it, which may have effects; 0
 // and errno when it cannot be told.
@@ -128,7 +128,7 @@ PressureWatch OpenPressureWatch(const char* watch, const char* write, std::strin
 bool DiscardInput(int fd) {
   const ErrnoKeeper keeper;
   char buffer[kDiscardBytes];
-  for (int i = 0; i < kMostReads; ++i) {
+  for (int i = 0; i < kTuning.pressure.reads_at_once; ++i) {
     const ssize_t n = ReadFrom(fd, buffer, sizeof(buffer));
     if (n == 0) return false;
     if (n < 0 && errno != EINTR) return errno == EAGAIN;

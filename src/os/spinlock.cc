@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include "base/check.h"
+#include "base/tuning.h"
 #include "os/clock.h"
 #include "os/futex.h"
 
@@ -24,14 +25,6 @@ constinit std::atomic<pthread_t> fork_thread{};
 // Debug builds: the ranks of the locks that this thread holds, one bit each.
 [[maybe_unused]] constinit thread_local uint32_t held_ranks
     __attribute__((tls_model("initial-exec"))) = 0;
-
-// How long a hold for fork waits for each lock that another thread has, which may wait for the
-// section that the forking thread has interrupted. Far longer than a section takes; together, for
-// all locks that are held at a moment, no longer than a user waits.
-constexpr int kPatienceMs = 50;
-
-// How often to look before going to sleep: about as long as the longest stretch under a lock.
-constexpr int kSpins = 200;
 
 void Pause() {
 #if defined(__x86_64__) || defined(__i386__)
@@ -54,7 +47,7 @@ bool SpinLock::LockSlow() {
                                        std::memory_order_relaxed)) {
         return true;
       }
-    } else if (spins < kSpins) {
+    } else if (spins < kTuning.locks.spins) {
       ++spins;
       Pause();
     } else {
@@ -102,7 +95,7 @@ bool SpinLock::LockForFork(bool patient) TC_NO_THREAD_SAFETY_ANALYSIS {
       return true;
     }
     if (patient) return LockSlow();
-    if (waited_ms == kPatienceMs) return false;
+    if (waited_ms == kTuning.locks.fork_patience_ms) return false;
     WaitMillisecond();
   }
 }

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 
+#include "base/tuning.h"
 #include "os/frame_mark.h"
 #include "os/frame_registers.h"
 #include "os/raw_memory.h"
@@ -44,12 +45,12 @@ class StackMemory {
   }
 
  private:
-  static constexpr uintptr_t kLargestFrame = uintptr_t{64} << 20;
   // No page is smaller.
   static constexpr uintptr_t kPage = 4096;
 
   bool IsReadableSlow(uintptr_t sp, uintptr_t address) {
-    if (address - sp >= kLargestFrame || address % kStackWord != 0) return false;
+    if (address - sp >= kTuning.stack_traces.max_frame_bytes || address % kStackWord != 0)
+      return false;
     const uintptr_t page = address & ~(kPage - 1);
     if (page == readable_page_) return true;
     if (!IsReadable(address)) return false;

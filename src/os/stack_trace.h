@@ -16,10 +16,11 @@
 #include <string_view>
 
 #include "base/compiler.h"
+#include "base/tuning.h"
 
 namespace tcmalloc {
 
-inline constexpr size_t kMaxStackDepth = 128;
+inline constexpr size_t kMaxStackDepth = kTuning.stack_traces.max_depth;
 
 // How a walk goes from a frame to its caller's.
 enum class StackTraceMethod : uint8_t {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "os/stack_walk.h"
 
+#include "base/tuning.h"
 #include "os/call_frame_cache.h"
 #include "os/frame_step.h"
 #include "os/raw_memory.h"
@@ -63,9 +64,6 @@ class StackWalk {
            !request_.leaves_out_callback;
   }
 
-  // A frame pointer with a wrong value leads anywhere. Larger frames than this are rare.
-  static constexpr uintptr_t kLargestSimpleFrame = 2048;
-
   // Makes all steps for which the cache has simple rules of objects that are never unloaded: nearly
   // all steps. Does what StepByRule and Write do, in a tight loop. False at the end of the walk.
   bool StepByCachedRules() {
@@ -85,7 +83,7 @@ class StackWalk {
         address += sp;
       } else {
         address += rule.address_register == CallFrameRule::kFramePointer ? fp : base;
-        if (address - sp > kLargestSimpleFrame) break;
+        if (address - sp > kTuning.stack_traces.max_simple_frame_bytes) break;
       }
       const auto at = [address](int64_t words) {
         return address + static_cast<uintptr_t>(static_cast<intptr_t>(words)) * kStackWord;

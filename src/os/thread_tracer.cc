@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/tuning.h"
 #include "os/thread_list.h"
 #include "os/thread_registers.h"
 #include "os/thread_status.h"
@@ -19,15 +20,6 @@ constexpr long kDetach = 17;
 constexpr long kSeize = 0x4206;
 constexpr long kInterrupt = 0x4207;
 constexpr int kEventStop = 128;
-
-// A thread that has not stopped after this time and waits in the kernel will not stop soon: the
-// attempt fails, so that the stopped threads go on. One that is about to run stops as soon as a
-// processor is free, which may take longer.
-constexpr int64_t kStuckNs = 20'000'000;
-// While the tracer waits for a thread: at first without sleeping, since most stop within
-// microseconds.
-constexpr int kYields = 20;
-constexpr long kPauseNs = 50'000;
 
 int64_t Nanoseconds() {
   timespec now = {};
@@ -204,7 +196,7 @@ bool ThreadTracer::AwaitStop(Tracee* tracee) {
 // of the process, if it ends now, can be waited for only after all others have ended.
 bool ThreadTracer::WaitFor(Tracee* tracee) {
   const bool may_hang = tracee->id == process_.id;
-  int64_t next_look_ns = Nanoseconds() + kStuckNs;
+  int64_t next_look_ns = Nanoseconds() + kTuning.leak_check.stuck_ns;
   for (int round = 0;; ++round) {
     int status = 0;
     const long waited = syscall(SYS_wait4, tracee->id, &status, __WALL | WNOHANG, nullptr);
@@ -233,14 +225,14 @@ bool ThreadTracer::WaitFor(Tracee* tracee) {
       }
       if (is_late && thread.is_uninterruptible) return false;
     }
-    if (is_late) next_look_ns += kStuckNs;
-    if (round < kYields) {
+    if (is_late) next_look_ns += kTuning.leak_check.stuck_ns;
+    if (round < kTuning.leak_check.yields) {
       syscall(SYS_sched_yield);
     } else {
       const struct {  // as the system call has it, also where time_t is longer
         long seconds;
         long nanoseconds;
-      } pause = {0, kPauseNs};
+      } pause = {0, kTuning.leak_check.pause_ns};
       syscall(SYS_nanosleep, &pause, nullptr);
     }
   }

@@ -13,6 +13,7 @@
 
 #include <algorithm>
 
+#include "base/tuning.h"
 #include "os/errno_keeper.h"
 #include "os/memory_reader.h"
 #include "os/raw_call.h"
@@ -163,8 +164,8 @@ void Attempt::AwaitTask(int task, int64_t patience_ns) {
       break;
     }
     // The task wakes nobody when it dies or begins to wait: look from time to time.
-    constexpr int64_t kLookEveryNs = 20'000'000;
-    phase_.WaitWhile(phase, std::clamp<int64_t>(left, 1'000'000, kLookEveryNs));
+    phase_.WaitWhile(phase,
+                     std::clamp<int64_t>(left, 1'000'000, kTuning.leak_check.look_at_task_ns));
     gone = IsGone(task, WNOHANG, &status);
     if (gone) break;
   }

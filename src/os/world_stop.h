@@ -35,6 +35,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/tuning.h"
 #include "os/virtual_memory.h"
 
 namespace tcmalloc {
@@ -84,8 +85,6 @@ struct StopResult {
   int thread_id = 0;
 };
 
-// How long the caller waits for threads that are about to run.
-inline constexpr int64_t kWorldStopPatienceMs = 5000;
 inline constexpr size_t kWorldStopStackBytes = size_t{256} << 10;
 
 // Runs function(context, world) while all other threads stand still. The function runs on the task:
@@ -95,7 +94,7 @@ inline constexpr size_t kWorldStopStackBytes = size_t{256} << 10;
 // has none. Keeps errno.
 StopResult WithWorldStopped(VirtualMemory& vm,
                             void (*function)(void* context, const WorldStop& world), void* context,
-                            int64_t patience_ms = kWorldStopPatienceMs);
+                            int64_t patience_ms = kTuning.leak_check.runnable_patience_ms);
 
 // Runs function(context, world) on such a task while the other threads run, for where they cannot
 // be stopped. The world has only the caller, which waits. Other threads may unmap what the function

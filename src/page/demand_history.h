@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// DemandHistory: the most that was in use at once during the last kWindows windows of time. Pure
-// arithmetic: the caller brings the time. Thread safety: none.
+// DemandHistory: the most that was in use at once during the last Tuning::Release::windows windows
+// of time. Pure arithmetic: the caller brings the time. Thread safety: none.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 
+#include "base/tuning.h"
 #include "base/units.h"
 
 namespace tcmalloc {
 
 class DemandHistory {
  public:
-  static constexpr size_t kWindows = 8;
-
   // This much is in use. To be called when it grew.
   void Record(Length in_use) {
     if (in_use > recorded_) recorded_ = in_use;
@@ -26,9 +25,9 @@ class DemandHistory {
     int64_t passed = (now_ms - window_start_ms_) / window_ms;
     if (passed > 0) {
       window_start_ms_ += passed * window_ms;
-      if (passed > int64_t{kWindows}) passed = kWindows;
+      if (passed > int64_t{kTuning.release.windows}) passed = kTuning.release.windows;
       for (; passed > 0; --passed) {
-        current_ = (current_ + 1) % kWindows;
+        current_ = (current_ + 1) % kTuning.release.windows;
         peaks_[current_] = in_use;
       }
     }
@@ -46,7 +45,7 @@ class DemandHistory {
   }
 
  private:
-  std::array<Length, kWindows> peaks_{};
+  std::array<Length, kTuning.release.windows> peaks_{};
   // The most since the last Advance.
   Length recorded_;
   size_t current_ = 0;

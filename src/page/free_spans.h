@@ -15,14 +15,15 @@
 #include "base/counters.h"
 #include "base/intrusive_list.h"
 #include "base/ordered_tree.h"
+#include "base/tuning.h"
 #include "page/span.h"
 
 namespace tcmalloc {
 
 class FreeSpans {
  public:
-  // Spans longer than 1 MiB are in the tree.
-  static constexpr size_t kMaxExactPages = 128;
+  // Longer spans are in the tree.
+  static constexpr size_t kMaxExactPages = kTuning.placement.max_listed_pages;
 
   void Insert(Span* span) {
     const size_t pages = span->num_pages.pages();

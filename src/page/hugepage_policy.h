@@ -5,22 +5,18 @@
 
 #include <cstddef>
 
+#include "base/tuning.h"
 #include "base/units.h"
 #include "os/hugepages.h"
 
 namespace tcmalloc::hugepage_policy {
 
-// A heap that has this much memory asks for hugepages where it grows. Below that 2 MiB would show
-// in what the process takes.
-inline constexpr Length kThreshold = Length((size_t{32} << 20) >> kPageShift);
-// A quarter of that is enough where it grows for one object that fills half of a hugepage or more.
-inline constexpr Length kLargeRequest = Length((size_t{1} << 20) >> kPageShift);
-
 // New memory is taken in whole hugepages. `held`: what there is memory behind, in use or free;
 // `request`: what is to be allocated.
 constexpr bool GrowInHugepages(HugepageMode mode, Length held, Length request, Length threshold) {
   if (mode == HugepageMode::kNever) return false;
-  return held >= threshold || (request >= kLargeRequest && held.pages() * 4 >= threshold.pages());
+  return held >= threshold || (request >= kTuning.hugepages.huge_object &&
+                               held.pages() * kTuning.hugepages.early_part >= threshold.pages());
 }
 
 // The system is told that none are wanted where it would make some unasked.
@@ -34,21 +30,19 @@ enum class Need : bool {
   kWhole,  // all of them will be touched soon
 };
 
-// That of a new span, for the number of spans that its size class has. Most classes of a program
-// have one span, in which hardly anything is; what many spans are full of goes on. So of what
-// nobody needs there is at most a ninth of the class. Why: see docs/decisions/0014.
-constexpr Need NeedOf(size_t num_spans) { return num_spans < 8 ? Need::kUnknown : Need::kWhole; }
+// That of a new span, for the number of spans that its size class has. What many spans are full of
+// goes on, so of what nobody needs there is a small part of the class at most.
+constexpr Need NeedOf(size_t num_spans) {
+  return num_spans < kTuning.hugepages.spans_before_populating ? Need::kUnknown : Need::kWhole;
+}
 
-// The pages, a power of two, that spans which are needed whole have memory put behind them at a
-// time, outside of hugepages: a 64th of the heap, since up to so much may not be needed. 0: each
-// page when it is first touched. Why: see docs/decisions/0014.
-inline constexpr Length kMinStep = Length((size_t{16} << 10) >> kPageShift);
-inline constexpr Length kMaxStep = Length((size_t{256} << 10) >> kPageShift);
+// The pages, a power of two, by which spans that are needed whole are pre-faulted, outside of
+// hugepages. 0: each page when it is first touched.
 
 constexpr Length PopulateStep(Length in_use) {
-  Length step = kMaxStep;
-  while (step.pages() * 64 > in_use.pages()) {
-    if (step == kMinStep) return Length(0);
+  Length step = kTuning.hugepages.max_populate;
+  while (step.pages() * kTuning.hugepages.populate_part > in_use.pages()) {
+    if (step == kTuning.hugepages.min_populate) return Length(0);
     step = Length(step.pages() / 2);
   }
   return step;

@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/tuning.h"
 #include "page/memory_level.h"
 
 namespace tcmalloc {
@@ -34,12 +35,11 @@ struct MemoryLimits {
   size_t& of(LimitKind kind) { return kind == LimitKind::kHard ? hard_bytes : soft_bytes; }
 };
 
-// What is released beyond what is needed, so that not each growth near a limit is a system call: a
-// little of the limit. The upper bound is one slice of the page heap's; not measured.
-inline constexpr size_t kMinLimitSlack = size_t{256} << 10;
-inline constexpr size_t kMaxLimitSlack = size_t{8} << 20;
+// What is released beyond what is needed.
 constexpr size_t LimitSlack(size_t limit_bytes) {
-  return std::min(std::clamp(limit_bytes / 64, kMinLimitSlack, kMaxLimitSlack), limit_bytes / 2);
+  return std::min(std::clamp(limit_bytes / kTuning.limits.slack_part,
+                             kTuning.limits.min_slack_bytes, kTuning.limits.max_slack_bytes),
+                  limit_bytes / 2);
 }
 
 constexpr MemoryBound LimitBound(size_t limit_bytes, size_t in_use_bytes, size_t more_bytes,

@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "base/config.h"
+#include "base/tuning.h"
 
 namespace tcmalloc {
 
@@ -16,7 +17,7 @@ void* MetadataArena::Allocate(size_t bytes) {
   void* memory = AllocateWithoutGrowing(bytes);
   if (memory != nullptr) return memory;
   const size_t page = vm_.hardware_page_size();
-  size_t chunk_bytes = bytes > kMostFromSpare ? RoundedBytes(bytes) : kChunkBytes;
+  size_t chunk_bytes = bytes > kMostFromSpare ? RoundedBytes(bytes) : kTuning.metadata.chunk_bytes;
   chunk_bytes = (chunk_bytes + page - 1) & ~(page - 1);
   char* chunk = static_cast<char*>(vm_.Map(chunk_bytes, page).start);
   const bool mapped = chunk != nullptr;
@@ -34,7 +35,8 @@ void* MetadataArena::Allocate(size_t bytes) {
 
 void* MetadataArena::UseChunk(char* chunk, size_t chunk_bytes, bool mapped, size_t size_number) {
   const SpinLockHolder holder(lock_);
-  if (mapped && chunk_bytes == kChunkBytes && SizeOf(size_number) <= kMostFromSpare) {
+  if (mapped && chunk_bytes == kTuning.metadata.chunk_bytes &&
+      SizeOf(size_number) <= kMostFromSpare) {
     // Many threads may have found the arena empty at once, and each have brought a chunk: one more
     // is kept, so that what is left of the current one is not cut up for each of them.
     if (spare_ != nullptr) return nullptr;
@@ -86,7 +88,7 @@ void* MetadataArena::TakeLocked(size_t size_number) {
     if (spare_ == nullptr || bytes > kMostFromSpare) return nullptr;
     DropChunkLocked();
     chunk_ = spare_;
-    chunk_left_ = kChunkBytes;
+    chunk_left_ = kTuning.metadata.chunk_bytes;
     spare_ = nullptr;
     return TakeLocked(size_number);
   }

@@ -14,6 +14,7 @@
 
 #include "base/config.h"
 #include "base/counters.h"
+#include "base/tuning.h"
 #include "os/spinlock.h"
 #include "os/virtual_memory.h"
 
@@ -21,8 +22,6 @@ namespace tcmalloc {
 
 class MetadataArena {
  public:
-  // The arena grows by at least this much: 16 system calls per MiB of metadata.
-  static constexpr size_t kChunkBytes = size_t{64} << 10;
   static constexpr size_t kMinBytes = 16;
   static constexpr size_t kMaxBytes = size_t{1} << 20;
 
@@ -88,7 +87,8 @@ class MetadataArena {
   }
 
   // Larger requests get a chunk of their own.
-  static constexpr size_t kMostFromSpare = kChunkBytes / 4;
+  static constexpr size_t kMostFromSpare =
+      kTuning.metadata.chunk_bytes / kTuning.metadata.shared_chunk_part;
 
   void* TakeLocked(size_t size_number) TC_REQUIRES(lock_);
   // Takes a new chunk in, and memory out of what there is then; null when the chunk is not needed.

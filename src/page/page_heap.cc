@@ -5,12 +5,12 @@
 #include <new>
 
 #include "base/check.h"
+#include "base/tuning.h"
 
 namespace tcmalloc {
 namespace {
 
-// Span records come from the arena a few KiB at a time, so that its rounding does not show.
-constexpr size_t kRecordsPerBlock = (size_t{4} << 10) / sizeof(Span);
+constexpr size_t kRecordsPerBlock = kTuning.metadata.span_records_bytes / sizeof(Span);
 
 Length GranuleFor(size_t hardware_page_size) {
   return hardware_page_size <= kPageSize ? Length(1) : Length(hardware_page_size >> kPageShift);
@@ -102,7 +102,8 @@ Span* PageHeap::Allocate(Request request) {
     if (resort == kNothing || n > MostThatMayFit()) return nullptr;
     // There is enough, but nowhere in one piece, and a limit on address space (RLIMIT_AS) counts
     // all of it.
-    UnmapAtLeast(n + alignment + Length::ForBytes(PageMap::leaf_bytes()), kMaxRefusalsAtPace);
+    UnmapAtLeast(n + alignment + Length::ForBytes(PageMap::leaf_bytes()),
+                 kTuning.release.max_refusals);
     resort = kNothing;
   }
 }
@@ -368,14 +369,14 @@ size_t PageHeap::DrainFor(const Request& request) {
   if (request.home != nullptr) {
     size_t bytes = DrainOneSpanOf(request.home->kept);
     if (bytes > 0) return bytes;
-    for (size_t i = 0; i < kDrainedAtOnce; ++i) {
+    for (size_t i = 0; i < kTuning.span_cache.drained_at_once; ++i) {
       const size_t more = DrainOneSpan();
       if (more == 0) break;
       bytes += more;
     }
     return bytes;
   }
-  if (request.length.pages() <= SpanCache::kMaxPages) return DrainOneSpan();
+  if (request.length.pages() <= kTuning.span_cache.max_pages) return DrainOneSpan();
   DrainSpanCaches();
   return 0;
 }
@@ -617,7 +618,7 @@ void PageHeap::CountFreeSpansLocked(FreeSpanCounts* counts) {
   counts->longer_released_bytes = (free_[kReleased].total() - released).bytes();
   ForEachHome([counts](const SpanHome& home) {
     if (home.kept.bytes() == 0) return;
-    for (size_t i = 0; i < SpanCache::kMaxPages; ++i) {
+    for (size_t i = 0; i < kTuning.span_cache.max_pages; ++i) {
       counts->exact[i].mapped += static_cast<uint32_t>(home.kept.count(Length(i + 1)));
     }
   });

@@ -45,6 +45,7 @@
 #include "base/config.h"
 #include "base/counters.h"
 #include "base/intrusive_list.h"
+#include "base/tuning.h"
 #include "base/units.h"
 #include "os/clock.h"
 #include "os/hugepages.h"
@@ -116,9 +117,9 @@ class PageHeap {
     // than half of the heap is free. Each unmapping may split a mapping of the system's.
     bool unmap_when_short = false;
     // With this much in use the heap grows by hugepages.
-    Length hugepage_threshold = hugepage_policy::kThreshold;
+    Length hugepage_threshold = Length(kTuning.hugepages.threshold.pages());
     // See SavesSpace.
-    Length spare_space = kSpareSpace;
+    Length spare_space = Length(kTuning.placement.spare_space.pages());
     // The time, as ReleasePolicy and Span::in_use are to see it.
     int64_t (*now_ms)() = &CoarseMilliseconds;
   };
@@ -149,8 +150,8 @@ class PageHeap {
   }
 
   // Takes a span back, and the memory of its bitmap. May give memory of some span back to the
-  // system before it returns, at most kReleaseSlice. Requires: the span is in use, its pages have
-  // no class in the page map, no one else deletes it.
+  // system before it returns, at most Tuning::Release::slice. Requires: the span is in use, its
+  // pages have no class in the page map, no one else deletes it.
   void Delete(Span* span) TC_EXCLUDES(lock_);
 
   // The same pair for spans of small objects: what a shard gave back a moment ago is kept in its
@@ -205,10 +206,10 @@ class PageHeap {
   bool release_pending() const TC_NO_THREAD_SAFETY_ANALYSIS {
     return release_rate_is_positive_.load(std::memory_order_relaxed) &&
            releasing_.load(std::memory_order_relaxed) != Releasing::kNever &&
-           free_[kMapped].total() > ReleasePolicy::kSlack;
+           free_[kMapped].total() > kTuning.release.slack;
   }
 
-  // Some ReleasePolicy::kLookEvery pages were freed since this was last asked. Racy: of two that
+  // Some Tuning::Release::look_every pages were freed since this was last asked. Racy: of two that
   // ask at once both may hear it.
   bool TakeFreedMuch() {
     if (!freed_much_.load(std::memory_order_relaxed)) return false;
@@ -225,8 +226,9 @@ class PageHeap {
   // The system is to make no hugepages around `page`, which is to be given back while others of its
   // hugepage stay in use: khugepaged would make it whole again (unless its max_ptes_none is 0), and
   // so would the first write to any other page of it that was never written to. In blocks of
-  // kStoppedAtOnce, because each may cost two mappings. `hole`: the page belongs to a span in use;
-  // they are made again no sooner than when nothing of the hugepage is in use any more.
+  // Tuning::Hugepages::stopped_at_once, because each may cost two mappings. `hole`: the page
+  // belongs to a span in use; they are made again no sooner than when nothing of the hugepage is in
+  // use any more.
   void StopHugepagesAt(PageId page, bool hole) TC_EXCLUDES(lock_);
   // Called whenever memory has come from the system, with its bytes, by the thread that needed it,
   // without locks. Null for no one.
@@ -309,9 +311,8 @@ class PageHeap {
   // are free again, and what one was moving is moving no longer.
   void RestoreAfterForkInChild();
 
-  // The most that is given back in one system call, unless there is no memory for the record of a
-  // longer span's rest.
-  static constexpr Length kReleaseSlice = Length((size_t{8} << 20) >> kPageShift);
+  // By value, so that no code reads it from memory.
+  static constexpr Length kReleaseSlice = kTuning.release.slice;
 
  private:
   enum FreeKind { kMapped, kReleased, kNumFreeKinds };
@@ -323,26 +324,14 @@ class PageHeap {
     Region* next = nullptr;
   };
 
-  // So often may the system refuse before Delete gives up: about 20 us of failing calls.
-  static constexpr size_t kMaxRefusalsAtPace = 64;
-  static constexpr size_t kRestoredAtOnce = 64;
   // More than any machine has, and little enough to be added to.
   static constexpr Length kMaxLength = Length((SIZE_MAX >> 1) >> kPageShift);
-  // Moves that are tried in the life of the process. Each may leave it with two mappings more, of
-  // which the system allows 65,530.
-  static constexpr size_t kMaxMoves = 1000;
   // Records that the longest operation under the lock may use: see CarveLocked.
   static constexpr size_t kRecordsPerOperation = 4;
-  // Free spans that are looked at for one that better be given back, or one in a fuller hugepage.
-  static constexpr size_t kReleasableLookedAt = 16;
-  static constexpr size_t kEqualsLookedAt = 8;
-  static constexpr Length kStoppedAtOnce = Length((size_t{64} << 20) >> kPageShift);
   static constexpr size_t kStoppedRemembered = 64;
   // Records that no other operation uses up, so that TakeForMetadata can cut the beginning off a
   // span to get memory for more.
   static constexpr size_t kSpareRecords = 2;
-
-  static constexpr size_t kDrainedAtOnce = 32;
 
   struct Request {
     Length length;
@@ -658,7 +647,7 @@ class PageHeap {
   std::atomic<bool> freed_much_{false};
   std::atomic<Releasing> releasing_{Releasing::kByPolicy};
   std::atomic<bool> can_populate_{true};
-  std::atomic<size_t> moves_left_{kMaxMoves};
+  std::atomic<size_t> moves_left_{kTuning.reallocation.max_moves};
   std::atomic<void (*)(size_t)> growth_observer_{nullptr};
   MemoryLimits limits_ TC_GUARDED_BY(lock_);
   std::array<bool, kNumLimitKinds> limit_set_by_program_ TC_GUARDED_BY(lock_) = {};

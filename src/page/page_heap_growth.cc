@@ -4,16 +4,11 @@
 #include <new>
 
 #include "base/check.h"
+#include "base/tuning.h"
 #include "page/page_heap.h"
 
 namespace tcmalloc {
 namespace {
-
-// Growth. The first mapping is small, so that limits on address space (RLIMIT_AS) are met by small
-// programs; later ones are an eighth of the heap, so that the number of mappings stays logarithmic.
-// Address space costs nothing until touched.
-constexpr Length kMinGrowth = Length((size_t{1} << 20) >> kPageShift);
-constexpr Length kMaxGrowth = Length((size_t{64} << 20) >> kPageShift);
 
 // Some region's pages are the span's.
 bool HasPages(const Span& span) {
@@ -26,9 +21,9 @@ bool HasPages(const Span& span) {
 bool PageHeap::Grow(Length n, Length alignment) {
   // Room for an aligned run wherever the mapping lands.
   const Length needed = n + alignment - granule_;
-  Length wanted = Length((system_bytes_.value() / 8) >> kPageShift);
-  if (wanted < kMinGrowth) wanted = kMinGrowth;
-  if (wanted > kMaxGrowth) wanted = kMaxGrowth;
+  Length wanted = Length((system_bytes_.value() / kTuning.growth.part) >> kPageShift);
+  if (wanted < kTuning.growth.min) wanted = kTuning.growth.min;
+  if (wanted > kTuning.growth.max) wanted = kTuning.growth.max;
   wanted = RoundUp(wanted);
   const size_t room_bytes = vm_.Room();
   Length room = Length(room_bytes >> kPageShift);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // PageHeap: where memory comes by the hugepage, and what is known of each.
+#include "base/tuning.h"
 #include "page/page_heap.h"
 
 namespace tcmalloc {
@@ -111,10 +112,11 @@ Span* PageHeap::CarveLocked(Span* span, PageId first, Length n, Length step, Pag
 
 Span* PageHeap::FullestOfEqualLocked(Span* span, FreeKind kind) {
   if (span == nullptr || hugepages_.mode == HugepageMode::kNever) return span;
-  return free_[kind].BestOfEqual(
-      span, kEqualsLookedAt, [this](const Span& a, const Span& b) TC_NO_THREAD_SAFETY_ANALYSIS {
-        return page_map_.HugepageOf(a.first_page).used > page_map_.HugepageOf(b.first_page).used;
-      });
+  return free_[kind].BestOfEqual(span, kTuning.hugepages.equals_looked_at,
+                                 [this](const Span& a, const Span& b) TC_NO_THREAD_SAFETY_ANALYSIS {
+                                   return page_map_.HugepageOf(a.first_page).used >
+                                          page_map_.HugepageOf(b.first_page).used;
+                                 });
 }
 
 void PageHeap::Populate(const PageRange& range) {
@@ -138,8 +140,8 @@ void PageHeap::StopHugepagesAt(PageId page, bool hole) {
     hugepage.holes |= hole;
     if (!hugepage.advised) return;
     // What was asked for in the block around it. All of a block has one leaf of the page map.
-    const PageId begin(page.index() & ~(kStoppedAtOnce.pages() - 1));
-    const PageId end = begin + kStoppedAtOnce;
+    const PageId begin(page.index() & ~(kTuning.hugepages.stopped_at_once.pages() - 1));
+    const PageId end = begin + kTuning.hugepages.stopped_at_once;
     while (range.first > begin && page_map_.HugepageOf(range.first - Length(1)).advised) {
       range.first = range.first - kHugepagePages;
     }

@@ -2,22 +2,11 @@
 // PageHeap: what keeps it within its memory limits. A limit is looked at where memory that has
 // nothing behind it is taken, under the lock and so exactly; the release that it asks for happens
 // outside, and then the request is made again.
+#include "base/tuning.h"
 #include "os/futex.h"
 #include "page/page_heap.h"
 
 namespace tcmalloc {
-namespace {
-
-// The most slices that one allocation gives back for the soft limit: where free memory lies in many
-// small spans, a slice is little and costs a system call all the same.
-constexpr size_t kMaxSlicesForSoftLimit = 32;
-
-// So often does an allocation at the hard limit find that memory went back and that others have
-// taken it, before it fails. Where each time somebody gets memory nothing is stuck; but one that is
-// larger than all the others could go on so for ever. Not measured.
-constexpr size_t kMaxTimesTaken = 100;
-
-}  // namespace
 
 void PageHeap::SetLimit(LimitKind kind, size_t bytes, LimitOrigin origin) {
   {
@@ -147,8 +136,10 @@ bool PageHeap::MakeRoom(LimitPass& pass) {
       ++limit_watch_.counts(LimitKind::kSoft).hits;
     }
     Length total;
-    for (size_t slices = 0; total < wanted && slices < kMaxSlicesForSoftLimit; ++slices) {
-      const Length released = ReleasePass(Length(1), wanted - total, kMaxRefusalsAtPace, true);
+    for (size_t slices = 0; total < wanted && slices < kTuning.limits.max_slices_for_soft;
+         ++slices) {
+      const Length released =
+          ReleasePass(Length(1), wanted - total, kTuning.release.max_refusals, true);
       if (released == Length(0)) break;
       total += released;
     }
@@ -170,7 +161,7 @@ bool PageHeap::MakeRoom(LimitPass& pass) {
     return true;
   }
   const bool went = released > Length(0) || WaitForRelease(pass.releases);
-  return (went && ++pass.times_went <= kMaxTimesTaken) || FailAtHardLimit();
+  return (went && ++pass.times_went <= kTuning.limits.max_times_taken) || FailAtHardLimit();
 }
 
 // For what is under way now and for nothing else: threads that are refused again and again, whose
@@ -237,7 +228,7 @@ void PageHeap::ReleaseWhenAboveSoftLimit() {
       return;
     }
   }
-  const Length released = ReleasePass(Length(1), kReleaseSlice, kMaxRefusalsAtPace, true);
+  const Length released = ReleasePass(Length(1), kReleaseSlice, kTuning.release.max_refusals, true);
   CountLimitRelease(LimitKind::kSoft, released);
   if (released > Length(0)) return;
   // Memory that the system does not take back (mlock) is not offered again before the heap grows.

@@ -13,16 +13,10 @@
 // pages brought along.
 #include <cstring>
 
+#include "base/tuning.h"
 #include "page/page_heap.h"
 
 namespace tcmalloc {
-namespace {
-
-// Less is copied. Moving takes about 10 us, as copying 32 KiB into fresh memory does, or 256 KiB
-// into hugepages (Linux 6.18, x86); but moves are few: see kMaxMoves.
-constexpr Length kMinMoved = Length((size_t{1} << 20) >> kPageShift);
-
-}  // namespace
 
 bool PageHeap::PlanMoveLocked(const Span& span, Length n, MovePlan* plan) {
   // Into what is free and has memory a copy costs no fresh memory. What is not zero-filled is not
@@ -52,7 +46,7 @@ bool PageHeap::PlanMoveLocked(const Span& span, Length n, MovePlan* plan) {
     plan->moved = Length(rest.pages() & ~(kHugepagePages.pages() - 1));
     plan->mapped = InWholeHugepages(plan->mapped);
   }
-  return plan->moved >= kMinMoved &&
+  return plan->moved >= kTuning.hugepages.huge_object &&
          IsAdvisedAllOverLocked(span.first_page, span.num_pages, plan->hugepages);
 }
 

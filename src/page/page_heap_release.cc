@@ -3,26 +3,18 @@
 #include <cstdint>
 #include <limits>
 
+#include "base/tuning.h"
 #include "os/futex.h"
 #include "os/thread_number.h"
 #include "page/page_heap.h"
 
 namespace tcmalloc {
-namespace {
-
-// Less is not worth its system calls.
-constexpr size_t kMinUnmappedWhenShort = size_t{16} << 20;
-// So many spans that cannot be unmapped are passed over for the sake of others than the heap, after
-// each free: little of a heap is from sbrk. Not measured.
-constexpr size_t kMaxRefusalsWhenShort = 4;
-
-}  // namespace
 
 void PageHeap::ReleaseAfterFreeing(bool decide) {
   if (decide) freed_much_.store(true, std::memory_order_relaxed);
   if (releasing_.load(std::memory_order_relaxed) == Releasing::kEager) {
     // Only what was freed since the last time is there.
-    ReleasePass(kMaxLength, kMaxLength, kMaxRefusalsAtPace, true);
+    ReleasePass(kMaxLength, kMaxLength, kTuning.release.max_refusals, true);
   } else if (decide) {
     ReleaseDue(kReleaseSlice, false);
   }
@@ -40,8 +32,8 @@ Length PageHeap::ReleaseDue(Length most, bool idle) {
         now_ms, {.in_use = InUseLocked(), .free_mapped = free_[kMapped].total()}, most);
   }
   if (decision.length == Length(0)) return Length(0);
-  const Length released =
-      ReleasePass(decision.length, decision.length, kMaxRefusalsAtPace, decision.may_break);
+  const Length released = ReleasePass(decision.length, decision.length,
+                                      kTuning.release.max_refusals, decision.may_break);
   if (released > decision.length) {
     const SpinLockHolder holder(lock_);
     release_policy_.ReleasedMore(released - decision.length);
@@ -59,8 +51,12 @@ Span* PageHeap::FindLongestFreeLocked() {
 void PageHeap::UnmapWhenShort() {
   if (!address_space_is_short_.load(std::memory_order_relaxed)) return;
   const size_t free_bytes = FreePages().bytes();
-  if (free_bytes < kMinUnmappedWhenShort || free_bytes < system_bytes_.value() / 2) return;
-  UnmapAtLeast(Length::ForBytes(free_bytes - system_bytes_.value() / 4), kMaxRefusalsWhenShort);
+  if (free_bytes < kTuning.address_space.min_unmapped_bytes ||
+      free_bytes < system_bytes_.value() / kTuning.address_space.unmap_above_part)
+    return;
+  UnmapAtLeast(Length::ForBytes(free_bytes -
+                                system_bytes_.value() / kTuning.address_space.unmap_down_to_part),
+               kTuning.address_space.max_refusals);
 }
 
 Span* PageHeap::TakeOutLongestFree(SpanState* state) {
@@ -151,7 +147,8 @@ Length PageHeap::ReleasePass(Length at_least, Length at_most, size_t max_refusal
   }
   // As many as this pass put there, whoever's they are; a few at a time, for the sake of the lock.
   while (refusals > 0) {
-    const size_t n = refusals < kRestoredAtOnce ? refusals : kRestoredAtOnce;
+    const size_t n =
+        refusals < kTuning.release.restored_at_once ? refusals : kTuning.release.restored_at_once;
     const SpinLockHolder holder(lock_);
     RestoreLocked(refused_, n);
     refusals -= n;
@@ -170,7 +167,7 @@ PageHeap::Releasable PageHeap::FindReleasableLocked(Length limit, bool may_break
         const PageRange whole = whole_hugepages(s);
         return !IsAdvisedLocked(s) || whole.first < whole.end;
       },
-      kReleasableLookedAt);
+      kTuning.release.spans_looked_at);
   Releasable found;
   if (span != nullptr && IsAdvisedLocked(*span)) {
     found = {span, whole_hugepages(*span)};

@@ -3,16 +3,16 @@
 // caller brings the time and the state of the heap, and releases.
 //
 // Rule. What the peak of the last seconds needed is kept: a program that had it in use a moment ago
-// is likely to want it again. What is free beyond that goes at kBytesPerSecond, times the rate. The
-// rate also says how long the last seconds are: kMemoryMs at rates up to 1, less above. Rate 0
-// never releases. Why these figures: docs/decisions/0014; why a rate from 0 to 10 around 1:
-// "tcmalloc_release_rate" of the TCMalloc document.
+// is likely to want it again. What is free beyond that goes at bytes_per_second, times the rate.
+// The rate also says how long the last seconds are: memory_ms at rates up to 1, less above. Rate 0
+// never releases. The numbers, and why they are so: Tuning::Release.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
+#include "base/tuning.h"
 #include "base/units.h"
 #include "page/demand_history.h"
 
@@ -20,19 +20,6 @@ namespace tcmalloc {
 
 class ReleasePolicy {
  public:
-  static constexpr double kDefaultRate = 1.0;
-  static constexpr double kMaxRate = 1000;
-  // How long a peak is remembered.
-  static constexpr int64_t kMemoryMs = 4000;
-  static constexpr size_t kBytesPerSecond = size_t{512} << 20;
-  // So much is not worth a thought.
-  static constexpr Length kSlack = Length((size_t{512} << 10) >> kPageShift);
-  // Where only hugepages that are partly in use are left, they are broken when more than this part
-  // of what is in use would go.
-  static constexpr size_t kBrokenPart = 16;
-  // Freeing looks at the clock once in so many pages.
-  static constexpr Length kLookEvery = Length((size_t{1} << 20) >> kPageShift);
-
   // What the heap holds.
   struct State {
     Length in_use;
@@ -55,7 +42,7 @@ class ReleasePolicy {
   bool PagesFreed(Length n) {
     if (rate_ <= 0) return false;
     freed_ += n;
-    if (freed_ < kLookEvery) return false;
+    if (freed_ < kTuning.release.look_every) return false;
     freed_ = Length(0);
     return true;
   }
@@ -63,18 +50,19 @@ class ReleasePolicy {
   // What to release now, at most `most`; the caller does so.
   Decision Decide(int64_t now_ms, const State& state, Length most) {
     history_.Advance(now_ms, WindowMs(), state.in_use);
-    const double pages_per_second = rate_ * static_cast<double>(kBytesPerSecond >> kPageShift);
+    const double pages_per_second =
+        rate_ * static_cast<double>(kTuning.release.bytes_per_second >> kPageShift);
     // Not below zero: another thread may have read the clock later and come here first.
     const auto elapsed_ms = static_cast<double>(std::max<int64_t>(now_ms - decided_ms_, 0));
     decided_ms_ = std::max(decided_ms_, now_ms);
     allowance_ = std::min(allowance_ + pages_per_second * elapsed_ms / 1000, pages_per_second);
     const Length kept = history_.Peak() - state.in_use;
-    if (rate_ <= 0 || state.free_mapped <= kept + kSlack) return {};
+    if (rate_ <= 0 || state.free_mapped <= kept + kTuning.release.slack) return {};
     const Length excess = state.free_mapped - kept;
     const Length length =
         std::min({excess, most, Length(static_cast<size_t>(std::max(allowance_, 0.0)))});
     allowance_ -= static_cast<double>(length.pages());
-    return {length, excess.pages() > state.in_use.pages() / kBrokenPart};
+    return {length, excess.pages() > state.in_use.pages() / kTuning.release.split_part};
   }
 
   // So much more went than was decided, since hugepages go whole: it counts for the next decisions.
@@ -82,11 +70,11 @@ class ReleasePolicy {
 
  private:
   int64_t WindowMs() const {
-    const double memory = static_cast<double>(kMemoryMs) / std::max(rate_, 1.0);
-    return std::max<int64_t>(1, static_cast<int64_t>(memory) / int64_t{DemandHistory::kWindows});
+    const double memory = static_cast<double>(kTuning.release.memory_ms) / std::max(rate_, 1.0);
+    return std::max<int64_t>(1, static_cast<int64_t>(memory) / int64_t{kTuning.release.windows});
   }
 
-  double rate_ = kDefaultRate;
+  double rate_ = kTuning.release.default_rate;
   DemandHistory history_;
   Length freed_;
   int64_t decided_ms_ = 0;

@@ -22,6 +22,7 @@
 #include "base/config.h"
 #include "base/counters.h"
 #include "base/intrusive_list.h"
+#include "base/tuning.h"
 #include "base/units.h"
 #include "os/spinlock.h"
 #include "page/span.h"
@@ -30,25 +31,18 @@ namespace tcmalloc {
 
 class alignas(kCacheLineSize) SpanCache {
  public:
-  static constexpr size_t kMaxPages = 16;
-
-  // Why: two threads that each fill and empty 3 MiB, again and again, lost the time that it takes
-  // to move what is above the budget from one processor to the other: with 1 MiB two thirds of it.
-  // What lies here is given up before the heap grows, so that it costs no memory but in between.
-  static constexpr size_t kBudgetBytes = size_t{4} << 20;
-
   // A span of exactly `n` pages; null when there is none.
   Span* TryTake(Length n) TC_EXCLUDES(lock_) {
-    if (n.pages() > kMaxPages || bytes_.value() == 0) return nullptr;
+    if (n.pages() > kTuning.span_cache.max_pages || bytes_.value() == 0) return nullptr;
     const SpinLockHolder holder(lock_);
     return PopLocked(n.pages());
   }
 
   // `near`: it was emptied on this processor. False when there is no room for it.
   [[nodiscard]] bool TryPut(Span* span, bool near) TC_EXCLUDES(lock_) {
-    if (span->num_pages.pages() > kMaxPages) return false;
+    if (span->num_pages.pages() > kTuning.span_cache.max_pages) return false;
     const SpinLockHolder holder(lock_);
-    if (bytes_.value() + span->bytes() > kBudgetBytes) return false;
+    if (bytes_.value() + span->bytes() > kTuning.span_cache.max_bytes) return false;
     bytes_.Add(span->bytes());
     counts_[span->num_pages.pages()].Add(1);
     IntrusiveQueue<Span>& queue = spans_[span->num_pages.pages()];
@@ -60,14 +54,14 @@ class alignas(kCacheLineSize) SpanCache {
   Span* TakeAny() TC_EXCLUDES(lock_) {
     if (bytes_.value() == 0) return nullptr;
     const SpinLockHolder holder(lock_);
-    for (size_t n = kMaxPages; n > 0; --n) {
+    for (size_t n = kTuning.span_cache.max_pages; n > 0; --n) {
       if (Span* const span = PopLocked(n)) return span;
     }
     return nullptr;
   }
 
   size_t bytes() const { return bytes_.value(); }
-  // Spans of exactly `n` pages (n <= kMaxPages).
+  // Spans of exactly `n` pages (n <= Tuning::SpanCache::max_pages).
   size_t count(Length n) const { return counts_[n.pages()].value(); }
   SpinLock& lock() { return lock_; }
 
@@ -81,10 +75,10 @@ class alignas(kCacheLineSize) SpanCache {
   }
 
   SpinLock lock_{LockRank::kSpanCache};
-  std::array<IntrusiveQueue<Span>, kMaxPages + 1> spans_ TC_GUARDED_BY(lock_);
+  std::array<IntrusiveQueue<Span>, kTuning.span_cache.max_pages + 1> spans_ TC_GUARDED_BY(lock_);
   // Written with lock_ held; read racily for statistics, and to see that there is nothing.
   OwnedCounter bytes_;
-  std::array<OwnedCounter, kMaxPages + 1> counts_;
+  std::array<OwnedCounter, kTuning.span_cache.max_pages + 1> counts_;
 };
 
 }  // namespace tcmalloc

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/text_fields.h"
+#include "base/tuning.h"
 
 namespace tcmalloc {
 namespace {
@@ -60,16 +61,15 @@ bool ParseSwitch(std::string_view text, bool* on) {
 
 // Milliseconds or seconds.
 bool ParseInterval(std::string_view text, uint32_t* ms) {
-  constexpr uint64_t kMostMs = 3'600'000;
   uint64_t number = 0;
-  if (!TakeNumber(&text, &number) || number > kMostMs) return false;
+  if (!TakeNumber(&text, &number) || number > kTuning.pressure.max_interval_ms) return false;
   if (text == "s") {
     number *= 1000;
   } else if (text != "ms") {
     return false;
   }
   *ms = static_cast<uint32_t>(number);
-  return number > 0 && number <= kMostMs;
+  return number > 0 && number <= kTuning.pressure.max_interval_ms;
 }
 
 bool ParsePsi(std::string_view text, PressureConfig* config) {
@@ -83,7 +83,7 @@ void SetAuto(PressureConfig* config) {
   config->watch = true;
   config->cgroup_events = true;
   for (size_t i = 0; i < kPressureLevels; ++i) {
-    config->levels[i] = {Of::kLimit, PressureConfig::kAutoPercent[i]};
+    config->levels[i] = {Of::kLimit, kTuning.pressure.auto_percent[i]};
   }
 }
 

@@ -25,6 +25,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "base/tuning.h"
 #include "os/psi.h"
 
 namespace tcmalloc {
@@ -43,12 +44,9 @@ struct PressureThreshold {
 };
 
 struct PressureConfig {
-  // Of auto. They leave a tenth of the memory for what a level frees too late, and a twentieth for
-  // the kernel. Source: the levels of the operators who do this by hand lie between 70 % and 95 %.
-  static constexpr std::array<uint64_t, kPressureLevels> kAutoPercent = {80, 90, 95};
-  // A tenth of the time, in the window that needs no privileges (a multiple of 2 s; psi.rst).
-  static constexpr PsiTrigger kAutoPsi = {false, 200'000, 2'000'000};
-  static constexpr uint32_t kDefaultIntervalMs = 1000;
+  // Of auto.
+  static constexpr PsiTrigger kAutoPsi = {false, kTuning.pressure.auto_stall_us,
+                                          kTuning.pressure.auto_window_us};
 
   // levels[0] is level 1.
   std::array<PressureThreshold, kPressureLevels> levels{};
@@ -58,7 +56,7 @@ struct PressureConfig {
   bool thread = true;
   // Counters of the control group: memory.events.
   bool cgroup_events = false;
-  uint32_t interval_ms = kDefaultIntervalMs;
+  uint32_t interval_ms = kTuning.pressure.default_interval_ms;
 
   bool enabled() const {
     bool any = psi || watch || cgroup_events;

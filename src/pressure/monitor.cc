@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/tuning.h"
 #include "os/cgroup_events.h"
 #include "os/high_descriptor.h"
 #include "os/pressure_watch.h"
@@ -162,7 +163,7 @@ void PressureMonitor::Deafen(int64_t now_ms) {
     // often as is looked near a threshold anyway.
     const bool paced = source.kind != PressureSource::kThreshold;
     source.deaf_until_ms =
-        now_ms + std::max(PressurePolicy::kNearMs, paced ? policy_.EventsDeafMs(now_ms) : 0);
+        now_ms + std::max(kTuning.pressure.near_ms, paced ? policy_.EventsDeafMs(now_ms) : 0);
   }
 }
 

@@ -4,14 +4,14 @@
 //
 // Levels (NextMemoryLevel, page/memory_level.h, which also decides for the heap's own limits). A
 // level is reached when what is in use comes to its threshold, and left when it has fallen by a
-// part of that, kMargin, below. As long as it is held its action is repeated, since what is freed
-// meanwhile lies in caches again.
+// part of that, Tuning::Pressure::margin_part, below. As long as it is held its action is repeated,
+// since what is freed meanwhile lies in caches again.
 //
 // Pace. An action costs time, and one that frees nothing is a waste: after one that freed little
-// the next waits twice as long, up to kMostWaits times the interval. The wait is over early when
-// what is in use has grown meanwhile: then there may be something to be had again, and there is
-// less time. Without that waiting, a kernel whose events never ended has kept a service manager
-// that trimmed its own heap busy on a core.
+// the next waits twice as long, up to Tuning::Pressure::max_waits times the interval. The wait is
+// over early when what is in use has grown meanwhile: then there may be something to be had again,
+// and there is less time. Without that waiting, a kernel whose events never ended has kept a
+// service manager that trimmed its own heap busy on a core.
 //
 // Events that carry no level (the service manager's, stalls) ask for all that can be done; they are
 // paced in the same way.
@@ -22,6 +22,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/tuning.h"
 #include "page/memory_level.h"
 #include "pressure/config.h"
 
@@ -39,31 +40,24 @@ using PressureReadings = std::array<PressureReading, kPressureLevels>;
 // When the next action of one kind may be.
 class PressurePace {
  public:
-  static constexpr int64_t kMostWaits = 64;
-  // Less than this part of what is in use is little.
-  static constexpr uint64_t kLittlePart = 256;
-  // More than this part of what was in use is growth.
-  static constexpr uint64_t kGrowthPart = 32;
-  // Growth or not, one action does not follow another sooner.
-  static constexpr int64_t kLeastMs = 50;
-
   explicit constexpr PressurePace(int64_t interval_ms) : interval_ms_(interval_ms) {}
 
   bool MayAct(int64_t now_ms, uint64_t in_use) const {
     if (!acted_) return true;
     const int64_t since_ms = now_ms - acted_ms_;
     if (since_ms >= wait_ms_) return true;
-    return since_ms >= std::min(kLeastMs, interval_ms_) && in_use > in_use_ &&
-           in_use - in_use_ > in_use_ / kGrowthPart;
+    return since_ms >= std::min(kTuning.pressure.min_wait_ms, interval_ms_) && in_use > in_use_ &&
+           in_use - in_use_ > in_use_ / kTuning.pressure.growth_part;
   }
 
   // An action has freed so much, and so much is in use now.
   void Acted(int64_t now_ms, uint64_t freed, uint64_t in_use) {
-    const bool little = freed < in_use / kLittlePart || freed == 0;
+    const bool little = freed < in_use / kTuning.pressure.little_part || freed == 0;
     // What was asked for long after it could have been is no storm.
     const bool after_quiet = acted_ && now_ms - acted_ms_ >= 2 * wait_ms_;
-    wait_ms_ = little && acted_ && !after_quiet ? std::min(2 * wait_ms_, kMostWaits * interval_ms_)
-                                                : interval_ms_;
+    wait_ms_ = little && acted_ && !after_quiet
+                   ? std::min(2 * wait_ms_, kTuning.pressure.max_waits * interval_ms_)
+                   : interval_ms_;
     acted_ = true;
     acted_ms_ = now_ms;
     in_use_ = in_use;
@@ -88,14 +82,6 @@ class PressurePace {
 
 class PressurePolicy {
  public:
-  // A level is left when what is in use is this part of the threshold below it.
-  static constexpr uint64_t kMargin = 32;
-  // How often readings are to be made: where memory is far from every threshold, and else. A
-  // program that grows by 1 GiB in a second passes from three quarters of a threshold of 4 GiB to
-  // the threshold in one.
-  static constexpr int64_t kFarMs = 1000;
-  static constexpr int64_t kNearMs = 100;
-
   explicit constexpr PressurePolicy(int64_t interval_ms)
       : level_pace_(interval_ms), event_pace_(interval_ms) {}
 
@@ -130,8 +116,8 @@ class PressurePolicy {
     for (const PressureReading& reading : readings) {
       if (reading.threshold == PressureReading::kNoThreshold) continue;
       const bool near = reading.in_use >= reading.threshold - reading.threshold / 4;
-      if (near) return kNearMs;
-      next = kFarMs;
+      if (near) return kTuning.pressure.near_ms;
+      next = kTuning.pressure.far_ms;
     }
     return next;
   }
@@ -145,7 +131,7 @@ class PressurePolicy {
       // What comes to the threshold is above all that is below it.
       bounds[i] = {.limit = std::max<uint64_t>(threshold, 1) - 1,
                    .in_use = in_use,
-                   .margin = threshold / kMargin};
+                   .margin = threshold / kTuning.pressure.margin_part};
     }
     return bounds;
   }

@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/text_writer.h"
+#include "base/tuning.h"
 #include "os/clock.h"
 #include "os/detached_thread.h"
 #include "os/log.h"
@@ -20,10 +21,6 @@
 
 namespace tcmalloc {
 namespace {
-
-// Until what could not be opened is tried again, and what broke altogether; the longest that the
-// library's thread sleeps without looking whether its descriptors are still there.
-constexpr int kRetryMs = 10'000;
 
 constinit PressureListeners listeners;
 
@@ -80,10 +77,11 @@ void* Run(void*) {
   at_work.store(&current_slot, std::memory_order_relaxed);
   for (;;) {
     Listening* const now = Begin(heap, the_config);
-    while (now != nullptr && now->monitor().Handle(kRetryMs) >= 0) {
+    while (now != nullptr && now->monitor().Handle(kTuning.pressure.retry_ms) >= 0) {
     }
     // In a child that one of the program's listeners has forked here, it begins anew at once.
-    if (listening.load(std::memory_order_relaxed) == now) SleepMilliseconds(kRetryMs);
+    if (listening.load(std::memory_order_relaxed) == now)
+      SleepMilliseconds(kTuning.pressure.retry_ms);
   }
 }
 
@@ -112,7 +110,7 @@ void ReleaseInChild() {
   if (ThisThreadIsAtWork() && has_thread.load(std::memory_order_relaxed)) return;
   has_thread.store(false, std::memory_order_relaxed);
   if (!ThisThreadIsAtWork()) at_work.store(nullptr, std::memory_order_relaxed);
-  if (wants_thread.load(std::memory_order_relaxed)) ReviveIn(kReviveAfterMs);
+  if (wants_thread.load(std::memory_order_relaxed)) ReviveIn(kTuning.pressure.revive_after_ms);
 }
 
 constexpr ForkHandlers kForkHandlers = {
@@ -151,9 +149,9 @@ void OnPressureLoad() {
 void ReviveAfterFork() {
   // Who is at work is one who begins to listen in a loop of its own, or this very thread, in a
   // listener; has anybody begun by then, there is nothing to do.
-  if (!TryBeginWork()) return ReviveIn(kRetryMs);
+  if (!TryBeginWork()) return ReviveIn(kTuning.pressure.retry_ms);
   if (listening.load(std::memory_order_relaxed) != nullptr) return EndWork();
-  if (!StartThread()) ReviveIn(kRetryMs);
+  if (!StartThread()) ReviveIn(kTuning.pressure.retry_ms);
 }
 
 int PressureFd(Heap& heap) {

@@ -5,7 +5,7 @@
 // A thread of the library's listens, which is started when the library is loaded; or the program
 // does, in a loop of its own. A child of fork has neither its parent's thread nor its descriptors,
 // which are closed in it: where there was a thread, one is started again in a child that has lived
-// for kReviveAfterMs and allocates then, which none does that is about to exec.
+// for Tuning::Pressure::revive_after_ms and allocates then, which none does that is about to exec.
 //
 // Who works. One thread at a time is "at work": it opens what is listened to, handles events, calls
 // the program's listeners. The library's thread is at work from its start to the end of the
@@ -31,8 +31,6 @@ namespace tcmalloc {
 
 struct Heap;
 struct PressureListener;
-
-inline constexpr int64_t kReviveAfterMs = 1000;
 
 // Begins what the environment asks for. Once the C library is ready; no lock may be held.
 void OnPressureLoad();

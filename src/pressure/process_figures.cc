@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/tuning.h"
 #include "os/memory_use.h"
 #include "runtime/heap.h"
 
@@ -39,7 +40,7 @@ bool ProcessFigures::Needs(Of of) const {
 }
 
 void ProcessFigures::ReadLimitWhenDue(int64_t now_ms) {
-  if (limit_was_read_ && now_ms - limit_read_ms_ < kCgroupRereadMs) return;
+  if (limit_was_read_ && now_ms - limit_read_ms_ < kTuning.limits.cgroup_reread_ms) return;
   const std::optional<uint64_t> limit = ReadCgroupMemoryLimit(root_);
   // What cannot be told just now stays what it was.
   if (limit.has_value()) cgroup_limit_ = *limit == kNoCgroupLimit ? kUnknown : *limit;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The figures of this process, its control group and its machine that the thresholds of a
 // configuration are about, read anew each time; limits, which change seldom, every
-// kCgroupRereadMs. What cannot be read is unknown. Thread safety: one thread at a time. Never
-// allocates. Cost: up to three files, three to ten microseconds each, where the machine has few
-// processors; the kernel adds up a group's counters of all of them.
+// Tuning::Limits::cgroup_reread_ms. What cannot be read is unknown. Thread safety: one thread at a
+// time. Never allocates. Cost: up to three files, three to ten microseconds each, where the machine
+// has few processors; the kernel adds up a group's counters of all of them.
 #pragma once
 
 #include <cstdint>

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <new>
 
+#include "base/tuning.h"
+
 namespace tcmalloc {
 
 ProfileEntry GrowthTable::EntryOf(Record* record) {
@@ -44,7 +46,7 @@ void GrowthTable::Add(size_t bytes, const uintptr_t* frames, size_t depth) {
 
 bool GrowthTable::Append(Record* record) {
   const SpinLockHolder holder(lock_);
-  if (num_records_ == kMaxRecords) return false;
+  if (num_records_ == kTuning.sampling.max_growth_stacks) return false;
   (last_ == nullptr ? first_ : last_->next) = record;
   last_ = record;
   ++num_records_;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // GrowthTable: where the heap was made to grow: a stack for each time, in the order of time. It
-// only grows, at most to kMaxRecords: further growth is counted by the last record of an equal
-// stack, else by a record without a stack, the last one of a profile, as is what there is no memory
-// for. So the sum is always what the heap has grown.
+// only grows, at most to Tuning::Sampling::max_growth_stacks: further growth is counted by the last
+// record of an equal stack, else by a record without a stack, the last one of a profile, as is what
+// there is no memory for. So the sum is always what the heap has grown.
 //
 // Synchronization: LockRank::kSamples, never together with that of a SampleTable. Cost: a lock for
 // each growth, and a look through all records when it is full. Memory: 8 bytes for each frame and
@@ -20,9 +20,6 @@ namespace tcmalloc {
 
 class GrowthTable {
  public:
-  // 64 GiB of a heap that grows by the most that it grows at a time.
-  static constexpr size_t kMaxRecords = 1024;
-
   explicit GrowthTable(MetadataArena& arena) : arena_(arena) {}
 
   void Add(size_t bytes, const uintptr_t* frames, size_t depth) TC_EXCLUDES(lock_);

@@ -6,6 +6,7 @@
 #include <new>
 
 #include "base/check.h"
+#include "base/tuning.h"
 
 namespace tcmalloc {
 namespace {
@@ -64,11 +65,11 @@ Site* SiteTable::Find(std::atomic<Site*>& bucket, const uintptr_t* frames, size_
 
 Site* SiteTable::SiteOf(const uintptr_t* frames, size_t depth) {
   TC_ASSERT(buckets_ != nullptr);
-  depth = std::min(depth, kMaxDepth);
+  depth = std::min(depth, kTuning.heap_profiler.max_depth);
   const uint64_t hash = HashOf(frames, depth);
   std::atomic<Site*>& bucket = buckets_[hash % kNumBuckets];
   if (Site* const site = Find(bucket, frames, depth, hash)) return site;
-  if (num_sites() >= kMaxStacks && depth > 1) return SiteOf(frames, 1);
+  if (num_sites() >= kTuning.heap_profiler.max_stacks && depth > 1) return SiteOf(frames, 1);
 
   const size_t bytes = sizeof(Site) + depth * sizeof(uintptr_t);
   void* const memory = arena_.Allocate(bytes);

@@ -67,11 +67,7 @@ class Site {
 
 class SiteTable {
  public:
-  static constexpr size_t kMaxDepth = 64;
   static constexpr size_t kBytesPerSite = sizeof(Site);
-  // Of stacks beyond so many only the innermost return address counts: programs that make stacks
-  // without end have few instructions that allocate.
-  static constexpr size_t kMaxStacks = size_t{1} << 20;
 
   explicit SiteTable(MetadataArena& arena) : arena_(arena) {}
   SiteTable(const SiteTable&) = delete;
@@ -80,8 +76,8 @@ class SiteTable {
   // Gets the memory for the table, once; false when there is none. Before any other call.
   [[nodiscard]] bool Prepare();
 
-  // The site of this stack, its first kMaxDepth addresses; null when there is no memory for a new
-  // one. No lock may be held.
+  // The site of this stack, its first Tuning::HeapProfiler::max_depth addresses; null when there is
+  // no memory for a new one. No lock may be held.
   Site* SiteOf(const uintptr_t* frames, size_t depth);
 
   // From now on the figures are those of a new session. Requires: what was in use was freed; what

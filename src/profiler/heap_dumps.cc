@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/compiler.h"
+#include "base/tuning.h"
 #include "os/clock.h"
 #include "os/errno_keeper.h"
 #include "os/error_text.h"
@@ -56,7 +57,7 @@ TC_SLOW_PATH void ComplainOfFirst(std::string_view name, int error) {
 constinit HeapDumps heap_dumps;
 
 bool HeapDumps::Begin() {
-  for (int i = 0; i < 10000; ++i) {
+  for (int i = 0; i < kTuning.reports.max_write_wait_ms; ++i) {
     if (TryBegin()) return true;
     WaitMillisecond();
   }

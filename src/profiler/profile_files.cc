@@ -8,6 +8,7 @@
 
 #include "base/compiler.h"
 #include "base/text_writer.h"
+#include "base/tuning.h"
 #include "os/clock.h"
 #include "os/errno_keeper.h"
 #include "os/error_text.h"
@@ -43,9 +44,6 @@ constinit uint64_t last_number = 0;
 constinit size_t written_peak_bytes = 0;
 constinit int64_t written_peak_ms = 0;
 constinit bool told_of_peak = false;
-
-// The process that writes its last file does not wait for ever for one that hangs.
-constexpr int kMostExitWaitMs = 10'000;
 
 constexpr size_t kMaxName = sizeof(base) + 64;
 
@@ -141,7 +139,7 @@ TC_SLOW_PATH void WriteNumbered(bool announce) {
 bool PeakIsDue(size_t peak_bytes, bool last) {
   if (peak_bytes <= written_peak_bytes) return false;
   return last || peak_bytes - written_peak_bytes >= written_peak_bytes / 10 ||
-         CoarseMilliseconds() - written_peak_ms >= kPeakAgeMs;
+         CoarseMilliseconds() - written_peak_ms >= kTuning.sampling.peak_age_ms;
 }
 
 // A failure is told once in a process; it is tried again.
@@ -237,7 +235,8 @@ bool AddTasks() {
   files_task = {.interval_ms = the_request.interval_ms,
                 .signals = signal == 0 ? 0 : SignalBit(signal),
                 .run = &WriteFileForTask};
-  peak_task = {.interval_ms = kPeakIntervalMs, .signals = 0, .run = &WritePeakForTask};
+  peak_task = {
+      .interval_ms = kTuning.sampling.peak_interval_ms, .signals = 0, .run = &WritePeakForTask};
   const bool by_helper = signal != 0 || the_request.interval_ms != 0;
   if ((!by_helper || AddHelperTask(&files_task)) &&
       (!the_request.peak || AddHelperTask(&peak_task))) {
@@ -264,14 +263,14 @@ void StartProfileFiles(Heap& heap) {
   SetBase(the_request.base);
   if (!TryCreating()) return;
   AddForkHandlers(&kForkHandlers);
-  if (heap.sampling.period() == 0) SetSamplePeriod(heap, kDefaultSamplePeriod);
+  if (heap.sampling.period() == 0) SetSamplePeriod(heap, kTuning.sampling.default_period_bytes);
   if (AddTasks()) requested.store(true, std::memory_order_release);
 }
 
 void WriteLastProfileFiles() {
   if (!requested.load(std::memory_order_acquire)) return;
   for (int i = 0; !TryBeginWriting(); ++i) {
-    if (i == kMostExitWaitMs) return;
+    if (i == kTuning.reports.max_write_wait_ms) return;
     WaitMillisecond();
   }
   const ErrnoKeeper keeper;

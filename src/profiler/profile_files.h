@@ -8,9 +8,9 @@
 //
 // The peak. The table of samples knows which samples were in use when most was
 // (profile/sample_table.h), so that nothing is lost by looking now and then: once in
-// kPeakIntervalMs, and at the end. Writing at each new peak would be writing all the time while a
-// program grows: the file is replaced when the peak is a tenth higher than in the file, or when it
-// is higher at all and the file is older than kPeakAgeMs.
+// Tuning::Sampling::peak_interval_ms, and at the end. Writing at each new peak would be writing all
+// the time while a program grows: the file is replaced when the peak is a tenth higher than in the
+// file, or when it is higher at all and the file is older than Tuning::Sampling::peak_age_ms.
 //
 // All but the files at exit are written by the helper thread (runtime/helper_thread.h), without
 // locks. A file that is being written when the process exits is finished first. A forked child has
@@ -22,13 +22,6 @@
 namespace tcmalloc {
 
 struct Heap;
-
-inline constexpr int64_t kPeakIntervalMs = 1000;
-inline constexpr int64_t kPeakAgeMs = 60'000;
-
-// Between two samples, where TCMALLOC_SAMPLE_PARAMETER says nothing: some hundred samples a second
-// in a program that allocates much.
-inline constexpr uint64_t kDefaultSamplePeriod = uint64_t{512} << 10;
 
 // Begins what the settings ask for, with a line on stderr where that is not possible. When the
 // library is loaded.

@@ -5,6 +5,7 @@
 #include <new>
 
 #include "base/compiler.h"
+#include "base/tuning.h"
 #include "os/clock.h"
 #include "os/stack_trace.h"
 #include "profiler/heap_dumps.h"
@@ -43,9 +44,9 @@ constexpr size_t kStaticSkip = 3;
 
 void OnNew(const void* object, size_t size) {
   RecordTables& tables = *all_tables.load(std::memory_order_acquire);
-  uintptr_t frames[SiteTable::kMaxDepth];
-  const size_t depth =
-      GetCallerStackTrace(frames, SiteTable::kMaxDepth, 0, AllocatorFrames::kLeading, kStaticSkip);
+  uintptr_t frames[kTuning.heap_profiler.max_depth];
+  const size_t depth = GetCallerStackTrace(frames, kTuning.heap_profiler.max_depth, 0,
+                                           AllocatorFrames::kLeading, kStaticSkip);
   Site* const site = tables.sites.SiteOf(frames, depth);
   ObjectTable::Traffic traffic;
   // Without memory the object is not recorded, like one from before the start.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "runtime/current_thread.h"
 
+#include "base/tuning.h"
 #include "os/thread_exit.h"
 #include "runtime/heap.h"
 
@@ -16,10 +17,6 @@ void OnThreadExit(void* value) {
   slot.cache = nullptr;
   GlobalHeap().registry.Destroy(cache);
 }
-
-// So many slow frees come before a thread's first cache if it never allocates: a message or two are
-// not worth one.
-constexpr uint8_t kFreesWithoutCache = 16;
 
 }  // namespace
 
@@ -60,7 +57,7 @@ ThreadCache* CacheForFree() {
   ThreadSlot& slot = current_slot;
   if (slot.cache != nullptr) return slot.cache;
   if (slot.phase != ThreadSlot::Phase::kNew) return nullptr;
-  if (slot.frees_without_cache < kFreesWithoutCache) {
+  if (slot.frees_without_cache < kTuning.thread_caches.frees_before_cache) {
     ++slot.frees_without_cache;
     return nullptr;
   }

@@ -7,6 +7,7 @@
 #include <cstddef>
 
 #include "base/text_writer.h"
+#include "base/tuning.h"
 #include "os/clock.h"
 #include "os/detached_thread.h"
 #include "os/futex.h"
@@ -18,8 +19,6 @@ namespace tcmalloc {
 namespace {
 
 constexpr size_t kMaxTasks = 8;
-// A process that exits while a signal is being served waits for that so long.
-constexpr int kMostExitWaitMs = 10'000;
 
 // Added when the library is loaded (release), read by the helper (acquire), for good.
 constinit std::array<std::atomic<const HelperTask*>, kMaxTasks> tasks{};
@@ -55,7 +54,7 @@ void OnSignal(int signal) {
   if (!AsksToEnd(signal)) return Wake();
   ending.store(true, std::memory_order_relaxed);
   Wake();
-  const int64_t until_ms = CoarseMilliseconds() + kMostWaitMs;
+  const int64_t until_ms = CoarseMilliseconds() + kTuning.reports.max_signal_wait_ms;
   for (;;) {
     const int64_t left_ms = until_ms - CoarseMilliseconds();
     if (left_ms <= 0 || was_served.load(std::memory_order_acquire) != 0) return;
@@ -160,7 +159,7 @@ void AwaitEndBySignal() {
       process_of_thread.load(std::memory_order_relaxed) != ProcessId()) {
     return;
   }
-  for (int i = 0; i < kMostExitWaitMs; ++i) WaitMillisecond();
+  for (int i = 0; i < kTuning.reports.max_write_wait_ms; ++i) WaitMillisecond();
 }
 
 void RestartHelperInChild() {

@@ -8,7 +8,7 @@
 // After a signal that asks the process to end (AsksToEnd) the helper calls its tasks, then passes
 // the signal on, so that the process ends as it would have ended without the library. The thread
 // that has received the signal waits meanwhile, so that main does not return first, but for
-// kMostWaitMs only: it may hold a lock that a task needs.
+// Tuning::Reports::max_signal_wait_ms only: it may hold a lock that a task needs.
 //
 // Fork. A child gets a helper thread of its own in the handler around fork, with all intervals
 // beginning anew. In a child that has none (made by clone, or no thread could be started) these
@@ -32,9 +32,6 @@ struct HelperTask {
 };
 
 constexpr uint64_t SignalBit(int signal) { return uint64_t{1} << (signal - 1); }
-
-// How long a thread waits for the reports of a signal that ends the process.
-inline constexpr int64_t kMostWaitMs = 1000;
 
 // Starts the thread unless it runs. The task lives as long as the process and does not change. Its
 // signals need a call of HandleSignalInHelper each. False when no thread could be started, or

@@ -1,17 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "runtime/idle_release.h"
 
+#include "base/tuning.h"
 #include "os/clock.h"
 #include "runtime/heap.h"
 
 namespace tcmalloc {
 namespace {
-
-// Small objects' slow frees come by the batch; one in so many sets the alarm, and each that the
-// page heap got much from.
-constexpr uint32_t kFreesPerAlarm = 64;
-// All threads' counters are set at most so often. Visits go on for as long.
-constexpr int64_t kAlarmAllEveryMs = 1000;
 
 constinit std::atomic<int64_t> alarmed_all_ms{0};
 
@@ -24,7 +19,7 @@ void ComeBy(Heap& heap, ThreadCache* cache, size_t size) {
   // A program that has given nothing back yet, one that starts above all, is not asked the time.
   const int64_t now_ms = pending || last_alarm_ms != 0 ? CoarseMilliseconds() : 0;
   if (!pending) {
-    if (last_alarm_ms != 0 && now_ms - last_alarm_ms < kAlarmAllEveryMs) {
+    if (last_alarm_ms != 0 && now_ms - last_alarm_ms < kTuning.idle_release.alarm_all_ms) {
       // What is freed now would alarm no one.
       const bool visiting = visits.last_ms != 0;
       visits.interval = idle_release_policy::NextInterval(visiting ? visits.interval : 0, 0, size);
@@ -42,7 +37,7 @@ void ComeBy(Heap& heap, ThreadCache* cache, size_t size) {
   const int64_t away_ms = first ? 0 : now_ms - visits.last_ms;
   visits.last_ms = now_ms;
   if (first) visits.interval = 0;
-  if (away_ms >= idle_release_policy::kFlushMs) cache->Flush();
+  if (away_ms >= kTuning.idle_release.flush_ms) cache->Flush();
   if (const int64_t budget_us = idle_release_policy::BudgetUs(away_ms); budget_us > 0) {
     const int64_t end_us = Microseconds() + budget_us;
     // What the shards keep goes to the free spans once.
@@ -57,7 +52,8 @@ void ComeBy(Heap& heap, ThreadCache* cache, size_t size) {
 
 void FreedSlowly(Heap& heap, ThreadCache* cache, bool large) {
   const bool much = heap.page_heap.TakeFreedMuch();
-  if (!large && !much && cache != nullptr && ++cache->visits.slow_frees % kFreesPerAlarm != 0) {
+  if (!large && !much && cache != nullptr &&
+      ++cache->visits.slow_frees % kTuning.idle_release.frees_per_alarm != 0) {
     return;
   }
   if (!heap.page_heap.release_pending()) return;
@@ -68,7 +64,7 @@ void FreedSlowly(Heap& heap, ThreadCache* cache, bool large) {
   }
   const int64_t now_ms = CoarseMilliseconds();
   int64_t last_ms = alarmed_all_ms.load(std::memory_order_relaxed);
-  if (now_ms - last_ms >= kAlarmAllEveryMs &&
+  if (now_ms - last_ms >= kTuning.idle_release.alarm_all_ms &&
       alarmed_all_ms.compare_exchange_strong(last_ms, now_ms, std::memory_order_relaxed)) {
     heap.registry.AlarmAll();
   }

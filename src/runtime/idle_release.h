@@ -14,6 +14,7 @@
 #include <cstdint>
 
 #include "base/compiler.h"
+#include "base/tuning.h"
 
 namespace tcmalloc {
 
@@ -23,34 +24,24 @@ class ThreadCache;
 // How a thread's visits follow each other. Pure.
 namespace idle_release_policy {
 
-// Away for so long, a thread has time to give something back.
-inline constexpr int64_t kIdleMs = 50;
-// Away for so long, a thread has no use for what its cache holds.
-inline constexpr int64_t kFlushMs = 1000;
-// Whatever the pause was.
-inline constexpr int64_t kMaxBudgetUs = 20'000;
-inline constexpr size_t kMinInterval = size_t{4} << 10;
-// A thread that was busy and then is not comes by no sooner than after so much, and so many objects
-// of the size that it came by with: hundreds of small ones, of which each costs a tenth of a
-// nanosecond more for it, and dozens of those that are as large as a page. With the bytes alone a
-// program whose objects have 5 KiB came by with every twelfth (rptest, 2 threads: 4 % of its time).
-inline constexpr size_t kMaxInterval = size_t{64} << 10;
-inline constexpr size_t kMaxIntervalObjects = 64;
+inline constexpr Tuning::IdleRelease kRules = kTuning.idle_release;
 
 // A hundredth of the time away.
 constexpr int64_t BudgetUs(int64_t away_ms) {
-  if (away_ms < kIdleMs) return 0;
-  return away_ms > kMaxBudgetUs / 10 ? kMaxBudgetUs : away_ms * 10;
+  if (away_ms < kRules.idle_ms) return 0;
+  return away_ms > kRules.max_budget_us / 10 ? kRules.max_budget_us : away_ms * 10;
 }
 // The longest interval of a thread that comes by with an object of `size` bytes.
 constexpr size_t MaxInterval(size_t size) {
-  return size > kMaxInterval / kMaxIntervalObjects ? size * kMaxIntervalObjects : kMaxInterval;
+  return size > kRules.max_interval_bytes / kRules.max_interval_objects
+             ? size * kRules.max_interval_objects
+             : kRules.max_interval_bytes;
 }
 // Bytes that the thread may allocate until it comes again. Requires: `size` is that of a small
 // object.
 constexpr size_t NextInterval(size_t last, int64_t away_ms, size_t size) {
-  if (away_ms >= kIdleMs) return 0;
-  if (last < kMinInterval) return kMinInterval;
+  if (away_ms >= kRules.idle_ms) return 0;
+  if (last < kRules.min_interval_bytes) return kRules.min_interval_bytes;
   const size_t longest = MaxInterval(size);
   return last < longest / 2 ? last * 2 : longest;
 }

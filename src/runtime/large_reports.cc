@@ -3,6 +3,7 @@
 
 #include "base/compiler.h"
 #include "base/text_writer.h"
+#include "base/tuning.h"
 #include "os/errno_keeper.h"
 #include "os/log.h"
 #include "os/stack_trace.h"
@@ -12,8 +13,8 @@ namespace tcmalloc {
 namespace {
 
 size_t NextThreshold(size_t threshold) {
-  return threshold > LargeReports::kNever - threshold / 8 ? LargeReports::kNever
-                                                          : threshold + threshold / 8;
+  const size_t rise = threshold / kTuning.large_reports.rise_part;
+  return threshold > LargeReports::kNever - rise ? LargeReports::kNever : threshold + rise;
 }
 
 // Enough to see who it was: the line is for people, and this is part of what it takes of a stack

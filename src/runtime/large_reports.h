@@ -15,6 +15,7 @@
 #include <cstdint>
 
 #include "base/counters.h"
+#include "base/tuning.h"
 #include "os/spinlock.h"
 
 namespace tcmalloc {
@@ -28,7 +29,6 @@ using StackWriter = void (*)(const uintptr_t* frames, size_t depth);
 class LargeReports {
  public:
   static constexpr size_t kNever = SIZE_MAX;
-  static constexpr size_t kDefaultThreshold = size_t{1} << 30;
 
   // A request for `bytes` was served by `object`. May call the program back; keeps errno.
   void Allocated(void* object, size_t bytes) {
@@ -66,8 +66,8 @@ class LargeReports {
 
   // Written by whoever sets the threshold, threshold_ also by who reports. They decide what is
   // counted and reported, nothing else hangs on them, so relaxed suffices.
-  std::atomic<size_t> first_threshold_{kDefaultThreshold};
-  std::atomic<size_t> threshold_{kDefaultThreshold};
+  std::atomic<size_t> first_threshold_{kTuning.large_reports.threshold_bytes};
+  std::atomic<size_t> threshold_{kTuning.large_reports.threshold_bytes};
   std::atomic<bool> writes_lines_{false};
   std::atomic<StackWriter> stack_writer_{nullptr};
 

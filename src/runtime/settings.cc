@@ -14,6 +14,7 @@
 #include <utility>
 #include <variant>
 
+#include "base/tuning.h"
 #include "runtime/setting.h"
 #include "runtime/setting_values.h"
 #include "runtime/settings_table.h"
@@ -185,11 +186,11 @@ void WriteSettingRange(const Setting& setting, TextWriter* out) {
 
 void UseSmallPreset(Settings* settings) {
   settings->small = true;
-  settings->max_total_thread_cache_bytes = size_t{1} << 20;
-  settings->min_thread_cache_bytes = size_t{16} << 10;
-  settings->inheritance_bytes = size_t{64} << 10;
+  settings->max_total_thread_cache_bytes = kTuning.small_preset.total_cache_bytes;
+  settings->min_thread_cache_bytes = kTuning.small_preset.min_per_cache_bytes;
+  settings->inheritance_bytes = kTuning.small_preset.inherited_bytes;
   settings->hugepages = false;
-  settings->release_rate = 10;
+  settings->release_rate = kTuning.small_preset.release_rate;
 }
 
 }  // namespace tcmalloc

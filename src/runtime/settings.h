@@ -13,18 +13,13 @@
 #include <cstdint>
 
 #include "base/text_writer.h"
-#include "cache/cache_budget.h"
+#include "base/tuning.h"
 #include "os/stack_trace.h"
 
 namespace tcmalloc {
 
 // Room for a text setting and the zero after it.
 inline constexpr size_t kSettingTextBytes = 256;
-
-// What caches may claim that ended threads have left for threads to come: a thread that lives for a
-// hundred objects spends half of its time on getting a cache filled and emptied again. Some pools
-// of threads' worth; not measured.
-inline constexpr size_t kInheritanceBytes = size_t{2} << 20;
 
 // What HEAPCHECK asks for (docs/leak-checker.md).
 enum class HeapCheckMode : uint8_t { kOff, kMinimal, kNormal, kStrict, kDraconian, kAsIs, kLocal };
@@ -90,8 +85,8 @@ struct Settings {
   bool membarrier;
   size_t max_total_thread_cache_bytes;
   // No variables of their own.
-  size_t min_thread_cache_bytes = CacheBudget::kStepBytes;
-  size_t inheritance_bytes = kInheritanceBytes;
+  size_t min_thread_cache_bytes = kTuning.cache_budget.min_per_cache_bytes;
+  size_t inheritance_bytes = kTuning.thread_caches.inherited_bytes;
   int32_t malloc_stats;
   double release_rate;
   // kNoLimit for none.

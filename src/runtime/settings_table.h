@@ -7,9 +7,7 @@
 // of it, and the documentation, which would take memory of every process, stays behind.
 #pragma once
 
-#include "cache/cache_budget.h"
-#include "page/release_policy.h"
-#include "runtime/large_reports.h"
+#include "base/tuning.h"
 #include "runtime/setting.h"
 
 namespace tcmalloc {
@@ -52,7 +50,7 @@ inline constexpr double kMaxMebibytes = double{1ull << 40};
 // Some hundred years.
 inline constexpr double kMaxSeconds = double{1ull << 32};
 
-// The default is text, or a number of an allocator's part.
+// The default is text, or a number of Tuning's.
 template <typename Default, typename Member>
 consteval SettingRow Row(const char* name, SettingType type, Default default_text,
                          SettingRange range, Member Settings::* field, SettingTraits traits,
@@ -67,6 +65,9 @@ consteval SettingRow Row(const char* name, SettingType type, Default default_tex
                          Member Settings::* field, SettingTraits traits, const char* meaning) {
   return Row(name, type, default_text, {0, 1}, field, traits, meaning);
 }
+
+// The row has the default as text, with the point.
+static_assert(kTuning.release.default_rate == 1.0);
 
 // Name, type, default, range of a number, where the value is stored, traits; meaning. In the order
 // of their names.
@@ -110,15 +111,16 @@ inline constexpr SettingRow kSettingRows[] = {
         kFullLibrary,
         "With HEAPCHECK=as-is: what can be reached from threads' stacks, registers and "
         "thread-local storage is not lost."),
-    Row("HEAP_CHECK_MAX_LEAKS", kInteger, "20", {-kMaxBytes, kMaxBytes},
+    Row("HEAP_CHECK_MAX_LEAKS", kInteger, kTuning.leak_check.max_leaks, {-kMaxBytes, kMaxBytes},
         &Settings::heap_check_max_leaks, kFullLibrary | kZeroIsUnlimited,
         "How many places of allocation the leak checker prints, those that lost most first; 0 or "
         "less for all. The profile always has all."),
-    Row("HEAP_CHECK_MAX_POINTER_OFFSET", kBytes, "1024", {-1, kMaxBytes},
-        &Settings::heap_check_max_pointer_offset, kFullLibrary,
+    Row("HEAP_CHECK_MAX_POINTER_OFFSET", kBytes, kTuning.leak_check.max_pointer_offset_bytes,
+        {-1, kMaxBytes}, &Settings::heap_check_max_pointer_offset, kFullLibrary,
         "How far into an object a pointer may point that keeps it from being lost; -1 for "
         "anywhere."),
-    Row("HEAP_CHECK_POINTER_SOURCE_ALIGNMENT", kInteger, "8", {1, 8},
+    Row("HEAP_CHECK_POINTER_SOURCE_ALIGNMENT", kInteger,
+        kTuning.leak_check.pointer_source_alignment, {1, 8},
         &Settings::heap_check_pointer_source_alignment, kFullLibrary,
         "The leak checker looks for pointers at addresses that are multiples of this. Less than "
         "the size of a pointer is slow, and only for programs with packed structures."),
@@ -135,8 +137,8 @@ inline constexpr SettingRow kSettingRows[] = {
         &Settings::heap_check_test_pointer_alignment, kFullLibrary,
         "When the leak checker finds lost memory: say whether it would have found less had it "
         "looked for pointers at every address."),
-    Row("HEAP_PROFILE_ALLOCATION_INTERVAL", kBytes, "1073741824", {-kMaxBytes, kMaxBytes},
-        &Settings::heap_profile_allocation_interval, kFullLibrary,
+    Row("HEAP_PROFILE_ALLOCATION_INTERVAL", kBytes, kTuning.heap_profiler.allocation_interval_bytes,
+        {-kMaxBytes, kMaxBytes}, &Settings::heap_profile_allocation_interval, kFullLibrary,
         "While the heap profiler runs: write a profile whenever so many bytes more were allocated; "
         "0 or less does not."),
     Row("HEAP_PROFILE_CLEANUP", kBoolean, "true", &Settings::heap_profile_cleanup,
@@ -147,8 +149,8 @@ inline constexpr SettingRow kSettingRows[] = {
         &Settings::heap_profile_deallocation_interval, kFullLibrary,
         "While the heap profiler runs: write a profile whenever so many bytes more were freed; 0 "
         "or less does not."),
-    Row("HEAP_PROFILE_INUSE_INTERVAL", kBytes, "104857600", {-kMaxBytes, kMaxBytes},
-        &Settings::heap_profile_inuse_interval, kFullLibrary,
+    Row("HEAP_PROFILE_INUSE_INTERVAL", kBytes, kTuning.heap_profiler.in_use_interval_bytes,
+        {-kMaxBytes, kMaxBytes}, &Settings::heap_profile_inuse_interval, kFullLibrary,
         "While the heap profiler runs: write a profile whenever so many bytes more than ever "
         "before are in use; 0 or less does not."),
     Row("HEAP_PROFILE_TIME_INTERVAL", kInteger, "0", {-kMaxSeconds, kMaxSeconds},
@@ -206,7 +208,7 @@ inline constexpr SettingRow kSettingRows[] = {
         "MiB for an object of 1 MiB or more, unless the system has none or the process was told to "
         "have none, and have it put memory behind smaller heaps ahead of use, up to 256 KiB at a "
         "time."),
-    Row("TCMALLOC_LARGE_ALLOC_REPORT_THRESHOLD", kBytes, LargeReports::kDefaultThreshold,
+    Row("TCMALLOC_LARGE_ALLOC_REPORT_THRESHOLD", kBytes, kTuning.large_reports.threshold_bytes,
         {-kMaxBytes, kMaxBytes}, &Settings::large_report_threshold_bytes,
         kZeroIsUnlimited | kLinesWhereSet,
         "Allocations of this many bytes and more are counted, and reported to the function that "
@@ -215,7 +217,7 @@ inline constexpr SettingRow kSettingRows[] = {
         "written. A line of libtcmalloc ends in the addresses of the functions that called the "
         "allocator, the innermost first. Each report raises the threshold by an eighth. 0 or less: "
         "no counting and no reports."),
-    Row("TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES", kBytes, CacheBudget::kDefaultTotalBytes,
+    Row("TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES", kBytes, kTuning.cache_budget.total_bytes,
         {0, kMaxBytes}, &Settings::max_total_thread_cache_bytes, kNoTraits,
         "What the caches of all threads together may hold, free objects and the arrays of pointers "
         "to them. Each thread may have 64 KiB whatever this says; beyond that threads that are "
@@ -256,7 +258,7 @@ inline constexpr SettingRow kSettingRows[] = {
         "`PATH,at=exit,signal=USR1,every=60s,peak` for example (docs/profiles.md). Without options "
         "a profile is written when the process exits. The sampling interval is "
         "TCMALLOC_SAMPLE_PARAMETER, or 512 KiB where that is not set. The full library only."),
-    Row("TCMALLOC_RELEASE_RATE", kNumber, "1.0", {0, ReleasePolicy::kMaxRate},
+    Row("TCMALLOC_RELEASE_RATE", kNumber, "1.0", {0, kTuning.release.max_rate},
         &Settings::release_rate, kNoTraits,
         "How eagerly free memory goes back to the system by itself. At 1 what the program needed "
         "within the last four seconds is kept, and the rest goes at 512 MiB per second; higher "

@@ -66,8 +66,8 @@ TEST(BinPolicyTest, BoundsHoldForEveryClassAndLimit) {
     const size_t batch = Batch(c);
     ASSERT_GE(max, 2u);
     ASSERT_LE(BinArray::BytesFor(max), size_t{16} << 10);
-    ASSERT_TRUE(max == 2 || max * size <= kMaxBytes ||
-                (max <= kMaxLargeObjects && max * size <= 2 * kMaxBytes));
+    ASSERT_TRUE(max == 2 || max * size <= kRules.max_bytes ||
+                (max <= kRules.min_max_objects && max * size <= 2 * kRules.max_bytes));
     ASSERT_LE(InitialLimit(c) * size, std::max<size_t>(4096, size));
     for (size_t limit = LimitAfterUnderflow(c, 0); limit <= max;
          limit += kSizeClasses.line_objects(c)) {
@@ -75,13 +75,13 @@ TEST(BinPolicyTest, BoundsHoldForEveryClassAndLimit) {
       ASSERT_LE(next, max);
       ASSERT_EQ(next % kSizeClasses.line_objects(c), 0u);
       ASSERT_TRUE(next > limit || limit == max) << "class " << i << " at " << limit;
-      ASSERT_LE(next, limit < batch ? 2 * limit : limit + batch);
+      ASSERT_LE(next, limit < batch ? 2 * limit : limit + kRules.growth_batches * batch);
       const size_t refill = RefillCount(c, limit);
       ASSERT_GE(refill, 1u);
-      ASSERT_LE(refill, std::min(limit, kMaxMove));
+      ASSERT_LE(refill, std::min(limit, kRules.max_move_objects));
       ASSERT_EQ(refill % kSizeClasses.line_objects(c), 0u) << "whole lines";
       ASSERT_TRUE(limit < batch || refill % batch == 0) << "whole batches";
-      for (uint8_t overages = 0; overages <= kMaxOverages; ++overages) {
+      for (uint8_t overages = 0; overages <= kRules.max_overages; ++overages) {
         const Overflow overflow = DecideOverflow(c, limit, overages);
         ASSERT_GE(overflow.release, 1u);
         ASSERT_LE(overflow.release, limit);
@@ -90,7 +90,7 @@ TEST(BinPolicyTest, BoundsHoldForEveryClassAndLimit) {
         ASSERT_LE(limit - overflow.release + 1, overflow.limit) << size << " at " << limit;
         ASSERT_LE(overflow.limit, max);
         ASSERT_EQ(overflow.limit % kSizeClasses.line_objects(c), 0u);
-        ASSERT_LE(overflow.overages, kMaxOverages);
+        ASSERT_LE(overflow.overages, kRules.max_overages);
       }
     }
     // No array: the one object that was asked for.
@@ -189,9 +189,10 @@ TEST(BinPolicyTest, WhoGivesBackWhatItFetchedIsNotBelowZero) {
     for (int step = 0; step < 300; ++step) {
       // Phases in which one or the other prevails.
       if (held == 0 || random.OneIn(step / 50 % 2 == 0 ? 2 : 8)) {
-        ASSERT_NO_FATAL_FAILURE(move(static_cast<int64_t>(random.Between(1, kMaxMove))));
+        ASSERT_NO_FATAL_FAILURE(
+            move(static_cast<int64_t>(random.Between(1, kRules.max_move_objects))));
       } else {
-        const int64_t most = std::min<int64_t>(held, kMaxObjects);
+        const int64_t most = std::min<int64_t>(held, kRules.max_objects);
         ASSERT_NO_FATAL_FAILURE(
             move(-static_cast<int64_t>(random.Between(1, static_cast<uint64_t>(most)))));
       }
@@ -212,9 +213,9 @@ TEST(BinPolicyTest, WhoOnlyGivesBackIsBelowZero) {
       balance = BalanceAfter(c, balance, n == 0 ? -1 : -batch);
       ASSERT_LT(balance, 0) << "class " << i;
     }
-    ASSERT_EQ(balance, -kMostBatchesMissed * batch);
-    ASSERT_EQ(BalanceAfter(c, balance, -static_cast<int64_t>(kMaxObjects)), balance);
-    for (int n = 0; n < kMostBatchesMissed; ++n) balance = BalanceAfter(c, balance, batch);
+    ASSERT_EQ(balance, -kRules.max_batches_owed * batch);
+    ASSERT_EQ(BalanceAfter(c, balance, -static_cast<int64_t>(kRules.max_objects)), balance);
+    for (int n = 0; n < kRules.max_batches_owed; ++n) balance = BalanceAfter(c, balance, batch);
     ASSERT_EQ(balance, 0) << "class " << i;
   }
 }

@@ -5,20 +5,21 @@
 
 #include <vector>
 
+#include "base/tuning.h"
 #include "testing/random.h"
 
 namespace tcmalloc {
 namespace {
 
 constexpr uint64_t kBudgetSeed = 3031;
-constexpr size_t kInitial = CacheBudget::kInitialBytes;
-constexpr size_t kStep = CacheBudget::kStepBytes;
+constexpr size_t kInitial = kTuning.cache_budget.initial_bytes;
+constexpr size_t kStep = kTuning.cache_budget.step_bytes;
 
 TEST(CacheBudgetTest, DefaultsAreTheDocuments) {
   EXPECT_EQ(CacheBudget().total(), 33554432u);
   EXPECT_EQ(kInitial, 65536u);
   EXPECT_EQ(kStep, 65536u);
-  EXPECT_EQ(CacheBudget::kMaxCandidates, 10);
+  EXPECT_EQ(kTuning.cache_budget.max_candidates, 10);
 }
 
 TEST(CacheBudgetTest, OneCacheMayHaveItAll) {
@@ -41,7 +42,8 @@ TEST(CacheBudgetTest, StepsAreHalfOfWhatThereIsFromAStepToAMegabyte) {
     const size_t left = static_cast<size_t>(budget.unclaimed());
     ASSERT_TRUE(budget.TryRaise(&limit));
     const size_t half = before / 2 / kStep * kStep;
-    ASSERT_EQ(limit - before, std::min(std::clamp(half, kStep, CacheBudget::kMaxStepBytes), left));
+    ASSERT_EQ(limit - before,
+              std::min(std::clamp(half, kStep, kTuning.cache_budget.max_step_bytes), left));
     ++raises;
   }
   EXPECT_EQ(raises, 39u);

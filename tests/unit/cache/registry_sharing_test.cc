@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/tuning.h"
 #include "cache/bin_policy.h"
 #include "cache/cache_fixture.h"
 #include "os/raw_memory.h"
@@ -37,7 +38,7 @@ class RegistrySharingTest : public testing::Test {
   // As if the registry had last looked at it long ago.
   static void PretendIdle(TestThread& thread) {
     thread.cache()->record.activity_stamp = thread.cache()->ActivityStamp();
-    thread.cache()->record.stamped_at_ms -= 1000 * Registry::kIdleMilliseconds;
+    thread.cache()->record.stamped_at_ms -= 1000 * kTuning.thread_caches.idle_ms;
   }
 
   CacheTestHeap heap_;
@@ -104,7 +105,7 @@ TEST_F(RegistrySharingTest, FlushAllEmptiesEveryCache) {
   std::vector<std::unique_ptr<TestThread>> threads;
   size_t cached = 0;
   // More than are taken at once, and none twice.
-  for (size_t i = 0; i < 3 * Registry::kTakenAtOnce + 1; ++i) {
+  for (size_t i = 0; i < 3 * kTuning.thread_caches.detached_at_once + 1; ++i) {
     threads.push_back(std::make_unique<TestThread>(heap_.registry));
     if (i % 5 != 0) Fill(*threads.back());
     cached += threads.back()->cache()->CachedBytes();
@@ -167,38 +168,38 @@ TEST_F(RegistrySharingTest, WithoutABarrierAllAreAsked) {
 }
 
 TEST_F(RegistrySharingTest, AnIdleCacheIsEmptiedForOneThatIsShort) {
-  heap_.registry.SetTotalLimit(4 * CacheBudget::kStepBytes);
+  heap_.registry.SetTotalLimit(4 * kTuning.cache_budget.step_bytes);
   TestThread idle(heap_.registry);
   TestThread busy(heap_.registry);
-  idle.RaiseLimitTo(3 * CacheBudget::kStepBytes);
+  idle.RaiseLimitTo(3 * kTuning.cache_budget.step_bytes);
   Fill(idle);
   const size_t cached = idle.cache()->CachedBytes();
   // The first look makes a note, and takes from the limit meanwhile.
   heap_.registry.RaiseLimit(busy.cache());
-  EXPECT_EQ(idle.cache()->max_bytes(), 2 * CacheBudget::kStepBytes);
+  EXPECT_EQ(idle.cache()->max_bytes(), 2 * kTuning.cache_budget.step_bytes);
   EXPECT_EQ(idle.cache()->CachedBytes(), cached);
   PretendIdle(idle);
   heap_.registry.RaiseLimit(busy.cache());
   EXPECT_EQ(idle.cache()->CachedBytes(), 0u);
   EXPECT_EQ(idle.cache()->array_bytes(), 0u);
   EXPECT_EQ(idle.cache()->max_bytes(), 0u);
-  EXPECT_EQ(busy.cache()->max_bytes(), 3 * CacheBudget::kStepBytes);
+  EXPECT_EQ(busy.cache()->max_bytes(), 3 * kTuning.cache_budget.step_bytes);
   // When it wakes it starts again as a new one does.
   Fill(idle);
-  EXPECT_GE(idle.cache()->max_bytes(), CacheBudget::kInitialBytes);
+  EXPECT_GE(idle.cache()->max_bytes(), kTuning.cache_budget.initial_bytes);
   heap_.registry.CheckInvariants();
 }
 
 // A bin that is used as a stack is at the same height whenever someone looks.
 TEST_F(RegistrySharingTest, AThreadWhoseBinsLookTheSameIsNotIdle) {
-  heap_.registry.SetTotalLimit(4 * CacheBudget::kStepBytes);
+  heap_.registry.SetTotalLimit(4 * kTuning.cache_budget.step_bytes);
   TestThread working(heap_.registry);
   TestThread busy(heap_.registry);
-  working.RaiseLimitTo(3 * CacheBudget::kStepBytes);
+  working.RaiseLimitTo(3 * kTuning.cache_budget.step_bytes);
   Fill(working);
   const size_t cached = working.cache()->CachedBytes();
   heap_.registry.RaiseLimit(busy.cache());
-  ASSERT_EQ(working.cache()->max_bytes(), 2 * CacheBudget::kStepBytes);
+  ASSERT_EQ(working.cache()->max_bytes(), 2 * kTuning.cache_budget.step_bytes);
   PretendIdle(working);
   const SizeClass c = ClassForSize(64);
   const BinSlot* const top = working.cache()->bins()->tops[Index(c)].load();
@@ -206,26 +207,26 @@ TEST_F(RegistrySharingTest, AThreadWhoseBinsLookTheSameIsNotIdle) {
   ASSERT_EQ(working.cache()->bins()->tops[Index(c)].load(), top);
   heap_.registry.RaiseLimit(busy.cache());
   EXPECT_EQ(working.cache()->CachedBytes(), cached);
-  EXPECT_EQ(working.cache()->max_bytes(), CacheBudget::kStepBytes) << "as from any other";
-  EXPECT_EQ(busy.cache()->max_bytes(), 3 * CacheBudget::kStepBytes);
+  EXPECT_EQ(working.cache()->max_bytes(), kTuning.cache_budget.step_bytes) << "as from any other";
+  EXPECT_EQ(busy.cache()->max_bytes(), 3 * kTuning.cache_budget.step_bytes);
   heap_.registry.CheckInvariants();
 }
 
 // A cache that looked idle, but whose owner is in the middle of an operation, keeps its objects and
 // loses no more than any other.
 TEST_F(RegistrySharingTest, OnlyACacheThatWasEmptiedLosesItsLimit) {
-  heap_.registry.SetTotalLimit(4 * CacheBudget::kStepBytes);
+  heap_.registry.SetTotalLimit(4 * kTuning.cache_budget.step_bytes);
   TestThread awake(heap_.registry);
   TestThread busy(heap_.registry);
-  awake.RaiseLimitTo(3 * CacheBudget::kStepBytes);
+  awake.RaiseLimitTo(3 * kTuning.cache_budget.step_bytes);
   Fill(awake);
   const size_t cached = awake.cache()->CachedBytes();
   PretendIdle(awake);
   awake.slot().BeginAccess();
   heap_.registry.RaiseLimit(busy.cache());
   EXPECT_EQ(awake.cache()->CachedBytes(), cached);
-  EXPECT_EQ(awake.cache()->max_bytes(), 2 * CacheBudget::kStepBytes);
-  EXPECT_EQ(busy.cache()->max_bytes(), 2 * CacheBudget::kStepBytes);
+  EXPECT_EQ(awake.cache()->max_bytes(), 2 * kTuning.cache_budget.step_bytes);
+  EXPECT_EQ(busy.cache()->max_bytes(), 2 * kTuning.cache_budget.step_bytes);
   awake.slot().EndAccess();
   heap_.registry.CheckInvariants();
 }
@@ -256,7 +257,7 @@ TEST_F(RegistrySharingTest, OneBarrierAtMostForOneRaise) {
     for (auto& thread : idle) {
       const bool empty = thread->cache()->claimed_bytes() == 0;
       emptied += empty;
-      EXPECT_EQ(thread->cache()->max_bytes(), empty ? 0 : CacheBudget::kInitialBytes);
+      EXPECT_EQ(thread->cache()->max_bytes(), empty ? 0 : kTuning.cache_budget.initial_bytes);
     }
     EXPECT_EQ(emptied, std::min(raise, 4));
   }
@@ -273,7 +274,7 @@ TEST_F(RegistrySharingTest, AFlushLeavesWhoComesMeanwhileAlone) {
   Fill(two);
   // Longer than any span that is kept for its next use.
   const SizeClass large = ClassForSize(size_t{256} << 10);
-  ASSERT_GT(kSizeClasses.span_pages(large).pages(), SpanCache::kMaxPages);
+  ASSERT_GT(kSizeClasses.span_pages(large).pages(), kTuning.span_cache.max_pages);
   one.RaiseLimitTo(size_t{1} << 20);
   one.Free(large, one.Allocate(large));
   const size_t cached = one.cache()->CachedBytes() + two.cache()->CachedBytes();
@@ -295,10 +296,10 @@ TEST_F(RegistrySharingTest, AFlushLeavesWhoComesMeanwhileAlone) {
 // Handlers of other libraries around fork may ask for anything. While the lock is held for fork
 // nobody's cache is taken but the caller's own.
 TEST_F(RegistrySharingTest, NothingIsTakenAroundFork) {
-  heap_.registry.SetTotalLimit(4 * CacheBudget::kStepBytes);
+  heap_.registry.SetTotalLimit(4 * kTuning.cache_budget.step_bytes);
   TestThread own(heap_.registry);
   TestThread other(heap_.registry);
-  other.RaiseLimitTo(3 * CacheBudget::kStepBytes);
+  other.RaiseLimitTo(3 * kTuning.cache_budget.step_bytes);
   Fill(own);
   Fill(other);
   const size_t mine = own.cache()->CachedBytes();
@@ -322,23 +323,23 @@ TEST_F(RegistrySharingTest, StealsRoundRobin) {
   constexpr size_t kVictims = 4;
   // One of the limits that a cache comes by: 1, 2, 3, 4, 6, 9, 13 steps.
   constexpr size_t kSteps = 13;
-  heap_.registry.SetTotalLimit((kVictims * kSteps + 4) * CacheBudget::kStepBytes);
+  heap_.registry.SetTotalLimit((kVictims * kSteps + 4) * kTuning.cache_budget.step_bytes);
   std::vector<std::unique_ptr<TestThread>> victims;
   for (size_t i = 0; i < kVictims; ++i) {
     victims.push_back(std::make_unique<TestThread>(heap_.registry));
-    victims.back()->RaiseLimitTo(kSteps * CacheBudget::kStepBytes);
-    ASSERT_EQ(victims.back()->cache()->max_bytes(), kSteps * CacheBudget::kStepBytes);
+    victims.back()->RaiseLimitTo(kSteps * kTuning.cache_budget.step_bytes);
+    ASSERT_EQ(victims.back()->cache()->max_bytes(), kSteps * kTuning.cache_budget.step_bytes);
   }
   TestThread thief(heap_.registry);
   while (heap_.registry.total_limit() > 0 &&
-         thief.cache()->max_bytes() < 4 * CacheBudget::kStepBytes) {
+         thief.cache()->max_bytes() < 4 * kTuning.cache_budget.step_bytes) {
     heap_.registry.RaiseLimit(thief.cache());
   }
   for (int round = 1; round <= 3; ++round) {
     for (size_t i = 0; i < kVictims; ++i) heap_.registry.RaiseLimit(thief.cache());
     for (auto& victim : victims) {
       EXPECT_EQ(victim->cache()->max_bytes(),
-                (kSteps - static_cast<size_t>(round)) * CacheBudget::kStepBytes);
+                (kSteps - static_cast<size_t>(round)) * kTuning.cache_budget.step_bytes);
     }
   }
   // A victim whose turn it is ends; the round goes on.
@@ -351,7 +352,7 @@ TEST_F(RegistrySharingTest, StealsRoundRobin) {
 
 TEST_F(RegistrySharingTest, ACacheGrowsByCollections) {
   TestThread thread(heap_.registry);
-  EXPECT_EQ(thread.cache()->max_bytes(), CacheBudget::kInitialBytes);
+  EXPECT_EQ(thread.cache()->max_bytes(), kTuning.cache_budget.initial_bytes);
   const SizeClass c = ClassForSize(1024);
   std::vector<void*> objects;
   for (int round = 0; round < 30; ++round) {
@@ -384,7 +385,7 @@ TEST_F(RegistrySharingTest, UnusedClassesDrain) {
     thread.cache()->CheckInvariants();
   }
   EXPECT_EQ(thread.cache()->CachedObjects(stale), 0u);
-  EXPECT_LE(thread.cache()->claimed_bytes(), CacheBudget::kInitialBytes);
+  EXPECT_LE(thread.cache()->claimed_bytes(), kTuning.cache_budget.initial_bytes);
 }
 
 // The probe finds the low-water mark, at most by half too small.
@@ -493,7 +494,7 @@ TEST_F(RegistrySharingTest, BlockedThreadsAreEmptied) {
 TEST_F(RegistrySharingTest, FlushesWhileThreadsWork) {
   constexpr size_t kThreads = 8;
   constexpr int kFlushes = 1000;
-  heap_.registry.SetTotalLimit(8 * CacheBudget::kStepBytes);
+  heap_.registry.SetTotalLimit(8 * kTuning.cache_budget.step_bytes);
   std::atomic<bool> stop{false};
   std::atomic<size_t> moved{0};
   std::atomic<size_t> operations{0};

@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/tuning.h"
 #include "cache/cache_fixture.h"
 #include "testing/random.h"
 
@@ -121,7 +122,7 @@ TEST_F(RegistryTest, ACacheIsInherited) {
   const size_t in_tiers = heap_.CentralObjects(c_);
   TestThread second(heap_.registry);
   EXPECT_EQ(second.cache(), cache);
-  EXPECT_EQ(second.cache()->max_bytes(), CacheBudget::kInitialBytes);
+  EXPECT_EQ(second.cache()->max_bytes(), kTuning.cache_budget.initial_bytes);
   std::vector<void*> had;
   for (size_t i = 0; i < objects; ++i) had.push_back(second.Allocate(c_));
   EXPECT_EQ(heap_.CentralObjects(c_), in_tiers);

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/tuning.h"
 #include "cache/bin_policy.h"
 #include "cache/cache_fixture.h"
 #include "central/line_ownership.h"
@@ -316,7 +317,7 @@ TEST(ThreadCacheTest, ACollectionIsNoUseOfABin) {
     const bin_policy::Collection plan = bin_policy::DecideCollection(
         c, {.count = count, .low_water = count, .limit = limit, .touched = false});
     if (collection == 0) {
-      ASSERT_GT(plan.release, bin_policy::kMaxMove);
+      ASSERT_GT(plan.release, kTuning.bins.max_move_objects);
     }
     thread.cache()->CollectGarbage();
     thread.cache()->CheckInvariants();
@@ -547,7 +548,7 @@ TEST(ThreadCacheTest, LargeObjectsAreKeptOnlyWhereTheyAreUsedOften) {
   thread.RaiseLimitTo(size_t{24} << 20);
   for (size_t i = 1; i < kNumSizeClasses; ++i) {
     const SizeClass c = static_cast<SizeClass>(i);
-    const bool large = kSizeClasses.size(c) >= bin_policy::kLargeBytes;
+    const bool large = kSizeClasses.size(c) >= kTuning.bins.late_bytes;
     const size_t uses = bin_policy::AllocationsWithoutBin(c);
     ASSERT_EQ(uses > 0, large);
     for (size_t use = 0; use < uses; use += 2) {
@@ -826,7 +827,7 @@ TEST(ThreadCacheTest, StatisticsWhileTheOwnerRuns) {
     ASSERT_LE(totals.cached_bytes, most);
     ASSERT_LE(totals.array_bytes,
               kNumSizeClasses *
-                  MetadataArena::RoundedBytes((bin_policy::kMaxObjects + 2) * sizeof(BinSlot)));
+                  MetadataArena::RoundedBytes((kTuning.bins.max_objects + 2) * sizeof(BinSlot)));
   }
   owner.join();
   thread.cache()->CheckInvariants();

@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/tuning.h"
 #include "testing/heap_fixture.h"
 #include "testing/random.h"
 
@@ -206,7 +207,7 @@ TEST(HoleReleaseTest, AllClassesAgainstWhatTheProgramKnows) {
     }
     ASSERT_EQ(released, expected) << "hardware pages of " << page_size;
     // Neighbours are in one call but where the claims were full.
-    ASSERT_LE(holes_joined, expected.size() * page_size / HoleClaims::kMostBytes +
+    ASSERT_LE(holes_joined, expected.size() * page_size / kTuning.trim.claimed_at_once_bytes +
                                 expected.size() / HoleClaims::kMaxHoles + 1);
     ASSERT_EQ(heap.holes.hole_bytes(), expected.size() * page_size);
     for (const auto& [object, what] : live) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/size_classes.h"
+#include "base/tuning.h"
 #include "testing/random.h"
 #include "testing/touch_watch.h"
 
@@ -82,7 +83,7 @@ TEST_F(LineOwnershipTest, NothingIsTakenForNoObject) {
 // is where this part is touched first. So it is for each k.
 TEST_F(LineOwnershipTest, EachLineOfTheBeginningIsStoredTo) {
   for (const size_t size : {64, 128, 192, 960, 1024, 1152, 8192, 65536}) {
-    for (size_t k = 0; k <= kLargestTakenWhole / kCacheLineSize + 1; ++k) {
+    for (size_t k = 0; k <= kTuning.line_ownership.whole_object_bytes / kCacheLineSize + 1; ++k) {
       char* const object = part(1) - k * kCacheLineSize;
       const bool taken = k * kCacheLineSize < (size <= 1024 ? size : 128);
       EXPECT_EQ(FirstTouch(TouchWatch::What::kStores, {object}, size), taken ? part(1) : nullptr)
@@ -146,7 +147,7 @@ TEST_F(LineOwnershipTest, NothingElseIsTouched) {
     EXPECT_EQ(FirstTouch(TouchWatch::What::kAnything, {part(1) - bytes}, size), nullptr) << size;
     EXPECT_EQ(FirstTouch(TouchWatch::What::kAnything, {part(2)}, size), nullptr) << size;
     // Several, of which the last one ends there, or the first one begins there.
-    const size_t n = std::max<size_t>(kLargestTakenWhole / size, 1);
+    const size_t n = std::max<size_t>(kTuning.line_ownership.whole_object_bytes / size, 1);
     std::vector<void*> objects = Neighbours(part(1) - (n - 1) * size - bytes, size, n);
     EXPECT_EQ(FirstTouch(TouchWatch::What::kAnything, objects, size), nullptr) << size;
     std::reverse(objects.begin(), objects.end());

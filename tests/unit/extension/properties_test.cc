@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/tuning.h"
 #include "cache/cache_fixture.h"
 #include "runtime/limits.h"
 #include "runtime/runtime_fixture.h"
@@ -105,7 +106,7 @@ TEST(PropertiesTest, AnEmptyHeap) {
   }
   EXPECT_EQ(f["tcmalloc.hard_usage_limit_bytes"], SIZE_MAX);
   EXPECT_EQ(f["tcmalloc.desired_usage_limit_bytes"], SIZE_MAX);
-  EXPECT_EQ(f["tcmalloc.max_total_thread_cache_bytes"], CacheBudget::kDefaultTotalBytes);
+  EXPECT_EQ(f["tcmalloc.max_total_thread_cache_bytes"], kTuning.cache_budget.total_bytes);
 }
 
 TEST(PropertiesTest, ExactInAQuietProgram) {
@@ -260,7 +261,7 @@ TEST(PropertiesTest, ASmallerTotalReachesTheCaches) {
   one.RaiseLimitTo(10 * kMebibyte);
   EXPECT_TRUE(SetProperty(heap, "tcmalloc.max_total_thread_cache_bytes", kMebibyte));
   EXPECT_EQ(one.cache()->max_bytes(), kMebibyte / 2);
-  EXPECT_EQ(two.cache()->max_bytes(), CacheBudget::kInitialBytes);
+  EXPECT_EQ(two.cache()->max_bytes(), kTuning.cache_budget.initial_bytes);
   EXPECT_TRUE(SetProperty(heap, "tcmalloc.max_total_thread_cache_bytes", SIZE_MAX));
   one.RaiseLimitTo(2 * kMebibyte);
   heap.registry.CheckInvariants();

@@ -11,6 +11,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "base/tuning.h"
 #include "os/high_descriptor.h"
 #include "testing/fake_tree.h"
 
@@ -74,13 +75,14 @@ TEST(EventSetTest, TheAlarmGoesOffWhenItWasSetFor) {
 TEST(EventSetTest, ItsNumbersAreHighWhereTheyMayBe) {
   rlimit old_limit;
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &old_limit), 0);
-  if (old_limit.rlim_cur <= kHighDescriptor + 8) GTEST_SKIP() << "the limit is low already";
+  if (old_limit.rlim_cur <= kTuning.backing_files.first_descriptor + 8)
+    GTEST_SKIP() << "the limit is low already";
   const int next = NextDescriptor();
   const int before = NumDescriptors();
   {
     EventSet set;
     ASSERT_TRUE(set.Open());
-    EXPECT_GE(set.fd(), kHighDescriptor);
+    EXPECT_GE(set.fd(), kTuning.backing_files.first_descriptor);
     EXPECT_TRUE(IsClosedByExec(set.fd()));
     EXPECT_EQ(NextDescriptor(), next);
     EXPECT_TRUE(set.IsIntact());

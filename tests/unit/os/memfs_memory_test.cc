@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/tuning.h"
 #include "testing/in_child.h"
 #include "testing/memory_file.h"
 #include "testing/refuse_call.h"
@@ -243,7 +244,7 @@ TEST_F(MemfsMemoryTest, ReservesNoLargePiece) {
   Open();
   struct statfs status;
   ASSERT_EQ(fstatfs(descriptor_, &status), 0);
-  const size_t bytes = BackingFile::kMostReserved + kMiB;
+  const size_t bytes = kTuning.backing_files.max_reserved_bytes + kMiB;
   if (status.f_bavail * static_cast<size_t>(status.f_bsize) < bytes) {
     GTEST_SKIP() << "SKIP: no room for a large piece on this tmpfs";
   }

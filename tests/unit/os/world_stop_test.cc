@@ -37,6 +37,7 @@
 #include <vector>
 
 #include "base/compiler.h"
+#include "base/tuning.h"
 #include "os/memory_reader.h"
 #include "testing/in_child.h"
 #include "testing/refuse_call.h"
@@ -60,7 +61,7 @@ StopResult StopOnce(VirtualMemory& vm, const Function& function, int64_t patienc
 // As callers do: on a busy machine a thread may wait in the kernel for another one for longer than
 // an attempt waits for it.
 StopResult Stop(VirtualMemory& vm, const Function& function,
-                int64_t patience_ms = kWorldStopPatienceMs) {
+                int64_t patience_ms = kTuning.leak_check.runnable_patience_ms) {
   constexpr int kMostAttempts = 50;
   StopResult result;
   for (int i = 0; i < kMostAttempts; ++i) {
@@ -71,7 +72,8 @@ StopResult Stop(VirtualMemory& vm, const Function& function,
   return result;
 }
 
-StopResult Stop(const Function& function, int64_t patience_ms = kWorldStopPatienceMs) {
+StopResult Stop(const Function& function,
+                int64_t patience_ms = kTuning.leak_check.runnable_patience_ms) {
   SystemVirtualMemory vm;
   return Stop(vm, function, patience_ms);
 }
@@ -997,14 +999,14 @@ TEST_F(WorldStopTest, AThreadThatDoesNotStop) {
   SystemVirtualMemory vm;
   const auto begin = std::chrono::steady_clock::now();
   const StopResult result =
-      StopOnce(vm, [&](const WorldStop&) { ran = true; }, kWorldStopPatienceMs);
+      StopOnce(vm, [&](const WorldStop&) { ran = true; }, kTuning.leak_check.runnable_patience_ms);
   const auto elapsed = std::chrono::steady_clock::now() - begin;
   EXPECT_EQ(result.outcome, StopOutcome::kNotInTime);
   EXPECT_EQ(result.error, ETIMEDOUT);
   EXPECT_EQ(result.thread_id, id);
   EXPECT_FALSE(ran);
   // Some 20 ms, and not the patience for threads that are about to run.
-  EXPECT_LT(elapsed, std::chrono::milliseconds(kWorldStopPatienceMs / 2));
+  EXPECT_LT(elapsed, std::chrono::milliseconds(kTuning.leak_check.runnable_patience_ms / 2));
   EXPECT_TRUE(counters.Moves());
   ASSERT_EQ(write(ends[1], "x", 1), 1);
   parent.join();

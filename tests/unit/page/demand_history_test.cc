@@ -7,13 +7,14 @@
 #include <utility>
 #include <vector>
 
+#include "base/tuning.h"
 #include "testing/random.h"
 
 namespace tcmalloc {
 namespace {
 
 constexpr int64_t kWindowMs = 100;
-constexpr int64_t kMemoryMs = kWindowMs * int64_t{DemandHistory::kWindows};
+constexpr int64_t kMemoryMs = kWindowMs * int64_t{kTuning.release.windows};
 
 TEST(DemandHistoryTest, ForgetsAPeakAfterAllWindowsButNotBefore) {
   DemandHistory history;
@@ -38,9 +39,9 @@ TEST(DemandHistoryTest, ALongSilenceForgetsEverything) {
   EXPECT_EQ(history.Peak(), Length(3));
 }
 
-// Against a list of everything that happened: never less than the peak of the last kWindows - 1
-// windows, never more than that of the last kWindows, where what was recorded counts until the next
-// Advance.
+// Against a list of everything that happened: never less than the peak of the last
+// kTuning.release.windows - 1 windows, never more than that of the last kTuning.release.windows,
+// where what was recorded counts until the next Advance.
 TEST(DemandHistoryTest, AgreesWithAList) {
   constexpr uint64_t kSeed = 20261121;
   SeededRandom random(kSeed);

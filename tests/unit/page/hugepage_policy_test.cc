@@ -17,14 +17,15 @@ TEST(HugepagePolicyTest, StepsArePowersOfTwoAndAtMostASixtyFourthOfTheHeap) {
     ASSERT_GE(step, last) << "a larger heap takes no smaller steps";
     last = step;
     if (step == Length(0)) {
-      ASSERT_LT(pages, 64 * kMinStep.pages());
+      ASSERT_LT(pages, 64 * kTuning.hugepages.min_populate.pages());
       continue;
     }
     ASSERT_TRUE(std::has_single_bit(step.pages()));
     ASSERT_LE(step.pages() * 64, pages);
-    ASSERT_TRUE(step == kMaxStep || step.pages() * 128 > pages) << "larger would do";
+    ASSERT_TRUE(step == kTuning.hugepages.max_populate || step.pages() * 128 > pages)
+        << "larger would do";
   }
-  EXPECT_EQ(last, kMaxStep);
+  EXPECT_EQ(last, kTuning.hugepages.max_populate);
 }
 
 TEST(HugepagePolicyTest, ClassesWithManySpansNeedTheNextOneWhole) {
@@ -36,14 +37,16 @@ TEST(HugepagePolicyTest, ClassesWithManySpansNeedTheNextOneWhole) {
 
 TEST(HugepagePolicyTest, NoHugepagesWhereThereAreNone) {
   const Length huge(size_t{1} << 30);
-  EXPECT_FALSE(GrowInHugepages(HugepageMode::kNever, huge, huge, kThreshold));
+  EXPECT_FALSE(GrowInHugepages(HugepageMode::kNever, huge, huge, kTuning.hugepages.threshold));
   EXPECT_FALSE(OptOut(HugepageMode::kNever, false));
 }
 
 TEST(HugepagePolicyTest, TheFirstMegabytesAreWithoutAlsoWhereTheSystemWouldMakeThem) {
   for (const HugepageMode mode : {HugepageMode::kAdvise, HugepageMode::kAlways}) {
-    EXPECT_FALSE(GrowInHugepages(mode, kThreshold - Length(1), Length(1), kThreshold));
-    EXPECT_TRUE(GrowInHugepages(mode, kThreshold, Length(1), kThreshold));
+    EXPECT_FALSE(GrowInHugepages(mode, kTuning.hugepages.threshold - Length(1), Length(1),
+                                 kTuning.hugepages.threshold));
+    EXPECT_TRUE(
+        GrowInHugepages(mode, kTuning.hugepages.threshold, Length(1), kTuning.hugepages.threshold));
   }
   EXPECT_TRUE(OptOut(HugepageMode::kAlways, false));
   EXPECT_FALSE(OptOut(HugepageMode::kAlways, true));
@@ -52,13 +55,16 @@ TEST(HugepagePolicyTest, TheFirstMegabytesAreWithoutAlsoWhereTheSystemWouldMakeT
 
 // What fills half of one wastes little of it.
 TEST(HugepagePolicyTest, ForLargeObjectsAQuarterIsEnough) {
-  const Length quarter(kThreshold.pages() / 4);
+  const Length quarter(kTuning.hugepages.threshold.pages() / 4);
   for (const HugepageMode mode : {HugepageMode::kAdvise, HugepageMode::kAlways}) {
-    EXPECT_FALSE(GrowInHugepages(mode, quarter - Length(1), kLargeRequest, kThreshold));
-    EXPECT_TRUE(GrowInHugepages(mode, quarter, kLargeRequest, kThreshold));
-    EXPECT_FALSE(GrowInHugepages(mode, quarter, kLargeRequest - Length(1), kThreshold));
+    EXPECT_FALSE(GrowInHugepages(mode, quarter - Length(1), kTuning.hugepages.huge_object,
+                                 kTuning.hugepages.threshold));
+    EXPECT_TRUE(
+        GrowInHugepages(mode, quarter, kTuning.hugepages.huge_object, kTuning.hugepages.threshold));
+    EXPECT_FALSE(GrowInHugepages(mode, quarter, kTuning.hugepages.huge_object - Length(1),
+                                 kTuning.hugepages.threshold));
   }
-  EXPECT_EQ(kLargeRequest.bytes() * 2, kHugepageSize);
+  EXPECT_EQ(kTuning.hugepages.huge_object.bytes() * 2, kHugepageSize);
 }
 
 TEST(HugepageTest, StartAndEndAreMultiplesOfItsSize) {

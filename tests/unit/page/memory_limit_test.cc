@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "base/tuning.h"
 #include "page/limit_watch.h"
 #include "testing/random.h"
 #include "testing/sizes.h"
@@ -74,9 +75,9 @@ TEST(MemoryLimitTest, WhatIsLargerThanTheHardLimitFailsAtOnce) {
 
 TEST(MemoryLimitTest, SlackIsALittleOfTheLimit) {
   EXPECT_EQ(LimitSlack(64 * kMiB), kMiB);
-  EXPECT_EQ(LimitSlack(kMiB), kMinLimitSlack);
-  EXPECT_EQ(LimitSlack(512 * kMiB), kMaxLimitSlack);
-  EXPECT_EQ(LimitSlack(SIZE_MAX / 2), kMaxLimitSlack);
+  EXPECT_EQ(LimitSlack(kMiB), kTuning.limits.min_slack_bytes);
+  EXPECT_EQ(LimitSlack(512 * kMiB), kTuning.limits.max_slack_bytes);
+  EXPECT_EQ(LimitSlack(SIZE_MAX / 2), kTuning.limits.max_slack_bytes);
   EXPECT_EQ(LimitSlack(1000), 500u);
   EXPECT_EQ(LimitSlack(0), 0u);
 }

@@ -11,13 +11,14 @@
 #include <thread>
 #include <vector>
 
+#include "base/tuning.h"
 #include "testing/fake_virtual_memory.h"
 #include "testing/random.h"
 
 namespace tcmalloc {
 namespace {
 
-constexpr size_t kChunk = MetadataArena::kChunkBytes;
+constexpr size_t kChunk = kTuning.metadata.chunk_bytes;
 constexpr size_t kMax = MetadataArena::kMaxBytes;
 
 struct Piece {

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/tuning.h"
 #include "page/page_heap.h"
 #include "page/release_policy.h"
 #include "page_heap_fixture.h"
@@ -305,7 +306,7 @@ class Fuzzer {
         if (run.state == PageState::kMapped) longest = std::max(longest, run.pages);
       }
       if (longest == 0) break;
-      size_t limit = std::min(at_most - total, PageHeap::kReleaseSlice.pages());
+      size_t limit = std::min(at_most - total, kTuning.release.slice.pages());
       limit = (limit + granule_ - 1) / granule_ * granule_;
       const Call* const call = NextCall(Kind::kRelease);
       if (call == nullptr) {
@@ -363,7 +364,7 @@ class Fuzzer {
     const size_t needed = n + alignment - granule_;
     // What is kept for the shards comes before memory that is not there yet.
     std::vector<struct Run> fits = BestFits(n, alignment, use, true);
-    while (fits.empty() && n <= SpanCache::kMaxPages && ReplayDrainOfOne()) {
+    while (fits.empty() && n <= kTuning.span_cache.max_pages && ReplayDrainOfOne()) {
       fits = BestFits(n, alignment, use, true);
     }
     if (fits.empty()) {
@@ -415,7 +416,7 @@ class Fuzzer {
 
   void AllocateFromCache() {
     const size_t shard = random_.Below(kFuzzShards);
-    const size_t n = random_.Between(1, random_.OneIn(4) ? SpanCache::kMaxPages + 3 : 8);
+    const size_t n = random_.Between(1, random_.OneIn(4) ? kTuning.span_cache.max_pages + 3 : 8);
     Span* const span = heap_.NewFromCache(Length(n), under_test_.homes[shard]);
     EXPECT_TRUE(vm_.TakeCalls().empty());
     const size_t rounded = (n + granule_ - 1) / granule_ * granule_;
@@ -432,10 +433,10 @@ class Fuzzer {
 
   // What DeleteToCache keeps, in the order in which it is handed out.
   bool KeepInCache(const LiveSpan& live, size_t shard, bool near) {
-    if (live.pages > SpanCache::kMaxPages) return false;
+    if (live.pages > kTuning.span_cache.max_pages) return false;
     size_t pages = live.pages;
     for (const auto& [length, spans] : caches_[shard]) pages += length * spans.size();
-    if (pages * kPageSize > SpanCache::kBudgetBytes) return false;
+    if (pages * kPageSize > kTuning.span_cache.max_bytes) return false;
     std::deque<Kept>& cached = caches_[shard][live.pages];
     const Kept kept{live.span, live.span->first_page.index() - base_};
     near ? cached.push_front(kept) : cached.push_back(kept);
@@ -478,7 +479,7 @@ class Fuzzer {
     SetPages(first, pages, PageState::kMapped);
     if (!policy_.PagesFreed(Length(pages))) return;
     const ReleasePolicy::State state = {.in_use = InUse(), .free_mapped = Mapped()};
-    const Length due = policy_.Decide(fuzz_clock_ms, state, PageHeap::kReleaseSlice).length;
+    const Length due = policy_.Decide(fuzz_clock_ms, state, kTuning.release.slice).length;
     released_by_policy_ += ReplayRelease(due.pages(), due.pages());
   }
 
@@ -694,7 +695,7 @@ class Fuzzer {
   // Per shard and length.
   std::array<std::map<size_t, std::deque<Kept>>, kFuzzShards> caches_;
   ReleasePolicy policy_;
-  double rate_ = ReleasePolicy::kDefaultRate;
+  double rate_ = kTuning.release.default_rate;
   size_t system_pages_ = 0;
   size_t most_in_use_ = 0;
   size_t releases_ = 0;

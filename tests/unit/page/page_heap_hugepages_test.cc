@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/tuning.h"
 #include "page/page_heap.h"
 #include "page_heap_fixture.h"
 #include "testing/fake_virtual_memory.h"
@@ -348,7 +349,7 @@ TEST(PageHeapHugepagesTest, WholeHugepagesGoNoFasterThanTheRate) {
   HugeHeap h(Length(0));
   constexpr double kRate = 0.01;
   constexpr auto kPerSecond = static_cast<size_t>(
-      kRate * static_cast<double>(ReleasePolicy::kBytesPerSecond >> kPageShift));
+      kRate * static_cast<double>(kTuning.release.bytes_per_second >> kPageShift));
   h.heap.SetReleaseRate(kRate);
   h.heap.Delete(h.New(100 * kHugePages));
   HugeHeap::clock_ms = 20'000;

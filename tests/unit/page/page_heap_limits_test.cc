@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/tuning.h"
 #include "page/page_heap.h"
 #include "page_heap_fixture.h"
 #include "testing/fake_virtual_memory.h"
@@ -195,7 +196,7 @@ TEST_F(PageHeapLimitsTest, RecordsAreNotRefused) {
   // As many spans as there are pages: their records are memory, too.
   EXPECT_GT(under_test_.arena.mapped_bytes(), 64 * spans.size());
   // The last ones may have come when the limit was reached.
-  EXPECT_LE(heap_.BackedBytes(), heap_.limit(LimitKind::kHard) + MetadataArena::kChunkBytes);
+  EXPECT_LE(heap_.BackedBytes(), heap_.limit(LimitKind::kHard) + kTuning.metadata.chunk_bytes);
   for (size_t i = 0; i < spans.size(); i += 2) heap_.Delete(spans[i]);
   EXPECT_NE(New(MiB(10)), nullptr);
   heap_.CheckInvariants();

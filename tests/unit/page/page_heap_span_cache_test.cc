@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/tuning.h"
 #include "page/page_heap.h"
 #include "page_heap_fixture.h"
 #include "testing/fake_virtual_memory.h"
@@ -120,15 +121,15 @@ TEST_F(PageHeapSpanCacheTest, NearFirstThenTheOldestFar) {
 }
 
 TEST_F(PageHeapSpanCacheTest, WhatDoesNotFitIsDeleted) {
-  Span* const too_long = New(SpanCache::kMaxPages + 1);
+  Span* const too_long = New(kTuning.span_cache.max_pages + 1);
   New(1);
   Keep(too_long, 0);
   EXPECT_EQ(too_long->state.load(), SpanState::kFreeMapped);
   EXPECT_EQ(heap_.GetStats().free_mapped_spans, 1u);
 
   std::vector<Span*> spans;
-  for (size_t bytes = 0; bytes <= SpanCache::kBudgetBytes; bytes += spans.back()->bytes()) {
-    spans.push_back(New(SpanCache::kMaxPages));
+  for (size_t bytes = 0; bytes <= kTuning.span_cache.max_bytes; bytes += spans.back()->bytes()) {
+    spans.push_back(New(kTuning.span_cache.max_pages));
   }
   for (Span* const span : spans) Keep(span, 0);
   EXPECT_EQ(spans.back()->state.load(), SpanState::kFreeMapped);
@@ -277,7 +278,7 @@ TEST(PageHeapSpanCacheStressTest, ManyThreads) {
           ASSERT_LE(stats.free_mapped_bytes, stats.system_bytes);
           ASSERT_LE(stats.small_span_bytes, stats.system_bytes);
         } else if (live.size() < 40 && what < 110) {
-          const Length n(random.Between(1, SpanCache::kMaxPages + 2));
+          const Length n(random.Between(1, kTuning.span_cache.max_pages + 2));
           Mine mine{heap.NewFromCache(n, under_test.homes[shard]),
                     static_cast<size_t>(random.Next())};
           if (mine.span != nullptr) {

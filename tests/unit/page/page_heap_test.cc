@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/tuning.h"
 #include "page_heap_fixture.h"
 #include "testing/fake_virtual_memory.h"
 #include "testing/random.h"
@@ -284,7 +285,7 @@ TEST(PageHeapSliceTest, NeverGivesBackMoreThanASliceAtOnce) {
     EXPECT_EQ(bytes, kPageSize) << splits;
     EXPECT_GE(heap.ReleaseAtLeast(kAllPages), Length(4998)) << splits;
     for (const FakeVirtualMemory::Call& call : under_test.vm.TakeCalls()) {
-      EXPECT_LE(call.bytes, PageHeap::kReleaseSlice.bytes()) << splits;
+      EXPECT_LE(call.bytes, kTuning.release.slice.bytes()) << splits;
     }
     heap.CheckInvariants();
   }
@@ -733,7 +734,7 @@ TEST_F(PageHeapTest, OwnsWhatCameFromTheSystem) {
 TEST_F(PageHeapTest, DeleteReleasesWhatIsDueASliceAtATime) {
   heap_.SetReleaseRate(1);
   Span* const large = New(5000);
-  Span* const last = New(ReleasePolicy::kLookEvery.pages());
+  Span* const last = New(kTuning.release.look_every.pages());
   heap_.Delete(large);
   EXPECT_EQ(vm_.release_calls(), 0u);
   clock_ms_ = 100'000;
@@ -742,7 +743,7 @@ TEST_F(PageHeapTest, DeleteReleasesWhatIsDueASliceAtATime) {
   EXPECT_EQ(vm_.release_calls(), 0u) << "too little was freed";
   heap_.Delete(last);
   EXPECT_EQ(vm_.release_calls(), 1u);
-  EXPECT_EQ(heap_.GetStats().released_total_bytes, PageHeap::kReleaseSlice.bytes());
+  EXPECT_EQ(heap_.GetStats().released_total_bytes, kTuning.release.slice.bytes());
 }
 
 TEST_F(PageHeapTest, EagerReleasingLeavesNothing) {

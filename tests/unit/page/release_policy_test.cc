@@ -5,13 +5,15 @@
 
 #include <cstdint>
 
+#include "base/tuning.h"
+
 namespace tcmalloc {
 namespace {
 
 constexpr Length kMib(128);
 constexpr Length kAll(SIZE_MAX >> kPageShift);
 // So much may go in one second at rate 1.
-constexpr Length kPerSecond(ReleasePolicy::kBytesPerSecond >> kPageShift);
+constexpr Length kPerSecond(kTuning.release.bytes_per_second >> kPageShift);
 
 class ReleasePolicyTest : public testing::Test {
  protected:
@@ -37,7 +39,7 @@ class ReleasePolicyTest : public testing::Test {
 
 TEST_F(ReleasePolicyTest, WhatTheRecentPeakNeededIsKept) {
   Fall(100, 10);
-  for (int64_t now = 10; now < ReleasePolicy::kMemoryMs - 500; now += 10) {
+  for (int64_t now = 10; now < kTuning.release.memory_ms - 500; now += 10) {
     ASSERT_EQ(Decide(now), Length(0)) << now;
   }
 }
@@ -53,7 +55,7 @@ TEST_F(ReleasePolicyTest, TimeThatGoesBackAllowsNothing) {
 TEST_F(ReleasePolicyTest, AndGoesOnceItIsForgotten) {
   Fall(100, 10);
   Length went;
-  for (int64_t now = 10; now <= ReleasePolicy::kMemoryMs + 500; now += 10) went += Decide(now);
+  for (int64_t now = 10; now <= kTuning.release.memory_ms + 500; now += 10) went += Decide(now);
   EXPECT_EQ(went, Mib(90));
   EXPECT_EQ(Decide(20'000), Length(0));
 }
@@ -65,8 +67,8 @@ TEST_F(ReleasePolicyTest, WhatGrewBetweenTwoLooksCountsAsRecent) {
   // At some time in the next minute it had all in use.
   policy_.Demand(Mib(100));
   EXPECT_EQ(Decide(60'000), Length(0));
-  EXPECT_EQ(Decide(60'000 + ReleasePolicy::kMemoryMs / 2), Length(0));
-  EXPECT_EQ(Decide(61'000 + ReleasePolicy::kMemoryMs), Mib(90));
+  EXPECT_EQ(Decide(60'000 + kTuning.release.memory_ms / 2), Length(0));
+  EXPECT_EQ(Decide(61'000 + kTuning.release.memory_ms), Mib(90));
 }
 
 TEST_F(ReleasePolicyTest, NoFasterThanTheRate) {
@@ -105,7 +107,7 @@ TEST_F(ReleasePolicyTest, TimesThatComeInTheWrongOrderDoNotUndoTheRate) {
 TEST_F(ReleasePolicyTest, HighRatesForgetSooner) {
   policy_.SetRate(10);
   Fall(100, 10);
-  EXPECT_EQ(Decide(ReleasePolicy::kMemoryMs / 10 + 100), Mib(90));
+  EXPECT_EQ(Decide(kTuning.release.memory_ms / 10 + 100), Mib(90));
 }
 
 TEST_F(ReleasePolicyTest, RateZeroNeverReleases) {
@@ -119,10 +121,10 @@ TEST_F(ReleasePolicyTest, RateZeroNeverReleases) {
 
 TEST_F(ReleasePolicyTest, ALittleIsKeptForEver) {
   Decide(0);
-  free_mapped_ = ReleasePolicy::kSlack;
+  free_mapped_ = kTuning.release.slack;
   EXPECT_EQ(Decide(1'000'000), Length(0));
   free_mapped_ += Length(1);
-  EXPECT_EQ(Decide(1'000'001), ReleasePolicy::kSlack + Length(1));
+  EXPECT_EQ(Decide(1'000'001), kTuning.release.slack + Length(1));
 }
 
 TEST_F(ReleasePolicyTest, BreaksHugepagesOnlyForMuch) {
@@ -140,7 +142,7 @@ TEST_F(ReleasePolicyTest, BreaksHugepagesOnlyForMuch) {
 
 TEST_F(ReleasePolicyTest, LooksOnceInAMebibyteOfFreedPages) {
   for (int i = 0; i < 3; ++i) {
-    EXPECT_FALSE(policy_.PagesFreed(ReleasePolicy::kLookEvery - Length(1)));
+    EXPECT_FALSE(policy_.PagesFreed(kTuning.release.look_every - Length(1)));
     EXPECT_TRUE(policy_.PagesFreed(Length(1)));
   }
   EXPECT_TRUE(policy_.PagesFreed(kAll));

@@ -3,29 +3,30 @@
 
 #include <gtest/gtest.h>
 
+#include "base/tuning.h"
 #include "testing/sizes.h"
 
 namespace tcmalloc {
 namespace {
 
 TEST(SpacePolicyTest, WhatIsSpareIsNotSaved) {
-  EXPECT_FALSE(SavesSpace(MiB(0), MiB(0), kSpareSpace));
-  EXPECT_FALSE(SavesSpace(MiB(64), MiB(0), kSpareSpace));
-  EXPECT_TRUE(SavesSpace(MiB(64) + Length(1), MiB(0), kSpareSpace));
+  EXPECT_FALSE(SavesSpace(MiB(0), MiB(0), kTuning.placement.spare_space));
+  EXPECT_FALSE(SavesSpace(MiB(64), MiB(0), kTuning.placement.spare_space));
+  EXPECT_TRUE(SavesSpace(MiB(64) + Length(1), MiB(0), kTuning.placement.spare_space));
 }
 
 TEST(SpacePolicyTest, NorIsASixteenthOfWhatWasNeeded) {
-  EXPECT_FALSE(SavesSpace(MiB(160 + 10 + 64), MiB(160), kSpareSpace));
-  EXPECT_TRUE(SavesSpace(MiB(160 + 10 + 64) + Length(1), MiB(160), kSpareSpace));
-  EXPECT_FALSE(SavesSpace(MiB(102400), MiB(100000), kSpareSpace));
-  EXPECT_TRUE(SavesSpace(MiB(106400), MiB(100000), kSpareSpace));
+  EXPECT_FALSE(SavesSpace(MiB(160 + 10 + 64), MiB(160), kTuning.placement.spare_space));
+  EXPECT_TRUE(SavesSpace(MiB(160 + 10 + 64) + Length(1), MiB(160), kTuning.placement.spare_space));
+  EXPECT_FALSE(SavesSpace(MiB(102400), MiB(100000), kTuning.placement.spare_space));
+  EXPECT_TRUE(SavesSpace(MiB(106400), MiB(100000), kTuning.placement.spare_space));
 }
 
 // The more was in use, the more address space is allowed.
 TEST(SpacePolicyTest, IsMonotonous) {
   bool saved = true;
   for (size_t mib = 0; mib < 1000; ++mib) {
-    const bool saves = SavesSpace(MiB(500), MiB(mib), kSpareSpace);
+    const bool saves = SavesSpace(MiB(500), MiB(mib), kTuning.placement.spare_space);
     EXPECT_LE(saves, saved) << mib;
     saved = saves;
   }

@@ -10,12 +10,13 @@
 #include <thread>
 #include <vector>
 
+#include "base/tuning.h"
 #include "testing/random.h"
 
 namespace tcmalloc {
 namespace {
 
-constexpr Length kLongest(SpanCache::kMaxPages);
+constexpr Length kLongest(kTuning.span_cache.max_pages);
 constexpr bool kNear = true;
 constexpr bool kFar = false;
 
@@ -43,7 +44,7 @@ class SpanCacheTest : public testing::Test {
 TEST_F(SpanCacheTest, StartsEmpty) {
   EXPECT_EQ(cache_.bytes(), 0u);
   EXPECT_EQ(cache_.TakeAny(), nullptr);
-  for (size_t n = 1; n <= SpanCache::kMaxPages + 1; ++n) {
+  for (size_t n = 1; n <= kTuning.span_cache.max_pages + 1; ++n) {
     EXPECT_EQ(cache_.TryTake(Length(n)), nullptr);
   }
 }
@@ -86,9 +87,9 @@ TEST_F(SpanCacheTest, ASpanServesItsOwnLengthOnly) {
 }
 
 TEST_F(SpanCacheTest, LongSpansAreRefused) {
-  Span* const longest = Put(SpanCache::kMaxPages, kNear);
-  for (const size_t pages : {SpanCache::kMaxPages + 1, SpanCache::kMaxPages + 2,
-                             2 * SpanCache::kMaxPages, size_t{100'000}}) {
+  Span* const longest = Put(kTuning.span_cache.max_pages, kNear);
+  for (const size_t pages : {kTuning.span_cache.max_pages + 1, kTuning.span_cache.max_pages + 2,
+                             2 * kTuning.span_cache.max_pages, size_t{100'000}}) {
     EXPECT_FALSE(cache_.TryPut(Make(pages), kNear)) << pages;
     EXPECT_FALSE(cache_.TryPut(Make(pages), kFar)) << pages;
     EXPECT_EQ(cache_.TryTake(Length(pages)), nullptr) << pages;
@@ -98,15 +99,15 @@ TEST_F(SpanCacheTest, LongSpansAreRefused) {
 }
 
 TEST_F(SpanCacheTest, TheBudgetIsMetExactly) {
-  static_assert(SpanCache::kBudgetBytes % kLongest.bytes() == 0);
-  for (size_t i = 0; i < SpanCache::kBudgetBytes / kLongest.bytes() - 1; ++i) {
-    Put(SpanCache::kMaxPages, i % 2 == 0);
+  static_assert(kTuning.span_cache.max_bytes % kLongest.bytes() == 0);
+  for (size_t i = 0; i < kTuning.span_cache.max_bytes / kLongest.bytes() - 1; ++i) {
+    Put(kTuning.span_cache.max_pages, i % 2 == 0);
   }
-  Put(SpanCache::kMaxPages - 1, kFar);
+  Put(kTuning.span_cache.max_pages - 1, kFar);
   EXPECT_FALSE(cache_.TryPut(Make(2), kNear));
-  EXPECT_EQ(cache_.bytes(), SpanCache::kBudgetBytes - kPageSize);
+  EXPECT_EQ(cache_.bytes(), kTuning.span_cache.max_bytes - kPageSize);
   Span* const last = Put(1, kFar);
-  EXPECT_EQ(cache_.bytes(), SpanCache::kBudgetBytes);
+  EXPECT_EQ(cache_.bytes(), kTuning.span_cache.max_bytes);
   // What is refused was not touched.
   Span* const refused = Make(1);
   EXPECT_FALSE(cache_.TryPut(refused, kNear));
@@ -118,11 +119,11 @@ TEST_F(SpanCacheTest, TheBudgetIsMetExactly) {
 
 TEST_F(SpanCacheTest, TakeAnyTakesTheLongestFirst) {
   Span* const one = Put(1, kNear);
-  Span* const longest = Put(SpanCache::kMaxPages, kFar);
+  Span* const longest = Put(kTuning.span_cache.max_pages, kFar);
   Span* const seven = Put(7, kFar);
   Span* const newer_seven = Put(7, kNear);
   size_t left = cache_.bytes();
-  EXPECT_EQ(left, (1 + SpanCache::kMaxPages + 7 + 7) * kPageSize);
+  EXPECT_EQ(left, (1 + kTuning.span_cache.max_pages + 7 + 7) * kPageSize);
   for (Span* const expected : {longest, newer_seven, seven, one}) {
     ASSERT_EQ(cache_.TakeAny(), expected);
     left -= expected->bytes();
@@ -133,19 +134,19 @@ TEST_F(SpanCacheTest, TakeAnyTakesTheLongestFirst) {
 
 TEST_F(SpanCacheTest, AgreesWithDeques) {
   SeededRandom random(12);
-  std::array<std::deque<Span*>, SpanCache::kMaxPages + 1> model;
+  std::array<std::deque<Span*>, kTuning.span_cache.max_pages + 1> model;
   size_t bytes = 0;
   size_t refused = 0;
   bool filling = true;
   for (int step = 0; step < 20'000; ++step) {
-    if (bytes == SpanCache::kBudgetBytes) filling = random.OneIn(2);
+    if (bytes == kTuning.span_cache.max_bytes) filling = random.OneIn(2);
     if (bytes == 0) filling = true;
     if (step % 4000 == 3999) filling = false;
     if (random.Below(10) < (filling ? 9u : 2u)) {
-      const size_t pages = random.Between(1, SpanCache::kMaxPages);
+      const size_t pages = random.Between(1, kTuning.span_cache.max_pages);
       Span* const span = Make(pages);
       const bool near = random.OneIn(2);
-      const bool fits = bytes + span->bytes() <= SpanCache::kBudgetBytes;
+      const bool fits = bytes + span->bytes() <= kTuning.span_cache.max_bytes;
       ASSERT_EQ(cache_.TryPut(span, near), fits);
       if (fits) {
         near ? model[pages].push_front(span) : model[pages].push_back(span);
@@ -155,9 +156,9 @@ TEST_F(SpanCacheTest, AgreesWithDeques) {
       }
     } else {
       const bool any = random.OneIn(4);
-      size_t pages = random.Between(1, SpanCache::kMaxPages);
+      size_t pages = random.Between(1, kTuning.span_cache.max_pages);
       if (any) {
-        pages = SpanCache::kMaxPages;
+        pages = kTuning.span_cache.max_pages;
         while (pages > 1 && model[pages].empty()) --pages;
       }
       Span* const expected = model[pages].empty() ? nullptr : model[pages].front();
@@ -178,7 +179,8 @@ TEST_F(SpanCacheTest, ManyThreads) {
   constexpr size_t kSpans = 40;
   // All fit at once.
   constexpr size_t kPages = 4;
-  static_assert(Length(kThreads * kSpans * (1 + kPages) / 2).bytes() <= SpanCache::kBudgetBytes);
+  static_assert(Length(kThreads * kSpans * (1 + kPages) / 2).bytes() <=
+                kTuning.span_cache.max_bytes);
   for (size_t i = 0; i < kThreads * kSpans; ++i) Make(1 + i % kPages);
   std::vector<std::thread> threads;
   std::vector<std::vector<Span*>> held(kThreads);

@@ -22,6 +22,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/tuning.h"
 #include "os/clock.h"
 #include "os/high_descriptor.h"
 #include "runtime/runtime_fixture.h"
@@ -167,7 +168,7 @@ TEST_F(ListeningTest, ThresholdsOfAGroupOfVersion1AreRegistered) {
   EXPECT_EQ(told[3].argument, "950000000");
   EXPECT_EQ(Sources(), 4U);
   EXPECT_EQ(Failed(), 0U);
-  for (const Registration& one : told) EXPECT_GE(one.event, kHighDescriptor);
+  for (const Registration& one : told) EXPECT_GE(one.event, kTuning.backing_files.first_descriptor);
   // A threshold has it looked, at once, and what is in use decides.
   SetInUse(kLimit / 100 * 91);
   Tell(told[2].event);
@@ -197,7 +198,7 @@ TEST_F(ListeningTest, ThresholdsFollowALimitThatChanges) {
 
   SetLimit(200'000'000);
   SetInUse(170'000'000);
-  EXPECT_EQ(Await(kCgroupRereadMs + 2000), 1);
+  EXPECT_EQ(Await(kTuning.limits.cgroup_reread_ms + 2000), 1);
   told = Registrations();
   ASSERT_EQ(told.size(), 2U);
   EXPECT_EQ(told[0].argument, "160000000");

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "base/tuning.h"
 #include "testing/sizes.h"
 
 namespace tcmalloc {
@@ -103,7 +104,7 @@ TEST(PressurePolicyTest, ActionsThatFreeLittleBackOff) {
     policy.ActedByUse(now, 0, 850 * kMiB);
   }
   // After 1, 2, 4 ... 64, 64 ... intervals.
-  EXPECT_EQ(wait, PressurePace::kMostWaits * kPolicyIntervalMs);
+  EXPECT_EQ(wait, kTuning.pressure.max_waits * kPolicyIntervalMs);
   EXPECT_EQ(actions, 12);
 }
 
@@ -123,10 +124,10 @@ TEST(PressurePolicyTest, OneThatFreesMuchEndsTheBackOff) {
 TEST(PressurePolicyTest, GrowthEndsAWait) {
   PressurePace pace(kPolicyIntervalMs);
   pace.Acted(0, 0, 320 * kMiB);
-  EXPECT_FALSE(pace.MayAct(PressurePace::kLeastMs, 330 * kMiB));
-  EXPECT_TRUE(pace.MayAct(PressurePace::kLeastMs, 331 * kMiB));
-  EXPECT_FALSE(pace.MayAct(PressurePace::kLeastMs - 1, 1000 * kMiB));
-  EXPECT_FALSE(pace.MayAct(PressurePace::kLeastMs, 100 * kMiB));
+  EXPECT_FALSE(pace.MayAct(kTuning.pressure.min_wait_ms, 330 * kMiB));
+  EXPECT_TRUE(pace.MayAct(kTuning.pressure.min_wait_ms, 331 * kMiB));
+  EXPECT_FALSE(pace.MayAct(kTuning.pressure.min_wait_ms - 1, 1000 * kMiB));
+  EXPECT_FALSE(pace.MayAct(kTuning.pressure.min_wait_ms, 100 * kMiB));
 }
 
 TEST(PressurePolicyTest, EventsAskForAllThereIsAndKeepTheirOwnPace) {
@@ -153,7 +154,7 @@ TEST(PressurePolicyTest, AStormThatFreesNothingCostsAnActionAMinute) {
   EXPECT_LE(actions, 3600 / 64 + 7);
   EXPECT_GE(actions, 3600 / 64);
   // A quiet time behind it, the next one is heard as the first was.
-  constexpr int64_t kLater = 3'600'000 + 2 * PressurePace::kMostWaits * kPolicyIntervalMs;
+  constexpr int64_t kLater = 3'600'000 + 2 * kTuning.pressure.max_waits * kPolicyIntervalMs;
   EXPECT_EQ(policy.DueByEvent(kLater, kMuch), 3);
   policy.ActedByEvent(kLater, 0, kMuch);
   EXPECT_EQ(policy.EventsDeafMs(kLater), kPolicyIntervalMs);
@@ -161,9 +162,9 @@ TEST(PressurePolicyTest, AStormThatFreesNothingCostsAnActionAMinute) {
 
 TEST(PressurePolicyTest, ReadingsAreMadeMoreOftenNearAThreshold) {
   EXPECT_LT(PressurePolicy::NextReadingMs(PressureReadings()), 0);
-  EXPECT_EQ(PressurePolicy::NextReadingMs(InUse(599)), PressurePolicy::kFarMs);
-  EXPECT_EQ(PressurePolicy::NextReadingMs(InUse(600)), PressurePolicy::kNearMs);
-  EXPECT_EQ(PressurePolicy::NextReadingMs(InUse(5000)), PressurePolicy::kNearMs);
+  EXPECT_EQ(PressurePolicy::NextReadingMs(InUse(599)), kTuning.pressure.far_ms);
+  EXPECT_EQ(PressurePolicy::NextReadingMs(InUse(600)), kTuning.pressure.near_ms);
+  EXPECT_EQ(PressurePolicy::NextReadingMs(InUse(5000)), kTuning.pressure.near_ms);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/tuning.h"
 #include "runtime/runtime_fixture.h"
 #include "testing/fake_tree.h"
 
@@ -53,12 +54,12 @@ TEST_F(ProcessFiguresTest, ALimitIsReadAgainEveryFewSecondsAndUseEachTime) {
   EXPECT_EQ(figures_.Read(1000).cgroup_limit, 1'000'000U);
   tree_.Write("/sys/fs/cgroup/service/memory.max", "2000000\n");
   tree_.Write("/sys/fs/cgroup/service/memory.stat", "anon 400000\n");
-  PressureFigures figures = figures_.Read(1000 + kCgroupRereadMs - 1);
+  PressureFigures figures = figures_.Read(1000 + kTuning.limits.cgroup_reread_ms - 1);
   EXPECT_EQ(figures.cgroup_limit, 1'000'000U);
   EXPECT_EQ(figures.cgroup_in_use, 400'000U);
-  EXPECT_EQ(figures_.Read(1000 + kCgroupRereadMs).cgroup_limit, 2'000'000U);
+  EXPECT_EQ(figures_.Read(1000 + kTuning.limits.cgroup_reread_ms).cgroup_limit, 2'000'000U);
   tree_.Write("/sys/fs/cgroup/service/memory.max", "max\n");
-  figures = figures_.Read(1000 + 2 * kCgroupRereadMs);
+  figures = figures_.Read(1000 + 2 * kTuning.limits.cgroup_reread_ms);
   EXPECT_EQ(figures.cgroup_limit, PressureFigures::kUnknown);
 }
 
@@ -75,7 +76,7 @@ TEST_F(ProcessFiguresTest, AGroupThatVanishesIsNoThreshold) {
   BeginWith(ThresholdOf::kCgroup);
   EXPECT_NE(figures_.ReadLevels(0)[0].threshold, PressureReading::kNoThreshold);
   std::filesystem::remove_all(root_ + "/sys/fs/cgroup/service");
-  const PressureReadings readings = figures_.ReadLevels(kCgroupRereadMs);
+  const PressureReadings readings = figures_.ReadLevels(kTuning.limits.cgroup_reread_ms);
   EXPECT_EQ(readings[0].threshold, PressureReading::kNoThreshold);
 }
 

@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "base/tuning.h"
 #include "os/anonymous_memory.h"
 #include "os/stack_trace.h"
 #include "testing/fake_virtual_memory.h"
@@ -57,7 +58,7 @@ TEST_F(GrowthTableTest, InTheOrderOfTime) {
 
 // Memory is bounded, and nothing of the sum is lost.
 TEST_F(GrowthTableTest, WhenItIsFull) {
-  for (size_t i = 0; i < GrowthTable::kMaxRecords; ++i) Add(10, {i % 100, 7});
+  for (size_t i = 0; i < kTuning.sampling.max_growth_stacks; ++i) Add(10, {i % 100, 7});
   const size_t used = arena_.allocated_bytes();
   EXPECT_LE(used, size_t{1} << 20);
   Add(1000, {5, 7});
@@ -66,17 +67,17 @@ TEST_F(GrowthTableTest, WhenItIsFull) {
   Add(400, {});
   EXPECT_EQ(arena_.allocated_bytes(), used);
   const std::vector<Growth> growths = Snapshot();
-  ASSERT_EQ(growths.size(), GrowthTable::kMaxRecords + 1);
+  ASSERT_EQ(growths.size(), kTuning.sampling.max_growth_stacks + 1);
   uint64_t times = 0;
   uint64_t bytes = 0;
   for (const Growth& growth : growths) {
     times += growth.times;
     bytes += growth.bytes;
   }
-  EXPECT_EQ(times, GrowthTable::kMaxRecords + 4);
-  EXPECT_EQ(bytes, 10 * GrowthTable::kMaxRecords + 3700);
+  EXPECT_EQ(times, kTuning.sampling.max_growth_stacks + 4);
+  EXPECT_EQ(bytes, 10 * kTuning.sampling.max_growth_stacks + 3700);
   // The last one of an equal stack has counted.
-  const size_t last = (GrowthTable::kMaxRecords - 6) / 100 * 100 + 5;
+  const size_t last = (kTuning.sampling.max_growth_stacks - 6) / 100 * 100 + 5;
   EXPECT_EQ(growths[last], (Growth{{5, 7}, 3010, 3}));
   EXPECT_EQ(growths.back(), (Growth{{}, 700, 2}));
 }

@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/tuning.h"
 #include "testing/fake_virtual_memory.h"
 #include "testing/random.h"
 
@@ -49,9 +50,9 @@ TEST_F(SiteTableTest, OneSiteForEachStack) {
 }
 
 TEST_F(SiteTableTest, TheInnermostFramesOfDeepStacksCount) {
-  Stack deep(SiteTable::kMaxDepth + 10, 5);
+  Stack deep(kTuning.heap_profiler.max_depth + 10, 5);
   Site* const site = SiteOf(deep);
-  EXPECT_EQ(site->depth(), SiteTable::kMaxDepth);
+  EXPECT_EQ(site->depth(), kTuning.heap_profiler.max_depth);
   deep.back() = 6;
   EXPECT_EQ(SiteOf(deep), site);
   deep.front() = 6;

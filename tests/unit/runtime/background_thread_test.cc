@@ -6,14 +6,13 @@
 
 #include <cstdint>
 
+#include "base/tuning.h"
 #include "os/clock.h"
 #include "runtime/runtime_fixture.h"
 
 namespace tcmalloc {
 namespace {
 
-constexpr int kBusyMs = 100;
-constexpr int kWaitMs = 1000;
 constexpr Length kMuch = Length((size_t{64} << 20) >> kPageShift);
 
 Length FreeMapped(Heap& heap) {
@@ -31,16 +30,16 @@ Heap& HeapWithFreeMemory(double rate) {
 
 TEST(BackgroundThreadTest, NothingToDo) {
   Heap& heap = NewHeap();
-  EXPECT_EQ(DoBackgroundActions(heap), kWaitMs);
+  EXPECT_EQ(DoBackgroundActions(heap), kTuning.idle_release.background_idle_ms);
   // Too little to think of.
-  heap.page_heap.Delete(heap.page_heap.New(ReleasePolicy::kSlack, SpanState::kLarge));
-  EXPECT_EQ(DoBackgroundActions(heap), kWaitMs);
+  heap.page_heap.Delete(heap.page_heap.New(kTuning.release.slack, SpanState::kLarge));
+  EXPECT_EQ(DoBackgroundActions(heap), kTuning.idle_release.background_idle_ms);
   EXPECT_EQ(heap.page_heap.GetStats().releases, 0u);
 }
 
 TEST(BackgroundThreadTest, RateZeroIsNever) {
   Heap& heap = HeapWithFreeMemory(0);
-  EXPECT_EQ(DoBackgroundActions(heap), kWaitMs);
+  EXPECT_EQ(DoBackgroundActions(heap), kTuning.idle_release.background_idle_ms);
   EXPECT_EQ(FreeMapped(heap), kMuch);
 }
 
@@ -50,9 +49,9 @@ TEST(BackgroundThreadTest, WhatIsNotDueStays) {
   const int64_t start_ms = CoarseMilliseconds();
   const int pause = DoBackgroundActions(heap);
   const Length left = FreeMapped(heap);
-  const bool is_soon = CoarseMilliseconds() < start_ms + ReleasePolicy::kMemoryMs / 2;
+  const bool is_soon = CoarseMilliseconds() < start_ms + kTuning.release.memory_ms / 2;
   EXPECT_TRUE(left == kMuch || !is_soon) << left.pages();
-  EXPECT_EQ(pause, kBusyMs);
+  EXPECT_EQ(pause, kTuning.idle_release.background_busy_ms);
 }
 
 TEST(BackgroundThreadTest, WhatIsDueGoes) {
@@ -65,14 +64,14 @@ TEST(BackgroundThreadTest, WhatIsDueGoes) {
   int turns = 0;
   for (int64_t start_ms = CoarseMilliseconds();
        heap.page_heap.release_pending() && CoarseMilliseconds() < start_ms + 60'000; ++turns) {
-    ASSERT_EQ(DoBackgroundActions(heap), kBusyMs);
+    ASSERT_EQ(DoBackgroundActions(heap), kTuning.idle_release.background_busy_ms);
     WaitMillisecond();
   }
   // In one turn, once the peak is forgotten.
-  EXPECT_LE(FreeMapped(heap), ReleasePolicy::kSlack);
-  EXPECT_GE(heap.page_heap.GetStats().releases, all.pages() / PageHeap::kReleaseSlice.pages());
+  EXPECT_LE(FreeMapped(heap), kTuning.release.slack);
+  EXPECT_GE(heap.page_heap.GetStats().releases, all.pages() / kTuning.release.slice.pages());
   EXPECT_EQ(heap.page_heap.NewFromCache(Length(8), home), nullptr);
-  EXPECT_EQ(DoBackgroundActions(heap), kWaitMs);
+  EXPECT_EQ(DoBackgroundActions(heap), kTuning.idle_release.background_idle_ms);
   EXPECT_GT(turns, 0);
   EXPECT_EQ(heap.page_heap.GetStats().large_span_bytes, in_use->bytes());
   heap.CheckInvariants();

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <thread>
 
+#include "base/tuning.h"
 #include "cache/cache_fixture.h"
 #include "os/clock.h"
 #include "runtime/current_thread.h"
@@ -17,11 +18,7 @@ namespace tcmalloc {
 namespace {
 
 using idle_release_policy::BudgetUs;
-using idle_release_policy::kIdleMs;
-using idle_release_policy::kMaxBudgetUs;
-using idle_release_policy::kMaxInterval;
-using idle_release_policy::kMaxIntervalObjects;
-using idle_release_policy::kMinInterval;
+using idle_release_policy::kRules;
 using idle_release_policy::MaxInterval;
 using idle_release_policy::NextInterval;
 
@@ -29,49 +26,50 @@ constexpr uint64_t kNever = Countdown::kNever;
 // That of what a thread comes by with, where it is of no importance.
 constexpr size_t kObjectBytes = 100;
 
-static_assert(BudgetUs(0) == 0 && BudgetUs(kIdleMs - 1) == 0);
-static_assert(BudgetUs(kIdleMs) == kIdleMs * 1000 / 100);
+static_assert(BudgetUs(0) == 0 && BudgetUs(kRules.idle_ms - 1) == 0);
+static_assert(BudgetUs(kRules.idle_ms) == kRules.idle_ms * 1000 / 100);
 static_assert(BudgetUs(1000) == 10'000);
-static_assert(BudgetUs(2000) == kMaxBudgetUs && BudgetUs(2001) == kMaxBudgetUs);
-static_assert(BudgetUs(INT64_MAX) == kMaxBudgetUs);
+static_assert(BudgetUs(2000) == kRules.max_budget_us && BudgetUs(2001) == kRules.max_budget_us);
+static_assert(BudgetUs(INT64_MAX) == kRules.max_budget_us);
 // A clock that goes back is no time away.
 static_assert(BudgetUs(-1000) == 0);
 
 // A busy thread comes by twice as rarely each time.
 TEST(ComeByPolicyTest, IntervalsGrowWhileTheThreadIsBusy) {
   uint64_t interval = 0;
-  uint64_t expected = kMinInterval;
-  for (; expected < kMaxInterval; expected *= 2) {
-    interval = NextInterval(interval, kIdleMs - 1, 1);
+  uint64_t expected = kRules.min_interval_bytes;
+  for (; expected < kRules.max_interval_bytes; expected *= 2) {
+    interval = NextInterval(interval, kRules.idle_ms - 1, 1);
     ASSERT_EQ(interval, expected);
   }
   for (int i = 0; i < 100; ++i) {
     interval = NextInterval(interval, 0, 1);
-    ASSERT_EQ(interval, kMaxInterval);
+    ASSERT_EQ(interval, kRules.max_interval_bytes);
   }
   // One that was away comes with its next allocation, and is then looked at anew.
-  EXPECT_EQ(NextInterval(interval, kIdleMs, 1), 0u);
-  EXPECT_EQ(NextInterval(0, kIdleMs, 1), 0u);
-  EXPECT_EQ(NextInterval(0, 0, 1), kMinInterval);
+  EXPECT_EQ(NextInterval(interval, kRules.idle_ms, 1), 0u);
+  EXPECT_EQ(NextInterval(0, kRules.idle_ms, 1), 0u);
+  EXPECT_EQ(NextInterval(0, 0, 1), kRules.min_interval_bytes);
 }
 
-// Never with more than one in kMaxIntervalObjects of its objects, and of small ones as before.
+// Never with more than one in max_interval_objects of its objects, and of small ones as before.
 TEST(ComeByPolicyTest, TheLongestIntervalIsManyObjects) {
-  static_assert(MaxInterval(0) == kMaxInterval);
-  static_assert(MaxInterval(kMaxInterval / kMaxIntervalObjects) == kMaxInterval);
+  static_assert(MaxInterval(0) == kRules.max_interval_bytes);
+  static_assert(MaxInterval(kRules.max_interval_bytes / kRules.max_interval_objects) ==
+                kRules.max_interval_bytes);
   constexpr size_t kLarge = 5000;
-  static_assert(MaxInterval(kLarge) == kLarge * kMaxIntervalObjects);
+  static_assert(MaxInterval(kLarge) == kLarge * kRules.max_interval_objects);
   uint64_t interval = 0;
   for (int i = 0; i < 20; ++i) {
     const uint64_t last = interval;
     interval = NextInterval(interval, 0, kLarge);
-    ASSERT_LE(interval, kLarge * kMaxIntervalObjects);
+    ASSERT_LE(interval, kLarge * kRules.max_interval_objects);
     ASSERT_GE(interval, last);
   }
-  EXPECT_EQ(interval, kLarge * kMaxIntervalObjects);
+  EXPECT_EQ(interval, kLarge * kRules.max_interval_objects);
   // Its next small object shortens it.
-  EXPECT_EQ(NextInterval(interval, 0, 8), kMaxInterval);
-  EXPECT_EQ(NextInterval(interval, kIdleMs, kLarge), 0u);
+  EXPECT_EQ(NextInterval(interval, 0, 8), kRules.max_interval_bytes);
+  EXPECT_EQ(NextInterval(interval, kRules.idle_ms, kLarge), 0u);
 }
 
 class ComeByTest : public testing::Test {
@@ -100,7 +98,7 @@ class ComeByTest : public testing::Test {
     const int64_t start_ms = CoarseMilliseconds();
     for (ComeBy(heap_, thread_.cache(), kObjectBytes); BytesUntilVisit(thread_) != kNever;
          ComeBy(heap_, thread_.cache(), kObjectBytes)) {
-      ASSERT_LE(BytesUntilVisit(thread_), kMaxInterval);
+      ASSERT_LE(BytesUntilVisit(thread_), kRules.max_interval_bytes);
       ASSERT_LT(CoarseMilliseconds(), start_ms + 60'000);
       WaitMillisecond();
     }
@@ -128,7 +126,7 @@ TEST_F(ComeByTest, VisitsEndWhenNothingIsPending) {
   ComeBy(heap_, thread_.cache(), kObjectBytes);
   WasAway(1'000'000);
   ComeBy(heap_, thread_.cache(), kObjectBytes);
-  EXPECT_LE(FreeMapped(), ReleasePolicy::kSlack);
+  EXPECT_LE(FreeMapped(), kTuning.release.slack);
   EXPECT_FALSE(heap_.page_heap.release_pending());
   EXPECT_EQ(BytesUntilVisit(thread_), 0u);
   ComeByUntilTheEnd();
@@ -146,7 +144,7 @@ TEST_F(ComeByTest, VisitsGoOnWhileNoOneWouldBeAlarmed) {
   heap_.page_heap.ReleaseAtLeast(kMuchFree);
   for (int i = 0; i < 3; ++i) {
     ComeBy(heap_, thread_.cache(), kObjectBytes);
-    ASSERT_EQ(BytesUntilVisit(thread_), kMinInterval << i);
+    ASSERT_EQ(BytesUntilVisit(thread_), kRules.min_interval_bytes << i);
   }
   LeaveFreeMemory(kMuchFree);
   FreedSlowly(heap_, nullptr, true);
@@ -164,7 +162,7 @@ TEST_F(ComeByTest, SlowFreesThatFreedManyPagesSetTheThreadsOwnCounter) {
   thread_.cache()->SetVisit(kNever);
   FreedSlowly(heap_, thread_.cache(), false);
   ASSERT_EQ(BytesUntilVisit(thread_), kNever);
-  Span* const span = heap_.page_heap.New(ReleasePolicy::kLookEvery, SpanState::kLarge);
+  Span* const span = heap_.page_heap.New(kTuning.release.look_every, SpanState::kLarge);
   heap_.page_heap.Delete(span);
   FreedSlowly(heap_, thread_.cache(), false);
   EXPECT_EQ(BytesUntilVisit(thread_), 0u);
@@ -189,13 +187,13 @@ TEST_F(ComeByTest, ABusyThreadGivesNothingBack) {
   uint64_t expected = 0;
   for (int i = 0; i < 100; ++i) {
     // The first visit finds nothing to go by, the others a moment ago.
-    if (i > 0) WasAway(i % 2 == 0 ? 0 : kIdleMs - 20);
+    if (i > 0) WasAway(i % 2 == 0 ? 0 : kRules.idle_ms - 20);
     ComeBy(heap_, thread_.cache(), kObjectBytes);
     ASSERT_EQ(FreeMapped(), kMuchFree) << i;
     ASSERT_EQ(BytesUntilVisit(thread_), expected) << i;
     expected = NextInterval(expected, 0, kObjectBytes);
   }
-  EXPECT_EQ(expected, kMaxInterval);
+  EXPECT_EQ(expected, kRules.max_interval_bytes);
 }
 
 // Visits that ended and begin again know nothing of the time in between: the thread may have been
@@ -220,11 +218,11 @@ TEST_F(ComeByTest, AThreadThatWasAwayGivesBackAndComesAgain) {
   // Not known yet, and what it could be.
   ComeBy(heap_, thread_.cache(), kObjectBytes);
   ASSERT_EQ(FreeMapped(), kMuchFree);
-  WasAway(kIdleMs + 20);
+  WasAway(kRules.idle_ms + 20);
   const int64_t before_ms = CoarseMilliseconds();
   ComeBy(heap_, thread_.cache(), kObjectBytes);
   EXPECT_GE(visits().last_ms, before_ms);
-  EXPECT_LE(FreeMapped(), kMuchFree - PageHeap::kReleaseSlice);
+  EXPECT_LE(FreeMapped(), kMuchFree - kTuning.release.slice);
   EXPECT_EQ(BytesUntilVisit(thread_), 0u);
 }
 

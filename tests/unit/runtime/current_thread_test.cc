@@ -95,16 +95,14 @@ TEST(CurrentThreadTest, NoCacheAfterTheEndHasBegun) {
   pthread_key_delete(seen.key);
 }
 
-// So many frees do not make a cache.
-constexpr int kFreesWithoutCache = 16;
-
 // A thread that only frees gets a cache when it goes on doing so.
 TEST(CurrentThreadTest, FreesAloneMakeACacheAtLast) {
   EnsureHeap();
   Heap& heap = GlobalHeap();
   const size_t caches = heap.registry.GetTotals().caches;
   std::thread([&] {
-    for (int i = 0; i < kFreesWithoutCache; ++i) ASSERT_EQ(CacheForFree(), nullptr) << i;
+    for (int i = 0; i < kTuning.thread_caches.frees_before_cache; ++i)
+      ASSERT_EQ(CacheForFree(), nullptr) << i;
     EXPECT_EQ(current_slot.phase, ThreadSlot::Phase::kNew);
     EXPECT_EQ(heap.registry.GetTotals().caches, caches);
     ThreadCache* const cache = CacheForFree();
@@ -139,7 +137,8 @@ TEST(CurrentThreadTest, NoCacheForFreesWhereNothingWouldCollectIt) {
     EXPECT_EQ(current_slot.phase, ThreadSlot::Phase::kNew);
     change_mask(SIG_UNBLOCK);
     int frees = 1;
-    while (CacheForFree() == nullptr) ASSERT_LE(++frees, kFreesWithoutCache + 1);
+    while (CacheForFree() == nullptr)
+      ASSERT_LE(++frees, kTuning.thread_caches.frees_before_cache + 1);
     EXPECT_EQ(heap.registry.GetTotals().caches, caches + 1);
   }).join();
   EXPECT_EQ(heap.registry.GetTotals().caches, caches);

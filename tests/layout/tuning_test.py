@@ -1,0 +1,368 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Every number that could be tuned is a field of Tuning (src/base/tuning.h).
+
+  tuning_test.py ROOT
+
+Fails when src/ has a numeric constant outside of tuning.h, in the scope of a namespace, a class or an
+enumeration, that is neither derived from other constants nor listed below with a reason; when an entry of
+the list names nothing; and when nothing uses a field of Tuning.
+
+Numeric: of an arithmetic type, an alias of one, Length or PageId, or an array of such. Derived: the
+initial value has the name of another constant, and no number but 0 and 1. An enumerator counts when its
+value has any other number. A constant inside a function is the function's own affair.
+"""
+
+import pathlib
+import re
+import sys
+
+import source
+
+TUNING = "base/tuning.h"
+
+REASONS = {
+    "format": "a file format, a name or an interface that others read or wrote",
+    "buffer": "the size of a buffer or table that makes nothing but room",
+    "bits": "the width or place of a field, or a mark that no value reaches",
+    "protocol": "states and marks that parts of the library agree on",
+    "system": "a number of the kernel, the machine, the C library or the compiler",
+    "test hook": "only tests set it",
+}
+
+# file: names: reason
+CONSTANTS = """
+base/bitmap.h: kBitsPerWord: bits
+base/config.h: kPageShift kMinAlignment kCacheLineSize kAddressBits: system
+base/in_flight.h: kObjectWords kBinArrays: protocol
+base/near_name.h: kMaxComparedName: buffer
+base/sample_gap.h: kMaxGap: bits
+base/size_classes.h: kReciprocalShift kMaxSmallSpanBytes: bits
+base/size_classes.h: kMaxFineSize: buffer
+cache/bins.h: kFullMark: protocol
+cache/countdown.h: kNever: bits
+central/central_free_list.h: kMaxRuns: buffer
+central/hole_claims.h: kMaxHoles: buffer
+central/object_words.h: kMaxWords: buffer
+central/ranked_spans.h: kNumRanks: bits
+central/ranked_spans.h: kNowhere: protocol
+central/shard_map.h: kMaxProcessors: buffer
+central/span_owner.h: kShardBits kCounted: bits
+compat/heap_walk.cc: kSpansAtOnce: buffer
+compat/malloc_extension.cc: kMostLists: buffer
+compat/malloc_extension.cc: kBufferForLevel2 kMaxPages: format
+compat/malloc_hook.cc: kStaticSkip: protocol
+extension/properties.cc: kMostCacheBytes: bits
+extension/properties.cc: kNothing: protocol
+leak/age_bucket.h: kNumAgeBuckets kAgeBucketStartsMs: format
+leak/annotations.cc: kNumBuckets: buffer
+leak/annotations.h: kIgnoredMark: bits
+leak/check_memory.h: kChunkBytes: buffer
+leak/control_blocks.cc: kAlignment kSmallestPage kSelfAt kSecretsAt kFirstStackAt kMostBytes: system
+leak/found_leaks.cc: kFirstSlots: buffer
+leak/found_leaks.h: kMaxWords: format
+leak/mark_work.h: kKindShift: bits
+leak/marker.h: kCopiedBytes: system
+leak/object_index.h: kNoEntry kLargeEntry kPageInSpanShift kPayloadShift: bits
+leak/object_index.h: kSpansAtOnce: buffer
+leak/part_check.h: kMaxNameBytes: buffer
+leak/registered_roots.h: kFirst: buffer
+leak/root_map.cc: kRedZoneBytes kKeptBytes: system
+leak/roots.cc: kFirstTextBytes: buffer
+malloc/entry_glibc.cc: kChunk: buffer
+malloc/oom_policy.cc: kVtableHeaderWords: system
+os/backed_pages.cc: kPresent kSwapped kOfFileOrShared kGuard: system
+os/backed_pages.h: kEntries: buffer
+os/backing_file.cc: kMostOffset: bits
+os/c_library.cc: kStackNeighbourhood: system
+os/call_frame_cache.h: kPairsShift: buffer
+os/call_frame_entries.h: kHeaderBytes kEntryBytes: format
+os/call_frame_info.h: kNumRegisters: format
+os/call_frame_program.cc: kOpLoad kOpRegister kOpLiteral kOpAnd kOpNotLess kOpShift kOpAdd: format
+os/call_frame_program.cc: kDeepest: buffer
+os/call_frame_reader.h: kAbsolute kUnsigned2 kUnsigned4 kUnsigned8 kSigned2 kSigned4 kSigned8 kFormatMask
+    kRelativeToField kRelativeToHeader: format
+os/call_frame_registers.h: kStackPointer kFramePointer kBase kReturn: format
+os/cgroup.cc: kLeastThatIsNone: system
+os/cgroup.h: kMaxLength kRoom: buffer
+os/detached_thread.cc: kStackBytes: buffer
+os/device_memory.cc: kNoLimit: bits
+os/elf_image.cc: kMaxSegments kMaxNotes: format
+os/elf_image.h: kMaxBuildIdBytes: buffer
+os/elf_symbols.cc: kMaxName: buffer
+os/elf_symbols.cc: kMaxSegments kMaxDynamic kMaxSections kMaxSymbols: format
+os/environment.cc: kMaxEnvironmentBytes: system
+os/event_set.cc: kMaxEvents: buffer
+os/event_set.cc: kMarkSeconds kMarkNanoseconds: protocol
+os/hugepages.h: kHugepageSize: system
+os/input_file.h: kMaxPath: system
+os/main_start.cc: kStackOfConstructors: system
+os/mapped_ranges.h: kFirst kSpare: buffer
+os/memfs_memory.cc: kNoLimit: bits
+os/memfs_memory.cc: kRandomCharacters kMaxName: buffer
+os/memory_ranges.h: kFirst kMoreBytes: buffer
+os/memory_reader.cc: kPageBytes: system
+os/memory_reader.h: kFaultStackBytes: buffer
+os/output_path.cc: kMaxPath: system
+os/pressure_watch.cc: kDiscardBytes: buffer
+os/pressure_watch.h: kMaxPressureWrite: buffer
+os/psi.h: kMaxPsiWindowUs kUnprivilegedPsiWindowUs: system
+os/sbrk_memory.cc: kMost: bits
+os/signals.h: kMaxSignal kTerminationSignal: system
+os/spinlock.h: kLevelShift kMaxLevel kOwnerShift: bits
+os/spinlock.h: kFree kLocked kWaiters kForkHeld: protocol
+os/stack_memory.h: kPage: system
+os/stack_walk.cc: kCallbackDepth: protocol
+os/thread_exit.cc: kFirstInternalSignal kWantedKey: system
+os/thread_number.h: kThreadNumberBits: bits
+os/thread_registers.cc: kGetRegisterSet kVectorSets: system
+os/thread_registers.h: kMax kMaxRegisterBytes: buffer
+os/thread_tracer.cc: kDetach kSeize kInterrupt kEventStop: system
+os/virtual_memory.cc: kDontNeedLocked: system
+os/world_stop.cc: kSetPtracer: system
+os/world_stop.h: kWorldStopStackBytes: buffer
+page/memory_limit.h: kNumLimitKinds: protocol
+page/metadata_arena.h: kMinBytes kMaxBytes kFineSizes kMiddleSizes kNumSizes: buffer
+page/page_heap.h: kStoppedRemembered: buffer
+page/page_heap.h: kRecordsPerOperation kSpareRecords: protocol
+page/page_map.h: kLeafBits kLeavesAtOnce: bits
+page/page_map.h: kMaxHardwarePage: system
+pressure/config.h: kPressureLevels: protocol
+pressure/monitor.h: kMaxSources: buffer
+profile/address_table.h: kFirstSlots: buffer
+profile/format_proto.cc: kSampleType kSample kMapping kLocation kStringTable kTimeNanos kDurationNanos kPeriodType
+    kPeriod kDefaultSampleType kType kUnit kLocationId kValue kLabel kKey kNum kNumUnit kId kMemoryStart kMemoryLimit
+    kFileOffset kFilename kBuildId kMappingId kAddress: format
+profile/gzip_writer.cc: kChecksums kEnd: format
+profile/gzip_writer.h: kHashes: buffer
+profile/gzip_writer.h: kWindow kMinMatch kMaxMatch: format
+profile/mapped_libraries.cc: kFirstTextBytes: buffer
+profile/object_table.cc: kFirstBytes: buffer
+profile/object_table.h: kMaxBytes kMaxMark: bits
+profile/object_table.h: kNumShards: buffer
+profile/proto_writer.h: kDelimited: format
+profile/site_table.h: kNumBuckets: buffer
+profiler/heap_profile_name.h: kMaxPrefixBytes kHeapProfileNameBytes: buffer
+profiler/named_stack.cc: kBytesPerFrame: buffer
+profiler/profile_files.cc: kMaxName: buffer
+profiler/record_session.cc: kStaticSkip: protocol
+profiler/sampler.cc: kStaticSkip: protocol
+runtime/heap_hold.cc: kMaxHandlers: buffer
+runtime/helper_thread.cc: kMaxTasks: buffer
+runtime/hooks.h: kMaxHooks: format
+runtime/large_reports.cc: kReportedFrames: buffer
+runtime/large_reports.cc: kStaticSkip: protocol
+runtime/pressure_counts.h: kLevels: protocol
+runtime/process_facts.h: kMaxName: buffer
+runtime/read_settings.cc: kFullLibraryNamesBytes: buffer
+runtime/setting.h: kNoTraits kNamesFiles kFullLibrary kZeroIsUnlimited kLinesWhereSet: protocol
+runtime/settings.h: kSettingTextBytes: buffer
+runtime/settings_documentation.cc: kDocumentationColumns: format
+runtime/settings_table.h: kMaxBytes kMaxMebibytes kMaxSeconds: bits
+runtime/stats.cc: kChunk: buffer
+runtime/stats.h: kPages kHoles kClasses kCaches kCacheCount kSettings: protocol
+runtime/stats_series.cc: kLineBytes: buffer
+"""
+
+ARITHMETIC = (r"(?:std::)?(?:size_t|ptrdiff_t|u?int(?:_fast|_least)?(?:8|16|32|64)_t|u?intptr_t|"
+              r"(?:(?:un)?signed\s+)?(?:long\s+long|long|int|short|char)|unsigned|float|double)|Length|PageId|auto")
+DECLARATION = re.compile(r"(?P<specifiers>(?:(?:static|inline|constexpr|const|constinit|extern|\[\[[^\]]*\]\]|TC_\w+)\s+)*)"
+                         r"(?P<type>[\w:]+(?:\s+(?:long|int|char|short))*(?:\s*<.*?>)?)(?P<pointer>[\s*&]+)"
+                         r"(?P<name>\w+)\s*(?P<array>(?:\[[^\]]*\]\s*)*)(?P<value>[={].*)", re.DOTALL)
+NUMBER = re.compile(r"(?<![\w.])(?:0[xX][\da-fA-F']+|\.?\d[\d'.]*(?:[eE][-+]?\d+)?)\w*")
+OTHER_CONSTANT = re.compile(r"\bk[A-Z]\w*|\b[A-Z][A-Z0-9_]{2,}\b|\bsizeof\b|\bnumeric_limits\b")
+ACCESS = re.compile(r"^\s*(?:public|private|protected)\s*:(?!:)")
+
+
+def plain(path_text):
+    """Code without comments, strings and the preprocessor's lines."""
+    text = source.without_comments_and_strings(path_text)
+    return re.sub(r"^[ \t]*#(?:[^\n\\]|\\.|\\\n)*", lambda m: source.blank(m[0]), text, flags=re.MULTILINE | re.DOTALL)
+
+
+def scope_of(head):
+    """What a brace opens after `head`, the statement so far: a namespace, a class, an enumeration, or else."""
+    head = re.sub(r"^\s*template\s*<[^{}]*>\s*(?=class|struct|union)", "", head).strip()
+    if re.match(r"(inline\s+)?namespace\b|extern\s*$", head):
+        return "namespace"
+    if re.match(r"(typedef\s+)?enum\b", head):
+        return "enum"
+    if re.match(r"(typedef\s+|static\s+|constinit\s+)*(class|struct|union)\b", head) and "=" not in head:
+        return "class"
+    return "other"
+
+
+def has_value(statement):
+    """An initial value has begun, whatever is in its brackets."""
+    return re.search(r"(?<!operator)=", re.sub(r"\([^()]*\)", "", statement.partition("{")[0]).replace("==", "")) is not None
+
+
+def statements(text):
+    """(line number, scope, statement) of each statement in the scope of a namespace or a class, and of each
+    enumeration's list of enumerators. The bodies of functions are left out, initial values are not."""
+    scopes = ["namespace"]
+    begin = 0
+    inside = 0  # braces of a function's body or of an initial value
+    for at, char in enumerate(text):
+        if char == "{":
+            if inside:
+                inside += 1
+                continue
+            scope = scope_of(ACCESS.sub("", text[begin:at]))
+            if scope == "other":
+                inside = 1
+            else:
+                scopes.append(scope)
+                begin = at + 1
+        elif char == "}":
+            if inside:
+                inside -= 1
+                # Behind an initial value the statement goes on, behind a function's body it does not.
+                if not inside and not has_value(text[begin:at]) and not re.match(r"\s*[;,()\[{]", text[at + 1:at + 80]):
+                    begin = at + 1
+            else:
+                if scopes[-1] == "enum":
+                    yield begin, "enum", text[begin:at]
+                if len(scopes) > 1:
+                    scopes.pop()
+                begin = at + 1
+        elif char == ";" and not inside:
+            if scopes[-1] in ("namespace", "class"):
+                yield begin, scopes[-1], text[begin:at]
+            begin = at + 1
+
+
+def split(text):
+    """The parts of `text` between commas that are in no brackets."""
+    depth = 0
+    begin = 0
+    for at, char in enumerate(text):
+        depth += (char in "([{") - (char in ")]}")
+        if char == "," and depth == 0:
+            yield text[begin:at]
+            begin = at + 1
+    yield text[begin:]
+
+
+def is_derived(value):
+    return set(NUMBER.findall(value)) <= {"0", "1"} and bool(OTHER_CONSTANT.search(value))
+
+
+class Scanner:
+    """Finds constants, given what aliases of arithmetic types there are."""
+
+    def __init__(self, texts):
+        aliases = set()
+        for text in texts:
+            aliases.update(re.findall(rf"\busing\s+(\w+)\s*=\s*(?:{ARITHMETIC})\s*;", text))
+        types = "|".join([ARITHMETIC, "pthread_key_t", "pid_t", "time_t"] + sorted(aliases))
+        self.numeric = re.compile(rf"(?:(?:std::)?array\s*<\s*)?(?:\w+::)*(?:{types})\b")
+
+    def constants(self, text):
+        """(line number, name, value) of each numeric constant, derived ones left out."""
+        for begin, scope, statement in statements(text):
+            for name, value in self.enumerators(statement) if scope == "enum" else self.declared(statement):
+                at = begin + re.search(rf"\b{name}\b", text[begin:]).start()
+                yield text.count("\n", 0, at) + 1, name, value
+
+    @staticmethod
+    def enumerators(statement):
+        for part in split(statement):
+            name, _, value = part.partition("=")
+            if value and not is_derived(value) and not {n for n in NUMBER.findall(value)} <= {"0", "1"}:
+                yield name.strip(), value.strip()
+
+    def declared(self, statement):
+        statement = ACCESS.sub("", statement).strip()
+        match = DECLARATION.match(statement)
+        if not match or not re.search(r"\bconst(expr)?\b", match["specifiers"]) or match["pointer"].strip():
+            return
+        if not self.numeric.fullmatch(re.match(r"[^>]*", match["type"])[0].split(",")[0].strip()):
+            return
+        name = match["name"]
+        for part in split(match["value"]):
+            if part is not None and not part.lstrip().startswith(("=", "{")):
+                more = re.match(r"\s*(\w+)\s*(=.*)", part, re.DOTALL)
+                if not more:
+                    continue
+                name, part = more[1], more[2]
+            if re.search(r"\d", part) and not is_derived(part):
+                yield name, " ".join(part.split())
+
+
+PLANTED = """
+namespace a { namespace {
+constexpr size_t kSeen = size_t{64} << 10;
+inline constexpr std::array<int, 2> kSeenArray = {2, 3};
+const int kSeenConst = 5;
+constexpr uint32_t kOne = 1, kSeenTwo = 2, kSize = sizeof(kOne);
+constexpr size_t kDerived = kSeen * kOne + 1;
+constexpr size_t kHalfDerived = kSeen / 2;
+constexpr unsigned long kBraces{7};
+constexpr const char* kText = nullptr;
+constexpr bool kFlag = true;
+constexpr Entry kTable[] = {{1, 2}, {3, 4}};
+size_t variable = 9;
+int Function(int a = 3) { constexpr int kLocal = 8; return a + kLocal; }
+template <typename T>
+class C : public B<T> {
+ public:
+  static constexpr Place kMember = 30;
+  int F() const { if (x) { return 4; } return 5; }
+ private:
+  static constexpr double kRate = 0.5;
+  size_t member_ = 12;
+  const uint8_t part_ = 13;
+  enum Kind : uint8_t { kNone = 0, kSome = 1, kThreshold = 64 };
+};
+constexpr auto kComputed = [] { return 2; }();
+} }
+using Place = size_t;
+"""
+FOUND = ["kSeen", "kSeenArray", "kSeenConst", "kOne", "kSeenTwo", "kHalfDerived", "kBraces", "kMember", "kRate", "part_",
+         "kThreshold", "kComputed"]
+
+
+def parts_of(text):
+    """(part, field) of all fields of Tuning. kRules is what a file calls its part."""
+    for match in re.finditer(r"\n  struct \w+ \{(.*?)\n  \} (\w+);", text, re.DOTALL):
+        for field in re.findall(r"^    [\w:]+ (\w+)(?:\[\d+\])? =", match[1], re.MULTILINE):
+            yield match[2], field
+
+
+def check(root):
+    complaints = source.Complaints(root)
+    planted = [name for _, name, _ in Scanner([PLANTED]).constants(plain(PLANTED))]
+    if planted != FOUND:
+        complaints.add(pathlib.Path(__file__), 1, f"finds {planted} in the sample, not {FOUND}")
+    listed = {}
+    for line in CONSTANTS.strip().replace("\n    ", " ").split("\n"):
+        file, names, reason = line.split(": ")
+        for name in names.split():
+            if reason not in REASONS or (file, name) in listed:
+                complaints.add(pathlib.Path(__file__), 1, f"{file}: {name}: listed twice, or no such reason: {reason}")
+            listed[file, name] = reason
+    texts = {path.relative_to(root / "src").as_posix(): plain(path.read_text()) for path in source.code_files(root / "src")}
+    scanner = Scanner(texts.values())
+    seen = set()
+    for file, text in texts.items():
+        if file == TUNING:
+            continue
+        for line, name, value in scanner.constants(text):
+            seen.add((file, name))
+            if (file, name) not in listed:
+                complaints.add(root / "src" / file, line, f"{name} {value}: make it a field of Tuning (src/{TUNING}), or list it "
+                               f"in tests/layout/tuning_test.py")
+    for file, name in sorted(set(listed) - seen):
+        complaints.add(pathlib.Path(__file__), 1, f"{file}: {name}: there is no such constant")
+    fields = list(parts_of(texts[TUNING]))
+    everything = "\n".join(text for file, text in texts.items() if file != TUNING)
+    for part, field in fields:
+        if not re.search(rf"\b(?:{part}|kRules)\.{field}\b", everything):
+            complaints.add(root / "src" / TUNING, 1, f"nothing uses {part}.{field}")
+    print(f"{len(fields)} fields of Tuning, {len(seen)} constants elsewhere, {complaints.count} complaints")
+    return 1 if complaints.count or len(fields) < 50 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(check(pathlib.Path(sys.argv[1]).resolve()))
