@@ -74,9 +74,9 @@ struct Tuning {
 
   // The parts of the central tier, one for each CPU (central/shard_map.h).
   struct Shards {
-    // With more CPUs than this, several share a shard. By a model of the locks, 16 CPUs with a
-    // shard each lose nothing, 64 CPUs with 16 shards lose half when threads do nothing else
-    // (decision 0010). Range: 1 to 64: a span's record has 6 bits
+    // With more CPUs than this, several share a shard. What shards keep grows with their number. By
+    // a model of the locks, 16 CPUs with a shard each lose nothing, 64 CPUs with 16 shards lose
+    // half when threads do nothing else (decision 0010). Range: 1 to 64: a span's record has 6 bits
     // for the number of its shard.
     size_t max = 16;
   } shards;

@@ -8,6 +8,7 @@
 #include "runtime/heap_hold.h"
 
 namespace tcmalloc {
+
 void WaitMilliseconds(int ms) {
   for (int i = 0; i < ms; ++i) WaitMillisecond();
 }

@@ -15,6 +15,7 @@
 #include "os/raw_memory.h"
 
 namespace tcmalloc {
+
 uintptr_t Marker::Load(uintptr_t address) const {
   return options_.reader == nullptr ? LoadRaw<uintptr_t>(address) : options_.reader->Word(address);
 }
