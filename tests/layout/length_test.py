@@ -22,7 +22,6 @@ KNOWN = {
     "src/central/central_free_list.cc": "is being split",
     "src/page/page_heap.cc": "is being split",
     "src/page/page_heap.h": "is being split",
-    "src/runtime/settings.cc": "is being rewritten",
 }
 
 
