@@ -15,7 +15,8 @@ size_t FlushCentralCaches(Heap& heap) { return heap.page_heap.DrainSpanCaches();
 
 size_t FlushCaches(Heap& heap) {
   const size_t bytes = FlushThreadCaches(heap);
-  return bytes + FlushCentralCaches(heap);
+  FlushCentralCaches(heap);
+  return bytes;
 }
 
 size_t Trim(Heap& heap, size_t keep_bytes) {
