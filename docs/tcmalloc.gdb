@@ -96,6 +96,9 @@ define tc-object
     if $tc_span->state._M_i == tcmalloc::SpanState::kFreeMapped || $tc_span->state._M_i == tcmalloc::SpanState::kFreeReleased
       printf "free: in the page heap\n"
     end
+    if $tc_span->state._M_i == tcmalloc::SpanState::kUnused
+      printf "free: inside a longer run of pages, or unmapped\n"
+    end
     if $tc_span->state._M_i == tcmalloc::SpanState::kLarge
       printf "in use by the program, %lu bytes at 0x%lx\n", $tc_end - $tc_start, $tc_start
     end

@@ -27,7 +27,7 @@ EXPECTED = {
     "tc-object 0": "0x0: in no object of this allocator, or inside a large one\n",
     "tc-object -1": "0xffffffffffffffff: in no object of this allocator, or inside a large one\n",
     # Where the others are is the allocator's business. Some are in each of these.
-    "many": "(?s)(?=.*free: in the thread cache)(?=.*free: in a span that a shard keeps)"
+    "many": "(?s)(?=.*free: in the thread cache)(?=.*free: in the central free list)"
             "(?!.*in use by)(?!.*found).*",
     "tc-heap": r"\d+ bytes from the system\n(\d+ .*\n){6}hard limit 18446744073709551615, soft limit 1844.*\n",
     "tc-caches": rf"(cache {ADDRESS}: slot {ADDRESS}, busy 0, \d+ of \d+ bytes claimed\n"
