@@ -319,8 +319,10 @@ TEST_P(CentralFreeListModelTest, RandomOperations) {
       if (random.OneIn(3)) n = std::max<size_t>(1, n / 8) * 8;
       const size_t own = shards[random.Below(num_shards)];
       Shard& shard = list.shards().Ensure(own);
+      const Length span_pages = Length::ForBytes(list.span_bytes());
       const bool kept = shard.spans(list_class) != nullptr &&
-                        shard.home().kept.count(Length::ForBytes(list.span_bytes())) > 0;
+                        span_pages.pages() <= kTuning.span_cache.max_pages &&
+                        shard.home().kept.count(span_pages) > 0;
       const std::vector<void*> objects = Remove(list, n, own);
       ASSERT_NO_FATAL_FAILURE(model.Removed(heap, own, kept, objects, n)) << "step " << step;
       held.insert(held.end(), objects.begin(), objects.end());

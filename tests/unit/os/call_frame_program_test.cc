@@ -2,9 +2,9 @@
 #include "os/call_frame_program.h"
 
 #include <gtest/gtest.h>
-#include <string.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "os/call_frame_registers.h"
@@ -38,8 +38,8 @@ class CallFrameProgramTest : public testing::Test {
     row = {};
     char* const own_at = area_ + kPage - own.size();
     char* const initial_at = own_at - first.size();
-    memcpy(initial_at, first.data(), first.size());
-    memcpy(own_at, own.data(), own.size());
+    std::copy(first.begin(), first.end(), initial_at);
+    std::copy(own.begin(), own.end(), own_at);
     const uintptr_t begin = reinterpret_cast<uintptr_t>(initial_at);
     const uintptr_t middle = reinterpret_cast<uintptr_t>(own_at);
     const CallFrameContext context = {.code_alignment = 2,
