@@ -2,7 +2,6 @@
 // Reads the settings from the environment, and says what is wrong with it.
 #include <algorithm>
 #include <cstring>
-#include <iterator>
 #include <string_view>
 #include <utility>
 
