@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "runtime/trim.h"
 
+#include <algorithm>
+
 #include "runtime/current_thread.h"
 #include "runtime/heap.h"
 
@@ -14,9 +16,8 @@ size_t FlushThreadCaches(Heap& heap) {
 size_t FlushCentralCaches(Heap& heap) { return heap.page_heap.DrainSpanCaches(); }
 
 size_t FlushCaches(Heap& heap) {
-  const size_t bytes = FlushThreadCaches(heap);
-  FlushCentralCaches(heap);
-  return bytes;
+  const size_t of_threads = FlushThreadCaches(heap);
+  return std::max(of_threads, FlushCentralCaches(heap));
 }
 
 size_t Trim(Heap& heap, size_t keep_bytes) {

@@ -15,8 +15,8 @@ size_t FlushThreadCaches(Heap& heap);
 // Moves the empty spans that shards keep to the page heap; returns their bytes.
 size_t FlushCentralCaches(Heap& heap);
 
-// Both, one after the other; returns the bytes that the thread caches held. What shards keep comes
-// from them, and would count twice.
+// Both, one after the other; returns the larger of the two numbers: what shards keep comes from
+// thread caches as a rule, and is not to count twice.
 size_t FlushCaches(Heap& heap);
 
 // Flushes, then gives back to the system what free objects in spans in use have to themselves (see
