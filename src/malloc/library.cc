@@ -56,10 +56,15 @@ void OnLibraryLoad() {
   InstallForkHandlers();
   if (GlobalHeap().settings.stack_trace_method_verbose) WriteStackTraceMethod();
   OnProfilerLoad();
+  const Settings& settings = GlobalHeap().settings;
+  // Before there is a listener to memory pressure, which does the background thread's work.
+  if (settings.background != BackgroundMode::kNever && !settings.disable_memory_release) {
+    AllowBackgroundThread();
+  }
   OnPressureLoad();
   StartStatsSeries(GlobalHeap());
-  if (GlobalHeap().settings.report_at_term) PrepareReportAtTerm();
-  if (GlobalHeap().settings.background && !StartBackgroundThread()) {
+  if (settings.report_at_term) PrepareReportAtTerm();
+  if (settings.background == BackgroundMode::kAtLoad && !StartBackgroundThread()) {
     WriteToStderr("tcmalloc: TCMALLOC_BACKGROUND is ignored: no thread could be started\n");
   }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "pressure/pressure.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <new>
@@ -14,6 +15,7 @@
 #include "pressure/config.h"
 #include "pressure/listeners.h"
 #include "pressure/listening.h"
+#include "runtime/background_thread.h"
 #include "runtime/current_thread.h"
 #include "runtime/heap.h"
 #include "runtime/heap_hold.h"
@@ -22,7 +24,8 @@ namespace tcmalloc {
 namespace {
 
 // Until what could not be opened is tried again, and what broke altogether; the longest that the
-// library's thread sleeps without looking whether its descriptors are still there.
+// library's thread sleeps without looking whether its descriptors are still there, and whether
+// there is work for a background thread.
 constexpr int kRetryMs = 10'000;
 
 constinit PressureListeners listeners;
@@ -45,6 +48,8 @@ constinit std::atomic<bool> config_is_read{false};
 // A thread of the library's listens, or is about to: it is at work then for good. Written by who is
 // at work, read as a hint by others.
 constinit std::atomic<bool> has_thread{false};
+// That thread does the work of a background thread, too. Written and read by it alone.
+constinit std::atomic<bool> does_background_work{false};
 // This process is to have one: so are its children that live for long enough.
 constinit std::atomic<bool> wants_thread{false};
 
@@ -75,12 +80,21 @@ Listening* Begin(Heap& heap, const PressureConfig& config) {
   return nullptr;
 }
 
+// Returns how long the thread may sleep.
+int TakeBackgroundTurn(Heap& heap, BackgroundTurns& turns) {
+  if (!does_background_work.load(std::memory_order_relaxed)) return kRetryMs;
+  const int pause_ms = turns.Take(heap, FreesSoFar());
+  return pause_ms == BackgroundTurns::kNever ? kRetryMs : std::min(pause_ms, kRetryMs);
+}
+
 void* Run(void*) {
   Heap& heap = GlobalHeap();
   at_work.store(&current_slot, std::memory_order_relaxed);
+  does_background_work.store(TakeOverBackgroundWork(), std::memory_order_relaxed);
+  BackgroundTurns turns;
   for (;;) {
     Listening* const now = Begin(heap, the_config);
-    while (now != nullptr && now->monitor().Handle(kRetryMs) >= 0) {
+    while (now != nullptr && now->monitor().Handle(TakeBackgroundTurn(heap, turns)) >= 0) {
     }
     // In a child that one of the program's listeners has forked here, it begins anew at once.
     if (listening.load(std::memory_order_relaxed) == now) SleepMilliseconds(kRetryMs);
@@ -109,7 +123,10 @@ void ReleaseInChild() {
     listening.store(nullptr, std::memory_order_relaxed);
   }
   // The library's thread itself, in a listener of the program's: it goes on when that returns.
-  if (ThisThreadIsAtWork() && has_thread.load(std::memory_order_relaxed)) return;
+  if (ThisThreadIsAtWork() && has_thread.load(std::memory_order_relaxed)) {
+    does_background_work.store(TakeOverBackgroundWork(), std::memory_order_relaxed);
+    return;
+  }
   has_thread.store(false, std::memory_order_relaxed);
   if (!ThisThreadIsAtWork()) at_work.store(nullptr, std::memory_order_relaxed);
   if (wants_thread.load(std::memory_order_relaxed)) ReviveIn(kReviveAfterMs);

@@ -1,23 +1,105 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The work that a heap has when nobody calls it: giving back what is due. For a thread of the
-// program's, or for one of the library's own, which is started only when the program's environment
-// says so, and when the library is loaded, never inside an allocation: the first malloc may come
-// from the middle of pthread_create or of the dynamic linker.
+// The work that a heap has when nobody calls it: releasing what the program has not needed for some
+// seconds. One of three does it:
+//   * a thread of the library's, the background thread, in a program that has several threads;
+//   * the thread that listens to memory pressure (pressure/pressure.h), where there is one;
+//   * nobody, in a program with one thread and where TCMALLOC_BACKGROUND=0 forbids the thread.
+//     The heap releases promptly then, while the program frees (page/release_policy.h).
+//
+// When the thread starts. When a pthread_create of the program's has succeeded, before it returns,
+// in the thread that called it (malloc/override_threads.cc); never inside an allocation. That is
+// the one moment that is known to be safe:
+//   * Locks. malloc is called under every lock that a program or its C library has: the C library
+//     frees memory while it holds the list of its stacks, which pthread_create needs as well. But
+//     whoever calls pthread_create holds no lock that a second call needs, or the first would not
+//     have come back.
+//   * Sandboxes. The program has just made all the system calls that a second call makes. A seccomp
+//     filter that comes later finds the thread asleep: the caller waits until it has arrived in its
+//     loop, where it makes only calls of the table in docs/settings.md. Neither is the thread given
+//     a name, since that takes prctl or openat, which the program's own pthread_create does not.
+//   * Threads. The process has two at that moment. A vfork child creates none.
+// The size of the heap does not matter: most servers start their threads first, and when the heap
+// has grown there may never be a safe moment again.
+//
+// When it ends. A thread of the program's that ends and leaves at most one other thread with a
+// cache stops the background thread and waits for its end: a program that has joined its threads
+// can call what a process with threads may not (unshare, setns). It makes the system calls there
+// that it is about to make for its own end. Threads that never allocated are not noticed. After a
+// start there is no other for kStartAgainMs, so that a program that starts one thread after the
+// other does not pay twice for each.
+//
+// Fork. A child has no background thread, and gets one when it creates a thread itself. The state
+// is reset by its only thread. All signals are blocked in start and stop, so that no handler forks
+// in the middle of either: its child would wait for a thread that it does not have.
+//
+// Sleep. The thread looks once a second while the program frees and for some seconds more, then
+// sleeps on `frees` without a timer. NoteFrees raises that word, then looks whether the thread is
+// asleep; the thread says that it is asleep, then lets the kernel compare the word with what it was
+// before the last look. All four are sequentially consistent: either the freeing thread sees the
+// sleeper and wakes it, or the kernel sees the new value and does not let it sleep.
+//
+// The process's end takes the thread with it, wherever it is; the library is never unloaded
+// (-z nodelete) and the heap never destroyed.
 #pragma once
+
+#include <atomic>
+#include <cstdint>
 
 namespace tcmalloc {
 
 struct Heap;
 
-// Never returns. Cost: wakes up a few times a second while there is something to give back, else
-// once a second.
+// One thread's turns at the work. Never allocates. Cost of a turn while the program is at work: the
+// page heap's lock for a moment; the caches of idle threads are emptied only when nothing much has
+// been freed for kFlushTurn seconds.
+class BackgroundTurns {
+ public:
+  static constexpr int kTurnMs = 1000;
+  static constexpr int kNever = -1;
+  // Of the turns in which nothing was freed: that in which caches are emptied, and that with which
+  // all that was freed is forgotten by the release policy, and it is time to sleep.
+  static constexpr int kFlushTurn = 2;
+  static constexpr int kLastTurn = 7;
+
+  // The work is interrupted when `*stop` is not 0; null for never.
+  explicit BackgroundTurns(const std::atomic<uint32_t>* stop = nullptr) : stop_(stop) {}
+
+  // Does what is due. `frees` is any number that changes when pages are freed. Returns the
+  // milliseconds until the next turn, or kNever: not before `frees` has changed.
+  int Take(Heap& heap, uint32_t frees);
+
+ private:
+  const std::atomic<uint32_t>* stop_;
+  uint32_t frees_ = 0;
+  int quiet_turns_ = 0;
+};
+
+// Never returns. Cost: wakes up once a second.
 [[noreturn]] void ProcessBackgroundActions(Heap& heap);
 
-// One turn of it; returns the milliseconds until the next.
-int DoBackgroundActions(Heap& heap);
-
-// A thread that does so, with all signals blocked. It is not there in forked children. False when
-// there cannot be one.
+// When the library is loaded: whether threads of the program's may bring a background thread about.
+// Until then they do not.
+void AllowBackgroundThread();
+// One that runs until the process ends, at once, where it is allowed. When the library is loaded.
+// False when no thread could be started.
 bool StartBackgroundThread();
+
+// A thread of the program's has been started by the calling one, which holds no lock of the
+// library's. Keeps errno.
+void OnThreadStarted();
+// The calling thread ends, and its cache is no longer registered. Keeps errno.
+void OnThreadEnds(Heap& heap);
+
+// The calling thread is the library's and does this work from now on, until the process ends. False
+// where another one does it already, or where nobody shall.
+bool TakeOverBackgroundWork();
+// What `frees` is, where the work was taken over.
+uint32_t FreesSoFar();
+
+// Some pages were freed: see PageHeap::SetFreeObserver. Thread safety: any.
+void NoteFrees();
+
+// In a forked child, by its only thread.
+void ForgetBackgroundThreadInChild();
 
 }  // namespace tcmalloc

@@ -2,6 +2,7 @@
 #include "runtime/current_thread.h"
 
 #include "os/thread_exit.h"
+#include "runtime/background_thread.h"
 #include "runtime/heap.h"
 
 namespace tcmalloc {
@@ -14,7 +15,9 @@ void OnThreadExit(void* value) {
   // thread down.
   slot.phase = ThreadSlot::Phase::kFinished;
   slot.cache = nullptr;
-  GlobalHeap().registry.Destroy(cache);
+  Heap& heap = GlobalHeap();
+  heap.registry.Destroy(cache);
+  OnThreadEnds(heap);
 }
 
 // So many slow frees come before a thread's first cache if it never allocates: a message or two are
@@ -48,8 +51,6 @@ ThreadCache* CurrentCache() {
     slot.phase = ThreadSlot::Phase::kFinished;
     return nullptr;
   }
-  // There may be something to give back already (see runtime/idle_release.h).
-  cache->SetVisit(0);
   slot.cache = cache;
   heap.registry.Register(cache);
   slot.phase = ThreadSlot::Phase::kRegistered;

@@ -9,6 +9,7 @@
 #include "os/processor.h"
 #include "os/spinlock.h"
 #include "os/thread_exit.h"
+#include "runtime/background_thread.h"
 #include "runtime/current_thread.h"
 
 namespace tcmalloc {
@@ -79,6 +80,8 @@ void EnsureHeapSlow() {
   ReadSettings(RunsWithRaisedPrivileges(), &heap->settings);
   ConfigureMemory(heap->settings, heap);
   heap->page_heap.SetReleaseRate(heap->settings.release_rate);
+  heap->page_heap.SetPromptRelease(true);  // until there is a background thread
+  heap->page_heap.SetFreeObserver(&NoteFrees);
   if (heap->settings.disable_memory_release) {
     heap->page_heap.SetReleasing(PageHeap::Releasing::kNever);
   } else if (heap->settings.aggressive_decommit) {

@@ -88,6 +88,20 @@ constexpr Choice kStackTraceMethods[] = {
     Method("null", StackTraceMethod::kNone),
 };
 
+constexpr Choice Mode(const char* word, BackgroundMode mode) {
+  return {word, static_cast<int>(mode)};
+}
+// The words of a boolean (ParseBool), and one more.
+constexpr Choice kBackgroundModes[] = {
+    Mode("auto", BackgroundMode::kAuto),   Mode("0", BackgroundMode::kNever),
+    Mode("1", BackgroundMode::kAtLoad),    Mode("false", BackgroundMode::kNever),
+    Mode("true", BackgroundMode::kAtLoad), Mode("no", BackgroundMode::kNever),
+    Mode("yes", BackgroundMode::kAtLoad),  Mode("off", BackgroundMode::kNever),
+    Mode("on", BackgroundMode::kAtLoad),   Mode("f", BackgroundMode::kNever),
+    Mode("t", BackgroundMode::kAtLoad),    Mode("n", BackgroundMode::kNever),
+    Mode("y", BackgroundMode::kAtLoad),    Mode("", BackgroundMode::kAtLoad),
+};
+
 constexpr Choice Mode(const char* word, HeapCheckMode mode) {
   return {word, static_cast<int>(mode)};
 }
@@ -198,8 +212,10 @@ constexpr Setting kSettings[] = {
      [](Settings* s) { return s->slurm_process; }},
     {"TCMALLOC_AGGRESSIVE_DECOMMIT", kNoTraits, Type::kBool, "false", 0, 1,
      [](Settings* s, double v) { s->aggressive_decommit = v != 0; }},
-    {"TCMALLOC_BACKGROUND", kNoTraits, Type::kBool, "false", 0, 1,
-     [](Settings* s, double v) { s->background = v != 0; }},
+    Chooses(kBackgroundModes, {"TCMALLOC_BACKGROUND", kNoTraits, Type::kChoice, "auto", 0, 0,
+                               [](Settings* s, double v) {
+                                 s->background = static_cast<BackgroundMode>(static_cast<int>(v));
+                               }}),
     {"TCMALLOC_CHECK", kNoTraits, Type::kBool, "false", 0, 1,
      [](Settings* s, double v) { s->check = v != 0; }},
     {"TCMALLOC_DEVMEM_DEVICE", kNamesFiles, Type::kText, "/dev/mem", 0, 0, nullptr,

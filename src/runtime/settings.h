@@ -32,9 +32,13 @@ inline constexpr size_t kInheritanceBytes = size_t{2} << 20;
 // What HEAPCHECK asks for (docs/leak-checker.md).
 enum class HeapCheckMode : uint8_t { kOff, kMinimal, kNormal, kStrict, kDraconian, kAsIs, kLocal };
 
+// When the process gets a background thread (runtime/background_thread.h): with its second thread,
+// never, or when the library is loaded.
+enum class BackgroundMode : uint8_t { kAuto, kNever, kAtLoad };
+
 struct Settings {
   bool aggressive_decommit = false;
-  bool background = false;
+  BackgroundMode background = BackgroundMode::kAuto;
   bool check = false;
   bool disable_memory_release = false;
   // The leak checker, which only the full library has.

@@ -99,9 +99,10 @@ constexpr Meaning kMeanings[] = {
      "Give free runs of pages back to the system at once. Small, and slow where a program frees "
      "and allocates in turn."},
     {"TCMALLOC_BACKGROUND",
-     "Start a thread when the library is loaded that gives free memory back to the system while "
-     "the program does not call the library at all. Without it, and in forked children, the "
-     "program's own threads do that when they next allocate or free."},
+     "Whether a thread of the library's releases free memory while the program does not call it. "
+     "auto: from the program's first pthread_create on, until it has one thread again. 0: never; "
+     "the program's threads release memory when they free. 1: from the moment when the library is "
+     "loaded, in a program with one thread too. See docs/system-memory.md."},
     {"TCMALLOC_CHECK",
      "Give no thread a cache: every allocation and every free goes to the central free lists and "
      "is checked there at once. Slow; for finding double frees and frees of bad pointers where "
@@ -233,12 +234,12 @@ constexpr const char* kSystemCalls =
     "| calls | used for |\n|---|---|\n"
     "| `mmap`, `munmap`, `mremap`, `madvise`, `brk` | memory; `brk` only where `mmap` fails or is "
     "not wanted |\n"
-    "| `futex` | waiting for a lock |\n"
+    "| `futex` | waiting for a lock; sleep of the background thread and its waking |\n"
     "| `membarrier` | emptying the caches of other threads. Set `TCMALLOC_MEMBARRIER=0` where it "
     "ends the process: an error is enough for the library to do without, but the end of the "
     "process cannot be foreseen. A process with one thread does not call it. |\n"
-    "| `rt_sigprocmask` | once in a thread that frees before it has allocated; with `libtcmalloc` "
-    "also where the heap grows, for the stack trace |\n"
+    "| `rt_sigprocmask` | once in a thread that frees before it has allocated; when a thread is "
+    "started or ends; with `libtcmalloc` also where the heap grows, for the stack trace |\n"
     "| `clock_gettime`, `getcpu` | system calls only where the kernel's vDSO does not serve them "
     "|\n\n"
     "What asks for further calls:\n\n"
@@ -250,8 +251,8 @@ constexpr const char* kSystemCalls =
     "`close`: `/proc/self/maps`, where it may lie in a thread's stack |\n"
     "| misuse that ends the process | `write`, and those of `abort` |\n"
     "| `new` that fails, in a program without the C++ library | those of `dlopen` |\n"
-    "| `TCMALLOC_BACKGROUND=1` | `nanosleep` or `clock_nanosleep`, in the thread that it starts "
-    "when the library is loaded |\n"
+    "| a program that creates a thread, or whose last thread but one ends | what these ask of the "
+    "C library, a second time, for the background thread. `TCMALLOC_BACKGROUND=0` starts none. |\n"
     "| `TCMALLOC_PROFILE`, `TCMALLOC_STATS_EVERY`, `TCMALLOC_REPORT_AT_TERM` | `openat`, `read`, "
     "`write`, `close`, `unlink`, and for the signal `rt_sigaction` and `kill`, in the thread that "
     "they "

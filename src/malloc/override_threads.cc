@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// pthread_create, seen before the C library's own: when the program's call has succeeded, the
+// background thread may be started (runtime/background_thread.h says why there and nowhere else).
+//
+// In the shared libraries only: a statically linked program has one such function, the C library's.
+// Threads that the C library creates for itself, and thrd_create, are not seen.
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+
+#include <atomic>
+
+#include "base/compiler.h"
+#include "os/detached_thread.h"
+#include "runtime/background_thread.h"
+
+namespace {
+
+using Start = void* (*)(void*);
+using Create = int (*)(pthread_t* thread, const pthread_attr_t* attributes, Start start,
+                       void* argument);
+
+// Found with the first call. Each thread that looks finds the same (relaxed).
+constinit std::atomic<Create> next_create{nullptr};
+
+Create Next() {
+  Create next = next_create.load(std::memory_order_relaxed);
+  if (next == nullptr) {
+    next = reinterpret_cast<Create>(dlsym(RTLD_NEXT, "pthread_create"));
+    next_create.store(next, std::memory_order_relaxed);
+  }
+  return next;
+}
+
+}  // namespace
+
+// By another name here: the C library's headers declare the function, not all in the same way.
+extern "C" TC_EXPORT int CreateThread(pthread_t* thread, const pthread_attr_t* attributes,
+                                      Start start, void* argument) __asm__("pthread_create");
+
+int CreateThread(pthread_t* thread, const pthread_attr_t* attributes, Start start, void* argument) {
+  const Create next = Next();
+  if (next == nullptr) return ENOSYS;
+  const int error = next(thread, attributes, start, argument);
+  if (error == 0 && !tcmalloc::IsOwnThreadStart(start)) tcmalloc::OnThreadStarted();
+  return error;
+}
