@@ -90,7 +90,8 @@ Span* NewLargeSpan(size_t size, size_t alignment) {
   if (size > kMaxRequest || alignment > kMaxRequest) return nullptr;
   EnsureHeap();
   Heap& heap = GlobalHeap();
-  const bool sample = heap.sampling.Count(current_slot.cache, size);
+  // Also a thread that allocates nothing small has a cache: its end is noticed.
+  const bool sample = heap.sampling.Count(CurrentCache(), size);
   Span* const span = NewSpan(heap, size, alignment);
   if (__builtin_expect(sample, false) && span != nullptr) {
     SampleAllocated(heap, span, size, span->bytes());

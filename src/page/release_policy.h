@@ -82,7 +82,7 @@ class ReleasePolicy {
     if (rate_ <= 0) return false;
     freed_ += n;
     if (freed_ < kLookEvery) return false;
-    freed_to_answer_ += freed_;
+    freed_to_answer_ = freed_;
     freed_ = Length(0);
     return true;
   }
@@ -147,7 +147,7 @@ class ReleasePolicy {
   DemandHistory history_;
   DemandHistory used_;
   Length freed_;
-  // Freed since TakePromptLimit.
+  // Freed before the last time to decide, 0 where TakePromptLimit was called since.
   Length freed_to_answer_;
   // What had memory behind it after the last release that the first rule alone would not have
   // made, and when that was.

@@ -29,9 +29,11 @@ constexpr size_t kMostObjects = size_t{4} << 20;
 
 char** objects;  // the program's own memory
 pthread_barrier_t barrier;
+pthread_barrier_t full;
 
 // Sizes from 16 bytes to 64 KiB, every power of two as likely as the next. The oldest are freed.
 void TakeAndDrop(size_t part, size_t parts) {
+  const bool together = parts > 1;
   std::mt19937_64 random(kSeed + part);
   char** const own = objects + part * (kMostObjects / parts);
   size_t n = 0;
@@ -44,6 +46,8 @@ void TakeAndDrop(size_t part, size_t parts) {
     total += size;
     if (total <= (kBytes - kLiveBytes) / parts) dropped = n + 1;
   }
+  // All have taken before any frees.
+  if (together) pthread_barrier_wait(&full);
   if (part == 0) dprintf(STDOUT_FILENO, "resident, full: %zu MiB\n", ResidentBytes() / kMiB);
   for (size_t i = 0; i < dropped; ++i) Free(own[i]);
 }
@@ -77,6 +81,7 @@ int main(int argc, char** argv) {
   CHECK(held == (getenv("TCMALLOC_RELEASE_RATE") != nullptr));
   const bool alone = strcmp(argv[1], "alone") == 0;
   CHECK(pthread_barrier_init(&barrier, nullptr, kThreads + 1) == 0);
+  CHECK(pthread_barrier_init(&full, nullptr, kThreads) == 0);
   objects = static_cast<char**>(mmap(nullptr, kMostObjects * sizeof(char*), PROT_READ | PROT_WRITE,
                                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
   CHECK(objects != MAP_FAILED);

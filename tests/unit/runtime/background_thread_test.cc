@@ -4,16 +4,16 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstdint>
 
+#include "cache/cache_fixture.h"
 #include "os/clock.h"
 #include "runtime/runtime_fixture.h"
 
 namespace tcmalloc {
 namespace {
 
-constexpr int kBusyMs = 100;
-constexpr int kWaitMs = 1000;
 constexpr Length kMuch = Length((size_t{64} << 20) >> kPageShift);
 
 Length FreeMapped(Heap& heap) {
@@ -29,52 +29,108 @@ Heap& HeapWithFreeMemory(double rate) {
   return heap;
 }
 
-TEST(BackgroundThreadTest, NothingToDo) {
+// The first turn sees pages that were freed; then none are for as long as it takes.
+TEST(BackgroundTurnsTest, ManyQuietTurnsThenSleep) {
   Heap& heap = NewHeap();
-  EXPECT_EQ(DoBackgroundActions(heap), kWaitMs);
-  // Too little to think of.
+  BackgroundTurns turns;
+  for (uint32_t frees : {1, 2, 7, 7000}) {
+    ASSERT_EQ(turns.Take(heap, frees), BackgroundTurns::kTurnMs);
+    for (int turn = 1; turn < BackgroundTurns::kLastTurn; ++turn) {
+      ASSERT_EQ(turns.Take(heap, frees), BackgroundTurns::kTurnMs) << turn;
+    }
+    ASSERT_EQ(turns.Take(heap, frees), BackgroundTurns::kNever);
+    ASSERT_EQ(turns.Take(heap, frees), BackgroundTurns::kNever) << "woken for nothing";
+  }
+  // Too little to release.
   heap.page_heap.Delete(heap.page_heap.New(ReleasePolicy::kSlack, SpanState::kLarge));
-  EXPECT_EQ(DoBackgroundActions(heap), kWaitMs);
+  turns.Take(heap, 0);
   EXPECT_EQ(heap.page_heap.GetStats().releases, 0u);
 }
 
-TEST(BackgroundThreadTest, RateZeroIsNever) {
+// What was in use until caches were emptied is forgotten before it is time to sleep.
+static_assert((BackgroundTurns::kLastTurn - BackgroundTurns::kFlushTurn - 1) *
+                  BackgroundTurns::kTurnMs >=
+              ReleasePolicy::kMemoryMs);
+
+TEST(BackgroundTurnsTest, RateZeroIsNever) {
   Heap& heap = HeapWithFreeMemory(0);
-  EXPECT_EQ(DoBackgroundActions(heap), kWaitMs);
+  BackgroundTurns turns;
+  for (int turn = 0; turn < 100; ++turn) turns.Take(heap, 1);
   EXPECT_EQ(FreeMapped(heap), kMuch);
 }
 
-// What the last moments needed is kept, and there is something to do soon.
-TEST(BackgroundThreadTest, WhatIsNotDueStays) {
+// What the last moments needed is kept.
+TEST(BackgroundTurnsTest, WhatIsNotDueStays) {
   Heap& heap = HeapWithFreeMemory(1);
   const int64_t start_ms = CoarseMilliseconds();
-  const int pause = DoBackgroundActions(heap);
+  BackgroundTurns turns;
+  EXPECT_EQ(turns.Take(heap, 1), BackgroundTurns::kTurnMs);
   const Length left = FreeMapped(heap);
   const bool is_soon = CoarseMilliseconds() < start_ms + ReleasePolicy::kMemoryMs / 2;
   EXPECT_TRUE(left == kMuch || !is_soon) << left.pages();
-  EXPECT_EQ(pause, kBusyMs);
 }
 
-TEST(BackgroundThreadTest, WhatIsDueGoes) {
+TEST(BackgroundTurnsTest, WhatIsDueGoes) {
   Heap& heap = HeapWithFreeMemory(1000);
   Span* const in_use = heap.page_heap.New(Length(1000), SpanState::kLarge);
-  // Also spans that are kept for the shards.
+  // Also spans that are kept for the shards, once nothing is freed any more.
   heap.page_heap.DeleteToCache(heap.page_heap.New(Length(8), SpanState::kSmall), 0, true);
   const Length all = FreeMapped(heap);
-  int turns = 0;
+  BackgroundTurns turns;
+  turns.Take(heap, 1);
+  Span* const kept = heap.page_heap.NewFromCache(Length(8), 0);
+  ASSERT_NE(kept, nullptr);
+  heap.page_heap.DeleteToCache(kept, 0, true);
   for (int64_t start_ms = CoarseMilliseconds();
-       heap.page_heap.release_pending() && CoarseMilliseconds() < start_ms + 60'000; ++turns) {
-    ASSERT_EQ(DoBackgroundActions(heap), kBusyMs);
+       heap.page_heap.release_pending() && CoarseMilliseconds() < start_ms + 60'000;) {
+    turns.Take(heap, 1);
     WaitMillisecond();
   }
   // In one turn, once the peak is forgotten.
   EXPECT_LE(FreeMapped(heap), ReleasePolicy::kSlack);
   EXPECT_GE(heap.page_heap.GetStats().releases, all.pages() / PageHeap::kReleaseSlice.pages());
   EXPECT_EQ(heap.page_heap.NewFromCache(Length(8), 0), nullptr);
-  EXPECT_EQ(DoBackgroundActions(heap), kWaitMs);
-  EXPECT_GT(turns, 0);
   EXPECT_EQ(heap.page_heap.GetStats().large_span_bytes, in_use->bytes());
   heap.CheckInvariants();
+}
+
+TEST(BackgroundTurnsTest, StopsWhenAsked) {
+  Heap& heap = HeapWithFreeMemory(1000);
+  const int64_t start_ms = CoarseMilliseconds();
+  while (CoarseMilliseconds() < start_ms + 50) WaitMillisecond();
+  std::atomic<uint32_t> stop{1};
+  BackgroundTurns turns(&stop);
+  for (int i = 0; i < 3; ++i) turns.Take(heap, 1);
+  EXPECT_EQ(FreeMapped(heap), kMuch);
+}
+
+// Caches of threads that sleep are emptied in the quiet turns, those of others are not.
+TEST(BackgroundTurnsTest, EmptiesTheCachesOfIdleThreads) {
+  EnsureHeap();  // whose barrier is used
+  Heap& heap = HeapWithFreeMemory(1);
+  TestThread sleeper(heap.registry);
+  TestThread busy(heap.registry);
+  const SizeClass c = kSizeClasses.ClassOf(64);
+  const auto use = [c](TestThread& thread) {
+    void* objects[100];
+    for (void*& object : objects) object = thread.Allocate(c);
+    for (void* const object : objects) thread.Free(c, object);
+  };
+  use(sleeper);
+  use(busy);
+  use(busy);
+  BackgroundTurns turns;
+  turns.Take(heap, 1);
+  ASSERT_GT(sleeper.cache()->CachedBytes(), 0u);
+  turns.Take(heap, 1);
+  busy.Allocate(c);
+  const int64_t start_ms = CoarseMilliseconds();
+  while (CoarseMilliseconds() < start_ms + 2 * Registry::kIdleMilliseconds) WaitMillisecond();
+  turns.Take(heap, 1);
+  if (!ExistingHeap().membarrier.Issue()) GTEST_SKIP() << "no membarrier";
+  EXPECT_EQ(sleeper.cache()->CachedBytes(), 0u);
+  EXPECT_GT(busy.cache()->CachedBytes(), 0u);
+  heap.registry.CheckInvariants();
 }
 
 }  // namespace

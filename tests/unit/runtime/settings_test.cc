@@ -78,7 +78,7 @@ bool operator==(const Settings& a, const Settings& b) {
 Settings Unusual() {
   Settings settings;
   settings.aggressive_decommit = true;
-  settings.background = true;
+  settings.background = BackgroundMode::kAtLoad;
   settings.check = true;
   settings.disable_memory_release = true;
   settings.hugepages = false;
