@@ -38,7 +38,7 @@ class ReleasePolicy {
   static constexpr size_t kBrokenPart = 16;
   // A prompt heap keeps this much free memory, and a quarter of what is in use: small heaps are not
   // worth the page faults of a wrong guess, and the sum stays well below twice what is in use.
-  static constexpr Length kPromptlyKept = Length((size_t{8} << 20) >> kPageShift);
+  static constexpr Length kPromptlyKept = Length((size_t{4} << 20) >> kPageShift);
   static constexpr size_t kPromptlyKeptPart = 4;
   // A prompt heap releases at most this many pages for each page that is freed, so that a free
   // costs no more than in proportion to what it frees. It begins when half is free and has the
@@ -107,14 +107,17 @@ class ReleasePolicy {
     decided_ms_ = std::max(decided_ms_, now_ms);
     allowance_ = std::min(allowance_ + pages_per_second * elapsed_ms / 1000, pages_per_second);
     const Length needed = history_.Peak() - state.in_use;
-    const Length kept = state.prompt && IsDrop(now_ms, state.in_use)
-                            ? std::min(needed, PromptlyKept(state.in_use))
-                            : needed;
+    const bool drop = state.prompt && IsDrop(now_ms, state.in_use);
+    const Length kept = drop ? std::min(needed, PromptlyKept(state.in_use)) : needed;
     if (rate_ <= 0 || state.free_mapped <= kept + kSlack) return {};
     const Length excess = state.free_mapped - kept;
-    const Length length =
-        std::min({excess, most, Length(static_cast<size_t>(std::max(allowance_, 0.0)))});
-    allowance_ -= static_cast<double>(length.pages());
+    // Of a drop there may be no later: what is freed sets the pace, unless less is wanted.
+    const bool paced = !drop || rate_ < kDefaultRate;
+    Length length = std::min(excess, most);
+    if (paced) {
+      length = std::min(length, Length(static_cast<size_t>(std::max(allowance_, 0.0))));
+      allowance_ -= static_cast<double>(length.pages());
+    }
     if (kept < needed) {
       prompt_release_ms_ = now_ms;
       left_ = state.in_use + state.free_mapped - length;

@@ -190,8 +190,8 @@ TEST_F(ReleasePolicyTest, APromptHeapKeepsWhatFluctuates) {
 
 TEST_F(ReleasePolicyTest, APromptHeapKeepsLittle) {
   prompt_ = true;
-  Take(8, 1);
-  Free(8);
+  Take(4, 1);
+  Free(4);
   EXPECT_EQ(Decide(2), Length(0));
 }
 
