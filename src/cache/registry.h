@@ -91,8 +91,8 @@ class Registry {
   // next slow path: those bytes are not in the result. Threads that start meanwhile may be missed.
   size_t FlushAll(ThreadCache* own) TC_EXCLUDES(lock_);
 
-  // The same for the caches of other threads that are idle: that have not changed since another look
-  // at least kIdleMilliseconds ago.
+  // The same for the caches of other threads that are idle: that have not changed since another
+  // look at least kIdleMilliseconds ago.
   size_t FlushIdle() TC_EXCLUDES(lock_) { return FlushOthers(nullptr, true); }
 
   // While `wanted` answers true, no thread reaches its cache: every allocation and every free takes

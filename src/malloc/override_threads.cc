@@ -16,21 +16,25 @@
 
 namespace {
 
+using tcmalloc::CreateThreadFunction;
 using Start = void* (*)(void*);
-using Create = int (*)(pthread_t* thread, const pthread_attr_t* attributes, Start start,
-                       void* argument);
 
-// Found with the first call. Each thread that looks finds the same (relaxed).
-constinit std::atomic<Create> next_create{nullptr};
+// Found when the library is loaded, or with the first call, where that comes earlier: each thread
+// that looks finds the same (relaxed).
+constinit std::atomic<CreateThreadFunction> next_create{nullptr};
 
-Create Next() {
-  Create next = next_create.load(std::memory_order_relaxed);
+CreateThreadFunction Next() {
+  CreateThreadFunction next = next_create.load(std::memory_order_relaxed);
   if (next == nullptr) {
-    next = reinterpret_cast<Create>(dlsym(RTLD_NEXT, "pthread_create"));
+    next = reinterpret_cast<CreateThreadFunction>(dlsym(RTLD_NEXT, "pthread_create"));
     next_create.store(next, std::memory_order_relaxed);
   }
   return next;
 }
+
+// Not by a later call: the look takes the dynamic linker's lock, which a thread may hold that waits
+// for the caller.
+__attribute__((constructor)) void FindNext() { Next(); }
 
 }  // namespace
 
@@ -39,9 +43,9 @@ extern "C" TC_EXPORT int CreateThread(pthread_t* thread, const pthread_attr_t* a
                                       Start start, void* argument) __asm__("pthread_create");
 
 int CreateThread(pthread_t* thread, const pthread_attr_t* attributes, Start start, void* argument) {
-  const Create next = Next();
+  const CreateThreadFunction next = Next();
   if (next == nullptr) return ENOSYS;
   const int error = next(thread, attributes, start, argument);
-  if (error == 0 && !tcmalloc::IsOwnThreadStart(start)) tcmalloc::OnThreadStarted();
+  if (error == 0 && !tcmalloc::IsOwnThreadStart(start)) tcmalloc::OnThreadStarted(next);
   return error;
 }

@@ -17,7 +17,7 @@ using Function = void* (*)(void*);
 
 void* Begin(void* run) { return reinterpret_cast<Function>(run)(nullptr); }
 
-bool Start(Function run, int detach_state, pthread_t* thread) {
+bool Start(CreateThreadFunction create, Function run, int detach_state, pthread_t* thread) {
   pthread_attr_t attributes;
   if (pthread_attr_init(&attributes) != 0) return false;
   pthread_attr_setdetachstate(&attributes, detach_state);
@@ -26,7 +26,7 @@ bool Start(Function run, int detach_state, pthread_t* thread) {
   {
     // Inherited: the thread never runs with one open.
     const BlockedSignals blocked;
-    started = pthread_create(thread, &attributes, &Begin, reinterpret_cast<void*>(run)) == 0;
+    started = create(thread, &attributes, &Begin, reinterpret_cast<void*>(run)) == 0;
   }
   pthread_attr_destroy(&attributes);
   return started;
@@ -36,13 +36,13 @@ bool Start(Function run, int detach_state, pthread_t* thread) {
 
 bool StartDetachedThread(Function run, const char* name) {
   pthread_t thread;
-  if (!Start(run, PTHREAD_CREATE_DETACHED, &thread)) return false;
+  if (!Start(&pthread_create, run, PTHREAD_CREATE_DETACHED, &thread)) return false;
   pthread_setname_np(thread, name);
   return true;
 }
 
-bool StartJoinableThread(Function run, pthread_t* thread) {
-  return Start(run, PTHREAD_CREATE_JOINABLE, thread);
+bool StartJoinableThread(CreateThreadFunction create, Function run, pthread_t* thread) {
+  return Start(create, run, PTHREAD_CREATE_JOINABLE, thread);
 }
 
 bool IsOwnThreadStart(Function start) { return start == &Begin; }

@@ -11,11 +11,16 @@ namespace tcmalloc {
 // Allocates. Opens a file: not where a sandbox may forbid it.
 bool StartDetachedThread(void* (*run)(void*), const char* name);
 
-// Starts a thread that its starter joins by pthread_join, without a name of its own: makes no
-// system calls that pthread_create does not make anyway. False when there cannot be one. Allocates.
-bool StartJoinableThread(void* (*run)(void*), pthread_t* thread);
+// pthread_create, or what stands for it.
+using CreateThreadFunction = int (*)(pthread_t* thread, const pthread_attr_t* attributes,
+                                     void* (*start)(void*), void* argument);
 
-// The function that pthread_create is given for these threads, by which an interposed
+// Starts, by `create`, a thread that its starter joins by pthread_join, without a name of its own:
+// makes no system calls that pthread_create does not make anyway. False when there cannot be one.
+// Allocates.
+bool StartJoinableThread(CreateThreadFunction create, void* (*run)(void*), pthread_t* thread);
+
+// `start` is the function that pthread_create is given for these threads, by which an interposed
 // pthread_create tells them from the program's.
 bool IsOwnThreadStart(void* (*start)(void*));
 

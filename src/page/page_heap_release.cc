@@ -51,11 +51,11 @@ Length PageHeap::ReleaseDue(Length most, bool idle) {
   ReleasePolicy::Decision decision;
   {
     const SpinLockHolder holder(lock_);
-    decision = release_policy_.Decide(
-        now_ms, {.in_use = InUseLocked(),
-                 .free_mapped = free_[kMapped].total(),
-                 .prompt = is_prompt_.load(std::memory_order_relaxed)},
-        most);
+    decision = release_policy_.Decide(now_ms,
+                                      {.in_use = InUseLocked(),
+                                       .free_mapped = free_[kMapped].total(),
+                                       .prompt = is_prompt_.load(std::memory_order_relaxed)},
+                                      most);
   }
   if (decision.length == Length(0)) return Length(0);
   const Length released =

@@ -3,7 +3,6 @@
 
 #include "os/blocked_signals.h"
 #include "os/clock.h"
-#include "os/detached_thread.h"
 #include "os/errno_keeper.h"
 #include "os/futex.h"
 #include "runtime/heap.h"
@@ -118,7 +117,7 @@ bool StartBackgroundThread() {
   return true;
 }
 
-void OnThreadStarted() {
+void OnThreadStarted(CreateThreadFunction create) {
   if (worker.load(std::memory_order_relaxed) != kNobody) return;
   const int64_t now_ms = CoarseMilliseconds();
   const int64_t last_ms = started_ms.load(std::memory_order_relaxed);
@@ -129,7 +128,7 @@ void OnThreadStarted() {
   started_ms.store(now_ms, std::memory_order_relaxed);
   arrived.store(0, std::memory_order_relaxed);
   stop.store(0, std::memory_order_relaxed);
-  if (!StartJoinableThread(&Run, &thread)) {
+  if (!StartJoinableThread(create, &Run, &thread)) {
     worker.store(kNobody, std::memory_order_release);
     return;
   }

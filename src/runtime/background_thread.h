@@ -12,7 +12,8 @@
 //   * Locks. malloc is called under every lock that a program or its C library has: the C library
 //     frees memory while it holds the list of its stacks, which pthread_create needs as well. But
 //     whoever calls pthread_create holds no lock that a second call needs, or the first would not
-//     have come back.
+//     have come back. The second is made of the same function: another library that has the name
+//     pthread_create may hold a lock around its call of ours.
 //   * Sandboxes. The program has just made all the system calls that a second call makes. A seccomp
 //     filter that comes later finds the thread asleep: the caller waits until it has arrived in its
 //     loop, where it makes only calls of the table in docs/settings.md. Neither is the thread given
@@ -44,6 +45,8 @@
 
 #include <atomic>
 #include <cstdint>
+
+#include "os/detached_thread.h"
 
 namespace tcmalloc {
 
@@ -84,9 +87,9 @@ void AllowBackgroundThread();
 // False when no thread could be started.
 bool StartBackgroundThread();
 
-// A thread of the program's has been started by the calling one, which holds no lock of the
-// library's. Keeps errno.
-void OnThreadStarted();
+// A thread of the program's has been started by the calling one, by `create`, which has returned.
+// No lock of the library's may be held. Keeps errno.
+void OnThreadStarted(CreateThreadFunction create);
 // The calling thread ends, and its cache is no longer registered. Keeps errno.
 void OnThreadEnds(Heap& heap);
 

@@ -286,7 +286,8 @@ static void* Nothing(void* unused) {
 
 static void Limit(void) {
   if (geteuid() != 0) {
-    dprintf(STDERR_FILENO, "SKIP: only a process of root's can become one of a user without others\n");
+    dprintf(STDERR_FILENO,
+            "SKIP: only a process of root's can become one of a user without others\n");
     exit(77);
   }
   // The limit is on the threads of a user: one that has none.
@@ -338,9 +339,9 @@ static size_t ResidentBytesFrom(int fd) {
 // What is left once threads run: what Linux's own strict mode allows, waiting, and what takes and
 // gives memory in place. Everything else ends the process.
 static void EnterStrictSandbox(void) {
-  static const int kAllowed[] = {SYS_read,       SYS_write,      SYS_exit,
-                                 SYS_exit_group, SYS_futex,      SYS_madvise,
-                                 SYS_membarrier, SYS_pread64,    SYS_rt_sigreturn,
+  static const int kAllowed[] = {SYS_read,       SYS_write,          SYS_exit,
+                                 SYS_exit_group, SYS_futex,          SYS_madvise,
+                                 SYS_membarrier, SYS_pread64,        SYS_rt_sigreturn,
                                  SYS_nanosleep,  SYS_clock_nanosleep};
   enum { kNumber = sizeof(kAllowed) / sizeof(kAllowed[0]) };
   struct sock_filter program[kNumber + 3];

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// survivors background|threads|alone [MIB]: after a heap of MIB (1024) of mixed sizes has been freed
-// but for one twentieth, contiguous in the order of allocation, the process shrinks to 1.5 times of
-// what is left within ten seconds. It makes no further call. With "background" it has one thread of
-// its own, and TCMALLOC_BACKGROUND=1 is in its environment; with "threads" it has two, and the one
-// that freed sleeps; with "alone" it has one, and shrinks while it frees.
+// survivors background|threads|alone [MIB]: after a heap of MIB (1024) of mixed sizes has been
+// freed but for one twentieth, contiguous in the order of allocation, the process shrinks to 1.5
+// times of what is left within ten seconds. It makes no further call. With "background" it has one
+// thread of its own, and TCMALLOC_BACKGROUND=1 is in its environment; with "threads" it has two,
+// and the one that freed sleeps; with "alone" it has one, and shrinks while it frees.
 #include <pthread.h>
 #include <sys/mman.h>
 #include <time.h>

@@ -754,8 +754,7 @@ TEST_F(PageHeapTest, APromptHeapReleasesInTheFree) {
   heap_.Delete(large);
   const Length kept = ReleasePolicy::PromptlyKept(Length(1)) + ReleasePolicy::kSlack;
   EXPECT_LE(heap_.GetStats().free_mapped_bytes, kept.bytes());
-  EXPECT_GE(vm_.release_calls(),
-            (Length(20000) - kept).pages() / PageHeap::kReleaseSlice.pages());
+  EXPECT_GE(vm_.release_calls(), (Length(20000) - kept).pages() / PageHeap::kReleaseSlice.pages());
 }
 
 TEST_F(PageHeapTest, TheObserverOfFreesHearsOfEachMebibyte) {

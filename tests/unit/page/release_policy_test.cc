@@ -160,9 +160,9 @@ TEST_F(ReleasePolicyTest, APromptHeapFollowsADrop) {
   for (size_t live = 299; live >= 50; --live) {
     Free(1);
     Decide(2);
-    ASSERT_LE(Backed(), live >= 150 ? Mib(300)
-                                    : in_use_ + ReleasePolicy::PromptlyKept(in_use_) +
-                                          ReleasePolicy::kSlack)
+    ASSERT_LE(Backed(),
+              live >= 150 ? Mib(300)
+                          : in_use_ + ReleasePolicy::PromptlyKept(in_use_) + ReleasePolicy::kSlack)
         << live;
     if (live >= 150) {
       ASSERT_EQ(Backed(), Mib(300)) << live;

@@ -6,6 +6,8 @@
 
 #include <atomic>
 #include <cstdint>
+#include <thread>
+#include <vector>
 
 #include "cache/cache_fixture.h"
 #include "os/clock.h"
@@ -131,6 +133,32 @@ TEST(BackgroundTurnsTest, EmptiesTheCachesOfIdleThreads) {
   EXPECT_EQ(sleeper.cache()->CachedBytes(), 0u);
   EXPECT_GT(busy.cache()->CachedBytes(), 0u);
   heap.registry.CheckInvariants();
+}
+
+// Starts, ends and wakes the thread from several threads at once.
+TEST(BackgroundThreadTest, StartsAndEndsWhileOthersFree) {
+  AllowBackgroundThread();
+  Heap& heap = ExistingHeap();
+  for (int round = 0; round < 20; ++round) {
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 4; ++i) {
+      threads.emplace_back([&heap, i] {
+        for (int j = 0; j < 100; ++j) {
+          heap.page_heap.Delete(
+              heap.page_heap.New(ReleasePolicy::kLookEvery + Length(1), SpanState::kLarge));
+          if (i == 0) OnThreadStarted(&pthread_create);
+          if (i == 1) NoteFrees();
+          if (i == 2 && j % 10 == 0) OnThreadEnds(heap);
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    // Nobody else has a cache.
+    OnThreadEnds(heap);
+    // Another may start at once.
+    ForgetBackgroundThreadInChild();
+  }
+  heap.page_heap.CheckInvariants();
 }
 
 }  // namespace
