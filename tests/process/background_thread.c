@@ -297,7 +297,6 @@ static void Limit(void) {
   CHECK(setrlimit(RLIMIT_NPROC, &limit) == 0);
   CHECK(prctl(PR_SET_DUMPABLE, 1) == 0);
   CHECK(setresuid(user, user, user) == 0);
-  static char stacks[2][1 << 18] __attribute__((aligned(4096)));
   CHECK(pthread_barrier_init(&barrier, NULL, 2) == 0);
   pthread_t first;
   pthread_t second;
@@ -312,7 +311,6 @@ static void Limit(void) {
   const pid_t child = fork();
   CHECK(child >= 0);
   if (child == 0) {
-    (void)stacks;
     CHECK(pthread_create(&first, NULL, SleepInBarrier, (void*)0) == 0);
     pthread_barrier_wait(&barrier);
     long other = 0;
