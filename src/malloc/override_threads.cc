@@ -34,7 +34,7 @@ CreateThreadFunction Next() {
 
 // Not by a later call: the look takes the dynamic linker's lock, which a thread may hold that waits
 // for the caller.
-__attribute__((constructor)) void FindNext() { Next(); }
+__attribute__((constructor)) void FindAtLoad() { Next(); }
 
 }  // namespace
 
@@ -45,7 +45,9 @@ extern "C" TC_EXPORT int CreateThread(pthread_t* thread, const pthread_attr_t* a
 int CreateThread(pthread_t* thread, const pthread_attr_t* attributes, Start start, void* argument) {
   const CreateThreadFunction next = Next();
   if (next == nullptr) return ENOSYS;
+  if (tcmalloc::IsOwnThreadStart(start)) return next(thread, attributes, start, argument);
+  tcmalloc::OnThreadStarting();
   const int error = next(thread, attributes, start, argument);
-  if (error == 0 && !tcmalloc::IsOwnThreadStart(start)) tcmalloc::OnThreadStarted(next);
+  error == 0 ? tcmalloc::OnThreadStarted(next) : tcmalloc::OnThreadNotStarted();
   return error;
 }

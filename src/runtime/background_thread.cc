@@ -19,6 +19,9 @@ constexpr int64_t kStartAgainMs = 10'000;
 enum Worker : uint32_t { kNobody, kStarting, kStoppable, kStopping, kForGood };
 constinit std::atomic<uint32_t> worker{kNobody};
 constinit std::atomic<bool> allowed{false};
+// The program's threads that were created, less those whose end was noticed. With `worker`: see the
+// header, When it ends.
+constinit std::atomic<int64_t> created{0};
 // Of the last start or try. Two that read it at once are told apart by `worker` (relaxed).
 constinit std::atomic<int64_t> started_ms{0};
 
@@ -68,12 +71,32 @@ bool Begin(Worker as) {
 
 void Started(Worker as) {
   GlobalHeap().page_heap.SetPromptRelease(false);
-  worker.store(as, std::memory_order_release);
+  worker.store(as, std::memory_order_seq_cst);
 }
 
 void Ended() {
   GlobalHeap().page_heap.SetPromptRelease(true);
   worker.store(kNobody, std::memory_order_release);
+}
+
+// Every thread but one has ended, as far as is known.
+bool IsAlone(Heap& heap) {
+  return created.load(std::memory_order_seq_cst) <= 0 && !heap.registry.HasSeveral();
+}
+
+void Stop() {
+  const ErrnoKeeper keeper;
+  const BlockedSignals blocked;
+  uint32_t stoppable = kStoppable;
+  if (!worker.compare_exchange_strong(stoppable, kStopping, std::memory_order_acquire,
+                                      std::memory_order_relaxed)) {
+    return;
+  }
+  stop.store(1, std::memory_order_seq_cst);
+  FutexWakeOne(&stop);
+  WakeIfAsleep();
+  pthread_join(thread, nullptr);
+  Ended();
 }
 
 }  // namespace
@@ -117,11 +140,19 @@ bool StartBackgroundThread() {
   return true;
 }
 
+void OnThreadStarting() { created.fetch_add(1, std::memory_order_seq_cst); }
+
+void OnThreadNotStarted() { created.fetch_sub(1, std::memory_order_seq_cst); }
+
 void OnThreadStarted(CreateThreadFunction create) {
-  if (worker.load(std::memory_order_relaxed) != kNobody) return;
+  if (worker.load(std::memory_order_relaxed) != kNobody || !HeapExists()) return;
+  Heap& heap = GlobalHeap();
   const int64_t now_ms = CoarseMilliseconds();
   const int64_t last_ms = started_ms.load(std::memory_order_relaxed);
-  if (last_ms != 0 && now_ms - last_ms < kStartAgainMs) return;
+  if (last_ms != 0 && now_ms - last_ms < kStartAgainMs &&
+      created.load(std::memory_order_relaxed) <= 1 && !heap.registry.HasSeveral()) {
+    return;
+  }
   const ErrnoKeeper keeper;
   const BlockedSignals blocked;
   if (!Begin(kStarting)) return;
@@ -134,22 +165,12 @@ void OnThreadStarted(CreateThreadFunction create) {
   }
   while (arrived.load(std::memory_order_acquire) == 0) FutexWait(&arrived, 0);
   Started(kStoppable);
+  if (IsAlone(heap)) Stop();
 }
 
 void OnThreadEnds(Heap& heap) {
-  if (worker.load(std::memory_order_relaxed) != kStoppable || heap.registry.HasSeveral()) return;
-  const ErrnoKeeper keeper;
-  const BlockedSignals blocked;
-  uint32_t stoppable = kStoppable;
-  if (!worker.compare_exchange_strong(stoppable, kStopping, std::memory_order_acquire,
-                                      std::memory_order_relaxed)) {
-    return;
-  }
-  stop.store(1, std::memory_order_seq_cst);
-  FutexWakeOne(&stop);
-  WakeIfAsleep();
-  pthread_join(thread, nullptr);
-  Ended();
+  created.fetch_sub(1, std::memory_order_seq_cst);
+  if (worker.load(std::memory_order_seq_cst) == kStoppable && IsAlone(heap)) Stop();
 }
 
 bool TakeOverBackgroundWork() {
@@ -167,6 +188,7 @@ void NoteFrees() {
 
 void ForgetBackgroundThreadInChild() {
   asleep.store(false, std::memory_order_relaxed);
+  created.store(0, std::memory_order_relaxed);
   started_ms.store(0, std::memory_order_relaxed);
   Ended();
 }

@@ -22,12 +22,15 @@
 // The size of the heap does not matter: most servers start their threads first, and when the heap
 // has grown there may never be a safe moment again.
 //
-// When it ends. A thread of the program's that ends and leaves at most one other thread with a
-// cache stops the background thread and waits for its end: a program that has joined its threads
-// can call what a process with threads may not (unshare, setns). It makes the system calls there
-// that it is about to make for its own end. Threads that never allocated are not noticed. After a
-// start there is no other for kStartAgainMs, so that a program that starts one thread after the
-// other does not pay twice for each.
+// When it ends. The last of the program's threads to end, but for one, stops the background thread
+// and waits for its end: a program that has joined its threads can call what a process with threads
+// may not (unshare, setns). It makes the system calls there that it is about to make for its own
+// end. Threads are counted when they are created and, those that have a cache, when they end: one
+// that never allocated keeps the background thread. A thread may end before the background thread
+// has come up that was started because of it: both count, then look at what the other has done
+// (sequentially consistent), so that one of the two stops it. A program that starts one thread
+// after the other, and has no more than one at a time, gets no second background thread within
+// kStartAgainMs, or it would pay twice for each.
 //
 // Fork. A child has no background thread, and gets one when it creates a thread itself. The state
 // is reset by its only thread. All signals are blocked in start and stop, so that no handler forks
@@ -87,8 +90,11 @@ void AllowBackgroundThread();
 // False when no thread could be started.
 bool StartBackgroundThread();
 
-// A thread of the program's has been started by the calling one, by `create`, which has returned.
-// No lock of the library's may be held. Keeps errno.
+// The calling thread is about to start one of the program's; there is none after all; there is one,
+// and `create`, which has started it, has returned. No lock of the library's may be held. errno is
+// kept.
+void OnThreadStarting();
+void OnThreadNotStarted();
 void OnThreadStarted(CreateThreadFunction create);
 // The calling thread ends, and its cache is no longer registered. Keeps errno.
 void OnThreadEnds(Heap& heap);

@@ -170,6 +170,11 @@ static void* SleepInBarrier(void* number) {
   return NULL;
 }
 
+static void* Nothing(void* unused) {
+  Exercise(7);
+  return unused;
+}
+
 static void StartSleepers(void) {
   CHECK(pthread_barrier_init(&barrier, NULL, kSleepers + 1) == 0);
   for (intptr_t i = 0; i < kSleepers; ++i) {
@@ -250,10 +255,18 @@ static void Auto(void) {
     for (int round = 0; round < 2; ++round) {
       StartSleepers();
       const long own = Stranger(&threads);
-      // Not twice in a short time.
-      CHECK(round == 0 ? own != 0 && threads == kSleepers + 2
-                       : own == 0 && threads == kSleepers + 1);
+      CHECK(own != 0 && threads == kSleepers + 2);
       EndSleepers();
+      AwaitOneThread();
+    }
+    // One thread after the other: not twice in a short time.
+    for (int round = 0; round < 10; ++round) {
+      CHECK(pthread_barrier_init(&barrier, NULL, 2) == 0);
+      CHECK(pthread_create(&sleepers[0], NULL, SleepInBarrier, (void*)0) == 0);
+      pthread_barrier_wait(&barrier);
+      CHECK(Stranger(&threads) == 0 && threads == 2);
+      pthread_barrier_wait(&barrier);
+      CHECK(pthread_join(sleepers[0], NULL) == 0);
       AwaitOneThread();
     }
     _exit(0);
@@ -265,6 +278,18 @@ static void Auto(void) {
   AwaitOneThread();
   Work();
   CHECK(Stranger(&threads) == 0 && threads == 1);
+  // Threads that end before the one that has created them goes on.
+  for (int round = 0; round < 300; ++round) {
+    const pid_t other = fork();
+    CHECK(other >= 0);
+    if (other == 0) {
+      CHECK(pthread_create(&sleepers[0], NULL, Nothing, NULL) == 0);
+      CHECK(pthread_join(sleepers[0], NULL) == 0);
+      AwaitOneThread();
+      _exit(0);
+    }
+    CHECK(waitpid(other, &status, 0) == other && status == 0);
+  }
 }
 
 static void Never(void) {
@@ -277,11 +302,6 @@ static void Never(void) {
     CHECK(Stranger(&threads) == 0 && threads == kSleepers + 1);
     EndSleepers();
   }
-}
-
-static void* Nothing(void* unused) {
-  Exercise(7);
-  return unused;
 }
 
 static void Limit(void) {

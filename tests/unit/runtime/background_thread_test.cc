@@ -146,16 +146,16 @@ TEST(BackgroundThreadTest, StartsAndEndsWhileOthersFree) {
         for (int j = 0; j < 100; ++j) {
           heap.page_heap.Delete(
               heap.page_heap.New(ReleasePolicy::kLookEvery + Length(1), SpanState::kLarge));
-          if (i == 0) OnThreadStarted(&pthread_create);
-          if (i == 1) NoteFrees();
-          if (i == 2 && j % 10 == 0) OnThreadEnds(heap);
+          // As many as end, but not always one that ends what it has started.
+          if (i < 2) OnThreadStarting();
+          if (i < 2) j % 16 == 5 ? OnThreadNotStarted() : OnThreadStarted(&pthread_create);
+          if (i < 2 && j % 16 != 5) OnThreadEnds(heap);
+          if (i == 2) NoteFrees();
         }
       });
     }
     for (std::thread& thread : threads) thread.join();
-    // Nobody else has a cache.
-    OnThreadEnds(heap);
-    // Another may start at once.
+    // Whatever was started was stopped, so another may start at once.
     ForgetBackgroundThreadInChild();
   }
   heap.page_heap.CheckInvariants();
