@@ -21,7 +21,7 @@ constinit std::atomic<uint32_t> worker{kNobody};
 constinit std::atomic<bool> allowed{false};
 // The program's threads that were created, less those whose end was noticed. With `worker`: see the
 // header, When it ends.
-constinit std::atomic<int64_t> created{0};
+constinit std::atomic<int32_t> created{0};
 // Of the last start or try. Two that read it at once are told apart by `worker` (relaxed).
 constinit std::atomic<int64_t> started_ms{0};
 
