@@ -22,12 +22,8 @@ bool Start(CreateThreadFunction create, Function run, int detach_state, pthread_
   if (pthread_attr_init(&attributes) != 0) return false;
   pthread_attr_setdetachstate(&attributes, detach_state);
   pthread_attr_setstacksize(&attributes, kStackBytes);
-  bool started;
-  {
-    // Inherited: the thread never runs with one open.
-    const BlockedSignals blocked;
-    started = create(thread, &attributes, &Begin, reinterpret_cast<void*>(run)) == 0;
-  }
+  // The mask is inherited: the thread never runs with a signal open.
+  const bool started = create(thread, &attributes, &Begin, reinterpret_cast<void*>(run)) == 0;
   pthread_attr_destroy(&attributes);
   return started;
 }
@@ -36,6 +32,7 @@ bool Start(CreateThreadFunction create, Function run, int detach_state, pthread_
 
 bool StartDetachedThread(Function run, const char* name) {
   pthread_t thread;
+  const BlockedSignals blocked;
   if (!Start(&pthread_create, run, PTHREAD_CREATE_DETACHED, &thread)) return false;
   pthread_setname_np(thread, name);
   return true;

@@ -17,7 +17,7 @@ using CreateThreadFunction = int (*)(pthread_t* thread, const pthread_attr_t* at
 
 // Starts, by `create`, a thread that its starter joins by pthread_join, without a name of its own:
 // makes no system calls that pthread_create does not make anyway. False when there cannot be one.
-// Allocates.
+// Requires: the caller has blocked all signals (os/blocked_signals.h). Allocates.
 bool StartJoinableThread(CreateThreadFunction create, void* (*run)(void*), pthread_t* thread);
 
 // `start` is the function that pthread_create is given for these threads, by which an interposed

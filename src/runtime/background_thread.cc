@@ -150,7 +150,7 @@ void OnThreadStarted(CreateThreadFunction create) {
   const int64_t now_ms = CoarseMilliseconds();
   const int64_t last_ms = started_ms.load(std::memory_order_relaxed);
   if (last_ms != 0 && now_ms - last_ms < kStartAgainMs &&
-      created.load(std::memory_order_relaxed) <= 1 && !heap.registry.HasSeveral()) {
+      created.load(std::memory_order_relaxed) <= 1) {
     return;
   }
   const ErrnoKeeper keeper;

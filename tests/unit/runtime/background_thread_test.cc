@@ -112,8 +112,8 @@ TEST(BackgroundTurnsTest, EmptiesTheCachesOfIdleThreads) {
   Heap& heap = HeapWithFreeMemory(1);
   TestThread sleeper(heap.registry);
   TestThread busy(heap.registry);
-  const SizeClass c = kSizeClasses.ClassOf(64);
-  const auto use = [c](TestThread& thread) {
+  constexpr SizeClass c = kSizeClasses.ClassOf(64);
+  const auto use = [](TestThread& thread) {
     void* objects[100];
     for (void*& object : objects) object = thread.Allocate(c);
     for (void* const object : objects) thread.Free(c, object);
