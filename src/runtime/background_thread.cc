@@ -36,7 +36,7 @@ constinit std::atomic<uint32_t> stop{0};
 constinit std::atomic<uint32_t> frees{0};
 constinit std::atomic<bool> asleep{false};
 
-void* Run(void*) {
+void* RunTurns(void*) {
   arrived.store(1, std::memory_order_release);
   FutexWakeAll(&arrived);
   Heap& heap = GlobalHeap();
@@ -132,7 +132,7 @@ void AllowBackgroundThread() { allowed.store(true, std::memory_order_relaxed); }
 bool StartBackgroundThread() {
   const BlockedSignals blocked;
   if (!Begin(kStarting)) return true;
-  if (!StartDetachedThread(&Run, "tcmalloc")) {
+  if (!StartDetachedThread(&RunTurns, "tcmalloc")) {
     worker.store(kNobody, std::memory_order_relaxed);
     return false;
   }
@@ -159,7 +159,7 @@ void OnThreadStarted(CreateThreadFunction create) {
   started_ms.store(now_ms, std::memory_order_relaxed);
   arrived.store(0, std::memory_order_relaxed);
   stop.store(0, std::memory_order_relaxed);
-  if (!StartJoinableThread(create, &Run, &thread)) {
+  if (!StartJoinableThread(create, &RunTurns, &thread)) {
     worker.store(kNobody, std::memory_order_release);
     return;
   }

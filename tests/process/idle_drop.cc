@@ -5,10 +5,14 @@
 // given memory back, by default.
 //   alone          one thread: at most twice what is live and 16 MiB
 //   threads        eight threads take and free, and sleep: 1.5 times of what is live and 16 MiB
-//   threads_first  the main thread takes and frees, when the eight have long been asleep: the same
+//   threads_first  the main thread takes and frees, when all others sleep, the library's without a
+//                  timer: the same
 //   held           nothing may go back (TCMALLOC_RELEASE_RATE=0), or the others would show nothing
+#include <dirent.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <time.h>
 
 #include <cstdint>
@@ -64,6 +68,39 @@ void* TakeDropAndSleep(void* part) {
   return Sleep(nullptr);
 }
 
+// All threads but the calling one wait for a futex, without a time.
+bool OthersSleepForGood() {
+  DIR* const tasks = opendir("/proc/self/task");
+  CHECK(tasks != nullptr);
+  bool all = true;
+  while (const dirent* const entry = readdir(tasks)) {
+    const long thread = strtol(entry->d_name, nullptr, 10);
+    if (thread == 0 || thread == syscall(SYS_gettid)) continue;
+    char text[256];
+    snprintf(text, sizeof(text), "/proc/self/task/%ld/syscall", thread);
+    const int fd = open(text, O_RDONLY | O_CLOEXEC);
+    CHECK(fd >= 0);
+    const ssize_t length = read(fd, text, sizeof(text) - 1);
+    close(fd);
+    CHECK(length >= 0);
+    text[length] = '\0';
+    long number = -1;
+    unsigned long timeout = 1;
+    sscanf(text, "%ld %*x %*x %*x %lx", &number, &timeout);
+    all &= number == SYS_futex && timeout == 0;
+  }
+  closedir(tasks);
+  return all;
+}
+
+void AwaitSleep() {
+  for (int i = 0; i < 300 && !OthersSleepForGood(); ++i) {
+    const timespec pause = {.tv_sec = 0, .tv_nsec = 100'000'000};
+    CHECK(nanosleep(&pause, nullptr) == 0);
+  }
+  CHECK(OthersSleepForGood());
+}
+
 void Start(void* (*run)(void*)) {
   for (size_t i = 0; i < kThreads; ++i) {
     pthread_t thread;
@@ -86,7 +123,10 @@ int main(int argc, char** argv) {
                                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
   CHECK(objects != MAP_FAILED);
   const bool first = strcmp(argv[1], "threads_first") == 0;
-  if (first) Start(&Sleep);
+  if (first) {
+    Start(&Sleep);
+    AwaitSleep();
+  }
   first || alone ? TakeAndDrop(0, 1) : Start(&TakeDropAndSleep);
   CHECK(madvise(objects, kMostObjects * sizeof(char*), MADV_DONTNEED) == 0);
   dprintf(STDOUT_FILENO, "dropped: %zu MiB\n", ResidentBytes() / kMiB);
