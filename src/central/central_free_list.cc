@@ -76,13 +76,9 @@ size_t CentralFreeList::Remove(Shard& own, void** objects, size_t n) {
     taken = RemoveFromNewSpan(own, take, Near::kYes, objects, n);
   }
   if (taken > 0) return taken;
-  if (take == Take::kWholeGroups && HasObjects(mine)) {
-    // What is left in the own shard is divided: that comes after all whole groups of the class.
-    taken = RemoveFromOthers(own, take, 1, objects, n);
-    if (taken == 0 && !OthersHaveObjects(own)) taken = RemoveFrom(mine, Take::kAny, objects, n);
-    if (taken > 0) return taken;
-  }
-  taken = RemoveFromOthers(own, take, spare_objects_, objects, n);
+  // Groups of the own shard that are divided come after all whole groups of the class.
+  const bool mine_are_divided = take == Take::kWholeGroups && HasObjects(mine);
+  taken = RemoveFromOthers(own, take, mine_are_divided ? 1 : spare_objects_, objects, n);
   if (taken == 0 && take != Take::kAny) {
     taken = RemoveFrom(mine, Take::kAny, objects, n);
     if (taken == 0) taken = RemoveFromOthers(own, Take::kAny, spare_objects_, objects, n);
@@ -115,12 +111,6 @@ size_t CentralFreeList::RemoveFromOthers(const Shard& own, Take take, size_t lea
     if (spans == nullptr || spans->free_objects.value() < least) return 0;
     return RemoveFrom(spans, take, objects, n);
   });
-}
-
-bool CentralFreeList::OthersHaveObjects(const Shard& own) const {
-  return shards_.FirstOfOthers(own, [this](const Shard& other) -> size_t {
-    return HasObjects(other.spans(size_class_)) ? 1 : 0;
-  }) != 0;
 }
 
 size_t CentralFreeList::RemoveFromNewSpan(Shard& own, Take take, Near near, void** objects,

@@ -194,7 +194,6 @@ class alignas(kCacheLineSize) CentralFreeList {
   static bool HasObjects(const ShardSpans* spans) {
     return spans != nullptr && spans->free_objects.value() > 0;
   }
-  bool OthersHaveObjects(const Shard& own) const;
 
   // Takes objects out of one shard's spans, which may be null; returns how many.
   size_t RemoveFrom(ShardSpans* spans, Take take, void** objects, size_t n);

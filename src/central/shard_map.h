@@ -11,7 +11,7 @@
 //
 // Invariants
 //   D1  A pointer to a shard, or to a shard's spans of a class, is written once, with lock_ held,
-//       by a release store; whoever reads it, with acquire, finds what it names constructed.
+//       by a release store. A reader loads it with acquire, and so sees a constructed object.
 //   D2  A shard's home is known to the page heap before the shard is found here.
 //   D3  While the locks are held for fork (ForEachLock) only the forking thread makes anything, and
 //       what it makes is held for fork too. So the locks that ForEachLock visits are, before and
@@ -45,8 +45,7 @@ class ShardMap {
   static constexpr size_t kDefault = kTuning.shards.max;
   static_assert(kDefault <= kMost);
 
-  // At most `num_shards` shards, of which the first exists from the beginning. Requires: 0 <
-  // num_shards <= kMost.
+  // Makes the first shard; there are at most `num_shards`, from 1 to kMost.
   ShardMap(PageHeap& page_heap, MetadataArena& arena, Processor processor,
            size_t num_shards = kDefault);
   ShardMap(const ShardMap&) = delete;
@@ -67,7 +66,7 @@ class ShardMap {
   // Requires: number is less than the number of shards.
   TC_SLOW_PATH Shard& Ensure(size_t number) TC_EXCLUDES(lock_);
 
-  // Null where there is none (yet). Requires: number < kMost.
+  // Null while there is no such shard. Requires: number < kMost.
   Shard* At(size_t number) const { return shards_[number].load(std::memory_order_acquire); }
   // Of the shard with that number; null where it has none of the class, or is not there.
   ShardSpans* SpansAt(size_t number, SizeClass c) const {
