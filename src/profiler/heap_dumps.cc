@@ -34,19 +34,11 @@ TC_SLOW_PATH void Announce(std::string_view name, std::string_view reason, uint6
   WriteToStderr(line.text());
 }
 
-TC_SLOW_PATH void Complain(std::string_view name, int error) {
+TC_SLOW_PATH void Complain(std::string_view name, int error,
+                           std::string_view what = "cannot write heap profile ") {
   char buffer[kMaxPrefixBytes + 256];
   TextWriter line(buffer, sizeof(buffer));
-  line.Text("tcmalloc: cannot write heap profile ").Text(name).Text(": ");
-  WriteError(error, &line);
-  line.Text("\n");
-  WriteToStderr(line.text());
-}
-
-TC_SLOW_PATH void ComplainOfFirst(std::string_view name, int error) {
-  char buffer[kMaxPrefixBytes + 256];
-  TextWriter line(buffer, sizeof(buffer));
-  line.Text("tcmalloc: HEAPPROFILE: cannot create ").Text(name).Text(": ");
+  line.Text("tcmalloc: ").Text(what).Text(name).Text(": ");
   WriteError(error, &line);
   line.Text("\n");
   WriteToStderr(line.text());
@@ -120,7 +112,7 @@ TC_SLOW_PATH void HeapDumps::CheckFirstFile() const {
   TextWriter writer(name, sizeof(name));
   WriteName(1, &writer);
   const int error = ErrorOfCreating(name);
-  if (error != 0) ComplainOfFirst(writer.text(), error);
+  if (error != 0) Complain(writer.text(), error, "HEAPPROFILE: cannot create ");
 }
 
 void HeapDumps::RemoveOldFiles() const {
