@@ -11,7 +11,7 @@ JOBS ?= $(shell nproc)
 system_python = $(firstword $(wildcard /usr/bin/python3) python3)
 release_libraries := tcmalloc tcmalloc_minimal tcmalloc_static tcmalloc_minimal_static
 
-.PHONY: help help-tests run check test test-all test-system coverage faults soak fuzz bench compare format tidy clean
+.PHONY: help help-tests run check test test-all test-system coverage faults soak fuzz bench compare format drawings tidy clean
 
 help:
 	@echo "make run               compare the allocator with the C library's on a run of g++"
@@ -28,6 +28,7 @@ help:
 	@echo "make bench             the benchmarks beside other allocators (ARGS=--quick: in 5 minutes)"
 	@echo "make compare BASE=HEAD the library of the working tree beside a revision's: better, worse or same"
 	@echo "make format            lay out all sources as the tests want them"
+	@echo "make drawings          make the SVG files of docs/drawings from their sources"
 	@echo "make tidy              clang-tidy over the library's sources"
 	@echo "make clean             remove everything that was built"
 
@@ -86,6 +87,10 @@ compare:
 format:
 	@scripts/setup.sh lint
 	@scripts/test.py --list-formatted | xargs clang-format-19 -i
+
+drawings:
+	@scripts/setup.sh drawings
+	@scripts/drawings.py $(ARGS)
 
 tidy:
 	@scripts/setup.sh lint

@@ -7,6 +7,7 @@
 #   scripts/setup.sh test       build + second compiler, debuggers, the programs that tests run
 #   scripts/setup.sh bench      build + what benchmarks and comparisons need: allocators, programs, plots
 #   scripts/setup.sh lint       build + clang-format and clang-tidy
+#   scripts/setup.sh drawings   graphviz, which makes docs/drawings/*.svg
 #   scripts/setup.sh cleanroot  what scripts/clean_root.sh needs
 #   scripts/setup.sh list test  print the packages of a group and do nothing
 #
@@ -42,6 +43,7 @@ entries() {
       # Two readers of profiles: gperftools' pprof, and the sources of Go's with a compiler for them.
       echo "google-perftools golang-1.19-go golang-github-google-pprof-dev"
       ;;
+    drawings) echo "python3 graphviz=dot" ;;
     cleanroot) echo "debootstrap debian-archive-keyring git=git util-linux" ;;
     *) return 1 ;;
   esac
@@ -131,7 +133,7 @@ main() {
     return
   fi
   if (($# != 1)) || ! entries "$1" >/dev/null; then
-    die "usage: scripts/setup.sh [list] build|test|bench|lint|cleanroot"
+    die "usage: scripts/setup.sh [list] build|test|bench|lint|drawings|cleanroot"
   fi
   local group=$1
   if ! command -v dpkg-query >/dev/null 2>&1; then
