@@ -38,44 +38,44 @@ class Way(typing.NamedTuple):
 
 
 WAYS = (
-    Way("a list", ("LoseList",), "lost", "lost", "lost"),
+    Way("a list", ("LoseList",), "leaked", "leaked", "leaked"),
     Way("a cycle", ("LoseCycle",),
-        "lost, one directly", "lost, all indirectly (1)", "lost, one directly"),
-    Way("a C++ object with a vector inside", ("LoseVector",), "lost", "lost", "lost"),
-    Way("held by an encoded pointer", ("LoseHidden",), "lost", "lost", "lost"),
-    Way("a large object", ("LoseLarge",), "lost", "lost", "lost"),
-    Way("in a mapping to which nothing leads", ("LoseInMapping",),
-        "lost", "lost", "reachable (2)"),
-    Way("before `main`", ("EarlyLost",), "lost", "lost", "lost"),
-    Way("by a global object's destructor", ("LateLost",), "`strict`: lost", "lost (3)", "lost (3)"),
+        "leaked, one directly", "leaked, all indirectly (1)", "leaked, one directly"),
+    Way("a C++ object with a vector inside", ("LoseVector",), "leaked", "leaked", "leaked"),
+    Way("held by an encoded pointer", ("LoseHidden",), "leaked", "leaked", "leaked"),
+    Way("a large object", ("LoseLarge",), "leaked", "leaked", "leaked"),
+    Way("in an unreachable mapping", ("LoseInMapping",),
+        "leaked", "leaked", "reachable (2)"),
+    Way("before `main`", ("EarlyLost",), "leaked", "leaked", "leaked"),
+    Way("by a global object's destructor", ("LateLost",), "`strict`: leaked", "leaked (3)", "leaked (3)"),
     Way("held by a pointer to its byte 2000", ("FarPointer",),
-        "lost (4)", "held", "possibly lost (5)"),
+        "leaked (4)", "held", "possibly lost (5)"),
     Way("held by a pointer to its byte 104", ("HoldInterior",),
         "held", "held", "possibly lost (5)"),
     Way("held by global data", ("HoldGlobal",), "held", "held", "reachable"),
     Way("held by a thread's stack, register, thread-local storage",
         ("HoldThreadStack", "HoldThreadRegister", "HoldThreadLocal"), "held", "held", "reachable"),
     Way("held by an object of the C library's `malloc`", ("HoldCLibrary",),
-        "held", "lost (6)", "reachable (6)"),
-    Way("held by a mapping that global data leads to", ("HoldReached",),
-        "held", "lost (7)", "reachable"),
+        "held", "leaked (6)", "reachable (6)"),
+    Way("held by a mapping that global data points to", ("HoldReached",),
+        "held", "leaked (7)", "reachable"),
     Way("held by registered memory", ("HoldToldMapping",), "held", "held", "reachable"),
-    Way("told to be ignored; allocated while disabled", ("HoldToldIgnored", "HoldToldDisabled"),
-        "held", "held", "lost (8)"),
+    Way("ignored on request; allocated while disabled", ("HoldToldIgnored", "HoldToldDisabled"),
+        "held", "held", "leaked (8)"),
 )
 
 # Why they differ.
 NOTES = {
-    1: "LeakSanitizer calls lost directly what no lost object leads to; the others begin with one "
-       "of the cycle's.",
-    2: "memcheck searches all mappings, whether something leads to them or not.",
-    3: "Both look when the destructors have run.",
-    4: "`HEAP_CHECK_MAX_POINTER_OFFSET=-1` holds it.",
-    5: "memcheck calls possibly lost what only pointers into its middle lead to.",
-    6: "LeakSanitizer replaces the C library's `malloc` by name, and does not search what it does "
-       "not know; memcheck replaces the function itself.",
+    1: "LeakSanitizer calls an object directly leaked if no leaked object points to it; the others "
+       "begin with one object of the cycle.",
+    2: "memcheck searches all mappings, reachable or not.",
+    3: "Both check after the destructors.",
+    4: "`HEAP_CHECK_MAX_POINTER_OFFSET=-1` makes it reachable.",
+    5: "memcheck calls an object possibly lost if only pointers into its middle refer to it.",
+    6: "LeakSanitizer replaces the C library's `malloc` by name, and does not search objects that "
+       "it does not know; memcheck replaces the function itself.",
     7: "LeakSanitizer searches data, stacks and its own objects.",
-    8: "memcheck is not told.",
+    8: "memcheck does not see the request.",
 }
 
 HEADER = "| way | bytes, objects | `HEAPCHECK=normal` | LeakSanitizer | memcheck |"
@@ -93,12 +93,12 @@ def is_lost(kinds, told):
             total(kinds, "possibly", "reachable") == NOTHING)
 
 
-# Whether {kind: (bytes, objects)} is that of a way that lost or holds (bytes, objects).
+# Whether {kind: (bytes, objects)} is that of a way that leaks or holds (bytes, objects).
 VERDICTS = {
-    "lost": lambda kinds, told: is_lost(kinds, told) and total(kinds, "directly") != NOTHING,
-    "lost, one directly":
+    "leaked": lambda kinds, told: is_lost(kinds, told) and total(kinds, "directly") != NOTHING,
+    "leaked, one directly":
         lambda kinds, told: is_lost(kinds, told) and total(kinds, "directly")[1] == 1,
-    "lost, all indirectly":
+    "leaked, all indirectly":
         lambda kinds, told: is_lost(kinds, told) and total(kinds, "directly") == NOTHING,
     "possibly lost": lambda kinds, told: kinds == {"possibly": told},
     "reachable": lambda kinds, told: kinds == {"reachable": told},
