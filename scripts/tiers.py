@@ -33,10 +33,10 @@ NOT_FOR_TESTS = {"coverage": "make coverage"}
 REASONS = {
     "owned": "the sanitizer owns malloc, so there is no library to preload or to link with",
     "once": "does not depend on how the library is built: once, where it is built as shipped",
-    "shipped": "is about what is shipped: files, sizes, figures",
+    "shipped": "tests what is shipped: files, sizes, figures",
     "no C++": "GoogleTest and C++ programs need a C++ library",
     "64 bits": "the programs of a 64-bit system cannot load a 32-bit library",
-    "asserts": "a protocol's timing: asserts and missing optimisation hide what it looks for",
+    "asserts": "tests the timing of a protocol, which asserts and missing optimisation change",
     "fuzzer": "needs libFuzzer; the fuzz preset is asan's for everything else",
     "bench": "the benchmark programs are built with what is shipped only",
 }
@@ -44,12 +44,12 @@ REASONS = {
 # Kind, which is the label of its tests -> what it is.
 KINDS = {
     "unit": "a test file per source file, on fake virtual memory (GoogleTest)",
-    "entry": "what each entry point promises, through the library",
-    "process": "life of a process: threads, fork, dlopen, limits, misuse, reports",
-    "compat": "programs of gperftools' on the libraries",
-    "model": "how one thread takes another's cache: searched in full, and tried",
+    "entry": "the contract of each entry point, through the library",
+    "process": "the life of a process: threads, fork, dlopen, limits, misuse, reports",
+    "compat": "gperftools' own programs on the libraries",
+    "model": "how one thread takes another's cache: a model, and runs on the machine",
     "layout": "layers, headers, comments, symbols, instructions, start-up size",
-    "packaging": "what is installed and packaged, as users find it",
+    "packaging": "what users install: files and packages",
     "programs": "real programs on the library, compared with the C library's malloc",
     "bench": "the benchmark programs and their runner",
     "fuzz": "each fuzz target with a fixed seed; in make test-all for ten minutes more",
