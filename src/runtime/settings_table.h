@@ -73,242 +73,238 @@ static_assert(kTuning.release.default_rate == 1.0);
 // of their names.
 inline constexpr SettingRow kSettingRows[] = {
     Row("HEAPCHECK", kWord, "", &Settings::heap_check, kNamesFiles | kFullLibrary,
-        "Look for memory that the program has lost, when it exits, and end it with status 1 and a "
-        "report where there is some: minimal, only what was allocated since main began; normal, "
-        "everything, before the destructors of the program's global objects; strict, after them; "
-        "draconian, all that was not freed, reachable or not; as-is, what the HEAP_CHECK_ "
-        "variables say; local, only where the program asks. Records the stack of every allocation. "
-        "This and the next ones: the full library only. See docs/leak-checker.md."),
+        "Check for leaks when the process exits. If there are some, print a report and exit with "
+        "status 1. minimal: only allocations since main began; normal: all, before the "
+        "destructors of the program's global objects; strict: after them; draconian: everything "
+        "that was not freed, reachable or not; as-is: according to the HEAP_CHECK_ variables; "
+        "local: only where the program asks. Records the stack of every allocation. This and the "
+        "next variables: the full library only. See docs/leak-checker.md."),
     Row("HEAPPROFILE", kText, "", &Settings::heap_profile, kNamesFiles | kFullLibrary,
-        "Record every allocation from the start of the process, and write profiles of the heap to "
-        "files whose names begin so: PREFIX.0001.heap and so on. This and the next ones: the full "
+        "Record every allocation from the start of the process, and write heap profiles to files "
+        "with this prefix: PREFIX.0001.heap and so on. This and the next variables: the full "
         "library only. See docs/heap-profiler.md."),
     Row("HEAPPROFILESIGNAL", kInteger, "0", {0, 64}, &Settings::heap_profile_signal,
         kNamesFiles | kFullLibrary,
-        "With HEAPPROFILE: the number of a signal at which a profile is written, by the next "
-        "thread that allocates or frees; 0 for none. A signal that already has a handler is not "
-        "taken."),
+        "With HEAPPROFILE: the number of a signal at which the next thread that allocates or "
+        "frees writes a profile; 0 for none. A signal that already has a handler is not taken."),
     Row("HEAPPROFILE_USE_PID", kBoolean, "false", &Settings::heap_profile_use_pid,
         kNamesFiles | kFullLibrary,
-        "With HEAPPROFILE: have `_` and the number of the process behind the prefix. Forked "
-        "children do so anyway, and programs that the process starts, in whose environment this is "
-        "set."),
+        "With HEAPPROFILE: append `_` and the process number to the prefix. Forked children "
+        "always do, and so do programs that the process starts with this variable."),
     Row("HEAP_CHECK_AFTER_DESTRUCTORS", kBoolean, "false", &Settings::heap_check_after_destructors,
         kFullLibrary,
         "With HEAPCHECK=as-is: check after the destructors of the program's global objects."),
     Row("HEAP_CHECK_DUMP_DIRECTORY", kText, "/tmp", &Settings::heap_check_dump_directory,
         kNamesFiles | kFullLibrary,
-        "Where the leak checker writes profiles of what was lost, for pprof."),
+        "The directory in which the leak checker writes profiles of leaks, for pprof."),
     Row("HEAP_CHECK_IDENTIFY_LEAKS", kBoolean, "false", &Settings::heap_check_identify_leaks,
         kFullLibrary,
-        "In the leak checker's reports and profiles: each lost object by itself, its address as an "
+        "List each leaked object separately in reports and profiles, with its address as an "
         "additional innermost frame."),
     Row("HEAP_CHECK_IGNORE_GLOBAL_LIVE", kBoolean, "true", &Settings::heap_check_ignore_global_live,
         kFullLibrary,
-        "With HEAPCHECK=as-is: what can be reached from the writable data of the program and its "
-        "libraries is not lost."),
+        "With HEAPCHECK=as-is: objects that are reachable from the writable data of the program "
+        "and its libraries are not leaked."),
     Row("HEAP_CHECK_IGNORE_THREAD_LIVE", kBoolean, "true", &Settings::heap_check_ignore_thread_live,
         kFullLibrary,
-        "With HEAPCHECK=as-is: what can be reached from threads' stacks, registers and "
-        "thread-local storage is not lost."),
+        "With HEAPCHECK=as-is: objects that are reachable from threads' stacks, registers and "
+        "thread-local storage are not leaked."),
     Row("HEAP_CHECK_MAX_LEAKS", kInteger, kTuning.leak_check.max_leaks, {-kMaxBytes, kMaxBytes},
         &Settings::heap_check_max_leaks, kFullLibrary | kZeroIsUnlimited,
-        "How many places of allocation the leak checker prints, those that lost most first; 0 or "
-        "less for all. The profile always has all."),
+        "How many call sites the leak checker prints, those that leaked most first; 0 or less for "
+        "all. The profile always has all."),
     Row("HEAP_CHECK_MAX_POINTER_OFFSET", kBytes, kTuning.leak_check.max_pointer_offset_bytes,
         {-1, kMaxBytes}, &Settings::heap_check_max_pointer_offset, kFullLibrary,
-        "How far into an object a pointer may point that keeps it from being lost; -1 for "
+        "How many bytes into an object a pointer may point and still make it reachable; -1 for "
         "anywhere."),
     Row("HEAP_CHECK_POINTER_SOURCE_ALIGNMENT", kInteger,
         kTuning.leak_check.pointer_source_alignment, {1, 8},
         &Settings::heap_check_pointer_source_alignment, kFullLibrary,
         "The leak checker looks for pointers at addresses that are multiples of this. Less than "
-        "the size of a pointer is slow, and only for programs with packed structures."),
+        "the size of a pointer is slow, and useful only for programs with packed structures."),
     Row("HEAP_CHECK_RUN_UNDER_GDB", kBoolean, "false", &Settings::heap_check_run_under_gdb,
         kFullLibrary,
-        "Check for leaks under a debugger as well, which keeps the checker from stopping the other "
-        "threads: what they hold at that moment may be reported. Else the checker says that it is "
-        "off."),
+        "Check for leaks under a debugger too. The debugger keeps the checker from stopping the "
+        "other threads: objects that they hold at that moment may be reported. Without this, the "
+        "checker says that it is off."),
     Row("HEAP_CHECK_SHOW_CONTENTS", kBoolean, "false", &Settings::heap_check_show_contents,
         kNamesFiles | kFullLibrary,
-        "Show the first words of a lost object of each place in the leak checker's reports. They "
-        "may be the user's secrets."),
+        "Show the first words of one leaked object of each call site in the leak checker's "
+        "reports. They may be the user's secrets."),
     Row("HEAP_CHECK_TEST_POINTER_ALIGNMENT", kBoolean, "false",
         &Settings::heap_check_test_pointer_alignment, kFullLibrary,
-        "When the leak checker finds lost memory: say whether it would have found less had it "
-        "looked for pointers at every address."),
+        "When the leak checker finds leaks: say whether it would find fewer if it looked for "
+        "pointers at every address."),
     Row("HEAP_PROFILE_ALLOCATION_INTERVAL", kBytes, kTuning.heap_profiler.allocation_interval_bytes,
         {-kMaxBytes, kMaxBytes}, &Settings::heap_profile_allocation_interval, kFullLibrary,
-        "While the heap profiler runs: write a profile whenever so many bytes more were allocated; "
-        "0 or less does not."),
+        "While the heap profiler runs: write a profile each time this many more bytes were "
+        "allocated; 0 or less for none."),
     Row("HEAP_PROFILE_CLEANUP", kBoolean, "true", &Settings::heap_profile_cleanup,
         kNamesFiles | kFullLibrary,
-        "With HEAPPROFILE: remove files of these names that an earlier run has left, when the "
-        "process starts."),
+        "With HEAPPROFILE: remove files with these names from an earlier run when the process "
+        "starts."),
     Row("HEAP_PROFILE_DEALLOCATION_INTERVAL", kBytes, "0", {-kMaxBytes, kMaxBytes},
         &Settings::heap_profile_deallocation_interval, kFullLibrary,
-        "While the heap profiler runs: write a profile whenever so many bytes more were freed; 0 "
-        "or less does not."),
+        "While the heap profiler runs: write a profile each time this many more bytes were freed; "
+        "0 or less for none."),
     Row("HEAP_PROFILE_INUSE_INTERVAL", kBytes, kTuning.heap_profiler.in_use_interval_bytes,
         {-kMaxBytes, kMaxBytes}, &Settings::heap_profile_inuse_interval, kFullLibrary,
-        "While the heap profiler runs: write a profile whenever so many bytes more than ever "
-        "before are in use; 0 or less does not."),
+        "While the heap profiler runs: write a profile each time this many more bytes are in use "
+        "than ever before; 0 or less for none."),
     Row("HEAP_PROFILE_TIME_INTERVAL", kInteger, "0", {-kMaxSeconds, kMaxSeconds},
         &Settings::heap_profile_time_interval_seconds, kFullLibrary,
-        "While the heap profiler runs: write a profile whenever so many seconds have passed, as "
-        "soon as a thread allocates or frees; 0 or less does not."),
+        "While the heap profiler runs: write a profile each time this many seconds have passed, "
+        "as soon as a thread allocates or frees; 0 or less for none."),
     Row("MALLOCSTATS", kInteger, "0", {0, 2}, &Settings::malloc_stats, kNoTraits,
-        "Print statistics of the heap to stderr when the process exits: 1 where all bytes are, 2 "
-        "also tables of object sizes and of free memory. See docs/statistics.md."),
+        "Print statistics of the heap to stderr when the process exits: 1 for the sums, 2 also "
+        "for tables of object sizes and of free memory. See docs/statistics.md."),
     Row("OMPI_HOME", kPresence, "", &Settings::has_open_mpi, kNamesFiles,
-        "With HEAPPROFILE, where this is set: as HEAPPROFILE_USE_PID, since Open MPI starts many "
-        "processes at once."),
+        "With HEAPPROFILE: if this is set, the same as HEAPPROFILE_USE_PID, since Open MPI starts "
+        "many processes at once."),
     Row("PMIX_RANK", kText, "", &Settings::pmix_rank, kNamesFiles,
-        "With HEAPPROFILE: `.rank-` and this stand behind the prefix. It is the process's number "
-        "among those that were started together."),
+        "With HEAPPROFILE: append `.rank-` and this to the prefix. It is the number of the "
+        "process among those that were started together."),
     Row("PMI_RANK", kText, "", &Settings::pmi_rank, kNamesFiles,
-        "The same, where none of the others of this kind is set."),
+        "The same as PMIX_RANK, if no other variable of this kind is set."),
     Row("PPROF_PATH", kText, "pprof", &Settings::pprof_path, kNamesFiles,
         "The name of pprof in the command that the leak checker prints."),
     Row("SLURM_JOB_ID", kPresence, "", &Settings::in_slurm_job, kNamesFiles,
-        "With HEAPPROFILE, where this is set: `.slurmid-` and SLURM_PROCID stand behind the "
-        "prefix, without that the number of the process. PMIX_RANK comes first."),
+        "With HEAPPROFILE: if this is set, append `.slurmid-` and SLURM_PROCID to the prefix, or "
+        "the process number if there is no SLURM_PROCID. PMIX_RANK takes precedence."),
     Row("SLURM_PROCID", kText, "", &Settings::slurm_process, kNamesFiles, "See SLURM_JOB_ID."),
     Row("TCMALLOC_AGGRESSIVE_DECOMMIT", kBoolean, "false", &Settings::aggressive_decommit,
         kNoTraits,
-        "Give free runs of pages back to the system at once. Small, and slow where a program frees "
-        "and allocates in turn."),
+        "Release free runs of pages to the OS at once. This saves memory, and is slow if a "
+        "program frees and allocates in turn."),
     Row("TCMALLOC_BACKGROUND", kBoolean, "false", &Settings::background, kNoTraits,
-        "Start a thread when the library is loaded that gives free memory back to the system while "
-        "the program does not call the library at all. Without it, and in forked children, the "
-        "program's own threads do that when they next allocate or free."),
+        "Start a thread when the library is loaded that releases free memory to the OS while the "
+        "program does not call the library. Without it, and in forked children, the program's own "
+        "threads do that when they next allocate or free."),
     Row("TCMALLOC_CHECK", kBoolean, "false", &Settings::check, kNoTraits,
-        "Give no thread a cache: every allocation and every free goes to the central free lists "
-        "and is checked there at once. Slow; for finding double frees and frees of bad pointers "
+        "Give no thread a cache: every allocation and every free goes to the central free lists, "
+        "which check it at once. Slow; use it to find double frees and frees of bad pointers "
         "where they happen."),
     Row("TCMALLOC_DEVMEM_DEVICE", kText, "/dev/mem", &Settings::devmem_device, kNamesFiles,
-        "The device, or file, that `TCMALLOC_DEVMEM_START` speaks of."),
+        "The device, or file, for `TCMALLOC_DEVMEM_START`."),
     Row("TCMALLOC_DEVMEM_LIMIT", kMebibytes, "0", {0, kMaxMebibytes}, &Settings::devmem_limit_bytes,
-        kNamesFiles,
-        "Where the device's memory that may be used ends, an address in MiB; 0 for no end."),
+        kNamesFiles, "The end of the usable device memory, an address in MiB; 0 for no end."),
     Row("TCMALLOC_DEVMEM_START", kMebibytes, "0", {0, kMaxMebibytes}, &Settings::devmem_start_bytes,
         kNamesFiles,
-        "Take memory for objects from a device that stands for physical memory, from this address "
-        "in MiB on; 0 does not. See docs/system-memory.md."),
+        "Take memory for objects from a device that represents physical memory, from this address "
+        "in MiB on; 0 for none. See docs/system-memory.md."),
     Row("TCMALLOC_DISABLE_MEMORY_RELEASE", kBoolean, "false", &Settings::disable_memory_release,
-        kNoTraits, "Never give memory back to the system, not even when asked by malloc_trim."),
+        kNoTraits, "Never release memory to the OS, not even for malloc_trim."),
     Row("TCMALLOC_HEAP_LIMIT_MB", kMebibytes, "0", {0, kMaxBytes / (1 << 20)},
         &Settings::hard_limit_bytes, kZeroIsUnlimited,
-        "How many MiB of memory the heap may take, its own records included; 0 for no limit. An "
-        "allocation that does not fit fails, once all that is free, in caches too, has gone back "
-        "to the system. The first that fails is reported in a line on stderr, unless the program "
-        "has a limit callback."),
+        "How many MiB the heap may use, its own records included; 0 for no limit. Before an "
+        "allocation fails at the limit, the library releases all free memory to the OS, that of "
+        "caches included. The first allocation that fails is reported in a line on stderr, unless "
+        "the program has a limit callback."),
     Row("TCMALLOC_HUGEPAGES", kBoolean, "true", &Settings::hugepages, kNoTraits,
-        "Ask the system for transparent hugepages where the heap grows beyond 32 MiB, or beyond 8 "
-        "MiB for an object of 1 MiB or more, unless the system has none or the process was told to "
-        "have none, and have it put memory behind smaller heaps ahead of use, up to 256 KiB at a "
-        "time."),
+        "Ask the OS for transparent hugepages where the heap grows beyond 32 MiB, or beyond 8 MiB "
+        "for an object of 1 MiB or more, unless the OS has none or the process has disabled them; "
+        "and pre-fault smaller heaps, up to 256 KiB at a time."),
     Row("TCMALLOC_LARGE_ALLOC_REPORT_THRESHOLD", kBytes, kTuning.large_reports.threshold_bytes,
         {-kMaxBytes, kMaxBytes}, &Settings::large_report_threshold_bytes,
         kZeroIsUnlimited | kLinesWhereSet,
-        "Allocations of this many bytes and more are counted, and reported to the function that "
-        "the program may have set (tcmalloc_set_large_allocation_callback). Where the variable is "
-        "set, also to its default, each report is a line on stderr as well; without it none is "
-        "written. A line of libtcmalloc ends in the addresses of the functions that called the "
-        "allocator, the innermost first. Each report raises the threshold by an eighth. 0 or less: "
-        "no counting and no reports."),
+        "Count allocations of this many bytes and more, and report them to the function that the "
+        "program has set (tcmalloc_set_large_allocation_callback). If the variable is set, also "
+        "to its default, each report is a line on stderr as well; otherwise none is written. In "
+        "libtcmalloc a line ends with the addresses of the functions that called the allocator, "
+        "innermost first. Each report raises the threshold by an eighth. 0 or less: no counting "
+        "and no reports."),
     Row("TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES", kBytes, kTuning.cache_budget.total_bytes,
         {0, kMaxBytes}, &Settings::max_total_thread_cache_bytes, kNoTraits,
-        "What the caches of all threads together may hold, free objects and the arrays of pointers "
-        "to them. Each thread may have 64 KiB whatever this says; beyond that threads that are "
-        "busy take from those that are not. Raise it when many threads allocate and free more than "
-        "that at a time."),
+        "The budget of all thread caches together: free objects and the arrays of pointers to "
+        "them. Each thread may have 64 KiB whatever the budget; beyond that, busy threads take "
+        "from idle ones. Raise it if many threads allocate and free more than that at a time."),
     Row("TCMALLOC_MEMBARRIER", kBoolean, "true", &Settings::membarrier, kNoTraits,
-        "Call membarrier(2), to empty the caches of threads that sleep. To be set to false where a "
-        "sandbox ends processes for system calls that it does not know; threads are then asked, "
-        "and flush when they next need memory."),
+        "Call membarrier(2) to empty the caches of sleeping threads. Set it to false if a sandbox "
+        "ends processes for unknown system calls; each thread then flushes its cache when it next "
+        "needs memory."),
     Row("TCMALLOC_MEMFS_ABORT_ON_FAIL", kBoolean, "false", &Settings::memfs_abort_on_fail,
         kNamesFiles,
-        "End the process when the memory file cannot grow: at its limit, when the file system is "
-        "full, and when there is no file."),
+        "Abort when the memory file cannot grow: at its limit, when the file system is full, and "
+        "when there is no file."),
     Row("TCMALLOC_MEMFS_DISABLE_FALLBACK", kBoolean, "false", &Settings::memfs_disable_fallback,
         kNamesFiles,
-        "When the memory file cannot grow, allocations fail; no other memory is used for objects."),
+        "When the memory file cannot grow, allocations fail, and no other memory is used for "
+        "objects."),
     Row("TCMALLOC_MEMFS_IGNORE_MMAP_FAIL", kBoolean, "false", &Settings::memfs_ignore_mmap_fail,
         kNamesFiles,
-        "Try the memory file again although the system once refused to let it grow. Else that ends "
-        "its use, unless there is nothing else."),
+        "Try the memory file again after the OS has refused to let it grow. Otherwise a refusal "
+        "ends its use, unless there is no other memory."),
     Row("TCMALLOC_MEMFS_LIMIT_MB", kMebibytes, "0", {0, kMaxMebibytes},
         &Settings::memfs_limit_bytes, kNamesFiles,
-        "How large the memory file may become, in MiB; 0 for no limit."),
+        "The largest size of the memory file, in MiB; 0 for no limit."),
     Row("TCMALLOC_MEMFS_MALLOC_PATH", kText, "", &Settings::memfs_path, kNamesFiles,
-        "Take memory for objects from a file on a hugetlbfs or tmpfs file system: this is how its "
-        "name begins. It is removed at once and goes with the process. See docs/system-memory.md "
-        "about fork."),
+        "Take memory for objects from a file on a hugetlbfs or tmpfs file system; this is the "
+        "prefix of its name. The name is removed at once, and the file ends with the process. See "
+        "docs/system-memory.md about fork."),
     Row("TCMALLOC_MEMFS_MAP_PRIVATE", kBoolean, "false", &Settings::memfs_map_private, kNamesFiles,
-        "Map the memory file so that what is written is the process's own, and a forked child gets "
-        "a copy. Else parent and child have the same memory, and the child may only call exec or "
+        "Map the memory file so that writes are private to the process, and a forked child gets a "
+        "copy. Otherwise parent and child share the memory, and the child may only call exec or "
         "_exit."),
     Row("TCMALLOC_PRESSURE", kText, "", &Settings::pressure, kFullLibrary,
-        "Listen to what the system says about memory running short, and empty the allocator's "
-        "caches by levels, in a thread of the library's: \"auto\", or a list of sources and "
-        "thresholds (docs/pressure.md). libtcmalloc_minimal does not listen."),
+        "Respond to memory pressure: empty the allocator's caches by levels, in a thread of the "
+        "library, when the OS reports that memory is short. \"auto\", or a list of sources and "
+        "thresholds (docs/pressure.md). libtcmalloc_minimal does not respond."),
     Row("TCMALLOC_PROFILE", kText, "", &Settings::profile_files, kNamesFiles | kFullLibrary,
-        "Sample allocations and write heap profiles to files: PATH, or PATH and a list of options, "
-        "`PATH,at=exit,signal=USR1,every=60s,peak` for example (docs/profiles.md). Without options "
-        "a profile is written when the process exits. The sampling interval is "
-        "TCMALLOC_SAMPLE_PARAMETER, or 512 KiB where that is not set. The full library only."),
+        "Sample allocations and write heap profiles to files: PATH, or PATH and a list of "
+        "options, for example `PATH,at=exit,signal=USR1,every=60s,peak` (docs/profiles.md). "
+        "Without options a profile is written when the process exits. The sampling interval is "
+        "TCMALLOC_SAMPLE_PARAMETER, or 512 KiB if that is not set. The full library only."),
     Row("TCMALLOC_RELEASE_RATE", kNumber, "1.0", {0, kTuning.release.max_rate},
         &Settings::release_rate, kNoTraits,
-        "How eagerly free memory goes back to the system by itself. At 1 what the program needed "
-        "within the last four seconds is kept, and the rest goes at 512 MiB per second; higher "
-        "rates keep for less long and are faster. 0 never, reasonable values up to 10. Locked "
-        "memory goes back too where the kernel allows it (Linux 5.18): a program that calls "
-        "mlockall because it must not meet page faults sets this to 0."),
+        "How fast free memory is released to the OS. At 1, memory that the program needed within "
+        "the last four seconds is kept, and the rest is released at 512 MiB per second; a higher "
+        "rate keeps memory for a shorter time and releases faster. 0 never releases; reasonable "
+        "values are up to 10. Locked memory is released too where the kernel allows it (Linux "
+        "5.18): a program that calls mlockall to avoid page faults must set this to 0."),
     Row("TCMALLOC_REPORT_AT_TERM", kBoolean, "false", &Settings::report_at_term, kNoTraits,
-        "On SIGTERM, write what MALLOCSTATS, TCMALLOC_PROFILE, HEAPPROFILE and HEAPCHECK write "
-        "when the process exits; then the signal ends the process. Only where the program has no "
-        "handler for SIGTERM when the library is loaded; a handler that the program installs later "
-        "replaces this one. Starts a thread. See docs/statistics.md."),
+        "On SIGTERM, write the reports of MALLOCSTATS, TCMALLOC_PROFILE, HEAPPROFILE and "
+        "HEAPCHECK that the process writes at exit; then the signal ends the process. Only if the "
+        "program has no handler for SIGTERM when the library is loaded; a handler that the "
+        "program installs later replaces this one. Starts a thread. See docs/statistics.md."),
     Row("TCMALLOC_SAMPLE_PARAMETER", kBytes, "0", {0, kMaxBytes}, &Settings::sample_period_bytes,
         kFullLibrary,
-        "Sample allocations for heap profiles (docs/profiles.md): the mean number of bytes from "
-        "one sample to the next. 0 for none; 524288 costs hardly anything. Programs change it at "
-        "run time by the property tcmalloc.sample_parameter. libtcmalloc_minimal takes no "
-        "samples."),
+        "Sample allocations for heap profiles (docs/profiles.md). The value is the sampling "
+        "interval: the mean number of bytes between samples. 0 for none; the cost of 524288 is "
+        "hardly noticeable. Programs change it at run time by the property "
+        "tcmalloc.sample_parameter. libtcmalloc_minimal takes no samples."),
     Row("TCMALLOC_SAMPLE_SEED", kInteger, "0", {0, kMaxBytes}, &Settings::sample_seed, kFullLibrary,
-        "Which allocations are sampled follows from this number and from what each thread "
-        "allocates, so that a run can be repeated. 0 for another choice in each process."),
+        "The seed for the choice of samples, so that a run can be repeated: the choice depends on "
+        "it and on the allocations of each thread. 0 for a different choice in each process."),
     Row("TCMALLOC_SKIP_MMAP", kBoolean, "false", &Settings::skip_mmap, kNoTraits,
-        "Do not take memory from mmap(2), only from sbrk(2)."),
+        "Take memory only from sbrk(2), not from mmap(2)."),
     Row("TCMALLOC_SKIP_SBRK", kBoolean, "false", &Settings::skip_sbrk, kNoTraits,
-        "Do not take memory from sbrk(2) when mmap(2) gives none. With both skipped every "
-        "allocation fails."),
+        "Do not take memory from sbrk(2) when mmap(2) fails. With both skipped every allocation "
+        "fails."),
     Row("TCMALLOC_SMALL", kBoolean, "false", &Settings::small, kNoTraits,
-        "Trade a little speed for space: caches of all threads share 1 MiB, each may have 16 KiB "
-        "whatever this says, no hugepages, and free memory goes back within half a second. Other "
-        "variables that are set prevail."),
+        "Trade a little speed for memory: all thread caches share 1 MiB, each may have 16 KiB "
+        "whatever that budget, no hugepages are used, and free memory is released within half a "
+        "second. Other variables that are set take precedence."),
     Row("TCMALLOC_SOFT_LIMIT", kBytesOrPercent, "0", {0, kMaxBytes}, &Settings::soft_limit,
         kZeroIsUnlimited,
-        "How large the heap should stay, as TCMALLOC_HEAP_LIMIT_MB counts; 0 for no limit. Free "
-        "memory goes back to the system before the heap grows beyond that, and as soon as it is "
-        "freed while the heap is larger, but no allocation fails. A percentage is one of the "
-        "memory that the control group (container) of the process may have, which is looked up "
-        "again every few seconds; without such a limit it has no effect."),
+        "The size that the heap should not exceed, counted like TCMALLOC_HEAP_LIMIT_MB; 0 for no "
+        "limit. The library releases free memory to the OS before the heap grows beyond it, and "
+        "as soon as it is freed while the heap is larger, but no allocation fails. A percentage "
+        "is a share of the memory limit of the control group (container), which is read again "
+        "every few seconds; without such a limit it has no effect."),
     Row("TCMALLOC_STACKTRACE_METHOD", kWord, "auto", &Settings::stack_trace_method, kFullLibrary,
-        "How the functions are found that called the allocator, or a function of "
-        "gperftools/stacktrace.h. cfi: by call frame information, which compilers write for "
-        "exceptions and debuggers; the trace ends at code that has none. fp: by frame pointers; "
-        "right only where all code was compiled with -fno-omit-frame-pointer. auto: cfi, and fp "
-        "from the first code on that has no call frame information, or where the C library has no "
-        "_dl_find_object (before glibc 2.35). none: no traces. The other values are names that "
-        "gperftools has, for the nearest of these. libtcmalloc_minimal has no stack traces."),
+        "How stack traces are taken, those of gperftools/stacktrace.h included. cfi: by call "
+        "frame information, which compilers write for exceptions and debuggers; the trace ends at "
+        "code that has none. fp: by frame pointers; correct only if all code was compiled with "
+        "-fno-omit-frame-pointer. auto: cfi, and fp from the first code on that has no call frame "
+        "information, or if the C library has no _dl_find_object (before glibc 2.35). none: no "
+        "traces. The other values are gperftools' names for the nearest of these. "
+        "libtcmalloc_minimal has no stack traces."),
     Row("TCMALLOC_STACKTRACE_METHOD_VERBOSE", kBoolean, "false",
         &Settings::stack_trace_method_verbose, kNoTraits,
-        "Say in a line on stderr which of them is used."),
+        "Print a line on stderr that says which method is used."),
     Row("TCMALLOC_STATS_EVERY", kText, "", &Settings::stats_every, kNamesFiles,
-        "Write the statistics as a line of JSON at this interval, to stderr or, with a comma and a "
-        "file name behind it, to the end of that file: `10s` or `1m,/tmp/stats.jsonl`. Units are "
+        "Write the statistics as a line of JSON at this interval, to stderr, or, with a comma and "
+        "a file name after it, to the end of that file: `10s` or `1m,/tmp/stats.jsonl`. Units are "
         "ms, s, m and h. Starts a thread. See docs/statistics.md."),
 };
 
@@ -323,21 +319,21 @@ struct IgnoredSettings {
   const char* names;
 };
 inline constexpr IgnoredSettings kIgnoredSettings[] = {
-    {"The heap profiler records what is allocated, not what is mapped",
+    {"The heap profiler records allocations, not mappings",
      "HEAP_PROFILE_MMAP,HEAP_PROFILE_ONLY_MMAP,HEAP_PROFILE_MMAP_LOG"},
-    {"The processor profiler, which is not there yet",
+    {"The CPU profiler, which does not exist yet",
      "CPUPROFILE,CPUPROFILE_USE_PID,CPUPROFILESIGNAL,CPUPROFILE_FREQUENCY,CPUPROFILE_REALTIME,"
      "CPUPROFILE_PER_THREAD_TIMERS,CPUPROFILE_TIMER_SIGNAL,PROFILESELECTED"},
-    {"The debugging allocator, elsewhere a library of its own",
+    {"The debug allocator, in gperftools a library of its own",
      "TCMALLOC_TRACE,TCMALLOC_TRACE_FILE,TCMALLOC_PAGE_FENCE,TCMALLOC_PAGE_FENCE_NEVER_RECLAIM,"
      "TCMALLOC_PAGE_FENCE_READABLE,TCMALLOC_RECLAIM_MEMORY,TCMALLOC_MAX_FREE_QUEUE_SIZE,"
      "TCMALLOC_SYMBOLIZE_STACKTRACE"},
-    {"The system is asked how large its pages are", "TCMALLOC_OVERRIDE_PAGESIZE"},
-    {"What moves between caches at a time follows from the size of objects and from their use",
+    {"The library asks the OS for the size of its pages", "TCMALLOC_OVERRIDE_PAGESIZE"},
+    {"The size of a batch follows from the size of objects and from their use",
      "TCMALLOC_TRANSFER_NUM_OBJ"},
     {"The sized forms of operator delete always use the size", "TCMALLOC_ENABLE_SIZED_DELETE"},
     {"For Windows", "TCMALLOC_DISABLE_REPLACEMENT"},
-    {"Nothing here is more talkative when asked, or behaves differently under valgrind",
+    {"The library has no verbose mode, and behaves the same under valgrind",
      "PERFTOOLS_VERBOSE,RUNNING_ON_VALGRIND"},
 };
 
