@@ -145,13 +145,13 @@ def means_part(data, path, folder):
     timed = [row for row in data["rows"]
              if row["group"] in summary.TIMED_GROUPS and row["name"] in derived["rows"]]
     programs = sum(row["group"] == "apps" for row in timed)
-    machine = f"{facts['processors']} processors ({facts['processor']}"
+    machine = f"{facts['processors']} CPUs ({facts['processor']}"
     machine += ", a virtual machine)" if facts.get("virtualization") == "yes" else ")"
     lines = [
         wrapped(f"Run of {facts['time'][:10]} on {machine}: geometric means over {len(timed)} "
                 f"rows, {programs} of them real programs, of this library's figure divided by the "
                 "other's, with 95 % intervals. Below 1 this library needs less."), "",
-        "| beside | time | peak memory |", "|---|---|---|"]
+        "| compared with | time | peak memory |", "|---|---|---|"]
     for allocator in data["allocators"]:
         if allocator["ours"] or allocator["missing"]:
             continue
@@ -171,8 +171,8 @@ def losses(timed, derived, ours):
     behind = sorted((name for name, ratio in ratios.items() if ratio.interval.low > 1),
                     key=lambda name: -ratios[name].median)
     ahead = sum(ratio.interval.high < 1 for ratio in ratios.values())
-    text = (f"Beside the best peer of each row this library is ahead in {ahead} rows, level in "
-            f"{len(ratios) - ahead - len(behind)} and behind in {len(behind)}")
+    text = (f"Compared with the best peer of each row this library is faster in {ahead} rows, "
+            f"level in {len(ratios) - ahead - len(behind)} and slower in {len(behind)}")
     most = [f"`{name}` ({ratios[name].median:.2f})" for name in behind[:3]]
     return text + (f". Its largest costs relative to the best peer's: {', '.join(most)}."
                    if most else ".")

@@ -17,11 +17,11 @@ GROUP_TITLES = {
     "memory": "Memory",
 }
 LEGEND = (
-    "An allocator's column is its cost divided by the reference's (below 1 is better), the median "
-    "of the rounds' own ratios. The reference is the best peer of a pilot that counts for nothing "
-    "else. The interval is the 95 % bootstrap interval of our ratio; the bound of 1.00 counts as "
-    "met when the interval reaches it. `~`: the interval is wider than ±3 % even after repeating, "
-    "read it as noise. `x`: crashed, failed or timed out. `-`: not measured.")
+    "An allocator's column is its cost divided by the reference's (below 1 is better): the median "
+    "of the rounds' own ratios. The reference is the best peer of a pilot round, which is not used "
+    "otherwise. The interval is the 95 % bootstrap interval of our ratio; the bound of 1.00 counts "
+    "as met when the interval reaches it. `~`: the interval is wider than ±3 % even after "
+    "repeating; read it as noise. `x`: crashed, failed or timed out. `-`: not measured.")
 
 
 def figure_text(value, unit):
@@ -238,15 +238,15 @@ def terminal(data, derived):
         heading, table = table_of(data, derived, group)
         if table:
             lines += [title, *aligned(heading, table), ""]
-    lines += ["Geometric means over the timed rows: cost to the reference, peak RSS to the leanest "
-              "peer of the pilot", *aligned(*mean_table(data, derived)), ""]
+    lines += ["Geometric means over the timed rows: cost to the reference, peak RSS to the smallest "
+              "of the peers in the pilot", *aligned(*mean_table(data, derived)), ""]
     found = notes(data, derived)
     if found:
-        lines += ["Besides:", *(f"  {line}" for line in found), ""]
+        lines += ["Also:", *(f"  {line}" for line in found), ""]
     if data["run"]["interrupted"]:
         lines.append("This run was interrupted.")
     if data["run"]["quick"]:
-        lines.append("This was a quick run: too short to conclude anything from.")
+        lines.append("This was a quick run: too short for conclusions.")
     return "\n".join(lines)
 
 
@@ -271,15 +271,17 @@ def page(data, derived, plots, json_name, reading="", times_name=""):
     machine = data["machine"]
     parts = [
         "# Benchmark results",
-        f"{machine['processors']} processors ({machine['processor']}), {machine['kernel']}, "
-        f"{machine['distribution']}, transparent hugepages `{machine['hugepages']}`; "
-        f"{machine['time'][:10]}. Every single measurement: [{json_name}]({json_name}). "
-        "This page is made from that file by `make bench`; do not edit it.",
+        "    make bench",
+        f"Run of {machine['time'][:10]} on {machine['processors']} CPUs ({machine['processor']}), "
+        f"{machine['kernel']}, "
+        f"{machine['distribution']}, transparent hugepages `{machine['hugepages']}`. "
+        f"All measurements: [{json_name}]({json_name}). "
+        "`make bench` generates this page from that file; do not edit it.",
         *(["## Reading", reading] if reading else []),
         "## Geometric means",
-        "Over the benchmark programs and the real ones. Time is relative to each row's reference, "
-        "peak RSS to its leanest peer. Rows in which an allocator failed are left out of its mean, "
-        "which flatters it.",
+        "Means over the benchmark programs and the real programs. Time is relative to each row's "
+        "reference, peak RSS to the peer with the smallest peak. The mean of an allocator leaves "
+        "out rows in which it failed, in its favour.",
         *_markdown(*mean_table(data, derived)), *without_the_outlier(data, derived),
         "## Row by row", LEGEND]
     for group, title in GROUP_TITLES.items():
@@ -307,7 +309,7 @@ def page(data, derived, plots, json_name, reading="", times_name=""):
         if details:
             parts += [f"### {row['name']}: all figures", *_markdown(*details)]
     if times_name:
-        parts += ["## t-test1, raw", f"One line for each run of the figures' data: "
+        parts += ["## t-test1, raw", f"One line for each run: "
                   f"[{times_name}]({times_name}), as `time.THREADS.ALLOCATOR.LARGEST_SIZE:`; "
                   f"{SWEEP_OPERATIONS:,} operations by each thread."]
     parts += ["## How it was measured", *_markdown(*allocator_table(data)),

@@ -81,7 +81,7 @@ class Made(unittest.TestCase):
         text = self.readme.read_text()
         self.assertTrue(text.startswith("Before.\n") and text.endswith("\nAfter.\n"))
         self.assertIn("| C library (glibc 1) | 0.50 [0.50, 0.50] | 1.00 [1.00, 1.00] |", text)
-        self.assertIn("ahead in 0 rows, level in 0 and behind in 1", text)
+        self.assertIn("faster in 0 rows, level in 0 and slower in 1", " ".join(text.split()))
         self.assertIn("`a` (2.00)", text)
         self.assertIn("[Details](bench/results/README.md)", text)
         self.assertIn("| a | 2.00 s |", (self.results / "README.md").read_text())
