@@ -122,10 +122,7 @@ bool ObjectTable::Remove(uintptr_t object, Traffic* traffic) {
   const SpinLockHolder holder(shard.lock);
   const Slots slots = shard.slots;
   Slot* const found = slots.capacity == 0 ? nullptr : &SlotOf(slots, object, hash);
-  if (found == nullptr || found->object == 0) {
-    ++shard.unknown;
-    return false;
-  }
+  if (found == nullptr || found->object == 0) return false;
   EndLocked(shard, *found);
   --shard.used;
   TellLocked(shard, traffic);
@@ -171,7 +168,6 @@ void ObjectTable::Clear() {
       shard.slots = Slots();
       shard.used = 0;
       shard.traffic = Traffic();
-      shard.unknown = 0;
     }
     FreeSlots(slots);
   }
@@ -182,15 +178,6 @@ size_t ObjectTable::num_objects() {
   for (Shard& shard : shards_) {
     const SpinLockHolder holder(shard.lock);
     sum += shard.used;
-  }
-  return sum;
-}
-
-uint64_t ObjectTable::num_unknown() {
-  uint64_t sum = 0;
-  for (Shard& shard : shards_) {
-    const SpinLockHolder holder(shard.lock);
-    sum += shard.unknown;
   }
   return sum;
 }

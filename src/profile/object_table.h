@@ -46,7 +46,7 @@ class ObjectTable {
   // False when there is no memory: then nothing happened. Adds to `traffic`. No lock may be held.
   // Bytes beyond kMaxBytes and marks beyond kMaxMark count as that.
   bool Insert(uintptr_t object, Site* site, uint64_t bytes, Traffic* traffic, uint32_t mark = 0);
-  // It is freed. False when it is not there, which is counted.
+  // It is freed. False when it is not there.
   bool Remove(uintptr_t object, Traffic* traffic);
   // What was said of an object when it was inserted. False when it is not there.
   struct Record {
@@ -60,8 +60,6 @@ class ObjectTable {
 
   // Of the objects that there are, or were a moment ago.
   size_t num_objects();
-  // Calls of Remove since Clear for objects that were not there: they are older than the table.
-  uint64_t num_unknown();
 
   // Calls f(lock) for every lock.
   template <typename F>
@@ -96,7 +94,6 @@ class ObjectTable {
     Slots slots TC_GUARDED_BY(lock);
     size_t used TC_GUARDED_BY(lock) = 0;
     Traffic traffic TC_GUARDED_BY(lock);
-    uint64_t unknown TC_GUARDED_BY(lock) = 0;
   };
 
   static uint64_t HashOf(uintptr_t object) { return (object >> 3) * 0x9e3779b97f4a7c15; }

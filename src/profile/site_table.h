@@ -12,7 +12,7 @@
 // (release), and who follows the list has loaded that address (acquire); a list is never cut, so a
 // walk needs no lock, and of two threads that bring the same stack the second finds the first's
 // site when its store fails and it looks again. Cost: a hash over the stack, a walk of a short
-// list. Memory: a table of pointers, and kBytesPerSite and the return addresses for each site.
+// list. Memory: a table of pointers, and sizeof(Site) and the return addresses for each site.
 #pragma once
 
 #include <atomic>
@@ -67,8 +67,6 @@ class Site {
 
 class SiteTable {
  public:
-  static constexpr size_t kBytesPerSite = sizeof(Site);
-
   explicit SiteTable(MetadataArena& arena) : arena_(arena) {}
   SiteTable(const SiteTable&) = delete;
   SiteTable& operator=(const SiteTable&) = delete;

@@ -61,7 +61,6 @@ TEST_F(ObjectTableTest, CountsWhatIsInUse) {
   EXPECT_FALSE(Remove(0x1000));
   EXPECT_FALSE(Remove(0x4000));
   EXPECT_EQ(objects_.num_objects(), 2u);
-  EXPECT_EQ(objects_.num_unknown(), 2u);
   EXPECT_EQ(traffic_.allocated_bytes, 30u);
   EXPECT_EQ(traffic_.freed_bytes, 10u);
   auto entries = Entries();
@@ -93,7 +92,6 @@ TEST_F(ObjectTableTest, ClearFreesAllAndGivesTheMemoryBack) {
   objects_.Clear();
   EXPECT_EQ(arena_.allocated_bytes(), before);
   EXPECT_EQ(objects_.num_objects(), 0u);
-  EXPECT_EQ(objects_.num_unknown(), 0u);
   EXPECT_EQ(Entries()[1].live_objects, 0u);
   EXPECT_EQ(Entries()[1].live_bytes, 0u);
   EXPECT_EQ(Entries()[1].allocated_objects, 100000u);
@@ -134,7 +132,6 @@ TEST_F(ObjectTableTest, OneLargePart) {
   for (const uintptr_t object : objects) ASSERT_TRUE(Insert(object, site, 1));
   for (const uintptr_t object : objects) ASSERT_TRUE(Remove(object)) << object;
   EXPECT_EQ(objects_.num_objects(), 0u);
-  EXPECT_EQ(objects_.num_unknown(), 0u);
   objects_.Clear();
 }
 
