@@ -49,7 +49,7 @@ class Roots {
   // StoppedThread. They may overlap, and their ends are those of words only where it matters.
   const MappedArray<RootRange>& always() const { return always_; }
 
-  // Each to be searched as a whole, with ForEachBackedPart, once a pointer leads into it: sorted,
+  // Each to be searched as a whole, as far as it is backed, once a pointer leads into it: sorted,
   // not overlapping.
   const MappedArray<RootRange>& if_reached() const { return map_.if_reached; }
 
@@ -60,15 +60,6 @@ class Roots {
   // What the program has protected of the heap's own memory, so that it cannot be read: sorted, not
   // overlapping. Guard pages of stacks that are objects, mostly.
   const MappedArray<AddressRange>& unreadable() const { return unreadable_; }
-
-  // Calls f(start, end) for the parts of one of if_reached() that have anything behind them.
-  template <typename F>
-  void ForEachBackedPart(const RootRange& range, F f) {
-    AddressRange rest = {range.start, range.end};
-    for (AddressRange part; backed_.TakeFirst(&rest, BackedPages::Want::kWritten, &part);) {
-      f(part.start, part.end);
-    }
-  }
 
  private:
   bool ReadMappings(Outcome* outcome);

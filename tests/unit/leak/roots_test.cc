@@ -25,6 +25,7 @@
 
 #include "base/compiler.h"
 #include "malloc/tc_names.h"
+#include "os/backed_pages.h"
 #include "runtime/heap.h"
 #include "testing/sanitizers.h"
 
@@ -65,11 +66,15 @@ class Found {
     num_threads_ = call.num_threads;
     reached_.resize(roots_.if_reached().size());
     for (const RootRange& range : roots_.always()) Search(range.start, range.end);
+    BackedPages backed(ExistingHeap().virtual_memory.hardware_page_size());
+    static_cast<void>(backed.Open());
     while (!waiting_.empty()) {
-      const RootRange range = roots_.if_reached()[waiting_.back()];
+      const RootRange& range = roots_.if_reached()[waiting_.back()];
       waiting_.pop_back();
-      roots_.ForEachBackedPart(range,
-                               [this](uintptr_t start, uintptr_t end) { Search(start, end); });
+      AddressRange rest = {range.start, range.end};
+      for (AddressRange part; backed.TakeFirst(&rest, BackedPages::Want::kWritten, &part);) {
+        Search(part.start, part.end);
+      }
     }
     std::sort(words_.begin(), words_.end());
   }
