@@ -59,11 +59,9 @@ class Finder {
 bool Finder::FindLive() {
   for (size_t i = 0; i < picture_.world.num_threads; ++i) {
     const uintptr_t address = picture_.world.threads[i].thread_pointer;
-    const MappingLine* const end = picture_.lines + picture_.num_lines;
-    const MappingLine* const line = std::upper_bound(
-        picture_.lines, end, address, [](uintptr_t a, const MappingLine& l) { return a < l.end; });
+    const MappingLine* const line = picture_.FirstLineAfter(address);
     ControlBlock block;
-    if (line != end && line->start <= address && line->readable &&
+    if (line != picture_.end_of_lines() && line->start <= address && line->readable &&
         ReadControlBlock(address, line->end, sample_, &block, picture_.reader) &&
         !blocks_.Push(block)) {
       return false;

@@ -100,10 +100,9 @@ Mapper::LineKind Mapper::KindOf(size_t index) const {
 }
 
 const MappingLine* Mapper::LineOf(uintptr_t address) const {
-  const MappingLine* const end = picture_.lines + picture_.num_lines;
-  const MappingLine* const line = std::upper_bound(
-      picture_.lines, end, address, [](uintptr_t a, const MappingLine& l) { return a < l.end; });
-  return line != end && line->readable && Contains(*line, address) ? line : nullptr;
+  const MappingLine* const line = picture_.FirstLineAfter(address);
+  const bool found = line != picture_.end_of_lines() && Contains(*line, address);
+  return found && line->readable ? line : nullptr;
 }
 
 bool Mapper::IsOwn(uintptr_t address) const {
@@ -198,11 +197,8 @@ bool Mapper::MapThreads() {
 bool Mapper::MapRegistered() {
   for (size_t i = 0; i < picture_.num_registered; ++i) {
     const AddressRange& range = picture_.registered[i];
-    const MappingLine* const end = picture_.lines + picture_.num_lines;
-    const MappingLine* line =
-        std::upper_bound(picture_.lines, end, range.start,
-                         [](uintptr_t a, const MappingLine& l) { return a < l.end; });
-    for (; line != end && line->start < range.end; ++line) {
+    const MappingLine* line = picture_.FirstLineAfter(range.start);
+    for (; line != picture_.end_of_lines() && line->start < range.end; ++line) {
       if (!line->readable) continue;
       const RootRange part = {std::max(range.start, line->start), std::min(range.end, line->end),
                               RootKind::kRegistered};

@@ -73,6 +73,13 @@ struct MemoryPicture {
   // Of threads that live and of others, in the order of their addresses.
   const ControlBlock* control_blocks = nullptr;
   size_t num_control_blocks = 0;
+
+  const MappingLine* end_of_lines() const { return lines + num_lines; }
+  // The first line that ends after `address`; end_of_lines() when there is none.
+  const MappingLine* FirstLineAfter(uintptr_t address) const {
+    return std::upper_bound(lines, end_of_lines(), address,
+                            [](uintptr_t a, const MappingLine& line) { return a < line.end; });
+  }
 };
 
 // Calls f(start, end) for the parts of [start, end) that lie in none of the `n` ranges, which are
