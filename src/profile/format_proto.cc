@@ -147,16 +147,11 @@ class ProtoProfile {
     return library == nullptr ? 0 : static_cast<uint32_t>(library - libraries_.begin() + 1);
   }
 
-  // Where the call is, of which a return address is behind.
-  static uintptr_t CallOf(uintptr_t return_address) {
-    return return_address == 0 ? 0 : return_address - 1;
-  }
-
   // Writes the locations that are new, and keeps the numbers of all.
   bool WriteLocations(const ProfileEntry& entry) {
     ids_.Clear();
     for (size_t i = 0; i < entry.depth; ++i) {
-      const uintptr_t address = CallOf(entry.frames[i]);
+      const uintptr_t address = CallBefore(entry.frames[i]);
       const AddressTable::Result location = locations_.FindOrInsert(address);
       if (location.number == 0 || !ids_.Push(location.number)) return false;
       if (!location.is_new) continue;

@@ -6,6 +6,7 @@
 
 #include "os/elf_symbols.h"
 #include "os/input_file.h"
+#include "profile/profile.h"
 
 namespace tcmalloc {
 

@@ -16,12 +16,6 @@
 
 namespace tcmalloc {
 
-// An address of the call that returns to `return_address`: the call may be the last instruction of
-// its function.
-constexpr uintptr_t CallBefore(uintptr_t return_address) {
-  return return_address == 0 ? 0 : return_address - 1;
-}
-
 class FunctionNames {
  public:
   explicit FunctionNames(VirtualMemory& vm) : entries_(vm), text_(vm) {}

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "profile/mapped_libraries.h"
 
-#include <errno.h>
-
+#include "os/input_file.h"
 #include "os/memory_map.h"
-#include "os/uncancelled_io.h"
 
 namespace tcmalloc {
 namespace {
@@ -13,17 +11,15 @@ constexpr size_t kFirstTextBytes = size_t{64} << 10;
 
 // Appends all of the file; what cannot be read ends it. False when there is no memory.
 bool ReadFile(const char* path, MappedArray<char>* text) {
-  const int fd = OpenForReading(path);
-  if (fd < 0) return true;
+  InputFile file(path);
+  if (!file.is_open()) return true;
   bool has_room = text->Reserve(kFirstTextBytes);
   while (has_room) {
-    const ssize_t n = ReadFrom(fd, text->end(), text->capacity() - text->size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) break;
-    text->Extend(static_cast<size_t>(n));
+    const size_t n = file.Read(text->end(), text->capacity() - text->size());
+    if (n == 0) break;
+    text->Extend(n);
     if (text->size() == text->capacity()) has_room = text->Reserve(2 * text->size());
   }
-  Close(fd);
   return has_room;
 }
 

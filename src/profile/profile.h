@@ -8,6 +8,12 @@
 
 namespace tcmalloc {
 
+// An address inside the call instruction before `return_address`. The return address itself may
+// belong to the next function.
+constexpr uintptr_t CallBefore(uintptr_t return_address) {
+  return return_address == 0 ? 0 : return_address - 1;
+}
+
 enum class ProfileKind : uint8_t {
   kHeap,         // what is in use now
   kPeakHeap,     // what was in use when most was

@@ -6,6 +6,7 @@
 #include "os/mapped_array.h"
 #include "profile/function_names.h"
 #include "profile/mapped_libraries.h"
+#include "profile/profile.h"
 #include "runtime/heap.h"
 
 namespace tcmalloc {
