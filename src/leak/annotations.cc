@@ -48,7 +48,7 @@ DisabledThread* FindThisThread() {
   return record;
 }
 
-DisabledThread* TakeRecord() {
+DisabledThread* ClaimRecord() {
   for (DisabledThread* record = disabled_threads.load(std::memory_order_acquire); record != nullptr;
        record = record->next) {
     uintptr_t none = 0;
@@ -146,7 +146,7 @@ void DisableForThisThread() {
   const ErrnoKeeper keeper;
   DisabledThread* record = FindThisThread();
   if (record == nullptr) {
-    record = TakeRecord();
+    record = ClaimRecord();
     if (record == nullptr) return;
     any_was_disabled.store(true, std::memory_order_relaxed);
     num_disabled.fetch_add(1, std::memory_order_relaxed);

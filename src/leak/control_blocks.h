@@ -25,10 +25,10 @@ bool ReadControlBlock(uintptr_t address, uintptr_t limit, uintptr_t sample, Cont
                       const MemoryReader* reader = nullptr);
 
 // Fills the empty `blocks` with those of the live threads and of those that ended: sorted. Of
-// `picture` everything else must be there. Requires: nothing of it changes, or the picture has a
+// `layout` everything else must be there. Requires: nothing of it changes, or the layout has a
 // reader. False when there is no
 // memory. Cost: a look at every cache line of mappings that a guard page precedes.
-[[nodiscard]] bool FindControlBlocks(const MemoryPicture& picture, BackedPages* backed,
+[[nodiscard]] bool FindControlBlocks(const MemoryLayout& layout, BackedPages* backed,
                                      MappedArray<ControlBlock>* blocks);
 
 }  // namespace tcmalloc

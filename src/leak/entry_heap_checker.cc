@@ -31,10 +31,10 @@ static_assert(sizeof(::HeapLeakChecker) == sizeof(GperftoolsLayout));
 static_assert(alignof(::HeapLeakChecker) == alignof(GperftoolsLayout));
 
 alignas(::HeapLeakChecker) constinit char global_storage[sizeof(::HeapLeakChecker)] = {};
-constinit std::atomic<bool> inactive_was_said{false};
+constinit std::atomic<bool> inactive_reported{false};
 
-TC_SLOW_PATH void SayInactive() {
-  if (inactive_was_said.exchange(true, std::memory_order_relaxed)) return;
+TC_SLOW_PATH void ReportInactive() {
+  if (inactive_reported.exchange(true, std::memory_order_relaxed)) return;
   WriteToStderr(
       "tcmalloc: a HeapLeakChecker says that there are no leaks without looking: HEAPCHECK is not "
       "set (HEAPCHECK=local checks where the program asks)\n");
@@ -63,7 +63,7 @@ HeapLeakChecker* HeapLeakChecker::GlobalChecker() {
 }
 
 bool HeapLeakChecker::NoGlobalLeaks() {
-  if (!tcmalloc::LeakCheckerIsActive()) tcmalloc::SayInactive();
+  if (!tcmalloc::LeakCheckerIsActive()) tcmalloc::ReportInactive();
   return tcmalloc::CheckProgram();
 }
 
@@ -87,7 +87,7 @@ HeapLeakChecker::~HeapLeakChecker() {
 bool HeapLeakChecker::DoNoLeaks(ShouldSymbolize) {
   if (tcmalloc::IsGlobal(this)) return tcmalloc::CheckProgram();
   if (part_ == nullptr) {
-    if (!tcmalloc::LeakCheckerIsActive()) tcmalloc::SayInactive();
+    if (!tcmalloc::LeakCheckerIsActive()) tcmalloc::ReportInactive();
     return true;
   }
   PartCheck* const part = static_cast<PartCheck*>(part_);

@@ -67,7 +67,7 @@ bool Examination::AddRoots(WorldStop world) {
   for (const RootRange& range : roots_.always()) {
     if (!AddRange(range)) return false;
   }
-  for (const RootRange& range : roots_.if_reached()) {
+  for (const RootRange& range : roots_.conditional()) {
     if (!marker_->AddConditional(range.start, range.end)) return false;
   }
   return !request_.from_threads || AddThreads(world);
@@ -85,7 +85,7 @@ bool Examination::AddRange(const RootRange& range) {
       return !request_.from_globals || marker_->AddRange(range.start, range.end);
     case RootKind::kRegistered:
       return marker_->AddRange(range.start, range.end, Marker::Pages::kAll);
-    case RootKind::kIfReached:
+    case RootKind::kConditional:
       break;
   }
   return true;
@@ -137,7 +137,7 @@ bool Examination::MarkFromIgnored() {
 }
 
 bool Examination::RootsHold(const WorldStop& world) {
-  if (world.is_complete || !request_.reachability || roots_.StillTrue()) return true;
+  if (world.is_complete || !request_.reachability || roots_.StillValid()) return true;
   outcome_ = Outcome::kUnsettled;
   return false;
 }

@@ -67,7 +67,7 @@ void FoundLeaks::Clear() {
   objects = bytes = direct_objects = direct_bytes = unread_bytes = 0;
 }
 
-LeakSite* FoundLeaks::Add(const LostObject& object, bool by_object) {
+LeakSite* FoundLeaks::Add(const LeakedObject& object, bool by_object) {
   // What has a stack is told apart by that alone.
   const size_t depth = object.depth;
   const size_t object_size = depth > 0 ? 0 : object.object_size;
@@ -108,7 +108,7 @@ LeakSite* FoundLeaks::Add(const LostObject& object, bool by_object) {
   return site;
 }
 
-bool FoundLeaks::SetNearest(LeakSite* site, const uintptr_t* frames, size_t depth) {
+bool FoundLeaks::SetNearestStack(LeakSite* site, const uintptr_t* frames, size_t depth) {
   uintptr_t* const own = frames_.AllocateArray<uintptr_t>(depth);
   if (own == nullptr) return false;
   std::copy_n(frames, depth, own);

@@ -23,7 +23,7 @@
 namespace tcmalloc {
 
 // What is known of one lost object.
-struct LostObject {
+struct LeakedObject {
   // Return addresses of its allocation, the innermost first; `depth` 0: nobody knows.
   const uintptr_t* frames = nullptr;
   size_t depth = 0;
@@ -84,9 +84,9 @@ class FoundLeaks {
   // Adds a lost object. Without a stack objects are told apart by size and age. With `by_object`
   // each is a site of its own, with its address as the innermost frame. Null when there is no
   // memory, else the site, which stays there until the next call.
-  LeakSite* Add(const LostObject& object, bool by_object);
+  LeakSite* Add(const LeakedObject& object, bool by_object);
   // The nearest stack of a site that has none, which is copied. False when there is no memory.
-  [[nodiscard]] bool SetNearest(LeakSite* site, const uintptr_t* frames, size_t depth);
+  [[nodiscard]] bool SetNearestStack(LeakSite* site, const uintptr_t* frames, size_t depth);
   // Sorts the sites, those first that lost most, and sums them up. False when there is no memory.
   [[nodiscard]] bool Finish();
 
@@ -140,10 +140,10 @@ class FoundLeaks {
 };
 
 // Where stack addresses lie. Read when all threads run again: it takes some milliseconds.
-class LeakPlaces {
+class LeakSymbols {
  public:
   // Of the first `max_sites` sites. What cannot be read, or where there is no memory, has no name.
-  LeakPlaces(const FoundLeaks& report, uint64_t max_sites, VirtualMemory& vm);
+  LeakSymbols(const FoundLeaks& report, uint64_t max_sites, VirtualMemory& vm);
 
   const MappedLibraries& libraries() const { return libraries_; }
   const FunctionNames& names() const { return names_; }
@@ -157,10 +157,10 @@ class LeakPlaces {
 // checked. Scripts look for the words "Leak check NAME detected leaks of N bytes in M objects" and
 // "The N largest leaks:", which gperftools wrote. Frames are as FunctionNames writes them.
 void WriteLeakText(const FoundLeaks& report, std::string_view name, uint64_t max_sites,
-                   const LeakPlaces& places, TextWriter* out);
+                   const LeakSymbols& symbols, TextWriter* out);
 // How a check that found nothing is summed up, with a newline. Requires: known() and no objects.
 void WriteLeakSummary(const FoundLeaks& report, TextWriter* out);
-void WriteLeakJson(const FoundLeaks& report, const LeakPlaces& places, TextWriter* out);
+void WriteLeakJson(const FoundLeaks& report, const LeakSymbols& symbols, TextWriter* out);
 
 enum class LeakFormat : uint8_t {
   // The same as of profiles (profile/profile_formats.h), for pprof and its like.

@@ -44,30 +44,30 @@ bool LeakCollector::AddNearestSites() {
   if (!samples.Reserve(num_samples)) return false;
   index_.ForEachSampled([&](const LiveObject& object, const void* sample) {
     // The number is written last: without it, a thread is still writing the sample.
-    if (static_cast<const Sample*>(sample)->number > 0) samples.Add(PlaceOf(object), sample);
+    if (static_cast<const Sample*>(sample)->number > 0) samples.Add(KeyOf(object), sample);
   });
   samples.Sort();
   for (LeakSite& site : *report_) {
     LiveObject example;
     if (site.object_size == 0 || !index_.Find(site.example, &example)) continue;
-    const auto* const nearest = static_cast<const Sample*>(samples.Nearest(PlaceOf(example)));
+    const auto* const nearest = static_cast<const Sample*>(samples.Nearest(KeyOf(example)));
     if (nearest == nullptr || nearest->depth == 0) continue;
-    if (!report_->SetNearest(&site, nearest->frames(), nearest->depth)) return false;
+    if (!report_->SetNearestStack(&site, nearest->frames(), nearest->depth)) return false;
   }
   return true;
 }
 
-SampledSites::Place LeakCollector::PlaceOf(const LiveObject& object) const {
+SampledSites::Key LeakCollector::KeyOf(const LiveObject& object) const {
   return {object.bytes, index_.HandedOutMs(object), object.start};
 }
 
 bool LeakCollector::Report(const LiveObject& object, const ObjectTable::Record& record,
                            bool direct) {
-  LostObject lost = {.address = object.start,
-                     .object_size = object.bytes,
-                     .age = AgeBucketOf(now_ms_ - index_.HandedOutMs(object)),
-                     .bytes_asked_for = object.bytes,
-                     .direct = direct};
+  LeakedObject lost = {.address = object.start,
+                       .object_size = object.bytes,
+                       .age = AgeBucketOf(now_ms_ - index_.HandedOutMs(object)),
+                       .bytes_asked_for = object.bytes,
+                       .direct = direct};
   if (record.site != nullptr) {
     lost.frames = record.site->frames();
     lost.depth = record.site->depth();

@@ -44,7 +44,7 @@ class LeakCollector {
   // Gives sites without a stack that of the most similar sample. While the heap is at rest, because
   // samples are freed with their objects.
   bool AddNearestSites();
-  SampledSites::Place PlaceOf(const LiveObject& object) const;
+  SampledSites::Key KeyOf(const LiveObject& object) const;
 
   const LeakRequest& request_;
   const ObjectIndex& index_;

@@ -25,10 +25,10 @@ bool Contains(const MappingLine& line, uintptr_t address) {
 // One making of a map.
 class Mapper {
  public:
-  Mapper(const MemoryPicture& picture, RootMap* map) : picture_(picture), map_(*map) {}
+  Mapper(const MemoryLayout& layout, RootMap* map) : layout_(layout), map_(*map) {}
 
   bool Run() {
-    return MapLines() && MapThreads() && MapRegistered() && CollectHoles() && MapRest();
+    return MapLines() && MapThreads() && MapRegistered() && CollectExcluded() && MapRest();
   }
 
  private:
@@ -50,13 +50,13 @@ class Mapper {
   bool MapThread(const StoppedThread& thread);
   bool MapRegistered();
   // What is not to be searched, or is always: in order.
-  bool CollectHoles();
+  bool CollectExcluded();
   bool CollectDead(const ControlBlock& block);
   bool MapRest();
   // Appends to map_.always what of the range is not the allocator's.
   bool AddAlways(uintptr_t start, uintptr_t end, RootKind kind);
 
-  const MemoryPicture& picture_;
+  const MemoryLayout& layout_;
   RootMap& map_;
   // The file whose lines are being looked at, and whether it is a program or library.
   std::string_view file_;
@@ -64,12 +64,12 @@ class Mapper {
 };
 
 void Mapper::EnterFile(size_t index) {
-  const std::string_view file = picture_.lines[index].file;
+  const std::string_view file = layout_.lines[index].file;
   if (file.empty() || file == file_) return;
   file_ = file;
   is_image_ = false;
-  for (size_t i = index; i < picture_.num_lines; ++i) {
-    const MappingLine& line = picture_.lines[i];
+  for (size_t i = index; i < layout_.num_lines; ++i) {
+    const MappingLine& line = layout_.lines[i];
     if (line.file.empty()) continue;
     if (line.file != file) return;
     is_image_ |= line.executable;
@@ -77,7 +77,7 @@ void Mapper::EnterFile(size_t index) {
 }
 
 Mapper::LineKind Mapper::KindOf(size_t index) const {
-  const MappingLine& line = picture_.lines[index];
+  const MappingLine& line = layout_.lines[index];
   if (!line.readable || !line.is_private) return LineKind::kNever;
   if (!line.file.empty()) {
     // Text is not written; what else is read-only may have been written before.
@@ -94,27 +94,27 @@ Mapper::LineKind Mapper::KindOf(size_t index) const {
     return is_memory ? LineKind::kOther : LineKind::kNever;
   }
   // is_image_ and file_ are those of the last line before that has a file.
-  const bool is_bss = line.writable && index > 0 && !picture_.lines[index - 1].file.empty() &&
-                      is_image_ && picture_.lines[index - 1].end == line.start;
+  const bool is_bss = line.writable && index > 0 && !layout_.lines[index - 1].file.empty() &&
+                      is_image_ && layout_.lines[index - 1].end == line.start;
   return is_bss ? LineKind::kData : LineKind::kOther;
 }
 
 const MappingLine* Mapper::LineOf(uintptr_t address) const {
-  const MappingLine* const line = picture_.FirstLineAfter(address);
-  const bool found = line != picture_.end_of_lines() && Contains(*line, address);
+  const MappingLine* const line = layout_.FirstLineAfter(address);
+  const bool found = line != layout_.end_of_lines() && Contains(*line, address);
   return found && line->readable ? line : nullptr;
 }
 
 bool Mapper::IsOwn(uintptr_t address) const {
-  const AddressRange* const end = picture_.own + picture_.num_own;
+  const AddressRange* const end = layout_.own + layout_.num_own;
   const AddressRange* const range = std::upper_bound(
-      picture_.own, end, address, [](uintptr_t a, const AddressRange& r) { return a < r.end; });
+      layout_.own, end, address, [](uintptr_t a, const AddressRange& r) { return a < r.end; });
   return range != end && range->start <= address;
 }
 
 bool Mapper::AddAlways(uintptr_t start, uintptr_t end, RootKind kind) {
   bool has_memory = true;
-  ForEachOutside(start, end, picture_.own, picture_.num_own,
+  ForEachOutside(start, end, layout_.own, layout_.num_own,
                  [&](uintptr_t part_start, uintptr_t part_end) {
                    has_memory = has_memory && map_.always.Push({part_start, part_end, kind});
                  });
@@ -122,9 +122,9 @@ bool Mapper::AddAlways(uintptr_t start, uintptr_t end, RootKind kind) {
 }
 
 bool Mapper::MapLines() {
-  for (size_t i = 0; i < picture_.num_lines; ++i) {
+  for (size_t i = 0; i < layout_.num_lines; ++i) {
     EnterFile(i);
-    const MappingLine& line = picture_.lines[i];
+    const MappingLine& line = layout_.lines[i];
     const LineKind kind = KindOf(i);
     if (kind == LineKind::kData && !AddAlways(line.start, line.end, RootKind::kData)) return false;
     if (kind == LineKind::kCLibraryHeap &&
@@ -134,10 +134,10 @@ bool Mapper::MapLines() {
     if (kind != LineKind::kMainStack) continue;
     // Up from the stack pointer, if the first thread runs there. If it runs elsewhere, or nothing
     // is known about it, all of it; nothing when it has ended.
-    bool whole = !picture_.world.is_complete;
-    for (size_t j = 0; j < picture_.world.num_threads; ++j) {
-      const StoppedThread& thread = picture_.world.threads[j];
-      if (thread.thread_id == picture_.world.process_id) {
+    bool whole = !layout_.world.is_complete;
+    for (size_t j = 0; j < layout_.world.num_threads; ++j) {
+      const StoppedThread& thread = layout_.world.threads[j];
+      if (thread.thread_id == layout_.world.process_id) {
         whole = !Contains(line, thread.stack_pointer);
         break;
       }
@@ -148,9 +148,9 @@ bool Mapper::MapLines() {
 }
 
 const ControlBlock* Mapper::BlockOf(const StoppedThread& thread) const {
-  const ControlBlock* const end = picture_.control_blocks + picture_.num_control_blocks;
+  const ControlBlock* const end = layout_.control_blocks + layout_.num_control_blocks;
   const ControlBlock* const block =
-      std::lower_bound(picture_.control_blocks, end, thread.thread_pointer,
+      std::lower_bound(layout_.control_blocks, end, thread.thread_pointer,
                        [](const ControlBlock& b, uintptr_t a) { return b.address < a; });
   return block != end && block->address == thread.thread_pointer ? block : nullptr;
 }
@@ -177,7 +177,7 @@ bool Mapper::MapThread(const StoppedThread& thread) {
     if (!AddAlways(used, end, RootKind::kStack)) return false;
     // What calls that have returned left there.
     const bool is_known = is_own_stack && block != nullptr;
-    if (is_known && start < used && !map_.holes.Push({start, used})) return false;
+    if (is_known && start < used && !map_.excluded.Push({start, used})) return false;
   }
   if (is_own_stack) return true;
   // It began on another stack, which goes on below this one's call, and has its thread-local
@@ -188,17 +188,17 @@ bool Mapper::MapThread(const StoppedThread& thread) {
 }
 
 bool Mapper::MapThreads() {
-  for (size_t i = 0; i < picture_.world.num_threads; ++i) {
-    if (!MapThread(picture_.world.threads[i])) return false;
+  for (size_t i = 0; i < layout_.world.num_threads; ++i) {
+    if (!MapThread(layout_.world.threads[i])) return false;
   }
   return true;
 }
 
 bool Mapper::MapRegistered() {
-  for (size_t i = 0; i < picture_.num_registered; ++i) {
-    const AddressRange& range = picture_.registered[i];
-    const MappingLine* line = picture_.FirstLineAfter(range.start);
-    for (; line != picture_.end_of_lines() && line->start < range.end; ++line) {
+  for (size_t i = 0; i < layout_.num_registered; ++i) {
+    const AddressRange& range = layout_.registered[i];
+    const MappingLine* line = layout_.FirstLineAfter(range.start);
+    for (; line != layout_.end_of_lines() && line->start < range.end; ++line) {
       if (!line->readable) continue;
       const RootRange part = {std::max(range.start, line->start), std::min(range.end, line->end),
                               RootKind::kRegistered};
@@ -209,8 +209,8 @@ bool Mapper::MapRegistered() {
 }
 
 bool Mapper::IsAlive(const ControlBlock& block) const {
-  for (size_t i = 0; i < picture_.world.num_threads; ++i) {
-    if (picture_.world.threads[i].thread_pointer == block.address) return true;
+  for (size_t i = 0; i < layout_.world.num_threads; ++i) {
+    if (layout_.world.threads[i].thread_pointer == block.address) return true;
   }
   return false;
 }
@@ -218,51 +218,51 @@ bool Mapper::IsAlive(const ControlBlock& block) const {
 bool Mapper::CollectDead(const ControlBlock& block) {
   if (IsAlive(block)) return true;
   const uintptr_t kept_end = block.address + kKeptBytes;
-  return map_.holes.Push({block.stack_start, block.address}) &&
-         map_.holes.Push({kept_end, block.stack_end}) &&
+  return map_.excluded.Push({block.stack_start, block.address}) &&
+         map_.excluded.Push({kept_end, block.stack_end}) &&
          AddAlways(block.address, kept_end, RootKind::kControlBlock);
 }
 
-bool Mapper::CollectHoles() {
+bool Mapper::CollectExcluded() {
   // Stacks are known to be dead only where every thread that lives is known.
-  for (size_t i = 0; picture_.world.is_complete && i < picture_.num_control_blocks; ++i) {
-    if (!CollectDead(picture_.control_blocks[i])) return false;
+  for (size_t i = 0; layout_.world.is_complete && i < layout_.num_control_blocks; ++i) {
+    if (!CollectDead(layout_.control_blocks[i])) return false;
   }
   for (const RootRange& range : map_.always) {
-    if (!map_.holes.Push({range.start, range.end})) return false;
+    if (!map_.excluded.Push({range.start, range.end})) return false;
   }
-  for (size_t i = 0; i < picture_.num_own; ++i) {
-    if (!map_.holes.Push(picture_.own[i])) return false;
+  for (size_t i = 0; i < layout_.num_own; ++i) {
+    if (!map_.excluded.Push(layout_.own[i])) return false;
   }
-  std::sort(map_.holes.begin(), map_.holes.end(),
+  std::sort(map_.excluded.begin(), map_.excluded.end(),
             [](const AddressRange& a, const AddressRange& b) { return a.start < b.start; });
   return true;
 }
 
 bool Mapper::MapRest() {
   file_ = {};
-  size_t hole = 0;
-  for (size_t i = 0; i < picture_.num_lines; ++i) {
+  size_t next = 0;
+  for (size_t i = 0; i < layout_.num_lines; ++i) {
     EnterFile(i);
     if (KindOf(i) != LineKind::kOther) continue;
-    uintptr_t at = picture_.lines[i].start;
-    const uintptr_t end = picture_.lines[i].end;
+    uintptr_t at = layout_.lines[i].start;
+    const uintptr_t end = layout_.lines[i].end;
     // Holes may overlap, so that those behind may reach as far as this one.
-    while (hole < map_.holes.size() && map_.holes[hole].end <= at) ++hole;
-    for (size_t j = hole; at < end; ++j) {
+    while (next < map_.excluded.size() && map_.excluded[next].end <= at) ++next;
+    for (size_t j = next; at < end; ++j) {
       const uintptr_t stop =
-          j == map_.holes.size() ? end : std::clamp(map_.holes[j].start, at, end);
+          j == map_.excluded.size() ? end : std::clamp(map_.excluded[j].start, at, end);
       if (at < stop) {
         // Advice splits what the program has mapped as one.
-        const size_t n = map_.if_reached.size();
-        if (n > 0 && map_.if_reached[n - 1].end == at) {
-          map_.if_reached[n - 1].end = stop;
-        } else if (!map_.if_reached.Push({at, stop, RootKind::kIfReached})) {
+        const size_t n = map_.conditional.size();
+        if (n > 0 && map_.conditional[n - 1].end == at) {
+          map_.conditional[n - 1].end = stop;
+        } else if (!map_.conditional.Push({at, stop, RootKind::kConditional})) {
           return false;
         }
       }
-      if (j == map_.holes.size()) break;
-      at = std::max(stop, std::max(at, map_.holes[j].end));
+      if (j == map_.excluded.size()) break;
+      at = std::max(stop, std::max(at, map_.excluded[j].end));
     }
   }
   return true;
@@ -270,6 +270,6 @@ bool Mapper::MapRest() {
 
 }  // namespace
 
-bool MapRoots(const MemoryPicture& picture, RootMap* map) { return Mapper(picture, map).Run(); }
+bool MapRoots(const MemoryLayout& layout, RootMap* map) { return Mapper(layout, map).Run(); }
 
 }  // namespace tcmalloc

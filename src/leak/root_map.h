@@ -40,13 +40,13 @@ enum class RootKind : uint8_t {
   kControlBlock,  // the first words of a dead thread's
   kCLibraryHeap,  // the data segment
   kRegistered,    // by the program
-  kIfReached,
+  kConditional,
 };
 
 struct RootRange {
   uintptr_t start = 0;
   uintptr_t end = 0;
-  RootKind kind = RootKind::kIfReached;
+  RootKind kind = RootKind::kConditional;
 };
 
 // What the C library keeps for a thread that it has started, at the thread pointer, and the stack
@@ -57,7 +57,7 @@ struct ControlBlock {
   uintptr_t stack_end = 0;
 };
 
-struct MemoryPicture {
+struct MemoryLayout {
   // What reads the program's memory; null: plain loads.
   const MemoryReader* reader = nullptr;
   // In the order of their addresses.
@@ -87,39 +87,40 @@ struct MemoryPicture {
 template <typename F>
 void ForEachOutside(uintptr_t start, uintptr_t end, const AddressRange* ranges, size_t n, F f) {
   const AddressRange* const last = ranges + n;
-  const AddressRange* hole =
+  const AddressRange* next =
       std::upper_bound(ranges, last, start,
                        [](uintptr_t address, const AddressRange& r) { return address < r.end; });
   while (start < end) {
-    const uintptr_t stop = hole == last ? end : std::min(end, hole->start);
+    const uintptr_t stop = next == last ? end : std::min(end, next->start);
     if (start < stop) f(start, stop);
     if (stop == end) return;
-    start = hole->end;
-    ++hole;
+    start = next->end;
+    ++next;
   }
 }
 
 struct RootMap {
-  explicit RootMap(VirtualMemory& vm) : always(vm), if_reached(vm), heap_stacks(vm), holes(vm) {}
+  explicit RootMap(VirtualMemory& vm)
+      : always(vm), conditional(vm), heap_stacks(vm), excluded(vm) {}
 
   void Clear() {
     always.Clear();
-    if_reached.Clear();
+    conditional.Clear();
     heap_stacks.Clear();
-    holes.Clear();
+    excluded.Clear();
   }
 
   // In no order; may overlap.
   MappedArray<RootRange> always;
   // Sorted; neither overlap nor touch, nor overlap what is in `always`.
-  MappedArray<RootRange> if_reached;
+  MappedArray<RootRange> conditional;
   // Stack pointers that lie in the allocator's own memory: these threads run on an object.
   MappedArray<uintptr_t> heap_stacks;
   // Used on the way.
-  MappedArray<AddressRange> holes;
+  MappedArray<AddressRange> excluded;
 };
 
 // Fills the empty `map`. False when there is no memory.
-[[nodiscard]] bool MapRoots(const MemoryPicture& picture, RootMap* map);
+[[nodiscard]] bool MapRoots(const MemoryLayout& layout, RootMap* map);
 
 }  // namespace tcmalloc

@@ -140,7 +140,7 @@ bool Roots::CollectUnreadable() {
   return true;
 }
 
-bool Roots::StillTrue() {
+bool Roots::StillValid() {
   if (CollectOwnMemory(heap_, &own_later_) != Outcome::kDone) return false;
   const AddressRange* then = own_.begin();
   const AddressRange* later = own_later_.begin();
@@ -180,20 +180,20 @@ Roots::Outcome Roots::Gather(const WorldStop& world, RegisteredRoots& registered
   registered_.Extend(registered.CopyTo(registered_.data(), registered_.capacity()));
   // Closed again with the object; where it cannot be opened, all is searched.
   static_cast<void>(backed_.Open());
-  MemoryPicture picture = {.reader = reader,
-                           .lines = lines_.data(),
-                           .num_lines = lines_.size(),
-                           .world = world,
-                           .own = own_.data(),
-                           .num_own = own_.size(),
-                           .registered = registered_.data(),
-                           .num_registered = registered_.size()};
+  MemoryLayout layout = {.reader = reader,
+                         .lines = lines_.data(),
+                         .num_lines = lines_.size(),
+                         .world = world,
+                         .own = own_.data(),
+                         .num_own = own_.size(),
+                         .registered = registered_.data(),
+                         .num_registered = registered_.size()};
   control_blocks_.Clear();
-  if (!FindControlBlocks(picture, &backed_, &control_blocks_)) return Outcome::kNoMemory;
-  picture.control_blocks = control_blocks_.data();
-  picture.num_control_blocks = control_blocks_.size();
+  if (!FindControlBlocks(layout, &backed_, &control_blocks_)) return Outcome::kNoMemory;
+  layout.control_blocks = control_blocks_.data();
+  layout.num_control_blocks = control_blocks_.size();
   map_.Clear();
-  if (!MapRoots(picture, &map_) || !KeepBacked() || !CollectUnreadable()) {
+  if (!MapRoots(layout, &map_) || !KeepBacked() || !CollectUnreadable()) {
     return Outcome::kNoMemory;
   }
   return Outcome::kDone;

@@ -43,7 +43,7 @@ class Roots {
   // mappings: what has been searched there may have been what the search itself wrote. Only where
   // the program's threads run, and unmap memory, can that be. Costs what the list of own memory
   // does, and a look at every mapping.
-  bool StillTrue();
+  bool StillValid();
 
   // To be searched from the start: every word of them. What is in registers comes on top: see
   // StoppedThread. They may overlap, and their ends are those of words only where it matters.
@@ -51,7 +51,7 @@ class Roots {
 
   // Each to be searched as a whole, as far as it is backed, once a pointer leads into it: sorted,
   // not overlapping.
-  const MappedArray<RootRange>& if_reached() const { return map_.if_reached; }
+  const MappedArray<RootRange>& conditional() const { return map_.conditional; }
 
   // Stack pointers of threads that run on an object of the heap: it is alive and to be searched,
   // however far into it they point.

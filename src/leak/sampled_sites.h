@@ -20,7 +20,7 @@ namespace tcmalloc {
 
 class SampledSites {
  public:
-  struct Place {
+  struct Key {
     size_t object_bytes = 0;  // as the heap made it
     int64_t handed_out_ms = 0;
     uintptr_t address = 0;
@@ -33,28 +33,28 @@ class SampledSites {
   // For `n` of them. Once. False when there is no memory.
   [[nodiscard]] bool Reserve(size_t n);
   // `sample` is not null. Requires: fewer than Reserve was told.
-  void Add(const Place& place, const void* sample) { samples_[size_++] = {place, sample}; }
+  void Add(const Key& key, const void* sample) { samples_[size_++] = {key, sample}; }
   // Behind the last Add.
   void Sort();
 
   // The sample nearest to an object; null when there is none of the same size.
-  const void* Nearest(const Place& object) const;
+  const void* Nearest(const Key& object) const;
 
  private:
   struct Sampled {
-    Place place;
+    Key key;
     const void* sample;
   };
 
-  static bool Before(const Place& a, const Place& b) {
+  static bool Before(const Key& a, const Key& b) {
     if (a.object_bytes != b.object_bytes) return a.object_bytes < b.object_bytes;
     if (a.handed_out_ms != b.handed_out_ms) return a.handed_out_ms < b.handed_out_ms;
     return a.address < b.address;
   }
-  // The first that is not before `place`.
-  const Sampled* FirstFrom(const Place& place) const;
+  // The first that is not before `key`.
+  const Sampled* FirstFrom(const Key& key) const;
   // Of those of the object's size handed out at `ms`, of which there is one.
-  const Sampled* NearestOfTime(const Place& object, int64_t ms) const;
+  const Sampled* NearestAtTime(const Key& object, int64_t ms) const;
 
   CheckMemory& memory_;
   // In the order of Before, once they are sorted.

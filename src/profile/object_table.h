@@ -40,7 +40,9 @@ class ObjectTable {
 
   // How much traffic a part keeps to itself before Insert or Remove tells of it. Whoever sums up
   // what they tell is behind by at most so much per part.
-  void SetQuietBytes(uint64_t bytes) { quiet_bytes_.store(bytes, std::memory_order_relaxed); }
+  void SetTrafficThreshold(uint64_t bytes) {
+    traffic_threshold_.store(bytes, std::memory_order_relaxed);
+  }
 
   // An object in use, and its site's. One that is there already, whose end nobody told, is freed.
   // False when there is no memory: then nothing happened. Adds to `traffic`. No lock may be held.
@@ -108,8 +110,8 @@ class ObjectTable {
   bool TryInsertLocked(Shard& shard, uint64_t hash, const Slot& fresh, size_t most,
                        Traffic* traffic) TC_REQUIRES(shard.lock);
   // Frees what is in the slot, not the slot.
-  static void EndLocked(Shard& shard, const Slot& slot) TC_REQUIRES(shard.lock);
-  void TellLocked(Shard& shard, Traffic* traffic) TC_REQUIRES(shard.lock);
+  static void CountFreedLocked(Shard& shard, const Slot& slot) TC_REQUIRES(shard.lock);
+  void ReportTrafficLocked(Shard& shard, Traffic* traffic) TC_REQUIRES(shard.lock);
 
   Slots NewSlots(size_t bytes);
   void FreeSlots(const Slots& slots);
@@ -117,7 +119,7 @@ class ObjectTable {
   // Constant after construction.
   MetadataArena& arena_;
   // Written by who begins a session, read with the lock of a part: when is of no importance.
-  std::atomic<uint64_t> quiet_bytes_{0};
+  std::atomic<uint64_t> traffic_threshold_{0};
   std::array<Shard, kNumShards> shards_;
 };
 

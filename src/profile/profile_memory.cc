@@ -73,7 +73,7 @@ bool ProfileMemory::Append(const ProfileEntry& entry) {
   return true;
 }
 
-void ProfileMemory::RecordEstimates() {
+void ProfileMemory::UseEstimates() {
   const auto rounded = [](double estimate) {
     return static_cast<uint64_t>(RoundedEstimate(estimate));
   };

@@ -27,7 +27,7 @@ class ProfileMemory {
   // no system call.
   bool Append(const ProfileEntry& entry);
   // Makes the figures of what was recorded what they are estimated to stand for.
-  void RecordEstimates();
+  void UseEstimates();
   // Makes entries with the same stack and object size one, unless the profile's order means
   // something. Cost: n log n comparisons.
   void Finish();

@@ -57,8 +57,8 @@ void SampleTable::Add(Sample* sample) {
     if (live_bytes_ <= peak_bytes_) return;
     peak_bytes_ = live_bytes_;
     peak_number_ = sample->number;
-    former_peak = of_peak_;
-    of_peak_ = IntrusiveList<Sample>();
+    former_peak = freed_since_peak_;
+    freed_since_peak_ = IntrusiveList<Sample>();
     recording_after = recording_after_;
   }
   // What of it belongs to a recording goes there; meanwhile that does without.
@@ -66,7 +66,7 @@ void SampleTable::Add(Sample* sample) {
   while (Sample* const former = former_peak.PopFirst()) {
     if (former->number > recording_after) {
       const SpinLockHolder holder(lock_);
-      (former->number > recording_after_ ? &recorded_ : &forgotten)->Prepend(former);
+      (former->number > recording_after_ ? &freed_in_recording_ : &forgotten)->Prepend(former);
     } else {
       forgotten.Prepend(former);
     }
@@ -82,8 +82,8 @@ void SampleTable::Remove(Sample* sample) {
     // What rounding left over shall not add up.
     live_bytes_ = num_live_ == 0 ? 0 : live_bytes_ - sample->weighted_bytes();
     sample->object = nullptr;
-    if (sample->number <= peak_number_) return of_peak_.Prepend(sample);
-    if (sample->number > recording_after_) return recorded_.Prepend(sample);
+    if (sample->number <= peak_number_) return freed_since_peak_.Prepend(sample);
+    if (sample->number > recording_after_) return freed_in_recording_.Prepend(sample);
   }
   arena_.Free(sample, BytesFor(sample->depth));
 }
@@ -105,8 +105,8 @@ void SampleTable::EndRecording() {
   {
     const SpinLockHolder holder(lock_);
     recording_after_ = UINT64_MAX;
-    recorded = recorded_;
-    recorded_ = IntrusiveList<Sample>();
+    recorded = freed_in_recording_;
+    freed_in_recording_ = IntrusiveList<Sample>();
   }
   Free(&recorded);
 }
@@ -126,12 +126,12 @@ void SampleTable::ForEachLocked(ProfileKind kind, F f) {
       return each(live_, 0, UINT64_MAX, true);
     case ProfileKind::kPeakHeap:
       each(live_, 0, peak_number_, true);
-      return each(of_peak_, 0, peak_number_, true);
+      return each(freed_since_peak_, 0, peak_number_, true);
     case ProfileKind::kAllocations:
       if (recording_after_ == UINT64_MAX) return;
       each(live_, recording_after_, UINT64_MAX, true);
-      each(of_peak_, recording_after_, UINT64_MAX, false);
-      return each(recorded_, recording_after_, UINT64_MAX, false);
+      each(freed_since_peak_, recording_after_, UINT64_MAX, false);
+      return each(freed_in_recording_, recording_after_, UINT64_MAX, false);
     case ProfileKind::kGrowth:
       return;
   }
@@ -165,7 +165,7 @@ bool SampleTable::Snapshot(ProfileKind kind, size_t period, VirtualMemory& vm,
     if (!fits) continue;
     profile->profile.kind = kind;
     profile->profile.sample_period = several ? 0 : common != 0 ? common : period;
-    if (several) profile->RecordEstimates();
+    if (several) profile->UseEstimates();
     profile->Finish();
     return true;
   }

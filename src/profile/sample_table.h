@@ -95,9 +95,9 @@ class SampleTable {
   uint64_t recording_after_ TC_GUARDED_BY(lock_) = UINT64_MAX;
   IntrusiveList<Sample> live_ TC_GUARDED_BY(lock_);
   // Freed since the peak, of which they are a part.
-  IntrusiveList<Sample> of_peak_ TC_GUARDED_BY(lock_);
+  IntrusiveList<Sample> freed_since_peak_ TC_GUARDED_BY(lock_);
   // Freed, in no peak, allocated since the recording began.
-  IntrusiveList<Sample> recorded_ TC_GUARDED_BY(lock_);
+  IntrusiveList<Sample> freed_in_recording_ TC_GUARDED_BY(lock_);
 };
 
 }  // namespace tcmalloc

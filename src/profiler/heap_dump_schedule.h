@@ -26,7 +26,7 @@ struct HeapDumpIntervals {
 
   // The part of the smallest interval of bytes that each of `shards` shards may count for itself
   // without telling: files are late by at most a sixteenth of an interval.
-  uint64_t QuietBytes(size_t shards) const;
+  uint64_t TrafficThreshold(size_t shards) const;
 };
 
 class HeapDumpSchedule {

@@ -36,7 +36,7 @@ bool Start(std::string_view prefix, bool with_pid) {
     return false;
   }
   const HeapDumpIntervals intervals = IntervalsOf(GlobalHeap().settings);
-  ClearRecords(intervals.QuietBytes(ObjectTable::kNumShards), nullptr);
+  ClearRecords(intervals.TrafficThreshold(ObjectTable::kNumShards), nullptr);
   heap_dumps.BeginSession(prefix, with_pid, intervals);
   heap_dumps.End();
   return StartRecords(RecordState::kProfiling);

@@ -43,7 +43,7 @@ constinit std::atomic<bool> writing{false};
 constinit uint64_t last_number = 0;
 constinit size_t written_peak_bytes = 0;
 constinit int64_t written_peak_ms = 0;
-constinit bool told_of_peak = false;
+constinit bool peak_error_reported = false;
 
 constexpr size_t kMaxName = sizeof(base) + 64;
 
@@ -143,9 +143,9 @@ bool PeakIsDue(size_t peak_bytes, bool last) {
 }
 
 // A failure is told once in a process; it is tried again.
-void ComplainOfPeak(std::string_view name, int error) {
-  if (!told_of_peak) Complain("cannot create ", name, error);
-  told_of_peak = true;
+void ReportPeakError(std::string_view name, int error) {
+  if (!peak_error_reported) Complain("cannot create ", name, error);
+  peak_error_reported = true;
 }
 
 TC_SLOW_PATH void WritePeakIfDue(bool last) {
@@ -160,9 +160,9 @@ TC_SLOW_PATH void WritePeakIfDue(bool last) {
   FileName::Peak(".new", &fresh);
   RemoveFile(fresh.c_str());
   const int file = CreateNew(fresh.c_str());
-  if (file < 0) return ComplainOfPeak(fresh.text(), errno);
+  if (file < 0) return ReportPeakError(fresh.text(), errno);
   if (!WriteAndClose(memory.profile, file, fresh.c_str())) return;
-  if (!RenameFile(fresh.c_str(), name.c_str())) return ComplainOfPeak(name.text(), errno);
+  if (!RenameFile(fresh.c_str(), name.c_str())) return ReportPeakError(name.text(), errno);
   written_peak_bytes = peak_bytes;
   written_peak_ms = CoarseMilliseconds();
 }
@@ -193,7 +193,7 @@ constexpr ForkHandlers kForkHandlers = {
     [] {
       last_number = 0;
       written_peak_bytes = 0;
-      told_of_peak = false;
+      peak_error_reported = false;
       // The thread that wrote is the parent's.
       writing.store(false, std::memory_order_relaxed);
     },

@@ -50,9 +50,9 @@ bool PrepareRecordTables();
 // Called for every object, by the thread that allocates it, like a hook, but it must not allocate.
 // Returns what is recorded beside the object, at most ObjectTable::kMaxMark.
 using RecordMarker = uint32_t (*)();
-// Clears the tables for a new session. `quiet_bytes`: see ObjectTable. `marker`: null for no marks.
-// Requires: the state is the caller's; the tables exist.
-void ClearRecords(uint64_t quiet_bytes, RecordMarker marker);
+// Clears the tables for a new session. `traffic_threshold`: see ObjectTable. `marker`: null for no
+// marks. Requires: the state is the caller's; the tables exist.
+void ClearRecords(uint64_t traffic_threshold, RecordMarker marker);
 // Adds the hooks and ends the change. False when there is no room for hooks; the state is kStopped
 // then. Requires: the state is the caller's; the tables exist.
 bool StartRecords(RecordState next);

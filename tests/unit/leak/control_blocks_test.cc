@@ -76,15 +76,15 @@ class ControlBlocksTest : public ::testing::Test {
   }
   std::vector<uintptr_t> Found() {
     const StoppedThread thread = {.thread_id = 1, .thread_pointer = live_};
-    const MemoryPicture picture = {.lines = lines_.data(),
-                                   .num_lines = lines_.size(),
-                                   .world = {&thread, 1, true, 1},
-                                   .own = own_.data(),
-                                   .num_own = own_.size()};
+    const MemoryLayout layout = {.lines = lines_.data(),
+                                 .num_lines = lines_.size(),
+                                 .world = {&thread, 1, true, 1},
+                                 .own = own_.data(),
+                                 .num_own = own_.size()};
     SystemVirtualMemory vm;
     MappedArray<ControlBlock> blocks(vm);
     EXPECT_TRUE(backed_.Open());  // what was known before may have changed
-    EXPECT_TRUE(FindControlBlocks(picture, &backed_, &blocks));
+    EXPECT_TRUE(FindControlBlocks(layout, &backed_, &blocks));
     std::vector<uintptr_t> addresses;
     for (const ControlBlock& block : blocks) addresses.push_back(block.address);
     return addresses;

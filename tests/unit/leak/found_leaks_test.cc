@@ -45,10 +45,10 @@ class FoundLeaksTest : public testing::Test {
   // What is printed of the check `name`, with so many places of allocation at most.
   std::string Text(std::string_view name, uint64_t most_sites) {
     // The frames of these tests are in no library.
-    const LeakPlaces places(leaks_, most_sites, vm_);
+    const LeakSymbols symbols(leaks_, most_sites, vm_);
     char buffer[2048];
     TextWriter out(buffer, sizeof(buffer));
-    WriteLeakText(leaks_, name, most_sites, places, &out);
+    WriteLeakText(leaks_, name, most_sites, symbols, &out);
     return std::string(out.text());
   }
 
@@ -144,7 +144,7 @@ TEST_F(FoundLeaksTest, TheNearestSiteIsAHintInEachFormat) {
   Add(&leaks_, nullptr, 0, 64, 0x1000, 64, true, false, AgeBucket::kOlder);
   Add(&leaks_, nullptr, 0, 32, 0x2000, 32, true, false, AgeBucket::kMinute);
   std::vector<uintptr_t> frames = {0x11, 0x21};
-  ASSERT_TRUE(leaks_.SetNearest(leaks_.begin(), frames.data(), frames.size()));
+  ASSERT_TRUE(leaks_.SetNearestStack(leaks_.begin(), frames.data(), frames.size()));
   frames.assign(2, 0);  // the report has its own
   ASSERT_TRUE(leaks_.Finish());
   EXPECT_EQ(

@@ -28,7 +28,7 @@ const char* NameOf(RootKind kind) {
       return "heap";
     case RootKind::kRegistered:
       return "registered";
-    case RootKind::kIfReached:
+    case RootKind::kConditional:
       return "if reached";
   }
   return "?";
@@ -54,7 +54,7 @@ std::vector<std::string> RootsOf(const Process& process) {
     EXPECT_TRUE(ParseMappingLine(text, &line)) << text;
     lines.push_back(line);
   }
-  const MemoryPicture picture = {
+  const MemoryLayout layout = {
       .lines = lines.data(),
       .num_lines = lines.size(),
       .world = {process.threads.data(), process.threads.size(), process.is_complete, 1},
@@ -66,12 +66,12 @@ std::vector<std::string> RootsOf(const Process& process) {
       .num_control_blocks = process.control_blocks.size()};
   SystemVirtualMemory vm;
   RootMap map(vm);
-  EXPECT_TRUE(MapRoots(picture, &map));
+  EXPECT_TRUE(MapRoots(layout, &map));
   std::vector<RootRange> ranges(map.always.begin(), map.always.end());
-  for (const RootRange& range : ranges) EXPECT_NE(range.kind, RootKind::kIfReached);
+  for (const RootRange& range : ranges) EXPECT_NE(range.kind, RootKind::kConditional);
   uintptr_t last_end = 0;
-  for (const RootRange& range : map.if_reached) {
-    EXPECT_EQ(range.kind, RootKind::kIfReached);
+  for (const RootRange& range : map.conditional) {
+    EXPECT_EQ(range.kind, RootKind::kConditional);
     EXPECT_TRUE(last_end == 0 || last_end < range.start);
     last_end = range.end;
     ranges.push_back(range);

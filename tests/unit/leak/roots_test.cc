@@ -64,12 +64,12 @@ class Found {
     EXPECT_EQ(result.outcome, StopOutcome::kDone);
     EXPECT_EQ(call.outcome, Roots::Outcome::kDone);
     num_threads_ = call.num_threads;
-    reached_.resize(roots_.if_reached().size());
+    reached_.resize(roots_.conditional().size());
     for (const RootRange& range : roots_.always()) Search(range.start, range.end);
     BackedPages backed(ExistingHeap().virtual_memory.hardware_page_size());
     static_cast<void>(backed.Open());
     while (!waiting_.empty()) {
-      const RootRange& range = roots_.if_reached()[waiting_.back()];
+      const RootRange& range = roots_.conditional()[waiting_.back()];
       waiting_.pop_back();
       AddressRange rest = {range.start, range.end};
       for (AddressRange part; backed.TakeFirst(&rest, BackedPages::Want::kWritten, &part);) {
@@ -91,8 +91,8 @@ class Found {
         if (kinds.find(name) == std::string::npos) kinds += (kinds.empty() ? "" : ", ") + name;
       }
     }
-    for (size_t i = 0; i < roots_.if_reached().size(); ++i) {
-      const RootRange& range = roots_.if_reached()[i];
+    for (size_t i = 0; i < roots_.conditional().size(); ++i) {
+      const RootRange& range = roots_.conditional()[i];
       if (range.start <= address && address < range.end) {
         kinds += (kinds.empty() ? "" : ", ") + std::string(reached_[i] ? "reached" : "not reached");
       }
@@ -119,7 +119,7 @@ class Found {
       const uintptr_t word = *reinterpret_cast<const volatile uintptr_t*>(at);
       if (word < 4096) continue;
       EXPECT_TRUE(words_.Push(word));
-      const auto& ranges = roots_.if_reached();
+      const auto& ranges = roots_.conditional();
       const RootRange* const range =
           std::upper_bound(ranges.begin(), ranges.end(), word,
                            [](uintptr_t w, const RootRange& r) { return w < r.end; });
@@ -310,16 +310,16 @@ TEST_F(RootsTest, OwnMemoryInThePlaceOfTheProgramsIsNoticed) {
   const size_t page = static_cast<size_t>(getpagesize());
   char* const memory = static_cast<char*>(MapPages(3 * page));
   Found found(registered_);
-  EXPECT_TRUE(found.roots().StillTrue());
+  EXPECT_TRUE(found.roots().StillValid());
   AnonymousMemory& own = ExistingHeap().virtual_memory;
   own.mapped().Add(memory + page, page, own);
-  EXPECT_FALSE(found.roots().StillTrue());
+  EXPECT_FALSE(found.roots().StillValid());
   {
     Found again(registered_);
-    EXPECT_TRUE(again.roots().StillTrue());
+    EXPECT_TRUE(again.roots().StillValid());
   }
   own.mapped().Remove(memory + page, page, own);
-  EXPECT_TRUE(found.roots().StillTrue());
+  EXPECT_TRUE(found.roots().StillValid());
   munmap(memory, 3 * page);
 }
 
@@ -465,7 +465,7 @@ TEST_F(RootsTest, TheHeapsOwnMemory) {
     for (const RootRange& root : found.roots().always()) {
       EXPECT_TRUE(root.end <= range.start || range.end <= root.start);
     }
-    for (const RootRange& root : found.roots().if_reached()) {
+    for (const RootRange& root : found.roots().conditional()) {
       EXPECT_TRUE(root.end <= range.start || range.end <= root.start);
     }
   }
@@ -596,10 +596,10 @@ TEST_F(RootsTest, AgainAndAgain) {
     munmap(more, size_t{1} << 20);
     if (i == 5) {
       listed = heap.virtual_memory.mapped().size();
-      found = roots.always().size() + roots.if_reached().size();
+      found = roots.always().size() + roots.conditional().size();
     }
   }
-  EXPECT_LE(roots.always().size() + roots.if_reached().size(), 2 * found);
+  EXPECT_LE(roots.always().size() + roots.conditional().size(), 2 * found);
   EXPECT_LE(heap.virtual_memory.mapped().size(), listed + 4);
 }
 

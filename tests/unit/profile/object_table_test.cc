@@ -136,7 +136,7 @@ TEST_F(ObjectTableTest, OneLargePart) {
 }
 
 TEST_F(ObjectTableTest, TrafficIsToldInPieces) {
-  objects_.SetQuietBytes(100);
+  objects_.SetTrafficThreshold(100);
   Site* const site = SiteAt(1);
   // The same address: the same part.
   for (int i = 0; i < 10; ++i) {
