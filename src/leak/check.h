@@ -5,8 +5,8 @@
 //
 // Where the system does not let threads be stopped, the check works while they run. They cannot
 // allocate or free meanwhile. They may hold pointers that the check misses, and may unmap what it
-// searches, so it reads that with care. A thread that does not stop in time is tried again for some
-// seconds; then there is no result. The report says all of that.
+// searches, so it reads with a guarded reader. A thread that does not stop in time is tried again
+// for some seconds; then there is no result. The report says all of that.
 //
 // Parts: leak/leak_request.h says what is looked for, leak/heap_at_rest.h stops the threads,
 // leak/examination.h searches.

@@ -27,7 +27,7 @@ class Examination {
   enum class Outcome : uint8_t {
     kNotRun,
     kComplete,
-    kUnsettled,  // a thread was moving objects, or changed mappings: worth another try
+    kUnsettled,  // a thread was moving objects, or changed mappings: try again
     kNoMemory,
     kNoMappings,  // /proc/self/maps cannot be read
     kUnreadable,  // the guarded reader does not work here
@@ -64,7 +64,7 @@ class Examination {
   bool AddRoots(WorldStop world);
   bool AddRange(const RootRange& range);
   bool AddThreads(const WorldStop& world);
-  // Adds the object that has the address, however far into it.
+  // Adds the object that contains the address.
   bool AddObjectAt(uintptr_t address);
   bool Mark();
   // Marks what threads allocated while they were disabled, and what is reachable from that.

@@ -215,7 +215,7 @@ class Marker {
   const Options options_;
   const HeapExtent heap_;
   BackedPages backed_;
-  // A sweep is worth it from this many noted objects on.
+  // Sweep from this many noted objects on.
   size_t sweep_objects_ = 0;
   // Constant while a Run scans.
   Unreadable unreadable_;
