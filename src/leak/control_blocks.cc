@@ -11,11 +11,12 @@ namespace {
 constexpr uintptr_t kWord = sizeof(uintptr_t);
 constexpr uintptr_t kAlignment = 64;
 constexpr uintptr_t kSmallestPage = 4096;
-// The block's own address, and the secrets for stacks and for pointers, by words.
+// Indices of words: the block's own address; the secrets for stacks and for pointers.
 constexpr size_t kSelfAt[] = {0, 2};
 constexpr size_t kSecretsAt[] = {5, 6};
-// Somewhere in the block: where its stack lies with its guard pages, how long that is, and how long
-// they are. The stack ends at most this far behind the block's start.
+// From kFirstStackAt on, somewhere in the block, three words: the start of its stack with the guard
+// pages, the length of that, and the length of the guard pages. The stack ends at most kMostBytes
+// after the block's start.
 constexpr size_t kFirstStackAt = 16;
 constexpr uintptr_t kMostBytes = 8192;
 
@@ -36,7 +37,6 @@ bool HasHead(const MemoryReader* reader, uintptr_t address, uintptr_t sample) {
   return true;
 }
 
-// One search.
 class Finder {
  public:
   Finder(const MemoryLayout& layout, uintptr_t sample, BackedPages* backed,
@@ -76,7 +76,7 @@ bool Finder::HasGuard(size_t index) {
     const MappingLine& below = layout_.lines[index - 1];
     if (below.end == line.start && !below.readable && !below.writable) return true;
   }
-  // Newer ones do without a mapping for the guard.
+  // Newer versions of glibc have no mapping for the guard.
   AddressRange rest = {line.start, line.end};
   AddressRange guard;
   return backed_.TakeFirst(&rest, BackedPages::Want::kGuard, &guard);
@@ -119,7 +119,7 @@ bool ReadControlBlock(uintptr_t address, uintptr_t limit, uintptr_t sample, Cont
     const uintptr_t start = WordAt(reader, address, i);
     const uintptr_t bytes = WordAt(reader, address, i + 1);
     const uintptr_t guard_bytes = WordAt(reader, address, i + 2);
-    // The length is what the program asked for, aligned for what lies at the stack's end.
+    // The length is the requested one, aligned for what lies at the stack's end.
     if (start == 0 || !IsWholePages(start) || bytes % kAlignment != 0) continue;
     if (!IsWholePages(guard_bytes) || guard_bytes >= bytes) continue;
     if (start + guard_bytes >= address || address - start >= bytes) continue;
@@ -134,7 +134,7 @@ bool FindControlBlocks(const MemoryLayout& layout, BackedPages* backed,
                        MappedArray<ControlBlock>* blocks) {
   if (layout.world.num_threads == 0) return true;
   const uintptr_t sample = layout.world.threads[0].thread_pointer;
-  // The caller's own can be read.
+  // The caller's own block is readable.
   if (sample == 0 || sample % kAlignment != 0 || !HasHead(layout.reader, sample, sample))
     return true;
   Finder finder(layout, sample, backed, blocks);
@@ -146,7 +146,7 @@ bool FindControlBlocks(const MemoryLayout& layout, BackedPages* backed,
     return a.address < b.address;
   };
   std::sort(blocks->begin(), blocks->end(), before);
-  // Those of live threads have been found twice.
+  // Blocks of live threads have been found twice.
   size_t kept = 0;
   for (const ControlBlock& block : *blocks) {
     if (kept > 0 && (*blocks)[kept - 1].address == block.address) continue;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// class HeapLeakChecker and what goes with it, for the leak checker.
+// gperftools' class HeapLeakChecker and its helpers, on the leak checker.
 #include <atomic>
 #include <cstddef>
 #include <cstring>
@@ -17,7 +17,7 @@
 namespace tcmalloc {
 namespace {
 
-// What programs that were compiled with gperftools' header have room for.
+// The layout that programs have, which were compiled with gperftools' header.
 struct GperftoolsLayout {
   void* lock;
   const char* name;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Reports of lost memory as text and as JSON.
+// Leak reports as text and as JSON.
 #include <algorithm>
 
 #include "base/text_writer.h"
@@ -24,7 +24,7 @@ std::string_view OutcomeName(LeakOutcome outcome) {
   return "";
 }
 
-// What to know and do when there is no result.
+// Writes why there is no result, and what to do.
 void WriteWhyUnknown(const FoundLeaks& report, TextWriter* out) {
   out->Text("not checked: ");
   if (report.outcome == LeakOutcome::kNoMemory) {
@@ -103,7 +103,7 @@ void WriteSite(const LeakSite& site, bool recorded, const LeakSymbols& symbols, 
 void WriteJsonText(std::string_view text, TextWriter* out) {
   out->Text("\"");
   for (const char& c : text) {
-    // Names are bytes, which JSON has no word for beyond ASCII.
+    // JSON has no notation for bytes that are not text: only printable ASCII is written.
     const bool plain = c >= ' ' && c <= '~' && c != '"' && c != '\\';
     out->Text(plain ? std::string_view(&c, 1) : "?");
   }
@@ -119,7 +119,7 @@ void WriteJsonFigures(uint64_t objects, uint64_t bytes, uint64_t direct_objects,
   out->Text(",\"direct_bytes\":").Number(direct_bytes);
 }
 
-// In milliseconds; without an end where there is none.
+// In milliseconds; without "below" for the oldest bucket.
 void WriteJsonAge(AgeBucket age, TextWriter* out) {
   out->Text(",\"span_age_ms\":{\"at_least\":");
   out->Number(static_cast<uint64_t>(AgeAtLeastMs(age)));

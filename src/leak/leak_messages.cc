@@ -110,7 +110,7 @@ TC_SLOW_PATH void TestPointerAlignment(Heap& heap, LeakRequest request, const Fo
   WriteToStderr(out.text());
 }
 
-// One line: without it, nobody could tell a check without leaks from no check.
+// One line, so that a check without leaks differs from no check.
 TC_SLOW_PATH void WriteNoLeaks(const FoundLeaks& report) {
   const ProgramPath program;
   char buffer[512];

@@ -8,12 +8,13 @@
 namespace tcmalloc {
 namespace {
 
-// What functions that call no others may use below their stack pointer (x86-64; elsewhere less).
+// Leaf functions may use this much below their stack pointer (x86-64; elsewhere less).
 constexpr uintptr_t kRedZoneBytes = 128;
-// Of a control block: its own address, and that of the table of dynamic thread-local storage.
+// What counts of an ended thread's control block: its own address, and that of the table of dynamic
+// thread-local storage.
 constexpr uintptr_t kKeptBytes = 3 * sizeof(uintptr_t);
 
-// Of two texts; that of the standard library may throw, as far as a compiler sees.
+// Not std::string_view::starts_with, which may throw as far as the compiler can see.
 bool BeginsWith(std::string_view text, std::string_view prefix) {
   return text.size() >= prefix.size() && memcmp(text.data(), prefix.data(), prefix.size()) == 0;
 }
@@ -22,7 +23,7 @@ bool Contains(const MappingLine& line, uintptr_t address) {
   return line.start <= address && address < line.end;
 }
 
-// One making of a map.
+// Fills one RootMap.
 class Mapper {
  public:
   Mapper(const MemoryLayout& layout, RootMap* map) : layout_(layout), map_(*map) {}
@@ -34,31 +35,31 @@ class Mapper {
  private:
   enum class LineKind : uint8_t { kNever, kData, kCLibraryHeap, kMainStack, kOther };
 
-  // Lines of one file follow each other, but for what has no file. Sets is_image_ when the line at
-  // `index` begins those of another file than the one before.
+  // Lines of one file are adjacent, but for lines without a file. Sets file_ and is_image_ if the
+  // line at `index` is the first one of another file.
   void EnterFile(size_t index);
   LineKind KindOf(size_t index) const;
-  // The line that contains `address` and can be read; null when there is none.
+  // The readable line that contains `address`; null when there is none.
   const MappingLine* LineOf(uintptr_t address) const;
   bool IsOwn(uintptr_t address) const;
   bool IsAlive(const ControlBlock& block) const;
-  // Null when it is not known.
+  // Null: unknown.
   const ControlBlock* BlockOf(const StoppedThread& thread) const;
 
   bool MapLines();
   bool MapThreads();
   bool MapThread(const StoppedThread& thread);
   bool MapRegistered();
-  // What is not to be searched, or is always: in order.
+  // Collects what is never or always searched, sorted.
   bool CollectExcluded();
   bool CollectDead(const ControlBlock& block);
   bool MapRest();
-  // Appends to map_.always what of the range is not the allocator's.
+  // Appends to map_.always the parts of the range outside the allocator's own memory.
   bool AddAlways(uintptr_t start, uintptr_t end, RootKind kind);
 
   const MemoryLayout& layout_;
   RootMap& map_;
-  // The file whose lines are being looked at, and whether it is a program or library.
+  // The file of the current lines, and whether it is a program or library.
   std::string_view file_;
   bool is_image_ = false;
 };
@@ -80,7 +81,7 @@ Mapper::LineKind Mapper::KindOf(size_t index) const {
   const MappingLine& line = layout_.lines[index];
   if (!line.readable || !line.is_private) return LineKind::kNever;
   if (!line.file.empty()) {
-    // Text is not written; what else is read-only may have been written before.
+    // Code is never written; other read-only memory may have been written before.
     if (is_image_) return line.writable || !line.executable ? LineKind::kData : LineKind::kNever;
     const bool is_device = BeginsWith(line.name, "/dev/") && line.name != "/dev/zero" &&
                            !BeginsWith(line.name, "/dev/shm/");
@@ -89,11 +90,11 @@ Mapper::LineKind Mapper::KindOf(size_t index) const {
   if (line.name == "[heap]") return LineKind::kCLibraryHeap;
   if (line.name == "[stack]") return LineKind::kMainStack;
   if (!line.name.empty()) {
-    // Names that a program gives, or Linux before 4.5; others are the system's own pages.
+    // Named by the program, or by Linux before 4.5; other names are the system's own pages.
     const bool is_memory = BeginsWith(line.name, "[anon:") || BeginsWith(line.name, "[stack:");
     return is_memory ? LineKind::kOther : LineKind::kNever;
   }
-  // is_image_ and file_ are those of the last line before that has a file.
+  // is_image_ and file_ are those of the last earlier line that has a file.
   const bool is_bss = line.writable && index > 0 && !layout_.lines[index - 1].file.empty() &&
                       is_image_ && layout_.lines[index - 1].end == line.start;
   return is_bss ? LineKind::kData : LineKind::kOther;
@@ -132,8 +133,8 @@ bool Mapper::MapLines() {
       return false;
     }
     if (kind != LineKind::kMainStack) continue;
-    // Up from the stack pointer, if the first thread runs there. If it runs elsewhere, or nothing
-    // is known about it, all of it; nothing when it has ended.
+    // If the initial thread runs here, MapThread adds the part above its stack pointer. If it runs
+    // elsewhere or is unknown, all of it counts; if it has ended, nothing.
     bool whole = !layout_.world.is_complete;
     for (size_t j = 0; j < layout_.world.num_threads; ++j) {
       const StoppedThread& thread = layout_.world.threads[j];
@@ -159,7 +160,7 @@ bool Mapper::MapThread(const StoppedThread& thread) {
   const uintptr_t pointer = thread.stack_pointer;
   const ControlBlock* const block = BlockOf(thread);
   const MappingLine* const line = LineOf(pointer);
-  // The system may have joined other mappings to the one of the stack.
+  // The system may have merged other mappings with that of the stack.
   uintptr_t start = line != nullptr ? line->start : 0;
   uintptr_t end = line != nullptr ? line->end : 0;
   bool is_own_stack = false;
@@ -175,12 +176,12 @@ bool Mapper::MapThread(const StoppedThread& thread) {
   } else if (line != nullptr) {
     const uintptr_t used = pointer - std::min(pointer - start, kRedZoneBytes);
     if (!AddAlways(used, end, RootKind::kStack)) return false;
-    // What calls that have returned left there.
+    // Calls that have returned left their words there.
     const bool is_known = is_own_stack && block != nullptr;
     if (is_known && start < used && !map_.excluded.Push({start, used})) return false;
   }
   if (is_own_stack) return true;
-  // It began on another stack, which goes on below this one's call, and has its thread-local
+  // The thread began on another stack, to which this one returns, and which has its thread-local
   // storage there.
   if (block != nullptr) return AddAlways(block->stack_start, block->stack_end, RootKind::kStack);
   const MappingLine* const data = LineOf(thread.thread_pointer);
@@ -224,7 +225,7 @@ bool Mapper::CollectDead(const ControlBlock& block) {
 }
 
 bool Mapper::CollectExcluded() {
-  // Stacks are known to be dead only where every thread that lives is known.
+  // A stack is known to be dead only if every live thread is known.
   for (size_t i = 0; layout_.world.is_complete && i < layout_.num_control_blocks; ++i) {
     if (!CollectDead(layout_.control_blocks[i])) return false;
   }
@@ -247,13 +248,13 @@ bool Mapper::MapRest() {
     if (KindOf(i) != LineKind::kOther) continue;
     uintptr_t at = layout_.lines[i].start;
     const uintptr_t end = layout_.lines[i].end;
-    // Holes may overlap, so that those behind may reach as far as this one.
+    // Excluded ranges may overlap: a later one may end before an earlier one.
     while (next < map_.excluded.size() && map_.excluded[next].end <= at) ++next;
     for (size_t j = next; at < end; ++j) {
       const uintptr_t stop =
           j == map_.excluded.size() ? end : std::clamp(map_.excluded[j].start, at, end);
       if (at < stop) {
-        // Advice splits what the program has mapped as one.
+        // madvise splits what the program has mapped as one: join it again.
         const size_t n = map_.conditional.size();
         if (n > 0 && map_.conditional[n - 1].end == at) {
           map_.conditional[n - 1].end = stop;

@@ -53,7 +53,7 @@ const void* SampledSites::Nearest(const Key& object) const {
   }
   if (later > samples_ && same_size(later - 1)) {
     const Sampled* const earlier = NearestAtTime(object, later[-1].key.handed_out_ms);
-    // Of two at the same distance the later one: the object is younger than its span.
+    // At the same distance the later one: the object is younger than its span.
     if (found == nullptr || TimeDistance(earlier->key.handed_out_ms, object.handed_out_ms) <
                                 TimeDistance(found->key.handed_out_ms, object.handed_out_ms)) {
       found = earlier;

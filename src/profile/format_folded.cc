@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Folded stacks: what flamegraph.pl and its like read.
+// Folded stacks, which flamegraph.pl and similar tools read.
 #include "base/text_writer.h"
 #include "profile/profile_formats.h"
 

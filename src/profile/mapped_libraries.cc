@@ -9,7 +9,7 @@ namespace {
 
 constexpr size_t kFirstTextBytes = size_t{64} << 10;
 
-// Appends all of the file; what cannot be read ends it. False when there is no memory.
+// Appends the file's text, up to the first error. False when there is no memory.
 bool ReadFile(const char* path, MappedArray<char>* text) {
   InputFile file(path);
   if (!file.is_open()) return true;
@@ -30,7 +30,7 @@ bool MappedLibraries::Read() {
 }
 
 bool MappedLibraries::Parse(std::string_view maps, ImageReader read_image) {
-  // The mapping that begins with the first byte of the file to which the lines at hand belong.
+  // The mapping of the first byte of the current lines' file.
   MappingLine first;
   while (!maps.empty()) {
     size_t length = 0;

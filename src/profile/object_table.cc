@@ -35,7 +35,7 @@ void ObjectTable::FreeSlots(const Slots& slots) {
   if (slots.bytes <= MetadataArena::kMaxBytes) {
     arena_.Free(slots.start, slots.bytes);
   } else if (!arena_.vm().Unmap(slots.start, slots.bytes)) {
-    // Memory that has to stay mapped is at least given back.
+    // Memory that has to stay mapped is at least released.
     static_cast<void>(arena_.vm().Release(slots.start, slots.bytes));
   }
 }
@@ -126,8 +126,8 @@ bool ObjectTable::Remove(uintptr_t object, Traffic* traffic) {
   CountFreedLocked(shard, *found);
   --shard.used;
   ReportTrafficLocked(shard, traffic);
-  // Fills the gap with the first object behind it that may be there, then that one's gap: an object
-  // is found from its home on without a free slot in between.
+  // Fills the gap with the first object after it that may be there, then that one's gap: no free
+  // slot may lie between an object's home and its slot.
   size_t gap = static_cast<size_t>(found - slots.start);
   size_t i = gap;
   for (;;) {

@@ -6,7 +6,7 @@
 namespace tcmalloc {
 namespace {
 
-// Rounding may have left a little less than nothing.
+// Rounding may leave a little less than zero.
 size_t AsSize(double bytes) {
   if (!(bytes > 0)) return 0;
   return bytes < static_cast<double>(SIZE_MAX) ? static_cast<size_t>(bytes) : SIZE_MAX;
@@ -61,17 +61,18 @@ void SampleTable::Add(Sample* sample) {
     freed_since_peak_ = IntrusiveList<Sample>();
     recording_after = recording_after_;
   }
-  // What of it belongs to a recording goes there; meanwhile that does without.
-  IntrusiveList<Sample> forgotten;
+  // Samples of the former peak that belong to a recording move there; a profile meanwhile misses
+  // them.
+  IntrusiveList<Sample> unneeded;
   while (Sample* const former = former_peak.PopFirst()) {
     if (former->number > recording_after) {
       const SpinLockHolder holder(lock_);
-      (former->number > recording_after_ ? &freed_in_recording_ : &forgotten)->Prepend(former);
+      (former->number > recording_after_ ? &freed_in_recording_ : &unneeded)->Prepend(former);
     } else {
-      forgotten.Prepend(former);
+      unneeded.Prepend(former);
     }
   }
-  Free(&forgotten);
+  Free(&unneeded);
 }
 
 void SampleTable::Remove(Sample* sample) {
@@ -79,7 +80,7 @@ void SampleTable::Remove(Sample* sample) {
     const SpinLockHolder holder(lock_);
     live_.Remove(sample);
     --num_live_;
-    // What rounding left over shall not add up.
+    // Zero exactly, so that rounding errors do not add up.
     live_bytes_ = num_live_ == 0 ? 0 : live_bytes_ - sample->weighted_bytes();
     sample->object = nullptr;
     if (sample->number <= peak_number_) return freed_since_peak_.Prepend(sample);
@@ -111,7 +112,7 @@ void SampleTable::EndRecording() {
   Free(&recorded);
 }
 
-// Calls f(sample, in_use) for all that the profile consists of.
+// Calls f(sample, in_use) for every sample of the profile.
 template <typename F>
 void SampleTable::ForEachLocked(ProfileKind kind, F f) {
   const auto each = [&](const IntrusiveList<Sample>& list, uint64_t after, uint64_t last,
@@ -149,7 +150,7 @@ bool SampleTable::Snapshot(ProfileKind kind, size_t period, VirtualMemory& vm,
         frames += sample.depth;
       });
     }
-    // Some room for what comes meanwhile.
+    // With room for samples that are added meanwhile.
     if (!profile->Reserve(vm, samples + samples / 8 + 16, frames + frames / 8 + 1024)) return false;
     bool fits = true;
     bool several = false;

@@ -28,17 +28,16 @@
 namespace tcmalloc {
 namespace {
 
-// Written when the library is loaded, before `requested` (release); read by who finds that
-// (acquire).
+// Written when the library is loaded, before `requested` (release); read after it (acquire).
 constinit std::atomic<bool> requested{false};
 constinit ProfileRequest the_request;
-// The base of names: the request's, with the program's name behind a directory.
+// How names of files begin: as requested, after a slash with the program's name.
 constinit char base[2 * kSettingTextBytes] = "";
 constinit HelperTask files_task;
 constinit HelperTask peak_task;
 
-// Who sets it is alone with what follows, until it clears it; who has written the last files does
-// not.
+// A thread that sets it uses the next four alone until it clears it. It stays set after the last
+// files.
 constinit std::atomic<bool> writing{false};
 constinit uint64_t last_number = 0;
 constinit size_t written_peak_bytes = 0;
@@ -71,7 +70,8 @@ class FileName {
   TextWriter writer_;
 };
 
-// A line on stderr: what failed, the file, the error in words where there is one, what follows.
+// Writes a line to stderr: what failed, the file, the error in words if there is one, the
+// consequence.
 TC_SLOW_PATH void Complain(std::string_view what, std::string_view name, int error,
                            std::string_view consequence = "") {
   char buffer[kMaxName + 256];
@@ -87,7 +87,7 @@ TC_SLOW_PATH void Complain(std::string_view what, std::string_view name, int err
 
 constexpr std::string_view kNoProfiles = "; no profiles are written";
 
-// For who has sent the signal.
+// For the user who has sent the signal.
 TC_SLOW_PATH void Announce(std::string_view name, double live_bytes) {
   char buffer[kMaxName + 128];
   TextWriter line(buffer, sizeof(buffer));
@@ -102,8 +102,7 @@ double EstimatedLiveBytes(const Profile& profile) {
   return sum;
 }
 
-// Writes the profile to the open file and closes it. What could not be written as a whole is
-// removed.
+// Writes the profile to the open file and closes it. Removes a file that is not complete.
 bool WriteAndClose(const Profile& profile, int file, const char* name) {
   errno = 0;
   const bool written = WriteProfileToFile(profile, the_request.format, file);
@@ -115,9 +114,9 @@ bool WriteAndClose(const Profile& profile, int file, const char* name) {
   return false;
 }
 
-// The following: by who is alone.
+// Requires of the following functions: the calling thread has set `writing`.
 
-// A file of what is in use now.
+// Writes a numbered file of what is in use now.
 TC_SLOW_PATH void WriteNumbered(bool announce) {
   ProfileMemory memory;
   if (!TakeProfile(GlobalHeap(), ProfileKind::kHeap, &memory)) {
@@ -142,14 +141,14 @@ bool PeakIsDue(size_t peak_bytes, bool last) {
          CoarseMilliseconds() - written_peak_ms >= kTuning.sampling.peak_age_ms;
 }
 
-// A failure is told once in a process; it is tried again.
+// Each process reports this once; it tries again.
 void ReportPeakError(std::string_view name, int error) {
   if (!peak_error_reported) Complain("cannot create ", name, error);
   peak_error_reported = true;
 }
 
 TC_SLOW_PATH void WritePeakIfDue(bool last) {
-  // Read before the profile is taken, which may have a higher one.
+  // Read before the profile is taken, which may have a higher peak.
   const size_t peak_bytes = GetSampleTotals().peak_bytes;
   if (!PeakIsDue(peak_bytes, last)) return;
   ProfileMemory memory;
@@ -171,11 +170,11 @@ bool TryBeginWriting() { return !writing.exchange(true, std::memory_order_acquir
 void EndWriting() { writing.store(false, std::memory_order_release); }
 
 void WriteFileForTask(int signal) {
-  // Another one is the last of the process.
+  // The last file is being written, or was.
   if (!TryBeginWriting()) return;
   const ErrnoKeeper keeper;
   WriteNumbered(signal != 0);
-  // After a signal that ends the process there is nothing to be written at exit.
+  // After a signal that ends the process there is nothing to write at exit.
   if (!AsksToEnd(signal)) return EndWriting();
   if (the_request.peak) WritePeakIfDue(true);
 }
@@ -194,7 +193,7 @@ constexpr ForkHandlers kForkHandlers = {
       last_number = 0;
       written_peak_bytes = 0;
       peak_error_reported = false;
-      // The thread that wrote is the parent's.
+      // The thread that was writing exists in the parent only.
       writing.store(false, std::memory_order_relaxed);
     },
 };
@@ -212,7 +211,7 @@ void SetBase(std::string_view wanted) {
   out.Text(program.empty() ? "heap" : program);
 }
 
-// Whether files can be created: by creating one, since nothing else tells.
+// Tests whether files can be created by creating one: nothing else tells.
 bool TryCreating() {
   FileName name;
   FileName::Peak(".new", &name);
