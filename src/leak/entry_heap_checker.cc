@@ -36,15 +36,15 @@ constinit std::atomic<bool> inactive_reported{false};
 TC_SLOW_PATH void ReportInactive() {
   if (inactive_reported.exchange(true, std::memory_order_relaxed)) return;
   WriteToStderr(
-      "tcmalloc: a HeapLeakChecker says that there are no leaks without looking: HEAPCHECK is not "
-      "set (HEAPCHECK=local checks where the program asks)\n");
+      "tcmalloc: HeapLeakChecker reports no leaks, because it does not check: HEAPCHECK is not set "
+      "(set HEAPCHECK=local to check where the program asks)\n");
 }
 
 [[noreturn]] TC_SLOW_PATH void AbortUnchecked(const PartCheck& part) {
   char buffer[256];
   TextWriter line(buffer, sizeof(buffer));
-  line.Text("tcmalloc: the HeapLeakChecker \"").Text(part.name());
-  line.Text("\" was destroyed, and nobody had asked it\n");
+  line.Text("tcmalloc: HeapLeakChecker \"").Text(part.name());
+  line.Text("\" was destroyed without a check: call NoLeaks() before\n");
   AbortWith(line.text());
 }
 

@@ -75,14 +75,14 @@ void WriteSite(const LeakSite& site, bool recorded, const LeakSymbols& symbols, 
   out->Text("  ");
   WriteCount(site.objects, site.bytes, out);
   if (site.direct_objects == 0) {
-    out->Text(", all reached from other leaked ones");
+    out->Text(", all reachable from other leaked objects");
   } else if (site.direct_objects < site.objects) {
-    out->Text(", of which directly leaked: ");
+    out->Text(", directly leaked: ");
     WriteCount(site.direct_objects, site.direct_bytes, out);
   }
   if (site.object_size > 0) {
-    out->Text(", each of the size ").Number(site.object_size);
-    out->Text(", in spans handed out ").Text(AgeText(site.age));
+    out->Text(", each of ").Number(site.object_size);
+    out->Text(" bytes, in spans handed out ").Text(AgeText(site.age));
     if (recorded) out->Text(", from before allocations were recorded");
     out->Text("\n");
   } else {
@@ -90,7 +90,8 @@ void WriteSite(const LeakSite& site, bool recorded, const LeakSymbols& symbols, 
   }
   symbols.names().WriteFrames(site.frames, site.depth, "    ", symbols.libraries(), out);
   if (site.nearest_depth > 0) {
-    out->Text("    a hint, no evidence: the nearest sampled object of that size, allocated from\n");
+    out->Text(
+        "    a hint, not evidence: the nearest sampled object of this size, allocated from\n");
     symbols.names().WriteFrames(site.nearest_frames, site.nearest_depth, "      ",
                                 symbols.libraries(), out);
   }

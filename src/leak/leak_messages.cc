@@ -80,7 +80,7 @@ TC_SLOW_PATH void WriteProfileFile(const FoundLeaks& report, std::string_view na
   }
   if (!written) {
     const int error = errno;
-    out.Text("tcmalloc: cannot write ").Text(path.text()).Text(": ");
+    out.Text("tcmalloc: leak check: cannot write ").Text(path.text()).Text(": ");
     WriteError(error, &out);
     out.Text("\n");
   } else {
@@ -103,9 +103,9 @@ TC_SLOW_PATH void TestPointerAlignment(Heap& heap, LeakRequest request, const Fo
   char buffer[256];
   TextWriter out(buffer, sizeof(buffer));
   out.Text("tcmalloc: with pointers at any address ").Number(report.bytes).Text(" bytes in ");
-  out.Number(report.objects).Text(" objects are lost: ");
-  out.Text(report.objects < found.objects ? "some are held by pointers that are not aligned "
-                                            "(HEAP_CHECK_POINTER_SOURCE_ALIGNMENT=1)\n"
+  out.Number(report.objects).Text(" objects are leaked: ");
+  out.Text(report.objects < found.objects ? "only pointers that are not aligned hold the others "
+                                            "(set HEAP_CHECK_POINTER_SOURCE_ALIGNMENT=1)\n"
                                           : "alignment is not the reason\n");
   WriteToStderr(out.text());
 }

@@ -152,11 +152,11 @@ TEST_F(FoundLeaksTest, TheNearestSiteIsAHintInEachFormat) {
       "tcmalloc: Leak check name detected leaks of 96 bytes in 2 objects, directly 96 bytes in 2 "
       "objects; 2 call sites\n"
       "tcmalloc: The 2 largest leaks:\n"
-      "  64 bytes in 1 object, each of the size 64, in spans handed out 1 h ago or earlier\n"
-      "    a hint, no evidence: the nearest sampled object of that size, allocated from\n"
+      "  64 bytes in 1 object, each of 64 bytes, in spans handed out 1 h ago or earlier\n"
+      "    a hint, not evidence: the nearest sampled object of this size, allocated from\n"
       "      0x10\n"
       "      0x20\n"
-      "  32 bytes in 1 object, each of the size 32, in spans handed out 10 s to 1 min ago\n");
+      "  32 bytes in 1 object, each of 32 bytes, in spans handed out 10 s to 1 min ago\n");
   const std::string json = Written(leaks_, LeakFormat::kJson);
   EXPECT_NE(json.find("\"object_size\":64,\"span_age_ms\":{\"at_least\":3600000},"
                       "\"example\":\"0x1000\",\"frames\":[],\"nearest_sample\":{\"hint\":true,"
@@ -273,8 +273,8 @@ TEST_F(FoundLeaksTest, Text) {
       "tcmalloc: Leak check name detected leaks of 130 bytes in 4 objects, directly 82 bytes in "
       "2 objects; 3 call sites\n"
       "tcmalloc: The 2 largest leaks:\n"
-      "  64 bytes in 2 objects, of which directly leaked: 32 bytes in 1 object, each of the "
-      "size 32, in spans handed out less than 1 s ago, from before allocations were "
+      "  64 bytes in 2 objects, directly leaked: 32 bytes in 1 object, each of "
+      "32 bytes, in spans handed out less than 1 s ago, from before allocations were "
       "recorded\n"
       "  50 bytes in 1 object, allocated from\n"
       "    0x10\n"
