@@ -42,7 +42,7 @@ class FoundLeaksTest : public testing::Test {
  protected:
   FoundLeaksTest() : leaks_(vm_) { leaks_.outcome = LeakOutcome::kDone; }
 
-  // What is printed of the check `name`, with so many places of allocation at most.
+  // The text of the check `name` with at most `most_sites` sites.
   std::string Text(std::string_view name, uint64_t most_sites) {
     // The frames of these tests are in no library.
     const LeakSymbols symbols(leaks_, most_sites, vm_);
@@ -56,7 +56,7 @@ class FoundLeaksTest : public testing::Test {
   FoundLeaks leaks_;
 };
 
-TEST_F(FoundLeaksTest, SameStacksAreOneSiteWhereverTheyLie) {
+TEST_F(FoundLeaksTest, EqualStacksAreOneSite) {
   const std::vector<uintptr_t> first = {0x10, 0x20, 0x30};
   const std::vector<uintptr_t> same = first;
   const std::vector<uintptr_t> other = {0x10, 0x20, 0x31};
@@ -83,7 +83,7 @@ TEST_F(FoundLeaksTest, SameStacksAreOneSiteWhereverTheyLie) {
   EXPECT_EQ(leaks_.direct_bytes, 147u);
 }
 
-TEST_F(FoundLeaksTest, WithoutStacksSizesAreSites) {
+TEST_F(FoundLeaksTest, WithoutStacksSitesDifferBySize) {
   for (uintptr_t i = 1; i <= 10; ++i) {
     const size_t size = i % 2 == 0 ? 64 : 128;
     ASSERT_NE(Add(&leaks_, nullptr, 0, size, i * 0x1000, size, true, false), nullptr);
@@ -95,7 +95,7 @@ TEST_F(FoundLeaksTest, WithoutStacksSizesAreSites) {
   EXPECT_EQ(leaks_.begin()[1].object_size, 64u);
 }
 
-TEST_F(FoundLeaksTest, WithoutStacksAgesAreSitesToo) {
+TEST_F(FoundLeaksTest, WithoutStacksSitesDifferByAge) {
   const uintptr_t frames[] = {0x10, 0x20};
   // Objects of two sizes; their spans were handed out at these times, by a clock that shows 100 s.
   for (const int64_t ms : {20'000, 39'000, 41'000, 91'000, 99'500, 99'999, 100'000}) {
@@ -103,7 +103,7 @@ TEST_F(FoundLeaksTest, WithoutStacksAgesAreSitesToo) {
       const AgeBucket age = AgeBucketOf(100'000 - ms);
       const auto address = static_cast<uintptr_t>(size << 20) + static_cast<uintptr_t>(ms);
       ASSERT_NE(Add(&leaks_, nullptr, 0, size, address, size, true, false, age), nullptr);
-      // What has a stack is not told apart by its age.
+      // Objects with a stack do not differ by age.
       ASSERT_NE(Add(&leaks_, frames, 2, size, address + 1, 1, true, false, age), nullptr);
     }
   }
@@ -126,7 +126,7 @@ TEST_F(FoundLeaksTest, WithoutStacksAgesAreSitesToo) {
   EXPECT_EQ(groups, expected);
 }
 
-TEST_F(FoundLeaksTest, ManyGroupsStayApartWhenTheTableGrows) {
+TEST_F(FoundLeaksTest, SitesStayApartWhenTheTableGrows) {
   constexpr size_t kSizes = 2000;
   for (int round = 0; round < 2; ++round) {
     for (size_t i = 0; i < kSizes * kNumAgeBuckets; ++i) {
@@ -140,7 +140,7 @@ TEST_F(FoundLeaksTest, ManyGroupsStayApartWhenTheTableGrows) {
   for (const LeakSite& site : leaks_) ASSERT_EQ(site.objects, 2u);
 }
 
-TEST_F(FoundLeaksTest, TheNearestSiteIsAHintInEachFormat) {
+TEST_F(FoundLeaksTest, EveryFormatMarksTheNearestSiteAsAHint) {
   Add(&leaks_, nullptr, 0, 64, 0x1000, 64, true, false, AgeBucket::kOlder);
   Add(&leaks_, nullptr, 0, 32, 0x2000, 32, true, false, AgeBucket::kMinute);
   std::vector<uintptr_t> frames = {0x11, 0x21};
@@ -181,7 +181,7 @@ TEST_F(FoundLeaksTest, TheNearestSiteIsAHintInEachFormat) {
   EXPECT_EQ(profile.entries[1].age_at_least_ms, 10'000);
 }
 
-TEST_F(FoundLeaksTest, FirstWordsAreWrittenWhereThereAreSome) {
+TEST_F(FoundLeaksTest, FirstWordsAreWrittenIfKnown) {
   LeakSite* const site = Add(&leaks_, nullptr, 0, 64, 0x1000, 64, true, false);
   ASSERT_EQ(site->num_words, 0u);
   EXPECT_EQ(Written(leaks_, LeakFormat::kJson).find("words"), std::string::npos);
@@ -197,7 +197,7 @@ TEST_F(FoundLeaksTest, FirstWordsAreWrittenWhereThereAreSome) {
       std::string::npos);
 }
 
-TEST_F(FoundLeaksTest, WhatHasAStackHasNoAgeInAProfile) {
+TEST_F(FoundLeaksTest, SitesWithStacksHaveNoAgeInAProfile) {
   const uintptr_t frames[] = {0x11};
   Add(&leaks_, frames, 1, 64, 0x1000, 50, true, false, AgeBucket::kOlder);
   ASSERT_TRUE(leaks_.Finish());
@@ -205,7 +205,7 @@ TEST_F(FoundLeaksTest, WhatHasAStackHasNoAgeInAProfile) {
   EXPECT_FALSE(leaks_.AsProfile().entries[0].guessed_stack);
 }
 
-TEST_F(FoundLeaksTest, ByObjectEachIsASiteWithItsAddress) {
+TEST_F(FoundLeaksTest, ByObjectEachObjectIsASite) {
   const uintptr_t frames[] = {0x10, 0x20};
   for (uintptr_t i = 1; i <= 3; ++i) {
     ASSERT_NE(Add(&leaks_, frames, 2, 64, i * 0x1000, 50 * i, true, true), nullptr);
@@ -219,7 +219,7 @@ TEST_F(FoundLeaksTest, ByObjectEachIsASiteWithItsAddress) {
   EXPECT_EQ(largest.frames[2], 0x20u);
 }
 
-TEST_F(FoundLeaksTest, ManySitesAreTold) {
+TEST_F(FoundLeaksTest, ManySites) {
   constexpr uintptr_t kSites = 5000;
   for (int round = 0; round < 2; ++round) {
     for (uintptr_t i = 0; i < kSites; ++i) {
@@ -242,7 +242,7 @@ TEST_F(FoundLeaksTest, ManySitesAreTold) {
   EXPECT_EQ(profile.sample_period, 0u);
 }
 
-TEST_F(FoundLeaksTest, WithoutMemoryItSaysSo) {
+TEST_F(FoundLeaksTest, WithoutMemory) {
   int failures = 0;
   for (int nth = 1; nth <= 5; ++nth) {
     FakeVirtualMemory vm{FakeVirtualMemory::Options()};
@@ -283,7 +283,7 @@ TEST_F(FoundLeaksTest, Text) {
       "  and 1 more\n");
 }
 
-TEST_F(FoundLeaksTest, TextOfNothingAndOfNoAnswer) {
+TEST_F(FoundLeaksTest, TextWithoutLeaksAndWithoutResult) {
   ASSERT_TRUE(leaks_.Finish());
   leaks_.objects_in_use = 12;
   leaks_.bytes_in_use = 3456;

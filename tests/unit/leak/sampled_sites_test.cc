@@ -18,7 +18,7 @@ namespace {
 
 using Key = SampledSites::Key;
 
-// Samples are told by their numbers.
+// Samples are identified by their numbers.
 const void* NumberedSample(uintptr_t number) { return reinterpret_cast<const void*>(number); }
 
 class SampledSitesTest : public testing::Test {
@@ -34,7 +34,7 @@ class SampledSitesTest : public testing::Test {
   SampledSites sites_{memory_};
 };
 
-TEST_F(SampledSitesTest, OnlyTheSameSizeIsNear) {
+TEST_F(SampledSitesTest, NearestHasTheSameSize) {
   Build({{64, 1000, 0x1000}, {128, 9000, 0x2000}});
   EXPECT_EQ(sites_.Nearest({64, 9000, 0x2000}), NumberedSample(1));
   EXPECT_EQ(sites_.Nearest({128, 1000, 0x1000}), NumberedSample(2));
@@ -43,12 +43,12 @@ TEST_F(SampledSitesTest, OnlyTheSameSizeIsNear) {
   EXPECT_EQ(sites_.Nearest({256, 1000, 0x1000}), nullptr);
 }
 
-TEST_F(SampledSitesTest, WithoutSamplesNoneIsNear) {
+TEST_F(SampledSitesTest, NothingIsNearestWithoutSamples) {
   Build({});
   EXPECT_EQ(sites_.Nearest({64, 0, 0x1000}), nullptr);
 }
 
-TEST_F(SampledSitesTest, TheTimeCountsBeforeTheAddress) {
+TEST_F(SampledSitesTest, TimeComesBeforeAddress) {
   Build({{64, 1000, 0x1000}, {64, 5000, 0x9000}});
   EXPECT_EQ(sites_.Nearest({64, 1200, 0x9000}), NumberedSample(1));
   EXPECT_EQ(sites_.Nearest({64, 0, 0x9000}), NumberedSample(1));
@@ -56,12 +56,12 @@ TEST_F(SampledSitesTest, TheTimeCountsBeforeTheAddress) {
   EXPECT_EQ(sites_.Nearest({64, 6000, 0x1000}), NumberedSample(2));
 }
 
-TEST_F(SampledSitesTest, OfTwoAtTheSameDistanceTheLaterOne) {
+TEST_F(SampledSitesTest, LaterSampleWinsATie) {
   Build({{64, 1000, 0x1000}, {64, 3000, 0x9000}});
   EXPECT_EQ(sites_.Nearest({64, 2000, 0x1000}), NumberedSample(2));
 }
 
-TEST_F(SampledSitesTest, OfOneTimeTheNearestAddress) {
+TEST_F(SampledSitesTest, NearestAddressAtTheSameTime) {
   Build({{64, 1000, 0x1000}, {64, 1000, 0x9000}, {64, 1000, 0x3000}});
   EXPECT_EQ(sites_.Nearest({64, 1000, 0x1fff}), NumberedSample(1));
   EXPECT_EQ(sites_.Nearest({64, 1000, 0x2fff}), NumberedSample(3));
@@ -70,8 +70,7 @@ TEST_F(SampledSitesTest, OfOneTimeTheNearestAddress) {
   EXPECT_EQ(sites_.Nearest({64, 7000, 0x4000}), NumberedSample(3));
 }
 
-// Against a look at each.
-TEST_F(SampledSitesTest, IsTheNearestOfMany) {
+TEST_F(SampledSitesTest, AgreesWithLinearSearch) {
   SeededRandom random(9101);
   const auto any = [&random]() -> Key {
     return {16 * (1 + random.Below(4)), static_cast<int64_t>(100 * random.Below(30)),
@@ -102,7 +101,7 @@ TEST_F(SampledSitesTest, IsTheNearestOfMany) {
   }
 }
 
-TEST(SampledSitesMemoryTest, WithoutMemoryItSaysSo) {
+TEST(SampledSitesMemoryTest, WithoutMemory) {
   FakeVirtualMemory vm{FakeVirtualMemory::Options()};
   vm.FailMap(1);
   CheckMemory memory(vm);

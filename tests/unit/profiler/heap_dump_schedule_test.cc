@@ -20,7 +20,7 @@ class HeapDumpScheduleTest : public testing::Test {
   HeapDumpSchedule schedule;
 };
 
-TEST_F(HeapDumpScheduleTest, NothingIsDueWithoutIntervals) {
+TEST_F(HeapDumpScheduleTest, NoFileIsDueWithoutIntervals) {
   schedule.Begin({}, 1000);
   EXPECT_FALSE(schedule.Count(uint64_t{1} << 60, 0));
   EXPECT_FALSE(schedule.Count(0, uint64_t{1} << 60));
