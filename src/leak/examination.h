@@ -60,7 +60,7 @@ class Examination {
   // Replaces the caller's thread in the world: without its registers, and with the stack of the
   // program only. The checker's own frames and registers hold the bounds of memory that the check
   // uses, which look like pointers to what is adjacent to it.
-  bool LeaveOwnFramesOut(WorldStop* world);
+  bool ExcludeOwnFrames(WorldStop* world);
   bool AddRoots(WorldStop world);
   bool AddRange(const RootRange& range);
   bool AddThreads(const WorldStop& world);
@@ -71,7 +71,7 @@ class Examination {
   bool MarkFromIgnored();
   // Whether the roots are still those that were gathered: threads that run may unmap memory, and
   // the memory of the search may be mapped in its place.
-  bool RootsHold(const WorldStop& world);
+  bool RootsStillValid(const WorldStop& world);
 
   Heap& heap_;
   const LeakRequest& request_;

@@ -10,7 +10,7 @@
 //   local         the start       only where the program asks (leak/part_check.h)
 //
 // "Destructors" are those of the program's global objects, and the functions that it has registered
-// with atexit. Where main begins cannot always be told (os/main_start.h); then it counts as
+// with atexit. Where main begins is not always known (os/main_start.h); then it counts as
 // beginning when the library's constructors run. A forked child does not check at its end.
 //
 // A check that finds leaks, or could not be made, writes to stderr and, at the end, makes the

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// HeapDumpSchedule: when the heap profiler's next file is due: after so many bytes allocated, freed
-// or newly in use, or after a time.
+// HeapDumpSchedule: when the heap profiler's next file is due: after a number of bytes allocated,
+// freed or newly in use, or after a time.
 //
 // It decides and never writes a file; the caller passes the time. Thread safety: any thread; a hook
 // that reads an old value finds a file due a moment later, so all accesses are relaxed. NoteDump

@@ -72,8 +72,8 @@ class FileName {
 
 // Writes a line to stderr: what failed, the file, the error in words if there is one, the
 // consequence.
-TC_SLOW_PATH void Complain(std::string_view what, std::string_view name, int error,
-                           std::string_view consequence = "") {
+TC_SLOW_PATH void ReportError(std::string_view what, std::string_view name, int error,
+                              std::string_view consequence = "") {
   char buffer[kMaxName + 256];
   TextWriter line(buffer, sizeof(buffer));
   line.Text("tcmalloc: TCMALLOC_PROFILE: ").Text(what).Text(name);
@@ -88,7 +88,7 @@ TC_SLOW_PATH void Complain(std::string_view what, std::string_view name, int err
 constexpr std::string_view kNoProfiles = "; no profiles are written";
 
 // For the user who has sent the signal.
-TC_SLOW_PATH void Announce(std::string_view name, double live_bytes) {
+TC_SLOW_PATH void ReportWritten(std::string_view name, double live_bytes) {
   char buffer[kMaxName + 128];
   TextWriter line(buffer, sizeof(buffer));
   line.Text("tcmalloc: TCMALLOC_PROFILE: wrote ").Text(name).Text(" (about ");
@@ -110,26 +110,26 @@ bool WriteAndClose(const Profile& profile, int file, const char* name) {
   Close(file);
   if (written) return true;
   RemoveFile(name);
-  Complain("cannot write ", name, error);
+  ReportError("cannot write ", name, error);
   return false;
 }
 
 // Requires of the following functions: the calling thread has set `writing`.
 
 // Writes a numbered file of what is in use now.
-TC_SLOW_PATH void WriteNumbered(bool announce) {
+TC_SLOW_PATH void WriteNumbered(bool report) {
   ProfileMemory memory;
   if (!TakeProfile(GlobalHeap(), ProfileKind::kHeap, &memory)) {
-    return Complain("cannot write a profile", "", ENOMEM);
+    return ReportError("cannot write a profile", "", ENOMEM);
   }
   for (;;) {
     FileName name;
     FileName::Number(++last_number, &name);
     const int file = CreateNew(name.c_str());
     if (file < 0 && errno == EEXIST) continue;
-    if (file < 0) return Complain("cannot create ", name.text(), errno);
-    if (WriteAndClose(memory.profile, file, name.c_str()) && announce) {
-      Announce(name.text(), EstimatedLiveBytes(memory.profile));
+    if (file < 0) return ReportError("cannot create ", name.text(), errno);
+    if (WriteAndClose(memory.profile, file, name.c_str()) && report) {
+      ReportWritten(name.text(), EstimatedLiveBytes(memory.profile));
     }
     return;
   }
@@ -143,7 +143,7 @@ bool PeakIsDue(size_t peak_bytes, bool last) {
 
 // Each process reports this once; it tries again.
 void ReportPeakError(std::string_view name, int error) {
-  if (!peak_error_reported) Complain("cannot create ", name, error);
+  if (!peak_error_reported) ReportError("cannot create ", name, error);
   peak_error_reported = true;
 }
 
@@ -217,7 +217,7 @@ bool TryCreating() {
   FileName::Peak(".new", &name);
   const int file = CreateNew(name.c_str());
   if (file < 0 && errno != EEXIST) {
-    Complain("cannot create ", name.text(), errno, kNoProfiles);
+    ReportError("cannot create ", name.text(), errno, kNoProfiles);
     return false;
   }
   if (file >= 0) Close(file);
@@ -228,7 +228,7 @@ bool TryCreating() {
 bool AddTasks() {
   const int signal = the_request.signal;
   if (signal != 0 && !HandleSignalInHelper(signal)) {
-    Complain("the process already handles or ignores the signal", "", 0, kNoProfiles);
+    ReportError("the process already handles or ignores the signal", "", 0, kNoProfiles);
     return false;
   }
   files_task = {.interval_ms = the_request.interval_ms,
@@ -241,7 +241,7 @@ bool AddTasks() {
       (!the_request.peak || AddHelperTask(&peak_task))) {
     return true;
   }
-  Complain("cannot start a thread", "", 0, kNoProfiles);
+  ReportError("cannot start a thread", "", 0, kNoProfiles);
   return false;
 }
 
@@ -257,7 +257,7 @@ void StartProfileFiles(Heap& heap) {
     TextWriter out(quoted, sizeof(quoted));
     out.Text("\"").Text(wrong).Text(
         "\", expected PATH[,at=exit][,signal=NAME][,every=TIME][,peak]");
-    return Complain("syntax error at ", out.text(), 0, kNoProfiles);
+    return ReportError("syntax error at ", out.text(), 0, kNoProfiles);
   }
   SetBase(the_request.base);
   if (!TryCreating()) return;

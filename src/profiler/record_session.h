@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The recording of all allocations and frees: the tables of call sites and of objects, the hooks
-// that fill them, and the sessions, of which one runs at a time: for the heap profiler (with files,
+// that fill them, and the sessions, one at a time: for the heap profiler (with files,
 // profiler/heap_profiler.h) or for the leak checker (without, profiler/recording.h).
 //
 // The tables are made by the first session and stay: a hook that was removed may still run in some
@@ -48,7 +48,7 @@ void EndRecordChange(RecordState to);
 // memory.
 bool PrepareRecordTables();
 // Called for every object, by the thread that allocates it, like a hook, but it must not allocate.
-// Returns what is recorded beside the object, at most ObjectTable::kMaxMark.
+// Returns what is recorded with the object, at most ObjectTable::kMaxMark.
 using RecordMarker = uint32_t (*)();
 // Clears the tables for a new session. `traffic_threshold`: see ObjectTable. `marker`: null for no
 // marks. Requires: the state is the caller's; the tables exist.
