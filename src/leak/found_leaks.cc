@@ -100,10 +100,10 @@ LeakSite* FoundLeaks::Add(const LeakedObject& object, bool by_object) {
     site->example = object.address;
   }
   ++site->objects;
-  site->bytes += object.bytes_asked_for;
+  site->bytes += object.requested_bytes;
   if (object.direct) {
     ++site->direct_objects;
-    site->direct_bytes += object.bytes_asked_for;
+    site->direct_bytes += object.requested_bytes;
   }
   return site;
 }

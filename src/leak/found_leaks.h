@@ -32,7 +32,7 @@ struct LeakedObject {
   size_t object_size = 0;
   // Of its span, which is at least as old as the object.
   AgeBucket age = AgeBucket::kSecond;
-  size_t bytes_asked_for = 0;
+  size_t requested_bytes = 0;
   bool direct = false;
 };
 

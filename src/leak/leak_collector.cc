@@ -66,16 +66,16 @@ bool LeakCollector::Report(const LiveObject& object, const ObjectTable::Record& 
   LeakedObject lost = {.address = object.start,
                        .object_size = object.bytes,
                        .age = AgeBucketOf(now_ms_ - index_.HandedOutMs(object)),
-                       .bytes_asked_for = object.bytes,
+                       .requested_bytes = object.bytes,
                        .direct = direct};
   if (record.site != nullptr) {
     lost.frames = record.site->frames();
     lost.depth = record.site->depth();
-    lost.bytes_asked_for = static_cast<size_t>(record.bytes);
+    lost.requested_bytes = static_cast<size_t>(record.bytes);
   } else if (const auto* const sample = static_cast<const Sample*>(index_.SampleOf(object))) {
     lost.frames = sample->frames();
     lost.depth = sample->depth;
-    lost.bytes_asked_for = sample->requested_bytes;
+    lost.requested_bytes = sample->requested_bytes;
   }
   LeakSite* const site = report_->Add(lost, request_.by_object);
   if (site == nullptr) return false;

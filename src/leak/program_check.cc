@@ -126,7 +126,7 @@ __attribute__((constructor)) void StartProgramCheck() {
   // If the signal has no handler of ours, the library said so when it was loaded.
   if (settings.report_at_term && HandleSignalInHelper(kTerminationSignal) &&
       !AddHelperTask(&kCheckAtTerm)) {
-    WriteToStderr("tcmalloc: HEAPCHECK: no check on SIGTERM: no thread could be started\n");
+    WriteToStderr("tcmalloc: HEAPCHECK: no check on SIGTERM: cannot start a thread\n");
   }
   if (!CallBeforeMain(&BeforeMain)) BeforeMain();
 }

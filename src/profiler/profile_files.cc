@@ -18,6 +18,7 @@
 #include "os/uncancelled_io.h"
 #include "profile/profile_formats.h"
 #include "profile/profile_memory.h"
+#include "profiler/heap_profile_name.h"
 #include "profiler/profile_request.h"
 #include "profiler/profiles.h"
 #include "profiler/sampler.h"
@@ -54,12 +55,13 @@ class FileName {
   FileName(const FileName&) = delete;
   FileName& operator=(const FileName&) = delete;
 
-  static void Number(uint64_t number, FileName* name) {
-    for (uint64_t unit = 1000; unit > number && unit > 1; unit /= 10) name->writer_.Text("0");
-    name->writer_.Number(number).Text(the_request.extension);
+  // One of the two completes the name.
+  void AddNumber(uint64_t number) {
+    WriteFileNumber(number, &writer_);
+    writer_.Text(the_request.extension);
   }
-  static void Peak(std::string_view last, FileName* name) {
-    name->writer_.Text("peak").Text(the_request.extension).Text(last);
+  void AddPeak(std::string_view suffix) {
+    writer_.Text("peak").Text(the_request.extension).Text(suffix);
   }
 
   const char* c_str() const { return text_; }
@@ -124,7 +126,7 @@ TC_SLOW_PATH void WriteNumbered(bool report) {
   }
   for (;;) {
     FileName name;
-    FileName::Number(++last_number, &name);
+    name.AddNumber(++last_number);
     const int file = CreateNew(name.c_str());
     if (file < 0 && errno == EEXIST) continue;
     if (file < 0) return ReportError("cannot create ", name.text(), errno);
@@ -154,9 +156,9 @@ TC_SLOW_PATH void WritePeakIfDue(bool last) {
   ProfileMemory memory;
   if (!TakeProfile(GlobalHeap(), ProfileKind::kPeakHeap, &memory)) return;
   FileName name;
-  FileName::Peak("", &name);
+  name.AddPeak("");
   FileName fresh;
-  FileName::Peak(".new", &fresh);
+  fresh.AddPeak(".new");
   RemoveFile(fresh.c_str());
   const int file = CreateNew(fresh.c_str());
   if (file < 0) return ReportPeakError(fresh.text(), errno);
@@ -214,7 +216,7 @@ void SetBase(std::string_view wanted) {
 // Tests whether files can be created by creating one: nothing else tells.
 bool TryCreating() {
   FileName name;
-  FileName::Peak(".new", &name);
+  name.AddPeak(".new");
   const int file = CreateNew(name.c_str());
   if (file < 0 && errno != EEXIST) {
     ReportError("cannot create ", name.text(), errno, kNoProfiles);

@@ -26,14 +26,14 @@ std::string Written(const FoundLeaks& leaks, LeakFormat format) {
 }
 
 LeakSite* Add(FoundLeaks* leaks, const uintptr_t* frames, size_t depth, size_t object_size,
-              uintptr_t object, size_t bytes_asked_for, bool direct, bool by_object,
+              uintptr_t object, size_t requested_bytes, bool direct, bool by_object,
               AgeBucket age = AgeBucket::kSecond) {
   return leaks->Add({.frames = frames,
                      .depth = depth,
                      .address = object,
                      .object_size = object_size,
                      .age = age,
-                     .bytes_asked_for = bytes_asked_for,
+                     .requested_bytes = requested_bytes,
                      .direct = direct},
                     by_object);
 }
