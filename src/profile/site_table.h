@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // SiteTable: the call sites of a program, each with what was allocated and freed there.
 //
-// A site is a stack of return addresses. It is made when its stack is first seen, and neither moves
-// nor ends: a pointer to it stays valid. What a site has in use is what was allocated less what was
-// freed. A session, which begins when a profiler starts, counts from the figures of that moment.
+// A site is a stack of return addresses. It is made when its stack is first seen, and is never
+// moved or freed: pointers to it stay valid. What a site has in use is what was allocated less what
+// was freed. A session, which begins when a profiler starts, counts from the figures of that
+// moment.
 //
 // Called by: the heap profiler, for every allocation. It uses the arena and the memory that it is
 // given, and nothing else of the heap. Synchronization: only atomics. Buckets are lists that grow

@@ -32,7 +32,7 @@ namespace {
 // Written when the library is loaded, before `requested` (release); read after it (acquire).
 constinit std::atomic<bool> requested{false};
 constinit ProfileRequest the_request;
-// How names of files begin: as requested, after a slash with the program's name.
+// The start of file names: as requested; for a directory, with the program's name added.
 constinit char base[2 * kSettingTextBytes] = "";
 constinit HelperTask files_task;
 constinit HelperTask peak_task;
