@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// AgeBucket: how long ago, so coarsely that lost objects of one cause fall together. A pure
-// function of a length of time.
+// AgeBucket: a coarse age, so that leaked objects with one cause fall into one bucket. A pure
+// function of a duration.
 #pragma once
 
 #include <array>
@@ -13,18 +13,18 @@ enum class AgeBucket : uint8_t { kSecond, kTenSeconds, kMinute, kTenMinutes, kHo
 
 constexpr size_t kNumAgeBuckets = 6;
 
-// Buckets end where these begin; the last one has no end.
+// Each bucket ends where the next one begins; the last one has no end.
 constexpr std::array<int64_t, kNumAgeBuckets> kAgeBucketStartsMs = {0,      1'000,   10'000,
                                                                     60'000, 600'000, 3'600'000};
 
-// Below zero is as new as can be: two processors' views of a coarse clock may differ by a tick.
+// A negative age counts as 0: the coarse clock may differ by a tick between CPUs.
 constexpr AgeBucket AgeBucketOf(int64_t age_ms) {
   size_t bucket = 0;
   while (bucket + 1 < kNumAgeBuckets && age_ms >= kAgeBucketStartsMs[bucket + 1]) ++bucket;
   return static_cast<AgeBucket>(bucket);
 }
 
-// What is in the bucket is at least as old as the first, and less than the second.
+// Ages in the bucket are in [AgeAtLeastMs, AgeBelowMs).
 constexpr int64_t AgeAtLeastMs(AgeBucket bucket) {
   return kAgeBucketStartsMs[static_cast<size_t>(bucket)];
 }

@@ -17,26 +17,26 @@ namespace tcmalloc {
 namespace {
 
 constinit std::atomic<uint32_t> current_period{0};
-// When recording began last.
+// The period in which recording began last.
 constinit std::atomic<uint32_t> recording_period{0};
 
 // --- Threads that are disabled -------------------------------------------------------------------
 
-// A thread is known by where its slot is: in its own memory, so no other one has it while it lives.
+// Identifies the calling thread: the address of its slot, which no other thread has while it lives.
 uintptr_t ThisThread() { return reinterpret_cast<uintptr_t>(&current_slot); }
 
 struct DisabledThread {
   // Constant once it is in the list.
   DisabledThread* next = nullptr;
-  // 0: the record is free. Taken by a thread for itself (acquire), freed by it (release).
+  // 0: free. A thread claims the record for itself (acquire) and frees it (release).
   std::atomic<uintptr_t> thread{0};
-  // How often it is disabled: of the thread alone.
+  // Calls of Disable without Enable. Only the thread itself uses it.
   uint64_t depth = 0;
 };
 
-// The list grows at its front (release), is read by all (acquire), and is never cut.
+// Grows at its front (release), is read by all threads (acquire), and never shrinks.
 constinit std::atomic<DisabledThread*> disabled_threads{nullptr};
-// How many there are, for those who allocate: a thread sees its own (relaxed).
+// The number of disabled threads, for allocating threads; each sees its own change (relaxed).
 constinit std::atomic<uint32_t> num_disabled{0};
 constinit std::atomic<bool> any_was_disabled{false};
 
@@ -48,7 +48,7 @@ DisabledThread* FindThisThread() {
   return record;
 }
 
-DisabledThread* TakeRecord() {
+DisabledThread* ClaimRecord() {
   for (DisabledThread* record = disabled_threads.load(std::memory_order_acquire); record != nullptr;
        record = record->next) {
     uintptr_t none = 0;
@@ -82,7 +82,7 @@ struct IgnoredAddress {
   uintptr_t address = 0;
 };
 
-// A program may ignore very many.
+// A program may ignore very many addresses.
 constexpr size_t kNumBuckets = 256;
 size_t BucketOf(uintptr_t address) { return ((address >> 3) * uint64_t{0x9e3779b97f4a7c15}) >> 56; }
 
@@ -146,7 +146,7 @@ void DisableForThisThread() {
   const ErrnoKeeper keeper;
   DisabledThread* record = FindThisThread();
   if (record == nullptr) {
-    record = TakeRecord();
+    record = ClaimRecord();
     if (record == nullptr) return;
     any_was_disabled.store(true, std::memory_order_relaxed);
     num_disabled.fetch_add(1, std::memory_order_relaxed);

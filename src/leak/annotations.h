@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the program tells the leak checker: objects that are not to be reported, and threads whose
-// allocations do not count; and what each record of an allocation is marked with
-// (profiler/recording.h). Memory that holds pointers: leak/registered_roots.h.
+// What the program tells the leak checker: objects not to report, and threads whose allocations do
+// not count. Also the mark that each record of an allocation has (profiler/recording.h). Memory
+// that holds pointers: leak/registered_roots.h.
 //
-// A mark says in which period the object was allocated, so that a checker that looks at a part of
-// the program's life tells what came since it began; and whether the allocating thread wanted it
-// not to count. Periods are numbered; when the numbers are used up, which takes eight million
-// checkers, all further objects are of the last period, and a checker may report what is lost from
-// shortly before it began.
+// A mark says in which period the object was allocated, so that a check of a part of the program's
+// life ignores older objects, and whether the allocating thread was disabled. Period numbers run
+// out after eight million checks. From then on all objects are of the last period, and a check may
+// report leaks that are older than it.
 //
-// Synchronization: LockRank::kLeaks for the addresses; the threads that are disabled are a
-// list that only grows and is read without a lock. Around fork the lock is held; in the child only
-// the thread that forked is what it was. Cost: an annotation takes a lock and memory of the heap's
-// arena (32 bytes); a recorded allocation looks at two variables, and walks the list of threads
-// while any is disabled.
+// Synchronization: LockRank::kLeaks for the addresses, held around fork. The list of disabled
+// threads only grows and is read without a lock; in a forked child only the forking thread stays
+// disabled. Cost: an annotation takes a lock and memory of the heap's arena (32 bytes). A recorded
+// allocation reads two variables, and walks the list while any thread is disabled.
 #pragma once
 
 #include <cstddef>
@@ -21,36 +19,37 @@
 
 namespace tcmalloc {
 
-// What records are marked with: the period, and kIgnoredMark.
+// A record's mark: the period, and kIgnoredMark.
 inline constexpr uint32_t kIgnoredMark = uint32_t{1} << 23;
 inline constexpr uint32_t kLastPeriod = kIgnoredMark - 1;
 constexpr uint32_t PeriodOf(uint32_t mark) { return mark & kLastPeriod; }
 
-// Starts recording, where it does not run (profiler/recording.h), with such marks; false where
-// that is not possible.
+// Starts recording with these marks (profiler/recording.h), unless it runs already. False when that
+// is impossible.
 bool BeginRecording();
-// What is allocated from now on is of the period that this returns, or of a later one.
+// Begins a period and returns it: objects allocated from now on are of this period or a later one.
 uint32_t BeginPeriod();
-// Recording runs, and has run since that period began.
+// Whether recording has run without a break since that period began.
 bool RecordedSince(uint32_t period);
 
-// What the calling thread allocates does not count until it says otherwise, as often as it said
-// this. Only what is recorded is known to be of that kind. Without memory it counts.
+// The calling thread's allocations do not count until it has called Enable as often as Disable.
+// Only recorded allocations can be left out. Without memory they count.
 void DisableForThisThread();
 void EnableForThisThread();
 bool AnyThreadWasDisabled();
 
-// The object at or around `address`, and what it leads to, is not lost; until Unignore with the
-// same address. False where there is no memory, and where it was not ignored.
+// The object that contains `address`, and everything reachable from it, is not leaked until
+// UnignoreAddress with the same address. False when there is no memory, or when the address was not
+// ignored.
 bool IgnoreAddress(const void* address);
 bool UnignoreAddress(const void* address);
 
-// Calls visit(context, address) for the ignored ones. Whoever holds the heap may call this, too
-// (runtime/heap_hold.h): its lock is passed through then.
+// Calls visit(context, address) for each ignored address. A thread that holds the heap
+// (runtime/heap_hold.h) may call this too: it passes through the lock.
 using AddressVisitor = void (*)(void* context, uintptr_t address);
 void ForEachIgnored(AddressVisitor visit, void* context);
 
-// Has the lock held around fork, once; before the first check.
+// Registers the fork handlers of the lock, once; before the first check.
 void PrepareAnnotations();
 
 }  // namespace tcmalloc

@@ -22,9 +22,9 @@ namespace {
 // check to end. In a forked child the parent's check does not count.
 constinit std::atomic<uint64_t> checking_process{0};
 
-class OneCheck {
+class ExclusiveCheck {
  public:
-  OneCheck() {
+  ExclusiveCheck() {
     PrepareAnnotations();
     const uint64_t own = ProcessId();
     for (;;) {
@@ -36,9 +36,9 @@ class OneCheck {
       WaitMillisecond();
     }
   }
-  ~OneCheck() { checking_process.store(0, std::memory_order_release); }
-  OneCheck(const OneCheck&) = delete;
-  OneCheck& operator=(const OneCheck&) = delete;
+  ~ExclusiveCheck() { checking_process.store(0, std::memory_order_release); }
+  ExclusiveCheck(const ExclusiveCheck&) = delete;
+  ExclusiveCheck& operator=(const ExclusiveCheck&) = delete;
 
  private:
   const ErrnoKeeper keeper_;
@@ -68,7 +68,7 @@ bool IsFault(const StopResult& stop) {
 
 TC_OUT_OF_LINE void CheckFrom(uintptr_t stack, Heap& heap, const LeakRequest& request,
                               FoundLeaks* report) {
-  const OneCheck one;
+  const ExclusiveCheck one;
   bool careful = false;
   int pause_ms = 1;
   for (int attempt = 1;; ++attempt) {
@@ -120,7 +120,7 @@ TC_OUT_OF_LINE void CheckForLeaks(Heap& heap, const LeakRequest& request, FoundL
 }
 
 bool HeapMoment::Take(Heap& heap) {
-  const OneCheck one;
+  const ExclusiveCheck one;
   struct Builder {
     ObjectIndex& index;
     Heap& heap;

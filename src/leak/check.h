@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A check for leaks, from beginning to end: take the heap's locks, stop the other threads, list the
-// objects in use, mark what is reachable from the roots, count the rest by the site where it was
-// allocated, and let everything go on.
+// objects in use, mark what is reachable from the roots, count the rest by call site, and resume.
 //
 // Where the system does not let threads be stopped, the check works while they run. They cannot
 // allocate or free meanwhile. They may hold pointers that the check misses, and may unmap what it
-// searches, so it reads that with care. A thread that does not stop in time is tried again for some
-// seconds; then there is no result. The report says all of that.
+// searches, so it reads with a guarded reader. A thread that does not stop in time is tried again
+// for some seconds; then there is no result. The report says all of that.
 //
 // Parts: leak/leak_request.h says what is looked for, leak/heap_at_rest.h stops the threads,
 // leak/examination.h searches.
 //
 // Nothing here calls malloc: memory comes from mappings of the check's own, which are not searched.
 // Thread safety: any thread that holds no lock; a second check waits until the first is done. Cost:
-// see docs/leak-checker.md: the other threads stand still for some milliseconds, and some hundred
+// see docs/leak-checker.md: the other threads are stopped for some milliseconds, and some hundred
 // milliseconds per GiB of objects.
 #pragma once
 

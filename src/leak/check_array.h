@@ -2,7 +2,7 @@
 // CheckArray: an array that grows, in the memory of a check. The memory of a smaller array is not
 // reused before the check frees everything.
 //
-// Thread safety: none. Cost: an element is copied at most twice, all in all; no system call beside
+// Thread safety: none. Cost: an element is copied at most twice, all in all; no system call besides
 // those of CheckMemory.
 #pragma once
 

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// CheckMemory: what a check needs for itself, in mappings of its own. It takes nothing from the
-// heap that is checked, and it knows all that it has: for the reachability of objects none of it
-// counts, wherever in the process it lies.
+// CheckMemory: the memory of a check, in mappings of its own. It takes nothing from the heap that
+// is checked, and it knows all its mappings, so that pointers in them do not count.
 //
-// Thread safety: none. May be used while the other threads stand still: a call of the system and no
-// lock. What is large is not resident before it is written to. Cost: a system call per
+// Thread safety: none. Usable while the other threads are stopped: it makes system calls and takes
+// no lock. Large pieces are not resident before they are written. Cost: a system call per
 // kChunkBytes, or per piece that is larger than an eighth of that.
 #pragma once
 
@@ -20,13 +19,13 @@ class CheckMemory {
  public:
   static constexpr size_t kChunkBytes = size_t{256} << 10;
 
-  // `vm`, which must not take from the heap's records either, outlives it.
+  // `vm` outlives this and does not take memory from the heap.
   explicit CheckMemory(VirtualMemory& vm) : vm_(vm) {}
   CheckMemory(const CheckMemory&) = delete;
   CheckMemory& operator=(const CheckMemory&) = delete;
   ~CheckMemory() { FreeAll(); }
 
-  // Zero-filled, aligned to cache lines, until FreeAll; null when the system has none.
+  // Zero-filled, aligned to cache lines, valid until FreeAll. Null when the system has no memory.
   void* Allocate(size_t bytes);
   template <typename T>
   T* AllocateArray(size_t n) {
@@ -57,7 +56,7 @@ class CheckMemory {
     size_t bytes;
   };
 
-  // What is behind the header of a new mapping with room for `bytes`; null when there is none.
+  // Maps room for `bytes` and returns the address after the header; null when there is no memory.
   char* Map(size_t bytes);
 
   VirtualMemory& vm_;

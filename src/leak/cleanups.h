@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Functions that the program wants to be called before it is checked at its end, to free what only
-// they can free.
+// Functions that the program has called before the check at its end, to free what only they can
+// free.
 //
-// Thread safety: any thread. Cost: a few instructions; a record from the heap's arena.
+// Thread safety: any thread. Cost: a few instructions, and a record from the heap's arena.
 #pragma once
 
 namespace tcmalloc {
 
-// Without memory the function is not called.
+// Does nothing when there is no memory.
 void AddCleanup(void (*function)());
-// Calls the functions added so far, the last one first, each once.
+// Calls each function added so far once, the last one first.
 void RunCleanups();
 
 }  // namespace tcmalloc

@@ -19,8 +19,8 @@ namespace tcmalloc {
 // Memory to scan.
 struct MarkRange {
   enum class Kind : uint8_t { kPlain, kStack };
-  // kTouched: pages that nothing backs are skipped. They may have contents nevertheless where
-  // memory is shared or maps a file that others write to: kAll is for these.
+  // kTouched skips unbacked pages. Those may have contents where memory is shared or maps a file
+  // that others write to: kAll is for these.
   enum class Pages : uint8_t { kTouched, kAll };
 
   uintptr_t start;
@@ -57,11 +57,11 @@ class ConditionalRanges {
   bool MayContain(uintptr_t word) const { return word - lowest_ < extent_; }
   // A pointer that may point into a range was found.
   void Reach(uintptr_t word) {
-    const MarkRange* const behind = std::upper_bound(
+    const MarkRange* const after = std::upper_bound(
         ranges_.begin(), ranges_.end(), word,
         [](uintptr_t address, const MarkRange& range) { return address < range.start; });
-    if (behind == ranges_.begin() || word >= behind[-1].end) return;
-    const size_t i = static_cast<size_t>(behind - 1 - ranges_.begin());
+    if (after == ranges_.begin() || word >= after[-1].end) return;
+    const size_t i = static_cast<size_t>(after - 1 - ranges_.begin());
     if (TestBit(reached_bits_, i)) return;
     SetBit(reached_bits_, i);
     lacked_memory_ |= !reached_.Push(memory_, static_cast<uint32_t>(i));
@@ -70,12 +70,11 @@ class ConditionalRanges {
   const MarkRange* TakeReached() {
     return taken_ < reached_.size() ? &ranges_[reached_[taken_++]] : nullptr;
   }
-  // A range was reached and could not be remembered: TakeReached is not complete.
+  // A reached range could not be recorded: TakeReached is incomplete.
   bool lacked_memory() const { return lacked_memory_; }
 
-  // From here on MayContain is false for all words.
+  // Makes MayContain false for all words, until Resume.
   void Suspend() { std::swap(extent_, suspended_extent_); }
-  // Ends that.
   void Resume() { std::swap(extent_, suspended_extent_); }
 
  private:
@@ -84,7 +83,7 @@ class ConditionalRanges {
   uintptr_t lowest_ = 0;
   uintptr_t extent_ = 0;
   uintptr_t suspended_extent_ = 0;
-  // By number: the place in ranges_.
+  // Indexed like ranges_.
   uint64_t* reached_bits_ = nullptr;
   CheckArray<uint32_t> reached_;
   size_t taken_ = 0;

@@ -11,11 +11,12 @@ namespace {
 constexpr uintptr_t kWord = sizeof(uintptr_t);
 constexpr uintptr_t kAlignment = 64;
 constexpr uintptr_t kSmallestPage = 4096;
-// The block's own address, and the secrets for stacks and for pointers, by words.
+// Indices of words: the block's own address; the secrets for stacks and for pointers.
 constexpr size_t kSelfAt[] = {0, 2};
 constexpr size_t kSecretsAt[] = {5, 6};
-// Somewhere in the block: where its stack lies with its guard pages, how long that is, and how long
-// they are. The stack ends at most this far behind the block's start.
+// From kFirstStackAt on, somewhere in the block, three words: the start of its stack with the guard
+// pages, the length of that, and the length of the guard pages. The stack ends at most kMostBytes
+// after the block's start.
 constexpr size_t kFirstStackAt = 16;
 constexpr uintptr_t kMostBytes = 8192;
 
@@ -36,12 +37,11 @@ bool HasHead(const MemoryReader* reader, uintptr_t address, uintptr_t sample) {
   return true;
 }
 
-// One search.
 class Finder {
  public:
-  Finder(const MemoryPicture& picture, uintptr_t sample, BackedPages* backed,
+  Finder(const MemoryLayout& layout, uintptr_t sample, BackedPages* backed,
          MappedArray<ControlBlock>* blocks)
-      : picture_(picture), sample_(sample), backed_(*backed), blocks_(*blocks) {}
+      : layout_(layout), sample_(sample), backed_(*backed), blocks_(*blocks) {}
 
   bool FindLive();
   bool FindIn(size_t index);
@@ -50,21 +50,19 @@ class Finder {
   bool HasGuard(size_t index);
   bool Search(uintptr_t start, uintptr_t end, uintptr_t limit);
 
-  const MemoryPicture& picture_;
+  const MemoryLayout& layout_;
   const uintptr_t sample_;
   BackedPages& backed_;
   MappedArray<ControlBlock>& blocks_;
 };
 
 bool Finder::FindLive() {
-  for (size_t i = 0; i < picture_.world.num_threads; ++i) {
-    const uintptr_t address = picture_.world.threads[i].thread_pointer;
-    const MappingLine* const end = picture_.lines + picture_.num_lines;
-    const MappingLine* const line = std::upper_bound(
-        picture_.lines, end, address, [](uintptr_t a, const MappingLine& l) { return a < l.end; });
+  for (size_t i = 0; i < layout_.world.num_threads; ++i) {
+    const uintptr_t address = layout_.world.threads[i].thread_pointer;
+    const MappingLine* const line = layout_.FirstLineAfter(address);
     ControlBlock block;
-    if (line != end && line->start <= address && line->readable &&
-        ReadControlBlock(address, line->end, sample_, &block, picture_.reader) &&
+    if (line != layout_.end_of_lines() && line->start <= address && line->readable &&
+        ReadControlBlock(address, line->end, sample_, &block, layout_.reader) &&
         !blocks_.Push(block)) {
       return false;
     }
@@ -73,12 +71,12 @@ bool Finder::FindLive() {
 }
 
 bool Finder::HasGuard(size_t index) {
-  const MappingLine& line = picture_.lines[index];
+  const MappingLine& line = layout_.lines[index];
   if (index > 0) {
-    const MappingLine& below = picture_.lines[index - 1];
+    const MappingLine& below = layout_.lines[index - 1];
     if (below.end == line.start && !below.readable && !below.writable) return true;
   }
-  // Newer ones do without a mapping for the guard.
+  // Newer versions of glibc have no mapping for the guard.
   AddressRange rest = {line.start, line.end};
   AddressRange guard;
   return backed_.TakeFirst(&rest, BackedPages::Want::kGuard, &guard);
@@ -87,8 +85,8 @@ bool Finder::HasGuard(size_t index) {
 bool Finder::Search(uintptr_t start, uintptr_t end, uintptr_t limit) {
   ControlBlock block;
   for (uintptr_t at = (start + kAlignment - 1) & ~(kAlignment - 1); at < end; at += kAlignment) {
-    if (WordAt(picture_.reader, at, 0) == at &&
-        ReadControlBlock(at, limit, sample_, &block, picture_.reader) && !blocks_.Push(block)) {
+    if (WordAt(layout_.reader, at, 0) == at &&
+        ReadControlBlock(at, limit, sample_, &block, layout_.reader) && !blocks_.Push(block)) {
       return false;
     }
   }
@@ -96,7 +94,7 @@ bool Finder::Search(uintptr_t start, uintptr_t end, uintptr_t limit) {
 }
 
 bool Finder::FindIn(size_t index) {
-  const MappingLine& line = picture_.lines[index];
+  const MappingLine& line = layout_.lines[index];
   if (!line.readable || !line.writable || !line.is_private || !line.file.empty()) return true;
   if (line.name == "[heap]" || line.name == "[stack]" || !HasGuard(index)) return true;
   bool has_memory = true;
@@ -106,7 +104,7 @@ bool Finder::FindIn(size_t index) {
       has_memory = has_memory && Search(part.start, part.end, line.end);
     }
   };
-  ForEachOutside(line.start, line.end, picture_.own, picture_.num_own, search);
+  ForEachOutside(line.start, line.end, layout_.own, layout_.num_own, search);
   return has_memory;
 }
 
@@ -121,7 +119,7 @@ bool ReadControlBlock(uintptr_t address, uintptr_t limit, uintptr_t sample, Cont
     const uintptr_t start = WordAt(reader, address, i);
     const uintptr_t bytes = WordAt(reader, address, i + 1);
     const uintptr_t guard_bytes = WordAt(reader, address, i + 2);
-    // The length is what the program asked for, aligned for what lies at the stack's end.
+    // The length is the requested one, aligned for what lies at the stack's end.
     if (start == 0 || !IsWholePages(start) || bytes % kAlignment != 0) continue;
     if (!IsWholePages(guard_bytes) || guard_bytes >= bytes) continue;
     if (start + guard_bytes >= address || address - start >= bytes) continue;
@@ -132,23 +130,23 @@ bool ReadControlBlock(uintptr_t address, uintptr_t limit, uintptr_t sample, Cont
   return false;
 }
 
-bool FindControlBlocks(const MemoryPicture& picture, BackedPages* backed,
+bool FindControlBlocks(const MemoryLayout& layout, BackedPages* backed,
                        MappedArray<ControlBlock>* blocks) {
-  if (picture.world.num_threads == 0) return true;
-  const uintptr_t sample = picture.world.threads[0].thread_pointer;
-  // The caller's own can be read.
-  if (sample == 0 || sample % kAlignment != 0 || !HasHead(picture.reader, sample, sample))
+  if (layout.world.num_threads == 0) return true;
+  const uintptr_t sample = layout.world.threads[0].thread_pointer;
+  // The caller's own block is readable.
+  if (sample == 0 || sample % kAlignment != 0 || !HasHead(layout.reader, sample, sample))
     return true;
-  Finder finder(picture, sample, backed, blocks);
+  Finder finder(layout, sample, backed, blocks);
   if (!finder.FindLive()) return false;
-  for (size_t i = 0; i < picture.num_lines; ++i) {
+  for (size_t i = 0; i < layout.num_lines; ++i) {
     if (!finder.FindIn(i)) return false;
   }
   const auto before = [](const ControlBlock& a, const ControlBlock& b) {
     return a.address < b.address;
   };
   std::sort(blocks->begin(), blocks->end(), before);
-  // Those of live threads have been found twice.
+  // Blocks of live threads have been found twice.
   size_t kept = 0;
   for (const ControlBlock& block : *blocks) {
     if (kept > 0 && (*blocks)[kept - 1].address == block.address) continue;

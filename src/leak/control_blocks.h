@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Stacks of threads, live and ended, told by the control blocks that glibc puts at their upper ends
-// (x86). It keeps stacks of ended threads for new ones, and what is left on them is no life sign of
-// anything.
+// Finds the stacks of live and ended threads by the control blocks that glibc puts at their upper
+// ends (x86). glibc keeps the stacks of ended threads for new ones, and pointers left on them keep
+// nothing alive.
 //
-// A control block is known by its own address in two places, and by two secrets of the process that
-// glibc copies from thread to thread; where its stack lies it says itself. Where nothing of that
-// sort is found, as with other C libraries and on other machines, nothing is known, and no stack is
-// taken for dead.
+// A control block has its own address at two places, and two secrets of the process that glibc
+// copies from thread to thread. It says where its stack lies. Where no block is found, as with
+// other C libraries and on other machines, no stack counts as dead.
 #pragma once
 
 #include <cstddef>
@@ -18,17 +17,16 @@
 
 namespace tcmalloc {
 
-// Reads the block of a thread that is, or may be, at `address`; no address from `limit` on is read.
-// False when there is none. `sample` is the control block of a live thread. The memory is read by
-// `reader`, by plain loads where that is null.
+// Reads the control block that may be at `address`; reads nothing from `limit` on. False when there
+// is none. `sample` is the control block of a live thread. Reads by `reader`; null: plain loads.
 bool ReadControlBlock(uintptr_t address, uintptr_t limit, uintptr_t sample, ControlBlock* block,
                       const MemoryReader* reader = nullptr);
 
-// Fills the empty `blocks` with those of the live threads and of those that ended: sorted. Of
-// `picture` everything else must be there. Requires: nothing of it changes, or the picture has a
-// reader. False when there is no
-// memory. Cost: a look at every cache line of mappings that a guard page precedes.
-[[nodiscard]] bool FindControlBlocks(const MemoryPicture& picture, BackedPages* backed,
+// Fills the empty `blocks`, sorted, with the control blocks of live and ended threads. Requires:
+// all other fields of `layout` are set, and the memory does not change or the layout has a reader.
+// False when there is no memory. Cost: a look at every cache line of mappings that follow a guard
+// page.
+[[nodiscard]] bool FindControlBlocks(const MemoryLayout& layout, BackedPages* backed,
                                      MappedArray<ControlBlock>* blocks);
 
 }  // namespace tcmalloc

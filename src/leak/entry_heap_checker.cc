@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// class HeapLeakChecker and what goes with it, for the leak checker.
+// gperftools' class HeapLeakChecker and its helpers, on the leak checker.
 #include <atomic>
 #include <cstddef>
 #include <cstring>
@@ -17,7 +17,7 @@
 namespace tcmalloc {
 namespace {
 
-// What programs that were compiled with gperftools' header have room for.
+// The layout that programs have, which were compiled with gperftools' header.
 struct GperftoolsLayout {
   void* lock;
   const char* name;
@@ -31,20 +31,20 @@ static_assert(sizeof(::HeapLeakChecker) == sizeof(GperftoolsLayout));
 static_assert(alignof(::HeapLeakChecker) == alignof(GperftoolsLayout));
 
 alignas(::HeapLeakChecker) constinit char global_storage[sizeof(::HeapLeakChecker)] = {};
-constinit std::atomic<bool> inactive_was_said{false};
+constinit std::atomic<bool> inactive_reported{false};
 
-TC_SLOW_PATH void SayInactive() {
-  if (inactive_was_said.exchange(true, std::memory_order_relaxed)) return;
+TC_SLOW_PATH void ReportInactive() {
+  if (inactive_reported.exchange(true, std::memory_order_relaxed)) return;
   WriteToStderr(
-      "tcmalloc: a HeapLeakChecker says that there are no leaks without looking: HEAPCHECK is not "
-      "set (HEAPCHECK=local checks where the program asks)\n");
+      "tcmalloc: HeapLeakChecker reports no leaks, because it does not check: HEAPCHECK is not set "
+      "(set HEAPCHECK=local to check where the program asks)\n");
 }
 
 [[noreturn]] TC_SLOW_PATH void AbortUnchecked(const PartCheck& part) {
   char buffer[256];
   TextWriter line(buffer, sizeof(buffer));
-  line.Text("tcmalloc: the HeapLeakChecker \"").Text(part.name());
-  line.Text("\" was destroyed, and nobody had asked it\n");
+  line.Text("tcmalloc: HeapLeakChecker \"").Text(part.name());
+  line.Text("\" was destroyed without a check: call NoLeaks() before\n");
   AbortWith(line.text());
 }
 
@@ -63,7 +63,7 @@ HeapLeakChecker* HeapLeakChecker::GlobalChecker() {
 }
 
 bool HeapLeakChecker::NoGlobalLeaks() {
-  if (!tcmalloc::LeakCheckerIsActive()) tcmalloc::SayInactive();
+  if (!tcmalloc::LeakCheckerIsActive()) tcmalloc::ReportInactive();
   return tcmalloc::CheckProgram();
 }
 
@@ -87,7 +87,7 @@ HeapLeakChecker::~HeapLeakChecker() {
 bool HeapLeakChecker::DoNoLeaks(ShouldSymbolize) {
   if (tcmalloc::IsGlobal(this)) return tcmalloc::CheckProgram();
   if (part_ == nullptr) {
-    if (!tcmalloc::LeakCheckerIsActive()) tcmalloc::SayInactive();
+    if (!tcmalloc::LeakCheckerIsActive()) tcmalloc::ReportInactive();
     return true;
   }
   PartCheck* const part = static_cast<PartCheck*>(part_);

@@ -31,7 +31,7 @@ struct tcmalloc_leaks {
 
 struct tcmalloc_leaks_since {
   explicit tcmalloc_leaks_since(Heap& heap) : moment(heap) {}
-  // Where allocations are recorded; else `moment` counts.
+  // True: `period` is the start. False: `moment` is.
   bool recorded = false;
   uint32_t period = 0;
   tcmalloc::HeapMoment moment;
@@ -110,7 +110,7 @@ TC_EXPORT tcmalloc_leaks* tcmalloc_leaks_check_since(tcmalloc_leaks_since* since
   if (since == nullptr) return nullptr;
   LeakRequest request = LeakRequestBySettings(ExistingHeap().settings);
   if (since->recorded) {
-    // Of what was recorded since nothing is known any more: no answer but that would be true.
+    // The records since then are gone: the only true answer is that nothing is known.
     if (!tcmalloc::RecordedSince(since->period)) return tcmalloc::NewLeaks(ExistingHeap());
     request.recorded_only = true;
     request.since_period = since->period;
@@ -156,7 +156,7 @@ TC_EXPORT void tcmalloc_leaks_for_each(const tcmalloc_leaks* leaks, tcmalloc_lea
   if (leaks == nullptr) return;
   for (const LeakSite& site : leaks->report) {
     const bool has_age = site.object_size > 0;
-    const tcmalloc_leak_site told = {
+    const tcmalloc_leak_site copy = {
         reinterpret_cast<const void* const*>(site.frames),
         site.depth,
         site.object_size,
@@ -172,7 +172,7 @@ TC_EXPORT void tcmalloc_leaks_for_each(const tcmalloc_leaks* leaks, tcmalloc_lea
         reinterpret_cast<const void* const*>(site.nearest_frames),
         site.nearest_depth,
     };
-    callback(&told, context);
+    callback(&copy, context);
   }
 }
 
@@ -212,7 +212,7 @@ TC_EXPORT int tcmalloc_leaks_start_recording(void) noexcept {
 }
 TC_EXPORT void tcmalloc_leaks_stop_recording(void) noexcept {
   const ErrnoKeeper keeper;
-  // What HEAPCHECK has begun goes on to the end of the program.
+  // Recording that HEAPCHECK has started runs to the end of the program.
   if (!tcmalloc::LeakCheckerIsActive()) tcmalloc::StopRecording();
 }
 

@@ -35,7 +35,7 @@ bool Examination::MarkAndCollect(const WorldStop& world) {
                  .reader = reader()});
   marker_ = &marker;
   if (!marker.Prepare() || (request_.reachability && !AddRoots(world)) || !Mark() ||
-      !RootsHold(world)) {
+      !RootsStillValid(world)) {
     return false;
   }
   return LeakCollector(heap_, request_, index_, reader_, memory_, report_).Collect(&marker);
@@ -43,7 +43,7 @@ bool Examination::MarkAndCollect(const WorldStop& world) {
 
 // ---- Roots.
 
-bool Examination::LeaveOwnFramesOut(WorldStop* world) {
+bool Examination::ExcludeOwnFrames(WorldStop* world) {
   auto* const threads = memory_.AllocateArray<StoppedThread>(world->num_threads);
   if (threads == nullptr) return false;
   std::copy_n(world->threads, world->num_threads, threads);
@@ -57,7 +57,7 @@ bool Examination::LeaveOwnFramesOut(WorldStop* world) {
 }
 
 bool Examination::AddRoots(WorldStop world) {
-  if (!LeaveOwnFramesOut(&world)) return false;
+  if (!ExcludeOwnFrames(&world)) return false;
   const Roots::Outcome outcome = roots_.Gather(world, ProcessRegisteredRoots(), reader());
   if (outcome != Roots::Outcome::kDone) {
     outcome_ = outcome == Roots::Outcome::kNoMemory ? Outcome::kNoMemory : Outcome::kNoMappings;
@@ -67,7 +67,7 @@ bool Examination::AddRoots(WorldStop world) {
   for (const RootRange& range : roots_.always()) {
     if (!AddRange(range)) return false;
   }
-  for (const RootRange& range : roots_.if_reached()) {
+  for (const RootRange& range : roots_.conditional()) {
     if (!marker_->AddConditional(range.start, range.end)) return false;
   }
   return !request_.from_threads || AddThreads(world);
@@ -85,7 +85,7 @@ bool Examination::AddRange(const RootRange& range) {
       return !request_.from_globals || marker_->AddRange(range.start, range.end);
     case RootKind::kRegistered:
       return marker_->AddRange(range.start, range.end, Marker::Pages::kAll);
-    case RootKind::kIfReached:
+    case RootKind::kConditional:
       break;
   }
   return true;
@@ -136,8 +136,8 @@ bool Examination::MarkFromIgnored() {
   return enough_memory && marker_->Run();
 }
 
-bool Examination::RootsHold(const WorldStop& world) {
-  if (world.is_complete || !request_.reachability || roots_.StillTrue()) return true;
+bool Examination::RootsStillValid(const WorldStop& world) {
+  if (world.is_complete || !request_.reachability || roots_.StillValid()) return true;
   outcome_ = Outcome::kUnsettled;
   return false;
 }

@@ -27,7 +27,7 @@ class Examination {
   enum class Outcome : uint8_t {
     kNotRun,
     kComplete,
-    kUnsettled,  // a thread was moving objects, or changed mappings: worth another try
+    kUnsettled,  // a thread was moving objects, or changed mappings: try again
     kNoMemory,
     kNoMappings,  // /proc/self/maps cannot be read
     kUnreadable,  // the guarded reader does not work here
@@ -60,18 +60,18 @@ class Examination {
   // Replaces the caller's thread in the world: without its registers, and with the stack of the
   // program only. The checker's own frames and registers hold the bounds of memory that the check
   // uses, which look like pointers to what is adjacent to it.
-  bool LeaveOwnFramesOut(WorldStop* world);
+  bool ExcludeOwnFrames(WorldStop* world);
   bool AddRoots(WorldStop world);
   bool AddRange(const RootRange& range);
   bool AddThreads(const WorldStop& world);
-  // Adds the object that has the address, however far into it.
+  // Adds the object that contains the address.
   bool AddObjectAt(uintptr_t address);
   bool Mark();
   // Marks what threads allocated while they were disabled, and what is reachable from that.
   bool MarkFromIgnored();
   // Whether the roots are still those that were gathered: threads that run may unmap memory, and
   // the memory of the search may be mapped in its place.
-  bool RootsHold(const WorldStop& world);
+  bool RootsStillValid(const WorldStop& world);
 
   Heap& heap_;
   const LeakRequest& request_;

@@ -16,7 +16,7 @@ uint64_t HashOf(const uintptr_t* frames, size_t depth, size_t object_size, AgeBu
   return hash >> 20;
 }
 
-// Those that lost most first; the rest of the order is there so that reports can be compared.
+// Most leaked bytes first; the rest of the order makes reports comparable.
 bool Before(const LeakSite& a, const LeakSite& b) {
   if (a.bytes != b.bytes) return a.bytes > b.bytes;
   if (a.objects != b.objects) return a.objects > b.objects;
@@ -67,8 +67,8 @@ void FoundLeaks::Clear() {
   objects = bytes = direct_objects = direct_bytes = unread_bytes = 0;
 }
 
-LeakSite* FoundLeaks::Add(const LostObject& object, bool by_object) {
-  // What has a stack is told apart by that alone.
+LeakSite* FoundLeaks::Add(const LeakedObject& object, bool by_object) {
+  // A known stack alone identifies a site.
   const size_t depth = object.depth;
   const size_t object_size = depth > 0 ? 0 : object.object_size;
   const AgeBucket age = depth > 0 ? AgeBucket::kSecond : object.age;
@@ -83,7 +83,7 @@ LeakSite* FoundLeaks::Add(const LostObject& object, bool by_object) {
     }
   }
   if (site == nullptr) {
-    // The object itself, where it is to be a frame, then the others.
+    // The object's address, which is a frame with `by_object`, then the stack.
     uintptr_t* const own = frames_.AllocateArray<uintptr_t>(depth + 1);
     if (own == nullptr) return nullptr;
     own[0] = object.address;
@@ -100,15 +100,15 @@ LeakSite* FoundLeaks::Add(const LostObject& object, bool by_object) {
     site->example = object.address;
   }
   ++site->objects;
-  site->bytes += object.bytes_asked_for;
+  site->bytes += object.requested_bytes;
   if (object.direct) {
     ++site->direct_objects;
-    site->direct_bytes += object.bytes_asked_for;
+    site->direct_bytes += object.requested_bytes;
   }
   return site;
 }
 
-bool FoundLeaks::SetNearest(LeakSite* site, const uintptr_t* frames, size_t depth) {
+bool FoundLeaks::SetNearestStack(LeakSite* site, const uintptr_t* frames, size_t depth) {
   uintptr_t* const own = frames_.AllocateArray<uintptr_t>(depth);
   if (own == nullptr) return false;
   std::copy_n(frames, depth, own);

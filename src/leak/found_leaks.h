@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// FoundLeaks: what a check for leaks found, as one value, in memory of its own from the system; and
-// the formats in which it is written. Filled by one thread, then read by any.
+// FoundLeaks: the result of a check for leaks as one value, in memory of its own from the system,
+// and the formats in which it is written. Filled by one thread, then read by any.
 //
-// An object is lost when nothing leads to it from where the program could still look. It is lost
-// directly when no lost object leads to it either; of objects that lead to each other in a circle
-// one counts as lost directly.
+// An object is leaked when it is unreachable from the roots. It is leaked directly when it is
+// unreachable from other leaked objects too; of a leaked cycle that nothing outside it points to,
+// one object counts as leaked directly.
 #pragma once
 
 #include <cstddef>
@@ -22,43 +22,43 @@
 
 namespace tcmalloc {
 
-// What is known of one lost object.
-struct LostObject {
-  // Return addresses of its allocation, the innermost first; `depth` 0: nobody knows.
+// What is known of one leaked object.
+struct LeakedObject {
+  // Return addresses of its call site, innermost first; `depth` 0: unknown.
   const uintptr_t* frames = nullptr;
   size_t depth = 0;
   uintptr_t address = 0;
-  // As the heap made it.
+  // Usable bytes.
   size_t object_size = 0;
-  // Of its span, which is no younger than the object.
+  // Of its span, which is at least as old as the object.
   AgeBucket age = AgeBucket::kSecond;
-  size_t bytes_asked_for = 0;
+  size_t requested_bytes = 0;
   bool direct = false;
 };
 
-// Lost objects that were allocated with the same stack; where no stack is known, those of one size
-// whose spans are of about the same age.
+// Leaked objects of one call site; where the stack is unknown, those of one size whose spans are of
+// about the same age.
 struct LeakSite {
   static constexpr size_t kMaxWords = 4;
 
-  // Return addresses, the innermost first. They are the report's.
+  // Return addresses, innermost first. Owned by the report.
   const uintptr_t* frames = nullptr;
   size_t depth = 0;
-  // Of each object, as the heap made them; 0 where there is a stack.
+  // Usable bytes of each object; 0 where there is a stack.
   size_t object_size = 0;
-  // Of the objects' spans; kSecond, and no word about them, where there is a stack.
+  // Of the objects' spans; kSecond, without meaning, where there is a stack.
   AgeBucket age = AgeBucket::kSecond;
-  // Where there is no stack: that of the sampled object nearest to the example (sampled_sites.h),
-  // if there is one of that size. A hint where to look, no evidence. The report's, too.
+  // Where there is no stack: the stack of the sampled object nearest to the example
+  // (sampled_sites.h), if a sample of that size exists. A hint, not evidence. Owned by the report.
   const uintptr_t* nearest_frames = nullptr;
   size_t nearest_depth = 0;
-  // Bytes as the program asked for them where there is a stack, else as the heap made the objects.
+  // Requested bytes where there is a stack, else usable bytes.
   uint64_t objects = 0;
   uint64_t bytes = 0;
   uint64_t direct_objects = 0;
   uint64_t direct_bytes = 0;
-  // One of them, a directly lost one where there is any, and what it begins with, where that was
-  // asked for.
+  // One of the objects, a directly leaked one if there is any, and its first words if the request
+  // asked for them.
   uintptr_t example = 0;
   uintptr_t words[kMaxWords] = {};
   size_t num_words = 0;
@@ -66,9 +66,9 @@ struct LeakSite {
 
 enum class LeakOutcome : uint8_t {
   kDone,
-  kNoMemory,    // nothing is known
-  kNotStopped,  // other threads ran on: what they held may be among what is reported
-  kImpossible,  // nothing is known: the checker cannot see the program; other fields say why
+  kNoMemory,    // no result
+  kNotStopped,  // other threads ran on: objects that only they hold may be reported
+  kImpossible,  // no result: the checker cannot see the program; other fields say why
 };
 
 class FoundLeaks {
@@ -78,16 +78,17 @@ class FoundLeaks {
   FoundLeaks(const FoundLeaks&) = delete;
   FoundLeaks& operator=(const FoundLeaks&) = delete;
 
-  // As it was when it was made: for another attempt.
+  // Empties the report, for another attempt.
   void Clear();
 
-  // Adds a lost object. Without a stack objects are told apart by size and age. With `by_object`
-  // each is a site of its own, with its address as the innermost frame. Null when there is no
-  // memory, else the site, which stays there until the next call.
-  LeakSite* Add(const LostObject& object, bool by_object);
-  // The nearest stack of a site that has none, which is copied. False when there is no memory.
-  [[nodiscard]] bool SetNearest(LeakSite* site, const uintptr_t* frames, size_t depth);
-  // Sorts the sites, those first that lost most, and sums them up. False when there is no memory.
+  // Adds a leaked object to its site, and returns the site, which stays there until the next call;
+  // null when there is no memory. Without a stack, sites differ by size and age. With `by_object`
+  // each object is a site of its own, with its address as the innermost frame.
+  LeakSite* Add(const LeakedObject& object, bool by_object);
+  // Sets the nearest stack of a site without a stack to a copy of `frames`. False when there is no
+  // memory.
+  [[nodiscard]] bool SetNearestStack(LeakSite* site, const uintptr_t* frames, size_t depth);
+  // Sorts the sites, most leaked bytes first, and sums them up. False when there is no memory.
   [[nodiscard]] bool Finish();
 
   bool known() const {
@@ -99,31 +100,31 @@ class FoundLeaks {
   const LeakSite* end() const { return sites_.end(); }
   size_t num_sites() const { return sites_.size(); }
 
-  // As a profile, whose entries are the sites; those without a stack stand where the nearest one
-  // is, marked as guessed. It is as good as this is. Requires: Finish was true.
+  // The sites as a profile; those without a stack have the nearest one, marked as guessed. Valid as
+  // long as this. Requires: Finish returned true.
   Profile AsProfile() const;
 
   LeakOutcome outcome = LeakOutcome::kImpossible;
-  // Why it is not kDone: an errno, or 0; the signal that ended the check; the thread that could not
-  // be stopped in time.
+  // Why the outcome is not kDone: an errno, or 0; the signal that ended the check; the thread that
+  // could not be stopped in time.
   int error = 0;
   int signal = 0;
   int stuck_thread = 0;
-  // Every allocation is recorded, so sites have stacks, but for what is older than that.
+  // Allocations are recorded: only objects from before the recording have no stack.
   bool recorded = false;
-  // Nothing was asked about who leads to what: everything in use counts as lost.
+  // Reachability was not examined: every object in use counts as leaked.
   bool everything = false;
-  int64_t time_ns = 0;   // by the wall clock
-  int64_t pause_ns = 0;  // during which other threads stood still
+  int64_t time_ns = 0;   // wall clock
+  int64_t pause_ns = 0;  // while other threads were stopped
   uint64_t threads = 0;
-  // All in use, and what is lost of it.
+  // Everything in use, and the leaked part of it.
   uint64_t objects_in_use = 0;
   uint64_t bytes_in_use = 0;
   uint64_t objects = 0;
   uint64_t bytes = 0;
   uint64_t direct_objects = 0;
   uint64_t direct_bytes = 0;
-  // Memory that should have been searched, and cannot be read.
+  // Memory to search that could not be read.
   uint64_t unread_bytes = 0;
 
  private:
@@ -132,18 +133,20 @@ class FoundLeaks {
 
   VirtualMemory& vm_;
   MappedArray<LeakSite> sites_;
-  // While it is filled: numbers of sites from 1 on, at the hash of what tells them apart or at the
-  // next free slot behind; 0: free. A power of two, at most half of them used.
+  // While filling: numbers of sites from 1 on, 0: free. A site is at the hash of what identifies
+  // it, or in the next free slot after that. A power of two, at most half of the slots used.
   MappedArray<uint32_t> slots_;
   CheckMemory frames_;
   MappedArray<ProfileEntry> entries_;
 };
 
-// Where stack addresses lie. Read when all threads run again: it takes some milliseconds.
-class LeakPlaces {
+// Libraries and function names for the addresses in stacks. To be made after the threads run again:
+// it takes some milliseconds.
+class LeakSymbols {
  public:
-  // Of the first `max_sites` sites. What cannot be read, or where there is no memory, has no name.
-  LeakPlaces(const FoundLeaks& report, uint64_t max_sites, VirtualMemory& vm);
+  // For the first `max_sites` sites. Names are missing where a file cannot be read, or without
+  // memory.
+  LeakSymbols(const FoundLeaks& report, uint64_t max_sites, VirtualMemory& vm);
 
   const MappedLibraries& libraries() const { return libraries_; }
   const FunctionNames& names() const { return names_; }
@@ -153,17 +156,17 @@ class LeakPlaces {
   FunctionNames names_;
 };
 
-// As text for people: a line with the sums, then the first `max_sites` sites. `name` is what was
-// checked. Scripts look for the words "Leak check NAME detected leaks of N bytes in M objects" and
-// "The N largest leaks:", which gperftools wrote. Frames are as FunctionNames writes them.
+// Writes a line with the sums, then the first `max_sites` sites. `name` is that of the check.
+// Scripts look for the words "Leak check NAME detected leaks of N bytes in M objects" and "The N
+// largest leaks:", which gperftools wrote. Frames are as FunctionNames writes them.
 void WriteLeakText(const FoundLeaks& report, std::string_view name, uint64_t max_sites,
-                   const LeakPlaces& places, TextWriter* out);
-// How a check that found nothing is summed up, with a newline. Requires: known() and no objects.
+                   const LeakSymbols& symbols, TextWriter* out);
+// Writes the summary of a check without leaks, with a newline. Requires: known() and no objects.
 void WriteLeakSummary(const FoundLeaks& report, TextWriter* out);
-void WriteLeakJson(const FoundLeaks& report, const LeakPlaces& places, TextWriter* out);
+void WriteLeakJson(const FoundLeaks& report, const LeakSymbols& symbols, TextWriter* out);
 
 enum class LeakFormat : uint8_t {
-  // The same as of profiles (profile/profile_formats.h), for pprof and its like.
+  // The formats of profiles (profile/profile_formats.h), for pprof and similar tools.
   kProto,
   kLegacyText,
   kFolded,
@@ -171,7 +174,7 @@ enum class LeakFormat : uint8_t {
   kJson,
 };
 
-// All sites. False when some of it could not be written or there is no memory.
+// Writes all sites. False when writing failed or there is no memory.
 [[nodiscard]] bool WriteLeakReport(const FoundLeaks& report, LeakFormat format,
                                    ByteSink::Function function, void* context);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Reports of lost memory as text and as JSON.
+// Leak reports as text and as JSON.
 #include <algorithm>
 
 #include "base/text_writer.h"
@@ -24,7 +24,7 @@ std::string_view OutcomeName(LeakOutcome outcome) {
   return "";
 }
 
-// What to know and do when there is no result.
+// Writes why there is no result, and what to do.
 void WriteWhyUnknown(const FoundLeaks& report, TextWriter* out) {
   out->Text("not checked: ");
   if (report.outcome == LeakOutcome::kNoMemory) {
@@ -71,28 +71,29 @@ std::string_view AgeText(AgeBucket age) {
   return "";
 }
 
-void WriteSite(const LeakSite& site, bool recorded, const LeakPlaces& places, TextWriter* out) {
+void WriteSite(const LeakSite& site, bool recorded, const LeakSymbols& symbols, TextWriter* out) {
   out->Text("  ");
   WriteCount(site.objects, site.bytes, out);
   if (site.direct_objects == 0) {
-    out->Text(", all reached from other leaked ones");
+    out->Text(", all reachable from other leaked objects");
   } else if (site.direct_objects < site.objects) {
-    out->Text(", of which directly leaked: ");
+    out->Text(", directly leaked: ");
     WriteCount(site.direct_objects, site.direct_bytes, out);
   }
   if (site.object_size > 0) {
-    out->Text(", each of the size ").Number(site.object_size);
-    out->Text(", in spans handed out ").Text(AgeText(site.age));
+    out->Text(", each of ").Number(site.object_size);
+    out->Text(" bytes, in spans handed out ").Text(AgeText(site.age));
     if (recorded) out->Text(", from before allocations were recorded");
     out->Text("\n");
   } else {
     out->Text(", allocated from\n");
   }
-  places.names().WriteFrames(site.frames, site.depth, "    ", places.libraries(), out);
+  symbols.names().WriteFrames(site.frames, site.depth, "    ", symbols.libraries(), out);
   if (site.nearest_depth > 0) {
-    out->Text("    a hint, no evidence: the nearest sampled object of that size, allocated from\n");
-    places.names().WriteFrames(site.nearest_frames, site.nearest_depth, "      ",
-                               places.libraries(), out);
+    out->Text(
+        "    a hint, not evidence: the nearest sampled object of this size, allocated from\n");
+    symbols.names().WriteFrames(site.nearest_frames, site.nearest_depth, "      ",
+                                symbols.libraries(), out);
   }
   if (site.num_words == 0) return;
   out->Text("    one of them at ").Hex(site.example).Text(" begins with");
@@ -103,7 +104,7 @@ void WriteSite(const LeakSite& site, bool recorded, const LeakPlaces& places, Te
 void WriteJsonText(std::string_view text, TextWriter* out) {
   out->Text("\"");
   for (const char& c : text) {
-    // Names are bytes, which JSON has no word for beyond ASCII.
+    // JSON has no notation for bytes that are not text: only printable ASCII is written.
     const bool plain = c >= ' ' && c <= '~' && c != '"' && c != '\\';
     out->Text(plain ? std::string_view(&c, 1) : "?");
   }
@@ -119,7 +120,7 @@ void WriteJsonFigures(uint64_t objects, uint64_t bytes, uint64_t direct_objects,
   out->Text(",\"direct_bytes\":").Number(direct_bytes);
 }
 
-// In milliseconds; without an end where there is none.
+// In milliseconds; without "below" for the oldest bucket.
 void WriteJsonAge(AgeBucket age, TextWriter* out) {
   out->Text(",\"span_age_ms\":{\"at_least\":");
   out->Number(static_cast<uint64_t>(AgeAtLeastMs(age)));
@@ -129,12 +130,12 @@ void WriteJsonAge(AgeBucket age, TextWriter* out) {
   out->Text("}");
 }
 
-void WriteJsonFrames(const uintptr_t* frames, size_t depth, const LeakPlaces& places,
+void WriteJsonFrames(const uintptr_t* frames, size_t depth, const LeakSymbols& symbols,
                      TextWriter* out) {
   out->Text("[");
   for (size_t i = 0; i < depth; ++i) {
     const uintptr_t call = CallBefore(frames[i]);
-    const MappedLibrary* const library = places.libraries().Find(call);
+    const MappedLibrary* const library = symbols.libraries().Find(call);
     out->Text(i > 0 ? ",{" : "{").Text("\"address\":");
     WriteJsonHex(frames[i], out);
     if (library != nullptr) {
@@ -145,7 +146,7 @@ void WriteJsonFrames(const uintptr_t* frames, size_t depth, const LeakPlaces& pl
     }
     std::string_view function;
     uintptr_t offset;
-    if (places.names().Find(call, &function, &offset)) {
+    if (symbols.names().Find(call, &function, &offset)) {
       out->Text(",\"function\":");
       WriteJsonText(function, out);
       out->Text(",\"function_offset\":");
@@ -156,7 +157,7 @@ void WriteJsonFrames(const uintptr_t* frames, size_t depth, const LeakPlaces& pl
   out->Text("]");
 }
 
-void WriteJsonSite(const LeakSite& site, const LeakPlaces& places, TextWriter* out) {
+void WriteJsonSite(const LeakSite& site, const LeakSymbols& symbols, TextWriter* out) {
   out->Text("{");
   WriteJsonFigures(site.objects, site.bytes, site.direct_objects, site.direct_bytes, out);
   if (site.object_size > 0) {
@@ -174,10 +175,10 @@ void WriteJsonSite(const LeakSite& site, const LeakPlaces& places, TextWriter* o
     out->Text("]");
   }
   out->Text(",\"frames\":");
-  WriteJsonFrames(site.frames, site.depth, places, out);
+  WriteJsonFrames(site.frames, site.depth, symbols, out);
   if (site.nearest_depth > 0) {
     out->Text(",\"nearest_sample\":{\"hint\":true,\"frames\":");
-    WriteJsonFrames(site.nearest_frames, site.nearest_depth, places, out);
+    WriteJsonFrames(site.nearest_frames, site.nearest_depth, symbols, out);
     out->Text("}");
   }
   out->Text("}");
@@ -190,7 +191,7 @@ void WriteLeakSummary(const FoundLeaks& report, TextWriter* out) {
   out->Number(report.bytes_in_use).Text(" bytes checked\n");
 }
 
-LeakPlaces::LeakPlaces(const FoundLeaks& report, uint64_t max_sites, VirtualMemory& vm)
+LeakSymbols::LeakSymbols(const FoundLeaks& report, uint64_t max_sites, VirtualMemory& vm)
     : libraries_(vm), names_(vm) {
   bool has_memory = libraries_.Read();
   uint64_t added = 0;
@@ -209,7 +210,7 @@ LeakPlaces::LeakPlaces(const FoundLeaks& report, uint64_t max_sites, VirtualMemo
 }
 
 void WriteLeakText(const FoundLeaks& report, std::string_view name, uint64_t max_sites,
-                   const LeakPlaces& places, TextWriter* out) {
+                   const LeakSymbols& symbols, TextWriter* out) {
   const auto begin = [&]() { out->Text("tcmalloc: leak check \"").Text(name).Text("\": "); };
   if (!report.known()) {
     begin();
@@ -247,7 +248,7 @@ void WriteLeakText(const FoundLeaks& report, std::string_view name, uint64_t max
   for (const LeakSite& site : report) {
     if (written == max_sites) break;
     ++written;
-    WriteSite(site, report.recorded, places, out);
+    WriteSite(site, report.recorded, symbols, out);
   }
   if (written < report.num_sites()) {
     out->Text("  and ").Number(report.num_sites() - written).Text(" more\n");
@@ -260,7 +261,7 @@ void WriteLeakText(const FoundLeaks& report, std::string_view name, uint64_t max
   }
 }
 
-void WriteLeakJson(const FoundLeaks& report, const LeakPlaces& places, TextWriter* out) {
+void WriteLeakJson(const FoundLeaks& report, const LeakSymbols& symbols, TextWriter* out) {
   out->Text("{\"version\":1,\"outcome\":");
   WriteJsonText(OutcomeName(report.outcome), out);
   out->Text(",\"error\":").Number(static_cast<uint64_t>(report.error));
@@ -280,7 +281,7 @@ void WriteLeakJson(const FoundLeaks& report, const LeakPlaces& places, TextWrite
   for (const LeakSite& site : report) {
     if (!first) out->Text(",");
     first = false;
-    WriteJsonSite(site, places, out);
+    WriteJsonSite(site, symbols, out);
   }
   out->Text("]}\n");
 }
@@ -293,14 +294,14 @@ bool WriteLeakReport(const FoundLeaks& report, LeakFormat format, ByteSink::Func
     return WriteProfile(report.AsProfile(), static_cast<ProfileFormat>(format), function, context);
   }
   SystemVirtualMemory vm;
-  const LeakPlaces places(report, UINT64_MAX, vm);
+  const LeakSymbols symbols(report, UINT64_MAX, vm);
   ByteSink sink(function, context);
   char buffer[1024];
   TextWriter text(buffer, sizeof(buffer), &ByteSink::Text, &sink);
   if (format == LeakFormat::kText) {
-    WriteLeakText(report, "on demand", UINT64_MAX, places, &text);
+    WriteLeakText(report, "on demand", UINT64_MAX, symbols, &text);
   } else {
-    WriteLeakJson(report, places, &text);
+    WriteLeakJson(report, symbols, &text);
   }
   text.Flush();
   return sink.ok();

@@ -19,7 +19,7 @@ namespace tcmalloc {
 StopResult WithHeapAtRest(Heap& heap, void (*function)(void* context, const WorldStop& world),
                           void* context, bool* stopped);
 
-// Waits that many milliseconds, not by a cancellation point.
+// Waits that many milliseconds. Not a cancellation point.
 void WaitMilliseconds(int ms);
 
 }  // namespace tcmalloc

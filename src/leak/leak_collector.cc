@@ -44,38 +44,38 @@ bool LeakCollector::AddNearestSites() {
   if (!samples.Reserve(num_samples)) return false;
   index_.ForEachSampled([&](const LiveObject& object, const void* sample) {
     // The number is written last: without it, a thread is still writing the sample.
-    if (static_cast<const Sample*>(sample)->number > 0) samples.Add(PlaceOf(object), sample);
+    if (static_cast<const Sample*>(sample)->number > 0) samples.Add(KeyOf(object), sample);
   });
   samples.Sort();
   for (LeakSite& site : *report_) {
     LiveObject example;
     if (site.object_size == 0 || !index_.Find(site.example, &example)) continue;
-    const auto* const nearest = static_cast<const Sample*>(samples.Nearest(PlaceOf(example)));
+    const auto* const nearest = static_cast<const Sample*>(samples.Nearest(KeyOf(example)));
     if (nearest == nullptr || nearest->depth == 0) continue;
-    if (!report_->SetNearest(&site, nearest->frames(), nearest->depth)) return false;
+    if (!report_->SetNearestStack(&site, nearest->frames(), nearest->depth)) return false;
   }
   return true;
 }
 
-SampledSites::Place LeakCollector::PlaceOf(const LiveObject& object) const {
+SampledSites::Key LeakCollector::KeyOf(const LiveObject& object) const {
   return {object.bytes, index_.HandedOutMs(object), object.start};
 }
 
 bool LeakCollector::Report(const LiveObject& object, const ObjectTable::Record& record,
                            bool direct) {
-  LostObject lost = {.address = object.start,
-                     .object_size = object.bytes,
-                     .age = AgeBucketOf(now_ms_ - index_.HandedOutMs(object)),
-                     .bytes_asked_for = object.bytes,
-                     .direct = direct};
+  LeakedObject lost = {.address = object.start,
+                       .object_size = object.bytes,
+                       .age = AgeBucketOf(now_ms_ - index_.HandedOutMs(object)),
+                       .requested_bytes = object.bytes,
+                       .direct = direct};
   if (record.site != nullptr) {
     lost.frames = record.site->frames();
     lost.depth = record.site->depth();
-    lost.bytes_asked_for = static_cast<size_t>(record.bytes);
+    lost.requested_bytes = static_cast<size_t>(record.bytes);
   } else if (const auto* const sample = static_cast<const Sample*>(index_.SampleOf(object))) {
     lost.frames = sample->frames();
     lost.depth = sample->depth;
-    lost.bytes_asked_for = sample->requested_bytes;
+    lost.requested_bytes = sample->requested_bytes;
   }
   LeakSite* const site = report_->Add(lost, request_.by_object);
   if (site == nullptr) return false;

@@ -37,21 +37,21 @@ class LeakCollector {
   bool Collect(Marker* marker);
 
  private:
-  // Whether the request asks for such an object. `record`: empty where there is none.
+  // Whether the request counts this object. `record`: empty where there is none.
   bool Counts(const LiveObject& object, const ObjectTable::Record& record) const;
   // Adds an object to the report. `direct`: not reachable from another leaked object.
   bool Report(const LiveObject& object, const ObjectTable::Record& record, bool direct);
   // Gives sites without a stack that of the most similar sample. While the heap is at rest, because
   // samples are freed with their objects.
   bool AddNearestSites();
-  SampledSites::Place PlaceOf(const LiveObject& object) const;
+  SampledSites::Key KeyOf(const LiveObject& object) const;
 
   const LeakRequest& request_;
   const ObjectIndex& index_;
   const MemoryReader& reader_;
   CheckMemory& memory_;
   FoundLeaks* const report_;
-  // By the clock that the times of spans have.
+  // By the page heap's clock, like the times of spans.
   const int64_t now_ms_;
 };
 

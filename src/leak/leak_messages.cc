@@ -54,13 +54,13 @@ class ProfilePath {
 
 void WriteTextToStderr(std::string_view text, void*) { WriteToStderr(text); }
 
-TC_SLOW_PATH void WriteWhatWasFound(const FoundLeaks& report, std::string_view name,
-                                    const Settings& settings) {
+TC_SLOW_PATH void WriteReport(const FoundLeaks& report, std::string_view name,
+                              const Settings& settings) {
   char buffer[1024];
   TextWriter out(buffer, sizeof(buffer), &WriteTextToStderr, nullptr);
   SystemVirtualMemory vm;
-  const LeakPlaces places(report, settings.heap_check_max_leaks, vm);
-  WriteLeakText(report, name, settings.heap_check_max_leaks, places, &out);
+  const LeakSymbols symbols(report, settings.heap_check_max_leaks, vm);
+  WriteLeakText(report, name, settings.heap_check_max_leaks, symbols, &out);
   out.Flush();
 }
 
@@ -80,7 +80,7 @@ TC_SLOW_PATH void WriteProfileFile(const FoundLeaks& report, std::string_view na
   }
   if (!written) {
     const int error = errno;
-    out.Text("tcmalloc: cannot write ").Text(path.text()).Text(": ");
+    out.Text("tcmalloc: leak check: cannot write ").Text(path.text()).Text(": ");
     WriteError(error, &out);
     out.Text("\n");
   } else {
@@ -103,15 +103,15 @@ TC_SLOW_PATH void TestPointerAlignment(Heap& heap, LeakRequest request, const Fo
   char buffer[256];
   TextWriter out(buffer, sizeof(buffer));
   out.Text("tcmalloc: with pointers at any address ").Number(report.bytes).Text(" bytes in ");
-  out.Number(report.objects).Text(" objects are lost: ");
-  out.Text(report.objects < found.objects ? "some are held by pointers that are not aligned "
-                                            "(HEAP_CHECK_POINTER_SOURCE_ALIGNMENT=1)\n"
+  out.Number(report.objects).Text(" objects are leaked: ");
+  out.Text(report.objects < found.objects ? "only pointers that are not aligned hold the others "
+                                            "(set HEAP_CHECK_POINTER_SOURCE_ALIGNMENT=1)\n"
                                           : "alignment is not the reason\n");
   WriteToStderr(out.text());
 }
 
-// One line: without it, nobody could tell a check without leaks from no check.
-TC_SLOW_PATH void WriteThatNothingWasFound(const FoundLeaks& report) {
+// One line, so that a check without leaks differs from no check.
+TC_SLOW_PATH void WriteNoLeaks(const FoundLeaks& report) {
   const ProgramPath program;
   char buffer[512];
   TextWriter line(buffer, sizeof(buffer));
@@ -135,10 +135,10 @@ bool CheckAndReport(const LeakRequest& request, std::string_view name, bool at_e
   CheckForLeaks(heap, request, &report);
   *figures = {true, report.objects, report.bytes};
   if (report.outcome == LeakOutcome::kDone && report.objects == 0) {
-    if (at_end) WriteThatNothingWasFound(report);
+    if (at_end) WriteNoLeaks(report);
     return true;
   }
-  WriteWhatWasFound(report, name, settings);
+  WriteReport(report, name, settings);
   if (report.known() && report.objects > 0) {
     if (settings.heap_check_test_pointer_alignment) TestPointerAlignment(heap, request, report);
     WriteProfileFile(report, name, settings);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// LeakRequest: what a check for leaks looks for, as a value, and how the settings say it.
+// LeakRequest: the options of a check for leaks, as a value, and how settings set them.
 //
 // Pure functions. Thread safety: any thread. Cost: a few instructions.
 #pragma once

@@ -22,10 +22,11 @@
 // of 1 GiB in objects of 64 bytes took 1.8 s with a stack, where few objects ever wait, and takes
 // 0.9 s with the ring (bench/memory/leak_check.cc, Xeon at 2.8 GHz).
 //
-// Files: marker.cc finds and scans objects; marker_stacks.cc scans stacks; marker_indirect.cc tells
-// directly from indirectly leaked objects; mark_work.h has the structures for objects that wait.
+// Files: marker.cc finds and scans objects; marker_stacks.cc scans stacks; marker_indirect.cc
+// separates directly from indirectly leaked objects; mark_work.h has the structures for objects
+// that wait.
 //
-// Thread safety: none. The threads whose memory is scanned stand still. It takes no lock and
+// Thread safety: none. The threads whose memory is scanned are stopped. It takes no lock and
 // touches no state of the heap; it makes system calls for long ranges only. Cost: see
 // bench/memory/leak_check.cc.
 #pragma once
@@ -111,7 +112,7 @@ class Marker {
     index_.ForEachIn(unmarked_, f);
   }
 
-  // Tells leaked objects that are reachable from another leaked object (indirect) from the others.
+  // Separates leaked objects that are reachable from another leaked object (indirect) from others.
   // Afterwards each unmarked object is reachable from one that is not indirect. Of a leaked cycle
   // that nothing outside it points to, exactly one object is not indirect. Once, after the last
   // Run; false when the system has no memory.
@@ -215,7 +216,7 @@ class Marker {
   const Options options_;
   const HeapExtent heap_;
   BackedPages backed_;
-  // A sweep is worth it from this many noted objects on.
+  // Sweep from this many noted objects on.
   size_t sweep_objects_ = 0;
   // Constant while a Run scans.
   Unreadable unreadable_;

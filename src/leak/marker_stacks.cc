@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Scanning stacks: beside the words that may be pointers, objects that functions of the allocator
+// Scanning stacks: besides the words that may be pointers, objects that functions of the allocator
 // have in flight there, and addresses of the records of large spans.
 //
 // Thread safety: none, as all of Marker. Cost: two passes over a stack; the second one looks up

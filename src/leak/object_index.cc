@@ -11,7 +11,6 @@
 namespace tcmalloc {
 namespace {
 
-// A span of small objects that has objects.
 bool HasSmallObjects(const Span& span, SpanState state) {
   return state == SpanState::kSmall && SpanOwner::Of(&span).counted();
 }
@@ -47,7 +46,7 @@ bool ObjectIndex::Build(Heap& heap) {
   }
   root_ = memory_.AllocateArray<uint64_t*>(PageMap::kRootEntries);
   if (root_ == nullptr) return false;
-  // How much of everything there is.
+  // First pass: numbers and address range.
   size_t spans = 0;
   size_t large_spans = 0;
   size_t numbers = 0;
@@ -151,7 +150,7 @@ void ObjectIndex::RemoveClaimed(Heap& heap) {
 bool ObjectIndex::RemoveCached(Heap& heap) {
   bool enough_memory = true;
   heap.registry.ForEachCache([&](const ThreadCache& cache, bool has_thread) {
-    // The memory of a slot is there for as long as its thread.
+    // The slot exists as long as its thread.
     const bool in_section =
         has_thread && cache.slot().busy.load(std::memory_order_relaxed) != ThreadSlot::kIdle;
     const bool changing = has_thread && cache.changing();
@@ -205,10 +204,10 @@ bool ObjectIndex::Find(uintptr_t address, LiveObject* object) const {
 }
 
 const ObjectIndex::SpanRecord& ObjectIndex::RecordWithNumber(size_t number) const {
-  const SpanRecord* const behind =
+  const SpanRecord* const after =
       std::upper_bound(records_, records_ + num_records_, number,
                        [](size_t n, const SpanRecord& record) { return n < record.first_number; });
-  return behind[-1];
+  return after[-1];
 }
 
 LiveObject ObjectIndex::ObjectWithNumber(size_t number) const {

@@ -18,7 +18,7 @@ PartCheck* PartCheck::New(std::string_view name) {
   const ErrnoKeeper keeper;
   void* const memory = GlobalHeap().arena.Allocate(sizeof(PartCheck));
   if (memory == nullptr) {
-    WriteToStderr("tcmalloc: a leak check is not made: there is no memory for it\n");
+    WriteToStderr("tcmalloc: a HeapLeakChecker will not check: there is no memory for it\n");
     return nullptr;
   }
   auto* const part = new (memory) PartCheck;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// PartCheck: the check of a part of the program's life, from where the part begins: for leaks among
-// what was allocated since (gperftools' HeapLeakChecker).
+// PartCheck: a check of a part of the program's life: for leaks among what was allocated since its
+// beginning (gperftools' HeapLeakChecker).
 //
-// Thread safety: New and Delete from any thread; a PartCheck as an int. Cost: a record from the
-// heap's arena; Check is a check for leaks (leak/check.h).
+// Thread safety: New and Delete from any thread; otherwise none. Cost: a record from the heap's
+// arena; Check is a check for leaks (leak/check.h).
 #pragma once
 
 #include <cstddef>

@@ -48,8 +48,8 @@ void TurnOff(std::string_view reason) {
 
 bool BeginRecords() {
   if (!BeginRecording()) {
-    TurnOff(HeapProfilerRuns() ? "the heap profiler runs, and they cannot be used together"
-                               : "there is no memory for it");
+    TurnOff(HeapProfilerRuns() ? "the heap profiler runs, and cannot be used with it"
+                               : "there is no memory to record allocations");
     return false;
   }
   main_period = BeginPeriod();
@@ -111,7 +111,7 @@ __attribute__((constructor)) void StartProgramCheck() {
   if (mode == HeapCheckMode::kOff) return;
   const ErrnoKeeper keeper;
   if (IsTraced() && !settings.heap_check_run_under_gdb) {
-    TurnOff("the program has a debugger (HEAP_CHECK_RUN_UNDER_GDB=1 checks all the same)");
+    TurnOff("a debugger traces the program (set HEAP_CHECK_RUN_UNDER_GDB=1 to check anyway)");
     return;
   }
   active = true;
@@ -126,7 +126,7 @@ __attribute__((constructor)) void StartProgramCheck() {
   // If the signal has no handler of ours, the library said so when it was loaded.
   if (settings.report_at_term && HandleSignalInHelper(kTerminationSignal) &&
       !AddHelperTask(&kCheckAtTerm)) {
-    WriteToStderr("tcmalloc: HEAPCHECK: no check on SIGTERM: no thread could be started\n");
+    WriteToStderr("tcmalloc: HEAPCHECK: no check on SIGTERM: cannot start a thread\n");
   }
   if (!CallBeforeMain(&BeforeMain)) BeforeMain();
 }

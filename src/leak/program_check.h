@@ -10,7 +10,7 @@
 //   local         the start       only where the program asks (leak/part_check.h)
 //
 // "Destructors" are those of the program's global objects, and the functions that it has registered
-// for its end. Where main begins cannot always be told (os/main_start.h); then it counts as
+// with atexit. Where main begins is not always known (os/main_start.h); then it counts as
 // beginning when the library's constructors run. A forked child does not check at its end.
 //
 // A check that finds leaks, or could not be made, writes to stderr and, at the end, makes the
@@ -23,8 +23,8 @@
 
 namespace tcmalloc {
 
-// Whether HEAPCHECK asks for a check that can be made. If it cannot, the start of the program said
-// so on stderr.
+// Whether HEAPCHECK asks for a check and it can be made. If it cannot, a message on stderr said so
+// when the program started.
 bool LeakCheckerIsActive();
 // Whether it asks for the whole program.
 bool ProgramCheckIsActive();
@@ -32,7 +32,7 @@ bool ProgramCheckIsActive();
 // Checks the whole program now; any number of times. True when nothing is leaked, and where no
 // check is active.
 bool CheckProgram();
-// No check is made at the end any more.
+// Cancels the check at the end.
 void CancelProgramCheck();
 // Of the last check of the whole program.
 LeakFigures LastProgramFigures();

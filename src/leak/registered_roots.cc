@@ -36,7 +36,7 @@ bool RegisteredRoots::Grow(size_t capacity, VirtualMemory& vm) {
   if (useless.start == nullptr) return false;
   {
     const SpinLockHolder holder(lock_);
-    // Another thread may have been faster.
+    // Another thread may have grown it meanwhile.
     if (capacity_ < capacity) {
       const Mapping larger = useless;
       useless = {mapped_, mapped_bytes_};
@@ -46,7 +46,7 @@ bool RegisteredRoots::Grow(size_t capacity, VirtualMemory& vm) {
       capacity_ = larger.bytes / sizeof(AddressRange);
     }
   }
-  // Should the system refuse, address space is lost, nothing else.
+  // If the system refuses, only address space is wasted.
   if (useless.start != nullptr) static_cast<void>(vm.Unmap(useless.start, useless.bytes));
   return true;
 }

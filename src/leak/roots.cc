@@ -18,7 +18,7 @@ namespace {
 // Enough for most processes: some 600 mappings.
 constexpr size_t kFirstTextBytes = size_t{64} << 10;
 
-// Joins neighbours and what overlaps.
+// Sorts the ranges, and joins those that overlap or touch.
 void Join(MappedArray<AddressRange>* ranges) {
   std::sort(ranges->begin(), ranges->end(),
             [](const AddressRange& a, const AddressRange& b) { return a.start < b.start; });
@@ -45,16 +45,16 @@ AddressRange RangeOf(const T& object) {
 Roots::Outcome CollectOwnMemory(Heap& heap, MappedArray<AddressRange>* own) {
   MappedRanges& mapped = heap.virtual_memory.mapped();
   if (!mapped.is_complete()) return Roots::Outcome::kOwnMemoryUnknown;
-  // In static storage: half a megabyte of what is no pointer to anything, and the places that know
-  // where memory has been mapped, which is where the first object of each mapping is; what leads to
-  // free objects; and what the program has taken back.
+  // Own memory in static storage: half a MiB of page map, without pointers to objects; lists of
+  // mappings, whose starts are the addresses of first objects; lists of free objects; ranges that
+  // the program has unregistered.
   const AddressRange kStatic[] = {RangeOf(global_page_map), RangeOf(heap.virtual_memory),
                                   RangeOf(heap.memory),     RangeOf(heap.arena),
                                   RangeOf(heap.central),    RangeOf(heap.holes),
                                   RangeOf(heap.registry),   RangeOf(ProcessRegisteredRoots())};
   size_t listed = 0;
   heap.memory.ForEachListedRange([&listed](uintptr_t, uintptr_t) { ++listed; });
-  // Room first: making room may list one more range.
+  // Reserve first: reserving may list one more range.
   constexpr size_t kMore = 8;
   own->Clear();
   const size_t others = listed + std::size(kStatic);
@@ -84,7 +84,7 @@ Roots::Roots(Heap& heap)
       map_(heap.virtual_memory),
       always_(heap.virtual_memory) {}
 
-// False when there was not enough room, and is now, or there is no memory.
+// False when the buffer was too small and has grown, with `*outcome` unchanged, or on an error.
 bool Roots::ReadMappings(Outcome* outcome) {
   InputFile file("/proc/self/maps");
   text_.Clear();
@@ -140,7 +140,7 @@ bool Roots::CollectUnreadable() {
   return true;
 }
 
-bool Roots::StillTrue() {
+bool Roots::StillValid() {
   if (CollectOwnMemory(heap_, &own_later_) != Outcome::kDone) return false;
   const AddressRange* then = own_.begin();
   const AddressRange* later = own_later_.begin();
@@ -151,7 +151,7 @@ bool Roots::StillTrue() {
       const AddressRange part = {std::max(range->start, line.start),
                                  std::min(range->end, line.end)};
       while (then != own_.end() && then->end <= part.start) ++then;
-      // (Own ranges do not touch, so what was own is a part of one.)
+      // Own ranges do not touch, so a part that was own is inside one of them.
       if (then == own_.end() || part.start < then->start || then->end < part.end) return false;
     }
   }
@@ -161,8 +161,8 @@ bool Roots::StillTrue() {
 Roots::Outcome Roots::Gather(const WorldStop& world, RegisteredRoots& registered,
                              const MemoryReader* reader) {
   const ErrnoKeeper keeper;
-  // What is unmapped after the mappings have been read must be among what is left out: so nothing
-  // is unmapped between the two. Where room has to be made, both are read again.
+  // Making room unmaps memory. Memory that is unmapped after the mappings were read must be among
+  // the own ranges: if either reading made room, both are repeated.
   Outcome outcome = Outcome::kDone;
   for (bool again = true; again;) {
     outcome = CollectOwnMemory(heap_, &own_);
@@ -178,22 +178,22 @@ Roots::Outcome Roots::Gather(const WorldStop& world, RegisteredRoots& registered
   registered_.Clear();
   if (!ParseMappings() || !registered_.Reserve(registered.size())) return Outcome::kNoMemory;
   registered_.Extend(registered.CopyTo(registered_.data(), registered_.capacity()));
-  // Closed again with the object; where it cannot be opened, all is searched.
+  // If it cannot be opened, all pages count as backed. The destructor closes it.
   static_cast<void>(backed_.Open());
-  MemoryPicture picture = {.reader = reader,
-                           .lines = lines_.data(),
-                           .num_lines = lines_.size(),
-                           .world = world,
-                           .own = own_.data(),
-                           .num_own = own_.size(),
-                           .registered = registered_.data(),
-                           .num_registered = registered_.size()};
+  MemoryLayout layout = {.reader = reader,
+                         .lines = lines_.data(),
+                         .num_lines = lines_.size(),
+                         .world = world,
+                         .own = own_.data(),
+                         .num_own = own_.size(),
+                         .registered = registered_.data(),
+                         .num_registered = registered_.size()};
   control_blocks_.Clear();
-  if (!FindControlBlocks(picture, &backed_, &control_blocks_)) return Outcome::kNoMemory;
-  picture.control_blocks = control_blocks_.data();
-  picture.num_control_blocks = control_blocks_.size();
+  if (!FindControlBlocks(layout, &backed_, &control_blocks_)) return Outcome::kNoMemory;
+  layout.control_blocks = control_blocks_.data();
+  layout.num_control_blocks = control_blocks_.size();
   map_.Clear();
-  if (!MapRoots(picture, &map_) || !KeepBacked() || !CollectUnreadable()) {
+  if (!MapRoots(layout, &map_) || !KeepBacked() || !CollectUnreadable()) {
     return Outcome::kNoMemory;
   }
   return Outcome::kDone;

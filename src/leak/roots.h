@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Roots: where a search for live objects begins, in a process whose other threads stand still. What
-// counts, and why: leak/root_map.h.
+// Roots: where a search for live objects begins, in a process whose other threads are stopped.
+// leak/root_map.h says what counts, and why.
 //
-// Role. Reads the process's mappings, leaves out what is the allocator's own, and finds the stacks
+// Role. Reads the process's mappings, leaves out the allocator's own memory, and finds the stacks
 // of ended threads. All memory that it and the search use must come from the heap's source of its
 // own records (`virtual_memory`): then it is left out as well.
 //
-// Use. Construct it anywhere; Gather in the function that runs while the world is stopped, which
-// also searches: the ranges are true until threads go on, and as long as nothing is unmapped but
-// what is left out. Cost: some microseconds for each mapping.
+// Use. Construct it anywhere; call Gather in the function that runs while the world is stopped, and
+// search there: the ranges are valid until threads run, and as long as nothing is unmapped but
+// memory that is left out. Cost: some microseconds for each mapping.
 #pragma once
 
 #include <cstddef>
@@ -32,43 +32,34 @@ class Roots {
     kDone,
     kNoMemory,
     kNoMappings,        // /proc/self/maps cannot be read
-    kOwnMemoryUnknown,  // there was no memory for the list of it
+    kOwnMemoryUnknown,  // there was no memory to list it
   };
-  // Reads the program's memory by `reader`, by plain loads where that is null. Requires: the locks
-  // of the heap and of `registered` are held as for fork, or nobody else uses them.
+  // Reads by `reader`; null: plain loads. Requires: the locks of the heap and of `registered` are
+  // held as for fork, or no other thread uses them.
   Outcome Gather(const WorldStop& world, RegisteredRoots& registered,
                  const MemoryReader* reader = nullptr);
 
-  // False when memory of the allocator's own lies where something else was when Gather read the
-  // mappings: what has been searched there may have been what the search itself wrote. Only where
-  // the program's threads run, and unmap memory, can that be. Costs what the list of own memory
-  // does, and a look at every mapping.
-  bool StillTrue();
+  // False when the allocator's own memory lies where something else was when Gather read the
+  // mappings: the search may have read what it wrote itself. That can happen only where the
+  // program's threads run and unmap memory. Cost: the list of own memory, and a look at every
+  // mapping.
+  bool StillValid();
 
-  // To be searched from the start: every word of them. What is in registers comes on top: see
-  // StoppedThread. They may overlap, and their ends are those of words only where it matters.
+  // To be searched from the start, every word. Registers come on top: see StoppedThread. The ranges
+  // may overlap, and their ends need not be aligned.
   const MappedArray<RootRange>& always() const { return always_; }
 
-  // Each to be searched as a whole, with ForEachBackedPart, once a pointer leads into it: sorted,
-  // not overlapping.
-  const MappedArray<RootRange>& if_reached() const { return map_.if_reached; }
+  // Each is to be searched as a whole, as far as it is backed, once a pointer into it is found:
+  // sorted, not overlapping.
+  const MappedArray<RootRange>& conditional() const { return map_.conditional; }
 
   // Stack pointers of threads that run on an object of the heap: it is alive and to be searched,
-  // however far into it they point.
+  // wherever they point in it.
   const MappedArray<uintptr_t>& heap_stacks() const { return map_.heap_stacks; }
 
-  // What the program has protected of the heap's own memory, so that it cannot be read: sorted, not
-  // overlapping. Guard pages of stacks that are objects, mostly.
+  // Parts of the heap's own memory that the program has protected, so that they cannot be read:
+  // sorted, not overlapping. Mostly guard pages of stacks that are objects.
   const MappedArray<AddressRange>& unreadable() const { return unreadable_; }
-
-  // Calls f(start, end) for the parts of one of if_reached() that have anything behind them.
-  template <typename F>
-  void ForEachBackedPart(const RootRange& range, F f) {
-    AddressRange rest = {range.start, range.end};
-    for (AddressRange part; backed_.TakeFirst(&rest, BackedPages::Want::kWritten, &part);) {
-      f(part.start, part.end);
-    }
-  }
 
  private:
   bool ReadMappings(Outcome* outcome);
@@ -89,8 +80,8 @@ class Roots {
   MappedArray<RootRange> always_;
 };
 
-// Appends what the allocator itself has of the process's memory: its objects and records, sorted,
-// not overlapping. For tests as well.
+// Sets `own` to the allocator's own memory, objects and records: sorted, not overlapping. Also for
+// tests.
 Roots::Outcome CollectOwnMemory(Heap& heap, MappedArray<AddressRange>* own);
 
 }  // namespace tcmalloc

@@ -20,42 +20,42 @@ bool SampledSites::Reserve(size_t n) {
 
 void SampledSites::Sort() {
   std::sort(samples_, samples_ + size_,
-            [](const Sampled& a, const Sampled& b) { return Before(a.place, b.place); });
+            [](const Sampled& a, const Sampled& b) { return Before(a.key, b.key); });
 }
 
-const SampledSites::Sampled* SampledSites::FirstFrom(const Place& place) const {
-  return std::lower_bound(samples_, samples_ + size_, place,
-                          [](const Sampled& s, const Place& p) { return Before(s.place, p); });
+const SampledSites::Sampled* SampledSites::FirstFrom(const Key& key) const {
+  return std::lower_bound(samples_, samples_ + size_, key,
+                          [](const Sampled& s, const Key& p) { return Before(s.key, p); });
 }
 
-const SampledSites::Sampled* SampledSites::NearestOfTime(const Place& object, int64_t ms) const {
+const SampledSites::Sampled* SampledSites::NearestAtTime(const Key& object, int64_t ms) const {
   const auto same = [&](const Sampled* s) {
-    return s->place.object_bytes == object.object_bytes && s->place.handed_out_ms == ms;
+    return s->key.object_bytes == object.object_bytes && s->key.handed_out_ms == ms;
   };
-  const Sampled* const behind = FirstFrom({object.object_bytes, ms, object.address});
-  const bool has_behind = behind < samples_ + size_ && same(behind);
-  if (behind == samples_ || !same(behind - 1)) return behind;
-  if (!has_behind) return behind - 1;
-  return Distance(behind[-1].place.address, object.address) <=
-                 Distance(behind->place.address, object.address)
-             ? behind - 1
-             : behind;
+  const Sampled* const after = FirstFrom({object.object_bytes, ms, object.address});
+  const bool has_after = after < samples_ + size_ && same(after);
+  if (after == samples_ || !same(after - 1)) return after;
+  if (!has_after) return after - 1;
+  return Distance(after[-1].key.address, object.address) <=
+                 Distance(after->key.address, object.address)
+             ? after - 1
+             : after;
 }
 
-const void* SampledSites::Nearest(const Place& object) const {
+const void* SampledSites::Nearest(const Key& object) const {
   const auto same_size = [&](const Sampled* s) {
-    return s->place.object_bytes == object.object_bytes;
+    return s->key.object_bytes == object.object_bytes;
   };
   const Sampled* const later = FirstFrom({object.object_bytes, object.handed_out_ms, 0});
   const Sampled* found = nullptr;
   if (later < samples_ + size_ && same_size(later)) {
-    found = NearestOfTime(object, later->place.handed_out_ms);
+    found = NearestAtTime(object, later->key.handed_out_ms);
   }
   if (later > samples_ && same_size(later - 1)) {
-    const Sampled* const earlier = NearestOfTime(object, later[-1].place.handed_out_ms);
-    // Of two at the same distance the later one: the object is younger than its span.
-    if (found == nullptr || TimeDistance(earlier->place.handed_out_ms, object.handed_out_ms) <
-                                TimeDistance(found->place.handed_out_ms, object.handed_out_ms)) {
+    const Sampled* const earlier = NearestAtTime(object, later[-1].key.handed_out_ms);
+    // At the same distance the later one: the object is younger than its span.
+    if (found == nullptr || TimeDistance(earlier->key.handed_out_ms, object.handed_out_ms) <
+                                TimeDistance(found->key.handed_out_ms, object.handed_out_ms)) {
       found = earlier;
     }
   }

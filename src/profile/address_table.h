@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// AddressTable: numbers addresses from 1 on, in the order in which they are first seen. It cannot
-// fail half-way: when there is no memory to grow, it says so and is as before. Thread safety: as an
-// int. Cost: a look-up is constant, mostly a cache miss; 32 bytes or less per address.
+// AddressTable: numbers addresses from 1 on, in the order in which they are first seen. An
+// insertion without memory to grow fails and changes nothing. Thread safety: none. Cost: constant,
+// mostly one cache miss; 32 bytes or less per address.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ class AddressTable {
   explicit AddressTable(VirtualMemory& vm) : slots_(vm), vm_(vm) {}
 
   struct Result {
-    uint32_t number;  // 0: there is no memory for one more
+    uint32_t number;  // 0: no memory
     bool is_new;
   };
   Result FindOrInsert(uintptr_t address);
@@ -29,12 +29,12 @@ class AddressTable {
     uint32_t number;  // 0: free
   };
 
-  // The slot that has `address`, or would get it. Requires: some slot is free.
+  // The slot of `address`, or the free one where it belongs. Requires: some slot is free.
   Slot& SlotOf(uintptr_t address);
   [[nodiscard]] bool Grow();
 
-  // Open addressing: an address lies at its hash, or at the next free slot behind it. A power of
-  // two, at most half of them in use.
+  // Open addressing: an address is at its hash, or in the next free slot after that. A power of
+  // two, at most half of the slots used.
   MappedArray<Slot> slots_;
   VirtualMemory& vm_;
   uint32_t count_ = 0;

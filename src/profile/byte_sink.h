@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// ByteSink: where bytes go that a writer makes, one piece after another. After the first piece that
-// could not be written nothing more is; who writes need not look before the end.
+// ByteSink: passes what a writer writes to a function, one piece after another. After a failure it
+// drops the rest, so a writer needs to check ok() only at the end. Thread safety: none.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ class ByteSink {
     if (ok_ && size > 0) ok_ = function_(data, size, context_);
   }
 
-  // Everything was written.
+  // Everything so far was written.
   bool ok() const { return ok_; }
 
   // For a TextWriter, with the sink as its context.

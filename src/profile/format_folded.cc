@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Folded stacks: what flamegraph.pl and its like read.
+// Folded stacks, which flamegraph.pl and similar tools read.
 #include "base/text_writer.h"
 #include "profile/profile_formats.h"
 
@@ -7,8 +7,7 @@ namespace tcmalloc {
 namespace {
 
 void WriteFrame(uintptr_t return_address, const MappedLibraries& libraries, TextWriter* text) {
-  // The call, which a return address is behind.
-  const uintptr_t address = return_address == 0 ? 0 : return_address - 1;
+  const uintptr_t address = CallBefore(return_address);
   const MappedLibrary* const library = libraries.Find(address);
   if (library == nullptr) {
     text->Hex(address);

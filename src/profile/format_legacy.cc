@@ -6,8 +6,8 @@
 namespace tcmalloc {
 namespace {
 
-// The recorded figures as these formats have them. One that has no figures of its own for what is
-// allocated repeats the first ones, as readers then show one kind of figure.
+// The recorded figures as these formats have them. Profiles of what was allocated have those
+// figures in both places, so that readers show one kind.
 struct Figures {
   uint64_t objects = 0;
   uint64_t bytes = 0;

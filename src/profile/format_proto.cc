@@ -34,8 +34,8 @@ namespace location_field {
 constexpr uint32_t kId = 1, kMappingId = 2, kAddress = 3;
 }
 
-// Strings are named by their number in the table. These come first; behind them, a name and a
-// build id for each library.
+// Strings are referred to by their number in the table. These come first, then a name and a build
+// id for each library.
 enum FixedString : uint32_t {
   kNothing,
   kCount,
@@ -75,8 +75,7 @@ class ProtoProfile {
         out_(out),
         proto_(out) {}
 
-  // In the order in which a reader might want them, but for locations: those stand before the first
-  // sample that has them, so that nothing needs to be kept but their numbers.
+  // A location is written before the first sample that has it, so that only its number is kept.
   bool Write() {
     if (CountsAllocated(profile_.kind)) {
       WriteValueType(profile_field::kSampleType, kObjects, kCount);
@@ -147,16 +146,11 @@ class ProtoProfile {
     return library == nullptr ? 0 : static_cast<uint32_t>(library - libraries_.begin() + 1);
   }
 
-  // Where the call is, of which a return address is behind.
-  static uintptr_t CallOf(uintptr_t return_address) {
-    return return_address == 0 ? 0 : return_address - 1;
-  }
-
-  // Writes the locations that are new, and keeps the numbers of all.
+  // Writes the entry's new locations, and sets ids_.
   bool WriteLocations(const ProfileEntry& entry) {
     ids_.Clear();
     for (size_t i = 0; i < entry.depth; ++i) {
-      const uintptr_t address = CallOf(entry.frames[i]);
+      const uintptr_t address = CallBefore(entry.frames[i]);
       const AddressTable::Result location = locations_.FindOrInsert(address);
       if (location.number == 0 || !ids_.Push(location.number)) return false;
       if (!location.is_new) continue;
@@ -207,7 +201,7 @@ class ProtoProfile {
   const Profile& profile_;
   const MappedLibraries& libraries_;
   AddressTable locations_;
-  // Of the entry at hand.
+  // The current entry's locations.
   MappedArray<uint32_t> ids_;
   ByteSink* const out_;
   ProtoWriter proto_;

@@ -6,15 +6,16 @@
 
 #include "os/elf_symbols.h"
 #include "os/input_file.h"
+#include "profile/profile.h"
 
 namespace tcmalloc {
 
-// The addresses of one library, while its functions are visited.
+// Addresses of one library, while its functions are visited.
 struct FunctionNames::Search {
   Entry* begin;
   Entry* end;
   MappedArray<char>* text;
-  // Those that lie in the function at hand.
+  // The addresses in the current function.
   Entry* first = nullptr;
   Entry* last = nullptr;
   uintptr_t start = 0;
@@ -26,7 +27,7 @@ struct FunctionNames::Search {
     first = std::lower_bound(begin, end, function_start, before);
     last = std::lower_bound(first, end, function_end, before);
     start = function_start;
-    // The first name is kept, unless a function that begins later, inside, is another one.
+    // Keep the first name, unless this function begins inside that one.
     while (first != last && first->start >= function_start) ++first;
     return first != last;
   }

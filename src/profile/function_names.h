@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// FunctionNames: the functions that addresses of code lie in, for reports that people read. All
-// addresses are added first, then looked up together: each library's symbols are read once.
+// FunctionNames: the functions that contain given addresses of code, for reports that people read.
+// Add all addresses, then call Resolve: it reads each library's symbols once.
 //
-// Thread safety: as an int. Memory from the system only. Cost: some milliseconds for a library with
+// Thread safety: none. Memory from the system only. Cost: some milliseconds for a library with
 // 100,000 symbols.
 #pragma once
 
@@ -16,37 +16,31 @@
 
 namespace tcmalloc {
 
-// An address of the call that returns to `return_address`: the call may be the last instruction of
-// its function.
-constexpr uintptr_t CallBefore(uintptr_t return_address) {
-  return return_address == 0 ? 0 : return_address - 1;
-}
-
 class FunctionNames {
  public:
   explicit FunctionNames(VirtualMemory& vm) : entries_(vm), text_(vm) {}
 
-  // False when there is no memory; then that address has no name.
+  // False when there is no memory; then the address has no name.
   bool Add(uintptr_t address);
-  // Once, when all have been added.
+  // Once, after the last Add.
   void Resolve(const MappedLibraries& libraries);
 
-  // The function that `address` lies in, as the linker knows it (C++ names are not demangled), and
-  // how far from its start. False where it is not known.
+  // The function that contains `address`, as the linker names it (C++ names are not demangled), and
+  // the offset from its start. False when it is unknown.
   bool Find(uintptr_t address, std::string_view* name, uintptr_t* offset) const;
 
-  // Writes an address of code: "function+0x12 (/lib/libfoo.so+0x1234)", without the brackets where
-  // the function is not known, as a number where the file is not either. The offset in the file is
-  // what addr2line takes.
+  // Writes an address of code: "function+0x12 (/lib/libfoo.so+0x1234)"; without the brackets if the
+  // function is unknown; as a number if the file is unknown too. addr2line takes the offset in the
+  // file.
   void Write(uintptr_t address, const MappedLibraries& libraries, TextWriter* out) const;
-  // A line for each frame of a stack: `indent`, and what Write says of the call.
+  // Writes a line for each frame of a stack: `indent`, then the call as Write does.
   void WriteFrames(const uintptr_t* frames, size_t depth, std::string_view indent,
                    const MappedLibraries& libraries, TextWriter* out) const;
 
  private:
   struct Entry {
     uintptr_t address;
-    // Of its function; 0 where that is not known.
+    // Start of its function; 0: unknown.
     uintptr_t start;
     size_t name_at;
     size_t name_bytes;
@@ -55,7 +49,7 @@ class FunctionNames {
 
   const Entry* FindEntry(uintptr_t address) const;
 
-  // By address, without duplicates, from Resolve on.
+  // After Resolve: sorted by address, without duplicates.
   MappedArray<Entry> entries_;
   MappedArray<char> text_;
 };

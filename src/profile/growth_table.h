@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// GrowthTable: where the heap was made to grow: a stack for each time, in the order of time. It
-// only grows, at most to Tuning::Sampling::max_growth_stacks: further growth is counted by the last
-// record of an equal stack, else by a record without a stack, the last one of a profile, as is what
-// there is no memory for. So the sum is always what the heap has grown.
+// GrowthTable: the call stacks that made the heap grow, a record for each growth, in the order of
+// time. It has at most Tuning::Sampling::max_growth_stacks records. Later growth, and growth
+// without memory for a record, is added to the last record with an equal stack, or else to a record
+// without a stack, the last one of a profile. So the sum is always what the heap has grown.
 //
 // Synchronization: LockRank::kSamples, never together with that of a SampleTable. Cost: a lock for
-// each growth, and a look through all records when it is full. Memory: 8 bytes for each frame and
-// 32 more, for a MiB or more that came from the system; about a MiB with the deepest stacks.
+// each growth, and a walk over all records when it is full. Memory: 32 bytes and 8 for each frame,
+// for a MiB or more from the system; about a MiB with the deepest stacks.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,7 @@ class GrowthTable {
 
   void Add(size_t bytes, const uintptr_t* frames, size_t depth) TC_EXCLUDES(lock_);
 
-  // As a profile of the kind kGrowth. False when there is no memory.
+  // Takes a profile of the kind kGrowth. False when there is no memory.
   bool Snapshot(VirtualMemory& vm, ProfileMemory* profile) TC_EXCLUDES(lock_);
 
   SpinLock& lock() { return lock_; }
@@ -40,7 +40,7 @@ class GrowthTable {
   };
 
   static ProfileEntry EntryOf(Record* record);
-  // False when there are as many as there may be.
+  // False when the table is full.
   bool Append(Record* record) TC_EXCLUDES(lock_);
   Record* FindLocked(const uintptr_t* frames, size_t depth) TC_REQUIRES(lock_);
 
@@ -52,7 +52,7 @@ class GrowthTable {
   Record* last_ TC_GUARDED_BY(lock_) = nullptr;
   size_t num_records_ TC_GUARDED_BY(lock_) = 0;
   size_t num_frames_ TC_GUARDED_BY(lock_) = 0;
-  // What no record of a stack counts.
+  // Growth that no record with a stack counts.
   Record others_ TC_GUARDED_BY(lock_);
 };
 

@@ -139,7 +139,7 @@ void GzipWriter::PutLiteralOrLength(unsigned symbol) {
   PutBits(kCodes[symbol].bits, kCodes[symbol].count);
 }
 
-// Lengths and distances are numbers of few leading bits, which the symbol tells, and further bits.
+// The symbol of a length or distance encodes its leading bits; the other bits follow.
 void GzipWriter::PutMatch(size_t length, size_t distance) {
   const unsigned l = static_cast<unsigned>(length - 3);
   if (length == kMaxMatch) {

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// GzipWriter: bytes in, a gzip file (RFC 1952) out, packed by the simple half of deflate (RFC
-// 1951): what came before within 32 KiB is referred to, and the codes are the fixed ones, so that
-// one pass does and nothing else is kept. Profiles become about half as long; docs/decisions/0017
-// has what else there is.
+// GzipWriter: packs bytes into a gzip file (RFC 1952) with the simple half of deflate (RFC 1951):
+// references to the last 32 KiB, and the fixed codes. One pass does it, and nothing else is kept.
+// Profiles shrink to about half; docs/decisions/0017 has the alternatives.
 //
-// Thread safety: as an int. Cost: some ten nanoseconds per byte; one mapping of about 96 KiB.
+// Thread safety: none. Cost: some ten nanoseconds per byte; one mapping of about 96 KiB.
 #pragma once
 
 #include <cstddef>
@@ -19,28 +18,28 @@ class GzipWriter {
  public:
   GzipWriter(VirtualMemory& vm, ByteSink* out) : state_(vm), out_(out) {}
 
-  // First of all. False when there is no memory.
+  // Before any other call. False when there is no memory.
   [[nodiscard]] bool Start();
   void Write(const void* data, size_t size);
-  // Last of all.
+  // After the last Write.
   void Finish();
 
   // For a ByteSink with this as its context.
   static bool Sink(const void* data, size_t size, void* self);
 
  private:
-  // How far back may be referred to; as much is collected before it is packed.
+  // How far back references reach; as much is collected before it is packed.
   static constexpr size_t kWindow = size_t{32} << 10;
   static constexpr size_t kHashes = size_t{8} << 10;
   static constexpr size_t kMinMatch = 4;
   static constexpr size_t kMaxMatch = 258;
 
-  // The text lies as: [0, kWindow) what may be referred to, [kWindow, 2 * kWindow) what is to be
-  // packed; first of all there is nothing before it.
+  // [0, kWindow) is packed and may be referred to, [kWindow, 2 * kWindow) is to be packed. The
+  // first time nothing precedes the text, and all of it is to be packed.
   struct State {
     uint8_t text[2 * kWindow];
     uint8_t packed[size_t{16} << 10];
-    // Where in the text four bytes of that hash came last, plus one; 0: nowhere.
+    // Where the last four bytes with that hash begin in the text, plus one; 0: nowhere.
     uint16_t last[kHashes];
   };
 

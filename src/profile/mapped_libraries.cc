@@ -1,29 +1,25 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "profile/mapped_libraries.h"
 
-#include <errno.h>
-
+#include "os/input_file.h"
 #include "os/memory_map.h"
-#include "os/uncancelled_io.h"
 
 namespace tcmalloc {
 namespace {
 
 constexpr size_t kFirstTextBytes = size_t{64} << 10;
 
-// Appends all of the file; what cannot be read ends it. False when there is no memory.
+// Appends the file's text, up to the first error. False when there is no memory.
 bool ReadFile(const char* path, MappedArray<char>* text) {
-  const int fd = OpenForReading(path);
-  if (fd < 0) return true;
+  InputFile file(path);
+  if (!file.is_open()) return true;
   bool has_room = text->Reserve(kFirstTextBytes);
   while (has_room) {
-    const ssize_t n = ReadFrom(fd, text->end(), text->capacity() - text->size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) break;
-    text->Extend(static_cast<size_t>(n));
+    const size_t n = file.Read(text->end(), text->capacity() - text->size());
+    if (n == 0) break;
+    text->Extend(n);
     if (text->size() == text->capacity()) has_room = text->Reserve(2 * text->size());
   }
-  Close(fd);
   return has_room;
 }
 
@@ -34,7 +30,7 @@ bool MappedLibraries::Read() {
 }
 
 bool MappedLibraries::Parse(std::string_view maps, ImageReader read_image) {
-  // The mapping that begins with the first byte of the file to which the lines at hand belong.
+  // The mapping of the first byte of the current lines' file.
   MappingLine first;
   while (!maps.empty()) {
     size_t length = 0;

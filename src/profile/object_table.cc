@@ -35,7 +35,7 @@ void ObjectTable::FreeSlots(const Slots& slots) {
   if (slots.bytes <= MetadataArena::kMaxBytes) {
     arena_.Free(slots.start, slots.bytes);
   } else if (!arena_.vm().Unmap(slots.start, slots.bytes)) {
-    // Memory that has to stay mapped is at least given back.
+    // Memory that has to stay mapped is at least released.
     static_cast<void>(arena_.vm().Release(slots.start, slots.bytes));
   }
 }
@@ -48,15 +48,15 @@ ObjectTable::Slot& ObjectTable::SlotOf(const Slots& slots, uintptr_t object, uin
   return slots.start[i];
 }
 
-void ObjectTable::EndLocked(Shard& shard, const Slot& slot) {
+void ObjectTable::CountFreedLocked(Shard& shard, const Slot& slot) {
   slot.site->Freed(slot.bytes);
   shard.traffic.freed_bytes += slot.bytes;
 }
 
-void ObjectTable::TellLocked(Shard& shard, Traffic* traffic) {
+void ObjectTable::ReportTrafficLocked(Shard& shard, Traffic* traffic) {
   const Traffic own = shard.traffic;
-  const uint64_t quiet = quiet_bytes_.load(std::memory_order_relaxed);
-  if (own.allocated_bytes <= quiet && own.freed_bytes <= quiet) return;
+  const uint64_t threshold = traffic_threshold_.load(std::memory_order_relaxed);
+  if (own.allocated_bytes <= threshold && own.freed_bytes <= threshold) return;
   traffic->allocated_bytes += own.allocated_bytes;
   traffic->freed_bytes += own.freed_bytes;
   shard.traffic = Traffic();
@@ -69,12 +69,12 @@ bool ObjectTable::TryInsertLocked(Shard& shard, uint64_t hash, const Slot& fresh
   if (slot.object == 0) {
     ++shard.used;
   } else {
-    EndLocked(shard, slot);
+    CountFreedLocked(shard, slot);
   }
   slot = fresh;
   fresh.site->Allocated(fresh.bytes);
   shard.traffic.allocated_bytes += fresh.bytes;
-  TellLocked(shard, traffic);
+  ReportTrafficLocked(shard, traffic);
   return true;
 }
 
@@ -122,15 +122,12 @@ bool ObjectTable::Remove(uintptr_t object, Traffic* traffic) {
   const SpinLockHolder holder(shard.lock);
   const Slots slots = shard.slots;
   Slot* const found = slots.capacity == 0 ? nullptr : &SlotOf(slots, object, hash);
-  if (found == nullptr || found->object == 0) {
-    ++shard.unknown;
-    return false;
-  }
-  EndLocked(shard, *found);
+  if (found == nullptr || found->object == 0) return false;
+  CountFreedLocked(shard, *found);
   --shard.used;
-  TellLocked(shard, traffic);
-  // Fills the gap with the first object behind it that may be there, then that one's gap: an object
-  // is found from its home on without a free slot in between.
+  ReportTrafficLocked(shard, traffic);
+  // Fills the gap with the first object after it that may be there, then that one's gap: no free
+  // slot may lie between an object's home and its slot.
   size_t gap = static_cast<size_t>(found - slots.start);
   size_t i = gap;
   for (;;) {
@@ -166,12 +163,11 @@ void ObjectTable::Clear() {
       const SpinLockHolder holder(shard.lock);
       slots = shard.slots;
       for (size_t i = 0; i < slots.capacity; ++i) {
-        if (slots.start[i].object != 0) EndLocked(shard, slots.start[i]);
+        if (slots.start[i].object != 0) CountFreedLocked(shard, slots.start[i]);
       }
       shard.slots = Slots();
       shard.used = 0;
       shard.traffic = Traffic();
-      shard.unknown = 0;
     }
     FreeSlots(slots);
   }
@@ -182,15 +178,6 @@ size_t ObjectTable::num_objects() {
   for (Shard& shard : shards_) {
     const SpinLockHolder holder(shard.lock);
     sum += shard.used;
-  }
-  return sum;
-}
-
-uint64_t ObjectTable::num_unknown() {
-  uint64_t sum = 0;
-  for (Shard& shard : shards_) {
-    const SpinLockHolder holder(shard.lock);
-    sum += shard.unknown;
   }
   return sum;
 }

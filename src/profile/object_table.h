@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// ObjectTable: which objects are in use, of which site and how large: a hash table by address.
+// ObjectTable: the objects in use with their sites and sizes, in a hash table by address.
 //
 // A site's figures change together with the table, under the same lock: what a site has in use is
-// at any moment what the table holds of it, also in a forked child.
+// always what the table holds of it, also in a forked child.
 //
 // Called by: the heap profiler, for every allocation and every free. Lock: LockRank::kProfile, one
-// for each of kNumShards parts, never held over a system call. Cost: one lock, a few neighbouring
-// slots, two or four atomic additions; a part that is three quarters full is copied to one of twice
-// the size under its lock. Memory: kBytesPerSlot for every slot, of which three to six in eight are
-// used once a part has grown: 32 to 64 bytes per object in use on 64-bit machines, two thirds of
+// for each of kNumShards shards, never held over a system call. Cost: one lock, a few adjacent
+// slots, two or four atomic additions; a shard that is three quarters full is copied under its lock
+// to one of twice the size. Memory: kBytesPerSlot for every slot, three to six in eight of them
+// used once a shard has grown: 32 to 64 bytes per object in use on 64-bit machines, two thirds of
 // that on 32-bit ones. It shrinks only when it is cleared.
 #pragma once
 
@@ -38,30 +38,31 @@ class ObjectTable {
   ObjectTable(const ObjectTable&) = delete;
   ObjectTable& operator=(const ObjectTable&) = delete;
 
-  // How much traffic a part keeps to itself before Insert or Remove tells of it. Whoever sums up
-  // what they tell is behind by at most so much per part.
-  void SetQuietBytes(uint64_t bytes) { quiet_bytes_.store(bytes, std::memory_order_relaxed); }
+  // A shard accumulates traffic up to this many bytes before Insert or Remove reports it: a sum of
+  // the reports lags by at most this much per shard.
+  void SetTrafficThreshold(uint64_t bytes) {
+    traffic_threshold_.store(bytes, std::memory_order_relaxed);
+  }
 
-  // An object in use, and its site's. One that is there already, whose end nobody told, is freed.
-  // False when there is no memory: then nothing happened. Adds to `traffic`. No lock may be held.
-  // Bytes beyond kMaxBytes and marks beyond kMaxMark count as that.
+  // Records an object in use. An object that is there already counts as freed first: its free was
+  // not recorded. False when there is no memory; then nothing changes. Adds to `traffic`. Larger
+  // values than kMaxBytes and kMaxMark are stored as these. Requires: no lock is held.
   bool Insert(uintptr_t object, Site* site, uint64_t bytes, Traffic* traffic, uint32_t mark = 0);
-  // It is freed. False when it is not there, which is counted.
+  // Records a free. False when the object is not there.
   bool Remove(uintptr_t object, Traffic* traffic);
-  // What was said of an object when it was inserted. False when it is not there.
+  // What Insert recorded of an object. False when it is not there.
   struct Record {
     const Site* site = nullptr;
     uint64_t bytes = 0;
     uint32_t mark = 0;
   };
   bool Find(uintptr_t object, Record* record);
-  // Frees all of them, and the memory, without a word about traffic. No lock may be held.
+  // Counts all objects as freed, and frees the memory, without a report of traffic. Requires: no
+  // lock is held.
   void Clear();
 
-  // Of the objects that there are, or were a moment ago.
+  // Approximate while other threads insert and remove.
   size_t num_objects();
-  // Calls of Remove since Clear for objects that were not there: they are older than the table.
-  uint64_t num_unknown();
 
   // Calls f(lock) for every lock.
   template <typename F>
@@ -74,7 +75,7 @@ class ObjectTable {
     uintptr_t object;  // 0: free
     Site* site;
     uint64_t bytes : 40;
-    uint64_t mark : 24;  // of the object's, which who inserts it understands
+    uint64_t mark : 24;  // for the caller of Insert
   };
 
  public:
@@ -83,8 +84,8 @@ class ObjectTable {
   static constexpr uint32_t kMaxMark = (uint32_t{1} << 24) - 1;
 
  private:
-  // Slots in memory of 2^n bytes, all of it zero where there is no object. An object is in the slot
-  // that its hash says, or in the first free one behind it, counted round.
+  // Slots in 2^n bytes of memory, zero where there is no object. An object is in the slot of its
+  // hash, or in the first free one after that, cyclically.
   struct Slots {
     Slot* start = nullptr;
     size_t bytes = 0;
@@ -96,7 +97,6 @@ class ObjectTable {
     Slots slots TC_GUARDED_BY(lock);
     size_t used TC_GUARDED_BY(lock) = 0;
     Traffic traffic TC_GUARDED_BY(lock);
-    uint64_t unknown TC_GUARDED_BY(lock) = 0;
   };
 
   static uint64_t HashOf(uintptr_t object) { return (object >> 3) * 0x9e3779b97f4a7c15; }
@@ -105,22 +105,22 @@ class ObjectTable {
   static size_t HomeOf(uint64_t hash, size_t capacity) {
     return static_cast<size_t>((((hash >> 24) & 0xffffffff) * capacity) >> 32);
   }
-  // The slot of the object, or the free one where it would be. Requires: there is a free one.
+  // The slot of the object, or the free one where it belongs. Requires: some slot is free.
   static Slot& SlotOf(const Slots& slots, uintptr_t object, uint64_t hash);
 
   bool TryInsertLocked(Shard& shard, uint64_t hash, const Slot& fresh, size_t most,
                        Traffic* traffic) TC_REQUIRES(shard.lock);
-  // Frees what is in the slot, not the slot.
-  static void EndLocked(Shard& shard, const Slot& slot) TC_REQUIRES(shard.lock);
-  void TellLocked(Shard& shard, Traffic* traffic) TC_REQUIRES(shard.lock);
+  // Counts the object in the slot as freed; the slot stays.
+  static void CountFreedLocked(Shard& shard, const Slot& slot) TC_REQUIRES(shard.lock);
+  void ReportTrafficLocked(Shard& shard, Traffic* traffic) TC_REQUIRES(shard.lock);
 
   Slots NewSlots(size_t bytes);
   void FreeSlots(const Slots& slots);
 
   // Constant after construction.
   MetadataArena& arena_;
-  // Written by who begins a session, read with the lock of a part: when is of no importance.
-  std::atomic<uint64_t> quiet_bytes_{0};
+  // Written when a session begins, read under a shard's lock. Relaxed: it may take effect late.
+  std::atomic<uint64_t> traffic_threshold_{0};
   std::array<Shard, kNumShards> shards_;
 };
 

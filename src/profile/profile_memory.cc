@@ -10,7 +10,7 @@
 namespace tcmalloc {
 namespace {
 
-// A total order in which equal stacks with equal sizes are neighbours.
+// A total order in which equal stacks with equal sizes are adjacent.
 bool Before(const ProfileEntry& a, const ProfileEntry& b) {
   if (a.depth != b.depth) return a.depth < b.depth;
   if (a.object_size != b.object_size) return a.object_size < b.object_size;
@@ -54,7 +54,7 @@ bool ProfileMemory::Reserve(VirtualMemory& vm, size_t entries, size_t frames) {
 }
 
 void ProfileMemory::Free() {
-  // What is no mapping, or cannot leave the address space, at least gives its memory back.
+  // Memory that cannot be unmapped is at least released.
   if (memory_ != nullptr && !vm_->Unmap(memory_, bytes_)) {
     static_cast<void>(vm_->Release(memory_, bytes_));
   }
@@ -73,7 +73,7 @@ bool ProfileMemory::Append(const ProfileEntry& entry) {
   return true;
 }
 
-void ProfileMemory::RecordEstimates() {
+void ProfileMemory::UseEstimates() {
   const auto rounded = [](double estimate) {
     return static_cast<uint64_t>(RoundedEstimate(estimate));
   };

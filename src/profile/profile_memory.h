@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// ProfileMemory: a Profile together with the one mapping that holds its entries and their frames.
-// Filled by one thread, immutable after Finish, when it may be handed around.
+// ProfileMemory: a Profile, and the one mapping that holds its entries and their frames. Filled by
+// one thread; immutable after Finish.
 #pragma once
 
 #include <cstddef>
@@ -18,18 +18,17 @@ class ProfileMemory {
   ProfileMemory& operator=(const ProfileMemory&) = delete;
   ~ProfileMemory() { Free(); }
 
-  // An empty profile with room for so many entries, and frames of all of them together. False when
-  // there is no memory. What was in it before is gone. `vm` outlives it.
+  // Makes an empty profile with room for `entries` and, for all of them together, `frames`. Drops
+  // what was in it. False when there is no memory. `vm` outlives it.
   bool Reserve(VirtualMemory& vm, size_t entries, size_t frames);
   void Free();
 
-  // Copies an entry and its frames; false when there is no room. Writes to the mapping, and makes
-  // no system call.
+  // Copies an entry and its frames. False when there is no room. Makes no system call.
   bool Append(const ProfileEntry& entry);
-  // Makes the figures of what was recorded what they are estimated to stand for.
-  void RecordEstimates();
-  // Makes entries with the same stack and object size one, unless the profile's order means
-  // something. Cost: n log n comparisons.
+  // Replaces the recorded figures by the estimates.
+  void UseEstimates();
+  // Joins entries with the same stack and object size, except in a kGrowth profile, whose order
+  // matters. Cost: n log n comparisons.
   void Finish();
 
   // All but the entries may be written until Finish.

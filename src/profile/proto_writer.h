@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// ProtoWriter: the encoding of protocol buffers (varints, strings and messages in messages), as far
-// as profiles need it. A message's length stands before it: its contents are made twice, first to
-// be counted. Thread safety: as an int. Cost: a few nanoseconds per byte, and whatever the sink
-// takes.
+// ProtoWriter: the encoding of protocol buffers (varints, strings and nested messages), as far as
+// profiles need it. A message's length precedes it: its contents are written twice, first to be
+// counted. Thread safety: none. Cost: a few nanoseconds per byte, and what the sink takes.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +16,7 @@ class ProtoWriter {
  public:
   explicit ProtoWriter(ByteSink* sink) : sink_(sink) {}
 
-  // A number; nothing for 0, which is what a reader takes for a field that is not there.
+  // Writes nothing for 0, which a reader assumes for a missing field.
   void Number(uint32_t field, uint64_t value) {
     if (value == 0) return;
     Tag(field, 0);
@@ -30,8 +29,8 @@ class ProtoWriter {
     Bytes(text.data(), text.size());
   }
 
-  // The message that `contents(ProtoWriter*)` writes. It is called twice and must do the same both
-  // times.
+  // Writes the message that `contents(ProtoWriter*)` writes, which is called twice and must do the
+  // same both times.
   template <typename F>
   void Message(uint32_t field, const F& contents) {
     ProtoWriter counter(nullptr);
@@ -41,7 +40,7 @@ class ProtoWriter {
     contents(this);
   }
 
-  // Numbers that stand for themselves within a packed field.
+  // A number within a packed field.
   void Varint(uint64_t value) {
     uint8_t bytes[10];
     size_t n = 0;

@@ -6,7 +6,7 @@
 namespace tcmalloc {
 namespace {
 
-// Rounding may have left a little less than nothing.
+// Rounding may leave a little less than zero.
 size_t AsSize(double bytes) {
   if (!(bytes > 0)) return 0;
   return bytes < static_cast<double>(SIZE_MAX) ? static_cast<size_t>(bytes) : SIZE_MAX;
@@ -57,21 +57,22 @@ void SampleTable::Add(Sample* sample) {
     if (live_bytes_ <= peak_bytes_) return;
     peak_bytes_ = live_bytes_;
     peak_number_ = sample->number;
-    former_peak = of_peak_;
-    of_peak_ = IntrusiveList<Sample>();
+    former_peak = freed_since_peak_;
+    freed_since_peak_ = IntrusiveList<Sample>();
     recording_after = recording_after_;
   }
-  // What of it belongs to a recording goes there; meanwhile that does without.
-  IntrusiveList<Sample> forgotten;
+  // Samples of the former peak that belong to a recording move there; a profile meanwhile misses
+  // them.
+  IntrusiveList<Sample> unneeded;
   while (Sample* const former = former_peak.PopFirst()) {
     if (former->number > recording_after) {
       const SpinLockHolder holder(lock_);
-      (former->number > recording_after_ ? &recorded_ : &forgotten)->Prepend(former);
+      (former->number > recording_after_ ? &freed_in_recording_ : &unneeded)->Prepend(former);
     } else {
-      forgotten.Prepend(former);
+      unneeded.Prepend(former);
     }
   }
-  Free(&forgotten);
+  Free(&unneeded);
 }
 
 void SampleTable::Remove(Sample* sample) {
@@ -79,11 +80,11 @@ void SampleTable::Remove(Sample* sample) {
     const SpinLockHolder holder(lock_);
     live_.Remove(sample);
     --num_live_;
-    // What rounding left over shall not add up.
+    // Zero exactly, so that rounding errors do not add up.
     live_bytes_ = num_live_ == 0 ? 0 : live_bytes_ - sample->weighted_bytes();
     sample->object = nullptr;
-    if (sample->number <= peak_number_) return of_peak_.Prepend(sample);
-    if (sample->number > recording_after_) return recorded_.Prepend(sample);
+    if (sample->number <= peak_number_) return freed_since_peak_.Prepend(sample);
+    if (sample->number > recording_after_) return freed_in_recording_.Prepend(sample);
   }
   arena_.Free(sample, BytesFor(sample->depth));
 }
@@ -105,13 +106,13 @@ void SampleTable::EndRecording() {
   {
     const SpinLockHolder holder(lock_);
     recording_after_ = UINT64_MAX;
-    recorded = recorded_;
-    recorded_ = IntrusiveList<Sample>();
+    recorded = freed_in_recording_;
+    freed_in_recording_ = IntrusiveList<Sample>();
   }
   Free(&recorded);
 }
 
-// Calls f(sample, in_use) for all that the profile consists of.
+// Calls f(sample, in_use) for every sample of the profile.
 template <typename F>
 void SampleTable::ForEachLocked(ProfileKind kind, F f) {
   const auto each = [&](const IntrusiveList<Sample>& list, uint64_t after, uint64_t last,
@@ -126,12 +127,12 @@ void SampleTable::ForEachLocked(ProfileKind kind, F f) {
       return each(live_, 0, UINT64_MAX, true);
     case ProfileKind::kPeakHeap:
       each(live_, 0, peak_number_, true);
-      return each(of_peak_, 0, peak_number_, true);
+      return each(freed_since_peak_, 0, peak_number_, true);
     case ProfileKind::kAllocations:
       if (recording_after_ == UINT64_MAX) return;
       each(live_, recording_after_, UINT64_MAX, true);
-      each(of_peak_, recording_after_, UINT64_MAX, false);
-      return each(recorded_, recording_after_, UINT64_MAX, false);
+      each(freed_since_peak_, recording_after_, UINT64_MAX, false);
+      return each(freed_in_recording_, recording_after_, UINT64_MAX, false);
     case ProfileKind::kGrowth:
       return;
   }
@@ -149,7 +150,7 @@ bool SampleTable::Snapshot(ProfileKind kind, size_t period, VirtualMemory& vm,
         frames += sample.depth;
       });
     }
-    // Some room for what comes meanwhile.
+    // With room for samples that are added meanwhile.
     if (!profile->Reserve(vm, samples + samples / 8 + 16, frames + frames / 8 + 1024)) return false;
     bool fits = true;
     bool several = false;
@@ -165,7 +166,7 @@ bool SampleTable::Snapshot(ProfileKind kind, size_t period, VirtualMemory& vm,
     if (!fits) continue;
     profile->profile.kind = kind;
     profile->profile.sample_period = several ? 0 : common != 0 ? common : period;
-    if (several) profile->RecordEstimates();
+    if (several) profile->UseEstimates();
     profile->Finish();
     return true;
   }

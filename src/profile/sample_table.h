@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// SampleTable: the samples of a process: those whose objects are in use, those that were in use
-// when most was, and those allocated since a recording began.
+// SampleTable: the samples of a process: those in use, those in use at the peak of use, and those
+// allocated since a recording began.
 //
-// The peak is exact, at the precision of the samples, and costs nothing to keep up: the samples are
-// numbered in the order of their allocation, and the peak is the number of the one that raised the
-// estimate of what is in use above all before. What was in use then is every sample up to that
-// number that was not freed by then: those still in use, and those freed since, which stay on a
-// list until a new peak makes them history. A sample is put on each list and taken off it once at
-// most, so the cost per sample is constant on average.
+// The peak is exact, at the precision of the samples, and costs nothing to keep. Samples are
+// numbered in the order of their allocation; the peak is the number of the sample that raised the
+// estimated bytes in use to a new maximum. It consists of every sample up to that number that was
+// not freed by then: those still in use, and those freed since, which stay in a list until the next
+// peak. Each sample enters and leaves each list once at most, so the cost per sample is constant on
+// average.
 //
-// Synchronization: LockRank::kSamples, under which nothing is allocated but by copying into memory
-// that is there already. Cost per sample: a lock, twice; memory: the sample's.
+// Synchronization: LockRank::kSamples. Nothing is allocated under it: a profile is copied into
+// memory that was reserved before. Cost per sample: the lock, twice; memory: the sample's.
 #pragma once
 
 #include <cstddef>
@@ -25,13 +25,13 @@
 
 namespace tcmalloc {
 
-// One sampled allocation, with as many frames behind it as its stack has.
+// A sampled allocation, followed by its frames.
 struct Sample {
   ListNode<Sample> list_node;
   const void* object = nullptr;
   size_t requested_bytes = 0;
   size_t allocated_bytes = 0;
-  // The mean distance of samples when it was taken, and how many objects it stands for.
+  // The sampling interval when it was taken, and how many objects it stands for.
   size_t period = 0;
   double weight = 0;
   uint64_t number = 0;
@@ -46,14 +46,15 @@ class SampleTable {
  public:
   explicit SampleTable(MetadataArena& arena) : arena_(arena) {}
 
-  // A sample with room for `depth` frames; null when there is no memory. No lock may be held.
+  // A new sample with room for `depth` frames; null when there is no memory. Requires: no lock is
+  // held.
   Sample* New(size_t depth);
-  // The sample, complete but for its number, is in use.
+  // Adds a sample in use, complete but for its number.
   void Add(Sample* sample) TC_EXCLUDES(lock_);
-  // Its object is being freed. The sample may be gone afterwards.
+  // The sample's object is being freed. The sample may be gone afterwards.
   void Remove(Sample* sample) TC_EXCLUDES(lock_);
 
-  // Samples in use, and estimates of what these stand for.
+  // Samples in use, and the estimated bytes in use now and at the peak.
   struct Totals {
     size_t samples = 0;
     size_t bytes = 0;
@@ -61,16 +62,16 @@ class SampleTable {
   };
   Totals GetTotals() TC_EXCLUDES(lock_);
 
-  // From now on what is allocated is kept, whether it is freed or not, until EndRecording. One
-  // recording at a time: false when there is one.
+  // Keeps what is allocated from now on, freed or not, until EndRecording. False when a recording
+  // runs already.
   bool BeginRecording() TC_EXCLUDES(lock_);
   void EndRecording() TC_EXCLUDES(lock_);
 
-  // The samples as a profile: kHeap, kPeakHeap, or kAllocations (since BeginRecording). Samples
-  // with equal stacks and sizes are one entry. The period of the profile is that of its samples,
-  // `period` where there are none; where they have several, the figures of what was recorded are
-  // the estimates, and the period is 0. False when there is no memory. Cost: the lock is
-  // held while the samples are copied, about 100 ns for each.
+  // Takes a profile: kHeap, kPeakHeap, or kAllocations (since BeginRecording). Samples with equal
+  // stacks and sizes are one entry. The profile's period is that of its samples; `period` if there
+  // are none; 0 if they have several, and then the estimates replace the recorded figures. False
+  // when there is no memory. Cost: the lock is held while the samples are copied, about 100 ns for
+  // each.
   bool Snapshot(ProfileKind kind, size_t period, VirtualMemory& vm, ProfileMemory* profile)
       TC_EXCLUDES(lock_);
 
@@ -89,15 +90,15 @@ class SampleTable {
   size_t num_live_ TC_GUARDED_BY(lock_) = 0;
   double live_bytes_ TC_GUARDED_BY(lock_) = 0;
   double peak_bytes_ TC_GUARDED_BY(lock_) = 0;
-  // The sample that made the peak; those behind it came later.
+  // The last sample of the peak.
   uint64_t peak_number_ TC_GUARDED_BY(lock_) = 0;
-  // The last one before the recording; UINT64_MAX: none is made.
+  // The last sample before the recording; UINT64_MAX: no recording runs.
   uint64_t recording_after_ TC_GUARDED_BY(lock_) = UINT64_MAX;
   IntrusiveList<Sample> live_ TC_GUARDED_BY(lock_);
-  // Freed since the peak, of which they are a part.
-  IntrusiveList<Sample> of_peak_ TC_GUARDED_BY(lock_);
-  // Freed, in no peak, allocated since the recording began.
-  IntrusiveList<Sample> recorded_ TC_GUARDED_BY(lock_);
+  // Freed since the peak, and a part of it.
+  IntrusiveList<Sample> freed_since_peak_ TC_GUARDED_BY(lock_);
+  // Freed, no part of the peak, allocated since the recording began.
+  IntrusiveList<Sample> freed_in_recording_ TC_GUARDED_BY(lock_);
 };
 
 }  // namespace tcmalloc

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // SiteTable: the call sites of a program, each with what was allocated and freed there.
 //
-// A site is a stack of return addresses. It is made when its stack is first seen and stays where it
-// is for ever: whoever has a pointer to one may keep it. What is in use of a site is what was
-// allocated less what was freed. A session, which begins when a profiler starts, counts from where
-// the figures are then.
+// A site is a stack of return addresses. It is made when its stack is first seen, and is never
+// moved or freed: pointers to it stay valid. What a site has in use is what was allocated less what
+// was freed. A session, which begins when a profiler starts, counts from the figures of that
+// moment.
 //
-// Called by: the heap profiler, for every allocation; it knows nothing of the process's heap but
-// the arena and the memory that it is given. Synchronization: none of its own but atomics. Buckets
-// are lists that only grow at the front: a site is complete before its address is stored there
-// (release), and who follows the list has loaded that address (acquire); a list is never cut, so a
-// walk needs no lock, and of two threads that bring the same stack the second finds the first's
-// site when its store fails and it looks again. Cost: a hash over the stack, a walk of a short
-// list. Memory: a table of pointers, and kBytesPerSite and the return addresses for each site.
+// Called by: the heap profiler, for every allocation. It uses the arena and the memory that it is
+// given, and nothing else of the heap. Synchronization: only atomics. Buckets are lists that grow
+// at the front and never shrink: a site is complete before its address is stored (release), and a
+// thread that follows the list has loaded that address (acquire). Of two threads that insert the
+// same stack, the second one's store fails; it looks again and finds the first one's site. Cost: a
+// hash over the stack, a walk of a short list. Memory: a table of pointers; sizeof(Site) and the
+// return addresses for each site.
 #pragma once
 
 #include <atomic>
@@ -28,7 +28,7 @@ namespace tcmalloc {
 
 class Site {
  public:
-  // Objects of this site and their bytes. Whoever frees has seen the allocation.
+  // Counts an object of this site. A thread that frees one has seen its allocation.
   void Allocated(uint64_t bytes) {
     allocated_objects_.fetch_add(1, std::memory_order_relaxed);
     allocated_bytes_.fetch_add(bytes, std::memory_order_relaxed);
@@ -52,42 +52,40 @@ class Site {
   uint64_t hash_ = 0;
   size_t depth_ = 0;
 
-  // Written by every thread that allocates or frees an object of the site. What was freed is
-  // released, and read first (acquire): who reads it reads of each freed object its allocation too,
-  // and what is in use is never below zero.
+  // Written by every thread that allocates or frees an object of the site. The freed figures are
+  // written with release and read first, with acquire: a reader that sees a free sees its
+  // allocation too, so what is in use is never below zero.
   std::atomic<uint64_t> allocated_objects_{0};
   std::atomic<uint64_t> allocated_bytes_{0};
   std::atomic<uint64_t> freed_objects_{0};
   std::atomic<uint64_t> freed_bytes_{0};
-  // What had been freed when the session began; written by who begins it, read by readers, who may
-  // see the old figures at that moment (relaxed).
+  // The freed figures when the session began. Readers may see the old ones at that moment
+  // (relaxed).
   std::atomic<uint64_t> freed_objects_before_{0};
   std::atomic<uint64_t> freed_bytes_before_{0};
 };
 
 class SiteTable {
  public:
-  static constexpr size_t kBytesPerSite = sizeof(Site);
-
   explicit SiteTable(MetadataArena& arena) : arena_(arena) {}
   SiteTable(const SiteTable&) = delete;
   SiteTable& operator=(const SiteTable&) = delete;
 
-  // Gets the memory for the table, once; false when there is none. Before any other call.
+  // Before any other call. False when there is no memory.
   [[nodiscard]] bool Prepare();
 
-  // The site of this stack, its first Tuning::HeapProfiler::max_depth addresses; null when there is
-  // no memory for a new one. No lock may be held.
+  // The site of this stack, cut after Tuning::HeapProfiler::max_depth addresses; null when there is
+  // no memory for a new one. Once there are max_stacks sites, new stacks count for that of their
+  // innermost address alone. Requires: no lock is held.
   Site* SiteOf(const uintptr_t* frames, size_t depth);
 
-  // From now on the figures are those of a new session. Requires: what was in use was freed; what
-  // other threads are about to record may count on either side.
+  // Begins a session. Requires: everything in use was counted as freed. What other threads record
+  // at this moment may count for either session.
   void BeginSession();
 
-  // So many sites there are, or were a moment ago.
   size_t num_sites() const { return num_sites_.value(); }
 
-  // Writes the sites with any figures to `entries`, at most `max`, and returns how many. The
+  // Writes the sites that have figures to `entries`, at most `max`, and returns how many. The
   // entries refer to the sites.
   size_t Read(ProfileEntry* entries, size_t max) const;
 
@@ -101,7 +99,6 @@ class SiteTable {
   MetadataArena& arena_;
   std::atomic<Site*>* buckets_ = nullptr;
 
-  // Written by who makes sites.
   SharedCounter num_sites_;
 };
 

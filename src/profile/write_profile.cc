@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <errno.h>
-
+#include "os/input_file.h"
 #include "os/uncancelled_io.h"
 #include "profile/profile_formats.h"
 
@@ -8,16 +7,13 @@ namespace tcmalloc {
 namespace {
 
 void CopyFile(const char* path, ByteSink* out) {
-  const int fd = OpenForReading(path);
-  if (fd < 0) return;
+  InputFile file(path);
   char buffer[2048];
-  while (out->ok()) {
-    const ssize_t n = ReadFrom(fd, buffer, sizeof(buffer));
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) break;
-    out->Write(buffer, static_cast<size_t>(n));
+  while (file.is_open() && out->ok()) {
+    const size_t n = file.Read(buffer, sizeof(buffer));
+    if (n == 0) break;
+    out->Write(buffer, n);
   }
-  Close(fd);
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 // CurrentProfile: a heap profile of this moment, made from the sites of the heap profiler, and the
 // memory that holds it.
 //
-// Thread safety: as an int; the sites may change meanwhile. Cost: a mapping of a few dozen bytes
+// Thread safety: none; the sites may change meanwhile. Cost: a mapping of a few dozen bytes
 // per site, and a pass over the sites.
 #pragma once
 

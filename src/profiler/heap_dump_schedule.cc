@@ -10,7 +10,7 @@ uint64_t Later(uint64_t now, uint64_t interval) {
 
 }  // namespace
 
-uint64_t HeapDumpIntervals::QuietBytes(size_t shards) const {
+uint64_t HeapDumpIntervals::TrafficThreshold(size_t shards) const {
   uint64_t least = UINT64_MAX;
   for (const uint64_t interval : {allocated_bytes, freed_bytes, in_use_bytes}) {
     if (interval != 0) least = std::min(least, interval);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// HeapDumpSchedule: when the heap profiler's next file is due: after so many bytes allocated, freed
-// or newly in use, or after a time.
+// HeapDumpSchedule: when the heap profiler's next file is due: after a number of bytes allocated,
+// freed or newly in use, or after a time.
 //
 // It decides and never writes a file; the caller passes the time. Thread safety: any thread; a hook
 // that reads an old value finds a file due a moment later, so all accesses are relaxed. NoteDump
@@ -24,9 +24,9 @@ struct HeapDumpIntervals {
   uint64_t in_use_bytes = 0;
   uint64_t milliseconds = 0;
 
-  // The part of the smallest interval of bytes that each of `shards` shards may count for itself
-  // without telling: files are late by at most a sixteenth of an interval.
-  uint64_t QuietBytes(size_t shards) const;
+  // How many bytes each of `shards` shards may count before it reports them: files are late by at
+  // most a sixteenth of the smallest interval.
+  uint64_t TrafficThreshold(size_t shards) const;
 };
 
 class HeapDumpSchedule {
@@ -54,7 +54,7 @@ class HeapDumpSchedule {
            traffic.freed >= due_freed_.load(std::memory_order_relaxed) ||
            traffic.in_use() > due_in_use_.load(std::memory_order_relaxed);
   }
-  // Whether files are due by time at all: otherwise nobody has to look at the clock.
+  // Whether files are due by time at all. If not, no thread has to read the clock.
   bool has_timer() const { return due_ms_.load(std::memory_order_relaxed) != kNever; }
   bool IsTimeDue(uint64_t now_ms) const {
     return now_ms >= due_ms_.load(std::memory_order_relaxed);

@@ -24,7 +24,7 @@ uint64_t Milliseconds() { return static_cast<uint64_t>(CoarseMilliseconds()); }
 
 // Each message has its own buffer, which exists only while the message is written: stacks may be
 // small.
-TC_SLOW_PATH void Announce(std::string_view name, std::string_view reason, uint64_t live_bytes) {
+TC_SLOW_PATH void ReportDump(std::string_view name, std::string_view reason, uint64_t live_bytes) {
   char buffer[kMaxPrefixBytes + 256];
   TextWriter line(buffer, sizeof(buffer));
   line.Text("tcmalloc: heap profile ").Text(name).Text(" (");
@@ -34,8 +34,8 @@ TC_SLOW_PATH void Announce(std::string_view name, std::string_view reason, uint6
   WriteToStderr(line.text());
 }
 
-TC_SLOW_PATH void Complain(std::string_view name, int error,
-                           std::string_view what = "cannot write heap profile ") {
+TC_SLOW_PATH void ReportError(std::string_view name, int error,
+                              std::string_view what = "cannot write heap profile ") {
   char buffer[kMaxPrefixBytes + 256];
   TextWriter line(buffer, sizeof(buffer));
   line.Text("tcmalloc: ").Text(what).Text(name).Text(": ");
@@ -97,12 +97,12 @@ void HeapDumps::Write(SiteTable& sites, std::string_view reason) {
   TextWriter name(buffer, sizeof(buffer));
   WriteName(++last_number_, &name);
   const CurrentProfile current(sites);
-  if (!current.complete()) return Complain(name.text(), ENOMEM);
-  Announce(name.text(), reason, current.live_bytes());
+  if (!current.complete()) return ReportError(name.text(), ENOMEM);
+  ReportDump(name.text(), reason, current.live_bytes());
   const int file = CreateEmpty(buffer);
-  if (file < 0) return Complain(name.text(), errno);
+  if (file < 0) return ReportError(name.text(), errno);
   if (!WriteProfileToFile(current.profile(), ProfileFormat::kLegacyText, file)) {
-    Complain(name.text(), errno);
+    ReportError(name.text(), errno);
   }
   Close(file);
 }
@@ -112,7 +112,7 @@ TC_SLOW_PATH void HeapDumps::CheckFirstFile() const {
   TextWriter writer(name, sizeof(name));
   WriteName(1, &writer);
   const int error = ErrorOfCreating(name);
-  if (error != 0) Complain(writer.text(), error, "HEAPPROFILE: cannot create ");
+  if (error != 0) ReportError(writer.text(), error, "HEAPPROFILE: cannot create ");
 }
 
 void HeapDumps::RemoveOldFiles() const {

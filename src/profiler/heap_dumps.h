@@ -34,7 +34,7 @@ class HeapDumps {
   // Begins a session without files.
   void BeginSessionWithoutFiles() { schedule_.BeginWithoutDumps(); }
 
-  // The heap profiler shall write a file soon. For signal handlers.
+  // Asks for a file soon. For signal handlers.
   void RequestDump() { requested_.store(true, std::memory_order_relaxed); }
 
   // Counts what a hook recorded. True when a file is due.

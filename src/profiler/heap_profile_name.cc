@@ -3,12 +3,17 @@
 
 namespace tcmalloc {
 
+void WriteFileNumber(uint64_t number, TextWriter* out) {
+  for (uint64_t unit = 1000; unit > number && unit > 1; unit /= 10) out->Text("0");
+  out->Number(number);
+}
+
 void WriteHeapProfileName(std::string_view prefix, uint64_t pid, uint64_t number, TextWriter* out) {
   out->Text(prefix);
   if (pid != 0) out->Text("_").Number(pid);
   out->Text(".");
-  for (uint64_t unit = 1000; unit > number && unit > 1; unit /= 10) out->Text("0");
-  out->Number(number).Text(".heap");
+  WriteFileNumber(number, out);
+  out->Text(".heap");
 }
 
 void WriteHeapProfilePrefix(const Settings& settings, TextWriter* out) {

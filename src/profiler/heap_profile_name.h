@@ -20,6 +20,8 @@ inline constexpr size_t kMaxPrefixBytes = 1023;
 // Room for a name and its end.
 inline constexpr size_t kHeapProfileNameBytes = kMaxPrefixBytes + 64;
 
+// Writes the number of a file, in four digits or more.
+void WriteFileNumber(uint64_t number, TextWriter* out);
 // Writes the name of file `number`. `pid` is part of it unless it is 0.
 void WriteHeapProfileName(std::string_view prefix, uint64_t pid, uint64_t number, TextWriter* out);
 

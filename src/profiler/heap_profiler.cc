@@ -27,7 +27,8 @@ HeapDumpIntervals IntervalsOf(const Settings& settings) {
 bool Start(std::string_view prefix, bool with_pid) {
   ExistingHeap();
   if (RecordingRuns()) {
-    WriteToStderr("tcmalloc: the heap profiler does not start: the leak checker has its records\n");
+    WriteToStderr(
+        "tcmalloc: the heap profiler does not start: the leak checker records allocations\n");
     return false;
   }
   if (!BeginRecordChange(RecordState::kStopped)) return true;
@@ -36,7 +37,7 @@ bool Start(std::string_view prefix, bool with_pid) {
     return false;
   }
   const HeapDumpIntervals intervals = IntervalsOf(GlobalHeap().settings);
-  ClearRecords(intervals.QuietBytes(ObjectTable::kNumShards), nullptr);
+  ClearRecords(intervals.TrafficThreshold(ObjectTable::kNumShards), nullptr);
   heap_dumps.BeginSession(prefix, with_pid, intervals);
   heap_dumps.End();
   return StartRecords(RecordState::kProfiling);
@@ -88,7 +89,7 @@ void StartHeapProfilerBySettings(const Settings& settings) {
   }
   const bool started_by_profiled = ParentWasStartedWith("HEAPPROFILE", settings.heap_profile);
   if (!Start(writer.text(), HeapProfileNamesHavePid(settings) || started_by_profiled)) {
-    WriteToStderr("tcmalloc: HEAPPROFILE is ignored: there is no memory for it\n");
+    WriteToStderr("tcmalloc: HEAPPROFILE is ignored: there is no memory to record allocations\n");
     return;
   }
   if (heap_dumps.Begin()) {

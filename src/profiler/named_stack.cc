@@ -6,6 +6,7 @@
 #include "os/mapped_array.h"
 #include "profile/function_names.h"
 #include "profile/mapped_libraries.h"
+#include "profile/profile.h"
 #include "runtime/heap.h"
 
 namespace tcmalloc {
@@ -21,7 +22,7 @@ void WriteNamedStack(const uintptr_t* frames, size_t depth) {
   MappedLibraries libraries(memory);
   FunctionNames names(memory);
   MappedArray<char> text(memory);
-  // What there is no memory for stays without a name.
+  // Without memory, names are missing.
   static_cast<void>(libraries.Read());
   for (size_t i = 0; i < depth; ++i) {
     if (!names.Add(CallBefore(frames[i]))) break;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// In a full library that is built without the leak checker: says so to those who ask for a check,
-// which would otherwise seem to have found nothing.
+// For a full library that is built without the leak checker: reports that HEAPCHECK is ignored.
+// Without the message, a check would seem to have found nothing.
 #include "os/log.h"
 #include "runtime/heap.h"
 

@@ -18,6 +18,7 @@
 #include "os/uncancelled_io.h"
 #include "profile/profile_formats.h"
 #include "profile/profile_memory.h"
+#include "profiler/heap_profile_name.h"
 #include "profiler/profile_request.h"
 #include "profiler/profiles.h"
 #include "profiler/sampler.h"
@@ -28,22 +29,21 @@
 namespace tcmalloc {
 namespace {
 
-// Written when the library is loaded, before `requested` (release); read by who finds that
-// (acquire).
+// Written when the library is loaded, before `requested` (release); read after it (acquire).
 constinit std::atomic<bool> requested{false};
 constinit ProfileRequest the_request;
-// The base of names: the request's, with the program's name behind a directory.
+// The start of file names: as requested; for a directory, with the program's name added.
 constinit char base[2 * kSettingTextBytes] = "";
 constinit HelperTask files_task;
 constinit HelperTask peak_task;
 
-// Who sets it is alone with what follows, until it clears it; who has written the last files does
-// not.
+// A thread that sets it uses the next four alone until it clears it. It stays set after the last
+// files.
 constinit std::atomic<bool> writing{false};
 constinit uint64_t last_number = 0;
 constinit size_t written_peak_bytes = 0;
 constinit int64_t written_peak_ms = 0;
-constinit bool told_of_peak = false;
+constinit bool peak_error_reported = false;
 
 constexpr size_t kMaxName = sizeof(base) + 64;
 
@@ -55,12 +55,13 @@ class FileName {
   FileName(const FileName&) = delete;
   FileName& operator=(const FileName&) = delete;
 
-  static void Number(uint64_t number, FileName* name) {
-    for (uint64_t unit = 1000; unit > number && unit > 1; unit /= 10) name->writer_.Text("0");
-    name->writer_.Number(number).Text(the_request.extension);
+  // One of the two completes the name.
+  void AddNumber(uint64_t number) {
+    WriteFileNumber(number, &writer_);
+    writer_.Text(the_request.extension);
   }
-  static void Peak(std::string_view last, FileName* name) {
-    name->writer_.Text("peak").Text(the_request.extension).Text(last);
+  void AddPeak(std::string_view suffix) {
+    writer_.Text("peak").Text(the_request.extension).Text(suffix);
   }
 
   const char* c_str() const { return text_; }
@@ -71,9 +72,10 @@ class FileName {
   TextWriter writer_;
 };
 
-// A line on stderr: what failed, the file, the error in words where there is one, what follows.
-TC_SLOW_PATH void Complain(std::string_view what, std::string_view name, int error,
-                           std::string_view consequence = "") {
+// Writes a line to stderr: what failed, the file, the error in words if there is one, the
+// consequence.
+TC_SLOW_PATH void ReportError(std::string_view what, std::string_view name, int error,
+                              std::string_view consequence = "") {
   char buffer[kMaxName + 256];
   TextWriter line(buffer, sizeof(buffer));
   line.Text("tcmalloc: TCMALLOC_PROFILE: ").Text(what).Text(name);
@@ -87,8 +89,8 @@ TC_SLOW_PATH void Complain(std::string_view what, std::string_view name, int err
 
 constexpr std::string_view kNoProfiles = "; no profiles are written";
 
-// For who has sent the signal.
-TC_SLOW_PATH void Announce(std::string_view name, double live_bytes) {
+// For the user who has sent the signal.
+TC_SLOW_PATH void ReportWritten(std::string_view name, double live_bytes) {
   char buffer[kMaxName + 128];
   TextWriter line(buffer, sizeof(buffer));
   line.Text("tcmalloc: TCMALLOC_PROFILE: wrote ").Text(name).Text(" (about ");
@@ -102,8 +104,7 @@ double EstimatedLiveBytes(const Profile& profile) {
   return sum;
 }
 
-// Writes the profile to the open file and closes it. What could not be written as a whole is
-// removed.
+// Writes the profile to the open file and closes it. Removes a file that is not complete.
 bool WriteAndClose(const Profile& profile, int file, const char* name) {
   errno = 0;
   const bool written = WriteProfileToFile(profile, the_request.format, file);
@@ -111,26 +112,26 @@ bool WriteAndClose(const Profile& profile, int file, const char* name) {
   Close(file);
   if (written) return true;
   RemoveFile(name);
-  Complain("cannot write ", name, error);
+  ReportError("cannot write ", name, error);
   return false;
 }
 
-// The following: by who is alone.
+// Requires of the following functions: the calling thread has set `writing`.
 
-// A file of what is in use now.
-TC_SLOW_PATH void WriteNumbered(bool announce) {
+// Writes a numbered file of what is in use now.
+TC_SLOW_PATH void WriteNumbered(bool report) {
   ProfileMemory memory;
   if (!TakeProfile(GlobalHeap(), ProfileKind::kHeap, &memory)) {
-    return Complain("cannot write a profile", "", ENOMEM);
+    return ReportError("cannot write a profile", "", ENOMEM);
   }
   for (;;) {
     FileName name;
-    FileName::Number(++last_number, &name);
+    name.AddNumber(++last_number);
     const int file = CreateNew(name.c_str());
     if (file < 0 && errno == EEXIST) continue;
-    if (file < 0) return Complain("cannot create ", name.text(), errno);
-    if (WriteAndClose(memory.profile, file, name.c_str()) && announce) {
-      Announce(name.text(), EstimatedLiveBytes(memory.profile));
+    if (file < 0) return ReportError("cannot create ", name.text(), errno);
+    if (WriteAndClose(memory.profile, file, name.c_str()) && report) {
+      ReportWritten(name.text(), EstimatedLiveBytes(memory.profile));
     }
     return;
   }
@@ -142,27 +143,27 @@ bool PeakIsDue(size_t peak_bytes, bool last) {
          CoarseMilliseconds() - written_peak_ms >= kTuning.sampling.peak_age_ms;
 }
 
-// A failure is told once in a process; it is tried again.
-void ComplainOfPeak(std::string_view name, int error) {
-  if (!told_of_peak) Complain("cannot create ", name, error);
-  told_of_peak = true;
+// Each process reports this once; it tries again.
+void ReportPeakError(std::string_view name, int error) {
+  if (!peak_error_reported) ReportError("cannot create ", name, error);
+  peak_error_reported = true;
 }
 
 TC_SLOW_PATH void WritePeakIfDue(bool last) {
-  // Read before the profile is taken, which may have a higher one.
+  // Read before the profile is taken, which may have a higher peak.
   const size_t peak_bytes = GetSampleTotals().peak_bytes;
   if (!PeakIsDue(peak_bytes, last)) return;
   ProfileMemory memory;
   if (!TakeProfile(GlobalHeap(), ProfileKind::kPeakHeap, &memory)) return;
   FileName name;
-  FileName::Peak("", &name);
+  name.AddPeak("");
   FileName fresh;
-  FileName::Peak(".new", &fresh);
+  fresh.AddPeak(".new");
   RemoveFile(fresh.c_str());
   const int file = CreateNew(fresh.c_str());
-  if (file < 0) return ComplainOfPeak(fresh.text(), errno);
+  if (file < 0) return ReportPeakError(fresh.text(), errno);
   if (!WriteAndClose(memory.profile, file, fresh.c_str())) return;
-  if (!RenameFile(fresh.c_str(), name.c_str())) return ComplainOfPeak(name.text(), errno);
+  if (!RenameFile(fresh.c_str(), name.c_str())) return ReportPeakError(name.text(), errno);
   written_peak_bytes = peak_bytes;
   written_peak_ms = CoarseMilliseconds();
 }
@@ -171,11 +172,11 @@ bool TryBeginWriting() { return !writing.exchange(true, std::memory_order_acquir
 void EndWriting() { writing.store(false, std::memory_order_release); }
 
 void WriteFileForTask(int signal) {
-  // Another one is the last of the process.
+  // The last file is being written, or was.
   if (!TryBeginWriting()) return;
   const ErrnoKeeper keeper;
   WriteNumbered(signal != 0);
-  // After a signal that ends the process there is nothing to be written at exit.
+  // After a signal that ends the process there is nothing to write at exit.
   if (!AsksToEnd(signal)) return EndWriting();
   if (the_request.peak) WritePeakIfDue(true);
 }
@@ -193,8 +194,8 @@ constexpr ForkHandlers kForkHandlers = {
     [] {
       last_number = 0;
       written_peak_bytes = 0;
-      told_of_peak = false;
-      // The thread that wrote is the parent's.
+      peak_error_reported = false;
+      // The thread that was writing exists in the parent only.
       writing.store(false, std::memory_order_relaxed);
     },
 };
@@ -212,13 +213,13 @@ void SetBase(std::string_view wanted) {
   out.Text(program.empty() ? "heap" : program);
 }
 
-// Whether files can be created: by creating one, since nothing else tells.
+// Tests whether files can be created by creating one: nothing else tells.
 bool TryCreating() {
   FileName name;
-  FileName::Peak(".new", &name);
+  name.AddPeak(".new");
   const int file = CreateNew(name.c_str());
   if (file < 0 && errno != EEXIST) {
-    Complain("cannot create ", name.text(), errno, kNoProfiles);
+    ReportError("cannot create ", name.text(), errno, kNoProfiles);
     return false;
   }
   if (file >= 0) Close(file);
@@ -229,7 +230,7 @@ bool TryCreating() {
 bool AddTasks() {
   const int signal = the_request.signal;
   if (signal != 0 && !HandleSignalInHelper(signal)) {
-    Complain("the process already handles or ignores the signal", "", 0, kNoProfiles);
+    ReportError("the process already handles or ignores the signal", "", 0, kNoProfiles);
     return false;
   }
   files_task = {.interval_ms = the_request.interval_ms,
@@ -242,7 +243,7 @@ bool AddTasks() {
       (!the_request.peak || AddHelperTask(&peak_task))) {
     return true;
   }
-  Complain("cannot start a thread", "", 0, kNoProfiles);
+  ReportError("cannot start a thread", "", 0, kNoProfiles);
   return false;
 }
 
@@ -258,7 +259,7 @@ void StartProfileFiles(Heap& heap) {
     TextWriter out(quoted, sizeof(quoted));
     out.Text("\"").Text(wrong).Text(
         "\", expected PATH[,at=exit][,signal=NAME][,every=TIME][,peak]");
-    return Complain("syntax error at ", out.text(), 0, kNoProfiles);
+    return ReportError("syntax error at ", out.text(), 0, kNoProfiles);
   }
   SetBase(the_request.base);
   if (!TryCreating()) return;

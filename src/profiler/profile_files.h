@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// TCMALLOC_PROFILE: profiles of samples, written to files when the process exits, on a signal, at
-// intervals, and whenever more is in use than ever before.
+// TCMALLOC_PROFILE: writes profiles of samples to files when the process exits, on a signal, at
+// intervals, and when more is in use than ever before.
 //
-// Files are BASE.PID.NNNN.EXTENSION. A number that exists is passed over: no file of an earlier
-// process with the same number is overwritten, and no link is followed. The peak is one file,
-// BASE.PID.peak.EXTENSION, which another one replaces as a whole.
+// Files are BASE.PID.NNNN.EXTENSION. Numbers that exist are skipped: no file of an earlier process
+// with the same id is overwritten, and no link is followed. The peak is one file,
+// BASE.PID.peak.EXTENSION, which is replaced as a whole.
 //
-// The peak. The table of samples knows which samples were in use when most was
-// (profile/sample_table.h), so that nothing is lost by looking now and then: once in
-// Tuning::Sampling::peak_interval_ms, and at the end. Writing at each new peak would be writing all
-// the time while a program grows: the file is replaced when the peak is a tenth higher than in the
-// file, or when it is higher at all and the file is older than Tuning::Sampling::peak_age_ms.
+// The peak. The table of samples knows which samples were in use at the peak
+// (profile/sample_table.h), so a look once in Tuning::Sampling::peak_interval_ms and at the end
+// misses nothing. A file at each new peak would be written all the time while a program grows. So
+// the file is replaced when the peak is a tenth higher than in the file, or when it is higher at
+// all and the file is older than Tuning::Sampling::peak_age_ms.
 //
-// All but the files at exit are written by the helper thread (runtime/helper_thread.h), without
-// locks. A file that is being written when the process exits is finished first. A forked child has
-// the same request, its own names, and the samples of its parent. Nothing here calls malloc.
+// The helper thread (runtime/helper_thread.h) writes all files but those at exit, without locks. A
+// file in progress is finished before the process exits. A forked child has the same request, its
+// own names, and the samples of its parent. Nothing here calls malloc.
 #pragma once
 
 #include <cstdint>
@@ -23,11 +23,10 @@ namespace tcmalloc {
 
 struct Heap;
 
-// Begins what the settings ask for, with a line on stderr where that is not possible. When the
-// library is loaded.
+// Starts what the settings ask for, or says on stderr why not. When the library is loaded.
 void StartProfileFiles(Heap& heap);
 
-// The process ends: writes what is asked for then. No file is written afterwards.
+// The process ends: writes the files for exit. No file is written afterwards.
 void WriteLastProfileFiles();
 
 }  // namespace tcmalloc

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What TCMALLOC_PROFILE asks for: PATH[,at=exit][,signal=NAME][,every=TIME][,peak]. Pure functions;
-// the texts are parts of the setting's.
+// texts are parts of the setting's.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +11,9 @@
 namespace tcmalloc {
 
 struct ProfileRequest {
-  // How names of files begin. A name that ends in a slash is a directory.
+  // How names of files begin; with a slash at the end, a directory.
   std::string_view base;
-  // How they end, with the dot; it says which format it is.
+  // How names end, with the dot. It decides the format.
   std::string_view extension = ".heap";
   ProfileFormat format = ProfileFormat::kLegacyText;
 
@@ -23,7 +23,7 @@ struct ProfileRequest {
   int64_t interval_ms = 0;  // 0: none
 };
 
-// False for an empty path and for a wrong option, which is `wrong` then.
+// False for an empty path, and for a wrong option, to which `wrong` is set.
 bool ParseProfileRequest(std::string_view text, ProfileRequest* request, std::string_view* wrong);
 
 }  // namespace tcmalloc

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the rest of the library knows of profiles. The minimal library has no_profiler.cc for all of
+// What the rest of the library knows of profiles. In the minimal library no_profiler.cc implements
 // it.
 #pragma once
 
 namespace tcmalloc {
 
-// Begins what the environment asks for. Once the C library is ready; no lock may be held.
+// Starts what the environment asks for, once the C library is ready. Requires: no lock is held.
 void OnProfilerLoad();
-// The process ends: writes what is still to be written.
+// The process ends: writes what is due then.
 void OnProfilerExit();
 
 }  // namespace tcmalloc

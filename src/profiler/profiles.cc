@@ -16,8 +16,8 @@
 namespace tcmalloc {
 namespace {
 
-// Built with the process's heap, for good (release); read by whoever makes that grow or takes a
-// profile (acquire).
+// Built once, with the process's heap (release); read when the heap grows or a profile is taken
+// (acquire).
 alignas(GrowthTable) constinit char table_storage[sizeof(GrowthTable)] = {};
 constinit std::atomic<GrowthTable*> growth_table{nullptr};
 
@@ -33,19 +33,19 @@ constexpr ForkHandlers kForkHandlers = {
     [] { WithLock([](SpinLock& lock) { lock.ResetAfterForkInChild(); }); },
 };
 
-// Called without locks, by the thread that has made the heap grow, the first time perhaps inside
-// the dynamic linker, before main: a stack trace takes no lock and needs nothing that is not there
-// then (os/stack_trace.h).
+// Called without locks by the thread that made the heap grow. The first time may be inside the
+// dynamic linker, before main: a stack trace takes no lock and needs nothing that is missing then
+// (os/stack_trace.h).
 void OnGrowth(size_t bytes) {
   const ErrnoKeeper keeper;
   uintptr_t frames[kMaxStackDepth];
-  // Where the library is a part of the program, some of its functions are in the trace.
+  // In a statically linked program some of the library's functions are in the trace.
   const size_t depth = GetCallerStackTrace(frames, kMaxStackDepth, 0, AllocatorFrames::kLeading, 0,
                                            RuleCache::kLeftAlone);
   growth_table.load(std::memory_order_acquire)->Add(bytes, frames, depth);
 }
 
-// Each growth of the heap is recorded, from the first one on.
+// Records each growth of the heap, from the first one on.
 void RecordGrowth(Heap& heap) {
   AddForkHandlers(&kForkHandlers);
   growth_table.store(new (table_storage) GrowthTable(heap.arena), std::memory_order_release);

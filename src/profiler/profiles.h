@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Profiles of the process: what is in use, what was when most was, what was allocated during a
-// recording (see profiler/sampler.h), and where the heap was made to grow.
+// Profiles of the process: what is in use, what was in use at the peak, what was allocated during a
+// recording (profiler/sampler.h), and the call stacks that made the heap grow.
 //
-// The minimal library has no_profiler.cc for all of it: it has no profiles.
+// In the minimal library no_profiler.cc implements it: there are no profiles.
 #pragma once
 
 #include "profile/byte_sink.h"
@@ -16,8 +16,8 @@ struct Heap;
 // False when there is no memory. Cost: see SampleTable::Snapshot.
 bool TakeProfile(Heap& heap, ProfileKind kind, ProfileMemory* profile);
 
-// Takes the profile and writes it as the text that gperftools' profilers write. False when some of
-// it could not be written, and in the minimal library.
+// Takes the profile and writes it as the text of gperftools' profilers. False when writing failed
+// or there is no memory, and in the minimal library.
 bool WriteTextProfile(Heap& heap, ProfileKind kind, ByteSink::Function function, void* context);
 
 }  // namespace tcmalloc

@@ -132,11 +132,11 @@ bool PrepareRecordTables() {
   return AddForkHandlers(&kForkHandlers);
 }
 
-void ClearRecords(uint64_t quiet_bytes, RecordMarker marker) {
+void ClearRecords(uint64_t traffic_threshold, RecordMarker marker) {
   RecordTables& tables = *all_tables.load(std::memory_order_relaxed);
   tables.objects.Clear();
   tables.sites.BeginSession();
-  tables.objects.SetQuietBytes(quiet_bytes);
+  tables.objects.SetTrafficThreshold(traffic_threshold);
   record_marker.store(marker, std::memory_order_release);
 }
 

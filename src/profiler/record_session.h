@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The recording of all allocations and frees: the tables of call sites and of objects, the hooks
-// that fill them, and the sessions, of which one runs at a time: for the heap profiler (with files,
+// that fill them, and the sessions, one at a time: for the heap profiler (with files,
 // profiler/heap_profiler.h) or for the leak checker (without, profiler/recording.h).
 //
 // The tables are made by the first session and stay: a hook that was removed may still run in some
@@ -48,11 +48,11 @@ void EndRecordChange(RecordState to);
 // memory.
 bool PrepareRecordTables();
 // Called for every object, by the thread that allocates it, like a hook, but it must not allocate.
-// Returns what is recorded beside the object, at most ObjectTable::kMaxMark.
+// Returns what is recorded with the object, at most ObjectTable::kMaxMark.
 using RecordMarker = uint32_t (*)();
-// Clears the tables for a new session. `quiet_bytes`: see ObjectTable. `marker`: null for no marks.
-// Requires: the state is the caller's; the tables exist.
-void ClearRecords(uint64_t quiet_bytes, RecordMarker marker);
+// Clears the tables for a new session. `traffic_threshold`: see ObjectTable. `marker`: null for no
+// marks. Requires: the state is the caller's; the tables exist.
+void ClearRecords(uint64_t traffic_threshold, RecordMarker marker);
 // Adds the hooks and ends the change. False when there is no room for hooks; the state is kStopped
 // then. Requires: the state is the caller's; the tables exist.
 bool StartRecords(RecordState next);

@@ -19,8 +19,8 @@ bool StartRecording(RecordMarker marker);
 void StopRecording();
 bool RecordingRuns();
 
-// Sets `*record` to what is known of an object in use. False when nothing is. A thread that holds
-// the heap (runtime/heap_hold.h) passes through the locks that this takes.
+// Sets `*record` to what is known of an object in use. False when nothing is known. A thread that
+// holds the heap (runtime/heap_hold.h) passes through the locks that this takes.
 bool FindRecord(uintptr_t object, ObjectTable::Record* record);
 
 }  // namespace tcmalloc

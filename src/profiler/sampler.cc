@@ -18,7 +18,7 @@
 namespace tcmalloc {
 namespace {
 
-// Built when the library is loaded, or when it is first needed before that, for good.
+// Built once, when the library is loaded or at the first use before that.
 alignas(SampleTable) constinit char table_storage[sizeof(SampleTable)] = {};
 constinit std::atomic<SampleTable*> existing_table{nullptr};
 constinit SpinLock table_lock{LockRank::kInit};
@@ -35,7 +35,8 @@ constexpr ForkHandlers kForkHandlers = {
     [] { WithLock([](SpinLock& lock) { lock.ResetAfterForkInChild(); }); },
 };
 
-// Where the library is a part of the program: SampleAllocated and the slow path that called it.
+// In a statically linked program these frames are left out: SampleAllocated and the slow path that
+// called it.
 constexpr size_t kStaticSkip = 2;
 
 SampleTable& Table(Heap& heap) {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The process's samples: what becomes of allocations that runtime/sampling.h has chosen.
+// The process's samples: records the allocations that runtime/sampling.h has chosen.
 //
-// A sampled object has a span of its own, whatever its size: its page has no size class, so that
-// freeing it takes the slow path, and freeing any other object costs nothing. Called from the slow
-// paths of allocation and free, without locks. Thread safety: any, for different objects.
+// A sampled object has a span of its own, whatever its size. Its page has no size class, so its
+// free takes the slow path, and freeing any other object costs nothing. Called from the slow paths
+// of allocation and free, without locks. Thread safety: any thread, for different objects.
 //
-// Cost of a sample: a stack trace, a span, and the lock of the table, twice in its life. Memory: a
-// page for a small object, and the record, 8 bytes for each frame and 72 more.
+// Cost of a sample: a stack trace, a span, and the lock of the table, twice. Memory: a page for a
+// small object; a record of 72 bytes and 8 for each frame.
 //
-// The minimal library has no_profiler.cc for all of it: there nothing is ever sampled.
+// In the minimal library no_profiler.cc implements it: nothing is ever sampled.
 #pragma once
 
 #include <cstddef>
@@ -23,26 +23,25 @@ namespace tcmalloc {
 
 struct Heap;
 
-// The object that `span` is, in use from now on, was asked for with `requested` bytes and holds
-// `allocated`. Takes the trace of the calling thread's stack. Without memory for the record it is
-// no sample.
+// Records the new object in `span` as a sample: `requested` bytes asked for, `allocated` usable.
+// Takes the trace of the calling thread's stack. Without memory for the record it is no sample.
 TC_SLOW_PATH void SampleAllocated(Heap& heap, Span* span, size_t requested, size_t allocated);
-// The object of a sample, which was taken out of its span, is freed.
+// The object of `sample` is freed. The span does not refer to the sample any more.
 TC_SLOW_PATH void SampleFreed(void* sample);
 
-// When the library is loaded: forks know of the samples' lock from then on.
+// When the library is loaded: registers the fork handlers of the samples' lock.
 void PrepareSampler(Heap& heap);
 
-// Mean bytes between samples from now on; 0: no samples of what is allocated from now on. False
-// where the library cannot sample.
+// Sets the sampling interval for later allocations; 0: no samples. False where the library cannot
+// sample.
 bool SetSamplePeriod(Heap& heap, size_t period);
 
 SampleTable::Totals GetSampleTotals();
 
-// A profile of the kinds that are made of samples. False when there is no memory.
+// Takes a profile of any kind but kGrowth. False when there is no memory.
 bool SnapshotSamples(Heap& heap, ProfileKind kind, ProfileMemory* profile);
-// What is allocated from now on is kept for a profile of the kind kAllocations. False when that is
-// so already.
+// Keeps samples from now on, for a profile of the kind kAllocations. False when a recording runs
+// already.
 bool BeginRecordingSamples(Heap& heap);
 void EndRecordingSamples();
 

@@ -242,9 +242,9 @@ void CheckAges() {
   }
   CHECK(report.GetOutcome() == LeakReport::Outcome::kDone && report.GetInfo().recorded == 0);
   LookAtGroups(report);
+  ExpectContains(report, LeakReport::Format::kText, "each of 112 bytes, in spans handed out 1 s");
   ExpectContains(report, LeakReport::Format::kText,
-                 "each of the size 112, in spans handed out 1 s");
-  ExpectContains(report, LeakReport::Format::kText, "    a hint, no evidence: the nearest sampled");
+                 "    a hint, not evidence: the nearest sampled");
   ExpectContains(report, LeakReport::Format::kJson, "{\"at_least\":1000,\"below\":10000}");
   ExpectContains(report, LeakReport::Format::kJson, ",\"nearest_sample\":{\"hint\":true,");
   // In profiles each object is somewhere.

@@ -146,8 +146,8 @@ def of_checker(run):
     program = Program(run.program)
     findings = Findings(run.told)
     site = re.compile(r"  (\d+) bytes? in (\d+) objects?"
-                      r"(?:, of which directly leaked: (\d+) bytes? in (\d+) objects?)?"
-                      r"(, all reached from other leaked ones)?, allocated from\n((?:    .*\n)*)")
+                      r"(?:, directly leaked: (\d+) bytes? in (\d+) objects?)?"
+                      r"(, all reachable from other leaked objects)?, allocated from\n((?:    .*\n)*)")
     for match in site.finditer(run.err):
         size, objects = int(match[1]), int(match[2])
         direct = (int(match[3]), int(match[4])) if match[3] else (size, objects)

@@ -204,7 +204,7 @@ def normal(program, library, folder):
     # Of a list only the first object is lost directly, of a cycle one.
     for name in ("LoseList", "LoseCycle"):
         size, objects = run.told[name]
-        line = (f"{size} bytes in {objects} objects, of which directly leaked: {size // objects} "
+        line = (f"{size} bytes in {objects} objects, directly leaked: {size // objects} "
                 "bytes in 1 object, allocated from\n")
         expect(line in run.err, f"{name}: no {line!r} in {run.err}")
 
@@ -266,7 +266,7 @@ def settings(program, library, folder):
     run.files[0].unlink()
     run = Run(program, library, "normal", folder, HEAP_CHECK_TEST_POINTER_ALIGNMENT="1")
     # Words at any address hold one or the other object by chance where addresses have 32 bits.
-    with_any = re.search(r"with pointers at any address (\d+) bytes in (\d+) objects? are lost: (.+)",
+    with_any = re.search(r"with pointers at any address (\d+) bytes in (\d+) objects? are leaked: (.+)",
                          run.err)
     expect(with_any is not None and (with_any[3] == "alignment is not the reason") ==
            (int(with_any[2]) >= int(re.search(r"leaks of \d+ bytes in (\d+) objects", run.err)[1])),
@@ -275,7 +275,7 @@ def settings(program, library, folder):
         expect("alignment is not the reason" in run.err, f"alignment: {run.err}")
     # A folder that is not there.
     run = Run(program, library, "normal", folder, HEAP_CHECK_DUMP_DIRECTORY="/does/not/exist")
-    expect("cannot write /does/not/exist/" in run.err and run.status == STATUS_OF_LEAKS,
+    expect("leak check: cannot write /does/not/exist/" in run.err and run.status == STATUS_OF_LEAKS,
            f"a folder that is not there: {run.status} {run.err}")
     run = Run(program, library, "thorough", folder)
     expect(run.status == 0 and "HEAPCHECK=thorough is ignored" in run.err, f"thorough: {run.err}")
@@ -341,8 +341,8 @@ def debugger(program, library, folder):
         raise CannotRun("gdb is not installed")
     told = Run(program, library, None, folder, ["7"]).told
     status, err = under_gdb(program, library, folder, ["7"])
-    line = ("tcmalloc: HEAPCHECK is ignored: the program has a debugger "
-            "(HEAP_CHECK_RUN_UNDER_GDB=1 checks all the same)\n")
+    line = ("tcmalloc: HEAPCHECK is ignored: a debugger traces the program "
+            "(set HEAP_CHECK_RUN_UNDER_GDB=1 to check anyway)\n")
     expect(status == 7 and err.count(line) == 1 and "leak check" not in err,
            f"under gdb: {status} {err}")
     expect(not list(folder.glob("*.heap")), "under gdb: there is a profile")

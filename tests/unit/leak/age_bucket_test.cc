@@ -6,7 +6,7 @@
 namespace tcmalloc {
 namespace {
 
-TEST(AgeBucketTest, EachBeginsWhereTheOneBeforeEnds) {
+TEST(AgeBucketTest, BucketsAreAdjacent) {
   EXPECT_EQ(AgeBucketOf(0), AgeBucket::kSecond);
   EXPECT_EQ(AgeBucketOf(999), AgeBucket::kSecond);
   EXPECT_EQ(AgeBucketOf(1'000), AgeBucket::kTenSeconds);
@@ -20,14 +20,14 @@ TEST(AgeBucketTest, EachBeginsWhereTheOneBeforeEnds) {
   EXPECT_EQ(AgeBucketOf(3'600'000), AgeBucket::kOlder);
 }
 
-TEST(AgeBucketTest, TheLastHasNoEndAndTheFirstNoBeginning) {
+TEST(AgeBucketTest, LastBucketIsOpenAndNegativeAgesAreInTheFirst) {
   EXPECT_EQ(AgeBucketOf(INT64_MAX), AgeBucket::kOlder);
   EXPECT_EQ(AgeBelowMs(AgeBucket::kOlder), INT64_MAX);
   EXPECT_EQ(AgeBucketOf(-1), AgeBucket::kSecond);
   EXPECT_EQ(AgeBucketOf(INT64_MIN), AgeBucket::kSecond);
 }
 
-TEST(AgeBucketTest, BoundsAreThoseOfTheFunction) {
+TEST(AgeBucketTest, BoundsAgreeWithAgeBucketOf) {
   for (size_t i = 0; i < kNumAgeBuckets; ++i) {
     const auto bucket = static_cast<AgeBucket>(i);
     EXPECT_EQ(AgeBucketOf(AgeAtLeastMs(bucket)), bucket);

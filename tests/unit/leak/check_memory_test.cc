@@ -11,7 +11,7 @@
 namespace tcmalloc {
 namespace {
 
-TEST(CheckMemoryTest, GivesZeroesThatDoNotOverlap) {
+TEST(CheckMemoryTest, MemoryIsZeroAndDoesNotOverlap) {
   FakeVirtualMemory vm(FakeVirtualMemory::Options{});
   CheckMemory memory(vm);
   std::vector<std::pair<char*, size_t>> pieces;
@@ -30,7 +30,7 @@ TEST(CheckMemoryTest, GivesZeroesThatDoNotOverlap) {
   }
 }
 
-TEST(CheckMemoryTest, KnowsItsRanges) {
+TEST(CheckMemoryTest, ListsItsMappings) {
   FakeVirtualMemory vm({.gaps = true});
   CheckMemory memory(vm);
   const auto small = reinterpret_cast<uintptr_t>(memory.Allocate(100));
@@ -51,7 +51,7 @@ TEST(CheckMemoryTest, KnowsItsRanges) {
   EXPECT_NE(memory.Allocate(1), nullptr);
 }
 
-TEST(CheckMemoryTest, SaysWhenThereIsNone) {
+TEST(CheckMemoryTest, WithoutMemory) {
   FakeVirtualMemory vm({.range_bytes = size_t{1} << 20});
   CheckMemory memory(vm);
   EXPECT_EQ(memory.Allocate(size_t{2} << 20), nullptr);

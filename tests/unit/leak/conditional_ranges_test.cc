@@ -13,7 +13,7 @@ class ConditionalRangesTest : public testing::Test {
   void Add(uintptr_t start, uintptr_t end) {
     ASSERT_TRUE(ranges.Add({start, end, MarkRange::Kind::kPlain, MarkRange::Pages::kAll}));
   }
-  // Starts of the ranges that have been reached since the last call.
+  // Starts of the ranges reached since the last call.
   std::vector<uintptr_t> Reached() {
     std::vector<uintptr_t> starts;
     while (const MarkRange* const range = ranges.TakeReached()) starts.push_back(range->start);

@@ -38,7 +38,7 @@ class ControlBlocksTest : public ::testing::Test {
   static uintptr_t& Word(uintptr_t address, size_t i) {
     return reinterpret_cast<uintptr_t*>(address)[i];
   }
-  // Writes a block whose stack, the guard page included, is that between the pages.
+  // Writes a block whose stack, with its guard page, lies between the pages.
   uintptr_t WriteBlock(uintptr_t at, size_t first_page, size_t end_page) {
     memset(reinterpret_cast<void*>(at), 0, 1024);
     Word(at, 0) = at;
@@ -76,15 +76,15 @@ class ControlBlocksTest : public ::testing::Test {
   }
   std::vector<uintptr_t> Found() {
     const StoppedThread thread = {.thread_id = 1, .thread_pointer = live_};
-    const MemoryPicture picture = {.lines = lines_.data(),
-                                   .num_lines = lines_.size(),
-                                   .world = {&thread, 1, true, 1},
-                                   .own = own_.data(),
-                                   .num_own = own_.size()};
+    const MemoryLayout layout = {.lines = lines_.data(),
+                                 .num_lines = lines_.size(),
+                                 .world = {&thread, 1, true, 1},
+                                 .own = own_.data(),
+                                 .num_own = own_.size()};
     SystemVirtualMemory vm;
     MappedArray<ControlBlock> blocks(vm);
-    EXPECT_TRUE(backed_.Open());  // what was known before may have changed
-    EXPECT_TRUE(FindControlBlocks(picture, &backed_, &blocks));
+    EXPECT_TRUE(backed_.Open());  // drops what it has read
+    EXPECT_TRUE(FindControlBlocks(layout, &backed_, &blocks));
     std::vector<uintptr_t> addresses;
     for (const ControlBlock& block : blocks) addresses.push_back(block.address);
     return addresses;
@@ -99,7 +99,7 @@ class ControlBlocksTest : public ::testing::Test {
   BackedPages backed_{static_cast<size_t>(sysconf(_SC_PAGESIZE))};
 };
 
-TEST_F(ControlBlocksTest, ReadsWhereTheStackIs) {
+TEST_F(ControlBlocksTest, ReadsTheBoundsOfTheStack) {
   ControlBlock block;
   ASSERT_TRUE(Read(live_, &block));
   EXPECT_EQ(block.address, live_);
@@ -111,7 +111,7 @@ TEST_F(ControlBlocksTest, ReadsWhereTheStackIs) {
   EXPECT_EQ(block.stack_start, Address(0));
 }
 
-TEST_F(ControlBlocksTest, EachSignCounts) {
+TEST_F(ControlBlocksTest, EveryPartOfABlockIsChecked) {
   ControlBlock block;
   for (const size_t word :
        {size_t{0}, size_t{2}, size_t{5}, size_t{6}, kStackAt, kStackAt + 1, kStackAt + 2}) {
@@ -124,10 +124,10 @@ TEST_F(ControlBlocksTest, EachSignCounts) {
     size_t word;
     uintptr_t value;
   } kUnlikely[] = {
-      {kStackAt, Address(20)},             // behind the block
-      {kStackAt + 1, 9 * kHardwarePage},   // ends in front of it
-      {kStackAt + 1, 13 * kHardwarePage},  // or far behind
-      {kStackAt + 2, 10 * kHardwarePage},  // guard pages and nothing else
+      {kStackAt, Address(20)},             // after the block
+      {kStackAt + 1, 9 * kHardwarePage},   // ends before it
+      {kStackAt + 1, 13 * kHardwarePage},  // or far after it
+      {kStackAt + 2, 10 * kHardwarePage},  // guard pages only
       {kStackAt, 0},
   };
   for (const auto& unlikely : kUnlikely) {
@@ -135,23 +135,23 @@ TEST_F(ControlBlocksTest, EachSignCounts) {
     Word(other, unlikely.word) = unlikely.value;
     EXPECT_FALSE(Read(other, &block)) << unlikely.word << ' ' << unlikely.value;
   }
-  // Not where no such block would be.
+  // Not at an address where no block can be.
   const uintptr_t odd = WriteBlock(Address(20) - 2304 + 16, 10, 20);
   EXPECT_FALSE(Read(odd, &block));
-  // Nothing is read behind the limit.
+  // Reads nothing after the limit.
   const uintptr_t other = WriteBlock(Address(20) - 2304, 10, 20);
   EXPECT_FALSE(ReadControlBlock(other, other + (kStackAt + 2) * kWord, live_, &block));
   EXPECT_FALSE(ReadControlBlock(other, other + 8, live_, &block));
 }
 
-TEST_F(ControlBlocksTest, FindsThoseOfEndedThreads) {
+TEST_F(ControlBlocksTest, FindsBlocksOfEndedThreads) {
   EXPECT_EQ(Found(), (std::vector<uintptr_t>{live_}));
   const uintptr_t dead = WriteBlock(Address(20) - 2304, 10, 20);
   const uintptr_t other = WriteBlock(Address(30) - 1216, 20, 30);
   EXPECT_EQ(Found(), (std::vector<uintptr_t>{live_, dead, other}));
 }
 
-TEST_F(ControlBlocksTest, OnlyBehindAGuard) {
+TEST_F(ControlBlocksTest, OnlyAfterAGuardPage) {
   WriteBlock(Address(30) - 2304, 20, 30);
   SetLines({{0, 1, "---p", ""}, {1, 15, "rw-p", ""}, {20, kPages, "rw-p", ""}});
   EXPECT_EQ(Found(), (std::vector<uintptr_t>{live_}));
@@ -161,29 +161,29 @@ TEST_F(ControlBlocksTest, OnlyBehindAGuard) {
   SetLines(
       {{0, 1, "---p", ""}, {1, 15, "rw-p", ""}, {16, 19, "---p", ""}, {20, kPages, "rw-p", ""}});
   EXPECT_EQ(Found(), (std::vector<uintptr_t>{live_}));
-  // One of the newer kind.
+  // A guard of newer versions of glibc.
   constexpr int kGuardInstall = 102;
   if (madvise(memory_ + 25 * kHardwarePage, kHardwarePage, kGuardInstall) == 0) {
     EXPECT_EQ(Found(), (std::vector<uintptr_t>{live_, Address(30) - 2304}));
   }
 }
 
-TEST_F(ControlBlocksTest, NotInWhatIsNoStack) {
+TEST_F(ControlBlocksTest, NotInMemoryThatIsNoStack) {
   WriteBlock(Address(30) - 2304, 20, 30);
   for (const Line& line : {Line{20, kPages, "rw-s", ""}, Line{20, kPages, "r--p", ""},
                            Line{20, kPages, "rw-p", "[heap]"}}) {
     SetLines({{0, 1, "---p", ""}, {1, 15, "rw-p", ""}, {16, 20, "---p", ""}, line});
     EXPECT_EQ(Found(), (std::vector<uintptr_t>{live_})) << line.permissions << line.name;
   }
-  // The allocator's own memory may hold anything.
+  // The allocator's own memory is not searched.
   SetLines({{0, 1, "---p", ""}, {1, kPages, "rw-p", ""}});
   EXPECT_EQ(Found().size(), 2u);
   own_ = {{Address(25), Address(31)}};
   EXPECT_EQ(Found(), (std::vector<uintptr_t>{live_}));
 }
 
-// Another C library's, or another machine's.
-TEST_F(ControlBlocksTest, NothingIsKnownWhereTheCallersIsOfAnotherKind) {
+// The caller's block is that of another C library or machine.
+TEST_F(ControlBlocksTest, FindsNothingWithAnotherCLibrary) {
   WriteBlock(Address(30) - 2304, 20, 30);
   EXPECT_EQ(Found().size(), 2u);
   Word(live_, 0) = 0;
@@ -193,7 +193,7 @@ TEST_F(ControlBlocksTest, NothingIsKnownWhereTheCallersIsOfAnotherKind) {
 #if defined(__GLIBC__) && (defined(__x86_64__) || defined(__i386__))
 class RealControlBlockTest : public ::testing::TestWithParam<size_t> {};
 
-TEST_P(RealControlBlockTest, TellsWhereTheStackIs) {
+TEST_P(RealControlBlockTest, AgreesWithPthreadAttributes) {
   pthread_attr_t attributes;
   ASSERT_EQ(pthread_attr_init(&attributes), 0);
   pthread_attr_setstacksize(&attributes, GetParam());
@@ -224,7 +224,7 @@ TEST_P(RealControlBlockTest, TellsWhereTheStackIs) {
   EXPECT_EQ(stack.block.stack_end, reinterpret_cast<uintptr_t>(stack.start) + stack.bytes);
 }
 
-// Whole pages, and not.
+// Whole pages, and other sizes.
 INSTANTIATE_TEST_SUITE_P(Sizes, RealControlBlockTest,
                          ::testing::Values(size_t{300} << 10, (size_t{300} << 10) + 1000,
                                            (size_t{300} << 10) + 4000));

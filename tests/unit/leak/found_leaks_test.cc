@@ -26,14 +26,14 @@ std::string Written(const FoundLeaks& leaks, LeakFormat format) {
 }
 
 LeakSite* Add(FoundLeaks* leaks, const uintptr_t* frames, size_t depth, size_t object_size,
-              uintptr_t object, size_t bytes_asked_for, bool direct, bool by_object,
+              uintptr_t object, size_t requested_bytes, bool direct, bool by_object,
               AgeBucket age = AgeBucket::kSecond) {
   return leaks->Add({.frames = frames,
                      .depth = depth,
                      .address = object,
                      .object_size = object_size,
                      .age = age,
-                     .bytes_asked_for = bytes_asked_for,
+                     .requested_bytes = requested_bytes,
                      .direct = direct},
                     by_object);
 }
@@ -42,13 +42,13 @@ class FoundLeaksTest : public testing::Test {
  protected:
   FoundLeaksTest() : leaks_(vm_) { leaks_.outcome = LeakOutcome::kDone; }
 
-  // What is printed of the check `name`, with so many places of allocation at most.
+  // The text of the check `name` with at most `most_sites` sites.
   std::string Text(std::string_view name, uint64_t most_sites) {
     // The frames of these tests are in no library.
-    const LeakPlaces places(leaks_, most_sites, vm_);
+    const LeakSymbols symbols(leaks_, most_sites, vm_);
     char buffer[2048];
     TextWriter out(buffer, sizeof(buffer));
-    WriteLeakText(leaks_, name, most_sites, places, &out);
+    WriteLeakText(leaks_, name, most_sites, symbols, &out);
     return std::string(out.text());
   }
 
@@ -56,7 +56,7 @@ class FoundLeaksTest : public testing::Test {
   FoundLeaks leaks_;
 };
 
-TEST_F(FoundLeaksTest, SameStacksAreOneSiteWhereverTheyLie) {
+TEST_F(FoundLeaksTest, EqualStacksAreOneSite) {
   const std::vector<uintptr_t> first = {0x10, 0x20, 0x30};
   const std::vector<uintptr_t> same = first;
   const std::vector<uintptr_t> other = {0x10, 0x20, 0x31};
@@ -83,7 +83,7 @@ TEST_F(FoundLeaksTest, SameStacksAreOneSiteWhereverTheyLie) {
   EXPECT_EQ(leaks_.direct_bytes, 147u);
 }
 
-TEST_F(FoundLeaksTest, WithoutStacksSizesAreSites) {
+TEST_F(FoundLeaksTest, WithoutStacksSitesDifferBySize) {
   for (uintptr_t i = 1; i <= 10; ++i) {
     const size_t size = i % 2 == 0 ? 64 : 128;
     ASSERT_NE(Add(&leaks_, nullptr, 0, size, i * 0x1000, size, true, false), nullptr);
@@ -95,7 +95,7 @@ TEST_F(FoundLeaksTest, WithoutStacksSizesAreSites) {
   EXPECT_EQ(leaks_.begin()[1].object_size, 64u);
 }
 
-TEST_F(FoundLeaksTest, WithoutStacksAgesAreSitesToo) {
+TEST_F(FoundLeaksTest, WithoutStacksSitesDifferByAge) {
   const uintptr_t frames[] = {0x10, 0x20};
   // Objects of two sizes; their spans were handed out at these times, by a clock that shows 100 s.
   for (const int64_t ms : {20'000, 39'000, 41'000, 91'000, 99'500, 99'999, 100'000}) {
@@ -103,7 +103,7 @@ TEST_F(FoundLeaksTest, WithoutStacksAgesAreSitesToo) {
       const AgeBucket age = AgeBucketOf(100'000 - ms);
       const auto address = static_cast<uintptr_t>(size << 20) + static_cast<uintptr_t>(ms);
       ASSERT_NE(Add(&leaks_, nullptr, 0, size, address, size, true, false, age), nullptr);
-      // What has a stack is not told apart by its age.
+      // Objects with a stack do not differ by age.
       ASSERT_NE(Add(&leaks_, frames, 2, size, address + 1, 1, true, false, age), nullptr);
     }
   }
@@ -126,7 +126,7 @@ TEST_F(FoundLeaksTest, WithoutStacksAgesAreSitesToo) {
   EXPECT_EQ(groups, expected);
 }
 
-TEST_F(FoundLeaksTest, ManyGroupsStayApartWhenTheTableGrows) {
+TEST_F(FoundLeaksTest, SitesStayApartWhenTheTableGrows) {
   constexpr size_t kSizes = 2000;
   for (int round = 0; round < 2; ++round) {
     for (size_t i = 0; i < kSizes * kNumAgeBuckets; ++i) {
@@ -140,11 +140,11 @@ TEST_F(FoundLeaksTest, ManyGroupsStayApartWhenTheTableGrows) {
   for (const LeakSite& site : leaks_) ASSERT_EQ(site.objects, 2u);
 }
 
-TEST_F(FoundLeaksTest, TheNearestSiteIsAHintInEachFormat) {
+TEST_F(FoundLeaksTest, EveryFormatMarksTheNearestSiteAsAHint) {
   Add(&leaks_, nullptr, 0, 64, 0x1000, 64, true, false, AgeBucket::kOlder);
   Add(&leaks_, nullptr, 0, 32, 0x2000, 32, true, false, AgeBucket::kMinute);
   std::vector<uintptr_t> frames = {0x11, 0x21};
-  ASSERT_TRUE(leaks_.SetNearest(leaks_.begin(), frames.data(), frames.size()));
+  ASSERT_TRUE(leaks_.SetNearestStack(leaks_.begin(), frames.data(), frames.size()));
   frames.assign(2, 0);  // the report has its own
   ASSERT_TRUE(leaks_.Finish());
   EXPECT_EQ(
@@ -152,11 +152,11 @@ TEST_F(FoundLeaksTest, TheNearestSiteIsAHintInEachFormat) {
       "tcmalloc: Leak check name detected leaks of 96 bytes in 2 objects, directly 96 bytes in 2 "
       "objects; 2 call sites\n"
       "tcmalloc: The 2 largest leaks:\n"
-      "  64 bytes in 1 object, each of the size 64, in spans handed out 1 h ago or earlier\n"
-      "    a hint, no evidence: the nearest sampled object of that size, allocated from\n"
+      "  64 bytes in 1 object, each of 64 bytes, in spans handed out 1 h ago or earlier\n"
+      "    a hint, not evidence: the nearest sampled object of this size, allocated from\n"
       "      0x10\n"
       "      0x20\n"
-      "  32 bytes in 1 object, each of the size 32, in spans handed out 10 s to 1 min ago\n");
+      "  32 bytes in 1 object, each of 32 bytes, in spans handed out 10 s to 1 min ago\n");
   const std::string json = Written(leaks_, LeakFormat::kJson);
   EXPECT_NE(json.find("\"object_size\":64,\"span_age_ms\":{\"at_least\":3600000},"
                       "\"example\":\"0x1000\",\"frames\":[],\"nearest_sample\":{\"hint\":true,"
@@ -181,7 +181,7 @@ TEST_F(FoundLeaksTest, TheNearestSiteIsAHintInEachFormat) {
   EXPECT_EQ(profile.entries[1].age_at_least_ms, 10'000);
 }
 
-TEST_F(FoundLeaksTest, FirstWordsAreWrittenWhereThereAreSome) {
+TEST_F(FoundLeaksTest, FirstWordsAreWrittenIfKnown) {
   LeakSite* const site = Add(&leaks_, nullptr, 0, 64, 0x1000, 64, true, false);
   ASSERT_EQ(site->num_words, 0u);
   EXPECT_EQ(Written(leaks_, LeakFormat::kJson).find("words"), std::string::npos);
@@ -197,7 +197,7 @@ TEST_F(FoundLeaksTest, FirstWordsAreWrittenWhereThereAreSome) {
       std::string::npos);
 }
 
-TEST_F(FoundLeaksTest, WhatHasAStackHasNoAgeInAProfile) {
+TEST_F(FoundLeaksTest, SitesWithStacksHaveNoAgeInAProfile) {
   const uintptr_t frames[] = {0x11};
   Add(&leaks_, frames, 1, 64, 0x1000, 50, true, false, AgeBucket::kOlder);
   ASSERT_TRUE(leaks_.Finish());
@@ -205,7 +205,7 @@ TEST_F(FoundLeaksTest, WhatHasAStackHasNoAgeInAProfile) {
   EXPECT_FALSE(leaks_.AsProfile().entries[0].guessed_stack);
 }
 
-TEST_F(FoundLeaksTest, ByObjectEachIsASiteWithItsAddress) {
+TEST_F(FoundLeaksTest, ByObjectEachObjectIsASite) {
   const uintptr_t frames[] = {0x10, 0x20};
   for (uintptr_t i = 1; i <= 3; ++i) {
     ASSERT_NE(Add(&leaks_, frames, 2, 64, i * 0x1000, 50 * i, true, true), nullptr);
@@ -219,7 +219,7 @@ TEST_F(FoundLeaksTest, ByObjectEachIsASiteWithItsAddress) {
   EXPECT_EQ(largest.frames[2], 0x20u);
 }
 
-TEST_F(FoundLeaksTest, ManySitesAreTold) {
+TEST_F(FoundLeaksTest, ManySites) {
   constexpr uintptr_t kSites = 5000;
   for (int round = 0; round < 2; ++round) {
     for (uintptr_t i = 0; i < kSites; ++i) {
@@ -242,7 +242,7 @@ TEST_F(FoundLeaksTest, ManySitesAreTold) {
   EXPECT_EQ(profile.sample_period, 0u);
 }
 
-TEST_F(FoundLeaksTest, WithoutMemoryItSaysSo) {
+TEST_F(FoundLeaksTest, WithoutMemory) {
   int failures = 0;
   for (int nth = 1; nth <= 5; ++nth) {
     FakeVirtualMemory vm{FakeVirtualMemory::Options()};
@@ -273,8 +273,8 @@ TEST_F(FoundLeaksTest, Text) {
       "tcmalloc: Leak check name detected leaks of 130 bytes in 4 objects, directly 82 bytes in "
       "2 objects; 3 call sites\n"
       "tcmalloc: The 2 largest leaks:\n"
-      "  64 bytes in 2 objects, of which directly leaked: 32 bytes in 1 object, each of the "
-      "size 32, in spans handed out less than 1 s ago, from before allocations were "
+      "  64 bytes in 2 objects, directly leaked: 32 bytes in 1 object, each of "
+      "32 bytes, in spans handed out less than 1 s ago, from before allocations were "
       "recorded\n"
       "  50 bytes in 1 object, allocated from\n"
       "    0x10\n"
@@ -283,7 +283,7 @@ TEST_F(FoundLeaksTest, Text) {
       "  and 1 more\n");
 }
 
-TEST_F(FoundLeaksTest, TextOfNothingAndOfNoAnswer) {
+TEST_F(FoundLeaksTest, TextWithoutLeaksAndWithoutResult) {
   ASSERT_TRUE(leaks_.Finish());
   leaks_.objects_in_use = 12;
   leaks_.bytes_in_use = 3456;

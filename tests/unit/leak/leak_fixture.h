@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The objects of the process's heap as a check finds them, in a test whose own allocations are the
-// C library's.
+// The objects of the process's heap as a check finds them, in a test that itself allocates with the
+// C library's malloc.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ namespace tcmalloc {
 
 inline uintptr_t AddressOf(const void* p) { return reinterpret_cast<uintptr_t>(p); }
 
-// The index as it was at construction; no other thread uses the heap then.
+// The index at construction; no other thread uses the heap then.
 struct Look {
   Look() : memory(vm), index(memory) {
     HoldHeap();
@@ -30,7 +30,7 @@ struct Look {
     EXPECT_TRUE(built);
   }
 
-  // Where they start, and how long they are.
+  // Their starts and sizes.
   std::map<uintptr_t, size_t> Objects() const {
     std::map<uintptr_t, size_t> objects;
     size_t numbers = 0;

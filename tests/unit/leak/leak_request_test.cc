@@ -6,13 +6,13 @@
 namespace tcmalloc {
 namespace {
 
-TEST(LeakRequestTest, PointersBySettings) {
+TEST(LeakRequestTest, SettingsOfPointers) {
   Settings settings;
   settings.heap_check_max_pointer_offset = 77;
   EXPECT_EQ(LeakRequestBySettings(settings).max_pointer_offset, 77u);
   settings.heap_check_max_pointer_offset = -1;
   EXPECT_EQ(LeakRequestBySettings(settings).max_pointer_offset, SIZE_MAX);
-  // The largest power of two that is no more than that, or than a word.
+  // The largest power of two up to that, and up to a word.
   const size_t word = sizeof(uintptr_t);
   const size_t alignments[][2] = {{0, 1}, {1, 1},       {2, 2},     {3, 2},
                                   {4, 4}, {word, word}, {100, word}};
@@ -28,7 +28,7 @@ TEST(LeakRequestTest, PointersBySettings) {
   }
 }
 
-TEST(LeakRequestTest, ModesOfTheProgramsCheck) {
+TEST(LeakRequestTest, ModesOfProgramCheck) {
   struct Case {
     HeapCheckMode mode;
     bool global_live;

@@ -101,8 +101,8 @@ TEST_F(MarkWorkTest, NotedObjectsAreASet) {
   }
 }
 
-// Numbers that are added during a sweep: those ahead of it are part of it, those behind it stay.
-TEST_F(MarkWorkTest, SweepMeetsWhatIsAddedAhead) {
+// Numbers added during a sweep: those ahead of it are part of it, those before it stay.
+TEST_F(MarkWorkTest, SweepVisitsNumbersAddedAhead) {
   NotedObjects noted;
   ASSERT_TRUE(noted.Prepare(memory, 1000));
   noted.Add(200);

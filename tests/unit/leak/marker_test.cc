@@ -25,8 +25,8 @@ namespace {
 
 size_t HardwarePageSize() { return static_cast<size_t>(sysconf(_SC_PAGESIZE)); }
 
-// Memory that is neither the heap's nor the checker's.
-// Nobody's pages lie around it, so that its end is not the start of something else.
+// Memory that is neither the heap's nor the checker's, with unmapped pages around it, so that its
+// end is not the start of something else.
 class Pages {
  public:
   explicit Pages(size_t bytes)
@@ -53,7 +53,7 @@ class Pages {
   void* start_;
 };
 
-// A look and the marks from what the test adds.
+// An index, and the marks from what the test adds.
 struct MarkedLook : Look {
   explicit MarkedLook(const Marker::Options& options = {}) : marker(index, memory, options) {
     EXPECT_TRUE(marker.Prepare());
@@ -83,7 +83,7 @@ struct MarkedLook : Look {
   Marker marker;
 };
 
-// The same by the definition: sets, and a list of what is to be scanned.
+// Marks by definition: sets, and a list of what is to be scanned.
 class ReachableModel {
  public:
   ReachableModel(std::map<uintptr_t, size_t> objects, const Marker::Options& options)
@@ -165,7 +165,7 @@ TEST_P(Fuzz, AgreesWithTheDefinition) {
       conditional.push_back(std::make_unique<Pages>(4096 * random.Between(1, 100)));
     }
     Pages root(8192);
-    // About as many pointers as objects: some are reached, some are not.
+    // About as many pointers as objects: some objects are reached, some are not.
     const auto any_word = [&]() -> uintptr_t {
       const auto& [p, bytes] = objects[random.Below(n)];
       const uintptr_t start = AddressOf(p);
@@ -210,7 +210,7 @@ TEST_P(Fuzz, AgreesWithTheDefinition) {
     for (size_t i = random.Between(1, 10); i > 0; --i) {
       store(reinterpret_cast<char*>(root.words()), root.bytes());
     }
-    // What is freed leads nowhere, whatever is still in it.
+    // Freed objects are not scanned, whatever they contain.
     std::vector<bool> freed(n);
     for (size_t i = 0; i < n; ++i) {
       freed[i] = random.OneIn(10);
@@ -222,7 +222,7 @@ TEST_P(Fuzz, AgreesWithTheDefinition) {
       ASSERT_TRUE(look.marker.AddConditional(pages->start(), pages->end()));
       model.AddConditional(*pages);
     }
-    // Ranges that begin and end anywhere.
+    // Ranges with any start and end.
     const uintptr_t start = root.start() + random.Below(40);
     const uintptr_t end = root.end() - random.Below(40);
     ASSERT_TRUE(look.marker.AddRange(start, end));
@@ -233,7 +233,7 @@ TEST_P(Fuzz, AgreesWithTheDefinition) {
     look.Run();
     model.Run();
     ASSERT_EQ(look.Unmarked(), model.Unmarked()) << "round " << round;
-    // One more root, behind the first run.
+    // One more root, after the first run.
     const uintptr_t second = any_word();
     ASSERT_TRUE(look.marker.AddPointer(second));
     model.AddPointer(second);
@@ -241,7 +241,7 @@ TEST_P(Fuzz, AgreesWithTheDefinition) {
     model.Run();
     ASSERT_EQ(look.Unmarked(), model.Unmarked()) << "round " << round;
 
-    // Direct: what is enough to reach all that is lost; without any one of them something is not.
+    // Direct objects: all leaked ones are reachable from them, and not without any one of them.
     ASSERT_TRUE(look.marker.FindIndirect());
     ReachableModel all(look.Objects(), options);
     const std::set<uintptr_t> lost = look.Unmarked();
@@ -271,7 +271,7 @@ TEST_P(Fuzz, AgreesWithTheDefinition) {
 
 INSTANTIATE_TEST_SUITE_P(MarkerTest, Fuzz, testing::Range(0, 10));
 
-TEST(MarkerTest, APointerMayPointSoFarIntoAnObjectAndNoFurther) {
+TEST(MarkerTest, MaxPointerOffset) {
   for (const size_t bytes : {size_t{2048}, size_t{1} << 20}) {
     auto* const p = static_cast<char*>(tc_malloc(bytes));
     const size_t usable = tc_malloc_size(p);
@@ -296,8 +296,8 @@ TEST(MarkerTest, APointerMayPointSoFarIntoAnObjectAndNoFurther) {
   }
 }
 
-// Words at any address, in objects and ranges, are found by a reader as by plain loads.
-TEST(MarkerTest, AReaderFindsWhatLoadsFind) {
+// A reader finds words at any address in objects and ranges, as plain loads do.
+TEST(MarkerTest, ReaderAndLoadsFindTheSame) {
   const MemoryReader reader(/*guarded=*/false);
   for (size_t alignment = 1; alignment <= sizeof(uintptr_t); alignment *= 2) {
     constexpr size_t kBytes = size_t{40} << 10;
@@ -323,9 +323,8 @@ TEST(MarkerTest, AReaderFindsWhatLoadsFind) {
   }
 }
 
-// What cannot be read is left out, and nothing else: where it is known, and where a reader finds
-// it.
-TEST(MarkerTest, TheRestOfAnObjectThatCannotBeRead) {
+// Only unreadable memory is left out, both where it is named and where a reader finds it.
+TEST(MarkerTest, UnreadablePartOfAnObjectIsSkipped) {
   const MemoryReader reader(/*guarded=*/false);
   const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   for (const size_t pages : {size_t{4}, size_t{200}}) {
@@ -357,10 +356,10 @@ TEST(MarkerTest, TheRestOfAnObjectThatCannotBeRead) {
   }
 }
 
-TEST(MarkerTest, ALostCycleHasOneDirectObject) {
+TEST(MarkerTest, LeakedCycleHasOneDirectObject) {
   void** objects[4];
   for (void**& object : objects) object = static_cast<void**>(tc_calloc(2, sizeof(void*)));
-  // 0 -> 1 -> 2 -> 0, 2 -> 3; nothing leads to 0 from outside.
+  // 0 -> 1 -> 2 -> 0, 2 -> 3; nothing outside points to 0.
   objects[0][0] = objects[1];
   objects[1][0] = objects[2];
   objects[2][0] = objects[0];
@@ -376,7 +375,7 @@ TEST(MarkerTest, ALostCycleHasOneDirectObject) {
     EXPECT_EQ(direct, 1);
     EXPECT_TRUE(look.IsIndirect(objects[3]));
   }
-  // With a pointer into the cycle from a lost object at a higher or lower address.
+  // With a pointer into the cycle from a leaked object at a higher or lower address.
   void** const other = static_cast<void**>(tc_calloc(1, 100000));
   void** const pointed_to[] = {objects[0], objects[1], objects[2]};
   for (void** const object : pointed_to) {
@@ -391,7 +390,7 @@ TEST(MarkerTest, ALostCycleHasOneDirectObject) {
   for (void** const object : objects) tc_free(object);
 }
 
-TEST(MarkerTest, ALongListNeedsNoRecursion) {
+TEST(MarkerTest, LongListNeedsNoRecursion) {
   constexpr size_t kObjects = 10'000'000;
   void** head = nullptr;
   for (size_t i = 0; i < kObjects; ++i) {
@@ -416,13 +415,13 @@ TEST(MarkerTest, ALongListNeedsNoRecursion) {
   }
 }
 
-TEST(MarkerTest, NothingIsLostWhenTheListIsFull) {
+TEST(MarkerTest, NoObjectIsDroppedWhenTheRingIsFull) {
   constexpr size_t kObjects = 300'000;
   auto** const array = static_cast<void***>(tc_malloc(kObjects * sizeof(void*)));
   SeededRandom random(9301);
   for (size_t i = 0; i < kObjects; ++i) {
     array[i] = static_cast<void**>(tc_calloc(1, random.Between(16, 200)));
-    // Leads to one that nothing else leads to.
+    // Points to an object that nothing else points to.
     array[i][0] = tc_malloc(16);
     *static_cast<void**>(array[i][0]) = nullptr;
   }
@@ -442,8 +441,8 @@ TEST(MarkerTest, NothingIsLostWhenTheListIsFull) {
   tc_free(array);
 }
 
-// Each leads to the next; the last one to an object.
-TEST(MarkerTest, ConditionalRangesLeadToOneAnother) {
+// Each range points to the next; the last one to an object.
+TEST(MarkerTest, ConditionalRangesReachEachOther) {
   void** const object = static_cast<void**>(tc_calloc(1, 64));
   void** const lost = static_cast<void**>(tc_calloc(1, 64));
   std::vector<std::unique_ptr<Pages>> chain;
@@ -460,7 +459,7 @@ TEST(MarkerTest, ConditionalRangesLeadToOneAnother) {
       ASSERT_TRUE(look.marker.AddConditional(pages->start(), pages->end()));
     }
     ASSERT_TRUE(look.marker.AddConditional(alone.start(), alone.end()));
-    // Just behind the last, just in front of the first: neither.
+    // Right after the last, right before the first: neither.
     uintptr_t highest = 0;
     for (const auto& pages : chain) highest = std::max(highest, pages->end());
     const uintptr_t words[] = {reached ? chain[0]->start() : 0, std::max(highest, alone.end())};
@@ -479,10 +478,10 @@ long Faults() {
   return usage.ru_minflt;
 }
 
-// 1 GiB that was asked for and hardly used: only what was touched is read.
-TEST(MarkerTest, WhatWasNeverTouchedIsNotRead) {
+// 1 GiB that was allocated and hardly used: only touched pages are read.
+TEST(MarkerTest, UntouchedPagesAreNotRead) {
   if (!BackedPages(HardwarePageSize()).Open())
-    GTEST_SKIP() << "the system does not tell what was touched";
+    GTEST_SKIP() << "the system does not say which pages were touched";
   constexpr size_t kBytes = size_t{sizeof(void*) == 8 ? 1024 : 256} << 20;
   auto** const large = static_cast<void**>(tc_calloc(1, kBytes));
   ASSERT_NE(large, nullptr);
@@ -507,8 +506,8 @@ TEST(MarkerTest, WhatWasNeverTouchedIsNotRead) {
   tc_free(large);
 }
 
-// What a stopped thread holds in frames of the allocator's own functions.
-TEST(MarkerTest, ObjectsThatAreInFlightOnAStackAreFound) {
+// Objects that a stopped thread has in frames of the allocator's functions.
+TEST(MarkerTest, FindsObjectsInFlightOnAStack) {
   std::vector<void*> objects;
   for (int i = 0; i < 300; ++i) objects.push_back(tc_calloc(1, 48));
   std::sort(objects.begin(), objects.end());
@@ -533,7 +532,7 @@ TEST(MarkerTest, ObjectsThatAreInFlightOnAStackAreFound) {
       mask |= uint64_t{1} << bit;
       expected.insert(AddressOf(p));
     }
-    // The record names it as any pointer would.
+    // The record has it like any pointer.
     if (AddressOf(p) == word_start) expected.insert(word_start);
   }
   frame.words.words[0] = {word_start, mask};
@@ -547,7 +546,7 @@ TEST(MarkerTest, ObjectsThatAreInFlightOnAStackAreFound) {
       array->slots()[slot] = AddressOf(objects[200 + 10 * a + slot]);
       expected.insert(array->slots()[slot]);
     }
-    // Behind the objects: what was in the array before.
+    // After the objects: what was in the array before.
     array->slots()[11] = AddressOf(objects[299]);
     chain = array;
   }
@@ -561,7 +560,7 @@ TEST(MarkerTest, ObjectsThatAreInFlightOnAStackAreFound) {
     for (void* const p : objects) EXPECT_EQ(look.IsMarked(p), expected.contains(AddressOf(p))) << p;
   }
   {
-    // In another place the same words are no marks.
+    // At another address the same words are no marks.
     std::vector<uintptr_t> copy((end - start) / sizeof(uintptr_t));
     memcpy(copy.data(), &frame, end - start);
     MarkedLook look;
@@ -575,8 +574,8 @@ TEST(MarkerTest, ObjectsThatAreInFlightOnAStackAreFound) {
   for (void* const p : objects) tc_free(p);
 }
 
-// An allocation that was stopped before it knew the object's address.
-TEST(MarkerTest, TheRecordOfALargeObjectOnAStackLeadsToIt) {
+// An allocation stopped before the object's address was on the stack.
+TEST(MarkerTest, RecordOfALargeObjectOnAStackIsAPointerToIt) {
   void* const large = tc_malloc(1 << 20);
   const uintptr_t words[] = {AddressOf(global_page_map.SpanOf(PageId::Containing(large)))};
   for (const bool on_stack : {false, true}) {
@@ -592,7 +591,7 @@ TEST(MarkerTest, TheRecordOfALargeObjectOnAStackLeadsToIt) {
   tc_free(large);
 }
 
-TEST(MarkerTest, SaysWhenThereIsNoMemory) {
+TEST(MarkerTest, WithoutMemory) {
   void** const object = static_cast<void**>(tc_calloc(1, 64));
   FakeVirtualMemory vm({.range_bytes = size_t{1} << 20});
   CheckMemory little(vm);

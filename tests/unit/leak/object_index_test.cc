@@ -23,7 +23,7 @@ using Objects = std::map<uintptr_t, size_t>;
 
 void Add(Objects* objects, void* p) { (*objects)[AddressOf(p)] = tc_malloc_size(p); }
 
-// Compared one by one: a failure names the first that differ, not a million numbers.
+// Compares one by one, so that a failure prints the first difference, not a million numbers.
 void ExpectSame(const Objects& found, const Objects& own) {
   auto f = found.begin();
   auto o = own.begin();
@@ -62,7 +62,7 @@ void* AllocateAny(SeededRandom& random) {
   }
 }
 
-TEST(ObjectIndexTest, AnEmptyHeapHasNoObjects) {
+TEST(ObjectIndexTest, EmptyHeapHasNoObjects) {
   EnsureHeap();
   const Look look;
   EXPECT_EQ(look.index.num_objects(), 0u);
@@ -74,7 +74,7 @@ TEST(ObjectIndexTest, AnEmptyHeapHasNoObjects) {
   EXPECT_TRUE(look.index.settled());
 }
 
-TEST(ObjectIndexTest, EverySizeIsFoundAndWhatWasFreedIsNot) {
+TEST(ObjectIndexTest, FindsObjectsOfEverySizeUnlessFreed) {
   SeededRandom random(9001);
   Objects own;
   for (size_t i = 1; i < kNumSizeClasses; ++i) {
@@ -90,7 +90,7 @@ TEST(ObjectIndexTest, EverySizeIsFoundAndWhatWasFreedIsNot) {
     size_t bytes = 0;
     for (const auto& [start, size] : own) bytes += size;
     EXPECT_EQ(look.index.object_bytes(), bytes);
-    // Some come to lie in the bins, some in spans, some in spans' caches.
+    // Some go to bins, some to spans, some to caches of spans.
     for (auto object = own.begin(); object != own.end();) {
       const bool keep = random.OneIn(3);
       if (!keep) tc_free(reinterpret_cast<void*>(object->first));
@@ -104,7 +104,7 @@ TEST(ObjectIndexTest, EverySizeIsFoundAndWhatWasFreedIsNot) {
   EXPECT_EQ(Look().index.num_objects(), 0u);
 }
 
-TEST(ObjectIndexTest, AnyAddressInsideFindsTheObject) {
+TEST(ObjectIndexTest, FindsAnObjectByAnyAddressInside) {
   SeededRandom random(9002);
   Objects own;
   std::vector<void*> freed;
@@ -139,7 +139,7 @@ TEST(ObjectIndexTest, AnyAddressInsideFindsTheObject) {
   FreeAll(own);
 }
 
-TEST(ObjectIndexTest, SampledObjectsHaveTheirSizeAndTheirSample) {
+TEST(ObjectIndexTest, SampledObjectsHaveSizeAndSample) {
   Heap& heap = ExistingHeap();
   ASSERT_TRUE(SetSamplePeriod(heap, 512));
   SeededRandom random(9003);
@@ -164,7 +164,7 @@ TEST(ObjectIndexTest, SampledObjectsHaveTheirSizeAndTheirSample) {
   EXPECT_EQ(Look().index.num_objects(), 0u);
 }
 
-TEST(ObjectIndexTest, SamplesAreListedAndObjectsHaveTheTimeOfTheirSpans) {
+TEST(ObjectIndexTest, ListsSamplesAndTimesOfSpans) {
   Heap& heap = ExistingHeap();
   const int64_t start_ms = heap.page_heap.now_ms();
   Objects own;
@@ -194,17 +194,17 @@ TEST(ObjectIndexTest, SamplesAreListedAndObjectsHaveTheTimeOfTheirSpans) {
   });
   EXPECT_EQ(samples.size(), with_sample);
   EXPECT_GT(with_sample, 100u);
-  // All but those that went to a span from before.
+  // All but those in spans from before.
   EXPECT_GT(since_start, own.size() / 2);
   FreeAll(own);
 }
 
-// 8 threads, each of which allocates, frees its own and others' objects, and then stands still with
-// what its cache holds; then they end, and others begin with what they left.
-TEST(ObjectIndexTest, WhatThreadsCacheIsNotInUse) {
+// 8 threads allocate, free their own and others' objects, and stop with what their caches hold.
+// Then they end, and other threads inherit their caches.
+TEST(ObjectIndexTest, CachedObjectsAreNotInUse) {
   constexpr size_t kThreads = 8;
   constexpr size_t kRounds = 6;
-  // A 32-bit machine has no addresses for more.
+  // A 32-bit machine has too few addresses for more.
   constexpr int kObjects = sizeof(void*) == 8 ? 20000 : 5000;
   std::vector<std::vector<void*>> kept(kThreads);
   for (size_t round = 0; round < kRounds; ++round) {
@@ -218,7 +218,7 @@ TEST(ObjectIndexTest, WhatThreadsCacheIsNotInUse) {
         std::vector<void*>& mine = kept[t];
         mine.clear();
         for (int i = 0; i < kObjects; ++i) mine.push_back(AllocateAny(random));
-        // What the thread before this one kept.
+        // What the thread before this one has left.
         for (void* const p : given[(t + 1) % kThreads]) tc_free(p);
         std::shuffle(mine.begin(), mine.end(), random.engine());
         while (mine.size() > 2000) {
@@ -250,8 +250,8 @@ TEST(ObjectIndexTest, WhatThreadsCacheIsNotInUse) {
   EXPECT_EQ(Look().index.num_objects(), 0u);
 }
 
-// A thread that stands still between the two stores of Bins::Push.
-TEST(ObjectIndexTest, AHalfPushedObjectIsInFlight) {
+// A thread stopped between the two stores of Bins::Push.
+TEST(ObjectIndexTest, HalfPushedObjectIsInFlight) {
   std::vector<void*> objects;
   for (int i = 0; i < 10; ++i) objects.push_back(tc_malloc(100));
   tc_free(objects[0]);
@@ -288,7 +288,7 @@ TEST(ObjectIndexTest, AHalfPushedObjectIsInFlight) {
   for (size_t i = 2; i < objects.size(); ++i) tc_free(objects[i]);
 }
 
-TEST(ObjectIndexTest, ACacheThatChangesIsNotSettled) {
+TEST(ObjectIndexTest, ChangingCacheIsNotSettled) {
   std::vector<void*> objects;
   for (int i = 0; i < 10; ++i) objects.push_back(tc_malloc(100));
   for (void* const p : objects) tc_free(p);
@@ -312,7 +312,7 @@ TEST(ObjectIndexTest, ACacheThatChangesIsNotSettled) {
   EXPECT_EQ(Look().index.num_objects(), 0u);
 }
 
-TEST(ObjectIndexTest, SaysWhenThereIsNoMemory) {
+TEST(ObjectIndexTest, WithoutMemory) {
   Objects own;
   for (int i = 0; i < 1000; ++i) Add(&own, tc_malloc(1000));
   size_t fitting = 0;

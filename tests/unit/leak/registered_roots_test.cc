@@ -27,7 +27,7 @@ std::vector<std::pair<uintptr_t, uintptr_t>> Listed(RegisteredRoots* roots) {
 
 using Pairs = std::vector<std::pair<uintptr_t, uintptr_t>>;
 
-TEST(RegisteredRootsTest, WhatIsRegisteredIsListed) {
+TEST(RegisteredRootsTest, ListsRegisteredRanges) {
   SystemVirtualMemory vm;
   RegisteredRoots roots;
   EXPECT_EQ(Listed(&roots), Pairs());
@@ -41,7 +41,7 @@ TEST(RegisteredRootsTest, WhatIsRegisteredIsListed) {
   EXPECT_EQ(Listed(&roots), (Pairs{{100, 110}}));
 }
 
-TEST(RegisteredRootsTest, TwiceIsTwice) {
+TEST(RegisteredRootsTest, RegisteredTwiceCountsTwice) {
   SystemVirtualMemory vm;
   RegisteredRoots roots;
   EXPECT_TRUE(roots.Register(At(100), 10, vm));
@@ -52,7 +52,7 @@ TEST(RegisteredRootsTest, TwiceIsTwice) {
   EXPECT_EQ(Listed(&roots), Pairs());
 }
 
-TEST(RegisteredRootsTest, RefusesWhatIsNoMemory) {
+TEST(RegisteredRootsTest, RefusesInvalidRanges) {
   SystemVirtualMemory vm;
   RegisteredRoots roots;
   EXPECT_FALSE(roots.Register(At(100), 0, vm));
@@ -62,7 +62,7 @@ TEST(RegisteredRootsTest, RefusesWhatIsNoMemory) {
   EXPECT_TRUE(roots.Register(At(UINTPTR_MAX - 10), 10, vm));
 }
 
-TEST(RegisteredRootsTest, ManyFromManyThreads) {
+TEST(RegisteredRootsTest, ManyThreads) {
   SystemVirtualMemory vm;
   RegisteredRoots roots;
   constexpr uintptr_t kThreads = 4;
@@ -83,7 +83,7 @@ TEST(RegisteredRootsTest, ManyFromManyThreads) {
   EXPECT_EQ(Listed(&roots), expected);
 }
 
-TEST(RegisteredRootsTest, WithoutMemoryItIsFull) {
+TEST(RegisteredRootsTest, WithoutMemory) {
   class : public VirtualMemory {
    public:
     Mapping Map(size_t, size_t) override { return {}; }

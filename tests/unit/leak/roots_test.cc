@@ -25,6 +25,7 @@
 
 #include "base/compiler.h"
 #include "malloc/tc_names.h"
+#include "os/backed_pages.h"
 #include "runtime/heap.h"
 #include "testing/sanitizers.h"
 
@@ -33,7 +34,7 @@ namespace {
 
 uintptr_t AddressOf(const volatile void* p) { return reinterpret_cast<uintptr_t>(p); }
 
-// Where what the test looks for may lie.
+// Memory of several kinds for the test's pointers.
 int something;
 void* volatile in_data = &something;
 void* volatile in_bss;
@@ -41,7 +42,7 @@ thread_local void* volatile in_thread = nullptr;
 // The only pointer to some memory.
 void* volatile the_pointer;
 
-// What Gather found, and what follows from it.
+// What Gather found, and what is reached from it.
 class Found {
  public:
   explicit Found(RegisteredRoots& registered)
@@ -63,13 +64,17 @@ class Found {
     EXPECT_EQ(result.outcome, StopOutcome::kDone);
     EXPECT_EQ(call.outcome, Roots::Outcome::kDone);
     num_threads_ = call.num_threads;
-    reached_.resize(roots_.if_reached().size());
+    reached_.resize(roots_.conditional().size());
     for (const RootRange& range : roots_.always()) Search(range.start, range.end);
+    BackedPages backed(ExistingHeap().virtual_memory.hardware_page_size());
+    static_cast<void>(backed.Open());
     while (!waiting_.empty()) {
-      const RootRange range = roots_.if_reached()[waiting_.back()];
+      const RootRange& range = roots_.conditional()[waiting_.back()];
       waiting_.pop_back();
-      roots_.ForEachBackedPart(range,
-                               [this](uintptr_t start, uintptr_t end) { Search(start, end); });
+      AddressRange rest = {range.start, range.end};
+      for (AddressRange part; backed.TakeFirst(&rest, BackedPages::Want::kWritten, &part);) {
+        Search(part.start, part.end);
+      }
     }
     std::sort(words_.begin(), words_.end());
   }
@@ -86,8 +91,8 @@ class Found {
         if (kinds.find(name) == std::string::npos) kinds += (kinds.empty() ? "" : ", ") + name;
       }
     }
-    for (size_t i = 0; i < roots_.if_reached().size(); ++i) {
-      const RootRange& range = roots_.if_reached()[i];
+    for (size_t i = 0; i < roots_.conditional().size(); ++i) {
+      const RootRange& range = roots_.conditional()[i];
       if (range.start <= address && address < range.end) {
         kinds += (kinds.empty() ? "" : ", ") + std::string(reached_[i] ? "reached" : "not reached");
       }
@@ -98,7 +103,7 @@ class Found {
     const std::string kinds = KindsAt(place);
     return !kinds.empty() && kinds != "not reached";
   }
-  // Somewhere in what is searched there is this word.
+  // Whether this word is anywhere in the searched memory.
   bool HasWord(uintptr_t word) const {
     return std::binary_search(words_.begin(), words_.end(), word);
   }
@@ -114,7 +119,7 @@ class Found {
       const uintptr_t word = *reinterpret_cast<const volatile uintptr_t*>(at);
       if (word < 4096) continue;
       EXPECT_TRUE(words_.Push(word));
-      const auto& ranges = roots_.if_reached();
+      const auto& ranges = roots_.conditional();
       const RootRange* const range =
           std::upper_bound(ranges.begin(), ranges.end(), word,
                            [](uintptr_t w, const RootRange& r) { return w < r.end; });
@@ -130,11 +135,11 @@ class Found {
   size_t num_threads_ = 0;
   std::vector<bool> reached_;
   std::vector<size_t> waiting_;
-  // Where it is not searched itself.
+  // In memory that is not searched.
   MappedArray<uintptr_t> words_;
 };
 
-// A thread that does something, and then waits until the object's end.
+// A thread that runs a function, and then waits until the object's end.
 class ParkedThread {
  public:
   explicit ParkedThread(const std::function<void()>& begin)
@@ -160,11 +165,11 @@ class RootsTest : public ::testing::Test {
  protected:
   void SetUp() override {
 #if TESTED_WITH_TSAN
-    GTEST_SKIP() << "the task that stops the threads is none that ThreadSanitizer knows";
+    GTEST_SKIP() << "ThreadSanitizer does not know the task that stops the threads";
 #elif TESTED_WITH_ASAN
     GTEST_SKIP() << "AddressSanitizer's own memory, of terabytes, would be searched for minutes";
 #endif
-    if (IsTraced()) GTEST_SKIP() << "this process has a debugger, and can have one only";
+    if (IsTraced()) GTEST_SKIP() << "a debugger traces this process already";
   }
 
   RegisteredRoots registered_;
@@ -185,7 +190,7 @@ TEST_F(RootsTest, DataOfTheProgram) {
 }
 
 TEST_F(RootsTest, DataOfALibrary) {
-  // Of one from the start: where the C library keeps what was first in the environment.
+  // Of a library loaded at start: the C library's pointer to the first environment variable.
   const Found before(registered_);
   EXPECT_EQ(before.KindsAt(dlsym(RTLD_DEFAULT, "environ")), "data");
   void* const plugin = dlopen(LEAK_TEST_PLUGIN, RTLD_NOW | RTLD_LOCAL);
@@ -201,7 +206,7 @@ TEST_F(RootsTest, DataOfALibrary) {
   *zero_data = &something;
   EXPECT_EQ(*table, nullptr);
   {
-    // What the file says, it says without the program.
+    // Unwritten pages of the file are not searched.
     const Found found(registered_);
     EXPECT_EQ(found.KindsAt(table), "");
     *table = &something;
@@ -212,7 +217,7 @@ TEST_F(RootsTest, DataOfALibrary) {
     EXPECT_EQ(found.KindsAt(zero_data), "data");
     EXPECT_EQ(found.KindsAt(table), "data");
   }
-  // Storage that a thread gets when it first asks lies in the C library's malloc.
+  // Storage that a thread gets at its first use is in the C library's malloc.
   void* volatile* own = place("PluginThreadData");
   void* volatile* other = nullptr;
   {
@@ -259,11 +264,11 @@ TEST_F(RootsTest, StacksAndThreadLocalStorage) {
   other.join();
 }
 
-// A thread in the midst of a signal handler on a stack of its own, and its other stack below.
+// A thread in a signal handler on its own stack, and its other stack.
 std::atomic<void* volatile*> in_handler{nullptr};
 std::atomic<bool> handler_done{false};
 
-TEST_F(RootsTest, AHandlerOnAnotherStack) {
+TEST_F(RootsTest, SignalHandlerOnAnotherStack) {
   constexpr size_t kBytes = size_t{256} << 10;
   void* const alternate = MapPages(kBytes);
   struct sigaction action = {};
@@ -300,25 +305,25 @@ TEST_F(RootsTest, AHandlerOnAnotherStack) {
   munmap(alternate, kBytes);
 }
 
-// What the search maps where the program's memory was is not the program's.
-TEST_F(RootsTest, OwnMemoryInThePlaceOfTheProgramsIsNoticed) {
+// Memory of the search in place of the program's is not the program's.
+TEST_F(RootsTest, OwnMemoryInPlaceOfProgramMemoryIsDetected) {
   const size_t page = static_cast<size_t>(getpagesize());
   char* const memory = static_cast<char*>(MapPages(3 * page));
   Found found(registered_);
-  EXPECT_TRUE(found.roots().StillTrue());
+  EXPECT_TRUE(found.roots().StillValid());
   AnonymousMemory& own = ExistingHeap().virtual_memory;
   own.mapped().Add(memory + page, page, own);
-  EXPECT_FALSE(found.roots().StillTrue());
+  EXPECT_FALSE(found.roots().StillValid());
   {
     Found again(registered_);
-    EXPECT_TRUE(again.roots().StillTrue());
+    EXPECT_TRUE(again.roots().StillValid());
   }
   own.mapped().Remove(memory + page, page, own);
-  EXPECT_TRUE(found.roots().StillTrue());
+  EXPECT_TRUE(found.roots().StillValid());
   munmap(memory, 3 * page);
 }
 
-TEST_F(RootsTest, AThreadThatRunsOnAnObject) {
+TEST_F(RootsTest, ThreadThatRunsOnAnObject) {
   constexpr size_t kBytes = size_t{256} << 10;
   void* const stack = tc_aligned_alloc(4096, kBytes);
   pthread_attr_t attributes;
@@ -350,7 +355,7 @@ TEST_F(RootsTest, AThreadThatRunsOnAnObject) {
 
 TEST_F(RootsTest, TheProgramsOwnMappings) {
   constexpr size_t kBytes = size_t{1} << 20;
-  // Apart from each other and from whatever else there is.
+  // Not adjacent to each other or to anything else.
   char* const all = static_cast<char*>(MapPages(7 * kBytes));
   void** const with_pointer = reinterpret_cast<void**>(all + kBytes);
   void** const behind = reinterpret_cast<void**>(all + 3 * kBytes);
@@ -360,7 +365,7 @@ TEST_F(RootsTest, TheProgramsOwnMappings) {
   behind[0] = &something;
   lost[0] = &something;
   the_pointer = with_pointer;
-  // That the test knows the addresses must not count: it is told so by a sum.
+  // The test's own copies of the addresses must not count: it keeps a sum.
   const uintptr_t lost_and_one = AddressOf(lost) + 1;
   {
     const Found found(registered_);
@@ -378,7 +383,7 @@ TEST_F(RootsTest, TheProgramsOwnMappings) {
   munmap(all, 7 * kBytes);
 }
 
-// Nothing on this thread's stack knows it.
+// No word on this thread's stack has the address.
 TC_OUT_OF_LINE uintptr_t MapLost() {
   char* const memory = static_cast<char*>(MapPages(3 << 20));
   mprotect(memory, 1 << 20, PROT_NONE);
@@ -392,11 +397,11 @@ TC_OUT_OF_LINE void WipeStack() {
 }
 
 // A random number of the C library's (the stack's canary, pointers that it mangles) looks like an
-// address of a mapping in 2 of 1,000 runs in 32 bits: four mappings must all have such luck.
-TEST_F(RootsTest, AMappingThatNobodyKnowsIsNotReached) {
+// address of a mapping in 2 of 1,000 runs in 32 bits: the test fails if that happens to four.
+TEST_F(RootsTest, MappingWithoutAPointerIsNotReached) {
   std::string kinds;
   for (int i = 0; i < (sizeof(void*) == 4 ? 4 : 1) && kinds != "not reached"; ++i) {
-    const uintptr_t not_address = MapLost();  // stays: the next one is elsewhere
+    const uintptr_t not_address = MapLost();  // stays mapped, so that the next one is elsewhere
     WipeStack();
     const Found found(registered_);
     kinds = found.KindsAt(reinterpret_cast<void*>(~not_address));
@@ -404,8 +409,8 @@ TEST_F(RootsTest, AMappingThatNobodyKnowsIsNotReached) {
   EXPECT_EQ(kinds, "not reached");
 }
 
-// Of each malloc, through whatever finds it: its data segment, mappings of large objects, and the
-// arenas of other threads.
+// Objects of both parts of the C library's malloc: the data segment, mappings of large objects, and
+// the arenas of other threads.
 TEST_F(RootsTest, ObjectsOfTheCLibrary) {
   void** const large = static_cast<void**>(malloc(size_t{8} << 20));
   large[100] = &something;
@@ -428,11 +433,11 @@ TEST_F(RootsTest, ObjectsOfTheCLibrary) {
   free(large);
 }
 
-// ---- What is no root.
+// ---- Memory that is no root.
 
 TEST_F(RootsTest, TheHeapsOwnMemory) {
   Heap& heap = ExistingHeap();
-  // Small, large, records, and an array of its own for what is mapped.
+  // Small and large objects, records, and an array for the list of mappings.
   std::vector<const void*> places;
   std::vector<void*> objects;
   for (size_t size = 16; size <= size_t{8} << 20; size *= 2) {
@@ -460,17 +465,17 @@ TEST_F(RootsTest, TheHeapsOwnMemory) {
     for (const RootRange& root : found.roots().always()) {
       EXPECT_TRUE(root.end <= range.start || range.end <= root.start);
     }
-    for (const RootRange& root : found.roots().if_reached()) {
+    for (const RootRange& root : found.roots().conditional()) {
       EXPECT_TRUE(root.end <= range.start || range.end <= root.start);
     }
   }
   for (void* const object : objects) tc_free(object);
-  // Nobody is to find them in memory that the C library has free.
+  // They must not be found in free memory of the C library.
   std::fill(objects.begin(), objects.end(), nullptr);
   std::fill(places.begin(), places.end(), nullptr);
 }
 
-// Objects, of which nobody knows the address but by its complement.
+// Objects whose addresses are kept only as complements.
 TC_OUT_OF_LINE void Allocate(size_t n, size_t size, std::vector<uintptr_t>* complements) {
   for (size_t i = 0; i < n; ++i) {
     void* const object = tc_malloc(size);
@@ -482,11 +487,11 @@ TC_OUT_OF_LINE void Free(const std::vector<uintptr_t>& complements) {
   for (const uintptr_t complement : complements) tc_free(reinterpret_cast<void*>(~complement));
 }
 
-TEST_F(RootsTest, WhatTheCachesHoldIsNotFoundThere) {
+TEST_F(RootsTest, CachesAreNotSearched) {
   std::vector<uintptr_t> complements;
   for (const size_t size : {16, 64, 1000, 5000}) Allocate(2000, size, &complements);
   WipeStack();
-  // A few are left in frames. The arrays of a cache hold hundreds.
+  // A few remain in frames. The arrays of a cache hold hundreds.
   constexpr int kStale = 16;
   const auto count = [&](const Found& found) {
     return std::count_if(complements.begin(), complements.end(),
@@ -500,14 +505,14 @@ TEST_F(RootsTest, WhatTheCachesHoldIsNotFoundThere) {
   WipeStack();
   const Found found(registered_);
   EXPECT_LE(count(found), kStale) << "of free objects";
-  // That these are found at all where they are:
+  // They are found in memory that is searched:
   in_data = reinterpret_cast<void*>(~complements[0]);
   const Found found_again(registered_);
   EXPECT_TRUE(found_again.HasWord(~complements[0]));
   in_data = &something;
 }
 
-// Leaves a word all over what is below the caller's frame, and returns where that is.
+// Writes a word all over the memory below the caller's frame, and returns where that is.
 constexpr size_t kFilled = 1500;
 TC_OUT_OF_LINE void* volatile* FillStack(uintptr_t word) {
   void* volatile words[kFilled];
@@ -517,7 +522,7 @@ TC_OUT_OF_LINE void* volatile* FillStack(uintptr_t word) {
 }
 
 #if defined(__GLIBC__) && (defined(__x86_64__) || defined(__i386__))
-// The C library keeps the stacks of ended threads, for new ones.
+// The C library keeps the stacks of ended threads for new ones.
 TEST_F(RootsTest, StacksOfEndedThreads) {
   constexpr size_t kThreads = 3;  // it keeps the stacks of a few
   constexpr size_t kLive = 1;
@@ -529,7 +534,7 @@ TEST_F(RootsTest, StacksOfEndedThreads) {
     in_thread = reinterpret_cast<void*>(secret + 100 + i);
     in_storage[i] = &in_thread;
   };
-  // All at once, so that none gets another's stack; then one goes on.
+  // All at once, so that no thread gets another's stack; then one goes on.
   std::barrier<> ready(kThreads + 1);
   std::barrier<> end(2);
   std::vector<std::thread> threads;
@@ -549,7 +554,7 @@ TEST_F(RootsTest, StacksOfEndedThreads) {
     EXPECT_EQ(found.num_threads(), 2u);
     for (size_t i = 0; i < kThreads; ++i) {
       if (i == kLive) continue;
-      // Later calls have written over some.
+      // Later calls have overwritten some.
       void* volatile* const place =
           std::find(on_stack[i], on_stack[i] + kFilled, reinterpret_cast<void*>(secret + 1 + i));
       EXPECT_NE(place, on_stack[i] + kFilled) << i;
@@ -559,7 +564,7 @@ TEST_F(RootsTest, StacksOfEndedThreads) {
       EXPECT_FALSE(found.HasWord(secret + 100 + i)) << i;
     }
     EXPECT_EQ(found.KindsAt(in_storage[kLive]), "stack");
-    // What its calls have left below its stack pointer is not its stack.
+    // Words that its calls have left below its stack pointer do not count.
     EXPECT_EQ(found.KindsAt(on_stack[kLive]), "");
   }
   end.arrive_and_wait();
@@ -567,13 +572,13 @@ TEST_F(RootsTest, StacksOfEndedThreads) {
 }
 #endif
 
-TEST_F(RootsTest, AgainAndAgain) {
+TEST_F(RootsTest, RepeatedGather) {
   Heap& heap = ExistingHeap();
   Roots roots(heap);
   size_t listed = 0;
   size_t found = 0;
   for (int i = 0; i < 30; ++i) {
-    // What has been mapped by others meanwhile.
+    // Mapped by others meanwhile.
     void* const more = MapPages(size_t{1} << 20);
     struct Call {
       Roots& roots;
@@ -591,10 +596,10 @@ TEST_F(RootsTest, AgainAndAgain) {
     munmap(more, size_t{1} << 20);
     if (i == 5) {
       listed = heap.virtual_memory.mapped().size();
-      found = roots.always().size() + roots.if_reached().size();
+      found = roots.always().size() + roots.conditional().size();
     }
   }
-  EXPECT_LE(roots.always().size() + roots.if_reached().size(), 2 * found);
+  EXPECT_LE(roots.always().size() + roots.conditional().size(), 2 * found);
   EXPECT_LE(heap.virtual_memory.mapped().size(), listed + 4);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Threads that are stopped anywhere in the allocator: nothing that they hold is taken for lost, and
-// what is lost is found every time. They are stopped by a signal: what its handler interrupts is on
-// the thread's stack, registers included.
+// Threads stopped anywhere in the allocator: no object that they hold is reported as leaked, and
+// leaked objects are found every time. A signal stops them: its frame has the thread's registers on
+// its stack.
 #include <dirent.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -43,11 +43,11 @@ constexpr size_t kSlots = 2000;
 constexpr size_t kLost = 10;
 constexpr int kRounds = 200;
 
-// Where the threads keep what they allocate: the only root beside their stacks.
+// The threads' objects: the only root beside their stacks.
 std::array<std::atomic<void*>, kSlots> table;
 std::atomic<bool> ends{false};
 
-// Stopping. While threads stand still, nothing here allocates, in whichever heap.
+// Stopping. While threads are stopped, nothing here allocates, in any heap.
 
 struct Parked {
   std::atomic<pid_t> thread_id{0};
@@ -105,7 +105,7 @@ void ForEachOtherThread(F f) {
   close(fd);
 }
 
-// Those that end count until nothing is left of them.
+// Ending threads count until they are gone.
 size_t NumThreads() {
   struct stat list;
   return stat("/proc/self/task", &list) == 0 ? list.st_nlink - 2 : 0;
@@ -114,12 +114,12 @@ size_t NumThreads() {
 void StopOthers() {
   num_parked = 0;
   for (Parked& one : parked) one.thread_id = 0;
-  // The list of threads may be cut short where one ends while it is made: their number tells.
+  // The list of threads may be incomplete if one ends meanwhile: check their number.
   while (num_parked != NumThreads() - 1) {
     ForEachOtherThread([&](pid_t id) {
       if (IsParked(id)) return;
       syscall(SYS_tgkill, getpid(), id, SIGUSR1);
-      // One that ends has signals blocked at last.
+      // An ending thread blocks signals at last.
       while (!IsParked(id) && IsThere(id)) sched_yield();
     });
   }
@@ -226,7 +226,7 @@ Result Check() {
   return result;
 }
 
-TEST(StoppedThreadsTest, NothingIsLostButWhatIsLost) {
+TEST(StoppedThreadsTest, LeakedObjectsAndNoOthersAreUnmarked) {
 #if TESTED_WITH_TSAN
   GTEST_SKIP() << "ThreadSanitizer delivers signals between operations, not in the middle of them";
 #elif TESTED_WITH_ASAN
@@ -240,8 +240,8 @@ TEST(StoppedThreadsTest, NothingIsLostButWhatIsLost) {
   Heap& heap = ExistingHeap();
   heap.registry.SetInheritance(256 << 10);
   ASSERT_TRUE(SetSamplePeriod(heap, 64 << 10));
-  // Hidden from the stack of whoever looks. Not such as begin a span, or what one word of its
-  // bitmap stands for: those addresses stand for themselves in the allocator's own frames.
+  // Hidden from the stack of the marking thread. Not the first object of a span, nor of a word of
+  // its bitmap: these addresses occur in the allocator's own frames.
   std::array<uintptr_t, kLost> hidden;
   std::vector<void*> others;
   for (size_t i = 0; i < kLost;) {
@@ -260,7 +260,7 @@ TEST(StoppedThreadsTest, NothingIsLostButWhatIsLost) {
   std::vector<std::thread> threads;
   for (int t = 0; t < kThreads; ++t) threads.emplace_back(&Work, 9500 + t);
   int settled = 0;
-  // How often each of the hidden ones was not seen.
+  // How often each hidden object was not found.
   std::array<int, kLost> missed = {};
   size_t stacks = 0;
   for (int round = 0; round < kRounds; ++round) {
@@ -286,8 +286,8 @@ TEST(StoppedThreadsTest, NothingIsLostButWhatIsLost) {
          kRounds, stacks);
   for (const int times : missed) printf(" %d", times);
   printf(" times\n");
-  // Some function of the allocator's may have the address of a neighbour's neighbour at hand. Where
-  // it leaves that on the stack of a thread that lives on, one object is held for as long.
+  // A function of the allocator may have computed the address of an adjacent object. If it leaves
+  // that on the stack of a thread that lives on, one object is held as long.
   std::sort(missed.begin(), missed.end());
   EXPECT_LE(std::accumulate(missed.begin(), missed.end() - 1, 0), settled / 10);
   EXPECT_GT(settled, kRounds * 3 / 4);

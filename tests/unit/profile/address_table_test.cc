@@ -11,13 +11,13 @@
 namespace tcmalloc {
 namespace {
 
-TEST(AddressTableTest, NumbersInTheOrderOfFirstSight) {
+TEST(AddressTableTest, NumbersInOrderOfFirstInsertion) {
   SystemVirtualMemory vm;
   AddressTable table(vm);
   std::map<uintptr_t, uint32_t> expected;
   SeededRandom random(11);
   for (int i = 0; i < 200'000; ++i) {
-    // Neighbours, as return addresses of a program are, and 0.
+    // Adjacent addresses, as return addresses of a program are, and 0.
     const uintptr_t address = random.Below(60'000);
     const auto [at, is_new] =
         expected.try_emplace(address, static_cast<uint32_t>(expected.size() + 1));
@@ -28,7 +28,7 @@ TEST(AddressTableTest, NumbersInTheOrderOfFirstSight) {
   EXPECT_GT(expected.size(), 50'000u);
 }
 
-TEST(AddressTableTest, ReturnsAllItsMemory) {
+TEST(AddressTableTest, FreesAllItsMemory) {
   FakeVirtualMemory vm;
   {
     AddressTable table(vm);
@@ -38,7 +38,7 @@ TEST(AddressTableTest, ReturnsAllItsMemory) {
   EXPECT_EQ(vm.mapped_bytes(), 0u);
 }
 
-TEST(AddressTableTest, StaysAsItIsWhenThereIsNoMemory) {
+TEST(AddressTableTest, FailedInsertionChangesNothing) {
   FakeVirtualMemory vm;
   AddressTable table(vm);
   vm.FailMap(1, FakeVirtualMemory::kForever);

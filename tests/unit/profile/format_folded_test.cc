@@ -16,15 +16,15 @@ std::string WrittenFolded(const Profile& profile, std::string_view maps) {
   return collector.text;
 }
 
-TEST(FoldedFormatTest, OutermostFirstInTermsOfTheFiles) {
+TEST(FoldedFormatTest, OutermostFrameFirstWithFileOffsets) {
   KnownProfile known(ProfileKind::kHeap);
-  // The second stack has nothing that is live.
+  // The second stack has no live objects.
   EXPECT_EQ(WrittenFolded(known.profile(), kMaps),
             "0xabb;/bin/the program+0x2344;/lib/a_b.so+0x2010 2040\n"
             "0xabb;/bin/the program+0x2344;/lib/a_b.so+0x2010 100000\n");
 }
 
-TEST(FoldedFormatTest, WhatWasAllocated) {
+TEST(FoldedFormatTest, AllocationsShowAllocatedBytes) {
   for (const ProfileKind kind : {ProfileKind::kAllocations, ProfileKind::kGrowth}) {
     KnownProfile known(kind);
     EXPECT_EQ(WrittenFolded(known.profile(), kMaps),
@@ -34,14 +34,14 @@ TEST(FoldedFormatTest, WhatWasAllocated) {
   }
 }
 
-TEST(FoldedFormatTest, AddressesWhereNoLibraryIsKnown) {
+TEST(FoldedFormatTest, AddressesWithoutLibraries) {
   KnownProfile known(ProfileKind::kPeakHeap);
   EXPECT_EQ(WrittenFolded(known.profile(), ""),
             "0xabb;0x12344;0x701010 2040\n"
             "0xabb;0x12344;0x701010 100000\n");
 }
 
-// What no stack is known of has no line: one without a frame would not be read.
+// An entry without a stack has no line: tools cannot read a line without a frame.
 TEST(FoldedFormatTest, NoLineWithoutAFrame) {
   KnownProfile known(ProfileKind::kHeap);
   ProfileEntry entry = known.profile().entries[0];

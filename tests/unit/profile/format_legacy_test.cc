@@ -32,7 +32,7 @@ TEST(LegacyFormatTest, CompleteHeap) {
                   .starts_with("heap profile: 3: 100096 [9: 100270] @ heapprofile\n2: 96 [5: "));
 }
 
-TEST(LegacyFormatTest, OfAllocationsBothFiguresAreWhatWasAllocated) {
+TEST(LegacyFormatTest, AllocationsRepeatTheAllocatedFigures) {
   KnownProfile known(ProfileKind::kAllocations);
   EXPECT_TRUE(WrittenText(known.profile())
                   .starts_with("heap profile: 9: 100270 [9: 100270] @ heap_v2/1000\n"
@@ -49,7 +49,7 @@ TEST(LegacyFormatTest, GrowthKeepsTheOrder) {
             "\nMAPPED_LIBRARIES:\n");
 }
 
-TEST(LegacyFormatTest, Nothing) {
+TEST(LegacyFormatTest, EmptyProfile) {
   EXPECT_EQ(WrittenText(Profile()),
             "heap profile: 0: 0 [0: 0] @ heapprofile\n\nMAPPED_LIBRARIES:\n");
 }
@@ -70,7 +70,7 @@ TEST(LegacyFormatTest, LongStacks) {
   EXPECT_NE(text.find("\n" + line + "\n" + line + "\n" + line + "\n"), std::string::npos);
 }
 
-TEST(LegacyFormatTest, StopsWhenItCannotWrite) {
+TEST(LegacyFormatTest, StopsAfterAFailedWrite) {
   KnownProfile known(ProfileKind::kHeap);
   std::vector<ProfileEntry> entries(100'000, known.profile().entries[0]);
   known.profile().entries = entries.data();

@@ -22,14 +22,14 @@ std::string WrittenProto(const Profile& profile, std::string_view maps = kMaps) 
   return collector.text;
 }
 
-// The only number of that field; 0 when it is not there.
+// The only number of that field; 0 when it is missing.
 uint64_t Only(std::string_view message, uint32_t number) {
   const std::vector<uint64_t> values = Numbers(message, number);
   EXPECT_LE(values.size(), 1u);
   return values.empty() ? 0 : values[0];
 }
 
-// The string whose number in the table stands in that field.
+// The string with the number in that field.
 std::string_view String(std::string_view profile, std::string_view message, uint32_t number) {
   const std::vector<std::string_view> table = Texts(profile, 6);
   const uint64_t index = Only(message, number);
@@ -49,7 +49,7 @@ std::vector<std::string> SampleTypes(std::string_view profile) {
   return types;
 }
 
-TEST(ProtoFormatTest, TypesOfHeaps) {
+TEST(ProtoFormatTest, ValueTypesOfHeapProfiles) {
   for (const ProfileKind kind : {ProfileKind::kHeap, ProfileKind::kPeakHeap}) {
     KnownProfile known(kind);
     const std::string text = WrittenProto(known.profile());
@@ -60,7 +60,7 @@ TEST(ProtoFormatTest, TypesOfHeaps) {
   }
 }
 
-TEST(ProtoFormatTest, TypesOfWhatWasAllocated) {
+TEST(ProtoFormatTest, ValueTypesOfAllocationProfiles) {
   for (const ProfileKind kind : {ProfileKind::kAllocations, ProfileKind::kGrowth}) {
     KnownProfile known(kind);
     const std::string text = WrittenProto(known.profile());
@@ -76,7 +76,7 @@ TEST(ProtoFormatTest, TimeAndPeriod) {
   EXPECT_EQ(Only(text, 10), 2'000'000'000u);
   EXPECT_EQ(TypeAndUnit(text, Texts(text, 11).at(0)), "space/bytes");
   EXPECT_EQ(Only(text, 12), 1000u);
-  // Everything was recorded.
+  // Every allocation was recorded.
   KnownProfile complete(ProfileKind::kHeap, 0);
   EXPECT_EQ(Only(WrittenProto(complete.profile()), 12), 1u);
 }
@@ -90,7 +90,7 @@ TEST(ProtoFormatTest, Mappings) {
   for (const std::string_view m : Texts(text, 3)) {
     mappings.emplace_back(Only(m, 1), Only(m, 2), Only(m, 3), Only(m, 4), String(text, m, 5),
                           String(text, m, 6));
-    // A reader that believed one of these would not look for names.
+    // Set, one of these would keep a reader from looking for names.
     for (uint32_t field = 7; field <= 10; ++field) EXPECT_TRUE(Numbers(m, field).empty());
   }
   const decltype(mappings) expected = {{1, 0x12000, 0x18000, 0x2000, "/bin/the program", ""},
@@ -99,10 +99,10 @@ TEST(ProtoFormatTest, Mappings) {
   EXPECT_EQ(Texts(text, 6).at(0), "");
 }
 
-TEST(ProtoFormatTest, TheProgramIsTheFirstMapping) {
+TEST(ProtoFormatTest, ProgramIsTheFirstMapping) {
   SystemVirtualMemory vm;
   MappedLibraries libraries(vm);
-  // Behind a library.
+  // After a library.
   char maps[200];
   const unsigned long long entry = ProgramEntry();
   snprintf(maps, sizeof(maps),
@@ -117,7 +117,7 @@ TEST(ProtoFormatTest, TheProgramIsTheFirstMapping) {
   EXPECT_EQ(String(text, Texts(text, 3)[1], 5), "/lib/below");
 }
 
-TEST(ProtoFormatTest, LocationsAreCallsAndKnowTheirMapping) {
+TEST(ProtoFormatTest, LocationsAreCallsInTheirMapping) {
   KnownProfile known(ProfileKind::kHeap);
   const std::string text = WrittenProto(known.profile());
   std::map<uint64_t, std::pair<uint64_t, uint64_t>> locations;
@@ -156,7 +156,7 @@ std::vector<WrittenSample> Samples(std::string_view text) {
   return samples;
 }
 
-TEST(ProtoFormatTest, SamplesOfHeaps) {
+TEST(ProtoFormatTest, SamplesOfHeapProfiles) {
   KnownProfile known(ProfileKind::kHeap);
   const std::vector<WrittenSample> expected = {{{1, 2, 3}, {100, 4800, 43, 2040}, 48},
                                                {{1, 2, 3}, {1, 100'000, 1, 100'000}, 100'000},
@@ -164,14 +164,14 @@ TEST(ProtoFormatTest, SamplesOfHeaps) {
   EXPECT_EQ(Samples(WrittenProto(known.profile())), expected);
 }
 
-TEST(ProtoFormatTest, SamplesOfWhatWasAllocated) {
+TEST(ProtoFormatTest, SamplesOfAllocationProfiles) {
   KnownProfile known(ProfileKind::kGrowth);
   const std::vector<WrittenSample> expected = {
       {{1, 2, 3}, {100, 4800}, 48}, {{1, 2, 3}, {1, 100'000}, 100'000}, {{4, 2}, {300, 3000}, 0}};
   EXPECT_EQ(Samples(WrittenProto(known.profile())), expected);
 }
 
-TEST(ProtoFormatTest, LabelsOfWhatIsGuessed) {
+TEST(ProtoFormatTest, LabelsOfGuessedStacks) {
   static constexpr uintptr_t kFrames[] = {0x701011};
   ProfileEntry entries[3];
   for (ProfileEntry& entry : entries) {
@@ -223,7 +223,7 @@ TEST(ProtoFormatTest, WithoutLibrariesThereAreNoMappings) {
   for (const std::string_view location : Texts(text, 4)) EXPECT_EQ(Only(location, 2), 0u);
 }
 
-TEST(ProtoFormatTest, SaysThatThereIsNoMemory) {
+TEST(ProtoFormatTest, WithoutMemory) {
   KnownProfile known(ProfileKind::kHeap);
   size_t failures = 0;
   for (size_t nth = 1;; ++nth) {
@@ -241,7 +241,7 @@ TEST(ProtoFormatTest, SaysThatThereIsNoMemory) {
   EXPECT_EQ(failures, 3u);  // the packer's, the table of addresses, the numbers of a stack
 }
 
-// A large profile takes time in proportion: a quadratic algorithm would not end.
+// Time is linear: a quadratic algorithm would not end.
 TEST(ProtoFormatTest, ManyEntries) {
   constexpr size_t kEntries = 200'000;
   std::vector<uintptr_t> frames(kEntries + 10);

@@ -37,7 +37,7 @@ struct Names {
   FunctionNames names;
 };
 
-TEST(FunctionNamesTest, OfTheProgramAndItsLibraries) {
+TEST(FunctionNamesTest, ProgramAndLibraries) {
   Names n;
   const uintptr_t own = AddressOf(&function_names_test_function);
   const uintptr_t hidden = AddressOf(&HiddenFunction);
@@ -48,7 +48,7 @@ TEST(FunctionNamesTest, OfTheProgramAndItsLibraries) {
   n.names.Resolve(n.libraries);
   std::string_view name;
   uintptr_t offset;
-  // The file's full table has functions that no other file may call, too.
+  // The file's full symbol table also has functions that no other file may call.
   ASSERT_TRUE(n.names.Find(own + 1, &name, &offset));
   EXPECT_EQ(name, "function_names_test_function");
   EXPECT_EQ(offset, 1u);
@@ -69,13 +69,13 @@ TEST(FunctionNamesTest, OfTheProgramAndItsLibraries) {
            static_cast<size_t>(own + 1 - library->image.bias));
   EXPECT_EQ(n.Written(own + 1), expected);
   EXPECT_EQ(n.Written(0x10), "0x10");
-  // Nothing is known of a function that nobody asked for, but the file is.
+  // For an address that was not added only the file is known.
   EXPECT_EQ(n.Written(own).substr(0, strlen(program)), program);
 }
 
-TEST(FunctionNamesTest, FromItsFirstByteToItsLast) {
+TEST(FunctionNamesTest, FirstToLastByteOfAFunction) {
   const auto start = reinterpret_cast<uintptr_t>(&lfind);
-  // How long it is says the dynamic linker.
+  // The dynamic linker says how long it is.
   Dl_info info;
   void* found = nullptr;
   ASSERT_NE(dladdr1(reinterpret_cast<void*>(start), &info, &found, RTLD_DL_SYMENT), 0);
@@ -102,8 +102,8 @@ TEST(FunctionNamesTest, FromItsFirstByteToItsLast) {
   }
 }
 
-// Without the file there is what the dynamic linker uses.
-TEST(FunctionNamesTest, TheDynamicTableSuffices) {
+// Without the file, the dynamic symbol table is used.
+TEST(FunctionNamesTest, DynamicSymbolTableSuffices) {
   Names n;
   const auto address = reinterpret_cast<uintptr_t>(&qsort);
   const MappedLibrary* const library = n.libraries.Find(address);
@@ -126,7 +126,7 @@ TEST(FunctionNamesTest, TheDynamicTableSuffices) {
     ForEachElfFunction(library->image_start, library->end, file, visitor);
     EXPECT_TRUE(found.has_name) << file;
   }
-  // What is no image has none.
+  // A mapping that is no image has no names.
   found.has_name = false;
   const auto nowhere = reinterpret_cast<uintptr_t>(&found);
   ForEachElfFunction(nowhere, nowhere + 4096, "", visitor);

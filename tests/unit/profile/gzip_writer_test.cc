@@ -31,7 +31,7 @@ std::string Packed(const std::string& text, size_t max_piece, SeededRandom* rand
   return collector.text;
 }
 
-// What the program gzip makes of it, which checks the checksum and the length, too.
+// Unpacked by the program gzip, which also checks the checksum and the length.
 std::string Unpacked(const std::string& packed) {
   char path[] = "/tmp/gzip_writer_test.XXXXXX";
   const int fd = mkstemp(path);
@@ -64,7 +64,7 @@ TEST(GzipWriterTest, ShortTexts) {
   ExpectRoundTrip(all + all, 100, &random);
 }
 
-// Every length of a repetition, at distances of every order.
+// Every length of a repetition, at distances of every magnitude.
 TEST(GzipWriterTest, RepetitionsOfAllLengthsAndDistances) {
   SeededRandom random(22);
   std::string text;
@@ -84,7 +84,7 @@ TEST(GzipWriterTest, RepetitionsOfAllLengthsAndDistances) {
   }
 }
 
-TEST(GzipWriterTest, TextsAroundTheSizesOfItsBuffers) {
+TEST(GzipWriterTest, TextsAroundBufferSizes) {
   SeededRandom random(23);
   for (const size_t around : {size_t{32} << 10, size_t{64} << 10, size_t{96} << 10}) {
     for (size_t size = around - 2; size <= around + 2; ++size) {
@@ -105,18 +105,18 @@ TEST(GzipWriterTest, LongTexts) {
   ExpectRoundTrip(zeroes, 200'000, &random);
 }
 
-TEST(GzipWriterTest, MakesTextShorter) {
+TEST(GzipWriterTest, CompressesText) {
   SeededRandom random(25);
   std::string text;
   for (int i = 0; i < 20'000; ++i) text += "frame " + std::to_string(random.Below(100)) + ";";
   EXPECT_LT(Packed(text, 1000, &random).size(), text.size() / 3);
-  // Not much longer where there is nothing to find.
+  // Not much longer without repetitions.
   std::string noise;
   while (noise.size() < 100'000) noise += static_cast<char>(random.Next());
   EXPECT_LT(Packed(noise, 1000, &random).size(), noise.size() * 17 / 16 + 100);
 }
 
-TEST(GzipWriterTest, SaysThatThereIsNoMemory) {
+TEST(GzipWriterTest, WithoutMemory) {
   FakeVirtualMemory vm;
   vm.FailMap(1);
   Collector collector;
@@ -126,7 +126,7 @@ TEST(GzipWriterTest, SaysThatThereIsNoMemory) {
   EXPECT_TRUE(collector.text.empty());
 }
 
-TEST(GzipWriterTest, WritesNothingMoreAfterAFailure) {
+TEST(GzipWriterTest, WritesNothingAfterAFailure) {
   SystemVirtualMemory vm;
   Collector collector;
   collector.limit = 20'000;

@@ -57,11 +57,11 @@ TEST(MappedLibrariesTest, KeepsExecutableMappingsThatHaveANameAndSkipsMalformedL
   const decltype(asked) expected_asked = {{0x1000, 0x4000}, {0x7000, 0x8000}, {0xc000, 0xd000}};
   EXPECT_EQ(asked, expected_asked);
   EXPECT_EQ(libraries.Find(0x2000)->image.bias, 0x1001u);
-  // Without its beginning: as if it were in one piece.
+  // Without its first mapping, address less bias is the file offset.
   EXPECT_EQ(libraries.Find(0x8000)->image.bias, 0x4000u);
 }
 
-TEST(MappedLibrariesTest, WhatIsNoImageIsAsIfItWereInOnePiece) {
+TEST(MappedLibrariesTest, UnreadImageHasFileOffsetsForAddresses) {
   SystemVirtualMemory vm;
   MappedLibraries libraries(vm);
   ASSERT_TRUE(libraries.Parse(kMaps, &AnswerNo));
@@ -98,7 +98,7 @@ TEST(MappedLibrariesTest, FindsByAddress) {
   EXPECT_EQ(libraries.Find(UINTPTR_MAX), nullptr);
 }
 
-TEST(MappedLibrariesTest, SaysThatThereIsNoMemory) {
+TEST(MappedLibrariesTest, WithoutMemory) {
   for (size_t nth = 1; nth <= 2; ++nth) {
     FakeVirtualMemory vm;
     vm.FailMap(nth, FakeVirtualMemory::kForever);
@@ -113,7 +113,7 @@ TEST(MappedLibrariesTest, SaysThatThereIsNoMemory) {
   EXPECT_EQ(vm.mapped_bytes(), 0u);
 }
 
-// The program and the C library, compared with what the dynamic linker says.
+// The program and the C library, compared with the dynamic linker's data.
 TEST(MappedLibrariesTest, ReadsThisProcess) {
   SystemVirtualMemory vm;
   MappedLibraries libraries(vm);

@@ -51,7 +51,7 @@ class ObjectTableTest : public testing::Test {
   ObjectTable::Traffic traffic_;
 };
 
-TEST_F(ObjectTableTest, CountsWhatIsInUse) {
+TEST_F(ObjectTableTest, CountsObjectsInUse) {
   Site* const a = SiteAt(1);
   Site* const b = SiteAt(2);
   EXPECT_TRUE(Insert(0x1000, a, 10));
@@ -61,7 +61,6 @@ TEST_F(ObjectTableTest, CountsWhatIsInUse) {
   EXPECT_FALSE(Remove(0x1000));
   EXPECT_FALSE(Remove(0x4000));
   EXPECT_EQ(objects_.num_objects(), 2u);
-  EXPECT_EQ(objects_.num_unknown(), 2u);
   EXPECT_EQ(traffic_.allocated_bytes, 30u);
   EXPECT_EQ(traffic_.freed_bytes, 10u);
   auto entries = Entries();
@@ -73,8 +72,8 @@ TEST_F(ObjectTableTest, CountsWhatIsInUse) {
   EXPECT_EQ(entries[2].allocated_bytes, 0u);
 }
 
-// Its free was missed: the address is in use again.
-TEST_F(ObjectTableTest, ASecondObjectAtAnAddressEndsTheFirst) {
+// Its free was not recorded: the address is in use again.
+TEST_F(ObjectTableTest, SecondObjectAtAnAddressFreesTheFirst) {
   EXPECT_TRUE(Insert(0x1000, SiteAt(1), 10));
   EXPECT_TRUE(Insert(0x1000, SiteAt(2), 20));
   EXPECT_EQ(objects_.num_objects(), 1u);
@@ -84,7 +83,7 @@ TEST_F(ObjectTableTest, ASecondObjectAtAnAddressEndsTheFirst) {
   EXPECT_EQ(traffic_.freed_bytes, 10u);
 }
 
-TEST_F(ObjectTableTest, ClearFreesAllAndGivesTheMemoryBack) {
+TEST_F(ObjectTableTest, ClearFreesAllObjectsAndMemory) {
   Site* const site = SiteAt(1);
   const size_t before = arena_.allocated_bytes();
   for (uintptr_t i = 1; i <= 100000; ++i) ASSERT_TRUE(Insert(i * 16, site, 7));
@@ -93,7 +92,6 @@ TEST_F(ObjectTableTest, ClearFreesAllAndGivesTheMemoryBack) {
   objects_.Clear();
   EXPECT_EQ(arena_.allocated_bytes(), before);
   EXPECT_EQ(objects_.num_objects(), 0u);
-  EXPECT_EQ(objects_.num_unknown(), 0u);
   EXPECT_EQ(Entries()[1].live_objects, 0u);
   EXPECT_EQ(Entries()[1].live_bytes, 0u);
   EXPECT_EQ(Entries()[1].allocated_objects, 100000u);
@@ -103,7 +101,7 @@ TEST_F(ObjectTableTest, ClearFreesAllAndGivesTheMemoryBack) {
   EXPECT_EQ(Entries()[1].allocated_objects, 1u);
 }
 
-// As the header says. Neighbours, as an allocator hands them out.
+// As the header says. Adjacent objects, as an allocator returns them.
 TEST_F(ObjectTableTest, BytesPerObject) {
   EXPECT_LE(ObjectTable::kBytesPerSlot, 8 + 2 * sizeof(void*));
   constexpr double kSlot = ObjectTable::kBytesPerSlot;
@@ -112,7 +110,7 @@ TEST_F(ObjectTableTest, BytesPerObject) {
   const uintptr_t kObjects = 1000000;
   for (uintptr_t i = 1; i <= kObjects; ++i) {
     ASSERT_TRUE(Insert(i * 32, site, 1));
-    // Parts grow at different moments; the first kilobytes are an exception.
+    // Shards grow at different moments; the first kilobytes are an exception.
     if (i < 100000 || (i & (i - 1)) != 0) continue;
     const double bytes = static_cast<double>(arena_.allocated_bytes() - before);
     EXPECT_LE(bytes / static_cast<double>(i), 2.83 * kSlot);
@@ -122,8 +120,8 @@ TEST_F(ObjectTableTest, BytesPerObject) {
   EXPECT_GE(bytes / static_cast<double>(kObjects), 1.3 * kSlot);
 }
 
-// Parts of more than a MiB each have mappings of their own.
-TEST_F(ObjectTableTest, OneLargePart) {
+// Shards of more than a MiB have mappings of their own.
+TEST_F(ObjectTableTest, OneLargeShard) {
   Site* const site = SiteAt(1);
   // Addresses whose products with the odd multiplier have the same first bits.
   constexpr uint64_t kMultiplier = 0x9e3779b97f4a7c15;
@@ -134,14 +132,13 @@ TEST_F(ObjectTableTest, OneLargePart) {
   for (const uintptr_t object : objects) ASSERT_TRUE(Insert(object, site, 1));
   for (const uintptr_t object : objects) ASSERT_TRUE(Remove(object)) << object;
   EXPECT_EQ(objects_.num_objects(), 0u);
-  EXPECT_EQ(objects_.num_unknown(), 0u);
   objects_.Clear();
 }
 
-TEST_F(ObjectTableTest, TrafficIsToldInPieces) {
-  objects_.SetQuietBytes(100);
+TEST_F(ObjectTableTest, TrafficIsReportedAboveTheThreshold) {
+  objects_.SetTrafficThreshold(100);
   Site* const site = SiteAt(1);
-  // The same address: the same part.
+  // The same address: the same shard.
   for (int i = 0; i < 10; ++i) {
     EXPECT_TRUE(Insert(0x1000, site, 10));
     EXPECT_TRUE(Remove(0x1000));
@@ -172,7 +169,7 @@ TEST_F(ObjectTableTest, WithoutMemory) {
   EXPECT_EQ(objects_.num_objects(), 0u);
 }
 
-// Random operations against a map. Few addresses, so that they meet.
+// Random operations compared with a map. Few addresses, so that they collide.
 TEST_F(ObjectTableTest, AgainstAModel) {
   constexpr uint64_t kSeed = 90210;
   SeededRandom random(kSeed);
@@ -182,7 +179,7 @@ TEST_F(ObjectTableTest, AgainstAModel) {
   std::map<uintptr_t, std::pair<size_t, size_t>> model;  // object: site, bytes
   std::map<uintptr_t, ProfileEntry> expected;
   for (int step = 0; step < 400000; ++step) {
-    // Sometimes many more are inserted than removed, sometimes the other way round.
+    // Phases with more insertions, and phases with more removals.
     const bool fills = (step / 20000) % 2 == 0;
     const uintptr_t object = 16 * (1 + random.Below(20000));
     if (random.Below(10) < (fills ? 8u : 2u)) {
@@ -222,8 +219,8 @@ TEST_F(ObjectTableTest, AgainstAModel) {
   EXPECT_EQ(objects_.num_objects(), 0u);
 }
 
-// Each thread has objects of its own, at sites that all share; one reads meanwhile, and finds no
-// site with less than nothing in use.
+// Each thread has its own objects, at sites that all share. One reads meanwhile, and finds no site
+// with negative figures.
 TEST_F(ObjectTableTest, ManyThreads) {
   constexpr int kThreads = 4;
   constexpr uintptr_t kObjects = 3000;

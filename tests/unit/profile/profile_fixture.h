@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the tests of the formats share: sinks, a reader of protocol buffers, and a known profile.
+// Shared by the tests of the formats: sinks, a reader of protocol buffers, and a known profile.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 
 namespace tcmalloc {
 
-// Keeps what it gets, and refuses what comes when it has `limit` bytes.
+// Keeps what it receives, up to `limit` bytes; refuses the rest.
 struct Collector {
   std::string text;
   size_t limit = SIZE_MAX;
@@ -37,7 +37,7 @@ struct Collector {
 struct ProtoField {
   uint32_t number = 0;
   uint64_t value = 0;     // of a number
-  std::string_view text;  // of anything else
+  std::string_view text;  // of other types
 };
 
 // A number at the front of `text`.
@@ -84,7 +84,7 @@ inline std::vector<ProtoField> ProtoFields(std::string_view text) {
   return fields;
 }
 
-// Those fields of a message that have one number: the numbers, or the texts.
+// The fields of a message with one number: as numbers, or as texts.
 inline std::vector<uint64_t> Numbers(std::string_view message, uint32_t number) {
   std::vector<uint64_t> values;
   for (const ProtoField& field : ProtoFields(message)) {

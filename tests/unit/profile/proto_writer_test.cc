@@ -10,7 +10,7 @@ TEST(ProtoWriterTest, EncodesNumbers) {
   Collector collector;
   ByteSink sink(&Collector::Take, &collector);
   ProtoWriter writer(&sink);
-  writer.Number(1, 0);  // not there
+  writer.Number(1, 0);  // not written
   writer.Number(1, 1);
   writer.Number(2, 127);
   writer.Number(15, 128);
@@ -22,7 +22,7 @@ TEST(ProtoWriterTest, EncodesNumbers) {
             "\x18\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"sv);
 }
 
-TEST(ProtoWriterTest, EncodesStringsAlsoEmptyOnes) {
+TEST(ProtoWriterTest, EncodesStringsAndEmptyStrings) {
   Collector collector;
   ByteSink sink(&Collector::Take, &collector);
   ProtoWriter writer(&sink);
@@ -34,7 +34,7 @@ TEST(ProtoWriterTest, EncodesStringsAlsoEmptyOnes) {
             "ab"sv);
 }
 
-TEST(ProtoWriterTest, AMessageHasItsLengthBeforeIt) {
+TEST(ProtoWriterTest, MessageIsPrecededByItsLength) {
   Collector collector;
   ByteSink sink(&Collector::Take, &collector);
   ProtoWriter writer(&sink);

@@ -15,7 +15,7 @@
 namespace tcmalloc {
 namespace {
 
-// Of a profile: objects by stack (one frame) and size.
+// A profile's objects by stack (one frame) and size.
 using Objects = std::map<std::pair<uintptr_t, size_t>, uint64_t>;
 
 class SampleTableTest : public ::testing::Test {
@@ -55,7 +55,7 @@ class SampleTableTest : public ::testing::Test {
   SampleTable table_{arena_};
 };
 
-TEST_F(SampleTableTest, StacksAreWholeAndWeightsAddUp) {
+TEST_F(SampleTableTest, StacksAreCompleteAndWeightsAddUp) {
   Add(1000, 64, 2.5, kMaxStackDepth);
   Add(1000, 64, 2.5, kMaxStackDepth);
   Add(1000, 64, 2.5, 0);
@@ -73,7 +73,7 @@ TEST_F(SampleTableTest, StacksAreWholeAndWeightsAddUp) {
   EXPECT_EQ(table_.GetTotals().bytes, 480u);
 }
 
-// Readers scale what was recorded by the period of the profile, so that has to be the samples'.
+// Readers scale the recorded figures by the profile's period, so it has to be the samples'.
 TEST_F(SampleTableTest, SeveralPeriods) {
   ProfileMemory profile;
   ASSERT_TRUE(table_.Snapshot(ProfileKind::kHeap, 1000, memory_, &profile));
@@ -91,8 +91,8 @@ TEST_F(SampleTableTest, SeveralPeriods) {
   EXPECT_EQ(profile.profile.entries[0].estimated_live_objects, 31);
 }
 
-// Against a model that keeps everything, with recordings that come and go.
-TEST_F(SampleTableTest, EveryKindIsWhatAModelHas) {
+// Compared with a model that keeps everything, with and without recordings.
+TEST_F(SampleTableTest, EveryKindAgreesWithAModel) {
   std::mt19937_64 random(20261122);
   std::vector<Sample*> live;
   Objects heap;
@@ -146,12 +146,12 @@ TEST_F(SampleTableTest, EveryKindIsWhatAModelHas) {
       ASSERT_EQ(table_.GetTotals().peak_bytes, peak_bytes);
     }
   }
-  // Memory is what the samples of the peak take, not what was ever sampled.
+  // Memory is that of the peak's samples, not of all samples ever taken.
   for (Sample* const sample : live) table_.Remove(sample);
   EXPECT_LT(arena_.allocated_bytes(), (peak_bytes / 8 + 100) * 128);
 }
 
-TEST_F(SampleTableTest, WithoutMemoryThereIsNoProfile) {
+TEST_F(SampleTableTest, NoProfileWithoutMemory) {
   FakeVirtualMemory no_memory;
   no_memory.FailMap(1);
   ProfileMemory profile;
@@ -159,7 +159,7 @@ TEST_F(SampleTableTest, WithoutMemoryThereIsNoProfile) {
   EXPECT_EQ(profile.profile.num_entries, 0u);
 }
 
-// What the sanitizers look at: threads that add and remove, and one that looks.
+// For the sanitizers: threads that add and remove, and one that reads.
 TEST_F(SampleTableTest, ManyThreads) {
   std::atomic<bool> done{false};
   std::thread looks([&] {

@@ -37,7 +37,7 @@ class SiteTableTest : public testing::Test {
   SiteTable sites_;
 };
 
-TEST_F(SiteTableTest, OneSiteForEachStack) {
+TEST_F(SiteTableTest, OneSitePerStack) {
   Site* const site = SiteOf({1, 2, 3});
   ASSERT_NE(site, nullptr);
   EXPECT_EQ(SiteOf({1, 2, 3}), site);
@@ -49,7 +49,7 @@ TEST_F(SiteTableTest, OneSiteForEachStack) {
   EXPECT_TRUE(Entries().empty()) << "nothing was allocated";
 }
 
-TEST_F(SiteTableTest, TheInnermostFramesOfDeepStacksCount) {
+TEST_F(SiteTableTest, DeepStacksAreCutToTheirInnermostFrames) {
   Stack deep(kTuning.heap_profiler.max_depth + 10, 5);
   Site* const site = SiteOf(deep);
   EXPECT_EQ(site->depth(), kTuning.heap_profiler.max_depth);
@@ -84,7 +84,7 @@ TEST_F(SiteTableTest, FiguresOfSessions) {
   EXPECT_EQ(entry.live_bytes, 1u);
 }
 
-TEST_F(SiteTableTest, ReadsNoMoreThanThereIsRoomFor) {
+TEST_F(SiteTableTest, ReadsAtMostMaxSites) {
   for (uintptr_t i = 1; i <= 10; ++i) SiteOf({i})->Allocated(1);
   std::array<ProfileEntry, 10> entries;
   EXPECT_EQ(sites_.Read(entries.data(), 4), 4u);

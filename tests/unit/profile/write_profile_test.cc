@@ -25,7 +25,7 @@ std::string Written(const Profile& profile, ProfileFormat format) {
   return collector.text;
 }
 
-TEST(WriteProfileTest, EachFormatIsWhatItIs) {
+TEST(WriteProfileTest, EveryFormatHasItsSignature) {
   KnownProfile known(ProfileKind::kHeap);
   EXPECT_TRUE(Written(known.profile(), ProfileFormat::kProto).starts_with("\x1f\x8b\x08"));
   const std::string text = Written(known.profile(), ProfileFormat::kLegacyText);
@@ -33,8 +33,8 @@ TEST(WriteProfileTest, EachFormatIsWhatItIs) {
   EXPECT_TRUE(Written(known.profile(), ProfileFormat::kFolded).ends_with(" 100000\n"));
 }
 
-// The line of the C library's code is there as the system has it.
-TEST(WriteProfileTest, TheTextEndsWithTheSystemsListOfMappings) {
+// The line of the C library's code is there as the system writes it.
+TEST(WriteProfileTest, LegacyTextEndsWithProcMaps) {
   KnownProfile known(ProfileKind::kHeap);
   const std::string text = Written(known.profile(), ProfileFormat::kLegacyText);
   std::ifstream maps("/proc/self/maps");
@@ -48,7 +48,7 @@ TEST(WriteProfileTest, TheTextEndsWithTheSystemsListOfMappings) {
   EXPECT_GT(found, 0u);
 }
 
-TEST(WriteProfileTest, ThisProgramsFunctionsAreInThisProgram) {
+TEST(WriteProfileTest, FramesAreResolvedInThisProgram) {
   const uintptr_t frame = reinterpret_cast<uintptr_t>(&Written) + 1;
   ProfileEntry entry;
   entry.frames = &frame;
@@ -61,7 +61,7 @@ TEST(WriteProfileTest, ThisProgramsFunctionsAreInThisProgram) {
   EXPECT_NE(text.find("profile_test+0x"), std::string::npos) << text;
 }
 
-// In a process that may open no file: the same without libraries.
+// In a process that may open no file: the same profile without libraries.
 TEST(WriteProfileTest, WithoutProc) {
   const int result = InChild([] {
     KnownProfile known(ProfileKind::kHeap);
@@ -81,7 +81,7 @@ TEST(WriteProfileTest, WithoutProc) {
   EXPECT_EQ(result, 0);
 }
 
-TEST(WriteProfileTest, AFailingSinkFailsIt) {
+TEST(WriteProfileTest, FailingSinkFails) {
   KnownProfile known(ProfileKind::kHeap);
   for (const ProfileFormat format : kFormats) {
     const std::string whole = Written(known.profile(), format);
@@ -108,7 +108,7 @@ TEST(WriteProfileTest, ToAFile) {
   unlink(path);
 }
 
-TEST(WriteProfileTest, AFileThatTakesNothingFailsIt) {
+TEST(WriteProfileTest, FullFileFails) {
   KnownProfile known(ProfileKind::kHeap);
   const int full = open("/dev/full", O_WRONLY);
   ASSERT_GE(full, 0);

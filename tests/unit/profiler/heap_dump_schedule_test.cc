@@ -20,7 +20,7 @@ class HeapDumpScheduleTest : public testing::Test {
   HeapDumpSchedule schedule;
 };
 
-TEST_F(HeapDumpScheduleTest, NothingIsDueWithoutIntervals) {
+TEST_F(HeapDumpScheduleTest, NoFileIsDueWithoutIntervals) {
   schedule.Begin({}, 1000);
   EXPECT_FALSE(schedule.Count(uint64_t{1} << 60, 0));
   EXPECT_FALSE(schedule.Count(0, uint64_t{1} << 60));
@@ -93,12 +93,12 @@ TEST_F(HeapDumpScheduleTest, SessionsForgetTraffic) {
   EXPECT_TRUE(schedule.Count(1, 0));
 }
 
-TEST_F(HeapDumpScheduleTest, QuietBytes) {
+TEST_F(HeapDumpScheduleTest, TrafficThreshold) {
   EXPECT_EQ((HeapDumpIntervals{.allocated_bytes = 32000, .freed_bytes = 0, .in_use_bytes = 16000})
-                .QuietBytes(10),
+                .TrafficThreshold(10),
             100u);
-  EXPECT_EQ(HeapDumpIntervals{.freed_bytes = 15}.QuietBytes(1), 0u);
-  EXPECT_EQ(HeapDumpIntervals{}.QuietBytes(1), UINT64_MAX / 16);
+  EXPECT_EQ(HeapDumpIntervals{.freed_bytes = 15}.TrafficThreshold(1), 0u);
+  EXPECT_EQ(HeapDumpIntervals{}.TrafficThreshold(1), UINT64_MAX / 16);
 }
 
 }  // namespace

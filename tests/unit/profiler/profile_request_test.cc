@@ -16,7 +16,7 @@ ProfileRequest Parsed(std::string_view text) {
   return request;
 }
 
-TEST(ProfileRequestTest, APathAlone) {
+TEST(ProfileRequestTest, PathOnly) {
   const ProfileRequest request = Parsed("/tmp/a");
   EXPECT_EQ(request.base, "/tmp/a");
   EXPECT_EQ(request.extension, ".heap");
@@ -47,7 +47,7 @@ TEST(ProfileRequestTest, Formats) {
   EXPECT_EQ(Parsed("a.txt").extension, ".heap");
 }
 
-TEST(ProfileRequestTest, Mistakes) {
+TEST(ProfileRequestTest, SyntaxErrors) {
   struct Case {
     const char* text;
     const char* wrong;

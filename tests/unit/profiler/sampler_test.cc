@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Samples of what is allocated through the entry points.
+// Samples of allocations through the entry points.
 #include "profiler/sampler.h"
 
 #include <gtest/gtest.h>
@@ -34,16 +34,16 @@ class SamplerTest : public ::testing::Test {
     const Span* const span = global_page_map.SpanOf(PageId::Containing(p));
     return span->state.load() == SpanState::kLarge && span->sample != nullptr;
   }
-  // All objects are sampled, as good as.
+  // Practically all objects are sampled.
   void SampleEverything() { SetSamplePeriod(heap_, 1); }
 
   Heap& heap_ = ExistingHeap();
   SampleTable::Totals before_;
 };
 
-// Small and large, aligned and zeroed, by every way in and out: a sample looks like any other
-// object, and is forgotten when it is freed.
-TEST_F(SamplerTest, SampledObjectsAreLikeOthers) {
+// Small and large, aligned and zeroed, by every way of allocation and free: a sample behaves like
+// any other object, and is dropped when it is freed.
+TEST_F(SamplerTest, SampledObjectsBehaveLikeOthers) {
   SampleEverything();
   for (const size_t size : {size_t{64}, size_t{1000}, size_t{1025}, size_t{20'000}, kMaxSmallSize,
                             kMaxSmallSize + 1, 3 * kMiB}) {
@@ -74,7 +74,7 @@ TEST_F(SamplerTest, SampledObjectsAreLikeOthers) {
   }
 }
 
-// An object that is resized is sampled as what it becomes, and only as that.
+// A resized object is sampled with its new size only.
 TEST_F(SamplerTest, Realloc) {
   SampleEverything();
   std::mt19937_64 random(20261122);
@@ -88,7 +88,7 @@ TEST_F(SamplerTest, Realloc) {
     ASSERT_TRUE(IsSampled(p)) << i;
     ASSERT_EQ(tc_malloc_size(p), AllocationSize(size, 1));
   }
-  // Without samples it is none afterwards.
+  // Without sampling it is no sample afterwards.
   SetSamplePeriod(heap_, 0);
   p = static_cast<char*>(tc_realloc(p, 10 * kMiB));
   EXPECT_EQ(Samples(), 0u);
@@ -96,8 +96,8 @@ TEST_F(SamplerTest, Realloc) {
   tc_free(p);
 }
 
-// What stays where it is when it is not sampled does so when it is, and stays what it is in the
-// profile: else objects would lose their samples by being resized.
+// An object that realloc leaves in place stays there when it is sampled, and stays a sample:
+// otherwise objects would lose their samples by realloc.
 TEST_F(SamplerTest, ReallocWithinTheClassKeepsTheSample) {
   SampleEverything();
   void* const p = tc_malloc(60);
@@ -110,7 +110,7 @@ TEST_F(SamplerTest, ReallocWithinTheClassKeepsTheSample) {
 }
 
 // A realloc that fails leaves the object in the profile.
-TEST_F(SamplerTest, AFailedReallocKeepsTheSample) {
+TEST_F(SamplerTest, FailedReallocKeepsTheSample) {
   SampleEverything();
   void* const p = tc_malloc(kMiB);
   SetMemoryLimit(heap_, LimitKind::kHard, 1);
@@ -122,8 +122,8 @@ TEST_F(SamplerTest, AFailedReallocKeepsTheSample) {
   tc_free(p);
 }
 
-// Sized frees of the wrong size are found in sampled objects, too.
-TEST_F(SamplerTest, WrongSizes) {
+// Sized frees of the wrong size are detected in sampled objects too.
+TEST_F(SamplerTest, WrongSizeIsDetected) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   SampleEverything();
   void* const p = tc_malloc(100);
@@ -132,8 +132,8 @@ TEST_F(SamplerTest, WrongSizes) {
   tc_free_sized(p, 100);
 }
 
-// A period takes effect in threads that were there before, at once, and ends so.
-TEST_F(SamplerTest, SwitchingReachesAllThreads) {
+// A period takes effect at once in existing threads, and so does its end.
+TEST_F(SamplerTest, PeriodChangesReachAllThreads) {
   std::atomic<int> stage{0};
   std::atomic<int> waiting{0};
   std::vector<std::thread> threads;
@@ -168,9 +168,9 @@ TEST_F(SamplerTest, SwitchingReachesAllThreads) {
   EXPECT_EQ(Samples(), 0u);
 }
 
-// What threads allocate and free at random: the estimate is what is in use, within three standard
-// errors; and nothing is left in the end.
-TEST_F(SamplerTest, TheEstimateIsWhatIsInUse) {
+// Threads allocate and free at random: the estimate is what is in use, within three standard
+// errors, and nothing is left in the end.
+TEST_F(SamplerTest, EstimateMatchesMemoryInUse) {
   constexpr size_t kPeriod = 16384;
   constexpr int kThreads = 4;
   SetSamplePeriod(heap_, kPeriod);
@@ -225,7 +225,7 @@ TEST_F(SamplerTest, TheEstimateIsWhatIsInUse) {
   EXPECT_EQ(Samples(), 0u);
 }
 
-TEST_F(SamplerTest, WhatWasAllocatedSince) {
+TEST_F(SamplerTest, AllocationsSinceBegin) {
   void* const older = tc_malloc(kMiB);
   SampleEverything();
   void* const kept = tc_malloc(2 * kMiB);
