@@ -15,12 +15,12 @@
 namespace tcmalloc {
 namespace {
 
-// Version 1 says "none" with the largest number of pages that it can count.
-constexpr uint64_t kLeastThatIsNone = uint64_t{1} << 60;
+// Version 1 expresses "no limit" by its largest count of pages.
+constexpr uint64_t kUnlimitedFrom = uint64_t{1} << 60;
 
 bool IsOctal(char c) { return c >= '0' && c <= '7'; }
 
-// Takes the first character of a name off `text`, a field of mountinfo, which is not empty.
+// Removes the first character of a name from `text`, a non-empty field of mountinfo.
 char TakeUnescaped(std::string_view* text) {
   const std::string_view t = *text;
   if (t.size() >= 4 && t[0] == '\\' && t[1] <= '3' && IsOctal(t[1]) && IsOctal(t[2]) &&
@@ -39,8 +39,8 @@ void WriteUnescaped(std::string_view text, TextWriter* out) {
   }
 }
 
-// Takes the directory that `escaped` stands for off the front of `path`; false when it is not
-// there.
+// Removes the directory that `escaped` denotes from the front of `path`; false when `path` does not
+// begin with it.
 bool TakeDirectory(std::string_view escaped, std::string_view* path) {
   std::string_view rest = *path;
   while (!escaped.empty()) {
@@ -52,7 +52,7 @@ bool TakeDirectory(std::string_view escaped, std::string_view* path) {
   return true;
 }
 
-// Goes up somewhere: it names no directory that could be found by appending.
+// A path that goes up, with "..", names no directory below the mount.
 bool GoesUp(std::string_view path) {
   while (!path.empty()) {
     if (TakeField(&path, '/') == "..") return true;
@@ -60,8 +60,8 @@ bool GoesUp(std::string_view path) {
   return false;
 }
 
-// What of the name of the group `path` is below the mount: nothing for the mount's own. False when
-// the group is not in it.
+// The part of the group's path below the mount; empty for the mount's own group. False when the
+// group is not in the mount.
 bool FindBelow(const CgroupMount& mount, std::string_view path, std::string_view* below) {
   const bool is_root = path == "/";
   *below = is_root ? std::string_view() : path;
@@ -69,7 +69,7 @@ bool FindBelow(const CgroupMount& mount, std::string_view path, std::string_view
   return !GoesUp(*below);
 }
 
-// One walk, with its buffers.
+// One search, with its buffers.
 class Walk {
  public:
   Walk(std::string_view root, SeeCgroupDirectory see, void* context)
@@ -123,11 +123,11 @@ class Walk {
   const std::string_view root_;
   const SeeCgroupDirectory see_;
   void* const context_;
-  bool knows_groups_ = false;  // the first of the two lists has been read
+  bool knows_groups_ = false;  // /proc/self/cgroup has been read
   char paths_[2][kMaxPath];
   TextWriter memberships_[2] = {TextWriter(paths_[0], kMaxPath), TextWriter(paths_[1], kMaxPath)};
   char path_[3 * kMaxPath];
-  // Lines that are too long are left out: those of interest are not.
+  // Longer lines are omitted; none of those that matter is longer.
   LineReader<3 * kMaxPath> lines_;
 };
 
@@ -136,8 +136,8 @@ struct Limits {
   bool failed = false;
 };
 
-// A file of the directory whose name is the first `length` characters of the path. The root of a
-// hierarchy has none.
+// Reads a file in the directory that is the first `length` characters of the path. The root of a
+// hierarchy has no such file.
 void SeeLimit(const CgroupDirectory& directory, size_t length, std::string_view name,
               Limits* limits) {
   memcpy(directory.path + length, name.data(), name.size());
@@ -154,7 +154,7 @@ void SeeLimit(const CgroupDirectory& directory, size_t length, std::string_view 
   }
 }
 
-// Those of the directory and of those above it up to the mount.
+// Reads the limits of the directory and of its ancestors up to the mount.
 void SeeLimits(const CgroupDirectory& directory, void* context) {
   Limits* const limits = static_cast<Limits*>(context);
   for (size_t length = directory.length;;) {
@@ -224,11 +224,11 @@ bool ParseCgroupLimit(std::string_view text, uint64_t* limit) {
   if (!IsDigits(text)) return false;
   uint64_t value = 0;
   for (const char c : text) {
-    // Far from overflow: the next digit is the last one that could matter.
-    if (value >= kLeastThatIsNone) break;
+    // The next digit cannot overflow, and any further one cannot matter.
+    if (value >= kUnlimitedFrom) break;
     value = value * 10 + static_cast<uint64_t>(c - '0');
   }
-  *limit = value >= kLeastThatIsNone ? kNoCgroupLimit : value;
+  *limit = value >= kUnlimitedFrom ? kNoCgroupLimit : value;
   return true;
 }
 

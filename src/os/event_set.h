@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// EventSet: several descriptors and an alarm behind one descriptor (Linux: epoll and timerfd), on
+// EventSet: several descriptors and an alarm in one descriptor (Linux: epoll and timerfd), on
 // which poll, epoll or select can wait. The owner of a descriptor adds and closes it. The set's own
 // are close-on-exec and have high numbers (os/high_descriptor.h).
 //

@@ -12,12 +12,12 @@
 namespace tcmalloc {
 namespace {
 
-// Of the files that are read here none has a line of interest that is longer.
+// All lines that are needed from these files are shorter.
 using Lines = LineReader<128>;
 
 struct CgroupFigures {
-  std::string_view name;      // what is looked for
-  std::string_view own_name;  // what will do instead
+  std::string_view name;      // the wanted figure
+  std::string_view own_name;  // used if the wanted one is missing
   std::optional<uint64_t> value;
   std::optional<uint64_t> own_value;
 };
@@ -72,7 +72,7 @@ bool ParseProcessMemory(std::string_view statm, uint64_t page_bytes, ProcessMemo
   if (!TakeNumber(&statm, &shared) || !statm.starts_with(' ')) return false;
   // More pages than any address space has.
   if (resident >> 44 != 0) return false;
-  // The counters are not read at one moment.
+  // The counters are not read at the same moment.
   memory->resident_bytes = resident * page_bytes;
   memory->anonymous_bytes = resident > shared ? (resident - shared) * page_bytes : 0;
   return true;
@@ -116,7 +116,7 @@ std::optional<uint64_t> ReadCgroupAnonymousBytes(CgroupVersion version,
   const ErrnoKeeper keeper;
   if (directory.empty()) return std::nullopt;
   const FilePath path(directory, "/memory.stat");
-  // Version 1 has the group's own figures first, then those that contain the groups below it.
+  // Version 1 lists the group's own figures first, then those that include its descendants.
   CgroupFigures figures;
   if (version == CgroupVersion::kV1) {
     figures.name = "total_rss";

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Probes at which a tracer outside the process can stop the process or run a kernel program:
 //
-//   otel_memory:alloc(object, bytes, weight)   a sampled allocation, and the bytes that it represents
+//   otel_memory:alloc(object, bytes, weight)   a sampled allocation, and the bytes it represents
 //   otel_memory:free(object)                   a sampled object is freed
 //
 // Names and arguments are those that open-telemetry's memory profiler expects. A probe is an

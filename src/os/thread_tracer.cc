@@ -27,7 +27,7 @@ int64_t Nanoseconds() {
   return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 
-// A ptrace request that reads nothing from the thread: 0 or an errno.
+// A ptrace request that reads nothing from the thread. Returns 0 or an errno.
 int Ptrace(long request, int thread_id, long data) {
   return syscall(SYS_ptrace, request, thread_id, nullptr, data) == 0 ? 0 : errno;
 }
@@ -53,7 +53,7 @@ bool ThreadTracer::StopAll(int list) {
   }
 }
 
-// The numbers in the list of another process namespace would mean other tasks here.
+// The ids in the list of another process namespace would belong to other tasks here.
 bool ThreadTracer::ListsCaller() {
   bool lists_caller = false;
   const int error = ForEachThread(list_, [&](int id) {
@@ -74,11 +74,10 @@ bool ThreadTracer::AskAll() {
   return asked;
 }
 
-// The list alone does not tell: the system silently cuts it short where a thread ends meanwhile,
-// and a thread that this one has started would be in the part that is missing. But the system also
-// counts threads. Neither the stopped threads nor the caller end or start others, so each of them
-// counts. When the count equals their number, there is no other thread, and nobody who could start
-// one.
+// The list alone is not enough: the kernel silently cuts it off where a thread ends during the
+// read, and a thread that this one started could be in the missing part. But the kernel also counts
+// threads. Neither the stopped threads nor the caller end or start others, so each of them counts.
+// When the count equals their number, there is no other thread, and none that could start one.
 bool ThreadTracer::HasAll(bool* all) {
   uint64_t expected = 1;
   for (const Tracee& tracee : tracees_) expected += tracee.state == State::kStopped ? 1 : 0;
@@ -117,7 +116,7 @@ bool ThreadTracer::ReadRegisters(const StoppedThread& caller) {
                                   .num_registers = registers.num_words};
     if (!threads_.Push(thread)) return fail();
   }
-  // The array of words grows no more: set the pointers into it.
+  // The array of words has its final address now: set the pointers into it.
   const uintptr_t* words = words_.data();
   for (StoppedThread& thread : threads_) {
     if (thread.is_caller) continue;
@@ -127,7 +126,7 @@ bool ThreadTracer::ReadRegisters(const StoppedThread& caller) {
   return true;
 }
 
-void ThreadTracer::LetGo() {
+void ThreadTracer::ResumeAll() {
   for (Tracee& tracee : tracees_) {
     if (tracee.state != State::kStopped) continue;
     static_cast<void>(Ptrace(kDetach, tracee.id, tracee.signal));
@@ -166,7 +165,7 @@ bool ThreadTracer::Ask(int id) {
   if (tracee == nullptr) return false;
   // ESRCH: it is ending; WaitFor will see that.
   static_cast<void>(Ptrace(kInterrupt, id, 0));
-  // Since the list was made, the number may have become that of a thread of another process.
+  // The id may have become that of another process's thread since the list was made.
   if (syscall(SYS_tgkill, process_.id, id, 0) != 0 && errno == ESRCH) {
     if (!AwaitStop(tracee)) return false;
     static_cast<void>(Ptrace(kDetach, id, tracee->signal));
@@ -192,8 +191,8 @@ bool ThreadTracer::AwaitStop(Tracee* tracee) {
   return !stuck || Fail(StopOutcome::kNotInTime, ETIMEDOUT);
 }
 
-// Polls, because the task itself has to see when a thread waits in the kernel. And the first thread
-// of the process, if it ends now, can be waited for only after all others have ended.
+// Polls, because the task itself must notice that a thread sleeps in the kernel. Also, if the first
+// thread of the process ends now, wait4 returns it only after all others have ended.
 bool ThreadTracer::WaitFor(Tracee* tracee) {
   const bool may_hang = tracee->id == process_.id;
   int64_t next_look_ns = Nanoseconds() + kTuning.leak_check.stuck_ns;
@@ -205,8 +204,8 @@ bool ThreadTracer::WaitFor(Tracee* tracee) {
         tracee->state = State::kEnded;
         return true;
       }
-      // It may have stopped because it was about to receive a signal: it receives that when it goes
-      // on.
+      // A thread that stopped because it was about to receive a signal receives it when it is
+      // resumed.
       tracee->state = State::kStopped;
       tracee->signal = status >> 16 == kEventStop ? 0 : WSTOPSIG(status);
       return true;
@@ -229,7 +228,7 @@ bool ThreadTracer::WaitFor(Tracee* tracee) {
     if (round < kTuning.leak_check.yields) {
       syscall(SYS_sched_yield);
     } else {
-      const struct {  // as the system call has it, also where time_t is longer
+      const struct {  // the system call's layout, even where time_t is longer
         long seconds;
         long nanoseconds;
       } pause = {0, kTuning.leak_check.pause_ns};

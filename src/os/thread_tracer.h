@@ -41,7 +41,7 @@ class ThreadTracer {
   // becomes the first of threads().
   bool ReadRegisters(const StoppedThread& caller);
   // Resumes all threads.
-  void LetGo();
+  void ResumeAll();
 
   const MappedArray<StoppedThread>& threads() const { return threads_; }
   // Why a function returned false. kTaskDied: the caller's patience has ended.

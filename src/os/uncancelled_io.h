@@ -46,7 +46,8 @@ inline int CreateNew(const char* path) {
   return static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, kFlags, 0664));
 }
 
-// Appends, each write in one piece. Creates a missing file with the permissions that the umask allows.
+// Appends, each write in one piece. Creates a missing file with the permissions that the umask
+// allows.
 inline int OpenForAppending(const char* path) {
   constexpr int kFlags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC;
   return static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, kFlags, 0664));

@@ -54,7 +54,7 @@ TEST(NearNameTest, EditDistanceOfRandomNames) {
   }
 }
 
-TEST(NearNameTest, OneWord) {
+TEST(NearNameTest, DifferByOneWord) {
   EXPECT_TRUE(DifferByOneWord("HEAP_PROFILE_INTERVAL", "HEAP_PROFILE_TIME_INTERVAL"));
   EXPECT_TRUE(DifferByOneWord("TCMALLOC_HEAP_LIMIT", "TCMALLOC_HEAP_LIMIT_MB"));
   EXPECT_TRUE(DifferByOneWord("TCMALLOC_BACKGROUND_THREAD", "TCMALLOC_BACKGROUND"));
@@ -69,7 +69,7 @@ TEST(NearNameTest, OneWord) {
   EXPECT_FALSE(DifferByOneWord("", "SOFT"));
 }
 
-TEST(NearNameTest, Near) {
+TEST(NearNameTest, IsNearName) {
   EXPECT_TRUE(IsNearName("MALLOCSTAT", "MALLOCSTATS"));
   EXPECT_TRUE(IsNearName("MALLOC_STATS", "MALLOCSTATS"));
   EXPECT_TRUE(IsNearName("HEAP_PROFILE_SIGNAL", "HEAPPROFILESIGNAL"));
