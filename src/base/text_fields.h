@@ -40,8 +40,8 @@ constexpr bool IsDigits(std::string_view text) {
   return !text.empty();
 }
 
-// Removes the decimal digits at the front of `text`. False when there are none, or for more than 64
-// bits.
+// Removes the decimal digits at the front of `text`. False when there are none, or for more than
+// 64 bits.
 constexpr bool TakeNumber(std::string_view* text, uint64_t* value) {
   uint64_t number = 0;
   size_t length = 0;

@@ -129,11 +129,11 @@ struct Tuning {
   // How many bytes all bins of a thread claim together (cache/cache_budget.h). After the TCMalloc
   // document except for max_step_bytes.
   struct CacheBudget {
-    // The first limit of a new cache. 256 KiB: containers 5 to 9 % slower (decision 0009). Range:
-    // 16 KiB to 1 MiB.
+    // The limit of a new cache. 256 KiB: containers 5 to 9 % slower (decision 0009). Range: 16 KiB
+    // to 1 MiB.
     size_t initial_bytes = 64_KiB;
-    // The unit of all changes: the bytes stolen from another cache, and the smallest raise. Range:
-    // 16 KiB to 1 MiB.
+    // The unit of all changes: bytes stolen at once, and the smallest raise. Range: 16 KiB to
+    // 1 MiB.
     size_t step_bytes = 64_KiB;
     // The largest raise. Unclaimed bytes are given out in steps of half the limit, up to this.
     // rptest: 170 collections with steps of step_bytes, 31 with these, 120 to 106 million
@@ -142,16 +142,14 @@ struct Tuning {
     // What all caches may claim together, a soft limit: the default of
     // TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES. Range: 512 KiB to 1 GiB.
     size_t total_bytes = 32_MiB;
-    // When an equal share of the total is less than this, no limit is lowered below it. A higher
-    // value would strand a gigabyte in 2,000 threads (decision 0009). Range: initial_bytes to 1
-    // MiB.
+    // When an equal share of the total is less than this, no limit is lowered below it. More would
+    // strand a gigabyte in 2,000 threads (decision 0009). Range: initial_bytes to 1 MiB.
     size_t min_per_cache_bytes = 64_KiB;
     // How many other caches are tried for a step when all bytes are claimed. Range: 1 to 100.
     int max_candidates = 10;
   } cache_budget;
 
-  // Creation, inheritance and idleness of thread caches (cache/registry.h,
-  // runtime/current_thread.h).
+  // Creation, inheritance and idleness (cache/registry.h, runtime/current_thread.h).
   struct ThreadCaches {
     // Frees by a thread that allocates nothing, before it gets a cache. Receiving a message or two
     // does not justify a cache. Not measured. Range: 0 to 200.
@@ -204,26 +202,25 @@ struct Tuning {
   // Where spans lie in the address space (page/near_run.h, page/space_policy.h).
   struct Placement {
     // Lengths of the runs of pages that hold the spans of one shard; longer in larger heaps. A CPU
-    // prefetches past the end of a span, into memory in which another CPU works: two threads took 6
-    // ns for each cache line with blocks of 32 KiB, 3.6 with 64 KiB, 1.9 with 256 KiB or more. The
-    // end of a run wastes a few pages: with 256 KiB 1 to 2 % of a heap of 800 MiB, with 1 MiB 0.3 %
-    // (decision 0010). Ranges: 64 KiB to 2 MiB; powers of two.
+    // prefetches past the end of a span, into memory in which another CPU works: two threads took
+    // 6 ns for each cache line with blocks of 32 KiB, 3.6 with 64 KiB, 1.9 with 256 KiB or more.
+    // The end of a run wastes a few pages: with 256 KiB 1 to 2 % of a heap of 800 MiB, with 1 MiB
+    // 0.3 % (decision 0010). Ranges: 64 KiB to 2 MiB; powers of two.
     Length min_near_run = Length::ForBytes(256_KiB);
     Length max_near_run = Length::ForBytes(1_MiB);
-    // The current runs of all shards are together at most this part of the memory in use. Range: 4
-    // to 256.
+    // The current runs of all shards take at most this part of the memory in use. Range: 4 to 256.
     size_t near_runs_part = 16;
     // Large objects take the tightest place, to save address space, where the heap exceeds the most
     // that was ever in use by more than spare_space plus spare_space_part of that most. spare_space
     // is one growth of the greatest length. With 128 MiB, heaps of 500 MiB take more than 1.25
     // times what best fit takes. Always: 1.4 times the page faults where buffers of 64 KiB to 4 MiB
-    // are replaced; never: up to 1.5 times the address space (decision 0030). Ranges: 0 to 1 GiB; 1
-    // to 256.
+    // are replaced; never: up to 1.5 times the address space (decision 0030). Ranges: 0 to 1 GiB;
+    // 1 to 256.
     Length spare_space = Length::ForBytes(64_MiB);
     size_t spare_space_part = 16;
     // Free spans of up to this length are in one list for each length, longer ones in a tree.
-    // Statistics count the listed ones by length. Not measured. Range: span_cache.max_pages to
-    // 1024; a multiple of 64.
+    // Statistics count the listed ones by length. Not measured. Range:
+    // span_cache.max_pages to 1024; a multiple of 64.
     size_t max_listed_pages = 128;
   } placement;
 
@@ -248,8 +245,8 @@ struct Tuning {
     // A huge object fills half of a hugepage or more. Where the heap grows for one, threshold /
     // early_part is enough for hugepages: page faults of the buffers program 8,700 to 2,605. From
     // 256 KiB on it cost Python 1.3 MiB (decision 0014). realloc moves the pages of a huge object
-    // instead of copying it: a move takes about 10 us, like copying 32 KiB into fresh memory or 256
-    // KiB into hugepages (Linux 6.18, x86), but the number of moves is limited
+    // instead of copying it: a move takes about 10 us, like copying 32 KiB into fresh memory or
+    // 256 KiB into hugepages (Linux 6.18, x86), but the number of moves is limited
     // (reallocation.max_moves). Range: 256 KiB to 2 MiB.
     Length huge_object = Length::ForBytes(1_MiB);
     // See huge_object. Range: 1 to 16.
@@ -257,9 +254,9 @@ struct Tuning {
     // How many free spans of equal length are compared to find the one in the fullest hugepage. Not
     // measured. Range: 1 to 64.
     size_t equals_looked_at = 8;
-    // After a hugepage was split, the heap advises the OS against hugepages in this much memory
-    // around it. Each piece of advice may cost two mappings. Not measured. Range: 2 MiB to 1 GiB; a
-    // power of two.
+    // After splitting a hugepage, the heap advises the OS against hugepages in this much memory
+    // around it. Each advice may cost two mappings. Not measured. Range: 2 MiB to 1 GiB; a power of
+    // two.
     Length stopped_at_once = Length::ForBytes(64_MiB);
     // A new span is pre-faulted if its class has this many spans in its shard already: it will be
     // used whole. Most classes of a program have one span, which is almost empty. Peak of perl
@@ -268,8 +265,8 @@ struct Tuning {
     size_t spans_before_populating = 8;
     // Length of one pre-fault outside of hugepages: populate_part of the memory in use, since up to
     // one step may stay unused, at most max_populate; below min_populate none. A page of 4 KiB
-    // costs 1.5 us when touched, 1.25 us as part of 256 KiB (decision 0014). Ranges: 8 KiB to 2
-    // MiB, powers of two; 16 to 1024.
+    // costs 1.5 us when touched, 1.25 us as part of 256 KiB (decision 0014). Ranges:
+    // 8 KiB to 2 MiB, powers of two; 16 to 1024.
     Length min_populate = Length::ForBytes(16_KiB);
     Length max_populate = Length::ForBytes(256_KiB);
     size_t populate_part = 64;
@@ -298,8 +295,8 @@ struct Tuning {
     int64_t memory_ms = 4000;
     // How many windows memory_ms is divided into. Not measured. Range: 2 to 64.
     size_t windows = 8;
-    // How fast free memory beyond the peak is released, times the rate (decision 0014). Range: 16
-    // MiB to 1 GiB.
+    // How fast free memory beyond the peak is released, times the rate (decision 0014). Range:
+    // 16 MiB to 1 GiB.
     size_t bytes_per_second = 512_MiB;
     // Ignore a smaller excess. Not measured. Range: 0 to 64 MiB.
     Length slack = Length::ForBytes(512_KiB);
@@ -316,8 +313,8 @@ struct Tuning {
     size_t max_refusals = 64;
     // Free spans that are compared to choose one to release. Not measured. Range: 1 to 256.
     size_t spans_looked_at = 16;
-    // Refused spans that become free again under one hold of the lock. Not measured. Range: 1 to
-    // 1000.
+    // Refused spans that become free again under one hold of the lock. Not measured. Range:
+    // 1 to 1000.
     size_t restored_at_once = 64;
   } release;
 
@@ -330,8 +327,7 @@ struct Tuning {
     // A thread that was away for this long does not need the objects in its cache (decision 0014).
     // Range: idle_ms to 60,000.
     int64_t flush_ms = 1000;
-    // The longest time of one idle release, however long the thread was away. Range: 100 to
-    // 100,000.
+    // The longest idle release, however long the thread was away. Range: 100 to 100,000.
     int64_t max_budget_us = 20'000;
     // Bytes that a busy thread allocates between two checks: from the least, doubled each time, up
     // to the most or to max_interval_objects times the size of the object at which the check was
@@ -342,9 +338,8 @@ struct Tuning {
     size_t min_interval_bytes = 4_KiB;
     size_t max_interval_bytes = 64_KiB;
     size_t max_interval_objects = 64;
-    // A free on the slow path returns a batch of small objects. One in this many requests an idle
-    // release, and so does each that returned much to the page heap. Not measured. Range: 1 to
-    // 1000.
+    // A free on the slow path returns a batch. One in this many requests an idle release, and so
+    // does each that returned much to the page heap. Not measured. Range: 1 to 1000.
     uint32_t frees_per_alarm = 64;
     // The shortest time between two requests to all threads, and how long idle releases go on. Not
     // measured. Range: 100 to 60,000.
@@ -377,9 +372,8 @@ struct Tuning {
     // that was released, before it fails. Other threads make progress meanwhile, but an allocation
     // larger than theirs could try forever. Not measured. Range: 1 to 10,000.
     size_t max_times_taken = 100;
-    // How often the limit of the control group is read again, since a container may be resized
-    // while it runs. A person who watches should see the effect. Not measured. Range: 100 to
-    // 60,000.
+    // How often the control group's limit is read again: a container may be resized, and a person
+    // who watches should see the effect. Not measured. Range: 100 to 60,000.
     int64_t cgroup_reread_ms = 5000;
   } limits;
 
@@ -418,8 +412,7 @@ struct Tuning {
     size_t reserved_at_once_bytes = 2_MiB;
     // Random file names to try: another process may have taken one. Range: 1 to 10,000.
     int name_tries = 100;
-    // The lowest number of a library's descriptor: programs do not expect their own there. Range: 3
-    // to 1000.
+    // The lowest number of the library's descriptors, where programs expect none. Range: 3 to 1000.
     int first_descriptor = 512;
   } backing_files;
 
@@ -466,9 +459,8 @@ struct Tuning {
     // The longest expected frame: an address farther from the stack pointer is not read. Not
     // measured. Range: 1 MiB to 1 GiB.
     uintptr_t max_frame_bytes = 64_MiB;
-    // The same for frames that are walked by cached rules without a check that memory is readable:
-    // a wrong register leads anywhere. Longer frames are rare. Range: 512 to 4096, the smallest
-    // page.
+    // The same for frames walked by cached rules without a check that memory is readable: a wrong
+    // register leads anywhere. Longer frames are rare. Range: 512 to 4096, the smallest page.
     uintptr_t max_simple_frame_bytes = 2048;
   } stack_traces;
 
@@ -489,8 +481,7 @@ struct Tuning {
   // The leak checker (leak/check.h), and the world stop (os/world_stop.h).
   struct LeakCheck {
     // Defaults of HEAP_CHECK_MAX_LEAKS, HEAP_CHECK_MAX_POINTER_OFFSET and
-    // HEAP_CHECK_POINTER_SOURCE_ALIGNMENT, as in gperftools. Range: the alignment is a power of
-    // two.
+    // HEAP_CHECK_POINTER_SOURCE_ALIGNMENT, as in gperftools. The alignment is a power of two.
     uint64_t max_leaks = 20;
     int64_t max_pointer_offset_bytes = 1024;
     size_t pointer_source_alignment = 8;
@@ -518,8 +509,8 @@ struct Tuning {
     // pauses. Ranges: 0 to 1000; 1 us to 1 ms.
     int yields = 20;
     long pause_ns = 50'000;
-    // How often the checker looks whether its task has died or waits: neither wakes it. Range: 1 to
-    // 1000 ms.
+    // How often the checker looks whether its task has died or waits: neither wakes it. Range:
+    // 1 to 1000 ms.
     int64_t look_at_task_ns = 20'000'000;
 
     // Shorter pieces of roots are read without asking whether their pages are backed: reading them
@@ -533,9 +524,8 @@ struct Tuning {
     // object, 372 ns without, while the program's own walk along the list took 250 ns (64-byte
     // objects, Xeon at 2.8 GHz). Range: 64 to 4096.
     size_t cached_objects = 512;
-    // Objects that are prefetched. Of 8, 16 and 32, 16 was best for trees; 32 was better than 16
-    // only for an array of pointers (64-byte objects, Xeon at 2.8 GHz). Range: 4 to 64; a power of
-    // two.
+    // Objects that are prefetched. Of 8, 16 and 32, 16 was best for trees; 32 was better only for
+    // an array of pointers (64-byte objects, Xeon at 2.8 GHz). Range: 4 to 64; a power of two.
     size_t prefetched_objects = 16;
     // Words that a sweep looks up together, so that the cache misses of one overlap with work on
     // the others. Not measured. Range: 4 to 128; a power of two.
@@ -567,12 +557,11 @@ struct Tuning {
     // min_wait_ms after the last. Not measured. Ranges: 4 to 1024; 1 to 1000.
     uint64_t growth_part = 32;
     int64_t min_wait_ms = 50;
-    // A level ends when the memory in use is this part of the threshold below the threshold. Range:
-    // 4 to 1024.
+    // A level ends when the use is below its threshold by this part of it. Range: 4 to 1024.
     uint64_t margin_part = 32;
     // Time between readings where memory is far from every threshold, and near one. A program that
-    // grows by 1 GiB in a second passes from three quarters of a threshold of 4 GiB to the
-    // threshold in one. Ranges: near to 60,000; 10 to 1000.
+    // grows by 1 GiB in a second reaches a threshold of 4 GiB from three quarters of it in one
+    // second. Ranges: near to 60,000; 10 to 1000.
     int64_t far_ms = 1000;
     int64_t near_ms = 100;
     // Time to the next try after a source could not be opened or a monitor broke; also the longest
@@ -587,12 +576,11 @@ struct Tuning {
 
   // Reports at intervals, on signals and at exit (runtime/helper_thread.h).
   struct Reports {
-    // The shortest and the longest interval between periodic reports: 10 ms, 30 days. Range: min
-    // below max.
+    // The shortest and the longest interval of periodic reports: 10 ms, 30 days. Range: min below
+    // max.
     uint64_t min_interval_ms = 10;
     uint64_t max_interval_ms = uint64_t{30} * 24 * 3600 * 1000;
-    // How long a thread waits for the reports on a signal that ends the process. Range: 0 to
-    // 60,000.
+    // How long a thread waits for the reports on a fatal signal. Range: 0 to 60,000.
     int64_t max_signal_wait_ms = 1000;
     // How long a thread waits, at exit and for its own heap profile, for a file that another thread
     // is writing. That thread may hang, or this thread's signal handler may have interrupted it.

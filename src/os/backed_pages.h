@@ -3,8 +3,8 @@
 // have written. An untouched page holds zeroes, or what its file has. Reading it would make the OS
 // back it, or end the process where the file was truncated or the page is a guard page.
 //
-// Reads /proc/self/pagemap. Never allocates. Thread safety: as an int. Cost: a system call for 2
-// MiB of pages of 4 KiB, a few nanoseconds per page.
+// Reads /proc/self/pagemap. Never allocates. Thread safety: as an int. Cost: a system call for
+// 2 MiB of pages of 4 KiB, a few nanoseconds per page.
 #pragma once
 
 #include <cstddef>

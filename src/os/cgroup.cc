@@ -72,8 +72,8 @@ bool FindBelow(const CgroupMount& mount, std::string_view path, std::string_view
 // One search, with its buffers.
 class Walk {
  public:
-  Walk(std::string_view root, SeeCgroupDirectory see, void* context)
-      : root_(root), see_(see), context_(context) {}
+  Walk(std::string_view root, CgroupDirectoryVisitor visit, void* context)
+      : root_(root), visit_(visit), context_(context) {}
 
   bool Run() {
     if (!ForEachLine("/proc/self/cgroup")) return false;
@@ -85,22 +85,22 @@ class Walk {
   bool ForEachLine(std::string_view path) {
     TextWriter name(path_, sizeof(path_));
     name.Text(root_).Text(path);
-    return lines_.ForEachLine(path_, SeeLine, this);
+    return lines_.ForEachLine(path_, VisitLine, this);
   }
 
-  static void SeeLine(std::string_view line, void* context) {
+  static void VisitLine(std::string_view line, void* context) {
     Walk* const walk = static_cast<Walk*>(context);
-    walk->knows_groups_ ? walk->SeeMount(line) : walk->SeeMembership(line);
+    walk->knows_groups_ ? walk->VisitMount(line) : walk->VisitMembership(line);
   }
 
-  void SeeMembership(std::string_view line) {
+  void VisitMembership(std::string_view line) {
     CgroupMembership membership;
     if (!ParseCgroupMembership(line, &membership)) return;
     TextWriter& kept = memberships_[static_cast<size_t>(membership.version)];
     if (kept.text().empty()) kept.Text(membership.path);
   }
 
-  void SeeMount(std::string_view line) {
+  void VisitMount(std::string_view line) {
     CgroupMount mount;
     if (!ParseCgroupMount(line, &mount)) return;
     const TextWriter& path = memberships_[static_cast<size_t>(mount.version)];
@@ -113,15 +113,15 @@ class Walk {
     const size_t mount_length = directory.text().size();
     directory.Text(below);
     if (directory.truncated()) return;
-    see_({.version = mount.version,
-          .path = path_,
-          .length = directory.text().size(),
-          .mount_length = mount_length},
-         context_);
+    visit_({.version = mount.version,
+            .path = path_,
+            .length = directory.text().size(),
+            .mount_length = mount_length},
+           context_);
   }
 
   const std::string_view root_;
-  const SeeCgroupDirectory see_;
+  const CgroupDirectoryVisitor visit_;
   void* const context_;
   bool knows_groups_ = false;  // /proc/self/cgroup has been read
   char paths_[2][kMaxPath];
@@ -138,8 +138,8 @@ struct Limits {
 
 // Reads a file in the directory that is the first `length` characters of the path. The root of a
 // hierarchy has no such file.
-void SeeLimit(const CgroupDirectory& directory, size_t length, std::string_view name,
-              Limits* limits) {
+void ReadLimit(const CgroupDirectory& directory, size_t length, std::string_view name,
+               Limits* limits) {
   memcpy(directory.path + length, name.data(), name.size());
   directory.path[length + name.size()] = '\0';
   InputFile file(directory.path);
@@ -155,14 +155,14 @@ void SeeLimit(const CgroupDirectory& directory, size_t length, std::string_view 
 }
 
 // Reads the limits of the directory and of its ancestors up to the mount.
-void SeeLimits(const CgroupDirectory& directory, void* context) {
+void ReadLimits(const CgroupDirectory& directory, void* context) {
   Limits* const limits = static_cast<Limits*>(context);
   for (size_t length = directory.length;;) {
     if (directory.version == CgroupVersion::kV1) {
-      SeeLimit(directory, length, "/memory.limit_in_bytes", limits);
+      ReadLimit(directory, length, "/memory.limit_in_bytes", limits);
     } else {
-      SeeLimit(directory, length, "/memory.max", limits);
-      SeeLimit(directory, length, "/memory.high", limits);
+      ReadLimit(directory, length, "/memory.max", limits);
+      ReadLimit(directory, length, "/memory.high", limits);
     }
     if (length <= directory.mount_length) return;
     do {
@@ -232,11 +232,11 @@ bool ParseCgroupLimit(std::string_view text, uint64_t* limit) {
   return true;
 }
 
-bool ForEachCgroupDirectory(std::string_view root, SeeCgroupDirectory see, void* context) {
+bool ForEachCgroupDirectory(std::string_view root, CgroupDirectoryVisitor visit, void* context) {
   void* const memory =
       mmap(nullptr, sizeof(Walk), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return false;
-  const bool ok = (new (memory) Walk(root, see, context))->Run();
+  const bool ok = (new (memory) Walk(root, visit, context))->Run();
   munmap(memory, sizeof(Walk));
   return ok;
 }
@@ -244,7 +244,7 @@ bool ForEachCgroupDirectory(std::string_view root, SeeCgroupDirectory see, void*
 std::optional<uint64_t> ReadCgroupMemoryLimit(std::string_view root) {
   const ErrnoKeeper keeper;
   Limits limits;
-  if (!ForEachCgroupDirectory(root, SeeLimits, &limits) || limits.failed) return std::nullopt;
+  if (!ForEachCgroupDirectory(root, ReadLimits, &limits) || limits.failed) return std::nullopt;
   return limits.smallest;
 }
 

@@ -79,10 +79,10 @@ struct CgroupDirectory {
   size_t mount_length;  // of the part that is the mount point
 };
 
-// Calls `see` for each, whether or not it exists. False when there is no memory for buffers, or a
+// Calls `visit` for each, whether or not it exists. False when there is no memory for buffers, or a
 // list cannot be read. Changes errno.
-using SeeCgroupDirectory = void (*)(const CgroupDirectory& directory, void* context);
-bool ForEachCgroupDirectory(std::string_view root, SeeCgroupDirectory see, void* context);
+using CgroupDirectoryVisitor = void (*)(const CgroupDirectory& directory, void* context);
+bool ForEachCgroupDirectory(std::string_view root, CgroupDirectoryVisitor visit, void* context);
 
 // Parses memory.max, memory.high or memory.limit_in_bytes. False for other contents.
 bool ParseCgroupLimit(std::string_view text, uint64_t* limit);

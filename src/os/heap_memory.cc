@@ -66,15 +66,15 @@ Mapping HeapMemory::MapWithoutCustom(size_t bytes, size_t alignment) {
     if (memfs_only_) return {};
   }
   if (device_.IsUsable()) {
-    const Mapping mapping = Listed(device_.Map(bytes, alignment), MemoryKind::kKept);
+    const Mapping mapping = AddToRanges(device_.Map(bytes, alignment), MemoryKind::kKept);
     if (mapping.start != nullptr) return mapping;
   }
   return anonymous_.Map(bytes, alignment);
 }
 
 Mapping HeapMemory::MapFromMemfs(size_t bytes, size_t alignment) {
-  return Listed(memfs_.Map(bytes, alignment),
-                memfs_.is_private() ? MemoryKind::kPrivateFile : MemoryKind::kSharedFile);
+  return AddToRanges(memfs_.Map(bytes, alignment),
+                     memfs_.is_private() ? MemoryKind::kPrivateFile : MemoryKind::kSharedFile);
 }
 
 Mapping HeapMemory::MapFromCustom(CustomMemory& custom, size_t bytes, size_t alignment) {
@@ -94,10 +94,10 @@ Mapping HeapMemory::MapFromCustom(CustomMemory& custom, size_t bytes, size_t ali
   const MemoryRanges::Part part = ranges_.PartAt(reinterpret_cast<uintptr_t>(start), mapping.bytes);
   if (part.kind != MemoryKind::kAnonymous && part.bytes == mapping.bytes) return mapping;
   const bool passed_on = anonymous_.mapped().Contains(start, mapping.bytes);
-  return Listed(mapping, passed_on ? MemoryKind::kPassedOn : MemoryKind::kKept);
+  return AddToRanges(mapping, passed_on ? MemoryKind::kPassedOn : MemoryKind::kKept);
 }
 
-Mapping HeapMemory::Listed(const Mapping& mapping, MemoryKind kind) {
+Mapping HeapMemory::AddToRanges(const Mapping& mapping, MemoryKind kind) {
   if (mapping.start == nullptr) return {};
   return ranges_.Add(mapping.start, mapping.bytes, kind, anonymous_) ? mapping : Mapping();
 }

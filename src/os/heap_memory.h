@@ -104,7 +104,7 @@ class HeapMemory final : public VirtualMemory {
   Mapping MapFromCustom(CustomMemory& custom, size_t bytes, size_t alignment);
   // Records the kind of memory. No memory when there is none for the record; the mapping is then
   // leaked.
-  Mapping Listed(const Mapping& mapping, MemoryKind kind);
+  Mapping AddToRanges(const Mapping& mapping, MemoryKind kind);
   bool ReleasePart(uintptr_t start, const MemoryRanges::Part& part);
 
   // Constant after construction.

@@ -68,10 +68,10 @@ class InputFile {
 template <size_t kMaxLine>
 class LineReader {
  public:
-  using SeeLine = void (*)(std::string_view line, void* context);
+  using LineVisitor = void (*)(std::string_view line, void* context);
 
   // False when the file cannot be opened.
-  bool ForEachLine(const char* path, SeeLine see, void* context) {
+  bool ForEachLine(const char* path, LineVisitor visit, void* context) {
     InputFile file(path);
     if (!file.is_open()) return false;
     size_t length = 0;
@@ -82,11 +82,11 @@ class LineReader {
           ++length;
           continue;
         }
-        if (length <= sizeof(line_)) see({line_, length}, context);
+        if (length <= sizeof(line_)) visit({line_, length}, context);
         length = 0;
       }
     }
-    if (length > 0 && length <= sizeof(line_)) see({line_, length}, context);
+    if (length > 0 && length <= sizeof(line_)) visit({line_, length}, context);
     return true;
   }
 

@@ -86,14 +86,14 @@ class Program {
       }
       if (header.p_type == PT_LOAD) {
         const uintptr_t offset = reinterpret_cast<uintptr_t>(&Start) - bias_ - header.p_vaddr;
-        if (offset < header.p_memsz) has_this_ = true;
+        if (offset < header.p_memsz) contains_this_code_ = true;
       }
     }
   }
 
   // The program contains this code: its first instructions have made their call before its
   // constructors run.
-  bool has_this() const { return has_this_; }
+  bool contains_this_code() const { return contains_this_code_; }
 
   // The word that holds the address of a function of another library; null: there is none.
   uintptr_t* FindWordOf(const char* function) const {
@@ -156,7 +156,7 @@ class Program {
   }
 
   bool known_ = false;
-  bool has_this_ = false;
+  bool contains_this_code_ = false;
   uintptr_t bias_ = 0;
   const ElfW(Dyn) * dynamic_ = nullptr;
   uintptr_t constant_start_ = 0;
@@ -167,7 +167,7 @@ class Program {
 
 bool CallBeforeMain(void (*function)()) {
   const Program program;
-  if (program.has_this()) return false;
+  if (program.contains_this_code()) return false;
   uintptr_t* const word = program.FindWordOf("__libc_start_main");
   if (word == nullptr || *word == 0) return false;
   called_before = function;

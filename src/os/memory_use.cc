@@ -22,7 +22,7 @@ struct CgroupFigures {
   std::optional<uint64_t> own_value;
 };
 
-void SeeCgroupFigure(std::string_view line, void* context) {
+void VisitCgroupFigure(std::string_view line, void* context) {
   CgroupFigures* const figures = static_cast<CgroupFigures*>(context);
   MemoryFigure figure;
   if (!ParseMemoryFigure(line, &figure)) return;
@@ -35,7 +35,7 @@ struct SystemFigures {
   std::optional<uint64_t> available;
 };
 
-void SeeSystemFigure(std::string_view line, void* context) {
+void VisitSystemFigure(std::string_view line, void* context) {
   SystemFigures* const figures = static_cast<SystemFigures*>(context);
   MemoryFigure figure;
   if (!ParseMemoryFigure(line, &figure)) return;
@@ -125,7 +125,7 @@ std::optional<uint64_t> ReadCgroupAnonymousBytes(CgroupVersion version,
     figures.name = "anon";
   }
   Lines lines;
-  if (!path.is_whole() || !lines.ForEachLine(path.c_str(), SeeCgroupFigure, &figures)) {
+  if (!path.is_whole() || !lines.ForEachLine(path.c_str(), VisitCgroupFigure, &figures)) {
     return std::nullopt;
   }
   return figures.value.has_value() ? figures.value : figures.own_value;
@@ -136,7 +136,7 @@ std::optional<SystemMemory> ReadSystemMemory(std::string_view root) {
   const FilePath path(root, "/proc/meminfo");
   SystemFigures figures;
   Lines lines;
-  if (!path.is_whole() || !lines.ForEachLine(path.c_str(), SeeSystemFigure, &figures) ||
+  if (!path.is_whole() || !lines.ForEachLine(path.c_str(), VisitSystemFigure, &figures) ||
       !figures.total.has_value() || !figures.available.has_value()) {
     return std::nullopt;
   }

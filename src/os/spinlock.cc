@@ -40,7 +40,7 @@ bool SpinLock::LockSlow() {
   uint32_t taken = LockedByThisThread();
   for (int spins = 0;;) {
     uint32_t state = state_.load(std::memory_order_relaxed);
-    if ((state & kForkHeld) != 0 && ForksNow()) return false;
+    if ((state & kForkHeld) != 0 && IsForkingThread()) return false;
     if ((state & kLocked) == 0) {
       // After a sleep other threads may sleep, too: keep their mark.
       if (state_.compare_exchange_weak(state, state | taken, std::memory_order_acquire,
@@ -62,7 +62,7 @@ bool SpinLock::LockSlow() {
 
 void SpinLock::Wake() { FutexWakeOne(&state_); }
 
-bool SpinLock::ForksNow() {
+bool SpinLock::IsForkingThread() {
   return fork_hold.load(std::memory_order_acquire) &&
          pthread_equal(fork_thread.load(std::memory_order_relaxed), pthread_self());
 }

@@ -51,7 +51,7 @@ class TC_CAPABILITY("mutex") SpinLock {
     uint32_t expected = kFree;
     if (!state_.compare_exchange_strong(expected, LockedByThisThread(), std::memory_order_acquire,
                                         std::memory_order_relaxed)) {
-      return (expected & kForkHeld) != 0 && ForksNow();
+      return (expected & kForkHeld) != 0 && IsForkingThread();
     }
     if constexpr (kDebugBuild) NoteAcquired();
     return true;
@@ -92,7 +92,7 @@ class TC_CAPABILITY("mutex") SpinLock {
   }
   // The calling thread forks, and this lock lets it pass.
   bool HeldForForkByThisThread() const {
-    return (state_.load(std::memory_order_relaxed) & kForkHeld) != 0 && ForksNow();
+    return (state_.load(std::memory_order_relaxed) & kForkHeld) != 0 && IsForkingThread();
   }
   // After EndForkHold, in the parent: if the hold that ended marked the lock, frees it and wakes a
   // waiter.
@@ -124,7 +124,7 @@ class TC_CAPABILITY("mutex") SpinLock {
   TC_SLOW_PATH bool LockSlow();
   TC_SLOW_PATH void Wake();
   // The calling thread is between BeginForkHold and EndForkHold.
-  static bool ForksNow();
+  static bool IsForkingThread();
   void CheckRank() const;
   void NoteAcquired() const;
   void NoteReleased() const;

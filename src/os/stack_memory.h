@@ -19,7 +19,7 @@ class StackMemory {
  public:
   // Do not trust rules from here on: the walk met a frame that a signal interrupted, perhaps
   // because the stack is corrupt. All frames before that belong to calls that were made.
-  void DistrustRegisters() { trusts_rules_ = false; }
+  void DistrustRules() { trusts_rules_ = false; }
 
   // How many bytes from the stack pointer on are certainly readable: the rest of the page in which
   // the previous frame ends. That page was read, or is the walker's own. Beyond it nothing is

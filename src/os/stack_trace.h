@@ -56,7 +56,7 @@ enum class AllocatorFrames : uint8_t {
 // touch another page.
 enum class RuleCache : uint8_t {
   kUsed,
-  kLeftAlone,  // some microseconds per frame: for rare traces
+  kUnused,  // some microseconds per frame: for rare traces
 };
 // A trace without the allocator's frames. In a statically linked program these cannot be told from
 // others: the trace omits `static_skip` frames instead.

@@ -18,7 +18,7 @@ class StackWalk {
   // With `begins_here`, records `first` itself, too.
   StackWalk(const FrameRegisters& first, bool interrupted, const StackWalkRequest& request)
       : registers_(first), interrupted_(interrupted), request_(request) {
-    if (interrupted) memory_.DistrustRegisters();
+    if (interrupted) memory_.DistrustRules();
   }
 
   // Walks to the end; returns the number of frames recorded.
@@ -50,7 +50,7 @@ class StackWalk {
         return written_;
       interrupted_ = step == FrameStep::kInterrupted;
       if (interrupted_) {
-        memory_.DistrustRegisters();
+        memory_.DistrustRules();
         simple = false;
       }
       SetSize(step == FrameStep::kCalled ? registers_.sp() - sp : 0);

@@ -41,9 +41,9 @@ bool ThreadTracer::StopAll(int list) {
   if (!KnowsRegisters()) return Fail(StopOutcome::kForbidden, ENOSYS);
   if (!ListsCaller()) return false;
   for (;;) {
-    if (!AskAll()) return false;
+    if (!AttachAll()) return false;
     for (Tracee& tracee : tracees_) {
-      if (tracee.state == State::kAsked && !AwaitStop(&tracee)) return false;
+      if (tracee.state == State::kAttached && !AwaitStop(&tracee)) return false;
     }
     bool all;
     if (!HasAll(&all)) return false;
@@ -64,14 +64,14 @@ bool ThreadTracer::ListsCaller() {
   return lists_caller || Fail(StopOutcome::kNoThreadList, ESRCH);
 }
 
-bool ThreadTracer::AskAll() {
-  bool asked = true;
+bool ThreadTracer::AttachAll() {
+  bool attached = true;
   const int error = ForEachThread(list_, [&](int id) {
-    asked = id == process_.caller_id || Ask(id);
-    return asked;
+    attached = id == process_.caller_id || Attach(id);
+    return attached;
   });
   if (error != 0) return Fail(StopOutcome::kNoThreadList, error);
-  return asked;
+  return attached;
 }
 
 // The list alone is not enough: the kernel silently cuts it off where a thread ends during the
@@ -157,11 +157,11 @@ ThreadTracer::Tracee* ThreadTracer::Note(Tracee* known, int id, State state) {
 }
 
 // Attaches to a thread and asks it to stop, unless that was done before.
-bool ThreadTracer::Ask(int id) {
+bool ThreadTracer::Attach(int id) {
   Tracee* tracee = Find(id);
   if (tracee != nullptr && tracee->state != State::kEnded) return true;
-  if (const int error = Ptrace(kSeize, id, 0)) return AskFailed(tracee, id, error);
-  tracee = Note(tracee, id, State::kAsked);
+  if (const int error = Ptrace(kSeize, id, 0)) return AttachFailed(tracee, id, error);
+  tracee = Note(tracee, id, State::kAttached);
   if (tracee == nullptr) return false;
   // ESRCH: it is ending; WaitFor will see that.
   static_cast<void>(Ptrace(kInterrupt, id, 0));
@@ -175,7 +175,7 @@ bool ThreadTracer::Ask(int id) {
 }
 
 // The tracer could not attach to the thread. False unless the thread is ending.
-bool ThreadTracer::AskFailed(Tracee* tracee, int id, int error) {
+bool ThreadTracer::AttachFailed(Tracee* tracee, int id, int error) {
   if (error != EPERM) return error == ESRCH || Fail(StopOutcome::kForbidden, error);
   const ThreadStatus status = ReadThreadStatus(list_, ThreadFileOf(id, "/status").text);
   if (!status.has_ended) {
@@ -218,7 +218,7 @@ bool ThreadTracer::WaitFor(Tracee* tracee) {
     if (may_hang || is_late) {
       const ThreadStatus thread = ReadThreadStatus(list_, ThreadFileOf(tracee->id, "/status").text);
       if (may_hang && thread.has_ended) {
-        // It stays in the list and stays traced, so it is not asked again.
+        // It stays in the list and stays traced, so it is not attached to again.
         tracee->state = State::kStopped;
         return true;
       }

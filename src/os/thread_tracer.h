@@ -49,7 +49,7 @@ class ThreadTracer {
   int error() const { return error_; }
 
  private:
-  enum class State : uint8_t { kAsked, kStopped, kEnded };
+  enum class State : uint8_t { kAttached, kStopped, kEnded };
   struct Tracee {
     int id;
     State state;
@@ -66,9 +66,9 @@ class ThreadTracer {
   bool ListsCaller();
   // Sets `*all` to whether the stopped threads and the caller are all threads of the process.
   bool HasAll(bool* all);
-  bool AskAll();
-  bool Ask(int id);
-  bool AskFailed(Tracee* tracee, int id, int error);
+  bool AttachAll();
+  bool Attach(int id);
+  bool AttachFailed(Tracee* tracee, int id, int error);
   bool AwaitStop(Tracee* tracee);
   // Waits until the thread has stopped or ended. False when it will not stop soon.
   bool WaitFor(Tracee* tracee);

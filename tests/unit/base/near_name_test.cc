@@ -59,7 +59,7 @@ TEST(NearNameTest, DifferByOneWord) {
   EXPECT_TRUE(DifferByOneWord("TCMALLOC_HEAP_LIMIT", "TCMALLOC_HEAP_LIMIT_MB"));
   EXPECT_TRUE(DifferByOneWord("TCMALLOC_BACKGROUND_THREAD", "TCMALLOC_BACKGROUND"));
   EXPECT_TRUE(DifferByOneWord("HEAP_LIMIT", "SOFT_HEAP_LIMIT"));
-  EXPECT_FALSE(DifferByOneWord("LIMIT", "SOFT_LIMIT")) << "a single word is anything";
+  EXPECT_FALSE(DifferByOneWord("LIMIT", "SOFT_LIMIT")) << "a single word is not enough";
   EXPECT_TRUE(DifferByOneWord("A_A", "A_A_A"));
   EXPECT_FALSE(DifferByOneWord("SOFT_LIMIT", "SOFT_LIMIT"));
   EXPECT_FALSE(DifferByOneWord("SOFT", "SOFTER"));

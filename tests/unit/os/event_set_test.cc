@@ -117,7 +117,7 @@ TEST(EventSetTest, KnowsItsDescriptors) {
   EventSet::Event events[4];
   ASSERT_EQ(set.Wait(0, events, 4), 1);
   EXPECT_EQ(events[0].tag, 1U);
-  EXPECT_TRUE(set.Holds(held)) << "deaf, and held";
+  EXPECT_TRUE(set.Holds(held)) << "held without Rearm, too";
   // The same file by another number, another file by the same number.
   const int copy = dup(held);
   EXPECT_FALSE(set.Holds(copy));

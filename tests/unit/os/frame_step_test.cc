@@ -118,7 +118,7 @@ TEST_F(FrameStepTest, RulesThatLeadNowhere) {
 // Without trust in rules each page needs a system call; the result is the same.
 TEST_F(FrameStepTest, RuleWithoutTrust) {
   EXPECT_EQ(memory.Trusted(At(8)), kPageBytes - 8 * sizeof(uintptr_t));
-  memory.DistrustRegisters();
+  memory.DistrustRules();
   EXPECT_EQ(memory.Trusted(At(8)), 0u);
   const CallFrameRule rule = {.address = CallFrameRule::kRegister, .address_offset = 4 * kUnit};
   ASSERT_EQ(StepByRule(rule, &registers, &memory), FrameStep::kCalled);

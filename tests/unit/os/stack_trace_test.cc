@@ -180,7 +180,7 @@ __attribute__((noinline)) size_t TakeCallers(Request*) {
 
 __attribute__((noinline)) size_t TakeCallersWithoutCache(Request*) {
   const size_t depth = GetCallerStackTrace(frames, kMaxStackDepth, 0, AllocatorFrames::kLeading, 2,
-                                           RuleCache::kLeftAlone);
+                                           RuleCache::kUnused);
   __asm__ volatile("" ::: "memory");
   return depth;
 }
