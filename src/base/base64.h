@@ -20,7 +20,7 @@ constexpr std::optional<size_t> DecodeBase64(std::string_view text, char* bytes,
     text.remove_suffix(1);
     ++padding;
   }
-  uint32_t bits = 0;  // what characters have said and bytes have not
+  uint32_t bits = 0;  // decoded, and not yet written
   size_t num_bits = 0;
   size_t length = 0;
   for (const char c : text) {

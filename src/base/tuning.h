@@ -728,7 +728,7 @@ constexpr bool LimitsFit(const Tuning& t) {
          In(t.trim.claimed_at_once_bytes, 64_KiB, 64_MiB) &&
          In(t.address_space.min_unmapped_bytes, 1_MiB, 1_GiB) &&
          In(t.address_space.unmap_above_part, 2, 16) &&
-         // What stays is less than what may be there before.
+         // The part that stays is less than the part that starts the unmapping.
          t.address_space.unmap_down_to_part > t.address_space.unmap_above_part &&
          In(t.address_space.max_refusals, 1, 100);
 }

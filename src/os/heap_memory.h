@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // HeapMemory: the sources of memory for the program's objects. If the program brings an allocator,
 // that is the only source; otherwise, in this order, a file on hugetlbfs or tmpfs, a device, and
-// anonymous memory. HeapMemory records what may be done with which address. The allocator's own
+// anonymous memory. HeapMemory records how each range may be used. The allocator's own
 // records never come from here.
 //
 // Synchronization: call Configure before the first Map; then any thread. The members have locks.

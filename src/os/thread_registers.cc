@@ -35,7 +35,7 @@ uintptr_t StackPointer(const user_regs_struct& general) {
 }
 
 int ReadThreadPointer(int thread_id, const user_regs_struct& general, uintptr_t* pointer) {
-  // The system's struct user_desc.
+  // The kernel's struct user_desc.
   struct {
     unsigned entry;
     unsigned base;

@@ -3,7 +3,7 @@
 //
 // A task that shares the process's memory and files, but is no thread of it, attaches to every
 // thread as a debugger does (ptrace: PTRACE_SEIZE, PTRACE_INTERRUPT), looks for further threads
-// until the system counts no others, reads their registers, runs the function, and resumes the
+// until the kernel counts no others, reads their registers, runs the function, and resumes the
 // threads. The caller waits meanwhile. No signal is sent, so no thread can block it, and no handler
 // runs. Parts: os/thread_tracer.h stops and reads the threads, os/stop_phase.h is the protocol
 // between the caller and the task, os/task_stack.h is the task's stack.

@@ -78,7 +78,7 @@ TEST_F(BackedPagesTest, PartsAreAsLongAsPossible) {
   EXPECT_EQ(All(Want::kAny, 4, 512), (Parts{{4, 5}, {511, 512}}));
   EXPECT_EQ(All(Want::kAny, 5, 511), Parts());
   for (size_t page = 0; page < kPages; ++page) Write(page);
-  ASSERT_TRUE(backed_.Open());  // what was read before is forgotten
+  ASSERT_TRUE(backed_.Open());  // drops the entries that it has read
   EXPECT_EQ(All(Want::kAny), (Parts{{0, kPages}}));
 }
 

@@ -66,7 +66,7 @@ TEST(MappedRangesTest, RemovesParts) {
   ranges.Remove(At(90), 20, vm);
   ranges.Remove(At(195), 20, vm);
   EXPECT_EQ(Listed(&ranges), (Pairs{{110, 140}, {170, 195}}));
-  ranges.Remove(At(140), 30, vm);  // what is not listed
+  ranges.Remove(At(140), 30, vm);  // not listed
   EXPECT_EQ(Listed(&ranges), (Pairs{{110, 140}, {170, 195}}));
   ranges.Remove(At(0), 1000, vm);
   EXPECT_TRUE(Listed(&ranges).empty());

@@ -413,7 +413,7 @@ TEST_F(StackTraceTest, NeedsLittleStack) {
   GTEST_SKIP() << "SKIP: what is not optimized, or watched, takes more";
 #endif
   SetStackTraceMethod(Method::kAuto);
-  GetStackTrace(frames, kMaxStackDepth, 0);  // binds what is called
+  GetStackTrace(frames, kMaxStackDepth, 0);  // binds the functions that it calls
   void* const stack =
       mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   pthread_attr_t attributes;
