@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Base64 (RFC 4648, section 4: with + and /, padded with =), back to bytes. A pure function that
-// takes nothing else: no line ends, no missing padding, no bits that would be lost, so that bytes
-// have one spelling. Cost: a few nanoseconds per character.
+// Decoder for Base64 (RFC 4648, section 4: with + and /, padded with =). A pure function. It
+// rejects line ends, missing padding and unused bits that are not 0, so that bytes have one
+// spelling. Cost: a few nanoseconds per character.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,8 @@
 
 namespace tcmalloc {
 
-// Writes the bytes to `bytes`, which has room for `size`, and returns how many there are. No value
-// when the text is malformed or needs more room; some may have been written then.
+// Writes the decoded bytes to `bytes`, which has room for `size`, and returns their number. No
+// value when the text is malformed or needs more room; some bytes may have been written by then.
 constexpr std::optional<size_t> DecodeBase64(std::string_view text, char* bytes, size_t size) {
   if (text.size() % 4 != 0) return std::nullopt;
   size_t padding = 0;
@@ -20,7 +20,7 @@ constexpr std::optional<size_t> DecodeBase64(std::string_view text, char* bytes,
     text.remove_suffix(1);
     ++padding;
   }
-  uint32_t bits = 0;  // what characters have said and bytes have not
+  uint32_t bits = 0;  // decoded, and not yet written
   size_t num_bits = 0;
   size_t length = 0;
   for (const char c : text) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Operations on a bitmap that lies somewhere else: an array of 64-bit words, bit i of word w
-// standing for item 64w + i. Thread safety: none.
+// Operations on the caller's bitmap: an array of 64-bit words, in which bit i of word w stands for
+// item 64w + i. Not thread-safe.
 #pragma once
 
 #include <bit>
@@ -32,7 +32,7 @@ inline void SetFirstBits(uint64_t* words, size_t bits) {
   if (bits != 0) words[w] = (uint64_t{1} << bits) - 1;
 }
 
-// The first set bit at or after `from`, or `limit` when there is none below `limit`.
+// The first set bit at or after `from`, or `limit` if there is none below `limit`.
 inline size_t FindSetBit(const uint64_t* words, size_t from, size_t limit) {
   if (from >= limit) return limit;
   size_t w = from / kBitsPerWord;
@@ -45,7 +45,7 @@ inline size_t FindSetBit(const uint64_t* words, size_t from, size_t limit) {
   return found < limit ? found : limit;
 }
 
-// The first clear bit at or after `from`, or `limit` when there is none below `limit`.
+// The first clear bit at or after `from`, or `limit` if there is none below `limit`.
 inline size_t FindClearBit(const uint64_t* words, size_t from, size_t limit) {
   if (from >= limit) return limit;
   size_t w = from / kBitsPerWord;
@@ -58,12 +58,12 @@ inline size_t FindClearBit(const uint64_t* words, size_t from, size_t limit) {
   return found < limit ? found : limit;
 }
 
-// `n` set bits from bit `first` on. Requires: n > 0, first + n <= kBitsPerWord.
+// `n` set bits, starting at bit `first`. Requires: n > 0, first + n <= kBitsPerWord.
 constexpr uint64_t BitRange(size_t first, size_t n) {
   return (~uint64_t{0} >> (kBitsPerWord - n)) << first;
 }
 
-// Calls f(w, mask) for every word that has some of the bits [first, first + n), with those bits.
+// Calls f(w, mask) for every word with bits in [first, first + n); `mask` has those bits.
 template <typename F>
 void ForEachWordOfRange(size_t first, size_t n, F f) {
   while (n > 0) {
@@ -75,12 +75,12 @@ void ForEachWordOfRange(size_t first, size_t n, F f) {
   }
 }
 
-// The lowest `n` set bits of `word`, or all when it has no more. Cost: a step for each of them,
-// less when they are neighbours.
+// The lowest `n` set bits of `word`, or all if it has fewer. Cost: a step for each, fewer when they
+// are adjacent.
 constexpr uint64_t LowestSetBits(uint64_t word, size_t n) {
   if (n == 0 || word == 0) return 0;
   const size_t first = static_cast<size_t>(std::countr_zero(word));
-  // Shifted in from above come zeroes, so that a run of bits has an end unless it is the word.
+  // The shift inserts zeroes from above, so the run of bits ends unless it is the whole word.
   const size_t run = static_cast<size_t>(std::countr_one(word >> first));
   if (n <= run) return BitRange(first, n);
   uint64_t rest = word & ~BitRange(first, run);
@@ -88,7 +88,7 @@ constexpr uint64_t LowestSetBits(uint64_t word, size_t n) {
   return word ^ rest;
 }
 
-// Words seen as rows of groups of `size` neighbouring bits.
+// Splits words into groups of `size` adjacent bits.
 class BitGroups {
  public:
   // Requires: size is a power of two below kBitsPerWord.
@@ -97,10 +97,10 @@ class BitGroups {
 
   constexpr size_t size() const { return size_; }
 
-  // The bits of the groups that are set as a whole.
+  // The bits of the groups in which all bits are set.
   constexpr uint64_t Whole(uint64_t word) const {
     if (word == ~uint64_t{0}) return word;
-    // After the step of `shift` a bit is left where it and the 2 * shift - 1 above it were set.
+    // After each step, a bit is set if it and the 2 * shift - 1 bits above it were set.
     for (size_t shift = 1; shift < size_; shift *= 2) word &= word >> shift;
     return (word & starts_) * ones_;
   }

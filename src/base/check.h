@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Checks of our own invariants. TC_CHECK is always there: cheap conditions whose failure would let
-// damage spread. TC_ASSERT is for debug builds. A failed check prints one line on stderr and
-// aborts; it never allocates.
+// Checks of the allocator's own invariants. TC_CHECK is in every build: cheap conditions that stop
+// damage from spreading. TC_ASSERT is in debug builds only. A failed check prints one line on
+// stderr and aborts. It never allocates.
 #pragma once
 
 #include "base/config.h"
 
 namespace tcmalloc {
 
-// Prints "tcmalloc: FILE:LINE: check failed: CONDITION" and aborts. Defined in os/, where writing
-// is possible.
+// Prints "tcmalloc: FILE:LINE: check failed: CONDITION" and aborts. Defined in os/, which can
+// write.
 [[noreturn]] void CheckFailed(const char* file, int line, const char* condition) noexcept;
 
 }  // namespace tcmalloc

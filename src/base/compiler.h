@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Attributes that the compilers spell differently, and the vocabulary of clang's thread-safety
+// Attributes that compilers spell differently, and the annotations of clang's thread-safety
 // analysis.
 #pragma once
 
 #include <atomic>
 
-// The straight line that most calls take: always inlined into its entry point.
+// The fast path of most calls: always inlined into its entry point.
 #define TC_FAST_PATH __attribute__((always_inline)) inline
-// What the straight line leaves to: never inlined, placed away from the hot code.
+// Calls from the fast path: never inlined, placed away from the hot code.
 #define TC_SLOW_PATH __attribute__((noinline, cold))
-// Not inlined, for the sake of the caller's stack; as fast as any other function.
+// Not inlined, to limit the caller's stack; otherwise an ordinary function.
 #define TC_OUT_OF_LINE __attribute__((noinline))
-// A symbol that programs may use; everything else is hidden.
+// A symbol for programs. All others are hidden.
 #define TC_EXPORT __attribute__((visibility("default")))
-// A symbol that a program may define as well: its own definition replaces this one when it is
-// linked statically, too.
+// A symbol that a program may define too: the program's definition replaces this one, in static
+// linking as well.
 #define TC_REPLACEABLE __attribute__((visibility("default"), weak))
-// One of those that nearly every call of malloc and free enters: its instructions start a cache
-// line, so that how fast they run does not hang on what else is in the library.
+// An entry point that nearly every malloc or free enters. Its instructions start a cache line, so
+// that its speed does not depend on the other contents of the library.
 #define TC_EXPORT_HOT __attribute__((visibility("default"), aligned(64)))
-// One more name for a function of the same file, given by its name in the object file.
+// Another name for a function of the same file, which `target` names as in the object file.
 #define TC_ALIAS(target) __attribute__((alias(#target)))
 
 #if defined(__clang__)
@@ -48,8 +48,8 @@
 
 namespace tcmalloc {
 
-// Moves an atomic pointer up by one: a load and a store, both relaxed, that are one instruction
-// where the machine has one for it. Not atomic together: by the only thread that writes.
+// Advances an atomic pointer by one: a relaxed load and a relaxed store, in one instruction where
+// the machine has one. Not an atomic read-modify-write: only one thread may write.
 template <typename AtomicPointer>
 TC_FAST_PATH void StepUp(AtomicPointer& pointer) {
 #if defined(__x86_64__) && !defined(TC_TSAN)

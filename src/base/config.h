@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The few numbers that every folder shares: page size, address width, alignment. What could be
-// tuned is in tuning.h.
+// Numbers that every folder uses: page size, address width, alignment. Tuning constants are in
+// tuning.h.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,8 @@
 
 namespace tcmalloc {
 
-// A page is the unit of the page heap and of the page map; a hardware page may be smaller or larger
-// (read at run time).
+// A page is the unit of the page heap and of the page map. A hardware page, whose size is read at
+// run time, may be smaller or larger.
 inline constexpr size_t kPageShift = 13;
 inline constexpr size_t kPageSize = size_t{1} << kPageShift;
 
@@ -18,8 +18,7 @@ inline constexpr size_t kMinAlignment = 16;
 
 inline constexpr size_t kCacheLineSize = 64;
 
-// User addresses that the kernel hands out without being asked for more: 47 or 48 bits on 64-bit
-// machines.
+// Address bits that the kernel uses unless a program asks for more: 47 or 48 on 64-bit machines.
 inline constexpr size_t kAddressBits = sizeof(void*) == 8 ? 48 : 32;
 
 #ifdef NDEBUG

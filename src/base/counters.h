@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Counters that other threads may read at any time. OwnedCounter has one writer at a time (an
-// owning thread, or whoever holds the owner's lock) and costs a plain load and store; SharedCounter
-// has many and costs an atomic addition. Readers get a recent value, never a torn one; nothing is
-// ordered by them.
+// Counters that other threads may read at any time. OwnedCounter has one writer at a time (the
+// owning thread, or the holder of the owner's lock) and costs a plain load and store. SharedCounter
+// has many writers and costs an atomic addition. Relaxed: readers get a recent, untorn value, and
+// no order of other memory accesses.
 #pragma once
 
 #include <atomic>

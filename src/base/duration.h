@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Durations in settings: a whole number and a unit (ms, s, m, h); without a unit, seconds. Pure
+// Durations in settings: an integer and a unit (ms, s, m, h; seconds without a unit). Pure
 // functions.
 #pragma once
 
@@ -11,7 +11,8 @@
 
 namespace tcmalloc {
 
-// All of `text`, as milliseconds. False when it is no length of time, or out of these bounds.
+// Parses all of `text` into milliseconds. False for a malformed duration, or one outside the limits
+// of Tuning::Reports.
 constexpr bool ParseInterval(std::string_view text, int64_t* ms) {
   uint64_t number = 0;
   if (!TakeNumber(&text, &number) || number > kTuning.reports.max_interval_ms) return false;

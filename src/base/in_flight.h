@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// InFlightMark: begins a record, in the frame of a function, of objects that the function has taken
-// out of one structure of the heap and not yet put into another, where their addresses are not on
-// the stack one by one. Whoever reads the stack of a thread that was stopped, or of one in a core
-// dump, knows the record by its first two words: such objects are not lost.
+// InFlightMark: the head of a record, on a function's stack, of objects that the function took out
+// of one structure of the heap and has not yet put into another, where their addresses are not on
+// the stack one by one. The leak checker and readers of core dumps recognise a record in a stack by
+// its first two words, and count these objects as reachable.
 //
-// What is in a record is written before the lock is released under which the objects were taken
-// out. Cost: three stores.
+// The record is complete before the function releases the lock under which it took the objects out.
+// Cost: three stores.
 #pragma once
 
 #include <atomic>
@@ -22,7 +22,7 @@ class InFlightMark {
 
   explicit InFlightMark(Kind kind) : kind_(static_cast<uintptr_t>(kind)) {
     tag_.store(TagAt(reinterpret_cast<uintptr_t>(this)), std::memory_order_relaxed);
-    // The compiler is not to think that nobody reads the record.
+    // Keeps the compiler from removing the record as unused.
     asm volatile("" : : "r"(this) : "memory");
   }
   InFlightMark(const InFlightMark&) = delete;
@@ -36,7 +36,7 @@ class InFlightMark {
   bool Is(Kind kind) const { return kind_ == static_cast<uintptr_t>(kind); }
 
  private:
-  // Written by the thread whose frame it is; read while that is stopped.
+  // Written by the thread that owns the frame; read while that thread is stopped.
   std::atomic<uintptr_t> tag_;
   const uintptr_t kind_;
 };

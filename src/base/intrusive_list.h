@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A doubly linked list whose links live in the elements: no allocation, O(1) insertion and removal.
-// Zero-initialised memory is a valid empty list and an unlinked node. Thread safety: none; the
-// owner's lock guards it.
+// A doubly linked list with its links in the elements: no allocation, O(1) insertion and removal.
+// Zeroed memory is a valid empty list and an unlinked node. Not thread-safe: the owner's lock
+// guards it.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ struct ListNode {
   T* prev = nullptr;
 };
 
-// T has a member `ListNode<T> list_node`.
+// Requires: T has a member `ListNode<T> list_node`.
 template <typename T>
 class IntrusiveList {
  public:
@@ -41,7 +41,7 @@ class IntrusiveList {
     node = ListNode<T>();
   }
 
-  // The first element, unlinked; null when the list is empty.
+  // Unlinks and returns the first element; null when the list is empty.
   T* PopFirst() {
     T* const element = first_;
     if (element != nullptr) Remove(element);
@@ -52,7 +52,7 @@ class IntrusiveList {
   T* first_ = nullptr;
 };
 
-// The same with a known last element.
+// An IntrusiveList that also knows its last element.
 template <typename T>
 class IntrusiveQueue {
  public:
@@ -68,7 +68,7 @@ class IntrusiveQueue {
     element->list_node.prev = last_;
     last_ = element;
   }
-  // The first element, unlinked; null when the queue is empty.
+  // Unlinks and returns the first element; null when the queue is empty.
   T* PopFirst() {
     T* const element = list_.PopFirst();
     if (element == last_) last_ = nullptr;

@@ -9,7 +9,7 @@
 namespace tcmalloc {
 namespace {
 
-// (substr would pull in the C++ runtime's range error.)
+// (substr would link the range error of the C++ runtime.)
 std::string_view From(std::string_view text, size_t at) {
   return {text.data() + at, text.size() - at};
 }
@@ -24,8 +24,8 @@ size_t CommonPrefix(std::string_view a, std::string_view b) {
 
 size_t EditDistance(std::string_view a, std::string_view b) {
   if (a.size() > kMaxComparedName || b.size() > kMaxComparedName) return kMaxComparedName + 1;
-  // Rows of the table of distances between the first i characters of `a` and the first j of `b`:
-  // this i, the one before, and the one before that, which a swap needs.
+  // Rows of the table of distances between the first i characters of `a` and the first j of `b`,
+  // for i, i - 1 and i - 2. A swap needs the last.
   using Row = std::array<uint8_t, kMaxComparedName + 1>;
   Row rows[3];
   for (size_t j = 0; j <= b.size(); ++j) rows[0][j] = static_cast<uint8_t>(j);
@@ -50,19 +50,19 @@ bool DifferByOneWord(std::string_view given, std::string_view name) {
   const std::string_view shorter = given.size() < name.size() ? given : name;
   const std::string_view longer = given.size() < name.size() ? name : given;
   const size_t more = longer.size() - shorter.size();
-  // A word and its underscore; and what is left has to say which family it is of, and more.
+  // The shorter name needs at least two words.
   if (more < 2 || std::count(shorter.begin(), shorter.end(), '_') == 0) return false;
-  // What is more in the longer one starts somewhere in the common beginning: "_WORD" in front of an
-  // underscore or the end, or "WORD_" at the beginning.
+  // The extra word starts in the common prefix: "_WORD" before an underscore or the end, or "WORD_"
+  // at the beginning.
   const size_t common = CommonPrefix(shorter, longer);
   for (size_t at = 0; at <= common; ++at) {
     if (From(shorter, at) != From(longer, at + more)) continue;
     const std::string_view extra(longer.data() + at, more);
     const bool at_start = at == 0 && extra[more - 1] == '_';
     const bool ends_word = at + more == longer.size() || longer[at + more] == '_';
-    const bool behind_word = at > 0 && extra[0] == '_' && ends_word;
+    const bool after_word = at > 0 && extra[0] == '_' && ends_word;
     const char* const inside = extra.data() + (at_start ? 0 : 1);
-    if ((at_start || behind_word) && std::count(inside, inside + more - 1, '_') == 0) return true;
+    if ((at_start || after_word) && std::count(inside, inside + more - 1, '_') == 0) return true;
   }
   return false;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Whether a name is another one with a typing mistake: which variable somebody meant.
-// Never allocates. Cost: the product of the lengths.
+// Finds the name that a misspelt name was meant to be. Never allocates. Cost: the product of the
+// lengths.
 #pragma once
 
 #include <cstddef>
@@ -9,21 +9,20 @@
 
 namespace tcmalloc {
 
-// No name is compared that is longer.
+// Longer names are not compared.
 inline constexpr size_t kMaxComparedName = 63;
 
-// How many characters have to be inserted, removed, replaced or swapped with their neighbour to
-// make `b` of `a`. kMaxComparedName + 1 where one of them is longer than kMaxComparedName.
+// How many characters must be inserted, removed, replaced or swapped with an adjacent one to turn
+// `a` into `b`. kMaxComparedName + 1 where one of them is longer than kMaxComparedName.
 size_t EditDistance(std::string_view a, std::string_view b);
 
-// `given` is `name` but for one word: names are words with underscores between them, and one of the
-// two has a word, and the underscore with it, that the other lacks. The other has two words at
-// least.
+// One of the two names has one word and its underscore more than the other, which has at least two
+// words. Underscores separate words.
 bool DifferByOneWord(std::string_view given, std::string_view name);
 
-// `given` may be meant to be `name`: one character is wrong, or two in a name of at least
-// Tuning::NearNames::two_errors_from, or DifferByOneWord. Names shorter than its `shortest`
-// resemble nothing.
+// `given` may be a misspelt `name`: one character is wrong, or two in names of at least
+// Tuning::NearNames::two_errors_from characters, or DifferByOneWord. False for names shorter than
+// its `shortest`.
 bool IsNearName(std::string_view given, std::string_view name);
 
 }  // namespace tcmalloc

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// OrderedTree: a set ordered by the elements' own `Before`, with the links inside the elements. A
-// treap: a search tree by order, a heap by pseudo-random priorities drawn when an element goes in
-// (Seidel and Aragon, "Randomized Search Trees", 1996), so that insertion, removal and search take
-// O(log n) steps on average whatever the order of arrival. No allocation; removal needs no search
-// (parent links). Thread safety: none; the owner's lock guards it.
+// OrderedTree: a set ordered by the elements' own `Before`, with the links inside the elements. It
+// is a treap: a search tree by order, and a heap by pseudo-random priorities drawn at insertion
+// (Seidel and Aragon, "Randomized Search Trees", 1996). Insertion, removal and search take O(log n)
+// steps on average in any order of insertion. No allocation. Removal needs no search (parent
+// links). Not thread-safe: the owner's lock guards it.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ struct TreeNode : TreeLinks<T> {
   uint32_t priority = 0;
 };
 
-// The order of an element type that is in one kind of tree: T has a member `TreeNode<T> tree_node`
+// The order of elements that are in one kind of tree only: T has a member `TreeNode<T> tree_node`
 // and `static bool Before(const T&, const T&)`, a strict total order.
 template <typename T>
 struct OwnOrder {
@@ -36,8 +36,8 @@ struct OwnOrder {
   static void SetPriority(T* element, uint32_t priority) { element->tree_node.priority = priority; }
 };
 
-// Order: as OwnOrder. Where an element has no room for a priority, SetPriority does nothing and
-// PriorityOf is a hash of what stays the same while the element is in the tree.
+// Order: like OwnOrder. If an element has no room for a priority, SetPriority does nothing and
+// PriorityOf is a hash of fields that do not change while the element is in the tree.
 template <typename T, typename Order = OwnOrder<T>>
 class OrderedTree {
  public:
@@ -78,8 +78,8 @@ class OrderedTree {
     --size_;
   }
 
-  // The first element for which `ok` holds, where `ok` is false up to some point of the order and
-  // true behind it; null when it holds for none.
+  // The first element for which `ok` holds, or null. Requires: in the order, `ok` is false up to
+  // some element and true from there on.
   template <typename Predicate>
   T* FirstWhere(Predicate ok) const {
     T* found = nullptr;
@@ -110,7 +110,7 @@ class OrderedTree {
     return at;
   }
 
-  // The element behind `element` in the order, or null.
+  // The next element in the order, or null.
   static T* Next(const T* element) {
     T* at = Order::LinksOf(element).right;
     if (at != nullptr) {
@@ -125,7 +125,7 @@ class OrderedTree {
     return at;
   }
 
-  // The element before `element` in the order, or null.
+  // The previous element in the order, or null.
   static T* Previous(const T* element) {
     T* at = Order::LinksOf(element).left;
     if (at != nullptr) {
@@ -149,7 +149,7 @@ class OrderedTree {
                                                   : Order::LinksOf(parent).right;
   }
 
-  // Exchanges `element` with its parent; the order stays.
+  // Swaps `element` with its parent and keeps the order.
   void RotateUp(T* element) {
     TreeLinks<T>& node = Order::LinksOf(element);
     T* const parent = node.parent;
@@ -164,8 +164,7 @@ class OrderedTree {
     inner = parent;
   }
 
-  // Marsaglia's xorshift with the triple (13, 17, 5): its period is far longer than any number of
-  // insertions matters.
+  // Marsaglia's xorshift with the triple (13, 17, 5). Its period exceeds any number of insertions.
   uint32_t NextPriority() {
     random_ ^= random_ << 13;
     random_ ^= random_ >> 17;

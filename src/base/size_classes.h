@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Size classes: which object size serves a request, how many pages a span of the class has, how
-// many objects move between the tiers at once. Everything is computed at compile time; the tables
-// are read-only data.
+// Size classes: the object size that serves a request, the pages of a span, the objects of a batch.
+// All tables are computed at compile time and are read-only data.
 //
 // Rule: 8, then multiples of 16 up to a first doubling, then the same number of classes for each
-// doubling up to kMaxSmallSize. So a class from 16 bytes on is a multiple of 16 and contains every
-// power of two. Spans: pages are added until the bytes after the last object are a small part of
-// the span. The numbers: Tuning::SizeClasses.
+// doubling up to kMaxSmallSize. So every class of 16 bytes or more is a multiple of 16, and every
+// power of two is a class. A span gets pages until the bytes after the last object are a small part
+// of it. The numbers are in Tuning::SizeClasses.
 #pragma once
 
 #include <algorithm>
@@ -24,11 +23,10 @@
 
 namespace tcmalloc {
 
-// Requests of up to this many bytes are small: they have a size class. Larger ones are spans of
-// their own.
+// The largest small request. Small requests have a size class, large objects a span of their own.
 inline constexpr size_t kMaxSmallSize = kTuning.size_classes.max_small_bytes;
 
-// A class number. kNone is no class: the page map's answer for pages that hold no small objects.
+// The number of a class. kNone: no class, in the page map of pages without small objects.
 enum class SizeClass : uint8_t { kNone = 0 };
 
 constexpr size_t Index(SizeClass size_class) { return static_cast<size_t>(size_class); }
@@ -66,15 +64,15 @@ constexpr Length SpanPages(size_t size) {
   return Length(pages);
 }
 
-// Objects that move between the tiers at once.
+// Objects of a batch.
 constexpr size_t BatchSize(size_t size) {
   return std::clamp(kRules.batch_bytes / size, kRules.min_batch_objects, kRules.max_batch_objects);
 }
 
-// The line group of a size: the fewest objects that together fill whole cache lines, 64 / gcd(64,
-// size). Spans start at a page, so a group starts at each object whose number in its span is a
+// The line batch of a size: the fewest adjacent objects that fill whole cache lines, 64 / gcd(64,
+// size). Spans start at a page, so a line batch starts at each object whose number in its span is a
 // multiple of this, and at each object whose address is a multiple of a cache line. Threads that
-// hold different groups share no line.
+// hold different line batches share no cache line.
 constexpr size_t LineObjects(size_t size) {
   const size_t power_of_two_in_size = size & (~size + 1);
   return power_of_two_in_size >= kCacheLineSize ? 1 : kCacheLineSize / power_of_two_in_size;
@@ -85,14 +83,12 @@ constexpr size_t LineObjects(size_t size) {
 inline constexpr size_t kNumSizeClasses = size_class_rules::CountClasses();
 inline constexpr size_t kMaxBatchSize = kTuning.size_classes.max_batch_objects;
 
-// What one class is made of.
 struct SizeClassInfo {
   uint32_t object_size = 0;
-  // Pages of a span where hardware pages are not larger than ours.
+  // Where hardware pages are larger than kPageSize, spans may have more.
   uint16_t span_pages = 0;
   uint16_t batch_size = 0;
-  // ceil(2^kReciprocalShift / object_size): turns the division by the object size into a
-  // multiplication.
+  // ceil(2^kReciprocalShift / object_size): replaces a division by the object size.
   uint64_t reciprocal = 0;
 };
 
@@ -125,17 +121,17 @@ class SizeClasses {
   constexpr SizeClass FineClassOf(size_t size) const { return fine_[(size + 7) / 8]; }
   // Requires: kMaxFineSize < size <= kMaxSmallSize.
   constexpr SizeClass CoarseClassOf(size_t size) const { return coarse_[(size + 127) / 128]; }
-  // The smallest class that holds `size` bytes, kNone when there is none. Cost: one byte load.
+  // The smallest class that holds `size` bytes, or kNone. Cost: one byte load.
   constexpr SizeClass ClassOf(size_t size) const {
     if (size <= kMaxFineSize) return FineClassOf(size);
     if (size <= kMaxSmallSize) return CoarseClassOf(size);
     return SizeClass::kNone;
   }
-  // The smallest class whose objects hold `size` bytes and start at multiples of `alignment` when
-  // the span does, kNone when there is none. Requires: alignment is a power of two.
+  // The smallest class whose objects hold `size` bytes and start at multiples of `alignment` if the
+  // span does, or kNone. Requires: alignment is a power of two.
   constexpr SizeClass ClassOf(size_t size, size_t alignment) const {
     if (alignment > kPageSize || size > kMaxSmallSize) return SizeClass::kNone;
-    // An empty object is still at an aligned address.
+    // An empty object still needs an aligned address.
     size_t c = Index(ClassOf(size < alignment ? alignment : size));
     while (c < kNumSizeClasses && info_[c].object_size % alignment != 0) ++c;
     return c < kNumSizeClasses ? static_cast<SizeClass>(c) : SizeClass::kNone;
@@ -149,20 +145,19 @@ class SizeClasses {
     return size_class_rules::LineObjects(size(c));
   }
 
-  // The number of the object of class `c` that contains the byte `offset` behind the start of its
-  // span.
+  // The number of the object of class `c` that contains the byte at `offset` in its span.
   constexpr size_t ObjectIndex(SizeClass c, size_t offset) const {
     return (static_cast<uint64_t>(offset) * info_[Index(c)].reciprocal) >> kReciprocalShift;
   }
 
-  // The number of the object of class `c` that starts `offset` bytes behind the start of its span,
-  // kNoObjectStart when that is inside an object.
+  // The number of the object of class `c` that starts at `offset` in its span, or kNoObjectStart if
+  // `offset` is inside an object.
   //
-  // The fraction of the product that yields the number tells which. With offset = i * size + r and
-  // reciprocal * size = 2^shift + error the product is i * 2^shift + i * error + r * reciprocal.
-  // At a start (r = 0) its fraction is i * error, which is smaller than the reciprocal: RulesHold
-  // has offset * error < 2^shift for every offset in a span, hence i * error < 2^shift / size.
-  // Elsewhere it is at least the reciprocal.
+  // The fraction of the product tells. With offset = i * size + r and reciprocal * size = 2^shift +
+  // error, the product is i * 2^shift + i * error + r * reciprocal. At a start (r = 0) its fraction
+  // is i * error, which is less than the reciprocal: RulesHold ensures offset * error < 2^shift for
+  // every offset in a span, hence i * error < 2^shift / size. Elsewhere the fraction is at least
+  // the reciprocal.
   static constexpr size_t kNoObjectStart = std::numeric_limits<size_t>::max();
   constexpr size_t ObjectStartIndex(SizeClass c, size_t offset) const {
     constexpr uint64_t kFraction = (uint64_t{1} << kReciprocalShift) - 1;
@@ -180,7 +175,7 @@ class SizeClasses {
 
 inline constexpr SizeClasses kSizeClasses;
 
-// The largest span of a size class, in bytes, also where hardware pages are 64 KiB.
+// The largest span of any size class, in bytes, even where hardware pages have 64 KiB.
 inline constexpr size_t kMaxSmallSpanBytes = size_t{1} << 20;
 
 static_assert(kNumSizeClasses <= std::numeric_limits<uint8_t>::max());
@@ -195,7 +190,7 @@ constexpr bool RulesHold() {
     const size_t previous = kSizeClasses.size(static_cast<SizeClass>(i - 1));
     const size_t span = kSizeClasses.span_pages(c).bytes();
     if (i > 1 && size % kMinAlignment != 0) return false;
-    // The worst request of a class is one byte larger than the class before.
+    // The worst request of a class is one byte larger than the previous class.
     if (previous >= 128 && (size - previous - 1) * 8 > size) return false;
     if ((span % size) * 8 > span) return false;
     if (span + (size_t{64} << 10) > kMaxSmallSpanBytes) return false;
@@ -203,13 +198,13 @@ constexpr bool RulesHold() {
     constexpr uint64_t kOne = uint64_t{1} << SizeClasses::kReciprocalShift;
     const uint64_t error = kSizeClasses[c].reciprocal * size - kOne;
     if (error * kMaxSmallSpanBytes >= kOne) return false;
-    // A line group fills whole lines, lies within one word of a span's bitmap, and a batch can be
-    // made of whole ones.
+    // A line batch fills whole cache lines and lies within one word of a span's bitmap. A batch
+    // consists of whole line batches.
     const size_t line_objects = kSizeClasses.line_objects(c);
     if (line_objects * size % kCacheLineSize != 0) return false;
     if (kBitsPerWord % line_objects != 0) return false;
     if (kSizeClasses.batch_size(c) % line_objects != 0) return false;
-    // A span has at least one.
+    // A span has at least one line batch.
     if (span / size < line_objects) return false;
   }
   return true;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Fields, lists and decimal numbers in text that someone else wrote: the kernel's files, variables.
-// Pure functions; what they return refers to the text that they were given. Cost: a nanosecond per
-// character.
+// Fields, lists and decimal numbers in text from outside: files of the kernel, environment
+// variables. Pure functions. Results refer to the caller's text. Cost: a nanosecond per character.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +9,7 @@
 
 namespace tcmalloc {
 
-// The text in front of the next `separator`, or all of it; `text` keeps what is behind.
+// The text before the next `separator`, or all of it. `text` keeps the rest after the separator.
 constexpr std::string_view TakeField(std::string_view* text, char separator) {
   size_t length = 0;
   while (length < text->size() && (*text)[length] != separator) ++length;
@@ -19,7 +18,7 @@ constexpr std::string_view TakeField(std::string_view* text, char separator) {
   return field;
 }
 
-// Whether `list`, whose members are separated by commas, has the member `name`.
+// Whether the comma-separated `list` contains `name`.
 constexpr bool ListHas(std::string_view list, std::string_view name) {
   while (!list.empty()) {
     if (TakeField(&list, ',') == name) return true;
@@ -27,13 +26,13 @@ constexpr bool ListHas(std::string_view list, std::string_view name) {
   return false;
 }
 
-// The standard library's starts_with and substr need its function that throws, unless the compiler
-// optimises that away; this library links no C++ library.
+// Unless the compiler optimises it away, the standard library's starts_with or substr refers to a
+// function that throws, and this library links no C++ library.
 constexpr bool StartsWith(std::string_view text, std::string_view prefix) {
   return text.size() >= prefix.size() && std::string_view(text.data(), prefix.size()) == prefix;
 }
 
-// Nothing but decimal digits, and at least one.
+// At least one character, and decimal digits only.
 constexpr bool IsDigits(std::string_view text) {
   for (const char c : text) {
     if (c < '0' || c > '9') return false;
@@ -41,8 +40,8 @@ constexpr bool IsDigits(std::string_view text) {
   return !text.empty();
 }
 
-// Takes the decimal digits at the front off `text`. False when there is none, or for more than 64
-// bits.
+// Removes the decimal digits at the front of `text`. False when there are none, or for more than
+// 64 bits.
 constexpr bool TakeNumber(std::string_view* text, uint64_t* value) {
   uint64_t number = 0;
   size_t length = 0;

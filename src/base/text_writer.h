@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// TextWriter: formats text into a buffer that the caller owns. It never allocates, never overflows
-// and keeps the buffer terminated by a zero. Text that does not fit is cut, and counted; with a
-// sink, the buffer is handed to that instead and filled anew. Cost: a few nanoseconds per
-// character.
+// TextWriter: formats text into the caller's buffer. It never allocates, never overflows, and keeps
+// the buffer zero-terminated. Text that does not fit is cut off but counted; a writer with a sink
+// hands the full buffer to the sink and starts again. Cost: a few nanoseconds per character.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +16,7 @@ class TextWriter {
 
   // Requires: size > 0; `buffer` outlives the writer.
   TextWriter(char* buffer, size_t size) : TextWriter(buffer, size, nullptr, nullptr) {}
-  // Requires: size > 1. Whoever writes calls Flush at the end.
+  // Requires: size > 1; the caller calls Flush at the end.
   TextWriter(char* buffer, size_t size, Sink sink, void* context)
       : buffer_(buffer), size_(size), sink_(sink), context_(context) {
     buffer_[0] = '\0';
@@ -41,7 +40,7 @@ class TextWriter {
     return *this;
   }
 
-  // Hexadecimal with 0x in front.
+  // Hexadecimal, with the prefix 0x.
   TextWriter& Hex(uint64_t value) {
     char digits[16];
     size_t n = 0;
@@ -63,7 +62,7 @@ class TextWriter {
     return Number(((bytes & ((1u << 20) - 1)) * 10) >> 20);
   }
 
-  // Hands what is in the buffer to the sink, if there is one.
+  // Hands the text in the buffer to the sink, if there is one.
   void Flush() {
     if (sink_ == nullptr || length_ == 0) return;
     sink_(text(), context_);
@@ -71,11 +70,11 @@ class TextWriter {
     buffer_[0] = '\0';
   }
 
-  // What is in the buffer.
+  // The text in the buffer.
   std::string_view text() const { return {buffer_, length_}; }
-  // All that was written, also what was cut and what the sink has.
+  // Characters written, including those cut off or handed to the sink.
   size_t total_length() const { return total_length_; }
-  // Some text was cut.
+  // Some text was cut off.
   bool truncated() const { return sink_ == nullptr && total_length_ > length_; }
 
  private:

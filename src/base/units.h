@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// PageId and Length: the number of a page and a count of pages. They are different types, so that
-// adding two page numbers or passing bytes for pages does not compile. 64_KiB is a number
-// of bytes.
+// PageId and Length: the number of a page and a count of pages. The types differ, so that adding
+// two page numbers or passing bytes for pages does not compile. 64_KiB is a number of bytes.
 #pragma once
 
 #include <compare>
@@ -13,7 +12,7 @@
 
 namespace tcmalloc {
 
-// Bytes. Requires: they fit into a size_t.
+// Bytes. Requires: the value fits into size_t.
 consteval size_t operator""_KiB(unsigned long long n) { return static_cast<size_t>(n) << 10; }
 consteval size_t operator""_MiB(unsigned long long n) { return static_cast<size_t>(n) << 20; }
 consteval size_t operator""_GiB(unsigned long long n) { return static_cast<size_t>(n) << 30; }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Moments as ISO 8601 writes them, in UTC. The C library's functions for it may allocate and lock.
+// Times in ISO 8601 format, in UTC. The C library's functions may allocate and lock.
 #pragma once
 
 #include <cstdint>

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// AnonymousMemory: private, zero-filled memory of the process's own, from mmap, and from sbrk when
-// mmap gives none. The allocator's own records are always here, and the program's objects unless
-// they are to lie elsewhere (heap_memory.h). It lists what it has mapped.
+// AnonymousMemory: private, zero-filled memory from mmap, and from sbrk when mmap fails. It always
+// serves the allocator's own records, and the program's objects unless they come from elsewhere
+// (heap_memory.h). It lists the memory that it has mapped.
 //
-// Synchronization. Configure before the first Map; its parts have locks. Cost: see its parts.
+// Synchronization: call Configure before the first Map; the members have locks. Cost: see the
+// members.
 #pragma once
 
 #include <cstddef>
@@ -25,26 +26,26 @@ class AnonymousMemory final : public VirtualMemory {
 
   Mapping Map(size_t bytes, size_t alignment) override;
   Mapping MapAt(uintptr_t wanted, size_t bytes) override;
-  // False for what sbrk returned.
+  // False for memory from sbrk.
   bool Unmap(void* start, size_t bytes) override;
   bool Release(void* start, size_t bytes) override { return mmap_.Release(start, bytes); }
-  // Of any memory: what is not private anonymous memory does not care.
+  // For any memory: other kinds ignore the advice.
   void AdviseHugepages(void* start, size_t bytes, bool wanted) override {
     mmap_.AdviseHugepages(start, bytes, wanted);
   }
   bool Populate(void* start, size_t bytes) override { return mmap_.Populate(start, bytes); }
-  // False for what sbrk returned.
+  // False for memory from sbrk.
   bool MayMove(const void* start, size_t bytes) override {
     return options_.use_mmap && !sbrk_.MayHold(start, bytes) && mmap_.MayMove(start, bytes);
   }
   bool Move(void* from, size_t bytes, void* to, size_t total) override;
   size_t hardware_page_size() const override { return mmap_.hardware_page_size(); }
 
-  // All that is mapped from here: complete whenever Map has returned, or nothing has been written
-  // to what is missing. What is being unmapped or moved to is missing.
+  // The list of mapped memory. Memory that is missing has not been written to, since Map lists it
+  // before it returns. Ranges that are being unmapped or moved to are missing, too.
   MappedRanges& mapped() { return mapped_; }
 
-  // Calls f(lock) for every lock, in the order of the ranks.
+  // Calls f(lock) for every lock, in order of rank.
   template <typename F>
   void ForEachLock(F f) {
     f(sbrk_.lock());
@@ -52,7 +53,7 @@ class AnonymousMemory final : public VirtualMemory {
   }
 
  private:
-  // Memory for a long list comes from mmap, used for objects or not.
+  // A long list is in memory from mmap, even if objects are not.
   void List(const void* start, size_t bytes) { mapped_.Add(start, bytes, mmap_); }
   void Unlist(const void* start, size_t bytes) { mapped_.Remove(start, bytes, mmap_); }
 

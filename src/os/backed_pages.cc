@@ -13,13 +13,13 @@
 namespace tcmalloc {
 namespace {
 
-// Of an entry (Documentation/admin-guide/mm/pagemap.rst of Linux).
+// Bits of an entry (Documentation/admin-guide/mm/pagemap.rst of Linux).
 constexpr uint64_t kPresent = uint64_t{1} << 63;
 constexpr uint64_t kSwapped = uint64_t{1} << 62;
 constexpr uint64_t kOfFileOrShared = uint64_t{1} << 61;
 constexpr uint64_t kGuard = uint64_t{1} << 58;
 
-bool Reads(int fd, void* to, size_t bytes, uint64_t offset, size_t* read) {
+bool ReadAt(int fd, void* to, size_t bytes, uint64_t offset, size_t* read) {
   for (;;) {
     long n;
     if constexpr (sizeof(long) == 8) {
@@ -57,8 +57,8 @@ uint64_t BackedPages::EntryAt(uintptr_t page) {
     size_t bytes;
     first_page_ = page;
     num_entries_ = 0;
-    // What the system says nothing about is taken for written.
-    if (!Reads(fd_, entries_, sizeof(entries_), uint64_t{page} * sizeof(uint64_t), &bytes) ||
+    // Pages without information from the OS count as written.
+    if (!ReadAt(fd_, entries_, sizeof(entries_), uint64_t{page} * sizeof(uint64_t), &bytes) ||
         bytes < sizeof(uint64_t)) {
       return kPresent;
     }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// BackedPages: which parts of this process's memory have anything behind them that the process may
-// have written. What nobody has touched holds zeroes, or what its file says; a look at it would
-// make the system give it memory, or end the process where the file has been cut short or the page
-// is a guard.
+// BackedPages: finds the pages of this process's memory that are backed and that the process may
+// have written. An untouched page holds zeroes, or what its file has. Reading it would make the OS
+// back it, or end the process where the file was truncated or the page is a guard page.
 //
 // Reads /proc/self/pagemap. Never allocates. Thread safety: as an int. Cost: a system call for
 // 2 MiB of pages of 4 KiB, a few nanoseconds per page.
@@ -22,20 +21,20 @@ class BackedPages {
   BackedPages& operator=(const BackedPages&) = delete;
   ~BackedPages() { Close(); }
 
-  // False where the system does not tell; then all is taken for backed.
+  // False where the OS does not tell; all pages then count as backed.
   bool Open();
   void Close();
 
-  // What a page may be.
+  // The pages to look for.
   enum class Want : uint8_t {
-    kAny,      // has memory behind it
-    kWritten,  // and that memory is the process's own, not a file's, nor shared
-    kGuard,    // it is one that ends the process (MADV_GUARD_INSTALL)
+    kAny,      // backed
+    kWritten,  // backed by private memory, neither a file's nor shared
+    kGuard,    // a guard page, whose access ends the process (MADV_GUARD_INSTALL)
   };
 
-  // Sets `part` to the first part of `range` that is backed and as long as can be; false when there
-  // is none. `range` becomes what lies behind it. The ends of parts are those of pages or of
-  // `range`. Where the system does not tell, all is backed and written, and nothing a guard.
+  // Sets `part` to the first wanted part of `range`, as long as possible, and `range` to the rest
+  // after it; false when there is none. Parts end at ends of pages or of `range`. Where the OS does
+  // not tell, all pages count as backed and written, and none as a guard page.
   bool TakeFirst(AddressRange* range, Want want, AddressRange* part);
 
  private:

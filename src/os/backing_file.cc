@@ -14,8 +14,8 @@
 namespace tcmalloc {
 namespace {
 
-// What an offset can express: less than 2 GiB where it has 32 bits.
-constexpr uint64_t kMostOffset = (uint64_t{1} << (sizeof(off_t) * 8 - 1)) - (uint64_t{1} << 20);
+// The largest offset: less than 2 GiB where offsets have 32 bits.
+constexpr uint64_t kMaxOffset = (uint64_t{1} << (sizeof(off_t) * 8 - 1)) - (uint64_t{1} << 20);
 
 bool Allocate(int descriptor, int mode, uint64_t offset, uint64_t bytes) {
   long result;
@@ -32,14 +32,14 @@ bool Allocate(int descriptor, int mode, uint64_t offset, uint64_t bytes) {
   return result == 0;
 }
 
-// What the file system has room for; any number when it has no limit of its own.
+// The free room of the file system; UINT64_MAX when it has no limit of its own.
 uint64_t RoomInFileSystem(int descriptor) {
   struct statfs status;
   if (fstatfs(descriptor, &status) != 0 || status.f_blocks == 0) return UINT64_MAX;
   return uint64_t{status.f_bavail} * static_cast<uint64_t>(status.f_bsize);
 }
 
-// Makes the file longer, never shorter, whoever else does so at the same time.
+// Makes the file longer, never shorter, even if other threads do so at the same time.
 bool Extend(int descriptor, uint64_t end) {
 #if __SIZEOF_LONG__ >= 8
   return syscall(SYS_pwrite64, descriptor, "", 1, end - 1) == 1;
@@ -63,7 +63,7 @@ bool BackingFile::Use(int descriptor, uint64_t first, uint64_t limit) {
   descriptor_ = descriptor;
   device_ = status.st_dev;
   inode_ = status.st_ino;
-  limit_ = std::min(limit, kMostOffset);
+  limit_ = std::min(limit, kMaxOffset);
   const SpinLockHolder holder(lock_);
   next_ = first;
   return true;
@@ -95,7 +95,8 @@ uint64_t BackingFile::Room() {
 
 bool BackingFile::Reserve(const Piece& piece) {
   if (!IsSame()) return false;
-  // Looked at first: to find out by filling it up would take the memory from everyone else.
+  // Checked first: finding out by filling the file system would take the memory from all other
+  // users.
   const uint64_t room = RoomInFileSystem(descriptor_);
   if (piece.bytes > room) return false;
   const uint64_t end = piece.offset + piece.bytes;
@@ -125,7 +126,7 @@ void* BackingFile::Map(const Piece& piece, size_t alignment, bool is_private) {
   if (anywhere == MAP_FAILED) return nullptr;
   if (reinterpret_cast<uintptr_t>(anywhere) % alignment == 0) return anywhere;
   munmap(anywhere, piece.bytes);
-  // Addresses first, with room for the alignment; then the file at the right ones among them.
+  // Reserve addresses with room for the alignment, then map the file at the aligned ones.
   const size_t padded = piece.bytes + alignment;
   if (padded < alignment) return nullptr;
   void* const raw = mmap(nullptr, padded, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -135,7 +136,7 @@ void* BackingFile::Map(const Piece& piece, size_t alignment, bool is_private) {
   const uintptr_t end = start + piece.bytes;
   void* const fixed = mmap(reinterpret_cast<void*>(start), piece.bytes, kProtection,
                            flags | MAP_FIXED, descriptor_, offset);
-  // Then the addresses are lost: they may have become someone else's already.
+  // The addresses are leaked: others may have mapped them already.
   if (fixed == MAP_FAILED) return nullptr;
   if (start != raw_start) munmap(raw, start - raw_start);
   if (end != raw_start + padded) {

@@ -10,7 +10,7 @@
 
 #include "os/memory_map.h"
 
-// Present in the dynamic C library only, or only in recent ones; absent is null.
+// Only in the dynamic C library, or in recent ones; null where missing.
 extern "C" {
 struct dl_find_object;
 __attribute__((weak)) int _dl_find_object(void* address, struct dl_find_object* result) noexcept;
@@ -25,26 +25,25 @@ namespace {
 using FreeFunction = void (*)(void*);
 using ReallocFunction = void* (*)(void*, size_t);
 using UsableSizeFunction = size_t (*)(void*);
-// The shape of glibc's struct mallinfo2.
+// The layout of glibc's struct mallinfo2.
 struct MallocInfo {
   size_t arena, ordblks, smblks, hblks, hblkhd, usmblks, fsmblks, uordblks, fordblks, keepcost;
 };
 using MallocInfoFunction = MallocInfo (*)();
 
-// Resolve has been called. Set with release behind the functions, which are then constant. Two
-// threads of constructors may come here at once and find the same.
+// Resolve has run. Stored (release) after the functions, which are then constant. Constructors in
+// two threads may run it at once, and find the same functions.
 constinit std::atomic<bool> resolved{false};
 constinit FreeFunction real_free = nullptr;
 constinit ReallocFunction real_realloc = nullptr;
 constinit UsableSizeFunction real_usable_size = nullptr;
 constinit MallocInfoFunction real_mallinfo2 = nullptr;
 
-// The C library was seen to have allocated. Only ever goes from false to true, so relaxed suffices.
+// The C library has allocated. It only changes from false to true: relaxed.
 constinit std::atomic<bool> seen_allocating{false};
 
 // The kernel keeps at least this much free of mappings below the start of the main thread's stack
-// (MIN_GAP in its mmap layout code), and a stack larger than this is one that its program asked
-// for.
+// (MIN_GAP in its mmap layout code). A larger stack is one that its program requested.
 constexpr uintptr_t kStackNeighbourhood = uintptr_t{128} << 20;
 
 template <typename Function>
@@ -73,15 +72,15 @@ bool InStack(uintptr_t address, CLibraryMalloc::StackHolds stack_holds) {
   const uintptr_t main_stack =
       &__libc_stack_end != nullptr ? reinterpret_cast<uintptr_t>(__libc_stack_end) : 0;
   const uintptr_t from_main = address < main_stack ? main_stack - address : address - main_stack;
-  // On 32-bit machines the neighbourhood may reach past the end of all addresses.
+  // On 32-bit machines the range may exceed the address space.
   const uintptr_t limit =
       address < UINTPTR_MAX - kStackNeighbourhood ? address + kStackNeighbourhood : UINTPTR_MAX;
   if (from_main >= kStackNeighbourhood && !stack_holds(address, limit)) return false;
-  // The stack is one mapping, with its guard page below: what lies in another one is not in it,
-  // whatever the frames say (a frame can be one of a coroutine, whose stack is anywhere). That both
-  // lie in one mapping is not enough: the kernel joins neighbouring ones, so that the main thread's
-  // control block, which is in no stack, and stacks without a guard page share theirs with large
-  // objects of the C library.
+  // A stack is one mapping, with its guard page below. An address in another mapping is not in that
+  // stack, whatever the frames say (a frame may be a coroutine's, whose stack is anywhere). Sharing
+  // a mapping is not enough: the kernel merges adjacent mappings. So the main thread's control
+  // block, which is in no stack, and stacks without a guard page share a mapping with large objects
+  // of the C library.
   MemoryMapping mapping;
   if (!FindMemoryMapping(address, &mapping)) return false;
   return mapping.is_main_stack || stack_holds(address, mapping.end);
@@ -92,10 +91,9 @@ bool InStack(uintptr_t address, CLibraryMalloc::StackHolds stack_holds) {
 void CLibraryMalloc::Resolve() {
   if (dlopen == nullptr || dlsym == nullptr || resolved.load(std::memory_order_acquire)) return;
   const int saved_errno = errno;
-  // Before the C library is initialised dlopen would do that then and there, but with an empty
-  // environment (the C library's own, not set up yet). Next in the order of lookup is good enough
-  // at that time: there is one order for all, in which the C library comes behind us. Later there
-  // may be others.
+  // Before the C library is initialised, dlopen would initialise it, but with an empty environment
+  // (the C library's own, not set up yet). RTLD_NEXT suffices at that time: there is only one
+  // lookup order, in which the C library comes after this library. Later there may be others.
   const bool starting = environ == nullptr;
   void* const library = starting ? RTLD_NEXT : dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
   if (starting || library != nullptr) {
@@ -117,8 +115,8 @@ CLibraryMalloc::Verdict CLibraryMalloc::Classify(const void* p, StackHolds stack
   } else if (InStack(address, stack_holds)) {
     verdict = Verdict::kStack;
   } else {
-    // In time only for constructors of other libraries, which may run before ours and free what the
-    // C library allocated.
+    // Necessary only in constructors of other libraries, which may run before this library's and
+    // free objects of the C library.
     Resolve();
     verdict =
         real_free == nullptr || !HasAllocated() ? Verdict::kNoSuchAllocator : Verdict::kForward;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The C library's own allocator, beside ours in the same process: its functions, found once, and
-// the answer to the question whether a pointer that is not ours can be one of its objects.
+// The C library's own allocator, which exists beside this one in the process: its functions, found
+// once, and whether a foreign pointer can be one of its objects.
 //
-// Objects of the C library reach us from libraries that are bound to it (RTLD_DEEPBIND, dlsym on
-// its handle) and from before we were loaded with dlopen. They are forwarded. What cannot be such
-// an object is a mistake of the program. Thread safety: any, after Resolve.
+// Objects of the C library reach this allocator from libraries that are bound to it (RTLD_DEEPBIND,
+// dlsym on its handle), and from the time before the allocator was loaded with dlopen. They are
+// forwarded. Any other foreign pointer is a mistake of the program. Thread safety: any, after
+// Resolve.
 #pragma once
 
 #include <cstddef>
@@ -14,17 +15,17 @@ namespace tcmalloc {
 
 class CLibraryMalloc {
  public:
-  // Finds the functions, the first time. Called from the library's constructor, and earlier when
-  // another library's constructor frees an object that is not ours. In statically linked programs
-  // nothing can be forwarded.
+  // Finds the functions, once. Called from the library's constructor, or earlier if the constructor
+  // of another library frees a foreign object. In statically linked programs nothing can be
+  // forwarded.
   static void Resolve();
 
-  // What a pointer that is not ours is.
+  // What a foreign pointer is.
   enum class Verdict : uint8_t {
-    kForward,          // can be an object of the C library: hand it over
+    kForward,          // may be an object of the C library: forward it
     kStack,            // lies in a thread's stack
     kModuleImage,      // lies in the image of the program or of a shared library
-    kNoSuchAllocator,  // the C library's allocator is not there or never allocated anything
+    kNoSuchAllocator,  // the C library's allocator is missing or never allocated anything
   };
 
   // True when `address` lies between a frame of some thread and that thread's control block, which
@@ -32,7 +33,7 @@ class CLibraryMalloc {
   // `limit`.
   using StackHolds = bool (*)(uintptr_t address, uintptr_t limit);
 
-  // Cost: well under a microsecond where `p` is plainly not near a stack, else a read of
+  // Cost: well under a microsecond where `p` is clearly not in a stack, otherwise a read of
   // /proc/self/maps. No lock may be held.
   static Verdict Classify(const void* p, StackHolds stack_holds);
 

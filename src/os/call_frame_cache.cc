@@ -9,19 +9,19 @@
 
 #include "os/call_frame_fingerprint.h"
 
-// glibc has it from 2.35 on: what of an object is mapped where. It takes no lock and may be called
+// In glibc since 2.35: finds the object that contains an address. Takes no lock and may be called
 // in signal handlers.
 extern "C" {
 struct dl_find_object;
 __attribute__((weak)) int _dl_find_object(void* address, struct dl_find_object* result) noexcept;
 }
-// The linker's: the first byte of the object that this is linked into, where that is mapped.
+// Defined by the linker: the first byte of the object that contains this code, where it is mapped.
 extern "C" __attribute__((weak, visibility("hidden"))) const ElfW(Ehdr) __ehdr_start;
 
 namespace tcmalloc {
 namespace {
 
-// The beginning of what _dl_find_object fills in, and room for the rest of it on any machine.
+// The fields of struct dl_find_object that are needed, and room for the rest on any machine.
 struct FoundObject {
   unsigned long long flags;
   uintptr_t map_start;
@@ -31,9 +31,9 @@ struct FoundObject {
   char rest[256];
 };
 
-// The object that this code lies in. Found the first time, by each thread that comes before it is
-// known, with the same result; `known` is set behind the others, which then change no more: a
-// thread that came too late to see it stores what is there already.
+// The object that contains this code. Each thread that needs it before it is known finds it, with
+// the same result. `known_` is stored after the other fields, which are then constant: a late
+// thread stores equal values.
 class OwnObject {
  public:
   CallFrameObject Get() {
@@ -45,7 +45,7 @@ class OwnObject {
     Find();
     return is_program_.load(std::memory_order_relaxed);
   }
-  // Where the program begins to run.
+  // The entry point of the program.
   uintptr_t entry() {
     Find();
     return entry_.load(std::memory_order_relaxed);
@@ -96,7 +96,7 @@ bool Holds(const CallFrameObject& object, uintptr_t address) {
   return address >= object.begin && address < object.end;
 }
 
-// The object that `pc` lies in.
+// Finds the object that contains `pc`.
 TC_OUT_OF_LINE bool FindObjectSlow(uintptr_t pc, FoundCallFrameObject* result) {
   result->object = own_object.Get();
   result->permanent = true;
@@ -110,14 +110,14 @@ TC_OUT_OF_LINE bool FindObjectSlow(uintptr_t pc, FoundCallFrameObject* result) {
     return false;
   }
   const CallFrameObject object = {found.map_start, found.map_end, found.frame_header};
-  // The program, and what we call: the shared libraries of this allocator are never unloaded
-  // (-z nodelete), nor is what their references lead to.
+  // Permanent objects: the program, and libraries that this one calls. The shared libraries of this
+  // allocator are never unloaded (-z nodelete), nor are those that they refer to.
   *result = {object, Holds(object, own_object.entry()) ||
                          Holds(object, reinterpret_cast<uintptr_t>(&getauxval))};
   return true;
 }
 
-// Makes the rule, and enters it into the cache.
+// Makes the rule and caches it.
 TC_OUT_OF_LINE CallFrameRule MakeRuleSlow(uintptr_t pc, const FoundCallFrameObject& in) {
   CallFrameResult result;
   if (!FindCallFrameRule(in.object, pc, &result)) return {};

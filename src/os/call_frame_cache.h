@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The rules of frames (os/call_frame_info.h) for any address of the process, and a cache of them.
 //
-// Called by: the walk over a stack, in any context: it allocates nothing, takes no lock, and what
-// it interrupts or is interrupted by may be itself. The cache is zero-filled memory that takes none
-// of the machine's until it is used. Cost, with the rule in the cache: some 15 instructions for
-// what is never unloaded, 300 for the rest; else a search in an object's tables, a thousand or two.
+// Called by: the stack walk, in any context. It allocates nothing and takes no lock, because it may
+// interrupt itself. The cache is zero-filled memory that is unbacked until it is used. Cost, with
+// the rule in the cache: some 15 instructions for objects that are never unloaded, 300 for others;
+// otherwise a search in an object's tables, one or two thousand.
 #pragma once
 
 #include <atomic>
@@ -17,55 +17,56 @@
 
 namespace tcmalloc {
 
-// An object, and whether it stays for as long as the process.
+// An object, and whether it is never unloaded.
 struct FoundCallFrameObject {
   CallFrameObject object;
   bool permanent = false;
 };
 
-// The rule for the instruction at `pc`; kUnknown where there is none. `last` is what the last call
-// for the same walk has found, at first nothing: no object that frames of this thread lie in goes
-// while it walks over them. Requires: `pc` is where a function of this thread is that has not
-// returned, so that what it lies in is not unloaded meanwhile.
+// The rule for the instruction at `pc`, or kUnknown. `last` is the result of the last call for the
+// same walk, initially empty: no object with frames of this thread is unloaded during the walk.
+// Requires: `pc` is in a function of this thread that has not returned, so that its object is not
+// unloaded meanwhile.
 CallFrameRule CallFrameRuleAt(uintptr_t pc, FoundCallFrameObject* last);
-// The same without the cache.
+// CallFrameRuleAt without the cache.
 CallFrameRule UncachedCallFrameRuleAt(uintptr_t pc, FoundCallFrameObject* last);
 
-// Rules can be found for more than the object that this code lies in.
+// Rules can be found for other objects than the one that contains this code.
 bool HasCallFramesOfAllObjects();
 
-// `address` lies in the object that this code lies in.
+// `address` is in the object that contains this code.
 bool InOwnObject(uintptr_t address);
-// That is the program itself: the library is linked into it, and its functions lie among others.
+// That object is the program: the library is linked into it, and its functions are among the
+// program's.
 bool OwnObjectIsProgram();
 
-// CallFrameCache: rules by the address of the instruction. Where two addresses meet in an entry,
-// the later one takes it.
+// CallFrameCache: rules by the address of the instruction. If two addresses need the same entry,
+// the later one replaces the other.
 //
-// An entry outlives what it was made from: a library may have been unloaded since, and another one
-// mapped in its place, with the same addresses and the same control block of the dynamic linker's.
-// So what is said about an object that can go is held against the object that is there now, before
-// it is believed: that one's table has an entry under the same number, which leads to a description
-// that is word for word, with what it refers to, the one that the rule was made of (a fingerprint
-// of 64 bits says so). A rule is a function of those words and the address and nothing else, so it
-// is right whichever library this is. Reading them is safe: the object that `pc` lies in is in use.
-// Objects that never go need no such look, only the address.
+// An entry may outlive the library of its rule: that may have been unloaded, and another one mapped
+// in its place, with the same addresses and the same control block in the dynamic linker. So a rule
+// of an unloadable object is verified against the object that is there now: the entry of the same
+// number in its table must lead to a description that equals, with everything it refers to, the one
+// that the rule was computed from (compared by a fingerprint of 64 bits). A rule is a function of
+// that data and the address and nothing else, so it is right whichever library this is. Reading the
+// data is safe: the object that contains `pc` is in use. Rules of objects that are never unloaded
+// need only the address.
 //
-// Synchronization: `version` is odd while an entry is written. Who finds it odd, or different from
-// before when done with reading, has found nothing; who finds it odd when about to write, does not
-// write. So nobody waits, neither for a thread that it has interrupted, nor for one that a fork has
-// left behind: such an entry is lost. Whoever writes or reads the others acquires and releases in
-// the order of the lines, which keeps them between the two accesses to `version`.
+// Synchronization: `version` is odd while an entry is written. A reader that finds it odd, or
+// changed after the read, has found nothing. A writer that finds it odd does not write. So no
+// thread waits, neither for a thread that it has interrupted, nor for one that does not exist after
+// a fork: such an entry is lost. Accesses to the other fields acquire or release in program order,
+// which keeps them between the two accesses to `version`.
 class CallFrameCache {
  public:
   struct Found {
     CallFrameRule rule;
-    // kPermanent: the rule is right. Else it is right if that is the fingerprint of the object's
-    // entry of that number.
+    // kPermanent: the rule is right. Otherwise it is right if the object's entry of this number has
+    // this fingerprint.
     uint32_t index;
     uint64_t fingerprint;
   };
-  // The rule, if there is one and it is right whatever happens.
+  // Finds the rule if it needs no verification.
   TC_FAST_PATH bool FindPermanent(uintptr_t pc, CallFrameRule* rule) {
     const Entry* entry = EntriesOf(pc);
     if (entry->pc.load(std::memory_order_relaxed) != pc) ++entry;
@@ -75,7 +76,7 @@ class CallFrameCache {
     return entry->index.load(std::memory_order_acquire) == kPermanent && (version & 1) == 0 &&
            entry->version.load(std::memory_order_relaxed) == version;
   }
-  // False when there is none.
+  // False when there is no rule.
   bool Find(uintptr_t pc, Found* found) {
     const Entry* entry = EntriesOf(pc);
     if (entry->pc.load(std::memory_order_relaxed) != pc) ++entry;
@@ -92,7 +93,8 @@ class CallFrameCache {
     Entry* entry = EntriesOf(pc);
     const uintptr_t first = entry[0].pc.load(std::memory_order_relaxed);
     const uintptr_t second = entry[1].pc.load(std::memory_order_relaxed);
-    // The address's own, else an empty one, else the two as it happens.
+    // The entry of the same address, else an empty one, else either of the two by the lowest bit of
+    // `pc`.
     const bool takes_second =
         first != pc && (second == pc || (first != 0 && (second == 0 || pc % 2 != 0)));
     if (takes_second) ++entry;
@@ -109,7 +111,7 @@ class CallFrameCache {
     entry->version.store(version + 2, std::memory_order_release);
   }
 
-  // The index that says that the object is never unloaded.
+  // The index of rules whose object is never unloaded.
   static constexpr uint32_t kPermanent = UINT32_MAX;
 
  private:
@@ -124,9 +126,9 @@ class CallFrameCache {
 
   static constexpr size_t kPairsShift = 11;
 
-  // The two, side by side, in which it may be.
+  // The two adjacent entries for an address.
   Entry* EntriesOf(uintptr_t pc) {
-    // The upper bits of a product depend on all bits of the factor.
+    // The upper bits of the product depend on all bits of `pc`.
     return entries_[(uint64_t{pc} * 0x9e3779b97f4a7c15u) >> (64 - kPairsShift)];
   }
 

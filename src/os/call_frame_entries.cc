@@ -15,8 +15,8 @@ TC_OUT_OF_LINE bool CommonFrameEntry::Read(const CallFrameObject& object, uintpt
   if (reader.Take<uint32_t>() != 0) return false;
   const uint8_t version = reader.Take<uint8_t>();
   if (version != 1 && version != 3) return false;
-  // The augmentation string. 'z' comes first and says that there are augmentation data. Each
-  // further letter names a field of the data.
+  // The augmentation string. A leading 'z' says that there are augmentation data; each further
+  // letter names a field of the data.
   const uintptr_t letters = reader.at();
   size_t num_letters = 0;
   while (reader.Take<uint8_t>() != 0) ++num_letters;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The records of .eh_frame_hdr and .eh_frame, as far as a walk over a stack needs them: the sorted
-// table of functions, the common information entry (CIE), the frame description entry (FDE).
+// Parsers for the parts of .eh_frame_hdr and .eh_frame that a stack walk needs: the sorted table of
+// functions, the common information entry (CIE), the frame description entry (FDE).
 //
-// Pure parsers of an object's bytes. They read nothing outside the object, whatever it contains.
+// Pure functions of an object's bytes. They read nothing outside the object, whatever it contains.
 // Thread safety: any thread; nothing is written. Cost: a lookup is a binary search; the two entries
 // take some hundred instructions.
 #pragma once
@@ -16,19 +16,18 @@
 
 namespace tcmalloc {
 
-// .eh_frame_hdr: the object's functions in the order of their addresses, in the one form that all
-// linkers write.
+// .eh_frame_hdr: the object's functions in address order, in the one form that all linkers write.
 struct CallFrameTable {
-  // The version, then three encodings: of the distance to .eh_frame, of the number of entries, of
-  // the entries.
+  // The version, then three encodings: of the offset of .eh_frame, of the number of entries, of the
+  // entries.
   static constexpr uint8_t kForm[] = {
       1, CallFrameReader::kRelativeToField | CallFrameReader::kSigned4, CallFrameReader::kUnsigned4,
       CallFrameReader::kRelativeToHeader | CallFrameReader::kSigned4};
   static constexpr uintptr_t kHeaderBytes = 12;
-  // An entry is two 32-bit distances from the header: to the function and to its description.
+  // An entry is two 32-bit offsets from the header: of the function and of its description.
   static constexpr uintptr_t kEntryBytes = 8;
 
-  // False where the object has no such table, or the table does not lie within the object.
+  // False where the object has no such table, or the table exceeds the object.
   bool Read(const CallFrameObject& object) {
     if (object.header < object.begin || object.header > object.end ||
         object.end - object.header < kHeaderBytes ||
@@ -40,7 +39,8 @@ struct CallFrameTable {
     return count <= (object.end - entries) / kEntryBytes;
   }
 
-  // The number of entries whose function begins at or before `pc`: the last of them may contain it.
+  // The number of entries whose function begins at or before `pc`. Only the last of them may
+  // contain it.
   uint32_t CountUpTo(const CallFrameObject& object, uintptr_t pc) const {
     uint32_t low = 0;
     uint32_t high = count;
@@ -68,9 +68,9 @@ struct CallFrameTable {
   uint32_t count = 0;
 };
 
-// A common information entry: what several functions share.
+// A common information entry, shared by several functions.
 struct CommonFrameEntry {
-  // False where there is no entry that can be understood at `at`.
+  // False where there is no entry at `at`, or an unsupported one.
   bool Read(const CallFrameObject& object, uintptr_t at);
 
   uint64_t code_alignment = 1;
@@ -79,15 +79,15 @@ struct CommonFrameEntry {
   uint8_t encoding = CallFrameReader::kAbsolute;
   // Descriptions have augmentation data, which begin with their length.
   bool has_data = false;
-  // The functions are entered by a signal, not by a call.
+  // A signal enters the functions, not a call.
   bool interrupted = false;
-  // The instructions that run before those of the function.
+  // The instructions to run before those of the function.
   CallFrameReader program{CallFrameObject{}, 0};
 };
 
-// A frame description entry: one function.
+// A frame description entry, for one function.
 struct FrameDescription {
-  // False where there is no entry at `at`, or none that can be understood.
+  // False where there is no entry at `at`, or an unsupported one.
   bool Read(const CallFrameObject& object, uintptr_t at);
 
   CommonFrameEntry common;

@@ -12,8 +12,8 @@ uint64_t Mix(uint64_t sum, uint64_t value) {
   return sum ^ (sum >> 29);
 }
 
-// Mixes in the entry of .eh_frame at `at`, length field included. False when it ends outside the
-// object.
+// Mixes in the entry of .eh_frame at `at`, including its length field. False when it ends outside
+// the object.
 bool MixEntry(const CallFrameObject& object, uintptr_t at, uint64_t* sum) {
   if (at < object.begin || at > object.end || object.end - at < 2 * sizeof(uint32_t)) return false;
   const uint32_t length = LoadRaw<uint32_t>(at);

@@ -10,7 +10,7 @@ namespace {
 
 constexpr intptr_t kSavedUnit = sizeof(void*);
 
-// Whether `value` fits into a signed field of that many bits.
+// Whether `value` fits into a signed field of `kBits` bits.
 template <int kBits>
 constexpr bool Fits(int64_t value) {
   return value >= -(int64_t{1} << (kBits - 1)) && value < int64_t{1} << (kBits - 1);

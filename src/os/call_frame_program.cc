@@ -31,7 +31,7 @@ class CallFrameMachine {
   explicit CallFrameMachine(const CallFrameContext& context)
       : context_(context), location_(context.function) {}
 
-  // Stops at the first instruction for code behind `pc`. False where the program makes no sense.
+  // Stops at the first instruction for code after `pc`. False where the program is invalid.
   bool Run(CallFrameReader program) {
     while (!program.at_end() && !passed_) {
       if (!Execute(&program)) return false;

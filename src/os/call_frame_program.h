@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The interpreter of DWARF call frame instructions (DW_CFA_...): which row of the function's unwind
-// table holds at a given instruction.
+// The interpreter of DWARF call frame instructions (DW_CFA_...): finds the row of a function's
+// unwind table for a given instruction.
 //
-// A pure function over the bytes of two programs. It reads nothing outside them, whatever they
-// contain. Thread safety: any thread; nothing is written but the result. Cost: some ten
-// instructions per call frame instruction; half a KiB of stack.
+// A pure function of the bytes of two programs. It reads nothing outside them, whatever they
+// contain. Thread safety: any thread; writes nothing but the result. Cost: some ten instructions
+// per call frame instruction; half a KiB of stack.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ namespace tcmalloc {
 struct CallFrameRow {
   struct Saved {
     uint8_t place = CallFrameRule::kUnchanged;
-    // The register's value exists, but not at a place that a rule can express.
+    // The value exists, but at a place that a rule cannot express.
     bool lost = false;
     bool undefined = false;
     // In bytes.
@@ -36,13 +36,13 @@ struct CallFrameRow {
   Saved saved[kColumns];
 };
 
-// What the instructions depend on beside their own bytes.
+// The inputs of the instructions besides their own bytes.
 struct CallFrameContext {
   uint64_t code_alignment = 1;
   int64_t data_alignment = 1;
   // Of addresses (CallFrameReader::Encoding).
   uint8_t encoding = CallFrameReader::kAbsolute;
-  // Where the function begins, and the instruction for which the row is wanted.
+  // The start of the function, and the instruction for which the row is wanted.
   uintptr_t function = 0;
   uintptr_t pc = 0;
 };

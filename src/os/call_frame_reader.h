@@ -18,8 +18,7 @@ namespace tcmalloc {
 
 class CallFrameReader {
  public:
-  // Encodings of pointers: the low four bits are the format of the number, the next three say what
-  // the number is relative to.
+  // Encodings of pointers: the low four bits are the format of the number, the next three its base.
   enum Encoding : uint8_t {
     kAbsolute = 0x00,
     kUnsigned2 = 0x02,
@@ -90,8 +89,7 @@ class CallFrameReader {
     return static_cast<int64_t>(value);
   }
 
-  // The number of an encoded pointer, before anything is added to it. Fails for a format that the
-  // enumeration above lacks.
+  // The number of an encoded pointer, without its base. Fails for formats that Encoding lacks.
   uint64_t Value(uint8_t encoding) {
     switch (encoding & kFormatMask) {
       case kAbsolute:
@@ -114,7 +112,7 @@ class CallFrameReader {
     }
   }
 
-  // An encoded pointer: absolute, or relative to the address of the field itself. Fails for others.
+  // An encoded pointer: absolute, or relative to the address of the field. Fails for other bases.
   uintptr_t Pointer(uint8_t encoding) {
     const uintptr_t here = at_;
     const uintptr_t value = static_cast<uintptr_t>(Value(encoding));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The numbers that DWARF gives to the registers of this machine, and which of them a walk over a
-// stack follows: the stack pointer, the frame pointer, RBX (EBX) and the return address.
+// DWARF's numbers for the registers of this machine, and the registers that a stack walk follows:
+// the stack pointer, the frame pointer, RBX (EBX) and the return address.
 //
 // Constants and pure functions. Thread safety: any thread. Cost: a few comparisons.
 #pragma once
@@ -12,8 +12,8 @@
 
 namespace tcmalloc {
 
-// DWARF's numbers, that of the return address's column included. kKnown: the numbers are those of
-// this machine. Where they are not known, the numbers are those of aarch64 and never used.
+// DWARF's numbers, including the column of the return address. On machines without kKnown the
+// numbers are those of aarch64 and are never used.
 struct DwarfRegister {
 #if defined(__x86_64__)
   static constexpr uint64_t kStackPointer = 7;

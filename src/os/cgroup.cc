@@ -15,12 +15,12 @@
 namespace tcmalloc {
 namespace {
 
-// Version 1 says "none" with the largest number of pages that it can count.
-constexpr uint64_t kLeastThatIsNone = uint64_t{1} << 60;
+// Version 1 expresses "no limit" by its largest count of pages.
+constexpr uint64_t kUnlimitedFrom = uint64_t{1} << 60;
 
 bool IsOctal(char c) { return c >= '0' && c <= '7'; }
 
-// Takes the first character of a name off `text`, a field of mountinfo, which is not empty.
+// Removes the first character of a name from `text`, a non-empty field of mountinfo.
 char TakeUnescaped(std::string_view* text) {
   const std::string_view t = *text;
   if (t.size() >= 4 && t[0] == '\\' && t[1] <= '3' && IsOctal(t[1]) && IsOctal(t[2]) &&
@@ -39,8 +39,8 @@ void WriteUnescaped(std::string_view text, TextWriter* out) {
   }
 }
 
-// Takes the directory that `escaped` stands for off the front of `path`; false when it is not
-// there.
+// Removes the directory that `escaped` denotes from the front of `path`; false when `path` does not
+// begin with it.
 bool TakeDirectory(std::string_view escaped, std::string_view* path) {
   std::string_view rest = *path;
   while (!escaped.empty()) {
@@ -52,7 +52,7 @@ bool TakeDirectory(std::string_view escaped, std::string_view* path) {
   return true;
 }
 
-// Goes up somewhere: it names no directory that could be found by appending.
+// A path that goes up, with "..", names no directory below the mount.
 bool GoesUp(std::string_view path) {
   while (!path.empty()) {
     if (TakeField(&path, '/') == "..") return true;
@@ -60,8 +60,8 @@ bool GoesUp(std::string_view path) {
   return false;
 }
 
-// What of the name of the group `path` is below the mount: nothing for the mount's own. False when
-// the group is not in it.
+// The part of the group's path below the mount; empty for the mount's own group. False when the
+// group is not in the mount.
 bool FindBelow(const CgroupMount& mount, std::string_view path, std::string_view* below) {
   const bool is_root = path == "/";
   *below = is_root ? std::string_view() : path;
@@ -69,11 +69,11 @@ bool FindBelow(const CgroupMount& mount, std::string_view path, std::string_view
   return !GoesUp(*below);
 }
 
-// One walk, with its buffers.
+// One search, with its buffers.
 class Walk {
  public:
-  Walk(std::string_view root, SeeCgroupDirectory see, void* context)
-      : root_(root), see_(see), context_(context) {}
+  Walk(std::string_view root, CgroupDirectoryVisitor visit, void* context)
+      : root_(root), visit_(visit), context_(context) {}
 
   bool Run() {
     if (!ForEachLine("/proc/self/cgroup")) return false;
@@ -85,22 +85,22 @@ class Walk {
   bool ForEachLine(std::string_view path) {
     TextWriter name(path_, sizeof(path_));
     name.Text(root_).Text(path);
-    return lines_.ForEachLine(path_, SeeLine, this);
+    return lines_.ForEachLine(path_, VisitLine, this);
   }
 
-  static void SeeLine(std::string_view line, void* context) {
+  static void VisitLine(std::string_view line, void* context) {
     Walk* const walk = static_cast<Walk*>(context);
-    walk->knows_groups_ ? walk->SeeMount(line) : walk->SeeMembership(line);
+    walk->knows_groups_ ? walk->VisitMount(line) : walk->VisitMembership(line);
   }
 
-  void SeeMembership(std::string_view line) {
+  void VisitMembership(std::string_view line) {
     CgroupMembership membership;
     if (!ParseCgroupMembership(line, &membership)) return;
     TextWriter& kept = memberships_[static_cast<size_t>(membership.version)];
     if (kept.text().empty()) kept.Text(membership.path);
   }
 
-  void SeeMount(std::string_view line) {
+  void VisitMount(std::string_view line) {
     CgroupMount mount;
     if (!ParseCgroupMount(line, &mount)) return;
     const TextWriter& path = memberships_[static_cast<size_t>(mount.version)];
@@ -113,21 +113,21 @@ class Walk {
     const size_t mount_length = directory.text().size();
     directory.Text(below);
     if (directory.truncated()) return;
-    see_({.version = mount.version,
-          .path = path_,
-          .length = directory.text().size(),
-          .mount_length = mount_length},
-         context_);
+    visit_({.version = mount.version,
+            .path = path_,
+            .length = directory.text().size(),
+            .mount_length = mount_length},
+           context_);
   }
 
   const std::string_view root_;
-  const SeeCgroupDirectory see_;
+  const CgroupDirectoryVisitor visit_;
   void* const context_;
-  bool knows_groups_ = false;  // the first of the two lists has been read
+  bool knows_groups_ = false;  // /proc/self/cgroup has been read
   char paths_[2][kMaxPath];
   TextWriter memberships_[2] = {TextWriter(paths_[0], kMaxPath), TextWriter(paths_[1], kMaxPath)};
   char path_[3 * kMaxPath];
-  // Lines that are too long are left out: those of interest are not.
+  // Longer lines are omitted; none of those that matter is longer.
   LineReader<3 * kMaxPath> lines_;
 };
 
@@ -136,10 +136,10 @@ struct Limits {
   bool failed = false;
 };
 
-// A file of the directory whose name is the first `length` characters of the path. The root of a
-// hierarchy has none.
-void SeeLimit(const CgroupDirectory& directory, size_t length, std::string_view name,
-              Limits* limits) {
+// Reads a file in the directory that is the first `length` characters of the path. The root of a
+// hierarchy has no such file.
+void ReadLimit(const CgroupDirectory& directory, size_t length, std::string_view name,
+               Limits* limits) {
   memcpy(directory.path + length, name.data(), name.size());
   directory.path[length + name.size()] = '\0';
   InputFile file(directory.path);
@@ -154,15 +154,15 @@ void SeeLimit(const CgroupDirectory& directory, size_t length, std::string_view 
   }
 }
 
-// Those of the directory and of those above it up to the mount.
-void SeeLimits(const CgroupDirectory& directory, void* context) {
+// Reads the limits of the directory and of its ancestors up to the mount.
+void ReadLimits(const CgroupDirectory& directory, void* context) {
   Limits* const limits = static_cast<Limits*>(context);
   for (size_t length = directory.length;;) {
     if (directory.version == CgroupVersion::kV1) {
-      SeeLimit(directory, length, "/memory.limit_in_bytes", limits);
+      ReadLimit(directory, length, "/memory.limit_in_bytes", limits);
     } else {
-      SeeLimit(directory, length, "/memory.max", limits);
-      SeeLimit(directory, length, "/memory.high", limits);
+      ReadLimit(directory, length, "/memory.max", limits);
+      ReadLimit(directory, length, "/memory.high", limits);
     }
     if (length <= directory.mount_length) return;
     do {
@@ -224,19 +224,19 @@ bool ParseCgroupLimit(std::string_view text, uint64_t* limit) {
   if (!IsDigits(text)) return false;
   uint64_t value = 0;
   for (const char c : text) {
-    // Far from overflow: the next digit is the last one that could matter.
-    if (value >= kLeastThatIsNone) break;
+    // The next digit cannot overflow, and any further one cannot matter.
+    if (value >= kUnlimitedFrom) break;
     value = value * 10 + static_cast<uint64_t>(c - '0');
   }
-  *limit = value >= kLeastThatIsNone ? kNoCgroupLimit : value;
+  *limit = value >= kUnlimitedFrom ? kNoCgroupLimit : value;
   return true;
 }
 
-bool ForEachCgroupDirectory(std::string_view root, SeeCgroupDirectory see, void* context) {
+bool ForEachCgroupDirectory(std::string_view root, CgroupDirectoryVisitor visit, void* context) {
   void* const memory =
       mmap(nullptr, sizeof(Walk), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return false;
-  const bool ok = (new (memory) Walk(root, see, context))->Run();
+  const bool ok = (new (memory) Walk(root, visit, context))->Run();
   munmap(memory, sizeof(Walk));
   return ok;
 }
@@ -244,7 +244,7 @@ bool ForEachCgroupDirectory(std::string_view root, SeeCgroupDirectory see, void*
 std::optional<uint64_t> ReadCgroupMemoryLimit(std::string_view root) {
   const ErrnoKeeper keeper;
   Limits limits;
-  if (!ForEachCgroupDirectory(root, SeeLimits, &limits) || limits.failed) return std::nullopt;
+  if (!ForEachCgroupDirectory(root, ReadLimits, &limits) || limits.failed) return std::nullopt;
   return limits.smallest;
 }
 

@@ -17,7 +17,7 @@ struct Search {
   bool failed = false;
 };
 
-void SeeDirectory(const CgroupDirectory& directory, void* context) {
+void VisitDirectory(const CgroupDirectory& directory, void* context) {
   Search* const search = static_cast<Search*>(context);
   char* const found =
       directory.version == CgroupVersion::kV1 ? search->found->v1 : search->found->v2;
@@ -37,7 +37,7 @@ bool FindCgroupDirectories(CgroupDirectories* directories, std::string_view root
   *directories->v1 = '\0';
   *directories->v2 = '\0';
   Search search = {.found = directories};
-  if (ForEachCgroupDirectory(root, SeeDirectory, &search) && !search.failed) return true;
+  if (ForEachCgroupDirectory(root, VisitDirectory, &search) && !search.failed) return true;
   *directories->v1 = '\0';
   *directories->v2 = '\0';
   return false;

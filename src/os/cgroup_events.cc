@@ -20,7 +20,7 @@
 namespace tcmalloc {
 namespace {
 
-// A descriptor, or an error number below zero.
+// Returns a descriptor, or a negative error number.
 int OpenIn(std::string_view directory, std::string_view name, int flags) {
   if (directory.empty()) return -ENOENT;
   const FilePath path(directory, name);
@@ -32,7 +32,7 @@ int OpenIn(std::string_view directory, std::string_view name, int flags) {
   return fd < 0 ? -errno : fd;
 }
 
-// 0 or an error number. The kernel takes a registration as a whole.
+// Returns 0 or an error number. The kernel accepts a registration only in one write.
 int Register(std::string_view directory, std::string_view text) {
   const int control = OpenIn(directory, "/cgroup.event_control", O_WRONLY);
   if (control < 0) return -control;
@@ -45,7 +45,7 @@ int Register(std::string_view directory, std::string_view text) {
   return error;
 }
 
-// An eventfd that is told of what happens to the file, with an argument of the file's.
+// Returns an eventfd that the kernel signals for events of the file, with a file-specific argument.
 int OpenRegistered(std::string_view directory, std::string_view name, std::string_view argument) {
   const int watched = OpenIn(directory, name, O_RDONLY);
   if (watched < 0) return watched;
@@ -89,7 +89,7 @@ bool ParseMemoryEvents(std::string_view text, MemoryEvents* events) {
 int OpenMemoryEvents(std::string_view directory) {
   const ErrnoKeeper keeper;
   const int fd = OpenIn(directory, "/memory.events", O_RDONLY);
-  // A descriptor that was never read is reported at once.
+  // Poll reports a descriptor that was never read at once.
   if (fd >= 0 && !ReadMemoryEvents(fd).has_value()) {
     Close(fd);
     return -EIO;
@@ -99,8 +99,8 @@ int OpenMemoryEvents(std::string_view directory) {
 
 std::optional<MemoryEvents> ReadMemoryEvents(int fd) {
   const ErrnoKeeper keeper;
-  // Some seven short lines, which the kernel gives as a whole. Of a longer text the end is left
-  // out: a number could be cut.
+  // Some seven short lines, which the kernel returns in one piece. In a longer text the last line
+  // is dropped, since its number may be cut off.
   char text[512];
   ssize_t n;
   do {

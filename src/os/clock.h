@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Time as policies need it: cheap, coarse, never backwards. errno is kept, also where a sandbox
-// forbids the system call that a process without a vDSO makes: the time is 0 then.
+// Clocks for policies: cheap, coarse, monotonic. Keeps errno. Without a vDSO these are system
+// calls; if a sandbox forbids them, the time is 0.
 #pragma once
 
 #include <sys/syscall.h>
@@ -13,7 +13,7 @@
 
 namespace tcmalloc {
 
-// Milliseconds since some moment before the process started, to the precision of the kernel's
+// Milliseconds since some moment before the process started, with the precision of the kernel's
 // clock tick (1 to 10 ms). Cost: a few nanoseconds, no system call where the kernel has a vDSO.
 // Thread safety: any.
 inline int64_t CoarseMilliseconds() {
@@ -23,7 +23,7 @@ inline int64_t CoarseMilliseconds() {
   return int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
 }
 
-// Microseconds since the same kind of moment, exact. Cost: some ten nanoseconds more.
+// Microseconds since such a moment, exact. Cost: some ten nanoseconds more.
 inline int64_t Microseconds() {
   const ErrnoKeeper keeper;
   timespec now = {};
@@ -39,10 +39,10 @@ inline int64_t WallClockNanoseconds() {
   return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 
-// Lets others run for about a millisecond. No cancellation point, as the C library's functions for
-// it are (see os/uncancelled_io.h); `errno` is kept.
+// Sleeps for about a millisecond. Unlike the C library's functions it is no cancellation point (see
+// os/uncancelled_io.h). Keeps errno.
 inline void WaitMillisecond() {
-  struct {  // as the system call has it, also where time_t is longer
+  struct {  // the system call's layout, even where time_t is longer
     long seconds = 0;
     long nanoseconds = 1'000'000;
   } time;

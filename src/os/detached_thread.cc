@@ -10,7 +10,7 @@
 namespace tcmalloc {
 namespace {
 
-// More than the smallest that the C library allows: thread-local storage counts against it.
+// Above the smallest size that the C library allows: thread-local storage is part of the stack.
 constexpr size_t kStackBytes = size_t{256} << 10;
 
 }  // namespace
@@ -23,7 +23,7 @@ bool StartDetachedThread(void* (*run)(void*), const char* name) {
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
-  // Inherited: the thread never runs with one open.
+  // The thread inherits this mask and never runs with a signal unblocked.
   pthread_sigmask(SIG_SETMASK, &all, &before);
   pthread_t thread;
   const bool started = pthread_create(&thread, &attributes, run, nullptr) == 0;

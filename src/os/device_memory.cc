@@ -22,7 +22,7 @@ bool DeviceMemory::Open(const Options& options, size_t hardware_page) {
   if (descriptor < 0) return false;
   uint64_t limit = options.limit == 0 ? kNoLimit : options.limit;
   struct stat status;
-  // Behind the end of a file there is nothing; a device's end is not known.
+  // A file has no memory beyond its end. The end of a device is unknown.
   if (fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode)) {
     limit = std::min(limit, static_cast<uint64_t>(status.st_size));
   }

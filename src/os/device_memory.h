@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// DeviceMemory: physical memory that the system was told to leave alone, mapped from /dev/mem, or
-// from another device or file. It is never zero-filled, cannot be given back, and is shared with
-// forked children, as MemfsMemory's.
+// DeviceMemory: physical memory that the OS was told not to use, mapped from /dev/mem, or from
+// another device or file. It is never zero-filled, cannot be released, and is shared with forked
+// children, like that of MemfsMemory.
 //
-// Synchronization. Open before the first Map. Any thread may Map. Cost: system calls.
+// Synchronization: call Open before the first Map. Any thread may call Map. Cost: system calls.
 #pragma once
 
 #include <cstddef>
@@ -18,17 +18,17 @@ class DeviceMemory {
  public:
   struct Options {
     const char* path = "/dev/mem";
-    // The first address used.
+    // The first address to use.
     uint64_t first = 0;
-    // The first one not used; 0 for none.
+    // The first address not to use; 0 for no limit.
     uint64_t limit = 0;
   };
 
-  // False when the device cannot be opened; errno says why. Called once.
+  // Opens the device; false and errno when that fails. Called once.
   bool Open(const Options& options, size_t hardware_page);
 
-  // Memory of `bytes` bytes at a multiple of `alignment`. Keeps errno. Requires: bytes a multiple
-  // of the hardware page, alignment a power of two.
+  // Maps `bytes` bytes at a multiple of `alignment`. Keeps errno. Requires: bytes a multiple of the
+  // hardware page, alignment a power of two.
   Mapping Map(size_t bytes, size_t alignment);
 
   bool IsUsable() const { return file_.IsOpen(); }

@@ -12,11 +12,11 @@
 namespace tcmalloc {
 namespace {
 
-// More than a linker makes; a header that claims more is not believed.
+// More than linkers produce; a header with more counts as invalid.
 constexpr size_t kMaxSegments = 64;
 constexpr size_t kMaxNotes = 64;
 
-// Reads of an image that stay within it.
+// Reads that stay within an image.
 class ImageReader {
  public:
   ImageReader(uintptr_t start, uintptr_t limit) : start_(start), limit_(limit) {}
@@ -43,7 +43,7 @@ bool IsOwnKind(const ElfW(Ehdr) & header) {
          header.e_phentsize == sizeof(ElfW(Phdr)) && header.e_phnum <= kMaxSegments;
 }
 
-// Looks for the build id among the notes of one segment.
+// Searches the notes of one segment for the build id.
 bool FindBuildId(const ImageReader& reader, uintptr_t address, const ElfW(Phdr) & segment,
                  ElfImage* image) {
   const uintptr_t alignment = segment.p_align == 8 ? 8 : 4;
@@ -77,7 +77,7 @@ bool FindBuildId(const ImageReader& reader, uintptr_t address, const ElfW(Phdr) 
 bool ReadOwnMemory(uintptr_t address, void* to, size_t bytes) {
   const iovec local = {to, bytes};
   const iovec remote = {reinterpret_cast<void*>(address), bytes};
-  // Not what getpid might have remembered from before a fork.
+  // A system call: getpid may return a value cached before a fork.
   const long self = syscall(SYS_getpid);
   return syscall(SYS_process_vm_readv, self, &local, 1L, &remote, 1L, 0L) ==
          static_cast<long>(bytes);
@@ -92,7 +92,7 @@ bool ReadElfImage(uintptr_t start, uintptr_t limit, ElfImage* image) {
   if (!reader.ReadBytes(start + header.e_phoff, segments, header.e_phnum * sizeof(segments[0]))) {
     return false;
   }
-  // The segment with the file's first byte is the first of those that are loaded.
+  // The segment with the file's first byte is the first loaded one.
   bool loaded = false;
   for (size_t i = 0; i < header.e_phnum && !loaded; ++i) {
     if (segments[i].p_type != PT_LOAD) continue;

@@ -14,15 +14,15 @@
 namespace tcmalloc {
 namespace {
 
-// More than there are; headers that claim more are not believed.
+// Upper bounds; headers with higher numbers count as invalid.
 constexpr size_t kMaxSegments = 64;
 constexpr size_t kMaxDynamic = 256;
 constexpr size_t kMaxSections = 4096;
 constexpr size_t kMaxSymbols = size_t{1} << 24;
-// A longer name is cut: those of C++ are for people only up to there.
+// Longer names are cut off: only C++ names are that long.
 constexpr size_t kMaxName = 400;
 
-// Where bytes come from: this process's memory, or a file.
+// The sources of bytes: this process's memory, or a file.
 class Memory {
  public:
   explicit Memory(uintptr_t limit) : limit_(limit) {}
@@ -91,7 +91,7 @@ void ScanTable(const Source& source, const SymbolTable& table, uintptr_t bias,
   }
 }
 
-// The table ".symtab" of a file.
+// Finds the table ".symtab" of a file.
 bool FindFileTable(const File& file, const ElfW(Ehdr) & header, SymbolTable* table) {
   if (header.e_shentsize != sizeof(ElfW(Shdr)) || header.e_shnum > kMaxSections) return false;
   const auto read = [&](size_t i, ElfW(Shdr) * section) {
@@ -113,7 +113,7 @@ bool FindFileTable(const File& file, const ElfW(Ehdr) & header, SymbolTable* tab
   return false;
 }
 
-// How many symbols the table has whose hash table this is (the ABI's, or GNU's).
+// The number of symbols in the table of this hash table (the ABI's, or GNU's).
 bool CountByHash(const Memory& memory, uintptr_t hash, size_t* count) {
   uint32_t header[2];
   if (!memory.Read(hash, header, sizeof(header))) return false;
@@ -142,7 +142,7 @@ bool CountByGnuHash(const Memory& memory, uintptr_t hash, size_t* count) {
   }
   *count = header.first_symbol;
   if (last < header.first_symbol) return true;
-  // The chain of the last bucket ends with a hash that is odd.
+  // The chain of the last bucket ends with an odd hash.
   const uintptr_t chains = buckets + uintptr_t{header.num_buckets} * sizeof(uint32_t);
   for (uint32_t hashed = 0; (hashed & 1) == 0; ++last) {
     if (last >= kMaxSymbols ||
@@ -159,7 +159,7 @@ bool FindDynamicTable(const Memory& memory, uintptr_t start, uintptr_t limit, ui
                       uintptr_t dynamic, SymbolTable* table) {
   uintptr_t hash = 0;
   uintptr_t gnu_hash = 0;
-  // Some dynamic linkers store addresses there, others leave what the file says.
+  // Some dynamic linkers store addresses there, others keep the file's values.
   const auto address_of = [&](uintptr_t value) {
     return value >= start && value < limit ? value : value + bias;
   };
@@ -189,7 +189,7 @@ void ForEachElfFunction(uintptr_t start, uintptr_t limit, const char* path,
   ElfW(Ehdr) header;
   if (!ReadElfImage(start, limit, &image) || !memory.Read(start, &header, sizeof(header))) return;
   {
-    // Another file may have its name by now: then its header says so, almost always.
+    // The path may name another file by now; its header then differs, almost always.
     const File file(path);
     ElfW(Ehdr) in_file;
     SymbolTable table;
@@ -203,7 +203,7 @@ void ForEachElfFunction(uintptr_t start, uintptr_t limit, const char* path,
     const auto at = start + static_cast<uintptr_t>(header.e_phoff) + i * sizeof(segment);
     if (!memory.Read(at, &segment, sizeof(segment))) return;
     if (segment.p_type != PT_DYNAMIC) continue;
-    // Data lies behind the code, which is where `limit` may be.
+    // Data comes after the code, perhaps beyond `limit`.
     const Memory all(UINTPTR_MAX);
     SymbolTable table;
     const auto dynamic = image.bias + static_cast<uintptr_t>(segment.p_vaddr);

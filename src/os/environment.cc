@@ -14,8 +14,8 @@ extern "C" char** environ;
 namespace tcmalloc {
 namespace {
 
-// The kernel limits one variable to 128 KiB (MAX_ARG_STRLEN); what lies behind this many bytes in
-// all is not looked at.
+// The kernel limits one variable to 128 KiB (MAX_ARG_STRLEN). Variables beyond this many bytes in
+// total are ignored.
 constexpr size_t kMaxEnvironmentBytes = size_t{1} << 20;
 
 void VisitOne(const char* entry, EnvironmentVisitor visit, void* context) {
@@ -24,7 +24,7 @@ void VisitOne(const char* entry, EnvironmentVisitor visit, void* context) {
   visit(entry, static_cast<size_t>(equals - entry), equals + 1, context);
 }
 
-// Reads what the kernel gave the process when it started.
+// Reads the kernel's copy of the initial environment.
 void VisitKernelCopy(EnvironmentVisitor visit, void* context) {
   const int fd = OpenForReading("/proc/self/environ");
   if (fd < 0) return;

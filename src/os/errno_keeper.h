@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Keeps errno for the length of a scope: what malloc and free do inside must not change it.
+// Restores errno at the end of a scope: system calls inside malloc and free must not change it.
 #pragma once
 
 #include <errno.h>

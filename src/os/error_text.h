@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Error numbers of the system in words, for messages. The C library's functions for it allocate,
-// lock or depend on the locale. Thread safety: any. Never allocates.
+// Error numbers in words, for messages. The C library's functions allocate, lock or depend on the
+// locale. Thread safety: any. Never allocates.
 #pragma once
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 
 namespace tcmalloc {
 
-// The words of the errors that files and threads run into; "error N" for others.
+// Writes the text of an error of files and threads; "error N" for others.
 inline void WriteError(int error, TextWriter* out) {
   struct Words {
     int error;

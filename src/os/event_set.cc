@@ -19,15 +19,14 @@ namespace {
 
 constexpr size_t kMaxEvents = 16;
 
-// As the system call has it, also where time_t is longer.
+// The system call's layout, even where time_t is longer.
 struct AlarmTime {
   long interval_seconds = 0;
   long interval_nanoseconds = 0;
   long seconds = 0;
   long nanoseconds = 0;
 };
-// The time after which the alarm would go off once more, which is never waited for, tells it from
-// timers of other people.
+// The alarm's repeat interval, which never elapses, distinguishes it from timers of the program.
 constexpr long kMarkSeconds = 130'000'329;
 constexpr long kMarkNanoseconds = 271'828'183;
 
@@ -46,7 +45,7 @@ bool EventSet::Open() {
     SetAlarm(-1);
     return true;
   }
-  // Nobody else has seen them.
+  // No one else knows these descriptors yet.
   if (epoll_fd_ >= 0) tcmalloc::Close(epoll_fd_);
   if (timer_fd_ >= 0) tcmalloc::Close(timer_fd_);
   epoll_fd_ = -1;
@@ -60,8 +59,8 @@ void EventSet::Close() {
   const bool alarm_is_ours = AlarmIsOurs();
   const int epoll_fd = epoll_fd_;
   const int timer_fd = timer_fd_;
-  // Forgotten first: a child that is forked in between leaves them open rather than closes what
-  // has got their numbers.
+  // Cleared first: a child that is forked in between leaves them open, and does not close other
+  // files that got their numbers.
   epoll_fd_ = -1;
   timer_fd_ = -1;
   if (is_intact) tcmalloc::Close(epoll_fd);
@@ -81,7 +80,7 @@ bool EventSet::Holds(int fd) const {
   const ErrnoKeeper keeper;
   epoll_event none = {};
   none.data.u32 = kNoTag;
-  // The kernel knows what it holds by the file and the number.
+  // The kernel identifies an added descriptor by file and number.
   if (syscall(SYS_epoll_ctl, epoll_fd_, EPOLL_CTL_ADD, fd, &none) != 0) return errno == EEXIST;
   syscall(SYS_epoll_ctl, epoll_fd_, EPOLL_CTL_DEL, fd, &none);
   return false;
@@ -105,7 +104,7 @@ bool EventSet::Remove(int fd) { return Control(EPOLL_CTL_DEL, fd, When::kReadabl
 
 void EventSet::SetAlarm(int64_t ms) {
   const ErrnoKeeper keeper;
-  // Without a time: never.
+  // Time 0 disarms the alarm.
   AlarmTime alarm = {.interval_seconds = kMarkSeconds, .interval_nanoseconds = kMarkNanoseconds};
   if (ms > 0) {
     alarm.seconds = static_cast<long>(ms / 1000);
@@ -122,7 +121,7 @@ int EventSet::Wait(int64_t timeout_ms, Event* events, size_t n) {
   const ErrnoKeeper keeper;
   epoll_event found[kMaxEvents];
   const int timeout = static_cast<int>(std::clamp<int64_t>(timeout_ms, -1, INT_MAX));
-  // (Without a signal mask it is epoll_wait, which newer machines do not have.)
+  // (Without a signal mask this is epoll_wait, which newer machines lack.)
   const int count = static_cast<int>(syscall(SYS_epoll_pwait, epoll_fd_, found,
                                              std::min(n, kMaxEvents), timeout, nullptr, size_t{0}));
   for (int i = 0; i < count; ++i) {

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Several descriptors and an alarm clock behind one descriptor (epoll and timerfd of Linux), which
-// can itself be waited for, by poll, epoll or select. Whoever owns descriptors adds them and closes
-// them; the set's own are close-on-exec, and have high numbers (os/high_descriptor.h).
+// EventSet: several descriptors and an alarm in one descriptor (Linux: epoll and timerfd), on
+// which poll, epoll or select can wait. The owner of a descriptor adds and closes it. The set's own
+// are close-on-exec and have high numbers (os/high_descriptor.h).
 //
-// The program may close any of them and get the number for a file of its own: to work on that
-// instead, or close it, would be to destroy what the program has. So the set can tell whether its
-// own descriptors, and those that were added, are still what they were. What nobody can see is a
-// descriptor that is closed between that question and its use.
+// The program may close any of them and reuse the number for a file of its own, which the set must
+// not use or close. So the set can check that its own descriptors, and the added ones, are
+// unchanged. It cannot notice a descriptor that is closed between the check and its use.
 //
 // Thread safety: Wait by one thread at a time, the rest by any. Never allocates, no cancellation
-// point; errno is kept. Cost: a system call each.
+// point; keeps errno. Cost: a system call each.
 #pragma once
 
 #include <cstddef>
@@ -19,18 +18,18 @@ namespace tcmalloc {
 
 class EventSet {
  public:
-  // When a descriptor has something.
+  // The state of a descriptor that is an event.
   enum class When : uint8_t {
     kReadable,
-    kExceptional,  // what PSI triggers and files of control groups that have changed report
+    kExceptional,  // reported by PSI triggers, and by changed files of control groups
   };
   struct Event {
     uint32_t tag = 0;
-    // The descriptor will never have anything again: its other end is gone, or its source.
+    // The descriptor will have no further events: its other end or its source is gone.
     bool broken = false;
   };
   static constexpr uint32_t kAlarmTag = UINT32_MAX;
-  // Told by mistake, if at all: of what Holds looked at just then.
+  // A spurious event, from the check in Holds.
   static constexpr uint32_t kNoTag = kAlarmTag - 1;
 
   EventSet() = default;
@@ -40,28 +39,29 @@ class EventSet {
 
   // False when the process has no descriptors left.
   bool Open();
-  // Leaves open what may be somebody else's.
+  // Leaves descriptors open that may belong to the program.
   void Close();
-  // The set's descriptors are its own.
+  // The set's descriptors are unchanged.
   bool IsIntact() const;
-  // The descriptor is the very file that was added with this number. Requires: IsIntact().
+  // The descriptor is the file that was added with this number. Requires: IsIntact().
   bool Holds(int fd) const;
-  // Readable when there is an event. Not to be read.
+  // Readable when there is an event. Must not be read.
   int fd() const { return epoll_fd_; }
 
-  // Events of `fd` are told with `tag`, each time once: then it is deaf until Rearm. False when it
-  // is of a kind that cannot be waited for.
+  // Reports an event of `fd` with `tag`, once; no further event until Rearm. False when it is
+  // impossible to wait for the descriptor.
   bool Add(int fd, When when, uint32_t tag);
   void Rearm(int fd, When when, uint32_t tag);
-  // False when it is not what was added.
+  // False when `fd` is not the file that was added.
   bool Remove(int fd);
 
-  // Tells kAlarmTag in so many milliseconds, instead of when it was set for before; negative for
-  // never.
+  // Sets the alarm: an event kAlarmTag in `ms` milliseconds. Replaces the previous alarm; a
+  // negative `ms` clears it.
   void SetAlarm(int64_t ms);
 
-  // Up to `n` events that are there, or come within `timeout_ms`; negative waits for ever. 0 also
-  // when a signal came; negative when the set is no more: somebody has closed its descriptor.
+  // Waits up to `timeout_ms` for events and returns up to `n`; a negative timeout waits forever.
+  // Returns 0 also when a signal came, and a negative number when someone has closed the set's
+  // descriptor.
   int Wait(int64_t timeout_ms, Event* events, size_t n);
 
  private:

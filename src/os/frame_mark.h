@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// FrameMark: tells, for as long as nobody returned from it, that a function of this thread is still
-// running. A flag that the function sets and clears does not: when what it calls is left by longjmp
-// or by an exception, the rest of it never runs, and the flag stays set for good.
+// FrameMark: tells whether a function of this thread is still running. A flag that the function
+// sets and clears cannot: when a callee leaves by longjmp or an exception, the function never
+// clears it.
 //
-// The mark lies in the function's frame. A frame that the thread has left is at or below the
-// innermost one, or something else was written over it since. Two errors remain: a frame that was
-// left, that nothing was written over, and that deeper calls lie below again, counts as running
-// until one of the two changes; and on a second stack at higher addresses (a coroutine's, a signal
-// handler's) the thread seems to have left frames of the first. Who asks must be able to live with
-// both.
+// The mark is in the function's frame. A frame that the thread has left is at or below the
+// innermost one, or has been overwritten. Two errors remain. A left frame that was not overwritten
+// and has deeper calls below it again counts as running until one of that changes. On a second
+// stack at higher addresses (of a coroutine or a signal handler) the frames of the first stack seem
+// to be left. The caller must tolerate both.
 //
-// Stacks grow downwards. Thread safety: by the thread whose frame it is. Cost: a store each to
-// begin and to end; to ask, a system call where the mark is above the caller's frame.
+// Requires that stacks grow downwards. Thread safety: only the thread of the frame. Cost: one store
+// to begin and one to end; a query costs a system call if the mark is above the caller's frame.
 #pragma once
 
 #include <errno.h>
@@ -26,9 +25,9 @@
 
 namespace tcmalloc {
 
-// False when the 8 bytes at `address` are no readable memory; true also where a sandbox forbids to
-// ask. The kernel copies a set of signals from there before it finds that it is told nothing to do
-// with it. Cost: a system call.
+// False when the 8 bytes at `address` are not readable memory. True, too, where a sandbox forbids
+// the call. The kernel copies a signal set from the address before it notices that the operation is
+// invalid. Cost: a system call.
 inline bool IsReadable(uintptr_t address) {
   constexpr int kNoSuchOperation = -1;
   constexpr size_t kSetBytes = 8;
@@ -40,7 +39,7 @@ inline bool IsReadable(uintptr_t address) {
 class FrameMark {
  public:
   FrameMark() : tag_(TagAt(reinterpret_cast<uintptr_t>(this))) {
-    // The compiler is not to think that nobody reads the mark.
+    // Keeps the compiler from removing the mark as unused.
     asm volatile("" : : "r"(this) : "memory");
   }
   ~FrameMark() {
@@ -50,9 +49,10 @@ class FrameMark {
   FrameMark(const FrameMark&) = delete;
   FrameMark& operator=(const FrameMark&) = delete;
 
-  // The function whose mark was at `mark`, an address that may be of anything by now, has called
-  // the caller, directly or not. The caller may be the function that sets the next mark, or its
-  // caller: what an abandoned call from the same depth left is in its own frame then, or below.
+  // The function whose mark was at `mark`, an address that may hold anything by now, has called the
+  // caller, directly or not. The caller may be the function that sets the next mark, or that
+  // function's caller: the remains of an abandoned call from the same depth are then in its own
+  // frame, or below.
   TC_FAST_PATH static bool Lives(const FrameMark* mark) {
     const uintptr_t address = reinterpret_cast<uintptr_t>(mark);
     return reinterpret_cast<uintptr_t>(__builtin_frame_address(0)) < address && HasTag(address);
@@ -66,7 +66,7 @@ class FrameMark {
     return address ^ static_cast<uintptr_t>(0x9d5c81e07fb3a642);
   }
 
-  // So much is read of it.
+  // IsReadable checks 8 bytes.
   alignas(8) uintptr_t tag_;
 };
 

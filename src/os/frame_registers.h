@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// FrameRegisters: the registers that a walk over a stack follows, and how to read them: from the
-// running function, or from the context that a signal handler gets.
+// FrameRegisters: the registers that a stack walk follows, and how to read them: from the running
+// function, or from the context of a signal handler.
 //
-// Functions of one machine each: x86 (64 and 32 bits), aarch64; nothing is known of others. Thread
-// safety: any thread; signal handlers. Cost: a few instructions.
+// Each function supports x86 (64 and 32 bits) and aarch64. Thread safety: any thread; signal
+// handlers. Cost: a few instructions.
 #pragma once
 
 #include <ucontext.h>
@@ -17,7 +17,7 @@ namespace tcmalloc {
 
 inline constexpr uintptr_t kStackWord = sizeof(void*);
 
-// What is known of a frame.
+// The known registers of a frame.
 struct FrameRegisters {
   uintptr_t pc = 0;
   // In the order of CallFrameRule::Register.
@@ -63,8 +63,8 @@ inline FrameRegisters FrameRegistersOf(const ucontext_t& context) {
 inline FrameRegisters FrameRegistersOf(const ucontext_t&) { return {}; }
 #endif
 
-// Reads the registers in the function that this is inlined into, which has a frame pointer then.
-// True when they are those of its caller's frame instead.
+// Reads the registers of the function into which this is inlined, which makes that function use a
+// frame pointer. True when they are those of its caller's frame instead.
 __attribute__((always_inline)) inline bool CaptureFrameRegisters(FrameRegisters* registers) {
   const uintptr_t frame = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
 #if defined(__x86_64__)

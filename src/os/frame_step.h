@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One step of a walk over a stack: from the registers in a frame to those in its caller's, by a
-// rule of the call frame information or by the frame pointer.
+// One step of a stack walk: from the registers of a frame to those of its caller, by a rule of the
+// call frame information or by the frame pointer.
 //
-// Pure functions of the registers and the memory of the stack. They read no memory that StackMemory
-// does not allow, and write nothing but the registers. Inline, since a trace makes some twenty
-// steps. Thread safety: any thread; signal handlers. Cost: some 50 instructions.
+// Pure functions of the registers and the memory of the stack. They read only memory that
+// StackMemory allows, and write only the registers. Inline, since a trace makes some twenty steps.
+// Thread safety: any thread; signal handlers. Cost: some 50 instructions.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ enum class FrameStep : uint8_t {
   kEnd,          // there is no caller, or its frame cannot be read
 };
 
-// Goes from a frame to its caller's by a rule.
+// Steps to the caller's frame by a rule.
 inline FrameStep StepByRule(const CallFrameRule rule, FrameRegisters* registers,
                             StackMemory* memory) {
   if (rule.address == CallFrameRule::kUnknown) return FrameStep::kNoRule;
@@ -34,7 +34,7 @@ inline FrameStep StepByRule(const CallFrameRule rule, FrameRegisters* registers,
   if (rule.address == CallFrameRule::kMemory) {
     if (!memory->Load(sp, trusted, address, &address)) return FrameStep::kEnd;
   }
-  // A caller's frame is at a higher address, unless it was interrupted: then it may be on another
+  // A caller's frame is at a higher address, unless it was interrupted: it may then be on another
   // stack.
   if (!rule.interrupted && address <= sp) return FrameStep::kEnd;
   FrameRegisters caller = *registers;
@@ -43,8 +43,8 @@ inline FrameStep StepByRule(const CallFrameRule rule, FrameRegisters* registers,
     if (place == CallFrameRule::kUnchanged) return true;
     const uintptr_t offset = static_cast<uintptr_t>(static_cast<intptr_t>(words)) * kStackWord;
     const uintptr_t at = places[place] + offset;
-    // A value below the stack pointer has been popped into its register already: compilers do not
-    // say so at the end of a function.
+    // A value below the stack pointer has been popped into its register already. Compilers do not
+    // describe that at the end of a function.
     if (at < sp && value != &caller.pc) return true;
     return memory->Load(sp, trusted, at, value);
   };
@@ -58,8 +58,8 @@ inline FrameStep StepByRule(const CallFrameRule rule, FrameRegisters* registers,
   return rule.interrupted ? FrameStep::kInterrupted : FrameStep::kCalled;
 }
 
-// Goes from a frame to its caller's by the frame pointer, which points to the caller's frame
-// pointer, above which is the return address.
+// Steps to the caller's frame by the frame pointer. It points to the saved frame pointer of the
+// caller, and the return address is above that.
 inline FrameStep StepByFramePointer(FrameRegisters* registers, StackMemory* memory) {
   const uintptr_t fp = registers->fp();
   const uintptr_t sp = registers->sp();

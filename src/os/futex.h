@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Sleeping until a word in memory changes (Linux: futex), of threads of one process. errno is kept,
+// Waits until a word in memory changes (Linux: futex), among threads of one process. Keeps errno,
 // no cancellation point, never allocates. Thread safety: any. Cost: a system call.
 #pragma once
 
@@ -15,15 +15,15 @@
 
 namespace tcmalloc {
 
-// Sleeps while the word has this value, until somebody wakes. May also return early.
+// Sleeps while the word has this value, until a wake. May return early.
 inline void FutexWait(std::atomic<uint32_t>* word, uint32_t value) {
   const ErrnoKeeper keeper;
   syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, nullptr, nullptr, 0);
 }
 
-// As FutexWait, for at most this many milliseconds.
+// Like FutexWait, for at most `ms` milliseconds.
 inline void FutexWaitFor(std::atomic<uint32_t>* word, uint32_t value, int64_t ms) {
-  struct {  // as the system call has it, also where time_t is longer
+  struct {  // the system call's layout, even where time_t is longer
     long seconds;
     long nanoseconds;
   } const time = {static_cast<long>(ms / 1000), static_cast<long>(ms % 1000 * 1'000'000)};

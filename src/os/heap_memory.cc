@@ -21,14 +21,14 @@ void ReportUnopened(const char* what, const char* path) {
   TextWriter line(buffer, sizeof(buffer));
   line.Text("tcmalloc: ").Text(what).Text(": cannot open ").Text(path).Text(": ");
   WriteError(errno, &line);
-  line.Text("; no memory is taken from there\n");
+  line.Text("; allocating nothing from it\n");
   WriteToStderr(line.text());
 }
 
 [[noreturn]] void AbortForMemfs(size_t bytes) {
   char buffer[128];
   TextWriter line(buffer, sizeof(buffer));
-  line.Text("tcmalloc: TCMALLOC_MEMFS_ABORT_ON_FAIL: no ").Number(bytes);
+  line.Text("tcmalloc: TCMALLOC_MEMFS_ABORT_ON_FAIL: cannot allocate ").Number(bytes);
   line.Text(" bytes from TCMALLOC_MEMFS_MALLOC_PATH\n");
   AbortWith(line.text());
 }
@@ -66,15 +66,15 @@ Mapping HeapMemory::MapWithoutCustom(size_t bytes, size_t alignment) {
     if (memfs_only_) return {};
   }
   if (device_.IsUsable()) {
-    const Mapping mapping = Listed(device_.Map(bytes, alignment), MemoryKind::kKept);
+    const Mapping mapping = AddToRanges(device_.Map(bytes, alignment), MemoryKind::kKept);
     if (mapping.start != nullptr) return mapping;
   }
   return anonymous_.Map(bytes, alignment);
 }
 
 Mapping HeapMemory::MapFromMemfs(size_t bytes, size_t alignment) {
-  return Listed(memfs_.Map(bytes, alignment),
-                memfs_.is_private() ? MemoryKind::kPrivateFile : MemoryKind::kSharedFile);
+  return AddToRanges(memfs_.Map(bytes, alignment),
+                     memfs_.is_private() ? MemoryKind::kPrivateFile : MemoryKind::kSharedFile);
 }
 
 Mapping HeapMemory::MapFromCustom(CustomMemory& custom, size_t bytes, size_t alignment) {
@@ -82,21 +82,22 @@ Mapping HeapMemory::MapFromCustom(CustomMemory& custom, size_t bytes, size_t ali
   alignment = std::max(alignment, kPageSize);
   size_t actual = 0;
   void* const start = custom.Allocate(bytes, &actual, alignment);
-  // What breaks the contract is not used.
+  // Reject memory that breaks the contract.
   if (start == nullptr || actual < bytes ||
       (reinterpret_cast<uintptr_t>(start) & (alignment - 1)) != 0) {
     return {};
   }
   actual &= ~(std::max(kPageSize, hardware_page_size()) - 1);
   const Mapping mapping = {start, std::max(actual, bytes), false};
-  // The program may pass on what MapWithoutCustom gave it. Of a file or device that is listed.
+  // The program may return memory from MapWithoutCustom; that of a file or device is listed
+  // already.
   const MemoryRanges::Part part = ranges_.PartAt(reinterpret_cast<uintptr_t>(start), mapping.bytes);
   if (part.kind != MemoryKind::kAnonymous && part.bytes == mapping.bytes) return mapping;
   const bool passed_on = anonymous_.mapped().Contains(start, mapping.bytes);
-  return Listed(mapping, passed_on ? MemoryKind::kPassedOn : MemoryKind::kKept);
+  return AddToRanges(mapping, passed_on ? MemoryKind::kPassedOn : MemoryKind::kKept);
 }
 
-Mapping HeapMemory::Listed(const Mapping& mapping, MemoryKind kind) {
+Mapping HeapMemory::AddToRanges(const Mapping& mapping, MemoryKind kind) {
   if (mapping.start == nullptr) return {};
   return ranges_.Add(mapping.start, mapping.bytes, kind, anonymous_) ? mapping : Mapping();
 }

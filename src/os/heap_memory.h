@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// HeapMemory: where the memory of the program's objects comes from: an allocator that the program
-// brings, if it does; else, in this order, a file on hugetlbfs or tmpfs, a device, and anonymous
-// memory. It knows afterwards what may be done with which address. Records of the allocator's own
-// never come from here.
+// HeapMemory: the sources of memory for the program's objects. If the program brings an allocator,
+// that is the only source; otherwise, in this order, a file on hugetlbfs or tmpfs, a device, and
+// anonymous memory. HeapMemory records how each range may be used. The allocator's own
+// records never come from here.
 //
-// Synchronization. Configure before the first Map; then any thread. The parts have locks. Cost:
-// without files, a device or an allocator of the program's that of AnonymousMemory.
+// Synchronization: call Configure before the first Map; then any thread. The members have locks.
+// Cost: that of AnonymousMemory, unless there are files, a device or the program's allocator.
 #pragma once
 
 #include <atomic>
@@ -20,12 +20,12 @@
 
 namespace tcmalloc {
 
-// What the program brings.
+// An allocator that the program brings.
 class CustomMemory {
  public:
-  // Memory of at least `bytes` bytes, a multiple of the page, at a multiple of `alignment`;
-  // `*actual_bytes` says how much. Null when there is none. Called without locks, by several
-  // threads at once. It stays the heap's for good.
+  // Returns at least `bytes` bytes, a multiple of the page, at a multiple of `alignment`, and sets
+  // `*actual_bytes`. Null when there is no memory. Called without locks, by several threads at
+  // once. The heap keeps the memory for good.
   virtual void* Allocate(size_t bytes, size_t* actual_bytes, size_t alignment) = 0;
 
  protected:
@@ -35,32 +35,33 @@ class CustomMemory {
 class HeapMemory final : public VirtualMemory {
  public:
   struct Options {
-    MemfsMemory::Options memfs;  // an empty path: none
+    MemfsMemory::Options memfs;  // an empty path: do not use it
     // End the process when memfs has no memory.
     bool memfs_aborts = false;
-    // Use nothing else when memfs has none, and try it again each time.
+    // Use no other source when memfs has no memory, and try it again each time.
     bool memfs_only = false;
-    DeviceMemory::Options device;  // 0 as first address: none
+    DeviceMemory::Options device;  // 0 as first address: do not use it
   };
 
   explicit HeapMemory(AnonymousMemory& anonymous) : anonymous_(anonymous) {}
 
-  // Opens what the options name. A file or device that cannot be opened costs a line on stderr.
+  // Opens the sources in the options. Prints a line on stderr for a file or device that cannot be
+  // opened.
   void Configure(const Options& options);
 
   Mapping Map(size_t bytes, size_t alignment) override;
-  // False for all but what mmap made as anonymous memory.
+  // False except for anonymous memory from mmap.
   bool Unmap(void* start, size_t bytes) override;
-  // The range may consist of parts from several sources. A part of hugetlbfs goes only when it is
+  // The range may have parts from several sources. A part from hugetlbfs is released only if it is
   // whole hugepages.
   bool Release(void* start, size_t bytes) override;
   size_t Room() override;
-  // Of any memory: what is not private anonymous memory does not care.
+  // For any memory: other kinds ignore the advice.
   void AdviseHugepages(void* start, size_t bytes, bool wanted) override {
     anonymous_.AdviseHugepages(start, bytes, wanted);
   }
   bool Populate(void* start, size_t bytes) override { return anonymous_.Populate(start, bytes); }
-  // Only where all memory is anonymous.
+  // Only if all memory is anonymous.
   bool MayMove(const void* start, size_t bytes) override {
     return custom() == nullptr && !memfs_wanted_ && !device_.IsUsable() &&
            anonymous_.MayMove(start, bytes);
@@ -70,27 +71,27 @@ class HeapMemory final : public VirtualMemory {
   }
   size_t hardware_page_size() const override { return anonymous_.hardware_page_size(); }
 
-  // The same as Map without the program's allocator, which may want to fall back to it.
+  // Map without the program's allocator, which may use this as a fallback.
   Mapping MapWithoutCustom(size_t bytes, size_t alignment);
 
-  // From now on memory comes from `custom`, and from nowhere else; null for what there was before.
-  // What it gives is not assumed to be zero-filled, and never unmapped. It is released only if it
-  // comes from MapWithoutCustom. Requires: it lives as long as the process.
+  // Makes `custom` the only source of memory; null restores the others. Its memory is not assumed
+  // to be zero-filled, and never unmapped. It is released only if it comes from MapWithoutCustom.
+  // Requires: `custom` lives as long as the process.
   void SetCustom(CustomMemory* custom) { custom_.store(custom, std::memory_order_release); }
   CustomMemory* custom() const { return custom_.load(std::memory_order_acquire); }
 
-  // In a forked child: what comes from a shared file is the parent's too, which may use what is
-  // free here. None of it is given back from now on.
+  // In a forked child: memory from a shared file is also the parent's, which may use what is free
+  // here. No such memory is released from now on.
   void NoteForkedChild() { in_forked_child_.store(true, std::memory_order_relaxed); }
 
-  // Calls f(start, end) for all memory that is not anonymous, with a lock held. More than one range
-  // may have the same address.
+  // Calls f(start, end), with a lock held, for all memory that is not anonymous. Ranges may
+  // overlap.
   template <typename F>
   void ForEachListedRange(F f) {
     ranges_.ForEach(f);
   }
 
-  // Calls f(lock) for every lock but those of the anonymous memory, in the order of the ranks.
+  // Calls f(lock) for every lock except those of the anonymous memory, in order of rank.
   template <typename F>
   void ForEachLock(F f) {
     f(memfs_.lock());
@@ -101,9 +102,9 @@ class HeapMemory final : public VirtualMemory {
  private:
   Mapping MapFromMemfs(size_t bytes, size_t alignment);
   Mapping MapFromCustom(CustomMemory& custom, size_t bytes, size_t alignment);
-  // Notes what kind of memory it is; none when there is no memory for the note, and the memory is
-  // lost.
-  Mapping Listed(const Mapping& mapping, MemoryKind kind);
+  // Records the kind of memory. No memory when there is none for the record; the mapping is then
+  // leaked.
+  Mapping AddToRanges(const Mapping& mapping, MemoryKind kind);
   bool ReleasePart(uintptr_t start, const MemoryRanges::Part& part);
 
   // Constant after construction.
@@ -116,7 +117,7 @@ class HeapMemory final : public VirtualMemory {
   // Written by SetCustom (release: the object is complete), read by Map (acquire).
   std::atomic<CustomMemory*> custom_{nullptr};
 
-  // Written by a child's only thread, read by those that it starts: relaxed.
+  // Written by a child's only thread, read by threads that it starts: relaxed.
   std::atomic<bool> in_forked_child_{false};
 
   // Provide their own synchronization.

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Descriptors that the library keeps get high numbers. A program may count on the next file that it
-// opens getting the lowest number that it has just closed (daemons reopen 0 to 2 that way), and one
-// that closes all descriptors that it does not know gets low numbers again afterwards: then the
-// library's numbers are nobody else's. They stay below 1024, which is what `select` takes and the
-// usual limit.
+// Gives the library's descriptors high numbers. A program may rely on the next open returning the
+// lowest number that it just closed (daemons reopen 0 to 2 that way). A program that closes all
+// descriptors it does not know gets low numbers again afterwards, so it does not reuse the
+// library's. The numbers stay below 1024, the usual limit and that of `select`.
 //
-// Thread safety: any. Never allocates, no cancellation point, errno is kept. Cost: two system
-// calls.
+// Thread safety: any. Never allocates, no cancellation point, keeps errno. Cost: two system calls.
 #pragma once
 
 #include <fcntl.h>
@@ -19,9 +17,9 @@
 
 namespace tcmalloc {
 
-// The same open file under a number of Tuning::BackingFiles::first_descriptor or more, closed by
-// exec; under the number that it has where the process may not have such numbers. For files that
-// nobody else knows yet.
+// Moves an open file to a descriptor of Tuning::BackingFiles::first_descriptor or more, which exec
+// closes. Returns `fd` itself where the process may not have such numbers. Requires: no one else
+// knows the descriptor yet.
 inline int MoveDescriptorUp(int fd) {
   if (fd < 0 || fd >= kTuning.backing_files.first_descriptor) return fd;
   const ErrnoKeeper keeper;

@@ -29,8 +29,7 @@ std::string_view ReadFile(const char* directory, const char* name, char* buffer,
   return n <= 0 ? std::string_view() : std::string_view(buffer, static_cast<size_t>(n));
 }
 
-// Decimal digits up to the first other character; `otherwise` when there is none, or for more than
-// 32 bits.
+// The number at the start of `text`; `otherwise` if there is none, or it has more than 32 bits.
 uint64_t NumberOr(std::string_view text, uint64_t otherwise) {
   if (text.empty() || text[0] < '0' || text[0] > '9') return otherwise;
   uint64_t number = 0;
@@ -42,8 +41,8 @@ uint64_t NumberOr(std::string_view text, uint64_t otherwise) {
   return number;
 }
 
-// A page table of a 64-bit machine fills a page with 8-byte entries, and a hugepage is what one of
-// them maps: with pages of 4 KiB it has kHugepageSize.
+// On a 64-bit machine a page table fills a page with 8-byte entries, and one of these maps a
+// hugepage: with pages of 4 KiB it has kHugepageSize.
 bool HugepageSizeFollows(size_t page_size) { return sizeof(void*) == 8 && page_size == 4096; }
 
 bool Holds(std::string_view text, std::string_view word) {
@@ -54,10 +53,10 @@ bool Holds(std::string_view text, std::string_view word) {
 
 HugepageSetting ReadHugepageSetting(const char* directory, size_t page_size) {
   const ErrnoKeeper keeper;
-  // A process, or one of its parents, may have opted out.
+  // This process, or an ancestor, may have opted out.
   if (prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0) > 0) return {HugepageMode::kNever};
   char buffer[64];
-  // The chosen one of the words is in brackets.
+  // The selected word is in brackets.
   const std::string_view enabled = ReadFile(directory, "enabled", buffer, sizeof(buffer));
   if (Holds(enabled, "[never]")) return {HugepageMode::kNever};
   const HugepageMode mode =

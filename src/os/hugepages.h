@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the system does about transparent hugepages, for this process.
+// How the OS uses transparent hugepages in this process.
 #pragma once
 
 #include <cstddef>
@@ -7,13 +7,13 @@
 
 namespace tcmalloc {
 
-// The hugepage that x86-64 and aarch64 machines with 4 KiB pages have. Systems whose hugepages are
-// of another size count as having none.
+// The hugepage of x86-64 and aarch64 machines with pages of 4 KiB. Systems with hugepages of
+// another size count as having none.
 inline constexpr size_t kHugepageSize = size_t{2} << 20;
 
 enum class HugepageMode : uint8_t {
-  kNever,   // there are none, or this process is to have none
-  kAdvise,  // where the program asks for them
+  kNever,   // there are none, or this process opted out
+  kAdvise,  // where the program advises them
   kAlways,  // everywhere
 };
 
@@ -21,11 +21,11 @@ struct HugepageSetting {
   HugepageMode mode = HugepageMode::kNever;
 };
 
-// Reads files under `directory` (the system's is kHugepageDirectory) and asks prctl. A setting that
-// cannot be read, in a sandbox without /sys for example, counts as kAdvise: advice that the system
-// does not take does no harm. `page_size`: of the machine's pages, from which the size of hugepages
-// follows on most machines; the overload asks the kernel for it. Never allocates; keeps errno.
-// Cost: four system calls on 64-bit machines with pages of 4 KiB, one where the process opted out.
+// Reads files in `directory` (kHugepageDirectory is the OS's) and asks prctl. A setting that cannot
+// be read, for example in a sandbox without /sys, counts as kAdvise: ignored advice does no harm.
+// `page_size` is that of the machine, which determines the size of hugepages on most machines; the
+// overload asks the kernel for it. Never allocates; keeps errno. Cost: four system calls on 64-bit
+// machines with pages of 4 KiB, one where the process opted out.
 HugepageSetting ReadHugepageSetting(const char* directory, size_t page_size);
 HugepageSetting ReadHugepageSetting(const char* directory);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Reading the kernel's text files: the name of one in a buffer, the open file, its lines. Nothing
-// allocates, nothing is a cancellation point; errno changes. Each object is one thread's.
+// Reads text files of the kernel: a path in a buffer, the open file, its lines. Allocates nothing,
+// no cancellation point, changes errno. Not thread-safe.
 #pragma once
 
 #include <errno.h>
@@ -13,11 +13,10 @@
 
 namespace tcmalloc {
 
-// What the kernel takes as a file's name, with the zero behind it (PATH_MAX).
+// The longest path that the kernel accepts, including the final zero (PATH_MAX).
 inline constexpr size_t kMaxPath = 4096;
 
-// A file's name, of two parts: the name of a directory, or nothing, and what follows, with the
-// slash between them.
+// A path of two parts: a directory, or nothing, and the rest, which begins with the slash.
 class FilePath {
  public:
   FilePath(std::string_view front, std::string_view rest) : writer_(text_, sizeof(text_)) {
@@ -26,7 +25,7 @@ class FilePath {
   FilePath(const FilePath&) = delete;
   FilePath& operator=(const FilePath&) = delete;
 
-  // Not cut: else it is the name of something else.
+  // The path was not cut off, and so does not name another file.
   bool is_whole() const { return !writer_.truncated(); }
   const char* c_str() const { return text_; }
   std::string_view text() const { return writer_.text(); }
@@ -36,7 +35,7 @@ class FilePath {
   TextWriter writer_;
 };
 
-// A file open for reading, or not: then errno says why.
+// A file open for reading; if it is not open, errno says why.
 class InputFile {
  public:
   explicit InputFile(const char* path) {
@@ -52,7 +51,7 @@ class InputFile {
 
   bool is_open() const { return fd_ >= 0; }
 
-  // 0 at the end, and when it cannot be read.
+  // 0 at the end, and when reading fails.
   size_t Read(char* buffer, size_t bytes) {
     for (;;) {
       const ssize_t n = ReadFrom(fd_, buffer, bytes);
@@ -65,15 +64,14 @@ class InputFile {
   int fd_;
 };
 
-// The lines of a file, without their newlines, of up to kMaxLine characters; longer ones are left
-// out.
+// The lines of a file, without their newlines. Lines of more than kMaxLine characters are omitted.
 template <size_t kMaxLine>
 class LineReader {
  public:
-  using SeeLine = void (*)(std::string_view line, void* context);
+  using LineVisitor = void (*)(std::string_view line, void* context);
 
   // False when the file cannot be opened.
-  bool ForEachLine(const char* path, SeeLine see, void* context) {
+  bool ForEachLine(const char* path, LineVisitor visit, void* context) {
     InputFile file(path);
     if (!file.is_open()) return false;
     size_t length = 0;
@@ -84,11 +82,11 @@ class LineReader {
           ++length;
           continue;
         }
-        if (length <= sizeof(line_)) see({line_, length}, context);
+        if (length <= sizeof(line_)) visit({line_, length}, context);
         length = 0;
       }
     }
-    if (length > 0 && length <= sizeof(line_)) see({line_, length}, context);
+    if (length > 0 && length <= sizeof(line_)) visit({line_, length}, context);
     return true;
   }
 

@@ -32,8 +32,8 @@ void CheckFailed(const char* file, int line, const char* condition) noexcept {
 
 }  // namespace tcmalloc
 
-// What the compiler puts in the slots of pure virtual functions. Weak and hidden: a C++ program
-// brings its own, a C program must not need one.
+// The compiler puts this function into the slots of pure virtual functions. Weak and hidden: a C++
+// program brings its own, a C program needs none.
 extern "C" __attribute__((weak, visibility("hidden"))) void __cxa_pure_virtual() {
   tcmalloc::AbortWith("tcmalloc: pure virtual function called\n");
 }

@@ -21,22 +21,22 @@ using MainFunction = int (*)(int argc, char** argv, char** environment);
 using StartFunction = int (*)(MainFunction main, int argc, char** argv, void (*init)(),
                               void (*fini)(), void (*linker_fini)(), void* stack_end);
 
-// Written by CallBeforeMain, and by Start, on the one thread that a program begins with.
+// Written by CallBeforeMain and Start, on the initial thread of the program.
 using Function = void (*)();
 constinit Function called_before = nullptr;
 constinit StartFunction next_start = nullptr;
 constinit MainFunction program_main = nullptr;
 
-// What the program's constructors, and the library's own functions under them, left on the stack.
-// Far more than their frames take.
+// More than the frames of the program's constructors, and of library functions that they call,
+// take.
 constexpr size_t kStackOfConstructors = size_t{16} << 10;
 
-// Clears the stack below its caller's frame: words there would lie in later frames, of main or of
-// exit, which never write them, and look as if the program still had those pointers.
+// Clears the stack below its caller's frame. Constructors leave words there, which later frames, of
+// main or of exit, may never overwrite, and which look like pointers that the program still has.
 TC_OUT_OF_LINE void ClearStackBelow() {
   char stack[kStackOfConstructors];
   memset(stack, 0, sizeof(stack));
-  // Nothing reads it, which the compiler is not to know.
+  // Keeps the compiler from removing the memset as unused.
   asm volatile("" : : "r"(stack) : "memory");
 }
 
@@ -61,7 +61,7 @@ uint32_t SymbolOf(const ElfW(Rela) & relocation) { return ELF32_R_SYM(relocation
 uint32_t SymbolOf(const ElfW(Rel) & relocation) { return ELF32_R_SYM(relocation.r_info); }
 #endif
 
-// The main program, as the kernel has mapped it.
+// The main program as mapped by the kernel.
 class Program {
  public:
   Program() {
@@ -86,14 +86,14 @@ class Program {
       }
       if (header.p_type == PT_LOAD) {
         const uintptr_t offset = reinterpret_cast<uintptr_t>(&Start) - bias_ - header.p_vaddr;
-        if (offset < header.p_memsz) has_this_ = true;
+        if (offset < header.p_memsz) contains_this_code_ = true;
       }
     }
   }
 
-  // This code is a part of it: when constructors of the program's run, its first instructions have
-  // made their call already.
-  bool has_this() const { return has_this_; }
+  // The program contains this code: its first instructions have made their call before its
+  // constructors run.
+  bool contains_this_code() const { return contains_this_code_; }
 
   // The word that holds the address of a function of another library; null: there is none.
   uintptr_t* FindWordOf(const char* function) const {
@@ -112,7 +112,7 @@ class Program {
     return Find<ElfW(Rela)>(DT_JMPREL, DT_PLTRELSZ, symbols, names, function);
   }
 
-  // Changes a word that may lie in memory which is constant after the program was loaded.
+  // Changes a word that may be in memory that is read-only after relocation.
   bool Write(uintptr_t* word, uintptr_t value) const {
     const ErrnoKeeper keeper;
     const auto address = reinterpret_cast<uintptr_t>(word);
@@ -134,7 +134,7 @@ class Program {
     }
     return 0;
   }
-  // Some dynamic linkers have made addresses of what the file says, others have not.
+  // Some dynamic linkers replace the file's values by addresses, others do not.
   uintptr_t Address(ElfW(Sxword) tag) const {
     const uintptr_t value = Value(tag);
     return value == 0 || value >= bias_ ? value : value + bias_;
@@ -156,7 +156,7 @@ class Program {
   }
 
   bool known_ = false;
-  bool has_this_ = false;
+  bool contains_this_code_ = false;
   uintptr_t bias_ = 0;
   const ElfW(Dyn) * dynamic_ = nullptr;
   uintptr_t constant_start_ = 0;
@@ -167,7 +167,7 @@ class Program {
 
 bool CallBeforeMain(void (*function)()) {
   const Program program;
-  if (program.has_this()) return false;
+  if (program.contains_this_code()) return false;
   uintptr_t* const word = program.FindWordOf("__libc_start_main");
   if (word == nullptr || *word == 0) return false;
   called_before = function;

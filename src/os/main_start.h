@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The moment between the constructors of the program's global objects and main.
+// Runs a function between the constructors of the program's global objects and main.
 //
-// Nobody tells a library of it. The C library's first function for a program gets the address of
-// main from the program's own first instructions, which call it through a word of the program's
-// table of addresses. That word is made to point to a function here, which passes on another main.
+// No interface of the C library offers this. The first instructions of a program call the first
+// function of the C library, through a word of the program's address table, and pass it the address
+// of main. That word is changed to a function of this file, which passes on another main.
 #pragma once
 
 namespace tcmalloc {
 
-// Has `function` called there, once. False when that cannot be done: the program is statically
-// linked, of an unknown kind, or the library is a part of it. Where main has begun already, nothing
-// is called. Requires: called by a constructor, or later; once.
+// Calls `function` once, before main. False when that is impossible: the program is statically
+// linked, of an unknown kind, or contains the library. If main has begun already, the function is
+// never called. Requires: called at most once, by a constructor or later.
 bool CallBeforeMain(void (*function)());
 
 }  // namespace tcmalloc

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// <malloc.h>, with those of glibc's structures and parameters that other C libraries do not have.
+// <malloc.h>, and the structures and parameters of glibc's that other C libraries lack.
 #pragma once
 #pragma GCC system_header  // for structures and functions that share their names
 
@@ -41,7 +41,7 @@ struct mallinfo2 mallinfo2() noexcept;
 
 }  // extern "C"
 
-// What mallopt knows.
+// Parameters of mallopt.
 #define M_MXFAST 1
 #define M_TRIM_THRESHOLD (-1)
 #define M_TOP_PAD (-2)

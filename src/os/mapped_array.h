@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// MappedArray: an array that grows, in memory of its own from the system, for what runs seldom and
-// must not allocate. Thread safety: as an int. Cost: a system call whenever it doubles; an element
-// is copied at most twice.
+// MappedArray: a growing array in memory of its own from the OS, for rarely run code that must not
+// allocate. Thread safety: as an int. Cost: a system call whenever it doubles; an element is copied
+// at most twice.
 #pragma once
 
 #include <cstddef>
@@ -23,8 +23,8 @@ class MappedArray {
   MappedArray& operator=(const MappedArray&) = delete;
   ~MappedArray() { Free(mapping_); }
 
-  // Makes room for `capacity` elements in all. False when the system has no memory; then everything
-  // is as it was.
+  // Makes room for `capacity` elements in all. False, and nothing changes, when the OS has no
+  // memory.
   [[nodiscard]] bool Reserve(size_t capacity) {
     if (capacity <= this->capacity()) return true;
     const size_t page = vm_.hardware_page_size();
@@ -44,7 +44,8 @@ class MappedArray {
     return true;
   }
 
-  // Adds `n` elements, all bits zero unless there were others before. Requires: room for them.
+  // Adds `n` elements; their bits are zero unless the array held others there before. Requires:
+  // room for them.
   void Extend(size_t n) { size_ += n; }
 
   void Clear() { size_ = 0; }
@@ -60,7 +61,7 @@ class MappedArray {
   size_t size() const { return size_; }
   size_t capacity() const { return mapping_.bytes / sizeof(T); }
 
-  // Lets the other one have this one's memory, and the other way round. Requires: the same source.
+  // Exchanges the memory of two arrays. Requires: both have the same source.
   void Swap(MappedArray* other) {
     const Mapping mapping = mapping_;
     const size_t size = size_;
@@ -72,7 +73,7 @@ class MappedArray {
 
  private:
   void Free(const Mapping& mapping) {
-    // What cannot be unmapped, because there are too many mappings, stays.
+    // Unmapping fails when there are too many mappings; the memory then stays.
     if (mapping.start != nullptr && !vm_.Unmap(mapping.start, mapping.bytes)) return;
   }
 

@@ -64,24 +64,24 @@ bool MappedRanges::Grow(VirtualMemory& vm) {
   }
   const size_t page = vm.hardware_page_size();
   const size_t bytes = (capacity * sizeof(AddressRange) + page - 1) / page * page;
-  Mapping useless = vm.Map(bytes, page);
-  if (useless.start == nullptr) return false;
+  Mapping unused = vm.Map(bytes, page);
+  if (unused.start == nullptr) return false;
   {
     const SpinLockHolder holder(lock_);
-    // Another thread may have been faster.
+    // Another thread may have made room meanwhile.
     if (!HasRoomLocked()) {
-      const Mapping larger = useless;
-      useless = {mapped_ranges_, mapped_bytes_};
+      const Mapping larger = unused;
+      unused = {mapped_ranges_, mapped_bytes_};
       std::copy_n(RangesLocked(), size_, static_cast<AddressRange*>(larger.start));
       mapped_ranges_ = static_cast<AddressRange*>(larger.start);
       mapped_bytes_ = larger.bytes;
       capacity_ = larger.bytes / sizeof(AddressRange);
       AddLocked(RangeOf(larger.start, larger.bytes));
-      if (useless.start != nullptr) RemoveLocked(RangeOf(useless.start, useless.bytes));
+      if (unused.start != nullptr) RemoveLocked(RangeOf(unused.start, unused.bytes));
     }
   }
-  // Should the system refuse, address space is lost, nothing else.
-  if (useless.start != nullptr) static_cast<void>(vm.Unmap(useless.start, useless.bytes));
+  // If the OS refuses, only address space is leaked.
+  if (unused.start != nullptr) static_cast<void>(vm.Unmap(unused.start, unused.bytes));
   return true;
 }
 
@@ -115,7 +115,7 @@ size_t MappedRanges::size() {
 bool MappedRanges::Contains(const void* start, size_t bytes) {
   const AddressRange range = RangeOf(start, bytes);
   const SpinLockHolder holder(lock_);
-  // The only one that may hold the last address.
+  // The only range that may contain the last address.
   const size_t i = FindLocked(range.end);
   return i < size_ && RangesLocked()[i].start <= range.start;
 }

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// MappedRanges: which addresses of the process have been mapped for the allocator, by one source of
-// memory. Who looks through the process's memory for pointers leaves those out.
+// MappedRanges: the address ranges that one memory source has mapped for the allocator. A search of
+// the process's memory for pointers excludes them.
 //
-// Role. A sorted array of ranges, neighbours joined; as long as there are few it lies in the object
-// itself, then in a mapping, which it lists as well. What cannot be listed for want of memory makes
-// it incomplete, for good.
+// Role. A sorted array of ranges, with adjacent ones joined. A short array is in the object itself,
+// a longer one in a mapping, which it lists as well. A range that cannot be listed for lack of
+// memory makes the list incomplete for good.
 //
 // Invariants
 //   A1  The ranges are sorted, not empty, and neither overlap nor touch.
 //
-// Lock: LockRank::kMappedRanges. Cost: a binary search, and moving what lies behind.
+// Lock: LockRank::kMappedRanges. Cost: a binary search, and moving the entries after the change.
 #pragma once
 
 #include <atomic>
@@ -33,18 +33,18 @@ class MappedRanges {
   MappedRanges(const MappedRanges&) = delete;
   MappedRanges& operator=(const MappedRanges&) = delete;
 
-  // Memory for the array, should it need some, comes from `vm`. Parts may be listed, or not,
+  // `vm` provides memory for the array if necessary. Parts of the range may be listed, or not,
   // already. No lock may be held.
   void Add(const void* start, size_t bytes, VirtualMemory& vm) TC_EXCLUDES(lock_);
   void Remove(const void* start, size_t bytes, VirtualMemory& vm) TC_EXCLUDES(lock_);
 
-  // All that was mapped is listed.
+  // The list has all that was mapped.
   bool is_complete() const { return is_complete_.load(std::memory_order_relaxed); }
 
   size_t size() TC_EXCLUDES(lock_);
-  // All of it is listed.
+  // The whole range is listed.
   bool Contains(const void* start, size_t bytes) TC_EXCLUDES(lock_);
-  // Copies them, lowest first, at most `n`; returns how many there are.
+  // Copies at most `n` ranges, lowest first; returns how many there are.
   size_t CopyTo(AddressRange* ranges, size_t n) TC_EXCLUDES(lock_);
 
   void CheckInvariants() TC_EXCLUDES(lock_);
@@ -52,7 +52,7 @@ class MappedRanges {
   SpinLock& lock() { return lock_; }
 
  private:
-  // More than a heap has whose mappings lie side by side, as they mostly do.
+  // Usual heaps have fewer, since most of their mappings are adjacent.
   static constexpr size_t kFirst = 16;
   static constexpr size_t kSpare = 2;
 
@@ -66,15 +66,15 @@ class MappedRanges {
   const AddressRange* RangesLocked() const TC_REQUIRES(lock_) {
     return mapped_ranges_ != nullptr ? mapped_ranges_ : first_ranges_;
   }
-  // For a change, which adds at most one range, and the array's move, which adds two.
+  // Room for a change, which adds at most one range, and for moving the array, which adds two.
   bool HasRoomLocked() const TC_REQUIRES(lock_) { return size_ + kSpare < capacity_; }
   // Makes room, without the lock; false when there is no memory.
   bool Grow(VirtualMemory& vm) TC_EXCLUDES(lock_);
-  // The first range that ends at `address` or behind.
+  // The first range that ends at or after `address`.
   size_t FindLocked(uintptr_t address) const TC_REQUIRES(lock_);
   void AddLocked(AddressRange range) TC_REQUIRES(lock_);
   void RemoveLocked(AddressRange range) TC_REQUIRES(lock_);
-  // Puts `n` ranges in the place of those from `first` to `last`.
+  // Replaces the ranges from `first` to `last` by `n` others.
   void ReplaceLocked(size_t first, size_t last, const AddressRange* with, size_t n)
       TC_REQUIRES(lock_);
   template <typename Change>
@@ -88,7 +88,8 @@ class MappedRanges {
   size_t size_ TC_GUARDED_BY(lock_) = 0;
   size_t capacity_ TC_GUARDED_BY(lock_) = kFirst;
 
-  // Set by whoever had no memory, once; read by who goes by the list. Nothing hangs on its order.
+  // Cleared once, by any thread that lacks memory; read by users of the list. No other data depends
+  // on it: relaxed.
   std::atomic<bool> is_complete_{true};
 };
 

@@ -9,7 +9,7 @@
 namespace tcmalloc {
 namespace {
 
-// 0 or an error number.
+// Returns 0 or an error number.
 int Call(int command) {
   const int saved_errno = errno;
   const int error = syscall(SYS_membarrier, command, 0, 0) < 0 ? errno : 0;
@@ -20,9 +20,9 @@ int Call(int command) {
 }  // namespace
 
 bool Membarrier::Succeeded(int error) {
-  // The kernel lacks the call, or the command; or a sandbox forbids it: where EPERM means no more
-  // than "not registered", Issue has registered before it asks here. What remains may pass: the
-  // kernel may be short of memory.
+  // These errors are permanent: the kernel lacks the call or the command, or a sandbox forbids it.
+  // (EPERM can also mean "not registered", but Issue registers before it gets here.) Other errors
+  // may be temporary: the kernel may be short of memory.
   if (error == ENOSYS || error == EINVAL || error == EPERM) {
     available_.store(false, std::memory_order_relaxed);
   }

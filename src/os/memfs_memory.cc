@@ -25,15 +25,15 @@ constexpr uint64_t kNoLimit = uint64_t{1} << 62;
 constexpr size_t kRandomCharacters = 6;
 constexpr size_t kMaxName = 512;
 
-// To grow a file beyond this would end the process with a signal.
+// The OS ends a process that grows a file beyond this by a signal.
 uint64_t FileSizeLimit() {
   rlimit limit;
   return getrlimit(RLIMIT_FSIZE, &limit) == 0 ? std::min<uint64_t>(limit.rlim_cur, kNoLimit)
                                               : kNoLimit;
 }
 
-// Creates a file that nobody else has, whose name begins with `path`, and takes the name away. The
-// name need not be hard to guess: an existing file, or a link, is never opened.
+// Creates a new file whose name begins with `path`, and removes its name. The name need not be hard
+// to guess: an existing file or link is never opened.
 int CreateUnnamedFile(const char* path) {
   char name[kMaxName];
   timespec now = {};

@@ -10,7 +10,7 @@
 namespace tcmalloc {
 namespace {
 
-// Takes hexadecimal digits off the front of `text`; false when there is none.
+// Removes hexadecimal digits at the front of `text`; false when there are none.
 bool TakeHex(std::string_view* text, uint64_t* value) {
   size_t length = 0;
   *value = 0;
@@ -38,7 +38,7 @@ void SkipSpaces(std::string_view* text) {
   while (TakeChar(text, ' ')) continue;
 }
 
-// Takes what comes before the next space off the front, and that space.
+// Removes the text before the next space, and that space, from the front of `text`.
 std::string_view TakeField(std::string_view* text) {
   size_t length = 0;
   while (length < text->size() && (*text)[length] != ' ') ++length;
@@ -68,7 +68,7 @@ bool ParseMappingLine(std::string_view line, MappingLine* mapping) {
   mapping->file = {};
   if (inode != "0") mapping->file = {device.data(), device.size() + 1 + inode.size()};
   SkipSpaces(&line);
-  // Only a path gets the note.
+  // Only paths get the note.
   constexpr std::string_view kDeleted = " (deleted)";
   if (line.starts_with('/') && line.ends_with(kDeleted)) line.remove_suffix(kDeleted.size());
   mapping->name = line;
@@ -85,8 +85,7 @@ bool ParseMemoryMapping(std::string_view line, MemoryMapping* mapping) {
 bool FindMemoryMapping(uintptr_t address, MemoryMapping* mapping) {
   const int fd = OpenForReading("/proc/self/maps");
   if (fd < 0) return false;
-  // The part of a line that matters: what comes before the name; of a longer line the rest is
-  // skipped.
+  // The fields before the name, which are all that is needed. The rest of a longer line is skipped.
   char line[160];
   size_t length = 0;
   char chunk[512];

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// MemoryRanges: which addresses hold memory that is not like anonymous memory, and what may be done
-// with it. What it does not list is anonymous. Ranges are listed for good.
+// MemoryRanges: the address ranges whose memory is not anonymous, and what may be done with them.
+// All other memory is anonymous. Ranges are never removed.
 //
-// Called by: HeapMemory. Lock: LockRank::kMemoryRanges. Cost: a look at every range; neighbours of
-// one kind are one range, as the system's mappings mostly are.
+// Called by: HeapMemory. Lock: LockRank::kMemoryRanges. Cost: a look at every range; adjacent
+// ranges of one kind are one range, as most of the OS's mappings are.
 #pragma once
 
 #include <cstddef>
@@ -16,27 +16,27 @@
 namespace tcmalloc {
 
 enum class MemoryKind : uint8_t {
-  kAnonymous,    // the process's own
-  kPrivateFile,  // a file's, but what is written is the process's own
-  kSharedFile,   // a file's
-  kPassedOn,     // the process's own, by way of the program's allocator: released, not unmapped
-  kKept,         // cannot be given back
+  kAnonymous,
+  kPrivateFile,  // a private mapping of a file
+  kSharedFile,   // a shared mapping of a file
+  kPassedOn,     // anonymous, through the program's allocator: released, not unmapped
+  kKept,         // cannot be released
 };
 
 class MemoryRanges {
  public:
-  // Lists a range. False when there is no memory from `vm` for the record of it.
+  // Lists a range. False when `vm` has no memory for its record.
   [[nodiscard]] bool Add(const void* start, size_t bytes, MemoryKind kind, VirtualMemory& vm)
       TC_EXCLUDES(lock_);
 
-  // What the memory at `start` is, and for how many of the `bytes` from there on that holds.
+  // The kind of the memory at `start`, and how many of the `bytes` from there have it.
   struct Part {
     MemoryKind kind;
     size_t bytes;
   };
   Part PartAt(uintptr_t start, size_t bytes) TC_EXCLUDES(lock_);
 
-  // Calls f(start, end) for each, with the lock held.
+  // Calls f(start, end) for each range, with the lock held.
   template <typename F>
   void ForEach(F f) TC_EXCLUDES(lock_) {
     const SpinLockHolder holder(lock_);
@@ -53,7 +53,7 @@ class MemoryRanges {
     uintptr_t end;
     MemoryKind kind;
   };
-  // Ranges that need no memory for their records: enough where mappings lie side by side.
+  // Ranges that need no memory for their records: enough where mappings are adjacent.
   static constexpr size_t kFirst = 16;
   static constexpr size_t kMoreBytes = size_t{64} << 10;
 
@@ -64,7 +64,7 @@ class MemoryRanges {
     Range* ranges;
   };
 
-  // True when the range was joined with one that is there, or there was room for it.
+  // True when the range was joined to an existing one, or there was room for it.
   bool AddLocked(const Range& range) TC_REQUIRES(lock_);
 
   SpinLock lock_{LockRank::kMemoryRanges};

@@ -16,12 +16,12 @@
 namespace tcmalloc {
 namespace {
 
-// The smallest that a page is: what can be read may end at a multiple of it.
+// The smallest page of any machine: readable memory may end at a multiple of it.
 constexpr uintptr_t kPageBytes = 4096;
 
-// Also what only a bug of ours can bring about, or a sandbox. Whoever aborts sends SIGABRT to the
-// thread whose thread-local storage it uses, of which there is none in the task's process, and goes
-// on to an instruction that faults.
+// Includes faults that only a bug of this library or a sandbox can cause. abort() sends SIGABRT to
+// the thread whose thread-local storage it uses; that thread is not in the task's process, so abort
+// continues to an instruction that faults.
 constexpr int kFaults[] = {SIGSEGV, SIGBUS, SIGSYS, SIGFPE, SIGILL, SIGABRT, SIGTRAP};
 
 // Written once by a task before it faults, read by its handlers. One task at a time.
@@ -32,16 +32,16 @@ void OnFault(int signal, siginfo_t* info, void* context);
 #if (defined(__x86_64__) && defined(__LP64__)) || defined(__i386__)
 constexpr bool kGuards = true;
 
-// Local to this file, as far as the linker is concerned.
+// Symbols that the linker keeps inside the library.
 extern "C" {
-// Copies `bytes` bytes by one instruction, whose place is known: so the handler can tell its
-// faults, and have the task go on behind it. How much is left is in a register then. Returns how
-// many bytes have been copied.
+// Copies `bytes` bytes by one instruction at a known address, so that the handler recognises its
+// faults and can resume the task after it. A register then has the number of bytes left. Returns
+// the number of bytes copied.
 size_t tcmalloc_guarded_copy(void* to, uintptr_t from, size_t bytes)
     __attribute__((visibility("hidden")));
 extern const char tcmalloc_guarded_load[] __attribute__((visibility("hidden")));
 extern const char tcmalloc_guarded_end[] __attribute__((visibility("hidden")));
-// What the system has a handler return to.
+// The kernel makes handlers return to this.
 void tcmalloc_fault_return() __attribute__((visibility("hidden")));
 }
 
@@ -93,7 +93,7 @@ size_t CopyGuarded(void* to, uintptr_t from, size_t bytes) {
   return tcmalloc_guarded_copy(to, from, bytes);
 }
 
-// False when the fault is another one.
+// False for any other fault.
 bool SkipGuardedCopy(void* context) {
 #if defined(__i386__)
   constexpr int kInstruction = 14;  // REG_EIP
@@ -108,11 +108,11 @@ bool SkipGuardedCopy(void* context) {
   return true;
 }
 
-// Past the C library's function, which sanitizers replace by one with a table for the whole
+// Bypasses the C library's function, which sanitizers replace by one with a table for the whole
 // process.
 bool SetHandler(int signal) {
   constexpr unsigned long kRestorer = 0x04000000;
-  const struct {  // as the system call has it
+  const struct {  // the system call's layout
     void (*handler)(int, siginfo_t*, void*);
     unsigned long flags;
     void (*restorer)();
@@ -142,7 +142,7 @@ void OnFault(int signal, siginfo_t*, void* context) {
   for (;;) RawCall(SYS_exit_group, 1);
 }
 
-// What the system reads of one page, or of more; 0 when it cannot read it whole.
+// Reads from one page or more; 0 when a page cannot be read whole.
 size_t CopyBySystem(void* to, uintptr_t from, size_t bytes) {
   const iovec local = {to, bytes};
   const iovec remote = {reinterpret_cast<void*>(from), bytes};

@@ -12,17 +12,17 @@
 namespace tcmalloc {
 namespace {
 
-// Of the files that are read here none has a line of interest that is longer.
+// All lines that are needed from these files are shorter.
 using Lines = LineReader<128>;
 
 struct CgroupFigures {
-  std::string_view name;      // what is looked for
-  std::string_view own_name;  // what will do instead
+  std::string_view name;      // the wanted figure
+  std::string_view own_name;  // used if the wanted one is missing
   std::optional<uint64_t> value;
   std::optional<uint64_t> own_value;
 };
 
-void SeeCgroupFigure(std::string_view line, void* context) {
+void VisitCgroupFigure(std::string_view line, void* context) {
   CgroupFigures* const figures = static_cast<CgroupFigures*>(context);
   MemoryFigure figure;
   if (!ParseMemoryFigure(line, &figure)) return;
@@ -35,7 +35,7 @@ struct SystemFigures {
   std::optional<uint64_t> available;
 };
 
-void SeeSystemFigure(std::string_view line, void* context) {
+void VisitSystemFigure(std::string_view line, void* context) {
   SystemFigures* const figures = static_cast<SystemFigures*>(context);
   MemoryFigure figure;
   if (!ParseMemoryFigure(line, &figure)) return;
@@ -72,7 +72,7 @@ bool ParseProcessMemory(std::string_view statm, uint64_t page_bytes, ProcessMemo
   if (!TakeNumber(&statm, &shared) || !statm.starts_with(' ')) return false;
   // More pages than any address space has.
   if (resident >> 44 != 0) return false;
-  // The counters are not read at one moment.
+  // The counters are not read at the same moment.
   memory->resident_bytes = resident * page_bytes;
   memory->anonymous_bytes = resident > shared ? (resident - shared) * page_bytes : 0;
   return true;
@@ -116,7 +116,7 @@ std::optional<uint64_t> ReadCgroupAnonymousBytes(CgroupVersion version,
   const ErrnoKeeper keeper;
   if (directory.empty()) return std::nullopt;
   const FilePath path(directory, "/memory.stat");
-  // Version 1 has the group's own figures first, then those that contain the groups below it.
+  // Version 1 lists the group's own figures first, then those that include its descendants.
   CgroupFigures figures;
   if (version == CgroupVersion::kV1) {
     figures.name = "total_rss";
@@ -125,7 +125,7 @@ std::optional<uint64_t> ReadCgroupAnonymousBytes(CgroupVersion version,
     figures.name = "anon";
   }
   Lines lines;
-  if (!path.is_whole() || !lines.ForEachLine(path.c_str(), SeeCgroupFigure, &figures)) {
+  if (!path.is_whole() || !lines.ForEachLine(path.c_str(), VisitCgroupFigure, &figures)) {
     return std::nullopt;
   }
   return figures.value.has_value() ? figures.value : figures.own_value;
@@ -136,7 +136,7 @@ std::optional<SystemMemory> ReadSystemMemory(std::string_view root) {
   const FilePath path(root, "/proc/meminfo");
   SystemFigures figures;
   Lines lines;
-  if (!path.is_whole() || !lines.ForEachLine(path.c_str(), SeeSystemFigure, &figures) ||
+  if (!path.is_whole() || !lines.ForEachLine(path.c_str(), VisitSystemFigure, &figures) ||
       !figures.total.has_value() || !figures.available.has_value()) {
     return std::nullopt;
   }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How much memory is in use and how much there is: of the process, of its control group, of the
-// system. Anonymous memory, which is what a program allocates: the page cache, which a group's use
-// contains as well, goes by itself when memory is short.
+// How much memory the process, its control group and the system use and have. Counts anonymous
+// memory, which is what programs allocate: the OS reclaims page cache, which a group's use
+// includes, by itself.
 //
-// Facts: the kernel's documentation, proc.rst, cgroup-v1/memory.rst and cgroup-v2.rst. Thread
-// safety: any. Never allocates, no cancellation point, errno is kept. What cannot be read is
-// unknown: no value.
+// Source: the kernel's documentation, proc.rst, cgroup-v1/memory.rst and cgroup-v2.rst. Thread
+// safety: any. Never allocates, no cancellation point, keeps errno. No value means that the figure
+// cannot be read.
 #pragma once
 
 #include <cstdint>
@@ -16,45 +16,46 @@
 
 namespace tcmalloc {
 
-// Bytes of anonymous memory that the process has resident: what /proc/self/statm calls resident
-// less what it calls shared. Wrong by some pages per processor on systems with many. `root` is put
-// in front of the file's name. Cost: three system calls, a few microseconds.
+// Resident anonymous bytes of the process: "resident" minus "shared" in /proc/self/statm. Off by
+// some pages per CPU on systems with many CPUs. `root` is a prefix of the file's path. Cost: three
+// system calls, a few microseconds.
 std::optional<uint64_t> ReadProcessAnonymousBytes(std::string_view root = "");
 
 struct ProcessMemory {
   uint64_t resident_bytes = 0;
-  uint64_t anonymous_bytes = 0;  // as above
+  uint64_t anonymous_bytes = 0;  // as in ReadProcessAnonymousBytes
 };
-// Of this process, from the same file. Cost: the same, less stack.
+// Reads both from that file, for this process. Cost: the same, with less stack.
 std::optional<ProcessMemory> ReadProcessMemory();
 
-// Bytes of anonymous memory of a group and those below it. `directory` as FindCgroupDirectories
-// found it; no value for an empty one. Cost: the kernel adds up its counters of all processors,
-// tens to some hundreds of microseconds.
+// Anonymous bytes of a group and its descendants. `directory` is a result of FindCgroupDirectories;
+// no value for an empty one. Cost: the kernel sums its counters of all CPUs, tens to some hundreds
+// of microseconds.
 std::optional<uint64_t> ReadCgroupAnonymousBytes(CgroupVersion version, std::string_view directory);
 
 struct SystemMemory {
   uint64_t total_bytes = 0;
-  // What programs may take before the system begins to swap: an estimate of the kernel's.
+  // The kernel's estimate of what programs may allocate before swapping begins.
   uint64_t available_bytes = 0;
 };
 
-// From /proc/meminfo, the machine's also in a container. `root` as above. Cost: tens of
+// From /proc/meminfo; in a container, too, these are the machine's. `root` as above. Cost: tens of
 // microseconds.
 std::optional<SystemMemory> ReadSystemMemory(std::string_view root = "");
 
-// The parts, for tests.
+// The rest is for tests.
 
-// A line of memory.stat, memory.events or /proc/meminfo: a name, the last with a colon, and a
-// number, there mostly of KiB, which the line says.
+// A line of memory.stat, memory.events or /proc/meminfo: a name (with a colon in the last) and a
+// number, mostly of KiB in the last, as the line says.
 struct MemoryFigure {
-  std::string_view name;  // a part of the line, without the colon
-  uint64_t value = 0;     // turned into bytes where the line names a unit
+  std::string_view name;  // refers to the line, without the colon
+  uint64_t value = 0;     // in bytes where the line has a unit
 };
-// False for what is malformed, and for more than 64 bits.
+// False for a malformed line, and for more than 64 bits.
 bool ParseMemoryFigure(std::string_view line, MemoryFigure* figure);
 
-// The contents of /proc/self/statm, where pages have `page_bytes`. Requires: page_bytes <= 2^20.
+// Parses the contents of /proc/self/statm, with pages of `page_bytes`. Requires: page_bytes <=
+// 2^20.
 bool ParseProcessMemory(std::string_view statm, uint64_t page_bytes, ProcessMemory* memory);
 bool ParseAnonymousBytes(std::string_view statm, uint64_t page_bytes, uint64_t* bytes);
 

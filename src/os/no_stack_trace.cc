@@ -4,7 +4,7 @@
 namespace tcmalloc {
 
 void SetStackTraceMethod(StackTraceMethod) {}
-const char* StackTraceMethodName() { return "none, the minimal library has no stack traces"; }
+const char* StackTraceMethodName() { return "none (the minimal library has no stack traces)"; }
 
 size_t GetStackTrace(uintptr_t*, size_t, size_t) { return 0; }
 

@@ -15,7 +15,7 @@
 namespace tcmalloc {
 namespace {
 
-// More than the kernel takes (PATH_MAX) need not fit.
+// The kernel accepts no longer path (PATH_MAX).
 constexpr size_t kMaxPath = 4096;
 
 int AccessError(const char* path, int mode) {
@@ -36,7 +36,7 @@ int ErrorOfCreatingIn(const char* directory) {
 
 int ErrorOfCreating(const char* path) {
   const ErrnoKeeper keeper;
-  // Not O_WRONLY alone: a FIFO would wait for its reader.
+  // Not O_WRONLY alone, with which open waits for the reader of a FIFO.
   const int fd = OpenFile(path, O_WRONLY | O_NONBLOCK | O_NOCTTY);
   if (fd >= 0) {
     Close(fd);

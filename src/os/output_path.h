@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Whether files can be written where a setting says, asked when the process starts: who starts it
-// is there to read the answer, and the file itself may be due hours later. Never allocates, no
-// cancellation point, errno is kept. Cost: one to three system calls.
+// Checks at the start of the process whether files can be written where a setting says: the user
+// who starts the process can read the answer, and the file may be due hours later. Never allocates,
+// no cancellation point, keeps errno. Cost: one to three system calls.
 #pragma once
 
 namespace tcmalloc {
 
-// 0 when a file of that name can be created, or is there and can be written; else the error number.
-// Nothing is created or changed. What happens later, a full disk for example, is not foreseen.
+// 0 when a file of that name can be created, or exists and is writable; otherwise the error number.
+// Creates and changes nothing. Does not foresee later failures, for example a full disk.
 int ErrorOfCreating(const char* path);
 
-// The same for any file in `directory`.
+// Like ErrorOfCreating, for any file in `directory`.
 int ErrorOfCreatingIn(const char* directory);
 
 }  // namespace tcmalloc

@@ -21,11 +21,11 @@
 namespace tcmalloc {
 namespace {
 
-// What is read at once, and how often before others have their turn.
+// The bytes of one read.
 constexpr size_t kDiscardBytes = 512;
 
-// The kind of file (S_IFMT) that the name leads to, without opening it, which may have effects; 0
-// and errno when it cannot be told.
+// The type of the file at `path` (S_IFMT). Does not open the file, which may have effects. 0 and
+// errno on failure.
 mode_t TypeOf(const char* path) {
   const int fd = OpenFile(path, O_PATH);
   if (fd < 0) return 0;
@@ -37,7 +37,7 @@ mode_t TypeOf(const char* path) {
   return type;
 }
 
-// Below: a descriptor, or -1 and errno.
+// These return a descriptor, or -1 and errno.
 
 int OpenForBoth(const char* path) {
   int fd;
@@ -69,8 +69,8 @@ int Connect(std::string_view path) {
   return -1;
 }
 
-// All at once, as the kernel reads triggers; what is new and empty has room for it. 0 or an error
-// number.
+// Writes all bytes in one call, since the kernel reads triggers that way; new, empty channels have
+// room for them. Returns 0 or an error number.
 int Write(int fd, bool is_socket, const char* bytes, size_t length) {
   if (length == 0) return 0;
   ssize_t written;
@@ -109,7 +109,7 @@ PressureWatch OpenPressureWatch(const char* watch, const char* write, std::strin
       opened.fd = OpenForBoth(path.c_str());
       break;
     case S_IFIFO:
-      // Also to write to: else poll would report the end for ever when the last writer is gone.
+      // Also for writing: otherwise poll reports the end forever after the last writer has left.
       opened.fd = OpenForBoth(path.c_str());
       break;
     case S_IFSOCK:

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "os/probes.h"
 
-// The library has its probes wherever it is built: the notes are written here, since <sys/sdt.h>,
-// which makes such notes, is not installed everywhere. A note "stapsdt" of type 3 holds three
-// addresses (the instruction; one byte that says how far a prelinker has moved the file; the
-// counter), then three strings: provider, name, and the arguments, each as BYTES@OPERAND in the
-// assembler's notation.
+// Every build has its probes: the notes are written here, since <sys/sdt.h>, which makes them, is
+// not installed everywhere. A note "stapsdt" of type 3 holds three addresses (the instruction; one
+// byte that shows how far a prelinker has moved the file; the counter), then three strings:
+// provider, name, and the arguments, each as BYTES@OPERAND in the assembler's notation.
 #if defined(__LP64__)
 #define TC_PROBE_ADDRESS ".8byte "
 #define TC_PROBE_BYTES "8"
@@ -15,7 +14,7 @@
 #endif
 
 // The note goes with the function's section ("?"): a linker that drops one drops both. Its address
-// is no relocation at run time, since notes of this kind are not loaded.
+// is no run-time relocation, since notes of this kind are not loaded.
 #define TC_PROBE(name, arguments)                                                        \
   "990: nop\n"                                                                           \
   ".pushsection .note.stapsdt,\"?\",\"note\"\n"                                          \
@@ -42,7 +41,7 @@
   ".popsection\n"                                                                        \
   ".endif\n"
 
-// Counted up and down by those who look, from outside.
+// Attached tracers increment and decrement these.
 extern "C" {
 __attribute__((section(".probes"))) volatile unsigned short otel_memory_alloc_semaphore = 0;
 __attribute__((section(".probes"))) volatile unsigned short otel_memory_free_semaphore = 0;

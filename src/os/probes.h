@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Probes at which a tracer outside the process can stop, or have the kernel run a program of its:
+// Probes at which a tracer outside the process can stop the process or run a kernel program:
 //
-//   otel_memory:alloc(object, bytes, weight)   a sampled allocation, and how many bytes it stands
-//                                              for
-//   otel_memory:free(object)                   the object of such a one is freed
+//   otel_memory:alloc(object, bytes, weight)   a sampled allocation, and the bytes it represents
+//   otel_memory:free(object)                   a sampled object is freed
 //
-// Names and arguments are those that open-telemetry's memory profiler looks for. Each is an
-// instruction that does nothing, a note in the ELF file that says where it is, and a counter of
-// those who look: the arguments are computed only while that is not 0. Every build of the full
+// Names and arguments are those that open-telemetry's memory profiler expects. A probe is an
+// instruction that does nothing, a note in the ELF file that gives its address, and a count of
+// attached tracers: the arguments are computed only while it is not 0. Every build of the full
 // library has them.
 #pragma once
 

@@ -18,7 +18,7 @@ bool ParentWasStartedWith(const char* name, const char* value) {
   path.Text("/proc/").Number(static_cast<uint64_t>(getppid())).Text("/environ");
   const int fd = OpenForReading(buffer);
   if (fd < 0) return false;
-  // How much of "name=value" and the zero behind it matches so far; kNoMatch up to the next zero.
+  // How many characters of "name=value" match so far; kNoMatch until the next zero byte.
   constexpr size_t kNoMatch = SIZE_MAX;
   const size_t name_length = strlen(name);
   const size_t length = name_length + 1 + strlen(value);
@@ -49,7 +49,7 @@ bool CallAtExit(void (*function)()) { return std::atexit(function) == 0; }
 
 void EndWithFailure() {
 #if defined(__GLIBC__)
-  // Goes on with what is left.
+  // Runs the remaining functions.
   exit(1);
 #else
   fflush(nullptr);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What tells this process from others, and its end.
+// The parent process's start, files of this process, and its exit.
 #pragma once
 
 #include <cstddef>
@@ -8,23 +8,23 @@
 
 namespace tcmalloc {
 
-// The program that started this one was itself started with the variable `name` at `value`. False
-// also where that cannot be seen.
+// The program that started this one was itself started with the variable `name` equal to `value`.
+// False also where that cannot be read.
 bool ParentWasStartedWith(const char* name, const char* value);
 
 // Removes a file. False when there is none, or it cannot be removed. Changes errno.
 bool RemoveFile(const char* path);
 
-// Makes `from` the file `to`, in place of one that has that name. False, with errno, when it
-// cannot.
+// Renames the file `from` to `to` and replaces a file of that name. On failure returns false and
+// sets errno.
 bool RenameFile(const char* from, const char* to);
 
-// Has `function` called when the process ends by exit, before what was registered earlier. False
+// Registers `function` to run when the process ends by exit, before those registered earlier. False
 // when there is no memory.
 bool CallAtExit(void (*function)());
 
-// By a function that is called so, or a destructor: what else was registered is called, and the
-// process ends with status 1.
+// Called by such a function or a destructor: runs the remaining registered functions and ends the
+// process with status 1.
 [[noreturn]] void EndWithFailure();
 
 }  // namespace tcmalloc

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The number of the calling process. Signal handlers may ask for it.
+// The id of the calling process. Signal handlers may call it.
 #pragma once
 
 #include <unistd.h>

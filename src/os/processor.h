@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The processor that the calling thread runs on.
+// The CPU that the calling thread runs on.
 #pragma once
 
 #include <sched.h>
@@ -8,11 +8,11 @@
 
 namespace tcmalloc {
 
-// Its number, which may be out of date as soon as it is returned; -1 when the system does not tell.
-// Cost: a load where the C library has registered restartable sequences, a call into the kernel's
-// vDSO (some ten nanoseconds) else. errno is kept.
+// Its number, which may be outdated as soon as it is returned; -1 when the OS does not tell. Cost:
+// a load where the C library has registered restartable sequences, otherwise a call into the vDSO
+// (some ten nanoseconds). Keeps errno.
 inline int CurrentProcessor() {
-  // The system call, where it takes one, may be forbidden by a sandbox.
+  // A sandbox may forbid the system call, where there is one.
   const ErrnoKeeper keeper;
   return sched_getcpu();
 }

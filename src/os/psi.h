@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Triggers of the kernel's pressure stall information (PSI): a file descriptor that poll reports
-// when tasks have waited for memory for longer than so much, within so much time.
+// Triggers of the kernel's pressure stall information (PSI): poll reports the descriptor when tasks
+// waited for memory for longer than a given time within a window.
 //
-// Facts: the kernel's documentation, psi.rst, and its code. Poll reports POLLPRI, at most once
-// per window, and POLLERR when the group is gone; both, without end, of a descriptor without a
-// trigger. Each has at most one, which ends when it is closed. Windows are of up to 10 s, of 500 ms
-// or more on older kernels. A process without CAP_SYS_RESOURCE is refused on older kernels (EPERM),
-// and may have windows of a multiple of 2 s on newer ones (else EINVAL). Where the kernel has no
-// PSI, or it is switched off, the file is not there (ENOENT) or refuses (EOPNOTSUPP).
+// Source: the kernel's documentation, psi.rst, and its code. Poll reports POLLPRI, at most once per
+// window, and POLLERR when the group is gone; a descriptor without a trigger reports both
+// endlessly. A descriptor has at most one trigger, which ends when it is closed. A window has at
+// most 10 s, and at least 500 ms on older kernels. Older kernels refuse a process without
+// CAP_SYS_RESOURCE (EPERM); newer ones allow it windows that are multiples of 2 s (otherwise
+// EINVAL). Where the kernel has no PSI, or it is disabled, the file is missing (ENOENT) or refuses
+// (EOPNOTSUPP).
 //
-// Times are microseconds. Thread safety: any. Never allocates, no cancellation point, errno is
-// kept. Cost: two system calls; a trigger of a privileged process starts a thread of the kernel's.
+// Times are microseconds. Thread safety: any. Never allocates, no cancellation point, keeps errno.
+// Cost: two system calls; a trigger of a privileged process starts a kernel thread.
 #pragma once
 
 #include <cstddef>
@@ -22,33 +23,33 @@
 namespace tcmalloc {
 
 inline constexpr uint32_t kMaxPsiWindowUs = 10'000'000;
-// The windows of processes without privileges are multiples of this.
+// Windows of unprivileged processes are multiples of this.
 inline constexpr uint32_t kUnprivilegedPsiWindowUs = 2'000'000;
 
-// The whole system's file, and that of a group of cgroup version 2 in its directory.
+// The file of the whole system, and that of a version 2 control group in its directory.
 inline constexpr std::string_view kSystemPsiFile = "/proc/pressure/memory";
 inline constexpr std::string_view kCgroupPsiFile = "/memory.pressure";
 
-// Fires when waiting within the window reaches the stall time.
+// Fires when the waiting time within the window reaches the stall time.
 struct PsiTrigger {
-  bool full = false;  // count when all tasks wait at once, rather than any of them
+  bool full = false;  // count time in which all tasks wait, not any of them
   uint32_t stall_us = 0;
   uint32_t window_us = 0;
 
   bool operator==(const PsiTrigger&) const = default;
 };
 
-// Reads "some:200ms/2s" or "full:...": stall time and window, whole numbers with the unit us, ms or
-// s. False for what is malformed, and for what no kernel takes: no stall time, more of it than the
-// window has, a window above kMaxPsiWindowUs.
+// Parses "some:200ms/2s" or "full:...": stall time and window, integers with the unit us, ms or s.
+// False for malformed text, and for values that no kernel accepts: a stall time of 0 or above the
+// window, a window above kMaxPsiWindowUs.
 bool ParsePsiTrigger(std::string_view text, PsiTrigger* trigger);
 
-// What the kernel is told: "some 200000 2000000".
+// The kernel's format: "some 200000 2000000".
 void WritePsiTrigger(const PsiTrigger& trigger, TextWriter* text);
 
-// Opens the file whose name is both parts one behind the other, for example the directory of a
-// group and kCgroupPsiFile, and sets the trigger. Returns a descriptor that is the caller's, does
-// not block and is closed by exec, or an error number below zero.
+// Opens the file whose path is `front` followed by `rest`, for example the directory of a group and
+// kCgroupPsiFile, and sets the trigger. Returns a descriptor that the caller owns, non-blocking and
+// close-on-exec, or a negative error number.
 int OpenPsiTrigger(std::string_view front, std::string_view rest, const PsiTrigger& trigger);
 
 }  // namespace tcmalloc

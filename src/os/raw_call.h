@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// System calls past the C library, which would store errno: for a thread whose thread-local storage
-// another task uses meanwhile. The result is that of the system: a small negative number is minus
+// System calls that bypass the C library, which would store errno: for a thread whose thread-local
+// storage another task is using. They return the kernel's result: a small negative number is minus
 // an errno.
 #pragma once
 

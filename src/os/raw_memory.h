@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Loads from memory that is no object of the language: other functions' stack frames, tables at
-// addresses that are not aligned. Sanitizers do not watch them.
+// Loads from memory that holds no C++ object: stack frames of other functions, tables at unaligned
+// addresses. Sanitizers ignore these loads.
 #pragma once
 
 #include <cstdint>

@@ -10,10 +10,10 @@
 namespace tcmalloc {
 namespace {
 
-// Not more in one piece: sbrk takes a signed number.
-constexpr size_t kMost = SIZE_MAX >> 2;
+// The most bytes of one piece: sbrk takes a signed number.
+constexpr size_t kMaxBytes = SIZE_MAX >> 2;
 
-// The end of the data segment before it grew by `bytes`; 0 when the system refuses.
+// Returns the end of the data segment before it grew by `bytes`; 0 when the OS refuses.
 uintptr_t GrowDataSegment(size_t bytes) {
   void* const before = sbrk(static_cast<intptr_t>(bytes));
   return before == reinterpret_cast<void*>(-1) ? 0 : reinterpret_cast<uintptr_t>(before);
@@ -22,16 +22,16 @@ uintptr_t GrowDataSegment(size_t bytes) {
 }  // namespace
 
 void* SbrkMemory::Map(size_t bytes, size_t alignment, size_t hardware_page) {
-  if (bytes > kMost || alignment > kMost) return nullptr;
+  if (bytes > kMaxBytes || alignment > kMaxBytes) return nullptr;
   const ErrnoKeeper keeper;
-  // The page that the break lies in has been in use.
+  // The page that contains the break is in use already.
   alignment = std::max(alignment, hardware_page);
   const SpinLockHolder holder(lock_);
   const size_t padding = -GrowDataSegment(0) & (alignment - 1);
   uintptr_t raw = GrowDataSegment(padding + bytes);
   if (raw == 0) return nullptr;
   if ((-raw & (alignment - 1)) > padding) {
-    // The program moved the break in between. What came stays unused.
+    // The program moved the break in between. The memory stays unused.
     raw = GrowDataSegment(bytes + alignment - 1);
     if (raw == 0) return nullptr;
   }

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// SbrkMemory: memory behind the program's data segment, from sbrk. It never moves the break down
-// and never assumes that nobody else moves it: the program may call sbrk too, and what lies between
-// two pieces of ours may be the program's.
+// SbrkMemory: memory after the program's data segment, from sbrk. It never moves the break down.
+// The program may call sbrk too, and own the memory between two pieces of this object.
 //
-// Called by: AnonymousMemory. Lock: LockRank::kBreak. It is held over the system call, because sbrk
-// in two threads at once returns the same memory to both. Cost: one or two system calls.
+// Called by: AnonymousMemory. Lock: LockRank::kBreak, held during the system call, because two
+// concurrent sbrk calls return the same memory. Cost: one or two system calls.
 #pragma once
 
 #include <cstddef>
@@ -17,12 +16,12 @@ namespace tcmalloc {
 
 class SbrkMemory {
  public:
-  // Zero-filled memory at a multiple of `alignment` and of `hardware_page`; null when the system
+  // Zero-filled memory at a multiple of `alignment` and of `hardware_page`; null when the OS
   // refuses. Keeps errno. Requires: bytes a multiple of hardware_page, alignment a power of two.
   void* Map(size_t bytes, size_t alignment, size_t hardware_page) TC_EXCLUDES(lock_);
 
-  // Some of the range may be memory from here: it lies between the lowest and the highest address
-  // that came.
+  // The range may contain memory from this object: it overlaps the range from the lowest to the
+  // highest address of it.
   bool MayHold(const void* start, size_t bytes) TC_EXCLUDES(lock_);
 
   SpinLock& lock() { return lock_; }

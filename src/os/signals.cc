@@ -17,14 +17,14 @@ int SignalNumber(std::string_view name) {
     std::string_view name;
     int signal;
   };
-  // Those that a program's user sends. SIGKILL and SIGSTOP cannot be handled; faults must not be.
+  // Signals that a user may send. SIGKILL and SIGSTOP cannot be handled; fault signals must not be.
   constexpr Named kSignals[] = {{"HUP", SIGHUP},   {"INT", SIGINT},    {"QUIT", SIGQUIT},
                                 {"USR1", SIGUSR1}, {"USR2", SIGUSR2},  {"ALRM", SIGALRM},
                                 {"TERM", SIGTERM}, {"CONT", SIGCONT},  {"URG", SIGURG},
                                 {"PROF", SIGPROF}, {"WINCH", SIGWINCH}};
   uint64_t number = 0;
   if (TakeNumber(&name, &number)) {
-    constexpr uint64_t kFirstRealTime = 34;  // below, the C library has some for itself
+    constexpr uint64_t kFirstRealTime = 34;  // the C library reserves some lower ones
     if (!name.empty() || number > kMaxSignal) return 0;
     for (const Named& known : kSignals) {
       if (static_cast<uint64_t>(known.signal) == number) return known.signal;

@@ -11,12 +11,12 @@
 namespace tcmalloc {
 namespace {
 
-// The thread between BeginForkHold and EndForkHold; meaningful while fork_hold is set. Written by
-// that thread. A thread that forked earlier must not find its own old identity behind another
-// thread's fork_hold: hence release and acquire.
+// The thread between BeginForkHold and EndForkHold; valid while fork_hold is set. Written by that
+// thread. Release and acquire, so that a thread that forked earlier does not see its own old
+// identity together with another thread's fork_hold.
 constinit std::atomic<bool> fork_hold{false};
-// Nested holds, whether the innermost has interrupted a section, and whether what the outermost
-// and those in it hold is incomplete. Written by that thread.
+// The number of nested holds; whether the innermost one is patient; whether the outermost one, with
+// those in it, is incomplete. Written by that thread.
 constinit std::atomic<uint32_t> fork_level{0};
 constinit std::atomic<bool> fork_is_patient{true};
 constinit std::atomic<bool> fork_is_incomplete{false};
@@ -40,9 +40,9 @@ bool SpinLock::LockSlow() {
   uint32_t taken = LockedByThisThread();
   for (int spins = 0;;) {
     uint32_t state = state_.load(std::memory_order_relaxed);
-    if ((state & kForkHeld) != 0 && ForksNow()) return false;
+    if ((state & kForkHeld) != 0 && IsForkingThread()) return false;
     if ((state & kLocked) == 0) {
-      // After a sleep others may sleep too: keep their mark.
+      // After a sleep other threads may sleep, too: keep their mark.
       if (state_.compare_exchange_weak(state, state | taken, std::memory_order_acquire,
                                        std::memory_order_relaxed)) {
         return true;
@@ -62,7 +62,7 @@ bool SpinLock::LockSlow() {
 
 void SpinLock::Wake() { FutexWakeOne(&state_); }
 
-bool SpinLock::ForksNow() {
+bool SpinLock::IsForkingThread() {
   return fork_hold.load(std::memory_order_acquire) &&
          pthread_equal(fork_thread.load(std::memory_order_relaxed), pthread_self());
 }
@@ -87,7 +87,7 @@ void SpinLock::EndForkHold() {
 bool SpinLock::ForkHoldIsComplete() { return !fork_is_incomplete.load(std::memory_order_relaxed); }
 
 bool SpinLock::LockForFork(bool patient) TC_NO_THREAD_SAFETY_ANALYSIS {
-  // Without a look at the ranks: those of an interrupted section may be any.
+  // Does not check ranks: an interrupted section may hold locks of any rank.
   for (int waited_ms = 0;; ++waited_ms) {
     uint32_t expected = kFree;
     if (state_.compare_exchange_strong(expected, LockedByThisThread(), std::memory_order_acquire,
@@ -123,7 +123,7 @@ void SpinLock::ReleaseAfterForkInParent() {
 bool SpinLock::NoneHeldByThisThread() { return !kDebugBuild || held_ranks == 0; }
 
 void SpinLock::CheckRank() const {
-  // Held locks must all be of lower rank.
+  // Requires: all held locks have lower ranks.
   TC_CHECK((held_ranks >> static_cast<uint32_t>(rank_)) == 0);
 }
 

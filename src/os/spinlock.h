@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// SpinLock: a lock of four bytes that spins for a moment and then sleeps in the kernel (futex). Not
-// recursive, constant-initialised, zero-filled memory is not a valid lock because the rank is in
-// it. A held lock names its owner, for the sake of fork alone.
+// SpinLock: a four-byte lock that spins briefly and then sleeps in the kernel (futex). Not
+// recursive; constant-initialised. Zero-filled memory is not a valid lock, because the lock
+// contains its rank. A held lock names its owner, only for fork.
 //
-// Around fork: HoldForFork is Lock plus a mark. While a lock is so held, the thread that called
-// BeginForkHold passes through Lock and Unlock of it without effect: handlers of other libraries
-// that run between our fork handlers may allocate. The state of the protected data is consistent
-// then, since the mark was set with the lock held.
+// Around fork: HoldForFork is Lock plus a mark. While a lock is marked, Lock and Unlock of it have
+// no effect on the thread that called BeginForkHold: handlers of other libraries that run between
+// our fork handlers may allocate. The guarded data is consistent then, since the mark was set with
+// the lock held.
 //
-// A signal handler may fork while its thread holds locks: it interrupted a section, or another
-// fork. A lock of its own thread's is left as it is, and stays held when the hold ends, in parent
-// and child: the section goes on when the handler returns. So each mark says at which level of
-// nested holds it was set, and a hold releases what it has taken itself. The hold of a thread that
-// interrupted its own section does not wait for others without end (LockForFork): they may wait for
-// that section. What it does not get, and what was interrupted, makes the hold incomplete.
+// A signal handler may fork while its thread holds locks, because it interrupted a critical section
+// or another fork. A hold leaves a lock of its own thread as it is, held even after the hold ends,
+// in parent and child: the section continues when the handler returns. So each mark contains the
+// level of nested holds at which it was set, and a hold releases only the locks that it took. A
+// hold by a thread that interrupted its own section does not wait for other threads without end
+// (LockForFork): they may wait for that section. A lock that it does not get, and an interrupted
+// section, make the hold incomplete.
 //
 // Synchronization: a successful Lock or TryLock happens after the Unlock that made it possible
 // (acquire on the exchange that takes the lock, release on the one that frees it). Cost: one atomic
@@ -50,57 +51,57 @@ class TC_CAPABILITY("mutex") SpinLock {
     uint32_t expected = kFree;
     if (!state_.compare_exchange_strong(expected, LockedByThisThread(), std::memory_order_acquire,
                                         std::memory_order_relaxed)) {
-      return (expected & kForkHeld) != 0 && ForksNow();
+      return (expected & kForkHeld) != 0 && IsForkingThread();
     }
     if constexpr (kDebugBuild) NoteAcquired();
     return true;
   }
 
   void Unlock() TC_RELEASE() {
-    // Only the forking thread itself gets here while the mark is set; for everyone else it was
-    // never set while they held the lock. So this relaxed read needs no order.
+    // Only the forking thread gets here while the mark is set; for any other thread the mark was
+    // never set while it held the lock. So a relaxed load is enough.
     if (state_.load(std::memory_order_relaxed) & kForkHeld) return;
     if constexpr (kDebugBuild) NoteReleased();
     if (state_.exchange(kFree, std::memory_order_release) & kWaiters) Wake();
   }
 
-  // The calling thread becomes the one that passes through held locks. Requires: no other thread is
-  // between Begin and End, which the first lock that a hold takes sees to. `patient` is false for a
-  // thread that has interrupted a section of its own. Begin and End nest.
+  // Makes the calling thread the one that marked locks let pass. Requires: no other thread is
+  // between Begin and End, which the first lock of a hold ensures. `patient` is false for a thread
+  // that interrupted a critical section of its own. Begin and End nest.
   static void BeginForkHold(bool patient = true);
   static void EndForkHold();
-  // Before fork: takes the lock and marks it, unless it is the calling thread's.
+  // Before fork: takes and marks the lock, unless the calling thread has it.
   void HoldForFork();
-  // The two halves of it, for the first lock of a hold: between them comes BeginForkHold. False
-  // when the lock cannot be had; who is patient gets it.
+  // The two halves of HoldForFork, for the first lock of a hold: BeginForkHold comes between them.
+  // LockForFork returns false when it cannot get the lock; a patient caller always gets it.
   [[nodiscard]] bool LockForFork(bool patient);
   void MarkHeldForFork();
-  // The hold has every lock that it should have, and nothing that they guard is in the middle of a
-  // change. Requires: between Begin and End.
+  // The hold has all its locks, and none of the data that they guard is in the middle of a change.
+  // Requires: between Begin and End.
   static bool ForkHoldIsComplete();
 
-  // The calling thread has locked it, in whatever way.
+  // The calling thread has the lock, in any way.
   bool HeldByThisThread() const {
     return (state_.load(std::memory_order_relaxed) & ~(kWaiters | kForkHeld | kLevelMask)) ==
            LockedByThisThread();
   }
-  // The same by a section, which a signal handler has interrupted when this is asked for.
+  // The calling thread has the lock in a critical section, which the calling signal handler has
+  // interrupted.
   bool InterruptedByThisThread() const {
     return HeldByThisThread() && (state_.load(std::memory_order_relaxed) & kForkHeld) == 0;
   }
-  // The calling thread, which forks, passes through this lock.
+  // The calling thread forks, and this lock lets it pass.
   bool HeldForForkByThisThread() const {
-    return (state_.load(std::memory_order_relaxed) & kForkHeld) != 0 && ForksNow();
+    return (state_.load(std::memory_order_relaxed) & kForkHeld) != 0 && IsForkingThread();
   }
-  // After EndForkHold, in the parent: frees it and wakes who waits, if the hold that ended has
-  // marked it.
+  // After EndForkHold, in the parent: if the hold that ended marked the lock, frees it and wakes a
+  // waiter.
   void ReleaseAfterForkInParent();
-  // In the child: the same. The threads that waited are not there, but a handler that ran before
-  // ours may have started one that waits now.
+  // The same in the child. The threads that waited do not exist there, but a handler that ran
+  // before ours may have started one that waits now.
   void ResetAfterForkInChild() { ReleaseAfterForkInParent(); }
 
-  // True when the calling thread holds no SpinLock. Always true in release builds, which do not
-  // keep track.
+  // The calling thread holds no SpinLock. Always true in release builds, which do not track that.
   static bool NoneHeldByThisThread();
 
  private:
@@ -108,22 +109,22 @@ class TC_CAPABILITY("mutex") SpinLock {
   static constexpr uint32_t kLocked = 1;
   static constexpr uint32_t kWaiters = 2;
   static constexpr uint32_t kForkHeld = 4;
-  // Of kForkHeld: the level of the hold, counted from 1.
+  // With kForkHeld: the level of the hold, counted from 1.
   static constexpr int kLevelShift = 3;
   static constexpr uint32_t kMaxLevel = 7;
   static constexpr uint32_t kLevelMask = kMaxLevel << kLevelShift;
-  // The owner's number, in the bits above.
+  // The number of the owner, in the upper bits.
   static constexpr int kOwnerShift = 6;
   static_assert(kOwnerShift + kThreadNumberBits == 32);
 
   static uint32_t LockedByThisThread() { return ThisThreadNumber() << kOwnerShift | kLocked; }
 
-  // Waits for the lock. False when the lock is held for fork by this very thread: then nothing was
-  // acquired.
+  // Waits for the lock. False when the calling thread holds the lock for fork: then it acquires
+  // nothing.
   TC_SLOW_PATH bool LockSlow();
   TC_SLOW_PATH void Wake();
   // The calling thread is between BeginForkHold and EndForkHold.
-  static bool ForksNow();
+  static bool IsForkingThread();
   void CheckRank() const;
   void NoteAcquired() const;
   void NoteReleased() const;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// StackMemory: which memory a walk over a stack may read. It asks the system about addresses that
-// may not be mapped, and remembers the last page that was.
+// StackMemory: which memory a stack walk may read. It asks the OS about addresses that may be
+// unmapped, and remembers the last readable page.
 //
-// It never writes. Thread safety: none; one per walk. Cost: nothing for an address in the page of
-// the frame below; else a system call per page.
+// It never writes. Not thread-safe; one per walk. Cost: nothing for an address in the page of the
+// previous frame, otherwise a system call per page.
 #pragma once
 
 #include <cstdint>
@@ -17,18 +17,18 @@ namespace tcmalloc {
 
 class StackMemory {
  public:
-  // From here on rules are not trusted: the walk has met a frame that a signal interrupted, perhaps
-  // because the stack is damaged. Before that, all frames are those of calls that were made.
-  void DistrustRegisters() { trusts_rules_ = false; }
+  // Do not trust rules from here on: the walk met a frame that a signal interrupted, perhaps
+  // because the stack is corrupt. All frames before that belong to calls that were made.
+  void DistrustRules() { trusts_rules_ = false; }
 
-  // How many bytes from the stack pointer on are readable for sure: the rest of the page in which
-  // the frame below ends. That page was read, or is the walker's own. Nothing more is sure: the
-  // outermost frame may end where the memory ends, and still have a rule that says where its
-  // caller's frame is.
+  // How many bytes from the stack pointer on are certainly readable: the rest of the page in which
+  // the previous frame ends. That page was read, or is the walker's own. Beyond it nothing is
+  // certain: the outermost frame may end at the end of memory, and still have a rule for its
+  // caller's frame.
   uintptr_t Trusted(uintptr_t sp) const {
     return trusts_rules_ ? ((sp - 1) | (kPage - 1)) + 1 - sp : 0;
   }
-  // Whether everything from the stack pointer to the word at `address` can be read, and the two are
+  // Whether everything from the stack pointer to the word at `address` is readable, and the two are
   // in the same page or in adjacent ones.
   bool ReachesTo(uintptr_t sp, uintptr_t address) {
     if (((address ^ (sp - 1)) & ~(kPage - 1)) == 0) return true;
@@ -36,8 +36,8 @@ class StackMemory {
   }
   bool trusts_rules() const { return trusts_rules_; }
 
-  // Loads the word at `address`. False when it cannot be read, or is not within a frame's size
-  // above `sp`. `trusted`: so many bytes from `sp` on need no question to the system.
+  // Loads the word at `address`. False when it is unreadable, or not within a frame's size above
+  // `sp`. `trusted`: the bytes from `sp` on that need no system call.
   bool Load(uintptr_t sp, uintptr_t trusted, uintptr_t address, uintptr_t* value) {
     if (address - sp >= trusted && !IsReadableSlow(sp, address)) return false;
     *value = LoadRaw<uintptr_t>(address);
@@ -45,7 +45,7 @@ class StackMemory {
   }
 
  private:
-  // No page is smaller.
+  // The smallest page of any machine.
   static constexpr uintptr_t kPage = 4096;
 
   bool IsReadableSlow(uintptr_t sp, uintptr_t address) {
@@ -59,7 +59,7 @@ class StackMemory {
   }
 
   bool trusts_rules_ = true;
-  // No page's address at first.
+  // Initially no page's address.
   uintptr_t readable_page_ = 1;
 };
 

@@ -12,8 +12,8 @@
 namespace tcmalloc {
 namespace {
 
-// Written when the settings have been read, and by tests; read once by each walk. Nothing else
-// depends on it: relaxed.
+// Written when the settings are read, and by tests; each walk reads it once. No other data depends
+// on it: relaxed.
 constinit std::atomic<StackTraceMethod> method{StackTraceMethod::kAuto};
 
 size_t Trace(const FrameRegisters& first, bool interrupted, bool begins_here,
@@ -32,12 +32,11 @@ void SetStackTraceMethod(StackTraceMethod chosen) {
 const char* StackTraceMethodName() {
   switch (method.load(std::memory_order_relaxed)) {
     case StackTraceMethod::kAuto:
-      return HasCallFramesOfAllObjects() ? "call frame information, else frame pointers"
+      return HasCallFramesOfAllObjects() ? "call frame information, otherwise frame pointers"
                                          : "frame pointers";
     case StackTraceMethod::kCallFrameInfo:
       return HasCallFramesOfAllObjects() ? "call frame information"
-                                         : "call frame information, which the C library does not "
-                                           "find";
+                                         : "call frame information (not found by this C library)";
     case StackTraceMethod::kFramePointers:
       return "frame pointers";
     case StackTraceMethod::kNone:
@@ -72,7 +71,7 @@ size_t GetCallerStackTrace(uintptr_t* frames, size_t max, size_t skip, Allocator
     request.skip += static_skip;
   } else {
     request.leaves_out_leading = true;
-    // The frames of this call are the innermost ones, then come those of the callback.
+    // The frames of this call are the innermost ones; those of the callback follow.
     request.leaves_out_callback = left_out == AllocatorFrames::kCallback;
   }
   return Trace(registers, false, is_caller, request);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Stack traces: the calling thread's stack as return addresses. The minimal library has
-// no_stack_trace.cc instead, whose traces are empty. The walk itself is in os/stack_walk.h.
+// no_stack_trace.cc instead, whose traces are empty. os/stack_walk.h has the walk.
 //
 // May be called anywhere: before main, in signal handlers, on alternate stacks, in forked children,
 // while another thread loads or unloads a library, while an exception is thrown. It allocates
-// nothing, takes no lock, keeps errno, needs less than 2 KiB of stack, and reads no memory but the
-// frames of functions that have not returned. Where an address may not be a frame, it asks the
-// system before it reads. Thread safety: any thread. Cost, in instructions: 300, and 100 per frame
-// whose rule is in the cache and whose object is never unloaded (the program, the C library), 560
-// per other frame, 1,800 per frame whose rule is not in the cache.
+// nothing, takes no lock, keeps errno, needs less than 2 KiB of stack, and reads only frames of
+// functions that have not returned. Where an address may not be a frame, it asks the OS before it
+// reads. Thread safety: any thread. Cost, in instructions: 300, plus 100 per frame whose rule is
+// cached and whose object is never unloaded (the program, the C library), 560 per other frame with
+// a cached rule, 1,800 per frame without.
 #pragma once
 
 #include <cstddef>
@@ -22,46 +22,44 @@ namespace tcmalloc {
 
 inline constexpr size_t kMaxStackDepth = kTuning.stack_traces.max_depth;
 
-// How a walk goes from a frame to its caller's.
+// How a walk finds the caller's frame.
 enum class StackTraceMethod : uint8_t {
   kAuto,           // call frame information, and frame pointers where code has none
   kCallFrameInfo,  // call frame information alone: the trace ends at code that has none
-  kFramePointers,  // frame pointers, also where code may have used the register for something else
+  kFramePointers,  // frame pointers, even where code may use the register for other values
   kNone,           // all traces are empty
 };
 
-// Sets the method for all threads, from now on.
+// Sets the method for all threads.
 void SetStackTraceMethod(StackTraceMethod method);
-// The method that is in use, in words.
+// The name of the current method.
 const char* StackTraceMethodName();
 
-// Writes up to `max` return addresses to `frames`, that of the caller first, after skipping the
-// first `skip`, and returns how many it wrote. A frame that a signal interrupted has the address of
-// the next instruction instead.
+// Writes up to `max` return addresses to `frames`, the caller's first, after skipping `skip`, and
+// returns how many it wrote. A frame that a signal interrupted has the address of the next
+// instruction instead.
 TC_OUT_OF_LINE size_t GetStackTrace(uintptr_t* frames, size_t max, size_t skip);
 
 // GetStackTrace that also writes the sizes of the frames in bytes, 0 for unknown, unless `sizes` is
-// null. With the third argument of a signal handler as `context`, the trace is that of the code
-// that the signal interrupted, and begins with its next instruction.
+// null. With the third argument of a signal handler as `context`, the trace is that of the
+// interrupted code, and begins with its next instruction.
 TC_OUT_OF_LINE size_t GetStackFrames(uintptr_t* frames, int* sizes, size_t max, size_t skip,
                                      const void* context);
 
-// Which frames of the allocator a trace of its caller leaves out.
+// Which frames of the allocator a trace of its caller omits.
 enum class AllocatorFrames : uint8_t {
   kLeading,  // the innermost ones, up to the first frame of the program
-  // All up to the outermost one among the first few frames: for a function that the allocator
-  // called.
+  // All up to the outermost one among the first few frames: for functions that the allocator calls.
   kCallback,
 };
-// Whether a trace uses the cache of rules (os/call_frame_cache.h): 128 KiB, in which each frame may
+// Whether a trace uses the cache of rules (os/call_frame_cache.h): 128 KiB, of which each frame may
 // touch another page.
 enum class RuleCache : uint8_t {
   kUsed,
-  kLeftAlone,  // some microseconds per frame: for traces that are rarely taken
+  kUnused,  // some microseconds per frame: for rare traces
 };
-// A trace without the allocator's frames. In a statically linked program the allocator's frames
-// cannot be told from others; then it leaves out `static_skip` frames, which the caller has to
-// know.
+// A trace without the allocator's frames. In a statically linked program these cannot be told from
+// others: the trace omits `static_skip` frames instead.
 TC_OUT_OF_LINE size_t GetCallerStackTrace(uintptr_t* frames, size_t max, size_t skip,
                                           AllocatorFrames left_out, size_t static_skip,
                                           RuleCache cache = RuleCache::kUsed);

@@ -10,18 +10,18 @@
 namespace tcmalloc {
 namespace {
 
-// With leaves_out_callback: the outermost of the allocator's frames is among so many.
+// With leaves_out_callback: the outermost frame of the allocator is among this many.
 constexpr size_t kCallbackDepth = 16;
 
 class StackWalk {
  public:
-  // `first` is written too, as what was interrupted, when `begins_here`.
+  // With `begins_here`, records `first` itself, too.
   StackWalk(const FrameRegisters& first, bool interrupted, const StackWalkRequest& request)
       : registers_(first), interrupted_(interrupted), request_(request) {
-    if (interrupted) memory_.DistrustRegisters();
+    if (interrupted) memory_.DistrustRules();
   }
 
-  // Goes to the end; returns the number of frames written.
+  // Walks to the end; returns the number of frames recorded.
   size_t Run(StackTraceMethod chosen, bool begins_here) {
     if (begins_here && !Write()) return written_;
     // Frames in the shared library need rules: it is compiled without frame pointers.
@@ -50,7 +50,7 @@ class StackWalk {
         return written_;
       interrupted_ = step == FrameStep::kInterrupted;
       if (interrupted_) {
-        memory_.DistrustRegisters();
+        memory_.DistrustRules();
         simple = false;
       }
       SetSize(step == FrameStep::kCalled ? registers_.sp() - sp : 0);
@@ -64,8 +64,8 @@ class StackWalk {
            !request_.leaves_out_callback;
   }
 
-  // Makes all steps for which the cache has simple rules of objects that are never unloaded: nearly
-  // all steps. Does what StepByRule and Write do, in a tight loop. False at the end of the walk.
+  // Makes all steps with cached simple rules of objects that are never unloaded: nearly all steps.
+  // Does the work of StepByRule and Write in a tight loop. False at the end of the walk.
   bool StepByCachedRules() {
     uintptr_t pc = registers_.pc;
     uintptr_t sp = registers_.sp();
@@ -105,7 +105,7 @@ class StackWalk {
         --skip;
         continue;
       }
-      *to++ = pc;  // there is room: a walk without room has ended
+      *to++ = pc;  // there is room: otherwise the walk has ended
       if (to == end) {
         goes_on = false;
         break;
@@ -117,13 +117,13 @@ class StackWalk {
     return goes_on;
   }
 
-  // Sets the size of the frame that was written last.
+  // Sets the size of the last frame recorded.
   void SetSize(uintptr_t bytes) {
     if (request_.sizes == nullptr || written_ == 0) return;
     request_.sizes[written_ - 1] = bytes <= INT32_MAX ? static_cast<int>(bytes) : 0;
   }
 
-  // Writes the frame, unless it is left out. False when the walk ends, because there is no room.
+  // Records the frame, unless it is left out. False when the walk ends for lack of room.
   bool Write() {
     if (IsLeftOut()) return true;
     if (skipped_ < request_.skip) {

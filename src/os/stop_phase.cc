@@ -15,7 +15,7 @@ void StopPhase::Wake() {
 }
 
 void StopPhase::WaitWhile(Value value, int64_t ns) {
-  struct {  // as the system call has it, also where time_t is longer
+  struct {  // the system call's layout, even where time_t is longer
     long seconds;
     long nanoseconds;
   } pause = {0, static_cast<long>(ns)};
@@ -34,8 +34,8 @@ StopResult ResultOfTask(const StopResult& written, const TaskEnd& end) {
     result.outcome = StopOutcome::kNotInTime;
     result.error = ETIMEDOUT;
   } else if (end.signal == SIGSYS && end.phase != StopPhase::kStopped) {
-    // A sandbox that kills the caller of a forbidden system call instead of failing the call.
-    // Before the function runs only the task makes any.
+    // The sandbox kills the caller of a forbidden system call instead of failing the call. Before
+    // the function runs, only the task makes system calls.
     result.outcome = StopOutcome::kForbidden;
     result.error = ENOSYS;
   } else if (end.signal != 0) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // TaskStack: the stack of a task that the library starts: a guard page, the stack, and above it the
-// stack for the task's fault handlers (os/memory_reader.h).
+// stack of the task's fault handlers (os/memory_reader.h).
 //
-// Thread safety: none. Takes no lock but that of `vm`. Cost: two system calls to map, two to unmap.
+// Not thread-safe. Takes no lock but that of `vm`. Cost: two system calls to map, two to unmap.
 #pragma once
 
 #include <cstddef>
@@ -13,15 +13,15 @@ namespace tcmalloc {
 
 class TaskStack {
  public:
-  // `bytes`: of the stack proper. `vm` outlives the stack.
+  // `bytes`: size of the stack without the two others. `vm` outlives the stack.
   TaskStack(VirtualMemory& vm, size_t bytes);
   TaskStack(const TaskStack&) = delete;
   TaskStack& operator=(const TaskStack&) = delete;
   ~TaskStack();
 
-  // False when the system has no memory.
+  // False when the OS has no memory.
   bool is_mapped() const { return mapping_.start != nullptr; }
-  // The upper end of the stack, where that for the handlers begins: kFaultStackBytes.
+  // The upper end of the stack, and the lower end of the handlers' stack of kFaultStackBytes.
   char* top() const { return top_; }
 
  private:

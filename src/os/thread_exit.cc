@@ -16,22 +16,23 @@ namespace {
 constinit pthread_key_t key = 0;
 constinit bool have_key = false;
 
-// The kernel's first real-time signal; the C library's SIGRTMIN is above those that it uses itself.
+// The kernel's first real-time signal. The C library uses the first ones itself; SIGRTMIN is above
+// them.
 constexpr int kFirstInternalSignal = 32;
 
-// A thread ends in rounds (PTHREAD_DESTRUCTOR_ITERATIONS): each calls the destructors of the keys
-// that have a value at that moment, in the order of the keys' numbers. A destructor may arm the
-// hook as the first thing that its thread ever does with the allocator, also in the last round, and
-// is heard then only if the hook's key comes behind its own.
+// A thread ends in rounds (PTHREAD_DESTRUCTOR_ITERATIONS). Each round calls the destructors of the
+// keys that have a value at that moment, in the order of the keys' numbers. A destructor may be the
+// thread's first use of the allocator, even in the last round; it then arms the hook, which runs
+// only if its key comes after that destructor's.
 //
-// So the hook takes the last key of those that glibc keeps in the thread itself. A key behind it is
-// no danger: glibc callocs the memory for the first of those values that a thread sets. That is
-// served by this allocator and arms the hook, before the thread ends or, in the last round, in a
-// destructor of one of the keys before ours.
+// So the hook takes the last key whose value glibc keeps in the thread itself. Higher keys do no
+// harm: glibc callocs memory for the first of their values that a thread sets. This allocator
+// serves that and arms the hook, either before the thread ends or, in the last round, in a
+// destructor of a lower key.
 //
-// glibc gives out the lowest number that is free. The keys below that are created on the way are
-// deleted again. Other C libraries give out the numbers in other orders: there the hook takes what
-// it is given.
+// glibc assigns the lowest free number. The lower keys that Init has to create first are deleted
+// again. Other C libraries assign numbers in other orders: there the hook takes the key that it
+// gets.
 #if defined(__GLIBC__)
 constexpr pthread_key_t kWantedKey = 31;
 #else
@@ -41,17 +42,17 @@ constexpr pthread_key_t kWantedKey = 0;
 }  // namespace
 
 bool ThreadExitHook::Init(void (*on_exit)(void*)) {
-  pthread_key_t on_the_way[kWantedKey + 1];
+  pthread_key_t lower_keys[kWantedKey + 1];
   size_t n = 0;
   while (pthread_key_create(&key, on_exit) == 0) {
     have_key = true;
-    // Another thread may have taken that one meanwhile.
+    // Another thread may have taken the wanted key meanwhile.
     if (key >= kWantedKey) break;
-    on_the_way[n++] = key;
+    lower_keys[n++] = key;
   }
-  // When there were no more: the highest that was to be had.
-  if (n > 0 && key == on_the_way[n - 1]) --n;
-  while (n > 0) pthread_key_delete(on_the_way[--n]);
+  // If no more keys were available, keep the highest one.
+  if (n > 0 && key == lower_keys[n - 1]) --n;
+  while (n > 0) pthread_key_delete(lower_keys[--n]);
   return have_key;
 }
 
@@ -65,7 +66,7 @@ bool ThreadExitHook::Arm(void* value) {
 
 bool ThreadExitHook::MayHavePassed() {
   const int saved_errno = errno;
-  // The system call: what the C library's function says of its own signals is its own business.
+  // The system call, since the C library's function may hide its own signals.
   uint64_t blocked = 0;
   const bool known =
       syscall(SYS_rt_sigprocmask, SIG_BLOCK, nullptr, &blocked, sizeof(blocked)) == 0;

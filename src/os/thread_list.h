@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The list of the process's threads: the directory /proc/self/task.
+// Lists the threads of the process, from the directory /proc/self/task.
 //
-// Thread safety: one reader per descriptor. Nothing allocates; errno changes. Cost: a system call
+// Thread safety: one reader per descriptor. Allocates nothing; changes errno. Cost: a system call
 // per 8 KiB of entries, some 340 threads; 8 KiB of stack.
 #pragma once
 
@@ -18,9 +18,9 @@
 
 namespace tcmalloc {
 
-// Parses directory entries as the system call getdents64 writes them (struct linux_dirent64), and
-// calls f(id) for each whose name is a number. `*stopped` is set when f returned false, which ends
-// it. False when an entry is malformed or cut off. A pure function.
+// Parses directory entries in the format of getdents64 (struct linux_dirent64), and calls f(id) for
+// each whose name is a number. Stops and sets `*stopped` when f returns false. Returns false when
+// an entry is malformed or cut off. A pure function.
 template <typename F>
 bool ForEachThreadEntry(std::string_view entries, bool* stopped, F f) {
   constexpr size_t kLengthAt = 16;
@@ -48,9 +48,9 @@ bool ForEachThreadEntry(std::string_view entries, bool* stopped, F f) {
   return true;
 }
 
-// Calls f(id) for each thread in the list that `directory` is open for, until f returns false.
-// Returns 0, or the errno of why the list cannot be read. The list may lack threads where one ends
-// while it is read.
+// Calls f(id) for each thread in the list for which `directory` is open, until f returns false.
+// Returns 0, or an errno when the list cannot be read. The list may lack threads if one ends during
+// the read.
 template <typename F>
 int ForEachThread(int directory, F f) {
   alignas(8) char entries[8192];

@@ -6,7 +6,7 @@
 namespace tcmalloc {
 namespace {
 
-// Threads that were given a number. Nothing else hangs on its order.
+// Threads that have a number. No other data depends on it: relaxed.
 constinit std::atomic<uint32_t> numbered{0};
 
 }  // namespace
@@ -16,7 +16,7 @@ constinit thread_local uint32_t this_thread_number __attribute__((tls_model("ini
 uint32_t NumberThisThread() {
   constexpr uint32_t kNumbers = (uint32_t{1} << kThreadNumberBits) - 1;
   const uint32_t number = numbered.fetch_add(1, std::memory_order_relaxed) % kNumbers + 1;
-  // A signal handler that came in between has given the thread one already.
+  // A signal handler may have numbered the thread in between.
   if (this_thread_number == 0) this_thread_number = number;
   return this_thread_number;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A small number for the calling thread that no other thread of the process has: not 0, and below
-// 2^26. A number may come again after 2^26 threads. It stays the same in a forked child. Cost: a
-// load after the first call.
+// A small number that identifies the calling thread in its process: above 0 and below 2^26. A
+// number may be reused after 2^26 threads. A forked child keeps it. Cost: a load after the first
+// call.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ inline constexpr int kThreadNumberBits = 26;
 
 extern constinit thread_local uint32_t this_thread_number
     __attribute__((tls_model("initial-exec")));
-// Gives the thread its number.
+// Assigns the thread its number.
 TC_SLOW_PATH uint32_t NumberThisThread();
 
 inline uint32_t ThisThreadNumber() {

@@ -12,12 +12,12 @@
 namespace tcmalloc {
 namespace {
 
-// As the system has them, whatever the C library's headers say.
+// The kernel's number; headers of the C library may differ.
 constexpr long kGetRegisterSet = 0x4204;
 
 #if defined(__x86_64__) && defined(__LP64__)
 constexpr bool kKnown = true;
-// Those for vectors, in the most complete form first.
+// Vector registers, the most complete set first.
 constexpr long kVectorSets[] = {0x202, NT_PRFPREG};  // 0x202: NT_X86_XSTATE
 
 uintptr_t StackPointer(const user_regs_struct& general) { return general.rsp; }
@@ -35,7 +35,7 @@ uintptr_t StackPointer(const user_regs_struct& general) {
 }
 
 int ReadThreadPointer(int thread_id, const user_regs_struct& general, uintptr_t* pointer) {
-  // The system's struct user_desc.
+  // The kernel's struct user_desc.
   struct {
     unsigned entry;
     unsigned base;
@@ -72,7 +72,7 @@ uintptr_t StackPointer(const user_regs_struct&) { return 0; }
 int ReadThreadPointer(int, const user_regs_struct&, uintptr_t*) { return ENOSYS; }
 #endif
 
-// Stores one set of registers and sets `*bytes`, the room for it, to how long it is.
+// Stores one set of registers. `*bytes` is the room for it on entry, and its length on return.
 int ReadSet(int thread_id, long set, void* to, size_t* bytes) {
   iovec place = {to, *bytes};
   if (syscall(SYS_ptrace, kGetRegisterSet, thread_id, set, &place) != 0) return errno;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Registers: the calling thread's own, and those of a thread that the calling task has stopped by
-// ptrace. What they hold is taken for words; only the stack pointer and the thread pointer have
-// names.
+// Reads registers: of the calling thread, and of a thread that the calling task has stopped by
+// ptrace. They are words; only the stack pointer and the thread pointer are named.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +10,7 @@
 
 namespace tcmalloc {
 
-// What a function must give back as it found it, where that may be a pointer.
+// The registers that a function must preserve and that may hold a pointer.
 struct OwnRegisters {
   static constexpr size_t kMax = 12;
   uintptr_t words[kMax] = {};
@@ -19,8 +18,8 @@ struct OwnRegisters {
   uintptr_t thread_pointer = 0;
 };
 
-// Always inlined: what the calling function found in these registers is in `registers` then, or in
-// its frame, above the stack pointer.
+// Always inlined: the values that the calling function found in these registers are then in
+// `registers`, or in its frame, above the stack pointer.
 TC_FAST_PATH void ReadOwnRegisters(OwnRegisters* registers) {
   uintptr_t* const words = registers->words;
 #if defined(__x86_64__)
@@ -35,7 +34,7 @@ TC_FAST_PATH void ReadOwnRegisters(OwnRegisters* registers) {
       : "r"(words)
       : "memory");
   asm volatile("mov %%rsp, %0" : "=r"(registers->stack_pointer));
-  // The control block begins with its own address, in every C library.
+  // The control block begins with its own address in every C library.
   asm volatile("mov %%fs:0, %0" : "=r"(registers->thread_pointer));
 #elif defined(__i386__)
   asm volatile(
@@ -67,11 +66,10 @@ TC_FAST_PATH void ReadOwnRegisters(OwnRegisters* registers) {
 #endif
 }
 
-// Room for the registers of a thread: all that are for general use, and of those for vectors as
-// many as fit.
+// Room for a thread's registers: all general-purpose ones, and as many vector registers as fit.
 inline constexpr size_t kMaxRegisterBytes = 8192;
 
-// ReadRegistersOf knows this machine.
+// ReadRegistersOf supports this machine.
 bool KnowsRegisters();
 
 struct StoppedRegisters {
@@ -80,8 +78,9 @@ struct StoppedRegisters {
   uintptr_t thread_pointer = 0;
 };
 
-// Stores the registers of the thread at `words`, kMaxRegisterBytes long. 0, or an errno: ESRCH when
-// the thread has been killed meanwhile. Requires: the calling task has stopped it by ptrace.
+// Stores the registers of the thread at `words`, kMaxRegisterBytes long. Returns 0 or an errno:
+// ESRCH if the thread has been killed meanwhile. Requires: the calling task has stopped it by
+// ptrace.
 int ReadRegistersOf(int thread_id, uintptr_t* words, StoppedRegisters* registers);
 
 }  // namespace tcmalloc

@@ -13,14 +13,14 @@
 namespace tcmalloc {
 namespace {
 
-// The beginning of a file that tells about a thread, in which everything is that matters here.
+// The beginning of a thread's file, which contains all that is needed here.
 struct ThreadText {
   char bytes[1024];
   ssize_t length = -1;
-  // Why there is none.
+  // Why the file could not be read.
   int error = 0;
 
-  // The file `path` from the directory `directory`.
+  // Reads the file `path` in the directory `directory`.
   ThreadText(int directory, const char* path) {
     const int fd = static_cast<int>(syscall(SYS_openat, directory, path, O_RDONLY | O_CLOEXEC));
     if (fd >= 0) length = ReadFrom(fd, bytes, sizeof(bytes));
@@ -64,7 +64,7 @@ ThreadStatus ReadThreadStatus(int directory, const char* path) {
 }
 
 bool ParseThreadCount(std::string_view text, uint64_t* threads) {
-  // The second field is the program's name, in brackets, with whatever it has in it.
+  // The second field is the program's name in parentheses, which may contain any characters.
   text.remove_prefix(text.rfind(')') + 1);
   constexpr int kFieldsBetween = 18;
   for (int i = 0; i < kFieldsBetween; ++i) TakeField(&text, ' ');

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What /proc says about a thread: whether it runs, who traces it, how many others its process has.
-// The texts are short and read into a buffer on the stack. Nothing allocates; errno changes.
+// The state of a thread according to /proc: whether it has ended, which thread traces it, how many
+// threads its process has. Reads short files into a buffer on the stack. Allocates nothing; changes
+// errno.
 #pragma once
 
 #include <cstddef>
@@ -9,30 +10,29 @@
 
 namespace tcmalloc {
 
-// What a file /proc/PID/status says.
+// Fields of /proc/PID/status.
 struct ThreadStatus {
-  // There is no such thread, or it waits to be reaped.
+  // The thread does not exist, or waits to be reaped.
   bool has_ended = false;
-  // It waits in the kernel and takes no notice of a signal until that is over: for a disk, or for
-  // the child of its vfork.
+  // It sleeps in the kernel and does not react to signals: it waits for a disk, or for the child of
+  // its vfork.
   bool is_uninterruptible = false;
-  // The thread that traces it, 0 where none does.
+  // The thread that traces it, or 0.
   int tracer = 0;
 };
 
-// The name of the file `name` (with the slash before it) of a thread, in the list of threads.
+// The name of a thread's file in the list of threads; `name` begins with a slash.
 struct ThreadFile {
   char text[32];
 };
 ThreadFile ThreadFileOf(int id, std::string_view name);
 
-// Reads the file `path` from the directory `directory`, or what such a file contains.
+// Reads the file `path` in the directory `directory`; parses the contents of that file.
 ThreadStatus ReadThreadStatus(int directory, const char* path);
 ThreadStatus ParseThreadStatus(std::string_view text);
 
-// The number of threads of the process, of which `path` in `directory` is a thread's file "stat"
-// (proc(5)): those that have ended count until the system has forgotten them. False when the file
-// cannot be read.
+// The number of threads of the process. `path` in `directory` is the file "stat" of one of them
+// (proc(5)). Ended threads count until the OS has removed them. False when the file cannot be read.
 bool CountThreads(int directory, const char* path, uint64_t* threads);
 bool ParseThreadCount(std::string_view text, uint64_t* threads);
 

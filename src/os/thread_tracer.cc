@@ -27,7 +27,7 @@ int64_t Nanoseconds() {
   return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 
-// A ptrace request that reads nothing from the thread: 0 or an errno.
+// A ptrace request that reads nothing from the thread. Returns 0 or an errno.
 int Ptrace(long request, int thread_id, long data) {
   return syscall(SYS_ptrace, request, thread_id, nullptr, data) == 0 ? 0 : errno;
 }
@@ -41,9 +41,9 @@ bool ThreadTracer::StopAll(int list) {
   if (!KnowsRegisters()) return Fail(StopOutcome::kForbidden, ENOSYS);
   if (!ListsCaller()) return false;
   for (;;) {
-    if (!AskAll()) return false;
+    if (!AttachAll()) return false;
     for (Tracee& tracee : tracees_) {
-      if (tracee.state == State::kAsked && !AwaitStop(&tracee)) return false;
+      if (tracee.state == State::kAttached && !AwaitStop(&tracee)) return false;
     }
     bool all;
     if (!HasAll(&all)) return false;
@@ -53,7 +53,7 @@ bool ThreadTracer::StopAll(int list) {
   }
 }
 
-// The numbers in the list of another process namespace would mean other tasks here.
+// The ids in the list of another process namespace would belong to other tasks here.
 bool ThreadTracer::ListsCaller() {
   bool lists_caller = false;
   const int error = ForEachThread(list_, [&](int id) {
@@ -64,21 +64,20 @@ bool ThreadTracer::ListsCaller() {
   return lists_caller || Fail(StopOutcome::kNoThreadList, ESRCH);
 }
 
-bool ThreadTracer::AskAll() {
-  bool asked = true;
+bool ThreadTracer::AttachAll() {
+  bool attached = true;
   const int error = ForEachThread(list_, [&](int id) {
-    asked = id == process_.caller_id || Ask(id);
-    return asked;
+    attached = id == process_.caller_id || Attach(id);
+    return attached;
   });
   if (error != 0) return Fail(StopOutcome::kNoThreadList, error);
-  return asked;
+  return attached;
 }
 
-// The list alone does not tell: the system silently cuts it short where a thread ends meanwhile,
-// and a thread that this one has started would be in the part that is missing. But the system also
-// counts threads. Neither the stopped threads nor the caller end or start others, so each of them
-// counts. When the count equals their number, there is no other thread, and nobody who could start
-// one.
+// The list alone is not enough: the kernel silently cuts it off where a thread ends during the
+// read, and a thread that this one started could be in the missing part. But the kernel also counts
+// threads. Neither the stopped threads nor the caller end or start others, so each of them counts.
+// When the count equals their number, there is no other thread, and none that could start one.
 bool ThreadTracer::HasAll(bool* all) {
   uint64_t expected = 1;
   for (const Tracee& tracee : tracees_) expected += tracee.state == State::kStopped ? 1 : 0;
@@ -117,7 +116,7 @@ bool ThreadTracer::ReadRegisters(const StoppedThread& caller) {
                                   .num_registers = registers.num_words};
     if (!threads_.Push(thread)) return fail();
   }
-  // The array of words grows no more: set the pointers into it.
+  // The array of words has its final address now: set the pointers into it.
   const uintptr_t* words = words_.data();
   for (StoppedThread& thread : threads_) {
     if (thread.is_caller) continue;
@@ -127,7 +126,7 @@ bool ThreadTracer::ReadRegisters(const StoppedThread& caller) {
   return true;
 }
 
-void ThreadTracer::LetGo() {
+void ThreadTracer::ResumeAll() {
   for (Tracee& tracee : tracees_) {
     if (tracee.state != State::kStopped) continue;
     static_cast<void>(Ptrace(kDetach, tracee.id, tracee.signal));
@@ -158,15 +157,15 @@ ThreadTracer::Tracee* ThreadTracer::Note(Tracee* known, int id, State state) {
 }
 
 // Attaches to a thread and asks it to stop, unless that was done before.
-bool ThreadTracer::Ask(int id) {
+bool ThreadTracer::Attach(int id) {
   Tracee* tracee = Find(id);
   if (tracee != nullptr && tracee->state != State::kEnded) return true;
-  if (const int error = Ptrace(kSeize, id, 0)) return AskFailed(tracee, id, error);
-  tracee = Note(tracee, id, State::kAsked);
+  if (const int error = Ptrace(kSeize, id, 0)) return AttachFailed(tracee, id, error);
+  tracee = Note(tracee, id, State::kAttached);
   if (tracee == nullptr) return false;
   // ESRCH: it is ending; WaitFor will see that.
   static_cast<void>(Ptrace(kInterrupt, id, 0));
-  // Since the list was made, the number may have become that of a thread of another process.
+  // The id may have become that of another process's thread since the list was made.
   if (syscall(SYS_tgkill, process_.id, id, 0) != 0 && errno == ESRCH) {
     if (!AwaitStop(tracee)) return false;
     static_cast<void>(Ptrace(kDetach, id, tracee->signal));
@@ -176,7 +175,7 @@ bool ThreadTracer::Ask(int id) {
 }
 
 // The tracer could not attach to the thread. False unless the thread is ending.
-bool ThreadTracer::AskFailed(Tracee* tracee, int id, int error) {
+bool ThreadTracer::AttachFailed(Tracee* tracee, int id, int error) {
   if (error != EPERM) return error == ESRCH || Fail(StopOutcome::kForbidden, error);
   const ThreadStatus status = ReadThreadStatus(list_, ThreadFileOf(id, "/status").text);
   if (!status.has_ended) {
@@ -192,8 +191,8 @@ bool ThreadTracer::AwaitStop(Tracee* tracee) {
   return !stuck || Fail(StopOutcome::kNotInTime, ETIMEDOUT);
 }
 
-// Polls, because the task itself has to see when a thread waits in the kernel. And the first thread
-// of the process, if it ends now, can be waited for only after all others have ended.
+// Polls, because the task itself must notice that a thread sleeps in the kernel. Also, if the first
+// thread of the process ends now, wait4 returns it only after all others have ended.
 bool ThreadTracer::WaitFor(Tracee* tracee) {
   const bool may_hang = tracee->id == process_.id;
   int64_t next_look_ns = Nanoseconds() + kTuning.leak_check.stuck_ns;
@@ -205,8 +204,8 @@ bool ThreadTracer::WaitFor(Tracee* tracee) {
         tracee->state = State::kEnded;
         return true;
       }
-      // It may have stopped because it was about to receive a signal: it receives that when it goes
-      // on.
+      // A thread that stopped because it was about to receive a signal receives it when it is
+      // resumed.
       tracee->state = State::kStopped;
       tracee->signal = status >> 16 == kEventStop ? 0 : WSTOPSIG(status);
       return true;
@@ -219,7 +218,7 @@ bool ThreadTracer::WaitFor(Tracee* tracee) {
     if (may_hang || is_late) {
       const ThreadStatus thread = ReadThreadStatus(list_, ThreadFileOf(tracee->id, "/status").text);
       if (may_hang && thread.has_ended) {
-        // It stays in the list and stays traced, so it is not asked again.
+        // It stays in the list and stays traced, so it is not attached to again.
         tracee->state = State::kStopped;
         return true;
       }
@@ -229,7 +228,7 @@ bool ThreadTracer::WaitFor(Tracee* tracee) {
     if (round < kTuning.leak_check.yields) {
       syscall(SYS_sched_yield);
     } else {
-      const struct {  // as the system call has it, also where time_t is longer
+      const struct {  // the system call's layout, even where time_t is longer
         long seconds;
         long nanoseconds;
       } pause = {0, kTuning.leak_check.pause_ns};

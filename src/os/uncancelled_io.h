@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Files without the C library's functions for them, which are cancellation points: malloc and free
-// must not be (POSIX, "Thread Cancellation"), or a thread ends in the middle of them. Results and
-// errno as theirs.
+// File calls that are no cancellation points, unlike the C library's: malloc and free must not be
+// cancellation points (POSIX, "Thread Cancellation"), or a thread could end inside them. Results
+// and errno are those of the C library's functions.
 #pragma once
 
 #include <errno.h>
@@ -23,37 +23,38 @@ inline int OpenForWriting(const char* path) {
   return static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC));
 }
 
-// With any of open's flags but those that create a file.
+// Accepts any flags of open except those that create a file.
 inline int OpenFile(const char* path, int flags) {
   return static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, flags | O_CLOEXEC));
 }
 
-// Only a file that did not exist before; for this user alone.
+// Fails unless the file is new; only for this user.
 inline int CreateForWriting(const char* path) {
   constexpr int kFlags = O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC;
   return static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, kFlags, 0600));
 }
 
-// Empty, whether or not it was there. For whom the process's umask allows.
+// Creates or truncates the file, with the permissions that the umask allows.
 inline int CreateEmpty(const char* path) {
   constexpr int kFlags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC;
   return static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, kFlags, 0664));
 }
 
-// For whom the process's umask allows; EEXIST when it was there, a symbolic link also.
+// With the permissions that the umask allows; EEXIST when the name exists, even as a symbolic link.
 inline int CreateNew(const char* path) {
   constexpr int kFlags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
   return static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, kFlags, 0664));
 }
 
-// Writes go behind what it has, each in one piece; created when missing, as above.
+// Appends, each write in one piece. Creates a missing file with the permissions that the umask
+// allows.
 inline int OpenForAppending(const char* path) {
   constexpr int kFlags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC;
   return static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, kFlags, 0664));
 }
 
-// What a symbolic link names, at most `size` bytes without a zero behind them; 0 bytes when that
-// cannot be read.
+// The target of a symbolic link, at most `size` bytes, not zero-terminated; 0 bytes when it cannot
+// be read.
 inline size_t ReadLink(const char* path, char* buffer, size_t size) {
   const long length = syscall(SYS_readlinkat, AT_FDCWD, path, buffer, size);
   return length > 0 ? static_cast<size_t>(length) : 0;
@@ -67,8 +68,8 @@ inline ssize_t WriteTo(int fd, const void* data, size_t bytes) {
   return static_cast<ssize_t>(syscall(SYS_write, fd, data, bytes));
 }
 
-// Writes all of `data`, in as many pieces as it takes. False when that fails; some may have been
-// written then.
+// Writes all of `data`, in as many calls as necessary. False on failure, after which a part may be
+// written.
 inline bool WriteAllTo(int fd, const void* data, size_t bytes) {
   const char* at = static_cast<const char*>(data);
   while (bytes > 0) {

@@ -53,7 +53,7 @@ Mapping SystemVirtualMemory::Map(size_t bytes, size_t alignment) {
   if (p == nullptr) return {};
   if (reinterpret_cast<uintptr_t>(p) % alignment == 0) return {p, bytes, true};
   munmap(p, bytes);
-  // Map more and cut both ends off.
+  // Map more and unmap both ends.
   const size_t padded = bytes + alignment - hardware_page_size_;
   if (padded < bytes) return {};
   void* const raw = MapAnywhere(padded);
@@ -104,9 +104,9 @@ bool SystemVirtualMemory::Populate(void* start, size_t bytes) {
 bool SystemVirtualMemory::MayMove(const void* start, size_t bytes) {
   TC_ASSERT(SpinLock::NoneHeldByThisThread());
   const ErrnoKeeper keeper;
-  // Moving would lose that memory is locked (mlockall): where pages are moved from, the system
-  // forgets it, and they do not get it where they go. This advice it refuses for locked memory;
-  // else it may reclaim the range sooner. A hugepage would be split by advice for a part of it.
+  // A move would unlock locked memory (mlockall): the source loses its lock, and the target gets
+  // none. The OS refuses this advice for locked memory; other memory it may then reclaim sooner.
+  // Advice for a part of a hugepage would split it.
   return madvise(const_cast<void*>(start), bytes, MADV_COLD) == 0;
 }
 
@@ -114,13 +114,13 @@ bool SystemVirtualMemory::Move(void* from, size_t bytes, void* to, size_t total)
   TC_ASSERT(SpinLock::NoneHeldByThisThread());
   const ErrnoKeeper keeper;
   if (munmap(to, total) != 0) return false;
-  // Not MREMAP_FIXED: with that, Linux 6.17 and later move several mappings one after the other,
-  // and when one fails the others have moved. Without it `to` is a wish.
+  // Not MREMAP_FIXED: with that, Linux 6.17 and later move several mappings one by one, and a
+  // failure leaves some moved. Without it, `to` is only a hint.
   void* const place = mremap(from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, to);
   if (place == MAP_FAILED) return false;
-  // Where it is: what was mapped beside it would be a mapping of its own for good.
+  // Extend it in place: memory mapped next to it would stay a separate mapping for good.
   if (place == to && (total == bytes || mremap(to, bytes, total, 0) == to)) return true;
-  // Something else was faster there. No call that may fail takes it back.
+  // Another thread took the address. Undo the move without calls that may fail.
   memcpy(from, place, bytes);
   munmap(place, bytes);
   return false;

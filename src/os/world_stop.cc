@@ -38,7 +38,7 @@ int64_t MonotonicNs() {
   return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 
-// One attempt: what the caller and the task that it starts share.
+// One attempt: the data that the caller shares with its task.
 class Attempt {
  public:
   Attempt(VirtualMemory& vm, WorldFunction function, void* context, const OwnRegisters& own)
@@ -51,7 +51,7 @@ class Attempt {
 
   enum class Kind : uint8_t {
     kStop,
-    kDeclaredStop,  // also tells the system that the task may attach to this process (Yama)
+    kDeclaredStop,  // also tells Yama that the task may attach to this process
     kCallerOnly,    // the function runs while the other threads run
   };
   StopResult Make(Kind kind, int64_t patience_ns);
@@ -60,7 +60,7 @@ class Attempt {
   // The caller's side.
   void RunTaskAndWait(const TaskStack& stack, int64_t patience_ns);
   void AwaitTask(int task, int64_t patience_ns);
-  // Whether the task has ended; then `*status` says how, if that can be known.
+  // Whether the task has ended; if so, and if known, `*status` says how.
   static bool IsGone(int task, int flags, int* status);
 
   // The task's side.
@@ -97,7 +97,7 @@ class Attempt {
   int list_fd_ = -1;
   void* fault_stack_ = nullptr;
 
-  // Written by the task, read by the caller when the task is gone.
+  // Written by the task, read by the caller when the task has ended.
   StopResult result_ = {StopOutcome::kTaskDied, 0, 0, 0};
   ThreadTracer tracer_;
 };
@@ -125,9 +125,9 @@ StopResult Attempt::Make(Kind kind, int64_t patience_ns) {
 
 void Attempt::RunTaskAndWait(const TaskStack& stack, int64_t patience_ns) {
   fault_stack_ = stack.top();
-  // The task inherits a mask that blocks all signals: it receives none but SIGKILL and those of its
-  // own faults. The caller blocks them as well, since a handler would use the thread-local storage
-  // that the task uses. A raw call, because the C library's function leaves out its own signals.
+  // The task inherits a mask that blocks all signals: it receives only SIGKILL and those of its own
+  // faults. The caller blocks them as well, since a handler would use the thread-local storage that
+  // the task uses. A raw call, because the C library's function leaves out its own signals.
   const uint64_t all = ~uint64_t{0};
   uint64_t before = 0;
   syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof(all));
@@ -147,7 +147,7 @@ void Attempt::RunTaskAndWait(const TaskStack& stack, int64_t patience_ns) {
   syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, nullptr, sizeof(before));
 }
 
-// From here until the task is gone, errno, like all thread-local storage, is the task's.
+// From here until the task has ended, it uses errno and all other thread-local storage.
 void Attempt::AwaitTask(int task, int64_t patience_ns) {
   const int64_t deadline = MonotonicNs() + patience_ns;
   phase_.Set(StopPhase::kStopping);
@@ -159,11 +159,11 @@ void Attempt::AwaitTask(int task, int64_t patience_ns) {
     if (phase != StopPhase::kStopping && phase != StopPhase::kAwaiting) break;
     const int64_t left = deadline - MonotonicNs();
     if (left <= 0 && phase_.Change(StopPhase::kAwaiting, StopPhase::kAbandoned)) {
-      // The system lets the threads that it has attached to go on.
+      // The kernel resumes the threads to which the task is attached.
       RawCall(SYS_kill, task, SIGKILL);
       break;
     }
-    // The task wakes nobody when it dies or begins to wait: look from time to time.
+    // The task does not wake the caller when it dies or begins to wait: check from time to time.
     phase_.WaitWhile(phase,
                      std::clamp<int64_t>(left, 1'000'000, kTuning.leak_check.look_at_task_ns));
     gone = IsGone(task, WNOHANG, &status);
@@ -176,7 +176,7 @@ void Attempt::AwaitTask(int task, int64_t patience_ns) {
 }
 
 bool Attempt::IsGone(int task, int flags, int* status) {
-  // ECHILD: another thread of the program waits for every kind of child, and got this one.
+  // ECHILD: another thread of the program waits for any child, and got this one.
   const long waited = RawCall(SYS_wait4, task, reinterpret_cast<long>(status), __WALL | flags);
   return waited == task || waited == -ECHILD;
 }
@@ -186,7 +186,7 @@ bool Attempt::IsGone(int task, int flags, int* status) {
 int Attempt::Run(void* attempt) {
   Attempt& self = *static_cast<Attempt*>(attempt);
   if (!self.RunTask()) {
-    // This fails where the caller has run out of patience; then that is the result.
+    // Fails where the caller's patience has ended; then that is the result.
     self.phase_.Change(StopPhase::kStopping, StopPhase::kFailed);
     self.phase_.Wake();
   }
@@ -195,7 +195,7 @@ int Attempt::Run(void* attempt) {
 
 bool Attempt::RunTask() {
   prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-  // The caller may have been killed before that.
+  // The caller may have been killed before the call.
   if (static_cast<int>(syscall(SYS_getppid)) != process_.id) {
     return Fail(StopOutcome::kForbidden, ESRCH);
   }
@@ -206,7 +206,7 @@ bool Attempt::RunTask() {
   const int64_t begin_ns = MonotonicNs();
   if (kind_ != Kind::kCallerOnly && !StopOthers()) {
     Fail(tracer_.outcome(), tracer_.error());
-    tracer_.LetGo();
+    tracer_.ResumeAll();
     return false;
   }
   if (!phase_.Change(StopPhase::kStopping, StopPhase::kStopped)) return false;
@@ -217,7 +217,7 @@ bool Attempt::RunTask() {
     world = {tracer_.threads().data(), tracer_.threads().size(), true, process_.id};
   }
   function_(context_, world);
-  tracer_.LetGo();
+  tracer_.ResumeAll();
   result_ = {StopOutcome::kDone, 0, MonotonicNs() - begin_ns, 0};
   return true;
 }
@@ -234,8 +234,8 @@ StopResult WithWorldStopped(VirtualMemory& vm, WorldFunction function, void* con
   const int64_t patience_ns = patience_ms * kNanosecondsPerMs;
   using Kind = Attempt::Kind;
   StopResult result = Attempt(vm, function, context, own).Make(Kind::kStop, patience_ns);
-  // Yama lets only ancestors attach, and the one task that the process declares. This declares the
-  // task only if necessary: the program may have declared another one, which cannot be read back.
+  // Yama lets only ancestors attach, and the one task that the process declares. Declares the task
+  // only if necessary: the program may have declared another one, which cannot be read back.
   if (result.outcome == StopOutcome::kForbidden && result.error == EPERM) {
     result = Attempt(vm, function, context, own).Make(Kind::kDeclaredStop, patience_ns);
   }

@@ -41,7 +41,7 @@ void OnGrowth(size_t bytes) {
   uintptr_t frames[kMaxStackDepth];
   // In a statically linked program some of the library's functions are in the trace.
   const size_t depth = GetCallerStackTrace(frames, kMaxStackDepth, 0, AllocatorFrames::kLeading, 0,
-                                           RuleCache::kLeftAlone);
+                                           RuleCache::kUnused);
   growth_table.load(std::memory_order_acquire)->Add(bytes, frames, depth);
 }
 

@@ -73,7 +73,7 @@ malloc/entry_glibc.cc: kChunk: buffer
 malloc/oom_policy.cc: kVtableHeaderWords: system
 os/backed_pages.cc: kPresent kSwapped kOfFileOrShared kGuard: system
 os/backed_pages.h: kEntries: buffer
-os/backing_file.cc: kMostOffset: bits
+os/backing_file.cc: kMaxOffset: bits
 os/c_library.cc: kStackNeighbourhood: system
 os/call_frame_cache.h: kPairsShift: buffer
 os/call_frame_entries.h: kHeaderBytes kEntryBytes: format
@@ -83,7 +83,7 @@ os/call_frame_program.cc: kDeepest: buffer
 os/call_frame_reader.h: kAbsolute kUnsigned2 kUnsigned4 kUnsigned8 kSigned2 kSigned4 kSigned8 kFormatMask
     kRelativeToField kRelativeToHeader: format
 os/call_frame_registers.h: kStackPointer kFramePointer kBase kReturn: format
-os/cgroup.cc: kLeastThatIsNone: system
+os/cgroup.cc: kUnlimitedFrom: system
 os/cgroup.h: kMaxLength kRoom: buffer
 os/detached_thread.cc: kStackBytes: buffer
 os/device_memory.cc: kNoLimit: bits
@@ -107,7 +107,7 @@ os/output_path.cc: kMaxPath: system
 os/pressure_watch.cc: kDiscardBytes: buffer
 os/pressure_watch.h: kMaxPressureWrite: buffer
 os/psi.h: kMaxPsiWindowUs kUnprivilegedPsiWindowUs: system
-os/sbrk_memory.cc: kMost: bits
+os/sbrk_memory.cc: kMaxBytes: bits
 os/signals.h: kMaxSignal kTerminationSignal: system
 os/spinlock.h: kLevelShift kMaxLevel kOwnerShift: bits
 os/spinlock.h: kFree kLocked kWaiters kForkHeld: protocol

@@ -76,7 +76,7 @@ def memory_file(case, folder):
     path = f"{folder}/heap"
     file = {"MEMFS_MALLOC_PATH": path}
     limited = {**file, "MEMFS_LIMIT_MB": 8}
-    abort_line = (r"tcmalloc: TCMALLOC_MEMFS_ABORT_ON_FAIL: no \d+ bytes from "
+    abort_line = (r"tcmalloc: TCMALLOC_MEMFS_ABORT_ON_FAIL: cannot allocate \d+ bytes from "
                   r"TCMALLOC_MEMFS_MALLOC_PATH\n")
     case.run("memory file", file, ["work", path, 1])
     case.run("private memory file", {**file, "MEMFS_MAP_PRIVATE": 1}, ["work", path, 0])
@@ -88,7 +88,7 @@ def memory_file(case, folder):
              status=-signal.SIGABRT, stderr=abort_line)
     nowhere = {"MEMFS_MALLOC_PATH": f"{folder}/nowhere/heap"}
     line = (f"tcmalloc: TCMALLOC_MEMFS_MALLOC_PATH: cannot open {folder}/nowhere/heap: "
-            "No such file or directory; no memory is taken from there\n")
+            "No such file or directory; allocating nothing from it\n")
     case.run("falls back without a file", nowhere, ["work", "", 0], stderr=line)
     case.run("fails without a file", {**nowhere, "MEMFS_DISABLE_FALLBACK": 1}, ["nothing"],
              stderr=line)
@@ -123,7 +123,7 @@ def device(case, folder):
     path.unlink()
     case.run("no device", device, ["work", "", 0],
              stderr=f"tcmalloc: TCMALLOC_DEVMEM_DEVICE: cannot open {path}: "
-                    "No such file or directory; no memory is taken from there\n")
+                    "No such file or directory; allocating nothing from it\n")
 
 
 def mount(kind, options, folder):

@@ -16,7 +16,7 @@ namespace {
 
 constexpr char kAlphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-// The other direction, bit by bit.
+// Encodes bit by bit.
 std::string Encode(std::string_view bytes) {
   std::string bits;
   for (const char c : bytes) {
@@ -38,7 +38,7 @@ std::optional<std::string> Decode(std::string_view text, size_t room = 1000) {
   return std::string(bytes.data(), *length);
 }
 
-TEST(Base64Test, TheExamplesOfTheStandard) {
+TEST(Base64Test, DecodesTheExamplesOfTheStandard) {
   EXPECT_EQ(Decode(""), "");
   EXPECT_EQ(Decode("Zg=="), "f");
   EXPECT_EQ(Decode("Zm8="), "fo");
@@ -48,14 +48,14 @@ TEST(Base64Test, TheExamplesOfTheStandard) {
   EXPECT_EQ(Decode("Zm9vYmFy"), "foobar");
 }
 
-// A trigger as a service manager writes it, with the zero at its end.
-TEST(Base64Test, ATrigger) {
+// A trigger as systemd encodes it, with a final zero.
+TEST(Base64Test, DecodesATrigger) {
   const std::string trigger("some 200000 2000000\0", 20);
   EXPECT_EQ(Decode("c29tZSAyMDAwMDAgMjAwMDAwMAA="), trigger);
   EXPECT_EQ(Encode(trigger), "c29tZSAyMDAwMDAgMjAwMDAwMAA=");
 }
 
-TEST(Base64Test, EachCharacter) {
+TEST(Base64Test, DecodesEachCharacter) {
   for (size_t i = 0; i < 64; ++i) {
     const char text[] = {kAlphabet[i], 'A', '=', '='};
     const std::optional<std::string> bytes = Decode({text, 4});
@@ -65,7 +65,7 @@ TEST(Base64Test, EachCharacter) {
   EXPECT_EQ(Decode("//79"), "\xff\xfe\xfd");
 }
 
-TEST(Base64Test, LeavesTheRestOut) {
+TEST(Base64Test, RejectsOtherText) {
   for (const char* const text :
        {"Z",    "Zg",   "Zg=",      "Zm9",    "Zm9vY",   "=",        "==",       "===",
         "====", "Z===", "Zg==Zg==", "Zg==\n", "Zm9v\n",  "Zm 9v",    "Zm9v    ", "Zm9-",
@@ -74,12 +74,12 @@ TEST(Base64Test, LeavesTheRestOut) {
     EXPECT_EQ(Decode(text), std::nullopt) << text;
   }
   EXPECT_EQ(Decode(std::string_view("Zm\0v", 4)), std::nullopt);
-  // Bits that stand for nothing: one spelling only.
+  // Unused bits that are not 0: each text has one spelling only.
   EXPECT_EQ(Decode("Zh=="), std::nullopt);
   EXPECT_EQ(Decode("Zm9="), std::nullopt);
 }
 
-TEST(Base64Test, NeverWritesMoreThanThereIsRoomFor) {
+TEST(Base64Test, NeverWritesBeyondTheBuffer) {
   EXPECT_EQ(Decode("Zm9vYmFy", 6), "foobar");
   EXPECT_EQ(Decode("Zm9vYmFy", 5), std::nullopt);
   EXPECT_EQ(Decode("Zm9vYmFy", 0), std::nullopt);
@@ -97,7 +97,7 @@ TEST(Base64Test, IsAConstantExpression) {
   static_assert(kFirst == 'f');
 }
 
-TEST(Base64Test, GivesBackAnyBytes) {
+TEST(Base64Test, RoundTripsAnyBytes) {
   SeededRandom random(6464);
   for (int i = 0; i < 2'000; ++i) {
     std::string bytes(random.Below(70), '\0');
@@ -106,8 +106,8 @@ TEST(Base64Test, GivesBackAnyBytes) {
   }
 }
 
-// What is taken at all is the only spelling of its bytes.
-TEST(Base64Test, SurvivesNoise) {
+// Accepted text is the only spelling of its bytes.
+TEST(Base64Test, SurvivesRandomText) {
   SeededRandom random(6465);
   int taken = 0;
   for (int i = 0; i < 50'000; ++i) {

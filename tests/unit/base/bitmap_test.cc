@@ -25,7 +25,7 @@ TEST(BitmapTest, AgreesWithAVectorOfBools) {
   std::vector<bool> model(words.size() * kBitsPerWord);
   for (int step = 0; step < 20'000; ++step) {
     const size_t bit = random.Below(kBits);
-    // Mostly clearing, so that there are long empty stretches to skip.
+    // Mostly clears bits, to make long empty stretches.
     if (random.OneIn(4)) {
       SetBit(words.data(), bit);
       model[bit] = true;
@@ -46,7 +46,7 @@ TEST(BitmapTest, AgreesWithAVectorOfBools) {
 
 TEST(BitmapTest, SetFirstBitsSetsThemAndClearsTheRestOfTheLastWord) {
   for (size_t bits = 0; bits <= 200; ++bits) {
-    // Noise in front of the operation, and a word behind that it must leave alone.
+    // Random words before the call, and a word after the bitmap that must stay unchanged.
     constexpr uint64_t kNoise = 0x5a5a5a5a5a5a5a5a;
     std::array<uint64_t, 5> words;
     words.fill(kNoise);
@@ -58,8 +58,8 @@ TEST(BitmapTest, SetFirstBitsSetsThemAndClearsTheRestOfTheLastWord) {
   }
 }
 
-TEST(BitmapTest, FindSetBitReadsNoWordBehindTheLimit) {
-  // The sanitizer build sees a read behind the vector.
+TEST(BitmapTest, FindSetBitReadsNoWordBeyondTheLimit) {
+  // The sanitizer build detects a read beyond the vector.
   std::vector<uint64_t> words(2, 0);
   EXPECT_EQ(FindSetBit(words.data(), 0, 128), 128u);
   EXPECT_EQ(FindSetBit(words.data(), 128, 128), 128u);
@@ -69,7 +69,7 @@ TEST(BitmapTest, FindSetBitReadsNoWordBehindTheLimit) {
   EXPECT_EQ(FindSetBit(words.data(), 5, 100), 100u);
 }
 
-TEST(BitmapTest, BitRangeSetsItsBitsAlone) {
+TEST(BitmapTest, BitRangeSetsOnlyItsBits) {
   for (size_t first = 0; first < kBitsPerWord; ++first) {
     for (size_t n = 1; first + n <= kBitsPerWord; ++n) {
       const uint64_t word = BitRange(first, n);
@@ -100,7 +100,7 @@ uint64_t RandomWord(SeededRandom& random) {
   }
 }
 
-TEST(BitmapTest, LowestSetBitsAreTheFirstThatACountMeets) {
+TEST(BitmapTest, LowestSetBitsAgreesWithACount) {
   SeededRandom random(2);
   for (int step = 0; step < 5'000; ++step) {
     const uint64_t word = RandomWord(random);
@@ -116,7 +116,7 @@ TEST(BitmapTest, LowestSetBitsAreTheFirstThatACountMeets) {
   }
 }
 
-TEST(BitmapTest, WholeGroupsAreThoseWithoutAHole) {
+TEST(BitmapTest, WholeGroupsHaveAllBitsSet) {
   SeededRandom random(3);
   for (size_t size = 1; size < kBitsPerWord; size *= 2) {
     const BitGroups groups(size);
@@ -134,7 +134,7 @@ TEST(BitmapTest, WholeGroupsAreThoseWithoutAHole) {
   }
 }
 
-TEST(BitmapTest, FindClearBitFindsTheFirstOneFromThere) {
+TEST(BitmapTest, FindClearBitFindsTheFirstFromAnyStart) {
   SeededRandom random(4);
   for (int step = 0; step < 2'000; ++step) {
     const size_t bits = random.Between(1, 200);

@@ -21,8 +21,8 @@ TEST(OwnedCounterTest, AddsSubtractsAndSets) {
   EXPECT_EQ(counter.value(), 10u);
 }
 
-// One writer, many readers: none sees the value go back. ThreadSanitizer sees that reading is no
-// race.
+// One writer, many readers: no reader sees the value decrease. ThreadSanitizer checks that reading
+// is no race.
 TEST(OwnedCounterTest, MayBeReadWhileItsOwnerWrites) {
   constexpr size_t kAdditions = 50'000;
   OwnedCounter counter;
@@ -42,8 +42,8 @@ TEST(OwnedCounterTest, MayBeReadWhileItsOwnerWrites) {
   for (std::thread& reader : readers) reader.join();
 }
 
-// The owner may be whoever holds a lock.
-TEST(OwnedCounterTest, MayChangeItsOwnerUnderALock) {
+// The owner may be the holder of a lock.
+TEST(OwnedCounterTest, MayChangeOwnerUnderALock) {
   OwnedCounter counter;
   std::mutex mutex;
   std::vector<std::thread> writers;
@@ -60,9 +60,8 @@ TEST(OwnedCounterTest, MayChangeItsOwnerUnderALock) {
   EXPECT_EQ(counter.value(), 40'000u);
 }
 
-// All start together and go on for longer than a time slice, so that they do meet in the middle of
-// an addition.
-TEST(SharedCounterTest, LosesNothingWhenManyWrite) {
+// All start together and run for longer than a time slice, so that additions overlap.
+TEST(SharedCounterTest, LosesNoUpdateOfManyWriters) {
   constexpr size_t kThreads = 4;
   constexpr size_t kRounds = 500'000;
   SharedCounter counter;

@@ -19,7 +19,7 @@ TEST(DurationTest, Units) {
   EXPECT_EQ(Parsed("720h"), int64_t{720} * 3'600'000);
 }
 
-TEST(DurationTest, WhatIsNone) {
+TEST(DurationTest, RejectsOtherText) {
   for (const char* text : {"", "s", "0", "9ms", "-1s", "1.5s", "1 s", "1S", "1d", "1ss", "721h",
                            "99999999999999999999s", "2592000001ms"}) {
     EXPECT_EQ(Parsed(text), -1) << text;

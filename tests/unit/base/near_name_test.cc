@@ -54,12 +54,12 @@ TEST(NearNameTest, EditDistanceOfRandomNames) {
   }
 }
 
-TEST(NearNameTest, OneWord) {
+TEST(NearNameTest, DifferByOneWord) {
   EXPECT_TRUE(DifferByOneWord("HEAP_PROFILE_INTERVAL", "HEAP_PROFILE_TIME_INTERVAL"));
   EXPECT_TRUE(DifferByOneWord("TCMALLOC_HEAP_LIMIT", "TCMALLOC_HEAP_LIMIT_MB"));
   EXPECT_TRUE(DifferByOneWord("TCMALLOC_BACKGROUND_THREAD", "TCMALLOC_BACKGROUND"));
   EXPECT_TRUE(DifferByOneWord("HEAP_LIMIT", "SOFT_HEAP_LIMIT"));
-  EXPECT_FALSE(DifferByOneWord("LIMIT", "SOFT_LIMIT")) << "a single word is anything";
+  EXPECT_FALSE(DifferByOneWord("LIMIT", "SOFT_LIMIT")) << "a single word is not enough";
   EXPECT_TRUE(DifferByOneWord("A_A", "A_A_A"));
   EXPECT_FALSE(DifferByOneWord("SOFT_LIMIT", "SOFT_LIMIT"));
   EXPECT_FALSE(DifferByOneWord("SOFT", "SOFTER"));
@@ -69,7 +69,7 @@ TEST(NearNameTest, OneWord) {
   EXPECT_FALSE(DifferByOneWord("", "SOFT"));
 }
 
-TEST(NearNameTest, Near) {
+TEST(NearNameTest, IsNearName) {
   EXPECT_TRUE(IsNearName("MALLOCSTAT", "MALLOCSTATS"));
   EXPECT_TRUE(IsNearName("MALLOC_STATS", "MALLOCSTATS"));
   EXPECT_TRUE(IsNearName("HEAP_PROFILE_SIGNAL", "HEAPPROFILESIGNAL"));

@@ -52,7 +52,7 @@ void ExpectSame(const OrderedTree<TreeItem>& tree, const Model& model) {
 
 TEST(OrderedTreeTest, AgreesWithAStdSet) {
   SeededRandom random(3);
-  // Few keys, so that there are many equal ones.
+  // Few keys, so that many are equal.
   std::vector<TreeItem> items(200);
   for (size_t i = 0; i < items.size(); ++i) {
     items[i].key = static_cast<int>(random.Below(40));
@@ -82,7 +82,7 @@ TEST(OrderedTreeTest, AgreesWithAStdSet) {
       ASSERT_NO_FATAL_FAILURE(ExpectSame(tree, model));
     }
   }
-  // Down to nothing, in order of keys from the front.
+  // Removes all elements, in order of keys.
   while (!model.empty()) {
     tree.Remove(*model.begin());
     model.erase(model.begin());
@@ -90,8 +90,8 @@ TEST(OrderedTreeTest, AgreesWithAStdSet) {
   }
 }
 
-// In order of arrival a plain search tree would be a list.
-TEST(OrderedTreeTest, StaysShallowWhenElementsArriveInOrder) {
+// For keys inserted in order, a plain search tree would be a list.
+TEST(OrderedTreeTest, StaysShallowWhenKeysAreInsertedInOrder) {
   std::vector<TreeItem> items(10'000);
   OrderedTree<TreeItem> tree;
   for (size_t i = 0; i < items.size(); ++i) {
@@ -110,7 +110,7 @@ TEST(OrderedTreeTest, StaysShallowWhenElementsArriveInOrder) {
   EXPECT_LE(deepest, 50u);
 }
 
-TEST(OrderedTreeTest, ElementsMayComeAgainWithAnotherKey) {
+TEST(OrderedTreeTest, ElementsCanBeReinsertedWithAnotherKey) {
   TreeItem a, b;
   a.key = 1;
   b.key = 2;

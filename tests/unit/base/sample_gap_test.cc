@@ -11,7 +11,7 @@
 namespace tcmalloc {
 namespace {
 
-TEST(SampleGapTest, TheLogarithmIsTheMathematicsLibrarys) {
+TEST(SampleGapTest, LogarithmAgreesWithTheMathematicsLibrary) {
   std::mt19937_64 random(20261122);
   std::uniform_real_distribution<double> exponent(-700, 700);
   for (int i = 0; i < 100'000; ++i) {
@@ -24,7 +24,7 @@ TEST(SampleGapTest, TheLogarithmIsTheMathematicsLibrarys) {
   }
 }
 
-TEST(SampleGapTest, TheProbabilityIsTheMathematicsLibrarys) {
+TEST(SampleGapTest, ProbabilityAgreesWithTheMathematicsLibrary) {
   std::mt19937_64 random(20261122);
   std::uniform_real_distribution<double> exponent(-40, 8);
   for (int i = 0; i < 100'000; ++i) {
@@ -35,13 +35,13 @@ TEST(SampleGapTest, TheProbabilityIsTheMathematicsLibrarys) {
   EXPECT_EQ(OneMinusExp(1e300), 1);
 }
 
-TEST(SampleGapTest, AnObjectOfManyPeriodsStandsForItself) {
+TEST(SampleGapTest, ALargeObjectRepresentsItself) {
   EXPECT_NEAR(SampleWeight(1000, 1000), 1 / (1 - std::exp(-1.0)), 1e-9);
   EXPECT_NEAR(SampleWeight(1, 524288), 524288.5, 0.01);
   EXPECT_NEAR(SampleWeight(size_t{1} << 30, 524288), 1, 1e-12);
 }
 
-// Of gaps with mean T, k or more have the share e^(-k/T).
+// The share of gaps of k or more, with mean T, is e^(-k/T).
 TEST(SampleGapTest, GapsAreDistributedExponentially) {
   constexpr int kGaps = 1'000'000;
   for (const size_t mean : {size_t{4096}, size_t{524288}}) {
@@ -55,7 +55,7 @@ TEST(SampleGapTest, GapsAreDistributedExponentially) {
         sum += gap;
         for (int j = 0; j < 3; ++j) above[j] += gap >= kBounds[j];
       }
-      // Three standard errors, and what rounding down takes.
+      // Three standard errors, and the effect of rounding down.
       EXPECT_NEAR(sum / kGaps, 1, 3 / std::sqrt(kGaps) + 1.0 / static_cast<double>(mean)) << seed;
       for (int j = 0; j < 3; ++j) {
         const double p = std::exp(-kBounds[j]);
@@ -66,7 +66,7 @@ TEST(SampleGapTest, GapsAreDistributedExponentially) {
   }
 }
 
-TEST(SampleGapTest, NoGapIsTooLargeToCount) {
+TEST(SampleGapTest, GapsAreBounded) {
   SampleGaps gaps(1);
   for (int i = 0; i < 1000; ++i) {
     EXPECT_LE(gaps.Next(std::numeric_limits<size_t>::max()), SampleGaps::kMaxGap);

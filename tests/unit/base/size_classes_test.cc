@@ -77,8 +77,8 @@ TEST(SizeClassesTest, WasteStaysBelowTheAlignmentUpTo128Bytes) {
   }
 }
 
-// Every size for every alignment is 14 times 256 Ki: sizes around each class boundary, and every
-// small one, suffice.
+// Every size for every alignment would be 14 times 256 Ki. Sizes around each class boundary, and
+// every small size, suffice.
 TEST(SizeClassesTest, AlignedRequestsGetTheSmallestClassOfMultiplesOfTheAlignment) {
   const std::vector<size_t> sizes = ClassSizes();
   std::set<size_t> requests;
@@ -108,8 +108,8 @@ TEST(SizeClassesTest, AlignedRequestsThatNoClassServesHaveNone) {
   EXPECT_EQ(kSizeClasses.ClassOf(0, 1), kFirstClass);
 }
 
-// For every class, at every offset that a span of it can have, also where its length is rounded up
-// to whole hardware pages of 64 KiB.
+// For every class, at every offset in its spans, including those rounded up to hardware pages of 64
+// KiB.
 TEST(SizeClassesTest, ObjectIndexIsExactAtEveryOffset) {
   for (size_t c = 1; c < kNumSizeClasses; ++c) {
     const SizeClass size_class = static_cast<SizeClass>(c);
@@ -132,8 +132,8 @@ TEST(SizeClassesTest, ObjectIndexIsExactAtEveryOffset) {
   }
 }
 
-// The same offsets: the starts of objects and nothing else.
-TEST(SizeClassesTest, ObjectStartsAreToldApartAtEveryOffset) {
+// At the same offsets.
+TEST(SizeClassesTest, ObjectStartIndexIsExactAtEveryOffset) {
   for (size_t c = 1; c < kNumSizeClasses; ++c) {
     const SizeClass size_class = static_cast<SizeClass>(c);
     const size_t size = kSizeClasses.size(size_class);
@@ -153,7 +153,7 @@ TEST(SizeClassesTest, ObjectStartsAreToldApartAtEveryOffset) {
   }
 }
 
-TEST(SizeClassesTest, LineGroupsAreTheFewestObjectsThatFillWholeLines) {
+TEST(SizeClassesTest, LineBatchesAreTheFewestObjectsThatFillCacheLines) {
   for (size_t c = 1; c < kNumSizeClasses; ++c) {
     const SizeClass size_class = static_cast<SizeClass>(c);
     const size_t size = kSizeClasses.size(size_class);
@@ -177,7 +177,7 @@ TEST(SizeClassesTest, SpansHoldObjectsAndWasteLittle) {
     const size_t span = kSizeClasses.span_pages(size_class).bytes();
     EXPECT_GE(span / size, 1u) << size;
     EXPECT_LE((span % size) * 32, span) << size;
-    // The figures that the comment on MinObjectsPerSpan gives.
+    // The numbers of Tuning::SizeClasses.
     if (size <= 1024) {
       EXPECT_GE(span / size, 128u) << size;
     } else if (size <= 8192) {

@@ -25,7 +25,7 @@ TEST(TextFieldsTest, FieldsUpToASeparator) {
   EXPECT_TRUE(text.empty());
 }
 
-TEST(TextFieldsTest, MembersOfLists) {
+TEST(TextFieldsTest, ListMembers) {
   EXPECT_TRUE(ListHas("memory", "memory"));
   EXPECT_TRUE(ListHas("cpu,memory,pids", "memory"));
   EXPECT_TRUE(ListHas("cpu,memory", "memory"));
@@ -58,7 +58,7 @@ TEST(TextFieldsTest, Numbers) {
     text = bad;
     EXPECT_FALSE(TakeNumber(&text, &value)) << bad;
   }
-  // Zeros in front are no digits that count.
+  // Leading zeros do not count as digits.
   text = "00000000000000000000000000000000018446744073709551615";
   EXPECT_TRUE(TakeNumber(&text, &value));
 }
@@ -68,8 +68,8 @@ TEST(TextFieldsTest, AreConstantExpressions) {
   static_assert(kHas && IsDigits("12"));
 }
 
-// A number read is the number written, and what follows is left.
-TEST(TextFieldsTest, NumbersOfAllLengths) {
+// Parsing returns the number written, and leaves the rest.
+TEST(TextFieldsTest, NumbersRoundTrip) {
   SeededRandom random(2211);
   for (int i = 0; i < 20'000; ++i) {
     const uint64_t number = random.Next() >> random.Below(64);

@@ -37,7 +37,7 @@ TEST(TextWriterTest, JoinsTextAndNumbers) {
   EXPECT_STREQ(buffer, "a=7 p=0xbeef");
 }
 
-TEST(TextWriterTest, NumbersAreThoseOfPrintf) {
+TEST(TextWriterTest, NumbersAgreeWithPrintf) {
   SeededRandom random(4);
   std::vector<uint64_t> values = {0, 1, 9, 10, 99, 100, UINT32_MAX, UINT64_MAX, UINT64_MAX - 1};
   for (int i = 0; i < 1000; ++i) values.push_back(random.Next() >> random.Below(64));
@@ -75,9 +75,9 @@ TEST(TextWriterTest, MebibytesHaveOneDecimalRoundedDown) {
   EXPECT_EQ(written(1234 * kMiB, 8), "  1234.0");
 }
 
-// Whatever is written into however small a buffer: a prefix of the text, terminated, and no byte
-// behind it touched.
-TEST(TextWriterTest, CutsWhatDoesNotFit) {
+// For any text and any size of buffer: the buffer has a prefix of the text, terminated, and no byte
+// after the buffer changes.
+TEST(TextWriterTest, CutsOffTextThatDoesNotFit) {
   const std::string whole = "abc         42 0xff12.3 tail";
   for (size_t size = 1; size <= whole.size() + 3; ++size) {
     std::vector<char> buffer(size + 4, '#');

@@ -18,7 +18,7 @@ std::string Written(int64_t seconds) {
   return buffer;
 }
 
-TEST(UtcTimeTest, Moments) {
+TEST(UtcTimeTest, KnownTimes) {
   EXPECT_EQ(Written(0), "1970-01-01T00:00:00Z");
   EXPECT_EQ(Written(951'782'400 - 1), "2000-02-28T23:59:59Z");
   EXPECT_EQ(Written(951'782'400), "2000-02-29T00:00:00Z");
@@ -26,10 +26,11 @@ TEST(UtcTimeTest, Moments) {
   EXPECT_EQ(Written(4'107'542'400), "2100-03-01T00:00:00Z") << "2100 is no leap year";
 }
 
-TEST(UtcTimeTest, AsTheCLibrary) {
+TEST(UtcTimeTest, AgreesWithTheCLibrary) {
   SeededRandom random(20261123);
   for (int i = 0; i < 20000; ++i) {
-    // Up to the year 2106, which every time_t that is unsigned has; 2038 where it is 32 bits.
+    // Up to the year 2106, the end of an unsigned 32-bit time_t; 2038 where time_t has 32 bits and
+    // a sign.
     const auto seconds = static_cast<int64_t>(random.Below(size_t{INT32_MAX}));
     const time_t moment = static_cast<time_t>(seconds);
     tm parts = {};

@@ -33,7 +33,7 @@ TEST(AnonymousMemoryTest, UsesMmapFirst) {
   EXPECT_TRUE(memory.Unmap(mapping.start, mapping.bytes));
 }
 
-TEST(AnonymousMemoryTest, UsesSbrkAlone) {
+TEST(AnonymousMemoryTest, UsesOnlySbrk) {
   AnonymousMemory memory;
   memory.Configure({.use_mmap = false});
   const Mapping mapping = memory.Map(kMiB, kMiB);
@@ -41,14 +41,14 @@ TEST(AnonymousMemoryTest, UsesSbrkAlone) {
   EXPECT_TRUE(mapping.zero_filled);
   EXPECT_TRUE(IsBelowBreak(mapping.start));
   memset(mapping.start, 'x', kMiB);
-  // It can be given back, but not unmapped: the break would come down over it.
+  // It can be released, but not unmapped: that would move the break down past it.
   EXPECT_FALSE(memory.Unmap(mapping.start, mapping.bytes));
   EXPECT_TRUE(HoldsOnly(mapping.start, kMiB, 'x'));
   EXPECT_TRUE(memory.Release(mapping.start, mapping.bytes));
   EXPECT_TRUE(HoldsOnly(mapping.start, kMiB, 0));
 }
 
-TEST(AnonymousMemoryTest, FallsBackToSbrkWhenMmapGivesNothing) {
+TEST(AnonymousMemoryTest, FallsBackToSbrkWhenMmapFails) {
   const int result = InChild([] {
     AnonymousMemory memory;
     AnonymousMemory no_sbrk;
@@ -64,7 +64,7 @@ TEST(AnonymousMemoryTest, FallsBackToSbrkWhenMmapGivesNothing) {
   EXPECT_EQ(result, 0);
 }
 
-TEST(AnonymousMemoryTest, WithNeitherThereIsNone) {
+TEST(AnonymousMemoryTest, HasNoMemoryWithoutMmapAndSbrk) {
   AnonymousMemory memory;
   memory.Configure({.use_mmap = false, .use_sbrk = false});
   errno = 1234;
@@ -82,7 +82,7 @@ bool IsListed(AnonymousMemory* memory, const void* start, size_t bytes) {
   return false;
 }
 
-TEST(AnonymousMemoryTest, ListsWhatItHasMapped) {
+TEST(AnonymousMemoryTest, ListsMappedMemory) {
   AnonymousMemory memory;
   const Mapping first = memory.Map(kMiB, kMiB);
   char* const start = static_cast<char*>(first.start);
@@ -93,7 +93,7 @@ TEST(AnonymousMemoryTest, ListsWhatItHasMapped) {
   EXPECT_TRUE(IsListed(&memory, start, kMiB / 2));
   EXPECT_FALSE(IsListed(&memory, start + kMiB / 2, 1));
   EXPECT_TRUE(IsListed(&memory, start + kMiB / 4 * 3, kMiB / 4));
-  // So is what is wanted at an address: here, and anywhere where there is something.
+  // MapAt lists its memory, too, at the wanted address or elsewhere.
   const Mapping there = memory.MapAt(reinterpret_cast<uintptr_t>(start + kMiB / 2), kMiB / 4);
   EXPECT_EQ(there.start, start + kMiB / 2);
   EXPECT_TRUE(IsListed(&memory, start, kMiB));
@@ -105,7 +105,7 @@ TEST(AnonymousMemoryTest, ListsWhatItHasMapped) {
   EXPECT_EQ(memory.mapped().size(), 0u);
 }
 
-TEST(AnonymousMemoryTest, ListsWhatCannotBeUnmapped) {
+TEST(AnonymousMemoryTest, ListsMemoryThatCannotBeUnmapped) {
   AnonymousMemory memory;
   memory.Configure({.use_mmap = false});
   const Mapping mapping = memory.Map(kMiB, 4096);
@@ -116,13 +116,13 @@ TEST(AnonymousMemoryTest, ListsWhatCannotBeUnmapped) {
   memory.Configure({});
   const Mapping mapped = memory.Map(kMiB, 4096);
   ASSERT_NE(mapped.start, nullptr);
-  // The system refuses: no whole page.
+  // The OS refuses: not a whole page.
   EXPECT_FALSE(memory.Unmap(static_cast<char*>(mapped.start) + 1, kMiB - 1));
   EXPECT_TRUE(IsListed(&memory, mapped.start, kMiB));
   EXPECT_TRUE(memory.Unmap(mapped.start, kMiB));
 }
 
-TEST(AnonymousMemoryTest, ListsWhereMemoryHasMoved) {
+TEST(AnonymousMemoryTest, ListsMovedMemory) {
   AnonymousMemory memory;
   const Mapping from = memory.Map(kMiB, 4096);
   const Mapping to = memory.Map(2 * kMiB, 4096);
@@ -131,7 +131,7 @@ TEST(AnonymousMemoryTest, ListsWhereMemoryHasMoved) {
   EXPECT_TRUE(HoldsOnly(to.start, kMiB, 'x'));
   EXPECT_TRUE(IsListed(&memory, from.start, kMiB));
   EXPECT_TRUE(IsListed(&memory, to.start, 2 * kMiB));
-  // One that fails has left the address space: the other place is not there.
+  // After a failed move the target is unmapped, and not listed.
   ASSERT_TRUE(memory.Unmap(from.start, kMiB));
   ASSERT_FALSE(memory.Move(from.start, kMiB, to.start, 2 * kMiB));
   EXPECT_EQ(memory.mapped().size(), 0u);

@@ -18,7 +18,7 @@ namespace tcmalloc {
 namespace {
 
 using Want = BackedPages::Want;
-// First page and the one behind the last, counted from the start of the test's memory.
+// The first page and the one after the last, counted from the start of the test's memory.
 using Parts = std::vector<std::pair<size_t, size_t>>;
 
 class BackedPagesTest : public ::testing::Test {
@@ -62,11 +62,11 @@ TEST_F(BackedPagesTest, NothingIsBackedUntilItIsTouched) {
   MapAnonymous();
   EXPECT_EQ(All(Want::kAny), Parts());
   EXPECT_EQ(All(Want::kWritten), Parts());
-  // Nor by asking.
+  // The query itself backs none.
   EXPECT_EQ(All(Want::kAny), Parts());
 }
 
-TEST_F(BackedPagesTest, PartsAreAsLongAsCanBe) {
+TEST_F(BackedPagesTest, PartsAreAsLongAsPossible) {
   MapAnonymous();
   for (const size_t page :
        {size_t{0}, size_t{3}, size_t{4}, size_t{511}, size_t{512}, size_t{513}, kPages - 1}) {
@@ -78,7 +78,7 @@ TEST_F(BackedPagesTest, PartsAreAsLongAsCanBe) {
   EXPECT_EQ(All(Want::kAny, 4, 512), (Parts{{4, 5}, {511, 512}}));
   EXPECT_EQ(All(Want::kAny, 5, 511), Parts());
   for (size_t page = 0; page < kPages; ++page) Write(page);
-  ASSERT_TRUE(backed_.Open());  // what was read before is forgotten
+  ASSERT_TRUE(backed_.Open());  // drops the entries that it has read
   EXPECT_EQ(All(Want::kAny), (Parts{{0, kPages}}));
 }
 
@@ -102,7 +102,8 @@ TEST_F(BackedPagesTest, TheEndsOfARangeAreKept) {
   EXPECT_FALSE(backed_.TakeFirst(&range, Want::kAny, &part));
 }
 
-// A copy of a file's page is the process's own once it was written; before, it is the file's.
+// A copy of a file's page belongs to the process once it is written; before that, the page is the
+// file's.
 TEST_F(BackedPagesTest, PagesOfAFile) {
   const int fd = static_cast<int>(syscall(SYS_memfd_create, "test", 0));
   ASSERT_GE(fd, 0);
@@ -115,18 +116,18 @@ TEST_F(BackedPagesTest, PagesOfAFile) {
   Write(21);
   EXPECT_EQ(All(Want::kWritten), (Parts{{20, 22}}));
   const Parts any = All(Want::kAny);
-  // (The system may map what lies around what is read.)
+  // (The OS may map pages around the one that is read.)
   bool has_seven = false;
   for (const auto& [first, end] : any) has_seven |= first <= 7 && 7 < end;
   EXPECT_TRUE(has_seven);
-  // Cut short: a look at what was there would end the process.
+  // The file is truncated: reading its former pages would end the process.
   ASSERT_EQ(ftruncate(fd, static_cast<off_t>(21 * page_)), 0);
   ASSERT_TRUE(backed_.Open());
   EXPECT_EQ(All(Want::kWritten), (Parts{{20, 21}}));
   close(fd);
 }
 
-TEST_F(BackedPagesTest, SharedMemoryIsNotOnesOwn) {
+TEST_F(BackedPagesTest, SharedMemoryDoesNotCountAsWritten) {
   MapAnonymous(MAP_SHARED);
   Write(9);
   EXPECT_EQ(All(Want::kWritten), Parts());
@@ -145,7 +146,7 @@ TEST_F(BackedPagesTest, GuardPages) {
   EXPECT_EQ(All(Want::kGuard), (Parts{{3, 5}}));
 }
 
-TEST_F(BackedPagesTest, WhereTheSystemDoesNotTell) {
+TEST_F(BackedPagesTest, AllPagesCountAsBackedWithoutPagemap) {
   MapAnonymous();
   backed_.Close();
   EXPECT_EQ(All(Want::kAny), (Parts{{0, kPages}}));
@@ -165,14 +166,14 @@ TEST_F(BackedPagesTest, HugePages) {
   AddressRange range = {start, start + kHuge};
   AddressRange part;
   ASSERT_TRUE(backed_.TakeFirst(&range, Want::kWritten, &part));
-  // All of it, or, where the system had no hugepage, the page.
+  // All of it, or only the page where the OS had no hugepage.
   EXPECT_LE(part.start, start + kHuge / 2);
   EXPECT_GE(part.end, start + kHuge / 2 + page_);
   EXPECT_TRUE(part.end - part.start == kHuge || part.end - part.start == page_);
   munmap(raw, 2 * kHuge);
 }
 
-// Beside a list of what was written: parts are whole, and lie between any two addresses.
+// Compares with a list of written pages: parts are complete, for ranges between any two addresses.
 TEST_F(BackedPagesTest, RandomPages) {
   SeededRandom random(8801);
   MapAnonymous();

@@ -15,7 +15,7 @@ namespace {
 
 using Verdict = CLibraryMalloc::Verdict;
 
-// The C library's own malloc, also where a sanitizer has put another in its place.
+// The C library's own malloc, even where a sanitizer replaces it.
 void* MallocOfTheCLibrary(size_t size) {
   void* const library = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
   return reinterpret_cast<void* (*)(size_t)>(dlsym(library, "malloc"))(size);
@@ -23,7 +23,7 @@ void* MallocOfTheCLibrary(size_t size) {
 
 bool NoThreads(uintptr_t, uintptr_t) { return false; }
 
-// A thread whose frame was seen anywhere below its control block.
+// A thread with a frame that was seen somewhere below its control block.
 uintptr_t known_thread = 0;
 bool KnownThread(uintptr_t address, uintptr_t limit) {
   return address < known_thread && known_thread < limit;
@@ -35,7 +35,7 @@ class CLibraryMallocTest : public testing::Test {
 };
 
 TEST_F(CLibraryMallocTest, ForwardsObjectsOfTheCLibrary) {
-  // Small ones come from the break, large ones have mappings of their own.
+  // Small objects come from the break, large ones have mappings of their own.
   for (const size_t size : {size_t{1}, size_t{24}, size_t{1000}, size_t{1} << 24}) {
     char* p = static_cast<char*>(MallocOfTheCLibrary(size));
     ASSERT_NE(p, nullptr);
@@ -58,8 +58,8 @@ TEST_F(CLibraryMallocTest, KnowsTheMainThreadsStack) {
   EXPECT_EQ(errno, 1234);
 }
 
-// The stack of the thread lies at the upper end of an area of the test's own, and other memory
-// below it, with inaccessible pages in between: near the thread, but not in its stack.
+// The thread's stack is at the upper end of an area of the test's own, with other memory below it
+// and inaccessible pages in between: adjacent to the stack, but not in it.
 TEST_F(CLibraryMallocTest, KnowsAThreadsStackByItsControlBlock) {
   constexpr size_t kGap = size_t{1} << 16;
   constexpr size_t kStack = size_t{1} << 20;

@@ -38,8 +38,8 @@ void Append(T value, Bytes* to) {
   to->insert(to->end(), bytes, bytes + sizeof(value));
 }
 
-// An object between pages that cannot be read: .eh_frame_hdr with one entry, the common part and
-// the description of a function of kFunctionBytes, at the end of the readable pages.
+// An object between unreadable pages: .eh_frame_hdr with one entry, the common entry and the
+// description of a function of kFunctionBytes, at the end of the readable pages.
 class Object {
  public:
   static constexpr size_t kFunctionBytes = 100;
@@ -54,7 +54,7 @@ class Object {
   ~Object() { munmap(area_, (kPages + 2) * kPage); }
   Object(const Object&) = delete;
 
-  // `initial` and `program` are programs; letters those of the common part.
+  // `initial` and `program` are programs; `letters` those of the common entry.
   void Make(const Bytes& initial, const Bytes& program, const std::string& letters = "zR") {
     Bytes common;
     Append<uint32_t>(0, &common);
@@ -71,7 +71,7 @@ class Object {
     }
     common.insert(common.end(), initial.begin(), initial.end());
     Bytes bytes;
-    // The header, 20 bytes with its entry; the common part behind it.
+    // The header, 20 bytes with its entry; the common entry after it.
     for (const uint8_t byte : {0x01, 0x1b, 0x03, 0x3b}) bytes.push_back(byte);
     Append<int32_t>(16, &bytes);
     Append<uint32_t>(1, &bytes);
@@ -96,7 +96,7 @@ class Object {
     memcpy(reinterpret_cast<void*>(begin_), bytes.data(), bytes.size());
   }
 
-  // At the beginning of the pages instead: what lies below cannot be read.
+  // Moves the object to the start of the pages: memory below it is unreadable.
   void PlaceLow(const Bytes& bytes) {
     bytes_ = bytes;
     begin_ = reinterpret_cast<uintptr_t>(area_) + kPage;
@@ -120,8 +120,8 @@ class Object {
   uintptr_t begin_ = 0;
 };
 
-// What compilers put first: the frame's address is the stack pointer and a word, and below it lies
-// the return address.
+// The usual first instructions: the frame's address is the stack pointer plus a word, and the
+// return address is below it.
 Bytes Initial() { return {0x0c, kStackPointer, kWord, 0x80 | kReturn, 1}; }
 
 void Expect(const Rule& rule, Rule::Address address, Rule::Register from, int64_t offset) {
@@ -191,7 +191,7 @@ TEST_F(CallFrameInfoTest, Outermost) {
 }
 
 TEST_F(CallFrameInfoTest, AlignedFrame) {
-  // The frame's address lies in memory; the frame pointer where it points to.
+  // The frame's address is in memory; the saved frame pointer is where that points to.
   object.Make(Initial(), {0x0f, 3, static_cast<uint8_t>(0x70 + kFramePointer), 0x80 - kWord, 0x06,
                           0x10, kFramePointer, 2, static_cast<uint8_t>(0x70 + kFramePointer), 0});
   ASSERT_TRUE(object.Find(0, &rule));
@@ -249,8 +249,8 @@ TEST_F(CallFrameInfoTest, LinkersStubs) {
   EXPECT_EQ(pushed, 4u * 5);
 }
 
-// What cannot be followed is said to be so; it is not followed somewhere else.
-TEST_F(CallFrameInfoTest, WhatCannotBeFollowed) {
+// Unsupported forms are reported as such, and not followed to a wrong place.
+TEST_F(CallFrameInfoTest, ReportsUnsupportedRules) {
   const Bytes programs[] = {
       {0x0c, 13, 8},                                // another register
       {0x0e, 0x81, 0x80, 0x80, 0x80, 0x01},         // too large a frame
@@ -267,7 +267,7 @@ TEST_F(CallFrameInfoTest, WhatCannotBeFollowed) {
     ASSERT_TRUE(object.Find(0, &rule)) << static_cast<int>(program[0]);
     EXPECT_EQ(rule.address, Rule::kUnknown) << static_cast<int>(program[0]);
   }
-  // Operations that are not known, or cut off, are none at all.
+  // Unknown operations, or operations cut off, make the program invalid.
   for (const Bytes& program : {Bytes{0x3f}, Bytes{0x0c, kStackPointer, 0x80}, Bytes{0x04, 1, 0}}) {
     object.Make(Initial(), program);
     EXPECT_FALSE(object.Find(0, &rule));
@@ -278,7 +278,7 @@ TEST_F(CallFrameInfoTest, WhatCannotBeFollowed) {
   }
 }
 
-TEST_F(CallFrameInfoTest, FingerprintStandsForAllThatTheRuleIsMadeOf) {
+TEST_F(CallFrameInfoTest, FingerprintCoversAllInputsOfTheRule) {
   object.Make(Initial(), {0x41, 0x0e, 2 * kWord, 0x80 | kFramePointer, 2});
   const uint64_t fingerprint = CallFrameFingerprint(object.range(), 0);
   EXPECT_NE(fingerprint, 0u);
@@ -296,7 +296,7 @@ TEST_F(CallFrameInfoTest, FingerprintStandsForAllThatTheRuleIsMadeOf) {
   EXPECT_EQ(CallFrameFingerprint(object.range(), 0), fingerprint);
 }
 
-// Whatever the bytes are, nothing is read outside: there are no pages.
+// With any bytes, nothing is read outside the object: no pages exist there.
 TEST_F(CallFrameInfoTest, MalformedBytes) {
   constexpr uint64_t kSeed = 1234567;
   SeededRandom random(kSeed);
@@ -333,7 +333,7 @@ TEST_F(CallFrameInfoTest, MalformedBytes) {
   EXPECT_GT(fingerprints, 20000u);
 }
 
-// What compilers and the C library's authors wrote.
+// Call frame information written by compilers and by hand in the C library.
 struct Counts {
   size_t functions = 0;
   size_t none = 0;

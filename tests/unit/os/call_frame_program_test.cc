@@ -13,7 +13,7 @@
 namespace tcmalloc {
 namespace {
 
-// Runs programs that end where readable memory does: an access behind the end is a fault.
+// Runs programs at the end of readable memory: an access beyond the end faults.
 class CallFrameProgramTest : public testing::Test {
  protected:
   using Bytes = std::vector<uint8_t>;
@@ -115,7 +115,7 @@ TEST_F(CallFrameProgramTest, SavedRegisters) {
   EXPECT_EQ(row.saved[Row::kReturn].place, CallFrameRule::kUnchanged);
   ASSERT_TRUE(Run(initial, {0x07, kReturn}));
   EXPECT_TRUE(row.saved[Row::kReturn].undefined);
-  // Registers that have no column are read and dropped.
+  // Registers without a column are read and dropped.
   ASSERT_TRUE(Run(initial, {0x80 | 12, 3, 0x80 | kBase, 4}));
   EXPECT_EQ(row.saved[Row::kBase].offset, -32);
 }
@@ -158,7 +158,7 @@ TEST_F(CallFrameProgramTest, RememberedStates) {
   EXPECT_FALSE(Run(initial, Bytes(5, 0x0a))) << "nested too deeply";
 }
 
-// An instruction whose operands are cut off fails, each operand of each instruction.
+// Every instruction fails for every cut of its operands.
 TEST_F(CallFrameProgramTest, TruncatedPrograms) {
   const Bytes whole[] = {{0x80 | kFramePointer, 0x82, 0x01},
                          {0x02, 3},
@@ -205,13 +205,13 @@ TEST_F(CallFrameProgramTest, UnknownInstructions) {
     ++unknown;
   }
   EXPECT_EQ(unknown, 39u);
-  // What comes after the wanted instruction is not run.
+  // Instructions after the wanted location are not run.
   EXPECT_TRUE(Run(initial, {0x41, 0x3f}, 0));
   EXPECT_FALSE(Run(initial, {0x41, 0x3f}, 2));
 }
 
-// Rubbish ends with a row or without one, and never reads outside the programs.
-TEST_F(CallFrameProgramTest, Rubbish) {
+// Random bytes end with a row or without one, and never cause a read outside the programs.
+TEST_F(CallFrameProgramTest, RandomPrograms) {
   constexpr uint64_t kSeed = 20261124;
   SeededRandom random(kSeed);
   size_t rows = 0;

@@ -21,7 +21,7 @@ constexpr char kV2Mount[] =
 
 class CgroupDirectoriesTest : public testing::Test {
  protected:
-  // "V1 V2" without the root in front; "none" when it cannot be told.
+  // "V1 V2" without the root; "none" where they cannot be read.
   std::string Find() {
     CgroupDirectories found;
     memset(&found, 'x', sizeof(found));
@@ -47,7 +47,7 @@ class CgroupDirectoriesTest : public testing::Test {
 TEST_F(CgroupDirectoriesTest, VersionTwo) {
   tree_.Write("/proc/self/cgroup", "0::/a/b\n");
   tree_.Write("/proc/self/mountinfo", kV2Mount);
-  // Named, but not there.
+  // The group is named, but its directory is missing.
   EXPECT_EQ(Find(), "- -");
   MakeDirectory("/sys/fs/cgroup/a");
   EXPECT_EQ(Find(), "- -");
@@ -80,12 +80,12 @@ TEST_F(CgroupDirectoriesTest, InContainers) {
               "30 23 0:26 /docker/ab /my\\040groups rw - cgroup2 cgroup2 rw\n");
   MakeDirectory("/my groups/sub");
   EXPECT_EQ(Find(), "- /my groups/sub");
-  // Someone else's group.
+  // Another process's group.
   tree_.Write("/proc/self/cgroup", "0::/docker/xy/sub\n");
   EXPECT_EQ(Find(), "- -");
 }
 
-TEST_F(CgroupDirectoriesTest, TheFirstMountThatHasIt) {
+TEST_F(CgroupDirectoriesTest, UsesTheFirstMountWithTheDirectory) {
   tree_.Write("/proc/self/cgroup", "0::/a/b\n");
   tree_.Write("/proc/self/mountinfo",
               "30 23 0:26 /x /other rw - cgroup2 cgroup2 rw\n"
@@ -100,7 +100,7 @@ TEST_F(CgroupDirectoriesTest, TheFirstMountThatHasIt) {
   EXPECT_EQ(Find(), "- /second/b");
 }
 
-TEST_F(CgroupDirectoriesTest, WithoutListsThereIsNoAnswer) {
+TEST_F(CgroupDirectoriesTest, FailsWithoutLists) {
   EXPECT_EQ(Find(), "none");
   tree_.Write("/proc/self/cgroup", "0::/\n");
   EXPECT_EQ(Find(), "none");
@@ -108,7 +108,7 @@ TEST_F(CgroupDirectoriesTest, WithoutListsThereIsNoAnswer) {
   EXPECT_EQ(Find(), "- -");
 }
 
-// A name that is too long is never cut to that of another group.
+// A path that is too long is never cut off to that of another group.
 TEST_F(CgroupDirectoriesTest, LongNames) {
   std::string path;
   for (int i = 0; i < 19; ++i) path += "/" + std::string(200, 'q');
@@ -121,7 +121,7 @@ TEST_F(CgroupDirectoriesTest, LongNames) {
   EXPECT_EQ(Find(), "- -");
 }
 
-TEST_F(CgroupDirectoriesTest, WithoutFileDescriptorsThereIsNoAnswer) {
+TEST_F(CgroupDirectoriesTest, FailsWithoutFileDescriptors) {
   tree_.Write("/proc/self/cgroup", "0::/\n");
   tree_.Write("/proc/self/mountinfo", kV2Mount);
   MakeDirectory("/sys/fs/cgroup");
@@ -147,7 +147,7 @@ TEST_F(CgroupDirectoriesTest, KeepsErrnoAndFileDescriptors) {
   EXPECT_EQ(NumDescriptors(), before);
 }
 
-// Whatever the machine: an answer, the same one twice, and what it names is a folder.
+// On any machine: an answer, the same one twice, and the paths name directories.
 TEST(CgroupDirectoriesOfThisProcessTest, AreFolders) {
   CgroupDirectories found, again;
   ASSERT_TRUE(FindCgroupDirectories(&found));

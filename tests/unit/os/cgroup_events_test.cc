@@ -33,7 +33,7 @@ TEST(MemoryEventsTest, Values) {
   EXPECT_EQ(ParseEvents("high 0\n"), (MemoryEvents{0, 0}));
   EXPECT_EQ(ParseEvents("max 18446744073709551615"), (MemoryEvents{0, UINT64_MAX}));
   EXPECT_EQ(ParseEvents("highest 3\nhigh 4\nhigh_ 5\n"), (MemoryEvents{4, 0}));
-  // What is malformed is left out, the rest is read.
+  // Malformed lines are skipped, the rest is read.
   EXPECT_EQ(ParseEvents("\n\nhigh x\nmax 7\n"), (MemoryEvents{0, 7}));
   for (const char* const bad : {"", "\n", "low 0\n", "high\n", "high \n", "high -1\n",
                                 "highmax 1\n", "high 18446744073709551616\n", "high 1 max 2\n"}) {
@@ -41,7 +41,7 @@ TEST(MemoryEventsTest, Values) {
   }
 }
 
-TEST(OpenMemoryEventsTest, ReadsAnew) {
+TEST(OpenMemoryEventsTest, ReadsAgain) {
   const FakeTree tree;
   tree.Write("/g/memory.events", "low 0\nhigh 1\nmax 2\n");
   const int fd = OpenMemoryEvents(tree.root() + "/g");
@@ -52,7 +52,7 @@ TEST(OpenMemoryEventsTest, ReadsAnew) {
   EXPECT_EQ(ReadMemoryEvents(fd), (MemoryEvents{1, 2}));
   tree.Write("/g/memory.events", "low 0\nhigh 3\nmax 2\n");
   EXPECT_EQ(ReadMemoryEvents(fd), (MemoryEvents{3, 2}));
-  // Longer than what is read: no number is cut.
+  // Longer than the buffer: no number is cut off.
   tree.Write("/g/memory.events", "high 4\n" + std::string(498, 'x') + "\nmax 123456\n");
   EXPECT_EQ(ReadMemoryEvents(fd), (MemoryEvents{4, 0}));
   tree.Write("/g/memory.events", "");
@@ -63,7 +63,7 @@ TEST(OpenMemoryEventsTest, ReadsAnew) {
   EXPECT_EQ(errno, 77);
 }
 
-TEST(OpenMemoryEventsTest, SaysWhatIsWrong) {
+TEST(OpenMemoryEventsTest, ReturnsErrors) {
   const FakeTree tree;
   const int before = NumDescriptors();
   EXPECT_EQ(OpenMemoryEvents(tree.root()), -ENOENT);
@@ -74,7 +74,7 @@ TEST(OpenMemoryEventsTest, SaysWhatIsWrong) {
   EXPECT_EQ(NumDescriptors(), before);
 }
 
-// A group of version 1 whose control file keeps what is written into it.
+// A version 1 group whose control file keeps the data written to it.
 class RegistrationTest : public testing::Test {
  protected:
   static constexpr char kControl[] = "/g/cgroup.event_control";
@@ -85,7 +85,7 @@ class RegistrationTest : public testing::Test {
     tree_.Write("/g/memory.pressure_level", "");
   }
 
-  // What was written, less the two descriptors, which must be the eventfd and another.
+  // The data written, without the two descriptors, which must be the eventfd and another one.
   std::string Registered(int fd) {
     const std::string text = tree_.Read(kControl);
     const std::string own = std::to_string(fd) + " ";
@@ -108,7 +108,7 @@ TEST_F(RegistrationTest, OfAThreshold) {
   EXPECT_EQ(Registered(fd), "18446744073709551615");
   EXPECT_TRUE(IsClosedByExec(fd));
   EXPECT_TRUE(NeverBlocks(fd));
-  // An eventfd: readable when it has been told, and not after that.
+  // An eventfd: readable after an event, and not after the read.
   pollfd polled = {.fd = fd, .events = POLLIN, .revents = 0};
   EXPECT_EQ(poll(&polled, 1, 0), 0);
   const uint64_t one = 1;
@@ -136,7 +136,7 @@ TEST_F(RegistrationTest, OfALevel) {
   }
 }
 
-TEST_F(RegistrationTest, SaysWhatIsWrong) {
+TEST_F(RegistrationTest, ReturnsErrors) {
   const int before = NumDescriptors();
   errno = 77;
   EXPECT_EQ(OpenMemoryThreshold("", 1), -ENOENT);
@@ -188,7 +188,7 @@ TEST_F(RegistrationTest, IsNoCancellationPoint) {
   }
 }
 
-// The kernel's own: a group that grows beyond the threshold is told of it.
+// The kernel's own files: a group that grows beyond the threshold gets an event.
 TEST(MemoryThresholdTest, OfThisProcessesGroup) {
   CgroupDirectories directories;
   ASSERT_TRUE(FindCgroupDirectories(&directories));
@@ -214,13 +214,13 @@ TEST(MemoryThresholdTest, OfThisProcessesGroup) {
   EXPECT_TRUE(DiscardInput(fd));
   munmap(memory, kBytes);
   close(fd);
-  // The kernel knows the levels by these names, and only these.
+  // The kernel knows only these names of levels.
   const int level = OpenMemoryPressureLevel(group, MemoryPressureLevel::kCritical);
   EXPECT_GE(level, 0) << "error " << -level;
   if (level >= 0) close(level);
 }
 
-TEST(MemoryEventsTest, SurviveNoise) {
+TEST(MemoryEventsTest, SurviveRandomText) {
   SeededRandom random(1950);
   static constexpr char kAlphabet[] = "highmax 0123456789\n\xff";
   for (int i = 0; i < 50'000; ++i) {

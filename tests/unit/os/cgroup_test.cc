@@ -37,7 +37,7 @@ TEST(CgroupMembershipTest, ReadsBothVersions) {
   EXPECT_EQ(PathOf("0::/../other"), "/../other");
 }
 
-TEST(CgroupMembershipTest, LeavesTheRestOut) {
+TEST(CgroupMembershipTest, RejectsOtherLines) {
   for (const char* const line :
        {"", ":", "::", "0:", "0::", "0::a", "x::/a", "::/a", "1:cpu:/a", "2:name=systemd:/a",
         "3:memory2:/a", "3:xmemory:/a", "4:memory:", "4:memory", "1::/a", "-1:memory:/a"}) {
@@ -61,7 +61,7 @@ TEST(CgroupMountTest, ReadsBothVersions) {
   ASSERT_TRUE(ParseCgroupMount("35 31 0:32 / /m rw - cgroup cgroup rw,cpu,memory,pids", &mount));
 }
 
-TEST(CgroupMountTest, LeavesTheRestOut) {
+TEST(CgroupMountTest, RejectsOtherLines) {
   CgroupMount mount;
   for (const char* const line :
        {"", " ", "30 23 0:26", "30 23 0:26 / ", "30 23 0:26 / /m rw", "30 23 0:26 / /m rw -",
@@ -85,18 +85,19 @@ TEST(CgroupDirectoryTest, IsBelowTheMount) {
   EXPECT_EQ(DirectoryOf("/", "/sys/fs/cgroup", "/"), "/sys/fs/cgroup");
 }
 
-// A container without a cgroup namespace: the path is the host's, the mount is its part of it.
+// A container without a cgroup namespace: the path is the host's, the mount is a part of the
+// hierarchy.
 TEST(CgroupDirectoryTest, OfAMountedPart) {
   EXPECT_EQ(DirectoryOf("/docker/ab", "/m", "/docker/ab"), "/m");
   EXPECT_EQ(DirectoryOf("/docker/ab", "/m", "/docker/ab/c/d"), "/m/c/d");
   EXPECT_EQ(DirectoryOf("/docker/ab", "/m", "/docker/abc"), "none");
   EXPECT_EQ(DirectoryOf("/docker/ab", "/m", "/docker"), "none");
   EXPECT_EQ(DirectoryOf("/docker/ab", "/m", "/other"), "none");
-  // Mounted outside of the process's namespace.
+  // Mounted from outside the process's namespace.
   EXPECT_EQ(DirectoryOf("/../..", "/m", "/../../x"), "/m/x");
 }
 
-// The other way round: the process sees itself at the root, the mount is a part.
+// The reverse: the process's path is the root, the mount is a part.
 TEST(CgroupDirectoryTest, OfAProcessAtTheRootOfItsNamespace) {
   EXPECT_EQ(DirectoryOf("/docker/ab", "/m", "/"), "/m");
   EXPECT_EQ(DirectoryOf("/..", "/m", "/"), "/m");
@@ -114,7 +115,7 @@ TEST(CgroupDirectoryTest, NamesWithSpaces) {
   EXPECT_EQ(DirectoryOf("/", "/my\\040group\\134", "/a b"), "/my group\\/a b");
   EXPECT_EQ(DirectoryOf("/a\\040b", "/m", "/a b/c"), "/m/c");
   EXPECT_EQ(DirectoryOf("/a\\040b", "/m", "/a\\040b/c"), "none");
-  // No escapes: too large, too short, no digits.
+  // No valid escapes: too large, too short, no digits.
   EXPECT_EQ(DirectoryOf("/", "/m\\777\\04\\x40\\", "/"), "/m\\777\\04\\x40\\");
 }
 
@@ -130,7 +131,7 @@ TEST(CgroupLimitTest, Values) {
   EXPECT_EQ(Limit("536870912\n"), 536870912u);
   EXPECT_EQ(Limit("1152921504606846975\n"), (uint64_t{1} << 60) - 1);
   EXPECT_EQ(Limit("1152921504606846976\n"), kNoCgroupLimit);
-  // Version 1's largest, of which it has several, by page size.
+  // Version 1's largest value, which depends on the page size.
   EXPECT_EQ(Limit("9223372036854771712\n"), kNoCgroupLimit);
   EXPECT_EQ(Limit("9223372036854710272\n"), kNoCgroupLimit);
   EXPECT_EQ(Limit("18446744073709551615\n"), kNoCgroupLimit);
@@ -141,7 +142,7 @@ TEST(CgroupLimitTest, Values) {
   }
 }
 
-// A system of one's own below a directory.
+// A file tree of the test's own.
 class CgroupReadTest : public testing::Test {
  protected:
   void Write(const std::string& path, const std::string& text) { tree_.Write(path, text); }
@@ -154,7 +155,7 @@ class CgroupReadTest : public testing::Test {
   const FakeTree tree_;
 };
 
-TEST_F(CgroupReadTest, TheSmallestOnTheWayUp) {
+TEST_F(CgroupReadTest, FindsTheSmallestLimitOfAllAncestors) {
   Write("/proc/self/cgroup", "0::/a/b/c\n");
   Write("/proc/self/mountinfo", kV2Mount);
   EXPECT_EQ(Read(), kNoCgroupLimit);
@@ -171,7 +172,7 @@ TEST_F(CgroupReadTest, TheSmallestOnTheWayUp) {
   EXPECT_EQ(Read(), 2000000u);
   Write("/sys/fs/cgroup/memory.max", "1000000\n");
   EXPECT_EQ(Read(), 1000000u);
-  // Neither beside the way nor above the mount.
+  // Neither siblings nor groups above the mount count.
   Write("/sys/fs/cgroup/a/b/x/memory.max", "1\n");
   Write("/sys/fs/cgroup/x/memory.max", "1\n");
   Write("/sys/fs/memory.max", "1\n");
@@ -180,7 +181,7 @@ TEST_F(CgroupReadTest, TheSmallestOnTheWayUp) {
 }
 
 // A resize shows at the next reading.
-TEST_F(CgroupReadTest, ReadsAnew) {
+TEST_F(CgroupReadTest, ReadsAgain) {
   Write("/proc/self/cgroup", "0::/\n");
   Write("/proc/self/mountinfo", kV2Mount);
   for (const uint64_t limit : {1000000, 2000000, 500000}) {
@@ -217,12 +218,12 @@ TEST_F(CgroupReadTest, InContainers) {
   EXPECT_EQ(Read(), 8000u);
   Write("/proc/self/cgroup", "0::/\n");
   EXPECT_EQ(Read(), 9000u);
-  // Someone else's group.
+  // Another process's group.
   Write("/proc/self/cgroup", "0::/docker/xy\n");
   EXPECT_EQ(Read(), kNoCgroupLimit);
 }
 
-// Mounted twice: each mount shows the same groups, one of them more of the way up.
+// Mounted twice: both mounts show the same groups, one of them more ancestors.
 TEST_F(CgroupReadTest, SeveralMounts) {
   Write("/proc/self/cgroup", "0::/a/b\n");
   Write("/proc/self/mountinfo",
@@ -234,7 +235,7 @@ TEST_F(CgroupReadTest, SeveralMounts) {
   EXPECT_EQ(Read(), 7000u);
 }
 
-TEST_F(CgroupReadTest, WithoutFilesThereIsNoAnswer) {
+TEST_F(CgroupReadTest, FailsWithoutFiles) {
   EXPECT_FALSE(Read().has_value());
   Write("/proc/self/cgroup", "0::/\n");
   EXPECT_FALSE(Read().has_value());
@@ -248,14 +249,14 @@ TEST_F(CgroupReadTest, WithoutFilesThereIsNoAnswer) {
 
 TEST_F(CgroupReadTest, LongLinesAndPaths) {
   Write("/sys/fs/cgroup/memory.max", "1000\n");
-  // The mounts of containers have long lists of layers; the last line may lack its end.
+  // The mounts of containers have long lists of layers; the last line may lack its newline.
   Write("/proc/self/mountinfo", "20 1 0:20 / / rw - overlay overlay lowerdir=" +
                                     std::string(30000, 'l') + "\n" + kV2Mount + "31 1 0:1 / /x");
   Write("/proc/self/cgroup", "0::/\n");
   EXPECT_EQ(Read(), 1000u);
   Write("/proc/self/cgroup", "0::/\n5:memory:/" + std::string(20000, 'p'));
   EXPECT_EQ(Read(), 1000u);
-  // What does not fit is not cut to something else.
+  // A path that does not fit is not cut off to another one.
   Write("/proc/self/cgroup", "0::/" + std::string(5000, 'p') + "\n");
   EXPECT_EQ(Read(), kNoCgroupLimit);
   const std::string part(200, 'q');
@@ -280,16 +281,15 @@ TEST_F(CgroupReadTest, KeepsErrnoAndFileDescriptors) {
   EXPECT_EQ(before, after);
 }
 
-// A process that has used up its file descriptors is told nothing, rather than that it has no
-// limit.
-TEST_F(CgroupReadTest, WithoutFileDescriptorsThereIsNoAnswer) {
+// A process without free file descriptors gets no answer, not "no limit".
+TEST_F(CgroupReadTest, FailsWithoutFileDescriptors) {
   Write("/proc/self/cgroup", "0::/\n");
   Write("/proc/self/mountinfo", kV2Mount);
   Write("/sys/fs/cgroup/memory.max", "1000\n");
   rlimit old_limit;
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &old_limit), 0);
   const int next = open("/dev/null", O_RDONLY | O_CLOEXEC);
-  // Two files at a time are open for the limits, one for the lists.
+  // Two files are open at the same time for the limits, one for the lists.
   for (const rlim_t free_descriptors : {0, 1}) {
     const rlimit limit{static_cast<rlim_t>(next) + 1 + free_descriptors, old_limit.rlim_max};
     ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
@@ -301,7 +301,7 @@ TEST_F(CgroupReadTest, WithoutFileDescriptorsThereIsNoAnswer) {
   EXPECT_EQ(Read(), 1000u);
 }
 
-// Whatever the machine: an answer, and the same one twice.
+// On any machine: an answer, the same one twice.
 TEST(CgroupTest, OfThisProcess) {
   const std::optional<uint64_t> limit = ReadCgroupMemoryLimit();
   ASSERT_TRUE(limit.has_value());
@@ -309,8 +309,8 @@ TEST(CgroupTest, OfThisProcess) {
   EXPECT_EQ(ReadCgroupMemoryLimit(), limit);
 }
 
-// Any text is answered without reading behind it; the sanitizer build watches.
-TEST(CgroupParsersTest, SurviveNoise) {
+// Any text has an answer, without reads beyond its end; the sanitizer build checks that.
+TEST(CgroupParsersTest, SurviveRandomText) {
   SeededRandom random(1910);
   static constexpr char kAlphabet[] = "0123456789: /.\\-cgroup2memory,\n\xff";
   for (int i = 0; i < 50'000; ++i) {

@@ -6,7 +6,7 @@
 namespace tcmalloc {
 namespace {
 
-TEST(ClockTest, GoesForwardWithTheSystemsClock) {
+TEST(ClockTest, AdvancesWithTheSystemClock) {
   const int64_t start = CoarseMilliseconds();
   const timespec pause = {0, 60'000'000};
   ASSERT_EQ(nanosleep(&pause, nullptr), 0);

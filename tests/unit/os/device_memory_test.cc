@@ -64,7 +64,7 @@ TEST_F(DeviceMemoryTest, LiesBetweenStartAndLimit) {
   EXPECT_TRUE(HoldsOnly(contents.data() + 4 * kMiB, 4 * kMiB, 'd'));
 }
 
-// Touching what lies behind the end of a file would end the process.
+// Touching memory beyond the end of a file would end the process.
 TEST_F(DeviceMemoryTest, NoLimitIsTheEndOfAFile) {
   Open(kMiB, 0);
   EXPECT_EQ(memory_.Map(7 * kMiB + kHardwarePage, kHardwarePage).start, nullptr);
@@ -77,13 +77,13 @@ TEST_F(DeviceMemoryTest, ALimitBeyondTheEndOfAFileIsTheEnd) {
   EXPECT_EQ(memory_.Room(), 7 * kMiB);
 }
 
-TEST_F(DeviceMemoryTest, NothingLiesBetweenAStartAndALimitBelowIt) {
+TEST_F(DeviceMemoryTest, IsEmptyWhenTheLimitIsBelowTheStart) {
   Open(4 * kMiB, 2 * kMiB);
   EXPECT_EQ(memory_.Room(), 0u);
   EXPECT_EQ(memory_.Map(kHardwarePage, kHardwarePage).start, nullptr);
 }
 
-TEST_F(DeviceMemoryTest, SaysWhyThereIsNoDevice) {
+TEST_F(DeviceMemoryTest, ReturnsWhyTheDeviceCannotBeOpened) {
   EXPECT_FALSE(memory_.Open({"/nonexistent/device", kMiB, 0}, kHardwarePage));
   EXPECT_EQ(errno, ENOENT);
   EXPECT_FALSE(memory_.IsUsable());

@@ -24,7 +24,7 @@ namespace {
 
 const uintptr_t kMappedPage = getauxval(AT_PAGESZ);
 
-// Where this program's image begins.
+// The start of this program's image.
 uintptr_t OwnImage() {
   Dl_info info;
   EXPECT_NE(dladdr(reinterpret_cast<void*>(&OwnImage), &info), 0);
@@ -41,7 +41,7 @@ std::string Hex(const ElfImage& image) {
   return text;
 }
 
-// What readelf finds in the program's file.
+// The build id that readelf prints for the program's file.
 std::string BuildIdOfOwnFile() {
   char path[4096] = {};
   EXPECT_GT(readlink("/proc/self/exe", path, sizeof(path) - 1), 0);
@@ -56,7 +56,7 @@ std::string BuildIdOfOwnFile() {
   return text.substr(begin, text.find_first_not_of("0123456789abcdef", begin) - begin);
 }
 
-TEST(ReadOwnMemoryTest, ReadsWhatIsReadableAndNothingElse) {
+TEST(ReadOwnMemoryTest, ReadsOnlyReadableMemory) {
   char* const memory = static_cast<char*>(
       mmap(nullptr, 2 * kMappedPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   ASSERT_NE(memory, MAP_FAILED);
@@ -79,17 +79,17 @@ TEST(ElfImageTest, OfThisProgram) {
   ASSERT_TRUE(ReadElfImage(OwnImage(), UINTPTR_MAX, &image));
   EXPECT_EQ(Hex(image), BuildIdOfOwnFile());
   EXPECT_GT(image.build_id_bytes, 0u);
-  // The entry in the file's own terms.
+  // The entry point in the file's addresses.
   ElfW(Ehdr) header;
   memcpy(&header, reinterpret_cast<const void*>(OwnImage()), sizeof(header));
   EXPECT_EQ(ProgramEntry() - image.bias, header.e_entry);
 }
 
-TEST(ElfImageTest, OfEveryLibraryAsTheDynamicLinkerHasIt) {
+TEST(ElfImageTest, AgreesWithTheDynamicLinkerOnEveryLibrary) {
   int libraries = 0;
   dl_iterate_phdr(
       [](dl_phdr_info* info, size_t, void* count) {
-        // Where the file's first byte is.
+        // The address of the file's first byte.
         for (int i = 0; i < info->dlpi_phnum; ++i) {
           const ElfW(Phdr)& segment = info->dlpi_phdr[i];
           if (segment.p_type != PT_LOAD || segment.p_offset != 0) continue;
@@ -106,7 +106,7 @@ TEST(ElfImageTest, OfEveryLibraryAsTheDynamicLinkerHasIt) {
   EXPECT_GT(libraries, 2);
 }
 
-// Where the headers end before the notes, there are none.
+// Where the image ends before the notes, no build id is found.
 TEST(ElfImageTest, ReadsNothingBeyondTheLimit) {
   const uintptr_t start = OwnImage();
   ElfImage image;
@@ -121,12 +121,12 @@ TEST(ElfImageTest, ReadsNothingBeyondTheLimit) {
   EXPECT_EQ(image.build_id_bytes, 0u);
 }
 
-// An image in memory that a test may change: the beginning of this program's.
+// A writable copy of the beginning of this program's image.
 class ChangedImageTest : public testing::Test {
  protected:
   void SetUp() override {
     bytes_.resize(4 * kMappedPage);
-    // As far as it is readable.
+    // Up to the first unreadable byte.
     while (!ReadOwnMemory(OwnImage(), bytes_.data(), bytes_.size())) {
       ASSERT_GT(bytes_.size(), kMappedPage);
       bytes_.resize(bytes_.size() - kMappedPage);
@@ -147,7 +147,7 @@ class ChangedImageTest : public testing::Test {
   std::vector<char> original_;
 };
 
-TEST_F(ChangedImageTest, IsReadWhereItLies) {
+TEST_F(ChangedImageTest, ReadsACopyAtAnotherAddress) {
   ElfImage image, own;
   ASSERT_TRUE(Read(&image));
   ASSERT_TRUE(ReadElfImage(OwnImage(), UINTPTR_MAX, &own));
@@ -155,8 +155,8 @@ TEST_F(ChangedImageTest, IsReadWhereItLies) {
   EXPECT_EQ(image.bias - reinterpret_cast<uintptr_t>(bytes_.data()), own.bias - OwnImage());
 }
 
-// As of a program that is linked for a fixed address.
-TEST_F(ChangedImageTest, MeantToLieElsewhere) {
+// Like a program linked for a fixed address.
+TEST_F(ChangedImageTest, ReadsAnImageForAFixedAddress) {
   ElfImage before, image;
   ASSERT_TRUE(Read(&before));
   for (size_t i = 0; i < header()->e_phnum; ++i) segments()[i].p_vaddr += 0x123000;
@@ -165,7 +165,7 @@ TEST_F(ChangedImageTest, MeantToLieElsewhere) {
   EXPECT_EQ(Hex(image), Hex(before));
 }
 
-TEST_F(ChangedImageTest, OfAnotherKindIsNone) {
+TEST_F(ChangedImageTest, RejectsOtherKindsOfImages) {
   ElfImage image;
   header()->e_ident[0] = 'E';
   EXPECT_FALSE(Read(&image));
@@ -194,8 +194,8 @@ TEST_F(ChangedImageTest, OfAnotherKindIsNone) {
   EXPECT_FALSE(Read(&image));
 }
 
-// Any damage whatsoever is answered, without reading outside the image: the sanitizer build and the
-// limit see to that.
+// Any damage has an answer, without reads outside the image: the sanitizer build and the limit
+// check that.
 TEST_F(ChangedImageTest, SurvivesDamage) {
   SeededRandom random(31);
   const size_t headers = header()->e_phoff + header()->e_phnum * sizeof(ElfW(Phdr));
@@ -204,7 +204,7 @@ TEST_F(ChangedImageTest, SurvivesDamage) {
   for (int i = 0; i < 20'000; ++i) {
     bytes_ = original_;
     for (size_t n = random.Between(1, 4); n > 0; --n) {
-      // Seldom in the first bytes, which make it no image.
+      // Seldom in the first bytes, which would make it no image.
       bytes_[random.Between(random.OneIn(4) ? 0 : sizeof(ElfW(Ehdr)), with_notes - 1)] =
           static_cast<char>(random.Next());
     }
@@ -219,7 +219,7 @@ TEST_F(ChangedImageTest, SurvivesDamage) {
 }
 
 // Loads from such a mapping end the process.
-TEST(ElfImageTest, AFileThatHasBeenCutShortIsNone) {
+TEST(ElfImageTest, RejectsATruncatedFile) {
   char path[] = "/tmp/elf_image_test.XXXXXX";
   const int fd = mkstemp(path);
   ASSERT_GE(fd, 0);

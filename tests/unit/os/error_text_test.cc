@@ -16,7 +16,7 @@ std::string Words(int error) {
   return buffer;
 }
 
-TEST(ErrorTextTest, TheCLibrarysWords) {
+TEST(ErrorTextTest, AgreesWithTheCLibrary) {
   for (const int error : {EPERM,  ENOENT, EAGAIN, EACCES,       EEXIST, ENOTDIR, EISDIR,
                           EINVAL, EMFILE, EFBIG,  ENXIO,        EBUSY,  ENODEV,  ECONNREFUSED,
                           ENOSPC, EROFS,  EPIPE,  ENAMETOOLONG, ELOOP,  EDQUOT}) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The descriptors are real ones; time passes only where the alarm is what is tested.
+// Real descriptors; tests wait only for the alarm.
 #include "os/event_set.h"
 
 #include <errno.h>
@@ -36,7 +36,7 @@ void Tell(int fd) {
   EXPECT_EQ(write(fd, &one, sizeof(one)), static_cast<ssize_t>(sizeof(one)));
 }
 
-TEST(EventSetTest, TellsEachEventOnceUntilItIsArmedAgain) {
+TEST(EventSetTest, ReportsEachEventOnceUntilRearmed) {
   EventSet set;
   ASSERT_TRUE(set.Open());
   const int fd = NewCounter();
@@ -72,7 +72,7 @@ TEST(EventSetTest, TheAlarmGoesOffWhenItWasSetFor) {
   EXPECT_EQ(set.Wait(20, events, 4), 0);
 }
 
-TEST(EventSetTest, ItsNumbersAreHighWhereTheyMayBe) {
+TEST(EventSetTest, UsesHighDescriptorsWherePossible) {
   rlimit old_limit;
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &old_limit), 0);
   if (old_limit.rlim_cur <= kTuning.backing_files.first_descriptor + 8)
@@ -98,8 +98,8 @@ TEST(EventSetTest, ItsNumbersAreHighWhereTheyMayBe) {
   EXPECT_LT(set.fd(), next + 8);
 }
 
-// Looking does not change anything, and what was never there is not there afterwards.
-TEST(EventSetTest, KnowsWhatItHolds) {
+// A query changes nothing: a descriptor that was not added is not added afterwards.
+TEST(EventSetTest, KnowsItsDescriptors) {
   EventSet set;
   ASSERT_TRUE(set.Open());
   const int held = NewCounter();
@@ -117,7 +117,7 @@ TEST(EventSetTest, KnowsWhatItHolds) {
   EventSet::Event events[4];
   ASSERT_EQ(set.Wait(0, events, 4), 1);
   EXPECT_EQ(events[0].tag, 1U);
-  EXPECT_TRUE(set.Holds(held)) << "deaf, and held";
+  EXPECT_TRUE(set.Holds(held)) << "held without Rearm, too";
   // The same file by another number, another file by the same number.
   const int copy = dup(held);
   EXPECT_FALSE(set.Holds(copy));
@@ -126,7 +126,7 @@ TEST(EventSetTest, KnowsWhatItHolds) {
   for (const int fd : {held, other, copy}) close(fd);
 }
 
-TEST(EventSetTest, WhatGotItsNumbersIsLeftAlone) {
+TEST(EventSetTest, LeavesFilesThatReuseItsNumbersAlone) {
   EventSet set;
   ASSERT_TRUE(set.Open());
   const int number = set.fd();
@@ -140,8 +140,8 @@ TEST(EventSetTest, WhatGotItsNumbersIsLeftAlone) {
   close(number);
 }
 
-// As like it as can be: a loop of the program's own, with a timer, at the same numbers.
-TEST(EventSetTest, AnotherLoopAtTheSameNumbersIsNotItsOwn) {
+// A very similar set: an event loop of the program's own, with a timer, at the same numbers.
+TEST(EventSetTest, DetectsAnotherEventLoopAtItsNumbers) {
   EventSet set;
   ASSERT_TRUE(set.Open());
   const int loop_number = set.fd();
@@ -171,7 +171,7 @@ TEST(EventSetTest, AnotherLoopAtTheSameNumbersIsNotItsOwn) {
   close(timer_number);
 }
 
-TEST(EventSetTest, WithoutDescriptorsThereIsNone) {
+TEST(EventSetTest, FailsWithoutDescriptors) {
   rlimit old_limit;
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &old_limit), 0);
   const int next = NextDescriptor();

@@ -36,8 +36,8 @@ __attribute__((noinline)) void MarkAndJump() {
   longjmp(back, 1);
 }
 
-// Asks and marks in one function, as its callers do: an abandoned mark at the same place as the
-// next one would be.
+// Asks and marks in one function, like the callers: an abandoned mark would be at the address of
+// the next one.
 __attribute__((noinline)) bool MarkedAgain() {
   const bool lives = left_mark != nullptr && FrameMark::Lives(left_mark);
   const FrameMark mark;
@@ -46,7 +46,7 @@ __attribute__((noinline)) bool MarkedAgain() {
   return true;
 }
 
-TEST(FrameMarkTest, LivesInWhatIsCalled) {
+TEST(FrameMarkTest, LivesDuringCalls) {
   const FrameMark mark;
   left_mark = &mark;
   EXPECT_TRUE(Asks());
@@ -78,12 +78,12 @@ TEST(FrameMarkTest, EndsWhenItsFunctionIsLeftByAnException) {
   EXPECT_FALSE(Asks());
 }
 
-TEST(FrameMarkTest, IsOverWhereDeeperCallsHaveWrittenOverIt) {
+TEST(FrameMarkTest, EndsWhenDeeperCallsOverwriteIt) {
   if (setjmp(back) == 0) Deeper(3, [] { MarkAndJump(); });
   Deeper(100, [] { EXPECT_FALSE(Asks()); });
 }
 
-TEST(FrameMarkTest, IsOverWhenTheSameCallsComeAgain) {
+TEST(FrameMarkTest, EndsWhenTheSameCallsAreRepeated) {
   left_mark = nullptr;
   static volatile int times;
   times = 0;
@@ -95,10 +95,10 @@ TEST(FrameMarkTest, IsOverWhenTheSameCallsComeAgain) {
   EXPECT_EQ(times, 10);
 }
 
-// A coroutine's stack that is gone, above this one.
-TEST(FrameMarkTest, MemoryThatIsGoneIsNotRead) {
+// The unmapped stack of a coroutine, above this one.
+TEST(FrameMarkTest, DoesNotReadUnmappedMemory) {
   constexpr size_t kBytes = size_t{1} << 16;
-  // What mmap gives lies below the main thread's stack; a thread's stack may be below that.
+  // mmap returns memory below the main thread's stack; a thread's stack may be below that.
   void* const above = mmap(nullptr, kBytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(above, MAP_FAILED);
   const uintptr_t address = reinterpret_cast<uintptr_t>(above);

@@ -7,7 +7,7 @@
 namespace tcmalloc {
 namespace {
 
-// A stack of our own: words of a page, with a page behind it that cannot be read.
+// A stack of the test's own: words of a page, with an unreadable page after it.
 class FrameStepTest : public testing::Test {
  protected:
   static constexpr size_t kPageBytes = 4096;
@@ -87,7 +87,7 @@ TEST_F(FrameStepTest, ValuesBelowTheStackPointerArePopped) {
   EXPECT_EQ(registers.pc, 1008u);
 }
 
-// Where a rule leads nowhere the registers stay as they were.
+// Where a rule leads nowhere, the registers stay unchanged.
 TEST_F(FrameStepTest, RulesThatLeadNowhere) {
   const FrameRegisters before = registers;
   const auto step = [&](const CallFrameRule& rule) {
@@ -98,7 +98,7 @@ TEST_F(FrameStepTest, RulesThatLeadNowhere) {
   };
   EXPECT_EQ(step({}), FrameStep::kNoRule);
   EXPECT_EQ(step({.address = CallFrameRule::kOutermost}), FrameStep::kEnd);
-  // The caller's frame is not above; or its return address is in the page that cannot be read, or
+  // The caller's frame is not above this one, or its return address is in the unreadable page, or
   // too far away.
   EXPECT_EQ(step({.address = CallFrameRule::kRegister, .address_offset = 0}), FrameStep::kEnd);
   EXPECT_EQ(step({.address = CallFrameRule::kRegister, .address_offset = -kUnit}), FrameStep::kEnd);
@@ -108,17 +108,17 @@ TEST_F(FrameStepTest, RulesThatLeadNowhere) {
   EXPECT_EQ(step({.address = CallFrameRule::kMemory, .address_offset = to_end}), FrameStep::kEnd);
   words[9] = At(9) + (size_t{1} << 30);
   EXPECT_EQ(step({.address = CallFrameRule::kMemory, .address_offset = kUnit}), FrameStep::kEnd);
-  // The last word of the page can be read.
+  // The last word of the page is readable.
   ASSERT_EQ(StepByRule({.address = CallFrameRule::kRegister, .address_offset = to_end}, &registers,
                        &memory),
             FrameStep::kCalled);
   EXPECT_EQ(registers.pc, 1000 + kWords - 1);
 }
 
-// Once rules are not trusted the system is asked about each page; the result is the same.
+// Without trust in rules each page needs a system call; the result is the same.
 TEST_F(FrameStepTest, RuleWithoutTrust) {
   EXPECT_EQ(memory.Trusted(At(8)), kPageBytes - 8 * sizeof(uintptr_t));
-  memory.DistrustRegisters();
+  memory.DistrustRules();
   EXPECT_EQ(memory.Trusted(At(8)), 0u);
   const CallFrameRule rule = {.address = CallFrameRule::kRegister, .address_offset = 4 * kUnit};
   ASSERT_EQ(StepByRule(rule, &registers, &memory), FrameStep::kCalled);
@@ -131,7 +131,7 @@ TEST_F(FrameStepTest, FramePointer) {
   EXPECT_EQ(registers.pc, 1021u);
   EXPECT_EQ(registers.sp(), At(22));
   EXPECT_EQ(registers.fp(), At(40));
-  // Below the stack pointer, not aligned, in the page that cannot be read, half in it.
+  // Below the stack pointer, not aligned, in the unreadable page, half in it.
   for (const uintptr_t fp : {At(8), At(40) + 1, At(kWords), At(kWords - 1), uintptr_t{0}}) {
     registers.values[CallFrameRule::kFramePointer] = fp;
     EXPECT_EQ(StepByFramePointer(&registers, &memory), FrameStep::kEnd);

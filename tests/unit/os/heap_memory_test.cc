@@ -42,7 +42,7 @@ class HeapMemoryTest : public testing::Test {
     unsigned char resident[4096];
     return mincore(p, bytes, resident) == 0;
   }
-  // Of which the heap knows nothing, at a multiple of a MiB. Stays mapped.
+  // Memory unknown to the heap, at a multiple of a MiB. Stays mapped.
   static char* ProgramsOwnMemory(size_t bytes) {
     void* const start =
         mmap(nullptr, bytes + kMiB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -56,10 +56,10 @@ class HeapMemoryTest : public testing::Test {
   const std::string device_path_ = folder_.Path("device");
   AnonymousMemory anonymous_;
   HeapMemory memory_{anonymous_};
-  bool zero_filled_ = false;  // What was mapped last.
+  bool zero_filled_ = false;  // of the last mapping
 };
 
-TEST_F(HeapMemoryTest, IsAnonymousUnlessToldOtherwise) {
+TEST_F(HeapMemoryTest, IsAnonymousByDefault) {
   memory_.Configure({});
   EXPECT_EQ(memory_.Room(), SIZE_MAX);
   char* const p = Map();
@@ -143,7 +143,7 @@ TEST_F(HeapMemoryTest, KeepsADevicesMemory) {
   EXPECT_TRUE(HoldsOnly(p, kMiB, 'x'));
 }
 
-// The page heap joins neighbours, whatever they are made of.
+// The page heap joins adjacent spans of different sources.
 TEST_F(HeapMemoryTest, ReleasesARangeOfSeveralSourcesPartByPart) {
   class Fixed final : public CustomMemory {
    public:
@@ -164,15 +164,15 @@ TEST_F(HeapMemoryTest, ReleasesARangeOfSeveralSourcesPartByPart) {
   EXPECT_TRUE(HoldsOnly(p + kMiB, kMiB, 'x'));
   EXPECT_TRUE(HoldsOnly(p + 2 * kMiB, kMiB, 0));
   EXPECT_TRUE(memory_.Release(p + 2 * kMiB, kMiB));
-  // Unmapped is all or nothing.
+  // Unmapping is all or nothing.
   EXPECT_FALSE(memory_.Unmap(p, 3 * kMiB));
   EXPECT_FALSE(memory_.Unmap(p, 2 * kMiB));
   EXPECT_TRUE(HoldsOnly(p + kMiB, kMiB, 'x'));
   EXPECT_TRUE(memory_.Unmap(p, kMiB));
 }
 
-// An allocator of the program's that only counts, say, or sets a limit.
-TEST_F(HeapMemoryTest, ReleasesWhatTheProgramsAllocatorPassesOn) {
+// For example an allocator of the program that only counts, or sets a limit.
+TEST_F(HeapMemoryTest, ReleasesMemoryPassedOnByTheProgramsAllocator) {
   class PassesOn final : public CustomMemory {
    public:
     explicit PassesOn(HeapMemory& memory) : memory_(memory) {}
@@ -203,7 +203,7 @@ TEST_F(HeapMemoryTest, ReleasesWhatTheProgramsAllocatorPassesOn) {
   }
 }
 
-TEST_F(HeapMemoryTest, MemfsAlone) {
+TEST_F(HeapMemoryTest, MemfsOnly) {
   HeapMemory::Options options = Memfs(kMiB);
   options.memfs_only = true;
   AddDevice(2 * kMiB, &options);
@@ -216,8 +216,8 @@ TEST_F(HeapMemoryTest, MemfsAlone) {
   EXPECT_EQ(errno, 1234);
 }
 
-// Without anything else a failure ends nothing: there may be room later.
-TEST_F(HeapMemoryTest, MemfsAloneIsTriedAgain) {
+// With no other source, a failure is not final: there may be room later.
+TEST_F(HeapMemoryTest, MemfsOnlyIsTriedAgain) {
   HeapMemory::Options options = Memfs(0);
   options.memfs_only = true;
   memory_.Configure(options);
@@ -230,7 +230,7 @@ TEST_F(HeapMemoryTest, MemfsAloneIsTriedAgain) {
   close(saved);
 }
 
-TEST_F(HeapMemoryTest, AnUnusableFileOrDeviceCostsALine) {
+TEST_F(HeapMemoryTest, ReportsAnUnusableFileOrDevice) {
   HeapMemory::Options options;
   options.memfs.path = "/nonexistent/heap";
   options.device.path = "/nonexistent/device";
@@ -241,27 +241,28 @@ TEST_F(HeapMemoryTest, AnUnusableFileOrDeviceCostsALine) {
   EXPECT_EQ(errno, 1234);
   EXPECT_EQ(testing::internal::GetCapturedStderr(),
             "tcmalloc: TCMALLOC_MEMFS_MALLOC_PATH: cannot open /nonexistent/heap: No such file or "
-            "directory; no memory is taken from there\n"
+            "directory; allocating nothing from it\n"
             "tcmalloc: TCMALLOC_DEVMEM_DEVICE: cannot open /nonexistent/device: No such file or "
-            "directory; no memory is taken from there\n");
+            "directory; allocating nothing from it\n");
   EXPECT_NE(Map(), nullptr);
   EXPECT_TRUE(zero_filled_);
 }
 
 using HeapMemoryDeathTest = HeapMemoryTest;
 
-TEST_F(HeapMemoryDeathTest, AbortsWhenToldTo) {
+TEST_F(HeapMemoryDeathTest, AbortsIfTheSettingAsksForIt) {
   HeapMemory::Options options = Memfs(2 * kMiB);
   options.memfs_aborts = true;
   memory_.Configure(options);
   ASSERT_NE(Map(), nullptr);
-  EXPECT_EXIT(Map(2 * kMiB), testing::KilledBySignal(SIGABRT),
-              testing::Eq("tcmalloc: TCMALLOC_MEMFS_ABORT_ON_FAIL: no 2097152 bytes from "
-                          "TCMALLOC_MEMFS_MALLOC_PATH\n"));
+  EXPECT_EXIT(
+      Map(2 * kMiB), testing::KilledBySignal(SIGABRT),
+      testing::Eq("tcmalloc: TCMALLOC_MEMFS_ABORT_ON_FAIL: cannot allocate 2097152 bytes from "
+                  "TCMALLOC_MEMFS_MALLOC_PATH\n"));
   ASSERT_NE(Map(), nullptr);
 }
 
-TEST_F(HeapMemoryTest, TheProgramsAllocatorComesInsteadOfAll) {
+TEST_F(HeapMemoryTest, TheProgramsAllocatorReplacesAllSources) {
   class Custom final : public CustomMemory {
    public:
     void* Allocate(size_t bytes, size_t* actual_bytes, size_t alignment) override {
@@ -284,7 +285,7 @@ TEST_F(HeapMemoryTest, TheProgramsAllocatorComesInsteadOfAll) {
   EXPECT_EQ(Map(), nullptr);
   EXPECT_EQ(custom.asked_bytes, kMiB);
   EXPECT_EQ(custom.asked_alignment, kPageSize);
-  // Too little, and at the wrong place.
+  // Too few bytes, and a wrong alignment.
   custom.start = p;
   custom.actual = kMiB - 1;
   EXPECT_EQ(Map(), nullptr);
@@ -292,7 +293,7 @@ TEST_F(HeapMemoryTest, TheProgramsAllocatorComesInsteadOfAll) {
   custom.actual = kMiB;
   EXPECT_EQ(Map(), nullptr);
   EXPECT_EQ(errno, 1234);
-  // More than was asked for, in whole pages.
+  // More than requested, in whole pages.
   custom.start = p;
   custom.actual = 2 * kMiB + 100;
   const Mapping mapping = memory_.Map(kMiB, kPageSize);
@@ -302,7 +303,7 @@ TEST_F(HeapMemoryTest, TheProgramsAllocatorComesInsteadOfAll) {
   EXPECT_FALSE(memory_.Release(p + kMiB, kMiB));
   EXPECT_FALSE(memory_.Unmap(p, kMiB));
   EXPECT_TRUE(memory_.Release(p + 2 * kMiB, kMiB));
-  // It may fall back to what there was before it, which is asked by another name.
+  // It may fall back to the previous sources, by another function.
   ASSERT_NE(memory_.MapWithoutCustom(kMiB, kPageSize).start, nullptr);
   EXPECT_EQ(FileMemory(DescriptorOf(memfs_path_)), kMiB);
   memory_.SetCustom(nullptr);

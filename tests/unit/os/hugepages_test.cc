@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The system's setting as files that the test writes say it, and as a process is told it.
+// The OS's setting, from files that the test writes, and the opt-out of a process.
 #include "os/hugepages.h"
 
 #include <errno.h>
@@ -19,7 +19,7 @@ namespace {
 class HugepagesTest : public testing::Test {
  protected:
   HugepagesTest() {
-    // The process that runs the tests may have been told to have none.
+    // The process that runs the tests may have opted out.
     EXPECT_EQ(prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0), 0);
     char name[] = "/tmp/hugepages_test.XXXXXX";
     directory_ = mkdtemp(name);
@@ -35,7 +35,7 @@ class HugepagesTest : public testing::Test {
   }
   void Remove(const std::string& name) { std::filesystem::remove_all(directory_ + "/" + name); }
   HugepageSetting Read() { return ReadHugepageSetting(directory_.c_str()); }
-  // On a machine whose pages are so large that the size of its hugepages has to be read.
+  // With pages so large that the size of hugepages must be read.
   HugepageSetting ReadWithLargePages() {
     return ReadHugepageSetting(directory_.c_str(), size_t{16} << 10);
   }
@@ -51,7 +51,7 @@ TEST_F(HugepagesTest, TheWordInBracketsCounts) {
   EXPECT_EQ(mode("[always] madvise never\n"), HugepageMode::kAlways);
   EXPECT_EQ(mode("always [madvise] never\n"), HugepageMode::kAdvise);
   EXPECT_EQ(mode("always madvise [never]\n"), HugepageMode::kNever);
-  // A word that a later kernel may have, and what is no setting: advice does no harm.
+  // An unknown word, perhaps of a later kernel, and invalid settings: advice does no harm.
   for (const char* const unknown :
        {"", "\n", "always madvise never\n", "always never [sometimes]\n", "[alway", "garbage\n"}) {
     EXPECT_EQ(mode(unknown), HugepageMode::kAdvise) << unknown;
@@ -59,38 +59,38 @@ TEST_F(HugepagesTest, TheWordInBracketsCounts) {
   EXPECT_EQ(mode(std::string(5000, 'x').c_str()), HugepageMode::kAdvise);
 }
 
-TEST_F(HugepagesTest, FilesThatAreNotThere) {
+TEST_F(HugepagesTest, MissingFiles) {
   Remove("enabled");
   EXPECT_EQ(Read().mode, HugepageMode::kAdvise);
   Write("enabled", "[always] madvise never\n");
   Remove("hpage_pmd_size");
   EXPECT_EQ(ReadWithLargePages().mode, HugepageMode::kAlways);
-  // A folder is no file.
+  // A directory is no file.
   std::filesystem::create_directory(directory_ + "/hpage_pmd_size");
   EXPECT_EQ(ReadWithLargePages().mode, HugepageMode::kAlways);
   std::filesystem::remove_all(directory_);
   EXPECT_EQ(Read().mode, HugepageMode::kAdvise);
 }
 
-TEST_F(HugepagesTest, HugepagesOfAnotherSizeAreNone) {
+TEST_F(HugepagesTest, HugepagesOfAnotherSizeDoNotCount) {
   Write("enabled", "[always] madvise never\n");
   for (const char* const other : {"33554432\n", "536870912\n", "1048576\n", "0\n", "2097153\n"}) {
     Write("hpage_pmd_size", other);
     EXPECT_EQ(ReadWithLargePages().mode, HugepageMode::kNever) << other;
   }
-  // No numbers, and one that 64 bits would make 2 MiB of.
+  // No numbers, and one that overflows 64 bits to 2 MiB.
   for (const char* const none : {"", "\n", "x\n", "-2097152\n", "18446744073711648768\n"}) {
     Write("hpage_pmd_size", none);
     EXPECT_EQ(ReadWithLargePages().mode, HugepageMode::kAlways) << none;
   }
-  // Where it follows from the size of pages it is not read.
+  // Where the page size determines it, it is not read.
   if (sizeof(void*) == 8) {
     Write("hpage_pmd_size", "33554432\n");
     EXPECT_EQ(ReadHugepageSetting(directory_.c_str(), 4096).mode, HugepageMode::kAlways);
   }
 }
 
-TEST_F(HugepagesTest, AProcessThatIsToHaveNone) {
+TEST_F(HugepagesTest, AProcessThatOptedOut) {
   Write("enabled", "[always] madvise never\n");
   EXPECT_EQ(InChild([this] {
               if (prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) != 0) return 2;
@@ -106,7 +106,7 @@ TEST_F(HugepagesTest, AProcessThatIsToHaveNone) {
   EXPECT_EQ(Read().mode, HugepageMode::kAlways);
 }
 
-// Names of which only the beginning would fit must not lead to another file.
+// A path that is cut off must not lead to another file.
 TEST_F(HugepagesTest, ADirectoryWhoseNameIsTooLong) {
   Write("enabled", "always madvise [never]\n");
   Write("hpage_pmd_size", "4096\n");

@@ -11,7 +11,7 @@
 namespace tcmalloc {
 namespace {
 
-TEST(FilePathTest, JoinsAndSaysWhenItIsCut) {
+TEST(FilePathTest, JoinsAndReportsACut) {
   const FilePath path("/a", "/b");
   EXPECT_STREQ(path.c_str(), "/a/b");
   EXPECT_EQ(path.text(), "/a/b");
@@ -42,11 +42,11 @@ TEST(LineReaderTest, ReadsLines) {
   EXPECT_EQ(LinesOf<8>("\n"), Lines({""}));
   EXPECT_EQ(LinesOf<8>("a\n\nbc\n"), Lines({"a", "", "bc"}));
   EXPECT_EQ(LinesOf<8>("a\nbc"), Lines({"a", "bc"}));
-  // Whole or not at all.
+  // A line is read whole or not at all.
   EXPECT_EQ(LinesOf<8>("12345678\n123456789\na\n123456789"), Lines({"12345678", "a"}));
 }
 
-// Where a piece that is read at once ends does not matter.
+// Ends of read buffers do not matter.
 TEST(LineReaderTest, ReadsLinesOfSeveralPieces) {
   std::string text;
   std::vector<std::string> lines;

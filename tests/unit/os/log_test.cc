@@ -26,8 +26,8 @@ TEST(LogTest, WritesToStderr) {
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "one two\n");
 }
 
-// A pipe takes 64 KiB; then the writer sleeps. A signal there ends the system call with a part of
-// the text written, and a second one, while the pipe is full, with nothing written. All of the text
+// A pipe has room for 64 KiB; then the writer sleeps. A signal interrupts the system call after a
+// part of the text, and a second one, while the pipe is full, before any text. All of the text
 // arrives.
 TEST(LogTest, WritesAllOfALongTextAlsoWhenSignalsInterruptIt) {
   struct sigaction action = {};
@@ -45,7 +45,7 @@ TEST(LogTest, WritesAllOfALongTextAlsoWhenSignalsInterruptIt) {
   std::thread writer([&] {
     id = ThisThreadId();
     WriteToStderr(text);
-    // The writing end is closed: the reader sees the end.
+    // The write end is closed: the reader sees the end.
     dup2(saved, STDERR_FILENO);
   });
   while (id == 0) sched_yield();
@@ -66,7 +66,7 @@ TEST(LogTest, WritesAllOfALongTextAlsoWhenSignalsInterruptIt) {
   EXPECT_TRUE(received == text);
 }
 
-TEST(LogTest, DropsWhatCannotBeWrittenAndKeepsErrno) {
+TEST(LogTest, DropsUnwritableTextAndKeepsErrno) {
   const pid_t child = fork();
   if (child == 0) {
     close(STDERR_FILENO);
@@ -84,7 +84,7 @@ TEST(LogDeathTest, AbortWithPrintsAndAborts) {
   EXPECT_EXIT(AbortWith("last words\n"), testing::KilledBySignal(SIGABRT), "^last words\n");
 }
 
-TEST(LogDeathTest, CheckFailedPrintsOneLineAndCutsALongOne) {
+TEST(LogDeathTest, CheckFailedPrintsOneLineAndCutsOffALongOne) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(CheckFailed("some/file.cc", 42, "x < y"), testing::KilledBySignal(SIGABRT),
               "^tcmalloc: some/file\\.cc:42: check failed: x < y\n");

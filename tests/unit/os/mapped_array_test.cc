@@ -8,7 +8,7 @@
 namespace tcmalloc {
 namespace {
 
-TEST(MappedArrayTest, KeepsWhatIsPushed) {
+TEST(MappedArrayTest, KeepsPushedElements) {
   FakeVirtualMemory vm;
   {
     MappedArray<uint32_t> array(vm);
@@ -36,7 +36,7 @@ TEST(MappedArrayTest, NewElementsAreZero) {
   for (const uint64_t i : array) ASSERT_EQ(i, 0u);
 }
 
-TEST(MappedArrayTest, StaysAsItIsWhenThereIsNoMemory) {
+TEST(MappedArrayTest, IsUnchangedWhenThereIsNoMemory) {
   FakeVirtualMemory vm;
   MappedArray<uint64_t> array(vm);
   vm.FailMap(1, FakeVirtualMemory::kForever);

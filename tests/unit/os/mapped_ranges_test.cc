@@ -14,7 +14,7 @@
 namespace tcmalloc {
 namespace {
 
-// No memory from the system; the array's own place is all that there is.
+// No memory from the OS: only the array in the object.
 class NoMemory final : public VirtualMemory {
  public:
   Mapping Map(size_t, size_t) override { return {}; }
@@ -39,7 +39,7 @@ const void* At(uintptr_t address) { return reinterpret_cast<const void*>(address
 
 using Pairs = std::vector<std::pair<uintptr_t, uintptr_t>>;
 
-TEST(MappedRangesTest, JoinsNeighbours) {
+TEST(MappedRangesTest, JoinsAdjacentRanges) {
   NoMemory vm;
   MappedRanges ranges;
   EXPECT_TRUE(Listed(&ranges).empty());
@@ -66,14 +66,14 @@ TEST(MappedRangesTest, RemovesParts) {
   ranges.Remove(At(90), 20, vm);
   ranges.Remove(At(195), 20, vm);
   EXPECT_EQ(Listed(&ranges), (Pairs{{110, 140}, {170, 195}}));
-  ranges.Remove(At(140), 30, vm);  // what is not listed
+  ranges.Remove(At(140), 30, vm);  // not listed
   EXPECT_EQ(Listed(&ranges), (Pairs{{110, 140}, {170, 195}}));
   ranges.Remove(At(0), 1000, vm);
   EXPECT_TRUE(Listed(&ranges).empty());
   ranges.CheckInvariants();
 }
 
-TEST(MappedRangesTest, KnowsWhatItContains) {
+TEST(MappedRangesTest, Contains) {
   NoMemory vm;
   MappedRanges ranges;
   EXPECT_FALSE(ranges.Contains(At(100), 10));
@@ -89,7 +89,7 @@ TEST(MappedRangesTest, KnowsWhatItContains) {
   EXPECT_FALSE(ranges.Contains(At(400), 1));
 }
 
-TEST(MappedRangesTest, CopiesWhatThereIsRoomFor) {
+TEST(MappedRangesTest, CopiesAtMostTheGivenNumber) {
   NoMemory vm;
   MappedRanges ranges;
   for (uintptr_t i = 1; i <= 3; ++i) ranges.Add(At(100 * i), 10, vm);
@@ -99,7 +99,7 @@ TEST(MappedRangesTest, CopiesWhatThereIsRoomFor) {
   EXPECT_EQ(copy[1].start, 200u);
 }
 
-TEST(MappedRangesTest, SaysWhenSomethingIsMissing) {
+TEST(MappedRangesTest, KnowsThatItIsIncomplete) {
   NoMemory vm;
   MappedRanges ranges;
   uintptr_t n = 0;
@@ -109,14 +109,14 @@ TEST(MappedRangesTest, SaysWhenSomethingIsMissing) {
     ASSERT_LT(n, 1000u);
   }
   EXPECT_GT(n, 10u);
-  // What there was is as it was.
+  // Earlier ranges are unchanged.
   const Pairs listed = Listed(&ranges);
   ASSERT_EQ(listed.size(), n - 1);
   for (uintptr_t i = 1; i < n; ++i) EXPECT_EQ(listed[i - 1], std::make_pair(100 * i, 100 * i + 10));
   EXPECT_FALSE(ranges.is_complete());
 }
 
-// The array's own mapping is the allocator's, too, wherever it has moved.
+// The array's own mapping is the allocator's, too, and stays listed when the array moves.
 TEST(MappedRangesTest, ListsItsOwnMemory) {
   SystemVirtualMemory vm;
   MappedRanges ranges;
@@ -127,13 +127,13 @@ TEST(MappedRangesTest, ListsItsOwnMemory) {
   ASSERT_EQ(listed.size(), kMany + 1);
   const auto& [start, end] = listed.back();
   EXPECT_GE(end - start, kMany * sizeof(AddressRange));
-  // It is that: the first range can be read there.
+  // The first range can be read there.
   EXPECT_EQ(reinterpret_cast<const AddressRange*>(start)->start, 100u);
   EXPECT_EQ(reinterpret_cast<const AddressRange*>(start)->end, 110u);
   ranges.CheckInvariants();
 }
 
-// Against one bit for each address.
+// Compares with one bit for each address.
 TEST(MappedRangesTest, RandomOperations) {
   SeededRandom random(9001);
   SystemVirtualMemory vm;
@@ -161,7 +161,7 @@ TEST(MappedRangesTest, RandomOperations) {
         expected.back().second = a + 1;
       }
       Pairs listed = Listed(&ranges);
-      // The array's own.
+      // The array's own mapping.
       if (!listed.empty() && listed.back().first > kAddresses) listed.pop_back();
       ASSERT_EQ(listed, expected) << "round " << round << ", operation " << i;
     }

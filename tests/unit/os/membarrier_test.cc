@@ -31,12 +31,12 @@ bool KernelHasIt() {
 #define SKIP_WITHOUT_KERNEL_SUPPORT() \
   if (!KernelHasIt()) GTEST_SKIP() << "SKIP: this kernel has no expedited membarrier"
 
-// The answers of sandboxes: an error number instead of the call, or the end of the process.
+// How sandboxes answer: with an error number instead of the call, or by ending the process.
 constexpr uint32_t Refuse(int error) { return SECCOMP_RET_ERRNO | static_cast<uint32_t>(error); }
 constexpr uint32_t kEndProcess = SECCOMP_RET_KILL_PROCESS;
 
-// From now on `answer` is what this process gets for each membarrier whose command is one of
-// `commands`. For good: to be called in a child.
+// Makes `answer` the result of each membarrier of this process whose command is in `commands`.
+// Permanent: call it in a child.
 bool Sandbox(uint32_t commands, uint32_t answer) {
   sock_filter program[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
@@ -83,9 +83,9 @@ TEST(MembarrierTest, IssuesWhileOtherThreadsRun) {
   other.join();
 }
 
-// The first test of its process when each runs in one of its own, as under CTest: then the kernel
-// refuses a first barrier, as the test makes sure.
-TEST(MembarrierTest, RegistersWhenThatWasForgotten) {
+// The first test of its process when each test has its own, as under CTest. The kernel then refuses
+// the first barrier, as the test verifies.
+TEST(MembarrierTest, IssueRegistersIfNecessary) {
   SKIP_WITHOUT_KERNEL_SUPPORT();
   if (testing::UnitTest::GetInstance()->test_to_run_count() == 1) {
     ASSERT_EQ(syscall(SYS_membarrier, kIssue, 0, 0), -1);
@@ -116,8 +116,8 @@ TEST(MembarrierTest, WorksInAForkedChild) {
   other.join();
 }
 
-// What the system refuses for good is asked for once: a second filter would end the process.
-TEST(MembarrierTest, SaysFalseForGoodWhenTheSystemRefuses) {
+// A permanent refusal is not asked for again: a second filter would end the process.
+TEST(MembarrierTest, ARefusalIsPermanent) {
   SKIP_WITHOUT_SANDBOXES();
   for (const int error : {EPERM, ENOSYS, EINVAL}) {
     EXPECT_EQ(InChild([error] {
@@ -140,8 +140,8 @@ TEST(MembarrierTest, SaysFalseForGoodWhenTheSystemRefuses) {
   }
 }
 
-// A sandbox that comes up after initialisation, as they do.
-TEST(MembarrierTest, SaysFalseWhenTheBarrierIsRefusedLater) {
+// A sandbox that starts after initialisation, as usual.
+TEST(MembarrierTest, ALaterRefusalIsPermanent) {
   SKIP_WITHOUT_KERNEL_SUPPORT();
   SKIP_WITHOUT_SANDBOXES();
   for (const uint32_t refused : {kIssue, kRegister | kIssue}) {
@@ -160,8 +160,8 @@ TEST(MembarrierTest, SaysFalseWhenTheBarrierIsRefusedLater) {
   }
 }
 
-// A lack of memory in the kernel passes.
-TEST(MembarrierTest, AsksAgainAfterAnErrorThatMayPass) {
+// A lack of memory in the kernel is temporary.
+TEST(MembarrierTest, TriesAgainAfterATemporaryError) {
   SKIP_WITHOUT_KERNEL_SUPPORT();
   SKIP_WITHOUT_SANDBOXES();
   EXPECT_EQ(InChild([] {

@@ -49,11 +49,11 @@ TEST_F(MemfsMemoryTest, IsAFileWithoutANameThatIsNotInherited) {
   EXPECT_EQ(status.st_nlink, 0u);
   EXPECT_EQ(status.st_mode & 0777, 0600u);
   EXPECT_EQ(fcntl(descriptor_, F_GETFD), FD_CLOEXEC);
-  // Out of the way of programs that expect certain descriptors to be free.
+  // Descriptors that programs expect to be free stay free.
   EXPECT_GT(descriptor_, 100);
 }
 
-TEST_F(MemfsMemoryTest, LiesInTheFile) {
+TEST_F(MemfsMemoryTest, IsInTheFile) {
   Open();
   EXPECT_EQ(memory_.unit(), kHardwarePage);
   errno = 1234;
@@ -69,7 +69,7 @@ TEST_F(MemfsMemoryTest, LiesInTheFile) {
   EXPECT_TRUE(HoldsOnly(contents.data(), kMiB, 'x'));
 }
 
-TEST_F(MemfsMemoryTest, PrivateMemoryIsTheProcesssOwn) {
+TEST_F(MemfsMemoryTest, PrivateMemoryIsNotShared) {
   Open({.map_private = true});
   const Mapping mapping = memory_.Map(kMiB, kHardwarePage);
   ASSERT_NE(mapping.start, nullptr);
@@ -135,7 +135,7 @@ TEST_F(MemfsMemoryTest, TheLimitIsReachedExactlyAndEndsNothing) {
   EXPECT_EQ(FileMemory(descriptor_), 2 * kMiB);
 }
 
-TEST_F(MemfsMemoryTest, RefusesWhatIsTooMuchForAnyFile) {
+TEST_F(MemfsMemoryTest, RefusesMoreThanAnyFileHolds) {
   Open({.limit_bytes = kMiB, .ignore_failures = true});
   for (const size_t bytes : {SIZE_MAX, SIZE_MAX - kHardwarePage + 1, SIZE_MAX / 2 + 1}) {
     EXPECT_EQ(Map(bytes), nullptr);
@@ -144,7 +144,7 @@ TEST_F(MemfsMemoryTest, RefusesWhatIsTooMuchForAnyFile) {
   EXPECT_NE(Map(kHardwarePage), nullptr);
 }
 
-// The program has closed all descriptors, and opened files of its own in their places.
+// The program has closed all descriptors, and opened files of its own under their numbers.
 TEST_F(MemfsMemoryTest, NeverTouchesAFileThatTookItsPlace) {
   Open({.limit_bytes = kMiB, .ignore_failures = true});
   ASSERT_NE(Map(kHardwarePage), nullptr);
@@ -162,7 +162,7 @@ TEST_F(MemfsMemoryTest, NeverTouchesAFileThatTookItsPlace) {
   EXPECT_EQ(Map(kHardwarePage), nullptr);
   EXPECT_EQ(errno, 1234);
   EXPECT_EQ(memory_.Room(), kMiB - kHardwarePage);
-  // When it is back, so is the memory; the failures have used up nothing.
+  // When the file is back, so is the memory; the failures have used up no offsets.
   ASSERT_EQ(dup2(saved, descriptor_), descriptor_);
   EXPECT_NE(Map(kHardwarePage), nullptr);
   EXPECT_EQ(FileMemory(descriptor_), 2 * kHardwarePage);
@@ -183,8 +183,8 @@ TEST_F(MemfsMemoryTest, AFailureEndsItsUseUnlessFailuresAreIgnored) {
   close(saved);
 }
 
-// Beyond the process's limit the kernel would send a signal.
-TEST_F(MemfsMemoryTest, KeepsToTheProcesssLimitOfFileSizes) {
+// Growing beyond the process's limit would raise a signal.
+TEST_F(MemfsMemoryTest, RespectsTheLimitOnFileSizes) {
   EXPECT_EQ(InChild([this] {
               rlimit limit = {kMiB, kMiB};
               if (setrlimit(RLIMIT_FSIZE, &limit) != 0) return 1;
@@ -197,7 +197,7 @@ TEST_F(MemfsMemoryTest, KeepsToTheProcesssLimitOfFileSizes) {
             0);
 }
 
-TEST_F(MemfsMemoryTest, SaysWhyThereIsNoFile) {
+TEST_F(MemfsMemoryTest, ReturnsWhyTheFileCannotBeCreated) {
   MemfsMemory::Options options;
   options.path = "/nonexistent/heap";
   EXPECT_FALSE(memory_.Open(options, kHardwarePage));
@@ -214,8 +214,8 @@ TEST_F(MemfsMemoryTest, SaysWhyThereIsNoFile) {
   EXPECT_EQ(Map(kHardwarePage), nullptr);
 }
 
-// Far more than there is memory for: nobody else may be deprived of what there is.
-TEST_F(MemfsMemoryTest, TakesNothingWhenTheFileSystemHasNotEnough) {
+// Far more than the memory there is: other users must keep theirs.
+TEST_F(MemfsMemoryTest, ReservesNothingWhenTheFileSystemIsTooSmall) {
   Open({.ignore_failures = true});
   struct statfs status;
   ASSERT_EQ(fstatfs(descriptor_, &status), 0);
@@ -227,8 +227,8 @@ TEST_F(MemfsMemoryTest, TakesNothingWhenTheFileSystemHasNotEnough) {
   EXPECT_NE(Map(kHardwarePage), nullptr);
 }
 
-// It may also be that others take what was there.
-TEST_F(MemfsMemoryTest, GivesBackWhatItGotOfAPieceThatItCannotHave) {
+// Other users may also take the room in between.
+TEST_F(MemfsMemoryTest, ReturnsAPartlyReservedPiece) {
   const int result = InChild([this] {
     Open();
     if (!RefuseCall(SYS_fallocate, 4 * kMiB, ENOSPC)) return 100;
@@ -239,7 +239,7 @@ TEST_F(MemfsMemoryTest, GivesBackWhatItGotOfAPieceThatItCannotHave) {
   EXPECT_EQ(result, 0);
 }
 
-// A large array may stay empty for the most part.
+// A large array may stay mostly empty.
 TEST_F(MemfsMemoryTest, ReservesNoLargePiece) {
   Open();
   struct statfs status;

@@ -27,7 +27,7 @@ bool Parses(const std::string& line) {
   return ParseMemoryMapping(line.c_str(), &mapping);
 }
 
-// Programs of 32 bits do not get to see the longer ones; they have the lower halves here.
+// 32-bit programs do not see the longer ones; here they have the lower halves.
 TEST(ParseMemoryMappingTest, ReadsAddresses) {
   MemoryMapping mapping;
   ASSERT_TRUE(ParseMemoryMapping(
@@ -51,7 +51,7 @@ TEST(ParseMemoryMappingTest, KnowsTheMainStack) {
       "7ffd3a1e5000-7ffd3a206000 rw-p 00000000 00:00 0                          [stack]",
       &mapping));
   EXPECT_TRUE(mapping.is_main_stack);
-  // The answer for the line before does not stay.
+  // The result for the previous line does not stay.
   ASSERT_TRUE(ParseMemoryMapping("1000-2000 rw-p 00000000 00:00 0 [heap]", &mapping));
   EXPECT_FALSE(mapping.is_main_stack);
 }
@@ -151,8 +151,8 @@ TEST(ParseMemoryMappingTest, RefusesMalformedLines) {
   }
 }
 
-// Any text whatsoever is answered without reading behind it; the sanitizer build watches.
-TEST(ParseMemoryMappingTest, SurvivesNoise) {
+// Any text has an answer, without reads beyond its end; the sanitizer build checks that.
+TEST(ParseMemoryMappingTest, SurvivesRandomText) {
   SeededRandom random(5);
   static constexpr char kAlphabet[] = "0123456789abcdef- []stackrwxp/:\t\xff";
   for (int i = 0; i < 20'000; ++i) {
@@ -164,7 +164,7 @@ TEST(ParseMemoryMappingTest, SurvivesNoise) {
       EXPECT_NE(strchr(text.data(), '-'), nullptr);
       EXPECT_NE(strchr(text.data(), ' '), nullptr);
     }
-    // Also without anything behind it.
+    // Also at the end of the memory.
     text.pop_back();
     MappingLine line;
     ParseMappingLine({text.data(), text.size()}, &line);
@@ -195,7 +195,7 @@ TEST(FindMemoryMappingTest, FindsAThreadsStackWhichIsNotTheMainOne) {
     size_t stack_bytes = 0;
     pthread_attr_getstack(&attributes, &stack, &stack_bytes);
     pthread_attr_destroy(&attributes);
-    // Neighbouring mappings may be shown as one.
+    // The kernel may show adjacent mappings as one.
     EXPECT_LE(mapping.start, reinterpret_cast<uintptr_t>(stack));
     EXPECT_GE(mapping.end, reinterpret_cast<uintptr_t>(stack) + stack_bytes);
   }).join();
@@ -211,8 +211,8 @@ TEST(FindMemoryMappingTest, FindsHeapAndImage) {
   EXPECT_FALSE(mapping.is_main_stack);
 }
 
-// Its first and its last byte, and not the one behind: the neighbours are made inaccessible, so
-// that the kernel keeps them apart.
+// Its first and its last byte, and not the next one. Inaccessible memory on both sides keeps the
+// kernel from joining mappings.
 TEST(FindMemoryMappingTest, FindsAllOfAMappingAndNoMore) {
   const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   char* const memory =
@@ -240,7 +240,7 @@ TEST(FindMemoryMappingTest, FindsNothingWhereNothingIs) {
   EXPECT_FALSE(FindMemoryMapping(UINTPTR_MAX / 4 + 1, &mapping));
 }
 
-// Lines longer than the buffer: what is mapped behind a file with a long path is still found.
+// Lines longer than the buffer: mappings after a file with a long path are found.
 TEST(FindMemoryMappingTest, ReadsPastLongLines) {
   char directory[] = "/tmp/memory_map_test.XXXXXX";
   ASSERT_NE(mkdtemp(directory), nullptr);
@@ -253,7 +253,7 @@ TEST(FindMemoryMappingTest, ReadsPastLongLines) {
   MemoryMapping mapping;
   EXPECT_TRUE(Find(file, &mapping));
   EXPECT_EQ(mapping.start, reinterpret_cast<uintptr_t>(file));
-  // The stack is the highest of all: every line was read on the way to it.
+  // The stack is the highest mapping: all lines were read before it.
   EXPECT_TRUE(Find(__builtin_frame_address(0), &mapping));
   EXPECT_TRUE(mapping.is_main_stack);
   munmap(file, 4096);
@@ -272,7 +272,7 @@ TEST(FindMemoryMappingTest, AgreesWithTheFile) {
   ASSERT_GT(lines.size(), 5u);
   size_t checked = 0;
   for (const std::string& line : lines) {
-    // What holds still while the test reads the file again and again.
+    // Mappings that do not change while the test reads the file repeatedly.
     if (line.find(".so") == std::string::npos) continue;
     uintptr_t start = 0, end = 0;
     ASSERT_EQ(sscanf(line.c_str(), "%" SCNxPTR "-%" SCNxPTR, &start, &end), 2);

@@ -12,7 +12,7 @@
 namespace tcmalloc {
 namespace {
 
-// Units of one address space, beside the kind that each was listed as.
+// Units of one address space, with the kind under which each was listed.
 class MemoryRangesTest : public testing::Test {
  protected:
   static constexpr uintptr_t kBase = uintptr_t{1} << 30;
@@ -26,7 +26,7 @@ class MemoryRangesTest : public testing::Test {
     return true;
   }
 
-  // PartAt may stop early, but says nothing wrong, and goes on.
+  // PartAt may return a short part, but no wrong kind, and continues.
   void Check(size_t first, size_t units) {
     size_t at = first;
     while (at < first + units) {
@@ -47,14 +47,14 @@ class MemoryRangesTest : public testing::Test {
   std::vector<MemoryKind> model_ = std::vector<MemoryKind>(size_t{1} << 16, MemoryKind::kAnonymous);
 };
 
-TEST_F(MemoryRangesTest, WhatIsNotListedIsAnonymous) {
+TEST_F(MemoryRangesTest, UnlistedMemoryIsAnonymous) {
   Check(0, 100);
   const MemoryRanges::Part part = ranges_.PartAt(kBase, 100 * kUnit);
   EXPECT_EQ(part.kind, MemoryKind::kAnonymous);
   EXPECT_EQ(part.bytes, 100 * kUnit);
 }
 
-TEST_F(MemoryRangesTest, NeighboursOfOneKindNeedNoMoreRoom) {
+TEST_F(MemoryRangesTest, AdjacentRangesOfOneKindShareARecord) {
   for (size_t i = 0; i < 10000; ++i) {
     ASSERT_TRUE(Add(20000 + i, 1, MemoryKind::kKept));
     ASSERT_TRUE(Add(19999 - i, 1, MemoryKind::kKept));
@@ -73,7 +73,7 @@ TEST_F(MemoryRangesTest, ManyScatteredRangesNeedMemoryForTheirRecords) {
   while (Add(30000 + 2 * more, 1, MemoryKind::kKept)) ++more;
   EXPECT_LT(more, 10000u);
   Check(0, 40000);
-  // What can be joined still can be listed.
+  // A range that can be joined can still be listed.
   EXPECT_TRUE(Add(1, 1, MemoryKind::kSharedFile));
   Check(0, 40000);
 }

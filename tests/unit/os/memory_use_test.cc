@@ -35,7 +35,7 @@ TEST(MemoryFigureTest, Values) {
   EXPECT_EQ(Figure("a 18014398509481983 kB"), "a=18446744073709550592");
 }
 
-TEST(MemoryFigureTest, LeavesTheRestOut) {
+TEST(MemoryFigureTest, RejectsOtherLines) {
   for (const char* const line : {"",
                                  " ",
                                  "anon",
@@ -69,7 +69,7 @@ TEST(AnonymousBytesTest, Values) {
   EXPECT_EQ(Anonymous("765 419 391 5 0 123 0\n"), 28u * 4096);
   EXPECT_EQ(Anonymous("765 419 391 5 0 123 0\n", 65536), 28u * 65536);
   EXPECT_EQ(Anonymous("1 2 0 "), 8192u);
-  // The system's counters lag behind each other.
+  // The kernel's counters are not updated together.
   EXPECT_EQ(Anonymous("765 391 419 5 0 123 0\n"), 0u);
   EXPECT_EQ(Anonymous("0 17592186044415 0 0", 1 << 20), UINT64_MAX - (1 << 20) + 1);
   for (const char* const bad :
@@ -93,7 +93,7 @@ TEST(ReadProcessAnonymousBytesTest, OfATree) {
   EXPECT_FALSE(ReadProcessAnonymousBytes(std::string(5000, '/')).has_value());
 }
 
-// What the process touches shows, and what it gives back.
+// Memory that the process touches shows, and memory that it releases.
 TEST(ReadProcessAnonymousBytesTest, OfThisProcess) {
   constexpr size_t kBytes = size_t{64} << 20;
   const std::optional<uint64_t> before = ReadProcessAnonymousBytes();
@@ -106,7 +106,7 @@ TEST(ReadProcessAnonymousBytesTest, OfThisProcess) {
   munmap(memory, kBytes);
   const std::optional<uint64_t> after = ReadProcessAnonymousBytes();
   ASSERT_TRUE(during.has_value() && after.has_value());
-  // Some pages per processor may be missing; a sixteenth is more than those.
+  // Some pages per CPU may be missing; a sixteenth is more than those.
   EXPECT_GT(*during, *before + kBytes / 16 * 15);
   EXPECT_LT(*after, *during - kBytes / 16 * 15);
 }
@@ -120,7 +120,7 @@ TEST(ReadCgroupAnonymousBytesTest, VersionTwo) {
   EXPECT_EQ(errno, 77);
   tree.Write("/g/memory.stat", "anon 123456\nfile 1\nanon_thp 2\ninactive_anon 3\n");
   EXPECT_EQ(ReadCgroupAnonymousBytes(CgroupVersion::kV2, group), 123456u);
-  // Wherever it stands, also last, without a newline, and behind any number of others.
+  // In any position: also last, without a newline, and after any number of others.
   std::string text;
   for (int i = 0; i < 1000; ++i) text += "figure_" + std::to_string(i) + " 1\n";
   tree.Write("/g/memory.stat", text + "anon 77");
@@ -136,7 +136,7 @@ TEST(ReadCgroupAnonymousBytesTest, VersionOne) {
   EXPECT_EQ(ReadCgroupAnonymousBytes(CgroupVersion::kV1, group), 5000u);
   tree.Write("/g/memory.stat", "total_rss 6000\nrss 1000\n");
   EXPECT_EQ(ReadCgroupAnonymousBytes(CgroupVersion::kV1, group), 6000u);
-  // Without those of the groups below.
+  // Without the figures of descendant groups.
   tree.Write("/g/memory.stat", "cache 1\nrss 1000\nrss_huge 2\n");
   EXPECT_EQ(ReadCgroupAnonymousBytes(CgroupVersion::kV1, group), 1000u);
   tree.Write("/g/memory.stat", "anon 1000\n");
@@ -166,7 +166,7 @@ TEST(ReadSystemMemoryTest, OfATree) {
   ASSERT_TRUE(memory.has_value());
   EXPECT_EQ(memory->total_bytes, uint64_t{24684084} << 10);
   EXPECT_EQ(memory->available_bytes, uint64_t{23206308} << 10);
-  // Half of it is no answer: older kernels do not estimate what is available.
+  // Half of it is no answer: older kernels do not estimate available memory.
   tree.Write("/proc/meminfo", "MemTotal:       24684084 kB\nMemFree:        21228420 kB\n");
   EXPECT_FALSE(ReadSystemMemory(tree.root()).has_value());
   tree.Write("/proc/meminfo", "MemAvailable:   24684084 kB\n");
@@ -196,8 +196,8 @@ TEST(MemoryUseTest, HasNoCancellationPointAndLeaksNoDescriptor) {
   EXPECT_EQ(NumDescriptors(), before);
 }
 
-// Any text is answered without reading behind it; the sanitizer build watches.
-TEST(MemoryUseParsersTest, SurviveNoise) {
+// Any text has an answer, without reads beyond its end; the sanitizer build checks that.
+TEST(MemoryUseParsersTest, SurviveRandomText) {
   SeededRandom random(1947);
   static constexpr char kAlphabet[] = "0123456789 :kBanon\n\xff";
   for (int i = 0; i < 50'000; ++i) {

@@ -23,7 +23,7 @@
 namespace tcmalloc {
 namespace {
 
-// "some 200000 2000000" and the zero behind it.
+// "some 200000 2000000" and a final zero.
 constexpr char kTriggerBase64[] = "c29tZSAyMDAwMDAgMjAwMDAwMAA=";
 const std::string kTriggerBytes("some 200000 2000000\0", 20);
 
@@ -56,7 +56,7 @@ class PressureWatchTest : public testing::Test {
     }
     return watched;
   }
-  // The error of what must not open.
+  // The error of a watch that must fail.
   int ErrorOf(const std::string& path, const char* write = kTriggerBase64) {
     const PressureWatch watched = Open(path, write);
     EXPECT_EQ(watched.fd, -1);
@@ -93,14 +93,14 @@ TEST_F(PressureWatchTest, ARegularFileIsAPsiFile) {
   EXPECT_EQ(tree_.Read("/memory.pressure"), std::string("\xff\xfe\0", 3));
 }
 
-// Which would be reported for ever.
+// Poll would report it forever.
 TEST_F(PressureWatchTest, APsiFileWithoutATrigger) {
   tree_.Write("/memory.pressure", "");
   EXPECT_EQ(ErrorOf("/memory.pressure", nullptr), ENODATA);
   EXPECT_EQ(ErrorOf("/memory.pressure", ""), ENODATA);
 }
 
-TEST_F(PressureWatchTest, TheRootIsInFront) {
+TEST_F(PressureWatchTest, UsesTheRoot) {
   tree_.Write("/run/memory.pressure", "");
   const PressureWatch watched =
       OpenPressureWatch("/run/memory.pressure", kTriggerBase64, tree_.root());
@@ -115,7 +115,7 @@ TEST_F(PressureWatchTest, AFifo) {
   const PressureWatch watched = Open("/fifo", nullptr);
   ASSERT_EQ(watched.kind, PressureWatchKind::kStream);
   EXPECT_EQ(Polled(watched.fd, POLLIN), 0);
-  // More than is read at once.
+  // More than one read returns.
   const int writer = open(tree_.Path("/fifo").c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
   ASSERT_GE(writer, 0);
   const std::string text(3000, 'x');
@@ -125,7 +125,7 @@ TEST_F(PressureWatchTest, AFifo) {
     EXPECT_TRUE(DiscardInput(watched.fd));
     EXPECT_EQ(Polled(watched.fd, POLLIN), 0);
   }
-  // Its end is not the end: another writer may come.
+  // The last writer's end is not the end: another writer may come.
   close(writer);
   EXPECT_EQ(Polled(watched.fd, POLLIN), 0);
   EXPECT_TRUE(DiscardInput(watched.fd));
@@ -183,7 +183,7 @@ TEST_F(PressureWatchTest, ASocket) {
   EXPECT_EQ(Polled(watched.fd, POLLIN), POLLIN);
   EXPECT_TRUE(DiscardInput(watched.fd));
   EXPECT_EQ(Polled(watched.fd, POLLIN), 0);
-  // The end is.
+  // The end is one.
   close(peer);
   EXPECT_NE(Polled(watched.fd, POLLIN) & POLLIN, 0);
   EXPECT_FALSE(DiscardInput(watched.fd));
@@ -204,14 +204,14 @@ TEST_F(PressureWatchTest, ASocketAndNothingToWrite) {
 
 TEST_F(PressureWatchTest, SocketsThatCannotBeUsed) {
   {
-    // Others wait, and nobody is let in: an error rather than a wait.
+    // The queue of the socket is full: an error, not a wait.
     Listener listener(tree_.Path("/socket"), 0);
     const PressureWatch first = Open("/socket");
     EXPECT_EQ(first.kind, PressureWatchKind::kStream);
     EXPECT_EQ(ErrorOf("/socket"), EAGAIN);
     close(first.fd);
   }
-  // Nobody listens any more.
+  // No one listens any more.
   EXPECT_EQ(ErrorOf("/socket"), ECONNREFUSED);
   const std::string folder = "/" + std::string(120, 'd');
   std::filesystem::create_directory(tree_.root() + folder);
@@ -219,7 +219,8 @@ TEST_F(PressureWatchTest, SocketsThatCannotBeUsed) {
   EXPECT_EQ(ErrorOf(folder + "/socket"), ENAMETOOLONG);
 }
 
-// The other end may be closed before the write: that is no signal, which would end the process.
+// The other end may close before the write: that must not raise a signal, which would end the
+// process.
 TEST_F(PressureWatchTest, NeverRaisesASignal) {
   struct sigaction action = {}, before;
   static volatile sig_atomic_t signals;
@@ -244,7 +245,7 @@ TEST_F(PressureWatchTest, NeverRaisesASignal) {
   printf("refused %d times\n", refused);
 }
 
-TEST_F(PressureWatchTest, SaysWhatIsWrong) {
+TEST_F(PressureWatchTest, ReturnsErrors) {
   EXPECT_EQ(OpenRaw("memory.pressure").error, EINVAL);
   EXPECT_EQ(OpenRaw("./memory.pressure").error, EINVAL);
   EXPECT_EQ(ErrorOf("/none"), ENOENT);
@@ -313,8 +314,8 @@ TEST_F(PressureWatchTest, IsNoCancellationPoint) {
   listener.Close();
 }
 
-// The kernel's own file as a service manager would name it.
-TEST_F(PressureWatchTest, OfTheKernels) {
+// The kernel's own file, as systemd would name it.
+TEST_F(PressureWatchTest, OfTheKernel) {
   const PressureWatch watched = OpenRaw("/proc/pressure/memory");
   switch (watched.error) {
     case ENOENT:
@@ -327,18 +328,18 @@ TEST_F(PressureWatchTest, OfTheKernels) {
   ASSERT_EQ(watched.kind, PressureWatchKind::kPsiFile) << watched.error;
   EXPECT_EQ(Polled(watched.fd, POLLPRI) & ~POLLPRI, 0);
   close(watched.fd);
-  // "none": the kernel does not take it.
+  // "none": the kernel rejects it.
   EXPECT_EQ(OpenRaw("/proc/pressure/memory", "bm9uZQ==").error, EINVAL);
 }
 
-TEST(DiscardInputTest, OfWhatIsNoInput) {
+TEST(DiscardInputTest, FailsWithoutInput) {
   errno = 77;
   EXPECT_FALSE(DiscardInput(-1));
   EXPECT_EQ(errno, 77);
 }
 
-// A writer who never ends does not hold the reader up for ever.
-TEST(DiscardInputTest, EndsBeforeTheInput) {
+// A writer that never ends does not block the reader forever.
+TEST(DiscardInputTest, ReadsOnlyAPart) {
   const int zeros = open("/dev/zero", O_RDONLY | O_CLOEXEC);
   ASSERT_GE(zeros, 0);
   EXPECT_TRUE(DiscardInput(zeros));

@@ -41,7 +41,7 @@ TEST(PsiTriggerTest, Values) {
   EXPECT_EQ(ParseTrigger("full:0001s/0002s"), (PsiTrigger{true, 1'000'000, 2'000'000}));
 }
 
-TEST(PsiTriggerTest, LeavesTheRestOut) {
+TEST(PsiTriggerTest, RejectsOtherText) {
   for (const char* const text :
        {"", ":", "some", "some:", "some:/", "some:200ms", "some:200ms/", "some:/2s", "some:200/2s",
         "some:200ms/2", "some:ms/s", "some:0ms/2s", "some:3s/2s", "some:1us/0s", "none:200ms/2s",
@@ -49,7 +49,7 @@ TEST(PsiTriggerTest, LeavesTheRestOut) {
         "some:-1ms/2s", "some:0.2s/2s", "some:200ms/2s/", "some:200ms/2s:", "some:200ms/11s",
         "some:10001ms/10s", "some:1us/10000001us", "some:200ms/2m", "some:200ms/2sec",
         "some:200msec/2s", "somefull:200ms/2s", "some,full:200ms/2s",
-        // Less than it seems, if bits were lost.
+        // Overflow would make this a smaller number.
         "some:4294967297us/2s", "some:1us/4294967297s", "some:18446744073709551617us/2s",
         "some:4295s/10s", "some:1ms/18446744073710s"}) {
     EXPECT_EQ(ParseTrigger(text), std::nullopt) << text;
@@ -59,14 +59,14 @@ TEST(PsiTriggerTest, LeavesTheRestOut) {
   EXPECT_EQ(kept, kTrigger);
 }
 
-TEST(PsiTriggerTest, IsWrittenAsTheKernelReadsIt) {
+TEST(PsiTriggerTest, WritesTheKernelsFormat) {
   EXPECT_EQ(Written(kTrigger), "some 200000 2000000");
   EXPECT_EQ(Written({.full = true, .stall_us = 1, .window_us = 500'000}), "full 1 500000");
-  // The kernel takes 32 bytes.
+  // The kernel reads 32 bytes.
   EXPECT_LT(Written({.full = true, .stall_us = UINT32_MAX, .window_us = UINT32_MAX}).size(), 32u);
 }
 
-// The text and the zero behind it, which stands where the kernel puts one.
+// The text, and a final zero where the kernel puts one.
 TEST(OpenPsiTriggerTest, WritesTheTrigger) {
   const FakeTree tree;
   tree.Write("/proc/pressure/memory", "");
@@ -92,7 +92,7 @@ TEST(OpenPsiTriggerTest, OfAGroup) {
   EXPECT_EQ(tree.Read("/a/memory.pressure"), std::string("full 1 2\0", 9));
 }
 
-TEST(OpenPsiTriggerTest, SaysWhatIsWrong) {
+TEST(OpenPsiTriggerTest, ReturnsErrors) {
   const FakeTree tree;
   const int before = NumDescriptors();
   errno = 77;
@@ -100,11 +100,11 @@ TEST(OpenPsiTriggerTest, SaysWhatIsWrong) {
   EXPECT_EQ(errno, 77);
   EXPECT_FALSE(std::filesystem::exists(tree.Path("/proc/pressure/memory")));
   EXPECT_EQ(OpenPsiTrigger(tree.root(), kSystemPsiFile, kTrigger), -ENOENT);
-  // A file that takes no trigger.
+  // A file that accepts no trigger.
   tree.WriteFull("/proc/pressure/memory");
   EXPECT_EQ(OpenPsiTrigger(tree.root(), kSystemPsiFile, kTrigger), -ENOSPC);
   EXPECT_EQ(OpenPsiTrigger("", "/", kTrigger), -EISDIR);
-  // Never the name of something else, cut to what fits.
+  // A path that is too long is never cut off to that of another file.
   EXPECT_EQ(OpenPsiTrigger(std::string(4095, '/'), "proc/pressure/memory", kTrigger),
             -ENAMETOOLONG);
   EXPECT_EQ(NumDescriptors(), before);
@@ -132,8 +132,8 @@ TEST(OpenPsiTriggerTest, IsNoCancellationPoint) {
   close(fd);
 }
 
-// The kernel's own file: it takes the trigger, and poll waits. Two on one file do no harm.
-TEST(OpenPsiTriggerTest, OfTheKernels) {
+// The kernel's own file: it accepts the trigger, and poll waits. Two descriptors may have one each.
+TEST(OpenPsiTriggerTest, OfTheKernel) {
   const int fd = OpenPsiTrigger("", kSystemPsiFile, kTrigger);
   if (fd == -ENOENT || fd == -EACCES || fd == -EPERM || fd == -EOPNOTSUPP || fd == -EROFS) {
     GTEST_SKIP() << "the system has no PSI, or none for this user: error " << -fd;
@@ -145,17 +145,17 @@ TEST(OpenPsiTriggerTest, OfTheKernels) {
   pollfd polled = {.fd = fd, .events = POLLPRI, .revents = 0};
   ASSERT_GE(poll(&polled, 1, 0), 0);
   EXPECT_EQ(polled.revents & ~POLLPRI, 0);
-  // One for each descriptor.
+  // One trigger for each descriptor.
   EXPECT_EQ(write(fd, "some 100000 2000000", 20), -1);
   EXPECT_EQ(errno, EBUSY);
   close(fd);
   close(other);
-  // A window that the kernel does not take.
+  // A window that the kernel rejects.
   EXPECT_EQ(OpenPsiTrigger("", kSystemPsiFile, {.stall_us = 1, .window_us = kMaxPsiWindowUs + 1}),
             -EINVAL);
 }
 
-// What a process without privileges may ask for.
+// Windows allowed to unprivileged processes.
 TEST(OpenPsiTriggerTest, WithoutPrivileges) {
   const int result = InChild([] {
     if (geteuid() == 0 && setresuid(65534, 65534, 65534) != 0) return 1;
@@ -173,12 +173,12 @@ TEST(OpenPsiTriggerTest, WithoutPrivileges) {
   EXPECT_EQ(result, 0);
 }
 
-TEST(PsiTriggerTest, SurvivesNoise) {
+TEST(PsiTriggerTest, SurvivesRandomText) {
   SeededRandom random(1920);
   static constexpr char kAlphabet[] = "someful:/ 0123456789";
   int taken = 0;
   for (int i = 0; i < 100'000; ++i) {
-    // Often with a part that is right.
+    // Often with a valid part.
     std::string made = random.OneIn(2) ? "some:" : "";
     for (size_t n = random.Below(8); n > 0; --n) made += kAlphabet[random.Below(20)];
     if (random.OneIn(2)) made += random.OneIn(2) ? "ms/2s" : "us/1000ms";

@@ -26,7 +26,7 @@ uintptr_t Break() { return reinterpret_cast<uintptr_t>(sbrk(0)); }
 TEST(SbrkMemoryTest, IsZeroFilledWritableAndAligned) {
   SbrkMemory memory;
   for (size_t alignment = 1; alignment <= kMiB; alignment *= 8) {
-    // The program leaves the break anywhere.
+    // The program leaves the break at any address.
     ASSERT_NE(sbrk(100), reinterpret_cast<void*>(-1));
     errno = 1234;
     void* const p = memory.Map(3 * kHardwarePage, alignment, kHardwarePage);
@@ -52,7 +52,7 @@ TEST(SbrkMemoryTest, TheProgramMayMoveTheBreakBetweenPieces) {
     char* const programs = static_cast<char*>(sbrk(static_cast<intptr_t>(bytes)));
     ASSERT_NE(programs, reinterpret_cast<char*>(-1));
     if (random.OneIn(3)) {
-      // It may also take back what it added last.
+      // It may also undo its last extension.
       memset(programs, 0x55, bytes);
       ASSERT_NE(sbrk(-static_cast<intptr_t>(bytes)), reinterpret_cast<void*>(-1));
     } else {
@@ -67,8 +67,8 @@ TEST(SbrkMemoryTest, TheProgramMayMoveTheBreakBetweenPieces) {
   }
 }
 
-// What a shrunken break left in a page of the program's is not ours to hand out as zeroes.
-TEST(SbrkMemoryTest, StartsBehindThePageThatTheBreakIsIn) {
+// A shrunken break leaves data in the program's last page, which must not be handed out as zeroes.
+TEST(SbrkMemoryTest, StartsAfterThePageWithTheBreak) {
   SbrkMemory memory;
   const size_t to_page_end = -Break() & (kHardwarePage - 1);
   char* const programs =
@@ -116,7 +116,7 @@ TEST(SbrkMemoryTest, KnowsWhatItMayHold) {
   EXPECT_FALSE(memory.MayHold(&local, 1));
 }
 
-TEST(SbrkMemoryTest, RefusesWhatTheSystemRefuses) {
+TEST(SbrkMemoryTest, FailsWhereSbrkFails) {
   EXPECT_EQ(
       InChild([] {
         SbrkMemory memory;

@@ -21,7 +21,7 @@ TEST(SignalsTest, Names) {
   EXPECT_EQ(SignalNumber("15"), SIGTERM);
   EXPECT_EQ(SignalNumber("34"), 34);
   EXPECT_EQ(SignalNumber("64"), 64);
-  // What cannot be handled, or is the C library's, or must end the process.
+  // Signals that cannot be handled, that the C library reserves, or that must end the process.
   for (const char* name :
        {"", "KILL", "9", "SEGV", "11", "ABRT", "STOP", "19", "0", "32", "33", "65", "usr1", "SIG",
         "SIGSIGUSR1", "10x", "99999999999999999999", "-1"}) {
@@ -29,7 +29,7 @@ TEST(SignalsTest, Names) {
   }
 }
 
-TEST(SignalsDeathTest, OnlyWhereNobodyHandlesIt) {
+TEST(SignalsDeathTest, HandlesOnlySignalsWithoutAHandler) {
   EXPECT_EXIT(
       {
         if (!HandleSignal(SIGUSR1, &Nothing) || !SignalIsHandledBy(SIGUSR1, &Nothing)) _exit(1);

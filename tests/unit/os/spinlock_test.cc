@@ -40,9 +40,9 @@ TEST(SpinLockTest, TryLockTakesAFreeLockAndNoOther) {
   lock.Unlock();
 }
 
-// Many more threads than cores, some of them giving up the processor with the lock held, so that
-// others spin, sleep and must be woken. A lost wake-up hangs the test; a lost exclusion loses
-// additions, and ThreadSanitizer sees the race.
+// Many more threads than CPUs, some of which yield the CPU with the lock held, so that others spin,
+// sleep and need a wake-up. A lost wake-up hangs the test. Lost exclusion loses additions, and
+// ThreadSanitizer reports the race.
 TEST(SpinLockTest, ExcludesWithManyMoreThreadsThanCores) {
   constexpr int kThreads = 32;
   constexpr int kRounds = 3000;
@@ -117,7 +117,7 @@ TEST(SpinLockDeathTest, DebugBuildsAbortOnAnInversionOfRanks) {
     const SpinLockHolder holder(metadata);
     EXPECT_DEATH(page_heap.Lock(), "check failed: .*held_ranks");
   }
-  // Lower in between does not hide the higher one.
+  // A lower rank taken in between does not hide the higher one.
   {
     const SpinLockHolder outer(registry);
     const SpinLockHolder inner(metadata);
@@ -160,7 +160,7 @@ class Contender {
     tcmalloc::WaitUntilAsleep(id_);
   }
 
-  // Sends a signal to the thread, which sleeps, and returns when it has gone to sleep again.
+  // Sends a signal to the sleeping thread, and returns when it sleeps again.
   void Interrupt(int signal) { InterruptSleep(id_, thread_.native_handle(), signal); }
 
  private:
@@ -168,7 +168,7 @@ class Contender {
   std::thread thread_;
 };
 
-TEST(SpinLockTest, UnlockWakesWhoSleeps) {
+TEST(SpinLockTest, UnlockWakesASleeper) {
   SpinLock lock(LockRank::kCentral);
   int value = 0;
   lock.Lock();
@@ -179,7 +179,7 @@ TEST(SpinLockTest, UnlockWakesWhoSleeps) {
 }
 
 // A signal ends the system call in which the thread waits, which sets errno.
-TEST(SpinLockTest, ASignalNeitherLetsTheThreadInNorChangesErrno) {
+TEST(SpinLockTest, ASignalDoesNotAcquireTheLockOrChangeErrno) {
   struct sigaction action = {};
   struct sigaction old_action;
   action.sa_handler = [](int) {};
@@ -196,7 +196,7 @@ TEST(SpinLockTest, ASignalNeitherLetsTheThreadInNorChangesErrno) {
     contender.Interrupt(SIGUSR1);
     contender.Interrupt(SIGUSR1);
     value = 1;
-    // Wakes with a system call; it cannot fail, but must not touch errno either.
+    // Wakes with a system call, which cannot fail, and must not change errno either.
     errno = 5678;
     lock.Unlock();
     EXPECT_EQ(errno, 5678);
@@ -204,7 +204,7 @@ TEST(SpinLockTest, ASignalNeitherLetsTheThreadInNorChangesErrno) {
   sigaction(SIGUSR1, &old_action, nullptr);
 }
 
-// Several sleep: each Unlock wakes one, and the one who was woken must wake the next.
+// Several threads sleep: each Unlock wakes one, and that one must wake the next.
 TEST(SpinLockTest, EverySleeperIsWoken) {
   SpinLock lock(LockRank::kCentral);
   int value = 0;
@@ -226,7 +226,7 @@ TEST(SpinLockForkTest, TheForkingThreadPassesThroughAndOthersWait) {
   int value = 0;
   registry.HoldForFork();
   SpinLock::BeginForkHold();
-  // Two of one rank: what debug builds refuse to everyone else.
+  // Two locks of one rank, which debug builds refuse to any other thread.
   lock.HoldForFork();
   second.HoldForFork();
   value = 1;
@@ -243,7 +243,7 @@ TEST(SpinLockForkTest, TheForkingThreadPassesThroughAndOthersWait) {
     std::thread([&lock] { EXPECT_FALSE(lock.TryLock()); }).join();
     Contender contender(lock, [&value] { EXPECT_EQ(value, 2) << "did not wait"; });
     contender.WaitUntilAsleep();
-    // Passing through with someone waiting lets no one in.
+    // Passing through a lock does not let its waiters in.
     lock.Lock();
     lock.Unlock();
     std::thread([&lock] { EXPECT_FALSE(lock.TryLock()); }).join();
@@ -260,7 +260,7 @@ TEST(SpinLockForkTest, TheForkingThreadPassesThroughAndOthersWait) {
 }
 
 // A thread that waits already when the mark is set.
-TEST(SpinLockForkTest, WhoWaitedBeforeTheHoldWaitsOn) {
+TEST(SpinLockForkTest, EarlierWaitersKeepWaiting) {
   SpinLock lock(LockRank::kCentral);
   int value = 0;
   lock.HoldForFork();
@@ -321,8 +321,8 @@ TEST(SpinLockForkTest, TheChildStartsWithFreeLocks) {
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
 }
 
-// What a signal handler that forks does when it has interrupted a section.
-TEST(SpinLockForkTest, ALockOfAnInterruptedSectionStaysItsOwn) {
+// A signal handler forks after it interrupted a critical section.
+TEST(SpinLockForkTest, ALockOfAnInterruptedSectionStaysHeld) {
   SpinLock registry(LockRank::kRegistry);
   SpinLock lock(LockRank::kCentral);
   lock.Lock();
@@ -330,7 +330,7 @@ TEST(SpinLockForkTest, ALockOfAnInterruptedSectionStaysItsOwn) {
   EXPECT_TRUE(lock.InterruptedByThisThread());
   EXPECT_FALSE(registry.HeldByThisThread());
   std::thread([&lock] { EXPECT_FALSE(lock.HeldByThisThread()); }).join();
-  // An outer lock than the one that is held: no inversion of ranks.
+  // An outer lock, of lower rank than the one that is held: no inversion of ranks.
   ASSERT_TRUE(registry.LockForFork(false));
   SpinLock::BeginForkHold(false);
   registry.MarkHeldForFork();
@@ -349,8 +349,8 @@ TEST(SpinLockForkTest, ALockOfAnInterruptedSectionStaysItsOwn) {
   EXPECT_FALSE(lock.HeldByThisThread());
 }
 
-// The other thread may wait for the section that was interrupted.
-TEST(SpinLockForkTest, WhoHasInterruptedItselfDoesNotWaitWithoutEnd) {
+// The other thread may wait for the interrupted section.
+TEST(SpinLockForkTest, AThreadThatInterruptedItselfDoesNotWaitForever) {
   SpinLock lock(LockRank::kCentral);
   std::atomic<int> step{0};
   std::thread other([&] {
@@ -367,7 +367,7 @@ TEST(SpinLockForkTest, WhoHasInterruptedItselfDoesNotWaitWithoutEnd) {
   EXPECT_EQ(errno, 77);
   EXPECT_FALSE(lock.HeldByThisThread());
   SpinLock::EndForkHold();
-  // Nobody else's is released.
+  // Other threads' locks are not released.
   lock.ReleaseAfterForkInParent();
   EXPECT_FALSE(lock.TryLock());
   step = 2;
@@ -376,8 +376,8 @@ TEST(SpinLockForkTest, WhoHasInterruptedItselfDoesNotWaitWithoutEnd) {
   lock.Unlock();
 }
 
-// A handler that forks in the middle of another fork's hold.
-TEST(SpinLockForkTest, ANestedHoldReleasesWhatItHasTaken) {
+// A handler that forks during another fork's hold.
+TEST(SpinLockForkTest, ANestedHoldReleasesOnlyItsLocks) {
   SpinLock registry(LockRank::kRegistry);
   SpinLock first(LockRank::kCentral);
   SpinLock second(LockRank::kCentral);
@@ -407,8 +407,8 @@ TEST(SpinLockForkTest, ANestedHoldReleasesWhatItHasTaken) {
   }
 }
 
-// As many threads as there are have numbers of their own.
-TEST(SpinLockForkTest, OwnersAreToldApart) {
+// Threads that exist at the same time have different numbers.
+TEST(SpinLockForkTest, OwnersAreDistinguished) {
   SpinLock lock(LockRank::kCentral);
   std::vector<std::thread> threads;
   std::atomic<int> owners{0};

@@ -14,7 +14,7 @@ struct Request {
   size_t (*take)(Request*);
   void* context = nullptr;
   size_t variable_bytes = 100;
-  // Where the functions return to, the outermost's first.
+  // The return addresses of the functions, the outermost's first.
   uintptr_t returns[8] = {};
   size_t num_returns = 0;
 };

@@ -28,7 +28,7 @@ namespace {
 
 using Method = StackTraceMethod;
 
-// The call frame information of other objects than this program's is found by the C library.
+// Whether the C library finds the call frame information of objects other than this program.
 #if defined(__GLIBC__) && (defined(__x86_64__) || defined(__i386__))
 constexpr bool kFollowsCallFrames = true;
 #else
@@ -50,7 +50,7 @@ __attribute__((noinline)) size_t TakeTrace(Request*) {
   return depth;
 }
 
-// What a chain noted, the innermost first.
+// The addresses that a chain recorded, the innermost first.
 std::vector<uintptr_t> Noted(const Request& request) {
   std::vector<uintptr_t> noted(request.returns, request.returns + request.num_returns);
   std::reverse(noted.begin(), noted.end());
@@ -80,8 +80,8 @@ TEST_F(StackTraceTest, KnownChains) {
   }
   for (const Case& chosen : cases) {
     SetStackTraceMethod(chosen.method);
-    for (int i = 0; i < 3; ++i) {  // found, and then in the cache
-      // With frame pointers the innermost function may be left out: it may have none itself.
+    for (int i = 0; i < 3; ++i) {  // first uncached, then from the cache
+      // With frame pointers the innermost function may be missing: it may have none itself.
       Request request{.take = &TakeTrace};
       const size_t depth = chosen.outer(&request);
       ASSERT_EQ(request.num_returns, 5u);
@@ -93,7 +93,7 @@ TEST_F(StackTraceTest, KnownChains) {
   }
 }
 
-TEST_F(StackTraceTest, NoneIsNone) {
+TEST_F(StackTraceTest, NoneYieldsEmptyTraces) {
   SetStackTraceMethod(Method::kNone);
   EXPECT_EQ(GetStackTrace(frames, 10, 0), 0u);
   EXPECT_EQ(GetStackFrames(frames, sizes, 10, 0, nullptr), 0u);
@@ -116,7 +116,7 @@ TEST_F(StackTraceTest, LimitAndSkip) {
         const size_t expected = std::min(max, depth - std::min(depth, skip));
         EXPECT_EQ(taken, expected) << skip << " " << max;
         EXPECT_EQ(frames[expected], 77u) << "nothing is written behind";
-        // Frame 0 is here, another call.
+        // Frame 0 is this function, in another call.
         for (size_t i = skip == 0 ? 1 : 0; i < std::min(taken, expected); ++i)
           EXPECT_EQ(frames[i], whole[skip + i]);
       }
@@ -166,7 +166,7 @@ TEST_F(StackTraceTest, SizesOfFrames) {
   EXPECT_LT(sizes[2], 500);
   EXPECT_GT(sizes[3], 29000);
   EXPECT_LT(sizes[3], 40000);
-  // The last that there is room for has a size, too.
+  // The last frame that fits has a size, too.
   const size_t few = [] { return GetStackFrames(frames, sizes, 1, 2, nullptr); }();
   EXPECT_EQ(few, 1u);
   EXPECT_GT(sizes[0], 0);
@@ -180,13 +180,13 @@ __attribute__((noinline)) size_t TakeCallers(Request*) {
 
 __attribute__((noinline)) size_t TakeCallersWithoutCache(Request*) {
   const size_t depth = GetCallerStackTrace(frames, kMaxStackDepth, 0, AllocatorFrames::kLeading, 2,
-                                           RuleCache::kLeftAlone);
+                                           RuleCache::kUnused);
   __asm__ volatile("" ::: "memory");
   return depth;
 }
 
-// What is found out once is found out by all threads that come before it is known.
-TEST_F(StackTraceTest, ManyThreadsAreTheFirst) {
+// Threads that start before the object is known all get the same result.
+TEST_F(StackTraceTest, FirstTracesOfManyThreads) {
   constexpr int kThreads = 8;
   std::barrier begin(kThreads);
   std::vector<std::jthread> threads;
@@ -198,7 +198,7 @@ TEST_F(StackTraceTest, ManyThreadsAreTheFirst) {
   }
 }
 
-// In a program that the library is part of, its own frames are what the caller says.
+// In a program that contains the library, the caller says how many frames are the allocator's.
 TEST_F(StackTraceTest, CallersOfTheAllocator) {
   if (!kFollowsCallFrames) GTEST_SKIP() << "SKIP: no call frame information here";
   EXPECT_TRUE(OwnObjectIsProgram());
@@ -246,7 +246,7 @@ TEST_F(StackTraceTest, SignalHandlers) {
     taken_in_handler = 0;
     without_frame_pointers::Outer(&request);
     ExpectHolds(Taken(taken_in_handler), Noted(request));
-    // That of the context is the end of the handler's, and nothing was left out of it.
+    // The trace from the context is the end of the handler's, and nothing is missing.
     const std::vector<uintptr_t> of_context(context_frames, context_frames + taken_of_context);
     ExpectHolds(of_context, Noted(request));
     ASSERT_GT(taken_in_handler, taken_of_context);
@@ -257,8 +257,7 @@ TEST_F(StackTraceTest, SignalHandlers) {
 }
 
 #if defined(__x86_64__)
-// Every instruction of a function and of what it calls, stubs of the linker's among it, interrupted
-// once.
+// Interrupts every instruction of a function and its callees, linker stubs included, once.
 constexpr long long kTrapFlag = 0x100;
 volatile bool stepping;
 uintptr_t step_returns_to;
@@ -317,7 +316,7 @@ TEST_F(StackTraceTest, InterruptedAnywhere) {
   signal(SIGTRAP, SIG_DFL);
 }
 
-// Stacks that are not as they should be: registers and chains that lead anywhere.
+// Corrupt stacks: registers and chains that lead anywhere.
 ucontext_t ContextOf(uintptr_t pc, uintptr_t sp, uintptr_t fp) {
   ucontext_t context = {};
   context.uc_mcontext.gregs[REG_RIP] = static_cast<greg_t>(pc);
@@ -330,7 +329,7 @@ ucontext_t ContextOf(uintptr_t pc, uintptr_t sp, uintptr_t fp) {
 TEST_F(StackTraceTest, BadStacks) {
   constexpr uint64_t kSeed = 4711;
   SeededRandom random(kSeed);
-  // Pages that cannot be read around one that can.
+  // Unreadable pages around a readable one.
   char* const area = static_cast<char*>(
       mmap(nullptr, 3 * kHardwarePage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   ASSERT_EQ(mprotect(area + kHardwarePage, kHardwarePage, PROT_READ | PROT_WRITE), 0);
@@ -373,7 +372,7 @@ TEST_F(StackTraceTest, BadStacks) {
       ASSERT_GE(depth, 1u);
     }
   }
-  // A frame that is its own caller's, and one whose caller's lies below.
+  // A frame that is its own caller's, and one whose caller's frame is below it.
   SetStackTraceMethod(Method::kFramePointers);
   for (const uintptr_t caller : {page + 64, page + 32}) {
     const uintptr_t frame[] = {caller, code[0]};
@@ -395,7 +394,7 @@ size_t stack_used;
 
 __attribute__((noinline)) void MeasureStack(char* stack) {
   char* const here = static_cast<char*>(__builtin_frame_address(0));
-  // Below what the frames of the functions that are called here may have taken before.
+  // Below all memory that frames of the called functions may have used before.
   memset(stack, kPaint, static_cast<size_t>(here - stack) - 512);
   const size_t depth = GetStackTrace(frames, kMaxStackDepth, 0);
   EXPECT_GT(depth, 3u);
@@ -414,7 +413,7 @@ TEST_F(StackTraceTest, NeedsLittleStack) {
   GTEST_SKIP() << "SKIP: what is not optimized, or watched, takes more";
 #endif
   SetStackTraceMethod(Method::kAuto);
-  GetStackTrace(frames, kMaxStackDepth, 0);  // binds what is called
+  GetStackTrace(frames, kMaxStackDepth, 0);  // binds the functions that it calls
   void* const stack =
       mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   pthread_attr_t attributes;
@@ -430,7 +429,7 @@ TEST_F(StackTraceTest, NeedsLittleStack) {
   munmap(stack, kStackBytes);
 }
 
-// Many threads look the same addresses up and enter others into the cache.
+// Many threads look up the same addresses and add others to the cache.
 TEST_F(StackTraceTest, ManyThreads) {
   if (!kFollowsCallFrames) GTEST_SKIP() << "SKIP: no call frame information here";
   std::vector<std::thread> threads;
@@ -473,7 +472,7 @@ TEST_F(StackTraceTest, ForkedChild) {
   with_frame_pointers::Outer(&request);
 }
 
-// Through frames of the C++ library's while an exception is on its way.
+// Through frames of the C++ library while an exception is being thrown.
 struct TakesInDestructor {
   explicit TakesInDestructor(size_t* d) : depth(d) {}
   ~TakesInDestructor() { *depth = GetStackTrace(frames, kMaxStackDepth, 0); }
@@ -493,8 +492,8 @@ TEST_F(StackTraceTest, WhileAnExceptionIsThrown) {
 }
 
 #if defined(__x86_64__)
-// A coroutine's first function: it has call frame information, as if it had been called, and lies
-// at the very end of its stack.
+// A coroutine's first function: it has call frame information as if it had been called, and is at
+// the very end of its stack.
 asm(R"(
   .text
   .type coroutine_entry, @function
@@ -518,9 +517,9 @@ void CoroutineBody() {
   setcontext(&before_coroutine);
 }
 
-// Behind the stack there is no memory: what its last frame says of its caller must not be read
-// unasked.
-TEST(CoroutineStackTraceTest, AStackThatEndsWithItsMemory) {
+// There is no memory after the stack: the location of the last frame's caller must be checked
+// before it is read.
+TEST(CoroutineStackTraceTest, TraceEndsAtTheEndOfTheStacksMemory) {
   constexpr size_t kBytes = 64 << 10;
   char* const memory = static_cast<char*>(
       mmap(nullptr, 2 * kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));

@@ -20,14 +20,14 @@ TEST(StopPhaseTest, AwaitIsAPhaseOfItsOwn) {
   EXPECT_EQ(phase.Get(), StopPhase::kStopping);
   EXPECT_TRUE(phase.Await(0, [] {}));
   EXPECT_EQ(phase.awaited(), 7) << "0 is no thread";
-  // The caller gives up while the task waits.
+  // The caller's patience ends while the task waits.
   EXPECT_FALSE(phase.Await(
       8, [&] { EXPECT_TRUE(phase.Change(StopPhase::kAwaiting, StopPhase::kAbandoned)); }));
   EXPECT_EQ(phase.Get(), StopPhase::kAbandoned);
   EXPECT_FALSE(phase.Change(StopPhase::kStopping, StopPhase::kFailed));
 }
 
-TEST(StopPhaseTest, WaitReturnsWhenThePhaseIsAnotherOne) {
+TEST(StopPhaseTest, WaitReturnsInAnotherPhase) {
   StopPhase phase;
   phase.WaitWhile(StopPhase::kStopping);
   phase.WaitWhile(StopPhase::kStopping, 999'999'999);
@@ -48,7 +48,7 @@ TEST(StopPhaseTest, ResultOfTask) {
   };
   const Case cases[] = {
       {done, {StopPhase::kStopped, 0, 9}, StopOutcome::kDone, 0, 0},
-      // The task said why it failed.
+      // The task gave the reason for its failure.
       {{StopOutcome::kTraced, EPERM, 0, 0},
        {StopPhase::kFailed, 0, 9},
        StopOutcome::kTraced,
@@ -57,7 +57,7 @@ TEST(StopPhaseTest, ResultOfTask) {
       {late, {StopPhase::kFailed, 0, 9}, StopOutcome::kNotInTime, ETIMEDOUT, 9},
       // The caller killed it.
       {none, {StopPhase::kAbandoned, SIGKILL, 9}, StopOutcome::kNotInTime, ETIMEDOUT, 9},
-      // A sandbox killed it before the function ran; after that it is the function's fault.
+      // A sandbox killed it before the function ran; later the function is to blame.
       {none, {StopPhase::kStopping, SIGSYS, 9}, StopOutcome::kForbidden, ENOSYS, 0},
       {none, {StopPhase::kStopped, SIGSYS, 9}, StopOutcome::kTaskDied, SIGSYS, 0},
       {none, {StopPhase::kStopped, SIGSEGV, 9}, StopOutcome::kTaskDied, SIGSEGV, 0},

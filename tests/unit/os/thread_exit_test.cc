@@ -23,7 +23,7 @@
 namespace tcmalloc {
 namespace {
 
-// One hook for the process, as Init asks.
+// One hook for the process, as Init requires.
 std::atomic<int> exits{0};
 std::atomic<bool> hook_saw_destroyed_object{false};
 
@@ -58,7 +58,7 @@ TEST(ThreadExitTest, CallsOncePerArmedThreadWithItsValue) {
   }
 }
 
-TEST(ThreadExitTest, LeavesThreadsAloneThatDidNotAsk) {
+TEST(ThreadExitTest, IgnoresThreadsThatAreNotArmed) {
   ASSERT_NO_FATAL_FAILURE(InitOnce());
   const int before = exits;
   std::thread([] {}).join();
@@ -95,7 +95,7 @@ TEST(ThreadExitTest, RunsAfterDestructorsOfThreadLocals) {
   EXPECT_TRUE(hook_saw_destroyed_object);
 }
 
-// Blocks or unblocks a signal that the C library's own functions would not.
+// Blocks or unblocks a signal that the C library's functions leave out.
 void ChangeMask(int how, int signal) {
   const uint64_t signals = uint64_t{1} << (signal - 1);
   ASSERT_EQ(syscall(SYS_rt_sigprocmask, how, &signals, nullptr, sizeof(signals)), 0);
@@ -107,7 +107,7 @@ TEST(ThreadExitTest, DestructorsStillRunInAThreadThatDoesNotEnd) {
     errno = 1234;
     EXPECT_FALSE(ThreadExitHook::MayHavePassed());
     EXPECT_EQ(errno, 1234);
-    // As many programs do in all threads but one.
+    // Many programs do this in all threads but one.
     sigset_t all;
     sigfillset(&all);
     ASSERT_EQ(pthread_sigmask(SIG_BLOCK, &all, nullptr), 0);
@@ -121,15 +121,14 @@ TEST(ThreadExitTest, DestructorsMayHaveRunWhereTheCLibrarysSignalsAreBlocked) {
     ChangeMask(SIG_BLOCK, 32);
     EXPECT_TRUE(ThreadExitHook::MayHavePassed());
     EXPECT_EQ(errno, 1234);
-    // The next one alone says nothing: timers of the C library's have it.
+    // The next signal alone has no meaning: the C library's timers use it.
     ChangeMask(SIG_BLOCK, 33);
     ChangeMask(SIG_UNBLOCK, 32);
     EXPECT_FALSE(ThreadExitHook::MayHavePassed());
   }).join();
 }
 
-// In the destructors of a thread that ends it is not too late for the hook, in most of their
-// rounds.
+// In most rounds of destructors of an ending thread, arming the hook still has an effect.
 TEST(ThreadExitTest, DestructorsStillRunInADestructor) {
   static std::atomic<int> calls{0};
   static bool passed = true;
@@ -145,8 +144,8 @@ TEST(ThreadExitTest, DestructorsStillRunInADestructor) {
   pthread_key_delete(key);
 }
 
-// A sandbox that forbids to ask.
-TEST(ThreadExitTest, WhoCannotAskIsNotSure) {
+// A sandbox forbids the query.
+TEST(ThreadExitTest, MayHavePassedWhereTheQueryIsForbidden) {
   const int result = InChild([] {
     sock_filter filter[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),

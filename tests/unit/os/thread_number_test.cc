@@ -11,7 +11,7 @@
 namespace tcmalloc {
 namespace {
 
-TEST(ThreadNumberTest, NoTwoThreadsThatLiveHaveTheSame) {
+TEST(ThreadNumberTest, LivingThreadsHaveDifferentNumbers) {
   constexpr size_t kThreads = 100;
   std::vector<uint32_t> numbers(kThreads);
   std::latch all_have_one(kThreads);

@@ -56,7 +56,7 @@ TEST(ThreadStatusTest, OfThisProcess) {
   const auto run = [&] {
     while (!done) std::this_thread::yield();
   };
-  // With its first thread a process may get one of a sanitizer's, too.
+  // A sanitizer may add a thread of its own with the first one.
   std::thread first(run);
   uint64_t before = 0;
   ASSERT_TRUE(CountThreads(AT_FDCWD, "/proc/self/stat", &before));
@@ -73,7 +73,7 @@ TEST(ThreadStatusTest, OfThisProcess) {
   close(list);
 }
 
-TEST(ThreadStatusTest, AChildThatHasEnded) {
+TEST(ThreadStatusTest, OfAnEndedChild) {
   const pid_t child = fork();
   if (child == 0) _exit(0);
   siginfo_t info;

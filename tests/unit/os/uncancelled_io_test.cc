@@ -11,9 +11,9 @@
 namespace tcmalloc {
 namespace {
 
-// A pipe that holds less than is written, while signals interrupt the writer again and again:
-// pieces are short, and calls end with EINTR.
-TEST(WriteAllToTest, WritesAllInPiecesAndInSpiteOfSignals) {
+// A pipe has less room than the text needs, and signals interrupt the writer repeatedly: writes are
+// short, or fail with EINTR.
+TEST(WriteAllToTest, WritesAllDespiteShortWritesAndSignals) {
   int pipe_ends[2];
   ASSERT_EQ(pipe(pipe_ends), 0);
   ASSERT_GT(fcntl(pipe_ends[1], F_SETPIPE_SZ, 4096), 0);
@@ -44,7 +44,7 @@ TEST(WriteAllToTest, WritesAllInPiecesAndInSpiteOfSignals) {
   EXPECT_TRUE(read_back == text) << read_back.size() << " of " << text.size();
 }
 
-TEST(WriteAllToTest, SaysWhenItCannot) {
+TEST(WriteAllToTest, ReportsFailure) {
   EXPECT_FALSE(WriteAllTo(-1, "a", 1));
   EXPECT_EQ(errno, EBADF);
   EXPECT_TRUE(WriteAllTo(-1, "a", 0));

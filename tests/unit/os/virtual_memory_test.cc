@@ -56,7 +56,7 @@ TEST(SystemVirtualMemoryTest, MapsZeroFilledWritableMemoryAtTheAlignment) {
   SystemVirtualMemory vm;
   const size_t page = vm.hardware_page_size();
   for (const size_t bytes : {page, 3 * page, kMiB}) {
-    // Unaligned to the large alignments by an odd mapping before.
+    // Not aligned to the large alignments, because of an odd mapping before.
     void* const odd = vm.Map(page, page).start;
     for (size_t alignment = 1; alignment <= 64 * kMiB; alignment *= 4) {
       errno = 1234;
@@ -72,8 +72,8 @@ TEST(SystemVirtualMemoryTest, MapsZeroFilledWritableMemoryAtTheAlignment) {
   }
 }
 
-// What was mapped to force an alignment is unmapped at both ends.
-TEST(SystemVirtualMemoryTest, LeavesNothingBehindWhenItForcesAnAlignment) {
+// A forced alignment unmaps the excess at both ends.
+TEST(SystemVirtualMemoryTest, UnmapsTheExcessOfAForcedAlignment) {
   SystemVirtualMemory vm;
   const size_t page = vm.hardware_page_size();
   constexpr int kMappings = 16;
@@ -86,12 +86,12 @@ TEST(SystemVirtualMemoryTest, LeavesNothingBehindWhenItForcesAnAlignment) {
     EXPECT_TRUE(vm.Unmap(p, page));
   }
   const size_t after = AddressSpace();
-  // The C library may map a little for its own purposes.
+  // The C library may map a little for itself.
   EXPECT_LT(between - before, 4 * kMiB);
   EXPECT_LT(after, before + 4 * kMiB);
 }
 
-TEST(SystemVirtualMemoryTest, MapsWhereItIsWantedIfNothingIsThere) {
+TEST(SystemVirtualMemoryTest, MapAtUsesTheWantedAddressIfFree) {
   SystemVirtualMemory vm;
   const size_t page = vm.hardware_page_size();
   char* const p = static_cast<char*>(vm.Map(4 * page, page).start);
@@ -127,7 +127,7 @@ TEST(SystemVirtualMemoryTest, UnmapsAPart) {
   EXPECT_TRUE(vm.Unmap(p + 2 * page, 2 * page));
 }
 
-TEST(SystemVirtualMemoryTest, ReleasedMemoryIsGoneReadsAsZeroesAndStaysMapped) {
+TEST(SystemVirtualMemoryTest, ReleasedMemoryIsUnbackedZeroAndStaysMapped) {
   SystemVirtualMemory vm;
   const size_t page = vm.hardware_page_size();
   const size_t bytes = 64 * page;
@@ -140,14 +140,14 @@ TEST(SystemVirtualMemoryTest, ReleasedMemoryIsGoneReadsAsZeroesAndStaysMapped) {
   EXPECT_EQ(errno, 1234);
   EXPECT_EQ(ResidentBytes(p + page, bytes - 2 * page), 0u);
   EXPECT_TRUE(IsZero(p + page, bytes - 2 * page));
-  // The neighbours are unharmed.
+  // Adjacent pages are unchanged.
   EXPECT_EQ(p[page - 1], 'x');
   EXPECT_EQ(p[bytes - page], 'x');
   p[page] = 'y';
   EXPECT_TRUE(vm.Unmap(p, bytes));
 }
 
-// Sanitizers make mlock do nothing, so it is asked of the kernel directly.
+// Sanitizers disable mlock, so this calls the kernel directly.
 class LockedMemoryTest : public testing::Test {
  protected:
   LockedMemoryTest() { memset(p_, 'x', 4 * page_); }
@@ -186,14 +186,14 @@ TEST_F(LockedMemoryTest, StaysWhereTheKernelCannot) {
   EXPECT_EQ(result, 0);
 }
 
-TEST(SystemVirtualMemoryTest, RefusesWhatTheSystemRefuses) {
+TEST(SystemVirtualMemoryTest, FailsWhereTheSystemFails) {
   SystemVirtualMemory vm;
   const size_t page = vm.hardware_page_size();
   errno = 1234;
   EXPECT_EQ(vm.Map(SIZE_MAX / 16 * 15 / page * page, page).start, nullptr);
   EXPECT_EQ(vm.Map(SIZE_MAX - page + 1, page).start, nullptr);
   constexpr size_t kHalf = SIZE_MAX / 2 + 1;
-  // The middle of 32-bit machines' addresses is one that a program may have.
+  // A 32-bit program may have a mapping in the middle of its addresses.
   if (sizeof(void*) == 8) {
     EXPECT_EQ(vm.Map(page, kHalf).start, nullptr);
   }
@@ -218,8 +218,8 @@ TEST(SystemVirtualMemoryTest, FailsCleanlyAtALimitOnAddressSpace) {
               // The same with forced alignment: 16 MiB fit, the padding to 1 GiB does not.
               if (vm.Map(16 * kMiB, size_t{1} << 30).start != nullptr) return 5;
               if (errno != 1234) return 6;
-              // The failures left nothing behind: there is still room for what fits, and again
-              // after an Unmap.
+              // The failures left nothing mapped: there is still room for a fitting mapping, and
+              // again after Unmap.
               void* const second = vm.Map(16 * kMiB, page).start;
               if (second == nullptr) return 7;
               EXPECT_TRUE(vm.Unmap(first, 64 * kMiB));
@@ -229,7 +229,7 @@ TEST(SystemVirtualMemoryTest, FailsCleanlyAtALimitOnAddressSpace) {
             0);
 }
 
-TEST(VirtualMemoryTest, UnmapSaysThatTheSystemRefused) {
+TEST(VirtualMemoryTest, UnmapReportsARefusal) {
   SystemVirtualMemory vm;
   // Not the start of a page.
   EXPECT_FALSE(vm.Unmap(reinterpret_cast<void*>(1), 4096));
@@ -250,7 +250,7 @@ TEST(VirtualMemoryDeathTest, DebugBuildsRefuseSystemCallsUnderALock) {
   EXPECT_DEATH((void)vm.Release(p, page), "NoneHeldByThisThread");
 }
 
-// The fake, which the tests of other folders rely on.
+// The fake on which the tests of other folders rely.
 
 TEST(FakeVirtualMemoryTest, PlacesMappingsFromTheChosenEnd) {
   FakeVirtualMemory::Options options;
@@ -279,7 +279,7 @@ TEST(FakeVirtualMemoryTest, PlacesMappingsFromTheChosenEnd) {
   EXPECT_EQ(map(gaps, 2, 4096), base + 11 * 4096);
 }
 
-TEST(FakeVirtualMemoryTest, FailsTheCallsThatTheTestNames) {
+TEST(FakeVirtualMemoryTest, FailsTheChosenCalls) {
   FakeVirtualMemory vm;
   vm.FailMap(2, 2);
   void* const p = vm.Map(4096, 4096).start;
@@ -304,7 +304,7 @@ TEST(FakeVirtualMemoryTest, FailsTheCallsThatTheTestNames) {
   EXPECT_EQ(vm.mapped_bytes(), 4096u);
 }
 
-// Eight pages that say which they are.
+// Eight pages with their numbers in them.
 char* NewPages(SystemVirtualMemory& vm, size_t page) {
   char* const memory = static_cast<char*>(vm.Map(8 * page, page).start);
   for (size_t i = 0; i < 8; ++i) memset(memory + i * page, static_cast<int>(i + 1), page);
@@ -317,7 +317,7 @@ bool ArePages(const char* memory, size_t page) {
   return true;
 }
 
-TEST(SystemVirtualMemoryTest, MovesWhatLiesBehindAddresses) {
+TEST(SystemVirtualMemoryTest, MovesPages) {
   SystemVirtualMemory vm;
   const size_t page = vm.hardware_page_size();
   char* const from = NewPages(vm, page);
@@ -327,21 +327,21 @@ TEST(SystemVirtualMemoryTest, MovesWhatLiesBehindAddresses) {
   EXPECT_TRUE(ArePages(to + 4 * page, page));
   for (size_t i = 0; i < 8 * page; ++i) ASSERT_EQ(from[i], 0) << i;
   for (size_t i = 12 * page; i < 16 * page; ++i) ASSERT_EQ(to[i], 0) << i;
-  // And again, with what was added.
+  // And again, with the added pages.
   memset(to + 12 * page, 9, 4 * page);
   char* const next = static_cast<char*>(vm.Map(20 * page, page).start);
   ASSERT_TRUE(vm.Move(to + 4 * page, 12 * page, next, 20 * page));
   EXPECT_TRUE(ArePages(next, page));
   for (size_t i = 8 * page; i < 20 * page; ++i) ASSERT_EQ(next[i], i < 12 * page ? 9 : 0) << i;
   EXPECT_TRUE(vm.Unmap(next, 20 * page));
-  // All of it may be written to.
+  // All of it is writable.
   memset(from, 1, 8 * page);
   memset(to, 1, 16 * page);
   EXPECT_TRUE(vm.Unmap(from, 8 * page));
   EXPECT_TRUE(vm.Unmap(to, 16 * page));
 }
 
-// What lies in several mappings is not moved, or moved whole: Linux 6.17 could move a part of it.
+// Memory in several mappings is not moved, or moved whole: Linux 6.17 could move a part of it.
 TEST(SystemVirtualMemoryTest, MovesAllOrNothing) {
   SystemVirtualMemory vm;
   const size_t page = vm.hardware_page_size();
@@ -356,7 +356,7 @@ TEST(SystemVirtualMemoryTest, MovesAllOrNothing) {
   const bool moved = vm.Move(from, 8 * page, to, 8 * page);
   EXPECT_TRUE(ArePages(moved ? to : from, page));
   EXPECT_FALSE(moved);
-  // Nothing is left at the place, as the caller is told.
+  // Nothing stays mapped at the target, as the caller expects.
   unsigned char resident[8];
   EXPECT_NE(mincore(to, 8 * page, resident), 0);
   EXPECT_TRUE(vm.Unmap(from, 8 * page));
@@ -367,7 +367,7 @@ TEST(SystemVirtualMemoryTest, LockedMemoryMayNotBeMoved) {
   const size_t page = vm.hardware_page_size();
   char* const memory = NewPages(vm, page);
   EXPECT_TRUE(vm.MayMove(memory, page));
-  // Not mlock(), which sanitizers make do nothing.
+  // Not mlock(), which sanitizers disable.
   if (syscall(SYS_mlock, memory, 8 * page) != 0) GTEST_SKIP() << "memory must not be locked here";
   EXPECT_FALSE(vm.MayMove(memory, page));
   EXPECT_TRUE(vm.Unmap(memory, 8 * page));

@@ -58,8 +58,8 @@ StopResult StopOnce(VirtualMemory& vm, const Function& function, int64_t patienc
       const_cast<Function*>(&function), patience_ms);
 }
 
-// As callers do: on a busy machine a thread may wait in the kernel for another one for longer than
-// an attempt waits for it.
+// Tries again, like callers: on a busy machine a thread may sleep in the kernel for longer than an
+// attempt waits.
 StopResult Stop(VirtualMemory& vm, const Function& function,
                 int64_t patience_ms = kTuning.leak_check.runnable_patience_ms) {
   constexpr int kMostAttempts = 50;
@@ -95,7 +95,7 @@ void WriteNowhere() {
 
 int ThreadId() { return static_cast<int>(syscall(SYS_gettid)); }
 
-// Without the C library's functions, in which a stopped thread may be.
+// Without the C library's functions, which a stopped thread may be in.
 void Pass(int64_t microseconds) {
   const auto now = [] {
     timespec time = {};
@@ -116,7 +116,7 @@ bool Holds(const StoppedThread& thread, uintptr_t value) {
   return std::count(thread.registers, thread.registers + thread.num_registers, value) > 0;
 }
 
-// Threads that count up as fast as they can until the end of the object.
+// Threads that count as fast as they can until the object ends.
 class Counters {
  public:
   explicit Counters(int n) : counters_(n), ids_(n) {
@@ -183,7 +183,7 @@ class WorldStopTest : public ::testing::Test {
   }
 };
 
-TEST_F(WorldStopTest, AloneThereIsOnlyTheCaller) {
+TEST_F(WorldStopTest, AProcessWithOneThread) {
   int ran = 0;
   const pid_t self = getpid();
   pid_t task = 0;
@@ -204,7 +204,7 @@ TEST_F(WorldStopTest, AloneThereIsOnlyTheCaller) {
   EXPECT_GT(result.pause_ns, 0);
 }
 
-TEST_F(WorldStopTest, OthersStandStill) {
+TEST_F(WorldStopTest, OtherThreadsAreStopped) {
   constexpr int kThreads = 4;
   Counters counters(kThreads);
   ASSERT_TRUE(counters.Moves());
@@ -229,7 +229,7 @@ TEST_F(WorldStopTest, OthersStandStill) {
   EXPECT_TRUE(counters.Moves());
 }
 
-// What threads do all day, each until it is told to end.
+// Threads with common activities, each until it is told to end.
 class Bustle {
  public:
   Bustle() {
@@ -305,7 +305,7 @@ class Bustle {
     close(write_end_);
   }
 
-  // What the next thread's work is seen by, whoever it is.
+  // The counter by which the test sees that the next thread works, whichever thread it is.
   uint64_t work() const { return work_.load(); }
 
  private:
@@ -330,7 +330,7 @@ class Bustle {
 
   std::atomic<bool> done_{false};
   std::atomic<uint64_t> work_{0};
-  // Threads that nobody joins: the last thing that they do here.
+  // Detached threads: the last thing that they do here.
   std::atomic<int> running_{0};
   int read_end_;
   int write_end_;
@@ -340,7 +340,7 @@ class Bustle {
   std::vector<std::thread> threads_;
 };
 
-TEST_F(WorldStopTest, TwoHundredTimesInTheMidstOfThings) {
+TEST_F(WorldStopTest, TwoHundredStopsOfBusyThreads) {
   int64_t longest_ns = 0;
   int64_t total_ns = 0;
   size_t most_threads = 0;
@@ -376,9 +376,9 @@ TEST_F(WorldStopTest, TwoHundredTimesInTheMidstOfThings) {
          static_cast<double>(total_ns) / 200e6, static_cast<double>(longest_ns) / 1e6);
 }
 
-// A list of threads ends where it meets one that ends while the list is made; whom that one started
-// is behind it.
-TEST_F(WorldStopTest, NoThreadIsMissedWhereEachStartsItsSuccessorAndEnds) {
+// A read of the thread list is cut off at a thread that ends meanwhile; a thread that this one
+// started comes after it.
+TEST_F(WorldStopTest, MissesNoThreadWhenThreadsStartTheirSuccessors) {
   constexpr int kChains = 8;
   constexpr int kStops = 2000;
   std::atomic<bool> done{false};
@@ -408,7 +408,7 @@ TEST_F(WorldStopTest, NoThreadIsMissedWhereEachStartsItsSuccessorAndEnds) {
   EXPECT_EQ(missed, 0);
 }
 
-TEST_F(WorldStopTest, LeavesNothingBehind) {
+TEST_F(WorldStopTest, LeavesTheProcessUnchanged) {
   Counters counters(2);
   const auto stop = [] { return Stop([](const WorldStop&) {}).outcome; };
   ASSERT_EQ(stop(), StopOutcome::kDone);
@@ -430,7 +430,7 @@ TEST_F(WorldStopTest, LeavesNothingBehind) {
   }
 }
 
-// ---- What is known of a thread.
+// ---- The data of a thread.
 
 TEST_F(WorldStopTest, StackAndThreadPointer) {
   std::atomic<bool> done{false};
@@ -469,7 +469,7 @@ TEST_F(WorldStopTest, StackAndThreadPointer) {
   const uintptr_t here = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
   EXPECT_LT(caller.stack_pointer, here);
   EXPECT_GT(caller.stack_pointer, here - 65536);
-  // Thread-local storage is as far from the thread pointer in each thread.
+  // Thread-local storage has the same distance from the thread pointer in each thread.
   EXPECT_EQ(other.thread_pointer - variable,
             caller.thread_pointer - reinterpret_cast<uintptr_t>(&own_variable));
 #if defined(__x86_64__) || defined(__i386__)
@@ -479,8 +479,8 @@ TEST_F(WorldStopTest, StackAndThreadPointer) {
 }
 
 #if defined(__x86_64__) || defined(__i386__)
-// Whether a word of the stack from `start` to `end` is this one. Between the variables there is
-// what AddressSanitizer would not have read.
+// Whether a word of the stack from `start` to `end` equals this one. AddressSanitizer forbids reads
+// between variables.
 __attribute__((no_sanitize("address"))) bool StackHolds(uintptr_t start, uintptr_t end,
                                                         uintptr_t secret) {
   for (uintptr_t at = start; at < end; at += sizeof(uintptr_t)) {
@@ -489,10 +489,10 @@ __attribute__((no_sanitize("address"))) bool StackHolds(uintptr_t start, uintptr
   return false;
 }
 
-// Nothing but a register holds `Secret(n)` while a thread is in Hold.
+// Only a register holds `Secret(n)` while a thread is in Hold.
 uintptr_t Secret(uintptr_t n) { return n * static_cast<uintptr_t>(0x9e3779b97f4a7c15); }
 
-// Loops with the secret in a register that functions must keep, until `*done`.
+// Loops with the secret in a callee-saved register, until `*done`.
 TC_OUT_OF_LINE void HoldInRegister(uintptr_t n, std::atomic<int>* begun, std::atomic<int>* done) {
   asm volatile(
 #if defined(__x86_64__)
@@ -520,7 +520,7 @@ TC_OUT_OF_LINE void HoldInRegister(uintptr_t n, std::atomic<int>* begun, std::at
 #endif
 }
 
-// The same with one for vectors.
+// The same with a vector register.
 TC_OUT_OF_LINE void HoldInVector(uintptr_t n, std::atomic<int>* begun, std::atomic<int>* done) {
   asm volatile(
 #if defined(__x86_64__)
@@ -546,7 +546,7 @@ TC_OUT_OF_LINE void HoldInVector(uintptr_t n, std::atomic<int>* begun, std::atom
 #endif
 }
 
-TEST_F(WorldStopTest, WhatOnlyARegisterHolds) {
+TEST_F(WorldStopTest, ReadsRegistersOfStoppedThreads) {
   for (auto* const hold : {&HoldInRegister, &HoldInVector}) {
     for (uintptr_t n = 3; n < 6; ++n) {
       std::atomic<int> begun{0};
@@ -579,8 +579,8 @@ TEST_F(WorldStopTest, WhatOnlyARegisterHolds) {
 #endif
 
 #if defined(__x86_64__)
-// The caller's own: what is in a register when it calls is in the list or on its stack.
-TEST_F(WorldStopTest, WhatOnlyARegisterOfTheCallerHolds) {
+// The caller's own registers: their values at its call are in the list or on its stack.
+TEST_F(WorldStopTest, ReadsRegistersOfTheCaller) {
   bool held = false;
   const Function look = [&](const WorldStop& world) {
     const StoppedThread& caller = world.threads[0];
@@ -628,7 +628,7 @@ TEST_F(WorldStopTest, WithCallerOnlyKnowsTheCaller) {
   EXPECT_EQ(ran, 1);
 }
 
-TEST_F(WorldStopTest, WithCallerOnlyAFaultEndsNothingElse) {
+TEST_F(WorldStopTest, WithCallerOnlyAFaultEndsOnlyTheTask) {
   Counters counters(1);
   const StopResult result = RunUnstopped([](const WorldStop&) { WriteNowhere(); });
   EXPECT_EQ(result.outcome, StopOutcome::kTaskDied);
@@ -636,9 +636,9 @@ TEST_F(WorldStopTest, WithCallerOnlyAFaultEndsNothingElse) {
   EXPECT_TRUE(counters.Moves());
 }
 
-// ---- What the program notices: nothing.
+// ---- Threads notice nothing.
 
-TEST_F(WorldStopTest, SystemCallsGoOn) {
+TEST_F(WorldStopTest, SystemCallsContinue) {
   using Clock = std::chrono::steady_clock;
   int ends[2];
   int sockets[2];
@@ -661,7 +661,7 @@ TEST_F(WorldStopTest, SystemCallsGoOn) {
       errno = 0;
       EXPECT_EQ(call(), expected) << what << ": " << strerror(errno);
       ++returned;
-      // These wait for time to pass, all of it, and did not begin anew.
+      // These wait for time to pass, all of it, and do not start again.
       const std::string name = what;
       if (name.find("sleep") == std::string::npos && name.find("poll") == std::string::npos) return;
       EXPECT_GE(Clock::now() - called, kLong) << what;
@@ -674,7 +674,7 @@ TEST_F(WorldStopTest, SystemCallsGoOn) {
       0);
   start("poll", [&] { return poll(nullptr, 0, 2500); }, 0);
   start("ppoll", [&] { return ppoll(nullptr, 0, &long_time, nullptr); }, 0);
-  // (The word may have changed before a stopped thread waits on.)
+  // (The word may have changed before a stopped thread continues to wait.)
   start(
       "futex",
       [&] {
@@ -730,7 +730,7 @@ TEST_F(WorldStopTest, SystemCallsGoOn) {
 
 thread_local volatile uint64_t handled = 0;
 
-// Threads that are told something all the time, by themselves: so that some are just about to be.
+// Threads that signal themselves all the time, so that some are about to receive a signal.
 TEST_F(WorldStopTest, NoSignalIsLost) {
   const int signal = SIGRTMIN + 3;
   struct sigaction action = {};
@@ -773,7 +773,7 @@ TEST_F(WorldStopTest, NoSignalIsLost) {
   sigaction(signal, &before, nullptr);
 }
 
-TEST_F(WorldStopTest, AStoppedProcessGoesOnWhenItIsTold) {
+TEST_F(WorldStopTest, AStoppedProcessContinuesAtSigcont) {
   const pid_t child = fork();
   if (child == 0) {
     Counters counters(2);
@@ -797,8 +797,8 @@ TEST_F(WorldStopTest, AStoppedProcessGoesOnWhenItIsTold) {
   EXPECT_GT(stops, 3);
 }
 
-// The system's own tasks are listed as threads, and have none of the program's registers.
-TEST_F(WorldStopTest, TasksThatDoInputAndOutput) {
+// Tasks of the kernel are listed as threads, and have no registers of the program.
+TEST_F(WorldStopTest, IgnoresTasksOfIoUring) {
   io_uring_params parameters = {};
   parameters.flags = IORING_SETUP_SQPOLL;
   const int ring = static_cast<int>(syscall(SYS_io_uring_setup, 4, &parameters));
@@ -814,10 +814,10 @@ TEST_F(WorldStopTest, TasksThatDoInputAndOutput) {
   close(ring);
 }
 
-// ---- Where it cannot be.
+// ---- Where a stop is impossible.
 
-// In a child: what a stop comes to with two more threads, the errno, and that these go on. 0: as
-// expected.
+// In a child: tries a stop with two more threads, and checks the outcome, the errno, and that these
+// continue. 0: as expected.
 int Expect(StopOutcome outcome, int error) {
   Counters counters(2);
   bool ran = false;
@@ -845,7 +845,7 @@ TEST_F(WorldStopTest, AProcessThatIsNotDumpable) {
               if (getuid() == 0 && setresuid(65534, 65534, 65534) != 0) return 100;
               if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0) return 101;
               if (const int wrong = Expect(StopOutcome::kForbidden, EPERM)) return wrong;
-              // It is not changed behind the program's back.
+              // It is not changed without the program's knowledge.
               if (prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) != 0) return 102;
               if (prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) != 0) return 103;
               return Stop([](const WorldStop&) {}).outcome == StopOutcome::kDone ? 0 : 104;
@@ -878,7 +878,7 @@ TEST_F(WorldStopTest, UnderADebugger) {
   for (const int fd : {ends[0], ends[1], begun[0], begun[1]}) close(fd);
 }
 
-// A debugger that has attached to one thread only, and not to the one that asks.
+// A debugger that is attached to one thread only, and not to the caller.
 TEST_F(WorldStopTest, OneThreadHasADebugger) {
   int ends[2];
   int ids[2];
@@ -902,7 +902,7 @@ TEST_F(WorldStopTest, OneThreadHasADebugger) {
   ASSERT_EQ(read(ids[0], &id, sizeof(id)), ssize_t{sizeof(id)});
   ASSERT_EQ(ptrace(PTRACE_SEIZE, id, nullptr, nullptr), 0);
   ASSERT_EQ(write(ends[1], "x", 1), 1);
-  // It may fail: then nothing else comes from the child.
+  // The child may fail; it then writes nothing more.
   struct pollfd answer = {ids[0], POLLIN, 0};
   if (poll(&answer, 1, 20'000) == 1 && read(ids[0], &id, sizeof(id)) == sizeof(id)) {
     ASSERT_EQ(ptrace(PTRACE_INTERRUPT, id, nullptr, nullptr), 0);
@@ -928,7 +928,7 @@ TEST_F(WorldStopTest, WithoutProc) {
             0);
 }
 
-// Memory for so many calls of Map.
+// Memory for a limited number of calls of Map.
 class ScarceMemory final : public VirtualMemory {
  public:
   explicit ScarceMemory(int left) : left_(left) {}
@@ -974,8 +974,8 @@ TEST_F(WorldStopTest, AThreadThatDoesNotStop) {
   ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
   Counters counters(1);
   std::atomic<int> id{0};
-  // The parent of a vfork sleeps, deaf to everything but its end, until the child has another
-  // address space.
+  // The parent of a vfork sleeps, and reacts to SIGKILL alone, until the child has another address
+  // space.
   struct Shared {
     int fd;
     std::atomic<bool> begun{false};
@@ -1005,7 +1005,7 @@ TEST_F(WorldStopTest, AThreadThatDoesNotStop) {
   EXPECT_EQ(result.error, ETIMEDOUT);
   EXPECT_EQ(result.thread_id, id);
   EXPECT_FALSE(ran);
-  // Some 20 ms, and not the patience for threads that are about to run.
+  // Some 20 ms, and not the patience for runnable threads.
   EXPECT_LT(elapsed, std::chrono::milliseconds(kTuning.leak_check.runnable_patience_ms / 2));
   EXPECT_TRUE(counters.Moves());
   ASSERT_EQ(write(ends[1], "x", 1), 1);
@@ -1036,8 +1036,8 @@ TEST_F(WorldStopTest, TheTaskDies) {
             0);
 }
 
-// The task must not end by a signal: before Linux 5.16 one that dumps core takes the process with
-// it. A thread that waits for every child sees how the task ended, when it comes before the caller.
+// The task must not end by a signal: before Linux 5.16 a signal that dumps core ends the process,
+// too. A thread that waits for any child sees how the task ended, if it comes before the caller.
 TEST_F(WorldStopTest, NoSignalEndsTheTask) {
   struct Case {
     void (*fault)();
@@ -1099,8 +1099,8 @@ TEST_F(WorldStopTest, TheTasksStackOverflows) {
             0);
 }
 
-// What cannot be read is skipped, byte by byte, in a function that goes on.
-TEST_F(WorldStopTest, AReaderSurvivesItsFaults) {
+// Unreadable bytes are skipped, one by one, and the function continues.
+TEST_F(WorldStopTest, AGuardedReaderSurvivesFaults) {
   const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   SystemVirtualMemory vm;
   const Mapping mapping = vm.Map(3 * page, page);
@@ -1132,7 +1132,7 @@ TEST_F(WorldStopTest, AReaderSurvivesItsFaults) {
 }
 
 TEST_F(WorldStopTest, TheProcessIsKilled) {
-  // The write end is the child's and its task's.
+  // The child and its task have the write end.
   int ends[2];
   ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
   const pid_t child = fork();
@@ -1177,7 +1177,7 @@ TEST_F(WorldStopTest, TheFirstThreadHasEnded) {
               static Counters* counters;
               counters = new Counters(2);
               std::thread([] {
-                // A first thread that has ended stays, as a zombie, until all others have.
+                // A first thread that has ended stays as a zombie until all others have ended.
                 while (!ThreadStatusField(getpid(), "State").starts_with('Z')) sched_yield();
                 for (int i = 0; i < 20; ++i) {
                   size_t n = 0;
@@ -1193,7 +1193,7 @@ TEST_F(WorldStopTest, TheFirstThreadHasEnded) {
                 }
                 _exit(counters->Moves() ? 0 : 3);
               }).detach();
-              // Not pthread_exit: what unwinds the stack would be caught on the way.
+              // Not pthread_exit: the code on the way would catch the unwinding.
               syscall(SYS_exit, 0);
               return 100;
             }),
@@ -1216,9 +1216,9 @@ TEST_F(WorldStopTest, InAForkedChild) {
   }
 }
 
-// A program may have a thread that waits for whatever child ends, of whatever kind: it may be told
-// of the task, and the caller not.
-TEST_F(WorldStopTest, AThreadThatWaitsForEveryChild) {
+// A program may have a thread that waits for any child of any kind: it may get the task's status
+// instead of the caller.
+TEST_F(WorldStopTest, AnotherThreadWaitsForAnyChild) {
   const pid_t child = fork();
   if (child == 0) {
     pause();
