@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The functions of include/tcmalloc/tcmalloc.h.
+// The functions of include/tcmalloc/tcmalloc.h that flush caches and release memory. That header is
+// their contract. errno is kept.
 #include <algorithm>
 #include <cstdint>
 
@@ -57,7 +58,7 @@ TC_EXPORT size_t tcmalloc_release_to_system(size_t bytes) noexcept {
 }
 
 TC_EXPORT void tcmalloc_set_memory_release_rate(double rate) noexcept {
-  // Not a number counts as 0.
+  // NaN counts as 0.
   rate = rate > 0 ? std::min(rate, tcmalloc::kTuning.release.max_rate) : 0;
   tcmalloc::ExistingHeap().page_heap.SetReleaseRate(rate);
 }
@@ -66,7 +67,7 @@ TC_EXPORT double tcmalloc_get_memory_release_rate() noexcept {
   return tcmalloc::ExistingHeap().page_heap.release_rate();
 }
 
-// Not noexcept: the thread may be cancelled.
+// Not noexcept: cancelling the thread unwinds through this function.
 TC_EXPORT void tcmalloc_process_background_actions() {
   tcmalloc::ProcessBackgroundActions(tcmalloc::ExistingHeap());
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The heap profiler for programs (gperftools/heap-profiler.h), in the full library.
+// The functions of gperftools/heap-profiler.h, in the full library only.
 #include <algorithm>
 #include <cstring>
 
@@ -13,7 +13,7 @@
 namespace tcmalloc {
 namespace {
 
-// Adds to a MappedArray<char>.
+// Appends to a MappedArray<char>; false without memory.
 bool Append(const void* data, size_t size, void* context) {
   MappedArray<char>& text = *static_cast<MappedArray<char>*>(context);
   const size_t needed = text.size() + size;

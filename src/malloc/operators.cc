@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The forms of operator new and operator delete beside the four basic ones (entry_cpp.cc). The C++
-// standard defines them by the basic ones, which a program may replace alone: then these must lead
-// there, or an object of the program's operator new would end in our sized delete. Whether it did
-// is seen by the addresses, once. A program may also replace any of these forms.
+// The forms of operator new and operator delete other than the four basic ones (entry_cpp.cc). The
+// C++ standard defines them by the basic forms, and a program may replace only these: then the
+// forms here must call the program's, or an object of its operator new would reach our sized
+// delete. The first call compares addresses to find out. A program may also replace any form here.
 #include <atomic>
 #include <cstdint>
 #include <new>
@@ -12,7 +12,7 @@
 #include "malloc/oom_policy.h"
 #include "malloc/slow_path.h"
 
-// The functions behind our basic forms.
+// The functions of our basic forms.
 extern "C" {
 void* tc_new(size_t size);
 void* tc_new_aligned(size_t size, std::align_val_t alignment);
@@ -31,11 +31,11 @@ using DeleteWithAlignment = void (*)(void*, std::align_val_t);
 
 enum class Basic : uint8_t { kUnknown, kOurs, kReplaced };
 
-// Every thread that finds kUnknown writes the same.
+// Every thread that finds kUnknown writes the same value.
 constinit std::atomic<Basic> basic_forms{Basic::kUnknown};
 
-// The address by which other libraries, too, know the function; the compiler must not conclude that
-// functions of different names differ.
+// The address by which other libraries know the function. Without the asm the compiler would assume
+// that functions with different names have different addresses.
 template <typename Function>
 Function AddressOf(Function function) {
   asm volatile("" : "+r"(function));
@@ -46,7 +46,7 @@ TC_FAST_PATH bool BasicFormsAreOurs() {
   return __builtin_expect(basic_forms.load(std::memory_order_relaxed) == Basic::kOurs, true);
 }
 
-// Finds out at the first call.
+// Finds it out at the first call.
 bool BasicFormsAreOursAfterAll() {
   if (basic_forms.load(std::memory_order_relaxed) == Basic::kUnknown) {
     const bool ours = AddressOf<New>(&::operator new) == AddressOf<New>(&tc_new) &&
@@ -60,8 +60,8 @@ bool BasicFormsAreOursAfterAll() {
   return BasicFormsAreOurs();
 }
 
-// What the forms below do when it is not known, or known not to be so. Out of line and called last,
-// so that those forms need no stack frame.
+// For basic forms that were replaced, or are not known yet. Out of line and called last, so that
+// the forms below need no stack frame.
 TC_SLOW_PATH void* NewUndecided(size_t size) {
   return BasicFormsAreOursAfterAll() ? NewSlow(size) : ::operator new(size);
 }
