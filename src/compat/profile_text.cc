@@ -17,8 +17,8 @@
 namespace tcmalloc {
 namespace {
 
-// What readers of this text take for remarks, and show. An empty profile looks like a program that
-// allocates nothing.
+// Readers of profiles recognise these lines and print them. Without them an empty profile looks
+// like that of a program that allocates nothing.
 constexpr char kNotSampled[] =
     "%warn\n"
     "%warn This profile is empty because allocations are not sampled.\n"
@@ -39,7 +39,7 @@ uintptr_t AsPointer(uint64_t number) {
 void AppendProfile(ProfileKind kind, std::string* text) {
   Heap& heap = ExistingHeap();
   if (kind == ProfileKind::kHeap && IsEmptyForWantOfSamples(heap)) AppendLiteral(text, kNotSampled);
-  // Collected first: the string's memory is of the heap, which must not change meanwhile.
+  // Collected first: the string's memory is in the heap, which must not change meanwhile.
   MappedArray<char> collected(heap.virtual_memory);
   const auto collect = [](const void* data, size_t size, void* context) {
     auto& to = *static_cast<MappedArray<char>*>(context);

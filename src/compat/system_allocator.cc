@@ -10,7 +10,7 @@
 namespace tcmalloc {
 namespace {
 
-// The program's, as the heap wants it.
+// The program's SysAllocator as a SystemAllocator.
 class ProgramsAllocator final : public SystemAllocator {
  public:
   void* Allocate(size_t bytes, size_t* actual_bytes, size_t alignment) noexcept override {
@@ -23,12 +23,12 @@ class ProgramsAllocator final : public SystemAllocator {
   void Set(SysAllocator* allocator) { allocator_.store(allocator, std::memory_order_release); }
 
  private:
-  // Written by Set (release: the object is complete), read by who grows the heap (acquire). Not
-  // null once it was set.
+  // Written by Set (release: the object is complete), read by threads that grow the heap (acquire).
+  // Not null after the first Set.
   std::atomic<SysAllocator*> allocator_{nullptr};
 };
 
-// What the heap grows by, as the program wants it.
+// The heap's own source of memory as a SysAllocator.
 class HeapsAllocator final : public SysAllocator {
  public:
   void* Alloc(size_t size, size_t* actual_size, size_t alignment) override {
@@ -36,13 +36,14 @@ class HeapsAllocator final : public SysAllocator {
   }
 
  private:
-  // Not the program's: it may have been kept, and asked by the program's own.
+  // Never the program's allocator, which may have kept this object and forward requests to it.
   static SystemAllocator* heaps();
 };
 
 constinit ProgramsAllocator programs_allocator;
 constinit CreatedOnce<HeapsAllocator> heaps_allocator;
-// The one before the program's. Written before that is set, by whoever sets it; null before.
+// The allocator before the program's. Written by each caller of Set, before the program's is set;
+// null until then.
 constinit std::atomic<SystemAllocator*> former_allocator{nullptr};
 
 SystemAllocator* HeapsAllocator::heaps() {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The functions of include/tcmalloc/tcmalloc.h for profiles: in the full library only.
+// The functions of include/tcmalloc/tcmalloc.h for profiles, in the full library only. A
+// tcmalloc_profile is in the metadata arena; its contents have mappings of their own.
 #include <atomic>
 #include <new>
 
@@ -44,10 +45,10 @@ tcmalloc_profile* Take(Heap& heap, ProfileKind kind) {
   return nullptr;
 }
 
-// When the recording began, 0 while there is none. Who ends it takes it out.
+// When the recording began; 0 if none runs. The thread that ends the recording exchanges it for 0.
 constinit std::atomic<int64_t> recording_since_us{0};
 
-// Of the format, or nothing.
+// False if there is no format of that number.
 bool AsFormat(int number, ProfileFormat* format) {
   if (number < TCMALLOC_FORMAT_PROTO || number > TCMALLOC_FORMAT_FOLDED) return false;
   *format = static_cast<ProfileFormat>(number);

@@ -11,7 +11,7 @@
 namespace tcmalloc {
 namespace {
 
-// More is as much, and can be added to.
+// More has no other effect, and sums with it do not overflow.
 constexpr size_t kMostCacheBytes =
     static_cast<size_t>(std::min<uint64_t>(uint64_t{1} << 50, SIZE_MAX / 2));
 
@@ -29,7 +29,7 @@ bool SetMinThreadCache(Heap& heap, size_t value) {
   return true;
 }
 
-// Where nothing may be given back it stays so.
+// If releasing is turned off, only 0 is accepted.
 bool SetAggressiveDecommit(Heap& heap, size_t value) {
   using Releasing = PageHeap::Releasing;
   if (heap.page_heap.releasing() == Releasing::kNever) return value == 0;
@@ -43,7 +43,7 @@ bool SetHeapLimit(Heap& heap, size_t mebibytes) {
   return true;
 }
 
-// What a property reads.
+// The parts of the statistics that a property reads.
 constexpr uint8_t kNothing = 0;
 constexpr uint8_t kPages = StatsParts::kPages;
 constexpr uint8_t kClasses = StatsParts::kClasses;
@@ -54,7 +54,7 @@ constexpr uint8_t kObjects = kPages | kClasses | kCaches;
 constexpr uint8_t kUnmapped = kPages | StatsParts::kHoles;
 
 constexpr Property kProperties[] = {
-    // gperftools'. heap_size = current_allocated_bytes + the four _free_bytes +
+    // gperftools' properties. heap_size = current_allocated_bytes + the four _free_bytes +
     // pageheap_unmapped_bytes.
     {"generic.current_allocated_bytes", kObjects,
      [](const HeapStats& s) { return s.in_use_bytes; }},
@@ -73,14 +73,14 @@ constexpr Property kProperties[] = {
     {"tcmalloc.pageheap_committed_bytes", kUnmapped,
      [](const HeapStats& s) { return s.system_bytes - UnmappedBytes(s); }},
     {"tcmalloc.pageheap_scavenge_count", kPages, [](const HeapStats& s) { return s.releases; }},
-    // Of memory: committed_bytes = total_commit_bytes - total_decommit_bytes.
+    // Memory: committed_bytes = total_commit_bytes - total_decommit_bytes.
     {"tcmalloc.pageheap_commit_count", kPages, [](const HeapStats& s) { return s.commits; }},
     {"tcmalloc.pageheap_total_commit_bytes", kUnmapped,
      [](const HeapStats& s) { return s.committed_total_bytes; }},
     {"tcmalloc.pageheap_decommit_count", kPages, [](const HeapStats& s) { return s.releases; }},
     {"tcmalloc.pageheap_total_decommit_bytes", kPages,
      [](const HeapStats& s) { return s.released_total_bytes; }},
-    // Of address space.
+    // Address space.
     {"tcmalloc.pageheap_reserve_count", kPages, [](const HeapStats& s) { return s.growths; }},
     {"tcmalloc.pageheap_total_reserve_bytes", kPages,
      [](const HeapStats& s) { return s.reserved_total_bytes; }},
@@ -102,7 +102,7 @@ constexpr Property kProperties[] = {
     {"tcmalloc.sample_parameter", kSettings,
      [](const HeapStats& s) { return s.sample_period_bytes; }, &SetSamplePeriod},
 
-    // Google's. A limit that there is not is the largest number.
+    // Google's properties. A limit that is not set is the largest number.
     {"generic.bytes_in_use_by_app", kObjects, [](const HeapStats& s) { return s.in_use_bytes; }},
     {"generic.physical_memory_used", kUnmapped, &PhysicalBytes},
     {"generic.virtual_memory_used", kPages, [](const HeapStats& s) { return s.virtual_bytes(); }},
@@ -112,7 +112,7 @@ constexpr Property kProperties[] = {
      [](const HeapStats& s) { return s.thread_cache_bytes; }},
     {"tcmalloc.thread_cache_count", kCacheCount,
      [](const HeapStats& s) { return s.thread_caches; }},
-    // There are no caches of processors.
+    // There are no per-CPU caches.
     {"tcmalloc.cpu_free", kNothing, [](const HeapStats&) { return size_t{0}; }},
     {"tcmalloc.per_cpu_caches_active", kNothing, [](const HeapStats&) { return size_t{0}; }},
     {"tcmalloc.page_heap_free", kPages, [](const HeapStats& s) { return s.page_heap_free_bytes; }},
@@ -129,7 +129,7 @@ constexpr Property kProperties[] = {
     {"tcmalloc.num_released_total_bytes", kPages,
      [](const HeapStats& s) { return s.released_total_bytes; }},
 
-    // Our own.
+    // Our own properties.
     {"tcmalloc.pressure_sources", kSettings, [](const HeapStats& s) { return s.pressure_sources; }},
     {"tcmalloc.pressure_sources_failed", kSettings,
      [](const HeapStats& s) { return s.pressure_sources_failed; }},
