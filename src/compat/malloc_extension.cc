@@ -102,9 +102,9 @@ struct FreePages {
 using FreeListInfo = ::MallocExtension::FreeListInfo;
 
 // Writes the lists of free memory to an array with room for kMaxLists.
-constexpr size_t kMostLists = 3 * (kNumSizeClasses - 1) + 2 * (FreePages::kMaxPages + 1);
+constexpr size_t kMaxLists = 3 * (kNumSizeClasses - 1) + 2 * (FreePages::kMaxPages + 1);
 
-FreeListInfo* PutFreeLists(Heap& heap, FreeListInfo* next) {
+FreeListInfo* WriteFreeLists(Heap& heap, FreeListInfo* next) {
   size_t smaller = 0;
   for (size_t i = 1; i < kNumSizeClasses; ++i) {
     const SizeClassStats c = CollectSizeClassStats(heap, static_cast<SizeClass>(i));
@@ -201,9 +201,9 @@ void MallocExtension::Ranges(void* arg, RangeFunction func) {
   tcmalloc::ForEachRange(
       ExistingHeap(),
       [](void* argument, const tcmalloc::HeapRange& range) {
-        const ::base::MallocRange told = tcmalloc::AsMallocRange(range);
+        const ::base::MallocRange entry = tcmalloc::AsMallocRange(range);
         const Receiver& to = *static_cast<const Receiver*>(argument);
-        to.function(to.argument, &told);
+        to.function(to.argument, &entry);
       },
       &receiver);
 }
@@ -266,11 +266,11 @@ void MallocExtension::GetFreeListSizes(std::vector<FreeListInfo>* v) {
   // Calls no function of std::vector: they need more of the C++ library. Allocates as
   // std::allocator does.
   auto* const lists =
-      static_cast<FreeListInfo*>(::operator new(tcmalloc::kMostLists * sizeof(FreeListInfo)));
+      static_cast<FreeListInfo*>(::operator new(tcmalloc::kMaxLists * sizeof(FreeListInfo)));
   tcmalloc::VectorParts parts;
   memcpy(static_cast<void*>(&parts), static_cast<const void*>(v), sizeof(parts));
   ::operator delete(parts.begin);
-  parts = {lists, tcmalloc::PutFreeLists(ExistingHeap(), lists), lists + tcmalloc::kMostLists};
+  parts = {lists, tcmalloc::WriteFreeLists(ExistingHeap(), lists), lists + tcmalloc::kMaxLists};
   memcpy(static_cast<void*>(v), &parts, sizeof(parts));
 }
 

@@ -26,7 +26,7 @@ constexpr char kNotSampled[] =
     "%warn or have it set the property tcmalloc.sample_parameter, and take a profile later.\n"
     "%warn\n";
 
-bool IsEmptyForWantOfSamples(const Heap& heap) {
+bool IsEmptyWithoutSampling(const Heap& heap) {
   return heap.sampling.period() == 0 && GetSampleTotals().samples == 0;
 }
 
@@ -38,7 +38,7 @@ uintptr_t AsPointer(uint64_t number) {
 
 void AppendProfile(ProfileKind kind, std::string* text) {
   Heap& heap = ExistingHeap();
-  if (kind == ProfileKind::kHeap && IsEmptyForWantOfSamples(heap)) AppendLiteral(text, kNotSampled);
+  if (kind == ProfileKind::kHeap && IsEmptyWithoutSampling(heap)) AppendLiteral(text, kNotSampled);
   // Collected first: the string's memory is in the heap, which must not change meanwhile.
   MappedArray<char> collected(heap.virtual_memory);
   const auto collect = [](const void* data, size_t size, void* context) {

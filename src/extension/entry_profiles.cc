@@ -116,7 +116,7 @@ TC_EXPORT void tcmalloc_profile_for_each(const tcmalloc_profile* profile,
   for (size_t i = 0; i < p.num_entries; ++i) {
     const ProfileEntry& entry = p.entries[i];
     const bool allocated = tcmalloc::CountsAllocated(p.kind);
-    const tcmalloc_profile_entry told = {
+    const tcmalloc_profile_entry public_entry = {
         reinterpret_cast<const void* const*>(entry.frames),
         entry.depth,
         entry.object_size,
@@ -125,7 +125,7 @@ TC_EXPORT void tcmalloc_profile_for_each(const tcmalloc_profile* profile,
         allocated ? entry.estimated_allocated_objects : entry.estimated_live_objects,
         allocated ? entry.estimated_allocated_bytes : entry.estimated_live_bytes,
     };
-    callback(&told, context);
+    callback(&public_entry, context);
   }
 }
 

@@ -12,7 +12,7 @@ namespace tcmalloc {
 namespace {
 
 // More has no other effect, and sums with it do not overflow.
-constexpr size_t kMostCacheBytes =
+constexpr size_t kMaxCacheBytes =
     static_cast<size_t>(std::min<uint64_t>(uint64_t{1} << 50, SIZE_MAX / 2));
 
 size_t CentralBytes(const HeapStats& s) { return s.free_in_spans_bytes(); }
@@ -20,12 +20,12 @@ size_t UnmappedBytes(const HeapStats& s) { return s.unmapped_bytes(); }
 size_t PhysicalBytes(const HeapStats& s) { return s.actual_bytes(); }
 
 bool SetMaxThreadCaches(Heap& heap, size_t value) {
-  heap.registry.SetTotalLimit(std::min(value, kMostCacheBytes));
+  heap.registry.SetTotalLimit(std::min(value, kMaxCacheBytes));
   return true;
 }
 
 bool SetMinThreadCache(Heap& heap, size_t value) {
-  heap.registry.SetMinPerCache(std::min(value, kMostCacheBytes));
+  heap.registry.SetMinPerCache(std::min(value, kMaxCacheBytes));
   return true;
 }
 

@@ -26,7 +26,7 @@ class DefaultAllocator final : public SystemAllocator {
 };
 
 // The program's allocator, as the layers below see it.
-class ProgramsAllocator final : public CustomMemory {
+class ProgramAllocator final : public CustomMemory {
  public:
   void* Allocate(size_t bytes, size_t* actual_bytes, size_t alignment) override {
     return allocator_.load(std::memory_order_acquire)->Allocate(bytes, actual_bytes, alignment);
@@ -41,7 +41,7 @@ class ProgramsAllocator final : public CustomMemory {
 };
 
 constinit DefaultAllocator default_allocator;
-constinit ProgramsAllocator programs_allocator;
+constinit ProgramAllocator program_allocator;
 
 }  // namespace
 
@@ -49,7 +49,7 @@ extern "C" {
 
 TC_EXPORT SystemAllocator* tcmalloc_system_allocator() noexcept {
   const bool custom = ExistingHeap().memory.custom() != nullptr;
-  return custom ? programs_allocator.allocator() : &default_allocator;
+  return custom ? program_allocator.allocator() : &default_allocator;
 }
 
 TC_EXPORT void tcmalloc_set_system_allocator(SystemAllocator* allocator) noexcept {
@@ -58,8 +58,8 @@ TC_EXPORT void tcmalloc_set_system_allocator(SystemAllocator* allocator) noexcep
     memory.SetCustom(nullptr);
     return;
   }
-  programs_allocator.Set(allocator);
-  memory.SetCustom(&programs_allocator);
+  program_allocator.Set(allocator);
+  memory.SetCustom(&program_allocator);
 }
 
 }  // extern "C"

@@ -46,8 +46,8 @@ TC_FAST_PATH bool BasicFormsAreOurs() {
   return __builtin_expect(basic_forms.load(std::memory_order_relaxed) == Basic::kOurs, true);
 }
 
-// Finds it out at the first call.
-bool BasicFormsAreOursAfterAll() {
+// BasicFormsAreOurs, which finds it out at the first call.
+bool ResolveBasicForms() {
   if (basic_forms.load(std::memory_order_relaxed) == Basic::kUnknown) {
     const bool ours = AddressOf<New>(&::operator new) == AddressOf<New>(&tc_new) &&
                       AddressOf<NewWithAlignment>(&::operator new) ==
@@ -62,68 +62,68 @@ bool BasicFormsAreOursAfterAll() {
 
 // For basic forms that were replaced, or are not known yet. Out of line and called last, so that
 // the forms below need no stack frame.
-TC_SLOW_PATH void* NewUndecided(size_t size) {
-  return BasicFormsAreOursAfterAll() ? NewSlow(size) : ::operator new(size);
+TC_SLOW_PATH void* NewByBasicForm(size_t size) {
+  return ResolveBasicForms() ? NewSlow(size) : ::operator new(size);
 }
-TC_SLOW_PATH void* NewUndecided(size_t size, std::align_val_t alignment) {
-  return BasicFormsAreOursAfterAll() ? NewAligned(size, static_cast<size_t>(alignment))
-                                     : ::operator new(size, alignment);
+TC_SLOW_PATH void* NewByBasicForm(size_t size, std::align_val_t alignment) {
+  return ResolveBasicForms() ? NewAligned(size, static_cast<size_t>(alignment))
+                             : ::operator new(size, alignment);
 }
-TC_SLOW_PATH void* NewNothrowUndecided(size_t size) {
-  if (BasicFormsAreOursAfterAll()) return NewNothrowSlow(size);
+TC_SLOW_PATH void* NewNothrowByBasicForm(size_t size) {
+  if (ResolveBasicForms()) return NewNothrowSlow(size);
   return CallWithoutThrowing(static_cast<New>(&::operator new), size);
 }
-TC_SLOW_PATH void* NewNothrowUndecided(size_t size, std::align_val_t alignment) {
-  if (BasicFormsAreOursAfterAll()) return NewAlignedNothrow(size, static_cast<size_t>(alignment));
+TC_SLOW_PATH void* NewNothrowByBasicForm(size_t size, std::align_val_t alignment) {
+  if (ResolveBasicForms()) return NewAlignedNothrow(size, static_cast<size_t>(alignment));
   return CallWithoutThrowing(static_cast<NewWithAlignment>(&::operator new), size, alignment);
 }
-TC_SLOW_PATH void DeleteUndecided(void* p) {
-  BasicFormsAreOursAfterAll() ? FreeSlow(p) : ::operator delete(p);
+TC_SLOW_PATH void DeleteByBasicForm(void* p) {
+  ResolveBasicForms() ? FreeSlow(p) : ::operator delete(p);
 }
-TC_SLOW_PATH void DeleteUndecided(void* p, size_t size) {
-  BasicFormsAreOursAfterAll() ? FreeSizedSlow(p, size) : ::operator delete(p);
+TC_SLOW_PATH void DeleteByBasicForm(void* p, size_t size) {
+  ResolveBasicForms() ? FreeSizedSlow(p, size) : ::operator delete(p);
 }
-TC_SLOW_PATH void DeleteUndecided(void* p, std::align_val_t alignment) {
-  BasicFormsAreOursAfterAll() ? FreeSlow(p) : ::operator delete(p, alignment);
+TC_SLOW_PATH void DeleteByBasicForm(void* p, std::align_val_t alignment) {
+  ResolveBasicForms() ? FreeSlow(p) : ::operator delete(p, alignment);
 }
-TC_SLOW_PATH void DeleteUndecided(void* p, size_t size, std::align_val_t alignment) {
-  BasicFormsAreOursAfterAll() ? FreeSizedAligned(p, size, static_cast<size_t>(alignment))
-                              : ::operator delete(p, alignment);
+TC_SLOW_PATH void DeleteByBasicForm(void* p, size_t size, std::align_val_t alignment) {
+  ResolveBasicForms() ? FreeSizedAligned(p, size, static_cast<size_t>(alignment))
+                      : ::operator delete(p, alignment);
 }
 
 TC_FAST_PATH void* NewNothrow(size_t size) {
-  if (!BasicFormsAreOurs()) return NewNothrowUndecided(size);
+  if (!BasicFormsAreOurs()) return NewNothrowByBasicForm(size);
   return Allocate<&NewNothrowSlow>(size);
 }
 TC_FAST_PATH void* NewNothrow(size_t size, std::align_val_t alignment) {
-  if (!BasicFormsAreOurs()) return NewNothrowUndecided(size, alignment);
+  if (!BasicFormsAreOurs()) return NewNothrowByBasicForm(size, alignment);
   return NewAlignedNothrow(size, static_cast<size_t>(alignment));
 }
 TC_FAST_PATH void DeletePlain(void* p) {
-  if (!BasicFormsAreOurs()) return DeleteUndecided(p);
+  if (!BasicFormsAreOurs()) return DeleteByBasicForm(p);
   Deallocate<&FreeSlow>(p);
 }
 TC_FAST_PATH void DeleteSized(void* p, size_t size) {
-  if (!BasicFormsAreOurs()) return DeleteUndecided(p, size);
+  if (!BasicFormsAreOurs()) return DeleteByBasicForm(p, size);
   DeallocateSized<&FreeSizedSlow>(p, size);
 }
 TC_FAST_PATH void DeleteAligned(void* p, std::align_val_t alignment) {
-  if (!BasicFormsAreOurs()) return DeleteUndecided(p, alignment);
+  if (!BasicFormsAreOurs()) return DeleteByBasicForm(p, alignment);
   Deallocate<&FreeSlow>(p);
 }
 TC_FAST_PATH void DeleteSizedAligned(void* p, size_t size, std::align_val_t alignment) {
-  if (!BasicFormsAreOurs()) return DeleteUndecided(p, size, alignment);
+  if (!BasicFormsAreOurs()) return DeleteByBasicForm(p, size, alignment);
   FreeSizedAligned(p, size, static_cast<size_t>(alignment));
 }
 
 }  // namespace
 
 TC_REPLACEABLE void* operator new[](size_t size) {
-  if (!BasicFormsAreOurs()) return NewUndecided(size);
+  if (!BasicFormsAreOurs()) return NewByBasicForm(size);
   return Allocate<&NewSlow>(size);
 }
 TC_REPLACEABLE void* operator new[](size_t size, std::align_val_t alignment) {
-  if (!BasicFormsAreOurs()) return NewUndecided(size, alignment);
+  if (!BasicFormsAreOurs()) return NewByBasicForm(size, alignment);
   return NewAligned(size, static_cast<size_t>(alignment));
 }
 TC_REPLACEABLE void* operator new(size_t size, const std::nothrow_t&) noexcept {
