@@ -176,9 +176,9 @@ void tcmalloc_remove_pressure_listener(tcmalloc_pressure_listener* listener) TCM
  * has work; every call returns the same one. Do not read or close it. It is close-on-exec, and has
  * a number of 512 or more where the process may have one. It listens to the sources that
  * TCMALLOC_PRESSURE names (use thread=off there), or to all sources if it names none. On failure
- * the result is -1 and errno is EBUSY (the library's thread listens), EMFILE or ENFILE (no
- * descriptors left), or ENOTSUP (libtcmalloc_minimal). Call it again in a forked child, and after
- * closing the descriptor by mistake. It may wait for another thread's call of these two functions.
+ * the result is -1 and errno is EBUSY (the library's thread listens), EMFILE (no descriptors left),
+ * or ENOTSUP (libtcmalloc_minimal). Call it again in a forked child, and after closing the
+ * descriptor by mistake. It may wait for another thread's call of these two functions.
  *
  * tcmalloc_handle_pressure reads what has happened, acts on it, and returns the level, 0 for none.
  * It does not wait for events. One thread handles pressure at a time; in others it returns 0 at

@@ -96,7 +96,8 @@ CxxRuntime FindRuntime() {
     runtime.throw_exception(exception, runtime.bad_alloc_type, runtime.bad_alloc_destroy);
   }
   AbortWith(
-      "tcmalloc: operator new failed, and there is no C++ runtime to throw std::bad_alloc with\n");
+      "tcmalloc: out of memory in operator new, and no C++ runtime is loaded to throw "
+      "std::bad_alloc\n");
 }
 
 // The nothrow forms of the runtime library itself: they call the replaced operator new, which is

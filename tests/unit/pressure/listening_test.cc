@@ -262,9 +262,9 @@ TEST_F(ListeningTest, AWatchThatCannotBeUsedIsReportedOnce) {
   AddFifo("/run/watch");
   tree_.Write("/run/file", "");
   report("/run/nothing", "", "No such file or directory");
-  report("run/watch", "", "it is no absolute name of a pressure file, FIFO or socket");
-  report("/run/watch", "!", "MEMORY_PRESSURE_WRITE is no Base64");
-  report("/run/file", "", "MEMORY_PRESSURE_WRITE does not say what to write there");
+  report("run/watch", "", "it is not the absolute path of a pressure file, FIFO or socket");
+  report("/run/watch", "!", "MEMORY_PRESSURE_WRITE is not valid Base64");
+  report("/run/file", "", "MEMORY_PRESSURE_WRITE has no trigger for this pressure file");
 }
 
 TEST_F(ListeningTest, AServiceManagersFifo) {
