@@ -58,7 +58,7 @@ TC_EXPORT size_t tcmalloc_release_to_system(size_t bytes) noexcept {
 }
 
 TC_EXPORT void tcmalloc_set_memory_release_rate(double rate) noexcept {
-  // NaN counts as 0.
+  // Not a number counts as 0.
   rate = rate > 0 ? std::min(rate, tcmalloc::kTuning.release.max_rate) : 0;
   tcmalloc::ExistingHeap().page_heap.SetReleaseRate(rate);
 }
