@@ -98,7 +98,7 @@ class PERFTOOLS_DLL_DECL HeapLeakChecker {
   void operator=(const HeapLeakChecker&);
 
   // The class must have the size that it has in gperftools: programs that were compiled with that
-  // header contain such objects.
+  // header contain objects of it.
   void* reserved_[2];
   void* part_;
   bool has_checked_;
@@ -129,7 +129,7 @@ class PERFTOOLS_DLL_DECL HeapCleaner {
   static void RunHeapCleanups();
 };
 
-// At namespace scope: `body` is the body of such a function, `name` a unique identifier.
+// At namespace scope: `body` is the body of a cleanup function, `name` a unique identifier.
 #define REGISTER_HEAPCHECK_CLEANUP(name, body)                     \
   namespace {                                                      \
   void heapcheck_cleanup_##name() { body; }                        \

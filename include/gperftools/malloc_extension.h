@@ -72,8 +72,8 @@ class PERFTOOLS_DLL_DECL MallocExtension {
   typedef void(RangeFunction)(void*, const base::MallocRange*);
   virtual void Ranges(void* arg, RangeFunction func);
 
-  // Figures and settings by name (docs/properties.md). False if there is none of that name; Set
-  // also if it cannot be set to that value.
+  // Figures and settings by name (docs/properties.md). False if there is no property of that name;
+  // Set also if it cannot be set to that value.
   virtual bool GetNumericProperty(const char* property, size_t* value);
   virtual bool SetNumericProperty(const char* property, size_t value);
 

@@ -12,8 +12,8 @@
  * Any thread may add and remove hooks, but not in a signal handler. Every operation that begins
  * after a hook was added calls it, in all threads (on systems without membarrier(2): a moment
  * later). After its removal, calls that have begun may still be running. While there is a hook,
- * every allocation and free takes the slow path, tens of nanoseconds more; while there is none,
- * hooks cost nothing.
+ * every allocation and free takes the slow path, tens of nanoseconds more; without hooks this costs
+ * nothing.
  */
 #ifndef GPERFTOOLS_MALLOC_HOOK_C_H_
 #define GPERFTOOLS_MALLOC_HOOK_C_H_

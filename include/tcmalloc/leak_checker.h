@@ -128,7 +128,7 @@ typedef struct tcmalloc_leak_site {
    * If object_size is not 0: the call site of the live sampled object that is most similar to the
    * example: of the same size, with the nearest age of its span, and then with the nearest address.
    * It is a hint; the objects may come from elsewhere. Return addresses, innermost first.
-   * nearest_depth is 0 if there is none.
+   * nearest_depth is 0 if there is no hint.
    */
   const void* const* nearest_stack;
   size_t nearest_depth;

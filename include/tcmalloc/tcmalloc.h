@@ -93,7 +93,7 @@ double tcmalloc_get_memory_release_rate(void) TCMALLOC_NOTHROW;
 
 /*
  * Releases free memory at the rate above while no thread allocates or frees. Never returns: call it
- * on a thread of the program that has nothing else to do. Without such a thread and without
+ * on a thread of the program that has nothing else to do. If no thread calls it, and without
  * TCMALLOC_BACKGROUND=1, threads that allocate or free do this work from time to time; a process in
  * which no thread does either keeps its free memory.
  *
@@ -353,9 +353,9 @@ int tcmalloc_profile_write_to(const tcmalloc_profile* profile, int format,
  * bytes (see tcmalloc_get_allocated_size). Returns 1; 0 if there is no memory for the list, or when
  * called from a fork handler. In libtcmalloc only.
  *
- * The objects are those of one moment. No other thread should allocate or free at that moment: such
- * changes may or may not be seen, and an object that was free may be listed. The callback may
- * allocate and free, since it runs after that moment.
+ * The objects are those of one moment. No other thread should allocate or free at that moment: its
+ * changes may be seen or not, and an object that was free may be listed. The callback may allocate
+ * and free, since it runs after that moment.
  *
  * Cost, without the callback: 80 ms per GiB of 64-byte objects, 25 ms of 256-byte objects, 5 ms of
  * 4 KiB objects (a Xeon at 2.8 GHz). During this time no thread gets memory that its cache does not

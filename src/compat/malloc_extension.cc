@@ -2,7 +2,7 @@
 // class MallocExtension. Its own functions do the work, so that a class of the program that derives
 // from it and overrides some of them inherits the others. This file is compiled with type
 // information, which derived classes need. Its references to the C++ runtime library are weak: a C
-// program has no such library, and does not need one.
+// program does not have it, and does not need it.
 #include "gperftools/malloc_extension.h"
 
 #include <algorithm>

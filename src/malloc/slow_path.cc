@@ -124,7 +124,7 @@ void FreeSmallSlow(SizeClass c, void* p) {
   FreedSlowly(heap, cache, false);
 }
 
-// The span of the large object that starts at `p`; null if there is none.
+// The span of the large object that starts at `p`; null if no large object does.
 Span* LargeSpanAt(const void* p) {
   if (!PageMap::InRange(p)) return nullptr;
   Span* const span = global_page_map.SpanOf(PageId::Containing(p));
