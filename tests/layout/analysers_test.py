@@ -169,7 +169,7 @@ class Words(unittest.TestCase):
         for text in ("Is behind it.", "gave back", "give it all back", "a lost object", "Lost objects.", "The same for x",
                      "Frees. The same for x"):
             self.assertEqual(len(self.found(words_test.markdown_pieces, text)), 1, text)
-        for text in ("behinds", "left behind", "give one two three four five back", "a lost one", "at the same for x"):
+        for text in ("behinds", "left behind", "give one two three four five back", "BEHIND", "a lost one", "at the same for x"):
             self.assertEqual(self.found(words_test.markdown_pieces, text), [], text)
 
     def test_code(self):

@@ -40,18 +40,17 @@ CONTEXT = 30  # characters on each side of a phrase that an exception may look a
 def phrase_pattern(phrase):
     """The regular expression of a phrase in the notation of the table."""
     start = phrase.startswith("^")
-    parts = []
+    pattern = ""
     for word in phrase.lstrip("^").split():
         if word == "…":
-            parts.append(r"(?:[\w'-]+ ){0,4}?")
+            pattern += r"(?:[\w'-]+ ){0,4}?"
             continue
-        choices = "|".join(re.escape(choice).replace(r"\(s\)", "s?") for choice in word.split("/"))
-        parts.append(f"(?:{choices}) ")
-    pattern = "".join(parts)
-    pattern = pattern[:-1] if pattern.endswith(" ") else pattern
-    if start:
-        return re.compile(rf"(?:(?<=^)|(?<=[.:;] )){pattern}\b")
-    return re.compile(rf"\b{pattern}\b", re.IGNORECASE)
+        choices = [re.escape(choice).replace(r"\(s\)", "s?") for choice in word.split("/")]
+        if not pattern and not start:  # also at the beginning of a sentence
+            choices = [f"[{choice[0].upper()}{choice[0].lower()}]{choice[1:]}" for choice in choices]
+        pattern += f"(?:{'|'.join(choices)}) "
+    pattern = pattern.rstrip(" ")
+    return re.compile(rf"(?:^|(?<=[.:;] )){pattern}\b" if start else rf"\b{pattern}\b")
 
 
 class Rule:
