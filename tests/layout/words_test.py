@@ -35,6 +35,12 @@ CHECKED = (
     "src/extension/",
     "src/malloc/",
     "src/pressure/",
+    "tests/compat/",
+    "tests/entry/",
+    "tests/unit/compat/",
+    "tests/unit/extension/",
+    "tests/unit/malloc/",
+    "tests/unit/pressure/",
 )
 # Every other place where they are looked for with --all.
 OTHERS = ("ARCHITECTURE.md", "CONTRIBUTING.md", "README.md", "SECURITY.md", "bench/", "docs/", "src/", "tests/")

@@ -119,7 +119,7 @@ TEST(PressureListenersTest, RemoveWaitsUntilTheListenerIsNotCalledAnyMore) {
     listeners.Remove(&node);
     left_before_removed = blocker.left.load();
   });
-  // It is in no hurry: whether it waits or has not begun yet, it must not have returned.
+  // However far it is, it must not have returned yet.
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   blocker.leave = true;
   remover.join();

@@ -68,7 +68,7 @@ TEST(PressurePolicyTest, ALevelIsLeftOnlyWellBelowItsThreshold) {
   policy.ActedByUse(kPolicyIntervalMs, kMuch, 776 * kMiB);
   EXPECT_EQ(policy.DueByUse(2 * kPolicyIntervalMs, InUse(774)), 0);
   EXPECT_EQ(policy.level(), 0);
-  // Reached anew, it is due at once.
+  // Entered again, its action is due at once.
   EXPECT_EQ(policy.DueByUse(2 * kPolicyIntervalMs + 1, InUse(800)), 1);
 }
 
@@ -153,7 +153,7 @@ TEST(PressurePolicyTest, AStormThatFreesNothingCostsAnActionAMinute) {
   }
   EXPECT_LE(actions, 3600 / 64 + 7);
   EXPECT_GE(actions, 3600 / 64);
-  // A quiet time behind it, the next one is heard as the first was.
+  // After a quiet time, the next event is handled like the first one.
   constexpr int64_t kLater = 3'600'000 + 2 * kTuning.pressure.max_waits * kPolicyIntervalMs;
   EXPECT_EQ(policy.DueByEvent(kLater, kMuch), 3);
   policy.ActedByEvent(kLater, 0, kMuch);
