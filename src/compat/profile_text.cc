@@ -42,12 +42,7 @@ void AppendProfile(ProfileKind kind, std::string* text) {
   // Collected first: the string's memory is in the heap, which must not change meanwhile.
   MappedArray<char> collected(heap.virtual_memory);
   const auto collect = [](const void* data, size_t size, void* context) {
-    auto& to = *static_cast<MappedArray<char>*>(context);
-    if (to.capacity() - to.size() < size && !to.Reserve(2 * (to.size() + size))) return false;
-    const size_t at = to.size();
-    to.Extend(size);
-    memcpy(to.data() + at, data, size);
-    return true;
+    return static_cast<MappedArray<char>*>(context)->Append(static_cast<const char*>(data), size);
   };
   if (WriteTextProfile(heap, kind, collect, &collected)) {
     Append(text, collected.data(), collected.size());

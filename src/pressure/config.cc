@@ -16,8 +16,6 @@ bool StartsWith(std::string_view text, std::string_view prefix) {
   return text.size() >= prefix.size() && memcmp(text.data(), prefix.data(), prefix.size()) == 0;
 }
 
-void RemovePrefix(size_t n, std::string_view* text) { text->remove_prefix(n); }
-
 bool ParsePart(std::string_view name, Of* of) {
   struct Part {
     std::string_view name;
@@ -35,7 +33,7 @@ bool ParseThreshold(std::string_view text, PressureThreshold* threshold) {
   PressureThreshold read;
   if (!TakeNumber(&text, &read.value) || read.value == 0) return false;
   if (StartsWith(text, "%")) {
-    RemovePrefix(1, &text);
+    text.remove_prefix(1);
     *threshold = read;
     return read.value <= 100 && ParsePart(text, &threshold->of);
   }
@@ -94,19 +92,17 @@ bool ParseWord(std::string_view word, PressureConfig* config) {
   for (const std::string_view off : {"off", "0", "no", "false"}) {
     if (word == off) return *config = PressureConfig(), true;
   }
-  constexpr std::string_view kLevel = "level";
-  if (StartsWith(word, kLevel)) {
-    RemovePrefix(kLevel.size(), &word);
-    if (word.size() < 2 || word[0] < '1' || word[0] > '3' || word[1] != '=') return false;
-    PressureThreshold* const level = &config->levels[static_cast<size_t>(word[0] - '1')];
-    RemovePrefix(2, &word);
-    return ParseThreshold(word, level);
-  }
   const auto take = [&word](std::string_view prefix) {
     if (!StartsWith(word, prefix)) return false;
-    RemovePrefix(prefix.size(), &word);
+    word.remove_prefix(prefix.size());
     return true;
   };
+  if (take("level")) {
+    if (word.size() < 2 || word[0] < '1' || word[0] > '3' || word[1] != '=') return false;
+    PressureThreshold* const level = &config->levels[static_cast<size_t>(word[0] - '1')];
+    word.remove_prefix(2);
+    return ParseThreshold(word, level);
+  }
   if (take("psi=")) return ParsePsi(word, config);
   if (take("watch=")) return ParseSwitch(word, &config->watch);
   if (take("thread=")) return ParseSwitch(word, &config->thread);

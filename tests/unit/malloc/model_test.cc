@@ -29,7 +29,7 @@ class ObjectsModel {
     const auto next = ends_.lower_bound(start);
     ASSERT_TRUE(next == ends_.end() || end <= next->first) << "overlaps the next object";
     ASSERT_TRUE(next == ends_.begin() || std::prev(next)->second <= start)
-        << "overlaps the object in front of it";
+        << "overlaps the previous object";
     ends_[start] = end;
     list_.push_back(held);
     usable_bytes_ += tc_malloc_size(held.p);
