@@ -42,7 +42,7 @@ constinit std::atomic<bool> config_is_read{false};
 // True while a thread of the library listens, or is being started; it stays at work until the
 // process ends. Written by the thread at work, read by others as a hint.
 constinit std::atomic<bool> has_thread{false};
-// True if this process is to have the thread; a child that lives long enough then gets one, too.
+// This process is to have one: so are its children that live for long enough.
 constinit std::atomic<bool> wants_thread{false};
 
 bool ThisThreadIsAtWork() { return at_work.load(std::memory_order_relaxed) == &current_slot; }
