@@ -62,8 +62,8 @@ class PERFTOOLS_DLL_DECL MallocExtension {
   virtual void GetStats(char* buffer, int buffer_length);
 
   // Append profiles as text for pprof: of the sampled objects in use, and of the call stacks that
-  // made the heap grow. In libtcmalloc_minimal, or while allocations are not sampled, they append
-  // lines that begin with %warn and say so. They append nothing if there is no memory.
+  // made the heap grow. GetHeapSample without samples, and both in libtcmalloc_minimal, append
+  // lines that begin with %warn and give the reason. They append nothing if there is no memory.
   virtual void GetHeapSample(MallocExtensionWriter* writer);
   virtual void GetHeapGrowthStacks(MallocExtensionWriter* writer);
 

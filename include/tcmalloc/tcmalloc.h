@@ -74,8 +74,8 @@ void tcmalloc_mark_thread_busy(void) TCMALLOC_NOTHROW;
 
 /*
  * Releases free pages to the OS: all of them, or at least `bytes` if there are that many. Returns
- * the bytes released. Objects in caches stay there: malloc_trim() flushes the caches first. Nothing
- * is released while memory is locked (mlock).
+ * the bytes released. Objects in caches stay there: malloc_trim() flushes the caches first. Locked
+ * memory (mlock) is not released.
  *
  * Cost: one system call per 8 MiB or less, 0.1 to 0.5 milliseconds each when the memory is in small
  * pages. No thread that allocates or frees waits for it.
