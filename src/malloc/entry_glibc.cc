@@ -26,8 +26,7 @@ namespace {
 //   fordblks  free bytes that were not released: in caches, in spans in use, in the page heap
 //   fsmblks   the part of fordblks in caches and in spans in use
 //   keepcost  the part of fordblks in the page heap, which malloc_trim releases without a search
-//   for
-//             free pages inside spans in use
+//             for free pages inside spans in use
 struct mallinfo2 MallInfo() {
   const HeapStats s = CollectStats(ExistingHeap());
   const size_t cached = s.thread_cache_bytes + s.free_in_spans_bytes();

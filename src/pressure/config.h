@@ -8,9 +8,8 @@
 //                      "yes", "true" and "on"
 //   off                none; so do "0", "no", "false" and an empty text
 //   level1=80%         the threshold of level 1; also level2 and level3. A percentage of the
-//   control
-//                      group's limit if it has one, else of the heap's limit if it has one, else of
-//                      the system's memory
+//                      control group's limit if it has one, else of the heap's limit if it has
+//                      one, else of the system's memory
 //   level1=80%cgroup   of the control group's limit only; also %heap and %system
 //   level1=3G          this many bytes of the process (K, M, G and T are powers of 1024)
 //   psi=some:200ms/2s  a stall of 200 ms within 2 s, or "off"
