@@ -139,7 +139,7 @@ def code_pieces(text):
             between = text[end:match.start()]
             continues = end_kind == "comment" and not between.strip() and line == end_line + 1
             for offset, part in enumerate(match[0].split("\n")):
-                stripped = re.sub(r"^\s*(?://+|/\*+|\*(?!/))|\*/\s*$", "", part).strip()
+                stripped = re.sub(r"^\s*(?://+|/\*+|\*(?!/))|\*/\s*$|SPDX-License.*", "", part).strip()
                 yield line + offset, stripped, continues and bool(stripped)
                 continues = bool(stripped)
         elif match["string"]:
