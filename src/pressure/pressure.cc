@@ -122,7 +122,9 @@ constexpr ForkHandlers kForkHandlers = {
 void ReportIgnored(std::string_view why, std::string_view word = "") {
   char buffer[512];
   TextWriter line(buffer, sizeof(buffer));
-  line.Text("tcmalloc: TCMALLOC_PRESSURE is ignored: ").Text(why).Text(word).Text("\n");
+  line.Text("tcmalloc: TCMALLOC_PRESSURE is ignored: ").Text(why);
+  if (!word.empty()) line.Text(" at \"").Text(word).Text("\"");
+  line.Text("\n");
   WriteToStderr(line.text());
 }
 
@@ -135,7 +137,7 @@ void OnPressureLoad() {
   if (*heap.settings.pressure == '\0') return;
   while (!TryBeginWork()) WaitMillisecond();
   ReadConfigOnce(heap);
-  if (!wrong_word.empty()) ReportIgnored("syntax error at ", wrong_word);
+  if (!wrong_word.empty()) ReportIgnored("syntax error", wrong_word);
   // The program may have begun to listen before the library was loaded completely.
   const bool listens = listening.load(std::memory_order_relaxed) != nullptr;
   if (!the_config.enabled() || !the_config.thread || listens) return EndWork();
