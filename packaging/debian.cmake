@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Debian packages, of what is built already:
+# Makes Debian packages of what is built already:
 #
 #   cpack --config build/release/CPackConfig.cmake -B packages
 #
@@ -8,11 +8,11 @@
 #   tcmalloc-minimal   libtcmalloc_minimal.so.4
 #   tcmalloc-dev       headers, static libraries, files for pkg-config and CMake
 #
-# The libraries have the names of gperftools' and its place: one of the two can be installed.
+# The libraries have the file names of gperftools' libraries: only one of the two can be installed.
 set(TCMALLOC_PACKAGE_MAINTAINER "TCMalloc <root@localhost>" CACHE STRING
-    "Who made the packages, as Debian writes it: name <address>")
+    "Maintainer of the packages, in Debian's form: name <address>")
 
-# Debian's folder for libraries; only installed when asked for by component.
+# Debian's folder for libraries. Installed only if its component is named.
 set(debian_libdir lib)
 if(CMAKE_LIBRARY_ARCHITECTURE)
   string(APPEND debian_libdir /${CMAKE_LIBRARY_ARCHITECTURE})
@@ -49,7 +49,7 @@ it is loaded into with LD_PRELOAD.")
 set(taken libtcmalloc-minimal4 libtcmalloc-minimal4t64)
 list(JOIN taken ", " CPACK_DEBIAN_DEB_MINIMAL_PACKAGE_CONFLICTS)
 set(CPACK_DEBIAN_DEB_MINIMAL_PACKAGE_REPLACES ${CPACK_DEBIAN_DEB_MINIMAL_PACKAGE_CONFLICTS})
-# All that programs linked with gperftools' library of that name call. (The full library's package has more.)
+# It has all functions of gperftools' library of this name. (The full library of gperftools has more.)
 list(TRANSFORM taken APPEND " (= 2.18)")
 list(JOIN taken ", " CPACK_DEBIAN_DEB_MINIMAL_PACKAGE_PROVIDES)
 set(CPACK_DEBIAN_DEB_MINIMAL_DESCRIPTION "thread-caching malloc, the allocator alone

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# What is installed, and where: the libraries, the headers, and what makes pkg-config and CMake find them.
+# Installs the libraries, the headers, and the files by which pkg-config and CMake find them.
 #
 #   cmake --install build/release --prefix /opt/tcmalloc
 #
-# Nothing that is installed names the prefix: the folder may be moved.
+# No installed file contains the prefix: the folder may be moved.
 
-# The same on every system; who packages says -DCMAKE_INSTALL_LIBDIR=lib64 and the like.
+# The same on every system; packagers may set it, for example to lib64.
 set(CMAKE_INSTALL_LIBDIR lib CACHE PATH "Folder of the libraries, below the prefix")
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Builds what 'make bench' measures and starts the benchmark runner.
+"""Builds the programs that 'make bench' measures, and starts the benchmark runner.
 
-    scripts/bench.py --quick       a first idea in under five minutes
+    scripts/bench.py --quick       a first impression in less than five minutes
     scripts/bench.py --help        all options
 
-Two options of its own, for a machine with no more than a compiler, cmake and Python:
+Two options of this script, for a machine that has only a compiler, cmake and Python:
 
     --no-setup   install and fetch nothing; build without ninja and GoogleTest, in build/bare
-    --no-build   build nothing: take the programs that --bin names, or those in build/release
+    --no-build   build nothing: use the programs in the folder that --bin names, or in build/release
 """
 
 import pathlib
@@ -19,7 +19,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "bench"))
 from runner import build, cli, process  # noqa: E402
 
-# These options measure nothing.
+# With these options the runner measures nothing.
 READING_ONLY = ("--help", "-h", "--report", "--documents")
 
 

@@ -2,14 +2,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # Proves the README's commands on a fresh Debian 12: makes a minimal system in a temporary folder,
-# clones the last commit of this repository into it and runs there what the README tells a newcomer
-# to run.
+# clones the last commit of this repository into it, and runs the README's first commands there.
 #
 #   scripts/clean_root.sh [--only run|test] [--keep] [--mirror URL]
 #
-#   --only    one of 'make run' and 'make test' instead of both
-#   --keep    leave the folder there and say where it is
-#   --mirror  where to fetch Debian from; without it, from where this machine's apt does
+#   --only    run only 'make run' or only 'make test'
+#   --keep    keep the folder, and print where it is
+#   --mirror  where to fetch Debian from; default: the mirror of this machine's apt
 #
 # Needs root and about 8 GB of space in $TMPDIR (or /tmp). Every step runs in its own mount and
 # process namespace: no mount, daemon or other process outlives it, however it ends.
@@ -36,7 +35,7 @@ cleanup() {
   elif $keep; then
     say "kept in $root"
   elif grep -qF " $root/" /proc/self/mountinfo; then
-    say "something is mounted below $root; not removed"
+    say "cannot remove $root: something is mounted below it"
     status=1
   else
     rm -rf --one-file-system "$root"
@@ -56,7 +55,7 @@ debian_sources() {
 # Runs its arguments with private mounts and processes.
 isolated() { unshare --mount --pid --fork --kill-child --propagation private -- "$@"; }
 
-# Runs shell command $2 in folder $1 of the clean root. Only the proxies of this environment go in.
+# Runs shell command $2 in folder $1 of the clean root. Of this environment it gets only the proxies.
 in_root() {
   local folder=$1 command=$2 variable
   local environment=(HOME=/root LANG=C.UTF-8 "TERM=${TERM:-dumb}"
@@ -74,7 +73,7 @@ in_root() {
     env -i "${environment[@]}" bash -c "cd $folder && $command" </dev/null
 }
 
-# Runs its arguments; shows what they printed only when they fail.
+# Runs its arguments; prints their output only if they fail.
 quietly() {
   if ! "$@" >"$root.log" 2>&1; then
     tail -n 20 "$root.log" >&2
@@ -97,10 +96,10 @@ while (($# > 0)); do
   shift
 done
 
-(($(id -u) == 0)) || die "needs root, to mount and to chroot"
+(($(id -u) == 0)) || die "become root: it mounts filesystems and calls chroot"
 "$repository/scripts/setup.sh" cleanroot
 
-# What is proved here must be what the README says.
+# The commands proved here must be those of the README.
 for command in "$preparation" "${commands[@]}"; do
   awk -v command="$command" '
     { sub(/^ +/, ""); sub(/ *#.*/, "") }
@@ -113,7 +112,7 @@ if [[ -n $mirror ]]; then
 else
   sources=$(debian_sources)
   mirror=$(awk -v release="$release" '$3 == release { print $2; exit }' <<<"$sources")
-  [[ -n $mirror ]] || die "this machine's apt has no source for $release: give one with --mirror"
+  [[ -n $mirror ]] || die "this machine's apt has no source for $release: name one with --mirror"
 fi
 include=()
 if [[ $sources == *https:* ]]; then include=(--include=ca-certificates); fi
@@ -127,14 +126,14 @@ chmod 755 "$root"
 say "making a minimal $release in $root from $mirror"
 quietly isolated debootstrap --variant=minbase "${include[@]}" "$release" "$root" "$mirror"
 echo "$sources" >"$root/etc/apt/sources.list"
-# How this machine reaches its package mirror: proxies and the like.
+# This machine's settings for reaching its package mirror, for example proxies.
 apt-config dump --no-empty --format '%F "%v";%n' Acquire::http Acquire::https \
   Acquire::Check-Valid-Until Acquire::Check-Date >"$root/etc/apt/apt.conf.d/90host"
 cp -L /etc/resolv.conf /etc/hosts "$root/etc/"
 
 commit=$(git -c safe.directory='*' -C "$repository" rev-parse HEAD)
 if [[ -n $(git -c safe.directory='*' -C "$repository" status --porcelain) ]]; then
-  say "uncommitted changes are not part of what is proved"
+  say "the clone has the last commit, without your uncommitted changes"
 fi
 git -c safe.directory='*' clone --quiet --no-local "$repository" "$root$clone"
 git -C "$root$clone" checkout --quiet --detach "$commit"
@@ -147,5 +146,5 @@ for command in "${commands[@]}"; do
   started=$SECONDS
   in_root "$clone" "$command" || die "'$command' failed with exit code $?"
   say "'$command' succeeded after $((SECONDS - started)) s"
-  [[ ! -e $root/usr/sbin/policy-rc.d ]] || die "'$command' left a service policy behind"
+  [[ ! -e $root/usr/sbin/policy-rc.d ]] || die "'$command' did not remove its /usr/sbin/policy-rc.d"
 done

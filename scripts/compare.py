@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Says whether a change made the allocator better or worse: 'make compare'.
 
-    scripts/compare.py --base HEAD       the working tree beside its last commit
+    scripts/compare.py --base HEAD       the working tree against its last commit
     scripts/compare.py --help            all options
 """
 

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Prints how many lines and branches of src/ the tests run, by folder, counted by gcov.
 
-Built without optimisation and without asserts, whose branches never run. What counts: the unit tests, and the tests of entry
-points, processes and gperftools' programs on the full library. What a process does that ends by a signal or by _exit is not
-counted, nor what a sandbox keeps from writing the counters' files: tests of those may fail here, and are not tests here.
+The build has no optimisation and no asserts, because the branches of asserts never run. It runs the unit tests, and the
+tests of entry points, processes and gperftools' programs on the full library. It does not count processes that end by a signal
+or by _exit, or that a sandbox keeps from writing their counters: tests of these may fail here, and a failure means nothing.
 """
 
 import argparse
@@ -24,7 +24,7 @@ TEST_TIMEOUT_S = 300
 
 
 def counts_of(notes):
-    """What gcov says of one compiled file: [(source, line, count, [branch counts])]."""
+    """gcov's counts for one compiled file: [(source, line, count, [branch counts])]."""
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(["gcov", "--json-format", "--stdout", "--branch-probabilities", str(notes)],
                               cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
@@ -35,7 +35,7 @@ def counts_of(notes):
             path = pathlib.Path(document["current_working_directory"], file["file"]).resolve()
             if path.is_relative_to(ROOT / "src"):
                 name = str(path.relative_to(ROOT / "src"))
-                # Ways out by an exception are no branches of the source.
+                # Without the branches that the compiler adds for exceptions.
                 found += [(name, line["line_number"], line["count"],
                            [branch["count"] for branch in line["branches"] if not branch["throw"]])
                           for line in file["lines"]]
@@ -49,8 +49,8 @@ def percent(part, whole):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kind", action="append", choices=KINDS, help="only tests of this kind (repeatable)")
-    parser.add_argument("--no-run", action="store_true", help="only count what earlier runs left")
-    parser.add_argument("--files", action="store_true", help="by file, not by folder")
+    parser.add_argument("--no-run", action="store_true", help="run no test; count what earlier runs have recorded")
+    parser.add_argument("--files", action="store_true", help="print a line per file instead of per folder")
     parser.add_argument("--missed", metavar="FILE", help="print the lines of a file of src/ that were not run")
     options = parser.parse_args()
     kinds = options.kind or KINDS
@@ -60,7 +60,7 @@ def main():
                         ["cmake", "--build", "--preset", "coverage", "-j", str(jobs), "--target",
                          *(f"tests_{kind}" for kind in kinds)]):
             if subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL).returncode:
-                return f"this failed: {' '.join(command)}"
+                return f"coverage: this command failed: {' '.join(command)}"
         for counters in BUILD.rglob("*.gcda"):
             counters.unlink()
         subprocess.run(["ctest", "-L", f"^({'|'.join(kinds)})$", "-j", str(2 * jobs), "--timeout", str(TEST_TIMEOUT_S),
@@ -71,11 +71,11 @@ def main():
         for found in pool.map(counts_of, sorted((BUILD / "src").rglob("*.gcno"))):
             for name, line, count, ways in found:
                 lines[name][line] += count
-                # A line of a template or of a header is compiled several times: the same way each time.
+                # A line of a template or a header is compiled several times, with the same branches each time.
                 for number, way in enumerate(ways):
                     branches[name][line][number] += way
     if not lines:
-        return f"nothing was counted in {BUILD}"
+        return f"coverage: {BUILD} has no counts: run it without --no-run"
     if options.missed:
         text = (ROOT / "src" / options.missed).read_text().splitlines()
         for line, count in sorted(lines[options.missed].items()):

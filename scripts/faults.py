@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Puts deliberate faults into a copy of the tree, one at a time, and prints which test sees each.
+"""Plants deliberate faults in a copy of the tree, one at a time, and prints which test detects each.
 
-A fault is a file tests/faults/NAME.patch, as tests/faults/README.md describes. For each one the script builds the programs
-of the tests that its head names and runs those: first what `make check` has of them, then, if nothing failed, what
-`make test` has of them in its further presets. What fails without any fault counts for nothing and is reported.
+A fault is a file tests/faults/NAME.patch, as tests/faults/README.md describes. For each one the script builds and runs
+the tests that its head names: first those of `make check`, then, if none failed, those of `make test` in its further
+presets. A test that fails without a fault is reported, and does not count.
 
-Exit status 1: a patch does not apply or does not compile, nothing saw a fault, or a test fails without one. The copy is
-build/faults; it stays there, so that the next run compiles little.
+Exit status 1: a patch does not apply or does not compile, no test detected a fault, or a test fails without one. The copy
+is build/faults; the script keeps it, so that the next run compiles little.
 """
 
 import argparse
@@ -28,16 +28,16 @@ import tiers
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PATCHES = ROOT / "tests" / "faults"
 COPY = ROOT / "build" / "faults"
-# It looks at the patches themselves, which do not apply to the copy while one is applied.
+# This test applies the patches itself, which fails in the copy while one is applied.
 NOT_A_WITNESS = "layout.fault_patches"
 TIERS = ("check", "test")
-# Of tests that set none of their own.
+# For tests that set no timeout.
 TEST_TIMEOUT_S = 300
-LAST_LINES = 15  # of what a failed build printed
+LAST_LINES = 15  # of the output of a failed build
 
 
 class BadPatch(Exception):
-    """What is wrong with a patch."""
+    """The error in a patch."""
 
 
 @dataclasses.dataclass
@@ -61,10 +61,10 @@ class Fault:
 
 
 def parse_head(lines, name):
-    """The fault that the lines in front of a patch's first file describe, without hunks."""
+    """The fault that the lines before a patch's first file describe, without hunks."""
     first = re.fullmatch(r"(\S.*\S) \[([a-z ]+)\]", lines[0]) if lines else None
     if not first:
-        raise BadPatch("the first line is not: what it breaks [kinds of tests]")
+        raise BadPatch("the first line must be: what it breaks [kinds of tests]")
     fault = Fault(name, first[1], tuple(first[2].split()))
     for kind in fault.kinds:
         if kind not in tiers.KINDS:
@@ -83,14 +83,14 @@ def parse_head(lines, name):
                 if preset not in tiers.presets_of("test"):
                     raise BadPatch(f"make test has no preset {preset}")
         else:
-            raise BadPatch(f"not understood: {line}")
+            raise BadPatch(f"expected only: or presets:, found: {line}")
     if not plan(fault):
         raise BadPatch("make test runs nothing of these kinds in these presets")
     return fault
 
 
 def parse_hunks(lines):
-    """The hunks of a unified diff against src/. Line numbers are not used: the old text is to be in the file once."""
+    """The hunks of a unified diff against src/. Line numbers do not count: the file must contain the old text exactly once."""
     hunks = []
     file = None
     old, new = [], []
@@ -115,7 +115,7 @@ def parse_hunks(lines):
         elif line.startswith("@@ "):
             end()
         elif file is None or line[:1] not in (" ", "-", "+"):
-            raise BadPatch(f"no line of a unified diff: {line.rstrip()}")
+            raise BadPatch(f"not a line of a unified diff: {line.rstrip()}")
         else:
             if line[0] != "+":
                 old.append(line[1:])
@@ -136,7 +136,7 @@ def parse_patch(text, name):
 
 
 def applied(hunks, read):
-    """File -> its text with the hunks in it. read(file) gives the text without, None where there is no such file."""
+    """File -> its text with the hunks applied. read(file) returns the text without them, None if there is no file."""
     texts = {}
     for hunk in hunks:
         text = texts[hunk.file] if hunk.file in texts else read(hunk.file)
@@ -145,13 +145,13 @@ def applied(hunks, read):
         # At the beginnings of lines only.
         count = ("\n" + text).count("\n" + hunk.old)
         if count != 1:
-            raise BadPatch(f"what it replaces is {'not' if count == 0 else f'{count} times'} in {hunk.file}")
+            raise BadPatch(f"{hunk.file} contains the old text {'nowhere' if count == 0 else f'{count} times'}")
         texts[hunk.file] = ("\n" + text).replace("\n" + hunk.old, "\n" + hunk.new)[1:]
     return texts
 
 
 def plan(fault, everything=False):
-    """[(tier, preset, kinds)]: where to look for the fault, in this order."""
+    """[(tier, preset, kinds)]: the tests that may detect the fault, in this order."""
     steps = []
     for tier in TIERS:
         for preset in tiers.presets_of(tier):
@@ -162,14 +162,14 @@ def plan(fault, everything=False):
 
 
 def selected(tests, kinds, only, left_out):
-    """The names of those tests, given as name -> labels, that have one of the kinds and match."""
+    """The names of the tests, given as name -> labels, that have one of the kinds and match `only`."""
     return [name for name, labels in tests.items()
             if set(labels) & set(kinds) and not set(labels) & set(left_out)
             and name != NOT_A_WITNESS and re.search(only, name)]
 
 
 def table(rows):
-    """Lines of a table: rows of texts, the first of which is its head."""
+    """Lines of a table. `rows` are lists of texts; the first is the head."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip()
              for row in rows]
@@ -177,7 +177,7 @@ def table(rows):
 
 
 def summary(tiers_that_saw):
-    """The last line: how many faults each tier saw. None: nothing saw it."""
+    """The last line: how many faults each tier detected. None: no tier did."""
     counts = [f"{tiers_that_saw.count(tier)} seen by {tiers.COMMANDS[tier]}" for tier in TIERS]
     return f"{len(tiers_that_saw)} faults: {', '.join(counts)}, {tiers_that_saw.count(None)} by nothing"
 
@@ -186,11 +186,11 @@ def summary(tiers_that_saw):
 
 
 def read_faults(only_names):
-    """(faults, complaints): of all patches, or of those named."""
+    """(faults, complaints): of all patches, or of the named ones."""
     faults, complaints = [], []
     paths = sorted(PATCHES.glob("*.patch"))
     for name in sorted(set(only_names) - {path.stem for path in paths}):
-        complaints.append(f"{name}: there is no such fault")
+        complaints.append(f"{name}: there is no fault of this name")
     for path in paths:
         if only_names and path.stem not in only_names:
             continue
@@ -208,8 +208,8 @@ def read_text(path):
 
 
 def update_copy():
-    """Makes the copy what the tree is, with what is not committed; leaves alone what is the same, so that it is not
-    compiled again, and what was built."""
+    """Makes the copy equal to the tree, with uncommitted changes. Does not touch equal files, so that they are not
+    compiled again, nor what was built."""
     listing = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT, check=True,
                              stdout=subprocess.PIPE)
     names = {name for name in os.fsdecode(listing.stdout).split("\0") if name and (ROOT / name).is_file()}
@@ -236,13 +236,13 @@ class Preset:
         self.name = name
         self.jobs = jobs
         self.folder = COPY / "build" / name
-        self.ready = set()      # kinds that were built without a fault
+        self.ready = set()      # kinds that are built without a fault
         self.stale = set()      # kinds whose programs may still contain an earlier fault
-        self.sound = {}         # test -> whether it passes without a fault, of those that were asked for
+        self.sound = {}         # test -> whether it passes without a fault, for tests that were tried
 
     def run(self, command):
         """(succeeded, what it printed)"""
-        # Not a pipe, which a process that a test left behind may keep open.
+        # Not a pipe: a process that a test did not end may keep it open.
         with tempfile.TemporaryFile("w+", errors="replace") as output:
             done = subprocess.run([str(word) for word in command], cwd=COPY, stdin=subprocess.DEVNULL, stdout=output,
                                   stderr=subprocess.STDOUT)
@@ -253,7 +253,7 @@ class Preset:
         return self.run(["cmake", "--build", self.folder, "-j", self.jobs, "--target", *sorted(targets)])
 
     def prepare(self, kinds):
-        """Builds what tests of these kinds need. None, or what failed."""
+        """Builds what tests of these kinds need. Returns the output if this failed, else None."""
         if set(kinds) <= self.ready:
             return None
         succeeded, output = self.run(["cmake", "--preset", self.name, "--log-level=WARNING"])
@@ -275,8 +275,8 @@ class Preset:
         return found
 
     def targets(self, tests, names, kinds):
-        """What is to be built for these tests: the programs and libraries that they name. All of their kinds where one
-        names none."""
+        """The targets that these tests need: the programs and libraries that they name. All targets of their kinds if a
+        test names none."""
         listing = subprocess.run(["ninja", "-t", "targets", "all"], cwd=self.folder, check=True, stdout=subprocess.PIPE,
                                  text=True).stdout
         known = {line.rsplit(":", 1)[0] for line in listing.splitlines()}
@@ -290,7 +290,7 @@ class Preset:
         return needed
 
     def failures(self, names, at_first):
-        """The tests that fail, of those named; at_first: only the first."""
+        """The tests among `names` that fail; at_first: only the first of them."""
         if not names:
             return []
         with tempfile.TemporaryDirectory() as folder:
@@ -304,7 +304,7 @@ class Preset:
                     if case.get("status") == "fail"]
 
 
-# ctest's regular expressions and command lines have a limit.
+# ctest's regular expressions and command lines have a maximum length.
 NAMES_AT_ONCE = 200
 
 
@@ -326,7 +326,7 @@ class Hunt:
         self.complaints = []
 
     def candidates(self, fault, tier, preset, kinds):
-        """The tests that may see it, each of which passes without a fault; None where they cannot be built."""
+        """The tests that may detect it and pass without a fault; None if they cannot be built."""
         problem = preset.prepare(kinds)
         if problem is not None:
             self.complaints.append(f"{preset.name} does not build without a fault: {last_lines(problem)}")
@@ -349,7 +349,7 @@ class Hunt:
         return [name for name in names if preset.sound[name]]
 
     def look(self, fault):
-        """(tier, preset, test) that saw the fault; None where nothing did; a text where that cannot be told."""
+        """(tier, preset, test) that detected the fault; None if no test did; a text if it could not be tried."""
         asked = set()
         for tier, name, kinds in plan(fault, self.everything):
             preset = self.presets.setdefault(name, Preset(name, self.jobs))
@@ -388,9 +388,9 @@ def last_lines(output):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="only this fault (repeatable)")
-    parser.add_argument("--list", action="store_true", help="print the faults, and end")
-    parser.add_argument("--apply-only", action="store_true", help="only see that every patch applies")
-    parser.add_argument("--all", action="store_true", help="every test of both tiers, whatever the patches name")
+    parser.add_argument("--list", action="store_true", help="print the faults and exit")
+    parser.add_argument("--apply-only", action="store_true", help="only check that every patch applies")
+    parser.add_argument("--all", action="store_true", help="run every test of both tiers, not only those that the patches name")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="default: one per CPU")
     options = parser.parse_args()
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs each fuzz target for some minutes, as many at a time as there are processors.
+"""Runs each fuzz target for some minutes, one per CPU at a time.
 
-A target that finds an input which breaks something leaves it in build/fuzz/found/ and ends this with an error. The corpus in
-build/fuzz/corpus/ is kept for the next run.
+A target that fails writes its input to build/fuzz/found/, and the script fails. The next run uses the corpus in
+build/fuzz/corpus/ again.
 """
 
 import argparse
@@ -16,12 +16,12 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "fuzz"
 TARGETS = sorted(path.stem for path in (ROOT / "tests" / "fuzz").glob("*_fuzz.cc"))
-LONGEST_INPUT_BYTES = 512  # as the tests with a fixed seed have it
+LONGEST_INPUT_BYTES = 512  # as in the tests with a fixed seed
 LAST_WORDS_LINES = 30
 
 
 def fuzz(target, seconds):
-    """Returns what the target printed, when it failed."""
+    """Returns the last lines of the target's output if it failed, else None."""
     corpus = BUILD / "corpus" / target
     found = BUILD / "found"
     for folder in (corpus, found):
@@ -37,15 +37,15 @@ def fuzz(target, seconds):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--minutes", type=float, default=1, help="of each target; default: 1")
-    parser.add_argument("--target", action="append", choices=TARGETS, help="only this one (repeatable)")
+    parser.add_argument("--minutes", type=float, default=1, help="for each target; default: 1")
+    parser.add_argument("--target", action="append", choices=TARGETS, help="run only this target (repeatable)")
     options = parser.parse_args()
     targets = options.target or TARGETS
     cpus = len(os.sched_getaffinity(0))
     for command in (["cmake", "--preset", "fuzz", "--log-level=WARNING"],
                     ["cmake", "--build", "--preset", "fuzz", "-j", str(cpus), "--target", *targets]):
         if subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL).returncode:
-            return f"this failed: {' '.join(command)}"
+            return f"fuzz: this command failed: {' '.join(command)}"
     with concurrent.futures.ThreadPoolExecutor(cpus) as pool:
         failures = [text for text in
                     pool.map(lambda target: fuzz(target, round(options.minutes * 60)), targets) if text is not None]

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Runs a command in a control group of its own, version 1 or 2, in which memory is limited. For root.
+# Runs a command in its own control group, of version 1 or 2, with a memory limit. Needs root.
 #
 #   scripts/in_cgroup.sh 200M COMMAND...
 #
-# Its status is the command's, or 125 when no such group can be made.
+# Its exit status is that of the command, or 125 if it cannot make the group.
 set -euo pipefail
 
 if (($# < 2)); then
@@ -15,7 +15,7 @@ fi
 limit=$1
 shift
 
-# Makes the group in folder $1; $2 is the file that takes its limit.
+# Makes the group in folder $1 and writes its limit to the file $2.
 make_group() {
   group=$1/tcmalloc-$$
   mkdir "$group" 2>/dev/null || return 1
@@ -24,15 +24,15 @@ make_group() {
   return 1
 }
 
-# The group that this process is in, in the hierarchy of version 1 that has the memory, and of version 2.
+# This process's group in version 1's memory hierarchy, and in version 2.
 old=$(sed -nE 's/^[0-9]+:([^:]*,)?memory(,[^:]*)?://p' /proc/self/cgroup)
 new=$(sed -n 's/^0:://p' /proc/self/cgroup)
 if ! { [[ -n $old ]] && make_group "/sys/fs/cgroup/memory$old" memory.limit_in_bytes; } &&
   ! make_group "/sys/fs/cgroup$new" memory.max; then
-  echo "in_cgroup: cannot make a control group with limited memory below" \
+  echo "in_cgroup: cannot make a control group with a memory limit below" \
     "/sys/fs/cgroup/memory$old or /sys/fs/cgroup$new: become root" >&2
   exit 125
 fi
 trap 'rmdir "$group"' EXIT
-# The command alone is in the group: what this shell has does not count.
+# Only the command is in the group: this shell's memory does not count.
 (echo "$BASHPID" >"$group/cgroup.procs" && exec "$@")

@@ -2,15 +2,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Runs a command under the allocator and on the C library's malloc, and compares time and memory.
 
-The command is the C++ compiler compiling the largest of this project's own sources, or, where the
-environment has RUN_COMMAND ('make run CMD=...'), that text given to 'sh -c'. RUN_LIBRARY
-names another library to preload than the one in build/release.
+Without RUN_COMMAND in the environment, the command is the C++ compiler on the largest of this
+project's own sources; with it ('make run CMD=...'), 'sh -c' runs that text. RUN_LIBRARY names
+another library to preload than the one in build/release.
 
-Two runs come first and are not timed: one on the C library's malloc, which also warms the machine's
-caches, and one that makes every process print the allocator's statistics (MALLOCSTATS=1) and the
-dynamic linker note which programs it loaded the library into. Without that note a comparison would
-prove nothing, so there is none. Then runs with and without the library take turns; the table shows
-the median of each figure.
+The first two runs are not timed. One is on the C library's malloc and warms the machine's caches. In
+the other every process prints the allocator's statistics (MALLOCSTATS=1), and the dynamic linker
+logs into which programs it loaded the library. If that log does not show the library, the script
+compares nothing. Then runs with and without the library alternate; the table shows the median of
+each figure.
 """
 
 import argparse
@@ -61,7 +61,7 @@ def compile_command():
     if largest is None or lines(largest) < 0:
         raise Failure(f"{database} lists no source of this project")
     arguments = shlex.split(largest["command"])
-    # The compiler itself, not the cache that may stand before it.
+    # The compiler itself, without a compiler cache in front of it.
     while arguments and not COMPILER.search(os.path.basename(arguments[0])):
         arguments.pop(0)
     arguments[arguments.index("-o") + 1] = "/dev/null"
@@ -71,7 +71,7 @@ def compile_command():
 
 
 def child_environment(extra):
-    # The user's command gets the user's environment, not that of the make that started this script.
+    # The command gets the user's environment, without the variables that make adds.
     def dropped(name):
         return (name in ("LD_PRELOAD", "MALLOCSTATS", "MFLAGS", "RUN_COMMAND")
                 or name.startswith("MAKE"))
@@ -79,7 +79,7 @@ def child_environment(extra):
 
 
 def run_once(arguments, extra_environment, output_path, error_path):
-    """Runs to the end. The Result covers the process and all descendants that were waited for."""
+    """Runs the command. The Result covers the process and all descendants that were waited for."""
     files = [(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
              (os.POSIX_SPAWN_OPEN, 1, output_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600),
              (os.POSIX_SPAWN_OPEN, 2, error_path,
@@ -132,13 +132,13 @@ def statistics_blocks(text):
 
 
 def size_of_block(block):
-    """The largest byte count that a block mentions: its process's address space."""
+    """The largest byte count in a block: its process's address space."""
     numbers = (re.match(r"MALLOC:\s*[=+]?\s*(\d+) \(", line) for line in block)
     return max((int(number.group(1)) for number in numbers if number), default=0)
 
 
 def served_programs(log_folder, library):
-    """How often each program started with the library in it, as the dynamic linker logged it."""
+    """How often each program started with the library loaded, by the dynamic linker's log."""
     served = collections.Counter()
     for log in log_folder.iterdir():
         has_library = False
@@ -187,12 +187,12 @@ def print_table(plain, preloaded, floor_kib):
 
 
 def prove_service(run, error_path, log_folder, library, is_shell):
-    """One run that must show the library at work. Returns what to print about it at the end."""
+    """One run that must show that the library is used. Returns the text to print about it at the end."""
     log_folder.mkdir()
     run("preloaded", {"MALLOCSTATS": "1", "LD_DEBUG": "libs",
                       "LD_DEBUG_OUTPUT": str(log_folder / "log")})
     served = served_programs(log_folder, library)
-    why = "what it ran is linked statically, runs with another user's rights, or clears LD_PRELOAD."
+    why = "its programs are linked statically, are setuid, or clear LD_PRELOAD."
     if not served:
         raise Failure(f"The dynamic linker loaded {library} into no process of this command: {why}")
     if is_shell and served == {"sh": 1}:
@@ -232,11 +232,11 @@ def compare(arguments, library, rounds, work_folder, is_shell):
         for side in order:
             print(f"  round {number + 1} of {rounds}, {sides[side][0]}", flush=True)
             results[side].append(run(side))
-    # The kernel counts a process as at least as large as the one that started it.
+    # The kernel reports a peak of at least that of the process that started it.
     print_table(results["plain"], results["preloaded"],
                 floor_kib=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
     same = filecmp.cmp(work_folder / "plain.out", work_folder / "preloaded.out", shallow=False)
-    print("Both printed the same." if same else "They printed different things (times, perhaps).")
+    print("Both printed the same output." if same else "Their outputs differ (perhaps in times).")
     print(service)
 
 
@@ -248,7 +248,7 @@ def main():
         parser.error("--rounds must be at least 1")
     library = pathlib.Path(os.environ.get("RUN_LIBRARY") or DEFAULT_LIBRARY).absolute()
     if not library.is_file():
-        raise Failure(f"{library} is not there: build it with 'cmake --build --preset release'")
+        raise Failure(f"{library} does not exist: build it with 'cmake --build --preset release'")
 
     shell_command = os.environ.get("RUN_COMMAND", "")
     if shell_command:

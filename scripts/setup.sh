@@ -11,12 +11,12 @@
 #   scripts/setup.sh cleanroot  what scripts/clean_root.sh needs
 #   scripts/setup.sh list test  print the packages of a group and do nothing
 #
-# When nothing is missing it asks dpkg once and ends without a word. Otherwise it says what it
-# installs; it needs root or sudo for that. Services that come with a package are not started.
+# If nothing is missing, it asks dpkg once and prints nothing. Otherwise it prints what it installs,
+# and needs root or sudo. It does not start the services of a package.
 set -euo pipefail
 
-# The only list of packages. An entry "package=command" also counts as present when the command is
-# there from somewhere else (another repository's node, a cmake built by hand).
+# The only list of packages. An entry "package=command" also counts as present if the command exists
+# from another source (another repository's node, a cmake built by hand).
 entries() {
   local peers="libtcmalloc-minimal4 libjemalloc2 libmimalloc2.0"
   local build="g++ cmake=cmake ninja-build=ninja libgtest-dev libgmock-dev make python3"
@@ -37,8 +37,8 @@ entries() {
       echo "python3-prometheus-client"  # its reader of OpenMetrics
       echo "python3.11 libpython3.11-testsuite perl git=git sqlite3 redis-server redis-tools"
       echo "nginx memcached default-jdk-headless=javac nodejs=node"
-      # gperftools itself, for programs that are built with it and run with ours; nothing else may
-      # load its libraries.
+      # gperftools itself, for programs that are built with it and run with this library; nothing else
+      # may load its libraries.
       echo "libgoogle-perftools-dev swi-prolog-nox=swipl swi-prolog-test"
       # Two readers of profiles: gperftools' pprof, and the sources of Go's with a compiler for them.
       echo "google-perftools golang-1.19-go golang-github-google-pprof-dev"
@@ -49,7 +49,7 @@ entries() {
   esac
 }
 
-# Services that the packages above bring along. They are wanted as programs only.
+# Services of the packages above. Only their programs are needed.
 services="redis-server nginx memcached"
 policy=/usr/sbin/policy-rc.d
 policy_mark="# written by tcmalloc's scripts/setup.sh while it installs packages"
@@ -57,7 +57,7 @@ policy_mark="# written by tcmalloc's scripts/setup.sh while it installs packages
 say() { echo "setup: $*" >&2; }
 die() { say "$*"; exit 1; }
 
-# Prints the packages of group $1 that are neither installed nor stood in for by their command.
+# Prints the packages of group $1 that are not installed and whose command does not exist.
 missing_packages() {
   local entry package command installed
   local names=()
@@ -79,7 +79,7 @@ remove_policy() {
   if [[ -e $policy ]] && grep -qxF "$policy_mark" "$policy"; then rm -f "$policy"; fi
 }
 
-# Keeps package scripts from starting services. A policy that the machine already has is respected.
+# Keeps package scripts from starting services. Does not replace a policy that the machine has.
 forbid_service_starts() {
   remove_policy  # one of ours that an earlier run could not remove because it was killed
   [[ -e $policy ]] && return 0
@@ -97,7 +97,7 @@ apt_quietly() {
     apt-get -y -q -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=600 "$@" >"$log" 2>&1 </dev/null &&
       return 0
     grep -q "Could not get lock" "$log" || return 1
-    ((tries > 1)) || say "another package manager is at work, waiting for it"
+    ((tries > 1)) || say "waiting for another package manager, which holds the lock"
     sleep 5  # apt offers no way to wait for the lock of its package lists
   done
   return 1
@@ -108,7 +108,7 @@ install_packages() {
   log=$(mktemp)
   if ! apt_quietly update; then
     tail -n 5 "$log" >&2
-    say "apt-get update failed; trying with the package lists that are there"
+    say "apt-get update failed; trying with the existing package lists"
   fi
   # Slim images lack this folder, and the JDK's scripts fail without it.
   mkdir -p /usr/share/man/man1
@@ -118,7 +118,7 @@ install_packages() {
     die "apt-get install failed for: $*"
   fi
   rm -f "$log"
-  # Where systemd runs, installing also enables a service for the next start of the machine.
+  # With systemd, installing a package also enables its service for the next start of the machine.
   local service
   if [[ -d /run/systemd/system ]]; then
     for service in $services; do
@@ -137,7 +137,7 @@ main() {
   fi
   local group=$1
   if ! command -v dpkg-query >/dev/null 2>&1; then
-    say "this is no Debian system: install yourself what is missing of" $(entries "$group")
+    say "this is not a Debian system: install yourself what is missing of" $(entries "$group")
     return
   fi
   local missing
@@ -151,7 +151,7 @@ main() {
     exec sudo -- "${BASH_SOURCE[0]}" "$group"
   fi
 
-  # One set-up at a time: each may put the service policy in place and take it away again.
+  # One set-up at a time: each may write the service policy and remove it.
   exec 9>/run/lock/tcmalloc-setup
   flock 9
   missing=$(missing_packages "$group" | tr '\n' ' ')

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs what finds more the longer it runs: takes caches from running threads, millions of times.
+"""Takes caches from running threads, millions of times: a test that finds more the longer it runs.
 
-A violation, or fewer takings than the time would allow, ends it with an error. The same program
-runs for a few seconds in 'make test'.
+Fails on a violation, and if it took fewer caches than is possible in that time. 'make test' runs
+the same program for a few seconds.
 """
 
 import argparse
@@ -14,7 +14,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TARGET = "remote_take_torture"
-# A fraction of what a virtual machine with two idle processors manages.
+# A fraction of the rate on a virtual machine with two idle CPUs.
 LEAST_TAKINGS_PER_SECOND = 6_000
 
 
@@ -28,7 +28,7 @@ def main():
     for command in (["cmake", "--preset", "release", "--log-level=WARNING"],
                     ["cmake", "--build", "--preset", "release", "--target", TARGET]):
         if subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL).returncode:
-            return f"this failed: {' '.join(command)}"
+            return f"soak: this command failed: {' '.join(command)}"
     command = [str(ROOT / "build" / "release" / "bin" / TARGET),
                "--seconds", str(seconds), "--owners", str(options.owners or cpus + 1),
                "--least-takings", str(seconds * LEAST_TAKINGS_PER_SECOND)]

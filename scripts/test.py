@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Builds the presets of a tier, runs its tests and counts what came out.
+"""Builds the presets of a tier, runs its tests and counts the results.
 
-scripts/tiers.py says what belongs to which tier. A run ends with the ten slowest tests and the line
-"N passed, N failed, N skipped", over all presets. What counts as failed,
-besides a failing test: a preset that does not build or has no test of a kind it should have; a test
-that ctest could not start; a test without a label, which nothing would run; a test that skips
-without saying why ("SKIP: reason", or GoogleTest's GTEST_SKIP() << reason); files that clang-format
-would change (one check for all of them).
+scripts/tiers.py defines the tiers. A run ends with the ten slowest tests and the line
+"N passed, N failed, N skipped", over all presets. Besides failing tests these count as failed: a
+preset that does not build, or has no test of a kind that it should have; a test that ctest could not
+start; a test without a label, which no tier would run; a test that skips without a reason ("SKIP:
+reason", or GoogleTest's GTEST_SKIP() << reason); files that clang-format would change (one check for
+all of them).
 """
 
 import argparse
@@ -26,11 +26,11 @@ import unchanged
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
-# Run only when asked for: it changes the system for a moment.
+# Runs only on request: it changes settings of the system while it runs.
 SYSTEM_KIND = "system"
 LABELS = (*tiers.KINDS, SYSTEM_KIND)
 SLOWEST_SHOWN = 10
-TEST_TIMEOUT_S = 600  # for tests that set none of their own
+TEST_TIMEOUT_S = 600  # for tests that set no timeout
 FORMATTED_FOLDERS = ("src", "include", "tests", "bench", "tools")
 FORMATTED_SUFFIXES = {".cc", ".h", ".c"}
 LINES_OF_ALL_FAILURES = 24  # of the failed tests' outputs, repeated above the counts
@@ -52,7 +52,7 @@ class Tally:
         self.outputs = []  # of the tests that failed, in the order of failures; None where unknown
         self.skips = []
         self.seconds = []  # (seconds, name) of each test
-        self.unchanged = 0  # that passed before with the same files, and did not run again
+        self.unchanged = 0  # tests that passed before with the same files, and did not run again
 
     def fail(self, what, output=None):
         self.failures.append(what)
@@ -103,7 +103,7 @@ def count_results(preset, junit_file, tally):
             continue
         skipped = case.find("skipped")
         message = skipped.get("message", "") if skipped is not None else ""
-        if not message.startswith("SKIP_"):  # disabled, or its program was not there
+        if not message.startswith("SKIP_"):  # disabled, or its program does not exist
             tally.fail(f"{name}: did not run: {message or status}")
             continue
         reason = skip_reason(case.findtext("system-out") or "")
@@ -115,7 +115,7 @@ def count_results(preset, junit_file, tally):
 
 
 def all_tests(build_dir):
-    """What ctest knows of every test in a build folder, in its order."""
+    """ctest's description of every test in a build folder, in its order."""
     listing = subprocess.run(["ctest", "--show-only=json-v1"], cwd=build_dir, check=True,
                              stdout=subprocess.PIPE)
     return json.loads(listing.stdout)["tests"]
@@ -124,7 +124,7 @@ def all_tests(build_dir):
 class Memory:
     """What passed in a build folder, and with which files."""
 
-    # They read the sources themselves.
+    # These tests read the sources themselves.
     ALWAYS = {"layout"}
 
     def __init__(self, build_dir, tests):
@@ -158,7 +158,7 @@ def build(preset, kinds, jobs):
 
 def run_preset(preset, tier, jobs, only, again, tally):
     started = time.monotonic()
-    # A preset that is asked for by name runs what it has, where the tier has nothing of it.
+    # A preset that was named runs all its kinds if the tier has none of them.
     kinds = [kind for kind in
              only or tiers.kinds_of(preset, tier) or tiers.kinds_of(preset, tiers.TIERS[-1])
              if kind == SYSTEM_KIND or tiers.CELLS[kind][preset] in tiers.TIERS]
@@ -171,7 +171,7 @@ def run_preset(preset, tier, jobs, only, again, tally):
     tests = all_tests(build_dir)
     labels = {test["name"]: unchanged.labels_of(test) for test in tests}
     for name, of_test in labels.items():
-        # ctest has one test that fails in place of those of a program that is not built.
+        # For a program that is not built, ctest has one test, which fails.
         if not set(of_test) & set(LABELS) and not name.endswith("_NOT_BUILT"):
             tally.fail(f"{preset}: {name}: has none of the labels {' '.join(LABELS)}")
     for kind in kinds:
@@ -204,10 +204,10 @@ def run_preset(preset, tier, jobs, only, again, tally):
         # ctest leaves out the last character of the file.
         numbers.write_text(f"{chosen[0]},{chosen[0]},1,{','.join(map(str, chosen))}\n")
         ctest = subprocess.run(
-            # Twice as many as processors: many tests mostly wait.
+            # Twice as many as CPUs: many tests mostly wait.
             ["ctest", "-I", numbers, "-j", str(2 * jobs), "--output-on-failure",
              "--no-tests=error", "--timeout", str(TEST_TIMEOUT_S), "--progress",
-             # What a test printed is needed whole: a skip's reason may be anywhere in it.
+             # The whole output is needed: the reason for a skip may be anywhere in it.
              "--test-output-size-passed", "1000000", "--output-junit", junit_file],
             cwd=build_dir)
         results = count_results(preset, junit_file, tally) if junit_file.exists() else {}
@@ -251,12 +251,12 @@ def check_format(tally):
 
 
 def run_job(job, tally):
-    """What a tier runs beside the presets."""
+    """Runs a job of a tier that belongs to no preset."""
     say(job)
     if job == "format":
         check_format(tally)
     elif job == "clean root" and os.geteuid() != 0:
-        tally.skip("clean root: needs root, to mount and to chroot")
+        tally.skip("clean root: needs root: it mounts filesystems and calls chroot")
     else:
         started = time.monotonic()
         if subprocess.run(JOB_COMMANDS[job], cwd=ROOT).returncode:
@@ -270,15 +270,15 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tier", choices=tiers.TIERS, default="test", help="default: test")
     parser.add_argument("--preset", action="append", choices=tiers.PRESETS,
-                        help="only this one (repeatable)")
+                        help="only this preset (repeatable)")
     parser.add_argument("--kind", action="append", choices=LABELS,
-                        help="only tests of this kind, in whichever tier (repeatable)")
+                        help="only tests of this kind, of any tier (repeatable)")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)),
                         help="default: one per CPU")
     parser.add_argument("--again", action="store_true",
-                        help="make check: also the tests that passed with the same files")
+                        help="make check: run also tests that passed before with the same files")
     parser.add_argument("--list-formatted", action="store_true",
-                        help="print the files that the format check covers, and end")
+                        help="print the files that the format check covers, and exit")
     options = parser.parse_args()
     if options.list_formatted:
         print("\n".join(formatted_files()))
@@ -304,7 +304,7 @@ def main():
     say("the slowest tests")
     for seconds, name in sorted(tally.seconds, reverse=True)[:SLOWEST_SHOWN]:
         print(f"{seconds:8.1f} s  {name}")
-    # Again at the very end, for whoever gets to see only the end of a long log.
+    # Once more at the end, since a reader may see only the end of a long log.
     for failure, output in zip(tally.failures, tally.outputs):
         print(f"FAIL  {failure}")
         for line in last_words(output, LINES_OF_ALL_FAILURES // len(tally.failures)):

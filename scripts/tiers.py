@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Which kinds of tests run in which preset, and from which tier on: the only table of it.
+"""Which kinds of tests run in which preset, and from which tier on. No other table has this.
 
   scripts/tiers.py              prints the table (make help-tests)
   scripts/tiers.py --markdown   prints it as tests/README.md has it
 
-A tier includes the tiers before it, but for what LEFT_TO names. A cell is a tier or the reason why the kind does not run there.
+A tier includes the tiers before it, except for the cells in LEFT_TO. A cell is a tier, or the reason why the kind does not
+run there.
 """
 
 import sys
@@ -99,7 +100,7 @@ CELLS = {
     },
 }
 
-# What is of no kind and no preset -> (tier, what it is).
+# Jobs that belong to no kind and no preset -> (tier, what it is).
 ONCE = {
     "format": ("test", "clang-format would change no file"),
     "tidy": ("all", "clang-tidy over src/ has no warning"),
@@ -108,15 +109,15 @@ ONCE = {
     "clean root": ("all", "the README's commands in a new Debian system (root)"),
 }
 
-# Cells of an earlier tier that a later one leaves to another preset: (kind, preset, tier) -> that preset, and why.
+# Cells of an earlier tier that a later tier leaves to another preset: (kind, preset, tier) -> (that preset, why).
 LEFT_TO = {
     ("unit", "check", "test"): ("asan", "has the same asserts and a sanitizer"),
     ("layout", "check", "test"): ("release", "has more of them"),
 }
 
-# Labels beside the kind -> the first tier that runs such tests.
+# Labels other than kinds -> the first tier that runs tests with this label.
 LATER_LABELS = {"slow": "test", "thorough": "all"}
-# Where a tier runs the tests of a label; every preset where nothing is said.
+# The preset in which a tier runs the tests of a label; without an entry, every preset.
 LABEL_PRESETS = {("slow", "test"): "release"}
 
 
@@ -142,7 +143,7 @@ def labels_left_out(tier, preset):
 
 
 def exceptions():
-    """Lines about what the table does not say."""
+    """Lines about the exceptions, which the table does not show."""
     lines = [f"{COMMANDS[tier]} leaves `{kind}` of `{preset}` to `{other}`, which {why}"
              for (kind, preset, tier), (other, why) in LEFT_TO.items()]
     for label, first in LATER_LABELS.items():
@@ -153,7 +154,7 @@ def exceptions():
 
 
 def jobs_of(tier):
-    """What a tier runs beside the presets."""
+    """The jobs of a tier that belong to no preset."""
     return [job for job, (first, _) in ONCE.items() if included(first, tier)]
 
 

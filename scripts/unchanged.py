@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Which tests passed with the same files, so that make check need not run them again.
 
-What a test depends on is its fingerprint: its command and environment, the contents of the files that these name, of the
-shared libraries (but for unit tests) and of the helper programs that no test names, everything in the tree that is not compiled (documents,
-scripts, build files), and the version of the kernel. Tests that read the sources are to run each time.
+The fingerprint of a test covers all that it depends on: its command and environment, the contents of the files that these
+name, of the shared libraries (except for unit tests) and of the helper programs that no test names, everything in the tree
+that is not compiled (documents, scripts, build files), and the version of the kernel. Tests that read the sources must run
+each time.
 """
 
 import hashlib
@@ -39,7 +40,7 @@ def digest_of(words):
 
 
 def tree_digest(root, files):
-    """Of the tree without what is compiled."""
+    """The digest of the tree without files that are compiled."""
     words = []
     for top in sorted(root.iterdir()):
         if top.name in OUTSIDE:
@@ -51,7 +52,7 @@ def tree_digest(root, files):
 
 
 def named_files(test):
-    """The files that a test's command and environment name; a test is what ctest's JSON has of it."""
+    """The files that a test's command and environment name; a test is its entry in ctest's JSON."""
     properties = {item["name"]: item["value"] for item in test.get("properties", [])}
     words = [*test.get("command", []), *properties.get("ENVIRONMENT", [])]
     paths = {word for text in words for word in re.split(r"[=:;]", text) if word.startswith("/")}
@@ -65,7 +66,7 @@ def fingerprints(root, build_dir, tests):
     all_named = {str(pathlib.Path(path).resolve()) for _, paths in named.values() for path in paths}
     others, libraries = [platform.release(), tree_digest(root, files)], []
     for path in sorted([*(build_dir / "bin").glob("*"), *(build_dir / "lib").glob("*")]):
-        if not path.is_file() or path.suffix == ".a":  # an archive is in the programs that are linked with it
+        if not path.is_file() or path.suffix == ".a":  # programs contain the archives that they are linked with
             continue
         if path.name.startswith("libtcmalloc"):
             libraries += [path.name, files.digest(path)]
@@ -74,7 +75,7 @@ def fingerprints(root, build_dir, tests):
 
     def fingerprint(test):
         words, paths = named[test["name"]]
-        # The programs of unit tests are linked with an archive.
+        # The programs of unit tests are linked with an archive, not with the shared libraries.
         of_all = others if "unit" in labels_of(test) else others + libraries
         return digest_of([*of_all, *words, *(files.digest(path) for path in paths)])
 
@@ -86,7 +87,7 @@ def labels_of(test):
 
 
 def load(build_dir):
-    """Name -> fingerprint with which it passed."""
+    """Name -> the fingerprint with which it passed."""
     try:
         return json.loads((build_dir / FILE_NAME).read_text())
     except (OSError, ValueError):

@@ -11,7 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The file's real path, or nothing when there is no such file.
+// The file's real path; empty if there is no file.
 std::string RealPath(const fs::path& path) {
   std::error_code error;
   const fs::path real = fs::canonical(path, error);

@@ -18,11 +18,11 @@ struct Allocator {
   bool ours = false;
   // Of the default set, without which the comparison is not the one that is asked for.
   bool required = true;
-  // To be preloaded; empty: nothing is preloaded, the C library serves malloc.
+  // The library to preload; empty: none, the C library serves malloc.
   std::string preload;
-  // The file that must turn out to have served malloc. Empty: no such file here, allocator missing.
+  // The file that must have served malloc. Empty: the allocator is not on this machine.
   std::string library;
-  // Where a missing one comes from, in words.
+  // Where to get it if it is missing, in words.
   std::string source;
 
   bool missing() const { return library.empty(); }

@@ -31,7 +31,7 @@ class Arguments {
   void End();
 
  private:
-  // The next argument's text, null when there is none.
+  // The next argument's text; null after the last.
   const char* Next();
 
   const int argc_;

@@ -66,7 +66,7 @@ void Time(const CacheLineProgram& program, const Load& load) {
   ReportTime(program.name, part);
 }
 
-// A stay of one thread's object on one line: in `rounds` iterations, of which `first` and `last`.
+// A stay of one thread's object on one line: in `rounds` iterations, from `first` to `last`.
 struct Stay {
   uintptr_t offset;  // of the object's first byte there
   uint64_t first;
@@ -126,9 +126,9 @@ class LineOwners {
   uint64_t rounds_with_sharing_ = 0;
 };
 
-// Threads that end before the others start allocate `load.returned` objects and free most of them
-// in shuffled order, each also those of others: what the allocator has then it got back in
-// disorder. One in sixteen stays, so that lines are there of which only a part is free.
+// Threads that end before the others start allocate `load.returned` objects and free most of them,
+// their own and those of others, in shuffled order: so the allocator's free objects are in
+// disorder. One object in sixteen stays, so that some lines are only partly free.
 void ReturnShuffled(const Load& load) {
   constexpr uint64_t kSeed = 105;
   MappedArray<void*> objects(load.returned);

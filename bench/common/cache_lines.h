@@ -14,8 +14,8 @@ namespace tcmalloc::bench {
 struct CacheLineProgram {
   const char* name;
   const char* summary;
-  // The main thread allocates an object for each thread, which frees it before its own first:
-  // whoever reuses that memory for the freeing thread lets it share its neighbours' lines.
+  // The main thread allocates an object for each thread, which frees it before its own first. An
+  // allocator that reuses this memory for the freeing thread makes threads share cache lines.
   bool hand_over_first;
 
   void Main(int argc, char** argv) const;

@@ -21,7 +21,7 @@ inline void* Allocate(size_t size) {
 
 [[noreturn]] inline void FailCorrupt() { Fail("corrupt: an object is not as it was left"); }
 
-// The page size in steps of which large memory is touched.
+// Large memory is touched in steps of this page size.
 inline constexpr size_t kPageBytes = 4096;
 
 struct Object {

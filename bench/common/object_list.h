@@ -30,7 +30,7 @@ class ObjectList {
     Node** link = &first_;
     for (uint64_t position = 0; *link != nullptr; ++position) {
       Node* const node = *link;
-      // Whoever else was given the object has left another number there, or itself as the next.
+      // If the object was also given to other code, that wrote another number or another next.
       if (node->number <= last_number || node->number > numbers_) FailCorrupt();
       last_number = node->number;
       if (keep(position)) {

@@ -26,7 +26,7 @@ class Random {
   // Uniform in [0, bound), but for a bias of at most bound / 2^64. Requires: bound > 0.
   uint64_t Below(uint64_t bound) { return Next() % bound; }
 
-  // The same in distribution, by a multiplication in place of the division: for hot loops.
+  // Like Below, with a multiplication instead of the division: for hot loops.
   // Requires: bound <= 2^32.
   uint32_t FastBelow(uint64_t bound) { return static_cast<uint32_t>((Next() >> 32) * bound >> 32); }
 

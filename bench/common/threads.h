@@ -13,7 +13,7 @@
 
 namespace tcmalloc::bench {
 
-// Starts body(argument), both of which must outlive the thread.
+// Starts body(argument). Both must outlive the thread.
 template <typename Body, typename Argument>
 struct ThreadStart {
   Body* body;

@@ -39,31 +39,31 @@ constexpr uint64_t kQuickDivisor = 20;
 constexpr char kHelp[] =
     R"(usage: bench_micro [options]
 
-Times malloc and free with each allocator in turn, preloaded into a process of its own, all of them
-in each round in an order shuffled anew. Three patterns:
+Times malloc and free with each allocator, preloaded into its own process. Each round runs all
+allocators, in a new random order. Three patterns:
 
   pair     malloc and free of one hot size
   burst    allocate 100, free 100
   random   replace a random one of 1000 live objects of mixed small sizes
 
-"median" is over the rounds, of each process's median slice; "min" is the fastest slice of all. The
-ratios are medians of the rounds' own ratios, with a 95 % bootstrap interval. "not slower: yes"
-means that the interval of the ratio to the fastest peer reaches 1.00 or less. The fastest peer is
-chosen in a pilot of 3 rounds that count for nothing else.
+"median" is the median over the rounds of each process's median slice; "min" is the fastest slice.
+The ratios are medians of the rounds' own ratios, with a 95 % bootstrap interval. "not slower: yes"
+means that the interval of the ratio to the fastest peer reaches 1.00 or less. A pilot of 3 rounds,
+which count for nothing else, determines the fastest peer.
 
   --rounds N         counted rounds, at least 15 (default 21)
   --only PATTERN     this pattern only; may be repeated
   --ours NAME=PATH   measure this library as ours, instead of the build's own; may be repeated
   --peer NAME=PATH   measure this peer as well; may be repeated
-  --seed N           of the sequences, the order and the bootstrap (default 1)
-  --cpu N            the processor to measure on (default: the last one allowed)
+  --seed N           seed of the sequences, the order and the bootstrap (default 1)
+  --cpu N            the CPU to measure on (default: the last one allowed)
   --json FILE        write the complete raw data
-  --check            exit status 1 unless each of ours is not slower on each pattern and all of
-                     glibc, gperftools, jemalloc and mimalloc took part
-  --quick            a twentieth of the work: tries the program out, measures nothing
+  --check            exit status 1 if one of ours is slower on some pattern, or if glibc,
+                     gperftools, jemalloc or mimalloc is missing
+  --quick            a twentieth of the work: tries the program; its figures are not reliable
   --help
 
-exit status: 0 done, 1 see --check, 2 an error (another library than intended served malloc, ...)
+exit status: 0 done, 1 see --check, 2 an error (for example, the wrong library served malloc)
 )";
 
 struct Arguments {

@@ -31,7 +31,7 @@ struct Pattern {
 
 std::span<const Pattern> Patterns();
 
-// The index of the pattern of that name; Patterns().size() when there is none.
+// The index of the pattern of that name; Patterns().size() if it does not exist.
 size_t FindPattern(std::string_view name);
 
 }  // namespace tcmalloc::bench

@@ -159,7 +159,7 @@ class Index {
 // Which step it is: even ones drop the index, odd ones build it. Threads sleep until theirs comes.
 class Steps {
  public:
-  // Each ends when so many threads have done their part of it.
+  // Each step ends when `parts` threads have done their part.
   explicit Steps(uint64_t parts) : parts_(parts) {}
 
   void WaitFor(uint64_t step) {

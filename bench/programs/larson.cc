@@ -6,7 +6,7 @@
 // which inherits the array, and ends: objects are freed by other threads than allocated them.
 // Runs for a fixed time and counts replacements.
 //
-// Objects come from operator new and go back by operator delete; larson-sized tells it the size.
+// Objects come from operator new and are freed by operator delete, in larson-sized with their size.
 #include <atomic>
 #include <condition_variable>
 #include <mutex>

@@ -20,7 +20,7 @@ namespace {
 constexpr size_t kTableSlots = 1000;
 constexpr uint64_t kObjectsPerScale = 100;
 
-// The objects know their own size, for whoever finds them.
+// The objects contain their own size: any thread may find and check them.
 struct Header {
   uint64_t words;  // including the header's
   uint64_t mark;

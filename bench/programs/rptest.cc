@@ -76,7 +76,7 @@ struct alignas(64) Mailbox {
   bool full() const { return count.load(std::memory_order_relaxed) >= kMostParcels; }
   void Send(Parcel* parcel) {
     count.fetch_add(1, std::memory_order_relaxed);
-    // Release: the parcel is complete for whoever takes it.
+    // Release: the thread that takes the parcel sees it complete.
     parcel->next = first.load(std::memory_order_relaxed);
     while (!first.compare_exchange_weak(parcel->next, parcel, std::memory_order_release,
                                         std::memory_order_relaxed)) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// t-test1: the program behind the figures of the TCMalloc document. Threads that have nothing to do
+// t-test1: the program of the figures in the TCMalloc document. Threads that have nothing to do
 // with each other allocate and free objects of random sizes. Each has a number of bins that hold
 // one object or none; it empties a few random bins, fills a few others, and so on. N_TOTAL threads
 // run one after the other, N_PARALLEL at a time.
@@ -22,7 +22,7 @@ namespace {
 
 // What all bins together may hold, when their number is not given.
 constexpr uint64_t kMemoryBytes = 8'000'000;
-// So many operations of one kind at most before it is the other's turn.
+// The most operations of one kind in a row.
 constexpr uint64_t kMostAtOnce = 16;
 
 class Worker {

@@ -103,7 +103,7 @@ def _compiler():
     try:
         result = subprocess.run([compiler, "--version"], text=True, stdout=subprocess.PIPE)
     except FileNotFoundError:
-        raise BenchError(f"{compiler}: there is no such compiler") from None
+        raise BenchError(f"{compiler}: there is no compiler of this name") from None
     flags = " ".join(os.environ.get(name, "") for name in ("CXXFLAGS", "LDFLAGS"))
     return f"{result.stdout.splitlines()[0]}\n{flags}\n"
 

@@ -26,14 +26,14 @@ QUICK_SECONDS = 270
 EXIT_FAILED, EXIT_ERROR, EXIT_INTERRUPTED = 1, 2, 130
 
 DESCRIPTION = """\
-Measures this project's allocator beside others: benchmark programs, real programs, memory. Prints
-tables and writes complete raw data (JSON), plots (SVG, where matplotlib is there) and a page.
+Measures this project's allocator and others: benchmark programs, real programs, memory. Prints
+tables, and writes the raw data (JSON), plots (SVG, if matplotlib is installed) and a page.
 """
 
 EPILOG = """\
-A full run writes to bench/results/, any other one to build/bench/, or where --output says.
-exit status: 0 done; 1 ours crashed or failed somewhere; 2 an error, such as another library than
-the intended one serving malloc
+A full run writes to bench/results/, any other run to build/bench/, unless --output names a folder.
+exit status: 0 done; 1 our library crashed or failed somewhere; 2 an error, for example if the
+wrong library served malloc
 """
 
 
@@ -42,36 +42,36 @@ def parse_arguments(arguments):
         prog="scripts/bench.py", description=DESCRIPTION, epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true",
-                        help="a fraction of the work, under five minutes: a first idea, no result")
+                        help="a fraction of the work, less than five minutes: a first impression")
     parser.add_argument("--only", action="append", metavar="REGEX", default=[],
                         help="only rows whose name, or group, matches; repeatable")
     parser.add_argument("--rounds", type=positive, help="counted rounds (default 5, quick 3)")
     parser.add_argument("--max-rounds", type=positive,
-                        help="an uncertain row is repeated up to so many (default 3 * --rounds)")
-    parser.add_argument("--seed", type=int, default=1, help="of orders and bootstraps (default 1)")
+                        help="at most this many rounds for an uncertain row (default 3 * --rounds)")
+    parser.add_argument("--seed", type=int, default=1, help="seed of orders and bootstraps (default 1)")
     parser.add_argument("--ours", action="append", type=named_path, default=[],
                         metavar="NAME=PATH", help="measure this library as ours; repeatable")
     parser.add_argument("--peer", action="append", type=named_path, default=[],
-                        metavar="NAME=PATH", help="measure this one as well; repeatable")
+                        metavar="NAME=PATH", help="also measure this library, as a peer; repeatable")
     parser.add_argument("--without", action="append", default=[], metavar="NAME",
                         help="leave this peer out; repeatable")
     parser.add_argument("--threads", type=positive, action="append",
-                        help="thread counts of the rows (default: 1, 2, ... to the processors, 8)")
+                        help="thread counts of the rows (default: 1, 2, ... to the CPUs, 8)")
     parser.add_argument("--compare", type=pathlib.Path, metavar="OLD.json",
-                        help="at the end, compare ours with an earlier run")
+                        help="at the end, compare our library with an earlier run")
     parser.add_argument("--report", type=pathlib.Path, metavar="RUN.json",
-                        help="measure nothing: tables, plots and page of an earlier run")
+                        help="measure nothing: make tables, plots and page of an earlier run")
     parser.add_argument("--documents", action="store_true",
                         help="measure nothing: make bench/results/README.md and the marked parts "
                              "of README.md and docs/ from the newest full run")
-    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="where the raw data goes")
+    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="the file for the raw data")
     parser.add_argument("--output", type=pathlib.Path, metavar="FOLDER",
-                        help="where everything goes")
+                        help="the folder for all output")
     parser.add_argument("--bin", type=pathlib.Path, default=BUILD_FOLDER / "bin", metavar="FOLDER",
-                        help="where the benchmark programs are")
+                        help="the folder of the benchmark programs")
     parser.add_argument("--no-peer-builds", action="store_true",
-                        help="do not fetch and compile the peers that come as sources")
-    parser.add_argument("--list", action="store_true", help="print rows and allocators, and end")
+                        help="do not fetch and compile peers from source")
+    parser.add_argument("--list", action="store_true", help="print rows and allocators, and exit")
     options = parser.parse_args(arguments)
     if options.report and options.list:
         parser.error("--report and --list exclude each other")
@@ -135,7 +135,7 @@ def find_allocators(options, progress):
     names = {allocator.name for allocator in allocators}
     for name in options.without:
         if name not in names:
-            raise BenchError(f"--without {name}: there is no such allocator")
+            raise BenchError(f"--without {name}: there is no allocator of this name")
     return [allocator for allocator in allocators if allocator.name not in options.without]
 
 
@@ -164,7 +164,7 @@ def measure(options, progress):
             run.run()
         except KeyboardInterrupt:
             interrupted = True
-            progress.say("interrupted: reporting what there is")
+            progress.say("interrupted: reporting the rounds so far")
     progress.end()
     return {
         "format": 1,
@@ -231,7 +231,7 @@ def write_documents():
 
 
 def as_json(data):
-    """One record a line: such a file is read, searched and compared by line."""
+    """One record per line, so that people can read, search and compare the file by line."""
     parts = []
     for name, value in data.items():
         if name in ("rows", "records", "allocators"):

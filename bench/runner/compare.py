@@ -40,23 +40,23 @@ def parse_arguments(arguments):
         prog="scripts/compare.py", description=DESCRIPTION, epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--base", default="", metavar="REVISION",
-                        help="compare with this one: a revision, or a folder of built libraries")
+                        help="the other side: a revision, or a folder of built libraries")
     parser.add_argument("--with", dest="settings", default="", metavar="'NAME=VALUE ...'",
                         help="the same library on both sides, the second with these variables: "
-                             "the working tree's, or that of --base")
+                             "the working tree's library, or that of --base")
     parser.add_argument("--rows", default="", metavar="'REGEX ...'",
                         help="only rows whose name, or group, matches one of these")
     parser.add_argument("--peers", default="", metavar="'NAME ...'",
-                        help="other allocators that take part, for their ratios")
+                        help="other allocators to measure, for their ratios")
     parser.add_argument("--minutes", type=minutes, default=DEFAULT_MINUTES,
-                        help="measure no longer than this (default %(default)s)")
-    parser.add_argument("--seed", type=int, default=1, help="of the orders (default 1)")
+                        help="measure for at most this many minutes (default %(default)s)")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the orders (default 1)")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE",
-                        help="where the raw data goes (default: build/compare/)")
+                        help="the file for the raw data (default: in build/compare/)")
     parser.add_argument("--bin", type=pathlib.Path, metavar="FOLDER",
-                        help="build nothing: the benchmark programs are here, the libraries in "
+                        help="build nothing: the benchmark programs are in this folder, the libraries in "
                              "../lib")
-    parser.add_argument("--list", action="store_true", help="print the rows and the peers, and end")
+    parser.add_argument("--list", action="store_true", help="print the rows and the peers, and exit")
     return parser.parse_args(arguments)
 
 

@@ -23,7 +23,7 @@ Probe = collections.namedtuple("Probe", "ping_pong_ns touch_4k_ns touch_2m_us ot
 # line between processors without a common cache takes four times as long; memory that the host has
 # to back first takes two to ten times as long.
 FACTORS = {"ping_pong_ns": 1.4, "touch_4k_ns": 1.6, "touch_2m_us": 1.6}
-# So much more of the processors' time than in the run's median round.
+# The excess over the run's median round, as a part of the CPU time.
 MOST_OTHERS = 0.15
 # Has free memory in its usual state before it is probed, as every measured process finds it.
 WARMED_KIB = 128 << 10

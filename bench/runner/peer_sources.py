@@ -34,7 +34,7 @@ class SourcePeer:
     flags: tuple
     # Left out of `sources`: file names that end so, besides tests and benchmarks.
     excluded: tuple = ()
-    # Compiled into an archive, of which the linker takes what the rest needs.
+    # Compiled into an archive: the linker takes from it what the rest needs.
     helpers: str = ""
 
 

@@ -45,7 +45,7 @@ def source_mark(json_name):
 
 
 def draw_all(data, derived, folder, json_name):
-    """Writes the pictures, each of which names the file of its data, and returns their names."""
+    """Writes the pictures and returns their names. Each picture names the file of its data."""
     import matplotlib
     matplotlib.use("svg")
     # The same data gives the same file.

@@ -60,7 +60,7 @@ def environment_for(allocator, extra=None):
 
 
 def warm_memory(bin_folder, kib):
-    """Has free memory of so many KiB be what a process finds without delay (warm_memory.c)."""
+    """Warms `kib` KiB of free memory: a process then gets it without delay (warm_memory.c)."""
     program = bin_folder / "bench_warm_memory"
     if kib > 0 and program.is_file():
         subprocess.run([str(program), str(kib)], check=True, env={})

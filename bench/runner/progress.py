@@ -17,7 +17,7 @@ class Progress:
         self._spent_s = collections.defaultdict(list)
         self._done = 0
         self._last_line = time.monotonic()
-        # Where a run ends at a time rather than after so many runs: on time.monotonic().
+        # For a run that ends at a given time, by time.monotonic(), not after a number of runs.
         self.deadline = None
 
     def plan(self, runs):

@@ -30,10 +30,10 @@ PASS = "pass"
 # Of the rows that stand for little that others do not, or take long: only on request.
 NOT_BY_DEFAULT = re.compile(r"cache-(thrash|scratch)-1|xmalloc-test-1|larson-sized-.*|"
                             r"bytes-per-(16|48|100)|full/(?!micro-).*")
-# In a pass a row is measured in so many pairs that they take about this long, four at the most.
+# A pass measures a row in as many pairs as fit into this time, at most four.
 SECONDS_OF_A_PASS = 0.4
 MOST_PAIRS_OF_A_PASS = 4
-# A row is given up as imprecise after so many pairs.
+# A row is given up as imprecise after this many pairs.
 MOST_PAIRS = 80
 
 
@@ -268,7 +268,7 @@ class Referee:
                                           for ratio in (cost, peak))
 
     def ratios(self, entry, samples, other=BASE):
-        """NEW's Ratios to the other side in cost and in peak memory; None where there is none."""
+        """NEW's Ratios to the other side in cost and in peak memory; None for a missing one."""
         def of(value):
             ratios = samples.round_ratios(entry.name, NEW, other, value)
             return verdict.signed_rank_ratio(ratios, self.alarm) if ratios else None

@@ -86,7 +86,7 @@ def geometric_mean_ratio(rows, seed):
 
 
 def is_noise(ratio):
-    """Whether an interval reaches further from its middle than NOISE_BOUND of it, or is none."""
+    """Whether the ratio has no interval, or one that reaches further from its middle than NOISE_BOUND of it."""
     low, high = ratio.interval
     return not has_interval(ratio) or (high - low) / 2 > NOISE_BOUND * (high + low) / 2
 

@@ -39,11 +39,11 @@ class Samples:
         return dict(self._failures)
 
     def records(self, row, allocator):
-        """Nothing for a pair that failed at any time: half a result is none."""
+        """Empty for a pair that failed at any time: an incomplete result does not count."""
         return [] if self.failure(row, allocator) else self._by_pair[row, allocator]
 
     def costs(self, row, allocator):
-        """Nothing when one of them is 0: memory that did not grow compares with nothing."""
+        """Empty if one of them is 0: no ratio can be formed with it."""
         costs = [cost(record["metrics"][0]) for record in self.records(row, allocator)]
         return costs if all(costs) else []
 
@@ -54,7 +54,7 @@ class Samples:
         return [record["minor_faults"] for record in self.records(row, allocator)]
 
     def figure(self, row, allocator, metric=0):
-        """The row's own figure over the rounds; None where there is none."""
+        """The row's own figure over the rounds; None if it has no records."""
         records = self.records(row, allocator)
         if not records:
             return None
@@ -85,7 +85,7 @@ class Samples:
 
 
 def cost(metric):
-    """0, of which no ratio is formed, where a rate is 0."""
+    """The cost; 0 for a rate of 0, and no ratio is formed with 0."""
     value = metric["value"]
     if metric["better"] == "lower" or value <= 0:
         return max(value, 0.0)

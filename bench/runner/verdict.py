@@ -10,7 +10,7 @@ distribution, and a few wild pairs hardly move it.
 Guard against chance. A run asks several questions of every row. ALARM_PROBABILITY is that of *any*
 wrong answer in a run: each interval gets its part of it (Bonferroni). Besides, a difference counts
 only when the whole interval is beyond a margin: two copies of one file may lie differently in the
-processor's caches, and such a difference is no property of the library.
+CPU's caches, and that difference is not a property of the library.
 
 Instructions are counted, not timed: the counts of one side differ by about 0.1 %.
 """
@@ -36,7 +36,7 @@ TOLD_APART = 0.05
 # A row is measured again until its interval reaches no further than this from its middle.
 PRECISE = 0.02
 
-# What became of one measure of a row: `ratio` is that of B to A, None where there is none.
+# What became of one measure of a row: `ratio` is that of B to A, None if it could not be formed.
 Finding = collections.namedtuple("Finding", "measure word ratio")
 
 
@@ -125,8 +125,8 @@ def of_row(cost=None, peak=None, instructions=None):
     """The word for a row, and the Findings that it rests on.
 
     Time, or whatever figure the row is about, decides; where it shows no difference, instructions
-    do. A loss in peak memory is not made up for by a gain in time, nor the other way round: such a
-    row is worse, and the findings tell why.
+    do. A gain in time does not compensate a loss in peak memory, nor the other way round: the row
+    is worse, and the findings tell why.
     """
     findings = [Finding(measure, word_for(ratio, margin), ratio)
                 for measure, ratio, margin in (("cost", cost, COST_MARGIN),

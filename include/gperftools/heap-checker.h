@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Leak checks: an object is leaked if it is allocated and unreachable. In the full library only
+// (-ltcmalloc). The environment variable HEAPCHECK turns the checks on; docs/leak-checker.md
+// describes it. Without it nothing here checks anything, and the first call that would check prints
+// a line on stderr. <tcmalloc/leak_checker.h> works without HEAPCHECK, and returns what it finds.
 //
-// Checking for leaks: memory that is allocated, and to which nothing leads any more. In the full
-// library only (-ltcmalloc). docs/leak-checker.md describes how it works, and the environment
-// variable HEAPCHECK that turns it on: without that nothing here checks anything, and the first
-// call that would says so on stderr. <tcmalloc/leak_checker.h> works without it, and returns what
-// it finds.
-//
-// All functions may be called by any thread.
+// Any thread may call these functions. A check stops all other threads while it runs
+// (docs/leak-checker.md has its cost), so the caller must not hold a lock that they need.
 #ifndef GPERFTOOLS_HEAP_CHECKER_H_
 #define GPERFTOOLS_HEAP_CHECKER_H_
 
@@ -21,37 +20,37 @@
 #define PERFTOOLS_DLL_DECL __attribute__((visibility("default")))
 #endif
 
-// An object checks a part of the program's life: what was allocated since it was made must not be
-// lost when NoLeaks is called.
+// Checks a part of the program's life: objects allocated since the checker was created must not be
+// leaked when NoLeaks is called.
 //
 //   HeapLeakChecker checker("parser");
 //   Parse(text);
 //   assert(checker.NoLeaks());
 //
-// What is lost is written to stderr, and as a profile for pprof.
+// Leaks are reported on stderr, and in a profile for pprof.
 class PERFTOOLS_DLL_DECL HeapLeakChecker {
  public:
-  // Whether objects of this class check anything now.
+  // True if HEAPCHECK turns the checks on.
   static bool IsActive();
 
-  // The checker of the whole program, for BytesLeaked and ObjectsLeaked after NoGlobalLeaks; null
-  // where HEAPCHECK does not ask for one. It stays.
+  // The checker of the whole program, for BytesLeaked and ObjectsLeaked after NoGlobalLeaks. Null
+  // if HEAPCHECK does not ask for a check of the whole program. Do not delete it.
   static HeapLeakChecker* GlobalChecker();
 
-  // Checks the whole program now; as often as one likes. False only when something is lost.
+  // Checks the whole program now; may be called repeatedly. False only if it found a leak.
   static bool NoGlobalLeaks();
 
-  // The program is not checked when it ends.
+  // Turns off the check at the end of the program.
   static void CancelGlobalCheck();
 
-  // `name` becomes a part of messages and of the profile's file name.
+  // `name` appears in messages and in the profile's file name.
   explicit HeapLeakChecker(const char* name);
 
-  // Aborts when nobody has asked a checker that is active: a test that does not test.
+  // Aborts if the checker was active and NoLeaks was never called: a test that does not test.
   ~HeapLeakChecker();
 
-  // True when nothing that was allocated since this object was made is lost. The other names are
-  // for programs that have them; all do the same.
+  // True if no object allocated since the creation of this checker is leaked. The other names exist
+  // for programs that use them; all do the same.
   bool NoLeaks() { return DoNoLeaks(DO_NOT_SYMBOLIZE); }
   bool QuickNoLeaks() { return NoLeaks(); }
   bool BriefNoLeaks() { return NoLeaks(); }
@@ -59,13 +58,13 @@ class PERFTOOLS_DLL_DECL HeapLeakChecker {
   bool QuickSameHeap() { return NoLeaks(); }
   bool BriefSameHeap() { return NoLeaks(); }
 
-  // What the last of these calls has found: bytes as the program asked for them. 0 before, and
-  // where nothing is checked.
+  // What the last of these calls found, in bytes as the program requested them, and in objects. 0
+  // before the first call, and while checks are off.
   ssize_t BytesLeaked() const;
   ssize_t ObjectsLeaked() const;
 
-  // While one exists, what the thread that made it allocates is not lost, nor is what that leads
-  // to. To be destroyed by the same thread.
+  // While one exists, objects that its thread allocates do not count as leaked, nor do objects that
+  // are reachable from them. The thread that created it must destroy it.
   class Disabler {
    public:
     Disabler();
@@ -76,8 +75,9 @@ class PERFTOOLS_DLL_DECL HeapLeakChecker {
     void operator=(const Disabler&);
   };
 
-  // The object at or around `ptr` is not lost, nor is what it leads to. It must not be freed before
-  // UnIgnoreObject, which is called with the same pointer. Returns the pointer.
+  // The object at `ptr`, which may point inside it, does not count as leaked, nor do objects that
+  // are reachable from it. Do not free it before UnIgnoreObject is called with the same pointer.
+  // Returns the pointer.
   template <typename T>
   static T* IgnoreObject(T* ptr) {
     DoIgnoreObject(static_cast<const void*>(const_cast<const T*>(ptr)));
@@ -88,7 +88,7 @@ class PERFTOOLS_DLL_DECL HeapLeakChecker {
  private:
   enum ShouldSymbolize { SYMBOLIZE, DO_NOT_SYMBOLIZE };
 
-  // Of the whole program.
+  // The checker of the whole program.
   HeapLeakChecker();
 
   bool DoNoLeaks(ShouldSymbolize should_symbolize);
@@ -97,7 +97,8 @@ class PERFTOOLS_DLL_DECL HeapLeakChecker {
   HeapLeakChecker(const HeapLeakChecker&);
   void operator=(const HeapLeakChecker&);
 
-  // As large as the class is in gperftools, whose programs have such objects.
+  // The class must have the size that it has in gperftools: programs that were compiled with that
+  // header contain objects of it.
   void* reserved_[2];
   void* part_;
   bool has_checked_;
@@ -106,8 +107,8 @@ class PERFTOOLS_DLL_DECL HeapLeakChecker {
   bool reserved_flag_;
 };
 
-// Holds a pointer in a form that the checker does not take for one: what only this leads to is
-// lost.
+// Holds a pointer in a form that the checker does not recognise. An object that only this leads to
+// counts as leaked.
 template <class T>
 class HiddenPointer {
  public:
@@ -119,8 +120,8 @@ class HiddenPointer {
   uintptr_t masked_t_;
 };
 
-// Functions that run before the program is checked at its end, to free what nobody else frees; only
-// where it is checked. Made by the macro.
+// A function that runs before the check at the end of the program, to free what no other code
+// frees; it does not run if there is no check. Use the macro to create one.
 class PERFTOOLS_DLL_DECL HeapCleaner {
  public:
   typedef void (*void_function)(void);
@@ -128,7 +129,7 @@ class PERFTOOLS_DLL_DECL HeapCleaner {
   static void RunHeapCleanups();
 };
 
-// At namespace scope: `body` is such a function's; `name` is any identifier that is not used twice.
+// At namespace scope: `body` is the body of a cleanup function, `name` a unique identifier.
 #define REGISTER_HEAPCHECK_CLEANUP(name, body)                     \
   namespace {                                                      \
   void heapcheck_cleanup_##name() { body; }                        \

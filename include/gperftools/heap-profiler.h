@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The heap profiler: while it runs, every allocation and every free of the process is recorded with
- * its call site. It is in the full library only (-ltcmalloc, not -ltcmalloc_minimal). The
- * environment variable HEAPPROFILE starts it without a change to the program; docs/heap-profiler.md
- * describes that, and the files.
+ * The heap profiler: while it runs, it records every allocation and every free of the process with
+ * the call site. In the full library only (-ltcmalloc, not -ltcmalloc_minimal). The environment
+ * variable HEAPPROFILE starts it without a change to the program; docs/heap-profiler.md describes
+ * that, the files and the cost.
  *
- * All functions may be called by any thread at any time.
+ * Any thread may call these functions at any time, but not from a signal handler.
  */
 #ifndef GPERFTOOLS_HEAP_PROFILER_H_
 #define GPERFTOOLS_HEAP_PROFILER_H_
@@ -19,24 +19,27 @@ extern "C" {
 #endif
 
 /*
- * Starts it, unless it runs. Files are named PREFIX.0001.heap and so on; the numbers go on where it
- * is started again. Objects that exist already are not in the profiles.
+ * Starts the profiler, unless it runs. Files are named PREFIX.0001.heap and so on; numbers continue
+ * after a restart. Profiles do not contain objects that were allocated before the start. Does
+ * nothing if `prefix` is null.
  */
 PERFTOOLS_DLL_DECL void HeapProfilerStart(const char* prefix);
 
 /* 1 while it runs, else 0. */
 PERFTOOLS_DLL_DECL int IsHeapProfilerRunning(void);
 
-/* Stops it, if it runs, and forgets what was recorded. Writes no file. */
+/* Stops the profiler if it runs, and discards its records. Writes no file. */
 PERFTOOLS_DLL_DECL void HeapProfilerStop(void);
 
-/* Writes a file now. The reason goes to stderr with its name. Does nothing while it does not run.
+/*
+ * Writes a profile file now, and a line with the reason and the file's name on stderr. Does nothing
+ * unless the profiler runs.
  */
 PERFTOOLS_DLL_DECL void HeapProfilerDump(const char* reason);
 
 /*
- * What HeapProfilerDump would write, as a string that the caller frees; an empty one while it does
- * not run, null when there is no memory.
+ * Returns the profile that HeapProfilerDump would write, as a string that the caller frees. The
+ * string is empty unless the profiler runs; null if there is no memory.
  */
 PERFTOOLS_DLL_DECL char* GetHeapProfile(void);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The functions of MallocExtension (malloc_extension.h, where they are described) for C. Those that
- * return bool there return 0 or 1.
+ * The functions of MallocExtension for C; malloc_extension.h describes them. Functions that return
+ * bool there return 0 or 1.
  */
 #ifndef GPERFTOOLS_MALLOC_EXTENSION_C_H_
 #define GPERFTOOLS_MALLOC_EXTENSION_C_H_
@@ -39,7 +39,7 @@ PERFTOOLS_DLL_DECL size_t MallocExtension_GetAllocatedSize(const void* p);
 PERFTOOLS_DLL_DECL size_t MallocExtension_GetThreadCacheSize(void);
 PERFTOOLS_DLL_DECL void MallocExtension_MarkThreadTemporarilyIdle(void);
 
-/* The values are those of MallocExtension::Ownership. */
+/* The values of MallocExtension::Ownership. */
 typedef enum {
   MallocExtension_kUnknownOwnership = 0,
   MallocExtension_kOwned,

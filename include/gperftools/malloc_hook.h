@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
-// The hooks of malloc_hook_c.h, where they are described, for C++. Those of allocations and frees
-// work; those of system calls do nothing and return false or null.
+// The hooks of malloc_hook_c.h for C++; that header describes them. Hooks of allocations and frees
+// work; hooks of system calls do nothing and return false or null.
 #ifndef GPERFTOOLS_MALLOC_HOOK_H_
 #define GPERFTOOLS_MALLOC_HOOK_H_
 
@@ -75,7 +74,7 @@ class PERFTOOLS_DLL_DECL MallocHook {
     return MallocHook_GetCallerStackTrace(result, max_depth, skip_count);
   }
 
-  // mmap(2) and munmap(2).
+  // The system calls mmap(2) and munmap(2).
   static void* UnhookedMMap(void* start, size_t length, int prot, int flags, int fd, off_t offset);
   static int UnhookedMUnmap(void* start, size_t length);
 };

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Functions of the program's that are told of every allocation and every free.
+ * Hooks: functions of the program that are called for every allocation and every free.
  *
- * New hooks are called after an allocation, with the object and the bytes that were asked for;
- * delete hooks before a free, with what is freed, which is never null. realloc is both: of the old
- * object and of the new one, also where they are the same. The hook is called by the thread that
- * allocates or frees. It may allocate and free, of which all hooks are told in turn, itself
- * included: one that allocates must see to it that it ends. It may add and remove hooks. Several
- * are called in no particular order. Where it runs in the C functions it must not throw.
+ * New hooks are called after an allocation, with the object and the requested bytes. Delete hooks
+ * are called before a free, with the object, which is never null. realloc calls both, also if the
+ * object stays where it is. The thread that allocates or frees calls the hooks, in no particular
+ * order. A hook may add and remove hooks. It may allocate and free: these operations call all hooks
+ * again, itself included, so a hook that allocates must end this recursion. It must not throw from
+ * the C functions.
  *
- * A hook is told of every operation that begins after it was added, by whatever thread (on systems
- * without membarrier(2): a moment later). Once removed it may still be called by threads that are
- * just at it. While there is a hook, every allocation and every free takes the slow path, tens of
- * nanoseconds more; while there is none, hooks cost nothing.
+ * Any thread may add and remove hooks, but not in a signal handler. Every operation that begins
+ * after a hook was added calls it, in all threads (on systems without membarrier(2): a moment
+ * later). After its removal, calls that have begun may still be running. While there is a hook,
+ * every allocation and free takes the slow path, tens of nanoseconds more; without hooks this costs
+ * nothing.
  */
 #ifndef GPERFTOOLS_MALLOC_HOOK_C_H_
 #define GPERFTOOLS_MALLOC_HOOK_C_H_
@@ -28,10 +29,16 @@
 extern "C" {
 #endif
 
-/* For hooks: the stack of who allocates or frees. Stacks are not recorded: returns 0. */
+/*
+ * For hooks: stores up to `max_depth` return addresses of the code that allocates or frees, without
+ * the allocator's frames, after skipping `skip_count`. Returns their number; 0 in
+ * libtcmalloc_minimal.
+ */
 PERFTOOLS_DLL_DECL int MallocHook_GetCallerStackTrace(void** result, int max_depth, int skip_count);
 
-/* All of these return 1, and 0 when the hook is null, when there are 7 already, or there is none.
+/*
+ * Add and Remove return 1 on success; 0 if the hook is null, Add also if there are 7 already,
+ * Remove also if it was not added.
  */
 typedef void (*MallocHook_NewHook)(const void* ptr, size_t size);
 PERFTOOLS_DLL_DECL int MallocHook_AddNewHook(MallocHook_NewHook hook);
@@ -41,13 +48,15 @@ typedef void (*MallocHook_DeleteHook)(const void* ptr);
 PERFTOOLS_DLL_DECL int MallocHook_AddDeleteHook(MallocHook_DeleteHook hook);
 PERFTOOLS_DLL_DECL int MallocHook_RemoveDeleteHook(MallocHook_DeleteHook hook);
 
-/* One more of each kind, which is replaced; null for none. Returns the former one. Deprecated. */
+/*
+ * Deprecated. One more hook of each kind, which is replaced; null for none. Returns the former one.
+ */
 PERFTOOLS_DLL_DECL MallocHook_NewHook MallocHook_SetNewHook(MallocHook_NewHook hook);
 PERFTOOLS_DLL_DECL MallocHook_DeleteHook MallocHook_SetDeleteHook(MallocHook_DeleteHook hook);
 
 /*
- * Hooks of system calls, which there are no more: all of these do nothing and return 0 or null, as
- * they do in gperftools since 2.11.
+ * Hooks of system calls do not exist: all of these do nothing and return 0 or null, as in
+ * gperftools since 2.11.
  */
 typedef void (*MallocHook_PreMmapHook)(const void* start, size_t size, int protection, int flags,
                                        int fd, off_t offset);

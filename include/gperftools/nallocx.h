@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The size that an object would have, without allocating it. */
+/* The size of an object, without allocating it. */
 #ifndef GPERFTOOLS_NALLOCX_H_
 #define GPERFTOOLS_NALLOCX_H_
 
@@ -13,12 +13,13 @@
 extern "C" {
 #endif
 
-/* At a multiple of 2^la. The only flag there is. */
+/* The only flag: the object is to start at a multiple of 2^la. */
 #define MALLOCX_LG_ALIGN(la) ((int)(la))
 
 /*
- * The bytes that a request for `size` bytes gets; 0 when there is no such object. The two are the
- * same; the first may be another library's where that is loaded, too.
+ * The bytes of an object for a request of `size` bytes; 0 if there can be none. Both functions do
+ * the same; use tc_nallocx to get this library's answer even if another loaded library defines
+ * nallocx. Any thread may call them. Cost: some nanoseconds.
  */
 PERFTOOLS_DLL_DECL size_t nallocx(size_t size, int flags);
 PERFTOOLS_DLL_DECL size_t tc_nallocx(size_t size, int flags);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
-// The calling thread's stack. In libtcmalloc, not in libtcmalloc_minimal. All functions may be
-// called anywhere, signal handlers included.
+// The call stack of the calling thread. In libtcmalloc, not in libtcmalloc_minimal. These functions
+// may be called anywhere, also in signal handlers. They return the number of return addresses
+// written.
 #ifndef GPERFTOOLS_STACKTRACE_H_
 #define GPERFTOOLS_STACKTRACE_H_
 
@@ -9,17 +9,17 @@
 #define PERFTOOLS_DLL_DECL __attribute__((visibility("default")))
 #endif
 
-// Writes up to `max_depth` return addresses to `result`, beginning with the one in the caller of
-// this function, `skip_count` frames left out, and returns how many: a function that calls it with
-// 1 gets the functions that it was called by, the innermost first.
+// Writes up to `max_depth` return addresses to `result`, innermost first. The first is the address
+// in the caller of this function; the first `skip_count` are left out. With 1, a function gets the
+// addresses in its callers.
 PERFTOOLS_DLL_DECL int GetStackTrace(void** result, int max_depth, int skip_count);
 
-// Also how large the frames are, in bytes, and 0 where that is not known.
+// Also stores the sizes of the frames in bytes, 0 for unknown.
 PERFTOOLS_DLL_DECL int GetStackFrames(void** result, int* sizes, int max_depth, int skip_count);
 
-// For signal handlers, with the third argument of the handler as `uc`: the stack of what was
-// interrupted, beginning with the address of the interrupted instruction; the handler's frames are
-// not there, and `skip_count` leaves out none. With null the same as without.
+// For signal handlers, with the handler's third argument as `uc`: the stack of the interrupted
+// code, from the address of the interrupted instruction on. It does not contain the handler's
+// frames, and ignores `skip_count`. With null they do the same as the functions above.
 PERFTOOLS_DLL_DECL int GetStackTraceWithContext(void** result, int max_depth, int skip_count,
                                                 const void* uc);
 PERFTOOLS_DLL_DECL int GetStackFramesWithContext(void** result, int* sizes, int max_depth,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The allocation functions under names of their own, which exist and do the same whether or not
- * malloc itself is this library's.
+ * The allocation functions under their own names. They exist and work the same whether or not this
+ * library provides malloc itself. Each does what the function of the same name without tc_ does in
+ * C, POSIX, C++ or glibc. Any thread may call them, but not from a signal handler.
  */
 #ifndef GPERFTOOLS_TCMALLOC_H_
 #define GPERFTOOLS_TCMALLOC_H_
@@ -12,13 +13,13 @@
 #include <new>
 #endif
 
-/* The release of gperftools whose interface this is. */
+/* The release of gperftools that has this interface. */
 #define TC_VERSION_MAJOR 2
 #define TC_VERSION_MINOR 18
 #define TC_VERSION_PATCH ".1"
 #define TC_VERSION_STRING "gperftools 2.18.1"
 
-/* mallinfo and mallinfo2 are there. */
+/* mallinfo and mallinfo2 exist. */
 #define GPERFTOOLS_HAS_MALLINFO 1
 #define GPERFTOOLS_HAS_MALLINFO2 1
 
@@ -41,8 +42,8 @@ extern "C" {
 #endif
 
 /*
- * The version above as text, and, where the pointers are not null, in its parts. What was linked
- * with decides, not what was compiled with.
+ * The version above of the linked library (not of the header) as text. Stores its parts through the
+ * pointers that are not null.
  */
 PERFTOOLS_DLL_DECL const char* tc_version(int* major, int* minor,
                                           const char** patch) PERFTOOLS_NOTHROW;
@@ -67,13 +68,13 @@ PERFTOOLS_DLL_DECL struct mallinfo tc_mallinfo(void) PERFTOOLS_NOTHROW;
 PERFTOOLS_DLL_DECL struct mallinfo2 tc_mallinfo2(void) PERFTOOLS_NOTHROW;
 #endif
 
-/* The bytes that the object has; 0 for null. */
+/* The bytes of the object that the program may use; 0 for null. */
 PERFTOOLS_DLL_DECL size_t tc_malloc_size(void* ptr) PERFTOOLS_NOTHROW;
 
 /*
- * With a mode other than 0 the functions of C, too, call the new_handler when there is no memory,
- * as operator new(std::nothrow) does. Returns the former mode; at first it is 0. Of all threads.
- * tc_malloc_skip_new_handler: tc_malloc without that.
+ * With a mode other than 0, the C functions also call the new_handler if there is no memory, as
+ * operator new(std::nothrow) does. The mode is 0 at first and is that of all threads.
+ * tc_set_new_mode returns the former mode. tc_malloc_skip_new_handler is tc_malloc without this.
  */
 PERFTOOLS_DLL_DECL int tc_set_new_mode(int flag) PERFTOOLS_NOTHROW;
 PERFTOOLS_DLL_DECL int tc_query_new_mode(void) PERFTOOLS_NOTHROW;

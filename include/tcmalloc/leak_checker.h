@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Looking for leaks in a running program: objects that are allocated, and to which nothing leads
- * any more from the program's data, its stacks, registers and thread-local storage. For C, and,
- * below, for C++. In the full library only (-ltcmalloc); docs/leak-checker.md says how it works and
- * where it may be wrong.
+ * Leak checks in a running program. An object is leaked if it is allocated and unreachable: no
+ * pointer leads to it from the program's data, its stacks, registers or thread-local storage. For
+ * C, and, below, for C++. In the full library only (-ltcmalloc). docs/leak-checker.md says how the
+ * check works and where it may be wrong.
  *
- * A check may be made at any time, again and again, by any thread that holds no lock which a
- * stopped thread could be waited for with: all other threads are stopped for the length of it, as a
- * debugger would. It allocates nothing through malloc. What it finds is a value, which stays as it
- * is.
+ * Any thread may check at any time and as often as it likes, if it holds no lock that another
+ * thread could need: a check stops all other threads, as a debugger does. It does not call malloc.
+ * Its result does not change afterwards.
  *
- * Where the objects came from is known when allocations are recorded: from the start of the process
- * on with HEAPCHECK in the environment, or from tcmalloc_leaks_start_recording on. Without that the
- * report tells lost objects apart by their size and by how long ago the heap handed out the pages
- * that they lie in, but for those that were sampled (TCMALLOC_SAMPLE_PARAMETER), which have their
- * stacks; and it names the stack of the sampled object that is nearest to the others, as a hint.
+ * Call sites are known if allocations are recorded: from the start of the process with HEAPCHECK in
+ * the environment, or from tcmalloc_leaks_start_recording on. Otherwise the report groups leaked
+ * objects by size and by the age of their pages, and names the call site of the most similar
+ * sampled object as a hint. Leaked objects that were sampled (TCMALLOC_SAMPLE_PARAMETER) have their
+ * call stacks.
  */
 #ifndef TCMALLOC_LEAK_CHECKER_H_
 #define TCMALLOC_LEAK_CHECKER_H_
@@ -35,36 +34,36 @@ extern "C" {
 #endif
 
 /*
- * What a check has found. To be freed by tcmalloc_leaks_free. Null, for which there was no memory,
- * may be handed to all functions: it is an answer without objects, TCMALLOC_LEAKS_NO_MEMORY.
+ * The result of a check. Free it with tcmalloc_leaks_free. All functions accept null, which stands
+ * for a result without objects, TCMALLOC_LEAKS_NO_MEMORY.
  */
 typedef struct tcmalloc_leaks tcmalloc_leaks;
 
 enum {
-  /* Show what a lost object of each site begins with. It may be the user's secret. */
+  /* Show the first words of one leaked object per site. They may contain the user's secrets. */
   TCMALLOC_LEAKS_SHOW_CONTENTS = 1,
-  /* Each lost object is a site of its own, its address the innermost frame. */
+  /* Make each leaked object a site of its own, with its address as the innermost frame. */
   TCMALLOC_LEAKS_BY_OBJECT = 2
 };
 
 /*
- * Checks now. `flags` is a sum of the above. Null when there is no memory for the answer.
+ * Checks the whole program now. `flags` is a sum of the above. Null if there is no memory for the
+ * result.
  *
- * Cost: the other threads stand still for a few milliseconds, and some hundred milliseconds for
- * every GiB of objects in use; how long it was is in the answer.
+ * Cost: the other threads stop for a few milliseconds, plus some hundred milliseconds per GiB of
+ * objects in use. The result says for how long.
  */
 tcmalloc_leaks* tcmalloc_check_leaks(int flags) TCMALLOC_LEAKS_NOTHROW;
 void tcmalloc_leaks_free(tcmalloc_leaks* leaks) TCMALLOC_LEAKS_NOTHROW;
 
 /*
- * The same for a part of the program's life: what was allocated before tcmalloc_leaks_begin does
- * not count. Null when that is not possible. Any number of them, at the same time or not; each may
- * be asked repeatedly.
+ * Checks a part of the program's life: objects allocated before tcmalloc_leaks_begin do not count.
+ * begin returns null if that is not possible (no memory, or the threads cannot be stopped). Several
+ * parts may overlap, and each may be checked repeatedly. Call tcmalloc_leaks_end once for each.
  *
- * Cost: while allocations are recorded, nothing. Else the other threads are stopped for a moment
- * and the objects in use are listed, which takes memory of 8 bytes per page of the heap and a bit
- * or two per object; and an object that takes the place of one that was there before does not count
- * either.
+ * Cost of begin: nothing while allocations are recorded. Otherwise it stops the other threads for a
+ * moment and lists the objects in use, which takes 8 bytes per heap page and one or two bits per
+ * object; and an object at the address of one that existed at the beginning does not count.
  */
 typedef struct tcmalloc_leaks_since tcmalloc_leaks_since;
 tcmalloc_leaks_since* tcmalloc_leaks_begin(void) TCMALLOC_LEAKS_NOTHROW;
@@ -72,64 +71,64 @@ tcmalloc_leaks* tcmalloc_leaks_check_since(tcmalloc_leaks_since* since,
                                            int flags) TCMALLOC_LEAKS_NOTHROW;
 void tcmalloc_leaks_end(tcmalloc_leaks_since* since) TCMALLOC_LEAKS_NOTHROW;
 
-/* How far a check came. */
+/* The outcome of a check. */
 enum {
   TCMALLOC_LEAKS_DONE = 0,
-  /* The figures are all 0, and mean nothing: the system had no memory for the check. */
+  /* All figures are 0 and mean nothing: the OS had no memory for the check. */
   TCMALLOC_LEAKS_NO_MEMORY = 1,
-  /* The other threads could not be stopped; what they held may be among what is reported. */
+  /* The other threads could not be stopped: some reported objects may be reachable from them. */
   TCMALLOC_LEAKS_NOT_STOPPED = 2,
   /*
-   * The figures are all 0, and mean nothing: the system does not let the program see itself, or a
-   * thread did not stop because it waits in the kernel for something else (error: ETIMEDOUT).
+   * All figures are 0 and mean nothing: the OS does not let the program inspect itself, or a thread
+   * did not stop because it waits in the kernel (error: ETIMEDOUT).
    */
   TCMALLOC_LEAKS_IMPOSSIBLE = 3
 };
 
 typedef struct tcmalloc_leaks_info {
   int outcome;
-  int error;    /* of the system's, that is the reason for another outcome than the first; or 0 */
-  int recorded; /* 1: allocations were recorded, and sites have stacks */
-  int num_threads;    /* that were stopped, the caller's included */
+  int error;          /* errno that explains an outcome other than TCMALLOC_LEAKS_DONE; or 0 */
+  int recorded;       /* 1: allocations were recorded, and sites have call stacks */
+  int num_threads;    /* threads that were stopped, and the caller */
   long long time_ns;  /* when: nanoseconds since 1970 */
   long long pause_ns; /* how long the other threads stood still */
   unsigned long long objects_in_use;
   unsigned long long bytes_in_use;
-  unsigned long long objects; /* lost */
+  unsigned long long objects; /* leaked */
   unsigned long long bytes;
-  unsigned long long direct_objects; /* that no other lost object leads to */
+  unsigned long long direct_objects; /* leaked, and no other leaked object points to it */
   unsigned long long direct_bytes;
   size_t num_sites;
 } tcmalloc_leaks_info;
 void tcmalloc_leaks_get_info(const tcmalloc_leaks* leaks,
                              tcmalloc_leaks_info* info) TCMALLOC_LEAKS_NOTHROW;
 
-/* Where lost objects were allocated; those sites come first that have lost most bytes. */
+/* A call site of leaked objects. Sites with the most leaked bytes come first. */
 typedef struct tcmalloc_leak_site {
-  const void* const* stack; /* return addresses, the innermost first */
-  size_t depth;             /* 0: not known */
-  size_t object_size;       /* of the heap; 0 where there is a stack */
+  const void* const* stack; /* return addresses, innermost first */
+  size_t depth;             /* 0: the call stack is not known */
+  size_t object_size;       /* rounded to the size class; 0 if there is a stack */
   unsigned long long objects;
-  unsigned long long bytes; /* as asked for where there is a stack, else as the heap made them */
+  unsigned long long bytes; /* as requested if there is a stack, else rounded */
   unsigned long long direct_objects;
   unsigned long long direct_bytes;
-  const void* example; /* one of them */
-  const size_t* words; /* what it begins with, where that was asked for */
+  const void* example; /* address of one of the objects */
+  const size_t* words; /* its first words, if they were asked for */
   size_t num_words;
   /*
-   * Where object_size is not 0, that is, no stack is known: when the spans, runs of pages, in which
-   * the objects lie were handed out. In milliseconds before the check, at least the first and less
-   * than the second: 0 and 1000, 1000 and 10000, 10000 and 60000, 60000 and 600000, 600000 and
-   * 3600000, 3600000 and LLONG_MAX. An object is never older than its span, and may be younger.
-   * Both are 0 elsewhere.
+   * If object_size is not 0 (no stack is known): the age of the spans, runs of pages, that hold the
+   * objects, in milliseconds at the time of the check: at least the first number and less than the
+   * second. The pairs are 0 and 1000, 1000 and 10000, 10000 and 60000, 60000 and 600000, 600000 and
+   * 3600000, 3600000 and LLONG_MAX. An object may be younger than its span, never older. Otherwise
+   * both are 0.
    */
   long long span_age_at_least_ms;
   long long span_age_below_ms;
   /*
-   * In the same case: where that live sampled object was allocated which is nearest to the example:
-   * of the same size, its span handed out at the nearest time, and of several such the one at the
-   * nearest address. A hint where to look; the objects may come from elsewhere. Return addresses,
-   * the innermost first; nearest_depth 0: there is none.
+   * If object_size is not 0: the call site of the live sampled object that is most similar to the
+   * example: of the same size, with the nearest age of its span, and then with the nearest address.
+   * It is a hint; the objects may come from elsewhere. Return addresses, innermost first.
+   * nearest_depth is 0 if there is no hint.
    */
   const void* const* nearest_stack;
   size_t nearest_depth;
@@ -138,7 +137,7 @@ typedef void (*tcmalloc_leak_callback)(const tcmalloc_leak_site* site, void* con
 void tcmalloc_leaks_for_each(const tcmalloc_leaks* leaks, tcmalloc_leak_callback callback,
                              void* context);
 
-/* How a report may be written; the first three as profiles are (tcmalloc/tcmalloc.h). */
+/* The formats of a report; the first three are those of profiles (tcmalloc/tcmalloc.h). */
 enum {
   TCMALLOC_LEAKS_PROTO = 0,
   TCMALLOC_LEAKS_LEGACY_TEXT = 1,
@@ -147,8 +146,8 @@ enum {
   TCMALLOC_LEAKS_JSON = 4
 };
 /*
- * Writes it to a file that is open, or piece by piece to a function, which returns 0 when it could
- * not take one. 0 when not everything was written.
+ * Writes the report to an open file, or piece by piece to `sink`, which returns 0 if it could not
+ * take a piece. Returns 0 if not everything was written.
  */
 int tcmalloc_leaks_write(const tcmalloc_leaks* leaks, int format, int fd) TCMALLOC_LEAKS_NOTHROW;
 typedef int (*tcmalloc_leaks_sink)(const void* data, size_t bytes, void* context);
@@ -156,36 +155,36 @@ int tcmalloc_leaks_write_to(const tcmalloc_leaks* leaks, int format, tcmalloc_le
                             void* context);
 
 /*
- * Records the stack of every allocation from now on. 0 where that cannot be: there is no memory, or
- * the heap profiler runs, with which it shares its tables. Stopping forgets what was recorded.
+ * Records the call stack of every allocation from now on. start returns 0 if it cannot: there is no
+ * memory, or the heap profiler runs, which uses the same tables. stop discards the records.
  *
- * Cost: as the heap profiler's, docs/heap-profiler.md: no thread has a cache meanwhile, each
- * allocation takes a stack trace, and an object in use 32 to 64 bytes of records.
+ * Cost: that of the heap profiler (docs/heap-profiler.md): threads have no caches meanwhile, each
+ * allocation takes a stack trace, and each object in use takes 32 to 64 bytes of records.
  */
 int tcmalloc_leaks_start_recording(void) TCMALLOC_LEAKS_NOTHROW;
 void tcmalloc_leaks_stop_recording(void) TCMALLOC_LEAKS_NOTHROW;
 
 /*
- * Between the two calls, which may be nested, what the calling thread allocates is not lost, nor is
- * what that leads to. Only while allocations are recorded: else it has no effect, and costs
- * nothing. While some thread is between them, every recorded allocation looks whether its
- * thread is one of those that are.
+ * Objects that the calling thread allocates between disable and enable do not count as leaked, and
+ * neither do objects that are reachable from them. The pairs may be nested. They have an effect
+ * only while allocations are recorded; otherwise they cost nothing. While any thread is between the
+ * two, every recorded allocation checks whether its thread is.
  */
 void tcmalloc_leaks_disable(void) TCMALLOC_LEAKS_NOTHROW;
 void tcmalloc_leaks_enable(void) TCMALLOC_LEAKS_NOTHROW;
 
 /*
- * The object at `address`, which may lie inside of it, is not lost, nor is what it leads to, until
- * the second function is called with the same address. It must not be freed before. 0 when there is
- * no memory; and, of the second, when it was not ignored.
+ * ignore: the object at `address`, which may point inside it, does not count as leaked, nor do
+ * objects that are reachable from it. Do not free it before unignore is called with the same
+ * address. Return 0 if there is no memory; unignore also if the address was not ignored.
  */
 int tcmalloc_leaks_ignore(const void* address) TCMALLOC_LEAKS_NOTHROW;
 int tcmalloc_leaks_unignore(const void* address) TCMALLOC_LEAKS_NOTHROW;
 
 /*
- * Memory that holds pointers to objects, and where the checker would not look: shared memory, or a
- * mapping to which only hidden pointers lead. 0 when there is no memory, and, of the second, when
- * this range was not registered.
+ * Registers memory in which the checker must look for pointers, and would not by itself: shared
+ * memory, or a mapping to which only hidden pointers lead. Return 0 if there is no memory;
+ * unregister also if this range was not registered.
  */
 int tcmalloc_leaks_register_roots(const void* start, size_t bytes) TCMALLOC_LEAKS_NOTHROW;
 int tcmalloc_leaks_unregister_roots(const void* start, size_t bytes) TCMALLOC_LEAKS_NOTHROW;
@@ -195,7 +194,7 @@ int tcmalloc_leaks_unregister_roots(const void* start, size_t bytes) TCMALLOC_LE
 
 namespace tcmalloc {
 
-/* What a check has found. Empty where there was no memory for it. Any thread may read it. */
+/* The result of a check; empty if there was no memory for it. Any thread may read it. */
 class LeakReport {
  public:
   using Site = tcmalloc_leak_site;
@@ -231,7 +230,7 @@ class LeakReport {
     return info;
   }
   Outcome GetOutcome() const { return static_cast<Outcome>(GetInfo().outcome); }
-  /* Everything was looked at, and nothing is lost. */
+  /* The check was complete, and nothing is leaked. */
   bool NoLeaks() const { return GetOutcome() == Outcome::kDone && Objects() == 0; }
   std::uint64_t Objects() const { return GetInfo().objects; }
   std::uint64_t Bytes() const { return GetInfo().bytes; }
@@ -245,7 +244,7 @@ class LeakReport {
         leaks_, [](const Site* site, void* context) { (*static_cast<F*>(context))(*site); }, &f);
   }
 
-  /* False when not everything was written. */
+  /* False if not everything was written. */
   bool WriteTo(int fd, Format format = Format::kText) const {
     return leaks_ != nullptr && tcmalloc_leaks_write(leaks_, static_cast<int>(format), fd) != 0;
   }
@@ -266,10 +265,10 @@ class LeakReport {
   tcmalloc_leaks* leaks_ = nullptr;
 };
 
-/* Checks the whole program now. `flags`: TCMALLOC_LEAKS_SHOW_CONTENTS and so on. */
+/* Checks the whole program now. `flags`: a sum of TCMALLOC_LEAKS_SHOW_CONTENTS and the like. */
 inline LeakReport CheckLeaks(int flags = 0) { return LeakReport(tcmalloc_check_leaks(flags)); }
 
-/* Checks what was allocated since the object was made (see tcmalloc_leaks_begin). */
+/* Checks objects that were allocated since this checker was created (see tcmalloc_leaks_begin). */
 class LeakChecker {
  public:
   LeakChecker() : since_(tcmalloc_leaks_begin()) {}
@@ -277,7 +276,7 @@ class LeakChecker {
   LeakChecker& operator=(const LeakChecker&) = delete;
   ~LeakChecker() { tcmalloc_leaks_end(since_); }
 
-  /* False where the beginning could not be remembered: then reports are empty. */
+  /* False if the beginning could not be recorded: then reports are empty. */
   explicit operator bool() const { return since_ != nullptr; }
   LeakReport Check(int flags = 0) const {
     return LeakReport(since_ == nullptr ? nullptr : tcmalloc_leaks_check_since(since_, flags));
@@ -287,7 +286,10 @@ class LeakChecker {
   static bool StartRecording() { return tcmalloc_leaks_start_recording() != 0; }
   static void StopRecording() { tcmalloc_leaks_stop_recording(); }
 
-  /* While one exists, what the thread that made it allocates is not lost. */
+  /*
+   * While one exists, objects that its thread allocates do not count as leaked
+   * (tcmalloc_leaks_disable).
+   */
   class Disabler {
    public:
     Disabler() { tcmalloc_leaks_disable(); }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tcmalloc::MallocExtension: what the library offers beyond malloc, for C++17 and later. Functions
- * and values, no object. Where the meaning is that of Google's TCMalloc, so is the name.
+ * tcmalloc::MallocExtension: the functions of tcmalloc/tcmalloc.h for C++17 and later. Names are
+ * those of Google's TCMalloc where the meaning is the same.
  *
- * Each function is one of tcmalloc/tcmalloc.h, which says what it costs; all that is said there of
- * all functions holds here, but for those that return strings and maps, which allocate, and throw
- * what that throws.
+ * tcmalloc/tcmalloc.h says what each function does and costs, and what is true of all: errors,
+ * threads, units. Exception: functions that return strings or maps allocate, and throw
+ * std::bad_alloc.
  */
 #ifndef TCMALLOC_MALLOC_EXTENSION_H_
 #define TCMALLOC_MALLOC_EXTENSION_H_
@@ -32,8 +32,8 @@ enum class ProfileType {
 };
 
 /*
- * An immutable profile (docs/profiles.md), which any thread may read. Empty where it was made
- * without memory. In libtcmalloc only, as are the functions that make them.
+ * An immutable profile (docs/profiles.md); empty if there was no memory for it. Any thread may read
+ * it. In libtcmalloc only, as are the functions that take profiles.
  */
 class Profile {
  public:
@@ -56,7 +56,7 @@ class Profile {
 
   explicit operator bool() const { return profile_ != nullptr; }
   ProfileType Type() const { return static_cast<ProfileType>(Info().kind); }
-  /* Mean bytes between samples; 0: nothing was left out. */
+  /* Mean bytes between samples; 0 as in tcmalloc_profile_info. */
   size_t SamplingInterval() const { return Info().sample_interval; }
   std::chrono::nanoseconds Duration() const { return std::chrono::nanoseconds(Info().duration_ns); }
 
@@ -69,7 +69,7 @@ class Profile {
         &f);
   }
 
-  /* False when not everything was written. */
+  /* False if not everything was written. */
   bool WriteTo(int fd, Format format = Format::kProto) const {
     return profile_ != nullptr &&
            tcmalloc_profile_write(profile_, static_cast<int>(format), fd) != 0;
@@ -101,7 +101,7 @@ class MallocExtension {
  public:
   MallocExtension() = delete;
 
-  /* Heap profiles: see the functions of tcmalloc/tcmalloc.h. Not of kAllocations. */
+  /* Heap profiles. SnapshotCurrent returns an empty profile for kAllocations. */
   static size_t GetProfileSamplingInterval() { return tcmalloc_get_profile_sampling_interval(); }
   static void SetProfileSamplingInterval(size_t bytes) {
     tcmalloc_set_profile_sampling_interval(bytes);
@@ -109,7 +109,10 @@ class MallocExtension {
   static Profile SnapshotCurrent(ProfileType type) {
     return Profile(tcmalloc_profile_snapshot(static_cast<int>(type)));
   }
-  /* What is allocated from here to Stop, which is called once. Empty when there was one already. */
+  /*
+   * A running recording of allocations. Stop ends it, and so does the destructor. Empty if a
+   * recording was already running.
+   */
   class AllocationProfilingToken {
    public:
     AllocationProfilingToken(AllocationProfilingToken&& other) noexcept
@@ -134,21 +137,23 @@ class MallocExtension {
     return AllocationProfilingToken(tcmalloc_start_allocation_profiling() != 0);
   }
 
-  /* The statistics for a reader (docs/statistics.md), with tables by size; as JSON; as OpenMetrics.
-   */
+  /* Statistics as text with tables by size (docs/statistics.md); as JSON; as OpenMetrics. */
   static std::string GetStats() {
     return Written([](char* buffer, size_t n) { return tcmalloc_stats_text(2, buffer, n); });
   }
   static std::string GetStatsAsJson() { return Written(&tcmalloc_stats_json); }
   static std::string GetStatsAsOpenMetrics() { return Written(&tcmalloc_stats_openmetrics); }
 
-  /* Figures and settings by name (docs/properties.md). All of a map are from the same moment. */
+  /*
+   * Figures and settings by name (docs/properties.md). The values of one map are from the same
+   * moment.
+   */
   static std::optional<size_t> GetNumericProperty(std::string_view name) {
     size_t value;
     if (tcmalloc_get_numeric_property(std::string(name).c_str(), &value) == 0) return std::nullopt;
     return value;
   }
-  /* False when there is no such setting, or it cannot have that value. */
+  /* False if there is no setting of that name, or it cannot have that value. */
   static bool SetNumericProperty(std::string_view name, size_t value) {
     return tcmalloc_set_numeric_property(std::string(name).c_str(), value) != 0;
   }
@@ -167,8 +172,8 @@ class MallocExtension {
   }
 
   /*
-   * Of an object; nothing for memory that is not the library's. And the bytes that an object has
-   * which is asked for with `size`, 0 when there can be none.
+   * GetAllocatedSize returns nothing for memory that is not of this heap. GetEstimatedAllocatedSize
+   * returns 0 if there can be no object of `size` bytes.
    */
   static std::optional<size_t> GetAllocatedSize(const void* object) {
     if (GetOwnership(object) != Ownership::kOwned) return std::nullopt;
@@ -183,7 +188,7 @@ class MallocExtension {
   }
   /*
    * Calls f(void* object, size_t bytes) for every object in use: see tcmalloc_for_each_object.
-   * False when that is not possible at the moment. Only libtcmalloc has it.
+   * False if it could not list them. In libtcmalloc only.
    */
   template <typename F>
   static bool ForEachObject(F&& f) {
@@ -195,14 +200,14 @@ class MallocExtension {
                const_cast<void*>(static_cast<const volatile void*>(std::addressof(f)))) != 0;
   }
 
-  /* Caches; see the functions of the same names. */
+  /* Caches: see the functions of the same names. */
   static size_t FlushThreadCaches() { return tcmalloc_flush_thread_caches(); }
   static size_t FlushCentralCaches() { return tcmalloc_flush_central_caches(); }
   static size_t FlushThisThreadCache() { return tcmalloc_flush_this_thread_cache(); }
   static void MarkThreadIdle() { tcmalloc_mark_thread_idle(); }
   static void MarkThreadTemporarilyIdle() { tcmalloc_mark_thread_temporarily_idle(); }
   static void MarkThreadBusy() { tcmalloc_mark_thread_busy(); }
-  /* What the caches of all threads together may hold, in bytes. */
+  /* The total size of all thread caches, in bytes. */
   static size_t GetMaxTotalThreadCacheBytes() {
     return GetNumericProperty("tcmalloc.max_total_thread_cache_bytes").value_or(0);
   }
@@ -210,12 +215,12 @@ class MallocExtension {
     SetNumericProperty("tcmalloc.max_total_thread_cache_bytes", bytes);
   }
 
-  /* Gives free memory back to the system, `bytes` or a little more; returns what went. */
+  /* Releases free memory to the OS, `bytes` or a little more; returns the bytes released. */
   static size_t ReleaseMemoryToSystem(size_t bytes) { return tcmalloc_release_to_system(bytes); }
   static size_t ReleaseFreeMemory() { return tcmalloc_release_free_memory(); }
   /*
-   * How eagerly free memory goes back by itself: as a factor (see
-   * tcmalloc_set_memory_release_rate), and as what that is at most in bytes per second.
+   * How fast free memory is released by itself: as a factor (tcmalloc_set_memory_release_rate), and
+   * as the maximum in bytes per second, for which 512 MiB are the factor 1.
    */
   static void SetMemoryReleaseRate(double rate) { tcmalloc_set_memory_release_rate(rate); }
   static double GetMemoryReleaseRate() { return tcmalloc_get_memory_release_rate(); }
@@ -227,10 +232,10 @@ class MallocExtension {
     return static_cast<BytesPerSecond>(
         static_cast<size_t>(GetMemoryReleaseRate() * kBytesPerSecondAtRate1));
   }
-  /* Never returns: for a thread of the program's. */
+  /* Never returns: call it on a thread of the program's own. */
   static void ProcessBackgroundActions() { tcmalloc_process_background_actions(); }
 
-  /* In bytes, 0 for none. */
+  /* Memory limits in bytes, 0 for none. */
   enum class LimitKind { kSoft = TCMALLOC_LIMIT_SOFT, kHard = TCMALLOC_LIMIT_HARD };
   static void SetMemoryLimit(size_t bytes, LimitKind kind = LimitKind::kSoft) {
     tcmalloc_set_memory_limit(static_cast<int>(kind), bytes);
@@ -242,10 +247,7 @@ class MallocExtension {
     tcmalloc_set_limit_callback(callback, context);
   }
 
-  /*
-   * Memory pressure; see the functions of the same names. The listener is called as long as it is
-   * added.
-   */
+  /* Memory pressure: see the functions of the same names. */
   using PressureListener = tcmalloc_pressure_listener;
   static void AddPressureListener(PressureListener* listener) {
     tcmalloc_add_pressure_listener(listener);
@@ -256,7 +258,7 @@ class MallocExtension {
   static int PressureFd() { return tcmalloc_pressure_fd(); }
   static int HandlePressure() { return tcmalloc_handle_pressure(); }
 
-  /* Reports of very large allocations. */
+  /* Reports of large allocations: see the functions of the same names. */
   static void SetLargeAllocationCallback(tcmalloc_large_allocation_callback callback,
                                          void* context) {
     tcmalloc_set_large_allocation_callback(callback, context);
@@ -267,13 +269,13 @@ class MallocExtension {
   static size_t GetLargeAllocationThreshold() { return tcmalloc_get_large_allocation_threshold(); }
 
   /*
-   * What the heap grows by. At first an object of the library's, which does as the environment says
-   * (docs/settings.md); one's own may ask it for what it does not provide itself.
+   * The source of the heap's memory. By default it is the library's own, which the environment
+   * configures (docs/settings.md). A program's own allocator may forward requests to it.
    */
   static SystemAllocator* GetSystemAllocator() { return tcmalloc_system_allocator(); }
   /*
-   * From now on the heap grows by what `allocator` gives, and by nothing else; what it has already
-   * stays in use. Null for the library's own again. The object must live as long as the process.
+   * Makes the heap grow by memory from `allocator` only; memory that it has stays in use. Null
+   * selects the library's own allocator again. `allocator` must live as long as the process.
    */
   static void SetSystemAllocator(SystemAllocator* allocator) {
     tcmalloc_set_system_allocator(allocator);
@@ -282,7 +284,9 @@ class MallocExtension {
  private:
   static constexpr double kBytesPerSecondAtRate1 = 512.0 * (1 << 20);
 
-  /* As snprintf: `write` returns the length of all there is, which may grow from call to call. */
+  /*
+   * Like snprintf, `write` returns the length of the whole text, which may grow from call to call.
+   */
   template <typename Write>
   static std::string Written(Write write) {
     std::string text;

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What TCMalloc offers beyond malloc: giving back what its caches hold, giving free memory back to
- * the system, limits on the heap, saying what the heap holds, reports of large allocations, and, in
- * C++, saying where memory comes from.
+ * TCMalloc's functions beyond malloc: flush caches, release free memory to the OS, limit the heap,
+ * react to memory pressure, read statistics, report large allocations, take heap profiles, list
+ * objects, and, in C++, replace the source of memory.
  *
- * All functions may be called at any moment, by any thread, also before the first allocation, but
- * not from a signal handler. None fails, none changes errno, none waits for another thread to do
- * something. Sizes are in bytes and count objects as large as the allocator makes them (a request
- * of 100 bytes is an object of 112). Link with libtcmalloc or libtcmalloc_minimal; a program that
- * is to run without them as well declares the functions weak and looks before it calls.
+ * All functions, unless they say otherwise: any thread may call them at any time, also before the
+ * first allocation, but not from a signal handler. They do not fail, do not change errno, and do
+ * not wait for another thread to do something. Sizes are in bytes. An object counts with its
+ * rounded size: a request of 100 bytes is an object of 112 bytes.
+ *
+ * Link with libtcmalloc or libtcmalloc_minimal. A program that must also run without them declares
+ * the functions weak and tests for null before each call.
  */
 #ifndef TCMALLOC_TCMALLOC_H_
 #define TCMALLOC_TCMALLOC_H_
@@ -23,127 +25,141 @@ extern "C" {
 #endif
 
 /*
- * Empties the caches of all threads into the middle tier that they share, also of threads that
- * sleep or are blocked for ever, and those that ended threads have left to others. Returns the
- * bytes moved. A thread that is caught in the middle of an allocation or a free is asked to flush
- * when it next needs the middle tier; what it gives back then is not in the result. Where the
- * kernel has no membarrier(2), or a sandbox forbids it, all threads but the calling one are asked
- * in this way.
+ * Moves the objects in all thread caches to the central free lists: also those of threads that
+ * sleep or are blocked for ever, and the caches that ended threads have left for new ones. Returns
+ * the bytes moved. A thread that is in the middle of an allocation or a free is asked to flush at
+ * its next slow path; the result does not include its bytes. Where the kernel has no membarrier(2),
+ * or a sandbox forbids it, every thread but the caller is asked like this.
  *
- * Cost: about 15 microseconds for every 32 threads, a few nanoseconds for every object. Every
- * thread starts again with an empty cache.
+ * Cost: about 15 microseconds per 32 threads, and a few nanoseconds per object. Every thread starts
+ * again with an empty cache.
  */
 size_t tcmalloc_flush_thread_caches(void) TCMALLOC_NOTHROW;
 
 /*
- * Gives up the empty runs of pages that are kept for the next use on the same processor, so that
- * every run of pages without an object in use is free for other sizes and large objects. Returns
- * the bytes that were kept. Useful after tcmalloc_flush_thread_caches(); malloc_trim() does both by
- * itself.
+ * Returns the empty spans (runs of pages) that are kept for the next use on the same CPU to the
+ * page heap. Every run of pages without an object in use can then serve other sizes and large
+ * objects. Returns the bytes that were kept. Call it after tcmalloc_flush_thread_caches(), which
+ * empties spans; malloc_trim() does both by itself.
  *
- * Cost: two locks for every run of pages that was kept: at most 4 MiB of them for each processor.
+ * Cost: two locks per kept span. At most 4 MiB of spans are kept per CPU.
  */
 size_t tcmalloc_flush_central_caches(void) TCMALLOC_NOTHROW;
 
 /*
- * Empties the calling thread's cache and lets other threads have its share of what all caches
- * together may hold. Returns the bytes moved. The thread may go on allocating; its cache then grows
- * again from its smallest size. For the end of a phase of work that needed much memory, and before
- * a thread goes to sleep for long.
+ * Moves the objects in the calling thread's cache to the central free lists, and gives the thread's
+ * share of the total cache size to other threads. Returns the bytes moved. The thread may go on
+ * allocating; its cache then grows again from the smallest size. Call it at the end of a phase that
+ * needed much memory, and before a thread sleeps for long.
  *
- * Cost: a few nanoseconds for every object.
+ * Cost: a few nanoseconds per object.
  */
 size_t tcmalloc_flush_this_thread_cache(void) TCMALLOC_NOTHROW;
 
 /*
- * A thread pool's notes to the allocator. mark_thread_idle: this thread will not allocate for a
- * while; the same as tcmalloc_flush_this_thread_cache(). mark_thread_busy: it is about to; gets it
- * a cache, if it has none, so that the first allocation need not. mark_thread_temporarily_idle: as
- * mark_thread_idle, but the thread keeps its share, for pauses that are short.
+ * Hints from a thread pool about the calling thread.
+ *
+ * mark_thread_idle: the thread will not allocate for a while. Does what
+ * tcmalloc_flush_this_thread_cache() does.
+ *
+ * mark_thread_temporarily_idle: for short pauses. Empties the cache, but the thread keeps its share
+ * of the total cache size.
+ *
+ * mark_thread_busy: the thread will allocate soon. Creates its cache if it has none, so that the
+ * first allocation need not.
  */
 void tcmalloc_mark_thread_idle(void) TCMALLOC_NOTHROW;
 void tcmalloc_mark_thread_temporarily_idle(void) TCMALLOC_NOTHROW;
 void tcmalloc_mark_thread_busy(void) TCMALLOC_NOTHROW;
 
 /*
- * Gives free runs of pages back to the system: all of them, or until `bytes` went. Returns the
- * bytes that went. What the caches hold stays; malloc_trim() gives that back, too. Where memory is
- * locked (mlock) nothing goes.
+ * Releases free pages to the OS: all of them, or at least `bytes` if there are that many. Returns
+ * the bytes released. Objects in caches stay there: malloc_trim() flushes the caches first. Locked
+ * memory (mlock) is not released.
  *
- * Cost: a system call for up to 8 MiB, which takes 0.1 to 0.5 milliseconds where the memory is in
- * small pages. No other thread that allocates or frees waits for it.
+ * Cost: one system call per 8 MiB or less, 0.1 to 0.5 milliseconds each when the memory is in small
+ * pages. No thread that allocates or frees waits for it.
  */
 size_t tcmalloc_release_free_memory(void) TCMALLOC_NOTHROW;
 size_t tcmalloc_release_to_system(size_t bytes) TCMALLOC_NOTHROW;
 
 /*
- * How eagerly free memory goes back by itself, as TCMALLOC_RELEASE_RATE: 0 never, 1 what the last
- * four seconds did not need at 512 MiB per second, more is faster. Values below 0 count as 0,
- * values above 1000 as 1000.
+ * How fast the library releases free memory by itself, as a factor; like TCMALLOC_RELEASE_RATE.
+ * 0: never. 1: 512 MiB per second, of what the program has not needed for four seconds. More is
+ * faster. Values below 0 count as 0, values above 1000 as 1000.
  */
 void tcmalloc_set_memory_release_rate(double rate) TCMALLOC_NOTHROW;
 double tcmalloc_get_memory_release_rate(void) TCMALLOC_NOTHROW;
 
 /*
- * Does what there is to do while nobody calls the library: gives free memory back at the rate
- * above. Never returns; to be called by a thread of the program's that has nothing else to do.
- * Without such a thread, and without TCMALLOC_BACKGROUND=1, threads that allocate or free now and
- * then do it in passing; a process in which no thread does keeps what it has.
+ * Releases free memory at the rate above while no thread allocates or frees. Never returns: call it
+ * on a thread of the program that has nothing else to do. If no thread calls it, and without
+ * TCMALLOC_BACKGROUND=1, threads that allocate or free do this work from time to time; a process in
+ * which no thread does either keeps its free memory.
  *
- * Cost: the thread wakes up ten times a second while there is something to give back, else once.
+ * Cost: the thread wakes up ten times a second while there is memory to release, else once a
+ * second.
  */
 void tcmalloc_process_background_actions(void);
+
 /*
- * Limits on the memory of the heap: what it has from the system and did not give back, its own
- * records included. Address space does not count.
+ * Limits on the heap's backed memory: memory from the OS that was not released, including the
+ * allocator's own records. Address space does not count.
  *
- * TCMALLOC_LIMIT_HARD: an allocation that would take the heap above it fails, but not before all
- * that is free has gone back to the system, the contents of all caches included. The allocator's
- * own records may go above it.
+ * TCMALLOC_LIMIT_HARD: an allocation that would take the heap above this limit fails. Before it
+ * fails, the allocator flushes all caches and releases all free memory. The allocator's own records
+ * may exceed the limit.
  *
- * TCMALLOC_LIMIT_SOFT: free memory goes back to the system before the heap grows above it, and, as
- * long as the heap is larger, soon after it was freed; but no allocation fails, and none has more
- * given back than a little more than it asks for. Caches are not emptied.
+ * TCMALLOC_LIMIT_SOFT: free memory is released before the heap grows above this limit, and, while
+ * the heap is larger, soon after it is freed. No allocation fails, and none releases much more than
+ * it asks for. Caches are not flushed.
  */
 enum tcmalloc_limit_kind { TCMALLOC_LIMIT_HARD = 0, TCMALLOC_LIMIT_SOFT = 1 };
 
 /*
- * Sets a limit in bytes, 0 for none, over what the environment says (TCMALLOC_HEAP_LIMIT_MB,
- * TCMALLOC_SOFT_LIMIT), and gives back what is free above it. A heap that is larger stays so until
- * enough is freed. Any other kind is ignored.
+ * Sets a limit in bytes, 0 for none. It replaces the one from the environment
+ * (TCMALLOC_HEAP_LIMIT_MB, TCMALLOC_SOFT_LIMIT). Releases free memory that is above the limit. A
+ * heap that is still larger stays so until the program frees enough. Ignores a `kind` that is not
+ * one of tcmalloc_limit_kind; the getter returns 0 for it, as for no limit.
  */
 void tcmalloc_set_memory_limit(int kind, size_t bytes) TCMALLOC_NOTHROW;
 size_t tcmalloc_get_memory_limit(int kind) TCMALLOC_NOTHROW;
 
 /*
- * The function is called with how large the heap is and with the limit: for the hard limit when an
- * allocation fails because of it, by the thread that allocates, before malloc returns; for the soft
- * limit when the heap has grown above it, by a thread that allocates, and again only after it was
- * well below. It may allocate and free, but must not throw; it is not called for what it does
- * itself. No lock of the allocator's is held. There is one function for both limits; null for none.
- * Calls that have begun go on when it is replaced. Without a function the first allocation of a
- * process that fails because of the hard limit writes a line to stderr.
+ * Sets the function to call when the heap meets a limit; null for none. There is one for both
+ * limits. It gets the kind of the limit, the heap's size and the limit in bytes, and `context`. The
+ * allocating thread calls it, with no lock of the allocator held.
+ *
+ * Hard limit: called when an allocation fails because of the limit, before malloc returns. Soft
+ * limit: called when the heap has grown above the limit, and again only after the heap was well
+ * below it.
+ *
+ * The function may allocate and free; it is not called for its own allocations. It must not throw.
+ * A call that has begun continues after the function is replaced. Without a function, the first
+ * allocation of a process that fails because of the hard limit prints a line on stderr.
  */
 typedef void (*tcmalloc_limit_callback)(int kind, size_t current_bytes, size_t limit_bytes,
                                         void* context);
 void tcmalloc_set_limit_callback(tcmalloc_limit_callback callback, void* context) TCMALLOC_NOTHROW;
 
 /*
- * Memory pressure: what the system says about memory running short. With TCMALLOC_PRESSURE=auto in
- * the environment (docs/pressure.md) a thread of the library's listens and empties the allocator's
- * tiers by levels: 1 the caches of threads, 2 all caches, 3 free memory goes back to the system.
- * These functions are for programs that want to take part, or to do without the thread. In
- * libtcmalloc_minimal nothing listens.
+ * Memory pressure: the OS reports that memory is short. With TCMALLOC_PRESSURE=auto in the
+ * environment (docs/pressure.md) a thread of the library waits for these reports and acts by level:
+ * 1 flushes the thread caches, 2 flushes all caches, 3 also releases free memory to the OS. In
+ * libtcmalloc_minimal nothing listens, and these functions do nothing.
  *
- * A listener is called before the library does something at a level, so that the program can drop
- * what it holds for speed. The node is the program's, zero-filled but for the first two members,
- * and must stay where it is while it is added. It is called by the thread that listens, no lock
- * held, one listener at a time; it may allocate, free, fork, and add and remove listeners, itself
- * included, but must return: no exception, no end of the thread. (In a child that it forks, it may
- * end the process or execute something.) When remove returns the node is
- * not in use any more; it waits for a call that has begun, unless it is made from that call, so
- * nobody may hold a lock meanwhile that the listener takes: a plugin that removes its listener in a
- * destructor holds the dynamic linker's.
+ * A listener is a function of the program that is called before the library acts on a level, so
+ * that the program can drop its own caches. The program owns the node: set `notify` and `context`,
+ * fill the rest with zeros, and do not move it while it is added.
+ *
+ * `notify` runs on the thread that listens (or that called tcmalloc_handle_pressure), one listener
+ * at a time, with no lock held. It may allocate, free, fork, and add and remove listeners, itself
+ * included. It must return: it must not throw or end the thread. (In a child that it forks, it may
+ * exit or exec.)
+ *
+ * When tcmalloc_remove_pressure_listener returns, the node is not in use any more. It waits for a
+ * call of the listener that has begun, unless that call made it. So do not hold a lock that the
+ * listener takes: a destructor in a plugin, for example, runs with the dynamic linker's lock held.
  */
 typedef struct tcmalloc_pressure_listener {
   void (*notify)(int level, void* context);
@@ -154,72 +170,79 @@ void tcmalloc_add_pressure_listener(tcmalloc_pressure_listener* listener) TCMALL
 void tcmalloc_remove_pressure_listener(tcmalloc_pressure_listener* listener) TCMALLOC_NOTHROW;
 
 /*
- * Without the thread: a descriptor for the program's event loop, which is readable (POLLIN) when
- * there is something to do, the same one each time; close-on-exec; not to be read or closed. It has
- * a number from 512 on, where the process may have such. It listens to what TCMALLOC_PRESSURE says
- * when that is set (with thread=off), else to all there is. -1 and errno: EBUSY while the library's
- * thread listens; EMFILE or ENFILE; ENOTSUP in libtcmalloc_minimal. A forked child asks for one of
- * its own; so does a program that has closed it by mistake.
+ * Memory pressure without the library's thread: for the program's own event loop.
  *
- * handle: finds out what has happened and does what is due; returns its level, 0 for nothing. It
- * does not wait for events; what it does takes microseconds to milliseconds for each GiB that goes
- * back. It is called by one thread at a time; others return 0 at once.
+ * tcmalloc_pressure_fd returns a descriptor that is readable (POLLIN) when tcmalloc_handle_pressure
+ * has work; every call returns the same one. Do not read or close it. It is close-on-exec, and has
+ * a number of 512 or more where the process may have one. It listens to the sources that
+ * TCMALLOC_PRESSURE names (use thread=off there), or to all sources if it names none. On failure
+ * the result is -1 and errno is EBUSY (the library's thread listens), EMFILE (no descriptors left),
+ * or ENOTSUP (libtcmalloc_minimal). Call it again in a forked child, and after closing the
+ * descriptor by mistake. It may wait for another thread's call of these two functions.
+ *
+ * tcmalloc_handle_pressure reads what has happened, acts on it, and returns the level, 0 for none.
+ * It does not wait for events. One thread handles pressure at a time; in others it returns 0 at
+ * once. Cost: microseconds, and milliseconds per GiB released.
  */
 int tcmalloc_pressure_fd(void) TCMALLOC_NOTHROW;
 int tcmalloc_handle_pressure(void) TCMALLOC_NOTHROW;
 
 /*
- * What the heap holds, as text; docs/statistics.md explains every figure. All formats speak about
- * the same figures, taken at one moment: exact when no other thread allocates or frees, else off by
- * at most what was allocated, freed and moved between caches while they were taken (some
- * microseconds, and some more for every thread). The sums among them hold always.
+ * Statistics as text; docs/statistics.md explains every figure. All formats show the same figures,
+ * taken at one moment. They are exact while no other thread allocates or frees; else they are off
+ * by at most what was allocated, freed and moved between caches during the call. Their sums always
+ * hold.
  *
- * text: what malloc_stats() prints, lines for people and for tools that read such lines of
- * TCMalloc; at level 2 with a line for every size of objects and for every length of free memory.
- * json: one object, for programs. openmetrics: for Prometheus and other collectors; its content
- * type is "application/openmetrics-text; version=1.0.0; charset=utf-8".
+ * text: as malloc_stats() prints it. Level 2 adds a line per size class and per length of free run.
+ * json: one object. openmetrics: for Prometheus and other collectors, with content type
+ * "application/openmetrics-text; version=1.0.0; charset=utf-8".
  *
- * As with snprintf, `buffer` gets what it has room for, ended by a zero, and the result is the
- * length of all of it, without the zero; `buffer` may be null when `length` is 0. A result of
- * `length` or more says that the end is missing. The length changes from call to call: ask for
- * some more than a call said; 128 KiB is always enough. They need 12 KiB of stack.
+ * As with snprintf, the text is cut to `length` bytes, ends with a zero, and the result is the
+ * length of the whole text without that zero; `buffer` may be null if `length` is 0. A result of
+ * `length` or more means that the end is missing. The length changes from call to call: 128 KiB is
+ * always enough.
  *
- * Cost: microseconds, and some more for every thread; 20 to 200 microseconds for the text. Nothing
- * is allocated, and other threads wait for it no longer than for each other's locks.
+ * Cost: microseconds, and some more per thread; 20 to 200 microseconds for text; 12 KiB of stack.
+ * They allocate nothing. Other threads wait for them no longer than for each other's locks.
  */
 size_t tcmalloc_stats_text(int level, char* buffer, size_t length) TCMALLOC_NOTHROW;
 size_t tcmalloc_stats_json(char* buffer, size_t length) TCMALLOC_NOTHROW;
 size_t tcmalloc_stats_openmetrics(char* buffer, size_t length) TCMALLOC_NOTHROW;
 
 /*
- * Reports of large allocations, which are more often a mistake than not: a size that is a negative
- * number, or was read from a damaged file. Requests for the threshold and more, which is 1 GiB at
- * first, are counted; the first is reported, and raises the threshold of the next report by an
- * eighth, and so on: sixty reports are a factor of a thousand apart.
+ * Reports of large allocations, which are often a mistake: a negative number as a size, or a size
+ * from a damaged file. Requests of the threshold (1 GiB by default) or more are counted. The first
+ * one is reported, and each report raises the threshold of the next by an eighth: sixty reports are
+ * a factor of a thousand apart.
  *
- * The function is called with the object, which is in use but must not be freed yet, and with the
- * bytes that were asked for, by the thread that allocates, before malloc returns. It may allocate
- * and free, but must not throw; it is not called for what it does itself. No lock of the
- * allocator's is held. It is also called when realloc lets an object grow. There is one function;
- * null for none. Calls that have begun go on when it is replaced.
+ * Sets the function to call for a report; null for none. The allocating thread calls it before
+ * malloc or a growing realloc returns, with the object, the requested bytes and `context`, and with
+ * no lock of the allocator held. It must not free the object, and must not throw. It may allocate
+ * and free; it is not called for its own allocations. A call that has begun continues after the
+ * function is replaced.
  */
 typedef void (*tcmalloc_large_allocation_callback)(void* object, size_t bytes, void* context);
 void tcmalloc_set_large_allocation_callback(tcmalloc_large_allocation_callback callback,
                                             void* context) TCMALLOC_NOTHROW;
 
 /*
- * Sets the threshold in bytes, over what the environment says
- * (TCMALLOC_LARGE_ALLOC_REPORT_THRESHOLD), 0 for no reports and no counting. Objects up to 256 KiB
- * are never reported. get: from which size on the next report comes.
+ * The threshold of these reports in bytes. set: replaces the one from the environment
+ * (TCMALLOC_LARGE_ALLOC_REPORT_THRESHOLD); 0 means no reports and no counting. Objects of up to 256
+ * KiB are never reported. get: the size from which the next report comes, 0 for none.
  */
 void tcmalloc_set_large_allocation_threshold(size_t bytes) TCMALLOC_NOTHROW;
 size_t tcmalloc_get_large_allocation_threshold(void) TCMALLOC_NOTHROW;
 
 /*
- * Figures of the heap, and settings, by name: docs/properties.md lists them. get: 0 when there is
- * none of that name, else 1 and `*value`. set: 0 when there is none of that name, it is no setting,
- * or cannot have that value. list: calls the function for each, with figures that are all from the
- * same moment; it may allocate and free.
+ * Figures and settings of the heap by name; docs/properties.md lists them.
+ *
+ * get: stores the value in `*value` and returns 1; returns 0 if there is no property of that name.
+ *
+ * set: returns 1 if it set the value; 0 if there is no property of that name, if it cannot be set,
+ * or not to this value.
+ *
+ * list: calls `callback` with each name and value; all values are from the same moment. The
+ * callback may allocate and free.
  *
  * Cost: some microseconds.
  */
@@ -229,74 +252,78 @@ typedef void (*tcmalloc_property_callback)(const char* name, size_t value, void*
 void tcmalloc_list_numeric_properties(tcmalloc_property_callback callback, void* context);
 
 /*
- * Bytes of the object at `object` that the program may use, as malloc_usable_size: 0 for null. And
- * how many bytes an object has that is asked for with `size`: 0 when there can be none. Of an
- * address: 1 when it lies in memory that belongs to the heap, in use or free, else 0.
+ * get_allocated_size: the bytes of `object` that the program may use, as malloc_usable_size(); 0
+ * for null. get_estimated_allocated_size: the bytes that an object would have for a request of
+ * `size`; 0 if there can be none. owns: 1 if `address` is in memory of the heap, in use or free,
+ * else 0.
  *
- * Cost: some nanoseconds; of the last, a lock and a look at every stretch of address space.
+ * Cost: some nanoseconds; for owns a lock and a search over the heap's address ranges.
  */
 size_t tcmalloc_get_allocated_size(const void* object) TCMALLOC_NOTHROW;
 size_t tcmalloc_get_estimated_allocated_size(size_t size) TCMALLOC_NOTHROW;
 int tcmalloc_owns(const void* address) TCMALLOC_NOTHROW;
 
 /*
- * Heap profiles (docs/profiles.md). Allocations are sampled while the interval, the mean number of
- * bytes from one sample to the next, is not 0; 524288 costs hardly anything. Samples that were
- * taken keep their meaning when it changes. In libtcmalloc only, not in libtcmalloc_minimal: this
- * and the functions below.
+ * Sampling for heap profiles (docs/profiles.md). The sampling interval is the mean number of bytes
+ * between samples; 0 means no sampling. 524288 costs hardly anything. Samples that exist keep their
+ * weight when the interval changes. This function and those below are in libtcmalloc only, not in
+ * libtcmalloc_minimal.
  *
- * Cost: threads go by the new interval from their next allocation on.
+ * Cost: every thread uses the new interval from its next allocation on.
  */
 size_t tcmalloc_get_profile_sampling_interval(void) TCMALLOC_NOTHROW;
 void tcmalloc_set_profile_sampling_interval(size_t bytes) TCMALLOC_NOTHROW;
 
-/* What a profile is about. */
+/* The kinds of profiles. */
 enum {
-  TCMALLOC_PROFILE_HEAP = 0,        /* what is in use now */
-  TCMALLOC_PROFILE_PEAK_HEAP = 1,   /* what was in use when most was */
-  TCMALLOC_PROFILE_ALLOCATIONS = 2, /* what was allocated while that was recorded */
-  TCMALLOC_PROFILE_GROWTH = 3       /* where the heap was made to grow, in the order of time, since
-                                   sampling was first switched on */
+  TCMALLOC_PROFILE_HEAP = 0,        /* objects in use now */
+  TCMALLOC_PROFILE_PEAK_HEAP = 1,   /* objects in use at the peak */
+  TCMALLOC_PROFILE_ALLOCATIONS = 2, /* allocated while recording */
+  /* Call stacks that made the heap grow, oldest first. */
+  TCMALLOC_PROFILE_GROWTH = 3
 };
 
-/* An immutable profile, which any thread may read. */
+/* An immutable profile. Any thread may read it. */
 typedef struct tcmalloc_profile tcmalloc_profile;
 
 /*
- * A profile of all kinds but TCMALLOC_PROFILE_ALLOCATIONS; null for another number, and when there
- * is no memory. To be freed by tcmalloc_profile_free, which takes null as well.
+ * Takes a profile of any kind but TCMALLOC_PROFILE_ALLOCATIONS. Null for another number, and if
+ * there is no memory. Free it with tcmalloc_profile_free, which accepts null.
  *
- * Cost: a fraction of a microsecond for each sample, during a part of which other threads that
- * sample have to wait. The profile has memory of its own, which is no part of the heap.
+ * Cost: a fraction of a microsecond per sample; for a part of that time threads that take samples
+ * wait. The profile has its own memory, which is not in the heap.
  */
 tcmalloc_profile* tcmalloc_profile_snapshot(int kind) TCMALLOC_NOTHROW;
 void tcmalloc_profile_free(tcmalloc_profile* profile) TCMALLOC_NOTHROW;
 
 /*
- * From now on what is sampled is recorded, also what is freed again. 0 when that is so already:
- * there is one recording at a time. The second function ends it and returns the profile, null
- * without memory. The records take memory as long as it lasts.
+ * Records every sampled allocation from now on, also those that are freed. start returns 0 if a
+ * recording runs already, else 1. stop ends it and returns the profile; null if there is no memory
+ * or no recording. The records take memory until then.
  */
 int tcmalloc_start_allocation_profiling(void) TCMALLOC_NOTHROW;
 tcmalloc_profile* tcmalloc_stop_allocation_profiling(void) TCMALLOC_NOTHROW;
 
 typedef struct tcmalloc_profile_info {
   int kind;
-  size_t sample_interval; /* mean bytes between samples; 0: nothing was left out, or
-                             samples of different ones, and what was recorded is estimated */
-  long long time_ns;      /* when it was taken: nanoseconds since 1970 */
-  long long duration_ns;  /* how long it was recorded */
+  /*
+   * Mean bytes between samples; 0: every allocation was recorded, or samples of several intervals
+   * and the recorded numbers are estimates.
+   */
+  size_t sample_interval;
+  long long time_ns;     /* when it was taken: nanoseconds since 1970 */
+  long long duration_ns; /* how long the recording took; 0 if none */
   size_t num_entries;
 } tcmalloc_profile_info;
 void tcmalloc_profile_get_info(const tcmalloc_profile* profile,
                                tcmalloc_profile_info* info) TCMALLOC_NOTHROW;
 
-/* One call stack, and what was allocated from there in objects of one size. */
+/* A call stack, and the objects of one size that were allocated there. */
 typedef struct tcmalloc_profile_entry {
-  const void* const* stack; /* return addresses, the innermost first */
+  const void* const* stack; /* return addresses, innermost first */
   size_t depth;
-  size_t object_size; /* as asked for; 0: various */
-  /* What was recorded, and an estimate of what there is. */
+  size_t object_size; /* as requested; 0: several sizes */
+  /* The numbers that were recorded, then estimates of the true numbers. */
   unsigned long long recorded_objects;
   unsigned long long recorded_bytes;
   double objects;
@@ -306,15 +333,15 @@ typedef void (*tcmalloc_profile_callback)(const tcmalloc_profile_entry* entry, v
 void tcmalloc_profile_for_each(const tcmalloc_profile* profile, tcmalloc_profile_callback callback,
                                void* context);
 
-/* How a profile may be written. */
+/* The formats of profiles. */
 enum {
   TCMALLOC_FORMAT_PROTO = 0,       /* pprof's profile.proto, gzip'ed */
   TCMALLOC_FORMAT_LEGACY_TEXT = 1, /* as gperftools' profilers write it */
-  TCMALLOC_FORMAT_FOLDED = 2       /* a line for each stack, as flame graphs are made of */
+  TCMALLOC_FORMAT_FOLDED = 2       /* one line per stack, for flame graphs */
 };
 /*
- * Writes it to a file that is open, or piece by piece to a function, which returns 0 when it could
- * not take one. 0 when not everything was written.
+ * Writes the profile to an open file, or piece by piece to `sink`, which returns 0 if it could not
+ * take a piece. Returns 0 if not everything was written.
  */
 int tcmalloc_profile_write(const tcmalloc_profile* profile, int format, int fd) TCMALLOC_NOTHROW;
 typedef int (*tcmalloc_profile_sink)(const void* data, size_t bytes, void* context);
@@ -322,17 +349,17 @@ int tcmalloc_profile_write_to(const tcmalloc_profile* profile, int format,
                               tcmalloc_profile_sink sink, void* context);
 
 /*
- * Calls `callback` for every object in use, with its address, in the order of these, and the bytes
- * that it may hold (see tcmalloc_get_allocated_size). Only libtcmalloc has it. Returns 1; 0 when
- * there is no memory for it, or in a handler around fork.
+ * Calls `callback` for every object in use, in address order, with its address and its size in
+ * bytes (see tcmalloc_get_allocated_size). Returns 1; 0 if there is no memory for the list, or when
+ * called from a fork handler. In libtcmalloc only.
  *
- * The objects are those of one moment. No other thread may allocate or free at that: what one does
- * may or may not be seen, and an object may be told of that was free. The callback may allocate and
- * free: what it does comes after the moment.
+ * The objects are those of one moment. No other thread should allocate or free at that moment: its
+ * changes may be seen or not, and an object that was free may be listed. The callback may allocate
+ * and free, since it runs after that moment.
  *
- * Cost: besides the callback, 80 ms per GiB of objects of 64 bytes, 25 ms of 256 bytes, 5 ms of
- * 4 KiB (a Xeon at 2.8 GHz), in which no thread gets memory that its cache does not have; 8 bytes
- * per page of 8 KiB of the heap, and a bit per object, until it returns.
+ * Cost, without the callback: 80 ms per GiB of 64-byte objects, 25 ms of 256-byte objects, 5 ms of
+ * 4 KiB objects (a Xeon at 2.8 GHz). During this time no thread gets memory that its cache does not
+ * have. Until it returns it uses 8 bytes per heap page of 8 KiB, and one bit per object.
  */
 typedef void (*tcmalloc_object_callback)(void* object, size_t bytes, void* context);
 int tcmalloc_for_each_object(tcmalloc_object_callback callback, void* context);
@@ -343,21 +370,20 @@ int tcmalloc_for_each_object(tcmalloc_object_callback callback, void* context);
 namespace tcmalloc {
 
 /*
- * Where the heap gets memory from, in pieces of megabytes. A program may bring its own: see
- * MallocExtension::SetSystemAllocator (tcmalloc/malloc_extension.h).
+ * The source of the heap's memory, which comes in pieces of megabytes. A program may install its
+ * own with MallocExtension::SetSystemAllocator (tcmalloc/malloc_extension.h).
  */
 class SystemAllocator {
  public:
   /*
-   * Returns memory of at least `bytes` bytes that begins at a multiple of `alignment`, which is a
-   * power of two and a multiple of 8192, or null when there is none. `*actual_bytes` is set to how
-   * much it is. The memory is readable and writable, need not be zero-filled, and belongs to the
-   * heap from then on: nothing is ever unmapped. Free pages are released to the system only where
-   * the memory came from the allocator that the library had before, to which this one may pass
-   * requests on.
+   * Returns at least `bytes` bytes that start at a multiple of `alignment`, and stores their number
+   * in `*actual_bytes`; null if there is no memory. `alignment` is a power of two and a multiple of
+   * 8192. The memory must be readable and writable, and need not be zero. It belongs to the heap
+   * from then on and is never unmapped. Free pages are released to the OS only where the memory
+   * came from the library's own allocator, to which this one may forward requests.
    *
-   * Several threads may call at once. It is called in the midst of an allocation: it must not
-   * allocate, free, fork or wait for a thread that does.
+   * Several threads may call it at once. It runs in the middle of an allocation: it must not
+   * allocate, free, fork, or wait for a thread that does.
    */
   virtual void* Allocate(size_t bytes, size_t* actual_bytes, size_t alignment) noexcept = 0;
 
@@ -365,27 +391,27 @@ class SystemAllocator {
   ~SystemAllocator() = default;
 };
 
+/* MallocExtension::GetSystemAllocator and SetSystemAllocator, which say what they do. */
 extern "C" {
 SystemAllocator* tcmalloc_system_allocator() noexcept;
 void tcmalloc_set_system_allocator(SystemAllocator* allocator) noexcept;
 }
 
 /*
- * A phase of work after which what it left in caches is of no more use (docs/phases.md): when the
- * scope is left, by whichever way, the calling thread's cache goes back to the middle tier, and the
- * batches that wait there are taken apart, so that memory in which nothing lives is free for other
- * sizes. Sixteen threads that each build a large index, one after the other, then hold one thread's
- * worth of free memory instead of sixteen.
+ * The scope of a phase of work that leaves nothing useful in caches (docs/phases.md). Its end moves
+ * the calling thread's cache to the central free lists and returns kept empty spans to the page
+ * heap, so that other sizes can use them. Sixteen threads that build a large index one after the
+ * other then hold the free memory of one thread instead of sixteen.
  *
  *   {
  *     tcmalloc::ScopedPhase phase;
  *     BuildShard(shard);
  *   }
  *
- * Phases may be nested: each flushes at its own end. To be destroyed by the thread that created it.
+ * Phases may be nested: each flushes at its end. The thread that created it must destroy it.
  *
- * Cost: a few nanoseconds for every object in the thread's cache and in batches, of which there is
- * at most 1 MiB for each processor; other threads then fetch from a little further away.
+ * Cost: that of tcmalloc_flush_this_thread_cache and tcmalloc_flush_central_caches. Other threads
+ * then get their empty spans from the page heap.
  */
 class ScopedPhase {
  public:

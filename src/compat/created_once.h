@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// An object of a class with virtual functions and without data, made when it is first asked for and
-// never destroyed. An ordinary static object would be destroyed at exit, while others still use it.
+// CreatedOnce: an object of a class with virtual functions and without data. It is created at the
+// first use and never destroyed: an ordinary static object would be destroyed at exit, while other
+// code still uses it.
 //
-// Synchronization. Any thread, no lock, so that a forked child never waits: what makes such an
-// object is its one pointer, which whoever comes first puts there in one step.
+// Synchronization. Any thread, no lock, so that a forked child never waits: the object is one
+// pointer, its vtable pointer, which the first thread writes in one step.
 #pragma once
 
 #include <atomic>
@@ -33,7 +34,7 @@ class CreatedOnce {
     vtable_.compare_exchange_strong(none, vtable, std::memory_order_acq_rel);
   }
 
-  // Written once (release); read by all (acquire), afterwards as part of the object.
+  // Written once (release); read by all threads (acquire), later as a part of the object.
   std::atomic<void*> vtable_{nullptr};
 };
 

@@ -6,7 +6,7 @@
 namespace tcmalloc {
 namespace {
 
-// Spans that are looked at under one lock.
+// Spans that one hold of the page heap's lock lists.
 constexpr size_t kSpansAtOnce = 32;
 
 HeapRange::Use UseOf(const PageHeap::SpanView& view) {
@@ -19,7 +19,7 @@ HeapRange::Use UseOf(const PageHeap::SpanView& view) {
     case SpanState::kLarge:
       return HeapRange::Use::kLarge;
     case SpanState::kSmall:
-      // Without a class it is one that is kept for the next who needs it.
+      // Without a class it is a kept span: free for the next use.
       return view.size_class == SizeClass::kNone ? HeapRange::Use::kFree : HeapRange::Use::kSmall;
     default:
       return HeapRange::Use::kOther;

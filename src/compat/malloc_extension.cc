@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// class MallocExtension: the functions themselves do the work, so that a class of the program's
-// that is derived from it and overrides some has the rest. This file is compiled with type
-// information, which such classes need. What that refers to in the C++ runtime library is
-// referenced weakly: a C program has none, and no use for it.
+// class MallocExtension. Its own functions do the work, so that a class of the program that derives
+// from it and overrides some of them inherits the others. This file is compiled with type
+// information, which derived classes need. Its references to the C++ runtime library are weak: a C
+// program does not have it, and does not need it.
 #include "gperftools/malloc_extension.h"
 
 #include <algorithm>
@@ -22,29 +22,28 @@
 #include "runtime/stats.h"
 #include "tcmalloc/tcmalloc.h"
 
-// The virtual table of the type information of classes without bases, and what a pure virtual
-// function leads to.
+// The vtable of type information for classes without bases, and the function that pure virtual
+// functions refer to.
 asm(".weak _ZTVN10__cxxabiv117__class_type_infoE\n.weak __cxa_pure_virtual");
 
 namespace tcmalloc {
 namespace {
 
-// Buffers of this size get the longer text.
+// A buffer of this size gets the longer text.
 constexpr int kBufferForLevel2 = 10000;
 
 constinit CreatedOnce<::MallocExtension> own_extension;
-// Null for our own. Written by Register (release: the object is complete), read by instance()
+// Null: our own. Written by Register (release: the object is complete), read by instance()
 // (acquire).
 constinit std::atomic<::MallocExtension*> registered_extension{nullptr};
 
-// Bytes that calls of ReleaseToSystem have released beyond what they were asked for: a hugepage
-// that nobody uses goes as a whole, and so does a page. Any thread adds and takes; nothing else
-// depends on it (relaxed).
+// Bytes that calls of ReleaseToSystem released beyond the request, since unused hugepages and pages
+// are released whole. Any thread adds and takes; nothing else depends on it (relaxed).
 constinit std::atomic<size_t> released_in_excess{0};
 
 int AsInt(size_t n) { return n > INT_MAX ? INT_MAX : static_cast<int>(n); }
 
-// What MallocMemoryStats counts.
+// The counts of MallocMemoryStats.
 struct ObjectCounts {
   size_t objects = 0;
   size_t bytes = 0;
@@ -84,11 +83,11 @@ struct ObjectCounts {
   return result;
 }
 
-// Free pages by the length of their runs.
+// Free pages by the length of their spans.
 struct FreePages {
   static constexpr size_t kMaxPages = 127;
 
-  // [0]: the longer ones.
+  // [0]: longer spans.
   size_t bytes[kMaxPages + 1] = {};
   size_t unmapped_bytes[kMaxPages + 1] = {};
 
@@ -102,10 +101,10 @@ struct FreePages {
 
 using FreeListInfo = ::MallocExtension::FreeListInfo;
 
-// The lists of free memory, into storage with room for kMostLists of them.
-constexpr size_t kMostLists = 3 * (kNumSizeClasses - 1) + 2 * (FreePages::kMaxPages + 1);
+// Writes the lists of free memory to an array with room for kMaxLists.
+constexpr size_t kMaxLists = 3 * (kNumSizeClasses - 1) + 2 * (FreePages::kMaxPages + 1);
 
-FreeListInfo* PutFreeLists(Heap& heap, FreeListInfo* next) {
+FreeListInfo* WriteFreeLists(Heap& heap, FreeListInfo* next) {
   size_t smaller = 0;
   for (size_t i = 1; i < kNumSizeClasses; ++i) {
     const SizeClassStats c = CollectSizeClassStats(heap, static_cast<SizeClass>(i));
@@ -133,7 +132,7 @@ FreeListInfo* PutFreeLists(Heap& heap, FreeListInfo* next) {
   return next;
 }
 
-// What a std::vector consists of, in the C++ libraries that there are.
+// The members of std::vector, which are the same in all C++ libraries in use.
 struct VectorParts {
   FreeListInfo* begin;
   FreeListInfo* end;
@@ -202,9 +201,9 @@ void MallocExtension::Ranges(void* arg, RangeFunction func) {
   tcmalloc::ForEachRange(
       ExistingHeap(),
       [](void* argument, const tcmalloc::HeapRange& range) {
-        const ::base::MallocRange told = tcmalloc::AsMallocRange(range);
+        const ::base::MallocRange entry = tcmalloc::AsMallocRange(range);
         const Receiver& to = *static_cast<const Receiver*>(argument);
-        to.function(to.argument, &told);
+        to.function(to.argument, &entry);
       },
       &receiver);
 }
@@ -264,14 +263,14 @@ void MallocExtension::Register(MallocExtension* implementation) {
 }
 
 void MallocExtension::GetFreeListSizes(std::vector<FreeListInfo>* v) {
-  // None of the vector's functions is called: what they need beyond themselves is in the C++
-  // library. Its storage is that of std::allocator.
+  // Calls no function of std::vector: they need more of the C++ library. Allocates as
+  // std::allocator does.
   auto* const lists =
-      static_cast<FreeListInfo*>(::operator new(tcmalloc::kMostLists * sizeof(FreeListInfo)));
+      static_cast<FreeListInfo*>(::operator new(tcmalloc::kMaxLists * sizeof(FreeListInfo)));
   tcmalloc::VectorParts parts;
   memcpy(static_cast<void*>(&parts), static_cast<const void*>(v), sizeof(parts));
   ::operator delete(parts.begin);
-  parts = {lists, tcmalloc::PutFreeLists(ExistingHeap(), lists), lists + tcmalloc::kMostLists};
+  parts = {lists, tcmalloc::WriteFreeLists(ExistingHeap(), lists), lists + tcmalloc::kMaxLists};
   memcpy(static_cast<void*>(v), &parts, sizeof(parts));
 }
 

@@ -18,7 +18,7 @@ int MallocHook_GetCallerStackTrace(void** result, int max_depth, int skip_count)
       reinterpret_cast<uintptr_t*>(result), static_cast<size_t>(max_depth),
       static_cast<size_t>(skip_count > 0 ? skip_count : 0), tcmalloc::AllocatorFrames::kCallback,
       kStaticSkip);
-  __asm__ volatile("");  // Not the last thing that is done: this function has a frame.
+  __asm__ volatile("");  // Prevents a tail call: this function must have a frame.
   return static_cast<int>(depth);
 }
 
@@ -36,7 +36,7 @@ MallocHook_DeleteHook MallocHook_SetDeleteHook(MallocHook_DeleteHook hook) {
   return tcmalloc::SetDeleteHook(hook);
 }
 
-// System calls have no hooks.
+// Hooks of system calls do not exist.
 int MallocHook_AddPreMmapHook(MallocHook_PreMmapHook) { return 0; }
 int MallocHook_RemovePreMmapHook(MallocHook_PreMmapHook) { return 0; }
 MallocHook_PreMmapHook MallocHook_SetPreMmapHook(MallocHook_PreMmapHook) { return nullptr; }

@@ -17,8 +17,8 @@
 namespace tcmalloc {
 namespace {
 
-// What readers of this text take for remarks, and show. An empty profile looks like a program that
-// allocates nothing.
+// Readers of profiles recognise these lines and print them. Without them an empty profile looks
+// like that of a program that allocates nothing.
 constexpr char kNotSampled[] =
     "%warn\n"
     "%warn This profile is empty because allocations are not sampled.\n"
@@ -26,7 +26,7 @@ constexpr char kNotSampled[] =
     "%warn or have it set the property tcmalloc.sample_parameter, and take a profile later.\n"
     "%warn\n";
 
-bool IsEmptyForWantOfSamples(const Heap& heap) {
+bool IsEmptyWithoutSampling(const Heap& heap) {
   return heap.sampling.period() == 0 && GetSampleTotals().samples == 0;
 }
 
@@ -38,16 +38,11 @@ uintptr_t AsPointer(uint64_t number) {
 
 void AppendProfile(ProfileKind kind, std::string* text) {
   Heap& heap = ExistingHeap();
-  if (kind == ProfileKind::kHeap && IsEmptyForWantOfSamples(heap)) AppendLiteral(text, kNotSampled);
-  // Collected first: the string's memory is of the heap, which must not change meanwhile.
+  if (kind == ProfileKind::kHeap && IsEmptyWithoutSampling(heap)) AppendLiteral(text, kNotSampled);
+  // Collected first: the string's memory is in the heap, which must not change meanwhile.
   MappedArray<char> collected(heap.virtual_memory);
   const auto collect = [](const void* data, size_t size, void* context) {
-    auto& to = *static_cast<MappedArray<char>*>(context);
-    if (to.capacity() - to.size() < size && !to.Reserve(2 * (to.size() + size))) return false;
-    const size_t at = to.size();
-    to.Extend(size);
-    memcpy(to.data() + at, data, size);
-    return true;
+    return static_cast<MappedArray<char>*>(context)->Append(static_cast<const char*>(data), size);
   };
   if (WriteTextProfile(heap, kind, collect, &collected)) {
     Append(text, collected.data(), collected.size());

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Profiles as MallocExtension hands them out: text in a string, and arrays.
+// Profiles in the two forms that MallocExtension returns: text in a string, and arrays. The minimal
+// library has no_profile_text.cc instead. Profiles have their own memory until they are copied.
 #pragma once
 
 #include <cstddef>
@@ -9,14 +10,14 @@
 
 namespace tcmalloc {
 
-// Appends the text of the profile. Where there can be nothing in it, as allocations are not sampled
-// or the library is the minimal one, lines that begin with %warn say so. Without memory `*text`
-// stays as it is.
+// Appends the text of the profile. If the profile must be empty, because allocations are not
+// sampled or the library is the minimal one, appends lines that begin with %warn and say so.
+// Without memory `*text` does not change.
 void AppendProfile(ProfileKind kind, std::string* text);
 
-// Entry by entry: objects, bytes, depth, frames; 0 behind the last. To be deleted with delete[].
-// Null without memory for the profile, and in the minimal library.
-// `*period` is the profile's.
+// Entry by entry: objects, bytes, depth, frames; a 0 after the last entry. Delete it with delete[].
+// Null without memory for the profile, and in the minimal library. `*period` is the sampling
+// interval.
 void** ReadProfile(ProfileKind kind, size_t* period);
 
 }  // namespace tcmalloc

@@ -9,12 +9,13 @@ namespace {
 __attribute__((always_inline)) inline int Trace(void** result, int* sizes, int max_depth,
                                                 int skip_count, const void* context) {
   if (max_depth <= 0) return 0;
-  // The frame of the function that this is part of. What was interrupted has none.
+  // Skip the frame of the exported function that this is inlined into. A trace of interrupted code
+  // does not have it.
   const size_t skip =
       context != nullptr ? 0 : 1 + static_cast<size_t>(skip_count > 0 ? skip_count : 0);
   const size_t depth = tcmalloc::GetStackFrames(reinterpret_cast<uintptr_t*>(result), sizes,
                                                 static_cast<size_t>(max_depth), skip, context);
-  // Not the last thing that is done: else this function's frame would not be there to be skipped.
+  // Prevents a tail call: the exported function must have the frame that is skipped.
   __asm__ volatile("");
   return static_cast<int>(depth);
 }

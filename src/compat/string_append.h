@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Appending to a std::string of the C++ library whose strings the interface has. None of its
-// functions is called: what they need beyond themselves is in that library. Allocates by operator
-// new.
+// Appends to a std::string whose layout is that of libstdc++, without a call of its functions,
+// which need more of the C++ library. Allocates by operator new.
 #pragma once
 
 #include <cstddef>
@@ -11,13 +10,13 @@
 
 namespace tcmalloc {
 
-// What a std::string consists of.
+// The members of std::string.
 struct StringParts {
   char* begin;
   size_t size;
   union {
     char local[16];
-    size_t capacity;  // without the zero behind the last character
+    size_t capacity;  // without the zero after the last character
   };
 };
 static_assert(sizeof(StringParts) == sizeof(std::string));

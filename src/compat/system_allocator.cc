@@ -10,8 +10,8 @@
 namespace tcmalloc {
 namespace {
 
-// The program's, as the heap wants it.
-class ProgramsAllocator final : public SystemAllocator {
+// The program's SysAllocator as a SystemAllocator.
+class ProgramAllocator final : public SystemAllocator {
  public:
   void* Allocate(size_t bytes, size_t* actual_bytes, size_t alignment) noexcept override {
     size_t actual = bytes;
@@ -23,29 +23,30 @@ class ProgramsAllocator final : public SystemAllocator {
   void Set(SysAllocator* allocator) { allocator_.store(allocator, std::memory_order_release); }
 
  private:
-  // Written by Set (release: the object is complete), read by who grows the heap (acquire). Not
-  // null once it was set.
+  // Written by Set (release: the object is complete), read by threads that grow the heap (acquire).
+  // Not null after the first Set.
   std::atomic<SysAllocator*> allocator_{nullptr};
 };
 
-// What the heap grows by, as the program wants it.
-class HeapsAllocator final : public SysAllocator {
+// The heap's own source of memory as a SysAllocator.
+class HeapAllocator final : public SysAllocator {
  public:
   void* Alloc(size_t size, size_t* actual_size, size_t alignment) override {
-    return heaps()->Allocate(size, actual_size, alignment);
+    return HeapSource()->Allocate(size, actual_size, alignment);
   }
 
  private:
-  // Not the program's: it may have been kept, and asked by the program's own.
-  static SystemAllocator* heaps();
+  // Never the program's allocator, which may have kept this object and forward requests to it.
+  static SystemAllocator* HeapSource();
 };
 
-constinit ProgramsAllocator programs_allocator;
-constinit CreatedOnce<HeapsAllocator> heaps_allocator;
-// The one before the program's. Written before that is set, by whoever sets it; null before.
+constinit ProgramAllocator program_allocator;
+constinit CreatedOnce<HeapAllocator> heap_allocator;
+// The allocator before the program's. Written by each caller of Set, before the program's is set;
+// null until then.
 constinit std::atomic<SystemAllocator*> former_allocator{nullptr};
 
-SystemAllocator* HeapsAllocator::heaps() {
+SystemAllocator* HeapAllocator::HeapSource() {
   SystemAllocator* const former = former_allocator.load(std::memory_order_acquire);
   return former != nullptr ? former : tcmalloc_system_allocator();
 }
@@ -53,19 +54,19 @@ SystemAllocator* HeapsAllocator::heaps() {
 }  // namespace
 
 SysAllocator* GetSysAllocator() {
-  const bool programs = tcmalloc_system_allocator() == &programs_allocator;
-  return programs ? programs_allocator.allocator() : heaps_allocator.get();
+  const bool from_program = tcmalloc_system_allocator() == &program_allocator;
+  return from_program ? program_allocator.allocator() : heap_allocator.get();
 }
 
 void SetSysAllocator(SysAllocator* allocator) {
   SystemAllocator* const present = tcmalloc_system_allocator();
-  if (present != &programs_allocator) former_allocator.store(present, std::memory_order_release);
-  if (allocator == nullptr || allocator == heaps_allocator.get()) {
+  if (present != &program_allocator) former_allocator.store(present, std::memory_order_release);
+  if (allocator == nullptr || allocator == heap_allocator.get()) {
     tcmalloc_set_system_allocator(former_allocator.load(std::memory_order_acquire));
     return;
   }
-  programs_allocator.Set(allocator);
-  tcmalloc_set_system_allocator(&programs_allocator);
+  program_allocator.Set(allocator);
+  tcmalloc_set_system_allocator(&program_allocator);
 }
 
 }  // namespace tcmalloc

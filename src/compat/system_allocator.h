@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// gperftools' SysAllocator on top of the one of include/tcmalloc/tcmalloc.h, and the other way
-// round.
+// Adapters between gperftools' SysAllocator and the SystemAllocator of include/tcmalloc/tcmalloc.h,
+// in both directions.
 #pragma once
 
 class SysAllocator;
 
 namespace tcmalloc {
 
-// The program's, if it has set one through here; else one that gives what the heap grows by.
+// The program's allocator, if it was set here; else an adapter for the heap's own source of memory.
 SysAllocator* GetSysAllocator();
 
-// Null for the library's own. Calls that have begun go on with the former one.
+// Null selects the library's own allocator. Calls that have begun continue with the former one.
 void SetSysAllocator(SysAllocator* allocator);
 
 }  // namespace tcmalloc

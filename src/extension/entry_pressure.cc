@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The functions of include/tcmalloc/tcmalloc.h for memory pressure.
+// The functions of include/tcmalloc/tcmalloc.h for memory pressure: adapters to
+// pressure/pressure.h. The public node and PressureListener have one layout.
 #include <cerrno>
 #include <cstddef>
 

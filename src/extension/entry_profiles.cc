@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The functions of include/tcmalloc/tcmalloc.h for profiles: in the full library only.
+// The functions of include/tcmalloc/tcmalloc.h for profiles, in the full library only. A
+// tcmalloc_profile is in the metadata arena; its entries are in a mapping of their own.
 #include <atomic>
 #include <new>
 
@@ -44,10 +45,10 @@ tcmalloc_profile* Take(Heap& heap, ProfileKind kind) {
   return nullptr;
 }
 
-// When the recording began, 0 while there is none. Who ends it takes it out.
+// When the recording began; 0 if none runs. The thread that ends the recording exchanges it for 0.
 constinit std::atomic<int64_t> recording_since_us{0};
 
-// Of the format, or nothing.
+// False if there is no format of that number.
 bool AsFormat(int number, ProfileFormat* format) {
   if (number < TCMALLOC_FORMAT_PROTO || number > TCMALLOC_FORMAT_FOLDED) return false;
   *format = static_cast<ProfileFormat>(number);
@@ -115,7 +116,7 @@ TC_EXPORT void tcmalloc_profile_for_each(const tcmalloc_profile* profile,
   for (size_t i = 0; i < p.num_entries; ++i) {
     const ProfileEntry& entry = p.entries[i];
     const bool allocated = tcmalloc::CountsAllocated(p.kind);
-    const tcmalloc_profile_entry told = {
+    const tcmalloc_profile_entry public_entry = {
         reinterpret_cast<const void* const*>(entry.frames),
         entry.depth,
         entry.object_size,
@@ -124,7 +125,7 @@ TC_EXPORT void tcmalloc_profile_for_each(const tcmalloc_profile* profile,
         allocated ? entry.estimated_allocated_objects : entry.estimated_live_objects,
         allocated ? entry.estimated_allocated_bytes : entry.estimated_live_bytes,
     };
-    callback(&told, context);
+    callback(&public_entry, context);
   }
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The functions of include/tcmalloc/tcmalloc.h that know names of figures.
+// The functions of include/tcmalloc/tcmalloc.h for properties. All values of a list come from one
+// HeapStats.
 #include "base/compiler.h"
 #include "extension/properties.h"
 #include "os/errno_keeper.h"
@@ -28,7 +29,7 @@ TC_EXPORT int tcmalloc_set_numeric_property(const char* name, size_t value) noex
 TC_EXPORT void tcmalloc_list_numeric_properties(tcmalloc_property_callback callback,
                                                 void* context) {
   const tcmalloc::HeapStats stats = tcmalloc::CollectStats(ExistingHeap());
-  // The names are literals, which end with a zero.
+  // The names are literals, so they end with a zero.
   for (const tcmalloc::Property& property : tcmalloc::Properties()) {
     callback(property.name.data(), property.get(stats), context);
   }

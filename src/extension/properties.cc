@@ -11,25 +11,30 @@
 namespace tcmalloc {
 namespace {
 
-// More is as much, and can be added to.
-constexpr size_t kMostCacheBytes =
+// More has no other effect, and sums with it do not overflow.
+constexpr size_t kMaxCacheBytes =
     static_cast<size_t>(std::min<uint64_t>(uint64_t{1} << 50, SIZE_MAX / 2));
 
+template <auto kField>
+size_t Field(const HeapStats& s) {
+  return s.*kField;
+}
+size_t Zero(const HeapStats&) { return 0; }
 size_t CentralBytes(const HeapStats& s) { return s.free_in_spans_bytes(); }
 size_t UnmappedBytes(const HeapStats& s) { return s.unmapped_bytes(); }
 size_t PhysicalBytes(const HeapStats& s) { return s.actual_bytes(); }
 
 bool SetMaxThreadCaches(Heap& heap, size_t value) {
-  heap.registry.SetTotalLimit(std::min(value, kMostCacheBytes));
+  heap.registry.SetTotalLimit(std::min(value, kMaxCacheBytes));
   return true;
 }
 
 bool SetMinThreadCache(Heap& heap, size_t value) {
-  heap.registry.SetMinPerCache(std::min(value, kMostCacheBytes));
+  heap.registry.SetMinPerCache(std::min(value, kMaxCacheBytes));
   return true;
 }
 
-// Where nothing may be given back it stays so.
+// If releasing is turned off, only 0 is accepted.
 bool SetAggressiveDecommit(Heap& heap, size_t value) {
   using Releasing = PageHeap::Releasing;
   if (heap.page_heap.releasing() == Releasing::kNever) return value == 0;
@@ -43,7 +48,7 @@ bool SetHeapLimit(Heap& heap, size_t mebibytes) {
   return true;
 }
 
-// What a property reads.
+// The parts of the statistics that a property reads.
 constexpr uint8_t kNothing = 0;
 constexpr uint8_t kPages = StatsParts::kPages;
 constexpr uint8_t kClasses = StatsParts::kClasses;
@@ -54,70 +59,61 @@ constexpr uint8_t kObjects = kPages | kClasses | kCaches;
 constexpr uint8_t kUnmapped = kPages | StatsParts::kHoles;
 
 constexpr Property kProperties[] = {
-    // gperftools'. heap_size = current_allocated_bytes + the four _free_bytes +
+    // gperftools' properties. heap_size = current_allocated_bytes + the four _free_bytes +
     // pageheap_unmapped_bytes.
-    {"generic.current_allocated_bytes", kObjects,
-     [](const HeapStats& s) { return s.in_use_bytes; }},
-    {"generic.heap_size", kPages, [](const HeapStats& s) { return s.system_bytes; }},
+    {"generic.current_allocated_bytes", kObjects, &Field<&HeapStats::in_use_bytes>},
+    {"generic.heap_size", kPages, &Field<&HeapStats::system_bytes>},
     {"generic.total_physical_bytes", kUnmapped, &PhysicalBytes},
     {"tcmalloc.central_cache_free_bytes", kUnmapped | kClasses, &CentralBytes},
     // There are no transfer caches.
-    {"tcmalloc.transfer_cache_free_bytes", kNothing, [](const HeapStats&) { return size_t{0}; }},
-    {"tcmalloc.thread_cache_free_bytes", kPages | kCaches,
-     [](const HeapStats& s) { return s.thread_cache_bytes; }},
-    {"tcmalloc.pageheap_free_bytes", kPages,
-     [](const HeapStats& s) { return s.page_heap_free_bytes; }},
+    {"tcmalloc.transfer_cache_free_bytes", kNothing, &Zero},
+    {"tcmalloc.thread_cache_free_bytes", kPages | kCaches, &Field<&HeapStats::thread_cache_bytes>},
+    {"tcmalloc.pageheap_free_bytes", kPages, &Field<&HeapStats::page_heap_free_bytes>},
     {"tcmalloc.pageheap_unmapped_bytes", kUnmapped, &UnmappedBytes},
     {"tcmalloc.slack_bytes", kUnmapped,
      [](const HeapStats& s) { return s.page_heap_free_bytes + UnmappedBytes(s); }},
     {"tcmalloc.pageheap_committed_bytes", kUnmapped,
      [](const HeapStats& s) { return s.system_bytes - UnmappedBytes(s); }},
-    {"tcmalloc.pageheap_scavenge_count", kPages, [](const HeapStats& s) { return s.releases; }},
-    // Of memory: committed_bytes = total_commit_bytes - total_decommit_bytes.
-    {"tcmalloc.pageheap_commit_count", kPages, [](const HeapStats& s) { return s.commits; }},
-    {"tcmalloc.pageheap_total_commit_bytes", kUnmapped,
-     [](const HeapStats& s) { return s.committed_total_bytes; }},
-    {"tcmalloc.pageheap_decommit_count", kPages, [](const HeapStats& s) { return s.releases; }},
-    {"tcmalloc.pageheap_total_decommit_bytes", kPages,
-     [](const HeapStats& s) { return s.released_total_bytes; }},
-    // Of address space.
-    {"tcmalloc.pageheap_reserve_count", kPages, [](const HeapStats& s) { return s.growths; }},
-    {"tcmalloc.pageheap_total_reserve_bytes", kPages,
-     [](const HeapStats& s) { return s.reserved_total_bytes; }},
+    {"tcmalloc.pageheap_scavenge_count", kPages, &Field<&HeapStats::releases>},
+    // Memory: committed_bytes = total_commit_bytes - total_decommit_bytes.
+    {"tcmalloc.pageheap_commit_count", kPages, &Field<&HeapStats::commits>},
+    {"tcmalloc.pageheap_total_commit_bytes", kUnmapped, &Field<&HeapStats::committed_total_bytes>},
+    {"tcmalloc.pageheap_decommit_count", kPages, &Field<&HeapStats::releases>},
+    {"tcmalloc.pageheap_total_decommit_bytes", kPages, &Field<&HeapStats::released_total_bytes>},
+    // Address space.
+    {"tcmalloc.pageheap_reserve_count", kPages, &Field<&HeapStats::growths>},
+    {"tcmalloc.pageheap_total_reserve_bytes", kPages, &Field<&HeapStats::reserved_total_bytes>},
     {"tcmalloc.current_total_thread_cache_bytes", kPages | kCaches,
-     [](const HeapStats& s) { return s.thread_cache_bytes; }},
-    {"tcmalloc.impl.thread_cache_count", kCacheCount,
-     [](const HeapStats& s) { return s.thread_caches; }},
+     &Field<&HeapStats::thread_cache_bytes>},
+    {"tcmalloc.impl.thread_cache_count", kCacheCount, &Field<&HeapStats::thread_caches>},
     {"tcmalloc.max_total_thread_cache_bytes", kSettings,
-     [](const HeapStats& s) { return s.thread_cache_limit_bytes; }, &SetMaxThreadCaches},
-    {"tcmalloc.min_per_thread_cache_bytes", kSettings,
-     [](const HeapStats& s) { return s.min_thread_cache_bytes; }, &SetMinThreadCache},
-    {"tcmalloc.aggressive_memory_decommit", kSettings,
-     [](const HeapStats& s) { return size_t{s.releases_at_once}; }, &SetAggressiveDecommit},
+     &Field<&HeapStats::thread_cache_limit_bytes>, &SetMaxThreadCaches},
+    {"tcmalloc.min_per_thread_cache_bytes", kSettings, &Field<&HeapStats::min_thread_cache_bytes>,
+     &SetMinThreadCache},
+    {"tcmalloc.aggressive_memory_decommit", kSettings, &Field<&HeapStats::releases_at_once>,
+     &SetAggressiveDecommit},
     {"tcmalloc.heap_limit_mb", kPages,
      [](const HeapStats& s) {
        return s.limits.hard_bytes == kNoLimit ? 0 : s.limits.hard_bytes / 1_MiB;
      },
      &SetHeapLimit},
-    {"tcmalloc.sample_parameter", kSettings,
-     [](const HeapStats& s) { return s.sample_period_bytes; }, &SetSamplePeriod},
+    {"tcmalloc.sample_parameter", kSettings, &Field<&HeapStats::sample_period_bytes>,
+     &SetSamplePeriod},
 
-    // Google's. A limit that there is not is the largest number.
-    {"generic.bytes_in_use_by_app", kObjects, [](const HeapStats& s) { return s.in_use_bytes; }},
+    // Google's properties. A limit that is not set is the largest number.
+    {"generic.bytes_in_use_by_app", kObjects, &Field<&HeapStats::in_use_bytes>},
     {"generic.physical_memory_used", kUnmapped, &PhysicalBytes},
     {"generic.virtual_memory_used", kPages, [](const HeapStats& s) { return s.virtual_bytes(); }},
     {"tcmalloc.central_cache_free", kUnmapped | kClasses, &CentralBytes},
-    {"tcmalloc.transfer_cache_free", kNothing, [](const HeapStats&) { return size_t{0}; }},
-    {"tcmalloc.thread_cache_free", kPages | kCaches,
-     [](const HeapStats& s) { return s.thread_cache_bytes; }},
-    {"tcmalloc.thread_cache_count", kCacheCount,
-     [](const HeapStats& s) { return s.thread_caches; }},
-    // There are no caches of processors.
-    {"tcmalloc.cpu_free", kNothing, [](const HeapStats&) { return size_t{0}; }},
-    {"tcmalloc.per_cpu_caches_active", kNothing, [](const HeapStats&) { return size_t{0}; }},
-    {"tcmalloc.page_heap_free", kPages, [](const HeapStats& s) { return s.page_heap_free_bytes; }},
+    {"tcmalloc.transfer_cache_free", kNothing, &Zero},
+    {"tcmalloc.thread_cache_free", kPages | kCaches, &Field<&HeapStats::thread_cache_bytes>},
+    {"tcmalloc.thread_cache_count", kCacheCount, &Field<&HeapStats::thread_caches>},
+    // There are no per-CPU caches.
+    {"tcmalloc.cpu_free", kNothing, &Zero},
+    {"tcmalloc.per_cpu_caches_active", kNothing, &Zero},
+    {"tcmalloc.page_heap_free", kPages, &Field<&HeapStats::page_heap_free_bytes>},
     {"tcmalloc.page_heap_unmapped", kUnmapped, &UnmappedBytes},
-    {"tcmalloc.metadata_bytes", kPages, [](const HeapStats& s) { return s.metadata_bytes; }},
+    {"tcmalloc.metadata_bytes", kPages, &Field<&HeapStats::metadata_bytes>},
     {"tcmalloc.external_fragmentation_bytes", kUnmapped | kObjects,
      [](const HeapStats& s) { return PhysicalBytes(s) - s.in_use_bytes; }},
     {"tcmalloc.hard_usage_limit_bytes", kPages,
@@ -126,22 +122,19 @@ constexpr Property kProperties[] = {
     {"tcmalloc.desired_usage_limit_bytes", kPages,
      [](const HeapStats& s) { return s.limits.soft_bytes; }},
     {"tcmalloc.soft_limit_hits", kPages, [](const HeapStats& s) { return s.soft_limit.hits; }},
-    {"tcmalloc.num_released_total_bytes", kPages,
-     [](const HeapStats& s) { return s.released_total_bytes; }},
+    {"tcmalloc.num_released_total_bytes", kPages, &Field<&HeapStats::released_total_bytes>},
 
-    // Our own.
-    {"tcmalloc.pressure_sources", kSettings, [](const HeapStats& s) { return s.pressure_sources; }},
-    {"tcmalloc.pressure_sources_failed", kSettings,
-     [](const HeapStats& s) { return s.pressure_sources_failed; }},
-    {"tcmalloc.pressure_events", kSettings, [](const HeapStats& s) { return s.pressure_events; }},
+    // Our own properties.
+    {"tcmalloc.pressure_sources", kSettings, &Field<&HeapStats::pressure_sources>},
+    {"tcmalloc.pressure_sources_failed", kSettings, &Field<&HeapStats::pressure_sources_failed>},
+    {"tcmalloc.pressure_events", kSettings, &Field<&HeapStats::pressure_events>},
     {"tcmalloc.pressure_thread_flushes", kSettings,
      [](const HeapStats& s) { return s.pressure_actions[0]; }},
     {"tcmalloc.pressure_flushes", kSettings,
      [](const HeapStats& s) { return s.pressure_actions[1]; }},
     {"tcmalloc.pressure_releases", kSettings,
      [](const HeapStats& s) { return s.pressure_actions[2]; }},
-    {"tcmalloc.pressure_moved_bytes", kSettings,
-     [](const HeapStats& s) { return s.pressure_moved_bytes; }},
+    {"tcmalloc.pressure_moved_bytes", kSettings, &Field<&HeapStats::pressure_moved_bytes>},
 };
 
 const Property* Find(std::string_view name) {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The C entry points: each under a tc_ name that is always there, and, unless a sanitizer owns
-// malloc, under the names that the C library's malloc has (override.h). This file must not include
-// the C library's headers for them: their declarations differ in attributes from the aliases.
+// The C entry points: malloc, free, realloc, the aligned forms. Each has a tc_ name in every build,
+// and, except in builds with a sanitizer, the name of the C library's function (override.h). malloc
+// and free are the fast path (fast_path.h) and a tail call of the slow path (slow_path.h); out of
+// memory is handled in oom_policy.h. This file must not include the C library's headers for these
+// functions: their declarations have other attributes than the aliases.
 #include <stddef.h>
 #include <stdint.h>
 
@@ -19,8 +21,8 @@
 namespace tcmalloc {
 namespace {
 
-// What every function here does when there is no memory: unless the program has asked for more by
-// tc_set_new_mode, sets errno.
+// Every function here ends in this when there is no memory. Sets errno; calls the new_handler first
+// if the program asked for that with tc_set_new_mode.
 TC_SLOW_PATH void* AfterFailure(size_t size, size_t alignment) {
   if (c_calls_new_handler.load(std::memory_order_relaxed)) {
     if (void* const object = NewNothrowAfterFailure(size, alignment)) return object;
@@ -109,7 +111,7 @@ TC_EXPORT void* tc_reallocarray(void* p, size_t n, size_t size) noexcept {
   return tc_realloc(p, bytes);
 }
 
-// As glibc documents it: an alignment that is no power of two is rounded up to one.
+// As glibc documents it: rounds an alignment that is not a power of two up to one.
 TC_EXPORT void* tc_memalign(size_t alignment, size_t size) noexcept {
   if (alignment > (SIZE_MAX >> 1) + 1) return FailWithInvalid();
   size_t rounded = 1;
@@ -123,8 +125,8 @@ TC_EXPORT void* tc_aligned_alloc(size_t alignment, size_t size) noexcept {
 }
 
 TC_EXPORT int tc_posix_memalign(void** result, size_t alignment, size_t size) noexcept {
-  // POSIX has the result alone say what was wrong. Most other allocators set errno as well, and
-  // there are callers that read it.
+  // POSIX reports the error only as the result. Most other allocators also set errno, and some
+  // callers read it.
   if (!IsPowerOfTwo(alignment) || alignment % sizeof(void*) != 0) return errno = EINVAL;
   const int saved_errno = errno;
   void* const object = AlignedOrFail(size, alignment);
@@ -150,7 +152,7 @@ TC_EXPORT void* tc_pvalloc(size_t size) noexcept {
 
 TC_EXPORT size_t tc_malloc_size(void* p) noexcept { return UsableSize(p); }
 
-// Of the flags only the alignment, whose logarithm is in the last six bits.
+// The only flag is the alignment: its logarithm is in the last six bits.
 TC_EXPORT size_t tc_nallocx(size_t size, int flags) noexcept {
   return AllocationSize(size, size_t{1} << (flags & (sizeof(size_t) * 8 - 1)));
 }
@@ -184,7 +186,7 @@ TC_OVERRIDE(size_t, malloc_usable_size, (void*), tc_malloc_size)
 TC_OVERRIDE(size_t, malloc_size, (void*), tc_malloc_size)
 TC_OVERRIDE(size_t, nallocx, (size_t, int), tc_nallocx)
 
-// glibc's names for its own callers.
+// The names by which glibc calls its own functions.
 TC_OVERRIDE_INTERNAL(void*, __libc_malloc, (size_t), tc_malloc)
 TC_OVERRIDE_INTERNAL(void, __libc_free, (void*), tc_free)
 TC_OVERRIDE_INTERNAL(void, __libc_cfree, (void*), tc_cfree)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The functions of include/tcmalloc/tcmalloc.h.
+// The functions of include/tcmalloc/tcmalloc.h that flush caches and release memory. That header is
+// their contract. errno is kept.
 #include <algorithm>
 #include <cstdint>
 
@@ -66,7 +67,7 @@ TC_EXPORT double tcmalloc_get_memory_release_rate() noexcept {
   return tcmalloc::ExistingHeap().page_heap.release_rate();
 }
 
-// Not noexcept: the thread may be cancelled.
+// Not noexcept: cancelling the thread unwinds through this function.
 TC_EXPORT void tcmalloc_process_background_actions() {
   tcmalloc::ProcessBackgroundActions(tcmalloc::ExistingHeap());
 }

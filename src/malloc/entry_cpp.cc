@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The C++ entry points under their tc_ names, and the four basic forms of operator new and operator
-// delete, which are the same functions. The other forms are in operators.cc. What a new_handler
-// throws passes through here: nothing is caught or cleaned up, unwind tables are enough.
+// delete, which are aliases of them. operators.cc has the other forms. An exception from a
+// new_handler passes through: this code catches nothing and has nothing to clean up, so unwind
+// tables are enough.
 #include <new>
 
 #include "base/compiler.h"

@@ -18,13 +18,15 @@
 namespace tcmalloc {
 namespace {
 
-// The fields as glibc documents them, for a heap that has no arenas and no mmapped objects of its
-// own:
-//   arena     bytes from the system that were not given back    ordblks   spans in use
+// The fields as glibc documents them, for a heap without arenas and without objects mapped one by
+// one:
+//   arena     bytes from the OS that were not released
+//   ordblks   spans in use
 //   uordblks  bytes in objects of the program
-//   fordblks  free bytes that were not given back, in caches, in spans in use, in the page heap
-//   fsmblks   the part of fordblks that is in caches and in spans in use
-//   keepcost  the part of fordblks that malloc_trim gives back without looking into spans in use
+//   fordblks  free bytes that were not released: in caches, in spans in use, in the page heap
+//   fsmblks   the part of fordblks in caches and in spans in use
+//   keepcost  the part of fordblks in the page heap, which malloc_trim releases without a search
+//             for free pages inside spans in use
 struct mallinfo2 MallInfo() {
   const HeapStats s = CollectStats(ExistingHeap());
   const size_t cached = s.thread_cache_bytes + s.free_in_spans_bytes();
@@ -38,10 +40,10 @@ struct mallinfo2 MallInfo() {
   return info;
 }
 
-// The old structure's fields are int: what does not fit is the largest int.
+// The fields of the old structure are int: larger values become the largest int.
 int Clamp(size_t n) { return n > INT_MAX ? INT_MAX : static_cast<int>(n); }
 
-// What is formatted at a time: a call of fwrite for each.
+// The text is formatted in pieces of this size; each is one call of fwrite.
 constexpr size_t kChunk = 1024;
 
 }  // namespace
@@ -88,8 +90,8 @@ TC_EXPORT int tc_malloc_info(int options, FILE* out) noexcept {
 
 TC_EXPORT int tc_malloc_trim(size_t pad) noexcept { return Trim(ExistingHeap(), pad) > 0 ? 1 : 0; }
 
-// Nothing of what glibc's parameters tune exists here. The known ones are accepted, so that
-// programs that check the result go on.
+// No parameter of glibc has an effect here. Known ones are accepted: programs that check the result
+// then go on.
 TC_EXPORT int tc_mallopt(int parameter, int value) noexcept {
   switch (parameter) {
     case M_MXFAST:

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The heap profiler for programs (gperftools/heap-profiler.h), in the full library.
-#include <algorithm>
+// The functions of gperftools/heap-profiler.h, in the full library only.
 #include <cstring>
 
 #include "base/compiler.h"
@@ -13,14 +12,8 @@
 namespace tcmalloc {
 namespace {
 
-// Adds to a MappedArray<char>.
 bool Append(const void* data, size_t size, void* context) {
-  MappedArray<char>& text = *static_cast<MappedArray<char>*>(context);
-  const size_t needed = text.size() + size;
-  if (needed > text.capacity() && !text.Reserve(std::max(needed, 2 * text.size()))) return false;
-  memcpy(text.end(), data, size);
-  text.Extend(size);
-  return true;
+  return static_cast<MappedArray<char>*>(context)->Append(static_cast<const char*>(data), size);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The functions of include/tcmalloc/tcmalloc.h that limit the heap. There 0 stands for no limit.
+// The functions of include/tcmalloc/tcmalloc.h for memory limits. In that interface 0 means no
+// limit.
 #include "base/compiler.h"
 #include "os/errno_keeper.h"
 #include "runtime/heap.h"

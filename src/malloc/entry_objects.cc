@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The functions of include/tcmalloc/tcmalloc.h that know objects.
+// The functions of include/tcmalloc/tcmalloc.h that tell an object's size and the heap's addresses.
 #include "base/compiler.h"
 #include "malloc/slow_path.h"
 #include "page/page_map.h"

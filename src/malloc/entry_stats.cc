@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The functions of include/tcmalloc/tcmalloc.h that say what the heap holds, and that report large
-// allocations. There 0 stands for no threshold.
+// The functions of include/tcmalloc/tcmalloc.h for statistics and for reports of large allocations.
+// In that interface 0 means no threshold.
 #include "base/compiler.h"
 #include "base/text_writer.h"
 #include "os/errno_keeper.h"
@@ -12,9 +12,9 @@
 namespace tcmalloc {
 namespace {
 
-// No system call: a program may be in a sandbox that ends it for one. So nothing is said of the
-// process beyond its heap (runtime/process_facts.h).
-// As snprintf: what of the text there is room for, ended by a zero, and the length of all of it.
+// Like snprintf: cuts the text to the buffer, ends it with a zero, returns the length of the whole
+// text. Makes no system call, since a sandbox might kill the process for it; so the text has no
+// figures of the process beyond its heap (runtime/process_facts.h).
 template <typename Write>
 size_t WriteInto(char* buffer, size_t length, Write write) {
   const ErrnoKeeper keeper;

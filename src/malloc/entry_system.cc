@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The system allocator of include/tcmalloc/tcmalloc.h.
+// The functions of include/tcmalloc/tcmalloc.h that replace the source of the heap's memory:
+// adapters between the public SystemAllocator and CustomMemory, which the layers below know.
 #include <atomic>
 
 #include "base/compiler.h"
@@ -10,7 +11,7 @@
 namespace tcmalloc {
 namespace {
 
-// What the heap grows by unless the program says otherwise.
+// The library's own source of memory, as a SystemAllocator.
 class DefaultAllocator final : public SystemAllocator {
  public:
   void* Allocate(size_t bytes, size_t* actual_bytes, size_t alignment) noexcept override {
@@ -24,8 +25,8 @@ class DefaultAllocator final : public SystemAllocator {
   }
 };
 
-// The program's, for the layers that do not know the public header.
-class ProgramsAllocator final : public CustomMemory {
+// The program's allocator, as the layers below see it.
+class ProgramAllocator final : public CustomMemory {
  public:
   void* Allocate(size_t bytes, size_t* actual_bytes, size_t alignment) override {
     return allocator_.load(std::memory_order_acquire)->Allocate(bytes, actual_bytes, alignment);
@@ -34,13 +35,13 @@ class ProgramsAllocator final : public CustomMemory {
   void Set(SystemAllocator* allocator) { allocator_.store(allocator, std::memory_order_release); }
 
  private:
-  // Written by Set (release: the object is complete), read by who grows the heap (acquire). Not
-  // null once it was set.
+  // Written by Set (release: the object is complete), read by threads that grow the heap (acquire).
+  // Not null after the first Set.
   std::atomic<SystemAllocator*> allocator_{nullptr};
 };
 
 constinit DefaultAllocator default_allocator;
-constinit ProgramsAllocator programs_allocator;
+constinit ProgramAllocator program_allocator;
 
 }  // namespace
 
@@ -48,7 +49,7 @@ extern "C" {
 
 TC_EXPORT SystemAllocator* tcmalloc_system_allocator() noexcept {
   const bool custom = ExistingHeap().memory.custom() != nullptr;
-  return custom ? programs_allocator.allocator() : &default_allocator;
+  return custom ? program_allocator.allocator() : &default_allocator;
 }
 
 TC_EXPORT void tcmalloc_set_system_allocator(SystemAllocator* allocator) noexcept {
@@ -57,8 +58,8 @@ TC_EXPORT void tcmalloc_set_system_allocator(SystemAllocator* allocator) noexcep
     memory.SetCustom(nullptr);
     return;
   }
-  programs_allocator.Set(allocator);
-  memory.SetCustom(&programs_allocator);
+  program_allocator.Set(allocator);
+  memory.SetCustom(&program_allocator);
 }
 
 }  // extern "C"

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The fast path of malloc and free: what nearly every call does, inlined into every entry point. No
-// lock, no atomic read-modify-write, no call but a tail call to the slow path, no write into a free
-// object.
+// The fast path of malloc and free: nearly every call runs only this, inlined into every entry
+// point. No lock, no atomic read-modify-write, no call but a tail call of the slow path, no write
+// into a free object.
 //
 // Allocation: size to class (a byte load), the thread's bins, the sampling counter, pop.
 // Deallocation: page to class (two loads, any address), the thread's bins, push. First use, an
-// exiting thread, a cache that another thread has taken, a due sample, a null or foreign or large
-// pointer: all of these meet an empty or a full bin or a counter at zero and leave through the same
-// branches. Every slow path starts with LeaveFastPath.
+// ending thread, a cache that another thread is taking, a due sample, and a null, foreign or large
+// pointer need no branches of their own: in each case a bin is empty or full, or the counter is at
+// zero. Every slow path starts with LeaveFastPath.
 #pragma once
 
 #include <cstddef>
@@ -19,10 +19,11 @@
 
 namespace tcmalloc {
 
-// Ends the access section in which the fast path gave up.
+// Ends the access section of a fast path that failed.
 TC_FAST_PATH void LeaveFastPath() { current_slot.EndAccess(); }
 
-// An object of class `c` for a request of `size` bytes, or null when the slow path must provide it.
+// Returns an object of class `c` for a request of `size` bytes, or null if the slow path must
+// provide it.
 TC_FAST_PATH void* AllocateFast(SizeClass c, size_t size) {
   ThreadSlot& slot = current_slot;
   Bins* const bins = slot.BeginAccess();
@@ -55,7 +56,7 @@ TC_FAST_PATH void* Allocate(size_t size) {
   return Slow(size);
 }
 
-// False when the slow path must take `p`.
+// False if the slow path must free `p`.
 TC_FAST_PATH bool FreeFast(SizeClass c, void* p) {
   ThreadSlot& slot = current_slot;
   Bins* const bins = slot.BeginAccess();
@@ -70,14 +71,14 @@ TC_FAST_PATH void Deallocate(void* p) {
   if (__builtin_expect(!global_page_map.Find(p, &c) || !FreeFast(c, p), false)) Slow(p);
 }
 
-// The same where the program says how many bytes it asked for. An object of another class goes to
-// the slow path, which reports it; so does a large one, whose size is compared there.
+// Deallocate with the size that the program requested. The slow path reports an object of another
+// class, and compares the size of a large one.
 template <void (*Slow)(void*, size_t)>
 TC_FAST_PATH void DeallocateSized(void* p, size_t size) {
   SizeClass c;
   if (__builtin_expect(!global_page_map.Find(p, &c), false)) return Slow(p, size);
-  // Two comparisons, each with its own way out: joined they cost small sizes the jumps around each
-  // other's loads.
+  // Two comparisons, each with its own exit: one combined condition would cost small sizes extra
+  // jumps.
   if (__builtin_expect(size <= SizeClasses::kMaxFineSize, true)) {
     if (__builtin_expect(c != kSizeClasses.FineClassOf(size) || !FreeFast(c, p), false)) {
       Slow(p, size);

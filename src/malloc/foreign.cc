@@ -9,15 +9,15 @@
 namespace tcmalloc {
 namespace {
 
-// As CLibraryMalloc::StackHolds. Of other threads' stacks the part above the frame in which they
-// first allocated is known; what lies deeper is left to the C library to refuse. A correct program
-// must not be aborted over a guess.
+// Like CLibraryMalloc::StackHolds. The registry knows the stack of another thread only above the
+// frame in which it first allocated; for addresses below that frame the C library decides. A guess
+// must not abort a correct program.
 bool StackHolds(uintptr_t address, uintptr_t limit) {
   if (GlobalHeap().registry.StackHolds(address, limit)) return true;
   const uintptr_t frame = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
   const uintptr_t slot = reinterpret_cast<uintptr_t>(&current_slot);
   if (address < frame || address >= slot || slot >= limit) return false;
-  // The main thread's slot lies below its stack, also while it runs on a coroutine's.
+  // The main thread's slot is below its stack, also while it runs on a coroutine's stack.
   return current_slot.cache == nullptr || current_slot.cache->first_frame() < slot;
 }
 
@@ -36,15 +36,15 @@ bool IsOurs(Heap& heap, const void* p) {
   ReportMisuse(Misuse::kNotInUse, p);
 }
 
-// Aborts when `p` is an address of ours in all but the bits that no address of ours has: the
-// program has a pointer with a mark in it, or what was written over one.
+// Aborts if `p` is an address of this heap except for its upper bits, which no address has: the
+// program uses a tagged pointer, or something overwrote the pointer.
 void CheckUpperBits(Heap& heap, const void* p) {
   if (!PageMap::InRange(p) && IsOurs(heap, PageMap::WithoutUpperBits(p))) {
     ReportMisuse(Misuse::kUpperBits, p);
   }
 }
 
-// Returns only when `p` may be handed to the C library.
+// Returns only if the C library may get `p`.
 void CheckForwardable(Heap& heap, const void* p) {
   if (IsOurs(heap, p)) ReportOurs(p);
   CheckUpperBits(heap, p);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The C++ runtime library is not linked: a C program must not need it. What throwing takes is
-// referenced weakly; where that is absent it is looked for once more at the moment of failure,
-// since a C program may have loaded a C++ plugin.
+// The C++ runtime library is not linked, because a C program must not need it. References to what
+// throwing needs are weak; if they are null, the runtime is looked up again at the moment of
+// failure, since a C program may have loaded a C++ plugin.
 //
-// This is the only file that catches: it is compiled with exceptions.
+// This is the only file with a catch clause: it is compiled with exceptions.
 #include "malloc/oom_policy.h"
 
 #include <dlfcn.h>
@@ -15,8 +15,7 @@
 #include "malloc/slow_path.h"
 #include "os/log.h"
 
-// By their mangled names, so that the library headers' declarations (which are not weak) do not
-// come in.
+// Mangled names, because the declarations in the library's headers are not weak.
 extern "C" {
 __attribute__((weak)) void* __cxa_allocate_exception(size_t size) noexcept;
 __attribute__((weak)) void __cxa_throw(void* exception, void* type, void (*destroy)(void*));
@@ -26,7 +25,7 @@ __attribute__((weak)) extern void* _ZTVSt9bad_alloc[];     // its vtable
 __attribute__((weak)) void _ZNSt9bad_allocD1Ev(void*);     // its destructor
 __attribute__((weak)) void (*_ZSt15get_new_handlerv())();  // std::get_new_handler
 }
-// Referenced by what the compiler makes of a catch clause.
+// The compiler's code for a catch clause refers to these.
 asm(".weak __gxx_personality_v0\n.weak __cxa_begin_catch\n.weak __cxa_end_catch\n.weak "
     "_Unwind_Resume\n"
     ".weak _ZSt9terminatev");
@@ -38,7 +37,7 @@ namespace {
 
 using NewHandler = void (*)();
 
-// A vtable pointer points behind the offset to top and the type information.
+// A vtable pointer points past the offset to top and the type information.
 constexpr size_t kVtableHeaderWords = 2;
 
 struct CxxRuntime {
@@ -55,8 +54,8 @@ struct CxxRuntime {
   }
 };
 
-// The C++ runtime library if it is in the process at all, though not where this library's
-// references are looked up.
+// The C++ runtime library, if it is loaded somewhere in the process, even where this library's
+// references are not looked up.
 void* FindLoadedRuntime() {
   if (dlopen == nullptr || dlsym == nullptr) return nullptr;
   for (const char* name : {"libstdc++.so.6", "libc++abi.so.1", "libc++.so.1"}) {
@@ -97,11 +96,12 @@ CxxRuntime FindRuntime() {
     runtime.throw_exception(exception, runtime.bad_alloc_type, runtime.bad_alloc_destroy);
   }
   AbortWith(
-      "tcmalloc: operator new failed, and there is no C++ runtime to throw std::bad_alloc with\n");
+      "tcmalloc: out of memory in operator new, and no C++ runtime is loaded to throw "
+      "std::bad_alloc\n");
 }
 
-// The runtime library's own nothrow form: it calls the replaced operator new, that is, ours, and
-// catches.
+// The nothrow forms of the runtime library itself: they call the replaced operator new, which is
+// ours, and catch.
 using NothrowNew = void* (*)(size_t, const void*);
 using NothrowNewAligned = void* (*)(size_t, size_t, const void*);
 constexpr bool kSizeIsLong = sizeof(size_t) == 8;
@@ -123,9 +123,10 @@ void* NewNothrowThroughRuntime(size_t size, size_t alignment) {
   return function == nullptr ? nullptr : function(size, alignment, &nothrow);
 }
 
-// This library was linked with a C++ runtime; a C program that loads one later has it elsewhere.
+// True if this library was linked with a C++ runtime. It is false in a C program that loaded one
+// later.
 bool CanCatch() {
-  // A compiler that refers to the personality function itself takes it for present.
+  // The compiler assumes that the personality function, which its own code refers to, exists.
   int (*personality)(...) = &__gxx_personality_v0;
   asm volatile("" : "+r"(personality));
   return personality != nullptr;
@@ -182,7 +183,7 @@ void* NewNothrowSlow(size_t size) {
 }
 
 void* NewAligned(size_t size, size_t alignment) {
-  // The standard does not allow it; a new_handler could do nothing about it.
+  // The standard does not allow this alignment, and a new_handler could not change it.
   if (!std::has_single_bit(alignment)) ThrowBadAlloc(FindRuntime());
   void* const object = AllocateAligned(size, alignment);
   return __builtin_expect(object != nullptr, true) ? object : NewAfterFailure(size, alignment);
@@ -196,7 +197,7 @@ void* NewAlignedNothrow(size_t size, size_t alignment) {
 }
 
 void* CallWithoutThrowing(void* (*operator_new)(size_t), size_t size) {
-  // A program that throws has the runtime that catches.
+  // If something was thrown, the program has a runtime, which catches.
   if (!CanCatch()) return operator_new(size);
   try {
     return operator_new(size);

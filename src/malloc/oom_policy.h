@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the entry points do when there is no memory: errno for C, handlers and exceptions for C++.
+// What the entry points do if there is no memory: errno for C; the new_handler and exceptions for
+// C++. Below the entry points, out of memory is a null pointer. No lock may be held: handlers are
+// code of the program, which may allocate.
 #pragma once
 
 #include <atomic>
@@ -10,32 +12,31 @@
 
 namespace tcmalloc {
 
-// The functions of C, too, call the new_handler when there is no memory. Written by the program;
-// nothing hangs on its order.
+// True if the C functions also call the new_handler (tc_set_new_mode). Written by the program;
+// orders nothing (relaxed).
 extern constinit std::atomic<bool> c_calls_new_handler;
 
-// Sets errno to ENOMEM; returns null.
+// Sets errno to ENOMEM and returns null.
 TC_SLOW_PATH void* FailWithErrno();
 
-// A further try to allocate `size` bytes at `alignment` (0: as malloc).
+// Tries again to allocate `size` bytes at a multiple of `alignment` (0: as malloc aligns).
 void* TryAllocate(size_t size, size_t alignment);
 
-// The loop that the C++ standard prescribes: calls the installed new_handler and tries again until
-// there is memory; throws std::bad_alloc when no handler is installed. What a handler throws passes
-// through.
+// The loop of the C++ standard: calls the new_handler and tries again, until there is memory.
+// Throws std::bad_alloc if no handler is installed. Exceptions of a handler pass through.
 TC_SLOW_PATH void* NewAfterFailure(size_t size, size_t alignment);
 
-// operator new when the fast path has no object: allocates, or does the above.
-// Throws at once where the alignment is no power of two.
+// operator new if the fast path has no object: allocates, else calls NewAfterFailure. NewAligned
+// throws at once if the alignment is not a power of two.
 TC_SLOW_PATH void* NewSlow(size_t size);
 void* NewAligned(size_t size, size_t alignment);
 
-// The same for the nothrow forms: null where the other throws, whatever is thrown.
+// The nothrow forms: they return null where the others throw, and catch all exceptions.
 TC_SLOW_PATH void* NewNothrowAfterFailure(size_t size, size_t alignment);
 TC_SLOW_PATH void* NewNothrowSlow(size_t size);
 void* NewAlignedNothrow(size_t size, size_t alignment);
 
-// Calls an operator new of the program's; null when it throws.
+// Calls the program's operator new; null if it throws.
 TC_SLOW_PATH void* CallWithoutThrowing(void* (*operator_new)(size_t), size_t size);
 TC_SLOW_PATH void* CallWithoutThrowing(void* (*operator_new)(size_t, std::align_val_t), size_t size,
                                        std::align_val_t alignment);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The forms of operator new and operator delete beside the four basic ones (entry_cpp.cc). The C++
-// standard defines them by the basic ones, which a program may replace alone: then these must lead
-// there, or an object of the program's operator new would end in our sized delete. Whether it did
-// is seen by the addresses, once. A program may also replace any of these forms.
+// The forms of operator new and operator delete other than the four basic ones (entry_cpp.cc). The
+// C++ standard defines them by the basic forms, and a program may replace only these: then the
+// forms here must call the program's, or an object of its operator new would reach our sized
+// delete. The first call compares addresses to find out. A program may also replace any form here.
 #include <atomic>
 #include <cstdint>
 #include <new>
@@ -12,7 +12,7 @@
 #include "malloc/oom_policy.h"
 #include "malloc/slow_path.h"
 
-// The functions behind our basic forms.
+// The functions of our basic forms.
 extern "C" {
 void* tc_new(size_t size);
 void* tc_new_aligned(size_t size, std::align_val_t alignment);
@@ -31,11 +31,11 @@ using DeleteWithAlignment = void (*)(void*, std::align_val_t);
 
 enum class Basic : uint8_t { kUnknown, kOurs, kReplaced };
 
-// Every thread that finds kUnknown writes the same.
+// Every thread that finds kUnknown writes the same value.
 constinit std::atomic<Basic> basic_forms{Basic::kUnknown};
 
-// The address by which other libraries, too, know the function; the compiler must not conclude that
-// functions of different names differ.
+// The address by which other libraries know the function. Without the asm the compiler would assume
+// that functions with different names have different addresses.
 template <typename Function>
 Function AddressOf(Function function) {
   asm volatile("" : "+r"(function));
@@ -46,8 +46,8 @@ TC_FAST_PATH bool BasicFormsAreOurs() {
   return __builtin_expect(basic_forms.load(std::memory_order_relaxed) == Basic::kOurs, true);
 }
 
-// Finds out at the first call.
-bool BasicFormsAreOursAfterAll() {
+// BasicFormsAreOurs, which finds it out at the first call.
+bool ResolveBasicForms() {
   if (basic_forms.load(std::memory_order_relaxed) == Basic::kUnknown) {
     const bool ours = AddressOf<New>(&::operator new) == AddressOf<New>(&tc_new) &&
                       AddressOf<NewWithAlignment>(&::operator new) ==
@@ -60,70 +60,70 @@ bool BasicFormsAreOursAfterAll() {
   return BasicFormsAreOurs();
 }
 
-// What the forms below do when it is not known, or known not to be so. Out of line and called last,
-// so that those forms need no stack frame.
-TC_SLOW_PATH void* NewUndecided(size_t size) {
-  return BasicFormsAreOursAfterAll() ? NewSlow(size) : ::operator new(size);
+// For basic forms that were replaced, or are not known yet. Out of line and called last, so that
+// the forms below need no stack frame.
+TC_SLOW_PATH void* NewByBasicForm(size_t size) {
+  return ResolveBasicForms() ? NewSlow(size) : ::operator new(size);
 }
-TC_SLOW_PATH void* NewUndecided(size_t size, std::align_val_t alignment) {
-  return BasicFormsAreOursAfterAll() ? NewAligned(size, static_cast<size_t>(alignment))
-                                     : ::operator new(size, alignment);
+TC_SLOW_PATH void* NewByBasicForm(size_t size, std::align_val_t alignment) {
+  return ResolveBasicForms() ? NewAligned(size, static_cast<size_t>(alignment))
+                             : ::operator new(size, alignment);
 }
-TC_SLOW_PATH void* NewNothrowUndecided(size_t size) {
-  if (BasicFormsAreOursAfterAll()) return NewNothrowSlow(size);
+TC_SLOW_PATH void* NewNothrowByBasicForm(size_t size) {
+  if (ResolveBasicForms()) return NewNothrowSlow(size);
   return CallWithoutThrowing(static_cast<New>(&::operator new), size);
 }
-TC_SLOW_PATH void* NewNothrowUndecided(size_t size, std::align_val_t alignment) {
-  if (BasicFormsAreOursAfterAll()) return NewAlignedNothrow(size, static_cast<size_t>(alignment));
+TC_SLOW_PATH void* NewNothrowByBasicForm(size_t size, std::align_val_t alignment) {
+  if (ResolveBasicForms()) return NewAlignedNothrow(size, static_cast<size_t>(alignment));
   return CallWithoutThrowing(static_cast<NewWithAlignment>(&::operator new), size, alignment);
 }
-TC_SLOW_PATH void DeleteUndecided(void* p) {
-  BasicFormsAreOursAfterAll() ? FreeSlow(p) : ::operator delete(p);
+TC_SLOW_PATH void DeleteByBasicForm(void* p) {
+  ResolveBasicForms() ? FreeSlow(p) : ::operator delete(p);
 }
-TC_SLOW_PATH void DeleteUndecided(void* p, size_t size) {
-  BasicFormsAreOursAfterAll() ? FreeSizedSlow(p, size) : ::operator delete(p);
+TC_SLOW_PATH void DeleteByBasicForm(void* p, size_t size) {
+  ResolveBasicForms() ? FreeSizedSlow(p, size) : ::operator delete(p);
 }
-TC_SLOW_PATH void DeleteUndecided(void* p, std::align_val_t alignment) {
-  BasicFormsAreOursAfterAll() ? FreeSlow(p) : ::operator delete(p, alignment);
+TC_SLOW_PATH void DeleteByBasicForm(void* p, std::align_val_t alignment) {
+  ResolveBasicForms() ? FreeSlow(p) : ::operator delete(p, alignment);
 }
-TC_SLOW_PATH void DeleteUndecided(void* p, size_t size, std::align_val_t alignment) {
-  BasicFormsAreOursAfterAll() ? FreeSizedAligned(p, size, static_cast<size_t>(alignment))
-                              : ::operator delete(p, alignment);
+TC_SLOW_PATH void DeleteByBasicForm(void* p, size_t size, std::align_val_t alignment) {
+  ResolveBasicForms() ? FreeSizedAligned(p, size, static_cast<size_t>(alignment))
+                      : ::operator delete(p, alignment);
 }
 
 TC_FAST_PATH void* NewNothrow(size_t size) {
-  if (!BasicFormsAreOurs()) return NewNothrowUndecided(size);
+  if (!BasicFormsAreOurs()) return NewNothrowByBasicForm(size);
   return Allocate<&NewNothrowSlow>(size);
 }
 TC_FAST_PATH void* NewNothrow(size_t size, std::align_val_t alignment) {
-  if (!BasicFormsAreOurs()) return NewNothrowUndecided(size, alignment);
+  if (!BasicFormsAreOurs()) return NewNothrowByBasicForm(size, alignment);
   return NewAlignedNothrow(size, static_cast<size_t>(alignment));
 }
 TC_FAST_PATH void DeletePlain(void* p) {
-  if (!BasicFormsAreOurs()) return DeleteUndecided(p);
+  if (!BasicFormsAreOurs()) return DeleteByBasicForm(p);
   Deallocate<&FreeSlow>(p);
 }
 TC_FAST_PATH void DeleteSized(void* p, size_t size) {
-  if (!BasicFormsAreOurs()) return DeleteUndecided(p, size);
+  if (!BasicFormsAreOurs()) return DeleteByBasicForm(p, size);
   DeallocateSized<&FreeSizedSlow>(p, size);
 }
 TC_FAST_PATH void DeleteAligned(void* p, std::align_val_t alignment) {
-  if (!BasicFormsAreOurs()) return DeleteUndecided(p, alignment);
+  if (!BasicFormsAreOurs()) return DeleteByBasicForm(p, alignment);
   Deallocate<&FreeSlow>(p);
 }
 TC_FAST_PATH void DeleteSizedAligned(void* p, size_t size, std::align_val_t alignment) {
-  if (!BasicFormsAreOurs()) return DeleteUndecided(p, size, alignment);
+  if (!BasicFormsAreOurs()) return DeleteByBasicForm(p, size, alignment);
   FreeSizedAligned(p, size, static_cast<size_t>(alignment));
 }
 
 }  // namespace
 
 TC_REPLACEABLE void* operator new[](size_t size) {
-  if (!BasicFormsAreOurs()) return NewUndecided(size);
+  if (!BasicFormsAreOurs()) return NewByBasicForm(size);
   return Allocate<&NewSlow>(size);
 }
 TC_REPLACEABLE void* operator new[](size_t size, std::align_val_t alignment) {
-  if (!BasicFormsAreOurs()) return NewUndecided(size, alignment);
+  if (!BasicFormsAreOurs()) return NewByBasicForm(size, alignment);
   return NewAligned(size, static_cast<size_t>(alignment));
 }
 TC_REPLACEABLE void* operator new(size_t size, const std::nothrow_t&) noexcept {

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// TC_OVERRIDE: a second name, that of the C library's function, for one of our entry points;
-// TC_OVERRIDE_OPERATOR: the same for an operator new or delete, given by its declaration. Builds
-// with a sanitizer, which brings its own malloc, define TCMALLOC_NO_OVERRIDE and have the tc_ names
-// only.
+// TC_OVERRIDE gives an entry point the C library's name as well; TC_OVERRIDE_OPERATOR does this for
+// an operator new or delete, given by its declaration. A sanitizer brings its own malloc: builds
+// with one define TCMALLOC_NO_OVERRIDE and have only the tc_ names.
 //
-// TC_OVERRIDE_INTERNAL: a name by which the C library calls its own malloc. Other C libraries than
-// glibc have such names for an allocator that is to stay theirs, beside the program's.
+// TC_OVERRIDE_INTERNAL is for the names by which glibc calls its own malloc. In other C libraries
+// these names, if they exist, belong to an allocator that must stay theirs.
 #pragma once
 
 #include <features.h>

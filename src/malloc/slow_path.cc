@@ -20,25 +20,25 @@
 namespace tcmalloc {
 namespace {
 
-// Tells the program's hooks of a new object, when there are any. Returns the object.
+// Calls the program's new hooks, if there are any. Returns the object.
 void* Told(void* object, size_t size) {
   if (HooksInstalled() && object != nullptr) CallNewHooks(object, size);
   return object;
 }
 
-// The same of one that is being freed.
+// Calls the program's delete hooks, if there are any.
 void TellOfDelete(const void* p) {
   if (HooksInstalled()) CallDeleteHooks(p);
 }
 
-// To the hooks an object that changes its size where it is is freed and allocated.
+// Hooks see a resize in place as a free and an allocation.
 void* Resized(void* p, size_t size) {
   TellOfDelete(p);
   return Told(p, size);
 }
 
-// Out of memory: empties the thread caches, so that spans become whole. True when there was
-// anything, and another try is worth while.
+// Out of memory: flushes the caches, so that spans become empty. True if this moved anything, and
+// another try is worthwhile.
 TC_SLOW_PATH bool FlushedForAnotherTry(Heap& heap) { return FlushCaches(heap) > 0; }
 
 void* AllocateFromTiers(Heap& heap, ThreadCache* cache, SizeClass c) {
@@ -48,8 +48,7 @@ void* AllocateFromTiers(Heap& heap, ThreadCache* cache, SizeClass c) {
   return object;
 }
 
-// The span of an object of `size` bytes that gets pages of its own, in use from now on; null when
-// there is no memory.
+// Allocates the span of an object of `size` bytes that has its own pages; null without memory.
 Span* NewSpan(Heap& heap, size_t size, size_t alignment) {
   const Length n = std::max(Length(1), Length::ForBytes(size));
   const Length alignment_pages = std::max(Length(1), Length(alignment >> kPageShift));
@@ -62,8 +61,8 @@ Span* NewSpan(Heap& heap, size_t size, size_t alignment) {
   return span;
 }
 
-// An object of class `c` that is sampled; null when there is no page for it at hand: then it is no
-// sample, since it is not worth giving anything up for.
+// Allocates a sampled object of class `c` on pages of its own; null if the page heap has none to
+// give without a flush: then the allocation is not a sample, which is not worth a flush.
 TC_SLOW_PATH void* AllocateSampled(Heap& heap, SizeClass c, size_t size) {
   const Length n = Length::ForBytes(kSizeClasses.size(c));
   Span* const span = heap.page_heap.NewAligned(n, Length(1), SpanState::kLarge);
@@ -89,7 +88,7 @@ void* AllocateSmallSlow(SizeClass c, size_t size) {
   return object;
 }
 
-// The span of a large object, in use from now on; null when there is no memory.
+// Allocates the span of a large object; null without memory.
 Span* NewLargeSpan(size_t size, size_t alignment) {
   if (size > kMaxRequest || alignment > kMaxRequest) return nullptr;
   EnsureHeap();
@@ -113,7 +112,7 @@ void* AllocateLarge(size_t size, size_t alignment) {
 }
 
 void FreeSmallSlow(SizeClass c, void* p) {
-  // An object of class `c` is in use, so there is a heap.
+  // An object of class `c` is in use, so the heap exists.
   ThreadCache* const cache = CacheForFree();
   Heap& heap = GlobalHeap();
   heap.registry.AdoptOrphanIfAny();
@@ -125,7 +124,7 @@ void FreeSmallSlow(SizeClass c, void* p) {
   FreedSlowly(heap, cache, false);
 }
 
-// The span of the large object that starts at `p`, or null when there is none.
+// The span of the large object that starts at `p`; null if no large object does.
 Span* LargeSpanAt(const void* p) {
   if (!PageMap::InRange(p)) return nullptr;
   Span* const span = global_page_map.SpanOf(PageId::Containing(p));
@@ -136,7 +135,7 @@ Span* LargeSpanAt(const void* p) {
   return span;
 }
 
-// What an object occupies, as the program is told.
+// The bytes of an object that the program may use.
 size_t UsableBytes(const Span& span) {
   return span.sampled_class == SizeClass::kNone ? span.bytes()
                                                 : kSizeClasses.size(span.sampled_class);
@@ -146,8 +145,7 @@ void Forget(void* sample) {
   if (__builtin_expect(sample != nullptr, false)) SampleFreed(sample);
 }
 
-// To the samples, too, an object that changes its size where it is, or is moved, is freed and
-// allocated.
+// Samples, too, see a resize or a move as a free and an allocation.
 void SampleResized(Heap& heap, void* former, Span* span, size_t size) {
   Forget(former);
   if (heap.sampling.Count(current_slot.cache, size).sample) {
@@ -155,7 +153,7 @@ void SampleResized(Heap& heap, void* former, Span* span, size_t size) {
   }
 }
 
-// Makes the large object at `p` one of `size` bytes where it is; false when it cannot.
+// Resizes the large object at `p` in place to `size` bytes; false if it cannot.
 bool ResizeLarge(Span* span, void* p, size_t old_size, size_t size) {
   Heap& heap = GlobalHeap();
   void* former;
@@ -165,7 +163,8 @@ bool ResizeLarge(Span* span, void* p, size_t old_size, size_t size) {
   return true;
 }
 
-// Moves its pages to where there is room for `size` bytes; null when copying is better.
+// Moves the pages of the object to an address with room for `size` bytes; null if copying is
+// better.
 void* MoveLarge(Span* span, void* p, size_t size) {
   Heap& heap = GlobalHeap();
   void* former;
@@ -176,7 +175,7 @@ void* MoveLarge(Span* span, void* p, size_t size) {
   return moved->start_address();
 }
 
-// `p` is not null and not in a page of small objects.
+// Requires: `p` is not null and not on a page of small objects.
 void FreeNotSmall(void* p) {
   EnsureHeap();
   Heap& heap = GlobalHeap();
@@ -190,8 +189,8 @@ void FreeNotSmall(void* p) {
   FreeForeign(heap, p);
 }
 
-// Frees `p`, which is not null, whose size and alignment are given, for which `expected` is the
-// class.
+// Frees `p`, which is not null, with the size and alignment that the program says it has; their
+// class is `expected`.
 void FreeExpecting(void* p, size_t size, size_t alignment, SizeClass expected) {
   TellOfDelete(p);
   const SizeClass c = global_page_map.ClassOf(p);
@@ -213,9 +212,9 @@ void FreeExpecting(void* p, size_t size, size_t alignment, SizeClass expected) {
   FreeNotSmall(p);
 }
 
-// Frees `p`, an object of class `c` that had to grow. What grows seldom shrinks again: a large
-// object that is outgrown is not kept for the thread, so that its memory serves whatever grows
-// next.
+// Frees `p`, an object of class `c` that realloc moved to a larger one. What grows seldom shrinks
+// again: the thread's cache does not keep a large outgrown object, so that its memory can serve
+// other requests.
 void FreeOutgrown(SizeClass c, void* p) {
   if (kSizeClasses.size(c) < kTuning.reallocation.uncached_bytes) return Deallocate<&FreeSlow>(p);
   TellOfDelete(p);
@@ -229,7 +228,7 @@ void FreeOutgrown(SizeClass c, void* p) {
   FreedSlowly(heap, cache, false);
 }
 
-// AllocateSlow, for who tells of the object later.
+// AllocateSlow without the hooks: the caller calls them later.
 void* AllocateUntold(size_t size) {
   LeaveFastPath();
   TC_ASSERT(SpinLock::NoneHeldByThisThread());
@@ -290,8 +289,9 @@ void FreeSizedSlow(void* p, size_t size) {
 
 void FreeSizedAligned(void* p, size_t size, size_t alignment) {
   if (p == nullptr) return;
-  // Also what ClassOf requires. An address may have a larger alignment than the object was
-  // allocated with: then the class tells, and of large objects nothing does.
+  // ClassOf requires the first condition. Second: an address may be aligned more than the object
+  // was requested to be; then the size class shows a wrong alignment, and for a large object
+  // nothing does.
   if (!std::has_single_bit(alignment) || reinterpret_cast<uintptr_t>(p) % alignment != 0) {
     ReportMisuse(Misuse::kWrongAlignment, p, 0, 0, alignment);
   }
@@ -303,16 +303,16 @@ void* Reallocate(void* p, size_t size) {
   size_t old_size;
   bool in_place_later = false;
   if (c != SizeClass::kNone) {
-    // In place only within the class: a sized free may name the new size.
+    // In place only within the class, since a sized free may pass the new size.
     if (kSizeClasses.ClassOf(size) == c) return Resized(p, size);
     old_size = kSizeClasses.size(c);
   } else if (Span* const span = LargeSpanAt(p)) {
     if (size > kMaxRequest) return nullptr;
     old_size = UsableBytes(*span);
     const bool sampled_small = span->sampled_class != SizeClass::kNone;
-    // As it would stay where it is if it were not sampled, so it does.
+    // Stay in place where an object that is not sampled would.
     if (sampled_small && kSizeClasses.ClassOf(size) == span->sampled_class) return Resized(p, size);
-    // Hooks are told of the old object's end before another thread can be given its memory.
+    // Hooks must see the end of the old object before another thread can get its memory.
     if (size > kMaxSmallSize && !sampled_small && (size >= old_size || !HooksInstalled()) &&
         ResizeLarge(span, p, old_size, size)) {
       return Resized(p, size);
@@ -327,8 +327,8 @@ void* Reallocate(void* p, size_t size) {
   }
   void* const fresh = Allocate<&AllocateSlow>(size);
   if (fresh == nullptr) {
-    // Under a limit there may be room for what is new, though not for both, now that all caches
-    // were emptied.
+    // Under a limit there may be room for the new size in place, though not for both objects, now
+    // that the caches were flushed.
     const bool grown = in_place_later && ResizeLarge(LargeSpanAt(p), p, old_size, size);
     return grown ? Resized(p, size) : nullptr;
   }

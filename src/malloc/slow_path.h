@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the entry points do when the fast path cannot: first use, empty and full bins, large
-// objects, foreign and bad pointers. Nothing here sets errno or throws: out of memory is a null
-// pointer (see oom_policy.h).
+// The slow paths of the entry points: first use, empty and full bins, large objects, foreign and
+// invalid pointers. They never set errno or throw: out of memory is a null pointer (oom_policy.h).
+// No lock may be held.
 #pragma once
 
 #include <cstddef>
@@ -11,36 +11,35 @@
 
 namespace tcmalloc {
 
-// The largest request; larger ones fail. What pointer differences can express.
+// The largest request, as pointer differences must not overflow. Larger ones fail.
 inline constexpr size_t kMaxRequest = static_cast<size_t>(PTRDIFF_MAX);
 
-// An object of at least `size` bytes; null when there is none to be had.
+// Allocates an object of at least `size` bytes; null without memory.
 TC_SLOW_PATH void* AllocateSlow(size_t size);
 
-// The same at a multiple of `alignment`, a power of two.
+// AllocateSlow with an object at a multiple of `alignment`, a power of two.
 void* AllocateAligned(size_t size, size_t alignment);
 
-// The bytes that such an object has; 0 when there can be none.
+// The bytes of an object that AllocateAligned would return; 0 if there can be none.
 size_t AllocationSize(size_t size, size_t alignment);
 
-// The same as malloc of `size`, all bytes zero. Does not clear what is zero already.
+// Allocates `size` bytes that are zero. Does not clear fresh memory, which is zero.
 void* AllocateZeroed(size_t size);
 
 TC_SLOW_PATH void FreeSlow(void* p);
 
-// Frees `p`, which the program says it asked for with `size` and, where it said so then,
-// `alignment`. Null is no misuse, whatever is said about it. Aborts when the object is of another
-// size class, or a large one of another number of pages, and when `alignment` is no power of two or
-// more than the address has.
+// Free `p` with the size, and the alignment, that the program says it requested. Accept null with
+// any. Abort if the object is of another size class or, for a large one, has another number of
+// pages; and if `alignment` is not a power of two, or the address is not a multiple of it.
 TC_SLOW_PATH void FreeSizedSlow(void* p, size_t size);
 void FreeSizedAligned(void* p, size_t size, size_t alignment);
 
-// As realloc for p != null and size > 0. Null, and `p` untouched, when there is no memory.
+// Like realloc, for p != null and size > 0. Null without memory; then `p` is unchanged.
 void* Reallocate(void* p, size_t size);
 
-// Bytes that the program may use in the object at `p`; 0 for null and for what is not an object of
-// ours or of the C library's. Aborts when only upper bits, which addresses do not have, tell `p`
-// from one of ours.
+// Bytes of the object at `p` that the program may use; 0 for null, and for an address that is
+// neither an object of this heap nor of the C library. Aborts if `p` is an object's address except
+// for its upper bits, which no address has.
 size_t UsableSize(void* p);
 
 }  // namespace tcmalloc

@@ -4,6 +4,7 @@
 // at most twice.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -49,6 +50,14 @@ class MappedArray {
   void Extend(size_t n) { size_ += n; }
 
   void Clear() { size_ = 0; }
+
+  // Adds the `n` elements at `elements`; false if there is no memory.
+  [[nodiscard]] bool Append(const T* elements, size_t n) {
+    if (n > capacity() - size_ && !Reserve(size_ + std::max(n, size_))) return false;
+    if (n > 0) memcpy(end(), elements, n * sizeof(T));
+    size_ += n;
+    return true;
+  }
 
   T* data() { return static_cast<T*>(mapping_.start); }
   const T* data() const { return static_cast<const T*>(mapping_.start); }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What is done at each level of memory pressure. No lock is held over a system call, and memory
-// goes back in slices, so that nobody who allocates meanwhile waits for more than one.
+// The action at each level of memory pressure. No lock is held over a system call, and memory is
+// released in slices: a thread that allocates meanwhile waits for one slice at most.
 #pragma once
 
 #include <cstddef>
@@ -9,9 +9,10 @@ namespace tcmalloc {
 
 struct Heap;
 
-// Level 1: what threads keep goes to the central lists. Level 2: also what shards keep, to the page
-// heap. Level 3: also free pages to the system, then what free objects have of spans in use.
-// Returns the bytes that moved on: of the last tier that was emptied. Counts it. `level` is 1 to 3.
+// Level 1: flushes thread caches to the central free lists. Level 2: also returns the spans that
+// shards keep to the page heap. Level 3: also releases free pages, and free pages inside spans in
+// use, to the OS, unless the settings turn releasing off. Returns the bytes that the last of these
+// steps moved, and counts the action. `level` is 1 to 3.
 size_t ActOnPressure(Heap& heap, int level);
 
 }  // namespace tcmalloc

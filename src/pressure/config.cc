@@ -11,12 +11,10 @@ namespace {
 
 using Of = PressureThreshold::Of;
 
-// (Members of std::string_view that check ranges would pull in the C++ runtime's range error.)
+// (The members of std::string_view that check ranges need the C++ runtime's range error.)
 bool StartsWith(std::string_view text, std::string_view prefix) {
   return text.size() >= prefix.size() && memcmp(text.data(), prefix.data(), prefix.size()) == 0;
 }
-
-void RemovePrefix(size_t n, std::string_view* text) { text->remove_prefix(n); }
 
 bool ParsePart(std::string_view name, Of* of) {
   struct Part {
@@ -35,7 +33,7 @@ bool ParseThreshold(std::string_view text, PressureThreshold* threshold) {
   PressureThreshold read;
   if (!TakeNumber(&text, &read.value) || read.value == 0) return false;
   if (StartsWith(text, "%")) {
-    RemovePrefix(1, &text);
+    text.remove_prefix(1);
     *threshold = read;
     return read.value <= 100 && ParsePart(text, &threshold->of);
   }
@@ -46,7 +44,7 @@ bool ParseThreshold(std::string_view text, PressureThreshold* threshold) {
   uint64_t unit = 1;
   for (const char suffix : {'k', 'm', 'g', 't'}) {
     unit *= 1024;
-    // Letters differ from their capitals in this bit.
+    // Capital letters differ in this bit only.
     if ((text.front() | 0x20) == suffix) {
       return !__builtin_mul_overflow(read.value, unit, &threshold->value);
     }
@@ -59,7 +57,7 @@ bool ParseSwitch(std::string_view text, bool* on) {
   return *on || text == "off";
 }
 
-// Milliseconds or seconds.
+// A number with "ms" or "s".
 bool ParseInterval(std::string_view text, uint32_t* ms) {
   uint64_t number = 0;
   if (!TakeNumber(&text, &number) || number > kTuning.pressure.max_interval_ms) return false;
@@ -94,19 +92,17 @@ bool ParseWord(std::string_view word, PressureConfig* config) {
   for (const std::string_view off : {"off", "0", "no", "false"}) {
     if (word == off) return *config = PressureConfig(), true;
   }
-  constexpr std::string_view kLevel = "level";
-  if (StartsWith(word, kLevel)) {
-    RemovePrefix(kLevel.size(), &word);
-    if (word.size() < 2 || word[0] < '1' || word[0] > '3' || word[1] != '=') return false;
-    PressureThreshold* const level = &config->levels[static_cast<size_t>(word[0] - '1')];
-    RemovePrefix(2, &word);
-    return ParseThreshold(word, level);
-  }
   const auto take = [&word](std::string_view prefix) {
     if (!StartsWith(word, prefix)) return false;
-    RemovePrefix(prefix.size(), &word);
+    word.remove_prefix(prefix.size());
     return true;
   };
+  if (take("level")) {
+    if (word.size() < 2 || word[0] < '1' || word[0] > '3' || word[1] != '=') return false;
+    PressureThreshold* const level = &config->levels[static_cast<size_t>(word[0] - '1')];
+    word.remove_prefix(2);
+    return ParseThreshold(word, level);
+  }
   if (take("psi=")) return ParsePsi(word, config);
   if (take("watch=")) return ParseSwitch(word, &config->watch);
   if (take("thread=")) return ParseSwitch(word, &config->thread);

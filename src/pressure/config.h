@@ -1,23 +1,22 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What TCMALLOC_PRESSURE says: which sources of memory pressure are listened to, and how much
-// memory is how much pressure. A pure parser: nothing is opened or read here. Thread safety: none
-// needed.
+// PressureConfig: the parsed value of TCMALLOC_PRESSURE: which sources of memory pressure the
+// library listens to, and the threshold of each level. A pure parser: it opens and reads nothing.
+// Thread safety: none needed.
 //
 // The text is a list of words with commas between them:
 //   auto               all sources that the process has, and a threshold for each level; so do "1",
 //                      "yes", "true" and "on"
-//   off                none; so do "0", "no", "false" and no text at all
-//   level1=80%         the first level's threshold, level2 and level3 likewise: a percentage of the
-//                      control group's limit where there is one, else of the heap's limit where
-//                      there is one, else of the system's memory
-//   level1=80%cgroup   of the control group's limit only; so %heap and %system
-//   level1=3G          so many bytes of the process (K, M, G and T are powers of 1024)
-//   psi=some:200ms/2s  a stall of that long within that window, or "off"
-//   watch=off          not what the service manager asks for ($MEMORY_PRESSURE_WATCH), or "on"
-//   thread=off         no thread of the library's: the program's loop listens; or "on"
-//   interval=1s        the least time from one action to the next
-// A later word prevails over an earlier one: "auto,level3=90%" is all of auto but for one
-// threshold.
+//   off                none; so do "0", "no", "false" and an empty text
+//   level1=80%         the threshold of level 1; also level2 and level3. A percentage of the
+//                      control group's limit if it has one, else of the heap's limit if it has
+//                      one, else of the system's memory
+//   level1=80%cgroup   of the control group's limit only; also %heap and %system
+//   level1=3G          this many bytes of the process (K, M, G and T are powers of 1024)
+//   psi=some:200ms/2s  a stall of 200 ms within 2 s, or "off"
+//   watch=off          do not listen to what systemd asks for ($MEMORY_PRESSURE_WATCH), or "on"
+//   thread=off         no thread of the library: the program's event loop listens; or "on"
+//   interval=1s        the minimum time between two actions
+// A later word overrides an earlier one: "auto,level3=90%" is auto with another threshold.
 #pragma once
 
 #include <array>
@@ -30,12 +29,11 @@
 
 namespace tcmalloc {
 
-// Level 1: what threads keep goes to the central lists. Level 2: what those keep as well, to the
-// page heap. Level 3: from there to the system.
+// What each level does: pressure/actions.h.
 inline constexpr size_t kPressureLevels = 3;
 
 struct PressureThreshold {
-  // What `value` is: bytes of the process, or per cent of something.
+  // The unit of `value`: bytes of the process, or a percentage of something.
   enum class Of : uint8_t { kNone, kBytes, kLimit, kCgroup, kHeap, kSystem };
   Of of = Of::kNone;
   uint64_t value = 0;
@@ -44,7 +42,7 @@ struct PressureThreshold {
 };
 
 struct PressureConfig {
-  // Of auto.
+  // The trigger of "auto".
   static constexpr PsiTrigger kAutoPsi = {false, kTuning.pressure.auto_stall_us,
                                           kTuning.pressure.auto_window_us};
 
@@ -54,7 +52,7 @@ struct PressureConfig {
   PsiTrigger psi_trigger = kAutoPsi;
   bool watch = false;
   bool thread = true;
-  // Counters of the control group: memory.events.
+  // The control group's counters, memory.events.
   bool cgroup_events = false;
   uint32_t interval_ms = kTuning.pressure.default_interval_ms;
 
@@ -65,8 +63,8 @@ struct PressureConfig {
   }
 };
 
-// False when a word cannot be read: `*wrong` is that word then, and `*config` is not to be used.
-// `text` may be what others wrote; the result refers to it.
+// False if a word is invalid: then `*wrong` is that word, and `*config` must not be used. `text`
+// may be untrusted; `*wrong` points into it.
 bool ParsePressureConfig(std::string_view text, PressureConfig* config, std::string_view* wrong);
 
 }  // namespace tcmalloc

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How much memory is in use of what, and what a level's threshold is then. Pure.
+// Memory in use by the process, the heap, the control group and the system, and the threshold of a
+// level in bytes. Pure.
 //
-// What is compared is memory that cannot be dropped: of a control group its anonymous memory, not
-// the page cache, which the kernel gives up by itself when memory runs short, and which fills every
-// group that reads files for long enough.
+// Of a control group only anonymous memory counts. The kernel drops the page cache by itself when
+// memory is short, and the page cache fills every group that reads files for long enough.
 #pragma once
 
 #include <cstdint>
@@ -13,30 +13,30 @@
 
 namespace tcmalloc {
 
-// In bytes.
+// All in bytes.
 struct PressureFigures {
   static constexpr uint64_t kUnknown = UINT64_MAX;
-  // Of the control group: anonymous memory, and the limit, kUnknown also where there is none.
+  // The control group's anonymous memory, and its limit; kUnknown if it has none.
   uint64_t cgroup_in_use = kUnknown;
   uint64_t cgroup_limit = kUnknown;
-  // Of the heap: memory that it has from the system, and the lower of its limits.
+  // The heap's backed memory, and the lower of its limits.
   uint64_t heap_in_use = kUnknown;
   uint64_t heap_limit = kUnknown;
-  // Of the machine: memory that is not available, and all there is.
+  // The machine's memory that is not available, and its total memory.
   uint64_t system_in_use = kUnknown;
   uint64_t system_memory = kUnknown;
-  // Of the process: anonymous memory.
+  // The process's anonymous memory.
   uint64_t process_in_use = kUnknown;
 };
 
-// Without a threshold where a figure is not known that would be needed.
+// Without a threshold if a figure that it needs is unknown.
 inline PressureReading ReadingFor(const PressureThreshold& threshold,
                                   const PressureFigures& figures) {
   using Of = PressureThreshold::Of;
   constexpr uint64_t kUnknown = PressureFigures::kUnknown;
   const auto part = [&threshold](uint64_t in_use, uint64_t whole) -> PressureReading {
     if (in_use == kUnknown || whole == kUnknown) return {};
-    // Divided first, for what is near the largest number.
+    // Divides first, so that values near the largest number do not overflow.
     return {in_use, whole / 100 * threshold.value + whole % 100 * threshold.value / 100};
   };
   switch (threshold.of) {

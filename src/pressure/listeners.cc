@@ -20,36 +20,36 @@ void PressureListeners::Remove(PressureListener* listener) {
   for (;;) {
     {
       const SpinLockHolder holder(lock_);
-      if (called_ != listener || teller_ == &current_slot) return;
+      if (current_ != listener || notifier_ == &current_slot) return;
     }
     WaitMillisecond();
   }
 }
 
-void PressureListeners::Tell(int level) {
+void PressureListeners::Notify(int level) {
   lock_.Lock();
-  teller_ = &current_slot;
+  notifier_ = &current_slot;
   next_ = listeners_.first();
   while (next_ != nullptr) {
-    called_ = next_;
-    next_ = IntrusiveList<PressureListener>::Next(called_);
-    // The node may be gone when the call returns.
-    const auto notify = called_->notify;
-    void* const context = called_->context;
+    current_ = next_;
+    next_ = IntrusiveList<PressureListener>::Next(current_);
+    // The program may free the node during the call.
+    const auto notify = current_->notify;
+    void* const context = current_->context;
     lock_.Unlock();
     notify(level, context);
     lock_.Lock();
-    called_ = nullptr;
+    current_ = nullptr;
   }
-  teller_ = nullptr;
+  notifier_ = nullptr;
   lock_.Unlock();
 }
 
 void PressureListeners::ForgetOthersInChild() {
-  if (teller_ == &current_slot) return;
-  called_ = nullptr;
+  if (notifier_ == &current_slot) return;
+  current_ = nullptr;
   next_ = nullptr;
-  teller_ = nullptr;
+  notifier_ = nullptr;
 }
 
 }  // namespace tcmalloc

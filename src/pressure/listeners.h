@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Whom to tell about memory pressure before the heap does something about it: parts of the program
-// that can drop what they hold for speed. The nodes are the program's.
+// PressureListeners: the program's functions that are called before the library acts on memory
+// pressure, so that the program can drop its own caches. The program owns the nodes.
 //
-// Listeners are called one after the other, in the order of the most recently added, with no lock
-// held: they may allocate and free, add and remove listeners, themselves included. One telling at a
-// time: who tells sees to that. When Remove returns, the listener is not being called and will not
-// be, unless it is the listener itself that calls.
+// Listeners are called one at a time, the most recently added first, with no lock held: a listener
+// may allocate and free, and add and remove listeners, itself included. The callers of Notify make
+// sure that only one runs at a time. When Remove returns, the listener is not running and will not
+// be called, unless it called Remove itself.
 //
 // Lock: LockRank::kPressure, for list operations. Thread safety: any.
 #pragma once
@@ -27,22 +27,22 @@ class PressureListeners {
   constexpr PressureListeners() = default;
 
   void Add(PressureListener* listener) TC_EXCLUDES(lock_);
-  // Waits, a millisecond at a time, while another thread is in the listener.
+  // While another thread runs the listener, waits in steps of a millisecond.
   void Remove(PressureListener* listener) TC_EXCLUDES(lock_);
-  void Tell(int level) TC_EXCLUDES(lock_);
+  void Notify(int level) TC_EXCLUDES(lock_);
 
-  // Around fork. The child has no thread that is telling but its own.
+  // For fork. In the child only its own thread can be in Notify.
   SpinLock& lock() { return lock_; }
   void ForgetOthersInChild() TC_NO_THREAD_SAFETY_ANALYSIS;
 
  private:
   SpinLock lock_{LockRank::kPressure};
   IntrusiveList<PressureListener> listeners_ TC_GUARDED_BY(lock_);
-  // Of the telling that goes on: who is called just now, by which thread (an address that is the
-  // thread's own), and who is next.
-  PressureListener* called_ TC_GUARDED_BY(lock_) = nullptr;
+  // State of Notify: the listener that runs now, the next one, and the thread that calls them, as
+  // an address that belongs to this thread.
+  PressureListener* current_ TC_GUARDED_BY(lock_) = nullptr;
   PressureListener* next_ TC_GUARDED_BY(lock_) = nullptr;
-  const void* teller_ TC_GUARDED_BY(lock_) = nullptr;
+  const void* notifier_ TC_GUARDED_BY(lock_) = nullptr;
 };
 
 }  // namespace tcmalloc

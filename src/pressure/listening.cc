@@ -30,8 +30,7 @@ void SeeVariable(const char* name, size_t name_length, const char* value, void* 
   if (text == "MEMORY_PRESSURE_WRITE") variables->write = value;
 }
 
-// Only the first time in a process and its children, which try the same again. It guards nothing
-// else (relaxed).
+// Reported once in a process and its children, which try the same again. Orders nothing (relaxed).
 constinit std::atomic<bool> watch_is_reported{false};
 
 void ReportWatch(const WatchVariables& variables, int error) {
@@ -45,13 +44,13 @@ void ReportWatch(const WatchVariables& variables, int error) {
   line.Text(" is ignored: ");
   switch (error) {
     case EBADMSG:
-      line.Text("MEMORY_PRESSURE_WRITE is no Base64");
+      line.Text("MEMORY_PRESSURE_WRITE is not valid Base64");
       break;
     case ENODATA:
-      line.Text("MEMORY_PRESSURE_WRITE does not say what to write there");
+      line.Text("MEMORY_PRESSURE_WRITE has no trigger for this pressure file");
       break;
     case EINVAL:
-      line.Text("it is no absolute name of a pressure file, FIFO or socket");
+      line.Text("it is not the absolute path of a pressure file, FIFO or socket");
       break;
     default:
       WriteError(error, &line);
@@ -83,7 +82,7 @@ PressureReadings Listening::ReadLevels() {
 }
 
 size_t Listening::Act(int level) {
-  listeners_.Tell(level);
+  listeners_.Notify(level);
   return ActOnPressure(heap_, level);
 }
 
@@ -107,7 +106,7 @@ bool Listening::AddWatch() {
         Add(-watch.error, PressureSource::kStall);
         ReportWatch(variables, watch.error);
       }
-      // Nothing is to be listened to, or it cannot be: then the system's own files are as good.
+      // On an error the system's own files serve instead.
       return watch.error == 0;
     case PressureWatchKind::kPsiFile:
       Add(watch.fd, PressureSource::kStall);

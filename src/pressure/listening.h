@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Listening: everything that one process's listening to memory pressure needs: the sources that a
-// configuration asks for, opened where the system has them, the figures for its thresholds, the
-// program's listeners, the actions. Who waits and when is the caller's affair.
+// Listening: all that one process needs to listen to memory pressure: the sources of its
+// configuration, opened if the system has them; the figures for its thresholds; the program's
+// listeners; the actions. The caller decides which thread waits, and when.
 //
-// Thresholds of control groups of version 1 are registered with the kernel in bytes: anew when the
-// group's limit has changed, which is found out when it is read again (pressure/process_figures.h).
+// Thresholds of control groups of version 1 are registered with the kernel in bytes. They are
+// registered again if the group's limit has changed when it is read (pressure/process_figures.h).
 //
-// Thread safety: none; one thread at a time. Never allocates, but in the program's listeners.
+// Thread safety: none; one thread at a time. Never allocates, except in the program's listeners.
 #pragma once
 
 #include <cstddef>
@@ -24,14 +24,15 @@ struct Heap;
 
 class Listening {
  public:
-  // `root` is put in front of the names of all files; it and `listeners` outlive the object.
+  // `root` is a prefix of all file names; it and `listeners` must outlive the object.
   Listening(Heap& heap, const PressureConfig& config, PressureListeners& listeners,
             std::string_view root = "");
   Listening(const Listening&) = delete;
   Listening& operator=(const Listening&) = delete;
 
-  // False when the process has no descriptors left. What cannot be opened is counted; that
-  // MEMORY_PRESSURE_WATCH cannot is also said, once, since somebody set it for this process.
+  // False if the process has no descriptors left. Sources that cannot be opened are counted. A
+  // failure of MEMORY_PRESSURE_WATCH is also reported once, since a person or systemd set it for
+  // this process.
   bool Open();
   PressureMonitor& monitor() { return monitor_; }
 
@@ -41,11 +42,11 @@ class Listening {
   PressureReadings ReadLevels();
   size_t Act(int level);
   void Add(int fd_or_error, PressureSource source);
-  // What the service manager offers. True when it is to be the only one that speaks of stalls.
+  // Adds the source that systemd offers. True if it replaces the system's own reports of stalls.
   bool AddWatch();
   void AddPsi();
   void AddGroupEvents();
-  // In the place of those that there are.
+  // Replaces the registered thresholds.
   void AddGroupThresholds(uint64_t limit);
 
   Heap& heap_;
@@ -54,7 +55,7 @@ class Listening {
   const std::string_view root_;
   ProcessFigures figures_;
   PressureMonitor monitor_;
-  // The group's limit that its thresholds were registered for.
+  // The limit for which the thresholds are registered.
   uint64_t registered_limit_ = PressureFigures::kUnknown;
 };
 

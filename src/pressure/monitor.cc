@@ -13,7 +13,7 @@
 namespace tcmalloc {
 namespace {
 
-// How often the group has been at a limit.
+// How often the group reached a limit.
 std::optional<uint64_t> HighCount(int fd) {
   const std::optional<MemoryEvents> events = ReadMemoryEvents(fd);
   if (!events.has_value()) return std::nullopt;
@@ -24,7 +24,7 @@ std::optional<uint64_t> HighCount(int fd) {
 
 bool PressureMonitor::Open() {
   if (!events_.Open()) return false;
-  // The first look is at once.
+  // The first reading is due at once.
   events_.SetAlarm(0);
   return true;
 }
@@ -58,13 +58,13 @@ void PressureMonitor::RemoveSources(PressureSource kind) {
 
 void PressureMonitor::Remove(Source* source) {
   const int fd = source->fd;
-  // Forgotten first, as in EventSet::Close.
+  // Cleared first, as in EventSet::Close.
   *source = Source();
   if (events_.Remove(fd)) tcmalloc::Close(fd);
   counts_.sources.fetch_sub(1, std::memory_order_relaxed);
 }
 
-// In a forked child the set is its parent's as well: nothing is taken out of it.
+// A forked child shares the set with its parent, so the sources stay in it.
 void PressureMonitor::Close() {
   const bool is_intact = IsIntact();
   for (Source& source : sources_) {
@@ -93,8 +93,8 @@ void PressureMonitor::Drop(Source* source) {
   counts_.sources_failed.fetch_add(1, std::memory_order_relaxed);
 }
 
-bool PressureMonitor::Hear(Source* source) {
-  source->told = true;
+bool PressureMonitor::ReadEvent(Source* source) {
+  source->had_event = true;
   switch (source->kind) {
     case PressureSource::kStall:
       return true;
@@ -127,7 +127,7 @@ int PressureMonitor::Act(bool event) {
   const int level = std::max(by_use, by_event);
   if (level == 0) return 0;
   const size_t moved = world_.act(world_.context, level);
-  // What it took counts as time, too.
+  // The time of the action itself counts.
   const int64_t done_ms = world_.now_ms();
   readings_ = world_.read(world_.context);
   if (by_use > 0) {
@@ -142,56 +142,56 @@ void PressureMonitor::Rearm() {
   int64_t next_ms = PressurePolicy::NextReadingMs(readings_);
   for (size_t i = 0; i < kMaxSources; ++i) {
     Source& source = sources_[i];
-    if (source.fd < 0 || !source.deaf) continue;
-    const int64_t wait_ms = source.deaf_until_ms - now_ms;
+    if (source.fd < 0 || !source.disarmed) continue;
+    const int64_t wait_ms = source.disarmed_until_ms - now_ms;
     if (wait_ms > 0) {
       next_ms = next_ms < 0 ? wait_ms : std::min(next_ms, wait_ms);
       continue;
     }
-    source.deaf = false;
+    source.disarmed = false;
     events_.Rearm(source.fd, WhenOf(source.kind), static_cast<uint32_t>(i));
   }
   events_.SetAlarm(next_ms);
 }
 
-void PressureMonitor::Deafen(int64_t now_ms) {
+void PressureMonitor::ScheduleRearm(int64_t now_ms) {
   for (Source& source : sources_) {
-    if (source.fd < 0 || !source.told) continue;
-    source.told = false;
-    source.deaf = true;
-    // What only has it looked, as a threshold does and a counter that has not risen, is heard as
-    // often as is looked near a threshold anyway.
+    if (source.fd < 0 || !source.had_event) continue;
+    source.had_event = false;
+    source.disarmed = true;
+    // Thresholds only cause a reading: they are armed again as often as figures near a threshold
+    // are read anyway.
     const bool paced = source.kind != PressureSource::kThreshold;
-    source.deaf_until_ms =
-        now_ms + std::max(kTuning.pressure.near_ms, paced ? policy_.EventsDeafMs(now_ms) : 0);
+    source.disarmed_until_ms =
+        now_ms + std::max(kTuning.pressure.near_ms, paced ? policy_.EventsDisarmedMs(now_ms) : 0);
   }
 }
 
 int PressureMonitor::Handle(int64_t timeout_ms) {
-  EventSet::Event told[kMaxSources + 1];
-  const int n = IsIntact() ? events_.Wait(timeout_ms, told, kMaxSources + 1) : -1;
+  EventSet::Event ready[kMaxSources + 1];
+  const int n = IsIntact() ? events_.Wait(timeout_ms, ready, kMaxSources + 1) : -1;
   if (n == 0) return 0;
-  // What is waited for may be closed meanwhile.
+  // The program may have closed the descriptors during the wait.
   if (n < 0 || (timeout_ms != 0 && !IsIntact())) {
     Abandon();
     return -1;
   }
   bool event = false;
   for (int i = 0; i < n; ++i) {
-    if (told[i].tag >= kMaxSources) continue;
-    Source& source = sources_[told[i].tag];
+    if (ready[i].tag >= kMaxSources) continue;
+    Source& source = sources_[ready[i].tag];
     if (source.fd < 0) continue;
-    const bool broken = told[i].broken && source.kind != PressureSource::kHighCount;
+    const bool broken = ready[i].broken && source.kind != PressureSource::kHighCount;
     if (broken || !events_.Holds(source.fd)) {
       Drop(&source);
       continue;
     }
-    const bool asks = Hear(&source);
-    if (asks) counts_.events.Add(1);
-    event |= asks;
+    const bool wants_action = ReadEvent(&source);
+    if (wants_action) counts_.events.Add(1);
+    event |= wants_action;
   }
   const int level = Act(event);
-  Deafen(world_.now_ms());
+  ScheduleRearm(world_.now_ms());
   Rearm();
   return level;
 }

@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// PressureMonitor: several sources of events about memory pressure behind one descriptor, and what
-// follows from them: when the descriptor is readable Handle finds out why, decides by the policy
-// (policy.h), has the action performed, and sets the alarm for the next look.
+// PressureMonitor: several sources of events about memory pressure, joined in one descriptor. When
+// it is readable, Handle reads the sources, asks the policy (policy.h) what to do, calls the
+// action, and sets the alarm for the next reading.
 //
-// A source that has told something is deaf until the policy would hear it again, so a storm of
-// events costs one wake-up for each action, however many there are. A source that breaks (its group
-// was removed, the other end closed) is dropped and counted; the others go on.
+// After an event a source is disarmed until the policy would act on it again: a storm of events
+// costs one wake-up per action. A source that breaks (its group was removed, the other end closed)
+// is dropped and counted; the others stay.
 //
-// Programs close descriptors that they do not know, and get their numbers for files of their own.
-// So nothing is read from, told or closed that was not seen a moment before to be still what was
-// opened (EventSet::Holds).
+// Programs close descriptors that they do not know, and the numbers are used again for their own
+// files. So before a descriptor is read, armed or closed, EventSet::Holds checks that it is still
+// the one that was opened.
 //
-// What a source is and how memory is measured comes from the caller (see World), so that tests have
-// a world of their own.
+// The caller opens the sources and measures memory (World), so that tests can replace both.
 //
-// Thread safety: none; one thread at a time. Never allocates. Cost: a reading each time, two where
-// something is done, and some ten system calls.
+// Thread safety: none; one thread at a time. Never allocates. Cost of Handle: one reading, two if
+// it acts, and some ten system calls.
 #pragma once
 
 #include <array>
@@ -30,9 +29,10 @@ namespace tcmalloc {
 
 enum class PressureSource : uint8_t {
   kStall,      // a PSI trigger: an event each time, nothing to read
-  kStream,     // an event each time there is something to read, which is read and forgotten
-  kHighCount,  // the control group's memory.events: an event when the counter of "high" has risen
-  kThreshold,  // a counter (eventfd) that says that what is in use is to be looked at
+  kStream,     // an event if there is input, which is read and dropped
+  kHighCount,  // memory.events of the control group: an event if its "high" or "max" counter has
+               // risen
+  kThreshold,  // an eventfd that only causes a reading
 };
 
 class PressureMonitor {
@@ -42,10 +42,10 @@ class PressureMonitor {
   struct World {
     void* context = nullptr;
     int64_t (*now_ms)() = nullptr;
-    // What is in use now, by level, and in all by the process. `read` may add and remove sources.
+    // Memory in use, by level; and of the whole process. `read` may add and remove sources.
     PressureReadings (*read)(void* context) = nullptr;
     uint64_t (*in_use)(void* context) = nullptr;
-    // Performs the action of a level; returns the bytes that it moved.
+    // Acts on a level; returns the bytes moved.
     size_t (*act)(void* context, int level) = nullptr;
   };
 
@@ -55,44 +55,46 @@ class PressureMonitor {
   PressureMonitor& operator=(const PressureMonitor&) = delete;
   ~PressureMonitor() { Close(); }
 
-  // False when the process has no descriptors left.
+  // False if the process has no descriptors left.
   bool Open();
-  // Takes over the descriptor. False, and it is closed, when it cannot be listened to.
+  // Takes ownership of the descriptor. If it cannot be listened to, closes it and returns false.
   bool AddSource(int fd, PressureSource source);
-  // Those of a kind, for the sake of others that take their place.
+  // Removes all sources of a kind, to replace them.
   void RemoveSources(PressureSource kind);
   void Close();
   int fd() const { return events_.fd(); }
-  // Nobody has closed the monitor's own descriptors.
+  // True if the monitor's own descriptors are still open.
   bool IsIntact() const { return events_.IsIntact(); }
   size_t num_sources() const;
 
-  // Waits for an event, at most `timeout_ms` (negative: for ever), and does what is due. Returns
-  // the level of the action, 0 for none; negative when somebody has closed the descriptors, as
-  // programs do that become daemons: then there is nothing to listen to any more.
+  // Waits for an event, at most `timeout_ms` (negative: without limit), and acts on it. Returns the
+  // level of the action, 0 for none; negative if the program has closed the descriptors, as daemons
+  // do: then no source is left.
   int Handle(int64_t timeout_ms);
 
  private:
   struct Source {
     int fd = -1;
     PressureSource kind = PressureSource::kStall;
-    bool told = false;  // something, since the last action was decided on
-    bool deaf = false;
-    int64_t deaf_until_ms = 0;
+    // Had an event since the last decision.
+    bool had_event = false;
+    bool disarmed = false;
+    int64_t disarmed_until_ms = 0;
     uint64_t high_count = 0;
   };
 
   static EventSet::When WhenOf(PressureSource kind);
-  // What the source told. True when it is an event that asks for an action.
-  bool Hear(Source* source);
+  // Reads the event of the source. True if it asks for an action.
+  bool ReadEvent(Source* source);
   void Remove(Source* source);
-  // One that tells nothing any more.
+  // Removes a source that is broken.
   void Drop(Source* source);
   void Abandon();
   int Act(bool event);
-  // Those that told something are not heard until the policy would act on it again.
-  void Deafen(int64_t now_ms);
-  // They are heard again when it is time. Sets the alarm for that, or for the next look.
+  // Schedules the rearming of the sources that had an event: when the policy would act on them
+  // again.
+  void ScheduleRearm(int64_t now_ms);
+  // Arms sources that are due, and sets the alarm for the others and for the next reading.
   void Rearm();
 
   const World world_;
@@ -100,7 +102,7 @@ class PressureMonitor {
   PressureCounts& counts_;
   EventSet events_;
   std::array<Source, kMaxSources> sources_{};
-  // As of this wake-up, behind the action where there was one.
+  // As of this wake-up; after the action if there was one.
   PressureReadings readings_{};
 };
 

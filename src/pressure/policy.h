@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// When something is done about memory pressure, and how much. Pure decisions: the caller brings the
-// time and what is in use, acts, and says what came of it. Thread safety: none.
+// When the library acts on memory pressure, and at which level. Pure decisions: the caller brings
+// the time and the memory in use, acts, and reports the effect. Thread safety: none.
 //
-// Levels (NextMemoryLevel, page/memory_level.h, which also decides for the heap's own limits). A
-// level is reached when what is in use comes to its threshold, and left when it has fallen by a
-// part of that, Tuning::Pressure::margin_part, below. As long as it is held its action is repeated,
-// since what is freed meanwhile lies in caches again.
+// Levels (NextMemoryLevel, page/memory_level.h, which also serves the heap's own limits). A level
+// is entered when the memory in use reaches its threshold, and left when it has fallen below the
+// threshold by the part Tuning::Pressure::margin_part. In a level its action is repeated, since
+// freed memory collects in caches again.
 //
-// Pace. An action costs time, and one that frees nothing is a waste: after one that freed little
-// the next waits twice as long, up to Tuning::Pressure::max_waits times the interval. The wait is
-// over early when what is in use has grown meanwhile: then there may be something to be had again,
-// and there is less time. Without that waiting, a kernel whose events never ended has kept a
-// service manager that trimmed its own heap busy on a core.
+// Pace. An action costs time, and is wasted if it frees nothing. After one that freed little the
+// wait until the next doubles, up to Tuning::Pressure::max_waits times the interval. The wait ends
+// early if the memory in use has grown meanwhile: then an action may free something again, and is
+// more urgent. Without this pace, a kernel that sent events without end has kept systemd, which
+// trimmed its own heap for each, busy on a core.
 //
-// Events that carry no level (the service manager's, stalls) ask for all that can be done; they are
-// paced in the same way.
+// Events without a level (from systemd, PSI stalls) ask for the highest level, with the same pace.
 #pragma once
 
 #include <algorithm>
@@ -28,16 +27,16 @@
 
 namespace tcmalloc {
 
-// How much is in use of what a level's threshold is about, and the threshold, in bytes.
+// Memory in use of the thing that a threshold is about, and the threshold, in bytes.
 struct PressureReading {
   static constexpr uint64_t kNoThreshold = UINT64_MAX;
   uint64_t in_use = 0;
   uint64_t threshold = kNoThreshold;
 };
-// readings[0] is of level 1.
+// readings[0] is level 1.
 using PressureReadings = std::array<PressureReading, kPressureLevels>;
 
-// When the next action of one kind may be.
+// When an action of one kind is allowed again.
 class PressurePace {
  public:
   explicit constexpr PressurePace(int64_t interval_ms) : interval_ms_(interval_ms) {}
@@ -50,10 +49,10 @@ class PressurePace {
            in_use - in_use_ > in_use_ / kTuning.pressure.growth_part;
   }
 
-  // An action has freed so much, and so much is in use now.
+  // Records an action that freed `freed` bytes and left `in_use` in use.
   void Acted(int64_t now_ms, uint64_t freed, uint64_t in_use) {
     const bool little = freed < in_use / kTuning.pressure.little_part || freed == 0;
-    // What was asked for long after it could have been is no storm.
+    // A request long after the end of the wait is not part of a storm.
     const bool after_quiet = acted_ && now_ms - acted_ms_ >= 2 * wait_ms_;
     wait_ms_ = little && acted_ && !after_quiet
                    ? std::min(2 * wait_ms_, kTuning.pressure.max_waits * interval_ms_)
@@ -63,11 +62,11 @@ class PressurePace {
     in_use_ = in_use;
   }
 
-  // A new reason to act.
+  // For a new reason to act.
   void Forget() { acted_ = false; }
 
   int64_t wait_ms() const { return acted_ ? wait_ms_ : 0; }
-  // Until MayAct holds without growth.
+  // Until MayAct is true without growth.
   int64_t RemainingMs(int64_t now_ms) const {
     return acted_ ? std::max<int64_t>(0, acted_ms_ + wait_ms_ - now_ms) : 0;
   }
@@ -93,12 +92,12 @@ class PressurePolicy {
     if (level_ == 0 || !level_pace_.MayAct(now_ms, InUse(readings, level_))) return 0;
     return level_;
   }
-  // Of an event without a level; `in_use` of the process.
+  // The level for an event without one, 0 for none; `in_use` is that of the process.
   int DueByEvent(int64_t now_ms, uint64_t in_use) const {
     return event_pace_.MayAct(now_ms, in_use) ? static_cast<int>(kPressureLevels) : 0;
   }
 
-  // The action has freed so much; what is in use now is of what the level is about.
+  // Records the action: the bytes it freed, and the memory that the level is about, now in use.
   void ActedByUse(int64_t now_ms, uint64_t freed, uint64_t in_use) {
     level_pace_.Acted(now_ms, freed, in_use);
   }
@@ -108,9 +107,9 @@ class PressurePolicy {
 
   // The level that is held.
   int level() const { return level_; }
-  // Until events are to be heard again, 0 for now.
-  int64_t EventsDeafMs(int64_t now_ms) const { return event_pace_.RemainingMs(now_ms); }
-  // Until the next readings; negative where no level has a threshold.
+  // How long sources stay disarmed after an event.
+  int64_t EventsDisarmedMs(int64_t now_ms) const { return event_pace_.RemainingMs(now_ms); }
+  // Until the next reading; negative if no level has a threshold.
   static int64_t NextReadingMs(const PressureReadings& readings) {
     int64_t next = -1;
     for (const PressureReading& reading : readings) {
@@ -128,7 +127,7 @@ class PressurePolicy {
     for (size_t i = 0; i < kPressureLevels; ++i) {
       const auto& [in_use, threshold] = readings[i];
       if (threshold == PressureReading::kNoThreshold) continue;
-      // What comes to the threshold is above all that is below it.
+      // A level is entered at its threshold, and a bound above its limit.
       bounds[i] = {.limit = std::max<uint64_t>(threshold, 1) - 1,
                    .in_use = in_use,
                    .margin = threshold / kTuning.pressure.margin_part};

@@ -24,23 +24,23 @@ namespace {
 
 constinit PressureListeners listeners;
 
-// Which thread works on what is below (see pressure.h). An address that is the thread's own; null
-// for none; that of `storage` for a thread of the library's that is being started. Taken with
-// acquire and left with release, so that what one has done the next one sees.
+// The thread at work on the state below (see pressure.h), as an address that belongs to this
+// thread; null for none; that of `storage` while a thread of the library is being started. Acquire
+// to begin, release to end: the next thread at work sees all changes of the last one.
 constinit std::atomic<const void*> at_work{nullptr};
 
-// Null until this process has begun to listen. Written by who is at work, before anything is
-// opened, so that a child finds what there is to be closed; but what another thread has just opened
-// and not noted yet stays open in it until it executes something.
+// Null until this process listens. The thread at work writes it before it opens anything, so that a
+// forked child finds the descriptors to close. A descriptor that another thread has opened but not
+// stored yet stays open in the child until it calls exec.
 constinit std::atomic<Listening*> listening{nullptr};
 alignas(Listening) constinit char storage[sizeof(Listening)] = {};
-// What the environment asks for, once that was read. Written by who is at work.
+// The parsed setting, once it was read. Written by the thread at work.
 constinit PressureConfig the_config;
 constinit std::string_view wrong_word;
 constinit std::atomic<bool> config_is_read{false};
 
-// A thread of the library's listens, or is about to: it is at work then for good. Written by who is
-// at work, read as a hint by others.
+// True while a thread of the library listens, or is being started; it stays at work until the
+// process ends. Written by the thread at work, read by others as a hint.
 constinit std::atomic<bool> has_thread{false};
 // This process is to have one: so are its children that live for long enough.
 constinit std::atomic<bool> wants_thread{false};
@@ -54,7 +54,7 @@ bool TryBeginWork() {
 }
 void EndWork() { at_work.store(nullptr, std::memory_order_release); }
 
-// The following: by who is at work.
+// The following functions are for the thread at work.
 
 void ReadConfigOnce(const Heap& heap) {
   if (config_is_read.load(std::memory_order_relaxed)) return;
@@ -119,43 +119,45 @@ constexpr ForkHandlers kForkHandlers = {
     &ReleaseInChild,
 };
 
-void ComplainAbout(std::string_view what, std::string_view why) {
+void ReportIgnored(std::string_view why, std::string_view word = "") {
   char buffer[512];
   TextWriter line(buffer, sizeof(buffer));
-  line.Text("tcmalloc: TCMALLOC_PRESSURE is ignored: ").Text(why).Text(what).Text("\n");
+  line.Text("tcmalloc: TCMALLOC_PRESSURE is ignored: ").Text(why);
+  if (!word.empty()) line.Text(" at \"").Text(word).Text("\"");
+  line.Text("\n");
   WriteToStderr(line.text());
 }
 
 }  // namespace
 
 void OnPressureLoad() {
-  // Whatever is asked for: listeners may be added, and the program may begin to listen.
+  // In any case: the program may add listeners, or listen itself.
   TC_CHECK(AddForkHandlers(&kForkHandlers));
   Heap& heap = GlobalHeap();
   if (*heap.settings.pressure == '\0') return;
   while (!TryBeginWork()) WaitMillisecond();
   ReadConfigOnce(heap);
-  if (!wrong_word.empty()) ComplainAbout(wrong_word, "it cannot be read from here on: ");
-  // The program may have been quicker, before the library was loaded altogether.
+  if (!wrong_word.empty()) ReportIgnored("syntax error", wrong_word);
+  // The program may have begun to listen before the library was loaded completely.
   const bool listens = listening.load(std::memory_order_relaxed) != nullptr;
   if (!the_config.enabled() || !the_config.thread || listens) return EndWork();
-  // Before there is a thread: a child that is forked meanwhile gets one as well.
+  // Set before the thread starts: a child that is forked meanwhile gets one as well.
   wants_thread.store(true, std::memory_order_relaxed);
   if (StartThread()) return;
   wants_thread.store(false, std::memory_order_relaxed);
-  ComplainAbout("", "no thread could be started");
+  ReportIgnored("cannot start a thread");
 }
 
 void ReviveAfterFork() {
-  // Who is at work is one who begins to listen in a loop of its own, or this very thread, in a
-  // listener; has anybody begun by then, there is nothing to do.
+  // If another thread is at work, it is beginning to listen in the program's event loop, or it is
+  // this thread, in a listener. Then the next try finds out whether anything is left to do.
   if (!TryBeginWork()) return ReviveIn(kTuning.pressure.retry_ms);
   if (listening.load(std::memory_order_relaxed) != nullptr) return EndWork();
   if (!StartThread()) ReviveIn(kTuning.pressure.retry_ms);
 }
 
 int PressureFd(Heap& heap) {
-  // From a listener.
+  // Called from a listener.
   if (ThisThreadIsAtWork()) {
     Listening* const now = listening.load(std::memory_order_relaxed);
     const bool in_own_loop = now != nullptr && !has_thread.load(std::memory_order_relaxed);

@@ -42,7 +42,7 @@ bool ProcessFigures::Needs(Of of) const {
 void ProcessFigures::ReadLimitWhenDue(int64_t now_ms) {
   if (limit_was_read_ && now_ms - limit_read_ms_ < kTuning.limits.cgroup_reread_ms) return;
   const std::optional<uint64_t> limit = ReadCgroupMemoryLimit(root_);
-  // What cannot be told just now stays what it was.
+  // If it cannot be read now, the last value stays.
   if (limit.has_value()) cgroup_limit_ = *limit == kNoCgroupLimit ? kUnknown : *limit;
   limit_was_read_ = true;
   limit_read_ms_ = now_ms;
@@ -51,7 +51,7 @@ void ProcessFigures::ReadLimitWhenDue(int64_t now_ms) {
 uint64_t ProcessFigures::CgroupInUse() const {
   std::optional<uint64_t> bytes = ReadCgroupAnonymousBytes(CgroupVersion::kV2, directories_.v2);
   if (!bytes.has_value()) bytes = ReadCgroupAnonymousBytes(CgroupVersion::kV1, directories_.v1);
-  // The group's files are not to be seen in every container; the process is a part of it at least.
+  // Some containers hide the group's files; the process is at least a part of the group.
   if (!bytes.has_value()) bytes = ReadProcessAnonymousBytes(root_);
   return bytes.value_or(kUnknown);
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The figures of this process, its control group and its machine that the thresholds of a
-// configuration are about, read anew each time; limits, which change seldom, every
-// Tuning::Limits::cgroup_reread_ms. What cannot be read is unknown. Thread safety: one thread at a
-// time. Never allocates. Cost: up to three files, three to ten microseconds each, where the machine
-// has few processors; the kernel adds up a group's counters of all of them.
+// configuration need. They are read each time; limits, which seldom change, every
+// Tuning::Limits::cgroup_reread_ms. A figure that cannot be read is unknown. Thread safety: one
+// thread at a time. Never allocates. Cost: up to three files, 3 to 10 microseconds each on machines
+// with few CPUs; the kernel adds up a group's counters of all CPUs.
 #pragma once
 
 #include <cstdint>
@@ -19,17 +19,17 @@ struct Heap;
 
 class ProcessFigures {
  public:
-  // `root` is put in front of the names of all files.
+  // `root` is a prefix of all file names.
   explicit ProcessFigures(Heap& heap, std::string_view root = "") : heap_(heap), root_(root) {}
   ProcessFigures(const ProcessFigures&) = delete;
   ProcessFigures& operator=(const ProcessFigures&) = delete;
 
-  // Looks where the process is.
+  // Finds the control group of the process.
   void Begin(const PressureConfig& config);
 
   PressureFigures Read(int64_t now_ms);
   PressureReadings ReadLevels(int64_t now_ms);
-  // Of the process; of the heap where that cannot be read.
+  // Of the process; of the heap if that cannot be read.
   uint64_t InUse() const;
 
   const CgroupDirectories& directories() const { return directories_; }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
-// A C program with the interface that gperftools has for C: the headers are C, and the library
-// brings no C++ runtime into the process. What the functions answer is client.cc's to check.
+// A C program that uses gperftools' C interface: the headers are C, and the library brings no C++
+// runtime into the process. client.cc checks the results of the functions.
 #define _GNU_SOURCE
 #include <gperftools/malloc_extension_c.h>
 #include <gperftools/malloc_hook_c.h>

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
-// A program of gperftools' that calls every function of MallocExtension, every function of its C
-// interface and of the hooks, and every tc_ function, and holds each answer against what it knows
-// itself. It is built with Debian's headers and linked with Debian's library, and run with ours;
-// and built with ours. With CLIENT_ON_REFERENCE set it runs on Debian's own, which tells whether
-// what it expects is what gperftools means: what is ours alone is not checked then.
+// A program that calls every function of MallocExtension, of its C interface and of the hooks, and
+// every tc_ function, and checks each result against its own records. It is built with Debian's
+// gperftools headers and library, and run with ours; and built with ours. With CLIENT_ON_REFERENCE
+// it runs on Debian's library, to show that its expectations are those of gperftools; features that
+// only our library has are not checked then.
 #include <dlfcn.h>
 #include <errno.h>
 #include <gperftools/malloc_extension.h>
@@ -33,7 +32,7 @@
 #include <typeinfo>
 #include <vector>
 
-// In libtcmalloc alone.
+// only in libtcmalloc
 int GetStackTrace(void** result, int max_depth, int skip_count) __attribute__((weak));
 int GetStackFrames(void** result, int* sizes, int max_depth, int skip_count) __attribute__((weak));
 int GetStackTraceWithContext(void** result, int max_depth, int skip_count, const void* uc)
@@ -66,7 +65,7 @@ bool on_reference = false;
 bool IsMinimal() { return strstr(getenv("LIBRARY_UNDER_TEST"), "minimal") != nullptr; }
 MallocExtension* ext = nullptr;
 
-// Allocation that the compiler does not see through.
+// Allocations that the compiler cannot remove.
 void* (*volatile Malloc)(size_t) = malloc;
 void (*volatile Free)(void*) = free;
 
@@ -80,7 +79,7 @@ size_t Get(const char* name) {
   return value;
 }
 
-// The library that `address` is in has to be the one under test.
+// The library that contains `address` must be the one under test.
 void RequireFrom(const void* address, const char* what) {
   const char* const expected = getenv("LIBRARY_UNDER_TEST");
   CHECK(expected != nullptr);
@@ -175,7 +174,7 @@ void TestGetStats() {
   }
   CHECK(strlen(text[1]) > strlen(text[0]) + 500);
   CHECK(strlen(text[2]) > strlen(text[0]) + 500);
-  // The first figure of the text is what the property says.
+  // The first figure of the text equals the property.
   const char* const in_use = strstr(text[1], "Bytes in use by application");
   const char* line = in_use;
   while (line > text[1] && line[-1] != '\n') --line;
@@ -183,7 +182,7 @@ void TestGetStats() {
         Get("generic.current_allocated_bytes"));
 }
 
-// [objects, bytes, depth, frames...]..., 0: the number of entries, and their bytes.
+// [objects, bytes, depth, frames...]..., 0: counts the entries and their bytes.
 struct Entries {
   size_t number = 0;
   size_t bytes = 0;
@@ -201,14 +200,14 @@ Entries EntriesOf(void** array) {
 void TestSamples() {
   std::string sample = "as it was\n";
   std::string growth = "as it was\n";
-  // An empty profile says why it is one.
+  // An empty profile explains why it is empty.
   ext->GetHeapSample(&sample);
   CHECK(on_reference || sample.find("as it was\n%warn\n%warn ") == 0);
   CHECK(on_reference || IsMinimal() ||
         (sample.find("TCMALLOC_SAMPLE_PARAMETER") != std::string::npos &&
          sample.find("\n%warn\nheap profile: 0: 0 [0: 0] @") != std::string::npos));
   sample = "as it was\n";
-  // Where the heap has grown is known without sampling, from the beginning.
+  // Growth stacks are recorded without sampling, from the beginning.
   void** const early = ext->ReadHeapGrowthStackTraces();
   if (!on_reference) CHECK((early == nullptr) == IsMinimal());
   if (early != nullptr) {
@@ -319,7 +318,7 @@ void TestFigures() {
     size_t decommits = Get("tcmalloc.pageheap_total_decommit_bytes");
 
     Snapshot() {
-      // The program is quiet: everything fits together.
+      // The program is quiet: all figures agree.
       CHECK(heap == in_use + central + transfer + thread + free + unmapped);
       CHECK(Get("tcmalloc.slack_bytes") == free + unmapped);
       CHECK(committed == heap - unmapped);
@@ -393,7 +392,7 @@ void TestSettings() {
     CHECK(MallocExtension_SetNumericProperty(s.name, former) == 1);
     CHECK(Get(s.name) == former);
   }
-  // They do what they say.
+  // These functions do what their names say.
   CHECK(ext->SetNumericProperty("tcmalloc.heap_limit_mb", 200));
   CHECK(Malloc(300 << 20) == nullptr);
   CHECK(ext->SetNumericProperty("tcmalloc.heap_limit_mb", 0));
@@ -493,8 +492,8 @@ void TestSystemAllocator() {
   ext->ReleaseFreeMemory();
 }
 
-// What a call releases beyond what it was asked for, at least to the end of a page, counts for the
-// next ones. gperftools' pages are 8 KiB, and it releases spans as a whole.
+// Bytes that a call releases beyond the request, at least to the end of a page, count for the next
+// calls. gperftools' pages are 8 KiB, and it releases whole spans.
 void TestReleaseOfSmallParts() {
   constexpr size_t kCalls = 1000;
   constexpr size_t kBytes = 100;
@@ -509,8 +508,8 @@ void TestReleaseOfSmallParts() {
   ext->ReleaseFreeMemory();
 }
 
-// Objects of 3 MiB that cannot be joined: calls for as much as one object, with an allocation of
-// one between, release all of them.
+// Objects of 3 MiB that cannot be merged: calls for the size of one object, with an allocation
+// after each, release all of them.
 void TestReleaseBetweenAllocations() {
   constexpr size_t kObjects = 10;
   constexpr size_t kBytes = 3 << 20;
@@ -530,7 +529,7 @@ void TestReleaseBetweenAllocations() {
   }
   ext->ReleaseToSystem(kBytes);
   const size_t released = Get("tcmalloc.pageheap_unmapped_bytes") - unmapped;
-  // gperftools 2.10 takes what was just released for the next object.
+  // gperftools 2.10 uses the memory just released for the next object.
   if (!on_reference) CHECK(released >= kObjects * kBytes);
   for (size_t i = 1; i < 2 * kObjects; i += 2) Free(objects[i]);
   ext->ReleaseFreeMemory();
@@ -608,7 +607,7 @@ void TestFreeLists() {
   }
   CHECK(bytes["tcmalloc.thread"] > 0);
   if (on_reference) return;
-  // The second time there is room for all: nothing moves between the lists and the figures.
+  // The second time there is room for all: no memory moves between the lists and the figures.
   ext->GetFreeListSizes(&lists);
   const size_t thread = Get("tcmalloc.thread_cache_free_bytes");
   const size_t transfer = Get("tcmalloc.transfer_cache_free_bytes");
@@ -619,13 +618,13 @@ void TestFreeLists() {
   CHECK(bytes["tcmalloc.thread"] == thread && bytes["tcmalloc.transfer"] == transfer);
   CHECK(bytes["tcmalloc.page"] + bytes["tcmalloc.large"] == free);
   CHECK(bytes["tcmalloc.page_unmapped"] + bytes["tcmalloc.large_unmapped"] == unmapped);
-  // It is an ordinary vector afterwards.
+  // Afterwards it is an ordinary vector.
   const size_t count = lists.size();
   for (int i = 0; i < 1000; ++i) lists.push_back({1, 2, 3, "more"});
   CHECK(lists.size() == count + 1000 && lists[count - 1].type[0] == 't');
 }
 
-// A layer of the program's own over the library's.
+// The program's own layer on top of the library's extension.
 class Layer : public MallocExtension {
  public:
   bool GetNumericProperty(const char* property, size_t* value) override {
@@ -660,7 +659,7 @@ void TestRegister() {
   CHECK(strstr(typeid(*as_base).name(), "Layer") != nullptr);
 }
 
-// Hooks. What they see is kept in arrays: they do not allocate.
+// Hooks. They store their arguments in arrays, so they do not allocate.
 struct Event {
   const void* object;
   size_t size;
@@ -687,7 +686,7 @@ void ExpectEvent(size_t i, const void* object, size_t size, bool is_new) {
   if (is_new) CHECK(on_reference ? events[i].size >= size : events[i].size == size);
 }
 
-// A new and a delete, seen once each.
+// One new and one delete: each hook is called once.
 void ExpectPair(const void* object, size_t size) {
   CHECK(num_events == 2);
   ExpectEvent(0, object, size, true);
@@ -726,7 +725,7 @@ void TestHooks() {
     tc_delete_sized(p, size);
     ExpectPair(p, size);
   }
-  // An object that moves, and one that stays where it is.
+  // An object that moves, and one that stays in place.
   void* const p = Malloc(100);
   void* const moved = realloc(p, 4000);
   CHECK(num_events == 3);
@@ -750,7 +749,7 @@ void TestHooks() {
   CHECK(num_events == 0 && errno == 77);
   watched = false;
 
-  // Several, the same twice, and the one that is set.
+  // Several hooks, one of them added twice, and the one that is set.
   CHECK(MallocHook_AddNewHook(&OnNewToo) == 1 && MallocHook_AddNewHook(&OnNewToo) == 1);
   CHECK(MallocHook::AddDeleteHook(&OnDeleteToo));
   CHECK(MallocHook::SetNewHook(&OnNewToo) == nullptr);
@@ -786,7 +785,7 @@ void TestHooks() {
   CHECK((depth > 0) == (&GetStackTrace != nullptr));
 }
 
-// Calls `take` with what the trace is to hold: where this returns to.
+// Calls `take` with the address that the trace must contain: its return address.
 __attribute__((noinline)) int CallWithReturn(int (*take)(void* back)) {
   const int result = take(__builtin_return_address(0));
   __asm__ volatile("" ::: "memory");
@@ -813,13 +812,14 @@ __attribute__((noinline)) int TakeTraces(void* back) {
 
 void TestStackTraces() {
   if (!on_reference) CHECK(IsMinimal() == (&GetStackTrace == nullptr));
-  // What gperftools' walk finds in code without frame pointers hangs on how it was built.
+  // The result of gperftools' walk in code without frame pointers depends on how gperftools was
+  // built.
   if (&GetStackTrace == nullptr || on_reference) return;
   CallWithReturn(&TakeTraces);
 }
 
-// Threads that have caches already, and threads that start, are heard from the moment on that the
-// hook was added.
+// Hooks are called for threads that already have caches, and for new threads, from the moment they
+// are added.
 void TestHooksOfThreads() {
   constexpr int kThreads = 4;
   std::atomic<int> ready{0};
@@ -831,7 +831,7 @@ void TestHooksOfThreads() {
       FillCache();
       ++ready;
       while (!installed) {
-        // Some are in the middle of an operation when it happens.
+        // Some threads are in the middle of an operation at that moment.
         Free(Malloc(100));
       }
       for (int i = 0; i < 1000; ++i) {
@@ -951,7 +951,7 @@ void TestTcFunctions() {
   tc_free(p);
   tc_malloc_stats();
 
-  // The new_handler, in C only where it is wanted.
+  // The new_handler; for C functions only if it is turned on.
   std::set_new_handler([] {
     if (++handler_calls % 3 == 0) std::set_new_handler(nullptr);
   });
@@ -990,10 +990,10 @@ int main() {
   RequireFrom(dlsym(RTLD_DEFAULT, "MallocExtension_GetStats"), "MallocExtension_GetStats");
   ext = MallocExtension::instance();
   CHECK(ext != nullptr && MallocExtension::instance() == ext);
-  // The virtual table itself may be a copy in the program.
+  // The vtable itself may be a copy in the program.
   void** vtable;
   memcpy(&vtable, static_cast<const void*>(ext), sizeof(vtable));
-  RequireFrom(vtable[2], "the first function of the MallocExtension behind its destructors");
+  RequireFrom(vtable[2], "the first function of the MallocExtension after its destructors");
   CHECK(strstr(typeid(*ext).name(), "M") != nullptr);
 
   TestVersion();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A program of gperftools' that uses <gperftools/heap-checker.h>, compiled with our header and with
-// Debian's. Its first argument is what HEAPCHECK is: "local", "normal" or "off".
+// A program that uses <gperftools/heap-checker.h>, compiled with our header and with Debian's. Its
+// first argument is the value of HEAPCHECK: "local", "normal" or "off".
 #include <dlfcn.h>
 #include <gperftools/heap-checker.h>
 #include <stdio.h>
@@ -51,12 +51,12 @@ void TestLeak() {
   CHECK(checker.NoLeaks() == !active);
   CHECK(checker.BytesLeaked() == (active ? 3 * kSize : 0));
   CHECK(checker.ObjectsLeaked() == (active ? 3 : 0));
-  // A later one knows nothing of them.
+  // A later checker does not report them.
   HeapLeakChecker later("later");
   CHECK(later.NoLeaks() && later.SameHeap() && later.QuickNoLeaks() && later.BriefNoLeaks() &&
         later.QuickSameHeap() && later.BriefSameHeap());
   CHECK(later.BytesLeaked() == 0);
-  // The first one goes on seeing them until they are freed.
+  // The first checker reports them until they are freed.
   CHECK(checker.NoLeaks() == !active);
   for (int i = 0; i < 3; ++i) delete reinterpret_cast<Object*>(~hidden[i]);
   CHECK(checker.NoLeaks() && checker.BytesLeaked() == 0 && checker.ObjectsLeaked() == 0);
@@ -79,7 +79,7 @@ void TestHeld() {
   CHECK(checker.NoLeaks());
 }
 
-// An object that takes the place of one that was there before.
+// An object at the address of an earlier one.
 void TestSamePlace() {
   Elsewhere([] { hidden[0] = ~reinterpret_cast<uintptr_t>(New()); });
   HeapLeakChecker checker("place");
@@ -116,7 +116,7 @@ void TestIgnored() {
     }
     object->next = New();
     hidden[0] = ~reinterpret_cast<uintptr_t>(object);
-    // Of another thread nothing is said.
+    // The Disabler does not apply to another thread.
     std::thread([] { hidden[1] = ~reinterpret_cast<uintptr_t>(New()); }).join();
   });
   CHECK(checker.NoLeaks() == !active && checker.ObjectsLeaked() == (active ? 1 : 0));
@@ -141,7 +141,7 @@ void TestHiddenPointer() {
   CHECK(checker.NoLeaks());
 }
 
-// In the place of 64 bytes there are as many as gperftools' class has, and nothing behind them.
+// An object writes only within its size, which is that of gperftools' class.
 void TestLayout() {
   alignas(HeapLeakChecker) static char memory[3 * sizeof(HeapLeakChecker)];
   memset(memory, 0x5a, sizeof(memory));
@@ -172,7 +172,7 @@ void TestUnasked() {
   CHECK(active ? WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT : status == 0);
 }
 
-// A forked child checks where it asks, and not at its end.
+// A forked child checks on request, but not at its end.
 void TestFork() {
   const int status = StatusOfChild([] {
     HeapLeakChecker checker("child");
@@ -208,7 +208,7 @@ int main(int argc, char** argv) {
   active = strcmp(argv[1], "off") != 0;
   CHECK(HeapLeakChecker::IsActive() == active);
   if (argc == 3) {
-    // Loses something, with or without a word about it.
+    // Leaks an object; with "cancel" the program is not checked at its end.
     Elsewhere([] { hidden[0] = ~reinterpret_cast<uintptr_t>(New()); });
     if (strcmp(argv[2], "cancel") == 0) HeapLeakChecker::CancelGlobalCheck();
     return 0;

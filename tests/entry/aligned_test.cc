@@ -21,9 +21,10 @@ using entry::IsAligned;
 using entry::UsableSize;
 
 constexpr size_t kGiB = size_t{1} << 30;
-// 32 bits of address space have room for several objects with this alignment.
+// 32 bits of address space have room for several objects of this alignment.
 constexpr size_t kLargestAlignment = sizeof(void*) == 8 ? kGiB : kGiB / 4;
-// No address space has room for so much. Half of 32 bits, but for the last page, may be there.
+// No address space has room for this much. Half of the 32-bit address space may be available,
+// except for the last page.
 constexpr size_t kTooMuch = PTRDIFF_MAX - (sizeof(void*) == 8 ? 65536 : 8190);
 
 class Aligned : public testing::TestWithParam<Family> {
@@ -46,7 +47,7 @@ TEST_P(Aligned, EveryPowerOfTwoTimesManySizes) {
   uint64_t tag = 0;
   for (size_t alignment = 1; alignment <= 1 << 21; alignment *= 2) {
     for (size_t size : SizesAround(alignment)) {
-      // Several at a time: the first object of a page is aligned by chance.
+      // Several at a time, because the first object of a page is aligned by chance.
       void* objects[5];
       for (size_t i = 0; i < 5; ++i) {
         if (i % 2 == 0 || alignment < sizeof(void*)) {
@@ -61,7 +62,7 @@ TEST_P(Aligned, EveryPowerOfTwoTimesManySizes) {
         Fill(objects[i], size, tag + i);
       }
       for (size_t i = 0; i < 5; ++i) ASSERT_TRUE(Holds(objects[i], size, tag + i));
-      // realloc promises no alignment, but the contents.
+      // realloc does not promise the alignment, but it keeps the contents.
       objects[0] = f().realloc(objects[0], size + 100);
       ASSERT_TRUE(Holds(objects[0], size, size, tag));
       for (void* object : objects) f().free(object);
@@ -70,7 +71,7 @@ TEST_P(Aligned, EveryPowerOfTwoTimesManySizes) {
   }
 }
 
-// Untouched, so that it costs address space only.
+// Not touched, so it costs only address space.
 TEST_P(Aligned, HugeAlignments) {
   for (size_t alignment = 1 << 21; alignment <= kLargestAlignment; alignment *= 2) {
     auto* object = static_cast<char*>(f().memalign(alignment, 100));
@@ -164,8 +165,8 @@ TEST_P(Aligned, PosixMemalignOfSizeZeroCanBeFreed) {
   }
 }
 
-// memalign's manual has EINVAL for what is no power of two; glibc before 2.38 takes the next power
-// of two instead. Both are right, a misaligned object is not.
+// memalign's manual has EINVAL for an alignment that is not a power of two; glibc before 2.38 takes
+// the next power of two. Both are right; a misaligned object is not.
 TEST_P(Aligned, MemalignWithOddAlignments) {
   for (size_t alignment : {0u, 3u, 5u, 12u, 24u, 100u, 1000u, 5000u, 12288u, 100000u}) {
     errno = 0;
@@ -238,8 +239,7 @@ TEST(AlignedAlloc, AnySizeWithAPowerOfTwo) {
   }
 }
 
-// C23 7.24.3.1: when the alignment is not one that is supported, the function fails and returns
-// null.
+// C23 7.24.3.1: if the alignment is not supported, the function fails and returns null.
 TEST(AlignedAlloc, RefusesWhatIsNoPowerOfTwo) {
   for (size_t alignment : {size_t{0}, size_t{3}, size_t{12}, size_t{24}, size_t{100}, size_t{4097},
                            kGiB + 8, SIZE_MAX}) {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
-// What C23, POSIX and glibc's manual promise for malloc, free, calloc, realloc and reallocarray,
+// The promises of C23, POSIX and glibc's manual for malloc, free, calloc, realloc and reallocarray,
 // under each of their names.
 #include <errno.h>
 #include <gtest/gtest.h>
@@ -49,7 +48,7 @@ TEST_P(CFunctions, MallocGivesEveryByteAskedFor) {
 }
 
 // Every usable byte belongs to the object: two objects of one size and their neighbours are filled
-// to the last usable byte and must not see each other.
+// to the last usable byte, and must not change each other.
 TEST_P(CFunctions, UsableBytesOverlapNoNeighbour) {
   for (size_t size : SweepSizes(300 * 1024)) {
     void* objects[4];
@@ -114,7 +113,7 @@ TEST_P(CFunctions, FreeLeavesErrnoAlone) {
   }
 }
 
-// madvise fails on locked pages: what free does about that must not be seen in errno.
+// madvise fails on locked pages: errno after free must not show it.
 TEST_P(CFunctions, FreeOfLockedPagesLeavesErrnoAlone) {
   constexpr size_t kSize = 32 << 20;
   constexpr size_t kLocked = 16384;
@@ -182,7 +181,7 @@ TEST_P(CFunctions, CallocChecksTheProduct) {
   }
 }
 
-// Memory that was used before is dirtied to the last usable byte, freed, and asked for again.
+// Fills memory to the last usable byte, frees it, and allocates it again.
 TEST_P(CFunctions, CallocClearsRecycledMemory) {
   std::vector<size_t> sizes;
   for (size_t n = 1; n <= 8 << 20; n += n < 256 ? 1 : n / 7) sizes.push_back(n);
@@ -201,7 +200,7 @@ TEST_P(CFunctions, CallocClearsRecycledMemory) {
     for (void* object : dirty) f().free(object);
     std::vector<void*> clean(count);
     for (size_t i = 0; i < count; ++i) {
-      // Both ways to say it: one item of `size`, and `size` items of one byte.
+      // Both forms: one item of `size` bytes, and `size` items of one byte.
       clean[i] = i % 2 == 0 ? f().calloc(1, size) : f().calloc(size, 1);
       ASSERT_NE(clean[i], nullptr);
       recycled += used.count(clean[i]);
@@ -228,7 +227,7 @@ TEST_P(CFunctions, ReallocOfNullIsMalloc) {
 }
 
 TEST_P(CFunctions, ReallocToZeroFreesAndReturnsNull) {
-  // Warm up, so that nothing but the objects themselves changes what is in use.
+  // Warms up, so that only the objects themselves change the bytes in use.
   for (int round = 0; round < 2; ++round) {
     const size_t before = mallinfo2().uordblks;
     for (size_t size : {1u, 16u, 1000u, 100000u, 3u << 20}) {

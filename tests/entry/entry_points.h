@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
-// Every allocation entry point of the library under test, looked up by name at run time. A name
-// that is missing is one failing test (override_test.cc) instead of a program that does not link,
-// and the compiler cannot reason about calls that go through these pointers.
+// Every allocation entry point of the library under test, looked up by name at run time. A missing
+// name is one failing test (override_test.cc) instead of a program that does not link, and the
+// compiler knows nothing about calls through these pointers.
 #pragma once
 
 #include <dlfcn.h>
@@ -56,7 +55,7 @@ Function* Require(const std::string& symbol) {
   return reinterpret_cast<Function*>(address);
 }
 
-// File that defines `address`, or "" when no loaded file does.
+// The file that defines `address`; "" if no loaded file does.
 inline std::string DefiningFile(const void* address) {
   Dl_info info;
   if (address == nullptr || dladdr(address, &info) == 0 || info.dli_fname == nullptr) return "";
@@ -69,7 +68,7 @@ inline std::vector<std::string> FamilySymbols(const std::string& prefix) {
   std::vector<std::string> symbols;
   for (const char* stem : {"malloc", "free", "calloc", "realloc", "memalign", "posix_memalign",
                            "valloc", "pvalloc", "cfree"}) {
-    // The C library has no __libc_posix_memalign; it calls that one __posix_memalign.
+    // The C library has no __libc_posix_memalign: the function is called __posix_memalign.
     const bool odd_one = prefix == "__libc_" && std::string(stem) == "posix_memalign";
     symbols.push_back(odd_one ? "__posix_memalign" : prefix + stem);
   }
@@ -121,7 +120,7 @@ inline void FreeAlignedSized(void* object, size_t alignment, size_t size) {
   function(object, alignment, size);
 }
 
-// One way to say `new`, with the way to say `delete` that belongs to it.
+// A form of `new` and the matching form of `delete`.
 struct NewForm {
   const char* name;
   bool nothrow;

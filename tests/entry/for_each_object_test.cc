@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The walk over all objects against programs that keep a list of their own.
+// The walk over all objects, against programs that record their objects.
 #include <gtest/gtest.h>
 #include <malloc.h>
 #include <pthread.h>
@@ -20,7 +20,7 @@ namespace {
 
 using tcmalloc::MallocExtension;
 
-// Without an allocation of its own.
+// Does not allocate.
 size_t InUse() {
   size_t bytes = 0;
   EXPECT_EQ(tcmalloc_get_numeric_property("generic.current_allocated_bytes", &bytes), 1);
@@ -41,7 +41,7 @@ TEST(ForEachObjectTest, TheSumIsWhatTheStatisticsSay) {
   }
 }
 
-// What the callback does comes after the moment.
+// What the callback does happens after the moment of the list.
 TEST(ForEachObjectTest, TheCallbackMayAllocateAndFree) {
   std::vector<void*> objects;
   for (int i = 0; i < 1000; ++i) objects.push_back(malloc(64));
@@ -57,8 +57,8 @@ TEST(ForEachObjectTest, TheCallbackMayAllocateAndFree) {
   EXPECT_EQ(found, objects.size());
 }
 
-// 8 threads that allocate and free, also each other's; they are there, and hold what they cache,
-// during the walk.
+// 8 threads that allocate and free, also each other's objects. They are alive, with objects in
+// their caches, during the walk.
 class ForEachObjectOfThreadsTest : public testing::TestWithParam<bool> {};
 
 TEST_P(ForEachObjectOfThreadsTest, EveryObjectOnce) {
@@ -107,7 +107,7 @@ TEST_P(ForEachObjectOfThreadsTest, EveryObjectOnce) {
   std::vector<std::pair<void*, size_t>> found;
   found.reserve(4 * own.size());
   void* last = nullptr;
-  // That nothing else was found: as many bytes as are in use.
+  // Nothing else was found: the bytes add up to those in use.
   size_t all_bytes = 0;
   const size_t in_use = InUse();
   ASSERT_TRUE(MallocExtension::ForEachObject([&](void* object, size_t bytes) {
@@ -121,7 +121,7 @@ TEST_P(ForEachObjectOfThreadsTest, EveryObjectOnce) {
     }
   }));
   EXPECT_EQ(found.size(), own.size());
-  // The statistics have the pages of a sampled object for it.
+  // The statistics count the pages of a sampled object.
   if (sampled) {
     EXPECT_LE(all_bytes, in_use);
   } else {

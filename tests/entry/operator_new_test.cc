@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
-// What the C++ standard promises ([new.delete]) for every replaceable form of operator new and
-// delete, and for the tc_* names of the same.
+// The promises of the C++ standard ([new.delete]) for every replaceable form of operator new and
+// delete, and for their tc_* names.
 #include <errno.h>
 #include <gtest/gtest.h>
 
@@ -25,17 +24,17 @@ using entry::UsableSize;
 constexpr size_t kImpossible[] = {SIZE_MAX, SIZE_MAX - 64, size_t{PTRDIFF_MAX} + 1,
                                   size_t{PTRDIFF_MAX}};
 
-// Each form with a default alignment that an aligned form would have to be asked for.
+// An alignment that only the aligned forms promise.
 constexpr size_t kAlignment = 64;
 
 class New : public testing::TestWithParam<NewForm> {
  protected:
-  // Leaves no handler behind, whatever a test installs.
+  // Removes the handler that a test may have installed.
   void TearDown() override { std::set_new_handler(nullptr); }
 
   const NewForm& form() const { return GetParam(); }
   void* Allocate(size_t size) const { return form().allocate(size, kAlignment); }
-  // The first form of delete that fits.
+  // The first matching form of delete.
   void Delete(void* object, size_t size, size_t alignment) const {
     for (const DeleteForm& release : DeleteForms()) {
       if (release.array == form().array && release.aligned == form().aligned) {
@@ -104,7 +103,7 @@ TEST_P(New, FailsAsItsFormSays) {
     } else {
       EXPECT_THROW(Allocate(size), std::bad_alloc);
     }
-    // And goes on working.
+    // It still works afterwards.
     void* object = Allocate(100);
     ASSERT_NE(object, nullptr);
     Delete(object, 100, kAlignment);
@@ -124,8 +123,8 @@ TEST_P(New, FailureCanBeCaughtAsAnyBaseOfBadAlloc) {
 
 int handler_calls;
 
-// [new.delete.single]: executes a loop; within it, tries to allocate; when that fails and there is
-// no handler, throws bad_alloc (or returns null); otherwise calls the handler and goes on.
+// [new.delete.single]: executes a loop. It tries to allocate; if that fails and there is no
+// handler, it throws bad_alloc (or returns null); otherwise it calls the handler and continues.
 TEST_P(New, CallsTheHandlerUntilItUninstallsItself) {
   handler_calls = 0;
   std::set_new_handler([] {
@@ -172,8 +171,8 @@ TEST_P(New, HandlerMayThrowBadAlloc) {
   EXPECT_EQ(handler_calls, 3);
 }
 
-// What a handler throws may be derived from bad_alloc, or, beyond the letter of the standard,
-// anything: it passes through the throwing forms unchanged and stops at the nothrow forms.
+// A handler may throw a type derived from bad_alloc, or, beyond the letter of the standard, any
+// type. It passes through the throwing forms unchanged and stops at the nothrow forms.
 TEST_P(New, HandlerMayThrowSomethingElse) {
   struct MoreThanBadAlloc : std::bad_alloc {
     int value = 17;
@@ -254,7 +253,7 @@ TEST_P(Delete, TakesTheObjectsOfEveryFormOfNewThatFits) {
     if (allocate.array != form.array || allocate.aligned != form.aligned) continue;
     ++fitting;
     for (size_t alignment : {16u, 64u, 4096u, 65536u}) {
-      // Twice: the first round warms up, the second must leave no more and no less in use.
+      // Twice: the first round warms up, the second must not change the bytes in use.
       for (int round = 0; round < 2; ++round) {
         const size_t before = mallinfo2().uordblks;
         size_t in_use = 0;
@@ -284,7 +283,7 @@ TEST_P(Delete, NullDoesNothing) {
   EXPECT_EQ(errno, EDOM);
 }
 
-// What compilers emit, as opposed to direct calls of the functions.
+// Calls that compilers generate, as opposed to direct calls of the functions.
 TEST(NewExpression, ThroughTheCompiler) {
   struct alignas(256) Aligned {
     char bytes[300];

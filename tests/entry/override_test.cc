@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
-// The test program runs on the library under test, and each name it promises leads into it.
+// The test program runs on the library under test, and every name that the library promises leads
+// to it.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -74,7 +74,7 @@ INSTANTIATE_TEST_SUITE_P(
                     "tc_newarray_aligned_nothrow", "tc_deletearray_aligned",
                     "tc_deletearray_sized_aligned", "tc_deletearray_aligned_nothrow"));
 
-// The full library and the minimal one must not both be in the process: then a pass says nothing.
+// The full and the minimal library must not both be in the process: a pass would prove nothing.
 TEST(Override, OneAllocatorLibraryIsLoaded) {
   std::set<std::string> libraries;
   FILE* maps = fopen("/proc/self/maps", "r");

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // Random sequences over all entry points, on one and on several threads that free each other's
-// objects. Each object carries a pattern of its own, which is checked before every free and
-// realloc: two objects that share a byte, a realloc that loses one, a calloc that leaves one are
-// all seen.
+// objects. Each object has its own pattern, which is checked before every free and realloc. This
+// detects two objects that share a byte, a realloc that loses one, and a calloc that leaves one.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,11 +19,11 @@ using entry::Family;
 
 struct Object {
   void* address = nullptr;
-  size_t size = 0;       // As asked for; all of it filled.
-  size_t alignment = 0;  // Of an aligned form, else 0.
+  size_t size = 0;       // as requested; all of it is filled
+  size_t alignment = 0;  // the alignment of an aligned form, else 0
   uint64_t tag = 0;
-  bool from_new = false;  // Else from a C function.
-  bool array = false;     // Only with from_new.
+  bool from_new = false;  // false: from a C function
+  bool array = false;     // only if from_new
 };
 
 // Objects on their way to another thread.
@@ -50,7 +48,7 @@ class Player {
   Player(uint64_t seed, std::vector<Mailbox>* mailboxes, size_t self)
       : random_(seed), mailboxes_(mailboxes), self_(self), next_tag_(seed << 32) {}
 
-  // Returns the number of objects that were handled; -1 after the first wrong byte.
+  // Returns the number of objects handled; -1 after the first wrong byte.
   int64_t Play(int operations) {
     for (int i = 0; i < operations && errors_ == 0; ++i) {
       const uint32_t choice = Below(100);
@@ -161,7 +159,7 @@ class Player {
     Check(object);
     const Family& f = Families()[Below(Families().size())];
     size_t size = std::min<size_t>(RandomSize(), 4 << 20);
-    if (Below(2) == 0) size = object.size + Below(64);  // Often next to where it was.
+    if (Below(2) == 0) size = object.size + Below(64);  // often next to its last value
     void* moved = Below(8) == 0 ? entry::ReallocArray(object.address, 1, size)
                                 : f.realloc(object.address, size);
     if (size == 0) {
@@ -254,14 +252,14 @@ INSTANTIATE_TEST_SUITE_P(Seeds, RandomOperations, testing::Values(1, 2, 3, 20241
 TEST_P(RandomOperations, OneThread) { PlayOn(1, GetParam(), 40000); }
 TEST_P(RandomOperations, FourThreads) { PlayOn(4, GetParam(), 10000); }
 
-// The same, and at the end nothing more is in use than at the start of the second round.
+// Plays several rounds: at the end not more is in use than at the start of the second one.
 TEST(RandomOperationsInUse, NothingLeaks) {
   size_t before = 0;
   for (int round = 0; round < 3; ++round) {
     PlayOn(1, 77, 10000);
     const size_t now = mallinfo2().uordblks;
     if (round > 0) {
-      // A thread's own bookkeeping may come and go; an object lost per thousand would show.
+      // A thread's own records may come and go; one leaked object per thousand would show.
       EXPECT_LE(now, before + 4096) << "round " << round;
     }
     before = now;

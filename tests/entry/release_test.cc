@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
-// The functions that give free memory back, and the rate at which it goes by itself, called as a
-// program calls them that finds them by name.
+// The functions that release free memory to the OS, and the release rate, called as by a program
+// that looks them up by name.
 #include <errno.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -20,7 +19,7 @@ namespace {
 using entry::Standard;
 
 constexpr size_t kMiB = 1 << 20;
-// Of hugepages that nobody uses, no part goes.
+// Unused hugepages are released whole.
 constexpr size_t kHugepageBytes = 2 * kMiB;
 
 size_t ReleaseFreeMemory() {
@@ -40,7 +39,7 @@ double GetRate() {
   return function();
 }
 
-// Counted page by page by the kernel. Allocates nothing.
+// Resident bytes of the process, which the kernel counts page by page. Allocates nothing.
 size_t ResidentBytes() {
   static char text[8192];
   const int fd = open("/proc/self/smaps_rollup", O_RDONLY);
@@ -53,19 +52,19 @@ size_t ResidentBytes() {
   return strtoul(line + 5, nullptr, 10) * 1024;
 }
 
-// Free bytes in the page heap that have memory behind them.
+// Backed free bytes in the page heap.
 size_t FreeMapped() { return mallinfo2().keepcost; }
 
 class ReleaseTest : public testing::Test {
  protected:
   ReleaseTest() : rate_(GetRate()) {
-    // Nothing goes but what the test asks for.
+    // The heap releases nothing by itself.
     SetRate(0);
     malloc_trim(0);
   }
   ~ReleaseTest() override { SetRate(rate_); }
 
-  // Leaves that much free memory behind, in several runs.
+  // Frees this much memory, in several runs.
   static void LeaveFree(size_t bytes) {
     constexpr size_t kBytes = 8 * kMiB;
     static void* objects[64];
@@ -86,7 +85,7 @@ TEST_F(ReleaseTest, AllThatIsFreeGoes) {
   EXPECT_GE(ResidentBytes(), before + 128 * kMiB);
   const size_t free_bytes = FreeMapped();
   EXPECT_GE(free_bytes, 128 * kMiB);
-  // What is kept for the processors goes, too.
+  // Also releases the spans that shards keep.
   EXPECT_GE(ReleaseFreeMemory(), free_bytes);
   EXPECT_EQ(FreeMapped(), 0u);
   EXPECT_LE(ResidentBytes(), before + kMiB);
@@ -111,12 +110,12 @@ TEST_F(ReleaseTest, AsMuchAsIsAskedForAndLittleMore) {
     free_bytes -= released;
     resident = resident_now;
   }
-  // There is not as much.
+  // There is not this much.
   EXPECT_EQ(ReleaseToSystem(SIZE_MAX), free_bytes);
   EXPECT_EQ(ReleaseToSystem(SIZE_MAX), 0u);
 }
 
-// What is in use keeps its contents, and what went comes back.
+// Memory in use keeps its contents, and released memory is usable again.
 TEST_F(ReleaseTest, ObjectsStayAsTheyAre) {
   constexpr size_t kCount = 100;
   void* kept[kCount];
@@ -172,7 +171,7 @@ TEST_F(ReleaseTest, ErrnoIsKept) {
   }
 }
 
-// The class says the same.
+// The C++ class reports the same value.
 TEST_F(ReleaseTest, MembersOfMallocExtension) {
   using tcmalloc::MallocExtension;
   LeaveFree(64 * kMiB);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
-// mallinfo, mallinfo2, malloc_info, malloc_stats, malloc_trim and mallopt speak about this heap.
+// mallinfo, mallinfo2, malloc_info, malloc_stats, malloc_trim and mallopt describe this heap.
 #include <errno.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -37,8 +36,7 @@ size_t ResidentBytes() {
   return resident * sysconf(_SC_PAGESIZE);
 }
 
-// Objects of one size, held by a plain array outside the heap, so that in-use figures see them
-// alone.
+// Objects of one size, in an array outside the heap, so that the figures contain only them.
 class Objects {
  public:
   void Allocate(size_t count, size_t size) {
@@ -72,7 +70,8 @@ INSTANTIATE_TEST_SUITE_P(Sizes, InUse,
                          testing::Values(1, 8, 16, 24, 40, 100, 1000, 1025, 5000, 8192, 30000,
                                          100000, 262144, 262145, 1000000, 5000000));
 
-// While the program is quiet the figure follows the program to the byte, class rounding apart.
+// While the program is quiet the figure equals the program's count to the byte, except for class
+// rounding.
 TEST_P(InUse, Mallinfo2FollowsTheProgram) {
   const size_t size = GetParam();
   const size_t count = std::clamp<size_t>(32 * kMiB / size, 4, 20000);
@@ -109,7 +108,7 @@ TEST(Mallinfo, TcNamesAndTheOldStructAgree) {
   EXPECT_EQ(tc_now.uordblks, now.uordblks);
   EXPECT_EQ(static_cast<size_t>(old.uordblks), now.uordblks);
   EXPECT_EQ(static_cast<size_t>(tc_old.uordblks), now.uordblks);
-  // What is in use and what is free lies in what came from the system (arena and hblkhd in glibc's
+  // Memory in use and free memory add up to the memory from the OS (arena and hblkhd in glibc's
   // words: the heap proper and memory mapped apart).
   EXPECT_GE(now.arena + now.hblkhd, now.uordblks);
   EXPECT_GE(now.arena + now.hblkhd, now.fordblks);
@@ -128,7 +127,7 @@ TEST(Mallinfo, FreedMemoryIsFreeMemory) {
 TEST(Mallinfo, CountsObjectsThatAnotherThreadFreed) {
   Objects objects;
   for (int round = 0; round < 3; ++round) {
-    // The thread itself costs something: two readings with one thread each between them.
+    // The thread itself costs memory, so one thread runs before each reading.
     std::thread([] {}).join();
     const size_t before = mallinfo2().uordblks;
     objects.Allocate(10000, 100);
@@ -142,7 +141,7 @@ TEST(Mallinfo, CountsObjectsThatAnotherThreadFreed) {
 // --- all of it
 // ------------------------------------------------------------------------------------
 
-// What malloc_stats says, in bytes, under the words that end a line.
+// The figures of malloc_stats in bytes, by the words that end their line.
 class StatsText {
  public:
   StatsText();
@@ -167,7 +166,7 @@ class StatsText {
 };
 char StatsText::text_[1 << 14];
 
-// By descriptors alone: nothing is allocated between what is measured and the figures.
+// Uses descriptors only: nothing is allocated between the measurement and the figures.
 StatsText::StatsText() {
   int ends[2];
   if (pipe(ends) != 0) abort();
@@ -195,14 +194,15 @@ size_t AddressSpace() {
   return strtoull(text, nullptr, 10) * static_cast<size_t>(sysconf(_SC_PAGESIZE));
 }
 
-// A program that knows what it holds: several threads make objects of all sizes and free some of
-// them, also each other's; what is left is counted by the program.
+// A program that counts its objects: several threads allocate objects of all sizes and free some of
+// them, also each other's.
 class Mixture {
  public:
   static constexpr size_t kThreads = 4;
   static constexpr size_t kObjects = 4000;
 
-  // Each thread works on a slice of the array that the next one gets in the next round.
+  // In each round a thread works on the slice of the array that another thread had in the round
+  // before.
   void Work(uint64_t seed) {
     pthread_t threads[kThreads];
     for (size_t t = 0; t < kThreads; ++t) {
@@ -258,7 +258,7 @@ Mixture::Part Mixture::parts_[kThreads];
 
 TEST(Accounting, ExactWhenTheProgramIsQuiet) {
   Mixture mixture;
-  // What threads cost once: their stacks and records.
+  // The one-time costs of threads: stacks and records.
   mixture.Work(1);
   mixture.FreeAll();
   const size_t own = mallinfo2().uordblks;
@@ -283,7 +283,7 @@ TEST(Accounting, ExactWhenTheProgramIsQuiet) {
   EXPECT_EQ(mallinfo2().uordblks, own);
 }
 
-// The kernel's view: what the process grows by is what the figures grow by.
+// The kernel's view: the process grows by as much as the figures.
 TEST(Accounting, AddressSpaceIsWhatTheKernelSays) {
   Mixture mixture;
   mixture.Work(1);
@@ -299,16 +299,16 @@ TEST(Accounting, AddressSpaceIsWhatTheKernelSays) {
   mixture.FreeAll();
 }
 
-// While threads run: no figure is below zero, which would be a huge number, or beyond what there
-// is. The parts are read one after the other, and what lies in thread caches
-// and in central lists may move between two readings: it may be counted in none of them, and so as
-// in use, or twice. All of that is what is free in small spans, at most kMoving: 32 MiB that caches
-// may hold, and what the threads' few thousand objects leave in spans.
+// While threads run: no figure is below zero (a huge number) or larger than the heap. The parts are
+// read one after the other. Objects in thread caches and central lists may move between two
+// readings: they are then missing, and so count as in use, or count twice. Their sum is the free
+// memory in spans of small objects, at most kMoving: 32 MiB in caches, and what the few thousand
+// objects of the threads leave free in spans.
 TEST(Accounting, BoundedWhileThreadsRun) {
   static std::atomic<bool> done;
   done = false;
   constexpr size_t kMoving = 64 * kMiB;
-  // What the threads hold: 16,000 places, two thirds of them taken, by 3.5 KiB on average.
+  // The threads' objects: 16,000 slots, two thirds of them used, by 3.5 KiB on average.
   constexpr size_t kMostHeld = 128 * kMiB;
   Objects objects;
   const size_t own = mallinfo2().uordblks;
@@ -344,7 +344,7 @@ TEST(Accounting, BoundedWhileThreadsRun) {
   objects.FreeAll();
 }
 
-// The size of the figure at the beginning of the line that ends so, and where the line begins.
+// The number at the beginning of the line with this end, and where the line begins.
 struct Line {
   size_t bytes;
   const char* begin;
@@ -358,9 +358,9 @@ Line FindLine(const char* text, const char* what) {
   return {static_cast<size_t>(strtoull(digits, nullptr, 10)), begin};
 }
 
-// The same of the text, with a bound that can be stated: threads exchange objects for others of the
-// same size, so that the bytes in use stay the same, but for the objects in their hands. The figure
-// in the text is off by what moves between caches while it is taken: at most by what they hold.
+// The text, with a bound that can be stated: threads exchange objects for others of the same size,
+// so the bytes in use do not change, except for the objects in the threads' hands. The figure in
+// the text is off by what moves between caches during the call: at most the threads' objects.
 TEST(Accounting, TheTextIsBoundedWhileThreadsRun) {
   static constexpr size_t kThreads = 4;
   static constexpr size_t kSlots = 3000;
@@ -393,7 +393,7 @@ TEST(Accounting, TheTextIsBoundedWhileThreadsRun) {
                         Standard().free(mine[slot]);
                         mine[slot] = fresh;
                       }
-                      // What they hold moves to the other tiers and back.
+                      // Their objects move to the central lists and back.
                       tcmalloc_flush_this_thread_cache();
                       exchanges += 5000;
                     }
@@ -402,7 +402,7 @@ TEST(Accounting, TheTextIsBoundedWhileThreadsRun) {
                   slots[t]),
               0);
   }
-  // What the program holds besides; threads' records included.
+  // The rest of the program's memory, with the records of threads.
   while (exchanges < 100'000) sched_yield();
   size_t most_free = 0;
   size_t least = SIZE_MAX;
@@ -432,7 +432,7 @@ TEST(Accounting, TheTextIsBoundedWhileThreadsRun) {
   stop = true;
   for (const pthread_t thread : threads) ASSERT_EQ(pthread_join(thread, nullptr), 0);
   ASSERT_LT(tcmalloc_stats_text(1, text, sizeof(text)), sizeof(text));
-  // Quiet: exact. The rest of the program holds the same as before.
+  // Quiet: exact. The rest of the program's memory has not changed.
   const size_t quiet = FindLine(text, "Bytes in use by application").bytes;
   ASSERT_GE(quiet, held);
   printf("%zu readings: in use between %zd and %zd of what it is, caches hold up to %zu\n",
@@ -449,7 +449,7 @@ TEST(Accounting, TheTextIsBoundedWhileThreadsRun) {
   EXPECT_EQ(quiet - FindLine(text, "Bytes in use by application").bytes, held);
 }
 
-// As snprintf; errno is the caller's.
+// Like snprintf; errno is unchanged.
 TEST(StatsFunctions, SayHowLongTheyAre) {
   using Function = size_t (*)(char*, size_t);
   const Function functions[] = {
@@ -464,7 +464,7 @@ TEST(StatsFunctions, SayHowLongTheyAre) {
     EXPECT_GT(length, 500u);
     ASSERT_EQ(function(whole, sizeof(whole)), length);
     EXPECT_EQ(strlen(whole), length);
-    // Nothing behind the room that is there.
+    // Nothing is written past the end of the buffer.
     for (const size_t room : {size_t{1}, size_t{2}, size_t{100}, length, length + 1}) {
       memset(part, 0x7f, sizeof(part));
       ASSERT_EQ(function(part, room), length);
@@ -516,7 +516,7 @@ class XmlReader {
  public:
   explicit XmlReader(const std::string& text) : text_(text) {}
 
-  // True when `text` is one well-formed element, possibly behind a declaration.
+  // True if `text` is one well-formed element, possibly after a declaration.
   bool Read() {
     SkipSpace();
     if (Take("<?xml")) {
@@ -591,7 +591,7 @@ class XmlReader {
   uint64_t largest_number_ = 0;
 };
 
-// What malloc_info writes, and in `*result` what it returns.
+// The output of malloc_info; `*result` is its return value.
 std::string MallocInfo(int options, int* result) {
   FILE* file = tmpfile();
   *result = malloc_info(options, file);
@@ -614,7 +614,7 @@ TEST(MallocInfo, WritesWellFormedXml) {
 }
 
 TEST(MallocInfo, CountsThisHeap) {
-  constexpr size_t kSize = 700 * kMiB;  // More than all other tests together hold at a time.
+  constexpr size_t kSize = 700 * kMiB;  // more than all other tests together hold at a time
   int result = -1;
   void* large = Standard().malloc(kSize);
   ASSERT_NE(large, nullptr);
@@ -718,13 +718,13 @@ TEST(MallocTrim, GivesMemoryBackAndSaysSo) {
     EXPECT_GE(with_objects, before + bytes * 9 / 10) << size;
     EXPECT_EQ(first, 1) << size;
     EXPECT_LE(after, before + bytes / 16 + kMiB) << size;
-    // Nothing was left to give back, so the next calls must say that they gave nothing.
+    // Nothing is left to release, so the next calls must return 0.
     EXPECT_EQ(second, 0) << size;
     EXPECT_EQ(third, 0) << size;
   }
 }
 
-// Also what a few objects in use hold on to beyond their own pages; the figures say so.
+// Also releases memory beyond a few objects in use that keep their spans; the figures show this.
 TEST(MallocTrim, GivesBackWhatLiesBetweenLiveObjects) {
   constexpr size_t kSize = 1024;
   constexpr size_t kCount = 32 * kMiB / kSize;
@@ -742,7 +742,7 @@ TEST(MallocTrim, GivesBackWhatLiesBetweenLiveObjects) {
   const struct mallinfo2 full = mallinfo2();
   EXPECT_EQ(malloc_trim(0), 1);
   const struct mallinfo2 trimmed = mallinfo2();
-  // A page and its neighbour each at most, and a span for it.
+  // At most a page and its neighbour each, and a span for it.
   const size_t live = kCount / kLivesFrom + 1;
   EXPECT_LE(ResidentBytes(), before + live * 2 * 4096 + kMiB);
   EXPECT_EQ(trimmed.uordblks, full.uordblks);
@@ -755,7 +755,7 @@ TEST(MallocTrim, GivesBackWhatLiesBetweenLiveObjects) {
   }
 }
 
-// What is in use stays in use and keeps its contents.
+// Objects in use keep their contents.
 TEST(MallocTrim, KeepsLiveObjects) {
   void* kept[64];
   for (int i = 0; i < 64; ++i) {
@@ -783,7 +783,7 @@ TEST(MallocTrim, LeavesErrnoAlone) {
   EXPECT_EQ(errno, EDOM);
 }
 
-// Memory that was given back comes back as good as new.
+// Released memory is usable again.
 TEST(MallocTrim, ReleasedMemoryIsUsedAgain) {
   for (int round = 0; round < 5; ++round) {
     Objects objects;

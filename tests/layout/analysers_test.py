@@ -14,6 +14,7 @@ import codegen_test
 import comments_test
 import layering_test
 import source
+import words_test
 
 LICENCE = "// SPDX-License-Identifier: BSD-3-Clause\n"
 # A sound tree; each test adds to it or replaces a part.
@@ -149,6 +150,47 @@ class Comments(OnTree):
         self.assertEqual(self.missing("// PageId, kPages, page_heap.h, os/clock.h, os/, Now()"), [])
         self.assertEqual(self.missing('const char* s = "// PageMap";'), [])
         self.assertEqual(self.missing("the `PageId` in `src/page/`", "docs/a.md"), [])
+
+
+class Words(unittest.TestCase):
+    """words_test.py: the notation of the table, and where it looks."""
+
+    GLOSSARY = ("| a **term** | behind |\n\n## Words to avoid\n\n| write | not | except |\n|---|---|---|\n"
+                "| after | `behind` | `left behind` |\n| return | `give/gave … back` | |\n"
+                "| leaked | `lost object(s)` | |\n| As F | `^The same for` | |\n")
+
+    def found(self, reader, text):
+        """(line, phrase) of everything that is found."""
+        rules = words_test.rules_of(self.GLOSSARY)
+        return [(passage.line_at(match.start()), match[0]) for passage in words_test.passages(reader(text))
+                for rule in rules for match in rule.matches(passage.text)]
+
+    def test_notation(self):
+        for text in ("Is behind it.", "gave back", "give it all back", "a lost object", "Lost objects.", "The same for x",
+                     "Frees. The same for x"):
+            self.assertEqual(len(self.found(words_test.markdown_pieces, text)), 1, text)
+        for text in ("behinds", "left behind", "give one two three four five back", "BEHIND", "a lost one", "at the same for x"):
+            self.assertEqual(self.found(words_test.markdown_pieces, text), [], text)
+
+    def test_code(self):
+        text = ('int behind;  // a\n// it gave\n// it back\n\n// A new comment. lost\n\n// object\n'
+                'f("lost "\n  "objects");\n/* x\n * behind\n */\nchar c = \'"\'; /* give\n\nback */\nR"(behind)";')
+        self.assertEqual(self.found(words_test.code_pieces, text),
+                         [(2, "gave it back"), (8, "lost objects"), (11, "behind"), (16, "behind")])
+
+    def test_python_and_shell(self):
+        self.assertEqual(self.found(words_test.python_pieces, 'behind = 1  # behind\nx = """a\nlost object"""\n'),
+                         [(1, "behind"), (3, "lost object")])
+        self.assertEqual(self.found(words_test.shell_pieces, "behind\n# behind\n"), [(2, "behind")])
+
+    def test_markdown(self):
+        text = ("# behind\n\n`behind` [x](behind)\n\n    behind\n\n```\nbehind\n```\n* lost\n* object\n* lost\n  object\n"
+                "\n## Words to avoid\n\nbehind\n")
+        self.assertEqual(self.found(words_test.markdown_pieces, text), [(1, "behind"), (12, "lost object")])
+
+    def test_row_without_phrase(self):
+        with self.assertRaises(ValueError):
+            words_test.rules_of("## Words to avoid\n| after | behind | |\n")
 
 
 class Source(unittest.TestCase):

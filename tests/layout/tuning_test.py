@@ -49,10 +49,10 @@ central/ranked_spans.h: kNowhere: protocol
 central/shard_map.h: kMaxProcessors: buffer
 central/span_owner.h: kShardBits kCounted: bits
 compat/heap_walk.cc: kSpansAtOnce: buffer
-compat/malloc_extension.cc: kMostLists: buffer
+compat/malloc_extension.cc: kMaxLists: buffer
 compat/malloc_extension.cc: kBufferForLevel2 kMaxPages: format
 compat/malloc_hook.cc: kStaticSkip: protocol
-extension/properties.cc: kMostCacheBytes: bits
+extension/properties.cc: kMaxCacheBytes: bits
 extension/properties.cc: kNothing: protocol
 leak/age_bucket.h: kNumAgeBuckets kAgeBucketStartsMs: format
 leak/annotations.cc: kNumBuckets: buffer

@@ -64,6 +64,8 @@ def in_full_library(test):
                     + checked)
         test.expect("HEAP_CHECK_DUMP_DIRECTORY that there is",
                     {"HEAPCHECK": "normal", "HEAP_CHECK_DUMP_DIRECTORY": folder}, checked)
+    test.expect("an invalid threshold", {"TCMALLOC_PRESSURE": "auto,level3=4X,thread=off"},
+                'tcmalloc: TCMALLOC_PRESSURE is ignored: syntax error at "level3=4X"\n')
 
 
 def main():

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What tests/compat does not see from outside: that vectors are handled as their own library
-// handles them (which AddressSanitizer watches), and what the heap's walk says of each object.
+// What tests/compat cannot see from outside: that std::vector gets storage as its own library
+// expects (AddressSanitizer checks this), and what the heap walk reports for each object.
 #include "gperftools/malloc_extension.h"
 
 #include <gtest/gtest.h>
@@ -74,7 +74,7 @@ TEST(MallocExtensionTest, RangesTellHowMuchOfASpanIsInUse) {
   EXPECT_LE(search.found.address, search.address);
   EXPECT_GE(search.found.fraction, 0.7);
   EXPECT_LE(search.found.fraction, 1.0);
-  // Kept in a cache it counts as in use, whoever has it; given back it does not.
+  // In a thread cache it counts as in use; flushed to the central free list it does not.
   tc_free(object);
   MallocExtension::instance()->MarkThreadIdle();
   MallocExtension::instance()->Ranges(&search, look);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The properties of a heap whose program is quiet and knows what it holds.
+// The properties of a heap whose program is quiet and knows its objects.
 #include "extension/properties.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,8 @@ namespace {
 
 constexpr size_t kMebibyte = size_t{1} << 20;
 
-// All properties by one snapshot. Each by itself, which reads only a part of it, must say the same.
+// Reads all properties from one snapshot. Each read alone, which reads only a part, must give the
+// same value.
 class Figures {
  public:
   explicit Figures(Heap& heap) {
@@ -62,7 +63,7 @@ void ExpectConsistent(const Figures& f) {
             f["generic.heap_size"] + f["tcmalloc.metadata_bytes"]);
   EXPECT_EQ(f["tcmalloc.external_fragmentation_bytes"],
             f["generic.physical_memory_used"] - f["generic.bytes_in_use_by_app"]);
-  // Two names of the same.
+  // Two names of the same figure.
   const std::pair<const char*, const char*> kSame[] = {
       {"generic.bytes_in_use_by_app", "generic.current_allocated_bytes"},
       {"generic.physical_memory_used", "generic.total_physical_bytes"},
@@ -144,7 +145,7 @@ TEST(PropertiesTest, ExactInAQuietProgram) {
   EXPECT_EQ(after["tcmalloc.pageheap_total_commit_bytes"],
             freed["tcmalloc.pageheap_total_commit_bytes"]);
 
-  // Taken again: committed again.
+  // Memory that is used again is committed again.
   Span* const again = heap.page_heap.New(Length(500), SpanState::kLarge);
   const Figures more(heap);
   ExpectConsistent(more);
@@ -162,7 +163,7 @@ TEST(PropertiesTest, ExactInAQuietProgram) {
   EXPECT_EQ(Figures(heap)["tcmalloc.impl.thread_cache_count"], 0u);
 }
 
-// The sums hold after whatever work, holes in spans in use included.
+// The sums hold after any work, also with free pages inside spans in use.
 TEST(PropertiesTest, ConsistentAfterRandomWork) {
   Heap& heap = NewHeap();
   heap.page_heap.SetReleaseRate(0);
@@ -269,7 +270,7 @@ TEST(PropertiesTest, ASmallerTotalReachesTheCaches) {
   two.Exit();
 }
 
-// docs/properties.md has a row for each, and no others.
+// docs/properties.md has a row for each property, and no other rows.
 TEST(PropertiesTest, TheDocumentHasThemAll) {
   std::ifstream file(TCMALLOC_PROPERTIES_DOCUMENTATION);
   ASSERT_TRUE(file.good());

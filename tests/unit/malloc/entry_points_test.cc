@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Promises at the edges: no bytes, many bytes, alignments, recycled memory, errno.
+// The entry points at the edges: no bytes, many bytes, alignments, recycled memory, errno.
 #include <gtest/gtest.h>
 
 #include <cerrno>
@@ -40,7 +40,7 @@ TEST(EntryPointsTest, NullIsFreedByAll) {
   EXPECT_EQ(tc_malloc_size(nullptr), 0u);
 }
 
-// Every alignment with sizes around the borders of classes, of the table and of the page.
+// Every alignment with sizes around the boundaries of classes, of the table and of the page.
 TEST(EntryPointsTest, EveryAlignment) {
   for (size_t shift = 0; shift <= 24; ++shift) {
     const size_t alignment = size_t{1} << shift;
@@ -73,14 +73,13 @@ TEST(EntryPointsTest, BadAlignments) {
     EXPECT_EQ(errno, EINVAL);
     EXPECT_EQ(p, &p);
   }
-  // As the C library documents it, memalign rounds up.
+  // memalign rounds up, as the C library documents.
   void* const q = tc_memalign(24, 10);
   EXPECT_EQ(reinterpret_cast<uintptr_t>(q) % 32, 0u);
   tc_free(q);
 }
 
-// Memory that held something else is zero after calloc: small objects, large ones, released and
-// not.
+// calloc zeroes memory that was used before: small objects, large ones, released and not.
 TEST(EntryPointsTest, CallocClearsRecycledMemory) {
   for (int round = 0; round < 4; ++round) {
     for (const size_t size : {size_t{1}, size_t{24}, size_t{1000}, size_t{30000}, kMaxSmallSize,
@@ -118,7 +117,7 @@ TEST(EntryPointsTest, ReallocThroughTheSizes) {
   EXPECT_EQ(tc_realloc(p, 0), nullptr);
 }
 
-// A large object gives its end back where it is, and takes it again.
+// A large object shrinks in place, and grows again in place.
 TEST(EntryPointsTest, ReallocOfLargeObjectsInPlace) {
   constexpr size_t kMiB = size_t{1} << 20;
   char* const p = static_cast<char*>(tc_malloc(4 * kMiB));
@@ -129,14 +128,14 @@ TEST(EntryPointsTest, ReallocOfLargeObjectsInPlace) {
   EXPECT_EQ(tc_malloc_size(p), 3 * kMiB);
   for (size_t i = 0; i < kMiB; ++i) ASSERT_EQ(p[i], 0x5a);
   memset(p, 0x6b, 3 * kMiB);
-  // What is behind it now is someone else's.
+  // The memory after it now belongs to another object.
   ASSERT_EQ(tc_realloc(p, 2 * kMiB), p);
   std::vector<void*> others;
   for (int i = 0; i < 100; ++i) others.push_back(tc_malloc(kMaxSmallSize + 1));
   char* const moved = static_cast<char*>(tc_realloc(p, 64 * kMiB));
   EXPECT_EQ(tc_malloc_size(moved), 64 * kMiB);
   for (size_t i = 0; i < 2 * kMiB; ++i) ASSERT_EQ(moved[i], 0x6b);
-  // A sized free may name the size that was asked for last.
+  // A sized free may pass the size of the last realloc.
   ASSERT_EQ(tc_realloc(moved, 5 * kMiB + 1), moved);
   tc_free_sized(moved, 5 * kMiB + 1);
   for (void* const other : others) tc_free(other);
@@ -152,12 +151,12 @@ TEST(EntryPointsTest, ReallocWithinTheClassStays) {
     ASSERT_EQ(tc_realloc(p, size), p);
     void* const other = tc_realloc(p, size + 1);
     ASSERT_NE(other, p);
-    // A sized free may name the size that was asked for last.
+    // A sized free may pass the size of the last realloc.
     tc_free_sized(other, size + 1);
   }
 }
 
-// A vector leaves an object of each size behind, which others shall have.
+// A growing vector leaves a freed object of each size, which other code should get.
 TEST(EntryPointsTest, LargeObjectsThatAreOutgrownAreNotKeptForTheThread) {
   size_t outgrown = 0;
   for (size_t i = 1; i + 1 < kNumSizeClasses; ++i) {
@@ -170,7 +169,7 @@ TEST(EntryPointsTest, LargeObjectsThatAreOutgrownAreNotKeptForTheThread) {
     const bool kept = current_slot.cache->CachedObjects(c) != cached;
     ASSERT_EQ(kept, kSizeClasses.size(c) < 16384) << kSizeClasses.size(c);
     outgrown += kept ? 0 : 1;
-    // What shrinks is kept.
+    // An object that realloc shrank stays in the cache.
     void* const shrunk = tc_realloc(grown, kSizeClasses.size(c));
     ASSERT_NE(shrunk, grown);
     tc_free(shrunk);
@@ -202,7 +201,7 @@ TEST(EntryPointsTest, TrimSaysWhetherItGaveAnything) {
   EXPECT_EQ(tc_malloc_trim(0), 0);
   tc_free(p);
   const size_t keep = tc_mallinfo2().keepcost;
-  // At its pace the heap may have given it back already.
+  // By its release rate the heap may have released it already.
   EXPECT_EQ(tc_malloc_trim(0), keep > 0 ? 1 : 0);
   EXPECT_EQ(tc_malloc_trim(0), 0);
   EXPECT_EQ(tc_mallinfo2().keepcost, 0u);

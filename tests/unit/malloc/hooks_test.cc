@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Every entry point tells the hooks of every object once, whatever way it takes.
+// Every entry point calls the hooks once for every object, on every path.
 #include "runtime/hooks.h"
 
 #include <errno.h>
@@ -44,7 +44,7 @@ TEST(HookListTest, AddsAndRemoves) {
   EXPECT_EQ(list.Set(ten), nullptr);
   EXPECT_EQ(list.Set(one), +ten);
   EXPECT_EQ(sum(), 12);
-  // What was set is not what was added.
+  // Set and Add are independent.
   EXPECT_TRUE(list.Remove(one));
   EXPECT_TRUE(list.Remove(ten));
   EXPECT_FALSE(list.Remove(one));
@@ -61,7 +61,7 @@ struct Told {
   size_t size;
   bool is_new;
 };
-// Not allocated from, and of the thread that runs the test alone.
+// Its capacity suffices, so hooks do not allocate. Only the thread that runs the test has one.
 thread_local std::vector<Told>* told = nullptr;
 
 void OnNew(const void* object, size_t size) {
@@ -76,7 +76,7 @@ class HooksTest : public testing::Test {
   HooksTest() {
     told_.reserve(1000);
     told = &told_;
-    // Objects in the cache, so that the fast path would do.
+    // With objects in the cache, the fast path would succeed.
     Fill();
     EXPECT_TRUE(AddNewHook(&OnNew));
     EXPECT_TRUE(AddDeleteHook(&OnDelete));
@@ -229,7 +229,7 @@ TEST_F(HooksTest, HooksMayRemoveThemselvesAndAllocate) {
   EXPECT_TRUE(RemoveNewHook(&AllocatesOnce));
 }
 
-// Without hooks the cache is there again at once, with what it had.
+// Without hooks the cache is reachable again at once, with its objects.
 TEST(WithoutHooksTest, TheCacheComesBack) {
   tc_free(tc_malloc(100));
   ThreadCache* const cache = current_slot.cache;
@@ -251,8 +251,8 @@ void CountDelete(const void*) { seen_by_all.fetch_add(1, std::memory_order_relax
 
 constexpr size_t kPairs = 50;
 
-// Hooks come and go while threads allocate, start and end. What begins after one was added, and
-// ends before it is removed, is seen.
+// Hooks are added and removed while threads allocate, start and end. Every operation that begins
+// after a hook was added, and ends before its removal, calls it.
 TEST(HooksOfThreadsTest, NoneIsMissed) {
   constexpr int kThreads = 3;
   const int rounds = kDebugBuild ? 60 : 200;
@@ -265,7 +265,7 @@ TEST(HooksOfThreadsTest, NoneIsMissed) {
       int last = 0;
       std::vector<void*> held(20);
       while (!stop.load(std::memory_order_relaxed)) {
-        // In between: in the middle of anything.
+        // In between, threads are at arbitrary points.
         for (void*& p : held) p = tc_malloc(100);
         for (void* const p : held) tc_free(p);
         const int now = round.load(std::memory_order_acquire);
@@ -285,7 +285,7 @@ TEST(HooksOfThreadsTest, NoneIsMissed) {
     const size_t before = seen_by_all.load();
     round.store(i, std::memory_order_release);
     while (done.load(std::memory_order_acquire) < i * kThreads) std::this_thread::yield();
-    // What the threads do in between counts, too.
+    // Operations of the threads in between count, too.
     EXPECT_GE(seen_by_all.load() - before, size_t{kThreads} * 4 * kPairs);
     ASSERT_TRUE(RemoveNewHook(&CountNew));
     ASSERT_TRUE(RemoveDeleteHook(&CountDelete));

@@ -24,12 +24,12 @@ class ObjectsModel {
   void Add(const Held& held) {
     ASSERT_NE(held.p, nullptr);
     const uintptr_t start = reinterpret_cast<uintptr_t>(held.p);
-    // Also objects of no bytes have an address of their own.
+    // Objects of zero bytes have unique addresses, too.
     const uintptr_t end = start + std::max<size_t>(held.size, 1);
     const auto next = ends_.lower_bound(start);
-    ASSERT_TRUE(next == ends_.end() || end <= next->first) << "overlaps the object behind it";
+    ASSERT_TRUE(next == ends_.end() || end <= next->first) << "overlaps the next object";
     ASSERT_TRUE(next == ends_.begin() || std::prev(next)->second <= start)
-        << "overlaps the object in front of it";
+        << "overlaps the previous object";
     ends_[start] = end;
     list_.push_back(held);
     usable_bytes_ += tc_malloc_size(held.p);
@@ -70,7 +70,7 @@ TEST(ModelTest, RandomOperations) {
       FreeAtRandom(model.TakeAny(random), random);
     }
     if (step % 1000 == 0) {
-      // The heap's own account, which knows nothing of the program's.
+      // The heap's own statistics, which are independent of the program's records.
       ASSERT_EQ(CollectStats(heap).in_use_bytes - in_use_before, model.usable_bytes());
       ASSERT_EQ(tc_mallinfo2().uordblks - in_use_before, model.usable_bytes());
       heap.CheckInvariants();
@@ -86,8 +86,7 @@ TEST(ModelTest, RandomOperations) {
   EXPECT_EQ(s.page_heap_free_bytes, 0u);
 }
 
-// On another processor a thread uses another shard of the central tier, which costs some memory
-// when it is first used.
+// On another CPU a thread uses another shard, which takes some memory at its first use.
 class StayOnThisProcessor {
  public:
   StayOnThisProcessor() {
@@ -105,8 +104,8 @@ class StayOnThisProcessor {
   cpu_set_t before_;
 };
 
-// The same program again and again needs no more memory than once. The arrays of the thread's bins
-// grow for a few rounds.
+// Repeating the program needs no more memory than running it once. The arrays of the thread's bins
+// grow during a few rounds.
 TEST(ModelTest, DoesNotGrowFromRoundToRound) {
   constexpr int kRounds = 40;
   constexpr int kRoundsToGrowBins = 20;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What happens when there is no memory: a request that no machine can serve makes it so.
+// Out of memory, provoked by requests that no machine can serve.
 #include "malloc/oom_policy.h"
 
 #include <gtest/gtest.h>
@@ -54,7 +54,7 @@ TEST_F(OomPolicyTest, NewThrowsWhenNoHandlerIsInstalled) {
   EXPECT_EQ(tc_newarray_aligned_nothrow(too_much, kAlignment, std::nothrow), nullptr);
 }
 
-// No power of two: at once, since a handler could do nothing about it.
+// Not a power of two: fails at once, since a handler could not change it.
 TEST_F(OomPolicyTest, NewThrowsForAnAlignmentThatIsNone) {
   std::set_new_handler([] { ++handler_calls; });
   for (const size_t alignment : {size_t{0}, size_t{3}, size_t{24}, SIZE_MAX}) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A program that allocates at random through every entry point and knows what it holds: where each
-// object is, how it was asked for, and what is written in it.
+// A program that allocates at random through every entry point and records each object: its
+// address, the function and arguments that allocated it, and its contents.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -17,9 +17,9 @@
 
 namespace tcmalloc {
 
-// An object as the program knows it.
+// The program's record of an object.
 struct Held {
-  // Which functions may free it.
+  // The functions that may free it.
   enum class Family : uint8_t { kC, kCAligned, kNew, kNewAligned };
 
   unsigned char* p = nullptr;
@@ -50,7 +50,7 @@ inline void Fill(const Held& held) {
   ForEachCheckedByte(held.size, [&](size_t i) { held.p[i] = ByteAt(held, i); });
 }
 
-// The first `size` bytes are what was written.
+// Checks that the first `size` bytes are those that were written.
 inline bool HasContents(const Held& held, size_t size) {
   bool good = true;
   ForEachCheckedByte(std::min(size, held.size), [&](size_t i) {
@@ -59,7 +59,7 @@ inline bool HasContents(const Held& held, size_t size) {
   return good;
 }
 
-// By memcmp: a sanitizer looks at that once, at a loop once per byte.
+// By memcmp: a sanitizer checks one call, and a loop byte by byte.
 inline bool IsZero(const void* p, size_t size) {
   const char* const bytes = static_cast<const char*>(p);
   return size == 0 || (bytes[0] == 0 && memcmp(bytes, bytes + 1, size - 1) == 0);
@@ -185,11 +185,11 @@ inline Held AllocateAtRandom(SeededRandom& random) {
   return held;
 }
 
-// Through any of the functions that fit.
+// Through any function that may free it.
 inline void FreeAtRandom(const Held& held, SeededRandom& random) {
   EXPECT_TRUE(HasContents(held, held.size))
       << held.size << " bytes at " << static_cast<void*>(held.p);
-  // Nothing of the allocator's lies in an object: what the program leaves there does not matter.
+  // The allocator stores nothing in objects, so their last contents do not matter.
   ForEachCheckedByte(held.size, [&](size_t i) { held.p[i] = 0xdd; });
   const std::align_val_t alignment{held.alignment};
   switch (held.family) {
@@ -241,7 +241,7 @@ inline void FreeAtRandom(const Held& held, SeededRandom& random) {
   }
 }
 
-// Another size for an object, which keeps its contents.
+// Reallocates an object, which keeps its contents.
 inline void ReallocateAtRandom(Held* held, SeededRandom& random) {
   size_t size = RandomSize(random);
   if (size == 0) size = 1;
@@ -254,11 +254,11 @@ inline void ReallocateAtRandom(Held* held, SeededRandom& random) {
   }
   ASSERT_NE(p, nullptr);
   held->p = static_cast<unsigned char*>(p);
-  // What the object now is: one of malloc.
+  // It is now an object of malloc.
   const size_t old_size = held->size;
   held->alignment = 0;
   held->family = Held::Family::kC;
-  // Where bytes were not written sparsely, they are all there.
+  // If its bytes were not written sparsely, all are there.
   const size_t common = std::min(old_size, size);
   Held old = *held;
   old.size = old_size;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Misuse: one line that names the pointer, what it is and what was expected, then abort.
+// Misuse: one line that names the pointer, its state and the expected state, then abort.
 #include "malloc/slow_path.h"
 
 #include <gmock/gmock.h>
@@ -40,7 +40,8 @@ TEST(SlowPathDeathTest, DoubleFreeInEveryClass) {
     void* const kept = tc_malloc(size);
     void* const p = tc_malloc(size);
     tc_free(p);
-    // A large object that the thread's cache had no room for was alone in its span, which is gone.
+    // The thread's cache had no room for this large object, so it was alone in its span, which is
+    // free now.
     const auto line = testing::AnyOf(Line(p, AlreadyFree(size)),
                                      Line(p, size > 8192 ? kNotInUse : AlreadyFree(size)));
     EXPECT_EXIT(tc_free(p), testing::KilledBySignal(SIGABRT), line);
@@ -49,7 +50,7 @@ TEST(SlowPathDeathTest, DoubleFreeInEveryClass) {
   }
 }
 
-// With another free in between it is found when the cache is emptied.
+// After another free, flushing the cache detects it.
 TEST(SlowPathDeathTest, LateDoubleFreeIsFoundByTheFlush) {
   void* const kept = tc_malloc(200);
   void* const p = tc_malloc(200);
@@ -120,14 +121,14 @@ TEST(SlowPathDeathTest, PointersToOtherThings) {
   EXPECT_MISUSE(tc_free(stack), Line(stack, "not an object, but a pointer into a thread's stack"));
 }
 
-// In the heap's memory, but in no span that is in use.
+// In the heap's memory, but not in a span in use.
 TEST(SlowPathDeathTest, FreePages) {
   char* const p = static_cast<char*>(tc_malloc(1000000));
   tc_free(p);
   EXPECT_MISUSE(tc_free(p + 3 * kPageSize), Line(p + 3 * kPageSize, kNotInUse));
 }
 
-// Writes into freed objects of all classes, before and after their pages went back to the system.
+// Writes into freed objects of all classes, before and after their pages were released to the OS.
 void WriteIntoFreedObjects() {
   std::vector<std::pair<unsigned char*, size_t>> freed;
   for (int round = 0; round < 3; ++round) {
@@ -147,8 +148,8 @@ void WriteIntoFreedObjects() {
   }
 }
 
-// Nothing of the allocator's lies there. In a process of its own: calloc may count on pages that
-// were given back.
+// The allocator stores nothing there. In its own process, because calloc may rely on released pages
+// being zero.
 TEST(SlowPathDeathTest, WritesIntoFreedObjectsDoNoHarm) {
   EXPECT_EXIT(
       {

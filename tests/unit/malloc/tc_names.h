@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The entry points under the names by which they can be reached beside another malloc.
+// The tc_ names of the entry points, under which they exist beside another malloc.
 #pragma once
 
 #include <malloc.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Many more threads than processors: objects freed by another thread than the one that allocated
-// them, threads that live for a moment. What ThreadSanitizer and AddressSanitizer watch.
+// Many more threads than CPUs: objects freed by other threads than those that allocated them, and
+// threads with short lives. For ThreadSanitizer and AddressSanitizer.
 #include <gtest/gtest.h>
 #include <pthread.h>
 
@@ -41,12 +41,12 @@ class ThreadsTest : public testing::Test {
   HeapStats before_;
 };
 
-// A place where one thread leaves an object for any other. The hand-over is the only
-// synchronisation between them.
+// A slot in which one thread leaves an object for any other. It is the only synchronisation between
+// them.
 class Exchange {
  public:
   ~Exchange() { EXPECT_TRUE(Empty()); }
-  // Leaves `object`; returns what lay there, or null.
+  // Stores `object`; returns the former content, or null.
   Held* Swap(size_t slot, Held* object) {
     return slots_[slot].exchange(object, std::memory_order_acq_rel);
   }
@@ -79,7 +79,7 @@ TEST_F(ThreadsTest, EveryEntryPointAndFreesByOtherThreads) {
         std::swap(held[random.Below(held.size())], held.back());
         switch (random.Below(4)) {
           case 0: {
-            // The note about the object is an object of ours, too.
+            // The record about the object is also an object of this allocator.
             Held* const note = static_cast<Held*>(tc_malloc(sizeof(Held)));
             *note = held.back();
             held.pop_back();
@@ -101,7 +101,7 @@ TEST_F(ThreadsTest, EveryEntryPointAndFreesByOtherThreads) {
       for (const Held& h : held) FreeAtRandom(h, random);
     });
   }
-  // Someone looks at the figures meanwhile.
+  // Another thread reads the statistics meanwhile.
   for (int i = 0; i < 50; ++i) {
     const HeapStats s = CollectStats(GlobalHeap());
     EXPECT_LE(s.in_use_bytes, SIZE_MAX / 2);
@@ -118,7 +118,7 @@ TEST_F(ThreadsTest, EveryEntryPointAndFreesByOtherThreads) {
   ExpectNothingLeft();
 }
 
-// One thread allocates, another frees: memory does not pile up in the second one's cache.
+// One thread allocates, another frees: memory must not pile up in the second thread's cache.
 TEST_F(ThreadsTest, ProducerAndConsumer) {
   constexpr size_t kObjects = 40000;
   constexpr size_t kRing = 512;
@@ -148,7 +148,7 @@ TEST_F(ThreadsTest, ProducerAndConsumer) {
     }
   }
   consumer.join();
-  // Both caches and the ring: far below what went through.
+  // Both caches and the ring hold much less than the bytes that passed through.
   EXPECT_LE(peak - (before_.system_bytes - before_.released_bytes), size_t{8} << 20);
   ExpectNothingLeft();
 }
@@ -186,8 +186,8 @@ TEST_F(ThreadsTest, AThousandShortLives) {
   ExpectNothingLeft();
 }
 
-// Destructors of thread-specific data run around the end of the cache, in any order: they allocate
-// and free all the same.
+// Destructors of thread-specific data run before and after the end of the cache, in any order; they
+// may allocate and free.
 TEST_F(ThreadsTest, UseWhileTheThreadEnds) {
   static pthread_key_t key;
   const auto destructor = [](void* value) {

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+#include <string_view>
+
 #include "testing/fake_virtual_memory.h"
 
 namespace tcmalloc {
@@ -66,6 +69,24 @@ TEST(MappedArrayTest, SwapsWithAnother) {
     EXPECT_EQ(b[0], 7);
   }
   EXPECT_EQ(vm.mapped_bytes(), 0u);
+}
+
+TEST(MappedArrayTest, AppendsInPieces) {
+  FakeVirtualMemory vm;
+  MappedArray<char> array(vm);
+  std::string expected;
+  ASSERT_TRUE(array.Append(nullptr, 0));
+  for (size_t n = 0; n < 1000; ++n) {
+    const std::string piece(n, static_cast<char>('a' + n % 26));
+    ASSERT_TRUE(array.Append(piece.data(), piece.size()));
+    expected += piece;
+  }
+  EXPECT_EQ(std::string_view(array.data(), array.size()), expected);
+  EXPECT_LT(vm.map_calls(), 20u);
+  vm.FailMap(1, FakeVirtualMemory::kForever);
+  const std::string more(array.capacity() - array.size() + 1, 'x');
+  EXPECT_FALSE(array.Append(more.data(), more.size()));
+  EXPECT_EQ(std::string_view(array.data(), array.size()), expected);
 }
 
 }  // namespace

@@ -27,9 +27,9 @@ TEST(PressureListenersTest, AllAreTold) {
   Log logs[3];
   PressureListener nodes[3] = {Logging(&logs[0]), Logging(&logs[1]), Logging(&logs[2])};
   for (PressureListener& node : nodes) listeners.Add(&node);
-  listeners.Tell(2);
+  listeners.Notify(2);
   listeners.Remove(&nodes[1]);
-  listeners.Tell(3);
+  listeners.Notify(3);
   EXPECT_EQ(logs[0].levels, (std::vector<int>{2, 3}));
   EXPECT_EQ(logs[1].levels, std::vector<int>{2});
   EXPECT_EQ(logs[2].levels, (std::vector<int>{2, 3}));
@@ -41,9 +41,9 @@ TEST(PressureListenersTest, OneThatWasRemovedMayBeAddedAgain) {
   PressureListener node = Logging(&log);
   for (int i = 0; i < 3; ++i) {
     listeners.Add(&node);
-    listeners.Tell(i);
+    listeners.Notify(i);
     listeners.Remove(&node);
-    listeners.Tell(100);
+    listeners.Notify(100);
   }
   EXPECT_EQ(log.levels, (std::vector<int>{0, 1, 2}));
 }
@@ -74,8 +74,8 @@ TEST(PressureListenersTest, AListenerMayRemoveItself) {
   PressureListener first = Removing(&remover);
   remover.removes = {&first};
   listeners.Add(&first);
-  listeners.Tell(1);
-  listeners.Tell(2);
+  listeners.Notify(1);
+  listeners.Notify(2);
   EXPECT_EQ(remover.calls, 1);
   EXPECT_EQ(log.levels, (std::vector<int>{1, 2}));
 }
@@ -88,7 +88,7 @@ TEST(PressureListenersTest, AListenerMayRemoveThoseBehindIt) {
   Remover remover = {&listeners, {&nodes[2], &nodes[1]}};
   PressureListener first = Removing(&remover);
   listeners.Add(&first);
-  listeners.Tell(1);
+  listeners.Notify(1);
   EXPECT_EQ(logs[0].levels, std::vector<int>{1});
   EXPECT_TRUE(logs[1].levels.empty());
   EXPECT_TRUE(logs[2].levels.empty());
@@ -112,14 +112,14 @@ TEST(PressureListenersTest, RemoveWaitsUntilTheListenerIsNotCalledAnyMore) {
   };
   node.context = &blocker;
   listeners.Add(&node);
-  std::thread teller([&] { listeners.Tell(1); });
+  std::thread teller([&] { listeners.Notify(1); });
   while (!blocker.entered) std::this_thread::yield();
   std::atomic<bool> left_before_removed{false};
   std::thread remover([&] {
     listeners.Remove(&node);
     left_before_removed = blocker.left.load();
   });
-  // It is in no hurry: whether it waits or has not begun yet, it must not have returned.
+  // However far it is, it must not have returned yet.
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   blocker.leave = true;
   remover.join();
@@ -132,7 +132,7 @@ TEST(PressureListenersTest, ThreadsComeAndGoWhileOneTells) {
   std::atomic<bool> stop{false};
   std::atomic<int> calls_when_removed{0};
   std::thread teller([&] {
-    while (!stop) listeners.Tell(1);
+    while (!stop) listeners.Notify(1);
   });
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {

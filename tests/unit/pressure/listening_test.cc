@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// All that a process listens to, on a system of the test's own: files of control groups and of the
-// kernel, a service manager's FIFO and socket. Only the clock is the real one.
+// Listening on a simulated system: files of control groups and of the kernel, systemd's FIFO and
+// socket. Only the clock is real.
 #include "pressure/listening.h"
 
 #include <fcntl.h>
@@ -67,7 +67,7 @@ class ListeningTest : public testing::Test {
     tree_.Write(kGroup + "/memory.stat", "cache 77\ntotal_rss " + std::to_string(bytes) + "\n");
   }
 
-  // Its other end, which blocks nobody.
+  // The other end, which does not block.
   int AddFifo(const std::string& path) {
     EXPECT_EQ(mkfifo(tree_.Path(path).c_str(), 0600), 0);
     const int fd = open(tree_.Path(path).c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC);
@@ -81,7 +81,7 @@ class ListeningTest : public testing::Test {
     return std::string(text, n > 0 ? static_cast<size_t>(n) : 0);
   }
 
-  // What the kernel was told since the last time.
+  // The registrations since the last call.
   struct Registration {
     int event;
     int file;
@@ -90,12 +90,12 @@ class ListeningTest : public testing::Test {
   std::vector<Registration> Registrations() {
     std::string text = ReadAll(control_);
     std::vector<Registration> found;
-    // Whole ones of that many characters each: the library writes no separator.
+    // The numbers have fixed widths, because the library writes no separator.
     for (const char* at = text.c_str(); *at != '\0';) {
       Registration one = {};
       int length = 0;
       char argument[64] = {};
-      // Numbers of events are high and have three digits, and so do no thresholds here.
+      // Event numbers are high, with three digits; thresholds here have more or fewer.
       if (sscanf(at, "%3d %d %63[a-z]%n", &one.event, &one.file, argument, &length) != 3 &&
           sscanf(at, "%3d %d %9[0-9]%n", &one.event, &one.file, argument, &length) != 3) {
         ADD_FAILURE() << "not understood: " << at;
@@ -118,10 +118,10 @@ class ListeningTest : public testing::Test {
     ASSERT_TRUE(ParsePressureConfig(text, &config, &wrong)) << wrong;
     listening_.emplace(heap_, config, listeners_, root_);
     ASSERT_TRUE(listening_->Open());
-    // The first look.
+    // The first reading.
     EXPECT_EQ(listening_->monitor().Handle(10'000), 0);
   }
-  // Handles what comes until something is done; 0 when nothing is in so long.
+  // Handles events until an action; returns 0 if none follows in this time.
   int Await(int64_t ms) {
     for (const int64_t end_ms = CoarseMilliseconds() + ms; CoarseMilliseconds() < end_ms;) {
       const int level =
@@ -169,13 +169,13 @@ TEST_F(ListeningTest, ThresholdsOfAGroupOfVersion1AreRegistered) {
   EXPECT_EQ(Sources(), 4U);
   EXPECT_EQ(Failed(), 0U);
   for (const Registration& one : told) EXPECT_GE(one.event, kTuning.backing_files.first_descriptor);
-  // A threshold has it looked, at once, and what is in use decides.
+  // A threshold causes a reading at once, and the memory in use decides.
   SetInUse(kLimit / 100 * 91);
   Tell(told[2].event);
   EXPECT_EQ(Await(500), 2);
   EXPECT_EQ(told_, std::vector<int>{2});
   EXPECT_EQ(Events(), 0U);
-  // Reclaiming is laborious: everything.
+  // The kernel finds it hard to reclaim memory: the highest level.
   Tell(told[0].event);
   EXPECT_EQ(Await(500), 3);
   EXPECT_EQ(Events(), 1U);
@@ -183,10 +183,10 @@ TEST_F(ListeningTest, ThresholdsOfAGroupOfVersion1AreRegistered) {
   EXPECT_EQ(NumDescriptors(), before + 1) << "the FIFO";
 }
 
-// While it listens the group gets more memory, less, and no limit at all.
+// While it listens, the group's limit rises, falls and disappears.
 TEST_F(ListeningTest, ThresholdsFollowALimitThatChanges) {
   BeInGroupOfVersion1();
-  // Near the threshold at first: looked at ten times a second.
+  // Near the threshold at first: ten readings a second.
   SetInUse(kLimit / 100 * 70);
   Open("level1=80%,level3=90%cgroup,level2=3G");
   std::vector<Registration> told = Registrations();
@@ -224,7 +224,7 @@ TEST_F(ListeningTest, AGroupThatVanishesIsMissedByNobody) {
   const std::vector<Registration> told = Registrations();
   ASSERT_EQ(told.size(), 4U);
   std::filesystem::remove_all(root_ + kGroup);
-  // As the kernel does when a group goes.
+  // As the kernel does when a group is removed.
   for (const Registration& one : told) Tell(one.event);
   Await(300);
   EXPECT_EQ(told_.size(), 1U) << "the event of reclaiming";
@@ -244,7 +244,7 @@ TEST_F(ListeningTest, WhatIsRefusedIsCountedAndTheRestGoesOn) {
   EXPECT_EQ(Await(500), 3);
 }
 
-// Somebody set it for this process. Once: what opens it anew every few seconds is not repeated.
+// The message appears once: a loop that opens the sources every few seconds does not repeat it.
 TEST_F(ListeningTest, AWatchThatCannotBeUsedIsReportedOnce) {
   const auto report = [this](const char* watch, const char* write, const char* why) {
     EXPECT_EXIT(
@@ -262,9 +262,9 @@ TEST_F(ListeningTest, AWatchThatCannotBeUsedIsReportedOnce) {
   AddFifo("/run/watch");
   tree_.Write("/run/file", "");
   report("/run/nothing", "", "No such file or directory");
-  report("run/watch", "", "it is no absolute name of a pressure file, FIFO or socket");
-  report("/run/watch", "!", "MEMORY_PRESSURE_WRITE is no Base64");
-  report("/run/file", "", "MEMORY_PRESSURE_WRITE does not say what to write there");
+  report("run/watch", "", "it is not the absolute path of a pressure file, FIFO or socket");
+  report("/run/watch", "!", "MEMORY_PRESSURE_WRITE is not valid Base64");
+  report("/run/file", "", "MEMORY_PRESSURE_WRITE has no trigger for this pressure file");
 }
 
 TEST_F(ListeningTest, AServiceManagersFifo) {
@@ -308,8 +308,8 @@ TEST_F(ListeningTest, AServiceManagersSocketThatGoes) {
   EXPECT_EQ(Failed(), 1U);
 }
 
-// Stalls of the group where it has them, else of the machine; where the service manager speaks of
-// them, neither; where it says that nobody is to care, none.
+// Stalls of the group if it has them, else of the machine; neither if systemd names a source; none
+// if systemd turns them off.
 TEST_F(ListeningTest, OneSpeaksOfStalls) {
   const int machine = AddFifo("/proc/pressure/memory");
   Open("psi=some:200ms/2s,watch=on");
@@ -334,7 +334,7 @@ TEST_F(ListeningTest, OneSpeaksOfStalls) {
     listening_.reset();
   }
   EXPECT_EQ(Failed(), 0U);
-  // What it names cannot be opened: the system's own files are as good.
+  // If its source cannot be opened, the system's own files serve instead.
   setenv("MEMORY_PRESSURE_WATCH", "/run/nothing", 1);
   Open("psi=some:200ms/2s,watch=on");
   EXPECT_EQ(ReadAll(group), std::string("some 200000 2000000\0", 20));
@@ -371,8 +371,8 @@ TEST_F(ListeningTest, ListenersMayChangeWhileTheyAreTold) {
   EXPECT_EQ(told_.size(), 3U);
 }
 
-// A thousand events a second, over every kind of source, cost a hundredth of a processor at most:
-// by the clock of the thread that handles them. The storm is another thread's.
+// A thousand events a second over all kinds of sources cost at most a hundredth of a CPU, by the
+// clock of the thread that handles them. Another thread makes the storm.
 TEST_F(ListeningTest, AStormCostsAHundredthOfAProcessor) {
   constexpr int kSeconds = 3;
   BeInGroupOfVersion1();
@@ -388,7 +388,7 @@ TEST_F(ListeningTest, AStormCostsAHundredthOfAProcessor) {
     for (; Microseconds() - begin_us < kSeconds * 1'000'000; ++sent) {
       for (const Registration& one : told) Tell(one.event);
       if (write(fifo, "x", 1) != 1 && errno != EAGAIN) return;
-      // Each at its time, so that a thread that was late makes up for it.
+      // Each at its time: if the thread was late, it catches up.
       const int64_t next_us = begin_us + static_cast<int64_t>(sent + 1) * 1000;
       while (Microseconds() < next_us) {
         const timespec pause = {.tv_sec = 0, .tv_nsec = 200'000};

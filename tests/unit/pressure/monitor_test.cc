@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The monitor in a world of the test's own: time, memory and actions are made up, descriptors are
-// pipes and counters. Real time passes only where the alarm clock is what is tested.
+// The monitor in a simulated world: time, memory and actions are fakes, descriptors are pipes and
+// eventfds. Real time passes only in tests of the alarm.
 #include "pressure/monitor.h"
 
 #include <arpa/inet.h>
@@ -73,7 +73,7 @@ class PressureMonitorTest : public testing::Test {
     return ends[1];
   }
   static void Tell(int fd) { EXPECT_EQ(write(fd, "x", 1), 1); }
-  // Without waiting; the alarm may be among what is handled.
+  // Does not wait; the alarm may be among the events.
   int Handle() { return monitor_.Handle(0); }
   bool IsReadable() const {
     pollfd poll_fd = {monitor_.fd(), POLLIN, 0};
@@ -104,7 +104,7 @@ TEST_F(PressureMonitorTest, ReadsOnceEachTimeAndOnceMoreBehindAnAction) {
 }
 
 TEST_F(PressureMonitorTest, AStallIsAnEventThatNobodyReads) {
-  // What a trigger reports, a connection does that is told something urgent.
+  // Urgent data on a socket gives the event of a PSI trigger.
   const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address = {};
   address.sin_family = AF_INET;
@@ -125,12 +125,12 @@ TEST_F(PressureMonitorTest, AStallIsAnEventThatNobodyReads) {
   ASSERT_EQ(send(urgent, "x", 1, MSG_OOB), 1);
   EXPECT_EQ(monitor_.Handle(10'000), 3);
   EXPECT_EQ(counts_.events.value(), 1U);
-  // It is urgent still, and deaf.
+  // The urgent data is still there, and the source is disarmed.
   EXPECT_EQ(Handle(), 0);
   EXPECT_EQ(counts_.events.value(), 1U);
 }
 
-// A counter of a group that is gone: there is an event and nothing to be read, for ever.
+// The counter of a removed group: an event for ever, and nothing to read.
 TEST_F(PressureMonitorTest, ACounterThatCannotBeReadIsDropped) {
   int ends[2];
   ASSERT_EQ(pipe2(ends, O_NONBLOCK | O_CLOEXEC), 0);
@@ -159,11 +159,11 @@ TEST_F(PressureMonitorTest, SourcesOfAKindAreReplaced) {
   EXPECT_EQ(NumDescriptors(), before);
 }
 
-// The program has closed a source's descriptor, and has something of its own by that number.
+// The program has closed a source's descriptor and uses its number for a file of its own.
 TEST_F(PressureMonitorTest, WhatGotASourcesNumberIsNotRead) {
   int ends[2];
   ASSERT_EQ(pipe2(ends, O_NONBLOCK | O_CLOEXEC), 0);
-  // Somebody else has it as well, so that the kernel goes on telling about it.
+  // Another descriptor of the same file exists, so the kernel goes on reporting it.
   const int copy = dup(ends[0]);
   const int number = MoveDescriptorUp(ends[0]);
   ASSERT_TRUE(monitor_.AddSource(number, PressureSource::kStream));
@@ -192,7 +192,7 @@ TEST_F(PressureMonitorTest, AnEventAsksForAllThatCanBeDone) {
   EXPECT_EQ(counts_.events.value(), 1U);
 }
 
-// The policy's time is that of the alarm clock here.
+// Here the policy's time is that of the alarm.
 TEST_F(PressureMonitorTest, AStormIsOneActionAnInterval) {
   TestWorld::now_ms = -1;
   PressureMonitor monitor(world_.World(), 100, counts_);
@@ -209,7 +209,7 @@ TEST_F(PressureMonitorTest, AStormIsOneActionAnInterval) {
     ++wakes;
     monitor.Handle(0);
   }
-  // Each a clock's tick early at most.
+  // Each at most one tick of the clock early.
   EXPECT_GE(CoarseMilliseconds() - begin_ms, 4 * (100 - 10));
   EXPECT_LE(wakes, 2 * world_.actions.size() + 2);
   close(ends[1]);

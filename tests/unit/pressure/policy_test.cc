@@ -68,7 +68,7 @@ TEST(PressurePolicyTest, ALevelIsLeftOnlyWellBelowItsThreshold) {
   policy.ActedByUse(kPolicyIntervalMs, kMuch, 776 * kMiB);
   EXPECT_EQ(policy.DueByUse(2 * kPolicyIntervalMs, InUse(774)), 0);
   EXPECT_EQ(policy.level(), 0);
-  // Reached anew, it is due at once.
+  // Entered again, its action is due at once.
   EXPECT_EQ(policy.DueByUse(2 * kPolicyIntervalMs + 1, InUse(800)), 1);
 }
 
@@ -132,15 +132,15 @@ TEST(PressurePolicyTest, GrowthEndsAWait) {
 
 TEST(PressurePolicyTest, EventsAskForAllThereIsAndKeepTheirOwnPace) {
   PressurePolicy policy(kPolicyIntervalMs);
-  EXPECT_EQ(policy.EventsDeafMs(0), 0);
-  EXPECT_EQ(policy.EventsDeafMs(1'000'000), 0);
+  EXPECT_EQ(policy.EventsDisarmedMs(0), 0);
+  EXPECT_EQ(policy.EventsDisarmedMs(1'000'000), 0);
   EXPECT_EQ(policy.DueByEvent(0, kMuch), 3);
   policy.ActedByEvent(0, kMuch, kMuch);
   EXPECT_EQ(policy.DueByEvent(1, kMuch), 0);
-  EXPECT_EQ(policy.EventsDeafMs(1), kPolicyIntervalMs - 1);
+  EXPECT_EQ(policy.EventsDisarmedMs(1), kPolicyIntervalMs - 1);
   EXPECT_EQ(policy.DueByUse(1, InUse(800)), 1);
   EXPECT_EQ(policy.DueByEvent(kPolicyIntervalMs, kMuch), 3);
-  EXPECT_EQ(policy.EventsDeafMs(kPolicyIntervalMs), 0);
+  EXPECT_EQ(policy.EventsDisarmedMs(kPolicyIntervalMs), 0);
 }
 
 TEST(PressurePolicyTest, AStormThatFreesNothingCostsAnActionAMinute) {
@@ -153,11 +153,11 @@ TEST(PressurePolicyTest, AStormThatFreesNothingCostsAnActionAMinute) {
   }
   EXPECT_LE(actions, 3600 / 64 + 7);
   EXPECT_GE(actions, 3600 / 64);
-  // A quiet time behind it, the next one is heard as the first was.
+  // After a quiet time, the next event is handled like the first one.
   constexpr int64_t kLater = 3'600'000 + 2 * kTuning.pressure.max_waits * kPolicyIntervalMs;
   EXPECT_EQ(policy.DueByEvent(kLater, kMuch), 3);
   policy.ActedByEvent(kLater, 0, kMuch);
-  EXPECT_EQ(policy.EventsDeafMs(kLater), kPolicyIntervalMs);
+  EXPECT_EQ(policy.EventsDisarmedMs(kLater), kPolicyIntervalMs);
 }
 
 TEST(PressurePolicyTest, ReadingsAreMadeMoreOftenNearAThreshold) {

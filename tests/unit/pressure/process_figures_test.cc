@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The figures of a system of the test's own: limits that change under way, groups that vanish,
-// files that are not there.
+// The figures of a simulated system: limits that change, groups that vanish, files that do not
+// exist.
 #include "pressure/process_figures.h"
 
 #include <gtest/gtest.h>
