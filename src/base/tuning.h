@@ -81,6 +81,28 @@ struct Tuning {
     size_t max = 16;
   } shards;
 
+  // How much memory the allocator keeps beyond what the program uses (page/retention.h).
+  struct Retention {
+    // The total is the memory in use / in_use_part, but at least floor_bytes. Of the floor, thread
+    // caches get 32 MiB, as in gperftools. Not measured. Ranges: 2 MiB to 1 GiB; 4 to 256.
+    size_t floor_bytes = 64_MiB;
+    size_t in_use_part = 16;
+    // Shares of the total. Thread caches: total / thread_caches_part. What ended threads left for
+    // threads to come: some pools of threads' worth; a thread that lives for 100 objects executes
+    // 110,000 instructions in the allocator without it, 60,000 with it (decision 0009). Free pages:
+    // a smaller excess is not released (page/release_policy.h). Empty spans that shards keep get
+    // what is left. The shares were not measured. Ranges: 2 to 64; 4 to 1024; 16 to 4096.
+    size_t thread_caches_part = 2;
+    size_t inherited_part = 32;
+    size_t free_pages_part = 128;
+    // The total is at most this part of the lowest memory limit. Not measured. Range: 2 to 64.
+    size_t limit_part = 8;
+    // After a response to memory pressure of level N the total is halved N times for this long. It
+    // must be longer than the longest wait between two responses
+    // (pressure.max_waits * pressure.default_interval_ms). Not measured. Range: 1000 to 3,600,000.
+    int64_t pressure_hold_ms = 120'000;
+  } retention;
+
   // How much one size class of one thread cache holds (cache/bin_policy.h).
   struct Bins {
     // The most bytes. Small, since last-in-first-out reuse shuffles addresses, and the bitmaps of
@@ -141,9 +163,6 @@ struct Tuning {
     // with steps of step_bytes, 31 with these, 120 to 106 million instructions (decision 0009).
     // Range: step_bytes to 16 MiB.
     size_t max_step_bytes = 1_MiB;
-    // What all caches may claim together: the default of TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES.
-    // Soft. Range: 512 KiB to 1 GiB.
-    size_t total_bytes = 32_MiB;
     // When an equal share of the total is less than this, no limit is lowered below it. More would
     // strand a gigabyte in 2,000 threads (decision 0009). Range: initial_bytes to 1 MiB.
     size_t min_per_cache_bytes = 64_KiB;
@@ -156,11 +175,6 @@ struct Tuning {
     // A thread that only frees gets a cache with its free number 17: a message or two are not worth
     // one. Not measured. Range: 0 to 200.
     uint8_t frees_before_cache = 16;
-    // What the caches that ended threads left for threads to come may claim together: some pools of
-    // threads' worth. A thread that lives for 100 objects executes 110,000 instructions in the
-    // allocator without, 60,000 with (decision 0009). The amount was not measured. Range: 0 to
-    // cache_budget.total_bytes.
-    size_t inherited_bytes = 2_MiB;
     // A cache that has not changed for so long is idle: it is emptied rather than lowered. Not
     // measured. Range: 10 to 10,000.
     int64_t idle_ms = 100;
@@ -169,13 +183,12 @@ struct Tuning {
     size_t detached_at_once = 32;
   } thread_caches;
 
-  // What TCMALLOC_SMALL changes, besides that it asks for no hugepages: cache_budget.total_bytes,
-  // cache_budget.min_per_cache_bytes, thread_caches.inherited_bytes and release.default_rate. Not
-  // measured. Ranges: those of these fields, but at most as much (the rate: at least).
+  // What TCMALLOC_SMALL changes, besides that it asks for no hugepages: the retention total,
+  // cache_budget.min_per_cache_bytes and release.default_rate. Not measured. Ranges: 64 KiB to
+  // retention.floor_bytes; those of the two fields, but at most as much (the rate: at least).
   struct SmallPreset {
-    size_t total_cache_bytes = 1_MiB;
+    size_t retention_bytes = 2_MiB;
     size_t min_per_cache_bytes = 16_KiB;
-    size_t inherited_bytes = 64_KiB;
     double release_rate = 10;
   } small_preset;
 
@@ -192,9 +205,10 @@ struct Tuning {
   struct SpanCache {
     // The longest span that is kept. Range: 1 to 127.
     size_t max_pages = 16;
-    // What a shard keeps. Two threads that each fill and empty 3 MiB take 0.25 s with 4 MiB, 0.36 s
-    // with 1 MiB (decision 0010): what is above moves from CPU to CPU. It costs no memory but in
-    // between: it is given up before the heap grows. Range: 0 to 64 MiB.
+    // What a shard keeps at most, where its part of the retention total is more. Two threads that
+    // each fill and empty 3 MiB take 0.25 s with 4 MiB, 0.36 s with 1 MiB (decision 0010): what is
+    // above moves from CPU to CPU. It costs no memory but in between: it is given up before the
+    // heap grows. Range: 0 to 64 MiB.
     size_t max_bytes = 4_MiB;
     // Spans of other shards that are taken back at once for a request. One at a time mixes the
     // shards' memory span by span (decision 0010). Range: 1 to 256.
@@ -298,8 +312,6 @@ struct Tuning {
     // What is free beyond the peak goes at this speed, times the rate (decision 0014). Range:
     // 16 MiB to 1 GiB.
     size_t bytes_per_second = 512_MiB;
-    // A smaller excess is ignored. Not measured. Range: 0 to 64 MiB.
-    Length slack = Length::ForBytes(512_KiB);
     // Where only hugepages that are partly in use are left, they are split when the excess is more
     // than this part of what is in use (decision 0014). Range: 1 to 256.
     size_t split_part = 16;
@@ -625,6 +637,15 @@ static_assert(SizeClassesFit(kTuning.size_classes));
 
 static_assert(In(kTuning.shards.max, 1, 64));
 
+constexpr bool RetentionFits(const Tuning& t) {
+  return In(t.retention.floor_bytes, 2_MiB, 1_GiB) && In(t.retention.in_use_part, 4, 256) &&
+         In(t.retention.thread_caches_part, 2, 64) && In(t.retention.inherited_part, 4, 1024) &&
+         In(t.retention.free_pages_part, 16, 4096) && In(t.retention.limit_part, 2, 64) &&
+         In(t.retention.pressure_hold_ms, 1000, 3'600'000) &&
+         t.retention.pressure_hold_ms > t.pressure.max_waits * t.pressure.default_interval_ms;
+}
+static_assert(RetentionFits(kTuning));
+
 constexpr bool BinsFit(const Tuning::Bins& t, const Tuning::SizeClasses& classes) {
   return In(t.max_bytes, 32_KiB, 1_MiB) && In(t.min_max_objects, 2, 256) &&
          In(t.max_objects, 8, 8184) && t.max_objects % 8 == 0 &&
@@ -637,21 +658,19 @@ static_assert(BinsFit(kTuning.bins, kTuning.size_classes));
 
 constexpr bool CacheBudgetFits(const Tuning::CacheBudget& t) {
   return In(t.initial_bytes, 16_KiB, 1_MiB) && In(t.step_bytes, 16_KiB, 1_MiB) &&
-         In(t.max_step_bytes, t.step_bytes, 16_MiB) && In(t.total_bytes, 512_KiB, 1_GiB) &&
+         In(t.max_step_bytes, t.step_bytes, 16_MiB) &&
          In(t.min_per_cache_bytes, t.initial_bytes, 1_MiB) && In(t.max_candidates, 1, 100);
 }
 static_assert(CacheBudgetFits(kTuning.cache_budget));
 
-constexpr bool ThreadCachesFit(const Tuning::ThreadCaches& t, const Tuning::CacheBudget& budget) {
-  return t.frees_before_cache <= 200 && t.inherited_bytes <= budget.total_bytes &&
-         In(t.idle_ms, 10, 10'000) && In(t.detached_at_once, 1, 256);
+constexpr bool ThreadCachesFit(const Tuning::ThreadCaches& t) {
+  return t.frees_before_cache <= 200 && In(t.idle_ms, 10, 10'000) && In(t.detached_at_once, 1, 256);
 }
-static_assert(ThreadCachesFit(kTuning.thread_caches, kTuning.cache_budget));
+static_assert(ThreadCachesFit(kTuning.thread_caches));
 
 constexpr bool SmallPresetFits(const Tuning& t) {
-  return t.small_preset.total_cache_bytes <= t.cache_budget.total_bytes &&
+  return In(t.small_preset.retention_bytes, 64_KiB, t.retention.floor_bytes) &&
          t.small_preset.min_per_cache_bytes <= t.cache_budget.min_per_cache_bytes &&
-         t.small_preset.inherited_bytes <= t.thread_caches.inherited_bytes &&
          t.release.default_rate <= t.small_preset.release_rate &&
          t.small_preset.release_rate <= t.release.max_rate;
 }
@@ -702,8 +721,7 @@ static_assert(ReallocationFits(kTuning));
 constexpr bool ReleaseFits(const Tuning::Release& t) {
   return 0 <= t.default_rate && t.default_rate <= t.max_rate && In(t.memory_ms, 100, 60'000) &&
          In(t.windows, 2, 64) && In(t.bytes_per_second, 16_MiB, 1_GiB) &&
-         t.slack.bytes() <= 64_MiB && In(t.split_part, 1, 256) &&
-         In(t.look_every, Length::ForBytes(64_KiB), t.slice) &&
+         In(t.split_part, 1, 256) && In(t.look_every, Length::ForBytes(64_KiB), t.slice) &&
          In(t.slice.bytes(), 2_MiB, 64_MiB) && t.slice.bytes() % 2_MiB == 0 &&
          In(t.max_refusals, 1, 1000) && In(t.spans_looked_at, 1, 256) &&
          In(t.restored_at_once, 1, 1000);

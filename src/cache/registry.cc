@@ -45,11 +45,6 @@ size_t Registry::Free(ThreadCache* cache, BinArraysInFlight* arrays) {
   return bytes;
 }
 
-void Registry::SetInheritance(size_t bytes) {
-  const SpinLockHolder holder(lock_);
-  inheritance_ = bytes;
-}
-
 void Registry::Register(ThreadCache* cache) {
   const SpinLockHolder holder(lock_);
   cache->SetMaxBytes(budget_.AddCache());
@@ -71,6 +66,8 @@ void Registry::RemoveLocked(ThreadCache* cache) {
 }
 
 void Registry::Destroy(ThreadCache* cache) {
+  const bool inherits = inheritance_.load(std::memory_order_relaxed);
+  const size_t may_be_left = inherits ? central_.Shares().inherited_caches : 0;
   BinArraysInFlight arrays;
   {
     const SpinLockHolder holder(lock_);
@@ -79,7 +76,7 @@ void Registry::Destroy(ThreadCache* cache) {
     // lock, and not behind us.
     cache->slot().bins.store(const_cast<Bins*>(&kEmptyBins), std::memory_order_release);
     const size_t claimed = cache->claimed_bytes();
-    if (heirless_bytes_ + claimed <= inheritance_ && claimed > 0) {
+    if (heirless_bytes_ + claimed <= may_be_left && claimed > 0) {
       heirless_bytes_ += claimed;
       heirless_.Prepend(cache);
       return;

@@ -8,6 +8,30 @@ namespace tcmalloc {
 
 void Registry::SetTotalLimit(size_t bytes) {
   const SpinLockHolder holder(lock_);
+  total_was_set_ = true;
+  SetTotalLocked(bytes);
+}
+
+void Registry::FollowRetention() {
+  const RetentionShares shares = central_.Shares();
+  for (;;) {
+    BinArraysInFlight arrays;
+    ThreadCache* surplus;
+    {
+      const SpinLockHolder holder(lock_);
+      if (!total_was_set_ && budget_.total() != shares.thread_caches) {
+        SetTotalLocked(shares.thread_caches);
+      }
+      if (heirless_bytes_ <= shares.inherited_caches) return;
+      surplus = heirless_.PopFirst();
+      heirless_bytes_ -= surplus->claimed_bytes();
+      surplus->DetachArrays(&arrays);
+    }
+    Free(surplus, &arrays);
+  }
+}
+
+void Registry::SetTotalLocked(size_t bytes) {
   budget_.SetTotal(bytes);
   if (budget_.unclaimed() >= 0) return;
   for (ThreadCache* cache = caches_.first(); cache != nullptr; cache = caches_.Next(cache)) {
@@ -23,8 +47,9 @@ void Registry::SetMinPerCache(size_t bytes) {
 }
 
 size_t Registry::total_limit() {
+  const size_t share = central_.Shares().thread_caches;
   const SpinLockHolder holder(lock_);
-  return budget_.total();
+  return total_was_set_ ? budget_.total() : share;
 }
 
 size_t Registry::min_per_cache() {
@@ -50,9 +75,11 @@ bool Registry::IsIdle(ThreadCache* cache, int64_t now_ms) {
 }
 
 void Registry::RaiseLimit(ThreadCache* cache) {
+  const size_t share = central_.Shares().thread_caches;
   BinArraysInFlight arrays;
   {
     const SpinLockHolder holder(lock_);
+    if (!total_was_set_) budget_.SetTotal(share);
     size_t limit = cache->max_bytes();
     if (!budget_.TryRaise(&limit)) RaiseAtOthersCostLocked(cache, &limit, &arrays);
     cache->SetMaxBytes(limit);

@@ -217,10 +217,11 @@ inline constexpr SettingRow kSettingRows[] = {
         "written. A line of libtcmalloc ends in the addresses of the functions that called the "
         "allocator, the innermost first. Each report raises the threshold by an eighth. 0 or less: "
         "no counting and no reports."),
-    Row("TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES", kBytes, kTuning.cache_budget.total_bytes,
-        {0, kMaxBytes}, &Settings::max_total_thread_cache_bytes, kNoTraits,
+    Row("TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES", kBytes, "-1", {-1, kMaxBytes},
+        &Settings::max_total_thread_cache_bytes, kNoTraits,
         "What the caches of all threads together may hold, free objects and the arrays of pointers "
-        "to them. Each thread may have 64 KiB whatever this says; beyond that threads that are "
+        "to them; -1: half of what TCMALLOC_RETENTION allows. Each thread may have 64 KiB whatever "
+        "this says; beyond that threads that are "
         "busy take from those that are not. Raise it when many threads allocate and free more than "
         "that at a time."),
     Row("TCMALLOC_MEMBARRIER", kBoolean, "true", &Settings::membarrier, kNoTraits,
@@ -270,6 +271,13 @@ inline constexpr SettingRow kSettingRows[] = {
         "when the process exits; then the signal ends the process. Only where the program has no "
         "handler for SIGTERM when the library is loaded; a handler that the program installs later "
         "replaces this one. Starts a thread. See docs/statistics.md."),
+    Row("TCMALLOC_RETENTION", kBytes, "0", {0, kMaxBytes}, &Settings::retention_bytes, kNoTraits,
+        "How much free memory the allocator may keep for later allocations: in the caches of "
+        "threads half of it, in empty spans of shards and in free pages the rest. 0: a sixteenth "
+        "of the memory in use, but at least 64 MiB. A memory limit and memory pressure lower it. "
+        "Beyond it stay free objects in spans that are partly in use, the 64 KiB that each thread "
+        "may cache, and for some seconds what the program needed before "
+        "(TCMALLOC_RELEASE_RATE)."),
     Row("TCMALLOC_SAMPLE_PARAMETER", kBytes, "0", {0, kMaxBytes}, &Settings::sample_period_bytes,
         kFullLibrary,
         "Sample allocations for heap profiles (docs/profiles.md): the mean number of bytes from "
@@ -285,8 +293,10 @@ inline constexpr SettingRow kSettingRows[] = {
         "Do not take memory from sbrk(2) when mmap(2) gives none. With both skipped every "
         "allocation fails."),
     Row("TCMALLOC_SMALL", kBoolean, "false", &Settings::small, kNoTraits,
-        "Trade a little speed for space: caches of all threads share 1 MiB, each may have 16 KiB "
-        "whatever this says, no hugepages, and free memory goes back within half a second. Other "
+        "Trade a little speed for space: TCMALLOC_RETENTION is 2 MiB, so that caches of all "
+        "threads "
+        "share 1 MiB; each may have 16 KiB whatever that says; no hugepages, and free memory goes "
+        "back within half a second. Other "
         "variables that are set prevail."),
     Row("TCMALLOC_SOFT_LIMIT", kBytesOrPercent, "0", {0, kMaxBytes}, &Settings::soft_limit,
         kZeroIsUnlimited,

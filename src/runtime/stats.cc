@@ -29,6 +29,7 @@ SizeClassStats ClassStats(Heap& heap, SizeClass c, size_t thread_cache_objects) 
 void TakePageHeapStats(const PageHeap::Stats& pages, HeapStats* stats) {
   stats->system_bytes = pages.system_bytes - pages.metadata_span_bytes;
   stats->page_heap_free_bytes = pages.free_mapped_bytes + pages.releasing_bytes;
+  stats->kept_span_bytes = pages.kept_span_bytes;
   stats->releasing_bytes = pages.releasing_bytes;
   stats->released_bytes = pages.free_released_bytes;
   stats->large_bytes = pages.large_span_bytes;
@@ -86,6 +87,7 @@ void CollectPages(Heap& heap, uint8_t parts, HeapSnapshot* snapshot, HeapStats* 
 void CollectSettings(Heap& heap, HeapStats* totals) {
   totals->releases_at_once = heap.page_heap.releasing() == PageHeap::Releasing::kEager;
   totals->sample_period_bytes = heap.sampling.period();
+  totals->retention = heap.page_heap.Shares();
   totals->thread_cache_limit_bytes = heap.registry.total_limit();
   totals->min_thread_cache_bytes = heap.registry.min_per_cache();
   totals->large_allocations = heap.large_reports.allocations();

@@ -108,7 +108,7 @@ TEST_F(RegistryBypassTest, ACacheThatComesMeanwhileIsWithheldToo) {
 
 // A cache that its thread left while it was withheld is as good as any other.
 TEST_F(RegistryBypassTest, AWithheldCacheIsLeftToTheNextThread) {
-  heap_.registry.SetInheritance(size_t{1} << 20);
+  heap_.registry.SetInheritance(true);
   TestThread first(heap_.registry);
   Fill(first);
   ThreadCache* const cache = first.cache();

@@ -107,7 +107,7 @@ TEST_F(RegistryTest, ManyShortLivesTakeNoMoreMemoryThanOne) {
 // part stands for stacks.
 // A thread that ends leaves its cache to the next one as it is.
 TEST_F(RegistryTest, ACacheIsInherited) {
-  heap_.registry.SetInheritance(size_t{1} << 20);
+  heap_.registry.SetInheritance(true);
   TestThread first(heap_.registry);
   const size_t objects = Fill(first);
   ASSERT_GT(objects, 0u);
@@ -148,7 +148,8 @@ TEST_F(RegistryTest, NoMoreIsInheritedThanAllowed) {
     claimed = threads.back()->cache()->claimed_bytes();
   }
   const size_t objects = threads[0]->cache()->CachedObjects(c_);
-  heap_.registry.SetInheritance(3 * claimed);
+  heap_.registry.SetInheritance(true);
+  heap_.page_heap.retention().SetTotal(3 * claimed * kTuning.retention.inherited_part);
   for (auto& thread : threads) thread->Exit();
   EXPECT_EQ(heap_.registry.CachedObjects(c_), 3 * objects);
   EXPECT_EQ(heap_.registry.GetTotals().caches, 0u);
@@ -163,7 +164,7 @@ TEST_F(RegistryTest, NoMoreIsInheritedThanAllowed) {
 // A cache of nothing is not worth keeping. One that is not registered after all goes with what is
 // in it.
 TEST_F(RegistryTest, WhatIsNotInherited) {
-  heap_.registry.SetInheritance(size_t{1} << 20);
+  heap_.registry.SetInheritance(true);
   size_t metadata_bytes = 0;
   for (int round = 0; round < 3; ++round) {
     {

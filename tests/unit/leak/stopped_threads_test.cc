@@ -238,7 +238,7 @@ TEST(StoppedThreadsTest, NothingIsLostButWhatIsLost) {
   action.sa_flags = SA_RESTART;
   ASSERT_EQ(sigaction(SIGUSR1, &action, nullptr), 0);
   Heap& heap = ExistingHeap();
-  heap.registry.SetInheritance(256 << 10);
+  heap.registry.SetInheritance(true);
   ASSERT_TRUE(SetSamplePeriod(heap, 64 << 10));
   // Hidden from the stack of whoever looks. Not such as begin a span, or what one word of its
   // bitmap stands for: those addresses stand for themselves in the allocator's own frames.
