@@ -86,48 +86,6 @@ void Registry::Destroy(ThreadCache* cache) {
   Free(cache, &arrays);
 }
 
-Registry::Totals Registry::GetTotals() {
-  Totals totals;
-  {
-    const SpinLockHolder holder(lock_);
-    for (const auto* list : {&caches_, &orphans_, &heirless_, &unregistered_}) {
-      for (const ThreadCache* cache = list->first(); cache != nullptr; cache = list->Next(cache)) {
-        for (size_t i = 1; i < kNumSizeClasses; ++i) {
-          totals.cached_objects[i] += cache->CachedObjects(static_cast<SizeClass>(i));
-        }
-        totals.array_bytes += cache->array_bytes();
-        if (list == &caches_ || list == &orphans_) ++totals.caches;
-      }
-    }
-  }
-  for (size_t i = 1; i < kNumSizeClasses; ++i) {
-    totals.cached_bytes += totals.cached_objects[i] * kSizeClasses.size(static_cast<SizeClass>(i));
-  }
-  return totals;
-}
-
-size_t Registry::CountCaches() {
-  size_t caches = 0;
-  const SpinLockHolder holder(lock_);
-  for (const auto* list : {&caches_, &orphans_}) {
-    for (const ThreadCache* cache = list->first(); cache != nullptr; cache = list->Next(cache)) {
-      ++caches;
-    }
-  }
-  return caches;
-}
-
-size_t Registry::CachedObjects(SizeClass c) {
-  size_t objects = 0;
-  const SpinLockHolder holder(lock_);
-  for (const auto* list : {&caches_, &orphans_, &heirless_, &unregistered_}) {
-    for (const ThreadCache* cache = list->first(); cache != nullptr; cache = list->Next(cache)) {
-      objects += cache->CachedObjects(c);
-    }
-  }
-  return objects;
-}
-
 void Registry::CheckInvariants() {
   const SpinLockHolder holder(lock_);
   int64_t max_bytes = 0;
@@ -150,15 +108,6 @@ void Registry::CheckInvariants() {
   for (ThreadCache* cache = unregistered_.first(); cache != nullptr; cache = caches_.Next(cache)) {
     cache->CheckInvariants();
   }
-}
-
-bool Registry::StackHolds(uintptr_t address, uintptr_t limit) {
-  const SpinLockHolder holder(lock_);
-  for (ThreadCache* cache = caches_.first(); cache != nullptr; cache = caches_.Next(cache)) {
-    const uintptr_t slot = reinterpret_cast<uintptr_t>(&cache->slot());
-    if (address >= cache->first_frame() && address < slot && slot < limit) return true;
-  }
-  return false;
 }
 
 // The slot tells whose a cache is, at any moment between Create and Destroy: a signal handler may

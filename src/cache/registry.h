@@ -37,11 +37,11 @@ class Registry {
   // Makes every thread of the process execute a full barrier; false when it cannot, or may not.
   using Barrier = bool (*)();
 
-  struct Totals {
-    std::array<size_t, kNumSizeClasses> cached_objects = {};
-    size_t cached_bytes = 0;  // what these are together
-    size_t array_bytes = 0;
-    size_t caches = 0;
+  // Whose a cache is.
+  enum class Holder : uint8_t {
+    kThread,  // a thread that may be at work in it
+    kOrphan,  // a thread that exists in the parent process only
+    kNobody,  // it was left by a thread that ended, or is between Create and Register
   };
 
   Registry(CentralCache& central, MetadataArena& arena, Barrier barrier)
@@ -122,31 +122,18 @@ class Registry {
   // ThreadCache::Alarm).
   void AlarmAll() TC_EXCLUDES(lock_);
 
-  // Calls f(cache, whether a thread may be at work in it) for every cache there is, with the lock
-  // held.
+  // Calls f(cache, its holder) for every cache there is, with the lock held.
   template <typename F>
   void ForEachCache(F f) TC_EXCLUDES(lock_) {
     const SpinLockHolder holder(lock_);
     for (const auto* list : {&caches_, &orphans_, &heirless_, &unregistered_}) {
       for (const ThreadCache* cache = list->first(); cache != nullptr; cache = list->Next(cache)) {
-        f(*cache, list == &caches_);
+        f(*cache, list == &caches_    ? Holder::kThread
+                  : list == &orphans_ ? Holder::kOrphan
+                                      : Holder::kNobody);
       }
     }
   }
-
-  // Sums over all caches; racy while their owners run.
-  Totals GetTotals() TC_EXCLUDES(lock_);
-
-  // Totals::caches alone. Cost: a walk over a list.
-  size_t CountCaches() TC_EXCLUDES(lock_);
-
-  // Objects of class `c` in all caches; racy while their owners run.
-  size_t CachedObjects(SizeClass c) TC_EXCLUDES(lock_);
-
-  // `address` lies between some registered thread's slot, which is below `limit`, and the frame in
-  // which the thread got its cache. The slot of a thread whose stack is above it (the main thread)
-  // holds nothing.
-  bool StackHolds(uintptr_t address, uintptr_t limit) TC_EXCLUDES(lock_);
 
   // In a forked child, by its only thread, with the lock held: the caches of all threads but the
   // one whose slot is `survivor` (null: of all) become orphans.

@@ -150,7 +150,8 @@ void ObjectIndex::RemoveClaimed(Heap& heap) {
 
 bool ObjectIndex::RemoveCached(Heap& heap) {
   bool enough_memory = true;
-  heap.registry.ForEachCache([&](const ThreadCache& cache, bool has_thread) {
+  heap.registry.ForEachCache([&](const ThreadCache& cache, Registry::Holder holder) {
+    const bool has_thread = holder == Registry::Holder::kThread;
     // The memory of a slot is there for as long as its thread.
     const bool in_section =
         has_thread && cache.slot().busy.load(std::memory_order_relaxed) != ThreadSlot::kIdle;

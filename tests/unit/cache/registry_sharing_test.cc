@@ -15,6 +15,7 @@
 #include "base/tuning.h"
 #include "cache/bin_policy.h"
 #include "cache/cache_fixture.h"
+#include "cache/registry_totals.h"
 #include "os/raw_memory.h"
 #include "testing/random.h"
 
@@ -68,8 +69,8 @@ TEST_F(RegistrySharingTest, WhatIsOnItsWayFromACacheCanBeFound) {
     TestThread thread(heap_.registry);
     Fill(thread);
     std::set<uintptr_t> cached;
-    heap_.registry.ForEachCache([&](const ThreadCache& cache, bool has_thread) {
-      EXPECT_TRUE(has_thread);
+    heap_.registry.ForEachCache([&](const ThreadCache& cache, Registry::Holder holder) {
+      EXPECT_EQ(holder, Registry::Holder::kThread);
       cache.ForEachSlot([&](SizeClass, BinSlot object, ptrdiff_t above_top) {
         if (above_top <= 0) cached.insert(object);
       });
@@ -80,7 +81,7 @@ TEST_F(RegistrySharingTest, WhatIsOnItsWayFromACacheCanBeFound) {
     heap_.vm.OnNextRelease([&] {
       std::set<uintptr_t> marked = MarkedObjects(end);
       size_t listed = 0;
-      heap_.registry.ForEachCache([&](const ThreadCache& cache, bool) {
+      heap_.registry.ForEachCache([&](const ThreadCache& cache, Registry::Holder) {
         cache.ForEachSlot([&](SizeClass, BinSlot, ptrdiff_t) { ++listed; });
       });
       EXPECT_EQ(listed, 0u);
@@ -111,7 +112,7 @@ TEST_F(RegistrySharingTest, FlushAllEmptiesEveryCache) {
     cached += threads.back()->cache()->CachedBytes();
   }
   EXPECT_EQ(heap_.registry.FlushAll(threads[7]->cache()), cached);
-  const Registry::Totals totals = heap_.registry.GetTotals();
+  const RegistryTotals totals = TotalsOf(heap_.registry);
   EXPECT_EQ(totals.cached_bytes, 0u);
   EXPECT_EQ(totals.array_bytes, 0u);
   EXPECT_EQ(totals.caches, threads.size());
@@ -479,11 +480,11 @@ TEST_F(RegistrySharingTest, BlockedThreadsAreEmptied) {
     });
   }
   filled.arrive_and_wait();
-  const size_t cached = heap_.registry.GetTotals().cached_bytes;
+  const size_t cached = TotalsOf(heap_.registry).cached_bytes;
   ASSERT_GT(cached, 0u);
   EXPECT_EQ(heap_.registry.FlushAll(nullptr), cached);
-  EXPECT_EQ(heap_.registry.GetTotals().cached_bytes, 0u);
-  EXPECT_EQ(heap_.registry.GetTotals().array_bytes, 0u);
+  EXPECT_EQ(TotalsOf(heap_.registry).cached_bytes, 0u);
+  EXPECT_EQ(TotalsOf(heap_.registry).array_bytes, 0u);
   checked.arrive_and_wait();
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(heap_.page_heap.GetStats().small_span_bytes, 0u);
@@ -542,7 +543,7 @@ TEST_F(RegistrySharingTest, FlushesWhileThreadsWork) {
   stop = true;
   for (std::thread& thread : threads) thread.join();
   EXPECT_GT(moved.load(), 0u);
-  EXPECT_EQ(heap_.registry.GetTotals().caches, 0u);
+  EXPECT_EQ(TotalsOf(heap_.registry).caches, 0u);
   heap_.registry.CheckInvariants();
   EXPECT_EQ(heap_.page_heap.GetStats().small_span_bytes, 0u);
   heap_.CheckInvariants();

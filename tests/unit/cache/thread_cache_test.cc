@@ -17,6 +17,7 @@
 #include "base/tuning.h"
 #include "cache/bin_policy.h"
 #include "cache/cache_fixture.h"
+#include "cache/registry_totals.h"
 #include "central/line_ownership.h"
 #include "testing/random.h"
 #include "testing/touch_watch.h"
@@ -256,7 +257,7 @@ TEST(ThreadCacheTest, MemoryForArraysIsCountedAndGivenBack) {
   void* const object = thread.Allocate(c);
   EXPECT_GT(thread.cache()->array_bytes(), 0u);
   thread.Free(c, object);
-  EXPECT_EQ(heap.registry.GetTotals().array_bytes, thread.cache()->array_bytes());
+  EXPECT_EQ(TotalsOf(heap.registry).array_bytes, thread.cache()->array_bytes());
   const size_t arrays = thread.cache()->array_bytes();
   const size_t with_arrays = heap.arena.allocated_bytes();
   thread.Exit();
@@ -822,7 +823,7 @@ TEST(ThreadCacheTest, StatisticsWhileTheOwnerRuns) {
     most += bin_policy::MaxLimit(c) * kSizeClasses.size(c);
   }
   while (!done.load()) {
-    const Registry::Totals totals = heap.registry.GetTotals();
+    const RegistryTotals totals = TotalsOf(heap.registry);
     ASSERT_EQ(totals.caches, 1u);
     ASSERT_LE(totals.cached_bytes, most);
     ASSERT_LE(totals.array_bytes,

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "cache/cache_fixture.h"
+#include "cache/registry_totals.h"
 #include "runtime/runtime_fixture.h"
 #include "runtime/trim.h"
 #include "testing/random.h"
@@ -413,7 +414,7 @@ TEST(StatsTest, ASnapshotIsOneCount) {
   EXPECT_EQ(sums.thread_cache_bytes, snapshot.totals.thread_cache_bytes);
   EXPECT_EQ(sums.central_bytes, snapshot.totals.central_bytes);
   EXPECT_EQ(sums.spans_in_use, snapshot.totals.spans_in_use);
-  EXPECT_EQ(snapshot.totals.thread_cache_array_bytes, heap.registry.GetTotals().array_bytes);
+  EXPECT_EQ(snapshot.totals.thread_cache_array_bytes, TotalsOf(heap.registry).array_bytes);
   EXPECT_GT(snapshot.totals.thread_cache_array_bytes, 0u);
 }
 
