@@ -13,11 +13,10 @@ namespace tcmalloc {
 namespace {
 
 // In pieces, so that the central lock is never held for long.
-void InsertPiecewise(CentralCache& central, SizeClass c, BinSlot* slots, size_t n,
-                     Origin origin = Origin::kAny) {
+void InsertPiecewise(CentralCache& central, SizeClass c, BinSlot* slots, size_t n) {
   while (n > 0) {
     const size_t piece = std::min(n, kTuning.bins.max_move_objects);
-    central.Insert(c, reinterpret_cast<void**>(slots), piece, origin);
+    central.Insert(c, reinterpret_cast<void**>(slots), piece);
     slots += piece;
     n -= piece;
   }
@@ -177,64 +176,24 @@ bool ThreadCache::PushOne(SizeClass c, void* object) {
 }
 
 size_t ThreadCache::ReturnOldest(SizeClass c, size_t n) {
-  if (n > kTuning.bins.max_move_objects) {
-    if (const size_t returned = ExchangeArrayAndReturnOldest(c, n)) return returned;
-  }
   void* objects[kTuning.bins.max_move_objects];
-  size_t taken = 0;
-  Origin origin = Origin::kAny;
-  {
-    const Section section(*this);
-    if (section) {
-      taken = TakeOldestInSection(Index(c), objects, std::min(n, kTuning.bins.max_move_objects));
-      if (taken > 0) origin = GivenBackInSection(c, taken);
+  size_t returned = 0;
+  while (returned < n) {
+    const size_t piece = std::min(n - returned, kTuning.bins.max_move_objects);
+    size_t taken = 0;
+    Origin origin = Origin::kAny;
+    {
+      const Section section(*this);
+      if (section) {
+        taken = TakeOldestInSection(Index(c), objects, piece);
+        if (taken > 0) origin = GivenBackInSection(c, taken);
+      }
     }
+    if (taken == 0) break;
+    central_.Insert(c, objects, taken, origin);
+    returned += taken;
   }
-  if (taken > 0) central_.Insert(c, objects, taken, origin);
-  return taken;
-}
-
-size_t ThreadCache::ExchangeArrayAndReturnOldest(SizeClass c, size_t n) {
-  const size_t i = Index(c);
-  size_t limit = 0;
-  {
-    const Section section(*this);
-    if (section && Array(i) != nullptr) limit = Array(i)->capacity;
-  }
-  BinArray* const fresh = limit == 0 ? nullptr : NewArray(i, limit, limit);
-  if (fresh == nullptr) return 0;
-  BinArraysInFlight in_flight;
-  BinArray* old = nullptr;
-  Origin origin = Origin::kAny;
-  {
-    const Section section(*this);
-    if (section && Array(i) != nullptr && Array(i)->capacity == fresh->capacity) {
-      RemoveProbeInSection(i);
-      old = Array(i);
-      const size_t count = Top(i);
-      n = std::min(n, count);
-      old->count = static_cast<uint16_t>(n);
-      in_flight.set_first(old);
-      memcpy(fresh->slots() + 1, old->slots() + 1 + n, (count - n) * sizeof(BinSlot));
-      fresh->slots()[fresh->limit + 1] = 0;
-      fresh->limit = old->limit;
-      fresh->slots()[fresh->limit + 1] = kFullMark;
-      fresh->overages = old->overages;
-      fresh->touched = old->touched;
-      arrays_[i].store(fresh, std::memory_order_relaxed);
-      SetTop(i, count - n);
-      fresh->balance = old->balance;
-      origin = GivenBackInSection(c, n);
-    }
-  }
-  if (old == nullptr) {
-    arena_.Free(fresh, fresh->bytes());
-    return 0;
-  }
-  InsertPiecewise(central_, c, old->slots() + 1, n, origin);
-  in_flight.set_first(nullptr);
-  arena_.Free(old, old->bytes());
-  return n;
+  return returned;
 }
 
 // Limits and arrays.

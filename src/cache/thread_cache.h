@@ -246,11 +246,9 @@ class ThreadCache {
   Fit TrySetLimit(size_t i, size_t old_limit, size_t limit, BinArray** spare);
   // The same with all that it needs; false when the bin stays as it is.
   bool SetLimit(SizeClass c, size_t old_limit, size_t limit);
-  // Moves up to `n` of the oldest objects from the bin to the central cache; returns how many.
+  // Moves up to `n` of the oldest objects from the bin to the central cache, in pieces that have
+  // room on the stack; returns how many.
   TC_OUT_OF_LINE size_t ReturnOldest(SizeClass c, size_t n);
-  // The same by giving the bin a new array with the objects that stay, so that many objects need no
-  // room on the stack and the rest moves once; 0 also when the arena has no memory.
-  size_t ExchangeArrayAndReturnOldest(SizeClass c, size_t n);
   // Fetches `n` objects, of which it returns one and puts the others into the bin; null when there
   // is no memory. A function of its own: its array on the stack shall not be there while Allocate
   // collects garbage.

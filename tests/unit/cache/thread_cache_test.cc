@@ -293,8 +293,8 @@ TEST(ThreadCacheTest, AFullBinThatIsNotUsedDrains) {
   }
 }
 
-// A collection that takes so much from a bin that it gets another array does not count as use: the
-// next one finds the bin as little used as this one left it.
+// A collection that takes much from a bin, in several pieces, does not count as use: the next one
+// finds the bin as little used as this one left it.
 TEST(ThreadCacheTest, ACollectionIsNoUseOfABin) {
   CacheTestHeap heap;
   TestThread thread(heap.registry);
@@ -728,7 +728,7 @@ TEST_P(ThreadCacheShardsTest, AThreadThatOnlyFreesSendsObjectsHome) {
 
 // A thread that now runs on another processor frees what it had allocated: none of the lines of
 // these objects is touched. So it is with bins of every size, whose arrays are exchanged as they
-// grow and as they give back.
+// grow.
 TEST_P(ThreadCacheShardsTest, AThreadThatMovedTouchesNoneOfItsObjects) {
   TestThread thread(heap_.registry);
   thread.RaiseLimitTo(size_t{1} << 20);
