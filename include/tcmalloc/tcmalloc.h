@@ -308,7 +308,7 @@ void tcmalloc_profile_for_each(const tcmalloc_profile* profile, tcmalloc_profile
 
 /* How a profile may be written. */
 enum {
-  TCMALLOC_FORMAT_PROTO = 0,       /* pprof's profile.proto, gzip'ed */
+  TCMALLOC_FORMAT_PROTO = 0,       /* pprof's profile.proto */
   TCMALLOC_FORMAT_LEGACY_TEXT = 1, /* as gperftools' profilers write it */
   TCMALLOC_FORMAT_FOLDED = 2       /* a line for each stack, as flame graphs are made of */
 };

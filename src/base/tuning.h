@@ -126,7 +126,7 @@ struct Tuning {
     // the TCMalloc document). Range: 1 to 4.
     size_t growth_batches = 1;
     // The most objects that move over the stack at once: 2 KiB of pointers, which a thread with a
-    // stack of 16 KiB can afford. Larger returns exchange the bin's array (decision 0024). Range:
+    // stack of 16 KiB can afford. Larger returns move in pieces of as many (decision 0034). Range:
     // a batch to 512.
     size_t max_move_objects = 256;
     // Times that a bin is full with a limit above a batch before its limit shrinks by a batch

@@ -13,11 +13,10 @@ namespace tcmalloc {
 namespace {
 
 // In pieces, so that the central lock is never held for long.
-void InsertPiecewise(CentralCache& central, SizeClass c, BinSlot* slots, size_t n,
-                     Origin origin = Origin::kAny) {
+void InsertPiecewise(CentralCache& central, SizeClass c, BinSlot* slots, size_t n) {
   while (n > 0) {
     const size_t piece = std::min(n, kTuning.bins.max_move_objects);
-    central.Insert(c, reinterpret_cast<void**>(slots), piece, origin);
+    central.Insert(c, reinterpret_cast<void**>(slots), piece);
     slots += piece;
     n -= piece;
   }
@@ -57,9 +56,8 @@ void* ThreadCache::Allocate(SizeClass c) {
     const Section section(*this);
     mine = static_cast<bool>(section);
     if (mine) {
-      LowerProbeInSection(i);
-      // The cache may have been taken and put back between the fast path and here, or the probe or
-      // the countdown was what ended the fast path.
+      // The cache may have been taken and put back between the fast path and here, or the countdown
+      // was what ended the fast path.
       if (void* const object = bins_.Pop(c)) return object;
       if (BinArray* const array = Array(i)) {
         limit = array->limit;
@@ -177,64 +175,24 @@ bool ThreadCache::PushOne(SizeClass c, void* object) {
 }
 
 size_t ThreadCache::ReturnOldest(SizeClass c, size_t n) {
-  if (n > kTuning.bins.max_move_objects) {
-    if (const size_t returned = ExchangeArrayAndReturnOldest(c, n)) return returned;
-  }
   void* objects[kTuning.bins.max_move_objects];
-  size_t taken = 0;
-  Origin origin = Origin::kAny;
-  {
-    const Section section(*this);
-    if (section) {
-      taken = TakeOldestInSection(Index(c), objects, std::min(n, kTuning.bins.max_move_objects));
-      if (taken > 0) origin = GivenBackInSection(c, taken);
+  size_t returned = 0;
+  while (returned < n) {
+    const size_t piece = std::min(n - returned, kTuning.bins.max_move_objects);
+    size_t taken = 0;
+    Origin origin = Origin::kAny;
+    {
+      const Section section(*this);
+      if (section) {
+        taken = TakeOldestInSection(Index(c), objects, piece);
+        if (taken > 0) origin = GivenBackInSection(c, taken);
+      }
     }
+    if (taken == 0) break;
+    central_.Insert(c, objects, taken, origin);
+    returned += taken;
   }
-  if (taken > 0) central_.Insert(c, objects, taken, origin);
-  return taken;
-}
-
-size_t ThreadCache::ExchangeArrayAndReturnOldest(SizeClass c, size_t n) {
-  const size_t i = Index(c);
-  size_t limit = 0;
-  {
-    const Section section(*this);
-    if (section && Array(i) != nullptr) limit = Array(i)->capacity;
-  }
-  BinArray* const fresh = limit == 0 ? nullptr : NewArray(i, limit, limit);
-  if (fresh == nullptr) return 0;
-  BinArraysInFlight in_flight;
-  BinArray* old = nullptr;
-  Origin origin = Origin::kAny;
-  {
-    const Section section(*this);
-    if (section && Array(i) != nullptr && Array(i)->capacity == fresh->capacity) {
-      RemoveProbeInSection(i);
-      old = Array(i);
-      const size_t count = Top(i);
-      n = std::min(n, count);
-      old->count = static_cast<uint16_t>(n);
-      in_flight.set_first(old);
-      memcpy(fresh->slots() + 1, old->slots() + 1 + n, (count - n) * sizeof(BinSlot));
-      fresh->slots()[fresh->limit + 1] = 0;
-      fresh->limit = old->limit;
-      fresh->slots()[fresh->limit + 1] = kFullMark;
-      fresh->overages = old->overages;
-      fresh->touched = old->touched;
-      arrays_[i].store(fresh, std::memory_order_relaxed);
-      SetTop(i, count - n);
-      fresh->balance = old->balance;
-      origin = GivenBackInSection(c, n);
-    }
-  }
-  if (old == nullptr) {
-    arena_.Free(fresh, fresh->bytes());
-    return 0;
-  }
-  InsertPiecewise(central_, c, old->slots() + 1, n, origin);
-  in_flight.set_first(nullptr);
-  arena_.Free(old, old->bytes());
-  return n;
+  return returned;
 }
 
 // Limits and arrays.
@@ -294,7 +252,6 @@ ThreadCache::Fit ThreadCache::TrySetLimit(size_t i, size_t old_limit, size_t lim
     if (claimed_bytes() + more + more_array_bytes > max_bytes()) return Fit::kOverBudget;
   }
   if (fits) {
-    RemoveProbeInSection(i);
     if (Top(i) <= limit) SetLimitInSection(i, limit);
     return Fit::kDone;
   }
@@ -306,7 +263,6 @@ ThreadCache::Fit ThreadCache::TrySetLimit(size_t i, size_t old_limit, size_t lim
 }
 
 void ThreadCache::InstallInSection(size_t i, BinArray* fresh) {
-  RemoveProbeInSection(i);
   const BinArray* const old = Array(i);
   const size_t size = kSizeClasses.size(static_cast<SizeClass>(i));
   size_t count = 0;
@@ -338,7 +294,6 @@ void ThreadCache::SetLimitInSection(size_t i, size_t limit) {
 size_t ThreadCache::TakeOldestInSection(size_t i, void** objects, size_t n) {
   BinArray* const array = Array(i);
   if (array == nullptr) return 0;
-  RemoveProbeInSection(i);
   const size_t count = Top(i);
   n = std::min(n, count);
   memcpy(objects, array->slots() + 1, n * sizeof(void*));
@@ -351,43 +306,6 @@ Origin ThreadCache::GivenBackInSection(SizeClass c, size_t n) {
   BinArray* const array = Array(Index(c));
   array->balance = bin_policy::BalanceAfter(c, array->balance, -static_cast<int64_t>(n));
   return array->balance < 0 ? Origin::kOtherThreads : Origin::kAny;
-}
-
-// The low-water probe.
-
-void ThreadCache::PlaceProbeInSection(size_t i) {
-  const size_t top = Top(i);
-  TC_ASSERT(Probe(i) == 0);
-  if (top == 0 || top == Array(i)->limit) return;
-  Array(i)->slots()[top + 1] = 0;
-  SetProbe(i, top + 1);
-  SetTop(i, top + 1);
-}
-
-void ThreadCache::LowerProbeInSection(size_t i) {
-  const size_t probe = Probe(i);
-  if (probe == 0 || Top(i) != probe) return;
-  BinSlot* const slots = Array(i)->slots();
-  const size_t below = (probe - 1) / 2;
-  // Those above the probe's new place move up by one.
-  if (below > 0) {
-    memmove(slots + below + 2, slots + below + 1, (probe - 1 - below) * sizeof(BinSlot));
-    slots[below + 1] = 0;
-    SetProbe(i, below + 1);
-  } else {
-    SetProbe(i, 0);
-    SetTop(i, probe - 1);
-  }
-}
-
-void ThreadCache::RemoveProbeInSection(size_t i) {
-  const size_t probe = Probe(i);
-  if (probe == 0) return;
-  BinSlot* const slots = Array(i)->slots();
-  const size_t top = Top(i);
-  memmove(slots + probe, slots + probe + 1, (top - probe) * sizeof(BinSlot));
-  SetProbe(i, 0);
-  SetTop(i, top - 1);
 }
 
 // Garbage collection.
@@ -408,10 +326,8 @@ void ThreadCache::CollectFrom(SizeClass c) {
     const Section section(*this);
     if (!section || Array(i) == nullptr) return;
     BinArray* const array = Array(i);
-    plan = bin_policy::DecideCollection(c, {.count = CountInSection(i),
-                                            .low_water = Probe(i) == 0 ? 0 : Probe(i) - 1,
-                                            .limit = array->limit,
-                                            .touched = array->touched});
+    plan = bin_policy::DecideCollection(
+        c, {.count = Top(i), .limit = array->limit, .touched = array->touched});
     array->touched = false;
   }
   if (plan.release > 0) ReturnOldest(c, plan.release);
@@ -420,14 +336,11 @@ void ThreadCache::CollectFrom(SizeClass c) {
     const Section section(*this);
     BinArray* const array = Array(i);
     if (!section || array == nullptr) return;
-    RemoveProbeInSection(i);
     // What could not move keeps its place.
     if (plan.limit < array->limit && Top(i) <= plan.limit) SetLimitInSection(i, plan.limit);
     if (array->limit == 0) {
       unused = array;
       RemoveArrayInSection(i);
-    } else {
-      PlaceProbeInSection(i);
     }
   }
   if (unused != nullptr) arena_.Free(unused, unused->bytes());
@@ -449,7 +362,6 @@ void ThreadCache::DetachArrays(BinArraysInFlight* arrays) {
   for (size_t i = 1; i < kNumSizeClasses; ++i) {
     BinArray* const array = Array(i);
     if (array == nullptr) continue;
-    RemoveProbeInSection(i);
     array->count = static_cast<uint16_t>(Top(i));
     RemoveArrayInSection(i);
     array->slots()[0] = reinterpret_cast<BinSlot>(arrays->first());
@@ -495,7 +407,7 @@ size_t ThreadCache::CachedObjects(SizeClass c) const {
       (reinterpret_cast<uintptr_t>(top) - reinterpret_cast<uintptr_t>(array->slots())) /
       sizeof(BinSlot);
   if (slot == 0 || slot > bin_policy::MaxLimit(c)) return 0;
-  return slot - (Probe(i) != 0 ? 1 : 0);
+  return slot;
 }
 
 size_t ThreadCache::CachedBytes() const {
@@ -524,8 +436,7 @@ void ThreadCache::CheckInvariants() const {
   for (size_t i = 0; i < kNumSizeClasses; ++i) {
     const BinArray* const array = Array(i);
     if (array == nullptr) {
-      TC_CHECK(bins_.tops[i].load(std::memory_order_relaxed) == kNoBinArray &&
-               Probe(i) == 0);  // B1
+      TC_CHECK(bins_.tops[i].load(std::memory_order_relaxed) == kNoBinArray);  // B1
       continue;
     }
     const BinSlot* const slots = array->slots();
@@ -533,9 +444,8 @@ void ThreadCache::CheckInvariants() const {
     TC_CHECK(slots[0] == 0 && Top(i) <= array->limit);  // B1
     for (size_t slot = 1; slot <= array->capacity + size_t{1}; ++slot) {
       TC_CHECK((slots[slot] == kFullMark) == (slot == array->limit + size_t{1}));  // B1
-      if (slot <= Top(i)) TC_CHECK((slots[slot] == 0) == (slot == Probe(i)));      // B2
+      if (slot <= Top(i)) TC_CHECK(slots[slot] != 0);                              // B2
     }
-    TC_CHECK(Probe(i) <= Top(i));  // B2
     claimed += array->bytes() + array->limit * kSizeClasses.size(array->size_class);
     array_bytes += array->bytes();
   }

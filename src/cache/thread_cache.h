@@ -12,18 +12,11 @@
 // for a garbage collection, which makes room where bins hold more than they use and asks the
 // registry for a larger max_bytes().
 //
-// The low-water probe. The least that a bin held since the last collection would cost the fast path
-// a comparison. Instead a collection puts a null on top of the bin's objects: Pop takes it for the
-// bottom, the slow path sees what it is and lowers it to half the depth. Where the null is at the
-// next collection, that many objects were not needed: the low-water mark, at most by half too
-// small.
-//
 // Invariants
 //   B1  arrays_[c] is null and bins.tops[c] is kNoBinArray, or slot 0 of the array is null, slot
 //       limit + 1 is kFullMark and no other is, limit <= capacity, and bins.tops[c] points to one
 //       of the slots 0 .. limit.
-//   B2  Slots 1 .. top are free objects of the class, except the slot probes_[c], which is null,
-//       when that is not 0.
+//   B2  Slots 1 .. top are free objects of the class.
 //   B3  claimed_bytes() is the sum over the arrays of limit * object size + bytes();
 //       array_bytes() of bytes() alone.
 // Synchronization. Everything but the links is touched inside an access section of the owner's
@@ -207,10 +200,6 @@ class ThreadCache {
 
   // Those whose names say that they are in a section are called by whoever has the cache.
   BinArray* Array(size_t i) const { return arrays_[i].load(std::memory_order_relaxed); }
-  size_t Probe(size_t i) const { return probes_[i].load(std::memory_order_relaxed); }
-  void SetProbe(size_t i, size_t slot) {
-    probes_[i].store(static_cast<uint16_t>(slot), std::memory_order_relaxed);
-  }
   // The bin's top as the number of its slot. Requires: it has an array.
   size_t Top(size_t i) const {
     return static_cast<size_t>(bins_.tops[i].load(std::memory_order_relaxed) - Array(i)->slots());
@@ -218,17 +207,10 @@ class ThreadCache {
   void SetTop(size_t i, size_t slot) {
     bins_.tops[i].store(Array(i)->slots() + slot, std::memory_order_relaxed);
   }
-  size_t CountInSection(size_t i) const {
-    return Array(i) == nullptr ? 0 : Top(i) - (Probe(i) != 0);
-  }
   // What tells a second free of an object that was freed last.
   bool IsNewestInSection(size_t i, const void* object) const {
     return *bins_.tops[i].load(std::memory_order_relaxed) == reinterpret_cast<BinSlot>(object);
   }
-  void PlaceProbeInSection(size_t i);
-  // When the top is at the probe: moves it to half the depth, or takes it away.
-  void LowerProbeInSection(size_t i);
-  void RemoveProbeInSection(size_t i);
   void SetLimitInSection(size_t i, size_t limit);
   void InstallInSection(size_t i, BinArray* array);
   void RemoveArrayInSection(size_t i);
@@ -246,11 +228,9 @@ class ThreadCache {
   Fit TrySetLimit(size_t i, size_t old_limit, size_t limit, BinArray** spare);
   // The same with all that it needs; false when the bin stays as it is.
   bool SetLimit(SizeClass c, size_t old_limit, size_t limit);
-  // Moves up to `n` of the oldest objects from the bin to the central cache; returns how many.
+  // Moves up to `n` of the oldest objects from the bin to the central cache, in pieces that have
+  // room on the stack; returns how many.
   TC_OUT_OF_LINE size_t ReturnOldest(SizeClass c, size_t n);
-  // The same by giving the bin a new array with the objects that stay, so that many objects need no
-  // room on the stack and the rest moves once; 0 also when the arena has no memory.
-  size_t ExchangeArrayAndReturnOldest(SizeClass c, size_t n);
   // Fetches `n` objects, of which it returns one and puts the others into the bin; null when there
   // is no memory. A function of its own: its array on the stack shall not be there while Allocate
   // collects garbage.
@@ -266,8 +246,6 @@ class ThreadCache {
   Bins bins_;
   Countdown countdown_;
   std::array<std::atomic<BinArray*>, kNumSizeClasses> arrays_ = {};
-  // The slots of the low-water probes; 0: none.
-  std::array<std::atomic<uint16_t>, kNumSizeClasses> probes_ = {};
   // Uses of a class that has no array yet: see bin_policy::FreesWithoutBin.
   std::array<uint8_t, kNumSizeClasses> uses_without_bin_ = {};
   // Written by whoever has the cache; read racily for statistics.

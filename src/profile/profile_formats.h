@@ -5,7 +5,7 @@
 // Nothing here allocates from the heap or takes a lock: what needs memory gets its own from the
 // system. Called by any thread, with no lock held; other threads may load libraries meanwhile.
 // Changes errno. Cost: linear in the frames of all entries, about a microsecond per entry; memory
-// of some 200 KiB, and with kProto 32 bytes for each address that occurs.
+// of some 100 KiB, and with kProto 32 bytes for each address that occurs.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@
 namespace tcmalloc {
 
 enum class ProfileFormat : uint8_t {
-  // pprof's own, gzip'ed. Values are the estimates, as whole numbers.
+  // pprof's own, not compressed. Values are the estimates, as whole numbers.
   kProto,
   // The text that gperftools' profilers write, and with it the mapped libraries as the system lists
   // them. Values are what was recorded, which readers scale by themselves.
@@ -45,10 +45,6 @@ enum class ProfileFormat : uint8_t {
 // What precedes the text of /proc/self/maps.
 void WriteLegacyProfile(const Profile& profile, ByteSink* out);
 void WriteFoldedProfile(const Profile& profile, const MappedLibraries& libraries, ByteSink* out);
-
-// What is inside WriteProtoProfile's gzip'ed file.
-[[nodiscard]] bool WritePlainProtoProfile(const Profile& profile, const MappedLibraries& libraries,
-                                          VirtualMemory& vm, ByteSink* out);
 
 // Whether what counts is what was allocated, rather than what is live.
 constexpr bool CountsAllocated(ProfileKind kind) {

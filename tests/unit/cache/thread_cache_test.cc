@@ -265,7 +265,7 @@ TEST(ThreadCacheTest, MemoryForArraysIsCountedAndGivenBack) {
             with_arrays - arrays - MetadataArena::RoundedBytes(sizeof(ThreadCache)));
 }
 
-// A bin that a collection finds full has no room for the probe. It drains all the same.
+// The first collection only sees that the bin was used.
 TEST(ThreadCacheTest, AFullBinThatIsNotUsedDrains) {
   for (const size_t size : {size_t{8}, size_t{1024}, size_t{8192}}) {
     SCOPED_TRACE(size);
@@ -285,17 +285,16 @@ TEST(ThreadCacheTest, AFullBinThatIsNotUsedDrains) {
       thread.cache()->CollectGarbage();
       thread.cache()->CheckInvariants();
       ASSERT_TRUE(heap.Conserved(c, objects.size()));
-      // Each halving of what it holds, and of its limit, takes one collection, and one more where
-      // the smaller limit leaves no room for the probe.
-      ASSERT_LT(++collections, 2 * std::bit_width(max) + 2);
+      // Each halving of what it holds, and of its limit, takes one collection.
+      ASSERT_LT(++collections, std::bit_width(max) + 3);
     }
     EXPECT_EQ(thread.cache()->CachedObjects(c), 0u);
     for (void* const object : objects) thread.Free(c, object);
   }
 }
 
-// A collection that takes so much from a bin that it gets another array does not count as use: the
-// next one finds the bin as little used as this one left it.
+// A collection that takes much from a bin, in several pieces, does not count as use: the next one
+// finds the bin as little used as this one left it.
 TEST(ThreadCacheTest, ACollectionIsNoUseOfABin) {
   CacheTestHeap heap;
   TestThread thread(heap.registry);
@@ -304,19 +303,18 @@ TEST(ThreadCacheTest, ACollectionIsNoUseOfABin) {
   const size_t max = bin_policy::MaxLimit(c);
   std::vector<void*> objects;
   for (size_t i = 0; i < 20 * max; ++i) objects.push_back(thread.Allocate(c));
-  // Halves of it leave room for the probe.
   size_t count = max * 3 / 4;
   while (thread.cache()->CachedObjects(c) < count) {
     thread.Free(c, objects.back());
     objects.pop_back();
   }
-  // Places the probe.
+  // This one sees that the bin was used.
   thread.cache()->CollectGarbage();
   ASSERT_EQ(thread.cache()->CachedObjects(c), count);
   size_t limit = max;
   for (int collection = 0; collection < 4; ++collection) {
-    const bin_policy::Collection plan = bin_policy::DecideCollection(
-        c, {.count = count, .low_water = count, .limit = limit, .touched = false});
+    const bin_policy::Collection plan =
+        bin_policy::DecideCollection(c, {.count = count, .limit = limit, .touched = false});
     if (collection == 0) {
       ASSERT_GT(plan.release, kTuning.bins.max_move_objects);
     }
@@ -729,7 +727,7 @@ TEST_P(ThreadCacheShardsTest, AThreadThatOnlyFreesSendsObjectsHome) {
 
 // A thread that now runs on another processor frees what it had allocated: none of the lines of
 // these objects is touched. So it is with bins of every size, whose arrays are exchanged as they
-// grow and as they give back.
+// grow.
 TEST_P(ThreadCacheShardsTest, AThreadThatMovedTouchesNoneOfItsObjects) {
   TestThread thread(heap_.registry);
   thread.RaiseLimitTo(size_t{1} << 20);
