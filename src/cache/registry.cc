@@ -34,13 +34,13 @@ void Registry::Discard(ThreadCache* cache) {
   {
     const SpinLockHolder holder(lock_);
     unregistered_.Remove(cache);
-    cache->DetachArrays(&arrays);
+    cache->table().Detach(&arrays);
   }
   Free(cache, &arrays);
 }
 
 size_t Registry::Free(ThreadCache* cache, BinArraysInFlight* arrays) {
-  const size_t bytes = ThreadCache::ReturnDetached(arrays, central_, arena_);
+  const size_t bytes = ReturnArrays(arrays, central_, arena_);
   arena_.Free(cache, sizeof(ThreadCache));
   return bytes;
 }
@@ -81,7 +81,7 @@ void Registry::Destroy(ThreadCache* cache) {
       heirless_.Prepend(cache);
       return;
     }
-    cache->DetachArrays(&arrays);
+    cache->table().Detach(&arrays);
   }
   Free(cache, &arrays);
 }
@@ -93,20 +93,20 @@ void Registry::CheckInvariants() {
     const Bins* const reachable = cache->withheld() ? &kEmptyBins : cache->bins();
     TC_CHECK(cache->slot().bins.load(std::memory_order_relaxed) == reachable);  // R1
     max_bytes += static_cast<int64_t>(cache->max_bytes());
-    cache->CheckInvariants();
+    cache->table().CheckInvariants();
   }
   TC_CHECK(static_cast<int64_t>(budget_.total()) - budget_.unclaimed() == max_bytes);  // R2
   for (ThreadCache* cache = orphans_.first(); cache != nullptr; cache = orphans_.Next(cache)) {
-    cache->CheckInvariants();
+    cache->table().CheckInvariants();
   }
   size_t heirless_bytes = 0;
   for (ThreadCache* cache = heirless_.first(); cache != nullptr; cache = heirless_.Next(cache)) {
     heirless_bytes += cache->claimed_bytes();
-    cache->CheckInvariants();
+    cache->table().CheckInvariants();
   }
   TC_CHECK(heirless_bytes == heirless_bytes_);  // R3
   for (ThreadCache* cache = unregistered_.first(); cache != nullptr; cache = caches_.Next(cache)) {
-    cache->CheckInvariants();
+    cache->table().CheckInvariants();
   }
 }
 
@@ -159,7 +159,7 @@ bool Registry::AdoptOrphan() {
     OrphanOthersIfDueLocked();
     orphan = orphans_.PopFirst();
     if (orphans_.empty()) has_orphans_.store(false, std::memory_order_relaxed);
-    if (orphan != nullptr) orphan->DetachArrays(&arrays);
+    if (orphan != nullptr) orphan->table().Detach(&arrays);
   }
   if (orphan == nullptr) return false;
   Free(orphan, &arrays);

@@ -25,7 +25,7 @@ void Registry::FollowRetention() {
       if (heirless_bytes_ <= shares.inherited_caches) return;
       surplus = heirless_.PopFirst();
       heirless_bytes_ -= surplus->claimed_bytes();
-      surplus->DetachArrays(&arrays);
+      surplus->table().Detach(&arrays);
     }
     Free(surplus, &arrays);
   }
@@ -66,7 +66,7 @@ ThreadCache* Registry::NextVictimLocked() {
 
 bool Registry::IsIdle(ThreadCache* cache, int64_t now_ms) {
   ThreadCache::RegistryRecord& record = cache->record;
-  const uint64_t stamp = cache->ActivityStamp();
+  const uint64_t stamp = cache->table().ActivityStamp();
   if (stamp == record.activity_stamp)
     return now_ms - record.stamped_at_ms >= kTuning.thread_caches.idle_ms;
   record.activity_stamp = stamp;
@@ -84,7 +84,7 @@ void Registry::RaiseLimit(ThreadCache* cache) {
     if (!budget_.TryRaise(&limit)) RaiseAtOthersCostLocked(cache, &limit, &arrays);
     cache->SetMaxBytes(limit);
   }
-  ThreadCache::ReturnDetached(&arrays, central_, arena_);
+  ReturnArrays(&arrays, central_, arena_);
 }
 
 void Registry::RaiseAtOthersCostLocked(ThreadCache* cache, size_t* limit,
@@ -142,7 +142,7 @@ bool Registry::TakeLocked(ThreadCache* const* victims, size_t n, BinArraysInFlig
     ThreadSlot& slot = victims[i]->slot();
     // Acquire: what the owner did in its last access section is visible if this reads its end.
     if (barrier_passed && slot.busy.load(std::memory_order_acquire) == ThreadSlot::kIdle) {
-      victims[i]->DetachArrays(arrays);
+      victims[i]->table().Detach(arrays);
     } else {
       victims[i]->RequestFlush();
     }
@@ -183,7 +183,7 @@ void Registry::OfferBack(ThreadCache* cache) {
 
 void Registry::DetachWithheld(ThreadCache* cache, BinArraysInFlight* arrays) {
   const SpinLockHolder holder(lock_);
-  if (cache->withheld()) cache->DetachArrays(arrays);
+  if (cache->withheld()) cache->table().Detach(arrays);
 }
 
 void Registry::AlarmAll() {
@@ -204,7 +204,7 @@ size_t Registry::FlushAll(ThreadCache* own) {
       heirless = heirless_.PopFirst();
       if (heirless == nullptr) break;
       heirless_bytes_ -= heirless->claimed_bytes();
-      heirless->DetachArrays(&arrays);
+      heirless->table().Detach(&arrays);
     }
     bytes += Free(heirless, &arrays);
   }
@@ -226,7 +226,7 @@ size_t Registry::FlushAll(ThreadCache* own) {
       if (n == 0) return bytes;
       TakeLocked(victims, n, &arrays);
     }
-    bytes += ThreadCache::ReturnDetached(&arrays, central_, arena_);
+    bytes += ReturnArrays(&arrays, central_, arena_);
   }
 }
 

@@ -7,9 +7,9 @@ RegistryTotals TotalsOf(Registry& registry) {
   RegistryTotals totals;
   registry.ForEachCache([&totals](const ThreadCache& cache, Registry::Holder holder) {
     for (size_t i = 1; i < kNumSizeClasses; ++i) {
-      totals.cached_objects[i] += cache.CachedObjects(static_cast<SizeClass>(i));
+      totals.cached_objects[i] += cache.table().CachedObjects(static_cast<SizeClass>(i));
     }
-    totals.array_bytes += cache.array_bytes();
+    totals.array_bytes += cache.table().array_bytes();
     if (holder != Registry::Holder::kNobody) ++totals.caches;
   });
   for (size_t i = 1; i < kNumSizeClasses; ++i) {
@@ -29,7 +29,7 @@ size_t CountCaches(Registry& registry) {
 size_t CachedObjects(Registry& registry, SizeClass c) {
   size_t objects = 0;
   registry.ForEachCache([&objects, c](const ThreadCache& cache, Registry::Holder) {
-    objects += cache.CachedObjects(c);
+    objects += cache.table().CachedObjects(c);
   });
   return objects;
 }

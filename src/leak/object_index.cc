@@ -157,7 +157,7 @@ bool ObjectIndex::RemoveCached(Heap& heap) {
         has_thread && cache.slot().busy.load(std::memory_order_relaxed) != ThreadSlot::kIdle;
     const bool changing = has_thread && cache.changing();
     if (changing) settled_ = false;
-    cache.ForEachSlot([&](SizeClass, uintptr_t object, ptrdiff_t above_top) {
+    cache.table().ForEachSlot([&](SizeClass, uintptr_t object, ptrdiff_t above_top) {
       if (changing || (in_section && above_top == 1)) {
         enough_memory &= AddInFlight(object);
       } else if (above_top <= 0) {

@@ -25,7 +25,7 @@ class RegistryTest : public testing::Test {
     std::vector<void*> objects;
     for (int i = 0; i < 5; ++i) objects.push_back(thread.Allocate(c_));
     for (void* const object : objects) thread.Free(c_, object);
-    return thread.cache()->CachedObjects(c_);
+    return thread.cache()->table().CachedObjects(c_);
   }
   void ExpectAllReturned() {
     EXPECT_EQ(heap_.AllObjects(c_), 0u);
@@ -54,14 +54,15 @@ TEST_F(RegistryTest, CountsCachesAndTheirContents) {
   RegistryTotals totals = TotalsOf(heap_.registry);
   EXPECT_EQ(totals.caches, 3u);
   EXPECT_EQ(totals.cached_bytes, objects * kSize);
-  EXPECT_EQ(totals.array_bytes, one.cache()->array_bytes() + two.cache()->array_bytes());
+  EXPECT_EQ(totals.array_bytes,
+            one.cache()->table().array_bytes() + two.cache()->table().array_bytes());
   EXPECT_EQ(CachedObjects(heap_.registry, c_), objects);
   EXPECT_EQ(CachedObjects(heap_.registry, ClassForSize(8)), 0u);
   // From the middle of the list, then the ends.
   two.Exit();
   totals = TotalsOf(heap_.registry);
   EXPECT_EQ(totals.caches, 2u);
-  EXPECT_EQ(totals.cached_bytes, one.cache()->CachedBytes());
+  EXPECT_EQ(totals.cached_bytes, one.cache()->table().CachedBytes());
   three.Exit();
   one.Exit();
   totals = TotalsOf(heap_.registry);
@@ -116,7 +117,7 @@ TEST_F(RegistryTest, ACacheIsInherited) {
   first.Exit();
   EXPECT_EQ(TotalsOf(heap_.registry).caches, 0u);
   EXPECT_EQ(TotalsOf(heap_.registry).cached_bytes, objects * kSize);
-  EXPECT_EQ(TotalsOf(heap_.registry).array_bytes, cache->array_bytes());
+  EXPECT_EQ(TotalsOf(heap_.registry).array_bytes, cache->table().array_bytes());
   EXPECT_EQ(CachedObjects(heap_.registry, c_), objects);
   heap_.registry.CheckInvariants();
 
@@ -127,7 +128,7 @@ TEST_F(RegistryTest, ACacheIsInherited) {
   std::vector<void*> had;
   for (size_t i = 0; i < objects; ++i) had.push_back(second.Allocate(c_));
   EXPECT_EQ(heap_.CentralObjects(c_), in_tiers);
-  EXPECT_EQ(second.cache()->CachedObjects(c_), 0u);
+  EXPECT_EQ(second.cache()->table().CachedObjects(c_), 0u);
   heap_.registry.CheckInvariants();
   // While it is in use the next thread gets another one.
   TestThread third(heap_.registry);
@@ -148,7 +149,7 @@ TEST_F(RegistryTest, NoMoreIsInheritedThanAllowed) {
     Fill(*threads.back());
     claimed = threads.back()->cache()->claimed_bytes();
   }
-  const size_t objects = threads[0]->cache()->CachedObjects(c_);
+  const size_t objects = threads[0]->cache()->table().CachedObjects(c_);
   heap_.registry.SetInheritance(true);
   heap_.page_heap.retention().SetTotal(3 * claimed * kTuning.retention.inherited_part);
   for (auto& thread : threads) thread->Exit();
