@@ -335,7 +335,7 @@ void tcmalloc_profile_for_each(const tcmalloc_profile* profile, tcmalloc_profile
 
 /* The formats of profiles. */
 enum {
-  TCMALLOC_FORMAT_PROTO = 0,       /* pprof's profile.proto, gzip'ed */
+  TCMALLOC_FORMAT_PROTO = 0,       /* pprof's profile.proto */
   TCMALLOC_FORMAT_LEGACY_TEXT = 1, /* as gperftools' profilers write it */
   TCMALLOC_FORMAT_FOLDED = 2       /* one line per stack, for flame graphs */
 };

@@ -80,6 +80,29 @@ struct Tuning {
     size_t max = 16;
   } shards;
 
+  // How much memory the allocator keeps beyond the memory in use (page/retention.h).
+  struct Retention {
+    // The total is the memory in use / in_use_part, but at least floor_bytes. Thread caches get
+    // 32 MiB of the floor, as in gperftools. Not measured. Ranges: 2 MiB to 1 GiB; 4 to 256.
+    size_t floor_bytes = 64_MiB;
+    size_t in_use_part = 16;
+    // Shares of the total. Thread caches get total / thread_caches_part. Inherited caches, left by
+    // ended threads for new ones, get enough for a few thread pools: a thread that lives for 100
+    // objects executes 110,000 instructions in the allocator without inheritance, 60,000 with it
+    // (decision 0009). An excess of free pages below free_pages_part is not released
+    // (page/release_policy.h). Empty spans that shards keep get the rest. The shares were not
+    // measured. Ranges: 2 to 64; 4 to 1024; 16 to 4096.
+    size_t thread_caches_part = 2;
+    size_t inherited_part = 32;
+    size_t free_pages_part = 128;
+    // The total is at most this part of the lowest memory limit. Not measured. Range: 2 to 64.
+    size_t limit_part = 8;
+    // After a response to memory pressure of level N the total is halved N times for this long: for
+    // longer than the longest wait between two responses
+    // (pressure.max_waits * pressure.default_interval_ms). Not measured. Range: 1000 to 3,600,000.
+    int64_t pressure_hold_ms = 120'000;
+  } retention;
+
   // How many objects of one size class a thread cache holds (cache/bin_policy.h).
   struct Bins {
     // The most bytes. Last-in-first-out reuse mixes the order of addresses, which the bitmaps of
@@ -103,7 +126,7 @@ struct Tuning {
     // the TCMalloc document). Range: 1 to 4.
     size_t growth_batches = 1;
     // The most objects that move over the stack at once. A thread with a stack of 16 KiB can afford
-    // the 2 KiB of pointers. Larger returns exchange the bin's array (decision 0024). Range:
+    // the 2 KiB of pointers. Larger returns move in pieces of this many (decision 0034). Range:
     // max_batch_objects to 512.
     size_t max_move_objects = 256;
     // How many times a bin with a limit above a batch is full before its limit shrinks by a batch
@@ -139,9 +162,6 @@ struct Tuning {
     // rptest: 170 collections with steps of step_bytes, 31 with these, 120 to 106 million
     // instructions (decision 0009). Range: step_bytes to 16 MiB.
     size_t max_step_bytes = 1_MiB;
-    // What all caches may claim together, a soft limit: the default of
-    // TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES. Range: 512 KiB to 1 GiB.
-    size_t total_bytes = 32_MiB;
     // When an equal share of the total is less than this, no limit is lowered below it. More would
     // strand a gigabyte in 2,000 threads (decision 0009). Range: initial_bytes to 1 MiB.
     size_t min_per_cache_bytes = 64_KiB;
@@ -154,11 +174,6 @@ struct Tuning {
     // Frees by a thread that allocates nothing, before it gets a cache. Receiving a message or two
     // does not justify a cache. Not measured. Range: 0 to 200.
     uint8_t frees_before_cache = 16;
-    // What inherited caches, left by ended threads for new ones, may claim together: enough for a
-    // few thread pools. A thread that lives for 100 objects executes 110,000 instructions in the
-    // allocator without inheritance, 60,000 with it (decision 0009). The amount was not measured.
-    // Range: 0 to cache_budget.total_bytes.
-    size_t inherited_bytes = 2_MiB;
     // A cache unchanged for this long is idle: a steal empties it instead of lowering its limit.
     // Not measured. Range: 10 to 10,000.
     int64_t idle_ms = 100;
@@ -167,13 +182,13 @@ struct Tuning {
     size_t detached_at_once = 32;
   } thread_caches;
 
-  // What TCMALLOC_SMALL sets besides disabling hugepages: cache_budget.total_bytes,
-  // cache_budget.min_per_cache_bytes, thread_caches.inherited_bytes and release.default_rate. Not
-  // measured. Ranges: those of these fields, but at most (for the rate: at least) their values.
+  // What TCMALLOC_SMALL sets besides disabling hugepages: the retention total,
+  // cache_budget.min_per_cache_bytes and release.default_rate. Not measured. Ranges: 64 KiB to
+  // retention.floor_bytes; those of the two fields, but at most (for the rate: at least) their
+  // values.
   struct SmallPreset {
-    size_t total_cache_bytes = 1_MiB;
+    size_t retention_bytes = 2_MiB;
     size_t min_per_cache_bytes = 16_KiB;
-    size_t inherited_bytes = 64_KiB;
     double release_rate = 10;
   } small_preset;
 
@@ -190,9 +205,10 @@ struct Tuning {
   struct SpanCache {
     // The longest span that is kept. Range: 1 to 127.
     size_t max_pages = 16;
-    // The most bytes that a shard keeps. A span beyond them moves from CPU to CPU. Kept spans add
-    // nothing to the heap: it takes them back before it grows. Two threads that each fill and empty
-    // 3 MiB take 0.25 s with 4 MiB, 0.36 s with 1 MiB (decision 0010). Range: 0 to 64 MiB.
+    // The most bytes that a shard keeps, where its part of the retention total is larger. A span
+    // beyond them moves from CPU to CPU. Kept spans add nothing to the heap: it takes them back
+    // before it grows. Two threads that each fill and empty 3 MiB take 0.25 s with 4 MiB, 0.36 s
+    // with 1 MiB (decision 0010). Range: 0 to 64 MiB.
     size_t max_bytes = 4_MiB;
     // Kept spans of other shards that one request takes back. One at a time mixes the shards'
     // memory span by span (decision 0010). Range: 1 to 256.
@@ -298,8 +314,6 @@ struct Tuning {
     // How fast free memory beyond the peak is released, times the rate (decision 0014). Range:
     // 16 MiB to 1 GiB.
     size_t bytes_per_second = 512_MiB;
-    // Ignore a smaller excess. Not measured. Range: 0 to 64 MiB.
-    Length slack = Length::ForBytes(512_KiB);
     // Where the only free pages left are in partially used hugepages, these are split when the
     // excess is more than this part of the memory in use (decision 0014). Range: 1 to 256.
     size_t split_part = 16;
@@ -625,6 +639,15 @@ static_assert(SizeClassesFit(kTuning.size_classes));
 
 static_assert(In(kTuning.shards.max, 1, 64));
 
+constexpr bool RetentionFits(const Tuning& t) {
+  return In(t.retention.floor_bytes, 2_MiB, 1_GiB) && In(t.retention.in_use_part, 4, 256) &&
+         In(t.retention.thread_caches_part, 2, 64) && In(t.retention.inherited_part, 4, 1024) &&
+         In(t.retention.free_pages_part, 16, 4096) && In(t.retention.limit_part, 2, 64) &&
+         In(t.retention.pressure_hold_ms, 1000, 3'600'000) &&
+         t.retention.pressure_hold_ms > t.pressure.max_waits * t.pressure.default_interval_ms;
+}
+static_assert(RetentionFits(kTuning));
+
 constexpr bool BinsFit(const Tuning::Bins& t, const Tuning::SizeClasses& classes) {
   return In(t.max_bytes, 32_KiB, 1_MiB) && In(t.min_max_objects, 2, 256) &&
          In(t.max_objects, 8, 8184) && t.max_objects % 8 == 0 &&
@@ -637,21 +660,19 @@ static_assert(BinsFit(kTuning.bins, kTuning.size_classes));
 
 constexpr bool CacheBudgetFits(const Tuning::CacheBudget& t) {
   return In(t.initial_bytes, 16_KiB, 1_MiB) && In(t.step_bytes, 16_KiB, 1_MiB) &&
-         In(t.max_step_bytes, t.step_bytes, 16_MiB) && In(t.total_bytes, 512_KiB, 1_GiB) &&
+         In(t.max_step_bytes, t.step_bytes, 16_MiB) &&
          In(t.min_per_cache_bytes, t.initial_bytes, 1_MiB) && In(t.max_candidates, 1, 100);
 }
 static_assert(CacheBudgetFits(kTuning.cache_budget));
 
-constexpr bool ThreadCachesFit(const Tuning::ThreadCaches& t, const Tuning::CacheBudget& budget) {
-  return t.frees_before_cache <= 200 && t.inherited_bytes <= budget.total_bytes &&
-         In(t.idle_ms, 10, 10'000) && In(t.detached_at_once, 1, 256);
+constexpr bool ThreadCachesFit(const Tuning::ThreadCaches& t) {
+  return t.frees_before_cache <= 200 && In(t.idle_ms, 10, 10'000) && In(t.detached_at_once, 1, 256);
 }
-static_assert(ThreadCachesFit(kTuning.thread_caches, kTuning.cache_budget));
+static_assert(ThreadCachesFit(kTuning.thread_caches));
 
 constexpr bool SmallPresetFits(const Tuning& t) {
-  return t.small_preset.total_cache_bytes <= t.cache_budget.total_bytes &&
+  return In(t.small_preset.retention_bytes, 64_KiB, t.retention.floor_bytes) &&
          t.small_preset.min_per_cache_bytes <= t.cache_budget.min_per_cache_bytes &&
-         t.small_preset.inherited_bytes <= t.thread_caches.inherited_bytes &&
          t.release.default_rate <= t.small_preset.release_rate &&
          t.small_preset.release_rate <= t.release.max_rate;
 }
@@ -702,8 +723,7 @@ static_assert(ReallocationFits(kTuning));
 constexpr bool ReleaseFits(const Tuning::Release& t) {
   return 0 <= t.default_rate && t.default_rate <= t.max_rate && In(t.memory_ms, 100, 60'000) &&
          In(t.windows, 2, 64) && In(t.bytes_per_second, 16_MiB, 1_GiB) &&
-         t.slack.bytes() <= 64_MiB && In(t.split_part, 1, 256) &&
-         In(t.look_every, Length::ForBytes(64_KiB), t.slice) &&
+         In(t.split_part, 1, 256) && In(t.look_every, Length::ForBytes(64_KiB), t.slice) &&
          In(t.slice.bytes(), 2_MiB, 64_MiB) && t.slice.bytes() % 2_MiB == 0 &&
          In(t.max_refusals, 1, 1000) && In(t.spans_looked_at, 1, 256) &&
          In(t.restored_at_once, 1, 1000);

@@ -107,8 +107,6 @@ constexpr int64_t BalanceAfter(SizeClass c, int64_t balance, int64_t objects) {
 
 struct BinUse {
   size_t count;
-  // Of these, how many were not needed since the last collection: the least that the bin held.
-  size_t low_water;
   size_t limit;
   // It ran empty or full since the last collection.
   bool touched;
@@ -119,24 +117,17 @@ struct Collection {
   size_t limit;    // 0: the bin's array as well
 };
 
-// What a garbage collection takes from a bin. Had the bin held `low_water` objects less, nothing
-// would have been fetched more; half of them go, so that a mistake is cheap and a class that is no
-// longer used drains within a few collections. A bin that shows no sign of use loses half of its
-// limit as well: limits are what a cache's size is counted by.
+// What a garbage collection takes from a bin: half of the objects and half of the limit of one that
+// ran neither empty nor full since the last collection. How many of its objects were needed
+// meanwhile is not known. Half, so that a mistake is cheap and a class that is no longer used
+// drains within a few collections. Limits shrink because a cache's size is counted by them.
 constexpr Collection DecideCollection(SizeClass c, const BinUse& use) {
-  const size_t batch = Batch(c);
+  if (use.touched) return {0, use.limit};
   const size_t line = kSizeClasses.line_objects(c);
-  // A bin that was full at the last collection had no room for the probe that measures low_water.
-  const bool unmeasured = !use.touched && use.count > 0 && use.count == use.limit;
-  const size_t low_water = unmeasured ? std::max<size_t>(use.low_water, 1) : use.low_water;
-  const size_t release = low_water > 1 ? low_water / 2 : low_water;
+  const size_t release = use.count > 1 ? use.count / 2 : use.count;
   // In whole lines, as all limits are.
   const size_t left = (use.count - release + line - 1) / line * line;
-  if (!use.touched && use.low_water == use.count) {
-    return {release, std::max(use.limit / 2 / line * line, left)};
-  }
-  const bool shrinks = use.low_water > 0 && use.limit > batch;
-  return {release, shrinks ? std::max({use.limit - batch, batch, left}) : use.limit};
+  return {release, std::max(use.limit / 2 / line * line, left)};
 }
 
 }  // namespace tcmalloc::bin_policy

@@ -29,7 +29,8 @@ class CacheBudget {
  public:
   static constexpr Tuning::CacheBudget kRules = kTuning.cache_budget;
 
-  constexpr CacheBudget() = default;
+  explicit constexpr CacheBudget(size_t total)
+      : total_(total), unclaimed_(static_cast<int64_t>(total)) {}
 
   size_t total() const { return total_; }
   void SetTotal(size_t bytes) {
@@ -97,10 +98,10 @@ class CacheBudget {
   int64_t unclaimed() const { return unclaimed_; }
 
  private:
-  size_t total_ = kRules.total_bytes;
+  size_t total_;
   size_t min_per_cache_ = kRules.min_per_cache_bytes;
   size_t caches_ = 0;
-  int64_t unclaimed_ = kRules.total_bytes;
+  int64_t unclaimed_;
 };
 
 }  // namespace tcmalloc

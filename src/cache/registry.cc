@@ -34,20 +34,15 @@ void Registry::Discard(ThreadCache* cache) {
   {
     const SpinLockHolder holder(lock_);
     unregistered_.Remove(cache);
-    cache->DetachArrays(&arrays);
+    cache->table().Detach(&arrays);
   }
   Free(cache, &arrays);
 }
 
 size_t Registry::Free(ThreadCache* cache, BinArraysInFlight* arrays) {
-  const size_t bytes = ThreadCache::ReturnDetached(arrays, central_, arena_);
+  const size_t bytes = ReturnArrays(arrays, central_, arena_);
   arena_.Free(cache, sizeof(ThreadCache));
   return bytes;
-}
-
-void Registry::SetInheritance(size_t bytes) {
-  const SpinLockHolder holder(lock_);
-  inheritance_ = bytes;
 }
 
 void Registry::Register(ThreadCache* cache) {
@@ -71,6 +66,8 @@ void Registry::RemoveLocked(ThreadCache* cache) {
 }
 
 void Registry::Destroy(ThreadCache* cache) {
+  const bool inherits = inheritance_.load(std::memory_order_relaxed);
+  const size_t may_be_left = inherits ? central_.Shares().inherited_caches : 0;
   BinArraysInFlight arrays;
   {
     const SpinLockHolder holder(lock_);
@@ -79,56 +76,14 @@ void Registry::Destroy(ThreadCache* cache) {
     // lock, and not behind us.
     cache->slot().bins.store(const_cast<Bins*>(&kEmptyBins), std::memory_order_release);
     const size_t claimed = cache->claimed_bytes();
-    if (heirless_bytes_ + claimed <= inheritance_ && claimed > 0) {
+    if (heirless_bytes_ + claimed <= may_be_left && claimed > 0) {
       heirless_bytes_ += claimed;
       heirless_.Prepend(cache);
       return;
     }
-    cache->DetachArrays(&arrays);
+    cache->table().Detach(&arrays);
   }
   Free(cache, &arrays);
-}
-
-Registry::Totals Registry::GetTotals() {
-  Totals totals;
-  {
-    const SpinLockHolder holder(lock_);
-    for (const auto* list : {&caches_, &orphans_, &heirless_, &unregistered_}) {
-      for (const ThreadCache* cache = list->first(); cache != nullptr; cache = list->Next(cache)) {
-        for (size_t i = 1; i < kNumSizeClasses; ++i) {
-          totals.cached_objects[i] += cache->CachedObjects(static_cast<SizeClass>(i));
-        }
-        totals.array_bytes += cache->array_bytes();
-        if (list == &caches_ || list == &orphans_) ++totals.caches;
-      }
-    }
-  }
-  for (size_t i = 1; i < kNumSizeClasses; ++i) {
-    totals.cached_bytes += totals.cached_objects[i] * kSizeClasses.size(static_cast<SizeClass>(i));
-  }
-  return totals;
-}
-
-size_t Registry::CountCaches() {
-  size_t caches = 0;
-  const SpinLockHolder holder(lock_);
-  for (const auto* list : {&caches_, &orphans_}) {
-    for (const ThreadCache* cache = list->first(); cache != nullptr; cache = list->Next(cache)) {
-      ++caches;
-    }
-  }
-  return caches;
-}
-
-size_t Registry::CachedObjects(SizeClass c) {
-  size_t objects = 0;
-  const SpinLockHolder holder(lock_);
-  for (const auto* list : {&caches_, &orphans_, &heirless_, &unregistered_}) {
-    for (const ThreadCache* cache = list->first(); cache != nullptr; cache = list->Next(cache)) {
-      objects += cache->CachedObjects(c);
-    }
-  }
-  return objects;
 }
 
 void Registry::CheckInvariants() {
@@ -138,30 +93,21 @@ void Registry::CheckInvariants() {
     const Bins* const reachable = cache->withheld() ? &kEmptyBins : cache->bins();
     TC_CHECK(cache->slot().bins.load(std::memory_order_relaxed) == reachable);  // R1
     max_bytes += static_cast<int64_t>(cache->max_bytes());
-    cache->CheckInvariants();
+    cache->table().CheckInvariants();
   }
   TC_CHECK(static_cast<int64_t>(budget_.total()) - budget_.unclaimed() == max_bytes);  // R2
   for (ThreadCache* cache = orphans_.first(); cache != nullptr; cache = orphans_.Next(cache)) {
-    cache->CheckInvariants();
+    cache->table().CheckInvariants();
   }
   size_t heirless_bytes = 0;
   for (ThreadCache* cache = heirless_.first(); cache != nullptr; cache = heirless_.Next(cache)) {
     heirless_bytes += cache->claimed_bytes();
-    cache->CheckInvariants();
+    cache->table().CheckInvariants();
   }
   TC_CHECK(heirless_bytes == heirless_bytes_);  // R3
   for (ThreadCache* cache = unregistered_.first(); cache != nullptr; cache = caches_.Next(cache)) {
-    cache->CheckInvariants();
+    cache->table().CheckInvariants();
   }
-}
-
-bool Registry::StackHolds(uintptr_t address, uintptr_t limit) {
-  const SpinLockHolder holder(lock_);
-  for (ThreadCache* cache = caches_.first(); cache != nullptr; cache = caches_.Next(cache)) {
-    const uintptr_t slot = reinterpret_cast<uintptr_t>(&cache->slot());
-    if (address >= cache->first_frame() && address < slot && slot < limit) return true;
-  }
-  return false;
 }
 
 // The slot tells whose a cache is, at any moment between Create and Destroy: a signal handler may
@@ -213,7 +159,7 @@ bool Registry::AdoptOrphan() {
     OrphanOthersIfDueLocked();
     orphan = orphans_.PopFirst();
     if (orphans_.empty()) has_orphans_.store(false, std::memory_order_relaxed);
-    if (orphan != nullptr) orphan->DetachArrays(&arrays);
+    if (orphan != nullptr) orphan->table().Detach(&arrays);
   }
   if (orphan == nullptr) return false;
   Free(orphan, &arrays);

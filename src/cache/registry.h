@@ -37,15 +37,18 @@ class Registry {
   // Makes every thread of the process execute a full barrier; false when it cannot, or may not.
   using Barrier = bool (*)();
 
-  struct Totals {
-    std::array<size_t, kNumSizeClasses> cached_objects = {};
-    size_t cached_bytes = 0;  // what these are together
-    size_t array_bytes = 0;
-    size_t caches = 0;
+  // Whose a cache is.
+  enum class Holder : uint8_t {
+    kThread,  // a thread that may be at work in it
+    kOrphan,  // a thread that exists in the parent process only
+    kNobody,  // it was left by a thread that ended, or is between Create and Register
   };
 
   Registry(CentralCache& central, MetadataArena& arena, Barrier barrier)
-      : central_(central), arena_(arena), barrier_(barrier) {}
+      : central_(central),
+        arena_(arena),
+        barrier_(barrier),
+        budget_(central.Shares().thread_caches) {}
 
   // A cache for the calling thread, whose slot is `slot`: one that another thread has left, or a
   // new one; null when there is no memory for it.
@@ -56,17 +59,21 @@ class Registry {
   void Discard(ThreadCache* cache) TC_EXCLUDES(lock_);
 
   // Ends a registered cache, by its owner: its slot leads to the empty bins from then on. The cache
-  // is left to the next thread that needs one, as it is, while what is left so claims no more than
-  // SetInheritance allows; else its objects go to the central cache.
+  // is left to the next thread that needs one, as it is, where caches are inherited and what all
+  // that are left claim stays within their share (RetentionShares); else its objects go to the
+  // central cache.
   void Destroy(ThreadCache* cache) TC_EXCLUDES(lock_);
 
-  // Bytes that caches without a thread may claim together; at first 0.
-  void SetInheritance(size_t bytes) TC_EXCLUDES(lock_);
+  // Whether caches of ended threads are left to new threads; at first they are not.
+  void SetInheritance(bool on) { inheritance_.store(on, std::memory_order_relaxed); }
 
   // Limits of the caches' sizes, in bytes (see CacheBudget). When the caches have more than a new
   // total, those with more than an equal share lose what is above it, and give objects up at their
-  // next garbage collection.
+  // next garbage collection. The total follows the caches' share (RetentionShares) until it is set.
   void SetTotalLimit(size_t bytes) TC_EXCLUDES(lock_);
+  // Adapts the total to the present share. Caches that ask to grow do so, too; this is for times
+  // when none does. Frees inherited caches that are above their share.
+  void FollowRetention() TC_EXCLUDES(lock_);
   void SetMinPerCache(size_t bytes) TC_EXCLUDES(lock_);
   size_t total_limit() TC_EXCLUDES(lock_);
   size_t min_per_cache() TC_EXCLUDES(lock_);
@@ -115,31 +122,18 @@ class Registry {
   // ThreadCache::Alarm).
   void AlarmAll() TC_EXCLUDES(lock_);
 
-  // Calls f(cache, whether a thread may be at work in it) for every cache there is, with the lock
-  // held.
+  // Calls f(cache, its holder) for every cache there is, with the lock held.
   template <typename F>
   void ForEachCache(F f) TC_EXCLUDES(lock_) {
     const SpinLockHolder holder(lock_);
     for (const auto* list : {&caches_, &orphans_, &heirless_, &unregistered_}) {
       for (const ThreadCache* cache = list->first(); cache != nullptr; cache = list->Next(cache)) {
-        f(*cache, list == &caches_);
+        f(*cache, list == &caches_    ? Holder::kThread
+                  : list == &orphans_ ? Holder::kOrphan
+                                      : Holder::kNobody);
       }
     }
   }
-
-  // Sums over all caches; racy while their owners run.
-  Totals GetTotals() TC_EXCLUDES(lock_);
-
-  // Totals::caches alone. Cost: a walk over a list.
-  size_t CountCaches() TC_EXCLUDES(lock_);
-
-  // Objects of class `c` in all caches; racy while their owners run.
-  size_t CachedObjects(SizeClass c) TC_EXCLUDES(lock_);
-
-  // `address` lies between some registered thread's slot, which is below `limit`, and the frame in
-  // which the thread got its cache. The slot of a thread whose stack is above it (the main thread)
-  // holds nothing.
-  bool StackHolds(uintptr_t address, uintptr_t limit) TC_EXCLUDES(lock_);
 
   // In a forked child, by its only thread, with the lock held: the caches of all threads but the
   // one whose slot is `survivor` (null: of all) become orphans.
@@ -165,6 +159,8 @@ class Registry {
   SpinLock& lock() { return lock_; }
 
  private:
+  // Sets the total and lowers the limits that are above an equal share of it.
+  void SetTotalLocked(size_t bytes) TC_REQUIRES(lock_);
   void RemoveLocked(ThreadCache* cache) TC_REQUIRES(lock_);
   void OrphanOthersIfDueLocked() TC_REQUIRES(lock_);
   // Frees a cache that is in no list, and from which nothing can be taken any more but its arrays,
@@ -195,8 +191,8 @@ class Registry {
   // Left by threads that ended, for threads to come. Not in the budget.
   IntrusiveList<ThreadCache> heirless_ TC_GUARDED_BY(lock_);
   size_t heirless_bytes_ TC_GUARDED_BY(lock_) = 0;
-  size_t inheritance_ TC_GUARDED_BY(lock_) = 0;
   CacheBudget budget_ TC_GUARDED_BY(lock_);
+  bool total_was_set_ TC_GUARDED_BY(lock_) = false;
   // In caches_, or null: start at the beginning.
   ThreadCache* next_victim_ TC_GUARDED_BY(lock_) = nullptr;
   // Calls of FlushAll so far.
@@ -205,6 +201,8 @@ class Registry {
   // Written with lock_ held; a hint without it.
   std::atomic<bool> has_orphans_{false};
   std::atomic<bool> bypass_{false};
+  // Decides what becomes of a cache, nothing else, so relaxed suffices.
+  std::atomic<bool> inheritance_{false};
 
   // OrphanOthersLater was called. Written and read in a child that has one thread as yet, and with
   // lock_ held.

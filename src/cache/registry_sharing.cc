@@ -8,6 +8,30 @@ namespace tcmalloc {
 
 void Registry::SetTotalLimit(size_t bytes) {
   const SpinLockHolder holder(lock_);
+  total_was_set_ = true;
+  SetTotalLocked(bytes);
+}
+
+void Registry::FollowRetention() {
+  const RetentionShares shares = central_.Shares();
+  for (;;) {
+    BinArraysInFlight arrays;
+    ThreadCache* surplus;
+    {
+      const SpinLockHolder holder(lock_);
+      if (!total_was_set_ && budget_.total() != shares.thread_caches) {
+        SetTotalLocked(shares.thread_caches);
+      }
+      if (heirless_bytes_ <= shares.inherited_caches) return;
+      surplus = heirless_.PopFirst();
+      heirless_bytes_ -= surplus->claimed_bytes();
+      surplus->table().Detach(&arrays);
+    }
+    Free(surplus, &arrays);
+  }
+}
+
+void Registry::SetTotalLocked(size_t bytes) {
   budget_.SetTotal(bytes);
   if (budget_.unclaimed() >= 0) return;
   for (ThreadCache* cache = caches_.first(); cache != nullptr; cache = caches_.Next(cache)) {
@@ -23,8 +47,9 @@ void Registry::SetMinPerCache(size_t bytes) {
 }
 
 size_t Registry::total_limit() {
+  const size_t share = central_.Shares().thread_caches;
   const SpinLockHolder holder(lock_);
-  return budget_.total();
+  return total_was_set_ ? budget_.total() : share;
 }
 
 size_t Registry::min_per_cache() {
@@ -41,7 +66,7 @@ ThreadCache* Registry::NextVictimLocked() {
 
 bool Registry::IsIdle(ThreadCache* cache, int64_t now_ms) {
   ThreadCache::RegistryRecord& record = cache->record;
-  const uint64_t stamp = cache->ActivityStamp();
+  const uint64_t stamp = cache->table().ActivityStamp();
   if (stamp == record.activity_stamp)
     return now_ms - record.stamped_at_ms >= kTuning.thread_caches.idle_ms;
   record.activity_stamp = stamp;
@@ -50,14 +75,16 @@ bool Registry::IsIdle(ThreadCache* cache, int64_t now_ms) {
 }
 
 void Registry::RaiseLimit(ThreadCache* cache) {
+  const size_t share = central_.Shares().thread_caches;
   BinArraysInFlight arrays;
   {
     const SpinLockHolder holder(lock_);
+    if (!total_was_set_) budget_.SetTotal(share);
     size_t limit = cache->max_bytes();
     if (!budget_.TryRaise(&limit)) RaiseAtOthersCostLocked(cache, &limit, &arrays);
     cache->SetMaxBytes(limit);
   }
-  ThreadCache::ReturnDetached(&arrays, central_, arena_);
+  ReturnArrays(&arrays, central_, arena_);
 }
 
 void Registry::RaiseAtOthersCostLocked(ThreadCache* cache, size_t* limit,
@@ -115,7 +142,7 @@ bool Registry::TakeLocked(ThreadCache* const* victims, size_t n, BinArraysInFlig
     ThreadSlot& slot = victims[i]->slot();
     // Acquire: what the owner did in its last access section is visible if this reads its end.
     if (barrier_passed && slot.busy.load(std::memory_order_acquire) == ThreadSlot::kIdle) {
-      victims[i]->DetachArrays(arrays);
+      victims[i]->table().Detach(arrays);
     } else {
       victims[i]->RequestFlush();
     }
@@ -156,7 +183,7 @@ void Registry::OfferBack(ThreadCache* cache) {
 
 void Registry::DetachWithheld(ThreadCache* cache, BinArraysInFlight* arrays) {
   const SpinLockHolder holder(lock_);
-  if (cache->withheld()) cache->DetachArrays(arrays);
+  if (cache->withheld()) cache->table().Detach(arrays);
 }
 
 void Registry::AlarmAll() {
@@ -177,7 +204,7 @@ size_t Registry::FlushAll(ThreadCache* own) {
       heirless = heirless_.PopFirst();
       if (heirless == nullptr) break;
       heirless_bytes_ -= heirless->claimed_bytes();
-      heirless->DetachArrays(&arrays);
+      heirless->table().Detach(&arrays);
     }
     bytes += Free(heirless, &arrays);
   }
@@ -199,7 +226,7 @@ size_t Registry::FlushAll(ThreadCache* own) {
       if (n == 0) return bytes;
       TakeLocked(victims, n, &arrays);
     }
-    bytes += ThreadCache::ReturnDetached(&arrays, central_, arena_);
+    bytes += ReturnArrays(&arrays, central_, arena_);
   }
 }
 

@@ -18,7 +18,8 @@ class CentralCache {
  public:
   CentralCache(PageHeap& page_heap, PageMap& page_map, MetadataArena& arena,
                ShardMap::Processor processor, size_t num_shards = ShardMap::kDefault)
-      : shards_(page_heap, arena, processor, num_shards),
+      : page_heap_(page_heap),
+        shards_(page_heap, arena, processor, num_shards),
         free_lists_(shards_, page_heap, page_map, arena) {}
   CentralCache(const CentralCache&) = delete;
   CentralCache& operator=(const CentralCache&) = delete;
@@ -41,6 +42,9 @@ class CentralCache {
   CentralFreeList& free_list(SizeClass c) { return free_lists_[c]; }
   ShardMap& shards() { return shards_; }
 
+  // What each tier may keep now. Racy.
+  RetentionShares Shares() const { return page_heap_.Shares(); }
+
   // Calls f(lock) for every lock of the tier: see ShardMap::ForEachLock.
   template <typename F>
   void ForEachLock(F f) {
@@ -55,6 +59,7 @@ class CentralCache {
   }
 
  private:
+  PageHeap& page_heap_;
   ShardMap shards_;
   PerSizeClass<CentralFreeList> free_lists_;
 };

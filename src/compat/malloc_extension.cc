@@ -288,5 +288,5 @@ void** MallocExtension::ReadHeapGrowthStackTraces() {
 
 size_t MallocExtension::GetThreadCacheSize() {
   const tcmalloc::ThreadCache* const cache = tcmalloc::current_slot.cache;
-  return cache == nullptr ? 0 : cache->CachedBytes();
+  return cache == nullptr ? 0 : cache->table().CachedBytes();
 }

@@ -149,13 +149,14 @@ void ObjectIndex::RemoveClaimed(Heap& heap) {
 
 bool ObjectIndex::RemoveCached(Heap& heap) {
   bool enough_memory = true;
-  heap.registry.ForEachCache([&](const ThreadCache& cache, bool has_thread) {
+  heap.registry.ForEachCache([&](const ThreadCache& cache, Registry::Holder holder) {
+    const bool has_thread = holder == Registry::Holder::kThread;
     // The slot exists as long as its thread.
     const bool in_section =
         has_thread && cache.slot().busy.load(std::memory_order_relaxed) != ThreadSlot::kIdle;
     const bool changing = has_thread && cache.changing();
     if (changing) settled_ = false;
-    cache.ForEachSlot([&](SizeClass, uintptr_t object, ptrdiff_t above_top) {
+    cache.table().ForEachSlot([&](SizeClass, uintptr_t object, ptrdiff_t above_top) {
       if (changing || (in_section && above_top == 1)) {
         enough_memory &= AddInFlight(object);
       } else if (above_top <= 0) {

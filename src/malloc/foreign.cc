@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "malloc/foreign.h"
 
+#include "cache/registry_totals.h"
 #include "central/misuse.h"
 #include "os/c_library.h"
 #include "runtime/current_thread.h"
@@ -13,7 +14,7 @@ namespace {
 // frame in which it first allocated; for addresses below that frame the C library decides. A guess
 // must not abort a correct program.
 bool StackHolds(uintptr_t address, uintptr_t limit) {
-  if (GlobalHeap().registry.StackHolds(address, limit)) return true;
+  if (ThreadStacksHold(GlobalHeap().registry, address, limit)) return true;
   const uintptr_t frame = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
   const uintptr_t slot = reinterpret_cast<uintptr_t>(&current_slot);
   if (address < frame || address >= slot || slot >= limit) return false;

@@ -345,7 +345,7 @@ void PageHeap::DeleteToCache(Span* span, SpanHome& home, bool near) {
   const bool wanted_back = address_space_is_short_.load(std::memory_order_relaxed) ||
                            above_soft_limit_.load(std::memory_order_relaxed) ||
                            releasing_.load(std::memory_order_relaxed) == Releasing::kEager;
-  if (wanted_back || !home.kept.TryPut(span, near)) Delete(span);
+  if (wanted_back || !home.kept.TryPut(span, near, KeptBytesPerHome())) Delete(span);
 }
 
 size_t PageHeap::DrainOneSpanOf(SpanCache& cache) {
@@ -631,6 +631,7 @@ PageHeap::Stats PageHeap::GetStats(FreeSpanCounts* counts) {
   stats.system_bytes = system_bytes_.value();
   const size_t cached_bytes = SpanCacheBytes();
   stats.free_mapped_bytes = free_[kMapped].total().bytes() + cached_bytes;
+  stats.kept_span_bytes = cached_bytes;
   stats.free_released_bytes = free_[kReleased].total().bytes();
   stats.releasing_bytes = releasing_bytes_.value();
   stats.small_span_bytes = small_span_bytes_.value() - cached_bytes;

@@ -36,6 +36,7 @@
 // back at that moment.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -60,6 +61,7 @@
 #include "page/near_run.h"
 #include "page/page_map.h"
 #include "page/release_policy.h"
+#include "page/retention.h"
 #include "page/space_policy.h"
 #include "page/span.h"
 #include "page/span_home.h"
@@ -72,6 +74,7 @@ class PageHeap {
   struct Stats {
     size_t system_bytes = 0;       // all that came from the system
     size_t free_mapped_bytes = 0;  // with what is in span caches
+    size_t kept_span_bytes = 0;    // the part of it in span caches
     size_t free_released_bytes = 0;
     size_t releasing_bytes = 0;
     size_t small_span_bytes = 0;
@@ -145,6 +148,7 @@ class PageHeap {
   // Makes a home known, for as long as this heap lives. Requires: nobody adds another one
   // meanwhile; `home` was not added before.
   void AddHome(SpanHome& home) {
+    num_homes_.Add(1);
     home.next = homes_.load(std::memory_order_relaxed);
     homes_.store(&home, std::memory_order_release);
   }
@@ -206,7 +210,7 @@ class PageHeap {
   bool release_pending() const TC_NO_THREAD_SAFETY_ANALYSIS {
     return release_rate_is_positive_.load(std::memory_order_relaxed) &&
            releasing_.load(std::memory_order_relaxed) != Releasing::kNever &&
-           free_[kMapped].total() > kTuning.release.slack;
+           free_[kMapped].total() > ReleaseSlack();
   }
 
   // Some Tuning::Release::look_every pages were freed since this was last asked. Racy: of two that
@@ -261,6 +265,13 @@ class PageHeap {
   // How often the hard limit made New return null; and what to tell when it was the last word.
   size_t hard_limit_refusals() const { return hard_limit_refusals_.value(); }
   [[nodiscard]] bool HardLimitEvent(LimitEvent* event) TC_EXCLUDES(lock_);
+
+  // What each tier may keep now. Racy.
+  RetentionShares Shares() const {
+    return retention_.Shares(small_span_bytes_.value() + large_span_bytes_.value(),
+                             options_.now_ms);
+  }
+  Retention& retention() { return retention_; }
 
   // The clock by which spans say when they were handed out.
   int64_t now_ms() const { return options_.now_ms(); }
@@ -528,6 +539,12 @@ class PageHeap {
   // homes' several at once: one at a time would mix the shards' memory span by span (see NearRun).
   size_t DrainFor(const Request& request) TC_EXCLUDES(lock_);
   size_t SpanCacheBytes() const;
+  // What one home may keep in its span cache.
+  size_t KeptBytesPerHome() const {
+    const size_t homes = std::max<size_t>(num_homes_.value(), 1);
+    return std::min(Shares().kept_spans / homes, kTuning.span_cache.max_bytes);
+  }
+  Length ReleaseSlack() const { return Length::ForBytes(Shares().free_pages); }
   template <typename F>
   void ForEachHome(F f) const {
     SpanHome* home = homes_.load(std::memory_order_acquire);
@@ -617,6 +634,10 @@ class PageHeap {
 
   // The home that was added last. Release and acquire: who finds a home finds it constructed.
   std::atomic<SpanHome*> homes_{nullptr};
+  // How many there are.
+  OwnedCounter num_homes_;
+  // Provides its own synchronization.
+  Retention retention_;
 
   SpinLock lock_{LockRank::kPageHeap};
   std::array<FreeSpans, kNumFreeKinds> free_ TC_GUARDED_BY(lock_);

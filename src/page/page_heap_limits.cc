@@ -19,6 +19,7 @@ void PageHeap::SetLimit(LimitKind kind, size_t bytes, LimitOrigin origin) {
     }
     if (limits_.of(kind) == bytes) return;
     limits_.of(kind) = bytes;
+    retention_.SetLimit(std::min(limits_.hard_bytes, limits_.soft_bytes));
     if (kind == LimitKind::kSoft) {
       limit_watch_.Reset();
       limit_event_due_.store(false, std::memory_order_relaxed);

@@ -29,7 +29,9 @@ Length PageHeap::ReleaseDue(Length most, bool idle) {
   {
     const SpinLockHolder holder(lock_);
     decision = release_policy_.Decide(
-        now_ms, {.in_use = InUseLocked(), .free_mapped = free_[kMapped].total()}, most);
+        now_ms,
+        {.in_use = InUseLocked(), .free_mapped = free_[kMapped].total(), .slack = ReleaseSlack()},
+        most);
   }
   if (decision.length == Length(0)) return Length(0);
   const Length released = ReleasePass(decision.length, decision.length,

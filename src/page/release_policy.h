@@ -24,6 +24,7 @@ class ReleasePolicy {
   struct State {
     Length in_use;
     Length free_mapped;
+    Length slack;  // a smaller excess is ignored
   };
   struct Decision {
     // To be released now.
@@ -57,7 +58,7 @@ class ReleasePolicy {
     decided_ms_ = std::max(decided_ms_, now_ms);
     allowance_ = std::min(allowance_ + pages_per_second * elapsed_ms / 1000, pages_per_second);
     const Length kept = history_.Peak() - state.in_use;
-    if (rate_ <= 0 || state.free_mapped <= kept + kTuning.release.slack) return {};
+    if (rate_ <= 0 || state.free_mapped <= kept + state.slack) return {};
     const Length excess = state.free_mapped - kept;
     const Length length =
         std::min({excess, most, Length(static_cast<size_t>(std::max(allowance_, 0.0)))});

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // SpanCache: short spans that were given back a moment ago, for who asks next on the same
 // processor: their memory is in that processor's cache, and the page heap's lock is not taken.
-// What does not fit into the budget goes to the page heap.
+// What does not fit goes to the page heap.
 //
 // Order. What was emptied on this processor is handed out last in, first out. What another
 // processor emptied comes behind that, first in, first out: its lines are in that one's cache, and
@@ -10,8 +10,7 @@
 // 40 million so.)
 //
 // Invariants
-//   K1  bytes() = sum of the lengths of all spans in the lists, and at most the budget; count(n) of
-//       them have n pages.
+//   K1  bytes() = sum of the lengths of all spans in the lists; count(n) of them have n pages.
 //   K2  The spans are in use as far as the page heap knows (kSmall); their pages have no class.
 // Synchronization: LockRank::kSpanCache, held for the change of a list.
 #pragma once
@@ -38,11 +37,11 @@ class alignas(kCacheLineSize) SpanCache {
     return PopLocked(n.pages());
   }
 
-  // `near`: it was emptied on this processor. False when there is no room for it.
-  [[nodiscard]] bool TryPut(Span* span, bool near) TC_EXCLUDES(lock_) {
+  // `near`: it was emptied on this CPU. False where more than `max_bytes` would be kept.
+  [[nodiscard]] bool TryPut(Span* span, bool near, size_t max_bytes) TC_EXCLUDES(lock_) {
     if (span->num_pages.pages() > kTuning.span_cache.max_pages) return false;
     const SpinLockHolder holder(lock_);
-    if (bytes_.value() + span->bytes() > kTuning.span_cache.max_bytes) return false;
+    if (bytes_.value() + span->bytes() > max_bytes) return false;
     bytes_.Add(span->bytes());
     counts_[span->num_pages.pages()].Add(1);
     IntrusiveQueue<Span>& queue = spans_[span->num_pages.pages()];

@@ -23,6 +23,8 @@ size_t Perform(Heap& heap, int level) {
 }  // namespace
 
 size_t ActOnPressure(Heap& heap, int level) {
+  heap.page_heap.retention().NotePressure(level, heap.page_heap.now_ms());
+  heap.registry.FollowRetention();
   const size_t bytes = Perform(heap, level);
   heap.pressure_counts.Acted(level, bytes);
   return bytes;

@@ -4,7 +4,6 @@
 #include <array>
 
 #include "profile/address_table.h"
-#include "profile/gzip_writer.h"
 #include "profile/profile_formats.h"
 #include "profile/proto_writer.h"
 
@@ -73,7 +72,8 @@ class ProtoProfile {
         locations_(vm),
         ids_(vm),
         out_(out),
-        proto_(out) {}
+        writer_(buffer_, sizeof(buffer_), &ByteSink::Text, out),
+        proto_(&writer_) {}
 
   // A location is written before the first sample that has it, so that only its number is kept.
   bool Write() {
@@ -99,6 +99,7 @@ class ProtoProfile {
     for (size_t i = 0; i < profile_.num_entries && out_->ok(); ++i) {
       if (!WriteEntry(profile_.entries[i])) return false;
     }
+    writer_.Flush();
     return true;
   }
 
@@ -204,24 +205,16 @@ class ProtoProfile {
   // The current entry's locations.
   MappedArray<uint32_t> ids_;
   ByteSink* const out_;
+  char buffer_[2048];
+  TextWriter writer_;
   ProtoWriter proto_;
 };
 
 }  // namespace
 
-bool WritePlainProtoProfile(const Profile& profile, const MappedLibraries& libraries,
-                            VirtualMemory& vm, ByteSink* out) {
-  return ProtoProfile(profile, libraries, vm, out).Write();
-}
-
 bool WriteProtoProfile(const Profile& profile, const MappedLibraries& libraries, VirtualMemory& vm,
                        ByteSink* out) {
-  GzipWriter gzip(vm, out);
-  if (!gzip.Start()) return false;
-  ByteSink plain(&GzipWriter::Sink, &gzip);
-  if (!WritePlainProtoProfile(profile, libraries, vm, &plain)) return false;
-  gzip.Finish();
-  return true;
+  return ProtoProfile(profile, libraries, vm, out).Write();
 }
 
 }  // namespace tcmalloc

@@ -2,9 +2,9 @@
 // A Profile in the formats that its readers know, one file for each. docs/decisions/0017 says why
 // these.
 //
-// Nothing here allocates from the heap or takes a lock: memory comes from the system. Called by any
+// Nothing here allocates from the heap or takes a lock: memory comes from the OS. Called by any
 // thread that holds no lock; other threads may load libraries meanwhile. Changes errno. Cost:
-// linear in the frames of all entries, about a microsecond per entry; some 200 KiB of memory, and
+// linear in the frames of all entries, about a microsecond per entry; about 100 KiB of memory, and
 // with kProto 32 bytes for each distinct address.
 #pragma once
 
@@ -18,7 +18,7 @@
 namespace tcmalloc {
 
 enum class ProfileFormat : uint8_t {
-  // pprof's format, gzip'ed. Values are the estimates, rounded.
+  // pprof's format, not compressed. Values are the estimates, rounded.
   kProto,
   // The text of gperftools' profilers, with the mapped libraries as /proc/self/maps lists them.
   // Values are the recorded ones, which readers scale by themselves.
@@ -44,10 +44,6 @@ enum class ProfileFormat : uint8_t {
 // Writes what precedes the text of /proc/self/maps.
 void WriteLegacyProfile(const Profile& profile, ByteSink* out);
 void WriteFoldedProfile(const Profile& profile, const MappedLibraries& libraries, ByteSink* out);
-
-// Writes what WriteProtoProfile packs with gzip.
-[[nodiscard]] bool WritePlainProtoProfile(const Profile& profile, const MappedLibraries& libraries,
-                                          VirtualMemory& vm, ByteSink* out);
 
 // Whether a profile shows what was allocated, not what is live.
 constexpr bool CountsAllocated(ProfileKind kind) {

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // ProtoWriter: the encoding of protocol buffers (varints, strings and nested messages), as far as
 // profiles need it. A message's length precedes it: its contents are written twice, first to be
-// counted. Thread safety: none. Cost: a few nanoseconds per byte, and what the sink takes.
+// counted. Thread safety: none. Cost: a few nanoseconds per byte, and what the TextWriter's sink
+// takes.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
 
-#include "profile/byte_sink.h"
+#include "base/text_writer.h"
 
 namespace tcmalloc {
 
 class ProtoWriter {
  public:
-  explicit ProtoWriter(ByteSink* sink) : sink_(sink) {}
+  explicit ProtoWriter(TextWriter* out) : out_(out) {}
 
   // Writes nothing for 0, which a reader assumes for a missing field.
   void Number(uint32_t field, uint64_t value) {
@@ -26,7 +27,7 @@ class ProtoWriter {
   void String(uint32_t field, std::string_view text) {
     Tag(field, kDelimited);
     Varint(text.size());
-    Bytes(text.data(), text.size());
+    Bytes(text);
   }
 
   // Writes the message that `contents(ProtoWriter*)` writes, which is called twice and must do the
@@ -42,11 +43,11 @@ class ProtoWriter {
 
   // A number within a packed field.
   void Varint(uint64_t value) {
-    uint8_t bytes[10];
+    char bytes[10];
     size_t n = 0;
-    for (; value >= 0x80; value >>= 7) bytes[n++] = static_cast<uint8_t>(value | 0x80);
-    bytes[n++] = static_cast<uint8_t>(value);
-    Bytes(bytes, n);
+    for (; value >= 0x80; value >>= 7) bytes[n++] = static_cast<char>(value | 0x80);
+    bytes[n++] = static_cast<char>(value);
+    Bytes({bytes, n});
   }
 
  private:
@@ -54,12 +55,12 @@ class ProtoWriter {
 
   void Tag(uint32_t field, uint32_t kind) { Varint(field << 3 | kind); }
 
-  void Bytes(const void* data, size_t size) {
-    size_ += size;
-    if (sink_ != nullptr) sink_->Write(data, size);
+  void Bytes(std::string_view bytes) {
+    size_ += bytes.size();
+    if (out_ != nullptr) out_->Text(bytes);
   }
 
-  ByteSink* const sink_;  // null: only counts
+  TextWriter* const out_;  // null: only counts
   size_t size_ = 0;
 };
 

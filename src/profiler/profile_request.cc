@@ -10,18 +10,21 @@ namespace {
 
 // The kinds of files, by how the path ends.
 struct Kind {
+  std::string_view ending;
   std::string_view extension;
   ProfileFormat format;
 };
-constexpr Kind kKinds[] = {{".heap", ProfileFormat::kLegacyText},
-                           {".pb.gz", ProfileFormat::kProto},
-                           {".folded", ProfileFormat::kFolded}};
+constexpr Kind kKinds[] = {{".heap", ".heap", ProfileFormat::kLegacyText},
+                           {".pb", ".pb", ProfileFormat::kProto},
+                           // The usual name of such a file, which here is not compressed.
+                           {".pb.gz", ".pb", ProfileFormat::kProto},
+                           {".folded", ".folded", ProfileFormat::kFolded}};
 
 void TakePath(std::string_view path, ProfileRequest* request) {
   request->base = path;
   for (const Kind& kind : kKinds) {
-    if (!path.ends_with(kind.extension)) continue;
-    request->base.remove_suffix(kind.extension.size());
+    if (!path.ends_with(kind.ending)) continue;
+    request->base.remove_suffix(kind.ending.size());
     request->extension = kind.extension;
     request->format = kind.format;
   }

@@ -24,6 +24,7 @@ void ConfigureMemory(const Settings& settings, Heap* heap) {
 }
 
 void ConfigurePages(const Settings& settings, Heap* heap) {
+  heap->page_heap.retention().SetTotal(settings.retention_bytes);
   heap->page_heap.SetReleaseRate(settings.release_rate);
   if (settings.disable_memory_release) {
     heap->page_heap.SetReleasing(PageHeap::Releasing::kNever);
@@ -49,9 +50,12 @@ void ApplySettings(const Settings& settings, Heap* heap) {
   ConfigurePages(settings, heap);
   heap->large_reports.SetThreshold(settings.large_report_threshold_bytes);
   heap->large_reports.SetWritesLines(settings.large_report_lines);
-  heap->registry.SetTotalLimit(settings.max_total_thread_cache_bytes);
+  if (settings.max_total_thread_cache_bytes >= 0) {
+    heap->registry.SetTotalLimit(static_cast<size_t>(settings.max_total_thread_cache_bytes));
+  }
   heap->registry.SetMinPerCache(settings.min_thread_cache_bytes);
-  heap->registry.SetInheritance(settings.inheritance_bytes);
+  heap->registry.SetInheritance(true);
+  heap->registry.FollowRetention();
   // Now, while the process is likely to have one thread: later it costs milliseconds.
   if (settings.membarrier) heap->membarrier.Register();
   SetStackTraceMethod(settings.stack_trace_method);

@@ -185,9 +185,8 @@ void WriteSettingRange(const Setting& setting, TextWriter* out) {
 
 void UseSmallPreset(Settings* settings) {
   settings->small = true;
-  settings->max_total_thread_cache_bytes = kTuning.small_preset.total_cache_bytes;
+  settings->retention_bytes = kTuning.small_preset.retention_bytes;
   settings->min_thread_cache_bytes = kTuning.small_preset.min_per_cache_bytes;
-  settings->inheritance_bytes = kTuning.small_preset.inherited_bytes;
   settings->hugepages = false;
   settings->release_rate = kTuning.small_preset.release_rate;
 }

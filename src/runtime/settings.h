@@ -83,10 +83,9 @@ struct Settings {
   bool memfs_map_private;
   char memfs_path[kSettingTextBytes];
   bool membarrier;
-  size_t max_total_thread_cache_bytes;
+  int64_t max_total_thread_cache_bytes;  // below 0: the thread caches' share
   // No variables of their own.
   size_t min_thread_cache_bytes = kTuning.cache_budget.min_per_cache_bytes;
-  size_t inheritance_bytes = kTuning.thread_caches.inherited_bytes;
   int32_t malloc_stats;
   double release_rate;
   // kNoLimit for none.
@@ -98,6 +97,7 @@ struct Settings {
   // Profiles of samples, to files (profiler/profile_files.h): in the full library only.
   char profile_files[kSettingTextBytes];
   bool report_at_term;
+  size_t retention_bytes;  // 0: by the memory in use
   char stats_every[kSettingTextBytes];
   bool small;
   bool skip_mmap;

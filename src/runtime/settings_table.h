@@ -213,11 +213,12 @@ inline constexpr SettingRow kSettingRows[] = {
         "libtcmalloc a line ends with the addresses of the functions that called the allocator, "
         "innermost first. Each report raises the threshold by an eighth. 0 or less: no counting "
         "and no reports."),
-    Row("TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES", kBytes, kTuning.cache_budget.total_bytes,
-        {0, kMaxBytes}, &Settings::max_total_thread_cache_bytes, kNoTraits,
+    Row("TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES", kBytes, "-1", {-1, kMaxBytes},
+        &Settings::max_total_thread_cache_bytes, kNoTraits,
         "The budget of all thread caches together: free objects and the arrays of pointers to "
-        "them. Each thread may have 64 KiB whatever the budget; beyond that, busy threads take "
-        "from idle ones. Raise it if many threads allocate and free more than that at a time."),
+        "them. -1: half of TCMALLOC_RETENTION. Each thread may have 64 KiB whatever the budget; "
+        "beyond that, busy threads take from idle ones. Raise it if many threads allocate and free "
+        "more than that at a time."),
     Row("TCMALLOC_MEMBARRIER", kBoolean, "true", &Settings::membarrier, kNoTraits,
         "Call membarrier(2) to empty the caches of sleeping threads. Set it to false if a sandbox "
         "ends processes for unknown system calls; each thread then flushes its cache when it next "
@@ -266,6 +267,12 @@ inline constexpr SettingRow kSettingRows[] = {
         "HEAPCHECK that the process writes at exit; then the signal ends the process. Only if the "
         "program has no handler for SIGTERM when the library is loaded; a handler that the "
         "program installs later replaces this one. Starts a thread. See docs/statistics.md."),
+    Row("TCMALLOC_RETENTION", kBytes, "0", {0, kMaxBytes}, &Settings::retention_bytes, kNoTraits,
+        "How much memory the allocator may keep beyond the memory in use: half of it in thread "
+        "caches, the rest in inherited caches, free pages, and empty spans. 0: a sixteenth of the "
+        "memory in use, but at least 64 MiB. Memory limits and memory pressure lower it. It does "
+        "not count free objects in partially used spans, 64 KiB for each thread's cache, and the "
+        "memory that the program needed within the last seconds (TCMALLOC_RELEASE_RATE)."),
     Row("TCMALLOC_SAMPLE_PARAMETER", kBytes, "0", {0, kMaxBytes}, &Settings::sample_period_bytes,
         kFullLibrary,
         "Sample allocations for heap profiles (docs/profiles.md). The value is the sampling "
@@ -281,9 +288,9 @@ inline constexpr SettingRow kSettingRows[] = {
         "Do not take memory from sbrk(2) when mmap(2) fails. With both skipped every allocation "
         "fails."),
     Row("TCMALLOC_SMALL", kBoolean, "false", &Settings::small, kNoTraits,
-        "Trade a little speed for memory: all thread caches share 1 MiB, each may have 16 KiB "
-        "whatever that budget, no hugepages are used, and free memory is released within half a "
-        "second. Other variables that are set take precedence."),
+        "Trade a little speed for memory: TCMALLOC_RETENTION is 2 MiB, so all thread caches share "
+        "1 MiB; each may have 16 KiB whatever that budget, no hugepages are used, and free memory "
+        "is released within half a second. Other variables that are set take precedence."),
     Row("TCMALLOC_SOFT_LIMIT", kBytesOrPercent, "0", {0, kMaxBytes}, &Settings::soft_limit,
         kZeroIsUnlimited,
         "The size that the heap should not exceed, counted like TCMALLOC_HEAP_LIMIT_MB; 0 for no "

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/compiler.h"
+#include "cache/registry_totals.h"
 #include "os/log.h"
 #include "runtime/heap.h"
 #include "runtime/process_facts.h"
@@ -29,6 +30,7 @@ SizeClassStats ClassStats(Heap& heap, SizeClass c, size_t thread_cache_objects) 
 void TakePageHeapStats(const PageHeap::Stats& pages, HeapStats* stats) {
   stats->system_bytes = pages.system_bytes - pages.metadata_span_bytes;
   stats->page_heap_free_bytes = pages.free_mapped_bytes + pages.releasing_bytes;
+  stats->kept_span_bytes = pages.kept_span_bytes;
   stats->releasing_bytes = pages.releasing_bytes;
   stats->released_bytes = pages.free_released_bytes;
   stats->large_bytes = pages.large_span_bytes;
@@ -51,7 +53,7 @@ void TakePageHeapStats(const PageHeap::Stats& pages, HeapStats* stats) {
 
 // `caches`: null where no thread caches were asked for. `snapshot` gets what is not in the totals;
 // null where nobody asks for it.
-void CollectClasses(Heap& heap, const Registry::Totals* caches, HeapSnapshot* snapshot,
+void CollectClasses(Heap& heap, const RegistryTotals* caches, HeapSnapshot* snapshot,
                     HeapStats* totals) {
   for (size_t i = 1; i < kNumSizeClasses; ++i) {
     const SizeClass c = static_cast<SizeClass>(i);
@@ -86,6 +88,7 @@ void CollectPages(Heap& heap, uint8_t parts, HeapSnapshot* snapshot, HeapStats* 
 void CollectSettings(Heap& heap, HeapStats* totals) {
   totals->releases_at_once = heap.page_heap.releasing() == PageHeap::Releasing::kEager;
   totals->sample_period_bytes = heap.sampling.period();
+  totals->retention = heap.page_heap.Shares();
   totals->thread_cache_limit_bytes = heap.registry.total_limit();
   totals->min_thread_cache_bytes = heap.registry.min_per_cache();
   totals->large_allocations = heap.large_reports.allocations();
@@ -106,7 +109,7 @@ void CollectSettings(Heap& heap, HeapStats* totals) {
 TC_SLOW_PATH void CollectObjects(Heap& heap, uint8_t parts, HeapSnapshot* snapshot,
                                  HeapStats* totals) {
   if ((parts & StatsParts::kCaches) == 0) return CollectClasses(heap, nullptr, snapshot, totals);
-  const Registry::Totals caches = heap.registry.GetTotals();
+  const RegistryTotals caches = TotalsOf(heap.registry);
   totals->thread_cache_bytes = caches.cached_bytes;
   totals->thread_cache_array_bytes = caches.array_bytes;
   totals->thread_caches = caches.caches;
@@ -119,7 +122,7 @@ void Collect(Heap& heap, uint8_t parts, HeapSnapshot* snapshot, HeapStats* total
   if ((parts & (StatsParts::kCaches | StatsParts::kClasses)) != 0) {
     CollectObjects(heap, parts, snapshot, totals);
   }
-  if ((parts & StatsParts::kCacheCount) != 0) totals->thread_caches = heap.registry.CountCaches();
+  if ((parts & StatsParts::kCacheCount) != 0) totals->thread_caches = CountCaches(heap.registry);
   if ((parts & StatsParts::kPages) != 0) {
     CollectPages(heap, parts, snapshot, totals);
   }
@@ -162,7 +165,7 @@ HeapStats CollectStats(Heap& heap, uint8_t parts) {
 }
 
 SizeClassStats CollectSizeClassStats(Heap& heap, SizeClass c) {
-  return ClassStats(heap, c, heap.registry.CachedObjects(c));
+  return ClassStats(heap, c, CachedObjects(heap.registry, c));
 }
 
 void WriteStats(Heap& heap, int level, TextWriter* out) {

@@ -18,6 +18,7 @@
 #include "page/limit_watch.h"
 #include "page/memory_limit.h"
 #include "page/page_heap.h"
+#include "page/retention.h"
 #include "runtime/pressure_counts.h"
 
 namespace tcmalloc {
@@ -38,7 +39,8 @@ struct HeapStats {
   // The part of central_bytes and span_tail_bytes that went back to the system and was not handed
   // out since, at least (see HoleRelease). While memory is on its way, its objects are in use.
   size_t hole_bytes = 0;
-  // The part of page_heap_free_bytes that is being given back.
+  // The parts of page_heap_free_bytes in empty spans that shards keep, and that is being released.
+  size_t kept_span_bytes = 0;
   size_t releasing_bytes = 0;
   // Not part of system_bytes.
   size_t metadata_bytes = 0;
@@ -76,6 +78,8 @@ struct HeapStats {
   // Settings as they are now.
   size_t thread_cache_limit_bytes = 0;  // of all thread caches together
   size_t min_thread_cache_bytes = 0;
+  // What each tier may keep beyond the memory in use.
+  RetentionShares retention;
   bool releases_at_once = false;
   size_t sample_period_bytes = 0;  // 0: no allocation is sampled
 

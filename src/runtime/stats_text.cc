@@ -57,6 +57,8 @@ void WriteMore(const HeapStats& s, TextWriter* out) {
   WriteCount(out, s.large_objects, "Large objects in use");
   WriteLine(out, " ", s.span_tail_bytes, "Bytes in span tails");
   WriteLine(out, " ", s.hole_bytes, "Bytes released to OS inside spans in use");
+  WriteLine(out, " ", s.kept_span_bytes, "Bytes in empty spans kept by shards");
+  WriteLine(out, " ", s.retention.total, "Bytes that may be kept beyond those in use");
   WriteLine(out, " ", s.releasing_bytes, "Bytes on their way to OS");
   WriteLine(out, " ", s.thread_cache_array_bytes, "Bytes in arrays of thread caches");
   WriteCount(out, s.growths, "Times memory came from the system");

@@ -133,9 +133,6 @@ profile/address_table.h: kFirstSlots: buffer
 profile/format_proto.cc: kSampleType kSample kMapping kLocation kStringTable kTimeNanos kDurationNanos kPeriodType
     kPeriod kDefaultSampleType kType kUnit kLocationId kValue kLabel kKey kNum kNumUnit kId kMemoryStart kMemoryLimit
     kFileOffset kFilename kBuildId kMappingId kAddress: format
-profile/gzip_writer.cc: kChecksums kEnd: format
-profile/gzip_writer.h: kHashes: buffer
-profile/gzip_writer.h: kWindow kMinMatch kMaxMatch: format
 profile/mapped_libraries.cc: kFirstTextBytes: buffer
 profile/object_table.cc: kFirstBytes: buffer
 profile/object_table.h: kMaxBytes kMaxMark: bits

@@ -41,7 +41,7 @@ DAMAGE = {
     "tc-check": "tcmalloc::LockRank::kPageHeap .*\n1 locks held\n",
     "set var $tc_heap->page_heap.lock_.state_._M_i = 0": "",
     "tc-lookup in_thread_cache": "",
-    "set var $tc_heap->registry.caches_.first_->list_node.next->bins_.tops._M_elems[$tc_class]._M_b._M_p[-1]"
+    "set var $tc_heap->registry.caches_.first_->list_node.next->table_.bins_.tops._M_elems[$tc_class]._M_b._M_p[-1]"
     " = (unsigned long)in_thread_cache": "",
     "tc-object in_thread_cache": SMALL + START + rf"(free: in the thread cache at {ADDRESS}\n){{2}}"
                                  "found 2 times: it was freed more than once\n",

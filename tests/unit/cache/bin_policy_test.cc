@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
 #include <vector>
 
 #include "cache/bin_array.h"
@@ -220,43 +221,25 @@ TEST(BinPolicyTest, WhoOnlyGivesBackIsBelowZero) {
   }
 }
 
-TEST(BinPolicyTest, ACollectionTakesHalfTheLowWaterMark) {
+TEST(BinPolicyTest, ACollectionTakesHalfOfWhatIsUnused) {
   const SizeClass c = ClassForSize(64);
-  EXPECT_EQ(
-      DecideCollection(c, {.count = 100, .low_water = 40, .limit = 128, .touched = true}).release,
-      20u);
-  EXPECT_EQ(
-      DecideCollection(c, {.count = 100, .low_water = 41, .limit = 128, .touched = true}).release,
-      20u);
-  EXPECT_EQ(
-      DecideCollection(c, {.count = 100, .low_water = 1, .limit = 128, .touched = true}).release,
-      1u);
-  EXPECT_EQ(
-      DecideCollection(c, {.count = 100, .low_water = 0, .limit = 128, .touched = true}).release,
-      0u);
-  // A limit above a batch shrinks by one when something was left over, but not below a batch.
-  EXPECT_EQ(
-      DecideCollection(c, {.count = 100, .low_water = 40, .limit = 128, .touched = true}).limit,
-      128u);
-  EXPECT_EQ(
-      DecideCollection(c, {.count = 100, .low_water = 40, .limit = 512, .touched = true}).limit,
-      384u);
-  EXPECT_EQ(
-      DecideCollection(c, {.count = 100, .low_water = 0, .limit = 512, .touched = true}).limit,
-      512u);
-  EXPECT_EQ(
-      DecideCollection(c, {.count = 150, .low_water = 1, .limit = 200, .touched = true}).limit,
-      149u);
-  EXPECT_EQ(DecideCollection(c, {.count = 0, .low_water = 0, .limit = 64, .touched = true}).limit,
-            64u);
-  // An untouched bin loses half its limit, at last its array.
-  EXPECT_EQ(
-      DecideCollection(c, {.count = 100, .low_water = 100, .limit = 512, .touched = false}).limit,
-      256u);
-  EXPECT_EQ(DecideCollection(c, {.count = 0, .low_water = 0, .limit = 4, .touched = false}).limit,
-            2u);
-  EXPECT_EQ(DecideCollection(c, {.count = 0, .low_water = 0, .limit = 1, .touched = false}).limit,
-            0u);
+  const auto plan = [c](size_t count, size_t limit, bool touched) {
+    const Collection collection = DecideCollection(c, {count, limit, touched});
+    return std::pair(collection.release, collection.limit);
+  };
+  EXPECT_EQ(plan(100, 512, false), std::pair(size_t{50}, size_t{256}));
+  EXPECT_EQ(plan(101, 128, false), std::pair(size_t{50}, size_t{64}));
+  // The limit leaves room for what stays.
+  EXPECT_EQ(plan(128, 128, false), std::pair(size_t{64}, size_t{64}));
+  EXPECT_EQ(plan(120, 121, false), std::pair(size_t{60}, size_t{60}));
+  EXPECT_EQ(plan(3, 4, false), std::pair(size_t{1}, size_t{2}));
+  // At last the array goes.
+  EXPECT_EQ(plan(1, 4, false), std::pair(size_t{1}, size_t{2}));
+  EXPECT_EQ(plan(0, 4, false), std::pair(size_t{0}, size_t{2}));
+  EXPECT_EQ(plan(0, 1, false), std::pair(size_t{0}, size_t{0}));
+  // What is in use keeps everything.
+  EXPECT_EQ(plan(100, 512, true), std::pair(size_t{0}, size_t{512}));
+  EXPECT_EQ(plan(0, 64, true), std::pair(size_t{0}, size_t{64}));
 }
 
 // An array has room for one more doubling, and never for more than the bin may hold.
@@ -272,21 +255,6 @@ TEST(BinPolicyTest, ArraysHaveRoomForOneMoreDoubling) {
   }
 }
 
-// A bin that was full at the last collection has no probe: its low-water mark reads 0.
-TEST(BinPolicyTest, AFullBinThatWasNotTouchedGivesOneObject) {
-  for (size_t i = 1; i < kNumSizeClasses; ++i) {
-    const SizeClass c = static_cast<SizeClass>(i);
-    for (const size_t limit : {InitialLimit(c), Batch(c), MaxLimit(c)}) {
-      const Collection plan = DecideCollection(c, {limit, 0, limit, false});
-      EXPECT_EQ(plan.release, 1u) << "class " << i;
-      EXPECT_EQ(plan.limit, limit) << "class " << i;
-      // In use, or not full: 0 is what was measured.
-      EXPECT_EQ(DecideCollection(c, {limit, 0, limit, true}).release, 0u);
-      EXPECT_EQ(DecideCollection(c, {limit - 1, 0, limit, false}).release, 0u);
-    }
-  }
-}
-
 TEST(BinPolicyTest, CollectionsDrainAnUnusedBinAndNeverTakeTooMuch) {
   for (size_t i = 1; i < kNumSizeClasses; ++i) {
     const SizeClass c = static_cast<SizeClass>(i);
@@ -294,7 +262,7 @@ TEST(BinPolicyTest, CollectionsDrainAnUnusedBinAndNeverTakeTooMuch) {
     size_t count = limit;
     int collections = 0;
     while (limit > 0) {
-      const Collection plan = DecideCollection(c, {count, count, limit, false});
+      const Collection plan = DecideCollection(c, {count, limit, false});
       ASSERT_LE(plan.release, count);
       ASSERT_LE(count - plan.release, plan.limit);
       ASSERT_LE(plan.limit, limit);
@@ -303,13 +271,11 @@ TEST(BinPolicyTest, CollectionsDrainAnUnusedBinAndNeverTakeTooMuch) {
       limit = plan.limit;
       ASSERT_LT(++collections, 16) << "class " << i;
     }
-    for (size_t low = 0; low <= MaxLimit(c); low += 3) {
-      for (size_t held = low; held <= MaxLimit(c); held += 17) {
-        const Collection plan = DecideCollection(c, {held, low, MaxLimit(c), low % 2 == 0});
-        ASSERT_LE(plan.release, low);
-        ASSERT_LE(held - plan.release, plan.limit);
-        ASSERT_LE(plan.limit, MaxLimit(c));
-      }
+    for (size_t held = 0; held <= MaxLimit(c); ++held) {
+      const Collection plan = DecideCollection(c, {held, MaxLimit(c), false});
+      ASSERT_LE(plan.release, held);
+      ASSERT_LE(held - plan.release, plan.limit);
+      ASSERT_LE(plan.limit, MaxLimit(c));
     }
   }
 }

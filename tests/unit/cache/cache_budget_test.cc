@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/tuning.h"
+#include "page/retention.h"
 #include "testing/random.h"
 
 namespace tcmalloc {
@@ -15,15 +16,17 @@ constexpr uint64_t kBudgetSeed = 3031;
 constexpr size_t kInitial = kTuning.cache_budget.initial_bytes;
 constexpr size_t kStep = kTuning.cache_budget.step_bytes;
 
+constexpr size_t kTotal = ShareRetention({}).thread_caches;
+
 TEST(CacheBudgetTest, DefaultsAreTheDocuments) {
-  EXPECT_EQ(CacheBudget().total(), 33554432u);
+  EXPECT_EQ(kTotal, 33554432u);
   EXPECT_EQ(kInitial, 65536u);
   EXPECT_EQ(kStep, 65536u);
   EXPECT_EQ(kTuning.cache_budget.max_candidates, 10);
 }
 
 TEST(CacheBudgetTest, OneCacheMayHaveItAll) {
-  CacheBudget budget;
+  CacheBudget budget(kTotal);
   size_t limit = budget.AddCache();
   EXPECT_EQ(limit, kInitial);
   while (budget.TryRaise(&limit)) {
@@ -34,7 +37,7 @@ TEST(CacheBudgetTest, OneCacheMayHaveItAll) {
 
 // A hundred collections on the way to some megabytes would empty what is in use.
 TEST(CacheBudgetTest, StepsAreHalfOfWhatThereIsFromAStepToAMegabyte) {
-  CacheBudget budget;
+  CacheBudget budget(kTotal);
   size_t limit = budget.AddCache();
   size_t raises = 0;
   while (limit < budget.total()) {
@@ -50,7 +53,7 @@ TEST(CacheBudgetTest, StepsAreHalfOfWhatThereIsFromAStepToAMegabyte) {
 }
 
 TEST(CacheBudgetTest, EveryNewCacheStartsAlikeWhateverIsLeft) {
-  CacheBudget budget;
+  CacheBudget budget(kTotal);
   budget.SetTotal(3 * kInitial);
   size_t first = budget.AddCache();
   while (budget.TryRaise(&first)) {
@@ -61,7 +64,7 @@ TEST(CacheBudgetTest, EveryNewCacheStartsAlikeWhateverIsLeft) {
 }
 
 TEST(CacheBudgetTest, ASmallerTotalLowersLimitsToAnEqualShare) {
-  CacheBudget budget;
+  CacheBudget budget(kTotal);
   size_t large = budget.AddCache();
   size_t small = budget.AddCache();
   while (large < 100 * kStep) ASSERT_TRUE(budget.TryRaise(&large));
@@ -83,7 +86,7 @@ TEST(CacheBudgetTest, ASmallerTotalLowersLimitsToAnEqualShare) {
 }
 
 TEST(CacheBudgetTest, StealsDownToWhereEveryCacheStarts) {
-  CacheBudget budget;
+  CacheBudget budget(kTotal);
   budget.SetTotal(4 * kInitial);
   size_t victim = budget.AddCache();
   while (budget.TryRaise(&victim)) {
@@ -101,7 +104,7 @@ TEST(CacheBudgetTest, StealsDownToWhereEveryCacheStarts) {
 
 // The lower bound counts only where an equal share is below it.
 TEST(CacheBudgetTest, LowerBound) {
-  CacheBudget budget;
+  CacheBudget budget(kTotal);
   budget.SetTotal(8 * kStep);
   budget.SetMinPerCache(4 * kStep);
   size_t one = budget.AddCache();
@@ -125,7 +128,7 @@ TEST(CacheBudgetTest, LowerBound) {
 
 // An idle cache gives up all of its limit, and has the first step again when it wakes.
 TEST(CacheBudgetTest, TakeAllAndBack) {
-  CacheBudget budget;
+  CacheBudget budget(kTotal);
   budget.SetTotal(2 * kInitial);
   size_t idle = budget.AddCache();
   size_t busy = budget.AddCache();
@@ -140,7 +143,7 @@ TEST(CacheBudgetTest, TakeAllAndBack) {
 
 // Against the sum of all limits, in any order of events.
 TEST(CacheBudgetTest, UnclaimedIsTheTotalWithoutTheLimits) {
-  CacheBudget budget;
+  CacheBudget budget(kTotal);
   SeededRandom random(kBudgetSeed);
   std::vector<size_t> limits;
   for (int step = 0; step < 100000; ++step) {

@@ -8,6 +8,7 @@
 
 #include "cache/bin_policy.h"
 #include "cache/registry.h"
+#include "cache/registry_totals.h"
 #include "cache/thread_cache.h"
 #include "cache/thread_slot.h"
 #include "os/membarrier.h"
@@ -80,7 +81,7 @@ struct CacheTestHeap : TestHeap {
 
   // Every object of class `c` is in exactly one place: `held` are the program's.
   bool Conserved(SizeClass c, size_t held) {
-    return CentralObjects(c) + registry.CachedObjects(c) + held == AllObjects(c);
+    return CentralObjects(c) + CachedObjects(registry, c) + held == AllObjects(c);
   }
 
   static bool IssueBarrier() {

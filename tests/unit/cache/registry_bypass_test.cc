@@ -30,7 +30,7 @@ class RegistryBypassTest : public testing::Test {
     std::vector<void*> objects;
     for (int i = 0; i < 40; ++i) objects.push_back(thread.Allocate(c_));
     for (void* const object : objects) thread.Free(c_, object);
-    ASSERT_GT(thread.cache()->CachedObjects(c_), 0u);
+    ASSERT_GT(thread.cache()->table().CachedObjects(c_), 0u);
   }
 
   CacheTestHeap heap_;
@@ -41,7 +41,7 @@ TEST_F(RegistryBypassTest, TheCentralCacheServesInstead) {
   TestThread one(heap_.registry);
   TestThread two(heap_.registry);
   Fill(one);
-  const size_t cached = one.cache()->CachedObjects(c_);
+  const size_t cached = one.cache()->table().CachedObjects(c_);
   Bypass(true, &one);
   EXPECT_FALSE(Reachable(one));
   EXPECT_FALSE(Reachable(two));
@@ -53,8 +53,8 @@ TEST_F(RegistryBypassTest, TheCentralCacheServesInstead) {
     for (void* const object : objects) thread->Free(c_, object);
     EXPECT_FALSE(Reachable(*thread));
   }
-  EXPECT_EQ(one.cache()->CachedObjects(c_), cached);
-  EXPECT_EQ(two.cache()->CachedObjects(c_), 0u);
+  EXPECT_EQ(one.cache()->table().CachedObjects(c_), cached);
+  EXPECT_EQ(two.cache()->table().CachedObjects(c_), 0u);
   // Said twice it is no different.
   Bypass(true);
   heap_.registry.CheckInvariants();
@@ -79,10 +79,10 @@ TEST_F(RegistryBypassTest, TheCentralCacheServesInstead) {
 TEST_F(RegistryBypassTest, AWithheldCacheCanBeFlushedByItsOwner) {
   TestThread one(heap_.registry);
   Fill(one);
-  const size_t cached = one.cache()->CachedBytes();
+  const size_t cached = one.cache()->table().CachedBytes();
   Bypass(true, &one);
   EXPECT_EQ(one.cache()->Flush(), cached);
-  EXPECT_EQ(one.cache()->CachedBytes(), 0u);
+  EXPECT_EQ(one.cache()->table().CachedBytes(), 0u);
   EXPECT_TRUE(heap_.Conserved(c_, 0));
   EXPECT_EQ(one.cache()->Flush(), 0u);
   heap_.registry.CheckInvariants();
@@ -108,7 +108,7 @@ TEST_F(RegistryBypassTest, ACacheThatComesMeanwhileIsWithheldToo) {
 
 // A cache that its thread left while it was withheld is as good as any other.
 TEST_F(RegistryBypassTest, AWithheldCacheIsLeftToTheNextThread) {
-  heap_.registry.SetInheritance(size_t{1} << 20);
+  heap_.registry.SetInheritance(true);
   TestThread first(heap_.registry);
   Fill(first);
   ThreadCache* const cache = first.cache();
@@ -126,10 +126,10 @@ TEST_F(RegistryBypassTest, AWithheldCacheIsLeftToTheNextThread) {
 TEST_F(RegistryBypassTest, OthersLeaveWithheldCachesAlone) {
   TestThread one(heap_.registry);
   Fill(one);
-  const size_t cached = one.cache()->CachedObjects(c_);
+  const size_t cached = one.cache()->table().CachedObjects(c_);
   Bypass(true);
   EXPECT_EQ(heap_.registry.FlushAll(nullptr), 0u);
-  EXPECT_EQ(one.cache()->CachedObjects(c_), cached);
+  EXPECT_EQ(one.cache()->table().CachedObjects(c_), cached);
   Bypass(false);
   one.Free(c_, one.Allocate(c_));
   EXPECT_GT(heap_.registry.FlushAll(nullptr), 0u);

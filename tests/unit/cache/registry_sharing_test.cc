@@ -15,6 +15,7 @@
 #include "base/tuning.h"
 #include "cache/bin_policy.h"
 #include "cache/cache_fixture.h"
+#include "cache/registry_totals.h"
 #include "os/raw_memory.h"
 #include "testing/random.h"
 
@@ -33,11 +34,11 @@ class RegistrySharingTest : public testing::Test {
       for (int i = 0; i < 20; ++i) objects.push_back(thread.Allocate(c));
       for (void* const object : objects) thread.Free(c, object);
     }
-    ASSERT_GT(thread.cache()->CachedBytes(), 0u);
+    ASSERT_GT(thread.cache()->table().CachedBytes(), 0u);
   }
   // As if the registry had last looked at it long ago.
   static void PretendIdle(TestThread& thread) {
-    thread.cache()->record.activity_stamp = thread.cache()->ActivityStamp();
+    thread.cache()->record.activity_stamp = thread.cache()->table().ActivityStamp();
     thread.cache()->record.stamped_at_ms -= 1000 * kTuning.thread_caches.idle_ms;
   }
 
@@ -68,9 +69,9 @@ TEST_F(RegistrySharingTest, WhatIsOnItsWayFromACacheCanBeFound) {
     TestThread thread(heap_.registry);
     Fill(thread);
     std::set<uintptr_t> cached;
-    heap_.registry.ForEachCache([&](const ThreadCache& cache, bool has_thread) {
-      EXPECT_TRUE(has_thread);
-      cache.ForEachSlot([&](SizeClass, BinSlot object, ptrdiff_t above_top) {
+    heap_.registry.ForEachCache([&](const ThreadCache& cache, Registry::Holder holder) {
+      EXPECT_EQ(holder, Registry::Holder::kThread);
+      cache.table().ForEachSlot([&](SizeClass, BinSlot object, ptrdiff_t above_top) {
         if (above_top <= 0) cached.insert(object);
       });
     });
@@ -80,8 +81,8 @@ TEST_F(RegistrySharingTest, WhatIsOnItsWayFromACacheCanBeFound) {
     heap_.vm.OnNextRelease([&] {
       std::set<uintptr_t> marked = MarkedObjects(end);
       size_t listed = 0;
-      heap_.registry.ForEachCache([&](const ThreadCache& cache, bool) {
-        cache.ForEachSlot([&](SizeClass, BinSlot, ptrdiff_t) { ++listed; });
+      heap_.registry.ForEachCache([&](const ThreadCache& cache, Registry::Holder) {
+        cache.table().ForEachSlot([&](SizeClass, BinSlot, ptrdiff_t) { ++listed; });
       });
       EXPECT_EQ(listed, 0u);
       for (const uintptr_t object : cached) {
@@ -108,10 +109,10 @@ TEST_F(RegistrySharingTest, FlushAllEmptiesEveryCache) {
   for (size_t i = 0; i < 3 * kTuning.thread_caches.detached_at_once + 1; ++i) {
     threads.push_back(std::make_unique<TestThread>(heap_.registry));
     if (i % 5 != 0) Fill(*threads.back());
-    cached += threads.back()->cache()->CachedBytes();
+    cached += threads.back()->cache()->table().CachedBytes();
   }
   EXPECT_EQ(heap_.registry.FlushAll(threads[7]->cache()), cached);
-  const Registry::Totals totals = heap_.registry.GetTotals();
+  const RegistryTotals totals = TotalsOf(heap_.registry);
   EXPECT_EQ(totals.cached_bytes, 0u);
   EXPECT_EQ(totals.array_bytes, 0u);
   EXPECT_EQ(totals.caches, threads.size());
@@ -131,21 +132,21 @@ TEST_F(RegistrySharingTest, ABusyThreadIsAsked) {
   TestThread idle(heap_.registry);
   Fill(busy);
   Fill(idle);
-  const size_t cached = busy.cache()->CachedBytes();
-  const size_t others = idle.cache()->CachedBytes();
+  const size_t cached = busy.cache()->table().CachedBytes();
+  const size_t others = idle.cache()->table().CachedBytes();
   busy.slot().BeginAccess();
   EXPECT_EQ(heap_.registry.FlushAll(nullptr), others);
-  EXPECT_EQ(busy.cache()->CachedBytes(), cached);
+  EXPECT_EQ(busy.cache()->table().CachedBytes(), cached);
   EXPECT_EQ(busy.slot().bins.load(), busy.cache()->bins()) << "put back";
   busy.slot().EndAccess();
   const SizeClass c = ClassForSize(32768);
   void* const object = busy.cache()->Allocate(c);
-  EXPECT_EQ(busy.cache()->CachedBytes(), 0u);
+  EXPECT_EQ(busy.cache()->table().CachedBytes(), 0u);
   // Once is enough.
   Fill(busy);
-  const size_t again = busy.cache()->CachedBytes();
+  const size_t again = busy.cache()->table().CachedBytes();
   busy.cache()->Free(c, object);
-  EXPECT_GE(busy.cache()->CachedBytes(), again);
+  EXPECT_GE(busy.cache()->table().CachedBytes(), again);
 }
 
 // Without a barrier nobody's cache may be touched: all are asked.
@@ -156,14 +157,14 @@ TEST_F(RegistrySharingTest, WithoutABarrierAllAreAsked) {
   TestThread other(registry);
   Fill(own);
   Fill(other);
-  const size_t cached = other.cache()->CachedBytes();
-  const size_t mine = own.cache()->CachedBytes();
+  const size_t cached = other.cache()->table().CachedBytes();
+  const size_t mine = own.cache()->table().CachedBytes();
   EXPECT_EQ(registry.FlushAll(own.cache()), mine);
-  EXPECT_EQ(other.cache()->CachedBytes(), cached);
+  EXPECT_EQ(other.cache()->table().CachedBytes(), cached);
   EXPECT_EQ(other.slot().bins.load(), other.cache()->bins());
   const SizeClass c = ClassForSize(32768);
   other.cache()->Free(c, other.cache()->Allocate(c));
-  EXPECT_LE(other.cache()->CachedBytes(), 32768u);
+  EXPECT_LE(other.cache()->table().CachedBytes(), 32768u);
   registry.CheckInvariants();
 }
 
@@ -173,15 +174,15 @@ TEST_F(RegistrySharingTest, AnIdleCacheIsEmptiedForOneThatIsShort) {
   TestThread busy(heap_.registry);
   idle.RaiseLimitTo(3 * kTuning.cache_budget.step_bytes);
   Fill(idle);
-  const size_t cached = idle.cache()->CachedBytes();
+  const size_t cached = idle.cache()->table().CachedBytes();
   // The first look makes a note, and takes from the limit meanwhile.
   heap_.registry.RaiseLimit(busy.cache());
   EXPECT_EQ(idle.cache()->max_bytes(), 2 * kTuning.cache_budget.step_bytes);
-  EXPECT_EQ(idle.cache()->CachedBytes(), cached);
+  EXPECT_EQ(idle.cache()->table().CachedBytes(), cached);
   PretendIdle(idle);
   heap_.registry.RaiseLimit(busy.cache());
-  EXPECT_EQ(idle.cache()->CachedBytes(), 0u);
-  EXPECT_EQ(idle.cache()->array_bytes(), 0u);
+  EXPECT_EQ(idle.cache()->table().CachedBytes(), 0u);
+  EXPECT_EQ(idle.cache()->table().array_bytes(), 0u);
   EXPECT_EQ(idle.cache()->max_bytes(), 0u);
   EXPECT_EQ(busy.cache()->max_bytes(), 3 * kTuning.cache_budget.step_bytes);
   // When it wakes it starts again as a new one does.
@@ -197,7 +198,7 @@ TEST_F(RegistrySharingTest, AThreadWhoseBinsLookTheSameIsNotIdle) {
   TestThread busy(heap_.registry);
   working.RaiseLimitTo(3 * kTuning.cache_budget.step_bytes);
   Fill(working);
-  const size_t cached = working.cache()->CachedBytes();
+  const size_t cached = working.cache()->table().CachedBytes();
   heap_.registry.RaiseLimit(busy.cache());
   ASSERT_EQ(working.cache()->max_bytes(), 2 * kTuning.cache_budget.step_bytes);
   PretendIdle(working);
@@ -206,7 +207,7 @@ TEST_F(RegistrySharingTest, AThreadWhoseBinsLookTheSameIsNotIdle) {
   working.Free(c, working.Allocate(c));
   ASSERT_EQ(working.cache()->bins()->tops[Index(c)].load(), top);
   heap_.registry.RaiseLimit(busy.cache());
-  EXPECT_EQ(working.cache()->CachedBytes(), cached);
+  EXPECT_EQ(working.cache()->table().CachedBytes(), cached);
   EXPECT_EQ(working.cache()->max_bytes(), kTuning.cache_budget.step_bytes) << "as from any other";
   EXPECT_EQ(busy.cache()->max_bytes(), 3 * kTuning.cache_budget.step_bytes);
   heap_.registry.CheckInvariants();
@@ -220,11 +221,11 @@ TEST_F(RegistrySharingTest, OnlyACacheThatWasEmptiedLosesItsLimit) {
   TestThread busy(heap_.registry);
   awake.RaiseLimitTo(3 * kTuning.cache_budget.step_bytes);
   Fill(awake);
-  const size_t cached = awake.cache()->CachedBytes();
+  const size_t cached = awake.cache()->table().CachedBytes();
   PretendIdle(awake);
   awake.slot().BeginAccess();
   heap_.registry.RaiseLimit(busy.cache());
-  EXPECT_EQ(awake.cache()->CachedBytes(), cached);
+  EXPECT_EQ(awake.cache()->table().CachedBytes(), cached);
   EXPECT_EQ(awake.cache()->max_bytes(), 2 * kTuning.cache_budget.step_bytes);
   EXPECT_EQ(busy.cache()->max_bytes(), 2 * kTuning.cache_budget.step_bytes);
   awake.slot().EndAccess();
@@ -277,19 +278,19 @@ TEST_F(RegistrySharingTest, AFlushLeavesWhoComesMeanwhileAlone) {
   ASSERT_GT(kSizeClasses.span_pages(large).pages(), kTuning.span_cache.max_pages);
   one.RaiseLimitTo(size_t{1} << 20);
   one.Free(large, one.Allocate(large));
-  const size_t cached = one.cache()->CachedBytes() + two.cache()->CachedBytes();
+  const size_t cached = one.cache()->table().CachedBytes() + two.cache()->table().CachedBytes();
   size_t newcomers = 0;
   // Pages that become free go back to the system at once: between two locks of the registry's.
   heap_.page_heap.SetReleasing(PageHeap::Releasing::kEager);
   heap_.vm.OnNextRelease([&] {
     newcomer = std::make_unique<TestThread>(heap_.registry);
     Fill(*newcomer);
-    newcomers = newcomer->cache()->CachedBytes();
+    newcomers = newcomer->cache()->table().CachedBytes();
   });
   EXPECT_EQ(heap_.registry.FlushAll(nullptr), cached);
   ASSERT_NE(newcomer, nullptr);
-  EXPECT_EQ(one.cache()->CachedBytes() + two.cache()->CachedBytes(), 0u);
-  EXPECT_EQ(newcomer->cache()->CachedBytes(), newcomers);
+  EXPECT_EQ(one.cache()->table().CachedBytes() + two.cache()->table().CachedBytes(), 0u);
+  EXPECT_EQ(newcomer->cache()->table().CachedBytes(), newcomers);
   EXPECT_EQ(heap_.registry.FlushAll(nullptr), newcomers);
 }
 
@@ -302,15 +303,15 @@ TEST_F(RegistrySharingTest, NothingIsTakenAroundFork) {
   other.RaiseLimitTo(3 * kTuning.cache_budget.step_bytes);
   Fill(own);
   Fill(other);
-  const size_t mine = own.cache()->CachedBytes();
-  const size_t cached = other.cache()->CachedBytes();
+  const size_t mine = own.cache()->table().CachedBytes();
+  const size_t cached = other.cache()->table().CachedBytes();
   PretendIdle(other);
   heap_.registry.lock().HoldForFork();
   SpinLock::BeginForkHold();
   EXPECT_EQ(heap_.registry.FlushAll(own.cache()), mine);
   heap_.registry.RaiseLimit(own.cache());
   EXPECT_EQ(heap_.registry.FlushAll(nullptr), 0u);
-  EXPECT_EQ(other.cache()->CachedBytes(), cached);
+  EXPECT_EQ(other.cache()->table().CachedBytes(), cached);
   EXPECT_GT(other.cache()->max_bytes(), 0u);
   SpinLock::EndForkHold();
   heap_.registry.lock().ReleaseAfterForkInParent();
@@ -359,12 +360,12 @@ TEST_F(RegistrySharingTest, ACacheGrowsByCollections) {
     while (objects.size() < 200) objects.push_back(thread.Allocate(c));
     for (void* const object : objects) thread.Free(c, object);
     objects.clear();
-    thread.cache()->CheckInvariants();
+    thread.cache()->table().CheckInvariants();
     ASSERT_LE(thread.cache()->claimed_bytes(), thread.cache()->max_bytes());
   }
   EXPECT_GT(thread.cache()->max_bytes(), bin_policy::MaxLimit(c) * 1024);
   // Now the whole burst is served from the bin but for what is beyond its largest limit.
-  EXPECT_GT(thread.cache()->CachedObjects(c), 64u);
+  EXPECT_GT(thread.cache()->table().CachedObjects(c), 64u);
 }
 
 // What a class no longer uses drains while another one is at work, array and all.
@@ -375,59 +376,48 @@ TEST_F(RegistrySharingTest, UnusedClassesDrain) {
   std::vector<void*> objects;
   for (int i = 0; i < 100; ++i) objects.push_back(thread.Allocate(stale));
   for (void* const object : objects) thread.Free(stale, object);
-  ASSERT_GT(thread.cache()->CachedObjects(stale), 16u);
+  ASSERT_GT(thread.cache()->table().CachedObjects(stale), 16u);
   const SizeClass busy = ClassForSize(2048);
   objects.clear();
   for (int round = 0; round < 40; ++round) {
     for (int i = 0; i < 64; ++i) objects.push_back(thread.Allocate(busy));
     for (void* const object : objects) thread.Free(busy, object);
     objects.clear();
-    thread.cache()->CheckInvariants();
+    thread.cache()->table().CheckInvariants();
   }
-  EXPECT_EQ(thread.cache()->CachedObjects(stale), 0u);
+  EXPECT_EQ(thread.cache()->table().CachedObjects(stale), 0u);
   EXPECT_LE(thread.cache()->claimed_bytes(), kTuning.cache_budget.initial_bytes);
 }
 
-// The probe finds the low-water mark, at most by half too small.
-TEST_F(RegistrySharingTest, TheProbeMeasuresTheLowWaterMark) {
+// A bin that ran neither empty nor full loses half of what it holds, whatever was taken from it and
+// came back meanwhile. The newest objects stay.
+TEST_F(RegistrySharingTest, ACollectionHalvesABinThatIsNotUsed) {
   const SizeClass c = ClassForSize(64);
-  for (const size_t dip : {0, 1, 2, 5, 10, 30, 59, 60}) {
-    CacheTestHeap heap;
-    TestThread thread(heap.registry);
-    thread.RaiseLimitTo(size_t{1} << 20);
-    std::vector<void*> objects;
-    for (int i = 0; i < 200; ++i) objects.push_back(thread.Allocate(c));
-    thread.cache()->Flush();
-    while (thread.cache()->CachedObjects(c) < 60) {
-      thread.Free(c, objects.back());
-      objects.pop_back();
-    }
-    thread.cache()->CollectGarbage();  // sets the probe
-    const size_t before = thread.cache()->CachedObjects(c);
-    ASSERT_GE(before, 30u);
-    const size_t depth = std::min<size_t>(dip, before);
-    std::vector<void*> dipped;
-    for (size_t i = 0; i < depth; ++i) dipped.push_back(thread.Allocate(c));
-    thread.cache()->CheckInvariants();
-    ASSERT_EQ(thread.cache()->CachedObjects(c), before - depth);
-    // The newest came first, and none came twice.
-    EXPECT_EQ(std::set<void*>(dipped.begin(), dipped.end()).size(), depth);
-    while (!dipped.empty()) {
-      thread.Free(c, dipped.back());
-      dipped.pop_back();
-    }
-    ASSERT_EQ(thread.cache()->CachedObjects(c), before);
-    thread.cache()->CollectGarbage();
-    const size_t low = before - depth;
-    const size_t released = before - thread.cache()->CachedObjects(c);
-    EXPECT_LE(released, std::max<size_t>(low / 2, low > 0)) << "dip of " << depth;
-    EXPECT_GE(released, low / 4) << "dip of " << depth;
-    thread.cache()->CheckInvariants();
-    for (void* const object : objects) thread.Free(c, object);
+  TestThread thread(heap_.registry);
+  thread.RaiseLimitTo(size_t{1} << 20);
+  std::vector<void*> objects;
+  for (int i = 0; i < 200; ++i) objects.push_back(thread.Allocate(c));
+  thread.cache()->Flush();
+  while (thread.cache()->table().CachedObjects(c) < 60) {
+    thread.Free(c, objects.back());
+    objects.pop_back();
   }
+  void* newest = nullptr;
+  thread.cache()->CollectGarbage();  // sees that it was used
+  for (size_t count = thread.cache()->table().CachedObjects(c); count > 1;
+       count = (count + 1) / 2) {
+    ASSERT_EQ(thread.cache()->table().CachedObjects(c), count);
+    void* const object = thread.Allocate(c);
+    EXPECT_TRUE(newest == nullptr || object == newest);
+    newest = object;
+    thread.Free(c, object);
+    thread.cache()->CollectGarbage();
+    thread.cache()->table().CheckInvariants();
+  }
+  for (void* const object : objects) thread.Free(c, object);
 }
 
-// A probe is between the objects wherever else they go.
+// Whatever else moves the objects.
 TEST_F(RegistrySharingTest, CollectionsBetweenRandomOperations) {
   TestThread thread(heap_.registry);
   SeededRandom random(kSharingSeed);
@@ -451,7 +441,7 @@ TEST_F(RegistrySharingTest, CollectionsBetweenRandomOperations) {
     }
     if (random.OneIn(50)) {
       thread.cache()->CollectGarbage();
-      thread.cache()->CheckInvariants();
+      thread.cache()->table().CheckInvariants();
     }
     if (random.OneIn(5000)) heap_.registry.FlushAll(nullptr);
   }
@@ -479,11 +469,11 @@ TEST_F(RegistrySharingTest, BlockedThreadsAreEmptied) {
     });
   }
   filled.arrive_and_wait();
-  const size_t cached = heap_.registry.GetTotals().cached_bytes;
+  const size_t cached = TotalsOf(heap_.registry).cached_bytes;
   ASSERT_GT(cached, 0u);
   EXPECT_EQ(heap_.registry.FlushAll(nullptr), cached);
-  EXPECT_EQ(heap_.registry.GetTotals().cached_bytes, 0u);
-  EXPECT_EQ(heap_.registry.GetTotals().array_bytes, 0u);
+  EXPECT_EQ(TotalsOf(heap_.registry).cached_bytes, 0u);
+  EXPECT_EQ(TotalsOf(heap_.registry).array_bytes, 0u);
   checked.arrive_and_wait();
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(heap_.page_heap.GetStats().small_span_bytes, 0u);
@@ -542,7 +532,7 @@ TEST_F(RegistrySharingTest, FlushesWhileThreadsWork) {
   stop = true;
   for (std::thread& thread : threads) thread.join();
   EXPECT_GT(moved.load(), 0u);
-  EXPECT_EQ(heap_.registry.GetTotals().caches, 0u);
+  EXPECT_EQ(TotalsOf(heap_.registry).caches, 0u);
   heap_.registry.CheckInvariants();
   EXPECT_EQ(heap_.page_heap.GetStats().small_span_bytes, 0u);
   heap_.CheckInvariants();

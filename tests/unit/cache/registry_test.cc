@@ -10,6 +10,7 @@
 
 #include "base/tuning.h"
 #include "cache/cache_fixture.h"
+#include "cache/registry_totals.h"
 #include "testing/random.h"
 
 namespace tcmalloc {
@@ -24,7 +25,7 @@ class RegistryTest : public testing::Test {
     std::vector<void*> objects;
     for (int i = 0; i < 5; ++i) objects.push_back(thread.Allocate(c_));
     for (void* const object : objects) thread.Free(c_, object);
-    return thread.cache()->CachedObjects(c_);
+    return thread.cache()->table().CachedObjects(c_);
   }
   void ExpectAllReturned() {
     EXPECT_EQ(heap_.AllObjects(c_), 0u);
@@ -43,27 +44,28 @@ class RegistryTest : public testing::Test {
 };
 
 TEST_F(RegistryTest, CountsCachesAndTheirContents) {
-  EXPECT_EQ(heap_.registry.GetTotals().caches, 0u);
+  EXPECT_EQ(TotalsOf(heap_.registry).caches, 0u);
   TestThread one(heap_.registry);
   TestThread two(heap_.registry);
   TestThread three(heap_.registry);
   size_t objects = Fill(one);
   objects += Fill(two);
   ASSERT_GT(objects, 0u);
-  Registry::Totals totals = heap_.registry.GetTotals();
+  RegistryTotals totals = TotalsOf(heap_.registry);
   EXPECT_EQ(totals.caches, 3u);
   EXPECT_EQ(totals.cached_bytes, objects * kSize);
-  EXPECT_EQ(totals.array_bytes, one.cache()->array_bytes() + two.cache()->array_bytes());
-  EXPECT_EQ(heap_.registry.CachedObjects(c_), objects);
-  EXPECT_EQ(heap_.registry.CachedObjects(ClassForSize(8)), 0u);
+  EXPECT_EQ(totals.array_bytes,
+            one.cache()->table().array_bytes() + two.cache()->table().array_bytes());
+  EXPECT_EQ(CachedObjects(heap_.registry, c_), objects);
+  EXPECT_EQ(CachedObjects(heap_.registry, ClassForSize(8)), 0u);
   // From the middle of the list, then the ends.
   two.Exit();
-  totals = heap_.registry.GetTotals();
+  totals = TotalsOf(heap_.registry);
   EXPECT_EQ(totals.caches, 2u);
-  EXPECT_EQ(totals.cached_bytes, one.cache()->CachedBytes());
+  EXPECT_EQ(totals.cached_bytes, one.cache()->table().CachedBytes());
   three.Exit();
   one.Exit();
-  totals = heap_.registry.GetTotals();
+  totals = TotalsOf(heap_.registry);
   EXPECT_EQ(totals.caches, 0u);
   EXPECT_EQ(totals.cached_bytes, 0u);
   EXPECT_EQ(totals.array_bytes, 0u);
@@ -76,7 +78,7 @@ TEST_F(RegistryTest, CreateWithoutMemory) {
   TestThread thread(heap_.registry);
   EXPECT_EQ(thread.cache(), nullptr);
   EXPECT_EQ(heap_.vm.map_failures(), 1u);
-  EXPECT_EQ(heap_.registry.GetTotals().caches, 0u);
+  EXPECT_EQ(TotalsOf(heap_.registry).caches, 0u);
   EXPECT_EQ(heap_.arena.allocated_bytes(), allocated);
   heap_.vm.StopFailing();
   TestThread later(heap_.registry);
@@ -107,16 +109,16 @@ TEST_F(RegistryTest, ManyShortLivesTakeNoMoreMemoryThanOne) {
 // part stands for stacks.
 // A thread that ends leaves its cache to the next one as it is.
 TEST_F(RegistryTest, ACacheIsInherited) {
-  heap_.registry.SetInheritance(size_t{1} << 20);
+  heap_.registry.SetInheritance(true);
   TestThread first(heap_.registry);
   const size_t objects = Fill(first);
   ASSERT_GT(objects, 0u);
   ThreadCache* const cache = first.cache();
   first.Exit();
-  EXPECT_EQ(heap_.registry.GetTotals().caches, 0u);
-  EXPECT_EQ(heap_.registry.GetTotals().cached_bytes, objects * kSize);
-  EXPECT_EQ(heap_.registry.GetTotals().array_bytes, cache->array_bytes());
-  EXPECT_EQ(heap_.registry.CachedObjects(c_), objects);
+  EXPECT_EQ(TotalsOf(heap_.registry).caches, 0u);
+  EXPECT_EQ(TotalsOf(heap_.registry).cached_bytes, objects * kSize);
+  EXPECT_EQ(TotalsOf(heap_.registry).array_bytes, cache->table().array_bytes());
+  EXPECT_EQ(CachedObjects(heap_.registry, c_), objects);
   heap_.registry.CheckInvariants();
 
   const size_t in_tiers = heap_.CentralObjects(c_);
@@ -126,7 +128,7 @@ TEST_F(RegistryTest, ACacheIsInherited) {
   std::vector<void*> had;
   for (size_t i = 0; i < objects; ++i) had.push_back(second.Allocate(c_));
   EXPECT_EQ(heap_.CentralObjects(c_), in_tiers);
-  EXPECT_EQ(second.cache()->CachedObjects(c_), 0u);
+  EXPECT_EQ(second.cache()->table().CachedObjects(c_), 0u);
   heap_.registry.CheckInvariants();
   // While it is in use the next thread gets another one.
   TestThread third(heap_.registry);
@@ -147,15 +149,16 @@ TEST_F(RegistryTest, NoMoreIsInheritedThanAllowed) {
     Fill(*threads.back());
     claimed = threads.back()->cache()->claimed_bytes();
   }
-  const size_t objects = threads[0]->cache()->CachedObjects(c_);
-  heap_.registry.SetInheritance(3 * claimed);
+  const size_t objects = threads[0]->cache()->table().CachedObjects(c_);
+  heap_.registry.SetInheritance(true);
+  heap_.page_heap.retention().SetTotal(3 * claimed * kTuning.retention.inherited_part);
   for (auto& thread : threads) thread->Exit();
-  EXPECT_EQ(heap_.registry.CachedObjects(c_), 3 * objects);
-  EXPECT_EQ(heap_.registry.GetTotals().caches, 0u);
+  EXPECT_EQ(CachedObjects(heap_.registry, c_), 3 * objects);
+  EXPECT_EQ(TotalsOf(heap_.registry).caches, 0u);
   heap_.registry.CheckInvariants();
   // Flushing reaches them.
   EXPECT_EQ(heap_.registry.FlushAll(nullptr), 3 * objects * kSize);
-  EXPECT_EQ(heap_.registry.GetTotals().cached_bytes, 0u);
+  EXPECT_EQ(TotalsOf(heap_.registry).cached_bytes, 0u);
   heap_.registry.CheckInvariants();
   ExpectAllReturned();
 }
@@ -163,7 +166,7 @@ TEST_F(RegistryTest, NoMoreIsInheritedThanAllowed) {
 // A cache of nothing is not worth keeping. One that is not registered after all goes with what is
 // in it.
 TEST_F(RegistryTest, WhatIsNotInherited) {
-  heap_.registry.SetInheritance(size_t{1} << 20);
+  heap_.registry.SetInheritance(true);
   size_t metadata_bytes = 0;
   for (int round = 0; round < 3; ++round) {
     {
@@ -175,7 +178,7 @@ TEST_F(RegistryTest, WhatIsNotInherited) {
     first.Exit();
     ThreadSlot slot;
     heap_.registry.Discard(heap_.registry.Create(slot));
-    EXPECT_EQ(heap_.registry.GetTotals().cached_bytes, 0u);
+    EXPECT_EQ(TotalsOf(heap_.registry).cached_bytes, 0u);
     ExpectAllReturned();
     // Shards stay.
     if (round == 0) metadata_bytes = heap_.arena.allocated_bytes();
@@ -195,23 +198,23 @@ TEST_F(RegistryTest, FindsAddressesBetweenAThreadsFirstFrameAndItsSlot) {
     const uintptr_t here = reinterpret_cast<uintptr_t>(&local);
     ASSERT_LT(frame, slot);
     EXPECT_LT(here - frame, 1u << 16) << "in the frame of a caller";
-    EXPECT_TRUE(heap_.registry.StackHolds(frame, slot + 1));
-    EXPECT_TRUE(heap_.registry.StackHolds(slot - 1, slot + 1));
-    EXPECT_TRUE(heap_.registry.StackHolds(here, slot + 1));
-    EXPECT_FALSE(heap_.registry.StackHolds(frame - 1, slot + 1));
-    EXPECT_FALSE(heap_.registry.StackHolds(slot, slot + 1));
-    EXPECT_FALSE(heap_.registry.StackHolds(here, slot));
+    EXPECT_TRUE(ThreadStacksHold(heap_.registry, frame, slot + 1));
+    EXPECT_TRUE(ThreadStacksHold(heap_.registry, slot - 1, slot + 1));
+    EXPECT_TRUE(ThreadStacksHold(heap_.registry, here, slot + 1));
+    EXPECT_FALSE(ThreadStacksHold(heap_.registry, frame - 1, slot + 1));
+    EXPECT_FALSE(ThreadStacksHold(heap_.registry, slot, slot + 1));
+    EXPECT_FALSE(ThreadStacksHold(heap_.registry, here, slot));
     thread->Exit();
-    EXPECT_FALSE(heap_.registry.StackHolds(here, UINTPTR_MAX));
+    EXPECT_FALSE(ThreadStacksHold(heap_.registry, here, UINTPTR_MAX));
   }).join();
   static TestThread* below;
   alignas(TestThread) static char storage[sizeof(TestThread)];
   below = new (storage) TestThread(heap_.registry);
   char local = 0;
   ASSERT_LT(reinterpret_cast<uintptr_t>(&below->slot()), reinterpret_cast<uintptr_t>(&local));
-  EXPECT_FALSE(heap_.registry.StackHolds(reinterpret_cast<uintptr_t>(&local), UINTPTR_MAX));
-  EXPECT_FALSE(
-      heap_.registry.StackHolds(reinterpret_cast<uintptr_t>(&below->slot()) - 1, UINTPTR_MAX));
+  EXPECT_FALSE(ThreadStacksHold(heap_.registry, reinterpret_cast<uintptr_t>(&local), UINTPTR_MAX));
+  EXPECT_FALSE(ThreadStacksHold(heap_.registry, reinterpret_cast<uintptr_t>(&below->slot()) - 1,
+                                UINTPTR_MAX));
   below->Exit();
 }
 
@@ -227,16 +230,16 @@ TEST_F(RegistryTest, OrphansAreAdoptedOneByOne) {
   two.slot().BeginAccess();
   OrphanOthers(survivor.cache());
   // Still counted.
-  EXPECT_EQ(heap_.registry.GetTotals().caches, 3u);
-  EXPECT_EQ(heap_.registry.CachedObjects(c_), own + of_one + of_two);
+  EXPECT_EQ(TotalsOf(heap_.registry).caches, 3u);
+  EXPECT_EQ(CachedObjects(heap_.registry, c_), own + of_one + of_two);
 
   heap_.registry.AdoptOrphanIfAny();
-  EXPECT_EQ(heap_.registry.GetTotals().caches, 2u);
+  EXPECT_EQ(TotalsOf(heap_.registry).caches, 2u);
   EXPECT_TRUE(heap_.registry.AdoptOrphan());
   EXPECT_FALSE(heap_.registry.AdoptOrphan());
   heap_.registry.AdoptOrphanIfAny();
-  EXPECT_EQ(heap_.registry.GetTotals().caches, 1u);
-  EXPECT_EQ(heap_.registry.CachedObjects(c_), own);
+  EXPECT_EQ(TotalsOf(heap_.registry).caches, 1u);
+  EXPECT_EQ(CachedObjects(heap_.registry, c_), own);
   EXPECT_TRUE(heap_.Conserved(c_, 0));
   survivor.Exit();
   ExpectAllReturned();
@@ -249,7 +252,7 @@ TEST_F(RegistryTest, WithoutASurvivorAllAreOrphans) {
   Fill(two);
   OrphanOthers(nullptr);
   heap_.registry.AdoptOrphans();
-  EXPECT_EQ(heap_.registry.GetTotals().caches, 0u);
+  EXPECT_EQ(TotalsOf(heap_.registry).caches, 0u);
   EXPECT_FALSE(heap_.registry.AdoptOrphan());
   ExpectAllReturned();
 }
@@ -264,9 +267,9 @@ TEST_F(RegistryTest, ACacheInTheMiddleOfAChangeIsGivenUp) {
   const size_t objects_before = heap_.CentralObjects(c_);
   changing.cache()->BeginChange();
   OrphanOthers(survivor.cache());
-  EXPECT_EQ(heap_.registry.GetTotals().caches, 1u);
+  EXPECT_EQ(TotalsOf(heap_.registry).caches, 1u);
   EXPECT_FALSE(heap_.registry.AdoptOrphan());
-  EXPECT_EQ(heap_.registry.CachedObjects(c_), own);
+  EXPECT_EQ(CachedObjects(heap_.registry, c_), own);
   EXPECT_EQ(heap_.CentralObjects(c_), objects_before);
   EXPECT_TRUE(heap_.Conserved(c_, lost));
   survivor.Exit();
@@ -284,7 +287,7 @@ TEST_F(RegistryTest, WhatOrphansHeldIsUsedAgain) {
   }
   OrphanOthers(survivor.cache());
   for (int i = 0; i < 20; ++i) heap_.registry.AdoptOrphanIfAny();
-  EXPECT_EQ(heap_.registry.GetTotals().caches, 1u);
+  EXPECT_EQ(TotalsOf(heap_.registry).caches, 1u);
   EXPECT_TRUE(heap_.Conserved(c_, 0));
   survivor.Exit();
   ExpectAllReturned();
@@ -311,17 +314,17 @@ TEST_F(RegistryTest, ManyThreads) {
           }
         }
         for (void* const object : held) thread.Free(c_, object);
-        heap_.registry.StackHolds(0, UINTPTR_MAX);
+        ThreadStacksHold(heap_.registry, 0, UINTPTR_MAX);
         thread.Exit();
       }
     });
   }
   for (int i = 0; i < 200; ++i) {
-    ASSERT_LE(heap_.registry.GetTotals().caches, kThreads);
-    ASSERT_LE(heap_.registry.CachedObjects(c_), kThreads * 2046);
+    ASSERT_LE(TotalsOf(heap_.registry).caches, kThreads);
+    ASSERT_LE(CachedObjects(heap_.registry, c_), kThreads * 2046);
   }
   for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(heap_.registry.GetTotals().caches, 0u);
+  EXPECT_EQ(TotalsOf(heap_.registry).caches, 0u);
   ExpectAllReturned();
 }
 

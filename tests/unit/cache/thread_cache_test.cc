@@ -17,6 +17,7 @@
 #include "base/tuning.h"
 #include "cache/bin_policy.h"
 #include "cache/cache_fixture.h"
+#include "cache/registry_totals.h"
 #include "central/line_ownership.h"
 #include "testing/random.h"
 #include "testing/touch_watch.h"
@@ -82,15 +83,16 @@ TEST_P(ThreadCacheModelTest, RandomOperations) {
     } else {
       while (burst-- > 0 && model.size() > 0) thread.Free(c, model.TakeAny(c, random));
     }
-    thread.cache()->CheckInvariants();
+    thread.cache()->table().CheckInvariants();
     ASSERT_TRUE(heap.Conserved(c, model.size()));
-    ASSERT_LE(thread.cache()->CachedObjects(c), bin_policy::MaxLimit(c));
-    ASSERT_EQ(thread.cache()->CachedBytes(), thread.cache()->CachedObjects(c) * GetParam());
+    ASSERT_LE(thread.cache()->table().CachedObjects(c), bin_policy::MaxLimit(c));
+    ASSERT_EQ(thread.cache()->table().CachedBytes(),
+              thread.cache()->table().CachedObjects(c) * GetParam());
     if (random.OneIn(10)) {
-      const size_t cached = thread.cache()->CachedBytes();
+      const size_t cached = thread.cache()->table().CachedBytes();
       ASSERT_EQ(thread.cache()->Flush(), cached);
-      ASSERT_EQ(thread.cache()->CachedBytes(), 0u);
-      thread.cache()->CheckInvariants();
+      ASSERT_EQ(thread.cache()->table().CachedBytes(), 0u);
+      thread.cache()->table().CheckInvariants();
       ASSERT_TRUE(heap.Conserved(c, model.size()));
     }
   }
@@ -120,17 +122,17 @@ TEST(ThreadCacheTest, AllClassesAtOnce) {
     } else {
       thread.Free(c, models[i].TakeAny(c, random));
     }
-    if (step % 1000 == 0) thread.cache()->CheckInvariants();
+    if (step % 1000 == 0) thread.cache()->table().CheckInvariants();
   }
   size_t cached = 0;
   for (size_t i = 1; i < kNumSizeClasses; ++i) {
     const SizeClass c = static_cast<SizeClass>(i);
     ASSERT_TRUE(heap.Conserved(c, models[i].size()));
-    cached += thread.cache()->CachedObjects(c) * kSizeClasses.size(c);
+    cached += thread.cache()->table().CachedObjects(c) * kSizeClasses.size(c);
   }
-  EXPECT_EQ(thread.cache()->CachedBytes(), cached);
+  EXPECT_EQ(thread.cache()->table().CachedBytes(), cached);
   EXPECT_EQ(thread.cache()->Flush(), cached);
-  thread.cache()->CheckInvariants();
+  thread.cache()->table().CheckInvariants();
   for (size_t i = 1; i < kNumSizeClasses; ++i) {
     ASSERT_TRUE(heap.Conserved(static_cast<SizeClass>(i), models[i].size()));
     while (models[i].size() > 0) {
@@ -179,16 +181,16 @@ TEST(ThreadCacheTest, AnOverflowReturnsTheOldest) {
     std::vector<void*> objects;
     for (size_t i = 0; i < 20 * max; ++i) objects.push_back(thread.Allocate(c));
     size_t i = 0;
-    while (thread.cache()->CachedObjects(c) < max) thread.Free(c, objects[i++]);
+    while (thread.cache()->table().CachedObjects(c) < max) thread.Free(c, objects[i++]);
     thread.Free(c, objects[i++]);
     const size_t returned = bin_policy::DecideOverflow(c, max, 0).release;
     EXPECT_TRUE(heap.Conserved(c, objects.size() - i));
-    EXPECT_EQ(thread.cache()->CachedObjects(c), max - returned + 1);
+    EXPECT_EQ(thread.cache()->table().CachedObjects(c), max - returned + 1);
     // Newest first, without a gap.
     for (size_t j = 0; j < max - returned + 1; ++j) {
       ASSERT_EQ(thread.Allocate(c), objects[i - 1 - j]);
     }
-    thread.cache()->CheckInvariants();
+    thread.cache()->table().CheckInvariants();
   }
 }
 
@@ -212,10 +214,10 @@ TEST(ThreadCacheTest, FullExactlyAtTheLimitsOfThePolicy) {
     // Allocating makes it grow as far as it can, freeing shrinks it again.
     while (limit != bin_policy::MaxLimit(c)) {
       ASSERT_NE(thread.cache()->Allocate(c), nullptr);
-      count = thread.cache()->CachedObjects(c);
+      count = thread.cache()->table().CachedObjects(c);
       limit = bin_policy::LimitAfterUnderflow(c, limit);
       ASSERT_LT(count, bin_policy::RefillCount(c, limit)) << size << " bytes, limit " << limit;
-      thread.cache()->CheckInvariants();
+      thread.cache()->table().CheckInvariants();
       while (thread.slot().BeginAccess()->Pop(c) != nullptr) thread.slot().EndAccess();
       thread.slot().EndAccess();
       count = 0;
@@ -228,7 +230,7 @@ TEST(ThreadCacheTest, FullExactlyAtTheLimitsOfThePolicy) {
       ASSERT_EQ(pushed, count < limit) << size << " bytes, " << count << " of " << limit;
       if (!pushed) {
         thread.cache()->Free(c, object);
-        thread.cache()->CheckInvariants();
+        thread.cache()->table().CheckInvariants();
         const bin_policy::Overflow overflow = bin_policy::DecideOverflow(c, limit, overages);
         count -= overflow.release;
         limit = overflow.limit;
@@ -236,7 +238,7 @@ TEST(ThreadCacheTest, FullExactlyAtTheLimitsOfThePolicy) {
         ++times_full;
       }
       ++count;
-      ASSERT_EQ(thread.cache()->CachedObjects(c), count);
+      ASSERT_EQ(thread.cache()->table().CachedObjects(c), count);
     }
     EXPECT_EQ(limit, bin_policy::Batch(c));
     thread.Exit();
@@ -247,24 +249,24 @@ TEST(ThreadCacheTest, MemoryForArraysIsCountedAndGivenBack) {
   CacheTestHeap heap;
   const size_t before = heap.arena.allocated_bytes();
   TestThread thread(heap.registry);
-  EXPECT_EQ(thread.cache()->array_bytes(), 0u);
+  EXPECT_EQ(thread.cache()->table().array_bytes(), 0u);
   const size_t with_cache = heap.arena.allocated_bytes();
   EXPECT_EQ(with_cache - before, MetadataArena::RoundedBytes(sizeof(ThreadCache)));
   const SizeClass c = ClassForSize(kMaxSmallSize);  // no bitmaps in the arena
   thread.RaiseLimitTo(4 * kMaxSmallSize);
   thread.EarnBin(c);
   void* const object = thread.Allocate(c);
-  EXPECT_GT(thread.cache()->array_bytes(), 0u);
+  EXPECT_GT(thread.cache()->table().array_bytes(), 0u);
   thread.Free(c, object);
-  EXPECT_EQ(heap.registry.GetTotals().array_bytes, thread.cache()->array_bytes());
-  const size_t arrays = thread.cache()->array_bytes();
+  EXPECT_EQ(TotalsOf(heap.registry).array_bytes, thread.cache()->table().array_bytes());
+  const size_t arrays = thread.cache()->table().array_bytes();
   const size_t with_arrays = heap.arena.allocated_bytes();
   thread.Exit();
   EXPECT_EQ(heap.arena.allocated_bytes(),
             with_arrays - arrays - MetadataArena::RoundedBytes(sizeof(ThreadCache)));
 }
 
-// A bin that a collection finds full has no room for the probe. It drains all the same.
+// The first collection only sees that the bin was used.
 TEST(ThreadCacheTest, AFullBinThatIsNotUsedDrains) {
   for (const size_t size : {size_t{8}, size_t{1024}, size_t{8192}}) {
     SCOPED_TRACE(size);
@@ -275,26 +277,25 @@ TEST(ThreadCacheTest, AFullBinThatIsNotUsedDrains) {
     const size_t max = bin_policy::MaxLimit(c);
     std::vector<void*> objects;
     for (size_t i = 0; i < 20 * max; ++i) objects.push_back(thread.Allocate(c));
-    while (thread.cache()->CachedObjects(c) < max) {
+    while (thread.cache()->table().CachedObjects(c) < max) {
       thread.Free(c, objects.back());
       objects.pop_back();
     }
     size_t collections = 0;
-    while (thread.cache()->array_bytes() > 0) {
+    while (thread.cache()->table().array_bytes() > 0) {
       thread.cache()->CollectGarbage();
-      thread.cache()->CheckInvariants();
+      thread.cache()->table().CheckInvariants();
       ASSERT_TRUE(heap.Conserved(c, objects.size()));
-      // Each halving of what it holds, and of its limit, takes one collection, and one more where
-      // the smaller limit leaves no room for the probe.
-      ASSERT_LT(++collections, 2 * std::bit_width(max) + 2);
+      // Each halving of what it holds, and of its limit, takes one collection.
+      ASSERT_LT(++collections, std::bit_width(max) + 3);
     }
-    EXPECT_EQ(thread.cache()->CachedObjects(c), 0u);
+    EXPECT_EQ(thread.cache()->table().CachedObjects(c), 0u);
     for (void* const object : objects) thread.Free(c, object);
   }
 }
 
-// A collection that takes so much from a bin that it gets another array does not count as use: the
-// next one finds the bin as little used as this one left it.
+// A collection that takes much from a bin, in several pieces, does not count as use: the next one
+// finds the bin as little used as this one left it.
 TEST(ThreadCacheTest, ACollectionIsNoUseOfABin) {
   CacheTestHeap heap;
   TestThread thread(heap.registry);
@@ -303,28 +304,27 @@ TEST(ThreadCacheTest, ACollectionIsNoUseOfABin) {
   const size_t max = bin_policy::MaxLimit(c);
   std::vector<void*> objects;
   for (size_t i = 0; i < 20 * max; ++i) objects.push_back(thread.Allocate(c));
-  // Halves of it leave room for the probe.
   size_t count = max * 3 / 4;
-  while (thread.cache()->CachedObjects(c) < count) {
+  while (thread.cache()->table().CachedObjects(c) < count) {
     thread.Free(c, objects.back());
     objects.pop_back();
   }
-  // Places the probe.
+  // This one sees that the bin was used.
   thread.cache()->CollectGarbage();
-  ASSERT_EQ(thread.cache()->CachedObjects(c), count);
+  ASSERT_EQ(thread.cache()->table().CachedObjects(c), count);
   size_t limit = max;
   for (int collection = 0; collection < 4; ++collection) {
-    const bin_policy::Collection plan = bin_policy::DecideCollection(
-        c, {.count = count, .low_water = count, .limit = limit, .touched = false});
+    const bin_policy::Collection plan =
+        bin_policy::DecideCollection(c, {.count = count, .limit = limit, .touched = false});
     if (collection == 0) {
       ASSERT_GT(plan.release, kTuning.bins.max_move_objects);
     }
     thread.cache()->CollectGarbage();
-    thread.cache()->CheckInvariants();
+    thread.cache()->table().CheckInvariants();
     count -= plan.release;
     limit = plan.limit;
-    ASSERT_EQ(thread.cache()->CachedObjects(c), count) << "collection " << collection;
-    ASSERT_EQ(thread.cache()->claimed_bytes() - thread.cache()->array_bytes(), limit * 8)
+    ASSERT_EQ(thread.cache()->table().CachedObjects(c), count) << "collection " << collection;
+    ASSERT_EQ(thread.cache()->claimed_bytes() - thread.cache()->table().array_bytes(), limit * 8)
         << "collection " << collection;
   }
 }
@@ -347,7 +347,7 @@ TEST(ThreadCacheTest, ADecisionDoesNotOutliveTheBin) {
       capacity = BinArray::CapacityOf(BinArray::BytesFor(bin_policy::CapacityFor(c, limit)));
     }
     for (size_t i = 0; i < limit; ++i) objects.push_back(thread.Allocate(c));
-    ASSERT_EQ(thread.cache()->CachedObjects(c), 0u);
+    ASSERT_EQ(thread.cache()->table().CachedObjects(c), 0u);
   } while (bin_policy::LimitAfterUnderflow(c, limit) <= capacity || limit < 16);
   const size_t next = bin_policy::LimitAfterUnderflow(c, limit);
   // The memory for it must come from the system.
@@ -363,13 +363,13 @@ TEST(ThreadCacheTest, ADecisionDoesNotOutliveTheBin) {
   ASSERT_NE(objects.back(), nullptr);
   ASSERT_TRUE(taken);
   EXPECT_EQ(thread.cache()->claimed_bytes(), 0u);
-  EXPECT_EQ(thread.cache()->array_bytes(), 0u);
+  EXPECT_EQ(thread.cache()->table().array_bytes(), 0u);
   EXPECT_TRUE(heap.Conserved(c, objects.size()));
   // It begins again as a new one does.
   objects.push_back(thread.Allocate(c));
-  EXPECT_EQ(thread.cache()->claimed_bytes() - thread.cache()->array_bytes(),
+  EXPECT_EQ(thread.cache()->claimed_bytes() - thread.cache()->table().array_bytes(),
             bin_policy::InitialLimit(c) * 64);
-  thread.cache()->CheckInvariants();
+  thread.cache()->table().CheckInvariants();
   thread.Free(other, of_other);
   for (void* const object : objects) thread.Free(c, object);
 }
@@ -386,9 +386,9 @@ TEST(ThreadCacheTest, ATakenCacheIsNotTouched) {
     for (int i = 0; i < 5; ++i) objects.push_back(thread.Allocate(c));
     thread.Free(c, objects.back());
     objects.pop_back();
-    const size_t cached = thread.cache()->CachedObjects(c);
+    const size_t cached = thread.cache()->table().CachedObjects(c);
     ASSERT_GT(cached, 0u);
-    const size_t arrays = thread.cache()->array_bytes();
+    const size_t arrays = thread.cache()->table().array_bytes();
     std::vector<BinSlot*> tops;
     for (const BinTop& top : thread.cache()->bins()->tops) tops.push_back(top.load());
     thread.cache()->bins()->bytes_until_sample = 12345;
@@ -407,14 +407,14 @@ TEST(ThreadCacheTest, ATakenCacheIsNotTouched) {
       ASSERT_TRUE(heap.Conserved(c, objects.size() + more.size()));
     }
     // Not an object, not an array, not the counter.
-    EXPECT_EQ(thread.cache()->CachedObjects(c), cached);
-    EXPECT_EQ(thread.cache()->array_bytes(), arrays);
+    EXPECT_EQ(thread.cache()->table().CachedObjects(c), cached);
+    EXPECT_EQ(thread.cache()->table().array_bytes(), arrays);
     for (size_t i = 0; i < kNumSizeClasses; ++i) {
       ASSERT_EQ(thread.cache()->bins()->tops[i].load(), tops[i]);
     }
     EXPECT_EQ(thread.cache()->bins()->bytes_until_sample, 12345u);
     EXPECT_EQ(thread.slot().busy.load(), ThreadSlot::kIdle);
-    thread.cache()->CheckInvariants();
+    thread.cache()->table().CheckInvariants();
     thread.PutBack();
     for (size_t i = 0; i < cached; ++i) objects.push_back(thread.Allocate(c));
     ASSERT_TRUE(heap.Conserved(c, objects.size()));
@@ -434,7 +434,7 @@ TEST(ThreadCacheTest, ATakenCacheLeavesNoMemoryBehind) {
   const size_t before = heap.arena.allocated_bytes();
   for (int i = 0; i < 100; ++i) thread.Free(c, thread.Allocate(c));
   EXPECT_EQ(heap.arena.allocated_bytes(), before);
-  EXPECT_EQ(thread.cache()->array_bytes(), 0u);
+  EXPECT_EQ(thread.cache()->table().array_bytes(), 0u);
 }
 
 // The owner is never inside a section when it calls the lower tiers, so that no system call delays
@@ -499,7 +499,7 @@ TEST(ThreadCacheTest, OutOfMemoryAtEveryMapping) {
           thread.Free(c, models[i].TakeAny(c, random));
         }
         if (step % 100 == 99) {
-          thread.cache()->CheckInvariants();
+          thread.cache()->table().CheckInvariants();
           ASSERT_TRUE(heap.Conserved(c, models[i].size()));
         }
       }
@@ -555,16 +555,17 @@ TEST(ThreadCacheTest, LargeObjectsAreKeptOnlyWhereTheyAreUsedOften) {
       void* const object = thread.Allocate(c);
       ASSERT_NE(object, nullptr);
       thread.Free(c, object);
-      ASSERT_EQ(thread.cache()->CachedObjects(c), 0u) << kSizeClasses.size(c) << " use " << use;
+      ASSERT_EQ(thread.cache()->table().CachedObjects(c), 0u)
+          << kSizeClasses.size(c) << " use " << use;
     }
     thread.Free(c, thread.Allocate(c));
-    ASSERT_GE(thread.cache()->CachedObjects(c), 1u) << kSizeClasses.size(c);
+    ASSERT_GE(thread.cache()->table().CachedObjects(c), 1u) << kSizeClasses.size(c);
   }
   // After a flush everything begins anew.
   thread.cache()->Flush();
   const SizeClass c = ClassForSize(kMaxSmallSize);
   thread.Free(c, thread.Allocate(c));
-  EXPECT_EQ(thread.cache()->CachedObjects(c), 0u);
+  EXPECT_EQ(thread.cache()->table().CachedObjects(c), 0u);
 }
 
 TEST(ThreadCacheTest, WhatIsFreedPastTheBinIsNotKept) {
@@ -576,9 +577,9 @@ TEST(ThreadCacheTest, WhatIsFreedPastTheBinIsNotKept) {
     for (int i = 0; i < 10; ++i) objects.push_back(thread.Allocate(c));
     thread.Free(c, objects.back());
     objects.pop_back();
-    const size_t cached = thread.cache()->CachedObjects(c);
+    const size_t cached = thread.cache()->table().CachedObjects(c);
     for (void* const object : objects) thread.cache()->FreePast(c, object);
-    EXPECT_EQ(thread.cache()->CachedObjects(c), cached);
+    EXPECT_EQ(thread.cache()->table().CachedObjects(c), cached);
     EXPECT_FALSE(heap.central.IsOut(c, objects.front()));
   }
 }
@@ -621,7 +622,7 @@ TEST(ThreadCacheDeathTest, ASecondFreeOfWhatWentPastTheBin) {
                       " bytes is already free\n"));
     }
     for (void* const object : {x, y, z}) thread.Free(c, object);
-    EXPECT_EQ(thread.cache()->CachedObjects(c), 1u);
+    EXPECT_EQ(thread.cache()->table().CachedObjects(c), 1u);
   }
 }
 
@@ -635,7 +636,7 @@ TEST(ThreadCacheDeathTest, AnImmediateSecondFreeBehindACollection) {
   const size_t max = bin_policy::MaxLimit(c);
   std::vector<void*> objects;
   for (size_t i = 0; i < 20 * max; ++i) objects.push_back(thread.Allocate(c));
-  while (thread.cache()->CachedObjects(c) < max) {
+  while (thread.cache()->table().CachedObjects(c) < max) {
     thread.Free(c, objects.back());
     objects.pop_back();
   }
@@ -711,11 +712,11 @@ TEST_P(ThreadCacheShardsTest, AThreadThatOnlyFreesSendsObjectsHome) {
     TouchWatch watch(TouchWatch::What::kStores);
     heap_.WatchSpansOf(&watch, objects);
     for (void* const object : objects) consumer.Free(class_, object);
-    const size_t cached = consumer.cache()->CachedObjects(class_);
+    const size_t cached = consumer.cache()->table().CachedObjects(class_);
     ASSERT_LE(cached, batch_);
     EXPECT_EQ(PagesOf(watch), PagesOf(objects, 2, objects.size() - cached));
   }
-  consumer.cache()->CheckInvariants();
+  consumer.cache()->table().CheckInvariants();
   ASSERT_TRUE(heap_.Conserved(class_, 0));
   // They are where the producer looks first.
   test_processor = 0;
@@ -728,7 +729,7 @@ TEST_P(ThreadCacheShardsTest, AThreadThatOnlyFreesSendsObjectsHome) {
 
 // A thread that now runs on another processor frees what it had allocated: none of the lines of
 // these objects is touched. So it is with bins of every size, whose arrays are exchanged as they
-// grow and as they give back.
+// grow.
 TEST_P(ThreadCacheShardsTest, AThreadThatMovedTouchesNoneOfItsObjects) {
   TestThread thread(heap_.registry);
   thread.RaiseLimitTo(size_t{1} << 20);
@@ -739,12 +740,13 @@ TEST_P(ThreadCacheShardsTest, AThreadThatMovedTouchesNoneOfItsObjects) {
     test_processor = 2 * round + 1;
     TouchWatch watch(TouchWatch::What::kAnything);
     heap_.WatchSpansOf(&watch, objects);
-    const size_t cached_before = thread.cache()->CachedObjects(class_);
+    const size_t cached_before = thread.cache()->table().CachedObjects(class_);
     for (void* const object : objects) thread.Free(class_, object);
-    const size_t returned = objects.size() + cached_before - thread.cache()->CachedObjects(class_);
+    const size_t returned =
+        objects.size() + cached_before - thread.cache()->table().CachedObjects(class_);
     ASSERT_GT(returned, 4 * batch_);
     EXPECT_TRUE(watch.touches().empty());
-    thread.cache()->CheckInvariants();
+    thread.cache()->table().CheckInvariants();
     ASSERT_TRUE(heap_.Conserved(class_, 0));
   }
 }
@@ -758,7 +760,8 @@ TEST_P(ThreadCacheShardsTest, AThreadThatGoesOnWithOthersObjectsIsKnown) {
   producer.RaiseLimitTo(size_t{1} << 20);
   const size_t max = bin_policy::MaxLimit(class_);
   std::vector<void*> own;
-  while (thread.cache()->claimed_bytes() - thread.cache()->array_bytes() < max * GetParam()) {
+  while (thread.cache()->claimed_bytes() - thread.cache()->table().array_bytes() <
+         max * GetParam()) {
     own.push_back(thread.Allocate(class_));
   }
   for (void* const object : own) thread.Free(class_, object);
@@ -775,16 +778,16 @@ TEST_P(ThreadCacheShardsTest, AThreadThatGoesOnWithOthersObjectsIsKnown) {
     }
   }
   test_processor = 0;
-  const size_t cached_before = thread.cache()->CachedObjects(class_);
+  const size_t cached_before = thread.cache()->table().CachedObjects(class_);
   TouchWatch watch(TouchWatch::What::kStores);
   heap_.WatchSpansOf(&watch, others);
   for (void* const object : others) thread.Free(class_, object);
-  const size_t cached = thread.cache()->CachedObjects(class_);
+  const size_t cached = thread.cache()->table().CachedObjects(class_);
   const std::set<uintptr_t> touched = PagesOf(watch);
   const std::set<uintptr_t> expected = PagesOf(others, cached_before + max, others.size() - cached);
   ASSERT_FALSE(expected.empty());
   EXPECT_TRUE(std::includes(touched.begin(), touched.end(), expected.begin(), expected.end()));
-  thread.cache()->CheckInvariants();
+  thread.cache()->table().CheckInvariants();
   ASSERT_TRUE(heap_.Conserved(class_, held));
 }
 
@@ -822,7 +825,7 @@ TEST(ThreadCacheTest, StatisticsWhileTheOwnerRuns) {
     most += bin_policy::MaxLimit(c) * kSizeClasses.size(c);
   }
   while (!done.load()) {
-    const Registry::Totals totals = heap.registry.GetTotals();
+    const RegistryTotals totals = TotalsOf(heap.registry);
     ASSERT_EQ(totals.caches, 1u);
     ASSERT_LE(totals.cached_bytes, most);
     ASSERT_LE(totals.array_bytes,
@@ -830,7 +833,7 @@ TEST(ThreadCacheTest, StatisticsWhileTheOwnerRuns) {
                   MetadataArena::RoundedBytes((kTuning.bins.max_objects + 2) * sizeof(BinSlot)));
   }
   owner.join();
-  thread.cache()->CheckInvariants();
+  thread.cache()->table().CheckInvariants();
 }
 
 }  // namespace

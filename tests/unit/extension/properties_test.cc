@@ -107,7 +107,7 @@ TEST(PropertiesTest, AnEmptyHeap) {
   }
   EXPECT_EQ(f["tcmalloc.hard_usage_limit_bytes"], SIZE_MAX);
   EXPECT_EQ(f["tcmalloc.desired_usage_limit_bytes"], SIZE_MAX);
-  EXPECT_EQ(f["tcmalloc.max_total_thread_cache_bytes"], kTuning.cache_budget.total_bytes);
+  EXPECT_EQ(f["tcmalloc.max_total_thread_cache_bytes"], ShareRetention({}).thread_caches);
 }
 
 TEST(PropertiesTest, ExactInAQuietProgram) {

@@ -335,7 +335,7 @@ TEST_F(FoundLeaksTest, Formats) {
   EXPECT_EQ(Written(leaks_, LeakFormat::kLegacyText)
                 .rfind("heap profile: 1: 50 [1: 50] @ heapprofile\n1: 50 [1: 50] @ 0x11 0x21\n", 0),
             0u);
-  EXPECT_EQ(Written(leaks_, LeakFormat::kProto).substr(0, 2), "\x1f\x8b");
+  EXPECT_EQ(Written(leaks_, LeakFormat::kProto).substr(0, 3), "\x0a\x04\x08");
   EXPECT_EQ(Written(leaks_, LeakFormat::kFolded), "0x20;0x10 50\n");
 }
 

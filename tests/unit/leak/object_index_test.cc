@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "cache/registry_totals.h"
 #include "leak/leak_fixture.h"
 #include "profiler/sampler.h"
 #include "runtime/current_thread.h"
@@ -238,7 +239,7 @@ TEST(ObjectIndexTest, CachedObjectsAreNotInUse) {
       const Look look;
       EXPECT_TRUE(look.index.settled());
       ExpectSame(look.Objects(), own);
-      EXPECT_GT(GlobalHeap().registry.GetTotals().cached_bytes, size_t{1} << 20);
+      EXPECT_GT(TotalsOf(GlobalHeap().registry).cached_bytes, size_t{1} << 20);
     }
     looked.arrive_and_wait();
     for (std::thread& thread : threads) thread.join();

@@ -238,7 +238,7 @@ TEST(StoppedThreadsTest, LeakedObjectsAndNoOthersAreUnmarked) {
   action.sa_flags = SA_RESTART;
   ASSERT_EQ(sigaction(SIGUSR1, &action, nullptr), 0);
   Heap& heap = ExistingHeap();
-  heap.registry.SetInheritance(256 << 10);
+  heap.registry.SetInheritance(true);
   ASSERT_TRUE(SetSamplePeriod(heap, 64 << 10));
   // Hidden from the stack of the marking thread. Not the first object of a span, nor of a word of
   // its bitmap: these addresses occur in the allocator's own frames.

@@ -164,9 +164,9 @@ TEST(EntryPointsTest, LargeObjectsThatAreOutgrownAreNotKeptForTheThread) {
     // Until the thread keeps objects of the class.
     for (int use = 0; use < 32; ++use) tc_free(tc_malloc(kSizeClasses.size(c)));
     void* const object = tc_malloc(kSizeClasses.size(c));
-    const size_t cached = current_slot.cache->CachedObjects(c);
+    const size_t cached = current_slot.cache->table().CachedObjects(c);
     void* const grown = tc_realloc(object, kSizeClasses.size(c) + 1);
-    const bool kept = current_slot.cache->CachedObjects(c) != cached;
+    const bool kept = current_slot.cache->table().CachedObjects(c) != cached;
     ASSERT_EQ(kept, kSizeClasses.size(c) < 16384) << kSizeClasses.size(c);
     outgrown += kept ? 0 : 1;
     // An object that realloc shrank stays in the cache.

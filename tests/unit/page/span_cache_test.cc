@@ -33,7 +33,7 @@ class SpanCacheTest : public testing::Test {
   }
   Span* Put(size_t pages, bool near) {
     Span* const span = Make(pages);
-    EXPECT_TRUE(cache_.TryPut(span, near));
+    EXPECT_TRUE(cache_.TryPut(span, near, kTuning.span_cache.max_bytes));
     return span;
   }
 
@@ -90,8 +90,8 @@ TEST_F(SpanCacheTest, LongSpansAreRefused) {
   Span* const longest = Put(kTuning.span_cache.max_pages, kNear);
   for (const size_t pages : {kTuning.span_cache.max_pages + 1, kTuning.span_cache.max_pages + 2,
                              2 * kTuning.span_cache.max_pages, size_t{100'000}}) {
-    EXPECT_FALSE(cache_.TryPut(Make(pages), kNear)) << pages;
-    EXPECT_FALSE(cache_.TryPut(Make(pages), kFar)) << pages;
+    EXPECT_FALSE(cache_.TryPut(Make(pages), kNear, kTuning.span_cache.max_bytes)) << pages;
+    EXPECT_FALSE(cache_.TryPut(Make(pages), kFar, kTuning.span_cache.max_bytes)) << pages;
     EXPECT_EQ(cache_.TryTake(Length(pages)), nullptr) << pages;
   }
   EXPECT_EQ(cache_.bytes(), kLongest.bytes());
@@ -104,17 +104,17 @@ TEST_F(SpanCacheTest, TheBudgetIsMetExactly) {
     Put(kTuning.span_cache.max_pages, i % 2 == 0);
   }
   Put(kTuning.span_cache.max_pages - 1, kFar);
-  EXPECT_FALSE(cache_.TryPut(Make(2), kNear));
+  EXPECT_FALSE(cache_.TryPut(Make(2), kNear, kTuning.span_cache.max_bytes));
   EXPECT_EQ(cache_.bytes(), kTuning.span_cache.max_bytes - kPageSize);
   Span* const last = Put(1, kFar);
   EXPECT_EQ(cache_.bytes(), kTuning.span_cache.max_bytes);
   // What is refused was not touched.
   Span* const refused = Make(1);
-  EXPECT_FALSE(cache_.TryPut(refused, kNear));
+  EXPECT_FALSE(cache_.TryPut(refused, kNear, kTuning.span_cache.max_bytes));
   EXPECT_EQ(refused->list_node.next, nullptr);
   EXPECT_EQ(refused->list_node.prev, nullptr);
   EXPECT_EQ(cache_.TryTake(Length(1)), last);
-  EXPECT_TRUE(cache_.TryPut(refused, kNear));
+  EXPECT_TRUE(cache_.TryPut(refused, kNear, kTuning.span_cache.max_bytes));
 }
 
 TEST_F(SpanCacheTest, TakeAnyTakesTheLongestFirst) {
@@ -147,7 +147,7 @@ TEST_F(SpanCacheTest, AgreesWithDeques) {
       Span* const span = Make(pages);
       const bool near = random.OneIn(2);
       const bool fits = bytes + span->bytes() <= kTuning.span_cache.max_bytes;
-      ASSERT_EQ(cache_.TryPut(span, near), fits);
+      ASSERT_EQ(cache_.TryPut(span, near, kTuning.span_cache.max_bytes), fits);
       if (fits) {
         near ? model[pages].push_front(span) : model[pages].push_back(span);
         bytes += span->bytes();
@@ -192,7 +192,7 @@ TEST_F(SpanCacheTest, ManyThreads) {
       for (int step = 0; step < 5000; ++step) {
         if (!mine.empty() && random.OneIn(2)) {
           ASSERT_EQ(mine.back()->num_objects, mine.back()->free_count);
-          ASSERT_TRUE(cache_.TryPut(mine.back(), random.OneIn(2)));
+          ASSERT_TRUE(cache_.TryPut(mine.back(), random.OneIn(2), kTuning.span_cache.max_bytes));
           mine.pop_back();
         } else {
           Span* const span = random.OneIn(3) ? cache_.TakeAny()

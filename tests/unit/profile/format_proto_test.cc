@@ -17,7 +17,7 @@ std::string WrittenProto(const Profile& profile, std::string_view maps = kMaps) 
   EXPECT_TRUE(libraries.Parse(maps, &ReadFakeImage));
   Collector collector;
   ByteSink sink(&Collector::Take, &collector);
-  EXPECT_TRUE(WritePlainProtoProfile(profile, libraries, vm, &sink));
+  EXPECT_TRUE(WriteProtoProfile(profile, libraries, vm, &sink));
   EXPECT_TRUE(sink.ok());
   return collector.text;
 }
@@ -238,7 +238,7 @@ TEST(ProtoFormatTest, WithoutMemory) {
     if (ok) break;
     ++failures;
   }
-  EXPECT_EQ(failures, 3u);  // the packer's, the table of addresses, the numbers of a stack
+  EXPECT_EQ(failures, 2u);  // the table of addresses, the numbers of a stack
 }
 
 // Time is linear: a quadratic algorithm would not end.

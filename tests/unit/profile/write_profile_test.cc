@@ -27,10 +27,20 @@ std::string Written(const Profile& profile, ProfileFormat format) {
 
 TEST(WriteProfileTest, EveryFormatHasItsSignature) {
   KnownProfile known(ProfileKind::kHeap);
-  EXPECT_TRUE(Written(known.profile(), ProfileFormat::kProto).starts_with("\x1f\x8b\x08"));
+  EXPECT_TRUE(Written(known.profile(), ProfileFormat::kProto).starts_with("\x0a\x04\x08"));
   const std::string text = Written(known.profile(), ProfileFormat::kLegacyText);
   EXPECT_TRUE(text.starts_with("heap profile: 3: "));
   EXPECT_TRUE(Written(known.profile(), ProfileFormat::kFolded).ends_with(" 100000\n"));
+}
+
+// A piece is a system call where the sink is a file.
+TEST(WriteProfileTest, WritesFewPieces) {
+  KnownProfile known(ProfileKind::kHeap);
+  for (const ProfileFormat format : kFormats) {
+    Collector collector;
+    EXPECT_TRUE(WriteProfile(known.profile(), format, &Collector::Take, &collector));
+    EXPECT_LE(collector.pieces, collector.text.size() / 1024 + 2);
+  }
 }
 
 // The line of the C library's code is there as the system writes it.

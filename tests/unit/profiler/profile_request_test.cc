@@ -38,9 +38,11 @@ TEST(ProfileRequestTest, Options) {
 }
 
 TEST(ProfileRequestTest, Formats) {
-  EXPECT_EQ(Parsed("x/a.pb.gz,peak").format, ProfileFormat::kProto);
-  EXPECT_EQ(Parsed("x/a.pb.gz,peak").base, "x/a");
-  EXPECT_EQ(Parsed("x/a.pb.gz,peak").extension, ".pb.gz");
+  for (const char* const text : {"x/a.pb,peak", "x/a.pb.gz,peak"}) {
+    EXPECT_EQ(Parsed(text).format, ProfileFormat::kProto);
+    EXPECT_EQ(Parsed(text).base, "x/a");
+    EXPECT_EQ(Parsed(text).extension, ".pb");
+  }
   EXPECT_EQ(Parsed("a.folded").format, ProfileFormat::kFolded);
   EXPECT_EQ(Parsed("a.heap").base, "a");
   EXPECT_EQ(Parsed("a.txt").base, "a.txt");

@@ -32,7 +32,8 @@ TEST(BackgroundThreadTest, NothingToDo) {
   Heap& heap = NewHeap();
   EXPECT_EQ(DoBackgroundActions(heap), kTuning.idle_release.background_idle_ms);
   // Too little to think of.
-  heap.page_heap.Delete(heap.page_heap.New(kTuning.release.slack, SpanState::kLarge));
+  heap.page_heap.Delete(
+      heap.page_heap.New(Length::ForBytes(heap.page_heap.Shares().free_pages), SpanState::kLarge));
   EXPECT_EQ(DoBackgroundActions(heap), kTuning.idle_release.background_idle_ms);
   EXPECT_EQ(heap.page_heap.GetStats().releases, 0u);
 }
@@ -68,7 +69,7 @@ TEST(BackgroundThreadTest, WhatIsDueGoes) {
     WaitMillisecond();
   }
   // In one turn, once the peak is forgotten.
-  EXPECT_LE(FreeMapped(heap), kTuning.release.slack);
+  EXPECT_LE(FreeMapped(heap), Length::ForBytes(heap.page_heap.Shares().free_pages));
   EXPECT_GE(heap.page_heap.GetStats().releases, all.pages() / kTuning.release.slice.pages());
   EXPECT_EQ(heap.page_heap.NewFromCache(Length(8), home), nullptr);
   EXPECT_EQ(DoBackgroundActions(heap), kTuning.idle_release.background_idle_ms);

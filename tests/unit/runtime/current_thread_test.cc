@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "cache/registry_totals.h"
 #include "runtime/heap.h"
 #include "runtime/stats.h"
 #include "runtime/trim.h"
@@ -37,27 +38,27 @@ TEST(CurrentThreadTest, AThreadGetsOneCache) {
 TEST(CurrentThreadTest, TheEndOfAThreadReturnsItsCache) {
   ASSERT_NE(CurrentCache(), nullptr);
   Heap& heap = GlobalHeap();
-  const size_t caches = heap.registry.GetTotals().caches;
+  const size_t caches = TotalsOf(heap.registry).caches;
   const SizeClass c = ClassForSize(704);
   ThreadCache* left = nullptr;
   size_t objects = 0;
   std::thread([&] {
     left = CurrentCache();
     ASSERT_NE(left, nullptr);
-    ASSERT_EQ(heap.registry.GetTotals().caches, caches + 1);
+    ASSERT_EQ(TotalsOf(heap.registry).caches, caches + 1);
     left->Free(c, left->Allocate(c));
-    objects = heap.registry.CachedObjects(c);
+    objects = CachedObjects(heap.registry, c);
     ASSERT_GT(objects, 0u);
   }).join();
-  EXPECT_EQ(heap.registry.GetTotals().caches, caches);
-  EXPECT_EQ(heap.registry.CachedObjects(c), objects);
+  EXPECT_EQ(TotalsOf(heap.registry).caches, caches);
+  EXPECT_EQ(CachedObjects(heap.registry, c), objects);
   std::thread([&] {
     EXPECT_EQ(CurrentCache(), left);
     EXPECT_EQ(left->CachedObjects(c), objects);
     EXPECT_EQ(&left->slot(), &current_slot);
   }).join();
   FlushThreadCaches(heap);
-  EXPECT_EQ(heap.registry.CachedObjects(c), 0u);
+  EXPECT_EQ(CachedObjects(heap.registry, c), 0u);
   EXPECT_EQ(CollectSizeClassStats(heap, c).spans, 0u);
 }
 
@@ -99,19 +100,19 @@ TEST(CurrentThreadTest, NoCacheAfterTheEndHasBegun) {
 TEST(CurrentThreadTest, FreesAloneMakeACacheAtLast) {
   EnsureHeap();
   Heap& heap = GlobalHeap();
-  const size_t caches = heap.registry.GetTotals().caches;
+  const size_t caches = TotalsOf(heap.registry).caches;
   std::thread([&] {
     for (int i = 0; i < kTuning.thread_caches.frees_before_cache; ++i)
       ASSERT_EQ(CacheForFree(), nullptr) << i;
     EXPECT_EQ(current_slot.phase, ThreadSlot::Phase::kNew);
-    EXPECT_EQ(heap.registry.GetTotals().caches, caches);
+    EXPECT_EQ(TotalsOf(heap.registry).caches, caches);
     ThreadCache* const cache = CacheForFree();
     ASSERT_NE(cache, nullptr);
     EXPECT_EQ(CacheForFree(), cache);
     EXPECT_EQ(CurrentCache(), cache);
-    EXPECT_EQ(heap.registry.GetTotals().caches, caches + 1);
+    EXPECT_EQ(TotalsOf(heap.registry).caches, caches + 1);
   }).join();
-  EXPECT_EQ(heap.registry.GetTotals().caches, caches);
+  EXPECT_EQ(TotalsOf(heap.registry).caches, caches);
   // Whoever has allocated has one at once.
   std::thread([] {
     ThreadCache* const cache = CurrentCache();
@@ -125,7 +126,7 @@ TEST(CurrentThreadTest, FreesAloneMakeACacheAtLast) {
 TEST(CurrentThreadTest, NoCacheForFreesWhereNothingWouldCollectIt) {
   EnsureHeap();
   Heap& heap = GlobalHeap();
-  const size_t caches = heap.registry.GetTotals().caches;
+  const size_t caches = TotalsOf(heap.registry).caches;
   const auto change_mask = [](int how) {
     const uint64_t signal_32 = uint64_t{1} << 31;
     ASSERT_EQ(syscall(SYS_rt_sigprocmask, how, &signal_32, nullptr, sizeof(signal_32)), 0);
@@ -133,15 +134,15 @@ TEST(CurrentThreadTest, NoCacheForFreesWhereNothingWouldCollectIt) {
   std::thread([&] {
     change_mask(SIG_BLOCK);
     for (int i = 0; i < 100; ++i) ASSERT_EQ(CacheForFree(), nullptr) << i;
-    EXPECT_EQ(heap.registry.GetTotals().caches, caches);
+    EXPECT_EQ(TotalsOf(heap.registry).caches, caches);
     EXPECT_EQ(current_slot.phase, ThreadSlot::Phase::kNew);
     change_mask(SIG_UNBLOCK);
     int frees = 1;
     while (CacheForFree() == nullptr)
       ASSERT_LE(++frees, kTuning.thread_caches.frees_before_cache + 1);
-    EXPECT_EQ(heap.registry.GetTotals().caches, caches + 1);
+    EXPECT_EQ(TotalsOf(heap.registry).caches, caches + 1);
   }).join();
-  EXPECT_EQ(heap.registry.GetTotals().caches, caches);
+  EXPECT_EQ(TotalsOf(heap.registry).caches, caches);
 }
 
 // With TCMALLOC_CHECK no thread has a cache.
@@ -160,7 +161,7 @@ TEST(CurrentThreadTest, NoCacheWhenEveryCallIsChecked) {
 TEST(CurrentThreadTest, ManyThreadsAtOnce) {
   ASSERT_NE(CurrentCache(), nullptr);
   Heap& heap = GlobalHeap();
-  const size_t caches = heap.registry.GetTotals().caches;
+  const size_t caches = TotalsOf(heap.registry).caches;
   const SizeClass c = ClassForSize(96);
   for (int round = 0; round < 4; ++round) {
     std::vector<std::thread> threads;
@@ -174,7 +175,7 @@ TEST(CurrentThreadTest, ManyThreadsAtOnce) {
       });
     }
     for (std::thread& thread : threads) thread.join();
-    ASSERT_EQ(heap.registry.GetTotals().caches, caches);
+    ASSERT_EQ(TotalsOf(heap.registry).caches, caches);
   }
   EXPECT_EQ(CollectSizeClassStats(heap, c).in_use_objects, 0u);
 }

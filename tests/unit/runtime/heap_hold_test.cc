@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "cache/registry_totals.h"
 #include "malloc/tc_names.h"
 #include "runtime/fork.h"
 #include "runtime/heap.h"
@@ -27,7 +28,7 @@ TEST(HeapHoldTest, TheHolderPassesThroughItsLocks) {
   // All kinds of locks.
   void* const small = tc_malloc(100);
   void* const large = tc_malloc(10 << 20);
-  GlobalHeap().registry.GetTotals();
+  TotalsOf(GlobalHeap().registry);
   GlobalHeap().page_heap.GetStats();
   tc_free(small);
   tc_free(large);

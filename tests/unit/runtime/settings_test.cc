@@ -63,7 +63,6 @@ TEST(SettingsTest, TheConstructorSetsEverySetting) {
   }
   EXPECT_STREQ(a->given, "");
   EXPECT_EQ(a->min_thread_cache_bytes, kTuning.cache_budget.min_per_cache_bytes);
-  EXPECT_EQ(a->inheritance_bytes, kTuning.thread_caches.inherited_bytes);
 }
 
 TEST(SettingsTest, EverySettingHasAFieldOfItsOwn) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "cache/cache_fixture.h"
+#include "cache/registry_totals.h"
 #include "runtime/runtime_fixture.h"
 #include "runtime/trim.h"
 #include "testing/random.h"
@@ -103,7 +104,7 @@ TEST(StatsTest, ExactWhenQuiet) {
     ASSERT_EQ(s.large_bytes, large_bytes);
     ASSERT_EQ(s.large_objects, large.size());
     ASSERT_EQ(s.thread_caches, 2u);
-    ASSERT_EQ(s.thread_cache_bytes, one.cache()->CachedBytes() + two.cache()->CachedBytes());
+    ASSERT_EQ(s.thread_cache_bytes, one.cache()->table().CachedBytes() + two.cache()->table().CachedBytes());
     ASSERT_EQ(s.metadata_bytes, heap.arena.mapped_bytes());
     size_t spans = large.size();
     size_t thread_cache_bytes = 0;
@@ -413,7 +414,7 @@ TEST(StatsTest, ASnapshotIsOneCount) {
   EXPECT_EQ(sums.thread_cache_bytes, snapshot.totals.thread_cache_bytes);
   EXPECT_EQ(sums.central_bytes, snapshot.totals.central_bytes);
   EXPECT_EQ(sums.spans_in_use, snapshot.totals.spans_in_use);
-  EXPECT_EQ(snapshot.totals.thread_cache_array_bytes, heap.registry.GetTotals().array_bytes);
+  EXPECT_EQ(snapshot.totals.thread_cache_array_bytes, TotalsOf(heap.registry).array_bytes);
   EXPECT_GT(snapshot.totals.thread_cache_array_bytes, 0u);
 }
 

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "cache/bin_table.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/check.h"
+#include "cache/bin_policy.h"
+
+namespace tcmalloc {
+namespace {
+
+size_t ClaimOf(const BinArray& array) {
+  return array.bytes() + array.limit * kSizeClasses.size(array.size_class);
+}
+
+}  // namespace
+
+void BinTable::Install(size_t i, BinArray* fresh) {
+  const BinArray* const old = Array(i);
+  size_t count = 0;
+  if (old != nullptr) {
+    count = Count(i);
+    memcpy(fresh->slots() + 1, old->slots() + 1, count * sizeof(BinSlot));
+    fresh->overages = old->overages;
+    fresh->balance = old->balance;
+    array_bytes_.Subtract(old->bytes());
+    claimed_bytes_.Subtract(ClaimOf(*old));
+  }
+  array_bytes_.Add(fresh->bytes());
+  claimed_bytes_.Add(ClaimOf(*fresh));
+  arrays_[i].store(fresh, std::memory_order_relaxed);
+  SetTop(i, count);
+}
+
+void BinTable::SetLimit(size_t i, size_t limit) {
+  BinArray* const array = Array(i);
+  TC_ASSERT(Count(i) <= limit && limit <= array->capacity);
+  array->slots()[array->limit + 1] = 0;
+  array->slots()[limit + 1] = kFullMark;
+  claimed_bytes_.Subtract(ClaimOf(*array));
+  array->limit = static_cast<uint16_t>(limit);
+  claimed_bytes_.Add(ClaimOf(*array));
+}
+
+void BinTable::Remove(size_t i) {
+  const BinArray* const array = Array(i);
+  claimed_bytes_.Subtract(ClaimOf(*array));
+  array_bytes_.Subtract(array->bytes());
+  uses_without_bin_[i] = 0;
+  bins_.tops[i].store(const_cast<BinSlot*>(kNoBinArray), std::memory_order_relaxed);
+  arrays_[i].store(nullptr, std::memory_order_relaxed);
+}
+
+void BinTable::Detach(BinArraysInFlight* arrays) {
+  for (size_t i = 1; i < kNumSizeClasses; ++i) {
+    BinArray* const array = Array(i);
+    if (array == nullptr) continue;
+    array->count = static_cast<uint16_t>(Count(i));
+    Remove(i);
+    array->slots()[0] = reinterpret_cast<BinSlot>(arrays->first());
+    arrays->set_first(array);
+  }
+}
+
+size_t BinTable::PushAll(size_t i, void* const* objects, size_t n) {
+  const size_t kept = std::min<size_t>(n, Array(i)->limit - Count(i));
+  // Backwards, four at a time.
+  BinSlot* slot = bins_.tops[i].load(std::memory_order_relaxed) + 1;
+  void* const* next = objects + kept;
+  for (; next - objects >= 4; next -= 4, slot += 4) {
+    slot[0] = reinterpret_cast<BinSlot>(next[-1]);
+    slot[1] = reinterpret_cast<BinSlot>(next[-2]);
+    slot[2] = reinterpret_cast<BinSlot>(next[-3]);
+    slot[3] = reinterpret_cast<BinSlot>(next[-4]);
+  }
+  while (next != objects) *slot++ = reinterpret_cast<BinSlot>(*--next);
+  bins_.tops[i].store(slot - 1, std::memory_order_relaxed);
+  return n - kept;
+}
+
+size_t BinTable::TakeOldest(size_t i, void** objects, size_t n) {
+  BinArray* const array = Array(i);
+  if (array == nullptr) return 0;
+  const size_t count = Count(i);
+  n = std::min(n, count);
+  memcpy(objects, array->slots() + 1, n * sizeof(void*));
+  memmove(array->slots() + 1, array->slots() + 1 + n, (count - n) * sizeof(BinSlot));
+  SetTop(i, count - n);
+  return n;
+}
+
+size_t BinTable::CachedObjects(SizeClass c) const {
+  const size_t i = Index(c);
+  const BinArray* const array = Array(i);
+  const BinSlot* const top = bins_.tops[i].load(std::memory_order_relaxed);
+  if (array == nullptr) return 0;
+  // The array may have been exchanged between the two loads.
+  const size_t slot =
+      (reinterpret_cast<uintptr_t>(top) - reinterpret_cast<uintptr_t>(array->slots())) /
+      sizeof(BinSlot);
+  return slot > bin_policy::MaxLimit(c) ? 0 : slot;
+}
+
+size_t BinTable::CachedBytes() const {
+  size_t bytes = 0;
+  for (size_t i = 1; i < kNumSizeClasses; ++i) {
+    const SizeClass c = static_cast<SizeClass>(i);
+    bytes += CachedObjects(c) * kSizeClasses.size(c);
+  }
+  return bytes;
+}
+
+uint64_t BinTable::ActivityStamp() const {
+  // FNV-1a over the tops, from what the allocations count down: a bin that is used as a stack may
+  // be found at the same height twice.
+  uint64_t stamp = 0xcbf29ce484222325 ^ bins_.bytes_until_sample.load(std::memory_order_relaxed);
+  for (const BinTop& top : bins_.tops) {
+    stamp ^= reinterpret_cast<uintptr_t>(top.load(std::memory_order_relaxed));
+    stamp *= 0x100000001b3;
+  }
+  return stamp;
+}
+
+void BinTable::CheckInvariants() const {
+  size_t claimed = 0;
+  size_t array_bytes = 0;
+  for (size_t i = 0; i < kNumSizeClasses; ++i) {
+    const BinArray* const array = Array(i);
+    if (array == nullptr) {
+      TC_CHECK(bins_.tops[i].load(std::memory_order_relaxed) == kNoBinArray);  // B1
+      continue;
+    }
+    const BinSlot* const slots = array->slots();
+    TC_CHECK(array->limit <= array->capacity && array->size_class == static_cast<SizeClass>(i));
+    TC_CHECK(slots[0] == 0 && Count(i) <= array->limit);  // B1
+    for (size_t slot = 1; slot <= array->capacity + size_t{1}; ++slot) {
+      TC_CHECK((slots[slot] == kFullMark) == (slot == array->limit + size_t{1}));  // B1
+      if (slot <= Count(i)) TC_CHECK(slots[slot] != 0);                            // B2
+    }
+    claimed += ClaimOf(*array);
+    array_bytes += array->bytes();
+  }
+  TC_CHECK(claimed == claimed_bytes() && array_bytes == array_bytes_.value());  // B3
+}
+
+}  // namespace tcmalloc

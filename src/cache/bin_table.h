@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// BinTable: the bins of one thread cache and their arrays: what is in them, how much they claim,
+// and the changes that an access section makes to them. It decides nothing and talks to no other
+// part of the heap: ThreadCache does.
+//
+// Invariants
+//   B1  Array(i) is null and the top of bin i is kNoBinArray, or slot 0 of the array is null, slot
+//       limit + 1 is kFullMark and no other is, limit <= capacity, and the top points to one of the
+//       slots 0 .. limit.
+//   B2  Slots 1 .. top are free objects of the class.
+//   B3  claimed_bytes() is the sum over the arrays of limit * object size + bytes();
+//       array_bytes() of bytes() alone.
+//
+// Synchronization: what changes or reads a bin is called in an access section of the cache's slot,
+// or by a thread that has taken the cache (registry.h). The functions below "For any thread" may be
+// called by any, and are racy while the owner runs.
+// Cost: a few nanoseconds, plus a copy of the objects that move.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/counters.h"
+#include "base/size_classes.h"
+#include "cache/bin_array.h"
+#include "cache/bins.h"
+
+namespace tcmalloc {
+
+class BinTable {
+ public:
+  // What the fast path works on.
+  Bins& bins() { return bins_; }
+
+  // Null: the bin has none.
+  BinArray* Array(size_t i) const { return arrays_[i].load(std::memory_order_relaxed); }
+  // Puts an array in the place of the bin's, whose objects and history it gets. The caller frees
+  // the old one. Requires: `fresh` is empty, and has room for the objects.
+  void Install(size_t i, BinArray* fresh);
+  // Requires: the bin has an array with room for `limit` objects, and has no more objects.
+  void SetLimit(size_t i, size_t limit);
+  // Takes the array out, with what is in it.
+  void Remove(size_t i);
+  // Takes all arrays out and puts them in front of `arrays`.
+  void Detach(BinArraysInFlight* arrays);
+
+  // How many objects are in the bin. Requires: it has an array.
+  size_t Count(size_t i) const {
+    return static_cast<size_t>(bins_.tops[i].load(std::memory_order_relaxed) - Array(i)->slots());
+  }
+  // Puts up to `n` objects into the bin so that the first comes out first; returns how many of the
+  // last ones did not fit. Requires: the bin has an array.
+  size_t PushAll(size_t i, void* const* objects, size_t n);
+  // Takes up to `n` of the oldest objects out of the bin; returns how many.
+  size_t TakeOldest(size_t i, void** objects, size_t n);
+  // The object is the one that was freed last: this is a second free of it.
+  bool IsNewest(size_t i, const void* object) const {
+    return *bins_.tops[i].load(std::memory_order_relaxed) == reinterpret_cast<BinSlot>(object);
+  }
+  // Uses of a class that has no array yet: see bin_policy::FreesWithoutBin.
+  uint8_t& uses_without_bin(size_t i) { return uses_without_bin_[i]; }
+
+  // Calls f(class, what is in it, how far above the bin's top it is) for every slot of every bin
+  // that holds an address: 0 and less for the objects in the bin, more for what lies above. While
+  // the owner changes several things (ThreadCache::changing) the tops mean nothing. Requires: the
+  // caller is the owner, or the owner is not running.
+  template <typename F>
+  void ForEachSlot(F f) const {
+    for (size_t i = 1; i < kNumSizeClasses; ++i) {
+      const BinArray* const array = Array(i);
+      if (array == nullptr) continue;
+      const BinSlot* const slots = array->slots();
+      const BinSlot* const top = bins_.tops[i].load(std::memory_order_relaxed);
+      for (size_t slot = 1; slot <= array->capacity; ++slot) {
+        if (slots[slot] == 0 || slots[slot] == kFullMark) continue;
+        f(static_cast<SizeClass>(i), slots[slot], slots + slot - top);
+      }
+    }
+  }
+
+  // For any thread. Each bin's figure is one that it had at some moment (give or take one object),
+  // or 0 when its array was exchanged just then.
+  size_t CachedObjects(SizeClass c) const;
+  size_t CachedBytes() const;
+  // Bytes of the bins' arrays, as the arena counts them.
+  size_t array_bytes() const { return array_bytes_.value(); }
+  // What the bins' limits allow, and the arrays.
+  size_t claimed_bytes() const { return claimed_bytes_.value(); }
+  // A number that changes when the bins do (but for coincidences).
+  uint64_t ActivityStamp() const;
+
+  // Aborts when an invariant does not hold. By the owner, or when the owner is not running.
+  void CheckInvariants() const;
+
+ private:
+  void SetTop(size_t i, size_t slot) {
+    bins_.tops[i].store(Array(i)->slots() + slot, std::memory_order_relaxed);
+  }
+
+  Bins bins_;
+  std::array<std::atomic<BinArray*>, kNumSizeClasses> arrays_ = {};
+  std::array<uint8_t, kNumSizeClasses> uses_without_bin_ = {};
+  // Written by the thread that has the cache; read racily for statistics.
+  OwnedCounter claimed_bytes_;
+  OwnedCounter array_bytes_;
+};
+
+}  // namespace tcmalloc

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Retention: how much memory the allocator may keep beyond what the program uses, and which tier
+// may keep how much of it.
+//
+// Rule. The total is a part of the memory in use, but no less than a floor, which lets small
+// programs run fast; or a number that the user has set. A memory limit and memory pressure lower
+// it. Each tier has a fixed share of the total and asks for it when it decides what to keep: thread
+// caches, caches that ended threads left, empty spans that shards keep, and free pages. The numbers
+// and their reasons: Tuning::Retention.
+//
+// The shares bound what is kept on purpose. They do not bound fragmentation (free objects in spans
+// that are partly in use), free pages that the program needed within the last seconds
+// (ReleasePolicy), and the least that each thread's cache may hold (CacheBudget::LowerBound).
+//
+// Thread safety: any. Synchronization: relaxed atomics; each number stands for itself, and a tier
+// that reads an old one keeps a little more or less for a moment. Cost: a few divisions by
+// constants; under memory pressure also a look at the clock.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/tuning.h"
+
+namespace tcmalloc {
+
+// Bytes.
+struct RetentionShares {
+  size_t total = 0;
+  size_t thread_caches = 0;
+  size_t inherited_caches = 0;
+  size_t free_pages = 0;
+  size_t kept_spans = 0;  // all that is left
+};
+
+struct RetentionInputs {
+  size_t in_use_bytes = 0;
+  size_t set_bytes = 0;           // 0: none was set
+  size_t limit_bytes = SIZE_MAX;  // the lowest memory limit; SIZE_MAX: there is none
+  int pressure_level = 0;         // 0: none
+};
+
+constexpr RetentionShares ShareRetention(const RetentionInputs& inputs) {
+  constexpr Tuning::Retention kRules = kTuning.retention;
+  size_t total = inputs.set_bytes != 0
+                     ? inputs.set_bytes
+                     : std::max(kRules.floor_bytes, inputs.in_use_bytes / kRules.in_use_part);
+  total = std::min(total, inputs.limit_bytes / kRules.limit_part) >> inputs.pressure_level;
+  RetentionShares shares = {.total = total,
+                            .thread_caches = total / kRules.thread_caches_part,
+                            .inherited_caches = total / kRules.inherited_part,
+                            .free_pages = total / kRules.free_pages_part};
+  shares.kept_spans = total - shares.thread_caches - shares.inherited_caches - shares.free_pages;
+  return shares;
+}
+
+class Retention {
+ public:
+  // 0: the total follows the memory in use.
+  void SetTotal(size_t bytes) { set_bytes_.store(bytes, std::memory_order_relaxed); }
+  // SIZE_MAX: no limit.
+  void SetLimit(size_t bytes) { limit_bytes_.store(bytes, std::memory_order_relaxed); }
+  // Memory is short at this level (1 to 3) now; in Tuning::Retention::pressure_hold_ms it is
+  // forgotten unless it is said again.
+  void NotePressure(int level, int64_t now_ms) {
+    pressure_until_ms_.store(now_ms + kTuning.retention.pressure_hold_ms,
+                             std::memory_order_relaxed);
+    pressure_level_.store(level, std::memory_order_relaxed);
+  }
+
+  RetentionShares Shares(size_t in_use_bytes, int64_t (*now_ms)()) const {
+    int level = pressure_level_.load(std::memory_order_relaxed);
+    if (level != 0 && now_ms() >= pressure_until_ms_.load(std::memory_order_relaxed)) level = 0;
+    return ShareRetention({.in_use_bytes = in_use_bytes,
+                           .set_bytes = set_bytes_.load(std::memory_order_relaxed),
+                           .limit_bytes = limit_bytes_.load(std::memory_order_relaxed),
+                           .pressure_level = level});
+  }
+
+ private:
+  std::atomic<size_t> set_bytes_{0};
+  std::atomic<size_t> limit_bytes_{SIZE_MAX};
+  std::atomic<int> pressure_level_{0};
+  std::atomic<int64_t> pressure_until_ms_{0};
+};
+
+}  // namespace tcmalloc

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "page/retention.h"
+
+#include <gtest/gtest.h>
+
+#include "base/tuning.h"
+#include "testing/random.h"
+
+namespace tcmalloc {
+namespace {
+
+constexpr Tuning::Retention kRules = kTuning.retention;
+constexpr uint64_t kRetentionSeed = 4242;
+
+int64_t clock_ms = 0;
+int64_t ClockMs() { return clock_ms; }
+
+TEST(RetentionTest, SmallHeapsHaveTheFloor) {
+  EXPECT_EQ(ShareRetention({.in_use_bytes = 0}).total, kRules.floor_bytes);
+  EXPECT_EQ(ShareRetention({.in_use_bytes = kRules.floor_bytes}).total, kRules.floor_bytes);
+}
+
+TEST(RetentionTest, LargeHeapsHaveAPartOfWhatIsInUse) {
+  const size_t in_use = 3 * kRules.floor_bytes * kRules.in_use_part;
+  EXPECT_EQ(ShareRetention({.in_use_bytes = in_use}).total, 3 * kRules.floor_bytes);
+}
+
+TEST(RetentionTest, ANumberThatIsSetIsTheTotal) {
+  for (const size_t set : {size_t{1}, 2_MiB, 4096_MiB / 3}) {
+    EXPECT_EQ(ShareRetention({.in_use_bytes = 1_GiB, .set_bytes = set}).total, set);
+  }
+}
+
+TEST(RetentionTest, LimitsLowerTheTotal) {
+  const size_t limit = kRules.floor_bytes;
+  EXPECT_EQ(ShareRetention({.limit_bytes = limit}).total, limit / kRules.limit_part);
+  EXPECT_EQ(ShareRetention({.set_bytes = 1_MiB, .limit_bytes = 1_GiB}).total, 1_MiB);
+}
+
+TEST(RetentionTest, EachLevelOfPressureHalvesTheTotal) {
+  for (int level = 0; level <= 3; ++level) {
+    EXPECT_EQ(ShareRetention({.pressure_level = level}).total, kRules.floor_bytes >> level);
+  }
+}
+
+TEST(RetentionTest, SharesAddUpToTheTotal) {
+  SeededRandom random(kRetentionSeed);
+  for (int i = 0; i < 10'000; ++i) {
+    const RetentionShares shares =
+        ShareRetention({.in_use_bytes = random.Below(size_t{1} << (random.Below(31) + 1)),
+                        .set_bytes = random.OneIn(2) ? random.Below(1_GiB) : 0,
+                        .limit_bytes = random.OneIn(2) ? random.Below(1_GiB) : SIZE_MAX,
+                        .pressure_level = static_cast<int>(random.Below(4))});
+    ASSERT_EQ(
+        shares.thread_caches + shares.inherited_caches + shares.kept_spans + shares.free_pages,
+        shares.total);
+    ASSERT_LE(shares.thread_caches, shares.total / 2);
+  }
+}
+
+TEST(RetentionTest, PressureIsForgottenAfterATime) {
+  Retention retention;
+  clock_ms = 1000;
+  EXPECT_EQ(retention.Shares(0, &ClockMs).total, kRules.floor_bytes);
+  retention.NotePressure(2, clock_ms);
+  EXPECT_EQ(retention.Shares(0, &ClockMs).total, kRules.floor_bytes / 4);
+  clock_ms += kRules.pressure_hold_ms - 1;
+  EXPECT_EQ(retention.Shares(0, &ClockMs).total, kRules.floor_bytes / 4);
+  clock_ms += 1;
+  EXPECT_EQ(retention.Shares(0, &ClockMs).total, kRules.floor_bytes);
+}
+
+TEST(RetentionTest, TellsWhatWasSet) {
+  Retention retention;
+  clock_ms = 0;
+  retention.SetTotal(8_MiB);
+  EXPECT_EQ(retention.Shares(1_GiB, &ClockMs).total, 8_MiB);
+  retention.SetLimit(16_MiB);
+  EXPECT_EQ(retention.Shares(1_GiB, &ClockMs).total, 16_MiB / kRules.limit_part);
+  retention.SetLimit(SIZE_MAX);
+  retention.SetTotal(0);
+  EXPECT_EQ(retention.Shares(0, &ClockMs).total, kRules.floor_bytes);
+}
+
+}  // namespace
+}  // namespace tcmalloc
