@@ -53,7 +53,7 @@ class BinTable {
   // Puts up to `n` objects into the bin so that the first comes out first; returns how many of the
   // last ones did not fit. Requires: the bin has an array.
   size_t PushAll(size_t i, void* const* objects, size_t n);
-  // Takes up to `n` of the oldest objects out of the bin; returns how many.
+  // Takes up to max_move_objects of the `n` oldest objects out of the bin; returns how many.
   size_t TakeOldest(size_t i, void** objects, size_t n);
   // The object is the one that was freed last: this is a second free of it.
   bool IsNewest(size_t i, const void* object) const {

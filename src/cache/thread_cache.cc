@@ -173,13 +173,12 @@ size_t ThreadCache::ReturnOldest(SizeClass c, size_t n) {
   void* objects[kTuning.bins.max_move_objects];
   size_t returned = 0;
   while (returned < n) {
-    const size_t piece = std::min(n - returned, kTuning.bins.max_move_objects);
     size_t taken = 0;
     Origin origin = Origin::kAny;
     {
       const Section section(*this);
       if (section) {
-        taken = table_.TakeOldest(Index(c), objects, piece);
+        taken = table_.TakeOldest(Index(c), objects, n - returned);
         if (taken > 0) origin = CountMoved(c, -static_cast<int64_t>(taken));
       }
     }
