@@ -31,9 +31,9 @@ bool SetMinThreadCache(Heap& heap, size_t value) {
 
 // Where nothing may be given back it stays so.
 bool SetAggressiveDecommit(Heap& heap, size_t value) {
-  using Releasing = PageHeap::Releasing;
-  if (heap.page_heap.releasing() == Releasing::kNever) return value == 0;
-  heap.page_heap.SetReleasing(value != 0 ? Releasing::kEager : Releasing::kByPolicy);
+  using Releasing = Releasing;
+  if (heap.page_heap.hints().releasing.value() == Releasing::kNever) return value == 0;
+  heap.page_heap.governor()->SetReleasing(value != 0 ? Releasing::kEager : Releasing::kByPolicy);
   return true;
 }
 

@@ -28,8 +28,7 @@
 namespace tcmalloc {
 
 enum class SpanState : uint8_t {
-  kUnused,        // a record without pages, in the page heap's store of records
-  kUnmapped,      // on its way out of the address space; its pages are no one's
+  kUnused,        // no span: a spare record, or one that SpanStore uses for something else
   kFreeMapped,    // free; may have memory behind it
   kFreeReleased,  // free; has no memory behind it, reads as zeroes if it once came zero-filled
   kReleasing,     // free, taken out of the lists while its memory is given back
@@ -47,6 +46,12 @@ class Span {
   void* start_address() const { return first_page.start_address(); }
   size_t bytes() const { return num_pages.bytes(); }
   PageId last_page() const { return first_page + num_pages - Length(1); }
+  // The page that follows the last one.
+  PageId end() const { return first_page + num_pages; }
+  PageRange pages() const { return {first_page, end()}; }
+  bool Is(SpanState s) const { return state.load(std::memory_order_relaxed) == s; }
+  bool is_free() const { return Is(SpanState::kFreeMapped) || Is(SpanState::kFreeReleased); }
+  bool IsLargeAt(const void* p) const { return Is(SpanState::kLarge) && start_address() == p; }
   // kLarge: takes the sample out, null where there was none, into `*taken` where that is asked for;
   // the object is like any other then. With the page heap's lock held, since a program may free the
   // object in two threads.
@@ -80,9 +85,6 @@ class Span {
     uint64_t inline_bits = 0;
     // kLarge, of the owner of the object: its sample, or null, which it is at first.
     void* sample;
-    // kReleasing: the number of the release that it is in, counted from the heap's first. Page
-    // heap's lock.
-    uint64_t release_number;
     // While free, the first or the last span of a run of FreeRuns: the length of the run.
     Length run_pages;
   };
@@ -111,11 +113,7 @@ class Span {
   uint16_t first_whole_word = 0;
   // Words that free_bits has room for.
   uint16_t bits_words = 0;
-  union {
-    uint32_t num_objects = 0;
-    // kReleasing: the thread (ThisThreadNumber) whose release it is in. Page heap's lock.
-    uint32_t releasing_thread;
-  };
+  uint32_t num_objects = 0;
   uint32_t free_count = 0;
 
   union {
@@ -131,9 +129,9 @@ class Span {
       // Only these first pages may have been written since the system zeroed them. Constant until
       // the span is free again.
       Length written;
-      // When it was handed out, by the page heap's clock (PageHeap::now_ms), out of its free spans
-      // or out of a span cache; of a large object that was moved, when the object was. Constant
-      // until the span is free, or in a cache, again.
+      // When it was handed out, by the page heap's clock, out of its free spans or out of a span
+      // cache; of a large object that was moved, when the object was. Constant until the span is
+      // free, or in a cache, again.
       int64_t handed_out_ms;
     } in_use;
   };

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// AddressSpace: what a page heap has the OS do. It maps memory and asks for hugepages, pre-faults,
+// releases free pages and unmaps them, and moves large objects. What is free, and what is to be
+// done, it gets from SpanStore and Governor, under the lock; it calls the OS outside.
+//
+// Releases. A span whose memory is being released is in no list of the store. It is in `in_flight_`
+// meanwhile, or in `refused_` until the end of the pass that the OS refused it to, so that a forked
+// child finds it.
+//
+// Synchronization. LockRank::kPageHeap (PageState::lock).
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/intrusive_list.h"
+#include "base/tuning.h"
+#include "base/units.h"
+#include "os/virtual_memory.h"
+#include "page/page_state.h"
+
+namespace tcmalloc {
+
+class AddressSpace {
+ public:
+  AddressSpace(PageState& state, VirtualMemory& vm, PageMap& page_map, bool unmap_when_short)
+      : state_(state), vm_(vm), page_map_(page_map), unmap_when_short_(unmap_when_short) {}
+
+  // Gets memory from the OS, enough for a request of `n` pages at a multiple of `alignment`.
+  [[nodiscard]] bool Grow(Length n, Length alignment) TC_EXCLUDES(state_.lock);
+  // Called after each growth with its bytes, by the thread that needed it, without locks. Null for
+  // no one.
+  void SetGrowthObserver(void (*observer)(size_t bytes)) {
+    growth_observer_.store(observer, std::memory_order_release);
+  }
+  // Pre-faults pages of a new span.
+  void Populate(PageRange range) TC_EXCLUDES(state_.lock);
+
+  // Releases as planned; returns what went. Memory that the OS does not take (mlock) stays backed
+  // and does not keep other memory from going.
+  Length Release(const ReleasePlan& plan) TC_EXCLUDES(state_.lock);
+  // True as soon as more slices have been released than `releases`, by whichever thread: at once,
+  // or when one of those that are under way now is done. False when none of these came to anything.
+  bool WaitForRelease(size_t releases) TC_EXCLUDES(state_.lock);
+  // In a forked child, with the lock held by this thread: spans that another thread was releasing
+  // are free again, and what one was moving is moving no longer.
+  void RestoreAfterForkInChild();
+
+  // The OS is to make no hugepages around `page`, which is to be released while others of its
+  // hugepage stay in use: khugepaged would make it whole again (unless its max_ptes_none is 0), and
+  // so would the first write to any other page of it that was never written to. In blocks of
+  // Tuning::Hugepages::stopped_at_once, because each may cost two mappings. `hole`: the page
+  // belongs to a span in use; they are made again no sooner than when nothing of the hugepage is in
+  // use any more.
+  void StopHugepagesAt(PageId page, bool hole) TC_EXCLUDES(state_.lock);
+
+  // Takes free spans out of the address space, the longest first, until at least `n` pages went or
+  // `max_refusals` spans stayed: the OS keeps what sbrk gave, and refuses when there are too many
+  // mappings.
+  void UnmapAtLeast(Length n, size_t max_refusals) TC_EXCLUDES(state_.lock);
+  // Once the OS has refused a mapping, what is free is no longer kept when it is more than half of
+  // the heap: others need address space too, for example for the stacks of threads.
+  void UnmapWhenShort() TC_EXCLUDES(state_.lock);
+
+  // See PageHeap::MoveLargeAt. `*time_to_decide`: what Governor::NoteFreed returned.
+  Span* Move(Span* span, const void* p, Length n, void** sample, bool* time_to_decide)
+      TC_EXCLUDES(state_.lock);
+  // Some thread is in Move: an object may have lost its pages to a place that no span knows yet.
+  // With the lock held none begins.
+  bool is_moving() const TC_NO_THREAD_SAFETY_ANALYSIS { return state_.moves_in_flight > 0; }
+
+ private:
+  static constexpr size_t kStoppedRemembered = 64;
+
+  // A slice on its way to the OS, on the stack of the thread that releases it.
+  struct InFlight {
+    Span* span;
+    uint64_t number;  // counted from the heap's first
+    uint32_t thread;  // ThisThreadNumber
+    ListNode<InFlight> list_node;
+  };
+  // What came of a slice; of no pages when there was nothing to release.
+  struct SliceResult {
+    Length length;
+    bool released = false;
+  };
+  // What of an object goes where. In the order of the addresses, the old place has a head, which is
+  // copied, what is moved, and the rest, which is copied; the new mapping has `front` free pages,
+  // then the same. Hugepages are moved whole.
+  struct MovePlan {
+    bool hugepages;
+    bool advise;  // there are hugepages
+    Length front;
+    Length head;
+    Length moved;
+    Length mapped;
+  };
+
+  bool GrowBy(Length n, bool hugepages) TC_EXCLUDES(state_.lock);
+  // New memory that is not yet the heap's, with entries in the page map; without pages when there
+  // is none.
+  Mapping MapNew(Length n, size_t alignment) TC_EXCLUDES(state_.lock);
+  // Makes it the heap's.
+  Span* AddMapping(const Mapping& mapping, bool hugepages) TC_REQUIRES(state_.lock);
+  void TellOfGrowth(Length n);
+  // The OS is to make hugepages again where it was told not to and where none are split any more:
+  // either all of one was released, or all of it was taken again, and there are no holes in it.
+  void ResumeHugepages() TC_EXCLUDES(state_.lock);
+
+  // Releases one slice of at most `limit` pages. When the OS refuses it, it stays in refused_.
+  SliceResult ReleaseSlice(Length limit, bool may_split) TC_EXCLUDES(state_.lock);
+  bool IsUnderWay(uint64_t last_release) const TC_REQUIRES(state_.lock);
+  bool IsInFlight(PageRange range) const TC_REQUIRES(state_.lock);
+  // Makes spans that were being released free again, at most `most`.
+  void Restore(IntrusiveList<Span>& spans, size_t most) TC_REQUIRES(state_.lock);
+
+  bool PlanMove(const Span& span, Length n, MovePlan* plan) TC_REQUIRES(state_.lock);
+
+  PageState& state_;
+  VirtualMemory& vm_;
+  PageMap& page_map_;
+  const bool unmap_when_short_;
+
+  IntrusiveList<InFlight> in_flight_ TC_GUARDED_BY(state_.lock);
+  // Set aside so that a pass does not meet them again. Of all passes: each takes as many out as it
+  // put in, which may be others', and these meet them again.
+  IntrusiveList<Span> refused_ TC_GUARDED_BY(state_.lock);
+  uint64_t releases_begun_ TC_GUARDED_BY(state_.lock) = 0;
+  size_t release_waiters_ TC_GUARDED_BY(state_.lock) = 0;
+  // Where hugepages are not made any more, as far as there is room to remember it.
+  std::array<PageRange, kStoppedRemembered> stopped_ TC_GUARDED_BY(state_.lock) = {};
+  size_t num_stopped_ TC_GUARDED_BY(state_.lock) = 0;
+
+  // What threads in WaitForRelease sleep on: changes when a slice ends, with the lock held. Whoever
+  // wakes up takes the lock to see what came of it, so relaxed suffices.
+  std::atomic<uint32_t> release_ends_{0};
+  // Decide what is tried, nothing else, so relaxed suffices.
+  Relaxed<bool> can_populate_{true};
+  std::atomic<size_t> moves_left_{kTuning.reallocation.max_moves};
+  std::atomic<void (*)(size_t)> growth_observer_{nullptr};
+};
+
+}  // namespace tcmalloc
