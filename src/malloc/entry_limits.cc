@@ -41,7 +41,7 @@ TC_EXPORT size_t tcmalloc_get_memory_limit(int kind) noexcept {
 
 TC_EXPORT void tcmalloc_set_limit_callback(tcmalloc_limit_callback callback,
                                            void* context) noexcept {
-  ExistingHeap().page_heap.governor()->SetLimitCallback(callback, context);
+  ExistingHeap().page_heap.governor()->limit_watch().SetCallback(callback, context);
 }
 
 }  // extern "C"

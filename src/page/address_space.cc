@@ -20,22 +20,18 @@ bool AddressSpace::Grow(Length n, Length alignment) {
     ResumeHugepages();
     const auto grow = [&](Length length) {
       length = InWholeHugepages(length);
-      return length <= plan.room && GrowBy(length, true);
+      return length <= plan.room && GrowBy(length, true, plan.mode);
     };
     if ((plan.wanted > needed && grow(plan.wanted)) || grow(needed)) return true;
   }
-  return (plan.wanted > needed && GrowBy(plan.wanted, false)) || GrowBy(needed, false);
+  return (plan.wanted > needed && GrowBy(plan.wanted, false, plan.mode)) ||
+         GrowBy(needed, false, plan.mode);
 }
 
-bool AddressSpace::GrowBy(Length n, bool hugepages) {
+bool AddressSpace::GrowBy(Length n, bool hugepages, HugepageMode mode) {
   if (n > SpanStore::kMaxLength) return false;
   const Mapping mapping = MapNew(n, hugepages ? kHugepageSize : vm_.hardware_page_size());
   if (mapping.start == nullptr) return false;
-  HugepageMode mode;
-  {
-    const SpinLockHolder holder(state_.lock);
-    mode = state_.governor.hugepages().mode;
-  }
   // Only what lies in whole ones; it may be more than was asked for.
   hugepages = hugepages && mapping.zero_filled &&
               reinterpret_cast<uintptr_t>(mapping.start) % kHugepageSize == 0 &&
@@ -131,7 +127,7 @@ void AddressSpace::ResumeHugepages() {
       const bool is_owned = state_.store.FindRegion(range.first, &owned.first, &owned.end) &&
                             owned.first == range.first && owned.end >= range.end;
       // What is on its way is not counted yet.
-      if (is_owned && (hugepages.AreSplit(range) || IsInFlight(range))) continue;
+      if (is_owned && (hugepages.AreSplit(range) || IsUnderWay(range))) continue;
       stopped_[i--] = stopped_[--num_stopped_];
       if (!is_owned) continue;
       hugepages.MarkAdvised(range, true);

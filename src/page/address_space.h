@@ -3,9 +3,8 @@
 // releases free pages and unmaps them, and moves large objects. What is free, and what is to be
 // done, it gets from SpanStore and Governor, under the lock; it calls the OS outside.
 //
-// Releases. A span whose memory is being released is in no list of the store. It is in `in_flight_`
-// meanwhile, or in `refused_` until the end of the pass that the OS refused it to, so that a forked
-// child finds it.
+// Releases. A span whose memory is being released, or was refused by the OS, is in no list of the
+// store until its pass ends. A forked child finds it by `passes_`.
 //
 // Synchronization. LockRank::kPageHeap (PageState::lock).
 #pragma once
@@ -18,6 +17,7 @@
 #include "base/intrusive_list.h"
 #include "base/tuning.h"
 #include "base/units.h"
+#include "os/thread_number.h"
 #include "os/virtual_memory.h"
 #include "page/page_state.h"
 
@@ -74,17 +74,15 @@ class AddressSpace {
  private:
   static constexpr size_t kStoppedRemembered = 64;
 
-  // A slice on its way to the OS, on the stack of the thread that releases it.
-  struct InFlight {
-    Span* span;
-    uint64_t number;  // counted from the heap's first
-    uint32_t thread;  // ThisThreadNumber
-    ListNode<InFlight> list_node;
-  };
-  // What came of a slice; of no pages when there was nothing to release.
-  struct SliceResult {
-    Length length;
-    bool released = false;
+  // A pass of releases, on the stack of the thread that makes it.
+  struct Pass {
+    // On its way to the OS; null between two slices.
+    Span* span = nullptr;
+    uint64_t number = 0;  // of that slice, counted from the heap's first
+    // Set aside so that the pass does not meet them again.
+    IntrusiveList<Span> refused;
+    uint32_t thread = ThisThreadNumber();
+    ListNode<Pass> list_node;
   };
   // What of an object goes where. In the order of the addresses, the old place has a head, which is
   // copied, what is moved, and the rest, which is copied; the new mapping has `front` free pages,
@@ -98,7 +96,7 @@ class AddressSpace {
     Length mapped;
   };
 
-  bool GrowBy(Length n, bool hugepages) TC_EXCLUDES(state_.lock);
+  bool GrowBy(Length n, bool hugepages, HugepageMode mode) TC_EXCLUDES(state_.lock);
   // New memory that is not yet the heap's, with entries in the page map; without pages when there
   // is none.
   Mapping MapNew(Length n, size_t alignment) TC_EXCLUDES(state_.lock);
@@ -109,12 +107,14 @@ class AddressSpace {
   // either all of one was released, or all of it was taken again, and there are no holes in it.
   void ResumeHugepages() TC_EXCLUDES(state_.lock);
 
-  // Releases one slice of at most `limit` pages. When the OS refuses it, it stays in refused_.
-  SliceResult ReleaseSlice(Length limit, bool may_split) TC_EXCLUDES(state_.lock);
-  bool IsUnderWay(uint64_t last_release) const TC_REQUIRES(state_.lock);
-  bool IsInFlight(PageRange range) const TC_REQUIRES(state_.lock);
-  // Makes spans that were being released free again, at most `most`.
-  void Restore(IntrusiveList<Span>& spans, size_t most) TC_REQUIRES(state_.lock);
+  // Releases one slice of at most `limit` pages; returns its length, 0 when there is none.
+  // `*released`: false when the OS refused it.
+  Length ReleaseSlice(Pass& pass, Length limit, bool may_split, bool* released)
+      TC_EXCLUDES(state_.lock);
+  // Some slice is on its way for which f(pass) holds.
+  template <typename F>
+  bool AnyUnderWay(F f) const TC_REQUIRES(state_.lock);
+  bool IsUnderWay(PageRange range) const TC_REQUIRES(state_.lock);
 
   bool PlanMove(const Span& span, Length n, MovePlan* plan) TC_REQUIRES(state_.lock);
 
@@ -123,10 +123,7 @@ class AddressSpace {
   PageMap& page_map_;
   const bool unmap_when_short_;
 
-  IntrusiveList<InFlight> in_flight_ TC_GUARDED_BY(state_.lock);
-  // Set aside so that a pass does not meet them again. Of all passes: each takes as many out as it
-  // put in, which may be others', and these meet them again.
-  IntrusiveList<Span> refused_ TC_GUARDED_BY(state_.lock);
+  IntrusiveList<Pass> passes_ TC_GUARDED_BY(state_.lock);
   uint64_t releases_begun_ TC_GUARDED_BY(state_.lock) = 0;
   size_t release_waiters_ TC_GUARDED_BY(state_.lock) = 0;
   // Where hugepages are not made any more, as far as there is room to remember it.

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // AddressSpace: what returns memory and address space to the OS.
 #include <algorithm>
-#include <limits>
 
 #include "os/futex.h"
-#include "os/thread_number.h"
 #include "page/address_space.h"
 
 namespace tcmalloc {
@@ -12,79 +10,74 @@ namespace tcmalloc {
 Length AddressSpace::Release(const ReleasePlan& plan) {
   Length total;
   if (state_.hints.releasing.value() == Releasing::kNever) return total;
-  size_t refusals = 0;
-  for (size_t slices = 0;
-       total < plan.length && slices < plan.max_slices && refusals < plan.max_refusals;) {
-    const SliceResult slice = ReleaseSlice(plan.length - total, plan.may_split);
-    if (slice.length == Length(0)) break;
-    if (slice.released) {
-      total += slice.length;
-      ++slices;
-    } else {
-      ++refusals;
-    }
-  }
-  // As many as this pass put there, whoever's they are; a few at a time, for the sake of the lock.
-  while (refusals > 0) {
-    const size_t n = std::min(refusals, kTuning.release.restored_at_once);
+  Pass pass;
+  {
     const SpinLockHolder holder(state_.lock);
-    Restore(refused_, n);
-    refusals -= n;
+    passes_.Prepend(&pass);
+  }
+  size_t slices = 0;
+  size_t refusals = 0;
+  while (total < plan.length && slices < plan.max_slices && refusals < plan.max_refusals) {
+    bool released;
+    const Length n = ReleaseSlice(pass, plan.length - total, plan.may_split, &released);
+    if (n == Length(0)) break;
+    ++(released ? slices : refusals);
+    if (released) total += n;
+  }
+  // A few at a time, for the sake of the lock.
+  for (bool more = true; more;) {
+    const SpinLockHolder holder(state_.lock);
+    for (size_t i = 0; i < kTuning.release.restored_at_once && !pass.refused.empty(); ++i) {
+      state_.store.EndRelease(pass.refused.PopFirst(), false);
+    }
+    more = !pass.refused.empty();
+    if (!more) passes_.Remove(&pass);
   }
   return total;
 }
 
-AddressSpace::SliceResult AddressSpace::ReleaseSlice(Length limit, bool may_split) {
+Length AddressSpace::ReleaseSlice(Pass& pass, Length limit, bool may_split, bool* released) {
   const Length granule = Length::ForBytes(vm_.hardware_page_size());
   limit = std::min(limit, kTuning.release.slice);
   limit = Length((limit.pages() + granule.pages() - 1) & ~(granule.pages() - 1));
-  InFlight slice = {};
+  Span* span = nullptr;
   bool splits[2] = {};  // the first, the last hugepage of the span
   const auto take = [&](bool may_cut) TC_REQUIRES(state_.lock) {
-    Span* const span = state_.store.TakeReleasable(limit, may_split, may_cut);
+    span = state_.store.TakeReleasable(limit, may_split, may_cut);
     if (span == nullptr) return;
     splits[0] = state_.store.hugepages().WouldSplit(span->pages(), span->first_page);
     splits[1] = state_.store.hugepages().WouldSplit(span->pages(), span->last_page());
-    slice = {span, ++releases_begun_, ThisThreadNumber(), {}};
-    in_flight_.Prepend(&slice);
+    pass.span = span;
+    pass.number = ++releases_begun_;
   };
   if (!state_.WithRecords([&]() TC_REQUIRES(state_.lock) { take(true); })) {
     const SpinLockHolder holder(state_.lock);
     take(state_.store.num_records() >= SpanStore::kSpareRecords + 2);
   }
-  Span* const span = slice.span;
-  if (span == nullptr) return {};
+  if (span == nullptr) return Length(0);
   if (splits[0]) StopHugepagesAt(span->first_page, false);
   if (splits[1]) StopHugepagesAt(span->last_page(), false);
   const Length n = span->num_pages;
-  const bool released = vm_.Release(span->start_address(), span->bytes());
+  *released = vm_.Release(span->start_address(), span->bytes());
   bool awaited;
   {
     const SpinLockHolder holder(state_.lock);
-    in_flight_.Remove(&slice);
+    pass.span = nullptr;
     release_ends_.store(release_ends_.load(std::memory_order_relaxed) + 1,
                         std::memory_order_relaxed);
     awaited = release_waiters_ > 0;
-    if (released) {
+    if (*released) {
       PageCounts& counts = state_.store.counts;
       ++counts.releases;
       counts.released_total_bytes += n.bytes();
       if (splits[0] || splits[1]) ++counts.hugepages_broken;
       state_.store.EndRelease(span, true);
     } else {
-      refused_.Prepend(span);
+      pass.refused.Prepend(span);
     }
   }
   if (awaited) FutexWakeAll(&release_ends_);
-  return {n, released};
-}
-
-void AddressSpace::Restore(IntrusiveList<Span>& spans, size_t most) {
-  for (; most > 0; --most) {
-    Span* const span = spans.PopFirst();
-    if (span == nullptr) return;
-    state_.store.EndRelease(span, false);
-  }
+  return n;
 }
 
 // For what is under way now and for nothing else: threads that are refused again and again, whose
@@ -104,7 +97,8 @@ bool AddressSpace::WaitForRelease(size_t releases) {
       if (waits) --release_waiters_;
       if (state_.store.counts.releases != releases) return true;
       if (!waits) last_release = releases_begun_;
-      if (!IsUnderWay(last_release) || state_.lock.HeldForForkByThisThread()) return false;
+      const auto began = [last_release](const Pass& pass) { return pass.number <= last_release; };
+      if (!AnyUnderWay(began) || state_.lock.HeldForForkByThisThread()) return false;
       waits = true;
       ++release_waiters_;
       ends = release_ends_.load(std::memory_order_relaxed);
@@ -113,34 +107,32 @@ bool AddressSpace::WaitForRelease(size_t releases) {
   }
 }
 
-bool AddressSpace::IsUnderWay(uint64_t last_release) const {
-  const InFlight* slice = in_flight_.first();
-  while (slice != nullptr && slice->number > last_release) {
-    slice = IntrusiveList<InFlight>::Next(slice);
+template <typename F>
+bool AddressSpace::AnyUnderWay(F f) const {
+  const Pass* pass = passes_.first();
+  while (pass != nullptr && (pass->span == nullptr || !f(*pass))) {
+    pass = IntrusiveList<Pass>::Next(pass);
   }
-  return slice != nullptr;
+  return pass != nullptr;
 }
 
-bool AddressSpace::IsInFlight(PageRange range) const {
-  const InFlight* slice = in_flight_.first();
-  while (slice != nullptr &&
-         (slice->span->end() <= range.first || slice->span->first_page >= range.end)) {
-    slice = IntrusiveList<InFlight>::Next(slice);
-  }
-  return slice != nullptr;
+bool AddressSpace::IsUnderWay(PageRange range) const {
+  return AnyUnderWay([range](const Pass& pass) {
+    return pass.span->end() > range.first && pass.span->first_page < range.end;
+  });
 }
 
 void AddressSpace::RestoreAfterForkInChild() TC_NO_THREAD_SAFETY_ANALYSIS {
-  // A signal handler may have forked in the middle of this thread's own release, which goes on. Of
-  // the others' it is not known whether their pages went before the fork.
-  for (InFlight* next = in_flight_.first(); next != nullptr;) {
-    InFlight* const slice = next;
-    next = IntrusiveList<InFlight>::Next(slice);
-    if (slice->thread == ThisThreadNumber()) continue;
-    in_flight_.Remove(slice);
-    state_.store.EndRelease(slice->span, false);
+  // A signal handler may have forked in the middle of this thread's own pass, which goes on. Of the
+  // others' spans it is not known whether their pages went before the fork.
+  for (Pass* next = passes_.first(); next != nullptr;) {
+    Pass* const pass = next;
+    next = IntrusiveList<Pass>::Next(pass);
+    if (pass->thread == ThisThreadNumber()) continue;
+    passes_.Remove(pass);
+    if (pass->span != nullptr) state_.store.EndRelease(pass->span, false);
+    while (Span* const span = pass->refused.PopFirst()) state_.store.EndRelease(span, false);
   }
-  Restore(refused_, std::numeric_limits<size_t>::max());
   // Who waited for them is not there.
   release_waiters_ = 0;
   state_.moves_in_flight = 0;
@@ -152,8 +144,8 @@ void AddressSpace::UnmapWhenShort() {
   size_t system_bytes;
   {
     const SpinLockHolder holder(state_.lock);
-    free_bytes = state_.FreePages().bytes();
     system_bytes = state_.store.counts.system_bytes;
+    free_bytes = system_bytes - state_.store.in_use().bytes() + state_.homes.KeptBytes();
   }
   if (free_bytes < t.min_unmapped_bytes || free_bytes < system_bytes / t.unmap_above_part) return;
   UnmapAtLeast(Length::ForBytes(free_bytes - system_bytes / t.unmap_down_to_part), t.max_refusals);

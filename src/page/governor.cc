@@ -17,24 +17,14 @@ void Governor::SetLimit(LimitKind kind, size_t bytes, LimitOrigin origin) {
   if (kind == LimitKind::kHard) return;
   watch_.Reset();
   soft_release_refused_ = false;
-  hints_.limit_event_due.Set(false);
   // The next free looks at it.
   hints_.above_soft_limit.Set(false);
   hints_.near_soft_limit.Set(bytes != kNoLimit);
 }
 
-void Governor::SetLimitCallback(LimitCallback callback, void* context) {
-  watch_.SetCallback(callback, context);
-  hints_.limit_event_due.Set(false);
-}
-
-bool Governor::TakeSoftLimitEvent(LimitEvent* event) {
-  hints_.limit_event_due.Set(false);
-  return watch_.Take(event);
-}
-
 GrowthDecision Governor::DecideGrowth(const Held& held, Length fresh, Length n,
                                       bool soft_served) const {
+  if (fresh == Length(0)) return {};
   const GrowthDecision decision =
       tcmalloc::DecideGrowth(limits_, held.backed_bytes, fresh.bytes(), soft_served);
   if (decision.action != GrowthDecision::Action::kReleaseOrFail || n <= fresh) return decision;
@@ -49,7 +39,6 @@ void Governor::NoteGrown(const Held& held) {
   soft_release_refused_ = false;
   watch_.Grown(held.backed_bytes, limits_.soft_bytes);
   LookAtSoftLimit(held);
-  hints_.limit_event_due.Set(watch_.due());
 }
 
 void Governor::LookAtSoftLimit(const Held& held) {
@@ -70,7 +59,7 @@ ReleasePlan Governor::DecideSoftRelease(const Held& held) {
 }
 
 void Governor::NoteSoftRelease(const Held& held, Length released) {
-  counts(LimitKind::kSoft).released_bytes += released.bytes();
+  watch_.counts(LimitKind::kSoft).released_bytes += released.bytes();
   if (released > Length(0)) return;
   // Memory that the OS does not take back (mlock) is not offered again before the heap grows.
   soft_release_refused_ = true;
@@ -104,7 +93,8 @@ GrowthPlan Governor::PlanGrowth(const Held& held, Length n, Length needed, Lengt
   return {.wanted = std::min(Length((wanted + granule_.pages() - 1) & granules), room),
           .needed = needed,
           .room = room,
-          .hugepages = GrowsInHugepages(held, n)};
+          .hugepages = GrowsInHugepages(held, n),
+          .mode = hugepages_.mode};
 }
 
 Length Governor::PopulateStep(hugepage_policy::Need need, Length in_use) const {

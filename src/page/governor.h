@@ -73,6 +73,7 @@ struct GrowthPlan {
   Length needed;
   Length room;
   bool hugepages = false;
+  HugepageMode mode = HugepageMode::kNever;
 };
 
 class Governor {
@@ -93,14 +94,8 @@ class Governor {
   // Limits on Held::backed_bytes, kNoLimit for none.
   void SetLimit(LimitKind kind, size_t bytes, LimitOrigin origin = LimitOrigin::kProgram);
   const MemoryLimits& limits() const { return limits_; }
-  // Null for none. The callback is called by those who take events.
-  void SetLimitCallback(LimitCallback callback, void* context);
-  [[nodiscard]] bool TakeSoftLimitEvent(LimitEvent* event);
-  // What to tell of an allocation that failed; false when there is no callback.
-  [[nodiscard]] bool HardLimitEvent(size_t backed_bytes, LimitEvent* event) const {
-    return watch_.Refused(backed_bytes, limits_.hard_bytes, event);
-  }
-  LimitWatch::Counts& counts(LimitKind kind) { return watch_.counts(kind); }
+  // What the program is told about limits, and their counts.
+  LimitWatch& limit_watch() { return watch_; }
 
   // Whether `fresh` pages of the `n` that a request takes may become backed. `soft_served`: the
   // request has released for the soft limit already.
@@ -148,7 +143,7 @@ class Governor {
   const Length hugepage_threshold_;
   MemoryLimits limits_;
   std::array<bool, kNumLimitKinds> limit_set_by_program_{};
-  LimitWatch watch_;
+  LimitWatch watch_{hints_.limit_event_due};
   // The OS took nothing back when the heap was last above its soft limit.
   bool soft_release_refused_ = false;
   ReleasePolicy policy_;

@@ -12,7 +12,7 @@ PageHeap::PageHeap(VirtualMemory& vm, PageMap& page_map, MetadataArena& arena,
     : granule_(Length::ForBytes(vm.hardware_page_size())),
       now_ms_(options.now_ms),
       unmap_when_short_(options.unmap_when_short),
-      state_(page_map, arena, granule_, options.spare_space, options.hugepage_threshold),
+      state_(page_map, arena, granule_, options),
       address_space_(state_, vm, page_map, options.unmap_when_short) {}
 
 template <typename Decide>
@@ -27,11 +27,6 @@ bool PageHeap::WithinLimits(LimitPass& pass, Decide decide) {
     if (decision.action == GrowthDecision::Action::kGrow) return true;
     if (!MakeRoom(decision, pass)) return false;
   }
-}
-
-GrowthDecision PageHeap::DecideGrowth(Length fresh, Length n, const LimitPass& pass) const {
-  if (fresh == Length(0) || !state_.governor.limits().any()) return {};
-  return state_.governor.DecideGrowth(state_.Held(), fresh, n, pass.met[Index(LimitKind::kSoft)]);
 }
 
 Span* PageHeap::Allocate(Request request) {
@@ -70,7 +65,8 @@ GrowthDecision PageHeap::TryTake(const Request& request, bool mapped_only, const
   Length fresh;
   if (state_.governor.limits().any() && (place.span != nullptr || !mapped_only)) {
     fresh = place.span == nullptr ? n : store.FreshPages(place, n);
-    const GrowthDecision decision = DecideGrowth(fresh, n, pass);
+    const GrowthDecision decision =
+        state_.governor.DecideGrowth(state_.Held(), fresh, n, pass.met[Index(LimitKind::kSoft)]);
     const bool soft = decision.action == GrowthDecision::Action::kReleaseThenGrow;
     if (decision.action != GrowthDecision::Action::kGrow) {
       // A request does not fail for the sake of a better place.
@@ -117,18 +113,14 @@ bool PageHeap::NextStage(Request& request, Stage& stage, size_t& may_drain_bytes
   }
   // There may be enough, but nowhere in one piece, and a limit on address space (RLIMIT_AS) counts
   // all of it. A request for more than the heap ever had would fail all the same.
-  if (stage == Stage::kUnmapped || !unmap_when_short_ || n.bytes() > PeakSystemBytes()) {
+  if (stage == Stage::kUnmapped || !unmap_when_short_ ||
+      n.bytes() > store()->counts.peak_system_bytes) {
     return false;
   }
   stage = Stage::kUnmapped;
   address_space_.UnmapAtLeast(n + request.alignment + Length::ForBytes(PageMap::leaf_bytes()),
                               kTuning.release.max_refusals);
   return true;
-}
-
-size_t PageHeap::PeakSystemBytes() {
-  const SpinLockHolder holder(state_.lock);
-  return state_.store.counts.peak_system_bytes;
 }
 
 void PageHeap::Delete(Span* span) {
@@ -172,7 +164,8 @@ bool PageHeap::ResizeLargeAt(Span* span, const void* p, Length n, void** sample)
     Length fresh;
     if (n > old) {
       if (!state_.store.CanExtend(*span, n - old, &fresh)) return {};
-      const GrowthDecision decision = DecideGrowth(fresh, n - old, pass);
+      const GrowthDecision decision = state_.governor.DecideGrowth(
+          state_.Held(), fresh, n - old, pass.met[Index(LimitKind::kSoft)]);
       if (decision.action != GrowthDecision::Action::kGrow) return decision;
     } else {
       time_to_decide = state_.governor.NoteFreed(old - n);
@@ -205,7 +198,7 @@ TC_SLOW_PATH void* PageHeap::TakeForMetadata(size_t* bytes) {
     if (span == nullptr) continue;
     *bytes = span->bytes();
     return span->start_address();
-  } while (DrainOne() > 0);
+  } while (Drain(1) > 0);
   return nullptr;
 }
 
@@ -225,43 +218,33 @@ void PageHeap::DeleteToCache(Span* span, SpanHome& home, bool near) {
   if (wanted_back || !home.kept.TryPut(span, near)) Delete(span);
 }
 
-size_t PageHeap::DrainOneOf(SpanHome& home) {
-  Span* const span = home.kept.TakeAny();
-  if (span == nullptr) return 0;
-  const size_t bytes = span->bytes();
-  Delete(span);
-  return bytes;
-}
-
-size_t PageHeap::DrainOne() {
+size_t PageHeap::Drain(size_t most) {
+  // One at a time: no lock is held for long, and a forked child misses one span at most.
   size_t bytes = 0;
-  state_.homes.FirstWhere([&](SpanHome& home) { return (bytes = DrainOneOf(home)) > 0; });
+  for (; most > 0; --most) {
+    Span* span = nullptr;
+    state_.homes.FirstWhere(
+        [&span](SpanHome& home) { return (span = home.kept.TakeAny()) != nullptr; });
+    if (span == nullptr) break;
+    bytes += span->bytes();
+    Delete(span);
+  }
   return bytes;
 }
 
 size_t PageHeap::DrainFor(const Request& request) {
   // One that is cut, or joined with its neighbours, may be enough.
-  if (request.home != nullptr) {
-    size_t bytes = DrainOneOf(*request.home);
-    if (bytes > 0) return bytes;
-    // Several at once: one at a time would mix the shards' memory span by span (see NearRun).
-    for (size_t i = 0; i < kTuning.span_cache.drained_at_once; ++i) {
-      const size_t more = DrainOne();
-      if (more == 0) break;
-      bytes += more;
-    }
-    return bytes;
+  if (request.home == nullptr) {
+    const bool is_short = request.length.pages() <= kTuning.span_cache.max_pages;
+    const size_t drained = Drain(is_short ? 1 : SIZE_MAX);
+    return is_short ? drained : 0;
   }
-  if (request.length.pages() <= kTuning.span_cache.max_pages) return DrainOne();
-  DrainSpanCaches();
-  return 0;
-}
-
-size_t PageHeap::DrainSpanCaches() {
-  // One at a time: no lock is held for long, and a forked child misses one span at most.
-  size_t drained = 0;
-  while (const size_t bytes = DrainOne()) drained += bytes;
-  return drained;
+  Span* const own = request.home->kept.TakeAny();
+  // Several at once: one at a time would mix the shards' memory span by span (see NearRun).
+  if (own == nullptr) return Drain(kTuning.span_cache.drained_at_once);
+  const size_t bytes = own->bytes();
+  Delete(own);
+  return bytes;
 }
 
 void PageHeap::ReleaseAfterFreeing(bool time_to_decide) {
@@ -304,7 +287,7 @@ TC_SLOW_PATH bool PageHeap::MakeRoom(const GrowthDecision& decision, LimitPass& 
   }
   {
     const SpinLockHolder holder(state_.lock);
-    LimitWatch::Counts& counts = state_.governor.counts(kind);
+    LimitWatch::Counts& counts = state_.governor.limit_watch().counts(kind);
     counts.hits += !pass.met[Index(kind)];
     counts.released_bytes += released.bytes();
   }
@@ -331,7 +314,7 @@ TC_SLOW_PATH Length PageHeap::ReleaseAboveLimits() {
     if (excess == 0) continue;
     const Length released = ReleaseAtLeast(Length::ForBytes(excess));
     total += released;
-    governor()->counts(kind).released_bytes += released.bytes();
+    governor()->limit_watch().counts(kind).released_bytes += released.bytes();
   }
   return total;
 }
@@ -373,8 +356,8 @@ PageStats PageHeap::GetStats(FreeSpanCounts* lengths) {
   stats.backed_bytes = state_.Held().backed_bytes;
   stats.hugepages = state_.governor.hugepages();
   stats.limits = state_.governor.limits();
-  stats.hard_limit = state_.governor.counts(LimitKind::kHard);
-  stats.soft_limit = state_.governor.counts(LimitKind::kSoft);
+  stats.hard_limit = state_.governor.limit_watch().counts(LimitKind::kHard);
+  stats.soft_limit = state_.governor.limit_watch().counts(LimitKind::kSoft);
   return stats;
 }
 

@@ -31,19 +31,6 @@
 
 namespace tcmalloc {
 
-struct PageHeapOptions {
-  // When the OS has no address space left (RLIMIT_AS), free memory is unmapped: to be mapped anew
-  // in one piece where a request is longer than any free span, and for others where more than half
-  // of the heap is free. Each unmapping may split a mapping.
-  bool unmap_when_short = false;
-  // With this much in use the heap grows by hugepages.
-  Length hugepage_threshold = Length(kTuning.hugepages.threshold.pages());
-  // See SavesSpace.
-  Length spare_space = Length(kTuning.placement.spare_space.pages());
-  // The time, as ReleasePolicy and Span::in_use are to see it.
-  int64_t (*now_ms)() = &CoarseMilliseconds;
-};
-
 // A part of a page heap, with the lock held as long as this exists: to the end of the expression
 // that it is in, which must not lock the page heap a second time.
 template <typename Part>
@@ -94,7 +81,7 @@ class PageHeap {
   Span* NewFromCache(Length n, SpanHome& home);
   void DeleteToCache(Span* span, SpanHome& home, bool near);
   // Takes back all that is kept so; returns its bytes.
-  size_t DrainSpanCaches();
+  size_t DrainSpanCaches() { return Drain(SIZE_MAX); }
 
   // The same for the large object at `p`, provided that `span` is one and starts there; false, and
   // nothing is changed, when it is not (a free of something else, or a second one). Safe for any
@@ -183,9 +170,6 @@ class PageHeap {
                          SpanStore::Taken* taken) TC_REQUIRES(state_.lock);
   // Makes a request that found no place try more. False when nothing is left to try.
   bool NextStage(Request& request, Stage& stage, size_t& may_drain_bytes);
-  // Whether a limit allows `fresh` pages, of the `n` that a request takes, to become backed.
-  GrowthDecision DecideGrowth(Length fresh, Length n, const LimitPass& pass) const
-      TC_REQUIRES(state_.lock);
   // Calls decide() under the lock, which acts on the store or asks for room; makes room where it
   // asks for it, and calls it again. False when there is none, or no memory for records.
   template <typename Decide>
@@ -197,15 +181,12 @@ class PageHeap {
   void ReleaseAfterFreeing(bool time_to_decide) TC_EXCLUDES(state_.lock);
   void ReleaseAboveSoftLimit() TC_EXCLUDES(state_.lock);
 
-  // Takes back one span out of a home's cache, or out of any; returns its bytes, 0 when there is
-  // none.
-  size_t DrainOneOf(SpanHome& home);
-  size_t DrainOne();
-  // Takes back of what is kept for shards what may serve a request that would else be served by
-  // memory that is not there yet; returns the bytes, 0 when nothing more is worth it.
+  // Takes back what is kept for shards, at most so many spans; returns the bytes.
+  size_t Drain(size_t most);
+  // Takes back of it what may serve a request that would else be served by memory that is not there
+  // yet; returns the bytes, 0 when nothing more is worth it.
   size_t DrainFor(const Request& request);
 
-  size_t PeakSystemBytes() TC_EXCLUDES(state_.lock);
   // For LockedPart, which locks before they are used.
   Governor& GovernorUnlocked() TC_NO_THREAD_SAFETY_ANALYSIS { return state_.governor; }
   SpanStore& StoreUnlocked() TC_NO_THREAD_SAFETY_ANALYSIS { return state_.store; }

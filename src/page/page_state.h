@@ -9,10 +9,12 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <new>
 
 #include "base/tuning.h"
 #include "base/units.h"
+#include "os/clock.h"
 #include "os/spinlock.h"
 #include "page/governor.h"
 #include "page/metadata_arena.h"
@@ -23,16 +25,29 @@
 
 namespace tcmalloc {
 
+struct PageHeapOptions {
+  // When the OS has no address space left (RLIMIT_AS), free memory is unmapped: to be mapped anew
+  // in one piece where a request is longer than any free span, and for others where more than half
+  // of the heap is free. Each unmapping may split a mapping.
+  bool unmap_when_short = false;
+  // With this much in use the heap grows by hugepages.
+  Length hugepage_threshold = Length(kTuning.hugepages.threshold.pages());
+  // See SavesSpace.
+  Length spare_space = Length(kTuning.placement.spare_space.pages());
+  // The time, as ReleasePolicy and Span::in_use are to see it.
+  int64_t (*now_ms)() = &CoarseMilliseconds;
+};
+
 struct PageState {
   // The records that the end of a move takes, for which nothing can be undone any more: see
   // AddressSpace::Move.
   static constexpr size_t kRecordsPerMove = 6;
 
-  PageState(PageMap& page_map, MetadataArena& the_arena, Length granule, Length spare_space,
-            Length hugepage_threshold)
+  PageState(PageMap& page_map, MetadataArena& the_arena, Length granule,
+            const PageHeapOptions& options)
       : arena(the_arena),
-        store(page_map, homes, granule, spare_space),
-        governor(hints, granule, hugepage_threshold) {}
+        store(page_map, homes, granule, options.spare_space),
+        governor(hints, granule, options.hugepage_threshold) {}
 
   // Calls f() with the lock held and with the records at hand that one operation may take. False,
   // without having called it, when there is no memory for records.
@@ -55,11 +70,6 @@ struct PageState {
             .free_mapped = store.free(SpanStore::kMapped),
             .backed_bytes = store.counts.system_bytes - store.free(SpanStore::kReleased).bytes() +
                             arena.mapped_bytes()};
-  }
-  // All free memory, kept spans included.
-  Length FreePages() const TC_REQUIRES(lock) {
-    return store.free(SpanStore::kMapped) + store.free(SpanStore::kReleased) +
-           Length((homes.KeptBytes() + store.counts.releasing_bytes) >> kPageShift);
   }
   // More is in use. Where `fresh` memory was needed, what is free was needed too: none of it was
   // long enough.

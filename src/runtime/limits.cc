@@ -25,13 +25,15 @@ void Tell(const LimitEvent& event) {
 
 TC_SLOW_PATH void TellSoftLimit(Heap& heap) {
   LimitEvent event;
-  if (!InCallback() && heap.page_heap.governor()->TakeSoftLimitEvent(&event)) Tell(event);
+  if (!InCallback() && heap.page_heap.governor()->limit_watch().Take(&event)) Tell(event);
 }
 
 TC_SLOW_PATH void TellHardLimit(Heap& heap, size_t bytes) {
   LimitEvent event;
-  const size_t backed_bytes = heap.page_heap.GetStats().backed_bytes;
-  if (heap.page_heap.governor()->HardLimitEvent(backed_bytes, &event)) return Tell(event);
+  const PageStats pages = heap.page_heap.GetStats();
+  const bool heard = heap.page_heap.governor()->limit_watch().Refused(
+      pages.backed_bytes, pages.limits.hard_bytes, &event);
+  if (heard) return Tell(event);
   ReportHardLimit(event, bytes);
 }
 

@@ -510,18 +510,18 @@ void CountCall(int, size_t, size_t, void* context) { ++*static_cast<int*>(contex
 
 TEST_F(PageHeapLimitsTest, EventsOfTheSoftLimit) {
   int calls = 0;
-  heap_.governor()->SetLimitCallback(&CountCall, &calls);
+  heap_.governor()->limit_watch().SetCallback(&CountCall, &calls);
   Limit(LimitKind::kSoft, 64 * kMiB);
   Span* const first = New(MiB(64));
   EXPECT_FALSE(heap_.hints().limit_event_due.value());
   Span* const second = New(MiB(1));
   EXPECT_TRUE(heap_.hints().limit_event_due.value());
   LimitEvent event;
-  ASSERT_TRUE(heap_.governor()->TakeSoftLimitEvent(&event));
+  ASSERT_TRUE(heap_.governor()->limit_watch().Take(&event));
   EXPECT_EQ(event.backed_bytes, heap_.GetStats().backed_bytes);
   EXPECT_EQ(event.limit_bytes, LimitOf(heap_, LimitKind::kSoft));
   EXPECT_FALSE(heap_.hints().limit_event_due.value());
-  EXPECT_FALSE(heap_.governor()->TakeSoftLimitEvent(&event));
+  EXPECT_FALSE(heap_.governor()->limit_watch().Take(&event));
   EXPECT_NE(New(MiB(1)), nullptr);
   EXPECT_FALSE(heap_.hints().limit_event_due.value());
   // Free memory is not given back below the limit, but it is not in use.

@@ -151,7 +151,7 @@ void Hear(int kind, size_t backed, size_t, void* context) {
 
 TEST_F(LimitsTest, TheSoftLimitIsToldWhenTheAllocationEnds) {
   Heard heard{.heap = &heap_};
-  heap_.page_heap.governor()->SetLimitCallback(&Hear, &heard);
+  heap_.page_heap.governor()->limit_watch().SetCallback(&Hear, &heard);
   SetMemoryLimit(heap_, LimitKind::kSoft, 10 * kMiB);
   LimitedAllocation limited(heap_);
   ASSERT_NE(New(MiB(20)), nullptr);
@@ -167,7 +167,7 @@ TEST_F(LimitsTest, TheSoftLimitIsToldWhenTheAllocationEnds) {
 
 TEST_F(LimitsTest, TheHardLimitIsToldWhenTheAllocationFailed) {
   Heard heard{.heap = &heap_};
-  heap_.page_heap.governor()->SetLimitCallback(&Hear, &heard);
+  heap_.page_heap.governor()->limit_watch().SetCallback(&Hear, &heard);
   SetMemoryLimit(heap_, LimitKind::kHard, 10 * kMiB);
   {
     LimitedAllocation limited(heap_);
@@ -214,7 +214,7 @@ __attribute__((noinline)) void ExceedAndLeave(Heap& heap, Length n, int depth) {
 }
 
 void ExpectAllCalls(Heap& heap, LimitCallback callback) {
-  heap.page_heap.governor()->SetLimitCallback(callback, nullptr);
+  heap.page_heap.governor()->limit_watch().SetCallback(callback, nullptr);
   left_callbacks = 0;
   // Calls of the same depth twice, of another one, and deeper ones.
   static constexpr int kDepths[] = {3, 3, 0, 10, 0, 200};
@@ -244,7 +244,7 @@ TEST_F(LimitsTest, ACallbackThatIsLeftByAnExceptionHasEnded) {
 
 TEST_F(LimitsTest, ACallbackIsNotCalledForItself) {
   Heard heard{.heap = &heap_, .allocates = true};
-  heap_.page_heap.governor()->SetLimitCallback(&Hear, &heard);
+  heap_.page_heap.governor()->limit_watch().SetCallback(&Hear, &heard);
   SetMemoryLimit(heap_, LimitKind::kHard, 30 * kMiB);
   SetMemoryLimit(heap_, LimitKind::kSoft, 10 * kMiB);
   LimitedAllocation limited(heap_);
@@ -277,7 +277,7 @@ TEST_F(LimitsTest, WithoutACallbackTheFirstFailureIsReported) {
       "the heap has [56]\\.[0-9] MiB; raise TCMALLOC_HEAP_LIMIT_MB; later failures are not "
       "reported\n$");
   Heard heard{.heap = &heap_};
-  heap_.page_heap.governor()->SetLimitCallback(&Hear, &heard);
+  heap_.page_heap.governor()->limit_watch().SetCallback(&Hear, &heard);
   EXPECT_EXIT(
       {
         limited.Ended(true, 20 * kMiB);
