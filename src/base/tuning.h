@@ -201,7 +201,7 @@ struct Tuning {
     size_t drained_at_once = 32;
   } span_cache;
 
-  // Where spans lie in the address space (page/near_run.h, page/space_policy.h).
+  // Where spans lie in the address space (page/span_places.cc).
   struct Placement {
     // The runs of pages in which one shard's spans follow each other. CPUs fetch ahead past the end
     // of a span, into memory in which another CPU works: two threads took 6 ns for each line with
@@ -224,7 +224,7 @@ struct Tuning {
     size_t max_listed_pages = 128;
   } placement;
 
-  // How the heap takes memory from the OS (page/page_heap_growth.cc).
+  // How the heap takes memory from the OS (page/governor.cc).
   struct Growth {
     // The first mapping is short, so that small programs meet limits on address space (RLIMIT_AS).
     // Range: 64 KiB to 8 MiB.
@@ -272,7 +272,7 @@ struct Tuning {
     size_t populate_part = 64;
   } hugepages;
 
-  // When realloc moves an object (malloc/slow_path.cc, page/page_heap_move.cc). What is moved by
+  // When realloc moves an object (malloc/slow_path.cc, page/address_space_move.cc). What is moved by
   // the page tables: hugepages.huge_object.
   struct Reallocation {
     // An object of this size or more that was outgrown is not kept in the thread cache: what grows
@@ -357,7 +357,7 @@ struct Tuning {
     size_t claimed_at_once_bytes = 8_MiB;
   } trim;
 
-  // Memory limits (page/memory_limit.h, page/page_heap_limits.cc, runtime/limits.h).
+  // Memory limits (page/memory_limit.h, page/governor.h, runtime/limits.h).
   struct Limits {
     // Released beyond what is needed, so that not each growth near a limit is a system call:
     // slack_part of the limit, within these bounds. The upper bound is one release.slice. Not
@@ -377,7 +377,7 @@ struct Tuning {
     int64_t cgroup_reread_ms = 5000;
   } limits;
 
-  // What happens when the OS refuses a mapping (page/page_heap_release.cc, decision 0025).
+  // What happens when the OS refuses a mapping (page/address_space_release.cc, decision 0025).
   struct AddressSpace {
     // Free memory is unmapped for the sake of others than the heap when it is as much as this, and
     // more than a half of the heap, until a quarter is left. Less is not worth its system calls.

@@ -33,7 +33,7 @@
 //   (base/in_flight.h), by which the Marker finds them; the third kind is in a list of the
 //   registry's.
 //
-//   A large object whose pages are being moved (page/page_heap_move.cc): what it holds may lie
+//   A large object whose pages are being moved (page/address_space_move.cc): what it holds may lie
 //   where no span is yet. `settled` is false then as well.
 //
 //   A large object that was just allocated, to which only its span's record leads (its allocation

@@ -139,7 +139,6 @@ void AddressSpace::RestoreAfterForkInChild() TC_NO_THREAD_SAFETY_ANALYSIS {
 }
 
 void AddressSpace::UnmapWhenShort() {
-  const auto& t = kTuning.address_space;
   size_t free_bytes;
   size_t system_bytes;
   {
@@ -147,8 +146,12 @@ void AddressSpace::UnmapWhenShort() {
     system_bytes = state_.store.counts.system_bytes;
     free_bytes = system_bytes - state_.store.in_use().bytes() + state_.homes.KeptBytes();
   }
-  if (free_bytes < t.min_unmapped_bytes || free_bytes < system_bytes / t.unmap_above_part) return;
-  UnmapAtLeast(Length::ForBytes(free_bytes - system_bytes / t.unmap_down_to_part), t.max_refusals);
+  if (free_bytes < kTuning.address_space.min_unmapped_bytes ||
+      free_bytes < system_bytes / kTuning.address_space.unmap_above_part)
+    return;
+  UnmapAtLeast(
+      Length::ForBytes(free_bytes - system_bytes / kTuning.address_space.unmap_down_to_part),
+      kTuning.address_space.max_refusals);
 }
 
 void AddressSpace::UnmapAtLeast(Length n, size_t max_refusals) {
