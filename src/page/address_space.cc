@@ -95,12 +95,12 @@ void AddressSpace::Populate(PageRange range) {
   ++state_.store.counts.populations;
 }
 
-void AddressSpace::StopHugepagesAt(PageId page, bool hole) {
+void AddressSpace::StopHugepagesAt(PageId page, bool in_used_span) {
   PageRange range = {HugepageStart(page), HugepageEnd(page)};
   {
     const SpinLockHolder holder(state_.lock);
     HugepageCounts& hugepages = state_.store.hugepages();
-    hugepages.Of(page).holes |= hole;
+    hugepages.Of(page).holes |= in_used_span;
     if (!hugepages.Of(page).advised) return;
     // What was asked for in the block around it. All of a block has one leaf of the page map.
     const PageId begin(page.index() & ~(kTuning.hugepages.stopped_at_once.pages() - 1));

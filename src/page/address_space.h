@@ -51,10 +51,10 @@ class AddressSpace {
   // The OS is to make no hugepages around `page`, which is to be released while others of its
   // hugepage stay in use: khugepaged would make it whole again (unless its max_ptes_none is 0), and
   // so would the first write to any other page of it that was never written to. In blocks of
-  // Tuning::Hugepages::stopped_at_once, because each may cost two mappings. `hole`: the page
-  // belongs to a span in use; they are made again no sooner than when nothing of the hugepage is in
-  // use any more.
-  void StopHugepagesAt(PageId page, bool hole) TC_EXCLUDES(state_.lock);
+  // Tuning::Hugepages::stopped_at_once, because each may cost two mappings. `in_used_span`: the
+  // page is a free one inside a used span; hugepages are made again only after nothing of the
+  // hugepage is in use any more.
+  void StopHugepagesAt(PageId page, bool in_used_span) TC_EXCLUDES(state_.lock);
 
   // Takes free spans out of the address space, the longest first, until at least `n` pages went or
   // `max_refusals` spans stayed: the OS keeps what sbrk gave, and refuses when there are too many
@@ -104,7 +104,7 @@ class AddressSpace {
   Span* AddMapping(const Mapping& mapping, bool hugepages) TC_REQUIRES(state_.lock);
   void TellOfGrowth(Length n);
   // The OS is to make hugepages again where it was told not to and where none are split any more:
-  // either all of one was released, or all of it was taken again, and there are no holes in it.
+  // either all of one was released, or all of it is in use, without free pages inside used spans.
   void ResumeHugepages() TC_EXCLUDES(state_.lock);
 
   // Releases one slice of at most `limit` pages; returns its length, 0 when there is none.
@@ -130,8 +130,8 @@ class AddressSpace {
   std::array<PageRange, kStoppedRemembered> stopped_ TC_GUARDED_BY(state_.lock) = {};
   size_t num_stopped_ TC_GUARDED_BY(state_.lock) = 0;
 
-  // What threads in WaitForRelease sleep on: changes when a slice ends, with the lock held. Whoever
-  // wakes up takes the lock to see what came of it, so relaxed suffices.
+  // What threads in WaitForRelease sleep on: changes when a slice ends, with the lock held. A
+  // thread that wakes up takes the lock to see what came of it, so relaxed suffices.
   std::atomic<uint32_t> release_ends_{0};
   // Decide what is tried, nothing else, so relaxed suffices.
   Relaxed<bool> can_populate_{true};

@@ -6,11 +6,11 @@
 // succeeded: one that fails leaves a hole in the address space there (VirtualMemory::Move).
 // Until then only this thread knows the place, and only its caller uses the object. Between the
 // move and the moment when the new span is made under the lock, the contents are in no span:
-// whoever looks at all objects meanwhile would miss what they point to. So moves are counted from
-// the decision, under the lock, to that moment, and who holds the lock and sees one looks again
-// later. What others may do meanwhile is to give advice about hugepages around the old place; the
-// new one is advised anew after the move, and marked with that, so it does not matter what the
-// pages brought along.
+// a thread that looks at all objects meanwhile would miss what they point to. So moves are counted
+// from the decision, under the lock, to that moment, and a thread that holds the lock and sees one
+// looks again later. What others may do meanwhile is to give advice about hugepages around the old
+// place; the new one is advised anew after the move, and marked with that, so it does not matter
+// what the pages brought along.
 #include <cstring>
 
 #include "base/tuning.h"

@@ -80,10 +80,10 @@ Length AddressSpace::ReleaseSlice(Pass& pass, Length limit, bool may_split, bool
   return n;
 }
 
-// For what is under way now and for nothing else: threads that are refused again and again, whose
-// passes follow one another, do not wait for each other's for ever. Each of those ends, since who
-// releases memory needs nothing but the OS and the lock for it; but that lock is held for fork, if
-// it is the forking thread that allocates, until its handlers have returned.
+// It waits only for slices that are under way now: threads that are refused again and again, whose
+// passes follow one another, do not wait for each other for ever. Each slice ends, since its thread
+// needs nothing but the OS and the lock; but that lock is held for fork, if it is the forking
+// thread that allocates, until its handlers have returned.
 //
 // No end is missed: `ends` is read with the lock held, under which it changes, and a thread that
 // changes it after that sees this one among the waiters and wakes it.
@@ -133,7 +133,7 @@ void AddressSpace::RestoreAfterForkInChild() TC_NO_THREAD_SAFETY_ANALYSIS {
     if (pass->span != nullptr) state_.store.EndRelease(pass->span, false);
     while (Span* const span = pass->refused.PopFirst()) state_.store.EndRelease(span, false);
   }
-  // Who waited for them is not there.
+  // The threads that waited for them do not exist here.
   release_waiters_ = 0;
   state_.moves_in_flight = 0;
 }

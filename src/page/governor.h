@@ -29,20 +29,22 @@ namespace tcmalloc {
 // asked.
 enum class Releasing : uint8_t { kByPolicy, kEager, kNever };
 
-// Who sets a limit. kProgram: for good. kContainer: unless the program has set one of this kind.
+// Where a limit comes from. The program's stays; a container's counts unless the program has set
+// one of this kind.
 enum class LimitOrigin : uint8_t { kProgram, kContainer };
 
-// What is looked at without the lock. Whoever acts on it looks again under the lock.
+// What is read without the lock. Code that acts on it looks again under the lock.
 struct PageHints {
-  // Written with the lock held. The soft limit's event is due; when it was last looked at, the heap
-  // was above its soft limit and what is free could go; or was to be looked at again.
+  // Written with the lock held. limit_event_due: LimitWatch::Take has an event. above_soft_limit:
+  // when last looked at, the heap was above its soft limit, and free memory could be released.
+  // near_soft_limit: a free looks at it again.
   Relaxed<bool> limit_event_due{false};
   Relaxed<bool> above_soft_limit{false};
   Relaxed<bool> near_soft_limit{false};
   // The rate is above 0.
   Relaxed<bool> releases_by_rate{true};
   Relaxed<Releasing> releasing{Releasing::kByPolicy};
-  // Set for good by whoever is refused a mapping: decides when free memory is unmapped.
+  // The OS has refused a mapping, at some time: decides when free memory is unmapped.
   Relaxed<bool> address_space_is_short{false};
   // Some Tuning::Release::look_every pages were freed since this was last taken.
   Relaxed<bool> freed_much{false};
@@ -59,7 +61,7 @@ struct PageHints {
 // What is to be released: `length` pages but for rounding, slice by slice, the longest spans first.
 struct ReleasePlan {
   Length length;
-  // Where to stop before that: after so many slices released, or refused by the OS.
+  // Stop before that, after this many slices that went, or that the OS refused.
   size_t max_slices = SIZE_MAX;
   size_t max_refusals = kTuning.release.max_refusals;
   // Hugepages that are partly in use may be split, when nothing else is left.
@@ -110,13 +112,13 @@ class Governor {
   void SetReleaseRate(double rate);
   double release_rate() const { return policy_.rate(); }
   void SetReleasing(Releasing releasing) { hints_.releasing.Set(releasing); }
-  // So much memory is needed now.
+  // `n` pages are needed now.
   void NoteDemand(Length n) { policy_.Demand(n); }
   // True when it is time to call DecideRelease.
   [[nodiscard]] bool NoteFreed(Length n) { return policy_.PagesFreed(n); }
   // What is due now, at most `most`.
   ReleasePlan DecideRelease(int64_t now_ms, const Held& held, Length most);
-  // So many more pages went than the plan said, since hugepages go whole.
+  // `n` more pages went than the plan said, since hugepages go whole.
   void NoteReleasedMore(Length n) { policy_.ReleasedMore(n); }
 
   // What the OS does about hugepages. Before that the heap behaves as if there were none.

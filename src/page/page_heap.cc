@@ -210,12 +210,12 @@ Span* PageHeap::NewFromCache(Length n, SpanHome& home) {
   return span;
 }
 
-void PageHeap::DeleteToCache(Span* span, SpanHome& home, bool near) {
+void PageHeap::DeleteToCache(Span* span, SpanHome& home, bool same_shard) {
   // What is kept can neither be unmapped for others nor released.
   const PageHints& hints = state_.hints;
   const bool wanted_back = hints.address_space_is_short.value() || hints.above_soft_limit.value() ||
                            hints.releasing.value() == Releasing::kEager;
-  if (wanted_back || !home.kept.TryPut(span, near)) Delete(span);
+  if (wanted_back || !home.kept.TryPut(span, same_shard)) Delete(span);
 }
 
 size_t PageHeap::Drain(size_t most) {

@@ -74,12 +74,13 @@ class PageHeap {
 
   // Makes a home known, for as long as this heap lives: see SpanHomes::Add.
   void AddHome(SpanHome& home) { state_.homes.Add(home); }
-  // The same pair for spans of small objects: what a shard gave back a moment ago is kept in its
-  // home for its next use, as long as it is not much and nobody else is short (see SpanCache).
+  // The same pair for spans of small objects: a span that a shard emptied a moment ago is kept in
+  // its home for its next use, as long as it is not much and nobody else is short (see SpanCache).
+  // `same_shard`: a thread of that shard emptied it.
   // NewFromCache: a span of exactly RoundUp(n) pages out of what is kept, which is not zeroed; null
   // when there is none. Cost: the lock of the home's cache.
   Span* NewFromCache(Length n, SpanHome& home);
-  void DeleteToCache(Span* span, SpanHome& home, bool near);
+  void DeleteToCache(Span* span, SpanHome& home, bool same_shard);
   // Takes back all that is kept so; returns its bytes.
   size_t DrainSpanCaches() { return Drain(SIZE_MAX); }
 
@@ -89,7 +90,7 @@ class PageHeap {
   // where they succeed: it is set, to null where there was none, when it is asked for.
   [[nodiscard]] bool DeleteLargeAt(Span* span, const void* p, void** sample = nullptr);
   // Makes the large object at `p`, whose span `span` is, `n` pages long (rounded) where it is:
-  // takes from the free memory behind it, or gives its own end back. False, and nothing is changed,
+  // takes from the free memory after it, or frees its own end. False, and nothing is changed,
   // when there is not enough, or when `span` is no such object. What is new has undefined contents.
   [[nodiscard]] bool ResizeLargeAt(Span* span, const void* p, Length n, void** sample = nullptr);
   // For an object that cannot become `n` pages long where it is: moves its pages to a mapping of
@@ -101,8 +102,8 @@ class PageHeap {
   // Releases free memory until at least `n` pages went or nothing is left; returns what went.
   Length ReleaseAtLeast(Length n);
   // Releases what is due by now, at most `most` pages but for rounding, in one decision; returns
-  // what went. Delete does this by itself, a slice at a time; who else calls it does so for times
-  // when nobody frees. With `idle`, empty spans kept for the shards go to the free ones before.
+  // what went. Delete does this by itself, a slice at a time; other callers do it for times when no
+  // thread frees. With `idle`, empty spans kept for the shards go to the free ones before.
   Length ReleaseDue(Length most, bool idle);
   // Something may become due though nobody frees anything. Racy.
   bool release_pending() const TC_NO_THREAD_SAFETY_ANALYSIS {
@@ -110,7 +111,7 @@ class PageHeap {
            state_.hints.releasing.value() != Releasing::kNever &&
            state_.store.free(SpanStore::kMapped) > kTuning.release.slack;
   }
-  // Releases what is free above the limits: for who has set one.
+  // Releases what is free above the limits. To be called after one was set.
   Length ReleaseAboveLimits();
   // A request for `n` pages that failed may succeed when caches above this heap are emptied.
   bool MayFitAfterFlush(Length n);
@@ -147,7 +148,7 @@ class PageHeap {
  private:
   using Request = SpanStore::Request;
   // What a request has tried, from the cheapest on. Each stage is for a request that all stages
-  // before it could not serve; it never goes back.
+  // before it could not serve.
   enum class Stage : uint8_t {
     kBacked,    // free spans that are backed, with what is kept for shards
     kGrow,      // any free memory, and more from the OS
@@ -181,7 +182,7 @@ class PageHeap {
   void ReleaseAfterFreeing(bool time_to_decide) TC_EXCLUDES(state_.lock);
   void ReleaseAboveSoftLimit() TC_EXCLUDES(state_.lock);
 
-  // Takes back what is kept for shards, at most so many spans; returns the bytes.
+  // Takes back at most `most` spans that are kept for shards; returns their bytes.
   size_t Drain(size_t most);
   // Takes back of it what may serve a request that would else be served by memory that is not there
   // yet; returns the bytes, 0 when nothing more is worth it.

@@ -54,7 +54,7 @@ class SpanHomes {
   }
 
  private:
-  // Release and acquire: who finds a home finds it constructed.
+  // Release and acquire: a home that is found is constructed.
   std::atomic<SpanHome*> last_added_{nullptr};
 };
 
