@@ -100,10 +100,10 @@ Span* AddressSpace::Move(Span* span, const void* p, Length n, void** sample, boo
     // Memory of another kind, which a program's allocator has begun to provide, is for others.
     Span* const added = AddMapping(mapping, plan.hugepages && moved);
     if (moved) {
-      fresh = state_.store
-                  .Take({.length = n, .now_ms = span->in_use.handed_out_ms},
-                        {added, place - added->first_page}, Length(0))
-                  .span;
+      SpanStore::Taken taken;
+      state_.store.Take({.length = n, .now_ms = span->in_use.handed_out_ms},
+                        {added, place - added->first_page}, Length(0), &taken);
+      fresh = taken.span;
       fresh->in_use.written = n;
       ++state_.store.counts.moves;
       span->TakeSample(sample);

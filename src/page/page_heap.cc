@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/compiler.h"
 
 namespace tcmalloc {
 
@@ -29,36 +30,8 @@ bool PageHeap::WithinLimits(LimitPass& pass, Decide decide) {
   }
 }
 
-Span* PageHeap::Allocate(Request request) {
-  TC_ASSERT(request.length > Length(0));
-  if (request.length > SpanStore::kMaxLength || request.alignment > SpanStore::kMaxLength) {
-    return nullptr;
-  }
-  request.length = RoundUp(request.length);
-  request.alignment = std::max(request.alignment, granule_);
-  // Not under the lock: without a vDSO it is a system call.
-  request.now_ms = now_ms_();
-  // What others keep while this call empties the caches is not waited for.
-  size_t may_drain_bytes = state_.homes.KeptBytes();
-  Stage stage = may_drain_bytes > 0 ? Stage::kBacked : Stage::kGrow;
-  LimitPass pass;
-  do {
-    SpanStore::Taken taken = {};
-    const auto take = [&]() TC_REQUIRES(state_.lock) {
-      request.in_hugepages = state_.governor.has_hugepages();
-      return TryTake(request, stage == Stage::kBacked, pass, &taken);
-    };
-    if (!WithinLimits(pass, take)) return nullptr;
-    if (taken.span != nullptr) {
-      if (taken.backed.bytes() > 0) address_space_.Populate(taken.backed);
-      return taken.span;
-    }
-  } while (NextStage(request, stage, may_drain_bytes));
-  return nullptr;
-}
-
-GrowthDecision PageHeap::TryTake(const Request& request, bool mapped_only, const LimitPass& pass,
-                                 SpanStore::Taken* taken) {
+TC_FAST_PATH GrowthDecision PageHeap::TryTake(const Request& request, bool mapped_only,
+                                              const LimitPass& pass, SpanStore::Taken* taken) {
   SpanStore& store = state_.store;
   const Length n = request.length;
   SpanStore::Place place = store.FindPlace(request, mapped_only);
@@ -80,15 +53,43 @@ GrowthDecision PageHeap::TryTake(const Request& request, bool mapped_only, const
   if (place.span->Is(SpanState::kFreeReleased) && place.span->num_pages >= place.offset + n) {
     step = state_.governor.PopulateStep(request.need, store.in_use());
   }
-  *taken = store.Take(request, place, step);
+  store.Take(request, place, step, taken);
   // Less is not worth a call, and hugepages come whole.
-  if (step == Length(0) || taken->backed.length() < step ||
-      store.hugepages().AreAdvised(*taken->span)) {
+  if (step > Length(0) &&
+      (taken->backed.length() < step || store.hugepages().AreAdvised(*taken->span))) {
     taken->backed = {};
   }
   state_.NoteDemand(taken->fresh);
   if (fresh > Length(0)) state_.governor.NoteGrown(state_.Held());
   return {};
+}
+
+Span* PageHeap::Allocate(Request request) {
+  TC_ASSERT(request.length > Length(0));
+  if (request.length > SpanStore::kMaxLength || request.alignment > SpanStore::kMaxLength) {
+    return nullptr;
+  }
+  request.length = RoundUp(request.length);
+  request.alignment = std::max(request.alignment, granule_);
+  // Not under the lock: without a vDSO it is a system call.
+  request.now_ms = now_ms_();
+  // What others keep while this call empties the caches is not waited for.
+  size_t may_drain_bytes = state_.homes.KeptBytes();
+  Stage stage = may_drain_bytes > 0 ? Stage::kBacked : Stage::kGrow;
+  LimitPass pass;
+  do {
+    SpanStore::Taken taken;
+    const auto take = [&]() TC_REQUIRES(state_.lock) {
+      request.in_hugepages = state_.governor.has_hugepages();
+      return TryTake(request, stage == Stage::kBacked, pass, &taken);
+    };
+    if (!WithinLimits(pass, take)) return nullptr;
+    if (taken.span != nullptr) {
+      if (taken.backed.bytes() > 0) address_space_.Populate(taken.backed);
+      return taken.span;
+    }
+  } while (NextStage(request, stage, may_drain_bytes));
+  return nullptr;
 }
 
 bool PageHeap::NextStage(Request& request, Stage& stage, size_t& may_drain_bytes) {

@@ -50,7 +50,10 @@ class Span {
   PageId end() const { return first_page + num_pages; }
   PageRange pages() const { return {first_page, end()}; }
   bool Is(SpanState s) const { return state.load(std::memory_order_relaxed) == s; }
-  bool is_free() const { return Is(SpanState::kFreeMapped) || Is(SpanState::kFreeReleased); }
+  bool is_free() const {
+    const SpanState s = state.load(std::memory_order_relaxed);
+    return s == SpanState::kFreeMapped || s == SpanState::kFreeReleased;
+  }
   bool IsLargeAt(const void* p) const { return Is(SpanState::kLarge) && start_address() == p; }
   // kLarge: takes the sample out, null where there was none, into `*taken` where that is asked for;
   // the object is like any other then. With the page heap's lock held, since a program may free the

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/compiler.h"
 
 namespace tcmalloc {
 
@@ -39,8 +40,8 @@ Span* SpanStore::FreeSpanAt(PageId page) const {
   return span != nullptr && span->first_page == page ? span : nullptr;
 }
 
-bool SpanStore::Join(Span* span, Span* neighbour) {
-  if (neighbour == nullptr || &ListOf(neighbour) != &ListOf(span)) return false;
+TC_FAST_PATH bool SpanStore::Join(Span* span, Span* neighbour, SpanState state) {
+  if (neighbour == nullptr || !neighbour->Is(state)) return false;
   Remove(neighbour);
   span->first_page = std::min(span->first_page, neighbour->first_page);
   span->num_pages += neighbour->num_pages;
@@ -53,9 +54,9 @@ void SpanStore::Insert(Span* span, SpanState state) {
   span->state.store(state, std::memory_order_relaxed);
   TC_ASSERT(span->is_free());
   Span* before = FreeNeighbour(span->first_page - Length(1));
-  if (Join(span, before)) before = FreeNeighbour(span->first_page - Length(1));
+  if (Join(span, before, state)) before = FreeNeighbour(span->first_page - Length(1));
   Span* behind = FreeNeighbour(span->end());
-  if (Join(span, behind)) behind = FreeNeighbour(span->end());
+  if (Join(span, behind, state)) behind = FreeNeighbour(span->end());
   MarkEnds(span);
   ListOf(span).Insert(span);
   free_runs_.Join(span, before, behind);
@@ -131,7 +132,7 @@ bool SpanStore::Append(Span* span, Length n) {
   return fresh;
 }
 
-SpanStore::Taken SpanStore::Take(const Request& request, const Place& place, Length step) {
+void SpanStore::Take(const Request& request, const Place& place, Length step, Taken* taken) {
   const PageId first = place.span->first_page + place.offset;
   const PageId end = first + request.length;
   bool fresh = place.span->Is(SpanState::kFreeReleased);
@@ -151,7 +152,9 @@ SpanStore::Taken SpanStore::Take(const Request& request, const Place& place, Len
     span->sample = nullptr;
     ++counts.large_spans;
   }
-  return {span, fresh && !place.by_choice, backed};
+  taken->span = span;
+  taken->fresh = fresh && !place.by_choice;
+  if (step > Length(0)) taken->backed = backed;
 }
 
 void SpanStore::Resize(Span* span, Length n) {

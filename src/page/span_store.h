@@ -70,10 +70,10 @@ class SpanStore {
     bool by_choice = false;
   };
   struct Taken {
-    Span* span;
-    // Some of it was released.
-    bool fresh;
-    // What became backed with it, where it lies in one free span.
+    Span* span = nullptr;
+    // Some of it was released, and no backed place would have done.
+    bool fresh = false;
+    // With a `step`: what became backed with it.
     PageRange backed;
   };
 
@@ -98,7 +98,7 @@ class SpanStore {
   // The pages that become backed when `n` pages at `place` are taken, hugepages included.
   Length FreshPages(const Place& place, Length n) const;
   // Takes the place. `step`: see Carve.
-  Taken Take(const Request& request, const Place& place, Length step);
+  void Take(const Request& request, const Place& place, Length step, Taken* taken);
 
   // There are `more` free pages behind `span`; FreshPages of them.
   bool CanExtend(const Span& span, Length more, Length* fresh) const;
@@ -192,7 +192,8 @@ class SpanStore {
   void FreeBack(Span* span, PageId at, SpanState state);
   // Makes `span`, which is in no list, a free one: joins it with its neighbours and lists it.
   void Insert(Span* span, SpanState state);
-  bool Join(Span* span, Span* neighbour);
+  // Makes a free neighbour of that state, which may be null, a part of `span`.
+  bool Join(Span* span, Span* neighbour, SpanState state);
   // Takes a free span out of the lists. Until it has another state it must not be a neighbour of
   // what is inserted.
   void Remove(Span* span);

@@ -121,7 +121,8 @@ class SpanStoreTest : public testing::Test {
     const auto fresh =
         static_cast<size_t>(std::count(from, from + static_cast<ptrdiff_t>(n), kReleasedPage));
     ASSERT_EQ(store_.FreshPages(place, Length(n)), Length(fresh));
-    const SpanStore::Taken taken = store_.Take(request, place, Length(0));
+    SpanStore::Taken taken;
+    store_.Take(request, place, Length(0), &taken);
     ASSERT_EQ(taken.span->pages().first, Page(first));
     ASSERT_EQ(taken.span->num_pages, Length(n));
     ASSERT_TRUE(std::all_of(from, from + static_cast<ptrdiff_t>(n), &IsFree));
@@ -317,8 +318,9 @@ TEST_F(SpanStoreTest, TheTightestPlaceIsTakenWhereMuchIsToSpare) {
 TEST_F(SpanStoreTest, AMovedObjectLeavesReleasedPagesBetweenItsEnds) {
   store_.AddPages(Range(0, 100), SpanState::kFreeMapped, true);
   const SpanStore::Request request = {.length = Length(60), .use = SpanState::kLarge};
-  Span* const span = store_.Take(request, store_.FindPlace(request, false), Length(0)).span;
-  store_.DeleteMoved(span, Length(10), Length(30));
+  SpanStore::Taken taken;
+  store_.Take(request, store_.FindPlace(request, false), Length(0), &taken);
+  store_.DeleteMoved(taken.span, Length(10), Length(30));
   EXPECT_EQ(store_.free(SpanStore::kReleased), Length(30));
   EXPECT_EQ(store_.free(SpanStore::kMapped), Length(70));
   EXPECT_EQ(page_map_->SpanOf(Page(10))->num_pages, Length(30));
