@@ -1,9 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Span: the record of a run of contiguous pages. Nothing of it lies in the run itself.
 //
-// States. A span is free and mapped, free and released (its pages have no memory behind them: fresh
-// from the system or given back), on its way from the first to the second, or in use: by a central
-// free list, which cuts it into objects, or as one large object.
+// States. A span is free and may be backed ("mapped"), free and released (nothing backs its pages:
+// they are fresh from the OS or were released), on its way from the first to the second, or in use:
+// by a central free list, which cuts it into objects, or as one large object.
+//
+// Fields. first_page, num_pages, state and zero_filled are valid in all states; besides:
+//   free         list_node or tree_node, by length; in_run; run_pages and run_node in the first and
+//                the last span of a run
+//   kReleasing   list_node, after the OS has refused it
+//   kSmall       in_use, list_node, owner, hole_pages, free_bits and what belongs to them
+//   kLarge       in_use, sample, sampled_class
+//   kUnused      list_node
 //
 // Invariants
 //   S1  num_pages > 0; the span's first and last page name it in the page map, whatever its state.
@@ -29,9 +37,9 @@ namespace tcmalloc {
 
 enum class SpanState : uint8_t {
   kUnused,        // no span: a spare record, or one that SpanStore uses for something else
-  kFreeMapped,    // free; may have memory behind it
-  kFreeReleased,  // free; has no memory behind it, reads as zeroes if it once came zero-filled
-  kReleasing,     // free, taken out of the lists while its memory is given back
+  kFreeMapped,    // free; may be backed
+  kFreeReleased,  // free; not backed, reads as zeroes if it once came zero-filled
+  kReleasing,     // free, taken out of the lists while its memory is released
   kSmall,         // in use by a central free list
   kLarge,         // in use as one object
   kMetadata,      // in use by the metadata arena, for good
@@ -84,11 +92,11 @@ class Span {
   // SpanCache.
   uint64_t* free_bits = nullptr;
   union {
-    // Where free_bits points when one word is enough.
+    // kSmall: where free_bits points when one word is enough.
     uint64_t inline_bits = 0;
     // kLarge, of the owner of the object: its sample, or null, which it is at first.
     void* sample;
-    // While free, the first or the last span of a run of FreeRuns: the length of the run.
+    // Free, the first or the last span of a run of FreeRuns: the length of the run.
     Length run_pages;
   };
 
@@ -106,8 +114,8 @@ class Span {
   // kSmall: what the tier that has the span notes to find it by (SpanOwner); else 0. In a SpanCache
   // it stays.
   std::atomic<uint16_t> owner{0};
-  // kSmall: hardware pages of free objects that were given back to the system since an object of
-  // the span was last handed out. Guarded by its owner's lock.
+  // kSmall: hardware pages of free objects that were released since an object of the span was last
+  // handed out. Guarded by its owner's lock.
   uint16_t hole_pages = 0;
 
   // kSmall only. No bit is set in the words before this one.
@@ -120,16 +128,16 @@ class Span {
   uint32_t free_count = 0;
 
   union {
-    // In use, on its way to the system, or free and short.
     ListNode<Span> list_node;
-    // While free and long.
+    // Free and long: see FreeSpans.
     TreeNode<Span> tree_node = {};
   };
   union {
-    // While free, the first or the last span of a run of FreeRuns.
+    // Free, the first or the last span of a run of FreeRuns.
     TreeLinks<Span> run_node = {};
+    // kSmall, kLarge.
     struct {
-      // Only these first pages may have been written since the system zeroed them. Constant until
+      // Only these first pages may have been written since the OS zeroed them. Constant until
       // the span is free again.
       Length written;
       // When it was handed out, by the page heap's clock, out of its free spans or out of a span
