@@ -169,14 +169,6 @@ void SpanStore::Resize(Span* span, Length n) {
   }
 }
 
-void SpanStore::NotInUse(Span* span) {
-  const SpanState use = span->state.load(std::memory_order_relaxed);
-  TC_CHECK(use == SpanState::kSmall || use == SpanState::kLarge);
-  BytesInUse(use) -= span->bytes();
-  if (use == SpanState::kLarge) --counts.large_spans;
-  hugepages_.CountUsed(span->pages(), false);
-}
-
 void SpanStore::Delete(Span* span) {
   NotInUse(span);
   span->owner.store(0, std::memory_order_relaxed);

@@ -27,6 +27,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/check.h"
 #include "base/intrusive_list.h"
 #include "base/units.h"
 #include "page/free_runs.h"
@@ -198,7 +199,13 @@ class SpanStore {
   // what is inserted.
   void Remove(Span* span);
   void MarkEnds(Span* span);
-  void NotInUse(Span* span);
+  void NotInUse(Span* span) {
+    const bool large = span->Is(SpanState::kLarge);
+    TC_CHECK(large || span->Is(SpanState::kSmall));
+    BytesInUse(large ? SpanState::kLarge : SpanState::kSmall) -= span->bytes();
+    counts.large_spans -= large;
+    hugepages_.CountUsed(span->pages(), false);
+  }
   size_t& BytesInUse(SpanState use) {
     return use == SpanState::kSmall ? counts.small_span_bytes : counts.large_span_bytes;
   }
