@@ -215,7 +215,7 @@ struct Tuning {
     size_t drained_at_once = 32;
   } span_cache;
 
-  // Where spans lie in the address space (page/near_run.h, page/space_policy.h).
+  // Where spans lie in the address space (page/span_places.cc).
   struct Placement {
     // Lengths of the runs of pages that hold the spans of one shard; longer in larger heaps. A CPU
     // prefetches past the end of a span, into memory in which another CPU works: two threads took
@@ -240,7 +240,7 @@ struct Tuning {
     size_t max_listed_pages = 128;
   } placement;
 
-  // How the heap takes memory from the OS (page/page_heap_growth.cc).
+  // How the heap takes memory from the OS (page/governor.cc).
   struct Growth {
     // Length of the first mapping. It is short for small programs under a limit on address space
     // (RLIMIT_AS). Range: 64 KiB to 8 MiB.
@@ -288,8 +288,8 @@ struct Tuning {
     size_t populate_part = 64;
   } hugepages;
 
-  // realloc of growing objects (malloc/slow_path.cc, page/page_heap_move.cc). The size from which
-  // it moves pages is hugepages.huge_object.
+  // realloc of growing objects (malloc/slow_path.cc, page/address_space_move.cc). The size from
+  // which it moves pages is hugepages.huge_object.
   struct Reallocation {
     // An object of this size or more that was outgrown does not enter the thread cache: what grows
     // seldom shrinks again, and other growing objects can use its memory. From 4 KiB on: no less
@@ -371,7 +371,7 @@ struct Tuning {
     size_t claimed_at_once_bytes = 8_MiB;
   } trim;
 
-  // Memory limits (page/memory_limit.h, page/page_heap_limits.cc, runtime/limits.h).
+  // Memory limits (page/memory_limit.h, page/governor.h, runtime/limits.h).
   struct Limits {
     // Released beyond what is needed, so that not every growth near a limit is a system call:
     // slack_part of the limit, within these bounds. The upper bound is one release.slice. Not
@@ -391,7 +391,7 @@ struct Tuning {
     int64_t cgroup_reread_ms = 5000;
   } limits;
 
-  // When the OS refuses a mapping (page/page_heap_release.cc, decision 0025).
+  // When the OS refuses a mapping (page/address_space_release.cc, decision 0025).
   struct AddressSpace {
     // The heap unmaps free memory for other users of the address space when that memory is at least
     // this much and more than a half of the heap, until a quarter is left. Less is not worth the

@@ -53,9 +53,9 @@ Span* NewSpan(Heap& heap, size_t size, size_t alignment) {
   const Length n = std::max(Length(1), Length::ForBytes(size));
   const Length alignment_pages = std::max(Length(1), Length(alignment >> kPageShift));
   LimitedAllocation limited(heap);
-  Span* span = heap.page_heap.NewAligned(n, alignment_pages, SpanState::kLarge);
+  Span* span = heap.page_heap.New(n, SpanState::kLarge, alignment_pages);
   if (span == nullptr && heap.page_heap.MayFitAfterFlush(n) && FlushedForAnotherTry(heap)) {
-    span = heap.page_heap.NewAligned(n, alignment_pages, SpanState::kLarge);
+    span = heap.page_heap.New(n, SpanState::kLarge, alignment_pages);
   }
   limited.Ended(span == nullptr, size);
   return span;
@@ -65,7 +65,7 @@ Span* NewSpan(Heap& heap, size_t size, size_t alignment) {
 // give without a flush: then the allocation is not a sample, which is not worth a flush.
 TC_SLOW_PATH void* AllocateSampled(Heap& heap, SizeClass c, size_t size) {
   const Length n = Length::ForBytes(kSizeClasses.size(c));
-  Span* const span = heap.page_heap.NewAligned(n, Length(1), SpanState::kLarge);
+  Span* const span = heap.page_heap.New(n, SpanState::kLarge);
   if (span == nullptr) return nullptr;
   span->sampled_class = c;
   SampleAllocated(heap, span, size, kSizeClasses.size(c));

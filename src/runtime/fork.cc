@@ -40,7 +40,7 @@ void Child() {
   heap.memory.NoteForkedChild();
   // What a signal handler interrupted is in the middle of a change: it is left as it is.
   const bool complete = HoldIsComplete();
-  if (complete) heap.page_heap.RestoreAfterForkInChild();
+  if (complete) heap.page_heap.address_space().RestoreAfterForkInChild();
   if (complete && HoldsHeap()) {
     heap.registry.OrphanOthersInChild(&current_slot);
   } else {

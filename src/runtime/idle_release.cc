@@ -51,7 +51,7 @@ void ComeBy(Heap& heap, ThreadCache* cache, size_t size) {
 }
 
 void FreedSlowly(Heap& heap, ThreadCache* cache, bool large) {
-  const bool much = heap.page_heap.TakeFreedMuch();
+  const bool much = heap.page_heap.hints().TakeFreedMuch();
   if (!large && !much && cache != nullptr &&
       ++cache->visits.slow_frees % kTuning.idle_release.frees_per_alarm != 0) {
     return;

@@ -105,7 +105,7 @@ struct SizeClassStats {
 struct HeapSnapshot {
   HeapStats totals;
   std::array<SizeClassStats, kNumSizeClasses> classes;
-  PageHeap::FreeSpanCounts free_spans;
+  FreeSpanCounts free_spans;
 };
 // It lies on stacks, of which a thread may have 16 KiB.
 static_assert(sizeof(HeapSnapshot) <= size_t{6} << 10);

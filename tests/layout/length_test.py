@@ -20,8 +20,6 @@ REASON = re.compile(r"// Length: \S")
 KNOWN = {
     "src/cache/thread_cache.cc": "is being split",
     "src/central/central_free_list.cc": "is being split",
-    "src/page/page_heap.cc": "is being split",
-    "src/page/page_heap.h": "is being split",
 }
 
 

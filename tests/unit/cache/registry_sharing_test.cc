@@ -63,7 +63,7 @@ std::set<uintptr_t> MarkedObjects(uintptr_t end) {
 
 // Whoever empties a cache: an object is in a bitmap, or in an array that a mark leads to.
 TEST_F(RegistrySharingTest, WhatIsOnItsWayFromACacheCanBeFound) {
-  heap_.page_heap.SetReleasing(PageHeap::Releasing::kEager);
+  heap_.page_heap.governor()->SetReleasing(Releasing::kEager);
   enum class By { kOwner, kAnother, kEnd };
   for (const By by : {By::kOwner, By::kAnother, By::kEnd}) {
     TestThread thread(heap_.registry);
@@ -281,7 +281,7 @@ TEST_F(RegistrySharingTest, AFlushLeavesWhoComesMeanwhileAlone) {
   const size_t cached = one.cache()->table().CachedBytes() + two.cache()->table().CachedBytes();
   size_t newcomers = 0;
   // Pages that become free go back to the system at once: between two locks of the registry's.
-  heap_.page_heap.SetReleasing(PageHeap::Releasing::kEager);
+  heap_.page_heap.governor()->SetReleasing(Releasing::kEager);
   heap_.vm.OnNextRelease([&] {
     newcomer = std::make_unique<TestThread>(heap_.registry);
     Fill(*newcomer);

@@ -22,9 +22,9 @@ Length FreeMapped(Heap& heap) {
 // A heap with free memory, and, at the rate, nothing to remember for longer than some milliseconds.
 Heap& HeapWithFreeMemory(double rate) {
   Heap& heap = NewHeap();
-  heap.page_heap.SetReleaseRate(0);
+  heap.page_heap.governor()->SetReleaseRate(0);
   heap.page_heap.Delete(heap.page_heap.New(kMuch, SpanState::kLarge));
-  heap.page_heap.SetReleaseRate(rate);
+  heap.page_heap.governor()->SetReleaseRate(rate);
   return heap;
 }
 

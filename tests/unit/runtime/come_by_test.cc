@@ -74,13 +74,13 @@ TEST(ComeByPolicyTest, TheLongestIntervalIsManyObjects) {
 
 class ComeByTest : public testing::Test {
  protected:
-  ComeByTest() : thread_(heap_.registry) { heap_.page_heap.SetReleaseRate(1000); }
+  ComeByTest() : thread_(heap_.registry) { heap_.page_heap.governor()->SetReleaseRate(1000); }
 
   // Free memory that the policy does not want to keep.
   void LeaveFreeMemory(Length n) {
-    heap_.page_heap.SetReleaseRate(0);
+    heap_.page_heap.governor()->SetReleaseRate(0);
     heap_.page_heap.Delete(heap_.page_heap.New(n, SpanState::kLarge));
-    heap_.page_heap.SetReleaseRate(1000);
+    heap_.page_heap.governor()->SetReleaseRate(1000);
     // At this rate a peak is remembered for some milliseconds; the first of the two starts it.
     heap_.page_heap.ReleaseDue(Length(0), false);
     const int64_t start_ms = CoarseMilliseconds();
@@ -173,7 +173,7 @@ TEST_F(ComeByTest, SlowFreesThatFreedManyPagesSetTheThreadsOwnCounter) {
 
 TEST_F(ComeByTest, WithRateZeroThereAreNoVisits) {
   LeaveFreeMemory(kMuchFree);
-  heap_.page_heap.SetReleaseRate(0);
+  heap_.page_heap.governor()->SetReleaseRate(0);
   for (int i = 0; i < 1000; ++i) FreedSlowly(heap_, thread_.cache(), true);
   EXPECT_EQ(BytesUntilVisit(thread_), kNever);
   WasAway(1'000'000);

@@ -34,7 +34,7 @@ TEST(TrimTest, AnEmptyHeapHasNothingToGive) {
 
 TEST(TrimTest, GivesFreePagesBackToTheSystem) {
   Heap& heap = NewHeap();
-  heap.page_heap.SetReleaseRate(0);
+  heap.page_heap.governor()->SetReleaseRate(0);
   Span* const span = heap.page_heap.New(Length(1000), SpanState::kLarge);
   void* const start = span->start_address();
   const size_t bytes = span->bytes();
@@ -57,7 +57,7 @@ TEST(TrimTest, GivesFreePagesBackToTheSystem) {
 // behind them join.
 TEST(TrimTest, FlushingGivesUpKeptSpans) {
   Heap& heap = NewHeap();
-  heap.page_heap.SetReleaseRate(0);
+  heap.page_heap.governor()->SetReleaseRate(0);
   std::vector<Span*> spans;
   for (int i = 0; i < 8; ++i) {
     spans.push_back(heap.page_heap.New(Length(4), SpanState::kSmall));
@@ -74,7 +74,7 @@ TEST(TrimTest, FlushingGivesUpKeptSpans) {
 
 TEST(TrimTest, KeepsWhatItIsAskedToKeep) {
   Heap& heap = NewHeap();
-  heap.page_heap.SetReleaseRate(0);
+  heap.page_heap.governor()->SetReleaseRate(0);
   heap.page_heap.Delete(heap.page_heap.New(Length(1000), SpanState::kLarge));
   const size_t before = CollectStats(heap).page_heap_free_bytes;
   ASSERT_EQ(before, Length(1000).bytes());
@@ -91,7 +91,7 @@ TEST(TrimTest, KeepsWhatItIsAskedToKeep) {
 // What lies in orphaned thread caches reaches the page heap and goes back.
 TEST(TrimTest, EmptiesOrphans) {
   Heap& heap = NewHeap();
-  heap.page_heap.SetReleaseRate(0);
+  heap.page_heap.governor()->SetReleaseRate(0);
   const SizeClass c = ClassForSize(256);
   const size_t batch = kSizeClasses.batch_size(c);
   TestThread orphan(heap.registry);
@@ -115,7 +115,7 @@ TEST(TrimTest, EmptiesOrphans) {
 // is to be kept of the page heap's memory.
 TEST(TrimTest, GivesBackWhatIsFreeInSpansInUse) {
   Heap& heap = NewHeap();
-  heap.page_heap.SetReleaseRate(0);
+  heap.page_heap.governor()->SetReleaseRate(0);
   const SizeClass c = ClassForSize(4096);
   const size_t page = SystemVirtualMemory().hardware_page_size();
   ASSERT_EQ(page, 4096u);
