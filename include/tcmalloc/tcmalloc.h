@@ -86,11 +86,11 @@ double tcmalloc_get_memory_release_rate(void) TCMALLOC_NOTHROW;
 
 /*
  * Does what there is to do while nobody calls the library: gives free memory back at the rate
- * above. Never returns; to be called by a thread of the program's that has nothing else to do.
- * Without such a thread, and without TCMALLOC_BACKGROUND=1, threads that allocate or free now and
- * then do it in passing; a process in which no thread does keeps what it has.
+ * above. Never returns; to be called by a thread of the program's that has nothing else to do. A
+ * process with several threads has a thread of the library's for it, unless TCMALLOC_BACKGROUND=0
+ * is set. Without any, memory goes back while the program frees.
  *
- * Cost: the thread wakes up ten times a second while there is something to give back, else once.
+ * Cost: the thread wakes up once a second.
  */
 void tcmalloc_process_background_actions(void);
 /*

@@ -85,6 +85,10 @@ class Registry {
   // next slow path: those bytes are not in the result. Threads that start meanwhile may be missed.
   size_t FlushAll(ThreadCache* own) TC_EXCLUDES(lock_);
 
+  // Flushes the caches of idle threads: those that have not changed since another look at least
+  // Tuning::ThreadCaches::idle_ms ago. Returns the bytes.
+  size_t FlushIdle() TC_EXCLUDES(lock_) { return FlushOthers(nullptr, true); }
+
   // While `wanted` answers true, no thread reaches its cache: every allocation and every free takes
   // the slow path, which serves it from the central cache. Asks `wanted` and does what it says; to
   // be called whenever its answer may have changed, with the calling thread's cache or null.
@@ -133,6 +137,9 @@ class Registry {
   // Totals::caches alone. Cost: a walk over a list.
   size_t CountCaches() TC_EXCLUDES(lock_);
 
+  // Two threads or more have a cache.
+  bool HasSeveralCaches() TC_EXCLUDES(lock_);
+
   // Objects of class `c` in all caches; racy while their owners run.
   size_t CachedObjects(SizeClass c) TC_EXCLUDES(lock_);
 
@@ -177,6 +184,8 @@ class Registry {
   // What RaiseLimit does when nothing is unclaimed. Empties at most one cache, into `arrays`.
   void RaiseAtOthersCostLocked(ThreadCache* cache, size_t* limit, BinArraysInFlight* arrays)
       TC_REQUIRES(lock_);
+  // FlushAll without `own`; with `idle_only` those that are not idle stay as they are.
+  size_t FlushOthers(ThreadCache* own, bool idle_only) TC_EXCLUDES(lock_);
   // Takes `n` caches and puts their arrays in front of `arrays`; false when nothing was taken.
   // Those that cannot be taken are asked to flush. Takes nothing while the lock is held for fork.
   bool TakeLocked(ThreadCache* const* victims, size_t n, BinArraysInFlight* arrays)
@@ -199,7 +208,7 @@ class Registry {
   CacheBudget budget_ TC_GUARDED_BY(lock_);
   // In caches_, or null: start at the beginning.
   ThreadCache* next_victim_ TC_GUARDED_BY(lock_) = nullptr;
-  // Calls of FlushAll so far.
+  // Calls of FlushOthers so far.
   uint64_t flush_rounds_ TC_GUARDED_BY(lock_) = 0;
 
   // Written with lock_ held; a hint without it.

@@ -259,7 +259,7 @@ Span* PageHeap::AllocateLocked(const Request& request, const Place& place, PageR
     span->sample = nullptr;
     large_spans_.Add(1);
   }
-  RecordDemandLocked(fresh && !place.by_choice);
+  RecordDemandLocked(fresh && !place.by_choice, request.now_ms);
   return span;
 }
 

@@ -197,6 +197,9 @@ class PageHeap {
   // How eagerly memory goes back by itself: see ReleasePolicy. 0 never.
   void SetReleaseRate(double rate) TC_EXCLUDES(lock_);
   double release_rate() TC_EXCLUDES(lock_);
+  // Whether no thread runs idle release. More is released then while the program frees. At first
+  // false.
+  void SetPromptRelease(bool prompt) { is_prompt_.store(prompt, std::memory_order_relaxed); }
 
   // Gives back what is due by now, at most `most` pages but for rounding, in one decision; returns
   // what went. Delete does this by itself, a slice at a time; who else calls it does so for times
@@ -209,12 +212,10 @@ class PageHeap {
            free_[kMapped].total() > kTuning.release.slack;
   }
 
-  // Some Tuning::Release::look_every pages were freed since this was last asked. Racy: of two that
-  // ask at once both may hear it.
-  bool TakeFreedMuch() {
-    if (!freed_much_.load(std::memory_order_relaxed)) return false;
-    freed_much_.store(false, std::memory_order_relaxed);
-    return true;
+  // Called after each Tuning::Release::look_every pages that are freed, by the thread that frees,
+  // without locks. Null for none. It must not allocate or free.
+  void SetFreeObserver(void (*observer)()) {
+    free_observer_.store(observer, std::memory_order_release);
   }
 
   // With kEager every span that is given back is released at once; with kNever nothing is, whatever
@@ -432,10 +433,10 @@ class PageHeap {
   }
   // More is in use. Where fresh memory was needed, what is free was needed too: none of it was long
   // enough.
-  void RecordDemandLocked(bool fresh) TC_REQUIRES(lock_) {
+  void RecordDemandLocked(bool fresh, int64_t now_ms = 0) TC_REQUIRES(lock_) {
     const Length in_use = InUseLocked();
     if (in_use > most_in_use_) most_in_use_ = in_use;
-    release_policy_.Demand(in_use + (fresh ? free_[kMapped].total() : Length(0)));
+    release_policy_.Demand(in_use, fresh ? free_[kMapped].total() : Length(0), now_ms);
   }
   // The part of a free span that is given back in one slice; null when there is none, or none
   // without breaking hugepages that are partly in use.
@@ -489,6 +490,8 @@ class PageHeap {
   Span* FreeSpanAtLocked(PageId page) TC_REQUIRES(lock_);
   // What Delete does behind its lock, where `decide` says what PagesFreedLocked returned.
   void ReleaseAfterFreeing(bool decide) TC_EXCLUDES(lock_);
+  // Releases what is due, at most a slice; in a prompt heap in proportion to what was freed.
+  void ReleaseFreed() TC_EXCLUDES(lock_);
   // What of an object goes where. In the order of the addresses, the old place has a head, which is
   // copied, what is moved, and the rest, which is copied; the new mapping has `front` free pages,
   // then the same. Hugepages are moved whole.
@@ -644,11 +647,12 @@ class PageHeap {
 
   // Decide what is tried, nothing else, so relaxed suffices.
   std::atomic<bool> release_rate_is_positive_{true};
-  std::atomic<bool> freed_much_{false};
+  std::atomic<bool> is_prompt_{false};
   std::atomic<Releasing> releasing_{Releasing::kByPolicy};
   std::atomic<bool> can_populate_{true};
   std::atomic<size_t> moves_left_{kTuning.reallocation.max_moves};
   std::atomic<void (*)(size_t)> growth_observer_{nullptr};
+  std::atomic<void (*)()> free_observer_{nullptr};
   MemoryLimits limits_ TC_GUARDED_BY(lock_);
   std::array<bool, kNumLimitKinds> limit_set_by_program_ TC_GUARDED_BY(lock_) = {};
   LimitWatch limit_watch_ TC_GUARDED_BY(lock_);

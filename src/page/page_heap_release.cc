@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // PageHeap: what gives memory and address space back to the system.
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 
@@ -11,15 +12,29 @@
 namespace tcmalloc {
 
 void PageHeap::ReleaseAfterFreeing(bool decide) {
-  if (decide) freed_much_.store(true, std::memory_order_relaxed);
   if (releasing_.load(std::memory_order_relaxed) == Releasing::kEager) {
     // Only what was freed since the last time is there.
     ReleasePass(kMaxLength, kMaxLength, kTuning.release.max_refusals, true);
   } else if (decide) {
-    ReleaseDue(kReleaseSlice, false);
+    ReleaseFreed();
   }
   ReleaseWhenAboveSoftLimit();
   UnmapWhenShort();
+  const auto observer = decide ? free_observer_.load(std::memory_order_acquire) : nullptr;
+  if (observer != nullptr) observer();
+}
+
+void PageHeap::ReleaseFreed() {
+  Length most = kReleaseSlice;
+  if (is_prompt_.load(std::memory_order_relaxed)) {
+    const SpinLockHolder holder(lock_);
+    most = release_policy_.TakePromptAllowance();
+  }
+  while (most > Length(0)) {
+    const Length slice = std::min(most, kReleaseSlice);
+    if (ReleaseDue(slice, false) < slice) return;
+    most -= slice;
+  }
 }
 
 Length PageHeap::ReleaseDue(Length most, bool idle) {
@@ -28,8 +43,11 @@ Length PageHeap::ReleaseDue(Length most, bool idle) {
   ReleasePolicy::Decision decision;
   {
     const SpinLockHolder holder(lock_);
-    decision = release_policy_.Decide(
-        now_ms, {.in_use = InUseLocked(), .free_mapped = free_[kMapped].total()}, most);
+    decision = release_policy_.Decide(now_ms,
+                                      {.in_use = InUseLocked(),
+                                       .free_mapped = free_[kMapped].total(),
+                                       .prompt = is_prompt_.load(std::memory_order_relaxed)},
+                                      most);
   }
   if (decision.length == Length(0)) return Length(0);
   const Length released = ReleasePass(decision.length, decision.length,
