@@ -15,6 +15,7 @@
 //   background_thread sandbox   it works behind a filter that kills for nearly every system call
 //   background_thread trapped   its system calls are answered by the program's handler for SIGSYS
 //   background_thread cancelled it ends although the thread that stops it is cancelled meanwhile
+//   background_thread asleep    it wakes up no more once there is nothing to do, until there is
 //   background_thread busy      fork and exit while it works
 //   background_thread own       a thread of the program's does its work, and can be cancelled
 #define _GNU_SOURCE
@@ -502,6 +503,38 @@ static void Cancelled(void) {
   AwaitOneThread();
 }
 
+static long Wakeups(long thread) {
+  char text[64];
+  Status(thread, "voluntary_ctxt_switches:", text, sizeof(text));
+  return strtol(text, NULL, 10);
+}
+
+// It takes a pass a second while there is something to do.
+static void Asleep(void) {
+  StartSleepers();
+  int threads;
+  const long stranger = Stranger(&threads);
+  CHECK(stranger != 0);
+  for (int round = 0; round < 2; ++round) {
+    long before = -1;
+    long after = Wakeups(stranger);
+    for (int i = 0; i < 20 && after != before; ++i) {
+      before = after;
+      Sleep(4000);
+      after = Wakeups(stranger);
+    }
+    CHECK(after == before);
+    // More than the release policy ignores, and not due at once.
+    Free(NewMarked(20 * kMiB, 1));
+    for (int i = 0; i < 300 && after == before; ++i) {
+      Sleep(100);
+      after = Wakeups(stranger);
+    }
+    CHECK(after > before);
+  }
+  _exit(0);
+}
+
 static _Atomic int stop_churning;
 static void* Churn(void* unused) {
   while (!stop_churning) {
@@ -584,6 +617,7 @@ int main(int argc, char** argv) {
   if (strcmp(argv[1], "sandbox") == 0) Sandbox();
   if (strcmp(argv[1], "trapped") == 0) Trapped();
   if (strcmp(argv[1], "cancelled") == 0) Cancelled();
+  if (strcmp(argv[1], "asleep") == 0) Asleep();
   if (strcmp(argv[1], "busy") == 0) Busy();
   if (strcmp(argv[1], "own") == 0) Own();
   return 0;
