@@ -85,10 +85,10 @@ void tcmalloc_set_memory_release_rate(double rate) TCMALLOC_NOTHROW;
 double tcmalloc_get_memory_release_rate(void) TCMALLOC_NOTHROW;
 
 /*
- * Does what there is to do while nobody calls the library: gives free memory back at the rate
- * above. Never returns; to be called by a thread of the program's that has nothing else to do. A
- * process with several threads has a thread of the library's for it, unless TCMALLOC_BACKGROUND=0
- * is set. Without any, memory goes back while the program frees.
+ * Releases free memory to the system at the rate above while no thread calls the library. Never
+ * returns; to be called by a thread of the program that has nothing else to do. A process with
+ * several threads has a thread of the library for it, unless TCMALLOC_BACKGROUND=0 is set. With
+ * neither, memory is released while the program frees.
  *
  * Cost: the thread wakes up once a second.
  */
