@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <random>
@@ -26,6 +27,13 @@ constexpr size_t kLiveBytes = 50 * kMiB;
 constexpr size_t kThreads = 8;
 constexpr uint64_t kSeed = 20261124;
 constexpr size_t kMostObjects = size_t{4} << 20;
+
+// dprintf would allocate.
+void PrintResident(const char* when, size_t bytes) {
+  char line[64];
+  const int length = snprintf(line, sizeof(line), "%s: %zu MiB\n", when, bytes / kMiB);
+  CHECK(write(STDOUT_FILENO, line, static_cast<size_t>(length)) == length);
+}
 
 char** objects;  // the program's own memory
 pthread_barrier_t barrier;
@@ -48,7 +56,7 @@ void TakeAndDrop(size_t part, size_t parts) {
   }
   // All have taken before any frees.
   if (together) pthread_barrier_wait(&full);
-  if (part == 0) dprintf(STDOUT_FILENO, "resident, full: %zu MiB\n", ResidentBytes() / kMiB);
+  if (part == 0) PrintResident("full", ResidentBytes());
   for (size_t i = 0; i < dropped; ++i) Free(own[i]);
 }
 
@@ -89,14 +97,16 @@ int main(int argc, char** argv) {
   if (first) Start(&Sleep);
   first || alone ? TakeAndDrop(0, 1) : Start(&TakeDropAndSleep);
   CHECK(madvise(objects, kMostObjects * sizeof(char*), MADV_DONTNEED) == 0);
-  dprintf(STDOUT_FILENO, "dropped: %zu MiB\n", ResidentBytes() / kMiB);
+  PrintResident("dropped", ResidentBytes());
   const size_t most = (alone ? 2 * kLiveBytes : kLiveBytes + kLiveBytes / 2) + 16 * kMiB;
   size_t resident = SIZE_MAX;
   for (int second = 1; second <= 10 && resident > most; ++second) {
     const timespec pause = {.tv_sec = 1, .tv_nsec = 0};
     CHECK(nanosleep(&pause, nullptr) == 0);
     resident = ResidentBytes();
-    dprintf(STDOUT_FILENO, "%d s: %zu MiB\n", second, resident / kMiB);
+    char when[16];
+    snprintf(when, sizeof(when), "%d s", second);
+    PrintResident(when, resident);
   }
   CHECK(held ? resident > kBytes : resident <= most);
   _exit(0);
