@@ -448,19 +448,7 @@ static void TrapMadvise(void) {
 }
 
 static void Trapped(void) {
-  struct sigaction action = {.sa_handler = OnTrap};
-  CHECK(sigaction(SIGSYS, &action, NULL) == 0);
-  char* objects[100];
-  for (int i = 0; i < 100; ++i) objects[i] = NewMarked(2 * kMiB, 1);
-  StartSleepers();
   int threads;
-  const long stranger = Stranger(&threads);
-  CHECK(stranger != 0);
-  TrapMadvise();
-  for (int i = 0; i < 100; ++i) Free(objects[i]);
-  for (int i = 0; i < 600 && trapped_thread == 0; ++i) Sleep(100);
-  CHECK(trapped_thread == stranger);
-  CHECK(Stranger(&threads) == stranger);
   // Where the program's thread blocks the signal, so does the library's.
   const pid_t child = fork();
   CHECK(child >= 0);
@@ -476,6 +464,18 @@ static void Trapped(void) {
   }
   int status;
   CHECK(waitpid(child, &status, 0) == child && status == 0);
+  struct sigaction action = {.sa_handler = OnTrap};
+  CHECK(sigaction(SIGSYS, &action, NULL) == 0);
+  char* objects[100];
+  for (int i = 0; i < 100; ++i) objects[i] = NewMarked(2 * kMiB, 1);
+  StartSleepers();
+  const long stranger = Stranger(&threads);
+  CHECK(stranger != 0);
+  TrapMadvise();
+  for (int i = 0; i < 100; ++i) Free(objects[i]);
+  for (int i = 0; i < 600 && trapped_thread == 0; ++i) Sleep(100);
+  CHECK(trapped_thread == stranger);
+  CHECK(Stranger(&threads) == stranger);
   _exit(0);
 }
 
