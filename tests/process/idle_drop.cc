@@ -5,7 +5,7 @@
 // given memory back, by default.
 //   alone          one thread: at most twice what is live and 16 MiB
 //   threads        eight threads take and free, and sleep: 1.5 times of what is live and 16 MiB
-//   threads_first  the main thread takes and frees, when the eight have long been asleep: the same
+//   threads_first  the main thread takes and frees, when the eight are asleep: the same
 //   held           nothing may go back (TCMALLOC_RELEASE_RATE=0), or the others would show nothing
 #include <pthread.h>
 #include <sys/mman.h>
