@@ -92,6 +92,10 @@ class Registry {
   // next slow path: those bytes are not in the result. Threads that start meanwhile may be missed.
   size_t FlushAll(ThreadCache* own) TC_EXCLUDES(lock_);
 
+  // Flushes the caches of idle threads: those that have not changed since another look at least
+  // Tuning::ThreadCaches::idle_ms ago. Returns the bytes.
+  size_t FlushIdle() TC_EXCLUDES(lock_) { return FlushOthers(nullptr, true); }
+
   // While `wanted` answers true, no thread reaches its cache: every allocation and every free takes
   // the slow path, which serves it from the central cache. Asks `wanted` and does what it says; to
   // be called whenever its answer may have changed, with the calling thread's cache or null.
@@ -143,10 +147,6 @@ class Registry {
   void OrphanOthersLater(const ThreadSlot* survivor);
   // Collects what one orphan holds; false when there is none.
   bool AdoptOrphan() TC_EXCLUDES(lock_);
-  void AdoptOrphans() TC_EXCLUDES(lock_) {
-    while (AdoptOrphan()) {
-    }
-  }
   // The cheap form: to be called now and then from slow paths: it keeps a forked child that
   // is about to exec from touching every cache of its parent.
   void AdoptOrphanIfAny() {
@@ -173,6 +173,8 @@ class Registry {
   // What RaiseLimit does when nothing is unclaimed. Empties at most one cache, into `arrays`.
   void RaiseAtOthersCostLocked(ThreadCache* cache, size_t* limit, BinArraysInFlight* arrays)
       TC_REQUIRES(lock_);
+  // FlushAll without `own`; with `idle_only` those that are not idle stay as they are.
+  size_t FlushOthers(ThreadCache* own, bool idle_only) TC_EXCLUDES(lock_);
   // Takes `n` caches and puts their arrays in front of `arrays`; false when nothing was taken.
   // Those that cannot be taken are asked to flush. Takes nothing while the lock is held for fork.
   bool TakeLocked(ThreadCache* const* victims, size_t n, BinArraysInFlight* arrays)
@@ -195,7 +197,7 @@ class Registry {
   bool total_was_set_ TC_GUARDED_BY(lock_) = false;
   // In caches_, or null: start at the beginning.
   ThreadCache* next_victim_ TC_GUARDED_BY(lock_) = nullptr;
-  // Calls of FlushAll so far.
+  // Calls of FlushOthers so far.
   uint64_t flush_rounds_ TC_GUARDED_BY(lock_) = 0;
 
   // Written with lock_ held; a hint without it.

@@ -48,7 +48,6 @@ void ThreadCache::HandTo(ThreadSlot& slot) {
   slot_ = &slot;
   first_frame_ = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
   record = RegistryRecord();
-  visits = Visits();
   flush_requested_.store(false, std::memory_order_relaxed);
   withheld_.store(false, std::memory_order_relaxed);
   countdown_.Reset(table_.bins().bytes_until_sample);

@@ -8,9 +8,9 @@
 #include "base/tuning.h"
 #include "os/errno_keeper.h"
 #include "page/release_policy.h"
-#include "runtime/background_thread.h"
 #include "runtime/current_thread.h"
 #include "runtime/heap.h"
+#include "runtime/idle_release.h"
 #include "runtime/trim.h"
 #include "tcmalloc/tcmalloc.h"
 

@@ -79,7 +79,8 @@ ReleasePlan Governor::DecideRelease(int64_t now_ms, const Held& held, Length mos
       policy_.Decide(now_ms,
                      {.in_use = held.in_use,
                       .free_mapped = held.free_mapped,
-                      .slack = Length::ForBytes(shares.free_pages)},
+                      .slack = Length::ForBytes(shares.free_pages),
+                      .prompt = hints_.prompt_release.value()},
                      most);
   return {.length = decision.length, .may_split = decision.may_break};
 }

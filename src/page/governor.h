@@ -10,6 +10,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -47,14 +48,12 @@ struct PageHints {
   Relaxed<Releasing> releasing{Releasing::kByPolicy};
   // The OS has refused a mapping, at some time: decides when free memory is unmapped.
   Relaxed<bool> address_space_is_short{false};
-  // Some Tuning::Release::look_every pages were freed since this was last taken.
-  Relaxed<bool> freed_much{false};
-  // Of two that ask at once both may hear it.
-  bool TakeFreedMuch() {
-    if (!freed_much.value()) return false;
-    freed_much.Set(false);
-    return true;
-  }
+  // No thread runs idle release: more is released while the program frees.
+  Relaxed<bool> prompt_release{false};
+  // Called after each Tuning::Release::look_every pages that are freed, by the thread that frees,
+  // without locks. Null for none. It must not allocate or free. Acquire and release: it sees what
+  // was written before it was set.
+  std::atomic<void (*)()> free_observer{nullptr};
   // The bytes in use: never too low, and too high by at most what was freed since the last decision
   // about release. What the allocator may keep beyond them.
   Relaxed<size_t> in_use_bytes{0};
@@ -117,10 +116,15 @@ class Governor {
   void SetReleaseRate(double rate);
   double release_rate() const { return policy_.rate(); }
   void SetReleasing(Releasing releasing) { hints_.releasing.Set(releasing); }
-  // `n` pages are needed now.
-  void NoteDemand(Length n) { policy_.Demand(n); }
+  // `in_use` pages are in use now, and `unfit` backed free ones did not serve the request.
+  // `now_ms`: 0 where it is not known.
+  void NoteDemand(Length in_use, Length unfit, int64_t now_ms) {
+    policy_.Demand(in_use, unfit, now_ms);
+  }
   // True when it is time to call DecideRelease.
   [[nodiscard]] bool NoteFreed(Length n) { return policy_.PagesFreed(n); }
+  // The most that a prompt heap may release after a free: ReleasePolicy::TakePromptAllowance.
+  Length TakePromptAllowance() { return policy_.TakePromptAllowance(); }
   // What is due now, at most `most`.
   ReleasePlan DecideRelease(int64_t now_ms, const Held& held, Length most);
   // `n` more pages went than the plan said, since hugepages go whole.

@@ -59,7 +59,7 @@ TC_FAST_PATH GrowthDecision PageHeap::TryTake(const Request& request, bool mappe
       (taken->backed.length() < step || store.hugepages().AreAdvised(*taken->span))) {
     taken->backed = {};
   }
-  state_.NoteDemand(taken->fresh);
+  state_.NoteDemand(taken->fresh, request.now_ms);
   if (fresh > Length(0)) state_.governor.NoteGrown(state_.Held());
   return {};
 }
@@ -249,16 +249,26 @@ size_t PageHeap::DrainFor(const Request& request) {
 }
 
 void PageHeap::ReleaseAfterFreeing(bool time_to_decide) {
-  if (time_to_decide) state_.hints.freed_much.Set(true);
   if (hints().releasing.value() == Releasing::kEager) {
     // Only what was freed since the last time is there.
     address_space_.Release({.length = SpanStore::kMaxLength});
   } else if (time_to_decide) {
-    ReleaseDue(kReleaseSlice, false);
+    ReleaseFreed();
   }
   if (hints().near_soft_limit.value()) ReleaseAboveSoftLimit();
-  if (hints().address_space_is_short.value()) {
-    address_space_.UnmapWhenShort();
+  if (hints().address_space_is_short.value()) address_space_.UnmapWhenShort();
+  const auto observer =
+      time_to_decide ? hints().free_observer.load(std::memory_order_acquire) : nullptr;
+  if (observer != nullptr) observer();
+}
+
+void PageHeap::ReleaseFreed() {
+  Length most = kReleaseSlice;
+  if (hints().prompt_release.value()) most = governor()->TakePromptAllowance();
+  while (most > Length(0)) {
+    const Length slice = std::min(most, kReleaseSlice);
+    if (ReleaseDue(slice, false) < slice) return;
+    most -= slice;
   }
 }
 

@@ -187,6 +187,8 @@ class PageHeap {
 
   // What follows on a free, where `time_to_decide` says what Governor::NoteFreed returned.
   void ReleaseAfterFreeing(bool time_to_decide) TC_EXCLUDES(state_.lock);
+  // Releases what is due, at most a slice; in a prompt heap in proportion to what was freed.
+  void ReleaseFreed() TC_EXCLUDES(state_.lock);
   void ReleaseAboveSoftLimit() TC_EXCLUDES(state_.lock);
 
   // What one home may keep.

@@ -72,11 +72,11 @@ struct PageState {
                             arena.mapped_bytes()};
   }
   // More is in use. Where `fresh` memory was needed, what is free was needed too: none of it was
-  // long enough.
-  void NoteDemand(bool fresh) TC_REQUIRES(lock) {
+  // long enough. `now_ms`: 0 where it is not known.
+  void NoteDemand(bool fresh, int64_t now_ms = 0) TC_REQUIRES(lock) {
     const Length in_use = store.NoteInUse();
     hints.in_use_bytes.Set(in_use.bytes());
-    governor.NoteDemand(fresh ? in_use + store.free(SpanStore::kMapped) : in_use);
+    governor.NoteDemand(in_use, fresh ? store.free(SpanStore::kMapped) : Length(0), now_ms);
   }
 
   // Provide their own synchronization.

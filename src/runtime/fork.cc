@@ -12,6 +12,7 @@
 #include <atomic>
 
 #include "os/stdio_lock.h"
+#include "runtime/background_thread.h"
 #include "runtime/current_thread.h"
 #include "runtime/heap.h"
 #include "runtime/heap_hold.h"
@@ -48,6 +49,7 @@ void Child() {
   }
   const bool held = ReleaseHeapInForkedChild();
   if (complete) heap.holes.ReturnOthersInChild();
+  ResetBackgroundThreadInChild();
   if (held) CallChildHandlers();
   StdioListLock::Reset();
   // Behind all that its tasks and the C library's function for threads need.

@@ -148,6 +148,7 @@ profiler/sampler.cc: kStaticSkip: protocol
 runtime/heap_hold.cc: kMaxHandlers: buffer
 runtime/helper_thread.cc: kMaxTasks: buffer
 runtime/hooks.h: kMaxHooks: format
+runtime/idle_release.h: kUntilFrees: protocol
 runtime/large_reports.cc: kReportedFrames: buffer
 runtime/large_reports.cc: kStaticSkip: protocol
 runtime/pressure_counts.h: kLevels: protocol

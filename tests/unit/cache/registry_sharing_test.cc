@@ -126,6 +126,26 @@ TEST_F(RegistrySharingTest, FlushAllEmptiesEveryCache) {
   heap_.CheckInvariants();
 }
 
+TEST_F(RegistrySharingTest, FlushIdleLeavesOthersAlone) {
+  TestThread idle(heap_.registry);
+  EXPECT_FALSE(HasSeveralCaches(heap_.registry));
+  TestThread busy(heap_.registry);
+  EXPECT_TRUE(HasSeveralCaches(heap_.registry));
+  Fill(idle);
+  Fill(busy);
+  const size_t cached = idle.cache()->CachedBytes();
+  EXPECT_EQ(heap_.registry.FlushIdle(), 0u) << "not known yet";
+  PretendIdle(idle);
+  PretendIdle(busy);
+  busy.Allocate(ClassForSize(8));
+  EXPECT_EQ(heap_.registry.FlushIdle(), cached);
+  EXPECT_EQ(idle.cache()->CachedBytes(), 0u);
+  EXPECT_GT(busy.cache()->CachedBytes(), 0u);
+  heap_.registry.CheckInvariants();
+  busy.Exit();
+  EXPECT_FALSE(HasSeveralCaches(heap_.registry));
+}
+
 // A thread in the middle of an operation keeps its cache and empties it at its next slow path.
 TEST_F(RegistrySharingTest, ABusyThreadIsAsked) {
   TestThread busy(heap_.registry);

@@ -471,7 +471,7 @@ class Fuzzer {
   // Follows what the heap tells its policy of pages that were taken.
   void NoteDemand(bool fresh) {
     most_in_use_ = std::max(most_in_use_, InUse().pages());
-    policy_.Demand(InUse() + (fresh ? Mapped() : Length(0)));
+    policy_.Demand(InUse(), fresh ? Mapped() : Length(0), fuzz_clock_ms);
   }
 
   // Follows the deletion of a span.

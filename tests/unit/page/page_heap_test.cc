@@ -747,6 +747,31 @@ TEST_F(PageHeapTest, DeleteReleasesWhatIsDueASliceAtATime) {
   EXPECT_EQ(heap_.GetStats().released_total_bytes, kTuning.release.slice.bytes());
 }
 
+// One free of a large object releases all that the policy does not keep, slice by slice.
+TEST_F(PageHeapTest, APromptHeapReleasesInTheFree) {
+  heap_.SetReleaseRate(1);
+  heap_.hints().prompt_release.Set(true);
+  Span* const large = New(20000);
+  New(1);
+  heap_.Delete(large);
+  const Length kept =
+      ReleasePolicy::PromptlyKept(Length(1)) + Length::ForBytes(heap_.Shares().free_pages);
+  EXPECT_LE(heap_.GetStats().free_mapped_bytes, kept.bytes());
+  EXPECT_GE(vm_.release_calls(), (Length(20000) - kept).pages() / PageHeap::kReleaseSlice.pages());
+}
+
+TEST_F(PageHeapTest, TheObserverOfFreesHearsOfEachMebibyte) {
+  static int calls;
+  calls = 0;
+  heap_.SetReleaseRate(1);
+  heap_.hints().free_observer = [] { ++calls; };
+  for (int i = 0; i < 10; ++i) heap_.Delete(New(kTuning.release.look_every.pages() / 2));
+  EXPECT_EQ(calls, 5);
+  heap_.hints().free_observer = nullptr;
+  heap_.Delete(New(kTuning.release.look_every.pages()));
+  EXPECT_EQ(calls, 5);
+}
+
 TEST_F(PageHeapTest, EagerReleasingLeavesNothing) {
   heap_.governor()->SetReleasing(Releasing::kEager);
   Span* const a = New(300);
