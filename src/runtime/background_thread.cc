@@ -6,6 +6,7 @@
 #include <atomic>
 
 #include "base/tuning.h"
+#include "cache/registry_totals.h"
 #include "os/blocked_signals.h"
 #include "os/clock.h"
 #include "os/errno_keeper.h"
@@ -149,7 +150,7 @@ void OnThreadStarted(CreateThreadFunction create) {
   if (worker.load(std::memory_order_relaxed) != kNone || !HeapExists()) return;
   Heap& heap = GlobalHeap();
   const int64_t now_ms = CoarseMilliseconds();
-  if (!IsTimeToStart(now_ms) || heap.page_heap.release_rate() <= 0) return;
+  if (!IsTimeToStart(now_ms) || heap.page_heap.governor()->release_rate() <= 0) return;
   const ErrnoKeeper keeper;
   const BlockedSignals blocked;
   if (!BeginStart()) return;

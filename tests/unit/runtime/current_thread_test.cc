@@ -54,7 +54,7 @@ TEST(CurrentThreadTest, TheEndOfAThreadReturnsItsCache) {
   EXPECT_EQ(CachedObjects(heap.registry, c), objects);
   std::thread([&] {
     EXPECT_EQ(CurrentCache(), left);
-    EXPECT_EQ(left->CachedObjects(c), objects);
+    EXPECT_EQ(left->table().CachedObjects(c), objects);
     EXPECT_EQ(&left->slot(), &current_slot);
   }).join();
   FlushThreadCaches(heap);

@@ -25,9 +25,9 @@ Length FreeMapped(Heap& heap) {
 // A heap with free memory, and, at the rate, nothing to remember for longer than some milliseconds.
 Heap& HeapWithFreeMemory(double rate) {
   Heap& heap = NewHeap();
-  heap.page_heap.SetReleaseRate(0);
+  heap.page_heap.governor()->SetReleaseRate(0);
   heap.page_heap.Delete(heap.page_heap.New(kMuch, SpanState::kLarge));
-  heap.page_heap.SetReleaseRate(rate);
+  heap.page_heap.governor()->SetReleaseRate(rate);
   return heap;
 }
 
@@ -120,15 +120,15 @@ TEST(IdleReleaseTest, FlushesTheCachesOfIdleThreads) {
   use(busy);
   IdleRelease passes;
   passes.RunPass(heap, 1);
-  ASSERT_GT(sleeper.cache()->CachedBytes(), 0u);
+  ASSERT_GT(sleeper.cache()->table().CachedBytes(), 0u);
   passes.RunPass(heap, 1);
   busy.Allocate(c);
   const int64_t start_ms = CoarseMilliseconds();
   while (CoarseMilliseconds() < start_ms + 2 * kTuning.thread_caches.idle_ms) WaitMillisecond();
   passes.RunPass(heap, 1);
   if (!ExistingHeap().membarrier.Issue()) GTEST_SKIP() << "no membarrier";
-  EXPECT_EQ(sleeper.cache()->CachedBytes(), 0u);
-  EXPECT_GT(busy.cache()->CachedBytes(), 0u);
+  EXPECT_EQ(sleeper.cache()->table().CachedBytes(), 0u);
+  EXPECT_GT(busy.cache()->table().CachedBytes(), 0u);
   heap.registry.CheckInvariants();
 }
 
