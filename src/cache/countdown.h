@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Countdown: bytes that a thread may allocate until a sample is due (profiler/sampler.h). The fast
-// path counts down one number; here is what that says.
+// Countdown: bytes that a thread may allocate until a sample is due (tools/profiler/sampler.h). The
+// fast path counts down one number; here is what that says.
 //
 // By the owning thread; but Alarm by any. What an alarm overwrites is how much the fast path had
 // counted, so the gap up to the next sample is lost with it. It is then drawn anew: how long an

@@ -67,7 +67,7 @@ struct ThreadSlot {
   // bit, hold nothing (see HoldHeap).
   uint8_t empty_holds = 0;
   // Owner only: the lower half of the address of the mark in the frame of the function that runs a
-  // callback of the program's; 0 for none, else it may dangle (see runtime/callback_scope.h).
+  // callback of the program's; 0 for none, else it may dangle (see heap/callback_scope.h).
   uint32_t callback = 0;
 };
 

@@ -24,9 +24,9 @@ TREE = {
     "src/os/clock.h": LICENCE + "#pragma once\nstruct Clock { virtual int Now() = 0; };\n",
     "src/page/page_heap.h": LICENCE + '#pragma once\n#include "base/units.h"\n',
     # The exceptions that layering_test.py has are to be needed.
-    "src/malloc/override_atfork.cc": LICENCE + "#include <dlfcn.h>\n",
-    "src/malloc/override_threads.cc": LICENCE + "#include <dlfcn.h>\n",
-    "src/malloc/oom_policy.cc": LICENCE + "#include <dlfcn.h>\n",
+    "src/entry/shared/override_atfork.cc": LICENCE + "#include <dlfcn.h>\n",
+    "src/entry/shared/override_threads.cc": LICENCE + "#include <dlfcn.h>\n",
+    "src/entry/oom_policy.cc": LICENCE + "#include <dlfcn.h>\n",
     "src/compat/malloc_hook.cc": LICENCE + "#include <sys/mman.h>\n",
 }
 
@@ -113,7 +113,7 @@ class Layering(OnTree):
         self.check({"src/page/a.h": "int a;\n"}, "#pragma once", "SPDX")
 
     def test_unneeded_exception(self):
-        self.check({"src/malloc/oom_policy.cc": LICENCE}, "is not needed any more")
+        self.check({"src/entry/oom_policy.cc": LICENCE}, "is not needed any more")
 
     def test_places(self):
         for text in ("see /wor" + "k/main/x", "cd .." + "/shared", "from pypi" + ".org",

@@ -41,11 +41,11 @@ PUBLIC_HEADERS_IN = ("malloc/entry_", "leak/entry_", "extension/", "compat/")
 EXCEPTIONS = {
     ("system header", "compat/malloc_hook.cc"):
         "offers mmap and munmap to programs as they are",
-    ("system header", "malloc/oom_policy.cc"):
+    ("system header", "entry/oom_policy.cc"):
         "asks dlopen for the C++ runtime; os/ does not know that there is such a thing",
-    ("system header", "malloc/override_atfork.cc"):
+    ("system header", "entry/shared/override_atfork.cc"):
         "asks dlsym for the function that it stands before",
-    ("system header", "malloc/override_threads.cc"):
+    ("system header", "entry/shared/override_threads.cc"):
         "asks dlsym for the function that it stands before",
 }
 
