@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The minimal library has no profiles.
 #include "compat/profile_text.h"
+
 #include "compat/string_append.h"
+#include "tools/profile/profile.h"
 
 namespace tcmalloc {
 

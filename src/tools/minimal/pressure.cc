@@ -4,6 +4,7 @@
 #include <cerrno>
 
 #include "heap/heap.h"
+#include "tools/pressure/listeners.h"
 
 namespace tcmalloc {
 
