@@ -17,6 +17,7 @@
 #include "entry/oom_policy.h"
 #include "entry/override.h"
 #include "entry/slow_path.h"
+#include "heap/heap.h"
 
 namespace tcmalloc {
 namespace {

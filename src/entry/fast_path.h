@@ -14,8 +14,7 @@
 
 #include "base/compiler.h"
 #include "base/size_classes.h"
-#include "heap/current_thread.h"
-#include "heap/heap.h"
+#include "heap/fast_path_data.h"
 
 namespace tcmalloc {
 

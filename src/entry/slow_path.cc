@@ -9,6 +9,8 @@
 #include "base/tuning.h"
 #include "entry/fast_path.h"
 #include "entry/foreign.h"
+#include "heap/current_thread.h"
+#include "heap/heap.h"
 #include "heap/hooks.h"
 #include "heap/large_reports.h"
 #include "heap/limits.h"

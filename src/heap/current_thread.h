@@ -4,11 +4,9 @@
 
 #include "base/compiler.h"
 #include "cache/thread_cache.h"
-#include "cache/thread_slot.h"
+#include "heap/fast_path_data.h"
 
 namespace tcmalloc {
-
-extern constinit thread_local ThreadSlot current_slot __attribute__((tls_model("initial-exec")));
 
 // The calling thread's cache, created when it has none yet. Null where it shall have none: while it
 // is being created, after the thread's end has begun, with TCMALLOC_CHECK=1, or when there is no

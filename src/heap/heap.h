@@ -11,6 +11,7 @@
 #include "central/central_cache.h"
 #include "central/hole_release.h"
 #include "config/settings.h"
+#include "heap/fast_path_data.h"
 #include "heap/large_reports.h"
 #include "heap/limits.h"
 #include "heap/pressure_counts.h"
@@ -48,10 +49,6 @@ struct Heap {
   PressureCounts pressure_counts;
   Revival pressure_revival;
 };
-
-// The process's page map: a constant address in zero-filled memory, because the fast path of free()
-// looks into it before it is known whether there is a heap.
-extern PageMap global_page_map;
 
 // The process's heap. Requires: EnsureHeap() has returned once in this thread or before it was
 // started, or the caller holds an object of the heap.

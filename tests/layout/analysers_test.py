@@ -80,6 +80,13 @@ class Layering(OnTree):
         self.check({**files, "src/heap/c.h": self.header('#include "entry/b.h"')},
                    "src/heap/c.h:3: heap/ must not include entry/")
 
+    def test_detour(self):
+        files = {"src/heap/heap.h": self.header(), "src/heap/a.h": self.header()}
+        fast_path = {"src/entry/fast_path.h": self.header('#include "heap/a.h"')}
+        self.check({**files, **fast_path})
+        self.check({**files, **fast_path, "src/heap/a.h": self.header('#include "heap/heap.h"')},
+                   "src/entry/fast_path.h:1: includes heap/heap.h")
+
     def test_minimal_library(self):
         tool = {"src/tools/profiler/sampler.h": self.header()}
         use = {"src/entry/slow_path.cc": LICENCE + '#include "tools/profiler/sampler.h"\n'}

@@ -59,6 +59,11 @@ EXCEPTIONS = {
         "asks dlsym for the function that it stands before",
 }
 
+# (header, header that it must not include, not even by a detour, with the reason).
+NOT_INCLUDED = {
+    ("entry/fast_path.h", "heap/heap.h"): "the fast path needs three variables, not all tiers",
+}
+
 # In every file of the project, documentation and scripts included.
 FORBIDDEN_EVERYWHERE = (
     (re.compile(r"(?<![\w.*$}~])/(work|home/\w+|Users/\w+)/"), "names a folder of one machine"),
@@ -200,6 +205,11 @@ class Checker:
                     waiting.append(target)
         return seen
 
+    def check_closures(self):
+        for (name, excluded), reason in NOT_INCLUDED.items():
+            if excluded in self.closure(name):
+                self.complain(self.src / name, 1, f"includes {excluded}: {reason}")
+
     def check_everywhere(self, path):
         try:
             text = path.read_text()
@@ -217,6 +227,7 @@ class Checker:
             self.check_file(path)
         self.check_minimal()
         self.check_cycles()
+        self.check_closures()
         everything = source.tree_files(self.root)
         for path in everything:
             self.check_everywhere(path)

@@ -6,6 +6,7 @@
 #include "entry/fast_path.h"
 #include "entry/slow_path.h"
 #include "gperftools/heap-profiler.h"
+#include "heap/heap.h"
 #include "os/memory/mapped_array.h"
 #include "tools/profiler/heap_profiler.h"
 
