@@ -22,25 +22,31 @@ import source
 HEADING = "## Words to avoid"
 # Folders (with a slash at the end) and files that must be free of these words.
 CHECKED = (
+    "ARCHITECTURE.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
     "bench/common/",
     "bench/memory/",
     "bench/micro/",
     "bench/model/",
     "bench/programs/",
     "bench/runner/",
+    "docs/",
     "include/",
     "packaging/",
     "scripts/",
+    "src/base/",
     "src/compat/",
-    "src/extension/",
-    "src/malloc/",
-    "src/pressure/",
+    "src/entry/",
+    "src/os/",
+    "src/tools/",
     "tests/compat/",
     "tests/entry/",
+    "tests/unit/base/",
     "tests/unit/compat/",
-    "tests/unit/extension/",
-    "tests/unit/malloc/",
-    "tests/unit/pressure/",
+    "tests/unit/entry/",
+    "tests/unit/os/",
+    "tests/unit/tools/",
 )
 # Every other place where they are looked for with --all.
 OTHERS = ("ARCHITECTURE.md", "CONTRIBUTING.md", "README.md", "SECURITY.md", "bench/", "docs/", "src/", "tests/")

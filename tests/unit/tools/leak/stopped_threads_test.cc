@@ -282,7 +282,7 @@ TEST(StoppedThreadsTest, LeakedObjectsAndNoOthersAreUnmarked) {
   }
   ends = true;
   for (std::thread& thread : threads) thread.join();
-  printf("%d of %d looks settled, %zu threads stopped; not seen were the lost objects", settled,
+  printf("%d of %d looks settled, %zu threads stopped; the leaked objects that were not seen", settled,
          kRounds, stacks);
   for (const int times : missed) printf(" %d", times);
   printf(" times\n");
