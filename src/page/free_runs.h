@@ -54,7 +54,7 @@ class FreeRuns {
   Run FindBestFit(Length n) const {
     Span* const last = by_length_.FirstWhere([n](const Span& span) { return span.run_pages >= n; });
     if (last == nullptr) return {};
-    return {page_map_.SpanOf(last->first_page + last->num_pages - last->run_pages), last};
+    return {page_map_.SpanOf(last->end() - last->run_pages), last};
   }
 
   // The run that `span` is in. Requires: it is in one.
@@ -104,64 +104,41 @@ class FreeRuns {
   // they do.
   TC_SLOW_PATH void JoinRuns(Span* span, Span* before, Span* behind) {
     Run run = {span, span};
-    Length length = span->num_pages;
-    if (before != nullptr) {
-      length += TakeOutLast(before);
-      run.first = page_map_.SpanOf(span->first_page + span->num_pages - length);
-    }
-    if (behind != nullptr) {
-      length += TakeOutFirst(behind);
-      run.last = page_map_.SpanOf(run.first->first_page + length - Length(1));
-    }
+    if (before != nullptr) run.first = TakeOut(before).first;
+    if (behind != nullptr) run.last = TakeOut(behind).last;
     span->in_run = true;
-    Add(run, length);
+    Add(run);
   }
 
   TC_SLOW_PATH void LeaveRun(Span* span) {
-    const Run run = RunOf(span);
-    const PageId end = run.end();
-    by_address_.Remove(run.first);
-    by_length_.Remove(run.last);
+    const Run run = TakeOut(span);
     span->in_run = false;
-    const PageId behind = span->first_page + span->num_pages;
-    if (span != run.first) {
-      AddRest({run.first, page_map_.SpanOf(span->first_page - Length(1))}, span->first_page);
-    }
-    if (span != run.last) AddRest({page_map_.SpanOf(behind), run.last}, end);
+    const PageId behind = span->end();
+    if (span != run.first) Add({run.first, page_map_.SpanOf(span->first_page - Length(1))});
+    if (span != run.last) Add({page_map_.SpanOf(behind), run.last});
   }
 
-  void Add(const Run& run, Length length) {
-    run.first->run_pages = length;
-    run.last->run_pages = length;
+  // Lists a run; a span alone is in none.
+  void Add(const Run& run) {
+    if (run.first == run.last) {
+      run.first->in_run = false;
+      return;
+    }
+    run.first->run_pages = run.last->run_pages = run.last->end() - run.first->first_page;
     by_address_.Insert(run.first);
     by_length_.Insert(run.last);
   }
 
-  // What is left of a run on one side of a span that has left it.
-  void AddRest(const Run& run, PageId end) {
-    if (run.first == run.last) {
-      run.first->in_run = false;
-    } else {
-      Add(run, end - run.first->first_page);
+  // The run that `span` is in, or the span alone, which is to become a part of another run.
+  Run TakeOut(Span* span) {
+    if (!span->in_run) {
+      span->in_run = true;
+      return {span, span};
     }
-  }
-
-  // The length of the run that `last` ends, of one span too, which is to become a part of another.
-  Length TakeOutLast(Span* last) {
-    if (!last->in_run) return AsMember(last);
-    by_length_.Remove(last);
-    by_address_.Remove(page_map_.SpanOf(last->first_page + last->num_pages - last->run_pages));
-    return last->run_pages;
-  }
-  Length TakeOutFirst(Span* first) {
-    if (!first->in_run) return AsMember(first);
-    by_address_.Remove(first);
-    by_length_.Remove(page_map_.SpanOf(first->first_page + first->run_pages - Length(1)));
-    return first->run_pages;
-  }
-  static Length AsMember(Span* span) {
-    span->in_run = true;
-    return span->num_pages;
+    const Run run = RunOf(span);
+    by_address_.Remove(run.first);
+    by_length_.Remove(run.last);
+    return run;
   }
 
   const PageMap& page_map_;

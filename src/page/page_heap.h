@@ -19,16 +19,10 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/tuning.h"
 #include "base/units.h"
-#include "os/clock.h"
-#include "os/memory/virtual_memory.h"
 #include "os/spinlock.h"
 #include "page/address_space.h"
-#include "page/governor.h"
 #include "page/page_state.h"
-#include "page/page_stats.h"
-#include "page/span_store.h"
 
 namespace tcmalloc {
 
@@ -136,8 +130,12 @@ class PageHeap {
   }
 
   // The parts, for what is theirs to answer: `page_heap.governor()->SetLimit(...)`.
-  LockedPart<Governor> governor() { return {state_.lock, GovernorUnlocked()}; }
-  LockedPart<const SpanStore> store() { return {state_.lock, StoreUnlocked()}; }
+  LockedPart<Governor> governor() TC_NO_THREAD_SAFETY_ANALYSIS {
+    return {state_.lock, state_.governor};
+  }
+  LockedPart<const SpanStore> store() TC_NO_THREAD_SAFETY_ANALYSIS {
+    return {state_.lock, state_.store};
+  }
   AddressSpace& address_space() { return address_space_; }
   PageHints& hints() { return state_.hints; }
 
@@ -201,10 +199,6 @@ class PageHeap {
   // Takes back of it what may serve a request that would else be served by memory that is not there
   // yet; returns the bytes, 0 when nothing more is worth it.
   size_t DrainFor(const Request& request);
-
-  // For LockedPart, which locks before they are used.
-  Governor& GovernorUnlocked() TC_NO_THREAD_SAFETY_ANALYSIS { return state_.governor; }
-  SpanStore& StoreUnlocked() TC_NO_THREAD_SAFETY_ANALYSIS { return state_.store; }
 
   const Length granule_;  // pages of ours in a hardware page, at least 1
   int64_t (*const now_ms_)();

@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "config/settings_table.h"
-#include "page/retention.h"
 #include "heap/large_reports.h"
 #include "page/memory_limit.h"
+#include "page/retention.h"
 #include "testing/random.h"
 #include "testing/same_settings.h"
 
