@@ -24,7 +24,7 @@ HeapSnapshot Filled() {
   t.released_bytes = 100057;
   t.hole_bytes = 4507;
   t.releasing_bytes = 4513;
-  t.kept_span_bytes = 4507;
+  t.kept_span_bytes = 4591;
   t.metadata_bytes = 300007;
   t.thread_cache_array_bytes = 4517;
   t.large_bytes = 400009;
