@@ -13,9 +13,9 @@ ThreadCache* Registry::Create(ThreadSlot& slot) {
     const SpinLockHolder holder(lock_);
     // Before there are caches of threads that are here.
     OrphanOthersIfDueLocked();
-    cache = heirless_.PopFirst();
+    cache = inherited_.PopFirst();
     if (cache != nullptr) {
-      heirless_bytes_ -= cache->claimed_bytes();
+      inherited_bytes_ -= cache->claimed_bytes();
       cache->HandTo(slot);
       unregistered_.Prepend(cache);
     }
@@ -52,8 +52,8 @@ void Registry::Register(ThreadCache* cache) {
   cache->record.flush_round = flush_rounds_;
   unregistered_.Remove(cache);
   caches_.Prepend(cache);
-  cache->set_withheld(bypass_.load(std::memory_order_relaxed));
-  if (cache->withheld()) return;
+  cache->set_detached(bypass_.load(std::memory_order_relaxed));
+  if (cache->detached()) return;
   // With the lock held: a thread that takes caches must not find this one in the list and its owner
   // already, or still, on the way to its bins.
   cache->slot().bins.store(cache->bins(), std::memory_order_release);
@@ -76,9 +76,9 @@ void Registry::Destroy(ThreadCache* cache) {
     // lock, and not behind us.
     cache->slot().bins.store(const_cast<Bins*>(&kEmptyBins), std::memory_order_release);
     const size_t claimed = cache->claimed_bytes();
-    if (heirless_bytes_ + claimed <= may_be_left && claimed > 0) {
-      heirless_bytes_ += claimed;
-      heirless_.Prepend(cache);
+    if (inherited_bytes_ + claimed <= may_be_left && claimed > 0) {
+      inherited_bytes_ += claimed;
+      inherited_.Prepend(cache);
       return;
     }
     cache->table().Detach(&arrays);
@@ -90,7 +90,7 @@ void Registry::CheckInvariants() {
   const SpinLockHolder holder(lock_);
   int64_t max_bytes = 0;
   for (ThreadCache* cache = caches_.first(); cache != nullptr; cache = caches_.Next(cache)) {
-    const Bins* const reachable = cache->withheld() ? &kEmptyBins : cache->bins();
+    const Bins* const reachable = cache->detached() ? &kEmptyBins : cache->bins();
     TC_CHECK(cache->slot().bins.load(std::memory_order_relaxed) == reachable);  // R1
     max_bytes += static_cast<int64_t>(cache->max_bytes());
     cache->table().CheckInvariants();
@@ -99,12 +99,12 @@ void Registry::CheckInvariants() {
   for (ThreadCache* cache = orphans_.first(); cache != nullptr; cache = orphans_.Next(cache)) {
     cache->table().CheckInvariants();
   }
-  size_t heirless_bytes = 0;
-  for (ThreadCache* cache = heirless_.first(); cache != nullptr; cache = heirless_.Next(cache)) {
-    heirless_bytes += cache->claimed_bytes();
+  size_t inherited_bytes = 0;
+  for (ThreadCache* cache = inherited_.first(); cache != nullptr; cache = inherited_.Next(cache)) {
+    inherited_bytes += cache->claimed_bytes();
     cache->table().CheckInvariants();
   }
-  TC_CHECK(heirless_bytes == heirless_bytes_);  // R3
+  TC_CHECK(inherited_bytes == inherited_bytes_);  // R3
   for (ThreadCache* cache = unregistered_.first(); cache != nullptr; cache = caches_.Next(cache)) {
     cache->table().CheckInvariants();
   }

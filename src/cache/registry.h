@@ -10,9 +10,9 @@
 // no taking outlasts the lock, and neither fork nor a thread's end can come in the middle of one.
 // Invariants
 //   R1  A listed cache is reachable through its slot, except while the lock is held or the cache is
-//       withheld; its slot is the memory of a thread that has not ended.
+//       detached; its slot is the memory of a thread that has not ended.
 //   R2  The budget has given out exactly the listed caches' max_bytes.
-//   R3  heirless_bytes_ is what the caches in heirless_ claim.
+//   R3  inherited_bytes_ is what the caches in inherited_ claim.
 //
 // Synchronization. LockRank::kRegistry covers the lists, the lifetimes and the budget; a membarrier
 // is called with it held, no other system call. Cost. Create and destroy: a lock and a few arena
@@ -105,18 +105,18 @@ class Registry {
   // taken out of them. Caches that are registered later see the answer under the lock. Without a
   // barrier the same is true a moment later, when the stores have become visible.
   //
-  // Each owner gets its cache back by itself (OfferBack), on the slow path, so that no thread's
+  // Each owner gets its cache back by itself (Reattach), on the slow path, so that no thread's
   // slot is written to but while it names the cache.
   void UpdateBypass(bool (*wanted)(), ThreadCache* own) TC_EXCLUDES(lock_);
-  // The owner of a withheld cache, on its slow path: makes it reachable again unless all are still
+  // The owner of a detached cache, on its slow path: makes it reachable again unless all are still
   // to be bypassed. Cost while they are: a load.
-  void OfferBack(ThreadCache* cache) TC_EXCLUDES(lock_);
+  void Reattach(ThreadCache* cache) TC_EXCLUDES(lock_);
 
-  // The owner of a withheld cache, outside of access sections: takes its arrays out of it. Nobody
-  // else touches the bins of a withheld cache, and only the owner makes it reachable again; the
-  // lock orders this behind whoever took something out before it was withheld. Nothing when it is
-  // not withheld.
-  void DetachWithheld(ThreadCache* cache, BinArraysInFlight* arrays) TC_EXCLUDES(lock_);
+  // The owner of a detached cache, outside of access sections: takes its arrays out of it. Nobody
+  // else touches the bins of a detached cache, and only the owner makes it reachable again; the
+  // lock orders this behind whoever took something out before it was detached. Nothing when it is
+  // not detached.
+  void EmptyDetached(ThreadCache* cache, BinArraysInFlight* arrays) TC_EXCLUDES(lock_);
 
   // Makes the next allocation of every thread, as good as, take the slow path (see
   // ThreadCache::Alarm).
@@ -126,7 +126,7 @@ class Registry {
   template <typename F>
   void ForEachCache(F f) TC_EXCLUDES(lock_) {
     const SpinLockHolder holder(lock_);
-    for (const auto* list : {&caches_, &orphans_, &heirless_, &unregistered_}) {
+    for (const auto* list : {&caches_, &orphans_, &inherited_, &unregistered_}) {
       for (const ThreadCache* cache = list->first(); cache != nullptr; cache = list->Next(cache)) {
         f(*cache, list == &caches_    ? Holder::kThread
                   : list == &orphans_ ? Holder::kOrphan
@@ -189,8 +189,8 @@ class Registry {
   // Between Create and Register, or Discard.
   IntrusiveList<ThreadCache> unregistered_ TC_GUARDED_BY(lock_);
   // Left by threads that ended, for threads to come. Not in the budget.
-  IntrusiveList<ThreadCache> heirless_ TC_GUARDED_BY(lock_);
-  size_t heirless_bytes_ TC_GUARDED_BY(lock_) = 0;
+  IntrusiveList<ThreadCache> inherited_ TC_GUARDED_BY(lock_);
+  size_t inherited_bytes_ TC_GUARDED_BY(lock_) = 0;
   CacheBudget budget_ TC_GUARDED_BY(lock_);
   bool total_was_set_ TC_GUARDED_BY(lock_) = false;
   // In caches_, or null: start at the beginning.

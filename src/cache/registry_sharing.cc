@@ -22,9 +22,9 @@ void Registry::FollowRetention() {
       if (!total_was_set_ && budget_.total() != shares.thread_caches) {
         SetTotalLocked(shares.thread_caches);
       }
-      if (heirless_bytes_ <= shares.inherited_caches) return;
-      surplus = heirless_.PopFirst();
-      heirless_bytes_ -= surplus->claimed_bytes();
+      if (inherited_bytes_ <= shares.inherited_caches) return;
+      surplus = inherited_.PopFirst();
+      inherited_bytes_ -= surplus->claimed_bytes();
       surplus->table().Detach(&arrays);
     }
     Free(surplus, &arrays);
@@ -162,10 +162,10 @@ void Registry::UpdateBypass(bool (*wanted)(), ThreadCache* own) {
       lock_.HeldForForkByThisThread() || orphans_due_.load(std::memory_order_relaxed);
   bool others = false;
   for (ThreadCache* cache = caches_.first(); cache != nullptr; cache = caches_.Next(cache)) {
-    if (cache->withheld() || (own_only && cache != own)) continue;
+    if (cache->detached() || (own_only && cache != own)) continue;
     std::atomic<Bins*>& bins = cache->slot().bins;
     if (bins.load(std::memory_order_relaxed) != cache->bins()) continue;
-    cache->set_withheld(true);
+    cache->set_detached(true);
     bins.store(const_cast<Bins*>(&kEmptyBins), std::memory_order_relaxed);
     others |= cache != own;
   }
@@ -173,17 +173,17 @@ void Registry::UpdateBypass(bool (*wanted)(), ThreadCache* own) {
   if (others) barrier_();
 }
 
-void Registry::OfferBack(ThreadCache* cache) {
-  if (!cache->withheld() || bypass_.load(std::memory_order_relaxed)) return;
+void Registry::Reattach(ThreadCache* cache) {
+  if (!cache->detached() || bypass_.load(std::memory_order_relaxed)) return;
   const SpinLockHolder holder(lock_);
   if (bypass_.load(std::memory_order_relaxed)) return;
-  cache->set_withheld(false);
+  cache->set_detached(false);
   cache->slot().bins.store(cache->bins(), std::memory_order_release);
 }
 
-void Registry::DetachWithheld(ThreadCache* cache, BinArraysInFlight* arrays) {
+void Registry::EmptyDetached(ThreadCache* cache, BinArraysInFlight* arrays) {
   const SpinLockHolder holder(lock_);
-  if (cache->withheld()) cache->table().Detach(arrays);
+  if (cache->detached()) cache->table().Detach(arrays);
 }
 
 void Registry::AlarmAll() {
@@ -198,15 +198,15 @@ size_t Registry::FlushAll(ThreadCache* own) {
   size_t bytes = own == nullptr ? 0 : own->Flush();
   for (;;) {
     BinArraysInFlight arrays;
-    ThreadCache* heirless;
+    ThreadCache* inherited;
     {
       const SpinLockHolder holder(lock_);
-      heirless = heirless_.PopFirst();
-      if (heirless == nullptr) break;
-      heirless_bytes_ -= heirless->claimed_bytes();
-      heirless->table().Detach(&arrays);
+      inherited = inherited_.PopFirst();
+      if (inherited == nullptr) break;
+      inherited_bytes_ -= inherited->claimed_bytes();
+      inherited->table().Detach(&arrays);
     }
-    bytes += Free(heirless, &arrays);
+    bytes += Free(inherited, &arrays);
   }
   uint64_t round = 0;
   for (;;) {

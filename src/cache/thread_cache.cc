@@ -50,7 +50,7 @@ void ThreadCache::HandTo(ThreadSlot& slot) {
   record = RegistryRecord();
   visits = Visits();
   flush_requested_.store(false, std::memory_order_relaxed);
-  withheld_.store(false, std::memory_order_relaxed);
+  detached_.store(false, std::memory_order_relaxed);
   countdown_.Reset(table_.bins().bytes_until_sample);
 }
 
@@ -78,7 +78,7 @@ void* ThreadCache::Allocate(SizeClass c) {
       }
     }
   }
-  if (!mine) registry_.OfferBack(this);
+  if (!mine) registry_.Reattach(this);
   if (!mine || !wants_bin) {
     void* object;
     return central_.Remove(c, &object, 1) == 1 ? object : nullptr;
@@ -133,7 +133,7 @@ void ThreadCache::Free(SizeClass c, void* object) {
   }
   if (twice) ReportMisuse(Misuse::kDoubleFree, object, kSizeClasses.size(c));
   if (!mine) {
-    registry_.OfferBack(this);
+    registry_.Reattach(this);
     central_.Insert(c, &object, 1);
     return;
   }
@@ -311,7 +311,7 @@ size_t ThreadCache::Flush() {
     if (section) table_.Detach(&arrays);
   }
   // Its own section does not find the bins then.
-  if (arrays.first() == nullptr && withheld()) registry_.DetachWithheld(this, &arrays);
+  if (arrays.first() == nullptr && detached()) registry_.EmptyDetached(this, &arrays);
   return ReturnArrays(&arrays, central_, arena_);
 }
 

@@ -75,8 +75,8 @@ class ThreadCache {
   // The owner cannot reach the cache, and does without (Registry::UpdateBypass). Written with the
   // registry's lock held; to the owner, who reads it without, a hint that there is something to ask
   // for.
-  bool withheld() const { return withheld_.load(std::memory_order_relaxed); }
-  void set_withheld(bool withheld) { withheld_.store(withheld, std::memory_order_relaxed); }
+  bool detached() const { return detached_.load(std::memory_order_relaxed); }
+  void set_detached(bool detached) { detached_.store(detached, std::memory_order_relaxed); }
 
   // Its functions for any thread.
   const BinTable& table() const { return table_; }
@@ -195,7 +195,7 @@ class ThreadCache {
   std::atomic<bool> changing_{false};
   // Set by anyone, cleared by the owner. A request that the owner sees late is one that came late.
   std::atomic<bool> flush_requested_{false};
-  std::atomic<bool> withheld_{false};
+  std::atomic<bool> detached_{false};
 
   // Constant while the cache is registered.
   ThreadSlot* slot_;

@@ -75,8 +75,8 @@ TEST_F(RegistryBypassTest, TheCentralCacheServesInstead) {
   two.Exit();
 }
 
-// What was in a cache when it was withheld goes back when its owner flushes.
-TEST_F(RegistryBypassTest, AWithheldCacheCanBeFlushedByItsOwner) {
+// What was in a cache when it was detached goes back when its owner flushes.
+TEST_F(RegistryBypassTest, ADetachedCacheCanBeFlushedByItsOwner) {
   TestThread one(heap_.registry);
   Fill(one);
   const size_t cached = one.cache()->table().CachedBytes();
@@ -93,11 +93,11 @@ TEST_F(RegistryBypassTest, AWithheldCacheCanBeFlushedByItsOwner) {
   one.Exit();
 }
 
-TEST_F(RegistryBypassTest, ACacheThatComesMeanwhileIsWithheldToo) {
+TEST_F(RegistryBypassTest, ACacheThatComesMeanwhileIsDetachedToo) {
   Bypass(true);
   TestThread late(heap_.registry);
   EXPECT_FALSE(Reachable(late));
-  EXPECT_TRUE(late.cache()->withheld());
+  EXPECT_TRUE(late.cache()->detached());
   late.Free(c_, late.Allocate(c_));
   EXPECT_FALSE(Reachable(late));
   Bypass(false);
@@ -106,8 +106,8 @@ TEST_F(RegistryBypassTest, ACacheThatComesMeanwhileIsWithheldToo) {
   late.Exit();
 }
 
-// A cache that its thread left while it was withheld is as good as any other.
-TEST_F(RegistryBypassTest, AWithheldCacheIsLeftToTheNextThread) {
+// A cache that its thread left while it was detached is as good as any other.
+TEST_F(RegistryBypassTest, ADetachedCacheIsLeftToTheNextThread) {
   heap_.registry.SetInheritance(true);
   TestThread first(heap_.registry);
   Fill(first);
@@ -118,12 +118,12 @@ TEST_F(RegistryBypassTest, AWithheldCacheIsLeftToTheNextThread) {
   TestThread heir(heap_.registry);
   ASSERT_EQ(heir.cache(), cache);
   EXPECT_TRUE(Reachable(heir));
-  EXPECT_FALSE(heir.cache()->withheld());
+  EXPECT_FALSE(heir.cache()->detached());
   heap_.registry.CheckInvariants();
   heir.Exit();
 }
 
-TEST_F(RegistryBypassTest, OthersLeaveWithheldCachesAlone) {
+TEST_F(RegistryBypassTest, OthersLeaveDetachedCachesAlone) {
   TestThread one(heap_.registry);
   Fill(one);
   const size_t cached = one.cache()->table().CachedObjects(c_);
