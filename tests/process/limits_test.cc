@@ -294,7 +294,7 @@ TEST(LimitsTest, AreInTheStatistics) {
     malloc_stats();
   });
   EXPECT_NE(result.err.find("67108864 (   64.0 MiB) hard limit"), std::string::npos) << result.err;
-  EXPECT_NE(result.err.find("Times that the hard limit was met"), std::string::npos);
+  EXPECT_NE(result.err.find("Times that the hard limit was reached"), std::string::npos);
 }
 
 // A child that is forked while another thread gives memory back has its limits, and can use them.

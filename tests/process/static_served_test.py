@@ -26,7 +26,7 @@ NOBODY, OWNER = 65534, 1
 NEW = ("_Znwm", "_Znwj")  # where size_t is long, and int
 STATUS_OF_LEAKS = 1
 IGNORED = ("tcmalloc: HEAPCHECK is ignored: this is libtcmalloc_minimal; preload or link libtcmalloc, "
-           "which has what it is for\n")
+           "which uses it\n")
 
 
 def plain_environment(**more):

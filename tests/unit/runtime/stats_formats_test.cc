@@ -42,8 +42,8 @@ HeapSnapshot Filled() {
   t.released_total_bytes = 600011;
   t.hugepages = {HugepageMode::kAdvise};
   t.hugepage_bytes = 700001;
-  t.hugepages_broken = 53;
-  t.populations = 59;
+  t.hugepages_split = 53;
+  t.prefaults = 59;
   t.large_allocations = 61;
   t.large_allocation_reports = 67;
   t.pressure_sources = 97;

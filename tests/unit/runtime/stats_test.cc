@@ -104,7 +104,8 @@ TEST(StatsTest, ExactWhenQuiet) {
     ASSERT_EQ(s.large_bytes, large_bytes);
     ASSERT_EQ(s.large_objects, large.size());
     ASSERT_EQ(s.thread_caches, 2u);
-    ASSERT_EQ(s.thread_cache_bytes, one.cache()->table().CachedBytes() + two.cache()->table().CachedBytes());
+    ASSERT_EQ(s.thread_cache_bytes,
+              one.cache()->table().CachedBytes() + two.cache()->table().CachedBytes());
     ASSERT_EQ(s.metadata_bytes, heap.arena.mapped_bytes());
     size_t spans = large.size();
     size_t thread_cache_bytes = 0;
@@ -273,9 +274,9 @@ TEST(StatsTest, LimitsAreInTheText) {
   heap.page_heap.Delete(heap.page_heap.New(Length::ForBytes(size_t{60} << 20), SpanState::kLarge));
   std::string text = Text(heap, 1);
   EXPECT_EQ(NumberOf(text, "soft limit (0 for none)"), size_t{50} << 20);
-  EXPECT_EQ(NumberOf(text, "Times that the hard limit was met"), 1u);
+  EXPECT_EQ(NumberOf(text, "Times that the hard limit was reached"), 1u);
   EXPECT_EQ(NumberOf(text, "hard limit: bytes released because of it"), 0u);
-  EXPECT_EQ(NumberOf(text, "Times that the soft limit was met"), 1u);
+  EXPECT_EQ(NumberOf(text, "Times that the soft limit was reached"), 1u);
   const HeapStats s = CollectStats(heap);
   EXPECT_GT(s.soft_limit.released_bytes, 0u);
   EXPECT_EQ(NumberOf(text, "soft limit: bytes released because of it"),
@@ -284,7 +285,7 @@ TEST(StatsTest, LimitsAreInTheText) {
   heap.page_heap.SetLimit(LimitKind::kHard, kNoLimit);
   text = Text(heap, 1);
   EXPECT_EQ(NumberOf(text, "hard limit (0 for none)"), 0u);
-  EXPECT_EQ(NumberOf(text, "Times that the hard limit was met"), 1u);
+  EXPECT_EQ(NumberOf(text, "Times that the hard limit was reached"), 1u);
 }
 
 TEST(StatsTest, LevelTwoHasALineForEachClassInUse) {
