@@ -11,7 +11,7 @@ ThreadCache* Registry::Create(ThreadSlot& slot) {
   ThreadCache* cache;
   {
     const SpinLockHolder holder(lock_);
-    // Before there are caches of threads that are here.
+    // Before caches of this process's threads are added.
     OrphanOthersIfDueLocked();
     cache = inherited_.PopFirst();
     if (cache != nullptr) {
@@ -48,14 +48,14 @@ size_t Registry::Free(ThreadCache* cache, BinArraysInFlight* arrays) {
 void Registry::Register(ThreadCache* cache) {
   const SpinLockHolder holder(lock_);
   cache->SetMaxBytes(budget_.AddCache());
-  // A flush that is under way need not wait for the caches that come while it is.
+  // A flush that has begun need not visit caches that are registered meanwhile.
   cache->record.flush_round = flush_rounds_;
   unregistered_.Remove(cache);
   caches_.Prepend(cache);
   cache->set_detached(bypass_.load(std::memory_order_relaxed));
   if (cache->detached()) return;
-  // With the lock held: a thread that takes caches must not find this one in the list and its owner
-  // already, or still, on the way to its bins.
+  // With the lock held: a thread that takes caches must not find this one in the list while its
+  // owner is on the way to its bins.
   cache->slot().bins.store(cache->bins(), std::memory_order_release);
 }
 
@@ -72,8 +72,8 @@ void Registry::Destroy(ThreadCache* cache) {
   {
     const SpinLockHolder holder(lock_);
     RemoveLocked(cache);
-    // With the lock held: a thread that has taken the cache puts it back before it lets go of the
-    // lock, and not behind us.
+    // With the lock held: a thread that has taken the cache stores the pointer back before it
+    // releases the lock, so never after this store.
     cache->slot().bins.store(const_cast<Bins*>(&kEmptyBins), std::memory_order_release);
     const size_t claimed = cache->claimed_bytes();
     if (inherited_bytes_ + claimed <= may_be_left && claimed > 0) {
@@ -110,15 +110,15 @@ void Registry::CheckInvariants() {
   }
 }
 
-// The slot tells whose a cache is, at any moment between Create and Destroy: a signal handler may
-// have forked in the middle of them.
+// The slot identifies a cache's thread at any moment between Create and Destroy: a signal handler
+// may have forked in the middle of them.
 void Registry::OrphanOthersInChild(const ThreadSlot* survivor) TC_NO_THREAD_SAFETY_ANALYSIS {
   for (ThreadCache* cache = caches_.first(); cache != nullptr;) {
     ThreadCache* const next = caches_.Next(cache);
     if (&cache->slot() != survivor) {
       RemoveLocked(cache);
-      // A thread that was moving several objects left bins that cannot be trusted: what is in them
-      // is lost to the child.
+      // The bins of a thread that was moving several objects may be inconsistent: the child leaks
+      // their objects.
       if (!cache->changing()) {
         orphans_.Prepend(cache);
         has_orphans_.store(true, std::memory_order_relaxed);
@@ -126,7 +126,7 @@ void Registry::OrphanOthersInChild(const ThreadSlot* survivor) TC_NO_THREAD_SAFE
     }
     cache = next;
   }
-  // Of threads that were starting.
+  // The caches of threads that were starting.
   for (ThreadCache* cache = unregistered_.first(); cache != nullptr;) {
     ThreadCache* const next = unregistered_.Next(cache);
     if (&cache->slot() != survivor) {
@@ -141,7 +141,7 @@ void Registry::OrphanOthersInChild(const ThreadSlot* survivor) TC_NO_THREAD_SAFE
 void Registry::OrphanOthersLater(const ThreadSlot* survivor) {
   survivor_ = survivor;
   orphans_due_.store(true, std::memory_order_relaxed);
-  // Has the slow paths come here.
+  // Makes the slow paths call AdoptOrphan.
   has_orphans_.store(true, std::memory_order_relaxed);
 }
 

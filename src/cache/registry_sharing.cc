@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What one thread does with the caches of others: it takes from their limits, and empties them.
+// What one thread does to the caches of others: it steals from their limits, and empties them.
 #include "base/tuning.h"
 #include "cache/registry.h"
 #include "os/clock.h"
@@ -99,7 +99,7 @@ void Registry::RaiseAtOthersCostLocked(ThreadCache* cache, size_t* limit,
     const bool idle = victim->claimed_bytes() > 0 && IsIdle(victim, now_ms);
     if (idle && !barrier_spent) {
       barrier_spent = true;
-      // One that was at work after all keeps what it may have.
+      // A cache whose owner was active after all keeps its limit.
       if (!TakeLocked(&victim, 1, arrays)) continue;
       budget_.TakeAll(&victims_limit);
       raised = budget_.TryRaise(limit);
@@ -123,7 +123,7 @@ size_t Registry::FlushAndYieldLimit(ThreadCache* cache) {
 bool Registry::TakeLocked(ThreadCache* const* victims, size_t n, BinArraysInFlight* arrays) {
   if (orphans_due_.load(std::memory_order_relaxed)) return false;
   if (lock_.HeldForForkByThisThread()) {
-    // A handler of another library around fork is running. In the child the owners are gone, and
+    // Called in another library's handler around fork. In the child the owners do not exist, and
     // their bins may be as fork found them.
     return false;
   }
@@ -131,8 +131,8 @@ bool Registry::TakeLocked(ThreadCache* const* victims, size_t n, BinArraysInFlig
   bool swapped[kTuning.thread_caches.detached_at_once];
   for (size_t i = 0; i < n; ++i) {
     std::atomic<Bins*>& bins = victims[i]->slot().bins;
-    // Anything else (see R1) is the slot of another thread, in memory of one that ended without
-    // telling: it is left alone.
+    // Any other value (see R1) means that the slot's memory belongs to another thread, because its
+    // thread ended unnoticed: leave it alone.
     swapped[i] = bins.load(std::memory_order_relaxed) == victims[i]->bins();
     if (swapped[i]) bins.store(const_cast<Bins*>(&kEmptyBins), std::memory_order_relaxed);
   }
@@ -157,7 +157,7 @@ void Registry::UpdateBypass(bool (*wanted)(), ThreadCache* own) {
   const bool bypass = wanted();
   bypass_.store(bypass, std::memory_order_relaxed);
   if (!bypass) return;
-  // Around fork only the calling thread's slot is known to be there (see TakeLocked).
+  // Around fork only the calling thread's slot is known to exist (see TakeLocked).
   const bool own_only =
       lock_.HeldForForkByThisThread() || orphans_due_.load(std::memory_order_relaxed);
   bool others = false;
@@ -169,7 +169,7 @@ void Registry::UpdateBypass(bool (*wanted)(), ThreadCache* own) {
     bins.store(const_cast<Bins*>(&kEmptyBins), std::memory_order_relaxed);
     others |= cache != own;
   }
-  // A thread alone sees its own stores: a sandboxed process with one thread makes no such call.
+  // A single thread sees its own stores: a sandboxed process with one thread makes no such call.
   if (others) barrier_();
 }
 

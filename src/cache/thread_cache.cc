@@ -54,7 +54,7 @@ void ThreadCache::HandTo(ThreadSlot& slot) {
   countdown_.Reset(table_.bins().bytes_until_sample);
 }
 
-// Slow paths. While another thread has the cache, the owner is served by the central cache.
+// Slow paths. While another thread has taken the cache, the central cache serves the owner.
 
 void* ThreadCache::Allocate(SizeClass c) {
   if (flush_requested_.load(std::memory_order_relaxed)) FlushAsAsked();
@@ -67,7 +67,7 @@ void* ThreadCache::Allocate(SizeClass c) {
     mine = static_cast<bool>(section);
     if (mine) {
       // The cache may have been taken and put back between the fast path and here, or the countdown
-      // was what ended the fast path.
+      // ended the fast path.
       if (void* const object = table_.bins().Pop(c)) return object;
       if (BinArray* const array = table_.Array(i)) {
         limit = array->limit;
@@ -138,19 +138,19 @@ void ThreadCache::Free(SizeClass c, void* object) {
     return;
   }
   if (limit == 0) {
-    // The object may be one of those that went to the central cache just now, which then says so.
-    // Without the room for a bin, too, the central cache is where the object goes.
+    // A second free of an object that went to the central cache just now: the object is not out,
+    // and Insert reports it. Without room for a bin, too, the object goes to the central cache.
     const bool keep = wants_bin && central_.IsOut(c, object) &&
                       SetLimit(c, 0, bin_policy::InitialLimit(c)) && PushOne(c, object);
     if (!keep) central_.Insert(c, &object, 1);
     return;
   }
-  // A bin that may grow does, and keeps what it has.
+  // If the bin may grow, it does, and keeps its objects.
   if (overflow.limit > limit && SetLimit(c, limit, overflow.limit) && PushOne(c, object)) return;
   traffic_bytes_ += ReturnOldest(c, overflow.release) * kSizeClasses.size(c);
   if (overflow.limit < limit) SetLimit(c, limit, overflow.limit);
   if (!PushOne(c, object)) central_.Insert(c, &object, 1);
-  // Not from this bin: the newest object in it is what tells a second free of it.
+  // Not from this bin: a second free is recognised by the newest object in it.
   if (claimed_bytes() > max_bytes() && CollectionIsDue()) CollectGarbage(c);
 }
 
@@ -209,7 +209,7 @@ BinArray* ThreadCache::NewArray(size_t i, size_t limit, size_t capacity) {
             .overages = 0,
             .touched = true,
             .balance = 0};
-  // Whatever the memory held before, nothing in it may look like the mark.
+  // Old contents of the memory must not look like the mark.
   std::fill_n(array->slots(), array->capacity + 2, BinSlot{0});
   array->slots()[limit + 1] = kFullMark;
   return array;
@@ -291,7 +291,7 @@ void ThreadCache::CollectFrom(SizeClass c) {
     const Section section(*this);
     BinArray* const array = table_.Array(i);
     if (!section || array == nullptr) return;
-    // What could not move keeps its place.
+    // Objects that could not move keep their place.
     if (plan.limit < array->limit && table_.Count(i) <= plan.limit) table_.SetLimit(i, plan.limit);
     if (array->limit == 0) {
       unused = array;
@@ -310,7 +310,7 @@ size_t ThreadCache::Flush() {
     const Section section(*this);
     if (section) table_.Detach(&arrays);
   }
-  // Its own section does not find the bins then.
+  // The owner's section does not reach the bins of a detached cache.
   if (arrays.first() == nullptr && detached()) registry_.EmptyDetached(this, &arrays);
   return ReturnArrays(&arrays, central_, arena_);
 }

@@ -11,8 +11,8 @@ namespace {
 void OnThreadExit(void* value) {
   ThreadCache* const cache = static_cast<ThreadCache*>(value);
   ThreadSlot& slot = current_slot;
-  // Frees still come: from destructors of other keys, and from the C library when it tears the
-  // thread down.
+  // Frees still follow: from destructors of other keys, and from the C library's own clean-up of
+  // the thread.
   slot.phase = ThreadSlot::Phase::kFinished;
   slot.cache = nullptr;
   GlobalHeap().registry.Destroy(cache);
@@ -40,12 +40,12 @@ ThreadCache* CurrentCache() {
     return nullptr;
   }
   if (!ThreadExitHook::Arm(cache)) {
-    // A cache that nothing would collect is worse than none.
+    // Nothing would free the cache at the thread's end.
     heap.registry.Discard(cache);
     slot.phase = ThreadSlot::Phase::kFinished;
     return nullptr;
   }
-  // There may be something to give back already (see runtime/idle_release.h).
+  // Free memory may be due for release already (see runtime/idle_release.h).
   cache->SetVisit(0);
   slot.cache = cache;
   heap.registry.Register(cache);

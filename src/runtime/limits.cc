@@ -16,7 +16,7 @@ namespace tcmalloc {
 namespace {
 
 void Tell(const LimitEvent& event) {
-  // What the callback allocates may meet a limit, too.
+  // Allocations of the callback may reach a limit, too.
   if (event.callback == nullptr || InCallback()) return;
   const CallbackScope scope;
   const ErrnoKeeper keeper;
@@ -46,7 +46,7 @@ TC_SLOW_PATH void UpdateWhenDue(Heap& heap) {
 }
 
 TC_SLOW_PATH void Revive(Heap& heap) {
-  // What is revived may allocate.
+  // The function that it calls may allocate.
   if (InCallback()) return;
   const CallbackScope scope;
   const ErrnoKeeper keeper;
