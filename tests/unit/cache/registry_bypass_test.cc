@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// No thread reaches its cache while the registry is told so.
+// During a bypass no thread reaches its cache.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -55,12 +55,12 @@ TEST_F(RegistryBypassTest, TheCentralCacheServesInstead) {
   }
   EXPECT_EQ(one.cache()->table().CachedObjects(c_), cached);
   EXPECT_EQ(two.cache()->table().CachedObjects(c_), 0u);
-  // Said twice it is no different.
+  // A second call changes nothing.
   Bypass(true);
   heap_.registry.CheckInvariants();
 
   Bypass(false);
-  // Each gets it back by its next slow path.
+  // Each thread reattaches its cache at its next slow path.
   EXPECT_FALSE(Reachable(one));
   one.Free(c_, one.Allocate(c_));
   EXPECT_TRUE(Reachable(one));
@@ -75,7 +75,7 @@ TEST_F(RegistryBypassTest, TheCentralCacheServesInstead) {
   two.Exit();
 }
 
-// What was in a cache when it was detached goes back when its owner flushes.
+// The objects of a detached cache return to the central cache when its owner flushes.
 TEST_F(RegistryBypassTest, ADetachedCacheCanBeFlushedByItsOwner) {
   TestThread one(heap_.registry);
   Fill(one);
@@ -93,7 +93,7 @@ TEST_F(RegistryBypassTest, ADetachedCacheCanBeFlushedByItsOwner) {
   one.Exit();
 }
 
-TEST_F(RegistryBypassTest, ACacheThatComesMeanwhileIsDetachedToo) {
+TEST_F(RegistryBypassTest, ACacheRegisteredMeanwhileIsDetachedToo) {
   Bypass(true);
   TestThread late(heap_.registry);
   EXPECT_FALSE(Reachable(late));
@@ -106,8 +106,8 @@ TEST_F(RegistryBypassTest, ACacheThatComesMeanwhileIsDetachedToo) {
   late.Exit();
 }
 
-// A cache that its thread left while it was detached is as good as any other.
-TEST_F(RegistryBypassTest, ADetachedCacheIsLeftToTheNextThread) {
+// A detached cache whose thread ends is inherited like any other.
+TEST_F(RegistryBypassTest, ADetachedCacheIsInherited) {
   heap_.registry.SetInheritance(true);
   TestThread first(heap_.registry);
   Fill(first);
@@ -153,7 +153,7 @@ TEST_F(RegistryBypassTest, AroundForkOnlyTheOwnSlotIsWrittenTo) {
   other.Exit();
 }
 
-// Threads at work while it goes on and off, and others take their caches.
+// Threads allocate and free while the bypass begins and ends, and others take their caches.
 TEST_F(RegistryBypassTest, NothingIsLost) {
   constexpr int kThreads = 3;
   std::atomic<int> running{kThreads};

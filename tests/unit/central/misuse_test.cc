@@ -33,7 +33,7 @@ TEST(MisuseDeathTest, OneLineForEachKind) {
              "not an object of this allocator, and no other allocator is in use");
 }
 
-TEST(MisuseDeathTest, TheLineNamesTheAlignmentThatWasTold) {
+TEST(MisuseDeathTest, TheLineNamesThePassedAlignment) {
   void* const p = reinterpret_cast<void*>(uintptr_t{0x12340});
   const std::string start = "tcmalloc: free of 0x12340: ";
   EXPECT_EXIT(
@@ -50,7 +50,7 @@ TEST(MisuseDeathTest, TheLineNamesTheAlignmentThatWasTold) {
                                        "of two\n"));
 }
 
-// Not only frees look at them.
+// Reported by other calls than frees as well.
 TEST(MisuseDeathTest, UpperBits) {
   EXPECT_EXIT(ReportMisuse(Misuse::kUpperBits, reinterpret_cast<void*>(uintptr_t{0x12340})),
               testing::KilledBySignal(SIGABRT),

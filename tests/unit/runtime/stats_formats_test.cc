@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The formats of a snapshot. That programs can read them is for tests/process/statistics_test.py.
+// The formats of a snapshot. tests/process/statistics_test.py parses them.
 #include "runtime/stats_formats.h"
 
 #include <gtest/gtest.h>
@@ -72,7 +72,7 @@ HeapSnapshot Filled() {
   return s;
 }
 
-// The largest figures that there are: lines become longer, nothing overflows.
+// The largest possible figures: lines become longer, nothing overflows.
 HeapSnapshot Largest() {
   HeapSnapshot s = Filled();
   s.totals = HeapStats();
@@ -107,7 +107,7 @@ std::string Written(Format format, const HeapSnapshot& snapshot) {
   return std::string(out.text());
 }
 
-// Whatever the room, what fits is the beginning and the length is that of all of it.
+// For each size of the buffer: it gets the beginning, and the length is that of the whole text.
 TEST(StatsFormatsTest, CutAnywhere) {
   const HeapSnapshot snapshot = Filled();
   for (const Format format : kFormats) {
@@ -147,7 +147,7 @@ TEST(StatsFormatsTest, InPieces) {
   }
 }
 
-// What include/tcmalloc/tcmalloc.h says is always enough.
+// The buffer size that include/tcmalloc/tcmalloc.h recommends is always enough.
 TEST(StatsFormatsTest, FitInto128Kibibytes) {
   for (const Format format : kFormats) {
     EXPECT_LT(Written(format, Largest()).size(), size_t{128} << 10);
@@ -165,7 +165,7 @@ TEST(StatsFormatsTest, FiguresHaveGoodNames) {
     const std::string name = figure.name;
     EXPECT_TRUE(names.insert(name).second) << name;
     for (const char c : name) EXPECT_TRUE(islower(c) || c == '_') << name;
-    // The suffixes mean something to those who read them.
+    // Readers of the formats interpret the suffixes.
     const std::string unit = figure.unit;
     EXPECT_TRUE(unit.empty() || unit == "bytes");
     EXPECT_EQ(name.size() > 6 && name.substr(name.size() - 6) == "_bytes", unit == "bytes") << name;
@@ -202,7 +202,7 @@ TEST(StatsFormatsTest, NoLimitIsZero) {
   EXPECT_NE(json.find("\"size_classes\":[],"), std::string::npos);
 }
 
-// The lines that tools read, letter by letter; those that other lines follow are ours.
+// The lines that tools read, letter by letter; the lines after them are ours.
 TEST(StatsFormatsTest, TheSumsOfTheText) {
   const std::string text = Written(kFormats[0], Filled());
   EXPECT_EQ(text.substr(0, text.find("Tcmalloc page size\n") + 19),
