@@ -22,15 +22,15 @@ end
 
 define tc-heap
   tc-init
-  set $tc_pages = &$tc_heap->page_heap
-  printf "%lu bytes from the system\n", $tc_pages->system_bytes_.value_._M_i
-  printf "%lu in spans of small objects\n", $tc_pages->small_span_bytes_.value_._M_i
-  printf "%lu in large objects, %lu of them\n", $tc_pages->large_span_bytes_.value_._M_i, $tc_pages->large_spans_.value_._M_i
-  printf "%lu in spans of the allocator's records\n", $tc_pages->metadata_span_bytes_.value_._M_i
-  printf "%lu free and backed\n", $tc_pages->free_._M_elems[0].total_.value_._M_i * 8192
-  printf "%lu free and released\n", $tc_pages->free_._M_elems[1].total_.value_._M_i * 8192
-  printf "%lu on their way to the system\n", $tc_pages->releasing_bytes_.value_._M_i
-  printf "hard limit %lu, soft limit %lu\n", $tc_pages->limits_.hard_bytes, $tc_pages->limits_.soft_bytes
+  set $tc_pages = &$tc_heap->page_heap.state_
+  printf "%lu bytes from the system\n", $tc_pages->store.counts.system_bytes
+  printf "%lu in spans of small objects\n", $tc_pages->store.counts.small_span_bytes
+  printf "%lu in large objects, %lu of them\n", $tc_pages->store.counts.large_span_bytes, $tc_pages->store.counts.large_spans
+  printf "%lu in spans of the allocator's records\n", $tc_pages->store.counts.metadata_span_bytes
+  printf "%lu free and backed\n", $tc_pages->store.free_._M_elems[0].total_.value_._M_i * 8192
+  printf "%lu free and released\n", $tc_pages->store.free_._M_elems[1].total_.value_._M_i * 8192
+  printf "%lu on their way to the system\n", $tc_pages->store.counts.releasing_bytes
+  printf "hard limit %lu, soft limit %lu\n", $tc_pages->governor.limits_.hard_bytes, $tc_pages->governor.limits_.soft_bytes
 end
 document tc-heap
 tc-heap: what the page heap holds, in bytes. A limit of 18446744073709551615 is none.
@@ -175,7 +175,7 @@ define tc-locks
   tc-lock $tc_heap->registry.lock_
   tc-lock $tc_heap->central.shards_.lock_
   tc-lock $tc_heap->holes.lock_
-  tc-lock $tc_heap->page_heap.lock_
+  tc-lock $tc_heap->page_heap.state_.lock
   tc-lock $tc_heap->arena.lock_
   set $tc_shard = 0
   while $tc_shard < tcmalloc::SpanOwner::kMaxShards

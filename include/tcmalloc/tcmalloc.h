@@ -92,13 +92,12 @@ void tcmalloc_set_memory_release_rate(double rate) TCMALLOC_NOTHROW;
 double tcmalloc_get_memory_release_rate(void) TCMALLOC_NOTHROW;
 
 /*
- * Releases free memory at the rate above while no thread allocates or frees. Never returns: call it
- * on a thread of the program that has nothing else to do. If no thread calls it, and without
- * TCMALLOC_BACKGROUND=1, threads that allocate or free do this work from time to time; a process in
- * which no thread does either keeps its free memory.
+ * Releases free memory at the rate above while no thread frees. Never returns: call it on a thread
+ * of the program that has nothing else to do. A process with several threads has a thread of the
+ * library for it, unless TCMALLOC_BACKGROUND=0. Without one, memory is released while the program
+ * frees.
  *
- * Cost: the thread wakes up ten times a second while there is memory to release, else once a
- * second.
+ * Cost: the thread wakes up once a second.
  */
 void tcmalloc_process_background_actions(void);
 

@@ -22,6 +22,18 @@ class OwnedCounter {
   std::atomic<size_t> value_{0};
 };
 
+// A setting or a hint: read without a lock by those who look again under one, or need not.
+template <typename T>
+class Relaxed {
+ public:
+  constexpr explicit Relaxed(T value) : value_(value) {}
+  T value() const { return value_.load(std::memory_order_relaxed); }
+  void Set(T value) { value_.store(value, std::memory_order_relaxed); }
+
+ private:
+  std::atomic<T> value_;
+};
+
 class SharedCounter {
  public:
   constexpr SharedCounter() = default;

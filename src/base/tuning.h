@@ -215,7 +215,7 @@ struct Tuning {
     size_t drained_at_once = 32;
   } span_cache;
 
-  // Where spans lie in the address space (page/near_run.h, page/space_policy.h).
+  // Where spans lie in the address space (page/span_places.cc).
   struct Placement {
     // Lengths of the runs of pages that hold the spans of one shard; longer in larger heaps. A CPU
     // prefetches past the end of a span, into memory in which another CPU works: two threads took
@@ -240,7 +240,7 @@ struct Tuning {
     size_t max_listed_pages = 128;
   } placement;
 
-  // How the heap takes memory from the OS (page/page_heap_growth.cc).
+  // How the heap takes memory from the OS (page/governor.cc).
   struct Growth {
     // Length of the first mapping. It is short for small programs under a limit on address space
     // (RLIMIT_AS). Range: 64 KiB to 8 MiB.
@@ -288,8 +288,8 @@ struct Tuning {
     size_t populate_part = 64;
   } hugepages;
 
-  // realloc of growing objects (malloc/slow_path.cc, page/page_heap_move.cc). The size from which
-  // it moves pages is hugepages.huge_object.
+  // realloc of growing objects (malloc/slow_path.cc, page/address_space_move.cc). The size from
+  // which it moves pages is hugepages.huge_object.
   struct Reallocation {
     // An object of this size or more that was outgrown does not enter the thread cache: what grows
     // seldom shrinks again, and other growing objects can use its memory. From 4 KiB on: no less
@@ -330,38 +330,40 @@ struct Tuning {
     // Refused spans that become free again under one hold of the lock. Not measured. Range:
     // 1 to 1000.
     size_t restored_at_once = 64;
+    // Prompt release, where no thread runs idle release (decision 0033). A prompt heap keeps this
+    // much free memory, and this part of what is in use: small heaps are not worth the page faults
+    // of a wrong guess, and the sum stays well below twice what is in use. Ranges: 0 to 64 MiB; 1
+    // to 256.
+    Length prompt_kept = Length::ForBytes(4_MiB);
+    size_t prompt_kept_part = 4;
+    // A prompt heap releases at most this many pages for each page that is freed, so that a free
+    // costs in proportion to what it frees. It begins when half is free and has the other half to
+    // do it in: more than 3 reach the goal. Range: 4 to 64.
+    size_t prompt_per_freed = 8;
+    // After a prompt release that was too early, for how long there is no other. Programs that work
+    // in phases release their memory in vain once in this time. Range: memory_ms to 3,600,000.
+    int64_t prompt_pause_ms = 60'000;
   } release;
 
   // Idle release: returning free pages to the OS while no thread is freeing
-  // (runtime/idle_release.h, runtime/background_thread.h).
+  // (runtime/idle_release.h, runtime/background_thread.h). A pass is idle when nothing was freed
+  // since the pass before.
   struct IdleRelease {
-    // A thread that was away from the allocator for this long may release memory, for a hundredth
-    // of that time. Not measured. Range: 10 to 1000.
-    int64_t idle_ms = 50;
-    // A thread that was away for this long does not need the objects in its cache (decision 0014).
-    // Range: idle_ms to 60,000.
-    int64_t flush_ms = 1000;
-    // The longest idle release, however long the thread was away. Range: 100 to 100,000.
-    int64_t max_budget_us = 20'000;
-    // Bytes that a busy thread allocates between two checks: from the least, doubled each time, up
-    // to the most or to max_interval_objects times the size of the object at which the check was
-    // due, whichever is more. So a check comes once in hundreds of short objects, each of which
-    // costs a tenth of a nanosecond more for it, and once in dozens of objects as long as a page.
-    // With the bytes alone, a program with objects of 5 KiB checked at every twelfth (rptest, 2
-    // threads: 4 % of its time; decision 0014). Ranges: 1 KiB to 64 KiB; min to 1 MiB; 1 to 1000.
-    size_t min_interval_bytes = 4_KiB;
-    size_t max_interval_bytes = 64_KiB;
-    size_t max_interval_objects = 64;
-    // A free on the slow path returns a batch. One in this many requests an idle release, and so
-    // does each that returned much to the page heap. Not measured. Range: 1 to 1000.
-    uint32_t frees_per_alarm = 64;
-    // The shortest time between two requests to all threads, and how long idle releases go on. Not
-    // measured. Range: 100 to 60,000.
-    int64_t alarm_all_ms = 1000;
-    // How often the background thread, if there is one, checks: after a release, and otherwise. Not
-    // measured. Ranges: 10 to background_idle_ms; background_busy_ms to 10,000.
-    int background_busy_ms = 100;
-    int background_idle_ms = 1000;
+    // From one pass to the next. Not measured. Range: 10 to 10,000.
+    int pass_ms = 1000;
+    // The first idle passes, this many, flush the caches of idle threads. The first one may only
+    // see which threads are idle. Range: 2 to 60.
+    int flush_passes = 2;
+    // After this many idle passes the thread sleeps until pages are freed. By then the release
+    // policy has forgotten what was in use before the last flush. Range: what that takes to 3600.
+    int sleep_after_passes = 7;
+    // A start and an end of the background thread cost some 100 us. A program that creates one
+    // thread after the other gets one once in restart_alone_ms; a program that creates several at a
+    // time, again and again, at first quick_starts times, then once in restart_ms. Not measured.
+    // Ranges: restart_ms to 3,600,000; 1 to 1000; 0 to 10,000.
+    int64_t restart_alone_ms = 10'000;
+    uint32_t quick_starts = 16;
+    int64_t restart_ms = 20;
   } idle_release;
 
   // Returning free pages inside used spans to the OS (central/hole_claims.h).
@@ -371,7 +373,7 @@ struct Tuning {
     size_t claimed_at_once_bytes = 8_MiB;
   } trim;
 
-  // Memory limits (page/memory_limit.h, page/page_heap_limits.cc, runtime/limits.h).
+  // Memory limits (page/memory_limit.h, page/governor.h, runtime/limits.h).
   struct Limits {
     // Released beyond what is needed, so that not every growth near a limit is a system call:
     // slack_part of the limit, within these bounds. The upper bound is one release.slice. Not
@@ -391,7 +393,7 @@ struct Tuning {
     int64_t cgroup_reread_ms = 5000;
   } limits;
 
-  // When the OS refuses a mapping (page/page_heap_release.cc, decision 0025).
+  // When the OS refuses a mapping (page/address_space_release.cc, decision 0025).
   struct AddressSpace {
     // The heap unmaps free memory for other users of the address space when that memory is at least
     // this much and more than a half of the heap, until a quarter is left. Less is not worth the
@@ -726,19 +728,20 @@ constexpr bool ReleaseFits(const Tuning::Release& t) {
          In(t.split_part, 1, 256) && In(t.look_every, Length::ForBytes(64_KiB), t.slice) &&
          In(t.slice.bytes(), 2_MiB, 64_MiB) && t.slice.bytes() % 2_MiB == 0 &&
          In(t.max_refusals, 1, 1000) && In(t.spans_looked_at, 1, 256) &&
-         In(t.restored_at_once, 1, 1000);
+         In(t.restored_at_once, 1, 1000) && t.prompt_kept.bytes() <= 64_MiB &&
+         In(t.prompt_kept_part, 1, 256) && In(t.prompt_per_freed, 4, 64) &&
+         In(t.prompt_pause_ms, t.memory_ms, 3'600'000);
 }
 static_assert(ReleaseFits(kTuning.release));
 
-constexpr bool IdleReleaseFits(const Tuning::IdleRelease& t) {
-  return In(t.idle_ms, 10, 1000) && In(t.flush_ms, t.idle_ms, 60'000) &&
-         In(t.max_budget_us, 100, 100'000) && In(t.min_interval_bytes, 1_KiB, 64_KiB) &&
-         In(t.max_interval_bytes, t.min_interval_bytes, 1_MiB) &&
-         In(t.max_interval_objects, 1, 1000) && In(t.frees_per_alarm, 1, 1000) &&
-         In(t.alarm_all_ms, 100, 60'000) && In(t.background_busy_ms, 10, 10'000) &&
-         In(t.background_idle_ms, t.background_busy_ms, 10'000);
+constexpr bool IdleReleaseFits(const Tuning& t) {
+  const Tuning::IdleRelease& idle = t.idle_release;
+  return In(idle.pass_ms, 10, 10'000) && In(idle.flush_passes, 2, 60) &&
+         idle.sleep_after_passes <= 3600 && In(idle.restart_alone_ms, idle.restart_ms, 3'600'000) &&
+         In(idle.quick_starts, 1, 1000) && In(idle.restart_ms, 0, 10'000) &&
+         (idle.sleep_after_passes - idle.flush_passes - 1) * idle.pass_ms >= t.release.memory_ms;
 }
-static_assert(IdleReleaseFits(kTuning.idle_release));
+static_assert(IdleReleaseFits(kTuning));
 
 constexpr bool LimitsFit(const Tuning& t) {
   return t.limits.min_slack_bytes <= t.limits.max_slack_bytes &&

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // PageId and Length: the number of a page and a count of pages. The types differ, so that adding
-// two page numbers or passing bytes for pages does not compile. 64_KiB is a number of bytes.
+// two page numbers or passing bytes for pages does not compile. PageRange: adjacent pages. 64_KiB
+// is a number of bytes.
 #pragma once
 
 #include <compare>
@@ -80,6 +81,16 @@ class PageId {
 
  private:
   uintptr_t index_ = 0;
+};
+
+// The pages from `first` on, up to `end`, which is not one of them.
+struct PageRange {
+  PageId first;
+  PageId end;
+
+  constexpr Length length() const { return end - first; }
+  constexpr size_t bytes() const { return length().bytes(); }
+  void* start_address() const { return first.start_address(); }
 };
 
 }  // namespace tcmalloc

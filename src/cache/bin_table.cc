@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "base/tuning.h"
 #include "cache/bin_policy.h"
 
 namespace tcmalloc {
@@ -84,10 +85,13 @@ size_t BinTable::TakeOldest(size_t i, void** objects, size_t n) {
   if (array == nullptr) return 0;
   const size_t count = Count(i);
   n = std::min(n, count);
-  memcpy(objects, array->slots() + 1, n * sizeof(void*));
-  memmove(array->slots() + 1, array->slots() + 1 + n, (count - n) * sizeof(BinSlot));
-  SetTop(i, count - n);
-  return n;
+  const size_t taken = std::min(n, kTuning.bins.max_move_objects);
+  // The last of the `n`, so that only objects that stay move down, not those that go next.
+  BinSlot* const first = array->slots() + 1 + n - taken;
+  memcpy(objects, first, taken * sizeof(void*));
+  memmove(first, first + taken, (count - n) * sizeof(BinSlot));
+  SetTop(i, count - taken);
+  return taken;
 }
 
 size_t BinTable::CachedObjects(SizeClass c) const {

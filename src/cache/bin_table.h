@@ -53,7 +53,7 @@ class BinTable {
   // Pushes up to `n` objects so that the first will be popped first; returns how many of the last
   // ones did not fit. Requires: the bin has an array.
   size_t PushAll(size_t i, void* const* objects, size_t n);
-  // Takes up to `n` of the oldest objects out of the bin; returns how many.
+  // Takes up to max_move_objects of the `n` oldest objects out of the bin; returns how many.
   size_t TakeOldest(size_t i, void** objects, size_t n);
   // The object is the newest one in the bin: this is a second free of it.
   bool IsNewest(size_t i, const void* object) const {

@@ -73,9 +73,9 @@ struct Bins {
   // At offset 0: no displacement to add to the index.
   std::array<BinTop, kNumSizeClasses> tops;
   // The next allocation that takes the fast path may be of at most this many bytes; below that it
-  // is time to sample, or to come by (see ThreadCache::Visits). Written by the owning thread; by
-  // others when it shall come by, which it misses when it allocates just then; read by others to
-  // see that it is at work.
+  // is time to sample (see Countdown). Written by the owning thread; by others when it shall take
+  // the slow path, which it misses when it allocates just then; read by others to see that it is at
+  // work.
   std::atomic<size_t> bytes_until_sample{0};
 
  private:

@@ -93,6 +93,10 @@ class Registry {
   // path: those bytes are not in the result. Threads that start meanwhile may be missed.
   size_t FlushAll(ThreadCache* own) TC_EXCLUDES(lock_);
 
+  // Flushes the caches of idle threads: those that have not changed since another look at least
+  // Tuning::ThreadCaches::idle_ms ago. Returns the bytes.
+  size_t FlushIdle() TC_EXCLUDES(lock_) { return FlushOthers(nullptr, true); }
+
   // Bypass. While `wanted` returns true, no thread reaches its cache: every allocation and every
   // free takes the slow path, which the central cache serves. Calls `wanted` and acts on the
   // result. To be called whenever that may have changed, with the calling thread's cache or null.
@@ -144,10 +148,6 @@ class Registry {
   void OrphanOthersLater(const ThreadSlot* survivor);
   // Collects the objects of one orphan; false when there is none.
   bool AdoptOrphan() TC_EXCLUDES(lock_);
-  void AdoptOrphans() TC_EXCLUDES(lock_) {
-    while (AdoptOrphan()) {
-    }
-  }
   // The cheap form, for slow paths: one orphan at a time, so that a forked child that is about to
   // exec does not touch every cache of its parent.
   void AdoptOrphanIfAny() {
@@ -174,6 +174,8 @@ class Registry {
   // RaiseLimit, when nothing is unclaimed. Empties at most one cache, into `arrays`.
   void RaiseAtOthersCostLocked(ThreadCache* cache, size_t* limit, BinArraysInFlight* arrays)
       TC_REQUIRES(lock_);
+  // FlushAll without `own`; with `idle_only` those that are not idle stay as they are.
+  size_t FlushOthers(ThreadCache* own, bool idle_only) TC_EXCLUDES(lock_);
   // Takes `n` caches and puts their arrays in front of `arrays`; false when nothing was taken.
   // Requests a flush from owners of caches that cannot be taken. Takes nothing while the lock is
   // held for fork.
@@ -197,7 +199,7 @@ class Registry {
   bool total_was_set_ TC_GUARDED_BY(lock_) = false;
   // A cache in caches_, or null: start at the beginning.
   ThreadCache* next_victim_ TC_GUARDED_BY(lock_) = nullptr;
-  // Calls of FlushAll so far.
+  // Calls of FlushOthers so far.
   uint64_t flush_rounds_ TC_GUARDED_BY(lock_) = 0;
 
   // Written with lock_ held; a hint without it.

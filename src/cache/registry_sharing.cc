@@ -195,7 +195,11 @@ void Registry::AlarmAll() {
 }
 
 size_t Registry::FlushAll(ThreadCache* own) {
-  size_t bytes = own == nullptr ? 0 : own->Flush();
+  return (own == nullptr ? 0 : own->Flush()) + FlushOthers(own, false);
+}
+
+size_t Registry::FlushOthers(ThreadCache* own, bool idle_only) {
+  size_t bytes = 0;
   for (;;) {
     BinArraysInFlight arrays;
     ThreadCache* inherited;
@@ -208,6 +212,7 @@ size_t Registry::FlushAll(ThreadCache* own) {
     }
     bytes += Free(inherited, &arrays);
   }
+  const int64_t now_ms = CoarseMilliseconds();
   uint64_t round = 0;
   for (;;) {
     BinArraysInFlight arrays;
@@ -221,6 +226,7 @@ size_t Registry::FlushAll(ThreadCache* own) {
            cache = IntrusiveList<ThreadCache>::Next(cache)) {
         if (cache == own || cache->record.flush_round >= round) continue;
         cache->record.flush_round = round;
+        if (idle_only && !IsIdle(cache, now_ms)) continue;
         if (cache->claimed_bytes() > 0) victims[n++] = cache;
       }
       if (n == 0) return bytes;

@@ -26,6 +26,14 @@ size_t CountCaches(Registry& registry) {
   return caches;
 }
 
+bool HasSeveralCaches(Registry& registry) {
+  size_t caches = 0;
+  registry.ForEachCache([&caches](const ThreadCache&, Registry::Holder holder) {
+    if (holder == Registry::Holder::kThread) ++caches;
+  });
+  return caches > 1;
+}
+
 size_t CachedObjects(Registry& registry, SizeClass c) {
   size_t objects = 0;
   registry.ForEachCache([&objects, c](const ThreadCache& cache, Registry::Holder) {

@@ -26,6 +26,9 @@ RegistryTotals TotalsOf(Registry& registry);
 // RegistryTotals::caches alone.
 size_t CountCaches(Registry& registry);
 
+// Two threads or more have a cache.
+bool HasSeveralCaches(Registry& registry);
+
 // Objects of class `c` in all caches.
 size_t CachedObjects(Registry& registry, SizeClass c);
 

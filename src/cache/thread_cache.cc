@@ -48,7 +48,6 @@ void ThreadCache::HandTo(ThreadSlot& slot) {
   slot_ = &slot;
   first_frame_ = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
   record = RegistryRecord();
-  visits = Visits();
   flush_requested_.store(false, std::memory_order_relaxed);
   detached_.store(false, std::memory_order_relaxed);
   countdown_.Reset(table_.bins().bytes_until_sample);
@@ -173,13 +172,12 @@ size_t ThreadCache::ReturnOldest(SizeClass c, size_t n) {
   void* objects[kTuning.bins.max_move_objects];
   size_t returned = 0;
   while (returned < n) {
-    const size_t piece = std::min(n - returned, kTuning.bins.max_move_objects);
     size_t taken = 0;
     Origin origin = Origin::kAny;
     {
       const Section section(*this);
       if (section) {
-        taken = table_.TakeOldest(Index(c), objects, piece);
+        taken = table_.TakeOldest(Index(c), objects, n - returned);
         if (taken > 0) origin = CountMoved(c, -static_cast<int64_t>(taken));
       }
     }

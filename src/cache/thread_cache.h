@@ -117,18 +117,9 @@ class ThreadCache {
   RegistryRecord record;
   void SetMaxBytes(size_t bytes) { max_bytes_.store(bytes, std::memory_order_relaxed); }
 
-  // Owner only: when the thread came by to see whether memory is to be given back, and how many
-  // bytes it may allocate until it comes again (see runtime/idle_release.h).
-  struct Visits {
-    int64_t last_ms = 0;
-    size_t interval = Countdown::kNever;
-    uint32_t slow_frees = 0;
-  };
-  Visits visits;
   // Draws the gaps between the thread's samples (see runtime/sampling.h). Owner only.
   SampleGaps gaps{0};
   // See Countdown. By the owner but for Alarm.
-  void SetVisit(size_t bytes) { countdown_.SetVisit(table_.bins().bytes_until_sample, bytes); }
   void SetSample(size_t bytes, uint32_t generation) {
     countdown_.SetSample(table_.bins().bytes_until_sample, bytes, generation);
   }

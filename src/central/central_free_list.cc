@@ -441,7 +441,7 @@ Span* CentralFreeList::NewSpan(Shard& own, const ShardSpans& spans, Near near) {
   Span* span = page_heap_.NewFromCache(span_pages_, own.home());
   if (span == nullptr && near == Near::kYes) return nullptr;
   if (span == nullptr) {
-    const PageHeap::Need need = hugepage_policy::NeedOf(spans.num_spans.value());
+    const hugepage_policy::Need need = hugepage_policy::NeedOf(spans.num_spans.value());
     span = page_heap_.NewNear(span_pages_, own.home(), need);
     if (span == nullptr) return nullptr;
     page_map_.SetSpanOfAll(span->first_page, span->num_pages, span);

@@ -17,7 +17,7 @@ size_t HoleRelease::ReleaseAll() {
   }
   size_t bytes = 0;
   PageId page;
-  for (PageId end; page_heap_.FindRegion(page, &page, &end);) {
+  for (PageId end; page_heap_.store()->FindRegion(page, &page, &end);) {
     while (page < end) {
       if (!ClaimAt(&page, claims)) bytes += ReleaseClaims(claims);
     }
@@ -46,8 +46,8 @@ bool HoleRelease::ClaimAt(PageId* page, HoleClaims* claims) {
 }
 
 bool HoleRelease::Release(uintptr_t start, size_t bytes) {
-  page_heap_.StopHugepagesAt(PageId(start >> kPageShift), true);
-  page_heap_.StopHugepagesAt(PageId((start + bytes - 1) >> kPageShift), true);
+  page_heap_.address_space().StopHugepagesAt(PageId(start >> kPageShift), true);
+  page_heap_.address_space().StopHugepagesAt(PageId((start + bytes - 1) >> kPageShift), true);
   const bool released = vm_.Release(reinterpret_cast<void*>(start), bytes);
   if (released) releases_.Add(1);
   return released;

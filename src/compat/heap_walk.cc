@@ -9,7 +9,7 @@ namespace {
 // Spans that one hold of the page heap's lock lists.
 constexpr size_t kSpansAtOnce = 32;
 
-HeapRange::Use UseOf(const PageHeap::SpanView& view) {
+HeapRange::Use UseOf(const SpanView& view) {
   switch (view.state) {
     case SpanState::kFreeMapped:
     case SpanState::kReleasing:
@@ -30,11 +30,11 @@ HeapRange::Use UseOf(const PageHeap::SpanView& view) {
 
 void ForEachRange(Heap& heap, void (*function)(void* argument, const HeapRange& range),
                   void* argument) {
-  PageHeap::SpanView views[kSpansAtOnce];
+  SpanView views[kSpansAtOnce];
   PageId from;
-  while (const size_t n = heap.page_heap.ListSpans(from, views, kSpansAtOnce)) {
+  while (const size_t n = heap.page_heap.store()->ListSpans(from, views, kSpansAtOnce)) {
     for (size_t i = 0; i < n; ++i) {
-      const PageHeap::SpanView& view = views[i];
+      const SpanView& view = views[i];
       HeapRange range = {view.first_page, view.num_pages, UseOf(view), view.size_class};
       if (range.use == HeapRange::Use::kSmall) {
         range.free_objects =

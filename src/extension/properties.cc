@@ -36,9 +36,9 @@ bool SetMinThreadCache(Heap& heap, size_t value) {
 
 // If releasing is turned off, only 0 is accepted.
 bool SetAggressiveDecommit(Heap& heap, size_t value) {
-  using Releasing = PageHeap::Releasing;
-  if (heap.page_heap.releasing() == Releasing::kNever) return value == 0;
-  heap.page_heap.SetReleasing(value != 0 ? Releasing::kEager : Releasing::kByPolicy);
+  using Releasing = Releasing;
+  if (heap.page_heap.hints().releasing.value() == Releasing::kNever) return value == 0;
+  heap.page_heap.governor()->SetReleasing(value != 0 ? Releasing::kEager : Releasing::kByPolicy);
   return true;
 }
 

@@ -38,7 +38,7 @@ bool Examination::MarkAndCollect(const WorldStop& world) {
       !RootsStillValid(world)) {
     return false;
   }
-  return LeakCollector(heap_, request_, index_, reader_, memory_, report_).Collect(&marker);
+  return LeakCollector(request_, index_, reader_, memory_, report_).Collect(&marker);
 }
 
 // ---- Roots.

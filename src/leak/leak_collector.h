@@ -15,6 +15,7 @@
 #include "leak/marker.h"
 #include "leak/object_index.h"
 #include "leak/sampled_sites.h"
+#include "os/clock.h"
 #include "os/memory_reader.h"
 #include "profile/object_table.h"
 #include "runtime/heap.h"
@@ -24,14 +25,14 @@ namespace tcmalloc {
 class LeakCollector {
  public:
   // All references outlive this. `reader` is guarded: it reads the contents of leaked objects.
-  LeakCollector(Heap& heap, const LeakRequest& request, const ObjectIndex& index,
-                const MemoryReader& reader, CheckMemory& memory, FoundLeaks* report)
+  LeakCollector(const LeakRequest& request, const ObjectIndex& index, const MemoryReader& reader,
+                CheckMemory& memory, FoundLeaks* report)
       : request_(request),
         index_(index),
         reader_(reader),
         memory_(memory),
         report_(report),
-        now_ms_(heap.page_heap.now_ms()) {}
+        now_ms_(CoarseMilliseconds()) {}
 
   // Writes the report. `marker` has marked all that is reachable. False when there is no memory.
   bool Collect(Marker* marker);

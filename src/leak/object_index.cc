@@ -24,11 +24,11 @@ size_t LargeObjectBytes(const Span& span) {
 
 template <typename F>
 bool ObjectIndex::ForEachSpan(Heap& heap, F f) {
-  PageHeap::SpanView views[kSpansAtOnce];
+  SpanView views[kSpansAtOnce];
   PageId from;
-  while (const size_t n = heap.page_heap.ListSpans(from, views, kSpansAtOnce)) {
+  while (const size_t n = heap.page_heap.store()->ListSpans(from, views, kSpansAtOnce)) {
     for (size_t i = 0; i < n; ++i) {
-      const PageHeap::SpanView& view = views[i];
+      const SpanView& view = views[i];
       const bool large = view.state == SpanState::kLarge;
       if (!large && !HasSmallObjects(*view.span, view.state)) continue;
       if (!f(view.span, large)) return false;
@@ -39,7 +39,7 @@ bool ObjectIndex::ForEachSpan(Heap& heap, F f) {
 }
 
 bool ObjectIndex::Build(Heap& heap) {
-  if (heap.page_heap.is_moving()) settled_ = false;
+  if (heap.page_heap.address_space().is_moving()) settled_ = false;
   for (size_t i = 1; i < kNumSizeClasses; ++i) {
     objects_per_span_[i] =
         static_cast<uint32_t>(heap.central.free_list(static_cast<SizeClass>(i)).objects_per_span());

@@ -31,8 +31,8 @@
 //   one. For the first two, the function's frame has a mark (base/in_flight.h), by which the Marker
 //   finds them; the third kind is in a list of the registry.
 //
-//   A large object whose pages are being moved (page/page_heap_move.cc): its contents may lie where
-//   no span is yet. `settled` is false then too.
+//   A large object whose pages are being moved (page/address_space_move.cc): its contents may lie
+//   where no span is yet. `settled` is false then too.
 //
 //   A large object that was just allocated, to which only its span's record points (its allocation
 //   is being sampled, or its pages are being pre-faulted): for the Marker, the address of a large

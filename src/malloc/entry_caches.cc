@@ -8,9 +8,9 @@
 #include "base/tuning.h"
 #include "os/errno_keeper.h"
 #include "page/release_policy.h"
-#include "runtime/background_thread.h"
 #include "runtime/current_thread.h"
 #include "runtime/heap.h"
+#include "runtime/idle_release.h"
 #include "runtime/trim.h"
 #include "tcmalloc/tcmalloc.h"
 
@@ -60,11 +60,11 @@ TC_EXPORT size_t tcmalloc_release_to_system(size_t bytes) noexcept {
 TC_EXPORT void tcmalloc_set_memory_release_rate(double rate) noexcept {
   // Not a number counts as 0.
   rate = rate > 0 ? std::min(rate, tcmalloc::kTuning.release.max_rate) : 0;
-  tcmalloc::ExistingHeap().page_heap.SetReleaseRate(rate);
+  tcmalloc::ExistingHeap().page_heap.governor()->SetReleaseRate(rate);
 }
 
 TC_EXPORT double tcmalloc_get_memory_release_rate() noexcept {
-  return tcmalloc::ExistingHeap().page_heap.release_rate();
+  return tcmalloc::ExistingHeap().page_heap.governor()->release_rate();
 }
 
 // Not noexcept: cancelling the thread unwinds through this function.

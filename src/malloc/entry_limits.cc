@@ -35,13 +35,14 @@ TC_EXPORT void tcmalloc_set_memory_limit(int kind, size_t bytes) noexcept {
 
 TC_EXPORT size_t tcmalloc_get_memory_limit(int kind) noexcept {
   if (!IsLimitKind(kind)) return 0;
-  const size_t bytes = ExistingHeap().page_heap.limit(static_cast<LimitKind>(kind));
+  tcmalloc::MemoryLimits limits = ExistingHeap().page_heap.governor()->limits();
+  const size_t bytes = limits.of(static_cast<LimitKind>(kind));
   return bytes == kNoLimit ? 0 : bytes;
 }
 
 TC_EXPORT void tcmalloc_set_limit_callback(tcmalloc_limit_callback callback,
                                            void* context) noexcept {
-  ExistingHeap().page_heap.SetLimitCallback(callback, context);
+  ExistingHeap().page_heap.governor()->limit_watch().SetCallback(callback, context);
 }
 
 }  // extern "C"

@@ -18,7 +18,9 @@ TC_EXPORT size_t tcmalloc_get_estimated_allocated_size(size_t size) noexcept {
 
 TC_EXPORT int tcmalloc_owns(const void* address) noexcept {
   if (address == nullptr || !tcmalloc::PageMap::InRange(address)) return 0;
-  return tcmalloc::ExistingHeap().page_heap.Owns(tcmalloc::PageId::Containing(address)) ? 1 : 0;
+  return tcmalloc::ExistingHeap().page_heap.store()->Owns(tcmalloc::PageId::Containing(address))
+             ? 1
+             : 0;
 }
 
 }  // extern "C"

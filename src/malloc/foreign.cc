@@ -25,7 +25,7 @@ bool StackHolds(uintptr_t address, uintptr_t limit) {
 CLibraryMalloc::Verdict Classify(const void* p) { return CLibraryMalloc::Classify(p, &StackHolds); }
 
 bool IsOurs(Heap& heap, const void* p) {
-  return PageMap::InRange(p) && heap.page_heap.Owns(PageId::Containing(p));
+  return PageMap::InRange(p) && heap.page_heap.store()->Owns(PageId::Containing(p));
 }
 
 [[noreturn]] void ReportOurs(const void* p) {

@@ -55,10 +55,15 @@ void OnLibraryLoad() {
   InstallForkHandlers();
   if (GlobalHeap().settings.stack_trace_method_verbose) WriteStackTraceMethod();
   OnProfilerLoad();
+  const Settings& settings = GlobalHeap().settings;
+  // Before the listener to memory pressure starts, which claims idle release.
+  if (settings.background != BackgroundMode::kNever && !settings.disable_memory_release) {
+    AllowBackgroundThread();
+  }
   OnPressureLoad();
   StartStatsSeries(GlobalHeap());
-  if (GlobalHeap().settings.report_at_term) PrepareReportAtTerm();
-  if (GlobalHeap().settings.background && !StartBackgroundThread()) {
+  if (settings.report_at_term) PrepareReportAtTerm();
+  if (settings.background == BackgroundMode::kAtLoad && !StartBackgroundThread()) {
     WriteToStderr("tcmalloc: TCMALLOC_BACKGROUND is ignored: no thread could be started\n");
   }
 }

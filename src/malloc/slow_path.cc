@@ -12,7 +12,6 @@
 #include "os/spinlock.h"
 #include "profiler/sampler.h"
 #include "runtime/hooks.h"
-#include "runtime/idle_release.h"
 #include "runtime/large_reports.h"
 #include "runtime/limits.h"
 #include "runtime/trim.h"
@@ -53,9 +52,9 @@ Span* NewSpan(Heap& heap, size_t size, size_t alignment) {
   const Length n = std::max(Length(1), Length::ForBytes(size));
   const Length alignment_pages = std::max(Length(1), Length(alignment >> kPageShift));
   LimitedAllocation limited(heap);
-  Span* span = heap.page_heap.NewAligned(n, alignment_pages, SpanState::kLarge);
+  Span* span = heap.page_heap.New(n, SpanState::kLarge, alignment_pages);
   if (span == nullptr && heap.page_heap.MayFitAfterFlush(n) && FlushedForAnotherTry(heap)) {
-    span = heap.page_heap.NewAligned(n, alignment_pages, SpanState::kLarge);
+    span = heap.page_heap.New(n, SpanState::kLarge, alignment_pages);
   }
   limited.Ended(span == nullptr, size);
   return span;
@@ -65,7 +64,7 @@ Span* NewSpan(Heap& heap, size_t size, size_t alignment) {
 // give without a flush: then the allocation is not a sample, which is not worth a flush.
 TC_SLOW_PATH void* AllocateSampled(Heap& heap, SizeClass c, size_t size) {
   const Length n = Length::ForBytes(kSizeClasses.size(c));
-  Span* const span = heap.page_heap.NewAligned(n, Length(1), SpanState::kLarge);
+  Span* const span = heap.page_heap.New(n, SpanState::kLarge);
   if (span == nullptr) return nullptr;
   span->sampled_class = c;
   SampleAllocated(heap, span, size, kSizeClasses.size(c));
@@ -76,9 +75,7 @@ void* AllocateSmallSlow(SizeClass c, size_t size) {
   ThreadCache* const cache = CurrentCache();
   Heap& heap = GlobalHeap();
   heap.registry.AdoptOrphanIfAny();
-  const Sampling::Due due = heap.sampling.Count(cache, size);
-  if (due.visit) ComeBy(heap, cache, size);
-  if (__builtin_expect(due.sample, false)) {
+  if (__builtin_expect(heap.sampling.Count(cache, size), false)) {
     if (void* const object = AllocateSampled(heap, c, size)) return object;
   }
   LimitedAllocation limited(heap);
@@ -93,9 +90,8 @@ Span* NewLargeSpan(size_t size, size_t alignment) {
   if (size > kMaxRequest || alignment > kMaxRequest) return nullptr;
   EnsureHeap();
   Heap& heap = GlobalHeap();
-  ThreadCache* const cache = current_slot.cache;
-  const bool sample = heap.sampling.Count(cache, size).sample;
-  if (cache != nullptr && heap.page_heap.release_pending()) ComeBy(heap, cache, 0);
+  // A thread that allocates nothing small gets a cache, too, so that its end is noticed.
+  const bool sample = heap.sampling.Count(CurrentCache(), size);
   Span* const span = NewSpan(heap, size, alignment);
   if (__builtin_expect(sample, false) && span != nullptr) {
     SampleAllocated(heap, span, size, span->bytes());
@@ -121,7 +117,6 @@ void FreeSmallSlow(SizeClass c, void* p) {
   } else {
     heap.central.Insert(c, &p, 1);
   }
-  FreedSlowly(heap, cache, false);
 }
 
 // The span of the large object that starts at `p`; null if no large object does.
@@ -148,7 +143,7 @@ void Forget(void* sample) {
 // Samples, too, see a resize or a move as a free and an allocation.
 void SampleResized(Heap& heap, void* former, Span* span, size_t size) {
   Forget(former);
-  if (heap.sampling.Count(current_slot.cache, size).sample) {
+  if (heap.sampling.Count(current_slot.cache, size)) {
     SampleAllocated(heap, span, size, span->bytes());
   }
 }
@@ -182,8 +177,7 @@ void FreeNotSmall(void* p) {
   if (Span* const span = LargeSpanAt(p)) {
     void* sample;
     if (heap.page_heap.DeleteLargeAt(span, p, &sample)) {
-      Forget(sample);
-      return FreedSlowly(heap, current_slot.cache, true);
+      return Forget(sample);
     }
   }
   FreeForeign(heap, p);
@@ -225,7 +219,6 @@ void FreeOutgrown(SizeClass c, void* p) {
   } else {
     heap.central.Insert(c, &p, 1);
   }
-  FreedSlowly(heap, cache, false);
 }
 
 // AllocateSlow without the hooks: the caller calls them later.

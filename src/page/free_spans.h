@@ -87,11 +87,7 @@ class FreeSpans {
 
   // The longest span, or null.
   Span* FindLongest() const {
-    if (Span* const span = long_.Last()) return span;
-    for (size_t pages = kMaxExactPages; pages > 0; --pages) {
-      if (Span* const span = exact_[pages - 1].first()) return span;
-    }
-    return nullptr;
+    return FindLongestWhere([](const Span&) { return true; }, 1);
   }
 
   // The number of spans of exactly `n` pages (n <= kMaxExactPages).

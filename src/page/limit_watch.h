@@ -9,6 +9,7 @@
 #include <array>
 #include <cstddef>
 
+#include "base/counters.h"
 #include "page/memory_limit.h"
 
 namespace tcmalloc {
@@ -35,6 +36,9 @@ class LimitWatch {
     size_t released_bytes = 0;  // given back because of it
   };
 
+  // `due`: the soft limit's event is due. May be read without the lock.
+  explicit LimitWatch(Relaxed<bool>& due) : due_(due) {}
+
   Counts& counts(LimitKind kind) { return counts_[Index(kind)]; }
 
   void SetCallback(LimitCallback callback, void* context) {
@@ -48,7 +52,7 @@ class LimitWatch {
     if (told_ || event_.callback == nullptr) return;
     if (!IsAboveSoftLimit(soft_limit_bytes, backed_bytes, false)) return;
     told_ = true;
-    due_ = true;
+    due_.Set(true);
     event_.backed_bytes = backed_bytes;
     event_.limit_bytes = soft_limit_bytes;
   }
@@ -61,14 +65,13 @@ class LimitWatch {
   // There is another limit: what was told about the old one does not count.
   void Reset() {
     told_ = false;
-    due_ = false;
+    due_.Set(false);
   }
 
-  bool due() const { return due_; }
   // The soft limit's event; false when none is due.
   [[nodiscard]] bool Take(LimitEvent* event) {
-    if (!due_) return false;
-    due_ = false;
+    if (!due_.value()) return false;
+    due_.Set(false);
     *event = event_;
     return true;
   }
@@ -82,7 +85,7 @@ class LimitWatch {
  private:
   std::array<Counts, kNumLimitKinds> counts_;
   LimitEvent event_;
-  bool due_ = false;  // event_ is to be told
+  Relaxed<bool>& due_;  // event_ is to be told
   bool told_ = false;
 };
 

@@ -6,6 +6,12 @@
 // is likely to want it again. What is free beyond that goes at bytes_per_second, times the rate.
 // The rate also says how long the last seconds are: memory_ms at rates up to 1, less above. Rate 0
 // never releases. The numbers, and why they are so: Tuning::Release.
+//
+// Prompt release. The rule needs a decision some seconds after the last free. Where no thread makes
+// it, the heap is prompt: once less than half of the peak is in use, it keeps PromptlyKept instead
+// and releases the rest while the program frees. A program that needs the memory again within
+// memory_ms pays for the page faults once: for prompt_pause_ms after that, only the first rule
+// holds. Why: docs/decisions/0033.
 #pragma once
 
 #include <algorithm>
@@ -25,6 +31,7 @@ class ReleasePolicy {
     Length in_use;
     Length free_mapped;
     Length slack;  // a smaller excess is ignored
+    bool prompt = false;
   };
   struct Decision {
     // To be released now.
@@ -36,48 +43,103 @@ class ReleasePolicy {
   double rate() const { return rate_; }
   void SetRate(double rate) { rate_ = rate; }
 
-  // So much memory is needed now. To be called when it may have grown.
-  void Demand(Length n) { history_.Record(n); }
+  // `in_use` pages are in use, and `unfit` backed free ones did not serve the last request. To be
+  // called when either may have grown. `now_ms`: 0 where it is not known.
+  void Demand(Length in_use, Length unfit = Length(0), int64_t now_ms = 0) {
+    history_.Record(in_use + unfit);
+    in_use_history_.Record(in_use);
+    if (in_use + unfit > backed_after_release_) {
+      released_too_early_ = now_ms == 0 || now_ms - prompt_release_ms_ < kTuning.release.memory_ms;
+      backed_after_release_ = kNothingReleased;
+    }
+  }
 
   // `n` pages were freed. True when it is time to decide.
   bool PagesFreed(Length n) {
     if (rate_ <= 0) return false;
     freed_ += n;
     if (freed_ < kTuning.release.look_every) return false;
+    freed_before_look_ = freed_;
     freed_ = Length(0);
     return true;
+  }
+  // The most that a prompt heap may release now: in proportion to what was freed since the last
+  // call.
+  Length TakePromptAllowance() {
+    const Length allowance(freed_before_look_.pages() * kTuning.release.prompt_per_freed);
+    freed_before_look_ = Length(0);
+    return allowance;
   }
 
   // What to release now, at most `most`; the caller does so.
   Decision Decide(int64_t now_ms, const State& state, Length most) {
     history_.Advance(now_ms, WindowMs(), state.in_use);
+    in_use_history_.Advance(now_ms, WindowMs(), state.in_use);
+    if (released_too_early_) {
+      released_too_early_ = false;
+      prompt_again_ms_ = now_ms + kTuning.release.prompt_pause_ms;
+    }
     const double pages_per_second =
         rate_ * static_cast<double>(kTuning.release.bytes_per_second >> kPageShift);
     // Not below zero: another thread may have read the clock later and come here first.
     const auto elapsed_ms = static_cast<double>(std::max<int64_t>(now_ms - decided_ms_, 0));
     decided_ms_ = std::max(decided_ms_, now_ms);
     allowance_ = std::min(allowance_ + pages_per_second * elapsed_ms / 1000, pages_per_second);
-    const Length kept = history_.Peak() - state.in_use;
+    const Length needed = history_.Peak() - state.in_use;
+    const bool drop = state.prompt && IsDrop(now_ms, state.in_use);
+    const Length kept = drop ? std::min(needed, PromptlyKept(state.in_use)) : needed;
     if (rate_ <= 0 || state.free_mapped <= kept + state.slack) return {};
     const Length excess = state.free_mapped - kept;
-    const Length length =
-        std::min({excess, most, Length(static_cast<size_t>(std::max(allowance_, 0.0)))});
-    allowance_ -= static_cast<double>(length.pages());
+    // After a drop there may be no later decision, so the pace is that of the frees, unless the
+    // program wants a lower one.
+    const bool paced = !drop || rate_ < kTuning.release.default_rate;
+    Length length = std::min(excess, most);
+    if (paced) {
+      length = std::min(length, Length(static_cast<size_t>(std::max(allowance_, 0.0))));
+      allowance_ -= static_cast<double>(length.pages());
+    }
+    if (kept < needed) {
+      prompt_release_ms_ = now_ms;
+      backed_after_release_ = state.in_use + state.free_mapped - length;
+    }
     return {length, excess.pages() > state.in_use.pages() / kTuning.release.split_part};
   }
 
   // So much more went than was decided, since hugepages go whole: it counts for the next decisions.
   void ReleasedMore(Length n) { allowance_ -= static_cast<double>(n.pages()); }
 
+  static constexpr Length PromptlyKept(Length in_use) {
+    return kTuning.release.prompt_kept + Length(in_use.pages() / kTuning.release.prompt_kept_part);
+  }
+
  private:
+  // More than any heap has.
+  static constexpr Length kNothingReleased = Length(SIZE_MAX >> kPageShift);
+
+  // Far less is in use than a moment ago, and the last prompt release was not too early.
+  bool IsDrop(int64_t now_ms, Length in_use) const {
+    return now_ms >= prompt_again_ms_ && in_use_history_.Peak().pages() / 2 > in_use.pages();
+  }
   int64_t WindowMs() const {
     const double memory = static_cast<double>(kTuning.release.memory_ms) / std::max(rate_, 1.0);
     return std::max<int64_t>(1, static_cast<int64_t>(memory) / int64_t{kTuning.release.windows});
   }
 
   double rate_ = kTuning.release.default_rate;
+  // Of what was needed, free memory in too short runs included; and of what was in use alone.
   DemandHistory history_;
+  DemandHistory in_use_history_;
   Length freed_;
+  // Freed before the last time to decide; 0 once TakePromptAllowance has returned it.
+  Length freed_before_look_;
+  // What was backed after the last release that the first rule alone would not have made, and when
+  // that was.
+  Length backed_after_release_ = kNothingReleased;
+  int64_t prompt_release_ms_ = 0;
+  // More than backed_after_release_ was needed within memory_ms. The next decision, which knows the
+  // time, sets prompt_again_ms_.
+  bool released_too_early_ = false;
+  int64_t prompt_again_ms_ = 0;
   int64_t decided_ms_ = 0;
   // Pages that may be released by now; below zero after ReleasedMore.
   double allowance_ = 0;

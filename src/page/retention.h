@@ -70,9 +70,11 @@ class Retention {
     pressure_level_.store(level, std::memory_order_relaxed);
   }
 
-  RetentionShares Shares(size_t in_use_bytes, int64_t (*now_ms)()) const {
+  // Memory pressure was noted: Shares needs the time.
+  bool needs_time() const { return pressure_level_.load(std::memory_order_relaxed) != 0; }
+  RetentionShares Shares(size_t in_use_bytes, int64_t now_ms) const {
     int level = pressure_level_.load(std::memory_order_relaxed);
-    if (level != 0 && now_ms() >= pressure_until_ms_.load(std::memory_order_relaxed)) level = 0;
+    if (now_ms >= pressure_until_ms_.load(std::memory_order_relaxed)) level = 0;
     return ShareRetention({.in_use_bytes = in_use_bytes,
                            .set_bytes = set_bytes_.load(std::memory_order_relaxed),
                            .limit_bytes = limit_bytes_.load(std::memory_order_relaxed),

@@ -1,9 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Span: the record of a run of contiguous pages. Nothing of it lies in the run itself.
 //
-// States. A span is free and mapped, free and released (its pages have no memory behind them: fresh
-// from the system or given back), on its way from the first to the second, or in use: by a central
-// free list, which cuts it into objects, or as one large object.
+// States. A span is free and may be backed ("mapped"), free and released (nothing backs its pages:
+// they are fresh from the OS or were released), on its way from the first to the second, or in use:
+// by a central free list, which cuts it into objects, or as one large object.
+//
+// Fields. first_page, num_pages, state and zero_filled are valid in all states; besides:
+//   free         list_node or tree_node, by length; in_run; run_pages and run_node in the first and
+//                the last span of a run
+//   kReleasing   list_node, after the OS has refused it
+//   kSmall       in_use, list_node, owner, hole_pages, free_bits and what belongs to them
+//   kLarge       in_use, sample, sampled_class
+//   kUnused      list_node
 //
 // Invariants
 //   S1  num_pages > 0; the span's first and last page name it in the page map, whatever its state.
@@ -28,11 +36,10 @@
 namespace tcmalloc {
 
 enum class SpanState : uint8_t {
-  kUnused,        // a record without pages, in the page heap's store of records
-  kUnmapped,      // on its way out of the address space; its pages are no one's
-  kFreeMapped,    // free; may have memory behind it
-  kFreeReleased,  // free; has no memory behind it, reads as zeroes if it once came zero-filled
-  kReleasing,     // free, taken out of the lists while its memory is given back
+  kUnused,        // no span: a spare record, or one that SpanStore uses for something else
+  kFreeMapped,    // free; may be backed
+  kFreeReleased,  // free; not backed, reads as zeroes if it once came zero-filled
+  kReleasing,     // free, taken out of the lists while its memory is released
   kSmall,         // in use by a central free list
   kLarge,         // in use as one object
   kMetadata,      // in use by the metadata arena, for good
@@ -47,6 +54,15 @@ class Span {
   void* start_address() const { return first_page.start_address(); }
   size_t bytes() const { return num_pages.bytes(); }
   PageId last_page() const { return first_page + num_pages - Length(1); }
+  // The page that follows the last one.
+  PageId end() const { return first_page + num_pages; }
+  PageRange pages() const { return {first_page, end()}; }
+  bool Is(SpanState s) const { return state.load(std::memory_order_relaxed) == s; }
+  bool is_free() const {
+    const SpanState s = state.load(std::memory_order_relaxed);
+    return s == SpanState::kFreeMapped || s == SpanState::kFreeReleased;
+  }
+  bool IsLargeAt(const void* p) const { return Is(SpanState::kLarge) && start_address() == p; }
   // kLarge: takes the sample out, null where there was none, into `*taken` where that is asked for;
   // the object is like any other then. With the page heap's lock held, since a program may free the
   // object in two threads.
@@ -76,14 +92,11 @@ class Span {
   // SpanCache.
   uint64_t* free_bits = nullptr;
   union {
-    // Where free_bits points when one word is enough.
+    // kSmall: where free_bits points when one word is enough.
     uint64_t inline_bits = 0;
     // kLarge, of the owner of the object: its sample, or null, which it is at first.
     void* sample;
-    // kReleasing: the number of the release that it is in, counted from the heap's first. Page
-    // heap's lock.
-    uint64_t release_number;
-    // While free, the first or the last span of a run of FreeRuns: the length of the run.
+    // Free, the first or the last span of a run of FreeRuns: the length of the run.
     Length run_pages;
   };
 
@@ -101,8 +114,8 @@ class Span {
   // kSmall: what the tier that has the span notes to find it by (SpanOwner); else 0. In a SpanCache
   // it stays.
   std::atomic<uint16_t> owner{0};
-  // kSmall: hardware pages of free objects that were given back to the system since an object of
-  // the span was last handed out. Guarded by its owner's lock.
+  // kSmall: hardware pages of free objects that were released since an object of the span was last
+  // handed out. Guarded by its owner's lock.
   uint16_t hole_pages = 0;
 
   // kSmall only. No bit is set in the words before this one.
@@ -111,29 +124,25 @@ class Span {
   uint16_t first_whole_word = 0;
   // Words that free_bits has room for.
   uint16_t bits_words = 0;
-  union {
-    uint32_t num_objects = 0;
-    // kReleasing: the thread (ThisThreadNumber) whose release it is in. Page heap's lock.
-    uint32_t releasing_thread;
-  };
+  uint32_t num_objects = 0;
   uint32_t free_count = 0;
 
   union {
-    // In use, on its way to the system, or free and short.
     ListNode<Span> list_node;
-    // While free and long.
+    // Free and long: see FreeSpans.
     TreeNode<Span> tree_node = {};
   };
   union {
-    // While free, the first or the last span of a run of FreeRuns.
+    // Free, the first or the last span of a run of FreeRuns.
     TreeLinks<Span> run_node = {};
+    // kSmall, kLarge.
     struct {
-      // Only these first pages may have been written since the system zeroed them. Constant until
+      // Only these first pages may have been written since the OS zeroed them. Constant until
       // the span is free again.
       Length written;
-      // When it was handed out, by the page heap's clock (PageHeap::now_ms), out of its free spans
-      // or out of a span cache; of a large object that was moved, when the object was. Constant
-      // until the span is free, or in a cache, again.
+      // When it was handed out, by the page heap's clock, out of its free spans or out of a span
+      // cache; of a large object that was moved, when the object was. Constant until the span is
+      // free, or in a cache, again.
       int64_t handed_out_ms;
     } in_use;
   };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "pressure/actions.h"
 
+#include "os/clock.h"
 #include "runtime/heap.h"
 #include "runtime/trim.h"
 
@@ -23,7 +24,7 @@ size_t Perform(Heap& heap, int level) {
 }  // namespace
 
 size_t ActOnPressure(Heap& heap, int level) {
-  heap.page_heap.retention().NotePressure(level, heap.page_heap.now_ms());
+  heap.page_heap.hints().retention.NotePressure(level, CoarseMilliseconds());
   heap.registry.FollowRetention();
   const size_t bytes = Perform(heap, level);
   heap.pressure_counts.Acted(level, bytes);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "pressure/pressure.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <new>
@@ -15,9 +16,11 @@
 #include "pressure/config.h"
 #include "pressure/listeners.h"
 #include "pressure/listening.h"
+#include "runtime/background_thread.h"
 #include "runtime/current_thread.h"
 #include "runtime/heap.h"
 #include "runtime/heap_hold.h"
+#include "runtime/idle_release.h"
 
 namespace tcmalloc {
 namespace {
@@ -42,6 +45,8 @@ constinit std::atomic<bool> config_is_read{false};
 // True while a thread of the library listens, or is being started; it stays at work until the
 // process ends. Written by the thread at work, read by others as a hint.
 constinit std::atomic<bool> has_thread{false};
+// That thread also runs idle release. Written and read by it alone.
+constinit std::atomic<bool> runs_idle_release{false};
 // This process is to have one: so are its children that live for long enough.
 constinit std::atomic<bool> wants_thread{false};
 
@@ -72,12 +77,23 @@ Listening* Begin(Heap& heap, const PressureConfig& config) {
   return nullptr;
 }
 
+// A pass of idle release, where this thread runs it. Returns how many milliseconds the thread may
+// sleep.
+int RunIdleRelease(Heap& heap, IdleRelease* passes) {
+  const int retry_ms = kTuning.pressure.retry_ms;
+  if (!runs_idle_release.load(std::memory_order_relaxed)) return retry_ms;
+  const int pause_ms = passes->RunPass(heap, NumFrees());
+  return pause_ms == IdleRelease::kUntilFrees ? retry_ms : std::min(pause_ms, retry_ms);
+}
+
 void* Run(void*) {
   Heap& heap = GlobalHeap();
   at_work.store(&current_slot, std::memory_order_relaxed);
+  runs_idle_release.store(ClaimIdleRelease(), std::memory_order_relaxed);
+  IdleRelease passes;
   for (;;) {
     Listening* const now = Begin(heap, the_config);
-    while (now != nullptr && now->monitor().Handle(kTuning.pressure.retry_ms) >= 0) {
+    while (now != nullptr && now->monitor().Handle(RunIdleRelease(heap, &passes)) >= 0) {
     }
     // In a child that one of the program's listeners has forked here, it begins anew at once.
     if (listening.load(std::memory_order_relaxed) == now)
@@ -107,7 +123,10 @@ void ReleaseInChild() {
     listening.store(nullptr, std::memory_order_relaxed);
   }
   // The library's thread itself, in a listener of the program's: it goes on when that returns.
-  if (ThisThreadIsAtWork() && has_thread.load(std::memory_order_relaxed)) return;
+  if (ThisThreadIsAtWork() && has_thread.load(std::memory_order_relaxed)) {
+    runs_idle_release.store(ClaimIdleRelease(), std::memory_order_relaxed);
+    return;
+  }
   has_thread.store(false, std::memory_order_relaxed);
   if (!ThisThreadIsAtWork()) at_work.store(nullptr, std::memory_order_relaxed);
   if (wants_thread.load(std::memory_order_relaxed)) ReviveIn(kTuning.pressure.revive_after_ms);

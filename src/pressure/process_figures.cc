@@ -15,13 +15,13 @@ using Of = PressureThreshold::Of;
 constexpr uint64_t kUnknown = PressureFigures::kUnknown;
 
 uint64_t HeapInUse(Heap& heap) {
-  const PageHeap::Stats stats = heap.page_heap.GetStats();
+  const PageStats stats = heap.page_heap.GetStats();
   return stats.system_bytes - stats.free_released_bytes;
 }
 
 uint64_t HeapLimit(Heap& heap) {
-  const size_t limit =
-      std::min(heap.page_heap.limit(LimitKind::kSoft), heap.page_heap.limit(LimitKind::kHard));
+  const MemoryLimits limits = heap.page_heap.governor()->limits();
+  const size_t limit = std::min(limits.soft_bytes, limits.hard_bytes);
   return limit == kNoLimit ? kUnknown : limit;
 }
 

@@ -49,7 +49,7 @@ void OnGrowth(size_t bytes) {
 void RecordGrowth(Heap& heap) {
   AddForkHandlers(&kForkHandlers);
   growth_table.store(new (table_storage) GrowthTable(heap.arena), std::memory_order_release);
-  heap.page_heap.SetGrowthObserver(&OnGrowth);
+  heap.page_heap.address_space().SetGrowthObserver(&OnGrowth);
 }
 
 }  // namespace

@@ -24,22 +24,23 @@ void ConfigureMemory(const Settings& settings, Heap* heap) {
 }
 
 void ConfigurePages(const Settings& settings, Heap* heap) {
-  heap->page_heap.retention().SetTotal(settings.retention_bytes);
-  heap->page_heap.SetReleaseRate(settings.release_rate);
+  heap->page_heap.hints().retention.SetTotal(settings.retention_bytes);
+  heap->page_heap.governor()->SetReleaseRate(settings.release_rate);
   if (settings.disable_memory_release) {
-    heap->page_heap.SetReleasing(PageHeap::Releasing::kNever);
+    heap->page_heap.governor()->SetReleasing(Releasing::kNever);
   } else if (settings.aggressive_decommit) {
-    heap->page_heap.SetReleasing(PageHeap::Releasing::kEager);
+    heap->page_heap.governor()->SetReleasing(Releasing::kEager);
   }
   if (settings.hugepages) {
     // Now: a sandbox that is set up later may end the process for opening a file.
-    heap->page_heap.SetHugepagesAfterFirstGrowth(ReadHugepageSetting(kHugepageDirectory));
+    const HugepageSetting setting = ReadHugepageSetting(kHugepageDirectory);
+    heap->page_heap.governor()->SetHugepagesAfterFirstGrowth(setting);
   }
-  heap->page_heap.SetLimit(LimitKind::kHard, settings.hard_limit_bytes);
+  heap->page_heap.governor()->SetLimit(LimitKind::kHard, settings.hard_limit_bytes);
   if (settings.soft_limit.percent != 0) {
     heap->container_share.percent.store(settings.soft_limit.percent, std::memory_order_relaxed);
   } else {
-    heap->page_heap.SetLimit(LimitKind::kSoft, settings.soft_limit.bytes);
+    heap->page_heap.governor()->SetLimit(LimitKind::kSoft, settings.soft_limit.bytes);
   }
 }
 

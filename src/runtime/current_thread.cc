@@ -3,6 +3,7 @@
 
 #include "base/tuning.h"
 #include "os/thread_exit.h"
+#include "runtime/background_thread.h"
 #include "runtime/heap.h"
 
 namespace tcmalloc {
@@ -15,7 +16,9 @@ void OnThreadExit(void* value) {
   // the thread.
   slot.phase = ThreadSlot::Phase::kFinished;
   slot.cache = nullptr;
-  GlobalHeap().registry.Destroy(cache);
+  Heap& heap = GlobalHeap();
+  heap.registry.Destroy(cache);
+  OnThreadEnds(heap);
 }
 
 }  // namespace
@@ -45,8 +48,6 @@ ThreadCache* CurrentCache() {
     slot.phase = ThreadSlot::Phase::kFinished;
     return nullptr;
   }
-  // Free memory may be due for release already (see runtime/idle_release.h).
-  cache->SetVisit(0);
   slot.cache = cache;
   heap.registry.Register(cache);
   slot.phase = ThreadSlot::Phase::kRegistered;

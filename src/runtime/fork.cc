@@ -12,6 +12,7 @@
 #include <atomic>
 
 #include "os/stdio_lock.h"
+#include "runtime/background_thread.h"
 #include "runtime/current_thread.h"
 #include "runtime/heap.h"
 #include "runtime/heap_hold.h"
@@ -40,7 +41,7 @@ void Child() {
   heap.memory.NoteForkedChild();
   // What a signal handler interrupted is in the middle of a change: it is left as it is.
   const bool complete = HoldIsComplete();
-  if (complete) heap.page_heap.RestoreAfterForkInChild();
+  if (complete) heap.page_heap.address_space().RestoreAfterForkInChild();
   if (complete && HoldsHeap()) {
     heap.registry.OrphanOthersInChild(&current_slot);
   } else {
@@ -48,6 +49,7 @@ void Child() {
   }
   const bool held = ReleaseHeapInForkedChild();
   if (complete) heap.holes.ReturnOthersInChild();
+  ResetBackgroundThreadInChild();
   if (held) CallChildHandlers();
   StdioListLock::Reset();
   // Behind all that its tasks and the C library's function for threads need.

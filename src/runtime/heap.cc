@@ -9,6 +9,7 @@
 #include "os/spinlock.h"
 #include "os/thread_exit.h"
 #include "runtime/apply_settings.h"
+#include "runtime/background_thread.h"
 #include "runtime/current_thread.h"
 
 namespace tcmalloc {
@@ -63,6 +64,8 @@ void EnsureHeapSlow() {
   Heap* const heap = new (global_heap_storage) Heap(global_page_map);
   ReadSettings(RunsWithRaisedPrivileges(), &heap->settings);
   ApplySettings(heap->settings, heap);
+  heap->page_heap.hints().prompt_release.Set(true);  // until a thread runs idle release
+  heap->page_heap.hints().free_observer.store(&OnPagesFreed, std::memory_order_release);
   InitThreadExit();
   if (kOnHeapBuilt != nullptr) kOnHeapBuilt(*heap);
   heap_exists.store(true, std::memory_order_release);

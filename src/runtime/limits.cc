@@ -25,12 +25,15 @@ void Tell(const LimitEvent& event) {
 
 TC_SLOW_PATH void TellSoftLimit(Heap& heap) {
   LimitEvent event;
-  if (!InCallback() && heap.page_heap.TakeSoftLimitEvent(&event)) Tell(event);
+  if (!InCallback() && heap.page_heap.governor()->limit_watch().Take(&event)) Tell(event);
 }
 
 TC_SLOW_PATH void TellHardLimit(Heap& heap, size_t bytes) {
   LimitEvent event;
-  if (heap.page_heap.HardLimitEvent(&event)) return Tell(event);
+  const PageStats pages = heap.page_heap.GetStats();
+  const bool heard = heap.page_heap.governor()->limit_watch().Refused(
+      pages.backed_bytes, pages.limits.hard_bytes, &event);
+  if (heard) return Tell(event);
   ReportHardLimit(event, bytes);
 }
 
@@ -56,7 +59,7 @@ TC_SLOW_PATH void Revive(Heap& heap) {
 }  // namespace
 
 void SetMemoryLimit(Heap& heap, LimitKind kind, size_t bytes) {
-  heap.page_heap.SetLimit(kind, bytes);
+  heap.page_heap.governor()->SetLimit(kind, bytes);
   if (kind == LimitKind::kSoft) heap.container_share.percent.store(0, std::memory_order_relaxed);
   heap.page_heap.ReleaseAboveLimits();
 }
@@ -68,19 +71,20 @@ void UpdateContainerShare(Heap& heap, std::string_view root) {
   if (percent == 0) return;
   const uint64_t bytes =
       *read == kNoCgroupLimit ? kNoLimit : std::min<uint64_t>(*read / 100 * percent, kNoLimit - 1);
-  heap.page_heap.SetLimit(LimitKind::kSoft, static_cast<size_t>(bytes),
-                          PageHeap::LimitOrigin::kContainer);
+  heap.page_heap.governor()->SetLimit(LimitKind::kSoft, static_cast<size_t>(bytes),
+                                      LimitOrigin::kContainer);
 }
 
 LimitedAllocation::LimitedAllocation(Heap& heap)
-    : heap_(heap), refusals_(heap.page_heap.hard_limit_refusals()) {
+    : heap_(heap), refusals_(heap.page_heap.hints().hard_limit_refusals.value()) {
   if (heap.container_share.percent.load(std::memory_order_relaxed) != 0) UpdateWhenDue(heap);
   if (heap.pressure_revival.is_scheduled()) Revive(heap);
 }
 
 void LimitedAllocation::Ended(bool failed, size_t bytes) {
-  if (heap_.page_heap.limit_event_due()) TellSoftLimit(heap_);
-  if (failed && heap_.page_heap.hard_limit_refusals() != refusals_) TellHardLimit(heap_, bytes);
+  if (heap_.page_heap.hints().limit_event_due.value()) TellSoftLimit(heap_);
+  if (failed && heap_.page_heap.hints().hard_limit_refusals.value() != refusals_)
+    TellHardLimit(heap_, bytes);
 }
 
 }  // namespace tcmalloc

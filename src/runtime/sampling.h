@@ -20,12 +20,6 @@ namespace tcmalloc {
 
 class Sampling {
  public:
-  // What an allocation of `bytes` on the slow path is to see to.
-  struct Due {
-    bool visit = false;
-    bool sample = false;
-  };
-
   // Mean bytes between two samples; 0: none.
   size_t period() const { return period_.load(std::memory_order_relaxed); }
   // Threads go by the former one until each has been on its slow path: Registry::AlarmAll is to
@@ -34,15 +28,16 @@ class Sampling {
   // Of all gaps drawn from now on; 0 for a different one in every process.
   void SetSeed(uint64_t seed);
 
-  // The slow path of an allocation that the fast path has not counted. `cache` may be null.
-  Due Count(ThreadCache* cache, size_t bytes) {
-    if (cache == nullptr) return {false, period() != 0 && CountWithoutCache(bytes)};
+  // The slow path of an allocation of `bytes` that the fast path has not counted: whether it is to
+  // be sampled. `cache` may be null.
+  bool Count(ThreadCache* cache, size_t bytes) {
+    if (cache == nullptr) return period() != 0 && CountWithoutCache(bytes);
     if (cache->sample_generation() != generation_.load(std::memory_order_acquire)) Adopt(cache);
     const Countdown::Due due = cache->CountAllocation(bytes);
     if (__builtin_expect(due.sample || due.gap_lost, false)) {
-      return {due.visit, CountSlow(cache, bytes, due.gap_lost)};
+      return CountSlow(cache, bytes, due.gap_lost);
     }
-    return {due.visit, false};
+    return false;
   }
 
  private:

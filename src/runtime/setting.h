@@ -39,8 +39,8 @@ struct SettingText {
 using SettingField =
     std::variant<bool Settings::*, int32_t Settings::*, int64_t Settings::*, uint32_t Settings::*,
                  uint64_t Settings::*, double Settings::*, BytesOrPercent Settings::*,
-                 HeapCheckMode Settings::*, StackTraceMethod Settings::*,
-                 char (Settings::*)[kSettingTextBytes]>;
+                 BackgroundMode Settings::*, HeapCheckMode Settings::*,
+                 StackTraceMethod Settings::*, char (Settings::*)[kSettingTextBytes]>;
 
 // Properties of a setting.
 using SettingTraits = uint8_t;

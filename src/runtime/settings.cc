@@ -42,6 +42,7 @@ constexpr std::string_view NameOf(const Setting& setting) { return setting.name.
 static_assert(std::ranges::is_sorted(kSettings, &Precedes, &NameOf));
 
 constexpr std::span<const SettingWord> WordsOf(const Setting& setting) {
+  if (std::holds_alternative<BackgroundMode Settings::*>(setting.field)) return kBackgroundWords;
   if (std::holds_alternative<HeapCheckMode Settings::*>(setting.field)) return kHeapCheckWords;
   return kStackTraceWords;
 }

@@ -25,6 +25,10 @@ inline constexpr size_t kSettingTextBytes = 256;
 // The values of HEAPCHECK (docs/leak-checker.md).
 enum class HeapCheckMode : uint8_t { kOff, kMinimal, kNormal, kStrict, kDraconian, kAsIs, kLocal };
 
+// When the process gets a background thread (runtime/background_thread.h): with its second thread,
+// never, or when the library is loaded.
+enum class BackgroundMode : uint8_t { kAuto, kNever, kAtLoad };
+
 struct BytesOrPercent {
   size_t bytes;
   uint32_t percent;  // 0: none; else `bytes` has no limit
@@ -37,7 +41,7 @@ struct Settings {
   Settings();
 
   bool aggressive_decommit;
-  bool background;
+  BackgroundMode background;
   bool check;
   bool disable_memory_release;
   // The leak checker, which only the full library has.

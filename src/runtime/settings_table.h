@@ -12,6 +12,17 @@
 
 namespace tcmalloc {
 
+// The words of a boolean (ParseBoolean), and "auto".
+inline constexpr SettingWord kBackgroundWords[] = {
+    {"auto", BackgroundMode::kAuto},   {"0", BackgroundMode::kNever},
+    {"1", BackgroundMode::kAtLoad},    {"false", BackgroundMode::kNever},
+    {"true", BackgroundMode::kAtLoad}, {"no", BackgroundMode::kNever},
+    {"yes", BackgroundMode::kAtLoad},  {"off", BackgroundMode::kNever},
+    {"on", BackgroundMode::kAtLoad},   {"f", BackgroundMode::kNever},
+    {"t", BackgroundMode::kAtLoad},    {"n", BackgroundMode::kNever},
+    {"y", BackgroundMode::kAtLoad},    {"", BackgroundMode::kAtLoad},
+};
+
 inline constexpr SettingWord kHeapCheckWords[] = {
     {"minimal", HeapCheckMode::kMinimal},
     {"normal", HeapCheckMode::kNormal},
@@ -176,10 +187,11 @@ inline constexpr SettingRow kSettingRows[] = {
         kNoTraits,
         "Release free runs of pages to the OS at once. This saves memory, and is slow if a "
         "program frees and allocates in turn."),
-    Row("TCMALLOC_BACKGROUND", kBoolean, "false", &Settings::background, kNoTraits,
-        "Start a thread when the library is loaded that releases free memory to the OS while the "
-        "program does not call the library. Without it, and in forked children, the program's own "
-        "threads do that when they next allocate or free."),
+    Row("TCMALLOC_BACKGROUND", kWord, "auto", &Settings::background, kNoTraits,
+        "Whether a thread of the library releases free memory while the program does not call the "
+        "library. auto: from the program's first pthread_create until it has one thread again. 0: "
+        "never; the program's threads release memory when they free. 1: from the load of the "
+        "library, also in a program with one thread. See docs/system-memory.md."),
     Row("TCMALLOC_CHECK", kBoolean, "false", &Settings::check, kNoTraits,
         "Give no thread a cache: every allocation and every free goes to the central free lists, "
         "which check it at once. Slow; use it to find double frees and frees of bad pointers "

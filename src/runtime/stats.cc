@@ -27,7 +27,7 @@ SizeClassStats ClassStats(Heap& heap, SizeClass c, size_t thread_cache_objects) 
   return stats;
 }
 
-void TakePageHeapStats(const PageHeap::Stats& pages, HeapStats* stats) {
+void TakePageHeapStats(const PageStats& pages, HeapStats* stats) {
   stats->system_bytes = pages.system_bytes - pages.metadata_span_bytes;
   stats->page_heap_free_bytes = pages.free_mapped_bytes + pages.releasing_bytes;
   stats->kept_span_bytes = pages.kept_span_bytes;
@@ -68,7 +68,7 @@ void CollectClasses(Heap& heap, const RegistryTotals* caches, HeapSnapshot* snap
 
 // Called after the figures of caches and classes, which it bounds.
 void CollectPages(Heap& heap, uint8_t parts, HeapSnapshot* snapshot, HeapStats* totals) {
-  const PageHeap::Stats pages =
+  const PageStats pages =
       heap.page_heap.GetStats(snapshot == nullptr ? nullptr : &snapshot->free_spans);
   TakePageHeapStats(pages, totals);
   totals->releases += heap.holes.releases();
@@ -86,7 +86,7 @@ void CollectPages(Heap& heap, uint8_t parts, HeapSnapshot* snapshot, HeapStats* 
 }
 
 void CollectSettings(Heap& heap, HeapStats* totals) {
-  totals->releases_at_once = heap.page_heap.releasing() == PageHeap::Releasing::kEager;
+  totals->releases_at_once = heap.page_heap.hints().releasing.value() == Releasing::kEager;
   totals->sample_period_bytes = heap.sampling.period();
   totals->retention = heap.page_heap.Shares();
   totals->thread_cache_limit_bytes = heap.registry.total_limit();

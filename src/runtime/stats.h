@@ -106,7 +106,7 @@ struct SizeClassStats {
 struct HeapSnapshot {
   HeapStats totals;
   std::array<SizeClassStats, kNumSizeClasses> classes;
-  PageHeap::FreeSpanCounts free_spans;
+  FreeSpanCounts free_spans;
 };
 // It lies on the stack, and a thread may have 16 KiB of it.
 static_assert(sizeof(HeapSnapshot) <= size_t{6} << 10);

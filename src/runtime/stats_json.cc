@@ -31,16 +31,16 @@ void WriteClasses(const HeapSnapshot& snapshot, TextWriter* out) {
   out->Text("]");
 }
 
-void WriteCount(const PageHeap::FreeSpanCounts::Count& count, TextWriter* out) {
+void WriteCount(const FreeSpanCounts::Count& count, TextWriter* out) {
   out->Text(",\"free_spans\":").Number(count.mapped);
   out->Text(",\"released_spans\":").Number(count.released);
 }
 
-void WriteLengths(const PageHeap::FreeSpanCounts& lengths, TextWriter* out) {
+void WriteLengths(const FreeSpanCounts& lengths, TextWriter* out) {
   out->Text("[");
   Separator separator;
   for (size_t i = 0; i < lengths.exact.size(); ++i) {
-    const PageHeap::FreeSpanCounts::Count& count = lengths.exact[i];
+    const FreeSpanCounts::Count& count = lengths.exact[i];
     if (count.mapped == 0 && count.released == 0) continue;
     separator.Next(out).Text("{\"pages\":").Number(i + 1);
     WriteCount(count, out);

@@ -37,8 +37,7 @@ void WriteClasses(const HeapSnapshot& snapshot, TextWriter* out) {
   }
 }
 
-void WriteLength(size_t pages, bool longer, const PageHeap::FreeSpanCounts::Count& count,
-                 TextWriter* out) {
+void WriteLength(size_t pages, bool longer, const FreeSpanCounts::Count& count, TextWriter* out) {
   if (count.mapped == 0 && count.released == 0) return;
   for (const bool released : {false, true}) {
     out->Text("tcmalloc_free_spans{pages=\"").Text(longer ? ">" : "").Number(pages);
@@ -47,7 +46,7 @@ void WriteLength(size_t pages, bool longer, const PageHeap::FreeSpanCounts::Coun
   }
 }
 
-void WriteLengths(const PageHeap::FreeSpanCounts& lengths, TextWriter* out) {
+void WriteLengths(const FreeSpanCounts& lengths, TextWriter* out) {
   WriteHead("free_spans", "gauge", "", "Free runs of pages, by their length.", out);
   for (size_t i = 0; i < lengths.exact.size(); ++i) {
     WriteLength(i + 1, false, lengths.exact[i], out);

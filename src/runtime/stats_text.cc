@@ -124,19 +124,19 @@ void WriteClasses(const HeapSnapshot& snapshot, TextWriter* out) {
   WriteClassColumns(total, bytes, used_bytes, out);
 }
 
-void WriteLengthColumns(const PageHeap::FreeSpanCounts::Count& count, size_t mapped_bytes,
+void WriteLengthColumns(const FreeSpanCounts::Count& count, size_t mapped_bytes,
                         size_t released_bytes, TextWriter* out) {
   out->Number(count.mapped, 13).Mebibytes(mapped_bytes, 12);
   out->Number(count.released, 17).Mebibytes(released_bytes, 12).Text("\n");
 }
 
-void WriteLengths(const PageHeap::FreeSpanCounts& lengths, TextWriter* out) {
+void WriteLengths(const FreeSpanCounts& lengths, TextWriter* out) {
   out->Text("MALLOC:  pages   free spans         MiB   released spans         MiB\n");
-  PageHeap::FreeSpanCounts::Count total = lengths.longer;
+  FreeSpanCounts::Count total = lengths.longer;
   size_t mapped_bytes = lengths.longer_mapped_bytes;
   size_t released_bytes = lengths.longer_released_bytes;
   for (size_t i = 0; i < lengths.exact.size(); ++i) {
-    const PageHeap::FreeSpanCounts::Count& count = lengths.exact[i];
+    const FreeSpanCounts::Count& count = lengths.exact[i];
     if (count.mapped == 0 && count.released == 0) continue;
     const size_t span_bytes = (i + 1) * kPageSize;
     out->Text("MALLOC:  ").Number(i + 1, 5);

@@ -9,7 +9,8 @@
 namespace tcmalloc {
 
 size_t FlushThreadCaches(Heap& heap) {
-  heap.registry.AdoptOrphans();
+  while (heap.registry.AdoptOrphan()) {
+  }
   return heap.registry.FlushAll(current_slot.cache);
 }
 

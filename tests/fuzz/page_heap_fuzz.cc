@@ -93,7 +93,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       case 1: {
         const Length n(1 + input.Byte() * (op % 8 == 4 ? 16 : 1));
         const Length alignment(size_t{1} << (input.Byte() % 8));
-        Span* const span = heap.NewAligned(n, alignment, SpanState::kLarge);
+        Span* const span = heap.New(n, SpanState::kLarge, alignment);
         if (span == nullptr) break;
         TC_CHECK(span->num_pages >= n && span->first_page.index() % alignment.pages() == 0);
         const auto next = live.lower_bound(span->first_page.index());

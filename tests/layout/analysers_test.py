@@ -25,6 +25,7 @@ TREE = {
     "src/page/page_heap.h": LICENCE + '#pragma once\n#include "base/units.h"\n',
     # The exceptions that layering_test.py has are to be needed.
     "src/malloc/override_atfork.cc": LICENCE + "#include <dlfcn.h>\n",
+    "src/malloc/override_threads.cc": LICENCE + "#include <dlfcn.h>\n",
     "src/malloc/oom_policy.cc": LICENCE + "#include <dlfcn.h>\n",
     "src/compat/malloc_hook.cc": LICENCE + "#include <sys/mman.h>\n",
 }

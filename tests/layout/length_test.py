@@ -19,8 +19,6 @@ REASON = re.compile(r"// Length: \S")
 # Files that are still to be split, with the reason that they are not yet.
 KNOWN = {
     "src/central/central_free_list.cc": "is being split",
-    "src/page/page_heap.cc": "is being split",
-    "src/page/page_heap.h": "is being split",
 }
 
 

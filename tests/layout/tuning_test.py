@@ -121,12 +121,13 @@ os/thread_tracer.cc: kDetach kSeize kInterrupt kEventStop: system
 os/virtual_memory.cc: kDontNeedLocked: system
 os/world_stop.cc: kSetPtracer: system
 os/world_stop.h: kWorldStopStackBytes: buffer
+page/address_space.h: kStoppedRemembered: buffer
 page/memory_limit.h: kNumLimitKinds: protocol
 page/metadata_arena.h: kMinBytes kMaxBytes kFineSizes kMiddleSizes kNumSizes: buffer
-page/page_heap.h: kStoppedRemembered: buffer
-page/page_heap.h: kRecordsPerOperation kSpareRecords: protocol
 page/page_map.h: kLeafBits kLeavesAtOnce: bits
 page/page_map.h: kMaxHardwarePage: system
+page/page_state.h: kRecordsPerMove: protocol
+page/span_store.h: kRecordsPerOperation kSpareRecords: protocol
 pressure/config.h: kPressureLevels: protocol
 pressure/monitor.h: kMaxSources: buffer
 profile/address_table.h: kFirstSlots: buffer
@@ -147,6 +148,7 @@ profiler/sampler.cc: kStaticSkip: protocol
 runtime/heap_hold.cc: kMaxHandlers: buffer
 runtime/helper_thread.cc: kMaxTasks: buffer
 runtime/hooks.h: kMaxHooks: format
+runtime/idle_release.h: kUntilFrees: protocol
 runtime/large_reports.cc: kReportedFrames: buffer
 runtime/large_reports.cc: kStaticSkip: protocol
 runtime/pressure_counts.h: kLevels: protocol

@@ -36,10 +36,10 @@ EXPECTED = {
 }
 # A lock that is held, and an object that was freed twice: made by hand, in the live process only.
 DAMAGE = {
-    "set var $tc_heap->page_heap.lock_.state_._M_i = 65": "",
+    "set var $tc_heap->page_heap.state_.lock.state_._M_i = 65": "",
     "tc-locks": "tcmalloc::LockRank::kPageHeap is held by the thread whose this_thread_number is 1\n1 locks held\n",
     "tc-check": "tcmalloc::LockRank::kPageHeap .*\n1 locks held\n",
-    "set var $tc_heap->page_heap.lock_.state_._M_i = 0": "",
+    "set var $tc_heap->page_heap.state_.lock.state_._M_i = 0": "",
     "tc-lookup in_thread_cache": "",
     "set var $tc_heap->registry.caches_.first_->list_node.next->table_.bins_.tops._M_elems[$tc_class]._M_b._M_p[-1]"
     " = (unsigned long)in_thread_cache": "",

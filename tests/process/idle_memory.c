@@ -3,9 +3,10 @@
 // The program of docs/system-memory.md: takes 100 MiB, frees them and waits for 8 seconds. Before
 // that, after it and in the end it prints how much more memory is resident than when it began.
 //
-//   idle_memory          calls the allocator no more
-//   idle_memory main     allocates and frees an object ten times a second
-//   idle_memory thread   another thread does so
+// It calls the allocator no more after it has freed.
+//
+//   idle_memory          has one thread
+//   idle_memory thread   has another one, which sleeps
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -26,20 +27,16 @@ static long Resident(void) {  // in MiB
   return pages * sysconf(_SC_PAGESIZE) / kMiB;
 }
 
-// Allocates and frees once, ten times a second.
-static void* Visit(void* unused) {
-  for (int i = 0; i < kSeconds * 10; ++i) {
-    objects[0] = malloc(1000);
-    free(objects[0]);
-    usleep(100000);
-  }
+static void* Sleep(void* unused) {
+  pause();
   return unused;
 }
 
 int main(int argc, char** argv) {
-  const char* visitor = argc > 1 ? argv[1] : "nobody";
   static char buffer[4096];
   setvbuf(stdout, buffer, _IOLBF, sizeof(buffer));
+  pthread_t thread;
+  if (argc > 1) pthread_create(&thread, NULL, Sleep, NULL);
   const long start = Resident();
   for (int i = 0; i < kObjects; ++i) {
     objects[i] = malloc(1024);
@@ -52,9 +49,6 @@ int main(int argc, char** argv) {
   printf("in use: %ld MiB\n", Resident() - start);
   for (int i = 0; i < kObjects; ++i) free(objects[i]);
   printf("freed: %ld MiB\n", Resident() - start);
-  if (strcmp(visitor, "main") == 0) Visit(NULL);
-  pthread_t thread;
-  if (strcmp(visitor, "thread") == 0) pthread_create(&thread, NULL, Visit, NULL);
-  if (strcmp(visitor, "main") != 0) sleep(kSeconds);
+  sleep(kSeconds);
   printf("%d seconds later: %ld MiB\n", kSeconds, Resident() - start);
 }

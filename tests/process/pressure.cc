@@ -116,6 +116,8 @@ void Loop(const char* path) {
   const int writer = OpenWriter(path);
   CHECK((fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0);
   CHECK(Threads() == 1);
+  // It does not go back by itself.
+  tcmalloc_set_memory_release_rate(0);
   Strand();
   const size_t before = ResidentBytes();
   CHECK(write(writer, "x", 1) == 1);

@@ -41,7 +41,6 @@ def main():
     if threads == "alone" or "TCMALLOC_MEMBARRIER=0" in settings:
         calls.remove("membarrier")
     if "TCMALLOC_BACKGROUND=1" in settings:
-        calls += ["nanosleep", "clock_nanosleep"]
         # It may still be starting when the filter comes.
         calls += ["rseq", "set_robust_list"]
     environment = {**os.environ, "LD_PRELOAD": library, "LIBRARY_UNDER_TEST": library,

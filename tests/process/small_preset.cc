@@ -57,8 +57,6 @@ int Measure() {
   // demand is remembered.
   size_t resident = SIZE_MAX;
   for (int unchanged = 0; unchanged < 50; ++unchanged) {
-    // As much as a thread that was busy allocates at most until it comes by the next time.
-    for (int i = 0; i < 64; ++i) Free(Malloc(size_t{1} << 10));
     const timespec pause = {.tv_sec = 0, .tv_nsec = 100'000'000};
     nanosleep(&pause, nullptr);
     const size_t now = ResidentBytes();

@@ -31,7 +31,8 @@ def calls(program, library, threads, allocates):
         subprocess.run(["strace", "-f", "-o", log.name, "-E", f"LD_PRELOAD={library}",
                         "-E", "TCMALLOC_RELEASE_RATE=0",
                         # A heap that grows populates its memory; that is not the threads' cost.
-                        "-E", "TCMALLOC_HUGEPAGES=0", program,
+                        # The background thread's start and end, once in ten seconds, is not either.
+                        "-E", "TCMALLOC_HUGEPAGES=0", "-E", "TCMALLOC_BACKGROUND=0", program,
                         str(threads), str(allocates)], env=environment, check=True, timeout=100)
         counts = collections.Counter()
         for line in log:

@@ -28,72 +28,59 @@ TEST_F(CountdownTest, NothingIsDueAtFirst) {
   for (const size_t bytes : {size_t{0}, size_t{1}, Countdown::kNever - 1, Countdown::kNever,
                              Countdown::kNever + 1, SIZE_MAX / 2}) {
     const Countdown::Due due = countdown_.Count(counter_, bytes);
-    EXPECT_FALSE(due.visit || due.sample || due.gap_lost) << bytes;
+    EXPECT_FALSE(due.sample || due.gap_lost) << bytes;
   }
   EXPECT_EQ(counter_, Countdown::kNever);
 }
 
-// Against a model that adds up; whichever path an allocation takes, each of the two is due with the
+// Against a model that adds up; whichever path an allocation takes, a sample is due with the
 // allocation that takes more than was left.
-TEST_F(CountdownTest, BothAreDueWhenAModelSaysSo) {
+TEST_F(CountdownTest, ASampleIsDueWhenAModelSaysSo) {
   std::mt19937_64 random(20261122);
-  size_t visit = 0;
-  size_t sample = 0;
-  size_t visits = 0;
+  size_t left = 0;
   size_t samples = 0;
-  countdown_.SetVisit(counter_, 0);
   countdown_.SetSample(counter_, 0, 1);
   for (int i = 0; i < 1'000'000; ++i) {
     const size_t bytes = random() % 100;
-    const bool visit_due = visit < bytes;
-    const bool sample_due = sample < bytes;
+    const bool sample_due = left < bytes;
     // The slow path now and then also where it is not needed.
     if (random() % 4 != 0 && Fast(bytes)) {
-      ASSERT_FALSE(visit_due || sample_due) << i;
-      visit -= bytes;
-      sample -= bytes;
+      ASSERT_FALSE(sample_due) << i;
+      left -= bytes;
       continue;
     }
     const Countdown::Due due = countdown_.Count(counter_, bytes);
-    ASSERT_EQ(due.visit, visit_due) << i;
     ASSERT_EQ(due.sample, sample_due) << i;
     ASSERT_FALSE(due.gap_lost);
-    visit -= visit_due ? 0 : bytes;
-    sample -= sample_due ? 0 : bytes;
-    if (visit_due) countdown_.SetVisit(counter_, visit = random() % 1000);
-    if (sample_due) countdown_.SetSample(counter_, sample = random() % 3000, 1);
-    visits += visit_due;
+    left -= sample_due ? 0 : bytes;
+    if (sample_due) countdown_.SetSample(counter_, left = random() % 3000, 1);
     samples += sample_due;
   }
-  EXPECT_GT(visits, 10'000u);
   EXPECT_GT(samples, 10'000u);
 }
 
-TEST_F(CountdownTest, AnAlarmMakesAVisitDueAndLosesTheGap) {
-  countdown_.SetVisit(counter_, 1000);
+TEST_F(CountdownTest, AnAlarmLosesTheGap) {
   countdown_.SetSample(counter_, 500, 7);
   countdown_.Alarm(counter_);
   EXPECT_FALSE(Fast(1));
   Countdown::Due due = countdown_.Count(counter_, 10);
-  EXPECT_TRUE(due.visit);
   EXPECT_FALSE(due.sample);
   EXPECT_TRUE(due.gap_lost);
   // Until it is set anew.
-  countdown_.SetVisit(counter_, 1000);
   EXPECT_FALSE(Fast(1));
   EXPECT_TRUE(countdown_.Count(counter_, 10).gap_lost);
   countdown_.SetSample(counter_, 500, 7);
-  countdown_.SetVisit(counter_, 1000);
   due = countdown_.Count(counter_, 10);
-  EXPECT_FALSE(due.visit || due.sample || due.gap_lost);
+  EXPECT_FALSE(due.sample || due.gap_lost);
   EXPECT_EQ(counter_, 490u);
 }
 
 TEST_F(CountdownTest, AnAlarmWithoutSamplesLosesNothing) {
   countdown_.Alarm(counter_);
+  EXPECT_FALSE(Fast(1));
   const Countdown::Due due = countdown_.Count(counter_, 10);
-  EXPECT_TRUE(due.visit);
   EXPECT_FALSE(due.sample || due.gap_lost);
+  EXPECT_EQ(counter_, Countdown::kNever);
 }
 
 // The owner was about to store what it had counted.
@@ -103,7 +90,7 @@ TEST_F(CountdownTest, AnAlarmThatIsOverwrittenIsNotHeard) {
   countdown_.Alarm(counter_);
   counter_.store(left - 100);
   Countdown::Due due = countdown_.Count(counter_, 399);
-  EXPECT_FALSE(due.visit || due.sample || due.gap_lost);
+  EXPECT_FALSE(due.sample || due.gap_lost);
   due = countdown_.Count(counter_, 2);
   EXPECT_TRUE(due.sample);
   EXPECT_FALSE(due.gap_lost);

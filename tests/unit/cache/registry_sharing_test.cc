@@ -63,7 +63,7 @@ std::set<uintptr_t> MarkedObjects(uintptr_t end) {
 
 // While a thread empties a cache, each object is in a bitmap, or in an array that a mark points to.
 TEST_F(RegistrySharingTest, ObjectsInFlightFromACacheCanBeFound) {
-  heap_.page_heap.SetReleasing(PageHeap::Releasing::kEager);
+  heap_.page_heap.governor()->SetReleasing(Releasing::kEager);
   enum class By { kOwner, kAnother, kEnd };
   for (const By by : {By::kOwner, By::kAnother, By::kEnd}) {
     TestThread thread(heap_.registry);
@@ -124,6 +124,26 @@ TEST_F(RegistrySharingTest, FlushAllEmptiesEveryCache) {
   for (auto& thread : threads) thread->Exit();
   EXPECT_EQ(heap_.page_heap.GetStats().small_span_bytes, 0u);
   heap_.CheckInvariants();
+}
+
+TEST_F(RegistrySharingTest, FlushIdleLeavesOthersAlone) {
+  TestThread idle(heap_.registry);
+  EXPECT_FALSE(HasSeveralCaches(heap_.registry));
+  TestThread busy(heap_.registry);
+  EXPECT_TRUE(HasSeveralCaches(heap_.registry));
+  Fill(idle);
+  Fill(busy);
+  const size_t cached = idle.cache()->CachedBytes();
+  EXPECT_EQ(heap_.registry.FlushIdle(), 0u) << "not known yet";
+  PretendIdle(idle);
+  PretendIdle(busy);
+  busy.Allocate(ClassForSize(8));
+  EXPECT_EQ(heap_.registry.FlushIdle(), cached);
+  EXPECT_EQ(idle.cache()->CachedBytes(), 0u);
+  EXPECT_GT(busy.cache()->CachedBytes(), 0u);
+  heap_.registry.CheckInvariants();
+  busy.Exit();
+  EXPECT_FALSE(HasSeveralCaches(heap_.registry));
 }
 
 // A thread in the middle of an operation keeps its cache and empties it at its next slow path.
@@ -280,7 +300,7 @@ TEST_F(RegistrySharingTest, AFlushSkipsThreadsThatStartMeanwhile) {
   const size_t cached = one.cache()->table().CachedBytes() + two.cache()->table().CachedBytes();
   size_t newcomers = 0;
   // Free pages are released at once: between two acquisitions of the registry's lock.
-  heap_.page_heap.SetReleasing(PageHeap::Releasing::kEager);
+  heap_.page_heap.governor()->SetReleasing(Releasing::kEager);
   heap_.vm.OnNextRelease([&] {
     newcomer = std::make_unique<TestThread>(heap_.registry);
     Fill(*newcomer);

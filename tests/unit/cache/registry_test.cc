@@ -149,7 +149,7 @@ TEST_F(RegistryTest, NoMoreIsInheritedThanAllowed) {
   }
   const size_t objects = threads[0]->cache()->table().CachedObjects(c_);
   heap_.registry.SetInheritance(true);
-  heap_.page_heap.retention().SetTotal(3 * claimed * kTuning.retention.inherited_part);
+  heap_.page_heap.hints().retention.SetTotal(3 * claimed * kTuning.retention.inherited_part);
   for (auto& thread : threads) thread->Exit();
   EXPECT_EQ(CachedObjects(heap_.registry, c_), 3 * objects);
   EXPECT_EQ(TotalsOf(heap_.registry).caches, 0u);
@@ -250,7 +250,8 @@ TEST_F(RegistryTest, WithoutASurvivorAllAreOrphans) {
   Fill(one);
   Fill(two);
   OrphanOthers(nullptr);
-  heap_.registry.AdoptOrphans();
+  while (heap_.registry.AdoptOrphan()) {
+  }
   EXPECT_EQ(TotalsOf(heap_.registry).caches, 0u);
   EXPECT_FALSE(heap_.registry.AdoptOrphan());
   ExpectAllReturned();

@@ -464,8 +464,8 @@ TEST(ThreadCacheTest, TheSlowPathTakesFromTheBin) {
   const SizeClass c = ClassForSize(64);
   void* const object = thread.Allocate(c);
   thread.Free(c, object);
-  thread.cache()->SetVisit(3);
-  EXPECT_TRUE(thread.cache()->CountAllocation(64).visit);
+  thread.cache()->SetSample(3, 1);
+  EXPECT_TRUE(thread.cache()->CountAllocation(64).sample);
   EXPECT_EQ(thread.cache()->Allocate(c), object);
 }
 

@@ -767,7 +767,7 @@ TEST(CentralFreeListTest, OutOfMemoryAtEveryMapping) {
 // The memory that a class pre-faults at once: see hugepage_policy::NeedOf.
 TEST(CentralFreeListTest, OnlyClassesWithManySpansArePopulated) {
   TestHeap heap;
-  heap.page_heap.SetHugepages({HugepageMode::kAdvise});
+  heap.page_heap.governor()->SetHugepages({HugepageMode::kAdvise});
   ASSERT_NE(heap.page_heap.New(Length::ForBytes(size_t{16} << 20), SpanState::kLarge), nullptr);
   CentralFreeList& list = heap.central.free_list(ClassForSize(1024));
   std::vector<void*> objects(list.objects_per_span());

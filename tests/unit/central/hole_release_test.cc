@@ -23,7 +23,7 @@ namespace {
 struct HoleHeap : TestHeap {
   explicit HoleHeap(size_t hardware_page_size = 4096)
       : TestHeap(hardware_page_size), holes(vm, page_heap, page_map, arena, central) {
-    page_heap.SetReleaseRate(0);
+    page_heap.governor()->SetReleaseRate(0);
   }
 
   std::vector<void*> Allocate(SizeClass c, size_t n) {

@@ -112,7 +112,7 @@ TEST(PropertiesTest, AnEmptyHeap) {
 
 TEST(PropertiesTest, ExactInAQuietProgram) {
   Heap& heap = NewHeap();
-  heap.page_heap.SetReleaseRate(0);
+  heap.page_heap.governor()->SetReleaseRate(0);
   TestThread thread(heap.registry);
   const SizeClass c = ClassForSize(1000);
   const size_t size = kSizeClasses.size(c);
@@ -166,7 +166,7 @@ TEST(PropertiesTest, ExactInAQuietProgram) {
 // The sums hold after any work, also with free pages inside spans in use.
 TEST(PropertiesTest, ConsistentAfterRandomWork) {
   Heap& heap = NewHeap();
-  heap.page_heap.SetReleaseRate(0);
+  heap.page_heap.governor()->SetReleaseRate(0);
   SeededRandom random(417);
   TestThread thread(heap.registry);
   std::map<void*, SizeClass> objects;
@@ -211,9 +211,9 @@ TEST(PropertiesTest, SettingsAreSet) {
   EXPECT_TRUE(SetProperty(heap, "tcmalloc.min_per_thread_cache_bytes", 200000));
   EXPECT_EQ(heap.registry.min_per_cache(), 200000u);
   EXPECT_TRUE(SetProperty(heap, "tcmalloc.heap_limit_mb", 300));
-  EXPECT_EQ(heap.page_heap.limit(LimitKind::kHard), 300 * kMebibyte);
+  EXPECT_EQ(heap.page_heap.governor()->limits().hard_bytes, 300 * kMebibyte);
   EXPECT_TRUE(SetProperty(heap, "tcmalloc.aggressive_memory_decommit", 7));
-  EXPECT_EQ(heap.page_heap.releasing(), PageHeap::Releasing::kEager);
+  EXPECT_EQ(heap.page_heap.hints().releasing.value(), Releasing::kEager);
   const Figures f(heap);
   EXPECT_EQ(f["tcmalloc.max_total_thread_cache_bytes"], 5 * kMebibyte);
   EXPECT_EQ(f["tcmalloc.min_per_thread_cache_bytes"], 200000u);
@@ -222,11 +222,11 @@ TEST(PropertiesTest, SettingsAreSet) {
   EXPECT_EQ(f["tcmalloc.aggressive_memory_decommit"], 1u);
 
   EXPECT_TRUE(SetProperty(heap, "tcmalloc.heap_limit_mb", 0));
-  EXPECT_EQ(heap.page_heap.limit(LimitKind::kHard), kNoLimit);
+  EXPECT_EQ(heap.page_heap.governor()->limits().hard_bytes, kNoLimit);
   EXPECT_TRUE(SetProperty(heap, "tcmalloc.heap_limit_mb", SIZE_MAX));
-  EXPECT_EQ(heap.page_heap.limit(LimitKind::kHard), kNoLimit);
+  EXPECT_EQ(heap.page_heap.governor()->limits().hard_bytes, kNoLimit);
   EXPECT_TRUE(SetProperty(heap, "tcmalloc.aggressive_memory_decommit", 0));
-  EXPECT_EQ(heap.page_heap.releasing(), PageHeap::Releasing::kByPolicy);
+  EXPECT_EQ(heap.page_heap.hints().releasing.value(), Releasing::kByPolicy);
   EXPECT_TRUE(SetProperty(heap, "tcmalloc.sample_parameter", 0));
   EXPECT_TRUE(SetProperty(heap, "tcmalloc.sample_parameter", 524288));
   EXPECT_EQ(GetProperty(heap, "tcmalloc.sample_parameter"), 524288u);
@@ -249,10 +249,10 @@ TEST(PropertiesTest, LimitsAreReportedWithTheirHits) {
 
 TEST(PropertiesTest, WhatMustNotBeReleasedIsNotReleasedEagerly) {
   Heap& heap = NewHeap();
-  heap.page_heap.SetReleasing(PageHeap::Releasing::kNever);
+  heap.page_heap.governor()->SetReleasing(Releasing::kNever);
   EXPECT_FALSE(SetProperty(heap, "tcmalloc.aggressive_memory_decommit", 1));
   EXPECT_TRUE(SetProperty(heap, "tcmalloc.aggressive_memory_decommit", 0));
-  EXPECT_EQ(heap.page_heap.releasing(), PageHeap::Releasing::kNever);
+  EXPECT_EQ(heap.page_heap.hints().releasing.value(), Releasing::kNever);
 }
 
 TEST(PropertiesTest, ASmallerTotalReachesTheCaches) {

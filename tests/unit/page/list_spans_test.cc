@@ -13,20 +13,20 @@ namespace {
 class ListSpansTest : public testing::Test {
  protected:
   // All spans, `at_once` per call.
-  std::vector<PageHeap::SpanView> All(size_t at_once) {
-    std::vector<PageHeap::SpanView> all;
-    std::vector<PageHeap::SpanView> some(at_once);
+  std::vector<SpanView> All(size_t at_once) {
+    std::vector<SpanView> all;
+    std::vector<SpanView> some(at_once);
     PageId from;
-    while (const size_t n = heap_.heap.ListSpans(from, some.data(), at_once)) {
+    while (const size_t n = heap_.heap.store()->ListSpans(from, some.data(), at_once)) {
       EXPECT_LE(n, at_once);
       all.insert(all.end(), some.begin(), some.begin() + static_cast<ptrdiff_t>(n));
       from = all.back().first_page + all.back().num_pages;
     }
     return all;
   }
-  static Length Pages(const std::vector<PageHeap::SpanView>& spans, SpanState state) {
+  static Length Pages(const std::vector<SpanView>& spans, SpanState state) {
     Length sum;
-    for (const PageHeap::SpanView& span : spans) {
+    for (const SpanView& span : spans) {
       if (span.state == state) sum += span.num_pages;
     }
     return sum;
@@ -52,8 +52,8 @@ TEST_F(ListSpansTest, AllPagesInOrder) {
     }
     if (step % 50 == 49) heap_.heap.ReleaseAtLeast(Length(20));
     if (step % 20 != 0) continue;
-    const std::vector<PageHeap::SpanView> all = All(1000);
-    const PageHeap::Stats stats = heap_.heap.GetStats();
+    const std::vector<SpanView> all = All(1000);
+    const PageStats stats = heap_.heap.GetStats();
     EXPECT_EQ(Pages(all, SpanState::kSmall).bytes(), stats.small_span_bytes);
     EXPECT_EQ(Pages(all, SpanState::kLarge).bytes(), stats.large_span_bytes);
     EXPECT_EQ(Pages(all, SpanState::kFreeMapped).bytes(), stats.free_mapped_bytes);
@@ -62,7 +62,7 @@ TEST_F(ListSpansTest, AllPagesInOrder) {
       EXPECT_GE(all[i].first_page, all[i - 1].first_page + all[i - 1].num_pages);
     }
     for (const size_t at_once : {1, 7}) {
-      const std::vector<PageHeap::SpanView> same = All(at_once);
+      const std::vector<SpanView> same = All(at_once);
       ASSERT_EQ(same.size(), all.size());
       for (size_t i = 0; i < all.size(); ++i) EXPECT_EQ(same[i].first_page, all[i].first_page);
     }
@@ -74,15 +74,15 @@ TEST_F(ListSpansTest, FromAnywhere) {
   Span* const span = heap_.heap.New(Length(100), SpanState::kLarge);
   Span* const behind = heap_.heap.New(Length(50), SpanState::kLarge);
   ASSERT_EQ(behind->first_page, span->first_page + Length(100));
-  PageHeap::SpanView view;
-  ASSERT_EQ(heap_.heap.ListSpans(span->first_page + Length(40), &view, 1), 1u);
+  SpanView view;
+  ASSERT_EQ(heap_.heap.store()->ListSpans(span->first_page + Length(40), &view, 1), 1u);
   EXPECT_EQ(view.first_page, span->first_page);
-  ASSERT_EQ(heap_.heap.ListSpans(behind->first_page, &view, 1), 1u);
+  ASSERT_EQ(heap_.heap.store()->ListSpans(behind->first_page, &view, 1), 1u);
   EXPECT_EQ(view.span, behind);
   const PageId boundary = behind->first_page;
   heap_.heap.Delete(behind);
   heap_.heap.Delete(span);
-  ASSERT_EQ(heap_.heap.ListSpans(boundary, &view, 1), 1u);
+  ASSERT_EQ(heap_.heap.store()->ListSpans(boundary, &view, 1), 1u);
   EXPECT_LT(view.first_page, boundary);
   EXPECT_NE(view.state, SpanState::kUnused);
   EXPECT_GT(view.first_page + view.num_pages, boundary);

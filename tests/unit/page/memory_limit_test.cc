@@ -135,14 +135,15 @@ void Hear(int kind, size_t backed, size_t limit, void* context) {
 }
 
 TEST(LimitWatchTest, TellsOnceThatTheHeapIsAbove) {
-  LimitWatch watch;
+  Relaxed<bool> due{false};
+  LimitWatch watch(due);
   Heard heard;
   watch.SetCallback(&Hear, &heard);
   LimitEvent event;
   watch.Grown(64 * kMiB, 64 * kMiB);
-  EXPECT_FALSE(watch.due());
+  EXPECT_FALSE(due.value());
   watch.Grown(65 * kMiB, 64 * kMiB);
-  EXPECT_TRUE(watch.due());
+  EXPECT_TRUE(due.value());
   watch.Grown(66 * kMiB, 64 * kMiB);
   ASSERT_TRUE(watch.Take(&event));
   event.Tell();
@@ -153,24 +154,25 @@ TEST(LimitWatchTest, TellsOnceThatTheHeapIsAbove) {
   // A little below and above again is no news; well below is.
   watch.InUse(64 * kMiB - 1, 64 * kMiB);
   watch.Grown(67 * kMiB, 64 * kMiB);
-  EXPECT_FALSE(watch.due());
+  EXPECT_FALSE(due.value());
   EXPECT_TRUE(watch.told());
   watch.InUse(64 * kMiB - LimitSlack(64 * kMiB), 64 * kMiB);
   EXPECT_FALSE(watch.told());
   watch.Grown(67 * kMiB, 64 * kMiB);
-  EXPECT_TRUE(watch.due());
+  EXPECT_TRUE(due.value());
 }
 
 TEST(LimitWatchTest, WithoutACallbackNothingIsDue) {
-  LimitWatch watch;
+  Relaxed<bool> due{false};
+  LimitWatch watch(due);
   watch.Grown(65 * kMiB, 64 * kMiB);
-  EXPECT_FALSE(watch.due());
+  EXPECT_FALSE(due.value());
   EXPECT_FALSE(watch.told());
   LimitEvent event;
   EXPECT_FALSE(watch.Refused(65 * kMiB, 64 * kMiB, &event));
   Heard heard;
   watch.SetCallback(&Hear, &heard);
-  EXPECT_FALSE(watch.due());
+  EXPECT_FALSE(due.value());
   ASSERT_TRUE(watch.Refused(65 * kMiB, 64 * kMiB, &event));
   event.Tell();
   EXPECT_EQ(heard.kind, 0);
@@ -178,12 +180,13 @@ TEST(LimitWatchTest, WithoutACallbackNothingIsDue) {
 }
 
 TEST(LimitWatchTest, AnotherLimitIsAnotherMatter) {
-  LimitWatch watch;
+  Relaxed<bool> due{false};
+  LimitWatch watch(due);
   Heard heard;
   watch.SetCallback(&Hear, &heard);
   watch.Grown(65 * kMiB, 64 * kMiB);
   watch.Reset();
-  EXPECT_FALSE(watch.due());
+  EXPECT_FALSE(due.value());
   watch.Grown(65 * kMiB, 32 * kMiB);
   LimitEvent event;
   ASSERT_TRUE(watch.Take(&event));

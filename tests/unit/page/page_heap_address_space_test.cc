@@ -128,11 +128,11 @@ class Trace {
       : case_(c),
         random_(seed),
         under_test_(Options(c), {.now_ms = [] { return address_clock_ms; }}) {
-    if (c.hugepages) heap_.SetHugepages({HugepageMode::kAdvise});
-    if (c.limited == Limited::kSoft) heap_.SetLimit(LimitKind::kSoft, kLimitBytes);
-    if (c.limited == Limited::kHard) heap_.SetLimit(LimitKind::kHard, kLimitBytes);
-    if (c.release == Release::kNever) heap_.SetReleaseRate(0);
-    if (c.release == Release::kEager) heap_.SetReleasing(PageHeap::Releasing::kEager);
+    if (c.hugepages) heap_.governor()->SetHugepages({HugepageMode::kAdvise});
+    if (c.limited == Limited::kSoft) SetLimit(heap_, LimitKind::kSoft, kLimitBytes);
+    if (c.limited == Limited::kHard) SetLimit(heap_, LimitKind::kHard, kLimitBytes);
+    if (c.release == Release::kNever) heap_.governor()->SetReleaseRate(0);
+    if (c.release == Release::kEager) heap_.governor()->SetReleasing(Releasing::kEager);
   }
 
   void Run(size_t steps) {
@@ -191,7 +191,7 @@ class Trace {
     size_t alignment = 1;
     while (alignment < case_.sizes.most_alignment && random_.OneIn(2)) alignment *= 2;
     MakeRoomFor(pages);
-    Span* const span = heap_.NewAligned(Length(pages), Length(alignment), SpanState::kLarge);
+    Span* const span = heap_.New(Length(pages), SpanState::kLarge, Length(alignment));
     ASSERT_NE(span, nullptr) << pages;
     live_.push_back({span, pages, model_.New(pages, alignment)});
     live_pages_ += pages;
@@ -225,7 +225,7 @@ class Trace {
     // The hard limit leaves room for an object that is copied.
     const size_t bytes =
         kind == LimitKind::kHard ? 2 * kLimitBytes : random_.Between(1, kLimitBytes);
-    heap_.SetLimit(kind, random_.OneIn(2) ? kNoLimit : bytes);
+    SetLimit(heap_, kind, random_.OneIn(2) ? kNoLimit : bytes);
     heap_.ReleaseAboveLimits();
   }
 

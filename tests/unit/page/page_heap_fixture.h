@@ -21,7 +21,7 @@ struct PageHeapUnderTest {
   static constexpr size_t kHomes = 16;
 
   explicit PageHeapUnderTest(const FakeVirtualMemory::Options& options,
-                             const PageHeap::Options& heap_options = PageHeap::Options())
+                             const PageHeapOptions& heap_options = PageHeapOptions())
       : vm(options), heap(vm, *page_map, arena, heap_options) {
     const PageId first(vm.base() >> kPageShift);
     EXPECT_TRUE(page_map->EnsureLeaves(
@@ -38,5 +38,15 @@ struct PageHeapUnderTest {
   PageHeap heap;
   std::array<SpanHome, kHomes> homes;
 };
+
+// The arguments are evaluated before the page heap is locked.
+inline void SetLimit(PageHeap& heap, LimitKind kind, size_t bytes,
+                     LimitOrigin origin = LimitOrigin::kProgram) {
+  heap.governor()->SetLimit(kind, bytes, origin);
+}
+inline size_t LimitOf(PageHeap& heap, LimitKind kind) {
+  MemoryLimits limits = heap.governor()->limits();
+  return limits.of(kind);
+}
 
 }  // namespace tcmalloc

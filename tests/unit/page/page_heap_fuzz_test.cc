@@ -119,8 +119,8 @@ class Fuzzer {
       case 1:
         rate_ = std::array<double, 4>{0, 1, 50, 1000}[random_.Below(4)];
         policy_.SetRate(rate_);
-        heap_.SetReleaseRate(rate_);
-        EXPECT_EQ(heap_.release_rate(), rate_);
+        heap_.governor()->SetReleaseRate(rate_);
+        EXPECT_EQ(heap_.governor()->release_rate(), rate_);
         return;
       case 2:
         return vm_.FailMap(random_.Between(1, 3), random_.Between(1, 5));
@@ -357,7 +357,7 @@ class Fuzzer {
     const SpanState use = random_.OneIn(2) ? SpanState::kSmall : SpanState::kLarge;
     Span* const span = alignment == 1 && random_.OneIn(2)
                            ? heap_.New(Length(n), use)
-                           : heap_.NewAligned(Length(n), Length(alignment), use);
+                           : heap_.New(Length(n), use, Length(alignment));
     calls_ = vm_.TakeCalls();
     n = (n + granule_ - 1) / granule_ * granule_;
     alignment = std::max(alignment, granule_);
@@ -471,7 +471,7 @@ class Fuzzer {
   // Follows what the heap tells its policy of pages that were taken.
   void NoteDemand(bool fresh) {
     most_in_use_ = std::max(most_in_use_, InUse().pages());
-    policy_.Demand(InUse() + (fresh ? Mapped() : Length(0)));
+    policy_.Demand(InUse(), fresh ? Mapped() : Length(0), fuzz_clock_ms);
   }
 
   // Follows the deletion of a span.
@@ -640,14 +640,15 @@ class Fuzzer {
 
   void CheckOwnership() {
     const size_t page = random_.Below(kRangePages);
-    EXPECT_EQ(heap_.Owns(PageId(base_ + page)), pages_[page] != PageState::kOutside) << page;
-    EXPECT_FALSE(heap_.Owns(PageId(base_ - 1)));
-    EXPECT_FALSE(heap_.Owns(PageId(base_ + kRangePages)));
-    EXPECT_FALSE(heap_.Owns(PageId(0)));
+    EXPECT_EQ(heap_.store()->Owns(PageId(base_ + page)), pages_[page] != PageState::kOutside)
+        << page;
+    EXPECT_FALSE(heap_.store()->Owns(PageId(base_ - 1)));
+    EXPECT_FALSE(heap_.store()->Owns(PageId(base_ + kRangePages)));
+    EXPECT_FALSE(heap_.store()->Owns(PageId(0)));
   }
 
   void CompareStats() {
-    const PageHeap::Stats stats = heap_.GetStats();
+    const PageStats stats = heap_.GetStats();
     size_t mapped = 0, released = 0, mapped_runs = 0, released_runs = 0;
     for (const struct Run& run : FreeRuns()) {
       (run.state == PageState::kMapped ? mapped : released) += run.pages;

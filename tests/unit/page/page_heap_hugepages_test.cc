@@ -34,8 +34,8 @@ struct HugeHeap {
       : under_test(EightGiB(gaps),
                    {.hugepage_threshold = threshold, .now_ms = [] { return clock_ms; }}) {
     clock_ms = 0;
-    heap.SetReleaseRate(0);
-    heap.SetHugepages(setting);
+    heap.governor()->SetReleaseRate(0);
+    heap.governor()->SetHugepages(setting);
     vm.RecordCalls();
   }
 
@@ -45,7 +45,7 @@ struct HugeHeap {
   }
   // The same for small objects that need all of it.
   Span* NewNeeded(size_t pages) {
-    return Written(heap.NewNear(Length(pages), under_test.homes[0], PageHeap::Need::kWhole));
+    return Written(heap.NewNear(Length(pages), under_test.homes[0], hugepage_policy::Need::kWhole));
   }
   Span* Written(Span* span) {
     EXPECT_NE(span, nullptr);
@@ -67,7 +67,7 @@ struct HugeHeap {
     const PageId end = begin + Length(heap.GetStats().system_bytes >> kPageShift) + kHugepagePages;
     for (PageId page = begin; page < end;) {
       const Span* const span = under_test.page_map->SpanOf(page);
-      if (span == nullptr || span->first_page != page || !heap.Owns(page)) {
+      if (span == nullptr || span->first_page != page || !heap.store()->Owns(page)) {
         page += Length(1);
         continue;
       }
@@ -235,7 +235,7 @@ TEST(PageHeapHugepagesTest, WholeHugepagesGoBackFirstAndTheirNeighboursStay) {
   EXPECT_EQ(h.heap.ReleaseAtLeast(Length(1)), kHugepagePages) << "a part would break it";
   EXPECT_EQ(h.heap.ReleaseAtLeast(kHugepagePages), kHugepagePages);
   h.CheckResidency();
-  const PageHeap::Stats stats = h.heap.GetStats();
+  const PageStats stats = h.heap.GetStats();
   EXPECT_EQ(stats.hugepages_broken, 0u);
   // What is left of the three beside the hundred and the ten, and what was behind them.
   EXPECT_EQ(h.FreeMappedPages(), 4 * kHugePages - 110 - 2 * kHugePages);
@@ -248,7 +248,7 @@ TEST(PageHeapHugepagesTest, WholeHugepagesGoBackFirstAndTheirNeighboursStay) {
 TEST(PageHeapHugepagesTest, LittleIsLeftToTheHugepagesThatAreInUse) {
   for (const size_t in_use_pages : {size_t{200}, size_t{40}}) {
     HugeHeap h(Length(0));
-    h.heap.SetReleaseRate(1);
+    h.heap.governor()->SetReleaseRate(1);
     std::vector<Span*> spans;
     // In each hugepage something stays in use, and less than a sixty-fourth of it in between.
     for (int i = 0; i < 20; ++i) {
@@ -307,7 +307,7 @@ TEST(PageHeapHugepagesTest, HugepagesWithHolesInSpansInUseStayBroken) {
   HugeHeap h(Length(0));
   Span* const span = h.New(16, SpanState::kSmall);
   Span* const rest = h.New(kHugePages - 16);
-  h.heap.StopHugepagesAt(span->first_page, true);
+  h.heap.address_space().StopHugepagesAt(span->first_page, true);
   EXPECT_TRUE(h.vm.Release(span->start_address(), kPageSize));
   h.New(kHugePages);
   EXPECT_EQ(h.heap.GetStats().hugepage_bytes, kHugepageSize);
@@ -350,7 +350,7 @@ TEST(PageHeapHugepagesTest, WholeHugepagesGoNoFasterThanTheRate) {
   constexpr double kRate = 0.01;
   constexpr auto kPerSecond = static_cast<size_t>(
       kRate * static_cast<double>(kTuning.release.bytes_per_second >> kPageShift));
-  h.heap.SetReleaseRate(kRate);
+  h.heap.governor()->SetReleaseRate(kRate);
   h.heap.Delete(h.New(100 * kHugePages));
   HugeHeap::clock_ms = 20'000;
   for (int i = 0; i < 100; ++i, HugeHeap::clock_ms += 10) h.heap.ReleaseDue(kAllPages, false);
@@ -406,11 +406,12 @@ TEST_P(PageHeapHugepagesFuzzTest, WhatIsReleasedHasNothingBehindIt) {
       Span* span;
       if (large) {
         const Length alignment(random.OneIn(4) ? size_t{1} << random.Below(10) : 1);
-        span = h.heap.NewAligned(Length(n), alignment, SpanState::kLarge);
+        span = h.heap.New(Length(n), SpanState::kLarge, alignment);
         if (span != nullptr && !span->zeroed() && span->in_use.written < span->num_pages) ++rested;
       } else {
-        span = h.heap.NewNear(Length(n), h.under_test.homes[random.Below(3)],
-                              random.OneIn(2) ? PageHeap::Need::kWhole : PageHeap::Need::kUnknown);
+        span = h.heap.NewNear(
+            Length(n), h.under_test.homes[random.Below(3)],
+            random.OneIn(2) ? hugepage_policy::Need::kWhole : hugepage_policy::Need::kUnknown);
       }
       if (span == nullptr) continue;
       const size_t touched = random.OneIn(3) ? random.Between(1, span->bytes()) : span->bytes();
@@ -439,7 +440,7 @@ TEST_P(PageHeapHugepagesFuzzTest, WhatIsReleasedHasNothingBehindIt) {
       h.heap.ReleaseAtLeast(Length(n));
     } else if (what < 98) {
       HugeHeap::clock_ms += static_cast<int64_t>(random.Below(3000));
-      h.heap.SetReleaseRate(static_cast<double>(random.Below(3)));
+      h.heap.governor()->SetReleaseRate(static_cast<double>(random.Below(3)));
       h.heap.ReleaseDue(Length(random.Between(1, 4000)), random.OneIn(2));
     } else {
       h.vm.FailRelease(random.Between(1, 3));

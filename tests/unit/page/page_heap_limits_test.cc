@@ -29,7 +29,7 @@ FakeVirtualMemory::Options AddressOnly() {
 class PageHeapLimitsTest : public testing::Test {
  protected:
   PageHeapLimitsTest() {
-    heap_.SetReleaseRate(0);
+    heap_.governor()->SetReleaseRate(0);
     // The records' first memory is there before the limits are set.
     heap_.Delete(New(Length(1)));
     heap_.ReleaseAtLeast(Length(1));
@@ -38,10 +38,10 @@ class PageHeapLimitsTest : public testing::Test {
   Span* New(Length n) { return heap_.New(n, SpanState::kLarge); }
   // A limit so far above what the heap has now.
   void Limit(LimitKind kind, size_t more_bytes) {
-    heap_.SetLimit(kind, heap_.BackedBytes() + more_bytes);
+    SetLimit(heap_, kind, heap_.GetStats().backed_bytes + more_bytes);
   }
   LimitWatch::Counts Counts(LimitKind kind) {
-    const PageHeap::Stats stats = heap_.GetStats();
+    const PageStats stats = heap_.GetStats();
     return kind == LimitKind::kHard ? stats.hard_limit : stats.soft_limit;
   }
 
@@ -56,16 +56,16 @@ TEST_F(PageHeapLimitsTest, GrowthInAdvanceKeepsToTheHardLimit) {
   vm_.SetZeroFilled(false);
   ASSERT_NE(New(MiB(256)), nullptr);
   Limit(LimitKind::kHard, 3 * kMiB);
-  const size_t limit = heap_.limit(LimitKind::kHard);
+  const size_t limit = LimitOf(heap_, LimitKind::kHard);
   size_t got = 0;
   for (int i = 0; i < 20; ++i) got += New(MiB(1)) != nullptr;
   EXPECT_EQ(got, 3u);
-  EXPECT_LE(heap_.BackedBytes(), limit);
+  EXPECT_LE(heap_.GetStats().backed_bytes, limit);
 }
 
 // The first page of a hugepage that is taken backs all of it.
 TEST_F(PageHeapLimitsTest, WholeHugepagesKeepToTheHardLimit) {
-  heap_.SetHugepages({HugepageMode::kAdvise});
+  heap_.governor()->SetHugepages({HugepageMode::kAdvise});
   // A heap that is large enough asks for hugepages.
   ASSERT_NE(New(MiB(40)), nullptr);
   Span* const span = New(MiB(64));
@@ -74,26 +74,26 @@ TEST_F(PageHeapLimitsTest, WholeHugepagesKeepToTheHardLimit) {
   heap_.Delete(span);
   heap_.ReleaseAtLeast(MiB(64));
   Limit(LimitKind::kHard, 7 * kMiB + kMiB / 2);
-  const size_t limit = heap_.limit(LimitKind::kHard);
+  const size_t limit = LimitOf(heap_, LimitKind::kHard);
   size_t got = 0;
   while (New(Length(8)) != nullptr) {
     ++got;
-    ASSERT_LE(heap_.BackedBytes(), limit) << got;
+    ASSERT_LE(heap_.GetStats().backed_bytes, limit) << got;
   }
   EXPECT_GE(got, 6 * kMiB / Length(8).bytes());
 }
 
 TEST_F(PageHeapLimitsTest, BackedIsWhatWasTakenAndNotGivenBack) {
-  const size_t before = heap_.BackedBytes();
+  const size_t before = heap_.GetStats().backed_bytes;
   EXPECT_EQ(before, under_test_.arena.mapped_bytes());
   Span* const span = New(MiB(10));
-  EXPECT_EQ(heap_.BackedBytes(), before + 10 * kMiB);
+  EXPECT_EQ(heap_.GetStats().backed_bytes, before + 10 * kMiB);
   heap_.Delete(span);
-  EXPECT_EQ(heap_.BackedBytes(), before + 10 * kMiB);
+  EXPECT_EQ(heap_.GetStats().backed_bytes, before + 10 * kMiB);
   heap_.ReleaseAtLeast(MiB(4));
-  EXPECT_LE(heap_.BackedBytes(), before + 6 * kMiB);
+  EXPECT_LE(heap_.GetStats().backed_bytes, before + 6 * kMiB);
   heap_.ReleaseAtLeast(MiB(10));
-  EXPECT_EQ(heap_.BackedBytes(), before);
+  EXPECT_EQ(heap_.GetStats().backed_bytes, before);
 }
 
 TEST_F(PageHeapLimitsTest, TheHardLimitIsReachedAndNotExceeded) {
@@ -105,7 +105,7 @@ TEST_F(PageHeapLimitsTest, TheHardLimitIsReachedAndNotExceeded) {
   spans.push_back(New(MiB(2)));
   ASSERT_NE(spans.back(), nullptr);
   EXPECT_EQ(New(Length(1)), nullptr);
-  EXPECT_EQ(heap_.BackedBytes(), heap_.limit(LimitKind::kHard));
+  EXPECT_EQ(heap_.GetStats().backed_bytes, LimitOf(heap_, LimitKind::kHard));
   // What is freed can be had again, in other lengths too.
   heap_.Delete(spans.back());
   spans.back() = New(MiB(1));
@@ -125,11 +125,11 @@ TEST_F(PageHeapLimitsTest, FreeMemoryOfTheWrongLengthIsGivenBackFirst) {
   EXPECT_EQ(vm_.release_calls(), 1u);
   Span* const longer = New(MiB(8));
   ASSERT_NE(longer, nullptr);
-  EXPECT_LE(heap_.BackedBytes(), heap_.limit(LimitKind::kHard));
+  EXPECT_LE(heap_.GetStats().backed_bytes, LimitOf(heap_, LimitKind::kHard));
   // No more than was needed and the slack.
   EXPECT_EQ(Counts(LimitKind::kHard).hits, 1u);
   const size_t wanted =
-      Length::ForBytes(8 * kMiB + LimitSlack(heap_.limit(LimitKind::kHard))).bytes();
+      Length::ForBytes(8 * kMiB + LimitSlack(LimitOf(heap_, LimitKind::kHard))).bytes();
   EXPECT_EQ(Counts(LimitKind::kHard).released_bytes, wanted);
   EXPECT_EQ(heap_.GetStats().free_mapped_bytes, 32 * kMiB - wanted);
   EXPECT_NE(New(MiB(24)), nullptr);
@@ -156,7 +156,7 @@ TEST_F(PageHeapLimitsTest, WhatNeverFitsCostsNoRelease) {
   EXPECT_EQ(New(MiB(1000)), nullptr);
   EXPECT_EQ(vm_.release_calls(), releases);
   EXPECT_EQ(vm_.map_calls(), maps);
-  EXPECT_EQ(heap_.hard_limit_refusals(), 1u);
+  EXPECT_EQ(heap_.hints().hard_limit_refusals.value(), 1u);
   EXPECT_FALSE(heap_.MayFitAfterFlush(MiB(1000)));
   EXPECT_TRUE(heap_.MayFitAfterFlush(MiB(60)));
 }
@@ -178,12 +178,12 @@ TEST_F(PageHeapLimitsTest, MemoryThatDoesNotGoStillCounts) {
 TEST_F(PageHeapLimitsTest, ALimitBelowTheHeapStopsGrowthOnly) {
   Span* const held = New(MiB(100));
   heap_.Delete(New(MiB(50)));
-  heap_.SetLimit(LimitKind::kHard, 20 * kMiB);
+  SetLimit(heap_, LimitKind::kHard, 20 * kMiB);
   EXPECT_EQ(heap_.ReleaseAboveLimits(), MiB(50));
   EXPECT_EQ(New(Length(1)), nullptr);
   heap_.Delete(held);
   EXPECT_NE(New(MiB(10)), nullptr);
-  heap_.SetLimit(LimitKind::kHard, kNoLimit);
+  SetLimit(heap_, LimitKind::kHard, kNoLimit);
   EXPECT_NE(New(MiB(300)), nullptr);
   heap_.CheckInvariants();
 }
@@ -196,7 +196,8 @@ TEST_F(PageHeapLimitsTest, RecordsAreNotRefused) {
   // As many spans as there are pages: their records are memory, too.
   EXPECT_GT(under_test_.arena.mapped_bytes(), 64 * spans.size());
   // The last ones may have come when the limit was reached.
-  EXPECT_LE(heap_.BackedBytes(), heap_.limit(LimitKind::kHard) + kTuning.metadata.chunk_bytes);
+  EXPECT_LE(heap_.GetStats().backed_bytes,
+            LimitOf(heap_, LimitKind::kHard) + kTuning.metadata.chunk_bytes);
   for (size_t i = 0; i < spans.size(); i += 2) heap_.Delete(spans[i]);
   EXPECT_NE(New(MiB(10)), nullptr);
   heap_.CheckInvariants();
@@ -362,17 +363,17 @@ TEST_F(PageHeapLimitsTest, TheSoftLimitReleasesThenGrows) {
   ASSERT_NE(New(MiB(8)), nullptr);
   EXPECT_EQ(Counts(LimitKind::kSoft).hits, 1u);
   const size_t wanted =
-      Length::ForBytes(8 * kMiB + LimitSlack(heap_.limit(LimitKind::kSoft))).bytes();
+      Length::ForBytes(8 * kMiB + LimitSlack(LimitOf(heap_, LimitKind::kSoft))).bytes();
   EXPECT_EQ(Counts(LimitKind::kSoft).released_bytes, wanted);
   EXPECT_EQ(heap_.GetStats().free_mapped_bytes, 32 * kMiB - wanted);
-  EXPECT_LE(heap_.BackedBytes(), heap_.limit(LimitKind::kSoft));
+  EXPECT_LE(heap_.GetStats().backed_bytes, LimitOf(heap_, LimitKind::kSoft));
   // The slack: the next one needs no system call.
   const size_t releases = vm_.release_calls();
   ASSERT_NE(New(MiB(1)), nullptr);
   EXPECT_EQ(vm_.release_calls(), releases);
   // More than all that is free: the heap is larger than the limit, and no one is refused.
   ASSERT_NE(New(MiB(100)), nullptr);
-  EXPECT_GT(heap_.BackedBytes(), heap_.limit(LimitKind::kSoft));
+  EXPECT_GT(heap_.GetStats().backed_bytes, LimitOf(heap_, LimitKind::kSoft));
   heap_.CheckInvariants();
 }
 
@@ -381,7 +382,7 @@ TEST_F(PageHeapLimitsTest, TheSoftLimitsWorkIsBounded) {
   std::vector<Span*> spans;
   for (int i = 0; i < 4000; ++i) spans.push_back(New(Length(16)));
   for (size_t i = 0; i < spans.size(); i += 2) heap_.Delete(spans[i]);
-  heap_.SetLimit(LimitKind::kSoft, 64 * kMiB);
+  SetLimit(heap_, LimitKind::kSoft, 64 * kMiB);
   const size_t calls = vm_.release_calls();
   // Whatever their number, in pieces of 128 KiB.
   ASSERT_NE(New(Length(17)), nullptr);
@@ -398,10 +399,10 @@ TEST_F(PageHeapLimitsTest, AboveTheSoftLimitFreedMemoryGoesBack) {
   Limit(LimitKind::kSoft, 64 * kMiB);
   std::vector<Span*> spans;
   for (int i = 0; i < 2000; ++i) spans.push_back(New(Length(16)));
-  ASSERT_GT(heap_.BackedBytes(), heap_.limit(LimitKind::kSoft));
+  ASSERT_GT(heap_.GetStats().backed_bytes, LimitOf(heap_, LimitKind::kSoft));
   const size_t calls = vm_.release_calls();
   size_t most_free = 0;
-  while (heap_.BackedBytes() > heap_.limit(LimitKind::kSoft)) {
+  while (heap_.GetStats().backed_bytes > LimitOf(heap_, LimitKind::kSoft)) {
     ASSERT_FALSE(spans.empty());
     heap_.Delete(spans.back());
     spans.pop_back();
@@ -426,7 +427,7 @@ TEST_F(PageHeapLimitsTest, AboveTheSoftLimitNoSpansAreKeptInCaches) {
   heap_.DeleteToCache(spans.back(), under_test_.homes[3], true);
   EXPECT_EQ(heap_.NewFromCache(Length(8), under_test_.homes[3]), nullptr);
   spans.pop_back();
-  while (heap_.BackedBytes() > heap_.limit(LimitKind::kSoft)) {
+  while (heap_.GetStats().backed_bytes > LimitOf(heap_, LimitKind::kSoft)) {
     ASSERT_GT(spans.size(), 2u);
     heap_.DeleteToCache(spans.back(), under_test_.homes[3], true);
     spans.pop_back();
@@ -460,7 +461,7 @@ TEST_F(PageHeapLimitsTest, ReallocationInPlaceKeepsToTheLimits) {
   size_t mib = 10;
   while (extended && mib < 20) extended = heap_.ResizeLargeAt(span, p, MiB(++mib));
   EXPECT_FALSE(extended);
-  EXPECT_LE(heap_.BackedBytes(), heap_.limit(LimitKind::kHard));
+  EXPECT_LE(heap_.GetStats().backed_bytes, LimitOf(heap_, LimitKind::kHard));
   EXPECT_EQ(span->num_pages, MiB(mib - 1));
   heap_.CheckInvariants();
 }
@@ -474,9 +475,9 @@ TEST_F(PageHeapLimitsTest, ReallocationInPlaceTakesMappedMemoryAtTheLimit) {
   ASSERT_TRUE(heap_.ResizeLargeAt(span, p, MiB(10)));
   ASSERT_EQ(heap_.GetStats().free_mapped_bytes, 20 * kMiB);
   const size_t releases = vm_.release_calls();
-  heap_.SetLimit(LimitKind::kHard, heap_.BackedBytes());
+  SetLimit(heap_, LimitKind::kHard, heap_.GetStats().backed_bytes);
   ASSERT_TRUE(heap_.ResizeLargeAt(span, p, MiB(20)));
-  heap_.SetLimit(LimitKind::kHard, heap_.BackedBytes() + 5 * kMiB);
+  SetLimit(heap_, LimitKind::kHard, heap_.GetStats().backed_bytes + 5 * kMiB);
   ASSERT_TRUE(heap_.ResizeLargeAt(span, p, MiB(35)));
   EXPECT_EQ(Counts(LimitKind::kHard).hits, 0u);
   EXPECT_EQ(vm_.release_calls(), releases);
@@ -493,13 +494,13 @@ TEST_F(PageHeapLimitsTest, ReallocationInPlaceReleasesWhatIsFreeElsewhere) {
   heap_.ReleaseAtLeast(MiB(64));
   heap_.Delete(elsewhere);
   ASSERT_EQ(heap_.GetStats().free_mapped_bytes, 50 * kMiB);
-  heap_.SetLimit(LimitKind::kHard, heap_.BackedBytes() + kMiB);
+  SetLimit(heap_, LimitKind::kHard, heap_.GetStats().backed_bytes + kMiB);
   ASSERT_TRUE(heap_.ResizeLargeAt(all, p, MiB(50)));
-  EXPECT_LE(heap_.BackedBytes(), heap_.limit(LimitKind::kHard));
+  EXPECT_LE(heap_.GetStats().backed_bytes, LimitOf(heap_, LimitKind::kHard));
   EXPECT_EQ(Counts(LimitKind::kHard).hits, 1u);
   // For the soft limit it grows in any case.
-  heap_.SetLimit(LimitKind::kHard, kNoLimit);
-  heap_.SetLimit(LimitKind::kSoft, kMiB);
+  SetLimit(heap_, LimitKind::kHard, kNoLimit);
+  SetLimit(heap_, LimitKind::kSoft, kMiB);
   ASSERT_TRUE(heap_.ResizeLargeAt(all, p, MiB(60)));
   EXPECT_EQ(Counts(LimitKind::kSoft).hits, 1u);
   heap_.CheckInvariants();
@@ -509,37 +510,37 @@ void CountCall(int, size_t, size_t, void* context) { ++*static_cast<int*>(contex
 
 TEST_F(PageHeapLimitsTest, EventsOfTheSoftLimit) {
   int calls = 0;
-  heap_.SetLimitCallback(&CountCall, &calls);
+  heap_.governor()->limit_watch().SetCallback(&CountCall, &calls);
   Limit(LimitKind::kSoft, 64 * kMiB);
   Span* const first = New(MiB(64));
-  EXPECT_FALSE(heap_.limit_event_due());
+  EXPECT_FALSE(heap_.hints().limit_event_due.value());
   Span* const second = New(MiB(1));
-  EXPECT_TRUE(heap_.limit_event_due());
+  EXPECT_TRUE(heap_.hints().limit_event_due.value());
   LimitEvent event;
-  ASSERT_TRUE(heap_.TakeSoftLimitEvent(&event));
-  EXPECT_EQ(event.backed_bytes, heap_.BackedBytes());
-  EXPECT_EQ(event.limit_bytes, heap_.limit(LimitKind::kSoft));
-  EXPECT_FALSE(heap_.limit_event_due());
-  EXPECT_FALSE(heap_.TakeSoftLimitEvent(&event));
+  ASSERT_TRUE(heap_.governor()->limit_watch().Take(&event));
+  EXPECT_EQ(event.backed_bytes, heap_.GetStats().backed_bytes);
+  EXPECT_EQ(event.limit_bytes, LimitOf(heap_, LimitKind::kSoft));
+  EXPECT_FALSE(heap_.hints().limit_event_due.value());
+  EXPECT_FALSE(heap_.governor()->limit_watch().Take(&event));
   EXPECT_NE(New(MiB(1)), nullptr);
-  EXPECT_FALSE(heap_.limit_event_due());
+  EXPECT_FALSE(heap_.hints().limit_event_due.value());
   // Free memory is not given back below the limit, but it is not in use.
   heap_.Delete(second);
   heap_.Delete(first);
   EXPECT_NE(New(MiB(10)), nullptr);
   EXPECT_NE(New(MiB(60)), nullptr);
-  EXPECT_TRUE(heap_.limit_event_due());
+  EXPECT_TRUE(heap_.hints().limit_event_due.value());
 }
 
 TEST_F(PageHeapLimitsTest, AContainersLimitGivesWayToTheProgramsOwn) {
-  using Origin = PageHeap::LimitOrigin;
-  heap_.SetLimit(LimitKind::kSoft, 100 * kMiB, Origin::kContainer);
-  EXPECT_EQ(heap_.limit(LimitKind::kSoft), 100 * kMiB);
-  heap_.SetLimit(LimitKind::kSoft, 50 * kMiB, Origin::kContainer);
-  EXPECT_EQ(heap_.limit(LimitKind::kSoft), 50 * kMiB);
-  heap_.SetLimit(LimitKind::kSoft, kNoLimit);
-  heap_.SetLimit(LimitKind::kSoft, 100 * kMiB, Origin::kContainer);
-  EXPECT_EQ(heap_.limit(LimitKind::kSoft), kNoLimit);
+  using Origin = LimitOrigin;
+  SetLimit(heap_, LimitKind::kSoft, 100 * kMiB, Origin::kContainer);
+  EXPECT_EQ(LimitOf(heap_, LimitKind::kSoft), 100 * kMiB);
+  SetLimit(heap_, LimitKind::kSoft, 50 * kMiB, Origin::kContainer);
+  EXPECT_EQ(LimitOf(heap_, LimitKind::kSoft), 50 * kMiB);
+  SetLimit(heap_, LimitKind::kSoft, kNoLimit);
+  SetLimit(heap_, LimitKind::kSoft, 100 * kMiB, Origin::kContainer);
+  EXPECT_EQ(LimitOf(heap_, LimitKind::kSoft), kNoLimit);
 }
 
 // Giving back for a limit asks the system for nothing else: no mapping is made, removed or split.
@@ -550,7 +551,7 @@ TEST_F(PageHeapLimitsTest, ReleasingSplitsNoMappings) {
   ASSERT_EQ(New(MiB(1)), nullptr);
   for (size_t i = 0; i < 64; i += 2) heap_.Delete(spans[i]);
   vm_.RecordCalls();
-  heap_.SetLimit(LimitKind::kHard, 1);
+  SetLimit(heap_, LimitKind::kHard, 1);
   EXPECT_EQ(heap_.ReleaseAboveLimits(), MiB(32));
   for (const FakeVirtualMemory::Call& call : vm_.TakeCalls()) {
     EXPECT_EQ(call.kind, FakeVirtualMemory::Kind::kRelease);
@@ -566,8 +567,8 @@ TEST_F(PageHeapLimitsTest, RandomWorkUnderLimitsOnASystemThatRefuses) {
   size_t refused = 0;
   for (int step = 0; step < 30'000; ++step) {
     if (random.OneIn(500)) {
-      heap_.SetLimit(LimitKind::kHard, random.OneIn(4) ? kNoLimit : random.Between(1, 200) * kMiB);
-      heap_.SetLimit(LimitKind::kSoft, random.OneIn(4) ? kNoLimit : random.Between(1, 200) * kMiB);
+      SetLimit(heap_, LimitKind::kHard, random.OneIn(4) ? kNoLimit : random.Between(1, 200) * kMiB);
+      SetLimit(heap_, LimitKind::kSoft, random.OneIn(4) ? kNoLimit : random.Between(1, 200) * kMiB);
       if (random.OneIn(2)) heap_.ReleaseAboveLimits();
     }
     if (random.OneIn(100)) {
@@ -575,7 +576,7 @@ TEST_F(PageHeapLimitsTest, RandomWorkUnderLimitsOnASystemThatRefuses) {
       if (random.OneIn(2)) vm_.FailMap(random.Between(1, 4), random.Between(1, 20));
       if (random.OneIn(2)) vm_.FailRelease(random.Between(1, 4), random.Between(1, 200));
     }
-    const size_t before = heap_.BackedBytes();
+    const size_t before = heap_.GetStats().backed_bytes;
     const size_t records_before = under_test_.arena.mapped_bytes();
     bool took = false;
     const bool prefers_new = (step / 3000) % 2 == 0;
@@ -601,12 +602,12 @@ TEST_F(PageHeapLimitsTest, RandomWorkUnderLimitsOnASystemThatRefuses) {
         }
       }
     }
-    const size_t after = heap_.BackedBytes();
+    const size_t after = heap_.GetStats().backed_bytes;
     const size_t records = under_test_.arena.mapped_bytes() - records_before;
     // Records may grow also where the heap, above a limit that was lowered, only hands out what it
     // has.
     if (took && after - records > before) {
-      ASSERT_LE(after - records, heap_.limit(LimitKind::kHard)) << step;
+      ASSERT_LE(after - records, LimitOf(heap_, LimitKind::kHard)) << step;
     }
     if (step % 1000 == 0) heap_.CheckInvariants();
   }
@@ -625,7 +626,7 @@ TEST(PageHeapLimitsPlaceTest, NoRequestFailsForTheSakeOfABetterPlace) {
     SCOPED_TRACE(limited);
     PageHeapUnderTest under_test(AddressOnly(), {.spare_space = Length(0)});
     PageHeap& heap = under_test.heap;
-    heap.SetReleaseRate(0);
+    heap.governor()->SetReleaseRate(0);
     Span* const backed = heap.New(MiB(4), SpanState::kLarge);
     ASSERT_NE(heap.New(Length(1), SpanState::kLarge), nullptr);
     Span* const released = heap.New(MiB(2), SpanState::kLarge);
@@ -635,12 +636,12 @@ TEST(PageHeapLimitsPlaceTest, NoRequestFailsForTheSakeOfABetterPlace) {
     heap.Delete(released);
     heap.ReleaseAtLeast(MiB(2));
     heap.Delete(backed);
-    if (limited) heap.SetLimit(LimitKind::kHard, heap.BackedBytes());
+    if (limited) SetLimit(heap, LimitKind::kHard, heap.GetStats().backed_bytes);
     under_test.vm.FailRelease(1, 1'000'000);
     Span* const span = heap.New(MiB(2), SpanState::kLarge);
     ASSERT_NE(span, nullptr);
     EXPECT_EQ(span->first_page, limited ? first_backed : first_released);
-    EXPECT_LE(heap.BackedBytes(), heap.limit(LimitKind::kHard));
+    EXPECT_LE(heap.GetStats().backed_bytes, LimitOf(heap, LimitKind::kHard));
     heap.CheckInvariants();
   }
 }
@@ -651,8 +652,8 @@ TEST(PageHeapLimitsThreadsTest, TheHardLimitHoldsForAllTogether) {
   PageHeapUnderTest under_test(AddressOnly());
   PageHeap& heap = under_test.heap;
   constexpr size_t kLimit = 48 * kMiB;
-  heap.SetLimit(LimitKind::kHard, kLimit);
-  heap.SetLimit(LimitKind::kSoft, kLimit - 8 * kMiB);
+  SetLimit(heap, LimitKind::kHard, kLimit);
+  SetLimit(heap, LimitKind::kSoft, kLimit - 8 * kMiB);
   std::atomic<size_t> refused{0};
   std::atomic<size_t> taken{0};
   std::vector<std::thread> threads;
@@ -671,7 +672,7 @@ TEST(PageHeapLimitsThreadsTest, TheHardLimitHoldsForAllTogether) {
           spans.pop_back();
         }
         // The records may go above it: of these there are some thousand.
-        ASSERT_LE(heap.BackedBytes(), kLimit + 2 * kMiB);
+        ASSERT_LE(heap.GetStats().backed_bytes, kLimit + 2 * kMiB);
       }
       for (Span* const span : spans) heap.Delete(span);
     });

@@ -37,8 +37,8 @@ struct MovingHeap {
                       size_t hardware_page_size = 4096)
       : under_test(Backed(hardware_page_size),
                    {.hugepage_threshold = threshold, .now_ms = [] { return move_clock_ms; }}) {
-    heap.SetReleaseRate(0);
-    heap.SetHugepages({mode});
+    heap.governor()->SetReleaseRate(0);
+    heap.governor()->SetHugepages({mode});
     vm.RecordCalls();
   }
 
@@ -71,11 +71,11 @@ struct MovingHeap {
   // Nothing is behind what is called released.
   void Check() {
     heap.CheckInvariants();
-    EXPECT_FALSE(heap.is_moving());
+    EXPECT_FALSE(heap.address_space().is_moving());
     const PageId begin(vm.base() >> kPageShift);
     for (PageId page = begin; page < begin + Length((size_t{1} << 30) >> kPageShift);) {
       const Span* const span = under_test.page_map->SpanOf(page);
-      if (span == nullptr || span->first_page != page || !heap.Owns(page)) {
+      if (span == nullptr || span->first_page != page || !heap.store()->Owns(page)) {
         page += Length(1);
         continue;
       }
@@ -111,7 +111,7 @@ TEST(PageHeapMoveTest, MovesInsteadOfTakingFreshMemoryForACopy) {
   EXPECT_EQ(moved->state.load(), SpanState::kLarge);
   MovingHeap::ExpectHolds(moved, MiB(3), 1);
   EXPECT_EQ(h.vm.resident_bytes(), resident) << "nothing was copied, nothing is there twice";
-  const PageHeap::Stats stats = h.heap.GetStats();
+  const PageStats stats = h.heap.GetStats();
   EXPECT_EQ(stats.moves, 1u);
   EXPECT_EQ(stats.large_spans, 2u);
   EXPECT_EQ(stats.large_span_bytes, MiB(65).bytes());
@@ -174,12 +174,12 @@ TEST(PageHeapMoveTest, ARefusalChangesNothing) {
     h.New(Length(5), 9);
     Span* const object = h.New(MiB(7), 1);
     h.New(MiB(1), 2);
-    const PageHeap::Stats before = h.heap.GetStats();
+    const PageStats before = h.heap.GetStats();
     h.vm.FailMove(1);
     EXPECT_EQ(h.Move(object, MiB(90)), nullptr);
     EXPECT_EQ(h.Count(Kind::kMove), 1u);
     MovingHeap::ExpectHolds(object, MiB(7), 1);
-    const PageHeap::Stats after = h.heap.GetStats();
+    const PageStats after = h.heap.GetStats();
     EXPECT_EQ(after.system_bytes, before.system_bytes);
     EXPECT_EQ(after.large_span_bytes, before.large_span_bytes);
     EXPECT_EQ(h.vm.mapped_bytes(), before.system_bytes) << "all around the hole was unmapped";
@@ -256,7 +256,7 @@ TEST(PageHeapMoveTest, WholeHugepagesAreMovedAndTheEndsCopied) {
   EXPECT_EQ(moved->first_page - HugepageStart(moved->first_page), offset);
   MovingHeap::ExpectHolds(moved, MiB(9), 1);
   // All of the new place is hugepages, as the heap sees it and as the system does.
-  const PageHeap::Stats stats = h.heap.GetStats();
+  const PageStats stats = h.heap.GetStats();
   EXPECT_EQ(stats.hugepage_bytes, stats.system_bytes);
   h.Fill(moved, MiB(9), 1);
   h.Check();
@@ -281,7 +281,7 @@ TEST(PageHeapMoveTest, NotInSmallPagesWhereTheHeapGrowsByHugepages) {
 TEST(PageHeapMoveTest, NotAcrossPartsThatHaveHugepagesAndPartsThatHaveNone) {
   MovingHeap h(HugepageMode::kAdvise);
   Span* const object = h.New(MiB(100), 1);
-  h.heap.StopHugepagesAt(object->first_page + MiB(1), true);
+  h.heap.address_space().StopHugepagesAt(object->first_page + MiB(1), true);
   ASSERT_GT(h.heap.GetStats().hugepage_bytes, 0u);
   EXPECT_EQ(h.Move(object, MiB(300)), nullptr);
 }
@@ -291,7 +291,7 @@ TEST(PageHeapMoveTest, AdviceThatComesMeanwhileDoesNotMatter) {
   Span* const object = h.New(MiB(20), 1);
   h.New(MiB(1), 2);
   const PageId was = object->first_page;
-  h.vm.OnNextMove([&] { h.heap.StopHugepagesAt(was + MiB(4), true); });
+  h.vm.OnNextMove([&] { h.heap.address_space().StopHugepagesAt(was + MiB(4), true); });
   Span* const moved = h.Move(object, MiB(40));
   ASSERT_NE(moved, nullptr);
   h.Fill(moved, MiB(20), 1);
@@ -302,14 +302,14 @@ TEST(PageHeapMoveTest, KeepsToTheLimits) {
   MovingHeap h(HugepageMode::kNever);
   Span* const object = h.New(MiB(10), 1);
   h.New(MiB(10), 2);
-  const size_t records = h.heap.BackedBytes() - MiB(20).bytes();
-  h.heap.SetLimit(LimitKind::kHard, MiB(1000).bytes());
+  const size_t records = h.heap.GetStats().backed_bytes - MiB(20).bytes();
+  SetLimit(h.heap, LimitKind::kHard, MiB(1000).bytes());
   EXPECT_EQ(h.Move(object, MiB(24)), nullptr) << "several at once might not fit";
-  h.heap.SetLimit(LimitKind::kHard, kNoLimit);
-  h.heap.SetLimit(LimitKind::kSoft, MiB(35).bytes() + records);
+  SetLimit(h.heap, LimitKind::kHard, kNoLimit);
+  SetLimit(h.heap, LimitKind::kSoft, MiB(35).bytes() + records);
   EXPECT_EQ(h.Move(object, MiB(30)), nullptr) << "40 in all";
   EXPECT_NE(h.Move(object, MiB(24)), nullptr) << "34, and never both places";
-  EXPECT_LE(h.heap.BackedBytes(), h.heap.limit(LimitKind::kSoft));
+  EXPECT_LE(h.heap.GetStats().backed_bytes, LimitOf(h.heap, LimitKind::kSoft));
   h.Check();
 }
 

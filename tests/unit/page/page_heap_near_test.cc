@@ -22,7 +22,7 @@ constexpr size_t kPagesInFirstGrowth = (size_t{1} << 20) / kPageSize;
 
 class PageHeapNearTest : public testing::Test {
  protected:
-  PageHeapNearTest() { heap_.SetReleaseRate(0); }
+  PageHeapNearTest() { heap_.governor()->SetReleaseRate(0); }
 
   static FakeVirtualMemory::Options VmOptions() {
     FakeVirtualMemory::Options options;

@@ -31,7 +31,7 @@ class PageHeapSpanCacheTest : public testing::Test {
   explicit PageHeapSpanCacheTest(size_t hardware_page_size = 4096)
       : under_test_(Options(hardware_page_size), {.now_ms = [] { return clock_ms_; }}) {
     clock_ms_ = 0;
-    heap_.SetReleaseRate(0);
+    heap_.governor()->SetReleaseRate(0);
   }
 
   static FakeVirtualMemory::Options Options(size_t hardware_page_size) {
@@ -71,12 +71,12 @@ TEST_F(PageHeapSpanCacheTest, WhatIsKeptIsHandedOutAgainAndCountsAsFree) {
   Span* const span = New(8);
   New(4);
   ASSERT_TRUE(span->zeroed());
-  const PageHeap::Stats before = heap_.GetStats();
+  const PageStats before = heap_.GetStats();
   ASSERT_EQ(before.small_span_bytes, 12 * kPageSize);
   ASSERT_EQ(before.free_mapped_bytes, 0u);
 
   Keep(span, 5);
-  PageHeap::Stats stats = heap_.GetStats();
+  PageStats stats = heap_.GetStats();
   EXPECT_EQ(stats.small_span_bytes, 4 * kPageSize);
   EXPECT_EQ(stats.free_mapped_bytes, 8 * kPageSize);
   EXPECT_EQ(stats.free_mapped_spans, 0u);
@@ -212,7 +212,7 @@ TEST_F(PageHeapSpanCacheTest, ReleaseAtLeastGivesItBack) {
   for (size_t i = 0; i < kHomes; ++i) spans.push_back(New(4));
   for (size_t i = 0; i < kHomes; ++i) Keep(spans[i], i);
   EXPECT_EQ(heap_.ReleaseAtLeast(kAllPages), Length(4 * kHomes));
-  const PageHeap::Stats stats = heap_.GetStats();
+  const PageStats stats = heap_.GetStats();
   EXPECT_EQ(stats.free_mapped_bytes, 0u);
   EXPECT_EQ(stats.small_span_bytes, 0u);
   EXPECT_EQ(stats.free_released_bytes, stats.system_bytes);
@@ -254,7 +254,7 @@ TEST(PageHeapSpanCacheStressTest, ManyThreads) {
   options.range_bytes = 128 * kMiB;
   PageHeapUnderTest under_test(options);
   PageHeap& heap = under_test.heap;
-  heap.SetReleaseRate(100);
+  heap.governor()->SetReleaseRate(100);
   std::atomic<size_t> from_cache{0};
   std::vector<std::thread> threads;
   for (size_t t = 0; t < kThreads; ++t) {
@@ -274,7 +274,7 @@ TEST(PageHeapSpanCacheStressTest, ManyThreads) {
         if (what == 0) {
           (void)heap.ReleaseAtLeast(Length(random.Below(100)));
         } else if (what == 1) {
-          const PageHeap::Stats stats = heap.GetStats();
+          const PageStats stats = heap.GetStats();
           ASSERT_LE(stats.free_mapped_bytes, stats.system_bytes);
           ASSERT_LE(stats.small_span_bytes, stats.system_bytes);
         } else if (live.size() < 40 && what < 110) {
@@ -307,7 +307,7 @@ TEST(PageHeapSpanCacheStressTest, ManyThreads) {
   for (std::thread& thread : threads) thread.join();
   heap.CheckInvariants();
   EXPECT_GT(from_cache.load(), 100u);
-  const PageHeap::Stats stats = heap.GetStats();
+  const PageStats stats = heap.GetStats();
   EXPECT_EQ(stats.small_span_bytes, 0u);
   EXPECT_EQ(stats.free_mapped_bytes + stats.free_released_bytes, stats.system_bytes);
   (void)heap.ReleaseAtLeast(kAllPages);

@@ -33,7 +33,7 @@ class PageHeapTest : public testing::Test {
  protected:
   PageHeapTest() {
     clock_ms_ = 0;
-    heap_.SetReleaseRate(0);
+    heap_.governor()->SetReleaseRate(0);
   }
 
   Span* New(size_t pages) {
@@ -128,11 +128,11 @@ TEST_F(PageHeapTest, RefusesWhatNoAddressSpaceHolds) {
   }
   for (size_t shift = kAddressBits - kPageShift + 1; shift < sizeof(size_t) * 8; ++shift) {
     const Length alignment(size_t{1} << shift);
-    EXPECT_EQ(heap_.NewAligned(Length(1), alignment, SpanState::kLarge), nullptr) << shift;
-    EXPECT_EQ(heap_.NewAligned(alignment, alignment, SpanState::kLarge), nullptr) << shift;
+    EXPECT_EQ(heap_.New(Length(1), SpanState::kLarge, alignment), nullptr) << shift;
+    EXPECT_EQ(heap_.New(alignment, SpanState::kLarge, alignment), nullptr) << shift;
     // The sum of both is small again.
-    EXPECT_EQ(heap_.NewAligned(Length(SIZE_MAX - 5), alignment, SpanState::kLarge), nullptr);
-    EXPECT_EQ(heap_.NewAligned(Length(SIZE_MAX - 5), Length(64), SpanState::kLarge), nullptr);
+    EXPECT_EQ(heap_.New(Length(SIZE_MAX - 5), SpanState::kLarge, alignment), nullptr);
+    EXPECT_EQ(heap_.New(Length(SIZE_MAX - 5), SpanState::kLarge, Length(64)), nullptr);
   }
   EXPECT_EQ(vm_.mapped_bytes(), 0u);
   heap_.CheckInvariants();
@@ -233,7 +233,7 @@ TEST_F(PageHeapReleaseTest, WhatIsDueGetsPastLockedMemoryToo) {
   heap_.Delete(a_);
   heap_.Delete(b_);
   heap_.Delete(c_);
-  heap_.SetReleaseRate(1);
+  heap_.governor()->SetReleaseRate(1);
   clock_ms_ = 100'000;
   EXPECT_EQ(heap_.ReleaseDue(kAllPages, false), Length(0)) << "the demand was just now";
   clock_ms_ = 200'000;
@@ -251,7 +251,7 @@ TEST_F(PageHeapTest, WhatIsDueGivesUpAfterSomeRefusals) {
   }
   vm_.LockInMemory(reinterpret_cast<void*>(vm_.base()), kRange);
   for (Span* const span : spans) heap_.Delete(span);
-  heap_.SetReleaseRate(1);
+  heap_.governor()->SetReleaseRate(1);
   clock_ms_ = 100'000;
   EXPECT_EQ(heap_.ReleaseDue(kAllPages, false), Length(0));
   clock_ms_ = 200'000;
@@ -271,11 +271,11 @@ TEST(PageHeapSliceTest, NeverGivesBackMoreThanASliceAtOnce) {
   for (size_t splits = 0; splits < 40; ++splits) {
     PageHeapUnderTest under_test(FakeVirtualMemory::AddressOnly(size_t{1} << 30));
     PageHeap& heap = under_test.heap;
-    heap.SetReleaseRate(0);
+    heap.governor()->SetReleaseRate(0);
     Span* const longest = heap.New(Length(5000), SpanState::kLarge);
     // Each leaves one record less; the last one, which leaves pages on both sides, two.
     for (size_t i = 0; i < splits; ++i) heap.New(Length(1), SpanState::kSmall);
-    heap.NewAligned(Length(1), Length(64), SpanState::kSmall);
+    heap.New(Length(1), SpanState::kSmall, Length(64));
     heap.Delete(longest);
     under_test.vm.RecordCalls();
     EXPECT_EQ(heap.ReleaseAtLeast(Length(1)), Length(1)) << splits;
@@ -296,7 +296,7 @@ TEST(PageHeapInterleavingTest, NeighboursMayChangeWhileASpanIsBeingReleased) {
   for (const bool released : {true, false}) {
     PageHeapUnderTest under_test(FakeVirtualMemory::AddressOnly(kMiB));
     PageHeap& heap = under_test.heap;
-    heap.SetReleaseRate(0);
+    heap.governor()->SetReleaseRate(0);
     Span* const a = heap.New(Length(32), SpanState::kLarge);
     Span* const b = heap.New(Length(64), SpanState::kLarge);
     Span* const c = heap.New(Length(32), SpanState::kLarge);
@@ -332,7 +332,7 @@ TEST(PageHeapInterleavingTest, NeighboursMayChangeWhileASpanIsBeingReleased) {
 TEST(PageHeapMemoryTest, MemoryThatIsNotZeroFilledIsNeverTakenForIt) {
   PageHeapUnderTest under_test(FakeVirtualMemory::AddressOnly(size_t{1} << 30));
   PageHeap& heap = under_test.heap;
-  heap.SetReleaseRate(0);
+  heap.governor()->SetReleaseRate(0);
   under_test.vm.SetZeroFilled(false);
   Span* const span = heap.New(Length(100), SpanState::kLarge);
   EXPECT_FALSE(span->zeroed());
@@ -345,7 +345,7 @@ TEST(PageHeapMemoryTest, MemoryThatIsNotZeroFilledIsNeverTakenForIt) {
   heap.CheckInvariants();
   // Cut in front, in the middle and behind.
   EXPECT_FALSE(heap.New(Length(1), SpanState::kLarge)->zeroed());
-  EXPECT_FALSE(heap.NewAligned(Length(1), Length(16), SpanState::kLarge)->zeroed());
+  EXPECT_FALSE(heap.New(Length(1), SpanState::kLarge, Length(16))->zeroed());
   EXPECT_FALSE(heap.New(Length(30), SpanState::kSmall)->zeroed());
   // Records of our own must not lie in it: a forked child may share it.
   size_t bytes = kPageSize;
@@ -359,7 +359,7 @@ TEST(PageHeapMemoryTest, JoinedMemoryIsZeroFilledWhenAllOfItIs) {
   for (const auto& [first, second] : kPairs) {
     PageHeapUnderTest under_test(FakeVirtualMemory::AddressOnly(size_t{1} << 30));
     PageHeap& heap = under_test.heap;
-    heap.SetReleaseRate(0);
+    heap.governor()->SetReleaseRate(0);
     std::vector<Span*> spans;
     for (int i = 0; i < 3; ++i) {
       under_test.vm.SetZeroFilled(i != 1);
@@ -383,7 +383,7 @@ TEST(PageHeapMemoryTest, JoinedMemoryIsZeroFilledWhenAllOfItIs) {
 TEST(PageHeapMemoryTest, AnObjectThatGrewIntoOtherMemoryIsNotZeroFilled) {
   PageHeapUnderTest under_test(FakeVirtualMemory::AddressOnly(size_t{1} << 30));
   PageHeap& heap = under_test.heap;
-  heap.SetReleaseRate(0);
+  heap.governor()->SetReleaseRate(0);
   const Length n = Length::ForBytes(kMiB);
   Span* const first = heap.New(n, SpanState::kLarge);
   under_test.vm.SetZeroFilled(false);
@@ -519,7 +519,8 @@ TEST(PageHeapAddressSpaceTest, UnmapsFreeMemoryWhenTheSystemHasNoAddressSpaceLef
   ASSERT_NE(large, nullptr);
   EXPECT_TRUE(large->zeroed());
   heap.CheckInvariants();
-  EXPECT_FALSE(heap.Owns(spans[0]->first_page) && heap.GetStats().system_bytes > vm.limit);
+  const bool owns = heap.store()->Owns(spans[0]->first_page);
+  EXPECT_FALSE(owns && heap.GetStats().system_bytes > vm.limit);
   EXPECT_EQ(heap.New(Length::ForBytes(60 * kMiB), SpanState::kLarge), nullptr);
   heap.Delete(large);
   for (Span* const span : kept) heap.Delete(span);
@@ -565,7 +566,7 @@ TEST(PageHeapInterleavingTest, TwoThreadsMayGrowAtOnce) {
     options.placement = placement;
     PageHeapUnderTest under_test(options);
     PageHeap& heap = under_test.heap;
-    heap.SetReleaseRate(0);
+    heap.governor()->SetReleaseRate(0);
     Span* inner = nullptr;
     under_test.vm.OnNextMap([&] { inner = heap.New(Length(100), SpanState::kLarge); });
     Span* const outer = heap.New(Length(100), SpanState::kLarge);
@@ -588,7 +589,7 @@ TEST(PageHeapForkTest, TheChildGetsBackWhatWasBeingReleased) {
   options.range_bytes = kMiB;
   PageHeapUnderTest under_test(options);
   PageHeap& heap = under_test.heap;
-  heap.SetReleaseRate(0);
+  heap.governor()->SetReleaseRate(0);
   Span* const a = heap.New(Length(32), SpanState::kLarge);
   Span* const b = heap.New(Length(64), SpanState::kLarge);
   heap.New(Length(32), SpanState::kLarge);
@@ -600,7 +601,7 @@ TEST(PageHeapForkTest, TheChildGetsBackWhatWasBeingReleased) {
     heap.ForEachLock([](SpinLock& lock) { lock.HoldForFork(); });
     const pid_t child = fork();
     if (child == 0) {
-      heap.RestoreAfterForkInChild();
+      heap.address_space().RestoreAfterForkInChild();
       heap.ForEachLock([](SpinLock& lock) { lock.ResetAfterForkInChild(); });
       heap.CheckInvariants();
       if (heap.GetStats().releasing_bytes != 0) _exit(1);
@@ -630,14 +631,14 @@ TEST(PageHeapForkTest, TheChildGoesOnWithAReleaseOfItsOwn) {
   options.range_bytes = kMiB;
   PageHeapUnderTest under_test(options);
   PageHeap& heap = under_test.heap;
-  heap.SetReleaseRate(0);
+  heap.governor()->SetReleaseRate(0);
   Span* const span = heap.New(Length(64), SpanState::kLarge);
   heap.Delete(span);
   pid_t child = -1;
   under_test.vm.OnNextRelease([&] {
     heap.ForEachLock([](SpinLock& lock) { lock.HoldForFork(); });
     child = fork();
-    if (child == 0) heap.RestoreAfterForkInChild();
+    if (child == 0) heap.address_space().RestoreAfterForkInChild();
     heap.ForEachLock([](SpinLock& lock) { lock.ResetAfterForkInChild(); });
   });
   const Length released = heap.ReleaseAtLeast(kAllPages);
@@ -654,7 +655,7 @@ TEST(PageHeapForkTest, TheChildGoesOnWithAReleaseOfItsOwn) {
 TEST(PageHeapForkTest, TheChildGetsBackWhatWasRefused) {
   PageHeapUnderTest under_test(FakeVirtualMemory::AddressOnly(kMiB));
   PageHeap& heap = under_test.heap;
-  heap.SetReleaseRate(0);
+  heap.governor()->SetReleaseRate(0);
   Span* const a = heap.New(Length(64), SpanState::kLarge);
   heap.New(Length(1), SpanState::kLarge);
   Span* const b = heap.New(Length(32), SpanState::kLarge);
@@ -669,7 +670,7 @@ TEST(PageHeapForkTest, TheChildGetsBackWhatWasRefused) {
     heap.ForEachLock([](SpinLock& lock) { lock.HoldForFork(); });
     const pid_t child = fork();
     if (child == 0) {
-      heap.RestoreAfterForkInChild();
+      heap.address_space().RestoreAfterForkInChild();
       heap.ForEachLock([](SpinLock& lock) { lock.ResetAfterForkInChild(); });
       heap.CheckInvariants();
       if (heap.GetStats().releasing_bytes != 0) _exit(1);
@@ -696,7 +697,7 @@ TEST_F(PageHeapTest, RegionsAreFoundInTheOrderOfAddresses) {
   PageHeap& heap = under_test.heap;
   PageId first;
   PageId end;
-  EXPECT_FALSE(heap.FindRegion(PageId(0), &first, &end));
+  EXPECT_FALSE(heap.store()->FindRegion(PageId(0), &first, &end));
   // Each mapping a region, the later the lower.
   std::vector<Span*> spans;
   for (size_t i = 0; i < 3; ++i) {
@@ -705,34 +706,34 @@ TEST_F(PageHeapTest, RegionsAreFoundInTheOrderOfAddresses) {
   PageId page;
   for (const Span* const span : spans) {
     const Length n = span->num_pages;
-    ASSERT_TRUE(heap.FindRegion(page, &first, &end));
+    ASSERT_TRUE(heap.store()->FindRegion(page, &first, &end));
     EXPECT_EQ(first, span->first_page);
     EXPECT_EQ(end, span->first_page + n);
     // From the middle of it: the rest.
-    ASSERT_TRUE(heap.FindRegion(span->first_page + Length(5), &first, &end));
+    ASSERT_TRUE(heap.store()->FindRegion(span->first_page + Length(5), &first, &end));
     EXPECT_EQ(first, span->first_page + Length(5));
     EXPECT_EQ(end, span->first_page + n);
-    ASSERT_TRUE(heap.FindRegion(span->last_page(), &first, &end));
+    ASSERT_TRUE(heap.store()->FindRegion(span->last_page(), &first, &end));
     EXPECT_EQ(first, span->last_page());
     page = end;
   }
-  EXPECT_FALSE(heap.FindRegion(page, &first, &end));
+  EXPECT_FALSE(heap.store()->FindRegion(page, &first, &end));
 }
 
 TEST_F(PageHeapTest, OwnsWhatCameFromTheSystem) {
   Span* const span = New(1);
-  EXPECT_TRUE(heap_.Owns(span->first_page));
-  EXPECT_TRUE(heap_.Owns(span->first_page + Length(127)));
-  EXPECT_FALSE(heap_.Owns(span->first_page + Length(128)));
-  EXPECT_FALSE(heap_.Owns(span->first_page - Length(1)));
-  EXPECT_FALSE(heap_.Owns(PageId(UINTPTR_MAX >> kPageShift)));
+  EXPECT_TRUE(heap_.store()->Owns(span->first_page));
+  EXPECT_TRUE(heap_.store()->Owns(span->first_page + Length(127)));
+  EXPECT_FALSE(heap_.store()->Owns(span->first_page + Length(128)));
+  EXPECT_FALSE(heap_.store()->Owns(span->first_page - Length(1)));
+  EXPECT_FALSE(heap_.store()->Owns(PageId(UINTPTR_MAX >> kPageShift)));
   heap_.Delete(span);
-  EXPECT_TRUE(heap_.Owns(span->first_page));
+  EXPECT_TRUE(heap_.store()->Owns(span->first_page));
 }
 
 // How much and when is ReleasePolicy's; here only that Delete obeys it.
 TEST_F(PageHeapTest, DeleteReleasesWhatIsDueASliceAtATime) {
-  heap_.SetReleaseRate(1);
+  heap_.governor()->SetReleaseRate(1);
   Span* const large = New(5000);
   Span* const last = New(kTuning.release.look_every.pages());
   heap_.Delete(large);
@@ -746,8 +747,33 @@ TEST_F(PageHeapTest, DeleteReleasesWhatIsDueASliceAtATime) {
   EXPECT_EQ(heap_.GetStats().released_total_bytes, kTuning.release.slice.bytes());
 }
 
+// One free of a large object releases all that the policy does not keep, slice by slice.
+TEST_F(PageHeapTest, APromptHeapReleasesInTheFree) {
+  heap_.SetReleaseRate(1);
+  heap_.hints().prompt_release.Set(true);
+  Span* const large = New(20000);
+  New(1);
+  heap_.Delete(large);
+  const Length kept =
+      ReleasePolicy::PromptlyKept(Length(1)) + Length::ForBytes(heap_.Shares().free_pages);
+  EXPECT_LE(heap_.GetStats().free_mapped_bytes, kept.bytes());
+  EXPECT_GE(vm_.release_calls(), (Length(20000) - kept).pages() / PageHeap::kReleaseSlice.pages());
+}
+
+TEST_F(PageHeapTest, TheObserverOfFreesHearsOfEachMebibyte) {
+  static int calls;
+  calls = 0;
+  heap_.SetReleaseRate(1);
+  heap_.hints().free_observer = [] { ++calls; };
+  for (int i = 0; i < 10; ++i) heap_.Delete(New(kTuning.release.look_every.pages() / 2));
+  EXPECT_EQ(calls, 5);
+  heap_.hints().free_observer = nullptr;
+  heap_.Delete(New(kTuning.release.look_every.pages()));
+  EXPECT_EQ(calls, 5);
+}
+
 TEST_F(PageHeapTest, EagerReleasingLeavesNothing) {
-  heap_.SetReleasing(PageHeap::Releasing::kEager);
+  heap_.governor()->SetReleasing(Releasing::kEager);
   Span* const a = New(300);
   Span* const b = New(1);
   New(1);
@@ -759,8 +785,8 @@ TEST_F(PageHeapTest, EagerReleasingLeavesNothing) {
 }
 
 TEST_F(PageHeapTest, WithoutReleasingNothingGoes) {
-  heap_.SetReleasing(PageHeap::Releasing::kNever);
-  heap_.SetReleaseRate(1000);
+  heap_.governor()->SetReleasing(Releasing::kNever);
+  heap_.governor()->SetReleaseRate(1000);
   Span* const a = New(30000);
   New(1);
   heap_.Delete(a);
@@ -828,7 +854,7 @@ class PageHeapUnmapTest : public testing::Test {
   }
 
   PageHeapUnmapTest() {
-    heap_.SetReleaseRate(0);
+    heap_.governor()->SetReleaseRate(0);
     Span* const a = heap_.New(Length(64), SpanState::kLarge);
     heap_.New(Length(64), SpanState::kLarge);
     memset(a->start_address(), 'x', a->bytes());
@@ -836,7 +862,7 @@ class PageHeapUnmapTest : public testing::Test {
     heap_.Delete(a);
   }
 
-  Span* NewUnservable() { return heap_.NewAligned(Length(64), Length(128), SpanState::kLarge); }
+  Span* NewUnservable() { return heap_.New(Length(64), SpanState::kLarge, Length(128)); }
 
   PageHeapUnderTest under_test_{OneMebibyte(), {.unmap_when_short = true}};
   PageHeap& heap_ = under_test_.heap;
@@ -890,7 +916,7 @@ TEST(PageHeapAddressSpaceTest, WhatCannotBeUnmappedIsPassedOver) {
                                {.unmap_when_short = true});
   PageHeap& heap = under_test.heap;
   FakeVirtualMemory& vm = under_test.vm;
-  heap.SetReleaseRate(0);
+  heap.governor()->SetReleaseRate(0);
   // All of it is the heap's, in one piece.
   heap.Delete(heap.New(Length(512), SpanState::kLarge));
   Span* spans[5];
@@ -958,7 +984,7 @@ TEST(PageHeapAddressSpaceTest, RandomUseWhereAddressSpaceIsShort) {
       if (random.Below(100) < (step / 500 % 2 == 0 ? 70u : 25u)) {
         const Length n(random.OneIn(10) ? random.Between(1, 1500) : random.Between(1, 100));
         const Length alignment(random.OneIn(8) ? 64 : 1);
-        const Mine mine{heap.NewAligned(n, alignment, SpanState::kLarge), random.Next()};
+        const Mine mine{heap.New(n, SpanState::kLarge, alignment), random.Next()};
         if (mine.span == nullptr) continue;
         if (mine.span->zeroed()) {
           size_t written = 0;
@@ -972,7 +998,7 @@ TEST(PageHeapAddressSpaceTest, RandomUseWhereAddressSpaceIsShort) {
       }
       if (step % 20 == 0) {
         heap.CheckInvariants();
-        const PageHeap::Stats stats = heap.GetStats();
+        const PageStats stats = heap.GetStats();
         ASSERT_EQ(stats.system_bytes, under_test.vm.mapped_bytes());
         ASSERT_EQ(stats.metadata_span_bytes, metadata_bytes);
         ASSERT_EQ(stats.free_mapped_bytes + stats.free_released_bytes + stats.large_span_bytes +
@@ -995,7 +1021,7 @@ TEST(PageHeapStressTest, ManyThreads) {
   options.range_bytes = 256 * kMiB;
   PageHeapUnderTest under_test(options);
   PageHeap& heap = under_test.heap;
-  heap.SetReleaseRate(100);
+  heap.governor()->SetReleaseRate(100);
   std::vector<std::thread> threads;
   for (int t = 0; t < kThreads; ++t) {
     threads.emplace_back([&heap, t] {
@@ -1018,7 +1044,7 @@ TEST(PageHeapStressTest, ManyThreads) {
           const Length n(1 + engine() % (engine() % 20 == 0 ? 400 : 20));
           const Length alignment(engine() % 8 == 0 ? 16 : 1);
           const SpanState use = engine() % 2 == 0 ? SpanState::kSmall : SpanState::kLarge;
-          const Mine mine{heap.NewAligned(n, alignment, use), static_cast<size_t>(engine())};
+          const Mine mine{heap.New(n, use, alignment), static_cast<size_t>(engine())};
           ASSERT_NE(mine.span, nullptr);
           ASSERT_EQ(mine.span->num_pages, n);
           const auto [first, last] = words(mine);
@@ -1044,7 +1070,7 @@ TEST(PageHeapStressTest, ManyThreads) {
   for (int i = 0; i < 20; ++i) heap.CheckInvariants();
   for (std::thread& thread : threads) thread.join();
   heap.CheckInvariants();
-  const PageHeap::Stats stats = heap.GetStats();
+  const PageStats stats = heap.GetStats();
   EXPECT_EQ(stats.small_span_bytes, 0u);
   EXPECT_EQ(stats.large_span_bytes, 0u);
   EXPECT_EQ(stats.large_spans, 0u);

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 
 #include "base/tuning.h"
@@ -26,16 +27,28 @@ class ReleasePolicyTest : public testing::Test {
     EXPECT_EQ(Decide(0), Length(0));
   }
   Length Decide(int64_t now_ms, Length most = kAll) {
-    const Length n =
-        policy_
-            .Decide(now_ms, {.in_use = in_use_, .free_mapped = free_mapped_, .slack = kSlack}, most)
-            .length;
+    const ReleasePolicy::State state = {
+        .in_use = in_use_, .free_mapped = free_mapped_, .slack = kSlack, .prompt = prompt_};
+    const Length n = policy_.Decide(now_ms, state, most).length;
     free_mapped_ -= n;
     return n;
   }
   static Length Mib(size_t n) { return Length(n * kMib.pages()); }
 
+  // Frees `n` MiB, or takes them again out of what is free, else out of what is not backed.
+  void Free(size_t n) {
+    in_use_ -= Mib(n);
+    free_mapped_ += Mib(n);
+  }
+  void Take(size_t n, int64_t now_ms) {
+    in_use_ += Mib(n);
+    free_mapped_ -= std::min(free_mapped_, Mib(n));
+    policy_.Demand(in_use_, Length(0), now_ms);
+  }
+  Length Backed() const { return in_use_ + free_mapped_; }
+
   ReleasePolicy policy_;
+  bool prompt_ = false;
   Length in_use_;
   Length free_mapped_;
 };
@@ -141,6 +154,85 @@ TEST_F(ReleasePolicyTest, BreaksHugepagesOnlyForMuch) {
   EXPECT_FALSE(may_break(800, 49));
   policy_ = ReleasePolicy();
   EXPECT_TRUE(may_break(800, 51));
+}
+
+// At every step of a drop: half of the peak, or what is live and a little.
+TEST_F(ReleasePolicyTest, APromptHeapFollowsADrop) {
+  prompt_ = true;
+  Take(300, 1);
+  for (size_t live = 299; live >= 50; --live) {
+    Free(1);
+    Decide(2);
+    ASSERT_LE(Backed(),
+              live >= 150 ? Mib(300) : in_use_ + ReleasePolicy::PromptlyKept(in_use_) + kSlack)
+        << live;
+    if (live >= 150) {
+      ASSERT_EQ(Backed(), Mib(300)) << live;
+    }
+  }
+  EXPECT_LE(Backed(), Mib(50 * 2 + 8));
+  // Nobody forgets anything in this time.
+  prompt_ = false;
+  EXPECT_EQ(Decide(3), Length(0));
+}
+
+TEST_F(ReleasePolicyTest, APromptHeapKeepsWhatFluctuates) {
+  prompt_ = true;
+  Take(100, 1);
+  for (int64_t now = 2; now < kTuning.release.memory_ms * 3; now += 10) {
+    Free(45);
+    ASSERT_EQ(Decide(now), Length(0)) << now;
+    Take(45, now);
+  }
+  // Free memory that was too short for what was asked for is no drop of what is in use.
+  Free(45);
+  policy_.Demand(in_use_, Mib(200));
+  EXPECT_EQ(Decide(kTuning.release.memory_ms * 3), Length(0));
+}
+
+TEST_F(ReleasePolicyTest, APromptHeapKeepsLittle) {
+  prompt_ = true;
+  Take(4, 1);
+  Free(4);
+  EXPECT_EQ(Decide(2), Length(0));
+}
+
+// What is needed again was released in vain: once in prompt_pause_ms.
+TEST_F(ReleasePolicyTest, APromptHeapLearnsThatPhasesFollowEachOther) {
+  prompt_ = true;
+  int releases = 0;
+  int64_t now = 1;
+  Take(150, now);
+  for (; now < 2 * kTuning.release.prompt_pause_ms; now += 1000) {
+    Free(140);
+    releases += Decide(now) > Length(0);
+    Take(140, now + 500);
+  }
+  EXPECT_EQ(releases, 2);
+  // One that has not used it for long enough gives it back by the first rule.
+  Free(140);
+  EXPECT_EQ(Decide(now), Length(0));
+  EXPECT_GT(Decide(now + kTuning.release.memory_ms + 1000), Length(0));
+}
+
+// Growth long after a release says nothing against it.
+TEST_F(ReleasePolicyTest, APromptHeapIsNotTaughtByLaterGrowth) {
+  prompt_ = true;
+  for (int64_t now = 1'000'000; now < 1'100'000; now += kTuning.release.memory_ms + 1000) {
+    Take(150, now);
+    Decide(now);
+    Free(140);
+    ASSERT_GT(Decide(now), Length(0)) << now;
+    Free(10);
+  }
+}
+
+TEST_F(ReleasePolicyTest, APromptHeapReleasesInProportionToWhatIsFreed) {
+  EXPECT_EQ(policy_.TakePromptAllowance(), Length(0));
+  EXPECT_TRUE(policy_.PagesFreed(Mib(3)));
+  EXPECT_FALSE(policy_.PagesFreed(Length(1)));
+  EXPECT_EQ(policy_.TakePromptAllowance(), Mib(3 * kTuning.release.prompt_per_freed));
+  EXPECT_EQ(policy_.TakePromptAllowance(), Length(0));
 }
 
 TEST_F(ReleasePolicyTest, LooksOnceInAMebibyteOfFreedPages) {

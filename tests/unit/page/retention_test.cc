@@ -13,7 +13,6 @@ constexpr Tuning::Retention kRules = kTuning.retention;
 constexpr uint64_t kRetentionSeed = 4242;
 
 int64_t clock_ms = 0;
-int64_t ClockMs() { return clock_ms; }
 
 TEST(RetentionTest, SmallHeapsHaveTheFloor) {
   EXPECT_EQ(ShareRetention({.in_use_bytes = 0}).total, kRules.floor_bytes);
@@ -61,25 +60,25 @@ TEST(RetentionTest, SharesAddUpToTheTotal) {
 TEST(RetentionTest, PressureIsForgottenAfterATime) {
   Retention retention;
   clock_ms = 1000;
-  EXPECT_EQ(retention.Shares(0, &ClockMs).total, kRules.floor_bytes);
+  EXPECT_EQ(retention.Shares(0, clock_ms).total, kRules.floor_bytes);
   retention.NotePressure(2, clock_ms);
-  EXPECT_EQ(retention.Shares(0, &ClockMs).total, kRules.floor_bytes / 4);
+  EXPECT_EQ(retention.Shares(0, clock_ms).total, kRules.floor_bytes / 4);
   clock_ms += kRules.pressure_hold_ms - 1;
-  EXPECT_EQ(retention.Shares(0, &ClockMs).total, kRules.floor_bytes / 4);
+  EXPECT_EQ(retention.Shares(0, clock_ms).total, kRules.floor_bytes / 4);
   clock_ms += 1;
-  EXPECT_EQ(retention.Shares(0, &ClockMs).total, kRules.floor_bytes);
+  EXPECT_EQ(retention.Shares(0, clock_ms).total, kRules.floor_bytes);
 }
 
 TEST(RetentionTest, TellsWhatWasSet) {
   Retention retention;
   clock_ms = 0;
   retention.SetTotal(8_MiB);
-  EXPECT_EQ(retention.Shares(1_GiB, &ClockMs).total, 8_MiB);
+  EXPECT_EQ(retention.Shares(1_GiB, clock_ms).total, 8_MiB);
   retention.SetLimit(16_MiB);
-  EXPECT_EQ(retention.Shares(1_GiB, &ClockMs).total, 16_MiB / kRules.limit_part);
+  EXPECT_EQ(retention.Shares(1_GiB, clock_ms).total, 16_MiB / kRules.limit_part);
   retention.SetLimit(SIZE_MAX);
   retention.SetTotal(0);
-  EXPECT_EQ(retention.Shares(0, &ClockMs).total, kRules.floor_bytes);
+  EXPECT_EQ(retention.Shares(0, clock_ms).total, kRules.floor_bytes);
 }
 
 }  // namespace

@@ -1,81 +1,64 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a thread does for a heap that nobody calls, a turn at a time.
 #include "runtime/background_thread.h"
 
+#include <dirent.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
 
-#include <cstdint>
+#include <thread>
+#include <vector>
 
 #include "base/tuning.h"
-#include "os/clock.h"
 #include "runtime/runtime_fixture.h"
 
 namespace tcmalloc {
 namespace {
 
-constexpr Length kMuch = Length((size_t{64} << 20) >> kPageShift);
-
-Length FreeMapped(Heap& heap) {
-  return Length(heap.page_heap.GetStats().free_mapped_bytes >> kPageShift);
+int NumThreads() {
+  int threads = 0;
+  DIR* const tasks = opendir("/proc/self/task");
+  while (const dirent* const entry = readdir(tasks)) threads += entry->d_name[0] != '.';
+  closedir(tasks);
+  return threads;
 }
 
-// A heap with free memory, and, at the rate, nothing to remember for longer than some milliseconds.
-Heap& HeapWithFreeMemory(double rate) {
-  Heap& heap = NewHeap();
-  heap.page_heap.SetReleaseRate(0);
-  heap.page_heap.Delete(heap.page_heap.New(kMuch, SpanState::kLarge));
-  heap.page_heap.SetReleaseRate(rate);
-  return heap;
+// Threads that a library's constructor created before the allocator was loaded.
+TEST(BackgroundThreadTest, StartsWhenItIsAllowedAfterTheFirstThread) {
+  Heap& heap = ExistingHeap();
+  ResetBackgroundThreadInChild();
+  const int before = NumThreads();
+  OnThreadStarting();
+  AllowBackgroundThread();
+  EXPECT_EQ(NumThreads(), before + 1);
+  OnThreadEnds(heap);
+  // The kernel forgets a thread a moment after pthread_join has returned.
+  while (NumThreads() != before) std::this_thread::yield();
 }
 
-TEST(BackgroundThreadTest, NothingToDo) {
-  Heap& heap = NewHeap();
-  EXPECT_EQ(DoBackgroundActions(heap), kTuning.idle_release.background_idle_ms);
-  // Too little to think of.
-  heap.page_heap.Delete(
-      heap.page_heap.New(Length::ForBytes(heap.page_heap.Shares().free_pages), SpanState::kLarge));
-  EXPECT_EQ(DoBackgroundActions(heap), kTuning.idle_release.background_idle_ms);
-  EXPECT_EQ(heap.page_heap.GetStats().releases, 0u);
-}
-
-TEST(BackgroundThreadTest, RateZeroIsNever) {
-  Heap& heap = HeapWithFreeMemory(0);
-  EXPECT_EQ(DoBackgroundActions(heap), kTuning.idle_release.background_idle_ms);
-  EXPECT_EQ(FreeMapped(heap), kMuch);
-}
-
-// What the last moments needed is kept, and there is something to do soon.
-TEST(BackgroundThreadTest, WhatIsNotDueStays) {
-  Heap& heap = HeapWithFreeMemory(1);
-  const int64_t start_ms = CoarseMilliseconds();
-  const int pause = DoBackgroundActions(heap);
-  const Length left = FreeMapped(heap);
-  const bool is_soon = CoarseMilliseconds() < start_ms + kTuning.release.memory_ms / 2;
-  EXPECT_TRUE(left == kMuch || !is_soon) << left.pages();
-  EXPECT_EQ(pause, kTuning.idle_release.background_busy_ms);
-}
-
-TEST(BackgroundThreadTest, WhatIsDueGoes) {
-  Heap& heap = HeapWithFreeMemory(1000);
-  Span* const in_use = heap.page_heap.New(Length(1000), SpanState::kLarge);
-  // Also spans that are kept for the shards.
-  SpanHome& home = heap.central.shards().Ensure(0).home();
-  heap.page_heap.DeleteToCache(heap.page_heap.New(Length(8), SpanState::kSmall), home, true);
-  const Length all = FreeMapped(heap);
-  int turns = 0;
-  for (int64_t start_ms = CoarseMilliseconds();
-       heap.page_heap.release_pending() && CoarseMilliseconds() < start_ms + 60'000; ++turns) {
-    ASSERT_EQ(DoBackgroundActions(heap), kTuning.idle_release.background_busy_ms);
-    WaitMillisecond();
+// Starts, ends and wakes the thread from several threads at once.
+TEST(BackgroundThreadTest, StartsAndEndsWhileOthersFree) {
+  AllowBackgroundThread();
+  Heap& heap = ExistingHeap();
+  for (int round = 0; round < 20; ++round) {
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 4; ++i) {
+      threads.emplace_back([&heap, i] {
+        for (int j = 0; j < 100; ++j) {
+          heap.page_heap.Delete(
+              heap.page_heap.New(kTuning.release.look_every + Length(1), SpanState::kLarge));
+          // As many as end, but not always one that ends what it has started.
+          if (i < 2) OnThreadStarting();
+          if (i < 2) j % 16 == 5 ? OnThreadNotStarted() : OnThreadStarted(&pthread_create);
+          if (i < 2 && j % 16 != 5) OnThreadEnds(heap);
+          if (i == 2) OnPagesFreed();
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    // Whatever was started was stopped, so another may start at once.
+    ResetBackgroundThreadInChild();
   }
-  // In one turn, once the peak is forgotten.
-  EXPECT_LE(FreeMapped(heap), Length::ForBytes(heap.page_heap.Shares().free_pages));
-  EXPECT_GE(heap.page_heap.GetStats().releases, all.pages() / kTuning.release.slice.pages());
-  EXPECT_EQ(heap.page_heap.NewFromCache(Length(8), home), nullptr);
-  EXPECT_EQ(DoBackgroundActions(heap), kTuning.idle_release.background_idle_ms);
-  EXPECT_GT(turns, 0);
-  EXPECT_EQ(heap.page_heap.GetStats().large_span_bytes, in_use->bytes());
-  heap.CheckInvariants();
+  heap.page_heap.CheckInvariants();
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ namespace {
 class LimitsTest : public testing::Test {
  protected:
   LimitsTest() {
-    heap_.page_heap.SetReleaseRate(0);
+    heap_.page_heap.governor()->SetReleaseRate(0);
     char name[] = "/tmp/limits_test.XXXXXX";
     root_ = mkdtemp(name);
     Write("/proc/self/cgroup", "0::/\n");
@@ -38,7 +38,7 @@ class LimitsTest : public testing::Test {
     std::filesystem::create_directories(file.parent_path());
     std::ofstream(file) << text;
   }
-  size_t SoftLimit() { return heap_.page_heap.limit(LimitKind::kSoft); }
+  size_t SoftLimit() { return heap_.page_heap.governor()->limits().soft_bytes; }
   Span* New(Length n) { return heap_.page_heap.New(n, SpanState::kLarge); }
 
   Heap& heap_ = NewHeap();
@@ -121,8 +121,8 @@ TEST_F(LimitsTest, SettingALimitReleasesFreeMemoryAboveIt) {
   Span* const held = New(MiB(20));
   heap_.page_heap.Delete(New(MiB(50)));
   SetMemoryLimit(heap_, LimitKind::kSoft, 40 * kMiB);
-  EXPECT_LE(heap_.page_heap.BackedBytes(), 40 * kMiB);
-  EXPECT_GT(heap_.page_heap.BackedBytes(), 20 * kMiB);
+  EXPECT_LE(heap_.page_heap.GetStats().backed_bytes, 40 * kMiB);
+  EXPECT_GT(heap_.page_heap.GetStats().backed_bytes, 20 * kMiB);
   SetMemoryLimit(heap_, LimitKind::kHard, 10 * kMiB);
   EXPECT_EQ(heap_.page_heap.GetStats().free_mapped_bytes, 0u);
   heap_.page_heap.Delete(held);
@@ -151,7 +151,7 @@ void Hear(int kind, size_t backed, size_t, void* context) {
 
 TEST_F(LimitsTest, TheSoftLimitsCallbackRunsWhenTheAllocationEnds) {
   Heard heard{.heap = &heap_};
-  heap_.page_heap.SetLimitCallback(&Hear, &heard);
+  heap_.page_heap.governor()->limit_watch().SetCallback(&Hear, &heard);
   SetMemoryLimit(heap_, LimitKind::kSoft, 10 * kMiB);
   LimitedAllocation limited(heap_);
   ASSERT_NE(New(MiB(20)), nullptr);
@@ -167,7 +167,7 @@ TEST_F(LimitsTest, TheSoftLimitsCallbackRunsWhenTheAllocationEnds) {
 
 TEST_F(LimitsTest, TheHardLimitsCallbackRunsWhenTheAllocationFailed) {
   Heard heard{.heap = &heap_};
-  heap_.page_heap.SetLimitCallback(&Hear, &heard);
+  heap_.page_heap.governor()->limit_watch().SetCallback(&Hear, &heard);
   SetMemoryLimit(heap_, LimitKind::kHard, 10 * kMiB);
   {
     LimitedAllocation limited(heap_);
@@ -214,7 +214,7 @@ __attribute__((noinline)) void ExceedAndLeave(Heap& heap, Length n, int depth) {
 }
 
 void ExpectAllCalls(Heap& heap, LimitCallback callback) {
-  heap.page_heap.SetLimitCallback(callback, nullptr);
+  heap.page_heap.governor()->limit_watch().SetCallback(callback, nullptr);
   left_callbacks = 0;
   // Calls of the same depth twice, of another one, and deeper ones.
   static constexpr int kDepths[] = {3, 3, 0, 10, 0, 200};
@@ -244,7 +244,7 @@ TEST_F(LimitsTest, ACallbackThatIsLeftByAnExceptionHasEnded) {
 
 TEST_F(LimitsTest, ACallbackIsNotCalledForItself) {
   Heard heard{.heap = &heap_, .allocates = true};
-  heap_.page_heap.SetLimitCallback(&Hear, &heard);
+  heap_.page_heap.governor()->limit_watch().SetCallback(&Hear, &heard);
   SetMemoryLimit(heap_, LimitKind::kHard, 30 * kMiB);
   SetMemoryLimit(heap_, LimitKind::kSoft, 10 * kMiB);
   LimitedAllocation limited(heap_);
@@ -277,7 +277,7 @@ TEST_F(LimitsTest, WithoutACallbackTheFirstFailureIsReported) {
       "the heap has [56]\\.[0-9] MiB; raise TCMALLOC_HEAP_LIMIT_MB; later failures are not "
       "reported\n$");
   Heard heard{.heap = &heap_};
-  heap_.page_heap.SetLimitCallback(&Hear, &heard);
+  heap_.page_heap.governor()->limit_watch().SetCallback(&Hear, &heard);
   EXPECT_EXIT(
       {
         limited.Ended(true, 20 * kMiB);

@@ -22,9 +22,7 @@ class SamplingTest : public ::testing::Test {
       counter.store(left - bytes);
       return false;
     }
-    const Sampling::Due due = sampling_.Count(cache, bytes);
-    if (due.visit) cache->SetVisit(random_() % 5000);
-    return due.sample;
+    return sampling_.Count(cache, bytes);
   }
 
   std::mt19937_64 random_{20261122};
@@ -35,12 +33,12 @@ class SamplingTest : public ::testing::Test {
 
 TEST_F(SamplingTest, NothingIsSampledAtFirst) {
   for (int i = 0; i < 10'000; ++i) {
-    ASSERT_FALSE(sampling_.Count(thread_.cache(), size_t{1} << 30).sample);
-    ASSERT_FALSE(sampling_.Count(nullptr, size_t{1} << 30).sample);
+    ASSERT_FALSE(sampling_.Count(thread_.cache(), size_t{1} << 30));
+    ASSERT_FALSE(sampling_.Count(nullptr, size_t{1} << 30));
   }
 }
 
-// Sizes mixed, visits and alarms in between, with a cache and without: the sum of the weights is
+// Sizes mixed, alarms in between, with a cache and without: the sum of the weights is
 // what was allocated, in numbers and in bytes, for each size, within three standard errors. Of 20
 // seeds and 4 sizes one may miss, and all together are within one percent.
 TEST_F(SamplingTest, WeightsAddUpToWhatWasAllocated) {
@@ -58,7 +56,7 @@ TEST_F(SamplingTest, WeightsAddUpToWhatWasAllocated) {
         const size_t which = i % 4;
         if (i % 1000 == 0) thread_.cache()->Alarm();
         sampled[which] += with_cache ? Allocate(thread_.cache(), kSizes[which])
-                                     : sampling_.Count(nullptr, kSizes[which]).sample;
+                                     : sampling_.Count(nullptr, kSizes[which]);
       }
       for (int j = 0; j < 4; ++j) {
         const double weight = SampleWeight(kSizes[j], kPeriod);

@@ -42,7 +42,7 @@ TEST(StatsTest, AnEmptyHeap) {
 TEST(StatsTest, ExactWhenQuiet) {
   constexpr uint64_t kSeed = 8642;
   Heap& heap = NewHeap();
-  heap.page_heap.SetReleaseRate(10);
+  heap.page_heap.governor()->SetReleaseRate(10);
   TestThread one(heap.registry);
   TestThread two(heap.registry);
   struct Small {
@@ -238,7 +238,7 @@ TEST(StatsTest, TheTextHasTheFigures) {
 // Memory that was released inside spans in use is not in use, and has a line of its own.
 TEST(StatsTest, HolesAreReleasedMemory) {
   Heap& heap = NewHeap();
-  heap.page_heap.SetReleaseRate(0);
+  heap.page_heap.governor()->SetReleaseRate(0);
   TestThread thread(heap.registry);
   const SizeClass c = ClassForSize(4096);
   std::vector<void*> objects;
@@ -264,12 +264,12 @@ TEST(StatsTest, HolesAreReleasedMemory) {
 // The text has lines about limits if there are any.
 TEST(StatsTest, LimitsAreInTheText) {
   Heap& heap = NewHeap();
-  heap.page_heap.SetReleaseRate(0);
+  heap.page_heap.governor()->SetReleaseRate(0);
   EXPECT_EQ(Text(heap, 1).find("limit"), std::string::npos);
-  heap.page_heap.SetLimit(LimitKind::kHard, size_t{100} << 20);
+  heap.page_heap.governor()->SetLimit(LimitKind::kHard, size_t{100} << 20);
   EXPECT_EQ(NumberOf(Text(heap, 1), "hard limit (0 for none)"), size_t{100} << 20);
   EXPECT_EQ(Text(heap, 1).find("soft"), std::string::npos);
-  heap.page_heap.SetLimit(LimitKind::kSoft, size_t{50} << 20);
+  heap.page_heap.governor()->SetLimit(LimitKind::kSoft, size_t{50} << 20);
   EXPECT_EQ(heap.page_heap.New(Length::ForBytes(size_t{200} << 20), SpanState::kLarge), nullptr);
   heap.page_heap.Delete(heap.page_heap.New(Length::ForBytes(size_t{60} << 20), SpanState::kLarge));
   std::string text = Text(heap, 1);
@@ -282,7 +282,7 @@ TEST(StatsTest, LimitsAreInTheText) {
   EXPECT_EQ(NumberOf(text, "soft limit: bytes released because of it"),
             s.soft_limit.released_bytes);
   // Past events stay.
-  heap.page_heap.SetLimit(LimitKind::kHard, kNoLimit);
+  heap.page_heap.governor()->SetLimit(LimitKind::kHard, kNoLimit);
   text = Text(heap, 1);
   EXPECT_EQ(NumberOf(text, "hard limit (0 for none)"), 0u);
   EXPECT_EQ(NumberOf(text, "Times that the hard limit was reached"), 1u);
@@ -333,7 +333,7 @@ void ExpectLengthsAddUp(const HeapSnapshot& s) {
 
 TEST(StatsTest, LevelTwoHasALineForEachLengthOfFreeSpans) {
   Heap& heap = NewHeap();
-  heap.page_heap.SetReleaseRate(0);
+  heap.page_heap.governor()->SetReleaseRate(0);
   HeapSnapshot snapshot;
   CollectSnapshot(heap, &snapshot);
   ExpectLengthsAddUp(snapshot);

@@ -34,7 +34,7 @@ TEST(TrimTest, AnEmptyHeapHasNothingToRelease) {
 
 TEST(TrimTest, ReleasesFreePages) {
   Heap& heap = NewHeap();
-  heap.page_heap.SetReleaseRate(0);
+  heap.page_heap.governor()->SetReleaseRate(0);
   Span* const span = heap.page_heap.New(Length(1000), SpanState::kLarge);
   void* const start = span->start_address();
   const size_t bytes = span->bytes();
@@ -56,7 +56,7 @@ TEST(TrimTest, ReleasesFreePages) {
 // A flush makes kept spans free for any use: they merge with the pages before and after them.
 TEST(TrimTest, FlushingDrainsKeptSpans) {
   Heap& heap = NewHeap();
-  heap.page_heap.SetReleaseRate(0);
+  heap.page_heap.governor()->SetReleaseRate(0);
   std::vector<Span*> spans;
   for (int i = 0; i < 8; ++i) {
     spans.push_back(heap.page_heap.New(Length(4), SpanState::kSmall));
@@ -73,7 +73,7 @@ TEST(TrimTest, FlushingDrainsKeptSpans) {
 
 TEST(TrimTest, KeepsTheRequestedBytes) {
   Heap& heap = NewHeap();
-  heap.page_heap.SetReleaseRate(0);
+  heap.page_heap.governor()->SetReleaseRate(0);
   heap.page_heap.Delete(heap.page_heap.New(Length(1000), SpanState::kLarge));
   const size_t before = CollectStats(heap).page_heap_free_bytes;
   ASSERT_EQ(before, Length(1000).bytes());
@@ -90,7 +90,7 @@ TEST(TrimTest, KeepsTheRequestedBytes) {
 // Objects in orphaned thread caches reach the page heap, and their pages are released.
 TEST(TrimTest, EmptiesOrphans) {
   Heap& heap = NewHeap();
-  heap.page_heap.SetReleaseRate(0);
+  heap.page_heap.governor()->SetReleaseRate(0);
   const SizeClass c = ClassForSize(256);
   const size_t batch = kSizeClasses.batch_size(c);
   TestThread orphan(heap.registry);
@@ -114,7 +114,7 @@ TEST(TrimTest, EmptiesOrphans) {
 // regardless of how much of the page heap's memory is to be kept.
 TEST(TrimTest, ReleasesFreePagesInsideSpansInUse) {
   Heap& heap = NewHeap();
-  heap.page_heap.SetReleaseRate(0);
+  heap.page_heap.governor()->SetReleaseRate(0);
   const SizeClass c = ClassForSize(4096);
   const size_t page = SystemVirtualMemory().hardware_page_size();
   ASSERT_EQ(page, 4096u);

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// AddressSpace: large objects that realloc cannot grow where they are. Where fresh memory would
+// have to be taken for a copy, their pages are moved in the page tables of the process instead.
+//
+// The new place is always a mapping of its own, which becomes the heap's when the move has
+// succeeded: one that fails leaves a hole in the address space there (VirtualMemory::Move).
+// Until then only this thread knows the place, and only its caller uses the object. Between the
+// move and the moment when the new span is made under the lock, the contents are in no span:
+// a thread that looks at all objects meanwhile would miss what they point to. So moves are counted
+// from the decision, under the lock, to that moment, and a thread that holds the lock and sees one
+// looks again later. What others may do meanwhile is to give advice about hugepages around the old
+// place; the new one is advised anew after the move, and marked with that, so it does not matter
+// what the pages brought along.
+#include <cstring>
+
+#include "base/tuning.h"
+#include "page/address_space.h"
+
+namespace tcmalloc {
+
+bool AddressSpace::PlanMove(const Span& span, Length n, MovePlan* plan) {
+  SpanStore& store = state_.store;
+  const Governor::Held held = state_.Held();
+  // Into what is free and backed a copy costs no fresh memory. What is not zero-filled is not the
+  // process's own.
+  const Length granule = Length::ForBytes(vm_.hardware_page_size());
+  if (!span.zero_filled || n <= span.num_pages ||
+      store.FindMappedPlace({.length = n, .alignment = granule}).span != nullptr) {
+    return false;
+  }
+  if (state_.hints.address_space_is_short.value()) return false;
+  // What is moved counts only when it has: several at once could pass a hard limit together.
+  if (state_.governor.limits().hard_bytes != kNoLimit) return false;
+  const GrowthDecision decision = state_.governor.DecideGrowth(held, n - span.num_pages, n, false);
+  if (decision.action != GrowthDecision::Action::kGrow) return false;
+  // Whole page tables go at once where both places begin at the same distance from a hugepage.
+  const Length offset = span.first_page - HugepageStart(span.first_page);
+  plan->hugepages = store.hugepages().Of(span.first_page).advised;
+  plan->advise = state_.governor.has_hugepages();
+  // A copy is soon made up for where what is added then comes in hugepages.
+  if (!plan->hugepages && state_.governor.GrowsInHugepages(held, n)) return false;
+  plan->front = plan->advise ? offset : Length(0);
+  plan->head = Length(0);
+  plan->moved = span.num_pages;
+  plan->mapped = plan->front + n;
+  if (plan->hugepages) {
+    plan->head = offset == Length(0) ? offset : kHugepagePages - offset;
+    if (plan->head >= span.num_pages) return false;
+    const Length rest = span.num_pages - plan->head;
+    plan->moved = Length(rest.pages() & ~(kHugepagePages.pages() - 1));
+    plan->mapped = InWholeHugepages(plan->mapped);
+  }
+  return plan->moved >= kTuning.hugepages.huge_object &&
+         store.hugepages().AreAdvised(span.pages(), plan->hugepages);
+}
+
+Span* AddressSpace::Move(Span* span, const void* p, Length n, void** sample, bool* time_to_decide) {
+  if (moves_left_.load(std::memory_order_relaxed) == 0) return nullptr;
+  MovePlan plan;
+  bool begun = false;
+  const auto begin = [&]() TC_REQUIRES(state_.lock) {
+    begun = span->IsLargeAt(p) && PlanMove(*span, n, &plan);
+    if (begun) ++state_.moves_in_flight;
+  };
+  if (!state_.WithRecords(begin) || !begun) return nullptr;
+  const PageId from = span->first_page + plan.head;
+  const size_t sample_bytes = plan.hugepages ? kHugepageSize : vm_.hardware_page_size();
+  Mapping mapping;
+  if (vm_.MayMove(from.start_address(), sample_bytes)) {
+    mapping = MapNew(plan.mapped, plan.advise ? kHugepageSize : vm_.hardware_page_size());
+  }
+  const PageId first = PageId::Containing(mapping.start);
+  const PageId end = first + Length(mapping.bytes >> kPageShift);
+  const PageId place = first + plan.front;
+  const PageId to = place + plan.head;
+  bool moved = false;
+  if (mapping.zero_filled) {
+    moves_left_.fetch_sub(1, std::memory_order_relaxed);
+    const bool may_move = vm_.MayMove(to.start_address(), sample_bytes);
+    moved = may_move && vm_.Move(from.start_address(), plan.moved.bytes(), to.start_address(),
+                                 (end - to).bytes());
+    if (!moved) {
+      // Where the pages should have gone may be someone else's memory by now.
+      const PageRange left = {first, may_move ? to : end};
+      if (left.bytes() > 0) static_cast<void>(vm_.Unmap(left.start_address(), left.bytes()));
+      mapping = {};
+    }
+  }
+  if (moved) {
+    if (plan.advise) vm_.AdviseHugepages(mapping.start, mapping.bytes, plan.hugepages);
+    const Length rest = span->num_pages - plan.head - plan.moved;
+    memcpy(place.start_address(), p, plan.head.bytes());
+    memcpy((to + plan.moved).start_address(), (from + plan.moved).start_address(), rest.bytes());
+  }
+  Span* fresh = nullptr;
+  {
+    const SpinLockHolder holder(state_.lock);
+    --state_.moves_in_flight;
+    if (mapping.start == nullptr) return nullptr;
+    // Memory of another kind, which a program's allocator has begun to provide, is for others.
+    Span* const added = AddMapping(mapping, plan.hugepages && moved);
+    if (moved) {
+      SpanStore::Taken taken;
+      state_.store.Take({.length = n, .now_ms = span->in_use.handed_out_ms},
+                        {added, place - added->first_page}, Length(0), &taken);
+      fresh = taken.span;
+      fresh->in_use.written = n;
+      ++state_.store.counts.moves;
+      span->TakeSample(sample);
+      *time_to_decide = state_.governor.NoteFreed(span->num_pages - plan.moved);
+      state_.store.DeleteMoved(span, plan.head, plan.moved);
+      state_.NoteDemand(true);
+      if (state_.governor.limits().any()) state_.governor.NoteGrown(state_.Held());
+    }
+  }
+  TellOfGrowth(end - first);
+  return fresh;
+}
+
+}  // namespace tcmalloc

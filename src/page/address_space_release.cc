@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// AddressSpace: what returns memory and address space to the OS.
+#include <algorithm>
+
+#include "os/futex.h"
+#include "page/address_space.h"
+
+namespace tcmalloc {
+
+Length AddressSpace::Release(const ReleasePlan& plan) {
+  Length total;
+  if (state_.hints.releasing.value() == Releasing::kNever) return total;
+  Pass pass;
+  {
+    const SpinLockHolder holder(state_.lock);
+    passes_.Prepend(&pass);
+  }
+  size_t slices = 0;
+  size_t refusals = 0;
+  while (total < plan.length && slices < plan.max_slices && refusals < plan.max_refusals) {
+    bool released;
+    const Length n = ReleaseSlice(pass, plan.length - total, plan.may_split, &released);
+    if (n == Length(0)) break;
+    ++(released ? slices : refusals);
+    if (released) total += n;
+  }
+  // A few at a time, for the sake of the lock.
+  for (bool more = true; more;) {
+    const SpinLockHolder holder(state_.lock);
+    for (size_t i = 0; i < kTuning.release.restored_at_once && !pass.refused.empty(); ++i) {
+      state_.store.EndRelease(pass.refused.PopFirst(), false);
+    }
+    more = !pass.refused.empty();
+    if (!more) passes_.Remove(&pass);
+  }
+  return total;
+}
+
+Length AddressSpace::ReleaseSlice(Pass& pass, Length limit, bool may_split, bool* released) {
+  const Length granule = Length::ForBytes(vm_.hardware_page_size());
+  limit = std::min(limit, kTuning.release.slice);
+  limit = Length((limit.pages() + granule.pages() - 1) & ~(granule.pages() - 1));
+  Span* span = nullptr;
+  bool splits[2] = {};  // the first, the last hugepage of the span
+  const auto take = [&](bool may_cut) TC_REQUIRES(state_.lock) {
+    span = state_.store.TakeReleasable(limit, may_split, may_cut);
+    if (span == nullptr) return;
+    splits[0] = state_.store.hugepages().WouldSplit(span->pages(), span->first_page);
+    splits[1] = state_.store.hugepages().WouldSplit(span->pages(), span->last_page());
+    pass.span = span;
+    pass.number = ++releases_begun_;
+  };
+  if (!state_.WithRecords([&]() TC_REQUIRES(state_.lock) { take(true); })) {
+    const SpinLockHolder holder(state_.lock);
+    take(state_.store.num_records() >= SpanStore::kSpareRecords + 2);
+  }
+  if (span == nullptr) return Length(0);
+  if (splits[0]) StopHugepagesAt(span->first_page, false);
+  if (splits[1]) StopHugepagesAt(span->last_page(), false);
+  const Length n = span->num_pages;
+  *released = vm_.Release(span->start_address(), span->bytes());
+  bool awaited;
+  {
+    const SpinLockHolder holder(state_.lock);
+    pass.span = nullptr;
+    release_ends_.store(release_ends_.load(std::memory_order_relaxed) + 1,
+                        std::memory_order_relaxed);
+    awaited = release_waiters_ > 0;
+    if (*released) {
+      PageCounts& counts = state_.store.counts;
+      ++counts.releases;
+      counts.released_total_bytes += n.bytes();
+      if (splits[0] || splits[1]) ++counts.hugepages_broken;
+      state_.store.EndRelease(span, true);
+    } else {
+      pass.refused.Prepend(span);
+    }
+  }
+  if (awaited) FutexWakeAll(&release_ends_);
+  return n;
+}
+
+// It waits only for slices that are under way now: threads that are refused again and again, whose
+// passes follow one another, do not wait for each other for ever. Each slice ends, since its thread
+// needs nothing but the OS and the lock; but that lock is held for fork, if it is the forking
+// thread that allocates, until its handlers have returned.
+//
+// No end is missed: `ends` is read with the lock held, under which it changes, and a thread that
+// changes it after that sees this one among the waiters and wakes it.
+bool AddressSpace::WaitForRelease(size_t releases) {
+  uint64_t last_release = 0;
+  bool waits = false;
+  for (;;) {
+    uint32_t ends;
+    {
+      const SpinLockHolder holder(state_.lock);
+      if (waits) --release_waiters_;
+      if (state_.store.counts.releases != releases) return true;
+      if (!waits) last_release = releases_begun_;
+      const auto began = [last_release](const Pass& pass) { return pass.number <= last_release; };
+      if (!AnyUnderWay(began) || state_.lock.HeldForForkByThisThread()) return false;
+      waits = true;
+      ++release_waiters_;
+      ends = release_ends_.load(std::memory_order_relaxed);
+    }
+    FutexWait(&release_ends_, ends);
+  }
+}
+
+template <typename F>
+bool AddressSpace::AnyUnderWay(F f) const {
+  const Pass* pass = passes_.first();
+  while (pass != nullptr && (pass->span == nullptr || !f(*pass))) {
+    pass = IntrusiveList<Pass>::Next(pass);
+  }
+  return pass != nullptr;
+}
+
+bool AddressSpace::IsUnderWay(PageRange range) const {
+  return AnyUnderWay([range](const Pass& pass) {
+    return pass.span->end() > range.first && pass.span->first_page < range.end;
+  });
+}
+
+void AddressSpace::RestoreAfterForkInChild() TC_NO_THREAD_SAFETY_ANALYSIS {
+  // A signal handler may have forked in the middle of this thread's own pass, which goes on. Of the
+  // others' spans it is not known whether their pages went before the fork.
+  for (Pass* next = passes_.first(); next != nullptr;) {
+    Pass* const pass = next;
+    next = IntrusiveList<Pass>::Next(pass);
+    if (pass->thread == ThisThreadNumber()) continue;
+    passes_.Remove(pass);
+    if (pass->span != nullptr) state_.store.EndRelease(pass->span, false);
+    while (Span* const span = pass->refused.PopFirst()) state_.store.EndRelease(span, false);
+  }
+  // The threads that waited for them do not exist here.
+  release_waiters_ = 0;
+  state_.moves_in_flight = 0;
+}
+
+void AddressSpace::UnmapWhenShort() {
+  size_t free_bytes;
+  size_t system_bytes;
+  {
+    const SpinLockHolder holder(state_.lock);
+    system_bytes = state_.store.counts.system_bytes;
+    free_bytes = system_bytes - state_.store.in_use().bytes() + state_.homes.KeptBytes();
+  }
+  if (free_bytes < kTuning.address_space.min_unmapped_bytes ||
+      free_bytes < system_bytes / kTuning.address_space.unmap_above_part)
+    return;
+  UnmapAtLeast(
+      Length::ForBytes(free_bytes - system_bytes / kTuning.address_space.unmap_down_to_part),
+      kTuning.address_space.max_refusals);
+}
+
+void AddressSpace::UnmapAtLeast(Length n, size_t max_refusals) {
+  // Aside, so that others are found.
+  IntrusiveList<Span> refused_mapped;
+  IntrusiveList<Span> refused_released;
+  size_t refusals = 0;
+  for (Length total; total < n && refusals < max_refusals;) {
+    SpanState state = SpanState::kUnused;
+    Span* span = nullptr;
+    const auto remove = [&]()
+                            TC_REQUIRES(state_.lock) { span = state_.store.RemoveLongest(&state); };
+    if (!state_.WithRecords(remove) || span == nullptr) break;
+    if (!vm_.Unmap(span->start_address(), span->bytes())) {
+      (state == SpanState::kFreeReleased ? refused_released : refused_mapped).Prepend(span);
+      ++refusals;
+      continue;
+    }
+    total += span->num_pages;
+    const SpinLockHolder holder(state_.lock);
+    PageCounts& counts = state_.store.counts;
+    counts.unmapped_total_bytes += span->bytes();
+    if (state == SpanState::kFreeMapped) counts.unmapped_backed_bytes += span->bytes();
+    state_.store.ReturnRecord(span);
+  }
+  const auto add_back = [this](IntrusiveList<Span>& spans, SpanState state) {
+    while (Span* const span = spans.PopFirst()) {
+      // Without a record for its region the span stays out: unmapped to us, mapped to the OS.
+      static_cast<void>(state_.WithRecords([&]() TC_REQUIRES(state_.lock) {
+        const PageRange pages = span->pages();
+        const bool zero_filled = span->zero_filled;
+        state_.store.ReturnRecord(span);
+        state_.store.AddPages(pages, state, zero_filled);
+      }));
+    }
+  };
+  add_back(refused_mapped, SpanState::kFreeMapped);
+  add_back(refused_released, SpanState::kFreeReleased);
+}
+
+}  // namespace tcmalloc

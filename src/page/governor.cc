@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "page/governor.h"
+
+#include <algorithm>
+
+namespace tcmalloc {
+
+void Governor::SetLimit(LimitKind kind, size_t bytes, LimitOrigin origin) {
+  bool& by_program = limit_set_by_program_[Index(kind)];
+  if (origin == LimitOrigin::kProgram) {
+    by_program = true;
+  } else if (by_program) {
+    return;
+  }
+  if (limits_.of(kind) == bytes) return;
+  limits_.of(kind) = bytes;
+  hints_.retention.SetLimit(std::min(limits_.hard_bytes, limits_.soft_bytes));
+  if (kind == LimitKind::kHard) return;
+  watch_.Reset();
+  soft_release_refused_ = false;
+  // The next free looks at it.
+  hints_.above_soft_limit.Set(false);
+  hints_.near_soft_limit.Set(bytes != kNoLimit);
+}
+
+GrowthDecision Governor::DecideGrowth(const Held& held, Length fresh, Length n,
+                                      bool soft_served) const {
+  if (fresh == Length(0)) return {};
+  const GrowthDecision decision =
+      tcmalloc::DecideGrowth(limits_, held.backed_bytes, fresh.bytes(), soft_served);
+  if (decision.action != GrowthDecision::Action::kReleaseOrFail || n <= fresh) return decision;
+  // What is released may be of the place that was found, often the longest span, and would have to
+  // be backed anew. So there is to be room for all of it. (`fresh` may be more than `n`: whole
+  // hugepages.)
+  return tcmalloc::DecideGrowth(limits_, held.backed_bytes, n.bytes(), soft_served);
+}
+
+void Governor::NoteGrown(const Held& held) {
+  if (!IsAboveSoftLimit(limits_.soft_bytes, held.backed_bytes, false)) return;
+  soft_release_refused_ = false;
+  watch_.Grown(held.backed_bytes, limits_.soft_bytes);
+  LookAtSoftLimit(held);
+}
+
+void Governor::LookAtSoftLimit(const Held& held) {
+  watch_.InUse(held.backed_bytes - held.free_mapped.bytes(), limits_.soft_bytes);
+  const bool above =
+      IsAboveSoftLimit(limits_.soft_bytes, held.backed_bytes, false) && !soft_release_refused_;
+  hints_.above_soft_limit.Set(above);
+  hints_.near_soft_limit.Set(above || watch_.told());
+}
+
+ReleasePlan Governor::DecideSoftRelease(const Held& held) {
+  LookAtSoftLimit(held);
+  if (!hints_.above_soft_limit.value() ||
+      !FreedMemoryGoesBack(limits_, held.backed_bytes, held.free_mapped.bytes())) {
+    return {};
+  }
+  return {.length = kTuning.release.slice, .max_slices = 1};
+}
+
+void Governor::NoteSoftRelease(const Held& held, Length released) {
+  watch_.counts(LimitKind::kSoft).released_bytes += released.bytes();
+  if (released > Length(0)) return;
+  // Memory that the OS does not take back (mlock) is not offered again before the heap grows.
+  soft_release_refused_ = true;
+  LookAtSoftLimit(held);
+}
+
+void Governor::SetReleaseRate(double rate) {
+  policy_.SetRate(rate);
+  hints_.releases_by_rate.Set(rate > 0);
+}
+
+ReleasePlan Governor::DecideRelease(int64_t now_ms, const Held& held, Length most) {
+  hints_.in_use_bytes.Set(held.in_use.bytes());
+  const RetentionShares shares = hints_.retention.Shares(held.in_use.bytes(), now_ms);
+  const ReleasePolicy::Decision decision =
+      policy_.Decide(now_ms,
+                     {.in_use = held.in_use,
+                      .free_mapped = held.free_mapped,
+                      .slack = Length::ForBytes(shares.free_pages),
+                      .prompt = hints_.prompt_release.value()},
+                     most);
+  return {.length = decision.length, .may_split = decision.may_break};
+}
+
+GrowthPlan Governor::PlanGrowth(const Held& held, Length n, Length needed, Length room) {
+  if (later_hugepages_.has_value() && held.system > Length(0)) {
+    hugepages_ = *later_hugepages_;
+    later_hugepages_.reset();
+  }
+  // Some memory counts from the moment it comes: no more in advance than the limit allows.
+  const size_t granules = ~(granule_.pages() - 1);
+  if (limits_.hard_bytes != kNoLimit) {
+    const size_t left = limits_.hard_bytes - std::min(held.backed_bytes, limits_.hard_bytes);
+    room = std::min(room, std::max(needed, Length((left >> kPageShift) & granules)));
+  }
+  const size_t wanted = std::clamp(held.system.pages() / kTuning.growth.part,
+                                   kTuning.growth.min.pages(), kTuning.growth.max.pages());
+  return {.wanted = std::min(Length((wanted + granule_.pages() - 1) & granules), room),
+          .needed = needed,
+          .room = room,
+          .hugepages = GrowsInHugepages(held, n),
+          .mode = hugepages_.mode};
+}
+
+Length Governor::PopulateStep(hugepage_policy::Need need, Length in_use) const {
+  // Memory that may not be needed is not taken where it is limited.
+  if (need != hugepage_policy::Need::kWhole || limits_.any() || !has_hugepages()) return Length(0);
+  const Length step = hugepage_policy::PopulateStep(in_use);
+  return step < granule_ ? Length(0) : step;
+}
+
+}  // namespace tcmalloc

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// PageState: what the parts of a page heap share. The store and the governor, the lock that guards
+// both, and the one way to operate on the store.
+//
+// An operation on the store takes span records, and records may need memory from the OS, which is
+// not asked under the lock. So each operation goes like this: WithRecords makes sure of the
+// records, takes the lock, and calls a function that decides; what it decided is done without the
+// lock; the outcome is noted with the lock held again.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <new>
+
+#include "base/tuning.h"
+#include "base/units.h"
+#include "os/clock.h"
+#include "os/spinlock.h"
+#include "page/governor.h"
+#include "page/metadata_arena.h"
+#include "page/page_map.h"
+#include "page/span.h"
+#include "page/span_home.h"
+#include "page/span_store.h"
+
+namespace tcmalloc {
+
+struct PageHeapOptions {
+  // When the OS has no address space left (RLIMIT_AS), free memory is unmapped: to be mapped anew
+  // in one piece where a request is longer than any free span, and for others where more than half
+  // of the heap is free. Each unmapping may split a mapping.
+  bool unmap_when_short = false;
+  // With this much in use the heap grows by hugepages.
+  Length hugepage_threshold = Length(kTuning.hugepages.threshold.pages());
+  // See SavesSpace.
+  Length spare_space = Length(kTuning.placement.spare_space.pages());
+  // The time, as ReleasePolicy and Span::in_use are to see it.
+  int64_t (*now_ms)() = &CoarseMilliseconds;
+};
+
+struct PageState {
+  // The records that the end of a move takes, for which nothing can be undone any more: see
+  // AddressSpace::Move.
+  static constexpr size_t kRecordsPerMove = 6;
+
+  PageState(PageMap& page_map, MetadataArena& the_arena, Length granule,
+            const PageHeapOptions& options)
+      : arena(the_arena),
+        store(page_map, homes, granule, options.spare_space),
+        governor(hints, granule, options.hugepage_threshold) {}
+
+  // Calls f() with the lock held and with the records at hand that one operation may take. False,
+  // without having called it, when there is no memory for records.
+  template <typename F>
+  [[nodiscard]] bool WithRecords(F f) TC_NO_THREAD_SAFETY_ANALYSIS {
+    do {
+      const SpinLockHolder holder(lock);
+      if (store.num_records() >= SpanStore::kRecordsPerOperation + SpanStore::kSpareRecords +
+                                     moves_in_flight * kRecordsPerMove) {
+        f();
+        return true;
+      }
+    } while (AddRecords());
+    return false;
+  }
+
+  Governor::Held Held() const TC_REQUIRES(lock) {
+    return {.system = Length(store.counts.system_bytes >> kPageShift),
+            .in_use = store.in_use(),
+            .free_mapped = store.free(SpanStore::kMapped),
+            .backed_bytes = store.counts.system_bytes - store.free(SpanStore::kReleased).bytes() +
+                            arena.mapped_bytes()};
+  }
+  // More is in use. Where `fresh` memory was needed, what is free was needed too: none of it was
+  // long enough. `now_ms`: 0 where it is not known.
+  void NoteDemand(bool fresh, int64_t now_ms = 0) TC_REQUIRES(lock) {
+    const Length in_use = store.NoteInUse();
+    hints.in_use_bytes.Set(in_use.bytes());
+    governor.NoteDemand(in_use, fresh ? store.free(SpanStore::kMapped) : Length(0), now_ms);
+  }
+
+  // Provide their own synchronization.
+  MetadataArena& arena;
+  PageHints hints;
+  SpanHomes homes;
+
+  SpinLock lock{LockRank::kPageHeap};
+  SpanStore store TC_GUARDED_BY(lock);
+  Governor governor TC_GUARDED_BY(lock);
+  // The records for their ends are kept back.
+  size_t moves_in_flight TC_GUARDED_BY(lock) = 0;
+
+ private:
+  bool AddRecords() TC_EXCLUDES(lock);
+};
+
+}  // namespace tcmalloc

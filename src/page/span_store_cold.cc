@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// SpanStore: what small programs never run: releasing, unmapping, moving, walks over all spans.
+#include <algorithm>
+
+#include "base/check.h"
+#include "base/tuning.h"
+#include "page/span_store.h"
+
+namespace tcmalloc {
+
+void SpanStore::DeleteMoved(Span* span, Length head, Length moved) {
+  NotInUse(span);
+  // No part is free before it is cut off: then it may become a part of its neighbours.
+  const PageId first = span->first_page + head;
+  span = FreeFront(span, first, SpanState::kFreeMapped);
+  span->state.store(SpanState::kUnused, std::memory_order_relaxed);
+  FreeBack(span, first + moved, SpanState::kFreeMapped);
+  hugepages_.CountReleased(span->pages(), true);
+  Insert(span, SpanState::kFreeReleased);
+}
+
+Span* SpanStore::TakeForMetadata(Length n) {
+  Span* span = free_[kMapped].FindBestFit(n);
+  if (span == nullptr) span = free_[kReleased].FindBestFit(n);
+  // What is not zero-filled may be shared with forked children.
+  if (span == nullptr || !span->zero_filled) return nullptr;
+  // What is asked for may be new records: without some to spare, the whole span goes.
+  if (num_records_ < kSpareRecords) n = span->num_pages;
+  PageRange backed;
+  span = Carve(span, {span->first_page, span->first_page + n}, Length(0), &backed);
+  hugepages_.CountUsed(span->pages(), true);
+  span->state.store(SpanState::kMetadata, std::memory_order_relaxed);
+  counts.metadata_span_bytes += span->bytes();
+  return span;
+}
+
+Span* SpanStore::TakeReleasable(Length limit, bool may_split, bool may_cut) {
+  const auto whole_hugepages = [](const Span& span) {
+    return PageRange{HugepageStart(span.first_page + kHugepagePages - Length(1)),
+                     HugepageStart(span.end())};
+  };
+  // Memory without hugepages, or whole ones.
+  Span* span = free_[kMapped].FindLongestWhere(
+      [&](const Span& s) {
+        const PageRange whole = whole_hugepages(s);
+        return !hugepages_.AreAdvised(s) || whole.first < whole.end;
+      },
+      kTuning.release.spans_looked_at);
+  const bool splits = span == nullptr;
+  if (splits && may_split) span = free_[kMapped].FindLongest();
+  if (span == nullptr) return nullptr;
+  PageRange range = span->pages();
+  if (!splits && hugepages_.AreAdvised(*span)) {
+    range = whole_hugepages(*span);
+    limit = InWholeHugepages(limit);
+  } else if (!splits && hugepages_.WouldSplit(range, range.first)) {
+    // One end is in no hugepage; the other may be in one that goes on.
+    range.first = HugepageEnd(range.first);
+  }
+  if (range.end > range.first + limit) range.end = range.first + limit;
+  const PageId last = range.end - Length(1);
+  if (!splits && hugepages_.WouldSplit(range, last)) {
+    range.end = HugepageEnd(last) <= span->end() ? HugepageEnd(last) : HugepageStart(last);
+  }
+  if (may_cut) {
+    PageRange backed;
+    span = Carve(span, range, Length(0), &backed);
+  } else {
+    Remove(span);
+  }
+  span->state.store(SpanState::kReleasing, std::memory_order_relaxed);
+  counts.releasing_bytes += span->bytes();
+  return span;
+}
+
+void SpanStore::EndRelease(Span* span, bool released) {
+  counts.releasing_bytes -= span->bytes();
+  if (released) hugepages_.CountReleased(span->pages(), true);
+  Insert(span, released ? SpanState::kFreeReleased : SpanState::kFreeMapped);
+}
+
+Span* SpanStore::RemoveLongest(SpanState* state) {
+  Span* span = free_[kMapped].FindLongest();
+  Span* const released = free_[kReleased].FindLongest();
+  if (span == nullptr || (released != nullptr && span->num_pages <= released->num_pages)) {
+    span = released;
+  }
+  if (span == nullptr) return nullptr;
+  *state = span->state.load(std::memory_order_relaxed);
+  Remove(span);
+  span->state.store(SpanState::kUnused, std::memory_order_relaxed);
+  page_map_.SetSpan(span->first_page, nullptr);
+  page_map_.SetSpan(span->last_page(), nullptr);
+  RemoveRegion(span->pages());
+  counts.system_bytes -= span->bytes();
+  hugepages_.MarkAdvised(span->pages(), false);
+  if (*state == SpanState::kFreeReleased) hugepages_.CountReleased(span->pages(), false);
+  return span;
+}
+
+void SpanStore::RemoveRegion(PageRange range) {
+  Span* const region = NearestRegion(range.first);
+  TC_CHECK(region != nullptr && region->first_page <= range.first && range.end <= region->end());
+  if (range.end < region->end()) {
+    Span* const rest = TakeRecord();
+    rest->first_page = range.end;
+    rest->num_pages = region->end() - range.end;
+    regions_.Prepend(rest);
+  }
+  region->num_pages = range.first - region->first_page;
+  if (region->num_pages > Length(0)) return;
+  regions_.Remove(region);
+  ReturnRecord(region);
+}
+
+Span* SpanStore::NearestRegion(PageId page) const {
+  Span* nearest = nullptr;
+  for (Span* r = regions_.first(); r != nullptr; r = IntrusiveList<Span>::Next(r)) {
+    if (r->end() > page && (nearest == nullptr || r->first_page < nearest->first_page)) nearest = r;
+  }
+  return nearest;
+}
+
+bool SpanStore::FindRegion(PageId page, PageId* first, PageId* end) const {
+  const Span* const nearest = NearestRegion(page);
+  if (nearest == nullptr) return false;
+  *first = std::max(page, nearest->first_page);
+  *end = nearest->end();
+  return true;
+}
+
+bool SpanStore::Owns(PageId page) const {
+  const Span* const nearest = NearestRegion(page);
+  return nearest != nullptr && nearest->first_page <= page;
+}
+
+size_t SpanStore::ListSpans(PageId from, SpanView* views, size_t n) const {
+  size_t found = 0;
+  while (found < n) {
+    const Span* const region = NearestRegion(from);
+    if (region == nullptr) return found;
+    // Where an earlier call left off there is a boundary still, as a rule.
+    const Span* const next = from > region->first_page ? page_map_.SpanOf(from) : nullptr;
+    const bool resumes =
+        next != nullptr && next->first_page == from && !next->Is(SpanState::kUnused);
+    for (PageId page = resumes ? from : region->first_page; page < region->end() && found < n;) {
+      const Span* const span = page_map_.SpanOf(page);
+      page = span->end();
+      if (page <= from) continue;
+      views[found++] = {span, span->first_page, span->num_pages,
+                        span->state.load(std::memory_order_relaxed),
+                        page_map_.ClassOf(span->start_address())};
+      from = page;
+    }
+  }
+  return found;
+}
+
+void SpanStore::AddFree(PageStats* stats, FreeSpanCounts* lengths) const {
+  const FreeSpans& mapped = free_[kMapped];
+  const FreeSpans& released = free_[kReleased];
+  stats->free_mapped_bytes = mapped.total().bytes();
+  stats->free_released_bytes = released.total().bytes();
+  stats->free_mapped_spans = mapped.count();
+  stats->free_released_spans = released.count();
+  stats->hugepage_bytes = hugepages_.advised() * kHugepageSize;
+  if (lengths == nullptr) return;
+  *lengths = {};
+  lengths->longer = {static_cast<uint32_t>(mapped.count()),
+                     static_cast<uint32_t>(released.count())};
+  lengths->longer_mapped_bytes = mapped.total().bytes();
+  lengths->longer_released_bytes = released.total().bytes();
+  for (size_t i = 0; i < FreeSpans::kMaxExactPages; ++i) {
+    const Length n(i + 1);
+    FreeSpanCounts::Count& count = lengths->exact[i];
+    count = {static_cast<uint32_t>(mapped.CountExact(n)),
+             static_cast<uint32_t>(released.CountExact(n))};
+    lengths->longer.mapped -= count.mapped;
+    lengths->longer.released -= count.released;
+    lengths->longer_mapped_bytes -= n.bytes() * count.mapped;
+    lengths->longer_released_bytes -= n.bytes() * count.released;
+  }
+  homes_.ForEach([lengths](const SpanHome& home) {
+    if (home.kept.bytes() == 0) return;
+    for (size_t i = 0; i < kTuning.span_cache.max_pages; ++i) {
+      lengths->exact[i].mapped += static_cast<uint32_t>(home.kept.count(Length(i + 1)));
+    }
+  });
+}
+
+void SpanStore::CheckInvariants() const {
+  Walk walk;
+  for (const Span* r = regions_.first(); r != nullptr; r = IntrusiveList<Span>::Next(r)) {
+    CheckRegion(*r, &walk);
+  }
+  TC_CHECK(walk.runs == free_runs_.count());                     // P6
+  TC_CHECK(walk.listed[kMapped] == free_[kMapped].total());      // P3
+  TC_CHECK(walk.listed[kReleased] == free_[kReleased].total());  // P3
+  TC_CHECK(walk.in_use.bytes() == counts.small_span_bytes + counts.large_span_bytes +
+                                      counts.metadata_span_bytes + counts.releasing_bytes);
+}
+
+void SpanStore::CheckRegion(const Span& region, Walk* walk) const {
+  SpanState previous = SpanState::kUnused;
+  FreeRuns::Run run;
+  const auto end_run = [&] {
+    if (run.first != run.last) {
+      ++walk->runs;
+      TC_CHECK(free_runs_.Contains(run));      // P6
+      TC_CHECK(run.last->end() == run.end());  // P6
+    }
+    run = {};
+  };
+  // Of the hugepage that the walk is in; one that is not all of the region is not compared.
+  Hugepage counted;
+  PageId counted_from = region.first_page;
+  for (PageId page = region.first_page; page < region.end();) {
+    Span* const span = page_map_.SpanOf(page);
+    TC_CHECK(span != nullptr && span->first_page == page);              // P1
+    TC_CHECK(span->num_pages > Length(0));                              // S1
+    TC_CHECK(page_map_.SpanOf(span->last_page()) == span);              // S1
+    TC_CHECK((page.index() & (granule_.pages() - 1)) == 0);             // P4
+    TC_CHECK((span->num_pages.pages() & (granule_.pages() - 1)) == 0);  // P4
+    const SpanState state = span->state.load(std::memory_order_relaxed);
+    TC_CHECK(state != SpanState::kUnused);
+    if (span->is_free()) {
+      TC_CHECK(state != previous);  // P2
+      run = {run.first == nullptr ? span : run.first, span};
+      TC_CHECK(span->in_run == (run.first != span || FreeNeighbour(span->end()) != nullptr));  // P6
+      walk->listed[state == SpanState::kFreeReleased ? kReleased : kMapped] += span->num_pages;
+    } else {
+      walk->in_use += span->num_pages;
+      end_run();
+    }
+    previous = state;
+    while (page < span->end()) {
+      const PageId next = std::min(HugepageEnd(page), span->end());
+      const auto pages = static_cast<uint16_t>((next - page).pages());
+      if (state == SpanState::kFreeReleased) counted.released += pages;
+      if (!span->is_free() && state != SpanState::kReleasing) counted.used += pages;
+      if (next == HugepageEnd(page)) {
+        const Hugepage& hugepage = hugepages_.Of(page);
+        if (counted_from == HugepageStart(page)) {
+          TC_CHECK(counted.used == hugepage.used);          // P5
+          TC_CHECK(counted.released == hugepage.released);  // P5
+        }
+        counted = Hugepage();
+        counted_from = next;
+      }
+      page = next;
+    }
+  }
+  end_run();
+}
+
+}  // namespace tcmalloc

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Governor alone: figures in, plans out.
+#include "page/governor.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "base/tuning.h"
+#include "testing/random.h"
+#include "testing/sizes.h"
+
+namespace tcmalloc {
+namespace {
+
+using Action = GrowthDecision::Action;
+using hugepage_policy::Need;
+
+class GovernorTest : public testing::Test {
+ protected:
+  // A heap with so much from the OS, of which `free` is free and the rest in use; all is backed.
+  static Governor::Held Heap(size_t system_bytes, size_t free_bytes = 0) {
+    return {.system = Length::ForBytes(system_bytes),
+            .in_use = Length::ForBytes(system_bytes - free_bytes),
+            .free_mapped = Length::ForBytes(free_bytes),
+            .backed_bytes = system_bytes};
+  }
+  GrowthPlan Plan(const Governor::Held& held, Length needed, Length room = kAnyRoom) {
+    return governor_.PlanGrowth(held, needed, needed, room);
+  }
+
+  static constexpr Length kAnyRoom = Length(SIZE_MAX >> 20);
+  PageHints hints_;
+  Governor governor_{hints_, Length(1), kTuning.hugepages.threshold};
+};
+
+TEST_F(GovernorTest, GrowthIsAPartOfTheHeapWithinBounds) {
+  EXPECT_EQ(Plan(Heap(0), Length(1)).wanted, kTuning.growth.min);
+  EXPECT_EQ(Plan(Heap(80 * kMiB), Length(1)).wanted, MiB(80 / kTuning.growth.part));
+  EXPECT_EQ(Plan(Heap(2000 * kMiB), Length(1)).wanted, kTuning.growth.max);
+  EXPECT_EQ(Plan(Heap(80 * kMiB), MiB(200)).needed, MiB(200));
+  // No more than the source of memory has.
+  EXPECT_EQ(Plan(Heap(2000 * kMiB), Length(1), Length(5)).wanted, Length(5));
+}
+
+TEST_F(GovernorTest, AHardLimitBoundsWhatComesInAdvance) {
+  governor_.SetLimit(LimitKind::kHard, 83 * kMiB);
+  const GrowthPlan plan = Plan(Heap(80 * kMiB), Length(1));
+  EXPECT_EQ(plan.wanted, MiB(3));
+  EXPECT_EQ(plan.room, MiB(3));
+  // What is needed is not for growth to refuse: memory from mmap is not backed when it comes.
+  EXPECT_EQ(Plan(Heap(80 * kMiB), MiB(5)).room, MiB(5));
+  EXPECT_EQ(Plan(Heap(100 * kMiB), Length(7)).room, Length(7));
+}
+
+TEST_F(GovernorTest, HugepagesFromTheThresholdOn) {
+  const size_t threshold = kTuning.hugepages.threshold.bytes();
+  EXPECT_FALSE(Plan(Heap(threshold), Length(1)).hugepages);
+  governor_.SetHugepages({HugepageMode::kAdvise});
+  EXPECT_FALSE(Plan(Heap(threshold - kMiB), Length(1)).hugepages);
+  EXPECT_TRUE(Plan(Heap(threshold), Length(1)).hugepages);
+  EXPECT_TRUE(Plan(Heap(threshold / 2), kTuning.hugepages.huge_object).hugepages);
+}
+
+TEST_F(GovernorTest, TheFirstGrowthKnowsNoHugepages) {
+  governor_.SetHugepagesAfterFirstGrowth({HugepageMode::kAlways});
+  EXPECT_EQ(Plan(Heap(0), Length(1)).mode, HugepageMode::kNever);
+  EXPECT_FALSE(governor_.has_hugepages());
+  EXPECT_EQ(Plan(Heap(kMiB), Length(1)).mode, HugepageMode::kAlways);
+  EXPECT_TRUE(governor_.has_hugepages());
+}
+
+TEST_F(GovernorTest, AContainersLimitGivesWayToTheProgramsOwn) {
+  governor_.SetLimit(LimitKind::kSoft, 100, LimitOrigin::kContainer);
+  EXPECT_EQ(governor_.limits().soft_bytes, 100u);
+  governor_.SetLimit(LimitKind::kSoft, 50);
+  governor_.SetLimit(LimitKind::kSoft, 100, LimitOrigin::kContainer);
+  EXPECT_EQ(governor_.limits().soft_bytes, 50u);
+  governor_.SetLimit(LimitKind::kHard, 200, LimitOrigin::kContainer);
+  EXPECT_EQ(governor_.limits().hard_bytes, 200u);
+}
+
+// At the hard limit there is to be room for the whole request: what is released may be of the place
+// that was found.
+TEST_F(GovernorTest, AtTheHardLimitTheWholeRequestCounts) {
+  const Governor::Held held = Heap(100 * kMiB, 50 * kMiB);
+  EXPECT_EQ(governor_.DecideGrowth(held, MiB(1), MiB(9), false).action, Action::kGrow);
+  governor_.SetLimit(LimitKind::kHard, 100 * kMiB);
+  EXPECT_EQ(governor_.DecideGrowth(held, Length(0), MiB(9), false).action, Action::kGrow);
+  const GrowthDecision decision = governor_.DecideGrowth(held, MiB(1), MiB(9), false);
+  EXPECT_EQ(decision.action, Action::kReleaseOrFail);
+  EXPECT_GE(decision.release_bytes, 9 * kMiB);
+  EXPECT_EQ(governor_.DecideGrowth(held, MiB(101), MiB(101), false).action, Action::kFail);
+}
+
+TEST_F(GovernorTest, AboveTheSoftLimitAFreeReleasesOneSlice) {
+  governor_.SetLimit(LimitKind::kSoft, 64 * kMiB);
+  EXPECT_TRUE(hints_.near_soft_limit.value());
+  EXPECT_EQ(governor_.DecideSoftRelease(Heap(60 * kMiB, 30 * kMiB)).length, Length(0));
+  EXPECT_FALSE(hints_.near_soft_limit.value());
+  const Governor::Held above = Heap(80 * kMiB, 30 * kMiB);
+  governor_.NoteGrown(above);
+  EXPECT_TRUE(hints_.above_soft_limit.value());
+  const ReleasePlan plan = governor_.DecideSoftRelease(above);
+  EXPECT_EQ(plan.length, kTuning.release.slice);
+  EXPECT_EQ(plan.max_slices, 1u);
+  // Little is not worth a system call.
+  EXPECT_EQ(governor_.DecideSoftRelease(Heap(80 * kMiB, kMiB / 8)).length, Length(0));
+  EXPECT_TRUE(hints_.above_soft_limit.value());
+  // What the OS does not take is not offered again before the heap grows.
+  governor_.NoteSoftRelease(above, Length(0));
+  EXPECT_FALSE(hints_.above_soft_limit.value());
+  EXPECT_EQ(governor_.DecideSoftRelease(above).length, Length(0));
+  governor_.NoteGrown(above);
+  EXPECT_EQ(governor_.DecideSoftRelease(above).length, kTuning.release.slice);
+  governor_.NoteSoftRelease(above, MiB(8));
+  EXPECT_EQ(governor_.limit_watch().counts(LimitKind::kSoft).released_bytes, 8 * kMiB);
+}
+
+TEST_F(GovernorTest, TheSoftLimitsEventIsDueOnce) {
+  governor_.limit_watch().SetCallback([](int, size_t, size_t, void*) {}, nullptr);
+  governor_.SetLimit(LimitKind::kSoft, 64 * kMiB);
+  governor_.NoteGrown(Heap(64 * kMiB));
+  EXPECT_FALSE(hints_.limit_event_due.value());
+  governor_.NoteGrown(Heap(65 * kMiB));
+  EXPECT_TRUE(hints_.limit_event_due.value());
+  LimitEvent event;
+  EXPECT_TRUE(governor_.limit_watch().Take(&event));
+  EXPECT_EQ(event.limit_bytes, 64 * kMiB);
+  governor_.NoteGrown(Heap(66 * kMiB));
+  EXPECT_FALSE(hints_.limit_event_due.value());
+}
+
+TEST_F(GovernorTest, WhatTheRecentPeakNeededIsNotReleased) {
+  governor_.NoteDemand(MiB(100));
+  const Governor::Held held = Heap(200 * kMiB, 150 * kMiB);
+  EXPECT_EQ(governor_.DecideRelease(0, held, MiB(500)).length, Length(0));
+  const ReleasePlan plan = governor_.DecideRelease(1000, held, MiB(500));
+  EXPECT_EQ(plan.length, MiB(100));
+  EXPECT_TRUE(plan.may_split);
+  governor_.NoteReleasedMore(MiB(700));
+  EXPECT_EQ(governor_.DecideRelease(1500, held, MiB(500)).length, Length(0));
+  governor_.SetReleaseRate(0);
+  EXPECT_FALSE(hints_.releases_by_rate.value());
+  EXPECT_FALSE(governor_.NoteFreed(MiB(500)));
+  EXPECT_EQ(governor_.DecideRelease(100'000, held, MiB(500)).length, Length(0));
+}
+
+TEST_F(GovernorTest, LimitedMemoryIsNotPreFaulted) {
+  const Length in_use = MiB(64);
+  EXPECT_EQ(governor_.PopulateStep(Need::kWhole, in_use), Length(0));
+  governor_.SetHugepages({HugepageMode::kAdvise});
+  EXPECT_EQ(governor_.PopulateStep(Need::kWhole, in_use), kTuning.hugepages.max_populate);
+  EXPECT_EQ(governor_.PopulateStep(Need::kUnknown, in_use), Length(0));
+  governor_.SetLimit(LimitKind::kSoft, 500 * kMiB);
+  EXPECT_EQ(governor_.PopulateStep(Need::kWhole, in_use), Length(0));
+}
+
+// Whatever the figures: no plan exceeds the room or a hard limit in advance, and no request that a
+// decision lets grow exceeds the hard limit.
+TEST_F(GovernorTest, AnyFigures) {
+  SeededRandom random(20261125);
+  for (int i = 0; i < 20000; ++i) {
+    const size_t system = random.Below(4000) * kMiB;
+    const Governor::Held held = Heap(system, system / random.Between(1, 8));
+    governor_.SetLimit(LimitKind::kHard, random.OneIn(3) ? kNoLimit : random.Below(4000) * kMiB);
+    const Length needed(random.Between(1, 100'000));
+    const Length room(random.Between(0, 200'000));
+    const GrowthPlan plan = Plan(held, needed, room);
+    const size_t limit = governor_.limits().hard_bytes;
+    ASSERT_LE(plan.wanted, room);
+    const size_t left = limit - std::min(limit, system);
+    if (limit != kNoLimit) ASSERT_LE(plan.wanted.bytes(), std::max(left, needed.bytes()));
+    const GrowthDecision decision = governor_.DecideGrowth(held, needed, needed, false);
+    ASSERT_EQ(decision.action == Action::kGrow, limit == kNoLimit || needed.bytes() <= left);
+  }
+}
+
+}  // namespace
+}  // namespace tcmalloc
