@@ -36,7 +36,7 @@ struct BinArray {
   uint8_t overages : 7;
   // The bin ran empty or full since the last garbage collection.
   bool touched : 1;
-  // What the bin has fetched and not given back (see bin_policy::BalanceAfter).
+  // The objects that the bin has fetched and not returned (see bin_policy::BalanceAfter).
   int64_t balance;
 
   BinSlot* slots() { return reinterpret_cast<BinSlot*>(this + 1); }

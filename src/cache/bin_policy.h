@@ -98,9 +98,9 @@ constexpr Overflow DecideOverflow(SizeClass c, size_t limit, uint8_t overages) {
   return {limit - release < shrunk ? release : std::min(release + batch, limit), shrunk, 0};
 }
 
-// What a bin fetched and did not give back, after `objects` more came from the central cache (or,
-// when negative, went there). Below zero: the thread frees what other threads allocated. How far
-// below says little and is not kept, so that a thread that begins to allocate is soon known for it.
+// The objects that a bin fetched and did not return, after `objects` more came from the central
+// cache (or, when negative, went there). Below zero: the thread frees objects of other threads.
+// Values far below are clamped, so that a thread that begins to allocate is soon recognised.
 constexpr int64_t BalanceAfter(SizeClass c, int64_t balance, int64_t objects) {
   return std::max(balance + objects, -kRules.max_batches_owed * static_cast<int64_t>(Batch(c)));
 }

@@ -387,7 +387,7 @@ const void* CentralFreeList::FindDoubleFreeSlow(const Run& run, void* const* obj
 void CentralFreeList::TakeFarLines(size_t own, const Runs& runs, void* const* objects) const {
   for (size_t i = 0; i < runs.num_runs; ++i) {
     const Run& run = runs.runs[i];
-    // What is freed twice may be anything by now.
+    // An object that was freed twice may belong to anything by now.
     if (run.shard == own || page_map_.ClassOf(objects[run.first]) != size_class_) continue;
     TakeLines(objects + run.first, run.count, object_size_);
   }

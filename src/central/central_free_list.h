@@ -42,7 +42,7 @@
 
 namespace tcmalloc {
 
-// Who allocated the objects that a thread gives back.
+// Who allocated the objects that a thread returns.
 enum class Origin : bool { kAny, kOtherThreads };
 
 // Invariants
@@ -89,7 +89,7 @@ class alignas(kCacheLineSize) CentralFreeList {
   // Takes `n` objects of the class back, whichever shards their spans belong to. `own` is the
   // caller's shard: it gets the spans of its own that this empties first at its next request.
   //
-  // Objects of kOtherThreads are such as the caller did not allocate, as far as is known: where
+  // Objects of kOtherThreads are those that the caller did not allocate, as far as is known: where
   // their spans belong to another shard, it takes their lines (see line_ownership.h).
   void Insert(Shard& own, void* const* objects, size_t n, Origin origin = Origin::kAny);
 

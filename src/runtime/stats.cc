@@ -43,8 +43,8 @@ void TakePageHeapStats(const PageStats& pages, HeapStats* stats) {
   stats->commits = pages.commits;
   stats->hugepages = pages.hugepages;
   stats->hugepage_bytes = pages.hugepage_bytes;
-  stats->hugepages_split = pages.hugepages_broken;
-  stats->prefaults = pages.populations;
+  stats->hugepages_split = pages.hugepages_split;
+  stats->prefaults = pages.prefaults;
   stats->limits = pages.limits;
   stats->hard_limit = pages.hard_limit;
   stats->soft_limit = pages.soft_limit;

@@ -31,16 +31,23 @@ CHECKED = (
     "include/",
     "packaging/",
     "scripts/",
+    "src/cache/",
+    "src/central/",
     "src/compat/",
     "src/extension/",
     "src/malloc/",
     "src/pressure/",
+    "src/runtime/",
     "tests/compat/",
     "tests/entry/",
+    "tests/unit/cache/",
+    "tests/unit/central/",
     "tests/unit/compat/",
     "tests/unit/extension/",
     "tests/unit/malloc/",
     "tests/unit/pressure/",
+    "tests/unit/runtime/",
+    "tests/unit/testing/",
 )
 # Every other place where they are looked for with --all.
 OTHERS = ("ARCHITECTURE.md", "CONTRIBUTING.md", "README.md", "SECURITY.md", "bench/", "docs/", "src/", "tests/")

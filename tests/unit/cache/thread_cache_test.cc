@@ -751,8 +751,9 @@ TEST_P(ThreadCacheShardsTest, AThreadThatMovedTouchesNoneOfItsObjects) {
   }
 }
 
-// A thread with large bins that has freed what it allocated and goes on with what others allocated:
-// at the latest when it has given back as much of that as its bin may hold, all the rest goes home.
+// A thread with large bins has freed its own objects and continues with those of others: at the
+// latest when it has returned as many of these as its bin may hold, all the rest goes to its
+// shards.
 TEST_P(ThreadCacheShardsTest, AThreadThatGoesOnWithOthersObjectsIsKnown) {
   TestThread thread(heap_.registry);
   TestThread producer(heap_.registry);

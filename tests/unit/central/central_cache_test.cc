@@ -159,8 +159,9 @@ class CentralCacheShardsTest : public testing::Test {
   CentralFreeList& list_ = heap_.central.free_list(class_);
 };
 
-// Whoever frees them, objects go home to their spans, and those who live there get them. The lines
-// of what other threads allocated near another processor are taken; nothing else is touched.
+// Objects return to their spans whichever thread frees them, and the threads of that shard get
+// them. The lines of objects that other threads allocated on another CPU are taken; nothing else is
+// touched.
 TEST_F(CentralCacheShardsTest, ObjectsGoHome) {
   const std::vector<void*> far = NewSpans(40, 4);
   const std::vector<void*> near = NewSpans(30, 4);

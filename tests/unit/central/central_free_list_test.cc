@@ -719,7 +719,7 @@ TEST(CentralFreeListTest, OutOfMemoryAtEveryMapping) {
     for (const bool only_once : {false, true}) {
       for (size_t nth = 1; nth <= 8; ++nth) {
         SCOPED_TRACE(testing::Message() << object_size << " bytes, mapping " << nth
-                                        << (only_once ? " alone" : " and all behind"));
+                                        << (only_once ? " alone" : " and all after it"));
         TestHeap heap;
         CentralFreeList& list = heap.central.free_list(ClassForSize(object_size));
         heap.vm.FailMap(nth, only_once ? 1 : FakeVirtualMemory::kForever);
@@ -772,19 +772,19 @@ TEST(CentralFreeListTest, OnlyClassesWithManySpansArePopulated) {
   CentralFreeList& list = heap.central.free_list(ClassForSize(1024));
   std::vector<void*> objects(list.objects_per_span());
   for (size_t spans = 0; spans < 40; ++spans) {
-    const size_t before = heap.page_heap.GetStats().populations;
+    const size_t before = heap.page_heap.GetStats().prefaults;
     ASSERT_EQ(list.Remove(list.shards().Ensure(3), objects.data(), objects.size()), objects.size());
     if (spans < 8) {
-      ASSERT_EQ(heap.page_heap.GetStats().populations, before) << spans << " spans";
+      ASSERT_EQ(heap.page_heap.GetStats().prefaults, before) << spans << " spans";
     }
     if (spans == 39) {
       EXPECT_GT(before, 10u);
     }
   }
   // Other shards have spans of their own.
-  const size_t before = heap.page_heap.GetStats().populations;
+  const size_t before = heap.page_heap.GetStats().prefaults;
   ASSERT_EQ(list.Remove(list.shards().Ensure(4), objects.data(), objects.size()), objects.size());
-  EXPECT_EQ(heap.page_heap.GetStats().populations, before);
+  EXPECT_EQ(heap.page_heap.GetStats().prefaults, before);
 }
 
 // The order of sources with several shards. One object is one line batch, so that only the order of
