@@ -40,6 +40,7 @@ CHECKED = (
     "src/runtime/",
     "tests/compat/",
     "tests/entry/",
+    "tests/process/",
     "tests/unit/cache/",
     "tests/unit/central/",
     "tests/unit/compat/",

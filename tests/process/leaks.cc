@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A program that loses memory in known ways, and holds memory in ways that are hard to see. Each
-// way is a function whose name stands in the stacks of what it allocates; what it allocated is
-// printed on stdout, "NAME BYTES OBJECTS" in a line. A name begins with what ought to be found:
+// A program that leaks memory in known ways, and holds memory in ways that are hard to see. Each
+// way is a function whose name is in the stacks of its allocations; it prints them on stdout, a
+// line "NAME BYTES OBJECTS". A name begins with the expected result:
 //
-//   Lose...        lost
+//   Lose...        leaked
 //   Hold...        held
 //   HoldThread...  held by a thread's registers, stack or thread-local storage alone
 //   HoldTold...    held, or not to be reported, because the program says so: other tools do not
-//   Early...       lost before main begins
-//   Late...        lost by the destructor of a global object
+//   Early...       leaked before main begins
+//   Late...        leaked by the destructor of a global object
 //   Far...         held by a pointer far into the object alone
 //
 // It runs with the library preloaded or linked in, under valgrind, and with LeakSanitizer linked
@@ -34,7 +34,7 @@
 #define WAY extern "C" __attribute__((noinline, noclone))
 #endif
 
-// Of the library, and of LeakSanitizer; null where they are not there.
+// Functions of the library, and of LeakSanitizer; null where they do not exist.
 extern "C" {
 int tcmalloc_leaks_register_roots(const void* start, size_t bytes) __attribute__((weak));
 int tcmalloc_leaks_ignore(const void* address) __attribute__((weak));
@@ -64,7 +64,7 @@ void Told(const char* name, size_t bytes, size_t objects) {
 constexpr uintptr_t kHidden = ~uintptr_t{0};
 uintptr_t Hide(const void* p) { return reinterpret_cast<uintptr_t>(Opaque(p)) ^ kHidden; }
 
-// What holds what is to be held. Nobody reads it, which the compiler is not to see.
+// Holds the objects to be held. Nobody reads it, which the compiler must not see.
 void* volatile global_pointer = nullptr;
 char* volatile interior_pointer = nullptr;
 char* volatile far_pointer = nullptr;
@@ -134,7 +134,7 @@ WAY void LoseLarge() {
   Told("LoseLarge", 1000000, 1);
 }
 
-// The mapping holds it, but nothing leads to the mapping.
+// Only the mapping points to it, and no pointer to the mapping exists.
 WAY void LoseInMapping() {
   Map()[100] = Allocate(120);
   Told("LoseInMapping", 120, 1);
@@ -243,7 +243,7 @@ WAY void* HoldThreadRegister(void*) {
 #endif
 }
 
-// --- Before and behind main ----------------------------------------------------------------------
+// --- Before and after main -----------------------------------------------------------------------
 
 WAY void EarlyLost() {
   Allocate(500);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Memory limits in a real process. Each test runs in a child of its own: what the heap has got
-// before is part of what a limit counts.
+// Memory limits in a real process. Each test runs in a child of its own: a limit counts memory that
+// the heap has got before.
 #include <errno.h>
 #include <gtest/gtest.h>
 #include <malloc.h>
@@ -286,7 +286,7 @@ TEST(LimitsTest, TheCallbackIsToldAndMayAllocate) {
   });
 }
 
-// malloc_stats tells what happened.
+// malloc_stats reports the events.
 TEST(LimitsTest, AreInTheStatistics) {
   const ChildResult result = RunInChild([] {
     MallocExtension::SetMemoryLimit(64 * kMiB, MallocExtension::LimitKind::kHard);
@@ -297,7 +297,7 @@ TEST(LimitsTest, AreInTheStatistics) {
   EXPECT_NE(result.err.find("Times that the hard limit was reached"), std::string::npos);
 }
 
-// A child that is forked while another thread gives memory back has its limits, and can use them.
+// A child that is forked while another thread releases memory has its limits, and can use them.
 TEST(LimitsTest, SurviveFork) {
   ExpectChildSucceeds([] {
     MallocExtension::SetMemoryLimit(64 * kMiB, MallocExtension::LimitKind::kHard);

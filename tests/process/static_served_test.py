@@ -113,7 +113,7 @@ class Test:
             self.fail(f"{name}: HEAPPROFILE writes no file")
 
     def check_set_uid(self):
-        """A program with more rights than its user says nothing about variables."""
+        """A setuid program writes nothing about variables."""
         reason = ("only root can make such a program" if os.geteuid() != 0 else
                   "the file system ignores set-uid" if os.statvfs(self.work).f_flag & os.ST_NOSUID else
                   "this process and its children ignore set-uid"

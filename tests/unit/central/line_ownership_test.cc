@@ -107,7 +107,7 @@ TEST_F(LineOwnershipTest, EachLineOfNeighboursIsStoredTo) {
       std::reverse(objects.begin(), objects.end());
       EXPECT_EQ(LineOf(FirstTouch(TouchWatch::What::kStores, objects, size)),
                 part(2) - kCacheLineSize)
-          << size << " bytes, line " << k << " from after";
+          << size << " bytes, line " << k << " from the end";
     }
   }
 }
