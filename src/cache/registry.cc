@@ -101,6 +101,7 @@ void Registry::CheckInvariants() {
   }
   size_t inherited_bytes = 0;
   for (ThreadCache* cache = inherited_.first(); cache != nullptr; cache = inherited_.Next(cache)) {
+    TC_CHECK(cache->claimed_bytes() > 0);  // R3
     inherited_bytes += cache->claimed_bytes();
     cache->table().CheckInvariants();
   }

@@ -13,7 +13,7 @@
 //   R1  A listed cache is reachable through its slot, except while the lock is held or the cache is
 //       detached; its slot is the memory of a thread that has not ended.
 //   R2  The budget has given out exactly the listed caches' max_bytes.
-//   R3  inherited_bytes_ is what the caches in inherited_ claim.
+//   R3  inherited_bytes_ is what the caches in inherited_ claim; each of them claims something.
 //
 // Synchronization. LockRank::kRegistry covers the lists, the lifetimes and the budget; a membarrier
 // is called with it held, no other system call. Cost. Create and destroy: a lock and a few arena
@@ -167,6 +167,9 @@ class Registry {
   // Frees a cache that is in no list and whose arrays, `arrays`, have been detached. Returns the
   // bytes of their objects.
   size_t Free(ThreadCache* cache, BinArraysInFlight* arrays) TC_EXCLUDES(lock_);
+  // Frees inherited caches until those that are left claim at most `kept_bytes`. Returns the bytes
+  // of the freed ones' objects.
+  size_t FreeInheritedAbove(size_t kept_bytes) TC_EXCLUDES(lock_);
   // The next candidate of the round-robin; null when there are no caches.
   ThreadCache* NextVictimLocked() TC_REQUIRES(lock_);
   // It has not changed since a look at least Tuning::ThreadCaches::idle_ms ago.

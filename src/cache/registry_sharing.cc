@@ -14,20 +14,28 @@ void Registry::SetTotalLimit(size_t bytes) {
 
 void Registry::FollowRetention() {
   const RetentionShares shares = central_.Shares();
+  {
+    const SpinLockHolder holder(lock_);
+    if (!total_was_set_ && budget_.total() != shares.thread_caches) {
+      SetTotalLocked(shares.thread_caches);
+    }
+  }
+  FreeInheritedAbove(shares.inherited_caches);
+}
+
+size_t Registry::FreeInheritedAbove(size_t kept_bytes) {
+  size_t bytes = 0;
   for (;;) {
     BinArraysInFlight arrays;
-    ThreadCache* surplus;
+    ThreadCache* cache;
     {
       const SpinLockHolder holder(lock_);
-      if (!total_was_set_ && budget_.total() != shares.thread_caches) {
-        SetTotalLocked(shares.thread_caches);
-      }
-      if (inherited_bytes_ <= shares.inherited_caches) return;
-      surplus = inherited_.PopFirst();
-      inherited_bytes_ -= surplus->claimed_bytes();
-      surplus->table().Detach(&arrays);
+      if (inherited_bytes_ <= kept_bytes) return bytes;
+      cache = inherited_.PopFirst();
+      inherited_bytes_ -= cache->claimed_bytes();
+      cache->table().Detach(&arrays);
     }
-    Free(surplus, &arrays);
+    bytes += Free(cache, &arrays);
   }
 }
 
@@ -199,19 +207,7 @@ size_t Registry::FlushAll(ThreadCache* own) {
 }
 
 size_t Registry::FlushOthers(ThreadCache* own, bool idle_only) {
-  size_t bytes = 0;
-  for (;;) {
-    BinArraysInFlight arrays;
-    ThreadCache* inherited;
-    {
-      const SpinLockHolder holder(lock_);
-      inherited = inherited_.PopFirst();
-      if (inherited == nullptr) break;
-      inherited_bytes_ -= inherited->claimed_bytes();
-      inherited->table().Detach(&arrays);
-    }
-    bytes += Free(inherited, &arrays);
-  }
+  size_t bytes = FreeInheritedAbove(0);
   const int64_t now_ms = CoarseMilliseconds();
   uint64_t round = 0;
   for (;;) {

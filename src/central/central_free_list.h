@@ -2,9 +2,8 @@
 // CentralFreeList: the spans of one size class and, per span, a bitmap of its free objects.
 //
 // Role. Cuts spans into objects, takes objects back, returns a span to the page heap as soon as all
-// its objects are free. What it writes into an object is what was there
-// (line_ownership.h). Called by: the central cache. Lock:
-// LockRank::kCentral.
+// its objects are free. It never changes the contents of an object (see line_ownership.h). Called
+// by: the central cache. Lock: LockRank::kCentral.
 //
 // Order of allocation. In the order of addresses within a span, and from the span with the fewest
 // free objects, so that nearly empty spans become empty. Objects smaller than a cache line, or not
