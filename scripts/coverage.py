@@ -86,7 +86,7 @@ def main():
     for name in lines:
         ways = [count for of_line in branches[name].values() for count in of_line.values()]
         figures = (sum(map(bool, lines[name].values())), len(lines[name]), sum(map(bool, ways)), len(ways))
-        for row in (name if options.files else name.split("/")[0], "src/"):
+        for row in (name if options.files else name.rpartition("/")[0], "src/"):
             rows[row] = [a + b for a, b in zip(rows[row], figures)]
     total = rows.pop("src/")
     for row, figures in [*sorted(rows.items()), ("src/", total)]:

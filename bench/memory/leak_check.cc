@@ -12,12 +12,12 @@
 #include "bench/common/arguments.h"
 #include "bench/common/fail.h"
 #include "bench/common/random.h"
-#include "leak/check_memory.h"
-#include "leak/marker.h"
-#include "leak/object_index.h"
-#include "os/virtual_memory.h"
-#include "runtime/heap.h"
-#include "runtime/heap_hold.h"
+#include "heap/heap.h"
+#include "heap/heap_hold.h"
+#include "os/memory/virtual_memory.h"
+#include "tools/leak/check_memory.h"
+#include "tools/leak/marker.h"
+#include "tools/leak/object_index.h"
 
 extern "C" {
 void* tc_malloc(size_t size) noexcept;

@@ -169,7 +169,7 @@ struct Tuning {
     int max_candidates = 10;
   } cache_budget;
 
-  // Creation, inheritance and idleness (cache/registry.h, runtime/current_thread.h).
+  // Creation, inheritance and idleness (cache/registry.h, heap/current_thread.h).
   struct ThreadCaches {
     // Frees by a thread that allocates nothing, before it gets a cache. Receiving a message or two
     // does not justify a cache. Not measured. Range: 0 to 200.
@@ -288,7 +288,7 @@ struct Tuning {
     size_t populate_part = 64;
   } hugepages;
 
-  // realloc of growing objects (malloc/slow_path.cc, page/address_space_move.cc). The size from
+  // realloc of growing objects (entry/slow_path.cc, page/address_space_move.cc). The size from
   // which it moves pages is hugepages.huge_object.
   struct Reallocation {
     // An object of this size or more that was outgrown does not enter the thread cache: what grows
@@ -346,7 +346,7 @@ struct Tuning {
   } release;
 
   // Idle release: returning free pages to the OS while no thread is freeing
-  // (runtime/idle_release.h, runtime/background_thread.h). A pass is idle when nothing was freed
+  // (heap/idle_release.h, heap/background_thread.h). A pass is idle when nothing was freed
   // since the pass before.
   struct IdleRelease {
     // From one pass to the next. Not measured. Range: 10 to 10,000.
@@ -373,7 +373,7 @@ struct Tuning {
     size_t claimed_at_once_bytes = 8_MiB;
   } trim;
 
-  // Memory limits (page/memory_limit.h, page/governor.h, runtime/limits.h).
+  // Memory limits (page/memory_limit.h, page/governor.h, heap/limits.h).
   struct Limits {
     // Released beyond what is needed, so that not every growth near a limit is a system call:
     // slack_part of the limit, within these bounds. The upper bound is one release.slice. Not
@@ -418,7 +418,7 @@ struct Tuning {
     size_t span_records_bytes = 4_KiB;
   } metadata;
 
-  // Memory from files and devices (os/backing_file.h).
+  // Memory from files and devices (os/memory/backing_file.h).
   struct BackingFiles {
     // For a longer piece, which may be meant to stay mostly empty, the file system need not reserve
     // memory. Not measured. Range: 1 MiB to 1 GiB.
@@ -443,7 +443,7 @@ struct Tuning {
     int fork_patience_ms = 50;
   } locks;
 
-  // Reports of large allocations (runtime/large_reports.h).
+  // Reports of large allocations (heap/large_reports.h).
   struct LargeReports {
     // The default of TCMALLOC_LARGE_ALLOC_REPORT_THRESHOLD, as in gperftools. Larger allocations
     // are more often a mistake than not. Range: 1 MiB and up.
@@ -453,7 +453,7 @@ struct Tuning {
     size_t rise_part = 8;
   } large_reports;
 
-  // Sampled allocations, and profiles in files (profiler/profile_files.h).
+  // Sampled allocations, and profiles in files (tools/profiler/profile_files.h).
   struct Sampling {
     // The sampling interval, the mean number of bytes between samples, of profiles requested
     // without TCMALLOC_SAMPLE_PARAMETER: some hundred samples a second in a program that allocates
@@ -480,7 +480,7 @@ struct Tuning {
     uintptr_t max_simple_frame_bytes = 2048;
   } stack_traces;
 
-  // The heap profiler (profiler/heap_profiler.h, profile/site_table.h).
+  // The heap profiler (tools/profiler/heap_profiler.h, tools/profile/site_table.h).
   struct HeapProfiler {
     // Defaults of HEAP_PROFILE_ALLOCATION_INTERVAL and HEAP_PROFILE_INUSE_INTERVAL, as in
     // gperftools: a file each time this many more bytes were allocated or are in use. Range: 0
@@ -494,7 +494,7 @@ struct Tuning {
     size_t max_stacks = size_t{1} << 20;
   } heap_profiler;
 
-  // The leak checker (leak/check.h), and the world stop (os/world_stop.h).
+  // The leak checker (tools/leak/check.h), and the world stop (tools/world_stop/world_stop.h).
   struct LeakCheck {
     // Defaults of HEAP_CHECK_MAX_LEAKS, HEAP_CHECK_MAX_POINTER_OFFSET and
     // HEAP_CHECK_POINTER_SOURCE_ALIGNMENT, as in gperftools. The alignment is a power of two.
@@ -551,7 +551,7 @@ struct Tuning {
     size_t max_chain = 4096;
   } leak_check;
 
-  // Memory pressure (pressure/).
+  // Memory pressure (tools/pressure/).
   struct Pressure {
     // "auto": thresholds of the levels, in percent of the limit. They leave a tenth of the memory
     // for what a level frees too late, and a twentieth for the kernel. Operators who set such
@@ -590,7 +590,7 @@ struct Tuning {
     int reads_at_once = 64;
   } pressure;
 
-  // Reports at intervals, on signals and at exit (runtime/helper_thread.h).
+  // Reports at intervals, on signals and at exit (heap/helper_thread.h).
   struct Reports {
     // The shortest and the longest interval of periodic reports: 10 ms, 30 days. Range: min below
     // max.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Countdown: bytes that a thread may allocate until a sample is due (profiler/sampler.h). The fast
-// path counts down one number, which this class interprets.
+// Countdown: bytes that a thread may allocate until a sample is due (tools/profiler/sampler.h). The
+// fast path counts down one number, which this class interprets.
 //
 // Called by the owning thread; Alarm by any. An alarm overwrites the fast path's count, so the gap
 // up to the next sample is lost with it, and drawn anew. The samples stay unbiased: how long an

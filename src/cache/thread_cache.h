@@ -117,7 +117,7 @@ class ThreadCache {
   RegistryRecord record;
   void SetMaxBytes(size_t bytes) { max_bytes_.store(bytes, std::memory_order_relaxed); }
 
-  // Draws the gaps between the thread's samples (see runtime/sampling.h). Owner only.
+  // Draws the gaps between the thread's samples (see heap/sampling.h). Owner only.
   SampleGaps gaps{0};
   // See Countdown. By the owner but for Alarm.
   void SetSample(size_t bytes, uint32_t generation) {

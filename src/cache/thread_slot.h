@@ -68,7 +68,7 @@ struct ThreadSlot {
   // when the hold holds nothing (see HoldHeap).
   uint8_t empty_holds = 0;
   // Owner only: the lower half of the address of the mark in the frame of the function that runs
-  // the program's callback; 0: none. It may dangle (see runtime/callback_scope.h).
+  // the program's callback; 0: none. It may dangle (see heap/callback_scope.h).
   uint32_t callback = 0;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "compat/heap_walk.h"
 
-#include "runtime/heap.h"
+#include "heap/heap.h"
 
 namespace tcmalloc {
 namespace {

@@ -17,9 +17,9 @@
 #include "compat/heap_walk.h"
 #include "compat/profile_text.h"
 #include "compat/system_allocator.h"
-#include "runtime/current_thread.h"
-#include "runtime/heap.h"
-#include "runtime/stats.h"
+#include "heap/current_thread.h"
+#include "heap/heap.h"
+#include "stats/stats.h"
 #include "tcmalloc/tcmalloc.h"
 
 // The vtable of type information for classes without bases, and the function that pure virtual

@@ -4,8 +4,8 @@
 
 #include <sys/mman.h>
 
+#include "heap/hooks.h"
 #include "os/stack_trace.h"
-#include "runtime/hooks.h"
 
 // The frame of MallocHook_GetCallerStackTrace itself.
 static constexpr size_t kStaticSkip = 1;

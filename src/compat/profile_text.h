@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Profiles in the two forms that MallocExtension returns: text in a string, and arrays. The minimal
-// library has no_profile_text.cc instead. Profiles have their own memory until they are copied.
+// library has compat/minimal/profile_text.cc instead. Profiles have their own memory until they are
+// copied.
 #pragma once
 
 #include <cstddef>
 #include <string>
 
-#include "profile/profile.h"
+#include "tools/profile/profile.h"
 
 namespace tcmalloc {
 

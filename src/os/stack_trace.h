@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Stack traces: the calling thread's stack as return addresses. The minimal library has
-// no_stack_trace.cc instead, whose traces are empty. os/stack_walk.h has the walk.
+// tools/minimal/stack_trace.cc instead, whose traces are empty. tools/stack/stack_walk.h has the
+// walk.
 //
 // May be called anywhere: before main, in signal handlers, on alternate stacks, in forked children,
 // while another thread loads or unloads a library, while an exception is thrown. It allocates
@@ -52,8 +53,8 @@ enum class AllocatorFrames : uint8_t {
   // All up to the outermost one among the first few frames: for functions that the allocator calls.
   kCallback,
 };
-// Whether a trace uses the cache of rules (os/call_frame_cache.h): 128 KiB, of which each frame may
-// touch another page.
+// Whether a trace uses the cache of rules (tools/stack/call_frame_cache.h): 128 KiB, of which each
+// frame may touch another page.
 enum class RuleCache : uint8_t {
   kUsed,
   kUnused,  // some microseconds per frame: for rare traces
@@ -63,5 +64,11 @@ enum class RuleCache : uint8_t {
 TC_OUT_OF_LINE size_t GetCallerStackTrace(uintptr_t* frames, size_t max, size_t skip,
                                           AllocatorFrames left_out, size_t static_skip,
                                           RuleCache cache = RuleCache::kUsed);
+
+// An address inside the call instruction before `return_address`. The return address itself may
+// belong to the next function.
+constexpr uintptr_t CallBefore(uintptr_t return_address) {
+  return return_address == 0 ? 0 : return_address - 1;
+}
 
 }  // namespace tcmalloc

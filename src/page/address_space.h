@@ -17,8 +17,8 @@
 #include "base/intrusive_list.h"
 #include "base/tuning.h"
 #include "base/units.h"
+#include "os/memory/virtual_memory.h"
 #include "os/thread_number.h"
-#include "os/virtual_memory.h"
 #include "page/page_state.h"
 
 namespace tcmalloc {

@@ -18,7 +18,7 @@
 #include "base/counters.h"
 #include "base/tuning.h"
 #include "base/units.h"
-#include "os/hugepages.h"
+#include "os/memory/hugepages.h"
 #include "page/hugepage_policy.h"
 #include "page/limit_watch.h"
 #include "page/memory_limit.h"

@@ -11,7 +11,7 @@
 #include <cstdint>
 
 #include "base/units.h"
-#include "os/hugepages.h"
+#include "os/memory/hugepages.h"
 
 namespace tcmalloc {
 

@@ -7,7 +7,7 @@
 
 #include "base/tuning.h"
 #include "base/units.h"
-#include "os/hugepages.h"
+#include "os/memory/hugepages.h"
 
 namespace tcmalloc::hugepage_policy {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // LimitWatch: what the program is told about memory limits: counts, and the callback that is due.
 // It calls nothing; whoever has no lock and is in the middle of nothing does (see
-// runtime/limits.h).
+// heap/limits.h).
 //
 // Thread safety: none; the page heap's lock guards it. Cost: none to speak of.
 #pragma once

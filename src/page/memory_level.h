@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // How near to its limits memory is, as a level: the decision that memory limits (memory_limit.h)
-// and memory pressure (pressure/policy.h) have in common. What is done at a level is theirs. Pure.
+// and memory pressure (tools/pressure/policy.h) have in common. What is done at a level is theirs.
+// Pure.
 //
 // Levels. Bounds are listed from the one that asks for the least. The nth level is entered when
 // what is in use is above the nth bound's limit, and left when it is below that by the margin: what

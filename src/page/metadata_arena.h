@@ -15,8 +15,8 @@
 #include "base/config.h"
 #include "base/counters.h"
 #include "base/tuning.h"
+#include "os/memory/virtual_memory.h"
 #include "os/spinlock.h"
-#include "os/virtual_memory.h"
 
 namespace tcmalloc {
 

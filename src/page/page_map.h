@@ -37,7 +37,7 @@
 #include "base/config.h"
 #include "base/size_classes.h"
 #include "base/units.h"
-#include "os/virtual_memory.h"
+#include "os/memory/virtual_memory.h"
 #include "page/hugepage.h"
 
 namespace tcmalloc {

@@ -9,7 +9,7 @@
 
 #include "base/size_classes.h"
 #include "base/units.h"
-#include "os/hugepages.h"
+#include "os/memory/hugepages.h"
 #include "page/free_spans.h"
 #include "page/limit_watch.h"
 #include "page/memory_limit.h"

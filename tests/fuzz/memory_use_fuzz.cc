@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "base/check.h"
-#include "os/cgroup_events.h"
 #include "os/memory_use.h"
+#include "tools/pressure/os/cgroup_events.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace tcmalloc;

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "base/check.h"
-#include "runtime/settings.h"
+#include "config/settings.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace tcmalloc;

@@ -24,9 +24,9 @@ TREE = {
     "src/os/clock.h": LICENCE + "#pragma once\nstruct Clock { virtual int Now() = 0; };\n",
     "src/page/page_heap.h": LICENCE + '#pragma once\n#include "base/units.h"\n',
     # The exceptions that layering_test.py has are to be needed.
-    "src/malloc/override_atfork.cc": LICENCE + "#include <dlfcn.h>\n",
-    "src/malloc/override_threads.cc": LICENCE + "#include <dlfcn.h>\n",
-    "src/malloc/oom_policy.cc": LICENCE + "#include <dlfcn.h>\n",
+    "src/entry/shared/override_atfork.cc": LICENCE + "#include <dlfcn.h>\n",
+    "src/entry/shared/override_threads.cc": LICENCE + "#include <dlfcn.h>\n",
+    "src/entry/oom_policy.cc": LICENCE + "#include <dlfcn.h>\n",
     "src/compat/malloc_hook.cc": LICENCE + "#include <sys/mman.h>\n",
 }
 
@@ -66,9 +66,34 @@ class Layering(OnTree):
                    'src/base/bad.h:3: base/ must not include page/')
 
     def test_arrow_sideways(self):
-        self.check({"src/profile/sample.h": self.header('#include "cache/bins.h"'),
+        self.check({"src/tools/profile/sample.h": self.header('#include "cache/bins.h"'),
                     "src/cache/bins.h": self.header()},
-                   "profile/ must not include cache/")
+                   "tools/profile/ must not include cache/")
+
+    def test_nested_folders(self):
+        files = {"src/os/memory/map.h": self.header('#include "os/clock.h"'),
+                 "src/entry/full/entry_a.cc": LICENCE + '#include "entry/b.h"\n',
+                 "src/entry/b.h": self.header()}
+        self.check(files)
+        self.check({**files, "src/os/log.h": self.header('#include "os/memory/map.h"')},
+                   "src/os/log.h:3: os/ must not include os/memory/")
+        self.check({**files, "src/heap/c.h": self.header('#include "entry/b.h"')},
+                   "src/heap/c.h:3: heap/ must not include entry/")
+
+    def test_detour(self):
+        files = {"src/heap/heap.h": self.header(), "src/heap/a.h": self.header()}
+        fast_path = {"src/entry/fast_path.h": self.header('#include "heap/a.h"')}
+        self.check({**files, **fast_path})
+        self.check({**files, **fast_path, "src/heap/a.h": self.header('#include "heap/heap.h"')},
+                   "src/entry/fast_path.h:1: includes heap/heap.h")
+
+    def test_minimal_library(self):
+        tool = {"src/tools/profiler/sampler.h": self.header()}
+        use = {"src/entry/slow_path.cc": LICENCE + '#include "tools/profiler/sampler.h"\n'}
+        self.check({**tool, **use}, "src/entry/slow_path.cc:2: the minimal library has no answer")
+        self.check({**tool, "src/entry/full/a.cc": use["src/entry/slow_path.cc"]})
+        self.check({**tool, **use,
+                    "src/tools/minimal/sampler.cc": LICENCE + '#include "tools/profiler/sampler.h"\n'})
 
     def test_arrow_in_comment(self):
         self.check({"src/base/good.h": self.header('// #include "page/page_heap.h"')})
@@ -90,30 +115,32 @@ class Layering(OnTree):
 
     def test_process_heap(self):
         self.check({"src/cache/a.cc": LICENCE + "void F() { GlobalHeap().x(); }\n"},
-                   "src/cache/a.cc:2: cache/ is below runtime/")
+                   "src/cache/a.cc:2: cache/ is below heap/")
         self.check({"src/cache/a.cc": LICENCE + "// GlobalHeap is above\n",
-                    "src/runtime/a.cc": LICENCE + "void F() { GlobalHeap().x(); }\n"})
+                    "src/heap/a.cc": LICENCE + "void F() { GlobalHeap().x(); }\n"})
 
     def test_virtual(self):
         self.check({"src/page/a.h": self.header("struct A { virtual ~A(); };")},
-                   "src/page/a.h:3: virtual functions below runtime/")
+                   "src/page/a.h:3: virtual functions below heap/")
 
     def test_conditional(self):
         self.check({"src/page/a.h": self.header("#ifdef X", "#endif")},
                    "src/page/a.h:3: conditional compilation")
-        self.check({"src/malloc/override_x.h": self.header("#ifdef X", "#endif")})
+        self.check({"src/entry/shared/override_x.h": self.header("#ifdef X", "#endif")})
 
     def test_macro(self):
         self.check({"src/page/a.h": self.header("#define A 1")}, "src/page/a.h:3: macro definition")
 
     def test_system_header(self):
         self.check({"src/page/a.h": self.header("#include <sys/mman.h>")}, "are for os/")
+        self.check({"src/tools/leak/a.h": self.header("#include <sys/mman.h>")}, "are for os/")
+        self.check({"src/tools/leak/os/a.h": self.header("#include <sys/mman.h>")})
 
     def test_guard_and_licence(self):
         self.check({"src/page/a.h": "int a;\n"}, "#pragma once", "SPDX")
 
     def test_unneeded_exception(self):
-        self.check({"src/malloc/oom_policy.cc": LICENCE}, "is not needed any more")
+        self.check({"src/entry/oom_policy.cc": LICENCE}, "is not needed any more")
 
     def test_places(self):
         for text in ("see /wor" + "k/main/x", "cd .." + "/shared", "from pypi" + ".org",
@@ -143,7 +170,7 @@ class Comments(OnTree):
         self.assertEqual(self.missing("// guarded by lock_"), ["lock_"])
         self.assertEqual(self.missing("// a `Sampler` may"), ["Sampler"])
         self.assertEqual(self.missing("// TC_NONE"), ["TC_NONE"])
-        self.assertEqual(self.missing("// in src/leak/"), ["src/leak/"])
+        self.assertEqual(self.missing("// in src/heap/"), ["src/heap/"])
         self.assertEqual(self.missing("see `page/heap.cc`", "docs/a.md"), ["page/heap.cc"])
         self.assertEqual(self.missing("the `PageMap`", "docs/a.md"), ["PageMap"])
 

@@ -17,7 +17,7 @@ import source
 
 FILE = re.compile(r"(?<![\w/.*<-])((?:[\w-]+/)*[\w-]+\.(?:h|cc|c|py|sh|md|txt|json))\b(?!\()")
 FOLDER = re.compile(r"(?<![\w/.~-])((?:src|tests|bench|tools|scripts|docs|base|os|page|central|"
-                    r"cache|runtime|malloc|profile|leak|extension|compat)(?:/[\w-]+)*)/(?![\w.])")
+                    r"cache|config|heap|stats|entry|compat)(?:/[\w-]+)*)/(?![\w.])")
 CONSTANT = re.compile(r"\bk[A-Z]\w*")
 MACRO = re.compile(r"\b(?:TC|TCMALLOC)_[A-Z]\w*")
 CAMEL = re.compile(r"\b[A-Z][a-z0-9]+(?:[A-Z][a-z0-9]*)+\b")

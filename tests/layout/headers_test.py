@@ -31,7 +31,7 @@ def compile_commands(root, build):
                 next(words)
             elif word != "-c" and word != entry["file"]:
                 kept.append(word)
-        commands.setdefault(path.relative_to(root / "src").parts[0], (kept, entry["directory"]))
+        commands.setdefault(path.relative_to(root / "src").parent.as_posix(), (kept, entry["directory"]))
     return commands
 
 
@@ -46,8 +46,8 @@ def main():
 
     def check(header):
         name = header.relative_to(root / "src").as_posix()
-        # A folder of headers alone (base/) is compiled as the first folder above it.
-        words, directory = commands.get(name.split("/")[0], commands.get("os"))
+        # A folder of headers alone is compiled as another one.
+        words, directory = commands.get(name.rpartition("/")[0], commands["os"])
         unit = f'#include "{name}"\n#include "{name}"\n'
         run = subprocess.run([*words, "-fsyntax-only", "-x", "c++", "-"], input=unit, text=True,
                              cwd=directory, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)

@@ -6,9 +6,11 @@
 
   * a folder includes only folders below it; no file includes itself by a detour; a project header
     is included by its path from src/, in quotes
-  * only runtime/ and the folders above it name the process's heap
+  * what the minimal library has includes no header of tools/ for which that library has no answer of
+    its own, which is in a folder named minimal
+  * only heap/ and the folders above it name the process's heap
   * only entry points include public headers
-  * below runtime/ only os/ has virtual functions
+  * below heap/ only os/ has virtual functions
   * conditional compilation and macros stay in the files that are there for them
   * headers have #pragma once, sources their licence line
   * no file of the project names a machine's folders, a package registry or a ticket
@@ -20,33 +22,46 @@ import sys
 
 import source
 
-# A folder may include those of a lower level; folders of one level do not know each other.
+# A folder may include those of a lower level; folders of one level do not know each other. A folder
+# that is named after a library (LIBRARIES) is of the level of the folder that it is in.
 LEVELS = (
-    ("base",), ("os",), ("page",), ("central",), ("cache", "profile"), ("runtime",),
-    ("pressure", "profiler"), ("malloc", "extension", "leak"), ("compat",),
+    ("base",), ("os",), ("os/memory",),
+    ("page", "config", "tools/os", "tools/stack", "tools/world_stop", "tools/symbols/os",
+     "tools/profiler/os", "tools/pressure/os", "tools/leak/os"),
+    ("central", "tools/symbols"), ("cache", "tools/profile"), ("heap",), ("stats",),
+    ("tools/profiler", "tools/pressure"), ("tools", "tools/leak", "tools/no_leak"), ("entry",),
+    ("compat",),
 )
+LIBRARIES = ("full", "minimal", "override", "shared", "testing")
 LEVEL = {folder: level for level, folders in enumerate(LEVELS) for folder in folders}
 
 PROCESS_HEAP = re.compile(r"\b(GlobalHeap|global_heap_storage|global_page_map|current_slot)\b")
 VIRTUAL = re.compile(r"\b(virtual|override)\b")
 
-CONDITIONALS_IN = re.compile(r"base/(config|compiler)\.h|os/.*|malloc/override.*")
-MACROS_IN = re.compile(r"base/(check|compiler)\.h|os/.*|malloc/override.*")
+# System calls, and what differs between systems and machines.
+SYSTEM = r"(tools/(\w+/)?)?os/.*|tools/(stack|world_stop)/.*"
+CONDITIONALS_IN = re.compile(rf"base/(config|compiler)\.h|{SYSTEM}|entry/(override\.h|shared/.*)")
+MACROS_IN = re.compile(rf"base/(check|compiler)\.h|{SYSTEM}|entry/(override\.h|shared/.*)")
 # Headers of the system below the C++ library: what they declare differs between systems.
 SYSTEM_HEADER = re.compile(r"(sys|linux|asm|bits)/.*|(unistd|fcntl|sched|signal|dlfcn)\.h")
-SYSTEM_HEADERS_IN = re.compile(r"os/.*")
+SYSTEM_HEADERS_IN = re.compile(SYSTEM)
 # Who may include what programs include: the files that define it.
-PUBLIC_HEADERS_IN = ("malloc/entry_", "leak/entry_", "extension/", "compat/")
+PUBLIC_HEADERS_IN = re.compile(r"entry/(full/)?entry_.*|tools/leak/entry_.*|compat/.*")
 # (rule, file) that break a rule, with the reason.
 EXCEPTIONS = {
     ("system header", "compat/malloc_hook.cc"):
         "offers mmap and munmap to programs as they are",
-    ("system header", "malloc/oom_policy.cc"):
+    ("system header", "entry/oom_policy.cc"):
         "asks dlopen for the C++ runtime; os/ does not know that there is such a thing",
-    ("system header", "malloc/override_atfork.cc"):
+    ("system header", "entry/shared/override_atfork.cc"):
         "asks dlsym for the function that it stands before",
-    ("system header", "malloc/override_threads.cc"):
+    ("system header", "entry/shared/override_threads.cc"):
         "asks dlsym for the function that it stands before",
+}
+
+# (header, header that it must not include, not even by a detour, with the reason).
+NOT_INCLUDED = {
+    ("entry/fast_path.h", "heap/heap.h"): "the fast path needs three variables, not all tiers",
 }
 
 # In every file of the project, documentation and scripts included.
@@ -63,6 +78,14 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.MULTILINE)
 CONDITIONAL = re.compile(r"^\s*#\s*(if|ifdef|ifndef|elif|else)\b", re.MULTILINE)
 DEFINE = re.compile(r"^\s*#\s*define\b", re.MULTILINE)
 LICENCE = "SPDX-License-Identifier: BSD-3-Clause"
+
+
+def folder_of(name):
+    """The folder whose level a file of src/ has."""
+    parts = name.split("/")[:-1]
+    if parts and parts[-1] in LIBRARIES:
+        parts.pop()
+    return "/".join(parts)
 
 
 class Checker:
@@ -92,21 +115,21 @@ class Checker:
 
     def check_file(self, path):
         name = path.relative_to(self.src).as_posix()
-        folder = name.split("/")[0]
-        if folder not in LEVEL or "/" not in name:
+        folder = folder_of(name)
+        if folder not in LEVEL:
             self.complain(path, 1, f"src/{folder} is not in the order of folders (LEVELS)")
             return
         text = path.read_text()
         code = source.without_comments(text)
         bare = source.without_comments_and_strings(text)
         self.check_includes(path, name, folder, code)
-        if LEVEL[folder] < LEVEL["runtime"]:
+        if LEVEL[folder] < LEVEL["heap"]:
             for match in PROCESS_HEAP.finditer(bare):
                 self.complain(path, match,
-                              f"{folder}/ is below runtime/ and must not name the process's heap")
-            if folder != "os":
+                              f"{folder}/ is below heap/ and must not name the process's heap")
+            if not SYSTEM_HEADERS_IN.fullmatch(name):
                 for match in VIRTUAL.finditer(bare):
-                    self.complain(path, match, "virtual functions below runtime/ are for os/ alone")
+                    self.complain(path, match, "virtual functions below heap/ are for os/ alone")
         for pattern, allowed, rule in ((CONDITIONAL, CONDITIONALS_IN, "conditional compilation"),
                                        (DEFINE, MACROS_IN, "macro definition")):
             for match in pattern.finditer(code):
@@ -119,7 +142,7 @@ class Checker:
         arrows = self.includes.setdefault(name, [])
         for match in INCLUDE.finditer(code):
             quote, target = match[1], match[2]
-            target_folder = target.split("/")[0]
+            target_folder = folder_of(target)
             if quote == "<":
                 if (self.src / target).exists():
                     self.complain(path, match, "the project's own headers are included in quotes")
@@ -128,7 +151,7 @@ class Checker:
                     self.complain(path, match, "headers of the operating system are for os/")
                 continue
             if (self.src.parent / "include" / target).is_file():
-                if not name.startswith(PUBLIC_HEADERS_IN):
+                if not PUBLIC_HEADERS_IN.fullmatch(name):
                     self.complain(path, match, "public headers are for the entry points")
                 continue
             if not (self.src / target).is_file():
@@ -141,6 +164,18 @@ class Checker:
             if target_folder != folder and LEVEL[target_folder] >= LEVEL[folder]:
                 self.complain(path, match, f"{folder}/ must not include {target_folder}/, "
                               "which is not below it")
+
+    def check_minimal(self):
+        """What both libraries have calls of tools/ only what a file in a folder minimal defines, too."""
+        answered = {target for name, arrows in self.includes.items() if "/minimal/" in name
+                    for _, target, _ in arrows}
+        for name, arrows in sorted(self.includes.items()):
+            if name.startswith("tools/") or {"full", "minimal"} & set(name.split("/")):
+                continue
+            for line, target, text in arrows:
+                if target.startswith("tools/") and target not in answered:
+                    self.complain(self.src / name, line,
+                                  f"the minimal library has no answer for {target}", text)
 
     def check_cycles(self):
         state = {}  # file -> "open" while its includes are followed, "done" afterwards
@@ -170,6 +205,11 @@ class Checker:
                     waiting.append(target)
         return seen
 
+    def check_closures(self):
+        for (name, excluded), reason in NOT_INCLUDED.items():
+            if excluded in self.closure(name):
+                self.complain(self.src / name, 1, f"includes {excluded}: {reason}")
+
     def check_everywhere(self, path):
         try:
             text = path.read_text()
@@ -185,7 +225,9 @@ class Checker:
         files = source.code_files(self.src)
         for path in files:
             self.check_file(path)
+        self.check_minimal()
         self.check_cycles()
+        self.check_closures()
         everything = source.tree_files(self.root)
         for path in everything:
             self.check_everywhere(path)
@@ -195,12 +237,12 @@ class Checker:
             self.complain(None, 0, "src/ has no files")
         arrows = sum(len(of_file) for of_file in self.includes.values())
         below = [name for name in self.includes
-                 if LEVEL[name.split("/")[0]] < LEVEL["runtime"] and name.endswith(".h")]
+                 if LEVEL.get(folder_of(name), 0) < LEVEL["heap"] and name.endswith(".h")]
         largest = max(below, key=lambda name: len(self.closure(name)), default=None)
         print(f"{len(files)} files in src/, {arrows} includes of project headers, "
               f"{len(everything)} files in all")
         if largest:
-            print(f"largest header below runtime/: {largest} with "
+            print(f"largest header below heap/: {largest} with "
                   f"{len(self.closure(largest))} others behind it")
         print(f"{self.complaints.count} complaints")
         return 1 if self.complaints.count else 0

@@ -52,75 +52,75 @@ compat/heap_walk.cc: kSpansAtOnce: buffer
 compat/malloc_extension.cc: kMaxLists: buffer
 compat/malloc_extension.cc: kBufferForLevel2 kMaxPages: format
 compat/malloc_hook.cc: kStaticSkip: protocol
-extension/properties.cc: kMaxCacheBytes: bits
-extension/properties.cc: kNothing: protocol
-leak/age_bucket.h: kNumAgeBuckets kAgeBucketStartsMs: format
-leak/annotations.cc: kNumBuckets: buffer
-leak/annotations.h: kIgnoredMark: bits
-leak/check_memory.h: kChunkBytes: buffer
-leak/control_blocks.cc: kAlignment kSmallestPage kSelfAt kSecretsAt kFirstStackAt kMostBytes: system
-leak/found_leaks.cc: kFirstSlots: buffer
-leak/found_leaks.h: kMaxWords: format
-leak/mark_work.h: kKindShift: bits
-leak/marker.h: kCopiedBytes: system
-leak/object_index.h: kNoEntry kLargeEntry kPageInSpanShift kPayloadShift: bits
-leak/object_index.h: kSpansAtOnce: buffer
-leak/part_check.h: kMaxNameBytes: buffer
-leak/registered_roots.h: kFirst: buffer
-leak/root_map.cc: kRedZoneBytes kKeptBytes: system
-leak/roots.cc: kFirstTextBytes: buffer
-malloc/entry_glibc.cc: kChunk: buffer
-malloc/oom_policy.cc: kVtableHeaderWords: system
-os/backed_pages.cc: kPresent kSwapped kOfFileOrShared kGuard: system
-os/backed_pages.h: kEntries: buffer
-os/backing_file.cc: kMaxOffset: bits
+entry/properties.cc: kMaxCacheBytes: bits
+entry/properties.cc: kNothing: protocol
+tools/leak/age_bucket.h: kNumAgeBuckets kAgeBucketStartsMs: format
+tools/leak/annotations.cc: kNumBuckets: buffer
+tools/leak/annotations.h: kIgnoredMark: bits
+tools/leak/check_memory.h: kChunkBytes: buffer
+tools/leak/control_blocks.cc: kAlignment kSmallestPage kSelfAt kSecretsAt kFirstStackAt kMostBytes: system
+tools/leak/found_leaks.cc: kFirstSlots: buffer
+tools/leak/found_leaks.h: kMaxWords: format
+tools/leak/mark_work.h: kKindShift: bits
+tools/leak/marker.h: kCopiedBytes: system
+tools/leak/object_index.h: kNoEntry kLargeEntry kPageInSpanShift kPayloadShift: bits
+tools/leak/object_index.h: kSpansAtOnce: buffer
+tools/leak/part_check.h: kMaxNameBytes: buffer
+tools/leak/registered_roots.h: kFirst: buffer
+tools/leak/root_map.cc: kRedZoneBytes kKeptBytes: system
+tools/leak/roots.cc: kFirstTextBytes: buffer
+entry/entry_glibc.cc: kChunk: buffer
+entry/oom_policy.cc: kVtableHeaderWords: system
+tools/leak/os/backed_pages.cc: kPresent kSwapped kOfFileOrShared kGuard: system
+tools/leak/os/backed_pages.h: kEntries: buffer
+os/memory/backing_file.cc: kMaxOffset: bits
 os/c_library.cc: kStackNeighbourhood: system
-os/call_frame_cache.h: kPairsShift: buffer
-os/call_frame_entries.h: kHeaderBytes kEntryBytes: format
-os/call_frame_info.h: kNumRegisters: format
-os/call_frame_program.cc: kOpLoad kOpRegister kOpLiteral kOpAnd kOpNotLess kOpShift kOpAdd: format
-os/call_frame_program.cc: kDeepest: buffer
-os/call_frame_reader.h: kAbsolute kUnsigned2 kUnsigned4 kUnsigned8 kSigned2 kSigned4 kSigned8 kFormatMask
+tools/stack/call_frame_cache.h: kPairsShift: buffer
+tools/stack/call_frame_entries.h: kHeaderBytes kEntryBytes: format
+tools/stack/call_frame_info.h: kNumRegisters: format
+tools/stack/call_frame_program.cc: kOpLoad kOpRegister kOpLiteral kOpAnd kOpNotLess kOpShift kOpAdd: format
+tools/stack/call_frame_program.cc: kDeepest: buffer
+tools/stack/call_frame_reader.h: kAbsolute kUnsigned2 kUnsigned4 kUnsigned8 kSigned2 kSigned4 kSigned8 kFormatMask
     kRelativeToField kRelativeToHeader: format
-os/call_frame_registers.h: kStackPointer kFramePointer kBase kReturn: format
+tools/stack/call_frame_registers.h: kStackPointer kFramePointer kBase kReturn: format
 os/cgroup.cc: kUnlimitedFrom: system
 os/cgroup.h: kMaxLength kRoom: buffer
 os/detached_thread.cc: kStackBytes: buffer
-os/device_memory.cc: kNoLimit: bits
-os/elf_image.cc: kMaxSegments kMaxNotes: format
-os/elf_image.h: kMaxBuildIdBytes: buffer
-os/elf_symbols.cc: kMaxName: buffer
-os/elf_symbols.cc: kMaxSegments kMaxDynamic kMaxSections kMaxSymbols: format
+os/memory/device_memory.cc: kNoLimit: bits
+tools/symbols/os/elf_image.cc: kMaxSegments kMaxNotes: format
+tools/symbols/os/elf_image.h: kMaxBuildIdBytes: buffer
+tools/symbols/os/elf_symbols.cc: kMaxName: buffer
+tools/symbols/os/elf_symbols.cc: kMaxProgramHeaders kMaxDynamic kMaxSections kMaxSymbols: format
 os/environment.cc: kMaxEnvironmentBytes: system
-os/event_set.cc: kMaxEvents: buffer
-os/event_set.cc: kMarkSeconds kMarkNanoseconds: protocol
-os/hugepages.h: kHugepageSize: system
+tools/pressure/os/event_set.cc: kMaxEvents: buffer
+tools/pressure/os/event_set.cc: kMarkSeconds kMarkNanoseconds: protocol
+os/memory/hugepages.h: kHugepageSize: system
 os/input_file.h: kMaxPath: system
-os/main_start.cc: kStackOfConstructors: system
-os/mapped_ranges.h: kFirst kSpare: buffer
-os/memfs_memory.cc: kNoLimit: bits
-os/memfs_memory.cc: kRandomCharacters kMaxName: buffer
-os/memory_ranges.h: kFirst kMoreBytes: buffer
-os/memory_reader.cc: kPageBytes: system
-os/memory_reader.h: kFaultStackBytes: buffer
-os/output_path.cc: kMaxPath: system
-os/pressure_watch.cc: kDiscardBytes: buffer
-os/pressure_watch.h: kMaxPressureWrite: buffer
-os/psi.h: kMaxPsiWindowUs kUnprivilegedPsiWindowUs: system
-os/sbrk_memory.cc: kMaxBytes: bits
+tools/leak/os/main_start.cc: kStackOfConstructors: system
+os/memory/mapped_ranges.h: kFirst kSpare: buffer
+os/memory/memfs_memory.cc: kNoFileLimit: bits
+os/memory/memfs_memory.cc: kRandomCharacters kMaxName: buffer
+os/memory/memory_ranges.h: kFirst kMoreBytes: buffer
+tools/world_stop/memory_reader.cc: kPageBytes: system
+tools/world_stop/memory_reader.h: kFaultStackBytes: buffer
+tools/os/output_path.cc: kMaxPath: system
+tools/pressure/os/pressure_watch.cc: kDiscardBytes: buffer
+tools/pressure/os/pressure_watch.h: kMaxPressureWrite: buffer
+tools/pressure/os/psi.h: kMaxPsiWindowUs kUnprivilegedPsiWindowUs: system
+os/memory/sbrk_memory.cc: kMaxBytes: bits
 os/signals.h: kMaxSignal kTerminationSignal: system
 os/spinlock.h: kLevelShift kMaxLevel kOwnerShift: bits
 os/spinlock.h: kFree kLocked kWaiters kForkHeld: protocol
-os/stack_memory.h: kPage: system
-os/stack_walk.cc: kCallbackDepth: protocol
+tools/stack/stack_memory.h: kPage: system
+tools/stack/stack_walk.cc: kCallbackDepth: protocol
 os/thread_exit.cc: kFirstInternalSignal kWantedKey: system
 os/thread_number.h: kThreadNumberBits: bits
-os/thread_registers.cc: kGetRegisterSet kVectorSets: system
-os/thread_registers.h: kMax kMaxRegisterBytes: buffer
-os/thread_tracer.cc: kDetach kSeize kInterrupt kEventStop: system
-os/virtual_memory.cc: kDontNeedLocked: system
-os/world_stop.cc: kSetPtracer: system
-os/world_stop.h: kWorldStopStackBytes: buffer
+tools/world_stop/thread_registers.cc: kGetRegisterSet kVectorSets: system
+tools/world_stop/thread_registers.h: kMax kMaxRegisterBytes: buffer
+tools/world_stop/thread_tracer.cc: kDetach kSeize kInterrupt kEventStop: system
+os/memory/virtual_memory.cc: kDontNeedLocked: system
+tools/world_stop/world_stop.cc: kSetPtracer: system
+tools/world_stop/world_stop.h: kWorldStopStackBytes: buffer
 page/address_space.h: kStoppedRemembered: buffer
 page/memory_limit.h: kNumLimitKinds: protocol
 page/metadata_arena.h: kMinBytes kMaxBytes kFineSizes kMiddleSizes kNumSizes: buffer
@@ -128,39 +128,39 @@ page/page_map.h: kLeafBits kLeavesAtOnce: bits
 page/page_map.h: kMaxHardwarePage: system
 page/page_state.h: kRecordsPerMove: protocol
 page/span_store.h: kRecordsPerOperation kSpareRecords: protocol
-pressure/config.h: kPressureLevels: protocol
-pressure/monitor.h: kMaxSources: buffer
-profile/address_table.h: kFirstSlots: buffer
-profile/format_proto.cc: kSampleType kSample kMapping kLocation kStringTable kTimeNanos kDurationNanos kPeriodType
+tools/pressure/config.h: kPressureLevels: protocol
+tools/pressure/monitor.h: kMaxSources: buffer
+tools/profile/address_table.h: kFirstSlots: buffer
+tools/profile/format_proto.cc: kSampleType kSample kMapping kLocation kStringTable kTimeNanos kDurationNanos kPeriodType
     kPeriod kDefaultSampleType kType kUnit kLocationId kValue kLabel kKey kNum kNumUnit kId kMemoryStart kMemoryLimit
     kFileOffset kFilename kBuildId kMappingId kAddress: format
-profile/mapped_libraries.cc: kFirstTextBytes: buffer
-profile/object_table.cc: kFirstBytes: buffer
-profile/object_table.h: kMaxBytes kMaxMark: bits
-profile/object_table.h: kNumShards: buffer
-profile/proto_writer.h: kDelimited: format
-profile/site_table.h: kNumBuckets: buffer
-profiler/heap_profile_name.h: kMaxPrefixBytes kHeapProfileNameBytes: buffer
-profiler/named_stack.cc: kBytesPerFrame: buffer
-profiler/profile_files.cc: kMaxName: buffer
-profiler/record_session.cc: kStaticSkip: protocol
-profiler/sampler.cc: kStaticSkip: protocol
-runtime/heap_hold.cc: kMaxHandlers: buffer
-runtime/helper_thread.cc: kMaxTasks: buffer
-runtime/hooks.h: kMaxHooks: format
-runtime/idle_release.h: kUntilFrees: protocol
-runtime/large_reports.cc: kReportedFrames: buffer
-runtime/large_reports.cc: kStaticSkip: protocol
-runtime/pressure_counts.h: kLevels: protocol
-runtime/process_facts.h: kMaxName: buffer
-runtime/read_settings.cc: kFullLibraryNamesBytes: buffer
-runtime/setting.h: kNoTraits kNamesFiles kFullLibrary kZeroIsUnlimited kLinesWhereSet: protocol
-runtime/settings.h: kSettingTextBytes: buffer
-runtime/settings_documentation.cc: kDocumentationColumns: format
-runtime/settings_table.h: kMaxBytes kMaxMebibytes kMaxSeconds: bits
-runtime/stats.cc: kChunk: buffer
-runtime/stats.h: kPages kHoles kClasses kCaches kCacheCount kSettings: protocol
-runtime/stats_series.cc: kLineBytes: buffer
+tools/symbols/mapped_libraries.cc: kFirstTextBytes: buffer
+tools/profile/object_table.cc: kFirstBytes: buffer
+tools/profile/object_table.h: kMaxBytes kMaxMark: bits
+tools/profile/object_table.h: kNumShards: buffer
+tools/profile/proto_writer.h: kDelimited: format
+tools/profile/site_table.h: kNumBuckets: buffer
+tools/profiler/heap_profile_name.h: kMaxPrefixBytes kHeapProfileNameBytes: buffer
+tools/profiler/named_stack.cc: kBytesPerFrame: buffer
+tools/profiler/profile_files.cc: kMaxName: buffer
+tools/profiler/record_session.cc: kStaticSkip: protocol
+tools/profiler/sampler.cc: kSampleStaticSkip: protocol
+heap/heap_hold.cc: kMaxHandlers: buffer
+heap/helper_thread.cc: kMaxTasks: buffer
+heap/hooks.h: kMaxHooks: format
+heap/idle_release.h: kUntilFrees: protocol
+heap/large_reports.cc: kReportedFrames: buffer
+heap/large_reports.cc: kStaticSkip: protocol
+heap/pressure_counts.h: kLevels: protocol
+stats/process_facts.h: kMaxName: buffer
+config/read_settings.cc: kFullLibraryNamesBytes: buffer
+config/setting.h: kNoTraits kNamesFiles kFullLibrary kZeroIsUnlimited kLinesWhereSet: protocol
+config/settings.h: kSettingTextBytes: buffer
+config/testing/settings_documentation.cc: kDocumentationColumns: format
+config/settings_table.h: kMaxBytes kMaxMebibytes kMaxSeconds: bits
+stats/stats.cc: kChunk: buffer
+stats/stats.h: kPages kHoles kClasses kCaches kCacheCount kSettings: protocol
+stats/stats_series.cc: kLineBytes: buffer
 """
 
 ARITHMETIC = (r"(?:std::)?(?:size_t|ptrdiff_t|u?int(?:_fast|_least)?(?:8|16|32|64)_t|u?intptr_t|"

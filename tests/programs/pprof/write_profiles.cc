@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "profile/profile_formats.h"
+#include "tools/profile/profile_formats.h"
 
 extern "C" void LibraryOuter(void (*callback)());
 

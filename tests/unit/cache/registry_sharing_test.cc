@@ -133,14 +133,14 @@ TEST_F(RegistrySharingTest, FlushIdleLeavesOthersAlone) {
   EXPECT_TRUE(HasSeveralCaches(heap_.registry));
   Fill(idle);
   Fill(busy);
-  const size_t cached = idle.cache()->CachedBytes();
+  const size_t cached = idle.cache()->table().CachedBytes();
   EXPECT_EQ(heap_.registry.FlushIdle(), 0u) << "not known yet";
   PretendIdle(idle);
   PretendIdle(busy);
   busy.Allocate(ClassForSize(8));
   EXPECT_EQ(heap_.registry.FlushIdle(), cached);
-  EXPECT_EQ(idle.cache()->CachedBytes(), 0u);
-  EXPECT_GT(busy.cache()->CachedBytes(), 0u);
+  EXPECT_EQ(idle.cache()->table().CachedBytes(), 0u);
+  EXPECT_GT(busy.cache()->table().CachedBytes(), 0u);
   heap_.registry.CheckInvariants();
   busy.Exit();
   EXPECT_FALSE(HasSeveralCaches(heap_.registry));

@@ -132,7 +132,7 @@ TEST_F(GovernorTest, TheSoftLimitsEventIsDueOnce) {
 }
 
 TEST_F(GovernorTest, WhatTheRecentPeakNeededIsNotReleased) {
-  governor_.NoteDemand(MiB(100));
+  governor_.NoteDemand(MiB(100), Length(0), 0);
   const Governor::Held held = Heap(200 * kMiB, 150 * kMiB);
   EXPECT_EQ(governor_.DecideRelease(0, held, MiB(500)).length, Length(0));
   const ReleasePlan plan = governor_.DecideRelease(1000, held, MiB(500));

@@ -749,7 +749,7 @@ TEST_F(PageHeapTest, DeleteReleasesWhatIsDueASliceAtATime) {
 
 // One free of a large object releases all that the policy does not keep, slice by slice.
 TEST_F(PageHeapTest, APromptHeapReleasesInTheFree) {
-  heap_.SetReleaseRate(1);
+  heap_.governor()->SetReleaseRate(1);
   heap_.hints().prompt_release.Set(true);
   Span* const large = New(20000);
   New(1);
@@ -763,7 +763,7 @@ TEST_F(PageHeapTest, APromptHeapReleasesInTheFree) {
 TEST_F(PageHeapTest, TheObserverOfFreesHearsOfEachMebibyte) {
   static int calls;
   calls = 0;
-  heap_.SetReleaseRate(1);
+  heap_.governor()->SetReleaseRate(1);
   heap_.hints().free_observer = [] { ++calls; };
   for (int i = 0; i < 10; ++i) heap_.Delete(New(kTuning.release.look_every.pages() / 2));
   EXPECT_EQ(calls, 5);

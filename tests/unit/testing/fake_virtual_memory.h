@@ -24,9 +24,9 @@
 #include <utility>
 #include <vector>
 
-#include "os/hugepages.h"
+#include "os/memory/hugepages.h"
+#include "os/memory/virtual_memory.h"
 #include "os/spinlock.h"
-#include "os/virtual_memory.h"
 
 namespace tcmalloc {
 

@@ -7,7 +7,7 @@
 #include <type_traits>
 #include <variant>
 
-#include "runtime/settings_table.h"
+#include "config/settings_table.h"
 
 namespace tcmalloc {
 

@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The table of settings: a row has everything about a variable that the library reads. The parsing,
+// the defaults, the ranges, the messages about mistakes, the statistics' list of settings, and
+// docs/settings.md come from the rows.
+//
+// The libraries do not contain this table: config/settings.cc copies the settings from it at
+// compile time, without the documentation, which would take memory of every process.
+#pragma once
+
+#include "base/tuning.h"
+#include "config/setting.h"
+
+namespace tcmalloc {
+
+// The words of a boolean (ParseBoolean), and "auto".
+inline constexpr SettingWord kBackgroundWords[] = {
+    {"auto", BackgroundMode::kAuto},   {"0", BackgroundMode::kNever},
+    {"1", BackgroundMode::kAtLoad},    {"false", BackgroundMode::kNever},
+    {"true", BackgroundMode::kAtLoad}, {"no", BackgroundMode::kNever},
+    {"yes", BackgroundMode::kAtLoad},  {"off", BackgroundMode::kNever},
+    {"on", BackgroundMode::kAtLoad},   {"f", BackgroundMode::kNever},
+    {"t", BackgroundMode::kAtLoad},    {"n", BackgroundMode::kNever},
+    {"y", BackgroundMode::kAtLoad},    {"", BackgroundMode::kAtLoad},
+};
+
+inline constexpr SettingWord kHeapCheckWords[] = {
+    {"minimal", HeapCheckMode::kMinimal},
+    {"normal", HeapCheckMode::kNormal},
+    {"strict", HeapCheckMode::kStrict},
+    {"draconian", HeapCheckMode::kDraconian},
+    {"as-is", HeapCheckMode::kAsIs},
+    {"local", HeapCheckMode::kLocal},
+    {"", HeapCheckMode::kOff},
+};
+
+// The first of each are ours, then the nearest to those that gperftools has.
+inline constexpr SettingWord kStackTraceWords[] = {
+    {"auto", StackTraceMethod::kAuto},
+    {"cfi", StackTraceMethod::kCallFrameInfo},
+    {"fp", StackTraceMethod::kFramePointers},
+    {"none", StackTraceMethod::kNone},
+    {"libgcc", StackTraceMethod::kCallFrameInfo},
+    {"libunwind", StackTraceMethod::kCallFrameInfo},
+    {"generic_fp", StackTraceMethod::kFramePointers},
+    {"generic_fp_unsafe", StackTraceMethod::kFramePointers},
+    {"x86", StackTraceMethod::kFramePointers},
+    {"arm", StackTraceMethod::kFramePointers},
+    {"ppc", StackTraceMethod::kFramePointers},
+    {"instrument", StackTraceMethod::kFramePointers},
+    {"null", StackTraceMethod::kNone},
+};
+
+namespace settings_table {
+
+using enum SettingType;
+
+// Far beyond what any machine has, and exact as a double.
+inline constexpr double kMaxBytes = double{1ull << 50};
+// Addresses in MiB that leave room for all that is done with them.
+inline constexpr double kMaxMebibytes = double{1ull << 40};
+// Some hundred years.
+inline constexpr double kMaxSeconds = double{1ull << 32};
+
+// The default is text, or a number of Tuning's.
+template <typename Default, typename Member>
+consteval SettingRow Row(const char* name, SettingType type, Default default_text,
+                         SettingRange range, Member Settings::* field, SettingTraits traits,
+                         const char* meaning) {
+  return {{SettingText<37>(name), SettingText<11>(default_text), type, traits, range, field},
+          meaning};
+}
+
+// What is no number, but is stored as 0 or 1, or is not stored as a number.
+template <typename Default, typename Member>
+consteval SettingRow Row(const char* name, SettingType type, Default default_text,
+                         Member Settings::* field, SettingTraits traits, const char* meaning) {
+  return Row(name, type, default_text, {0, 1}, field, traits, meaning);
+}
+
+// The row has the default as text, with the point.
+static_assert(kTuning.release.default_rate == 1.0);
+
+// Name, type, default, range of a number, where the value is stored, traits; meaning. In the order
+// of their names.
+inline constexpr SettingRow kSettingRows[] = {
+    Row("HEAPCHECK", kWord, "", &Settings::heap_check, kNamesFiles | kFullLibrary,
+        "Check for leaks when the process exits. If there are some, print a report and exit with "
+        "status 1. minimal: only allocations since main began; normal: all, before the "
+        "destructors of the program's global objects; strict: after them; draconian: everything "
+        "that was not freed, reachable or not; as-is: according to the HEAP_CHECK_ variables; "
+        "local: only where the program asks. Records the stack of every allocation. This and the "
+        "next variables: the full library only. See docs/leak-checker.md."),
+    Row("HEAPPROFILE", kText, "", &Settings::heap_profile, kNamesFiles | kFullLibrary,
+        "Record every allocation from the start of the process, and write heap profiles to files "
+        "with this prefix: PREFIX.0001.heap and so on. This and the next variables: the full "
+        "library only. See docs/heap-profiler.md."),
+    Row("HEAPPROFILESIGNAL", kInteger, "0", {0, 64}, &Settings::heap_profile_signal,
+        kNamesFiles | kFullLibrary,
+        "With HEAPPROFILE: the number of a signal at which the next thread that allocates or "
+        "frees writes a profile; 0 for none. A signal that already has a handler is not taken."),
+    Row("HEAPPROFILE_USE_PID", kBoolean, "false", &Settings::heap_profile_use_pid,
+        kNamesFiles | kFullLibrary,
+        "With HEAPPROFILE: append `_` and the process number to the prefix. Forked children "
+        "always do, and so do programs that the process starts with this variable."),
+    Row("HEAP_CHECK_AFTER_DESTRUCTORS", kBoolean, "false", &Settings::heap_check_after_destructors,
+        kFullLibrary,
+        "With HEAPCHECK=as-is: check after the destructors of the program's global objects."),
+    Row("HEAP_CHECK_DUMP_DIRECTORY", kText, "/tmp", &Settings::heap_check_dump_directory,
+        kNamesFiles | kFullLibrary,
+        "The directory in which the leak checker writes profiles of leaks, for pprof."),
+    Row("HEAP_CHECK_IDENTIFY_LEAKS", kBoolean, "false", &Settings::heap_check_identify_leaks,
+        kFullLibrary,
+        "List each leaked object separately in reports and profiles, with its address as an "
+        "additional innermost frame."),
+    Row("HEAP_CHECK_IGNORE_GLOBAL_LIVE", kBoolean, "true", &Settings::heap_check_ignore_global_live,
+        kFullLibrary,
+        "With HEAPCHECK=as-is: objects that are reachable from the writable data of the program "
+        "and its libraries are not leaked."),
+    Row("HEAP_CHECK_IGNORE_THREAD_LIVE", kBoolean, "true", &Settings::heap_check_ignore_thread_live,
+        kFullLibrary,
+        "With HEAPCHECK=as-is: objects that are reachable from threads' stacks, registers and "
+        "thread-local storage are not leaked."),
+    Row("HEAP_CHECK_MAX_LEAKS", kInteger, kTuning.leak_check.max_leaks, {-kMaxBytes, kMaxBytes},
+        &Settings::heap_check_max_leaks, kFullLibrary | kZeroIsUnlimited,
+        "How many call sites the leak checker prints, those that leaked most first; 0 or less for "
+        "all. The profile always has all."),
+    Row("HEAP_CHECK_MAX_POINTER_OFFSET", kBytes, kTuning.leak_check.max_pointer_offset_bytes,
+        {-1, kMaxBytes}, &Settings::heap_check_max_pointer_offset, kFullLibrary,
+        "How many bytes into an object a pointer may point and still make it reachable; -1 for "
+        "anywhere."),
+    Row("HEAP_CHECK_POINTER_SOURCE_ALIGNMENT", kInteger,
+        kTuning.leak_check.pointer_source_alignment, {1, 8},
+        &Settings::heap_check_pointer_source_alignment, kFullLibrary,
+        "The leak checker looks for pointers at addresses that are multiples of this. Less than "
+        "the size of a pointer is slow, and useful only for programs with packed structures."),
+    Row("HEAP_CHECK_RUN_UNDER_GDB", kBoolean, "false", &Settings::heap_check_run_under_gdb,
+        kFullLibrary,
+        "Check for leaks under a debugger too. The debugger keeps the checker from stopping the "
+        "other threads: objects that they hold at that moment may be reported. Without this, the "
+        "checker says that it is off."),
+    Row("HEAP_CHECK_SHOW_CONTENTS", kBoolean, "false", &Settings::heap_check_show_contents,
+        kNamesFiles | kFullLibrary,
+        "Show the first words of one leaked object of each call site in the leak checker's "
+        "reports. They may be the user's secrets."),
+    Row("HEAP_CHECK_TEST_POINTER_ALIGNMENT", kBoolean, "false",
+        &Settings::heap_check_test_pointer_alignment, kFullLibrary,
+        "When the leak checker finds leaks: say whether it would find fewer if it looked for "
+        "pointers at every address."),
+    Row("HEAP_PROFILE_ALLOCATION_INTERVAL", kBytes, kTuning.heap_profiler.allocation_interval_bytes,
+        {-kMaxBytes, kMaxBytes}, &Settings::heap_profile_allocation_interval, kFullLibrary,
+        "While the heap profiler runs: write a profile each time this many more bytes were "
+        "allocated; 0 or less for none."),
+    Row("HEAP_PROFILE_CLEANUP", kBoolean, "true", &Settings::heap_profile_cleanup,
+        kNamesFiles | kFullLibrary,
+        "With HEAPPROFILE: remove files with these names from an earlier run when the process "
+        "starts."),
+    Row("HEAP_PROFILE_DEALLOCATION_INTERVAL", kBytes, "0", {-kMaxBytes, kMaxBytes},
+        &Settings::heap_profile_deallocation_interval, kFullLibrary,
+        "While the heap profiler runs: write a profile each time this many more bytes were freed; "
+        "0 or less for none."),
+    Row("HEAP_PROFILE_INUSE_INTERVAL", kBytes, kTuning.heap_profiler.in_use_interval_bytes,
+        {-kMaxBytes, kMaxBytes}, &Settings::heap_profile_inuse_interval, kFullLibrary,
+        "While the heap profiler runs: write a profile each time this many more bytes are in use "
+        "than ever before; 0 or less for none."),
+    Row("HEAP_PROFILE_TIME_INTERVAL", kInteger, "0", {-kMaxSeconds, kMaxSeconds},
+        &Settings::heap_profile_time_interval_seconds, kFullLibrary,
+        "While the heap profiler runs: write a profile each time this many seconds have passed, "
+        "as soon as a thread allocates or frees; 0 or less for none."),
+    Row("MALLOCSTATS", kInteger, "0", {0, 2}, &Settings::malloc_stats, kNoTraits,
+        "Print statistics of the heap to stderr when the process exits: 1 for the sums, 2 also "
+        "for tables of object sizes and of free memory. See docs/statistics.md."),
+    Row("OMPI_HOME", kPresence, "", &Settings::has_open_mpi, kNamesFiles,
+        "With HEAPPROFILE: if this is set, the same as HEAPPROFILE_USE_PID, since Open MPI starts "
+        "many processes at once."),
+    Row("PMIX_RANK", kText, "", &Settings::pmix_rank, kNamesFiles,
+        "With HEAPPROFILE: append `.rank-` and this to the prefix. It is the number of the "
+        "process among those that were started together."),
+    Row("PMI_RANK", kText, "", &Settings::pmi_rank, kNamesFiles,
+        "As PMIX_RANK, if no other variable of this kind is set."),
+    Row("PPROF_PATH", kText, "pprof", &Settings::pprof_path, kNamesFiles,
+        "The name of pprof in the command that the leak checker prints."),
+    Row("SLURM_JOB_ID", kPresence, "", &Settings::in_slurm_job, kNamesFiles,
+        "With HEAPPROFILE: if this is set, append `.slurmid-` and SLURM_PROCID to the prefix, or "
+        "the process number if there is no SLURM_PROCID. PMIX_RANK takes precedence."),
+    Row("SLURM_PROCID", kText, "", &Settings::slurm_process, kNamesFiles, "See SLURM_JOB_ID."),
+    Row("TCMALLOC_AGGRESSIVE_DECOMMIT", kBoolean, "false", &Settings::aggressive_decommit,
+        kNoTraits,
+        "Release free runs of pages to the OS at once. This saves memory, and is slow if a "
+        "program frees and allocates in turn."),
+    Row("TCMALLOC_BACKGROUND", kWord, "auto", &Settings::background, kNoTraits,
+        "Whether a thread of the library releases free memory while the program does not call the "
+        "library. auto: from the program's first pthread_create until it has one thread again. 0: "
+        "never; the program's threads release memory when they free. 1: from the load of the "
+        "library, also in a program with one thread. See docs/system-memory.md."),
+    Row("TCMALLOC_CHECK", kBoolean, "false", &Settings::check, kNoTraits,
+        "Give no thread a cache: every allocation and every free goes to the central free lists, "
+        "which check it at once. Slow; use it to find double frees and frees of bad pointers "
+        "where they happen."),
+    Row("TCMALLOC_DEVMEM_DEVICE", kText, "/dev/mem", &Settings::devmem_device, kNamesFiles,
+        "The device, or file, for `TCMALLOC_DEVMEM_START`."),
+    Row("TCMALLOC_DEVMEM_LIMIT", kMebibytes, "0", {0, kMaxMebibytes}, &Settings::devmem_limit_bytes,
+        kNamesFiles, "The end of the usable device memory, an address in MiB; 0 for no end."),
+    Row("TCMALLOC_DEVMEM_START", kMebibytes, "0", {0, kMaxMebibytes}, &Settings::devmem_start_bytes,
+        kNamesFiles,
+        "Take memory for objects from a device that represents physical memory, from this address "
+        "in MiB on; 0 for none. See docs/system-memory.md."),
+    Row("TCMALLOC_DISABLE_MEMORY_RELEASE", kBoolean, "false", &Settings::disable_memory_release,
+        kNoTraits, "Never release memory to the OS, not even for malloc_trim."),
+    Row("TCMALLOC_HEAP_LIMIT_MB", kMebibytes, "0", {0, kMaxBytes / (1 << 20)},
+        &Settings::hard_limit_bytes, kZeroIsUnlimited,
+        "How many MiB the heap may use, its own records included; 0 for no limit. Before an "
+        "allocation fails at the limit, the library releases all free memory to the OS, that of "
+        "caches included. The first allocation that fails is reported in a line on stderr, unless "
+        "the program has a limit callback."),
+    Row("TCMALLOC_HUGEPAGES", kBoolean, "true", &Settings::hugepages, kNoTraits,
+        "Ask the OS for transparent hugepages where the heap grows beyond 32 MiB, or beyond 8 MiB "
+        "for an object of 1 MiB or more, unless the OS has none or the process has disabled them; "
+        "and pre-fault smaller heaps, up to 256 KiB at a time."),
+    Row("TCMALLOC_LARGE_ALLOC_REPORT_THRESHOLD", kBytes, kTuning.large_reports.threshold_bytes,
+        {-kMaxBytes, kMaxBytes}, &Settings::large_report_threshold_bytes,
+        kZeroIsUnlimited | kLinesWhereSet,
+        "Count allocations of this many bytes and more, and report them to the function that the "
+        "program has set (tcmalloc_set_large_allocation_callback). If the variable is set, also "
+        "to its default, each report is a line on stderr as well; otherwise none is written. In "
+        "libtcmalloc a line ends with the addresses of the functions that called the allocator, "
+        "innermost first. Each report raises the threshold by an eighth. 0 or less: no counting "
+        "and no reports."),
+    Row("TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES", kBytes, "-1", {-1, kMaxBytes},
+        &Settings::max_total_thread_cache_bytes, kNoTraits,
+        "The budget of all thread caches together: free objects and the arrays of pointers to "
+        "them. -1: half of TCMALLOC_RETENTION. Each thread may have 64 KiB whatever the budget; "
+        "beyond that, busy threads take from idle ones. Raise it if many threads allocate and free "
+        "more than that at a time."),
+    Row("TCMALLOC_MEMBARRIER", kBoolean, "true", &Settings::membarrier, kNoTraits,
+        "Call membarrier(2) to empty the caches of sleeping threads. Set it to false if a sandbox "
+        "ends processes for unknown system calls; each thread then flushes its cache when it next "
+        "needs memory."),
+    Row("TCMALLOC_MEMFS_ABORT_ON_FAIL", kBoolean, "false", &Settings::memfs_abort_on_fail,
+        kNamesFiles,
+        "Abort when the memory file cannot grow: at its limit, when the file system is full, and "
+        "when there is no file."),
+    Row("TCMALLOC_MEMFS_DISABLE_FALLBACK", kBoolean, "false", &Settings::memfs_disable_fallback,
+        kNamesFiles,
+        "When the memory file cannot grow, allocations fail, and no other memory is used for "
+        "objects."),
+    Row("TCMALLOC_MEMFS_IGNORE_MMAP_FAIL", kBoolean, "false", &Settings::memfs_ignore_mmap_fail,
+        kNamesFiles,
+        "Try the memory file again after the OS has refused to let it grow. Otherwise a refusal "
+        "ends its use, unless there is no other memory."),
+    Row("TCMALLOC_MEMFS_LIMIT_MB", kMebibytes, "0", {0, kMaxMebibytes},
+        &Settings::memfs_limit_bytes, kNamesFiles,
+        "The largest size of the memory file, in MiB; 0 for no limit."),
+    Row("TCMALLOC_MEMFS_MALLOC_PATH", kText, "", &Settings::memfs_path, kNamesFiles,
+        "Take memory for objects from a file on a hugetlbfs or tmpfs file system; this is the "
+        "prefix of its name. The name is removed at once, and the file ends with the process. See "
+        "docs/system-memory.md about fork."),
+    Row("TCMALLOC_MEMFS_MAP_PRIVATE", kBoolean, "false", &Settings::memfs_map_private, kNamesFiles,
+        "Map the memory file so that writes are private to the process, and a forked child gets a "
+        "copy. Otherwise parent and child share the memory, and the child may only call exec or "
+        "_exit."),
+    Row("TCMALLOC_PRESSURE", kText, "", &Settings::pressure, kFullLibrary,
+        "Respond to memory pressure: empty the allocator's caches by levels, in a thread of the "
+        "library, when the OS reports that memory is short. \"auto\", or a list of sources and "
+        "thresholds (docs/pressure.md). libtcmalloc_minimal does not respond."),
+    Row("TCMALLOC_PROFILE", kText, "", &Settings::profile_files, kNamesFiles | kFullLibrary,
+        "Sample allocations and write heap profiles to files: PATH, or PATH and a list of "
+        "options, for example `PATH,at=exit,signal=USR1,every=60s,peak` (docs/profiles.md). "
+        "Without options a profile is written when the process exits. The sampling interval is "
+        "TCMALLOC_SAMPLE_PARAMETER, or 512 KiB if that is not set. The full library only."),
+    Row("TCMALLOC_RELEASE_RATE", kNumber, "1.0", {0, kTuning.release.max_rate},
+        &Settings::release_rate, kNoTraits,
+        "How fast free memory is released to the OS. At 1, memory that the program needed within "
+        "the last four seconds is kept, and the rest is released at 512 MiB per second; a higher "
+        "rate keeps memory for a shorter time and releases faster. 0 never releases; reasonable "
+        "values are up to 10. Locked memory is released too where the kernel allows it (Linux "
+        "5.18): a program that calls mlockall to avoid page faults must set this to 0."),
+    Row("TCMALLOC_REPORT_AT_TERM", kBoolean, "false", &Settings::report_at_term, kNoTraits,
+        "On SIGTERM, write the reports of MALLOCSTATS, TCMALLOC_PROFILE, HEAPPROFILE and "
+        "HEAPCHECK that the process writes at exit; then the signal ends the process. Only if the "
+        "program has no handler for SIGTERM when the library is loaded; a handler that the "
+        "program installs later replaces this one. Starts a thread. See docs/statistics.md."),
+    Row("TCMALLOC_RETENTION", kBytes, "0", {0, kMaxBytes}, &Settings::retention_bytes, kNoTraits,
+        "How much memory the allocator may keep beyond the memory in use: half of it in thread "
+        "caches, the rest in inherited caches, free pages, and empty spans. 0: a sixteenth of the "
+        "memory in use, but at least 64 MiB. Memory limits and memory pressure lower it. It does "
+        "not count free objects in partially used spans, 64 KiB for each thread's cache, and the "
+        "memory that the program needed within the last seconds (TCMALLOC_RELEASE_RATE)."),
+    Row("TCMALLOC_SAMPLE_PARAMETER", kBytes, "0", {0, kMaxBytes}, &Settings::sample_period_bytes,
+        kFullLibrary,
+        "Sample allocations for heap profiles (docs/profiles.md). The value is the sampling "
+        "interval: the mean number of bytes between samples. 0 for none; the cost of 524288 is "
+        "hardly noticeable. Programs change it at run time by the property "
+        "tcmalloc.sample_parameter. libtcmalloc_minimal takes no samples."),
+    Row("TCMALLOC_SAMPLE_SEED", kInteger, "0", {0, kMaxBytes}, &Settings::sample_seed, kFullLibrary,
+        "The seed for the choice of samples, so that a run can be repeated: the choice depends on "
+        "it and on the allocations of each thread. 0 for a different choice in each process."),
+    Row("TCMALLOC_SKIP_MMAP", kBoolean, "false", &Settings::skip_mmap, kNoTraits,
+        "Take memory only from sbrk(2), not from mmap(2)."),
+    Row("TCMALLOC_SKIP_SBRK", kBoolean, "false", &Settings::skip_sbrk, kNoTraits,
+        "Do not take memory from sbrk(2) when mmap(2) fails. With both skipped every allocation "
+        "fails."),
+    Row("TCMALLOC_SMALL", kBoolean, "false", &Settings::small, kNoTraits,
+        "Trade a little speed for memory: TCMALLOC_RETENTION is 2 MiB, so all thread caches share "
+        "1 MiB; each may have 16 KiB whatever that budget, no hugepages are used, and free memory "
+        "is released within half a second. Other variables that are set take precedence."),
+    Row("TCMALLOC_SOFT_LIMIT", kBytesOrPercent, "0", {0, kMaxBytes}, &Settings::soft_limit,
+        kZeroIsUnlimited,
+        "The size that the heap should not exceed, counted like TCMALLOC_HEAP_LIMIT_MB; 0 for no "
+        "limit. The library releases free memory to the OS before the heap grows beyond it, and "
+        "as soon as it is freed while the heap is larger, but no allocation fails. A percentage "
+        "is a share of the memory limit of the control group (container), which is read again "
+        "every few seconds; without such a limit it has no effect."),
+    Row("TCMALLOC_STACKTRACE_METHOD", kWord, "auto", &Settings::stack_trace_method, kFullLibrary,
+        "How stack traces are taken, those of gperftools/stacktrace.h included. cfi: by call "
+        "frame information, which compilers write for exceptions and debuggers; the trace ends at "
+        "code that has none. fp: by frame pointers; correct only if all code was compiled with "
+        "-fno-omit-frame-pointer. auto: cfi, and fp from the first code on that has no call frame "
+        "information, or if the C library has no _dl_find_object (before glibc 2.35). none: no "
+        "traces. The other values are gperftools' names for the nearest of these. "
+        "libtcmalloc_minimal has no stack traces."),
+    Row("TCMALLOC_STACKTRACE_METHOD_VERBOSE", kBoolean, "false",
+        &Settings::stack_trace_method_verbose, kNoTraits,
+        "Print a line on stderr that says which method is used."),
+    Row("TCMALLOC_STATS_EVERY", kText, "", &Settings::stats_every, kNamesFiles,
+        "Write the statistics as a line of JSON at this interval, to stderr, or, with a comma and "
+        "a file name after it, to the end of that file: `10s` or `1m,/tmp/stats.jsonl`. Units are "
+        "ms, s, m and h. Starts a thread. See docs/statistics.md."),
+};
+
+}  // namespace settings_table
+
+using settings_table::kSettingRows;
+
+// Variables of the libraries whose binary interface this one keeps that have no effect here, by
+// reason. A comma separates names.
+struct IgnoredSettings {
+  const char* reason;
+  const char* names;
+};
+inline constexpr IgnoredSettings kIgnoredSettings[] = {
+    {"The heap profiler records allocations, not mappings",
+     "HEAP_PROFILE_MMAP,HEAP_PROFILE_ONLY_MMAP,HEAP_PROFILE_MMAP_LOG"},
+    {"The CPU profiler, which does not exist yet",
+     "CPUPROFILE,CPUPROFILE_USE_PID,CPUPROFILESIGNAL,CPUPROFILE_FREQUENCY,CPUPROFILE_REALTIME,"
+     "CPUPROFILE_PER_THREAD_TIMERS,CPUPROFILE_TIMER_SIGNAL,PROFILESELECTED"},
+    {"The debug allocator, in gperftools a library of its own",
+     "TCMALLOC_TRACE,TCMALLOC_TRACE_FILE,TCMALLOC_PAGE_FENCE,TCMALLOC_PAGE_FENCE_NEVER_RECLAIM,"
+     "TCMALLOC_PAGE_FENCE_READABLE,TCMALLOC_RECLAIM_MEMORY,TCMALLOC_MAX_FREE_QUEUE_SIZE,"
+     "TCMALLOC_SYMBOLIZE_STACKTRACE"},
+    {"The library asks the OS for the size of its pages", "TCMALLOC_OVERRIDE_PAGESIZE"},
+    {"The size of a batch follows from the size of objects and from their use",
+     "TCMALLOC_TRANSFER_NUM_OBJ"},
+    {"The sized forms of operator delete always use the size", "TCMALLOC_ENABLE_SIZED_DELETE"},
+    {"For Windows", "TCMALLOC_DISABLE_REPLACEMENT"},
+    {"The library has no verbose mode, and behaves the same under valgrind",
+     "PERFTOOLS_VERBOSE,RUNNING_ON_VALGRIND"},
+};
+
+}  // namespace tcmalloc

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "entry/library.h"
+
+#include "base/text_writer.h"
+#include "heap/background_thread.h"
+#include "heap/fork.h"
+#include "heap/heap.h"
+#include "heap/helper_thread.h"
+#include "os/c_library.h"
+#include "os/log.h"
+#include "os/signals.h"
+#include "os/stack_trace.h"
+#include "stats/stats.h"
+#include "stats/stats_series.h"
+#include "tools/pressure/pressure.h"
+#include "tools/profiler/profiler.h"
+
+namespace tcmalloc {
+namespace {
+
+void WriteStackTraceMethod() {
+  char buffer[128];
+  TextWriter line(buffer, sizeof(buffer));
+  line.Text("tcmalloc: stack traces: ").Text(StackTraceMethodName()).Text("\n");
+  WriteToStderr(line.text());
+}
+
+void WriteLastReports() {
+  OnProfilerExit();
+  if (!HeapExists()) return;
+  Heap& heap = GlobalHeap();
+  if (heap.settings.malloc_stats > 0) PrintStatsWithBanner(heap, heap.settings.malloc_stats);
+}
+
+constexpr HelperTask kReportAtTerm = {.interval_ms = 0,
+                                      .signals = SignalBit(kTerminationSignal),
+                                      .run = [](int) { WriteLastReports(); }};
+
+void PrepareReportAtTerm() {
+  if (!HandleSignalInHelper(kTerminationSignal)) {
+    WriteToStderr(
+        "tcmalloc: TCMALLOC_REPORT_AT_TERM: the process already handles or ignores SIGTERM; no "
+        "reports are written on it\n");
+  } else if (!AddHelperTask(&kReportAtTerm)) {
+    WriteToStderr(
+        "tcmalloc: TCMALLOC_REPORT_AT_TERM: cannot start a thread; no reports are written on "
+        "SIGTERM\n");
+  }
+}
+
+}  // namespace
+
+void OnLibraryLoad() {
+  CLibraryMalloc::Resolve();
+  InstallForkHandlers();
+  if (GlobalHeap().settings.stack_trace_method_verbose) WriteStackTraceMethod();
+  OnProfilerLoad();
+  const Settings& settings = GlobalHeap().settings;
+  // Before the listener to memory pressure starts, which claims idle release.
+  if (settings.background != BackgroundMode::kNever && !settings.disable_memory_release) {
+    AllowBackgroundThread();
+  }
+  OnPressureLoad();
+  StartStatsSeries(GlobalHeap());
+  if (settings.report_at_term) PrepareReportAtTerm();
+  if (settings.background == BackgroundMode::kAtLoad && !StartBackgroundThread()) {
+    WriteToStderr("tcmalloc: TCMALLOC_BACKGROUND is ignored: no thread could be started\n");
+  }
+}
+
+void OnProcessExit() {
+  AwaitEndBySignal();
+  WriteLastReports();
+}
+
+}  // namespace tcmalloc

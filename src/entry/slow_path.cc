@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "entry/slow_path.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <cstring>
+
+#include "base/tuning.h"
+#include "entry/fast_path.h"
+#include "entry/foreign.h"
+#include "heap/current_thread.h"
+#include "heap/heap.h"
+#include "heap/hooks.h"
+#include "heap/large_reports.h"
+#include "heap/limits.h"
+#include "heap/trim.h"
+#include "os/spinlock.h"
+#include "tools/profiler/sampler.h"
+
+namespace tcmalloc {
+namespace {
+
+// Calls the program's new hooks, if there are any. Returns the object.
+void* Told(void* object, size_t size) {
+  if (HooksInstalled() && object != nullptr) CallNewHooks(object, size);
+  return object;
+}
+
+// Calls the program's delete hooks, if there are any.
+void TellOfDelete(const void* p) {
+  if (HooksInstalled()) CallDeleteHooks(p);
+}
+
+// Hooks see a resize in place as a free and an allocation.
+void* Resized(void* p, size_t size) {
+  TellOfDelete(p);
+  return Told(p, size);
+}
+
+// Out of memory: flushes the caches, so that spans become empty. True if this moved anything, and
+// another try is worthwhile.
+TC_SLOW_PATH bool FlushedForAnotherTry(Heap& heap) { return FlushCaches(heap) > 0; }
+
+void* AllocateFromTiers(Heap& heap, ThreadCache* cache, SizeClass c) {
+  if (cache != nullptr) return cache->Allocate(c);
+  void* object = nullptr;
+  heap.central.Remove(c, &object, 1);
+  return object;
+}
+
+// Allocates the span of an object of `size` bytes that has its own pages; null without memory.
+Span* NewSpan(Heap& heap, size_t size, size_t alignment) {
+  const Length n = std::max(Length(1), Length::ForBytes(size));
+  const Length alignment_pages = std::max(Length(1), Length(alignment >> kPageShift));
+  LimitedAllocation limited(heap);
+  Span* span = heap.page_heap.New(n, SpanState::kLarge, alignment_pages);
+  if (span == nullptr && heap.page_heap.MayFitAfterFlush(n) && FlushedForAnotherTry(heap)) {
+    span = heap.page_heap.New(n, SpanState::kLarge, alignment_pages);
+  }
+  limited.Ended(span == nullptr, size);
+  return span;
+}
+
+// Allocates a sampled object of class `c` on pages of its own; null if the page heap has none to
+// give without a flush: then the allocation is not a sample, which is not worth a flush.
+TC_SLOW_PATH void* AllocateSampled(Heap& heap, SizeClass c, size_t size) {
+  const Length n = Length::ForBytes(kSizeClasses.size(c));
+  Span* const span = heap.page_heap.New(n, SpanState::kLarge);
+  if (span == nullptr) return nullptr;
+  span->sampled_class = c;
+  SampleAllocated(heap, span, size, kSizeClasses.size(c));
+  return span->start_address();
+}
+
+void* AllocateSmallSlow(SizeClass c, size_t size) {
+  ThreadCache* const cache = CurrentCache();
+  Heap& heap = GlobalHeap();
+  heap.registry.AdoptOrphanIfAny();
+  if (__builtin_expect(heap.sampling.Count(cache, size), false)) {
+    if (void* const object = AllocateSampled(heap, c, size)) return object;
+  }
+  LimitedAllocation limited(heap);
+  void* object = AllocateFromTiers(heap, cache, c);
+  if (object == nullptr && FlushedForAnotherTry(heap)) object = AllocateFromTiers(heap, cache, c);
+  limited.Ended(object == nullptr, size);
+  return object;
+}
+
+// Allocates the span of a large object; null without memory.
+Span* NewLargeSpan(size_t size, size_t alignment) {
+  if (size > kMaxRequest || alignment > kMaxRequest) return nullptr;
+  EnsureHeap();
+  Heap& heap = GlobalHeap();
+  // A thread that allocates nothing small gets a cache, too, so that its end is noticed.
+  const bool sample = heap.sampling.Count(CurrentCache(), size);
+  Span* const span = NewSpan(heap, size, alignment);
+  if (__builtin_expect(sample, false) && span != nullptr) {
+    SampleAllocated(heap, span, size, span->bytes());
+  }
+  return span;
+}
+
+void* AllocateLarge(size_t size, size_t alignment) {
+  Span* const span = NewLargeSpan(size, alignment);
+  if (span == nullptr) return nullptr;
+  void* const object = span->start_address();
+  GlobalHeap().large_reports.Allocated(object, size);
+  return object;
+}
+
+void FreeSmallSlow(SizeClass c, void* p) {
+  // An object of class `c` is in use, so the heap exists.
+  ThreadCache* const cache = CacheForFree();
+  Heap& heap = GlobalHeap();
+  heap.registry.AdoptOrphanIfAny();
+  if (cache != nullptr) {
+    cache->Free(c, p);
+  } else {
+    heap.central.Insert(c, &p, 1);
+  }
+}
+
+// The span of the large object that starts at `p`; null if no large object does.
+Span* LargeSpanAt(const void* p) {
+  if (!PageMap::InRange(p)) return nullptr;
+  Span* const span = global_page_map.SpanOf(PageId::Containing(p));
+  if (span == nullptr || span->state.load(std::memory_order_relaxed) != SpanState::kLarge ||
+      span->start_address() != p) {
+    return nullptr;
+  }
+  return span;
+}
+
+// The bytes of an object that the program may use.
+size_t UsableBytes(const Span& span) {
+  return span.sampled_class == SizeClass::kNone ? span.bytes()
+                                                : kSizeClasses.size(span.sampled_class);
+}
+
+void Forget(void* sample) {
+  if (__builtin_expect(sample != nullptr, false)) SampleFreed(sample);
+}
+
+// Samples, too, see a resize or a move as a free and an allocation.
+void SampleResized(Heap& heap, void* former, Span* span, size_t size) {
+  Forget(former);
+  if (heap.sampling.Count(current_slot.cache, size)) {
+    SampleAllocated(heap, span, size, span->bytes());
+  }
+}
+
+// Resizes the large object at `p` in place to `size` bytes; false if it cannot.
+bool ResizeLarge(Span* span, void* p, size_t old_size, size_t size) {
+  Heap& heap = GlobalHeap();
+  void* former;
+  if (!heap.page_heap.ResizeLargeAt(span, p, Length::ForBytes(size), &former)) return false;
+  SampleResized(heap, former, span, size);
+  if (size > old_size) heap.large_reports.Allocated(p, size);
+  return true;
+}
+
+// Moves the pages of the object to an address with room for `size` bytes; null if copying is
+// better.
+void* MoveLarge(Span* span, void* p, size_t size) {
+  Heap& heap = GlobalHeap();
+  void* former;
+  Span* const moved = heap.page_heap.MoveLargeAt(span, p, Length::ForBytes(size), &former);
+  if (moved == nullptr) return nullptr;
+  SampleResized(heap, former, moved, size);
+  heap.large_reports.Allocated(moved->start_address(), size);
+  return moved->start_address();
+}
+
+// Requires: `p` is not null and not on a page of small objects.
+void FreeNotSmall(void* p) {
+  EnsureHeap();
+  Heap& heap = GlobalHeap();
+  if (Span* const span = LargeSpanAt(p)) {
+    void* sample;
+    if (heap.page_heap.DeleteLargeAt(span, p, &sample)) {
+      return Forget(sample);
+    }
+  }
+  FreeForeign(heap, p);
+}
+
+// Frees `p`, which is not null, with the size and alignment that the program says it has; their
+// class is `expected`.
+void FreeExpecting(void* p, size_t size, size_t alignment, SizeClass expected) {
+  TellOfDelete(p);
+  const SizeClass c = global_page_map.ClassOf(p);
+  if (c != SizeClass::kNone) {
+    if (c != expected) ReportMisuse(Misuse::kWrongSize, p, kSizeClasses.size(c), size, alignment);
+    if (!FreeFast(c, p)) {
+      LeaveFastPath();
+      FreeSmallSlow(c, p);
+    }
+    return;
+  }
+  if (const Span* const span = LargeSpanAt(p)) {
+    const Length n = std::max(Length(1), Length::ForBytes(std::min(size, kMaxRequest)));
+    if (expected != span->sampled_class ||
+        (expected == SizeClass::kNone && GlobalHeap().page_heap.RoundUp(n) != span->num_pages)) {
+      ReportMisuse(Misuse::kWrongSize, p, UsableBytes(*span), size, alignment);
+    }
+  }
+  FreeNotSmall(p);
+}
+
+// Frees `p`, an object of class `c` that realloc moved to a larger one. What grows seldom shrinks
+// again: the thread's cache does not keep a large outgrown object, so that its memory can serve
+// other requests.
+void FreeOutgrown(SizeClass c, void* p) {
+  if (kSizeClasses.size(c) < kTuning.reallocation.uncached_bytes) return Deallocate<&FreeSlow>(p);
+  TellOfDelete(p);
+  ThreadCache* const cache = CacheForFree();
+  Heap& heap = GlobalHeap();
+  if (cache != nullptr) {
+    cache->FreePast(c, p);
+  } else {
+    heap.central.Insert(c, &p, 1);
+  }
+}
+
+// AllocateSlow without the hooks: the caller calls them later.
+void* AllocateUntold(size_t size) {
+  LeaveFastPath();
+  TC_ASSERT(SpinLock::NoneHeldByThisThread());
+  const SizeClass c = kSizeClasses.ClassOf(size);
+  return c == SizeClass::kNone ? AllocateLarge(size, 1) : AllocateSmallSlow(c, size);
+}
+
+}  // namespace
+
+void* AllocateSlow(size_t size) { return Told(AllocateUntold(size), size); }
+
+void* AllocateAligned(size_t size, size_t alignment) {
+  const SizeClass c = kSizeClasses.ClassOf(size, alignment);
+  if (c == SizeClass::kNone) return Told(AllocateLarge(size, alignment), size);
+  if (void* const object = AllocateFast(c, size)) return object;
+  LeaveFastPath();
+  return Told(AllocateSmallSlow(c, size), size);
+}
+
+size_t AllocationSize(size_t size, size_t alignment) {
+  const SizeClass c = kSizeClasses.ClassOf(size, alignment);
+  if (c != SizeClass::kNone) return kSizeClasses.size(c);
+  if (size > kMaxRequest) return 0;
+  const Length n = std::max(Length(1), Length::ForBytes(size));
+  return ExistingHeap().page_heap.RoundUp(n).bytes();
+}
+
+void* AllocateZeroed(size_t size) {
+  if (size <= kMaxSmallSize) {
+    void* const object = Allocate<&AllocateUntold>(size);
+    if (object != nullptr) memset(object, 0, size);
+    return Told(object, size);
+  }
+  Span* const span = NewLargeSpan(size, 1);
+  if (span == nullptr) return nullptr;
+  void* const object = span->start_address();
+  memset(object, 0, std::min(size, span->in_use.written.bytes()));
+  GlobalHeap().large_reports.Allocated(object, size);
+  return Told(object, size);
+}
+
+void FreeSlow(void* p) {
+  LeaveFastPath();
+  if (p == nullptr) return;
+  TellOfDelete(p);
+  const SizeClass c = global_page_map.ClassOf(p);
+  if (c != SizeClass::kNone) {
+    FreeSmallSlow(c, p);
+  } else {
+    FreeNotSmall(p);
+  }
+}
+
+void FreeSizedSlow(void* p, size_t size) {
+  LeaveFastPath();
+  if (p != nullptr) FreeExpecting(p, size, 1, kSizeClasses.ClassOf(size));
+}
+
+void FreeSizedAligned(void* p, size_t size, size_t alignment) {
+  if (p == nullptr) return;
+  // ClassOf requires the first condition. Second: an address may be aligned more than the object
+  // was requested to be; then the size class shows a wrong alignment, and for a large object
+  // nothing does.
+  if (!std::has_single_bit(alignment) || reinterpret_cast<uintptr_t>(p) % alignment != 0) {
+    ReportMisuse(Misuse::kWrongAlignment, p, 0, 0, alignment);
+  }
+  FreeExpecting(p, size, alignment, kSizeClasses.ClassOf(size, alignment));
+}
+
+void* Reallocate(void* p, size_t size) {
+  const SizeClass c = global_page_map.ClassOf(p);
+  size_t old_size;
+  bool in_place_later = false;
+  if (c != SizeClass::kNone) {
+    // In place only within the class, since a sized free may pass the new size.
+    if (kSizeClasses.ClassOf(size) == c) return Resized(p, size);
+    old_size = kSizeClasses.size(c);
+  } else if (Span* const span = LargeSpanAt(p)) {
+    if (size > kMaxRequest) return nullptr;
+    old_size = UsableBytes(*span);
+    const bool sampled_small = span->sampled_class != SizeClass::kNone;
+    // Stay in place where an object that is not sampled would.
+    if (sampled_small && kSizeClasses.ClassOf(size) == span->sampled_class) return Resized(p, size);
+    // Hooks must see the end of the old object before another thread can get its memory.
+    if (size > kMaxSmallSize && !sampled_small && (size >= old_size || !HooksInstalled()) &&
+        ResizeLarge(span, p, old_size, size)) {
+      return Resized(p, size);
+    }
+    if (size > old_size && !sampled_small && !HooksInstalled()) {
+      if (void* const moved = MoveLarge(span, p, size)) return moved;
+    }
+    in_place_later = size > kMaxSmallSize && !sampled_small;
+  } else {
+    EnsureHeap();
+    return ReallocateForeign(GlobalHeap(), p, size);
+  }
+  void* const fresh = Allocate<&AllocateSlow>(size);
+  if (fresh == nullptr) {
+    // Under a limit there may be room for the new size in place, though not for both objects, now
+    // that the caches were flushed.
+    const bool grown = in_place_later && ResizeLarge(LargeSpanAt(p), p, old_size, size);
+    return grown ? Resized(p, size) : nullptr;
+  }
+  memcpy(fresh, p, std::min(old_size, size));
+  if (c != SizeClass::kNone && size > old_size) {
+    FreeOutgrown(c, p);
+  } else {
+    Deallocate<&FreeSlow>(p);
+  }
+  return fresh;
+}
+
+size_t UsableSize(void* p) {
+  if (p == nullptr) return 0;
+  const SizeClass c = global_page_map.ClassOf(p);
+  if (c != SizeClass::kNone) return kSizeClasses.size(c);
+  if (const Span* const span = LargeSpanAt(p)) return UsableBytes(*span);
+  EnsureHeap();
+  return ForeignUsableSize(GlobalHeap(), p);
+}
+
+}  // namespace tcmalloc

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "heap/current_thread.h"
+
+#include "base/tuning.h"
+#include "heap/background_thread.h"
+#include "heap/heap.h"
+#include "os/thread_exit.h"
+
+namespace tcmalloc {
+namespace {
+
+void OnThreadExit(void* value) {
+  ThreadCache* const cache = static_cast<ThreadCache*>(value);
+  ThreadSlot& slot = current_slot;
+  // Frees still follow: from destructors of other keys, and from the C library's own clean-up of
+  // the thread.
+  slot.phase = ThreadSlot::Phase::kFinished;
+  slot.cache = nullptr;
+  Heap& heap = GlobalHeap();
+  heap.registry.Destroy(cache);
+  OnThreadEnds(heap);
+}
+
+}  // namespace
+
+constinit thread_local ThreadSlot current_slot __attribute__((tls_model("initial-exec")));
+
+ThreadCache* CurrentCache() {
+  ThreadSlot& slot = current_slot;
+  if (slot.cache != nullptr) return slot.cache;
+  EnsureHeap();
+  if (slot.phase != ThreadSlot::Phase::kNew) return nullptr;
+  Heap& heap = GlobalHeap();
+  if (heap.settings.check) {
+    slot.phase = ThreadSlot::Phase::kFinished;
+    return nullptr;
+  }
+  slot.phase = ThreadSlot::Phase::kRegistering;
+  ThreadCache* const cache = heap.registry.Create(slot);
+  if (cache == nullptr) {
+    // There may be memory later.
+    slot.phase = ThreadSlot::Phase::kNew;
+    return nullptr;
+  }
+  if (!ThreadExitHook::Arm(cache)) {
+    // Nothing would free the cache at the thread's end.
+    heap.registry.Discard(cache);
+    slot.phase = ThreadSlot::Phase::kFinished;
+    return nullptr;
+  }
+  slot.cache = cache;
+  heap.registry.Register(cache);
+  slot.phase = ThreadSlot::Phase::kRegistered;
+  return cache;
+}
+
+ThreadCache* CacheForFree() {
+  ThreadSlot& slot = current_slot;
+  if (slot.cache != nullptr) return slot.cache;
+  if (slot.phase != ThreadSlot::Phase::kNew) return nullptr;
+  if (slot.frees_without_cache < kTuning.thread_caches.frees_before_cache) {
+    ++slot.frees_without_cache;
+    return nullptr;
+  }
+  slot.frees_without_cache = 0;
+  return ThreadExitHook::MayHavePassed() ? nullptr : CurrentCache();
+}
+
+void InitThreadExit() { ThreadExitHook::Init(&OnThreadExit); }
+
+}  // namespace tcmalloc

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "heap/heap_hold.h"
+
+#include <array>
+#include <atomic>
+
+#include "heap/current_thread.h"
+#include "heap/heap.h"
+#include "os/log.h"
+
+namespace tcmalloc {
+namespace {
+
+// Handlers of other folders, in no particular order. AddForkHandlers stores them (release),
+// HoldHeap loads them (acquire) and copies them to `prepared`, since more may be added meanwhile.
+// The copy is guarded by the registry's lock.
+constexpr size_t kMaxHandlers = 8;
+using HandlerList = std::array<const ForkHandlers*, kMaxHandlers>;
+constinit std::array<std::atomic<const ForkHandlers*>, kMaxHandlers> other_handlers{};
+constinit HandlerList prepared{};
+
+void PrepareOthers() {
+  for (size_t i = 0; i < kMaxHandlers; ++i) {
+    prepared[i] = other_handlers[i].load(std::memory_order_acquire);
+    if (prepared[i] != nullptr) prepared[i]->prepare();
+  }
+}
+
+// Calls f(lock) for every lock of the heap but the registry's, in the order of the ranks.
+template <typename F>
+void ForEachInnerLock(Heap& heap, F f) {
+  heap.central.ForEachLock(f);
+  f(heap.holes.lock());
+  heap.page_heap.ForEachLock(f);
+  f(heap.arena.lock());
+  heap.virtual_memory.ForEachLock(f);
+  heap.memory.ForEachLock(f);
+  f(heap.large_reports.lock());
+}
+
+// The innermost hold of the thread ends. False when it held nothing.
+bool EndsHold() {
+  const bool empty = (current_slot.empty_holds & 1) != 0;
+  current_slot.empty_holds >>= 1;
+  return !empty;
+}
+
+}  // namespace
+
+bool AddForkHandlers(const ForkHandlers* handlers) {
+  for (std::atomic<const ForkHandlers*>& place : other_handlers) {
+    const ForkHandlers* expected = nullptr;
+    if (place.compare_exchange_strong(expected, handlers, std::memory_order_acq_rel,
+                                      std::memory_order_relaxed)) {
+      return true;
+    }
+  }
+  WriteToStderr(
+      "tcmalloc: too many fork handlers of the library's parts; a forked child may hang\n");
+  return false;
+}
+
+void HoldHeap() {
+  Heap& heap = GlobalHeap();
+  SpinLock& outermost = heap.registry.lock();
+  // A signal handler that interrupted its own thread in a locked section must not wait for another
+  // thread that waits for this lock.
+  bool interrupted = outermost.InterruptedByThisThread();
+  ForEachInnerLock(heap, [&](SpinLock& lock) { interrupted |= lock.InterruptedByThisThread(); });
+  // The outermost lock first: a second holder waits here until the first is done, so that one
+  // thread at a time holds the heap.
+  const bool had = outermost.HeldByThisThread();
+  const bool holds = had || outermost.LockForFork(!interrupted);
+  current_slot.empty_holds = static_cast<uint8_t>(current_slot.empty_holds << 1 | !holds);
+  if (!holds) return;
+  SpinLock::BeginForkHold(!interrupted);
+  if (!had) outermost.MarkHeldForFork();
+  ForEachInnerLock(heap, [](SpinLock& lock) { lock.HoldForFork(); });
+  PrepareOthers();
+}
+
+void ReleaseHeap() {
+  if (!EndsHold()) return;
+  Heap& heap = GlobalHeap();
+  const HandlerList others = prepared;
+  SpinLock::EndForkHold();
+  ForEachInnerLock(heap, [](SpinLock& lock) { lock.ReleaseAfterForkInParent(); });
+  for (const ForkHandlers* const other : others) {
+    if (other != nullptr) other->parent();
+  }
+  heap.registry.lock().ReleaseAfterForkInParent();
+}
+
+bool HoldIsComplete() {
+  return (current_slot.empty_holds & 1) == 0 && SpinLock::ForkHoldIsComplete();
+}
+
+bool HoldsHeap() { return GlobalHeap().registry.lock().HeldForForkByThisThread(); }
+
+bool ReleaseHeapInForkedChild() {
+  if (!EndsHold()) return false;
+  Heap& heap = GlobalHeap();
+  SpinLock::EndForkHold();
+  ForEachInnerLock(heap, [](SpinLock& lock) { lock.ResetAfterForkInChild(); });
+  heap.registry.lock().ResetAfterForkInChild();
+  return true;
+}
+
+void CallChildHandlers() {
+  for (const ForkHandlers* const other : prepared) {
+    if (other != nullptr) other->child();
+  }
+}
+
+}  // namespace tcmalloc

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "heap/hooks.h"
+
+#include "heap/current_thread.h"
+#include "heap/heap.h"
+#include "os/errno_keeper.h"
+#include "os/spinlock.h"
+
+namespace tcmalloc {
+namespace {
+
+constinit HookList<NewHook> new_hooks;
+constinit HookList<DeleteHook> delete_hooks;
+
+bool AnyHook() { return !new_hooks.empty() || !delete_hooks.empty(); }
+
+// Called with the registry's lock held: the last caller has seen all changes before.
+bool Wanted() {
+  const bool wanted = AnyHook();
+  hooks_installed.store(wanted, std::memory_order_relaxed);
+  return wanted;
+}
+
+void Changed() {
+  const ErrnoKeeper keeper;
+  Heap& heap = ExistingHeap();
+  // No thread can use the cached objects while there are hooks.
+  if (AnyHook() && !hooks_installed.load(std::memory_order_relaxed)) {
+    heap.registry.FlushAll(current_slot.cache);
+  }
+  heap.registry.UpdateBypass(&Wanted, current_slot.cache);
+}
+
+}  // namespace
+
+constinit std::atomic<bool> hooks_installed{false};
+
+bool AddNewHook(NewHook hook) {
+  const bool added = new_hooks.Add(hook);
+  if (added) Changed();
+  return added;
+}
+
+bool RemoveNewHook(NewHook hook) {
+  const bool removed = new_hooks.Remove(hook);
+  if (removed) Changed();
+  return removed;
+}
+
+NewHook SetNewHook(NewHook hook) {
+  const NewHook former = new_hooks.Set(hook);
+  Changed();
+  return former;
+}
+
+bool AddDeleteHook(DeleteHook hook) {
+  const bool added = delete_hooks.Add(hook);
+  if (added) Changed();
+  return added;
+}
+
+bool RemoveDeleteHook(DeleteHook hook) {
+  const bool removed = delete_hooks.Remove(hook);
+  if (removed) Changed();
+  return removed;
+}
+
+DeleteHook SetDeleteHook(DeleteHook hook) {
+  const DeleteHook former = delete_hooks.Set(hook);
+  Changed();
+  return former;
+}
+
+void CallNewHooks(const void* object, size_t size) {
+  TC_ASSERT(SpinLock::NoneHeldByThisThread());
+  const ErrnoKeeper keeper;
+  new_hooks.Call(object, size);
+}
+
+void CallDeleteHooks(const void* object) {
+  TC_ASSERT(SpinLock::NoneHeldByThisThread());
+  const ErrnoKeeper keeper;
+  delete_hooks.Call(object);
+}
+
+}  // namespace tcmalloc

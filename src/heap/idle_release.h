@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Idle release: returning free pages to the OS while no thread is freeing. A thread runs passes
+// over the heap for it: the background thread (heap/background_thread.h), the listener to memory
+// pressure (tools/pressure/pressure.h), or one of the program's. The numbers: Tuning::IdleRelease.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace tcmalloc {
+
+struct Heap;
+
+// The passes of one thread. Never allocates from the heap. Cost of a pass while the program is
+// freeing: the page heap's lock for a moment, and what is due. Caches of idle threads are flushed
+// only when the program has freed little since the last pass.
+class IdleRelease {
+ public:
+  // RunPass returns it: no pass is needed before `frees` has changed.
+  static constexpr int kUntilFrees = -1;
+
+  // A pass ends early when `*stop` is not 0. Null for never.
+  explicit IdleRelease(const std::atomic<uint32_t>* stop = nullptr) : stop_(stop) {}
+
+  // Releases what is due. `frees` is any number that changes when pages are freed. Returns the
+  // milliseconds until the next pass, or kUntilFrees.
+  int RunPass(Heap& heap, uint32_t frees);
+
+ private:
+  const std::atomic<uint32_t>* stop_;
+  uint32_t frees_ = 0;
+  // Passes since `frees` has changed.
+  int idle_passes_ = 0;
+};
+
+// A pass each Tuning::IdleRelease::pass_ms, for a thread of the program's. Never returns.
+[[noreturn]] void ProcessBackgroundActions(Heap& heap);
+
+}  // namespace tcmalloc

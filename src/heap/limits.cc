@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "heap/limits.h"
+
+#include <algorithm>
+
+#include "base/compiler.h"
+#include "base/tuning.h"
+#include "heap/callback_scope.h"
+#include "heap/heap.h"
+#include "heap/limit_report.h"
+#include "os/cgroup.h"
+#include "os/clock.h"
+#include "os/errno_keeper.h"
+
+namespace tcmalloc {
+namespace {
+
+void Tell(const LimitEvent& event) {
+  // Allocations of the callback may reach a limit, too.
+  if (event.callback == nullptr || InCallback()) return;
+  const CallbackScope scope;
+  const ErrnoKeeper keeper;
+  event.Tell();
+}
+
+TC_SLOW_PATH void TellSoftLimit(Heap& heap) {
+  LimitEvent event;
+  if (!InCallback() && heap.page_heap.governor()->limit_watch().Take(&event)) Tell(event);
+}
+
+TC_SLOW_PATH void TellHardLimit(Heap& heap, size_t bytes) {
+  LimitEvent event;
+  const PageStats pages = heap.page_heap.GetStats();
+  const bool heard = heap.page_heap.governor()->limit_watch().Refused(
+      pages.backed_bytes, pages.limits.hard_bytes, &event);
+  if (heard) return Tell(event);
+  ReportHardLimit(event, bytes);
+}
+
+TC_SLOW_PATH void UpdateWhenDue(Heap& heap) {
+  ContainerShare& share = heap.container_share;
+  const int64_t now = CoarseMilliseconds();
+  int64_t due = share.look_at_ms.load(std::memory_order_relaxed);
+  if (now < due || !share.look_at_ms.compare_exchange_strong(
+                       due, now + kTuning.limits.cgroup_reread_ms, std::memory_order_relaxed)) {
+    return;
+  }
+  UpdateContainerShare(heap);
+}
+
+TC_SLOW_PATH void Revive(Heap& heap) {
+  // The function that it calls may allocate.
+  if (InCallback()) return;
+  const CallbackScope scope;
+  const ErrnoKeeper keeper;
+  heap.pressure_revival.ReviveWhenDue();
+}
+
+}  // namespace
+
+void SetMemoryLimit(Heap& heap, LimitKind kind, size_t bytes) {
+  heap.page_heap.governor()->SetLimit(kind, bytes);
+  if (kind == LimitKind::kSoft) heap.container_share.percent.store(0, std::memory_order_relaxed);
+  heap.page_heap.ReleaseAboveLimits();
+}
+
+void UpdateContainerShare(Heap& heap, std::string_view root) {
+  const std::optional<uint64_t> read = ReadCgroupMemoryLimit(root);
+  if (!read.has_value()) return;
+  const uint64_t percent = heap.container_share.percent.load(std::memory_order_relaxed);
+  if (percent == 0) return;
+  const uint64_t bytes =
+      *read == kNoCgroupLimit ? kNoLimit : std::min<uint64_t>(*read / 100 * percent, kNoLimit - 1);
+  heap.page_heap.governor()->SetLimit(LimitKind::kSoft, static_cast<size_t>(bytes),
+                                      LimitOrigin::kContainer);
+}
+
+LimitedAllocation::LimitedAllocation(Heap& heap)
+    : heap_(heap), refusals_(heap.page_heap.hints().hard_limit_refusals.value()) {
+  if (heap.container_share.percent.load(std::memory_order_relaxed) != 0) UpdateWhenDue(heap);
+  if (heap.pressure_revival.is_scheduled()) Revive(heap);
+}
+
+void LimitedAllocation::Ended(bool failed, size_t bytes) {
+  if (heap_.page_heap.hints().limit_event_due.value()) TellSoftLimit(heap_);
+  if (failed && heap_.page_heap.hints().hard_limit_refusals.value() != refusals_)
+    TellHardLimit(heap_, bytes);
+}
+
+}  // namespace tcmalloc

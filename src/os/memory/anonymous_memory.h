@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// AnonymousMemory: private, zero-filled memory from mmap, and from sbrk when mmap fails. It always
+// serves the allocator's own records, and the program's objects unless they come from elsewhere
+// (heap_memory.h). It lists the memory that it has mapped.
+//
+// Synchronization: call Configure before the first Map; the members have locks. Cost: see the
+// members.
+#pragma once
+
+#include <cstddef>
+
+#include "os/memory/mapped_ranges.h"
+#include "os/memory/sbrk_memory.h"
+#include "os/memory/virtual_memory.h"
+
+namespace tcmalloc {
+
+class AnonymousMemory final : public VirtualMemory {
+ public:
+  struct Options {
+    bool use_mmap = true;
+    bool use_sbrk = true;
+  };
+
+  void Configure(const Options& options) { options_ = options; }
+
+  Mapping Map(size_t bytes, size_t alignment) override;
+  Mapping MapAt(uintptr_t wanted, size_t bytes) override;
+  // False for memory from sbrk.
+  bool Unmap(void* start, size_t bytes) override;
+  bool Release(void* start, size_t bytes) override { return mmap_.Release(start, bytes); }
+  // For any memory: other kinds ignore the advice.
+  void AdviseHugepages(void* start, size_t bytes, bool wanted) override {
+    mmap_.AdviseHugepages(start, bytes, wanted);
+  }
+  bool Populate(void* start, size_t bytes) override { return mmap_.Populate(start, bytes); }
+  // False for memory from sbrk.
+  bool MayMove(const void* start, size_t bytes) override {
+    return options_.use_mmap && !sbrk_.MayHold(start, bytes) && mmap_.MayMove(start, bytes);
+  }
+  bool Move(void* from, size_t bytes, void* to, size_t total) override;
+  size_t hardware_page_size() const override { return mmap_.hardware_page_size(); }
+
+  // The list of mapped memory. Memory that is missing has not been written to, since Map lists it
+  // before it returns. Ranges that are being unmapped or moved to are missing, too.
+  MappedRanges& mapped() { return mapped_; }
+
+  // Calls f(lock) for every lock, in order of rank.
+  template <typename F>
+  void ForEachLock(F f) {
+    f(sbrk_.lock());
+    f(mapped_.lock());
+  }
+
+ private:
+  // A long list is in memory from mmap, even if objects are not.
+  void List(const void* start, size_t bytes) { mapped_.Add(start, bytes, mmap_); }
+  void Unlist(const void* start, size_t bytes) { mapped_.Remove(start, bytes, mmap_); }
+
+  // Constant after Configure.
+  Options options_;
+
+  SystemVirtualMemory mmap_;
+  SbrkMemory sbrk_;
+  MappedRanges mapped_;
+};
+
+}  // namespace tcmalloc

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// HeapMemory: the sources of memory for the program's objects. If the program brings an allocator,
+// that is the only source; otherwise, in this order, a file on hugetlbfs or tmpfs, a device, and
+// anonymous memory. HeapMemory records how each range may be used. The allocator's own
+// records never come from here.
+//
+// Synchronization: call Configure before the first Map; then any thread. The members have locks.
+// Cost: that of AnonymousMemory, unless there are files, a device or the program's allocator.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "os/memory/anonymous_memory.h"
+#include "os/memory/device_memory.h"
+#include "os/memory/memfs_memory.h"
+#include "os/memory/memory_ranges.h"
+#include "os/memory/virtual_memory.h"
+
+namespace tcmalloc {
+
+// An allocator that the program brings.
+class CustomMemory {
+ public:
+  // Returns at least `bytes` bytes, a multiple of the page, at a multiple of `alignment`, and sets
+  // `*actual_bytes`. Null when there is no memory. Called without locks, by several threads at
+  // once. The heap keeps the memory for good.
+  virtual void* Allocate(size_t bytes, size_t* actual_bytes, size_t alignment) = 0;
+
+ protected:
+  ~CustomMemory() = default;
+};
+
+class HeapMemory final : public VirtualMemory {
+ public:
+  struct Options {
+    MemfsMemory::Options memfs;  // an empty path: do not use it
+    // End the process when memfs has no memory.
+    bool memfs_aborts = false;
+    // Use no other source when memfs has no memory, and try it again each time.
+    bool memfs_only = false;
+    DeviceMemory::Options device;  // 0 as first address: do not use it
+  };
+
+  explicit HeapMemory(AnonymousMemory& anonymous) : anonymous_(anonymous) {}
+
+  // Opens the sources in the options. Prints a line on stderr for a file or device that cannot be
+  // opened.
+  void Configure(const Options& options);
+
+  Mapping Map(size_t bytes, size_t alignment) override;
+  // False except for anonymous memory from mmap.
+  bool Unmap(void* start, size_t bytes) override;
+  // The range may have parts from several sources. A part from hugetlbfs is released only if it is
+  // whole hugepages.
+  bool Release(void* start, size_t bytes) override;
+  size_t Room() override;
+  // For any memory: other kinds ignore the advice.
+  void AdviseHugepages(void* start, size_t bytes, bool wanted) override {
+    anonymous_.AdviseHugepages(start, bytes, wanted);
+  }
+  bool Populate(void* start, size_t bytes) override { return anonymous_.Populate(start, bytes); }
+  // Only if all memory is anonymous.
+  bool MayMove(const void* start, size_t bytes) override {
+    return custom() == nullptr && !memfs_wanted_ && !device_.IsUsable() &&
+           anonymous_.MayMove(start, bytes);
+  }
+  bool Move(void* from, size_t bytes, void* to, size_t total) override {
+    return anonymous_.Move(from, bytes, to, total);
+  }
+  size_t hardware_page_size() const override { return anonymous_.hardware_page_size(); }
+
+  // Map without the program's allocator, which may use this as a fallback.
+  Mapping MapWithoutCustom(size_t bytes, size_t alignment);
+
+  // Makes `custom` the only source of memory; null restores the others. Its memory is not assumed
+  // to be zero-filled, and never unmapped. It is released only if it comes from MapWithoutCustom.
+  // Requires: `custom` lives as long as the process.
+  void SetCustom(CustomMemory* custom) { custom_.store(custom, std::memory_order_release); }
+  CustomMemory* custom() const { return custom_.load(std::memory_order_acquire); }
+
+  // In a forked child: memory from a shared file is also the parent's, which may use what is free
+  // here. No such memory is released from now on.
+  void NoteForkedChild() { in_forked_child_.store(true, std::memory_order_relaxed); }
+
+  // Calls f(start, end), with a lock held, for all memory that is not anonymous. Ranges may
+  // overlap.
+  template <typename F>
+  void ForEachListedRange(F f) {
+    ranges_.ForEach(f);
+  }
+
+  // Calls f(lock) for every lock except those of the anonymous memory, in order of rank.
+  template <typename F>
+  void ForEachLock(F f) {
+    f(memfs_.lock());
+    f(device_.lock());
+    f(ranges_.lock());
+  }
+
+ private:
+  Mapping MapFromMemfs(size_t bytes, size_t alignment);
+  Mapping MapFromCustom(CustomMemory& custom, size_t bytes, size_t alignment);
+  // Records the kind of memory. No memory when there is none for the record; the mapping is then
+  // leaked.
+  Mapping AddToRanges(const Mapping& mapping, MemoryKind kind);
+  bool ReleasePart(uintptr_t start, const MemoryRanges::Part& part);
+
+  // Constant after construction.
+  AnonymousMemory& anonymous_;
+  // Constant after Configure.
+  bool memfs_wanted_ = false;
+  bool memfs_aborts_ = false;
+  bool memfs_only_ = false;
+
+  // Written by SetCustom (release: the object is complete), read by Map (acquire).
+  std::atomic<CustomMemory*> custom_{nullptr};
+
+  // Written by a child's only thread, read by threads that it starts: relaxed.
+  std::atomic<bool> in_forked_child_{false};
+
+  // Provide their own synchronization.
+  MemfsMemory memfs_;
+  DeviceMemory device_;
+  MemoryRanges ranges_;
+};
+
+}  // namespace tcmalloc

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// MemfsMemory: memory from a file on a file system in memory: hugetlbfs, for hugepages, or tmpfs,
+// which counts the memory. The file has no name; it exists as long as the process and its children.
+//
+// By default the mapping is shared. A forked child then has the same memory, not a copy, and may
+// only call exec or _exit.
+//
+// Synchronization: call Open before the first Map. Any thread may call Map. Cost: system calls. On
+// tmpfs Map reserves the memory, so a full file system fails here and not when the memory is
+// touched.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "os/memory/backing_file.h"
+#include "os/memory/virtual_memory.h"
+
+namespace tcmalloc {
+
+class MemfsMemory {
+ public:
+  struct Options {
+    // The file's path without its random suffix; empty: do not use this memory.
+    const char* path = "";
+    // The greatest length of the file; 0 for no limit.
+    uint64_t limit_bytes = 0;
+    // Try again after a failure other than reaching the limit.
+    bool ignore_failures = false;
+    // Map privately: the process has its own copy of what it writes, and a forked child another
+    // one.
+    bool map_private = false;
+  };
+
+  // Creates the file; false and errno when that fails. Requires: the path is not empty; called
+  // once.
+  bool Open(const Options& options, size_t hardware_page);
+
+  // Maps at least `bytes` bytes, a multiple of unit(), at a multiple of unit() and of `alignment`.
+  // Keeps errno. Requires: alignment a power of two.
+  Mapping Map(size_t bytes, size_t alignment);
+
+  // Map may succeed: there is a file, and no failure has ended its use.
+  bool IsUsable() const { return file_.IsOpen() && !failed_.load(std::memory_order_relaxed); }
+  bool is_private() const { return is_private_; }
+  // The page size of the file system.
+  size_t unit() const { return unit_; }
+  uint64_t Room() { return file_.Room() & ~uint64_t{unit_ - 1}; }
+  SpinLock& lock() { return file_.lock(); }
+
+ private:
+  // Constant after Open.
+  size_t unit_ = 0;
+  bool is_private_ = false;
+  bool ignore_failures_ = false;
+  // A mapping fails unless the file system has memory for it.
+  bool mapping_reserves_ = false;
+
+  // Set for good by any thread that meets a failure. It only decides what is tried: relaxed.
+  std::atomic<bool> failed_{false};
+
+  // Provides its own synchronization.
+  BackingFile file_;
+};
+
+}  // namespace tcmalloc

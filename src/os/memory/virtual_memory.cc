@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "os/memory/virtual_memory.h"
+
+#include <sys/auxv.h>
+#include <sys/mman.h>
+
+#include <cstring>
+
+#include "base/check.h"
+#include "os/errno_keeper.h"
+#include "os/spinlock.h"
+
+// Linux 5.14; older headers lack it.
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+// Linux 5.7.
+#ifndef MREMAP_DONTUNMAP
+#define MREMAP_DONTUNMAP 4
+#endif
+// Linux 5.4.
+#ifndef MADV_COLD
+#define MADV_COLD 20
+#endif
+
+namespace tcmalloc {
+namespace {
+
+// Linux 5.18; not in every header.
+constexpr int kDontNeedLocked = 24;
+
+void* MapAnywhere(size_t bytes, void* wanted = nullptr) {
+  void* const p = mmap(wanted, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return p == MAP_FAILED ? nullptr : p;
+}
+
+bool Advise(void* start, size_t bytes, int advice) {
+  int result;
+  do {
+    result = madvise(start, bytes, advice);
+  } while (result != 0 && errno == EAGAIN);
+  return result == 0;
+}
+
+}  // namespace
+
+SystemVirtualMemory::SystemVirtualMemory() : hardware_page_size_(getauxval(AT_PAGESZ)) {}
+
+Mapping SystemVirtualMemory::Map(size_t bytes, size_t alignment) {
+  TC_ASSERT(SpinLock::NoneHeldByThisThread());
+  const ErrnoKeeper keeper;
+  void* const p = MapAnywhere(bytes);
+  if (p == nullptr) return {};
+  if (reinterpret_cast<uintptr_t>(p) % alignment == 0) return {p, bytes, true};
+  munmap(p, bytes);
+  // Map more and unmap both ends.
+  const size_t padded = bytes + alignment - hardware_page_size_;
+  if (padded < bytes) return {};
+  void* const raw = MapAnywhere(padded);
+  if (raw == nullptr) return {};
+  const uintptr_t raw_start = reinterpret_cast<uintptr_t>(raw);
+  const uintptr_t start = (raw_start + alignment - 1) & ~(alignment - 1);
+  const uintptr_t end = start + bytes;
+  const uintptr_t raw_end = raw_start + padded;
+  if (start != raw_start) munmap(raw, start - raw_start);
+  if (end != raw_end) munmap(reinterpret_cast<void*>(end), raw_end - end);
+  return {reinterpret_cast<void*>(start), bytes, true};
+}
+
+Mapping SystemVirtualMemory::MapAt(uintptr_t wanted, size_t bytes) {
+  TC_ASSERT(SpinLock::NoneHeldByThisThread());
+  const ErrnoKeeper keeper;
+  void* const p = MapAnywhere(bytes, reinterpret_cast<void*>(wanted));
+  if (p == nullptr) return {};
+  return {p, bytes, true};
+}
+
+bool SystemVirtualMemory::Unmap(void* start, size_t bytes) {
+  TC_ASSERT(SpinLock::NoneHeldByThisThread());
+  const ErrnoKeeper keeper;
+  return munmap(start, bytes) == 0;
+}
+
+bool SystemVirtualMemory::Release(void* start, size_t bytes) {
+  TC_ASSERT(SpinLock::NoneHeldByThisThread());
+  const ErrnoKeeper keeper;
+  if (Advise(start, bytes, MADV_DONTNEED)) return true;
+  // Memory that the program has locked (mlockall).
+  return errno == EINVAL && Advise(start, bytes, kDontNeedLocked);
+}
+
+void SystemVirtualMemory::AdviseHugepages(void* start, size_t bytes, bool wanted) {
+  TC_ASSERT(SpinLock::NoneHeldByThisThread());
+  const ErrnoKeeper keeper;
+  madvise(start, bytes, wanted ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+}
+
+bool SystemVirtualMemory::Populate(void* start, size_t bytes) {
+  TC_ASSERT(SpinLock::NoneHeldByThisThread());
+  const ErrnoKeeper keeper;
+  return madvise(start, bytes, MADV_POPULATE_WRITE) == 0 || errno != EINVAL;
+}
+
+bool SystemVirtualMemory::MayMove(const void* start, size_t bytes) {
+  TC_ASSERT(SpinLock::NoneHeldByThisThread());
+  const ErrnoKeeper keeper;
+  // A move would unlock locked memory (mlockall): the source loses its lock, and the target gets
+  // none. The OS refuses this advice for locked memory; other memory it may then reclaim sooner.
+  // Advice for a part of a hugepage would split it.
+  return madvise(const_cast<void*>(start), bytes, MADV_COLD) == 0;
+}
+
+bool SystemVirtualMemory::Move(void* from, size_t bytes, void* to, size_t total) {
+  TC_ASSERT(SpinLock::NoneHeldByThisThread());
+  const ErrnoKeeper keeper;
+  if (munmap(to, total) != 0) return false;
+  // Not MREMAP_FIXED: with that, Linux 6.17 and later move several mappings one by one, and a
+  // failure leaves some moved. Without it, `to` is only a hint.
+  void* const place = mremap(from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, to);
+  if (place == MAP_FAILED) return false;
+  // Extend it in place: memory mapped next to it would stay a separate mapping for good.
+  if (place == to && (total == bytes || mremap(to, bytes, total, 0) == to)) return true;
+  // Another thread took the address. Undo the move without calls that may fail.
+  memcpy(from, place, bytes);
+  munmap(place, bytes);
+  return false;
+}
+
+}  // namespace tcmalloc

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// VirtualMemory: the allocator's interface to the memory calls of the OS. It is virtual, as the
+// only interface below heap/, so that tests can count calls and fail the nth, and so that memory
+// may come from other sources than mmap.
+//
+// For all calls: no lock may be held (they are system calls), errno is kept, they never allocate.
+// Thread safety: any.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace tcmalloc {
+
+// A piece of readable and writable memory.
+struct Mapping {
+  void* start = nullptr;  // null: no memory
+  size_t bytes = 0;
+  // It reads as zeroes, and does so again after Release.
+  bool zero_filled = false;
+};
+
+class VirtualMemory {
+ public:
+  // Maps at least `bytes` bytes at a multiple of `alignment`; no memory when the OS refuses. Cost:
+  // one mmap, and three more calls when the alignment must be forced. Requires: bytes a multiple of
+  // hardware_page_size(), alignment a power of two.
+  virtual Mapping Map(size_t bytes, size_t alignment) = 0;
+
+  // Maps whole hardware pages at `wanted` if nothing is there, otherwise anywhere. For memory that
+  // must not lie between two mappings of the heap: the OS places what Map returns below its
+  // previous mapping. Cost: one mmap.
+  virtual Mapping MapAt(uintptr_t wanted, size_t bytes) {
+    static_cast<void>(wanted);
+    return Map(bytes, hardware_page_size());
+  }
+
+  // Unmaps memory that Map returned, or a part of it. False, and nothing changes, when the OS
+  // refuses: it may do so for a part when there are too many mappings, and always for memory that
+  // mmap did not make.
+  [[nodiscard]] virtual bool Unmap(void* start, size_t bytes) = 0;
+
+  // Releases the memory of [start, start + bytes) to the OS; the range stays mapped. True on
+  // success: zero-filled memory then reads as zeroes. On failure the contents are undefined, since
+  // a part may be released. Requires: whole hardware pages.
+  [[nodiscard]] virtual bool Release(void* start, size_t bytes) = 0;
+
+  // Advises the OS for or against hugepages in [start, start + bytes). Where the advice changes,
+  // the mapping is split. The OS may ignore it.
+  virtual void AdviseHugepages(void* start, size_t bytes, bool wanted) = 0;
+
+  // Pre-faults [start, start + bytes), as if each hardware page had been written to, in one call.
+  // False when the OS cannot do that at all; not when it has no memory, or a part of the range was
+  // unmapped meanwhile.
+  [[nodiscard]] virtual bool Populate(void* start, size_t bytes) = 0;
+
+  // Moving memory instead of copying it. MayMove: [start, start + bytes), a hardware page or a
+  // whole hugepage, may be the source or the target of a move. Move transfers the pages of [from,
+  // from + bytes) to [to, to + bytes), with their advice about hugepages, and makes [to, to +
+  // total) one mapping, which can be moved again; the first range is then as if released. False
+  // when the OS refuses: nothing has moved, and [to, to + total) is unmapped; something else may be
+  // there by now. Each move may split two mappings for good. Cost: four calls, independent of the
+  // number of pages. Requires of Move: bytes <= total; the ranges are, or are parts of, what Map
+  // returned.
+  virtual bool MayMove(const void* start, size_t bytes) = 0;
+  [[nodiscard]] virtual bool Move(void* from, size_t bytes, void* to, size_t total) = 0;
+
+  // The bytes left before Map meets a limit that is known beforehand. A caller that requests more
+  // than it needs at the moment requests no more than this.
+  virtual size_t Room() { return SIZE_MAX; }
+
+  virtual size_t hardware_page_size() const = 0;
+
+ protected:
+  ~VirtualMemory() = default;
+};
+
+// mmap: private, zero-filled memory.
+class SystemVirtualMemory final : public VirtualMemory {
+ public:
+  SystemVirtualMemory();
+
+  Mapping Map(size_t bytes, size_t alignment) override;
+  Mapping MapAt(uintptr_t wanted, size_t bytes) override;
+  bool Unmap(void* start, size_t bytes) override;
+  // Of any private mapping.
+  bool Release(void* start, size_t bytes) override;
+  void AdviseHugepages(void* start, size_t bytes, bool wanted) override;
+  bool Populate(void* start, size_t bytes) override;
+  bool MayMove(const void* start, size_t bytes) override;
+  bool Move(void* from, size_t bytes, void* to, size_t total) override;
+  size_t hardware_page_size() const override { return hardware_page_size_; }
+
+ private:
+  // Constant after construction.
+  const size_t hardware_page_size_;
+};
+
+}  // namespace tcmalloc

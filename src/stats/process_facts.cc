@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "stats/process_facts.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/compiler.h"
+#include "base/utc_time.h"
+#include "os/clock.h"
+#include "os/errno_keeper.h"
+#include "os/input_file.h"
+#include "os/memory_map.h"
+#include "os/memory_use.h"
+#include "os/process_id.h"
+#include "os/uncancelled_io.h"
+
+namespace tcmalloc {
+namespace {
+
+struct LibraryName {
+  uintptr_t address;
+  char* name;
+};
+
+void SeeMapping(std::string_view line, void* context) {
+  const LibraryName& wanted = *static_cast<LibraryName*>(context);
+  MappingLine mapping;
+  if (!ParseMappingLine(line, &mapping) || wanted.address < mapping.start ||
+      wanted.address >= mapping.end) {
+    return;
+  }
+  const size_t length = std::min(mapping.name.size(), ProcessFacts::kMaxName - 1);
+  memcpy(wanted.name, mapping.name.data(), length);
+  wanted.name[length] = '\0';
+}
+
+// The file that this code was loaded from.
+TC_SLOW_PATH void FindLibrary(char* name) {
+  LibraryName wanted = {reinterpret_cast<uintptr_t>(&CollectProcessFacts), name};
+  LineReader<512> lines;
+  lines.ForEachLine("/proc/self/maps", &SeeMapping, &wanted);
+}
+
+void WriteJsonText(std::string_view text, TextWriter* out) {
+  out->Text("\"");
+  for (const char& c : text) {
+    const auto code = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      out->Text("\\").Text({&c, 1});
+    } else if (code < 0x20 || code >= 0x7f) {
+      // File names may have any encoding or none.
+      constexpr char kDigits[] = "0123456789abcdef";
+      out->Text("\\u00").Text({&kDigits[code >> 4], 1}).Text({&kDigits[code & 15], 1});
+    } else {
+      out->Text({&c, 1});
+    }
+  }
+  out->Text("\"");
+}
+
+}  // namespace
+
+const std::string_view kLibraryVersion = TCMALLOC_VERSION;
+
+void CollectProcessFacts(ProcessFacts* facts) {
+  const ErrnoKeeper keeper;
+  facts->pid = ProcessId();
+  facts->seconds = WallClockNanoseconds() / 1'000'000'000;
+  facts->program[ReadLink("/proc/self/exe", facts->program, ProcessFacts::kMaxName - 1)] = '\0';
+  facts->library[0] = '\0';
+  FindLibrary(facts->library);
+  const std::optional<ProcessMemory> memory = ReadProcessMemory();
+  facts->resident_bytes = memory.has_value() ? memory->resident_bytes : 0;
+  facts->anonymous_bytes = memory.has_value() ? memory->anonymous_bytes : 0;
+}
+
+void WriteBanner(const ProcessFacts& facts, const Settings& settings, TextWriter* out) {
+  out->Text("TCMalloc ").Text(kLibraryVersion).Text(", ").Text(facts.library).Text("\n");
+  out->Text("Process ").Number(facts.pid).Text(", ").Text(facts.program).Text(", ");
+  WriteUtcTime(facts.seconds, out);
+  out->Text("\nResident memory ").Mebibytes(facts.resident_bytes);
+  out->Text(" MiB, anonymous ").Mebibytes(facts.anonymous_bytes);
+  out->Text(" MiB (the kernel's figures for the whole process)\n");
+  out->Text("Settings: ").Text(*settings.given == '\0' ? "default" : settings.given).Text("\n");
+}
+
+void WriteFactsAsJson(const ProcessFacts& facts, const Settings& settings, TextWriter* out) {
+  out->Text("\"version\":\"").Text(kLibraryVersion).Text("\",\"time\":\"");
+  WriteUtcTime(facts.seconds, out);
+  out->Text("\",\"pid\":").Number(facts.pid).Text(",\"program\":");
+  WriteJsonText(facts.program, out);
+  out->Text(",\"library\":");
+  WriteJsonText(facts.library, out);
+  out->Text(",\"settings\":");
+  WriteJsonText(settings.given, out);
+  out->Text(",\"process_resident_bytes\":").Number(facts.resident_bytes);
+  out->Text(",\"process_anonymous_bytes\":").Number(facts.anonymous_bytes).Text(",");
+}
+
+}  // namespace tcmalloc

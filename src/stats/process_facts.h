@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// ProcessFacts: identifies the process that statistics are about: the library, the program, the
+// time, and the kernel's figures for the memory of the whole process, which is more than the heap.
+//
+// Collecting takes no lock, not even the dynamic linker's, and never allocates; errno is kept.
+// Cost: some system calls and a scan of /proc/self/maps, tens of microseconds.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "base/text_writer.h"
+#include "config/settings.h"
+
+namespace tcmalloc {
+
+// The version of this project, not of the gperftools interface.
+extern const std::string_view kLibraryVersion;
+
+struct ProcessFacts {
+  static constexpr size_t kMaxName = 256;
+
+  uint64_t pid = 0;
+  int64_t seconds = 0;  // since 1970
+  // From the kernel; 0 where /proc is missing. Anonymous memory is resident memory of no file.
+  uint64_t resident_bytes = 0;
+  uint64_t anonymous_bytes = 0;
+  // File names, cut at kMaxName; empty: unknown.
+  char program[kMaxName] = "";
+  char library[kMaxName] = "";
+};
+
+void CollectProcessFacts(ProcessFacts* facts);
+
+// The lines above the text of the statistics; none of them begins with "MALLOC:".
+void WriteBanner(const ProcessFacts& facts, const Settings& settings, TextWriter* out);
+
+// Members of a JSON object, with a comma after each; `settings` as above.
+void WriteFactsAsJson(const ProcessFacts& facts, const Settings& settings, TextWriter* out);
+
+}  // namespace tcmalloc

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "stats/stats.h"
+
+#include <algorithm>
+
+#include "base/compiler.h"
+#include "cache/registry_totals.h"
+#include "heap/heap.h"
+#include "os/log.h"
+#include "stats/process_facts.h"
+#include "stats/stats_formats.h"
+
+namespace tcmalloc {
+namespace {
+
+size_t Difference(size_t a, size_t b) { return a > b ? a - b : 0; }
+
+SizeClassStats ClassStats(Heap& heap, SizeClass c, size_t thread_cache_objects) {
+  const CentralFreeList& list = heap.central.free_list(c);
+  SizeClassStats stats;
+  stats.object_size = list.object_size();
+  stats.spans = list.num_spans();
+  stats.thread_cache_objects = thread_cache_objects;
+  stats.central_objects = list.free_objects();
+  stats.in_use_objects = Difference(stats.spans * list.objects_per_span(),
+                                    stats.thread_cache_objects + stats.central_objects);
+  return stats;
+}
+
+void TakePageHeapStats(const PageStats& pages, HeapStats* stats) {
+  stats->system_bytes = pages.system_bytes - pages.metadata_span_bytes;
+  stats->page_heap_free_bytes = pages.free_mapped_bytes + pages.releasing_bytes;
+  stats->kept_span_bytes = pages.kept_span_bytes;
+  stats->releasing_bytes = pages.releasing_bytes;
+  stats->released_bytes = pages.free_released_bytes;
+  stats->large_bytes = pages.large_span_bytes;
+  stats->large_objects = pages.large_spans;
+  stats->spans_in_use += pages.large_spans;
+  stats->growths = pages.growths;
+  stats->releases = pages.releases;
+  stats->released_total_bytes = pages.released_total_bytes + pages.unmapped_backed_bytes;
+  stats->reserved_total_bytes = pages.system_bytes + pages.unmapped_total_bytes;
+  stats->commits = pages.commits;
+  stats->hugepages = pages.hugepages;
+  stats->hugepage_bytes = pages.hugepage_bytes;
+  stats->hugepages_split = pages.hugepages_split;
+  stats->prefaults = pages.prefaults;
+  stats->limits = pages.limits;
+  stats->hard_limit = pages.hard_limit;
+  stats->soft_limit = pages.soft_limit;
+  BalanceStats(pages.small_span_bytes, stats);
+}
+
+// `caches`: null unless thread caches are read. `snapshot` gets what is not in the totals; may be
+// null.
+void CollectClasses(Heap& heap, const RegistryTotals* caches, HeapSnapshot* snapshot,
+                    HeapStats* totals) {
+  for (size_t i = 1; i < kNumSizeClasses; ++i) {
+    const SizeClass c = static_cast<SizeClass>(i);
+    const SizeClassStats of_class =
+        ClassStats(heap, c, caches == nullptr ? 0 : caches->cached_objects[i]);
+    totals->central_bytes += of_class.central_objects * of_class.object_size;
+    totals->span_tail_bytes += heap.central.free_list(c).tail_bytes();
+    totals->spans_in_use += of_class.spans;
+    if (snapshot != nullptr) snapshot->classes[i] = of_class;
+  }
+}
+
+// Called after the figures of caches and classes, which it bounds.
+void CollectPages(Heap& heap, uint8_t parts, HeapSnapshot* snapshot, HeapStats* totals) {
+  const PageStats pages =
+      heap.page_heap.GetStats(snapshot == nullptr ? nullptr : &snapshot->free_spans);
+  TakePageHeapStats(pages, totals);
+  totals->releases += heap.holes.releases();
+  totals->released_total_bytes += heap.holes.released_total_bytes();
+  if ((parts & StatsParts::kHoles) != 0) {
+    // At most what it is a part of, also while both change.
+    const size_t whole = (parts & StatsParts::kClasses) != 0
+                             ? totals->central_bytes + totals->span_tail_bytes
+                             : pages.small_span_bytes;
+    totals->hole_bytes = std::min(heap.holes.hole_bytes(), whole);
+  }
+  totals->committed_total_bytes =
+      totals->system_bytes - totals->unmapped_bytes() + totals->released_total_bytes;
+  totals->metadata_bytes = heap.arena.mapped_bytes() + pages.metadata_span_bytes;
+}
+
+void CollectSettings(Heap& heap, HeapStats* totals) {
+  totals->releases_at_once = heap.page_heap.hints().releasing.value() == Releasing::kEager;
+  totals->sample_period_bytes = heap.sampling.period();
+  totals->retention = heap.page_heap.Shares();
+  totals->thread_cache_limit_bytes = heap.registry.total_limit();
+  totals->min_thread_cache_bytes = heap.registry.min_per_cache();
+  totals->large_allocations = heap.large_reports.allocations();
+  totals->large_allocation_reports = heap.large_reports.reports();
+  const PressureCounts& pressure = heap.pressure_counts;
+  totals->pressure_sources = pressure.sources.load(std::memory_order_relaxed);
+  totals->pressure_sources_failed = pressure.sources_failed.load(std::memory_order_relaxed);
+  totals->listens_to_pressure = *heap.settings.pressure != '\0' || totals->pressure_sources > 0 ||
+                                totals->pressure_sources_failed > 0;
+  totals->pressure_events = pressure.events.value();
+  for (size_t i = 0; i < PressureCounts::kLevels; ++i) {
+    totals->pressure_actions[i] = pressure.actions[i].value();
+    totals->pressure_moved_bytes += pressure.moved_bytes[i].value();
+  }
+}
+
+// Caches and classes. A function of its own, because of the stack that it needs.
+TC_SLOW_PATH void CollectObjects(Heap& heap, uint8_t parts, HeapSnapshot* snapshot,
+                                 HeapStats* totals) {
+  if ((parts & StatsParts::kCaches) == 0) return CollectClasses(heap, nullptr, snapshot, totals);
+  const RegistryTotals caches = TotalsOf(heap.registry);
+  totals->thread_cache_bytes = caches.cached_bytes;
+  totals->thread_cache_array_bytes = caches.array_bytes;
+  totals->thread_caches = caches.caches;
+  if ((parts & StatsParts::kClasses) != 0) CollectClasses(heap, &caches, snapshot, totals);
+}
+
+// `snapshot` gets what is not in the totals; may be null.
+void Collect(Heap& heap, uint8_t parts, HeapSnapshot* snapshot, HeapStats* totals) {
+  *totals = {};
+  if ((parts & (StatsParts::kCaches | StatsParts::kClasses)) != 0) {
+    CollectObjects(heap, parts, snapshot, totals);
+  }
+  if ((parts & StatsParts::kCacheCount) != 0) totals->thread_caches = CountCaches(heap.registry);
+  if ((parts & StatsParts::kPages) != 0) {
+    CollectPages(heap, parts, snapshot, totals);
+  }
+  if ((parts & StatsParts::kSettings) != 0) CollectSettings(heap, totals);
+}
+
+void ToStderr(std::string_view text, void*) { WriteToStderr(text); }
+
+// Not inlined: its stack is free again before the snapshot is taken.
+TC_SLOW_PATH void WriteBannerOf(Heap& heap, TextWriter* out) {
+  ProcessFacts facts;
+  CollectProcessFacts(&facts);
+  WriteBanner(facts, heap.settings, out);
+}
+
+// Room for the text without tables, so that it reaches stderr in one piece.
+constexpr size_t kChunk = size_t{4} << 10;
+
+}  // namespace
+
+void BalanceStats(size_t small_span_bytes, HeapStats* stats) {
+  size_t rest = small_span_bytes;
+  for (size_t HeapStats::* const part :
+       {&HeapStats::span_tail_bytes, &HeapStats::central_bytes, &HeapStats::thread_cache_bytes}) {
+    size_t& bytes = stats->*part;
+    bytes = std::min(bytes, rest);
+    rest -= bytes;
+  }
+  stats->in_use_bytes = stats->large_bytes + rest;
+}
+
+void CollectSnapshot(Heap& heap, HeapSnapshot* snapshot) {
+  Collect(heap, StatsParts::kAll, snapshot, &snapshot->totals);
+}
+
+HeapStats CollectStats(Heap& heap, uint8_t parts) {
+  HeapStats totals;
+  Collect(heap, parts, nullptr, &totals);
+  return totals;
+}
+
+SizeClassStats CollectSizeClassStats(Heap& heap, SizeClass c) {
+  return ClassStats(heap, c, CachedObjects(heap.registry, c));
+}
+
+void WriteStats(Heap& heap, int level, TextWriter* out) {
+  HeapSnapshot snapshot;
+  CollectSnapshot(heap, &snapshot);
+  WriteStatsText(snapshot, level, out);
+}
+
+void PrintStats(Heap& heap, int level) {
+  char buffer[kChunk];
+  TextWriter out(buffer, sizeof(buffer), &ToStderr, nullptr);
+  WriteStats(heap, level, &out);
+  out.Flush();
+}
+
+void PrintStatsWithBanner(Heap& heap, int level) {
+  char buffer[kChunk];
+  TextWriter out(buffer, sizeof(buffer), &ToStderr, nullptr);
+  WriteBannerOf(heap, &out);
+  WriteStats(heap, level, &out);
+  out.Flush();
+}
+
+}  // namespace tcmalloc

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// HeapSnapshot: where every byte of the heap is, as one value. All statistics, in whichever format
+// (stats_formats.h), are written from such a value.
+//
+// While threads run, the parts are read one after the other. Each figure was true at some moment.
+// Objects that move between two caches meanwhile may be counted twice or not at all, at the cost of
+// the figure for what is in use. The sums hold all the same, and no figure is larger than what it
+// is a part of. When no other thread allocates or frees, all figures are exact.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/size_classes.h"
+#include "base/text_writer.h"
+#include "heap/pressure_counts.h"
+#include "os/memory/hugepages.h"
+#include "page/limit_watch.h"
+#include "page/memory_limit.h"
+#include "page/page_heap.h"
+#include "page/retention.h"
+
+namespace tcmalloc {
+
+struct Heap;
+
+struct HeapStats {
+  // Bytes. system = in_use + thread_cache + central + span_tails + page_heap_free + released,
+  // always.
+  size_t system_bytes = 0;
+  // Objects that the program holds, rounded up to their size class or to pages.
+  size_t in_use_bytes = 0;
+  size_t thread_cache_bytes = 0;
+  size_t central_bytes = 0;
+  size_t span_tail_bytes = 0;  // after the last object of a span
+  size_t page_heap_free_bytes = 0;
+  size_t released_bytes = 0;
+  // The part of central_bytes and span_tail_bytes that was released to the OS and not handed out
+  // since; a lower bound (see HoleRelease). Objects whose pages are being released count as in use.
+  size_t hole_bytes = 0;
+  // Parts of page_heap_free_bytes: in empty spans that shards keep; being released.
+  size_t kept_span_bytes = 0;
+  size_t releasing_bytes = 0;
+  // Not part of system_bytes.
+  size_t metadata_bytes = 0;
+  // The part of metadata_bytes that is the arrays of the thread caches.
+  size_t thread_cache_array_bytes = 0;
+
+  size_t large_bytes = 0;  // the part of in_use_bytes that is in objects above kMaxSmallSize
+  size_t large_objects = 0;
+  size_t spans_in_use = 0;
+  size_t thread_caches = 0;
+  // Since the process began. Address space (growths, reserved): mappings made, also those of memory
+  // that was unmapped again. Memory (commits, releases): times that pages became backed, and were
+  // released; committed_total_bytes - released_total_bytes is system_bytes - released_bytes -
+  // hole_bytes.
+  size_t growths = 0;
+  size_t reserved_total_bytes = 0;
+  size_t commits = 0;
+  size_t committed_total_bytes = 0;
+  size_t releases = 0;
+  size_t released_total_bytes = 0;
+  HugepageSetting hugepages;
+  size_t hugepage_bytes = 0;
+  size_t hugepages_split = 0;
+  size_t prefaults = 0;
+  // See LargeReports.
+  size_t large_allocations = 0;
+  size_t large_allocation_reports = 0;
+  // See PressureCounts.
+  bool listens_to_pressure = false;
+  size_t pressure_sources = 0;
+  size_t pressure_sources_failed = 0;
+  size_t pressure_events = 0;
+  std::array<size_t, PressureCounts::kLevels> pressure_actions{};
+  size_t pressure_moved_bytes = 0;
+
+  // Current settings.
+  size_t thread_cache_limit_bytes = 0;  // of all thread caches together
+  size_t min_thread_cache_bytes = 0;
+  // What each part of the heap may retain beyond the memory in use.
+  RetentionShares retention;
+  bool releases_at_once = false;
+  size_t sample_period_bytes = 0;  // 0: no allocation is sampled
+
+  MemoryLimits limits;
+  LimitWatch::Counts hard_limit;
+  LimitWatch::Counts soft_limit;
+
+  // The sums that are reported. Free memory in spans in use, tails included:
+  size_t free_in_spans_bytes() const { return central_bytes + span_tail_bytes - hole_bytes; }
+  size_t unmapped_bytes() const { return released_bytes + hole_bytes; }
+  size_t virtual_bytes() const { return system_bytes + metadata_bytes; }
+  size_t actual_bytes() const { return virtual_bytes() - unmapped_bytes(); }
+};
+
+struct SizeClassStats {
+  size_t object_size = 0;
+  size_t spans = 0;
+  size_t in_use_objects = 0;
+  size_t thread_cache_objects = 0;
+  size_t central_objects = 0;
+};
+
+struct HeapSnapshot {
+  HeapStats totals;
+  std::array<SizeClassStats, kNumSizeClasses> classes;
+  FreeSpanCounts free_spans;
+};
+// It lies on the stack, and a thread may have 16 KiB of it.
+static_assert(sizeof(HeapSnapshot) <= size_t{6} << 10);
+
+// The sources of HeapStats' figures, as bits.
+struct StatsParts {
+  // The page heap and the metadata: all figures that no other bit names, limits included. A lock.
+  static constexpr uint8_t kPages = 1;
+  // hole_bytes, and with it the correct unmapped_bytes, committed_total_bytes and everything that
+  // is computed from them: a walk over all size classes and shards, once anything was released
+  // inside used spans. Needs kPages.
+  static constexpr uint8_t kHoles = 32;
+  // central_bytes, span_tail_bytes: a walk over all size classes and shards.
+  static constexpr uint8_t kClasses = 2;
+  // thread_cache_bytes, thread_cache_array_bytes, thread_caches: a walk over all thread caches and
+  // their size classes, under a lock.
+  static constexpr uint8_t kCaches = 4;
+  // thread_caches alone: a walk over a list, under a lock.
+  static constexpr uint8_t kCacheCount = 8;
+  // Settings, large allocations, memory pressure. Loads, and a lock.
+  static constexpr uint8_t kSettings = 16;
+  static constexpr uint8_t kAll = kPages | kHoles | kClasses | kCaches | kSettings;
+};
+
+// Takes each lock of the heap for a moment. Cost: microseconds, plus the walk over all thread
+// caches.
+void CollectSnapshot(Heap& heap, HeapSnapshot* snapshot);
+// Reads some parts only; figures of the others are 0. in_use_bytes needs kPages, kClasses and
+// kCaches; spans_in_use needs kPages and kClasses. Figures of kClasses and kCaches are bounded by
+// those of kPages: without it they are not read.
+HeapStats CollectStats(Heap& heap, uint8_t parts = StatsParts::kAll);
+SizeClassStats CollectSizeClassStats(Heap& heap, SizeClass c);
+
+// Sets in_use_bytes to the part of large objects and of spans of small ones, `small_span_bytes`,
+// that is not free. Lowers the figures for free objects where they exceed the spans' bytes.
+void BalanceStats(size_t small_span_bytes, HeapStats* stats);
+
+// A snapshot in the format of malloc_stats: see WriteStatsText.
+void WriteStats(Heap& heap, int level, TextWriter* out);
+
+// Writes that to stderr, the second function below a banner that identifies the process
+// (WriteBanner). The banner needs system calls beyond write, which a sandbox may forbid to a
+// program that asks for statistics itself. So it is for reports that a setting asks for.
+void PrintStats(Heap& heap, int level);
+void PrintStatsWithBanner(Heap& heap, int level);
+
+}  // namespace tcmalloc

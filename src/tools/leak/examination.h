@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Examination: what a check does while the heap is at rest: it lists the objects in use, gathers
+// the roots, marks what is reachable, and collects what is leaked in a report.
+//
+// It takes no lock, and memory only from mappings of its own, which are not searched. Runs on a
+// task that survives faults of its guarded reader. Thread safety: none; used once. Cost: see
+// docs/leak-checker.md: some hundred milliseconds per GiB of objects.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "heap/heap.h"
+#include "tools/leak/check_memory.h"
+#include "tools/leak/found_leaks.h"
+#include "tools/leak/leak_request.h"
+#include "tools/leak/marker.h"
+#include "tools/leak/object_index.h"
+#include "tools/leak/roots.h"
+#include "tools/world_stop/memory_reader.h"
+#include "tools/world_stop/world_stop.h"
+
+namespace tcmalloc {
+
+class Examination {
+ public:
+  enum class Outcome : uint8_t {
+    kNotRun,
+    kComplete,
+    kUnsettled,  // a thread was moving objects, or changed mappings: try again
+    kNoMemory,
+    kNoMappings,  // /proc/self/maps cannot be read
+    kUnreadable,  // the guarded reader does not work here
+  };
+
+  // The caller's stack belongs to the program from `stack` on. `careful`: read the program's memory
+  // with the guarded reader; otherwise only where other threads run. All references outlive this.
+  Examination(Heap& heap, const LeakRequest& request, uintptr_t stack, bool careful,
+              FoundLeaks* report)
+      : heap_(heap),
+        request_(request),
+        stack_(stack),
+        careful_(careful),
+        report_(report),
+        memory_(heap.virtual_memory),
+        index_(memory_),
+        roots_(heap) {}
+  Examination(const Examination&) = delete;
+  Examination& operator=(const Examination&) = delete;
+
+  void Run(const WorldStop& world);
+  Outcome outcome() const { return outcome_; }
+
+ private:
+  const MemoryReader* reader() const { return careful_ ? &reader_ : nullptr; }
+
+  // The functions that return a bool: false when the examination cannot go on. outcome_ says why,
+  // and kNotRun stands for a lack of memory.
+  bool MarkAndCollect(const WorldStop& world);
+  // Replaces the caller's thread in the world: without its registers, and with the stack of the
+  // program only. The checker's own frames and registers hold the bounds of memory that the check
+  // uses, which look like pointers to what is adjacent to it.
+  bool ExcludeOwnFrames(WorldStop* world);
+  bool AddRoots(WorldStop world);
+  bool AddRange(const RootRange& range);
+  bool AddThreads(const WorldStop& world);
+  // Adds the object that contains the address.
+  bool AddObjectAt(uintptr_t address);
+  bool Mark();
+  // Marks what threads allocated while they were disabled, and what is reachable from that.
+  bool MarkFromIgnored();
+  // Whether the roots are still those that were gathered: threads that run may unmap memory, and
+  // the memory of the search may be mapped in its place.
+  bool RootsStillValid(const WorldStop& world);
+
+  Heap& heap_;
+  const LeakRequest& request_;
+  const uintptr_t stack_;
+  bool careful_;
+  const MemoryReader reader_{/*guarded=*/true};
+  FoundLeaks* const report_;
+  CheckMemory memory_;
+  ObjectIndex index_;
+  // While Run runs.
+  Marker* marker_ = nullptr;
+  Roots roots_;
+  Outcome outcome_ = Outcome::kNotRun;
+};
+
+}  // namespace tcmalloc

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// PartCheck: a check of a part of the program's life: for leaks among what was allocated since its
+// beginning (gperftools' HeapLeakChecker).
+//
+// Thread safety: New and Delete from any thread; otherwise none. Cost: a record from the heap's
+// arena; Check is a check for leaks (tools/leak/check.h).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "tools/leak/leak_messages.h"
+
+namespace tcmalloc {
+
+class PartCheck {
+ public:
+  // Begins a part. Null when the leak checker is not active, or there is no memory. The name is
+  // copied, and cut off after kMaxNameBytes.
+  static PartCheck* New(std::string_view name);
+  // Null is allowed.
+  static void Delete(PartCheck* part);
+
+  // True when nothing that was allocated since New is leaked.
+  bool Check();
+  // Of the last Check.
+  LeakFigures figures() const { return figures_; }
+  std::string_view name() const { return name_; }
+
+ private:
+  PartCheck() = default;
+
+  static constexpr size_t kMaxNameBytes = 100;
+  char name_[kMaxNameBytes + 1] = "";
+  uint32_t period_ = 0;
+  LeakFigures figures_;
+};
+
+}  // namespace tcmalloc

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "tools/profiler/record_session.h"
+
+#include <atomic>
+#include <new>
+
+#include "base/compiler.h"
+#include "base/tuning.h"
+#include "heap/fork.h"
+#include "heap/heap_hold.h"
+#include "heap/hooks.h"
+#include "os/clock.h"
+#include "os/stack_trace.h"
+#include "tools/profiler/heap_dumps.h"
+
+namespace tcmalloc {
+namespace {
+
+// Made by the first session (release), then used by hooks and readers (acquire), for good.
+constinit std::atomic<RecordTables*> all_tables{nullptr};
+
+// A thread that makes it kChanging (acquire) is alone until it stores the next state (release).
+constinit std::atomic<RecordState> current_state{RecordState::kStopped};
+
+// Written by ClearRecords, before the hooks are added (release); read by hooks (acquire).
+constinit std::atomic<RecordMarker> record_marker{nullptr};
+
+// ---- Hooks.
+
+TC_SLOW_PATH void WriteFileIfDue(RecordTables& tables) {
+  if (!heap_dumps.TryBegin()) return;
+  heap_dumps.WriteIfDue(tables.sites, CurrentRecordState() == RecordState::kProfiling);
+  heap_dumps.End();
+}
+
+void AfterRecording(RecordTables& tables, const ObjectTable::Traffic& traffic) {
+  if (heap_dumps.IsDueAfter(traffic)) WriteFileIfDue(tables);
+}
+
+// In a statically linked program these frames are left out: OnNew, CallNewHooks and the slow path
+// that called it. The entry point stays in the trace: one frame too many is better than one too
+// few.
+constexpr size_t kStaticSkip = 3;
+
+void OnNew(const void* object, size_t size) {
+  RecordTables& tables = *all_tables.load(std::memory_order_acquire);
+  uintptr_t frames[kTuning.heap_profiler.max_depth];
+  const size_t depth = GetCallerStackTrace(frames, kTuning.heap_profiler.max_depth, 0,
+                                           AllocatorFrames::kLeading, kStaticSkip);
+  Site* const site = tables.sites.SiteOf(frames, depth);
+  ObjectTable::Traffic traffic;
+  // Without memory the object is not recorded, like one from before the start.
+  if (site != nullptr) {
+    const RecordMarker marker = record_marker.load(std::memory_order_acquire);
+    tables.objects.Insert(reinterpret_cast<uintptr_t>(object), site, size, &traffic,
+                          marker == nullptr ? 0 : marker());
+  }
+  AfterRecording(tables, traffic);
+}
+
+void OnDelete(const void* object) {
+  RecordTables& tables = *all_tables.load(std::memory_order_acquire);
+  ObjectTable::Traffic traffic;
+  tables.objects.Remove(reinterpret_cast<uintptr_t>(object), &traffic);
+  AfterRecording(tables, traffic);
+}
+
+// ---- Fork.
+
+template <typename F>
+void ForEachTableLock(F f) {
+  all_tables.load(std::memory_order_acquire)->objects.ForEachLock(f);
+}
+
+void PrepareFork() {
+  ForEachTableLock([](SpinLock& lock) { lock.HoldForFork(); });
+}
+
+void AfterForkInParent() {
+  ForEachTableLock([](SpinLock& lock) { lock.ReleaseAfterForkInParent(); });
+}
+
+// Threads that were changing something do not exist in the child.
+void AfterForkInChild() {
+  ForEachTableLock([](SpinLock& lock) { lock.ResetAfterForkInChild(); });
+  heap_dumps.ResetAfterForkInChild();
+  if (current_state.load(std::memory_order_relaxed) == RecordState::kChanging) {
+    RemoveNewHook(&OnNew);
+    RemoveDeleteHook(&OnDelete);
+    current_state.store(RecordState::kStopped, std::memory_order_relaxed);
+  }
+}
+
+constexpr ForkHandlers kRecordForkHandlers = {&PrepareFork, &AfterForkInParent, &AfterForkInChild};
+
+}  // namespace
+
+// ---- Sessions.
+
+RecordState CurrentRecordState() { return current_state.load(std::memory_order_acquire); }
+
+RecordTables* CurrentRecordTables() { return all_tables.load(std::memory_order_acquire); }
+
+bool BeginRecordChange(RecordState from) {
+  for (;;) {
+    RecordState expected = from;
+    if (current_state.compare_exchange_strong(expected, RecordState::kChanging,
+                                              std::memory_order_acquire,
+                                              std::memory_order_relaxed)) {
+      return true;
+    }
+    if (expected != RecordState::kChanging) return false;
+    WaitMillisecond();
+  }
+}
+
+void EndRecordChange(RecordState to) { current_state.store(to, std::memory_order_release); }
+
+bool PrepareRecordTables() {
+  if (all_tables.load(std::memory_order_relaxed) != nullptr) return true;
+  VirtualMemory& vm = GlobalHeap().virtual_memory;
+  const size_t page = vm.hardware_page_size();
+  const Mapping mapping = vm.Map((sizeof(RecordTables) + page - 1) / page * page, page);
+  if (mapping.start == nullptr) return false;
+  RecordTables* const tables = new (mapping.start) RecordTables(GlobalHeap().arena);
+  if (!tables->sites.Prepare()) {
+    static_cast<void>(vm.Unmap(mapping.start, mapping.bytes));
+    return false;
+  }
+  all_tables.store(tables, std::memory_order_release);
+  InstallForkHandlers();
+  return AddForkHandlers(&kRecordForkHandlers);
+}
+
+void ClearRecords(uint64_t traffic_threshold, RecordMarker marker) {
+  RecordTables& tables = *all_tables.load(std::memory_order_relaxed);
+  tables.objects.Clear();
+  tables.sites.BeginSession();
+  tables.objects.SetTrafficThreshold(traffic_threshold);
+  record_marker.store(marker, std::memory_order_release);
+}
+
+bool StartRecords(RecordState next) {
+  // The delete hook is added first and removed last, so that no free of a recorded object is
+  // missed.
+  const bool added = AddDeleteHook(&OnDelete) && AddNewHook(&OnNew);
+  if (!added) RemoveDeleteHook(&OnDelete);
+  EndRecordChange(added ? next : RecordState::kStopped);
+  return added;
+}
+
+void StopRecords() {
+  RemoveNewHook(&OnNew);
+  RemoveDeleteHook(&OnDelete);
+  all_tables.load(std::memory_order_relaxed)->objects.Clear();
+  EndRecordChange(RecordState::kStopped);
+}
+
+}  // namespace tcmalloc

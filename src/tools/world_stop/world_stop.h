@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Stops all other threads of the process while a function runs.
+//
+// A task that shares the process's memory and files, but is no thread of it, attaches to every
+// thread as a debugger does (ptrace: PTRACE_SEIZE, PTRACE_INTERRUPT), looks for further threads
+// until the kernel counts no others, reads their registers, runs the function, and resumes the
+// threads. The caller waits meanwhile. No signal is sent, so no thread can block it, and no handler
+// runs. Parts: tools/world_stop/thread_tracer.h stops and reads the threads,
+// tools/world_stop/stop_phase.h is the protocol between the caller and the task,
+// tools/world_stop/task_stack.h is the task's stack.
+//
+// Effects on threads. Blocking system calls continue. Those that the kernel does not restart after
+// a stop (signal(7): epoll_wait, semop, sigtimedwait, io_getevents, read from inotify) may fail
+// with EINTR, as under any debugger.
+//
+// Failures. If the process is killed meanwhile, the task is killed with it. If the task dies, the
+// kernel resumes all threads. If the function faults (SIGSEGV and the like, also SIGSYS from a
+// sandbox that rejects a system call), a handler that only the task has ends the task by _exit. No
+// signal may end it: before Linux 5.16 a signal that dumps core ends every process that shares the
+// memory, which includes this one. A sandbox that kills without a signal that can be handled kills
+// the process, too. A guarded MemoryReader (tools/world_stop/memory_reader.h) survives its faults.
+//
+// A thread that sleeps in the kernel (waiting for a disk, or for a child of its vfork that has not
+// called exec) does not stop before that wait ends. The attempt then fails after some 20 ms, so
+// that the other threads are not delayed; the function has not run. A caller that tries again waits
+// first. A thread that only waits for a CPU gets more time.
+//
+// Not done: making a process dumpable for the time of the stop, since others could attach to it
+// then, too.
+//
+// Thread safety: one stop at a time, which callers ensure; of two, one would wait for the other's
+// caller forever. Calls no malloc, and takes no lock but that of `vm`. Cost: the other threads are
+// stopped for some milliseconds.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/tuning.h"
+#include "os/memory/virtual_memory.h"
+
+namespace tcmalloc {
+
+struct StoppedThread {
+  int thread_id = 0;
+  // The thread that called WithWorldStopped, with its registers at that call.
+  bool is_caller = false;
+  uintptr_t stack_pointer = 0;
+  // The register that addresses thread-local storage: the base of segment fs (x86-64) or gs (i386),
+  // tpidr_el0 (aarch64). 0 where it is not known.
+  uintptr_t thread_pointer = 0;
+  // The contents of the registers, vector registers included, word by word.
+  const uintptr_t* registers = nullptr;
+  size_t num_registers = 0;
+};
+
+struct WorldStop {
+  // The caller first.
+  const StoppedThread* threads = nullptr;
+  size_t num_threads = 0;
+  // The array has all threads of the process that have not ended.
+  bool is_complete = false;
+  // The id of the process's first thread, which may have ended.
+  int process_id = 0;
+};
+
+enum class StopOutcome : uint8_t {
+  kDone,
+  // The function has not run:
+  kTraced,        // a thread already has a debugger or strace, and can have only one
+  kForbidden,     // the OS forbids it: a sandbox, a process that is not dumpable, Yama
+  kNoThreadList,  // /proc is not mounted, or is that of another process namespace
+  kNoMemory,      // for the task, its stack or its tables
+  kNotInTime,     // a thread did not stop: StopResult::thread_id
+  // The function began and did not end:
+  kTaskDied,
+};
+
+struct StopResult {
+  StopOutcome outcome = StopOutcome::kDone;
+  // The errno of a system call that failed; with kTaskDied the signal, if any.
+  int error = 0;
+  // The time from the stop of the first thread until the last one was resumed.
+  int64_t pause_ns = 0;
+  // With kNotInTime: the thread that did not stop, or 0 if unknown.
+  int thread_id = 0;
+};
+
+inline constexpr size_t kWorldStopStackBytes = size_t{256} << 10;
+
+// Runs function(context, world) while all other threads are stopped. The function runs on the task:
+// with the caller's thread-local storage, another stack (kWorldStopStackBytes), its own thread and
+// process id, and all signals blocked. It must not take a lock that a stopped thread may hold, nor
+// wait for any thread. It may use `vm` if the caller holds all locks of `vm` as for fork, or `vm`
+// has none. Keeps errno.
+StopResult WithWorldStopped(VirtualMemory& vm,
+                            void (*function)(void* context, const WorldStop& world), void* context,
+                            int64_t patience_ms = kTuning.leak_check.runnable_patience_ms);
+
+// Runs function(context, world) on such a task while the other threads run, for use where they
+// cannot be stopped. The world has only the caller, which waits. Other threads may unmap memory
+// that the function reads. Returns kDone, kTaskDied, or an outcome that says why there was no task.
+StopResult WithCallerOnly(VirtualMemory& vm,
+                          void (*function)(void* context, const WorldStop& world), void* context);
+
+// Whether the calling thread has a debugger. Cost: a read of a file.
+bool IsTraced();
+
+}  // namespace tcmalloc

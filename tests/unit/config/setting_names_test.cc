@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Names of variables: which are the library's, and which are misspelt.
+#include <gtest/gtest.h>
+
+#include <set>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/text_writer.h"
+#include "config/settings.h"
+#include "config/settings_table.h"
+
+namespace tcmalloc {
+namespace {
+
+// The message about a variable that is not a setting.
+std::string ComplaintOf(const std::string& name, const std::string& value = "1") {
+  char buffer[512];
+  TextWriter complaint(buffer, sizeof(buffer));
+  Settings settings;
+  ReadSetting(name.data(), name.size(), value.c_str(), &settings, &complaint);
+  EXPECT_FALSE(complaint.truncated());
+  return std::string(complaint.text());
+}
+
+std::vector<std::string> Words(const std::string& text, char separator = ' ') {
+  std::vector<std::string> words;
+  std::istringstream rest(text);
+  for (std::string word; std::getline(rest, word, separator);) words.push_back(word);
+  return words;
+}
+
+TEST(SettingNamesTest, UnknownVariables) {
+  for (const char* name : {"TCMALLOC_", "TCMALLOC_X", "TCMALLOC_ARENAS", "TCMALLOC_check"}) {
+    EXPECT_EQ(ComplaintOf(name),
+              "tcmalloc: " + std::string(name) + " is ignored: there is no such setting\n");
+  }
+  EXPECT_EQ(
+      ComplaintOf("TCMALLOC_" + std::string(300, 'X')),
+      "tcmalloc: TCMALLOC_" + std::string(91, 'X') + " is ignored: there is no such setting\n");
+}
+
+TEST(SettingNamesTest, OtherVariablesAreNotOurs) {
+  for (const char* name : {"", "PATH", "TCMALLOC", "tcmalloc_check", "XTCMALLOC_CHECK",
+                           "MALLOCSTATS222", "MALLOC_STAT"}) {
+    EXPECT_EQ(ComplaintOf(name, "nonsense"), "") << name;
+  }
+}
+
+TEST(SettingNamesTest, MisspeltNames) {
+  const std::pair<const char*, const char*> kMeant[] = {
+      {"MALLOCSTAT", "MALLOCSTATS"},
+      {"MALLOC_STATS", "MALLOCSTATS"},
+      {"MALLOCSTATS2", "MALLOCSTATS"},
+      {"TCMALLOC_CHEK", "TCMALLOC_CHECK"},
+      {"TCMALLOC_CHECK ", "TCMALLOC_CHECK"},
+      {"TCMALLO_CHECK", "TCMALLOC_CHECK"},
+      {"HEAPCHEK", "HEAPCHECK"},
+      {"HEAP_CHECK", "HEAPCHECK"},
+      {"HEAPPROFIL", "HEAPPROFILE"},
+      {"HEAP_PROFILE", "HEAPPROFILE"},
+      {"HEAP_PROFILE_SIGNAL", "HEAPPROFILESIGNAL"},
+      {"HEAP_PROFILE_INTERVAL", "HEAP_PROFILE_TIME_INTERVAL"},
+      {"HEAP_CHECK_DUMP_DIRECTRY", "HEAP_CHECK_DUMP_DIRECTORY"},
+      {"PPROFPATH", "PPROF_PATH"},
+      {"TCMALLOC_RELEASE_RATES", "TCMALLOC_RELEASE_RATE"},
+      {"TCMALLOC_HEAP_LIMIT", "TCMALLOC_HEAP_LIMIT_MB"},
+      {"TCMALLOC_BACKGROUND_THREAD", "TCMALLOC_BACKGROUND"},
+      {"TCMALLOC_SOFTLIMIT", "TCMALLOC_SOFT_LIMIT"},
+  };
+  for (const auto& [name, meant] : kMeant) {
+    EXPECT_EQ(ComplaintOf(name), std::string("tcmalloc: ") + name +
+                                     " is ignored: there is no such setting; did you mean " +
+                                     meant + "?\n");
+  }
+  EXPECT_EQ(ComplaintOf("TCMALLOC_NOTHING_LIKE_IT"),
+            "tcmalloc: TCMALLOC_NOTHING_LIKE_IT is ignored: there is no such setting\n");
+}
+
+// Variables of the C library, other allocators, job launchers and programs.
+TEST(SettingNamesTest, VariablesOfOthersAreNotMisspelt) {
+  for (const std::string& name :
+       Words("MALLOC_ARENA_MAX MALLOC_ARENA_TEST MALLOC_CHECK_ MALLOC_CONF MALLOC_OPTIONS "
+             "MALLOC_PERTURB_ MALLOC_TOP_PAD_ MALLOC_TRACE MALLOC_TRIM_THRESHOLD_ "
+             "MALLOC_MMAP_THRESHOLD_ MALLOC_MMAP_MAX_ MALLOC_TCACHE_COUNT MIMALLOC_SHOW_STATS "
+             "JEMALLOC_STATS SLURM_JOBID SLURM_JOB_IDS SLURM_NPROCS SLURM_LOCALID PMI_SIZE "
+             "PMI_RANKS PMIX_RANKS PMIX_NAMESPACE OMPI_HOMES OMPI_COMM_WORLD_RANK HEAP_SIZE "
+             "HEAPSIZE HEAP_DUMP_PATH HEAP_NEWSIZE HEAPDUMP HEAP HEAP_PROFILE_DIR "
+             "HEAP_PROFILER_ENABLED MALLOC PPROF_TMPDIR PPROF_TOOLS PPROF_BINARY_PATH_LIST TERM "
+             "TCLLIBPATH TCMD PATH HOME GLIBC_TUNABLES")) {
+    EXPECT_EQ(ComplaintOf(name), "") << name;
+  }
+}
+
+// A variable for another library with this interface causes no message.
+TEST(SettingNamesTest, EveryVariableOfTheInterfaceIsKnown) {
+  std::set<std::string> known;
+  for (const SettingRow& row : kSettingRows) known.insert(row.setting.name.text);
+  for (const IgnoredSettings& group : kIgnoredSettings) {
+    for (const std::string& name : Words(group.names, ',')) {
+      EXPECT_TRUE(known.insert(name).second) << name << " has an effect";
+      for (const char* value : {"", "1", "nonsense", "-5"}) {
+        EXPECT_EQ(ComplaintOf(name, value), "") << name;
+      }
+    }
+  }
+  for (const std::string& name :
+       Words("SAMPLE_PARAMETER RELEASE_RATE MAX_TOTAL_THREAD_CACHE_BYTES "
+             "LARGE_ALLOC_REPORT_THRESHOLD AGGRESSIVE_DECOMMIT HEAP_LIMIT_MB "
+             "DISABLE_MEMORY_RELEASE OVERRIDE_PAGESIZE TRANSFER_NUM_OBJ ENABLE_SIZED_DELETE "
+             "SKIP_MMAP SKIP_SBRK DEVMEM_START DEVMEM_LIMIT DEVMEM_DEVICE MEMFS_MALLOC_PATH "
+             "MEMFS_LIMIT_MB MEMFS_ABORT_ON_FAIL MEMFS_IGNORE_MMAP_FAIL MEMFS_MAP_PRIVATE "
+             "MEMFS_DISABLE_FALLBACK STACKTRACE_METHOD STACKTRACE_METHOD_VERBOSE "
+             "DISABLE_REPLACEMENT TRACE TRACE_FILE PAGE_FENCE PAGE_FENCE_NEVER_RECLAIM "
+             "PAGE_FENCE_READABLE RECLAIM_MEMORY MAX_FREE_QUEUE_SIZE SYMBOLIZE_STACKTRACE")) {
+    EXPECT_EQ(known.count("TCMALLOC_" + name), 1u) << name;
+  }
+  for (const std::string& name :
+       Words("HEAPPROFILE HEAPPROFILE_USE_PID HEAPPROFILESIGNAL HEAP_PROFILE_ALLOCATION_INTERVAL "
+             "HEAP_PROFILE_DEALLOCATION_INTERVAL HEAP_PROFILE_INUSE_INTERVAL "
+             "HEAP_PROFILE_TIME_INTERVAL HEAP_PROFILE_CLEANUP HEAP_PROFILE_MMAP "
+             "HEAP_PROFILE_MMAP_LOG HEAP_PROFILE_ONLY_MMAP HEAP_CHECK_MAX_LEAKS CPUPROFILE "
+             "CPUPROFILE_USE_PID CPUPROFILESIGNAL CPUPROFILE_FREQUENCY CPUPROFILE_REALTIME "
+             "CPUPROFILE_PER_THREAD_TIMERS CPUPROFILE_TIMER_SIGNAL PROFILESELECTED MALLOCSTATS "
+             "PERFTOOLS_VERBOSE RUNNING_ON_VALGRIND PMIX_RANK SLURM_JOB_ID SLURM_PROCID OMPI_HOME "
+             "PMI_RANK")) {
+    EXPECT_EQ(known.count(name), 1u) << name;
+  }
+}
+
+}  // namespace
+}  // namespace tcmalloc

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The settings of a process, from its environment.
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <string>
+
+#include "config/settings.h"
+#include "testing/same_settings.h"
+
+namespace tcmalloc {
+namespace {
+
+// The variables of the process's environment: each mistake causes one line, nothing else is
+// written.
+TEST(SettingsDeathTest, ReadsTheEnvironment) {
+  EXPECT_EXIT(
+      {
+        setenv("TCMALLOC_CHECK", "yes", 1);
+        setenv("MALLOCSTATS", "7", 1);
+        setenv("TCMALLOC_RELEASE_RATE", "2.5", 1);
+        setenv("TCMALLOC_SKIP_MMAP", "1", 1);
+        setenv("TCMALLOC_TRACE", "whatever", 1);
+        Settings settings;
+        ReadSettings(false, &settings);
+        _exit(settings.check && settings.malloc_stats == 0 && settings.release_rate == 2.5 &&
+                      settings.skip_mmap && !settings.skip_sbrk
+                  ? 0
+                  : 1);
+      },
+      testing::ExitedWithCode(0),
+      testing::Eq("tcmalloc: MALLOCSTATS=7 is ignored: expected integer from 0 to 2; using 0\n"));
+}
+
+// The user of a setuid program cannot choose the files that it opens. Other variables are read.
+TEST(SettingsDeathTest, RaisedPrivilegesLeaveFilesOut) {
+  for (const bool raised : {false, true}) {
+    EXPECT_EXIT(
+        {
+          setenv("TCMALLOC_CHECK", "yes", 1);
+          setenv("TCMALLOC_MEMFS_MALLOC_PATH", "/dev/shm/heap", 1);
+          setenv("TCMALLOC_MEMFS_ABORT_ON_FAIL", "1", 1);
+          setenv("TCMALLOC_MEMFS_DISABLE_FALLBACK", "1", 1);
+          setenv("TCMALLOC_MEMFS_IGNORE_MMAP_FAIL", "1", 1);
+          setenv("TCMALLOC_MEMFS_MAP_PRIVATE", "1", 1);
+          setenv("TCMALLOC_MEMFS_LIMIT_MB", "1", 1);
+          setenv("HEAPCHECK", "normal", 1);
+          setenv("HEAP_CHECK_DUMP_DIRECTORY", "/dev/shm", 1);
+          setenv("HEAP_CHECK_SHOW_CONTENTS", "1", 1);
+          setenv("PPROF_PATH", "/dev/shm/pprof", 1);
+          setenv("HEAPPROFILE", "/dev/shm/heap", 1);
+          setenv("HEAPPROFILE_USE_PID", "1", 1);
+          setenv("HEAPPROFILESIGNAL", "12", 1);
+          setenv("HEAP_PROFILE_CLEANUP", "0", 1);
+          setenv("OMPI_HOME", "/opt", 1);
+          setenv("PMIX_RANK", "1", 1);
+          setenv("PMI_RANK", "1", 1);
+          setenv("SLURM_JOB_ID", "1", 1);
+          setenv("SLURM_PROCID", "1", 1);
+          setenv("TCMALLOC_DEVMEM_START", "1", 1);
+          setenv("TCMALLOC_DEVMEM_LIMIT", "2", 1);
+          setenv("TCMALLOC_DEVMEM_DEVICE", "/dev/shm/device", 1);
+          Settings settings;
+          ReadSettings(raised, &settings);
+          Settings expected;
+          expected.check = true;
+          _exit((settings == expected) == raised ? 0 : 1);
+        },
+        testing::ExitedWithCode(0), testing::Eq(""));
+  }
+}
+
+TEST(SettingsDeathTest, WhatIsGivenIsNoted) {
+  EXPECT_EXIT(
+      {
+        clearenv();
+        setenv("TCMALLOC_RELEASE_RATE", "1.0", 1);  // the default
+        setenv("TCMALLOC_SAMPLE_SEED", "many", 1);  // is ignored
+        setenv("TCMALLOC_SKIP_SBRK", "yes", 1);
+        setenv("TCMALLOC_PROFILE", "/tmp/a\n,peak", 1);
+        setenv("TCMALLOC_STATS_EVERY", "10s", 1);
+        Settings settings;
+        ReadSettings(false, &settings);
+        _exit(write(STDERR_FILENO, settings.given, strlen(settings.given)) > 0 ? 0 : 1);
+      },
+      testing::ExitedWithCode(0),
+      "\nTCMALLOC_SKIP_SBRK=yes TCMALLOC_PROFILE=/tmp/a.,peak TCMALLOC_STATS_EVERY=10s$");
+}
+
+// Whatever their lengths: each variable is complete, and a mark says that there are more.
+TEST(SettingsDeathTest, MoreIsGivenThanIsNoted) {
+  for (size_t length = 1; length <= 90; ++length) {
+    EXPECT_EXIT(
+        {
+          clearenv();
+          const std::string text(length, 'x');
+          for (const char* name :
+               {"TCMALLOC_PROFILE", "TCMALLOC_PRESSURE", "TCMALLOC_STATS_EVERY", "HEAPPROFILE",
+                "PPROF_PATH", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"}) {
+            setenv(name, text.c_str(), 1);
+          }
+          Settings settings;
+          ReadSettings(false, &settings);
+          const std::string given = settings.given;
+          const bool all = given.find("SLURM_PROCID=" + text) != std::string::npos;
+          const bool marked = given.size() > 4 && given.substr(given.size() - 4) == " ...";
+          _exit(given.size() < sizeof(settings.given) && all != marked ? 0 : 1);
+        },
+        testing::ExitedWithCode(0), "")
+        << length;
+  }
+}
+
+}  // namespace
+}  // namespace tcmalloc

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "heap/background_thread.h"
+
+#include <dirent.h>
+#include <gtest/gtest.h>
+#include <pthread.h>
+
+#include <thread>
+#include <vector>
+
+#include "base/tuning.h"
+#include "heap/new_heap.h"
+
+namespace tcmalloc {
+namespace {
+
+int NumThreads() {
+  int threads = 0;
+  DIR* const tasks = opendir("/proc/self/task");
+  while (const dirent* const entry = readdir(tasks)) threads += entry->d_name[0] != '.';
+  closedir(tasks);
+  return threads;
+}
+
+// Threads that a library's constructor created before the allocator was loaded.
+TEST(BackgroundThreadTest, StartsWhenItIsAllowedAfterTheFirstThread) {
+  Heap& heap = ExistingHeap();
+  ResetBackgroundThreadInChild();
+  const int before = NumThreads();
+  OnThreadStarting();
+  AllowBackgroundThread();
+  EXPECT_EQ(NumThreads(), before + 1);
+  OnThreadEnds(heap);
+  // The kernel forgets a thread a moment after pthread_join has returned.
+  while (NumThreads() != before) std::this_thread::yield();
+}
+
+// Starts, ends and wakes the thread from several threads at once.
+TEST(BackgroundThreadTest, StartsAndEndsWhileOthersFree) {
+  AllowBackgroundThread();
+  Heap& heap = ExistingHeap();
+  for (int round = 0; round < 20; ++round) {
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 4; ++i) {
+      threads.emplace_back([&heap, i] {
+        for (int j = 0; j < 100; ++j) {
+          heap.page_heap.Delete(
+              heap.page_heap.New(kTuning.release.look_every + Length(1), SpanState::kLarge));
+          // As many as end, but not always one that ends what it has started.
+          if (i < 2) OnThreadStarting();
+          if (i < 2) j % 16 == 5 ? OnThreadNotStarted() : OnThreadStarted(&pthread_create);
+          if (i < 2 && j % 16 != 5) OnThreadEnds(heap);
+          if (i == 2) OnPagesFreed();
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    // Whatever was started was stopped, so another may start at once.
+    ResetBackgroundThreadInChild();
+  }
+  heap.page_heap.CheckInvariants();
+}
+
+}  // namespace
+}  // namespace tcmalloc

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "heap/heap_hold.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "cache/registry_totals.h"
+#include "entry/tc_names.h"
+#include "heap/fork.h"
+#include "heap/heap.h"
+
+namespace tcmalloc {
+namespace {
+
+TEST(HeapHoldTest, TheHolderPassesThroughItsLocks) {
+  EnsureHeap();
+  EXPECT_FALSE(HoldsHeap());
+  HoldHeap();
+  EXPECT_TRUE(HoldsHeap());
+  bool elsewhere = true;
+  std::thread([&] { elsewhere = HoldsHeap(); }).join();
+  EXPECT_FALSE(elsewhere);
+  // All kinds of locks.
+  void* const small = tc_malloc(100);
+  void* const large = tc_malloc(10 << 20);
+  TotalsOf(GlobalHeap().registry);
+  GlobalHeap().page_heap.GetStats();
+  tc_free(small);
+  tc_free(large);
+  ReleaseHeap();
+  EXPECT_FALSE(HoldsHeap());
+  GlobalHeap().CheckInvariants();
+}
+
+// Each holder increments counters that nobody else changes meanwhile.
+TEST(HeapHoldTest, HoldersAndForksWaitForOneAnother) {
+  InstallForkHandlers();
+  constexpr int kThreads = 4;
+  constexpr int kRounds = 200;
+  int held = 0;  // guarded by the hold
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < kRounds; ++i) {
+        HoldHeap();
+        const int before = held;
+        tc_free(tc_malloc(1000));
+        std::this_thread::yield();
+        held = before + 1;
+        ReleaseHeap();
+      }
+    });
+  }
+  std::thread allocates([&] {
+    while (!stop) {
+      std::vector<void*> objects;
+      for (int i = 0; i < 1000; ++i) objects.push_back(tc_malloc(static_cast<size_t>(i) * 50));
+      for (void* const p : objects) tc_free(p);
+    }
+  });
+  int good_children = 0;
+  for (int i = 0; i < 20; ++i) {
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      void* const p = tc_malloc(5000);
+      tc_free(p);
+      HoldHeap();
+      ReleaseHeap();
+      _exit(p != nullptr && !HoldsHeap() ? 0 : 1);
+    }
+    int status = -1;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    good_children += WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  }
+  for (std::thread& thread : threads) thread.join();
+  stop = true;
+  allocates.join();
+  EXPECT_EQ(good_children, 20);
+  EXPECT_EQ(held, kThreads * kRounds);
+  GlobalHeap().CheckInvariants();
+}
+
+// The handlers of other folders run between the heap's locks. A handler for which there is no room
+// is refused with a message.
+int prepared = 0;
+int released = 0;
+
+TEST(HeapHoldTest, HandlersOfOthersAreCalledAndTooManyRefused) {
+  EnsureHeap();
+  static constexpr ForkHandlers kCounting = {
+      [] {
+        EXPECT_TRUE(HoldsHeap());
+        ++prepared;
+      },
+      [] { ++released; },
+      [] {},
+  };
+  int added = 0;
+  testing::internal::CaptureStderr();
+  while (AddForkHandlers(&kCounting)) ++added;
+  const std::string complaint = testing::internal::GetCapturedStderr();
+  EXPECT_GE(added, 4);
+  EXPECT_LE(added, 8);
+  EXPECT_NE(complaint.find("no room"), std::string::npos) << complaint;
+  HoldHeap();
+  EXPECT_EQ(prepared, added);
+  EXPECT_EQ(released, 0);
+  ReleaseHeap();
+  EXPECT_EQ(released, added);
+}
+
+}  // namespace
+}  // namespace tcmalloc

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The passes of idle release, one at a time.
+#include "heap/idle_release.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdint>
+
+#include "base/tuning.h"
+#include "cache/cache_fixture.h"
+#include "heap/new_heap.h"
+#include "os/clock.h"
+
+namespace tcmalloc {
+namespace {
+
+constexpr Length kMuch = Length((size_t{64} << 20) >> kPageShift);
+constexpr int kPassMs = kTuning.idle_release.pass_ms;
+
+Length FreeMapped(Heap& heap) {
+  return Length(heap.page_heap.GetStats().free_mapped_bytes >> kPageShift);
+}
+
+// A heap with free memory, and, at the rate, nothing to remember for longer than some milliseconds.
+Heap& HeapWithFreeMemory(double rate) {
+  Heap& heap = NewHeap();
+  heap.page_heap.governor()->SetReleaseRate(0);
+  heap.page_heap.Delete(heap.page_heap.New(kMuch, SpanState::kLarge));
+  heap.page_heap.governor()->SetReleaseRate(rate);
+  return heap;
+}
+
+// The first pass sees that pages were freed; the next ones see that none are.
+TEST(IdleReleaseTest, SleepsAfterManyIdlePasses) {
+  Heap& heap = NewHeap();
+  IdleRelease passes;
+  for (uint32_t frees : {1, 2, 7, 7000}) {
+    ASSERT_EQ(passes.RunPass(heap, frees), kPassMs);
+    for (int pass = 1; pass < kTuning.idle_release.sleep_after_passes; ++pass) {
+      ASSERT_EQ(passes.RunPass(heap, frees), kPassMs) << pass;
+    }
+    ASSERT_EQ(passes.RunPass(heap, frees), IdleRelease::kUntilFrees);
+    ASSERT_EQ(passes.RunPass(heap, frees), IdleRelease::kUntilFrees) << "woken for nothing";
+  }
+  // Too little to release.
+  heap.page_heap.Delete(
+      heap.page_heap.New(Length::ForBytes(heap.page_heap.Shares().free_pages), SpanState::kLarge));
+  passes.RunPass(heap, 0);
+  EXPECT_EQ(heap.page_heap.GetStats().releases, 0u);
+}
+
+TEST(IdleReleaseTest, RateZeroReleasesNothing) {
+  Heap& heap = HeapWithFreeMemory(0);
+  IdleRelease passes;
+  for (int pass = 0; pass < 100; ++pass) passes.RunPass(heap, 1);
+  EXPECT_EQ(FreeMapped(heap), kMuch);
+}
+
+// What the last moments needed is kept.
+TEST(IdleReleaseTest, WhatIsNotDueStays) {
+  Heap& heap = HeapWithFreeMemory(1);
+  const int64_t start_ms = CoarseMilliseconds();
+  IdleRelease passes;
+  EXPECT_EQ(passes.RunPass(heap, 1), kPassMs);
+  const Length left = FreeMapped(heap);
+  const bool is_soon = CoarseMilliseconds() < start_ms + kTuning.release.memory_ms / 2;
+  EXPECT_TRUE(left == kMuch || !is_soon) << left.pages();
+}
+
+TEST(IdleReleaseTest, WhatIsDueIsReleased) {
+  Heap& heap = HeapWithFreeMemory(1000);
+  Span* const in_use = heap.page_heap.New(Length(1000), SpanState::kLarge);
+  // Kept spans of shards, too, once nothing is freed any more.
+  SpanHome& home = heap.central.shards().Ensure(0).home();
+  heap.page_heap.DeleteToCache(heap.page_heap.New(Length(8), SpanState::kSmall), home, true);
+  const Length all = FreeMapped(heap);
+  IdleRelease passes;
+  passes.RunPass(heap, 1);
+  Span* const kept = heap.page_heap.NewFromCache(Length(8), home);
+  ASSERT_NE(kept, nullptr);
+  heap.page_heap.DeleteToCache(kept, home, true);
+  for (int64_t start_ms = CoarseMilliseconds();
+       heap.page_heap.release_pending() && CoarseMilliseconds() < start_ms + 60'000;) {
+    passes.RunPass(heap, 1);
+    WaitMillisecond();
+  }
+  // In one pass, once the peak is forgotten.
+  EXPECT_LE(FreeMapped(heap), Length::ForBytes(heap.page_heap.Shares().free_pages));
+  EXPECT_GE(heap.page_heap.GetStats().releases, all.pages() / kTuning.release.slice.pages());
+  EXPECT_EQ(heap.page_heap.NewFromCache(Length(8), home), nullptr);
+  EXPECT_EQ(heap.page_heap.GetStats().large_span_bytes, in_use->bytes());
+  heap.CheckInvariants();
+}
+
+TEST(IdleReleaseTest, StopsWhenAsked) {
+  Heap& heap = HeapWithFreeMemory(1000);
+  const int64_t start_ms = CoarseMilliseconds();
+  while (CoarseMilliseconds() < start_ms + 50) WaitMillisecond();
+  std::atomic<uint32_t> stop{1};
+  IdleRelease passes(&stop);
+  for (int i = 0; i < 3; ++i) passes.RunPass(heap, 1);
+  EXPECT_EQ(FreeMapped(heap), kMuch);
+}
+
+// Idle passes flush the caches of threads that sleep, and no others.
+TEST(IdleReleaseTest, FlushesTheCachesOfIdleThreads) {
+  EnsureHeap();  // whose barrier is used
+  Heap& heap = HeapWithFreeMemory(1);
+  TestThread sleeper(heap.registry);
+  TestThread busy(heap.registry);
+  constexpr SizeClass c = kSizeClasses.ClassOf(64);
+  const auto use = [](TestThread& thread) {
+    void* objects[100];
+    for (void*& object : objects) object = thread.Allocate(c);
+    for (void* const object : objects) thread.Free(c, object);
+  };
+  use(sleeper);
+  use(busy);
+  use(busy);
+  IdleRelease passes;
+  passes.RunPass(heap, 1);
+  ASSERT_GT(sleeper.cache()->table().CachedBytes(), 0u);
+  passes.RunPass(heap, 1);
+  busy.Allocate(c);
+  const int64_t start_ms = CoarseMilliseconds();
+  while (CoarseMilliseconds() < start_ms + 2 * kTuning.thread_caches.idle_ms) WaitMillisecond();
+  passes.RunPass(heap, 1);
+  if (!ExistingHeap().membarrier.Issue()) GTEST_SKIP() << "no membarrier";
+  EXPECT_EQ(sleeper.cache()->table().CachedBytes(), 0u);
+  EXPECT_GT(busy.cache()->table().CachedBytes(), 0u);
+  heap.registry.CheckInvariants();
+}
+
+}  // namespace
+}  // namespace tcmalloc

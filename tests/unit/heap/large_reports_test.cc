@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "heap/large_reports.h"
+
+#include <errno.h>
+#include <gtest/gtest.h>
+#include <setjmp.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "os/spinlock.h"
+
+namespace tcmalloc {
+namespace {
+
+struct Report {
+  void* object;
+  size_t bytes;
+};
+
+// Collects the reports.
+class Reports {
+ public:
+  explicit Reports(LargeReports& reports) { reports.SetCallback(&Take, this); }
+  const std::vector<Report>& taken() const { return taken_; }
+
+ private:
+  static void Take(void* object, size_t bytes, void* context) {
+    EXPECT_TRUE(SpinLock::NoneHeldByThisThread());
+    static_cast<Reports*>(context)->taken_.push_back({object, bytes});
+  }
+  std::vector<Report> taken_;
+};
+
+char object[1];
+
+TEST(LargeReportsTest, EachReportRaisesTheThresholdByAnEighth) {
+  LargeReports large;
+  Reports reports(large);
+  EXPECT_EQ(large.threshold(), size_t{1} << 30);
+  large.SetThreshold(1000);
+  large.Allocated(object, 999);
+  EXPECT_EQ(large.allocations(), 0u);
+  large.Allocated(object, 1000);  // reported: 1125 from now on
+  large.Allocated(object, 1000);
+  large.Allocated(object, 1124);
+  EXPECT_EQ(large.threshold(), 1125u);
+  large.Allocated(object, 5000);  // reported; the threshold goes on from where it was
+  EXPECT_EQ(large.threshold(), 1125u + 140);
+  large.Allocated(object, 999);
+  EXPECT_EQ(large.allocations(), 4u);
+  EXPECT_EQ(large.reports(), 2u);
+  ASSERT_EQ(reports.taken().size(), 2u);
+  EXPECT_EQ(reports.taken()[0].object, object);
+  EXPECT_EQ(reports.taken()[0].bytes, 1000u);
+  EXPECT_EQ(reports.taken()[1].bytes, 5000u);
+  // Setting the threshold undoes the rises.
+  large.SetThreshold(1000);
+  large.Allocated(object, 1000);
+  EXPECT_EQ(reports.taken().size(), 3u);
+}
+
+jmp_buf out_of_report;
+
+// A program whose callback is left by longjmp gets the next report as well.
+TEST(LargeReportsTest, ACallbackThatIsLeftHasEnded) {
+  static LargeReports large;
+  static std::atomic<int> calls;
+  large.SetThreshold(1000);
+  large.SetCallback(
+      [](void*, size_t bytes, void*) {
+        ++calls;
+        // Not reported.
+        large.Allocated(object, bytes * 2);
+        longjmp(out_of_report, 1);
+      },
+      nullptr);
+  static std::atomic<size_t> bytes;
+  for (bytes = 1000; bytes < 1'000'000; bytes = bytes * 2) {
+    if (setjmp(out_of_report) == 0) large.Allocated(object, bytes);
+  }
+  EXPECT_EQ(calls, 10);
+  EXPECT_EQ(large.reports(), 10u);
+}
+
+// A program that works on large objects gets ever fewer reports: sixty are a factor of a thousand.
+TEST(LargeReportsTest, ReportsBecomeRare) {
+  LargeReports large;
+  large.SetThreshold(size_t{1} << 20);
+  for (int i = 0; i < 10000; ++i) large.Allocated(object, size_t{1} << 30);
+  EXPECT_EQ(large.allocations(), 10000u);
+  EXPECT_EQ(large.reports(), 59u);
+}
+
+TEST(LargeReportsTest, TheThresholdDoesNotOverflow) {
+  LargeReports large;
+  large.SetThreshold(LargeReports::kNever - 1);
+  large.Allocated(object, LargeReports::kNever - 1);
+  EXPECT_EQ(large.reports(), 1u);
+  EXPECT_EQ(large.threshold(), LargeReports::kNever);
+  large.Allocated(object, LargeReports::kNever - 1);
+  EXPECT_EQ(large.reports(), 1u);
+}
+
+TEST(LargeReportsTest, NeverIsNever) {
+  LargeReports large;
+  Reports reports(large);
+  large.SetThreshold(LargeReports::kNever);
+  large.Allocated(object, SIZE_MAX - 1);
+  EXPECT_EQ(large.allocations(), 0u);
+  EXPECT_TRUE(reports.taken().empty());
+}
+
+// Allocations of a callback are counted and not reported; errno stays.
+TEST(LargeReportsTest, ACallbackMayAllocate) {
+  static LargeReports large;
+  static int calls;
+  calls = 0;
+  large.SetThreshold(1000);
+  large.SetCallback(
+      [](void* p, size_t bytes, void* context) {
+        EXPECT_EQ(context, &calls);
+        ++calls;
+        errno = EDOM;
+        large.Allocated(p, bytes * 2);
+        large.SetCallback(nullptr, nullptr);  // no lock is held
+      },
+      &calls);
+  errno = ERANGE;
+  large.Allocated(object, 1000);
+  EXPECT_EQ(errno, ERANGE);
+  EXPECT_EQ(calls, 1);
+  EXPECT_EQ(large.allocations(), 2u);
+  EXPECT_EQ(large.reports(), 1u);
+  large.Allocated(object, 9000);  // it removed itself
+  EXPECT_EQ(calls, 1);
+  EXPECT_EQ(large.reports(), 2u);
+}
+
+// Threads that reach a threshold at the same time: each threshold causes one report.
+TEST(LargeReportsTest, ManyThreads) {
+  constexpr size_t kThreads = 4;
+  constexpr size_t kEach = 2000;
+  LargeReports large;
+  std::atomic<size_t> told{0};
+  large.SetThreshold(1000);
+  large.SetCallback([](void*, size_t,
+                       void* context) { static_cast<std::atomic<size_t>*>(context)->fetch_add(1); },
+                    &told);
+  std::vector<std::thread> threads;
+  for (size_t t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&large] {
+      for (size_t i = 0; i < kEach; ++i) large.Allocated(object, 100000);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  size_t expected = 0;
+  for (size_t threshold = 1000; threshold <= 100000; threshold += threshold / 8) ++expected;
+  EXPECT_EQ(large.allocations(), kThreads * kEach);
+  EXPECT_EQ(large.reports(), expected);
+  EXPECT_EQ(told.load(), expected);
+}
+
+TEST(LargeReportsDeathTest, LinesOnlyWhenAskedFor) {
+  LargeReports large;
+  large.SetThreshold(1000);
+  EXPECT_EXIT(
+      {
+        large.Allocated(object, 1000);
+        large.SetWritesLines(true);
+        large.Allocated(reinterpret_cast<void*>(0x1230000), 2000);
+        large.SetStackWriter([](const uintptr_t* frames, size_t depth) {
+          fprintf(stderr, depth > 0 && frames[0] != 0 ? "stack\n" : "none\n");
+        });
+        large.Allocated(reinterpret_cast<void*>(0x1240000), 3000);
+        _exit(0);
+      },
+      testing::ExitedWithCode(0),
+      testing::MatchesRegex("tcmalloc: large alloc 2000 bytes == 0x1230000; next report at 1265 "
+                            "bytes or more @( 0x[0-9a-f]+)+\n"
+                            "tcmalloc: large alloc 3000 bytes == 0x1240000; next report at 1423 "
+                            "bytes or more @( 0x[0-9a-f]+)+\nstack\n"));
+}
+
+}  // namespace
+}  // namespace tcmalloc

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "os/memory/anonymous_memory.h"
+
+#include <errno.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "testing/in_child.h"
+#include "testing/memory_file.h"
+#include "testing/refuse_call.h"
+#include "testing/sizes.h"
+
+namespace tcmalloc {
+namespace {
+
+bool IsBelowBreak(const void* p) { return p < sbrk(0); }
+
+TEST(AnonymousMemoryTest, UsesMmapFirst) {
+  AnonymousMemory memory;
+  const uintptr_t before = reinterpret_cast<uintptr_t>(sbrk(0));
+  const Mapping mapping = memory.Map(kMiB, kMiB);
+  ASSERT_NE(mapping.start, nullptr);
+  EXPECT_EQ(mapping.bytes, kMiB);
+  EXPECT_TRUE(mapping.zero_filled);
+  EXPECT_FALSE(IsBelowBreak(mapping.start));
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(sbrk(0)), before);
+  EXPECT_TRUE(memory.Unmap(mapping.start, mapping.bytes));
+}
+
+TEST(AnonymousMemoryTest, UsesOnlySbrk) {
+  AnonymousMemory memory;
+  memory.Configure({.use_mmap = false});
+  const Mapping mapping = memory.Map(kMiB, kMiB);
+  ASSERT_NE(mapping.start, nullptr);
+  EXPECT_TRUE(mapping.zero_filled);
+  EXPECT_TRUE(IsBelowBreak(mapping.start));
+  memset(mapping.start, 'x', kMiB);
+  // It can be released, but not unmapped: that would move the break down past it.
+  EXPECT_FALSE(memory.Unmap(mapping.start, mapping.bytes));
+  EXPECT_TRUE(HoldsOnly(mapping.start, kMiB, 'x'));
+  EXPECT_TRUE(memory.Release(mapping.start, mapping.bytes));
+  EXPECT_TRUE(HoldsOnly(mapping.start, kMiB, 0));
+}
+
+TEST(AnonymousMemoryTest, FallsBackToSbrkWhenMmapFails) {
+  const int result = InChild([] {
+    AnonymousMemory memory;
+    AnonymousMemory no_sbrk;
+    no_sbrk.Configure({.use_sbrk = false});
+    if (!RefuseCall(kMmapCall, PROT_READ | PROT_WRITE, ENOMEM)) return 100;
+    errno = 1234;
+    if (no_sbrk.Map(kMiB, 4096).start != nullptr) return 1;
+    const Mapping mapping = memory.Map(kMiB, 4096);
+    if (mapping.start == nullptr || !IsBelowBreak(mapping.start)) return 2;
+    return errno == 1234 && HoldsOnly(mapping.start, kMiB, 0) ? 0 : 3;
+  });
+  if (result == 100) GTEST_SKIP() << "SKIP: this process may not install a seccomp filter";
+  EXPECT_EQ(result, 0);
+}
+
+TEST(AnonymousMemoryTest, HasNoMemoryWithoutMmapAndSbrk) {
+  AnonymousMemory memory;
+  memory.Configure({.use_mmap = false, .use_sbrk = false});
+  errno = 1234;
+  EXPECT_EQ(memory.Map(4096, 4096).start, nullptr);
+  EXPECT_EQ(errno, 1234);
+}
+
+bool IsListed(AnonymousMemory* memory, const void* start, size_t bytes) {
+  std::vector<AddressRange> ranges(memory->mapped().size());
+  ranges.resize(memory->mapped().CopyTo(ranges.data(), ranges.size()));
+  const uintptr_t address = reinterpret_cast<uintptr_t>(start);
+  for (const AddressRange& range : ranges) {
+    if (range.start <= address && address + bytes <= range.end) return true;
+  }
+  return false;
+}
+
+TEST(AnonymousMemoryTest, ListsMappedMemory) {
+  AnonymousMemory memory;
+  const Mapping first = memory.Map(kMiB, kMiB);
+  char* const start = static_cast<char*>(first.start);
+  EXPECT_TRUE(IsListed(&memory, start, kMiB));
+  EXPECT_FALSE(IsListed(&memory, start - 1, 1));
+  EXPECT_FALSE(IsListed(&memory, start + kMiB, 1));
+  ASSERT_TRUE(memory.Unmap(start + kMiB / 2, kMiB / 4));
+  EXPECT_TRUE(IsListed(&memory, start, kMiB / 2));
+  EXPECT_FALSE(IsListed(&memory, start + kMiB / 2, 1));
+  EXPECT_TRUE(IsListed(&memory, start + kMiB / 4 * 3, kMiB / 4));
+  // MapAt lists its memory, too, at the wanted address or elsewhere.
+  const Mapping there = memory.MapAt(reinterpret_cast<uintptr_t>(start + kMiB / 2), kMiB / 4);
+  EXPECT_EQ(there.start, start + kMiB / 2);
+  EXPECT_TRUE(IsListed(&memory, start, kMiB));
+  const Mapping elsewhere = memory.MapAt(reinterpret_cast<uintptr_t>(start), kMiB);
+  EXPECT_NE(elsewhere.start, start);
+  EXPECT_TRUE(IsListed(&memory, elsewhere.start, kMiB));
+  ASSERT_TRUE(memory.Unmap(elsewhere.start, kMiB));
+  ASSERT_TRUE(memory.Unmap(start, kMiB));
+  EXPECT_EQ(memory.mapped().size(), 0u);
+}
+
+TEST(AnonymousMemoryTest, ListsMemoryThatCannotBeUnmapped) {
+  AnonymousMemory memory;
+  memory.Configure({.use_mmap = false});
+  const Mapping mapping = memory.Map(kMiB, 4096);
+  ASSERT_NE(mapping.start, nullptr);
+  EXPECT_TRUE(IsListed(&memory, mapping.start, kMiB));
+  EXPECT_FALSE(memory.Unmap(mapping.start, kMiB));
+  EXPECT_TRUE(IsListed(&memory, mapping.start, kMiB));
+  memory.Configure({});
+  const Mapping mapped = memory.Map(kMiB, 4096);
+  ASSERT_NE(mapped.start, nullptr);
+  // The OS refuses: not a whole page.
+  EXPECT_FALSE(memory.Unmap(static_cast<char*>(mapped.start) + 1, kMiB - 1));
+  EXPECT_TRUE(IsListed(&memory, mapped.start, kMiB));
+  EXPECT_TRUE(memory.Unmap(mapped.start, kMiB));
+}
+
+TEST(AnonymousMemoryTest, ListsMovedMemory) {
+  AnonymousMemory memory;
+  const Mapping from = memory.Map(kMiB, 4096);
+  const Mapping to = memory.Map(2 * kMiB, 4096);
+  memset(from.start, 'x', kMiB);
+  ASSERT_TRUE(memory.Move(from.start, kMiB, to.start, 2 * kMiB));
+  EXPECT_TRUE(HoldsOnly(to.start, kMiB, 'x'));
+  EXPECT_TRUE(IsListed(&memory, from.start, kMiB));
+  EXPECT_TRUE(IsListed(&memory, to.start, 2 * kMiB));
+  // After a failed move the target is unmapped, and not listed.
+  ASSERT_TRUE(memory.Unmap(from.start, kMiB));
+  ASSERT_FALSE(memory.Move(from.start, kMiB, to.start, 2 * kMiB));
+  EXPECT_EQ(memory.mapped().size(), 0u);
+}
+
+TEST(AnonymousMemoryTest, HoldsNoLockThatAForkDoesNotTake) {
+  AnonymousMemory memory;
+  std::vector<SpinLock*> locks;
+  memory.ForEachLock([&](SpinLock& lock) { locks.push_back(&lock); });
+  EXPECT_NE(std::find(locks.begin(), locks.end(), &memory.mapped().lock()), locks.end());
+}
+
+}  // namespace
+}  // namespace tcmalloc

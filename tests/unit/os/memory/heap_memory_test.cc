@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "os/memory/heap_memory.h"
+
+#include <errno.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstring>
+#include <string>
+
+#include "base/config.h"
+#include "testing/memory_file.h"
+#include "testing/sizes.h"
+
+namespace tcmalloc {
+namespace {
+
+class HeapMemoryTest : public testing::Test {
+ protected:
+  ~HeapMemoryTest() override { unlink(device_path_.c_str()); }
+
+  HeapMemory::Options Memfs(uint64_t limit_bytes, bool is_private = false) {
+    HeapMemory::Options options;
+    options.memfs.path = memfs_path_.c_str();
+    options.memfs.limit_bytes = limit_bytes;
+    options.memfs.map_private = is_private;
+    return options;
+  }
+  void AddDevice(size_t bytes, HeapMemory::Options* options) {
+    WriteFile(device_path_, kMiB + bytes, 'd');
+    options->device.path = device_path_.c_str();
+    options->device.first = kMiB;
+  }
+  char* Map(size_t bytes = kMiB) {
+    const Mapping mapping = memory_.Map(bytes, kPageSize);
+    zero_filled_ = mapping.zero_filled;
+    return static_cast<char*>(mapping.start);
+  }
+  static bool IsMapped(void* p, size_t bytes) {
+    unsigned char resident[4096];
+    return mincore(p, bytes, resident) == 0;
+  }
+  // Memory unknown to the heap, at a multiple of a MiB. Stays mapped.
+  static char* ProgramsOwnMemory(size_t bytes) {
+    void* const start =
+        mmap(nullptr, bytes + kMiB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    EXPECT_NE(start, MAP_FAILED);
+    const uintptr_t address = reinterpret_cast<uintptr_t>(start);
+    return reinterpret_cast<char*>((address + kMiB - 1) & ~(kMiB - 1));
+  }
+
+  MemoryFolder folder_;
+  const std::string memfs_path_ = folder_.Path("heap");
+  const std::string device_path_ = folder_.Path("device");
+  AnonymousMemory anonymous_;
+  HeapMemory memory_{anonymous_};
+  bool zero_filled_ = false;  // of the last mapping
+};
+
+TEST_F(HeapMemoryTest, IsAnonymousByDefault) {
+  memory_.Configure({});
+  EXPECT_EQ(memory_.Room(), SIZE_MAX);
+  char* const p = Map();
+  ASSERT_NE(p, nullptr);
+  EXPECT_TRUE(zero_filled_);
+  memset(p, 'x', kMiB);
+  EXPECT_TRUE(memory_.Release(p, kMiB));
+  EXPECT_TRUE(HoldsOnly(p, kMiB, 0));
+  EXPECT_TRUE(memory_.Unmap(p, kMiB));
+  EXPECT_FALSE(IsMapped(p, kMiB));
+}
+
+TEST_F(HeapMemoryTest, ComesFromMemfsThenFromTheDeviceThenIsAnonymous) {
+  HeapMemory::Options options = Memfs(2 * kMiB);
+  AddDevice(2 * kMiB, &options);
+  memory_.Configure(options);
+  EXPECT_EQ(memory_.Room(), 2 * kMiB);
+  ASSERT_NE(Map(), nullptr);
+  EXPECT_FALSE(zero_filled_);
+  EXPECT_EQ(memory_.Room(), kMiB);
+  ASSERT_NE(Map(), nullptr);
+  EXPECT_EQ(FileMemory(DescriptorOf(memfs_path_)), 2 * kMiB);
+  EXPECT_EQ(memory_.Room(), 2 * kMiB);
+  for (int i = 0; i < 2; ++i) {
+    char* const p = Map();
+    EXPECT_FALSE(zero_filled_);
+    EXPECT_TRUE(HoldsOnly(p, kMiB, 'd'));
+  }
+  EXPECT_EQ(memory_.Room(), SIZE_MAX);
+  ASSERT_NE(Map(), nullptr);
+  EXPECT_TRUE(zero_filled_);
+}
+
+TEST_F(HeapMemoryTest, ReleasesSharedMemoryFromTheFile) {
+  memory_.Configure(Memfs(0));
+  char* const p = Map();
+  memset(p, 'x', kMiB);
+  errno = 1234;
+  EXPECT_TRUE(memory_.Release(p + 8192, kMiB / 2));
+  EXPECT_EQ(errno, 1234);
+  EXPECT_EQ(FileMemory(DescriptorOf(memfs_path_)), kMiB / 2);
+  EXPECT_TRUE(HoldsOnly(p, 8192, 'x'));
+  EXPECT_TRUE(HoldsOnly(p + 8192 + kMiB / 2, kMiB / 2 - 8192, 'x'));
+  // It can be written again.
+  memset(p, 'y', kMiB);
+  EXPECT_TRUE(HoldsOnly(p, kMiB, 'y'));
+  EXPECT_FALSE(memory_.Unmap(p, kMiB));
+  EXPECT_TRUE(IsMapped(p, kMiB));
+}
+
+TEST_F(HeapMemoryTest, AForkedChildLeavesTheParentItsMemory) {
+  memory_.Configure(Memfs(2 * kMiB));
+  char* const p = Map();
+  ASSERT_NE(p, nullptr);
+  memset(p, 'x', kMiB);
+  memory_.NoteForkedChild();
+  EXPECT_FALSE(memory_.Release(p, kMiB));
+  EXPECT_TRUE(HoldsOnly(p, kMiB, 'x'));
+}
+
+TEST_F(HeapMemoryTest, ReleasesPrivateMemoryAsAnonymousMemory) {
+  memory_.Configure(Memfs(0, true));
+  char* const p = Map();
+  EXPECT_TRUE(zero_filled_);
+  memset(p, 'x', kMiB);
+  EXPECT_TRUE(memory_.Release(p, kMiB));
+  EXPECT_TRUE(HoldsOnly(p, kMiB, 0));
+  EXPECT_FALSE(memory_.Unmap(p, kMiB));
+}
+
+TEST_F(HeapMemoryTest, KeepsADevicesMemory) {
+  HeapMemory::Options options;
+  AddDevice(2 * kMiB, &options);
+  memory_.Configure(options);
+  char* const p = Map();
+  memset(p, 'x', kMiB);
+  errno = 1234;
+  EXPECT_FALSE(memory_.Release(p, kMiB));
+  EXPECT_FALSE(memory_.Unmap(p, kMiB));
+  EXPECT_EQ(errno, 1234);
+  EXPECT_TRUE(HoldsOnly(p, kMiB, 'x'));
+}
+
+// The page heap joins adjacent spans of different sources.
+TEST_F(HeapMemoryTest, ReleasesARangeOfSeveralSourcesPartByPart) {
+  class Fixed final : public CustomMemory {
+   public:
+    void* Allocate(size_t bytes, size_t* actual_bytes, size_t) override {
+      *actual_bytes = bytes;
+      return at;
+    }
+    void* at = nullptr;
+  } custom;
+  char* const p = ProgramsOwnMemory(3 * kMiB);
+  memset(p, 'x', 3 * kMiB);
+  custom.at = p + kMiB;
+  memory_.SetCustom(&custom);
+  ASSERT_EQ(Map(), p + kMiB);
+  memory_.SetCustom(nullptr);
+  EXPECT_FALSE(memory_.Release(p, 3 * kMiB));
+  EXPECT_TRUE(HoldsOnly(p, kMiB, 0));
+  EXPECT_TRUE(HoldsOnly(p + kMiB, kMiB, 'x'));
+  EXPECT_TRUE(HoldsOnly(p + 2 * kMiB, kMiB, 0));
+  EXPECT_TRUE(memory_.Release(p + 2 * kMiB, kMiB));
+  // Unmapping is all or nothing.
+  EXPECT_FALSE(memory_.Unmap(p, 3 * kMiB));
+  EXPECT_FALSE(memory_.Unmap(p, 2 * kMiB));
+  EXPECT_TRUE(HoldsOnly(p + kMiB, kMiB, 'x'));
+  EXPECT_TRUE(memory_.Unmap(p, kMiB));
+}
+
+// For example an allocator of the program that only counts, or sets a limit.
+TEST_F(HeapMemoryTest, ReleasesMemoryPassedOnByTheProgramsAllocator) {
+  class PassesOn final : public CustomMemory {
+   public:
+    explicit PassesOn(HeapMemory& memory) : memory_(memory) {}
+    void* Allocate(size_t bytes, size_t* actual_bytes, size_t alignment) override {
+      const Mapping mapping = memory_.MapWithoutCustom(bytes, alignment);
+      *actual_bytes = mapping.bytes;
+      return mapping.start;
+    }
+
+   private:
+    HeapMemory& memory_;
+  } custom(memory_);
+  memory_.Configure(Memfs(kMiB));
+  memory_.SetCustom(&custom);
+  char* const of_file = Map();
+  char* const anonymous = Map();
+  EXPECT_EQ(FileMemory(DescriptorOf(memfs_path_)), kMiB);
+  for (char* const p : {of_file, anonymous}) {
+    EXPECT_FALSE(zero_filled_);
+    memset(p, 'x', kMiB);
+    EXPECT_TRUE(memory_.Release(p, kMiB));
+    if (p == of_file) {
+      EXPECT_EQ(FileMemory(DescriptorOf(memfs_path_)), 0u);
+    }
+    EXPECT_TRUE(HoldsOnly(p, kMiB, 0));
+    // The program may keep account of it.
+    EXPECT_FALSE(memory_.Unmap(p, kMiB));
+  }
+}
+
+TEST_F(HeapMemoryTest, MemfsOnly) {
+  HeapMemory::Options options = Memfs(kMiB);
+  options.memfs_only = true;
+  AddDevice(2 * kMiB, &options);
+  memory_.Configure(options);
+  errno = 1234;
+  EXPECT_EQ(Map(2 * kMiB), nullptr);
+  EXPECT_NE(Map(), nullptr);
+  EXPECT_EQ(memory_.Room(), 0u);
+  EXPECT_EQ(Map(), nullptr);
+  EXPECT_EQ(errno, 1234);
+}
+
+// With no other source, a failure is not final: there may be room later.
+TEST_F(HeapMemoryTest, MemfsOnlyIsTriedAgain) {
+  HeapMemory::Options options = Memfs(0);
+  options.memfs_only = true;
+  memory_.Configure(options);
+  const int descriptor = DescriptorOf(memfs_path_);
+  const int saved = dup(descriptor);
+  close(descriptor);
+  EXPECT_EQ(Map(), nullptr);
+  ASSERT_EQ(dup2(saved, descriptor), descriptor);
+  EXPECT_NE(Map(), nullptr);
+  close(saved);
+}
+
+TEST_F(HeapMemoryTest, ReportsAnUnusableFileOrDevice) {
+  HeapMemory::Options options;
+  options.memfs.path = "/nonexistent/heap";
+  options.device.path = "/nonexistent/device";
+  options.device.first = kMiB;
+  testing::internal::CaptureStderr();
+  errno = 1234;
+  memory_.Configure(options);
+  EXPECT_EQ(errno, 1234);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "tcmalloc: TCMALLOC_MEMFS_MALLOC_PATH: cannot open /nonexistent/heap: No such file or "
+            "directory; allocating nothing from it\n"
+            "tcmalloc: TCMALLOC_DEVMEM_DEVICE: cannot open /nonexistent/device: No such file or "
+            "directory; allocating nothing from it\n");
+  EXPECT_NE(Map(), nullptr);
+  EXPECT_TRUE(zero_filled_);
+}
+
+using HeapMemoryDeathTest = HeapMemoryTest;
+
+TEST_F(HeapMemoryDeathTest, AbortsIfTheSettingAsksForIt) {
+  HeapMemory::Options options = Memfs(2 * kMiB);
+  options.memfs_aborts = true;
+  memory_.Configure(options);
+  ASSERT_NE(Map(), nullptr);
+  EXPECT_EXIT(
+      Map(2 * kMiB), testing::KilledBySignal(SIGABRT),
+      testing::Eq("tcmalloc: TCMALLOC_MEMFS_ABORT_ON_FAIL: cannot allocate 2097152 bytes from "
+                  "TCMALLOC_MEMFS_MALLOC_PATH\n"));
+  ASSERT_NE(Map(), nullptr);
+}
+
+TEST_F(HeapMemoryTest, TheProgramsAllocatorReplacesAllSources) {
+  class Custom final : public CustomMemory {
+   public:
+    void* Allocate(size_t bytes, size_t* actual_bytes, size_t alignment) override {
+      asked_bytes = bytes;
+      asked_alignment = alignment;
+      errno = ENOMEM;
+      *actual_bytes = actual;
+      return start;
+    }
+    char* start = nullptr;
+    size_t actual = 0;
+    size_t asked_bytes = 0;
+    size_t asked_alignment = 0;
+  } custom;
+  memory_.Configure(Memfs(2 * kMiB));
+  char* const p = ProgramsOwnMemory(4 * kMiB);
+  memory_.SetCustom(&custom);
+  EXPECT_EQ(memory_.Room(), SIZE_MAX);
+  errno = 1234;
+  EXPECT_EQ(Map(), nullptr);
+  EXPECT_EQ(custom.asked_bytes, kMiB);
+  EXPECT_EQ(custom.asked_alignment, kPageSize);
+  // Too few bytes, and a wrong alignment.
+  custom.start = p;
+  custom.actual = kMiB - 1;
+  EXPECT_EQ(Map(), nullptr);
+  custom.start = p + 4096;
+  custom.actual = kMiB;
+  EXPECT_EQ(Map(), nullptr);
+  EXPECT_EQ(errno, 1234);
+  // More than requested, in whole pages.
+  custom.start = p;
+  custom.actual = 2 * kMiB + 100;
+  const Mapping mapping = memory_.Map(kMiB, kPageSize);
+  EXPECT_EQ(mapping.start, p);
+  EXPECT_EQ(mapping.bytes, 2 * kMiB);
+  EXPECT_FALSE(mapping.zero_filled);
+  EXPECT_FALSE(memory_.Release(p + kMiB, kMiB));
+  EXPECT_FALSE(memory_.Unmap(p, kMiB));
+  EXPECT_TRUE(memory_.Release(p + 2 * kMiB, kMiB));
+  // It may fall back to the previous sources, by another function.
+  ASSERT_NE(memory_.MapWithoutCustom(kMiB, kPageSize).start, nullptr);
+  EXPECT_EQ(FileMemory(DescriptorOf(memfs_path_)), kMiB);
+  memory_.SetCustom(nullptr);
+  ASSERT_NE(Map(), nullptr);
+  EXPECT_EQ(FileMemory(DescriptorOf(memfs_path_)), 2 * kMiB);
+}
+
+}  // namespace
+}  // namespace tcmalloc

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The OS's setting, from files that the test writes, and the opt-out of a process.
+#include "os/memory/hugepages.h"
+
+#include <errno.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "testing/in_child.h"
+
+namespace tcmalloc {
+namespace {
+
+class HugepagesTest : public testing::Test {
+ protected:
+  HugepagesTest() {
+    // The process that runs the tests may have opted out.
+    EXPECT_EQ(prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0), 0);
+    char name[] = "/tmp/hugepages_test.XXXXXX";
+    directory_ = mkdtemp(name);
+    Write("enabled", "always [madvise] never\n");
+    Write("hpage_pmd_size", "2097152\n");
+  }
+  ~HugepagesTest() override { std::filesystem::remove_all(directory_); }
+
+  void Write(const std::string& name, const std::string& text) {
+    const std::filesystem::path file = directory_ + "/" + name;
+    std::filesystem::create_directories(file.parent_path());
+    std::ofstream(file) << text;
+  }
+  void Remove(const std::string& name) { std::filesystem::remove_all(directory_ + "/" + name); }
+  HugepageSetting Read() { return ReadHugepageSetting(directory_.c_str()); }
+  // With pages so large that the size of hugepages must be read.
+  HugepageSetting ReadWithLargePages() {
+    return ReadHugepageSetting(directory_.c_str(), size_t{16} << 10);
+  }
+
+  std::string directory_;
+};
+
+TEST_F(HugepagesTest, TheWordInBracketsCounts) {
+  const auto mode = [this](const char* text) {
+    Write("enabled", text);
+    return Read().mode;
+  };
+  EXPECT_EQ(mode("[always] madvise never\n"), HugepageMode::kAlways);
+  EXPECT_EQ(mode("always [madvise] never\n"), HugepageMode::kAdvise);
+  EXPECT_EQ(mode("always madvise [never]\n"), HugepageMode::kNever);
+  // An unknown word, perhaps of a later kernel, and invalid settings: advice does no harm.
+  for (const char* const unknown :
+       {"", "\n", "always madvise never\n", "always never [sometimes]\n", "[alway", "garbage\n"}) {
+    EXPECT_EQ(mode(unknown), HugepageMode::kAdvise) << unknown;
+  }
+  EXPECT_EQ(mode(std::string(5000, 'x').c_str()), HugepageMode::kAdvise);
+}
+
+TEST_F(HugepagesTest, MissingFiles) {
+  Remove("enabled");
+  EXPECT_EQ(Read().mode, HugepageMode::kAdvise);
+  Write("enabled", "[always] madvise never\n");
+  Remove("hpage_pmd_size");
+  EXPECT_EQ(ReadWithLargePages().mode, HugepageMode::kAlways);
+  // A directory is no file.
+  std::filesystem::create_directory(directory_ + "/hpage_pmd_size");
+  EXPECT_EQ(ReadWithLargePages().mode, HugepageMode::kAlways);
+  std::filesystem::remove_all(directory_);
+  EXPECT_EQ(Read().mode, HugepageMode::kAdvise);
+}
+
+TEST_F(HugepagesTest, HugepagesOfAnotherSizeDoNotCount) {
+  Write("enabled", "[always] madvise never\n");
+  for (const char* const other : {"33554432\n", "536870912\n", "1048576\n", "0\n", "2097153\n"}) {
+    Write("hpage_pmd_size", other);
+    EXPECT_EQ(ReadWithLargePages().mode, HugepageMode::kNever) << other;
+  }
+  // No numbers, and one that overflows 64 bits to 2 MiB.
+  for (const char* const none : {"", "\n", "x\n", "-2097152\n", "18446744073711648768\n"}) {
+    Write("hpage_pmd_size", none);
+    EXPECT_EQ(ReadWithLargePages().mode, HugepageMode::kAlways) << none;
+  }
+  // Where the page size determines it, it is not read.
+  if (sizeof(void*) == 8) {
+    Write("hpage_pmd_size", "33554432\n");
+    EXPECT_EQ(ReadHugepageSetting(directory_.c_str(), 4096).mode, HugepageMode::kAlways);
+  }
+}
+
+TEST_F(HugepagesTest, AProcessThatOptedOut) {
+  Write("enabled", "[always] madvise never\n");
+  EXPECT_EQ(InChild([this] {
+              if (prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) != 0) return 2;
+              return Read().mode == HugepageMode::kNever ? 0 : 1;
+            }),
+            0);
+  // Inherited.
+  EXPECT_EQ(InChild([this] {
+              if (prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) != 0) return 2;
+              return InChild([this] { return Read().mode == HugepageMode::kNever ? 0 : 1; });
+            }),
+            0);
+  EXPECT_EQ(Read().mode, HugepageMode::kAlways);
+}
+
+// A path that is cut off must not lead to another file.
+TEST_F(HugepagesTest, ADirectoryWhoseNameIsTooLong) {
+  Write("enabled", "always madvise [never]\n");
+  Write("hpage_pmd_size", "4096\n");
+  const auto padded = [this](size_t slashes) { return directory_ + std::string(slashes, '/'); };
+  EXPECT_EQ(ReadHugepageSetting(padded(100).c_str()).mode, HugepageMode::kNever);
+  for (size_t slashes = 180; slashes < 400; ++slashes) {
+    const HugepageMode mode = ReadHugepageSetting(padded(slashes).c_str()).mode;
+    ASSERT_TRUE(mode == HugepageMode::kNever || mode == HugepageMode::kAdvise) << slashes;
+    ASSERT_TRUE(slashes <= 256 || mode == HugepageMode::kAdvise) << slashes;
+  }
+  const HugepageSetting none = ReadHugepageSetting(padded(100'000).c_str());
+  EXPECT_EQ(none.mode, HugepageMode::kAdvise);
+}
+
+TEST_F(HugepagesTest, KeepsErrno) {
+  for (const int number : {0, EDOM}) {
+    errno = number;
+    Read();
+    EXPECT_EQ(errno, number);
+    errno = number;
+    ReadHugepageSetting("/nowhere");
+    EXPECT_EQ(errno, number);
+    errno = number;
+    ReadHugepageSetting(kHugepageDirectory);
+    EXPECT_EQ(errno, number);
+  }
+}
+
+TEST_F(HugepagesTest, ModesHaveNames) {
+  EXPECT_STREQ(HugepageModeName(HugepageMode::kNever), "never");
+  EXPECT_STREQ(HugepageModeName(HugepageMode::kAdvise), "advise");
+  EXPECT_STREQ(HugepageModeName(HugepageMode::kAlways), "always");
+}
+
+}  // namespace
+}  // namespace tcmalloc

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "os/memory/memfs_memory.h"
+
+#include <errno.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/tuning.h"
+#include "testing/in_child.h"
+#include "testing/memory_file.h"
+#include "testing/refuse_call.h"
+#include "testing/sizes.h"
+
+namespace tcmalloc {
+namespace {
+
+// On tmpfs, which every system has.
+class MemfsMemoryTest : public testing::Test {
+ protected:
+  void Open(MemfsMemory::Options options = {}) {
+    options.path = path_.c_str();
+    ASSERT_TRUE(memory_.Open(options, kHardwarePage));
+    descriptor_ = DescriptorOf(path_ + ".");
+    ASSERT_GE(descriptor_, 0);
+  }
+  char* Map(size_t bytes, size_t alignment = kHardwarePage) {
+    return static_cast<char*>(memory_.Map(bytes, alignment).start);
+  }
+
+  MemoryFolder folder_;
+  const std::string path_ = folder_.Path("heap");
+  MemfsMemory memory_;
+  int descriptor_ = -1;
+};
+
+TEST_F(MemfsMemoryTest, IsAFileWithoutANameThatIsNotInherited) {
+  Open();
+  struct stat status;
+  ASSERT_EQ(fstat(descriptor_, &status), 0);
+  EXPECT_EQ(status.st_nlink, 0u);
+  EXPECT_EQ(status.st_mode & 0777, 0600u);
+  EXPECT_EQ(fcntl(descriptor_, F_GETFD), FD_CLOEXEC);
+  // Descriptors that programs expect to be free stay free.
+  EXPECT_GT(descriptor_, 100);
+}
+
+TEST_F(MemfsMemoryTest, IsInTheFile) {
+  Open();
+  EXPECT_EQ(memory_.unit(), kHardwarePage);
+  errno = 1234;
+  const Mapping mapping = memory_.Map(kMiB, kHardwarePage);
+  ASSERT_NE(mapping.start, nullptr);
+  EXPECT_EQ(errno, 1234);
+  EXPECT_EQ(mapping.bytes, kMiB);
+  EXPECT_FALSE(mapping.zero_filled);
+  EXPECT_TRUE(HoldsOnly(mapping.start, kMiB, 0));
+  memset(mapping.start, 'x', kMiB);
+  std::vector<char> contents(kMiB);
+  ASSERT_EQ(pread(descriptor_, contents.data(), kMiB, 0), static_cast<ssize_t>(kMiB));
+  EXPECT_TRUE(HoldsOnly(contents.data(), kMiB, 'x'));
+}
+
+TEST_F(MemfsMemoryTest, PrivateMemoryIsNotShared) {
+  Open({.map_private = true});
+  const Mapping mapping = memory_.Map(kMiB, kHardwarePage);
+  ASSERT_NE(mapping.start, nullptr);
+  EXPECT_TRUE(mapping.zero_filled);
+  memset(mapping.start, 'x', kMiB);
+  std::vector<char> contents(kMiB);
+  ASSERT_EQ(pread(descriptor_, contents.data(), kMiB, 0), static_cast<ssize_t>(kMiB));
+  EXPECT_TRUE(HoldsOnly(contents.data(), kMiB, 0));
+  EXPECT_EQ(InChild([&mapping] {
+              memset(mapping.start, 'y', kMiB);
+              return 0;
+            }),
+            0);
+  EXPECT_TRUE(HoldsOnly(mapping.start, kMiB, 'x'));
+}
+
+TEST_F(MemfsMemoryTest, StartsAtTheAlignment) {
+  Open();
+  for (size_t alignment = 1; alignment <= 64 * kMiB; alignment *= 4) {
+    char* const p = Map(3 * kHardwarePage, alignment);
+    ASSERT_NE(p, nullptr);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(p) % alignment, 0u);
+    memset(p, 'x', 3 * kHardwarePage);
+  }
+}
+
+// No part of the file is mapped twice, or skipped.
+TEST_F(MemfsMemoryTest, ThreadsGetMemoryOfTheirOwn) {
+  Open();
+  constexpr size_t kThreads = 4;
+  constexpr size_t kPieces = 100;
+  std::vector<char*> pieces(kThreads * kPieces);
+  std::vector<std::thread> threads;
+  for (size_t t = 0; t < kThreads; ++t) {
+    threads.emplace_back([this, &pieces, t] {
+      for (size_t i = t * kPieces; i < (t + 1) * kPieces; ++i)
+        pieces[i] = Map(kHardwarePage, 2 * kHardwarePage);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    ASSERT_NE(pieces[i], nullptr);
+    memset(pieces[i], static_cast<int>(i % 100), kHardwarePage);
+  }
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    ASSERT_TRUE(HoldsOnly(pieces[i], kHardwarePage, static_cast<char>(i % 100)));
+  }
+  EXPECT_EQ(FileMemory(descriptor_), pieces.size() * kHardwarePage);
+}
+
+TEST_F(MemfsMemoryTest, TheLimitIsReachedExactlyAndEndsNothing) {
+  Open({.limit_bytes = 2 * kMiB});
+  EXPECT_EQ(memory_.Room(), 2 * kMiB);
+  EXPECT_NE(Map(kMiB), nullptr);
+  EXPECT_EQ(memory_.Room(), kMiB);
+  errno = 1234;
+  EXPECT_EQ(Map(kMiB + kHardwarePage), nullptr);
+  EXPECT_EQ(errno, 1234);
+  EXPECT_TRUE(memory_.IsUsable());
+  EXPECT_NE(Map(kMiB), nullptr);
+  EXPECT_EQ(memory_.Room(), 0u);
+  EXPECT_EQ(Map(kHardwarePage), nullptr);
+  EXPECT_EQ(FileMemory(descriptor_), 2 * kMiB);
+}
+
+TEST_F(MemfsMemoryTest, RefusesMoreThanAnyFileHolds) {
+  Open({.limit_bytes = kMiB, .ignore_failures = true});
+  for (const size_t bytes : {SIZE_MAX, SIZE_MAX - kHardwarePage + 1, SIZE_MAX / 2 + 1}) {
+    EXPECT_EQ(Map(bytes), nullptr);
+    EXPECT_EQ(memory_.Room(), kMiB);
+  }
+  EXPECT_NE(Map(kHardwarePage), nullptr);
+}
+
+// The program has closed all descriptors, and opened files of its own under their numbers.
+TEST_F(MemfsMemoryTest, NeverTouchesAFileThatTookItsPlace) {
+  Open({.limit_bytes = kMiB, .ignore_failures = true});
+  ASSERT_NE(Map(kHardwarePage), nullptr);
+  const std::string other = folder_.Path("other");
+  WriteFile(other, 10, 'x');
+  const int saved = dup(descriptor_);
+  const int descriptor = open(other.c_str(), O_RDWR | O_CLOEXEC);
+  ASSERT_EQ(dup2(descriptor, descriptor_), descriptor_);
+  EXPECT_EQ(Map(kHardwarePage), nullptr);
+  struct stat status;
+  ASSERT_EQ(fstat(descriptor, &status), 0);
+  EXPECT_EQ(status.st_size, 10);
+  close(descriptor_);
+  errno = 1234;
+  EXPECT_EQ(Map(kHardwarePage), nullptr);
+  EXPECT_EQ(errno, 1234);
+  EXPECT_EQ(memory_.Room(), kMiB - kHardwarePage);
+  // When the file is back, so is the memory; the failures have used up no offsets.
+  ASSERT_EQ(dup2(saved, descriptor_), descriptor_);
+  EXPECT_NE(Map(kHardwarePage), nullptr);
+  EXPECT_EQ(FileMemory(descriptor_), 2 * kHardwarePage);
+  close(saved);
+  close(descriptor);
+  unlink(other.c_str());
+}
+
+TEST_F(MemfsMemoryTest, AFailureEndsItsUseUnlessFailuresAreIgnored) {
+  Open();
+  ASSERT_NE(Map(kHardwarePage), nullptr);
+  const int saved = dup(descriptor_);
+  close(descriptor_);
+  EXPECT_EQ(Map(kHardwarePage), nullptr);
+  EXPECT_FALSE(memory_.IsUsable());
+  ASSERT_EQ(dup2(saved, descriptor_), descriptor_);
+  EXPECT_EQ(Map(kHardwarePage), nullptr);
+  close(saved);
+}
+
+// Growing beyond the process's limit would raise a signal.
+TEST_F(MemfsMemoryTest, RespectsTheLimitOnFileSizes) {
+  EXPECT_EQ(InChild([this] {
+              rlimit limit = {kMiB, kMiB};
+              if (setrlimit(RLIMIT_FSIZE, &limit) != 0) return 1;
+              MemfsMemory::Options options;
+              options.path = path_.c_str();
+              if (!memory_.Open(options, kHardwarePage)) return 2;
+              if (Map(2 * kMiB) != nullptr) return 3;
+              return Map(kMiB) == nullptr ? 4 : 0;
+            }),
+            0);
+}
+
+TEST_F(MemfsMemoryTest, ReturnsWhyTheFileCannotBeCreated) {
+  MemfsMemory::Options options;
+  options.path = "/nonexistent/heap";
+  EXPECT_FALSE(memory_.Open(options, kHardwarePage));
+  EXPECT_EQ(errno, ENOENT);
+  const std::string long_path = folder_.Path(std::string(250, 'x').c_str());
+  options.path = long_path.c_str();
+  EXPECT_FALSE(memory_.Open(options, kHardwarePage));
+  EXPECT_EQ(errno, ENAMETOOLONG);
+  const std::string very_long_path(1000, '/');
+  options.path = very_long_path.c_str();
+  EXPECT_FALSE(memory_.Open(options, kHardwarePage));
+  EXPECT_EQ(errno, ENAMETOOLONG);
+  EXPECT_FALSE(memory_.IsUsable());
+  EXPECT_EQ(Map(kHardwarePage), nullptr);
+}
+
+// Far more than the memory there is: other users must keep theirs.
+TEST_F(MemfsMemoryTest, ReservesNothingWhenTheFileSystemIsTooSmall) {
+  Open({.ignore_failures = true});
+  struct statfs status;
+  ASSERT_EQ(fstatfs(descriptor_, &status), 0);
+  if (status.f_blocks == 0) GTEST_SKIP() << "SKIP: this tmpfs has no limit";
+  const size_t all = status.f_blocks * static_cast<size_t>(status.f_bsize);
+  EXPECT_EQ(Map(all + kHardwarePage), nullptr);
+  EXPECT_EQ(Map(4 * all), nullptr);
+  EXPECT_EQ(FileMemory(descriptor_), 0u);
+  EXPECT_NE(Map(kHardwarePage), nullptr);
+}
+
+// Other users may also take the room in between.
+TEST_F(MemfsMemoryTest, ReturnsAPartlyReservedPiece) {
+  const int result = InChild([this] {
+    Open();
+    if (!RefuseCall(SYS_fallocate, 4 * kMiB, ENOSPC)) return 100;
+    if (Map(8 * kMiB) != nullptr) return 1;
+    return FileMemory(descriptor_) == 0 ? 0 : 2;
+  });
+  if (result == 100) GTEST_SKIP() << "SKIP: this process may not install a seccomp filter";
+  EXPECT_EQ(result, 0);
+}
+
+// A large array may stay mostly empty.
+TEST_F(MemfsMemoryTest, ReservesNoLargePiece) {
+  Open();
+  struct statfs status;
+  ASSERT_EQ(fstatfs(descriptor_, &status), 0);
+  const size_t bytes = kTuning.backing_files.max_reserved_bytes + kMiB;
+  if (status.f_bavail * static_cast<size_t>(status.f_bsize) < bytes) {
+    GTEST_SKIP() << "SKIP: no room for a large piece on this tmpfs";
+  }
+  char* const p = Map(bytes);
+  ASSERT_NE(p, nullptr);
+  EXPECT_LE(FileMemory(descriptor_), kHardwarePage);
+  p[0] = p[bytes / 2] = p[bytes - 1] = 'x';
+  EXPECT_LE(FileMemory(descriptor_), 3 * kHardwarePage);
+}
+
+}  // namespace
+}  // namespace tcmalloc

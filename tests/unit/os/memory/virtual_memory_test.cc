@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "os/memory/virtual_memory.h"
+
+#include <errno.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <vector>
+
+#include "os/spinlock.h"
+#include "testing/fake_virtual_memory.h"
+#include "testing/in_child.h"
+#include "testing/refuse_call.h"
+#include "testing/sizes.h"
+
+namespace tcmalloc {
+namespace {
+
+bool IsZero(const char* p, size_t bytes) {
+  for (size_t i = 0; i < bytes; ++i) {
+    if (p[i] != 0) return false;
+  }
+  return true;
+}
+
+// Address space in use, in bytes.
+size_t AddressSpace() {
+  FILE* const file = fopen("/proc/self/statm", "r");
+  size_t pages = 0;
+  if (file == nullptr || fscanf(file, "%zu", &pages) != 1) abort();
+  fclose(file);
+  return pages * static_cast<size_t>(sysconf(_SC_PAGESIZE));
+}
+
+size_t ResidentBytes(void* start, size_t bytes) {
+  const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  std::vector<unsigned char> resident(bytes / page);
+  if (mincore(start, bytes, resident.data()) != 0) return SIZE_MAX;
+  size_t count = 0;
+  for (const unsigned char r : resident) count += r & 1;
+  return count * page;
+}
+
+TEST(SystemVirtualMemoryTest, KnowsTheHardwarePage) {
+  SystemVirtualMemory vm;
+  EXPECT_EQ(vm.hardware_page_size(), static_cast<size_t>(sysconf(_SC_PAGESIZE)));
+}
+
+TEST(SystemVirtualMemoryTest, MapsZeroFilledWritableMemoryAtTheAlignment) {
+  SystemVirtualMemory vm;
+  const size_t page = vm.hardware_page_size();
+  for (const size_t bytes : {page, 3 * page, kMiB}) {
+    // Not aligned to the large alignments, because of an odd mapping before.
+    void* const odd = vm.Map(page, page).start;
+    for (size_t alignment = 1; alignment <= 64 * kMiB; alignment *= 4) {
+      errno = 1234;
+      char* const p = static_cast<char*>(vm.Map(bytes, alignment).start);
+      ASSERT_NE(p, nullptr);
+      EXPECT_EQ(errno, 1234);
+      EXPECT_EQ(reinterpret_cast<uintptr_t>(p) % alignment, 0u) << bytes << " " << alignment;
+      EXPECT_TRUE(IsZero(p, bytes));
+      memset(p, 'x', bytes);
+      EXPECT_TRUE(vm.Unmap(p, bytes));
+    }
+    EXPECT_TRUE(vm.Unmap(odd, page));
+  }
+}
+
+// A forced alignment unmaps the excess at both ends.
+TEST(SystemVirtualMemoryTest, UnmapsTheExcessOfAForcedAlignment) {
+  SystemVirtualMemory vm;
+  const size_t page = vm.hardware_page_size();
+  constexpr int kMappings = 16;
+  void* mappings[kMappings];
+  const size_t before = AddressSpace();
+  for (void*& p : mappings) p = vm.Map(page, 16 * kMiB).start;
+  const size_t between = AddressSpace();
+  for (void* const p : mappings) {
+    ASSERT_NE(p, nullptr);
+    EXPECT_TRUE(vm.Unmap(p, page));
+  }
+  const size_t after = AddressSpace();
+  // The C library may map a little for itself.
+  EXPECT_LT(between - before, 4 * kMiB);
+  EXPECT_LT(after, before + 4 * kMiB);
+}
+
+TEST(SystemVirtualMemoryTest, MapAtUsesTheWantedAddressIfFree) {
+  SystemVirtualMemory vm;
+  const size_t page = vm.hardware_page_size();
+  char* const p = static_cast<char*>(vm.Map(4 * page, page).start);
+  ASSERT_NE(p, nullptr);
+  p[page] = 'x';
+  ASSERT_TRUE(vm.Unmap(p + 2 * page, page));
+  errno = 1234;
+  const Mapping there = vm.MapAt(reinterpret_cast<uintptr_t>(p + 2 * page), page);
+  EXPECT_EQ(there.start, p + 2 * page);
+  EXPECT_EQ(there.bytes, page);
+  EXPECT_TRUE(there.zero_filled);
+  const Mapping elsewhere = vm.MapAt(reinterpret_cast<uintptr_t>(p + page), page);
+  ASSERT_NE(elsewhere.start, nullptr);
+  EXPECT_NE(elsewhere.start, p + page);
+  EXPECT_EQ(p[page], 'x');
+  EXPECT_EQ(vm.MapAt(reinterpret_cast<uintptr_t>(p), SIZE_MAX - page + 1).start, nullptr);
+  EXPECT_EQ(errno, 1234);
+  EXPECT_TRUE(vm.Unmap(p, 4 * page));
+  EXPECT_TRUE(vm.Unmap(elsewhere.start, page));
+}
+
+TEST(SystemVirtualMemoryTest, UnmapsAPart) {
+  SystemVirtualMemory vm;
+  const size_t page = vm.hardware_page_size();
+  char* const p = static_cast<char*>(vm.Map(4 * page, page).start);
+  ASSERT_NE(p, nullptr);
+  errno = 1234;
+  EXPECT_TRUE(vm.Unmap(p + page, page));
+  EXPECT_EQ(errno, 1234);
+  EXPECT_EQ(ResidentBytes(p + page, page), SIZE_MAX);  // Not mapped.
+  p[0] = p[2 * page] = 'x';
+  EXPECT_TRUE(vm.Unmap(p, page));
+  EXPECT_TRUE(vm.Unmap(p + 2 * page, 2 * page));
+}
+
+TEST(SystemVirtualMemoryTest, ReleasedMemoryIsUnbackedZeroAndStaysMapped) {
+  SystemVirtualMemory vm;
+  const size_t page = vm.hardware_page_size();
+  const size_t bytes = 64 * page;
+  char* const p = static_cast<char*>(vm.Map(bytes, page).start);
+  ASSERT_NE(p, nullptr);
+  memset(p, 'x', bytes);
+  ASSERT_EQ(ResidentBytes(p, bytes), bytes);
+  errno = 1234;
+  ASSERT_TRUE(vm.Release(p + page, bytes - 2 * page));
+  EXPECT_EQ(errno, 1234);
+  EXPECT_EQ(ResidentBytes(p + page, bytes - 2 * page), 0u);
+  EXPECT_TRUE(IsZero(p + page, bytes - 2 * page));
+  // Adjacent pages are unchanged.
+  EXPECT_EQ(p[page - 1], 'x');
+  EXPECT_EQ(p[bytes - page], 'x');
+  p[page] = 'y';
+  EXPECT_TRUE(vm.Unmap(p, bytes));
+}
+
+// Sanitizers disable mlock, so this calls the kernel directly.
+class LockedMemoryTest : public testing::Test {
+ protected:
+  LockedMemoryTest() { memset(p_, 'x', 4 * page_); }
+  bool Lock() { return syscall(SYS_mlock, p_ + page_, page_) == 0; }
+
+  static constexpr int kDontNeedLocked = 24;
+  static constexpr int kNoFilter = 100;
+  SystemVirtualMemory vm_;
+  const size_t page_ = vm_.hardware_page_size();
+  char* const p_ = static_cast<char*>(vm_.Map(4 * page_, page_).start);
+};
+
+TEST_F(LockedMemoryTest, IsReleasedWhereTheKernelCan) {
+  if (!Lock()) GTEST_SKIP() << "SKIP: this user may not lock memory: " << strerror(errno);
+  if (madvise(p_ + page_, page_, kDontNeedLocked) != 0) {
+    GTEST_SKIP() << "SKIP: this kernel does not release locked memory (Linux 5.18)";
+  }
+  memset(p_, 'x', 4 * page_);
+  errno = 1234;
+  EXPECT_TRUE(vm_.Release(p_, 4 * page_));
+  EXPECT_EQ(errno, 1234);
+  EXPECT_TRUE(IsZero(p_, 4 * page_));
+}
+
+TEST_F(LockedMemoryTest, StaysWhereTheKernelCannot) {
+  if (!Lock()) GTEST_SKIP() << "SKIP: this user may not lock memory: " << strerror(errno);
+  const int result = InChild([this] {
+    // A child's copy is not locked.
+    if (!Lock()) return 1;
+    if (!RefuseCall(SYS_madvise, kDontNeedLocked, EINVAL)) return kNoFilter;
+    errno = 1234;
+    if (vm_.Release(p_, 4 * page_)) return 2;
+    return errno == 1234 && p_[page_] == 'x' ? 0 : 3;
+  });
+  if (result == kNoFilter) GTEST_SKIP() << "SKIP: this process may not install a seccomp filter";
+  EXPECT_EQ(result, 0);
+}
+
+TEST(SystemVirtualMemoryTest, FailsWhereTheSystemFails) {
+  SystemVirtualMemory vm;
+  const size_t page = vm.hardware_page_size();
+  errno = 1234;
+  EXPECT_EQ(vm.Map(SIZE_MAX / 16 * 15 / page * page, page).start, nullptr);
+  EXPECT_EQ(vm.Map(SIZE_MAX - page + 1, page).start, nullptr);
+  constexpr size_t kHalf = SIZE_MAX / 2 + 1;
+  // A 32-bit program may have a mapping in the middle of its addresses.
+  if (sizeof(void*) == 8) {
+    EXPECT_EQ(vm.Map(page, kHalf).start, nullptr);
+  }
+  EXPECT_EQ(vm.Map(kHalf, kHalf).start, nullptr);
+  EXPECT_EQ(errno, 1234);
+}
+
+TEST(SystemVirtualMemoryTest, FailsCleanlyAtALimitOnAddressSpace) {
+  EXPECT_EQ(InChild([] {
+              SystemVirtualMemory vm;
+              const size_t page = vm.hardware_page_size();
+              const size_t before = AddressSpace();
+              struct rlimit limit;
+              if (getrlimit(RLIMIT_AS, &limit) != 0) return 1;
+              // Room for one mapping of 64 MiB and some, not for two.
+              limit.rlim_cur = before + 96 * kMiB;
+              if (setrlimit(RLIMIT_AS, &limit) != 0) return 2;
+              errno = 1234;
+              void* const first = vm.Map(64 * kMiB, page).start;
+              if (first == nullptr) return 3;
+              if (vm.Map(64 * kMiB, page).start != nullptr) return 4;
+              // The same with forced alignment: 16 MiB fit, the padding to 1 GiB does not.
+              if (vm.Map(16 * kMiB, size_t{1} << 30).start != nullptr) return 5;
+              if (errno != 1234) return 6;
+              // The failures left nothing mapped: there is still room for a fitting mapping, and
+              // again after Unmap.
+              void* const second = vm.Map(16 * kMiB, page).start;
+              if (second == nullptr) return 7;
+              EXPECT_TRUE(vm.Unmap(first, 64 * kMiB));
+              if (vm.Map(64 * kMiB, page).start == nullptr) return 8;
+              return 0;
+            }),
+            0);
+}
+
+TEST(VirtualMemoryTest, UnmapReportsARefusal) {
+  SystemVirtualMemory vm;
+  // Not the start of a page.
+  EXPECT_FALSE(vm.Unmap(reinterpret_cast<void*>(1), 4096));
+}
+
+TEST(VirtualMemoryDeathTest, DebugBuildsRefuseSystemCallsUnderALock) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  if constexpr (!kDebugBuild) {
+    GTEST_SKIP() << "SKIP: release builds keep no track of the locks that a thread holds";
+  }
+  SystemVirtualMemory vm;
+  const size_t page = vm.hardware_page_size();
+  void* const p = vm.Map(page, page).start;
+  SpinLock lock(LockRank::kPageHeap);
+  const SpinLockHolder holder(lock);
+  EXPECT_DEATH((void)vm.Map(page, page), "NoneHeldByThisThread");
+  EXPECT_DEATH((void)vm.Unmap(p, page), "NoneHeldByThisThread");
+  EXPECT_DEATH((void)vm.Release(p, page), "NoneHeldByThisThread");
+}
+
+// The fake on which the tests of other folders rely.
+
+TEST(FakeVirtualMemoryTest, PlacesMappingsFromTheChosenEnd) {
+  FakeVirtualMemory::Options options;
+  options.strength = FakeVirtualMemory::Strength::kAddressOnly;
+  options.range_bytes = 16 * 4096;
+  FakeVirtualMemory up(options);
+  options.placement = FakeVirtualMemory::Placement::kDownwards;
+  FakeVirtualMemory down(options);
+  options.gaps = true;
+  FakeVirtualMemory gaps(options);
+  const uintptr_t base = options.base;
+  const auto map = [](FakeVirtualMemory& vm, size_t pages, size_t alignment) {
+    return reinterpret_cast<uintptr_t>(vm.Map(pages * 4096, alignment).start);
+  };
+  EXPECT_EQ(map(up, 2, 4096), base);
+  EXPECT_EQ(map(up, 2, 4 * 4096), base + 4 * 4096);
+  EXPECT_EQ(map(up, 2, 4096), base + 2 * 4096);
+  EXPECT_EQ(map(up, 12, 4096), 0u);
+  EXPECT_EQ(map(up, 10, 4096), base + 6 * 4096);
+  EXPECT_EQ(map(down, 2, 4096), base + 14 * 4096);
+  EXPECT_EQ(map(down, 2, 4 * 4096), base + 12 * 4096);
+  EXPECT_EQ(map(down, 4, 4096), base + 8 * 4096);
+  EXPECT_EQ(map(down, 9, 4096), 0u);
+  EXPECT_EQ(map(down, 8, 4096), base);
+  EXPECT_EQ(map(gaps, 2, 4096), base + 14 * 4096);
+  EXPECT_EQ(map(gaps, 2, 4096), base + 11 * 4096);
+}
+
+TEST(FakeVirtualMemoryTest, FailsTheChosenCalls) {
+  FakeVirtualMemory vm;
+  vm.FailMap(2, 2);
+  void* const p = vm.Map(4096, 4096).start;
+  EXPECT_NE(p, nullptr);
+  EXPECT_EQ(vm.Map(4096, 4096).start, nullptr);
+  EXPECT_EQ(vm.Map(4096, 4096).start, nullptr);
+  EXPECT_NE(vm.Map(4096, 4096).start, nullptr);
+  EXPECT_EQ(vm.map_calls(), 4u);
+  EXPECT_EQ(vm.map_failures(), 2u);
+  EXPECT_EQ(vm.mapped_bytes(), 2 * 4096u);
+  vm.FailRelease(1);
+  *static_cast<char*>(p) = 'x';
+  EXPECT_FALSE(vm.Release(p, 4096));
+  EXPECT_EQ(*static_cast<char*>(p), 'x');
+  EXPECT_TRUE(vm.Release(p, 4096));
+  EXPECT_EQ(*static_cast<char*>(p), 0);
+  vm.LockInMemory(static_cast<char*>(p) + 100, 1);
+  EXPECT_FALSE(vm.Release(p, 4096));
+  EXPECT_EQ(vm.release_calls(), 3u);
+  EXPECT_EQ(vm.release_failures(), 2u);
+  EXPECT_TRUE(vm.Unmap(p, 4096));
+  EXPECT_EQ(vm.mapped_bytes(), 4096u);
+}
+
+// Eight pages with their numbers in them.
+char* NewPages(SystemVirtualMemory& vm, size_t page) {
+  char* const memory = static_cast<char*>(vm.Map(8 * page, page).start);
+  for (size_t i = 0; i < 8; ++i) memset(memory + i * page, static_cast<int>(i + 1), page);
+  return memory;
+}
+bool ArePages(const char* memory, size_t page) {
+  for (size_t i = 0; i < 8 * page; ++i) {
+    if (memory[i] != static_cast<char>(i / page + 1)) return false;
+  }
+  return true;
+}
+
+TEST(SystemVirtualMemoryTest, MovesPages) {
+  SystemVirtualMemory vm;
+  const size_t page = vm.hardware_page_size();
+  char* const from = NewPages(vm, page);
+  char* const to = static_cast<char*>(vm.Map(16 * page, page).start);
+  ASSERT_TRUE(vm.MayMove(from, page));
+  ASSERT_TRUE(vm.Move(from, 8 * page, to + 4 * page, 12 * page));
+  EXPECT_TRUE(ArePages(to + 4 * page, page));
+  for (size_t i = 0; i < 8 * page; ++i) ASSERT_EQ(from[i], 0) << i;
+  for (size_t i = 12 * page; i < 16 * page; ++i) ASSERT_EQ(to[i], 0) << i;
+  // And again, with the added pages.
+  memset(to + 12 * page, 9, 4 * page);
+  char* const next = static_cast<char*>(vm.Map(20 * page, page).start);
+  ASSERT_TRUE(vm.Move(to + 4 * page, 12 * page, next, 20 * page));
+  EXPECT_TRUE(ArePages(next, page));
+  for (size_t i = 8 * page; i < 20 * page; ++i) ASSERT_EQ(next[i], i < 12 * page ? 9 : 0) << i;
+  EXPECT_TRUE(vm.Unmap(next, 20 * page));
+  // All of it is writable.
+  memset(from, 1, 8 * page);
+  memset(to, 1, 16 * page);
+  EXPECT_TRUE(vm.Unmap(from, 8 * page));
+  EXPECT_TRUE(vm.Unmap(to, 16 * page));
+}
+
+// Memory in several mappings is not moved, or moved whole: Linux 6.17 could move a part of it.
+TEST(SystemVirtualMemoryTest, MovesAllOrNothing) {
+  SystemVirtualMemory vm;
+  const size_t page = vm.hardware_page_size();
+  char* const from = NewPages(vm, page);
+  // The last two pages are a mapping of their own, which may not be moved with these flags.
+  char* const shared = from + 6 * page;
+  ASSERT_EQ(
+      mmap(shared, 2 * page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
+      shared);
+  for (size_t i = 6; i < 8; ++i) memset(from + i * page, static_cast<int>(i + 1), page);
+  char* const to = static_cast<char*>(vm.Map(8 * page, page).start);
+  const bool moved = vm.Move(from, 8 * page, to, 8 * page);
+  EXPECT_TRUE(ArePages(moved ? to : from, page));
+  EXPECT_FALSE(moved);
+  // Nothing stays mapped at the target, as the caller expects.
+  unsigned char resident[8];
+  EXPECT_NE(mincore(to, 8 * page, resident), 0);
+  EXPECT_TRUE(vm.Unmap(from, 8 * page));
+}
+
+TEST(SystemVirtualMemoryTest, LockedMemoryMayNotBeMoved) {
+  SystemVirtualMemory vm;
+  const size_t page = vm.hardware_page_size();
+  char* const memory = NewPages(vm, page);
+  EXPECT_TRUE(vm.MayMove(memory, page));
+  // Not mlock(), which sanitizers disable.
+  if (syscall(SYS_mlock, memory, 8 * page) != 0) GTEST_SKIP() << "memory must not be locked here";
+  EXPECT_FALSE(vm.MayMove(memory, page));
+  EXPECT_TRUE(vm.Unmap(memory, 8 * page));
+}
+
+}  // namespace
+}  // namespace tcmalloc

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "stats/process_facts.h"
+
+#include <gtest/gtest.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <string>
+
+namespace tcmalloc {
+namespace {
+
+template <typename Write>
+std::string Written(Write write) {
+  char buffer[4096];
+  TextWriter out(buffer, sizeof(buffer));
+  write(&out);
+  EXPECT_FALSE(out.truncated());
+  return buffer;
+}
+
+TEST(ProcessFactsTest, OfThisProcess) {
+  ProcessFacts facts;
+  const time_t before = time(nullptr);
+  errno = 5;
+  CollectProcessFacts(&facts);
+  EXPECT_EQ(errno, 5);
+  EXPECT_EQ(facts.pid, static_cast<uint64_t>(getpid()));
+  EXPECT_GE(facts.seconds, before - 1);
+  EXPECT_LE(facts.seconds, time(nullptr));
+  EXPECT_GT(facts.resident_bytes, facts.anonymous_bytes);
+  EXPECT_GT(facts.anonymous_bytes, 0u);
+  char path[4096] = "";
+  ASSERT_GT(readlink("/proc/self/exe", path, sizeof(path) - 1), 0);
+  const std::string expected = std::string(path).substr(0, ProcessFacts::kMaxName - 1);
+  EXPECT_EQ(facts.program, expected);
+  EXPECT_EQ(facts.library, expected) << "here the library is a part of the program";
+}
+
+TEST(ProcessFactsTest, Banner) {
+  ProcessFacts facts;
+  facts.pid = 12;
+  facts.seconds = 1'795'433'525;
+  facts.resident_bytes = (size_t{5} << 20) + (size_t{1} << 19);
+  facts.anonymous_bytes = size_t{1} << 20;
+  strcpy(facts.program, "/bin/p");
+  strcpy(facts.library, "/lib/l");
+  Settings settings;
+  const auto banner = [&] {
+    return Written([&](TextWriter* out) { WriteBanner(facts, settings, out); });
+  };
+  const std::string version(kLibraryVersion);
+  const std::string lines = "TCMalloc " + version +
+                            ", /lib/l\nProcess 12, /bin/p, 2026-11-23T11:32:05Z\n"
+                            "Resident memory 5.5 MiB, anonymous 1.0 MiB (the kernel's figures for "
+                            "the whole process)\nSettings: ";
+  EXPECT_EQ(banner(), lines + "default\n");
+  strcpy(settings.given, "A=1 B=2");
+  EXPECT_EQ(banner(), lines + "A=1 B=2\n");
+}
+
+// File names have any bytes.
+TEST(ProcessFactsTest, JsonIsAscii) {
+  ProcessFacts facts;
+  strcpy(facts.program, "/a\"b\\c\n\x7f\xc3\xa4");
+  Settings settings;
+  const std::string json =
+      Written([&](TextWriter* out) { WriteFactsAsJson(facts, settings, out); });
+  EXPECT_NE(json.find(R"("program":"/a\"b\\c\u000a\u007f\u00c3\u00a4",)"), std::string::npos)
+      << json;
+}
+
+}  // namespace
+}  // namespace tcmalloc

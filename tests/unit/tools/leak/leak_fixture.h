@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The objects of the process's heap as a check finds them, in a test that itself allocates with the
+// C library's malloc.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+
+#include "entry/tc_names.h"
+#include "heap/heap.h"
+#include "heap/heap_hold.h"
+#include "os/memory/virtual_memory.h"
+#include "tools/leak/check_memory.h"
+#include "tools/leak/marker.h"
+#include "tools/leak/object_index.h"
+
+namespace tcmalloc {
+
+inline uintptr_t AddressOf(const void* p) { return reinterpret_cast<uintptr_t>(p); }
+
+// The index at construction; no other thread uses the heap then.
+struct Look {
+  Look() : memory(vm), index(memory) {
+    HoldHeap();
+    const bool built = index.Build(ExistingHeap());
+    ReleaseHeap();
+    EXPECT_TRUE(built);
+  }
+
+  // Their starts and sizes.
+  std::map<uintptr_t, size_t> Objects() const {
+    std::map<uintptr_t, size_t> objects;
+    size_t numbers = 0;
+    index.ForEach([&](const LiveObject& object) {
+      EXPECT_TRUE(objects.empty() || objects.rbegin()->first < object.start);
+      EXPECT_LE(numbers, object.number);
+      numbers = object.number + 1;
+      objects[object.start] = object.bytes;
+    });
+    EXPECT_LE(numbers, index.num_numbers());
+    return objects;
+  }
+
+  SystemVirtualMemory vm;
+  CheckMemory memory;
+  ObjectIndex index;
+};
+
+}  // namespace tcmalloc

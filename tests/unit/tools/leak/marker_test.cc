@@ -1,0 +1,610 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "tools/leak/marker.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <ctime>
+#include <numeric>
+#include <set>
+#include <vector>
+
+#include "cache/bin_array.h"
+#include "central/object_words.h"
+#include "testing/fake_virtual_memory.h"
+#include "testing/random.h"
+#include "tools/leak/leak_fixture.h"
+#include "tools/leak/os/backed_pages.h"
+
+namespace tcmalloc {
+namespace {
+
+size_t HardwarePageSize() { return static_cast<size_t>(sysconf(_SC_PAGESIZE)); }
+
+// Memory that is neither the heap's nor the checker's, with unmapped pages around it, so that its
+// end is not the start of something else.
+class Pages {
+ public:
+  explicit Pages(size_t bytes)
+      : bytes_(bytes), mapped_bytes_((bytes + 3 * page_ - 1) / page_ * page_) {
+    mapped_ = mmap(nullptr, mapped_bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    EXPECT_NE(mapped_, MAP_FAILED);
+    start_ = static_cast<char*>(mapped_) + page_;
+    EXPECT_EQ(mprotect(start_, mapped_bytes_ - 2 * page_, PROT_READ | PROT_WRITE), 0);
+  }
+  Pages(const Pages&) = delete;
+  Pages& operator=(const Pages&) = delete;
+  ~Pages() { munmap(mapped_, mapped_bytes_); }
+
+  uintptr_t* words() { return static_cast<uintptr_t*>(start_); }
+  uintptr_t start() const { return AddressOf(start_); }
+  uintptr_t end() const { return start() + bytes_; }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  const size_t page_ = HardwarePageSize();
+  const size_t bytes_;
+  const size_t mapped_bytes_;
+  void* mapped_;
+  void* start_;
+};
+
+// An index, and the marks from what the test adds.
+struct MarkedLook : Look {
+  explicit MarkedLook(const Marker::Options& options = {}) : marker(index, memory, options) {
+    EXPECT_TRUE(marker.Prepare());
+  }
+  void AddRange(const Pages& pages) { EXPECT_TRUE(marker.AddRange(pages.start(), pages.end())); }
+  void AddWords(const uintptr_t* words, size_t n) {
+    EXPECT_TRUE(marker.AddRange(AddressOf(words), AddressOf(words + n)));
+  }
+  void Run() { EXPECT_TRUE(marker.Run()); }
+  bool IsMarked(const void* object) const {
+    LiveObject found;
+    EXPECT_TRUE(index.Find(AddressOf(object), &found)) << object;
+    return marker.IsMarked(found.number);
+  }
+  bool IsIndirect(const void* object) const {
+    LiveObject found;
+    EXPECT_TRUE(index.Find(AddressOf(object), &found)) << object;
+    return marker.IsIndirect(found.number);
+  }
+  std::set<uintptr_t> Unmarked() const {
+    std::set<uintptr_t> unmarked;
+    marker.ForEachUnmarked([&](const LiveObject& object) { unmarked.insert(object.start); });
+    EXPECT_EQ(unmarked.size(), marker.num_unmarked());
+    return unmarked;
+  }
+
+  Marker marker;
+};
+
+// Marks by definition: sets, and a list of what is to be scanned.
+class ReachableModel {
+ public:
+  ReachableModel(std::map<uintptr_t, size_t> objects, const Marker::Options& options)
+      : objects_(std::move(objects)), options_(options) {}
+
+  void AddConditional(const Pages& pages) { conditional_[pages.start()] = pages.end(); }
+  void AddRange(uintptr_t start, uintptr_t end) { to_scan_.emplace_back(start, end); }
+  void AddPointer(uintptr_t word) { Consider(word); }
+  void Run() {
+    while (!to_scan_.empty()) {
+      const auto [start, end] = to_scan_.back();
+      to_scan_.pop_back();
+      const size_t step = options_.pointer_source_alignment;
+      for (uintptr_t at = (start + step - 1) / step * step; at + sizeof(uintptr_t) <= end;
+           at += step) {
+        uintptr_t word;
+        memcpy(&word, reinterpret_cast<const void*>(at), sizeof(word));
+        Consider(word);
+      }
+    }
+  }
+
+  std::set<uintptr_t> Unmarked() const {
+    std::set<uintptr_t> unmarked;
+    for (const auto& [start, bytes] : objects_) {
+      if (!marked_.contains(start)) unmarked.insert(start);
+    }
+    return unmarked;
+  }
+
+ private:
+  void Consider(uintptr_t word) {
+    auto object = objects_.upper_bound(word);
+    if (object != objects_.begin()) {
+      --object;
+      const size_t offset = word - object->first;
+      if (offset < object->second) {
+        if (offset <= options_.max_pointer_offset && marked_.insert(object->first).second) {
+          to_scan_.emplace_back(object->first, object->first + object->second);
+        }
+        return;
+      }
+    }
+    auto range = conditional_.upper_bound(word);
+    if (range == conditional_.begin()) return;
+    --range;
+    if (word < range->second && reached_.insert(range->first).second) to_scan_.push_back(*range);
+  }
+
+  std::map<uintptr_t, size_t> objects_;
+  Marker::Options options_;
+  std::map<uintptr_t, uintptr_t> conditional_;
+  std::set<uintptr_t> marked_;
+  std::set<uintptr_t> reached_;
+  std::vector<std::pair<uintptr_t, uintptr_t>> to_scan_;
+};
+
+struct Fuzz : testing::TestWithParam<int> {};
+
+TEST_P(Fuzz, AgreesWithTheDefinition) {
+  SeededRandom random(9200 + static_cast<uint64_t>(GetParam()));
+  constexpr size_t kOffsets[] = {0, 8, 100, 1024, 5000, Marker::kAnyOffset};
+  constexpr size_t kLists[] = {1, 2, 16, 1024, size_t{1} << 15};
+  for (int round = 0; round < 12; ++round) {
+    const Marker::Options options = {
+        .max_pointer_offset = kOffsets[random.Below(std::size(kOffsets))],
+        .pointer_source_alignment = size_t{1} << random.Below(sizeof(uintptr_t) == 8 ? 4 : 3),
+        .ring_objects = kLists[random.Below(std::size(kLists))]};
+    const size_t n = random.Between(1, random.OneIn(2) ? 50 : 6000);
+    std::vector<std::pair<char*, size_t>> objects;
+    for (size_t i = 0; i < n; ++i) {
+      const size_t limit = random.OneIn(500) ? 2 << 20 : random.OneIn(20) ? 9000 : 300;
+      char* const p = static_cast<char*>(tc_malloc(random.Below(limit)));
+      objects.emplace_back(p, tc_malloc_size(p));
+      memset(p, 0, objects.back().second);
+    }
+    std::vector<std::unique_ptr<Pages>> conditional;
+    for (size_t i = random.Below(20); i > 0; --i) {
+      conditional.push_back(std::make_unique<Pages>(4096 * random.Between(1, 100)));
+    }
+    Pages root(8192);
+    // About as many pointers as objects: some objects are reached, some are not.
+    const auto any_word = [&]() -> uintptr_t {
+      const auto& [p, bytes] = objects[random.Below(n)];
+      const uintptr_t start = AddressOf(p);
+      switch (random.Below(12)) {
+        case 0:
+          return start + random.Below(bytes);
+        case 1:
+          return start + bytes;
+        case 2:
+          return start - 1;
+        case 3:
+          return start + std::min(bytes - 1, options.max_pointer_offset);
+        case 4:
+          return start + std::min(bytes, options.max_pointer_offset) + 1;
+        case 5:
+          return static_cast<uintptr_t>(random.Next());
+        case 6:
+          return static_cast<uintptr_t>(random.Next() >> 40);
+        case 7:
+          if (conditional.empty()) return 0;
+          return conditional[random.Below(conditional.size())]->start() + random.Below(4096);
+        default:
+          return start;
+      }
+    };
+    const auto store = [&](char* start, size_t bytes) {
+      if (bytes < sizeof(uintptr_t)) return;
+      const uintptr_t word = any_word();
+      size_t at = random.Below(bytes - sizeof(word) + 1);
+      if (!random.OneIn(5)) at -= at % sizeof(word);
+      memcpy(start + at, &word, sizeof(word));
+    };
+    for (size_t i = random.Between(n / 2, 3 * n / 2); i > 0; --i) {
+      const auto& [p, bytes] = objects[random.Below(n)];
+      store(p, bytes);
+    }
+    for (const auto& pages : conditional) {
+      for (size_t i = random.Below(10); i > 0; --i) {
+        store(reinterpret_cast<char*>(pages->words()), pages->bytes());
+      }
+    }
+    for (size_t i = random.Between(1, 10); i > 0; --i) {
+      store(reinterpret_cast<char*>(root.words()), root.bytes());
+    }
+    // Freed objects are not scanned, whatever they contain.
+    std::vector<bool> freed(n);
+    for (size_t i = 0; i < n; ++i) {
+      freed[i] = random.OneIn(10);
+      if (freed[i]) tc_free(objects[i].first);
+    }
+    MarkedLook look(options);
+    ReachableModel model(look.Objects(), options);
+    for (const auto& pages : conditional) {
+      ASSERT_TRUE(look.marker.AddConditional(pages->start(), pages->end()));
+      model.AddConditional(*pages);
+    }
+    // Ranges with any start and end.
+    const uintptr_t start = root.start() + random.Below(40);
+    const uintptr_t end = root.end() - random.Below(40);
+    ASSERT_TRUE(look.marker.AddRange(start, end));
+    model.AddRange(start, end);
+    const uintptr_t pointer = any_word();
+    ASSERT_TRUE(look.marker.AddPointer(pointer));
+    model.AddPointer(pointer);
+    look.Run();
+    model.Run();
+    ASSERT_EQ(look.Unmarked(), model.Unmarked()) << "round " << round;
+    // One more root, after the first run.
+    const uintptr_t second = any_word();
+    ASSERT_TRUE(look.marker.AddPointer(second));
+    model.AddPointer(second);
+    look.Run();
+    model.Run();
+    ASSERT_EQ(look.Unmarked(), model.Unmarked()) << "round " << round;
+
+    // Direct objects: all leaked ones are reachable from them, and not without any one of them.
+    ASSERT_TRUE(look.marker.FindIndirect());
+    ReachableModel all(look.Objects(), options);
+    const std::set<uintptr_t> lost = look.Unmarked();
+    std::vector<uintptr_t> direct;
+    for (const uintptr_t object : lost) {
+      if (!look.IsIndirect(reinterpret_cast<void*>(object))) direct.push_back(object);
+    }
+    for (const uintptr_t object : direct) all.AddPointer(object);
+    all.Run();
+    const std::set<uintptr_t> not_reached = all.Unmarked();
+    for (const uintptr_t object : lost) ASSERT_FALSE(not_reached.contains(object));
+    if (direct.size() < 50) {
+      for (const uintptr_t left_out : direct) {
+        ReachableModel rest(look.Objects(), options);
+        for (const uintptr_t object : direct) {
+          if (object != left_out) rest.AddPointer(object);
+        }
+        rest.Run();
+        ASSERT_TRUE(rest.Unmarked().contains(left_out));
+      }
+    }
+    for (size_t i = 0; i < n; ++i) {
+      if (!freed[i]) tc_free(objects[i].first);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(MarkerTest, Fuzz, testing::Range(0, 10));
+
+TEST(MarkerTest, MaxPointerOffset) {
+  for (const size_t bytes : {size_t{2048}, size_t{1} << 20}) {
+    auto* const p = static_cast<char*>(tc_malloc(bytes));
+    const size_t usable = tc_malloc_size(p);
+    memset(p, 0, usable);
+    struct Case {
+      size_t limit;
+      size_t offset;
+      bool found;
+    };
+    const Case cases[] = {{1024, 0, true},         {1024, 1024, true},
+                          {1024, 1025, false},     {0, 0, true},
+                          {0, 1, false},           {Marker::kAnyOffset, usable - 1, true},
+                          {1 << 30, usable, false}};
+    for (const Case& c : cases) {
+      MarkedLook look({.max_pointer_offset = c.limit});
+      const uintptr_t word = AddressOf(p) + c.offset;
+      look.AddWords(&word, 1);
+      look.Run();
+      EXPECT_EQ(look.IsMarked(p), c.found) << c.limit << " " << c.offset << " of " << usable;
+    }
+    tc_free(p);
+  }
+}
+
+// A reader finds words at any address in objects and ranges, as plain loads do.
+TEST(MarkerTest, ReaderAndLoadsFindTheSame) {
+  const MemoryReader reader(/*guarded=*/false);
+  for (size_t alignment = 1; alignment <= sizeof(uintptr_t); alignment *= 2) {
+    constexpr size_t kBytes = size_t{40} << 10;
+    auto* const holder = static_cast<char*>(tc_malloc(kBytes));
+    memset(holder, 0, kBytes);
+    std::vector<void*> objects;
+    // Also across the ends of pages.
+    for (size_t at = 0; at + sizeof(void*) <= kBytes; at += 4096 - alignment) {
+      objects.push_back(tc_malloc(64));
+      memset(objects.back(), 0, 64);
+      memcpy(holder + at / alignment * alignment, &objects.back(), sizeof(void*));
+    }
+    const uintptr_t word = AddressOf(holder);
+    for (const MemoryReader* by : {static_cast<const MemoryReader*>(nullptr), &reader}) {
+      MarkedLook look({.pointer_source_alignment = alignment, .reader = by});
+      look.AddWords(&word, 1);
+      look.Run();
+      for (const void* object : objects) EXPECT_TRUE(look.IsMarked(object)) << alignment;
+      EXPECT_EQ(look.marker.counts().unread_bytes, 0u);
+    }
+    for (void* object : objects) tc_free(object);
+    tc_free(holder);
+  }
+}
+
+// Only unreadable memory is left out, both where it is named and where a reader finds it.
+TEST(MarkerTest, UnreadablePartOfAnObjectIsSkipped) {
+  const MemoryReader reader(/*guarded=*/false);
+  const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  for (const size_t pages : {size_t{4}, size_t{200}}) {
+    auto* const holder = static_cast<char*>(tc_memalign(page, pages * page));
+    memset(holder, 0, pages * page);
+    void* objects[3];
+    const size_t at[3] = {page - sizeof(void*), page + 64, 2 * page};
+    for (int i = 0; i < 3; ++i) {
+      objects[i] = tc_malloc(64);
+      memset(objects[i], 0, 64);
+      memcpy(holder + at[i], &objects[i], sizeof(void*));
+    }
+    const uintptr_t word = AddressOf(holder);
+    const AddressRange broken = {AddressOf(holder) + page, AddressOf(holder) + 2 * page};
+    ASSERT_EQ(mprotect(holder + page, page, PROT_NONE), 0);
+    for (const bool known : {false, true}) {
+      MarkedLook look({.reader = known ? nullptr : &reader});
+      if (known) look.marker.SetUnreadable(&broken, 1);
+      look.AddWords(&word, 1);
+      look.Run();
+      EXPECT_TRUE(look.IsMarked(objects[0]));
+      EXPECT_FALSE(look.IsMarked(objects[1]));
+      EXPECT_TRUE(look.IsMarked(objects[2]));
+      EXPECT_EQ(look.marker.counts().unread_bytes, page);
+    }
+    ASSERT_EQ(mprotect(holder + page, page, PROT_READ | PROT_WRITE), 0);
+    for (void* object : objects) tc_free(object);
+    tc_free(holder);
+  }
+}
+
+TEST(MarkerTest, LeakedCycleHasOneDirectObject) {
+  void** objects[4];
+  for (void**& object : objects) object = static_cast<void**>(tc_calloc(2, sizeof(void*)));
+  // 0 -> 1 -> 2 -> 0, 2 -> 3; nothing outside points to 0.
+  objects[0][0] = objects[1];
+  objects[1][0] = objects[2];
+  objects[2][0] = objects[0];
+  objects[2][1] = objects[3];
+  objects[3][0] = objects[3];
+  {
+    MarkedLook look;
+    look.Run();
+    EXPECT_EQ(look.Unmarked().size(), 4u);
+    ASSERT_TRUE(look.marker.FindIndirect());
+    int direct = 0;
+    for (void** const object : objects) direct += !look.IsIndirect(object);
+    EXPECT_EQ(direct, 1);
+    EXPECT_TRUE(look.IsIndirect(objects[3]));
+  }
+  // With a pointer into the cycle from a leaked object at a higher or lower address.
+  void** const other = static_cast<void**>(tc_calloc(1, 100000));
+  void** const pointed_to[] = {objects[0], objects[1], objects[2]};
+  for (void** const object : pointed_to) {
+    other[0] = object;
+    MarkedLook look;
+    look.Run();
+    ASSERT_TRUE(look.marker.FindIndirect());
+    EXPECT_FALSE(look.IsIndirect(other));
+    for (void** const indirect : objects) EXPECT_TRUE(look.IsIndirect(indirect));
+  }
+  tc_free(other);
+  for (void** const object : objects) tc_free(object);
+}
+
+TEST(MarkerTest, LongListNeedsNoRecursion) {
+  constexpr size_t kObjects = 10'000'000;
+  void** head = nullptr;
+  for (size_t i = 0; i < kObjects; ++i) {
+    auto** const object = static_cast<void**>(tc_malloc(16));
+    object[0] = head;
+    object[1] = nullptr;
+    head = object;
+  }
+  for (const size_t list : {size_t{1}, size_t{1} << 15}) {
+    MarkedLook look({.ring_objects = list});
+    const uintptr_t word = AddressOf(head);
+    look.AddWords(&word, 1);
+    look.Run();
+    EXPECT_EQ(look.marker.num_unmarked(), 0u);
+    EXPECT_EQ(look.marker.counts().objects, kObjects);
+    EXPECT_EQ(look.marker.counts().overflows, 0u);
+  }
+  while (head != nullptr) {
+    auto** const next = static_cast<void**>(head[0]);
+    tc_free(head);
+    head = next;
+  }
+}
+
+TEST(MarkerTest, NoObjectIsDroppedWhenTheRingIsFull) {
+  constexpr size_t kObjects = 300'000;
+  auto** const array = static_cast<void***>(tc_malloc(kObjects * sizeof(void*)));
+  SeededRandom random(9301);
+  for (size_t i = 0; i < kObjects; ++i) {
+    array[i] = static_cast<void**>(tc_calloc(1, random.Between(16, 200)));
+    // Points to an object that nothing else points to.
+    array[i][0] = tc_malloc(16);
+    *static_cast<void**>(array[i][0]) = nullptr;
+  }
+  std::shuffle(array, array + kObjects, random.engine());
+  for (const size_t list : {size_t{1}, size_t{64}, size_t{1} << 15}) {
+    MarkedLook look({.ring_objects = list});
+    ASSERT_TRUE(look.marker.AddPointer(AddressOf(array)));
+    look.Run();
+    EXPECT_EQ(look.marker.num_unmarked(), 0u) << list;
+    EXPECT_EQ(look.marker.counts().objects, 2 * kObjects + 1);
+    EXPECT_GT(look.marker.counts().overflows, kObjects / 2);
+  }
+  for (size_t i = 0; i < kObjects; ++i) {
+    tc_free(array[i][0]);
+    tc_free(array[i]);
+  }
+  tc_free(array);
+}
+
+// Each range points to the next; the last one to an object.
+TEST(MarkerTest, ConditionalRangesReachEachOther) {
+  void** const object = static_cast<void**>(tc_calloc(1, 64));
+  void** const lost = static_cast<void**>(tc_calloc(1, 64));
+  std::vector<std::unique_ptr<Pages>> chain;
+  for (int i = 0; i < 100; ++i) chain.push_back(std::make_unique<Pages>(1 << 20));
+  for (size_t i = 0; i + 1 < chain.size(); ++i) {
+    chain[i]->words()[1000 * i + 5] = chain[i + 1]->end() - 1;
+  }
+  chain.back()->words()[7] = AddressOf(object);
+  Pages alone(4096);
+  alone.words()[0] = AddressOf(lost);
+  for (const bool reached : {false, true}) {
+    MarkedLook look;
+    for (const auto& pages : chain) {
+      ASSERT_TRUE(look.marker.AddConditional(pages->start(), pages->end()));
+    }
+    ASSERT_TRUE(look.marker.AddConditional(alone.start(), alone.end()));
+    // Right after the last, right before the first: neither.
+    uintptr_t highest = 0;
+    for (const auto& pages : chain) highest = std::max(highest, pages->end());
+    const uintptr_t words[] = {reached ? chain[0]->start() : 0, std::max(highest, alone.end())};
+    look.AddWords(words, std::size(words));
+    look.Run();
+    EXPECT_EQ(look.IsMarked(object), reached);
+    EXPECT_FALSE(look.IsMarked(lost));
+  }
+  tc_free(object);
+  tc_free(lost);
+}
+
+long Faults() {
+  rusage usage;
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_minflt;
+}
+
+// 1 GiB that was allocated and hardly used: only touched pages are read.
+TEST(MarkerTest, UntouchedPagesAreNotRead) {
+  if (!BackedPages(HardwarePageSize()).Open())
+    GTEST_SKIP() << "the system does not say which pages were touched";
+  constexpr size_t kBytes = size_t{sizeof(void*) == 8 ? 1024 : 256} << 20;
+  auto** const large = static_cast<void**>(tc_calloc(1, kBytes));
+  ASSERT_NE(large, nullptr);
+  SeededRandom random(9401);
+  std::vector<void*> found;
+  for (int i = 0; i < 200; ++i) {
+    found.push_back(tc_calloc(1, 64));
+    large[random.Below(kBytes / sizeof(void*))] = found.back();
+  }
+  Pages range(kBytes);
+  range.words()[kBytes / sizeof(void*) - 1] = AddressOf(large);
+  MarkedLook look;
+  const long before = Faults();
+  look.AddRange(range);
+  look.Run();
+  EXPECT_LT(Faults() - before, 500);
+  EXPECT_TRUE(look.IsMarked(large));
+  for (void* const p : found) {
+    EXPECT_TRUE(look.IsMarked(p));
+    tc_free(p);
+  }
+  tc_free(large);
+}
+
+// Objects that a stopped thread has in frames of the allocator's functions.
+TEST(MarkerTest, FindsObjectsInFlightOnAStack) {
+  std::vector<void*> objects;
+  for (int i = 0; i < 300; ++i) objects.push_back(tc_calloc(1, 48));
+  std::sort(objects.begin(), objects.end());
+  struct Frame {
+    uintptr_t first[3] = {};
+    ObjectWordsInFlight words;
+    BinArraysInFlight arrays;
+    alignas(BinArray) char memory[2][sizeof(BinArray) + 12 * sizeof(BinSlot)] = {};
+  } frame;
+  // Objects of one word of a bitmap: the class's are 64 apart from its first.
+  LiveObject object;
+  {
+    const Look look;
+    ASSERT_TRUE(look.index.Find(AddressOf(objects[100]), &object));
+  }
+  const uintptr_t word_start = object.start - object.number % 64 * object.bytes;
+  std::set<uintptr_t> expected;
+  uint64_t mask = 0;
+  for (void* const p : objects) {
+    const size_t bit = (AddressOf(p) - word_start) / object.bytes;
+    if (AddressOf(p) >= word_start && bit < 64 && bit % 3 == 1) {
+      mask |= uint64_t{1} << bit;
+      expected.insert(AddressOf(p));
+    }
+    // The record has it like any pointer.
+    if (AddressOf(p) == word_start) expected.insert(word_start);
+  }
+  frame.words.words[0] = {word_start, mask};
+  frame.words.num_words = 1;
+  BinArray* chain = nullptr;
+  for (size_t a = 0; a < 2; ++a) {
+    auto* const array = new (frame.memory[a]) BinArray{};
+    array->count = 10;
+    array->slots()[0] = AddressOf(chain);
+    for (size_t slot = 1; slot <= 10; ++slot) {
+      array->slots()[slot] = AddressOf(objects[200 + 10 * a + slot]);
+      expected.insert(array->slots()[slot]);
+    }
+    // After the objects: what was in the array before.
+    array->slots()[11] = AddressOf(objects[299]);
+    chain = array;
+  }
+  frame.arrays.set_first(chain);
+  const uintptr_t start = AddressOf(&frame);
+  const uintptr_t end = AddressOf(frame.memory);
+  {
+    MarkedLook look;
+    ASSERT_TRUE(look.marker.AddStack(start, end));
+    look.Run();
+    for (void* const p : objects) EXPECT_EQ(look.IsMarked(p), expected.contains(AddressOf(p))) << p;
+  }
+  {
+    // At another address the same words are no marks.
+    std::vector<uintptr_t> copy((end - start) / sizeof(uintptr_t));
+    memcpy(copy.data(), &frame, end - start);
+    MarkedLook look;
+    ASSERT_TRUE(look.marker.AddStack(AddressOf(copy.data()), AddressOf(copy.data() + copy.size())));
+    look.Run();
+    size_t marked = 0;
+    for (void* const p : objects) marked += look.IsMarked(p);
+    // The word's own first object, if it is one.
+    EXPECT_LE(marked, 1u);
+  }
+  for (void* const p : objects) tc_free(p);
+}
+
+// An allocation stopped before the object's address was on the stack.
+TEST(MarkerTest, RecordOfALargeObjectOnAStackIsAPointerToIt) {
+  void* const large = tc_malloc(1 << 20);
+  const uintptr_t words[] = {AddressOf(global_page_map.SpanOf(PageId::Containing(large)))};
+  for (const bool on_stack : {false, true}) {
+    MarkedLook look;
+    if (on_stack) {
+      ASSERT_TRUE(look.marker.AddStack(AddressOf(words), AddressOf(words + 1)));
+    } else {
+      look.AddWords(words, 1);
+    }
+    look.Run();
+    EXPECT_EQ(look.IsMarked(large), on_stack);
+  }
+  tc_free(large);
+}
+
+TEST(MarkerTest, WithoutMemory) {
+  void** const object = static_cast<void**>(tc_calloc(1, 64));
+  FakeVirtualMemory vm({.range_bytes = size_t{1} << 20});
+  CheckMemory little(vm);
+  const Look look;
+  Marker large_list(look.index, little, {.ring_objects = size_t{1} << 20});
+  EXPECT_FALSE(large_list.Prepare());
+  Marker marker(look.index, little, {});
+  ASSERT_TRUE(marker.Prepare());
+  bool added = true;
+  for (size_t i = 0; i < 1 << 20 && added; ++i) added = marker.AddPointer(i);
+  EXPECT_FALSE(added);
+  tc_free(object);
+}
+
+}  // namespace
+}  // namespace tcmalloc

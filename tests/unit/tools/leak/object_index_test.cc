@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "tools/leak/object_index.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <barrier>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "cache/registry_totals.h"
+#include "heap/current_thread.h"
+#include "heap/trim.h"
+#include "testing/fake_virtual_memory.h"
+#include "testing/random.h"
+#include "tools/leak/leak_fixture.h"
+#include "tools/profiler/sampler.h"
+
+namespace tcmalloc {
+namespace {
+
+using Objects = std::map<uintptr_t, size_t>;
+
+void Add(Objects* objects, void* p) { (*objects)[AddressOf(p)] = tc_malloc_size(p); }
+
+// Compares one by one, so that a failure prints the first difference, not a million numbers.
+void ExpectSame(const Objects& found, const Objects& own) {
+  auto f = found.begin();
+  auto o = own.begin();
+  for (int shown = 0; shown < 5 && (f != found.end() || o != own.end());) {
+    if (o == own.end() || (f != found.end() && f->first < o->first)) {
+      ADD_FAILURE() << "not in use: " << f->first << " of " << f->second << " bytes";
+      ++f, ++shown;
+    } else if (f == found.end() || o->first < f->first) {
+      ADD_FAILURE() << "not found: " << o->first << " of " << o->second << " bytes";
+      ++o, ++shown;
+    } else {
+      if (f->second != o->second) {
+        ADD_FAILURE() << f->first << " has " << o->second << " bytes, not " << f->second, ++shown;
+      }
+      ++f, ++o;
+    }
+  }
+}
+
+void FreeAll(const Objects& objects) {
+  for (const auto& [start, bytes] : objects) tc_free(reinterpret_cast<void*>(start));
+}
+
+// A size of any class, aligned or not, or of a large object.
+void* AllocateAny(SeededRandom& random) {
+  switch (random.Below(8)) {
+    case 0:
+      return tc_memalign(size_t{1} << random.Below(17), random.Below(5000));
+    case 1:
+      return tc_malloc(random.Below(400 << 10));
+    case 2:
+      return tc_malloc(
+          kSizeClasses.size(static_cast<SizeClass>(random.Between(1, kNumSizeClasses - 1))));
+    default:
+      return tc_malloc(random.Below(1 << random.Below(14)));
+  }
+}
+
+TEST(ObjectIndexTest, EmptyHeapHasNoObjects) {
+  EnsureHeap();
+  const Look look;
+  EXPECT_EQ(look.index.num_objects(), 0u);
+  LiveObject object;
+  int local = 0;
+  EXPECT_FALSE(look.index.Find(AddressOf(&local), &object));
+  EXPECT_FALSE(look.index.Find(0, &object));
+  EXPECT_FALSE(look.index.Find(UINTPTR_MAX, &object));
+  EXPECT_TRUE(look.index.settled());
+}
+
+TEST(ObjectIndexTest, FindsObjectsOfEverySizeUnlessFreed) {
+  SeededRandom random(9001);
+  Objects own;
+  for (size_t i = 1; i < kNumSizeClasses; ++i) {
+    for (int n = 0; n < 5; ++n) Add(&own, tc_malloc(kSizeClasses.size(static_cast<SizeClass>(i))));
+  }
+  for (int i = 0; i < 20000; ++i) Add(&own, AllocateAny(random));
+  Add(&own, tc_malloc(100 << 20));
+  Add(&own, tc_malloc(0));
+  for (int round = 0; round < 4; ++round) {
+    const Look look;
+    ExpectSame(look.Objects(), own);
+    EXPECT_EQ(look.index.num_objects(), own.size());
+    size_t bytes = 0;
+    for (const auto& [start, size] : own) bytes += size;
+    EXPECT_EQ(look.index.object_bytes(), bytes);
+    // Some go to bins, some to spans, some to caches of spans.
+    for (auto object = own.begin(); object != own.end();) {
+      const bool keep = random.OneIn(3);
+      if (!keep) tc_free(reinterpret_cast<void*>(object->first));
+      object = keep ? std::next(object) : own.erase(object);
+    }
+    for (int i = 0; i < 3000; ++i) Add(&own, AllocateAny(random));
+  }
+  FreeAll(own);
+  EXPECT_EQ(Look().index.num_objects(), 0u);
+  Trim(GlobalHeap(), 0);
+  EXPECT_EQ(Look().index.num_objects(), 0u);
+}
+
+TEST(ObjectIndexTest, FindsAnObjectByAnyAddressInside) {
+  SeededRandom random(9002);
+  Objects own;
+  std::vector<void*> freed;
+  for (int i = 0; i < 5000; ++i) {
+    void* const p = AllocateAny(random);
+    if (random.OneIn(2)) {
+      Add(&own, p);
+    } else {
+      freed.push_back(p);
+    }
+  }
+  for (void* const p : freed) tc_free(p);
+  const Look look;
+  for (const auto& [start, bytes] : own) {
+    for (const size_t offset : {size_t{0}, size_t{1}, bytes / 2, bytes - 1, random.Below(bytes)}) {
+      LiveObject object;
+      ASSERT_TRUE(look.index.Find(start + offset, &object)) << start << " + " << offset;
+      ASSERT_EQ(object.start, start);
+      ASSERT_EQ(object.bytes, bytes);
+      ASSERT_TRUE(look.index.IsInUse(object.number));
+      ASSERT_EQ(look.index.ObjectWithNumber(object.number).start, start);
+    }
+    LiveObject behind;
+    if (look.index.Find(start + bytes, &behind)) {
+      ASSERT_EQ(behind.start, start + bytes);
+    }
+  }
+  for (void* const p : freed) {
+    LiveObject object;
+    ASSERT_FALSE(look.index.Find(AddressOf(p), &object)) << p;
+  }
+  FreeAll(own);
+}
+
+TEST(ObjectIndexTest, SampledObjectsHaveSizeAndSample) {
+  Heap& heap = ExistingHeap();
+  ASSERT_TRUE(SetSamplePeriod(heap, 512));
+  SeededRandom random(9003);
+  Objects own;
+  for (int i = 0; i < 3000; ++i) Add(&own, tc_malloc(random.Below(i % 10 == 0 ? 600000 : 2000)));
+  SetSamplePeriod(heap, 0);
+  const Look look;
+  ExpectSame(look.Objects(), own);
+  size_t sampled = 0;
+  size_t sampled_small = 0;
+  look.index.ForEach([&](const LiveObject& object) {
+    if (look.index.SampleOf(object) == nullptr) return;
+    ++sampled;
+    sampled_small += object.bytes < kPageSize;
+    LiveObject behind;
+    EXPECT_FALSE(look.index.Find(object.start + object.bytes, &behind) &&
+                 behind.start == object.start);
+  });
+  EXPECT_GT(sampled, 500u);
+  EXPECT_GT(sampled_small, 300u);
+  FreeAll(own);
+  EXPECT_EQ(Look().index.num_objects(), 0u);
+}
+
+TEST(ObjectIndexTest, ListsSamplesAndTimesOfSpans) {
+  Heap& heap = ExistingHeap();
+  const int64_t start_ms = CoarseMilliseconds();
+  Objects own;
+  for (int i = 0; i < 20000; ++i) Add(&own, tc_malloc(48));
+  ASSERT_TRUE(SetSamplePeriod(heap, 512));
+  for (int i = 0; i < 2000; ++i) Add(&own, tc_malloc(i % 10 == 0 ? 600000 : 1000));
+  SetSamplePeriod(heap, 0);
+  const Look look;
+  Objects samples;
+  size_t with_sample = 0;
+  look.index.ForEachSampled([&](const LiveObject& object, const void* sample) {
+    EXPECT_EQ(look.index.SampleOf(object), sample);
+    samples[object.start] = object.bytes;
+  });
+  size_t since_start = 0;
+  look.index.ForEach([&](const LiveObject& object) {
+    const bool sampled = look.index.SampleOf(object) != nullptr;
+    with_sample += sampled;
+    EXPECT_EQ(samples.count(object.start), sampled ? 1u : 0u);
+    const int64_t ms = look.index.HandedOutMs(object);
+    EXPECT_LE(ms, CoarseMilliseconds());
+    since_start += ms >= start_ms;
+    // A span of its own, made for it.
+    if (sampled) {
+      EXPECT_GE(ms, start_ms);
+    }
+  });
+  EXPECT_EQ(samples.size(), with_sample);
+  EXPECT_GT(with_sample, 100u);
+  // All but those in spans from before.
+  EXPECT_GT(since_start, own.size() / 2);
+  FreeAll(own);
+}
+
+// 8 threads allocate, free their own and others' objects, and stop with what their caches hold.
+// Then they end, and other threads inherit their caches.
+TEST(ObjectIndexTest, CachedObjectsAreNotInUse) {
+  constexpr size_t kThreads = 8;
+  constexpr size_t kRounds = 6;
+  // A 32-bit machine has too few addresses for more.
+  constexpr int kObjects = sizeof(void*) == 8 ? 20000 : 5000;
+  std::vector<std::vector<void*>> kept(kThreads);
+  for (size_t round = 0; round < kRounds; ++round) {
+    std::vector<std::vector<void*>> given = kept;
+    std::barrier<> done(kThreads + 1);
+    std::barrier<> looked(kThreads + 1);
+    std::vector<std::thread> threads;
+    for (size_t t = 0; t < kThreads; ++t) {
+      threads.emplace_back([&, t] {
+        SeededRandom random(9100 + round * kThreads + t);
+        std::vector<void*>& mine = kept[t];
+        mine.clear();
+        for (int i = 0; i < kObjects; ++i) mine.push_back(AllocateAny(random));
+        // What the thread before this one has left.
+        for (void* const p : given[(t + 1) % kThreads]) tc_free(p);
+        std::shuffle(mine.begin(), mine.end(), random.engine());
+        while (mine.size() > 2000) {
+          tc_free(mine.back());
+          mine.pop_back();
+        }
+        done.arrive_and_wait();
+        looked.arrive_and_wait();
+      });
+    }
+    done.arrive_and_wait();
+    Objects own;
+    for (const auto& objects : kept) {
+      for (void* const p : objects) Add(&own, p);
+    }
+    {
+      const Look look;
+      EXPECT_TRUE(look.index.settled());
+      ExpectSame(look.Objects(), own);
+      EXPECT_GT(TotalsOf(GlobalHeap().registry).cached_bytes, size_t{1} << 20);
+    }
+    looked.arrive_and_wait();
+    for (std::thread& thread : threads) thread.join();
+    ExpectSame(Look().Objects(), own);
+  }
+  for (const auto& objects : kept) {
+    for (void* const p : objects) tc_free(p);
+  }
+  EXPECT_EQ(Look().index.num_objects(), 0u);
+}
+
+// A thread stopped between the two stores of Bins::Push.
+TEST(ObjectIndexTest, HalfPushedObjectIsInFlight) {
+  std::vector<void*> objects;
+  for (int i = 0; i < 10; ++i) objects.push_back(tc_malloc(100));
+  tc_free(objects[0]);
+  tc_free(objects[1]);
+  const SizeClass c = kSizeClasses.ClassOf(100);
+  Bins* const bins = current_slot.BeginAccess();
+  BinSlot* const top = bins->tops[Index(c)].load();
+  const BinSlot before = top[1];
+  top[1] = AddressOf(objects[2]);
+  const auto in_flight = [](const Look& look) {
+    std::vector<uintptr_t> all;
+    look.index.ForEachInFlight([&](uintptr_t object) { all.push_back(object); });
+    return all;
+  };
+  {
+    const Look look;
+    EXPECT_TRUE(look.index.settled());
+    const std::vector<uintptr_t> found = in_flight(look);
+    EXPECT_EQ(std::count(found.begin(), found.end(), AddressOf(objects[2])), 1);
+    LiveObject object;
+    EXPECT_TRUE(look.index.Find(AddressOf(objects[2]), &object));
+    EXPECT_FALSE(look.index.Find(AddressOf(objects[1]), &object));
+  }
+  bins->tops[Index(c)].store(top + 1);
+  {
+    const Look look;
+    LiveObject object;
+    EXPECT_FALSE(look.index.Find(AddressOf(objects[2]), &object));
+  }
+  bins->tops[Index(c)].store(top);
+  top[1] = before;
+  current_slot.EndAccess();
+  EXPECT_TRUE(in_flight(Look()).empty());
+  for (size_t i = 2; i < objects.size(); ++i) tc_free(objects[i]);
+}
+
+TEST(ObjectIndexTest, ChangingCacheIsNotSettled) {
+  std::vector<void*> objects;
+  for (int i = 0; i < 10; ++i) objects.push_back(tc_malloc(100));
+  for (void* const p : objects) tc_free(p);
+  ThreadCache* const cache = current_slot.cache;
+  cache->BeginChange();
+  {
+    const Look look;
+    EXPECT_FALSE(look.index.settled());
+    std::vector<uintptr_t> in_flight;
+    look.index.ForEachInFlight([&](uintptr_t object) { in_flight.push_back(object); });
+    for (void* const p : objects) {
+      LiveObject object;
+      const bool in_use = look.index.Find(AddressOf(p), &object);
+      const bool listed = std::count(in_flight.begin(), in_flight.end(), AddressOf(p)) > 0;
+      EXPECT_TRUE(!in_use || listed) << p;
+    }
+    EXPECT_GT(in_flight.size(), 0u);
+  }
+  cache->EndChange();
+  EXPECT_TRUE(Look().index.settled());
+  EXPECT_EQ(Look().index.num_objects(), 0u);
+}
+
+TEST(ObjectIndexTest, WithoutMemory) {
+  Objects own;
+  for (int i = 0; i < 1000; ++i) Add(&own, tc_malloc(1000));
+  size_t fitting = 0;
+  for (size_t room = 4096; fitting == 0; room *= 2) {
+    FakeVirtualMemory vm({.range_bytes = room});
+    CheckMemory memory(vm);
+    ObjectIndex index(memory);
+    HoldHeap();
+    const bool built = index.Build(GlobalHeap());
+    ReleaseHeap();
+    if (built) fitting = room;
+  }
+  EXPECT_GT(fitting, 4096u);
+  EXPECT_LT(fitting, size_t{32} << 20);
+  FreeAll(own);
+}
+
+}  // namespace
+}  // namespace tcmalloc

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "tools/leak/os/backed_pages.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "testing/random.h"
+
+namespace tcmalloc {
+namespace {
+
+using Want = BackedPages::Want;
+// The first page and the one after the last, counted from the start of the test's memory.
+using Parts = std::vector<std::pair<size_t, size_t>>;
+
+class BackedPagesTest : public ::testing::Test {
+ protected:
+  static constexpr size_t kPages = 1500;  // more than are read at once
+
+  void SetUp() override { ASSERT_TRUE(backed_.Open()); }
+  void TearDown() override { munmap(memory_, kPages * page_); }
+
+  void MapAnonymous(int flags = MAP_PRIVATE) {
+    memory_ = static_cast<char*>(
+        mmap(nullptr, kPages * page_, PROT_READ | PROT_WRITE, flags | MAP_ANONYMOUS, -1, 0));
+    ASSERT_NE(memory_, MAP_FAILED);
+    madvise(memory_, kPages * page_, MADV_NOHUGEPAGE);
+  }
+  void Write(size_t page) { memory_[page * page_] = 1; }
+  int Read(size_t page) { return *static_cast<volatile char*>(memory_ + page * page_); }
+
+  Parts All(Want want, size_t first = 0, size_t end = kPages) {
+    return AllIn({Address(first), Address(end)}, want);
+  }
+  Parts AllIn(AddressRange range, Want want) {
+    Parts parts;
+    for (AddressRange part; backed_.TakeFirst(&range, want, &part);) {
+      EXPECT_EQ((part.start - Address(0)) % page_, 0u);
+      EXPECT_EQ((part.end - Address(0)) % page_, 0u);
+      parts.emplace_back((part.start - Address(0)) / page_, (part.end - Address(0)) / page_);
+    }
+    return parts;
+  }
+  uintptr_t Address(size_t page) const {
+    return reinterpret_cast<uintptr_t>(memory_) + page * page_;
+  }
+
+  const size_t page_ = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  BackedPages backed_{page_};
+  char* memory_ = nullptr;
+};
+
+TEST_F(BackedPagesTest, NothingIsBackedUntilItIsTouched) {
+  MapAnonymous();
+  EXPECT_EQ(All(Want::kAny), Parts());
+  EXPECT_EQ(All(Want::kWritten), Parts());
+  // The query itself backs none.
+  EXPECT_EQ(All(Want::kAny), Parts());
+}
+
+TEST_F(BackedPagesTest, PartsAreAsLongAsPossible) {
+  MapAnonymous();
+  for (const size_t page :
+       {size_t{0}, size_t{3}, size_t{4}, size_t{511}, size_t{512}, size_t{513}, kPages - 1}) {
+    Write(page);
+  }
+  const Parts expected = {{0, 1}, {3, 5}, {511, 514}, {kPages - 1, kPages}};
+  EXPECT_EQ(All(Want::kAny), expected);
+  EXPECT_EQ(All(Want::kWritten), expected);
+  EXPECT_EQ(All(Want::kAny, 4, 512), (Parts{{4, 5}, {511, 512}}));
+  EXPECT_EQ(All(Want::kAny, 5, 511), Parts());
+  for (size_t page = 0; page < kPages; ++page) Write(page);
+  ASSERT_TRUE(backed_.Open());  // drops the entries that it has read
+  EXPECT_EQ(All(Want::kAny), (Parts{{0, kPages}}));
+}
+
+TEST_F(BackedPagesTest, TheEndsOfARangeAreKept) {
+  MapAnonymous();
+  for (const size_t page : {5, 6, 9}) Write(page);
+  AddressRange range = {Address(5) + 100, Address(9) + 200};
+  AddressRange part;
+  ASSERT_TRUE(backed_.TakeFirst(&range, Want::kAny, &part));
+  EXPECT_EQ(part.start, Address(5) + 100);
+  EXPECT_EQ(part.end, Address(7));
+  ASSERT_TRUE(backed_.TakeFirst(&range, Want::kAny, &part));
+  EXPECT_EQ(part.start, Address(9));
+  EXPECT_EQ(part.end, Address(9) + 200);
+  EXPECT_FALSE(backed_.TakeFirst(&range, Want::kAny, &part));
+  range = {Address(5) + 8, Address(5) + 16};
+  ASSERT_TRUE(backed_.TakeFirst(&range, Want::kAny, &part));
+  EXPECT_EQ(part.start, Address(5) + 8);
+  EXPECT_EQ(part.end, Address(5) + 16);
+  range = {Address(5), Address(5)};
+  EXPECT_FALSE(backed_.TakeFirst(&range, Want::kAny, &part));
+}
+
+// A copy of a file's page belongs to the process once it is written; before that, the page is the
+// file's.
+TEST_F(BackedPagesTest, PagesOfAFile) {
+  const int fd = static_cast<int>(syscall(SYS_memfd_create, "test", 0));
+  ASSERT_GE(fd, 0);
+  ASSERT_EQ(ftruncate(fd, static_cast<off_t>(kPages * page_)), 0);
+  memory_ =
+      static_cast<char*>(mmap(nullptr, kPages * page_, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0));
+  ASSERT_NE(memory_, MAP_FAILED);
+  EXPECT_EQ(Read(7), 0);
+  Write(20);
+  Write(21);
+  EXPECT_EQ(All(Want::kWritten), (Parts{{20, 22}}));
+  const Parts any = All(Want::kAny);
+  // (The OS may map pages around the one that is read.)
+  bool has_seven = false;
+  for (const auto& [first, end] : any) has_seven |= first <= 7 && 7 < end;
+  EXPECT_TRUE(has_seven);
+  // The file is truncated: reading its former pages would end the process.
+  ASSERT_EQ(ftruncate(fd, static_cast<off_t>(21 * page_)), 0);
+  ASSERT_TRUE(backed_.Open());
+  EXPECT_EQ(All(Want::kWritten), (Parts{{20, 21}}));
+  close(fd);
+}
+
+TEST_F(BackedPagesTest, SharedMemoryDoesNotCountAsWritten) {
+  MapAnonymous(MAP_SHARED);
+  Write(9);
+  EXPECT_EQ(All(Want::kWritten), Parts());
+  EXPECT_EQ(All(Want::kAny), (Parts{{9, 10}}));
+}
+
+TEST_F(BackedPagesTest, GuardPages) {
+  MapAnonymous();
+  for (size_t page = 0; page < 10; ++page) Write(page);
+  constexpr int kGuardInstall = 102;
+  if (madvise(memory_ + 3 * page_, 2 * page_, kGuardInstall) != 0) {
+    GTEST_SKIP() << "this system has no guard pages inside mappings";
+  }
+  EXPECT_EQ(All(Want::kAny), (Parts{{0, 3}, {5, 10}}));
+  EXPECT_EQ(All(Want::kWritten), (Parts{{0, 3}, {5, 10}}));
+  EXPECT_EQ(All(Want::kGuard), (Parts{{3, 5}}));
+}
+
+TEST_F(BackedPagesTest, AllPagesCountAsBackedWithoutPagemap) {
+  MapAnonymous();
+  backed_.Close();
+  EXPECT_EQ(All(Want::kAny), (Parts{{0, kPages}}));
+  EXPECT_EQ(All(Want::kWritten, 3, 4), (Parts{{3, 4}}));
+  EXPECT_EQ(All(Want::kGuard), Parts());
+}
+
+TEST_F(BackedPagesTest, HugePages) {
+  MapAnonymous();
+  constexpr size_t kHuge = size_t{2} << 20;
+  char* const raw = static_cast<char*>(
+      mmap(nullptr, 2 * kHuge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  ASSERT_NE(raw, MAP_FAILED);
+  const uintptr_t start = (reinterpret_cast<uintptr_t>(raw) + kHuge - 1) & ~(kHuge - 1);
+  madvise(reinterpret_cast<void*>(start), kHuge, MADV_HUGEPAGE);
+  *reinterpret_cast<char*>(start + kHuge / 2) = 1;
+  AddressRange range = {start, start + kHuge};
+  AddressRange part;
+  ASSERT_TRUE(backed_.TakeFirst(&range, Want::kWritten, &part));
+  // All of it, or only the page where the OS had no hugepage.
+  EXPECT_LE(part.start, start + kHuge / 2);
+  EXPECT_GE(part.end, start + kHuge / 2 + page_);
+  EXPECT_TRUE(part.end - part.start == kHuge || part.end - part.start == page_);
+  munmap(raw, 2 * kHuge);
+}
+
+// Compares with a list of written pages: parts are complete, for ranges between any two addresses.
+TEST_F(BackedPagesTest, RandomPages) {
+  SeededRandom random(8801);
+  MapAnonymous();
+  std::vector<bool> written(kPages);
+  for (int round = 0; round < 40; ++round) {
+    for (size_t run = random.Below(3); run > 0; --run) {
+      const size_t first = random.Below(kPages);
+      const size_t end = std::min(kPages, first + random.Between(1, 100));
+      for (size_t page = first; page < end; ++page) {
+        Write(page);
+        written[page] = true;
+      }
+    }
+    const uintptr_t from = Address(0) + random.Below(kPages * page_ / 2);
+    const uintptr_t to = Address(kPages) - random.Below(kPages * page_ / 2);
+    std::vector<AddressRange> expected;
+    for (size_t page = (from - Address(0)) / page_; page < kPages && Address(page) < to; ++page) {
+      if (!written[page]) continue;
+      const AddressRange part = {std::max(from, Address(page)), std::min(to, Address(page + 1))};
+      if (!expected.empty() && expected.back().end == part.start) {
+        expected.back().end = part.end;
+      } else {
+        expected.push_back(part);
+      }
+    }
+    ASSERT_TRUE(backed_.Open());
+    AddressRange rest = {from, to};
+    AddressRange part;
+    for (const AddressRange& each : expected) {
+      ASSERT_TRUE(backed_.TakeFirst(&rest, Want::kAny, &part));
+      EXPECT_EQ(part.start, each.start);
+      EXPECT_EQ(part.end, each.end);
+    }
+    EXPECT_FALSE(backed_.TakeFirst(&rest, Want::kAny, &part));
+  }
+}
+
+}  // namespace
+}  // namespace tcmalloc

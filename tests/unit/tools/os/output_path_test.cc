@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "tools/os/output_path.h"
+
+#include <errno.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+namespace tcmalloc {
+namespace {
+
+class OutputPathTest : public testing::Test {
+ protected:
+  OutputPathTest() {
+    char name[] = "/tmp/output_path_test.XXXXXX";
+    folder_ = mkdtemp(name);
+  }
+  ~OutputPathTest() override { std::filesystem::remove_all(folder_); }
+  std::string Path(const char* name) const { return folder_ + "/" + name; }
+  size_t Files() const {
+    return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(folder_), {}));
+  }
+
+  std::string folder_;
+};
+
+TEST_F(OutputPathTest, NothingIsCreatedOrChanged) {
+  EXPECT_EQ(ErrorOfCreating(Path("new").c_str()), 0);
+  EXPECT_EQ(ErrorOfCreatingIn(folder_.c_str()), 0);
+  EXPECT_EQ(Files(), 0u);
+  std::ofstream(Path("old")) << "text";
+  EXPECT_EQ(ErrorOfCreating(Path("old").c_str()), 0);
+  EXPECT_EQ(std::filesystem::file_size(Path("old")), 4u);
+  EXPECT_EQ(ErrorOfCreating("relative_name_that_nobody_has"), 0);
+}
+
+TEST_F(OutputPathTest, Errors) {
+  EXPECT_EQ(ErrorOfCreating(Path("missing/file").c_str()), ENOENT);
+  EXPECT_EQ(ErrorOfCreatingIn(Path("missing").c_str()), ENOENT);
+  EXPECT_EQ(ErrorOfCreating(folder_.c_str()), EISDIR);
+  std::ofstream(Path("file")) << "text";
+  EXPECT_EQ(ErrorOfCreating(Path("file/below").c_str()), ENOTDIR);
+  EXPECT_NE(ErrorOfCreatingIn(Path("file").c_str()), 0);
+  EXPECT_EQ(ErrorOfCreating((folder_ + "/" + std::string(300, 'x')).c_str()), ENAMETOOLONG);
+}
+
+TEST_F(OutputPathTest, Permissions) {
+  ASSERT_EQ(chmod(folder_.c_str(), 0500), 0);
+  // Root may write anyway.
+  EXPECT_EQ(ErrorOfCreating(Path("new").c_str()), geteuid() == 0 ? 0 : EACCES);
+  ASSERT_EQ(chmod(folder_.c_str(), 0700), 0);
+}
+
+TEST_F(OutputPathTest, KeepsErrno) {
+  errno = EDOM;
+  ErrorOfCreating(Path("missing/file").c_str());
+  ErrorOfCreatingIn("/nowhere");
+  EXPECT_EQ(errno, EDOM);
+}
+
+}  // namespace
+}  // namespace tcmalloc

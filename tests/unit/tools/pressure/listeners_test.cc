@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "tools/pressure/listeners.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+#include <vector>
+
+namespace tcmalloc {
+namespace {
+
+struct Log {
+  std::vector<int> levels;
+};
+
+PressureListener Logging(Log* log) {
+  PressureListener listener;
+  listener.notify = [](int level, void* l) { static_cast<Log*>(l)->levels.push_back(level); };
+  listener.context = log;
+  return listener;
+}
+
+TEST(PressureListenersTest, AllAreTold) {
+  PressureListeners listeners;
+  Log logs[3];
+  PressureListener nodes[3] = {Logging(&logs[0]), Logging(&logs[1]), Logging(&logs[2])};
+  for (PressureListener& node : nodes) listeners.Add(&node);
+  listeners.Notify(2);
+  listeners.Remove(&nodes[1]);
+  listeners.Notify(3);
+  EXPECT_EQ(logs[0].levels, (std::vector<int>{2, 3}));
+  EXPECT_EQ(logs[1].levels, std::vector<int>{2});
+  EXPECT_EQ(logs[2].levels, (std::vector<int>{2, 3}));
+}
+
+TEST(PressureListenersTest, OneThatWasRemovedMayBeAddedAgain) {
+  PressureListeners listeners;
+  Log log;
+  PressureListener node = Logging(&log);
+  for (int i = 0; i < 3; ++i) {
+    listeners.Add(&node);
+    listeners.Notify(i);
+    listeners.Remove(&node);
+    listeners.Notify(100);
+  }
+  EXPECT_EQ(log.levels, (std::vector<int>{0, 1, 2}));
+}
+
+struct Remover {
+  PressureListeners* listeners;
+  std::vector<PressureListener*> removes;
+  int calls = 0;
+};
+
+PressureListener Removing(Remover* remover) {
+  PressureListener listener;
+  listener.notify = [](int, void* context) {
+    auto* const r = static_cast<Remover*>(context);
+    ++r->calls;
+    for (PressureListener* const other : r->removes) r->listeners->Remove(other);
+  };
+  listener.context = remover;
+  return listener;
+}
+
+TEST(PressureListenersTest, AListenerMayRemoveItself) {
+  PressureListeners listeners;
+  Log log;
+  PressureListener last = Logging(&log);
+  listeners.Add(&last);
+  Remover remover = {&listeners, {}};
+  PressureListener first = Removing(&remover);
+  remover.removes = {&first};
+  listeners.Add(&first);
+  listeners.Notify(1);
+  listeners.Notify(2);
+  EXPECT_EQ(remover.calls, 1);
+  EXPECT_EQ(log.levels, (std::vector<int>{1, 2}));
+}
+
+TEST(PressureListenersTest, AListenerMayRemoveThoseBehindIt) {
+  PressureListeners listeners;
+  Log logs[3];
+  PressureListener nodes[3] = {Logging(&logs[0]), Logging(&logs[1]), Logging(&logs[2])};
+  for (PressureListener& node : nodes) listeners.Add(&node);
+  Remover remover = {&listeners, {&nodes[2], &nodes[1]}};
+  PressureListener first = Removing(&remover);
+  listeners.Add(&first);
+  listeners.Notify(1);
+  EXPECT_EQ(logs[0].levels, std::vector<int>{1});
+  EXPECT_TRUE(logs[1].levels.empty());
+  EXPECT_TRUE(logs[2].levels.empty());
+}
+
+struct Blocker {
+  std::atomic<bool> entered{false};
+  std::atomic<bool> leave{false};
+  std::atomic<bool> left{false};
+};
+
+TEST(PressureListenersTest, RemoveWaitsUntilTheListenerIsNotCalledAnyMore) {
+  PressureListeners listeners;
+  Blocker blocker;
+  PressureListener node;
+  node.notify = [](int, void* context) {
+    auto* const b = static_cast<Blocker*>(context);
+    b->entered = true;
+    while (!b->leave) std::this_thread::yield();
+    b->left = true;
+  };
+  node.context = &blocker;
+  listeners.Add(&node);
+  std::thread teller([&] { listeners.Notify(1); });
+  while (!blocker.entered) std::this_thread::yield();
+  std::atomic<bool> left_before_removed{false};
+  std::thread remover([&] {
+    listeners.Remove(&node);
+    left_before_removed = blocker.left.load();
+  });
+  // However far it is, it must not have returned yet.
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  blocker.leave = true;
+  remover.join();
+  teller.join();
+  EXPECT_TRUE(left_before_removed);
+}
+
+TEST(PressureListenersTest, ThreadsComeAndGoWhileOneTells) {
+  PressureListeners listeners;
+  std::atomic<bool> stop{false};
+  std::atomic<int> calls_when_removed{0};
+  std::thread teller([&] {
+    while (!stop) listeners.Notify(1);
+  });
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 200; ++i) {
+        // Poisoned as soon as Remove has returned.
+        std::atomic<int> context{0};
+        PressureListener node;
+        node.notify = [](int, void* c) { static_cast<std::atomic<int>*>(c)->fetch_add(1); };
+        node.context = &context;
+        listeners.Add(&node);
+        listeners.Remove(&node);
+        const int calls = context.exchange(-1'000'000);
+        if (calls < 0) ++calls_when_removed;
+        if (context.load() != -1'000'000) ++calls_when_removed;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  stop = true;
+  teller.join();
+  EXPECT_EQ(calls_when_removed, 0);
+}
+
+}  // namespace
+}  // namespace tcmalloc

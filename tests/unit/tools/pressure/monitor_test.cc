@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The monitor in a simulated world: time, memory and actions are fakes, descriptors are pipes and
+// eventfds. Real time passes only in tests of the alarm.
+#include "tools/pressure/monitor.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "os/clock.h"
+#include "testing/fake_tree.h"
+#include "tools/pressure/os/high_descriptor.h"
+
+namespace tcmalloc {
+namespace {
+
+constexpr int64_t kIntervalMs = 1000;
+
+struct TestWorld {
+  PressureReadings readings{};
+  uint64_t in_use = 1 << 20;
+  size_t moves = 1 << 20;
+  std::vector<int> actions;
+  size_t reads = 0;
+
+  static int64_t now_ms;
+  PressureMonitor::World World() {
+    return {.context = this,
+            .now_ms = [] { return now_ms < 0 ? CoarseMilliseconds() : now_ms; },
+            .read =
+                [](void* w) {
+                  auto* const world = static_cast<TestWorld*>(w);
+                  ++world->reads;
+                  return world->readings;
+                },
+            .in_use = [](void* w) { return static_cast<TestWorld*>(w)->in_use; },
+            .act =
+                [](void* w, int level) {
+                  auto* const world = static_cast<TestWorld*>(w);
+                  world->actions.push_back(level);
+                  return world->moves;
+                }};
+  }
+};
+int64_t TestWorld::now_ms = 0;
+
+class PressureMonitorTest : public testing::Test {
+ protected:
+  PressureMonitorTest() : monitor_(world_.World(), kIntervalMs, counts_) {
+    TestWorld::now_ms = 1'000'000;
+    EXPECT_TRUE(monitor_.Open());
+  }
+  ~PressureMonitorTest() override {
+    for (const int fd : fds_) close(fd);
+  }
+
+  // The end to write to.
+  int AddStream() {
+    int ends[2];
+    EXPECT_EQ(pipe2(ends, O_NONBLOCK | O_CLOEXEC), 0);
+    EXPECT_TRUE(monitor_.AddSource(ends[0], PressureSource::kStream));
+    fds_.push_back(ends[1]);
+    return ends[1];
+  }
+  static void Tell(int fd) { EXPECT_EQ(write(fd, "x", 1), 1); }
+  // Does not wait; the alarm may be among the events.
+  int Handle() { return monitor_.Handle(0); }
+  bool IsReadable() const {
+    pollfd poll_fd = {monitor_.fd(), POLLIN, 0};
+    return poll(&poll_fd, 1, 0) == 1;
+  }
+
+  TestWorld world_;
+  PressureCounts counts_;
+  PressureMonitor monitor_;
+  std::vector<int> fds_;
+};
+
+TEST_F(PressureMonitorTest, LooksAtOnceWhenItIsOpened) {
+  world_.readings[1] = {100, 100};
+  EXPECT_EQ(monitor_.Handle(-1), 2);
+  EXPECT_EQ(world_.actions, std::vector<int>{2});
+}
+
+TEST_F(PressureMonitorTest, ReadsOnceEachTimeAndOnceMoreBehindAnAction) {
+  world_.readings[0] = {10, 100};
+  EXPECT_EQ(monitor_.Handle(-1), 0);
+  EXPECT_EQ(world_.reads, 1U);
+  EXPECT_EQ(Handle(), 0);
+  EXPECT_EQ(world_.reads, 1U) << "nothing has happened";
+  Tell(AddStream());
+  EXPECT_EQ(Handle(), 3);
+  EXPECT_EQ(world_.reads, 3U);
+}
+
+TEST_F(PressureMonitorTest, AStallIsAnEventThatNobodyReads) {
+  // Urgent data on a socket gives the event of a PSI trigger.
+  const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof(address);
+  const int urgent = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (bind(listener, reinterpret_cast<sockaddr*>(&address), length) != 0 ||
+      listen(listener, 1) != 0 ||
+      getsockname(listener, reinterpret_cast<sockaddr*>(&address), &length) != 0 ||
+      connect(urgent, reinterpret_cast<sockaddr*>(&address), length) != 0) {
+    GTEST_SKIP() << "no connection on this machine: " << strerror(errno);
+  }
+  const int stall = accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+  close(listener);
+  fds_.push_back(urgent);
+  ASSERT_TRUE(monitor_.AddSource(stall, PressureSource::kStall));
+  EXPECT_EQ(monitor_.Handle(-1), 0);
+  ASSERT_EQ(send(urgent, "x", 1, MSG_OOB), 1);
+  EXPECT_EQ(monitor_.Handle(10'000), 3);
+  EXPECT_EQ(counts_.events.value(), 1U);
+  // The urgent data is still there, and the source is disarmed.
+  EXPECT_EQ(Handle(), 0);
+  EXPECT_EQ(counts_.events.value(), 1U);
+}
+
+// The counter of a removed group: an event for ever, and nothing to read.
+TEST_F(PressureMonitorTest, ACounterThatCannotBeReadIsDropped) {
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_NONBLOCK | O_CLOEXEC), 0);
+  close(ends[0]);
+  ASSERT_TRUE(monitor_.AddSource(ends[1], PressureSource::kHighCount));
+  EXPECT_EQ(monitor_.Handle(-1), 0);
+  Handle();
+  EXPECT_EQ(monitor_.num_sources(), 0U);
+  EXPECT_EQ(counts_.sources_failed.load(), 1U);
+  EXPECT_EQ(counts_.events.value(), 0U);
+}
+
+TEST_F(PressureMonitorTest, SourcesOfAKindAreReplaced) {
+  AddStream();
+  const int before = NumDescriptors();
+  for (int i = 0; i < 100; ++i) {
+    for (int level = 0; level < 3; ++level) {
+      ASSERT_TRUE(
+          monitor_.AddSource(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC), PressureSource::kThreshold));
+    }
+    EXPECT_EQ(counts_.sources.load(), 4U);
+    monitor_.RemoveSources(PressureSource::kThreshold);
+  }
+  EXPECT_EQ(counts_.sources.load(), 1U);
+  EXPECT_EQ(counts_.sources_failed.load(), 0U);
+  EXPECT_EQ(NumDescriptors(), before);
+}
+
+// The program has closed a source's descriptor and uses its number for a file of its own.
+TEST_F(PressureMonitorTest, WhatGotASourcesNumberIsNotRead) {
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_NONBLOCK | O_CLOEXEC), 0);
+  // Another descriptor of the same file exists, so the kernel goes on reporting it.
+  const int copy = dup(ends[0]);
+  const int number = MoveDescriptorUp(ends[0]);
+  ASSERT_TRUE(monitor_.AddSource(number, PressureSource::kStream));
+  EXPECT_EQ(monitor_.Handle(-1), 0);
+  int theirs[2];
+  ASSERT_EQ(pipe2(theirs, O_NONBLOCK | O_CLOEXEC), 0);
+  ASSERT_EQ(dup2(theirs[0], number), number);
+  Tell(ends[1]);
+  Tell(theirs[1]);
+  EXPECT_EQ(monitor_.Handle(10'000), 0);
+  EXPECT_EQ(monitor_.num_sources(), 0U);
+  char byte;
+  EXPECT_EQ(read(number, &byte, 1), 1);
+  monitor_.Close();
+  EXPECT_GE(fcntl(number, F_GETFD), 0) << "closed";
+  for (const int fd : {ends[1], copy, theirs[0], theirs[1], number}) close(fd);
+}
+
+TEST_F(PressureMonitorTest, AnEventAsksForAllThatCanBeDone) {
+  const int fd = AddStream();
+  EXPECT_EQ(monitor_.Handle(-1), 0);
+  EXPECT_EQ(Handle(), 0);
+  Tell(fd);
+  EXPECT_TRUE(IsReadable());
+  EXPECT_EQ(Handle(), 3);
+  EXPECT_EQ(counts_.events.value(), 1U);
+}
+
+// Here the policy's time is that of the alarm.
+TEST_F(PressureMonitorTest, AStormIsOneActionAnInterval) {
+  TestWorld::now_ms = -1;
+  PressureMonitor monitor(world_.World(), 100, counts_);
+  ASSERT_TRUE(monitor.Open());
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_NONBLOCK | O_CLOEXEC), 0);
+  ASSERT_TRUE(monitor.AddSource(ends[0], PressureSource::kStream));
+  const int64_t begin_ms = CoarseMilliseconds();
+  size_t wakes = 0;
+  while (world_.actions.size() < 5) {
+    Tell(ends[1]);
+    pollfd poll_fd = {monitor.fd(), POLLIN, 0};
+    if (poll(&poll_fd, 1, 1) != 1) continue;
+    ++wakes;
+    monitor.Handle(0);
+  }
+  // Each at most one tick of the clock early.
+  EXPECT_GE(CoarseMilliseconds() - begin_ms, 4 * (100 - 10));
+  EXPECT_LE(wakes, 2 * world_.actions.size() + 2);
+  close(ends[1]);
+}
+
+TEST_F(PressureMonitorTest, AStreamThatEndsIsDropped) {
+  const int fd = AddStream();
+  EXPECT_EQ(monitor_.Handle(-1), 0);
+  EXPECT_EQ(counts_.sources.load(), 1U);
+  close(fd);
+  fds_.clear();
+  EXPECT_EQ(Handle(), 0);
+  EXPECT_EQ(monitor_.num_sources(), 0U);
+  EXPECT_EQ(counts_.sources.load(), 0U);
+  EXPECT_EQ(counts_.sources_failed.load(), 1U);
+  EXPECT_EQ(Handle(), 0);
+}
+
+TEST_F(PressureMonitorTest, AThresholdHasItLookedAndIsNoEvent) {
+  const int fd = MoveDescriptorUp(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+  ASSERT_TRUE(monitor_.AddSource(fd, PressureSource::kThreshold));
+  EXPECT_EQ(monitor_.Handle(-1), 0);
+  const uint64_t one = 1;
+  ASSERT_EQ(write(fd, &one, sizeof(one)), ssize_t{sizeof(one)});
+  EXPECT_EQ(Handle(), 0);
+  EXPECT_EQ(counts_.events.value(), 0U);
+}
+
+TEST_F(PressureMonitorTest, AThresholdIsHeardBetweenTwoLooks) {
+  const int fd = MoveDescriptorUp(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+  ASSERT_TRUE(monitor_.AddSource(fd, PressureSource::kThreshold));
+  world_.readings[0] = {10, 100};
+  EXPECT_EQ(monitor_.Handle(-1), 0);
+  world_.readings[0] = {100, 100};
+  EXPECT_EQ(Handle(), 0);
+  const uint64_t one = 1;
+  ASSERT_EQ(write(fd, &one, sizeof(one)), ssize_t{sizeof(one)});
+  EXPECT_EQ(Handle(), 1);
+}
+
+TEST_F(PressureMonitorTest, HoldsAllItsSourcesAndRefusesMore) {
+  for (size_t i = 0; i < PressureMonitor::kMaxSources; ++i) AddStream();
+  EXPECT_EQ(counts_.sources.load(), PressureMonitor::kMaxSources);
+  const int fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  EXPECT_FALSE(monitor_.AddSource(fd, PressureSource::kThreshold));
+  EXPECT_EQ(fcntl(fd, F_GETFD), -1);
+  EXPECT_EQ(counts_.sources_failed.load(), 1U);
+}
+
+TEST_F(PressureMonitorTest, WhatCannotBeWaitedForIsRefused) {
+  const int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+  ASSERT_GE(fd, 0);
+  EXPECT_FALSE(monitor_.AddSource(fd, PressureSource::kStream));
+  EXPECT_EQ(counts_.sources_failed.load(), 1U);
+}
+
+TEST_F(PressureMonitorTest, SaysThatItsDescriptorsWereClosed) {
+  AddStream();
+  EXPECT_EQ(monitor_.Handle(-1), 0);
+  close(monitor_.fd());
+  EXPECT_LT(Handle(), 0);
+  EXPECT_EQ(monitor_.num_sources(), 0U);
+  EXPECT_LT(monitor_.fd(), 0);
+}
+
+}  // namespace
+}  // namespace tcmalloc

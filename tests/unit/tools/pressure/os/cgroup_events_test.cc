@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "tools/pressure/os/cgroup_events.h"
+
+#include <errno.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "os/cgroup.h"
+#include "testing/cancelled.h"
+#include "testing/fake_tree.h"
+#include "testing/random.h"
+#include "tools/pressure/os/pressure_watch.h"
+
+namespace tcmalloc {
+namespace {
+
+std::optional<MemoryEvents> ParseEvents(std::string_view text) {
+  MemoryEvents events;
+  return ParseMemoryEvents(text, &events) ? std::optional(events) : std::nullopt;
+}
+
+TEST(MemoryEventsTest, Values) {
+  EXPECT_EQ(ParseEvents("low 0\nhigh 12\nmax 7\noom 0\noom_kill 0\noom_group_kill 0\n"),
+            (MemoryEvents{12, 7}));
+  EXPECT_EQ(ParseEvents("high 0\n"), (MemoryEvents{0, 0}));
+  EXPECT_EQ(ParseEvents("max 18446744073709551615"), (MemoryEvents{0, UINT64_MAX}));
+  EXPECT_EQ(ParseEvents("highest 3\nhigh 4\nhigh_ 5\n"), (MemoryEvents{4, 0}));
+  // Malformed lines are skipped, the rest is read.
+  EXPECT_EQ(ParseEvents("\n\nhigh x\nmax 7\n"), (MemoryEvents{0, 7}));
+  for (const char* const bad : {"", "\n", "low 0\n", "high\n", "high \n", "high -1\n",
+                                "highmax 1\n", "high 18446744073709551616\n", "high 1 max 2\n"}) {
+    EXPECT_FALSE(ParseEvents(bad).has_value()) << bad;
+  }
+}
+
+TEST(OpenMemoryEventsTest, ReadsAgain) {
+  const FakeTree tree;
+  tree.Write("/g/memory.events", "low 0\nhigh 1\nmax 2\n");
+  const int fd = OpenMemoryEvents(tree.root() + "/g");
+  ASSERT_GE(fd, 0);
+  EXPECT_TRUE(IsClosedByExec(fd));
+  EXPECT_TRUE(NeverBlocks(fd));
+  EXPECT_EQ(ReadMemoryEvents(fd), (MemoryEvents{1, 2}));
+  EXPECT_EQ(ReadMemoryEvents(fd), (MemoryEvents{1, 2}));
+  tree.Write("/g/memory.events", "low 0\nhigh 3\nmax 2\n");
+  EXPECT_EQ(ReadMemoryEvents(fd), (MemoryEvents{3, 2}));
+  // Longer than the buffer: no number is cut off.
+  tree.Write("/g/memory.events", "high 4\n" + std::string(498, 'x') + "\nmax 123456\n");
+  EXPECT_EQ(ReadMemoryEvents(fd), (MemoryEvents{4, 0}));
+  tree.Write("/g/memory.events", "");
+  EXPECT_FALSE(ReadMemoryEvents(fd).has_value());
+  close(fd);
+  errno = 77;
+  EXPECT_FALSE(ReadMemoryEvents(fd).has_value());
+  EXPECT_EQ(errno, 77);
+}
+
+TEST(OpenMemoryEventsTest, ReturnsErrors) {
+  const FakeTree tree;
+  const int before = NumDescriptors();
+  EXPECT_EQ(OpenMemoryEvents(tree.root()), -ENOENT);
+  EXPECT_EQ(OpenMemoryEvents(""), -ENOENT);
+  EXPECT_EQ(OpenMemoryEvents(std::string(5000, '/')), -ENAMETOOLONG);
+  tree.Write("/memory.events", "nothing of the kind\n");
+  EXPECT_EQ(OpenMemoryEvents(tree.root()), -EIO);
+  EXPECT_EQ(NumDescriptors(), before);
+}
+
+// A version 1 group whose control file keeps the data written to it.
+class RegistrationTest : public testing::Test {
+ protected:
+  static constexpr char kControl[] = "/g/cgroup.event_control";
+
+  RegistrationTest() {
+    tree_.Write(kControl, "");
+    tree_.Write("/g/memory.usage_in_bytes", "1\n");
+    tree_.Write("/g/memory.pressure_level", "");
+  }
+
+  // The data written, without the two descriptors, which must be the eventfd and another one.
+  std::string Registered(int fd) {
+    const std::string text = tree_.Read(kControl);
+    const std::string own = std::to_string(fd) + " ";
+    EXPECT_TRUE(text.starts_with(own)) << text;
+    const size_t other = text.find(' ', own.size());
+    EXPECT_NE(text.substr(0, own.size()), text.substr(own.size(), other + 1 - own.size())) << text;
+    return other == std::string::npos ? text : text.substr(other + 1);
+  }
+
+  const FakeTree tree_;
+  const std::string group_ = tree_.root() + "/g";
+};
+
+TEST_F(RegistrationTest, OfAThreshold) {
+  const int before = NumDescriptors();
+  errno = 77;
+  const int fd = OpenMemoryThreshold(group_, UINT64_MAX);
+  EXPECT_EQ(errno, 77);
+  ASSERT_GE(fd, 0);
+  EXPECT_EQ(Registered(fd), "18446744073709551615");
+  EXPECT_TRUE(IsClosedByExec(fd));
+  EXPECT_TRUE(NeverBlocks(fd));
+  // An eventfd: readable after an event, and not after the read.
+  pollfd polled = {.fd = fd, .events = POLLIN, .revents = 0};
+  EXPECT_EQ(poll(&polled, 1, 0), 0);
+  const uint64_t one = 1;
+  ASSERT_EQ(write(fd, &one, sizeof(one)), static_cast<ssize_t>(sizeof(one)));
+  EXPECT_EQ(poll(&polled, 1, 0), 1);
+  EXPECT_TRUE(DiscardInput(fd));
+  EXPECT_EQ(poll(&polled, 1, 0), 0);
+  close(fd);
+  EXPECT_EQ(NumDescriptors(), before);
+}
+
+TEST_F(RegistrationTest, OfALevel) {
+  const struct {
+    MemoryPressureLevel level;
+    const char* name;
+  } kLevels[] = {{MemoryPressureLevel::kLow, "low"},
+                 {MemoryPressureLevel::kMedium, "medium"},
+                 {MemoryPressureLevel::kCritical, "critical"}};
+  for (const auto& [level, name] : kLevels) {
+    tree_.Write(kControl, "");
+    const int fd = OpenMemoryPressureLevel(group_, level);
+    ASSERT_GE(fd, 0) << name;
+    EXPECT_EQ(Registered(fd), name);
+    close(fd);
+  }
+}
+
+TEST_F(RegistrationTest, ReturnsErrors) {
+  const int before = NumDescriptors();
+  errno = 77;
+  EXPECT_EQ(OpenMemoryThreshold("", 1), -ENOENT);
+  EXPECT_EQ(OpenMemoryThreshold(tree_.root(), 1), -ENOENT);
+  EXPECT_EQ(OpenMemoryPressureLevel(tree_.root(), MemoryPressureLevel::kLow), -ENOENT);
+  EXPECT_EQ(errno, 77);
+  EXPECT_EQ(OpenMemoryThreshold(std::string(5000, '/'), 1), -ENAMETOOLONG);
+  std::filesystem::remove(group_ + "/memory.usage_in_bytes");
+  EXPECT_EQ(OpenMemoryThreshold(group_, 1), -ENOENT);
+  EXPECT_EQ(tree_.Read(kControl), "");
+  std::filesystem::remove(tree_.root() + kControl);
+  EXPECT_EQ(OpenMemoryPressureLevel(group_, MemoryPressureLevel::kLow), -ENOENT);
+  EXPECT_FALSE(std::filesystem::exists(tree_.root() + kControl));
+  tree_.WriteFull(kControl);
+  EXPECT_EQ(OpenMemoryPressureLevel(group_, MemoryPressureLevel::kLow), -ENOSPC);
+  EXPECT_EQ(NumDescriptors(), before);
+}
+
+TEST_F(RegistrationTest, WithoutFileDescriptors) {
+  rlimit old_limit;
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &old_limit), 0);
+  const int next = NextDescriptor();
+  const int before = NumDescriptors();
+  // The file, the eventfd, the control file.
+  for (const int free_descriptors : {0, 1, 2}) {
+    const rlimit limit{static_cast<rlim_t>(next + free_descriptors), old_limit.rlim_max};
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    const int fd = OpenMemoryThreshold(group_, 1);
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &old_limit), 0);
+    EXPECT_EQ(fd, -EMFILE) << free_descriptors;
+    EXPECT_EQ(NumDescriptors(), before);
+  }
+}
+
+TEST_F(RegistrationTest, IsNoCancellationPoint) {
+  tree_.Write("/g/memory.events", "high 1\n");
+  int fds[3] = {-1, -1, -1};
+  bool read = false;
+  EXPECT_TRUE(IsNoCancellationPoint([&] {
+    fds[0] = OpenMemoryThreshold(group_, 1);
+    fds[1] = OpenMemoryPressureLevel(group_, MemoryPressureLevel::kLow);
+    fds[2] = OpenMemoryEvents(group_);
+    read = ReadMemoryEvents(fds[2]).has_value();
+  }));
+  EXPECT_TRUE(read);
+  for (const int fd : fds) {
+    EXPECT_GE(fd, 0);
+    close(fd);
+  }
+}
+
+// The kernel's own files: a group that grows beyond the threshold gets an event.
+TEST(MemoryThresholdTest, OfThisProcessesGroup) {
+  CgroupDirectories directories;
+  ASSERT_TRUE(FindCgroupDirectories(&directories));
+  const std::string group = directories.v1;
+  std::ifstream usage_file(group + "/memory.usage_in_bytes");
+  uint64_t usage = 0;
+  if (group.empty() || !(usage_file >> usage)) {
+    GTEST_SKIP() << "the process is in no memory group of version 1";
+  }
+  const int fd = OpenMemoryThreshold(group, usage + (uint64_t{16} << 20));
+  if (fd == -EACCES || fd == -EROFS || fd == -EPERM || fd == -ENOENT || fd == -EOPNOTSUPP) {
+    GTEST_SKIP() << "the group's thresholds are not for this user: error " << -fd;
+  }
+  ASSERT_GE(fd, 0) << "error " << -fd;
+  constexpr size_t kBytes = size_t{64} << 20;
+  void* const memory =
+      mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  memset(memory, 1, kBytes);
+  pollfd polled = {.fd = fd, .events = POLLIN, .revents = 0};
+  EXPECT_EQ(poll(&polled, 1, 10'000), 1);
+  EXPECT_EQ(polled.revents, POLLIN);
+  EXPECT_TRUE(DiscardInput(fd));
+  munmap(memory, kBytes);
+  close(fd);
+  // The kernel knows only these names of levels.
+  const int level = OpenMemoryPressureLevel(group, MemoryPressureLevel::kCritical);
+  EXPECT_GE(level, 0) << "error " << -level;
+  if (level >= 0) close(level);
+}
+
+TEST(MemoryEventsTest, SurviveRandomText) {
+  SeededRandom random(1950);
+  static constexpr char kAlphabet[] = "highmax 0123456789\n\xff";
+  for (int i = 0; i < 50'000; ++i) {
+    std::vector<char> text(random.Below(60));
+    for (char& c : text) c = kAlphabet[random.Below(sizeof(kAlphabet) - 1)];
+    MemoryEvents events{5, 6};
+    if (!ParseMemoryEvents({text.data(), text.size()}, &events)) {
+      ASSERT_EQ(events, (MemoryEvents{5, 6}));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tcmalloc

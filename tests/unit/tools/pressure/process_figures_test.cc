@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The figures of a simulated system: limits that change, groups that vanish, files that do not
+// exist.
+#include "tools/pressure/process_figures.h"
+
+#include <gtest/gtest.h>
+
+#include "base/tuning.h"
+#include "heap/new_heap.h"
+#include "testing/fake_tree.h"
+
+namespace tcmalloc {
+namespace {
+
+using ThresholdOf = PressureThreshold::Of;
+class ProcessFiguresTest : public testing::Test {
+ protected:
+  ProcessFiguresTest() : root_(tree_.root()), figures_(NewHeap(), root_) {}
+
+  void BeInGroupOfVersion2() {
+    tree_.Write("/proc/self/cgroup", "0::/service\n");
+    tree_.Write("/proc/self/mountinfo",
+                "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw,nsdelegate\n");
+    tree_.Write("/sys/fs/cgroup/service/memory.max", "1000000\n");
+    tree_.Write("/sys/fs/cgroup/service/memory.stat", "anon 300000\nfile 900000\n");
+  }
+  void BeginWith(ThresholdOf of) {
+    PressureConfig config;
+    config.levels[0] = {of, 50};
+    figures_.Begin(config);
+  }
+
+  FakeTree tree_;
+  const std::string root_;
+  ProcessFigures figures_;
+};
+
+TEST_F(ProcessFiguresTest, OfAGroupItsAnonymousMemoryCounts) {
+  BeInGroupOfVersion2();
+  BeginWith(ThresholdOf::kCgroup);
+  EXPECT_STREQ(figures_.directories().v2, (root_ + "/sys/fs/cgroup/service").c_str());
+  const PressureFigures figures = figures_.Read(0);
+  EXPECT_EQ(figures.cgroup_limit, 1'000'000U);
+  EXPECT_EQ(figures.cgroup_in_use, 300'000U);
+  EXPECT_EQ(figures.system_memory, PressureFigures::kUnknown) << "nobody asked for it";
+  const PressureReadings readings = figures_.ReadLevels(0);
+  EXPECT_EQ(readings[0].threshold, 500'000U);
+  EXPECT_EQ(readings[1].threshold, PressureReading::kNoThreshold);
+}
+
+TEST_F(ProcessFiguresTest, ALimitIsReadAgainEveryFewSecondsAndUseEachTime) {
+  BeInGroupOfVersion2();
+  BeginWith(ThresholdOf::kCgroup);
+  EXPECT_EQ(figures_.Read(1000).cgroup_limit, 1'000'000U);
+  tree_.Write("/sys/fs/cgroup/service/memory.max", "2000000\n");
+  tree_.Write("/sys/fs/cgroup/service/memory.stat", "anon 400000\n");
+  PressureFigures figures = figures_.Read(1000 + kTuning.limits.cgroup_reread_ms - 1);
+  EXPECT_EQ(figures.cgroup_limit, 1'000'000U);
+  EXPECT_EQ(figures.cgroup_in_use, 400'000U);
+  EXPECT_EQ(figures_.Read(1000 + kTuning.limits.cgroup_reread_ms).cgroup_limit, 2'000'000U);
+  tree_.Write("/sys/fs/cgroup/service/memory.max", "max\n");
+  figures = figures_.Read(1000 + 2 * kTuning.limits.cgroup_reread_ms);
+  EXPECT_EQ(figures.cgroup_limit, PressureFigures::kUnknown);
+}
+
+TEST_F(ProcessFiguresTest, WhereAGroupHasNoFiguresThoseOfTheProcessAreUsed) {
+  BeInGroupOfVersion2();
+  tree_.Write("/proc/self/statm", "1000 500 100 1 0 300 0\n");
+  std::filesystem::remove(tree_.Path("/sys/fs/cgroup/service/memory.stat"));
+  BeginWith(ThresholdOf::kCgroup);
+  EXPECT_EQ(figures_.Read(0).cgroup_in_use, 400 * static_cast<uint64_t>(getpagesize()));
+}
+
+TEST_F(ProcessFiguresTest, AGroupThatVanishesIsNoThreshold) {
+  BeInGroupOfVersion2();
+  BeginWith(ThresholdOf::kCgroup);
+  EXPECT_NE(figures_.ReadLevels(0)[0].threshold, PressureReading::kNoThreshold);
+  std::filesystem::remove_all(root_ + "/sys/fs/cgroup/service");
+  const PressureReadings readings = figures_.ReadLevels(kTuning.limits.cgroup_reread_ms);
+  EXPECT_EQ(readings[0].threshold, PressureReading::kNoThreshold);
+}
+
+TEST_F(ProcessFiguresTest, WithoutAnyFileNothingIsKnown) {
+  BeginWith(ThresholdOf::kLimit);
+  const PressureFigures figures = figures_.Read(0);
+  EXPECT_EQ(figures.cgroup_limit, PressureFigures::kUnknown);
+  EXPECT_EQ(figures.heap_limit, PressureFigures::kUnknown);
+  EXPECT_EQ(figures.system_memory, PressureFigures::kUnknown);
+  EXPECT_EQ(figures_.ReadLevels(0)[0].threshold, PressureReading::kNoThreshold);
+}
+
+TEST_F(ProcessFiguresTest, OfTheSystemWhatIsNotAvailableCounts) {
+  tree_.Write("/proc/meminfo", "MemTotal: 1000 kB\nMemFree: 10 kB\nMemAvailable: 400 kB\n");
+  BeginWith(ThresholdOf::kSystem);
+  const PressureFigures figures = figures_.Read(0);
+  EXPECT_EQ(figures.system_memory, 1000U << 10);
+  EXPECT_EQ(figures.system_in_use, 600U << 10);
+}
+
+}  // namespace
+}  // namespace tcmalloc

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "tools/profile/profile_fixture.h"
+#include "tools/profile/profile_formats.h"
+
+namespace tcmalloc {
+namespace {
+
+std::string WrittenText(const Profile& profile) {
+  Collector collector;
+  ByteSink sink(&Collector::Take, &collector);
+  WriteLegacyProfile(profile, &sink);
+  EXPECT_TRUE(sink.ok());
+  return collector.text;
+}
+
+TEST(LegacyFormatTest, SampledHeap) {
+  KnownProfile known(ProfileKind::kHeap, 524288);
+  constexpr char kExpected[] =
+      "heap profile: 3: 100096 [9: 100270] @ heap_v2/524288\n"
+      "2: 96 [5: 240] @ 0x701011 0x12345 0xabc\n"
+      "1: 100000 [1: 100000] @ 0x701011 0x12345 0xabc\n"
+      "0: 0 [3: 30] @ 0x12346 0x12345\n"
+      "\nMAPPED_LIBRARIES:\n";
+  EXPECT_EQ(WrittenText(known.profile()), kExpected);
+  known.profile().kind = ProfileKind::kPeakHeap;
+  EXPECT_EQ(WrittenText(known.profile()), kExpected);
+}
+
+TEST(LegacyFormatTest, CompleteHeap) {
+  KnownProfile known(ProfileKind::kHeap, 0);
+  EXPECT_TRUE(WrittenText(known.profile())
+                  .starts_with("heap profile: 3: 100096 [9: 100270] @ heapprofile\n2: 96 [5: "));
+}
+
+TEST(LegacyFormatTest, AllocationsRepeatTheAllocatedFigures) {
+  KnownProfile known(ProfileKind::kAllocations);
+  EXPECT_TRUE(WrittenText(known.profile())
+                  .starts_with("heap profile: 9: 100270 [9: 100270] @ heap_v2/1000\n"
+                               "5: 240 [5: 240] @ 0x701011 0x12345 0xabc\n"));
+}
+
+TEST(LegacyFormatTest, GrowthKeepsTheOrder) {
+  KnownProfile known(ProfileKind::kGrowth, 0);
+  EXPECT_EQ(WrittenText(known.profile()),
+            "heap profile: 9: 100270 [9: 100270] @ growth\n"
+            "5: 240 [5: 240] @ 0x701011 0x12345 0xabc\n"
+            "1: 100000 [1: 100000] @ 0x701011 0x12345 0xabc\n"
+            "3: 30 [3: 30] @ 0x12346 0x12345\n"
+            "\nMAPPED_LIBRARIES:\n");
+}
+
+TEST(LegacyFormatTest, EmptyProfile) {
+  EXPECT_EQ(WrittenText(Profile()),
+            "heap profile: 0: 0 [0: 0] @ heapprofile\n\nMAPPED_LIBRARIES:\n");
+}
+
+// Lines longer than any buffer, and more of them.
+TEST(LegacyFormatTest, LongStacks) {
+  std::vector<uintptr_t> frames(5000, 0x12345);
+  ProfileEntry entry;
+  entry.frames = frames.data();
+  entry.depth = frames.size();
+  const std::vector<ProfileEntry> entries(3, entry);
+  Profile profile;
+  profile.entries = entries.data();
+  profile.num_entries = entries.size();
+  const std::string text = WrittenText(profile);
+  std::string line = "0: 0 [0: 0] @";
+  for (size_t i = 0; i < frames.size(); ++i) line += " 0x12345";
+  EXPECT_NE(text.find("\n" + line + "\n" + line + "\n" + line + "\n"), std::string::npos);
+}
+
+TEST(LegacyFormatTest, StopsAfterAFailedWrite) {
+  KnownProfile known(ProfileKind::kHeap);
+  std::vector<ProfileEntry> entries(100'000, known.profile().entries[0]);
+  known.profile().entries = entries.data();
+  known.profile().num_entries = entries.size();
+  Collector collector;
+  collector.limit = 5000;
+  ByteSink sink(&Collector::Take, &collector);
+  WriteLegacyProfile(known.profile(), &sink);
+  EXPECT_FALSE(sink.ok());
+  EXPECT_EQ(collector.refusals, 1u);
+}
+
+}  // namespace
+}  // namespace tcmalloc

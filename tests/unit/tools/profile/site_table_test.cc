@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "tools/profile/site_table.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <map>
+#include <thread>
+#include <vector>
+
+#include "base/tuning.h"
+#include "testing/fake_virtual_memory.h"
+#include "testing/random.h"
+
+namespace tcmalloc {
+namespace {
+
+using Stack = std::vector<uintptr_t>;
+
+class SiteTableTest : public testing::Test {
+ protected:
+  SiteTableTest() : vm_(FakeVirtualMemory::Options()), arena_(vm_), sites_(arena_) {
+    EXPECT_TRUE(sites_.Prepare());
+  }
+
+  Site* SiteOf(const Stack& stack) { return sites_.SiteOf(stack.data(), stack.size()); }
+
+  std::vector<ProfileEntry> Entries() {
+    std::vector<ProfileEntry> entries(sites_.num_sites() + 1);
+    entries.resize(sites_.Read(entries.data(), entries.size()));
+    return entries;
+  }
+
+  FakeVirtualMemory vm_;
+  MetadataArena arena_;
+  SiteTable sites_;
+};
+
+TEST_F(SiteTableTest, OneSitePerStack) {
+  Site* const site = SiteOf({1, 2, 3});
+  ASSERT_NE(site, nullptr);
+  EXPECT_EQ(SiteOf({1, 2, 3}), site);
+  EXPECT_EQ(Stack(site->frames(), site->frames() + site->depth()), (Stack{1, 2, 3}));
+  for (const Stack& other : {Stack{}, Stack{0}, Stack{1, 2}, Stack{3, 2, 1}, Stack{1, 2, 3, 0}}) {
+    EXPECT_NE(SiteOf(other), site);
+  }
+  EXPECT_EQ(sites_.num_sites(), 6u);
+  EXPECT_TRUE(Entries().empty()) << "nothing was allocated";
+}
+
+TEST_F(SiteTableTest, DeepStacksAreCutToTheirInnermostFrames) {
+  Stack deep(kTuning.heap_profiler.max_depth + 10, 5);
+  Site* const site = SiteOf(deep);
+  EXPECT_EQ(site->depth(), kTuning.heap_profiler.max_depth);
+  deep.back() = 6;
+  EXPECT_EQ(SiteOf(deep), site);
+  deep.front() = 6;
+  EXPECT_NE(SiteOf(deep), site);
+}
+
+TEST_F(SiteTableTest, FiguresOfSessions) {
+  Site* const site = SiteOf({1});
+  site->Allocated(100);
+  site->Allocated(10);
+  site->Freed(100);
+  ASSERT_EQ(Entries().size(), 1u);
+  ProfileEntry entry = Entries()[0];
+  EXPECT_EQ(entry.live_objects, 1u);
+  EXPECT_EQ(entry.live_bytes, 10u);
+  EXPECT_EQ(entry.allocated_objects, 2u);
+  EXPECT_EQ(entry.allocated_bytes, 110u);
+  EXPECT_EQ(entry.estimated_live_bytes, 10.0);
+  EXPECT_EQ(entry.estimated_allocated_bytes, 110.0);
+  EXPECT_EQ(entry.estimated_live_objects, 1.0);
+  EXPECT_EQ(entry.estimated_allocated_objects, 2.0);
+  site->Freed(10);
+  sites_.BeginSession();
+  EXPECT_TRUE(Entries().empty());
+  site->Allocated(1);
+  entry = Entries()[0];
+  EXPECT_EQ(entry.allocated_objects, 1u);
+  EXPECT_EQ(entry.allocated_bytes, 1u);
+  EXPECT_EQ(entry.live_bytes, 1u);
+}
+
+TEST_F(SiteTableTest, ReadsAtMostMaxSites) {
+  for (uintptr_t i = 1; i <= 10; ++i) SiteOf({i})->Allocated(1);
+  std::array<ProfileEntry, 10> entries;
+  EXPECT_EQ(sites_.Read(entries.data(), 4), 4u);
+  EXPECT_EQ(entries[4].frames, nullptr);
+  EXPECT_EQ(sites_.Read(entries.data(), 0), 0u);
+}
+
+TEST_F(SiteTableTest, WithoutMemory) {
+  vm_.FailMap(1, 1000000);
+  SiteTable other(arena_);
+  EXPECT_FALSE(other.Prepare());
+  Site* const first = SiteOf({1});
+  size_t refused = 0;
+  for (uintptr_t i = 2; i < 20000; ++i) refused += SiteOf({i, 1, 2, 3}) == nullptr ? 1 : 0;
+  EXPECT_GT(refused, 0u);
+  EXPECT_EQ(SiteOf({1}), first);
+}
+
+TEST_F(SiteTableTest, AgainstAModel) {
+  constexpr uint64_t kSeed = 4711;
+  SeededRandom random(kSeed);
+  std::map<Stack, Site*> model;
+  for (int i = 0; i < 100000; ++i) {
+    // Short stacks of few addresses repeat.
+    Stack stack(random.Below(6));
+    for (uintptr_t& frame : stack) frame = random.Below(8);
+    Site* const site = SiteOf(stack);
+    const auto [place, fresh] = model.try_emplace(stack, site);
+    ASSERT_EQ(place->second, site);
+    site->Allocated(1);
+  }
+  EXPECT_EQ(sites_.num_sites(), model.size());
+  const std::vector<ProfileEntry> entries = Entries();
+  EXPECT_EQ(entries.size(), model.size());
+  uint64_t sum = 0;
+  for (const ProfileEntry& entry : entries) {
+    sum += entry.allocated_objects;
+    const Stack stack(entry.frames, entry.frames + entry.depth);
+    ASSERT_TRUE(model.count(stack));
+    ASSERT_EQ(model[stack]->frames(), entry.frames);
+  }
+  EXPECT_EQ(sum, 100000u);
+}
+
+// The same stacks at the same time from all threads.
+TEST_F(SiteTableTest, ManyThreads) {
+  constexpr int kThreads = 4;
+  constexpr uintptr_t kStacks = 3000;
+  std::vector<std::vector<Site*>> found(kThreads);
+  std::vector<std::thread> threads;
+  std::atomic<int> ready{0};
+  for (int thread = 0; thread < kThreads; ++thread) {
+    threads.emplace_back([&, thread] {
+      ready.fetch_add(1);
+      while (ready.load() < kThreads) std::this_thread::yield();
+      for (uintptr_t i = 0; i < kStacks; ++i) {
+        Site* const site = SiteOf({i, i + 1, 9});
+        site->Allocated(i);
+        found[static_cast<size_t>(thread)].push_back(site);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const std::vector<Site*>& others : found) EXPECT_EQ(others, found[0]);
+  EXPECT_EQ(sites_.num_sites(), kStacks);
+  EXPECT_EQ(Entries().size(), kStacks);
+  for (const ProfileEntry& entry : Entries()) {
+    EXPECT_EQ(entry.allocated_objects, static_cast<uint64_t>(kThreads));
+    EXPECT_EQ(entry.allocated_bytes, kThreads * entry.frames[0]);
+  }
+}
+
+}  // namespace
+}  // namespace tcmalloc

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <sstream>
+#include <utility>
+
+#include "testing/in_child.h"
+#include "testing/refuse_call.h"
+#include "tools/profile/profile_fixture.h"
+#include "tools/profile/profile_formats.h"
+
+namespace tcmalloc {
+namespace {
+
+constexpr ProfileFormat kFormats[] = {ProfileFormat::kProto, ProfileFormat::kLegacyText,
+                                      ProfileFormat::kFolded};
+
+std::string Written(const Profile& profile, ProfileFormat format) {
+  Collector collector;
+  EXPECT_TRUE(WriteProfile(profile, format, &Collector::Take, &collector));
+  return collector.text;
+}
+
+TEST(WriteProfileTest, EveryFormatHasItsSignature) {
+  KnownProfile known(ProfileKind::kHeap);
+  EXPECT_TRUE(Written(known.profile(), ProfileFormat::kProto).starts_with("\x0a\x04\x08"));
+  const std::string text = Written(known.profile(), ProfileFormat::kLegacyText);
+  EXPECT_TRUE(text.starts_with("heap profile: 3: "));
+  EXPECT_TRUE(Written(known.profile(), ProfileFormat::kFolded).ends_with(" 100000\n"));
+}
+
+// A piece is a system call where the sink is a file.
+TEST(WriteProfileTest, WritesFewPieces) {
+  KnownProfile known(ProfileKind::kHeap);
+  for (const ProfileFormat format : kFormats) {
+    Collector collector;
+    EXPECT_TRUE(WriteProfile(known.profile(), format, &Collector::Take, &collector));
+    EXPECT_LE(collector.pieces, collector.text.size() / 1024 + 2);
+  }
+}
+
+// The line of the C library's code is there as the system writes it.
+TEST(WriteProfileTest, LegacyTextEndsWithProcMaps) {
+  KnownProfile known(ProfileKind::kHeap);
+  const std::string text = Written(known.profile(), ProfileFormat::kLegacyText);
+  std::ifstream maps("/proc/self/maps");
+  size_t found = 0;
+  for (std::string line; std::getline(maps, line);) {
+    if (line.find("libc.so") == std::string::npos) continue;
+    EXPECT_NE(text.find("\n" + line + "\n"), std::string::npos) << line;
+    EXPECT_GT(text.find(line), text.find("\n\nMAPPED_LIBRARIES:\n"));
+    ++found;
+  }
+  EXPECT_GT(found, 0u);
+}
+
+TEST(WriteProfileTest, FramesAreResolvedInThisProgram) {
+  const uintptr_t frame = reinterpret_cast<uintptr_t>(&Written) + 1;
+  ProfileEntry entry;
+  entry.frames = &frame;
+  entry.depth = 1;
+  entry.estimated_live_bytes = 7;
+  Profile profile;
+  profile.entries = &entry;
+  profile.num_entries = 1;
+  const std::string text = Written(profile, ProfileFormat::kFolded);
+  EXPECT_NE(text.find("profile_test+0x"), std::string::npos) << text;
+}
+
+// In a process that may open no file: the same profile without libraries.
+TEST(WriteProfileTest, WithoutProc) {
+  const int result = InChild([] {
+    KnownProfile known(ProfileKind::kHeap);
+    if (!RefuseCall(SYS_openat, O_RDONLY | O_CLOEXEC, EACCES)) return 77;
+    if (open("/proc/self/maps", O_RDONLY | O_CLOEXEC) >= 0) return 2;
+    Collector text, folded, proto;
+    for (const auto& [format, collector] : {std::pair(ProfileFormat::kLegacyText, &text),
+                                            {ProfileFormat::kFolded, &folded},
+                                            {ProfileFormat::kProto, &proto}}) {
+      if (!WriteProfile(known.profile(), format, &Collector::Take, collector)) return 3;
+    }
+    if (!text.text.ends_with("\n\nMAPPED_LIBRARIES:\n")) return 4;
+    if (!folded.text.ends_with("\n0xabb;0x12344;0x701010 100000\n")) return 5;
+    return proto.text.size() > 100 ? 0 : 6;
+  });
+  if (result == 77) GTEST_SKIP() << "seccomp filters are not available";
+  EXPECT_EQ(result, 0);
+}
+
+TEST(WriteProfileTest, FailingSinkFails) {
+  KnownProfile known(ProfileKind::kHeap);
+  for (const ProfileFormat format : kFormats) {
+    const std::string whole = Written(known.profile(), format);
+    for (const size_t limit : {size_t{0}, whole.size() / 2}) {
+      Collector collector;
+      collector.limit = limit;
+      EXPECT_FALSE(WriteProfile(known.profile(), format, &Collector::Take, &collector));
+      EXPECT_EQ(collector.refusals, 1u);
+    }
+  }
+}
+
+TEST(WriteProfileTest, ToAFile) {
+  KnownProfile known(ProfileKind::kHeap);
+  char path[] = "/tmp/write_profile_test.XXXXXX";
+  const int fd = mkstemp(path);
+  ASSERT_GE(fd, 0);
+  EXPECT_TRUE(WriteProfileToFile(known.profile(), ProfileFormat::kFolded, fd));
+  close(fd);
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  EXPECT_EQ(text.str(), Written(known.profile(), ProfileFormat::kFolded));
+  unlink(path);
+}
+
+TEST(WriteProfileTest, FullFileFails) {
+  KnownProfile known(ProfileKind::kHeap);
+  const int full = open("/dev/full", O_WRONLY);
+  ASSERT_GE(full, 0);
+  for (const ProfileFormat format : kFormats) {
+    EXPECT_FALSE(WriteProfileToFile(known.profile(), format, full));
+    EXPECT_FALSE(WriteProfileToFile(known.profile(), format, -1));
+  }
+  close(full);
+}
+
+}  // namespace
+}  // namespace tcmalloc

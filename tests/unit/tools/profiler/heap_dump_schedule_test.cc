@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "tools/profiler/heap_dump_schedule.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace tcmalloc {
+namespace {
+
+class HeapDumpScheduleTest : public testing::Test {
+ protected:
+  std::string Reason(uint64_t now_ms = 0) {
+    char buffer[64];
+    TextWriter out(buffer, sizeof(buffer));
+    schedule.WriteReason(schedule.traffic(), now_ms, &out);
+    return std::string(out.text());
+  }
+  static constexpr uint64_t kMiB = uint64_t{1} << 20;
+  HeapDumpSchedule schedule;
+};
+
+TEST_F(HeapDumpScheduleTest, NoFileIsDueWithoutIntervals) {
+  schedule.Begin({}, 1000);
+  EXPECT_FALSE(schedule.Count(uint64_t{1} << 60, 0));
+  EXPECT_FALSE(schedule.Count(0, uint64_t{1} << 60));
+  EXPECT_FALSE(schedule.has_timer());
+  EXPECT_EQ(Reason(UINT64_MAX - 1), "");
+}
+
+TEST_F(HeapDumpScheduleTest, AllocatedBytes) {
+  const HeapDumpIntervals intervals = {.allocated_bytes = 4 * kMiB};
+  schedule.Begin(intervals, 0);
+  EXPECT_FALSE(schedule.Count(4 * kMiB - 1, 0));
+  EXPECT_EQ(Reason(), "");
+  EXPECT_TRUE(schedule.Count(1, 0));
+  EXPECT_EQ(Reason(), "4 MB allocated cumulatively");
+  schedule.NoteDump(schedule.traffic(), intervals, 0);
+  EXPECT_EQ(Reason(), "");
+  EXPECT_FALSE(schedule.Count(4 * kMiB - 1, 0));
+  EXPECT_TRUE(schedule.Count(1, 0));
+  EXPECT_EQ(Reason(), "8 MB allocated cumulatively");
+}
+
+TEST_F(HeapDumpScheduleTest, FreedBytes) {
+  schedule.Begin({.freed_bytes = 2 * kMiB}, 0);
+  EXPECT_FALSE(schedule.Count(10 * kMiB, 2 * kMiB - 1));
+  EXPECT_TRUE(schedule.Count(0, 1));
+  EXPECT_EQ(Reason(), "2 MB freed cumulatively");
+}
+
+// More than an interval above the most that was in use when a file was written.
+TEST_F(HeapDumpScheduleTest, BytesInUse) {
+  const HeapDumpIntervals intervals = {.in_use_bytes = kMiB};
+  schedule.Begin(intervals, 0);
+  EXPECT_FALSE(schedule.Count(kMiB, 0));
+  EXPECT_TRUE(schedule.Count(1, 0));
+  EXPECT_EQ(Reason(), "more than before");
+  schedule.NoteDump(schedule.traffic(), intervals, 0);
+  EXPECT_FALSE(schedule.Count(0, kMiB));
+  schedule.NoteDump(schedule.traffic(), intervals, 0);
+  EXPECT_FALSE(schedule.Count(2 * kMiB, 0)) << "a mark of 1 MiB + 1 B stays";
+  EXPECT_TRUE(schedule.Count(1, 0));
+  // Frees may be reported before their allocations.
+  schedule.Begin(intervals, 0);
+  EXPECT_FALSE(schedule.Count(0, 10));
+  EXPECT_EQ(schedule.traffic().in_use(), 0u);
+}
+
+TEST_F(HeapDumpScheduleTest, Time) {
+  const HeapDumpIntervals intervals = {.milliseconds = 500};
+  schedule.Begin(intervals, 1000);
+  EXPECT_TRUE(schedule.has_timer());
+  EXPECT_FALSE(schedule.IsTimeDue(1499));
+  EXPECT_EQ(Reason(1499), "");
+  EXPECT_TRUE(schedule.IsTimeDue(1500));
+  EXPECT_EQ(Reason(1500), "time");
+  schedule.NoteDump(schedule.traffic(), intervals, 1700);
+  EXPECT_FALSE(schedule.IsTimeDue(2199));
+  EXPECT_TRUE(schedule.IsTimeDue(2200));
+}
+
+TEST_F(HeapDumpScheduleTest, SessionsForgetTraffic) {
+  schedule.Begin({.allocated_bytes = 100, .milliseconds = 1}, 0);
+  EXPECT_TRUE(schedule.Count(100, 50));
+  schedule.BeginWithoutDumps();
+  EXPECT_EQ(schedule.traffic().allocated, 0u);
+  EXPECT_EQ(schedule.traffic().freed, 0u);
+  EXPECT_FALSE(schedule.Count(1000, 1000));
+  EXPECT_FALSE(schedule.has_timer());
+  schedule.Begin({.allocated_bytes = 100}, 0);
+  EXPECT_FALSE(schedule.Count(99, 0));
+  EXPECT_TRUE(schedule.Count(1, 0));
+}
+
+TEST_F(HeapDumpScheduleTest, TrafficThreshold) {
+  EXPECT_EQ((HeapDumpIntervals{.allocated_bytes = 32000, .freed_bytes = 0, .in_use_bytes = 16000})
+                .TrafficThreshold(10),
+            100u);
+  EXPECT_EQ(HeapDumpIntervals{.freed_bytes = 15}.TrafficThreshold(1), 0u);
+  EXPECT_EQ(HeapDumpIntervals{}.TrafficThreshold(1), UINT64_MAX / 16);
+}
+
+}  // namespace
+}  // namespace tcmalloc

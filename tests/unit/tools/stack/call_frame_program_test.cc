@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "tools/stack/call_frame_program.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "testing/random.h"
+#include "tools/stack/call_frame_registers.h"
+
+namespace tcmalloc {
+namespace {
+
+// Runs programs at the end of readable memory: an access beyond the end faults.
+class CallFrameProgramTest : public testing::Test {
+ protected:
+  using Bytes = std::vector<uint8_t>;
+  using Row = CallFrameRow;
+  static constexpr uint8_t kStackPointer = DwarfRegister::kStackPointer;
+  static constexpr uint8_t kFramePointer = DwarfRegister::kFramePointer;
+  static constexpr uint8_t kBase = DwarfRegister::kBase;
+  static constexpr uint8_t kReturn = DwarfRegister::kReturn;
+  static constexpr uintptr_t kFunction = 0x10000;
+  static constexpr size_t kPage = 4096;
+
+  void SetUp() override {
+    area_ =
+        static_cast<char*>(mmap(nullptr, 2 * kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    ASSERT_NE(area_, MAP_FAILED);
+    ASSERT_EQ(mprotect(area_, kPage, PROT_READ | PROT_WRITE), 0);
+  }
+  void TearDown() override { munmap(area_, 2 * kPage); }
+
+  // The row of the instruction at `offset` of the function.
+  bool Run(const Bytes& first, const Bytes& own, uintptr_t offset = 0) {
+    row = {};
+    char* const own_at = area_ + kPage - own.size();
+    char* const initial_at = own_at - first.size();
+    std::copy(first.begin(), first.end(), initial_at);
+    std::copy(own.begin(), own.end(), own_at);
+    const uintptr_t begin = reinterpret_cast<uintptr_t>(initial_at);
+    const uintptr_t middle = reinterpret_cast<uintptr_t>(own_at);
+    const CallFrameContext context = {.code_alignment = 2,
+                                      .data_alignment = -8,
+                                      .encoding = CallFrameReader::kAbsolute,
+                                      .function = kFunction,
+                                      .pc = kFunction + offset};
+    return RunCallFramePrograms(context, CallFrameReader({begin, middle, 0}, begin),
+                                CallFrameReader({middle, middle + own.size(), 0}, middle), &row);
+  }
+
+  Row row;
+  // The frame's address is the stack pointer + 8; the return address is below it.
+  const Bytes initial = {0x0c, kStackPointer, 8, 0x80 | kReturn, 1};
+
+ private:
+  char* area_ = nullptr;
+};
+
+TEST_F(CallFrameProgramTest, EmptyProgramsLeaveTheRowUnknown) {
+  ASSERT_TRUE(Run({}, {}));
+  EXPECT_EQ(row.address, CallFrameRule::kUnknown);
+  for (const Row::Saved& saved : row.saved) EXPECT_EQ(saved.place, CallFrameRule::kUnchanged);
+}
+
+TEST_F(CallFrameProgramTest, InitialProgram) {
+  ASSERT_TRUE(Run(initial, {}));
+  EXPECT_EQ(row.address, CallFrameRule::kRegister);
+  EXPECT_EQ(row.address_register, kStackPointer);
+  EXPECT_EQ(row.address_offset, 8);
+  EXPECT_EQ(row.saved[Row::kReturn].place, CallFrameRule::kFromAddress);
+  EXPECT_EQ(row.saved[Row::kReturn].offset, -8);
+}
+
+// Each form of advance, in units of the code alignment, and set_loc.
+TEST_F(CallFrameProgramTest, Locations) {
+  Bytes set_loc = {0x01};
+  const uintptr_t target = kFunction + 6;
+  const auto* const bytes = reinterpret_cast<const uint8_t*>(&target);
+  set_loc.insert(set_loc.end(), bytes, bytes + sizeof(target));
+  for (Bytes advance :
+       {Bytes{0x43}, Bytes{0x02, 3}, Bytes{0x03, 3, 0}, Bytes{0x04, 3, 0, 0, 0}, set_loc}) {
+    const uint8_t operation = advance[0];
+    advance.insert(advance.end(), {0x0e, 48});
+    ASSERT_TRUE(Run(initial, advance, 5));
+    EXPECT_EQ(row.address_offset, 8) << int{operation};
+    ASSERT_TRUE(Run(initial, advance, 6));
+    EXPECT_EQ(row.address_offset, 48) << int{operation};
+  }
+}
+
+TEST_F(CallFrameProgramTest, SavedRegisters) {
+  // offset, offset_extended, offset_extended_sf, GNU_negative_offset_extended: all 2 * -8 or 2 * 8.
+  const std::pair<Bytes, int64_t> forms[] = {{{0x80 | kFramePointer, 2}, -16},
+                                             {{0x05, kFramePointer, 2}, -16},
+                                             {{0x11, kFramePointer, 0x7e}, 16},
+                                             {{0x2f, kFramePointer, 2}, 16}};
+  for (const auto& [program, offset] : forms) {
+    ASSERT_TRUE(Run(initial, program));
+    EXPECT_EQ(row.saved[Row::kFrame].place, CallFrameRule::kFromAddress) << int{program[0]};
+    EXPECT_EQ(row.saved[Row::kFrame].offset, offset) << int{program[0]};
+    EXPECT_FALSE(row.saved[Row::kFrame].lost);
+    EXPECT_EQ(row.saved[Row::kBase].place, CallFrameRule::kUnchanged);
+  }
+  // restore and restore_extended return to the initial row, same_value to the register itself.
+  for (const Bytes& restore : {Bytes{0xc0 | kReturn}, Bytes{0x06, kReturn}}) {
+    Bytes program = {0x80 | kReturn, 5};
+    program.insert(program.end(), restore.begin(), restore.end());
+    ASSERT_TRUE(Run(initial, program));
+    EXPECT_EQ(row.saved[Row::kReturn].offset, -8);
+  }
+  ASSERT_TRUE(Run(initial, {0x08, kReturn}));
+  EXPECT_EQ(row.saved[Row::kReturn].place, CallFrameRule::kUnchanged);
+  ASSERT_TRUE(Run(initial, {0x07, kReturn}));
+  EXPECT_TRUE(row.saved[Row::kReturn].undefined);
+  // Registers without a column are read and dropped.
+  ASSERT_TRUE(Run(initial, {0x80 | 12, 3, 0x80 | kBase, 4}));
+  EXPECT_EQ(row.saved[Row::kBase].offset, -32);
+}
+
+TEST_F(CallFrameProgramTest, ValuesWithoutAPlaceAreLost) {
+  for (const Bytes& program :
+       {Bytes{0x09, kFramePointer, 0}, Bytes{0x14, kFramePointer, 1}, Bytes{0x15, kFramePointer, 1},
+        Bytes{0x16, kFramePointer, 2, 0x70 + kStackPointer, 8},
+        Bytes{0x10, kFramePointer, 2, 0x70 + kBase, 8}}) {
+    ASSERT_TRUE(Run(initial, program)) << int{program[0]};
+    EXPECT_TRUE(row.saved[Row::kFrame].lost) << int{program[0]};
+  }
+  // An expression relative to the stack pointer is a place.
+  ASSERT_TRUE(Run(initial, {0x10, kFramePointer, 2, 0x70 + kStackPointer, 24}));
+  EXPECT_FALSE(row.saved[Row::kFrame].lost);
+  EXPECT_EQ(row.saved[Row::kFrame].place, CallFrameRule::kFromStackPointer);
+  EXPECT_EQ(row.saved[Row::kFrame].offset, 24);
+}
+
+TEST_F(CallFrameProgramTest, FrameAddress) {
+  ASSERT_TRUE(Run(initial, {0x0d, kFramePointer}));
+  EXPECT_EQ(row.address_register, kFramePointer);
+  EXPECT_EQ(row.address_offset, 8) << "def_cfa_register keeps the offset";
+  ASSERT_TRUE(Run(initial, {0x12, kFramePointer, 0x7e}));
+  EXPECT_EQ(row.address_offset, 16) << "def_cfa_sf: -2 * -8";
+  ASSERT_TRUE(Run(initial, {0x13, 0x7d}));
+  EXPECT_EQ(row.address_offset, 24) << "def_cfa_offset_sf: -3 * -8";
+  ASSERT_TRUE(Run(initial, {0x2e, 0x85, 0x01}));
+  EXPECT_EQ(row.address_offset, 8) << "GNU_args_size changes nothing";
+}
+
+TEST_F(CallFrameProgramTest, RememberedStates) {
+  const Bytes program = {0x0a, 0x0e, 32, 0x41, 0x0b};
+  ASSERT_TRUE(Run(initial, program, 0));
+  EXPECT_EQ(row.address_offset, 32);
+  ASSERT_TRUE(Run(initial, program, 2));
+  EXPECT_EQ(row.address_offset, 8);
+  EXPECT_FALSE(Run(initial, {0x0b})) << "nothing was remembered";
+  EXPECT_TRUE(Run(initial, Bytes(4, 0x0a)));
+  EXPECT_FALSE(Run(initial, Bytes(5, 0x0a))) << "nested too deeply";
+}
+
+// Every instruction fails for every cut of its operands.
+TEST_F(CallFrameProgramTest, TruncatedPrograms) {
+  const Bytes whole[] = {{0x80 | kFramePointer, 0x82, 0x01},
+                         {0x02, 3},
+                         {0x03, 3, 0},
+                         {0x04, 3, 0, 0, 0},
+                         {0x05, kFramePointer, 2},
+                         {0x06, kFramePointer},
+                         {0x07, kFramePointer},
+                         {0x08, kFramePointer},
+                         {0x09, kFramePointer, kBase},
+                         {0x0c, kStackPointer, 0x90, 0x01},
+                         {0x0d, kFramePointer},
+                         {0x0e, 16},
+                         {0x0f, 2, 0x70 + kFramePointer, 8},
+                         {0x10, kFramePointer, 2, 0x70 + kStackPointer, 8},
+                         {0x11, kFramePointer, 0x7e},
+                         {0x12, kFramePointer, 0x7e},
+                         {0x13, 0x7e},
+                         {0x14, kFramePointer, 1},
+                         {0x15, kFramePointer, 1},
+                         {0x16, kFramePointer, 2, 0x70 + kStackPointer, 8},
+                         {0x2e, 8},
+                         {0x2f, kFramePointer, 2}};
+  for (const Bytes& program : whole) {
+    EXPECT_TRUE(Run(initial, program, 1000)) << int{program[0]};
+    for (size_t n = 1; n < program.size(); ++n) {
+      const Bytes part(program.begin(), program.begin() + static_cast<ptrdiff_t>(n));
+      EXPECT_FALSE(Run(initial, part, 1000)) << int{program[0]} << " with " << n << " bytes";
+      EXPECT_FALSE(Run(part, {}, 1000)) << "initial " << int{program[0]} << " with " << n;
+    }
+  }
+  Bytes set_loc(1 + sizeof(uintptr_t), 0);
+  set_loc[0] = 0x01;
+  EXPECT_TRUE(Run(initial, set_loc));
+  set_loc.pop_back();
+  EXPECT_FALSE(Run(initial, set_loc));
+}
+
+TEST_F(CallFrameProgramTest, UnknownInstructions) {
+  size_t unknown = 0;
+  for (int operation = 0x17; operation < 0x40; ++operation) {
+    if (operation == 0x2e || operation == 0x2f) continue;
+    EXPECT_FALSE(Run(initial, {static_cast<uint8_t>(operation), 0, 0})) << operation;
+    ++unknown;
+  }
+  EXPECT_EQ(unknown, 39u);
+  // Instructions after the wanted location are not run.
+  EXPECT_TRUE(Run(initial, {0x41, 0x3f}, 0));
+  EXPECT_FALSE(Run(initial, {0x41, 0x3f}, 2));
+}
+
+// Random bytes end with a row or without one, and never cause a read outside the programs.
+TEST_F(CallFrameProgramTest, RandomPrograms) {
+  constexpr uint64_t kSeed = 20261124;
+  SeededRandom random(kSeed);
+  size_t rows = 0;
+  constexpr size_t kPrograms = 100'000;
+  for (size_t i = 0; i < kPrograms; ++i) {
+    Bytes programs[2];
+    for (Bytes& program : programs) {
+      for (size_t n = random.Below(24); n > 0; --n) {
+        program.push_back(
+            static_cast<uint8_t>(random.OneIn(2) ? random.Below(0x18) : random.Next()));
+      }
+    }
+    rows += Run(programs[0], programs[1], random.Below(64));
+  }
+  EXPECT_GT(rows, kPrograms / 100);
+  EXPECT_LT(rows, kPrograms);
+}
+
+}  // namespace
+}  // namespace tcmalloc

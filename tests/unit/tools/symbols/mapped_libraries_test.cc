@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "tools/symbols/mapped_libraries.h"
+
+#include <dlfcn.h>
+#include <gnu/libc-version.h>
+#include <stdlib.h>
+
+#include <tuple>
+
+#include "testing/fake_virtual_memory.h"
+#include "tools/profile/profile_fixture.h"
+
+namespace tcmalloc {
+namespace {
+
+std::vector<std::pair<uintptr_t, uintptr_t>> asked;
+bool Answer(uintptr_t start, uintptr_t limit, ElfImage* image) {
+  asked.emplace_back(start, limit);
+  image->bias = start + 1;
+  image->build_id_bytes = 1;
+  return true;
+}
+bool AnswerNo(uintptr_t, uintptr_t, ElfImage* image) {
+  image->bias = 99;
+  image->build_id_bytes = 9;
+  return false;
+}
+
+TEST(MappedLibrariesTest, KeepsExecutableMappingsThatHaveANameAndSkipsMalformedLines) {
+  asked.clear();
+  SystemVirtualMemory vm;
+  MappedLibraries libraries(vm);
+  constexpr std::string_view kText =
+      "00001000-00002000 r--p 00000000 08:01 7   /bin/a b\n"
+      "00002000-00004000 r-xp 00001000 08:01 7   /bin/a b\n"
+      "00004000-00005000 rw-p 00003000 08:01 7   /bin/a b\n"
+      "00005000-00006000 rw-p 00000000 00:00 0   [heap]\n"
+      "\n"
+      "00006000-00007000 rwxp 00000000 00:00 0 \n"
+      "nonsense\n"
+      "00007000-00008000 r-xp 00000000 08:01 9   /lib/x.so (deleted)\n"
+      "00008000-00009000 r-xp 00004000 08:01 10  /lib/y.so\n"
+      "0000a000-0000b000 --xp 00000000 08:01 11  /lib/unreadable\n"
+      "0000c000-0000d000 r-xp 00000000 00:00 0   [vdso]";
+  ASSERT_TRUE(libraries.Parse(kText, &Answer));
+  std::vector<std::tuple<uintptr_t, uintptr_t, uint64_t, std::string_view, bool>> found;
+  for (const MappedLibrary& l : libraries) {
+    found.emplace_back(l.start, l.end, l.file_offset, l.name, l.is_image);
+    EXPECT_EQ(l.image.build_id_bytes, l.is_image ? 1u : 0u);
+  }
+  const decltype(found) expected = {
+      {0x2000, 0x4000, 0x1000, "/bin/a b", true},   {0x7000, 0x8000, 0, "/lib/x.so", true},
+      {0x8000, 0x9000, 0x4000, "/lib/y.so", false}, {0xa000, 0xb000, 0, "/lib/unreadable", false},
+      {0xc000, 0xd000, 0, "[vdso]", true},
+  };
+  EXPECT_EQ(found, expected);
+  const decltype(asked) expected_asked = {{0x1000, 0x4000}, {0x7000, 0x8000}, {0xc000, 0xd000}};
+  EXPECT_EQ(asked, expected_asked);
+  EXPECT_EQ(libraries.Find(0x2000)->image.bias, 0x1001u);
+  // Without its first mapping, address less bias is the file offset.
+  EXPECT_EQ(libraries.Find(0x8000)->image.bias, 0x4000u);
+}
+
+TEST(MappedLibrariesTest, UnreadImageHasFileOffsetsForAddresses) {
+  SystemVirtualMemory vm;
+  MappedLibraries libraries(vm);
+  ASSERT_TRUE(libraries.Parse(kMaps, &AnswerNo));
+  ASSERT_EQ(libraries.end() - libraries.begin(), 2);
+  for (const MappedLibrary& library : libraries) {
+    EXPECT_FALSE(library.is_image);
+    EXPECT_EQ(library.image.bias, library.start - 0x2000);
+    EXPECT_EQ(library.image.build_id_bytes, 0u);
+  }
+}
+
+TEST(MappedLibrariesTest, FindsByAddress) {
+  SystemVirtualMemory vm;
+  MappedLibraries libraries(vm);
+  EXPECT_EQ(libraries.Find(0), nullptr);
+  std::string text;
+  for (int i = 0; i < 1000; ++i) {
+    char line[80];
+    snprintf(line, sizeof(line), "%x-%x r-xp 00000000 08:01 7 /lib/%d\n", 0x100000 + i * 0x3000,
+             0x100000 + i * 0x3000 + 0x2000, i);
+    text += line;
+  }
+  ASSERT_TRUE(libraries.Parse(text, &AnswerNo));
+  for (uintptr_t i = 0; i < 1000; ++i) {
+    const uintptr_t start = 0x100000 + i * 0x3000;
+    const MappedLibrary* const library = libraries.begin() + i;
+    ASSERT_EQ(library->name, "/lib/" + std::to_string(i));
+    ASSERT_EQ(libraries.Find(start), library);
+    ASSERT_EQ(libraries.Find(start + 0x1fff), library);
+    ASSERT_EQ(libraries.Find(start + 0x2000), nullptr);
+    ASSERT_EQ(libraries.Find(start + 0x2fff), nullptr);
+  }
+  EXPECT_EQ(libraries.Find(0xfffff), nullptr);
+  EXPECT_EQ(libraries.Find(UINTPTR_MAX), nullptr);
+}
+
+TEST(MappedLibrariesTest, WithoutMemory) {
+  for (size_t nth = 1; nth <= 2; ++nth) {
+    FakeVirtualMemory vm;
+    vm.FailMap(nth, FakeVirtualMemory::kForever);
+    MappedLibraries libraries(vm);
+    EXPECT_FALSE(libraries.Read()) << nth;
+  }
+  FakeVirtualMemory vm;
+  {
+    MappedLibraries libraries(vm);
+    EXPECT_TRUE(libraries.Read());
+  }
+  EXPECT_EQ(vm.mapped_bytes(), 0u);
+}
+
+// The program and the C library, compared with the dynamic linker's data.
+TEST(MappedLibrariesTest, ReadsThisProcess) {
+  SystemVirtualMemory vm;
+  MappedLibraries libraries(vm);
+  ASSERT_TRUE(libraries.Read());
+  const MappedLibrary* const program = libraries.Find(ProgramEntry());
+  ASSERT_NE(program, nullptr);
+  EXPECT_EQ(program, libraries.Find(reinterpret_cast<uintptr_t>(&Answer)));
+  char path[4096] = {};
+  ASSERT_NE(realpath("/proc/self/exe", path), nullptr);
+  EXPECT_EQ(program->name, path);
+  const uintptr_t in_c_library = reinterpret_cast<uintptr_t>(&gnu_get_libc_version);
+  const MappedLibrary* const c_library = libraries.Find(in_c_library);
+  ASSERT_NE(c_library, nullptr);
+  EXPECT_NE(c_library->name.find("libc"), std::string_view::npos) << c_library->name;
+  Dl_info info;
+  ASSERT_NE(dladdr(reinterpret_cast<void*>(in_c_library), &info), 0);
+  EXPECT_TRUE(c_library->is_image);
+  EXPECT_EQ(c_library->image.bias, reinterpret_cast<uintptr_t>(info.dli_fbase));
+  EXPECT_GT(c_library->image.build_id_bytes, 0u);
+}
+
+}  // namespace
+}  // namespace tcmalloc

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "tools/symbols/os/elf_image.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <link.h>
+#include <stdio.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "testing/random.h"
+
+namespace tcmalloc {
+namespace {
+
+const uintptr_t kMappedPage = getauxval(AT_PAGESZ);
+
+// The start of this program's image.
+uintptr_t OwnImage() {
+  Dl_info info;
+  EXPECT_NE(dladdr(reinterpret_cast<void*>(&OwnImage), &info), 0);
+  return reinterpret_cast<uintptr_t>(info.dli_fbase);
+}
+
+std::string Hex(const ElfImage& image) {
+  std::string text;
+  for (size_t i = 0; i < image.build_id_bytes; ++i) {
+    char digits[3];
+    snprintf(digits, sizeof(digits), "%02x", image.build_id[i]);
+    text += digits;
+  }
+  return text;
+}
+
+// The build id that readelf prints for the program's file.
+std::string BuildIdOfOwnFile() {
+  char path[4096] = {};
+  EXPECT_GT(readlink("/proc/self/exe", path, sizeof(path) - 1), 0);
+  FILE* const pipe = popen(("readelf -n '" + std::string(path) + "'").c_str(), "r");
+  std::string text;
+  for (int c; (c = fgetc(pipe)) != EOF;) text += static_cast<char>(c);
+  EXPECT_EQ(pclose(pipe), 0);
+  const std::string label = "Build ID: ";
+  const size_t at = text.find(label);
+  if (at == std::string::npos) return "";
+  const size_t begin = at + label.size();
+  return text.substr(begin, text.find_first_not_of("0123456789abcdef", begin) - begin);
+}
+
+TEST(ReadOwnMemoryTest, ReadsOnlyReadableMemory) {
+  char* const memory = static_cast<char*>(
+      mmap(nullptr, 2 * kMappedPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  ASSERT_NE(memory, MAP_FAILED);
+  memset(memory, 'x', kMappedPage);
+  ASSERT_EQ(mprotect(memory + kMappedPage, kMappedPage, PROT_NONE), 0);
+  const uintptr_t address = reinterpret_cast<uintptr_t>(memory);
+  char copy[100] = {};
+  EXPECT_TRUE(ReadOwnMemory(address + kMappedPage - 100, copy, 100));
+  EXPECT_EQ(std::string(copy, 100), std::string(100, 'x'));
+  EXPECT_FALSE(ReadOwnMemory(address + kMappedPage - 99, copy, 100));
+  EXPECT_FALSE(ReadOwnMemory(address + kMappedPage, copy, 1));
+  EXPECT_FALSE(ReadOwnMemory(0, copy, 1));
+  EXPECT_FALSE(ReadOwnMemory(UINTPTR_MAX, copy, 1));
+  EXPECT_FALSE(ReadOwnMemory(UINTPTR_MAX - 10, copy, 100));
+  munmap(memory, 2 * kMappedPage);
+}
+
+TEST(ElfImageTest, OfThisProgram) {
+  ElfImage image;
+  ASSERT_TRUE(ReadElfImage(OwnImage(), UINTPTR_MAX, &image));
+  EXPECT_EQ(Hex(image), BuildIdOfOwnFile());
+  EXPECT_GT(image.build_id_bytes, 0u);
+  // The entry point in the file's addresses.
+  ElfW(Ehdr) header;
+  memcpy(&header, reinterpret_cast<const void*>(OwnImage()), sizeof(header));
+  EXPECT_EQ(ProgramEntry() - image.bias, header.e_entry);
+}
+
+TEST(ElfImageTest, AgreesWithTheDynamicLinkerOnEveryLibrary) {
+  int libraries = 0;
+  dl_iterate_phdr(
+      [](dl_phdr_info* info, size_t, void* count) {
+        // The address of the file's first byte.
+        for (int i = 0; i < info->dlpi_phnum; ++i) {
+          const ElfW(Phdr)& segment = info->dlpi_phdr[i];
+          if (segment.p_type != PT_LOAD || segment.p_offset != 0) continue;
+          ElfImage image;
+          const uintptr_t start = info->dlpi_addr + segment.p_vaddr;
+          EXPECT_TRUE(ReadElfImage(start, UINTPTR_MAX, &image)) << info->dlpi_name;
+          EXPECT_EQ(image.bias, info->dlpi_addr) << info->dlpi_name;
+          EXPECT_GT(image.build_id_bytes, 0u) << info->dlpi_name;
+          ++*static_cast<int*>(count);
+        }
+        return 0;
+      },
+      &libraries);
+  EXPECT_GT(libraries, 2);
+}
+
+// Where the image ends before the notes, no build id is found.
+TEST(ElfImageTest, ReadsNothingBeyondTheLimit) {
+  const uintptr_t start = OwnImage();
+  ElfImage image;
+  EXPECT_FALSE(ReadElfImage(start, start, &image));
+  EXPECT_FALSE(ReadElfImage(start, start + sizeof(ElfW(Ehdr)) - 1, &image));
+  EXPECT_FALSE(ReadElfImage(start, start + sizeof(ElfW(Ehdr)), &image));
+  ElfW(Ehdr) header;
+  memcpy(&header, reinterpret_cast<const void*>(start), sizeof(header));
+  const uintptr_t behind_headers = start + header.e_phoff + header.e_phnum * sizeof(ElfW(Phdr));
+  EXPECT_FALSE(ReadElfImage(start, behind_headers - 1, &image));
+  EXPECT_TRUE(ReadElfImage(start, behind_headers, &image));
+  EXPECT_EQ(image.build_id_bytes, 0u);
+}
+
+// A writable copy of the beginning of this program's image.
+class ChangedImageTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    bytes_.resize(4 * kMappedPage);
+    // Up to the first unreadable byte.
+    while (!ReadOwnMemory(OwnImage(), bytes_.data(), bytes_.size())) {
+      ASSERT_GT(bytes_.size(), kMappedPage);
+      bytes_.resize(bytes_.size() - kMappedPage);
+    }
+    original_ = bytes_;
+  }
+
+  ElfW(Ehdr) * header() { return reinterpret_cast<ElfW(Ehdr)*>(bytes_.data()); }
+  ElfW(Phdr) * segments() {
+    return reinterpret_cast<ElfW(Phdr)*>(bytes_.data() + header()->e_phoff);
+  }
+  bool Read(ElfImage* image) {
+    const uintptr_t start = reinterpret_cast<uintptr_t>(bytes_.data());
+    return ReadElfImage(start, start + bytes_.size(), image);
+  }
+
+  std::vector<char> bytes_;
+  std::vector<char> original_;
+};
+
+TEST_F(ChangedImageTest, ReadsACopyAtAnotherAddress) {
+  ElfImage image, own;
+  ASSERT_TRUE(Read(&image));
+  ASSERT_TRUE(ReadElfImage(OwnImage(), UINTPTR_MAX, &own));
+  EXPECT_EQ(Hex(image), Hex(own));
+  EXPECT_EQ(image.bias - reinterpret_cast<uintptr_t>(bytes_.data()), own.bias - OwnImage());
+}
+
+// Like a program linked for a fixed address.
+TEST_F(ChangedImageTest, ReadsAnImageForAFixedAddress) {
+  ElfImage before, image;
+  ASSERT_TRUE(Read(&before));
+  for (size_t i = 0; i < header()->e_phnum; ++i) segments()[i].p_vaddr += 0x123000;
+  ASSERT_TRUE(Read(&image));
+  EXPECT_EQ(image.bias, before.bias - 0x123000);
+  EXPECT_EQ(Hex(image), Hex(before));
+}
+
+TEST_F(ChangedImageTest, RejectsOtherKindsOfImages) {
+  ElfImage image;
+  header()->e_ident[0] = 'E';
+  EXPECT_FALSE(Read(&image));
+  bytes_ = original_;
+  header()->e_ident[EI_CLASS] ^= ELFCLASS32 ^ ELFCLASS64;
+  EXPECT_FALSE(Read(&image));
+  bytes_ = original_;
+  header()->e_type = ET_CORE;
+  EXPECT_FALSE(Read(&image));
+  bytes_ = original_;
+  header()->e_phentsize += 8;
+  EXPECT_FALSE(Read(&image));
+  bytes_ = original_;
+  header()->e_phnum = 0xffff;
+  EXPECT_FALSE(Read(&image));
+  bytes_ = original_;
+  header()->e_phnum = 0;
+  EXPECT_FALSE(Read(&image));
+  bytes_ = original_;
+  header()->e_phoff = static_cast<ElfW(Off)>(0) - 64;
+  EXPECT_FALSE(Read(&image));
+  bytes_ = original_;
+  for (size_t i = 0; i < header()->e_phnum; ++i) {
+    if (segments()[i].p_type == PT_LOAD) segments()[i].p_type = PT_NULL;
+  }
+  EXPECT_FALSE(Read(&image));
+}
+
+// Any damage has an answer, without reads outside the image: the sanitizer build and the limit
+// check that.
+TEST_F(ChangedImageTest, SurvivesDamage) {
+  SeededRandom random(31);
+  const size_t headers = header()->e_phoff + header()->e_phnum * sizeof(ElfW(Phdr));
+  const size_t with_notes = std::min(bytes_.size(), headers + 400);
+  size_t read = 0, identified = 0;
+  for (int i = 0; i < 20'000; ++i) {
+    bytes_ = original_;
+    for (size_t n = random.Between(1, 4); n > 0; --n) {
+      // Seldom in the first bytes, which would make it no image.
+      bytes_[random.Between(random.OneIn(4) ? 0 : sizeof(ElfW(Ehdr)), with_notes - 1)] =
+          static_cast<char>(random.Next());
+    }
+    ElfImage image;
+    read += Read(&image);
+    identified += image.build_id_bytes > 0;
+    ASSERT_LE(image.build_id_bytes, sizeof(image.build_id));
+  }
+  EXPECT_GT(read, 1000u);
+  EXPECT_GT(identified, 1000u);
+  EXPECT_LT(identified, read);
+}
+
+// Loads from such a mapping end the process.
+TEST(ElfImageTest, RejectsATruncatedFile) {
+  char path[] = "/tmp/elf_image_test.XXXXXX";
+  const int fd = mkstemp(path);
+  ASSERT_GE(fd, 0);
+  std::ifstream own("/proc/self/exe", std::ios::binary);
+  std::vector<char> bytes(2 * kMappedPage);
+  own.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  ASSERT_EQ(write(fd, bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
+  void* const file = mmap(nullptr, bytes.size(), PROT_READ, MAP_PRIVATE, fd, 0);
+  ASSERT_NE(file, MAP_FAILED);
+  const uintptr_t start = reinterpret_cast<uintptr_t>(file);
+  ElfImage image;
+  EXPECT_TRUE(ReadElfImage(start, start + bytes.size(), &image));
+  ASSERT_EQ(ftruncate(fd, 0), 0);
+  EXPECT_FALSE(ReadElfImage(start, start + bytes.size(), &image));
+  munmap(file, bytes.size());
+  close(fd);
+  unlink(path);
+}
+
+}  // namespace
+}  // namespace tcmalloc

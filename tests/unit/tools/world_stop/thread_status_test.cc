@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "tools/world_stop/thread_status.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <thread>
+
+namespace tcmalloc {
+namespace {
+
+TEST(ThreadStatusTest, StateAndTracer) {
+  struct Case {
+    const char* text;
+    bool has_ended;
+    bool is_uninterruptible;
+    int tracer;
+  };
+  const Case cases[] = {
+      {"Name:\tx\nState:\tR (running)\nTgid:\t7\nTracerPid:\t0\n", false, false, 0},
+      {"Name:\tx\nState:\tD (disk sleep)\nTracerPid:\t123\n", false, true, 123},
+      {"Name:\tState:\nState:\tZ (zombie)\nTracerPid:\t9\nUid:\t0\n", true, false, 9},
+      {"State:\tX (dead)\n", true, false, 0},
+      {"State:\nTracerPid:\tx\n", false, false, 0},
+      {"State:", false, false, 0},
+      {"", false, false, 0},
+  };
+  for (const Case& c : cases) {
+    const ThreadStatus status = ParseThreadStatus(c.text);
+    EXPECT_EQ(status.has_ended, c.has_ended) << c.text;
+    EXPECT_EQ(status.is_uninterruptible, c.is_uninterruptible) << c.text;
+    EXPECT_EQ(status.tracer, c.tracer) << c.text;
+  }
+}
+
+TEST(ThreadStatusTest, NumberOfThreads) {
+  uint64_t threads = 0;
+  EXPECT_TRUE(ParseThreadCount("17 (a) b) c) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 42 0 99\n",
+                               &threads));
+  // Field 20 of proc(5).
+  EXPECT_EQ(threads, 42u);
+  EXPECT_FALSE(ParseThreadCount("17 (x) S 1 2\n", &threads));
+  EXPECT_FALSE(ParseThreadCount("", &threads));
+}
+
+TEST(ThreadStatusTest, OfThisProcess) {
+  const ThreadStatus own = ReadThreadStatus(AT_FDCWD, "/proc/thread-self/status");
+  EXPECT_FALSE(own.has_ended);
+  EXPECT_FALSE(own.is_uninterruptible);
+  EXPECT_TRUE(ReadThreadStatus(AT_FDCWD, "/proc/0/status").has_ended);
+  std::atomic<bool> done{false};
+  const auto run = [&] {
+    while (!done) std::this_thread::yield();
+  };
+  // A sanitizer may add a thread of its own with the first one.
+  std::thread first(run);
+  uint64_t before = 0;
+  ASSERT_TRUE(CountThreads(AT_FDCWD, "/proc/self/stat", &before));
+  std::thread second(run);
+  uint64_t after = 0;
+  ASSERT_TRUE(CountThreads(AT_FDCWD, "/proc/self/stat", &after));
+  EXPECT_EQ(after, before + 1);
+  done = true;
+  first.join();
+  second.join();
+  const int list = open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const int id = static_cast<int>(syscall(SYS_gettid));
+  EXPECT_FALSE(ReadThreadStatus(list, ThreadFileOf(id, "/status").text).has_ended);
+  close(list);
+}
+
+TEST(ThreadStatusTest, OfAnEndedChild) {
+  const pid_t child = fork();
+  if (child == 0) _exit(0);
+  siginfo_t info;
+  ASSERT_EQ(waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT), 0);
+  const int processes = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  EXPECT_TRUE(ReadThreadStatus(processes, ThreadFileOf(child, "/status").text).has_ended);
+  close(processes);
+  EXPECT_EQ(waitpid(child, nullptr, 0), child);
+}
+
+}  // namespace
+}  // namespace tcmalloc
