@@ -59,7 +59,7 @@ bool LargeReports::ClaimReport(size_t bytes, size_t* next) {
   return true;
 }
 
-void LargeReports::Tell(void* object, size_t bytes) {
+void LargeReports::CallBack(void* object, size_t bytes) {
   LargeAllocationCallback callback;
   void* context;
   {
@@ -82,7 +82,7 @@ TC_SLOW_PATH void LargeReports::AllocatedLargeSlow(void* object, size_t bytes) {
   if (writes_lines_.load(std::memory_order_relaxed)) {
     WriteReport(object, bytes, next, stack_writer_.load(std::memory_order_relaxed));
   }
-  Tell(object, bytes);
+  CallBack(object, bytes);
 }
 
 }  // namespace tcmalloc

@@ -62,7 +62,7 @@ class LargeReports {
   // True for one of the threads that reach the threshold at the same time; sets `*next` to the next
   // threshold.
   bool ClaimReport(size_t bytes, size_t* next);
-  void Tell(void* object, size_t bytes) TC_EXCLUDES(lock_);
+  void CallBack(void* object, size_t bytes) TC_EXCLUDES(lock_);
 
   // SetThreshold writes both, a report raises threshold_. No other data depends on them, so relaxed
   // suffices.

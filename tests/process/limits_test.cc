@@ -256,7 +256,7 @@ void Hear(int kind, size_t current, size_t limit, void* context) {
   heard.running.fetch_sub(1);
 }
 
-TEST(LimitsTest, TheCallbackIsToldAndMayAllocate) {
+TEST(LimitsTest, TheCallbackRunsAndMayAllocate) {
   ExpectChildSucceeds([] {
     static Heard heard;
     MallocExtension::SetLimitCallback(&Hear, &heard);

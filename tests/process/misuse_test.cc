@@ -528,14 +528,14 @@ TEST_F(Misuse, HighBitsOfAnAddressAreFoundAtOnce) {
 // --- Alignments that an object cannot have been allocated with. ----------------------------------
 
 // Every free with a size and an alignment.
-using FreeTold = void (*)(void* object, size_t size, size_t alignment);
+using SizedFree = void (*)(void* object, size_t size, size_t alignment);
 template <typename Function>
 Function* Named(const char* name) {
   auto* const function = reinterpret_cast<Function*>(dlsym(RTLD_DEFAULT, name));
   CHECK(function != nullptr);
   return function;
 }
-const FreeTold kFreesWithAlignment[] = {
+const SizedFree kFreesWithAlignment[] = {
     [](void* p, size_t n, size_t a) {
       Named<FreeAlignedSizedFunction>("free_aligned_sized")(p, a, n);
     },
@@ -556,13 +556,13 @@ const FreeTold kFreesWithAlignment[] = {
 
 TEST_F(Misuse, SizedFreeWithAnAlignmentThatIsNoPowerOfTwo) {
   int failures = 0;
-  for (const FreeTold free_told : kFreesWithAlignment) {
+  for (const SizedFree sized_free : kFreesWithAlignment) {
     for (size_t size : {size_t{0}, size_t{8}, size_t{100}, size_t{5000}, size_t{200000}, kMiB}) {
       for (size_t alignment : {size_t{0}, size_t{3}, size_t{24}, size_t{4097}, SIZE_MAX}) {
         EXPECT_DIES([=](auto declare) {
           void* object = memalign(64, size);
           declare(object);
-          free_told(object, size, alignment);
+          sized_free(object, size, alignment);
         });
       }
     }
@@ -572,14 +572,14 @@ TEST_F(Misuse, SizedFreeWithAnAlignmentThatIsNoPowerOfTwo) {
 // More than the object was allocated with, and more than its address happens to have.
 TEST_F(Misuse, SizedFreeWithAnAlignmentThatTheObjectDoesNotHave) {
   int failures = 0;
-  for (const FreeTold free_told : kFreesWithAlignment) {
+  for (const SizedFree sized_free : kFreesWithAlignment) {
     for (size_t size : {size_t{8}, size_t{100}, size_t{5000}, size_t{200000}, kMiB}) {
       EXPECT_DIES([=](auto declare) {
         void* object = memalign(64, size);
         declare(object);
         size_t alignment = 64;
         while (reinterpret_cast<uintptr_t>(object) % alignment == 0) alignment *= 2;
-        free_told(object, size, alignment);
+        sized_free(object, size, alignment);
       });
     }
   }
@@ -588,14 +588,14 @@ TEST_F(Misuse, SizedFreeWithAnAlignmentThatTheObjectDoesNotHave) {
 // A class of its own for the alignment: also where the address would do.
 TEST_F(Misuse, SizedFreeWithTheAlignmentOfAnotherClass) {
   int failures = 0;
-  for (const FreeTold free_told : kFreesWithAlignment) {
+  for (const SizedFree sized_free : kFreesWithAlignment) {
     const size_t size = 100;
     EXPECT_DIES([=](auto declare) {
       for (;;) {
         void* object = Malloc(size);
         if (reinterpret_cast<uintptr_t>(object) % 1024 != 0) continue;
         declare(object);
-        free_told(object, size, 1024);
+        sized_free(object, size, 1024);
       }
     });
   }
@@ -604,10 +604,10 @@ TEST_F(Misuse, SizedFreeWithTheAlignmentOfAnotherClass) {
 // No object, no misuse.
 TEST_F(Misuse, NullMayBeFreedWithAnySizeAndAlignment) {
   const ChildResult child = RunInChild([] {
-    for (const FreeTold free_told : kFreesWithAlignment) {
+    for (const SizedFree sized_free : kFreesWithAlignment) {
       for (size_t alignment : {size_t{0}, size_t{1}, size_t{24}, size_t{4096}, SIZE_MAX}) {
         for (size_t size : {size_t{0}, size_t{100}, kMiB, SIZE_MAX}) {
-          free_told(nullptr, size, alignment);
+          sized_free(nullptr, size, alignment);
         }
       }
     }
