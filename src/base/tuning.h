@@ -475,8 +475,9 @@ struct Tuning {
     // The longest expected frame: an address farther from the stack pointer is not read. Not
     // measured. Range: 1 MiB to 1 GiB.
     uintptr_t max_frame_bytes = 64_MiB;
-    // The same for frames walked by cached rules without a check that memory is readable: a wrong
-    // register leads anywhere. Longer frames are rare. Range: 512 to 4096, the smallest page.
+    // As max_frame_bytes, for frames walked by cached rules without a check that memory is
+    // readable: a wrong register leads anywhere. Longer frames are rare. Range: 512 to 4096, the
+    // smallest page.
     uintptr_t max_simple_frame_bytes = 2048;
   } stack_traces;
 

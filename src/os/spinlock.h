@@ -97,7 +97,7 @@ class TC_CAPABILITY("mutex") SpinLock {
   // After EndForkHold, in the parent: if the hold that ended marked the lock, frees it and wakes a
   // waiter.
   void ReleaseAfterForkInParent();
-  // The same in the child. The threads that waited do not exist there, but a handler that ran
+  // In the child. The threads that waited do not exist there, but a handler that ran
   // before ours may have started one that waits now.
   void ResetAfterForkInChild() { ReleaseAfterForkInParent(); }
 

@@ -53,8 +53,8 @@ enum class AllocatorFrames : uint8_t {
   // All up to the outermost one among the first few frames: for functions that the allocator calls.
   kCallback,
 };
-// Whether a trace uses the cache of rules (tools/stack/call_frame_cache.h): 128 KiB, of which each
-// frame may touch another page.
+// Whether a trace uses the cache of rules (tools/stack/call_frame_cache.h): 128 KiB. Each
+// frame may touch another page of it.
 enum class RuleCache : uint8_t {
   kUsed,
   kUnused,  // some microseconds per frame: for rare traces

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "page/address_space.h"
 
+#include "base/check.h"
+
 namespace tcmalloc {
 
 bool AddressSpace::Grow(Length n, Length alignment) {
-  const Length granule = Length::ForBytes(vm_.hardware_page_size());
   // Room for an aligned run wherever the mapping lands.
-  const Length needed = n + alignment - granule;
+  const Length needed = n + alignment - granule_;
   const size_t room_bytes = vm_.Room();
   Length room = Length(room_bytes >> kPageShift);
   // What does not fit into the rest of one source comes from the next.
@@ -30,7 +31,7 @@ bool AddressSpace::Grow(Length n, Length alignment) {
 
 bool AddressSpace::GrowBy(Length n, bool hugepages, HugepageMode mode) {
   if (n > SpanStore::kMaxLength) return false;
-  const Mapping mapping = MapNew(n, hugepages ? kHugepageSize : vm_.hardware_page_size());
+  const Mapping mapping = MapNew(n, hugepages ? kHugepageSize : granule_.bytes());
   if (mapping.start == nullptr) return false;
   // Only what lies in whole ones; it may be more than was asked for.
   hugepages = hugepages && mapping.zero_filled &&
@@ -55,7 +56,8 @@ Mapping AddressSpace::MapNew(Length n, size_t alignment) {
     }
     return mapping;
   }
-  mapping.bytes &= ~(std::max(vm_.hardware_page_size(), kPageSize) - 1);
+  TC_ASSERT(reinterpret_cast<uintptr_t>(mapping.start) % alignment == 0);
+  mapping.bytes &= ~(granule_.bytes() - 1);
   // The neighbours' entries are read when the span is joined: they need leaves too.
   if (page_map_.EnsureLeaves(PageId::Containing(mapping.start) - Length(1),
                              Length::ForBytes(mapping.bytes) + Length(2), state_.arena.vm())) {

@@ -26,7 +26,11 @@ namespace tcmalloc {
 class AddressSpace {
  public:
   AddressSpace(PageState& state, VirtualMemory& vm, PageMap& page_map, bool unmap_when_short)
-      : state_(state), vm_(vm), page_map_(page_map), unmap_when_short_(unmap_when_short) {}
+      : state_(state),
+        vm_(vm),
+        page_map_(page_map),
+        granule_(Length::ForBytes(vm.hardware_page_size())),
+        unmap_when_short_(unmap_when_short) {}
 
   // Gets memory from the OS, enough for a request of `n` pages at a multiple of `alignment`.
   [[nodiscard]] bool Grow(Length n, Length alignment) TC_EXCLUDES(state_.lock);
@@ -121,6 +125,7 @@ class AddressSpace {
   PageState& state_;
   VirtualMemory& vm_;
   PageMap& page_map_;
+  const Length granule_;  // pages of ours in a hardware page, at least 1
   const bool unmap_when_short_;
 
   IntrusiveList<Pass> passes_ TC_GUARDED_BY(state_.lock);

@@ -23,9 +23,8 @@ bool AddressSpace::PlanMove(const Span& span, Length n, MovePlan* plan) {
   const Governor::Held held = state_.Held();
   // Into what is free and backed a copy costs no fresh memory. What is not zero-filled is not the
   // process's own.
-  const Length granule = Length::ForBytes(vm_.hardware_page_size());
   if (!span.zero_filled || n <= span.num_pages ||
-      store.FindMappedPlace({.length = n, .alignment = granule}).span != nullptr) {
+      store.FindMappedPlace({.length = n, .alignment = granule_}).span != nullptr) {
     return false;
   }
   if (state_.hints.address_space_is_short.value()) return false;
@@ -64,10 +63,10 @@ Span* AddressSpace::Move(Span* span, const void* p, Length n, void** sample, boo
   };
   if (!state_.WithRecords(begin) || !begun) return nullptr;
   const PageId from = span->first_page + plan.head;
-  const size_t sample_bytes = plan.hugepages ? kHugepageSize : vm_.hardware_page_size();
+  const size_t sample_bytes = plan.hugepages ? kHugepageSize : granule_.bytes();
   Mapping mapping;
   if (vm_.MayMove(from.start_address(), sample_bytes)) {
-    mapping = MapNew(plan.mapped, plan.advise ? kHugepageSize : vm_.hardware_page_size());
+    mapping = MapNew(plan.mapped, plan.advise ? kHugepageSize : granule_.bytes());
   }
   const PageId first = PageId::Containing(mapping.start);
   const PageId end = first + Length(mapping.bytes >> kPageShift);

@@ -37,9 +37,8 @@ Length AddressSpace::Release(const ReleasePlan& plan) {
 }
 
 Length AddressSpace::ReleaseSlice(Pass& pass, Length limit, bool may_split, bool* released) {
-  const Length granule = Length::ForBytes(vm_.hardware_page_size());
   limit = std::min(limit, kTuning.release.slice);
-  limit = Length((limit.pages() + granule.pages() - 1) & ~(granule.pages() - 1));
+  limit = Length((limit.pages() + granule_.pages() - 1) & ~(granule_.pages() - 1));
   Span* span = nullptr;
   bool splits[2] = {};  // the first, the last hugepage of the span
   const auto take = [&](bool may_cut) TC_REQUIRES(state_.lock) {

@@ -71,38 +71,11 @@ enum class LeakOutcome : uint8_t {
   kImpossible,  // no result: the checker cannot see the program; other fields say why
 };
 
-class FoundLeaks {
- public:
-  explicit FoundLeaks(VirtualMemory& vm)
-      : vm_(vm), sites_(vm), slots_(vm), frames_(vm), entries_(vm) {}
-  FoundLeaks(const FoundLeaks&) = delete;
-  FoundLeaks& operator=(const FoundLeaks&) = delete;
-
-  // Empties the report, for another attempt.
-  void Clear();
-
-  // Adds a leaked object to its site, and returns the site, which stays there until the next call;
-  // null when there is no memory. Without a stack, sites differ by size and age. With `by_object`
-  // each object is a site of its own, with its address as the innermost frame.
-  LeakSite* Add(const LeakedObject& object, bool by_object);
-  // Sets the nearest stack of a site without a stack to a copy of `frames`. False when there is no
-  // memory.
-  [[nodiscard]] bool SetNearestStack(LeakSite* site, const uintptr_t* frames, size_t depth);
-  // Sorts the sites, most leaked bytes first, and sums them up. False when there is no memory.
-  [[nodiscard]] bool Finish();
-
+// What a check says as a whole.
+struct LeakSummary {
   bool known() const {
     return outcome == LeakOutcome::kDone || outcome == LeakOutcome::kNotStopped;
   }
-  LeakSite* begin() { return sites_.begin(); }
-  LeakSite* end() { return sites_.end(); }
-  const LeakSite* begin() const { return sites_.begin(); }
-  const LeakSite* end() const { return sites_.end(); }
-  size_t num_sites() const { return sites_.size(); }
-
-  // The sites as a profile; those without a stack have the nearest one, marked as guessed. Valid as
-  // long as this. Requires: Finish returned true.
-  Profile AsProfile() const;
 
   LeakOutcome outcome = LeakOutcome::kImpossible;
   // Why the outcome is not kDone: an errno, or 0; the signal that ended the check; the thread that
@@ -126,6 +99,37 @@ class FoundLeaks {
   uint64_t direct_bytes = 0;
   // Memory to search that could not be read.
   uint64_t unread_bytes = 0;
+};
+
+class FoundLeaks : public LeakSummary {
+ public:
+  explicit FoundLeaks(VirtualMemory& vm)
+      : vm_(vm), sites_(vm), slots_(vm), frames_(vm), entries_(vm) {}
+  FoundLeaks(const FoundLeaks&) = delete;
+  FoundLeaks& operator=(const FoundLeaks&) = delete;
+
+  // Empties the report, for another attempt.
+  void Clear();
+
+  // Adds a leaked object to its site, and returns the site, which stays there until the next call;
+  // null when there is no memory. Without a stack, sites differ by size and age. With `by_object`
+  // each object is a site of its own, with its address as the innermost frame.
+  LeakSite* Add(const LeakedObject& object, bool by_object);
+  // Sets the nearest stack of a site without a stack to a copy of `frames`. False when there is no
+  // memory.
+  [[nodiscard]] bool SetNearestStack(LeakSite* site, const uintptr_t* frames, size_t depth);
+  // Sorts the sites, most leaked bytes first, and sums them up. False when there is no memory.
+  [[nodiscard]] bool Finish();
+
+  LeakSite* begin() { return sites_.begin(); }
+  LeakSite* end() { return sites_.end(); }
+  const LeakSite* begin() const { return sites_.begin(); }
+  const LeakSite* end() const { return sites_.end(); }
+  size_t num_sites() const { return sites_.size(); }
+
+  // The sites as a profile; those without a stack have the nearest one, marked as guessed. Valid as
+  // long as this. Requires: Finish returned true.
+  Profile AsProfile() const;
 
  private:
   [[nodiscard]] bool GrowSlots();

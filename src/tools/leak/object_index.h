@@ -112,7 +112,7 @@ class ObjectIndex {
   void ForEach(F f) const {
     ForEachIn(in_use_, f);
   }
-  // The same for the objects whose bits are set in `bits`, of num_numbers() bits.
+  // As above, for the objects whose bits are set in `bits`, of num_numbers() bits.
   template <typename F>
   void ForEachIn(const uint64_t* bits, F f) const;
 

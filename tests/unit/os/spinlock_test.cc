@@ -40,7 +40,7 @@ TEST(SpinLockTest, TryLockTakesAFreeLockAndNoOther) {
   lock.Unlock();
 }
 
-// Many more threads than CPUs, some of which yield the CPU with the lock held, so that others spin,
+// Many more threads than CPUs. Some yield the CPU with the lock held, so that others spin,
 // sleep and need a wake-up. A lost wake-up hangs the test. Lost exclusion loses additions, and
 // ThreadSanitizer reports the race.
 TEST(SpinLockTest, ExcludesWithManyMoreThreadsThanCores) {

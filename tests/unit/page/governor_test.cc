@@ -170,7 +170,7 @@ TEST_F(GovernorTest, AnyFigures) {
     const size_t limit = governor_.limits().hard_bytes;
     ASSERT_LE(plan.wanted, room);
     const size_t left = limit - std::min(limit, system);
-    if (limit != kNoLimit) ASSERT_LE(plan.wanted.bytes(), std::max(left, needed.bytes()));
+    ASSERT_LE(plan.wanted.bytes(), limit == kNoLimit ? limit : std::max(left, needed.bytes()));
     const GrowthDecision decision = governor_.DecideGrowth(held, needed, needed, false);
     ASSERT_EQ(decision.action == Action::kGrow, limit == kNoLimit || needed.bytes() <= left);
   }

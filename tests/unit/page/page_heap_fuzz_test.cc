@@ -478,7 +478,10 @@ class Fuzzer {
   void ReplayDelete(size_t first, size_t pages) {
     SetPages(first, pages, PageState::kMapped);
     if (!policy_.PagesFreed(Length(pages))) return;
-    const ReleasePolicy::State state = {.in_use = InUse(), .free_mapped = Mapped()};
+    const ReleasePolicy::State state = {
+        .in_use = InUse(),
+        .free_mapped = Mapped(),
+        .slack = Length::ForBytes(ShareRetention({.in_use_bytes = InUse().bytes()}).free_pages)};
     const Length due = policy_.Decide(fuzz_clock_ms, state, kTuning.release.slice).length;
     released_by_policy_ += ReplayRelease(due.pages(), due.pages());
   }

@@ -459,6 +459,26 @@ TEST(PageHeapAddressSpaceTest, GrowthGoesOnPastTheEndOfALeaf) {
   munmap(map_memory, sizeof(PageMap));
 }
 
+// Our pages may be longer than the hardware's: every byte of a heap is in its mappings.
+TEST(PageHeapAddressSpaceTest, MappingsAreWholePages) {
+  void* const map_memory = mmap(nullptr, sizeof(PageMap), PROT_READ | PROT_WRITE,
+                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  ASSERT_NE(map_memory, MAP_FAILED);
+  PageMap& map = *new (map_memory) PageMap;
+  SystemVirtualMemory vm;
+  MetadataArena arena(vm);
+  for (int i = 0; i < 32; ++i) {
+    PageHeap heap(vm, map, arena);
+    // So that mappings start anywhere.
+    ASSERT_NE(mmap(nullptr, kHardwarePage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
+              MAP_FAILED);
+    Span* const span = heap.New(Length::ForBytes(kMiB), SpanState::kLarge);
+    ASSERT_NE(span, nullptr);
+    memset(span->start_address(), 'x', span->bytes());
+  }
+  munmap(map_memory, sizeof(PageMap));
+}
+
 // A limit on address space, met: the first request that fits nowhere in one piece is served by
 // unmapping what is free and mapping it anew; when most of the heap is free, it is not kept.
 TEST(PageHeapAddressSpaceTest, UnmapsFreeMemoryWhenTheSystemHasNoAddressSpaceLeft) {

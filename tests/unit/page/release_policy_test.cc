@@ -147,7 +147,8 @@ TEST_F(ReleasePolicyTest, BreaksHugepagesOnlyForMuch) {
   Decide(0);
   const auto may_break = [this](size_t in_use, size_t free_mapped) {
     return policy_
-        .Decide(1'000'000'000, {.in_use = Mib(in_use), .free_mapped = Mib(free_mapped)}, kAll)
+        .Decide(1'000'000'000,
+                {.in_use = Mib(in_use), .free_mapped = Mib(free_mapped), .slack = kSlack}, kAll)
         .may_break;
   };
   policy_.Decide(999'000'000, {}, kAll);

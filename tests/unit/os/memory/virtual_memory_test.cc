@@ -215,7 +215,7 @@ TEST(SystemVirtualMemoryTest, FailsCleanlyAtALimitOnAddressSpace) {
               void* const first = vm.Map(64 * kMiB, page).start;
               if (first == nullptr) return 3;
               if (vm.Map(64 * kMiB, page).start != nullptr) return 4;
-              // The same with forced alignment: 16 MiB fit, the padding to 1 GiB does not.
+              // Forced alignment: 16 MiB fit, the padding to 1 GiB does not.
               if (vm.Map(16 * kMiB, size_t{1} << 30).start != nullptr) return 5;
               if (errno != 1234) return 6;
               // The failures left nothing mapped: there is still room for a fitting mapping, and

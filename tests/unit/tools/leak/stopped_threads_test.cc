@@ -282,8 +282,8 @@ TEST(StoppedThreadsTest, LeakedObjectsAndNoOthersAreUnmarked) {
   }
   ends = true;
   for (std::thread& thread : threads) thread.join();
-  printf("%d of %d looks settled, %zu threads stopped; not seen were the lost objects", settled,
-         kRounds, stacks);
+  printf("%d of %d looks settled, %zu threads stopped; missed leaked objects", settled, kRounds,
+         stacks);
   for (const int times : missed) printf(" %d", times);
   printf(" times\n");
   // A function of the allocator may have computed the address of an adjacent object. If it leaves

@@ -115,7 +115,7 @@ TEST_F(StackTraceTest, LimitAndSkip) {
         const size_t taken = GetStackTrace(frames, max, skip);
         const size_t expected = std::min(max, depth - std::min(depth, skip));
         EXPECT_EQ(taken, expected) << skip << " " << max;
-        EXPECT_EQ(frames[expected], 77u) << "nothing is written behind";
+        EXPECT_EQ(frames[expected], 77u) << "nothing is written after the frames";
         // Frame 0 is this function, in another call.
         for (size_t i = skip == 0 ? 1 : 0; i < std::min(taken, expected); ++i)
           EXPECT_EQ(frames[i], whole[skip + i]);

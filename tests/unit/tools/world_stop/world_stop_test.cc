@@ -177,7 +177,7 @@ class WorldStopTest : public ::testing::Test {
  protected:
   void SetUp() override {
 #if TESTED_WITH_TSAN
-    GTEST_SKIP() << "the task that stops the threads is none that ThreadSanitizer knows";
+    GTEST_SKIP() << "ThreadSanitizer does not know the task that stops the threads";
 #endif
     if (IsTraced()) GTEST_SKIP() << "this process has a debugger, and can have one only";
   }
@@ -523,7 +523,7 @@ TC_OUT_OF_LINE void HoldInRegister(uintptr_t n, std::atomic<int>* begun, std::at
 #endif
 }
 
-// The same with a vector register.
+// As above, with a vector register.
 TC_OUT_OF_LINE void HoldInVector(uintptr_t n, std::atomic<int>* begun, std::atomic<int>* done) {
   asm volatile(
 #if defined(__x86_64__)
