@@ -95,8 +95,8 @@ TEST(SettingsTest, Complaints) {
       {"TCMALLOC_RELEASE_RATE", "1000.1", "number from 0 to 1000; using 1.0"},
       {"TCMALLOC_LARGE_ALLOC_REPORT_THRESHOLD", "-1125899906842625",
        "bytes (suffixes K, M, G, T) from -1125899906842624 to 1125899906842624; using 1073741824"},
-      {"TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES", "-1",
-       "bytes (suffixes K, M, G, T) from 0 to 1125899906842624; using 33554432"},
+      {"TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES", "-2",
+       "bytes (suffixes K, M, G, T) from -1 to 1125899906842624; using -1"},
       {"TCMALLOC_HEAP_LIMIT_MB", "1500K",
        "MiB (or with a suffix K, M, G, T) from 0 to 1073741824; using 0"},
       {"TCMALLOC_DEVMEM_START", "-1",
@@ -172,11 +172,13 @@ TEST(SettingsTest, ThresholdOfLargeAllocations) {
 
 TEST(SettingsTest, TotalOfThreadCaches) {
   Settings settings;
-  EXPECT_EQ(settings.max_total_thread_cache_bytes, 33554432u);
+  EXPECT_EQ(settings.max_total_thread_cache_bytes, -1);
   EXPECT_EQ(Read("TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES", "0", &settings), "");
-  EXPECT_EQ(settings.max_total_thread_cache_bytes, 0u);
+  EXPECT_EQ(settings.max_total_thread_cache_bytes, 0);
   EXPECT_EQ(Read("TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES", "1125899906842624", &settings), "");
-  EXPECT_EQ(settings.max_total_thread_cache_bytes, Clamped(uint64_t{1} << 50));
+  EXPECT_EQ(settings.max_total_thread_cache_bytes, int64_t{1} << 50);
+  EXPECT_EQ(Read("TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES", "-1", &settings), "");
+  EXPECT_EQ(settings.max_total_thread_cache_bytes, -1);
 }
 
 TEST(SettingsTest, HeapCheckModes) {
@@ -344,7 +346,8 @@ TEST(SettingsTest, TheSmallPresetIsWhatItsDocumentationSays) {
   Settings settings;
   UseSmallPreset(&settings);
   EXPECT_TRUE(settings.small);
-  EXPECT_EQ(settings.max_total_thread_cache_bytes, size_t{1} << 20);
+  EXPECT_EQ(settings.retention_bytes, size_t{2} << 20);
+  EXPECT_EQ(settings.max_total_thread_cache_bytes, -1) << "half of that";
   EXPECT_EQ(settings.min_thread_cache_bytes, size_t{16} << 10);
   EXPECT_FALSE(settings.hugepages);
   EXPECT_EQ(settings.release_rate, 10);
@@ -373,7 +376,7 @@ TEST(SettingsTest, EverySizeTakesSuffixes) {
       EXPECT_TRUE(settings == in_bytes) << name << "=" << text;
     }
   }
-  EXPECT_EQ(sizes, 12u);
+  EXPECT_EQ(sizes, 13u);
   Settings settings;
   EXPECT_EQ(Read("HEAP_PROFILE_ALLOCATION_INTERVAL", "2G", &settings), "");
   EXPECT_EQ(settings.heap_profile_allocation_interval, uint64_t{2} << 30);

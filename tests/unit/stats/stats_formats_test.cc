@@ -23,6 +23,12 @@ HeapSnapshot Filled() {
   t.page_heap_free_bytes = 200003;
   t.released_bytes = 100057;
   t.hole_bytes = 4507;
+  t.kept_span_bytes = 4519;
+  t.retention = {.total = 1100009,
+                 .thread_caches = 550007,
+                 .inherited_caches = 150001,
+                 .free_pages = 350003,
+                 .kept_spans = 250007};
   t.releasing_bytes = 4513;
   t.metadata_bytes = 300007;
   t.thread_cache_array_bytes = 4517;
