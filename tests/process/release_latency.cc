@@ -99,8 +99,8 @@ void* Release(void*) {
   return nullptr;
 }
 
-// Allocates and frees small objects, so that their pages stay in use, and large ones. Each large one
-// needs the page heap's lock.
+// Allocates and frees small objects, so that their pages stay in use, and large ones. Each large
+// one needs the page heap's lock.
 class Worker {
  public:
   Worker() : random_(kSeed) {
