@@ -117,7 +117,7 @@ define tc-object
       end
       tc-bins-of $tc_heap->registry.caches_.first_
       tc-bins-of $tc_heap->registry.orphans_.first_
-      tc-bins-of $tc_heap->registry.heirless_.first_
+      tc-bins-of $tc_heap->registry.inherited_.first_
       if $tc_found == 0
         printf "in use by the program, or on its way between caches on a thread's stack\n"
       end

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// BinArray: the memory behind one bin of a thread cache: a header and the slots (drawn in bins.h).
+// BinArray: the memory of one bin of a thread cache: a header and the slots (drawn in bins.h).
 //
 //     header | [0] null | [1] .. [limit] objects | [limit + 1] kFullMark | .. [capacity + 1]
 //
-// `limit` is what the growth policy allows, `capacity` what the memory has room for: moving the
-// limit below the capacity is moving the mark. No slot but the one behind the limit holds the mark.
+// `limit` is what the growth policy allows, `capacity` what the array has room for. To change the
+// limit within the capacity, move the mark. Only the slot after the limit holds the mark.
 //
-// A detached array has left its cache: slot 0 holds the address of the next one of its chain, slots
-// 1 .. count hold objects. Chains are how the contents of whole caches travel to the central cache.
+// A detached array has left its cache: slot 0 holds the address of the next array of its chain,
+// slots 1 .. count hold objects. The contents of whole caches move to the central cache in chains.
 //
 // Synchronization. Attached: the access sections of the cache's slot. Detached: the chain's owner.
 #pragma once
@@ -24,25 +24,25 @@
 namespace tcmalloc {
 
 struct BinArray {
-  // Room for objects.
+  // The number of objects that fit.
   uint16_t capacity;
-  // How many the bin may hold now.
+  // The number of objects that the bin may hold now.
   uint16_t limit;
   // Detached only.
   uint16_t count;
   SizeClass size_class;
-  // Overflows while the limit was above a batch, since they last made it shrink (see
+  // Overflows with the limit above a batch, since they last made it shrink (see
   // bin_policy::DecideOverflow).
   uint8_t overages : 7;
   // The bin ran empty or full since the last garbage collection.
   bool touched : 1;
-  // What the bin has fetched and not given back (see bin_policy::BalanceAfter).
+  // The objects that the bin has fetched and not returned (see bin_policy::BalanceAfter).
   int64_t balance;
 
   BinSlot* slots() { return reinterpret_cast<BinSlot*>(this + 1); }
   const BinSlot* slots() const { return reinterpret_cast<const BinSlot*>(this + 1); }
 
-  // What the arena takes for an array with room for `capacity` objects.
+  // What an array with room for `capacity` objects takes in the arena.
   static constexpr size_t BytesFor(size_t capacity) {
     return MetadataArena::RoundedBytes(sizeof(BinArray) + (capacity + 2) * sizeof(BinSlot));
   }
@@ -55,14 +55,14 @@ struct BinArray {
 // A chain of detached arrays, on its way to the central cache.
 struct BinArraysInFlight {
   InFlightMark mark{InFlightMark::Kind::kBinArrays};
-  // Written by the chain's owner alone; read while that is stopped.
+  // Written by the chain's owner alone; read while its thread is stopped.
   std::atomic<BinArray*> chain{nullptr};
 
   BinArray* first() const { return chain.load(std::memory_order_relaxed); }
   void set_first(BinArray* array) { chain.store(array, std::memory_order_relaxed); }
 };
 
-// What Tuning::Bins::max_objects reckons with.
+// Tuning::Bins::max_objects relies on it.
 static_assert(sizeof(BinArray) == 16 && alignof(BinArray) % alignof(BinSlot) == 0);
 
 }  // namespace tcmalloc

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // How many objects a thread cache's bin of one size class may hold (its limit), how many move at
-// once, and what a garbage collection takes away. Pure functions.
+// once, and what a garbage collection takes from it. Pure functions.
 //
 // Rule (slow start with overages, after the TCMalloc document). A bin starts with room for a few
-// objects, at least for those that fill whole cache lines. Running empty, it fetches as many as its
-// limit says, up to a batch, and the limit doubles up to a batch, then grows by a batch. Running
-// full, a limit below a batch doubles, and nothing leaves while the cache may grow; at a batch or
-// more the bin gives back as many as it would fetch; a limit above a batch has an overage, and
-// after some of them (Tuning::Bins::max_overages) shrinks by a batch. So a bin that is used more
-// for freeing than for allocating grows only to where all of it moves at once. Above two batches
-// half the limit moves: fewer copies of what stays.
+// objects, at least a line batch. When empty, it fetches as many objects as its limit says, up to a
+// batch; the limit doubles up to a batch, then grows by a batch. When full, a limit below a batch
+// doubles, and no object leaves while the cache may grow. At a batch or more the bin returns as
+// many objects as it would fetch. A limit above a batch counts an overage, and shrinks by a batch
+// after some of them (Tuning::Bins::max_overages). So a bin that is used more for freeing than for
+// allocating grows only to the size at which all of it moves at once. Above two batches half the
+// limit moves: fewer copies of the objects that stay.
 //
-// Departure from the document, which adds one object at a time below a batch: doubling, because the
-// central lists are a few nanoseconds per object away and a call to them costs a lock.
+// Unlike the document, which adds one object at a time below a batch, the limit doubles: a central
+// list costs a few nanoseconds per object, and a lock per call.
 //
-// The numbers, and why they are so: Tuning::Bins.
+// The numbers and their reasons: Tuning::Bins.
 #pragma once
 
 #include <algorithm>
@@ -38,7 +38,7 @@ constexpr size_t MaxLimit(SizeClass c) {
   return std::clamp<size_t>(objects, 2, kRules.max_objects) / line * line;
 }
 
-// Objects that are fetched or given back at once by a bin that may hold as many.
+// Objects that a bin fetches or returns at once, if its limit allows.
 constexpr size_t Batch(SizeClass c) { return std::min(kSizeClasses.batch_size(c), MaxLimit(c)); }
 
 // The limit of a new bin.
@@ -47,7 +47,7 @@ constexpr size_t InitialLimit(SizeClass c) {
                             std::max(size_t{kRules.initial_objects}, kSizeClasses.line_objects(c)));
 }
 
-// Room for objects in a new array of a bin: the next doubling of the limit shall not need another.
+// The capacity of a bin's new array: the next doubling of the limit must not need another array.
 constexpr size_t CapacityFor(SizeClass c, size_t limit) {
   return std::max(limit, std::min(limit * 2, MaxLimit(c)));
 }
@@ -61,7 +61,7 @@ constexpr size_t LimitAfterUnderflow(SizeClass c, size_t limit) {
       MaxLimit(c));
 }
 
-// How often a class is used, be it for allocations or for frees, before it has a bin.
+// How often a class is used, for allocations or for frees, before it gets a bin.
 constexpr uint8_t AllocationsWithoutBin(SizeClass c) {
   return kSizeClasses.size(c) < kRules.late_bytes ? 0 : kRules.late_uses;
 }
@@ -69,19 +69,19 @@ constexpr uint8_t FreesWithoutBin(SizeClass c) {
   return kSizeClasses.size(c) < kRules.late_bytes ? kRules.frees_before_bin : kRules.late_uses;
 }
 
-// Objects that move when a bin of limit `limit` runs empty or full.
+// Objects that move when a bin with this limit runs empty or full.
 constexpr size_t MoveCount(SizeClass c, size_t limit) {
   const size_t batch = Batch(c);
   return limit < 2 * batch ? std::min(limit, batch) : limit / 2 / batch * batch;
 }
 
-// Objects to fetch for an empty bin, the one that is asked for among them.
+// Objects to fetch for an empty bin, including the one that the caller allocates.
 constexpr size_t RefillCount(SizeClass c, size_t limit) {
   return std::clamp<size_t>(MoveCount(c, limit), 1, kRules.max_move_objects);
 }
 
 struct Overflow {
-  size_t release;  // objects to give back
+  size_t release;  // objects to return
   size_t limit;
   uint8_t overages;
 };
@@ -93,14 +93,14 @@ constexpr Overflow DecideOverflow(SizeClass c, size_t limit, uint8_t overages) {
   if (limit < batch) return {release, std::min(limit * 2, batch), overages};
   if (limit == batch) return {release, limit, overages};
   if (overages < kRules.max_overages) return {release, limit, static_cast<uint8_t>(overages + 1)};
-  // What stays and the object that is being freed must fit.
+  // The objects that stay and the one that is being freed must fit.
   const size_t shrunk = std::max(limit - batch, batch);
   return {limit - release < shrunk ? release : std::min(release + batch, limit), shrunk, 0};
 }
 
-// What a bin fetched and did not give back, after `objects` more came from the central cache (or,
-// when negative, went there). Below zero: the thread frees what other threads allocated. How far
-// below says little and is not kept, so that a thread that begins to allocate is soon known for it.
+// The objects that a bin fetched and did not return, after `objects` more came from the central
+// cache (or, when negative, went there). Below zero: the thread frees objects of other threads.
+// Values far below are clamped, so that a thread that begins to allocate is soon recognised.
 constexpr int64_t BalanceAfter(SizeClass c, int64_t balance, int64_t objects) {
   return std::max(balance + objects, -kRules.max_batches_owed * static_cast<int64_t>(Batch(c)));
 }
@@ -108,24 +108,24 @@ constexpr int64_t BalanceAfter(SizeClass c, int64_t balance, int64_t objects) {
 struct BinUse {
   size_t count;
   size_t limit;
-  // It ran empty or full since the last collection.
+  // The bin ran empty or full since the last collection.
   bool touched;
 };
 
 struct Collection {
-  size_t release;  // objects to give back
+  size_t release;  // objects to return
   size_t limit;    // 0: the bin's array as well
 };
 
-// What a garbage collection takes from a bin: half of the objects and half of the limit of one that
-// ran neither empty nor full since the last collection. How many of its objects were needed
-// meanwhile is not known. Half, so that a mistake is cheap and a class that is no longer used
-// drains within a few collections. Limits shrink because a cache's size is counted by them.
+// What a garbage collection takes from a bin: half of the objects and half of the limit of a bin
+// that ran neither empty nor full since the last collection. It is not known how many of its
+// objects were needed meanwhile. Half makes a mistake cheap, and a class that is no longer used
+// drains within a few collections. Limits shrink because a cache claims them.
 constexpr Collection DecideCollection(SizeClass c, const BinUse& use) {
   if (use.touched) return {0, use.limit};
   const size_t line = kSizeClasses.line_objects(c);
   const size_t release = use.count > 1 ? use.count / 2 : use.count;
-  // In whole lines, as all limits are.
+  // Whole line batches, as all limits.
   const size_t left = (use.count - release + line - 1) / line * line;
   return {release, std::max(use.limit / 2 / line * line, left)};
 }

@@ -66,7 +66,7 @@ void BinTable::Detach(BinArraysInFlight* arrays) {
 
 size_t BinTable::PushAll(size_t i, void* const* objects, size_t n) {
   const size_t kept = std::min<size_t>(n, Array(i)->limit - Count(i));
-  // Backwards, four at a time.
+  // In reverse order, four at a time.
   BinSlot* slot = bins_.tops[i].load(std::memory_order_relaxed) + 1;
   void* const* next = objects + kept;
   for (; next - objects >= 4; next -= 4, slot += 4) {
@@ -99,7 +99,7 @@ size_t BinTable::CachedObjects(SizeClass c) const {
   const BinArray* const array = Array(i);
   const BinSlot* const top = bins_.tops[i].load(std::memory_order_relaxed);
   if (array == nullptr) return 0;
-  // The array may have been exchanged between the two loads.
+  // The array may have been replaced between the two loads.
   const size_t slot =
       (reinterpret_cast<uintptr_t>(top) - reinterpret_cast<uintptr_t>(array->slots())) /
       sizeof(BinSlot);
@@ -116,8 +116,8 @@ size_t BinTable::CachedBytes() const {
 }
 
 uint64_t BinTable::ActivityStamp() const {
-  // FNV-1a over the tops, from what the allocations count down: a bin that is used as a stack may
-  // be found at the same height twice.
+  // FNV-1a over the tops, seeded with the countdown of allocated bytes: a bin that is used as a
+  // stack may have the same height at two looks.
   uint64_t stamp = 0xcbf29ce484222325 ^ bins_.bytes_until_sample.load(std::memory_order_relaxed);
   for (const BinTop& top : bins_.tops) {
     stamp ^= reinterpret_cast<uintptr_t>(top.load(std::memory_order_relaxed));

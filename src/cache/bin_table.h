@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// BinTable: the bins of one thread cache and their arrays: what is in them, how much they claim,
-// and the changes that an access section makes to them. It decides nothing and talks to no other
-// part of the heap: ThreadCache does.
+// BinTable: the bins of one thread cache and their arrays: their contents, the bytes that they
+// claim, and the changes that an access section makes to them. ThreadCache makes the decisions and
+// calls the other parts of the heap.
 //
 // Invariants
 //   B1  Array(i) is null and the top of bin i is kNoBinArray, or slot 0 of the array is null, slot
@@ -11,9 +11,9 @@
 //   B3  claimed_bytes() is the sum over the arrays of limit * object size + bytes();
 //       array_bytes() of bytes() alone.
 //
-// Synchronization: what changes or reads a bin is called in an access section of the cache's slot,
-// or by a thread that has taken the cache (registry.h). The functions below "For any thread" may be
-// called by any, and are racy while the owner runs.
+// Synchronization. Functions that change or read a bin are called in an access section of the
+// cache's slot, or by a thread that has taken the cache (registry.h). The functions below "For any
+// thread" may be called by any, and are racy while the owner runs.
 // Cost: a few nanoseconds, plus a copy of the objects that move.
 #pragma once
 
@@ -31,41 +31,41 @@ namespace tcmalloc {
 
 class BinTable {
  public:
-  // What the fast path works on.
+  // The part that the fast path uses.
   Bins& bins() { return bins_; }
 
-  // Null: the bin has none.
+  // Null: the bin has no array.
   BinArray* Array(size_t i) const { return arrays_[i].load(std::memory_order_relaxed); }
-  // Puts an array in the place of the bin's, whose objects and history it gets. The caller frees
-  // the old one. Requires: `fresh` is empty, and has room for the objects.
+  // Replaces the bin's array; the new one gets its objects and history. The caller frees the old
+  // one. Requires: `fresh` is empty, and has room for the objects.
   void Install(size_t i, BinArray* fresh);
   // Requires: the bin has an array with room for `limit` objects, and has no more objects.
   void SetLimit(size_t i, size_t limit);
-  // Takes the array out, with what is in it.
+  // Removes the bin's array with its objects.
   void Remove(size_t i);
-  // Takes all arrays out and puts them in front of `arrays`.
+  // Detaches all arrays and puts them in front of `arrays`.
   void Detach(BinArraysInFlight* arrays);
 
-  // How many objects are in the bin. Requires: it has an array.
+  // The number of objects in the bin. Requires: it has an array.
   size_t Count(size_t i) const {
     return static_cast<size_t>(bins_.tops[i].load(std::memory_order_relaxed) - Array(i)->slots());
   }
-  // Puts up to `n` objects into the bin so that the first comes out first; returns how many of the
-  // last ones did not fit. Requires: the bin has an array.
+  // Pushes up to `n` objects so that the first will be popped first; returns how many of the last
+  // ones did not fit. Requires: the bin has an array.
   size_t PushAll(size_t i, void* const* objects, size_t n);
   // Takes up to max_move_objects of the `n` oldest objects out of the bin; returns how many.
   size_t TakeOldest(size_t i, void** objects, size_t n);
-  // The object is the one that was freed last: this is a second free of it.
+  // The object is the newest one in the bin: this is a second free of it.
   bool IsNewest(size_t i, const void* object) const {
     return *bins_.tops[i].load(std::memory_order_relaxed) == reinterpret_cast<BinSlot>(object);
   }
   // Uses of a class that has no array yet: see bin_policy::FreesWithoutBin.
   uint8_t& uses_without_bin(size_t i) { return uses_without_bin_[i]; }
 
-  // Calls f(class, what is in it, how far above the bin's top it is) for every slot of every bin
-  // that holds an address: 0 and less for the objects in the bin, more for what lies above. While
-  // the owner changes several things (ThreadCache::changing) the tops mean nothing. Requires: the
-  // caller is the owner, or the owner is not running.
+  // Calls f(class, address, distance above the bin's top) for every slot of every bin that holds an
+  // address: 0 and less for objects in the bin, more for stale addresses above. While the owner
+  // makes several changes (ThreadCache::changing) the tops mean nothing. Requires: the caller is
+  // the owner, or the owner is not running.
   template <typename F>
   void ForEachSlot(F f) const {
     for (size_t i = 1; i < kNumSizeClasses; ++i) {
@@ -80,15 +80,15 @@ class BinTable {
     }
   }
 
-  // For any thread. Each bin's figure is one that it had at some moment (give or take one object),
-  // or 0 when its array was exchanged just then.
+  // For any thread. Each bin's figure was true at some moment (give or take one object), or is 0
+  // because its array was being replaced.
   size_t CachedObjects(SizeClass c) const;
   size_t CachedBytes() const;
   // Bytes of the bins' arrays, as the arena counts them.
   size_t array_bytes() const { return array_bytes_.value(); }
-  // What the bins' limits allow, and the arrays.
+  // The bytes that the bins' limits allow, and the arrays.
   size_t claimed_bytes() const { return claimed_bytes_.value(); }
-  // A number that changes when the bins do (but for coincidences).
+  // A number that changes with the bins (except for coincidences).
   uint64_t ActivityStamp() const;
 
   // Aborts when an invariant does not hold. By the owner, or when the owner is not running.

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Bins: the part of a thread cache that the fast path sees. Per size class an array of pointers to
-// free objects, used as a stack; they are not written to here.
+// Bins: the part of a thread cache that the fast path uses. For each size class an array of
+// pointers to free objects, used as a stack; the objects themselves are not written to.
 //
 //     array:   [0]    [1]   [2]  ...  [n]  ...  [capacity]  [capacity + 1]
 //              null   obj   obj       obj                   kFullMark
 //                                      ^ top
 //
-// The null below the first object makes "empty" visible to Pop in the value that it loads anyway,
-// the mark behind the last slot makes "full" visible to Push in the slot that it is about to write.
-// So a bin is one pointer to the hot code. The bins of kNone, and all bins of the empty state, are
+// Pop sees that the bin is empty by the null below the first object, a value that it loads anyway.
+// Push sees that it is full by the mark after the last slot, in the slot that it would write. So
+// the fast path needs one pointer per bin. The bins of kNone, and all bins of the empty state, are
 // both empty and full: every operation leaves the fast path.
 //
 // Synchronization. Touched only between BeginAccess and EndAccess of a ThreadSlot (see
@@ -33,13 +33,13 @@ inline constexpr BinSlot kFullMark = 1;
 // The array of a bin that is both empty and full.
 extern const BinSlot kNoBinArray[2];
 
-// The address of a bin's newest object's slot.
+// The address of the slot of a bin's newest object.
 struct BinTop : std::atomic<BinSlot*> {
   constexpr BinTop() : atomic(const_cast<BinSlot*>(kNoBinArray)) {}
 };
 
 struct Bins {
-  // All bins empty and full, sampling due: what a thread has that has no cache.
+  // All bins empty and full, sampling due: for a thread without a cache.
   constexpr Bins() = default;
 
   // The newest object of the bin, or null when it is empty.
@@ -62,8 +62,8 @@ struct Bins {
     if (__builtin_expect(top[1] == kFullMark, false)) return false;
     if (__builtin_expect(top[0] == reinterpret_cast<BinSlot>(object), false)) return false;
     top[1] = reinterpret_cast<BinSlot>(object);
-    // A forked child may find the bin after any store of this thread (see ThreadSlot): never a top
-    // above an old slot.
+    // A forked child may see the bin after any store of this thread (see ThreadSlot). It must not
+    // see the new top before the new slot.
     std::atomic_signal_fence(std::memory_order_release);
     Forget(&i);
     StepUp(tops[i]);
@@ -79,14 +79,13 @@ struct Bins {
   std::atomic<size_t> bytes_until_sample{0};
 
  private:
-  // Makes the compiler forget that it has seen this index: it then addresses the bin through base
-  // and scaled index in both the load and the store, where it would spend an instruction on a
-  // common part of the two.
+  // Hides the index from the compiler, which then addresses the bin by base and scaled index in
+  // both the load and the store. Otherwise it spends an instruction on a common part of the two.
   static TC_FAST_PATH void Forget(size_t* i) { asm("" : "+r"(*i)); }
 };
 
-// The bins of every thread that has no cache: not registered yet, exiting, or its cache taken for a
-// moment.
+// The bins of every thread without a cache: not registered yet, exiting, detached, or its cache
+// taken for a moment.
 extern const Bins kEmptyBins;
 
 }  // namespace tcmalloc

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// CacheBudget: how large each thread cache may be. Arithmetic alone: it knows no cache, the caller
-// hands it their limits.
+// CacheBudget: how large each thread cache may be. Arithmetic alone: the caller passes the caches'
+// limits.
 //
-// Rule (after the TCMalloc document). Every cache starts with the same limit, whatever the others
-// have. Each of its garbage collections tries to add a step: from what the caches together may
-// still have, else from another cache, whose limit is lowered by as much. So busy threads end with
-// large caches and idle ones with small ones. The total is soft: a cache whose limit was lowered
-// gives objects up at its own next collection.
+// Rule (after the TCMalloc document). Every cache starts with the same limit, regardless of the
+// others. Each of its garbage collections tries to add a step: from the unclaimed rest of the
+// total, else stolen from another cache, whose limit is lowered by as much. So busy threads end
+// with large caches and idle ones with small ones. The total is soft: a cache whose limit was
+// lowered returns objects at its own next collection.
 //
-// Departure from the document, whose steps are all equal: what nobody has is given out in steps of
-// half the limit. The numbers, and why they are so: Tuning::CacheBudget.
+// Unlike the document, whose steps are all equal, unclaimed bytes are given out in steps of half
+// the limit. The numbers and their reasons: Tuning::CacheBudget.
 //
 // Lower bound. When an equal share of the total would be less than `min_per_cache`, no limit is
-// lowered below that, and a smaller one may be raised to it whatever the total says.
+// lowered below that, and a smaller one may be raised to it even above the total.
 //
 // Synchronization: the caller's. Bytes throughout.
 #pragma once
@@ -46,7 +46,7 @@ class CacheBudget {
     unclaimed_ -= kRules.initial_bytes;
     return kRules.initial_bytes;
   }
-  // A cache is gone, or needs nothing for a while: its limit is free for others.
+  // A cache ended: its limit is unclaimed again.
   void RemoveCache(size_t limit) {
     --caches_;
     unclaimed_ += static_cast<int64_t>(limit);
@@ -56,7 +56,7 @@ class CacheBudget {
     *limit = 0;
   }
 
-  // Raises `*limit` without anyone else's loss; false when that cannot be.
+  // Raises `*limit` without lowering another one; false when that is impossible.
   bool TryRaise(size_t* limit) {
     size_t step = *limit < kRules.initial_bytes ? kRules.initial_bytes - *limit : kRules.step_bytes;
     if (unclaimed_ < static_cast<int64_t>(step)) {
@@ -71,8 +71,7 @@ class CacheBudget {
     return true;
   }
 
-  // Takes from a limit what is above an equal share of the total, as long as more was given out
-  // than there is.
+  // Lowers a limit to an equal share of the total, while the limits together exceed the total.
   void LowerToShare(size_t* limit) {
     const size_t share = std::max(LowerBound(), total_ / std::max<size_t>(caches_, 1));
     if (unclaimed_ >= 0 || *limit <= share) return;
@@ -80,7 +79,7 @@ class CacheBudget {
     *limit = share;
   }
 
-  // Moves a step from another cache's limit; false when that one has nothing to spare.
+  // Moves a step from another cache's limit; false when that would fall below the lower bound.
   bool TrySteal(size_t* limit, size_t* victim) const {
     if (*victim < LowerBound() + kRules.step_bytes) return false;
     *victim -= kRules.step_bytes;
@@ -88,13 +87,13 @@ class CacheBudget {
     return true;
   }
 
-  // Below this no limit is lowered.
+  // No limit is lowered below this.
   size_t LowerBound() const {
     const size_t share = total_ / std::max<size_t>(caches_, 1);
     return std::max(kRules.initial_bytes, share < min_per_cache_ ? min_per_cache_ : 0);
   }
 
-  // What the caches may still claim together; negative when they have more than the total.
+  // The unclaimed rest of the total; negative when the limits together exceed the total.
   int64_t unclaimed() const { return unclaimed_; }
 
  private:

@@ -11,11 +11,11 @@ ThreadCache* Registry::Create(ThreadSlot& slot) {
   ThreadCache* cache;
   {
     const SpinLockHolder holder(lock_);
-    // Before there are caches of threads that are here.
+    // Before caches of this process's threads are added.
     OrphanOthersIfDueLocked();
-    cache = heirless_.PopFirst();
+    cache = inherited_.PopFirst();
     if (cache != nullptr) {
-      heirless_bytes_ -= cache->claimed_bytes();
+      inherited_bytes_ -= cache->claimed_bytes();
       cache->HandTo(slot);
       unregistered_.Prepend(cache);
     }
@@ -48,14 +48,14 @@ size_t Registry::Free(ThreadCache* cache, BinArraysInFlight* arrays) {
 void Registry::Register(ThreadCache* cache) {
   const SpinLockHolder holder(lock_);
   cache->SetMaxBytes(budget_.AddCache());
-  // A flush that is under way need not wait for the caches that come while it is.
+  // A flush that has begun need not visit caches that are registered meanwhile.
   cache->record.flush_round = flush_rounds_;
   unregistered_.Remove(cache);
   caches_.Prepend(cache);
-  cache->set_withheld(bypass_.load(std::memory_order_relaxed));
-  if (cache->withheld()) return;
-  // With the lock held: a thread that takes caches must not find this one in the list and its owner
-  // already, or still, on the way to its bins.
+  cache->set_detached(bypass_.load(std::memory_order_relaxed));
+  if (cache->detached()) return;
+  // With the lock held: a thread that takes caches must not find this one in the list while its
+  // owner is on the way to its bins.
   cache->slot().bins.store(cache->bins(), std::memory_order_release);
 }
 
@@ -72,13 +72,13 @@ void Registry::Destroy(ThreadCache* cache) {
   {
     const SpinLockHolder holder(lock_);
     RemoveLocked(cache);
-    // With the lock held: a thread that has taken the cache puts it back before it lets go of the
-    // lock, and not behind us.
+    // With the lock held: a thread that has taken the cache stores the pointer back before it
+    // releases the lock, so never after this store.
     cache->slot().bins.store(const_cast<Bins*>(&kEmptyBins), std::memory_order_release);
     const size_t claimed = cache->claimed_bytes();
-    if (heirless_bytes_ + claimed <= may_be_left && claimed > 0) {
-      heirless_bytes_ += claimed;
-      heirless_.Prepend(cache);
+    if (inherited_bytes_ + claimed <= may_be_left && claimed > 0) {
+      inherited_bytes_ += claimed;
+      inherited_.Prepend(cache);
       return;
     }
     cache->table().Detach(&arrays);
@@ -90,7 +90,7 @@ void Registry::CheckInvariants() {
   const SpinLockHolder holder(lock_);
   int64_t max_bytes = 0;
   for (ThreadCache* cache = caches_.first(); cache != nullptr; cache = caches_.Next(cache)) {
-    const Bins* const reachable = cache->withheld() ? &kEmptyBins : cache->bins();
+    const Bins* const reachable = cache->detached() ? &kEmptyBins : cache->bins();
     TC_CHECK(cache->slot().bins.load(std::memory_order_relaxed) == reachable);  // R1
     max_bytes += static_cast<int64_t>(cache->max_bytes());
     cache->table().CheckInvariants();
@@ -99,26 +99,27 @@ void Registry::CheckInvariants() {
   for (ThreadCache* cache = orphans_.first(); cache != nullptr; cache = orphans_.Next(cache)) {
     cache->table().CheckInvariants();
   }
-  size_t heirless_bytes = 0;
-  for (ThreadCache* cache = heirless_.first(); cache != nullptr; cache = heirless_.Next(cache)) {
-    heirless_bytes += cache->claimed_bytes();
+  size_t inherited_bytes = 0;
+  for (ThreadCache* cache = inherited_.first(); cache != nullptr; cache = inherited_.Next(cache)) {
+    TC_CHECK(cache->claimed_bytes() > 0);  // R3
+    inherited_bytes += cache->claimed_bytes();
     cache->table().CheckInvariants();
   }
-  TC_CHECK(heirless_bytes == heirless_bytes_);  // R3
+  TC_CHECK(inherited_bytes == inherited_bytes_);  // R3
   for (ThreadCache* cache = unregistered_.first(); cache != nullptr; cache = caches_.Next(cache)) {
     cache->table().CheckInvariants();
   }
 }
 
-// The slot tells whose a cache is, at any moment between Create and Destroy: a signal handler may
-// have forked in the middle of them.
+// The slot identifies a cache's thread at any moment between Create and Destroy: a signal handler
+// may have forked in the middle of them.
 void Registry::OrphanOthersInChild(const ThreadSlot* survivor) TC_NO_THREAD_SAFETY_ANALYSIS {
   for (ThreadCache* cache = caches_.first(); cache != nullptr;) {
     ThreadCache* const next = caches_.Next(cache);
     if (&cache->slot() != survivor) {
       RemoveLocked(cache);
-      // A thread that was moving several objects left bins that cannot be trusted: what is in them
-      // is lost to the child.
+      // The bins of a thread that was moving several objects may be inconsistent: the child leaks
+      // their objects.
       if (!cache->changing()) {
         orphans_.Prepend(cache);
         has_orphans_.store(true, std::memory_order_relaxed);
@@ -126,7 +127,7 @@ void Registry::OrphanOthersInChild(const ThreadSlot* survivor) TC_NO_THREAD_SAFE
     }
     cache = next;
   }
-  // Of threads that were starting.
+  // The caches of threads that were starting.
   for (ThreadCache* cache = unregistered_.first(); cache != nullptr;) {
     ThreadCache* const next = unregistered_.Next(cache);
     if (&cache->slot() != survivor) {
@@ -141,7 +142,7 @@ void Registry::OrphanOthersInChild(const ThreadSlot* survivor) TC_NO_THREAD_SAFE
 void Registry::OrphanOthersLater(const ThreadSlot* survivor) {
   survivor_ = survivor;
   orphans_due_.store(true, std::memory_order_relaxed);
-  // Has the slow paths come here.
+  // Makes the slow paths call AdoptOrphan.
   has_orphans_.store(true, std::memory_order_relaxed);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What one thread does with the caches of others: it takes from their limits, and empties them.
+// What one thread does to the caches of others: it steals from their limits, and empties them.
 #include "base/tuning.h"
 #include "cache/registry.h"
 #include "os/clock.h"
@@ -14,20 +14,28 @@ void Registry::SetTotalLimit(size_t bytes) {
 
 void Registry::FollowRetention() {
   const RetentionShares shares = central_.Shares();
+  {
+    const SpinLockHolder holder(lock_);
+    if (!total_was_set_ && budget_.total() != shares.thread_caches) {
+      SetTotalLocked(shares.thread_caches);
+    }
+  }
+  FreeInheritedAbove(shares.inherited_caches);
+}
+
+size_t Registry::FreeInheritedAbove(size_t kept_bytes) {
+  size_t bytes = 0;
   for (;;) {
     BinArraysInFlight arrays;
-    ThreadCache* surplus;
+    ThreadCache* cache;
     {
       const SpinLockHolder holder(lock_);
-      if (!total_was_set_ && budget_.total() != shares.thread_caches) {
-        SetTotalLocked(shares.thread_caches);
-      }
-      if (heirless_bytes_ <= shares.inherited_caches) return;
-      surplus = heirless_.PopFirst();
-      heirless_bytes_ -= surplus->claimed_bytes();
-      surplus->table().Detach(&arrays);
+      if (inherited_bytes_ <= kept_bytes) return bytes;
+      cache = inherited_.PopFirst();
+      inherited_bytes_ -= cache->claimed_bytes();
+      cache->table().Detach(&arrays);
     }
-    Free(surplus, &arrays);
+    bytes += Free(cache, &arrays);
   }
 }
 
@@ -99,7 +107,7 @@ void Registry::RaiseAtOthersCostLocked(ThreadCache* cache, size_t* limit,
     const bool idle = victim->claimed_bytes() > 0 && IsIdle(victim, now_ms);
     if (idle && !barrier_spent) {
       barrier_spent = true;
-      // One that was at work after all keeps what it may have.
+      // A cache whose owner was active after all keeps its limit.
       if (!TakeLocked(&victim, 1, arrays)) continue;
       budget_.TakeAll(&victims_limit);
       raised = budget_.TryRaise(limit);
@@ -123,7 +131,7 @@ size_t Registry::FlushAndYieldLimit(ThreadCache* cache) {
 bool Registry::TakeLocked(ThreadCache* const* victims, size_t n, BinArraysInFlight* arrays) {
   if (orphans_due_.load(std::memory_order_relaxed)) return false;
   if (lock_.HeldForForkByThisThread()) {
-    // A handler of another library around fork is running. In the child the owners are gone, and
+    // Called in another library's handler around fork. In the child the owners do not exist, and
     // their bins may be as fork found them.
     return false;
   }
@@ -131,8 +139,8 @@ bool Registry::TakeLocked(ThreadCache* const* victims, size_t n, BinArraysInFlig
   bool swapped[kTuning.thread_caches.detached_at_once];
   for (size_t i = 0; i < n; ++i) {
     std::atomic<Bins*>& bins = victims[i]->slot().bins;
-    // Anything else (see R1) is the slot of another thread, in memory of one that ended without
-    // telling: it is left alone.
+    // Any other value (see R1) means that the slot's memory belongs to another thread, because its
+    // thread ended unnoticed: leave it alone.
     swapped[i] = bins.load(std::memory_order_relaxed) == victims[i]->bins();
     if (swapped[i]) bins.store(const_cast<Bins*>(&kEmptyBins), std::memory_order_relaxed);
   }
@@ -157,33 +165,33 @@ void Registry::UpdateBypass(bool (*wanted)(), ThreadCache* own) {
   const bool bypass = wanted();
   bypass_.store(bypass, std::memory_order_relaxed);
   if (!bypass) return;
-  // Around fork only the calling thread's slot is known to be there (see TakeLocked).
+  // Around fork only the calling thread's slot is known to exist (see TakeLocked).
   const bool own_only =
       lock_.HeldForForkByThisThread() || orphans_due_.load(std::memory_order_relaxed);
   bool others = false;
   for (ThreadCache* cache = caches_.first(); cache != nullptr; cache = caches_.Next(cache)) {
-    if (cache->withheld() || (own_only && cache != own)) continue;
+    if (cache->detached() || (own_only && cache != own)) continue;
     std::atomic<Bins*>& bins = cache->slot().bins;
     if (bins.load(std::memory_order_relaxed) != cache->bins()) continue;
-    cache->set_withheld(true);
+    cache->set_detached(true);
     bins.store(const_cast<Bins*>(&kEmptyBins), std::memory_order_relaxed);
     others |= cache != own;
   }
-  // A thread alone sees its own stores: a sandboxed process with one thread makes no such call.
+  // A single thread sees its own stores: a sandboxed process with one thread makes no such call.
   if (others) barrier_();
 }
 
-void Registry::OfferBack(ThreadCache* cache) {
-  if (!cache->withheld() || bypass_.load(std::memory_order_relaxed)) return;
+void Registry::Reattach(ThreadCache* cache) {
+  if (!cache->detached() || bypass_.load(std::memory_order_relaxed)) return;
   const SpinLockHolder holder(lock_);
   if (bypass_.load(std::memory_order_relaxed)) return;
-  cache->set_withheld(false);
+  cache->set_detached(false);
   cache->slot().bins.store(cache->bins(), std::memory_order_release);
 }
 
-void Registry::DetachWithheld(ThreadCache* cache, BinArraysInFlight* arrays) {
+void Registry::EmptyDetached(ThreadCache* cache, BinArraysInFlight* arrays) {
   const SpinLockHolder holder(lock_);
-  if (cache->withheld()) cache->table().Detach(arrays);
+  if (cache->detached()) cache->table().Detach(arrays);
 }
 
 void Registry::AlarmAll() {
@@ -199,19 +207,7 @@ size_t Registry::FlushAll(ThreadCache* own) {
 }
 
 size_t Registry::FlushOthers(ThreadCache* own, bool idle_only) {
-  size_t bytes = 0;
-  for (;;) {
-    BinArraysInFlight arrays;
-    ThreadCache* heirless;
-    {
-      const SpinLockHolder holder(lock_);
-      heirless = heirless_.PopFirst();
-      if (heirless == nullptr) break;
-      heirless_bytes_ -= heirless->claimed_bytes();
-      heirless->table().Detach(&arrays);
-    }
-    bytes += Free(heirless, &arrays);
-  }
+  size_t bytes = FreeInheritedAbove(0);
   const int64_t now_ms = CoarseMilliseconds();
   uint64_t round = 0;
   for (;;) {

@@ -49,11 +49,11 @@ void ThreadCache::HandTo(ThreadSlot& slot) {
   first_frame_ = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
   record = RegistryRecord();
   flush_requested_.store(false, std::memory_order_relaxed);
-  withheld_.store(false, std::memory_order_relaxed);
+  detached_.store(false, std::memory_order_relaxed);
   countdown_.Reset(table_.bins().bytes_until_sample);
 }
 
-// Slow paths. While another thread has the cache, the owner is served by the central cache.
+// Slow paths. While another thread has taken the cache, the central cache serves the owner.
 
 void* ThreadCache::Allocate(SizeClass c) {
   if (flush_requested_.load(std::memory_order_relaxed)) FlushAsAsked();
@@ -66,7 +66,7 @@ void* ThreadCache::Allocate(SizeClass c) {
     mine = static_cast<bool>(section);
     if (mine) {
       // The cache may have been taken and put back between the fast path and here, or the countdown
-      // was what ended the fast path.
+      // ended the fast path.
       if (void* const object = table_.bins().Pop(c)) return object;
       if (BinArray* const array = table_.Array(i)) {
         limit = array->limit;
@@ -77,7 +77,7 @@ void* ThreadCache::Allocate(SizeClass c) {
       }
     }
   }
-  if (!mine) registry_.OfferBack(this);
+  if (!mine) registry_.Reattach(this);
   if (!mine || !wants_bin) {
     void* object;
     return central_.Remove(c, &object, 1) == 1 ? object : nullptr;
@@ -132,24 +132,24 @@ void ThreadCache::Free(SizeClass c, void* object) {
   }
   if (twice) ReportMisuse(Misuse::kDoubleFree, object, kSizeClasses.size(c));
   if (!mine) {
-    registry_.OfferBack(this);
+    registry_.Reattach(this);
     central_.Insert(c, &object, 1);
     return;
   }
   if (limit == 0) {
-    // The object may be one of those that went to the central cache just now, which then says so.
-    // Without the room for a bin, too, the central cache is where the object goes.
+    // A second free of an object that went to the central cache just now: the object is not out,
+    // and Insert reports it. Without room for a bin, too, the object goes to the central cache.
     const bool keep = wants_bin && central_.IsOut(c, object) &&
                       SetLimit(c, 0, bin_policy::InitialLimit(c)) && PushOne(c, object);
     if (!keep) central_.Insert(c, &object, 1);
     return;
   }
-  // A bin that may grow does, and keeps what it has.
+  // If the bin may grow, it does, and keeps its objects.
   if (overflow.limit > limit && SetLimit(c, limit, overflow.limit) && PushOne(c, object)) return;
   traffic_bytes_ += ReturnOldest(c, overflow.release) * kSizeClasses.size(c);
   if (overflow.limit < limit) SetLimit(c, limit, overflow.limit);
   if (!PushOne(c, object)) central_.Insert(c, &object, 1);
-  // Not from this bin: the newest object in it is what tells a second free of it.
+  // Not from this bin: a second free is recognised by the newest object in it.
   if (claimed_bytes() > max_bytes() && CollectionIsDue()) CollectGarbage(c);
 }
 
@@ -207,7 +207,7 @@ BinArray* ThreadCache::NewArray(size_t i, size_t limit, size_t capacity) {
             .overages = 0,
             .touched = true,
             .balance = 0};
-  // Whatever the memory held before, nothing in it may look like the mark.
+  // Old contents of the memory must not look like the mark.
   std::fill_n(array->slots(), array->capacity + 2, BinSlot{0});
   array->slots()[limit + 1] = kFullMark;
   return array;
@@ -289,7 +289,7 @@ void ThreadCache::CollectFrom(SizeClass c) {
     const Section section(*this);
     BinArray* const array = table_.Array(i);
     if (!section || array == nullptr) return;
-    // What could not move keeps its place.
+    // Objects that could not move keep their place.
     if (plan.limit < array->limit && table_.Count(i) <= plan.limit) table_.SetLimit(i, plan.limit);
     if (array->limit == 0) {
       unused = array;
@@ -308,8 +308,8 @@ size_t ThreadCache::Flush() {
     const Section section(*this);
     if (section) table_.Detach(&arrays);
   }
-  // Its own section does not find the bins then.
-  if (arrays.first() == nullptr && withheld()) registry_.DetachWithheld(this, &arrays);
+  // The owner's section does not reach the bins of a detached cache.
+  if (arrays.first() == nullptr && detached()) registry_.EmptyDetached(this, &arrays);
   return ReturnArrays(&arrays, central_, arena_);
 }
 

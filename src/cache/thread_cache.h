@@ -2,21 +2,20 @@
 // ThreadCache: one thread's free objects, a bin per size class, and the slow paths of the owner:
 // refill, overflow, garbage collection, flush.
 //
-// Role. Moves objects between the bins and the central cache. While it talks to the central cache,
-// the page heap or the arena, the objects on their way are on the stack, the bins are consistent
-// and `busy` is clear: a system call never delays a thread that wants to take the cache, and an
-// allocation from a signal handler for SIGABRT finds good bins.
+// Role. Moves objects between the bins and the central cache. While it calls the central cache, the
+// page heap or the arena, the objects in flight are on the stack, the bins are consistent and
+// `busy` is clear: a system call never delays a thread that wants to take the cache, and an
+// allocation in a signal handler for SIGABRT finds consistent bins.
 //
-// Size. What the cache may come to hold is what its bins' limits allow plus the memory of their
-// arrays: claimed_bytes(). It is kept below max_bytes() by refusing growth; a refusal is the moment
-// for a garbage collection, which makes room where bins hold more than they use and asks the
-// registry for a larger max_bytes().
+// Size. claimed_bytes() is what the bins' limits allow plus the memory of their arrays. It stays
+// below max_bytes() because growth is refused. A refusal causes a garbage collection, which shrinks
+// bins that hold more than they use and asks the registry for a larger max_bytes().
 //
-// Synchronization. Everything but the links is touched inside an access section of the owner's
-// slot, by the owner, or by a thread that has taken the cache (registry.h). What is read in one
-// section may be gone in the next: another thread may have emptied the cache between the two.
-// Links and max_bytes: the registry's lock. Cost. One refill or overflow per batch: a central lock
-// and a few nanoseconds per object.
+// Synchronization. Everything but the links is accessed inside an access section of the owner's
+// slot, by the owner, or by a thread that has taken the cache (registry.h). What one section read
+// may be outdated in the next: another thread may have emptied the cache between the two. Links and
+// max_bytes: the registry's lock. Cost. One refill or overflow per batch: a central lock and a few
+// nanoseconds per object.
 #pragma once
 
 #include <atomic>
@@ -48,37 +47,35 @@ class ThreadCache {
   ThreadCache(const ThreadCache&) = delete;
   ThreadCache& operator=(const ThreadCache&) = delete;
 
-  // The owner's slow path of an allocation: an object of class `c`, null when the system gives no
+  // The owner's slow path of an allocation: an object of class `c`; null when the OS provides no
   // memory.
   void* Allocate(SizeClass c);
   // The owner's slow path of a free.
   void Free(SizeClass c, void* object);
-  // The same past the bin: to the central cache.
+  // As Free, without the bin: to the central cache.
   void FreePast(SizeClass c, void* object);
 
   // Moves all objects to the central cache and frees the arrays; returns the objects' bytes. By the
   // owner.
   size_t Flush();
 
-  // The cache, which a thread that ended has left as it was, goes to the calling thread. Requires:
-  // it is not registered.
+  // Assigns an inherited cache to the calling thread. Requires: it is not registered.
   void HandTo(ThreadSlot& slot);
 
-  // Gives back what the bins did not use since the last collection, and asks for a larger
-  // max_bytes(). The bin of class `except` stays as it is. By the owner. Cost: a few microseconds
-  // at most, plus what moves.
+  // Returns a part of the objects of bins that ran neither empty nor full since the last
+  // collection, and asks for a larger max_bytes(). The bin of class `except` stays as it is. By the
+  // owner. Cost: a few microseconds at most, plus the objects that move.
   void CollectGarbage(SizeClass except = SizeClass::kNone);
 
-  // The owner shall flush at its next slow path. Thread safety: any.
+  // Makes the owner flush at its next slow path. Thread safety: any.
   void RequestFlush() { flush_requested_.store(true, std::memory_order_relaxed); }
 
-  // The owner cannot reach the cache, and does without (Registry::UpdateBypass). Written with the
-  // registry's lock held; to the owner, who reads it without, a hint that there is something to ask
-  // for.
-  bool withheld() const { return withheld_.load(std::memory_order_relaxed); }
-  void set_withheld(bool withheld) { withheld_.store(withheld, std::memory_order_relaxed); }
+  // Detached from the owner, which works without it (Registry::UpdateBypass). Written with the
+  // registry's lock held. The owner reads it without the lock, as a hint that it may reattach.
+  bool detached() const { return detached_.load(std::memory_order_relaxed); }
+  void set_detached(bool detached) { detached_.store(detached, std::memory_order_relaxed); }
 
-  // Its functions for any thread.
+  // For the functions that any thread may call.
   const BinTable& table() const { return table_; }
   // For a thread that has the cache.
   BinTable& table() { return table_; }
@@ -100,7 +97,7 @@ class ThreadCache {
   }
   // The owner is in such a section. Outside one the bins are consistent: single pushes and pops
   // take effect with one store. A forked child relies on it when it collects the caches of threads
-  // that did not come along: what fork copies is a prefix of each thread's stores.
+  // that exist only in the parent: what fork copies is a prefix of each thread's stores.
   bool changing() const { return changing_.load(std::memory_order_relaxed); }
 
   ThreadSlot& slot() const { return *slot_; }
@@ -110,7 +107,7 @@ class ThreadCache {
 
   ListNode<ThreadCache> list_node;
 
-  // What the registry knows about the cache, with its lock held; max_bytes is read by the owner
+  // The registry's data about the cache, guarded by its lock; the owner reads max_bytes
   // without.
   struct RegistryRecord {
     uint64_t activity_stamp = 0;
@@ -154,21 +151,20 @@ class ThreadCache {
   // them, and says whose those are that go. In an access section. Requires: the bin has an array.
   Origin CountMoved(SizeClass c, int64_t objects);
 
-  // A new array for bin `i`, empty, with the given limit and room for at least `capacity` objects;
+  // A new, empty array for bin `i`, with the given limit and room for at least `capacity` objects;
   // null when the arena has no memory.
   BinArray* NewArray(size_t i, size_t limit, size_t capacity);
-  // Sets the limit if the claim fits and it still is `old_limit` (else the cache was taken
+  // Sets the limit if the claim fits and the limit still is `old_limit` (else the cache was taken
   // meanwhile, and the decision is void). `*spare` is an array to use if the present one is too
-  // small; it is exchanged for that.
+  // small; the old array then replaces it.
   Fit TrySetLimit(size_t i, size_t old_limit, size_t limit, BinArray** spare);
-  // The same with all that it needs; false when the bin stays as it is.
+  // As TrySetLimit, with a spare array where needed; false when the bin stays as it is.
   bool SetLimit(SizeClass c, size_t old_limit, size_t limit);
   // Moves up to `n` of the oldest objects from the bin to the central cache, in pieces that have
   // room on the stack; returns how many.
   TC_OUT_OF_LINE size_t ReturnOldest(SizeClass c, size_t n);
-  // Fetches `n` objects, of which it returns one and puts the others into the bin; null when there
-  // is no memory. A function of its own: its array on the stack shall not be there while Allocate
-  // collects garbage.
+  // Fetches `n` objects, returns one and puts the others into the bin; null when there is no
+  // memory. Not inlined: its array must not be on the stack while Allocate collects garbage.
   TC_OUT_OF_LINE void* Refill(SizeClass c, size_t n);
   bool PushOne(SizeClass c, void* object);
   bool CollectionIsDue() const { return traffic_bytes_ >= max_bytes(); }
@@ -177,16 +173,16 @@ class ThreadCache {
 
   BinTable table_;
   Countdown countdown_;
-  // Written with the registry's lock, read by the owner. Nothing hangs on its order.
+  // Written with the registry's lock, read by the owner. No other data depends on it.
   std::atomic<size_t> max_bytes_{0};
   // Owner only: bytes that moved between the bins and the central cache since the last collection.
   size_t traffic_bytes_ = 0;
 
   // Written by the owner; read by a forked child.
   std::atomic<bool> changing_{false};
-  // Set by anyone, cleared by the owner. A request that the owner sees late is one that came late.
+  // Set by any thread, cleared by the owner, which may see it late.
   std::atomic<bool> flush_requested_{false};
-  std::atomic<bool> withheld_{false};
+  std::atomic<bool> detached_{false};
 
   // Constant while the cache is registered.
   ThreadSlot* slot_;
@@ -198,7 +194,7 @@ class ThreadCache {
   Registry& registry_;
 };
 
-// Above this the arena would round to twice as much.
+// For larger objects the arena would take twice as much.
 static_assert(sizeof(ThreadCache) <= 2048);
 
 }  // namespace tcmalloc

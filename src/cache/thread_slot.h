@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// ThreadSlot: the few words of thread-local storage, and the protocol that lets another thread
-// reach a thread's cache although the owner takes no lock.
+// ThreadSlot: a thread's few words of thread-local storage, and the protocol by which another
+// thread takes its cache although the owner takes no lock.
 //
 // The protocol (an asymmetric lock). The owner stores `busy`, loads `bins`, works on what it found,
 // and clears `busy` with a release store. Another thread that wants the cache (one at a time, under
@@ -9,7 +9,7 @@
 //   2. calls membarrier(PRIVATE_EXPEDITED), which makes every thread of the process execute a full
 //   barrier,
 //   3. reads `busy` (acquire).
-// Claim: if it reads 0, the cache is its own until it stores the pointer back (release).
+// Claim: if it reads 0, it has the cache until it stores the pointer back (release).
 // Argument. Take any access section of the owner: B (store busy = 1), L (load bins), work, E (store
 // busy = 0, release). The membarrier puts a full barrier M into the owner's program order. If M
 // comes before L, L is performed after step 1 is visible and loads kEmptyBins: the section does not
@@ -21,7 +21,8 @@
 // must not move L before B: that is what the signal fence is for. The processor may (that is the
 // point: no barrier on the fast path), and M makes up for it.
 //
-// A forked child never reads this for a thread that did not come along: the memory may be gone.
+// A forked child never reads the slot of a thread that exists only in the parent: the memory may be
+// gone.
 #pragma once
 
 #include <atomic>
@@ -39,9 +40,9 @@ struct ThreadSlot {
 
   enum class Phase : uint8_t {
     kNew,          // has not needed a cache yet
-    kRegistering,  // asks for one; allocations meanwhile go without
+    kRegistering,  // is getting one; allocations meanwhile do without
     kRegistered,
-    kFinished,  // had one and is exiting, or shall have none: never asks again
+    kFinished,  // had one and is exiting, or must have none: never asks again
   };
 
   TC_FAST_PATH Bins* BeginAccess() {
@@ -51,9 +52,9 @@ struct ThreadSlot {
   }
   TC_FAST_PATH void EndAccess() { busy.store(kIdle, std::memory_order_release); }
 
-  // Names kEmptyBins or the bins of the owner's cache, never anything else: so a taker sees when
-  // the memory has become another thread's slot. Written, with the registry's lock held, by the
-  // owner and by a thread that takes the cache.
+  // kEmptyBins or the bins of the owner's cache, nothing else: so a taker notices when the memory
+  // has become another thread's slot. Written, with the registry's lock held, by the owner and by a
+  // thread that takes the cache.
   std::atomic<Bins*> bins{const_cast<Bins*>(&kEmptyBins)};
   // Owner only.
   ThreadCache* cache = nullptr;
@@ -61,13 +62,13 @@ struct ThreadSlot {
   std::atomic<uint8_t> busy{kIdle};
   // Owner only.
   Phase phase = Phase::kNew;
-  // Owner only: slow frees while there was no cache (see CacheForFree).
+  // Owner only: slow frees without a cache so far (see CacheForFree).
   uint8_t frees_without_cache = 0;
-  // Owner only: whether the holds of the heap that the thread is in, the innermost in the lowest
-  // bit, hold nothing (see HoldHeap).
+  // Owner only: one bit for each hold of the heap that the thread is in, the innermost lowest; set
+  // when the hold holds nothing (see HoldHeap).
   uint8_t empty_holds = 0;
-  // Owner only: the lower half of the address of the mark in the frame of the function that runs a
-  // callback of the program's; 0 for none, else it may dangle (see heap/callback_scope.h).
+  // Owner only: the lower half of the address of the mark in the frame of the function that runs
+  // the program's callback; 0: none. It may dangle (see heap/callback_scope.h).
   uint32_t callback = 0;
 };
 

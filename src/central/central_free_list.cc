@@ -11,7 +11,8 @@
 namespace tcmalloc {
 namespace {
 
-// The bits of the last word that a group lacks of which a span has only the first `tail` objects.
+// A span may end in an incomplete group, with only the first `tail` of its objects. Returns the
+// bits of the last word that stand for the missing ones.
 uint64_t TailPadding(size_t objects_per_span, size_t line_objects, size_t tail) {
   if (tail == 0) return 0;
   return BitRange(objects_per_span % kBitsPerWord, line_objects - tail);
@@ -76,7 +77,7 @@ size_t CentralFreeList::Remove(Shard& own, void** objects, size_t n) {
     taken = RemoveFromNewSpan(own, take, Near::kYes, objects, n);
   }
   if (taken > 0) return taken;
-  // Groups of the own shard that are divided come after all whole groups of the class.
+  // Divided groups of the own shard are used after all whole groups of the class.
   const bool mine_are_divided = take == Take::kWholeGroups && HasObjects(mine);
   taken = RemoveFromOthers(own, take, mine_are_divided ? 1 : spare_objects_, objects, n);
   if (taken == 0 && take != Take::kAny) {
@@ -123,8 +124,8 @@ size_t CentralFreeList::RemoveFromNewSpan(Shard& own, Take take, Near near, void
   claims.wanted = n;
   {
     const SpinLockHolder holder(spans->lock);
-    // From this span, whatever other threads have returned meanwhile: else it could stay without a
-    // live object.
+    // From this span, even if other threads have returned objects meanwhile: otherwise it could
+    // stay without a live object. live object.
     ClaimFromNewSpanLocked(*spans, span, take, &claims);
   }
   const size_t taken = static_cast<size_t>(AppendClaimed(claims, objects) - objects);
@@ -175,7 +176,7 @@ void CentralFreeList::ClaimFromNewSpanLocked(ShardSpans& spans, Span* span, Take
 void CentralFreeList::ClaimWholeGroupsLocked(Span* span, Claims* claims) {
   size_t w = span->first_whole_word;
   while (w < words_per_span_ && span->free_count > 0 && !claims->full()) {
-    // Less than a group can only be the incomplete one, when that is all that the span has.
+    // A request for less than a group gets the incomplete group, if that is all that the span has.
     if (claims->wanted < groups_.size() &&
         (span->free_count != tail_objects_ || claims->wanted < tail_objects_)) {
       break;
@@ -261,7 +262,7 @@ size_t CentralFreeList::GatherRuns(void* const* objects, size_t n, Runs* runs,
       span = page_map_.SpanOf(PageId::Containing(objects[i]));
       if (span != nullptr) {
         start = span->first_page.start_uintptr();
-        // Once: where the record is not of an object in use, it may change.
+        // Read once: if this is no object in use, the span's record may change at any time.
         shard = static_cast<uint8_t>(SpanOwner::Of(span).shard());
       }
       bytes = objects_per_span * object_size;
@@ -281,7 +282,7 @@ size_t CentralFreeList::GatherRuns(void* const* objects, size_t n, Runs* runs,
     size_t count;
     const uint64_t mask = LeadingNeighbours(objects + i, n - i, object_size, index % kBitsPerWord,
                                             word_objects, &count);
-    // An object that is there twice starts a run of its own, which then finds its bit set.
+    // An object that is in the array twice starts a second run, which then finds its bit set.
     if (run != nullptr && run->word == w && (run->mask & mask) == 0) {
       run->mask |= mask;
       run->count = static_cast<uint16_t>(run->count + count);
@@ -310,7 +311,7 @@ CentralFreeList::Finding CentralFreeList::InsertLocked(ShardSpans& spans, size_t
   Span* span = nullptr;
   uint32_t old_count = 0;
   bool no_longer_split = false;
-  // Free objects that the shard gains; statistics see only the sum.
+  // The free objects that the shard gains, added in one step for statistics.
   size_t gained = 0;
   const Run* const end = runs.runs + runs.num_runs;
   for (const Run* run = runs.runs; run != end; ++run) {
@@ -386,7 +387,7 @@ const void* CentralFreeList::FindDoubleFreeSlow(const Run& run, void* const* obj
 void CentralFreeList::TakeFarLines(size_t own, const Runs& runs, void* const* objects) const {
   for (size_t i = 0; i < runs.num_runs; ++i) {
     const Run& run = runs.runs[i];
-    // What is freed twice may be anything by now.
+    // An object that was freed twice may belong to anything by now.
     if (run.shard == own || page_map_.ClassOf(objects[run.first]) != size_class_) continue;
     TakeLines(objects + run.first, run.count, object_size_);
   }

@@ -2,20 +2,19 @@
 // CentralFreeList: the spans of one size class and, per span, a bitmap of its free objects.
 //
 // Role. Cuts spans into objects, takes objects back, returns a span to the page heap as soon as all
-// its objects are free. What it writes into an object is what was there
-// (line_ownership.h). Called by: the central cache. Lock:
-// LockRank::kCentral.
+// its objects are free. It never changes the contents of an object (see line_ownership.h). Called
+// by: the central cache. Lock: LockRank::kCentral.
 //
-// What is handed out. In the order of addresses within a span, and from the span with the fewest
-// free objects, so that emptying spans empty. Objects smaller than a cache line, or not aligned to
-// one, share lines with their neighbours; two threads that write to one line slow each other down.
-// So free objects are handed out by line groups (SizeClasses::line_objects), and a group is divided
-// only when the class has no whole one left. What came back one by one is a whole group again when
-// the last of its objects is back: the bitmap is where lines are gathered.
+// Order of allocation. In the order of addresses within a span, and from the span with the fewest
+// free objects, so that nearly empty spans become empty. Objects smaller than a cache line, or not
+// aligned to one, share lines with adjacent objects; two threads that write to one line slow each
+// other down. So free objects are handed out by line batches (SizeClasses::line_objects), called
+// groups here. A group is divided only when the class has no whole one left. It is whole again when
+// the last of its objects is back, even if they come one by one: the bitmap collects them.
 //
-// States of a span: with a whole group free, as far as is known; split, when none is; full, when no
-// object is free. Who looks for whole groups finds each split span once: it leaves the state when
-// an object comes back that completes a group.
+// States of a span: with a whole group free, as far as known; split, when none is free; full, when
+// no object is free. A search for whole groups visits each split span once: the span leaves the
+// state when an object comes back that completes a group.
 #pragma once
 
 #include <array>
@@ -42,7 +41,7 @@
 
 namespace tcmalloc {
 
-// Who allocated the objects that a thread gives back.
+// Who allocated the objects that a thread returns.
 enum class Origin : bool { kAny, kOtherThreads };
 
 // Invariants
@@ -61,15 +60,15 @@ enum class Origin : bool { kAny, kOtherThreads };
 // Misuse. A second free of an object finds its bit set; a pointer that is no object start has no
 // index. Both abort with one line, after the lock is released.
 //
-// Shards. A span belongs to one shard (see ShardMap) as long as it is here: its objects come back
-// to that one wherever they are freed. Who asks is served by its own; by another one before the
-// class takes more memory, unless that has less than a batch left for itself.
+// Shards. A span belongs to one shard (see ShardMap) as long as it is here: its objects return to
+// that shard wherever they are freed. A thread is served by its own shard, and by another one
+// before the class takes more memory, unless that one has less than a batch left for itself.
 //
-// Synchronization. One lock per class and shard (ShardSpans), never two at once; the page heap and
-// the arena are called without. The lock covers claims, not bit work: see ClaimLocked and
+// Synchronization. One lock per class and shard (ShardSpans), never two at once; none is held over
+// calls of the page heap and the arena. The lock covers claims, not bit work: see ClaimLocked and
 // GatherRuns.
 //
-// Cost. Insert and Remove of neighbours: two locked operations and a few nanoseconds for 64
+// Cost. Insert and Remove of adjacent objects: two locked operations and a few nanoseconds for 64
 // objects.
 class alignas(kCacheLineSize) CentralFreeList {
  public:
@@ -77,31 +76,28 @@ class alignas(kCacheLineSize) CentralFreeList {
                   MetadataArena& arena);
 
   // Puts up to `n` free objects into `objects` and returns how many: fewer than `n`, but at least
-  // 1, where the next ones would have to come from somewhere else; 0 when the system gives no
-  // memory.
+  // 1, where the next ones would come from another source; 0 when the OS provides no memory.
   //
-  // From the spans of the shard `own`, and from pages that it emptied a moment ago; where it has
-  // neither, from another one that has at least a batch; else from a new span, which belongs to
-  // `own`.
+  // The sources in order: the spans of the shard `own`, and pages that it emptied a moment ago;
+  // another shard that has at least a batch; a new span, which then belongs to `own`.
   // With `n` of at least line_objects(): whole groups, while the class has any in its spans. With a
-  // smaller `n`: from groups that are divided already, else one is divided. The incomplete group
-  // behind the last complete one of a span counts as whole: no other object is in its lines.
+  // smaller `n`: from divided groups, else one is divided. The incomplete group after the last
+  // complete one of a span counts as whole: no other object is in its lines.
   size_t Remove(Shard& own, void** objects, size_t n);
 
   // Takes `n` objects of the class back, whichever shards their spans belong to. `own` is the
-  // caller's: what it empties of its own is what it is given next.
+  // caller's shard: it gets the spans of its own that this empties first at its next request.
   //
-  // Objects of kOtherThreads are such as the caller did not allocate, as far as is known: where
+  // Objects of kOtherThreads are those that the caller did not allocate, as far as is known: where
   // their spans belong to another shard, it takes their lines (see line_ownership.h).
   void Insert(Shard& own, void* const* objects, size_t n, Origin origin = Origin::kAny);
 
-  // Giving memory of free objects back while their spans stay in use, for HoleRelease.
+  // Releasing memory of free objects while their spans stay in use, for HoleRelease.
   //
-  // Where `page` is of `span`, and that is still `owner`'s: claims the span's holes, unless all of
-  // them went to the system before. What is claimed is as good as handed out: the span
-  // stays, no one gets the objects, and a second free of one is found when it returns. `*page` is
-  // set to the first page that is left to look at. False, and nothing is changed, when `claims` has
-  // no room for the span.
+  // If `page` is in `span`, and the span still has this `owner`: claims the span's holes, unless
+  // all of them are released already. Claimed objects count as handed out: the span stays, nobody
+  // else gets them, and a second free of one is found when they return. Sets `*page` to the next
+  // page to look at. Returns false, and changes nothing, when `claims` has no room for the span.
   // Requires: `owner` is counted, and of this class.
   bool ClaimHoles(Span* span, SpanOwner owner, size_t hardware_page_size, HoleClaims* claims,
                   PageId* page);
@@ -112,10 +108,10 @@ class alignas(kCacheLineSize) CentralFreeList {
   // Sums over the shards.
   size_t free_objects() const;
   size_t num_spans() const;
-  // Hardware pages of the class's spans that have no memory behind them: see Span::hole_pages.
+  // Hardware pages of the class's spans that are released: see Span::hole_pages.
   size_t hole_pages() const;
-  // Objects of the span that are free here; 0 also when `page` is not in a span of this class,
-  // which `span` is a hint to. Any span record will do.
+  // Objects of the span that are free here; 0 also when `page` is not in a span of this class.
+  // `span` is a hint and may be any span record.
   size_t FreeObjectsIn(const Span* span, PageId page) const;
   size_t objects_per_span() const { return objects_per_span_; }
   size_t object_size() const { return object_size_; }
@@ -126,8 +122,7 @@ class alignas(kCacheLineSize) CentralFreeList {
     return num_spans() * (span_bytes() - objects_per_span_ * object_size_);
   }
 
-  // `p` is an object of the class, and in use as far as its bit tells: a thread or a thread cache
-  // has it.
+  // `p`, an object of the class, is in use according to its bit: a thread or a thread cache has it.
   bool IsOut(const void* p);
 
   void CheckInvariants();
@@ -138,16 +133,15 @@ class alignas(kCacheLineSize) CentralFreeList {
     kAny,
   };
 
-  // Only from what the page heap keeps for the shard.
+  // kYes: only from spans that the page heap keeps for the shard.
   enum class Near : bool { kNo, kYes };
 
-  // Objects on their way out.
+  // Objects that are being handed out.
   struct Claims : ObjectWordsInFlight {
     size_t wanted = 0;  // objects still to be claimed
   };
 
-  // Objects on their way back: those of one word of a span's bitmap, which follow each other in the
-  // caller's array.
+  // Returning objects of one word of a span's bitmap, which are adjacent in the caller's array.
   struct Run {
     Span* span;
     uintptr_t start;  // of the span, at the time
@@ -171,21 +165,21 @@ class alignas(kCacheLineSize) CentralFreeList {
     const void* object = nullptr;
   };
 
-  // A new span of the class with all objects free, in no list; null when the system gives no
-  // memory. `spans` are those of `own`.
+  // A new span of the class with all objects free, in no list; null when the OS provides no memory.
+  // `spans` are those of `own`.
   Span* NewSpan(Shard& own, const ShardSpans& spans, Near near);
   // A bitmap that is large enough; false when there is no memory.
   bool EnsureBitmap(Span* span);
   void DeleteSpan(const Shard& own, Span* span);
-  // The emptied spans of shard `s`, whose lock is held, are not of the class any more. Not before
-  // the call that emptied them is done with the class: so a second free of one of their objects in
-  // the same call is still seen for what it is.
+  // Removes the class from the owner of emptied spans of shard `s`, whose lock is held. Called at
+  // the end of the call that emptied them, so that a second free of one of their objects in the
+  // same call is still recognised.
   static void Disown(size_t s, Span* emptied);
 
   Take TakeFor(size_t n) const {
     return groups_.size() > 1 && n >= groups_.size() ? Take::kWholeGroups : Take::kAny;
   }
-  // Of the class, in the shard with that number; null where there are none.
+  // The class's spans in the shard with that number; null where there are none.
   ShardSpans* SpansAt(size_t shard) const { return shards_.SpansAt(shard, size_class_); }
   // Sums `counter` over the shards.
   size_t SumOf(OwnedCounter ShardSpans::* counter) const;
@@ -197,10 +191,10 @@ class alignas(kCacheLineSize) CentralFreeList {
 
   // Takes objects out of one shard's spans, which may be null; returns how many.
   size_t RemoveFrom(ShardSpans* spans, Take take, void** objects, size_t n);
-  // Out of the first of the other shards that has at least `least` free objects.
+  // As RemoveFrom, for the first of the other shards that has at least `least` free objects.
   size_t RemoveFromOthers(const Shard& own, Take take, size_t least, void** objects, size_t n);
   size_t RemoveFromNewSpan(Shard& own, Take take, Near near, void** objects, size_t n);
-  // Turns what was claimed into addresses; returns where the next one goes.
+  // Writes the addresses of claimed objects; returns where the next one goes.
   void** AppendClaimed(const Claims& claims, void** out) const;
 
   bool IsSpanOfClass(const Span* span, const void* p) const;
@@ -221,53 +215,56 @@ class alignas(kCacheLineSize) CentralFreeList {
     return groups_.Whole(word | tail_padding_) & word;
   }
 
-  // Claims objects from the spans there are until claims->wanted is 0 or no more than a part of a
-  // group, until there is no more room in `claims`, or until there are no more.
+  // Claims objects from the shard's spans until claims->wanted is 0 or less than a whole group,
+  // until `claims` is full, or until no free objects are left.
   //
-  // What is claimed is no one else's from then on: its bits are clear, so that no other call hands
-  // it out, and its span counts it as in use, so that the span stays. Turning the bits into
-  // addresses therefore needs no lock, and is done without.
+  // A claimed object belongs to the caller: its bit is clear, so that no other call hands it out,
+  // and its span counts it as in use, so that the span stays. So turning the bits into addresses
+  // needs no lock, and is done without.
   void ClaimLocked(ShardSpans& spans, Take take, Claims* claims) TC_REQUIRES(spans.lock);
-  // The same from a new span, which goes into its list.
+  // As ClaimLocked, from a new span, which then goes into its list.
   void ClaimFromNewSpanLocked(ShardSpans& spans, Span* span, Take take, Claims* claims)
       TC_REQUIRES(spans.lock);
-  // The same from one span of spans whose lock is held; it stays where it is listed: only whole
-  // groups; the lowest free objects; such as are in divided groups, then the lowest.
+  // As ClaimLocked, from one span of spans whose lock is held; it stays in its list. The first
+  // takes only whole groups; the second the lowest free objects; the third those in divided groups,
+  // then the lowest.
   void ClaimWholeGroupsLocked(Span* span, Claims* claims);
   void ClaimLowestLocked(Span* span, Claims* claims);
   void ClaimDividedLocked(Span* span, Claims* claims);
   // Takes the bits `mask` out of word `w`.
   void ClaimBitsLocked(Span* span, size_t w, uint64_t mask, Claims* claims);
 
-  // Finds out where the first objects of `objects` belong; stops at one that can be no object, and
-  // says so in `finding`, and when there is no more room in `runs`. Returns how many it did.
+  // Finds the spans and bits of the first objects of `objects`. Stops at a pointer that cannot be
+  // an object, which it describes in `finding`, and when `runs` is full. Returns how many it found.
   //
   // Takes no lock: the objects are still in use, so their spans stay what they are until this call
-  // sets the objects' bits. That is not so for what the program frees twice or never got: nothing
-  // that hangs on a span is touched here, and InsertLocked looks whether the span is one of the
-  // class and where it was.
+  // sets the objects' bits. That is not true of pointers that the program frees twice or never got.
+  // So this function writes to no span, and InsertLocked checks whether the span is one of the
+  // class and still at the same address.
   size_t GatherRuns(void* const* objects, size_t n, Runs* runs, Finding* finding) const;
   // Takes the lines of what goes to other shards than `own`.
   void TakeFarLines(size_t own, const Runs& runs, void* const* objects) const;
-  // Sets the bits of the runs of shard `s`, whose spans of the class are `spans`. Puts the spans
-  // where they belong then: into lists, or, when all objects are free, in front of `emptied`. Stops
-  // at a run with an object that is not in use.
+  // Sets the bits of the runs of shard `s`, whose spans of the class are `spans`. Then moves the
+  // spans to the right lists, or, when all objects are free, to the front of `emptied`. Stops at a
+  // run with an object that is not in use.
   Finding InsertLocked(ShardSpans& spans, size_t s, const Runs& runs, void* const* objects,
                        Span** emptied) TC_REQUIRES(spans.lock);
-  // The same for a shard that has no spans of the class: the first of these objects is not in use.
+  // As InsertLocked, for a shard without spans of the class: the first of the objects is not in
+  // use.
   TC_SLOW_PATH static Finding FirstOfShardSlow(size_t s, const Runs& runs, void* const* objects);
-  // After objects came back to `span`, which had `old_count` free ones and may have been split
-  // until then. Returns how many free objects go with it when it is emptied, else 0.
+  // Moves `span` to the right list after objects came back to it; it had `old_count` free ones and
+  // may have been split before. Returns how many free objects leave with it when it is emptied,
+  // else 0.
   size_t RelistLocked(ShardSpans& spans, Span* span, uint32_t old_count, bool no_longer_split,
                       Span** emptied) TC_REQUIRES(spans.lock);
-  // The span's holes are not known to be without memory any more.
+  // The span's holes may be backed again.
   static void ForgetHolesLocked(ShardSpans& spans, Span* span) TC_REQUIRES(spans.lock) {
     if (span->hole_pages == 0) return;
     spans.hole_pages.Subtract(span->hole_pages);
     span->hole_pages = 0;
   }
   // Sets the bits of objects that were claimed; returns the first one whose bit is set already,
-  // kNoObject when there is none. `*no_longer_split` is set when the span is split no longer.
+  // or kNoObject. Sets `*no_longer_split` when the span is split no longer.
   static constexpr size_t kNoObject = SIZE_MAX;
   size_t ReturnRangeLocked(Span* span, size_t first, size_t n, bool* no_longer_split);
   void CheckShard(size_t number, ShardSpans& spans) TC_EXCLUDES(spans.lock);
@@ -280,11 +277,11 @@ class alignas(kCacheLineSize) CentralFreeList {
   const Length span_pages_;
   const size_t objects_per_span_;
   const size_t words_per_span_;
-  // What a shard keeps for itself when another one asks.
+  // The free objects that a shard keeps when another one steals.
   const size_t spare_objects_;
   const BitGroups groups_;
-  // Objects in the incomplete group at the end of a span, and the bits of the last word that it
-  // lacks; 0 when there is none.
+  // Objects in the incomplete group at the end of a span, and the bits of the last word for those
+  // that it lacks; 0 when no group is incomplete.
   const size_t tail_objects_;
   const uint64_t tail_padding_;
   ShardMap& shards_;

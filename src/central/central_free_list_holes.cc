@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// CentralFreeList: what lends the objects in holes to whoever gives their memory back.
+// CentralFreeList: claiming the objects in holes while HoleRelease releases the memory.
 #include "base/check.h"
 #include "central/central_free_list.h"
 #include "central/span_holes.h"
@@ -21,7 +21,7 @@ bool CentralFreeList::ClaimHoles(Span* span, SpanOwner owner, size_t hardware_pa
   *page = span->first_page + span->num_pages;
   size_t pages = 0;
   ForEachHole(span->free_bits, measures, [&](const SpanHole& hole) { pages += hole.num_pages; });
-  // Objects only came back since hole_pages was counted: the same number is the same pages.
+  // Since hole_pages was counted, objects only came back: the same number means the same pages.
   if (pages == span->hole_pages) return true;
   if (!claims->HasRoomFor(measures.MostHoles())) {
     *page = looked_at;
@@ -66,7 +66,7 @@ size_t CentralFreeList::ReturnRangeLocked(Span* span, size_t first, size_t n,
 }
 
 void CentralFreeList::ReturnHolesOfOneSpan(HoleClaims* claims) {
-  // Objects of it are claimed: it stays what it is.
+  // Some of its objects are claimed, so the span and its owner stay.
   Span* const span = claims->begin()->span;
   const size_t number = SpanOwner::Of(span).shard();
   ShardSpans& spans = *SpansAt(number);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// HoleClaims: the holes that one thread is giving back to the system at the moment, and with them
-// the free objects that it has claimed for that long. A record of its own, and not on the thread's
-// stack, so that a forked child finds what a thread that it lacks had claimed.
+// HoleClaims: the holes that one thread is releasing at the moment, and the free objects that it
+// has claimed for that. It is not on the thread's stack: a forked child must find what a thread
+// that exists only in the parent had claimed.
 //
-// Synchronization. Written by the thread that has it. What is in it changes only together with the
-// bits of a span, under the lock of that span's owner, and is emptied under HoleRelease's: who
-// holds all those locks (fork) sees each claimed object here once.
+// Synchronization. Written by its thread. Entries are added together with a change of the span's
+// bits, under the lock of that span's owner, and removed in the same way; Reset is called under
+// HoleRelease's lock. So a thread that holds all those locks (fork) sees each claimed object once.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ namespace tcmalloc {
 
 class HoleClaims {
  public:
-  // A hole of a span; num_pages is 0 when the system did not take it.
+  // A hole of a span; num_pages is 0 when the OS did not release it.
   struct Entry {
     Span* span;
     SpanHole hole;
@@ -29,7 +29,7 @@ class HoleClaims {
 
   static constexpr size_t kMaxHoles = 250;
 
-  // `n` more holes fit, and there is not enough yet.
+  // `n` more holes fit, and the claims are below the limit for one round.
   bool HasRoomFor(size_t n) const {
     return end_ + n <= kMaxHoles && bytes_ < kTuning.trim.claimed_at_once_bytes;
   }
@@ -38,7 +38,7 @@ class HoleClaims {
     entries_[end_++] = {span, hole};
     bytes_ += hole.num_pages * hardware_page_size;
   }
-  // So many of the pages had gone before.
+  // `pages` of the pages were released before.
   void AddKnown(size_t pages) { known_pages_ += pages; }
   size_t known_pages() const { return known_pages_; }
 
@@ -50,13 +50,13 @@ class HoleClaims {
   void Reset() { begin_ = end_ = bytes_ = known_pages_ = 0; }
 
   ListNode<HoleClaims> list_node;
-  // Whose they are (ThisThreadNumber).
+  // The thread that claimed (ThisThreadNumber).
   const uint32_t thread = ThisThreadNumber();
 
  private:
   size_t begin_ = 0;
   size_t end_ = 0;
-  // In the holes that were added.
+  // Of the holes that were added.
   size_t bytes_ = 0;
   size_t known_pages_ = 0;
   Entry entries_[kMaxHoles];

@@ -33,7 +33,7 @@ size_t HoleRelease::ReleaseAll() {
 
 bool HoleRelease::ClaimAt(PageId* page, HoleClaims* claims) {
   if (page_map_.ClassOf(page->start_address()) != SizeClass::kNone) {
-    // Both are hints: ClaimHoles looks again, with the lock that they lead to.
+    // Both are hints: ClaimHoles checks them under the lock that they lead to.
     Span* const span = page_map_.SpanOf(*page);
     const SpanOwner owner = span != nullptr ? SpanOwner::Of(span) : SpanOwner();
     if (owner.counted()) {
@@ -67,7 +67,7 @@ size_t HoleRelease::ReleaseClaims(HoleClaims* claims) {
       first = next;
       continue;
     }
-    // A part of it may be locked in memory.
+    // A part of the range may be locked in memory: release the holes one by one.
     for (const bool alone = next == first + 1; first != next; ++first) {
       if (!alone && Release(StartOf(*first), BytesOf(*first))) {
         released += BytesOf(*first);
@@ -98,14 +98,14 @@ void HoleRelease::ReturnOthersInChild() {
     {
       const SpinLockHolder holder(lock_);
       claims = in_flight_.first();
-      // A signal handler may have forked in the middle of this thread's own, which goes on.
+      // A signal handler may have forked during this thread's own release, which then continues.
       while (claims != nullptr && claims->thread == ThisThreadNumber()) {
         claims = IntrusiveList<HoleClaims>::Next(claims);
       }
       if (claims != nullptr) in_flight_.Remove(claims);
     }
     if (claims == nullptr) return;
-    // Whether the memory went before the fork is not known.
+    // It is not known whether the memory was released before the fork.
     for (HoleClaims::Entry& entry : *claims) entry.hole.num_pages = 0;
     ReturnClaims(claims);
     arena_.Free(claims, sizeof(HoleClaims));
@@ -113,7 +113,7 @@ void HoleRelease::ReturnOthersInChild() {
 }
 
 size_t HoleRelease::hole_bytes() {
-  // A page is counted as a hole only after a release.
+  // Holes are counted only after a release.
   if (releases() == 0) return 0;
   size_t pages = 0;
   for (size_t i = 1; i < kNumSizeClasses; ++i) {

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// HoleRelease: gives back to the system the memory of free objects in spans that are in use. What a
-// few long-lived objects among many freed ones hold on to is then their own hardware pages, not
-// their spans. Only when asked: the memory costs a page fault when the objects are handed out
-// again, and a system call for each run of pages now.
+// HoleRelease: releases the memory of free objects in spans that are in use. A few long-lived
+// objects among many freed ones then retain their own hardware pages, not their spans. Only on
+// request: it costs a system call for each run of pages, and a page fault when the objects are
+// handed out again.
 //
-// Rule. The heap is walked in the order of addresses. Of each span's holes the objects are claimed
-// (CentralFreeList::ClaimHoles); when there are enough (HoleClaims), the memory goes, joined across
-// spans where holes meet, without a lock; then the objects return. So a lock is held for the walk
-// over one bitmap, and no one waits for the system. What other threads allocate meanwhile comes
-// from other objects.
+// Rule. It walks the heap in the order of addresses and claims the objects of each span's holes
+// (CentralFreeList::ClaimHoles). When enough are claimed (HoleClaims), it releases the memory
+// without a lock, joining holes that meet across spans; then the objects return to their spans. So
+// a lock is held for the walk over one bitmap, and no thread waits for the OS. Other threads
+// allocate other objects meanwhile.
 //
-// Never seen here: spans without free objects, spans that a SpanCache keeps, objects that lie in
-// caches. Whoever wants those flushes first.
+// Not covered: spans without free objects, spans that a SpanCache keeps, objects in thread caches.
+// Flush first to include them.
 //
-// Fork. A child takes back what threads that it lacks had claimed; none is lost.
+// Fork. A child returns the claims of threads that exist only in the parent; no object is leaked.
 //
-// Lock: LockRank::kHoles, for a list operation. Thread safety: any; several threads at once share
+// Lock: LockRank::kHoles, for a list operation. Thread safety: any; several threads at once divide
 // the work unevenly. Cost: a byte per page of the heap, two locks for each span with holes, a
 // system call for each run of pages.
 #pragma once
@@ -43,11 +43,11 @@ class HoleRelease {
   HoleRelease(const HoleRelease&) = delete;
   HoleRelease& operator=(const HoleRelease&) = delete;
 
-  // Gives all holes back; returns the bytes that went. 0 also when there is no memory for a record.
+  // Releases all holes; returns the bytes. 0 also when there is no memory for a record.
   size_t ReleaseAll() TC_EXCLUDES(lock_);
 
-  // Calls f(span, first object, number of objects) for what is claimed at the moment: it is free,
-  // though its bits are clear.
+  // Calls f(span, first object, number of objects) for claimed objects: they are free, although
+  // their bits are clear.
   template <typename F>
   void ForEachClaim(F f) TC_EXCLUDES(lock_) {
     const SpinLockHolder holder(lock_);
@@ -59,15 +59,15 @@ class HoleRelease {
     }
   }
 
-  // In a forked child, when its locks are free: returns what the parent's threads had claimed.
+  // In a forked child, when its locks are free: returns the claims of the parent's other threads.
   void ReturnOthersInChild() TC_EXCLUDES(lock_);
 
-  // Memory in holes, at most as long as no one writes to it behind our back: what is handed out
-  // again counts no more.
+  // Released memory in holes. An object that is handed out ends the hole for this count. Too high
+  // if the program writes to free objects.
   size_t hole_bytes();
-  // System calls that gave something back.
+  // System calls that released something.
   size_t releases() const { return releases_.value(); }
-  // What they gave back, all together.
+  // The bytes that they released, all together.
   size_t released_total_bytes() const { return released_total_bytes_.value(); }
 
   SpinLock& lock() { return lock_; }
@@ -75,8 +75,8 @@ class HoleRelease {
  private:
   // Claims the holes of the span that `*page` is in, if it is one; false when `claims` is full.
   bool ClaimAt(PageId* page, HoleClaims* claims);
-  // Gives back what is claimed, and returns it to its spans. Returns the bytes that went and had
-  // not gone before.
+  // Releases the claimed holes and returns their objects to the spans. Returns the bytes released,
+  // without those that were released before.
   size_t ReleaseClaims(HoleClaims* claims) TC_EXCLUDES(lock_);
   void ReturnClaims(HoleClaims* claims) TC_EXCLUDES(lock_);
   uintptr_t StartOf(const HoleClaims::Entry& entry) const {
@@ -86,7 +86,7 @@ class HoleRelease {
     return entry.hole.num_pages * HardwarePageSize();
   }
   size_t HardwarePageSize() const { return vm_.hardware_page_size(); }
-  // False when the system does not take it.
+  // False when the OS does not release it.
   bool Release(uintptr_t start, size_t bytes);
 
   // Constant after construction.
@@ -97,7 +97,7 @@ class HoleRelease {
   CentralCache& central_;
 
   SpinLock lock_{LockRank::kHoles};
-  // Of all threads that are at it.
+  // The claims of all threads that are releasing.
   IntrusiveList<HoleClaims> in_flight_ TC_GUARDED_BY(lock_);
 
   // Provides its own synchronization.

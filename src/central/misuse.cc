@@ -27,12 +27,12 @@ void ReportMisuse(Misuse misuse, const void* p, size_t size, size_t expected,
       line.Text("no object is in use there (freed before, or never the start of one)");
       break;
     case Misuse::kWrongSize:
-      line.Text("the object has ").Number(size).Text(" bytes, but the sized free was told ");
+      line.Text("the object has ").Number(size).Text(" bytes, but the sized free says ");
       line.Number(expected);
       if (alignment != 1) line.Text(" with alignment ").Number(alignment);
       break;
     case Misuse::kWrongAlignment:
-      line.Text("the sized free was told alignment ").Number(alignment);
+      line.Text("the sized free says alignment ").Number(alignment);
       line.Text(std::has_single_bit(alignment) ? ", which the address does not have"
                                                : ", which is not a power of two");
       break;

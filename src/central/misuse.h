@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What is said when the program hands the allocator a pointer that it must not: one line with the
-// pointer, what it is and what was expected, then abort. No lock may be held: a handler for SIGABRT
-// may allocate.
+// The report of misuse: one line with the pointer that the program passed, what it is and what was
+// expected, then abort. No lock may be held: a handler for SIGABRT may allocate.
 #pragma once
 
 #include <cstddef>
@@ -19,11 +18,11 @@ enum class Misuse : uint8_t {
   kUpperBits,         // in our memory but for upper bits, which addresses do not have
   kStack,             // in a thread's stack
   kModuleImage,       // in the image of the program or a shared library
-  kUnknown,           // not ours, and there is no other allocator that it could belong to
+  kUnknown,           // not ours, and there is no other allocator to which it could belong
 };
 
-// `size` and `expected` as said at the enumerators; 0 where they mean nothing. `alignment` is what
-// the free was told for kWrongSize and kWrongAlignment; 1 when it was told none.
+// `size` and `expected`: see the enumerators; else 0. `alignment` is what the free passed, for
+// kWrongSize and kWrongAlignment; 1 when it passed none.
 [[noreturn]] void ReportMisuse(Misuse misuse, const void* p, size_t size = 0, size_t expected = 0,
                                size_t alignment = 1) noexcept;
 

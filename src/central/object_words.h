@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Between pointers and bits: objects as an array of pointers, as threads hold them, and as a mask
-// for one word of their span's bitmap. No function looks at an object or needs a lock.
+// Conversion between two forms of a set of objects: an array of pointers, as threads hold them, and
+// a mask for one word of the span's bitmap. No function reads an object or needs a lock.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,8 @@
 
 namespace tcmalloc {
 
-// Objects of one word of a bitmap: for each set bit i the one at `address` + i * object size.
+// Objects of one word of a bitmap: each set bit i stands for the one at `address` + i * object
+// size.
 struct ObjectWord {
   uintptr_t address;
   uint64_t mask;
@@ -21,7 +22,7 @@ struct ObjectWord {
 
 // Objects that were taken out of bitmaps and are not yet an array of pointers.
 struct ObjectWordsInFlight {
-  // What a call puts on the stack stays small: threads may have 16 KiB of it.
+  // Small, because it is on the stack, and threads may have 16 KiB of that.
   static constexpr size_t kMaxWords = 32;
 
   InFlightMark mark{InFlightMark::Kind::kObjectWords};
@@ -37,7 +38,7 @@ inline void** AppendObjects(const ObjectWord& word, size_t object_size, void** o
   const size_t first = static_cast<size_t>(std::countr_zero(word.mask));
   const uint64_t run = word.mask >> first;
   if ((run & (run + 1)) == 0) {
-    // All are neighbours.
+    // All objects are adjacent.
     uintptr_t address = word.address + first * object_size;
     const size_t count = static_cast<size_t>(std::bit_width(run));
     for (size_t fours = count / 4; fours > 0; --fours, out += 4, address += 4 * object_size) {
@@ -58,9 +59,9 @@ inline void** AppendObjects(const ObjectWord& word, size_t object_size, void** o
   return out;
 }
 
-// The bits of the first objects of an array as far as each is the neighbour in memory of the one
-// before it, all in one direction, and in the same word. objects[0] has bit `bit`, the word stands
-// for `word_objects` objects. `*length` is set to their number, which is at least 1.
+// The bits of the longest prefix of the array in which each object is adjacent in memory to the one
+// before, all in one direction and in the same word. objects[0] has bit `bit`; the word stands for
+// `word_objects` objects. Sets `*length` to the number of objects, at least 1.
 // Requires: n > 0, bit < word_objects <= kBitsPerWord.
 inline uint64_t LeadingNeighbours(void* const* objects, size_t n, size_t object_size, size_t bit,
                                   size_t word_objects, size_t* length) {
@@ -74,7 +75,7 @@ inline uint64_t LeadingNeighbours(void* const* objects, size_t n, size_t object_
   const auto address_of = [&](size_t i) { return reinterpret_cast<uintptr_t>(objects[i]); };
   size_t i = 1;
   uintptr_t expected = second;
-  // Four at a time: they are compared without a branch for each.
+  // Four at a time, without a branch for each.
   for (; i + 4 <= limit; i += 4, expected += 4 * step) {
     const uintptr_t differences =
         (address_of(i) ^ expected) | (address_of(i + 1) ^ (expected + step)) |

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// PerSizeClass: one object of type T for each size class. None for SizeClass::kNone, whose place
-// stays raw. Thread safety: that of T.
+// PerSizeClass: one object of type T for each size class. The place of SizeClass::kNone stays raw
+// memory. Thread safety: that of T.
 #pragma once
 
 #include <cstddef>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// RankedSpans: the spans of one size class that have some free objects and some in use, in lists by
-// how few are free, in powers of two: fine enough to tell a nearly full span from a nearly empty
-// one, coarse enough that a span changes lists rarely. Twice: spans that are split (no whole line
-// group in them is free) apart from the others. Thread safety: none; the owner's lock guards it.
+// RankedSpans: the spans of one size class that have both free objects and objects in use. Lists by
+// the number of free objects, in powers of two: fine enough to distinguish a nearly full span from
+// a nearly empty one, coarse enough that a span rarely changes lists. Split spans (without a whole
+// line batch free) are in lists of their own. Thread safety: none; the owner's lock guards it.
 // Cost: O(1).
 #pragma once
 
@@ -41,7 +41,7 @@ class RankedSpans {
     }
   }
 
-  // A span with the fewest free objects, as far as the lists tell; null when there is none.
+  // A span of the lowest rank that has one; null when there is none.
   Span* FullestNotSplit() const { return FirstOf(not_empty_ & kNotSplit); }
   Span* FullestSplit() const { return FirstOf(not_empty_ & ~kNotSplit); }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Shard: the part of the central tier that serves one processor, or a few where there are many:
-// the spans of each size class, and what the page heap keeps for them (SpanHome). Memory that goes
-// through a shard stays near its processor's caches, and threads on other processors do not wait
-// for its locks. Made and found by ShardMap; what is in it is CentralFreeList's.
+// Shard: the part of the central free lists that serves one CPU, or a few on machines with many:
+// the spans of each size class, and what the page heap keeps for them (SpanHome). Memory that
+// passes through a shard stays in its CPU's hardware caches, and threads on other CPUs do not wait
+// for its locks. ShardMap constructs and finds shards; CentralFreeList uses what is in them.
 #pragma once
 
 #include <array>
@@ -29,8 +29,8 @@ struct alignas(kCacheLineSize) ShardSpans {
 
   SpinLock lock{LockRank::kCentral};
   RankedSpans spans TC_GUARDED_BY(lock);
-  // Written with the lock held; read racily for statistics, and to see without the lock whether
-  // there is anything to take.
+  // Written with the lock held; read racily for statistics, and for a check without the lock
+  // whether the shard has free objects.
   OwnedCounter free_objects;
   OwnedCounter num_spans;
   OwnedCounter hole_pages;
@@ -47,16 +47,16 @@ class Shard {
 
   SpanHome& home() { return home_; }
 
-  // Null while the shard has had no span of the class.
+  // Null until the shard has a span of the class.
   ShardSpans* spans(SizeClass c) const { return spans_[Index(c)].load(std::memory_order_acquire); }
 
-  // Calls f(lock) for the lock of each class that there is, and of what the page heap keeps.
+  // Calls f(lock) for the lock of each existing class, and of the page heap's part.
   template <typename F>
   void ForEachLock(F f) {
     ForEachClassLock(f);
     f(home_.kept.lock());
   }
-  // The same without the latter, which PageHeap::ForEachLock has.
+  // As ForEachLock, without the page heap's, which PageHeap::ForEachLock has.
   template <typename F>
   void ForEachClassLock(F f) {
     for (size_t i = 1; i < kNumSizeClasses; ++i) {
@@ -68,8 +68,8 @@ class Shard {
   friend class ShardMap;
 
   const size_t number_;
-  // Written by ShardMap, each once; read without a lock. Release and acquire: who finds spans finds
-  // them constructed.
+  // Written by ShardMap, each once; read without a lock. Release and acquire: a thread that loads a
+  // pointer sees a constructed object.
   std::array<std::atomic<ShardSpans*>, kNumSizeClasses> spans_ = {};
   SpanHome home_;
 };

@@ -25,14 +25,14 @@ uint8_t ShardMap::Assign(std::atomic<uint8_t>& entry) {
 template <typename T, typename Prepare, typename... Arguments>
 T* ShardMap::BuildOnce(std::atomic<T*>& slot, Prepare prepare, Arguments... arguments) {
   if (T* const present = slot.load(std::memory_order_acquire)) return present;
-  // Not under the lock: the arena may need memory from the system.
+  // Not under the lock: the arena may need memory from the OS.
   void* const memory = arena_.Allocate(sizeof(T));
   if (memory == nullptr) return nullptr;
   {
     const SpinLockHolder holder(lock_);
     if (slot.load(std::memory_order_relaxed) == nullptr) {
       T* const fresh = new (memory) T(arguments...);
-      // A handler of another library around fork is running: ours release these locks too (D3).
+      // Called in another library's handler around fork: ours will release these locks too (D3).
       if (lock_.HeldForForkByThisThread()) {
         fresh->ForEachLock([](SpinLock& lock) { lock.HoldForFork(); });
       }

@@ -1,23 +1,22 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// ShardMap: which shard of the central tier serves the calling thread, and the shards themselves.
+// ShardMap: the shards, and which of them serves the calling thread.
 //
-// Processors get their shards in the order in which they first ask: a process that is confined to
-// four of a hundred has four.
+// CPUs get their shards in the order in which they first ask: a process that may run on four of a
+// hundred CPUs has four shards.
 //
-// Why shards. Two threads on two processors that each allocate and free 3 MiB, again and again,
-// spent half of their time (on processors with a common last-level cache) to four fifths (without)
-// in touching objects that had been in the other one's cache, as long as they took memory from
-// common lists.
+// Why shards. Two threads on two CPUs that each allocate and free 3 MiB, again and again, took
+// their memory from common lists. They spent half of their time (on CPUs with a common last-level
+// cache) to four fifths (without) in touching objects that had been in the other CPU's cache.
 //
 // Invariants
 //   D1  A pointer to a shard, or to a shard's spans of a class, is written once, with lock_ held,
 //       by a release store. A reader loads it with acquire, and so sees a constructed object.
-//   D2  A shard's home is known to the page heap before the shard is found here.
-//   D3  While the locks are held for fork (ForEachLock) only the forking thread makes anything, and
-//       what it makes is held for fork too. So the locks that ForEachLock visits are, before and
-//       after fork, those that are held.
-// Thread safety: any. Which shard a thread uses is a matter of speed alone, so what decides it is
-// relaxed. Lock: LockRank::kShards, for the store of a pointer. Memory: the arena's, for good.
+//   D2  A shard's home is registered with the page heap before the shard's pointer is stored here.
+//   D3  While the locks are held for fork (ForEachLock) only the forking thread constructs objects,
+//       and their locks are held for fork too. So ForEachLock visits, before and after fork,
+//       exactly the locks that are held.
+// Thread safety: any. Which shard a thread uses affects only speed, so relaxed loads decide it.
+// Lock: LockRank::kShards, for the store of a pointer. Memory: the arena's, for good.
 #pragma once
 
 #include <array>
@@ -38,21 +37,21 @@ namespace tcmalloc {
 
 class ShardMap {
  public:
-  // The number of the processor that the calling thread runs on; negative when it is not known.
+  // The number of the CPU that the calling thread runs on; negative when it is not known.
   using Processor = int (*)();
 
   static constexpr size_t kMost = SpanOwner::kMaxShards;
   static constexpr size_t kDefault = kTuning.shards.max;
   static_assert(kDefault <= kMost);
 
-  // Makes the first shard; there are at most `num_shards`, from 1 to kMost.
+  // Constructs the first shard; there will be at most `num_shards`, from 1 to kMost.
   ShardMap(PageHeap& page_heap, MetadataArena& arena, Processor processor,
            size_t num_shards = kDefault);
   ShardMap(const ShardMap&) = delete;
   ShardMap& operator=(const ShardMap&) = delete;
 
-  // The calling thread's shard; the first one when there is no memory to make its own. Cost: what
-  // the function costs, and two loads.
+  // The calling thread's shard; the first one when there is no memory for a new one. Cost: that of
+  // Processor, and two loads.
   Shard& Current() {
     const int processor = processor_();
     if (processor < 0) return first_;
@@ -62,29 +61,29 @@ class ShardMap {
     Shard* const shard = At(number);
     return shard != nullptr ? *shard : Ensure(number);
   }
-  // The shard with that number, made where it is not there; the first one when there is no memory.
+  // The shard with that number, constructed if missing; the first one when there is no memory.
   // Requires: number is less than the number of shards.
   TC_SLOW_PATH Shard& Ensure(size_t number) TC_EXCLUDES(lock_);
 
-  // Null while there is no such shard. Requires: number < kMost.
+  // Null while the shard does not exist. Requires: number < kMost.
   Shard* At(size_t number) const { return shards_[number].load(std::memory_order_acquire); }
-  // Of the shard with that number; null where it has none of the class, or is not there.
+  // The class's spans in the shard with that number; null where either does not exist.
   ShardSpans* SpansAt(size_t number, SizeClass c) const {
     const Shard* const shard = At(number);
     return shard == nullptr ? nullptr : shard->spans(c);
   }
-  // The shard's spans of the class, made where they are not there; null when there is no memory.
+  // The shard's spans of the class, constructed if missing; null when there is no memory.
   ShardSpans* EnsureSpans(Shard& shard, SizeClass c) TC_EXCLUDES(lock_);
 
-  // Calls f(shard) for each shard that there is.
+  // Calls f(shard) for each existing shard.
   template <typename F>
   void ForEach(F f) const {
     for (size_t i = 0; i < num_shards_; ++i) {
       if (Shard* const shard = At(i)) f(*shard);
     }
   }
-  // Calls f(shard) for each shard but `own`, from the next one on, until it returns something else
-  // than 0, which is returned.
+  // Calls f(shard) for each shard but `own`, starting after it, until a call returns something
+  // other than 0, which is returned.
   template <typename F>
   size_t FirstOfOthers(const Shard& own, F f) const {
     for (size_t i = 1; i < num_shards_; ++i) {
@@ -95,8 +94,8 @@ class ShardMap {
     return 0;
   }
 
-  // Calls f(lock) for every lock but those of what the page heap keeps (see PageHeap::ForEachLock).
-  // Once the first one is held, there are no others but such as the holder makes (D3).
+  // Calls f(lock) for every lock except those of PageHeap::ForEachLock. While the first one is
+  // held, only its holder adds locks (D3).
   template <typename F>
   void ForEachLock(F f) {
     f(lock_);
@@ -104,12 +103,12 @@ class ShardMap {
   }
 
  private:
-  // More processors share entries.
+  // CPUs with higher numbers share entries.
   static constexpr size_t kMaxProcessors = 1024;
 
   uint8_t Assign(std::atomic<uint8_t>& entry);
-  // What `slot` names, built by T(arguments...) and prepared by prepare(T&) where it is null; null
-  // when there is no memory.
+  // The object of `slot`. Where that is null: constructs T(arguments...), calls prepare(T&), and
+  // stores it. Null when there is no memory.
   template <typename T, typename Prepare, typename... Arguments>
   T* BuildOnce(std::atomic<T*>& slot, Prepare prepare, Arguments... arguments) TC_EXCLUDES(lock_);
 
@@ -121,9 +120,10 @@ class ShardMap {
   // D1. Written with lock_ held.
   std::array<std::atomic<Shard*>, kMost> shards_ = {};
   Shard first_{0};
-  // Processors that have asked; when two threads on one ask at once, a number is skipped.
+  // The number of CPUs that have asked. When two threads on one CPU ask at once, a number is
+  // skipped.
   std::atomic<size_t> next_{0};
-  // The processor's shard + 1; 0: it has not asked yet.
+  // The CPU's shard + 1; 0: it has not asked yet.
   std::array<std::atomic<uint8_t>, kMaxProcessors> entries_ = {};
 };
 

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// SpanOwner: which part of the central tier has a span of small objects: the size class, the shard,
-// and whether a central free list counts the span among its own at the moment. A value of 16 bits
-// that Span::owner keeps for the central tier; the page layer does not look into it.
+// SpanOwner: the owner of a span of small objects: the size class, the shard, and whether the
+// central free list of the class counts the span as its own at the moment. A value of 16 bits in
+// Span::owner; the page layer does not interpret it.
 //
-// Life of a span's owner.
+// The states of a span's owner.
 //   none                    free, or a large object
-//   class, shard            being made; or emptied, until the call that emptied it is done with it
+//   class, shard            being made; or emptied, until the call that emptied it ends
 //   class, shard, counted   its objects may be in use
 //   no class, shard         emptied: in a SpanCache, or on its way there
 //
-// Synchronization. Written by who makes or empties the span; while the class is set, with the lock
-// of the ShardSpans that it names held. Who holds that lock and reads a counted owner that names it
-// knows that the span stays for as long. Without the lock it is a hint where to look, except to the
-// owner of one of the span's objects: class and shard do not change before that object is freed.
+// Synchronization. Written by the thread that makes or empties the span; while the class is set,
+// with the lock of the ShardSpans that it names held. A thread that holds that lock and reads a
+// counted owner that names it knows that the span stays until it releases the lock. Without the
+// lock the owner is a hint where to look, except for the thread that has one of the span's objects:
+// class and shard do not change before that object is freed.
 #pragma once
 
 #include <atomic>

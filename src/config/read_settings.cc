@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Reads the settings from the environment, and says what is wrong with it.
+// Reads the settings from the environment, and reports mistakes in it.
 #include <algorithm>
 #include <cstring>
 #include <string_view>
@@ -17,8 +17,7 @@
 namespace tcmalloc {
 namespace {
 
-// Room for the names of all that are for the full library, each once, with a comma and a space
-// after each.
+// Room for the names of all settings for the full library, with a comma and a space after each.
 constexpr size_t kFullLibraryNamesBytes = []() consteval {
   size_t bytes = 0;
   for (const SettingRow& row : kSettingRows) {
@@ -27,7 +26,7 @@ constexpr size_t kFullLibraryNamesBytes = []() consteval {
   return bytes;
 }();
 
-// Written out group by group: a loop would need the table, and with it the reasons.
+// Expanded group by group: a loop would put the table into the library, with its reasons.
 template <size_t... kGroup>
 bool IsIgnored(std::string_view name, std::index_sequence<kGroup...>) {
   return (ListHas(kIgnoredSettings[kGroup].names, name) || ...);
@@ -35,8 +34,8 @@ bool IsIgnored(std::string_view name, std::index_sequence<kGroup...>) {
 
 constexpr std::string_view kPrefix = "TCMALLOC_";
 
-// Writes the beginning of `text`, enough of it to recognise, on one line: what is no printable
-// ASCII character becomes a question mark. (substr would pull in the C++ runtime's range error.)
+// Writes the beginning of `text`, enough to recognise it. Characters that are not printable ASCII
+// become question marks, also line ends. (substr would link the C++ runtime's range error.)
 void WriteShortened(std::string_view text, TextWriter* out) {
   for (const char& c : std::string_view(text.data(), std::min<size_t>(text.size(), 100))) {
     out->Text(c >= ' ' && c <= '~' ? std::string_view(&c, 1) : "?");
@@ -49,13 +48,13 @@ void LookForSmall(const char* name, size_t name_length, const char* value, void*
   small = ParseBoolean(value).value_or(small);
 }
 
-// The beginnings of names that are this library's; PMI_RANK, SLURM_PROCID and OMPI_HOME are
-// others', who have more of that kind. Most variables of an environment begin otherwise, and cost
-// nothing.
+// The beginnings of this library's names. PMI_RANK, SLURM_PROCID and OMPI_HOME are other
+// software's, which has more names like them. Most variables of an environment begin otherwise, and
+// cost nothing.
 constexpr std::string_view kOwnBeginnings[] = {"TCM", "HEA", "MAL", "PPR"};
 
-// The setting that a variable may be meant to be, though it is none; null for none. Of several the
-// one with the fewest differences.
+// The setting that an unknown variable probably means: of several, the one with the fewest
+// differences. Null if no name is similar.
 const Setting* MeantSetting(std::string_view given) {
   const Setting* meant = nullptr;
   size_t fewest = kMaxComparedName + 1;
@@ -89,7 +88,7 @@ void WriteNameForFullLibrary(const char* name, size_t name_length, const char* v
   ++names.count;
 }
 
-// Appends NAME=VALUE to what statistics print of the settings.
+// Appends NAME=VALUE to Settings::given.
 void NoteGiven(const Setting& setting, const char* value, Settings* settings) {
   if (std::string_view(value) == setting.default_text.view()) return;
   constexpr std::string_view kMore = " ...";
@@ -116,7 +115,7 @@ void ReadFound(const Setting& setting, const char* value, Settings* settings,
   complaint->Text("; using ").Text(ShownDefault(setting)).Text("\n");
 }
 
-// Describes a variable that is not a setting, unless it is one of other software.
+// Describes a variable that is no setting, unless it belongs to other software.
 void ComplainOfUnknown(std::string_view given, TextWriter* complaint) {
   const Setting* const meant = MeantSetting(given);
   if ((meant == nullptr && !StartsWith(given, kPrefix)) ||
@@ -178,10 +177,10 @@ void ReportSettingsForFullLibrary() {
   constexpr std::string_view kBegin = "tcmalloc: ";
   constexpr std::string_view kOne =
       " is ignored: this is libtcmalloc_minimal; preload or link "
-      "libtcmalloc, which has what it is for\n";
+      "libtcmalloc, which uses it\n";
   constexpr std::string_view kSeveral =
       " are ignored: this is libtcmalloc_minimal; preload or link "
-      "libtcmalloc, which has what they are for\n";
+      "libtcmalloc, which uses them\n";
   char buffer[kBegin.size() + kFullLibraryNamesBytes + kSeveral.size()];
   TextWriter line(buffer, sizeof(buffer));
   line.Text(kBegin);

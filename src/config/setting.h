@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Setting: a variable of the environment as the libraries have it, and SettingRow: the same with
-// its documentation, which is not in the libraries.
+// Setting: an environment variable as the libraries know it. SettingRow: the same with its
+// documentation, which is not in the libraries.
 //
-// A Setting has no pointers: what is in a read-only table of them lies in the file's pages, which
-// processes share, and needs no work of the dynamic linker.
+// A Setting has no pointers: a read-only table of Settings lies in pages of the file, which
+// processes share, and the dynamic linker need not relocate it.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@
 
 namespace tcmalloc {
 
-// Text of at most kMost characters, or a number in decimal, in place. What does not fit does not
+// Text of at most kMost characters, or a number in decimal, stored in place. Longer text does not
 // compile: it would be written outside the array.
 template <size_t kMost>
 struct SettingText {
@@ -35,7 +35,7 @@ struct SettingText {
   constexpr std::string_view view() const { return text; }
 };
 
-// The member of Settings that holds the value. On 32-bit machines size_t is uint32_t.
+// The member of Settings that stores the value. On 32-bit machines size_t is uint32_t.
 using SettingField =
     std::variant<bool Settings::*, int32_t Settings::*, int64_t Settings::*, uint32_t Settings::*,
                  uint64_t Settings::*, double Settings::*, BytesOrPercent Settings::*,
@@ -45,13 +45,13 @@ using SettingField =
 // Properties of a setting.
 using SettingTraits = uint8_t;
 inline constexpr SettingTraits kNoTraits = 0;
-// Not read by programs with more rights than their users.
+// Setuid programs and others with raised privileges do not read it.
 inline constexpr SettingTraits kNamesFiles = 1;
-// Without effect in the minimal library.
+// Has no effect in the minimal library.
 inline constexpr SettingTraits kFullLibrary = 2;
-// 0 or less is stored as the largest number that there is.
+// 0 or less is stored as the largest number of the type.
 inline constexpr SettingTraits kZeroIsUnlimited = 4;
-// Settings::large_report_lines says whether the variable is there.
+// Settings::large_report_lines records whether the variable is set.
 inline constexpr SettingTraits kLinesWhereSet = 8;
 
 struct Setting {
@@ -70,7 +70,7 @@ struct SettingRow {
   const char* meaning;
 };
 
-// A word that a setting of kWord may be, with the enumerator that is stored.
+// A possible word of a kWord setting, and the enumerator that is stored for it.
 struct SettingWord {
   SettingText<17> word;
   uint8_t value;
@@ -80,7 +80,7 @@ struct SettingWord {
       : word(text), value(static_cast<uint8_t>(enumerator)) {}
 };
 
-// The default as documentation and messages show it.
+// The default as shown in documentation and messages.
 constexpr std::string_view ShownDefault(const Setting& setting) {
   return setting.default_text.view().empty() ? "\"\"" : setting.default_text.view();
 }
@@ -88,13 +88,13 @@ constexpr std::string_view ShownDefault(const Setting& setting) {
 // The libraries' settings, in the order of their names.
 std::span<const Setting> AllSettings();
 
-// Null when there is none of this name.
+// Null when no setting has this name.
 const Setting* FindSetting(std::string_view name);
 
-// Stores what `text` stands for; false when it is not a value of the setting.
+// Stores the value of `text`; false when the setting cannot have it.
 bool StoreSetting(const Setting& setting, std::string_view text, Settings* settings);
 
-// Writes which values the setting may have.
+// Writes the range of values that the setting can have.
 void WriteSettingRange(const Setting& setting, TextWriter* out);
 
 }  // namespace tcmalloc

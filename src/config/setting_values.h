@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the text of a setting stands for, by type and range. Pure functions, which the compiler
-// evaluates for the defaults. They do not depend on the locale, which may not be there yet.
-// Cost: a nanosecond per character.
+// Parses the text of a setting, by type and range. Pure functions, which the compiler evaluates for
+// the defaults. They do not depend on the locale, which may not be set up yet. Cost: a nanosecond
+// per character.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +21,8 @@ enum class SettingType : uint8_t {
   kBytesOrPercent,  // the same, or 1% to 100%
   kMebibytes,       // a number of MiB, or with a suffix bytes that are whole MiB
   kText,
-  kPresence,  // whether there is any text
-  kWord,      // one of some words
+  kPresence,  // whether the text is not empty
+  kWord,      // one of a list of words
 };
 
 struct SettingRange {
@@ -30,7 +30,7 @@ struct SettingRange {
   double max = 0;
 };
 
-// A number of any type. A double is exact for all that ranges allow.
+// A number of any type. A double represents all numbers in the ranges exactly.
 struct SettingValue {
   double number = 0;
   bool is_percent = false;
@@ -54,14 +54,14 @@ constexpr bool IsOneOfIgnoringCase(std::string_view text, std::string_view words
   return false;
 }
 
-// gperftools takes a variable without text for true.
+// Empty text is true, as in gperftools.
 constexpr std::optional<bool> ParseBoolean(std::string_view text) {
   if (text.empty() || IsOneOfIgnoringCase(text, "1,true,t,yes,y,on")) return true;
   if (IsOneOfIgnoringCase(text, "0,false,f,no,n,off")) return false;
   return std::nullopt;
 }
 
-// Decimal digits, at least one, and where `point_allowed` one point among them. Nothing else.
+// Decimal digits, at least one; with `point_allowed` also one point among them. Nothing else.
 constexpr std::optional<double> ParseDecimal(std::string_view text, bool point_allowed) {
   double value = 0;
   double unit = 1;
@@ -101,7 +101,7 @@ constexpr double UnitOfSuffix(std::string_view suffix) {
   return 0;
 }
 
-// A whole number with a suffix, or without.
+// A whole number, with or without a suffix.
 constexpr std::optional<double> ParseBytes(std::string_view text) {
   size_t digits = 0;
   while (digits < text.size() && text[digits] >= '0' && text[digits] <= '9') ++digits;
@@ -115,7 +115,7 @@ constexpr std::optional<double> ParseBytes(std::string_view text) {
 constexpr std::optional<double> ParseMebibytes(std::string_view text) {
   if (const std::optional<double> mebibytes = ParseDecimal(text, false)) return mebibytes;
   const std::optional<double> bytes = ParseBytes(text);
-  // Beyond 2^63 the conversion is not defined, and every range ends earlier.
+  // Above 2^63 the conversion is undefined, and every range ends below.
   if (!bytes || *bytes >= 0x1p63) return std::nullopt;
   const uint64_t whole = static_cast<uint64_t>(*bytes);
   if (whole % (1 << 20) != 0) return std::nullopt;
@@ -130,7 +130,7 @@ constexpr std::optional<double> ParsePercentage(std::string_view text) {
   return percent;
 }
 
-// Nothing for kText and kWord, which stand for no number.
+// Nothing for kText and kWord, which are not numbers.
 constexpr std::optional<double> ParseNumber(SettingType type, std::string_view text) {
   switch (type) {
     case SettingType::kBoolean:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The table as the libraries have it, and where values are stored. Reads nothing from the system.
+// The table without documentation, and the storing of values. Reads nothing from the OS.
 #include "config/settings.h"
 
 #include <algorithm>
@@ -21,7 +21,7 @@
 namespace tcmalloc {
 namespace {
 
-// The table without the documentation.
+// The rows without their documentation.
 constexpr auto kSettings = []() consteval {
   return []<size_t... kRow>(std::index_sequence<kRow...>) consteval {
     return std::array{kSettingRows[kRow].setting...};
@@ -38,7 +38,7 @@ constexpr bool Precedes(std::string_view a, std::string_view b) {
 
 constexpr std::string_view NameOf(const Setting& setting) { return setting.name.view(); }
 
-// FindSetting looks by halves.
+// FindSetting is a binary search.
 static_assert(std::ranges::is_sorted(kSettings, &Precedes, &NameOf));
 
 constexpr std::span<const SettingWord> WordsOf(const Setting& setting) {
@@ -62,13 +62,13 @@ constexpr std::optional<SettingValue> ParseValue(const Setting& setting, std::st
   return ParseSettingValue(setting.type, text, setting.range);
 }
 
-// Settings() relies on it.
+// The constructor of Settings relies on it.
 static_assert(std::ranges::all_of(kSettings, [](const Setting& setting) {
   const std::string_view text = setting.default_text.view();
   return setting.type == SettingType::kText || ParseValue(setting, text).has_value();
 }));
 
-// What a value of a setting is stored as.
+// How a setting's value is stored.
 template <typename Value>
 constexpr bool Holds(SettingType type) {
   if (std::is_same_v<Value, bool>) {
@@ -86,7 +86,7 @@ static_assert(std::ranges::all_of(kSettings, [](const Setting& setting) {
                     setting.field);
 }));
 
-// `value`, or the end of the range of Integer that it lies beyond.
+// `value`, clamped to the range of Integer.
 template <typename Integer>
 Integer Clamp(double value) {
   using Limits = std::numeric_limits<Integer>;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The table of settings: a row says everything about a variable that the library reads. From the
-// rows come the parsing, the defaults, the ranges, the messages about mistakes, what statistics say
-// of the settings, and docs/settings.md.
+// The table of settings: a row has everything about a variable that the library reads. The parsing,
+// the defaults, the ranges, the messages about mistakes, the statistics' list of settings, and
+// docs/settings.md come from the rows.
 //
-// The compiler alone reads this table for the libraries: config/settings.cc takes the settings out
-// of it, and the documentation, which would take memory of every process, stays behind.
+// The libraries do not contain this table: config/settings.cc copies the settings from it at
+// compile time, without the documentation, which would take memory of every process.
 #pragma once
 
 #include "base/tuning.h"
@@ -176,7 +176,7 @@ inline constexpr SettingRow kSettingRows[] = {
         "With HEAPPROFILE: append `.rank-` and this to the prefix. It is the number of the "
         "process among those that were started together."),
     Row("PMI_RANK", kText, "", &Settings::pmi_rank, kNamesFiles,
-        "The same as PMIX_RANK, if no other variable of this kind is set."),
+        "As PMIX_RANK, if no other variable of this kind is set."),
     Row("PPROF_PATH", kText, "pprof", &Settings::pprof_path, kNamesFiles,
         "The name of pprof in the command that the leak checker prints."),
     Row("SLURM_JOB_ID", kPresence, "", &Settings::in_slurm_job, kNamesFiles,

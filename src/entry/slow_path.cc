@@ -22,20 +22,20 @@ namespace tcmalloc {
 namespace {
 
 // Calls the program's new hooks, if there are any. Returns the object.
-void* Told(void* object, size_t size) {
+void* NotifyNewHooks(void* object, size_t size) {
   if (HooksInstalled() && object != nullptr) CallNewHooks(object, size);
   return object;
 }
 
 // Calls the program's delete hooks, if there are any.
-void TellOfDelete(const void* p) {
+void NotifyDeleteHooks(const void* p) {
   if (HooksInstalled()) CallDeleteHooks(p);
 }
 
 // Hooks see a resize in place as a free and an allocation.
 void* Resized(void* p, size_t size) {
-  TellOfDelete(p);
-  return Told(p, size);
+  NotifyDeleteHooks(p);
+  return NotifyNewHooks(p, size);
 }
 
 // Out of memory: flushes the caches, so that spans become empty. True if this moved anything, and
@@ -188,7 +188,7 @@ void FreeNotSmall(void* p) {
 // Frees `p`, which is not null, with the size and alignment that the program says it has; their
 // class is `expected`.
 void FreeExpecting(void* p, size_t size, size_t alignment, SizeClass expected) {
-  TellOfDelete(p);
+  NotifyDeleteHooks(p);
   const SizeClass c = global_page_map.ClassOf(p);
   if (c != SizeClass::kNone) {
     if (c != expected) ReportMisuse(Misuse::kWrongSize, p, kSizeClasses.size(c), size, alignment);
@@ -213,7 +213,7 @@ void FreeExpecting(void* p, size_t size, size_t alignment, SizeClass expected) {
 // other requests.
 void FreeOutgrown(SizeClass c, void* p) {
   if (kSizeClasses.size(c) < kTuning.reallocation.uncached_bytes) return Deallocate<&FreeSlow>(p);
-  TellOfDelete(p);
+  NotifyDeleteHooks(p);
   ThreadCache* const cache = CacheForFree();
   Heap& heap = GlobalHeap();
   if (cache != nullptr) {
@@ -224,7 +224,7 @@ void FreeOutgrown(SizeClass c, void* p) {
 }
 
 // AllocateSlow without the hooks: the caller calls them later.
-void* AllocateUntold(size_t size) {
+void* AllocateWithoutHooks(size_t size) {
   LeaveFastPath();
   TC_ASSERT(SpinLock::NoneHeldByThisThread());
   const SizeClass c = kSizeClasses.ClassOf(size);
@@ -233,14 +233,14 @@ void* AllocateUntold(size_t size) {
 
 }  // namespace
 
-void* AllocateSlow(size_t size) { return Told(AllocateUntold(size), size); }
+void* AllocateSlow(size_t size) { return NotifyNewHooks(AllocateWithoutHooks(size), size); }
 
 void* AllocateAligned(size_t size, size_t alignment) {
   const SizeClass c = kSizeClasses.ClassOf(size, alignment);
-  if (c == SizeClass::kNone) return Told(AllocateLarge(size, alignment), size);
+  if (c == SizeClass::kNone) return NotifyNewHooks(AllocateLarge(size, alignment), size);
   if (void* const object = AllocateFast(c, size)) return object;
   LeaveFastPath();
-  return Told(AllocateSmallSlow(c, size), size);
+  return NotifyNewHooks(AllocateSmallSlow(c, size), size);
 }
 
 size_t AllocationSize(size_t size, size_t alignment) {
@@ -253,22 +253,22 @@ size_t AllocationSize(size_t size, size_t alignment) {
 
 void* AllocateZeroed(size_t size) {
   if (size <= kMaxSmallSize) {
-    void* const object = Allocate<&AllocateUntold>(size);
+    void* const object = Allocate<&AllocateWithoutHooks>(size);
     if (object != nullptr) memset(object, 0, size);
-    return Told(object, size);
+    return NotifyNewHooks(object, size);
   }
   Span* const span = NewLargeSpan(size, 1);
   if (span == nullptr) return nullptr;
   void* const object = span->start_address();
   memset(object, 0, std::min(size, span->in_use.written.bytes()));
   GlobalHeap().large_reports.Allocated(object, size);
-  return Told(object, size);
+  return NotifyNewHooks(object, size);
 }
 
 void FreeSlow(void* p) {
   LeaveFastPath();
   if (p == nullptr) return;
-  TellOfDelete(p);
+  NotifyDeleteHooks(p);
   const SizeClass c = global_page_map.ClassOf(p);
   if (c != SizeClass::kNone) {
     FreeSmallSlow(c, p);

@@ -57,7 +57,7 @@ void ApplySettings(const Settings& settings, Heap* heap) {
   heap->registry.SetMinPerCache(settings.min_thread_cache_bytes);
   heap->registry.SetInheritance(true);
   heap->registry.FollowRetention();
-  // Now, while the process is likely to have one thread: later it costs milliseconds.
+  // Now, while the process probably has one thread: later the call takes milliseconds.
   if (settings.membarrier) heap->membarrier.Register();
   SetStackTraceMethod(settings.stack_trace_method);
 }

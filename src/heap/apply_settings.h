@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Hands the settings to the parts of a new heap. What is read where it is needed (Heap::settings)
-// is not here. Called once, by EnsureHeapSlow, before any other thread has the heap.
+// Passes the settings to the parts of a new heap, except those that are read from Heap::settings at
+// each use. Called once, by EnsureHeapSlow, before any other thread has the heap.
 #pragma once
 
 #include "config/settings.h"

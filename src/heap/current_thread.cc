@@ -12,8 +12,8 @@ namespace {
 void OnThreadExit(void* value) {
   ThreadCache* const cache = static_cast<ThreadCache*>(value);
   ThreadSlot& slot = current_slot;
-  // Frees still come: from destructors of other keys, and from the C library when it tears the
-  // thread down.
+  // Frees still follow: from destructors of other keys, and from the C library's own clean-up of
+  // the thread.
   slot.phase = ThreadSlot::Phase::kFinished;
   slot.cache = nullptr;
   Heap& heap = GlobalHeap();
@@ -43,7 +43,7 @@ ThreadCache* CurrentCache() {
     return nullptr;
   }
   if (!ThreadExitHook::Arm(cache)) {
-    // A cache that nothing would collect is worse than none.
+    // Nothing would free the cache at the thread's end.
     heap.registry.Discard(cache);
     slot.phase = ThreadSlot::Phase::kFinished;
     return nullptr;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The calling thread's slot, and the cache that hangs on it for as long as the thread lives.
+// The calling thread's slot, and its cache, which lives as long as the thread.
 #pragma once
 
 #include "base/compiler.h"
@@ -8,17 +8,17 @@
 
 namespace tcmalloc {
 
-// The calling thread's cache, created when it has none yet. Null where it shall have none: while it
-// is being created, after the thread's end has begun, with TCMALLOC_CHECK=1, or when there is no
-// memory for one. Builds the heap.
+// The calling thread's cache, created at the first call. Null while it is being created, after the
+// thread's end has begun, with TCMALLOC_CHECK=1, and when there is no memory for it. Builds the
+// heap.
 TC_SLOW_PATH ThreadCache* CurrentCache();
 
-// The same for a free. A thread that has only freed so far gets a cache when it goes on doing so,
-// and only while its exit is certain to be noticed: the C library frees memory, too, when it takes
-// a thread down that never called malloc, behind all its destructors.
+// As CurrentCache, for a free. A thread that has only freed so far gets a cache after a few frees,
+// and only if the library is certain to notice the thread's exit: when a thread that never called
+// malloc ends, the C library frees memory after all destructors have run.
 TC_SLOW_PATH ThreadCache* CacheForFree();
 
-// Asks the system to call back at the end of threads. Called once, when the heap is built.
+// Registers the function that runs at the end of threads. Called once, when the heap is built.
 void InitThreadExit();
 
 }  // namespace tcmalloc

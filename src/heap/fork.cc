@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Before fork the heap is held (heap/heap_hold.h). Handlers of other libraries run between ours
-// (their prepare handlers behind ours when they registered first, their parent and child handlers
-// before ours), may allocate, and pass through the locks. What other threads have outside of locks
-// at that moment is on their stacks, and the child never gets it back: a few objects each, or, with
-// a thread that is emptying others' caches just then, what was in those.
-// What was being given back to the system at that moment is on record, and the child takes it back.
+// (their prepare handlers after ours when they registered first, their parent and child handlers
+// before ours), may allocate, and pass through the locks. Objects that other threads have outside
+// of locks at that moment are on their stacks, and the child leaks them: a few objects each, or,
+// with a thread that is emptying others' caches, the contents of those. Memory that was being
+// released at that moment is on record, and the child takes it back.
 #include "heap/fork.h"
 
 #include <pthread.h>
@@ -21,11 +21,11 @@
 namespace tcmalloc {
 namespace {
 
-// Whoever sets it registers. Nothing else hangs on its order.
+// The thread that sets it registers the handlers. No other data depends on it.
 constinit std::atomic<bool> handlers_installed{false};
 
-// Our prepare handler is the last that runs, where it could be registered first: nobody else's
-// waits behind it for a thread that holds the list of files.
+// Our prepare handler runs last, if it could be registered first: then no other library's handler
+// waits after it for a thread that holds the list of files.
 void Prepare() {
   StdioListLock::Lock();
   HoldHeap();
@@ -39,7 +39,7 @@ void Parent() {
 void Child() {
   Heap& heap = GlobalHeap();
   heap.memory.NoteForkedChild();
-  // What a signal handler interrupted is in the middle of a change: it is left as it is.
+  // A section that a signal handler interrupted is half done: leave its data as it is.
   const bool complete = HoldIsComplete();
   if (complete) heap.page_heap.address_space().RestoreAfterForkInChild();
   if (complete && HoldsHeap()) {
@@ -52,7 +52,7 @@ void Child() {
   ResetBackgroundThreadInChild();
   if (held) CallChildHandlers();
   StdioListLock::Reset();
-  // Behind all that its tasks and the C library's function for threads need.
+  // After everything that its tasks and the C library's function for threads need.
   RestartHelperInChild();
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Heap: the composition root. One object holds every tier, wired together; the process has one,
-// built at the first allocation. Only this folder and those above name it.
+// Heap: the composition root. One object holds all parts of the allocator, wired together. The
+// process has one, built at the first allocation. Only this folder and those above name it.
 #pragma once
 
 #include <atomic>
@@ -29,8 +29,8 @@ namespace tcmalloc {
 struct Heap {
   explicit Heap(PageMap& page_map);
 
-  // Aborts when an invariant of some tier, or one between two of them, does not hold. The heap must
-  // be quiet: no other thread allocates or frees.
+  // Aborts when an invariant of a part, or one between two parts, does not hold. No other thread
+  // may allocate or free meanwhile.
   //   H1  The pages of the central free lists' spans are the page heap's pages in small spans.
   void CheckInvariants();
 
@@ -59,8 +59,8 @@ inline Heap& GlobalHeap() { return *reinterpret_cast<Heap*>(global_heap_storage)
 bool HeapExists();
 
 // Called with the process's heap when it is built, before any other thread or allocation has it;
-// null where there is nothing to do. It must not allocate. Defined above, in tools/profiler/: a
-// constant, since the first allocation may come before any constructor has run.
+// may be null. Must not allocate. Defined in tools/profiler/, a folder above. A constant, because
+// the first allocation may come before any constructor has run.
 extern void (*const kOnHeapBuilt)(Heap& heap);
 
 // Builds the heap unless it exists. Cost: an atomic load when it does.
@@ -69,7 +69,7 @@ inline void EnsureHeap() {
   if (!HeapExists()) EnsureHeapSlow();
 }
 
-// The process's heap, built when it is missing.
+// The process's heap; builds it unless it exists.
 inline Heap& ExistingHeap() {
   EnsureHeap();
   return GlobalHeap();

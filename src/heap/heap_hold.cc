@@ -11,9 +11,9 @@
 namespace tcmalloc {
 namespace {
 
-// Those of other folders, in no particular order. Written by who adds (release), read by who holds
-// (acquire), who keeps to what there was then: others may be added meanwhile. What it keeps is
-// guarded by the registry's lock.
+// Handlers of other folders, in no particular order. AddForkHandlers stores them (release),
+// HoldHeap loads them (acquire) and copies them to `prepared`, since more may be added meanwhile.
+// The copy is guarded by the registry's lock.
 constexpr size_t kMaxHandlers = 8;
 using HandlerList = std::array<const ForkHandlers*, kMaxHandlers>;
 constinit std::array<std::atomic<const ForkHandlers*>, kMaxHandlers> other_handlers{};
@@ -55,18 +55,20 @@ bool AddForkHandlers(const ForkHandlers* handlers) {
       return true;
     }
   }
-  WriteToStderr("tcmalloc: no room for another part's handlers around fork; a child may hang\n");
+  WriteToStderr(
+      "tcmalloc: too many fork handlers of the library's parts; a forked child may hang\n");
   return false;
 }
 
 void HoldHeap() {
   Heap& heap = GlobalHeap();
   SpinLock& outermost = heap.registry.lock();
-  // A thread that has interrupted itself must not wait for whoever waits for what it has.
+  // A signal handler that interrupted its own thread in a locked section must not wait for another
+  // thread that waits for this lock.
   bool interrupted = outermost.InterruptedByThisThread();
   ForEachInnerLock(heap, [&](SpinLock& lock) { interrupted |= lock.InterruptedByThisThread(); });
-  // The outermost lock first: a second thread waits here until the first is done. It also makes
-  // sure that one thread at a time is in a hold.
+  // The outermost lock first: a second holder waits here until the first is done, so that one
+  // thread at a time holds the heap.
   const bool had = outermost.HeldByThisThread();
   const bool holds = had || outermost.LockForFork(!interrupted);
   current_slot.empty_holds = static_cast<uint8_t>(current_slot.empty_holds << 1 | !holds);

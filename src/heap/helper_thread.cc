@@ -23,18 +23,19 @@ constexpr size_t kMaxTasks = 8;
 // Added when the library is loaded (release), read by the helper (acquire), for good.
 constinit std::array<std::atomic<const HelperTask*>, kMaxTasks> tasks{};
 
-// The process that has the thread, 0 for none. Written by who starts it, before it runs, and in a
-// forked child by its only thread; read by signal handlers (relaxed: a process sees its own).
+// The process whose helper thread runs, 0 for none. Written by the thread that starts it, before it
+// runs, and in a forked child by its only thread; read by signal handlers (relaxed: a process sees
+// its own store).
 constinit std::atomic<uint64_t> process_of_thread{0};
 
-// Signals that came, a bit each. Set by handlers, taken by the helper. Each bit is all that it
-// says (relaxed); `wakeups` orders it.
+// Received signals, a bit each. Handlers set bits, the helper clears them. No other data depends on
+// a bit (relaxed); `wakeups` orders it.
 constinit std::array<std::atomic<uint32_t>, 2> came{};
-// What the helper sleeps on. Raised behind a bit or a task (release): who finds the new value
-// (acquire) finds those.
+// The futex of the helper. Raised after a bit or a task is stored (release): a helper that loads
+// the new value (acquire) sees those.
 constinit std::atomic<uint32_t> wakeups{0};
-// A signal that ends the process came; and it was served. Set by the handler and by the helper.
-// The second is a futex (release, acquire: what the tasks wrote was written).
+// `ending`: a signal that ends the process was received; set by the handler. `was_served`: the
+// helper has called the tasks for it; a futex (release, acquire: the tasks' writes are visible).
 constinit std::atomic<bool> ending{false};
 constinit std::atomic<uint32_t> was_served{0};
 
@@ -82,7 +83,7 @@ void ServeSignals() {
   }
 }
 
-// When each task is due next; the helper's own.
+// When each task is due next. The helper's alone.
 class Schedule {
  public:
   // Runs what is due. Returns the milliseconds until the next task is, below 0 for never.
@@ -95,7 +96,7 @@ class Schedule {
       if (due_ms_[i] == 0) due_ms_[i] = now_ms + task->interval_ms;
       if (now_ms >= due_ms_[i]) {
         task->run(0);
-        // What was missed meanwhile, while the machine slept for example, is not made up for.
+        // Intervals that were missed, for example while the machine slept, are skipped.
         const int64_t after_ms = CoarseMilliseconds();
         due_ms_[i] = std::max(due_ms_[i] + task->interval_ms, after_ms + 1);
       }
@@ -164,14 +165,14 @@ void AwaitEndBySignal() {
 
 void RestartHelperInChild() {
   if (process_of_thread.load(std::memory_order_relaxed) == 0) return;
-  // What came before is the parent's.
+  // Signals received before the fork are the parent's.
   for (std::atomic<uint32_t>& bits : came) bits.store(0, std::memory_order_relaxed);
   ending.store(false, std::memory_order_relaxed);
   was_served.store(0, std::memory_order_relaxed);
   if (Start()) return;
   char buffer[128];
   TextWriter line(buffer, sizeof(buffer));
-  line.Text("tcmalloc: no thread could be started in forked process ").Number(ProcessId());
+  line.Text("tcmalloc: cannot start the report thread in forked process ").Number(ProcessId());
   line.Text(": it writes no reports on signals or at intervals\n");
   WriteToStderr(line.text());
 }

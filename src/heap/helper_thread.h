@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The helper thread: writes reports at intervals and on signals, also in a process where no thread
-// allocates. It exists only where a setting asks for such a report, and starts when the library is
+// The helper thread: writes reports at intervals and on signals, even if no thread of the process
+// allocates. It exists only if a setting asks for such a report, and starts when the library is
 // loaded, never inside an allocation.
 //
 // Signals. A handler is installed for a signal only if the process neither handles nor ignores it;
 // a handler that the program installs later replaces it. It sets a bit and wakes the helper thread.
-// After a signal that asks the process to end (AsksToEnd) the helper calls its tasks, then passes
-// the signal on, so that the process ends as it would have ended without the library. The thread
-// that has received the signal waits meanwhile, so that main does not return first, but for
-// Tuning::Reports::max_signal_wait_ms only: it may hold a lock that a task needs.
+// For a signal that asks the process to end (AsksToEnd) the helper calls its tasks, then passes the
+// signal on: the process ends as it would without the library. Meanwhile the thread that received
+// the signal waits, so that main does not return first. It waits for at most
+// Tuning::Reports::max_signal_wait_ms: it may hold a lock that a task needs.
 //
-// Fork. A child gets a helper thread of its own in the handler around fork, with all intervals
-// beginning anew. In a child that has none (made by clone, or no thread could be started) these
-// signals do what they do by default, and others do nothing. exec ends the thread.
+// Fork. A child gets a helper thread of its own in the handler around fork; its intervals start
+// anew. In a child without one (made by clone, or no thread could be started) signals that ask the
+// process to end have their default effect, and others have none. exec ends the thread.
 //
-// The thread has all signals blocked, sleeps on a word in memory, and has no descriptors that a
-// program could close. Never allocates itself. Thread safety: as said at each function.
+// The thread blocks all signals, sleeps on a futex, and has no descriptors that a program could
+// close. It never allocates. Thread safety: see each function.
 #pragma once
 
 #include <cstdint>
@@ -23,9 +23,9 @@
 namespace tcmalloc {
 
 struct HelperTask {
-  // Between two calls; 0: no calls by time.
+  // The time between two calls; 0: never called by time.
   int64_t interval_ms = 0;
-  // Signals to be called for: bit n - 1 for signal n.
+  // The signals for which it is called: bit n - 1 for signal n.
   uint64_t signals = 0;
   // Called by the helper thread, without locks; 0: an interval has passed. errno may change.
   void (*run)(int signal) = nullptr;
@@ -33,20 +33,20 @@ struct HelperTask {
 
 constexpr uint64_t SignalBit(int signal) { return uint64_t{1} << (signal - 1); }
 
-// Starts the thread unless it runs. The task lives as long as the process and does not change. Its
-// signals need a call of HandleSignalInHelper each. False when no thread could be started, or
-// there are too many tasks. When the library is loaded only; allocates.
+// Starts the thread unless it runs. The task lives as long as the process and does not change. Each
+// of its signals needs a call of HandleSignalInHelper. False when the thread cannot be started, or
+// there are too many tasks. Only when the library is loaded; allocates.
 [[nodiscard]] bool AddHelperTask(const HelperTask* task);
 
-// False when there is no such signal, or the process handles or ignores it. When the library is
-// loaded only.
+// False when there is no such signal, or the process handles or ignores it. Only when the library
+// is loaded.
 [[nodiscard]] bool HandleSignalInHelper(int signal);
 
-// The process exits: where a signal that ends it is being served, waits for that end, at most some
-// seconds. By any thread but the helper.
+// Called when the process exits. If a signal that ends the process is being served, waits for that
+// end, at most Tuning::Reports::max_write_wait_ms. By any thread but the helper.
 void AwaitEndBySignal();
 
-// In a forked child, when all locks are free. Allocates where there is a helper.
+// In a forked child, when all locks are free. Allocates if the parent had a helper thread.
 void RestartHelperInChild();
 
 }  // namespace tcmalloc

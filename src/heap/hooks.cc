@@ -14,7 +14,7 @@ constinit HookList<DeleteHook> delete_hooks;
 
 bool AnyHook() { return !new_hooks.empty() || !delete_hooks.empty(); }
 
-// Asked with the registry's lock held: whoever asks last has seen all changes before.
+// Called with the registry's lock held: the last caller has seen all changes before.
 bool Wanted() {
   const bool wanted = AnyHook();
   hooks_installed.store(wanted, std::memory_order_relaxed);
@@ -24,7 +24,7 @@ bool Wanted() {
 void Changed() {
   const ErrnoKeeper keeper;
   Heap& heap = ExistingHeap();
-  // What is in the caches is of no use to anyone meanwhile.
+  // No thread can use the cached objects while there are hooks.
   if (AnyHook() && !hooks_installed.load(std::memory_order_relaxed)) {
     heap.registry.FlushAll(current_slot.cache);
   }

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Functions of the program's that are told of every allocation and every free.
+// The program's hooks: functions that are called for every allocation and every free.
 //
-// The fast path knows nothing of them. While at least one is installed no thread reaches its cache,
-// so that every operation takes the slow path (Registry::UpdateBypass, where it is argued why none
-// is missed), and the slow paths ask HooksInstalled. Cost when there are none: that load, on the
-// slow path; when there are some: a lock of the central cache per operation, and the hooks.
+// The fast path does not check for hooks. While at least one is installed, no thread reaches its
+// cache, so every operation takes the slow path (Registry::UpdateBypass explains why none is
+// missed), and the slow paths check HooksInstalled. Cost without hooks: that load, on the slow
+// path. With hooks: a lock of the central cache per operation, and the hooks.
 //
 // A hook is called by the thread that allocates or frees, which holds no lock: it may allocate,
-// free, add and remove hooks. What it does so is told to all hooks again, itself included: one that
-// allocates must see to it that it ends. A hook that was removed may still be called by threads
-// that are at it. Of new objects hooks are told after the fact, of freed ones before.
+// free, add and remove hooks. These operations call all hooks again, this one included, so a hook
+// that allocates must end the recursion itself. A removed hook may still be called by threads that
+// have begun a call. Hooks are called after an allocation, and before a free.
 #pragma once
 
 #include <array>
@@ -24,8 +24,8 @@ namespace tcmalloc {
 using NewHook = void (*)(const void* object, size_t size);
 using DeleteHook = void (*)(const void* object);
 
-// Up to kMaxHooks functions, in no particular order, the same one several times if it was added so
-// often; and one more that is set rather than added. Any thread, without locks.
+// Up to kMaxHooks functions, in no particular order, the same one as often as it was added; and one
+// more that is set rather than added. Thread safety: any; takes no lock.
 template <typename Hook>
 class HookList {
  public:
@@ -42,7 +42,7 @@ class HookList {
     return false;
   }
 
-  // Removes one; false when there is none.
+  // Removes one of these; false when `hook` is not among them.
   bool Remove(Hook hook) {
     if (hook == nullptr) return false;
     for (size_t i = 0; i < kMaxHooks; ++i) {
@@ -51,7 +51,7 @@ class HookList {
     return false;
   }
 
-  // Sets the one, or removes it with null; returns the former one.
+  // Sets the single hook, or removes it with null; returns the former one.
   Hook Set(Hook hook) { return hooks_[kMaxHooks].exchange(hook, std::memory_order_acq_rel); }
 
   bool empty() const {
@@ -75,19 +75,18 @@ class HookList {
                                              std::memory_order_relaxed);
   }
 
-  // Written by who adds and removes (release: what the hook relies on was written before), read by
-  // who calls (acquire).
+  // Add, Remove and Set write (release: the hook's data was written before), Call reads (acquire).
   std::array<std::atomic<Hook>, kMaxHooks + 1> hooks_ = {};
 };
 
-// Written with the registry's lock held when the answer changes; read by the slow paths. Who is to
-// see it sees it by the barrier that follows, so relaxed suffices.
+// Written with the registry's lock held; read by the slow paths. Relaxed suffices: the barrier that
+// follows the store makes it visible (Registry::UpdateBypass).
 extern constinit std::atomic<bool> hooks_installed;
 inline bool HooksInstalled() {
   return __builtin_expect(hooks_installed.load(std::memory_order_relaxed), false);
 }
 
-// The process's hooks. Each builds the heap.
+// The process's hooks. Each function builds the heap.
 bool AddNewHook(NewHook hook);
 bool RemoveNewHook(NewHook hook);
 NewHook SetNewHook(NewHook hook);
@@ -95,7 +94,7 @@ bool AddDeleteHook(DeleteHook hook);
 bool RemoveDeleteHook(DeleteHook hook);
 DeleteHook SetDeleteHook(DeleteHook hook);
 
-// Tells all. errno is kept. No lock may be held.
+// Calls all hooks. Keeps errno. No lock may be held.
 TC_SLOW_PATH void CallNewHooks(const void* object, size_t size);
 TC_SLOW_PATH void CallDeleteHooks(const void* object);
 

@@ -17,10 +17,9 @@ size_t NextThreshold(size_t threshold) {
   return threshold > LargeReports::kNever - rise ? LargeReports::kNever : threshold + rise;
 }
 
-// Enough to see who it was: the line is for people, and this is part of what it takes of a stack
-// that may be small.
+// Enough to recognise the call site. The frames are on the stack, which may be small.
 constexpr size_t kReportedFrames = 24;
-// Where the library is linked statically: from here to the entry point.
+// Frames from here to the entry point where the library is linked statically.
 constexpr size_t kStaticSkip = 3;
 
 TC_OUT_OF_LINE void WriteReport(const void* object, size_t bytes, size_t next,
@@ -60,7 +59,7 @@ bool LargeReports::ClaimReport(size_t bytes, size_t* next) {
   return true;
 }
 
-void LargeReports::Tell(void* object, size_t bytes) {
+void LargeReports::CallBack(void* object, size_t bytes) {
   LargeAllocationCallback callback;
   void* context;
   {
@@ -76,14 +75,14 @@ void LargeReports::Tell(void* object, size_t bytes) {
 TC_SLOW_PATH void LargeReports::AllocatedLargeSlow(void* object, size_t bytes) {
   allocations_.Add(1);
   size_t next;
-  // What a callback allocates is not reported.
+  // Allocations of a callback are not reported.
   if (InCallback() || !ClaimReport(bytes, &next)) return;
   reports_.Add(1);
   const ErrnoKeeper keeper;
   if (writes_lines_.load(std::memory_order_relaxed)) {
     WriteReport(object, bytes, next, stack_writer_.load(std::memory_order_relaxed));
   }
-  Tell(object, bytes);
+  CallBack(object, bytes);
 }
 
 }  // namespace tcmalloc

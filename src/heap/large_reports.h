@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// LargeReports: counts allocations that are so large that they are more often a mistake than not,
-// and reports some of them: to a function of the program's, and, where the user asked for it, in a
-// line on stderr. Each report raises the threshold of the next by an eighth, so that a program that
-// works on large objects is told a few dozen times at most: sixty reports lie a factor of a
-// thousand apart.
+// LargeReports: counts very large allocations, which are often mistakes, and reports some of them:
+// to the program's function and, if the user asked for it, in a line on stderr. Each report raises
+// the threshold of the next by an eighth, so that a program that works on large objects causes a
+// few dozen reports at most: sixty reports span a factor of a thousand.
 //
 // Called at the end of slow paths, with no lock held. Synchronization: LockRank::kReports guards
-// the callback. Cost: a load for every object above kMaxSmallSize; a report is what the callback
-// costs, a system call for the line, and what the writer of stacks costs.
+// the callback. Cost: a load for every object above kMaxSmallSize. For a report, the callback, a
+// system call for the line, and the writer of stacks.
 #pragma once
 
 #include <atomic>
@@ -20,7 +19,7 @@
 
 namespace tcmalloc {
 
-// `object` is in use and holds at least `bytes`, which is what was asked for.
+// `object` is in use and holds at least `bytes`, the requested size.
 using LargeAllocationCallback = void (*)(void* object, size_t bytes, void* context);
 
 // Writes the functions of a stack, given by their return addresses, to stderr.
@@ -30,16 +29,16 @@ class LargeReports {
  public:
   static constexpr size_t kNever = SIZE_MAX;
 
-  // A request for `bytes` was served by `object`. May call the program back; keeps errno.
+  // `object` was allocated for a request of `bytes`. May call the program's callback; keeps errno.
   void Allocated(void* object, size_t bytes) {
     if (bytes >= first_threshold_.load(std::memory_order_relaxed))
       AllocatedLargeSlow(object, bytes);
   }
 
-  // From this many bytes on; kNever for no reports, and no counting. The next report is of that
-  // size, however many there were.
+  // Reports allocations of at least this many bytes; kNever: neither reports nor counts. Undoes the
+  // rises by earlier reports.
   void SetThreshold(size_t bytes);
-  // From how many bytes on the next report comes.
+  // The size from which on an allocation causes the next report.
   size_t threshold() const { return threshold_.load(std::memory_order_relaxed); }
 
   // Null for none. Calls that have begun go on.
@@ -52,7 +51,7 @@ class LargeReports {
     stack_writer_.store(writer, std::memory_order_relaxed);
   }
 
-  // Allocations from the threshold on that was set, and reports among them.
+  // Allocations of at least the threshold that was set, and reports among them.
   size_t allocations() const { return allocations_.value(); }
   size_t reports() const { return reports_.value(); }
 
@@ -60,12 +59,13 @@ class LargeReports {
 
  private:
   void AllocatedLargeSlow(void* object, size_t bytes);
-  // True for one of the threads that meet the threshold at the same time; sets `*next` to the next.
+  // True for one of the threads that reach the threshold at the same time; sets `*next` to the next
+  // threshold.
   bool ClaimReport(size_t bytes, size_t* next);
-  void Tell(void* object, size_t bytes) TC_EXCLUDES(lock_);
+  void CallBack(void* object, size_t bytes) TC_EXCLUDES(lock_);
 
-  // Written by whoever sets the threshold, threshold_ also by who reports. They decide what is
-  // counted and reported, nothing else hangs on them, so relaxed suffices.
+  // SetThreshold writes both, a report raises threshold_. No other data depends on them, so relaxed
+  // suffices.
   std::atomic<size_t> first_threshold_{kTuning.large_reports.threshold_bytes};
   std::atomic<size_t> threshold_{kTuning.large_reports.threshold_bytes};
   std::atomic<bool> writes_lines_{false};

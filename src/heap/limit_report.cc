@@ -9,7 +9,7 @@
 namespace tcmalloc {
 namespace {
 
-// Set by the first thread that comes here. It guards nothing else (relaxed).
+// Set by the first thread that reports. It guards nothing else (relaxed).
 constinit std::atomic<bool> is_reported{false};
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What is said on stderr when an allocation fails for the hard limit and the program has not asked
-// to be told itself.
+// The line on stderr for an allocation that fails because of the hard limit, if the program has no
+// callback for that.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace tcmalloc {
 
-// Writes one line the first time that it is called in a process or its parents, then nothing.
+// Writes one line at the first call in a process or its parents, then nothing.
 // `event`: of the hard limit, when `bytes` could not be allocated. No lock may be held.
 void ReportHardLimit(const LimitEvent& event, size_t bytes);
 

@@ -15,25 +15,25 @@
 namespace tcmalloc {
 namespace {
 
-void Tell(const LimitEvent& event) {
-  // What the callback allocates may meet a limit, too.
+void Notify(const LimitEvent& event) {
+  // Allocations of the callback may reach a limit, too.
   if (event.callback == nullptr || InCallback()) return;
   const CallbackScope scope;
   const ErrnoKeeper keeper;
   event.Tell();
 }
 
-TC_SLOW_PATH void TellSoftLimit(Heap& heap) {
+TC_SLOW_PATH void NotifySoftLimit(Heap& heap) {
   LimitEvent event;
-  if (!InCallback() && heap.page_heap.governor()->limit_watch().Take(&event)) Tell(event);
+  if (!InCallback() && heap.page_heap.governor()->limit_watch().Take(&event)) Notify(event);
 }
 
-TC_SLOW_PATH void TellHardLimit(Heap& heap, size_t bytes) {
+TC_SLOW_PATH void NotifyHardLimit(Heap& heap, size_t bytes) {
   LimitEvent event;
   const PageStats pages = heap.page_heap.GetStats();
   const bool heard = heap.page_heap.governor()->limit_watch().Refused(
       pages.backed_bytes, pages.limits.hard_bytes, &event);
-  if (heard) return Tell(event);
+  if (heard) return Notify(event);
   ReportHardLimit(event, bytes);
 }
 
@@ -49,7 +49,7 @@ TC_SLOW_PATH void UpdateWhenDue(Heap& heap) {
 }
 
 TC_SLOW_PATH void Revive(Heap& heap) {
-  // What is revived may allocate.
+  // The function that it calls may allocate.
   if (InCallback()) return;
   const CallbackScope scope;
   const ErrnoKeeper keeper;
@@ -82,9 +82,9 @@ LimitedAllocation::LimitedAllocation(Heap& heap)
 }
 
 void LimitedAllocation::Ended(bool failed, size_t bytes) {
-  if (heap_.page_heap.hints().limit_event_due.value()) TellSoftLimit(heap_);
+  if (heap_.page_heap.hints().limit_event_due.value()) NotifySoftLimit(heap_);
   if (failed && heap_.page_heap.hints().hard_limit_refusals.value() != refusals_)
-    TellHardLimit(heap_, bytes);
+    NotifyHardLimit(heap_, bytes);
 }
 
 }  // namespace tcmalloc

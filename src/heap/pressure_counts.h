@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What was done about memory pressure, for the statistics. All zero in the minimal library, which
-// does not listen. Thread safety: any.
+// Counts of memory pressure events and actions, for the statistics. All zero in the minimal
+// library, which does not listen. Thread safety: any.
 #pragma once
 
 #include <array>
@@ -19,12 +19,12 @@ struct PressureCounts {
     moved_bytes[static_cast<size_t>(level) - 1].Add(bytes);
   }
 
-  // Sources that are listened to, and such as were wanted and could not be opened or broke.
+  // Sources that the library listens to; sources that could not be opened, or failed later.
   std::atomic<unsigned> sources{0};
   std::atomic<unsigned> sources_failed{0};
-  // What the sources told.
+  // Events that the sources reported.
   SharedCounter events;
-  // By level: how often something was done, and how much it moved.
+  // By level: the number of actions, and the bytes that they moved.
   std::array<SharedCounter, kLevels> actions;
   std::array<SharedCounter, kLevels> moved_bytes;
 };

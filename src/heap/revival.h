@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Something that is to be done in a forked child, but only in one that goes on to live: by the
-// first slow path of an allocation after some time. Children that are about to exec never get
-// there. Nothing is done inside the allocator's locks, but it is done inside malloc: it may
-// allocate.
+// Revival: a function to call once in a forked child that lives on: the first slow path of an
+// allocation after some time calls it. Children that exec soon never get there. It runs inside
+// malloc, but without the allocator's locks: it may allocate.
 //
-// Thread safety: any; Schedule by the one thread that a child begins with, or by who is being
-// revived, for another try. Cost: one load.
+// Thread safety: any; Schedule only by the single thread with which a child begins, or by the
+// function itself, for another try. Cost: one load.
 #pragma once
 
 #include <atomic>
@@ -21,11 +20,11 @@ class Revival {
 
   void Schedule(int64_t at_ms, void (*revive)()) {
     revive_ = revive;
-    // With release: who takes the time sees the function.
+    // With release: a thread that loads the time (acquire) sees the function.
     at_ms_.store(at_ms, std::memory_order_release);
   }
   bool is_scheduled() const { return at_ms_.load(std::memory_order_relaxed) != 0; }
-  // Does it once, when it is time.
+  // Calls the function once, when it is due.
   void ReviveWhenDue() {
     int64_t at_ms = at_ms_.load(std::memory_order_acquire);
     if (at_ms == 0 || CoarseMilliseconds() < at_ms) return;
@@ -36,7 +35,7 @@ class Revival {
   }
 
  private:
-  // CoarseMilliseconds; 0 for nothing.
+  // CoarseMilliseconds; 0: nothing is scheduled.
   std::atomic<int64_t> at_ms_{0};
   void (*revive_)() = nullptr;
 };

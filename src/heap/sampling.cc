@@ -6,7 +6,7 @@
 namespace tcmalloc {
 
 void Sampling::SetPeriod(size_t period) {
-  // Gaps are at most 37 times as long.
+  // Gaps are at most 37 times the period.
   if (period > SampleGaps::kMaxGap / 40) period = 0;
   period_.store(period, std::memory_order_relaxed);
   generation_.fetch_add(1, std::memory_order_release);
@@ -22,7 +22,7 @@ SampleGaps Sampling::NewGaps() {
   const uint64_t number = generators_.fetch_add(1, std::memory_order_relaxed) + 1;
   uint64_t seed = seed_.load(std::memory_order_relaxed);
   if (seed == 0) {
-    // The address is another one in every process.
+    // The address differs between processes.
     seed = static_cast<uint64_t>(Microseconds()) ^ (reinterpret_cast<uintptr_t>(&seed) << 20);
   }
   return SampleGaps(seed * kOfSeed ^ number * kOfNumber);
@@ -49,7 +49,7 @@ bool Sampling::CountSlow(ThreadCache* cache, size_t bytes, bool gap_lost) {
     cache->SetSample(cache->gaps.Next(mean), generation);
     return true;
   }
-  // Where this allocation takes up the gap, the next begins behind it.
+  // If this allocation uses up the gap, the next one begins after it.
   const size_t gap = cache->gaps.Next(mean);
   cache->SetSample(gap >= bytes ? gap - bytes : cache->gaps.Next(mean), generation);
   return gap < bytes;

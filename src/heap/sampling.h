@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Sampling: which allocations are sampled. What becomes of a sample is tools/profiler/sampler.h's.
+// Sampling: which allocations are sampled. tools/profiler/sampler.h keeps the samples.
 //
 // An object of s bytes is sampled with probability 1 - e^(-s/period), whichever thread allocates
-// it: see docs/design/sampling.md. Each thread draws gaps of its own, which its Countdown counts;
-// one that has no cache draws one for every allocation, which comes to the same, as gaps do not
+// it: see docs/design/sampling.md. Each thread draws gaps of its own, which its Countdown counts. A
+// thread without a cache draws one for every allocation, with the same effect, since gaps do not
 // depend on how long they have lasted.
 //
 // Thread safety: any. Cost: while nothing is sampled, a load and a comparison on the slow path.
@@ -20,12 +20,12 @@ namespace tcmalloc {
 
 class Sampling {
  public:
-  // Mean bytes between two samples; 0: none.
+  // The mean number of bytes between two samples; 0: no sampling.
   size_t period() const { return period_.load(std::memory_order_relaxed); }
   // Threads go by the former one until each has been on its slow path: Registry::AlarmAll is to
   // follow. Where `period` is too large for any sample, there is none.
   void SetPeriod(size_t period);
-  // Of all gaps drawn from now on; 0 for a different one in every process.
+  // The seed of all gaps drawn from now on; 0 for a different one in every process.
   void SetSeed(uint64_t seed);
 
   // The slow path of an allocation of `bytes` that the fast path has not counted: whether it is to
@@ -48,8 +48,8 @@ class Sampling {
   TC_SLOW_PATH bool CountSlow(ThreadCache* cache, size_t bytes, bool gap_lost);
 
   std::atomic<size_t> period_{0};
-  // How often the period was set. Written behind the period (release), so that who finds a new
-  // generation (acquire) finds its period or a newer one.
+  // How often the period was set. Written after the period (release): a thread that loads a new
+  // generation (acquire) sees its period or a newer one.
   std::atomic<uint32_t> generation_{0};
   std::atomic<uint64_t> seed_{0};
   std::atomic<uint64_t> generators_{0};

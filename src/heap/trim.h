@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Giving back on request what the heap holds free.
+// Emptying caches and releasing free memory on request.
 #pragma once
 
 #include <cstddef>
@@ -15,13 +15,13 @@ size_t FlushThreadCaches(Heap& heap);
 // Moves the empty spans that shards keep to the page heap; returns their bytes.
 size_t FlushCentralCaches(Heap& heap);
 
-// Both, one after the other; returns the larger of the two numbers: what shards keep comes from
-// thread caches as a rule, and is not to count twice.
+// Both, in this order; returns the larger of the two numbers: the spans that shards keep usually
+// come from the thread caches, and must not count twice.
 size_t FlushCaches(Heap& heap);
 
-// Flushes, then gives back to the system what free objects in spans in use have to themselves (see
-// HoleRelease), and the page heap's free memory, all of that but about `keep_bytes`. Returns the
-// bytes that went back. No lock is held over a system call.
+// Flushes, then releases the free pages inside used spans (see HoleRelease), and the page heap's
+// free memory except about `keep_bytes`. Returns the bytes released. No lock is held over a system
+// call.
 size_t Trim(Heap& heap, size_t keep_bytes);
 
 }  // namespace tcmalloc

@@ -94,7 +94,7 @@ void AddressSpace::Populate(PageRange range) {
     return;
   }
   const SpinLockHolder holder(state_.lock);
-  ++state_.store.counts.populations;
+  ++state_.store.counts.prefaults;
 }
 
 void AddressSpace::StopHugepagesAt(PageId page, bool in_used_span) {

@@ -69,7 +69,7 @@ Length AddressSpace::ReleaseSlice(Pass& pass, Length limit, bool may_split, bool
       PageCounts& counts = state_.store.counts;
       ++counts.releases;
       counts.released_total_bytes += n.bytes();
-      if (splits[0] || splits[1]) ++counts.hugepages_broken;
+      if (splits[0] || splits[1]) ++counts.hugepages_split;
       state_.store.EndRelease(span, true);
     } else {
       pass.refused.Prepend(span);

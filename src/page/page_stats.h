@@ -35,9 +35,9 @@ struct PageCounts {
   // Free memory that was unmapped: all, and the backed part.
   size_t unmapped_total_bytes = 0;
   size_t unmapped_backed_bytes = 0;
-  size_t hugepages_broken = 0;  // slices released that split a hugepage
-  size_t populations = 0;       // see AddressSpace::Populate
-  size_t moves = 0;             // see AddressSpace::Move
+  size_t hugepages_split = 0;  // slices released that split a hugepage
+  size_t prefaults = 0;        // see AddressSpace::Populate
+  size_t moves = 0;            // see AddressSpace::Move
 };
 
 // As PageHeap::GetStats returns it: small_span_bytes without the spans that are kept for shards.

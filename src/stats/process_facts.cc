@@ -34,7 +34,7 @@ void SeeMapping(std::string_view line, void* context) {
   wanted.name[length] = '\0';
 }
 
-// The file that this code is in.
+// The file that this code was loaded from.
 TC_SLOW_PATH void FindLibrary(char* name) {
   LibraryName wanted = {reinterpret_cast<uintptr_t>(&CollectProcessFacts), name};
   LineReader<512> lines;
@@ -48,7 +48,7 @@ void WriteJsonText(std::string_view text, TextWriter* out) {
     if (c == '"' || c == '\\') {
       out->Text("\\").Text({&c, 1});
     } else if (code < 0x20 || code >= 0x7f) {
-      // Bytes of names, which may have any encoding or none.
+      // File names may have any encoding or none.
       constexpr char kDigits[] = "0123456789abcdef";
       out->Text("\\u00").Text({&kDigits[code >> 4], 1}).Text({&kDigits[code & 15], 1});
     } else {

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// ProcessFacts: what tells the statistics of one process from another's: which library and which
-// program they are of, when they were taken, and what the kernel says of the process's memory,
-// which is more than the heap.
+// ProcessFacts: identifies the process that statistics are about: the library, the program, the
+// time, and the kernel's figures for the memory of the whole process, which is more than the heap.
 //
-// Collecting takes no lock, also not the dynamic linker's, and never allocates; errno is kept.
-// Cost: some system calls and a look through /proc/self/maps, tens of microseconds.
+// Collecting takes no lock, not even the dynamic linker's, and never allocates; errno is kept.
+// Cost: some system calls and a scan of /proc/self/maps, tens of microseconds.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +15,7 @@
 
 namespace tcmalloc {
 
-// Of this project, not of the interface that it keeps.
+// The version of this project, not of the gperftools interface.
 extern const std::string_view kLibraryVersion;
 
 struct ProcessFacts {
@@ -27,17 +26,17 @@ struct ProcessFacts {
   // From the kernel; 0 where /proc is missing. Anonymous memory is resident memory of no file.
   uint64_t resident_bytes = 0;
   uint64_t anonymous_bytes = 0;
-  // Files, cut at kMaxName; empty: unknown.
+  // File names, cut at kMaxName; empty: unknown.
   char program[kMaxName] = "";
   char library[kMaxName] = "";
 };
 
 void CollectProcessFacts(ProcessFacts* facts);
 
-// Lines that stand above the text of the statistics, none of which begins with "MALLOC:".
+// The lines above the text of the statistics; none of them begins with "MALLOC:".
 void WriteBanner(const ProcessFacts& facts, const Settings& settings, TextWriter* out);
 
-// Members of a JSON object, with a comma behind each; `settings` as above.
+// Members of a JSON object, with a comma after each; `settings` as above.
 void WriteFactsAsJson(const ProcessFacts& facts, const Settings& settings, TextWriter* out);
 
 }  // namespace tcmalloc

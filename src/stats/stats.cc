@@ -43,16 +43,16 @@ void TakePageHeapStats(const PageStats& pages, HeapStats* stats) {
   stats->commits = pages.commits;
   stats->hugepages = pages.hugepages;
   stats->hugepage_bytes = pages.hugepage_bytes;
-  stats->hugepages_broken = pages.hugepages_broken;
-  stats->populations = pages.populations;
+  stats->hugepages_split = pages.hugepages_split;
+  stats->prefaults = pages.prefaults;
   stats->limits = pages.limits;
   stats->hard_limit = pages.hard_limit;
   stats->soft_limit = pages.soft_limit;
   BalanceStats(pages.small_span_bytes, stats);
 }
 
-// `caches`: null where no thread caches were asked for. `snapshot` gets what is not in the totals;
-// null where nobody asks for it.
+// `caches`: null unless thread caches are read. `snapshot` gets what is not in the totals; may be
+// null.
 void CollectClasses(Heap& heap, const RegistryTotals* caches, HeapSnapshot* snapshot,
                     HeapStats* totals) {
   for (size_t i = 1; i < kNumSizeClasses; ++i) {
@@ -66,7 +66,7 @@ void CollectClasses(Heap& heap, const RegistryTotals* caches, HeapSnapshot* snap
   }
 }
 
-// After the figures of caches and classes, which it bounds.
+// Called after the figures of caches and classes, which it bounds.
 void CollectPages(Heap& heap, uint8_t parts, HeapSnapshot* snapshot, HeapStats* totals) {
   const PageStats pages =
       heap.page_heap.GetStats(snapshot == nullptr ? nullptr : &snapshot->free_spans);
@@ -74,7 +74,7 @@ void CollectPages(Heap& heap, uint8_t parts, HeapSnapshot* snapshot, HeapStats* 
   totals->releases += heap.holes.releases();
   totals->released_total_bytes += heap.holes.released_total_bytes();
   if ((parts & StatsParts::kHoles) != 0) {
-    // Not more than what it is a part of, also while both change.
+    // At most what it is a part of, also while both change.
     const size_t whole = (parts & StatsParts::kClasses) != 0
                              ? totals->central_bytes + totals->span_tail_bytes
                              : pages.small_span_bytes;
@@ -105,7 +105,7 @@ void CollectSettings(Heap& heap, HeapStats* totals) {
   }
 }
 
-// Caches and classes. Apart, because of what lies on its stack.
+// Caches and classes. A function of its own, because of the stack that it needs.
 TC_SLOW_PATH void CollectObjects(Heap& heap, uint8_t parts, HeapSnapshot* snapshot,
                                  HeapStats* totals) {
   if ((parts & StatsParts::kCaches) == 0) return CollectClasses(heap, nullptr, snapshot, totals);
@@ -116,7 +116,7 @@ TC_SLOW_PATH void CollectObjects(Heap& heap, uint8_t parts, HeapSnapshot* snapsh
   if ((parts & StatsParts::kClasses) != 0) CollectClasses(heap, &caches, snapshot, totals);
 }
 
-// `snapshot` gets what is not in the totals; null where nobody asks for it.
+// `snapshot` gets what is not in the totals; may be null.
 void Collect(Heap& heap, uint8_t parts, HeapSnapshot* snapshot, HeapStats* totals) {
   *totals = {};
   if ((parts & (StatsParts::kCaches | StatsParts::kClasses)) != 0) {
@@ -131,14 +131,14 @@ void Collect(Heap& heap, uint8_t parts, HeapSnapshot* snapshot, HeapStats* total
 
 void ToStderr(std::string_view text, void*) { WriteToStderr(text); }
 
-// By itself, so that what it takes of the stack is free again before the snapshot is taken.
+// Not inlined: its stack is free again before the snapshot is taken.
 TC_SLOW_PATH void WriteBannerOf(Heap& heap, TextWriter* out) {
   ProcessFacts facts;
   CollectProcessFacts(&facts);
   WriteBanner(facts, heap.settings, out);
 }
 
-// Room for all that has no table, so that it reaches stderr in one piece.
+// Room for the text without tables, so that it reaches stderr in one piece.
 constexpr size_t kChunk = size_t{4} << 10;
 
 }  // namespace

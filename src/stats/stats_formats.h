@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A HeapSnapshot as text, in each format that programs and people ask for; one file for each.
-// Nothing here allocates, takes a lock or knows the heap. docs/statistics.md explains what is
-// written, and a test holds it to that. Cost: a few nanoseconds per character; the texts with
-// tables are some 10 KiB long.
+// A HeapSnapshot as text, one file for each format. Nothing here allocates, takes a lock or knows
+// the heap. docs/statistics.md explains every line, and a test compares the two. Cost: a few
+// nanoseconds per character; the texts with tables are some 10 KiB long.
 #pragma once
 
 #include <cstddef>
@@ -14,29 +13,28 @@
 
 namespace tcmalloc {
 
-// Lines that begin with "MALLOC:": where the bytes are, as sums, then single figures. From level 2
-// on also a line for each size class that has spans, and for each length of free spans. A sink gets
-// the part before the tables in one piece, if its buffer has room for that.
+// Lines that begin with "MALLOC:": the sums, then single figures. From level 2 on also a line for
+// each size class that has spans, and for each length of free spans. A sink gets the part before
+// the tables in one piece, if its buffer has room for it.
 void WriteStatsText(const HeapSnapshot& snapshot, int level, TextWriter* out);
 
-// One JSON object, without line ends. What it is about comes first, unless `facts` is null.
+// One JSON object, without line ends. Facts about the process come first, unless `facts` is null.
 void WriteStatsJson(const HeapSnapshot& snapshot, const ProcessFacts* facts,
                     const Settings& settings, TextWriter* out);
 
-// OpenMetrics 1.0 text, which is what Prometheus reads. The collector adds the process and the
-// time.
+// OpenMetrics 1.0 text, which Prometheus reads. The collector adds the process and the time.
 void WriteStatsOpenMetrics(const HeapSnapshot& snapshot, TextWriter* out);
 
-// What malloc_info writes: the elements that glibc's has, and attributes of our own.
+// The XML of malloc_info: the elements of glibc's, and attributes of our own.
 void WriteStatsXml(const HeapSnapshot& snapshot, TextWriter* out);
 
-// A figure of the snapshot that has a name of its own, the same one in JSON and in OpenMetrics.
+// A named figure of the snapshot, with the same name in JSON and in OpenMetrics.
 struct StatsFigure {
   enum class Kind : unsigned char { kGauge, kCounter };
 
-  const char* name;  // of a counter, without "_total" behind it
+  const char* name;  // of a counter, without the suffix "_total"
   Kind kind;
-  const char* unit;  // "bytes", in which the name ends, or nothing
+  const char* unit;  // "bytes", in which the name ends, or empty
   const char* help;  // a sentence in plain ASCII, without quotes
   size_t (*value)(const HeapStats& stats);
 

@@ -4,7 +4,7 @@
 namespace tcmalloc {
 namespace {
 
-// Writes what separates the members of an object or array: nothing before the first.
+// Writes a comma before each member of an object or array but the first.
 class Separator {
  public:
   TextWriter& Next(TextWriter* out) {

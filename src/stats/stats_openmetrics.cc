@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The names of metrics are those of the figures with "tcmalloc_" in front.
+// Metrics are named as the figures, with the prefix "tcmalloc_".
 #include "stats/stats_formats.h"
 
 namespace tcmalloc {
@@ -65,7 +65,7 @@ void WriteStatsOpenMetrics(const HeapSnapshot& snapshot, TextWriter* out) {
     out->Text("tcmalloc_").Text(figure.name).Text(figure.suffix()).Text(" ");
     out->Number(figure.value(snapshot.totals)).Text("\n");
   }
-  WriteHead("hugepages", "info", "", "What the system does about transparent hugepages.", out);
+  WriteHead("hugepages", "info", "", "The OS's setting for transparent hugepages.", out);
   out->Text("tcmalloc_hugepages_info{mode=\"");
   out->Text(HugepageModeName(snapshot.totals.hugepages.mode)).Text("\"} 1\n");
   WriteClassMetrics(snapshot, out);

@@ -23,13 +23,14 @@ namespace {
 // More than the longest line: 100 bytes for each size class and length of free spans, and 8 KiB.
 constexpr size_t kLineBytes = size_t{48} << 10;
 
-// Written before the helper knows of it.
+// Written before the helper thread has the task.
 constinit StatsSeries the_series;
 constinit HelperTask the_task;
-// The helper's: a failure is told once.
+// The helper thread's alone: it reports a failure once.
 constinit bool complained = false;
 
-// A line on stderr: what failed, the file, the error in words where there is one, what follows.
+// Prints a line on stderr: what failed, the file, the error in words if there is one, the
+// consequence.
 void Complain(std::string_view what, std::string_view name, int error,
               std::string_view consequence = "") {
   char buffer[2 * kSettingTextBytes + 128];
@@ -45,7 +46,7 @@ void Complain(std::string_view what, std::string_view name, int error,
 
 constexpr std::string_view kNoStatistics = "; no statistics are written";
 
-// Of the series; below 0, with errno, when it cannot be opened.
+// The open file of the series; below 0, with errno set, when it cannot be opened.
 int OpenFileOfSeries() {
   return the_series.file.empty() ? kStderr : OpenForAppending(the_series.file.data());
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// TCMALLOC_STATS_EVERY: the statistics as JSON, a line at each interval, written by the helper
-// thread (heap/helper_thread.h). Each line is one write to the end of the file, which is opened
-// for it, so that processes can share a file and programs that rotate logs can move it.
+// TCMALLOC_STATS_EVERY: writes the statistics as a line of JSON at each interval, in the helper
+// thread (heap/helper_thread.h). Opens the file for each line and appends the line by one write:
+// so processes can share a file, and log rotation can move it.
 //
-// Cost: for each line what a snapshot and its formatting take, tens of microseconds; the line, up
-// to some 30 KiB, is put together on the helper's stack.
+// Cost: a snapshot and its formatting for each line, tens of microseconds; up to some 30 KiB of the
+// helper's stack.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace tcmalloc {
 
 struct Heap;
 
-// What the setting asks for.
+// The value of the setting.
 struct StatsSeries {
   int64_t interval_ms = 0;
   std::string_view file;  // empty: stderr
@@ -22,7 +22,7 @@ struct StatsSeries {
 // False when `text` is neither INTERVAL nor INTERVAL,FILE.
 bool ParseStatsSeries(std::string_view text, StatsSeries* series);
 
-// Begins what the settings ask for, with a line on stderr where that is not possible. When the
+// Starts the series if the setting asks for one; prints a line on stderr if that fails. When the
 // library is loaded.
 void StartStatsSeries(Heap& heap);
 

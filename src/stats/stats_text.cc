@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The text of malloc_stats. Its sums have the lines, and the words, that tools which read such
-// texts of TCMalloc look for; what is ours alone stands below.
+// The text of malloc_stats. Tools that read gperftools' text look for the words of the sums at its
+// top: they stay as they are. The lines below the sums are ours.
 #include "stats/stats_formats.h"
 
 namespace tcmalloc {
@@ -22,7 +22,7 @@ void WriteSums(const HeapStats& s, TextWriter* out) {
   WriteLine(out, " ", s.in_use_bytes, "Bytes in use by application");
   WriteLine(out, "+", s.page_heap_free_bytes, "Bytes in page heap freelist");
   WriteLine(out, "+", s.free_in_spans_bytes(), "Bytes in central cache freelist");
-  // There are none: a line that tools look for.
+  // There is no transfer cache; tools look for the line.
   WriteLine(out, "+", 0, "Bytes in transfer cache freelist");
   WriteLine(out, "+", s.thread_cache_bytes, "Bytes in thread cache freelists");
   WriteLine(out, "+", s.metadata_bytes, "Bytes in malloc metadata");
@@ -37,7 +37,7 @@ void WriteSums(const HeapStats& s, TextWriter* out) {
   WriteCount(out, kPageSize, "Tcmalloc page size");
 }
 
-// Nothing when there is no such limit and never was one that mattered.
+// Writes nothing when there is no such limit and none has had an effect.
 void WriteLimit(TextWriter* out, size_t limit_bytes, const LimitWatch::Counts& counts,
                 const char* kind) {
   if (limit_bytes == kNoLimit && counts.hits == 0 && counts.released_bytes == 0) return;
@@ -47,7 +47,7 @@ void WriteLimit(TextWriter* out, size_t limit_bytes, const LimitWatch::Counts& c
   };
   write_bytes(limit_bytes == kNoLimit ? 0 : limit_bytes, " limit (0 for none)");
   out->Text("MALLOC:  ").Number(counts.hits, 13).Text("               Times that the ");
-  out->Text(kind).Text(" limit was met\n");
+  out->Text(kind).Text(" limit was reached\n");
   write_bytes(counts.released_bytes, " limit: bytes released because of it");
 }
 
@@ -58,17 +58,17 @@ void WriteMore(const HeapStats& s, TextWriter* out) {
   WriteLine(out, " ", s.span_tail_bytes, "Bytes in span tails");
   WriteLine(out, " ", s.hole_bytes, "Bytes released to OS inside spans in use");
   WriteLine(out, " ", s.kept_span_bytes, "Bytes in empty spans kept by shards");
-  WriteLine(out, " ", s.retention.total, "Bytes that may be kept beyond those in use");
+  WriteLine(out, " ", s.retention.total, "Bytes that may be retained beyond those in use");
   WriteLine(out, " ", s.releasing_bytes, "Bytes on their way to OS");
   WriteLine(out, " ", s.thread_cache_array_bytes, "Bytes in arrays of thread caches");
-  WriteCount(out, s.growths, "Times memory came from the system");
-  WriteCount(out, s.releases, "Times memory went back to the system");
+  WriteCount(out, s.growths, "Times the heap grew");
+  WriteCount(out, s.releases, "Times memory was released to OS");
   WriteLine(out, " ", s.released_total_bytes, "Bytes released to OS so far");
-  WriteCount(out, s.populations, "Times memory was populated ahead");
+  WriteCount(out, s.prefaults, "Times memory was pre-faulted");
   out->Text("MALLOC:  Hugepages: ").Text(HugepageModeName(s.hugepages.mode)).Text("\n");
   if (s.hugepages.mode != HugepageMode::kNever) {
-    WriteLine(out, " ", s.hugepage_bytes, "Bytes where hugepages were asked for");
-    WriteCount(out, s.hugepages_broken, "Times hugepages in use were broken");
+    WriteLine(out, " ", s.hugepage_bytes, "Bytes where hugepages were requested");
+    WriteCount(out, s.hugepages_split, "Times hugepages in use were split");
   }
   if (s.listens_to_pressure) {
     WriteCount(out, s.pressure_sources, "Sources of memory pressure");
@@ -76,7 +76,7 @@ void WriteMore(const HeapStats& s, TextWriter* out) {
     WriteCount(out, s.pressure_events, "Events of memory pressure");
     WriteCount(out, s.pressure_actions[0], "Times thread caches were emptied under pressure");
     WriteCount(out, s.pressure_actions[1], "Times all caches were emptied under pressure");
-    WriteCount(out, s.pressure_actions[2], "Times memory went back under pressure");
+    WriteCount(out, s.pressure_actions[2], "Times memory was released under pressure");
   }
   if (s.large_allocations > 0) {
     WriteCount(out, s.large_allocations, "Allocations above the report threshold");
@@ -94,7 +94,7 @@ size_t AllObjects(const SizeClassStats& s) {
 void WriteClassColumns(const SizeClassStats& s, size_t bytes, size_t used_bytes, TextWriter* out) {
   out->Number(s.spans, 9).Number(s.in_use_objects, 13).Number(s.thread_cache_objects, 16);
   out->Number(s.central_objects, 10).Number(bytes, 14);
-  // Tenths of a percent; as double, since the figures may be as large as there are.
+  // Tenths of a percent. Double, because the products of large figures would overflow.
   const double part = bytes == 0 ? 0 : static_cast<double>(used_bytes) / static_cast<double>(bytes);
   const auto tenths = static_cast<uint64_t>(part * 1000);
   out->Number(tenths / 10, 6).Text(".").Number(tenths % 10).Text("\n");

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A program with 400 MiB of address space (first argument "as", RLIMIT_AS), or of memory of its own
-// ("data", RLIMIT_DATA): it starts, gets most of that, is told ENOMEM when it is used up, and works
-// as before once it has freed. With the second argument "start" the limit holds from the start of
-// the process, with "later" from the middle of main. With "commit" it is for who starts the program
-// to have arranged for about as much: see scripts/test_system.py.
+// A program with 400 MiB of address space (first argument "as", RLIMIT_AS), or of private memory
+// ("data", RLIMIT_DATA): it starts, gets most of that, gets ENOMEM when it is used up, and works as
+// before once it has freed. With the second argument "start" the limit holds from the start of the
+// process, with "later" from the middle of main. With "commit" the caller has set up a similar
+// limit: see scripts/test_system.py.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
@@ -14,7 +14,7 @@
 
 enum { kMiB = 1 << 20, kLimitMiB = 400 };
 
-// -1: the system is to have less left than a program usually takes.
+// -1: the OS has less left than a program usually takes.
 static int resource;
 
 static void SetLimit(void) {
@@ -23,8 +23,7 @@ static void SetLimit(void) {
   CHECK(setrlimit(resource, &limit) == 0);
 }
 
-// Allocates objects of `size` until there are no more, frees them all, returns how many bytes they
-// were.
+// Allocates objects of `size` until that fails, frees them all, returns the bytes.
 static size_t UseUp(size_t size) {
   void** newest = NULL;  // A list through the objects' first words.
   size_t count = 0;
@@ -57,7 +56,7 @@ static size_t UseUp(size_t size) {
   return count * size;
 }
 
-// vm.overcommit_memory is 2; else this program would take all memory that there is.
+// Requires vm.overcommit_memory = 2: otherwise this program would take all memory of the machine.
 static int IsStrictAboutMemory(void) {
   const int fd = open("/proc/sys/vm/overcommit_memory", O_RDONLY | O_CLOEXEC);
   char text[1];

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A program that uses up all addresses of a 32-bit process: it gets most of them, the upper half of
-// the addresses included, is told ENOMEM when they are used up, and can have them in other shapes
-// once it has freed. Memory is touched sparsely: at most 130 MiB of it are resident.
+// A program that uses up all addresses of a 32-bit process: it gets most of them, including the
+// upper half, gets ENOMEM when they are used up, and can allocate other sizes once it has freed.
+// Memory is touched sparsely: at most 130 MiB are resident.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdint.h>
@@ -11,8 +11,7 @@
 
 enum { kMiB = 1 << 20 };
 
-// Allocates objects of `size` until there are no more, frees them all; returns how many MiB they
-// were.
+// Allocates objects of `size` until that fails, frees them all; returns the MiB.
 static size_t UseUp(size_t size) {
   void** newest = NULL;  // A list through the objects' first words.
   uintptr_t highest = 0;
@@ -30,7 +29,7 @@ static size_t UseUp(size_t size) {
     ++count;
   }
   CHECK(errno == ENOMEM);
-  // What no address space holds fails in every way, whatever the arithmetic.
+  // Sizes beyond any address space fail in every way.
   errno = 0;
   CHECK(Calloc(1 << 16, 1 << 16) == NULL && errno == ENOMEM);
   errno = 0;
@@ -53,9 +52,9 @@ static size_t UseUp(size_t size) {
 int main(void) {
   RequireLibraryUnderTest();
   Exercise(1);
-  // What needs much memory in one piece comes behind what left smaller pieces, but not behind small
-  // objects: their records stay, here and there. A 64-bit kernel leaves a process nearly 4 GiB, a
-  // 32-bit one 3 GiB.
+  // Sizes that need much memory in one piece come after those that left smaller pieces, but not
+  // after small objects, whose records stay here and there. A 64-bit kernel leaves a process nearly
+  // 4 GiB, a 32-bit one 3 GiB.
   const struct {
     size_t size;
     size_t least_mib;

@@ -15,7 +15,7 @@ __attribute__((constructor(101))) static void Register(void) {
   CHECK(pthread_atfork(Lock, Unlock, Unlock) == 0);
 }
 
-// Something that the library does under its lock.
+// A call that the library makes under its lock.
 __attribute__((visibility("default"))) void UseLibrary(void) {
   Lock();
   Exercise(70);

@@ -11,8 +11,8 @@
 //   background_thread auto      by default: one from the first pthread_create on, which no signal
 //                               ever interrupts, until the program has one thread again; in a
 //                               forked child when that creates a thread
-//   background_thread limit     none where the process may have no more threads; nobody is told
-//   background_thread sandbox   it works behind a filter that kills for nearly every system call
+//   background_thread limit     none where the process may have no more threads, without a message
+//   background_thread sandbox   it works under a filter that kills for nearly every system call
 //   background_thread trapped   its system calls are answered by the program's handler for SIGSYS
 //   background_thread cancelled it ends although the thread that stops it is cancelled meanwhile
 //   background_thread asleep    it wakes up no more once there is nothing to do, until there is
@@ -57,7 +57,7 @@ static int Threads(long* other) {
   return threads;
 }
 
-// What the thread's status file says behind `field`, which ends in a colon.
+// The text after `field`, which ends in a colon, in the thread's status file.
 static void Status(long thread, const char* field, char* value, size_t size) {
   char name[64];
   snprintf(name, sizeof(name), "/proc/self/task/%ld/status", thread);
@@ -592,7 +592,7 @@ static void Own(void) {
   char* object = NewMarked(200 * kMiB, 1);
   CHECK(ResidentBytes() >= before + 200 * kMiB);
   Free(object);
-  // From here on no call of this thread's gives anything back.
+  // From here on no call of this thread releases anything.
   size_t after = SIZE_MAX;
   for (int i = 0; i < 600 && after > before + 10 * kMiB; ++i) {
     Sleep(100);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// For fork_flush.c: a library that is preloaded behind the allocator, so that what it finds next is
-// the C library's.
+// For fork_flush.c: a library that is preloaded after the allocator, so that the next definition of
+// a function that it finds is the C library's.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What the small programs of this folder share: a check that ends the program, proof that the
+// Shared by the small programs of this folder: a check that ends the program, a check that the
 // program runs on the library under test, and objects with contents that are checked. C and C++;
 // needs _GNU_SOURCE and libc alone.
 #pragma once
@@ -29,7 +29,7 @@ static inline void CheckFailed(const char* file, int line, const char* condition
 #ifdef LINKED_STATICALLY
 size_t tcmalloc_flush_this_thread_cache(void);
 
-// Ends the program unless what it frees gets into a cache of the library's.
+// Ends the program unless objects that it frees go to a cache of the library.
 static inline void RequireLibraryUnderTest(void) {
   void* (*volatile allocate)(size_t) = malloc;
   tcmalloc_flush_this_thread_cache();

@@ -21,7 +21,7 @@ struct ChildResult {
   std::string err;     // Everything that the child wrote to stderr.
 };
 
-// What the child does after `body`: exit code 0. A child that neither ends nor closes its stderr
+// Runs `body` in a child, which then exits with 0. A child that neither ends nor closes its stderr
 // within the limit is killed.
 template <typename Body>
 ChildResult RunInChild(Body body, int limit_seconds = 20) {

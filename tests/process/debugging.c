@@ -34,7 +34,7 @@ static void* Other(void* unused) {
 
 int main(void) {
   RequireLibraryUnderTest();
-  // The span stays, since the others of its objects do.
+  // The span stays, since its other objects do.
   void* kept[kNumKept];
   for (int i = 0; i < kNumKept; ++i) kept[i] = malloc(kSize);
   in_use = kept[0];
@@ -42,7 +42,8 @@ int main(void) {
   free(kept[1]);
   malloc_trim(0);
 
-  // More than a thread cache holds: the rest goes to the central lists. The spans stay, as above.
+  // More than a thread cache holds: the rest goes to the central free lists. The spans stay, as
+  // above.
   for (int i = 0; i < kNumMany; ++i) many[i] = malloc(2 * kSize);
   for (int i = 0; i < kNumMany; ++i) {
     if (i % 100 >= 50) continue;

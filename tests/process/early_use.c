@@ -2,7 +2,7 @@
 //
 // First use of the allocator before main: from the program's preinit array, which runs before every
 // constructor of every library, and from the constructor of early_library.c, which ctest preloads
-// before the allocator, behind it, or finds as a dependency of this program.
+// before or after the allocator, or finds as a dependency of this program.
 #define _GNU_SOURCE
 #include "check.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// For programs that lose objects on purpose: nothing of what a function knows may stay where a leak
+// For programs that leak objects on purpose: no pointer that a function used may stay where a leak
 // checker looks.
 #pragma once
 
@@ -7,7 +7,7 @@
 
 #include <thread>
 
-// Keeps the compiler from knowing what a pointer is.
+// Hides a pointer's value from the compiler.
 template <typename T>
 inline T* Opaque(T* p) {
   __asm__ volatile("" : "+r"(p) : : "memory");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Frees keep errno, also where a sandbox refuses what the allocator asks the system for: which
-// processor the thread runs on, the time, a barrier, to take memory back.
+// Frees keep errno, also where a sandbox refuses the allocator's system calls: for the CPU, the
+// time, a barrier, the release of memory.
 #include <errno.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
@@ -18,8 +18,8 @@
 
 #include "check.h"
 
-// The C library's functions as they are where neither a vDSO nor the kernel answers: exported by
-// this program, and found before the C library's.
+// The C library's functions, as they are where neither a vDSO nor the kernel serves them: exported
+// by this program, and found before the C library's.
 static int processor_calls;
 static int clock_calls;
 static bool refused;
@@ -49,7 +49,7 @@ namespace {
 
 constexpr int kErrno = 4711;
 
-// From now on the system refuses these.
+// From now on the kernel refuses these.
 void Refuse() {
   refused = true;
   static const long kCalls[] = {SYS_madvise, SYS_membarrier, SYS_getcpu, SYS_rt_sigprocmask};

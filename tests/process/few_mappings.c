@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A heap full of holes, all of which go back to the system: that must not split its mappings, of
-// which Linux lets a process have 65,530 (vm.max_map_count). With arguments "TOTAL_MIB": as many
-// MiB of objects; to be run where that many holes would be too many mappings.
+// A heap full of holes, whose memory is all released: that must not split its mappings. Linux lets
+// a process have 65,530 of them (vm.max_map_count). With the argument "TOTAL_MIB": that many MiB of
+// objects; to be run where that many holes would be too many mappings.
 #define _GNU_SOURCE
 #include <malloc.h>
 

@@ -26,7 +26,7 @@ namespace {
 
 constexpr unsigned kSeed = 116;
 
-// What malloc_stats says behind the figure of the line that contains `what`. Allocates nothing.
+// The rest of the line of malloc_stats that contains `what`, after the figure. Allocates nothing.
 size_t StatisticsLine(const char* what) {
   int ends[2];
   CHECK(pipe(ends) == 0);
@@ -63,7 +63,7 @@ void FillCache() {
   }
 }
 
-// Threads that fill their caches and then block until they are told to go on.
+// Threads that fill their caches and then block until they may continue.
 class BlockedThreads {
  public:
   explicit BlockedThreads(int count) : filled_(count + 1), released_(count + 1) {
@@ -101,7 +101,7 @@ TEST_F(Flush, LeavesNothingInTheCachesOfBlockedThreads) {
   const size_t left = ThreadCacheBytes();
   EXPECT_EQ(left, 0u);
   EXPECT_EQ(moved, cached);
-  // What that emptied near this processor is kept until then.
+  // The shard of this CPU keeps spans that became empty until then.
   const size_t moved_on = tcmalloc_flush_central_caches();
   const size_t moved_again = tcmalloc_flush_central_caches();
   EXPECT_GT(moved_on, 0u);
@@ -174,8 +174,8 @@ TEST_F(Flush, KeepsErrno) {
   EXPECT_EQ(errno, 4321);
 }
 
-// Objects on their way from thread to thread, and threads that end and start anew, while the main
-// thread empties the caches under them a thousand times.
+// Threads pass objects to each other, end and start anew, while the main thread empties their
+// caches a thousand times.
 void WorkUnderFlushes(int flushes) {
   constexpr size_t kThreads = 8;
   constexpr size_t kSlots = 512;
@@ -213,7 +213,7 @@ void WorkUnderFlushes(int flushes) {
     });
   }
   for (int done = 0; done < flushes; ++done) {
-    // Something has happened since the last one, on this machine's few cores as well.
+    // Waits for some operations since the last one, also on this machine's few cores.
     const size_t before = operations.load();
     while (operations.load() < before + 50) sched_yield();
     tcmalloc_flush_thread_caches();
@@ -248,7 +248,7 @@ void ForbidMembarrier(unsigned result) {
   CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
 }
 
-// Threads at work flush when they are asked; blocked ones keep what they have until they wake.
+// Threads at work flush on request; blocked ones keep their caches until they wake.
 TEST_F(Flush, WithoutMembarrierThreadsAreAsked) {
   for (const int error : {EPERM, ENOSYS}) {
     ExpectSuccessInChild([error] {
@@ -267,8 +267,8 @@ TEST_F(Flush, WithoutMembarrierThreadsAreAsked) {
   }
 }
 
-// The setting is as good as a kernel without it. (Its effect on a sandbox that kills is why it is
-// there.)
+// The setting has the same effect as a kernel without membarrier. (It exists for sandboxes that end
+// the process.)
 TEST_F(Flush, TheSettingKeepsFromCallingMembarrier) {
   ExpectSuccessInChild([] {
     setenv("TCMALLOC_MEMBARRIER", "false", 1);
@@ -283,7 +283,7 @@ TEST_F(Flush, InASandbox) {
   WorkUnderFlushes(20);
 }
 
-// A child that is forked while its parent's threads work and are being flushed: it can flush, too.
+// A child that is forked while its parent's threads work and are being flushed can flush, too.
 TEST_F(Flush, InAForkedChild) {
   std::atomic<bool> stop{false};
   std::vector<std::thread> threads;

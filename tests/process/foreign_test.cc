@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Objects that came from the C library's own malloc reach this library's free, realloc and
-// malloc_usable_size, and are forwarded to where they came from.
+// malloc_usable_size, and are forwarded to the C library.
 #include <dlfcn.h>
 #include <errno.h>
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@
 
 namespace {
 
-// The C library's functions themselves, whatever overrides them.
+// The C library's own functions, which others override.
 struct CLibrary {
   CLibrary() {
     void* handle = dlopen("libc.so.6", RTLD_NOLOAD | RTLD_LAZY);
@@ -28,7 +28,7 @@ struct CLibrary {
     CHECK(allocate != nullptr && allocate != malloc && aligned != nullptr);
     CHECK(statistics != nullptr);
   }
-  // Bytes that the C library's main heap has given out.
+  // Bytes that the C library's main heap has handed out.
   size_t InUse() const {
     const struct mallinfo2 info = statistics();
     return info.uordblks + info.hblkhd;
@@ -42,7 +42,7 @@ constexpr size_t kMiB = 1 << 20;
 const std::vector<size_t> kSizes = {1,    16,    24,     100,    1000,    1024,
                                     4096, 50000, 131072, 200000, 1000000, 40 * kMiB};
 
-// Often enough to run through every cache that an object could be kept in.
+// Often enough to pass through every cache that an object could be kept in.
 int Times(size_t size) { return size > kMiB ? 3 : 50; }
 
 class Foreign : public testing::Test {

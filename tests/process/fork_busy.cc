@@ -56,7 +56,7 @@ void WaitFor(pid_t child) {
   alarm(kChildSeconds);
   Exercise(static_cast<unsigned>(number));
   FreeMarked(from_parent, 1000, 0x51);
-  // What the busy threads, which are not here any more, were holding.
+  // Objects of the busy threads, which do not exist here.
   for (auto& object : exchange) Free(object.exchange(nullptr));
   UseThreads();
   malloc_trim(0);
@@ -85,7 +85,7 @@ int main() {
     CHECK(child >= 0);
     if (child == 0) RunChild(i, object);
     FreeMarked(object, 1000, 0x51);
-    Exercise(4);  // The parent goes on as well.
+    Exercise(4);  // The parent continues as well.
     WaitFor(child);
   }
   stop = true;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Threads that fork, that flush all files, and that read lines into buffers which grow, all at
-// once. The flushing thread holds the C library's list of files and waits for the file that is
-// being read; the reading thread allocates; fork waits for both. With "one" there are no other
-// threads. Each child uses files and allocates, and forks in its turn.
+// Threads fork, flush all files, and read lines into buffers which grow, all at once. The flushing
+// thread holds the C library's list of files and waits for the file that is being read; the reading
+// thread allocates; fork waits for both. With "one" there are no other threads. Each child uses
+// files and allocates, and then forks.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>

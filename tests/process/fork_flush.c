@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Fork handlers of others that flush all threads' caches. The ones here are registered with the C
-// library by behind_library.c, before the allocator's own: prepare runs behind the allocator's,
-// parent and child before. Between the allocator's handlers every lock is held for fork. Then
-// nobody's cache is taken but the caller's own; in the child the owners are not even there.
+// library by behind_library.c, before the allocator's own: prepare runs after the allocator's,
+// parent and child before. Between the allocator's handlers every lock is held for fork. Then no
+// cache is taken but the caller's own; in the child the owners of the others do not exist.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>
@@ -21,12 +21,12 @@ static int prepare_runs, parent_runs, child_runs;
 static void FlushAndUse(unsigned tag) {
   if (flush_thread_caches == NULL) return;  // A fork before main.
   Exercise(tag);
-  // The blocked threads have something in their caches; it stays there.
+  // The blocked threads have objects in their caches; they stay there.
   flush_this_thread_cache();
   CHECK(flush_thread_caches() == 0);
-  // In the child, too, these are not yet what fork left behind: the allocator's handler comes.
+  // In the child, too, the caches are not yet orphans: the allocator's handler runs later.
   CHECK(ThreadCaches() == kCaches);
-  // With nothing in the cache and no limit for it: other caches are looked at for one.
+  // With an empty cache and no limit for it: the thread tries to steal from other caches.
   for (unsigned i = 0; i < 20; ++i) Exercise(tag + i);
 }
 
@@ -119,7 +119,7 @@ int main(void) {
     CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
   }
   alarm(0);
-  // The blocked threads still have what nobody took, and outside of fork it can be taken.
+  // The blocked threads still have their objects, and outside of fork these can be flushed.
   CHECK(flush_thread_caches() > 10000);
   __atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
   pthread_barrier_wait(&started);

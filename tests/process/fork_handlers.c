@@ -5,9 +5,9 @@
 // handler and the fork, when another thread's half-done operation must not be waited for; handlers
 // registered later run before. There are three sets here: one from the program's preinit array,
 // earlier than every constructor of every library; one from the constructor of atfork_library.c,
-// which ctest preloads before the allocator, behind it, or has as a dependency; and one from main,
-// later than all. The last one also takes a lock that other threads hold while they allocate, as
-// such handlers are for.
+// which ctest preloads before or after the allocator, or has as a dependency; and one from main,
+// later than all. The last one also takes a lock that other threads hold while they allocate: that
+// is the purpose of such handlers.
 //
 // With the argument "locked" the busy threads also call the library, which allocates under its own
 // lock: the library's prepare handler then waits for a thread that is inside the allocator.

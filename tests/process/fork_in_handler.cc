@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kForks = 500;
 constexpr unsigned kSecondsWithoutFork = 40;
-// Each time another one.
+// A different one each time.
 constexpr int kMostNanosecondsBetween = 300000;
 
 volatile sig_atomic_t forks;
@@ -40,7 +40,7 @@ void Fork(int) {
   if (child == 0) {
     alarm(kSecondsWithoutFork);
     is_child = 1;
-    // Every other one goes on with what was interrupted.
+    // Every other one continues the interrupted operation.
     if (alone && forks % 2 == 0) return;
     _exit(0);
   }
@@ -53,7 +53,7 @@ void Fork(int) {
   SetTimer();
 }
 
-// All paths of the allocator: caches, batches, spans, large objects, memory that is given back.
+// All paths of the allocator: caches, batches, spans, large objects, memory that is released.
 struct Object {
   char* address;
   size_t size;
@@ -69,7 +69,7 @@ void Step(unsigned* random) {
   if (bits % 5000 == 0) malloc_trim(0);
 }
 
-// Frees all, so that batches and spans go back.
+// Frees all, so that batches and spans return.
 void FreeAll() {
   for (Object& object : objects) {
     if (object.address != nullptr) FreeMarked(object.address, object.size, object.size);

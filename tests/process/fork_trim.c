@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // fork() while another thread is in malloc_trim, which has claimed megabytes of free objects to
-// give their memory back: a child, which does not have that thread, has those objects again.
+// release their memory: the child, which lacks that thread, has those objects again.
 #define _GNU_SOURCE
 #include <malloc.h>
 #include <pthread.h>
@@ -12,11 +12,11 @@
 enum {
   kSize = 1024,
   kObjects = 64 << 10,  // 64 MiB
-  kLivesFrom = 100,     // one of so many is never freed: about one in each span
+  kLivesFrom = 100,     // one of this many is never freed: about one in each span
   kChildren = 60,
 };
-// What a thread that was in the middle of malloc, of free or of emptying a cache had in its hands
-// is lost to the child: a few batches. What is claimed at once is several times this.
+// The child leaks the objects of a thread that was in the middle of malloc, of free or of emptying
+// a cache: a few batches. A claim is several times as much.
 static const size_t kMostLost = 1 << 20;
 static void* volatile objects[kObjects];
 static volatile int stop;

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What is left of a heap of MIB MiB of objects of 16 to 4096 bytes when PERCENT of them survive, in
-// random places, and malloc_trim(0) was called: the hardware pages that hold a byte of a survivor,
-// and little more.
+// A heap of MIB MiB of objects of 16 to 4096 bytes, when PERCENT of them survive, in random places,
+// and after malloc_trim(0): it retains the hardware pages that hold a byte of a survivor, and
+// little more.
 //
 //   fragmented MIB PERCENT doublings   as many objects of 16 to 32 bytes as of 2048 to 4096
 //   fragmented MIB PERCENT even        each size as likely as any other
 //
-// The survivors' pages are counted here, from their addresses. Compared with them is what resident
-// memory grew by since before the first object. In it beside those pages: the allocator's records
+// The program counts the survivors' pages from their addresses, and compares them with the growth
+// of resident memory since before the first object. That also contains the allocator's records
 // (page map, span records, bitmaps, as many as the heap needed at its largest), which malloc_info
-// tells, the page map, and the pages of spans behind their last object, where that one lives. The
-// records are half a percent of what the heap was: where few large objects survive, that alone is
-// more than is allowed for, and they are left out.
+// reports, the page map, and the ends of spans after a live last object. The records are half a
+// percent of the heap at its largest: where few large objects survive, that alone is more than the
+// bound, and they are left out.
 #define _GNU_SOURCE
 #include <malloc.h>
 #include <sys/mman.h>
@@ -91,7 +91,7 @@ static size_t PageBytes(const Object* objects, size_t n) {
   return pages * page_size;
 }
 
-// What malloc_info tells under the type `type`.
+// The figure of malloc_info with the type `type`.
 static size_t FromMallocInfo(const char* type) {
   static char text[1 << 16];
   FILE* out = fmemopen(text, sizeof(text), "w");
@@ -161,7 +161,7 @@ int main(int argc, char** argv) {
   }
   CHECK(even || ratio <= kMost);
   CHECK(without_records <= kMostWithoutRecords);
-  // It is as good as any other memory.
+  // The released memory can be used again.
   for (size_t i = 0; i < survivors; ++i) {
     FreeMarked(objects[i].object, objects[i].size, objects[i].tag);
     objects[i].object = NewMarked(objects[i].size, objects[i].tag + 1);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Threads that free and never allocate. One that goes on freeing gets a cache, which is gone when
-// the thread has ended. One that ends gets none from the last frees of all: the C library frees
-// what it holds for a thread behind all destructors and in the thread itself, when nobody joins it
-// and its stack is the program's own. A cache from there would be nobody's, and its slot in memory
-// that the program unmaps: the next flush would write there.
+// the thread has ended. One that ends gets none from its last frees: the C library frees a thread's
+// memory after all destructors, and in the thread itself, when nobody joins it and its stack is the
+// program's own. A cache from then would have no owner, and its slot would be in memory that the
+// program unmaps: the next flush would write there.
 #include <errno.h>
 #include <malloc.h>
 #include <pthread.h>
@@ -22,7 +22,7 @@ namespace {
 
 constexpr size_t kStackBytes = size_t{256} << 10;
 constexpr size_t kMostFrees = 100;
-// What a thread may free before it gets a cache.
+// The number of frees before a thread gets a cache.
 constexpr size_t kFreesWithoutCache = 16;
 
 // A detached thread on a stack of its own that frees some of the main thread's objects.
@@ -80,7 +80,7 @@ class FreeOnlyThread {
 
 FlushFunction flush_thread_caches;
 
-// Whatever cache was left behind, this reaches for its owner.
+// Accesses the owner's slot of any cache that was left.
 void ReachForAllCaches() {
   malloc_trim(0);
   flush_thread_caches();
@@ -104,7 +104,7 @@ void SeveralAtOnce(size_t frees, bool shall_have_caches) {
   for (FreeOnlyThread& thread : threads) thread.Start(frees);
   for (FreeOnlyThread& thread : threads) thread.WaitUntilFreed();
   CHECK(ThreadCaches() == caches + (shall_have_caches ? kThreads : 0));
-  // While their owners live they can be reached.
+  // While their owners live the caches can be flushed.
   ReachForAllCaches();
   for (FreeOnlyThread& thread : threads) thread.Finish();
   ReachForAllCaches();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The loop of operator new has a happy end as well: a new_handler gives memory up, and the request
+// The loop of operator new can succeed: a new_handler frees memory, and the request that had failed
+// succeeds. Memory runs out because the address space is limited.
 // that had failed succeeds. Memory runs out because the address space is limited.
 #include <sys/mman.h>
 #include <sys/resource.h>

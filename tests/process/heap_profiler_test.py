@@ -109,7 +109,7 @@ class Test:
             sums = [a + b for a, b in zip(sums, entry)]
             self.expect(entry[0] <= entry[2] and entry[1] <= entry[3] and entry[2] > 0,
                         f"{name}: {line!r}")
-            # Return addresses, which may be those behind a function's last instruction.
+            # Return addresses, which may lie after a function's last instruction.
             names = [function for frame in match[5].split()
                      for function, (start, size) in self.functions.items()
                      if base + start < int(frame, 16) <= base + start + size]

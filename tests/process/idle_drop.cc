@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// idle_drop alone|threads|threads_first|held: a program takes 300 MiB in objects of mixed sizes,
-// frees 250 MiB of them, the first ones, and calls the allocator no more. Ten seconds later it has
-// given memory back, by default.
-//   alone          one thread: at most twice what is live and 16 MiB
-//   threads        eight threads take and free, and sleep: 1.5 times of what is live and 16 MiB
-//   threads_first  the main thread takes and frees, when the eight are asleep: the same
-//   held           nothing may go back (TCMALLOC_RELEASE_RATE=0), or the others would show nothing
+// idle_drop alone|threads|threads_first|held: a program allocates 300 MiB in objects of mixed
+// sizes, frees the first 250 MiB of them, and calls the allocator no more. Ten seconds later it has
+// released memory, by default.
+//   alone          one thread: at most twice the live bytes and 16 MiB
+//   threads        eight threads allocate and free, and sleep: 1.5 times the live bytes and 16 MiB
+//   threads_first  the main thread allocates and frees when the eight sleep: the same
+//   held           nothing may be released (TCMALLOC_RELEASE_RATE=0): otherwise the other modes
+//   would
+//                  prove nothing
 #include <pthread.h>
 #include <sys/mman.h>
 #include <time.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // A program that allocates and frees large objects of random lengths, at most 500 MB at a time,
-// and touches none: neither its address space nor what the library keeps about it runs away. With
+// and touches none: neither its address space nor the library's metadata grows without bound. With
 // NAME=VALUE as argument the program runs with that in its environment.
 #define _GNU_SOURCE
 #include <stdint.h>

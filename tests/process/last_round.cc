@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // A thread that first allocates in the last round of the destructors of its pthread keys, on a
-// stack that the program brought and unmaps when the thread was joined. Its cache must not stay
-// behind: the allocator would read and write the thread's own memory, which is gone.
+// stack that the program provides and unmaps when the thread was joined. Its cache must not remain:
+// the allocator would read and write the thread's own memory, which is gone.
 #include <limits.h>
 #include <malloc.h>
 #include <pthread.h>
@@ -70,14 +70,14 @@ void* SetKey(void* plan) {
   return nullptr;
 }
 
-// Touches all caches that the allocator believes to be there.
+// Touches all caches in the allocator's list.
 void UseEveryCache(size_t caches) {
   static const FlushFunction flush = FindFlushFunction("tcmalloc_flush_thread_caches");
   malloc_trim(0);
   flush();
   mallinfo2();
   CHECK(ThreadCaches() == caches);
-  // Takes from others' limits, and their caches when they are idle.
+  // Steals from others' limits, and takes their caches when they are idle.
   for (unsigned i = 0; i < 20; ++i) Exercise(i);
   malloc_trim(0);
 }

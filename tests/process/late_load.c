@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The allocator itself comes late: it is dlopened by a program that has been running on the C
-// library's malloc, which stays in charge. Objects may then reach the late one that are older than
-// it. Argument: "local" or "global". LIBRARY_UNDER_TEST names the library.
+// The allocator is loaded late: by dlopen in a program that has been running on the C library's
+// malloc, which stays in use. The late one may then get objects that are older than it. Argument:
+// "local" or "global". LIBRARY_UNDER_TEST names the library.
 #define _GNU_SOURCE
 #include <malloc.h>
 #include <pthread.h>

@@ -44,7 +44,7 @@ AllocatesWhenDestroyed global(&global_destructors);
 thread_local std::unique_ptr<AllocatesWhenDestroyed> in_thread;
 
 // Each key's destructor sets a value again, for this or another key, so that objects are allocated
-// and freed in every round that the system grants, the last one included.
+// and freed in every round that the C library runs, including the last one.
 pthread_key_t keys[3];
 
 void KeyDestructor(void* value) {
@@ -104,7 +104,7 @@ int main() {
   }
   CHECK(thread_local_destructors == 300);
   CHECK(key_destructor_rounds == 300 * 3 * PTHREAD_DESTRUCTOR_ITERATIONS);
-  // Nothing that the last destructors allocated and freed is lost with its thread.
+  // Nothing that the last destructors allocated and freed is leaked with its thread.
   const size_t now = mallinfo2().uordblks;
   CHECK(now <= in_use + 4096);
 

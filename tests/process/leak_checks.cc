@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Checks for leaks that a running program makes itself (tcmalloc/leak_checker.h).
 //
-//   leak_checks whole      what a check says of the whole program, without records
+//   leak_checks whole      a check of the whole program, without records
 //   leak_checks since      a part of the program's life, without records
 //   leak_checks ages       groups of objects without records: by the age of their spans, with the
 //                          nearest sampled site (TCMALLOC_SAMPLE_PARAMETER has to be set)
 //   leak_checks recorded   the same with records, which are started and stopped
 //   leak_checks formats    reports as text, JSON and profiles, on stdout
-//   leak_checks annotated  what the program says about its memory
-//   leak_checks protected  objects of which parts cannot be read
+//   leak_checks annotated  annotations by the program
+//   leak_checks protected  objects that are partly unreadable
 //   leak_checks unstopped N
 //                          N checks in a process that may not stop threads, while others map,
 //                          unmap and protect memory that is searched
@@ -102,7 +102,7 @@ void CheckWhole() {
     }
     CHECK(is_one);
   });
-  // What objects hold is shown only when it is asked for.
+  // Contents of objects are shown only on request.
   report = CheckLeaks(TCMALLOC_LEAKS_SHOW_CONTENTS);
   Elsewhere([&report] {
     const std::vector<tcmalloc_leak_site> sites = SitesOf(report);
@@ -143,7 +143,7 @@ void CheckSince() {
 // --- Groups of objects that nobody recorded -----------------------------------------------------
 
 constexpr int kMany = 4000;
-// Where the functions were called from that lost objects, and the objects.
+// The call sites of the functions that leaked objects, and the objects.
 const void* early_caller = nullptr;
 const void* late_caller = nullptr;
 volatile uintptr_t early_objects[kMany];
@@ -192,7 +192,7 @@ void ExpectContains(const LeakReport& report, LeakReport::Format format, const c
   abort();
 }
 
-// What the groups say. Not a word of it is left when the function returns.
+// The text of the groups. No copy of it is left when the function returns.
 void LookAtGroups(const LeakReport& report) {
   uint64_t objects = 0;
   size_t early_groups = 0;
@@ -274,7 +274,7 @@ void CheckRecorded() {
   CHECK(second.NoLeaks());
   LeakReport report = first.Check();
   CHECK(report.Objects() == 3 && report.Bytes() == 900);
-  // The vector's memory may become a lost object's: no word of this stack's may lead there.
+  // The vector's memory may be reused for a leaked object: no word of this stack may point there.
   const auto depth_of_only_site = [&report] {
     size_t depth = 0;
     Elsewhere([&report, &depth] {
@@ -298,7 +298,7 @@ void CheckRecorded() {
   FreeLost(40);
   for (int i = 50; i < 53; ++i) free(reinterpret_cast<void*>(~hidden[i]));
   CHECK(first.NoLeaks() && second.NoLeaks());
-  // Who has no records any more knows nothing, and does not say "none".
+  // A check without records says so, and not "no leaks".
   LeakChecker::StopRecording();
   report = first.Check();
   CHECK(!report.NoLeaks() && report.GetOutcome() == LeakReport::Outcome::kImpossible);
@@ -374,7 +374,7 @@ void CheckAnnotated() {
   });
   count();
   CHECK(lost == unregistered + 2);
-  // Without records nothing is known of who was disabled.
+  // Without records it is unknown which thread was disabled.
   Elsewhere([] {
     const LeakChecker::Disabler disabler;
     hidden[22] = ~reinterpret_cast<uintptr_t>(Opaque(malloc(kBytes)));
@@ -427,7 +427,7 @@ bool HasGuards() {
   return has;
 }
 
-// Of objects that are lost one or the other may be held by what a function has left on a stack.
+// Some leaked objects may be reachable from what a function has left on a stack.
 bool IsAlmost(uint64_t objects, uint64_t lost) { return objects <= lost && objects + 3 >= lost; }
 
 void** held[300];
@@ -461,9 +461,9 @@ void CheckProtected() {
       printf("%zu pages, %s: outcome %d, %llu objects lost\n", pages,
              guard ? "a guard" : "protected", info.outcome, info.objects);
       CHECK(report.GetOutcome() == LeakReport::Outcome::kDone);
-      // Of each the one that only the page that cannot be read leads to.
+      // Of each object, the child to which only the unreadable page points.
       CHECK(IsAlmost(info.objects, kObjects) && info.bytes == info.objects * kObjectBytes);
-      // Behind a guard there is nothing.
+      // A guard page has no contents.
       if (!guard) {
         ExpectContains(report, LeakReport::Format::kText, " bytes could not be read (protected");
       }

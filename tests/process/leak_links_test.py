@@ -6,7 +6,7 @@
 
   plain    SOURCE (leaks.cc), which does not refer to the checker, has it, and so has CLIENT
            (leak_client.cc), which uses it
-  set_uid  a program with more rights than its user ignores HEAPCHECK
+  set_uid  a setuid program ignores HEAPCHECK
 """
 
 import os
@@ -39,7 +39,7 @@ class Linker:
 
 
 def early_alone(others):
-    """Allocated before the library's constructors, which come behind the program's own."""
+    """Allocated before the library's constructors, which run after the program's own."""
     return [(objects, frames) for objects, _, frames in others] == [(1, [])]
 
 

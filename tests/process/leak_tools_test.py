@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What three tools say of the same program: the leak checker, LeakSanitizer, valgrind's memcheck.
+"""What three tools report about the same program: the leak checker, LeakSanitizer, valgrind's memcheck.
 
   leak_tools_test.py WHAT SOURCE PROGRAM LIBRARY DOCUMENT
 

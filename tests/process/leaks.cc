@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A program that loses memory in known ways, and holds memory in ways that are hard to see. Each
-// way is a function whose name stands in the stacks of what it allocates; what it allocated is
-// printed on stdout, "NAME BYTES OBJECTS" in a line. A name begins with what ought to be found:
+// A program that leaks memory in known ways, and holds memory in ways that are hard to see. Each
+// way is a function whose name is in the stacks of its allocations; it prints them on stdout, a
+// line "NAME BYTES OBJECTS". A name begins with the expected result:
 //
-//   Lose...        lost
+//   Lose...        leaked
 //   Hold...        held
 //   HoldThread...  held by a thread's registers, stack or thread-local storage alone
 //   HoldTold...    held, or not to be reported, because the program says so: other tools do not
-//   Early...       lost before main begins
-//   Late...        lost by the destructor of a global object
+//   Early...       leaked before main begins
+//   Late...        leaked by the destructor of a global object
 //   Far...         held by a pointer far into the object alone
 //
 // It runs with the library preloaded or linked in, under valgrind, and with LeakSanitizer linked
@@ -34,7 +34,7 @@
 #define WAY extern "C" __attribute__((noinline, noclone))
 #endif
 
-// Of the library, and of LeakSanitizer; null where they are not there.
+// Functions of the library, and of LeakSanitizer; null where they do not exist.
 extern "C" {
 int tcmalloc_leaks_register_roots(const void* start, size_t bytes) __attribute__((weak));
 int tcmalloc_leaks_ignore(const void* address) __attribute__((weak));
@@ -55,7 +55,7 @@ void* Allocate(size_t bytes) {
   return object;
 }
 
-void Told(const char* name, size_t bytes, size_t objects) {
+void Print(const char* name, size_t bytes, size_t objects) {
   char line[128];
   const int length = snprintf(line, sizeof(line), "%s %zu %zu\n", name, bytes, objects);
   if (write(1, line, static_cast<size_t>(length)) != length) abort();
@@ -64,7 +64,7 @@ void Told(const char* name, size_t bytes, size_t objects) {
 constexpr uintptr_t kHidden = ~uintptr_t{0};
 uintptr_t Hide(const void* p) { return reinterpret_cast<uintptr_t>(Opaque(p)) ^ kHidden; }
 
-// What holds what is to be held. Nobody reads it, which the compiler is not to see.
+// Holds the objects to be held. Nobody reads it, which the compiler must not see.
 void* volatile global_pointer = nullptr;
 char* volatile interior_pointer = nullptr;
 char* volatile far_pointer = nullptr;
@@ -103,14 +103,14 @@ WAY void LoseList() {
     node->next = first;
     first = node;
   }
-  Told("LoseList", 10 * sizeof(Node), 10);
+  Print("LoseList", 10 * sizeof(Node), 10);
 }
 
 WAY void LoseCycle() {
   Node* nodes[3];
   for (Node*& node : nodes) node = static_cast<Node*>(Allocate(72));
   for (int i = 0; i < 3; ++i) nodes[i]->next = nodes[(i + 1) % 3];
-  Told("LoseCycle", 3 * 72, 3);
+  Print("LoseCycle", 3 * 72, 3);
 }
 
 struct WithVector {
@@ -121,23 +121,23 @@ struct WithVector {
 
 WAY void LoseVector() {
   Opaque(new WithVector(60));
-  Told("LoseVector", sizeof(WithVector) + 60 * sizeof(uint64_t), 2);
+  Print("LoseVector", sizeof(WithVector) + 60 * sizeof(uint64_t), 2);
 }
 
 WAY void LoseHidden() {
   hidden_pointer = Hide(Allocate(56));
-  Told("LoseHidden", 56, 1);
+  Print("LoseHidden", 56, 1);
 }
 
 WAY void LoseLarge() {
   Allocate(1000000);
-  Told("LoseLarge", 1000000, 1);
+  Print("LoseLarge", 1000000, 1);
 }
 
-// The mapping holds it, but nothing leads to the mapping.
+// Only the mapping points to it, and no pointer to the mapping exists.
 WAY void LoseInMapping() {
   Map()[100] = Allocate(120);
-  Told("LoseInMapping", 120, 1);
+  Print("LoseInMapping", 120, 1);
 }
 
 // --- Held ----------------------------------------------------------------------------------------
@@ -146,17 +146,17 @@ WAY void HoldGlobal() {
   void** const first = static_cast<void**>(Allocate(200));
   first[3] = Allocate(210);
   global_pointer = first;
-  Told("HoldGlobal", 410, 2);
+  Print("HoldGlobal", 410, 2);
 }
 
 WAY void HoldInterior() {
   interior_pointer = static_cast<char*>(Allocate(300)) + 104;
-  Told("HoldInterior", 300, 1);
+  Print("HoldInterior", 300, 1);
 }
 
 WAY void FarPointer() {
   far_pointer = static_cast<char*>(Allocate(4000)) + 2000;
-  Told("FarPointer", 4000, 1);
+  Print("FarPointer", 4000, 1);
 }
 
 // The C library's own malloc, whatever else is preloaded.
@@ -167,13 +167,13 @@ WAY void HoldCLibrary() {
   if (allocate == nullptr) abort();
   c_library_object = static_cast<void**>(allocate(100));
   c_library_object[2] = Allocate(330);
-  Told("HoldCLibrary", 330, 1);
+  Print("HoldCLibrary", 330, 1);
 }
 
 WAY void HoldReached() {
   reached_mapping = Map();
   reached_mapping[700] = Allocate(340);
-  Told("HoldReached", 340, 1);
+  Print("HoldReached", 340, 1);
 }
 
 WAY void HoldToldMapping() {
@@ -182,7 +182,7 @@ WAY void HoldToldMapping() {
   memory[33] = Allocate(350);
   if (tcmalloc_leaks_register_roots != nullptr) tcmalloc_leaks_register_roots(memory, 8192);
   if (__lsan_register_root_region != nullptr) __lsan_register_root_region(memory, 8192);
-  Told("HoldToldMapping", 350, 1);
+  Print("HoldToldMapping", 350, 1);
 }
 
 WAY void HoldToldIgnored() {
@@ -191,7 +191,7 @@ WAY void HoldToldIgnored() {
   ignored_object = Hide(object);
   if (tcmalloc_leaks_ignore != nullptr) tcmalloc_leaks_ignore(object);
   if (__lsan_ignore_object != nullptr) __lsan_ignore_object(object);
-  Told("HoldToldIgnored", 384, 2);
+  Print("HoldToldIgnored", 384, 2);
 }
 
 WAY void HoldToldDisabled() {
@@ -201,7 +201,7 @@ WAY void HoldToldDisabled() {
   if (tcmalloc_leaks_enable != nullptr) tcmalloc_leaks_enable();
   if (__lsan_enable != nullptr) __lsan_enable();
   object[1] = Allocate(28);
-  Told("HoldToldDisabled", 398, 2);
+  Print("HoldToldDisabled", 398, 2);
 }
 
 // --- Held by threads -----------------------------------------------------------------------------
@@ -210,14 +210,14 @@ std::atomic<int> threads_ready{0};
 
 WAY void* HoldThreadLocal(void*) {
   thread_local_pointer = Allocate(400);
-  Told("HoldThreadLocal", 400, 1);
+  Print("HoldThreadLocal", 400, 1);
   ++threads_ready;
   for (;;) pause();
 }
 
 WAY void* HoldThreadStack(void*) {
   void* volatile held = Allocate(410);
-  Told("HoldThreadStack", 410, 1);
+  Print("HoldThreadStack", 410, 1);
   ++threads_ready;
   for (;;) pause();
   return held;
@@ -226,7 +226,7 @@ WAY void* HoldThreadStack(void*) {
 // Hidden on the stack; plain only in a register that system calls keep.
 WAY void* HoldThreadRegister(void*) {
   volatile uintptr_t hidden = Hide(Allocate(420));
-  Told("HoldThreadRegister", 420, 1);
+  Print("HoldThreadRegister", 420, 1);
   ++threads_ready;
 #if defined(__x86_64__)
   for (;;) {
@@ -243,11 +243,11 @@ WAY void* HoldThreadRegister(void*) {
 #endif
 }
 
-// --- Before and behind main ----------------------------------------------------------------------
+// --- Before and after main -----------------------------------------------------------------------
 
 WAY void EarlyLost() {
   Allocate(500);
-  Told("EarlyLost", 500, 1);
+  Print("EarlyLost", 500, 1);
 }
 
 struct Global {
@@ -259,7 +259,7 @@ Global global_object;
 
 WAY void LateLost() {
   global_object.held = Allocate(510);
-  Told("LateLost", 510, 1);
+  Print("LateLost", 510, 1);
 }
 
 // What its functions leave on its stack and in its registers goes with this thread.

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the leak checker finds in a program that loses memory in known ways.
+"""What the leak checker finds in a program that leaks memory in known ways.
 
   leaks_test.py WHAT PROGRAM LIBRARY CLEAN_PROGRAM [FOLDER]
 
@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 
-# What is lost by the mode: the names' beginnings.
+# What each mode reports as leaked: the names' beginnings.
 LOST = {
     "minimal": ("Lose", "Far"),
     "normal": ("Lose", "Far", "Early"),
@@ -198,10 +198,10 @@ def check_mode(program, library, mode, folder, lost=None, extra_allowed=False, *
 
 def normal(program, library, folder):
     run = check_mode(program, library, "normal", folder)
-    # The largest first, and no more than are asked for.
+    # The largest first, and no more than requested.
     sizes = [int(size) for size in re.findall(r"^  (\d+) bytes? in \d+ object", run.err, re.M)]
     expect(sizes == sorted(sizes, reverse=True) and len(sizes) > 5, f"the places are {sizes}")
-    # Of a list only the first object is lost directly, of a cycle one.
+    # Of a list only the first object is directly leaked, of a cycle one.
     for name in ("LoseList", "LoseCycle"):
         size, objects = run.told[name]
         line = (f"{size} bytes in {objects} objects, directly leaked: {size // objects} "
@@ -304,7 +304,7 @@ def elf_class(path):
 
 
 def clean(program, library, folder):
-    """Programs that lose nothing."""
+    """Programs without leaks."""
     variables = {"LIBRARY_UNDER_TEST": library}
     for command in (sys.argv[4:5], ["/bin/true"], ["/bin/cat", "/proc/self/maps"]):
         if elf_class(command[0]) != elf_class(library):

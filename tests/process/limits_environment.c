@@ -27,8 +27,8 @@ static void Soft(void) {
   CHECK(ResidentBytes() < 40u * kMiB);
 }
 
-// Half of what the control group may have, if there is such a limit: nothing may fail for it, and
-// no file may stay open.
+// Half of the control group's limit, if there is one: nothing may fail because of it, and no file
+// may stay open.
 static void Share(void) {
   CHECK(tcmalloc_get_memory_limit(0) == 0);
   Exercise(1);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Memory limits in a real process. Each test runs in a child of its own: what the heap has got
-// before is part of what a limit counts.
+// Memory limits in a real process. Each test runs in a child of its own: a limit counts memory that
+// the heap has got before.
 #include <errno.h>
 #include <gtest/gtest.h>
 #include <malloc.h>
@@ -256,7 +256,7 @@ void Hear(int kind, size_t current, size_t limit, void* context) {
   heard.running.fetch_sub(1);
 }
 
-TEST(LimitsTest, TheCallbackIsToldAndMayAllocate) {
+TEST(LimitsTest, TheCallbackRunsAndMayAllocate) {
   ExpectChildSucceeds([] {
     static Heard heard;
     MallocExtension::SetLimitCallback(&Hear, &heard);
@@ -286,7 +286,7 @@ TEST(LimitsTest, TheCallbackIsToldAndMayAllocate) {
   });
 }
 
-// malloc_stats tells what happened.
+// malloc_stats reports the events.
 TEST(LimitsTest, AreInTheStatistics) {
   const ChildResult result = RunInChild([] {
     MallocExtension::SetMemoryLimit(64 * kMiB, MallocExtension::LimitKind::kHard);
@@ -294,10 +294,10 @@ TEST(LimitsTest, AreInTheStatistics) {
     malloc_stats();
   });
   EXPECT_NE(result.err.find("67108864 (   64.0 MiB) hard limit"), std::string::npos) << result.err;
-  EXPECT_NE(result.err.find("Times that the hard limit was met"), std::string::npos);
+  EXPECT_NE(result.err.find("Times that the hard limit was reached"), std::string::npos);
 }
 
-// A child that is forked while another thread gives memory back has its limits, and can use them.
+// A child that is forked while another thread releases memory has its limits, and can use them.
 TEST(LimitsTest, SurviveFork) {
   ExpectChildSucceeds([] {
     MallocExtension::SetMemoryLimit(64 * kMiB, MallocExtension::LimitKind::kHard);

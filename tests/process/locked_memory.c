@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A program that has locked all its memory, present and future. The system may refuse to take such
-// memory back: what the allocator believes to be zero must be zero all the same, and limits hold.
+// A program that has locked all its memory, present and future. The OS may refuse to release such
+// memory: memory that the allocator believes to be zero must be zero all the same, and limits hold.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <malloc.h>
@@ -19,8 +19,8 @@ static void CheckZero(const char* object, size_t size) {
   CheckMarked(object, size, 0);
 }
 
-// Memory that was written, freed and, as far as the system goes along, released, then asked for
-// again, to be zero.
+// Memory that was written, freed and, as far as the OS allows, released, then requested again as
+// zero.
 static void ReuseAsZero(void) {
   char* objects[kObjects];
   for (unsigned i = 0; i < kObjects; ++i) objects[i] = NewMarked(kMiB, i + 1);
@@ -36,7 +36,7 @@ static void ReuseAsZero(void) {
   Free(large);
 }
 
-// Objects of `size` until there are no more; they are freed again. Returns the bytes.
+// Allocates objects of `size` until that fails, and frees them. Returns the bytes.
 static size_t UseUp(size_t size) {
   void** newest = NULL;
   size_t count = 0;
@@ -78,11 +78,11 @@ int main(void) {
   ReuseAsZero();
 
   CHECK(tcmalloc_set_memory_limit != NULL);
-  // Soft: allocations go on, however little is given back.
+  // Soft: allocations succeed, however little is released.
   tcmalloc_set_memory_limit(1, 10 * kMiB);
   ReuseAsZero();
   tcmalloc_set_memory_limit(1, 0);
-  // Hard: above what the heap has already, which may be all that it ever gets.
+  // Hard: above the heap's present size, which may be all that it ever gets.
   const size_t limit = mallinfo2().arena + 40 * kMiB;
   tcmalloc_set_memory_limit(0, limit);
   const size_t first = UseUp(kMiB);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// To be preloaded: a machine of 20 processors, as far as the allocator can tell, on which threads
+// To be preloaded: makes the allocator see a machine of 20 CPUs on which threads often migrate.
 // do not stay long where they are.
 #include <stdatomic.h>
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What memory_cost_test.py measures, one mode per run; each prints one figure in bytes.
+// The program of memory_cost_test.py, one mode per run; each prints one figure in bytes.
 //   live COUNT SIZE    resident memory that COUNT objects of SIZE bytes add, all written to
-//   burst COUNT SIZE   largest growth of resident memory from the second of ten rounds on, each of
-//                      which allocates and frees COUNT objects
+//   burst COUNT SIZE   largest growth of resident memory from the second of ten rounds on; each
+//                      round allocates and frees COUNT objects
 //   sleepers COUNT WHAT  resident memory of the process while COUNT threads sleep: WHAT is 0 when
 //                      they never allocated, 1 when each has allocated and freed ten objects of 16
 //                      to 256 bytes, 2 when all caches have been flushed after that, 3 when free
-//                      memory has been given back as well
+//                      memory has been released as well
 #define _GNU_SOURCE
 #include <malloc.h>
 #include <pthread.h>
@@ -42,8 +42,8 @@ size_t tcmalloc_flush_central_caches(void) __attribute__((weak));
 
 static pthread_barrier_t asleep, measured;
 
-// The pages of the stack that the allocator's slow paths use are touched in every mode. In a
-// function of its own: what is called after it has its frames there.
+// Touches the pages of the stack that the allocator's slow paths use, in every mode. A function of
+// its own, so that later calls have their frames there.
 __attribute__((noinline)) static void TouchStack(void) {
   volatile char stack[16384];
   memset((char*)stack, 1, sizeof(stack));

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What memory costs: of ten million live objects, of bursts, of threads that sleep. What a program
-that allocates once needs is `layout.startup_size`.
+"""The memory cost of ten million live objects, of bursts, and of sleeping threads. That of a program
+that allocates once is in `layout.startup_size`.
 
 Usage: memory_cost_test.py PROGRAM LIBRARY
 PROGRAM is memory_cost; it runs with LIBRARY preloaded.

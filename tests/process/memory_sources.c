@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A program whose heap lies where its environment says.
+// A program whose heap lies where the environment says.
 //
 //   memory_sources work PLACE SHARED   checks that objects lie in PLACE: the beginning of the name
 //                                      of a mapping, "" for one without a name; allocates and
 //                                      frees at random in two threads; forks, and with SHARED 0
 //                                      lets the child do the same
 //   memory_sources fill PLACE          allocates 32 MiB; prints how many MiB lie in PLACE
-//   memory_sources exhaust PLACE       allocates until there is no memory, frees, and again
+//   memory_sources exhaust PLACE       allocates until that fails, frees, and again
 //   memory_sources nothing             no allocation may succeed, nor end the process
-//   memory_sources without_mmap PLACE  the same as work, after mmap has ceased to give memory
+//   memory_sources without_mmap PLACE  as work, after mmap has ceased to give memory
 //   memory_sources close PLACE FILE    closes all descriptors, opens FILE; prints as fill
 #define _GNU_SOURCE
 #include <errno.h>

@@ -23,7 +23,7 @@ SKIPPED = 77
 
 
 class Case:
-    """Runs memory_sources and notes what is not as it should be."""
+    """Runs memory_sources and records failures."""
 
     def __init__(self, program, library):
         self.program, self.library = program, library
@@ -102,7 +102,7 @@ def memory_file(case, folder):
     case.run("descriptors closed", file, ["close", path, other], stdout=(0, 8))
     case.expect("the program's file", other.read_text() == "the program's")
     other.unlink()
-    case.expect("no file is left behind", not os.listdir(folder))
+    case.expect("no file is left", not os.listdir(folder))
 
 
 def device(case, folder):
@@ -134,7 +134,7 @@ def mount(kind, options, folder):
 
 
 def full_file_system(case, folder):
-    """A tmpfs of 8 MiB: what does not fit is met by the allocator, not by who touches memory."""
+    """A tmpfs of 8 MiB: the allocator finds that there is no room, before a thread touches memory."""
     mount("tmpfs", "size=8m", folder)
     path = f"{folder}/heap"
     file = {"MEMFS_MALLOC_PATH": path}
@@ -168,7 +168,7 @@ def hugepages(case, folder):
             case.run("falls back without hugepages", file, ["fill", path], stdout=(9, 12))
             case.run("fails without hugepages", {**file, **KEPT}, ["exhaust", path],
                      stdout=(9, 12))
-            case.expect("no file is left behind", not os.listdir(folder))
+            case.expect("no file is left", not os.listdir(folder))
         finally:
             subprocess.run(["umount", folder], check=True)
     finally:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What messages_test.py runs. usage: messages [fail]
+// The program of messages_test.py. usage: messages [fail]
 //   fail  two allocations that no limit of the test's allows
 #define _GNU_SOURCE
 #include "check.h"

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a program that is started with variables of the environment reads on stderr.
+"""The messages on stderr for variables of the environment.
 
 usage: messages_test.py MESSAGES LIBRARY [full]
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What a program must never do with pointers, done on purpose: every size class and large objects,
-// each case in a child of its own. The child must die of SIGABRT, with exactly one line on stderr
-// that names the pointer; a child that goes on, crashes otherwise or says more fails the test.
+// Misuse of pointers, on purpose: every size class and large objects, each case in a child of its
+// own. The child must die of SIGABRT, with exactly one line on stderr that names the pointer; a
+// child that continues, crashes otherwise or writes more fails the test.
 //
 // Some misuse is found at once; some only when the object leaves the thread's cache, so these cases
 // end with malloc_trim, which flushes it.
@@ -29,7 +29,7 @@ constexpr size_t kMiB = 1 << 20;
 using FreeSizedFunction = void(void*, size_t);
 using FreeAlignedSizedFunction = void(void*, size_t, size_t);
 
-// Keeps a pointer from the compiler's knowledge.
+// Hides a pointer's value from the compiler.
 template <typename T>
 void* Opaque(T* pointer) {
   void* volatile hidden = const_cast<void*>(static_cast<const volatile void*>(pointer));
@@ -196,7 +196,7 @@ TEST_F(Misuse, DoubleFreeWithAnotherBetween) {
   }
 }
 
-// The first copy has gone all the way back before the second one arrives.
+// The first copy has returned to the central free list before the second one arrives.
 TEST_F(Misuse, DoubleFreeAfterAFlush) {
   int failures = 0;
   for (size_t size : AllSizes()) {
@@ -278,7 +278,7 @@ TEST_F(Misuse, PointerIntoAFreedLargeObject) {
   }
 }
 
-// The page map looks at 48 bits of an address only.
+// The page map uses 48 bits of an address only.
 // Bits above those that addresses have. A 32-bit pointer has none.
 TEST_F(Misuse, HighBitsOfAnAddress) {
   if (sizeof(void*) < sizeof(uint64_t)) {
@@ -408,7 +408,7 @@ TEST_F(Misuse, MemoryThatTheProgramMapped) {
 
 // --- Sized delete with a size of another class. --------------------------------------------------
 
-// Each way to allocate that has a free which is told the size.
+// Each way to allocate that has a free with a size.
 enum class Sized { kNew, kNewArray, kMalloc, kAligned };
 constexpr size_t kSizedAlignment = 64;
 
@@ -486,7 +486,7 @@ TEST_F(Misuse, SizedDeleteWithTheRightSizeIsSilent) {
   EXPECT_TRUE(child.exited && child.exit_code == 0);
 }
 
-// Found at once, also where the thread's cache has room for the object, so that nobody is given
+// Found at once, also where the thread's cache has room for the object, so that no call returns
 // such a pointer; by every function that takes one.
 TEST_F(Misuse, HighBitsOfAnAddressAreFoundAtOnce) {
   if constexpr (sizeof(void*) < 8) {
@@ -527,15 +527,15 @@ TEST_F(Misuse, HighBitsOfAnAddressAreFoundAtOnce) {
 
 // --- Alignments that an object cannot have been allocated with. ----------------------------------
 
-// Every free that is told a size and an alignment.
-using FreeTold = void (*)(void* object, size_t size, size_t alignment);
+// Every free with a size and an alignment.
+using SizedFree = void (*)(void* object, size_t size, size_t alignment);
 template <typename Function>
 Function* Named(const char* name) {
   auto* const function = reinterpret_cast<Function*>(dlsym(RTLD_DEFAULT, name));
   CHECK(function != nullptr);
   return function;
 }
-const FreeTold kFreesWithAlignment[] = {
+const SizedFree kFreesWithAlignment[] = {
     [](void* p, size_t n, size_t a) {
       Named<FreeAlignedSizedFunction>("free_aligned_sized")(p, a, n);
     },
@@ -556,13 +556,13 @@ const FreeTold kFreesWithAlignment[] = {
 
 TEST_F(Misuse, SizedFreeWithAnAlignmentThatIsNoPowerOfTwo) {
   int failures = 0;
-  for (const FreeTold free_told : kFreesWithAlignment) {
+  for (const SizedFree sized_free : kFreesWithAlignment) {
     for (size_t size : {size_t{0}, size_t{8}, size_t{100}, size_t{5000}, size_t{200000}, kMiB}) {
       for (size_t alignment : {size_t{0}, size_t{3}, size_t{24}, size_t{4097}, SIZE_MAX}) {
         EXPECT_DIES([=](auto declare) {
           void* object = memalign(64, size);
           declare(object);
-          free_told(object, size, alignment);
+          sized_free(object, size, alignment);
         });
       }
     }
@@ -572,14 +572,14 @@ TEST_F(Misuse, SizedFreeWithAnAlignmentThatIsNoPowerOfTwo) {
 // More than the object was allocated with, and more than its address happens to have.
 TEST_F(Misuse, SizedFreeWithAnAlignmentThatTheObjectDoesNotHave) {
   int failures = 0;
-  for (const FreeTold free_told : kFreesWithAlignment) {
+  for (const SizedFree sized_free : kFreesWithAlignment) {
     for (size_t size : {size_t{8}, size_t{100}, size_t{5000}, size_t{200000}, kMiB}) {
       EXPECT_DIES([=](auto declare) {
         void* object = memalign(64, size);
         declare(object);
         size_t alignment = 64;
         while (reinterpret_cast<uintptr_t>(object) % alignment == 0) alignment *= 2;
-        free_told(object, size, alignment);
+        sized_free(object, size, alignment);
       });
     }
   }
@@ -588,14 +588,14 @@ TEST_F(Misuse, SizedFreeWithAnAlignmentThatTheObjectDoesNotHave) {
 // A class of its own for the alignment: also where the address would do.
 TEST_F(Misuse, SizedFreeWithTheAlignmentOfAnotherClass) {
   int failures = 0;
-  for (const FreeTold free_told : kFreesWithAlignment) {
+  for (const SizedFree sized_free : kFreesWithAlignment) {
     const size_t size = 100;
     EXPECT_DIES([=](auto declare) {
       for (;;) {
         void* object = Malloc(size);
         if (reinterpret_cast<uintptr_t>(object) % 1024 != 0) continue;
         declare(object);
-        free_told(object, size, 1024);
+        sized_free(object, size, 1024);
       }
     });
   }
@@ -604,10 +604,10 @@ TEST_F(Misuse, SizedFreeWithTheAlignmentOfAnotherClass) {
 // No object, no misuse.
 TEST_F(Misuse, NullMayBeFreedWithAnySizeAndAlignment) {
   const ChildResult child = RunInChild([] {
-    for (const FreeTold free_told : kFreesWithAlignment) {
+    for (const SizedFree sized_free : kFreesWithAlignment) {
       for (size_t alignment : {size_t{0}, size_t{1}, size_t{24}, size_t{4096}, SIZE_MAX}) {
         for (size_t size : {size_t{0}, size_t{100}, kMiB, SIZE_MAX}) {
-          free_told(nullptr, size, alignment);
+          sized_free(nullptr, size, alignment);
         }
       }
     }
@@ -618,8 +618,8 @@ TEST_F(Misuse, NullMayBeFreedWithAnySizeAndAlignment) {
 
 // --- Writes to freed objects. --------------------------------------------------------------------
 
-// No calloc here: it may rightly rely on zeros in memory that went back to the system, where a
-// write after free has no business.
+// No calloc here: it may rightly rely on zeros in memory that was released, which a write after
+// free would change.
 void UseEverySize() {
   for (size_t size : AllSizes()) {
     char* objects[3] = {NewMarked(size, 1), NewMarked(size, 2), NewMarked(size, 3)};
@@ -627,7 +627,7 @@ void UseEverySize() {
   }
 }
 
-// Overwrites every freed object and goes on: what the allocator needs to know lies elsewhere.
+// Overwrites every freed object and continues: the allocator's own data lies elsewhere.
 TEST(WriteAfterFree, NeverCorruptsTheAllocator) {
   RequireLibraryUnderTest();
   const ChildResult child = RunInChild(

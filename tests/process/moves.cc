@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Objects that grow by realloc beside each other: what they hold stays, and their pages are moved,
-// not copied, so that the process is never much larger than what it holds. Two ways: as it is, and
+// Objects that grow by realloc next to each other: their contents stay, and their pages are moved,
+// not copied, so that the process is never much larger than its objects. Two modes: normal, and
 // `locked`, where everything is locked in memory and must stay so.
 //
-// How often an object has grown into a neighbouring mapping, and is copied then, hangs on
-// addresses, which are others in every run: of five runs (`once`) the median counts.
+// An object that has grown into an adjacent mapping is copied. How often depends on addresses,
+// which differ in every run: of five runs (`once`) the median counts.
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -60,7 +60,7 @@ void Verify(const Object& object, uint64_t number) {
 
 namespace {
 
-// Prints what the objects hold and what the process came to, in MiB.
+// Prints the bytes of the objects and the peak of the process, in MiB.
 void GrowAll(bool locked) {
   Object objects[kObjects];
   size_t held = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A C program, in which nobody knows of C++, loads a C++ plugin with RTLD_LOCAL: the C++ library
+// A C program without C++ loads a C++ plugin with RTLD_LOCAL: the C++ library
 // comes with it and stays out of the global scope. When `new` fails in the plugin, bad_alloc is
 // thrown there all the same. Argument: the path of plugin_new.
 #define _GNU_SOURCE

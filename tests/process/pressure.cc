@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Memory pressure in a process of its own, from sources that the test writes to: nothing where it
-// is off; events over a FIFO and over a socket, as a service manager sends them; the program's own
-// loop; listeners, also such that fork or end the program; forked children, also of threads that
-// fork while events come; a program that closes every descriptor it knows nothing of and opens
-// others; a storm of events; what readings cost; a whole system of the test's own.
+// Memory pressure in a process of its own, from sources that the test writes to: no action where it
+// is off; events over a FIFO and over a socket, as systemd sends them; the program's own loop;
+// listeners, also those that fork or end the program; forked children, also of threads that fork
+// while events arrive; a program that closes every descriptor that it does not know and opens
+// others; a storm of events; the cost of readings; a whole file system of the test's own.
 //
 //   pressure off | watch fifo | watch socket | loop | listeners | fork | closed | reused | wrong
 //   pressure storm fifo | storm socket | readings | forking | fork_in_call | exit_in_call | tree
@@ -97,7 +97,7 @@ void Off() {
   CHECK(Property("tcmalloc.pressure_sources") == 0);
 }
 
-// An event gives back what is free, caches included, without the program's doing.
+// An event releases free memory, caches included, without an action of the program.
 void Watch(int writer) {
   Strand();
   const size_t before = ResidentBytes();
@@ -116,7 +116,7 @@ void Loop(const char* path) {
   const int writer = OpenWriter(path);
   CHECK((fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0);
   CHECK(Threads() == 1);
-  // It does not go back by itself.
+  // Idle release must not release it.
   tcmalloc_set_memory_release_rate(0);
   Strand();
   const size_t before = ResidentBytes();
@@ -234,7 +234,7 @@ double Seconds() {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) / 1e9;
 }
 
-// A thousand events a second, of which none frees anything.
+// A thousand events a second; none frees anything.
 void Storm(int writer) {
   CHECK(fcntl(writer, F_SETFL, O_NONBLOCK) == 0);
   const size_t actions = Actions();
@@ -259,7 +259,7 @@ void Storm(int writer) {
   CHECK(share <= 0.01);
 }
 
-// Near a threshold all that there is to be read is read ten times a second.
+// Near a threshold all files are read ten times a second.
 void Readings() {
   NewMarked(size_t{56} << 20, 1);
   SleepMs(1500);
@@ -271,7 +271,7 @@ void Readings() {
   CHECK(share <= 0.01);
 }
 
-// What gets the numbers of the library's descriptors is the program's, also in its children.
+// Files that get the numbers of the library's descriptors are the program's, also in its children.
 void Reused() {
   CHECK(Descriptors() > 3);
   for (int fd = 3; fd < 1024; ++fd) close(fd);
@@ -326,7 +326,7 @@ void Forking(int writer) {
         Free(Malloc(1000));
         SleepMs(1);
         tcmalloc_remove_pressure_listener(&come_and_go);
-        // Whoever calls it from now on fails.
+        // Every later call of it fails.
         calls += context.exchange(-1'000'000);
       }
     });
@@ -392,7 +392,7 @@ void ForkInCall(int writer) {
   tcmalloc_add_pressure_listener(&forks);
   CHECK(write(writer, "x", 1) == 1);
   Await([] { return told_calls == 1; });
-  // Whoever reads the FIFO's byte: until both have had one.
+  // Either process may read the FIFO's byte: until both have had one.
   char byte = 0;
   CHECK(fcntl(result[0], F_SETFL, O_NONBLOCK) == 0);
   Await([&] {
@@ -486,7 +486,7 @@ void TellEvent(int fd) {
 }
 
 size_t Sources() {
-  // What is to be revived is, by who allocates.
+  // An allocation calls what is to be revived.
   Free(Malloc(1 << 20));
   return Property("tcmalloc.pressure_sources");
 }

@@ -19,7 +19,7 @@ import sys
 SKIPPED = 77
 GROUPS = pathlib.Path("/sys/fs/cgroup")
 THREADS = 64
-# So much is allowed to all caches together as if they had been made for it.
+# The budget of all caches together.
 CACHE_BYTES = 1 << 30
 
 
@@ -40,7 +40,7 @@ def own_group(version_1):
 
 
 def places():
-    """Directories in which a group may be made, and how its limits are called."""
+    """Directories in which a group may be made, and the names of its limits."""
     old = own_group(True)
     if old is not None:
         yield old, ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes")
@@ -89,7 +89,7 @@ def run(program, library, pressure, group=None):
         if group is not None:
             (group / "cgroup.procs").write_text("0")
 
-    # The limits are to be met by this program alone, not by the interpreter.
+    # Only the program must reach the limits, not the interpreter.
     return subprocess.run([program, str(THREADS)], env=environment, preexec_fn=enter, text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120)
 
@@ -110,7 +110,7 @@ def main(program, library):
         without = run(program, library, "", group)
         print(f"without listening: status {without.returncode}")
         if without.returncode != -signal.SIGKILL:
-            print("FAILED: the limit is none")
+            print("FAILED: the limit has no effect")
             return 1
         listening = run(program, library, "auto", group)
         print(f"with TCMALLOC_PRESSURE=auto: status {listening.returncode}, at most "

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// probes FILE: allocates and frees large objects, all of which are sampled, and writes to the file
-// where they are.
+// probes FILE: allocates and frees large objects, which are all sampled, and writes their addresses
+// to the file.
 #define _GNU_SOURCE
 #include "check.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What goes back to the system, and where hugepages are, as the environment says: the program
-// starts itself anew with each setting. Figures are the kernel's.
+// The memory that is released, and the hugepages, with each setting: the program starts itself anew
+// with each one. The figures are the kernel's.
 #define _GNU_SOURCE
 #include <malloc.h>
 #include <sys/prctl.h>
@@ -59,7 +59,7 @@ static void Disabled(void) {
   CHECK(ResidentBytes() >= full);
 }
 
-// By a rate of 1 all of it has gone after some five seconds.
+// At a rate of 1 all of it is released after some five seconds.
 static void RateZero(void) {
   CHECK(tcmalloc_get_memory_release_rate() == 0);
   const size_t before = ResidentBytes();
@@ -75,7 +75,7 @@ static void RateZero(void) {
   CHECK(ResidentBytes() < before + 2 * kMiB);
 }
 
-// While the thread wakes up now and then, and each time makes some objects, 2 MiB of them in all.
+// While the thread wakes up now and then, and allocates some objects, 2 MiB of them in all.
 static void GoesSoon(size_t size) {
   CHECK(tcmalloc_get_memory_release_rate() == 1000);
   const size_t before = ResidentBytes();
@@ -88,11 +88,11 @@ static void GoesSoon(size_t size) {
   CHECK(ResidentBytes() < before + 2 * kMiB);
 }
 
-// Small objects, and large ones, whose frees give back by themselves.
+// Small objects, and large ones, whose frees release memory by themselves.
 static void RateHigh(void) { GoesSoon(100); }
 static void RateHighLarge(void) { GoesSoon(300000); }
 
-// What the system does about hugepages: 'a'lways, 'm'advise or 'n'ever.
+// The OS's setting for hugepages: 'a'lways, 'm'advise or 'n'ever.
 static char SystemSetting(void) {
   FILE* file = fopen("/sys/kernel/mm/transparent_hugepage/enabled", "re");
   if (file == NULL) return 'n';
@@ -114,7 +114,7 @@ static size_t HugepageBytes(void) {
   return kib * 1024;
 }
 
-// The heap has them where the system allows it, beyond its first 32 MiB.
+// The heap has them where the OS allows it, beyond its first 32 MiB.
 static void Hugepages(void) {
   Fill(200, kMiB);
   const size_t bytes = HugepageBytes();
@@ -178,7 +178,7 @@ int main(int argc, char** argv) {
     const pid_t child = fork();
     CHECK(child >= 0);
     if (child == 0) {
-      // As it is inherited, so it must not come from whoever runs the tests.
+      // Inherited by children, so it must not come from the environment of the tests.
       CHECK(prctl(PR_SET_THP_DISABLE, kCases[i].run == ForbiddenByTheParent, 0, 0, 0) == 0);
       putenv((char*)(uintptr_t)kCases[i].setting);
       execl(self, self, kCases[i].name, (char*)NULL);

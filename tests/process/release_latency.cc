@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// release_latency [MIB]: how long calls of malloc and free take in one thread while another gives
-// MIB (2048) MiB of free memory back to the system. No call waits for that.
+// release_latency [MIB]: how long calls of malloc and free take in one thread while another
+// releases MIB (2048) MiB of free memory. No call waits for that.
 //
-// Bounds. While one thread gives back, the other may have to wait for
+// Bounds. While one thread releases, the other may have to wait for
 //   * the page heap's lock: microseconds;
-//   * a page fault or a mapping of its own, which the kernel may do after what is being given back
-//     in one call, at most 8 MiB of small pages: 0.1 to 0.5 ms, where the machine is slow 1 ms.
-// So no call may take longer than kLongestUs; and the first kind is the usual one: of the time that
-// giving back takes, at most kMostWaited may be spent in calls longer than kLongUs. An allocator
-// that holds its lock over the system calls fails the second; one that holds it over all of them
-// fails both. What the other thread touches is resident before, and what it gets meanwhile it does
-// not touch, so that zeroing pages is not measured.
+//   * a page fault or a mapping of its own, which the kernel may do after the memory that is being
+//     released in one call, at most 8 MiB of small pages: 0.1 to 0.5 ms, on a slow machine 1 ms.
+// So no call may take longer than kLongestUs. The first kind is the usual one: of the time of the
+// release, at most kMostWaited may be spent in calls longer than kLongUs. An allocator that holds
+// its lock over the system calls fails the second bound; one that holds it over all of them fails
+// both. Memory that the other thread touches is resident before, and it does not touch memory that
+// it gets meanwhile, so that zeroing pages is not measured.
 //
 // A call during which the thread was preempted (involuntary context switches) counts apart. Blocked
-// in a lock is not preempted. Since a machine may also take its processors away from all it runs,
-// which nobody is told, the best of several rounds counts: what the allocator does, it does in all.
+// in a lock is not preempted. A host may also take CPUs away from the machine without notice, so
+// the best of several rounds counts: the allocator does the same in all of them.
 #include <pthread.h>
 #include <sched.h>
 #include <sys/mman.h>
@@ -99,8 +99,8 @@ void* Release(void*) {
   return nullptr;
 }
 
-// Small objects that come and go, so that their pages stay in use, and large ones, each of which
-// needs the page heap's lock.
+// Allocates and frees small objects, so that their pages stay in use, and large ones. Each large
+// one needs the page heap's lock.
 class Worker {
  public:
   Worker() : random_(kSeed) {
@@ -139,7 +139,7 @@ class Worker {
           large = Malloc(kLargeBytes);
           break;
         default:
-          // What a thread does with most of its time.
+          // The usual operations of a thread.
           Free(Malloc(size));
       }
       const int64_t end_ns = Nanoseconds();
@@ -165,7 +165,7 @@ class Worker {
 
 // True when the bounds hold.
 bool Round(Worker& worker, size_t num_objects) {
-  // The worker's own, which must not be what is given back, is behind or between them.
+  // The worker's own objects, which must not be in, after or between the released memory.
   for (size_t i = 0; i < num_objects; ++i) objects[i] = NewMarked(kObjectBytes, 1);
   for (size_t i = 0; i < num_objects; ++i) Free(objects[i]);
   const size_t full = ResidentBytes();
@@ -200,7 +200,7 @@ int main(int argc, char** argv) {
       (argc > 1 ? strtoul(argv[1], nullptr, 10) : 2048) * kMiB / kObjectBytes;
   CHECK(num_objects <= kMostObjects);
   dprintf(STDOUT_FILENO, "seed %llu\n", (unsigned long long)kSeed);
-  // Nothing else is to give anything back.
+  // Nothing else may release memory.
   tcmalloc_set_memory_release_rate(0);
   Worker worker;
   for (int round = 0; round < kRounds; ++round) {

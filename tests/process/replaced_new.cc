@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A program with its own operator new and delete, of which it replaces the two basic forms only and
-// keeps a header in front of each object. [new.delete] says that the other unaligned forms, also
+// A program with its own operator new and delete. It replaces the two basic forms only, and keeps a
+// header before each object. [new.delete] says that the other unaligned forms, also
 // those of a preloaded library, go through these two; freeing such an object directly would free
 // the middle of one.
 #include <new>
@@ -78,7 +78,7 @@ int main() {
     CHECK(objects[29].value == 1 && live == at_start + 2);
     delete[] objects;
   }
-  // The aligned forms do not lead to these two; they must agree with each other.
+  // The aligned forms do not call these two; they must agree with each other.
   void* aligned = ::operator new(100, std::align_val_t{64});
   ::operator delete(aligned, 100, std::align_val_t{64});
   CHECK(live == at_start);

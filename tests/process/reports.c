@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A program that knows what it holds, and does nothing unless it is told to, for reports_test.py.
+ * A program with known objects that does what its arguments say, for reports_test.py.
  *
- *   reports WHAT...   each word is done in turn, the word itself is written to stdout when it is
- * done hold:N      allocates objects of 1 MiB until there are N keep:N      frees objects until
- * there are N wait        reads a byte from stdin, without allocating, whatever signals come pause
- * waits for a signal, then goes on fork        forks: the child does the rest; the parent waits for
- * its end and exits handle      handles SIGTERM by exit block       blocks SIGTERM and SIGUSR1 in
- * this thread leak        leaks ten objects of 100000 bytes end         ends by _exit exec:PATH
- * executes that with the rest of the words
+ *   reports WORD...   does each word in turn, after writing the word to stdout
+ *
+ *     hold:N     allocates objects of 1 MiB until there are N
+ *     keep:N     frees objects until there are N
+ *     wait       reads a byte from stdin, without allocating, whatever signals come
+ *     pause      waits for a signal, then continues
+ *     fork       forks: the child does the rest; the parent waits for its end and exits
+ *     handle     handles SIGTERM by exit
+ *     block      blocks SIGTERM and SIGUSR1 in this thread
+ *     leak       leaks ten objects of 100000 bytes
+ *     end        ends by _exit
+ *     exec:PATH  executes that with the rest of the words
  */
 #define _GNU_SOURCE
 #include <errno.h>

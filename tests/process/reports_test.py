@@ -182,7 +182,7 @@ def check_peak(test):
                         "hold:82", "keep:0")
     run.see("hold:40"), run.see("keep:5")
     name = f"p.{run.pid}.peak.heap"
-    # It never is anything but a whole profile.
+    # It is always a complete profile.
     path = test.folder / name
     see = lambda: test.objects(name) if path.exists() else 0
     test.expect_equal(test.wait_for(see, name), 40, "objects at the first peak")
@@ -320,7 +320,7 @@ def check_no_overwriting(test):
     os.kill(run.pid, signal.SIGUSR1)
     name = f"p.{run.pid}.0003.heap"
     test.expect_equal(test.wait_for(lambda: test.objects(name), name), 2, "objects")
-    test.expect_equal(victim.read_text(), "precious", "the file behind the link")
+    test.expect_equal(victim.read_text(), "precious", "the target of the link")
     test.expect_equal((test.folder / f"p.{run.pid}.0002.heap").read_text(), "older", "the older file")
     run.end()
 

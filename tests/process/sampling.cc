@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// sampling: a program with call sites whose objects are known, under sampling (the environment says
-// so). Prints for each site what it has in use, and what a profile says:
+// sampling: a program with call sites with known objects, under sampling (set by the environment).
+// Prints for each site its objects in use, and those of a profile:
 //
 //   NAME OBJECTS BYTES | ESTIMATED_OBJECTS ESTIMATED_BYTES VARIANCE
 //
@@ -43,7 +43,7 @@ struct Site {
   const char* name;
   void* (*allocate)(size_t);
   size_t size;
-  size_t number;  // of objects, half of which are freed
+  size_t number;  // of objects; half of them are freed
   std::vector<void*> objects;
 };
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What sandbox_test.py runs: a program that starts, lets a seccomp filter end it for every system
-// call that is not named, then makes the allocator do all that needs no setting.
+// The program of sandbox_test.py: it starts, installs a seccomp filter that ends it for every
+// system call that is not named, then makes the allocator do everything that needs no setting.
 //
 // usage: sandbox ANSWER THREADS CALL...
 //   ANSWER   kill: the kernel ends the process; trap: the program says which call it was, exit 3
 //   THREADS  alone: the calling thread only; existing: with threads from before the filter; new:
-//            threads start and end, and the process forks, behind the filter
+//            threads start and end, and the process forks, after the filter
 //   CALL     the names of the calls that are allowed
 // Exit status 77 when the process may not install a filter.
 #define _GNU_SOURCE
@@ -140,7 +140,7 @@ static void* Find(const char* name) {
   return function;
 }
 
-// Looked up before the filter: what the dynamic linker does is not at issue.
+// Looked up before the filter, which the dynamic linker need not pass.
 static size_t (*FlushAll)(void);
 static size_t (*FlushCentral)(void);
 static size_t (*ReleaseFree)(void);
@@ -215,7 +215,7 @@ static void GrowAndShrink(void) {
   for (int i = 0; i < 300; ++i) Free(small[i]);
 }
 
-// What a program may ask the allocator for.
+// Everything that a program may ask the allocator for.
 static void AskForAll(void) {
   FlushAll();
   FlushCentral();

@@ -4,9 +4,8 @@
 
 usage: sandbox_test.py SANDBOX LIBRARY SETTINGS_MD THREADS [NAME=VALUE...]
 
-Runs SANDBOX (sandbox.c) with LIBRARY preloaded and the settings NAME=VALUE behind a seccomp filter
-that allows what the page says the allocator calls after the start, and what the program itself
-calls. With TCMALLOC_MEMBARRIER=0, and in a process with one thread, membarrier is not allowed.
+Runs SANDBOX (sandbox.c) with LIBRARY preloaded and the settings NAME=VALUE under a seccomp filter.
+It allows the allocator's calls after the start according to the page, and the program's own calls. With TCMALLOC_MEMBARRIER=0, and in a process with one thread, membarrier is not allowed.
 """
 import os
 import re
@@ -14,7 +13,7 @@ import signal
 import subprocess
 import sys
 
-# What the program itself does: it writes messages waits, and ends.
+# The program's own calls: it writes messages, waits, and ends.
 PROGRAM = {"alone": ["write", "exit_group"],
            "existing": ["write", "exit_group", "futex"],
            # The C library's calls to start and end a thread, and to fork.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// With TCMALLOC_SMALL=1 the same program takes less memory: sixteen threads that each have filled
-// and emptied their caches with objects of many sizes, and sleep, once what is free has gone back.
-// What is set besides prevails.
+// With TCMALLOC_SMALL=1 the same program takes less memory: sixteen threads have each filled and
+// emptied their caches with objects of many sizes, and sleep; free memory is released. Other
+// variables that are set prevail.
 #include <pthread.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -53,8 +53,8 @@ int Measure() {
     CHECK(pthread_create(&thread, nullptr, &FillAndEmpty, nullptr) == 0);
   }
   pthread_barrier_wait(&done);
-  // What is free goes back meanwhile, the caches stay: until nothing went for longer than a peak of
-  // demand is remembered.
+  // Meanwhile free memory is released; the caches stay. Until nothing was released for longer than
+  // a peak of demand is remembered.
   size_t resident = SIZE_MAX;
   for (int unchanged = 0; unchanged < 50; ++unchanged) {
     const timespec pause = {.tv_sec = 0, .tv_nsec = 100'000'000};

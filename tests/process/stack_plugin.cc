@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A plugin in two variants that lie in memory alike and whose frames are not: STACK_PLUGIN_BYTES
-// are those of the one function that calls back.
+// A plugin in two variants with the same layout in memory and different frames: STACK_PLUGIN_BYTES
+// is the frame size of the function that calls back.
 #include <cstddef>
 
 extern "C" __attribute__((visibility("default"), noinline)) size_t

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Stack traces while everything goes on that they must be safe against, all at once: libraries are
-// loaded and unloaded, in one place by turns, exceptions are thrown, signals arrive whose handlers
-// take traces, on alternate stacks too, the process forks. Each trace holds the function that it is
-// known to have come from.
+// Stack traces during everything that they must be safe against, all at once: libraries are loaded
+// and unloaded, in one place by turns, exceptions are thrown, signals arrive whose handlers take
+// traces, on alternate stacks too, the process forks. Each trace contains the function that took
+// it.
 //
 //   stack_traces PLUGIN OTHER_PLUGIN [LOADS EXCEPTIONS SIGNALS FORKS]
 #include <dlfcn.h>

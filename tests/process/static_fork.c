@@ -42,8 +42,8 @@ static void Round(unsigned seed) {
     CHECK(objects[i][0] == (char)i);
     free(objects[i]);
   }
-  tcmalloc_flush_this_thread_cache();  // So that it is the tiers behind it, with their locks, that
-                                       // work.
+  tcmalloc_flush_this_thread_cache();  // so that the central lists and the page heap, with their
+                                       // locks, do the work
 }
 
 static void* Busy(void* argument) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Linked statically with the allocator: what must not be freed ends the program with one line that
+// Linked statically with the allocator: a bad pointer ends the program with one line that
 // names the pointer, in whatever part of memory it lies. Compiled as C and as C++.
 #define _GNU_SOURCE
 #include <pthread.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Programs that static_served_test.py links with an archive. What refers to the allocator is chosen
-// by a macro, one of
+// Programs that static_served_test.py links with an archive. A macro selects the references to the
+// allocator:
 //
 //   USE_MALLOC   malloc and free alone
 //   USE_NEW      operator new and operator delete alone
@@ -60,10 +60,10 @@ int main(int argc, char** argv) {
   if (malloc_usable_size(Allocate()) < kBytes) return 2;
 #endif
 #ifdef REPLACE_NEW
-  // The array forms lead to the program's.
+  // The array forms call the program's.
   if (calls != 4 + (argc > 1)) return 3;
 #endif
-  // Not from a register or the stack that a call of above left behind.
+  // Must not stay in a register or the stack after a call above.
   volatile char over[4000];
   memset((char*)over, 0, sizeof(over));
   puts("ran");

@@ -26,7 +26,7 @@ NOBODY, OWNER = 65534, 1
 NEW = ("_Znwm", "_Znwj")  # where size_t is long, and int
 STATUS_OF_LEAKS = 1
 IGNORED = ("tcmalloc: HEAPCHECK is ignored: this is libtcmalloc_minimal; preload or link libtcmalloc, "
-           "which has what it is for\n")
+           "which uses it\n")
 
 
 def plain_environment(**more):
@@ -113,7 +113,7 @@ class Test:
             self.fail(f"{name}: HEAPPROFILE writes no file")
 
     def check_set_uid(self):
-        """A program with more rights than its user says nothing about variables."""
+        """A setuid program writes nothing about variables."""
         reason = ("only root can make such a program" if os.geteuid() != 0 else
                   "the file system ignores set-uid" if os.statvfs(self.work).f_flag & os.ST_NOSUID else
                   "this process and its children ignore set-uid"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A program that knows what it holds, for statistics_test.py.
+ * A program with known objects, for statistics_test.py.
  *
- *   statistics FORMAT   text, json, openmetrics or xml: writes what the allocator says before and
- *                       after some allocations, each followed by a line "=== BYTES" with what the
- *                       program holds itself, counted by the allocator's sizes
+ *   statistics FORMAT   text, json, openmetrics or xml: writes the statistics before and after some
+ *                       allocations, each followed by a line "=== BYTES" with the bytes of the
+ *                       program's objects, rounded up to the allocator's sizes
  *   statistics limits   the text after both limits mattered
  *   statistics fork     children report, while threads change the callback
  *   statistics large    makes large allocations in every way there is, with a callback that writes
@@ -54,7 +54,7 @@ static void Write(const char* format, char* buffer, size_t length) {
   }
 }
 
-/* Objects of all sizes, of which two thirds stay. */
+/* Objects of all sizes; two thirds of them stay. */
 static size_t Work(void) {
   size_t held = 0;
   uint64_t random = 12345;
@@ -136,7 +136,7 @@ static void* ChangeCallback(void* unused) {
   return NULL;
 }
 
-/* A child has all locks, whoever held them: it is not ended by the alarm. */
+/* A child can take all locks, whichever thread held them: it is not ended by the alarm. */
 static void ForkMeanwhile(void) {
   enum { kThreads = 3, kForks = 300 };
   pthread_t threads[kThreads];

@@ -33,7 +33,7 @@ def output(program, library, argument, **variables):
 
 
 def words_of_lines(text):
-    """What lines of the text say behind their figures, and the columns of its tables."""
+    """The words after the figures in lines of the text, and the columns of its tables."""
     words = set()
     for line in text.splitlines():
         found = re.match(r"MALLOC: *[=+]? *\d+ +(?:\( *[\d.]+ MiB\) )?([A-Za-z].*)$", line)

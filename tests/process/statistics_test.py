@@ -86,7 +86,7 @@ def check_sums(test, text):
 
 
 def table(text, heading):
-    """Rows of numbers of the table below a line that begins so, and those of its total, behind it."""
+    """Rows of numbers of the table below a line that begins so, and those of its total after it."""
     lines = text[text.index(heading):].split("\n")[1:]
     rows = []
     for line in lines:
@@ -245,7 +245,7 @@ def check_xml(test):
 
 # --- large allocations ---------------------------------------------------------------------------
 
-# What statistics.c asks for and is to be told of, and how many requests are to be counted: its own
+# The requests of statistics.c that must be reported, and the number that must be counted: its own
 # six, and one for each report.
 REPORTED = [GIB // 2 * 3, GIB // 10 * 12, GIB // 10 * 20, GIB // 10 * 19]
 COUNTED = 6 + len(REPORTED)

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Threads that strand memory in their caches: each in its turn fills and empties its cache with
-// objects of many sizes, rests for a moment, and then waits for the others. What the program needs
-// at any time is a few MiB; what it keeps grows from thread to thread.
+// objects of many sizes, rests for a moment, and then waits for the others. The program needs a few
+// MiB at any time; its caches grow from thread to thread.
 //
-//   strand THREADS     prints the most that was resident, in bytes, when all had their turn
+//   strand THREADS     prints the largest resident memory, in bytes, when all had their turn
 #include <pthread.h>
 #include <time.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A program that brings the memory of its heap itself. Each test in a child: what the heap has got
-// it keeps.
+// A program that provides the memory of its heap itself. Each test runs in a child: the heap keeps
+// the memory that it has got.
 #include <errno.h>
 #include <gtest/gtest.h>
 #include <malloc.h>
@@ -60,7 +60,7 @@ class Arena final : public SystemAllocator {
     return offset < bytes_;
   }
 
-  // True when nothing of it was given back to the system.
+  // True when nothing of it was released.
   bool IsResident() const {
     static unsigned char resident[size_t{1} << 16];
     const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
@@ -81,7 +81,7 @@ class Arena final : public SystemAllocator {
   std::atomic<size_t> used_{0};
 };
 
-// What the heap has at hand before it has to grow.
+// The memory that the heap has before it must grow.
 void UseUpFreeMemory(Arena& arena) {
   for (size_t size :
        {kMiB, size_t{300000}, size_t{100000}, size_t{20000}, size_t{3000}, size_t{200}}) {
@@ -144,7 +144,7 @@ TEST(SystemAllocatorTest, TheHeapGrowsByWhatItGives) {
     memset(p, 'x', 32 * kMiB);
     Free(p);
     UseUpFreeMemory(arena);
-    // It was full of something, and is never given back: calloc clears it.
+    // It was full of something, and is never released: calloc clears it.
     std::thread other([] { RandomObjects(55); });
     RandomObjects(56);
     other.join();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// How many threads have a cache, for programs that do not know the allocator. C and C++; needs
+// Counts threads with a cache, for programs that do not know the allocator. C and C++; needs
 // _GNU_SOURCE.
 #pragma once
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What thread_calls_test.py traces: COUNT threads, one after the other; each allocates and frees
+// The program of thread_calls_test.py: COUNT threads, one after the other; each allocates and frees
 // when ALLOCATES is 1, and does nothing when it is 0.
 #define _GNU_SOURCE
 #include <pthread.h>

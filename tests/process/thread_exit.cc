@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A thread that exits leaves its cache to others: thousands of threads, one after the other, each
+// A thread inherits the cache of one that exited: thousands of threads, one after the other, each
 // with a MiB of small objects, cost no more memory than the first few.
 #include <malloc.h>
 #include <pthread.h>
@@ -47,13 +47,13 @@ void RunThread(void* (*body)(void*), void* argument) {
 int main() {
   RequireLibraryUnderTest();
   const size_t sizes[] = {16, 48, 200, 1000, 5000};
-  // The most so far, for it depends on which processors the threads have run on last.
+  // The most so far: it depends on the CPUs on which the threads ran last.
   size_t resident = 0;
   size_t resident_after = 0;
   size_t in_use = 0;
   for (int i = 0; i < 2000; ++i) {
     RunThread(AllocateAndFree, reinterpret_cast<void*>(sizes[i % 5]));
-    // By the 500th thread each processor's part of the allocator has seen all sizes.
+    // By the 500th thread each shard of the allocator has seen all sizes.
     size_t* const most = i < 500 ? &resident : &resident_after;
     *most = std::max(*most, ResidentBytes());
     if (i == 499) in_use = mallinfo2().uordblks;
@@ -64,7 +64,7 @@ int main() {
   CHECK(resident_after <= resident + kMiB);
   CHECK(in_use_after <= in_use + 4096);
 
-  // What threads leave behind lives on, and its memory comes back once it is freed.
+  // Objects of ended threads stay valid, and their memory is reused once they are freed.
   left_behind.reserve(400000);
   size_t first = 0;
   for (int round = 0; round < 4; ++round) {

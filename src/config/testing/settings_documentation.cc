@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The table of settings as Markdown. Only tests have it (tcmalloc_testing): they write
-// docs/settings.md and compare it. In the libraries its texts would take memory in every process.
+// The table of settings as Markdown. Only tests link it (tcmalloc_testing): they write
+// docs/settings.md and compare it. In the libraries its text would take memory in every process.
 #include <string_view>
 
 #include "base/text_fields.h"

@@ -28,7 +28,7 @@ std::vector<size_t> GrowthOf(size_t object_size) {
 }
 
 TEST(BinPolicyTest, GrowthOfSomeClasses) {
-  // A line's worth, doubled up to a batch of 128, then a batch at a time up to the most slots of an
+  // A line batch, doubled up to a batch of 128, then a batch at a time up to the most slots of an
   // array.
   EXPECT_EQ(GrowthOf(8),
             (std::vector<size_t>{8,   16,   32,   64,   128,  256,  384,  512,  640,  768,
@@ -40,7 +40,7 @@ TEST(BinPolicyTest, GrowthOfSomeClasses) {
   // A batch of 64.
   EXPECT_EQ(GrowthOf(1024), (std::vector<size_t>{4, 8, 16, 32, 64, 128}));
   EXPECT_EQ(GrowthOf(2048), (std::vector<size_t>{2, 4, 8, 16, 32, 64}));
-  // Twice the bytes, as many objects.
+  // Twice the size, the same number of objects.
   EXPECT_EQ(GrowthOf(4096), (std::vector<size_t>{1, 2, 4, 8, 16, 32, 48, 64}));
   EXPECT_EQ(GrowthOf(8192), (std::vector<size_t>{1, 2, 4, 8, 16, 24, 32}));
   EXPECT_EQ(GrowthOf(32768), (std::vector<size_t>{1, 2, 4, 6, 8}));
@@ -87,19 +87,19 @@ TEST(BinPolicyTest, BoundsHoldForEveryClassAndLimit) {
         ASSERT_GE(overflow.release, 1u);
         ASSERT_LE(overflow.release, limit);
         ASSERT_TRUE(limit < batch || overflow.release % batch == 0 || overflow.release == limit);
-        // What is left fits.
+        // The remaining objects fit.
         ASSERT_LE(limit - overflow.release + 1, overflow.limit) << size << " at " << limit;
         ASSERT_LE(overflow.limit, max);
         ASSERT_EQ(overflow.limit % kSizeClasses.line_objects(c), 0u);
         ASSERT_LE(overflow.overages, kRules.max_overages);
       }
     }
-    // No array: the one object that was asked for.
+    // No array: the one object that the caller needs.
     ASSERT_EQ(RefillCount(c, 0), 1u);
   }
 }
 
-// The control law as the TCMalloc document writes it down, for a list whose unit is a step of
+// The control law as the TCMalloc document states it, for a list whose unit is a step of
 // growth instead of one object.
 class DocumentsList {
  public:
@@ -174,8 +174,8 @@ TEST(BinPolicyTest, FreeingAloneGrowsToABatch) {
   }
 }
 
-// A bin that fetches first, and gives back no more than that, is not below zero at any time, and
-// stands where what it holds says.
+// The balance of a bin that fetches first, and returns no more than that, is never below zero, and
+// equals what it holds.
 TEST(BinPolicyTest, WhoGivesBackWhatItFetchedIsNotBelowZero) {
   SeededRandom random(kPolicySeed + 1);
   for (size_t i = 1; i < kNumSizeClasses; ++i) {
@@ -203,8 +203,8 @@ TEST(BinPolicyTest, WhoGivesBackWhatItFetchedIsNotBelowZero) {
   }
 }
 
-// Who only gives back is known for it at once, and is forgotten as one soon after it has begun to
-// allocate, however much it gave back.
+// A bin that only returns objects is below zero at once, and no longer soon after it has begun to
+// fetch, however much it returned.
 TEST(BinPolicyTest, WhoOnlyGivesBackIsBelowZero) {
   for (size_t i = 1; i < kNumSizeClasses; ++i) {
     const SizeClass c = static_cast<SizeClass>(i);
@@ -229,15 +229,15 @@ TEST(BinPolicyTest, ACollectionTakesHalfOfWhatIsUnused) {
   };
   EXPECT_EQ(plan(100, 512, false), std::pair(size_t{50}, size_t{256}));
   EXPECT_EQ(plan(101, 128, false), std::pair(size_t{50}, size_t{64}));
-  // The limit leaves room for what stays.
+  // The limit leaves room for the objects that stay.
   EXPECT_EQ(plan(128, 128, false), std::pair(size_t{64}, size_t{64}));
   EXPECT_EQ(plan(120, 121, false), std::pair(size_t{60}, size_t{60}));
   EXPECT_EQ(plan(3, 4, false), std::pair(size_t{1}, size_t{2}));
-  // At last the array goes.
+  // Finally the array is freed.
   EXPECT_EQ(plan(1, 4, false), std::pair(size_t{1}, size_t{2}));
   EXPECT_EQ(plan(0, 4, false), std::pair(size_t{0}, size_t{2}));
   EXPECT_EQ(plan(0, 1, false), std::pair(size_t{0}, size_t{0}));
-  // What is in use keeps everything.
+  // A bin in use keeps everything.
   EXPECT_EQ(plan(100, 512, true), std::pair(size_t{0}, size_t{512}));
   EXPECT_EQ(plan(0, 64, true), std::pair(size_t{0}, size_t{64}));
 }

@@ -34,7 +34,7 @@ struct OwnedArray {
   BinArray* array;
 };
 
-// One bin beside a model: objects from the oldest to the newest.
+// One bin against a model: objects from the oldest to the newest.
 TEST(BinTableTest, ABinIsAStackWhoseOldestCanBeTaken) {
   SeededRandom random(kTableSeed);
   const SizeClass c = kSizeClasses.ClassOf(64);

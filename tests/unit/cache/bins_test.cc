@@ -59,7 +59,8 @@ TEST_F(BinsTest, PushSeesAnImmediateSecondFree) {
   EXPECT_EQ(Count(), kCapacity);
 }
 
-// After a pop the slot above the top still names the object: pushing it again is no second free.
+// After a pop the slot above the top still has the object's address: pushing it again is no second
+// free.
 TEST_F(BinsTest, PoppedObjectsMayComeBack) {
   ASSERT_TRUE(bins_.Push(c_, Object(0)));
   ASSERT_EQ(bins_.Pop(c_), Object(0));
@@ -83,8 +84,8 @@ TEST_F(BinsTest, OtherBinsAreLeftAlone) {
   }
 }
 
-// What a thread has that has no cache: everything leaves the fast path, and nothing is written (it
-// is read-only memory).
+// The bins of a thread without a cache: every operation leaves the fast path and writes nothing
+// (the bins are in read-only memory).
 TEST(EmptyBinsTest, BothEmptyAndFull) {
   Bins& bins = const_cast<Bins&>(kEmptyBins);
   uint64_t object = 0;

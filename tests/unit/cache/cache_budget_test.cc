@@ -36,7 +36,7 @@ TEST(CacheBudgetTest, OneCacheMayHaveItAll) {
 }
 
 // A hundred collections on the way to some megabytes would empty what is in use.
-TEST(CacheBudgetTest, StepsAreHalfOfWhatThereIsFromAStepToAMegabyte) {
+TEST(CacheBudgetTest, StepsAreHalfTheLimitFromAStepToAMegabyte) {
   CacheBudget budget(kTotal);
   size_t limit = budget.AddCache();
   size_t raises = 0;
@@ -52,7 +52,7 @@ TEST(CacheBudgetTest, StepsAreHalfOfWhatThereIsFromAStepToAMegabyte) {
   EXPECT_EQ(raises, 39u);
 }
 
-TEST(CacheBudgetTest, EveryNewCacheStartsAlikeWhateverIsLeft) {
+TEST(CacheBudgetTest, EveryNewCacheStartsWithTheSameLimit) {
   CacheBudget budget(kTotal);
   budget.SetTotal(3 * kInitial);
   size_t first = budget.AddCache();
@@ -68,7 +68,7 @@ TEST(CacheBudgetTest, ASmallerTotalLowersLimitsToAnEqualShare) {
   size_t large = budget.AddCache();
   size_t small = budget.AddCache();
   while (large < 100 * kStep) ASSERT_TRUE(budget.TryRaise(&large));
-  // As long as there is enough for all, nobody loses anything.
+  // While the total suffices for all, no limit is lowered.
   const size_t had = large;
   budget.LowerToShare(&large);
   EXPECT_EQ(large, had);
@@ -79,7 +79,7 @@ TEST(CacheBudgetTest, ASmallerTotalLowersLimitsToAnEqualShare) {
   budget.LowerToShare(&large);
   EXPECT_EQ(large, 10 * kStep);
   EXPECT_EQ(budget.unclaimed(), static_cast<int64_t>(20 * kStep - large - small));
-  // Never below where every cache starts.
+  // Never below the initial limit.
   budget.SetTotal(0);
   budget.LowerToShare(&large);
   EXPECT_EQ(large, kInitial);
@@ -126,7 +126,7 @@ TEST(CacheBudgetTest, LowerBound) {
   EXPECT_EQ(three, 4 * kStep) << "beyond the total, up to the bound";
 }
 
-// An idle cache gives up all of its limit, and has the first step again when it wakes.
+// An idle cache gives up all of its limit, and gets the first step again when its thread wakes.
 TEST(CacheBudgetTest, TakeAllAndBack) {
   CacheBudget budget(kTotal);
   budget.SetTotal(2 * kInitial);
@@ -137,7 +137,7 @@ TEST(CacheBudgetTest, TakeAllAndBack) {
   EXPECT_TRUE(budget.TryRaise(&busy));
   EXPECT_EQ(busy, 2 * kInitial);
   EXPECT_FALSE(budget.TryRaise(&busy));
-  EXPECT_TRUE(budget.TryRaise(&idle)) << "the first step is everyone's";
+  EXPECT_TRUE(budget.TryRaise(&idle)) << "every cache may have the first step";
   EXPECT_EQ(idle, kInitial);
 }
 

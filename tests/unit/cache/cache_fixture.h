@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A thread cache on a heap of one's own, used as the entry points use it.
+// A thread cache on a heap of its own, used as the entry points use it.
 #pragma once
 
 #include <cstddef>
@@ -45,7 +45,7 @@ class TestThread {
     if (!pushed) cache_->Free(c, object);
   }
 
-  // Lets the cache grow to at least so many bytes, while the registry has them to give.
+  // Lets the cache grow to at least `bytes`, while the registry has budget for it.
   void RaiseLimitTo(size_t bytes) {
     while (cache_->max_bytes() < bytes) registry_.RaiseLimit(cache_);
   }
@@ -55,7 +55,7 @@ class TestThread {
     for (int i = 0; i < bin_policy::AllocationsWithoutBin(c); i += 2) Free(c, Allocate(c));
   }
 
-  // What another thread does that takes the cache, and puts it back.
+  // Acts for another thread that takes the cache, and puts it back.
   void Take() { slot_.bins.store(const_cast<Bins*>(&kEmptyBins), std::memory_order_release); }
   void PutBack() { slot_.bins.store(cache_->bins(), std::memory_order_release); }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// No thread reaches its cache while the registry is told so.
+// During a bypass no thread reaches its cache.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -55,12 +55,12 @@ TEST_F(RegistryBypassTest, TheCentralCacheServesInstead) {
   }
   EXPECT_EQ(one.cache()->table().CachedObjects(c_), cached);
   EXPECT_EQ(two.cache()->table().CachedObjects(c_), 0u);
-  // Said twice it is no different.
+  // A second call changes nothing.
   Bypass(true);
   heap_.registry.CheckInvariants();
 
   Bypass(false);
-  // Each gets it back by its next slow path.
+  // Each thread reattaches its cache at its next slow path.
   EXPECT_FALSE(Reachable(one));
   one.Free(c_, one.Allocate(c_));
   EXPECT_TRUE(Reachable(one));
@@ -75,8 +75,8 @@ TEST_F(RegistryBypassTest, TheCentralCacheServesInstead) {
   two.Exit();
 }
 
-// What was in a cache when it was withheld goes back when its owner flushes.
-TEST_F(RegistryBypassTest, AWithheldCacheCanBeFlushedByItsOwner) {
+// The objects of a detached cache return to the central cache when its owner flushes.
+TEST_F(RegistryBypassTest, ADetachedCacheCanBeFlushedByItsOwner) {
   TestThread one(heap_.registry);
   Fill(one);
   const size_t cached = one.cache()->table().CachedBytes();
@@ -93,11 +93,11 @@ TEST_F(RegistryBypassTest, AWithheldCacheCanBeFlushedByItsOwner) {
   one.Exit();
 }
 
-TEST_F(RegistryBypassTest, ACacheThatComesMeanwhileIsWithheldToo) {
+TEST_F(RegistryBypassTest, ACacheRegisteredMeanwhileIsDetachedToo) {
   Bypass(true);
   TestThread late(heap_.registry);
   EXPECT_FALSE(Reachable(late));
-  EXPECT_TRUE(late.cache()->withheld());
+  EXPECT_TRUE(late.cache()->detached());
   late.Free(c_, late.Allocate(c_));
   EXPECT_FALSE(Reachable(late));
   Bypass(false);
@@ -106,8 +106,8 @@ TEST_F(RegistryBypassTest, ACacheThatComesMeanwhileIsWithheldToo) {
   late.Exit();
 }
 
-// A cache that its thread left while it was withheld is as good as any other.
-TEST_F(RegistryBypassTest, AWithheldCacheIsLeftToTheNextThread) {
+// A detached cache whose thread ends is inherited like any other.
+TEST_F(RegistryBypassTest, ADetachedCacheIsInherited) {
   heap_.registry.SetInheritance(true);
   TestThread first(heap_.registry);
   Fill(first);
@@ -118,12 +118,12 @@ TEST_F(RegistryBypassTest, AWithheldCacheIsLeftToTheNextThread) {
   TestThread heir(heap_.registry);
   ASSERT_EQ(heir.cache(), cache);
   EXPECT_TRUE(Reachable(heir));
-  EXPECT_FALSE(heir.cache()->withheld());
+  EXPECT_FALSE(heir.cache()->detached());
   heap_.registry.CheckInvariants();
   heir.Exit();
 }
 
-TEST_F(RegistryBypassTest, OthersLeaveWithheldCachesAlone) {
+TEST_F(RegistryBypassTest, OthersLeaveDetachedCachesAlone) {
   TestThread one(heap_.registry);
   Fill(one);
   const size_t cached = one.cache()->table().CachedObjects(c_);
@@ -153,7 +153,7 @@ TEST_F(RegistryBypassTest, AroundForkOnlyTheOwnSlotIsWrittenTo) {
   other.Exit();
 }
 
-// Threads at work while it goes on and off, and others take their caches.
+// Threads allocate and free while the bypass begins and ends, and others take their caches.
 TEST_F(RegistryBypassTest, NothingIsLost) {
   constexpr int kThreads = 3;
   std::atomic<int> running{kThreads};

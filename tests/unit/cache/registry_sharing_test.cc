@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What threads do with each other's caches.
+// One thread uses the caches of others: flushes, steals, takes idle ones.
 #include <gtest/gtest.h>
 #include <sched.h>
 
@@ -36,7 +36,7 @@ class RegistrySharingTest : public testing::Test {
     }
     ASSERT_GT(thread.cache()->table().CachedBytes(), 0u);
   }
-  // As if the registry had last looked at it long ago.
+  // As if the registry had last checked it long ago.
   static void PretendIdle(TestThread& thread) {
     thread.cache()->record.activity_stamp = thread.cache()->table().ActivityStamp();
     thread.cache()->record.stamped_at_ms -= 1000 * kTuning.thread_caches.idle_ms;
@@ -61,8 +61,8 @@ std::set<uintptr_t> MarkedObjects(uintptr_t end) {
   return objects;
 }
 
-// Whoever empties a cache: an object is in a bitmap, or in an array that a mark leads to.
-TEST_F(RegistrySharingTest, WhatIsOnItsWayFromACacheCanBeFound) {
+// While a thread empties a cache, each object is in a bitmap, or in an array that a mark points to.
+TEST_F(RegistrySharingTest, ObjectsInFlightFromACacheCanBeFound) {
   heap_.page_heap.governor()->SetReleasing(Releasing::kEager);
   enum class By { kOwner, kAnother, kEnd };
   for (const By by : {By::kOwner, By::kAnother, By::kEnd}) {
@@ -118,7 +118,7 @@ TEST_F(RegistrySharingTest, FlushAllEmptiesEveryCache) {
   EXPECT_EQ(totals.caches, threads.size());
   heap_.registry.CheckInvariants();
   EXPECT_EQ(heap_.registry.FlushAll(nullptr), 0u);
-  // They go on as before.
+  // They continue as before.
   for (auto& thread : threads) Fill(*thread);
   EXPECT_GT(heap_.registry.FlushAll(nullptr), 0u);
   for (auto& thread : threads) thread->Exit();
@@ -147,7 +147,7 @@ TEST_F(RegistrySharingTest, FlushIdleLeavesOthersAlone) {
 }
 
 // A thread in the middle of an operation keeps its cache and empties it at its next slow path.
-TEST_F(RegistrySharingTest, ABusyThreadIsAsked) {
+TEST_F(RegistrySharingTest, ABusyThreadGetsARequest) {
   TestThread busy(heap_.registry);
   TestThread idle(heap_.registry);
   Fill(busy);
@@ -162,15 +162,15 @@ TEST_F(RegistrySharingTest, ABusyThreadIsAsked) {
   const SizeClass c = ClassForSize(32768);
   void* const object = busy.cache()->Allocate(c);
   EXPECT_EQ(busy.cache()->table().CachedBytes(), 0u);
-  // Once is enough.
+  // One request is enough.
   Fill(busy);
   const size_t again = busy.cache()->table().CachedBytes();
   busy.cache()->Free(c, object);
   EXPECT_GE(busy.cache()->table().CachedBytes(), again);
 }
 
-// Without a barrier nobody's cache may be touched: all are asked.
-TEST_F(RegistrySharingTest, WithoutABarrierAllAreAsked) {
+// Without a barrier no cache may be taken: all threads get a request.
+TEST_F(RegistrySharingTest, WithoutABarrierAllGetARequest) {
   TestHeap tiers;
   Registry registry(tiers.central, tiers.arena, [] { return false; });
   TestThread own(registry);
@@ -195,7 +195,7 @@ TEST_F(RegistrySharingTest, AnIdleCacheIsEmptiedForOneThatIsShort) {
   idle.RaiseLimitTo(3 * kTuning.cache_budget.step_bytes);
   Fill(idle);
   const size_t cached = idle.cache()->table().CachedBytes();
-  // The first look makes a note, and takes from the limit meanwhile.
+  // The first look records the state, and lowers the limit meanwhile.
   heap_.registry.RaiseLimit(busy.cache());
   EXPECT_EQ(idle.cache()->max_bytes(), 2 * kTuning.cache_budget.step_bytes);
   EXPECT_EQ(idle.cache()->table().CachedBytes(), cached);
@@ -205,13 +205,13 @@ TEST_F(RegistrySharingTest, AnIdleCacheIsEmptiedForOneThatIsShort) {
   EXPECT_EQ(idle.cache()->table().array_bytes(), 0u);
   EXPECT_EQ(idle.cache()->max_bytes(), 0u);
   EXPECT_EQ(busy.cache()->max_bytes(), 3 * kTuning.cache_budget.step_bytes);
-  // When it wakes it starts again as a new one does.
+  // When the thread wakes, its cache starts again like a new one.
   Fill(idle);
   EXPECT_GE(idle.cache()->max_bytes(), kTuning.cache_budget.initial_bytes);
   heap_.registry.CheckInvariants();
 }
 
-// A bin that is used as a stack is at the same height whenever someone looks.
+// A bin that is used as a stack has the same height at every look.
 TEST_F(RegistrySharingTest, AThreadWhoseBinsLookTheSameIsNotIdle) {
   heap_.registry.SetTotalLimit(4 * kTuning.cache_budget.step_bytes);
   TestThread working(heap_.registry);
@@ -252,8 +252,7 @@ TEST_F(RegistrySharingTest, OnlyACacheThatWasEmptiedLosesItsLimit) {
   heap_.registry.CheckInvariants();
 }
 
-// The thread whose cache is short does not pay for more than one barrier, however many idle caches
-// it meets.
+// A thread that raises its limit pays for one barrier at most, however many idle caches it finds.
 TEST_F(RegistrySharingTest, OneBarrierAtMostForOneRaise) {
   static int barriers;
   TestHeap tiers;
@@ -261,7 +260,7 @@ TEST_F(RegistrySharingTest, OneBarrierAtMostForOneRaise) {
     ++barriers;
     return CacheTestHeap::IssueBarrier();
   });
-  // What one idle cache leaves does not suffice.
+  // The limit of one idle cache does not suffice.
   registry.SetTotalLimit(0);
   TestThread busy(registry);
   std::vector<std::unique_ptr<TestThread>> idle;
@@ -285,9 +284,9 @@ TEST_F(RegistrySharingTest, OneBarrierAtMostForOneRaise) {
   registry.CheckInvariants();
 }
 
-// A flush reaches those that were there when it began, so that it ends although threads come all
-// the time.
-TEST_F(RegistrySharingTest, AFlushLeavesWhoComesMeanwhileAlone) {
+// A flush visits the caches that existed when it began, so that it ends although new threads start
+// all the time.
+TEST_F(RegistrySharingTest, AFlushSkipsThreadsThatStartMeanwhile) {
   TestThread one(heap_.registry);
   TestThread two(heap_.registry);
   std::unique_ptr<TestThread> newcomer;
@@ -300,7 +299,7 @@ TEST_F(RegistrySharingTest, AFlushLeavesWhoComesMeanwhileAlone) {
   one.Free(large, one.Allocate(large));
   const size_t cached = one.cache()->table().CachedBytes() + two.cache()->table().CachedBytes();
   size_t newcomers = 0;
-  // Pages that become free go back to the system at once: between two locks of the registry's.
+  // Free pages are released at once: between two acquisitions of the registry's lock.
   heap_.page_heap.governor()->SetReleasing(Releasing::kEager);
   heap_.vm.OnNextRelease([&] {
     newcomer = std::make_unique<TestThread>(heap_.registry);
@@ -314,8 +313,8 @@ TEST_F(RegistrySharingTest, AFlushLeavesWhoComesMeanwhileAlone) {
   EXPECT_EQ(heap_.registry.FlushAll(nullptr), newcomers);
 }
 
-// Handlers of other libraries around fork may ask for anything. While the lock is held for fork
-// nobody's cache is taken but the caller's own.
+// Handlers of other libraries around fork may call anything. While the lock is held for fork no
+// cache is taken but the caller's own.
 TEST_F(RegistrySharingTest, NothingIsTakenAroundFork) {
   heap_.registry.SetTotalLimit(4 * kTuning.cache_budget.step_bytes);
   TestThread own(heap_.registry);
@@ -339,10 +338,10 @@ TEST_F(RegistrySharingTest, NothingIsTakenAroundFork) {
   heap_.registry.CheckInvariants();
 }
 
-// Stealing goes round: no victim pays for all.
+// Steals round-robin: no victim pays for all.
 TEST_F(RegistrySharingTest, StealsRoundRobin) {
   constexpr size_t kVictims = 4;
-  // One of the limits that a cache comes by: 1, 2, 3, 4, 6, 9, 13 steps.
+  // One of the limits that a cache reaches: 1, 2, 3, 4, 6, 9, 13 steps.
   constexpr size_t kSteps = 13;
   heap_.registry.SetTotalLimit((kVictims * kSteps + 4) * kTuning.cache_budget.step_bytes);
   std::vector<std::unique_ptr<TestThread>> victims;
@@ -363,7 +362,7 @@ TEST_F(RegistrySharingTest, StealsRoundRobin) {
                 (kSteps - static_cast<size_t>(round)) * kTuning.cache_budget.step_bytes);
     }
   }
-  // A victim whose turn it is ends; the round goes on.
+  // The next victim ends; the round continues.
   victims[1]->Exit();
   heap_.registry.RaiseLimit(thief.cache());
   heap_.registry.CheckInvariants();
@@ -384,11 +383,11 @@ TEST_F(RegistrySharingTest, ACacheGrowsByCollections) {
     ASSERT_LE(thread.cache()->claimed_bytes(), thread.cache()->max_bytes());
   }
   EXPECT_GT(thread.cache()->max_bytes(), bin_policy::MaxLimit(c) * 1024);
-  // Now the whole burst is served from the bin but for what is beyond its largest limit.
+  // Now the bin serves the whole burst, except for the part beyond its largest limit.
   EXPECT_GT(thread.cache()->table().CachedObjects(c), 64u);
 }
 
-// What a class no longer uses drains while another one is at work, array and all.
+// The bin of an unused class drains while another class is used, and its array is freed.
 TEST_F(RegistrySharingTest, UnusedClassesDrain) {
   heap_.registry.SetTotalLimit(0);
   TestThread thread(heap_.registry);
@@ -409,8 +408,8 @@ TEST_F(RegistrySharingTest, UnusedClassesDrain) {
   EXPECT_LE(thread.cache()->claimed_bytes(), kTuning.cache_budget.initial_bytes);
 }
 
-// A bin that ran neither empty nor full loses half of what it holds, whatever was taken from it and
-// came back meanwhile. The newest objects stay.
+// A bin that ran neither empty nor full loses half of its objects, whatever was popped and pushed
+// meanwhile. The newest objects stay.
 TEST_F(RegistrySharingTest, ACollectionHalvesABinThatIsNotUsed) {
   const SizeClass c = ClassForSize(64);
   TestThread thread(heap_.registry);
@@ -437,7 +436,7 @@ TEST_F(RegistrySharingTest, ACollectionHalvesABinThatIsNotUsed) {
   for (void* const object : objects) thread.Free(c, object);
 }
 
-// Whatever else moves the objects.
+// Collections, mixed with everything else that moves objects.
 TEST_F(RegistrySharingTest, CollectionsBetweenRandomOperations) {
   TestThread thread(heap_.registry);
   SeededRandom random(kSharingSeed);
@@ -445,7 +444,7 @@ TEST_F(RegistrySharingTest, CollectionsBetweenRandomOperations) {
   std::vector<std::pair<SizeClass, void*>> objects;
   std::set<void*> live;
   for (int step = 0; step < 60000; ++step) {
-    // Waves, so that bins run empty and full.
+    // In waves, so that bins run empty and full.
     const bool more = objects.size() < 10 ||
                       (objects.size() < 1500 && random.Below(100) < (step / 2000 % 2 ? 70u : 30u));
     if (more) {
@@ -472,7 +471,7 @@ TEST_F(RegistrySharingTest, CollectionsBetweenRandomOperations) {
   }
 }
 
-// Threads that sleep for ever are reached.
+// A flush also empties the caches of threads that sleep for ever.
 TEST_F(RegistrySharingTest, BlockedThreadsAreEmptied) {
   constexpr int kThreads = 32;
   std::barrier filled(kThreads + 1);
@@ -541,7 +540,7 @@ TEST_F(RegistrySharingTest, FlushesWhileThreadsWork) {
   for (int f = 0; f < 2; ++f) {
     flushers.emplace_back([&] {
       for (int i = 0; i < kFlushes / 2; ++i) {
-        // Something has happened since the last one, on a machine of few cores as well.
+        // Waits for some operations since the last one, on a machine of few cores as well.
         const size_t before = operations.load();
         while (operations.load() < before + 50) sched_yield();
         moved += heap_.registry.FlushAll(nullptr);

@@ -86,7 +86,7 @@ TEST_F(RegistryTest, CreateWithoutMemory) {
   later.Exit();
 }
 
-// A thread comes and goes for good: its memory serves the next one.
+// A thread starts and ends: the next one uses its memory.
 TEST_F(RegistryTest, ManyShortLivesTakeNoMoreMemoryThanOne) {
   for (int i = 0; i < 3; ++i) {
     TestThread thread(heap_.registry);
@@ -105,9 +105,7 @@ TEST_F(RegistryTest, ManyShortLivesTakeNoMoreMemoryThanOne) {
   ExpectAllReturned();
 }
 
-// The C library keeps a thread's slot above its stack. Here the slots are an array, whose lower
-// part stands for stacks.
-// A thread that ends leaves its cache to the next one as it is.
+// A thread inherits the cache of an ended one as it is.
 TEST_F(RegistryTest, ACacheIsInherited) {
   heap_.registry.SetInheritance(true);
   TestThread first(heap_.registry);
@@ -135,7 +133,7 @@ TEST_F(RegistryTest, ACacheIsInherited) {
   EXPECT_NE(third.cache(), cache);
   third.Exit();
   for (void* const object : had) second.Free(c_, object);
-  // Another thread takes it: the slot is the heir's.
+  // Another thread takes it: through the slot of the new owner.
   EXPECT_EQ(heap_.registry.FlushAll(nullptr), objects * kSize);
   second.Exit();
   ExpectAllReturned();
@@ -156,15 +154,14 @@ TEST_F(RegistryTest, NoMoreIsInheritedThanAllowed) {
   EXPECT_EQ(CachedObjects(heap_.registry, c_), 3 * objects);
   EXPECT_EQ(TotalsOf(heap_.registry).caches, 0u);
   heap_.registry.CheckInvariants();
-  // Flushing reaches them.
+  // A flush empties them.
   EXPECT_EQ(heap_.registry.FlushAll(nullptr), 3 * objects * kSize);
   EXPECT_EQ(TotalsOf(heap_.registry).cached_bytes, 0u);
   heap_.registry.CheckInvariants();
   ExpectAllReturned();
 }
 
-// A cache of nothing is not worth keeping. One that is not registered after all goes with what is
-// in it.
+// Empty caches are not inherited. A cache that is discarded is freed with its objects.
 TEST_F(RegistryTest, WhatIsNotInherited) {
   heap_.registry.SetInheritance(true);
   size_t metadata_bytes = 0;
@@ -186,6 +183,8 @@ TEST_F(RegistryTest, WhatIsNotInherited) {
   }
 }
 
+// The C library keeps a thread's slot above its stack. Here the slots are an array, whose lower
+// part stands for stacks.
 TEST_F(RegistryTest, FindsAddressesBetweenAThreadsFirstFrameAndItsSlot) {
   // A slot above the frames of this function, as in threads that are not the main one, and one
   // below them.
@@ -226,7 +225,7 @@ TEST_F(RegistryTest, OrphansAreAdoptedOneByOne) {
   const size_t own = Fill(survivor);
   const size_t of_one = Fill(one);
   const size_t of_two = Fill(two);
-  // One of them was in the middle of a single push: its bin is good.
+  // One of them was in the middle of a single push: its bin is consistent.
   two.slot().BeginAccess();
   OrphanOthers(survivor.cache());
   // Still counted.
@@ -258,9 +257,9 @@ TEST_F(RegistryTest, WithoutASurvivorAllAreOrphans) {
   ExpectAllReturned();
 }
 
-// A thread that was moving several objects at the moment of the fork left bins that nobody may
-// trust.
-TEST_F(RegistryTest, ACacheInTheMiddleOfAChangeIsGivenUp) {
+// A thread that was moving several objects at the moment of the fork leaves bins that may be
+// inconsistent.
+TEST_F(RegistryTest, ACacheInTheMiddleOfAChangeIsLeaked) {
   TestThread survivor(heap_.registry);
   TestThread changing(heap_.registry);
   const size_t own = Fill(survivor);
@@ -279,7 +278,7 @@ TEST_F(RegistryTest, ACacheInTheMiddleOfAChangeIsGivenUp) {
 }
 
 // The next allocation of the survivor finds the orphans' objects in the central cache.
-TEST_F(RegistryTest, WhatOrphansHeldIsUsedAgain) {
+TEST_F(RegistryTest, ObjectsOfOrphansAreUsedAgain) {
   TestThread survivor(heap_.registry);
   std::vector<std::unique_ptr<TestThread>> others;
   for (int i = 0; i < 20; ++i) {
@@ -294,7 +293,7 @@ TEST_F(RegistryTest, WhatOrphansHeldIsUsedAgain) {
   ExpectAllReturned();
 }
 
-// Threads come and go while another one looks.
+// Threads start and end while another one reads the figures.
 TEST_F(RegistryTest, ManyThreads) {
   constexpr size_t kThreads = 8;
   std::vector<std::thread> threads;

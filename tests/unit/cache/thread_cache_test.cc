@@ -143,7 +143,7 @@ TEST(ThreadCacheTest, AllClassesAtOnce) {
   EXPECT_EQ(heap.page_heap.GetStats().small_span_bytes, 0u);
 }
 
-// The first objects of a fresh bin come in the order of their addresses, a line's worth at least.
+// The first objects of a fresh bin come in the order of their addresses, at least a line batch.
 TEST(ThreadCacheTest, ARefillIsInTheOrderOfAddresses) {
   CacheTestHeap heap;
   TestThread thread(heap.registry);
@@ -170,7 +170,7 @@ TEST(ThreadCacheTest, ThreadsDoNotShareALine) {
   for (const uintptr_t line : lines_of_one) EXPECT_EQ(lines_of_two.count(line), 0u);
 }
 
-// A bin at its largest limit gives the oldest half back when it runs full, and keeps the newest.
+// A bin at its largest limit returns the oldest half when it runs full, and keeps the newest.
 TEST(ThreadCacheTest, AnOverflowReturnsTheOldest) {
   for (const size_t size : {size_t{8}, size_t{1024}, size_t{8192}}) {
     CacheTestHeap heap;
@@ -194,8 +194,8 @@ TEST(ThreadCacheTest, AnOverflowReturnsTheOldest) {
   }
 }
 
-// A bin is full exactly at the limits that the policy says, whatever its arrays' memory held before
-// and wherever the mark of another limit was.
+// A bin is full exactly at the policy's limits, whatever its arrays' memory held before and
+// wherever the mark of another limit was.
 TEST(ThreadCacheTest, FullExactlyAtTheLimitsOfThePolicy) {
   CacheTestHeap heap;
   std::vector<std::pair<BinSlot*, size_t>> dirty;
@@ -245,7 +245,7 @@ TEST(ThreadCacheTest, FullExactlyAtTheLimitsOfThePolicy) {
   }
 }
 
-TEST(ThreadCacheTest, MemoryForArraysIsCountedAndGivenBack) {
+TEST(ThreadCacheTest, MemoryForArraysIsCountedAndFreed) {
   CacheTestHeap heap;
   const size_t before = heap.arena.allocated_bytes();
   TestThread thread(heap.registry);
@@ -286,7 +286,7 @@ TEST(ThreadCacheTest, AFullBinThatIsNotUsedDrains) {
       thread.cache()->CollectGarbage();
       thread.cache()->table().CheckInvariants();
       ASSERT_TRUE(heap.Conserved(c, objects.size()));
-      // Each halving of what it holds, and of its limit, takes one collection.
+      // Each halving of its objects, and of its limit, takes one collection.
       ASSERT_LT(++collections, std::bit_width(max) + 3);
     }
     EXPECT_EQ(thread.cache()->table().CachedObjects(c), 0u);
@@ -294,8 +294,8 @@ TEST(ThreadCacheTest, AFullBinThatIsNotUsedDrains) {
   }
 }
 
-// A collection that takes much from a bin, in several pieces, does not count as use: the next one
-// finds the bin as little used as this one left it.
+// A collection that takes many objects from a bin, in several pieces, does not count as use: for
+// the next one the bin is as unused as before.
 TEST(ThreadCacheTest, ACollectionIsNoUseOfABin) {
   CacheTestHeap heap;
   TestThread thread(heap.registry);
@@ -329,8 +329,8 @@ TEST(ThreadCacheTest, ACollectionIsNoUseOfABin) {
   }
 }
 
-// While the owner fetches the memory for a larger bin, another thread empties the cache. What the
-// owner had decided for the bin that it had does not hold for the one that is gone.
+// While the owner gets the memory for a larger bin, another thread empties the cache. The owner's
+// decision for the former bin is then void.
 TEST(ThreadCacheTest, ADecisionDoesNotOutliveTheBin) {
   CacheTestHeap heap;
   TestThread thread(heap.registry);
@@ -350,7 +350,7 @@ TEST(ThreadCacheTest, ADecisionDoesNotOutliveTheBin) {
     ASSERT_EQ(thread.cache()->table().CachedObjects(c), 0u);
   } while (bin_policy::LimitAfterUnderflow(c, limit) <= capacity || limit < 16);
   const size_t next = bin_policy::LimitAfterUnderflow(c, limit);
-  // The memory for it must come from the system.
+  // The memory for it must come from the OS.
   const size_t bytes = BinArray::BytesFor(bin_policy::CapacityFor(c, next));
   while (heap.arena.AllocateWithoutGrowing(bytes) != nullptr) {
   }
@@ -365,7 +365,7 @@ TEST(ThreadCacheTest, ADecisionDoesNotOutliveTheBin) {
   EXPECT_EQ(thread.cache()->claimed_bytes(), 0u);
   EXPECT_EQ(thread.cache()->table().array_bytes(), 0u);
   EXPECT_TRUE(heap.Conserved(c, objects.size()));
-  // It begins again as a new one does.
+  // It starts again like a new one.
   objects.push_back(thread.Allocate(c));
   EXPECT_EQ(thread.cache()->claimed_bytes() - thread.cache()->table().array_bytes(),
             bin_policy::InitialLimit(c) * 64);
@@ -374,7 +374,7 @@ TEST(ThreadCacheTest, ADecisionDoesNotOutliveTheBin) {
   for (void* const object : objects) thread.Free(c, object);
 }
 
-// While another thread has the cache, the owner is served from the central cache and leaves the
+// While another thread has taken the cache, the central cache serves the owner, which leaves the
 // bins alone.
 TEST(ThreadCacheTest, ATakenCacheIsNotTouched) {
   CacheTestHeap heap;
@@ -424,7 +424,7 @@ TEST(ThreadCacheTest, ATakenCacheIsNotTouched) {
   EXPECT_EQ(heap.page_heap.GetStats().small_span_bytes, 0u);
 }
 
-// A taken cache costs the arena nothing either, however often its owner would have grown a bin.
+// A taken cache costs the arena nothing, however often its owner would have grown a bin.
 TEST(ThreadCacheTest, ATakenCacheLeavesNoMemoryBehind) {
   CacheTestHeap heap;
   TestThread thread(heap.registry);
@@ -437,8 +437,8 @@ TEST(ThreadCacheTest, ATakenCacheLeavesNoMemoryBehind) {
   EXPECT_EQ(thread.cache()->table().array_bytes(), 0u);
 }
 
-// The owner is never inside a section when it calls the lower tiers, so that no system call delays
-// a taker.
+// The owner is never inside a section when it calls the central cache, the page heap or the arena,
+// so that no system call delays a taker.
 TEST(ThreadCacheTest, IdleAfterEveryCall) {
   CacheTestHeap heap;
   TestThread thread(heap.registry);
@@ -469,8 +469,8 @@ TEST(ThreadCacheTest, TheSlowPathTakesFromTheBin) {
   EXPECT_EQ(thread.cache()->Allocate(c), object);
 }
 
-// Mappings fail from the nth on: arrays, spans, bitmaps. Everything that was handed out stays good,
-// frees always work.
+// Mappings fail from the nth on: arrays, spans, bitmaps. Objects in use stay valid, frees always
+// work.
 TEST(ThreadCacheTest, OutOfMemoryAtEveryMapping) {
   for (const bool only_once : {false, true}) {
     for (size_t nth = 1; nth <= 20; ++nth) {
@@ -540,8 +540,8 @@ TEST(ThreadCacheDeathTest, AnImmediateSecondFree) {
   }
 }
 
-// Large objects that a program has only now and then go to the central cache, from where their
-// memory serves others; a thread keeps those of a class that it uses often.
+// Rarely used large objects go to the central cache, from where their memory serves other threads;
+// a thread keeps those of a class that it uses often.
 TEST(ThreadCacheTest, LargeObjectsAreKeptOnlyWhereTheyAreUsedOften) {
   CacheTestHeap heap;
   TestThread thread(heap.registry);
@@ -561,7 +561,7 @@ TEST(ThreadCacheTest, LargeObjectsAreKeptOnlyWhereTheyAreUsedOften) {
     thread.Free(c, thread.Allocate(c));
     ASSERT_GE(thread.cache()->table().CachedObjects(c), 1u) << kSizeClasses.size(c);
   }
-  // After a flush everything begins anew.
+  // After a flush everything starts anew.
   thread.cache()->Flush();
   const SizeClass c = ClassForSize(kMaxSmallSize);
   thread.Free(c, thread.Allocate(c));
@@ -628,7 +628,7 @@ TEST(ThreadCacheDeathTest, ASecondFreeOfWhatWentPastTheBin) {
 
 // A free may end with a collection. The object stays the newest in its bin, where a second free of
 // it is seen.
-TEST(ThreadCacheDeathTest, AnImmediateSecondFreeBehindACollection) {
+TEST(ThreadCacheDeathTest, AnImmediateSecondFreeAfterACollection) {
   CacheTestHeap heap;
   TestThread thread(heap.registry);
   thread.RaiseLimitTo(size_t{1} << 20);
@@ -640,7 +640,7 @@ TEST(ThreadCacheDeathTest, AnImmediateSecondFreeBehindACollection) {
     thread.Free(c, objects.back());
     objects.pop_back();
   }
-  // As if other caches had got all that this one may have.
+  // As if other caches had the whole budget of this one.
   thread.cache()->SetMaxBytes(0);
   thread.Free(c, objects.back());
   ASSERT_GT(thread.cache()->max_bytes(), 0u) << "no collection";
@@ -751,8 +751,9 @@ TEST_P(ThreadCacheShardsTest, AThreadThatMovedTouchesNoneOfItsObjects) {
   }
 }
 
-// A thread with large bins that has freed what it allocated and goes on with what others allocated:
-// at the latest when it has given back as much of that as its bin may hold, all the rest goes home.
+// A thread with large bins has freed its own objects and continues with those of others: at the
+// latest when it has returned as many of these as its bin may hold, all the rest goes to its
+// shards.
 TEST_P(ThreadCacheShardsTest, AThreadThatGoesOnWithOthersObjectsIsKnown) {
   TestThread thread(heap_.registry);
   TestThread producer(heap_.registry);
@@ -795,7 +796,8 @@ INSTANTIATE_TEST_SUITE_P(Classes, ThreadCacheShardsTest,
                          testing::Values(8, 48, 64, 112, 512, 768, 1024, 2048, 2816, 8192, 16384),
                          NameOf);
 
-// Statistics may be read at any time: figures that each bin had at some moment, and no race.
+// Statistics may be read at any time: each bin's figure was true at some moment, without a data
+// race.
 TEST(ThreadCacheTest, StatisticsWhileTheOwnerRuns) {
   CacheTestHeap heap;
   TestThread thread(heap.registry);

@@ -33,8 +33,8 @@ TEST(ThreadSlotTest, AnAccessSectionIsVisibleWhileItLasts) {
   EXPECT_EQ(slot.busy.load(), ThreadSlot::kIdle);
 }
 
-// Another thread takes the cache between two sections: the owner finds the empty state until it is
-// put back, and then what the taker left there.
+// Another thread takes the cache between two sections: the owner finds the empty state until the
+// cache is put back, and then what the taker left there.
 TEST(ThreadSlotTest, ATakenCacheIsOutOfReach) {
   ThreadSlot slot;
   Bins bins;

@@ -42,10 +42,9 @@ std::vector<void*> RemoveAll(CentralCache& central, SizeClass c, size_t n) {
   return objects;
 }
 
-// Two threads allocate and free in every order through the whole tier, in batches and less, and
-// there is always a whole line group free: neither gets an object on a line on which the other one
-// has an object.
-// So it is where both are on one processor, and where they are not.
+// Two threads allocate and free in every order through the central cache, in batches and less, and
+// a whole line batch is always free: neither gets an object on a line on which the other one has an
+// object. On one CPU, and on two.
 class CentralCacheTwoThreadsTest
     : public testing::TestWithParam<std::tuple<size_t, std::array<int, 2>>> {};
 
@@ -60,7 +59,7 @@ TEST_P(CentralCacheTwoThreadsTest, NoLineIsShared) {
   const size_t max_held = 4 * batch;
 
   // Even if each object that they hold divides a group, the list has more. The first group of each
-  // span stays out, so that the spans stay.
+  // span stays in use, so that the spans stay.
   const size_t reserve = 12 * line * batch;
   std::vector<void*> kept;
   std::vector<void*> rest;
@@ -139,12 +138,12 @@ INSTANTIATE_TEST_SUITE_P(Classes, CentralCacheTwoThreadsTest,
                                           testing::Values(kOneProcessor, kTwoProcessors)),
                          NameOfProcessors);
 
-// Several processors: the n-th that asks has the n-th shard.
+// Several CPUs: the n-th that asks has the n-th shard.
 class CentralCacheShardsTest : public testing::Test {
  protected:
   ~CentralCacheShardsTest() override { test_processor = 0; }
 
-  // All objects of `spans` new spans of the shard of a processor.
+  // All objects of `spans` new spans of the shard of a CPU.
   std::vector<void*> NewSpans(int processor, size_t spans) {
     test_processor = processor;
     const std::vector<void*> objects =
@@ -160,8 +159,9 @@ class CentralCacheShardsTest : public testing::Test {
   CentralFreeList& list_ = heap_.central.free_list(class_);
 };
 
-// Whoever frees them, objects go home to their spans, and those who live there get them. The lines
-// of what other threads allocated near another processor are taken; nothing else is touched.
+// Objects return to their spans whichever thread frees them, and the threads of that shard get
+// them. The lines of objects that other threads allocated on another CPU are taken; nothing else is
+// touched.
 TEST_F(CentralCacheShardsTest, ObjectsGoHome) {
   const std::vector<void*> far = NewSpans(40, 4);
   const std::vector<void*> near = NewSpans(30, 4);
@@ -270,7 +270,7 @@ TEST_F(CentralCacheShardsTest, ForEachLockCoversAllShards) {
             .empty());
     EXPECT_EQ(locks_now().size(), 1 + 2 * shards);
   }
-  // Held is held: no shard takes anything meanwhile.
+  // The hold holds: no shard takes anything meanwhile.
   for (int p = 0; p < static_cast<int>(TestHeap::kShards); ++p) {
     heap_.central.ForEachLock([](SpinLock& lock) { lock.HoldForFork(); });
     const size_t free_before = list_.free_objects();
@@ -290,8 +290,8 @@ TEST_F(CentralCacheShardsTest, ForEachLockCoversAllShards) {
   heap_.CheckInvariants();
 }
 
-// Threads remove, write their name into what they got, hand some to each other and return the rest,
-// while others take back what the shards keep.
+// Threads remove objects, write their number into them, pass some to each other and return the
+// rest, while others drain the shards' kept spans.
 TEST(CentralCacheTest, ManyThreads) {
   constexpr size_t kThreads = 8;
   constexpr int kSteps = 400;
@@ -308,7 +308,7 @@ TEST(CentralCacheTest, ManyThreads) {
   for (size_t t = 0; t < kThreads; ++t) {
     threads.emplace_back([&, t] {
       SeededRandom random(4711 + t);
-      // Several on one processor, and each on others now and then.
+      // Several on one CPU, and each on others now and then.
       const int home = static_cast<int>(t % 3);
       std::vector<Held> held;
       for (int step = 0; step < kSteps; ++step) {

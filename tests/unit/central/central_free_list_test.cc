@@ -41,21 +41,21 @@ class Model {
     EXPECT_EQ(list.line_objects(), line_objects_);
   }
 
-  // The fewest objects that fill whole cache lines.
+  // The size of a line batch.
   static size_t LineObjects(size_t object_size) {
     size_t n = 1;
     while (n * object_size % 64 != 0) ++n;
     return n;
   }
 
-  // Notes that `objects` were removed and checks that they are what Remove promises to a caller of
-  // shard `own` for a request of `n`.
-  // `kept`: the shard had a span of the class before, and pages for another one at hand.
+  // Records that `objects` were removed, and checks what Remove promises to a caller of shard `own`
+  // for a request of `n`. `kept`: the shard had a span of the class before, and pages for another
+  // one.
   void Removed(TestHeap& heap, size_t own, bool kept, const std::vector<void*>& objects, size_t n) {
     ASSERT_FALSE(objects.empty());
     Answer answer{heap, objects, n};
     if (kept && FreeInShard(own) == 0) {
-      ASSERT_EQ(spans_.count(StartOf(heap, objects[0])), 0u) << "the own pages come first";
+      ASSERT_EQ(spans_.count(StartOf(heap, objects[0])), 0u) << "the own pages are used first";
     } else if (line_objects_ > 1 && n >= line_objects_) {
       ASSERT_NO_FATAL_FAILURE(RemovedByGroups(answer, own));
     } else {
@@ -66,7 +66,7 @@ class Model {
     }
     if (answer.checked == 0) {
       const uintptr_t start = StartOf(heap, objects[0]);
-      ASSERT_EQ(spans_.count(start), 0u) << "not from where it should be";
+      ASSERT_EQ(spans_.count(start), 0u) << "from the wrong span";
       spans_[start] = {std::vector<bool>(objects_per_span_, true), own};
       if (line_objects_ > 1 && n >= line_objects_) {
         ASSERT_NO_FATAL_FAILURE(TakeWholeFrom(answer, own));
@@ -75,7 +75,7 @@ class Model {
       }
       ++new_spans_;
     }
-    ASSERT_EQ(answer.checked, objects.size()) << "more than there should be";
+    ASSERT_EQ(answer.checked, objects.size()) << "too many objects";
   }
 
   void Inserted(const std::vector<void*>& objects) {
@@ -93,7 +93,7 @@ class Model {
     ASSERT_EQ(list.free_objects(), TotalFree());
     ASSERT_EQ(list.tail_bytes(),
               spans_.size() * (list.span_bytes() - objects_per_span_ * object_size_));
-    // A span without live objects is the page heap's at once.
+    // A span without live objects returns to the page heap at once.
     ASSERT_EQ(heap.page_heap.GetStats().small_span_bytes, spans_.size() * list.span_bytes());
     list.CheckInvariants();
   }
@@ -110,7 +110,7 @@ class Model {
     size_t shard;
   };
 
-  // What a call to Remove returned, and how much of it is accounted for.
+  // The objects that a call to Remove returned, and how many of them are checked.
   struct Answer {
     TestHeap& heap;
     const std::vector<void*>& objects;
@@ -124,8 +124,8 @@ class Model {
 
   enum Kind { kWhole, kAny };
 
-  // Whole groups of any shard before parts of groups, and what there is before a new span, except
-  // that another shard keeps the last batch.
+  // Whole groups of any shard come before parts of groups, and existing objects before a new span,
+  // except that another shard keeps the last batch.
   void RemovedByGroups(Answer& answer, size_t own) {
     ASSERT_NO_FATAL_FAILURE(TakeWholeFrom(answer, own));
     if (answer.checked > 0) return;
@@ -144,7 +144,7 @@ class Model {
     ASSERT_NO_FATAL_FAILURE(TakeFromOthers(answer, own, kAny, batch_size_));
   }
 
-  // From the first behind `own` that has at least `least` free objects, and such.
+  // From the first shard after `own` that has at least `least` free objects of the kind.
   void TakeFromOthers(Answer& answer, size_t own, Kind kind, size_t least) {
     const size_t before = answer.checked;
     for (size_t i = 1; i < TestHeap::kShards && answer.checked == before; ++i) {
@@ -159,13 +159,13 @@ class Model {
     if (answer.checked > before) ++from_others_;
   }
 
-  // Whole groups of a shard while there are any that fit: one span after the other, each to its
-  // last whole group.
+  // Whole groups of a shard while any fit: one span after the other, each up to its last whole
+  // group.
   void TakeWholeFrom(Answer& answer, size_t shard) {
     uintptr_t current = 0;
     while (!answer.done() && LowestRank(shard, true) != kNone) {
       const uintptr_t start = StartOf(answer.heap, answer.next());
-      ASSERT_EQ(spans_.count(start), 1u) << "a new span without need";
+      ASSERT_EQ(spans_.count(start), 1u) << "a needless new span";
       if (ShardOf(answer.heap, start) != shard) break;
       ASSERT_TRUE(start == current || current == 0 || LowestWholeGroup(current) == kNone);
       ASSERT_TRUE(start == current || Rank(FreeIn(start)) == LowestRank(shard, true));
@@ -183,10 +183,10 @@ class Model {
         << "a whole group was left";
   }
 
-  // What is free in a shard: one span after the other, within it the lowest that is in a divided
-  // group, else the lowest.
+  // Free objects of a shard: one span after the other, within it the lowest of a divided group,
+  // else the lowest.
   void TakeAnyFrom(Answer& answer, size_t shard) {
-    // Else spans may be listed as having whole groups that have not been looked at.
+    // Otherwise spans may be listed as having whole groups that were not checked.
     const bool ranks = line_objects_ == 1 || answer.n >= line_objects_;
     uintptr_t current = 0;
     while (!answer.done()) {
@@ -235,8 +235,7 @@ class Model {
     for (const auto& [start, span] : spans_) total += span.shard == shard ? FreeIn(start) : 0;
     return total;
   }
-  // Of the shard's spans with a free object, or of those with a whole group; kNone when there is
-  // none.
+  // A span of the shard with a free object, or with a whole group; kNone when there is none.
   size_t LowestRank(size_t shard, bool whole) const {
     size_t lowest = kNone;
     for (const auto& [start, span] : spans_) {
@@ -246,7 +245,7 @@ class Model {
     }
     return lowest;
   }
-  // All objects that exist of the group of `first` are free.
+  // All existing objects in the group of `first` are free.
   static bool IsWhole(const std::vector<bool>& free, size_t first, size_t line_objects) {
     const size_t end = std::min(first + line_objects, free.size());
     return std::find(free.begin() + static_cast<ptrdiff_t>(first),
@@ -298,7 +297,7 @@ class CentralFreeListModelTest : public testing::TestWithParam<ModelParam> {};
 
 TEST_P(CentralFreeListModelTest, RandomOperations) {
   const auto [object_size, hardware_page_size, num_shards] = GetParam();
-  // Not neighbours, and the last one, behind which comes the first.
+  // Shards that are not adjacent, and the last one, after which comes the first.
   const std::array<size_t, 3> shards{0, 5, TestHeap::kShards - 1};
   TestHeap heap(hardware_page_size);
   const SizeClass list_class = ClassForSize(object_size);
@@ -327,7 +326,7 @@ TEST_P(CentralFreeListModelTest, RandomOperations) {
       ASSERT_NO_FATAL_FAILURE(model.Removed(heap, own, kept, objects, n)) << "step " << step;
       held.insert(held.end(), objects.begin(), objects.end());
     } else {
-      // In disorder, in order, in the opposite order, or in order from somewhere in the middle.
+      // In random order, ascending, descending, or ascending from somewhere in the middle.
       const size_t order = random.Below(4);
       std::shuffle(held.begin(), held.end(), random.engine());
       if (order == 1) std::sort(held.begin(), held.end());
@@ -372,7 +371,7 @@ INSTANTIATE_TEST_SUITE_P(Classes, CentralFreeListModelTest,
                                           testing::Values(1, 3)),
                          NameOfModel);
 
-// Every class can be made on every page size, and its objects fill the span that it says.
+// Every class works with every page size, and its objects fill the span as stated.
 TEST(CentralFreeListTest, EveryClassOnEveryPageSize) {
   for (const size_t hardware_page_size : {4096, 16384, 65536}) {
     TestHeap heap(hardware_page_size);
@@ -416,7 +415,7 @@ TEST(CentralFreeListTest, HandsOutFromTheFullestSpan) {
   EXPECT_EQ(two[1], first[0]);
 }
 
-// Which whole line groups of a class's spans are free, from nothing but the objects that are.
+// The whole line batches that are free in a class's spans, derived from the free objects alone.
 class FreeGroups {
  public:
   FreeGroups(TestHeap& heap, size_t object_size)
@@ -444,10 +443,10 @@ class FreeGroups {
 using LinesParam = std::tuple<size_t, std::array<size_t, 2>>;
 class CentralFreeListLinesTest : public testing::TestWithParam<LinesParam> {};
 
-// A program has a million objects and returns them in disorder, but for some that are spread over
-// all lines. Then two threads refill in turn: while there is a whole line group in any span, what
-// they get is whole groups, so no two of them hold objects on one line; only then is a group
-// divided; and only when no object is free is there a new span.
+// A program allocates a million objects and frees them in random order, except for some that are
+// spread over all lines. Then two threads refill in turn. While a whole line batch is free in any
+// span, they get whole groups, so no two of them hold objects on one line. Only then is a group
+// divided, and only when no object is free is there a new span.
 TEST_P(CentralFreeListLinesTest, NoTwoThreadsOnALineWhileThereAreWholeOnes) {
   constexpr size_t kObjects = kDebugBuild ? 100'000 : 1'000'000;
   const auto [object_size, shards] = GetParam();
@@ -464,7 +463,7 @@ TEST_P(CentralFreeListLinesTest, NoTwoThreadsOnALineWhileThereAreWholeOnes) {
       ASSERT_FALSE(some.empty());
       objects.insert(objects.end(), some.begin(), some.end());
     }
-    // What the last span still has is taken too, so that the free objects are known.
+    // Takes the rest of the last span too, so that the free objects are known.
     const size_t rest = list.free_objects();
     for (size_t i = 0; i < rest; ++i) objects.push_back(Remove(list, 1, shards[thread]).at(0));
     ASSERT_EQ(list.free_objects(), 0u);
@@ -482,9 +481,9 @@ TEST_P(CentralFreeListLinesTest, NoTwoThreadsOnALineWhileThereAreWholeOnes) {
   }
   list.CheckInvariants();
   const size_t spans = list.num_spans();
-  // Else a shard whose objects are all out takes them before others' objects.
+  // Otherwise a shard whose objects are all in use takes them before others' objects.
   heap.page_heap.DrainSpanCaches();
-  // Spans of which nothing was kept are not the class's any more.
+  // Empty spans have left the class.
   std::erase_if(free_in_group, [&](const auto& entry) {
     return heap.page_map.ClassOf(reinterpret_cast<void*>(entry.first)) == SizeClass::kNone;
   });
@@ -494,16 +493,16 @@ TEST_P(CentralFreeListLinesTest, NoTwoThreadsOnALineWhileThereAreWholeOnes) {
     if (free == groups.ObjectsIn(group, list)) ++whole_left;
     free_in_shard[heap.ShardOf(reinterpret_cast<void*>(group))] += free;
   }
-  // Else there would be a new span: the other one keeps less than a batch for itself.
+  // Otherwise there would be a new span: the other one keeps less than a batch for itself.
   const auto can_be_served = [&](size_t thread) {
     return free_in_shard[shards[thread]] > 0 || free_in_shard[shards[1 - thread]] >= batch;
   };
   ASSERT_GT(whole_left, kObjects / line / 4);
 
-  // The thread that was given a group.
+  // The thread that got a group.
   std::unordered_map<uintptr_t, size_t> holder;
   for (size_t thread = 0; whole_left > 0; thread = 1 - thread) {
-    // What a small bin asks for, and a large one, which may not count in groups.
+    // The requests of a small bin, and of a large one that does not count in groups.
     const size_t n = random.OneIn(2) ? line : 16 * line + random.Below(line);
     if (!can_be_served(thread)) continue;
     const std::vector<void*> taken = Remove(list, n, shards[thread]);
@@ -519,16 +518,16 @@ TEST_P(CentralFreeListLinesTest, NoTwoThreadsOnALineWhileThereAreWholeOnes) {
       } else if (holder.count(group) == 1) {
         ASSERT_EQ(holder[group], thread) << "the other thread has a part of the line";
       } else {
-        ASSERT_EQ(whole_left, 0u) << "a divided group, and there are whole ones";
+        ASSERT_EQ(whole_left, 0u) << "a divided group although there are whole ones";
       }
       ASSERT_GT(free, 0u);
       --free;
       --free_in_shard[heap.ShardOf(object)];
     }
   }
-  // Each was given as a whole.
+  // Each group was handed out whole.
   for (const auto& [group, thread] : holder) ASSERT_EQ(free_in_group[group], 0u);
-  // What is left is in divided groups.
+  // The other free objects are in divided groups.
   for (size_t thread = 0; list.free_objects() > 0; thread = 1 - thread) {
     if (!can_be_served(thread)) continue;
     for (void* const object : Remove(list, 16 * line, shards[thread])) {
@@ -568,30 +567,29 @@ INSTANTIATE_TEST_SUITE_P(Classes, CentralFreeListLinesTest,
                                           testing::Values(kOneShard, kTwoShards)),
                          NameOfLines);
 
-// 16-byte objects, four to a line. A request for less than a line is served from lines that are
-// divided already.
+// 16-byte objects, four to a line. Divided lines serve a request for less than a line.
 TEST(CentralFreeListTest, FewObjectsComeFromDividedLines) {
   TestHeap heap;
   CentralFreeList& list = heap.central.free_list(ClassForSize(16));
   ASSERT_EQ(list.line_objects(), 4u);
   const std::vector<void*> all = Remove(list, list.objects_per_span());
   ASSERT_EQ(all.size(), list.objects_per_span());
-  // Two whole lines, and one object of a third, which is behind them.
+  // Two whole lines, and one object of a third after them.
   Insert(list, {all.begin() + 8, all.begin() + 16});
   Insert(list, {all[101]});
   EXPECT_EQ(Remove(list, 1), std::vector<void*>{all[101]});
-  // None is divided now.
+  // No line is divided now.
   EXPECT_EQ(Remove(list, 1), std::vector<void*>{all[8]});
   EXPECT_EQ(Remove(list, 2), (std::vector<void*>{all[9], all[10]}));
-  // A whole one for who wants a line, even though a part of one would come first.
+  // A request for a line gets a whole one, even though a divided one would come first.
   EXPECT_EQ(Remove(list, 4), (std::vector<void*>{all[12], all[13], all[14], all[15]}));
   EXPECT_EQ(Remove(list, 4), std::vector<void*>{all[11]});
   EXPECT_EQ(list.num_spans(), 1u);
   EXPECT_EQ(list.free_objects(), 0u);
 }
 
-// Between spans: a span with a whole line is preferred to a fuller one without, until the object
-// comes back that completes a line there.
+// Between spans: a span with a whole line is preferred to a fuller one without, until an object
+// comes back that completes a line in the latter.
 TEST(CentralFreeListTest, AnObjectThatCompletesALineMakesItsSpanCountAgain) {
   TestHeap heap;
   CentralFreeList& list = heap.central.free_list(ClassForSize(16));
@@ -607,7 +605,7 @@ TEST(CentralFreeListTest, AnObjectThatCompletesALineMakesItsSpanCountAgain) {
   list.CheckInvariants();
 }
 
-// A request that is no multiple of a line is rounded down, but for the objects behind the last
+// A request that is no multiple of a line is rounded down, except for the objects after the last
 // complete line of a span.
 TEST(CentralFreeListTest, RequestsAreRoundedDownToWholeLines) {
   TestHeap heap;
@@ -617,7 +615,7 @@ TEST(CentralFreeListTest, RequestsAreRoundedDownToWholeLines) {
   EXPECT_EQ(Remove(list, 7).size(), 4u);
   EXPECT_EQ(Remove(list, 4).size(), 4u);
   EXPECT_EQ(Remove(list, 131).size(), 128u);
-  // A whole line is 4 objects, and less than that is what was asked for.
+  // The request is for less than a whole line of 4 objects.
   EXPECT_EQ(Remove(list, 3).size(), 3u);
   const size_t rest = list.objects_per_span() - 4 - 4 - 128 - 4;
   const std::vector<void*> objects = Remove(list, rest);
@@ -655,7 +653,7 @@ TEST(CentralFreeListTest, LongCallsGoInPieces) {
   }
 }
 
-TEST(CentralFreeListTest, TellsWhatIsOut) {
+TEST(CentralFreeListTest, KnowsWhatIsInUse) {
   TestHeap heap;
   CentralFreeList& list = heap.central.free_list(ClassForSize(48));
   const std::vector<void*> objects = Remove(list, 8);
@@ -667,7 +665,7 @@ TEST(CentralFreeListTest, TellsWhatIsOut) {
   EXPECT_FALSE(list.IsOut(objects[3]));
 }
 
-// What the program writes into a free object changes nothing: the allocator keeps nothing there.
+// Writes of the program to a free object have no effect: the allocator stores nothing there.
 TEST(CentralFreeListTest, FreeObjectsAreNeitherReadNorWritten) {
   TestHeap heap;
   CentralFreeList& list = heap.central.free_list(ClassForSize(64));
@@ -687,7 +685,7 @@ TEST(CentralFreeListTest, FreeObjectsAreNeitherReadNorWritten) {
   EXPECT_EQ(list.num_spans(), 0u);
 }
 
-// While one thread is in the system for a further span, another returns an object that would do.
+// While one thread gets a further span from the OS, another returns an object that would suffice.
 // Every span here still has a live object afterwards.
 TEST(CentralFreeListTest, AnObjectReturnedWhileTheHeapGrows) {
   TestHeap heap;
@@ -704,7 +702,7 @@ TEST(CentralFreeListTest, AnObjectReturnedWhileTheHeapGrows) {
     const std::vector<void*> objects = Remove(list, 1);
     ASSERT_EQ(objects.size(), 1u);
     list.CheckInvariants();
-    if (held.size() < 8) grown = false;  // the first mappings are not the ones that count
+    if (held.size() < 8) grown = false;  // ignores the first mappings
     held.push_back(objects[0]);
   }
   heap.vm.OnNextMap(nullptr);
@@ -712,16 +710,16 @@ TEST(CentralFreeListTest, AnObjectReturnedWhileTheHeapGrows) {
   EXPECT_EQ(list.num_spans(), 0u);
 }
 
-// Mappings fail from the nth on, or the nth alone: what was handed out stays good, nothing leaks,
-// and when memory is back everything goes on.
+// Mappings fail from the nth on, or the nth alone: objects in use stay valid, nothing leaks, and
+// when memory is available again, allocations succeed.
 TEST(CentralFreeListTest, OutOfMemoryAtEveryMapping) {
-  // Enough to use up what is left of the other shards' runs.
+  // Enough to use up the rest of the other shards' runs.
   constexpr int kCalls = 100;
   for (const size_t object_size : {size_t{8}, size_t{1024}, size_t{262144}}) {
     for (const bool only_once : {false, true}) {
       for (size_t nth = 1; nth <= 8; ++nth) {
         SCOPED_TRACE(testing::Message() << object_size << " bytes, mapping " << nth
-                                        << (only_once ? " alone" : " and all behind"));
+                                        << (only_once ? " alone" : " and all after it"));
         TestHeap heap;
         CentralFreeList& list = heap.central.free_list(ClassForSize(object_size));
         heap.vm.FailMap(nth, only_once ? 1 : FakeVirtualMemory::kForever);
@@ -766,7 +764,7 @@ TEST(CentralFreeListTest, OutOfMemoryAtEveryMapping) {
   }
 }
 
-// What a class has the system put memory behind at once: see hugepage_policy::NeedOf.
+// The memory that a class pre-faults at once: see hugepage_policy::NeedOf.
 TEST(CentralFreeListTest, OnlyClassesWithManySpansArePopulated) {
   TestHeap heap;
   heap.page_heap.governor()->SetHugepages({HugepageMode::kAdvise});
@@ -774,23 +772,23 @@ TEST(CentralFreeListTest, OnlyClassesWithManySpansArePopulated) {
   CentralFreeList& list = heap.central.free_list(ClassForSize(1024));
   std::vector<void*> objects(list.objects_per_span());
   for (size_t spans = 0; spans < 40; ++spans) {
-    const size_t before = heap.page_heap.GetStats().populations;
+    const size_t before = heap.page_heap.GetStats().prefaults;
     ASSERT_EQ(list.Remove(list.shards().Ensure(3), objects.data(), objects.size()), objects.size());
     if (spans < 8) {
-      ASSERT_EQ(heap.page_heap.GetStats().populations, before) << spans << " spans";
+      ASSERT_EQ(heap.page_heap.GetStats().prefaults, before) << spans << " spans";
     }
     if (spans == 39) {
       EXPECT_GT(before, 10u);
     }
   }
   // Other shards have spans of their own.
-  const size_t before = heap.page_heap.GetStats().populations;
+  const size_t before = heap.page_heap.GetStats().prefaults;
   ASSERT_EQ(list.Remove(list.shards().Ensure(4), objects.data(), objects.size()), objects.size());
-  EXPECT_EQ(heap.page_heap.GetStats().populations, before);
+  EXPECT_EQ(heap.page_heap.GetStats().prefaults, before);
 }
 
-// Where objects come from with several shards. One object is one line group, so that only the order
-// of the shards counts.
+// The order of sources with several shards. One object is one line batch, so that only the order of
+// the shards counts.
 class CentralFreeListShardsTest : public testing::Test {
  protected:
   // All objects of a new span of the shard.
@@ -812,7 +810,7 @@ class CentralFreeListShardsTest : public testing::Test {
     return {objects.begin(), objects.begin() + static_cast<ptrdiff_t>(n)};
   }
   SpanHome& HomeOf(size_t shard) { return list_.shards().Ensure(shard).home(); }
-  // Nothing more can come from the system: no pages, no records, no spans that are free.
+  // The OS provides nothing more: no pages, no records, no free spans.
   void ExhaustMemory() {
     heap_.vm.FailMap(1, FakeVirtualMemory::kForever);
     while (heap_.page_heap.New(Length(1), SpanState::kLarge) != nullptr) {
@@ -843,22 +841,22 @@ TEST_F(CentralFreeListShardsTest, OwnSpansThenOthersWithABatch) {
   Insert(list_, First(mine, 1), 2);
   EXPECT_EQ(list_.free_objects(), 2 * batch_ + 2);
   EXPECT_EQ(list_.num_spans(), 3u);
-  // What the own shard has is enough, even if it is less than what was asked for.
+  // The own shard suffices, even if it has less than the request.
   EXPECT_EQ(Remove(list_, 4, 2), First(mine, 1));
-  // The next shard in their circle.
+  // The next shard in the cycle.
   EXPECT_EQ(Remove(list_, 2, 2), First(next, 2));
-  // It keeps less than a batch; the one behind it does not.
+  // It keeps less than a batch; the one after it does not.
   EXPECT_EQ(Remove(list_, 2, 2), First(before, 2));
   EXPECT_EQ(list_.num_spans(), 3u);
   EXPECT_EQ(list_.free_objects(), 2 * batch_ - 3);
-  // Both have less than a batch left: rather a new span.
+  // Both have less than a batch left: a new span.
   ASSERT_LT(batch_ - 1, batch_);
   EXPECT_EQ(heap_.ShardOf(Remove(list_, 1, 2).at(0)), 2u);
   EXPECT_EQ(list_.num_spans(), 4u);
   list_.CheckInvariants();
 }
 
-// What the shard emptied a moment ago is as near as its spans are.
+// Spans that the shard emptied a moment ago are used like its own spans.
 TEST_F(CentralFreeListShardsTest, OwnEmptiedSpansBeforeOthersObjects) {
   const std::vector<void*> mine = NewSpan(2);
   const std::vector<void*> others = NewSpan(3);
@@ -873,7 +871,7 @@ TEST_F(CentralFreeListShardsTest, OwnEmptiedSpansBeforeOthersObjects) {
   list_.CheckInvariants();
 }
 
-TEST_F(CentralFreeListShardsTest, OthersScrapsWhenTheSystemGivesNothing) {
+TEST_F(CentralFreeListShardsTest, OthersLastObjectsWhenTheOsGivesNothing) {
   const std::vector<void*> scraps = NewSpan(6);
   const std::vector<void*> mine = NewSpan(0);
   ASSERT_GT(batch_, 1u);
@@ -882,7 +880,7 @@ TEST_F(CentralFreeListShardsTest, OthersScrapsWhenTheSystemGivesNothing) {
   Insert(list_, First(scraps, 1), 0);
   EXPECT_EQ(Remove(list_, 3, 0), First(scraps, 1));
   EXPECT_TRUE(Remove(list_, 3, 0).empty());
-  // Also for one that there is no memory for.
+  // Also for a shard for which there is no memory.
   Insert(list_, First(scraps, 1), 0);
   ExhaustArena(MetadataArena::kMaxBytes);
   EXPECT_EQ(Remove(list_, 3, 11), First(scraps, 1));
@@ -893,8 +891,9 @@ TEST_F(CentralFreeListShardsTest, OthersScrapsWhenTheSystemGivesNothing) {
   list_.CheckInvariants();
 }
 
-// Wherever they are freed, in one call, in any order. Of the spans that become empty, each is kept
-// for its shard: last in first out where the caller is of that shard, behind the others else.
+// Objects return to their shards wherever they are freed, in one call, in any order. Each span that
+// becomes empty is kept for its shard: last in first out if the caller is of that shard, else after
+// the others.
 TEST_F(CentralFreeListShardsTest, ObjectsComeBackToTheirShards) {
   constexpr std::array<size_t, 4> kShards{0, 3, 8, TestHeap::kShards - 1};
   std::vector<void*> all;
@@ -966,7 +965,7 @@ TEST_F(CentralFreeListShardsTest, LinesOfOthersFarObjectsAreTaken) {
   list_.CheckInvariants();
 }
 
-TEST_F(CentralFreeListShardsTest, TellsWhatIsOutOfEachShard) {
+TEST_F(CentralFreeListShardsTest, KnowsWhatIsInUseInEachShard) {
   const std::vector<void*> first = NewSpan(0);
   const std::vector<void*> second = NewSpan(12);
   Insert(list_, {first[1], second[2]}, 5);
@@ -974,12 +973,12 @@ TEST_F(CentralFreeListShardsTest, TellsWhatIsOutOfEachShard) {
   EXPECT_TRUE(list_.IsOut(second[1]));
   EXPECT_FALSE(list_.IsOut(first[1]));
   EXPECT_FALSE(list_.IsOut(second[2]));
-  // Of a class without the shard that the record names.
+  // An object of a class that is not in the shard of the record.
   CentralFreeList& other = heap_.central.free_list(ClassForSize(2048));
   EXPECT_FALSE(other.IsOut(second[1]));
 }
 
-// Before fork all of them are held, each once: then nobody gets an object of any shard.
+// Before fork all locks are held, each once: then no thread gets an object of any shard.
 TEST_F(CentralFreeListShardsTest, ForEachLockCoversAllShards) {
   std::vector<std::vector<void*>> spans;
   for (size_t shard = 0; shard < TestHeap::kShards; ++shard) {
@@ -1004,8 +1003,8 @@ TEST_F(CentralFreeListShardsTest, ForEachLockCoversAllShards) {
   list_.CheckInvariants();
 }
 
-// A handler of another library allocates between the allocator's fork handlers: the shard that the
-// forking thread makes then is held as those are that were there before.
+// A handler of another library allocates between the allocator's fork handlers: a shard that the
+// forking thread then makes is held like those that existed before.
 TEST_F(CentralFreeListShardsTest, AShardMadeBetweenForkHandlersIsHeldToo) {
   NewSpan(0);
   heap_.ForEachLock([](SpinLock& lock) { lock.HoldForFork(); });
@@ -1017,7 +1016,7 @@ TEST_F(CentralFreeListShardsTest, AShardMadeBetweenForkHandlersIsHeldToo) {
     ++locks;
     EXPECT_TRUE(lock.HeldForForkByThisThread());
   });
-  // The map's, two of the class, two of what is kept, and the page heap's.
+  // The locks of the map, two of the class, two of kept spans, and the page heap's.
   EXPECT_EQ(locks, 6u);
   Insert(list_, {objects[0]}, 5);
   SpinLock::EndForkHold();
@@ -1027,8 +1026,8 @@ TEST_F(CentralFreeListShardsTest, AShardMadeBetweenForkHandlersIsHeldToo) {
   list_.CheckInvariants();
 }
 
-// 16-byte objects, four to a line: whole lines of other shards, even of one with little, before
-// what is divided of the own.
+// 16-byte objects, four to a line: whole lines of other shards, even of one with few objects, are
+// used before divided lines of the own shard.
 TEST(CentralFreeListTest, WholeLinesOfOtherShardsBeforeOwnDividedOnes) {
   TestHeap heap;
   CentralFreeList& list = heap.central.free_list(ClassForSize(16));
@@ -1038,12 +1037,12 @@ TEST(CentralFreeListTest, WholeLinesOfOtherShardsBeforeOwnDividedOnes) {
   ASSERT_EQ(list.num_spans(), 2u);
   Insert(list, {mine[1], mine[2], mine[6]});
   Insert(list, {others.begin() + 7, others.begin() + 12});
-  // Less than a line is asked for: the own ones.
+  // A request for less than a line: the own ones.
   EXPECT_EQ(Remove(list, 1, 3), std::vector<void*>{mine[1]});
   EXPECT_EQ(Remove(list, 4, 3), (std::vector<void*>{others.begin() + 8, others.begin() + 12}));
-  // None is whole: the own ones, although the other shard has something.
+  // No whole line: the own ones, although the other shard has objects.
   EXPECT_EQ(Remove(list, 4, 3), (std::vector<void*>{mine[2], mine[6]}));
-  // It is less than a batch.
+  // The other shard has less than a batch.
   EXPECT_EQ(list.num_spans(), 2u);
   EXPECT_EQ(heap.ShardOf(Remove(list, 4, 3).at(0)), 3u);
   EXPECT_EQ(list.num_spans(), 3u);
@@ -1077,7 +1076,7 @@ TEST_F(CentralFreeListDeathTest, DoubleFree) {
   Insert(list_, {objects_[7]});
   const std::string line = Line(objects_[7], "double free, the object of 48 bytes is already free");
   ExpectDeath({objects_[7]}, line);
-  // Behind good ones in the same call.
+  // After valid ones in the same call.
   ExpectDeath({objects_[1], objects_[2], objects_[7], objects_[3]}, line);
 }
 
@@ -1086,16 +1085,16 @@ TEST_F(CentralFreeListDeathTest, TwiceInOneCall) {
               Line(objects_[5], "double free, the object of 48 bytes is already free"));
 }
 
-// The first free of the last live object empties the span; the second one is seen for what it is
-// all the same.
+// The first free of the last live object empties the span; the second one is recognised all the
+// same.
 TEST_F(CentralFreeListDeathTest, TwiceInTheCallThatEmptiesTheSpan) {
   std::vector<void*> all = objects_;
   all.push_back(objects_[9]);
   ExpectDeath(all, Line(objects_[9], "double free, the object of 48 bytes is already free"));
 }
 
-// Within neighbours that go back together, in either direction: the first one in the caller's order
-// is named.
+// Among adjacent objects that return together, in either direction: the report names the first one
+// in the caller's order.
 TEST_F(CentralFreeListDeathTest, AmongNeighbours) {
   Insert(list_, {objects_[20], objects_[30]});
   std::vector<void*> neighbours(objects_.begin() + 10, objects_.begin() + 40);
@@ -1106,7 +1105,7 @@ TEST_F(CentralFreeListDeathTest, AmongNeighbours) {
               Line(objects_[30], "double free, the object of 48 bytes is already free"));
 }
 
-// Several mistakes in one call: the first is named, whatever is found out first.
+// Several mistakes in one call: the report names the first, in whichever order they are found.
 TEST_F(CentralFreeListDeathTest, TheFirstOfSeveral) {
   Insert(list_, {objects_[20]});
   void* const inside = static_cast<char*>(objects_[50]) + 8;
@@ -1118,7 +1117,7 @@ TEST_F(CentralFreeListDeathTest, TheFirstOfSeveral) {
               Line(&heap_, "no object is in use there (freed before, or never the start of one)"));
 }
 
-// Behind more objects than one section under the lock takes back.
+// After more objects than one section under the lock takes back.
 TEST_F(CentralFreeListDeathTest, AtTheEndOfALongCall) {
   std::vector<void*> all = objects_;
   while (all.size() < list_.objects_per_span()) {
@@ -1134,9 +1133,9 @@ TEST_F(CentralFreeListDeathTest, AtTheEndOfALongCall) {
   ExpectDeath(all, Line(inside, "not the start of an object, but a pointer into one of 48 bytes"));
 }
 
-// An object is freed twice by two threads. When one of them has found out where it belongs and
-// waits for the lock, the span goes (the hand of this test stands for the other thread), and its
-// record may be in use for other pages of the class by then.
+// Two threads free the same object. While one of them has found its span and waits for the lock,
+// the span goes (the test acts for the other thread), and its record may then be in use for other
+// pages of the class.
 TEST_F(CentralFreeListDeathTest, TheSpanGoesWhileACallWaits) {
 #if TESTED_WITH_TSAN
   GTEST_SKIP() << "the mistake of a program that is played here is a data race";
@@ -1144,7 +1143,7 @@ TEST_F(CentralFreeListDeathTest, TheSpanGoesWhileACallWaits) {
   const auto free_while = [&](void (*change)(Span*)) {
     list_.shards().ForEachLock([](SpinLock& lock) { lock.Lock(); });
     std::thread other([&] { Insert(list_, {objects_[7]}); });
-    // Long enough to arrive at the lock; if it does not, it finds the span gone before.
+    // Long enough to reach the lock; otherwise it finds the span gone before.
     usleep(100'000);
     change(heap_.SpanOf(objects_[7]));
     list_.shards().ForEachLock([](SpinLock& lock) { lock.Unlock(); });
@@ -1156,12 +1155,12 @@ TEST_F(CentralFreeListDeathTest, TheSpanGoesWhileACallWaits) {
               testing::KilledBySignal(SIGABRT), testing::Eq<std::string>(line));
   EXPECT_EXIT(free_while([](Span* span) { span->first_page += Length(8); }),
               testing::KilledBySignal(SIGABRT), testing::Eq<std::string>(line));
-  // The same pages, but of another shard, whose lock the call does not wait for.
+  // The same pages, but of another shard, for whose lock the call does not wait.
   EXPECT_EXIT(free_while(&GiveToShardThree), testing::KilledBySignal(SIGABRT),
               testing::Eq<std::string>(line));
 }
 
-// With several shards: where the first free was does not matter, nor what is between the two.
+// With several shards: it does not matter where the first free was, nor what lies between the two.
 TEST_F(CentralFreeListDeathTest, DoubleFreeAcrossShards) {
   // Whole spans of shards 0 and 9.
   std::vector<void*> first = objects_;
@@ -1180,7 +1179,7 @@ TEST_F(CentralFreeListDeathTest, DoubleFreeAcrossShards) {
   };
   expect_death({second[5], first[5], second[5]}, double_free(second[5]));
   expect_death({first[5], second[5], first[5]}, double_free(first[5]));
-  // The spans become empty in the same call, in pieces, before or behind the second free.
+  // The spans become empty in the same call, in pieces, before or after the second free.
   SeededRandom random(kFreeListSeed);
   for (void* const twice : {first[3], second[3]}) {
     std::vector<void*> all = first;
@@ -1195,20 +1194,20 @@ TEST_F(CentralFreeListDeathTest, DoubleFreeAcrossShards) {
   Insert(list_, {first[7], second[7]}, 4);
   expect_death({second[7]}, double_free(second[7]));
   expect_death({first[7]}, double_free(first[7]));
-  // Good ones of the other shard in front.
+  // Valid ones of the other shard first.
   expect_death({first[1], second[1], second[7]}, double_free(second[7]));
   void* const inside = static_cast<char*>(second[8]) + 8;
   expect_death({first[1], second[1], inside},
                Line(inside, "not the start of an object, but a pointer into one of 48 bytes"));
 }
 
-// The record of the pages says a shard that the class does not have.
+// The record of the pages names a shard in which the class has no spans.
 TEST_F(CentralFreeListDeathTest, ObjectOfAnotherClassInAShardThatThisOneLacks) {
   const std::string what = "no object is in use there (freed before, or never the start of one)";
   void* const other = Remove(heap_.central.free_list(ClassForSize(64)), 1, 13)[0];
   ExpectDeath({other}, Line(other, what));
   ExpectDeath({objects_[1], other, objects_[2]}, Line(other, what));
-  // In the one that it has, but pages of another class.
+  // In a shard in which it has spans, but pages of another class.
   void* const third = Remove(heap_.central.free_list(ClassForSize(64)), 1, 0)[0];
   ExpectDeath({objects_[1], third}, Line(third, what));
 }
@@ -1225,8 +1224,8 @@ TEST_F(CentralFreeListDeathTest, ThePagesWentToAnotherShard) {
   ExpectDeath({all[60]}, Line(all[60], "double free, the object of 48 bytes is already free"));
 }
 
-// The same for the question whether an object is in use: what another shard's lock guards is not
-// looked at.
+// As TheSpanGoesWhileACallWaits, for IsOut: it does not look at data that another shard's lock
+// guards.
 TEST_F(CentralFreeListDeathTest, TheSpanGoesWhileAQuestionWaits) {
 #if TESTED_WITH_TSAN
   GTEST_SKIP() << "the mistake of a program that is played here is a data race";
@@ -1234,7 +1233,7 @@ TEST_F(CentralFreeListDeathTest, TheSpanGoesWhileAQuestionWaits) {
   list_.shards().ForEachLock([](SpinLock& lock) { lock.Lock(); });
   bool out = true;
   std::thread other([&] { out = list_.IsOut(objects_[7]); });
-  // Long enough to arrive at the lock; if it does not, it finds the other shard before.
+  // Long enough to reach the lock; otherwise it finds the other shard before.
   usleep(100'000);
   GiveToShardThree(heap_.SpanOf(objects_[7]));
   list_.shards().ForEachLock([](SpinLock& lock) { lock.Unlock(); });
@@ -1260,7 +1259,7 @@ TEST_F(CentralFreeListDeathTest, InteriorPointer) {
   }
 }
 
-// Behind the last object of the span there is a tail that no object fills.
+// After the last object of the span comes a tail that no object fills.
 TEST_F(CentralFreeListDeathTest, PointerIntoTheTail) {
   const std::vector<void*> rest = Remove(list_, list_.objects_per_span());
   ASSERT_EQ(list_.num_spans(), 1u);
@@ -1301,7 +1300,7 @@ TEST_F(CentralFreeListDeathTest, ReportsWithoutALock) {
           Line(objects_[7], "double free, the object of 48 bytes is already free")));
 }
 
-// Each numbered invariant, broken by hand, is found broken. 100 of the span's objects are out.
+// CheckInvariants finds a violation of each numbered invariant. 100 of the span's objects are out.
 TEST_F(CentralFreeListDeathTest, InvariantsAreChecked) {
   Span& span = *heap_.SpanOf(objects_[0]);
   list_.CheckInvariants();
@@ -1339,8 +1338,8 @@ TEST_F(CentralFreeListDeathTest, InvariantsAreChecked) {
       "first_whole_word");
 }
 
-// Many threads on one list: no object is ever in two hands. (ThreadSanitizer watches the contents
-// as well.)
+// Many threads on one list: no object is handed out twice. (ThreadSanitizer watches the contents as
+// well.)
 TEST(CentralFreeListTest, ManyThreads) {
   constexpr size_t kThreads = 8;
   TestHeap heap;

@@ -36,7 +36,7 @@ struct HoleHeap : TestHeap {
     }
     return objects;
   }
-  // So many spans' worth, in the order of addresses.
+  // The objects of `spans` spans, in the order of addresses.
   std::vector<void*> AllocateSpans(SizeClass c, size_t spans) {
     std::vector<void*> objects = Allocate(c, spans * central.free_list(c).objects_per_span());
     std::sort(objects.begin(), objects.end());
@@ -46,7 +46,7 @@ struct HoleHeap : TestHeap {
     central.free_list(c).Insert(central.shards().Ensure(0), &object, 1);
   }
 
-  // What goes to the system in a call to ReleaseAll, as (start, bytes).
+  // The ranges that a call to ReleaseAll releases, as (start, bytes).
   std::vector<std::pair<uintptr_t, size_t>> Release() {
     vm.RecordCalls();
     vm.TakeCalls();
@@ -80,8 +80,8 @@ TEST(HoleReleaseTest, AnEmptyHeapHasNone) {
   EXPECT_EQ(heap.holes.hole_bytes(), 0u);
 }
 
-// Objects of one hardware page each: what is free goes, neighbours in one call, also across the
-// border of two spans; what is in use stays as it is.
+// Objects of one hardware page each: free ones are released, adjacent ones in one call, also across
+// the border of two spans; objects in use stay as they are.
 TEST(HoleReleaseTest, JoinsNeighboursAndSparesWhatIsInUse) {
   HoleHeap heap;
   const SizeClass c = ClassForSize(4096);
@@ -109,8 +109,8 @@ TEST(HoleReleaseTest, JoinsNeighboursAndSparesWhatIsInUse) {
   EXPECT_EQ(heap.Release(), (std::vector<std::pair<uintptr_t, size_t>>{}));
 }
 
-// What is freed later goes the next time; what is handed out again is not counted any more, and
-// goes again when it is freed.
+// Objects that are freed later are released the next time. Objects that are handed out again do not
+// count any more, and are released again after a free.
 TEST(HoleReleaseTest, WhatChangesGoesAgain) {
   HoleHeap heap;
   const SizeClass c = ClassForSize(4096);
@@ -119,11 +119,11 @@ TEST(HoleReleaseTest, WhatChangesGoesAgain) {
   for (size_t i = 2; i < n; i += 2) heap.Free(c, objects[i]);
   EXPECT_EQ(heap.holes.ReleaseAll(), (n / 2 - 1) * 4096);
   heap.Free(c, objects[3]);
-  // Three pages in one call, of which two had gone before; and what else that span has.
+  // Three pages in one call, two of them released before; and the rest of that span.
   EXPECT_EQ(heap.holes.ReleaseAll(), 4096u);
   EXPECT_EQ(heap.holes.hole_bytes(), n / 2 * 4096);
   EXPECT_EQ(heap.holes.ReleaseAll(), 0u);
-  // Of one of the spans, which both have as many.
+  // One of the spans; both have as many.
   void* const again = heap.Allocate(c, 1)[0];
   EXPECT_EQ(heap.holes.hole_bytes(), n / 4 * 4096);
   FillWithByte(again, 4096, 7);
@@ -133,7 +133,7 @@ TEST(HoleReleaseTest, WhatChangesGoesAgain) {
   EXPECT_EQ(heap.holes.ReleaseAll(), n / 4 * 4096);
   EXPECT_EQ(heap.holes.hole_bytes(), n / 2 * 4096);
   heap.CheckInvariants();
-  // A span that empties takes its figure along.
+  // A span that becomes empty no longer counts.
   for (size_t i = 0; i < n; ++i) {
     if (i < 2 || (i % 2 == 1 && i != 3)) heap.Free(c, objects[i]);
   }
@@ -142,7 +142,7 @@ TEST(HoleReleaseTest, WhatChangesGoesAgain) {
   heap.CheckInvariants();
 }
 
-// Exactly the hardware pages without a byte of an object in use, for all classes mixed.
+// Releases exactly the hardware pages without a byte of an object in use, for all classes mixed.
 TEST(HoleReleaseTest, AllClassesAgainstWhatTheProgramKnows) {
   constexpr uint64_t kReleaseSeed = 4711;
   SeededRandom random(kReleaseSeed);
@@ -174,8 +174,8 @@ TEST(HoleReleaseTest, AllClassesAgainstWhatTheProgramKnows) {
       }
     }
     heap.page_heap.DrainSpanCaches();
-    // Of the spans that are left, what no object in use is in. What is behind a span's last object
-    // counts as part of that.
+    // In the remaining spans, the pages without an object in use. The rest after a span's last
+    // object counts as part of that object.
     std::set<uintptr_t> expected;
     for (const auto& [object, what] : live) {
       const Span* const span = heap.SpanOf(object);
@@ -206,7 +206,7 @@ TEST(HoleReleaseTest, AllClassesAgainstWhatTheProgramKnows) {
       }
     }
     ASSERT_EQ(released, expected) << "hardware pages of " << page_size;
-    // Neighbours are in one call but where the claims were full.
+    // Adjacent pages are in one call, except where the claims were full.
     ASSERT_LE(holes_joined, expected.size() * page_size / kTuning.trim.claimed_at_once_bytes +
                                 expected.size() / HoleClaims::kMaxHoles + 1);
     ASSERT_EQ(heap.holes.hole_bytes(), expected.size() * page_size);
@@ -215,7 +215,7 @@ TEST(HoleReleaseTest, AllClassesAgainstWhatTheProgramKnows) {
     }
     heap.CheckInvariants();
     ASSERT_TRUE(heap.Release().empty());
-    // All that is free can be had, and nothing else.
+    // All free objects can be allocated, and no others.
     for (size_t i = 1; i < kNumSizeClasses; ++i) {
       const SizeClass c = static_cast<SizeClass>(i);
       const size_t free = heap.central.free_list(c).free_objects();
@@ -229,9 +229,9 @@ TEST(HoleReleaseTest, AllClassesAgainstWhatTheProgramKnows) {
   }
 }
 
-// While the memory of the free objects is on its way, another thread allocates from the same span
-// until it needs another one, and frees what is in use: the span, then, belongs to the page heap
-// when the objects return.
+// While the memory of the free objects is being released, another thread allocates from the same
+// span until it needs another one, and frees the objects in use. The span then goes to the page
+// heap when the claimed objects return.
 TEST(HoleReleaseTest, OtherThreadsUseTheSpanMeanwhile) {
   HoleHeap heap;
   const SizeClass c = ClassForSize(1024);
@@ -256,7 +256,7 @@ TEST(HoleReleaseTest, OtherThreadsUseTheSpanMeanwhile) {
       const std::set<void*> three(meanwhile.begin(), meanwhile.end());
       ASSERT_EQ(three, (std::set<void*>{objects[1], objects[2], objects[3]}));
       for (void* const object : meanwhile) FillWithByte(object, 1024, 9);
-      // The next one is from elsewhere.
+      // The next one is from another span.
       ASSERT_EQ(list.Remove(list.shards().Ensure(0), got, 1), 1u);
       ASSERT_NE(heap.SpanOf(got[0]), heap.SpanOf(objects[0]));
       list.Insert(list.shards().Ensure(0), got, 1);
@@ -277,7 +277,7 @@ TEST(HoleReleaseTest, OtherThreadsUseTheSpanMeanwhile) {
   heap.CheckInvariants();
 }
 
-// What is handed out before the objects return takes nothing away from what is given back.
+// Objects that are handed out before the claims return do not lower the bytes released.
 TEST(HoleReleaseTest, WhatIsHandedOutMeanwhileIsNotInTheHoles) {
   HoleHeap heap;
   const SizeClass c = ClassForSize(1024);
@@ -297,7 +297,7 @@ TEST(HoleReleaseTest, WhatIsHandedOutMeanwhileIsNotInTheHoles) {
   heap.CheckInvariants();
 }
 
-// Who looks for whole line groups meanwhile finds none in the span; when the objects are back it
+// A request for whole line batches meanwhile finds none in the span; when the objects are back it
 // has many.
 TEST(HoleReleaseTest, WholeGroupsReturnWhole) {
   HoleHeap heap;
@@ -306,15 +306,15 @@ TEST(HoleReleaseTest, WholeGroupsReturnWhole) {
   ASSERT_EQ(list.line_objects(), 4u);
   const std::vector<void*> objects = heap.AllocateSpans(c, 1);
   const size_t n = objects.size();
-  // In use: one at the end of the second page. In front of it the first page is free, behind it
-  // all.
+  // In use: one at the end of the second page. Before it the first page is free, after it
+  // everything.
   const size_t kept = 2 * 4096 / 48 - 1;
   for (size_t i = 0; i < n; ++i) {
     if (i != kept) heap.Free(c, objects[i]);
   }
   std::vector<void*> meanwhile;
   heap.vm.OnNextRelease([&] {
-    // All groups that are left are in the second page.
+    // All remaining groups are in the second page.
     const size_t free = list.free_objects();
     ASSERT_GT(free, 60u);
     ASSERT_LT(free, 90u);
@@ -326,7 +326,7 @@ TEST(HoleReleaseTest, WholeGroupsReturnWhole) {
   });
   EXPECT_GT(heap.holes.ReleaseAll(), (n - 200) * 48);
   heap.CheckInvariants();
-  // All of it can be had without a third span.
+  // All of it can be allocated without a third span.
   for (size_t free = list.free_objects(); free > 0; free = list.free_objects()) {
     const std::vector<void*> some = heap.Allocate(c, std::min<size_t>(free, 4));
     meanwhile.insert(meanwhile.end(), some.begin(), some.end());
@@ -346,7 +346,7 @@ TEST(HoleReleaseDeathTest, ASecondFreeMeanwhileIsFound) {
   EXPECT_DEATH(heap.holes.ReleaseAll(), PointerText(objects[9]));
 }
 
-// Memory that the system does not take stays, does not count, and does not keep its neighbours.
+// Memory that the OS does not release stays, does not count, and does not stop adjacent pages.
 TEST(HoleReleaseTest, WhatIsLockedInMemoryStays) {
   HoleHeap heap;
   const SizeClass c = ClassForSize(4096);
@@ -373,9 +373,9 @@ TEST(HoleReleaseTest, WhatIsLockedInMemoryStays) {
   heap.CheckInvariants();
 }
 
-// The page map's answer may be old: the span has become another class's, no one's, or lies
-// elsewhere.
-TEST(HoleReleaseTest, WhatIsNotAnyMoreWhatItWasIsPassedBy) {
+// The page map's answer may be outdated: the span belongs to another class or to none, or has other
+// pages.
+TEST(HoleReleaseTest, SpansThatHaveChangedAreSkipped) {
   HoleHeap heap;
   const SizeClass before = ClassForSize(2048);
   const SizeClass after = ClassForSize(4096);
@@ -397,7 +397,7 @@ TEST(HoleReleaseTest, WhatIsNotAnyMoreWhatItWasIsPassedBy) {
   // Not a page of this span.
   EXPECT_EQ(claim(end), end + Length(1));
   EXPECT_TRUE(claims.empty());
-  // No one's, then of another class, with free objects.
+  // Of no class, then of another class, with free objects.
   heap.Free(before, objects[0]);
   for (size_t i = objects.size() / 2; i < objects.size(); ++i) heap.Free(before, objects[i]);
   EXPECT_EQ(SpanOwner::Of(span), SpanOwner(SizeClass::kNone, 0));
@@ -413,7 +413,7 @@ TEST(HoleReleaseTest, WhatIsNotAnyMoreWhatItWasIsPassedBy) {
   heap.CheckInvariants();
 }
 
-// More holes than are claimed at once: the rest follows, and no one waits for all of it.
+// More holes than are claimed at once: they are released in several rounds.
 TEST(HoleReleaseTest, InSlices) {
   HoleHeap heap;
   const SizeClass c = ClassForSize(4096);
@@ -430,7 +430,7 @@ TEST(HoleReleaseTest, InSlices) {
   heap.CheckInvariants();
 }
 
-// While the memory goes: the claimed objects are free, though their bits say that they are in use.
+// During the release the claimed objects are free, although their bits say that they are in use.
 TEST(HoleReleaseTest, WhatIsClaimedCanBeListed) {
   HoleHeap heap;
   const SizeClass c = ClassForSize(1024);
@@ -473,7 +473,7 @@ TEST(HoleReleaseTest, WithoutMemoryForTheRecordNothingIsDone) {
   EXPECT_EQ(heap.holes.ReleaseAll(), (objects.size() - 1) * 4096);
 }
 
-// A child that is born while objects are claimed has all of them again; the parent too.
+// A child that is forked while objects are claimed has all of them again; the parent too.
 TEST(HoleReleaseTest, AForkedChildLosesNothing) {
   HoleHeap heap;
   const SizeClass c = ClassForSize(512);
@@ -512,14 +512,14 @@ TEST(HoleReleaseTest, AForkedChildLosesNothing) {
   heap.CheckInvariants();
 }
 
-// Threads that allocate, write, check and free beside threads that give holes back, on two shards.
+// Threads that allocate, write, check and free, while others release holes, on two shards.
 TEST(HoleReleaseTest, BesideThreadsThatAllocate) {
   constexpr size_t kThreads = 4;
   constexpr size_t kReleasers = 2;
   constexpr int kSteps = 4000;
   HoleHeap heap;
   std::atomic<size_t> running{kThreads};
-  // Those that give back and have got something; nobody stops before all have.
+  // The releasing threads that have released something; no thread stops before all have.
   std::atomic<size_t> successful{0};
   std::vector<std::thread> threads;
   for (size_t t = 0; t < kThreads; ++t) {

@@ -18,7 +18,7 @@ namespace {
 
 constexpr uint64_t kOwnershipSeed = 6407;
 
-// Three parts of memory of the same length, of which each object of a class fits into one.
+// Three parts of memory of the same length; each object of a class fits into one.
 class LineOwnershipTest : public testing::Test {
  protected:
   static constexpr size_t kPart = kMaxSmallSize;
@@ -33,14 +33,14 @@ class LineOwnershipTest : public testing::Test {
 
   char* part(size_t i) { return memory_ + i * kPart; }
 
-  // `n` objects one behind the other.
+  // `n` adjacent objects.
   static std::vector<void*> Neighbours(char* first, size_t size, size_t n) {
     std::vector<void*> objects;
     for (size_t i = 0; i < n; ++i) objects.push_back(first + i * size);
     return objects;
   }
 
-  // Where the second part is first touched, null when it is not.
+  // The address of the first touch in the second part; null when there is none.
   void* FirstTouch(TouchWatch::What what, const std::vector<void*>& objects, size_t size) {
     TouchWatch watch(what);
     watch.Watch(part(1), kPart);
@@ -79,8 +79,8 @@ TEST_F(LineOwnershipTest, NothingIsTakenForNoObject) {
   EXPECT_TRUE(watch.touches().empty());
 }
 
-// An object of which `k` lines are in front of the second part: the next one, if it is to be taken,
-// is where this part is touched first. So it is for each k.
+// An object with `k` lines before the second part: if the next line is to be taken, it is the first
+// touch in the second part. For each k.
 TEST_F(LineOwnershipTest, EachLineOfTheBeginningIsStoredTo) {
   for (const size_t size : {64, 128, 192, 960, 1024, 1152, 8192, 65536}) {
     for (size_t k = 0; k <= kTuning.line_ownership.whole_object_bytes / kCacheLineSize + 1; ++k) {
@@ -92,7 +92,7 @@ TEST_F(LineOwnershipTest, EachLineOfTheBeginningIsStoredTo) {
   }
 }
 
-// Objects that share lines with their neighbours: each line of theirs.
+// Objects that share lines with adjacent ones: each line of theirs.
 TEST_F(LineOwnershipTest, EachLineOfNeighboursIsStoredTo) {
   for (const size_t size : {8, 16, 32, 48, 80, 96, 112, 176, 240, 480}) {
     const size_t n = 3 * size_class_rules::LineObjects(size);
@@ -107,12 +107,12 @@ TEST_F(LineOwnershipTest, EachLineOfNeighboursIsStoredTo) {
       std::reverse(objects.begin(), objects.end());
       EXPECT_EQ(LineOf(FirstTouch(TouchWatch::What::kStores, objects, size)),
                 part(2) - kCacheLineSize)
-          << size << " bytes, line " << k << " from behind";
+          << size << " bytes, line " << k << " from the end";
     }
   }
 }
 
-// An object without its neighbours: also the line that it only reaches into.
+// An object without adjacent ones: also the line that it only reaches into.
 TEST_F(LineOwnershipTest, EachLineOfALoneObjectIsStoredTo) {
   for (const size_t size : {16, 48, 80, 112, 176, 240, 480}) {
     for (size_t in_front = 16; in_front < size; in_front += 16) {
@@ -138,15 +138,15 @@ TEST_F(LineOwnershipTest, EachObjectIsStoredTo) {
   }
 }
 
-// What is behind the first BytesTaken bytes may have no memory, what is behind or in front of
-// the object may be another thread's.
+// Memory after the first BytesTaken bytes may be unbacked; memory after or before the object may be
+// another thread's.
 TEST_F(LineOwnershipTest, NothingElseIsTouched) {
   for (size_t i = 1; i < kNumSizeClasses; ++i) {
     const size_t size = kSizeClasses.size(static_cast<SizeClass>(i));
     const size_t bytes = BytesTaken(size);
     EXPECT_EQ(FirstTouch(TouchWatch::What::kAnything, {part(1) - bytes}, size), nullptr) << size;
     EXPECT_EQ(FirstTouch(TouchWatch::What::kAnything, {part(2)}, size), nullptr) << size;
-    // Several, of which the last one ends there, or the first one begins there.
+    // Several objects; the last one ends there, or the first one begins there.
     const size_t n = std::max<size_t>(kTuning.line_ownership.whole_object_bytes / size, 1);
     std::vector<void*> objects = Neighbours(part(1) - (n - 1) * size - bytes, size, n);
     EXPECT_EQ(FirstTouch(TouchWatch::What::kAnything, objects, size), nullptr) << size;

@@ -23,10 +23,9 @@ TEST(MisuseDeathTest, OneLineForEachKind) {
              "not the start of an object, but a pointer into one of 112 bytes");
   ExpectLine(Misuse::kNotInUse, 0, 0,
              "no object is in use there (freed before, or never the start of one)");
-  ExpectLine(Misuse::kWrongSize, 48, 100,
-             "the object has 48 bytes, but the sized free was told 100");
+  ExpectLine(Misuse::kWrongSize, 48, 100, "the object has 48 bytes, but the sized free says 100");
   ExpectLine(Misuse::kWrongAlignment, 0, 0,
-             "the sized free was told alignment 1, which the address does not have");
+             "the sized free says alignment 1, which the address does not have");
   ExpectLine(Misuse::kStack, 0, 0, "not an object, but a pointer into a thread's stack");
   ExpectLine(Misuse::kModuleImage, 0, 0,
              "not an object, but a pointer into the image of the program or a library");
@@ -34,24 +33,24 @@ TEST(MisuseDeathTest, OneLineForEachKind) {
              "not an object of this allocator, and no other allocator is in use");
 }
 
-TEST(MisuseDeathTest, TheLineNamesTheAlignmentThatWasTold) {
+TEST(MisuseDeathTest, TheLineNamesThePassedAlignment) {
   void* const p = reinterpret_cast<void*>(uintptr_t{0x12340});
   const std::string start = "tcmalloc: free of 0x12340: ";
   EXPECT_EXIT(
       ReportMisuse(Misuse::kWrongSize, p, 48, 40, 64), testing::KilledBySignal(SIGABRT),
-      testing::Eq<std::string>(start + "the object has 48 bytes, but the sized free was told 40 "
+      testing::Eq<std::string>(start + "the object has 48 bytes, but the sized free says 40 "
                                        "with alignment 64\n"));
   EXPECT_EXIT(
       ReportMisuse(Misuse::kWrongAlignment, p, 0, 0, 128), testing::KilledBySignal(SIGABRT),
-      testing::Eq<std::string>(start + "the sized free was told alignment 128, which the address "
+      testing::Eq<std::string>(start + "the sized free says alignment 128, which the address "
                                        "does not have\n"));
   EXPECT_EXIT(
       ReportMisuse(Misuse::kWrongAlignment, p, 0, 0, 0), testing::KilledBySignal(SIGABRT),
-      testing::Eq<std::string>(start + "the sized free was told alignment 0, which is not a power "
+      testing::Eq<std::string>(start + "the sized free says alignment 0, which is not a power "
                                        "of two\n"));
 }
 
-// Not only frees look at them.
+// Reported by other calls than frees as well.
 TEST(MisuseDeathTest, UpperBits) {
   EXPECT_EXIT(ReportMisuse(Misuse::kUpperBits, reinterpret_cast<void*>(uintptr_t{0x12340})),
               testing::KilledBySignal(SIGABRT),
@@ -67,7 +66,7 @@ TEST(MisuseDeathTest, LongestLine) {
       testing::KilledBySignal(SIGABRT),
       testing::Eq<std::string>("tcmalloc: free of 0x" + std::string(2 * sizeof(void*), 'f') +
                                ": the object has " + std::to_string(SIZE_MAX) +
-                               " bytes, but the sized free was told " + std::to_string(SIZE_MAX) +
+                               " bytes, but the sized free says " + std::to_string(SIZE_MAX) +
                                " with alignment " + std::to_string(SIZE_MAX) + "\n"));
 }
 

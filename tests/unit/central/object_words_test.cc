@@ -25,7 +25,7 @@ TEST(ObjectWordsTest, AppendsTheObjectsOfAMaskInOrder) {
       for (size_t bit = 0; bit < kBitsPerWord; ++bit) {
         if (TestBit(&mask, bit)) expected.push_back(At(kFirst + bit * object_size));
       }
-      // One more slot, which stays as it is.
+      // One more slot, which must stay unchanged.
       std::vector<void*> out(expected.size() + 1);
       expected.push_back(nullptr);
       void** const end = AppendObjects({kFirst, mask}, object_size, out.data());
@@ -46,7 +46,7 @@ TEST(ObjectWordsTest, NeighboursAreThoseInOneDirectionWithinTheWord) {
     const size_t bit = random.Below(word_objects);
     const size_t n = random.Between(1, 80);
     constexpr uintptr_t kWord = static_cast<uintptr_t>(0x7000'4000'0000);
-    // A sequence, wherever it leads, and now and then a step aside.
+    // A sequence in any direction, and now and then a step aside.
     std::vector<void*> objects;
     uintptr_t address = kWord + bit * size;
     const int direction = static_cast<int>(random.Below(5));
@@ -81,7 +81,7 @@ TEST(ObjectWordsTest, NeighboursAreThoseInOneDirectionWithinTheWord) {
   EXPECT_GT(descending, 500u);
 }
 
-// The sanitizer build sees a read behind the array.
+// The sanitizer build would report a read beyond the array.
 TEST(ObjectWordsTest, NeighboursEndWithTheArray) {
   std::vector<void*> one{At(0x1000)};
   size_t length = 0;

@@ -12,7 +12,7 @@
 namespace tcmalloc {
 namespace {
 
-// A span's free objects and its state, beside its record.
+// The model's free count and state of a span.
 struct Entry {
   Span span;
   size_t free_count = 0;

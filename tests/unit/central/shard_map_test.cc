@@ -39,7 +39,7 @@ TEST_F(ShardMapTest, ShardsInTheOrderOfFirstAsking) {
   EXPECT_EQ(ShardOf(map_, 77), 0u);
   EXPECT_EQ(ShardOf(map_, 0), 2u);
   EXPECT_EQ(ShardOf(map_, kProcessors - 1), 3u);
-  // Who asked keeps what it has.
+  // A CPU that has asked keeps its shard.
   for (const auto& [number, shard] : {std::pair(3, 1u), {kProcessors - 1, 3u}, {0, 2u}, {77, 0u}}) {
     EXPECT_EQ(ShardOf(map_, number), shard) << number;
   }
@@ -48,7 +48,7 @@ TEST_F(ShardMapTest, ShardsInTheOrderOfFirstAsking) {
 
 TEST_F(ShardMapTest, MoreProcessorsThanShardsShareThemEvenly) {
   std::vector<size_t> processors_of(kShards);
-  // Not from 0 on: the number of the processor does not matter.
+  // Not from 0 on: the number of the CPU does not matter.
   for (int number = 100; number < 100 + 3 * static_cast<int>(kShards); ++number) {
     const size_t shard = ShardOf(map_, number);
     ASSERT_EQ(shard, static_cast<size_t>(number - 100) % kShards);
@@ -57,7 +57,7 @@ TEST_F(ShardMapTest, MoreProcessorsThanShardsShareThemEvenly) {
   EXPECT_EQ(processors_of, std::vector<size_t>(kShards, 3));
 }
 
-// It is not a processor: it takes no shard from those who are.
+// An unknown CPU takes no shard of its own.
 TEST_F(ShardMapTest, AnUnknownProcessorHasTheFirstShard) {
   EXPECT_EQ(ShardOf(map_, -1), 0u);
   EXPECT_EQ(ShardOf(map_, 9), 0u);
@@ -72,15 +72,15 @@ TEST_F(ShardMapTest, ProcessorsBeyondTheTableShareEntries) {
   EXPECT_EQ(ShardOf(map_, kProcessors + 2), 1u);
   EXPECT_EQ(ShardOf(map_, kProcessors + 1), 0u);
   EXPECT_EQ(ShardOf(map_, 2), 1u);
-  // Those within it do not.
+  // CPUs within the table do not.
   EXPECT_EQ(ShardOf(map_, kProcessors / 2 + 1), 2u);
   EXPECT_EQ(ShardOf(map_, 5 * kProcessors + 2), 1u);
   EXPECT_LT(ShardOf(map_, 0x7fffffff), kShards);
 }
 
-// Threads ask for the first time at once, several for each processor: all that are on one get the
-// same answer then and later, and two processors get the same shard only where there are not enough
-// (when two threads on one ask at once, a number is skipped: then somewhat earlier).
+// Threads ask for the first time at once, several for each CPU: all threads on one CPU get the same
+// shard then and later. Two CPUs get the same shard only where there are not enough (when two
+// threads on one CPU ask at once, a number is skipped: then somewhat earlier).
 TEST_F(ShardMapTest, ConcurrentFirstAsks) {
   constexpr int kThreads = 8;
   constexpr int kAsked = 6;
@@ -111,7 +111,7 @@ TEST_F(ShardMapTest, ConcurrentFirstAsks) {
   }
 }
 
-// The shards themselves, and what they have of each class, are made once and stay, whoever asks.
+// The shards, and their spans of each class, are made once and stay, whichever thread asks.
 TEST_F(ShardMapTest, EachIsMadeOnce) {
   EXPECT_EQ(map_.At(3), nullptr);
   Shard& shard = map_.Ensure(3);
@@ -154,14 +154,14 @@ TEST_F(ShardMapTest, ThreadsThatMakeTheSameGetTheSame) {
     for (std::thread& thread : threads) thread.join();
     for (const auto& each : made) ASSERT_EQ(each, made[0]);
     ASSERT_EQ(made[0].second->num_spans.value(), kThreads);
-    // What each of the slower ones had got for it went back: all is as after one alone.
+    // The slower threads freed their memory: the arena is as after one thread.
     const auto alone = std::make_unique<TestHeap>();
     alone->central.shards().EnsureSpans(alone->central.shards().Ensure(5), c);
     ASSERT_EQ(heap->arena.allocated_bytes(), alone->arena.allocated_bytes());
   }
 }
 
-// The first one serves until there is memory.
+// The first shard serves until there is memory.
 TEST_F(ShardMapTest, WithoutMemory) {
   heap_.vm.FailMap(1, FakeVirtualMemory::kForever);
   for (size_t bytes = MetadataArena::kMaxBytes; bytes >= 16; bytes /= 2) {
@@ -197,8 +197,8 @@ TEST_F(ShardMapTest, VisitsAllFromTheNextOneOn) {
 }
 
 // A handler of another library allocates between the allocator's fork handlers: what the forking
-// thread makes then is held as is what was there before, and released with it.
-TEST_F(ShardMapTest, WhatIsMadeBetweenForkHandlersIsHeldToo) {
+// thread then makes is held like everything that existed before, and released with it.
+TEST_F(ShardMapTest, ShardsMadeBetweenForkHandlersAreHeldToo) {
   const SizeClass c = ClassForSize(64);
   map_.EnsureSpans(map_.Ensure(0), c);
   heap_.ForEachLock([](SpinLock& lock) { lock.HoldForFork(); });
@@ -210,7 +210,7 @@ TEST_F(ShardMapTest, WhatIsMadeBetweenForkHandlersIsHeldToo) {
     locks.insert(&lock);
     EXPECT_TRUE(lock.HeldForForkByThisThread());
   });
-  // The map's, of three lists, of what two shards keep, and the page heap's.
+  // The locks of the map, of three lists, of two shards' kept spans, and the page heap's.
   EXPECT_EQ(locks.size(), 7u);
   EXPECT_EQ(locks.count(&map_.At(4)->home().kept.lock()), 1u);
   SpinLock::EndForkHold();
@@ -220,7 +220,7 @@ TEST_F(ShardMapTest, WhatIsMadeBetweenForkHandlersIsHeldToo) {
   }).join();
 }
 
-TEST(ShardMapLimitsTest, AsManyShardsAsItIsTold) {
+TEST(ShardMapLimitsTest, AsManyShardsAsRequested) {
   for (const size_t most : {size_t{1}, size_t{3}, ShardMap::kMost}) {
     TestHeap heap;
     ShardMap map(heap.page_heap, heap.arena, [] { return test_processor; }, most);

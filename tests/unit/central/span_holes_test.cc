@@ -39,7 +39,7 @@ std::vector<SpanHole> NaiveHoles(const std::vector<bool>& free, const SpanMeasur
   bool after_hole = false;
   for (size_t page = 0; page < span.num_hardware_pages; ++page) {
     std::vector<size_t> objects;
-    // Only those that can be in it are looked at, with some to spare.
+    // Looks only at objects that can be in it, and a few more.
     const size_t near = page * span.hardware_page_size / span.object_size;
     size_t i = std::min(near, span.num_objects - 1);
     i -= std::min<size_t>(i, 2);
@@ -76,7 +76,7 @@ void Compare(const std::vector<bool>& free, const SpanMeasures& span) {
     ASSERT_EQ(hole.num_pages, expected[found].num_pages);
     ASSERT_EQ(hole.first_object, expected[found].first_object);
     ASSERT_EQ(hole.num_objects, expected[found].num_objects);
-    // No object is in two of them.
+    // No object is in two holes.
     ASSERT_GT(hole.num_objects, 0u);
     ASSERT_GE(hole.first_object, first_free_object);
     first_free_object = size_t{hole.first_object} + hole.num_objects;
@@ -98,7 +98,7 @@ TEST(SpanHolesTest, AsTheModelHasThem) {
       free.assign(span.num_objects, false);
       ASSERT_NO_FATAL_FAILURE(Compare(free, span));
       for (int step = 0; step < 60; ++step) {
-        // In use: one of so many, alone or next to each other.
+        // In use: one of a number of objects, alone or adjacent to others.
         const size_t one_of = size_t{1} << random.Below(14);
         const size_t run = size_t{1} << random.Below(8);
         const bool start = random.OneIn(2);
@@ -113,7 +113,7 @@ TEST(SpanHolesTest, AsTheModelHasThem) {
   }
 }
 
-// As many as there can be: every second hardware page.
+// The maximum number of holes: every second hardware page.
 TEST(SpanHolesTest, TheMostHoles) {
   for (const size_t size : {size_t{4096}, size_t{1024}, size_t{5120}}) {
     const SpanMeasures span = MeasuresOf(kSizeClasses.ClassOf(size), 4096);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Names of variables: which are the library's, and which may be meant to be.
+// Names of variables: which are the library's, and which are misspelt.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -15,7 +15,7 @@
 namespace tcmalloc {
 namespace {
 
-// What is said of a variable that is none of the settings.
+// The message about a variable that is not a setting.
 std::string ComplaintOf(const std::string& name, const std::string& value = "1") {
   char buffer[512];
   TextWriter complaint(buffer, sizeof(buffer));
@@ -79,8 +79,8 @@ TEST(SettingNamesTest, MisspeltNames) {
             "tcmalloc: TCMALLOC_NOTHING_LIKE_IT is ignored: there is no such setting\n");
 }
 
-// Of the C library, other allocators, those who start processes, and programs.
-TEST(SettingNamesTest, VariablesOfOthersAreNoMisspeltOnes) {
+// Variables of the C library, other allocators, job launchers and programs.
+TEST(SettingNamesTest, VariablesOfOthersAreNotMisspelt) {
   for (const std::string& name :
        Words("MALLOC_ARENA_MAX MALLOC_ARENA_TEST MALLOC_CHECK_ MALLOC_CONF MALLOC_OPTIONS "
              "MALLOC_PERTURB_ MALLOC_TOP_PAD_ MALLOC_TRACE MALLOC_TRIM_THRESHOLD_ "
@@ -94,7 +94,7 @@ TEST(SettingNamesTest, VariablesOfOthersAreNoMisspeltOnes) {
   }
 }
 
-// Whoever set one for another library with this interface is not told that it does not exist.
+// A variable for another library with this interface causes no message.
 TEST(SettingNamesTest, EveryVariableOfTheInterfaceIsKnown) {
   std::set<std::string> known;
   for (const SettingRow& row : kSettingRows) known.insert(row.setting.name.text);

@@ -20,7 +20,7 @@ std::optional<double> Parse(Type type, std::string_view text, SettingRange range
   return value ? std::optional(value->number) : std::nullopt;
 }
 
-// What the compiler makes of the table's defaults.
+// Evaluated by the compiler, as the table's defaults.
 static_assert(ParseSettingValue(Type::kBytes, "1M", kAnyNumber)->number == 1 << 20);
 static_assert(!ParseSettingValue(Type::kInteger, "x", kAnyNumber));
 
@@ -130,7 +130,7 @@ TEST(SettingValuesTest, Percentages) {
     ASSERT_TRUE(value) << text;
     EXPECT_TRUE(value->is_percent);
     EXPECT_EQ(value->number, percent);
-    EXPECT_EQ(Parse(Type::kBytes, text), std::nullopt) << "of the others none is a percentage";
+    EXPECT_EQ(Parse(Type::kBytes, text), std::nullopt) << "no other type has percentages";
     EXPECT_EQ(Parse(Type::kMebibytes, text), std::nullopt);
   }
 }
@@ -158,7 +158,7 @@ TEST(SettingValuesTest, NumbersBelowZero) {
     for (const char* bad : {"-", "--1", "-2049", "2049", "- 1", "-x", "-1.5", "+1"}) {
       EXPECT_EQ(Parse(type, bad, kRange), std::nullopt) << bad;
     }
-    EXPECT_EQ(Parse(type, "0", {1, 8}), std::nullopt) << "below what is least";
+    EXPECT_EQ(Parse(type, "0", {1, 8}), std::nullopt) << "below the range";
   }
   EXPECT_EQ(Parse(Type::kBytes, "-2K", kRange), -2048);
   EXPECT_EQ(Parse(Type::kInteger, "-2K", kRange), std::nullopt);

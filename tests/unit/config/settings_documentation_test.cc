@@ -37,7 +37,7 @@ TEST(SettingsDocumentationTest, RowsHaveFourCellsAndTextIsBroken) {
   EXPECT_EQ(rows, std::size(kSettingRows));
 }
 
-// To write the file: WRITE_DOCS=1 build/release/bin/runtime_test
+// To write the file: WRITE_DOCS=1 build/release/bin/config_test
 // --gtest_filter='SettingsDocumentation*'
 TEST(SettingsDocumentationTest, TheFileIsTheTable) {
   if (getenv("WRITE_DOCS") != nullptr)
@@ -48,7 +48,7 @@ TEST(SettingsDocumentationTest, TheFileIsTheTable) {
   EXPECT_EQ(text, Documentation())
       << "docs/settings.md differs from the table in src/config/settings_table.h. To write it "
          "anew: "
-         "WRITE_DOCS=1 build/release/bin/runtime_test --gtest_filter='SettingsDocumentation*'";
+         "WRITE_DOCS=1 build/release/bin/config_test --gtest_filter='SettingsDocumentation*'";
 }
 
 }  // namespace

@@ -13,7 +13,8 @@
 namespace tcmalloc {
 namespace {
 
-// What stands in the process's environment: each mistake costs one line, nothing else is written.
+// The variables of the process's environment: each mistake causes one line, nothing else is
+// written.
 TEST(SettingsDeathTest, ReadsTheEnvironment) {
   EXPECT_EXIT(
       {
@@ -33,8 +34,7 @@ TEST(SettingsDeathTest, ReadsTheEnvironment) {
       testing::Eq("tcmalloc: MALLOCSTATS=7 is ignored: expected integer from 0 to 2; using 0\n"));
 }
 
-// The user of a program with more rights than his own does not say which files it opens. What he
-// may say is read.
+// The user of a setuid program cannot choose the files that it opens. Other variables are read.
 TEST(SettingsDeathTest, RaisedPrivilegesLeaveFilesOut) {
   for (const bool raised : {false, true}) {
     EXPECT_EXIT(
@@ -89,7 +89,7 @@ TEST(SettingsDeathTest, WhatIsGivenIsNoted) {
       "\nTCMALLOC_SKIP_SBRK=yes TCMALLOC_PROFILE=/tmp/a.,peak TCMALLOC_STATS_EVERY=10s$");
 }
 
-// Whatever their lengths: what fits is whole, and a mark says that there is more.
+// Whatever their lengths: each variable is complete, and a mark says that there are more.
 TEST(SettingsDeathTest, MoreIsGivenThanIsNoted) {
   for (size_t length = 1; length <= 90; ++length) {
     EXPECT_EXIT(

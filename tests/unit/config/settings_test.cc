@@ -52,7 +52,7 @@ const Settings& Unusual() {
   return unusual;
 }
 
-// Whatever was in the memory before.
+// The former contents of the memory do not matter.
 TEST(SettingsTest, TheConstructorSetsEverySetting) {
   alignas(Settings) static char memory[2][sizeof(Settings)];
   memset(memory[0], 0xa5, sizeof(memory[0]));
@@ -79,7 +79,7 @@ TEST(SettingsTest, EverySettingHasAFieldOfItsOwn) {
   }
 }
 
-// One of each type: what it may be, and what is used instead.
+// One of each type: its possible values, and the default that is used instead.
 TEST(SettingsTest, Complaints) {
   const struct {
     const char* name;
@@ -116,7 +116,7 @@ TEST(SettingsTest, Complaints) {
     EXPECT_TRUE(settings == Unusual()) << name;
     EXPECT_FALSE(settings.large_report_lines);
   }
-  // A value is shown cut off.
+  // A long value is shortened.
   Settings settings = Unusual();
   EXPECT_EQ(Read("TCMALLOC_RELEASE_RATE", std::string(5000, '9'), &settings),
             "tcmalloc: TCMALLOC_RELEASE_RATE=" + std::string(100, '9') +
@@ -124,7 +124,7 @@ TEST(SettingsTest, Complaints) {
   EXPECT_TRUE(settings == Unusual());
 }
 
-// What 32 bits cannot say is as much as they can.
+// Values beyond 32 bits become the largest number of 32 bits.
 constexpr size_t Clamped(uint64_t bytes) {
   return static_cast<size_t>(std::min<uint64_t>(bytes, SIZE_MAX));
 }
@@ -160,7 +160,7 @@ TEST(SettingsTest, Limits) {
 TEST(SettingsTest, ThresholdOfLargeAllocations) {
   Settings settings;
   EXPECT_EQ(settings.large_report_threshold_bytes, size_t{1} << 30);
-  EXPECT_FALSE(settings.large_report_lines) << "nobody asked for them";
+  EXPECT_FALSE(settings.large_report_lines) << "the variable is not set";
   for (const auto& [text, bytes] :
        {std::pair("1", size_t{1}), std::pair("1073741824", size_t{1} << 30),
         std::pair("0", LargeReports::kNever), std::pair("-1", LargeReports::kNever)}) {
@@ -178,6 +178,8 @@ TEST(SettingsTest, TotalOfThreadCaches) {
   EXPECT_EQ(settings.max_total_thread_cache_bytes, 0);
   EXPECT_EQ(Read("TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES", "1125899906842624", &settings), "");
   EXPECT_EQ(settings.max_total_thread_cache_bytes, int64_t{1} << 50);
+  EXPECT_EQ(Read("TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES", "-1", &settings), "");
+  EXPECT_EQ(settings.max_total_thread_cache_bytes, -1);
 }
 
 TEST(SettingsTest, HeapCheckModes) {
@@ -238,7 +240,7 @@ TEST(SettingsTest, HeapProfiler) {
   EXPECT_EQ(settings.heap_profile_signal, 12);
   EXPECT_EQ(Read("HEAPPROFILE", "/tmp/a b", &settings), "");
   EXPECT_STREQ(settings.heap_profile, "/tmp/a b");
-  // Of these it is enough that they are there, however long.
+  // For these it only matters that they are set, however long.
   for (const auto& [name, is_set] : {std::pair("OMPI_HOME", &settings.has_open_mpi),
                                      std::pair("SLURM_JOB_ID", &settings.in_slurm_job)}) {
     EXPECT_EQ(Read(name, std::string(1000, 'x'), &settings), "");
@@ -280,7 +282,7 @@ TEST(SettingsTest, Texts) {
     EXPECT_EQ(Read("TCMALLOC_DEVMEM_DEVICE", text, &settings), "");
     EXPECT_EQ(settings.devmem_device, text);
   }
-  // Not cut off: that would be another file.
+  // Not shortened: that would be another file.
   for (const size_t length : {kSettingTextBytes, kSettingTextBytes + 1, 10 * kSettingTextBytes}) {
     Settings settings = Unusual();
     EXPECT_EQ(Read("TCMALLOC_MEMFS_MALLOC_PATH", std::string(length, 'x'), &settings),
@@ -345,16 +347,16 @@ TEST(SettingsTest, TheSmallPresetIsWhatItsDocumentationSays) {
   Settings settings;
   UseSmallPreset(&settings);
   EXPECT_TRUE(settings.small);
-  EXPECT_EQ(settings.max_total_thread_cache_bytes, -1);
-  EXPECT_EQ(ShareRetention({.set_bytes = settings.retention_bytes}).thread_caches, size_t{1} << 20);
+  EXPECT_EQ(settings.retention_bytes, size_t{2} << 20);
+  EXPECT_EQ(settings.max_total_thread_cache_bytes, -1) << "half of that";
   EXPECT_EQ(settings.min_thread_cache_bytes, size_t{16} << 10);
   EXPECT_FALSE(settings.hugepages);
   EXPECT_EQ(settings.release_rate, 10);
   EXPECT_EQ(Read("TCMALLOC_RELEASE_RATE", "2", &settings), "");
-  EXPECT_EQ(settings.release_rate, 2) << "what is set prevails";
+  EXPECT_EQ(settings.release_rate, 2) << "a variable that is set prevails";
 }
 
-// Wherever bytes are, whichever library the variable comes from.
+// All sizes in bytes, also those of the full library alone.
 TEST(SettingsTest, EverySizeTakesSuffixes) {
   size_t sizes = 0;
   for (const SettingRow& row : kSettingRows) {

@@ -242,7 +242,7 @@ TEST(WithoutHooksTest, TheCacheComesBack) {
   EXPECT_TRUE(RemoveNewHook(&OnNew));
   tc_free(tc_malloc(100));
   EXPECT_EQ(current_slot.bins.load(), cache->bins());
-  EXPECT_FALSE(cache->withheld());
+  EXPECT_FALSE(cache->detached());
 }
 
 std::atomic<size_t> seen_by_all{0};

@@ -96,7 +96,7 @@ TEST(SlowPathDeathTest, InteriorPointers) {
 TEST(SlowPathDeathTest, WrongSizes) {
   void* const small = tc_malloc(100);
   const std::string size = std::to_string(tc_malloc_size(small));
-  const std::string wrong_size = "the object has " + size + " bytes, but the sized free was told ";
+  const std::string wrong_size = "the object has " + size + " bytes, but the sized free says ";
   EXPECT_MISUSE(tc_free_sized(small, 10), Line(small, wrong_size + "10"));
   EXPECT_MISUSE(tc_delete_sized(small, 1000000), Line(small, wrong_size + "1000000"));
   EXPECT_MISUSE(tc_free_aligned_sized(small, 8, 1000),
@@ -104,7 +104,7 @@ TEST(SlowPathDeathTest, WrongSizes) {
   tc_free(small);
   void* const large = tc_malloc(1000000);
   const std::string wrong_large_size = "the object has " + std::to_string(tc_malloc_size(large)) +
-                                       " bytes, but the sized free was told ";
+                                       " bytes, but the sized free says ";
   EXPECT_MISUSE(tc_free_sized(large, 100), Line(large, wrong_large_size + "100"));
   EXPECT_MISUSE(tc_free_sized(large, 2000000), Line(large, wrong_large_size + "2000000"));
   tc_free_sized(large, 1000000);

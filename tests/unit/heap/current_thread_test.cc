@@ -34,7 +34,7 @@ TEST(CurrentThreadTest, AThreadGetsOneCache) {
   }).join();
 }
 
-// To the next thread, and what nobody wants to the central cache.
+// The next thread inherits the cache; otherwise its objects go to the central cache.
 TEST(CurrentThreadTest, TheEndOfAThreadReturnsItsCache) {
   ASSERT_NE(CurrentCache(), nullptr);
   Heap& heap = GlobalHeap();
@@ -62,8 +62,8 @@ TEST(CurrentThreadTest, TheEndOfAThreadReturnsItsCache) {
   EXPECT_EQ(CollectSizeClassStats(heap, c).spans, 0u);
 }
 
-// Destructors of other keys run after the cache is gone: they are served without one, and no second
-// one is made.
+// Destructors of other keys run after the cache is gone: the central cache serves them, and no
+// second cache is made.
 TEST(CurrentThreadTest, NoCacheAfterTheEndHasBegun) {
   struct Seen {
     bool called = false;
@@ -73,8 +73,8 @@ TEST(CurrentThreadTest, NoCacheAfterTheEndHasBegun) {
     pthread_key_t key;
   };
   static Seen seen;
-  // The value is set again each time, so that the last round is surely behind the cache's own
-  // destructor.
+  // The destructor sets the value again each time, so that its last round comes after the cache's
+  // own destructor.
   const auto destructor = [](void* value) {
     Seen* const s = static_cast<Seen*>(value);
     if (--s->rounds_left > 0) {
@@ -96,7 +96,7 @@ TEST(CurrentThreadTest, NoCacheAfterTheEndHasBegun) {
   pthread_key_delete(seen.key);
 }
 
-// A thread that only frees gets a cache when it goes on doing so.
+// A thread that only frees gets a cache after a few frees.
 TEST(CurrentThreadTest, FreesAloneMakeACacheAtLast) {
   EnsureHeap();
   Heap& heap = GlobalHeap();
@@ -113,7 +113,7 @@ TEST(CurrentThreadTest, FreesAloneMakeACacheAtLast) {
     EXPECT_EQ(TotalsOf(heap.registry).caches, caches + 1);
   }).join();
   EXPECT_EQ(TotalsOf(heap.registry).caches, caches);
-  // Whoever has allocated has one at once.
+  // A thread that allocates has one at once.
   std::thread([] {
     ThreadCache* const cache = CurrentCache();
     ASSERT_NE(cache, nullptr);
@@ -121,8 +121,8 @@ TEST(CurrentThreadTest, FreesAloneMakeACacheAtLast) {
   }).join();
 }
 
-// Where the C library takes a thread down it blocks its own signals. No free makes a cache there;
-// when it was another such place, a later one does.
+// While the C library ends a thread, the thread's signals are blocked. No free makes a cache then.
+// If the signals were blocked for another reason, a later free does.
 TEST(CurrentThreadTest, NoCacheForFreesWhereNothingWouldCollectIt) {
   EnsureHeap();
   Heap& heap = GlobalHeap();
@@ -153,7 +153,7 @@ TEST(CurrentThreadTest, NoCacheWhenEveryCallIsChecked) {
     EXPECT_EQ(CurrentCache(), nullptr);
     EXPECT_EQ(CurrentCache(), nullptr);
     GlobalHeap().settings.check = false;
-    // It was decided at the thread's first call.
+    // The thread's first call decided it.
     EXPECT_EQ(CurrentCache(), nullptr);
   }).join();
 }

@@ -37,7 +37,7 @@ TEST(HeapHoldTest, TheHolderPassesThroughItsLocks) {
   GlobalHeap().CheckInvariants();
 }
 
-// Each counts what it finds nobody else to have changed.
+// Each holder increments counters that nobody else changes meanwhile.
 TEST(HeapHoldTest, HoldersAndForksWaitForOneAnother) {
   InstallForkHandlers();
   constexpr int kThreads = 4;
@@ -87,8 +87,8 @@ TEST(HeapHoldTest, HoldersAndForksWaitForOneAnother) {
   GlobalHeap().CheckInvariants();
 }
 
-// The functions of other folders, between the heap's locks; more than there is room for are
-// refused, and that is said.
+// The handlers of other folders run between the heap's locks. A handler for which there is no room
+// is refused with a message.
 int prepared = 0;
 int released = 0;
 
@@ -108,7 +108,7 @@ TEST(HeapHoldTest, HandlersOfOthersAreCalledAndTooManyRefused) {
   const std::string complaint = testing::internal::GetCapturedStderr();
   EXPECT_GE(added, 4);
   EXPECT_LE(added, 8);
-  EXPECT_NE(complaint.find("no room"), std::string::npos) << complaint;
+  EXPECT_NE(complaint.find("too many"), std::string::npos) << complaint;
   HoldHeap();
   EXPECT_EQ(prepared, added);
   EXPECT_EQ(released, 0);

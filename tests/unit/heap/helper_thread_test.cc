@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// In children of the test, since a helper thread stays. What programs see of it is for
-// tests/process/reports_test.py.
+// In children of the test, since a helper thread never ends. tests/process/reports_test.py tests
+// the reports themselves.
 #include "heap/helper_thread.h"
 
 #include <gtest/gtest.h>
@@ -61,7 +61,7 @@ TEST(HelperThreadDeathTest, AnEndingSignalEndsTheProcess) {
   EXPECT_EXIT(
       {
         REQUIRE(AddHelperTask(&other) && HandleSignalInHelper(SIGTERM));
-        // Another task asks for it, too.
+        // Another task has the signal, too.
         REQUIRE(HandleSignalInHelper(SIGTERM));
         raise(SIGTERM);
         _exit(1);
@@ -69,7 +69,7 @@ TEST(HelperThreadDeathTest, AnEndingSignalEndsTheProcess) {
       testing::KilledBySignal(SIGTERM), "");
 }
 
-// A child that no handler around fork has seen has no helper: the signal does what it does.
+// A child that was forked without handlers has no helper: the signal has its default effect.
 TEST(HelperThreadDeathTest, AChildWithoutHelper) {
   EXPECT_EXIT(
       {

@@ -20,7 +20,7 @@ struct Report {
   size_t bytes;
 };
 
-// Collects what it is told.
+// Collects the reports.
 class Reports {
  public:
   explicit Reports(LargeReports& reports) { reports.SetCallback(&Take, this); }
@@ -56,7 +56,7 @@ TEST(LargeReportsTest, EachReportRaisesTheThresholdByAnEighth) {
   EXPECT_EQ(reports.taken()[0].object, object);
   EXPECT_EQ(reports.taken()[0].bytes, 1000u);
   EXPECT_EQ(reports.taken()[1].bytes, 5000u);
-  // Set anew, it begins anew.
+  // Setting the threshold undoes the rises.
   large.SetThreshold(1000);
   large.Allocated(object, 1000);
   EXPECT_EQ(reports.taken().size(), 3u);
@@ -64,7 +64,7 @@ TEST(LargeReportsTest, EachReportRaisesTheThresholdByAnEighth) {
 
 jmp_buf out_of_report;
 
-// Whoever leaves the callback by longjmp is told of the next one as well.
+// A program whose callback is left by longjmp gets the next report as well.
 TEST(LargeReportsTest, ACallbackThatIsLeftHasEnded) {
   static LargeReports large;
   static std::atomic<int> calls;
@@ -72,7 +72,7 @@ TEST(LargeReportsTest, ACallbackThatIsLeftHasEnded) {
   large.SetCallback(
       [](void*, size_t bytes, void*) {
         ++calls;
-        // Not told of.
+        // Not reported.
         large.Allocated(object, bytes * 2);
         longjmp(out_of_report, 1);
       },
@@ -85,8 +85,7 @@ TEST(LargeReportsTest, ACallbackThatIsLeftHasEnded) {
   EXPECT_EQ(large.reports(), 10u);
 }
 
-// A program that lives on large objects is not told for ever.
-// Sixty reports are a factor of a thousand.
+// A program that works on large objects gets ever fewer reports: sixty are a factor of a thousand.
 TEST(LargeReportsTest, ReportsBecomeRare) {
   LargeReports large;
   large.SetThreshold(size_t{1} << 20);
@@ -114,7 +113,7 @@ TEST(LargeReportsTest, NeverIsNever) {
   EXPECT_TRUE(reports.taken().empty());
 }
 
-// What a callback allocates is counted and not reported; errno stays.
+// Allocations of a callback are counted and not reported; errno stays.
 TEST(LargeReportsTest, ACallbackMayAllocate) {
   static LargeReports large;
   static int calls;
@@ -140,7 +139,7 @@ TEST(LargeReportsTest, ACallbackMayAllocate) {
   EXPECT_EQ(large.reports(), 2u);
 }
 
-// Threads that meet a threshold at the same time: each threshold is one report.
+// Threads that reach a threshold at the same time: each threshold causes one report.
 TEST(LargeReportsTest, ManyThreads) {
   constexpr size_t kThreads = 4;
   constexpr size_t kEach = 2000;

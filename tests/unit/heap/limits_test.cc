@@ -70,7 +70,7 @@ TEST_F(LimitsTest, AShareOfNothingKnownIsNoLimit) {
   EXPECT_EQ(SoftLimit(), kNoLimit);
 }
 
-TEST_F(LimitsTest, WithoutAShareTheContainerHasNoSay) {
+TEST_F(LimitsTest, WithoutAShareTheContainerHasNoEffect) {
   Write("/g/memory.max", "1000000000\n");
   UpdateContainerShare(heap_, root_);
   EXPECT_EQ(SoftLimit(), kNoLimit);
@@ -90,14 +90,14 @@ TEST_F(LimitsTest, TheProgramsLimitReplacesAShare) {
   SetMemoryLimit(heap_, LimitKind::kSoft, kNoLimit);
   UpdateContainerShare(heap_, root_);
   EXPECT_EQ(SoftLimit(), kNoLimit);
-  // Another thread is just bringing the share up to date.
+  // Another thread is updating the share at the moment.
   heap_.container_share.percent.store(80);
   UpdateContainerShare(heap_, root_);
   EXPECT_EQ(SoftLimit(), kNoLimit);
 }
 
-// The system is asked when it is time to, not by every allocation.
-TEST_F(LimitsTest, AllocationsLookWhenItIsDue) {
+// The control group is read when it is due, not by every allocation.
+TEST_F(LimitsTest, AllocationsReadTheLimitWhenItIsDue) {
   heap_.container_share.percent.store(80);
   const int64_t before = CoarseMilliseconds();
   LimitedAllocation first(heap_);
@@ -112,12 +112,12 @@ TEST_F(LimitsTest, AllocationsLookWhenItIsDue) {
   EXPECT_GE(heap_.container_share.look_at_ms.load(), due);
 }
 
-TEST_F(LimitsTest, NobodyLooksWithoutAShare) {
+TEST_F(LimitsTest, NobodyReadsTheLimitWithoutAShare) {
   LimitedAllocation limited(heap_);
   EXPECT_EQ(heap_.container_share.look_at_ms.load(), 0);
 }
 
-TEST_F(LimitsTest, SettingALimitGivesBackWhatIsAbove) {
+TEST_F(LimitsTest, SettingALimitReleasesFreeMemoryAboveIt) {
   Span* const held = New(MiB(20));
   heap_.page_heap.Delete(New(MiB(50)));
   SetMemoryLimit(heap_, LimitKind::kSoft, 40 * kMiB);
@@ -149,7 +149,7 @@ void Hear(int kind, size_t backed, size_t, void* context) {
   }
 }
 
-TEST_F(LimitsTest, TheSoftLimitIsToldWhenTheAllocationEnds) {
+TEST_F(LimitsTest, TheSoftLimitsCallbackRunsWhenTheAllocationEnds) {
   Heard heard{.heap = &heap_};
   heap_.page_heap.governor()->limit_watch().SetCallback(&Hear, &heard);
   SetMemoryLimit(heap_, LimitKind::kSoft, 10 * kMiB);
@@ -165,7 +165,7 @@ TEST_F(LimitsTest, TheSoftLimitIsToldWhenTheAllocationEnds) {
   EXPECT_EQ(heard.kinds.size(), 1u);
 }
 
-TEST_F(LimitsTest, TheHardLimitIsToldWhenTheAllocationFailed) {
+TEST_F(LimitsTest, TheHardLimitsCallbackRunsWhenTheAllocationFailed) {
   Heard heard{.heap = &heap_};
   heap_.page_heap.governor()->limit_watch().SetCallback(&Hear, &heard);
   SetMemoryLimit(heap_, LimitKind::kHard, 10 * kMiB);
@@ -200,7 +200,7 @@ void Leave(int, size_t, size_t, void*) {
   throw 1;
 }
 
-// Tells that the soft limit was exceeded, at some depth of calls, and leaves the callback.
+// Reports that the soft limit was exceeded, at some depth of calls, and leaves the callback.
 __attribute__((noinline)) void ExceedAndLeave(Heap& heap, Length n, int depth) {
   if (depth > 0) {
     ExceedAndLeave(heap, n, depth - 1);
@@ -284,7 +284,7 @@ TEST_F(LimitsTest, WithoutACallbackTheFirstFailureIsReported) {
         _exit(heard.kinds == std::vector<int>{0} ? 0 : 1);
       },
       testing::ExitedWithCode(0), testing::Eq(""))
-      << "the program is told itself";
+      << "the program has a callback";
 }
 
 }  // namespace

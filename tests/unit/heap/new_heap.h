@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A Heap beside the process's own, so that its figures start at zero. It lives as long as the
-// process: a heap has no end.
+// A second Heap in the process, so that its figures start at zero. It is never destroyed: a heap
+// has no end.
 #pragma once
 
 #include <sys/mman.h>

@@ -16,7 +16,7 @@
 namespace tcmalloc {
 namespace {
 
-// Hardware pages of [start, start + bytes) that have memory behind them.
+// The number of backed hardware pages in [start, start + bytes).
 size_t ResidentBytes(void* start, size_t bytes) {
   const size_t page = SystemVirtualMemory().hardware_page_size();
   std::vector<unsigned char> resident(bytes / page);
@@ -26,13 +26,15 @@ size_t ResidentBytes(void* start, size_t bytes) {
   return total;
 }
 
-TEST(TrimTest, AnEmptyHeapHasNothingToGive) {
+TEST(TrimTest, AnEmptyHeapHasNothingToRelease) {
   Heap& heap = NewHeap();
+  // A flush also empties the calling thread's cache, in which other tests may have left objects.
+  if (current_slot.cache != nullptr) current_slot.cache->Flush();
   EXPECT_EQ(FlushCaches(heap), 0u);
   EXPECT_EQ(Trim(heap, 0), 0u);
 }
 
-TEST(TrimTest, GivesFreePagesBackToTheSystem) {
+TEST(TrimTest, ReleasesFreePages) {
   Heap& heap = NewHeap();
   heap.page_heap.governor()->SetReleaseRate(0);
   Span* const span = heap.page_heap.New(Length(1000), SpanState::kLarge);
@@ -40,7 +42,7 @@ TEST(TrimTest, GivesFreePagesBackToTheSystem) {
   const size_t bytes = span->bytes();
   memset(start, 1, bytes);
   ASSERT_EQ(ResidentBytes(start, bytes), bytes);
-  // In use: nothing of it.
+  // In use: releases nothing of it.
   EXPECT_EQ(Trim(heap, 0), 0u);
   ASSERT_EQ(ResidentBytes(start, bytes), bytes);
   heap.page_heap.Delete(span);
@@ -48,14 +50,13 @@ TEST(TrimTest, GivesFreePagesBackToTheSystem) {
   EXPECT_EQ(Trim(heap, 0), bytes);
   EXPECT_EQ(ResidentBytes(start, bytes), 0u);
   EXPECT_EQ(CollectStats(heap).page_heap_free_bytes, 0u);
-  // Nothing is left: the second call says so.
+  // A second call releases nothing.
   EXPECT_EQ(Trim(heap, 0), 0u);
   heap.page_heap.CheckInvariants();
 }
 
-// Spans that are kept for their next use are free for any use after a flush: the pages before and
-// behind them join.
-TEST(TrimTest, FlushingGivesUpKeptSpans) {
+// A flush makes kept spans free for any use: they merge with the pages before and after them.
+TEST(TrimTest, FlushingDrainsKeptSpans) {
   Heap& heap = NewHeap();
   heap.page_heap.governor()->SetReleaseRate(0);
   std::vector<Span*> spans;
@@ -72,7 +73,7 @@ TEST(TrimTest, FlushingGivesUpKeptSpans) {
   heap.page_heap.CheckInvariants();
 }
 
-TEST(TrimTest, KeepsWhatItIsAskedToKeep) {
+TEST(TrimTest, KeepsTheRequestedBytes) {
   Heap& heap = NewHeap();
   heap.page_heap.governor()->SetReleaseRate(0);
   heap.page_heap.Delete(heap.page_heap.New(Length(1000), SpanState::kLarge));
@@ -88,7 +89,7 @@ TEST(TrimTest, KeepsWhatItIsAskedToKeep) {
   EXPECT_EQ(Trim(heap, 0), keep);
 }
 
-// What lies in orphaned thread caches reaches the page heap and goes back.
+// Objects in orphaned thread caches reach the page heap, and their pages are released.
 TEST(TrimTest, EmptiesOrphans) {
   Heap& heap = NewHeap();
   heap.page_heap.governor()->SetReleaseRate(0);
@@ -111,9 +112,9 @@ TEST(TrimTest, EmptiesOrphans) {
   EXPECT_EQ(Trim(heap, 0), s.page_heap_free_bytes);
 }
 
-// Of spans in use: what lies in caches comes back first, then the free objects' pages go, whatever
-// is to be kept of the page heap's memory.
-TEST(TrimTest, GivesBackWhatIsFreeInSpansInUse) {
+// In spans in use: objects in caches return first, then the free objects' pages are released,
+// regardless of how much of the page heap's memory is to be kept.
+TEST(TrimTest, ReleasesFreePagesInsideSpansInUse) {
   Heap& heap = NewHeap();
   heap.page_heap.governor()->SetReleaseRate(0);
   const SizeClass c = ClassForSize(4096);
@@ -128,7 +129,7 @@ TEST(TrimTest, GivesBackWhatIsFreeInSpansInUse) {
   }
   std::sort(objects.begin(), objects.end());
   Span* const large = heap.page_heap.New(Length(100), SpanState::kLarge);
-  // Free for the page heap when there is nothing else to tell it apart from.
+  // Free for the page heap when there is nothing else to distinguish it.
   FlushCaches(heap);
   const size_t free_before = CollectStats(heap).page_heap_free_bytes;
   heap.page_heap.Delete(large);

@@ -236,12 +236,12 @@ TEST(PageHeapHugepagesTest, WholeHugepagesGoBackFirstAndTheirNeighboursStay) {
   EXPECT_EQ(h.heap.ReleaseAtLeast(kHugepagePages), kHugepagePages);
   h.CheckResidency();
   const PageStats stats = h.heap.GetStats();
-  EXPECT_EQ(stats.hugepages_broken, 0u);
+  EXPECT_EQ(stats.hugepages_split, 0u);
   // What is left of the three beside the hundred and the ten, and what was behind them.
   EXPECT_EQ(h.FreeMappedPages(), 4 * kHugePages - 110 - 2 * kHugePages);
   EXPECT_GT(h.heap.ReleaseAtLeast(kAllPages), Length(0));
   EXPECT_EQ(h.FreeMappedPages(), 0u);
-  EXPECT_GT(h.heap.GetStats().hugepages_broken, 0u);
+  EXPECT_GT(h.heap.GetStats().hugepages_split, 0u);
   h.CheckResidency();
 }
 
@@ -261,7 +261,7 @@ TEST(PageHeapHugepagesTest, LittleIsLeftToTheHugepagesThatAreInUse) {
       h.heap.ReleaseDue(kAllPages, true);
     }
     // 280 pages beside 4,840 in use; 4,320 beside 800.
-    EXPECT_EQ(h.heap.GetStats().hugepages_broken > 0, in_use_pages < 100) << in_use_pages;
+    EXPECT_EQ(h.heap.GetStats().hugepages_split > 0, in_use_pages < 100) << in_use_pages;
     h.CheckResidency();
   }
 }
@@ -340,7 +340,7 @@ TEST(PageHeapHugepagesTest, SpansThatAreOnlyPartlyOfHugepagesDoNotBreakThem) {
   h.heap.Delete(with);
   EXPECT_EQ(h.heap.ReleaseAtLeast(Length(300)), Length(2 * kHugePages));
   EXPECT_EQ(h.heap.ReleaseAtLeast(Length(1)), kHugepagePages);
-  EXPECT_EQ(h.heap.GetStats().hugepages_broken, 0u);
+  EXPECT_EQ(h.heap.GetStats().hugepages_split, 0u);
   EXPECT_EQ(h.heap.GetStats().hugepage_bytes, 3 * kHugepageSize);
   h.CheckResidency();
 }
@@ -375,7 +375,7 @@ TEST(PageHeapHugepagesTest, WhatIsNeededWholeIsPopulatedInSteps) {
   const size_t populations = h.Count(Kind::kPopulate);
   EXPECT_GE(populations, 9u);
   EXPECT_LE(populations, 11u);
-  EXPECT_EQ(h.heap.GetStats().populations, populations);
+  EXPECT_EQ(h.heap.GetStats().prefaults, populations);
   h.CheckResidency();
 }
 

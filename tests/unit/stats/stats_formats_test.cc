@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The formats of a snapshot. That programs can read them is for tests/process/statistics_test.py.
+// The formats of a snapshot. tests/process/statistics_test.py parses them.
 #include "stats/stats_formats.h"
 
 #include <gtest/gtest.h>
@@ -23,6 +23,12 @@ HeapSnapshot Filled() {
   t.page_heap_free_bytes = 200003;
   t.released_bytes = 100057;
   t.hole_bytes = 4507;
+  t.kept_span_bytes = 4519;
+  t.retention = {.total = 1100009,
+                 .thread_caches = 550007,
+                 .inherited_caches = 150001,
+                 .free_pages = 350003,
+                 .kept_spans = 250007};
   t.releasing_bytes = 4513;
   t.kept_span_bytes = 4591;
   t.metadata_bytes = 300007;
@@ -48,8 +54,8 @@ HeapSnapshot Filled() {
   t.released_total_bytes = 600011;
   t.hugepages = {HugepageMode::kAdvise};
   t.hugepage_bytes = 700001;
-  t.hugepages_broken = 53;
-  t.populations = 59;
+  t.hugepages_split = 53;
+  t.prefaults = 59;
   t.large_allocations = 61;
   t.large_allocation_reports = 67;
   t.pressure_sources = 97;
@@ -78,7 +84,7 @@ HeapSnapshot Filled() {
   return s;
 }
 
-// The largest figures that there are: lines become longer, nothing overflows.
+// The largest possible figures: lines become longer, nothing overflows.
 HeapSnapshot Largest() {
   HeapSnapshot s = Filled();
   s.totals = HeapStats();
@@ -113,7 +119,7 @@ std::string Written(Format format, const HeapSnapshot& snapshot) {
   return std::string(out.text());
 }
 
-// Whatever the room, what fits is the beginning and the length is that of all of it.
+// For each size of the buffer: it gets the beginning, and the length is that of the whole text.
 TEST(StatsFormatsTest, CutAnywhere) {
   const HeapSnapshot snapshot = Filled();
   for (const Format format : kFormats) {
@@ -153,7 +159,7 @@ TEST(StatsFormatsTest, InPieces) {
   }
 }
 
-// What include/tcmalloc/tcmalloc.h says is always enough.
+// The buffer size that include/tcmalloc/tcmalloc.h recommends is always enough.
 TEST(StatsFormatsTest, FitInto128Kibibytes) {
   for (const Format format : kFormats) {
     EXPECT_LT(Written(format, Largest()).size(), size_t{128} << 10);
@@ -171,7 +177,7 @@ TEST(StatsFormatsTest, FiguresHaveGoodNames) {
     const std::string name = figure.name;
     EXPECT_TRUE(names.insert(name).second) << name;
     for (const char c : name) EXPECT_TRUE(islower(c) || c == '_') << name;
-    // The suffixes mean something to those who read them.
+    // Readers of the formats interpret the suffixes.
     const std::string unit = figure.unit;
     EXPECT_TRUE(unit.empty() || unit == "bytes");
     EXPECT_EQ(name.size() > 6 && name.substr(name.size() - 6) == "_bytes", unit == "bytes") << name;
@@ -208,7 +214,7 @@ TEST(StatsFormatsTest, NoLimitIsZero) {
   EXPECT_NE(json.find("\"size_classes\":[],"), std::string::npos);
 }
 
-// The lines that tools read, letter by letter; those that other lines follow are ours.
+// The lines that tools read, letter by letter; the lines after them are ours.
 TEST(StatsFormatsTest, TheSumsOfTheText) {
   const std::string text = Written(kFormats[0], Filled());
   EXPECT_EQ(text.substr(0, text.find("Tcmalloc page size\n") + 19),

@@ -38,7 +38,7 @@ TEST(StatsTest, AnEmptyHeap) {
   EXPECT_EQ(s.growths, 0u);
 }
 
-// SeededRandom work; whenever the program is quiet the figures are exact.
+// Random operations; whenever the program is quiet the figures are exact.
 TEST(StatsTest, ExactWhenQuiet) {
   constexpr uint64_t kSeed = 8642;
   Heap& heap = NewHeap();
@@ -127,7 +127,7 @@ TEST(StatsTest, ExactWhenQuiet) {
     ASSERT_EQ(s.span_tail_bytes, tails);
   }
   EXPECT_GT(CollectStats(heap).released_total_bytes, 0u);
-  // All given back: nothing is in use, nothing is in a cache.
+  // All released: nothing is in use, nothing is in a cache.
   for (const Small& s : small) one.Free(s.c, s.object);
   for (Span* const span : large) heap.page_heap.Delete(span);
   one.Exit();
@@ -235,7 +235,7 @@ TEST(StatsTest, TheTextHasTheFigures) {
   heap.page_heap.Delete(span);
 }
 
-// What was given back inside spans in use is no memory in use, and is named.
+// Memory that was released inside spans in use is not in use, and has a line of its own.
 TEST(StatsTest, HolesAreReleasedMemory) {
   Heap& heap = NewHeap();
   heap.page_heap.governor()->SetReleaseRate(0);
@@ -261,7 +261,7 @@ TEST(StatsTest, HolesAreReleasedMemory) {
   EXPECT_EQ(NumberOf(text, "Virtual address space used"), s.system_bytes + s.metadata_bytes);
 }
 
-// Limits are mentioned where there are any.
+// The text has lines about limits if there are any.
 TEST(StatsTest, LimitsAreInTheText) {
   Heap& heap = NewHeap();
   heap.page_heap.governor()->SetReleaseRate(0);
@@ -274,18 +274,18 @@ TEST(StatsTest, LimitsAreInTheText) {
   heap.page_heap.Delete(heap.page_heap.New(Length::ForBytes(size_t{60} << 20), SpanState::kLarge));
   std::string text = Text(heap, 1);
   EXPECT_EQ(NumberOf(text, "soft limit (0 for none)"), size_t{50} << 20);
-  EXPECT_EQ(NumberOf(text, "Times that the hard limit was met"), 1u);
+  EXPECT_EQ(NumberOf(text, "Times that the hard limit was reached"), 1u);
   EXPECT_EQ(NumberOf(text, "hard limit: bytes released because of it"), 0u);
-  EXPECT_EQ(NumberOf(text, "Times that the soft limit was met"), 1u);
+  EXPECT_EQ(NumberOf(text, "Times that the soft limit was reached"), 1u);
   const HeapStats s = CollectStats(heap);
   EXPECT_GT(s.soft_limit.released_bytes, 0u);
   EXPECT_EQ(NumberOf(text, "soft limit: bytes released because of it"),
             s.soft_limit.released_bytes);
-  // What happened stays.
+  // Past events stay.
   heap.page_heap.governor()->SetLimit(LimitKind::kHard, kNoLimit);
   text = Text(heap, 1);
   EXPECT_EQ(NumberOf(text, "hard limit (0 for none)"), 0u);
-  EXPECT_EQ(NumberOf(text, "Times that the hard limit was met"), 1u);
+  EXPECT_EQ(NumberOf(text, "Times that the hard limit was reached"), 1u);
 }
 
 TEST(StatsTest, LevelTwoHasALineForEachClassInUse) {
@@ -308,7 +308,7 @@ TEST(StatsTest, LevelTwoHasALineForEachClassInUse) {
     std::vector<size_t> found;
     for (size_t n; numbers >> n;) found.push_back(n);
     const size_t objects = 1 + s.thread_cache_objects + s.central_objects;
-    // Percent without the tenths, at which reading numbers ends.
+    // Percent without the tenths: reading the number stops at the point.
     EXPECT_EQ(found,
               (std::vector<size_t>{Index(c), s.object_size, s.spans, 1, s.thread_cache_objects,
                                    s.central_objects, objects * s.object_size, 100 / objects}));
@@ -319,7 +319,7 @@ TEST(StatsTest, LevelTwoHasALineForEachClassInUse) {
   EXPECT_EQ(line.rfind("----", 0), 0u);
 }
 
-// What free spans there are, by their length, is all of what is free.
+// Free spans by their length add up to all free memory.
 void ExpectLengthsAddUp(const HeapSnapshot& s) {
   size_t mapped_bytes = s.free_spans.longer_mapped_bytes;
   size_t released_bytes = s.free_spans.longer_released_bytes;
@@ -337,7 +337,7 @@ TEST(StatsTest, LevelTwoHasALineForEachLengthOfFreeSpans) {
   HeapSnapshot snapshot;
   CollectSnapshot(heap, &snapshot);
   ExpectLengthsAddUp(snapshot);
-  // All of them in one run. What lies between them keeps the free ones apart.
+  // All of them in one run. The pages between them keep the free ones apart.
   heap.page_heap.Delete(heap.page_heap.New(Length(1024), SpanState::kLarge));
   std::vector<Span*> spans;
   for (const size_t pages : {300, 1, 3, 1, 200, 1, 3, 1, 128, 1, 5, 1}) {
@@ -419,7 +419,7 @@ TEST(StatsTest, ASnapshotIsOneCount) {
   EXPECT_GT(snapshot.totals.thread_cache_array_bytes, 0u);
 }
 
-// Figures that were read while everything moved: whatever they are, the parts fit into the whole.
+// Figures that were read during changes: whatever they are, the parts fit into the whole.
 TEST(StatsTest, PartsFitWhateverWasRead) {
   constexpr uint64_t kSeed = 271828;
   SeededRandom random(kSeed);
@@ -447,7 +447,7 @@ TEST(StatsTest, PartsFitWhateverWasRead) {
   }
 }
 
-// Straight to stderr it is the same text below a banner, in pieces that fit on a small stack.
+// Printed to stderr, it is the same text below a banner, in pieces that fit on a small stack.
 TEST(StatsTest, PrintedAsWritten) {
   Heap& heap = NewHeap();
   TestThread thread(heap.registry);

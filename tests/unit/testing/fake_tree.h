@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A folder that stands for the root of a system, with files such as /proc/self/cgroup below it; and
-// what a test of functions that open files looks at. Gone with its object.
+// A folder that stands for the root of a system, with files like /proc/self/cgroup below it; and
+// helpers for tests of functions that open files. The object removes its folder at its end.
 #pragma once
 
 #include <fcntl.h>
@@ -25,7 +25,7 @@ class FakeTree {
   FakeTree& operator=(const FakeTree&) = delete;
 
   std::string root() const { return root_; }
-  // The name outside of the tree; the folder that it is in exists.
+  // The path outside of the tree; the folder that it is in exists.
   std::string Path(const std::string& path) const {
     const std::filesystem::path file(root_ + path);
     std::filesystem::create_directories(file.parent_path());
@@ -48,7 +48,7 @@ class FakeTree {
   char root_[32] = "/tmp/tree_test.XXXXXX";
 };
 
-// How many descriptors the process has: the same before and after what leaks none.
+// The number of descriptors of the process: unchanged by a function that leaks none.
 inline int NumDescriptors() {
   int count = 0;
   for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {

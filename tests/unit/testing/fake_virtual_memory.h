@@ -3,10 +3,9 @@
 // order that the test chooses, has the hardware page size that the test chooses, counts and records
 // calls, fails those that the test names, and checks what VirtualMemory requires of its callers.
 //
-// Two strengths. kBacked has memory behind its addresses, which Release really gives back.
-// kAddressOnly has none: for logic that never touches the pages it manages, at any size and at
-// addresses that repeat from run to run. Thread safety: any, but for the functions that prepare
-// failures and hooks.
+// Two kinds. kBacked has real memory at its addresses, which Release really releases. kAddressOnly
+// has none: for logic that never touches the pages it manages, at any size and at addresses that
+// repeat from run to run. Thread safety: any, except the functions that prepare failures and hooks.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -36,7 +35,7 @@ class FakeVirtualMemory final : public VirtualMemory {
   enum class Strength { kBacked, kAddressOnly };
   // Three eighths of all addresses, in whole hugepages.
   static constexpr size_t kMaxRange = SIZE_MAX / 8 * 3 / kHugepageSize * kHugepageSize;
-  // Where Map looks for room: from the lower end, or from the upper end as Linux does.
+  // The end from which Map searches: the lower one, or the upper one as in Linux.
   enum class Placement { kUpwards, kDownwards };
   enum class Kind { kMap, kUnmap, kRelease, kHugepages, kNoHugepages, kPopulate, kMove };
 
@@ -56,7 +55,7 @@ class FakeVirtualMemory final : public VirtualMemory {
     // good place on 32-bit machines, too: see AddressOnly.)
     uintptr_t base = static_cast<uintptr_t>(0x1234'4000'0000);
     Placement placement = Placement::kUpwards;
-    // A gap of one hardware page after each mapping, so that no two are neighbours.
+    // A gap of one hardware page after each mapping, so that no two are adjacent.
     bool gaps = false;
   };
 
@@ -251,7 +250,7 @@ class FakeVirtualMemory final : public VirtualMemory {
   void FailRelease(size_t nth, size_t count = 1) { release_failure_ = {nth, count}; }
   void FailUnmap(size_t nth, size_t count = 1) { unmap_failure_ = {nth, count}; }
   void FailPopulate(size_t nth, size_t count = 1) { populate_failure_ = {nth, count}; }
-  // What should be moved to is not mapped afterwards.
+  // The target of a move is not mapped afterwards.
   void FailMove(size_t nth, size_t count = 1) { move_failure_ = {nth, count}; }
   void StopFailing() {
     map_failure_ = release_failure_ = unmap_failure_ = populate_failure_ = Failure();
@@ -259,7 +258,7 @@ class FakeVirtualMemory final : public VirtualMemory {
   }
   void RefuseMayMove(size_t nth, size_t count = 1) { may_move_failure_ = {nth, count}; }
 
-  // What a system with hugepages would have memory behind, if exactly what was passed to Touch (and
+  // The memory that an OS with hugepages would back, if exactly the pages passed to Touch (and
   // Populate) were written to. Counted in hardware pages.
   void Touch(const void* memory, size_t bytes) {
     const std::lock_guard<std::mutex> guard(mutex_);
@@ -279,15 +278,15 @@ class FakeVirtualMemory final : public VirtualMemory {
     locked_end_ = locked_start_ + bytes;
   }
 
-  // What Map says about its memory from now on (what kBacked memory holds is the test's business).
+  // What Map reports about its memory from now on (the test knows what kBacked memory holds).
   void SetZeroFilled(bool zero_filled) { zero_filled_ = zero_filled; }
-  // Map returns so much more than it is asked for.
+  // Map returns this much more than requested.
   void SetMore(size_t bytes) { more_bytes_ = bytes; }
   void SetRoom(size_t bytes) { room_ = bytes; }
   size_t Room() override { return room_; }
 
-  // Runs once, at the beginning of the next Map, Release or Move: what another thread does while
-  // this one is in the system.
+  // Runs once, at the beginning of the next Map, Release or Move: acts for another thread while
+  // this one is in a system call.
   void OnNextMap(std::function<void()> hook) { on_map_ = std::move(hook); }
   void OnNextRelease(std::function<void()> hook) { on_release_ = std::move(hook); }
   void OnNextMove(std::function<void()> hook) { on_move_ = std::move(hook); }
@@ -336,7 +335,7 @@ class FakeVirtualMemory final : public VirtualMemory {
   static void Forget(std::set<uintptr_t>* pages, uintptr_t start, size_t bytes) {
     pages->erase(pages->lower_bound(start), pages->lower_bound(start + bytes));
   }
-  // Of the hugepage at `start`, how many pages are in `pages`.
+  // The number of pages of the hugepage at `start` that are in `pages`.
   size_t CountIn(const std::set<uintptr_t>& pages, uintptr_t start) const {
     const auto end = pages.lower_bound(start + kHugepageSize);
     return static_cast<size_t>(std::distance(pages.lower_bound(start), end));
@@ -394,7 +393,7 @@ class FakeVirtualMemory final : public VirtualMemory {
     return true;
   }
 
-  // Takes the range, which is mapped, out of the table.
+  // Removes the range, which is mapped, from the table.
   void CutAround(uintptr_t start, size_t bytes) {
     const uintptr_t end = start + bytes;
     auto it = --mapped_.upper_bound(start);
@@ -428,10 +427,10 @@ class FakeVirtualMemory final : public VirtualMemory {
   std::function<void()> on_release_;
   std::function<void()> on_move_;
 
-  // Guards what follows. Not a SpinLock: that one is under test.
+  // Guards the members below. Not a SpinLock: that one is under test.
   std::mutex mutex_;
   std::map<uintptr_t, size_t> mapped_;
-  // Hardware pages: those that hugepages are wanted for, and those with memory behind them.
+  // Hardware pages: those with requested hugepages, and the backed ones.
   std::set<uintptr_t> advised_;
   std::set<uintptr_t> resident_;
   std::vector<Call> calls_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A heap of one's own for tests of the tiers above the page heap: metadata arena, page map, page
-// heap and central cache on fake memory, with a hardware page size of the test's choice.
+// A heap of its own for tests of the parts above the page heap: metadata arena, page map, page heap
+// and central cache on fake memory, with a hardware page size of the test's choice.
 #pragma once
 
 #include <sys/mman.h>
@@ -42,10 +42,10 @@ class MappedPageMap {
   PageMap* page_map_;
 };
 
-// The processor that the central tier of a TestHeap takes the calling thread to run on.
+// The CPU on which the calling thread runs, as the central cache of a TestHeap sees it.
 inline thread_local int test_processor = 0;
 
-// The tiers from the system to the central cache.
+// The parts from the OS to the central cache.
 struct TestHeap {
   static constexpr size_t kShards = ShardMap::kDefault;
 
@@ -69,12 +69,12 @@ struct TestHeap {
 
   // Objects of class `c` in the central free list.
   size_t CentralObjects(SizeClass c) { return central.free_list(c).free_objects(); }
-  // All objects of class `c`, wherever they are.
+  // All objects of class `c`, in use or free.
   size_t AllObjects(SizeClass c) {
     return central.free_list(c).num_spans() * central.free_list(c).objects_per_span();
   }
 
-  // Calls f(lock) for the locks of the central tier and of the page heap, in the order of the
+  // Calls f(lock) for the locks of the central cache and of the page heap, in the order of the
   // ranks.
   template <typename F>
   void ForEachLock(F f) {
@@ -82,7 +82,7 @@ struct TestHeap {
     page_heap.ForEachLock(f);
   }
 
-  // Aborts when an invariant of any tier does not hold.
+  // Aborts when an invariant of any part does not hold.
   void CheckInvariants() {
     central.CheckInvariants();
     page_heap.CheckInvariants();
@@ -98,7 +98,7 @@ struct TestHeap {
 
 inline SizeClass ClassForSize(size_t size) { return kSizeClasses.ClassOf(size); }
 
-// As the messages about misuse write it.
+// As messages about misuse write it.
 inline std::string PointerText(const void* p) {
   char buffer[32];
   return std::string(TextWriter(buffer, sizeof(buffer)).Pointer(p).text());

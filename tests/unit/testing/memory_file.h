@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What tests of memory that comes from files share.
+// Shared by tests of memory that comes from files.
 #pragma once
 
 #include <fcntl.h>
@@ -53,7 +53,7 @@ inline int DescriptorOf(const std::string& path) {
   return -1;
 }
 
-// Bytes of memory that the file behind a descriptor takes.
+// Bytes of memory that the file of a descriptor takes.
 inline size_t FileMemory(int descriptor) {
   struct stat status;
   if (fstat(descriptor, &status) != 0) abort();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // SeededRandom: the pseudo-random numbers of property tests. The seed is fixed in the test and
-// printed, so that a failure names what repeats it.
+// printed, so that a failure can be repeated.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// TESTED_WITH_ASAN, TESTED_WITH_TSAN: 1 where AddressSanitizer or ThreadSanitizer watches, else 0.
+// TESTED_WITH_ASAN, TESTED_WITH_TSAN: 1 in builds with AddressSanitizer or ThreadSanitizer, else 0.
 #pragma once
 
 #if defined(__has_feature)  // clang

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the kernel says of a thread of this process: so that a test can wait until a thread really
-// waits, and interrupt it there, without sleeping itself.
+// The kernel's state of a thread of this process: a test can wait until a thread really sleeps, and
+// interrupt it there, without sleeping itself.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// TouchWatch: which pages of some memory are touched, and where first. A watched page is protected
-// until then, so what is not seen did not happen. One at a time; the touches are this process's.
+// TouchWatch: records which pages of some memory are touched, and where first. A watched page is
+// protected until its first touch, so no touch is missed. One at a time; it records this process's.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ class TouchWatch {
     active_ = nullptr;
   }
 
-  // Whole pages, which can be read and written until now.
+  // Whole pages, so far readable and writable.
   void Watch(const void* start, size_t bytes) {
     ranges_.push_back({reinterpret_cast<uintptr_t>(start), bytes});
     // The handler must not allocate.
@@ -66,11 +66,11 @@ class TouchWatch {
     for (const Range& range : active_->ranges_) {
       if (address - range.start >= range.bytes) continue;
       active_->touches_.push_back(address);
-      // What touched it is done again, and goes through.
+      // The access is repeated, and succeeds.
       Protect(address / PageSize() * PageSize(), PageSize(), PROT_READ | PROT_WRITE);
       return;
     }
-    // Not ours: it happens again, to whoever was there before.
+    // Not a watched page: the fault happens again, and the former handler gets it.
     sigaction(SIGSEGV, &active_->previous_, nullptr);
   }
 
