@@ -30,7 +30,6 @@ HeapSnapshot Filled() {
                  .free_pages = 350003,
                  .kept_spans = 250007};
   t.releasing_bytes = 4513;
-  t.kept_span_bytes = 4591;
   t.metadata_bytes = 300007;
   t.thread_cache_array_bytes = 4517;
   t.large_bytes = 400009;
@@ -46,11 +45,6 @@ HeapSnapshot Filled() {
   t.commits = 89;
   t.committed_total_bytes = 600053;
   t.thread_cache_limit_bytes = 1000003;
-  t.retention = {.total = 1000033,
-                 .thread_caches = 1000037,
-                 .inherited_caches = 1000039,
-                 .free_pages = 1000081,
-                 .kept_spans = 1000099};
   t.released_total_bytes = 600011;
   t.hugepages = {HugepageMode::kAdvise};
   t.hugepage_bytes = 700001;
