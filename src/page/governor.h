@@ -43,8 +43,8 @@ struct PageHints {
   Relaxed<bool> limit_event_due{false};
   Relaxed<bool> above_soft_limit{false};
   Relaxed<bool> near_soft_limit{false};
-  // The rate is above 0.
-  Relaxed<bool> releases_by_rate{true};
+  // As ReleasePolicy::rate().
+  Relaxed<double> release_rate{kTuning.release.default_rate};
   Relaxed<Releasing> releasing{Releasing::kByPolicy};
   // The OS has refused a mapping, at some time: decides when free memory is unmapped.
   Relaxed<bool> address_space_is_short{false};
@@ -125,6 +125,10 @@ class Governor {
   [[nodiscard]] bool NoteFreed(Length n) { return policy_.PagesFreed(n); }
   // The most that a prompt heap may release after a free: ReleasePolicy::TakePromptAllowance.
   Length TakePromptAllowance() { return policy_.TakePromptAllowance(); }
+  // Far less is in use than a moment ago, and a prompt heap is to release most of what is free.
+  bool IsDrop(int64_t now_ms, const Held& held) const {
+    return policy_.IsDrop(now_ms, held.in_use);
+  }
   // What is due now, at most `most`.
   ReleasePlan DecideRelease(int64_t now_ms, const Held& held, Length most);
   // `n` more pages went than the plan said, since hugepages go whole.

@@ -102,7 +102,7 @@ class PageHeap {
   Length ReleaseDue(Length most, bool idle);
   // Something may become due though nobody frees anything. Racy.
   bool release_pending() const TC_NO_THREAD_SAFETY_ANALYSIS {
-    return state_.hints.releases_by_rate.value() &&
+    return state_.hints.release_rate.value() > 0 &&
            state_.hints.releasing.value() != Releasing::kNever &&
            state_.store.free(SpanStore::kMapped) > Length::ForBytes(Shares().free_pages);
   }
@@ -189,10 +189,12 @@ class PageHeap {
   void ReleaseFreed() TC_EXCLUDES(state_.lock);
   void ReleaseAboveSoftLimit() TC_EXCLUDES(state_.lock);
 
-  // What one home may keep.
+  // What one home may keep. Rates above 1 divide it.
   size_t KeptBytesPerHome() const {
-    return std::min(Shares().kept_spans / std::max<size_t>(state_.homes.count(), 1),
-                    kTuning.span_cache.max_bytes);
+    size_t share = Shares().kept_spans / std::max<size_t>(state_.homes.count(), 1);
+    const double rate = state_.hints.release_rate.value();
+    if (rate > 1) share = static_cast<size_t>(static_cast<double>(share) / rate);
+    return std::min(share, kTuning.span_cache.max_bytes);
   }
   // Takes back at most `most` spans that are kept for shards; returns their bytes.
   size_t Drain(size_t most);

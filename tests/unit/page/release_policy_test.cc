@@ -24,11 +24,14 @@ class ReleasePolicyTest : public testing::Test {
     policy_.Demand(Mib(peak));
     in_use_ = Mib(in_use);
     free_mapped_ = Mib(peak - in_use);
-    EXPECT_EQ(Decide(0), Length(0));
+    EXPECT_TRUE(Decide(0) == Length(0) || prompt_most_ < kAll);
   }
   Length Decide(int64_t now_ms, Length most = kAll) {
-    const ReleasePolicy::State state = {
-        .in_use = in_use_, .free_mapped = free_mapped_, .slack = kSlack, .prompt = prompt_};
+    const ReleasePolicy::State state = {.in_use = in_use_,
+                                        .free_mapped = free_mapped_,
+                                        .slack = kSlack,
+                                        .prompt = prompt_,
+                                        .prompt_most = prompt_most_};
     const Length n = policy_.Decide(now_ms, state, most).length;
     free_mapped_ -= n;
     return n;
@@ -49,6 +52,7 @@ class ReleasePolicyTest : public testing::Test {
 
   ReleasePolicy policy_;
   bool prompt_ = false;
+  Length prompt_most_ = kAll;
   Length in_use_;
   Length free_mapped_;
 };
@@ -146,10 +150,12 @@ TEST_F(ReleasePolicyTest, ALittleIsKeptForEver) {
 TEST_F(ReleasePolicyTest, BreaksHugepagesOnlyForMuch) {
   Decide(0);
   const auto may_break = [this](size_t in_use, size_t free_mapped) {
-    return policy_
-        .Decide(1'000'000'000,
-                {.in_use = Mib(in_use), .free_mapped = Mib(free_mapped), .slack = kSlack}, kAll)
-        .may_break;
+    const ReleasePolicy::State state = {.in_use = Mib(in_use),
+                                        .free_mapped = Mib(free_mapped),
+                                        .slack = kSlack,
+                                        .prompt = false,
+                                        .prompt_most = kAll};
+    return policy_.Decide(1'000'000'000, state, kAll).may_break;
   };
   policy_.Decide(999'000'000, {}, kAll);
   EXPECT_FALSE(may_break(800, 49));
@@ -164,8 +170,7 @@ TEST_F(ReleasePolicyTest, APromptHeapFollowsADrop) {
   for (size_t live = 299; live >= 50; --live) {
     Free(1);
     Decide(2);
-    ASSERT_LE(Backed(),
-              live >= 150 ? Mib(300) : in_use_ + ReleasePolicy::PromptlyKept(in_use_) + kSlack)
+    ASSERT_LE(Backed(), live >= 150 ? Mib(300) : in_use_ + policy_.PromptlyKept(in_use_) + kSlack)
         << live;
     if (live >= 150) {
       ASSERT_EQ(Backed(), Mib(300)) << live;
@@ -242,6 +247,26 @@ TEST_F(ReleasePolicyTest, LooksOnceInAMebibyteOfFreedPages) {
     EXPECT_TRUE(policy_.PagesFreed(Length(1)));
   }
   EXPECT_TRUE(policy_.PagesFreed(kAll));
+}
+
+// Also what the program needed a moment ago, since there may be no later decision.
+TEST_F(ReleasePolicyTest, APromptHeapNeverKeepsMoreThanItsPart) {
+  prompt_ = true;
+  prompt_most_ = Mib(30);
+  Fall(100, 60);  // no drop: more than half is in use
+  EXPECT_EQ(free_mapped_, Mib(30));
+  prompt_ = false;
+  EXPECT_EQ(Decide(20), Length(0));
+}
+
+TEST_F(ReleasePolicyTest, RatesAboveOneDivideWhatIsKept) {
+  const Length kept = policy_.PromptlyKept(Mib(100));
+  policy_.SetRate(10);
+  EXPECT_EQ(policy_.PromptlyKept(Mib(100)).pages(), kept.pages() / 10);
+  // Time to decide comes sooner.
+  EXPECT_TRUE(policy_.PagesFreed(Length(kTuning.release.look_every.pages() / 10)));
+  policy_.SetRate(0.5);
+  EXPECT_EQ(policy_.PromptlyKept(Mib(100)), kept);
 }
 
 }  // namespace
