@@ -4,7 +4,8 @@
 // done, it gets from SpanStore and Governor, under the lock; it calls the OS outside.
 //
 // Releases. A span whose memory is being released, or was refused by the OS, is in no list of the
-// store until its pass ends. A forked child finds it by `passes_`.
+// store until its pass ends. A forked child finds it in `in_flight_` or `refused_`: nothing of a
+// pass that the child needs lies on a stack, which it may not have.
 //
 // Synchronization. LockRank::kPageHeap (PageState::lock).
 #pragma once
@@ -49,7 +50,8 @@ class AddressSpace {
   // or when one of those that are under way now is done. False when none of these came to anything.
   bool WaitForRelease(size_t releases) TC_EXCLUDES(state_.lock);
   // In a forked child, with the lock held by this thread: spans that another thread was releasing
-  // are free again, and what one was moving is moving no longer.
+  // are free again, and what another was moving is moving no longer. A signal handler may have
+  // forked in the middle of a pass or a move of this thread, which goes on.
   void RestoreAfterForkInChild();
 
   // The OS is to make no hugepages around `page`, which is to be released while others of its
@@ -68,8 +70,8 @@ class AddressSpace {
   // the heap: others need address space too, for example for the stacks of threads.
   void UnmapWhenShort() TC_EXCLUDES(state_.lock);
 
-  // See PageHeap::MoveLargeAt. `*time_to_decide`: what Governor::NoteFreed returned.
-  Span* Move(Span* span, const void* p, Length n, void** sample, bool* time_to_decide)
+  // See PageHeap::MoveLargeAt. `*freed`: what Governor::NoteFreed returned.
+  Span* Move(Span* span, const void* p, Length n, void** sample, Length* freed)
       TC_EXCLUDES(state_.lock);
   // Some thread is in Move: an object may have lost its pages to a place that no span knows yet.
   // With the lock held none begins.
@@ -78,16 +80,6 @@ class AddressSpace {
  private:
   static constexpr size_t kStoppedRemembered = 64;
 
-  // A pass of releases, on the stack of the thread that makes it.
-  struct Pass {
-    // On its way to the OS; null between two slices.
-    Span* span = nullptr;
-    uint64_t number = 0;  // of that slice, counted from the heap's first
-    // Set aside so that the pass does not meet them again.
-    IntrusiveList<Span> refused;
-    uint32_t thread = ThisThreadNumber();
-    ListNode<Pass> list_node;
-  };
   // What of an object goes where. In the order of the addresses, the old place has a head, which is
   // copied, what is moved, and the rest, which is copied; the new mapping has `front` free pages,
   // then the same. Hugepages are moved whole.
@@ -113,9 +105,8 @@ class AddressSpace {
 
   // Releases one slice of at most `limit` pages; returns its length, 0 when there is none.
   // `*released`: false when the OS refused it.
-  Length ReleaseSlice(Pass& pass, Length limit, bool may_split, bool* released)
-      TC_EXCLUDES(state_.lock);
-  // Some slice is on its way for which f(pass) holds.
+  Length ReleaseSlice(Length limit, bool may_split, bool* released) TC_EXCLUDES(state_.lock);
+  // Some slice is on its way for which f(span) holds.
   template <typename F>
   bool AnyUnderWay(F f) const TC_REQUIRES(state_.lock);
   bool IsUnderWay(PageRange range) const TC_REQUIRES(state_.lock);
@@ -128,7 +119,13 @@ class AddressSpace {
   const Length granule_;  // pages of ours in a hardware page, at least 1
   const bool unmap_when_short_;
 
-  IntrusiveList<Pass> passes_ TC_GUARDED_BY(state_.lock);
+  // On their way to the OS.
+  IntrusiveList<Span> in_flight_ TC_GUARDED_BY(state_.lock);
+  // Set aside so that a pass does not meet them again. Of all passes: each takes as many out as it
+  // put in, which may be others', and these meet them again.
+  IntrusiveList<Span> refused_ TC_GUARDED_BY(state_.lock);
+  // The threads that are in Move; 0: none.
+  std::array<uint32_t, PageState::kMaxMoves> moving_threads_ TC_GUARDED_BY(state_.lock) = {};
   uint64_t releases_begun_ TC_GUARDED_BY(state_.lock) = 0;
   size_t release_waiters_ TC_GUARDED_BY(state_.lock) = 0;
   // Where hugepages are not made any more, as far as there is room to remember it.

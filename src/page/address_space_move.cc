@@ -11,6 +11,7 @@
 // looks again later. What others may do meanwhile is to give advice about hugepages around the old
 // place; the new one is advised anew after the move, and marked with that, so it does not matter
 // what the pages brought along.
+#include <algorithm>
 #include <cstring>
 
 #include "base/tuning.h"
@@ -53,13 +54,16 @@ bool AddressSpace::PlanMove(const Span& span, Length n, MovePlan* plan) {
          store.hugepages().AreAdvised(span.pages(), plan->hugepages);
 }
 
-Span* AddressSpace::Move(Span* span, const void* p, Length n, void** sample, bool* time_to_decide) {
+Span* AddressSpace::Move(Span* span, const void* p, Length n, void** sample, Length* freed) {
   if (moves_left_.load(std::memory_order_relaxed) == 0) return nullptr;
   MovePlan plan;
   bool begun = false;
   const auto begin = [&]() TC_REQUIRES(state_.lock) {
-    begun = span->IsLargeAt(p) && PlanMove(*span, n, &plan);
-    if (begun) ++state_.moves_in_flight;
+    begun = state_.moves_in_flight < PageState::kMaxMoves && span->IsLargeAt(p) &&
+            PlanMove(*span, n, &plan);
+    if (!begun) return;
+    ++state_.moves_in_flight;
+    *std::find(moving_threads_.begin(), moving_threads_.end(), 0u) = ThisThreadNumber();
   };
   if (!state_.WithRecords(begin) || !begun) return nullptr;
   const PageId from = span->first_page + plan.head;
@@ -95,6 +99,7 @@ Span* AddressSpace::Move(Span* span, const void* p, Length n, void** sample, boo
   {
     const SpinLockHolder holder(state_.lock);
     --state_.moves_in_flight;
+    *std::find(moving_threads_.begin(), moving_threads_.end(), ThisThreadNumber()) = 0;
     if (mapping.start == nullptr) return nullptr;
     // Memory of another kind, which a program's allocator has begun to provide, is for others.
     Span* const added = AddMapping(mapping, plan.hugepages && moved);
@@ -106,7 +111,7 @@ Span* AddressSpace::Move(Span* span, const void* p, Length n, void** sample, boo
       fresh->in_use.written = n;
       ++state_.store.counts.moves;
       span->TakeSample(sample);
-      *time_to_decide = state_.governor.NoteFreed(span->num_pages - plan.moved);
+      *freed = state_.governor.NoteFreed(span->num_pages - plan.moved);
       state_.store.DeleteMoved(span, plan.head, plan.moved);
       state_.NoteDemand(true);
       if (state_.governor.limits().any()) state_.governor.NoteGrown(state_.Held());

@@ -10,33 +10,26 @@ namespace tcmalloc {
 Length AddressSpace::Release(const ReleasePlan& plan) {
   Length total;
   if (state_.hints.releasing.value() == Releasing::kNever) return total;
-  Pass pass;
-  {
-    const SpinLockHolder holder(state_.lock);
-    passes_.Prepend(&pass);
-  }
   size_t slices = 0;
   size_t refusals = 0;
   while (total < plan.length && slices < plan.max_slices && refusals < plan.max_refusals) {
     bool released;
-    const Length n = ReleaseSlice(pass, plan.length - total, plan.may_split, &released);
+    const Length n = ReleaseSlice(plan.length - total, plan.may_split, &released);
     if (n == Length(0)) break;
     ++(released ? slices : refusals);
     if (released) total += n;
   }
   // A few at a time, for the sake of the lock.
-  for (bool more = true; more;) {
+  while (refusals > 0) {
     const SpinLockHolder holder(state_.lock);
-    for (size_t i = 0; i < kTuning.release.restored_at_once && !pass.refused.empty(); ++i) {
-      state_.store.EndRelease(pass.refused.PopFirst(), false);
+    for (size_t i = 0; i < kTuning.release.restored_at_once && refusals > 0; ++i, --refusals) {
+      if (!refused_.empty()) state_.store.EndRelease(refused_.PopFirst(), false);
     }
-    more = !pass.refused.empty();
-    if (!more) passes_.Remove(&pass);
   }
   return total;
 }
 
-Length AddressSpace::ReleaseSlice(Pass& pass, Length limit, bool may_split, bool* released) {
+Length AddressSpace::ReleaseSlice(Length limit, bool may_split, bool* released) {
   limit = std::min(limit, kTuning.release.slice);
   limit = Length((limit.pages() + granule_.pages() - 1) & ~(granule_.pages() - 1));
   Span* span = nullptr;
@@ -46,12 +39,19 @@ Length AddressSpace::ReleaseSlice(Pass& pass, Length limit, bool may_split, bool
     if (span == nullptr) return;
     splits[0] = state_.store.hugepages().WouldSplit(span->pages(), span->first_page);
     splits[1] = state_.store.hugepages().WouldSplit(span->pages(), span->last_page());
-    pass.span = span;
-    pass.number = ++releases_begun_;
+    span->release = {++releases_begun_, ThisThreadNumber()};
+    in_flight_.Prepend(span);
   };
-  if (!state_.WithRecords([&]() TC_REQUIRES(state_.lock) { take(true); })) {
+  // More records are asked for only where there may be too few: that may take memory of this heap.
+  bool can_cut;
+  {
     const SpinLockHolder holder(state_.lock);
-    take(state_.store.num_records() >= SpanStore::kSpareRecords + 2);
+    can_cut = state_.MayTakeRecords(2);
+    if (can_cut) take(true);
+  }
+  if (!can_cut && !state_.WithRecords([&]() TC_REQUIRES(state_.lock) { take(true); })) {
+    const SpinLockHolder holder(state_.lock);
+    take(state_.MayTakeRecords(2));
   }
   if (span == nullptr) return Length(0);
   if (splits[0]) StopHugepagesAt(span->first_page, false);
@@ -61,7 +61,7 @@ Length AddressSpace::ReleaseSlice(Pass& pass, Length limit, bool may_split, bool
   bool awaited;
   {
     const SpinLockHolder holder(state_.lock);
-    pass.span = nullptr;
+    in_flight_.Remove(span);
     release_ends_.store(release_ends_.load(std::memory_order_relaxed) + 1,
                         std::memory_order_relaxed);
     awaited = release_waiters_ > 0;
@@ -72,7 +72,7 @@ Length AddressSpace::ReleaseSlice(Pass& pass, Length limit, bool may_split, bool
       if (splits[0] || splits[1]) ++counts.hugepages_split;
       state_.store.EndRelease(span, true);
     } else {
-      pass.refused.Prepend(span);
+      refused_.Prepend(span);
     }
   }
   if (awaited) FutexWakeAll(&release_ends_);
@@ -93,10 +93,13 @@ bool AddressSpace::WaitForRelease(size_t releases) {
     uint32_t ends;
     {
       const SpinLockHolder holder(state_.lock);
-      if (waits) --release_waiters_;
+      // A forked child, in which a signal handler returns to here, has forgotten the waiters.
+      if (waits && release_waiters_ > 0) --release_waiters_;
       if (state_.store.counts.releases != releases) return true;
       if (!waits) last_release = releases_begun_;
-      const auto began = [last_release](const Pass& pass) { return pass.number <= last_release; };
+      const auto began = [last_release](const Span& span) {
+        return span.release.slice <= last_release;
+      };
       if (!AnyUnderWay(began) || state_.lock.HeldForForkByThisThread()) return false;
       waits = true;
       ++release_waiters_;
@@ -108,33 +111,37 @@ bool AddressSpace::WaitForRelease(size_t releases) {
 
 template <typename F>
 bool AddressSpace::AnyUnderWay(F f) const {
-  const Pass* pass = passes_.first();
-  while (pass != nullptr && (pass->span == nullptr || !f(*pass))) {
-    pass = IntrusiveList<Pass>::Next(pass);
-  }
-  return pass != nullptr;
+  const Span* span = in_flight_.first();
+  while (span != nullptr && !f(*span)) span = IntrusiveList<Span>::Next(span);
+  return span != nullptr;
 }
 
 bool AddressSpace::IsUnderWay(PageRange range) const {
-  return AnyUnderWay([range](const Pass& pass) {
-    return pass.span->end() > range.first && pass.span->first_page < range.end;
+  return AnyUnderWay([range](const Span& span) {
+    return span.end() > range.first && span.first_page < range.end;
   });
 }
 
 void AddressSpace::RestoreAfterForkInChild() TC_NO_THREAD_SAFETY_ANALYSIS {
-  // A signal handler may have forked in the middle of this thread's own pass, which goes on. Of the
-  // others' spans it is not known whether their pages went before the fork.
-  for (Pass* next = passes_.first(); next != nullptr;) {
-    Pass* const pass = next;
-    next = IntrusiveList<Pass>::Next(pass);
-    if (pass->thread == ThisThreadNumber()) continue;
-    passes_.Remove(pass);
-    if (pass->span != nullptr) state_.store.EndRelease(pass->span, false);
-    while (Span* const span = pass->refused.PopFirst()) state_.store.EndRelease(span, false);
+  // Of others' spans it is not known whether their pages went before the fork.
+  for (IntrusiveList<Span>* const spans : {&in_flight_, &refused_}) {
+    for (Span* next = spans->first(); next != nullptr;) {
+      Span* const span = next;
+      next = IntrusiveList<Span>::Next(span);
+      if (span->release.thread == ThisThreadNumber()) continue;
+      spans->Remove(span);
+      state_.store.EndRelease(span, false);
+    }
   }
-  // The threads that waited for them do not exist here.
-  release_waiters_ = 0;
   state_.moves_in_flight = 0;
+  for (uint32_t& thread : moving_threads_) {
+    if (thread != ThisThreadNumber()) thread = 0;
+    if (thread != 0) ++state_.moves_in_flight;
+  }
+  // The threads that waited do not exist here, unless a signal handler in one of them forked: it
+  // looks again.
+  release_waiters_ = 0;
+  release_ends_.store(release_ends_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }
 
 void AddressSpace::UnmapWhenShort() {

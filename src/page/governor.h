@@ -54,7 +54,7 @@ struct PageHints {
   // without locks. Null for none. It must not allocate or free. Acquire and release: it sees what
   // was written before it was set.
   std::atomic<void (*)()> free_observer{nullptr};
-  // The bytes in use: never too low, and too high by at most what was freed since the last decision
+  // The bytes in use, without records; too high by at most what was freed since the last decision
   // about release. What the allocator may keep beyond them.
   Relaxed<size_t> in_use_bytes{0};
   Retention retention;
@@ -121,10 +121,8 @@ class Governor {
   void NoteDemand(Length in_use, Length unfit, int64_t now_ms) {
     policy_.Demand(in_use, unfit, now_ms);
   }
-  // True when it is time to call DecideRelease.
-  [[nodiscard]] bool NoteFreed(Length n) { return policy_.PagesFreed(n); }
-  // The most that a prompt heap may release after a free: ReleasePolicy::TakePromptAllowance.
-  Length TakePromptAllowance() { return policy_.TakePromptAllowance(); }
+  // Where it is time to call DecideRelease: the pages that were freed since the last time; else 0.
+  [[nodiscard]] Length NoteFreed(Length n) { return policy_.PagesFreed(n); }
   // Far less is in use than a moment ago, and a prompt heap is to release most of what is free.
   bool IsDrop(int64_t now_ms, const Held& held) const {
     return policy_.IsDrop(now_ms, held.in_use);

@@ -131,25 +131,25 @@ void PageHeap::Delete(Span* span) {
     }
     span->free_bits = nullptr;
   }
-  bool time_to_decide;
+  Length freed;
   {
     const SpinLockHolder holder(state_.lock);
-    time_to_decide = state_.governor.NoteFreed(span->num_pages);
+    freed = state_.governor.NoteFreed(span->num_pages);
     state_.store.Delete(span);
   }
-  ReleaseAfterFreeing(time_to_decide);
+  ReleaseAfterFreeing(freed);
 }
 
 bool PageHeap::DeleteLargeAt(Span* span, const void* p, void** sample) {
-  bool time_to_decide;
+  Length freed;
   {
     const SpinLockHolder holder(state_.lock);
     if (!span->IsLargeAt(p)) return false;
     span->TakeSample(sample);
-    time_to_decide = state_.governor.NoteFreed(span->num_pages);
+    freed = state_.governor.NoteFreed(span->num_pages);
     state_.store.Delete(span);
   }
-  ReleaseAfterFreeing(time_to_decide);
+  ReleaseAfterFreeing(freed);
   return true;
 }
 
@@ -157,7 +157,7 @@ bool PageHeap::ResizeLargeAt(Span* span, const void* p, Length n, void** sample)
   if (n == Length(0) || n > SpanStore::kMaxLength) return false;
   n = RoundUp(n);
   bool done = false;
-  bool time_to_decide = false;
+  Length freed;
   LimitPass pass;
   const auto resize = [&]() TC_REQUIRES(state_.lock) -> GrowthDecision {
     if (!span->IsLargeAt(p)) return {};
@@ -169,7 +169,7 @@ bool PageHeap::ResizeLargeAt(Span* span, const void* p, Length n, void** sample)
           state_.Held(), fresh, n - old, pass.met[Index(LimitKind::kSoft)]);
       if (decision.action != GrowthDecision::Action::kGrow) return decision;
     } else {
-      time_to_decide = state_.governor.NoteFreed(old - n);
+      freed = state_.governor.NoteFreed(old - n);
     }
     state_.store.Resize(span, n);
     if (n > old) state_.NoteDemand(fresh > Length(0));
@@ -179,15 +179,15 @@ bool PageHeap::ResizeLargeAt(Span* span, const void* p, Length n, void** sample)
     return {};
   };
   if (!WithinLimits(pass, resize) || !done) return false;
-  ReleaseAfterFreeing(time_to_decide);
+  ReleaseAfterFreeing(freed);
   return true;
 }
 
 Span* PageHeap::MoveLargeAt(Span* span, const void* p, Length n, void** sample) {
   if (n > SpanStore::kMaxLength) return nullptr;
-  bool time_to_decide = false;
-  Span* const moved = address_space_.Move(span, p, RoundUp(n), sample, &time_to_decide);
-  if (moved != nullptr) ReleaseAfterFreeing(time_to_decide);
+  Length freed;
+  Span* const moved = address_space_.Move(span, p, RoundUp(n), sample, &freed);
+  if (moved != nullptr) ReleaseAfterFreeing(freed);
   return moved;
 }
 
@@ -195,7 +195,7 @@ TC_SLOW_PATH void* PageHeap::TakeForMetadata(size_t* bytes) {
   const Length n = RoundUp(Length::ForBytes(*bytes));
   do {
     const SpinLockHolder holder(state_.lock);
-    Span* const span = state_.store.TakeForMetadata(n);
+    Span* const span = state_.store.TakeForMetadata(n, state_.MayTakeRecords(0));
     if (span == nullptr) continue;
     *bytes = span->bytes();
     return span->start_address();
@@ -248,28 +248,28 @@ size_t PageHeap::DrainFor(const Request& request) {
   return bytes;
 }
 
-void PageHeap::ReleaseAfterFreeing(bool time_to_decide) {
+void PageHeap::ReleaseAfterFreeing(Length freed) {
   if (hints().releasing.value() == Releasing::kEager) {
     // Only what was freed since the last time is there.
     address_space_.Release({.length = SpanStore::kMaxLength});
-  } else if (time_to_decide) {
-    ReleaseFreed();
+  } else if (freed > Length(0)) {
+    ReleaseFreed(freed);
   }
   if (hints().near_soft_limit.value()) ReleaseAboveSoftLimit();
   if (hints().address_space_is_short.value()) address_space_.UnmapWhenShort();
   const auto observer =
-      time_to_decide ? hints().free_observer.load(std::memory_order_acquire) : nullptr;
+      freed > Length(0) ? hints().free_observer.load(std::memory_order_acquire) : nullptr;
   if (observer != nullptr) observer();
 }
 
-void PageHeap::ReleaseFreed() {
+void PageHeap::ReleaseFreed(Length freed) {
   Length most = kReleaseSlice;
   if (hints().prompt_release.value()) {
+    most = Length(freed.pages() * kTuning.release.prompt_per_freed);
     const int64_t now_ms = now_ms_();
     bool drop;
     {
       const SpinLockHolder holder(state_.lock);
-      most = state_.governor.TakePromptAllowance();
       drop = state_.governor.IsDrop(now_ms, state_.Held());
     }
     if (drop) DrainSpanCaches();

@@ -183,10 +183,10 @@ class PageHeap {
   // Does what the decision asks for. False when the request fails.
   bool MakeRoom(const GrowthDecision& decision, LimitPass& pass) TC_EXCLUDES(state_.lock);
 
-  // What follows on a free, where `time_to_decide` says what Governor::NoteFreed returned.
-  void ReleaseAfterFreeing(bool time_to_decide) TC_EXCLUDES(state_.lock);
+  // What follows on a free. `freed`: what Governor::NoteFreed returned.
+  void ReleaseAfterFreeing(Length freed) TC_EXCLUDES(state_.lock);
   // Releases what is due, at most a slice; in a prompt heap in proportion to what was freed.
-  void ReleaseFreed() TC_EXCLUDES(state_.lock);
+  void ReleaseFreed(Length freed) TC_EXCLUDES(state_.lock);
   void ReleaseAboveSoftLimit() TC_EXCLUDES(state_.lock);
 
   // What one home may keep. Rates above 1 divide it.

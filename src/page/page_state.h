@@ -42,6 +42,8 @@ struct PageState {
   // The records that the end of a move takes, for which nothing can be undone any more: see
   // AddressSpace::Move.
   static constexpr size_t kRecordsPerMove = 6;
+  // At a time; further objects are copied.
+  static constexpr size_t kMaxMoves = 8;
 
   PageState(PageMap& page_map, MetadataArena& the_arena, Length granule,
             const PageHeapOptions& options)
@@ -55,8 +57,7 @@ struct PageState {
   [[nodiscard]] bool WithRecords(F f) TC_NO_THREAD_SAFETY_ANALYSIS {
     do {
       const SpinLockHolder holder(lock);
-      if (store.num_records() >= SpanStore::kRecordsPerOperation + SpanStore::kSpareRecords +
-                                     moves_in_flight * kRecordsPerMove) {
+      if (MayTakeRecords(SpanStore::kRecordsPerOperation)) {
         f();
         return true;
       }
@@ -64,6 +65,10 @@ struct PageState {
     return false;
   }
 
+  // There are so many records beyond the spare ones and those that moves in flight need.
+  bool MayTakeRecords(size_t n) const TC_REQUIRES(lock) {
+    return store.num_records() >= n + SpanStore::kSpareRecords + moves_in_flight * kRecordsPerMove;
+  }
   Governor::Held Held() const TC_REQUIRES(lock) {
     return {.system = Length(store.counts.system_bytes >> kPageShift),
             .in_use = store.in_use(),

@@ -17,6 +17,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "base/tuning.h"
 #include "base/units.h"
@@ -55,21 +56,13 @@ class ReleasePolicy {
     }
   }
 
-  // `n` pages were freed. True when it is time to decide.
-  bool PagesFreed(Length n) {
-    if (rate_ <= 0) return false;
+  // `n` pages were freed. Where it is time to decide: the pages that were freed since the last
+  // time; else 0.
+  Length PagesFreed(Length n) {
+    if (rate_ <= 0) return Length(0);
     freed_ += n;
-    if (freed_ < Length(kTuning.release.look_every.pages() / Eagerness())) return false;
-    freed_before_look_ = freed_;
-    freed_ = Length(0);
-    return true;
-  }
-  // The most that a prompt heap may release now: in proportion to what was freed since the last
-  // call.
-  Length TakePromptAllowance() {
-    const Length allowance(freed_before_look_.pages() * kTuning.release.prompt_per_freed);
-    freed_before_look_ = Length(0);
-    return allowance;
+    if (freed_ < Length(kTuning.release.look_every.pages() / Eagerness())) return Length(0);
+    return std::exchange(freed_, Length(0));
   }
 
   // What to release now, at most `most`; the caller does so.
@@ -136,8 +129,6 @@ class ReleasePolicy {
   DemandHistory history_;
   DemandHistory in_use_history_;
   Length freed_;
-  // Freed before the last time to decide; 0 once TakePromptAllowance has returned it.
-  Length freed_before_look_;
   // What was backed after the last release that the first rule alone would not have made, and when
   // that was.
   Length backed_after_release_ = kNothingReleased;

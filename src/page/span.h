@@ -135,6 +135,12 @@ class Span {
   union {
     // Free, the first or the last span of a run of FreeRuns.
     TreeLinks<Span> run_node = {};
+    // kReleasing: the slice, counted from the heap's first, and the thread that releases it. Page
+    // heap's lock.
+    struct {
+      uint64_t slice;
+      uint32_t thread;
+    } release;
     // kSmall, kLarge.
     struct {
       // Only these first pages may have been written since the OS zeroed them. Constant until

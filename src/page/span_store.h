@@ -109,8 +109,8 @@ class SpanStore {
   void Delete(Span* span);
   void DeleteMoved(Span* span, Length head, Length moved);
   // Gives a free span away for good, for records of the allocator's own; null when none is long
-  // enough. Takes spare records.
-  Span* TakeForMetadata(Length n);
+  // enough. `may_cut`: it may take spare records to cut off what is not needed.
+  Span* TakeForMetadata(Length n, bool may_cut);
 
   // Takes what is to be released next out of the free spans, at most `limit` pages but for whole
   // hugepages; null when there is none, or none without splitting hugepages. It is in no list then,

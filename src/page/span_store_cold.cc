@@ -19,13 +19,12 @@ void SpanStore::DeleteMoved(Span* span, Length head, Length moved) {
   Insert(span, SpanState::kFreeReleased);
 }
 
-Span* SpanStore::TakeForMetadata(Length n) {
+Span* SpanStore::TakeForMetadata(Length n, bool may_cut) {
   Span* span = free_[kMapped].FindBestFit(n);
   if (span == nullptr) span = free_[kReleased].FindBestFit(n);
   // What is not zero-filled may be shared with forked children.
   if (span == nullptr || !span->zero_filled) return nullptr;
-  // What is asked for may be new records: without some to spare, the whole span goes.
-  if (num_records_ < kSpareRecords) n = span->num_pages;
+  if (!may_cut) n = span->num_pages;
   PageRange backed;
   span = Carve(span, {span->first_page, span->first_page + n}, Length(0), &backed);
   hugepages_.CountUsed(span->pages(), true);

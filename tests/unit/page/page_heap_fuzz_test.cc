@@ -477,7 +477,7 @@ class Fuzzer {
   // Follows the deletion of a span.
   void ReplayDelete(size_t first, size_t pages) {
     SetPages(first, pages, PageState::kMapped);
-    if (!policy_.PagesFreed(Length(pages))) return;
+    if (policy_.PagesFreed(Length(pages)) == Length(0)) return;
     const ReleasePolicy::State state = {
         .in_use = InUse(),
         .free_mapped = Mapped(),

@@ -133,7 +133,7 @@ TEST_F(ReleasePolicyTest, HighRatesForgetSooner) {
 TEST_F(ReleasePolicyTest, RateZeroNeverReleases) {
   policy_.SetRate(0);
   Fall(100, 10);
-  EXPECT_FALSE(policy_.PagesFreed(kAll));
+  EXPECT_EQ(policy_.PagesFreed(kAll), Length(0));
   EXPECT_EQ(Decide(1'000'000), Length(0));
   policy_.SetRate(1);
   EXPECT_EQ(Decide(1'001'000), Mib(90));
@@ -233,20 +233,18 @@ TEST_F(ReleasePolicyTest, APromptHeapIsNotTaughtByLaterGrowth) {
   }
 }
 
-TEST_F(ReleasePolicyTest, APromptHeapReleasesInProportionToWhatIsFreed) {
-  EXPECT_EQ(policy_.TakePromptAllowance(), Length(0));
-  EXPECT_TRUE(policy_.PagesFreed(Mib(3)));
-  EXPECT_FALSE(policy_.PagesFreed(Length(1)));
-  EXPECT_EQ(policy_.TakePromptAllowance(), Mib(3 * kTuning.release.prompt_per_freed));
-  EXPECT_EQ(policy_.TakePromptAllowance(), Length(0));
+TEST_F(ReleasePolicyTest, TellsWhatWasFreedSinceTheLastTime) {
+  EXPECT_EQ(policy_.PagesFreed(kTuning.release.look_every - Length(1)), Length(0));
+  EXPECT_EQ(policy_.PagesFreed(Mib(3)), Mib(3) + kTuning.release.look_every - Length(1));
+  EXPECT_EQ(policy_.PagesFreed(Length(1)), Length(0));
 }
 
 TEST_F(ReleasePolicyTest, LooksOnceInAMebibyteOfFreedPages) {
   for (int i = 0; i < 3; ++i) {
-    EXPECT_FALSE(policy_.PagesFreed(kTuning.release.look_every - Length(1)));
-    EXPECT_TRUE(policy_.PagesFreed(Length(1)));
+    EXPECT_EQ(policy_.PagesFreed(kTuning.release.look_every - Length(1)), Length(0));
+    EXPECT_GT(policy_.PagesFreed(Length(1)), Length(0));
   }
-  EXPECT_TRUE(policy_.PagesFreed(kAll));
+  EXPECT_GT(policy_.PagesFreed(kAll), Length(0));
 }
 
 // Also what the program needed a moment ago, since there may be no later decision.
@@ -264,7 +262,7 @@ TEST_F(ReleasePolicyTest, RatesAboveOneDivideWhatIsKept) {
   policy_.SetRate(10);
   EXPECT_EQ(policy_.PromptlyKept(Mib(100)).pages(), kept.pages() / 10);
   // Time to decide comes sooner.
-  EXPECT_TRUE(policy_.PagesFreed(Length(kTuning.release.look_every.pages() / 10)));
+  EXPECT_GT(policy_.PagesFreed(Length(kTuning.release.look_every.pages() / 10)), Length(0));
   policy_.SetRate(0.5);
   EXPECT_EQ(policy_.PromptlyKept(Mib(100)), kept);
 }

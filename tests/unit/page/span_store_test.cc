@@ -330,14 +330,14 @@ TEST_F(SpanStoreTest, AMovedObjectLeavesReleasedPagesBetweenItsEnds) {
 TEST_F(SpanStoreTest, MetadataTakesAWholeSpanWhereRecordsAreShort) {
   store_.AddPages(Range(0, 100), SpanState::kFreeMapped, true);
   store_.AddPages(Range(200, 50), SpanState::kFreeMapped, false);
-  EXPECT_EQ(store_.TakeForMetadata(Length(40)), nullptr);  // not the process's own
-  EXPECT_EQ(store_.TakeForMetadata(Length(60))->num_pages, Length(60));
+  EXPECT_EQ(store_.TakeForMetadata(Length(40), true), nullptr);  // not the process's own
+  EXPECT_EQ(store_.TakeForMetadata(Length(60), true)->num_pages, Length(60));
   std::vector<Span> records(2);
   SpanStore poor(*page_map_, homes_, Length(1), Length(0));
   for (Span& record : records) poor.ReturnRecord(&record);
   poor.AddPages(Range(1000, 100), SpanState::kFreeReleased, true);
-  EXPECT_EQ(poor.TakeForMetadata(Length(60))->num_pages, Length(100));
-  EXPECT_EQ(poor.TakeForMetadata(Length(1)), nullptr);
+  EXPECT_EQ(poor.TakeForMetadata(Length(60), false)->num_pages, Length(100));
+  EXPECT_EQ(poor.TakeForMetadata(Length(1), false), nullptr);
   store_.CheckInvariants();
   poor.CheckInvariants();
 }
