@@ -44,7 +44,7 @@ bool AddressSpace::GrowBy(Length n, bool hugepages, HugepageMode mode) {
     static_cast<void>(vm_.Unmap(mapping.start, mapping.bytes));
     return false;
   }
-  TellOfGrowth(Length(mapping.bytes >> kPageShift));
+  NotifyGrowth(Length(mapping.bytes >> kPageShift));
   return true;
 }
 
@@ -75,22 +75,22 @@ Span* AddressSpace::AddMapping(const Mapping& mapping, bool hugepages) {
   if (!mapping.zero_filled) ++state_.store.counts.commits;
   if (hugepages) state_.store.hugepages().MarkAdvised(range, true);
   return state_.store.AddPages(
-      range, mapping.zero_filled ? SpanState::kFreeReleased : SpanState::kFreeMapped,
+      range, mapping.zero_filled ? SpanState::kFreeReleased : SpanState::kFreeBacked,
       mapping.zero_filled);
 }
 
-void AddressSpace::TellOfGrowth(Length n) {
+void AddressSpace::NotifyGrowth(Length n) {
   const auto observer = growth_observer_.load(std::memory_order_acquire);
   if (observer != nullptr) observer(n.bytes());
 }
 
-void AddressSpace::Populate(PageRange range) {
-  if (!can_populate_.value()) return;
+void AddressSpace::Prefault(PageRange range) {
+  if (!can_prefault_.value()) return;
   // Pages that another thread meanwhile takes are there when it touches them, or are not; memory
   // that it releases meanwhile may come back, which costs memory, nothing else.
   if (!vm_.Populate(range.start_address(), range.bytes())) {
     // Before Linux 5.14, or memory of another kind.
-    can_populate_.Set(false);
+    can_prefault_.Set(false);
     return;
   }
   const SpinLockHolder holder(state_.lock);

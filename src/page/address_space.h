@@ -40,7 +40,7 @@ class AddressSpace {
     growth_observer_.store(observer, std::memory_order_release);
   }
   // Pre-faults pages of a new span.
-  void Populate(PageRange range) TC_EXCLUDES(state_.lock);
+  void Prefault(PageRange range) TC_EXCLUDES(state_.lock);
 
   // Releases as planned; returns what went. Memory that the OS does not take (mlock) stays backed
   // and does not keep other memory from going.
@@ -106,7 +106,7 @@ class AddressSpace {
   Mapping MapNew(Length n, size_t alignment) TC_EXCLUDES(state_.lock);
   // Makes it the heap's.
   Span* AddMapping(const Mapping& mapping, bool hugepages) TC_REQUIRES(state_.lock);
-  void TellOfGrowth(Length n);
+  void NotifyGrowth(Length n);
   // The OS is to make hugepages again where it was told not to and where none are split any more:
   // either all of one was released, or all of it is in use, without free pages inside used spans.
   void ResumeHugepages() TC_EXCLUDES(state_.lock);
@@ -139,7 +139,7 @@ class AddressSpace {
   // thread that wakes up takes the lock to see what came of it, so relaxed suffices.
   std::atomic<uint32_t> release_ends_{0};
   // Decide what is tried, nothing else, so relaxed suffices.
-  Relaxed<bool> can_populate_{true};
+  Relaxed<bool> can_prefault_{true};
   std::atomic<size_t> moves_left_{kTuning.reallocation.max_moves};
   std::atomic<void (*)(size_t)> growth_observer_{nullptr};
 };

@@ -24,7 +24,7 @@ bool AddressSpace::PlanMove(const Span& span, Length n, MovePlan* plan) {
   // Into what is free and backed a copy costs no fresh memory. What is not zero-filled is not the
   // process's own.
   if (!span.zero_filled || n <= span.num_pages ||
-      store.FindMappedPlace({.length = n, .alignment = granule_}).span != nullptr) {
+      store.FindBackedPlace({.length = n, .alignment = granule_}).span != nullptr) {
     return false;
   }
   if (state_.hints.address_space_is_short.value()) return false;
@@ -112,7 +112,7 @@ Span* AddressSpace::Move(Span* span, const void* p, Length n, void** sample, boo
       if (state_.governor.limits().any()) state_.governor.NoteGrown(state_.Held());
     }
   }
-  TellOfGrowth(end - first);
+  NotifyGrowth(end - first);
   return fresh;
 }
 

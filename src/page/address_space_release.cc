@@ -155,7 +155,7 @@ void AddressSpace::UnmapWhenShort() {
 
 void AddressSpace::UnmapAtLeast(Length n, size_t max_refusals) {
   // Aside, so that others are found.
-  IntrusiveList<Span> refused_mapped;
+  IntrusiveList<Span> refused_backed;
   IntrusiveList<Span> refused_released;
   size_t refusals = 0;
   for (Length total; total < n && refusals < max_refusals;) {
@@ -165,7 +165,7 @@ void AddressSpace::UnmapAtLeast(Length n, size_t max_refusals) {
                             TC_REQUIRES(state_.lock) { span = state_.store.RemoveLongest(&state); };
     if (!state_.WithRecords(remove) || span == nullptr) break;
     if (!vm_.Unmap(span->start_address(), span->bytes())) {
-      (state == SpanState::kFreeReleased ? refused_released : refused_mapped).Prepend(span);
+      (state == SpanState::kFreeReleased ? refused_released : refused_backed).Prepend(span);
       ++refusals;
       continue;
     }
@@ -173,7 +173,7 @@ void AddressSpace::UnmapAtLeast(Length n, size_t max_refusals) {
     const SpinLockHolder holder(state_.lock);
     PageCounts& counts = state_.store.counts;
     counts.unmapped_total_bytes += span->bytes();
-    if (state == SpanState::kFreeMapped) counts.unmapped_backed_bytes += span->bytes();
+    if (state == SpanState::kFreeBacked) counts.unmapped_backed_bytes += span->bytes();
     state_.store.ReturnRecord(span);
   }
   const auto add_back = [this](IntrusiveList<Span>& spans, SpanState state) {
@@ -187,7 +187,7 @@ void AddressSpace::UnmapAtLeast(Length n, size_t max_refusals) {
       }));
     }
   };
-  add_back(refused_mapped, SpanState::kFreeMapped);
+  add_back(refused_backed, SpanState::kFreeBacked);
   add_back(refused_released, SpanState::kFreeReleased);
 }
 

@@ -38,11 +38,11 @@ class FreeRuns {
   // The page map leads to the neighbours of a span: M2 and S1.
   explicit FreeRuns(const PageMap& page_map) : page_map_(page_map) {}
 
-  // `span` has become free. `before` and `behind` are the free spans that it is adjacent to, null
+  // `span` has become free. `before` and `after` are the free spans that it is adjacent to, null
   // for none.
-  void Join(Span* span, Span* before, Span* behind) {
+  void Join(Span* span, Span* before, Span* after) {
     TC_ASSERT(!span->in_run);
-    if (before != nullptr || behind != nullptr) JoinRuns(span, before, behind);
+    if (before != nullptr || after != nullptr) JoinRuns(span, before, after);
   }
 
   // `span` is about to be no longer free, or to become a part of another one.
@@ -102,10 +102,10 @@ class FreeRuns {
 
   // Out of line: small programs have no runs, and what they never run shall not lie between what
   // they do.
-  TC_SLOW_PATH void JoinRuns(Span* span, Span* before, Span* behind) {
+  TC_SLOW_PATH void JoinRuns(Span* span, Span* before, Span* after) {
     Run run = {span, span};
     if (before != nullptr) run.first = TakeOut(before).first;
-    if (behind != nullptr) run.last = TakeOut(behind).last;
+    if (after != nullptr) run.last = TakeOut(after).last;
     span->in_run = true;
     Add(run);
   }
@@ -113,9 +113,9 @@ class FreeRuns {
   TC_SLOW_PATH void LeaveRun(Span* span) {
     const Run run = TakeOut(span);
     span->in_run = false;
-    const PageId behind = span->end();
+    const PageId after = span->end();
     if (span != run.first) Add({run.first, page_map_.SpanOf(span->first_page - Length(1))});
-    if (span != run.last) Add({page_map_.SpanOf(behind), run.last});
+    if (span != run.last) Add({page_map_.SpanOf(after), run.last});
   }
 
   // Lists a run; a span alone is in none.

@@ -39,21 +39,21 @@ void Governor::NoteGrown(const Held& held) {
   if (!IsAboveSoftLimit(limits_.soft_bytes, held.backed_bytes, false)) return;
   soft_release_refused_ = false;
   watch_.Grown(held.backed_bytes, limits_.soft_bytes);
-  LookAtSoftLimit(held);
+  UpdateSoftLimitHints(held);
 }
 
-void Governor::LookAtSoftLimit(const Held& held) {
-  watch_.InUse(held.backed_bytes - held.free_mapped.bytes(), limits_.soft_bytes);
+void Governor::UpdateSoftLimitHints(const Held& held) {
+  watch_.InUse(held.backed_bytes - held.free_backed.bytes(), limits_.soft_bytes);
   const bool above =
       IsAboveSoftLimit(limits_.soft_bytes, held.backed_bytes, false) && !soft_release_refused_;
   hints_.above_soft_limit.Set(above);
-  hints_.near_soft_limit.Set(above || watch_.told());
+  hints_.near_soft_limit.Set(above || watch_.notified());
 }
 
 ReleasePlan Governor::DecideSoftRelease(const Held& held) {
-  LookAtSoftLimit(held);
+  UpdateSoftLimitHints(held);
   if (!hints_.above_soft_limit.value() ||
-      !FreedMemoryGoesBack(limits_, held.backed_bytes, held.free_mapped.bytes())) {
+      !ReleasesFreedMemory(limits_, held.backed_bytes, held.free_backed.bytes())) {
     return {};
   }
   return {.length = kTuning.release.slice, .max_slices = 1};
@@ -64,7 +64,7 @@ void Governor::NoteSoftRelease(const Held& held, Length released) {
   if (released > Length(0)) return;
   // Memory that the OS does not take back (mlock) is not offered again before the heap grows.
   soft_release_refused_ = true;
-  LookAtSoftLimit(held);
+  UpdateSoftLimitHints(held);
 }
 
 void Governor::SetReleaseRate(double rate) {
@@ -78,11 +78,11 @@ ReleasePlan Governor::DecideRelease(int64_t now_ms, const Held& held, Length mos
   const ReleasePolicy::Decision decision =
       policy_.Decide(now_ms,
                      {.in_use = held.in_use,
-                      .free_mapped = held.free_mapped,
+                      .free_backed = held.free_backed,
                       .slack = Length::ForBytes(shares.free_pages),
                       .prompt = hints_.prompt_release.value()},
                      most);
-  return {.length = decision.length, .may_split = decision.may_break};
+  return {.length = decision.length, .may_split = decision.may_split};
 }
 
 GrowthPlan Governor::PlanGrowth(const Held& held, Length n, Length needed, Length room) {
@@ -105,10 +105,10 @@ GrowthPlan Governor::PlanGrowth(const Held& held, Length n, Length needed, Lengt
           .mode = hugepages_.mode};
 }
 
-Length Governor::PopulateStep(hugepage_policy::Need need, Length in_use) const {
+Length Governor::PrefaultStep(hugepage_policy::Need need, Length in_use) const {
   // Memory that may not be needed is not taken where it is limited.
   if (need != hugepage_policy::Need::kWhole || limits_.any() || !has_hugepages()) return Length(0);
-  const Length step = hugepage_policy::PopulateStep(in_use);
+  const Length step = hugepage_policy::PrefaultStep(in_use);
   return step < granule_ ? Length(0) : step;
 }
 

@@ -88,7 +88,7 @@ class Governor {
   struct Held {
     Length system;  // all that came from the OS
     Length in_use;
-    Length free_mapped;
+    Length free_backed;
     size_t backed_bytes = 0;  // what may be backed, records included: what limits are about
   };
 
@@ -138,16 +138,16 @@ class Governor {
   bool has_hugepages() const { return hugepages_.mode != HugepageMode::kNever; }
   // For a request of `n` pages.
   bool GrowsInHugepages(const Held& held, Length n) const {
-    return hugepage_policy::GrowInHugepages(hugepages_.mode, held.in_use + held.free_mapped, n,
+    return hugepage_policy::GrowInHugepages(hugepages_.mode, held.in_use + held.free_backed, n,
                                             hugepage_threshold_);
   }
   // For a request of `n` pages that needs `needed`, where the source of memory has `room`.
   GrowthPlan PlanGrowth(const Held& held, Length n, Length needed, Length room);
   // The pages that are pre-faulted at a time; 0 for none.
-  Length PopulateStep(hugepage_policy::Need need, Length in_use) const;
+  Length PrefaultStep(hugepage_policy::Need need, Length in_use) const;
 
  private:
-  void LookAtSoftLimit(const Held& held);
+  void UpdateSoftLimitHints(const Held& held);
 
   PageHints& hints_;
   const Length granule_;

@@ -33,16 +33,16 @@ enum class Need : bool {
 // That of a new span, for the number of spans that its size class has. What many spans are full of
 // goes on, so of what nobody needs there is a small part of the class at most.
 constexpr Need NeedOf(size_t num_spans) {
-  return num_spans < kTuning.hugepages.spans_before_populating ? Need::kUnknown : Need::kWhole;
+  return num_spans < kTuning.hugepages.spans_before_prefault ? Need::kUnknown : Need::kWhole;
 }
 
 // The pages, a power of two, by which spans that are needed whole are pre-faulted, outside of
 // hugepages. 0: each page when it is first touched.
 
-constexpr Length PopulateStep(Length in_use) {
-  Length step = kTuning.hugepages.max_populate;
-  while (step.pages() * kTuning.hugepages.populate_part > in_use.pages()) {
-    if (step == kTuning.hugepages.min_populate) return Length(0);
+constexpr Length PrefaultStep(Length in_use) {
+  Length step = kTuning.hugepages.max_prefault;
+  while (step.pages() * kTuning.hugepages.prefault_part > in_use.pages()) {
+    if (step == kTuning.hugepages.min_prefault) return Length(0);
     step = Length(step.pages() / 2);
   }
   return step;

@@ -26,7 +26,7 @@ struct LimitEvent {
   size_t backed_bytes = 0;
   size_t limit_bytes = 0;
 
-  void Tell() const { callback(static_cast<int>(kind), backed_bytes, limit_bytes, context); }
+  void Notify() const { callback(static_cast<int>(kind), backed_bytes, limit_bytes, context); }
 };
 
 class LimitWatch {
@@ -49,22 +49,22 @@ class LimitWatch {
   // The heap is as large as this after it grew. The soft limit's callback is due when that is above
   // the limit, once: again only after what is in use was well below.
   void Grown(size_t backed_bytes, size_t soft_limit_bytes) {
-    if (told_ || event_.callback == nullptr) return;
+    if (notified_ || event_.callback == nullptr) return;
     if (!IsAboveSoftLimit(soft_limit_bytes, backed_bytes, false)) return;
-    told_ = true;
+    notified_ = true;
     due_.Set(true);
     event_.backed_bytes = backed_bytes;
     event_.limit_bytes = soft_limit_bytes;
   }
   // So much of the heap could not be given back.
   void InUse(size_t bytes, size_t soft_limit_bytes) {
-    told_ = told_ && IsAboveSoftLimit(soft_limit_bytes, bytes, true);
+    notified_ = notified_ && IsAboveSoftLimit(soft_limit_bytes, bytes, true);
   }
   // The program was told that the heap is above the limit, and is not told again yet.
-  bool told() const { return told_; }
+  bool notified() const { return notified_; }
   // There is another limit: what was told about the old one does not count.
   void Reset() {
-    told_ = false;
+    notified_ = false;
     due_.Set(false);
   }
 
@@ -86,7 +86,7 @@ class LimitWatch {
   std::array<Counts, kNumLimitKinds> counts_;
   LimitEvent event_;
   Relaxed<bool>& due_;  // event_ is to be told
-  bool told_ = false;
+  bool notified_ = false;
 };
 
 }  // namespace tcmalloc

@@ -103,7 +103,7 @@ constexpr GrowthDecision DecideGrowth(const MemoryLimits& limits, size_t backed_
 
 // Whether memory that is freed goes back at once: above the soft limit, as soon as there is enough
 // of it to be worth a system call.
-constexpr bool FreedMemoryGoesBack(const MemoryLimits& limits, size_t backed_bytes,
+constexpr bool ReleasesFreedMemory(const MemoryLimits& limits, size_t backed_bytes,
                                    size_t free_bytes) {
   return IsAboveSoftLimit(limits.soft_bytes, backed_bytes, false) &&
          free_bytes >= LimitSlack(limits.soft_bytes);

@@ -30,13 +30,13 @@ bool PageHeap::WithinLimits(LimitPass& pass, Decide decide) {
   }
 }
 
-TC_FAST_PATH GrowthDecision PageHeap::TryTake(const Request& request, bool mapped_only,
+TC_FAST_PATH GrowthDecision PageHeap::TryTake(const Request& request, bool backed_only,
                                               const LimitPass& pass, SpanStore::Taken* taken) {
   SpanStore& store = state_.store;
   const Length n = request.length;
-  SpanStore::Place place = store.FindPlace(request, mapped_only);
+  SpanStore::Place place = store.FindPlace(request, backed_only);
   Length fresh;
-  if (state_.governor.limits().any() && (place.span != nullptr || !mapped_only)) {
+  if (state_.governor.limits().any() && (place.span != nullptr || !backed_only)) {
     fresh = place.span == nullptr ? n : store.FreshPages(place, n);
     const GrowthDecision decision =
         state_.governor.DecideGrowth(state_.Held(), fresh, n, pass.met[Index(LimitKind::kSoft)]);
@@ -44,14 +44,14 @@ TC_FAST_PATH GrowthDecision PageHeap::TryTake(const Request& request, bool mappe
     if (decision.action != GrowthDecision::Action::kGrow) {
       // A request does not fail for the sake of a better place.
       if (soft || !place.by_choice) return decision;
-      place = store.FindMappedPlace(request);
+      place = store.FindBackedPlace(request);
       fresh = Length(0);
     }
   }
   if (place.span == nullptr) return {};
   Length step;
   if (place.span->Is(SpanState::kFreeReleased) && place.span->num_pages >= place.offset + n) {
-    step = state_.governor.PopulateStep(request.need, store.in_use());
+    step = state_.governor.PrefaultStep(request.need, store.in_use());
   }
   store.Take(request, place, step, taken);
   // Less is not worth a call, and hugepages come whole.
@@ -85,7 +85,7 @@ Span* PageHeap::Allocate(Request request) {
     };
     if (!WithinLimits(pass, take)) return nullptr;
     if (taken.span != nullptr) {
-      if (taken.backed.bytes() > 0) address_space_.Populate(taken.backed);
+      if (taken.backed.bytes() > 0) address_space_.Prefault(taken.backed);
       return taken.span;
     }
   } while (NextStage(request, stage, may_drain_bytes));
@@ -306,7 +306,7 @@ TC_SLOW_PATH bool PageHeap::MakeRoom(const GrowthDecision& decision, LimitPass& 
   if (soft) return true;
   if (decision.action != Action::kFail &&
       (released > Length(0) || address_space_.WaitForRelease(pass.releases)) &&
-      ++pass.times_went <= kTuning.limits.max_times_taken) {
+      ++pass.times_released <= kTuning.limits.max_times_taken) {
     return true;
   }
   state_.hints.hard_limit_refusals.Add(1);
@@ -362,7 +362,7 @@ PageStats PageHeap::GetStats(FreeSpanCounts* lengths) {
   static_cast<PageCounts&>(stats) = state_.store.counts;
   state_.store.AddFree(&stats, lengths);
   const size_t kept_bytes = state_.homes.KeptBytes();
-  stats.free_mapped_bytes += kept_bytes;
+  stats.free_backed_bytes += kept_bytes;
   stats.kept_span_bytes = kept_bytes;
   stats.small_span_bytes -= kept_bytes;
   stats.backed_bytes = state_.Held().backed_bytes;

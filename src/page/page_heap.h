@@ -56,7 +56,7 @@ class PageHeap {
     return Allocate({.length = n, .alignment = alignment, .use = use});
   }
   // The same for small objects of the shard whose home it is, next to its others: see NearRun. What
-  // is needed whole may be pre-faulted: see hugepage_policy::PopulateStep.
+  // is needed whole may be pre-faulted: see hugepage_policy::PrefaultStep.
   Span* NewNear(Length n, SpanHome& home,
                 hugepage_policy::Need need = hugepage_policy::Need::kUnknown) {
     return Allocate({.length = n, .use = SpanState::kSmall, .home = &home, .need = need});
@@ -104,7 +104,7 @@ class PageHeap {
   bool release_pending() const TC_NO_THREAD_SAFETY_ANALYSIS {
     return state_.hints.releases_by_rate.value() &&
            state_.hints.releasing.value() != Releasing::kNever &&
-           state_.store.free(SpanStore::kMapped) > Length::ForBytes(Shares().free_pages);
+           state_.store.free(SpanStore::kBacked) > Length::ForBytes(Shares().free_pages);
   }
   // What each tier may keep now. Racy.
   RetentionShares Shares() const {
@@ -167,12 +167,12 @@ class PageHeap {
     // How many slices had been released when it was last decided.
     size_t releases = 0;
     // At the hard limit: how often something was released since.
-    size_t times_went = 0;
+    size_t times_released = 0;
   };
 
   Span* Allocate(Request request) TC_EXCLUDES(state_.lock);
   // Finds and takes, or asks for room. `*taken` stays without a span when there is no place.
-  GrowthDecision TryTake(const Request& request, bool mapped_only, const LimitPass& pass,
+  GrowthDecision TryTake(const Request& request, bool backed_only, const LimitPass& pass,
                          SpanStore::Taken* taken) TC_REQUIRES(state_.lock);
   // Makes a request that found no place try more. False when nothing is left to try.
   bool NextStage(Request& request, Stage& stage, size_t& may_drain_bytes);

@@ -67,7 +67,7 @@ struct PageState {
   Governor::Held Held() const TC_REQUIRES(lock) {
     return {.system = Length(store.counts.system_bytes >> kPageShift),
             .in_use = store.in_use(),
-            .free_mapped = store.free(SpanStore::kMapped),
+            .free_backed = store.free(SpanStore::kBacked),
             .backed_bytes = store.counts.system_bytes - store.free(SpanStore::kReleased).bytes() +
                             arena.mapped_bytes()};
   }
@@ -76,7 +76,7 @@ struct PageState {
   void NoteDemand(bool fresh, int64_t now_ms = 0) TC_REQUIRES(lock) {
     const Length in_use = store.NoteInUse();
     hints.in_use_bytes.Set(in_use.bytes());
-    governor.NoteDemand(in_use, fresh ? store.free(SpanStore::kMapped) : Length(0), now_ms);
+    governor.NoteDemand(in_use, fresh ? store.free(SpanStore::kBacked) : Length(0), now_ms);
   }
 
   // Provide their own synchronization.

@@ -36,16 +36,16 @@ struct PageCounts {
   size_t unmapped_total_bytes = 0;
   size_t unmapped_backed_bytes = 0;
   size_t hugepages_split = 0;  // slices released that split a hugepage
-  size_t prefaults = 0;        // see AddressSpace::Populate
+  size_t prefaults = 0;        // see AddressSpace::Prefault
   size_t moves = 0;            // see AddressSpace::Move
 };
 
 // As PageHeap::GetStats returns it: small_span_bytes without the spans that are kept for shards.
 struct PageStats : PageCounts {
-  size_t free_mapped_bytes = 0;  // with the spans that are kept for shards
+  size_t free_backed_bytes = 0;  // with the spans that are kept for shards
   size_t kept_span_bytes = 0;    // their part of it
   size_t free_released_bytes = 0;
-  size_t free_mapped_spans = 0;
+  size_t free_backed_spans = 0;
   size_t free_released_spans = 0;
   size_t backed_bytes = 0;  // what may be backed, records included: what limits are about
   HugepageSetting hugepages;
@@ -56,16 +56,16 @@ struct PageStats : PageCounts {
 };
 
 // The number of free spans of each length, spans that are kept for shards included: the sum of
-// their bytes is free_mapped_bytes and free_released_bytes.
+// their bytes is free_backed_bytes and free_released_bytes.
 struct FreeSpanCounts {
   struct Count {
-    uint32_t mapped = 0;
+    uint32_t backed = 0;
     uint32_t released = 0;
   };
   std::array<Count, FreeSpans::kMaxExactPages> exact;  // exact[i]: of i + 1 pages
   // Longer ones.
   Count longer;
-  size_t longer_mapped_bytes = 0;
+  size_t longer_backed_bytes = 0;
   size_t longer_released_bytes = 0;
 };
 

@@ -29,7 +29,7 @@ class ReleasePolicy {
   // What the heap holds.
   struct State {
     Length in_use;
-    Length free_mapped;
+    Length free_backed;
     Length slack;  // a smaller excess is ignored
     bool prompt = false;
   };
@@ -37,7 +37,7 @@ class ReleasePolicy {
     // To be released now.
     Length length;
     // Also where it breaks hugepages that are partly in use.
-    bool may_break = false;
+    bool may_split = false;
   };
 
   double rate() const { return rate_; }
@@ -88,8 +88,8 @@ class ReleasePolicy {
     const Length needed = history_.Peak() - state.in_use;
     const bool drop = state.prompt && IsDrop(now_ms, state.in_use);
     const Length kept = drop ? std::min(needed, PromptlyKept(state.in_use)) : needed;
-    if (rate_ <= 0 || state.free_mapped <= kept + state.slack) return {};
-    const Length excess = state.free_mapped - kept;
+    if (rate_ <= 0 || state.free_backed <= kept + state.slack) return {};
+    const Length excess = state.free_backed - kept;
     // After a drop there may be no later decision, so the pace is that of the frees, unless the
     // program wants a lower one.
     const bool paced = !drop || rate_ < kTuning.release.default_rate;
@@ -100,7 +100,7 @@ class ReleasePolicy {
     }
     if (kept < needed) {
       prompt_release_ms_ = now_ms;
-      backed_after_release_ = state.in_use + state.free_mapped - length;
+      backed_after_release_ = state.in_use + state.free_backed - length;
     }
     return {length, excess.pages() > state.in_use.pages() / kTuning.release.split_part};
   }

@@ -37,7 +37,7 @@ namespace tcmalloc {
 
 enum class SpanState : uint8_t {
   kUnused,        // no span: a spare record, or one that SpanStore uses for something else
-  kFreeMapped,    // free; may be backed
+  kFreeBacked,    // free; may be backed
   kFreeReleased,  // free; not backed, reads as zeroes if it once came zero-filled
   kReleasing,     // free, taken out of the lists while its memory is released
   kSmall,         // in use by a central free list
@@ -60,7 +60,7 @@ class Span {
   bool Is(SpanState s) const { return state.load(std::memory_order_relaxed) == s; }
   bool is_free() const {
     const SpanState s = state.load(std::memory_order_relaxed);
-    return s == SpanState::kFreeMapped || s == SpanState::kFreeReleased;
+    return s == SpanState::kFreeBacked || s == SpanState::kFreeReleased;
   }
   bool IsLargeAt(const void* p) const { return Is(SpanState::kLarge) && start_address() == p; }
   // kLarge: takes the sample out, null where there was none, into `*taken` where that is asked for;

@@ -37,15 +37,15 @@ class alignas(kCacheLineSize) SpanCache {
     return PopLocked(n.pages());
   }
 
-  // `near`: it was emptied on this CPU. False where more than `max_bytes` would be kept.
-  [[nodiscard]] bool TryPut(Span* span, bool near, size_t max_bytes) TC_EXCLUDES(lock_) {
+  // `same_shard`: it was emptied on this CPU. False where more than `max_bytes` would be kept.
+  [[nodiscard]] bool TryPut(Span* span, bool same_shard, size_t max_bytes) TC_EXCLUDES(lock_) {
     if (span->num_pages.pages() > kTuning.span_cache.max_pages) return false;
     const SpinLockHolder holder(lock_);
     if (bytes_.value() + span->bytes() > max_bytes) return false;
     bytes_.Add(span->bytes());
     counts_[span->num_pages.pages()].Add(1);
     IntrusiveQueue<Span>& queue = spans_[span->num_pages.pages()];
-    near ? queue.Prepend(span) : queue.Append(span);
+    same_shard ? queue.Prepend(span) : queue.Append(span);
     return true;
   }
 

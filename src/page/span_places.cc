@@ -10,14 +10,14 @@ namespace tcmalloc {
 
 // Backed memory comes first. Where there is much more address space than was ever needed, large
 // objects take it only where nothing tighter is free: see SavesSpace.
-SpanStore::Place SpanStore::FindPlace(const Request& request, bool mapped_only) const {
-  const Place mapped = FindOfKind(request, kMapped);
-  if (mapped.span == nullptr) return mapped_only ? Place() : FindFresh(request);
-  if (request.use != SpanState::kLarge || mapped.span->num_pages == request.length) return mapped;
+SpanStore::Place SpanStore::FindPlace(const Request& request, bool backed_only) const {
+  const Place backed = FindOfKind(request, kBacked);
+  if (backed.span == nullptr) return backed_only ? Place() : FindFresh(request);
+  if (request.use != SpanState::kLarge || backed.span->num_pages == request.length) return backed;
   const Length system(counts.system_bytes >> kPageShift);
-  if (!SavesSpace(system, most_in_use_, spare_space_)) return mapped;
+  if (!SavesSpace(system, most_in_use_, spare_space_)) return backed;
   Place fresh = FindFresh(request);
-  if (fresh.span == nullptr || FreeAround(mapped.span) <= FreeAround(fresh.span)) return mapped;
+  if (fresh.span == nullptr || FreeAround(backed.span) <= FreeAround(fresh.span)) return backed;
   fresh.by_choice = true;
   return fresh;
 }

@@ -12,7 +12,7 @@
 // Invariants
 //   P1  Every page that came from the OS is in exactly one span.
 //   P2  Neighbouring free spans differ in state.
-//   P3  free_[kMapped] and free_[kReleased] hold exactly the spans of state kFreeMapped and
+//   P3  free_[kBacked] and free_[kReleased] hold exactly the spans of state kFreeBacked and
 //       kFreeReleased.
 //   P4  Every span starts at, and is as long as, a multiple of the hardware page where that is
 //       larger than ours.
@@ -43,7 +43,7 @@ namespace tcmalloc {
 
 class SpanStore {
  public:
-  enum FreeKind { kMapped, kReleased, kNumFreeKinds };
+  enum FreeKind { kBacked, kReleased, kNumFreeKinds };
 
   // More than any machine has, and little enough to be added to.
   static constexpr Length kMaxLength = Length((SIZE_MAX >> 1) >> kPageShift);
@@ -91,11 +91,11 @@ class SpanStore {
   size_t num_records() const { return num_records_; }
   void ReturnRecord(Span* span);
 
-  // The best place; without a span when there is none, and with `mapped_only` when all places are
+  // The best place; without a span when there is none, and with `backed_only` when all places are
   // released.
-  Place FindPlace(const Request& request, bool mapped_only) const;
+  Place FindPlace(const Request& request, bool backed_only) const;
   // The best backed one.
-  Place FindMappedPlace(const Request& request) const { return FindOfKind(request, kMapped); }
+  Place FindBackedPlace(const Request& request) const { return FindOfKind(request, kBacked); }
   // The pages that become backed when `n` pages at `place` are taken, hugepages included.
   Length FreshPages(const Place& place, Length n) const;
   // Takes the place. `step`: see Carve.
@@ -136,7 +136,7 @@ class SpanStore {
 
   HugepageCounts& hugepages() { return hugepages_; }
   Length in_use() const {
-    return Length((counts.system_bytes - counts.releasing_bytes) >> kPageShift) - free(kMapped) -
+    return Length((counts.system_bytes - counts.releasing_bytes) >> kPageShift) - free(kBacked) -
            free(kReleased);
   }
   // To be called when more is in use; returns in_use().
@@ -180,7 +180,7 @@ class SpanStore {
 
   Span* TakeRecord();
   // Takes `range` out of the free `span`. What else of it becomes backed with these pages becomes
-  // kFreeMapped: the rest of hugepages, and what lies in the same blocks of `step` pages. `*backed`
+  // kFreeBacked: the rest of hugepages, and what lies in the same blocks of `step` pages. `*backed`
   // is all that does. The pages are not yet counted as in use. At most five pieces: four records.
   Span* Carve(Span* span, PageRange range, Length step, PageRange* backed);
   // Adds the `n` free pages behind `span` to it, which may be several spans; true when some of
@@ -210,7 +210,7 @@ class SpanStore {
     return use == SpanState::kSmall ? counts.small_span_bytes : counts.large_span_bytes;
   }
   FreeSpans& ListOf(const Span* span) {
-    return free_[span->Is(SpanState::kFreeReleased) ? kReleased : kMapped];
+    return free_[span->Is(SpanState::kFreeReleased) ? kReleased : kBacked];
   }
 
   // The first region that reaches behind `page`, null when there is none.

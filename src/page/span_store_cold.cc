@@ -12,15 +12,15 @@ void SpanStore::DeleteMoved(Span* span, Length head, Length moved) {
   NotInUse(span);
   // No part is free before it is cut off: then it may become a part of its neighbours.
   const PageId first = span->first_page + head;
-  span = FreeFront(span, first, SpanState::kFreeMapped);
+  span = FreeFront(span, first, SpanState::kFreeBacked);
   span->state.store(SpanState::kUnused, std::memory_order_relaxed);
-  FreeBack(span, first + moved, SpanState::kFreeMapped);
+  FreeBack(span, first + moved, SpanState::kFreeBacked);
   hugepages_.CountReleased(span->pages(), true);
   Insert(span, SpanState::kFreeReleased);
 }
 
 Span* SpanStore::TakeForMetadata(Length n) {
-  Span* span = free_[kMapped].FindBestFit(n);
+  Span* span = free_[kBacked].FindBestFit(n);
   if (span == nullptr) span = free_[kReleased].FindBestFit(n);
   // What is not zero-filled may be shared with forked children.
   if (span == nullptr || !span->zero_filled) return nullptr;
@@ -40,14 +40,14 @@ Span* SpanStore::TakeReleasable(Length limit, bool may_split, bool may_cut) {
                      HugepageStart(span.end())};
   };
   // Memory without hugepages, or whole ones.
-  Span* span = free_[kMapped].FindLongestWhere(
+  Span* span = free_[kBacked].FindLongestWhere(
       [&](const Span& s) {
         const PageRange whole = whole_hugepages(s);
         return !hugepages_.AreAdvised(s) || whole.first < whole.end;
       },
       kTuning.release.spans_looked_at);
   const bool splits = span == nullptr;
-  if (splits && may_split) span = free_[kMapped].FindLongest();
+  if (splits && may_split) span = free_[kBacked].FindLongest();
   if (span == nullptr) return nullptr;
   PageRange range = span->pages();
   if (!splits && hugepages_.AreAdvised(*span)) {
@@ -76,11 +76,11 @@ Span* SpanStore::TakeReleasable(Length limit, bool may_split, bool may_cut) {
 void SpanStore::EndRelease(Span* span, bool released) {
   counts.releasing_bytes -= span->bytes();
   if (released) hugepages_.CountReleased(span->pages(), true);
-  Insert(span, released ? SpanState::kFreeReleased : SpanState::kFreeMapped);
+  Insert(span, released ? SpanState::kFreeReleased : SpanState::kFreeBacked);
 }
 
 Span* SpanStore::RemoveLongest(SpanState* state) {
-  Span* span = free_[kMapped].FindLongest();
+  Span* span = free_[kBacked].FindLongest();
   Span* const released = free_[kReleased].FindLongest();
   if (span == nullptr || (released != nullptr && span->num_pages <= released->num_pages)) {
     span = released;
@@ -157,33 +157,33 @@ size_t SpanStore::ListSpans(PageId from, SpanView* views, size_t n) const {
 }
 
 void SpanStore::AddFree(PageStats* stats, FreeSpanCounts* lengths) const {
-  const FreeSpans& mapped = free_[kMapped];
+  const FreeSpans& backed = free_[kBacked];
   const FreeSpans& released = free_[kReleased];
-  stats->free_mapped_bytes = mapped.total().bytes();
+  stats->free_backed_bytes = backed.total().bytes();
   stats->free_released_bytes = released.total().bytes();
-  stats->free_mapped_spans = mapped.count();
+  stats->free_backed_spans = backed.count();
   stats->free_released_spans = released.count();
   stats->hugepage_bytes = hugepages_.advised() * kHugepageSize;
   if (lengths == nullptr) return;
   *lengths = {};
-  lengths->longer = {static_cast<uint32_t>(mapped.count()),
+  lengths->longer = {static_cast<uint32_t>(backed.count()),
                      static_cast<uint32_t>(released.count())};
-  lengths->longer_mapped_bytes = mapped.total().bytes();
+  lengths->longer_backed_bytes = backed.total().bytes();
   lengths->longer_released_bytes = released.total().bytes();
   for (size_t i = 0; i < FreeSpans::kMaxExactPages; ++i) {
     const Length n(i + 1);
     FreeSpanCounts::Count& count = lengths->exact[i];
-    count = {static_cast<uint32_t>(mapped.CountExact(n)),
+    count = {static_cast<uint32_t>(backed.CountExact(n)),
              static_cast<uint32_t>(released.CountExact(n))};
-    lengths->longer.mapped -= count.mapped;
+    lengths->longer.backed -= count.backed;
     lengths->longer.released -= count.released;
-    lengths->longer_mapped_bytes -= n.bytes() * count.mapped;
+    lengths->longer_backed_bytes -= n.bytes() * count.backed;
     lengths->longer_released_bytes -= n.bytes() * count.released;
   }
   homes_.ForEach([lengths](const SpanHome& home) {
     if (home.kept.bytes() == 0) return;
     for (size_t i = 0; i < kTuning.span_cache.max_pages; ++i) {
-      lengths->exact[i].mapped += static_cast<uint32_t>(home.kept.count(Length(i + 1)));
+      lengths->exact[i].backed += static_cast<uint32_t>(home.kept.count(Length(i + 1)));
     }
   });
 }
@@ -194,7 +194,7 @@ void SpanStore::CheckInvariants() const {
     CheckRegion(*r, &walk);
   }
   TC_CHECK(walk.runs == free_runs_.count());                     // P6
-  TC_CHECK(walk.listed[kMapped] == free_[kMapped].total());      // P3
+  TC_CHECK(walk.listed[kBacked] == free_[kBacked].total());      // P3
   TC_CHECK(walk.listed[kReleased] == free_[kReleased].total());  // P3
   TC_CHECK(walk.in_use.bytes() == counts.small_span_bytes + counts.large_span_bytes +
                                       counts.metadata_span_bytes + counts.releasing_bytes);
@@ -227,7 +227,7 @@ void SpanStore::CheckRegion(const Span& region, Walk* walk) const {
       TC_CHECK(state != previous);  // P2
       run = {run.first == nullptr ? span : run.first, span};
       TC_CHECK(span->in_run == (run.first != span || FreeNeighbour(span->end()) != nullptr));  // P6
-      walk->listed[state == SpanState::kFreeReleased ? kReleased : kMapped] += span->num_pages;
+      walk->listed[state == SpanState::kFreeReleased ? kReleased : kBacked] += span->num_pages;
     } else {
       walk->in_use += span->num_pages;
       end_run();

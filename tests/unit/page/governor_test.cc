@@ -22,7 +22,7 @@ class GovernorTest : public testing::Test {
   static Governor::Held Heap(size_t system_bytes, size_t free_bytes = 0) {
     return {.system = Length::ForBytes(system_bytes),
             .in_use = Length::ForBytes(system_bytes - free_bytes),
-            .free_mapped = Length::ForBytes(free_bytes),
+            .free_backed = Length::ForBytes(free_bytes),
             .backed_bytes = system_bytes};
   }
   GrowthPlan Plan(const Governor::Held& held, Length needed, Length room = kAnyRoom) {
@@ -148,12 +148,12 @@ TEST_F(GovernorTest, WhatTheRecentPeakNeededIsNotReleased) {
 
 TEST_F(GovernorTest, LimitedMemoryIsNotPreFaulted) {
   const Length in_use = MiB(64);
-  EXPECT_EQ(governor_.PopulateStep(Need::kWhole, in_use), Length(0));
+  EXPECT_EQ(governor_.PrefaultStep(Need::kWhole, in_use), Length(0));
   governor_.SetHugepages({HugepageMode::kAdvise});
-  EXPECT_EQ(governor_.PopulateStep(Need::kWhole, in_use), kTuning.hugepages.max_populate);
-  EXPECT_EQ(governor_.PopulateStep(Need::kUnknown, in_use), Length(0));
+  EXPECT_EQ(governor_.PrefaultStep(Need::kWhole, in_use), kTuning.hugepages.max_prefault);
+  EXPECT_EQ(governor_.PrefaultStep(Need::kUnknown, in_use), Length(0));
   governor_.SetLimit(LimitKind::kSoft, 500 * kMiB);
-  EXPECT_EQ(governor_.PopulateStep(Need::kWhole, in_use), Length(0));
+  EXPECT_EQ(governor_.PrefaultStep(Need::kWhole, in_use), Length(0));
 }
 
 // Whatever the figures: no plan exceeds the room or a hard limit in advance, and no request that a

@@ -13,19 +13,19 @@ namespace {
 TEST(HugepagePolicyTest, StepsArePowersOfTwoAndAtMostASixtyFourthOfTheHeap) {
   Length last;
   for (size_t pages = 0; pages < size_t{1} << 20; pages += 7) {
-    const Length step = PopulateStep(Length(pages));
+    const Length step = PrefaultStep(Length(pages));
     ASSERT_GE(step, last) << "a larger heap takes no smaller steps";
     last = step;
     if (step == Length(0)) {
-      ASSERT_LT(pages, 64 * kTuning.hugepages.min_populate.pages());
+      ASSERT_LT(pages, 64 * kTuning.hugepages.min_prefault.pages());
       continue;
     }
     ASSERT_TRUE(std::has_single_bit(step.pages()));
     ASSERT_LE(step.pages() * 64, pages);
-    ASSERT_TRUE(step == kTuning.hugepages.max_populate || step.pages() * 128 > pages)
+    ASSERT_TRUE(step == kTuning.hugepages.max_prefault || step.pages() * 128 > pages)
         << "larger would do";
   }
-  EXPECT_EQ(last, kTuning.hugepages.max_populate);
+  EXPECT_EQ(last, kTuning.hugepages.max_prefault);
 }
 
 TEST(HugepagePolicyTest, ClassesWithManySpansNeedTheNextOneWhole) {

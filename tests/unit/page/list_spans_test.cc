@@ -56,7 +56,7 @@ TEST_F(ListSpansTest, AllPagesInOrder) {
     const PageStats stats = heap_.heap.GetStats();
     EXPECT_EQ(Pages(all, SpanState::kSmall).bytes(), stats.small_span_bytes);
     EXPECT_EQ(Pages(all, SpanState::kLarge).bytes(), stats.large_span_bytes);
-    EXPECT_EQ(Pages(all, SpanState::kFreeMapped).bytes(), stats.free_mapped_bytes);
+    EXPECT_EQ(Pages(all, SpanState::kFreeBacked).bytes(), stats.free_backed_bytes);
     EXPECT_EQ(Pages(all, SpanState::kFreeReleased).bytes(), stats.free_released_bytes);
     for (size_t i = 1; i < all.size(); ++i) {
       EXPECT_GE(all[i].first_page, all[i - 1].first_page + all[i - 1].num_pages);

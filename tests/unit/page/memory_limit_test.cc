@@ -28,7 +28,7 @@ TEST(MemoryLimitTest, WithoutLimitsTheHeapGrows) {
       EXPECT_EQ(DecideGrowth({}, backed, request, false).action, Action::kGrow);
     }
   }
-  EXPECT_FALSE(FreedMemoryGoesBack({}, SIZE_MAX, SIZE_MAX));
+  EXPECT_FALSE(ReleasesFreedMemory({}, SIZE_MAX, SIZE_MAX));
 }
 
 TEST(MemoryLimitTest, ALimitMayBeReachedExactly) {
@@ -84,10 +84,10 @@ TEST(MemoryLimitTest, SlackIsALittleOfTheLimit) {
 
 TEST(MemoryLimitTest, FreedMemoryGoesBackAboveTheSoftLimit) {
   const MemoryLimits soft{.soft_bytes = 64 * kMiB};
-  EXPECT_FALSE(FreedMemoryGoesBack(soft, 64 * kMiB, 10 * kMiB));
-  EXPECT_TRUE(FreedMemoryGoesBack(soft, 64 * kMiB + 1, kMiB));
+  EXPECT_FALSE(ReleasesFreedMemory(soft, 64 * kMiB, 10 * kMiB));
+  EXPECT_TRUE(ReleasesFreedMemory(soft, 64 * kMiB + 1, kMiB));
   // One page at a time would be a system call for each.
-  EXPECT_FALSE(FreedMemoryGoesBack(soft, 64 * kMiB + 1, kMiB - 1));
+  EXPECT_FALSE(ReleasesFreedMemory(soft, 64 * kMiB + 1, kMiB - 1));
 }
 
 // Whatever the figures: nothing wraps around, and what is decided keeps to its meaning.
@@ -146,7 +146,7 @@ TEST(LimitWatchTest, TellsOnceThatTheHeapIsAbove) {
   EXPECT_TRUE(due.value());
   watch.Grown(66 * kMiB, 64 * kMiB);
   ASSERT_TRUE(watch.Take(&event));
-  event.Tell();
+  event.Notify();
   EXPECT_EQ(heard.kind, 1);
   EXPECT_EQ(heard.backed, 65 * kMiB);
   EXPECT_EQ(heard.limit, 64 * kMiB);
@@ -155,9 +155,9 @@ TEST(LimitWatchTest, TellsOnceThatTheHeapIsAbove) {
   watch.InUse(64 * kMiB - 1, 64 * kMiB);
   watch.Grown(67 * kMiB, 64 * kMiB);
   EXPECT_FALSE(due.value());
-  EXPECT_TRUE(watch.told());
+  EXPECT_TRUE(watch.notified());
   watch.InUse(64 * kMiB - LimitSlack(64 * kMiB), 64 * kMiB);
-  EXPECT_FALSE(watch.told());
+  EXPECT_FALSE(watch.notified());
   watch.Grown(67 * kMiB, 64 * kMiB);
   EXPECT_TRUE(due.value());
 }
@@ -167,14 +167,14 @@ TEST(LimitWatchTest, WithoutACallbackNothingIsDue) {
   LimitWatch watch(due);
   watch.Grown(65 * kMiB, 64 * kMiB);
   EXPECT_FALSE(due.value());
-  EXPECT_FALSE(watch.told());
+  EXPECT_FALSE(watch.notified());
   LimitEvent event;
   EXPECT_FALSE(watch.Refused(65 * kMiB, 64 * kMiB, &event));
   Heard heard;
   watch.SetCallback(&Hear, &heard);
   EXPECT_FALSE(due.value());
   ASSERT_TRUE(watch.Refused(65 * kMiB, 64 * kMiB, &event));
-  event.Tell();
+  event.Notify();
   EXPECT_EQ(heard.kind, 0);
   EXPECT_EQ(heard.backed, 65 * kMiB);
 }

@@ -39,7 +39,7 @@ constexpr size_t kSparePages = 128;
 // More than one, and few enough that something is in each.
 constexpr size_t kFuzzShards = 3;
 
-enum class PageState : uint8_t { kOutside, kMapped, kReleased, kInUse, kRefused, kCached };
+enum class PageState : uint8_t { kOutside, kBacked, kReleased, kInUse, kRefused, kCached };
 
 // A longest possible run of free pages of one state.
 struct Run {
@@ -96,7 +96,7 @@ class Fuzzer {
     EXPECT_GT(refusals_of_map_, 0);
     EXPECT_GT(refusals_of_release_, 0);
     EXPECT_GT(out_of_memory_, 0);
-    EXPECT_GT(served_mapped_, 0);
+    EXPECT_GT(served_backed_, 0);
     EXPECT_GT(served_released_, 0);
     EXPECT_GT(pages_released_, 0u);
     EXPECT_GT(served_from_cache_, 0);
@@ -157,7 +157,7 @@ class Fuzzer {
     std::vector<struct Run> runs;
     for (size_t i = 0; i < pages_.size(); ++i) {
       const PageState state = pages_[i];
-      if (state != PageState::kMapped && state != PageState::kReleased) continue;
+      if (state != PageState::kBacked && state != PageState::kReleased) continue;
       if (!runs.empty() && runs.back().state == state &&
           runs.back().first + runs.back().pages == i) {
         ++runs.back().pages;
@@ -175,17 +175,17 @@ class Fuzzer {
   // The runs of which one must serve a request for `n` pages. A part of a run of both kinds stands
   // for the run where it is that part which must serve.
   std::vector<struct Run> BestFits(size_t n, size_t alignment, SpanState use,
-                                   bool mapped_only = false) const {
+                                   bool backed_only = false) const {
     const size_t needed = n + alignment - granule_;
     const std::vector<struct Run> runs = FreeRuns();
-    const std::vector<struct Run> mapped = BestOf(runs, PageState::kMapped, needed);
-    if (mapped.empty()) return mapped_only ? mapped : BestFreshFits(runs, n, alignment);
-    if (use != SpanState::kLarge || mapped.front().pages == n) return mapped;
-    if (system_pages_ <= most_in_use_ + most_in_use_ / 16 + kSparePages) return mapped;
+    const std::vector<struct Run> backed = BestOf(runs, PageState::kBacked, needed);
+    if (backed.empty()) return backed_only ? backed : BestFreshFits(runs, n, alignment);
+    if (use != SpanState::kLarge || backed.front().pages == n) return backed;
+    if (system_pages_ <= most_in_use_ + most_in_use_ / 16 + kSparePages) return backed;
     // Large objects go where there is the least free memory around.
     const std::vector<struct Run> fresh = BestFreshFits(runs, n, alignment);
     std::vector<struct Run> best;
-    for (const struct Run& m : mapped) {
+    for (const struct Run& m : backed) {
       bool is_best = fresh.empty();
       for (const struct Run& f : fresh) {
         const bool tighter = PagesAround(f.first) < PagesAround(m.first);
@@ -295,7 +295,7 @@ class Fuzzer {
   }
 
   // Follows a pass that gives back `at_least` pages, in slices of at most what is left of
-  // `at_most`: the longest mapped runs first, what the system refuses set aside. Returns the pages
+  // `at_most`: the longest backed runs first, what the system refuses set aside. Returns the pages
   // that went.
   size_t ReplayRelease(size_t at_least, size_t at_most) {
     size_t total = 0;
@@ -303,7 +303,7 @@ class Fuzzer {
       const std::vector<struct Run> runs = FreeRuns();
       size_t longest = 0;
       for (const struct Run& run : runs) {
-        if (run.state == PageState::kMapped) longest = std::max(longest, run.pages);
+        if (run.state == PageState::kBacked) longest = std::max(longest, run.pages);
       }
       if (longest == 0) break;
       size_t limit = std::min(at_most - total, kTuning.release.slice.pages());
@@ -319,7 +319,7 @@ class Fuzzer {
       bool is_start_of_a_longest = false;
       for (const struct Run& run : runs) {
         is_start_of_a_longest |=
-            run.state == PageState::kMapped && run.first == first && run.pages == longest;
+            run.state == PageState::kBacked && run.first == first && run.pages == longest;
       }
       EXPECT_TRUE(is_start_of_a_longest) << first;
       if (testing::Test::HasFailure()) break;
@@ -332,7 +332,7 @@ class Fuzzer {
         ++refusals_of_release_;
       }
     }
-    std::replace(pages_.begin(), pages_.end(), PageState::kRefused, PageState::kMapped);
+    std::replace(pages_.begin(), pages_.end(), PageState::kRefused, PageState::kBacked);
     return total;
   }
 
@@ -390,13 +390,13 @@ class Fuzzer {
     ASSERT_EQ(span->state.load(), use);
     const size_t released = CountReleased(first, n);
     // What is backed would have done.
-    const bool chosen = !BestOf(FreeRuns(), PageState::kMapped, needed).empty();
+    const bool chosen = !BestOf(FreeRuns(), PageState::kBacked, needed).empty();
     ASSERT_EQ(span->zeroed(), released == n);
     served_across_ += released > 0 && released < n;
     chosen_fresh_ += released > 0 && chosen;
     ASSERT_EQ(under_test_.page_map->SpanOf(span->first_page), span);
     ASSERT_EQ(under_test_.page_map->SpanOf(span->last_page()), span);
-    (span->zeroed() ? served_released_ : served_mapped_)++;
+    (span->zeroed() ? served_released_ : served_backed_)++;
     NoteLive(span, n, use);
     NoteDemand(released > 0 && !chosen);
   }
@@ -467,20 +467,20 @@ class Fuzzer {
     return Length(static_cast<size_t>(std::count(pages_.begin(), pages_.end(), state)));
   }
   Length InUse() const { return CountPages(PageState::kInUse) + CountPages(PageState::kCached); }
-  Length Mapped() const { return CountPages(PageState::kMapped); }
+  Length Backed() const { return CountPages(PageState::kBacked); }
   // Follows what the heap tells its policy of pages that were taken.
   void NoteDemand(bool fresh) {
     most_in_use_ = std::max(most_in_use_, InUse().pages());
-    policy_.Demand(InUse(), fresh ? Mapped() : Length(0), fuzz_clock_ms);
+    policy_.Demand(InUse(), fresh ? Backed() : Length(0), fuzz_clock_ms);
   }
 
   // Follows the deletion of a span.
   void ReplayDelete(size_t first, size_t pages) {
-    SetPages(first, pages, PageState::kMapped);
+    SetPages(first, pages, PageState::kBacked);
     if (!policy_.PagesFreed(Length(pages))) return;
     const ReleasePolicy::State state = {
         .in_use = InUse(),
-        .free_mapped = Mapped(),
+        .free_backed = Backed(),
         .slack = Length::ForBytes(ShareRetention({.in_use_bytes = InUse().bytes()}).free_pages)};
     const Length due = policy_.Decide(fuzz_clock_ms, state, kTuning.release.slice).length;
     released_by_policy_ += ReplayRelease(due.pages(), due.pages());
@@ -532,7 +532,7 @@ class Fuzzer {
 
   bool IsFree(size_t page) const {
     return page < pages_.size() &&
-           (pages_[page] == PageState::kMapped || pages_[page] == PageState::kReleased);
+           (pages_[page] == PageState::kBacked || pages_[page] == PageState::kReleased);
   }
   // Behind it there is free memory of both kinds.
   bool IsBeforeAChange(const LiveSpan& live, size_t first) const {
@@ -652,10 +652,10 @@ class Fuzzer {
 
   void CompareStats() {
     const PageStats stats = heap_.GetStats();
-    size_t mapped = 0, released = 0, mapped_runs = 0, released_runs = 0;
+    size_t backed = 0, released = 0, backed_runs = 0, released_runs = 0;
     for (const struct Run& run : FreeRuns()) {
-      (run.state == PageState::kMapped ? mapped : released) += run.pages;
-      ++(run.state == PageState::kMapped ? mapped_runs : released_runs);
+      (run.state == PageState::kBacked ? backed : released) += run.pages;
+      ++(run.state == PageState::kBacked ? backed_runs : released_runs);
     }
     size_t small = 0, large = 0, large_spans = 0;
     for (const auto& [first, live] : live_) {
@@ -668,12 +668,12 @@ class Fuzzer {
     for (const auto& cache : caches_) {
       for (const auto& [length, spans] : cache) cached += length * spans.size();
     }
-    EXPECT_EQ(stats.free_mapped_bytes, (mapped + cached) * kPageSize);
+    EXPECT_EQ(stats.free_backed_bytes, (backed + cached) * kPageSize);
     EXPECT_EQ(stats.free_released_bytes, released * kPageSize);
     EXPECT_EQ(stats.releasing_bytes, 0u);
     EXPECT_EQ(stats.small_span_bytes, small * kPageSize);
     EXPECT_EQ(stats.large_span_bytes, large * kPageSize);
-    EXPECT_EQ(stats.free_mapped_spans, mapped_runs);
+    EXPECT_EQ(stats.free_backed_spans, backed_runs);
     EXPECT_EQ(stats.free_released_spans, released_runs);
     EXPECT_EQ(stats.large_spans, large_spans);
     EXPECT_EQ(stats.growths, vm_.map_calls() - vm_.map_failures());
@@ -712,7 +712,7 @@ class Fuzzer {
   int refusals_of_map_ = 0;
   int refusals_of_release_ = 0;
   int out_of_memory_ = 0;
-  int served_mapped_ = 0;
+  int served_backed_ = 0;
   int served_released_ = 0;
   int served_from_cache_ = 0;
   int served_across_ = 0;

@@ -58,7 +58,7 @@ struct HugeHeap {
     return static_cast<size_t>(std::count_if(calls.begin(), calls.end(),
                                              [kind](const Call& c) { return c.kind == kind; }));
   }
-  size_t FreeMappedPages() { return heap.GetStats().free_mapped_bytes / kPageSize; }
+  size_t FreeMappedPages() { return heap.GetStats().free_backed_bytes / kPageSize; }
 
   // No page of a released span has memory behind it.
   void CheckResidency() {
@@ -359,7 +359,7 @@ TEST(PageHeapHugepagesTest, WholeHugepagesGoNoFasterThanTheRate) {
   EXPECT_LE(pages, 2 * kPerSecond + 2 * kHugePages);
 }
 
-TEST(PageHeapHugepagesTest, WhatIsNeededWholeIsPopulatedInSteps) {
+TEST(PageHeapHugepagesTest, SpansNeededWholeArePrefaultedInSteps) {
   // Hugepages are far away.
   HugeHeap h(kAllPages);
   h.NewNeeded(100);
@@ -368,7 +368,7 @@ TEST(PageHeapHugepagesTest, WhatIsNeededWholeIsPopulatedInSteps) {
   EXPECT_EQ(h.Count(Kind::kPopulate), 0u) << "a large object may never be touched";
   for (int i = 0; i < 100; ++i) h.New(1, SpanState::kSmall);
   EXPECT_EQ(h.Count(Kind::kPopulate), 0u) << "nor may small ones";
-  const size_t step = hugepage_policy::PopulateStep(Length(8392)).pages();
+  const size_t step = hugepage_policy::PrefaultStep(Length(8392)).pages();
   ASSERT_GT(step, 16u);
   for (size_t i = 0; i < 10 * step; ++i) h.NewNeeded(1);
   h.CheckResidency();
@@ -379,7 +379,7 @@ TEST(PageHeapHugepagesTest, WhatIsNeededWholeIsPopulatedInSteps) {
   h.CheckResidency();
 }
 
-TEST(PageHeapHugepagesTest, ASystemThatCannotPopulateIsNotAskedAgain) {
+TEST(PageHeapHugepagesTest, AnOsThatCannotPrefaultIsNotAskedAgain) {
   HugeHeap h(kAllPages);
   h.New(8192, SpanState::kLarge);
   h.vm.FailPopulate(1, FakeVirtualMemory::kForever);

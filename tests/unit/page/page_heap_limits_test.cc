@@ -131,7 +131,7 @@ TEST_F(PageHeapLimitsTest, FreeMemoryOfTheWrongLengthIsGivenBackFirst) {
   const size_t wanted =
       Length::ForBytes(8 * kMiB + LimitSlack(LimitOf(heap_, LimitKind::kHard))).bytes();
   EXPECT_EQ(Counts(LimitKind::kHard).released_bytes, wanted);
-  EXPECT_EQ(heap_.GetStats().free_mapped_bytes, 32 * kMiB - wanted);
+  EXPECT_EQ(heap_.GetStats().free_backed_bytes, 32 * kMiB - wanted);
   EXPECT_NE(New(MiB(24)), nullptr);
   EXPECT_EQ(New(MiB(1)), nullptr);
   heap_.CheckInvariants();
@@ -170,7 +170,7 @@ TEST_F(PageHeapLimitsTest, MemoryThatDoesNotGoStillCounts) {
   for (size_t i = 0; i < 64; i += 2) heap_.Delete(std::exchange(spans[i], nullptr));
   vm_.FailRelease(1, FakeVirtualMemory::kForever);
   EXPECT_EQ(New(MiB(2)), nullptr);
-  EXPECT_EQ(heap_.GetStats().free_mapped_bytes, 32 * kMiB);
+  EXPECT_EQ(heap_.GetStats().free_backed_bytes, 32 * kMiB);
   EXPECT_EQ(heap_.GetStats().releasing_bytes, 0u);
   EXPECT_NE(New(MiB(1)), nullptr);
   heap_.CheckInvariants();
@@ -360,13 +360,13 @@ TEST_F(PageHeapLimitsTest, TheSoftLimitReleasesThenGrows) {
   EXPECT_EQ(Counts(LimitKind::kSoft).hits, 0u);
   for (size_t i = 0; i < 64; i += 2) heap_.Delete(std::exchange(spans[i], nullptr));
   // Below the limit nothing goes back.
-  EXPECT_EQ(heap_.GetStats().free_mapped_bytes, 32 * kMiB);
+  EXPECT_EQ(heap_.GetStats().free_backed_bytes, 32 * kMiB);
   ASSERT_NE(New(MiB(8)), nullptr);
   EXPECT_EQ(Counts(LimitKind::kSoft).hits, 1u);
   const size_t wanted =
       Length::ForBytes(8 * kMiB + LimitSlack(LimitOf(heap_, LimitKind::kSoft))).bytes();
   EXPECT_EQ(Counts(LimitKind::kSoft).released_bytes, wanted);
-  EXPECT_EQ(heap_.GetStats().free_mapped_bytes, 32 * kMiB - wanted);
+  EXPECT_EQ(heap_.GetStats().free_backed_bytes, 32 * kMiB - wanted);
   EXPECT_LE(heap_.GetStats().backed_bytes, LimitOf(heap_, LimitKind::kSoft));
   // The slack: the next one needs no system call.
   const size_t releases = vm_.release_calls();
@@ -407,7 +407,7 @@ TEST_F(PageHeapLimitsTest, AboveTheSoftLimitFreedMemoryGoesBack) {
     ASSERT_FALSE(spans.empty());
     heap_.Delete(spans.back());
     spans.pop_back();
-    most_free = std::max(most_free, heap_.GetStats().free_mapped_bytes);
+    most_free = std::max(most_free, heap_.GetStats().free_backed_bytes);
   }
   // Never more than the slack, and not a system call for each of a thousand.
   EXPECT_LE(most_free, kMiB + Length(16).bytes());
@@ -417,7 +417,7 @@ TEST_F(PageHeapLimitsTest, AboveTheSoftLimitFreedMemoryGoesBack) {
   const size_t released = Counts(LimitKind::kSoft).released_bytes;
   for (Span* const span : spans) heap_.Delete(span);
   EXPECT_EQ(Counts(LimitKind::kSoft).released_bytes, released);
-  EXPECT_GT(heap_.GetStats().free_mapped_bytes, 60 * kMiB);
+  EXPECT_GT(heap_.GetStats().free_backed_bytes, 60 * kMiB);
   heap_.CheckInvariants();
 }
 
@@ -474,7 +474,7 @@ TEST_F(PageHeapLimitsTest, ReallocationInPlaceTakesMappedMemoryAtTheLimit) {
   ASSERT_TRUE(heap_.ResizeLargeAt(span, p, MiB(30)));
   heap_.ReleaseAtLeast(MiB(30));
   ASSERT_TRUE(heap_.ResizeLargeAt(span, p, MiB(10)));
-  ASSERT_EQ(heap_.GetStats().free_mapped_bytes, 20 * kMiB);
+  ASSERT_EQ(heap_.GetStats().free_backed_bytes, 20 * kMiB);
   const size_t releases = vm_.release_calls();
   SetLimit(heap_, LimitKind::kHard, heap_.GetStats().backed_bytes);
   ASSERT_TRUE(heap_.ResizeLargeAt(span, p, MiB(20)));
@@ -494,7 +494,7 @@ TEST_F(PageHeapLimitsTest, ReallocationInPlaceReleasesWhatIsFreeElsewhere) {
   ASSERT_TRUE(heap_.ResizeLargeAt(all, p, MiB(20)));
   heap_.ReleaseAtLeast(MiB(64));
   heap_.Delete(elsewhere);
-  ASSERT_EQ(heap_.GetStats().free_mapped_bytes, 50 * kMiB);
+  ASSERT_EQ(heap_.GetStats().free_backed_bytes, 50 * kMiB);
   SetLimit(heap_, LimitKind::kHard, heap_.GetStats().backed_bytes + kMiB);
   ASSERT_TRUE(heap_.ResizeLargeAt(all, p, MiB(50)));
   EXPECT_LE(heap_.GetStats().backed_bytes, LimitOf(heap_, LimitKind::kHard));

@@ -73,13 +73,13 @@ TEST_F(PageHeapSpanCacheTest, WhatIsKeptIsHandedOutAgainAndCountsAsFree) {
   ASSERT_TRUE(span->zeroed());
   const PageStats before = heap_.GetStats();
   ASSERT_EQ(before.small_span_bytes, 12 * kPageSize);
-  ASSERT_EQ(before.free_mapped_bytes, 0u);
+  ASSERT_EQ(before.free_backed_bytes, 0u);
 
   Keep(span, 5);
   PageStats stats = heap_.GetStats();
   EXPECT_EQ(stats.small_span_bytes, 4 * kPageSize);
-  EXPECT_EQ(stats.free_mapped_bytes, 8 * kPageSize);
-  EXPECT_EQ(stats.free_mapped_spans, 0u);
+  EXPECT_EQ(stats.free_backed_bytes, 8 * kPageSize);
+  EXPECT_EQ(stats.free_backed_spans, 0u);
   EXPECT_EQ(stats.free_released_bytes, before.free_released_bytes);
   EXPECT_EQ(stats.system_bytes, before.system_bytes);
   heap_.CheckInvariants();
@@ -87,7 +87,7 @@ TEST_F(PageHeapSpanCacheTest, WhatIsKeptIsHandedOutAgainAndCountsAsFree) {
   EXPECT_EQ(heap_.NewFromCache(Length(8), under_test_.homes[5]), span);
   stats = heap_.GetStats();
   EXPECT_EQ(stats.small_span_bytes, before.small_span_bytes);
-  EXPECT_EQ(stats.free_mapped_bytes, 0u);
+  EXPECT_EQ(stats.free_backed_bytes, 0u);
   // It has been written since the system gave it.
   EXPECT_FALSE(span->zeroed());
   EXPECT_EQ(span->state.load(), SpanState::kSmall);
@@ -99,7 +99,7 @@ TEST_F(PageHeapSpanCacheTest, EachShardAndLengthHasItsOwn) {
   std::array<Span*, kHomes> spans;
   for (Span*& span : spans) span = New(3);
   for (size_t shard = 0; shard < kHomes; ++shard) Keep(spans[shard], shard);
-  EXPECT_EQ(heap_.GetStats().free_mapped_bytes, 3 * kHomes * kPageSize);
+  EXPECT_EQ(heap_.GetStats().free_backed_bytes, 3 * kHomes * kPageSize);
   EXPECT_EQ(heap_.GetStats().small_span_bytes, 0u);
   for (size_t shard = 0; shard < kHomes; ++shard) {
     EXPECT_EQ(heap_.NewFromCache(Length(2), under_test_.homes[shard]), nullptr);
@@ -124,8 +124,8 @@ TEST_F(PageHeapSpanCacheTest, WhatDoesNotFitIsDeleted) {
   Span* const too_long = New(kTuning.span_cache.max_pages + 1);
   New(1);
   Keep(too_long, 0);
-  EXPECT_EQ(too_long->state.load(), SpanState::kFreeMapped);
-  EXPECT_EQ(heap_.GetStats().free_mapped_spans, 1u);
+  EXPECT_EQ(too_long->state.load(), SpanState::kFreeBacked);
+  EXPECT_EQ(heap_.GetStats().free_backed_spans, 1u);
 
   // A home has its part of the share, up to a bound.
   const size_t part = heap_.Shares().kept_spans / kHomes;
@@ -135,7 +135,7 @@ TEST_F(PageHeapSpanCacheTest, WhatDoesNotFitIsDeleted) {
     spans.push_back(New(kTuning.span_cache.max_pages));
   }
   for (Span* const span : spans) Keep(span, 0);
-  EXPECT_EQ(spans.back()->state.load(), SpanState::kFreeMapped);
+  EXPECT_EQ(spans.back()->state.load(), SpanState::kFreeBacked);
   EXPECT_EQ(spans[spans.size() - 2]->state.load(), SpanState::kSmall);
   EXPECT_EQ(heap_.GetStats().small_span_bytes, kPageSize);
   heap_.CheckInvariants();
@@ -176,7 +176,7 @@ TEST_F(PageHeapSpanCacheTest, IsGivenUpBeforeFreshMemoryIsUsed) {
   EXPECT_FALSE(span->zeroed());
   EXPECT_EQ(span->num_pages, Length(6));
   EXPECT_EQ(heap_.NewFromCache(Length(8), under_test_.homes[1]), nullptr);
-  EXPECT_EQ(heap_.GetStats().free_mapped_bytes, 2 * kPageSize);
+  EXPECT_EQ(heap_.GetStats().free_backed_bytes, 2 * kPageSize);
   heap_.CheckInvariants();
 }
 
@@ -190,7 +190,7 @@ TEST_F(PageHeapSpanCacheTest, IsGivenUpBeforeTheHeapGrows) {
   Span* const span = New(32, SpanState::kLarge);
   EXPECT_EQ(vm_.map_calls(), maps);
   EXPECT_EQ(span->first_page, spans[4]->first_page);
-  EXPECT_EQ(heap_.GetStats().free_mapped_bytes, 0u);
+  EXPECT_EQ(heap_.GetStats().free_backed_bytes, 0u);
   heap_.CheckInvariants();
   // Where it does not help the heap grows all the same.
   Keep(spans[0], 0);
@@ -216,7 +216,7 @@ TEST_F(PageHeapSpanCacheTest, ReleaseAtLeastGivesItBack) {
   for (size_t i = 0; i < kHomes; ++i) Keep(spans[i], i);
   EXPECT_EQ(heap_.ReleaseAtLeast(kAllPages), Length(4 * kHomes));
   const PageStats stats = heap_.GetStats();
-  EXPECT_EQ(stats.free_mapped_bytes, 0u);
+  EXPECT_EQ(stats.free_backed_bytes, 0u);
   EXPECT_EQ(stats.small_span_bytes, 0u);
   EXPECT_EQ(stats.free_released_bytes, stats.system_bytes);
   for (size_t shard = 0; shard < kHomes; ++shard) {
@@ -278,7 +278,7 @@ TEST(PageHeapSpanCacheStressTest, ManyThreads) {
           (void)heap.ReleaseAtLeast(Length(random.Below(100)));
         } else if (what == 1) {
           const PageStats stats = heap.GetStats();
-          ASSERT_LE(stats.free_mapped_bytes, stats.system_bytes);
+          ASSERT_LE(stats.free_backed_bytes, stats.system_bytes);
           ASSERT_LE(stats.small_span_bytes, stats.system_bytes);
         } else if (live.size() < 40 && what < 110) {
           const Length n(random.Between(1, kTuning.span_cache.max_pages + 2));
@@ -312,7 +312,7 @@ TEST(PageHeapSpanCacheStressTest, ManyThreads) {
   EXPECT_GT(from_cache.load(), 100u);
   const PageStats stats = heap.GetStats();
   EXPECT_EQ(stats.small_span_bytes, 0u);
-  EXPECT_EQ(stats.free_mapped_bytes + stats.free_released_bytes, stats.system_bytes);
+  EXPECT_EQ(stats.free_backed_bytes + stats.free_released_bytes, stats.system_bytes);
   (void)heap.ReleaseAtLeast(kAllPages);
   EXPECT_EQ(heap.GetStats().free_released_bytes, heap.GetStats().system_bytes);
   heap.CheckInvariants();

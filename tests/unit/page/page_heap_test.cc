@@ -218,7 +218,7 @@ TEST_F(PageHeapReleaseTest, LockedMemoryStaysAndDoesNotKeepOtherMemory) {
   vm_.LockInMemory(b_->start_address(), 1);
   for (Span* const span : {a_, b_, c_}) heap_.Delete(span);
   EXPECT_EQ(heap_.ReleaseAtLeast(kAllPages), Length(10 + 20));
-  EXPECT_EQ(heap_.GetStats().free_mapped_bytes, 60 * kPageSize);
+  EXPECT_EQ(heap_.GetStats().free_backed_bytes, 60 * kPageSize);
   EXPECT_EQ(heap_.GetStats().releasing_bytes, 0u);
   heap_.CheckInvariants();
   // The locked pages are usable, and go when they are unlocked.
@@ -238,7 +238,7 @@ TEST_F(PageHeapReleaseTest, WhatIsDueGetsPastLockedMemoryToo) {
   EXPECT_EQ(heap_.ReleaseDue(kAllPages, false), Length(0)) << "the demand was just now";
   clock_ms_ = 200'000;
   EXPECT_EQ(heap_.ReleaseDue(kAllPages, false), Length(30));
-  EXPECT_EQ(heap_.GetStats().free_mapped_bytes, 60 * kPageSize);
+  EXPECT_EQ(heap_.GetStats().free_backed_bytes, 60 * kPageSize);
   heap_.CheckInvariants();
 }
 
@@ -307,7 +307,7 @@ TEST(PageHeapInterleavingTest, NeighboursMayChangeWhileASpanIsBeingReleased) {
       heap.Delete(a);
       heap.Delete(c);
       heap.CheckInvariants();
-      EXPECT_EQ(heap.GetStats().free_mapped_spans, 2u);
+      EXPECT_EQ(heap.GetStats().free_backed_spans, 2u);
       // Not one of the pages in flight may be handed out.
       EXPECT_EQ(heap.New(Length(33), SpanState::kLarge), nullptr);
       Span* const again = heap.New(Length(32), SpanState::kLarge);
@@ -321,7 +321,7 @@ TEST(PageHeapInterleavingTest, NeighboursMayChangeWhileASpanIsBeingReleased) {
     EXPECT_EQ(heap.ReleaseAtLeast(Length(64)), Length(64));
     heap.CheckInvariants();
     EXPECT_EQ(heap.GetStats().releasing_bytes, 0u);
-    EXPECT_EQ(heap.GetStats().free_released_bytes + heap.GetStats().free_mapped_bytes, kMiB);
+    EXPECT_EQ(heap.GetStats().free_released_bytes + heap.GetStats().free_backed_bytes, kMiB);
     EXPECT_EQ(heap.ReleaseAtLeast(kAllPages), Length(64));
     EXPECT_EQ(heap.GetStats().free_released_spans, 1u);
     EXPECT_TRUE(heap.New(Length(128), SpanState::kLarge)->zeroed());
@@ -337,7 +337,7 @@ TEST(PageHeapMemoryTest, MemoryThatIsNotZeroFilledIsNeverTakenForIt) {
   Span* const span = heap.New(Length(100), SpanState::kLarge);
   EXPECT_FALSE(span->zeroed());
   // It may have memory behind it from the beginning.
-  EXPECT_EQ(heap.GetStats().free_mapped_bytes, kMiB - span->bytes());
+  EXPECT_EQ(heap.GetStats().free_backed_bytes, kMiB - span->bytes());
   EXPECT_EQ(heap.GetStats().free_released_bytes, 0u);
   heap.Delete(span);
   heap.ReleaseAtLeast(kAllPages);
@@ -625,9 +625,9 @@ TEST(PageHeapForkTest, TheChildGetsBackWhatWasBeingReleased) {
       heap.ForEachLock([](SpinLock& lock) { lock.ResetAfterForkInChild(); });
       heap.CheckInvariants();
       if (heap.GetStats().releasing_bytes != 0) _exit(1);
-      if (heap.GetStats().free_mapped_bytes != 64 * kPageSize) _exit(2);
+      if (heap.GetStats().free_backed_bytes != 64 * kPageSize) _exit(2);
       heap.Delete(a);
-      if (heap.GetStats().free_mapped_spans != 1) _exit(3);
+      if (heap.GetStats().free_backed_spans != 1) _exit(3);
       Span* const span = heap.New(Length(96), SpanState::kLarge);
       if (span == nullptr || span->zeroed()) _exit(4);
       heap.Delete(span);
@@ -694,7 +694,7 @@ TEST(PageHeapForkTest, TheChildGetsBackWhatWasRefused) {
       heap.ForEachLock([](SpinLock& lock) { lock.ResetAfterForkInChild(); });
       heap.CheckInvariants();
       if (heap.GetStats().releasing_bytes != 0) _exit(1);
-      if (heap.GetStats().free_mapped_bytes != 96 * kPageSize) _exit(2);
+      if (heap.GetStats().free_backed_bytes != 96 * kPageSize) _exit(2);
       _exit(0);
     }
     heap.ForEachLock([](SpinLock& lock) { lock.ReleaseAfterForkInParent(); });
@@ -776,7 +776,7 @@ TEST_F(PageHeapTest, APromptHeapReleasesInTheFree) {
   heap_.Delete(large);
   const Length kept =
       ReleasePolicy::PromptlyKept(Length(1)) + Length::ForBytes(heap_.Shares().free_pages);
-  EXPECT_LE(heap_.GetStats().free_mapped_bytes, kept.bytes());
+  EXPECT_LE(heap_.GetStats().free_backed_bytes, kept.bytes());
   EXPECT_GE(vm_.release_calls(), (Length(20000) - kept).pages() / PageHeap::kReleaseSlice.pages());
 }
 
@@ -798,9 +798,9 @@ TEST_F(PageHeapTest, EagerReleasingLeavesNothing) {
   Span* const b = New(1);
   New(1);
   heap_.Delete(a);
-  EXPECT_EQ(heap_.GetStats().free_mapped_bytes, 0u);
+  EXPECT_EQ(heap_.GetStats().free_backed_bytes, 0u);
   heap_.DeleteToCache(b, under_test_.homes[0], true);
-  EXPECT_EQ(heap_.GetStats().free_mapped_bytes, 0u);
+  EXPECT_EQ(heap_.GetStats().free_backed_bytes, 0u);
   EXPECT_EQ(vm_.release_calls(), 2u);
 }
 
@@ -856,7 +856,7 @@ TEST_F(PageHeapDeathTest, CheckInvariantsSeesDamage) {
   EXPECT_DEATH((a->num_pages = Length(3), heap_.CheckInvariants()), "check failed");
   EXPECT_DEATH((a->num_pages = Length(8), heap_.CheckInvariants()), "check failed");
   EXPECT_DEATH((c->state = SpanState::kUnused, heap_.CheckInvariants()), "check failed");
-  EXPECT_DEATH((c->state = SpanState::kFreeMapped, heap_.CheckInvariants()), "check failed");
+  EXPECT_DEATH((c->state = SpanState::kFreeBacked, heap_.CheckInvariants()), "check failed");
   EXPECT_DEATH((a->state = SpanState::kFreeReleased, heap_.CheckInvariants()), "check failed");
   EXPECT_DEATH((b->state = SpanState::kSmall, heap_.CheckInvariants()), "check failed");
   EXPECT_DEATH((b->state = SpanState::kFreeReleased, heap_.CheckInvariants()), "check failed");
@@ -895,7 +895,7 @@ TEST_F(PageHeapUnmapTest, WhatTheSystemDoesNotUnmapIsAsItWas) {
   ASSERT_GT(vm_.unmap_failures(), 0u);
   heap_.CheckInvariants();
   EXPECT_EQ(heap_.GetStats().system_bytes, kMiB);
-  EXPECT_EQ(heap_.GetStats().free_mapped_bytes, 64 * kPageSize);
+  EXPECT_EQ(heap_.GetStats().free_backed_bytes, 64 * kPageSize);
   Span* const again = heap_.New(Length(64), SpanState::kLarge);
   ASSERT_NE(again, nullptr);
   EXPECT_EQ(*static_cast<char*>(again->start_address()), 'x');
@@ -1021,7 +1021,7 @@ TEST(PageHeapAddressSpaceTest, RandomUseWhereAddressSpaceIsShort) {
         const PageStats stats = heap.GetStats();
         ASSERT_EQ(stats.system_bytes, under_test.vm.mapped_bytes());
         ASSERT_EQ(stats.metadata_span_bytes, metadata_bytes);
-        ASSERT_EQ(stats.free_mapped_bytes + stats.free_released_bytes + stats.large_span_bytes +
+        ASSERT_EQ(stats.free_backed_bytes + stats.free_released_bytes + stats.large_span_bytes +
                       stats.metadata_span_bytes,
                   stats.system_bytes);
       }
@@ -1095,7 +1095,7 @@ TEST(PageHeapStressTest, ManyThreads) {
   EXPECT_EQ(stats.large_span_bytes, 0u);
   EXPECT_EQ(stats.large_spans, 0u);
   EXPECT_EQ(stats.releasing_bytes, 0u);
-  EXPECT_EQ(stats.free_mapped_bytes + stats.free_released_bytes, stats.system_bytes);
+  EXPECT_EQ(stats.free_backed_bytes + stats.free_released_bytes, stats.system_bytes);
   EXPECT_EQ(stats.system_bytes, under_test.vm.mapped_bytes());
   EXPECT_GT(stats.releases, 0u);
 }

@@ -28,7 +28,7 @@ class ReleasePolicyTest : public testing::Test {
   }
   Length Decide(int64_t now_ms, Length most = kAll) {
     const ReleasePolicy::State state = {
-        .in_use = in_use_, .free_mapped = free_mapped_, .slack = kSlack, .prompt = prompt_};
+        .in_use = in_use_, .free_backed = free_mapped_, .slack = kSlack, .prompt = prompt_};
     const Length n = policy_.Decide(now_ms, state, most).length;
     free_mapped_ -= n;
     return n;
@@ -145,16 +145,16 @@ TEST_F(ReleasePolicyTest, ALittleIsKeptForEver) {
 
 TEST_F(ReleasePolicyTest, BreaksHugepagesOnlyForMuch) {
   Decide(0);
-  const auto may_break = [this](size_t in_use, size_t free_mapped) {
+  const auto may_split = [this](size_t in_use, size_t free_backed) {
     return policy_
         .Decide(1'000'000'000,
-                {.in_use = Mib(in_use), .free_mapped = Mib(free_mapped), .slack = kSlack}, kAll)
-        .may_break;
+                {.in_use = Mib(in_use), .free_backed = Mib(free_backed), .slack = kSlack}, kAll)
+        .may_split;
   };
   policy_.Decide(999'000'000, {}, kAll);
-  EXPECT_FALSE(may_break(800, 49));
+  EXPECT_FALSE(may_split(800, 49));
   policy_ = ReleasePolicy();
-  EXPECT_TRUE(may_break(800, 51));
+  EXPECT_TRUE(may_split(800, 51));
 }
 
 // At every step of a drop: half of the peak, or what is live and a little.

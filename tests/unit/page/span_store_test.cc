@@ -95,7 +95,7 @@ class SpanStoreTest : public testing::Test {
     const size_t n = random_.Between(1, std::min<size_t>(gap.pages, 200));
     const PageRange range = Range(gap.first + random_.Below(gap.pages - n + 1), n);
     const bool released = random_.OneIn(2);
-    store_.AddPages(range, released ? SpanState::kFreeReleased : SpanState::kFreeMapped, true);
+    store_.AddPages(range, released ? SpanState::kFreeReleased : SpanState::kFreeBacked, true);
     Set(range, released ? kReleasedPage : kBacked);
   }
 
@@ -209,7 +209,7 @@ class SpanStoreTest : public testing::Test {
     std::string pages(kPages, kOutside);
     for (size_t i = 0; i < n; ++i) {
       const SpanState state = views[i].state;
-      const char as = state == SpanState::kFreeMapped     ? kBacked
+      const char as = state == SpanState::kFreeBacked     ? kBacked
                       : state == SpanState::kFreeReleased ? kReleasedPage
                       : state == SpanState::kReleasing    ? kOnItsWay
                                                           : kUsed;
@@ -278,7 +278,7 @@ TEST_F(SpanStoreTest, AgreesWithABytePerPage) {
     CheckRegions();
     const size_t backed = static_cast<size_t>(std::count(pages_.begin(), pages_.end(), kBacked));
     const size_t used = static_cast<size_t>(std::count(pages_.begin(), pages_.end(), kUsed));
-    ASSERT_EQ(store_.free(SpanStore::kMapped), Length(backed));
+    ASSERT_EQ(store_.free(SpanStore::kBacked), Length(backed));
     ASSERT_EQ(store_.in_use(), Length(used));
   }
   // Places that go through several spans begin in either kind.
@@ -296,19 +296,19 @@ TEST_F(SpanStoreTest, AgreesWithABytePerPage) {
 // Large objects go to the tightest free memory where address space is to be saved, and to backed
 // memory else.
 TEST_F(SpanStoreTest, TheTightestPlaceIsTakenWhereMuchIsToSpare) {
-  store_.AddPages(Range(0, 100), SpanState::kFreeMapped, true);
+  store_.AddPages(Range(0, 100), SpanState::kFreeBacked, true);
   store_.AddPages(Range(200, 10), SpanState::kFreeReleased, true);
   SpanStore saving(*page_map_, homes_, Length(1), Length(0));
   std::vector<Span> records(20);
   for (Span& record : records) saving.ReturnRecord(&record);
-  saving.AddPages(Range(1000, 100), SpanState::kFreeMapped, true);
+  saving.AddPages(Range(1000, 100), SpanState::kFreeBacked, true);
   saving.AddPages(Range(1200, 10), SpanState::kFreeReleased, true);
   const SpanStore::Request request = {.length = Length(8), .use = SpanState::kLarge};
   EXPECT_EQ(store_.FindPlace(request, false).span->first_page, Page(0));
   const SpanStore::Place place = saving.FindPlace(request, false);
   EXPECT_EQ(place.span->first_page, Page(1200));
   EXPECT_TRUE(place.by_choice);
-  EXPECT_EQ(saving.FindMappedPlace(request).span->first_page, Page(1000));
+  EXPECT_EQ(saving.FindBackedPlace(request).span->first_page, Page(1000));
   // Small objects do not.
   EXPECT_EQ(
       saving.FindPlace({.length = Length(8), .use = SpanState::kSmall}, false).span->first_page,
@@ -316,20 +316,20 @@ TEST_F(SpanStoreTest, TheTightestPlaceIsTakenWhereMuchIsToSpare) {
 }
 
 TEST_F(SpanStoreTest, AMovedObjectLeavesReleasedPagesBetweenItsEnds) {
-  store_.AddPages(Range(0, 100), SpanState::kFreeMapped, true);
+  store_.AddPages(Range(0, 100), SpanState::kFreeBacked, true);
   const SpanStore::Request request = {.length = Length(60), .use = SpanState::kLarge};
   SpanStore::Taken taken;
   store_.Take(request, store_.FindPlace(request, false), Length(0), &taken);
   store_.DeleteMoved(taken.span, Length(10), Length(30));
   EXPECT_EQ(store_.free(SpanStore::kReleased), Length(30));
-  EXPECT_EQ(store_.free(SpanStore::kMapped), Length(70));
+  EXPECT_EQ(store_.free(SpanStore::kBacked), Length(70));
   EXPECT_EQ(page_map_->SpanOf(Page(10))->num_pages, Length(30));
   store_.CheckInvariants();
 }
 
 TEST_F(SpanStoreTest, MetadataTakesAWholeSpanWhereRecordsAreShort) {
-  store_.AddPages(Range(0, 100), SpanState::kFreeMapped, true);
-  store_.AddPages(Range(200, 50), SpanState::kFreeMapped, false);
+  store_.AddPages(Range(0, 100), SpanState::kFreeBacked, true);
+  store_.AddPages(Range(200, 50), SpanState::kFreeBacked, false);
   EXPECT_EQ(store_.TakeForMetadata(Length(40)), nullptr);  // not the process's own
   EXPECT_EQ(store_.TakeForMetadata(Length(60))->num_pages, Length(60));
   std::vector<Span> records(2);
