@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// AddressSpace: what returns memory and address space to the OS.
+// AddressSpace: returns memory and address space to the OS.
 #include <algorithm>
 
 #include "os/futex.h"
@@ -24,7 +24,7 @@ Length AddressSpace::Release(const ReleasePlan& plan) {
     ++(released ? slices : refusals);
     if (released) total += n;
   }
-  // A few at a time, for the sake of the lock.
+  // A few at a time, so that the lock is not held for long.
   for (bool more = true; more;) {
     const SpinLockHolder holder(state_.lock);
     for (size_t i = 0; i < kTuning.release.restored_at_once && !pass.refused.empty(); ++i) {
@@ -79,13 +79,13 @@ Length AddressSpace::ReleaseSlice(Pass& pass, Length limit, bool may_split, bool
   return n;
 }
 
-// It waits only for slices that are under way now: threads that are refused again and again, whose
-// passes follow one another, do not wait for each other for ever. Each slice ends, since its thread
-// needs nothing but the OS and the lock; but that lock is held for fork, if it is the forking
-// thread that allocates, until its handlers have returned.
+// It waits only for slices that are under way now, so threads that are refused again and again do
+// not wait for each other's passes for ever. Each slice ends, since its thread needs only the OS
+// and the lock. The exception is a forking thread that allocates in its fork handlers: it holds the
+// lock until they have returned, so it does not wait.
 //
-// No end is missed: `ends` is read with the lock held, under which it changes, and a thread that
-// changes it after that sees this one among the waiters and wakes it.
+// No end is missed: release_ends_ changes under the lock, and `ends` is read with the lock held. A
+// thread that changes it after that sees this one in release_waiters_ and wakes it.
 bool AddressSpace::WaitForRelease(size_t releases) {
   uint64_t last_release = 0;
   bool waits = false;
@@ -122,8 +122,8 @@ bool AddressSpace::IsUnderWay(PageRange range) const {
 }
 
 void AddressSpace::RestoreAfterForkInChild() TC_NO_THREAD_SAFETY_ANALYSIS {
-  // A signal handler may have forked in the middle of this thread's own pass, which goes on. Of the
-  // others' spans it is not known whether their pages went before the fork.
+  // A signal handler may have forked in the middle of this thread's own pass, which continues. It
+  // is not known whether the spans of other threads were released before the fork.
   for (Pass* next = passes_.first(); next != nullptr;) {
     Pass* const pass = next;
     next = IntrusiveList<Pass>::Next(pass);
@@ -154,7 +154,7 @@ void AddressSpace::UnmapWhenShort() {
 }
 
 void AddressSpace::UnmapAtLeast(Length n, size_t max_refusals) {
-  // Aside, so that others are found.
+  // Set aside, so that the next search finds other spans.
   IntrusiveList<Span> refused_backed;
   IntrusiveList<Span> refused_released;
   size_t refusals = 0;
@@ -178,7 +178,7 @@ void AddressSpace::UnmapAtLeast(Length n, size_t max_refusals) {
   }
   const auto add_back = [this](IntrusiveList<Span>& spans, SpanState state) {
     while (Span* const span = spans.PopFirst()) {
-      // Without a record for its region the span stays out: unmapped to us, mapped to the OS.
+      // Without a record for its region the span stays mapped, and unused for good.
       static_cast<void>(state_.WithRecords([&]() TC_REQUIRES(state_.lock) {
         const PageRange pages = span->pages();
         const bool zero_filled = span->zero_filled;

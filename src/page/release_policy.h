@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// ReleasePolicy: how much free memory should go back to the system, and when. A pure decision: the
-// caller brings the time and the state of the heap, and releases.
+// ReleasePolicy: how much free memory to release, and when. It only decides: the caller provides
+// the time and the state of the heap, and releases.
 //
-// Rule. What the peak of the last seconds needed is kept: a program that had it in use a moment ago
-// is likely to want it again. What is free beyond that goes at bytes_per_second, times the rate.
-// The rate also says how long the last seconds are: memory_ms at rates up to 1, less above. Rate 0
-// never releases. The numbers, and why they are so: Tuning::Release.
+// Rule. The heap keeps the memory that the peak demand of the last seconds needed: a program that
+// used it a moment ago is likely to need it again. Free memory beyond that is released at
+// bytes_per_second, times the rate. The rate also decides how long the last seconds are: memory_ms
+// at rates up to 1, less above. Rate 0 never releases. The numbers and their reasons:
+// Tuning::Release.
 //
 // Prompt release. The rule needs a decision some seconds after the last free. Where no thread makes
 // it, the heap is prompt: once less than half of the peak is in use, it keeps PromptlyKept instead
@@ -36,15 +37,15 @@ class ReleasePolicy {
   struct Decision {
     // To be released now.
     Length length;
-    // Also where it breaks hugepages that are partly in use.
+    // Hugepages that are partly in use may be split.
     bool may_split = false;
   };
 
   double rate() const { return rate_; }
   void SetRate(double rate) { rate_ = rate; }
 
-  // `in_use` pages are in use, and `unfit` backed free ones did not serve the last request. To be
-  // called when either may have grown. `now_ms`: 0 where it is not known.
+  // `in_use` pages are in use, and `unfit` free backed pages could not serve the last request. To
+  // be called when either may have grown. `now_ms`: 0 if it is not known.
   void Demand(Length in_use, Length unfit = Length(0), int64_t now_ms = 0) {
     history_.Record(in_use + unfit);
     in_use_history_.Record(in_use);
@@ -63,7 +64,7 @@ class ReleasePolicy {
     freed_ = Length(0);
     return true;
   }
-  // The most that a prompt heap may release now: in proportion to what was freed since the last
+  // The most that a prompt heap may release now: in proportion to the pages freed since the last
   // call.
   Length TakePromptAllowance() {
     const Length allowance(freed_before_look_.pages() * kTuning.release.prompt_per_freed);
@@ -71,7 +72,7 @@ class ReleasePolicy {
     return allowance;
   }
 
-  // What to release now, at most `most`; the caller does so.
+  // What the caller is to release now, at most `most`.
   Decision Decide(int64_t now_ms, const State& state, Length most) {
     history_.Advance(now_ms, WindowMs(), state.in_use);
     in_use_history_.Advance(now_ms, WindowMs(), state.in_use);
@@ -81,7 +82,7 @@ class ReleasePolicy {
     }
     const double pages_per_second =
         rate_ * static_cast<double>(kTuning.release.bytes_per_second >> kPageShift);
-    // Not below zero: another thread may have read the clock later and come here first.
+    // Not below zero: another thread may have read the clock later and decided first.
     const auto elapsed_ms = static_cast<double>(std::max<int64_t>(now_ms - decided_ms_, 0));
     decided_ms_ = std::max(decided_ms_, now_ms);
     allowance_ = std::min(allowance_ + pages_per_second * elapsed_ms / 1000, pages_per_second);
@@ -105,7 +106,8 @@ class ReleasePolicy {
     return {length, excess.pages() > state.in_use.pages() / kTuning.release.split_part};
   }
 
-  // So much more went than was decided, since hugepages go whole: it counts for the next decisions.
+  // `n` more pages were released than decided, since hugepages are released whole. Later decisions
+  // release less.
   void ReleasedMore(Length n) { allowance_ -= static_cast<double>(n.pages()); }
 
   static constexpr Length PromptlyKept(Length in_use) {
@@ -116,7 +118,7 @@ class ReleasePolicy {
   // More than any heap has.
   static constexpr Length kNothingReleased = Length(SIZE_MAX >> kPageShift);
 
-  // Far less is in use than a moment ago, and the last prompt release was not too early.
+  // Less than half of the peak is in use, and no prompt release was too early lately.
   bool IsDrop(int64_t now_ms, Length in_use) const {
     return now_ms >= prompt_again_ms_ && in_use_history_.Peak().pages() / 2 > in_use.pages();
   }
@@ -126,14 +128,14 @@ class ReleasePolicy {
   }
 
   double rate_ = kTuning.release.default_rate;
-  // Of what was needed, free memory in too short runs included; and of what was in use alone.
+  // The demand, with free memory that was too short to serve it; and the pages in use alone.
   DemandHistory history_;
   DemandHistory in_use_history_;
   Length freed_;
   // Freed before the last time to decide; 0 once TakePromptAllowance has returned it.
   Length freed_before_look_;
-  // What was backed after the last release that the first rule alone would not have made, and when
-  // that was.
+  // The backed pages after the last prompt release (which the first rule alone would not have
+  // made), and its time.
   Length backed_after_release_ = kNothingReleased;
   int64_t prompt_release_ms_ = 0;
   // More than backed_after_release_ was needed within memory_ms. The next decision, which knows the

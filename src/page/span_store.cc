@@ -28,10 +28,10 @@ void SpanStore::MarkEnds(Span* span) {
 
 Span* SpanStore::FreeNeighbour(PageId page) const {
   Span* const span = page_map_.SpanOf(page);
-  // P1 and S1: the entry of a page at the end of a neighbouring span is that span.
+  // By P1 and S1 the entry of a neighbouring span's end page is that span.
   if (span == nullptr || !span->is_free()) return nullptr;
-  // Outside the heap there may be an entry of what was unmapped since; its record may be in use
-  // elsewhere.
+  // Outside the heap the entry may be of a span that was unmapped, and its record may be in use
+  // for another span.
   return page >= span->first_page && page < span->end() ? span : nullptr;
 }
 
@@ -101,8 +101,8 @@ Span* SpanStore::Carve(Span* span, PageRange range, Length step, PageRange* back
     hugepages_.CountReleased(*backed, false);
     ++counts.commits;
   }
-  // From both ends: what stays as it was, then what is backed from now on. No piece is free before
-  // it is inserted, so that nothing is joined with the middle.
+  // Frees from both ends: first the pieces that keep their state, then those that become backed. No
+  // piece is free before it is inserted, so none is joined with the middle.
   span->state.store(SpanState::kUnused, std::memory_order_relaxed);
   span = FreeFront(span, backed->first, state);
   span = FreeFront(span, range.first, SpanState::kFreeBacked);

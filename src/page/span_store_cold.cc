@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// SpanStore: what small programs never run: releasing, unmapping, moving, walks over all spans.
+// SpanStore: code that small programs never run: releasing, unmapping, moving, walks over all
+// spans.
 #include <algorithm>
 
 #include "base/check.h"
@@ -10,7 +11,7 @@ namespace tcmalloc {
 
 void SpanStore::DeleteMoved(Span* span, Length head, Length moved) {
   NotInUse(span);
-  // No part is free before it is cut off: then it may become a part of its neighbours.
+  // No part is free before it is cut off; after that it may be joined with its neighbours.
   const PageId first = span->first_page + head;
   span = FreeFront(span, first, SpanState::kFreeBacked);
   span->state.store(SpanState::kUnused, std::memory_order_relaxed);
@@ -22,9 +23,9 @@ void SpanStore::DeleteMoved(Span* span, Length head, Length moved) {
 Span* SpanStore::TakeForMetadata(Length n) {
   Span* span = free_[kBacked].FindBestFit(n);
   if (span == nullptr) span = free_[kReleased].FindBestFit(n);
-  // What is not zero-filled may be shared with forked children.
+  // Memory that is not zero-filled may be shared with forked children.
   if (span == nullptr || !span->zero_filled) return nullptr;
-  // What is asked for may be new records: without some to spare, the whole span goes.
+  // The request may be for new records: without spare ones, the span is not cut.
   if (num_records_ < kSpareRecords) n = span->num_pages;
   PageRange backed;
   span = Carve(span, {span->first_page, span->first_page + n}, Length(0), &backed);
@@ -39,7 +40,7 @@ Span* SpanStore::TakeReleasable(Length limit, bool may_split, bool may_cut) {
     return PageRange{HugepageStart(span.first_page + kHugepagePages - Length(1)),
                      HugepageStart(span.end())};
   };
-  // Memory without hugepages, or whole ones.
+  // A span without hugepages, or with a whole one.
   Span* span = free_[kBacked].FindLongestWhere(
       [&](const Span& s) {
         const PageRange whole = whole_hugepages(s);
@@ -54,7 +55,7 @@ Span* SpanStore::TakeReleasable(Length limit, bool may_split, bool may_cut) {
     range = whole_hugepages(*span);
     limit = InWholeHugepages(limit);
   } else if (!splits && hugepages_.WouldSplit(range, range.first)) {
-    // One end is in no hugepage; the other may be in one that goes on.
+    // Only the first page is in a hugepage that was asked for, which begins before the span.
     range.first = HugepageEnd(range.first);
   }
   if (range.end > range.first + limit) range.end = range.first + limit;
@@ -139,7 +140,7 @@ size_t SpanStore::ListSpans(PageId from, SpanView* views, size_t n) const {
   while (found < n) {
     const Span* const region = NearestRegion(from);
     if (region == nullptr) return found;
-    // Where an earlier call left off there is a boundary still, as a rule.
+    // As a rule a span still begins where an earlier call ended.
     const Span* const next = from > region->first_page ? page_map_.SpanOf(from) : nullptr;
     const bool resumes =
         next != nullptr && next->first_page == from && !next->Is(SpanState::kUnused);
@@ -211,7 +212,8 @@ void SpanStore::CheckRegion(const Span& region, Walk* walk) const {
     }
     run = {};
   };
-  // Of the hugepage that the walk is in; one that is not all of the region is not compared.
+  // The counts of the hugepage that the walk is in. A hugepage that lies only partly in the region
+  // is not compared.
   Hugepage counted;
   PageId counted_from = region.first_page;
   for (PageId page = region.first_page; page < region.end();) {

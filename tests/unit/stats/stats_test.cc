@@ -106,7 +106,7 @@ TEST(StatsTest, ExactWhenQuiet) {
     ASSERT_EQ(s.thread_caches, 2u);
     ASSERT_EQ(s.thread_cache_bytes,
               one.cache()->table().CachedBytes() + two.cache()->table().CachedBytes());
-    ASSERT_EQ(s.metadata_bytes, heap.arena.backed_bytes());
+    ASSERT_EQ(s.metadata_bytes, heap.arena.mapped_bytes());
     size_t spans = large.size();
     size_t thread_cache_bytes = 0;
     size_t central_bytes = 0;
