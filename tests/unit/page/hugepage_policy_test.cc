@@ -41,7 +41,7 @@ TEST(HugepagePolicyTest, NoHugepagesWhereThereAreNone) {
   EXPECT_FALSE(OptOut(HugepageMode::kNever, false));
 }
 
-TEST(HugepagePolicyTest, TheFirstMegabytesAreWithoutAlsoWhereTheSystemWouldMakeThem) {
+TEST(HugepagePolicyTest, TheFirstMegabytesUseNoHugepagesEvenWhereTheOsMakesThemUnasked) {
   for (const HugepageMode mode : {HugepageMode::kAdvise, HugepageMode::kAlways}) {
     EXPECT_FALSE(GrowInHugepages(mode, kTuning.hugepages.threshold - Length(1), Length(1),
                                  kTuning.hugepages.threshold));
@@ -53,8 +53,8 @@ TEST(HugepagePolicyTest, TheFirstMegabytesAreWithoutAlsoWhereTheSystemWouldMakeT
   EXPECT_FALSE(OptOut(HugepageMode::kAdvise, false)) << "nobody asked for any";
 }
 
-// What fills half of one wastes little of it.
-TEST(HugepagePolicyTest, ForLargeObjectsAQuarterIsEnough) {
+// An object of half a hugepage or more wastes little of it.
+TEST(HugepagePolicyTest, HugeObjectsUseHugepagesFromAQuarterOfTheThreshold) {
   const Length quarter(kTuning.hugepages.threshold.pages() / 4);
   for (const HugepageMode mode : {HugepageMode::kAdvise, HugepageMode::kAlways}) {
     EXPECT_FALSE(GrowInHugepages(mode, quarter - Length(1), kTuning.hugepages.huge_object,

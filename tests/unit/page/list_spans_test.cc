@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// PageHeap::ListSpans: every page of the heap in one span, in order, however it is cut.
+// PageHeap::ListSpans: every page of the heap in one span, in order, for every number of spans per
+// call.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -69,7 +70,7 @@ TEST_F(ListSpansTest, AllPagesInOrder) {
   }
 }
 
-// From the middle of a span, it is that span; where there is no boundary any more, too.
+// From the middle of a span it lists that span, also where no span begins any more.
 TEST_F(ListSpansTest, FromAnywhere) {
   Span* const span = heap_.heap.New(Length(100), SpanState::kLarge);
   Span* const behind = heap_.heap.New(Length(50), SpanState::kLarge);

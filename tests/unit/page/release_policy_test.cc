@@ -14,7 +14,7 @@ namespace {
 constexpr Length kMib(128);
 constexpr Length kAll(SIZE_MAX >> kPageShift);
 constexpr Length kSlack(64);
-// So much may go in one second at rate 1.
+// The pages that may be released in one second at rate 1.
 constexpr Length kPerSecond(kTuning.release.bytes_per_second >> kPageShift);
 
 class ReleasePolicyTest : public testing::Test {
@@ -35,7 +35,7 @@ class ReleasePolicyTest : public testing::Test {
   }
   static Length Mib(size_t n) { return Length(n * kMib.pages()); }
 
-  // Frees `n` MiB, or takes them again out of what is free, else out of what is not backed.
+  // Frees `n` MiB, or takes them again: first free backed memory, then unbacked memory.
   void Free(size_t n) {
     in_use_ -= Mib(n);
     free_mapped_ += Mib(n);
@@ -60,7 +60,7 @@ TEST_F(ReleasePolicyTest, WhatTheRecentPeakNeededIsKept) {
   }
 }
 
-// Who looks at the clock does so before it has the lock.
+// A thread reads the clock before it has the lock.
 TEST_F(ReleasePolicyTest, TimeThatGoesBackAllowsNothing) {
   Fall(10'000, 10);
   EXPECT_EQ(Decide(10'000), kPerSecond);
@@ -80,7 +80,7 @@ TEST_F(ReleasePolicyTest, WhatGrewBetweenTwoLooksCountsAsRecent) {
   Decide(0);
   in_use_ = Mib(10);
   free_mapped_ = Mib(90);
-  // At some time in the next minute it had all in use.
+  // At some time in the next minute all of it was in use.
   policy_.Demand(Mib(100));
   EXPECT_EQ(Decide(60'000), Length(0));
   EXPECT_EQ(Decide(60'000 + kTuning.release.memory_ms / 2), Length(0));
@@ -92,7 +92,7 @@ TEST_F(ReleasePolicyTest, NoFasterThanTheRate) {
     policy_ = ReleasePolicy();
     policy_.SetRate(rate);
     Fall(8192, 10);
-    // However long nobody asked, a second's worth.
+    // Even if no decision was made for a long time, one second's worth.
     const auto second = Length(static_cast<size_t>(rate * static_cast<double>(kPerSecond.pages())));
     EXPECT_EQ(Decide(20'000), second) << rate;
     Length went;
@@ -157,7 +157,7 @@ TEST_F(ReleasePolicyTest, BreaksHugepagesOnlyForMuch) {
   EXPECT_TRUE(may_split(800, 51));
 }
 
-// At every step of a drop: half of the peak, or what is live and a little.
+// At every step of a drop the heap keeps half of the peak, or what is in use and a little.
 TEST_F(ReleasePolicyTest, APromptHeapFollowsADrop) {
   prompt_ = true;
   Take(300, 1);
@@ -172,7 +172,7 @@ TEST_F(ReleasePolicyTest, APromptHeapFollowsADrop) {
     }
   }
   EXPECT_LE(Backed(), Mib(50 * 2 + 8));
-  // Nobody forgets anything in this time.
+  // No peak is forgotten in this time.
   prompt_ = false;
   EXPECT_EQ(Decide(3), Length(0));
 }
@@ -185,7 +185,7 @@ TEST_F(ReleasePolicyTest, APromptHeapKeepsWhatFluctuates) {
     ASSERT_EQ(Decide(now), Length(0)) << now;
     Take(45, now);
   }
-  // Free memory that was too short for what was asked for is no drop of what is in use.
+  // Free memory that was too short for a request does not make a drop of the memory in use.
   Free(45);
   policy_.Demand(in_use_, Mib(200));
   EXPECT_EQ(Decide(kTuning.release.memory_ms * 3), Length(0));
@@ -198,7 +198,7 @@ TEST_F(ReleasePolicyTest, APromptHeapKeepsLittle) {
   EXPECT_EQ(Decide(2), Length(0));
 }
 
-// What is needed again was released in vain: once in prompt_pause_ms.
+// Memory that is needed again was released in vain: this happens once in prompt_pause_ms.
 TEST_F(ReleasePolicyTest, APromptHeapLearnsThatPhasesFollowEachOther) {
   prompt_ = true;
   int releases = 0;
@@ -210,13 +210,13 @@ TEST_F(ReleasePolicyTest, APromptHeapLearnsThatPhasesFollowEachOther) {
     Take(140, now + 500);
   }
   EXPECT_EQ(releases, 2);
-  // One that has not used it for long enough gives it back by the first rule.
+  // A program that has not used it for long enough: the first rule releases it.
   Free(140);
   EXPECT_EQ(Decide(now), Length(0));
   EXPECT_GT(Decide(now + kTuning.release.memory_ms + 1000), Length(0));
 }
 
-// Growth long after a release says nothing against it.
+// Growth long after a release does not show that it was too early.
 TEST_F(ReleasePolicyTest, APromptHeapIsNotTaughtByLaterGrowth) {
   prompt_ = true;
   for (int64_t now = 1'000'000; now < 1'100'000; now += kTuning.release.memory_ms + 1000) {
