@@ -284,7 +284,7 @@ TEST_F(PageHeapLimitsTest, ReleasesThatEndedMeanwhileCount) {
   EXPECT_EQ(vm_.release_failures(), 1u);
 }
 
-// No thread waits for a release that the OS refuses.
+// A release that the OS refuses makes no room, whichever thread made it.
 TEST_F(PageHeapLimitsTest, RefusedReleasesOfOtherThreadsMakeNoRoom) {
   Limit(LimitKind::kHard, 32 * kMiB);
   Span* const freed = New(MiB(8));
