@@ -13,7 +13,7 @@
 //   P2  Neighbouring free spans differ in state.
 //   P3  free_[kBacked] and free_[kReleased] hold exactly the spans of state kFreeBacked and
 //       kFreeReleased.
-//   P4  Every span starts at a multiple of the granule, and its length is one.
+//   P4  The start and the length of every span are multiples of the granule.
 //   P5  The counts of a Hugepage agree with the states of its pages' spans.
 //   P6  free_runs_ holds exactly the longest possible runs of two free spans or more (F1, F2).
 //
