@@ -66,8 +66,8 @@ end
 define tc-bins-of
   set $tc_cache = $arg0
   while $tc_cache != 0
-    set $tc_array = $tc_cache->arrays_._M_elems[$tc_class]._M_b._M_p
-    set $tc_top = $tc_cache->bins_.tops._M_elems[$tc_class]._M_b._M_p
+    set $tc_array = $tc_cache->table_.arrays_._M_elems[$tc_class]._M_b._M_p
+    set $tc_top = $tc_cache->table_.bins_.tops._M_elems[$tc_class]._M_b._M_p
     set $tc_slots = (unsigned long*)($tc_array + 1)
     if $tc_array != 0 && $tc_top > $tc_slots
       set $tc_slot = $tc_slots + 1
@@ -136,12 +136,12 @@ define tc-caches
   tc-init
   set $tc_cache = $tc_heap->registry.caches_.first_
   while $tc_cache != 0
-    printf "cache %p: slot %p, busy %d, %lu of %lu bytes claimed\n", $tc_cache, $tc_cache->slot_, $tc_cache->slot_->busy._M_i, $tc_cache->claimed_bytes_.value_._M_i, $tc_cache->max_bytes_._M_i
+    printf "cache %p: slot %p, busy %d, %lu of %lu bytes claimed\n", $tc_cache, $tc_cache->slot_, $tc_cache->slot_->busy._M_i, $tc_cache->table_.claimed_bytes_.value_._M_i, $tc_cache->max_bytes_._M_i
     set $tc_class = 1
-    while $tc_class < sizeof($tc_cache->arrays_._M_elems) / sizeof($tc_cache->arrays_._M_elems[0])
-      set $tc_array = $tc_cache->arrays_._M_elems[$tc_class]._M_b._M_p
+    while $tc_class < sizeof($tc_cache->table_.arrays_._M_elems) / sizeof($tc_cache->table_.arrays_._M_elems[0])
+      set $tc_array = $tc_cache->table_.arrays_._M_elems[$tc_class]._M_b._M_p
       if $tc_array != 0
-        printf "  class %d of %u bytes: %ld objects, limit %d\n", $tc_class, tcmalloc::kSizeClasses.info_._M_elems[$tc_class].object_size, $tc_cache->bins_.tops._M_elems[$tc_class]._M_b._M_p - (unsigned long*)($tc_array + 1), $tc_array->limit
+        printf "  class %d of %u bytes: %ld objects, limit %d\n", $tc_class, tcmalloc::kSizeClasses.info_._M_elems[$tc_class].object_size, $tc_cache->table_.bins_.tops._M_elems[$tc_class]._M_b._M_p - (unsigned long*)($tc_array + 1), $tc_array->limit
       end
       set $tc_class = $tc_class + 1
     end

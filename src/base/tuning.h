@@ -95,6 +95,9 @@ struct Tuning {
     size_t thread_caches_part = 2;
     size_t inherited_part = 32;
     size_t free_pages_part = 128;
+    // Where no thread runs idle release, free pages that the program needed within the last seconds
+    // stay until it frees again: at most this part of the total. Not measured. Range: 2 to 64.
+    size_t prompt_part = 2;
     // The total is at most this part of the lowest memory limit. Not measured. Range: 2 to 64.
     size_t limit_part = 8;
     // After a response to memory pressure of level N the total is halved N times for this long: for
@@ -645,8 +648,8 @@ static_assert(In(kTuning.shards.max, 1, 64));
 constexpr bool RetentionFits(const Tuning& t) {
   return In(t.retention.floor_bytes, 2_MiB, 1_GiB) && In(t.retention.in_use_part, 4, 256) &&
          In(t.retention.thread_caches_part, 2, 64) && In(t.retention.inherited_part, 4, 1024) &&
-         In(t.retention.free_pages_part, 16, 4096) && In(t.retention.limit_part, 2, 64) &&
-         In(t.retention.pressure_hold_ms, 1000, 3'600'000) &&
+         In(t.retention.free_pages_part, 16, 4096) && In(t.retention.prompt_part, 2, 64) &&
+         In(t.retention.limit_part, 2, 64) && In(t.retention.pressure_hold_ms, 1000, 3'600'000) &&
          t.retention.pressure_hold_ms > t.pressure.max_waits * t.pressure.default_interval_ms;
 }
 static_assert(RetentionFits(kTuning));

@@ -122,6 +122,10 @@ void Stop() {
   WakeIfAsleep();
   Join();
   ClearWorker();
+  // What the thread would have released later: all but what a prompt heap keeps.
+  PageHeap& page_heap = GlobalHeap().page_heap;
+  while (page_heap.ReleaseDue(PageHeap::kReleaseSlice, true) > Length(0)) {
+  }
 }
 
 }  // namespace

@@ -69,19 +69,20 @@ void Governor::NoteSoftRelease(const Held& held, Length released) {
 
 void Governor::SetReleaseRate(double rate) {
   policy_.SetRate(rate);
-  hints_.releases_by_rate.Set(rate > 0);
+  hints_.release_rate.Set(rate);
 }
 
 ReleasePlan Governor::DecideRelease(int64_t now_ms, const Held& held, Length most) {
   hints_.in_use_bytes.Set(held.in_use.bytes());
   const RetentionShares shares = hints_.retention.Shares(held.in_use.bytes(), now_ms);
-  const ReleasePolicy::Decision decision =
-      policy_.Decide(now_ms,
-                     {.in_use = held.in_use,
-                      .free_backed = held.free_backed,
-                      .slack = Length::ForBytes(shares.free_pages),
-                      .prompt = hints_.prompt_release.value()},
-                     most);
+  const ReleasePolicy::Decision decision = policy_.Decide(
+      now_ms,
+      {.in_use = held.in_use,
+       .free_backed = held.free_backed,
+       .slack = Length::ForBytes(shares.free_pages),
+       .prompt = hints_.prompt_release.value(),
+       .prompt_most = Length::ForBytes(shares.total / kTuning.retention.prompt_part)},
+      most);
   return {.length = decision.length, .may_split = decision.may_split};
 }
 

@@ -42,16 +42,16 @@ struct PageHints {
   Relaxed<bool> limit_event_due{false};
   Relaxed<bool> above_soft_limit{false};
   Relaxed<bool> near_soft_limit{false};
-  // The rate is above 0.
-  Relaxed<bool> releases_by_rate{true};
+  // As ReleasePolicy::rate().
+  Relaxed<double> release_rate{kTuning.release.default_rate};
   Relaxed<Releasing> releasing{Releasing::kByPolicy};
   // The OS has refused a mapping at some time, so free memory may be unmapped.
   Relaxed<bool> address_space_is_short{false};
   // No thread runs idle release: more is released while the program frees.
   Relaxed<bool> prompt_release{false};
-  // The freeing thread calls it after each Tuning::Release::look_every freed pages, without locks.
-  // Null: there is none. It must not allocate or free. Acquire and release: it sees what was
-  // written before it was set.
+  // The freeing thread calls it, without locks, after each Tuning::Release::look_every freed pages,
+  // or fewer at release rates above 1. Null: there is none. It must not allocate or free. Acquire
+  // and release: it sees what was written before it was set.
   std::atomic<void (*)()> free_observer{nullptr};
   // The bytes in use: never too low, and too high by at most the bytes freed since the last
   // decision about release.
@@ -125,6 +125,10 @@ class Governor {
   [[nodiscard]] bool NoteFreed(Length n) { return policy_.PagesFreed(n); }
   // The most that a prompt heap may release after a free: ReleasePolicy::TakePromptAllowance.
   Length TakePromptAllowance() { return policy_.TakePromptAllowance(); }
+  // Less than half of the recent peak is in use: a prompt heap releases most of its free memory.
+  bool IsDrop(int64_t now_ms, const Held& held) const {
+    return policy_.IsDrop(now_ms, held.in_use);
+  }
   // What to release now, at most `most`.
   ReleasePlan DecideRelease(int64_t now_ms, const Held& held, Length most);
   // `n` more pages were released than planned, since hugepages are released whole.

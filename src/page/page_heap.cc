@@ -266,7 +266,16 @@ void PageHeap::ReleaseAfterFreeing(bool time_to_decide) {
 
 void PageHeap::ReleaseFreed() {
   Length most = kReleaseSlice;
-  if (hints().prompt_release.value()) most = governor()->TakePromptAllowance();
+  if (hints().prompt_release.value()) {
+    const int64_t now_ms = now_ms_();
+    bool drop;
+    {
+      const SpinLockHolder holder(state_.lock);
+      most = state_.governor.TakePromptAllowance();
+      drop = state_.governor.IsDrop(now_ms, state_.Held());
+    }
+    if (drop) DrainSpanCaches();
+  }
   while (most > Length(0)) {
     const Length slice = std::min(most, kReleaseSlice);
     if (ReleaseDue(slice, false) < slice) return;

@@ -61,9 +61,9 @@ class PageHeap {
     return Allocate({.length = n, .use = SpanState::kSmall, .home = &home, .need = need});
   }
 
-  // Frees a span and the memory of its bitmap. May release free memory before it
-  // returns, as a rule at most Tuning::Release::slice. Requires: the span is in use, its pages have
-  // no class in the page map, no other thread deletes it.
+  // Frees a span and the memory of its bitmap. May release free memory before it returns, as a rule
+  // at most Tuning::Release::slice. Requires: the span is in use, its pages have no class in the
+  // page map, no other thread deletes it.
   void Delete(Span* span);
 
   // Adds a home for the rest of this heap's life: see SpanHomes::Add.
@@ -101,7 +101,7 @@ class PageHeap {
   Length ReleaseDue(Length most, bool idle);
   // A release may become due though no thread is freeing. Racy.
   bool release_pending() const TC_NO_THREAD_SAFETY_ANALYSIS {
-    return state_.hints.releases_by_rate.value() &&
+    return state_.hints.release_rate.value() > 0 &&
            state_.hints.releasing.value() != Releasing::kNever &&
            state_.store.free(SpanStore::kBacked) > Length::ForBytes(Shares().free_pages);
   }
@@ -189,10 +189,12 @@ class PageHeap {
   void ReleaseFreed() TC_EXCLUDES(state_.lock);
   void ReleaseAboveSoftLimit() TC_EXCLUDES(state_.lock);
 
-  // The bytes that one home may keep.
+  // The bytes that one home may keep. Rates above 1 divide it.
   size_t KeptBytesPerHome() const {
-    return std::min(Shares().kept_spans / std::max<size_t>(state_.homes.count(), 1),
-                    kTuning.span_cache.max_bytes);
+    size_t share = Shares().kept_spans / std::max<size_t>(state_.homes.count(), 1);
+    const double rate = state_.hints.release_rate.value();
+    if (rate > 1) share = static_cast<size_t>(static_cast<double>(share) / rate);
+    return std::min(share, kTuning.span_cache.max_bytes);
   }
   // Returns at most `most` kept spans to the free ones; returns their bytes.
   size_t Drain(size_t most);

@@ -12,7 +12,7 @@
 // it, the heap is prompt: once less than half of the peak is in use, it keeps PromptlyKept instead
 // and releases the rest while the program frees. A program that needs the memory again within
 // memory_ms pays for the page faults once: for prompt_pause_ms after that, only the first rule
-// holds. Why: docs/decisions/0033.
+// holds. A prompt heap never keeps more than State::prompt_most. Why: docs/decisions/0033.
 #pragma once
 
 #include <algorithm>
@@ -33,6 +33,7 @@ class ReleasePolicy {
     Length free_backed;
     Length slack;  // a smaller excess is ignored
     bool prompt = false;
+    Length prompt_most;  // a prompt heap never keeps more
   };
   struct Decision {
     // To be released now.
@@ -59,7 +60,7 @@ class ReleasePolicy {
   bool PagesFreed(Length n) {
     if (rate_ <= 0) return false;
     freed_ += n;
-    if (freed_ < kTuning.release.look_every) return false;
+    if (freed_ < Length(kTuning.release.look_every.pages() / Eagerness())) return false;
     freed_before_look_ = freed_;
     freed_ = Length(0);
     return true;
@@ -88,18 +89,19 @@ class ReleasePolicy {
     allowance_ = std::min(allowance_ + pages_per_second * elapsed_ms / 1000, pages_per_second);
     const Length needed = history_.Peak() - state.in_use;
     const bool drop = state.prompt && IsDrop(now_ms, state.in_use);
-    const Length kept = drop ? std::min(needed, PromptlyKept(state.in_use)) : needed;
+    Length kept = drop ? std::min(needed, PromptlyKept(state.in_use)) : needed;
+    if (state.prompt) kept = std::min(kept, state.prompt_most);
     if (rate_ <= 0 || state.free_backed <= kept + state.slack) return {};
     const Length excess = state.free_backed - kept;
     // After a drop there may be no later decision, so the pace is that of the frees, unless the
     // program wants a lower one.
-    const bool paced = !drop || rate_ < kTuning.release.default_rate;
+    const bool paced = kept == needed || rate_ < kTuning.release.default_rate;
     Length length = std::min(excess, most);
     if (paced) {
       length = std::min(length, Length(static_cast<size_t>(std::max(allowance_, 0.0))));
       allowance_ -= static_cast<double>(length.pages());
     }
-    if (kept < needed) {
+    if (drop && kept < needed) {
       prompt_release_ms_ = now_ms;
       backed_after_release_ = state.in_use + state.free_backed - length;
     }
@@ -110,18 +112,23 @@ class ReleasePolicy {
   // release less.
   void ReleasedMore(Length n) { allowance_ -= static_cast<double>(n.pages()); }
 
-  static constexpr Length PromptlyKept(Length in_use) {
-    return kTuning.release.prompt_kept + Length(in_use.pages() / kTuning.release.prompt_kept_part);
+  Length PromptlyKept(Length in_use) const {
+    const size_t kept =
+        kTuning.release.prompt_kept.pages() + in_use.pages() / kTuning.release.prompt_kept_part;
+    return Length(kept / Eagerness());
+  }
+  // Less than half of the recent peak is in use, and no prompt release was too early lately.
+  bool IsDrop(int64_t now_ms, Length in_use) const {
+    return now_ms >= prompt_again_ms_ && in_use_history_.Peak().pages() / 2 > in_use.pages();
   }
 
  private:
   // More than any heap has.
   static constexpr Length kNothingReleased = Length(SIZE_MAX >> kPageShift);
 
-  // Less than half of the peak is in use, and no prompt release was too early lately.
-  bool IsDrop(int64_t now_ms, Length in_use) const {
-    return now_ms >= prompt_again_ms_ && in_use_history_.Peak().pages() / 2 > in_use.pages();
-  }
+  // Rates above 1 divide by this what a prompt heap keeps after a drop, and the pages that are
+  // freed between two decisions.
+  size_t Eagerness() const { return static_cast<size_t>(std::max(rate_, 1.0)); }
   int64_t WindowMs() const {
     const double memory = static_cast<double>(kTuning.release.memory_ms) / std::max(rate_, 1.0);
     return std::max<int64_t>(1, static_cast<int64_t>(memory) / int64_t{kTuning.release.windows});

@@ -5,8 +5,7 @@
   class_size_test.py ROOT [--list]
 
 Overloads count one by one; constructors, destructors and operators do not count. A plain record, a struct without functions that change it
-and without private members, may have any number of data members. --list prints the largest classes instead. An entry of
-KNOWN that is not needed any more fails, too.
+and without private members, may have any number of data members. --list prints the figures of all classes.
 """
 
 import pathlib
@@ -17,8 +16,6 @@ import source
 
 MAX_FUNCTIONS = 25
 MAX_MEMBERS = 20
-# Classes that are still larger, with the reason.
-KNOWN = {}
 
 CLASS = re.compile(r"\b(class|struct)\s+(?:alignas\([^)]*\)\s+)?([A-Za-z_]\w*)(?:\s+final)?\s*(?::[^;{()]*)?\{")
 # Macros with arguments that stand after a declaration.
@@ -103,24 +100,21 @@ def classes(text):
 
 def check(root, list_all):
     complaints = source.Complaints(root)
-    seen = {}
+    seen = set()
     for path in source.code_files(root / "src"):
         text = source.without_comments_and_strings(path.read_text())
         text = re.sub(r"^\s*#.*$", lambda m: source.blank(m[0]), text, flags=re.MULTILINE)
         for line, kind, name, body in classes(text):
             functions, members, record = measure(kind, name, body)
             too_large = functions > MAX_FUNCTIONS or (members > MAX_MEMBERS and not record)
-            seen[name] = seen.get(name, False) or too_large
+            seen.add(name)
             if list_all:
                 print(f"{functions:4} {members:4} {'record' if record else '      '} {path.relative_to(root)}:{line} {name}")
-            elif too_large and name not in KNOWN:
+            elif too_large:
                 complaints.add(path, line, f"{name} has {functions} public functions and {members} data members, more than "
                                f"{MAX_FUNCTIONS} and {MAX_MEMBERS}: divide it")
     if list_all:
         return 0
-    for name in KNOWN:
-        if not seen.get(name):
-            complaints.add(None, 0, f"{name} is in the list of exceptions of class_size_test.py, and needs none: remove it there")
     print(f"{len(seen)} classes; {complaints.count} complaints")
     return 1 if complaints.count or not seen else 0
 

@@ -5,7 +5,7 @@
   length_test.py ROOT
 
 A reason is a line "// Length: REASON" in the comment that the file begins with. A file that gives one and is short enough
-without it fails too, and so does an entry of KNOWN that is not needed any more.
+without it fails too.
 """
 
 import pathlib
@@ -16,10 +16,6 @@ import source
 
 MAX_LINES = 450
 REASON = re.compile(r"// Length: \S")
-# Files that are still to be split, with the reason that they are not yet.
-KNOWN = {
-    "src/central/central_free_list.cc": "is being split",
-}
 
 
 def head_comment(text):
@@ -40,15 +36,11 @@ def check(root):
         lengths[name] = text.count("\n")
         is_long = lengths[name] > MAX_LINES
         has_reason = any(REASON.match(line) for line in head_comment(text))
-        if is_long and not has_reason and name not in KNOWN:
+        if is_long and not has_reason:
             complaints.add(path, MAX_LINES + 1, f"has {lengths[name]} lines, more than {MAX_LINES}: split it by ideas, or say "
                            "in its head comment why it is one idea (// Length: REASON)")
         if has_reason and not is_long:
             complaints.add(path, 1, f"gives a reason for its length, but has only {lengths[name]} lines: remove the reason")
-        if name in KNOWN and (has_reason or not is_long):
-            complaints.add(path, 1, "is in the list of exceptions of length_test.py, and needs none: remove it there")
-    for name in sorted(set(KNOWN) - set(lengths)):
-        complaints.add(None, 0, f"{name} is in the list of exceptions of length_test.py, and does not exist: remove it there")
     longest = max(lengths, key=lengths.get, default="none")
     print(f"{len(files)} files, the longest is {longest}; {complaints.count} complaints")
     return 1 if complaints.count or not files else 0

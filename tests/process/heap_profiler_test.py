@@ -306,17 +306,17 @@ def check_off(test):
     # The minimal library has no profiler, and says so once, of variables that ask for something.
     def ignored(names, be):
         return (f"tcmalloc: {names} {be[0]} ignored: this is libtcmalloc_minimal; preload or link "
-                f"libtcmalloc, which has what {be[1]} for\\n")
+                f"libtcmalloc, which uses {be[1]}\\n")
 
     for variables, profile, stderr in (
-            ({}, True, ignored("HEAPPROFILE", ("is", "it is"))),
+            ({}, True, ignored("HEAPPROFILE", ("is", "it"))),
             ({}, False, ""),
             ({"HEAPPROFILE": "", "HEAPCHECK": "", "TCMALLOC_SAMPLE_PARAMETER": "0", "PPROF_PATH": "/x",
               "SLURM_JOB_ID": "1", "TCMALLOC_RELEASE_RATE": "2"}, False, ""),
             ({"HEAPCHECK": "strict", "TCMALLOC_PRESSURE": "auto", "TCMALLOC_SAMPLE_PARAMETER": "1024"},
-             False, ignored("HEAPCHECK, TCMALLOC_PRESSURE, TCMALLOC_SAMPLE_PARAMETER", ("are", "they are"))),
+             False, ignored("HEAPCHECK, TCMALLOC_PRESSURE, TCMALLOC_SAMPLE_PARAMETER", ("are", "them"))),
             ({"TCMALLOC_STACKTRACE_METHOD": "fp"}, False,
-             ignored("TCMALLOC_STACKTRACE_METHOD", ("is", "it is")))):
+             ignored("TCMALLOC_STACKTRACE_METHOD", ("is", "it")))):
         run = test.run("nothing", variables, library=test.minimal, profile=profile,
                        stderr=".*" if stderr else None)
         test.expect_equal(run.stderr, stderr.replace("\\n", "\n"), f"stderr with {variables}")

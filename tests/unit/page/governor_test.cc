@@ -142,7 +142,7 @@ TEST_F(GovernorTest, MemoryOfTheRecentPeakIsNotReleased) {
   governor_.NoteReleasedMore(MiB(700));
   EXPECT_EQ(governor_.DecideRelease(1500, held, MiB(500)).length, Length(0));
   governor_.SetReleaseRate(0);
-  EXPECT_FALSE(hints_.releases_by_rate.value());
+  EXPECT_EQ(hints_.release_rate.value(), 0);
   EXPECT_FALSE(governor_.NoteFreed(MiB(500)));
   EXPECT_EQ(governor_.DecideRelease(100'000, held, MiB(500)).length, Length(0));
 }

@@ -481,7 +481,9 @@ class Fuzzer {
     const ReleasePolicy::State state = {
         .in_use = InUse(),
         .free_backed = Backed(),
-        .slack = Length::ForBytes(ShareRetention({.in_use_bytes = InUse().bytes()}).free_pages)};
+        .slack = Length::ForBytes(ShareRetention({.in_use_bytes = InUse().bytes()}).free_pages),
+        .prompt = false,
+        .prompt_most = Length()};
     const Length due = policy_.Decide(fuzz_clock_ms, state, kTuning.release.slice).length;
     released_by_policy_ += ReplayRelease(due.pages(), due.pages());
   }

@@ -779,7 +779,7 @@ TEST_F(PageHeapTest, APromptHeapReleasesInTheFree) {
   New(1);
   heap_.Delete(large);
   const Length kept =
-      ReleasePolicy::PromptlyKept(Length(1)) + Length::ForBytes(heap_.Shares().free_pages);
+      ReleasePolicy().PromptlyKept(Length(1)) + Length::ForBytes(heap_.Shares().free_pages);
   EXPECT_LE(heap_.GetStats().free_backed_bytes, kept.bytes());
   EXPECT_GE(vm_.release_calls(), (Length(20000) - kept).pages() / PageHeap::kReleaseSlice.pages());
 }

@@ -23,14 +23,17 @@ class ReleasePolicyTest : public testing::Test {
   void Fall(size_t peak, size_t in_use) {
     policy_.Demand(Mib(peak));
     in_use_ = Mib(in_use);
-    free_mapped_ = Mib(peak - in_use);
-    EXPECT_EQ(Decide(0), Length(0));
+    free_backed_ = Mib(peak - in_use);
+    EXPECT_TRUE(Decide(0) == Length(0) || prompt_most_ < kAll);
   }
   Length Decide(int64_t now_ms, Length most = kAll) {
-    const ReleasePolicy::State state = {
-        .in_use = in_use_, .free_backed = free_mapped_, .slack = kSlack, .prompt = prompt_};
+    const ReleasePolicy::State state = {.in_use = in_use_,
+                                        .free_backed = free_backed_,
+                                        .slack = kSlack,
+                                        .prompt = prompt_,
+                                        .prompt_most = prompt_most_};
     const Length n = policy_.Decide(now_ms, state, most).length;
-    free_mapped_ -= n;
+    free_backed_ -= n;
     return n;
   }
   static Length Mib(size_t n) { return Length(n * kMib.pages()); }
@@ -38,19 +41,20 @@ class ReleasePolicyTest : public testing::Test {
   // Frees `n` MiB, or takes them again: first free backed memory, then unbacked memory.
   void Free(size_t n) {
     in_use_ -= Mib(n);
-    free_mapped_ += Mib(n);
+    free_backed_ += Mib(n);
   }
   void Take(size_t n, int64_t now_ms) {
     in_use_ += Mib(n);
-    free_mapped_ -= std::min(free_mapped_, Mib(n));
+    free_backed_ -= std::min(free_backed_, Mib(n));
     policy_.Demand(in_use_, Length(0), now_ms);
   }
-  Length Backed() const { return in_use_ + free_mapped_; }
+  Length Backed() const { return in_use_ + free_backed_; }
 
   ReleasePolicy policy_;
   bool prompt_ = false;
+  Length prompt_most_ = kAll;
   Length in_use_;
-  Length free_mapped_;
+  Length free_backed_;
 };
 
 TEST_F(ReleasePolicyTest, WhatTheRecentPeakNeededIsKept) {
@@ -79,7 +83,7 @@ TEST_F(ReleasePolicyTest, AndGoesOnceItIsForgotten) {
 TEST_F(ReleasePolicyTest, WhatGrewBetweenTwoLooksCountsAsRecent) {
   Decide(0);
   in_use_ = Mib(10);
-  free_mapped_ = Mib(90);
+  free_backed_ = Mib(90);
   // At some time in the next minute all of it was in use.
   policy_.Demand(Mib(100));
   EXPECT_EQ(Decide(60'000), Length(0));
@@ -137,19 +141,21 @@ TEST_F(ReleasePolicyTest, RateZeroNeverReleases) {
 
 TEST_F(ReleasePolicyTest, ALittleIsKeptForEver) {
   Decide(0);
-  free_mapped_ = kSlack;
+  free_backed_ = kSlack;
   EXPECT_EQ(Decide(1'000'000), Length(0));
-  free_mapped_ += Length(1);
+  free_backed_ += Length(1);
   EXPECT_EQ(Decide(1'000'001), kSlack + Length(1));
 }
 
 TEST_F(ReleasePolicyTest, BreaksHugepagesOnlyForMuch) {
   Decide(0);
   const auto may_split = [this](size_t in_use, size_t free_backed) {
-    return policy_
-        .Decide(1'000'000'000,
-                {.in_use = Mib(in_use), .free_backed = Mib(free_backed), .slack = kSlack}, kAll)
-        .may_split;
+    const ReleasePolicy::State state = {.in_use = Mib(in_use),
+                                        .free_backed = Mib(free_backed),
+                                        .slack = kSlack,
+                                        .prompt = false,
+                                        .prompt_most = kAll};
+    return policy_.Decide(1'000'000'000, state, kAll).may_split;
   };
   policy_.Decide(999'000'000, {}, kAll);
   EXPECT_FALSE(may_split(800, 49));
@@ -164,8 +170,7 @@ TEST_F(ReleasePolicyTest, APromptHeapFollowsADrop) {
   for (size_t live = 299; live >= 50; --live) {
     Free(1);
     Decide(2);
-    ASSERT_LE(Backed(),
-              live >= 150 ? Mib(300) : in_use_ + ReleasePolicy::PromptlyKept(in_use_) + kSlack)
+    ASSERT_LE(Backed(), live >= 150 ? Mib(300) : in_use_ + policy_.PromptlyKept(in_use_) + kSlack)
         << live;
     if (live >= 150) {
       ASSERT_EQ(Backed(), Mib(300)) << live;
@@ -242,6 +247,26 @@ TEST_F(ReleasePolicyTest, LooksOnceInAMebibyteOfFreedPages) {
     EXPECT_TRUE(policy_.PagesFreed(Length(1)));
   }
   EXPECT_TRUE(policy_.PagesFreed(kAll));
+}
+
+// Also what the program needed a moment ago, since there may be no later decision.
+TEST_F(ReleasePolicyTest, APromptHeapNeverKeepsMoreThanItsPart) {
+  prompt_ = true;
+  prompt_most_ = Mib(30);
+  Fall(100, 60);  // no drop: more than half is in use
+  EXPECT_EQ(free_backed_, Mib(30));
+  prompt_ = false;
+  EXPECT_EQ(Decide(20), Length(0));
+}
+
+TEST_F(ReleasePolicyTest, RatesAboveOneDivideWhatIsKept) {
+  const Length kept = policy_.PromptlyKept(Mib(100));
+  policy_.SetRate(10);
+  EXPECT_EQ(policy_.PromptlyKept(Mib(100)).pages(), kept.pages() / 10);
+  // Time to decide comes sooner.
+  EXPECT_TRUE(policy_.PagesFreed(Length(kTuning.release.look_every.pages() / 10)));
+  policy_.SetRate(0.5);
+  EXPECT_EQ(policy_.PromptlyKept(Mib(100)), kept);
 }
 
 }  // namespace
