@@ -93,7 +93,7 @@ define tc-object
   else
     output $tc_span->state._M_i
     printf ": span 0x%lx-0x%lx, shard %d\n", $tc_start, $tc_end, $tc_span->owner._M_i & (tcmalloc::SpanOwner::kMaxShards - 1)
-    if $tc_span->state._M_i == tcmalloc::SpanState::kFreeMapped || $tc_span->state._M_i == tcmalloc::SpanState::kFreeReleased
+    if $tc_span->state._M_i == tcmalloc::SpanState::kFreeBacked || $tc_span->state._M_i == tcmalloc::SpanState::kFreeReleased
       printf "free: in the page heap\n"
     end
     if $tc_span->state._M_i == tcmalloc::SpanState::kUnused

@@ -11,7 +11,7 @@ constexpr size_t kSpansAtOnce = 32;
 
 HeapRange::Use UseOf(const SpanView& view) {
   switch (view.state) {
-    case SpanState::kFreeMapped:
+    case SpanState::kFreeBacked:
     case SpanState::kReleasing:
       return HeapRange::Use::kFree;
     case SpanState::kFreeReleased:

@@ -20,7 +20,7 @@ void Notify(const LimitEvent& event) {
   if (event.callback == nullptr || InCallback()) return;
   const CallbackScope scope;
   const ErrnoKeeper keeper;
-  event.Tell();
+  event.Notify();
 }
 
 TC_SLOW_PATH void NotifySoftLimit(Heap& heap) {

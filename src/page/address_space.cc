@@ -10,7 +10,7 @@ bool AddressSpace::Grow(Length n, Length alignment) {
   const Length needed = n + alignment - granule_;
   const size_t room_bytes = vm_.Room();
   Length room = Length(room_bytes >> kPageShift);
-  // What does not fit into the rest of one source comes from the next.
+  // A request that does not fit into the rest of one source of memory is served from the next.
   if (room_bytes > 0 && room < needed) room = SpanStore::kMaxLength;
   GrowthPlan plan;
   {
@@ -33,7 +33,7 @@ bool AddressSpace::GrowBy(Length n, bool hugepages, HugepageMode mode) {
   if (n > SpanStore::kMaxLength) return false;
   const Mapping mapping = MapNew(n, hugepages ? kHugepageSize : granule_.bytes());
   if (mapping.start == nullptr) return false;
-  // Only what lies in whole ones; it may be more than was asked for.
+  // Only a mapping of whole hugepages; it may be longer than requested.
   hugepages = hugepages && mapping.zero_filled &&
               reinterpret_cast<uintptr_t>(mapping.start) % kHugepageSize == 0 &&
               mapping.bytes % kHugepageSize == 0;
@@ -44,7 +44,7 @@ bool AddressSpace::GrowBy(Length n, bool hugepages, HugepageMode mode) {
     static_cast<void>(vm_.Unmap(mapping.start, mapping.bytes));
     return false;
   }
-  TellOfGrowth(Length(mapping.bytes >> kPageShift));
+  NotifyGrowth(Length(mapping.bytes >> kPageShift));
   return true;
 }
 
@@ -63,7 +63,7 @@ Mapping AddressSpace::MapNew(Length n, size_t alignment) {
                              Length::ForBytes(mapping.bytes) + Length(2), state_.arena.vm())) {
     return mapping;
   }
-  // Should the OS refuse, address space is lost, nothing else.
+  // If the OS refuses, only address space is lost.
   static_cast<void>(vm_.Unmap(mapping.start, mapping.bytes));
   return {};
 }
@@ -75,22 +75,22 @@ Span* AddressSpace::AddMapping(const Mapping& mapping, bool hugepages) {
   if (!mapping.zero_filled) ++state_.store.counts.commits;
   if (hugepages) state_.store.hugepages().MarkAdvised(range, true);
   return state_.store.AddPages(
-      range, mapping.zero_filled ? SpanState::kFreeReleased : SpanState::kFreeMapped,
+      range, mapping.zero_filled ? SpanState::kFreeReleased : SpanState::kFreeBacked,
       mapping.zero_filled);
 }
 
-void AddressSpace::TellOfGrowth(Length n) {
+void AddressSpace::NotifyGrowth(Length n) {
   const auto observer = growth_observer_.load(std::memory_order_acquire);
   if (observer != nullptr) observer(n.bytes());
 }
 
-void AddressSpace::Populate(PageRange range) {
-  if (!can_populate_.value()) return;
-  // Pages that another thread meanwhile takes are there when it touches them, or are not; memory
-  // that it releases meanwhile may come back, which costs memory, nothing else.
+void AddressSpace::Prefault(PageRange range) {
+  if (!can_prefault_.value()) return;
+  // Another thread may take some of these pages meanwhile, and touch them before or after they are
+  // backed. Pages that it releases meanwhile may become backed again, which costs only memory.
   if (!vm_.Populate(range.start_address(), range.bytes())) {
-    // Before Linux 5.14, or memory of another kind.
-    can_populate_.Set(false);
+    // The kernel is older than Linux 5.14, or the memory is of another kind.
+    can_prefault_.Set(false);
     return;
   }
   const SpinLockHolder holder(state_.lock);
@@ -104,7 +104,8 @@ void AddressSpace::StopHugepagesAt(PageId page, bool in_used_span) {
     HugepageCounts& hugepages = state_.store.hugepages();
     hugepages.Of(page).holes |= in_used_span;
     if (!hugepages.Of(page).advised) return;
-    // What was asked for in the block around it. All of a block has one leaf of the page map.
+    // The hugepages around it in its block that were asked for. A block lies in one leaf of the
+    // page map.
     const PageId begin(page.index() & ~(kTuning.hugepages.stopped_at_once.pages() - 1));
     const PageId end = begin + kTuning.hugepages.stopped_at_once;
     while (range.first > begin && hugepages.Of(range.first - Length(1)).advised) {
@@ -128,14 +129,15 @@ void AddressSpace::ResumeHugepages() {
       PageRange owned;
       const bool is_owned = state_.store.FindRegion(range.first, &owned.first, &owned.end) &&
                             owned.first == range.first && owned.end >= range.end;
-      // What is on its way is not counted yet.
+      // A slice that is being released is not counted yet.
       if (is_owned && (hugepages.AreSplit(range) || IsUnderWay(range))) continue;
       stopped_[i--] = stopped_[--num_stopped_];
       if (!is_owned) continue;
       hugepages.MarkAdvised(range, true);
     }
     vm_.AdviseHugepages(range.start_address(), range.bytes(), true);
-    // Another thread may have stopped them again since, and the OS heard of it first.
+    // Another thread may have stopped them again since, and its advice may have reached the OS
+    // first.
     {
       const SpinLockHolder holder(state_.lock);
       if (state_.store.hugepages().AreAdvised(range, true)) continue;

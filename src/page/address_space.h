@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// AddressSpace: what a page heap has the OS do. It maps memory and asks for hugepages, pre-faults,
-// releases free pages and unmaps them, and moves large objects. What is free, and what is to be
-// done, it gets from SpanStore and Governor, under the lock; it calls the OS outside.
+// AddressSpace: the system calls of a page heap. It maps memory and asks for hugepages, pre-faults,
+// releases free pages and unmaps them, and moves large objects. SpanStore says which memory is
+// free and Governor what to do, both under the lock; AddressSpace calls the OS without the lock.
 //
 // Releases. A span whose memory is being released, or was refused by the OS, is in no list of the
 // store until its pass ends. A forked child finds it in `in_flight_` or `refused_`: nothing of a
@@ -35,46 +35,46 @@ class AddressSpace {
 
   // Gets memory from the OS, enough for a request of `n` pages at a multiple of `alignment`.
   [[nodiscard]] bool Grow(Length n, Length alignment) TC_EXCLUDES(state_.lock);
-  // Called after each growth with its bytes, by the thread that needed it, without locks. Null for
-  // no one.
+  // The thread that needed the growth calls `observer` after it, with its bytes, without locks.
+  // Null: there is no observer.
   void SetGrowthObserver(void (*observer)(size_t bytes)) {
     growth_observer_.store(observer, std::memory_order_release);
   }
   // Pre-faults pages of a new span.
-  void Populate(PageRange range) TC_EXCLUDES(state_.lock);
+  void Prefault(PageRange range) TC_EXCLUDES(state_.lock);
 
-  // Releases as planned; returns what went. Memory that the OS does not take (mlock) stays backed
-  // and does not keep other memory from going.
+  // Releases as planned; returns the number of pages released. Memory that the OS refuses to
+  // release (mlock) stays backed, and other memory is released nevertheless.
   Length Release(const ReleasePlan& plan) TC_EXCLUDES(state_.lock);
-  // True as soon as more slices have been released than `releases`, by whichever thread: at once,
-  // or when one of those that are under way now is done. False when none of these came to anything.
+  // True as soon as more than `releases` slices have been released, by any thread: at once, or when
+  // one of the slices that are under way now has been released. False when the OS refused them all.
   bool WaitForRelease(size_t releases) TC_EXCLUDES(state_.lock);
   // In a forked child, with the lock held by this thread: spans that another thread was releasing
   // are free again, and what another was moving is moving no longer. A signal handler may have
   // forked in the middle of a pass or a move of this thread, which goes on.
   void RestoreAfterForkInChild();
 
-  // The OS is to make no hugepages around `page`, which is to be released while others of its
-  // hugepage stay in use: khugepaged would make it whole again (unless its max_ptes_none is 0), and
-  // so would the first write to any other page of it that was never written to. In blocks of
-  // Tuning::Hugepages::stopped_at_once, because each may cost two mappings. `in_used_span`: the
-  // page is a free one inside a used span; hugepages are made again only after nothing of the
-  // hugepage is in use any more.
+  // Advises the OS against hugepages around `page`, which is about to be released while other pages
+  // of its hugepage stay in use. Else khugepaged would make the hugepage whole again (unless its
+  // max_ptes_none is 0), and so would the first write to any other page of it that was never
+  // written to. Works in blocks of Tuning::Hugepages::stopped_at_once, because each advice may cost
+  // two mappings. `in_used_span`: the page is a free one inside a used span; then the OS is asked
+  // for hugepages again only after no page of the hugepage is in use any more.
   void StopHugepagesAt(PageId page, bool in_used_span) TC_EXCLUDES(state_.lock);
 
-  // Takes free spans out of the address space, the longest first, until at least `n` pages went or
-  // `max_refusals` spans stayed: the OS keeps what sbrk gave, and refuses when there are too many
+  // Unmaps free spans, the longest first, until at least `n` pages are unmapped or the OS has
+  // refused `max_refusals` spans. It refuses memory from sbrk, and any when there are too many
   // mappings.
   void UnmapAtLeast(Length n, size_t max_refusals) TC_EXCLUDES(state_.lock);
-  // Once the OS has refused a mapping, what is free is no longer kept when it is more than half of
-  // the heap: others need address space too, for example for the stacks of threads.
+  // To be called once the OS has refused a mapping: unmaps free memory when it is more than half of
+  // the heap. The rest of the process needs address space too, for example for thread stacks.
   void UnmapWhenShort() TC_EXCLUDES(state_.lock);
 
   // See PageHeap::MoveLargeAt. `*freed`: what Governor::NoteFreed returned.
   Span* Move(Span* span, const void* p, Length n, void** sample, Length* freed)
       TC_EXCLUDES(state_.lock);
-  // Some thread is in Move: an object may have lost its pages to a place that no span knows yet.
-  // With the lock held none begins.
+  // Some thread is in Move: the pages of an object may be at a place that no span knows yet. No
+  // move begins while the lock is held.
   bool is_moving() const TC_NO_THREAD_SAFETY_ANALYSIS { return state_.moves_in_flight > 0; }
 
  private:
@@ -93,14 +93,15 @@ class AddressSpace {
   };
 
   bool GrowBy(Length n, bool hugepages, HugepageMode mode) TC_EXCLUDES(state_.lock);
-  // New memory that is not yet the heap's, with entries in the page map; without pages when there
-  // is none.
+  // Maps new memory, which does not belong to the heap yet, and its leaves of the page map. Without
+  // pages when the OS refuses.
   Mapping MapNew(Length n, size_t alignment) TC_EXCLUDES(state_.lock);
-  // Makes it the heap's.
+  // Adds the mapping to the heap.
   Span* AddMapping(const Mapping& mapping, bool hugepages) TC_REQUIRES(state_.lock);
-  void TellOfGrowth(Length n);
-  // The OS is to make hugepages again where it was told not to and where none are split any more:
-  // either all of one was released, or all of it is in use, without free pages inside used spans.
+  void NotifyGrowth(Length n);
+  // Asks the OS for hugepages again where it was advised against them and where no hugepage is
+  // split any more: each is either released as a whole, or has no released page and no free pages
+  // inside used spans that were released.
   void ResumeHugepages() TC_EXCLUDES(state_.lock);
 
   // Releases one slice of at most `limit` pages; returns its length, 0 when there is none.
@@ -128,15 +129,15 @@ class AddressSpace {
   std::array<uint32_t, PageState::kMaxMoves> moving_threads_ TC_GUARDED_BY(state_.lock) = {};
   uint64_t releases_begun_ TC_GUARDED_BY(state_.lock) = 0;
   size_t release_waiters_ TC_GUARDED_BY(state_.lock) = 0;
-  // Where hugepages are not made any more, as far as there is room to remember it.
+  // Where the OS was advised against hugepages, as far as there is room to remember it.
   std::array<PageRange, kStoppedRemembered> stopped_ TC_GUARDED_BY(state_.lock) = {};
   size_t num_stopped_ TC_GUARDED_BY(state_.lock) = 0;
 
-  // What threads in WaitForRelease sleep on: changes when a slice ends, with the lock held. A
-  // thread that wakes up takes the lock to see what came of it, so relaxed suffices.
+  // The futex of threads in WaitForRelease: changes when a slice ends, with the lock held. A
+  // thread that wakes up takes the lock to read the outcome, so relaxed suffices.
   std::atomic<uint32_t> release_ends_{0};
-  // Decide what is tried, nothing else, so relaxed suffices.
-  Relaxed<bool> can_populate_{true};
+  // These decide only what is tried, so relaxed suffices.
+  Relaxed<bool> can_prefault_{true};
   std::atomic<size_t> moves_left_{kTuning.reallocation.max_moves};
   std::atomic<void (*)(size_t)> growth_observer_{nullptr};
 };

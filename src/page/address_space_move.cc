@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// AddressSpace: large objects that realloc cannot grow where they are. Where fresh memory would
-// have to be taken for a copy, their pages are moved in the page tables of the process instead.
+// AddressSpace: moves large objects that realloc cannot grow where they are. Where a copy would
+// need fresh memory, it moves their pages in the page tables of the process instead.
 //
 // The new place is always a mapping of its own, which becomes the heap's when the move has
 // succeeded: one that fails leaves a hole in the address space there (VirtualMemory::Move).
@@ -22,22 +22,22 @@ namespace tcmalloc {
 bool AddressSpace::PlanMove(const Span& span, Length n, MovePlan* plan) {
   SpanStore& store = state_.store;
   const Governor::Held held = state_.Held();
-  // Into what is free and backed a copy costs no fresh memory. What is not zero-filled is not the
-  // process's own.
+  // A copy to a free and backed place costs no fresh memory. Memory that is not zero-filled may not
+  // be private to the process.
   if (!span.zero_filled || n <= span.num_pages ||
-      store.FindMappedPlace({.length = n, .alignment = granule_}).span != nullptr) {
+      store.FindBackedPlace({.length = n, .alignment = granule_}).span != nullptr) {
     return false;
   }
   if (state_.hints.address_space_is_short.value()) return false;
-  // What is moved counts only when it has: several at once could pass a hard limit together.
+  // A move counts only when it is done: several at once could exceed a hard limit together.
   if (state_.governor.limits().hard_bytes != kNoLimit) return false;
   const GrowthDecision decision = state_.governor.DecideGrowth(held, n - span.num_pages, n, false);
   if (decision.action != GrowthDecision::Action::kGrow) return false;
-  // Whole page tables go at once where both places begin at the same distance from a hugepage.
+  // The kernel moves whole page tables where both places begin at the same offset in a hugepage.
   const Length offset = span.first_page - HugepageStart(span.first_page);
   plan->hugepages = store.hugepages().Of(span.first_page).advised;
   plan->advise = state_.governor.has_hugepages();
-  // A copy is soon made up for where what is added then comes in hugepages.
+  // A copy soon pays for itself where the added memory is then in hugepages.
   if (!plan->hugepages && state_.governor.GrowsInHugepages(held, n)) return false;
   plan->front = plan->advise ? offset : Length(0);
   plan->head = Length(0);
@@ -83,7 +83,7 @@ Span* AddressSpace::Move(Span* span, const void* p, Length n, void** sample, Len
     moved = may_move && vm_.Move(from.start_address(), plan.moved.bytes(), to.start_address(),
                                  (end - to).bytes());
     if (!moved) {
-      // Where the pages should have gone may be someone else's memory by now.
+      // Another part of the process may have mapped memory at the new place by now.
       const PageRange left = {first, may_move ? to : end};
       if (left.bytes() > 0) static_cast<void>(vm_.Unmap(left.start_address(), left.bytes()));
       mapping = {};
@@ -101,7 +101,8 @@ Span* AddressSpace::Move(Span* span, const void* p, Length n, void** sample, Len
     --state_.moves_in_flight;
     *std::find(moving_threads_.begin(), moving_threads_.end(), ThisThreadNumber()) = 0;
     if (mapping.start == nullptr) return nullptr;
-    // Memory of another kind, which a program's allocator has begun to provide, is for others.
+    // Without a move: the mapping is of another kind, which a program's allocator has begun to
+    // provide. It serves other requests.
     Span* const added = AddMapping(mapping, plan.hugepages && moved);
     if (moved) {
       SpanStore::Taken taken;
@@ -117,7 +118,7 @@ Span* AddressSpace::Move(Span* span, const void* p, Length n, void** sample, Len
       if (state_.governor.limits().any()) state_.governor.NoteGrown(state_.Held());
     }
   }
-  TellOfGrowth(end - first);
+  NotifyGrowth(end - first);
   return fresh;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// AddressSpace: what returns memory and address space to the OS.
+// AddressSpace: returns memory and address space to the OS.
 #include <algorithm>
 
 #include "os/futex.h"
@@ -79,13 +79,13 @@ Length AddressSpace::ReleaseSlice(Length limit, bool may_split, bool* released) 
   return n;
 }
 
-// It waits only for slices that are under way now: threads that are refused again and again, whose
-// passes follow one another, do not wait for each other for ever. Each slice ends, since its thread
-// needs nothing but the OS and the lock; but that lock is held for fork, if it is the forking
-// thread that allocates, until its handlers have returned.
+// It waits only for slices that are under way now, so threads that are refused again and again do
+// not wait for each other's passes for ever. Each slice ends, since its thread needs only the OS
+// and the lock. The exception is a forking thread that allocates in its fork handlers: it holds the
+// lock until they have returned, so it does not wait.
 //
-// No end is missed: `ends` is read with the lock held, under which it changes, and a thread that
-// changes it after that sees this one among the waiters and wakes it.
+// No end is missed: release_ends_ changes under the lock, and `ends` is read with the lock held. A
+// thread that changes it after that sees this one in release_waiters_ and wakes it.
 bool AddressSpace::WaitForRelease(size_t releases) {
   uint64_t last_release = 0;
   bool waits = false;
@@ -161,8 +161,8 @@ void AddressSpace::UnmapWhenShort() {
 }
 
 void AddressSpace::UnmapAtLeast(Length n, size_t max_refusals) {
-  // Aside, so that others are found.
-  IntrusiveList<Span> refused_mapped;
+  // Set aside, so that the next search finds other spans.
+  IntrusiveList<Span> refused_backed;
   IntrusiveList<Span> refused_released;
   size_t refusals = 0;
   for (Length total; total < n && refusals < max_refusals;) {
@@ -172,7 +172,7 @@ void AddressSpace::UnmapAtLeast(Length n, size_t max_refusals) {
                             TC_REQUIRES(state_.lock) { span = state_.store.RemoveLongest(&state); };
     if (!state_.WithRecords(remove) || span == nullptr) break;
     if (!vm_.Unmap(span->start_address(), span->bytes())) {
-      (state == SpanState::kFreeReleased ? refused_released : refused_mapped).Prepend(span);
+      (state == SpanState::kFreeReleased ? refused_released : refused_backed).Prepend(span);
       ++refusals;
       continue;
     }
@@ -180,12 +180,12 @@ void AddressSpace::UnmapAtLeast(Length n, size_t max_refusals) {
     const SpinLockHolder holder(state_.lock);
     PageCounts& counts = state_.store.counts;
     counts.unmapped_total_bytes += span->bytes();
-    if (state == SpanState::kFreeMapped) counts.unmapped_backed_bytes += span->bytes();
+    if (state == SpanState::kFreeBacked) counts.unmapped_backed_bytes += span->bytes();
     state_.store.ReturnRecord(span);
   }
   const auto add_back = [this](IntrusiveList<Span>& spans, SpanState state) {
     while (Span* const span = spans.PopFirst()) {
-      // Without a record for its region the span stays out: unmapped to us, mapped to the OS.
+      // Without a record for its region the span stays mapped, and unused for good.
       static_cast<void>(state_.WithRecords([&]() TC_REQUIRES(state_.lock) {
         const PageRange pages = span->pages();
         const bool zero_filled = span->zero_filled;
@@ -194,7 +194,7 @@ void AddressSpace::UnmapAtLeast(Length n, size_t max_refusals) {
       }));
     }
   };
-  add_back(refused_mapped, SpanState::kFreeMapped);
+  add_back(refused_backed, SpanState::kFreeBacked);
   add_back(refused_released, SpanState::kFreeReleased);
 }
 

@@ -14,13 +14,14 @@ namespace tcmalloc {
 
 class DemandHistory {
  public:
-  // This much is in use. To be called when it grew.
+  // `in_use` pages are in use. To be called when there are more than before.
   void Record(Length in_use) {
     if (in_use > recorded_) recorded_ = in_use;
   }
 
-  // It is `now_ms`, and this much is in use. What was recorded since the last call counts as of
-  // now: when it was is not known, and rather too much is kept than too little.
+  // The time is `now_ms`, and `in_use` pages are in use. A peak that was recorded since the last
+  // call counts as one of now: its time is not known, and it is safer to keep too much than too
+  // little.
   void Advance(int64_t now_ms, int64_t window_ms, Length in_use) {
     int64_t passed = (now_ms - window_start_ms_) / window_ms;
     if (passed > 0) {

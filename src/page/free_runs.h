@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// FreeRuns: the longest possible runs of adjacent free spans, findable by length. A run has two
-// spans or more, backed and released ones in turn (P2 of page/page_heap.h); a free span without a
-// free neighbour is in no run. Nothing of a run lies outside the records of its spans: the first
-// one is in a tree by address, the last one in a tree by length, and both know the length.
+// FreeRuns: finds runs of adjacent free spans by length. A run is as long as possible. It has two
+// spans or more, backed and released ones in turn (P2 of page/span_store.h); a free span without a
+// free neighbour is in no run. A run has no record of its own: its first span is in a tree by
+// address, its last one in a tree by length, and both have its length.
 //
 // Invariants
 //   F1  in_run is true of exactly the free spans that have a free neighbour.
@@ -38,11 +38,11 @@ class FreeRuns {
   // The page map leads to the neighbours of a span: M2 and S1.
   explicit FreeRuns(const PageMap& page_map) : page_map_(page_map) {}
 
-  // `span` has become free. `before` and `behind` are the free spans that it is adjacent to, null
+  // `span` has become free. `before` and `after` are the free spans that it is adjacent to, null
   // for none.
-  void Join(Span* span, Span* before, Span* behind) {
+  void Join(Span* span, Span* before, Span* after) {
     TC_ASSERT(!span->in_run);
-    if (before != nullptr || behind != nullptr) JoinRuns(span, before, behind);
+    if (before != nullptr || after != nullptr) JoinRuns(span, before, after);
   }
 
   // `span` is about to be no longer free, or to become a part of another one.
@@ -76,12 +76,13 @@ class FreeRuns {
   }
 
  private:
-  // No span is in both trees, so they share the links; these leave no room for a priority.
+  // No span is in both trees, so they share the links. A priority has no room in the span: it is
+  // computed from the address.
   struct Links {
     static TreeLinks<Span>& LinksOf(Span* span) { return span->run_node; }
     static const TreeLinks<Span>& LinksOf(const Span* span) { return span->run_node; }
     static void SetPriority(Span*, uint32_t) {}
-    // Multiplications and shifts: each bit of the address decides about each bit of the result.
+    // Multiplications and shifts: each bit of the result depends on each bit of the address.
     static uint32_t PriorityOf(const Span* span) {
       uint64_t bits = reinterpret_cast<uintptr_t>(span);
       bits = (bits ^ bits >> 33) * 0xff51afd7ed558ccd;
@@ -89,7 +90,7 @@ class FreeRuns {
       return static_cast<uint32_t>(bits >> 32);
     }
   };
-  // From the highest on: the first one at or below an address is found.
+  // In descending order, so that FirstWhere finds the nearest one at or below an address.
   struct ByAddress : Links {
     static bool Before(const Span& a, const Span& b) { return a.first_page > b.first_page; }
   };
@@ -100,12 +101,12 @@ class FreeRuns {
     }
   };
 
-  // Out of line: small programs have no runs, and what they never run shall not lie between what
-  // they do.
-  TC_SLOW_PATH void JoinRuns(Span* span, Span* before, Span* behind) {
+  // Out of line: small programs have no runs, and code that they never run must not lie between
+  // code that they run.
+  TC_SLOW_PATH void JoinRuns(Span* span, Span* before, Span* after) {
     Run run = {span, span};
     if (before != nullptr) run.first = TakeOut(before).first;
-    if (behind != nullptr) run.last = TakeOut(behind).last;
+    if (after != nullptr) run.last = TakeOut(after).last;
     span->in_run = true;
     Add(run);
   }
@@ -113,9 +114,9 @@ class FreeRuns {
   TC_SLOW_PATH void LeaveRun(Span* span) {
     const Run run = TakeOut(span);
     span->in_run = false;
-    const PageId behind = span->end();
+    const PageId after = span->end();
     if (span != run.first) Add({run.first, page_map_.SpanOf(span->first_page - Length(1))});
-    if (span != run.last) Add({page_map_.SpanOf(behind), run.last});
+    if (span != run.last) Add({page_map_.SpanOf(after), run.last});
   }
 
   // Lists a run; a span alone is in none.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// FreeSpans: the free spans of one state, findable by length: a list for each length up to
-// kMaxExactPages, an ordered tree for longer ones. Search is best fit; among equal lengths the most
-// recently freed of a short length, the lowest address of a long one.
+// FreeSpans: the free spans of one state, by length: a list for each length up to kMaxExactPages,
+// an ordered tree for longer ones. Search is best fit. Among spans of equal length it finds the
+// most recently freed one if they are short, and the one at the lowest address if they are long.
 //
-// Thread safety: none; the page heap's lock guards it. Cost: O(1) for short spans (a bitmap tells
+// Thread safety: none; the page heap's lock guards it. Cost: O(1) for short spans (a bitmap shows
 // which lists are not empty), O(log n) for long ones.
 #pragma once
 
@@ -51,15 +51,15 @@ class FreeSpans {
     --count_;
   }
 
-  // The shortest span of at least `n` pages, or null. It stays where it is.
+  // The shortest span of at least `n` pages, or null. It stays listed.
   Span* FindBestFit(Length n) const {
     const size_t at = FindSetBit(non_empty_.data(), n.pages() - 1, kMaxExactPages);
     if (at < kMaxExactPages) return exact_[at].first();
     return long_.FirstWhere([n](const Span& span) { return span.num_pages >= n; });
   }
 
-  // The longest of the spans that `ok` holds for; null when there is none among the `most` longest
-  // ones above kMaxExactPages and the most recently freed of each shorter length.
+  // The longest span for which `ok` holds, among the `most` longest ones above kMaxExactPages and
+  // the most recently freed one of each shorter length; or null.
   template <typename Predicate>
   Span* FindLongestWhere(Predicate ok, size_t most) const {
     Span* span = long_.Last();
@@ -73,8 +73,7 @@ class FreeSpans {
     return nullptr;
   }
 
-  // Of the spans of exactly the length of `span`, the best by `better(a, b)` of the `most` first
-  // ones.
+  // The best by `better(a, b)` among the first `most` spans that are as long as `span`.
   template <typename Better>
   Span* BestOfEqual(Span* span, size_t most, Better better) const {
     if (span == nullptr || span->num_pages.pages() > kMaxExactPages) return span;

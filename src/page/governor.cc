@@ -18,7 +18,7 @@ void Governor::SetLimit(LimitKind kind, size_t bytes, LimitOrigin origin) {
   if (kind == LimitKind::kHard) return;
   watch_.Reset();
   soft_release_refused_ = false;
-  // The next free looks at it.
+  // The next free decides anew.
   hints_.above_soft_limit.Set(false);
   hints_.near_soft_limit.Set(bytes != kNoLimit);
 }
@@ -29,9 +29,9 @@ GrowthDecision Governor::DecideGrowth(const Held& held, Length fresh, Length n,
   const GrowthDecision decision =
       tcmalloc::DecideGrowth(limits_, held.backed_bytes, fresh.bytes(), soft_served);
   if (decision.action != GrowthDecision::Action::kReleaseOrFail || n <= fresh) return decision;
-  // What is released may be of the place that was found, often the longest span, and would have to
-  // be backed anew. So there is to be room for all of it. (`fresh` may be more than `n`: whole
-  // hugepages.)
+  // A release may take pages of the place that was found, often the longest span, which would then
+  // have to be backed again. So the limit must have room for all `n` pages. (`fresh` may be more
+  // than `n`: whole hugepages.)
   return tcmalloc::DecideGrowth(limits_, held.backed_bytes, n.bytes(), soft_served);
 }
 
@@ -39,21 +39,21 @@ void Governor::NoteGrown(const Held& held) {
   if (!IsAboveSoftLimit(limits_.soft_bytes, held.backed_bytes, false)) return;
   soft_release_refused_ = false;
   watch_.Grown(held.backed_bytes, limits_.soft_bytes);
-  LookAtSoftLimit(held);
+  UpdateSoftLimitHints(held);
 }
 
-void Governor::LookAtSoftLimit(const Held& held) {
-  watch_.InUse(held.backed_bytes - held.free_mapped.bytes(), limits_.soft_bytes);
+void Governor::UpdateSoftLimitHints(const Held& held) {
+  watch_.InUse(held.backed_bytes - held.free_backed.bytes(), limits_.soft_bytes);
   const bool above =
       IsAboveSoftLimit(limits_.soft_bytes, held.backed_bytes, false) && !soft_release_refused_;
   hints_.above_soft_limit.Set(above);
-  hints_.near_soft_limit.Set(above || watch_.told());
+  hints_.near_soft_limit.Set(above || watch_.notified());
 }
 
 ReleasePlan Governor::DecideSoftRelease(const Held& held) {
-  LookAtSoftLimit(held);
+  UpdateSoftLimitHints(held);
   if (!hints_.above_soft_limit.value() ||
-      !FreedMemoryGoesBack(limits_, held.backed_bytes, held.free_mapped.bytes())) {
+      !ReleasesFreedMemory(limits_, held.backed_bytes, held.free_backed.bytes())) {
     return {};
   }
   return {.length = kTuning.release.slice, .max_slices = 1};
@@ -62,9 +62,9 @@ ReleasePlan Governor::DecideSoftRelease(const Held& held) {
 void Governor::NoteSoftRelease(const Held& held, Length released) {
   watch_.counts(LimitKind::kSoft).released_bytes += released.bytes();
   if (released > Length(0)) return;
-  // Memory that the OS does not take back (mlock) is not offered again before the heap grows.
+  // Memory that the OS refuses to release (mlock) is not tried again before the heap grows.
   soft_release_refused_ = true;
-  LookAtSoftLimit(held);
+  UpdateSoftLimitHints(held);
 }
 
 void Governor::SetReleaseRate(double rate) {
@@ -78,12 +78,12 @@ ReleasePlan Governor::DecideRelease(int64_t now_ms, const Held& held, Length mos
   const ReleasePolicy::Decision decision = policy_.Decide(
       now_ms,
       {.in_use = held.in_use,
-       .free_mapped = held.free_mapped,
+       .free_backed = held.free_backed,
        .slack = Length::ForBytes(shares.free_pages),
        .prompt = hints_.prompt_release.value(),
        .prompt_most = Length::ForBytes(shares.total / kTuning.retention.prompt_part)},
       most);
-  return {.length = decision.length, .may_split = decision.may_break};
+  return {.length = decision.length, .may_split = decision.may_split};
 }
 
 GrowthPlan Governor::PlanGrowth(const Held& held, Length n, Length needed, Length room) {
@@ -91,7 +91,8 @@ GrowthPlan Governor::PlanGrowth(const Held& held, Length n, Length needed, Lengt
     hugepages_ = *later_hugepages_;
     later_hugepages_.reset();
   }
-  // Some memory counts from the moment it comes: no more in advance than the limit allows.
+  // Memory of some kinds is backed as soon as it is mapped: map no more in advance than the limit
+  // allows.
   const size_t granules = ~(granule_.pages() - 1);
   if (limits_.hard_bytes != kNoLimit) {
     const size_t left = limits_.hard_bytes - std::min(held.backed_bytes, limits_.hard_bytes);
@@ -106,10 +107,10 @@ GrowthPlan Governor::PlanGrowth(const Held& held, Length n, Length needed, Lengt
           .mode = hugepages_.mode};
 }
 
-Length Governor::PopulateStep(hugepage_policy::Need need, Length in_use) const {
-  // Memory that may not be needed is not taken where it is limited.
+Length Governor::PrefaultStep(hugepage_policy::Need need, Length in_use) const {
+  // Under a memory limit, memory that may not be needed is not backed.
   if (need != hugepage_policy::Need::kWhole || limits_.any() || !has_hugepages()) return Length(0);
-  const Length step = hugepage_policy::PopulateStep(in_use);
+  const Length step = hugepage_policy::PrefaultStep(in_use);
   return step < granule_ ? Length(0) : step;
 }
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Governor: decides for a page heap. How large the heap may become, what is released and when, how
-// the heap grows, where it asks for hugepages, what is pre-faulted. It does nothing itself: it gets
+// Governor: decides for a page heap how large it may become, what is released and when, how it
+// grows, where it asks for hugepages, and what is pre-faulted. It does nothing itself: it gets
 // figures and returns plans, which PageHeap and AddressSpace carry out.
 //
-// The rules are pure functions with their reasons: MemoryLimits, ReleasePolicy, hugepage_policy.
-// This is their state: the settings, the demand so far, what a limit has met.
+// The rules and their reasons are in MemoryLimits, ReleasePolicy and hugepage_policy. The governor
+// holds their state: the settings, the demand so far, and the events of memory limits.
 //
 // Thread safety: none; the page heap's lock guards it. PageHints may be read without it.
 #pragma once
@@ -27,53 +27,53 @@
 
 namespace tcmalloc {
 
-// Which free memory is released: by ReleasePolicy; all as soon as it is freed; none, whatever is
-// asked.
+// Which free memory is released: what ReleasePolicy decides; all, as soon as it is freed; none,
+// even on request.
 enum class Releasing : uint8_t { kByPolicy, kEager, kNever };
 
-// Where a limit comes from. The program's stays; a container's counts unless the program has set
-// one of this kind.
+// Who set a limit. A container's limit counts only while the program has set none of this kind.
 enum class LimitOrigin : uint8_t { kProgram, kContainer };
 
-// What is read without the lock. Code that acts on it looks again under the lock.
+// Read without the lock. Code that acts on a hint checks again under the lock.
 struct PageHints {
   // Written with the lock held. limit_event_due: LimitWatch::Take has an event. above_soft_limit:
-  // when last looked at, the heap was above its soft limit, and free memory could be released.
-  // near_soft_limit: a free looks at it again.
+  // at the last check the heap was above its soft limit, and free memory could be released.
+  // near_soft_limit: each free checks again.
   Relaxed<bool> limit_event_due{false};
   Relaxed<bool> above_soft_limit{false};
   Relaxed<bool> near_soft_limit{false};
   // As ReleasePolicy::rate().
   Relaxed<double> release_rate{kTuning.release.default_rate};
   Relaxed<Releasing> releasing{Releasing::kByPolicy};
-  // The OS has refused a mapping, at some time: decides when free memory is unmapped.
+  // The OS has refused a mapping at some time, so free memory may be unmapped.
   Relaxed<bool> address_space_is_short{false};
   // No thread runs idle release: more is released while the program frees.
   Relaxed<bool> prompt_release{false};
-  // Called after each Tuning::Release::look_every pages that are freed, by the thread that frees,
-  // without locks. Null for none. It must not allocate or free. Acquire and release: it sees what
-  // was written before it was set.
+  // The freeing thread calls it, without locks, after each Tuning::Release::look_every freed pages,
+  // or fewer at release rates above 1. Null: there is none. It must not allocate or free. Acquire
+  // and release: it sees what was written before it was set.
   std::atomic<void (*)()> free_observer{nullptr};
   // The bytes in use, without records; too high by at most what was freed since the last decision
   // about release. What the allocator may keep beyond them.
   Relaxed<size_t> in_use_bytes{0};
+  // What the allocator may keep beyond the bytes in use.
   Retention retention;
   // How often the hard limit made a request fail.
   SharedCounter hard_limit_refusals;
 };
 
-// What is to be released: `length` pages but for rounding, slice by slice, the longest spans first.
+// What to release: `length` pages, rounded, slice by slice, the longest spans first.
 struct ReleasePlan {
   Length length;
-  // Stop before that, after this many slices that went, or that the OS refused.
+  // Stop earlier after this many slices were released, or this many were refused by the OS.
   size_t max_slices = SIZE_MAX;
   size_t max_refusals = kTuning.release.max_refusals;
-  // Hugepages that are partly in use may be split, when nothing else is left.
+  // Hugepages that are partly in use may be split when nothing else is left to release.
   bool may_split = true;
 };
 
-// How the heap grows. First by `wanted` pages, where that is more than `needed`; in hugepages only
-// as far as there is room.
+// How the heap grows: by `wanted` pages if that is more than `needed` and the OS maps them, else by
+// `needed`. In whole hugepages only if they fit into `room`.
 struct GrowthPlan {
   Length wanted;
   Length needed;
@@ -88,8 +88,8 @@ class Governor {
   struct Held {
     Length system;  // all that came from the OS
     Length in_use;
-    Length free_mapped;
-    size_t backed_bytes = 0;  // what may be backed, records included: what limits are about
+    Length free_backed;
+    size_t backed_bytes = 0;  // what may be backed, metadata included: the limits bound this
   };
 
   // `granule`: pages in a hardware page, at least 1. With `hugepage_threshold` in use the heap
@@ -100,7 +100,7 @@ class Governor {
   // Limits on Held::backed_bytes, kNoLimit for none.
   void SetLimit(LimitKind kind, size_t bytes, LimitOrigin origin = LimitOrigin::kProgram);
   const MemoryLimits& limits() const { return limits_; }
-  // What the program is told about limits, and their counts.
+  // The limits' events for the program, and their counts.
   LimitWatch& limit_watch() { return watch_; }
 
   // Whether `fresh` pages of the `n` that a request takes may become backed. `soft_served`: the
@@ -112,12 +112,12 @@ class Governor {
   ReleasePlan DecideSoftRelease(const Held& held);
   void NoteSoftRelease(const Held& held, Length released);
 
-  // How eagerly memory is released by itself: see ReleasePolicy. 0 never.
+  // How fast the heap releases free memory: see ReleasePolicy. 0: never.
   void SetReleaseRate(double rate);
   double release_rate() const { return policy_.rate(); }
   void SetReleasing(Releasing releasing) { hints_.releasing.Set(releasing); }
-  // `in_use` pages are in use now, and `unfit` backed free ones did not serve the request.
-  // `now_ms`: 0 where it is not known.
+  // `in_use` pages are in use now, and `unfit` free backed pages could not serve the request.
+  // `now_ms`: 0 if it is not known.
   void NoteDemand(Length in_use, Length unfit, int64_t now_ms) {
     policy_.Demand(in_use, unfit, now_ms);
   }
@@ -127,29 +127,31 @@ class Governor {
   bool IsDrop(int64_t now_ms, const Held& held) const {
     return policy_.IsDrop(now_ms, held.in_use);
   }
-  // What is due now, at most `most`.
+  // What to release now, at most `most`.
   ReleasePlan DecideRelease(int64_t now_ms, const Held& held, Length most);
-  // `n` more pages went than the plan said, since hugepages go whole.
+  // `n` more pages were released than planned, since hugepages are released whole.
   void NoteReleasedMore(Length n) { policy_.ReleasedMore(n); }
 
-  // What the OS does about hugepages. Before that the heap behaves as if there were none.
+  // How the OS uses hugepages. Before this is known the heap behaves as if there were none.
   void SetHugepages(const HugepageSetting& setting) { hugepages_ = setting; }
-  // The same from the heap's second growth on: a small program runs as if there were no hugepages.
+  // As SetHugepages, from the heap's second growth on: a small program runs as if there were no
+  // hugepages.
   void SetHugepagesAfterFirstGrowth(const HugepageSetting& setting) { later_hugepages_ = setting; }
   const HugepageSetting& hugepages() const { return hugepages_; }
   bool has_hugepages() const { return hugepages_.mode != HugepageMode::kNever; }
   // For a request of `n` pages.
   bool GrowsInHugepages(const Held& held, Length n) const {
-    return hugepage_policy::GrowInHugepages(hugepages_.mode, held.in_use + held.free_mapped, n,
+    return hugepage_policy::GrowInHugepages(hugepages_.mode, held.in_use + held.free_backed, n,
                                             hugepage_threshold_);
   }
-  // For a request of `n` pages that needs `needed`, where the source of memory has `room`.
+  // For a request of `n` pages, which needs `needed` to be aligned, from a source of memory that
+  // has `room`.
   GrowthPlan PlanGrowth(const Held& held, Length n, Length needed, Length room);
-  // The pages that are pre-faulted at a time; 0 for none.
-  Length PopulateStep(hugepage_policy::Need need, Length in_use) const;
+  // The number of pages that are pre-faulted at a time; 0: none.
+  Length PrefaultStep(hugepage_policy::Need need, Length in_use) const;
 
  private:
-  void LookAtSoftLimit(const Held& held);
+  void UpdateSoftLimitHints(const Held& held);
 
   PageHints& hints_;
   const Length granule_;
@@ -157,7 +159,7 @@ class Governor {
   MemoryLimits limits_;
   std::array<bool, kNumLimitKinds> limit_set_by_program_{};
   LimitWatch watch_{hints_.limit_event_due};
-  // The OS took nothing back when the heap was last above its soft limit.
+  // The OS refused to release anything when the heap was last above its soft limit.
   bool soft_release_refused_ = false;
   ReleasePolicy policy_;
   HugepageSetting hugepages_;

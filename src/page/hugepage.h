@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the page heap knows of each hugepage's worth of addresses, 2 MiB at a multiple of that.
+// What the page heap knows about each hugepage: 2 MiB of addresses at a multiple of 2 MiB.
 //
-// Where the system was asked for hugepages, it puts memory behind all of one as soon as any byte of
-// it is written, provided that nothing of it had memory before. So free pages that share a hugepage
-// with pages in use have memory behind them, whether used before or not; only when all of its pages
-// have been given back can they be called released again. `released` tells the cases apart.
+// Where the OS was asked for hugepages, the first write to an entirely unbacked hugepage backs all
+// of it. So free pages that share a hugepage with pages in use are backed, whether they were used
+// or not. They count as released again only when all pages of the hugepage have been released.
+// `released` distinguishes the cases.
 #pragma once
 
 #include <cstddef>
@@ -21,14 +21,14 @@ inline constexpr Length kHugepagePages = Length(kHugepageSize >> kPageShift);
 struct Hugepage {
   // Pages in use.
   uint16_t used = 0;
-  // Pages in free spans without memory behind them.
+  // Unbacked pages in free spans.
   uint16_t released = 0;
-  // All of its pages are the heap's, and the system was asked to make a hugepage of them.
+  // All of its pages belong to the heap, and the OS was asked to back them by a hugepage.
   bool advised = false;
-  // Pages in use may have been given back for the holes in them (see HoleRelease).
+  // Free pages inside its used spans may have been released (see HoleRelease).
   bool holes = false;
 
-  // The first write anywhere puts memory behind all of it.
+  // The first write to any byte backs all of it.
   bool BackedAtOnce() const { return advised && released == kHugepagePages.pages(); }
 };
 
@@ -38,7 +38,7 @@ constexpr PageId HugepageStart(PageId page) {
 }
 constexpr PageId HugepageEnd(PageId page) { return HugepageStart(page) + kHugepagePages; }
 
-// As many pages as whole hugepages have, rounded up.
+// `n` rounded up to whole hugepages.
 constexpr Length InWholeHugepages(Length n) {
   return Length((n.pages() + kHugepagePages.pages() - 1) & ~(kHugepagePages.pages() - 1));
 }

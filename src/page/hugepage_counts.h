@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// HugepageCounts: keeps up to date what the page map knows of each hugepage (page/hugepage.h).
+// HugepageCounts: updates the record of each hugepage in the page map (page/hugepage.h).
 //
 // Thread safety: none; the page heap's lock guards it. Cost: a step per hugepage of the range.
 #pragma once
@@ -29,14 +29,14 @@ class HugepageCounts {
       if (hugepage.used == 0) hugepage.holes = false;
     });
   }
-  // The pages became released free pages, or are none any more.
+  // The pages became released free pages, or no longer are.
   void CountReleased(PageRange range, bool released) {
     ForEach(range, [released](Hugepage& hugepage, uint16_t pages) {
       hugepage.released = static_cast<uint16_t>(hugepage.released + (released ? pages : -pages));
       TC_ASSERT(hugepage.released <= kHugepagePages.pages());
     });
   }
-  // The OS was asked for hugepages, or for none.
+  // The OS was asked for hugepages, or advised against them.
   void MarkAdvised(PageRange range, bool advised) {
     ForEach(range, [&](Hugepage& hugepage, uint16_t) {
       if (hugepage.advised == advised) return;
@@ -47,7 +47,7 @@ class HugepageCounts {
   // The number of hugepages that the OS was asked for.
   size_t advised() const { return advised_; }
 
-  // The OS was asked for hugepages in all of the range, or in none of it.
+  // The OS was asked for hugepages in all of the range; with `advised` false, nowhere in it.
   bool AreAdvised(PageRange range, bool advised) const {
     bool all = true;
     ForEach(range, [&](const Hugepage& hugepage, uint16_t) { all &= hugepage.advised == advised; });
@@ -56,7 +56,7 @@ class HugepageCounts {
   bool AreAdvised(const Span& span) const {
     return Of(span.first_page).advised && Of(span.last_page()).advised;
   }
-  // Some hugepage of the range is released in part, or a span in use in it has free pages that are.
+  // Some hugepage of the range is released in part, or free pages inside its used spans are.
   bool AreSplit(PageRange range) const {
     bool any = false;
     ForEach(range, [&any](const Hugepage& hugepage, uint16_t) {
@@ -65,12 +65,12 @@ class HugepageCounts {
     });
     return any;
   }
-  // To release `range` splits the hugepage that `page` is in.
+  // Releasing `range` would split the hugepage that `page` is in.
   bool WouldSplit(PageRange range, PageId page) const {
     return Of(page).advised && (range.first > HugepageStart(page) || range.end < HugepageEnd(page));
   }
-  // What is backed with a page of the released `span`: all of its hugepage; else, with a `step`,
-  // the block of `step` pages.
+  // The pages that become backed together with `page` of the released `span`: all of its hugepage,
+  // where the OS backs it at once; else, with a `step`, the block of `step` pages.
   PageRange BackedWith(const Span& span, PageId page, Length step) const {
     const Hugepage& hugepage = Of(page);
     // By P2 all of it is in this span.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// LimitWatch: what the program is told about memory limits: counts, and the callback that is due.
-// It calls nothing; whoever has no lock and is in the middle of nothing does (see
-// heap/limits.h).
+// LimitWatch: counts the events of memory limits, and records that the program's callback is due.
+// It does not call the callback: heap/limits.h does, where the thread holds no lock and is in the
+// middle of no operation.
 //
-// Thread safety: none; the page heap's lock guards it. Cost: none to speak of.
+// Thread safety: none; the page heap's lock guards it.
 #pragma once
 
 #include <array>
@@ -14,9 +14,9 @@
 
 namespace tcmalloc {
 
-// The program's. `kind` is the number of a LimitKind, `limit_bytes` the limit that was met,
-// `backed_bytes` how large the heap is: for the soft limit when it went above, for the hard one
-// when the allocation failed.
+// The program's callback. `kind` is the number of a LimitKind, `limit_bytes` the limit.
+// `backed_bytes` is the size of the heap when it exceeded the soft limit, or when the hard limit
+// made an allocation fail.
 using LimitCallback = void (*)(int kind, size_t backed_bytes, size_t limit_bytes, void* context);
 
 struct LimitEvent {
@@ -26,17 +26,17 @@ struct LimitEvent {
   size_t backed_bytes = 0;
   size_t limit_bytes = 0;
 
-  void Tell() const { callback(static_cast<int>(kind), backed_bytes, limit_bytes, context); }
+  void Notify() const { callback(static_cast<int>(kind), backed_bytes, limit_bytes, context); }
 };
 
 class LimitWatch {
  public:
   struct Counts {
-    size_t hits = 0;            // requests that the limit stood in the way of
-    size_t released_bytes = 0;  // given back because of it
+    size_t hits = 0;            // requests that met the limit
+    size_t released_bytes = 0;  // released because of it
   };
 
-  // `due`: the soft limit's event is due. May be read without the lock.
+  // `due` is true while the soft limit's event is due. It may be read without the lock.
   explicit LimitWatch(Relaxed<bool>& due) : due_(due) {}
 
   Counts& counts(LimitKind kind) { return counts_[Index(kind)]; }
@@ -46,25 +46,25 @@ class LimitWatch {
     Reset();
   }
 
-  // The heap is as large as this after it grew. The soft limit's callback is due when that is above
-  // the limit, once: again only after what is in use was well below.
+  // The heap has grown to `backed_bytes`. If that is above the soft limit, its callback is due
+  // once: again only after the memory in use was well below the limit.
   void Grown(size_t backed_bytes, size_t soft_limit_bytes) {
-    if (told_ || event_.callback == nullptr) return;
+    if (notified_ || event_.callback == nullptr) return;
     if (!IsAboveSoftLimit(soft_limit_bytes, backed_bytes, false)) return;
-    told_ = true;
+    notified_ = true;
     due_.Set(true);
     event_.backed_bytes = backed_bytes;
     event_.limit_bytes = soft_limit_bytes;
   }
-  // So much of the heap could not be given back.
+  // `bytes` of the heap cannot be released.
   void InUse(size_t bytes, size_t soft_limit_bytes) {
-    told_ = told_ && IsAboveSoftLimit(soft_limit_bytes, bytes, true);
+    notified_ = notified_ && IsAboveSoftLimit(soft_limit_bytes, bytes, true);
   }
-  // The program was told that the heap is above the limit, and is not told again yet.
-  bool told() const { return told_; }
-  // There is another limit: what was told about the old one does not count.
+  // The program was notified that the heap is above the limit, and is not notified again yet.
+  bool notified() const { return notified_; }
+  // The limit has changed: notifications about the old one do not count.
   void Reset() {
-    told_ = false;
+    notified_ = false;
     due_.Set(false);
   }
 
@@ -75,7 +75,7 @@ class LimitWatch {
     *event = event_;
     return true;
   }
-  // The hard limit's event, of an allocation that failed; false when there is no callback.
+  // The hard limit's event for an allocation that failed; false when there is no callback.
   [[nodiscard]] bool Refused(size_t backed_bytes, size_t hard_limit_bytes,
                              LimitEvent* event) const {
     *event = {event_.callback, event_.context, LimitKind::kHard, backed_bytes, hard_limit_bytes};
@@ -85,8 +85,8 @@ class LimitWatch {
  private:
   std::array<Counts, kNumLimitKinds> counts_;
   LimitEvent event_;
-  Relaxed<bool>& due_;  // event_ is to be told
-  bool told_ = false;
+  Relaxed<bool>& due_;  // the callback is to be called with event_
+  bool notified_ = false;
 };
 
 }  // namespace tcmalloc

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How near to its limits memory is, as a level: the decision that memory limits (memory_limit.h)
-// and memory pressure (tools/pressure/policy.h) have in common. What is done at a level is theirs.
-// Pure.
+// How close to its limits the memory in use is, as a level. Memory limits (memory_limit.h) and
+// memory pressure (tools/pressure/policy.h) share this decision; each decides what to do at a
+// level. Pure functions.
 //
-// Levels. Bounds are listed from the one that asks for the least. The nth level is entered when
-// what is in use is above the nth bound's limit, and left when it is below that by the margin: what
-// wavers around a limit is at the same level all the time. Level 0 is below all of them.
+// Levels. Bounds are listed from the mildest to the most severe. Level n is entered when the memory
+// in use is above the nth bound's limit, and left when it is below that by the margin, so a value
+// that wavers around a limit stays at one level. Level 0 is below all of them.
 #pragma once
 
 #include <array>
@@ -19,16 +19,16 @@ struct MemoryBound {
   static constexpr uint64_t kNoLimit = UINT64_MAX;
 
   uint64_t limit = kNoLimit;  // the most that may be in use below the level
-  uint64_t in_use = 0;        // of what the limit is about
-  uint64_t more = 0;          // what somebody asks for on top of it
+  uint64_t in_use = 0;        // the memory that the limit bounds
+  uint64_t more = 0;          // requested in addition
   uint64_t margin = 0;
 
   constexpr bool IsEntered() const { return IsAbove(0); }
-  // By who is at the level.
+  // The level stays entered.
   constexpr bool IsHeld() const { return IsAbove(margin); }
 
  private:
-  // `in_use`, `more` and `slack` together are above the limit; their sum may not fit.
+  // `in_use` + `more` + `slack` is above the limit. The sum may overflow, so it is not computed.
   constexpr bool IsAbove(uint64_t slack) const {
     if (limit == kNoLimit) return false;
     if (in_use > limit) return true;
@@ -37,7 +37,7 @@ struct MemoryBound {
   }
 };
 
-// The level that follows on `level`.
+// The level that follows `level`.
 template <size_t kLevels>
 constexpr int NextMemoryLevel(const std::array<MemoryBound, kLevels>& bounds, int level) {
   for (size_t n = kLevels; n > 0; --n) {

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// MemoryLimits: how large the heap may become, and what follows from that. Pure decisions; nothing
-// here releases memory. How near the heap is to its limits is NextMemoryLevel's to say
-// (memory_level.h), as it is for memory pressure.
+// MemoryLimits: how large the heap may become, and what happens at its limits. Pure functions;
+// nothing here releases memory. NextMemoryLevel (memory_level.h) decides whether the heap is above
+// a limit, as it does for memory pressure.
 //
-// What counts ("backed") is what may have memory behind it: what came from the system and was not
-// given back, and the allocator's own records.
+// The limits count backed memory: memory from the OS that was not released, and metadata.
 //
-// The hard limit is never exceeded, but by records: what would exceed it fails once nothing is left
-// that could be given back. The soft limit asks for free memory to be given back first; the heap
-// grows nevertheless, and an allocation does a bounded amount of that work.
+// The hard limit is never exceeded, except by metadata: a request that would exceed it fails once
+// nothing is left to release. At the soft limit, free memory is released before the heap grows. The
+// heap grows nevertheless, and one allocation releases a bounded amount.
 #pragma once
 
 #include <algorithm>
@@ -35,7 +34,7 @@ struct MemoryLimits {
   size_t& of(LimitKind kind) { return kind == LimitKind::kHard ? hard_bytes : soft_bytes; }
 };
 
-// What is released beyond what is needed.
+// How much more than necessary is released.
 constexpr size_t LimitSlack(size_t limit_bytes) {
   return std::min(std::clamp(limit_bytes / kTuning.limits.slack_part,
                              kTuning.limits.min_slack_bytes, kTuning.limits.max_slack_bytes),
@@ -50,7 +49,7 @@ constexpr MemoryBound LimitBound(size_t limit_bytes, size_t in_use_bytes, size_t
           .margin = margin_bytes};
 }
 
-// Whether it is above the soft limit; `was_above`: or was, and is not well below it again.
+// Whether the heap is above the soft limit; with `was_above`, not yet well below it again.
 constexpr bool IsAboveSoftLimit(size_t limit_bytes, size_t in_use_bytes, bool was_above) {
   const std::array bounds = {LimitBound(limit_bytes, in_use_bytes, 0, LimitSlack(limit_bytes))};
   return NextMemoryLevel(bounds, was_above ? 1 : 0) > 0;
@@ -69,17 +68,17 @@ constexpr size_t LimitExcess(size_t limit_bytes, size_t backed_bytes, size_t mor
 struct GrowthDecision {
   enum class Action : uint8_t {
     kGrow,
-    kReleaseThenGrow,  // at the soft limit: release, and ask no more about it for this request
-    kReleaseOrFail,    // at the hard limit: release and ask again; fail when nothing went
-    kFail,             // larger than the hard limit: nothing helps
+    kReleaseThenGrow,  // at the soft limit: release, then ignore it for this request
+    kReleaseOrFail,    // at the hard limit: release and decide again; fail if nothing was released
+    kFail,             // larger than the hard limit
   };
   Action action = Action::kGrow;
   size_t release_bytes = 0;
 };
 
-// Whether `request_bytes` that have nothing behind them may be taken. `soft_served`: this request
-// has released for the soft limit already. For the soft limit no more is released than the request
-// and some slack: what was above the limit before is not this request's to pay for.
+// Whether `request_bytes` of unbacked memory may be taken. `soft_served`: this request has released
+// memory for the soft limit already. For the soft limit it releases no more than its own size and
+// some slack: an earlier excess is not its concern.
 constexpr GrowthDecision DecideGrowth(const MemoryLimits& limits, size_t backed_bytes,
                                       size_t request_bytes, bool soft_served) {
   using Action = GrowthDecision::Action;
@@ -101,9 +100,9 @@ constexpr GrowthDecision DecideGrowth(const MemoryLimits& limits, size_t backed_
   return {Action::kReleaseThenGrow, with_slack(std::min(excess, request_bytes), limits.soft_bytes)};
 }
 
-// Whether memory that is freed goes back at once: above the soft limit, as soon as there is enough
-// of it to be worth a system call.
-constexpr bool FreedMemoryGoesBack(const MemoryLimits& limits, size_t backed_bytes,
+// Whether freed memory is released at once: above the soft limit, when there is enough of it for a
+// system call to pay.
+constexpr bool ReleasesFreedMemory(const MemoryLimits& limits, size_t backed_bytes,
                                    size_t free_bytes) {
   return IsAboveSoftLimit(limits.soft_bytes, backed_bytes, false) &&
          free_bytes >= LimitSlack(limits.soft_bytes);

@@ -27,8 +27,8 @@ void* MetadataArena::Allocate(size_t bytes) {
   if (chunk == nullptr) return nullptr;
   memory = UseChunk(chunk, chunk_bytes, mapped, SizeNumber(bytes));
   if (memory != nullptr) return memory;
-  // Others were faster, and there is a spare one. Should the system refuse, address space is lost,
-  // nothing else.
+  // Other threads were faster, and there is a spare chunk. If the OS refuses to unmap this one,
+  // only address space is lost.
   static_cast<void>(vm_.Unmap(chunk, chunk_bytes));
   return Allocate(bytes);
 }
@@ -37,8 +37,8 @@ void* MetadataArena::UseChunk(char* chunk, size_t chunk_bytes, bool mapped, size
   const SpinLockHolder holder(lock_);
   if (mapped && chunk_bytes == kTuning.metadata.chunk_bytes &&
       SizeOf(size_number) <= kMostFromSpare) {
-    // Many threads may have found the arena empty at once, and each have brought a chunk: one more
-    // is kept, so that what is left of the current one is not cut up for each of them.
+    // Many threads may have found the arena empty at once, and each have mapped a chunk. One of
+    // these is kept as a spare, so that the current chunk is not cut up for each of them.
     if (spare_ != nullptr) return nullptr;
     if (void* const memory = TakeLocked(size_number)) {
       spare_ = chunk;
@@ -53,8 +53,8 @@ void* MetadataArena::UseChunk(char* chunk, size_t chunk_bytes, bool mapped, size
     chunk_left_ = chunk_bytes;
     return TakeLocked(size_number);
   }
-  // Others brought a larger chunk meanwhile: use the new one for this request alone and keep its
-  // rest.
+  // Another thread brought a larger chunk meanwhile: use the new one for this request alone, and
+  // keep its rest.
   char* const current = chunk_;
   const size_t current_left = chunk_left_;
   chunk_ = chunk;
@@ -82,7 +82,7 @@ void* MetadataArena::TakeLocked(size_t size_number) {
     allocated_bytes_.Add(bytes);
     return entry;
   }
-  // Align within the chunk, which starts at a hardware page.
+  // Align within the chunk, which starts at a hardware page boundary.
   const size_t padding = -reinterpret_cast<uintptr_t>(chunk_) & (AlignmentOf(size_number) - 1);
   if (chunk_left_ < padding + bytes) {
     if (spare_ == nullptr || bytes > kMostFromSpare) return nullptr;
@@ -106,7 +106,7 @@ void* MetadataArena::TakeLocked(size_t size_number) {
 
 void MetadataArena::DropChunkLocked() {
   while (chunk_left_ >= kMinBytes) {
-    // The largest size that fits and keeps the promise of alignment; the smallest always does.
+    // The largest size that fits and is aligned as promised; the smallest size always is.
     size_t number = kNumSizes - 1;
     while (SizeOf(number) > chunk_left_ ||
            reinterpret_cast<uintptr_t>(chunk_) % AlignmentOf(number) != 0) {

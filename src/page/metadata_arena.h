@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // MetadataArena: memory for the allocator's own records: span records, bitmaps, thread caches,
-// arrays of pointers. It grows by mappings from the system and never shrinks; what is returned is
-// kept by size and handed out again, so that it is as large as the most that was in use at once of
-// each size (rounded: see RoundedBytes).
+// arrays of pointers. It maps chunks from the OS and never shrinks. Freed records are kept by size
+// and handed out again, so the arena is as large as the peak of each size that was in use at once
+// (rounded: see RoundedBytes).
 //
-// Called by: every tier. Lock: LockRank::kMetadata, never held over a system call. Cost: one lock;
-// a system call per chunk. Memory is aligned to kCacheLineSize from that size on, to at least
-// kMinBytes below.
+// Called by: all layers above. Lock: LockRank::kMetadata, never held over a system call. Cost: one
+// lock; a system call per chunk. Memory of kCacheLineSize or more is aligned to that, smaller
+// memory to at least kMinBytes.
 #pragma once
 
 #include <array>
@@ -27,8 +27,8 @@ class MetadataArena {
 
   explicit MetadataArena(VirtualMemory& vm) : vm_(vm) {}
 
-  // Where a chunk comes from when the system refuses: memory of at least `*bytes` bytes, which is
-  // set to what it is, or null. Called without locks.
+  // The source of a chunk when the OS refuses: at least `*bytes` bytes, and `*bytes` is set to
+  // their number; or null. Called without locks.
   using Fallback = void* (*)(void* context, size_t* bytes);
   // Called once, before the arena is used by several threads.
   void SetFallback(Fallback fallback, void* context) {
@@ -36,24 +36,24 @@ class MetadataArena {
     fallback_context_ = context;
   }
 
-  // Memory of at least `bytes` bytes, contents undefined; nullptr when neither has any. No lock of
-  // rank kMetadata or higher may be held, and none at all unless `AllocateWithoutGrowing` is used.
-  // Requires: 0 < bytes <= kMaxBytes.
+  // Memory of at least `bytes` bytes, contents undefined; nullptr when neither the OS nor the
+  // fallback has any. The caller holds no lock. Requires: 0 < bytes <= kMaxBytes.
   void* Allocate(size_t bytes) TC_EXCLUDES(lock_);
-  // The same, nullptr where it would need a system call.
+  // As Allocate, but nullptr where that would need a system call. The caller may hold locks of
+  // lower rank than kMetadata.
   void* AllocateWithoutGrowing(size_t bytes) TC_EXCLUDES(lock_);
-  // Gives back what Allocate(bytes) returned.
+  // Frees what Allocate(bytes) returned.
   void Free(void* memory, size_t bytes) TC_EXCLUDES(lock_);
 
-  // What Allocate(bytes) really takes: the next multiple of 16 up to 64 bytes, of 64 up to 1 KiB,
-  // then powers of two.
+  // The bytes that Allocate(bytes) takes: the next multiple of 16 up to 64 bytes, of 64 up to 1
+  // KiB, then the next power of two.
   static constexpr size_t RoundedBytes(size_t bytes) { return SizeOf(SizeNumber(bytes)); }
 
-  // What came from the system for the arena alone.
+  // The bytes that were mapped for the arena alone: no chunks of the fallback.
   size_t mapped_bytes() const { return mapped_bytes_.value(); }
   size_t allocated_bytes() const { return allocated_bytes_.value(); }
 
-  // Where it gets its chunks, for records that are too large for them.
+  // The source of its chunks, for records that are too large for a chunk.
   VirtualMemory& vm() { return vm_; }
 
   SpinLock& lock() { return lock_; }
@@ -78,7 +78,7 @@ class MetadataArena {
     while (SizeOf(number) < bytes) ++number;
     return number;
   }
-  // Where memory of this size starts: at a multiple of its size or of a cache line.
+  // The alignment of memory of this size.
   static constexpr size_t AlignmentOf(size_t number) {
     const size_t size = SizeOf(number);
     return size % kCacheLineSize == 0    ? kCacheLineSize
@@ -91,10 +91,10 @@ class MetadataArena {
       kTuning.metadata.chunk_bytes / kTuning.metadata.shared_chunk_part;
 
   void* TakeLocked(size_t size_number) TC_REQUIRES(lock_);
-  // Takes a new chunk in, and memory out of what there is then; null when the chunk is not needed.
+  // Adds a new chunk and allocates from the arena; null when the chunk is not needed.
   void* UseChunk(char* chunk, size_t chunk_bytes, bool mapped, size_t size_number)
       TC_EXCLUDES(lock_);
-  // Keeps what is left of the current chunk, cut into pieces of the listed sizes.
+  // Cuts the rest of the current chunk into free entries.
   void DropChunkLocked() TC_REQUIRES(lock_);
 
   // Constant after construction and SetFallback.
@@ -106,7 +106,7 @@ class MetadataArena {
   std::array<FreeEntry*, kNumSizes> free_ TC_GUARDED_BY(lock_) = {};
   char* chunk_ TC_GUARDED_BY(lock_) = nullptr;
   size_t chunk_left_ TC_GUARDED_BY(lock_) = 0;
-  // A whole chunk that was not needed when it came, or null.
+  // A whole chunk that was not needed when it was mapped, or null.
   char* spare_ TC_GUARDED_BY(lock_) = nullptr;
 
   // Written with lock_ held; read racily for statistics.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How long the runs of pages are in which each shard's spans follow each other. A pure function.
+// How long near runs are: the runs of pages in which the spans of one shard follow each other. A
+// pure function.
 //
 // Why there are runs, and why they are longer in heaps with more in use: Tuning::Placement.
 #pragma once
@@ -11,7 +12,7 @@
 
 namespace tcmalloc {
 
-// `in_use`: pages of the heap; `shards`: that have spans.
+// `in_use`: pages in use in the heap; `shards`: the number of shards that have spans.
 constexpr Length NearRun(Length in_use, size_t shards) {
   Length run = kTuning.placement.max_near_run;
   while (run > kTuning.placement.min_near_run &&

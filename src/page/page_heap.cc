@@ -30,31 +30,31 @@ bool PageHeap::WithinLimits(LimitPass& pass, Decide decide) {
   }
 }
 
-TC_FAST_PATH GrowthDecision PageHeap::TryTake(const Request& request, bool mapped_only,
+TC_FAST_PATH GrowthDecision PageHeap::TryTake(const Request& request, bool backed_only,
                                               const LimitPass& pass, SpanStore::Taken* taken) {
   SpanStore& store = state_.store;
   const Length n = request.length;
-  SpanStore::Place place = store.FindPlace(request, mapped_only);
+  SpanStore::Place place = store.FindPlace(request, backed_only);
   Length fresh;
-  if (state_.governor.limits().any() && (place.span != nullptr || !mapped_only)) {
+  if (state_.governor.limits().any() && (place.span != nullptr || !backed_only)) {
     fresh = place.span == nullptr ? n : store.FreshPages(place, n);
     const GrowthDecision decision =
         state_.governor.DecideGrowth(state_.Held(), fresh, n, pass.met[Index(LimitKind::kSoft)]);
     const bool soft = decision.action == GrowthDecision::Action::kReleaseThenGrow;
     if (decision.action != GrowthDecision::Action::kGrow) {
-      // A request does not fail for the sake of a better place.
+      // The released place is only the better one: at the hard limit use the backed one.
       if (soft || !place.by_choice) return decision;
-      place = store.FindMappedPlace(request);
+      place = store.FindBackedPlace(request);
       fresh = Length(0);
     }
   }
   if (place.span == nullptr) return {};
   Length step;
   if (place.span->Is(SpanState::kFreeReleased) && place.span->num_pages >= place.offset + n) {
-    step = state_.governor.PopulateStep(request.need, store.in_use());
+    step = state_.governor.PrefaultStep(request.need, store.in_use());
   }
   store.Take(request, place, step, taken);
-  // Less is not worth a call, and hugepages come whole.
+  // A shorter range is not worth a system call, and hugepages are backed whole.
   if (step > Length(0) &&
       (taken->backed.length() < step || store.hugepages().AreAdvised(*taken->span))) {
     taken->backed = {};
@@ -71,9 +71,9 @@ Span* PageHeap::Allocate(Request request) {
   }
   request.length = RoundUp(request.length);
   request.alignment = std::max(request.alignment, granule_);
-  // Not under the lock: without a vDSO it is a system call.
+  // Not under the lock: without a vDSO this is a system call.
   request.now_ms = now_ms_();
-  // What others keep while this call empties the caches is not waited for.
+  // Spans that other threads add to the caches meanwhile do not count, so the loop ends.
   size_t may_drain_bytes = state_.homes.KeptBytes();
   Stage stage = may_drain_bytes > 0 ? Stage::kBacked : Stage::kGrow;
   LimitPass pass;
@@ -85,7 +85,7 @@ Span* PageHeap::Allocate(Request request) {
     };
     if (!WithinLimits(pass, take)) return nullptr;
     if (taken.span != nullptr) {
-      if (taken.backed.bytes() > 0) address_space_.Populate(taken.backed);
+      if (taken.backed.bytes() > 0) address_space_.Prefault(taken.backed);
       return taken.span;
     }
   } while (NextStage(request, stage, may_drain_bytes));
@@ -112,8 +112,8 @@ bool PageHeap::NextStage(Request& request, Stage& stage, size_t& may_drain_bytes
     stage = Stage::kDrained;
     if (DrainSpanCaches() > 0) return true;
   }
-  // There may be enough, but nowhere in one piece, and a limit on address space (RLIMIT_AS) counts
-  // all of it. A request for more than the heap ever had would fail all the same.
+  // There may be enough free memory, but not in one piece, and a limit on address space (RLIMIT_AS)
+  // counts all of it. A request for more than the heap ever had would fail nevertheless.
   if (stage == Stage::kUnmapped || !unmap_when_short_ ||
       n.bytes() > store()->counts.peak_system_bytes) {
     return false;
@@ -212,7 +212,7 @@ Span* PageHeap::NewFromCache(Length n, SpanHome& home) {
 }
 
 void PageHeap::DeleteToCache(Span* span, SpanHome& home, bool same_shard) {
-  // What is kept can neither be unmapped for others nor released.
+  // A kept span can neither be unmapped nor released.
   const PageHints& hints = state_.hints;
   const bool wanted_back = hints.address_space_is_short.value() || hints.above_soft_limit.value() ||
                            hints.releasing.value() == Releasing::kEager;
@@ -220,7 +220,8 @@ void PageHeap::DeleteToCache(Span* span, SpanHome& home, bool same_shard) {
 }
 
 size_t PageHeap::Drain(size_t most) {
-  // One at a time: no lock is held for long, and a forked child misses one span at most.
+  // One at a time: no lock is held for long, and a fork meanwhile loses at most one span in the
+  // child.
   size_t bytes = 0;
   for (; most > 0; --most) {
     Span* span = nullptr;
@@ -234,14 +235,15 @@ size_t PageHeap::Drain(size_t most) {
 }
 
 size_t PageHeap::DrainFor(const Request& request) {
-  // One that is cut, or joined with its neighbours, may be enough.
+  // One kept span may be enough: it can be cut, or joined with its neighbours.
   if (request.home == nullptr) {
     const bool is_short = request.length.pages() <= kTuning.span_cache.max_pages;
     const size_t drained = Drain(is_short ? 1 : SIZE_MAX);
     return is_short ? drained : 0;
   }
   Span* const own = request.home->kept.TakeAny();
-  // Several at once: one at a time would mix the shards' memory span by span (see NearRun).
+  // Several spans of other homes at once: one at a time would interleave the shards' spans (see
+  // NearRun).
   if (own == nullptr) return Drain(kTuning.span_cache.drained_at_once);
   const size_t bytes = own->bytes();
   Delete(own);
@@ -250,7 +252,7 @@ size_t PageHeap::DrainFor(const Request& request) {
 
 void PageHeap::ReleaseAfterFreeing(Length freed) {
   if (hints().releasing.value() == Releasing::kEager) {
-    // Only what was freed since the last time is there.
+    // Only memory that was freed since the last release is still backed.
     address_space_.Release({.length = SpanStore::kMaxLength});
   } else if (freed > Length(0)) {
     ReleaseFreed(freed);
@@ -315,7 +317,7 @@ TC_SLOW_PATH bool PageHeap::MakeRoom(const GrowthDecision& decision, LimitPass& 
   if (soft) return true;
   if (decision.action != Action::kFail &&
       (released > Length(0) || address_space_.WaitForRelease(pass.releases)) &&
-      ++pass.times_went <= kTuning.limits.max_times_taken) {
+      ++pass.times_released <= kTuning.limits.max_times_taken) {
     return true;
   }
   state_.hints.hard_limit_refusals.Add(1);
@@ -371,7 +373,7 @@ PageStats PageHeap::GetStats(FreeSpanCounts* lengths) {
   static_cast<PageCounts&>(stats) = state_.store.counts;
   state_.store.AddFree(&stats, lengths);
   const size_t kept_bytes = state_.homes.KeptBytes();
-  stats.free_mapped_bytes += kept_bytes;
+  stats.free_backed_bytes += kept_bytes;
   stats.kept_span_bytes = kept_bytes;
   stats.small_span_bytes -= kept_bytes;
   stats.backed_bytes = state_.Held().backed_bytes;

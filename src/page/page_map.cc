@@ -17,8 +17,8 @@ bool PageMap::EnsureLeaves(PageId first, Length n, VirtualMemory& vm) {
     if (distance == 0) {
       void* const memory = vm.MapAt(WantedAddress(i), leaf_bytes()).start;
       if (memory == nullptr) return false;
-      // Where the system makes hugepages unasked, one here would be most of what a small process
-      // takes. Asked for nothing is known yet, so the system is told in any case.
+      // Where the OS makes hugepages unasked, one here would be most of a small process's memory.
+      // The heap may not know the OS's setting yet, so it always gives this advice.
       vm.AdviseHugepages(memory, leaf_bytes(), false);
       const uintptr_t fresh =
           reinterpret_cast<uintptr_t>(memory) - reinterpret_cast<uintptr_t>(empty_leaf_);

@@ -6,9 +6,9 @@
 // to the classes of the real one, so that zero, which is what an untouched root holds, leads to the
 // empty leaf: every lookup is two loads without a test. A leaf has one byte per page (its size
 // class; kNone sends free() to its slow path) and, beside it, lazily touched arrays for the slow
-// paths: of span pointers, and of what the page heap knows of hugepages. 32-bit machines have 32
-// leaves of 128 MiB, which are mapped together: what is never unmapped shall not lie all over the
-// addresses that large objects need.
+// paths: of span pointers, and of records of hugepages. 32-bit machines have 32 leaves of 128 MiB,
+// which are mapped together: leaves are never unmapped, so they must not be scattered over the
+// address space that large objects need.
 //
 // Invariants
 //   M1  A page's class is not kNone only while its span is in use by a central free list of that
@@ -16,14 +16,13 @@
 //   M2  For a span of small objects the span entries of all its pages are the span; for every other
 //       span at least the first and the last are. Other entries may name a span record that has
 //       been reused: compare before use.
-//   M3  Leaves are never removed, span records never returned to the system: reading an old entry
-//       is safe.
+//   M3  Leaves and span records are never unmapped: reading an old entry is safe.
 //
-// Synchronization. Entries are relaxed atomics. That is enough: a thread that frees an object got
-// the pointer from the thread that allocated it by some synchronisation of the program's own, or
-// freed and allocated it itself, and the entries of the object's page were written before it was
-// first handed out. A thread that looks up an address that it was never given gets some recent
-// answer, which the slow paths check under a lock.
+// Synchronization. Entries are relaxed atomics. That is enough: the entries of an object's page are
+// written before the object is first handed out, and a thread that frees the object either
+// allocated it itself or got the pointer from the allocating thread through the program's own
+// synchronization. A lookup of any other address returns some recent entry, which the slow paths
+// check under a lock.
 //
 // Cost. Lookup: two loads. Memory: 9 bytes per page of 8 KiB in use, 6 per hugepage, and 1 MiB of
 // address space for root and empty leaf; on 32-bit machines 5 bytes, and 2.6 MiB for all.
@@ -53,7 +52,7 @@ class PageMap {
   static constexpr size_t kRootBits = kAddressBits - kPageShift - kLeafBits;
   static constexpr size_t kLeafPages = size_t{1} << kLeafBits;
   static constexpr size_t kRootEntries = size_t{1} << kRootBits;
-  // Neighbouring leaves that come from the system at once.
+  // The number of adjacent leaves that are mapped at once.
   static constexpr size_t kLeavesAtOnce = kAddressBits == 48 ? 1 : kRootEntries;
 
   constexpr PageMap() = default;
@@ -65,7 +64,7 @@ class PageMap {
   TC_FAST_PATH bool Find(const void* address, SizeClass* size_class) const {
     const uintptr_t bits = reinterpret_cast<uintptr_t>(address);
     size_t i = RootIndex(bits);
-    // The comparison is to be of the index, which is there anyway, not of a number of its own.
+    // Makes the compiler compare the index, which is computed anyway, and no other value.
     asm("" : "+r"(i));
     if (__builtin_expect(kAddressBits < sizeof(void*) * 8 && i >= kRootEntries, false))
       return false;
@@ -80,7 +79,7 @@ class PageMap {
     return true;
   }
 
-  // The same; kNone where no page of ours can be.
+  // As Find; kNone for an address that no page of ours can have.
   TC_FAST_PATH SizeClass ClassOf(const void* address) const {
     SizeClass size_class;
     return Find(address, &size_class) ? size_class : SizeClass::kNone;
@@ -98,7 +97,7 @@ class PageMap {
     return reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(address) & kMask);
   }
 
-  // The entry of `page`; null when there is none. See M2 for what it is worth.
+  // The entry of `page`; null when there is none. It may be outdated: see M2.
   Span* SpanOf(PageId page) const {
     const Leaf* const leaf = LeafOf(page);
     return leaf == nullptr
@@ -106,11 +105,11 @@ class PageMap {
                : leaf->spans[page.index() & (kLeafPages - 1)].load(std::memory_order_relaxed);
   }
 
-  // Makes sure that all pages of [first, first + n) have a leaf. False when the system gives no
-  // memory for it. No lock may be held.
+  // Makes sure that all pages of [first, first + n) have a leaf. False when the OS has no memory
+  // for it. No lock may be held.
   [[nodiscard]] bool EnsureLeaves(PageId first, Length n, VirtualMemory& vm);
 
-  // What is known of the hugepage that `page` is in; guarded by the page heap's lock. Requires: the
+  // The record of the hugepage that `page` is in; guarded by the page heap's lock. Requires: the
   // page has a leaf.
   Hugepage& HugepageOf(PageId page) {
     return LeafOf(page)->hugepages[(page.index() & (kLeafPages - 1)) / kHugepagePages.pages()];
@@ -130,7 +129,7 @@ class PageMap {
     }
   }
 
-  // Address space that is taken when a leaf is missing: whole pages of any hardware.
+  // The address space of one mapping of leaves: a multiple of every hardware page size.
   static constexpr size_t leaf_bytes() {
     return (kLeavesAtOnce * sizeof(Leaf) + kMaxHardwarePage - 1) & ~(kMaxHardwarePage - 1);
   }
@@ -157,8 +156,8 @@ class PageMap {
     return (address >> kPageShift) & (kLeafPages - 1);
   }
 
-  // Where the leaf of that number is out of the way of a heap that grows downwards past the first
-  // page of the leaf: 16 leaves further down, which are 64 GiB.
+  // The wanted address of a leaf: out of the way of a heap that grows downwards past the leaf's
+  // first page, 16 leaves (64 GiB) below it.
   static constexpr uintptr_t WantedAddress(size_t leaf) {
     constexpr size_t kLeavesBelow = 16;
     if (kLeavesAtOnce > 1 || leaf <= kLeavesBelow) return 0;
@@ -173,9 +172,9 @@ class PageMap {
     return reinterpret_cast<Leaf*>(reinterpret_cast<uintptr_t>(empty_leaf_) + distance);
   }
 
-  // Written by EnsureLeaves, each once or always with the same (release: the leaf is zero-filled
-  // before it can be seen; acquire where it is followed to be written), read by everyone. Of leaves
-  // that are mapped together the first one's entry comes first.
+  // Written by EnsureLeaves, each entry once or always with the same value; read by all threads.
+  // Release: the leaf is zero-filled before other threads see it. Acquire where a thread writes to
+  // the leaf. Of leaves that are mapped together, the entry of the first is written first.
   std::atomic<uintptr_t> root_[kRootEntries] = {};
   // Never written.
   std::atomic<SizeClass> empty_leaf_[kLeafPages] = {};

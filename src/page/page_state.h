@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// PageState: what the parts of a page heap share. The store and the governor, the lock that guards
-// both, and the one way to operate on the store.
+// PageState: the state that the parts of a page heap share: the store and the governor, the lock
+// that guards both, and the one way to operate on the store.
 //
-// An operation on the store takes span records, and records may need memory from the OS, which is
-// not asked under the lock. So each operation goes like this: WithRecords makes sure of the
-// records, takes the lock, and calls a function that decides; what it decided is done without the
-// lock; the outcome is noted with the lock held again.
+// An operation on the store takes span records. Records may need memory from the OS, which must not
+// be called under the lock. So each operation has three steps: WithRecords provides the records,
+// takes the lock, and calls a function that decides; the decision is carried out without the lock;
+// the result is recorded with the lock held again.
 #pragma once
 
 #include <cstddef>
@@ -26,21 +26,21 @@
 namespace tcmalloc {
 
 struct PageHeapOptions {
-  // When the OS has no address space left (RLIMIT_AS), free memory is unmapped: to be mapped anew
-  // in one piece where a request is longer than any free span, and for others where more than half
-  // of the heap is free. Each unmapping may split a mapping.
+  // When the OS has no address space left (RLIMIT_AS), free memory is unmapped. It is mapped anew
+  // in one piece where a request is longer than any free span, and is left to the rest of the
+  // process where more than half of the heap is free. Each unmapping may split a mapping.
   bool unmap_when_short = false;
   // With this much in use the heap grows by hugepages.
   Length hugepage_threshold = Length(kTuning.hugepages.threshold.pages());
   // See SavesSpace.
   Length spare_space = Length(kTuning.placement.spare_space.pages());
-  // The time, as ReleasePolicy and Span::in_use are to see it.
+  // The clock of ReleasePolicy and Span::in_use.
   int64_t (*now_ms)() = &CoarseMilliseconds;
 };
 
 struct PageState {
-  // The records that the end of a move takes, for which nothing can be undone any more: see
-  // AddressSpace::Move.
+  // The records that the end of a move takes. They are reserved before it begins, because a move
+  // cannot be undone: see AddressSpace::Move.
   static constexpr size_t kRecordsPerMove = 6;
   // At a time; further objects are copied.
   static constexpr size_t kMaxMoves = 8;
@@ -51,8 +51,8 @@ struct PageState {
         store(page_map, homes, granule, options.spare_space),
         governor(hints, granule, options.hugepage_threshold) {}
 
-  // Calls f() with the lock held and with the records at hand that one operation may take. False,
-  // without having called it, when there is no memory for records.
+  // Calls f() with the lock held and with enough records for one operation. False, without calling
+  // it, when there is no memory for records.
   template <typename F>
   [[nodiscard]] bool WithRecords(F f) TC_NO_THREAD_SAFETY_ANALYSIS {
     do {
@@ -72,16 +72,16 @@ struct PageState {
   Governor::Held Held() const TC_REQUIRES(lock) {
     return {.system = Length(store.counts.system_bytes >> kPageShift),
             .in_use = store.in_use(),
-            .free_mapped = store.free(SpanStore::kMapped),
+            .free_backed = store.free(SpanStore::kBacked),
             .backed_bytes = store.counts.system_bytes - store.free(SpanStore::kReleased).bytes() +
                             arena.mapped_bytes()};
   }
-  // More is in use. Where `fresh` memory was needed, what is free was needed too: none of it was
-  // long enough. `now_ms`: 0 where it is not known.
+  // More is in use. Where `fresh` memory was needed, the free backed memory counts as needed too:
+  // no part of it was long enough. `now_ms`: 0 if it is not known.
   void NoteDemand(bool fresh, int64_t now_ms = 0) TC_REQUIRES(lock) {
     const Length in_use = store.NoteInUse();
     hints.in_use_bytes.Set(in_use.bytes());
-    governor.NoteDemand(in_use, fresh ? store.free(SpanStore::kMapped) : Length(0), now_ms);
+    governor.NoteDemand(in_use, fresh ? store.free(SpanStore::kBacked) : Length(0), now_ms);
   }
 
   // Provide their own synchronization.
@@ -92,7 +92,7 @@ struct PageState {
   SpinLock lock{LockRank::kPageHeap};
   SpanStore store TC_GUARDED_BY(lock);
   Governor governor TC_GUARDED_BY(lock);
-  // The records for their ends are kept back.
+  // kRecordsPerMove records are reserved for each.
   size_t moves_in_flight TC_GUARDED_BY(lock) = 0;
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the page heap counts, as plain records. The page heap's lock guards the ones that are kept
-// up to date; everyone else gets copies.
+// The counts of the page heap, as plain records. The page heap's lock guards its own; other code
+// gets copies.
 #pragma once
 
 #include <array>
@@ -17,11 +17,12 @@
 
 namespace tcmalloc {
 
-// SpanStore and AddressSpace keep these up to date where they happen.
+// SpanStore and AddressSpace update these.
 struct PageCounts {
-  // What the pages are used for, in bytes: system = the others and what is free.
-  size_t system_bytes = 0;       // all that came from the OS
-  size_t peak_system_bytes = 0;  // the most so far
+  // The use of pages, in bytes: system_bytes is the sum of the others, without the peak, and of the
+  // free bytes.
+  size_t system_bytes = 0;  // from the OS
+  size_t peak_system_bytes = 0;
   size_t releasing_bytes = 0;
   size_t small_span_bytes = 0;
   size_t large_span_bytes = 0;
@@ -36,18 +37,18 @@ struct PageCounts {
   size_t unmapped_total_bytes = 0;
   size_t unmapped_backed_bytes = 0;
   size_t hugepages_split = 0;  // slices released that split a hugepage
-  size_t prefaults = 0;        // see AddressSpace::Populate
+  size_t prefaults = 0;        // see AddressSpace::Prefault
   size_t moves = 0;            // see AddressSpace::Move
 };
 
 // As PageHeap::GetStats returns it: small_span_bytes without the spans that are kept for shards.
 struct PageStats : PageCounts {
-  size_t free_mapped_bytes = 0;  // with the spans that are kept for shards
+  size_t free_backed_bytes = 0;  // with the spans that are kept for shards
   size_t kept_span_bytes = 0;    // their part of it
   size_t free_released_bytes = 0;
-  size_t free_mapped_spans = 0;
+  size_t free_backed_spans = 0;
   size_t free_released_spans = 0;
-  size_t backed_bytes = 0;  // what may be backed, records included: what limits are about
+  size_t backed_bytes = 0;  // what may be backed, metadata included: the limits bound this
   HugepageSetting hugepages;
   size_t hugepage_bytes = 0;  // where hugepages were asked for
   MemoryLimits limits;
@@ -56,26 +57,26 @@ struct PageStats : PageCounts {
 };
 
 // The number of free spans of each length, spans that are kept for shards included: the sum of
-// their bytes is free_mapped_bytes and free_released_bytes.
+// their bytes is free_backed_bytes and free_released_bytes.
 struct FreeSpanCounts {
   struct Count {
-    uint32_t mapped = 0;
+    uint32_t backed = 0;
     uint32_t released = 0;
   };
   std::array<Count, FreeSpans::kMaxExactPages> exact;  // exact[i]: of i + 1 pages
   // Longer ones.
   Count longer;
-  size_t longer_mapped_bytes = 0;
+  size_t longer_backed_bytes = 0;
   size_t longer_released_bytes = 0;
 };
 
-// What SpanStore::ListSpans tells of a span.
+// A span, as SpanStore::ListSpans returns it.
 struct SpanView {
   const Span* span = nullptr;
   PageId first_page;
   Length num_pages;
   SpanState state = SpanState::kUnused;
-  // In use for small objects, else kNone: also when it is in a span cache.
+  // Of a span in use for small objects; else, also in a span cache, kNone.
   SizeClass size_class = SizeClass::kNone;
 };
 

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// ReleasePolicy: how much free memory should go back to the system, and when. A pure decision: the
-// caller brings the time and the state of the heap, and releases.
+// ReleasePolicy: how much free memory to release, and when. It only decides: the caller provides
+// the time and the state of the heap, and releases.
 //
-// Rule. What the peak of the last seconds needed is kept: a program that had it in use a moment ago
-// is likely to want it again. What is free beyond that goes at bytes_per_second, times the rate.
-// The rate also says how long the last seconds are: memory_ms at rates up to 1, less above. Rate 0
-// never releases. The numbers, and why they are so: Tuning::Release.
+// Rule. The heap keeps the memory that the peak demand of the last seconds needed: a program that
+// used it a moment ago is likely to need it again. Free memory beyond that is released at
+// bytes_per_second, times the rate. The rate also decides how long the last seconds are: memory_ms
+// at rates up to 1, less above. Rate 0 never releases. The numbers and their reasons:
+// Tuning::Release.
 //
 // Prompt release. The rule needs a decision some seconds after the last free. Where no thread makes
 // it, the heap is prompt: once less than half of the peak is in use, it keeps PromptlyKept instead
 // and releases the rest while the program frees. A program that needs the memory again within
 // memory_ms pays for the page faults once: for prompt_pause_ms after that, only the first rule
-// holds. Why: docs/decisions/0033.
+// holds. A prompt heap never keeps more than State::prompt_most. Why: docs/decisions/0033.
 #pragma once
 
 #include <algorithm>
@@ -30,7 +31,7 @@ class ReleasePolicy {
   // What the heap holds.
   struct State {
     Length in_use;
-    Length free_mapped;
+    Length free_backed;
     Length slack;  // a smaller excess is ignored
     bool prompt = false;
     Length prompt_most;  // a prompt heap never keeps more
@@ -38,15 +39,15 @@ class ReleasePolicy {
   struct Decision {
     // To be released now.
     Length length;
-    // Also where it breaks hugepages that are partly in use.
-    bool may_break = false;
+    // Hugepages that are partly in use may be split.
+    bool may_split = false;
   };
 
   double rate() const { return rate_; }
   void SetRate(double rate) { rate_ = rate; }
 
-  // `in_use` pages are in use, and `unfit` backed free ones did not serve the last request. To be
-  // called when either may have grown. `now_ms`: 0 where it is not known.
+  // `in_use` pages are in use, and `unfit` free backed pages could not serve the last request. To
+  // be called when either may have grown. `now_ms`: 0 if it is not known.
   void Demand(Length in_use, Length unfit = Length(0), int64_t now_ms = 0) {
     history_.Record(in_use + unfit);
     in_use_history_.Record(in_use);
@@ -65,7 +66,7 @@ class ReleasePolicy {
     return std::exchange(freed_, Length(0));
   }
 
-  // What to release now, at most `most`; the caller does so.
+  // What the caller is to release now, at most `most`.
   Decision Decide(int64_t now_ms, const State& state, Length most) {
     history_.Advance(now_ms, WindowMs(), state.in_use);
     in_use_history_.Advance(now_ms, WindowMs(), state.in_use);
@@ -75,7 +76,7 @@ class ReleasePolicy {
     }
     const double pages_per_second =
         rate_ * static_cast<double>(kTuning.release.bytes_per_second >> kPageShift);
-    // Not below zero: another thread may have read the clock later and come here first.
+    // Not below zero: another thread may have read the clock later and decided first.
     const auto elapsed_ms = static_cast<double>(std::max<int64_t>(now_ms - decided_ms_, 0));
     decided_ms_ = std::max(decided_ms_, now_ms);
     allowance_ = std::min(allowance_ + pages_per_second * elapsed_ms / 1000, pages_per_second);
@@ -83,8 +84,8 @@ class ReleasePolicy {
     const bool drop = state.prompt && IsDrop(now_ms, state.in_use);
     Length kept = drop ? std::min(needed, PromptlyKept(state.in_use)) : needed;
     if (state.prompt) kept = std::min(kept, state.prompt_most);
-    if (rate_ <= 0 || state.free_mapped <= kept + state.slack) return {};
-    const Length excess = state.free_mapped - kept;
+    if (rate_ <= 0 || state.free_backed <= kept + state.slack) return {};
+    const Length excess = state.free_backed - kept;
     // After a drop there may be no later decision, so the pace is that of the frees, unless the
     // program wants a lower one.
     const bool paced = kept == needed || rate_ < kTuning.release.default_rate;
@@ -95,12 +96,13 @@ class ReleasePolicy {
     }
     if (drop && kept < needed) {
       prompt_release_ms_ = now_ms;
-      backed_after_release_ = state.in_use + state.free_mapped - length;
+      backed_after_release_ = state.in_use + state.free_backed - length;
     }
     return {length, excess.pages() > state.in_use.pages() / kTuning.release.split_part};
   }
 
-  // So much more went than was decided, since hugepages go whole: it counts for the next decisions.
+  // `n` more pages were released than decided, since hugepages are released whole. Later decisions
+  // release less.
   void ReleasedMore(Length n) { allowance_ -= static_cast<double>(n.pages()); }
 
   Length PromptlyKept(Length in_use) const {
@@ -108,7 +110,7 @@ class ReleasePolicy {
         kTuning.release.prompt_kept.pages() + in_use.pages() / kTuning.release.prompt_kept_part;
     return Length(kept / Eagerness());
   }
-  // Far less is in use than a moment ago, and the last prompt release was not too early.
+  // Less than half of the recent peak is in use, and no prompt release was too early lately.
   bool IsDrop(int64_t now_ms, Length in_use) const {
     return now_ms >= prompt_again_ms_ && in_use_history_.Peak().pages() / 2 > in_use.pages();
   }
@@ -117,7 +119,8 @@ class ReleasePolicy {
   // More than any heap has.
   static constexpr Length kNothingReleased = Length(SIZE_MAX >> kPageShift);
 
-  // By which rates above 1 divide what is kept, and for how long.
+  // Rates above 1 divide by this what a prompt heap keeps after a drop, and the pages that are
+  // freed between two decisions.
   size_t Eagerness() const { return static_cast<size_t>(std::max(rate_, 1.0)); }
   int64_t WindowMs() const {
     const double memory = static_cast<double>(kTuning.release.memory_ms) / std::max(rate_, 1.0);
@@ -125,7 +128,7 @@ class ReleasePolicy {
   }
 
   double rate_ = kTuning.release.default_rate;
-  // Of what was needed, free memory in too short runs included; and of what was in use alone.
+  // The demand, with free memory that was too short to serve it; and the pages in use alone.
   DemandHistory history_;
   DemandHistory in_use_history_;
   Length freed_;

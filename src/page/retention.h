@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Retention: how much memory the allocator may keep beyond what the program uses, and which tier
-// may keep how much of it.
+// Retention: how much memory the allocator may keep beyond the memory in use, and how it is
+// divided.
 //
 // Rule. The total is a part of the memory in use, but no less than a floor, which lets small
 // programs run fast; or a number that the user has set. A memory limit and memory pressure lower
-// it. Each tier has a fixed share of the total and asks for it when it decides what to keep: thread
-// caches, caches that ended threads left, empty spans that shards keep, and free pages. The numbers
-// and their reasons: Tuning::Retention.
+// it. Thread caches, inherited caches, kept spans, and free pages each have a fixed share of the
+// total, which they read when they decide what to keep. The numbers and their reasons:
+// Tuning::Retention.
 //
-// The shares bound what is kept on purpose. They do not bound fragmentation (free objects in spans
-// that are partly in use), free pages that the program needed within the last seconds
-// (ReleasePolicy), and the least that each thread's cache may hold (CacheBudget::LowerBound).
+// The shares bound the memory that is kept on purpose. They do not bound fragmentation (free
+// objects in spans that are partly in use), free pages that the program needed within the last
+// seconds (ReleasePolicy), or the minimum of each thread cache (CacheBudget::LowerBound).
 //
-// Thread safety: any. Synchronization: relaxed atomics; each number stands for itself, and a tier
-// that reads an old one keeps a little more or less for a moment. Cost: a few divisions by
-// constants; under memory pressure also a look at the clock.
+// Thread safety: any. Synchronization: relaxed atomics; the numbers are independent, and a reader
+// of an old one keeps a little more or less for a moment. Cost: a few divisions by constants; under
+// memory pressure the caller also reads the clock.
 #pragma once
 
 #include <algorithm>
@@ -32,7 +32,7 @@ struct RetentionShares {
   size_t thread_caches = 0;
   size_t inherited_caches = 0;
   size_t free_pages = 0;
-  size_t kept_spans = 0;  // all that is left
+  size_t kept_spans = 0;  // the rest
 };
 
 struct RetentionInputs {
@@ -62,8 +62,8 @@ class Retention {
   void SetTotal(size_t bytes) { set_bytes_.store(bytes, std::memory_order_relaxed); }
   // SIZE_MAX: no limit.
   void SetLimit(size_t bytes) { limit_bytes_.store(bytes, std::memory_order_relaxed); }
-  // Memory is short at this level (1 to 3) now; in Tuning::Retention::pressure_hold_ms it is
-  // forgotten unless it is said again.
+  // Memory pressure has this level (1 to 3) now. It holds for Tuning::Retention::pressure_hold_ms
+  // after the last call.
   void NotePressure(int level, int64_t now_ms) {
     pressure_until_ms_.store(now_ms + kTuning.retention.pressure_hold_ms,
                              std::memory_order_relaxed);

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Span: the record of a run of contiguous pages. Nothing of it lies in the run itself.
+// Span: the record of a run of contiguous pages. The record does not lie in the run.
 //
-// States. A span is free and may be backed ("mapped"), free and released (nothing backs its pages:
-// they are fresh from the OS or were released), on its way from the first to the second, or in use:
-// by a central free list, which cuts it into objects, or as one large object.
+// States. A span is free and counted as backed, free and released (its pages are fresh from the OS
+// or were released, so they are not backed), being released, or in use: by a central free list,
+// which cuts it into objects, or as one large object.
 //
-// Fields. first_page, num_pages, state and zero_filled are valid in all states; besides:
+// Fields. first_page, num_pages, state and zero_filled are valid in all states. The others:
 //   free         list_node or tree_node, by length; in_run; run_pages and run_node in the first and
 //                the last span of a run
 //   kReleasing   list_node, after the OS has refused it
-//   kSmall       in_use, list_node, owner, hole_pages, free_bits and what belongs to them
+//   kSmall       in_use, list_node, owner, hole_pages, free_bits and the fields that describe them
 //   kLarge       in_use, sample, sampled_class
 //   kUnused      list_node
 //
@@ -18,10 +18,10 @@
 //   S2  kSmall: free_count <= num_objects, and exactly free_count of the first num_objects bits of
 //       free_bits are set.
 //
-// Synchronization. Page heap's lock: state, first_page, num_pages, links while free. Class's
-// central lock: links and object fields while kSmall. The fields of a span in use that the owner of
-// one of its objects may read (first_page, num_pages, owner, written) do not change before that
-// object is freed, but for num_pages of a large object, which its realloc changes.
+// Synchronization. Page heap's lock: state, first_page, num_pages, links while free. Lock of the
+// class's central free list: links and object fields while kSmall. A thread that owns an object may
+// read first_page, num_pages, owner and written of its span: they do not change before the object
+// is freed, except num_pages of a large object, which its realloc changes.
 #pragma once
 
 #include <atomic>
@@ -36,10 +36,10 @@
 namespace tcmalloc {
 
 enum class SpanState : uint8_t {
-  kUnused,        // no span: a spare record, or one that SpanStore uses for something else
-  kFreeMapped,    // free; may be backed
+  kUnused,        // no span: a spare record, or one of SpanStore's regions
+  kFreeBacked,    // free; may be backed
   kFreeReleased,  // free; not backed, reads as zeroes if it once came zero-filled
-  kReleasing,     // free, taken out of the lists while its memory is released
+  kReleasing,     // free, in no list while its memory is being released
   kSmall,         // in use by a central free list
   kLarge,         // in use as one object
   kMetadata,      // in use by the metadata arena, for good
@@ -60,12 +60,12 @@ class Span {
   bool Is(SpanState s) const { return state.load(std::memory_order_relaxed) == s; }
   bool is_free() const {
     const SpanState s = state.load(std::memory_order_relaxed);
-    return s == SpanState::kFreeMapped || s == SpanState::kFreeReleased;
+    return s == SpanState::kFreeBacked || s == SpanState::kFreeReleased;
   }
   bool IsLargeAt(const void* p) const { return Is(SpanState::kLarge) && start_address() == p; }
-  // kLarge: takes the sample out, null where there was none, into `*taken` where that is asked for;
-  // the object is like any other then. With the page heap's lock held, since a program may free the
-  // object in two threads.
+  // kLarge: moves the sample, or null if there is none, into `*taken` unless `taken` is null; the
+  // object is no longer sampled then. With the page heap's lock held, since a program may by
+  // mistake free the object in two threads.
   void TakeSample(void** taken) {
     if (taken != nullptr) *taken = sample;
     sample = nullptr;
@@ -76,7 +76,7 @@ class Span {
     return reinterpret_cast<uintptr_t>(p) - first_page.start_uintptr() < bytes();
   }
 
-  // In use: it reads as zeroes when it is new.
+  // A new span in use reads as zeroes.
   bool zeroed() const { return in_use.written == Length(0); }
 
   // Best fit: shorter spans first, among equals the lowest address.
@@ -85,7 +85,8 @@ class Span {
     return a.first_page < b.first_page;
   }
 
-  // What freeing and handing out a small object needs comes first, in less than a cache line.
+  // The fields that freeing and handing out a small object need come first, in less than a cache
+  // line.
   PageId first_page;
   Length num_pages;
   // kSmall only. A set bit is a free object. Null, inline_bits or memory of the arena. Kept in a
@@ -94,35 +95,34 @@ class Span {
   union {
     // kSmall: where free_bits points when one word is enough.
     uint64_t inline_bits = 0;
-    // kLarge, of the owner of the object: its sample, or null, which it is at first.
+    // kLarge, written by the owner of the object: its sample, or null, the initial value.
     void* sample;
     // Free, the first or the last span of a run of FreeRuns: the length of the run.
     Length run_pages;
   };
 
-  // Read without a lock where a bad pointer has to be told from a good one; written with the page
-  // heap's lock.
+  // Read without a lock to distinguish a bad pointer from a good one; written with the page heap's
+  // lock.
   std::atomic<SpanState> state{SpanState::kUnused};
-  // All of it came zero-filled: what is released of it reads as zeroes. Page heap's lock.
+  // All of it was zero-filled by the OS: its released pages read as zeroes. Page heap's lock.
   bool zero_filled = false;
-  // kLarge, of the owner of the object: the class that it would have, were it not sampled; kNone of
-  // all others.
+  // kLarge, written by the owner of the object: the class that it would have if it were not
+  // sampled; kNone for all other spans.
   SizeClass sampled_class = SizeClass::kNone;
   // While free: it is in a run of FreeRuns. Page heap's lock.
   bool in_run = false;
 
-  // kSmall: what the tier that has the span notes to find it by (SpanOwner); else 0. In a SpanCache
-  // it stays.
+  // kSmall: the number of its owner (see SpanOwner), also while it is in a SpanCache; else 0.
   std::atomic<uint16_t> owner{0};
-  // kSmall: hardware pages of free objects that were released since an object of the span was last
-  // handed out. Guarded by its owner's lock.
+  // kSmall: free hardware pages inside the span that were released since one of its objects was
+  // last handed out. Guarded by its owner's lock.
   uint16_t hole_pages = 0;
 
   // kSmall only. No bit is set in the words before this one.
   uint16_t first_free_word = 0;
-  // No whole line group is free in the words before this one (see CentralFreeList).
+  // No whole line batch is free in the words before this one (see CentralFreeList).
   uint16_t first_whole_word = 0;
-  // Words that free_bits has room for.
+  // The words in the memory of free_bits.
   uint16_t bits_words = 0;
   uint32_t num_objects = 0;
   uint32_t free_count = 0;
@@ -143,18 +143,18 @@ class Span {
     } release;
     // kSmall, kLarge.
     struct {
-      // Only these first pages may have been written since the OS zeroed them. Constant until
+      // Only this many first pages may have been written since the OS zeroed them. Constant until
       // the span is free again.
       Length written;
-      // When it was handed out, by the page heap's clock, out of its free spans or out of a span
-      // cache; of a large object that was moved, when the object was. Constant until the span is
-      // free, or in a cache, again.
+      // The time, by the page heap's clock, when it was taken from the free spans or from a span
+      // cache; for a large object that was moved, when the object was allocated. Constant until the
+      // span is free, or in a cache, again.
       int64_t handed_out_ms;
     } in_use;
   };
 };
 
-// A record takes no more metadata than this, and arrays of it keep the alignment of the arena.
+// Bounds the metadata of a span.
 static_assert(sizeof(Span) <= 112);
 
 }  // namespace tcmalloc

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// SpanCache: short spans that were given back a moment ago, for who asks next on the same
-// processor: their memory is in that processor's cache, and the page heap's lock is not taken.
-// What does not fit goes to the page heap.
+// SpanCache: the kept spans of one shard: short spans that became empty a moment ago, for the next
+// request of the same shard. Their memory is likely to be in the CPU's cache, and the page heap's
+// lock is not taken. Spans that do not fit are deleted.
 //
-// Order. What was emptied on this processor is handed out last in, first out. What another
-// processor emptied comes behind that, first in, first out: its lines are in that one's cache, and
-// the longer they have been there, the cheaper they are to get back. (A producer and a consumer on
-// two processors without a common cache: 30 million objects per second when the newest came first,
-// 40 million so.)
+// Order. Spans that a thread of this shard emptied are handed out last in, first out. Spans that
+// another shard's thread emptied come after these, first in, first out: their cache lines are in
+// another CPU's cache, and the longer they have been there, the cheaper they are to fetch. (A
+// producer and a consumer on two CPUs without a common cache: 30 million objects per second with
+// the newest first, 40 million in this order.)
 //
 // Invariants
 //   K1  bytes() = sum of the lengths of all spans in the lists; count(n) of them have n pages.
-//   K2  The spans are in use as far as the page heap knows (kSmall); their pages have no class.
-// Synchronization: LockRank::kSpanCache, held for the change of a list.
+//   K2  The page heap counts the spans as in use (kSmall); their pages have no class.
+// Synchronization: LockRank::kSpanCache, held while a list changes.
 #pragma once
 
 #include <array>
@@ -37,19 +37,20 @@ class alignas(kCacheLineSize) SpanCache {
     return PopLocked(n.pages());
   }
 
-  // `near`: it was emptied on this CPU. False where more than `max_bytes` would be kept.
-  [[nodiscard]] bool TryPut(Span* span, bool near, size_t max_bytes) TC_EXCLUDES(lock_) {
+  // `same_shard`: a thread of this shard emptied it. False if more than `max_bytes` would be kept,
+  // or if the span is too long.
+  [[nodiscard]] bool TryPut(Span* span, bool same_shard, size_t max_bytes) TC_EXCLUDES(lock_) {
     if (span->num_pages.pages() > kTuning.span_cache.max_pages) return false;
     const SpinLockHolder holder(lock_);
     if (bytes_.value() + span->bytes() > max_bytes) return false;
     bytes_.Add(span->bytes());
     counts_[span->num_pages.pages()].Add(1);
     IntrusiveQueue<Span>& queue = spans_[span->num_pages.pages()];
-    near ? queue.Prepend(span) : queue.Append(span);
+    same_shard ? queue.Prepend(span) : queue.Append(span);
     return true;
   }
 
-  // One of the longest; null when there is none.
+  // One of the longest spans; null when there is none.
   Span* TakeAny() TC_EXCLUDES(lock_) {
     if (bytes_.value() == 0) return nullptr;
     const SpinLockHolder holder(lock_);
@@ -75,7 +76,7 @@ class alignas(kCacheLineSize) SpanCache {
 
   SpinLock lock_{LockRank::kSpanCache};
   std::array<IntrusiveQueue<Span>, kTuning.span_cache.max_pages + 1> spans_ TC_GUARDED_BY(lock_);
-  // Written with lock_ held; read racily for statistics, and to see that there is nothing.
+  // Written with lock_ held; read racily for statistics, and to skip an empty cache.
   OwnedCounter bytes_;
   std::array<OwnedCounter, kTuning.span_cache.max_pages + 1> counts_;
 };

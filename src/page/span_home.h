@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// SpanHome: what the page heap keeps for one group of processors (a shard of the central tier):
-// empty spans for its next use, and the end of its last new span, where the next one goes. Shards
-// have their spans in runs of their own (page/near_run.h). SpanHomes: those of one page heap.
+// SpanHome: what the page heap keeps for one shard: empty spans for its next use, and the end of
+// its last new span, where its next one is placed. Each shard has its spans in near runs of its own
+// (page/near_run.h). SpanHomes: the homes of one page heap.
 //
-// Ownership: the shard's. A page heap knows the homes that were added to it (PageHeap::AddHome) for
-// the rest of its life.
+// Ownership: the shard owns its home. A home that was added to a page heap (PageHeap::AddHome)
+// stays there for the rest of the page heap's life.
 #pragma once
 
 #include <atomic>
@@ -23,7 +23,7 @@ struct SpanHome {
 
   // Provides its own synchronization.
   SpanCache kept;
-  // Where the last new span of the home ends; PageId() before there is one. Page heap's lock.
+  // The end of the home's last new span; PageId() before there is one. Page heap's lock.
   PageId run_end;
   // The home that was added before this one. Constant once this one is added.
   SpanHome* next = nullptr;
@@ -31,14 +31,13 @@ struct SpanHome {
 
 class SpanHomes {
  public:
-  // Requires: nobody adds another one meanwhile; `home` was not added before.
+  // Requires: no other thread adds a home meanwhile; `home` was not added before.
   void Add(SpanHome& home) {
     count_.Add(1);
     home.next = last_added_.load(std::memory_order_relaxed);
     last_added_.store(&home, std::memory_order_release);
   }
-  // The first one that `ok` holds for, from the one that was added last on; null when there is
-  // none.
+  // The first home for which `ok` holds, in reverse order of adding; null when there is none.
   template <typename Predicate>
   SpanHome* FirstWhere(Predicate ok) const {
     SpanHome* home = last_added_.load(std::memory_order_acquire);
@@ -57,7 +56,7 @@ class SpanHomes {
   }
 
  private:
-  // Release and acquire: a home that is found is constructed.
+  // Release and acquire: a thread that finds a home sees it constructed.
   std::atomic<SpanHome*> last_added_{nullptr};
   OwnedCounter count_;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// SpanStore: where a request goes.
+// SpanStore: finds the place for a request.
 #include "base/compiler.h"
 #include "base/tuning.h"
 #include "page/near_run.h"
@@ -8,24 +8,24 @@
 
 namespace tcmalloc {
 
-// Backed memory comes first. Where there is much more address space than was ever needed, large
-// objects take it only where nothing tighter is free: see SavesSpace.
-SpanStore::Place SpanStore::FindPlace(const Request& request, bool mapped_only) const {
-  const Place mapped = FindOfKind(request, kMapped);
-  if (mapped.span == nullptr) return mapped_only ? Place() : FindFresh(request);
-  if (request.use != SpanState::kLarge || mapped.span->num_pages == request.length) return mapped;
+// Backed memory is preferred. Where the heap has much more address space than was ever needed, a
+// large object takes the tighter fit instead, backed or released: see SavesSpace.
+SpanStore::Place SpanStore::FindPlace(const Request& request, bool backed_only) const {
+  const Place backed = FindOfKind(request, kBacked);
+  if (backed.span == nullptr) return backed_only ? Place() : FindFresh(request);
+  if (request.use != SpanState::kLarge || backed.span->num_pages == request.length) return backed;
   const Length system(counts.system_bytes >> kPageShift);
-  if (!SavesSpace(system, most_in_use_, spare_space_)) return mapped;
+  if (!SavesSpace(system, most_in_use_, spare_space_)) return backed;
   Place fresh = FindFresh(request);
-  if (fresh.span == nullptr || FreeAround(mapped.span) <= FreeAround(fresh.span)) return mapped;
+  if (fresh.span == nullptr || FreeAround(backed.span) <= FreeAround(fresh.span)) return backed;
   fresh.by_choice = true;
   return fresh;
 }
 
-// Goals, in this order: little address space, which best fit among all free memory is good for,
-// however much of it is backed; then little fresh memory, which the runs are good for, since each
-// has some that is backed. For small objects the rule where in a shard's memory they are comes
-// first, and a run is what is left before the heap grows.
+// Goals, in this order: use little address space, by best fit among all free memory, however much
+// of it is backed; then back little memory, by using runs, since each contains some backed memory.
+// Spans for small objects stay near their shard's others where they can, and take a run only before
+// the heap would grow.
 SpanStore::Place SpanStore::FindFresh(const Request& request) const {
   const Place released = FindOfKind(request, kReleased);
   if (free_runs_.count() == 0 || (released.span != nullptr && request.home != nullptr)) {
@@ -39,7 +39,7 @@ SpanStore::Place SpanStore::FindFresh(const Request& request) const {
 
 SpanStore::Place SpanStore::FindOfKind(const Request& request, FreeKind kind) const {
   if (request.home != nullptr) return FindNear(request, kind);
-  // A span this long holds an aligned run wherever it starts.
+  // A span of this length contains an aligned range wherever it starts.
   Span* const span = free_[kind].FindBestFit(request.length + request.alignment - granule_);
   if (span == nullptr) return {};
   if (request.alignment <= granule_) return {FullestOfEqual(request, span, kind)};
@@ -93,8 +93,7 @@ Span* SpanStore::FullestOfEqual(const Request& request, Span* span, FreeKind kin
       });
 }
 
-// Runs of homes: page/near_run.h.
-
+// Near runs: page/near_run.h.
 SpanStore::Place SpanStore::FindNear(const Request& request, FreeKind kind) const {
   const SpanHome& home = *request.home;
   const Length n = request.length;
@@ -108,12 +107,12 @@ SpanStore::Place SpanStore::FindNear(const Request& request, FreeKind kind) cons
   const Length run_length = n > near_run ? n : near_run;
   Span* const run = FindRun(run_length, home, kind);
   if (run != nullptr && request.in_hugepages && run->num_pages >= kHugepagePages) {
-    // Whole hugepages are left alone as long as something else fits.
+    // Spans with a whole hugepage are not cut while a shorter one fits.
     Span* const tight = FindRun(n, home, kind);
     if (tight->num_pages < kHugepagePages) return {FullestOfEqual(request, tight, kind)};
   }
   if (run != nullptr) return {run};
-  // Where another one goes on, behind a run that it keeps.
+  // A span in which another home continues: leaves it a near run, and begins after that.
   if (Span* const beside = free_[kind].FindBestFit(near_run + run_length)) {
     return {beside, near_run};
   }
@@ -125,7 +124,8 @@ Span* SpanStore::FindRun(Length n, const SpanHome& home, FreeKind kind) const {
   const auto goes_on_in = [&](const SpanHome& other) {
     return &other != &home && other.run_end == run->first_page;
   };
-  // One longer at a time: there are no more to step over than homes.
+  // Tries longer and longer spans. Each step skips a span of another home, so there are no more
+  // steps than homes.
   while (run != nullptr && homes_.FirstWhere(goes_on_in) != nullptr) {
     run = free_[kind].FindBestFit(run->num_pages + Length(1));
   }

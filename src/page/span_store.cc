@@ -28,10 +28,10 @@ void SpanStore::MarkEnds(Span* span) {
 
 Span* SpanStore::FreeNeighbour(PageId page) const {
   Span* const span = page_map_.SpanOf(page);
-  // P1 and S1: the entry of a page at the end of a neighbouring span is that span.
+  // By P1 and S1 the entry of a neighbouring span's end page is that span.
   if (span == nullptr || !span->is_free()) return nullptr;
-  // Outside the heap there may be an entry of what was unmapped since; its record may be in use
-  // elsewhere.
+  // Outside the heap the entry may be of a span that was unmapped, and its record may be in use
+  // for another span.
   return page >= span->first_page && page < span->end() ? span : nullptr;
 }
 
@@ -55,11 +55,11 @@ void SpanStore::Insert(Span* span, SpanState state) {
   TC_ASSERT(span->is_free());
   Span* before = FreeNeighbour(span->first_page - Length(1));
   if (Join(span, before, state)) before = FreeNeighbour(span->first_page - Length(1));
-  Span* behind = FreeNeighbour(span->end());
-  if (Join(span, behind, state)) behind = FreeNeighbour(span->end());
+  Span* after = FreeNeighbour(span->end());
+  if (Join(span, after, state)) after = FreeNeighbour(span->end());
   MarkEnds(span);
   ListOf(span).Insert(span);
-  free_runs_.Join(span, before, behind);
+  free_runs_.Join(span, before, after);
 }
 
 void SpanStore::Remove(Span* span) {
@@ -101,13 +101,13 @@ Span* SpanStore::Carve(Span* span, PageRange range, Length step, PageRange* back
     hugepages_.CountReleased(*backed, false);
     ++counts.commits;
   }
-  // From both ends: what stays as it was, then what is backed from now on. No piece is free before
-  // it is inserted, so that nothing is joined with the middle.
+  // Frees from both ends: first the pieces that keep their state, then those that become backed. No
+  // piece is free before it is inserted, so none is joined with the middle.
   span->state.store(SpanState::kUnused, std::memory_order_relaxed);
   span = FreeFront(span, backed->first, state);
-  span = FreeFront(span, range.first, SpanState::kFreeMapped);
+  span = FreeFront(span, range.first, SpanState::kFreeBacked);
   FreeBack(span, backed->end, state);
-  FreeBack(span, range.end, SpanState::kFreeMapped);
+  FreeBack(span, range.end, SpanState::kFreeBacked);
   return span;
 }
 
@@ -165,14 +165,14 @@ void SpanStore::Resize(Span* span, Length n) {
     Append(span, end - span->end());
   } else if (end < span->end()) {
     hugepages_.CountUsed({end, span->end()}, false);
-    FreeBack(span, end, SpanState::kFreeMapped);
+    FreeBack(span, end, SpanState::kFreeBacked);
   }
 }
 
 void SpanStore::Delete(Span* span) {
   NotInUse(span);
   span->owner.store(0, std::memory_order_relaxed);
-  Insert(span, SpanState::kFreeMapped);
+  Insert(span, SpanState::kFreeBacked);
 }
 
 Span* SpanStore::AddPages(PageRange range, SpanState state, bool zero_filled) {

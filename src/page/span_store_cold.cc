@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// SpanStore: what small programs never run: releasing, unmapping, moving, walks over all spans.
+// SpanStore: code that small programs never run: releasing, unmapping, moving, walks over all
+// spans.
 #include <algorithm>
 
 #include "base/check.h"
@@ -10,19 +11,19 @@ namespace tcmalloc {
 
 void SpanStore::DeleteMoved(Span* span, Length head, Length moved) {
   NotInUse(span);
-  // No part is free before it is cut off: then it may become a part of its neighbours.
+  // No part is free before it is cut off; after that it may be joined with its neighbours.
   const PageId first = span->first_page + head;
-  span = FreeFront(span, first, SpanState::kFreeMapped);
+  span = FreeFront(span, first, SpanState::kFreeBacked);
   span->state.store(SpanState::kUnused, std::memory_order_relaxed);
-  FreeBack(span, first + moved, SpanState::kFreeMapped);
+  FreeBack(span, first + moved, SpanState::kFreeBacked);
   hugepages_.CountReleased(span->pages(), true);
   Insert(span, SpanState::kFreeReleased);
 }
 
 Span* SpanStore::TakeForMetadata(Length n, bool may_cut) {
-  Span* span = free_[kMapped].FindBestFit(n);
+  Span* span = free_[kBacked].FindBestFit(n);
   if (span == nullptr) span = free_[kReleased].FindBestFit(n);
-  // What is not zero-filled may be shared with forked children.
+  // Memory that is not zero-filled may be shared with forked children.
   if (span == nullptr || !span->zero_filled) return nullptr;
   if (!may_cut) n = span->num_pages;
   PageRange backed;
@@ -38,22 +39,22 @@ Span* SpanStore::TakeReleasable(Length limit, bool may_split, bool may_cut) {
     return PageRange{HugepageStart(span.first_page + kHugepagePages - Length(1)),
                      HugepageStart(span.end())};
   };
-  // Memory without hugepages, or whole ones.
-  Span* span = free_[kMapped].FindLongestWhere(
+  // A span without hugepages, or with a whole one.
+  Span* span = free_[kBacked].FindLongestWhere(
       [&](const Span& s) {
         const PageRange whole = whole_hugepages(s);
         return !hugepages_.AreAdvised(s) || whole.first < whole.end;
       },
       kTuning.release.spans_looked_at);
   const bool splits = span == nullptr;
-  if (splits && may_split) span = free_[kMapped].FindLongest();
+  if (splits && may_split) span = free_[kBacked].FindLongest();
   if (span == nullptr) return nullptr;
   PageRange range = span->pages();
   if (!splits && hugepages_.AreAdvised(*span)) {
     range = whole_hugepages(*span);
     limit = InWholeHugepages(limit);
   } else if (!splits && hugepages_.WouldSplit(range, range.first)) {
-    // One end is in no hugepage; the other may be in one that goes on.
+    // Only the first page is in a hugepage that was asked for, which begins before the span.
     range.first = HugepageEnd(range.first);
   }
   if (range.end > range.first + limit) range.end = range.first + limit;
@@ -75,11 +76,11 @@ Span* SpanStore::TakeReleasable(Length limit, bool may_split, bool may_cut) {
 void SpanStore::EndRelease(Span* span, bool released) {
   counts.releasing_bytes -= span->bytes();
   if (released) hugepages_.CountReleased(span->pages(), true);
-  Insert(span, released ? SpanState::kFreeReleased : SpanState::kFreeMapped);
+  Insert(span, released ? SpanState::kFreeReleased : SpanState::kFreeBacked);
 }
 
 Span* SpanStore::RemoveLongest(SpanState* state) {
-  Span* span = free_[kMapped].FindLongest();
+  Span* span = free_[kBacked].FindLongest();
   Span* const released = free_[kReleased].FindLongest();
   if (span == nullptr || (released != nullptr && span->num_pages <= released->num_pages)) {
     span = released;
@@ -138,7 +139,7 @@ size_t SpanStore::ListSpans(PageId from, SpanView* views, size_t n) const {
   while (found < n) {
     const Span* const region = NearestRegion(from);
     if (region == nullptr) return found;
-    // Where an earlier call left off there is a boundary still, as a rule.
+    // As a rule a span still begins where an earlier call ended.
     const Span* const next = from > region->first_page ? page_map_.SpanOf(from) : nullptr;
     const bool resumes =
         next != nullptr && next->first_page == from && !next->Is(SpanState::kUnused);
@@ -156,33 +157,33 @@ size_t SpanStore::ListSpans(PageId from, SpanView* views, size_t n) const {
 }
 
 void SpanStore::AddFree(PageStats* stats, FreeSpanCounts* lengths) const {
-  const FreeSpans& mapped = free_[kMapped];
+  const FreeSpans& backed = free_[kBacked];
   const FreeSpans& released = free_[kReleased];
-  stats->free_mapped_bytes = mapped.total().bytes();
+  stats->free_backed_bytes = backed.total().bytes();
   stats->free_released_bytes = released.total().bytes();
-  stats->free_mapped_spans = mapped.count();
+  stats->free_backed_spans = backed.count();
   stats->free_released_spans = released.count();
   stats->hugepage_bytes = hugepages_.advised() * kHugepageSize;
   if (lengths == nullptr) return;
   *lengths = {};
-  lengths->longer = {static_cast<uint32_t>(mapped.count()),
+  lengths->longer = {static_cast<uint32_t>(backed.count()),
                      static_cast<uint32_t>(released.count())};
-  lengths->longer_mapped_bytes = mapped.total().bytes();
+  lengths->longer_backed_bytes = backed.total().bytes();
   lengths->longer_released_bytes = released.total().bytes();
   for (size_t i = 0; i < FreeSpans::kMaxExactPages; ++i) {
     const Length n(i + 1);
     FreeSpanCounts::Count& count = lengths->exact[i];
-    count = {static_cast<uint32_t>(mapped.CountExact(n)),
+    count = {static_cast<uint32_t>(backed.CountExact(n)),
              static_cast<uint32_t>(released.CountExact(n))};
-    lengths->longer.mapped -= count.mapped;
+    lengths->longer.backed -= count.backed;
     lengths->longer.released -= count.released;
-    lengths->longer_mapped_bytes -= n.bytes() * count.mapped;
+    lengths->longer_backed_bytes -= n.bytes() * count.backed;
     lengths->longer_released_bytes -= n.bytes() * count.released;
   }
   homes_.ForEach([lengths](const SpanHome& home) {
     if (home.kept.bytes() == 0) return;
     for (size_t i = 0; i < kTuning.span_cache.max_pages; ++i) {
-      lengths->exact[i].mapped += static_cast<uint32_t>(home.kept.count(Length(i + 1)));
+      lengths->exact[i].backed += static_cast<uint32_t>(home.kept.count(Length(i + 1)));
     }
   });
 }
@@ -193,7 +194,7 @@ void SpanStore::CheckInvariants() const {
     CheckRegion(*r, &walk);
   }
   TC_CHECK(walk.runs == free_runs_.count());                     // P6
-  TC_CHECK(walk.listed[kMapped] == free_[kMapped].total());      // P3
+  TC_CHECK(walk.listed[kBacked] == free_[kBacked].total());      // P3
   TC_CHECK(walk.listed[kReleased] == free_[kReleased].total());  // P3
   TC_CHECK(walk.in_use.bytes() == counts.small_span_bytes + counts.large_span_bytes +
                                       counts.metadata_span_bytes + counts.releasing_bytes);
@@ -210,7 +211,8 @@ void SpanStore::CheckRegion(const Span& region, Walk* walk) const {
     }
     run = {};
   };
-  // Of the hugepage that the walk is in; one that is not all of the region is not compared.
+  // The counts of the hugepage that the walk is in. A hugepage that lies only partly in the region
+  // is not compared.
   Hugepage counted;
   PageId counted_from = region.first_page;
   for (PageId page = region.first_page; page < region.end();) {
@@ -226,7 +228,7 @@ void SpanStore::CheckRegion(const Span& region, Walk* walk) const {
       TC_CHECK(state != previous);  // P2
       run = {run.first == nullptr ? span : run.first, span};
       TC_CHECK(span->in_run == (run.first != span || FreeNeighbour(span->end()) != nullptr));  // P6
-      walk->listed[state == SpanState::kFreeReleased ? kReleased : kMapped] += span->num_pages;
+      walk->listed[state == SpanState::kFreeReleased ? kReleased : kBacked] += span->num_pages;
     } else {
       walk->in_use += span->num_pages;
       end_run();

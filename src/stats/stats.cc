@@ -29,7 +29,7 @@ SizeClassStats ClassStats(Heap& heap, SizeClass c, size_t thread_cache_objects) 
 
 void TakePageHeapStats(const PageStats& pages, HeapStats* stats) {
   stats->system_bytes = pages.system_bytes - pages.metadata_span_bytes;
-  stats->page_heap_free_bytes = pages.free_mapped_bytes + pages.releasing_bytes;
+  stats->page_heap_free_bytes = pages.free_backed_bytes + pages.releasing_bytes;
   stats->kept_span_bytes = pages.kept_span_bytes;
   stats->releasing_bytes = pages.releasing_bytes;
   stats->released_bytes = pages.free_released_bytes;

@@ -32,7 +32,7 @@ void WriteClasses(const HeapSnapshot& snapshot, TextWriter* out) {
 }
 
 void WriteCount(const FreeSpanCounts::Count& count, TextWriter* out) {
-  out->Text(",\"free_spans\":").Number(count.mapped);
+  out->Text(",\"free_spans\":").Number(count.backed);
   out->Text(",\"released_spans\":").Number(count.released);
 }
 
@@ -41,14 +41,14 @@ void WriteLengths(const FreeSpanCounts& lengths, TextWriter* out) {
   Separator separator;
   for (size_t i = 0; i < lengths.exact.size(); ++i) {
     const FreeSpanCounts::Count& count = lengths.exact[i];
-    if (count.mapped == 0 && count.released == 0) continue;
+    if (count.backed == 0 && count.released == 0) continue;
     separator.Next(out).Text("{\"pages\":").Number(i + 1);
     WriteCount(count, out);
     out->Text("}");
   }
   out->Text("],\"longer_free_spans\":{\"more_than_pages\":").Number(lengths.exact.size());
   WriteCount(lengths.longer, out);
-  out->Text(",\"free_bytes\":").Number(lengths.longer_mapped_bytes);
+  out->Text(",\"free_bytes\":").Number(lengths.longer_backed_bytes);
   out->Text(",\"released_bytes\":").Number(lengths.longer_released_bytes).Text("}");
 }
 

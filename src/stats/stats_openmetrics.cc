@@ -38,11 +38,11 @@ void WriteClassMetrics(const HeapSnapshot& snapshot, TextWriter* out) {
 }
 
 void WriteLength(size_t pages, bool longer, const FreeSpanCounts::Count& count, TextWriter* out) {
-  if (count.mapped == 0 && count.released == 0) return;
+  if (count.backed == 0 && count.released == 0) return;
   for (const bool released : {false, true}) {
     out->Text("tcmalloc_free_spans{pages=\"").Text(longer ? ">" : "").Number(pages);
     out->Text("\",state=\"").Text(released ? "released" : "free").Text("\"} ");
-    out->Number(released ? count.released : count.mapped).Text("\n");
+    out->Number(released ? count.released : count.backed).Text("\n");
   }
 }
 

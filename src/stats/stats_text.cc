@@ -124,35 +124,35 @@ void WriteClassLines(const HeapSnapshot& snapshot, TextWriter* out) {
   WriteClassColumns(total, bytes, used_bytes, out);
 }
 
-void WriteLengthColumns(const FreeSpanCounts::Count& count, size_t mapped_bytes,
+void WriteLengthColumns(const FreeSpanCounts::Count& count, size_t backed_bytes,
                         size_t released_bytes, TextWriter* out) {
-  out->Number(count.mapped, 13).Mebibytes(mapped_bytes, 12);
+  out->Number(count.backed, 13).Mebibytes(backed_bytes, 12);
   out->Number(count.released, 17).Mebibytes(released_bytes, 12).Text("\n");
 }
 
 void WriteLengthLines(const FreeSpanCounts& lengths, TextWriter* out) {
   out->Text("MALLOC:  pages   free spans         MiB   released spans         MiB\n");
   FreeSpanCounts::Count total = lengths.longer;
-  size_t mapped_bytes = lengths.longer_mapped_bytes;
+  size_t backed_bytes = lengths.longer_backed_bytes;
   size_t released_bytes = lengths.longer_released_bytes;
   for (size_t i = 0; i < lengths.exact.size(); ++i) {
     const FreeSpanCounts::Count& count = lengths.exact[i];
-    if (count.mapped == 0 && count.released == 0) continue;
+    if (count.backed == 0 && count.released == 0) continue;
     const size_t span_bytes = (i + 1) * kPageSize;
     out->Text("MALLOC:  ").Number(i + 1, 5);
-    WriteLengthColumns(count, count.mapped * span_bytes, count.released * span_bytes, out);
-    total.mapped += count.mapped;
+    WriteLengthColumns(count, count.backed * span_bytes, count.released * span_bytes, out);
+    total.backed += count.backed;
     total.released += count.released;
-    mapped_bytes += count.mapped * span_bytes;
+    backed_bytes += count.backed * span_bytes;
     released_bytes += count.released * span_bytes;
   }
-  if (lengths.longer.mapped > 0 || lengths.longer.released > 0) {
+  if (lengths.longer.backed > 0 || lengths.longer.released > 0) {
     out->Text("MALLOC: >").Number(lengths.exact.size(), 5);
-    WriteLengthColumns(lengths.longer, lengths.longer_mapped_bytes, lengths.longer_released_bytes,
+    WriteLengthColumns(lengths.longer, lengths.longer_backed_bytes, lengths.longer_released_bytes,
                        out);
   }
   out->Text("MALLOC:  total");
-  WriteLengthColumns(total, mapped_bytes, released_bytes, out);
+  WriteLengthColumns(total, backed_bytes, released_bytes, out);
 }
 
 }  // namespace

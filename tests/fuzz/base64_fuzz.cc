@@ -32,7 +32,7 @@ std::vector<char> Encode(const std::vector<char>& bytes) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
-  // Without anything behind them.
+  // A vector, so that AddressSanitizer finds reads past the end.
   const std::vector<char> text(data + 1, data + size);
   std::vector<char> bytes(data[0]);
   const std::optional<size_t> length =

@@ -20,7 +20,7 @@ bool IsWithin(std::string_view part, std::string_view whole) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace tcmalloc;
   if (size == 0) return 0;
-  // Three lines, of which the first two may be given a form that is understood.
+  // Three lines. The first two may get a form that the parser accepts.
   const std::string text(reinterpret_cast<const char*>(data) + 1, size - 1);
   const size_t first = text.find('\n');
   const size_t second = first == std::string::npos ? first : text.find('\n', first + 1);

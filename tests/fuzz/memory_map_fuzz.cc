@@ -6,7 +6,7 @@
 #include "os/memory_map.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  // Without anything behind it.
+  // A vector, so that AddressSanitizer finds reads past the end.
   const std::vector<char> line(data, data + size);
   tcmalloc::MappingLine mapping;
   tcmalloc::ParseMappingLine({line.data(), line.size()}, &mapping);

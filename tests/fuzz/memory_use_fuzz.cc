@@ -10,7 +10,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace tcmalloc;
-  // Without anything behind it.
+  // A vector, so that AddressSanitizer finds reads past the end.
   const std::vector<char> bytes(data, data + size);
   const std::string_view text(bytes.data(), bytes.size());
   MemoryFigure figure;

@@ -16,7 +16,7 @@ namespace {
 
 using namespace tcmalloc;
 
-// The real system calls, of which some fail when the input says so.
+// The real system calls. Some fail when the input says so.
 class FailingVirtualMemory final : public VirtualMemory {
  public:
   Mapping Map(size_t bytes, size_t alignment) override {
@@ -55,7 +55,7 @@ class Input {
   size_t left_;
 };
 
-// Address space that a run leaves behind would add up: every mapping ends with the run.
+// A page map in zero-filled memory of its own, which PageMap requires.
 class TrackedPageMap {
  public:
   TrackedPageMap() {

@@ -18,7 +18,7 @@ MAX_FUNCTIONS = 25
 MAX_MEMBERS = 20
 
 CLASS = re.compile(r"\b(class|struct)\s+(?:alignas\([^)]*\)\s+)?([A-Za-z_]\w*)(?:\s+final)?\s*(?::[^;{()]*)?\{")
-# Macros with arguments that stand behind a declaration.
+# Macros with arguments that stand after a declaration.
 ANNOTATION = re.compile(r"\bTC_[A-Z_]+\s*(?:\((?:[^()]|\([^()]*\))*\))?|\b(?:alignas|__attribute__|decltype|noexcept|static_assert)\s*"
                         r"\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)|\[\[.*?\]\]")
 NOT_A_MEMBER = re.compile(r"^(using|typedef|friend|static_assert|enum|class|struct|static constexpr|static inline constexpr|"
@@ -26,7 +26,7 @@ NOT_A_MEMBER = re.compile(r"^(using|typedef|friend|static_assert|enum|class|stru
 
 
 def closing(text, start):
-    """Where the block that begins at text[start] ends: behind its last brace."""
+    """Where the block that begins at text[start] ends: after its last brace."""
     depth = 0
     for at in range(start, len(text)):
         depth += {"{": 1, "}": -1}.get(text[at], 0)

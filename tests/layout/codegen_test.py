@@ -206,7 +206,7 @@ def check_executed(compiler, library, program, stub):
     straight = sum(len(straight_path(code, addresses[name][0])[0]) for name in ("malloc", "free"))
     print(f"malloc(64) and free: {measured:.3f} instructions executed per pair, "
           f"{straight} on the two straight paths")
-    print(f"(loop with stub functions: {per_pair['stub']:.3f}, of which {in_stub} in the stubs)")
+    print(f"(loop with stub functions: {per_pair['stub']:.3f}, {in_stub} of them in the stubs)")
     # Slow paths, taken once in many thousand pairs, account for less than this.
     if abs(measured - straight) > 0.25:
         print("FAILED: the straight path is not what is executed")

@@ -122,7 +122,7 @@ def check_example(root, pages, complaints):
     tests = "\n".join(path.read_text() for path in source.code_files(root / "tests/unit"))
     blocks = re.findall(r"^```c\+\+\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     names = re.findall(r"\b(\w+Test)\.(\w+)", text)
-    # Its first line alone: whoever follows the example changes the others.
+    # Its first line alone: a reader who follows the example changes the others.
     for block in blocks:
         if block.split("\n")[0] not in code:
             complaints.add(page, 1, "shows code that src/ does not have", block.split("\n")[0])

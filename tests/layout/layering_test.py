@@ -243,7 +243,7 @@ class Checker:
               f"{len(everything)} files in all")
         if largest:
             print(f"largest header below heap/: {largest} with "
-                  f"{len(self.closure(largest))} others behind it")
+                  f"{len(self.closure(largest))} others that it includes")
         print(f"{self.complaints.count} complaints")
         return 1 if self.complaints.count else 0
 

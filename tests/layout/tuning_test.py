@@ -216,7 +216,7 @@ def statements(text):
         elif char == "}":
             if inside:
                 inside -= 1
-                # Behind an initial value the statement goes on, behind a function's body it does not.
+                # After an initial value the statement continues, after a function's body it does not.
                 if not inside and not has_value(text[begin:at]) and not re.match(r"\s*[;,()\[{]", text[at + 1:at + 80]):
                     begin = at + 1
             else:

@@ -5,8 +5,8 @@
   model_test.py MODEL.pml COMPILER holds|fails DEFINE...
 
 "holds": the search was complete and found no error, and every statement of the model was reached
-(else it would prove little). "fails": an assertion of the model was violated; no other error, such
-as a deadlock, will do. The DEFINEs select the memory model and the mistake to make.
+(else it would prove little). "fails": an assertion of the model was violated; no other error, for
+example a deadlock, will do. The DEFINEs select the memory model and the mistake to make.
 """
 
 import pathlib

@@ -62,7 +62,7 @@ struct Cache {
   }
 
   ThreadSlot& slot;
-  // Touched by whoever is inside.
+  // Used only by the thread that is inside.
   Bins bins;
   BinSlot array[kCapacity + 2] = {};
   // Equal when nobody is inside.
@@ -128,7 +128,7 @@ size_t Remove(BinSlot* objects, size_t n) {
   return n;
 }
 
-// By whoever is inside.
+// To be called by the thread that is inside.
 size_t TakeAll(Cache& cache, BinSlot* objects) {
   const BinSlot* const top = cache.bins.tops[Index(kClass)].load(std::memory_order_relaxed);
   Expect(top >= cache.array && top <= cache.array + kCapacity, kBadTop);

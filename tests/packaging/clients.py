@@ -29,7 +29,7 @@ def program_symbols(program):
 
 
 def who_serves(program, folder, work):
-    """What is wrong with who serves a program's allocations, a list of complaints.
+    """Checks which allocator serves a program's allocations; returns a list of complaints.
 
     In a program with an archive the usual names must be the allocator's functions; another one must
     find them in a library below `folder`, which a library says that is loaded into it in `work`.

@@ -6,7 +6,7 @@ Usage: getting_started_test.py SOURCE_FOLDER BUILD_FOLDER WORK_FOLDER PRESET
 
 A block of C, C++ or CMake is a file whose name is in its first line, a comment; a block of shell
 commands is run, in the source folder when it names the build folder, else in one of its
-own; a block of text behind it is what it must print. In each program that a block makes, malloc and
+own; a block of text after it is what it must print. In each program that a block makes, malloc and
 operator new must be the allocator's. With the preset musl, the section about musl is run, else all
 the others.
 

@@ -5,7 +5,8 @@ Each *_test.py beside this file has one function `workload(side)`, which runs pr
 `side` and returns a dictionary {name: output}. `main` calls it once per side, in a directory of the
 same path, and demands that the two dictionaries are equal.
 
-It also demands a proof of who served malloc, for the processes of each side, from three witnesses:
+It also demands a proof of the library that served malloc, for the processes of each side, from
+three witnesses:
 
   the dynamic linker   LD_DEBUG=bindings records each symbol that it binds. In every process
                        `malloc` and `free` must be bound to the library (other side: to the C
@@ -188,7 +189,7 @@ class Side:
 
     def check_maps(self, pids):
         """The kernel's word: the provider is mapped into each of these live processes."""
-        # The kernel names the file behind a symbolic link.
+        # The kernel names the target of a symbolic link.
         file_name = (
             self.provider if self.is_reference else os.path.basename(os.path.realpath(self.preload))
         )

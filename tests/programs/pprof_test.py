@@ -164,7 +164,7 @@ def check_perl(program, folder):
             # It has only one kind of figure for these.
             counted = kind.replace("inuse", "alloc") if allocated else kind
             flat, cumulative = expected(counted, period)
-            # It looks an innermost return address up as it is, which is behind the inlined function.
+            # It looks an innermost return address up as it is: after the inlined function.
             flat["CallerOfInlined"] = flat.pop("InlinedSite")
             del cumulative["InlinedSite"]
             compare_report(f"google-pprof, {name}.legacy, {kind}", PERL_LINE, done.stdout, total,
@@ -173,7 +173,7 @@ def check_perl(program, folder):
 
 @functools.lru_cache(maxsize=None)
 def functions_at(module, address):
-    """The function of an address, behind those that are inlined there."""
+    """The functions of an address: those that are inlined there, then the one that contains it."""
     names = run(["addr2line", "-Cfie", module, address]).stdout.split("\n")[:-1:2]
     return [name.removesuffix("()") for name in names]
 

@@ -9,7 +9,7 @@ namespace tcmalloc {
 namespace {
 
 size_t ReleaseFreePages(Heap& heap) {
-  const Length free = Length::ForBytes(heap.page_heap.GetStats().free_mapped_bytes);
+  const Length free = Length::ForBytes(heap.page_heap.GetStats().free_backed_bytes);
   return free == Length(0) ? 0 : heap.page_heap.ReleaseAtLeast(free).bytes();
 }
 

@@ -65,7 +65,7 @@ __attribute__((always_inline)) inline void InlinedCaller() {
 
 __attribute__((noinline)) void CallerOfInlined() {
   InlinedSite();
-  asm volatile("nop");  // what is behind a call belongs to this function
+  asm volatile("nop");  // the code after a call belongs to this function
   InlinedCaller();
   asm volatile("");
 }
@@ -108,7 +108,7 @@ void Write(const std::string& folder, const char* name, ProfileKind kind, size_t
     entry.live_bytes = figures.live_objects * figures.object_size;
     entry.allocated_objects = figures.allocated_objects;
     entry.allocated_bytes = figures.allocated_objects * figures.object_size;
-    // An object stands for so many.
+    // The number of objects that a sampled one stands for.
     const double size = static_cast<double>(figures.object_size);
     const double scale = period == 0 ? 1 : 1 / (1 - std::exp(-size / static_cast<double>(period)));
     entry.estimated_live_objects = scale * static_cast<double>(entry.live_objects);

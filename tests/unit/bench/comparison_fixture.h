@@ -21,7 +21,7 @@ inline Allocator MakeAllocator(const std::string& name, bool ours) {
   return allocator;
 }
 
-// One pattern; three slices around the given time, of which it is the median.
+// One pattern; three slices with the given time as their median.
 inline Sample MakeSample(double time) {
   Sample sample;
   sample.times = {PatternTimes{.slices = {time + 5, time - 0.5, time}}};

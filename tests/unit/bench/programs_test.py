@@ -136,7 +136,7 @@ class Memory(unittest.TestCase):
         self.assertAlmostEqual(float(bytes_per_object), 1008, delta=1)
 
     def test_bursts_tell_full_from_freed(self):
-        # The C library joins neighbours of this size and gives the whole heap back.
+        # The C library joins neighbours of this size and releases the whole heap.
         result = run("bench_memory", "bursts", "1000", "100000", "3", LD_PRELOAD="")
         rounds = [line.split() for line in result.stdout.splitlines()]
         self.assertEqual([words[1] for words in rounds], ["1", "2", "3"])

@@ -56,7 +56,7 @@ class SignedRanks(unittest.TestCase):
                          verdict.UNKNOWN)
 
     def test_an_interval_worked_out_by_hand(self):
-        # Six pairs, of which at 5 % nothing is left out: from the smallest to the largest ratio.
+        # Six pairs. At 5 % none is left out: from the smallest to the largest ratio.
         ratios = [math.exp(x) for x in (0.00, 0.01, 0.02, 0.03, 0.04, 0.10)]
         ratio = verdict.signed_rank_ratio(ratios, 0.05)
         self.assertAlmostEqual(math.log(ratio.interval.low), 0.0)

@@ -18,8 +18,8 @@ import unittest
 
 # arguments: tiny. metric: the first one of the report, its unit, and what is better.
 # mallocs: how many calls of malloc there are at least. spied with `arguments`.
-# broken: the sizes of which a malloc that hands them out twice is to be noticed, or None where the
-# program does not look at contents.
+# broken: sizes for which the program must notice a malloc that hands objects out twice, or None
+# where the program does not look at contents.
 Case = collections.namedtuple("Case", "arguments metric unit better mallocs broken")
 ANY_SIZE = "1-1000000000"
 
@@ -209,7 +209,7 @@ class Instrumented(unittest.TestCase):
         # In the C library each of so few threads has a heap of its own.
         counts = self.lines()
         if PROGRAM == "cache-scratch":
-            # The main thread's objects are neighbours, and go back to where they came from.
+            # The main thread's objects are neighbours, and a free returns them to its heap.
             self.assertGreater(counts["shared_lines"], 0)
             self.assertGreater(counts["iterations_with_sharing"], 0)
         else:
@@ -231,7 +231,7 @@ class Instrumented(unittest.TestCase):
 
     def test_shared_lines(self):
         # Objects 48 bytes apart, in the order of the requests: one line in three has two of them,
-        # of which every third pair belongs to two iterations.
+        # and every third such pair belongs to two iterations.
         counts = self.lines(LD_PRELOAD=BROKEN, BROKEN_SIZES="1000-1000")
         for name in ("shared_lines", "iterations_with_sharing"):
             self.assertAlmostEqual(counts[name], 25, delta=1)

@@ -765,7 +765,7 @@ TEST(CentralFreeListTest, OutOfMemoryAtEveryMapping) {
 }
 
 // The memory that a class pre-faults at once: see hugepage_policy::NeedOf.
-TEST(CentralFreeListTest, OnlyClassesWithManySpansArePopulated) {
+TEST(CentralFreeListTest, OnlyClassesWithManySpansArePrefaulted) {
   TestHeap heap;
   heap.page_heap.governor()->SetHugepages({HugepageMode::kAdvise});
   ASSERT_NE(heap.page_heap.New(Length::ForBytes(size_t{16} << 20), SpanState::kLarge), nullptr);

@@ -19,7 +19,7 @@ constexpr Length kMuch = Length((size_t{64} << 20) >> kPageShift);
 constexpr int kPassMs = kTuning.idle_release.pass_ms;
 
 Length FreeMapped(Heap& heap) {
-  return Length(heap.page_heap.GetStats().free_mapped_bytes >> kPageShift);
+  return Length(heap.page_heap.GetStats().free_backed_bytes >> kPageShift);
 }
 
 // A heap with free memory, and, at the rate, nothing to remember for longer than some milliseconds.

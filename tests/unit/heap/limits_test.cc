@@ -124,7 +124,7 @@ TEST_F(LimitsTest, SettingALimitReleasesFreeMemoryAboveIt) {
   EXPECT_LE(heap_.page_heap.GetStats().backed_bytes, 40 * kMiB);
   EXPECT_GT(heap_.page_heap.GetStats().backed_bytes, 20 * kMiB);
   SetMemoryLimit(heap_, LimitKind::kHard, 10 * kMiB);
-  EXPECT_EQ(heap_.page_heap.GetStats().free_mapped_bytes, 0u);
+  EXPECT_EQ(heap_.page_heap.GetStats().free_backed_bytes, 0u);
   heap_.page_heap.Delete(held);
 }
 

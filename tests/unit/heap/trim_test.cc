@@ -65,11 +65,11 @@ TEST(TrimTest, FlushingDrainsKeptSpans) {
   }
   SpanHome& home = heap.central.shards().Ensure(0).home();
   for (Span* const span : spans) heap.page_heap.DeleteToCache(span, home, true);
-  EXPECT_EQ(heap.page_heap.GetStats().free_mapped_spans, 0u);
+  EXPECT_EQ(heap.page_heap.GetStats().free_backed_spans, 0u);
   EXPECT_EQ(FlushCentralCaches(heap), Length(8 * 4).bytes());
   EXPECT_EQ(FlushCentralCaches(heap), 0u);
-  EXPECT_EQ(heap.page_heap.GetStats().free_mapped_spans, 1u);
-  EXPECT_EQ(heap.page_heap.GetStats().free_mapped_bytes, Length(8 * 4).bytes());
+  EXPECT_EQ(heap.page_heap.GetStats().free_backed_spans, 1u);
+  EXPECT_EQ(heap.page_heap.GetStats().free_backed_bytes, Length(8 * 4).bytes());
   heap.page_heap.CheckInvariants();
 }
 

@@ -16,7 +16,7 @@ namespace {
 constexpr int64_t kWindowMs = 100;
 constexpr int64_t kMemoryMs = kWindowMs * int64_t{kTuning.release.windows};
 
-TEST(DemandHistoryTest, ForgetsAPeakAfterAllWindowsButNotBefore) {
+TEST(DemandHistoryTest, KeepsAPeakForAllWindows) {
   DemandHistory history;
   history.Record(Length(50));
   history.Advance(0, kWindowMs, Length(10));
@@ -28,20 +28,20 @@ TEST(DemandHistoryTest, ForgetsAPeakAfterAllWindowsButNotBefore) {
   EXPECT_EQ(history.Peak(), Length(10));
 }
 
-TEST(DemandHistoryTest, ALongSilenceForgetsEverything) {
+TEST(DemandHistoryTest, ForgetsAllPeaksAfterALongTime) {
   DemandHistory history;
   history.Record(Length(50));
   history.Advance(0, kWindowMs, Length(10));
-  // The ten may have been there until now.
+  // All ten may have been in use until now.
   history.Advance(int64_t{1} << 60, kWindowMs, Length(3));
   EXPECT_EQ(history.Peak(), Length(10));
   history.Advance((int64_t{1} << 60) + kMemoryMs, kWindowMs, Length(3));
   EXPECT_EQ(history.Peak(), Length(3));
 }
 
-// Against a list of everything that happened: never less than the peak of the last
-// kTuning.release.windows - 1 windows, never more than that of the last kTuning.release.windows,
-// where what was recorded counts until the next Advance.
+// Compares with a list of all calls: never less than the peak of the last kTuning.release.windows -
+// 1 windows, never more than that of the last kTuning.release.windows. A recorded value counts
+// until the next Advance.
 TEST(DemandHistoryTest, AgreesWithAList) {
   constexpr uint64_t kSeed = 20261121;
   SeededRandom random(kSeed);

@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kNumSpans = 60;
 
-// Neighbouring spans of 1 to 5 pages, some of which are free; the rest follows from that.
+// Adjacent spans of 1 to 5 pages; some of them are free. All results follow from that.
 class FreeRunsTest : public testing::Test {
  protected:
   FreeRunsTest() {
@@ -41,7 +41,7 @@ class FreeRunsTest : public testing::Test {
     free_[i] = !free_[i];
   }
 
-  // Everything that FreeRuns tells, beside a walk over all spans.
+  // Compares all results of FreeRuns with a walk over all spans.
   void Compare() {
     size_t count = 0;
     std::vector<Length> lengths;
@@ -89,7 +89,7 @@ class FreeRunsTest : public testing::Test {
   FreeRuns runs_{*map_};
 };
 
-TEST_F(FreeRunsTest, ASpanAloneIsInNone) {
+TEST_F(FreeRunsTest, ASpanWithoutFreeNeighboursIsInNoRun) {
   Toggle(7);
   EXPECT_FALSE(spans_[7].in_run);
   EXPECT_EQ(runs_.count(), 0u);
@@ -99,7 +99,7 @@ TEST_F(FreeRunsTest, ASpanAloneIsInNone) {
 TEST_F(FreeRunsTest, AgreesWithAWalk) {
   SeededRandom random(31);
   for (int step = 0; step < 20'000; ++step) {
-    // Mostly free now, mostly not then.
+    // At first most spans are free, later few.
     const size_t i = random.Below(kNumSpans);
     const bool wanted = random.OneIn(8) != (step / 500 % 2 == 0);
     if (free_[i] != wanted) Toggle(i);

@@ -20,8 +20,8 @@ class ListedSpans {
     return std::find(spans_.begin(), spans_.end(), span) != spans_.end();
   }
 
-  // The shortest of at least `n` pages: the last inserted of a short length, the lowest of a long
-  // one.
+  // The shortest span of at least `n` pages: among short ones the last inserted, among long ones
+  // the lowest.
   Span* BestFit(Length n) const {
     Span* best = nullptr;
     for (Span* const span : spans_) {
@@ -67,8 +67,8 @@ void Compare(const FreeSpans& free_spans, const ListedSpans& model, Length probe
   }
 }
 
-// Lengths around the border between lists and tree, most of them; few lengths, so that equal ones
-// meet.
+// Most lengths are around the limit between lists and tree. There are few lengths, so that equal
+// ones occur.
 TEST(FreeSpansTest, AgreesWithAVector) {
   SeededRandom random(6);
   constexpr size_t kBorder = FreeSpans::kMaxExactPages;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Governor alone: figures in, plans out.
+// Governor alone: figures go in, plans come out.
 #include "page/governor.h"
 
 #include <gtest/gtest.h>
@@ -18,11 +18,12 @@ using hugepage_policy::Need;
 
 class GovernorTest : public testing::Test {
  protected:
-  // A heap with so much from the OS, of which `free` is free and the rest in use; all is backed.
+  // A heap with `system_bytes` from the OS: `free_bytes` of them are free, the rest is in use; all
+  // are backed.
   static Governor::Held Heap(size_t system_bytes, size_t free_bytes = 0) {
     return {.system = Length::ForBytes(system_bytes),
             .in_use = Length::ForBytes(system_bytes - free_bytes),
-            .free_mapped = Length::ForBytes(free_bytes),
+            .free_backed = Length::ForBytes(free_bytes),
             .backed_bytes = system_bytes};
   }
   GrowthPlan Plan(const Governor::Held& held, Length needed, Length room = kAnyRoom) {
@@ -34,21 +35,21 @@ class GovernorTest : public testing::Test {
   Governor governor_{hints_, Length(1), kTuning.hugepages.threshold};
 };
 
-TEST_F(GovernorTest, GrowthIsAPartOfTheHeapWithinBounds) {
+TEST_F(GovernorTest, GrowthIsProportionalToTheHeapWithinBounds) {
   EXPECT_EQ(Plan(Heap(0), Length(1)).wanted, kTuning.growth.min);
   EXPECT_EQ(Plan(Heap(80 * kMiB), Length(1)).wanted, MiB(80 / kTuning.growth.part));
   EXPECT_EQ(Plan(Heap(2000 * kMiB), Length(1)).wanted, kTuning.growth.max);
   EXPECT_EQ(Plan(Heap(80 * kMiB), MiB(200)).needed, MiB(200));
-  // No more than the source of memory has.
+  // Not more than the source of memory has.
   EXPECT_EQ(Plan(Heap(2000 * kMiB), Length(1), Length(5)).wanted, Length(5));
 }
 
-TEST_F(GovernorTest, AHardLimitBoundsWhatComesInAdvance) {
+TEST_F(GovernorTest, AHardLimitBoundsGrowthInAdvance) {
   governor_.SetLimit(LimitKind::kHard, 83 * kMiB);
   const GrowthPlan plan = Plan(Heap(80 * kMiB), Length(1));
   EXPECT_EQ(plan.wanted, MiB(3));
   EXPECT_EQ(plan.room, MiB(3));
-  // What is needed is not for growth to refuse: memory from mmap is not backed when it comes.
+  // Growth does not refuse what is needed: memory from mmap is not backed yet.
   EXPECT_EQ(Plan(Heap(80 * kMiB), MiB(5)).room, MiB(5));
   EXPECT_EQ(Plan(Heap(100 * kMiB), Length(7)).room, Length(7));
 }
@@ -62,7 +63,7 @@ TEST_F(GovernorTest, HugepagesFromTheThresholdOn) {
   EXPECT_TRUE(Plan(Heap(threshold / 2), kTuning.hugepages.huge_object).hugepages);
 }
 
-TEST_F(GovernorTest, TheFirstGrowthKnowsNoHugepages) {
+TEST_F(GovernorTest, TheFirstGrowthUsesNoHugepages) {
   governor_.SetHugepagesAfterFirstGrowth({HugepageMode::kAlways});
   EXPECT_EQ(Plan(Heap(0), Length(1)).mode, HugepageMode::kNever);
   EXPECT_FALSE(governor_.has_hugepages());
@@ -70,7 +71,7 @@ TEST_F(GovernorTest, TheFirstGrowthKnowsNoHugepages) {
   EXPECT_TRUE(governor_.has_hugepages());
 }
 
-TEST_F(GovernorTest, AContainersLimitGivesWayToTheProgramsOwn) {
+TEST_F(GovernorTest, TheProgramsLimitReplacesAContainersLimit) {
   governor_.SetLimit(LimitKind::kSoft, 100, LimitOrigin::kContainer);
   EXPECT_EQ(governor_.limits().soft_bytes, 100u);
   governor_.SetLimit(LimitKind::kSoft, 50);
@@ -80,7 +81,7 @@ TEST_F(GovernorTest, AContainersLimitGivesWayToTheProgramsOwn) {
   EXPECT_EQ(governor_.limits().hard_bytes, 200u);
 }
 
-// At the hard limit there is to be room for the whole request: what is released may be of the place
+// At the hard limit there must be room for the whole request: a release may take pages of the place
 // that was found.
 TEST_F(GovernorTest, AtTheHardLimitTheWholeRequestCounts) {
   const Governor::Held held = Heap(100 * kMiB, 50 * kMiB);
@@ -104,10 +105,10 @@ TEST_F(GovernorTest, AboveTheSoftLimitAFreeReleasesOneSlice) {
   const ReleasePlan plan = governor_.DecideSoftRelease(above);
   EXPECT_EQ(plan.length, kTuning.release.slice);
   EXPECT_EQ(plan.max_slices, 1u);
-  // Little is not worth a system call.
+  // Little memory is not worth a system call.
   EXPECT_EQ(governor_.DecideSoftRelease(Heap(80 * kMiB, kMiB / 8)).length, Length(0));
   EXPECT_TRUE(hints_.above_soft_limit.value());
-  // What the OS does not take is not offered again before the heap grows.
+  // Memory that the OS refuses to release is not tried again before the heap grows.
   governor_.NoteSoftRelease(above, Length(0));
   EXPECT_FALSE(hints_.above_soft_limit.value());
   EXPECT_EQ(governor_.DecideSoftRelease(above).length, Length(0));
@@ -131,7 +132,7 @@ TEST_F(GovernorTest, TheSoftLimitsEventIsDueOnce) {
   EXPECT_FALSE(hints_.limit_event_due.value());
 }
 
-TEST_F(GovernorTest, WhatTheRecentPeakNeededIsNotReleased) {
+TEST_F(GovernorTest, MemoryOfTheRecentPeakIsNotReleased) {
   governor_.NoteDemand(MiB(100), Length(0), 0);
   const Governor::Held held = Heap(200 * kMiB, 150 * kMiB);
   EXPECT_EQ(governor_.DecideRelease(0, held, MiB(500)).length, Length(0));
@@ -146,17 +147,17 @@ TEST_F(GovernorTest, WhatTheRecentPeakNeededIsNotReleased) {
   EXPECT_EQ(governor_.DecideRelease(100'000, held, MiB(500)).length, Length(0));
 }
 
-TEST_F(GovernorTest, LimitedMemoryIsNotPreFaulted) {
+TEST_F(GovernorTest, NothingIsPrefaultedUnderALimit) {
   const Length in_use = MiB(64);
-  EXPECT_EQ(governor_.PopulateStep(Need::kWhole, in_use), Length(0));
+  EXPECT_EQ(governor_.PrefaultStep(Need::kWhole, in_use), Length(0));
   governor_.SetHugepages({HugepageMode::kAdvise});
-  EXPECT_EQ(governor_.PopulateStep(Need::kWhole, in_use), kTuning.hugepages.max_populate);
-  EXPECT_EQ(governor_.PopulateStep(Need::kUnknown, in_use), Length(0));
+  EXPECT_EQ(governor_.PrefaultStep(Need::kWhole, in_use), kTuning.hugepages.max_prefault);
+  EXPECT_EQ(governor_.PrefaultStep(Need::kUnknown, in_use), Length(0));
   governor_.SetLimit(LimitKind::kSoft, 500 * kMiB);
-  EXPECT_EQ(governor_.PopulateStep(Need::kWhole, in_use), Length(0));
+  EXPECT_EQ(governor_.PrefaultStep(Need::kWhole, in_use), Length(0));
 }
 
-// Whatever the figures: no plan exceeds the room or a hard limit in advance, and no request that a
+// For random figures: no plan exceeds the room, or a hard limit in advance, and no request that a
 // decision lets grow exceeds the hard limit.
 TEST_F(GovernorTest, AnyFigures) {
   SeededRandom random(20261125);

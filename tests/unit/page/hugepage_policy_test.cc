@@ -13,19 +13,19 @@ namespace {
 TEST(HugepagePolicyTest, StepsArePowersOfTwoAndAtMostASixtyFourthOfTheHeap) {
   Length last;
   for (size_t pages = 0; pages < size_t{1} << 20; pages += 7) {
-    const Length step = PopulateStep(Length(pages));
+    const Length step = PrefaultStep(Length(pages));
     ASSERT_GE(step, last) << "a larger heap takes no smaller steps";
     last = step;
     if (step == Length(0)) {
-      ASSERT_LT(pages, 64 * kTuning.hugepages.min_populate.pages());
+      ASSERT_LT(pages, 64 * kTuning.hugepages.min_prefault.pages());
       continue;
     }
     ASSERT_TRUE(std::has_single_bit(step.pages()));
     ASSERT_LE(step.pages() * 64, pages);
-    ASSERT_TRUE(step == kTuning.hugepages.max_populate || step.pages() * 128 > pages)
+    ASSERT_TRUE(step == kTuning.hugepages.max_prefault || step.pages() * 128 > pages)
         << "larger would do";
   }
-  EXPECT_EQ(last, kTuning.hugepages.max_populate);
+  EXPECT_EQ(last, kTuning.hugepages.max_prefault);
 }
 
 TEST(HugepagePolicyTest, ClassesWithManySpansNeedTheNextOneWhole) {
@@ -41,7 +41,7 @@ TEST(HugepagePolicyTest, NoHugepagesWhereThereAreNone) {
   EXPECT_FALSE(OptOut(HugepageMode::kNever, false));
 }
 
-TEST(HugepagePolicyTest, TheFirstMegabytesAreWithoutAlsoWhereTheSystemWouldMakeThem) {
+TEST(HugepagePolicyTest, TheFirstMegabytesUseNoHugepagesEvenWhereTheOsMakesThemUnasked) {
   for (const HugepageMode mode : {HugepageMode::kAdvise, HugepageMode::kAlways}) {
     EXPECT_FALSE(GrowInHugepages(mode, kTuning.hugepages.threshold - Length(1), Length(1),
                                  kTuning.hugepages.threshold));
@@ -53,8 +53,8 @@ TEST(HugepagePolicyTest, TheFirstMegabytesAreWithoutAlsoWhereTheSystemWouldMakeT
   EXPECT_FALSE(OptOut(HugepageMode::kAdvise, false)) << "nobody asked for any";
 }
 
-// What fills half of one wastes little of it.
-TEST(HugepagePolicyTest, ForLargeObjectsAQuarterIsEnough) {
+// An object of half a hugepage or more wastes little of it.
+TEST(HugepagePolicyTest, HugeObjectsUseHugepagesFromAQuarterOfTheThreshold) {
   const Length quarter(kTuning.hugepages.threshold.pages() / 4);
   for (const HugepageMode mode : {HugepageMode::kAdvise, HugepageMode::kAlways}) {
     EXPECT_FALSE(GrowInHugepages(mode, quarter - Length(1), kTuning.hugepages.huge_object,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// PageHeap::ListSpans: every page of the heap in one span, in order, however it is cut.
+// PageHeap::ListSpans: every page of the heap in one span, in order, for every number of spans per
+// call.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -56,7 +57,7 @@ TEST_F(ListSpansTest, AllPagesInOrder) {
     const PageStats stats = heap_.heap.GetStats();
     EXPECT_EQ(Pages(all, SpanState::kSmall).bytes(), stats.small_span_bytes);
     EXPECT_EQ(Pages(all, SpanState::kLarge).bytes(), stats.large_span_bytes);
-    EXPECT_EQ(Pages(all, SpanState::kFreeMapped).bytes(), stats.free_mapped_bytes);
+    EXPECT_EQ(Pages(all, SpanState::kFreeBacked).bytes(), stats.free_backed_bytes);
     EXPECT_EQ(Pages(all, SpanState::kFreeReleased).bytes(), stats.free_released_bytes);
     for (size_t i = 1; i < all.size(); ++i) {
       EXPECT_GE(all[i].first_page, all[i - 1].first_page + all[i - 1].num_pages);
@@ -69,7 +70,7 @@ TEST_F(ListSpansTest, AllPagesInOrder) {
   }
 }
 
-// From the middle of a span, it is that span; where there is no boundary any more, too.
+// From the middle of a span it lists that span, also where no span begins any more.
 TEST_F(ListSpansTest, FromAnywhere) {
   Span* const span = heap_.heap.New(Length(100), SpanState::kLarge);
   Span* const behind = heap_.heap.New(Length(50), SpanState::kLarge);

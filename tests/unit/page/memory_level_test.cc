@@ -25,14 +25,14 @@ TEST(MemoryLevelTest, ALimitMayBeReachedAndNotExceeded) {
   EXPECT_EQ(NextMemoryLevel(InUse(1000), 0), 3);
 }
 
-TEST(MemoryLevelTest, WhatIsAskedForCounts) {
+TEST(MemoryLevelTest, ARequestCounts) {
   EXPECT_EQ(NextMemoryLevel(InUse(99, 1), 0), 0);
   EXPECT_EQ(NextMemoryLevel(InUse(99, 2), 0), 1);
   EXPECT_EQ(NextMemoryLevel(InUse(99, 500), 0), 3);
   EXPECT_EQ(NextMemoryLevel(InUse(UINT64_MAX, UINT64_MAX), 0), 3);
 }
 
-TEST(MemoryLevelTest, ALevelIsLeftByTheMargin) {
+TEST(MemoryLevelTest, ALevelIsLeftBelowItsMargin) {
   EXPECT_EQ(NextMemoryLevel(InUse(91), 0), 0);
   EXPECT_EQ(NextMemoryLevel(InUse(91), 1), 1);
   EXPECT_EQ(NextMemoryLevel(InUse(90), 1), 0);
@@ -41,7 +41,7 @@ TEST(MemoryLevelTest, ALevelIsLeftByTheMargin) {
   EXPECT_EQ(NextMemoryLevel(InUse(290), 3), 2);
   EXPECT_EQ(NextMemoryLevel(InUse(95), 3), 1);
   EXPECT_EQ(NextMemoryLevel(InUse(0), 3), 0);
-  // The margin of a level that was never entered means nothing.
+  // The margin of a level that was never entered does not count.
   EXPECT_EQ(NextMemoryLevel(InUse(199), 1), 1);
 }
 
@@ -52,13 +52,13 @@ TEST(MemoryLevelTest, BoundsMayBeAboutDifferentMemory) {
   bounds[0] = {.limit = 10, .in_use = 0};
   bounds[2] = {.limit = 5, .in_use = 6};
   EXPECT_EQ(NextMemoryLevel(bounds, 0), 3);
-  // Near the third, but that was not entered, and far from the first.
+  // Close to the third, which was not entered, and far from the first.
   bounds[2] = {.limit = 5, .in_use = 5, .margin = 1};
   EXPECT_EQ(NextMemoryLevel(bounds, 1), 0);
 }
 
-// Whatever the figures: nothing wraps around, what was entered is held, and more in use is never a
-// lower level.
+// For random figures: nothing overflows, a level that was entered is held, and more memory in use
+// never lowers the level.
 TEST(MemoryLevelTest, AnyFigures) {
   SeededRandom random(1702);
   const auto figure = [&random]() -> uint64_t {

@@ -28,7 +28,7 @@ TEST(MemoryLimitTest, WithoutLimitsTheHeapGrows) {
       EXPECT_EQ(DecideGrowth({}, backed, request, false).action, Action::kGrow);
     }
   }
-  EXPECT_FALSE(FreedMemoryGoesBack({}, SIZE_MAX, SIZE_MAX));
+  EXPECT_FALSE(ReleasesFreedMemory({}, SIZE_MAX, SIZE_MAX));
 }
 
 TEST(MemoryLimitTest, ALimitMayBeReachedExactly) {
@@ -41,17 +41,17 @@ TEST(MemoryLimitTest, ALimitMayBeReachedExactly) {
   EXPECT_EQ(DecideGrowth(soft, 99 * kMiB, kMiB + 1, false).action, Action::kReleaseThenGrow);
 }
 
-TEST(MemoryLimitTest, ReleasesWhatIsNeededAndSomeSlack) {
+TEST(MemoryLimitTest, ReleasesTheExcessAndSomeSlack) {
   const MemoryLimits hard{.hard_bytes = 100 * kMiB};
   EXPECT_EQ(DecideGrowth(hard, 98 * kMiB, 5 * kMiB, false).release_bytes,
             3 * kMiB + LimitSlack(100 * kMiB));
-  // All of what is above it already, too: the request is not served otherwise.
+  // Also the excess that existed before: the request cannot be served otherwise.
   EXPECT_EQ(DecideGrowth(hard, 300 * kMiB, 5 * kMiB, false).release_bytes,
             205 * kMiB + LimitSlack(100 * kMiB));
   const MemoryLimits soft{.soft_bytes = 100 * kMiB};
   EXPECT_EQ(DecideGrowth(soft, 98 * kMiB, 5 * kMiB, false).release_bytes,
             3 * kMiB + LimitSlack(100 * kMiB));
-  // Who asks for 5 MiB does not give back 200.
+  // A request for 5 MiB does not release 200.
   EXPECT_EQ(DecideGrowth(soft, 300 * kMiB, 5 * kMiB, false).release_bytes,
             5 * kMiB + LimitSlack(100 * kMiB));
 }
@@ -59,21 +59,21 @@ TEST(MemoryLimitTest, ReleasesWhatIsNeededAndSomeSlack) {
 TEST(MemoryLimitTest, TheSoftLimitIsServedOnce) {
   const MemoryLimits soft{.soft_bytes = 100 * kMiB};
   EXPECT_EQ(DecideGrowth(soft, 300 * kMiB, 5 * kMiB, true).action, Action::kGrow);
-  // The hard one is not.
+  // The hard limit still applies.
   const MemoryLimits both{.hard_bytes = 100 * kMiB, .soft_bytes = 50 * kMiB};
   EXPECT_EQ(DecideGrowth(both, 99 * kMiB, 5 * kMiB, true).action, Action::kReleaseOrFail);
   EXPECT_EQ(DecideGrowth(both, 60 * kMiB, 5 * kMiB, false).action, Action::kReleaseThenGrow);
   EXPECT_EQ(DecideGrowth(both, 60 * kMiB, 5 * kMiB, true).action, Action::kGrow);
 }
 
-TEST(MemoryLimitTest, WhatIsLargerThanTheHardLimitFailsAtOnce) {
+TEST(MemoryLimitTest, ARequestLargerThanTheHardLimitFailsAtOnce) {
   const MemoryLimits hard{.hard_bytes = 100 * kMiB};
   EXPECT_EQ(DecideGrowth(hard, 0, 100 * kMiB + 1, false).action, Action::kFail);
   EXPECT_EQ(DecideGrowth(hard, 0, SIZE_MAX, false).action, Action::kFail);
   EXPECT_EQ(DecideGrowth({.soft_bytes = kMiB}, 0, SIZE_MAX, true).action, Action::kGrow);
 }
 
-TEST(MemoryLimitTest, SlackIsALittleOfTheLimit) {
+TEST(MemoryLimitTest, SlackIsASmallPartOfTheLimit) {
   EXPECT_EQ(LimitSlack(64 * kMiB), kMiB);
   EXPECT_EQ(LimitSlack(kMiB), kTuning.limits.min_slack_bytes);
   EXPECT_EQ(LimitSlack(512 * kMiB), kTuning.limits.max_slack_bytes);
@@ -82,15 +82,15 @@ TEST(MemoryLimitTest, SlackIsALittleOfTheLimit) {
   EXPECT_EQ(LimitSlack(0), 0u);
 }
 
-TEST(MemoryLimitTest, FreedMemoryGoesBackAboveTheSoftLimit) {
+TEST(MemoryLimitTest, FreedMemoryIsReleasedAboveTheSoftLimit) {
   const MemoryLimits soft{.soft_bytes = 64 * kMiB};
-  EXPECT_FALSE(FreedMemoryGoesBack(soft, 64 * kMiB, 10 * kMiB));
-  EXPECT_TRUE(FreedMemoryGoesBack(soft, 64 * kMiB + 1, kMiB));
-  // One page at a time would be a system call for each.
-  EXPECT_FALSE(FreedMemoryGoesBack(soft, 64 * kMiB + 1, kMiB - 1));
+  EXPECT_FALSE(ReleasesFreedMemory(soft, 64 * kMiB, 10 * kMiB));
+  EXPECT_TRUE(ReleasesFreedMemory(soft, 64 * kMiB + 1, kMiB));
+  // Releasing one page at a time would need a system call for each.
+  EXPECT_FALSE(ReleasesFreedMemory(soft, 64 * kMiB + 1, kMiB - 1));
 }
 
-// Whatever the figures: nothing wraps around, and what is decided keeps to its meaning.
+// For random figures: nothing overflows, and each decision means what it should.
 TEST(MemoryLimitTest, AnyFigures) {
   SeededRandom random(1701);
   const auto figure = [&random] {
@@ -105,7 +105,7 @@ TEST(MemoryLimitTest, AnyFigures) {
     const size_t request = figure();
     const bool served = random.OneIn(2);
     const GrowthDecision decision = DecideGrowth(limits, backed, request, served);
-    // Exact where 128 bits are at hand.
+    // Exact where the compiler has 128 bits.
     const auto after = static_cast<Wide>(backed) + request;
     const bool above_hard = limits.hard_bytes != kNoLimit && after > limits.hard_bytes;
     const bool above_soft = limits.soft_bytes != kNoLimit && after > limits.soft_bytes;
@@ -134,7 +134,7 @@ void Hear(int kind, size_t backed, size_t limit, void* context) {
   heard = {heard.calls + 1, kind, backed, limit};
 }
 
-TEST(LimitWatchTest, TellsOnceThatTheHeapIsAbove) {
+TEST(LimitWatchTest, NotifiesOnceThatTheHeapIsAboveTheLimit) {
   Relaxed<bool> due{false};
   LimitWatch watch(due);
   Heard heard;
@@ -146,18 +146,18 @@ TEST(LimitWatchTest, TellsOnceThatTheHeapIsAbove) {
   EXPECT_TRUE(due.value());
   watch.Grown(66 * kMiB, 64 * kMiB);
   ASSERT_TRUE(watch.Take(&event));
-  event.Tell();
+  event.Notify();
   EXPECT_EQ(heard.kind, 1);
   EXPECT_EQ(heard.backed, 65 * kMiB);
   EXPECT_EQ(heard.limit, 64 * kMiB);
   EXPECT_FALSE(watch.Take(&event));
-  // A little below and above again is no news; well below is.
+  // Slightly below and above again is not reported; well below and above again is.
   watch.InUse(64 * kMiB - 1, 64 * kMiB);
   watch.Grown(67 * kMiB, 64 * kMiB);
   EXPECT_FALSE(due.value());
-  EXPECT_TRUE(watch.told());
+  EXPECT_TRUE(watch.notified());
   watch.InUse(64 * kMiB - LimitSlack(64 * kMiB), 64 * kMiB);
-  EXPECT_FALSE(watch.told());
+  EXPECT_FALSE(watch.notified());
   watch.Grown(67 * kMiB, 64 * kMiB);
   EXPECT_TRUE(due.value());
 }
@@ -167,19 +167,19 @@ TEST(LimitWatchTest, WithoutACallbackNothingIsDue) {
   LimitWatch watch(due);
   watch.Grown(65 * kMiB, 64 * kMiB);
   EXPECT_FALSE(due.value());
-  EXPECT_FALSE(watch.told());
+  EXPECT_FALSE(watch.notified());
   LimitEvent event;
   EXPECT_FALSE(watch.Refused(65 * kMiB, 64 * kMiB, &event));
   Heard heard;
   watch.SetCallback(&Hear, &heard);
   EXPECT_FALSE(due.value());
   ASSERT_TRUE(watch.Refused(65 * kMiB, 64 * kMiB, &event));
-  event.Tell();
+  event.Notify();
   EXPECT_EQ(heard.kind, 0);
   EXPECT_EQ(heard.backed, 65 * kMiB);
 }
 
-TEST(LimitWatchTest, AnotherLimitIsAnotherMatter) {
+TEST(LimitWatchTest, AChangedLimitNotifiesAgain) {
   Relaxed<bool> due{false};
   LimitWatch watch(due);
   Heard heard;

@@ -32,7 +32,7 @@ bool HasMark(const Piece& piece) {
                      [&piece](char c) { return c == piece.mark; });
 }
 
-// The promise: to the cache line from that size on, to 16 below.
+// The promised alignment: a cache line from that size on, 16 below.
 void ExpectAligned(const void* memory, size_t bytes) {
   const size_t alignment = bytes < kCacheLineSize ? MetadataArena::kMinBytes : kCacheLineSize;
   EXPECT_EQ(reinterpret_cast<uintptr_t>(memory) % alignment, 0u) << bytes;
@@ -71,9 +71,9 @@ TEST(MetadataArenaTest, RoundsBySixteenThenByCacheLinesThenByDoubling) {
 
 class MetadataArenaPageSizeTest : public testing::TestWithParam<size_t> {};
 
-// Random requests and returns: aligned, no byte in two of them (each keeps its mark), and every
-// byte accounted for.
-TEST_P(MetadataArenaPageSizeTest, HandsOutAlignedMemoryThatIsNoOneElses) {
+// Random requests and returns: records are aligned, no byte is in two of them (each has its mark),
+// and every byte is accounted for.
+TEST_P(MetadataArenaPageSizeTest, HandsOutAlignedMemoryThatDoesNotOverlap) {
   SeededRandom random(9);
   FakeVirtualMemory::Options options;
   options.hardware_page_size = GetParam();
@@ -150,7 +150,7 @@ TEST(MetadataArenaTest, SmallRequestsShareAChunkToItsLastByte) {
 }
 
 // What alignment skips is handed out as small pieces.
-TEST(MetadataArenaTest, PaddingIsNotLost) {
+TEST(MetadataArenaTest, PaddingIsUsed) {
   FakeVirtualMemory vm;
   MetadataArena arena(vm);
   char* const first = static_cast<char*>(arena.Allocate(16));
@@ -162,7 +162,7 @@ TEST(MetadataArenaTest, PaddingIsNotLost) {
   }
 }
 
-TEST(MetadataArenaTest, WithoutGrowingUsesWhatIsThereAndNoSystemCall) {
+TEST(MetadataArenaTest, AllocateWithoutGrowingMakesNoSystemCall) {
   FakeVirtualMemory vm;
   MetadataArena arena(vm);
   EXPECT_EQ(arena.AllocateWithoutGrowing(16), nullptr);
@@ -175,7 +175,7 @@ TEST(MetadataArenaTest, WithoutGrowingUsesWhatIsThereAndNoSystemCall) {
   EXPECT_EQ(vm.map_calls(), 1u);
 }
 
-TEST(MetadataArenaTest, FailureToGrowIsANullAndHarmless) {
+TEST(MetadataArenaTest, FailureToGrowReturnsNull) {
   for (const size_t bytes : {size_t{16}, size_t{1000}, kChunk / 4 + 1, kMax}) {
     FakeVirtualMemory vm;
     MetadataArena arena(vm);
@@ -186,17 +186,17 @@ TEST(MetadataArenaTest, FailureToGrowIsANullAndHarmless) {
     void* const p = arena.Allocate(bytes);
     ASSERT_NE(p, nullptr);
     memset(p, 1, bytes);
-    // Served from what is there while the system refuses.
+    // Served from existing memory while the OS refuses.
     vm.FailMap(1, FakeVirtualMemory::kForever);
     arena.Free(p, bytes);
     EXPECT_EQ(arena.Allocate(bytes), p);
   }
 }
 
-// While this thread is in the system another one brings a chunk and uses a little of it: both
+// While this thread is in a system call, another one adds a chunk and uses a little of it: both
 // chunks are used up.
 TEST(MetadataArenaTest, KeepsBothChunksWhenTwoThreadsGrowAtOnce) {
-  // Of the request of this thread and that of the other.
+  // The request of this thread and that of the other.
   const size_t kRequests[] = {16, 64, 1000, kChunk / 4, kChunk / 2, kMax};
   for (const size_t mine : kRequests) {
     for (const size_t others : kRequests) {
@@ -216,7 +216,7 @@ TEST(MetadataArenaTest, KeepsBothChunksWhenTwoThreadsGrowAtOnce) {
       const size_t rounded =
           MetadataArena::RoundedBytes(mine) + MetadataArena::RoundedBytes(others);
       EXPECT_EQ(arena.allocated_bytes(), rounded);
-      // Everything that is left can be had, in pieces of some size or other.
+      // The rest can be allocated, in pieces of some sizes.
       vm.FailMap(1, FakeVirtualMemory::kForever);
       size_t had = 0;
       for (size_t size = kMax; size > 0; size = size > 1024 ? size / 2 : size - 16) {
@@ -229,9 +229,9 @@ TEST(MetadataArenaTest, KeepsBothChunksWhenTwoThreadsGrowAtOnce) {
   }
 }
 
-// Many threads find the arena empty at once and are in the system when the first chunk comes: one
-// more is kept, whole, and used next; the others go back.
-TEST(MetadataArenaTest, AHerdBringsTwoChunks) {
+// Many threads find the arena empty at once and are in a system call when the first chunk arrives.
+// One more chunk is kept whole and used next; the others are unmapped.
+TEST(MetadataArenaTest, ManyThreadsThatGrowAtOnceAddTwoChunks) {
   FakeVirtualMemory vm;
   MetadataArena arena(vm);
   int depth = 0;
@@ -249,11 +249,11 @@ TEST(MetadataArenaTest, AHerdBringsTwoChunks) {
   EXPECT_EQ(vm.map_calls(), 21u);
 }
 
-// Of two chunks the one with more left is gone on with; the other's rest is kept in pieces.
-TEST(MetadataArenaTest, GoesOnWithTheLargerOfTwoChunks) {
+// The arena continues with the chunk that has more left, and keeps the rest of the other in pieces.
+TEST(MetadataArenaTest, ContinuesWithTheLargerOfTwoChunks) {
   FakeVirtualMemory vm;
   MetadataArena arena(vm);
-  // The other thread brings a whole chunk and takes little; this one then brings its own.
+  // The other thread adds a whole chunk and uses little of it; then this one adds its own.
   vm.OnNextMap([&] { EXPECT_NE(arena.Allocate(16), nullptr); });
   ASSERT_NE(arena.Allocate(kChunk / 2), nullptr);
   EXPECT_EQ(vm.map_calls(), 2u);
@@ -261,8 +261,8 @@ TEST(MetadataArenaTest, GoesOnWithTheLargerOfTwoChunks) {
   EXPECT_EQ(vm.map_calls(), 2u);
 }
 
-// Where the system refuses, a chunk comes from elsewhere; it is not counted as the arena's own.
-TEST(MetadataArenaTest, TakesAChunkFromTheFallbackWhenTheSystemRefuses) {
+// Where the OS refuses, the fallback provides a chunk, which is not counted as mapped by the arena.
+TEST(MetadataArenaTest, TakesAChunkFromTheFallbackWhenTheOsRefuses) {
   FakeVirtualMemory vm, other;
   MetadataArena arena(vm);
   arena.SetFallback(
@@ -277,7 +277,7 @@ TEST(MetadataArenaTest, TakesAChunkFromTheFallbackWhenTheSystemRefuses) {
   ASSERT_NE(arena.Allocate(kMax), nullptr);
   EXPECT_EQ(other.map_calls(), 1u);
   EXPECT_EQ(arena.mapped_bytes(), kChunk);
-  // All of what it brought is used.
+  // All memory of the fallback is used.
   other.FailMap(1, FakeVirtualMemory::kForever);
   size_t had = 0;
   for (size_t size = kMax; size > 0; size = size > 1024 ? size / 2 : size - 16) {

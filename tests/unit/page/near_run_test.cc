@@ -27,7 +27,7 @@ TEST(NearRunTest, SoDoManyShards) {
   EXPECT_EQ(NearRun(MiB(1024), 64), KiB(1024));
 }
 
-// Whatever the heap: runs are not too short for the cache, and what they hold back is bounded.
+// For random heaps: runs are not too short for the cache, and their sum is bounded.
 TEST(NearRunTest, Bounds) {
   for (size_t shards = 1; shards <= 64; ++shards) {
     for (size_t mib = 1; mib < 4096; mib += 7) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How much address space a page heap takes, beside a naive model: one list of free runs, all of
-// which are alike, best fit, and growth by what is missing. The heap has memory in two states, a
-// policy that gives some back, and limits, and must not take more than a quarter above the model.
+// How much address space a page heap takes, compared with a naive model: one list of free runs
+// without states, best fit, and growth by the missing length. The heap has free memory in two
+// states, a policy that releases some, and limits. It must not take more than a quarter above the
+// model.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -27,12 +28,12 @@ using Placement = FakeVirtualMemory::Placement;
 
 constexpr size_t kLiveBytes = 500 * kMiB;
 constexpr size_t kLimitBytes = 700 * kMiB;
-// Of objects that have spans of their own.
+// Of objects with spans of their own.
 constexpr size_t kSmallestBytes = size_t{264} << 10;
 
 int64_t address_clock_ms = 0;
 
-// Best fit with coalescing. Grows upwards from page 0, by a MiB at least.
+// Best fit with coalescing. Grows upwards from page 0, by at least a MiB.
 class AddressModel {
  public:
   size_t New(size_t pages, size_t alignment) {
@@ -51,7 +52,7 @@ class AddressModel {
     if (start + pages < first + length) Insert(start + pages, first + length - start - pages);
     return start;
   }
-  // The pages behind [first, first + pages) are free.
+  // The pages after [first, first + pages) are free.
   bool Extend(size_t first, size_t pages, size_t more) {
     const auto at = by_address_.find(first + pages);
     if (at == by_address_.end() || at->second < more) return false;
@@ -95,7 +96,7 @@ class AddressModel {
   size_t end_ = 0;
 };
 
-// What the program asks for.
+// The requests of the program.
 struct Sizes {
   const char* name;
   size_t most_bytes;      // of a quarter of the objects
@@ -196,7 +197,7 @@ class Trace {
     live_.push_back({span, pages, model_.New(pages, alignment)});
     live_pages_ += pages;
   }
-  // As realloc: where it is, else elsewhere.
+  // Like realloc: in place, else elsewhere.
   void ResizeSome() {
     if (live_.empty()) return;
     const size_t pages = SomePages();
@@ -240,8 +241,8 @@ class Trace {
 
 constexpr uint64_t kSeeds[] = {1, 2, 3};
 
-// The bound is on the sum over the seeds: where three objects fill the heap, each of which may be
-// most of it, one growth more or less is a matter of luck, for the model as well.
+// The bound applies to the sum over the seeds: three objects fill the heap, each may be most of it,
+// and one growth more or less is chance, for the model too.
 void RunAll(Case c) {
   for (const Sizes& sizes : kSizes) {
     // The model needs up to 1.4 GiB for objects of 400 MiB: 32-bit machines have no room for a
@@ -265,10 +266,12 @@ void RunAll(Case c) {
 TEST(PageHeapSpaceTakenTest, WithoutLimits) { RunAll({}); }
 TEST(PageHeapSpaceTakenTest, WithASoftLimit) { RunAll({.limited = Limited::kSoft}); }
 TEST(PageHeapSpaceTakenTest, WithAHardLimit) { RunAll({.limited = Limited::kHard}); }
-TEST(PageHeapSpaceTakenTest, WithLimitsThatComeAndGo) { RunAll({.limited = Limited::kNowAndThen}); }
+TEST(PageHeapSpaceTakenTest, WithLimitsThatAreSetAndRemoved) {
+  RunAll({.limited = Limited::kNowAndThen});
+}
 TEST(PageHeapSpaceTakenTest, WhereNothingIsReleased) { RunAll({.release = Release::kNever}); }
 TEST(PageHeapSpaceTakenTest, WhereAllIsReleasedAtOnce) { RunAll({.release = Release::kEager}); }
-TEST(PageHeapSpaceTakenTest, WhereMappingsComeUpwards) {
+TEST(PageHeapSpaceTakenTest, WhereMappingsGrowUpwards) {
   RunAll({.limited = Limited::kSoft, .placement = Placement::kUpwards});
 }
 TEST(PageHeapSpaceTakenTest, WithLargePages) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A page heap with what it needs around it: the pages come from one fake, records and page-map
-// leaves from another, so that the first can be without memory.
+// A page heap with what it needs: the pages come from one fake OS, metadata and page-map leaves
+// from another, so that the first can be out of memory.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -26,13 +26,13 @@ struct PageHeapUnderTest {
     const PageId first(vm.base() >> kPageShift);
     EXPECT_TRUE(page_map->EnsureLeaves(
         first - Length(1), Length::ForBytes(options.range_bytes) + Length(2), metadata_vm));
-    // The heap goes through them from the one that was added last.
+    // The heap visits them in reverse order of adding.
     for (size_t i = kHomes; i > 0; --i) heap.AddHome(homes[i - 1]);
   }
 
   FakeVirtualMemory vm;
   FakeVirtualMemory metadata_vm;
-  // Large; zero-filled, as PageMap asks.
+  // Large, and zero-filled as PageMap requires.
   const std::unique_ptr<PageMap> page_map = std::make_unique<PageMap>();
   MetadataArena arena{metadata_vm};
   PageHeap heap;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A page heap and a naive model of it do the same random operations, with failures of the system in
-// between. The model is one byte per page; from it follows which span each request must get, what
-// must be given back to the system and when the system must be asked for more, so that every answer
-// and every system call of the heap is compared.
+// A page heap and a naive model of it do the same random operations; some system calls fail. The
+// model is one byte per page. From it follows which span each request must get, what must be
+// released to the OS, and when the heap must grow, so that every result and every system call of
+// the heap is compared.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -33,13 +33,13 @@ using Kind = FakeVirtualMemory::Kind;
 
 constexpr size_t kRangePages = 3200;
 
-// Small enough that heaps of this size save address space for a part of each run.
+// Small enough that heaps of this size save address space during a part of each run.
 constexpr size_t kSparePages = 128;
 
-// More than one, and few enough that something is in each.
+// More than one, and few enough that each has some spans.
 constexpr size_t kFuzzShards = 3;
 
-enum class PageState : uint8_t { kOutside, kMapped, kReleased, kInUse, kRefused, kCached };
+enum class PageState : uint8_t { kOutside, kBacked, kReleased, kInUse, kRefused, kCached };
 
 // A longest possible run of free pages of one state.
 struct Run {
@@ -92,11 +92,11 @@ class Fuzzer {
     }
     CompareStats();
     heap_.CheckInvariants();
-    // What happened often enough for the run to mean something.
+    // These must happen often enough for the run to be meaningful.
     EXPECT_GT(refusals_of_map_, 0);
     EXPECT_GT(refusals_of_release_, 0);
     EXPECT_GT(out_of_memory_, 0);
-    EXPECT_GT(served_mapped_, 0);
+    EXPECT_GT(served_backed_, 0);
     EXPECT_GT(served_released_, 0);
     EXPECT_GT(pages_released_, 0u);
     EXPECT_GT(served_from_cache_, 0);
@@ -133,7 +133,7 @@ class Fuzzer {
       case 7:
         return CheckOwnership();
       case 8:
-        // Nearly everything at once, now and then.
+        // Frees nearly everything at once, now and then.
         if (random_.OneIn(5)) {
           for (size_t n = live_.size() * 9 / 10; n > 0 && !testing::Test::HasFailure(); --n) {
             DeleteSome();
@@ -157,7 +157,7 @@ class Fuzzer {
     std::vector<struct Run> runs;
     for (size_t i = 0; i < pages_.size(); ++i) {
       const PageState state = pages_[i];
-      if (state != PageState::kMapped && state != PageState::kReleased) continue;
+      if (state != PageState::kBacked && state != PageState::kReleased) continue;
       if (!runs.empty() && runs.back().state == state &&
           runs.back().first + runs.back().pages == i) {
         ++runs.back().pages;
@@ -172,20 +172,20 @@ class Fuzzer {
     std::fill_n(pages_.begin() + static_cast<ptrdiff_t>(first), n, state);
   }
 
-  // The runs of which one must serve a request for `n` pages. A part of a run of both kinds stands
-  // for the run where it is that part which must serve.
+  // One of the returned runs must serve a request for `n` pages. A part of a run of both kinds
+  // stands for the run if that part must serve it.
   std::vector<struct Run> BestFits(size_t n, size_t alignment, SpanState use,
-                                   bool mapped_only = false) const {
+                                   bool backed_only = false) const {
     const size_t needed = n + alignment - granule_;
     const std::vector<struct Run> runs = FreeRuns();
-    const std::vector<struct Run> mapped = BestOf(runs, PageState::kMapped, needed);
-    if (mapped.empty()) return mapped_only ? mapped : BestFreshFits(runs, n, alignment);
-    if (use != SpanState::kLarge || mapped.front().pages == n) return mapped;
-    if (system_pages_ <= most_in_use_ + most_in_use_ / 16 + kSparePages) return mapped;
-    // Large objects go where there is the least free memory around.
+    const std::vector<struct Run> backed = BestOf(runs, PageState::kBacked, needed);
+    if (backed.empty()) return backed_only ? backed : BestFreshFits(runs, n, alignment);
+    if (use != SpanState::kLarge || backed.front().pages == n) return backed;
+    if (system_pages_ <= most_in_use_ + most_in_use_ / 16 + kSparePages) return backed;
+    // Large objects are placed where the least free memory is around.
     const std::vector<struct Run> fresh = BestFreshFits(runs, n, alignment);
     std::vector<struct Run> best;
-    for (const struct Run& m : mapped) {
+    for (const struct Run& m : backed) {
       bool is_best = fresh.empty();
       for (const struct Run& f : fresh) {
         const bool tighter = PagesAround(f.first) < PagesAround(m.first);
@@ -197,8 +197,8 @@ class Fuzzer {
     return best;
   }
 
-  // The same where nothing with memory is long enough: the shortest released run, or the shortest
-  // of both kinds if no more is free around it.
+  // As above, when no backed run is long enough: the shortest released run, or the shortest of both
+  // kinds if no more is free around it.
   std::vector<struct Run> BestFreshFits(const std::vector<struct Run>& runs, size_t n,
                                         size_t alignment) const {
     const size_t needed = n + alignment - granule_;
@@ -228,13 +228,13 @@ class Fuzzer {
       if (run.state != state || run.pages < needed) continue;
       if (!best.empty() && run.pages > best.front().pages) continue;
       if (!best.empty() && run.pages < best.front().pages) best.clear();
-      // Among long ones the lowest.
+      // Among long ones, the lowest.
       if (!best.empty() && run.pages > FreeSpans::kMaxExactPages) continue;
       best.push_back(run);
     }
     return best;
   }
-  // The shortest long enough that consist of several runs.
+  // The shortest sufficient ones that consist of several runs.
   static std::vector<struct Run> BestJoined(const std::vector<struct Run>& runs, size_t needed) {
     std::vector<struct Run> best;
     for (size_t i = 0; i < runs.size();) {
@@ -250,7 +250,7 @@ class Fuzzer {
     }
     return best;
   }
-  // The free pages around a free one.
+  // The free pages around a free page.
   size_t PagesAround(size_t page) const {
     size_t first = page;
     while (first > 0 && IsFree(first - 1)) --first;
@@ -272,7 +272,7 @@ class Fuzzer {
     return &last_call_;
   }
 
-  // Follows one attempt to grow: true when a mapping was made.
+  // Models one attempt to grow: true when a mapping was made.
   bool ReplayGrowth(size_t needed) {
     for (int attempt = 0; attempt < 2; ++attempt) {
       const Call* const call = NextCall(Kind::kMap);
@@ -288,29 +288,29 @@ class Fuzzer {
         return true;
       }
       ++refusals_of_map_;
-      // Nothing less would do.
+      // A shorter mapping would not suffice.
       if (call->bytes == needed * kPageSize) return false;
     }
     return false;
   }
 
-  // Follows a pass that gives back `at_least` pages, in slices of at most what is left of
-  // `at_most`: the longest mapped runs first, what the system refuses set aside. Returns the pages
-  // that went.
+  // Models a pass that releases at least `at_least` pages, in slices of at most the rest of
+  // `at_most`: the longest backed runs first; what the OS refuses is set aside. Returns the number
+  // of released pages.
   size_t ReplayRelease(size_t at_least, size_t at_most) {
     size_t total = 0;
     while (total < at_least) {
       const std::vector<struct Run> runs = FreeRuns();
       size_t longest = 0;
       for (const struct Run& run : runs) {
-        if (run.state == PageState::kMapped) longest = std::max(longest, run.pages);
+        if (run.state == PageState::kBacked) longest = std::max(longest, run.pages);
       }
       if (longest == 0) break;
       size_t limit = std::min(at_most - total, kTuning.release.slice.pages());
       limit = (limit + granule_ - 1) / granule_ * granule_;
       const Call* const call = NextCall(Kind::kRelease);
       if (call == nullptr) {
-        ADD_FAILURE() << "gave back " << total << " pages of " << at_least << " and stopped";
+        ADD_FAILURE() << "released " << total << " pages of " << at_least << " and stopped";
         break;
       }
       const size_t first = (call->start >> kPageShift) - base_;
@@ -319,7 +319,7 @@ class Fuzzer {
       bool is_start_of_a_longest = false;
       for (const struct Run& run : runs) {
         is_start_of_a_longest |=
-            run.state == PageState::kMapped && run.first == first && run.pages == longest;
+            run.state == PageState::kBacked && run.first == first && run.pages == longest;
       }
       EXPECT_TRUE(is_start_of_a_longest) << first;
       if (testing::Test::HasFailure()) break;
@@ -332,7 +332,7 @@ class Fuzzer {
         ++refusals_of_release_;
       }
     }
-    std::replace(pages_.begin(), pages_.end(), PageState::kRefused, PageState::kMapped);
+    std::replace(pages_.begin(), pages_.end(), PageState::kRefused, PageState::kBacked);
     return total;
   }
 
@@ -362,7 +362,7 @@ class Fuzzer {
     n = (n + granule_ - 1) / granule_ * granule_;
     alignment = std::max(alignment, granule_);
     const size_t needed = n + alignment - granule_;
-    // What is kept for the shards comes before memory that is not there yet.
+    // Kept spans are used before unbacked memory.
     std::vector<struct Run> fits = BestFits(n, alignment, use, true);
     while (fits.empty() && n <= kTuning.span_cache.max_pages && ReplayDrainOfOne()) {
       fits = BestFits(n, alignment, use, true);
@@ -389,14 +389,14 @@ class Fuzzer {
     ASSERT_EQ(span->first_page.index() % alignment, 0u);
     ASSERT_EQ(span->state.load(), use);
     const size_t released = CountReleased(first, n);
-    // What is backed would have done.
-    const bool chosen = !BestOf(FreeRuns(), PageState::kMapped, needed).empty();
+    // A backed run would have sufficed.
+    const bool chosen = !BestOf(FreeRuns(), PageState::kBacked, needed).empty();
     ASSERT_EQ(span->zeroed(), released == n);
     served_across_ += released > 0 && released < n;
     chosen_fresh_ += released > 0 && chosen;
     ASSERT_EQ(under_test_.page_map->SpanOf(span->first_page), span);
     ASSERT_EQ(under_test_.page_map->SpanOf(span->last_page()), span);
-    (span->zeroed() ? served_released_ : served_mapped_)++;
+    (span->zeroed() ? served_released_ : served_backed_)++;
     NoteLive(span, n, use);
     NoteDemand(released > 0 && !chosen);
   }
@@ -431,7 +431,7 @@ class Fuzzer {
     NoteLive(span, rounded, SpanState::kSmall);
   }
 
-  // What DeleteToCache keeps, in the order in which it is handed out.
+  // The spans that DeleteToCache keeps, in the order in which they are handed out.
   bool KeepInCache(const LiveSpan& live, size_t shard, bool near) {
     if (live.pages > kTuning.span_cache.max_pages) return false;
     size_t pages = live.pages;
@@ -443,7 +443,7 @@ class Fuzzer {
     return true;
   }
 
-  // Follows the draining of one span, the longest of the first shard that has any; false when there
+  // Models the draining of one span, the longest of the first shard that has any; false when there
   // is none.
   bool ReplayDrainOfOne() {
     for (auto& cache : caches_) {
@@ -467,20 +467,20 @@ class Fuzzer {
     return Length(static_cast<size_t>(std::count(pages_.begin(), pages_.end(), state)));
   }
   Length InUse() const { return CountPages(PageState::kInUse) + CountPages(PageState::kCached); }
-  Length Mapped() const { return CountPages(PageState::kMapped); }
-  // Follows what the heap tells its policy of pages that were taken.
+  Length Backed() const { return CountPages(PageState::kBacked); }
+  // Models what the heap reports to its policy about pages that were taken.
   void NoteDemand(bool fresh) {
     most_in_use_ = std::max(most_in_use_, InUse().pages());
-    policy_.Demand(InUse(), fresh ? Mapped() : Length(0), fuzz_clock_ms);
+    policy_.Demand(InUse(), fresh ? Backed() : Length(0), fuzz_clock_ms);
   }
 
-  // Follows the deletion of a span.
+  // Models the deletion of a span.
   void ReplayDelete(size_t first, size_t pages) {
-    SetPages(first, pages, PageState::kMapped);
+    SetPages(first, pages, PageState::kBacked);
     if (policy_.PagesFreed(Length(pages)) == Length(0)) return;
     const ReleasePolicy::State state = {
         .in_use = InUse(),
-        .free_mapped = Mapped(),
+        .free_backed = Backed(),
         .slack = Length::ForBytes(ShareRetention({.in_use_bytes = InUse().bytes()}).free_pages),
         .prompt = false,
         .prompt_most = Length()};
@@ -488,7 +488,7 @@ class Fuzzer {
     released_by_policy_ += ReplayRelease(due.pages(), due.pages());
   }
 
-  // The words that the test ever writes: the first and the last of each 4 KiB.
+  // The words that the test writes: the first and the last of each 4 KiB.
   template <typename F>
   void ForEachWord(const LiveSpan& live, F f) {
     char* const start = static_cast<char*>(live.span->start_address());
@@ -534,9 +534,9 @@ class Fuzzer {
 
   bool IsFree(size_t page) const {
     return page < pages_.size() &&
-           (pages_[page] == PageState::kMapped || pages_[page] == PageState::kReleased);
+           (pages_[page] == PageState::kBacked || pages_[page] == PageState::kReleased);
   }
-  // Behind it there is free memory of both kinds.
+  // After it there is free memory of both kinds.
   bool IsBeforeAChange(const LiveSpan& live, size_t first) const {
     size_t page = first + live.pages;
     if (live.use != SpanState::kLarge || !IsFree(page)) return false;
@@ -607,7 +607,7 @@ class Fuzzer {
     ASSERT_EQ(under_test_.page_map->SpanOf(live.span->last_page()), live.span);
   }
 
-  // Frees of what is no large object, or not its start: refused, and nothing changes.
+  // Frees of pointers that are no large object, or not its start: refused, and nothing changes.
   void DeleteWrong() {
     if (!live_.empty()) {
       const auto at = RandomLive();
@@ -623,7 +623,7 @@ class Fuzzer {
       }
     }
     if (!stale_.empty()) {
-      // A record that was freed; it may serve again, for a span that starts at the same place.
+      // A record that was freed; it may be in use again, for a span that starts at the same place.
       const auto& [span, start] = stale_[random_.Below(stale_.size())];
       const size_t first = (reinterpret_cast<uintptr_t>(start) >> kPageShift) - base_;
       const auto at = live_.find(first);
@@ -654,10 +654,10 @@ class Fuzzer {
 
   void CompareStats() {
     const PageStats stats = heap_.GetStats();
-    size_t mapped = 0, released = 0, mapped_runs = 0, released_runs = 0;
+    size_t backed = 0, released = 0, backed_runs = 0, released_runs = 0;
     for (const struct Run& run : FreeRuns()) {
-      (run.state == PageState::kMapped ? mapped : released) += run.pages;
-      ++(run.state == PageState::kMapped ? mapped_runs : released_runs);
+      (run.state == PageState::kBacked ? backed : released) += run.pages;
+      ++(run.state == PageState::kBacked ? backed_runs : released_runs);
     }
     size_t small = 0, large = 0, large_spans = 0;
     for (const auto& [first, live] : live_) {
@@ -670,12 +670,12 @@ class Fuzzer {
     for (const auto& cache : caches_) {
       for (const auto& [length, spans] : cache) cached += length * spans.size();
     }
-    EXPECT_EQ(stats.free_mapped_bytes, (mapped + cached) * kPageSize);
+    EXPECT_EQ(stats.free_backed_bytes, (backed + cached) * kPageSize);
     EXPECT_EQ(stats.free_released_bytes, released * kPageSize);
     EXPECT_EQ(stats.releasing_bytes, 0u);
     EXPECT_EQ(stats.small_span_bytes, small * kPageSize);
     EXPECT_EQ(stats.large_span_bytes, large * kPageSize);
-    EXPECT_EQ(stats.free_mapped_spans, mapped_runs);
+    EXPECT_EQ(stats.free_backed_spans, backed_runs);
     EXPECT_EQ(stats.free_released_spans, released_runs);
     EXPECT_EQ(stats.large_spans, large_spans);
     EXPECT_EQ(stats.growths, vm_.map_calls() - vm_.map_failures());
@@ -714,7 +714,7 @@ class Fuzzer {
   int refusals_of_map_ = 0;
   int refusals_of_release_ = 0;
   int out_of_memory_ = 0;
-  int served_mapped_ = 0;
+  int served_backed_ = 0;
   int served_released_ = 0;
   int served_from_cache_ = 0;
   int served_across_ = 0;
@@ -727,8 +727,8 @@ class Fuzzer {
   int drained_ = 0;
 };
 
-// Where the system places mappings: each behind the last, each below the last, or so that none are
-// neighbours.
+// Where the OS places mappings: each above the last, each below the last, or so that none are
+// adjacent.
 enum class Layout { kUpwards, kDownwards, kApart };
 
 using Param = std::tuple<Strength, size_t, Layout>;

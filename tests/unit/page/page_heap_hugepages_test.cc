@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The page heap where there are hugepages: what it asks for, where it puts spans, what it gives
-// back, and that what it calls released has nothing behind it.
+// The page heap with hugepages: when it asks for them, where it places spans, what it releases, and
+// that released pages are not backed.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -39,11 +39,11 @@ struct HugeHeap {
     vm.RecordCalls();
   }
 
-  // All of it is written to.
+  // All of the span is written to.
   Span* New(size_t pages, SpanState use = SpanState::kLarge) {
     return Written(heap.New(Length(pages), use));
   }
-  // The same for small objects that need all of it.
+  // As New, for small objects that need all of the span.
   Span* NewNeeded(size_t pages) {
     return Written(heap.NewNear(Length(pages), under_test.homes[0], hugepage_policy::Need::kWhole));
   }
@@ -58,9 +58,9 @@ struct HugeHeap {
     return static_cast<size_t>(std::count_if(calls.begin(), calls.end(),
                                              [kind](const Call& c) { return c.kind == kind; }));
   }
-  size_t FreeMappedPages() { return heap.GetStats().free_mapped_bytes / kPageSize; }
+  size_t FreeMappedPages() { return heap.GetStats().free_backed_bytes / kPageSize; }
 
-  // No page of a released span has memory behind it.
+  // No page of a released span is backed.
   void CheckResidency() {
     heap.CheckInvariants();
     const PageId begin(vm.base() >> kPageShift);
@@ -111,7 +111,7 @@ TEST(PageHeapHugepagesTest, TheFirstMegabytesAreWithout) {
   h.CheckResidency();
 }
 
-TEST(PageHeapHugepagesTest, TheFirstMegabytesOptOutWhereTheSystemMakesThemUnasked) {
+TEST(PageHeapHugepagesTest, TheFirstMegabytesOptOutWhereTheOsMakesThemUnasked) {
   HugeHeap h(Length(1024), {HugepageMode::kAlways});
   h.New(100);
   EXPECT_EQ(h.Count(Kind::kNoHugepages), 1u);
@@ -121,9 +121,8 @@ TEST(PageHeapHugepagesTest, TheFirstMegabytesOptOutWhereTheSystemMakesThemUnaske
   EXPECT_EQ(h.Count(Kind::kHugepages), 1u);
 }
 
-// What is free counts as well where it is too short for what is asked for: there is memory behind
-// it.
-TEST(PageHeapHugepagesTest, MemoryThatIsThereCountsWhetherInUseOrNot) {
+// Free memory counts, also where it is too short for the request: it is backed.
+TEST(PageHeapHugepagesTest, BackedMemoryCountsWhetherInUseOrFree) {
   constexpr size_t kThreshold = 8 * kHugePages;
   constexpr size_t kShort = kHugePages / 4;
   HugeHeap h{Length(kThreshold)};
@@ -153,7 +152,7 @@ TEST(PageHeapHugepagesTest, WithoutAlignedSpaceTheHeapGrowsAsItCan) {
   h.CheckResidency();
 }
 
-TEST(PageHeapHugepagesTest, WhatSharesAHugepageHasMemoryBehindIt) {
+TEST(PageHeapHugepagesTest, PagesThatShareAHugepageAreBacked) {
   HugeHeap h(Length(0));
   Span* const a = h.New(1);
   EXPECT_TRUE(a->zeroed());
@@ -165,7 +164,7 @@ TEST(PageHeapHugepagesTest, WhatSharesAHugepageHasMemoryBehindIt) {
   h.CheckResidency();
 }
 
-TEST(PageHeapHugepagesTest, TheTailOfALargeSpanServesSmallOnes) {
+TEST(PageHeapHugepagesTest, TheRestOfALargeSpansHugepageServesSmallOnes) {
   HugeHeap h(Length(0));
   h.New(kHugePages + 56);
   EXPECT_EQ(h.FreeMappedPages(), kHugePages - 56);
@@ -174,8 +173,8 @@ TEST(PageHeapHugepagesTest, TheTailOfALargeSpanServesSmallOnes) {
   EXPECT_EQ(h.vm.resident_bytes(), 2 * kHugepageSize);
 }
 
-// Each would else begin a hugepage of its own.
-TEST(PageHeapHugepagesTest, LargeSpansBeginInTheRestOfTheLast) {
+// Otherwise each would begin in a hugepage of its own.
+TEST(PageHeapHugepagesTest, LargeSpansBeginInTheRestOfThePreviousHugepage) {
   HugeHeap h(Length(0));
   size_t pages = 0;
   for (size_t n = kHugePages + 1; n < kHugePages + 20; ++n) {
@@ -189,10 +188,10 @@ TEST(PageHeapHugepagesTest, LargeSpansBeginInTheRestOfTheLast) {
   EXPECT_LE(h.vm.resident_bytes(), pages * kPageSize + 3 * kHugepageSize);
 }
 
-TEST(PageHeapHugepagesTest, OfEqualHolesTheOneInTheFullestHugepageIsTaken) {
+TEST(PageHeapHugepagesTest, AmongEqualFreeSpansTheOneInTheFullestHugepageIsTaken) {
   for (const bool first_is_fuller : {false, true}) {
     HugeHeap h(Length(0));
-    // Two hugepages, in each of them a hole of 8 pages, and one of 100 in one of the two.
+    // Two hugepages, each with a free span of 8 pages, and one of them with another of 100.
     Span* holes[2];
     Span* larger[2];
     for (int i = 0; i < 2; ++i) {
@@ -212,7 +211,7 @@ TEST(PageHeapHugepagesTest, OfEqualHolesTheOneInTheFullestHugepageIsTaken) {
   }
 }
 
-TEST(PageHeapHugepagesTest, ShardsLeaveWholeHugepagesAloneAsLongAsSomethingElseFits) {
+TEST(PageHeapHugepagesTest, ShardsCutWholeHugepagesOnlyIfNothingElseFits) {
   HugeHeap h(Length(0));
   Span* const whole = h.New(2 * kHugePages);
   h.New(1);
@@ -226,18 +225,18 @@ TEST(PageHeapHugepagesTest, ShardsLeaveWholeHugepagesAloneAsLongAsSomethingElseF
             PageId(h.vm.base() >> kPageShift));
 }
 
-TEST(PageHeapHugepagesTest, WholeHugepagesGoBackFirstAndTheirNeighboursStay) {
+TEST(PageHeapHugepagesTest, WholeHugepagesAreReleasedFirstAndTheirNeighboursStay) {
   HugeHeap h(Length(0));
   h.New(100);
   Span* const span = h.New(kHugePages * 3);
   h.New(10);
   h.heap.Delete(span);
-  EXPECT_EQ(h.heap.ReleaseAtLeast(Length(1)), kHugepagePages) << "a part would break it";
+  EXPECT_EQ(h.heap.ReleaseAtLeast(Length(1)), kHugepagePages) << "a part would split it";
   EXPECT_EQ(h.heap.ReleaseAtLeast(kHugepagePages), kHugepagePages);
   h.CheckResidency();
   const PageStats stats = h.heap.GetStats();
   EXPECT_EQ(stats.hugepages_split, 0u);
-  // What is left of the three beside the hundred and the ten, and what was behind them.
+  // The rest of the three without the hundred and the ten, and the free pages after them.
   EXPECT_EQ(h.FreeMappedPages(), 4 * kHugePages - 110 - 2 * kHugePages);
   EXPECT_GT(h.heap.ReleaseAtLeast(kAllPages), Length(0));
   EXPECT_EQ(h.FreeMappedPages(), 0u);
@@ -245,12 +244,12 @@ TEST(PageHeapHugepagesTest, WholeHugepagesGoBackFirstAndTheirNeighboursStay) {
   h.CheckResidency();
 }
 
-TEST(PageHeapHugepagesTest, LittleIsLeftToTheHugepagesThatAreInUse) {
+TEST(PageHeapHugepagesTest, AFewFreePagesStayInHugepagesThatAreInUse) {
   for (const size_t in_use_pages : {size_t{200}, size_t{40}}) {
     HugeHeap h(Length(0));
     h.heap.governor()->SetReleaseRate(1);
     std::vector<Span*> spans;
-    // In each hugepage something stays in use, and less than a sixty-fourth of it in between.
+    // Each hugepage keeps some pages in use; less than a sixty-fourth of it is free between them.
     for (int i = 0; i < 20; ++i) {
       h.New(in_use_pages / 2);
       spans.push_back(h.New(kHugePages - in_use_pages));
@@ -260,13 +259,13 @@ TEST(PageHeapHugepagesTest, LittleIsLeftToTheHugepagesThatAreInUse) {
     for (HugeHeap::clock_ms = 1; HugeHeap::clock_ms < 60'000; HugeHeap::clock_ms += 100) {
       h.heap.ReleaseDue(kAllPages, true);
     }
-    // 280 pages beside 4,840 in use; 4,320 beside 800.
+    // 280 free pages with 4,840 in use; 4,320 with 800.
     EXPECT_EQ(h.heap.GetStats().hugepages_split > 0, in_use_pages < 100) << in_use_pages;
     h.CheckResidency();
   }
 }
 
-TEST(PageHeapHugepagesTest, BrokenHugepagesStayBrokenUntilTheHeapGrows) {
+TEST(PageHeapHugepagesTest, SplitHugepagesStaySplitUntilTheHeapGrows) {
   HugeHeap h(Length(0));
   h.New(100);
   Span* const hole = h.New(100);
@@ -276,7 +275,7 @@ TEST(PageHeapHugepagesTest, BrokenHugepagesStayBrokenUntilTheHeapGrows) {
   EXPECT_EQ(h.Count(Kind::kNoHugepages), 1u);
   EXPECT_EQ(h.heap.GetStats().hugepage_bytes, 0u);
   h.CheckResidency();
-  // A page of it that is used again comes alone.
+  // A page of it that is used again is backed alone.
   const size_t resident = h.vm.resident_bytes();
   h.New(90);
   EXPECT_EQ(h.vm.resident_bytes(), resident);
@@ -292,9 +291,9 @@ TEST(PageHeapHugepagesTest, BrokenHugepagesStayBrokenUntilTheHeapGrows) {
   h.CheckResidency();
 }
 
-// A write to a page in use that was never written to would else bring back what was released of the
+// Otherwise a write to a page in use that was never written to would back the released pages of the
 // same hugepage.
-TEST(PageHeapHugepagesTest, PagesInUseThatWereNeverWrittenToDoNotBringTheOthersBack) {
+TEST(PageHeapHugepagesTest, AFirstWriteToAPageInUseDoesNotBackReleasedPages) {
   HugeHeap h(Length(0));
   Span* const untouched = h.heap.New(Length(100), SpanState::kLarge);
   h.heap.ReleaseAtLeast(kAllPages);
@@ -302,8 +301,8 @@ TEST(PageHeapHugepagesTest, PagesInUseThatWereNeverWrittenToDoNotBringTheOthersB
   h.CheckResidency();
 }
 
-// As HoleRelease does: the pages of holes are not among those that the page heap calls released.
-TEST(PageHeapHugepagesTest, HugepagesWithHolesInSpansInUseStayBroken) {
+// As HoleRelease does: free pages inside used spans are not counted as released by the page heap.
+TEST(PageHeapHugepagesTest, HugepagesWithReleasedPagesInUsedSpansStaySplit) {
   HugeHeap h(Length(0));
   Span* const span = h.New(16, SpanState::kSmall);
   Span* const rest = h.New(kHugePages - 16);
@@ -311,15 +310,15 @@ TEST(PageHeapHugepagesTest, HugepagesWithHolesInSpansInUseStayBroken) {
   EXPECT_TRUE(h.vm.Release(span->start_address(), kPageSize));
   h.New(kHugePages);
   EXPECT_EQ(h.heap.GetStats().hugepage_bytes, kHugepageSize);
-  // All of it free, it is like any other.
+  // When all of it is free, it is like any other hugepage.
   h.heap.Delete(span);
   h.heap.Delete(rest);
   h.New(3 * kHugePages);
   EXPECT_EQ(h.heap.GetStats().hugepage_bytes, h.heap.GetStats().system_bytes);
 }
 
-// Another thread has the heap grow while the system takes the memory.
-TEST(PageHeapHugepagesTest, HugepagesAreNotMadeAgainWhileTheyAreBroken) {
+// Another thread makes the heap grow while the OS is releasing the memory.
+TEST(PageHeapHugepagesTest, SplitHugepagesAreNotMadeAgain) {
   HugeHeap h(Length(0));
   Span* const untouched = h.heap.New(Length(100), SpanState::kLarge);
   h.vm.OnNextRelease([&h] { h.New(kHugePages); });
@@ -329,7 +328,7 @@ TEST(PageHeapHugepagesTest, HugepagesAreNotMadeAgainWhileTheyAreBroken) {
   EXPECT_EQ(h.heap.GetStats().hugepage_bytes, kHugepageSize);
 }
 
-TEST(PageHeapHugepagesTest, SpansThatAreOnlyPartlyOfHugepagesDoNotBreakThem) {
+TEST(PageHeapHugepagesTest, SpansThatAreOnlyPartlyInHugepagesDoNotSplitThem) {
   HugeHeap h(kHugepagePages);
   Span* const without = h.New(kHugePages);
   Span* const with = h.New(2 * kHugePages + 10);
@@ -345,7 +344,7 @@ TEST(PageHeapHugepagesTest, SpansThatAreOnlyPartlyOfHugepagesDoNotBreakThem) {
   h.CheckResidency();
 }
 
-TEST(PageHeapHugepagesTest, WholeHugepagesGoNoFasterThanTheRate) {
+TEST(PageHeapHugepagesTest, WholeHugepagesAreReleasedAtTheRate) {
   HugeHeap h(Length(0));
   constexpr double kRate = 0.01;
   constexpr auto kPerSecond = static_cast<size_t>(
@@ -359,8 +358,8 @@ TEST(PageHeapHugepagesTest, WholeHugepagesGoNoFasterThanTheRate) {
   EXPECT_LE(pages, 2 * kPerSecond + 2 * kHugePages);
 }
 
-TEST(PageHeapHugepagesTest, WhatIsNeededWholeIsPopulatedInSteps) {
-  // Hugepages are far away.
+TEST(PageHeapHugepagesTest, SpansNeededWholeArePrefaultedInSteps) {
+  // The heap is far from using hugepages.
   HugeHeap h(kAllPages);
   h.NewNeeded(100);
   EXPECT_EQ(h.Count(Kind::kPopulate), 0u) << "too small a heap";
@@ -368,18 +367,18 @@ TEST(PageHeapHugepagesTest, WhatIsNeededWholeIsPopulatedInSteps) {
   EXPECT_EQ(h.Count(Kind::kPopulate), 0u) << "a large object may never be touched";
   for (int i = 0; i < 100; ++i) h.New(1, SpanState::kSmall);
   EXPECT_EQ(h.Count(Kind::kPopulate), 0u) << "nor may small ones";
-  const size_t step = hugepage_policy::PopulateStep(Length(8392)).pages();
+  const size_t step = hugepage_policy::PrefaultStep(Length(8392)).pages();
   ASSERT_GT(step, 16u);
   for (size_t i = 0; i < 10 * step; ++i) h.NewNeeded(1);
   h.CheckResidency();
-  const size_t populations = h.Count(Kind::kPopulate);
-  EXPECT_GE(populations, 9u);
-  EXPECT_LE(populations, 11u);
-  EXPECT_EQ(h.heap.GetStats().prefaults, populations);
+  const size_t prefaults = h.Count(Kind::kPopulate);
+  EXPECT_GE(prefaults, 9u);
+  EXPECT_LE(prefaults, 11u);
+  EXPECT_EQ(h.heap.GetStats().prefaults, prefaults);
   h.CheckResidency();
 }
 
-TEST(PageHeapHugepagesTest, ASystemThatCannotPopulateIsNotAskedAgain) {
+TEST(PageHeapHugepagesTest, AnOsThatCannotPrefaultIsNotAskedAgain) {
   HugeHeap h(kAllPages);
   h.New(8192, SpanState::kLarge);
   h.vm.FailPopulate(1, FakeVirtualMemory::kForever);
@@ -387,11 +386,11 @@ TEST(PageHeapHugepagesTest, ASystemThatCannotPopulateIsNotAskedAgain) {
   EXPECT_EQ(h.Count(Kind::kPopulate), 1u);
 }
 
-// Everything at random, against a system that puts memory behind what is written to, by the
-// hugepage where it was asked to and nothing of it was there.
+// Random operations, with a fake OS that backs what is written to, and a whole hugepage where it
+// was asked for one and no page of it was backed.
 class PageHeapHugepagesFuzzTest : public testing::TestWithParam<uint64_t> {};
 
-TEST_P(PageHeapHugepagesFuzzTest, WhatIsReleasedHasNothingBehindIt) {
+TEST_P(PageHeapHugepagesFuzzTest, ReleasedPagesAreNotBacked) {
   SeededRandom random(GetParam());
   HugeHeap h(Length(random.OneIn(2) ? 0 : 700), {HugepageMode::kAdvise}, random.OneIn(2));
   std::vector<Span*> live;

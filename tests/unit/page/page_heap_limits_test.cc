@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Page heaps with memory limits. The records come from another system than the pages; how much they
-// are is part of what counts, so limits are set relative to what the heap has.
+// Page heaps with memory limits. Metadata comes from another fake than the pages. It counts too, so
+// limits are set relative to the heap's size.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -30,13 +30,13 @@ class PageHeapLimitsTest : public testing::Test {
  protected:
   PageHeapLimitsTest() {
     heap_.governor()->SetReleaseRate(0);
-    // The records' first memory is there before the limits are set.
+    // The first memory for records is mapped before the limits are set.
     heap_.Delete(New(Length(1)));
     heap_.ReleaseAtLeast(Length(1));
   }
 
   Span* New(Length n) { return heap_.New(n, SpanState::kLarge); }
-  // A limit so far above what the heap has now.
+  // A limit of this many bytes above the heap's size.
   void Limit(LimitKind kind, size_t more_bytes) {
     SetLimit(heap_, kind, heap_.GetStats().backed_bytes + more_bytes);
   }
@@ -50,8 +50,8 @@ class PageHeapLimitsTest : public testing::Test {
   FakeVirtualMemory& vm_ = under_test_.vm;
 };
 
-// Not zero-filled: files', devices', the program's own. There is more than a limit allows, and it
-// counts at once.
+// Not zero-filled: memory of files, of devices, of the program's own allocator. The source has more
+// than the limit allows, and the memory counts at once.
 TEST_F(PageHeapLimitsTest, GrowthInAdvanceKeepsToTheHardLimit) {
   vm_.SetZeroFilled(false);
   ASSERT_NE(New(MiB(256)), nullptr);
@@ -66,7 +66,7 @@ TEST_F(PageHeapLimitsTest, GrowthInAdvanceKeepsToTheHardLimit) {
 // The first page of a hugepage that is taken backs all of it.
 TEST_F(PageHeapLimitsTest, WholeHugepagesKeepToTheHardLimit) {
   heap_.governor()->SetHugepages({HugepageMode::kAdvise});
-  // A heap that is large enough asks for hugepages.
+  // A heap of this size asks for hugepages.
   ASSERT_NE(New(MiB(40)), nullptr);
   Span* const span = New(MiB(64));
   ASSERT_NE(span, nullptr);
@@ -83,7 +83,7 @@ TEST_F(PageHeapLimitsTest, WholeHugepagesKeepToTheHardLimit) {
   EXPECT_GE(got, 6 * kMiB / Length(8).bytes());
 }
 
-TEST_F(PageHeapLimitsTest, BackedIsWhatWasTakenAndNotGivenBack) {
+TEST_F(PageHeapLimitsTest, BackedBytesAreMappedAndNotReleased) {
   const size_t before = heap_.GetStats().backed_bytes;
   EXPECT_EQ(before, under_test_.arena.mapped_bytes());
   Span* const span = New(MiB(10));
@@ -106,7 +106,7 @@ TEST_F(PageHeapLimitsTest, TheHardLimitIsReachedAndNotExceeded) {
   ASSERT_NE(spans.back(), nullptr);
   EXPECT_EQ(New(Length(1)), nullptr);
   EXPECT_EQ(heap_.GetStats().backed_bytes, LimitOf(heap_, LimitKind::kHard));
-  // What is freed can be had again, in other lengths too.
+  // Freed memory can be allocated again, in other lengths too.
   heap_.Delete(spans.back());
   spans.back() = New(MiB(1));
   EXPECT_NE(spans.back(), nullptr);
@@ -116,8 +116,8 @@ TEST_F(PageHeapLimitsTest, TheHardLimitIsReachedAndNotExceeded) {
   heap_.CheckInvariants();
 }
 
-// Free memory in pieces that are too short goes back, and as much is taken elsewhere.
-TEST_F(PageHeapLimitsTest, FreeMemoryOfTheWrongLengthIsGivenBackFirst) {
+// Free memory in pieces that are too short is released, and as much is taken elsewhere.
+TEST_F(PageHeapLimitsTest, FreeMemoryOfTheWrongLengthIsReleasedFirst) {
   Limit(LimitKind::kHard, 64 * kMiB);
   std::vector<Span*> spans;
   for (int i = 0; i < 64; ++i) spans.push_back(New(MiB(1)));
@@ -126,18 +126,18 @@ TEST_F(PageHeapLimitsTest, FreeMemoryOfTheWrongLengthIsGivenBackFirst) {
   Span* const longer = New(MiB(8));
   ASSERT_NE(longer, nullptr);
   EXPECT_LE(heap_.GetStats().backed_bytes, LimitOf(heap_, LimitKind::kHard));
-  // No more than was needed and the slack.
+  // Not more than needed, plus the slack.
   EXPECT_EQ(Counts(LimitKind::kHard).hits, 1u);
   const size_t wanted =
       Length::ForBytes(8 * kMiB + LimitSlack(LimitOf(heap_, LimitKind::kHard))).bytes();
   EXPECT_EQ(Counts(LimitKind::kHard).released_bytes, wanted);
-  EXPECT_EQ(heap_.GetStats().free_mapped_bytes, 32 * kMiB - wanted);
+  EXPECT_EQ(heap_.GetStats().free_backed_bytes, 32 * kMiB - wanted);
   EXPECT_NE(New(MiB(24)), nullptr);
   EXPECT_EQ(New(MiB(1)), nullptr);
   heap_.CheckInvariants();
 }
 
-TEST_F(PageHeapLimitsTest, SpansKeptInCachesAreGivenUpFirst) {
+TEST_F(PageHeapLimitsTest, KeptSpansAreReleasedFirst) {
   Limit(LimitKind::kHard, 64 * kMiB);
   std::vector<Span*> spans;
   while (Span* const span = heap_.NewNear(Length(8), under_test_.homes[3])) spans.push_back(span);
@@ -149,7 +149,7 @@ TEST_F(PageHeapLimitsTest, SpansKeptInCachesAreGivenUpFirst) {
   heap_.CheckInvariants();
 }
 
-TEST_F(PageHeapLimitsTest, WhatNeverFitsCostsNoRelease) {
+TEST_F(PageHeapLimitsTest, ARequestThatNeverFitsReleasesNothing) {
   Limit(LimitKind::kHard, 64 * kMiB);
   heap_.Delete(New(MiB(32)));
   const size_t releases = vm_.release_calls();
@@ -162,15 +162,15 @@ TEST_F(PageHeapLimitsTest, WhatNeverFitsCostsNoRelease) {
   EXPECT_TRUE(heap_.MayFitAfterFlush(MiB(60)));
 }
 
-// Memory under mlock does not go: the limit holds all the same, and nothing is lost.
-TEST_F(PageHeapLimitsTest, MemoryThatDoesNotGoStillCounts) {
+// Memory under mlock is not released: the limit holds nevertheless, and the heap keeps the memory.
+TEST_F(PageHeapLimitsTest, MemoryThatCannotBeReleasedStillCounts) {
   Limit(LimitKind::kHard, 64 * kMiB);
   std::vector<Span*> spans;
   for (int i = 0; i < 64; ++i) spans.push_back(New(MiB(1)));
   for (size_t i = 0; i < 64; i += 2) heap_.Delete(std::exchange(spans[i], nullptr));
   vm_.FailRelease(1, FakeVirtualMemory::kForever);
   EXPECT_EQ(New(MiB(2)), nullptr);
-  EXPECT_EQ(heap_.GetStats().free_mapped_bytes, 32 * kMiB);
+  EXPECT_EQ(heap_.GetStats().free_backed_bytes, 32 * kMiB);
   EXPECT_EQ(heap_.GetStats().releasing_bytes, 0u);
   EXPECT_NE(New(MiB(1)), nullptr);
   heap_.CheckInvariants();
@@ -189,14 +189,14 @@ TEST_F(PageHeapLimitsTest, ALimitBelowTheHeapStopsGrowthOnly) {
   heap_.CheckInvariants();
 }
 
-// The record of a span that is cut for its release is not refused.
+// A limit does not refuse the record of a span that is cut for its release.
 TEST_F(PageHeapLimitsTest, RecordsAreNotRefused) {
   Limit(LimitKind::kHard, 40 * kMiB);
   std::vector<Span*> spans;
   while (Span* const span = New(Length(1))) spans.push_back(span);
-  // As many spans as there are pages: their records are memory, too.
+  // As many spans as pages: their records are memory, too.
   EXPECT_GT(under_test_.arena.mapped_bytes(), 64 * spans.size());
-  // The last ones may have come when the limit was reached.
+  // The last records may have been added when the limit was reached.
   EXPECT_LE(heap_.GetStats().backed_bytes,
             LimitOf(heap_, LimitKind::kHard) + kTuning.metadata.chunk_bytes);
   for (size_t i = 0; i < spans.size(); i += 2) heap_.Delete(spans[i]);
@@ -204,7 +204,7 @@ TEST_F(PageHeapLimitsTest, RecordsAreNotRefused) {
   heap_.CheckInvariants();
 }
 
-// Another thread's release, which the test can hold up in the system.
+// A release of another thread, which the test can stop in the system call.
 class HeldUpRelease {
  public:
   HeldUpRelease(PageHeap& heap, FakeVirtualMemory& vm, Length n) {
@@ -218,7 +218,7 @@ class HeldUpRelease {
   }
   ~HeldUpRelease() { Join(); }
 
-  // It goes on in so long, if not before.
+  // It continues after this time at the latest.
   void GoOnIn(std::chrono::milliseconds delay) {
     delay_ = delay;
     may_go_on_.store(true);
@@ -235,9 +235,9 @@ class HeldUpRelease {
   std::thread thread_;
 };
 
-// A free of another thread is in the system while this one asks: it is waited for, however long it
-// does not get a processor.
-TEST_F(PageHeapLimitsTest, WhatOthersAreReleasingIsWaitedFor) {
+// A free of another thread is in a system call when this thread requests memory: the request waits
+// for it, however long that thread gets no CPU.
+TEST_F(PageHeapLimitsTest, WaitsForReleasesOfOtherThreads) {
   Limit(LimitKind::kHard, 32 * kMiB);
   Span* const freed = New(MiB(8));
   ASSERT_NE(New(MiB(24)), nullptr);
@@ -265,9 +265,9 @@ TEST_F(PageHeapLimitsTest, ManyThreadsWaitForOneRelease) {
   EXPECT_EQ(served, 8);
 }
 
-// It ends between the decision that room is needed and the look at what is under way: here while
-// this thread is in the system itself, to be refused.
-TEST_F(PageHeapLimitsTest, WhatOthersHaveReleasedMeanwhileCounts) {
+// The release ends between the decision that room is needed and the check for releases under way:
+// here while this thread is in a system call of its own, which is refused.
+TEST_F(PageHeapLimitsTest, ReleasesThatEndedMeanwhileCount) {
   Limit(LimitKind::kHard, 32 * kMiB);
   Span* const first = New(MiB(8));
   ASSERT_NE(New(MiB(20)), nullptr);
@@ -284,8 +284,8 @@ TEST_F(PageHeapLimitsTest, WhatOthersHaveReleasedMeanwhileCounts) {
   EXPECT_EQ(vm_.release_failures(), 1u);
 }
 
-// What the system refuses is nothing to wait for, whoever asks it.
-TEST_F(PageHeapLimitsTest, WhatOthersAreRefusedIsNoRoom) {
+// A release that the OS refuses makes no room, whichever thread made it.
+TEST_F(PageHeapLimitsTest, RefusedReleasesOfOtherThreadsMakeNoRoom) {
   Limit(LimitKind::kHard, 32 * kMiB);
   Span* const freed = New(MiB(8));
   ASSERT_NE(New(MiB(24)), nullptr);
@@ -296,7 +296,7 @@ TEST_F(PageHeapLimitsTest, WhatOthersAreRefusedIsNoRoom) {
     other.GoOnIn(std::chrono::milliseconds(50));
     EXPECT_EQ(New(MiB(10)), nullptr);
   }
-  // Threads whose refused passes overlap at any time.
+  // Threads whose refused passes always overlap.
   std::vector<std::thread> threads;
   std::atomic<int> served{0};
   for (int i = 0; i < 8; ++i) {
@@ -309,9 +309,9 @@ TEST_F(PageHeapLimitsTest, WhatOthersAreRefusedIsNoRoom) {
   heap_.CheckInvariants();
 }
 
-// A release that began after there was nothing left to give back is not waited for: else threads
-// that are refused again and again might wait for each other for ever.
-TEST_F(PageHeapLimitsTest, OnlyWhatIsUnderWayIsWaitedFor) {
+// A release that began after nothing was left to release is not waited for: otherwise threads that
+// are refused again and again might wait for each other for ever.
+TEST_F(PageHeapLimitsTest, WaitsOnlyForReleasesUnderWay) {
   Limit(LimitKind::kHard, 32 * kMiB);
   Span* const later = New(MiB(8));
   Span* const freed = New(MiB(8));
@@ -335,9 +335,9 @@ TEST_F(PageHeapLimitsTest, OnlyWhatIsUnderWayIsWaitedFor) {
   EXPECT_FALSE(served);
 }
 
-// Another library's fork handler allocates while all locks are held for fork: the release that is
-// under way cannot end before that.
-TEST_F(PageHeapLimitsTest, WhoForksWaitsForNobody) {
+// A fork handler of another library allocates while all locks are held for fork: the release that
+// is under way cannot end before the fork does.
+TEST_F(PageHeapLimitsTest, AForkingThreadDoesNotWait) {
   Limit(LimitKind::kHard, 32 * kMiB);
   Span* const freed = New(MiB(8));
   ASSERT_NE(New(MiB(24)), nullptr);
@@ -359,33 +359,33 @@ TEST_F(PageHeapLimitsTest, TheSoftLimitReleasesThenGrows) {
   for (int i = 0; i < 64; ++i) spans.push_back(New(MiB(1)));
   EXPECT_EQ(Counts(LimitKind::kSoft).hits, 0u);
   for (size_t i = 0; i < 64; i += 2) heap_.Delete(std::exchange(spans[i], nullptr));
-  // Below the limit nothing goes back.
-  EXPECT_EQ(heap_.GetStats().free_mapped_bytes, 32 * kMiB);
+  // Below the limit nothing is released.
+  EXPECT_EQ(heap_.GetStats().free_backed_bytes, 32 * kMiB);
   ASSERT_NE(New(MiB(8)), nullptr);
   EXPECT_EQ(Counts(LimitKind::kSoft).hits, 1u);
   const size_t wanted =
       Length::ForBytes(8 * kMiB + LimitSlack(LimitOf(heap_, LimitKind::kSoft))).bytes();
   EXPECT_EQ(Counts(LimitKind::kSoft).released_bytes, wanted);
-  EXPECT_EQ(heap_.GetStats().free_mapped_bytes, 32 * kMiB - wanted);
+  EXPECT_EQ(heap_.GetStats().free_backed_bytes, 32 * kMiB - wanted);
   EXPECT_LE(heap_.GetStats().backed_bytes, LimitOf(heap_, LimitKind::kSoft));
-  // The slack: the next one needs no system call.
+  // The slack: the next allocation needs no system call.
   const size_t releases = vm_.release_calls();
   ASSERT_NE(New(MiB(1)), nullptr);
   EXPECT_EQ(vm_.release_calls(), releases);
-  // More than all that is free: the heap is larger than the limit, and no one is refused.
+  // More than all free memory: the heap grows beyond the limit, and no request fails.
   ASSERT_NE(New(MiB(100)), nullptr);
   EXPECT_GT(heap_.GetStats().backed_bytes, LimitOf(heap_, LimitKind::kSoft));
   heap_.CheckInvariants();
 }
 
-// Of a backlog one allocation pays for no more than its own length and the slack.
-TEST_F(PageHeapLimitsTest, TheSoftLimitsWorkIsBounded) {
+// For an earlier excess, one allocation releases no more than its own length and the slack.
+TEST_F(PageHeapLimitsTest, TheReleaseForTheSoftLimitIsBounded) {
   std::vector<Span*> spans;
   for (int i = 0; i < 4000; ++i) spans.push_back(New(Length(16)));
   for (size_t i = 0; i < spans.size(); i += 2) heap_.Delete(spans[i]);
   SetLimit(heap_, LimitKind::kSoft, 64 * kMiB);
   const size_t calls = vm_.release_calls();
-  // Whatever their number, in pieces of 128 KiB.
+  // However many free spans there are, here in pieces of 128 KiB.
   ASSERT_NE(New(Length(17)), nullptr);
   EXPECT_LE(vm_.release_calls() - calls, 32u);
   EXPECT_LE(Counts(LimitKind::kSoft).released_bytes, Length(17 + 16).bytes() + kMiB);
@@ -396,7 +396,7 @@ TEST_F(PageHeapLimitsTest, TheSoftLimitsWorkIsBounded) {
   heap_.CheckInvariants();
 }
 
-TEST_F(PageHeapLimitsTest, AboveTheSoftLimitFreedMemoryGoesBack) {
+TEST_F(PageHeapLimitsTest, AboveTheSoftLimitFreedMemoryIsReleased) {
   Limit(LimitKind::kSoft, 64 * kMiB);
   std::vector<Span*> spans;
   for (int i = 0; i < 2000; ++i) spans.push_back(New(Length(16)));
@@ -407,17 +407,17 @@ TEST_F(PageHeapLimitsTest, AboveTheSoftLimitFreedMemoryGoesBack) {
     ASSERT_FALSE(spans.empty());
     heap_.Delete(spans.back());
     spans.pop_back();
-    most_free = std::max(most_free, heap_.GetStats().free_mapped_bytes);
+    most_free = std::max(most_free, heap_.GetStats().free_backed_bytes);
   }
-  // Never more than the slack, and not a system call for each of a thousand.
+  // Never more than the slack, and fewer system calls than the thousand frees.
   EXPECT_LE(most_free, kMiB + Length(16).bytes());
   EXPECT_LE(vm_.release_calls() - calls, 200u);
   EXPECT_GT(Counts(LimitKind::kSoft).released_bytes, 150 * kMiB);
-  // Below it, memory is kept.
+  // Below the limit, memory is kept.
   const size_t released = Counts(LimitKind::kSoft).released_bytes;
   for (Span* const span : spans) heap_.Delete(span);
   EXPECT_EQ(Counts(LimitKind::kSoft).released_bytes, released);
-  EXPECT_GT(heap_.GetStats().free_mapped_bytes, 60 * kMiB);
+  EXPECT_GT(heap_.GetStats().free_backed_bytes, 60 * kMiB);
   heap_.CheckInvariants();
 }
 
@@ -438,7 +438,7 @@ TEST_F(PageHeapLimitsTest, AboveTheSoftLimitNoSpansAreKeptInCaches) {
   EXPECT_NE(heap_.NewFromCache(Length(8), under_test_.homes[3]), nullptr);
 }
 
-TEST_F(PageHeapLimitsTest, MemoryThatDoesNotGoIsNotOfferedAgainAndAgain) {
+TEST_F(PageHeapLimitsTest, MemoryThatCannotBeReleasedIsNotTriedAgain) {
   Limit(LimitKind::kSoft, kMiB);
   std::vector<Span*> spans;
   for (int i = 0; i < 400; ++i) spans.push_back(New(MiB(1)));
@@ -453,7 +453,7 @@ TEST_F(PageHeapLimitsTest, ReallocationInPlaceKeepsToTheLimits) {
   Span* const span = New(MiB(10));
   void* const p = span->start_address();
   Limit(LimitKind::kHard, 4 * kMiB);
-  // The heap has more address space behind it, with nothing in it.
+  // The heap has more address space after it, which is not backed.
   ASSERT_FALSE(heap_.ResizeLargeAt(span, p, MiB(10) + MiB(20)));
   Span* const behind = New(MiB(90));
   ASSERT_EQ(behind, nullptr);
@@ -467,14 +467,14 @@ TEST_F(PageHeapLimitsTest, ReallocationInPlaceKeepsToTheLimits) {
   heap_.CheckInvariants();
 }
 
-// Of what is behind an object, that which is free and mapped counts already.
-TEST_F(PageHeapLimitsTest, ReallocationInPlaceTakesMappedMemoryAtTheLimit) {
+// Free backed memory after an object counts already.
+TEST_F(PageHeapLimitsTest, ReallocationInPlaceTakesBackedMemoryAtTheLimit) {
   Span* const span = New(MiB(60));
   void* const p = span->start_address();
   ASSERT_TRUE(heap_.ResizeLargeAt(span, p, MiB(30)));
   heap_.ReleaseAtLeast(MiB(30));
   ASSERT_TRUE(heap_.ResizeLargeAt(span, p, MiB(10)));
-  ASSERT_EQ(heap_.GetStats().free_mapped_bytes, 20 * kMiB);
+  ASSERT_EQ(heap_.GetStats().free_backed_bytes, 20 * kMiB);
   const size_t releases = vm_.release_calls();
   SetLimit(heap_, LimitKind::kHard, heap_.GetStats().backed_bytes);
   ASSERT_TRUE(heap_.ResizeLargeAt(span, p, MiB(20)));
@@ -485,21 +485,21 @@ TEST_F(PageHeapLimitsTest, ReallocationInPlaceTakesMappedMemoryAtTheLimit) {
   EXPECT_FALSE(heap_.ResizeLargeAt(span, p, MiB(36)));
 }
 
-// Free memory elsewhere makes room for an object to grow where it is.
+// Releasing free memory elsewhere makes room for an object to grow in place.
 TEST_F(PageHeapLimitsTest, ReallocationInPlaceReleasesWhatIsFreeElsewhere) {
   Span* const all = New(MiB(64));
   Span* const elsewhere = New(MiB(50));
   void* const p = all->start_address();
-  // An object, 44 MiB with nothing behind them, 50 MiB that are free and mapped.
+  // An object, 44 MiB that are not backed, 50 MiB that are free and backed.
   ASSERT_TRUE(heap_.ResizeLargeAt(all, p, MiB(20)));
   heap_.ReleaseAtLeast(MiB(64));
   heap_.Delete(elsewhere);
-  ASSERT_EQ(heap_.GetStats().free_mapped_bytes, 50 * kMiB);
+  ASSERT_EQ(heap_.GetStats().free_backed_bytes, 50 * kMiB);
   SetLimit(heap_, LimitKind::kHard, heap_.GetStats().backed_bytes + kMiB);
   ASSERT_TRUE(heap_.ResizeLargeAt(all, p, MiB(50)));
   EXPECT_LE(heap_.GetStats().backed_bytes, LimitOf(heap_, LimitKind::kHard));
   EXPECT_EQ(Counts(LimitKind::kHard).hits, 1u);
-  // For the soft limit it grows in any case.
+  // At the soft limit it grows in any case.
   SetLimit(heap_, LimitKind::kHard, kNoLimit);
   SetLimit(heap_, LimitKind::kSoft, kMiB);
   ASSERT_TRUE(heap_.ResizeLargeAt(all, p, MiB(60)));
@@ -525,7 +525,7 @@ TEST_F(PageHeapLimitsTest, EventsOfTheSoftLimit) {
   EXPECT_FALSE(heap_.governor()->limit_watch().Take(&event));
   EXPECT_NE(New(MiB(1)), nullptr);
   EXPECT_FALSE(heap_.hints().limit_event_due.value());
-  // Free memory is not given back below the limit, but it is not in use.
+  // Free memory is not released below the limit, but it is not in use.
   heap_.Delete(second);
   heap_.Delete(first);
   EXPECT_NE(New(MiB(10)), nullptr);
@@ -533,7 +533,7 @@ TEST_F(PageHeapLimitsTest, EventsOfTheSoftLimit) {
   EXPECT_TRUE(heap_.hints().limit_event_due.value());
 }
 
-TEST_F(PageHeapLimitsTest, AContainersLimitGivesWayToTheProgramsOwn) {
+TEST_F(PageHeapLimitsTest, TheProgramsLimitReplacesAContainersLimit) {
   using Origin = LimitOrigin;
   SetLimit(heap_, LimitKind::kSoft, 100 * kMiB, Origin::kContainer);
   EXPECT_EQ(LimitOf(heap_, LimitKind::kSoft), 100 * kMiB);
@@ -544,7 +544,7 @@ TEST_F(PageHeapLimitsTest, AContainersLimitGivesWayToTheProgramsOwn) {
   EXPECT_EQ(LimitOf(heap_, LimitKind::kSoft), kNoLimit);
 }
 
-// Giving back for a limit asks the system for nothing else: no mapping is made, removed or split.
+// A release for a limit makes no other system call: no mapping is made, removed or split.
 TEST_F(PageHeapLimitsTest, ReleasingSplitsNoMappings) {
   Limit(LimitKind::kHard, 64 * kMiB);
   std::vector<Span*> spans;
@@ -559,9 +559,9 @@ TEST_F(PageHeapLimitsTest, ReleasingSplitsNoMappings) {
   }
 }
 
-// A system that refuses mappings (strict overcommit, too many of them) while a limit asks for
-// releases: whatever fails, the heap is right afterwards.
-TEST_F(PageHeapLimitsTest, RandomWorkUnderLimitsOnASystemThatRefuses) {
+// The OS refuses mappings (strict overcommit, too many of them) while a limit needs releases: the
+// heap stays correct whatever fails.
+TEST_F(PageHeapLimitsTest, RandomWorkUnderLimitsWhereTheOsRefuses) {
   constexpr uint64_t kSeed = 90125;
   SeededRandom random(kSeed);
   std::vector<Span*> spans;
@@ -605,8 +605,8 @@ TEST_F(PageHeapLimitsTest, RandomWorkUnderLimitsOnASystemThatRefuses) {
     }
     const size_t after = heap_.GetStats().backed_bytes;
     const size_t records = under_test_.arena.mapped_bytes() - records_before;
-    // Records may grow also where the heap, above a limit that was lowered, only hands out what it
-    // has.
+    // Records may also grow where the heap, above a limit that was lowered, only hands out free
+    // memory.
     if (took && after - records > before) {
       ASSERT_LE(after - records, LimitOf(heap_, LimitKind::kHard)) << step;
     }
@@ -619,10 +619,10 @@ TEST_F(PageHeapLimitsTest, RandomWorkUnderLimitsOnASystemThatRefuses) {
   heap_.CheckInvariants();
 }
 
-// Where address space is to be saved, a large object goes to the shortest free memory, released or
-// not. At the hard limit that would have to be backed again: where the system takes nothing back,
+// To save address space, a large object takes the shortest free memory, released or not. At the
+// hard limit that memory would have to be backed again: if the OS refuses to release other memory,
 // longer memory that is backed serves instead.
-TEST(PageHeapLimitsPlaceTest, NoRequestFailsForTheSakeOfABetterPlace) {
+TEST(PageHeapLimitsPlaceTest, ABackedPlaceServesWhenTheTightestFitExceedsTheLimit) {
   for (const bool limited : {false, true}) {
     SCOPED_TRACE(limited);
     PageHeapUnderTest under_test(AddressOnly(), {.spare_space = Length(0)});
@@ -647,9 +647,9 @@ TEST(PageHeapLimitsPlaceTest, NoRequestFailsForTheSakeOfABetterPlace) {
   }
 }
 
-// Threads that all want more than there is: at no moment is the heap above its limit, and what one
-// frees another gets.
-TEST(PageHeapLimitsThreadsTest, TheHardLimitHoldsForAllTogether) {
+// All threads together want more than the limit: the heap is never above its limit, and memory that
+// one thread frees serves another.
+TEST(PageHeapLimitsThreadsTest, TheHardLimitHoldsForAllThreadsTogether) {
   PageHeapUnderTest under_test(AddressOnly());
   PageHeap& heap = under_test.heap;
   constexpr size_t kLimit = 48 * kMiB;
@@ -672,7 +672,7 @@ TEST(PageHeapLimitsThreadsTest, TheHardLimitHoldsForAllTogether) {
           heap.Delete(spans.back());
           spans.pop_back();
         }
-        // The records may go above it: of these there are some thousand.
+        // Records, some thousands, may exceed it.
         ASSERT_LE(heap.GetStats().backed_bytes, kLimit + 2 * kMiB);
       }
       for (Span* const span : spans) heap.Delete(span);

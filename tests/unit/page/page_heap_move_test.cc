@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Large objects whose pages are moved: when, what becomes of both places, and what they hold.
+// Large objects whose pages are moved: when they are, the state of both places afterwards, and the
+// contents.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -27,7 +28,7 @@ FakeVirtualMemory::Options Backed(size_t hardware_page_size) {
   return options;
 }
 
-// Every word of an object says which it is and where in it.
+// Every word of an object holds its object and its position.
 uint64_t WordAt(uint64_t object, size_t i) { return object << 32 | i; }
 
 int64_t move_clock_ms = 0;
@@ -68,7 +69,7 @@ struct MovingHeap {
     for (const Call& call : vm.TakeCalls()) count += call.kind == kind;
     return count;
   }
-  // Nothing is behind what is called released.
+  // Released pages are not backed.
   void Check() {
     heap.CheckInvariants();
     EXPECT_FALSE(heap.address_space().is_moving());
@@ -116,17 +117,17 @@ TEST(PageHeapMoveTest, MovesInsteadOfTakingFreshMemoryForACopy) {
   EXPECT_EQ(stats.large_spans, 2u);
   EXPECT_EQ(stats.large_span_bytes, MiB(65).bytes());
   h.Check();
-  // The old place is free, without memory, and serves others.
+  // The old place is free, not backed, and serves other requests.
   Span* const next = h.heap.New(MiB(3), SpanState::kLarge);
   EXPECT_EQ(next->first_page, was);
   EXPECT_TRUE(next->zeroed());
-  // What was moved is a span like any other.
+  // The moved span is like any other.
   EXPECT_TRUE(h.heap.DeleteLargeAt(moved, moved->start_address()));
   EXPECT_EQ(h.heap.ReleaseAtLeast(kAllPages), MiB(5));
   h.Check();
 }
 
-TEST(PageHeapMoveTest, CopiesWhatIsShortOrHasFreeMemoryToGoTo) {
+TEST(PageHeapMoveTest, DoesNotMoveShortObjectsOrWhereFreeMemoryFits) {
   MovingHeap h(HugepageMode::kNever);
   Span* const small = h.New(MiB(1) - Length(2), 1);
   Span* const large = h.New(MiB(4), 2);
@@ -159,7 +160,7 @@ TEST(PageHeapMoveTest, LockedMemoryIsNotMoved) {
   h.vm.RefuseMayMove(1);
   EXPECT_EQ(h.Move(object, MiB(90)), nullptr);
   EXPECT_TRUE(h.vm.TakeCalls().empty());
-  // Nor to where it would be locked.
+  // Nor to a place where it would be locked.
   const size_t mapped = h.vm.mapped_bytes();
   h.vm.RefuseMayMove(2);
   EXPECT_EQ(h.Move(object, MiB(90)), nullptr);
@@ -195,7 +196,7 @@ TEST(PageHeapMoveTest, WithoutAddressSpaceOrRecordsItIsCopied) {
   h.vm.FailMap(1);
   EXPECT_EQ(h.Move(object, MiB(90)), nullptr);
   h.Check();
-  // Records are taken up to the last one.
+  // All records are used up.
   for (size_t spare = 0; spare < 40; ++spare) {
     h.under_test.metadata_vm.FailMap(1, FakeVirtualMemory::kForever);
     while (h.under_test.arena.Allocate(8) != nullptr) {
@@ -211,14 +212,14 @@ TEST(PageHeapMoveTest, WithoutAddressSpaceOrRecordsItIsCopied) {
   h.Check();
 }
 
-TEST(PageHeapMoveTest, MemoryThatIsNotTheProcesssOwnStaysWhereItIs) {
+TEST(PageHeapMoveTest, MemoryThatIsNotZeroFilledIsNotMoved) {
   MovingHeap h(HugepageMode::kNever);
   h.vm.SetZeroFilled(false);
   Span* const object = h.New(MiB(3), 1);
   h.vm.SetZeroFilled(true);
   EXPECT_EQ(h.Move(object, MiB(90)), nullptr);
   Span* const own = h.New(MiB(80), 2);
-  // What comes meanwhile from elsewhere is the heap's for good.
+  // Memory from another source that arrives meanwhile stays in the heap.
   h.vm.SetZeroFilled(false);
   EXPECT_EQ(h.Move(own, MiB(90)), nullptr);
   EXPECT_EQ(h.Count(Kind::kMove), 0u);
@@ -234,7 +235,7 @@ TEST(PageHeapMoveTest, WholeHugepagesAreMovedAndTheEndsCopied) {
   h.New(Length(100), 9);
   Span* const object = h.New(MiB(9), 1);
   h.New(MiB(1), 2);
-  ASSERT_NE(object->first_page, HugepageStart(object->first_page)) << "behind the first one";
+  ASSERT_NE(object->first_page, HugepageStart(object->first_page)) << "after the first one";
   const Length offset = object->first_page - HugepageStart(object->first_page);
   h.vm.TakeCalls();
   Span* const moved = h.Move(object, MiB(40));
@@ -252,15 +253,15 @@ TEST(PageHeapMoveTest, WholeHugepagesAreMovedAndTheEndsCopied) {
     EXPECT_EQ(call.start % kHugepageSize, 0u);
   }
   EXPECT_TRUE(advised);
-  EXPECT_EQ(moved_bytes, MiB(6).bytes()) << "1.2 MiB in front, 1.8 behind";
+  EXPECT_EQ(moved_bytes, MiB(6).bytes()) << "1.2 MiB before it, 1.8 after it";
   EXPECT_EQ(moved->first_page - HugepageStart(moved->first_page), offset);
   MovingHeap::ExpectHolds(moved, MiB(9), 1);
-  // All of the new place is hugepages, as the heap sees it and as the system does.
+  // All of the new place is hugepages, for the heap and for the OS.
   const PageStats stats = h.heap.GetStats();
   EXPECT_EQ(stats.hugepage_bytes, stats.system_bytes);
   h.Fill(moved, MiB(9), 1);
   h.Check();
-  // A second time, from its end.
+  // A second time, from the end of the first place.
   h.New(MiB(1), 3);
   Span* const again = h.Move(moved, MiB(60));
   ASSERT_NE(again, nullptr);
@@ -278,7 +279,7 @@ TEST(PageHeapMoveTest, NotInSmallPagesWhereTheHeapGrowsByHugepages) {
   h.Check();
 }
 
-TEST(PageHeapMoveTest, NotAcrossPartsThatHaveHugepagesAndPartsThatHaveNone) {
+TEST(PageHeapMoveTest, NotWhereOnlyAPartHasHugepages) {
   MovingHeap h(HugepageMode::kAdvise);
   Span* const object = h.New(MiB(100), 1);
   h.heap.address_space().StopHugepagesAt(object->first_page + MiB(1), true);
@@ -316,7 +317,7 @@ TEST(PageHeapMoveTest, KeepsToTheLimits) {
 TEST(PageHeapMoveTest, MovesAreNumbered) {
   MovingHeap h(HugepageMode::kNever);
   size_t moves = 0;
-  // Each time the heap has nothing that fits.
+  // Each time the heap has no free span that fits.
   for (size_t i = 0; i < 1100; ++i) {
     Span* object = h.heap.New(MiB(1), SpanState::kLarge);
     ASSERT_NE(object, nullptr);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// PageHeap: spans of one shard lie together, and which of what others keep a shard may have.
+// PageHeap: the spans of one shard lie together, and which kept spans of other shards a shard may
+// use.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -41,7 +42,8 @@ class PageHeapNearTest : public testing::Test {
   }
   void Keep(Span* span, size_t shard) { heap_.DeleteToCache(span, under_test_.homes[shard], true); }
 
-  // Stretches of pages that belong to one shard, from one that belongs to another one to the next.
+  // The number of ranges of pages that belong to one shard: each ends where a page of another shard
+  // begins.
   std::vector<size_t> Stretches() const {
     std::vector<size_t> lengths;
     const size_t kNobody = SIZE_MAX;
@@ -73,8 +75,8 @@ TEST_F(PageHeapNearTest, SpansOfAShardFollowEachOther) {
   heap_.CheckInvariants();
 }
 
-// However many shards and lengths there are: on average a stretch is a run, but for what is at the
-// ends of mappings.
+// For any number of shards and lengths: on average a range is a near run, except at the ends of
+// mappings.
 TEST_F(PageHeapNearTest, ShardsThatTakeTurnsHaveRunsOfTheirOwn) {
   SeededRandom random(kSeed);
   for (size_t i = 0; i < 4000; ++i) {
@@ -86,7 +88,7 @@ TEST_F(PageHeapNearTest, ShardsThatTakeTurnsHaveRunsOfTheirOwn) {
   heap_.CheckInvariants();
 }
 
-TEST_F(PageHeapNearTest, ARequestWithoutAShardFitsAsTightAsEver) {
+TEST_F(PageHeapNearTest, ARequestWithoutAShardGetsTheBestFit) {
   Span* const first = NewNear(4, 0);
   Span* const second = NewNear(8, 0);
   NewNear(4, 0);
@@ -95,8 +97,8 @@ TEST_F(PageHeapNearTest, ARequestWithoutAShardFitsAsTightAsEver) {
   EXPECT_EQ(heap_.New(Length(12), SpanState::kLarge)->first_page, first->first_page);
 }
 
-// Memory that is there comes before fresh memory, also where it is no run.
-TEST_F(PageHeapNearTest, MappedMemoryComesFirst) {
+// Backed memory is used before fresh memory, also where it is no near run.
+TEST_F(PageHeapNearTest, BackedMemoryComesFirst) {
   std::vector<Span*> spans;
   for (size_t i = 0; i < 6; ++i) spans.push_back(NewNear(4, 0));
   heap_.Delete(spans[2]);
@@ -105,7 +107,7 @@ TEST_F(PageHeapNearTest, MappedMemoryComesFirst) {
   heap_.CheckInvariants();
 }
 
-// That another shard goes on in the tightest fit hides nothing else.
+// A tightest fit in which another shard continues does not hide other fits.
 TEST_F(PageHeapNearTest, LooserFitsAreFoundBesideAnotherShardsRun) {
   std::vector<Span*> spans;
   for (const size_t pages : {1, 3, 1, 5, 1, 7, 1}) spans.push_back(NewNear(pages, 2));
@@ -113,14 +115,14 @@ TEST_F(PageHeapNearTest, LooserFitsAreFoundBesideAnotherShardsRun) {
   EXPECT_EQ(NewNear(1, 0)->first_page, spans[1]->first_page);
   EXPECT_EQ(NewNear(1, 1)->first_page, spans[3]->first_page);
   EXPECT_EQ(NewNear(1, 3)->first_page, spans[5]->first_page);
-  // Each goes on where it was.
+  // Each shard continues where it was.
   EXPECT_EQ(NewNear(2, 0)->first_page, spans[1]->first_page + Length(1));
   EXPECT_EQ(NewNear(2, 1)->first_page, spans[3]->first_page + Length(1));
   heap_.CheckInvariants();
 }
 
-// What the shard itself keeps, in whatever lengths, goes before fresh memory is touched.
-TEST_F(PageHeapNearTest, TheOwnKeptSpansComeBeforeFreshMemory) {
+// The shard's own kept spans, of any lengths, are used before fresh memory.
+TEST_F(PageHeapNearTest, AShardsOwnKeptSpansComeBeforeFreshMemory) {
   Span* const span = NewNear(8, 3);
   NewNear(1, 3);
   Keep(span, 3);
@@ -128,8 +130,8 @@ TEST_F(PageHeapNearTest, TheOwnKeptSpansComeBeforeFreshMemory) {
   EXPECT_EQ(heap_.NewFromCache(Length(8), under_test_.homes[3]), nullptr);
 }
 
-// Then what others keep, several spans at once, so that there is room for a run.
-TEST_F(PageHeapNearTest, OthersKeptSpansComeBeforeFreshMemoryAndTogether) {
+// Then the kept spans of other shards, several at once, so that there is room for a near run.
+TEST_F(PageHeapNearTest, KeptSpansOfOtherShardsComeNextSeveralAtOnce) {
   std::vector<Span*> spans;
   for (size_t i = 0; i < 12; ++i) spans.push_back(NewNear(8, 3));
   NewNear(1, 3);
@@ -143,8 +145,8 @@ TEST_F(PageHeapNearTest, OthersKeptSpansComeBeforeFreshMemoryAndTogether) {
   heap_.CheckInvariants();
 }
 
-// When the system gives nothing, all that is free serves: others' runs, then what they keep.
-TEST_F(PageHeapNearTest, OthersKeptSpansServeWhenTheSystemGivesNothing) {
+// When the OS refuses, all free memory serves: other shards' near runs, then their kept spans.
+TEST_F(PageHeapNearTest, KeptSpansOfOtherShardsServeWhenTheOsRefuses) {
   std::vector<Span*> spans = {NewNear(8, 0)};
   vm_.FailMap(1, FakeVirtualMemory::kForever);
   while (spans.size() < kPagesInFirstGrowth / 8) spans.push_back(NewNear(8, spans.size() % 2));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// PageHeap with its span caches: what is kept for a shard, how it counts, and who else gets it.
+// PageHeap with its span caches: which spans are kept for a shard, how they count, and who else may
+// use them.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -25,7 +26,7 @@ constexpr size_t kHomes = PageHeapUnderTest::kHomes;
 
 constexpr size_t kPagesInMiB = kMiB / kPageSize;
 
-// The first growth is a mebibyte; more comes in further mappings.
+// The first growth is a mebibyte; later growths are further mappings.
 class PageHeapSpanCacheTest : public testing::Test {
  protected:
   explicit PageHeapSpanCacheTest(size_t hardware_page_size = 4096)
@@ -56,7 +57,7 @@ class PageHeapSpanCacheTest : public testing::Test {
   FakeVirtualMemory& vm_ = under_test_.vm;
 };
 
-TEST_F(PageHeapSpanCacheTest, WhatIsHandedOutAgainIsNewAgain) {
+TEST_F(PageHeapSpanCacheTest, ASpanThatIsHandedOutAgainIsNewAgain) {
   clock_ms_ = 1000;
   Span* const span = New(8);
   EXPECT_EQ(span->in_use.handed_out_ms, 1000);
@@ -67,19 +68,19 @@ TEST_F(PageHeapSpanCacheTest, WhatIsHandedOutAgainIsNewAgain) {
   EXPECT_EQ(span->in_use.handed_out_ms, 3000);
 }
 
-TEST_F(PageHeapSpanCacheTest, WhatIsKeptIsHandedOutAgainAndCountsAsFree) {
+TEST_F(PageHeapSpanCacheTest, KeptSpansAreHandedOutAgainAndCountAsFree) {
   Span* const span = New(8);
   New(4);
   ASSERT_TRUE(span->zeroed());
   const PageStats before = heap_.GetStats();
   ASSERT_EQ(before.small_span_bytes, 12 * kPageSize);
-  ASSERT_EQ(before.free_mapped_bytes, 0u);
+  ASSERT_EQ(before.free_backed_bytes, 0u);
 
   Keep(span, 5);
   PageStats stats = heap_.GetStats();
   EXPECT_EQ(stats.small_span_bytes, 4 * kPageSize);
-  EXPECT_EQ(stats.free_mapped_bytes, 8 * kPageSize);
-  EXPECT_EQ(stats.free_mapped_spans, 0u);
+  EXPECT_EQ(stats.free_backed_bytes, 8 * kPageSize);
+  EXPECT_EQ(stats.free_backed_spans, 0u);
   EXPECT_EQ(stats.free_released_bytes, before.free_released_bytes);
   EXPECT_EQ(stats.system_bytes, before.system_bytes);
   heap_.CheckInvariants();
@@ -87,8 +88,8 @@ TEST_F(PageHeapSpanCacheTest, WhatIsKeptIsHandedOutAgainAndCountsAsFree) {
   EXPECT_EQ(heap_.NewFromCache(Length(8), under_test_.homes[5]), span);
   stats = heap_.GetStats();
   EXPECT_EQ(stats.small_span_bytes, before.small_span_bytes);
-  EXPECT_EQ(stats.free_mapped_bytes, 0u);
-  // It has been written since the system gave it.
+  EXPECT_EQ(stats.free_backed_bytes, 0u);
+  // It has been written to since the OS mapped it.
   EXPECT_FALSE(span->zeroed());
   EXPECT_EQ(span->state.load(), SpanState::kSmall);
   EXPECT_EQ(heap_.NewFromCache(Length(8), under_test_.homes[5]), nullptr);
@@ -99,7 +100,7 @@ TEST_F(PageHeapSpanCacheTest, EachShardAndLengthHasItsOwn) {
   std::array<Span*, kHomes> spans;
   for (Span*& span : spans) span = New(3);
   for (size_t shard = 0; shard < kHomes; ++shard) Keep(spans[shard], shard);
-  EXPECT_EQ(heap_.GetStats().free_mapped_bytes, 3 * kHomes * kPageSize);
+  EXPECT_EQ(heap_.GetStats().free_backed_bytes, 3 * kHomes * kPageSize);
   EXPECT_EQ(heap_.GetStats().small_span_bytes, 0u);
   for (size_t shard = 0; shard < kHomes; ++shard) {
     EXPECT_EQ(heap_.NewFromCache(Length(2), under_test_.homes[shard]), nullptr);
@@ -109,7 +110,7 @@ TEST_F(PageHeapSpanCacheTest, EachShardAndLengthHasItsOwn) {
   }
 }
 
-TEST_F(PageHeapSpanCacheTest, NearFirstThenTheOldestFar) {
+TEST_F(PageHeapSpanCacheTest, SpansOfTheSameShardFirstThenTheOldestOfOthers) {
   std::array<Span*, 4> spans;
   for (Span*& span : spans) span = New(1);
   heap_.DeleteToCache(spans[0], under_test_.homes[1], false);
@@ -124,10 +125,10 @@ TEST_F(PageHeapSpanCacheTest, WhatDoesNotFitIsDeleted) {
   Span* const too_long = New(kTuning.span_cache.max_pages + 1);
   New(1);
   Keep(too_long, 0);
-  EXPECT_EQ(too_long->state.load(), SpanState::kFreeMapped);
-  EXPECT_EQ(heap_.GetStats().free_mapped_spans, 1u);
+  EXPECT_EQ(too_long->state.load(), SpanState::kFreeBacked);
+  EXPECT_EQ(heap_.GetStats().free_backed_spans, 1u);
 
-  // A home has its part of the share, up to a bound.
+  // A home may keep its part of the share, up to a bound.
   const size_t part = heap_.Shares().kept_spans / kHomes;
   const size_t most = std::min(part, kTuning.span_cache.max_bytes);
   std::vector<Span*> spans;
@@ -135,7 +136,7 @@ TEST_F(PageHeapSpanCacheTest, WhatDoesNotFitIsDeleted) {
     spans.push_back(New(kTuning.span_cache.max_pages));
   }
   for (Span* const span : spans) Keep(span, 0);
-  EXPECT_EQ(spans.back()->state.load(), SpanState::kFreeMapped);
+  EXPECT_EQ(spans.back()->state.load(), SpanState::kFreeBacked);
   EXPECT_EQ(spans[spans.size() - 2]->state.load(), SpanState::kSmall);
   EXPECT_EQ(heap_.GetStats().small_span_bytes, kPageSize);
   heap_.CheckInvariants();
@@ -154,9 +155,9 @@ TEST_F(PageHeapSpanCacheBigPagesTest, LengthsAreWholeHardwarePages) {
   EXPECT_EQ(heap_.NewFromCache(Length(1), under_test_.homes[2]), span);
 }
 
-// Others' needs. In the order in which they are met: free memory that is mapped, what is kept,
-// memory that is released or fresh, growth.
-TEST_F(PageHeapSpanCacheTest, IsLeftAloneWhileThereIsMappedMemory) {
+// Requests of other shards. They try in this order: free backed memory, kept spans, released or
+// fresh memory, growth.
+TEST_F(PageHeapSpanCacheTest, KeptSpansStayWhileThereIsBackedMemory) {
   Span* const kept = New(8);
   Span* const free = New(8);
   New(1);
@@ -166,7 +167,7 @@ TEST_F(PageHeapSpanCacheTest, IsLeftAloneWhileThereIsMappedMemory) {
   EXPECT_EQ(heap_.NewFromCache(Length(8), under_test_.homes[1]), kept);
 }
 
-TEST_F(PageHeapSpanCacheTest, IsGivenUpBeforeFreshMemoryIsUsed) {
+TEST_F(PageHeapSpanCacheTest, KeptSpansAreDrainedBeforeFreshMemoryIsUsed) {
   Span* const kept = New(8);
   New(1);
   Keep(kept, 1);
@@ -176,12 +177,12 @@ TEST_F(PageHeapSpanCacheTest, IsGivenUpBeforeFreshMemoryIsUsed) {
   EXPECT_FALSE(span->zeroed());
   EXPECT_EQ(span->num_pages, Length(6));
   EXPECT_EQ(heap_.NewFromCache(Length(8), under_test_.homes[1]), nullptr);
-  EXPECT_EQ(heap_.GetStats().free_mapped_bytes, 2 * kPageSize);
+  EXPECT_EQ(heap_.GetStats().free_backed_bytes, 2 * kPageSize);
   heap_.CheckInvariants();
 }
 
-// Neighbours that are kept for different shards are one span then.
-TEST_F(PageHeapSpanCacheTest, IsGivenUpBeforeTheHeapGrows) {
+// Adjacent spans that were kept for different shards become one span.
+TEST_F(PageHeapSpanCacheTest, KeptSpansAreDrainedBeforeTheHeapGrows) {
   std::vector<Span*> spans;
   for (size_t i = 0; i < kPagesInMiB / 8; ++i) spans.push_back(New(8));
   ASSERT_EQ(heap_.GetStats().free_released_bytes, 0u);
@@ -190,16 +191,16 @@ TEST_F(PageHeapSpanCacheTest, IsGivenUpBeforeTheHeapGrows) {
   Span* const span = New(32, SpanState::kLarge);
   EXPECT_EQ(vm_.map_calls(), maps);
   EXPECT_EQ(span->first_page, spans[4]->first_page);
-  EXPECT_EQ(heap_.GetStats().free_mapped_bytes, 0u);
+  EXPECT_EQ(heap_.GetStats().free_backed_bytes, 0u);
   heap_.CheckInvariants();
-  // Where it does not help the heap grows all the same.
+  // If draining does not help, the heap grows.
   Keep(spans[0], 0);
   Span* const fresh = New(32, SpanState::kLarge);
   EXPECT_TRUE(fresh->zeroed());
   EXPECT_GT(vm_.map_calls(), maps);
 }
 
-TEST_F(PageHeapSpanCacheTest, ServesWhenTheSystemGivesNothing) {
+TEST_F(PageHeapSpanCacheTest, KeptSpansServeWhenTheOsRefuses) {
   std::vector<Span*> spans;
   for (size_t i = 0; i < kPagesInMiB / 8; ++i) spans.push_back(New(8));
   vm_.FailMap(1, FakeVirtualMemory::kForever);
@@ -210,13 +211,13 @@ TEST_F(PageHeapSpanCacheTest, ServesWhenTheSystemGivesNothing) {
   heap_.CheckInvariants();
 }
 
-TEST_F(PageHeapSpanCacheTest, ReleaseAtLeastGivesItBack) {
+TEST_F(PageHeapSpanCacheTest, ReleaseAtLeastReleasesKeptSpans) {
   std::vector<Span*> spans;
   for (size_t i = 0; i < kHomes; ++i) spans.push_back(New(4));
   for (size_t i = 0; i < kHomes; ++i) Keep(spans[i], i);
   EXPECT_EQ(heap_.ReleaseAtLeast(kAllPages), Length(4 * kHomes));
   const PageStats stats = heap_.GetStats();
-  EXPECT_EQ(stats.free_mapped_bytes, 0u);
+  EXPECT_EQ(stats.free_backed_bytes, 0u);
   EXPECT_EQ(stats.small_span_bytes, 0u);
   EXPECT_EQ(stats.free_released_bytes, stats.system_bytes);
   for (size_t shard = 0; shard < kHomes; ++shard) {
@@ -225,8 +226,8 @@ TEST_F(PageHeapSpanCacheTest, ReleaseAtLeastGivesItBack) {
   heap_.CheckInvariants();
 }
 
-// Before fork all are held, each once, the page heap's own last: while it is held, who empties a
-// span cache waits for that one.
+// Before fork all locks are held, each once, the page heap's own last: a thread that drains a span
+// cache waits for that one.
 TEST_F(PageHeapSpanCacheTest, ForEachLockCoversAllShards) {
   std::vector<SpinLock*> locks;
   heap_.ForEachLock([&](SpinLock& lock) { locks.push_back(&lock); });
@@ -242,7 +243,7 @@ TEST_F(PageHeapSpanCacheTest, ForEachLockCoversAllShards) {
       EXPECT_EQ(heap_.NewFromCache(Length(1), under_test_.homes[shard]), spans[shard]);
       taken = true;
     });
-    // It cannot be done before the locks are free, however long that takes.
+    // It cannot end before the locks are free, however long that takes.
     for (int i = 0; i < 100; ++i) std::this_thread::yield();
     EXPECT_FALSE(taken) << shard;
     heap_.ForEachLock([](SpinLock& lock) { lock.ReleaseAfterForkInParent(); });
@@ -250,7 +251,7 @@ TEST_F(PageHeapSpanCacheTest, ForEachLockCoversAllShards) {
   }
 }
 
-// Threads use the caches of their shards and of others', the heap below, and release, all at once.
+// Threads use the caches of their own and of other shards, and the heap, and release, all at once.
 TEST(PageHeapSpanCacheStressTest, ManyThreads) {
   constexpr size_t kThreads = 6;
   FakeVirtualMemory::Options options;
@@ -278,7 +279,7 @@ TEST(PageHeapSpanCacheStressTest, ManyThreads) {
           (void)heap.ReleaseAtLeast(Length(random.Below(100)));
         } else if (what == 1) {
           const PageStats stats = heap.GetStats();
-          ASSERT_LE(stats.free_mapped_bytes, stats.system_bytes);
+          ASSERT_LE(stats.free_backed_bytes, stats.system_bytes);
           ASSERT_LE(stats.small_span_bytes, stats.system_bytes);
         } else if (live.size() < 40 && what < 110) {
           const Length n(random.Between(1, kTuning.span_cache.max_pages + 2));
@@ -312,7 +313,7 @@ TEST(PageHeapSpanCacheStressTest, ManyThreads) {
   EXPECT_GT(from_cache.load(), 100u);
   const PageStats stats = heap.GetStats();
   EXPECT_EQ(stats.small_span_bytes, 0u);
-  EXPECT_EQ(stats.free_mapped_bytes + stats.free_released_bytes, stats.system_bytes);
+  EXPECT_EQ(stats.free_backed_bytes + stats.free_released_bytes, stats.system_bytes);
   (void)heap.ReleaseAtLeast(kAllPages);
   EXPECT_EQ(heap.GetStats().free_released_bytes, heap.GetStats().system_bytes);
   heap.CheckInvariants();

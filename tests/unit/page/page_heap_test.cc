@@ -55,7 +55,7 @@ TEST_F(PageHeapTest, SpansInUseKnowWhenTheyWereHandedOut) {
   Span* const early = New(3);
   clock_ms_ = 2000;
   Span* const late = New(2);
-  // So long that they were in the tree of free spans, whose links lie in the same place.
+  // Long enough to be in the tree of free spans, whose links share their place.
   std::vector<Span*> long_ones;
   for (size_t i = 0; i < 20; ++i) long_ones.push_back(New(300 + i));
   clock_ms_ = 3000;
@@ -98,14 +98,14 @@ TEST_F(PageHeapTest, StartsSmallAndGrowsInFewMappings) {
   heap_.CheckInvariants();
 }
 
-TEST_F(PageHeapTest, AsksForWhatItNeedsWhenItCannotHaveMore) {
+TEST_F(PageHeapTest, GrowsByTheRequestWhenTheOsRefusesMore) {
   vm_.FailMap(1);
   EXPECT_EQ(New(3)->num_pages, Length(3));
   EXPECT_EQ(heap_.GetStats().system_bytes, 3 * kPageSize);
   EXPECT_EQ(vm_.map_calls(), 2u);
 }
 
-TEST_F(PageHeapTest, OutOfMemoryIsANullAndHarmless) {
+TEST_F(PageHeapTest, OutOfMemoryReturnsNull) {
   vm_.FailMap(1, FakeVirtualMemory::kForever);
   EXPECT_EQ(heap_.New(Length(1), SpanState::kSmall), nullptr);
   EXPECT_EQ(heap_.GetStats().system_bytes, 0u);
@@ -113,14 +113,14 @@ TEST_F(PageHeapTest, OutOfMemoryIsANullAndHarmless) {
   Span* const span = New(100);
   vm_.FailMap(1, FakeVirtualMemory::kForever);
   EXPECT_EQ(heap_.New(Length(1000), SpanState::kSmall), nullptr);
-  // What is there is still served.
+  // Requests that fit into free memory are still served.
   New(20);
   heap_.Delete(span);
   EXPECT_EQ(New(100), span);
   heap_.CheckInvariants();
 }
 
-TEST_F(PageHeapTest, RefusesWhatNoAddressSpaceHolds) {
+TEST_F(PageHeapTest, RefusesMoreThanAnyAddressSpace) {
   for (const Length n :
        {kAllPages, kAllPages - Length(1), Length(SIZE_MAX >> 14), Length((SIZE_MAX >> 14) + 1),
         Length(SIZE_MAX), Length(SIZE_MAX / 2), Length(size_t{1} << (kAddressBits - 8))}) {
@@ -138,8 +138,8 @@ TEST_F(PageHeapTest, RefusesWhatNoAddressSpaceHolds) {
   heap_.CheckInvariants();
 }
 
-// Everything from one system that refuses the nth mapping and all later ones: records, leaves,
-// pages. Nothing is lost, and all works again when the system gives.
+// One fake OS for records, leaves and pages refuses the nth mapping and all later ones. Nothing
+// leaks, and all works again when it no longer refuses.
 TEST(PageHeapOutOfMemoryTest, SurvivesTheFailureOfAnyMapping) {
   for (size_t nth = 1; nth <= 12; ++nth) {
     FakeVirtualMemory vm;
@@ -170,7 +170,7 @@ TEST(PageHeapOutOfMemoryTest, SurvivesTheFailureOfAnyMapping) {
   }
 }
 
-TEST_F(PageHeapTest, MakesOneOfMappedAndReleasedNeighboursWhenTheSystemRefuses) {
+TEST_F(PageHeapTest, JoinsBackedAndReleasedNeighboursWhenTheOsRefuses) {
   Span* const a = New(64);
   Span* const b = New(64);
   ASSERT_EQ(heap_.GetStats().system_bytes, kMiB);
@@ -198,7 +198,7 @@ class PageHeapReleaseTest : public PageHeapTest {
   Span* c_;
 };
 
-TEST_F(PageHeapReleaseTest, GivesBackAtLeastWhatWasAskedTheLongestFirst) {
+TEST_F(PageHeapReleaseTest, ReleasesAtLeastTheRequestedPagesTheLongestFirst) {
   for (Span* const span : {a_, b_, c_}) heap_.Delete(span);
   vm_.RecordCalls();
   EXPECT_EQ(heap_.ReleaseAtLeast(Length(70)), Length(70));
@@ -214,21 +214,21 @@ TEST_F(PageHeapReleaseTest, GivesBackAtLeastWhatWasAskedTheLongestFirst) {
   heap_.CheckInvariants();
 }
 
-TEST_F(PageHeapReleaseTest, LockedMemoryStaysAndDoesNotKeepOtherMemory) {
+TEST_F(PageHeapReleaseTest, LockedMemoryStaysAndOtherMemoryIsReleased) {
   vm_.LockInMemory(b_->start_address(), 1);
   for (Span* const span : {a_, b_, c_}) heap_.Delete(span);
   EXPECT_EQ(heap_.ReleaseAtLeast(kAllPages), Length(10 + 20));
-  EXPECT_EQ(heap_.GetStats().free_mapped_bytes, 60 * kPageSize);
+  EXPECT_EQ(heap_.GetStats().free_backed_bytes, 60 * kPageSize);
   EXPECT_EQ(heap_.GetStats().releasing_bytes, 0u);
   heap_.CheckInvariants();
-  // The locked pages are usable, and go when they are unlocked.
+  // The locked pages are usable, and are released after they are unlocked.
   EXPECT_FALSE(New(60)->zeroed());
   heap_.Delete(under_test_.page_map->SpanOf(b_->first_page));
   vm_.LockInMemory(nullptr, 0);
   EXPECT_EQ(heap_.ReleaseAtLeast(kAllPages), Length(60));
 }
 
-TEST_F(PageHeapReleaseTest, WhatIsDueGetsPastLockedMemoryToo) {
+TEST_F(PageHeapReleaseTest, ADueReleaseSkipsLockedMemoryToo) {
   vm_.LockInMemory(b_->start_address(), 1);
   heap_.Delete(a_);
   heap_.Delete(b_);
@@ -238,12 +238,12 @@ TEST_F(PageHeapReleaseTest, WhatIsDueGetsPastLockedMemoryToo) {
   EXPECT_EQ(heap_.ReleaseDue(kAllPages, false), Length(0)) << "the demand was just now";
   clock_ms_ = 200'000;
   EXPECT_EQ(heap_.ReleaseDue(kAllPages, false), Length(30));
-  EXPECT_EQ(heap_.GetStats().free_mapped_bytes, 60 * kPageSize);
+  EXPECT_EQ(heap_.GetStats().free_backed_bytes, 60 * kPageSize);
   heap_.CheckInvariants();
 }
 
-// With much locked memory a free does not try all of it.
-TEST_F(PageHeapTest, WhatIsDueGivesUpAfterSomeRefusals) {
+// With much locked memory, a free does not try to release all of it.
+TEST_F(PageHeapTest, ADueReleaseEndsAfterSomeRefusals) {
   std::vector<Span*> spans;
   for (int i = 0; i < 1000; ++i) {
     spans.push_back(New(2));
@@ -259,27 +259,26 @@ TEST_F(PageHeapTest, WhatIsDueGivesUpAfterSomeRefusals) {
   EXPECT_GT(vm_.release_calls(), 0u);
   EXPECT_LE(vm_.release_calls(), 64u);
   heap_.CheckInvariants();
-  // When it is asked for, all of it is tried.
+  // A release on request tries all of it.
   EXPECT_EQ(heap_.ReleaseAtLeast(kAllPages), Length(0));
   EXPECT_GE(vm_.release_calls(), 1000u);
   heap_.CheckInvariants();
 }
 
-// However the heap was used before, records for the rest of a span are there when a slice is cut
-// from it.
-TEST(PageHeapSliceTest, NeverGivesBackMoreThanASliceAtOnce) {
+// Whatever the heap did before, it has records for the rest of a span that is cut for a release.
+TEST(PageHeapSliceTest, NeverReleasesMoreThanASliceAtOnce) {
   for (size_t splits = 0; splits < 40; ++splits) {
     PageHeapUnderTest under_test(FakeVirtualMemory::AddressOnly(size_t{1} << 30));
     PageHeap& heap = under_test.heap;
     heap.governor()->SetReleaseRate(0);
     Span* const longest = heap.New(Length(5000), SpanState::kLarge);
-    // Each leaves one record less; the last one, which leaves pages on both sides, two.
+    // Each takes a record; the last one, which leaves pages on both sides, two.
     for (size_t i = 0; i < splits; ++i) heap.New(Length(1), SpanState::kSmall);
     heap.New(Length(1), SpanState::kSmall, Length(64));
     heap.Delete(longest);
     under_test.vm.RecordCalls();
     EXPECT_EQ(heap.ReleaseAtLeast(Length(1)), Length(1)) << splits;
-    // A record for the rest of what is taken for records is still there.
+    // There is still a record for the rest of a span that is taken for records.
     size_t bytes = 1;
     EXPECT_NE(heap.TakeForMetadata(&bytes), nullptr);
     EXPECT_EQ(bytes, kPageSize) << splits;
@@ -291,7 +290,7 @@ TEST(PageHeapSliceTest, NeverGivesBackMoreThanASliceAtOnce) {
   }
 }
 
-// While b is on its way to the system its neighbours are freed, allocated and freed again.
+// While b is being released, its neighbours are freed, allocated and freed again.
 TEST(PageHeapInterleavingTest, NeighboursMayChangeWhileASpanIsBeingReleased) {
   for (const bool released : {true, false}) {
     PageHeapUnderTest under_test(FakeVirtualMemory::AddressOnly(kMiB));
@@ -307,8 +306,8 @@ TEST(PageHeapInterleavingTest, NeighboursMayChangeWhileASpanIsBeingReleased) {
       heap.Delete(a);
       heap.Delete(c);
       heap.CheckInvariants();
-      EXPECT_EQ(heap.GetStats().free_mapped_spans, 2u);
-      // Not one of the pages in flight may be handed out.
+      EXPECT_EQ(heap.GetStats().free_backed_spans, 2u);
+      // No page that is being released may be handed out.
       EXPECT_EQ(heap.New(Length(33), SpanState::kLarge), nullptr);
       Span* const again = heap.New(Length(32), SpanState::kLarge);
       ASSERT_NE(again, nullptr);
@@ -317,44 +316,46 @@ TEST(PageHeapInterleavingTest, NeighboursMayChangeWhileASpanIsBeingReleased) {
       EXPECT_FALSE(heap.DeleteLargeAt(b, b->start_address()));
       if (!released) under_test.vm.FailRelease(1);
     });
-    // Where the system refuses b, the pass goes on with the neighbours.
+    // Where the OS refuses b, the pass continues with the neighbours.
     EXPECT_EQ(heap.ReleaseAtLeast(Length(64)), Length(64));
     heap.CheckInvariants();
     EXPECT_EQ(heap.GetStats().releasing_bytes, 0u);
-    EXPECT_EQ(heap.GetStats().free_released_bytes + heap.GetStats().free_mapped_bytes, kMiB);
+    EXPECT_EQ(heap.GetStats().free_released_bytes + heap.GetStats().free_backed_bytes, kMiB);
     EXPECT_EQ(heap.ReleaseAtLeast(kAllPages), Length(64));
     EXPECT_EQ(heap.GetStats().free_released_spans, 1u);
     EXPECT_TRUE(heap.New(Length(128), SpanState::kLarge)->zeroed());
   }
 }
 
-// Memory that is not known to be zero-filled is not taken for it: neither fresh nor released.
-TEST(PageHeapMemoryTest, MemoryThatIsNotZeroFilledIsNeverTakenForIt) {
+// Memory that is not known to be zero-filled never counts as zero-filled: neither when it is new
+// nor when it was released.
+TEST(PageHeapMemoryTest, MemoryThatIsNotZeroFilledNeverCountsAsZeroFilled) {
   PageHeapUnderTest under_test(FakeVirtualMemory::AddressOnly(size_t{1} << 30));
   PageHeap& heap = under_test.heap;
   heap.governor()->SetReleaseRate(0);
   under_test.vm.SetZeroFilled(false);
   Span* const span = heap.New(Length(100), SpanState::kLarge);
   EXPECT_FALSE(span->zeroed());
-  // It may have memory behind it from the beginning.
-  EXPECT_EQ(heap.GetStats().free_mapped_bytes, kMiB - span->bytes());
+  // It may be backed from the beginning.
+  EXPECT_EQ(heap.GetStats().free_backed_bytes, kMiB - span->bytes());
   EXPECT_EQ(heap.GetStats().free_released_bytes, 0u);
   heap.Delete(span);
   heap.ReleaseAtLeast(kAllPages);
   EXPECT_EQ(heap.GetStats().free_released_bytes, kMiB);
   heap.CheckInvariants();
-  // Cut in front, in the middle and behind.
+  // Cut at the front, in the middle and at the end.
   EXPECT_FALSE(heap.New(Length(1), SpanState::kLarge)->zeroed());
   EXPECT_FALSE(heap.New(Length(1), SpanState::kLarge, Length(16))->zeroed());
   EXPECT_FALSE(heap.New(Length(30), SpanState::kSmall)->zeroed());
-  // Records of our own must not lie in it: a forked child may share it.
+  // Metadata must not lie in it: a forked child may share it.
   size_t bytes = kPageSize;
   EXPECT_EQ(heap.TakeForMetadata(&bytes), nullptr);
 }
 
-// Neighbours that differ in it: the whole is as little known as its parts.
+// Neighbours of both kinds are joined: the whole then does not count as zero-filled, and neither do
+// its parts.
 TEST(PageHeapMemoryTest, JoinedMemoryIsZeroFilledWhenAllOfItIs) {
-  // The second of three spans is not. Which are given back, in this order.
+  // The second of three spans is not zero-filled. The spans are released in this order.
   constexpr int kPairs[][2] = {{0, 1}, {1, 0}, {1, 2}, {2, 1}};
   for (const auto& [first, second] : kPairs) {
     PageHeapUnderTest under_test(FakeVirtualMemory::AddressOnly(size_t{1} << 30));
@@ -372,7 +373,7 @@ TEST(PageHeapMemoryTest, JoinedMemoryIsZeroFilledWhenAllOfItIs) {
     }
     EXPECT_EQ(heap.GetStats().free_released_spans, 1u);
     EXPECT_FALSE(heap.New(Length::ForBytes(2 * kMiB), SpanState::kLarge)->zeroed());
-    // What was not joined with it is as it was.
+    // A span that was not joined with it is unchanged.
     heap.Delete(spans[3 - first - second]);
     heap.ReleaseAtLeast(kAllPages);
     EXPECT_TRUE(heap.New(Length::ForBytes(kMiB), SpanState::kLarge)->zeroed());
@@ -396,8 +397,8 @@ TEST(PageHeapMemoryTest, AnObjectThatGrewIntoOtherMemoryIsNotZeroFilled) {
   EXPECT_FALSE(heap.New(n + n, SpanState::kLarge)->zeroed());
 }
 
-// Sources that deal in large units give more than they are asked for.
-TEST(PageHeapMemoryTest, UsesAllOfWhatItIsGiven) {
+// Sources of memory with large units give more than requested.
+TEST(PageHeapMemoryTest, UsesTheWholeMapping) {
   PageHeapUnderTest under_test(FakeVirtualMemory::AddressOnly(size_t{1} << 30));
   under_test.vm.SetMore(kMiB + 3 * kPageSize + 4096);
   PageHeap& heap = under_test.heap;
@@ -408,24 +409,24 @@ TEST(PageHeapMemoryTest, UsesAllOfWhatItIsGiven) {
   heap.CheckInvariants();
 }
 
-// Growth in advance stops at a limit that is known beforehand, so that the limit is reached.
-TEST(PageHeapMemoryTest, GrowsByNoMoreThanThereIsRoomFor) {
+// Growth in advance stops at a bound that is known beforehand, so that the bound can be reached.
+TEST(PageHeapMemoryTest, GrowsOnlyByTheRoomOfTheSource) {
   PageHeapUnderTest under_test(FakeVirtualMemory::AddressOnly(size_t{1} << 30));
   PageHeap& heap = under_test.heap;
   under_test.vm.SetRoom(5 * kPageSize);
   ASSERT_NE(heap.New(Length(2), SpanState::kLarge), nullptr);
   EXPECT_EQ(heap.GetStats().system_bytes, 5 * kPageSize);
   under_test.vm.SetRoom(0);
-  // Beyond it, what is needed: it is for the system to refuse.
+  // Beyond it the heap grows by what is needed, and the OS may refuse.
   ASSERT_NE(heap.New(Length(7), SpanState::kLarge), nullptr);
   EXPECT_EQ(heap.GetStats().system_bytes, 12 * kPageSize);
-  // A rest that nothing fits into: another source serves, and as it does without.
+  // A rest that is too short: another source serves the request, with the usual growth.
   under_test.vm.SetRoom(4096);
   ASSERT_NE(heap.New(Length(7), SpanState::kLarge), nullptr);
   EXPECT_EQ(heap.GetStats().system_bytes, 12 * kPageSize + kMiB);
 }
 
-// Where the heap grows past a multiple of 4 GiB, the page map needs a leaf. The leaf does not lie
+// When the heap grows past a multiple of 4 GiB, the page map needs a leaf. The leaf does not lie
 // between the heap's mappings: they could not become one free span.
 TEST(PageHeapAddressSpaceTest, GrowthGoesOnPastTheEndOfALeaf) {
   if (sizeof(void*) == 4) GTEST_SKIP() << "SKIP: there is one mapping of leaves on 32 bits";
@@ -459,7 +460,7 @@ TEST(PageHeapAddressSpaceTest, GrowthGoesOnPastTheEndOfALeaf) {
   munmap(map_memory, sizeof(PageMap));
 }
 
-// Our pages may be longer than the hardware's: every byte of a heap is in its mappings.
+// Pages may be larger than hardware pages: every byte of a heap is in its mappings.
 TEST(PageHeapAddressSpaceTest, MappingsAreWholePages) {
   void* const map_memory = mmap(nullptr, sizeof(PageMap), PROT_READ | PROT_WRITE,
                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -469,7 +470,7 @@ TEST(PageHeapAddressSpaceTest, MappingsAreWholePages) {
   MetadataArena arena(vm);
   for (int i = 0; i < 32; ++i) {
     PageHeap heap(vm, map, arena);
-    // So that mappings start anywhere.
+    // Makes mappings start at any hardware page.
     ASSERT_NE(mmap(nullptr, kHardwarePage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
               MAP_FAILED);
     Span* const span = heap.New(Length::ForBytes(kMiB), SpanState::kLarge);
@@ -479,8 +480,9 @@ TEST(PageHeapAddressSpaceTest, MappingsAreWholePages) {
   munmap(map_memory, sizeof(PageMap));
 }
 
-// A limit on address space, met: the first request that fits nowhere in one piece is served by
-// unmapping what is free and mapping it anew; when most of the heap is free, it is not kept.
+// The heap reaches a limit on address space. The first request that fits nowhere in one piece is
+// served by unmapping free memory and mapping it anew. When most of the heap is free, it is
+// unmapped.
 TEST(PageHeapAddressSpaceTest, UnmapsFreeMemoryWhenTheSystemHasNoAddressSpaceLeft) {
   SystemVirtualMemory system;
   class Limited final : public VirtualMemory {
@@ -525,7 +527,7 @@ TEST(PageHeapAddressSpaceTest, UnmapsFreeMemoryWhenTheSystemHasNoAddressSpaceLef
   }
   ASSERT_GT(spans.size(), 80u);
   heap.CheckInvariants();
-  // Every second one goes: half of the memory is free, and no two free megabytes are neighbours.
+  // Frees every second span: half of the memory is free, and no two free megabytes are adjacent.
   std::vector<Span*> kept;
   for (size_t i = 0; i < spans.size(); ++i) {
     if (i % 2 == 0) {
@@ -545,14 +547,14 @@ TEST(PageHeapAddressSpaceTest, UnmapsFreeMemoryWhenTheSystemHasNoAddressSpaceLef
   heap.Delete(large);
   for (Span* const span : kept) heap.Delete(span);
   heap.CheckInvariants();
-  // Most of it is someone else's to have.
+  // Most of it is available to the rest of the process.
   EXPECT_LT(heap.GetStats().system_bytes, 40 * kMiB);
   EXPECT_LT(vm.mapped, 60 * kMiB);
   EXPECT_NE(heap.New(Length::ForBytes(80 * kMiB), SpanState::kLarge), nullptr);
   heap.CheckInvariants();
 }
 
-// As many threads as may be giving memory back at the same time.
+// The number of threads that may release memory at the same time.
 TEST_F(PageHeapTest, ManyReleasesMayBeInFlight) {
   constexpr int kDepth = 20;
   std::vector<Span*> spans;
@@ -603,8 +605,9 @@ TEST(PageHeapInterleavingTest, TwoThreadsMayGrowAtOnce) {
   }
 }
 
-// A fork in the middle of a release: the child's heap has the pages back, and all of it works.
-TEST(PageHeapForkTest, TheChildGetsBackWhatWasBeingReleased) {
+// A fork in the middle of a release: in the child the heap has the pages again, and all of it
+// works.
+TEST(PageHeapForkTest, PagesThatWereBeingReleasedAreFreeInTheChild) {
   FakeVirtualMemory::Options options;
   options.range_bytes = kMiB;
   PageHeapUnderTest under_test(options);
@@ -625,9 +628,9 @@ TEST(PageHeapForkTest, TheChildGetsBackWhatWasBeingReleased) {
       heap.ForEachLock([](SpinLock& lock) { lock.ResetAfterForkInChild(); });
       heap.CheckInvariants();
       if (heap.GetStats().releasing_bytes != 0) _exit(1);
-      if (heap.GetStats().free_mapped_bytes != 64 * kPageSize) _exit(2);
+      if (heap.GetStats().free_backed_bytes != 64 * kPageSize) _exit(2);
       heap.Delete(a);
-      if (heap.GetStats().free_mapped_spans != 1) _exit(3);
+      if (heap.GetStats().free_backed_spans != 1) _exit(3);
       Span* const span = heap.New(Length(96), SpanState::kLarge);
       if (span == nullptr || span->zeroed()) _exit(4);
       heap.Delete(span);
@@ -645,8 +648,9 @@ TEST(PageHeapForkTest, TheChildGetsBackWhatWasBeingReleased) {
   heap.CheckInvariants();
 }
 
-// In a signal handler that has interrupted the release itself: it goes on in the child, too.
-TEST(PageHeapForkTest, TheChildGoesOnWithAReleaseOfItsOwn) {
+// A signal handler forks, having interrupted the release itself: the release continues in the
+// child, too.
+TEST(PageHeapForkTest, AReleaseOfTheForkingThreadContinuesInTheChild) {
   FakeVirtualMemory::Options options;
   options.range_bytes = kMiB;
   PageHeapUnderTest under_test(options);
@@ -671,8 +675,8 @@ TEST(PageHeapForkTest, TheChildGoesOnWithAReleaseOfItsOwn) {
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
 }
 
-// The same with spans that were refused and wait for the end of the pass.
-TEST(PageHeapForkTest, TheChildGetsBackWhatWasRefused) {
+// As above, with spans that were refused and are set aside until the end of the pass.
+TEST(PageHeapForkTest, RefusedSpansAreFreeInTheChild) {
   PageHeapUnderTest under_test(FakeVirtualMemory::AddressOnly(kMiB));
   PageHeap& heap = under_test.heap;
   heap.governor()->SetReleaseRate(0);
@@ -694,7 +698,7 @@ TEST(PageHeapForkTest, TheChildGetsBackWhatWasRefused) {
       heap.ForEachLock([](SpinLock& lock) { lock.ResetAfterForkInChild(); });
       heap.CheckInvariants();
       if (heap.GetStats().releasing_bytes != 0) _exit(1);
-      if (heap.GetStats().free_mapped_bytes != 96 * kPageSize) _exit(2);
+      if (heap.GetStats().free_backed_bytes != 96 * kPageSize) _exit(2);
       _exit(0);
     }
     heap.ForEachLock([](SpinLock& lock) { lock.ReleaseAfterForkInParent(); });
@@ -718,7 +722,7 @@ TEST_F(PageHeapTest, RegionsAreFoundInTheOrderOfAddresses) {
   PageId first;
   PageId end;
   EXPECT_FALSE(heap.store()->FindRegion(PageId(0), &first, &end));
-  // Each mapping a region, the later the lower.
+  // Each mapping is a region; later ones are lower.
   std::vector<Span*> spans;
   for (size_t i = 0; i < 3; ++i) {
     spans.insert(spans.begin(), heap.New(Length(1000 + i), SpanState::kLarge));
@@ -729,7 +733,7 @@ TEST_F(PageHeapTest, RegionsAreFoundInTheOrderOfAddresses) {
     ASSERT_TRUE(heap.store()->FindRegion(page, &first, &end));
     EXPECT_EQ(first, span->first_page);
     EXPECT_EQ(end, span->first_page + n);
-    // From the middle of it: the rest.
+    // From the middle of a region: its rest.
     ASSERT_TRUE(heap.store()->FindRegion(span->first_page + Length(5), &first, &end));
     EXPECT_EQ(first, span->first_page + Length(5));
     EXPECT_EQ(end, span->first_page + n);
@@ -740,7 +744,7 @@ TEST_F(PageHeapTest, RegionsAreFoundInTheOrderOfAddresses) {
   EXPECT_FALSE(heap.store()->FindRegion(page, &first, &end));
 }
 
-TEST_F(PageHeapTest, OwnsWhatCameFromTheSystem) {
+TEST_F(PageHeapTest, OwnsTheMemoryFromTheOs) {
   Span* const span = New(1);
   EXPECT_TRUE(heap_.store()->Owns(span->first_page));
   EXPECT_TRUE(heap_.store()->Owns(span->first_page + Length(127)));
@@ -751,7 +755,7 @@ TEST_F(PageHeapTest, OwnsWhatCameFromTheSystem) {
   EXPECT_TRUE(heap_.store()->Owns(span->first_page));
 }
 
-// How much and when is ReleasePolicy's; here only that Delete obeys it.
+// ReleasePolicy decides how much and when; this tests that Delete obeys it.
 TEST_F(PageHeapTest, DeleteReleasesWhatIsDueASliceAtATime) {
   heap_.governor()->SetReleaseRate(1);
   Span* const large = New(5000);
@@ -776,11 +780,11 @@ TEST_F(PageHeapTest, APromptHeapReleasesInTheFree) {
   heap_.Delete(large);
   const Length kept =
       ReleasePolicy().PromptlyKept(Length(1)) + Length::ForBytes(heap_.Shares().free_pages);
-  EXPECT_LE(heap_.GetStats().free_mapped_bytes, kept.bytes());
+  EXPECT_LE(heap_.GetStats().free_backed_bytes, kept.bytes());
   EXPECT_GE(vm_.release_calls(), (Length(20000) - kept).pages() / PageHeap::kReleaseSlice.pages());
 }
 
-TEST_F(PageHeapTest, TheObserverOfFreesHearsOfEachMebibyte) {
+TEST_F(PageHeapTest, TheObserverOfFreesIsCalledForEachMebibyte) {
   static int calls;
   calls = 0;
   heap_.governor()->SetReleaseRate(1);
@@ -792,19 +796,19 @@ TEST_F(PageHeapTest, TheObserverOfFreesHearsOfEachMebibyte) {
   EXPECT_EQ(calls, 5);
 }
 
-TEST_F(PageHeapTest, EagerReleasingLeavesNothing) {
+TEST_F(PageHeapTest, EagerReleasingReleasesAll) {
   heap_.governor()->SetReleasing(Releasing::kEager);
   Span* const a = New(300);
   Span* const b = New(1);
   New(1);
   heap_.Delete(a);
-  EXPECT_EQ(heap_.GetStats().free_mapped_bytes, 0u);
+  EXPECT_EQ(heap_.GetStats().free_backed_bytes, 0u);
   heap_.DeleteToCache(b, under_test_.homes[0], true);
-  EXPECT_EQ(heap_.GetStats().free_mapped_bytes, 0u);
+  EXPECT_EQ(heap_.GetStats().free_backed_bytes, 0u);
   EXPECT_EQ(vm_.release_calls(), 2u);
 }
 
-TEST_F(PageHeapTest, WithoutReleasingNothingGoes) {
+TEST_F(PageHeapTest, WithoutReleasingNothingIsReleased) {
   heap_.governor()->SetReleasing(Releasing::kNever);
   heap_.governor()->SetReleaseRate(1000);
   Span* const a = New(30000);
@@ -843,7 +847,7 @@ TEST_F(PageHeapDeathTest, ASecondDeleteAborts) {
   EXPECT_DEATH(heap_.Delete(span), "check failed");
 }
 
-// Each damage to the heap is seen.
+// CheckInvariants detects each damage to the heap.
 TEST_F(PageHeapDeathTest, CheckInvariantsSeesDamage) {
   PageMap& page_map = *under_test_.page_map;
   Span* const a = New(4);
@@ -856,7 +860,7 @@ TEST_F(PageHeapDeathTest, CheckInvariantsSeesDamage) {
   EXPECT_DEATH((a->num_pages = Length(3), heap_.CheckInvariants()), "check failed");
   EXPECT_DEATH((a->num_pages = Length(8), heap_.CheckInvariants()), "check failed");
   EXPECT_DEATH((c->state = SpanState::kUnused, heap_.CheckInvariants()), "check failed");
-  EXPECT_DEATH((c->state = SpanState::kFreeMapped, heap_.CheckInvariants()), "check failed");
+  EXPECT_DEATH((c->state = SpanState::kFreeBacked, heap_.CheckInvariants()), "check failed");
   EXPECT_DEATH((a->state = SpanState::kFreeReleased, heap_.CheckInvariants()), "check failed");
   EXPECT_DEATH((b->state = SpanState::kSmall, heap_.CheckInvariants()), "check failed");
   EXPECT_DEATH((b->state = SpanState::kFreeReleased, heap_.CheckInvariants()), "check failed");
@@ -889,13 +893,13 @@ class PageHeapUnmapTest : public testing::Test {
   FakeVirtualMemory& vm_ = under_test_.vm;
 };
 
-TEST_F(PageHeapUnmapTest, WhatTheSystemDoesNotUnmapIsAsItWas) {
+TEST_F(PageHeapUnmapTest, SpansThatTheOsDoesNotUnmapAreUnchanged) {
   vm_.FailUnmap(1, FakeVirtualMemory::kForever);
   EXPECT_EQ(NewUnservable(), nullptr);
   ASSERT_GT(vm_.unmap_failures(), 0u);
   heap_.CheckInvariants();
   EXPECT_EQ(heap_.GetStats().system_bytes, kMiB);
-  EXPECT_EQ(heap_.GetStats().free_mapped_bytes, 64 * kPageSize);
+  EXPECT_EQ(heap_.GetStats().free_backed_bytes, 64 * kPageSize);
   Span* const again = heap_.New(Length(64), SpanState::kLarge);
   ASSERT_NE(again, nullptr);
   EXPECT_EQ(*static_cast<char*>(again->start_address()), 'x');
@@ -916,7 +920,7 @@ TEST_F(PageHeapUnmapTest, UnmappedMemoryIsMappedAnewAndZeroed) {
   heap_.CheckInvariants();
 }
 
-// Records of regions come and go with the mappings.
+// Records of regions are taken and returned with the mappings.
 TEST_F(PageHeapUnmapTest, UnmappingLeaksNoRecords) {
   size_t after_first_rounds = 0;
   for (int round = 0; round < 200; ++round) {
@@ -930,14 +934,14 @@ TEST_F(PageHeapUnmapTest, UnmappingLeaksNoRecords) {
   EXPECT_EQ(under_test_.arena.allocated_bytes(), after_first_rounds);
 }
 
-// Of two free spans the longer one stays: sbrk's memory does.
-TEST(PageHeapAddressSpaceTest, WhatCannotBeUnmappedIsPassedOver) {
+// The longer one of two free spans stays mapped: memory from sbrk cannot be unmapped.
+TEST(PageHeapAddressSpaceTest, SpansThatCannotBeUnmappedAreSkipped) {
   PageHeapUnderTest under_test(FakeVirtualMemory::AddressOnly(512 * kPageSize),
                                {.unmap_when_short = true});
   PageHeap& heap = under_test.heap;
   FakeVirtualMemory& vm = under_test.vm;
   heap.governor()->SetReleaseRate(0);
-  // All of it is the heap's, in one piece.
+  // All of it belongs to the heap, in one piece.
   heap.Delete(heap.New(Length(512), SpanState::kLarge));
   Span* spans[5];
   const size_t lengths[5] = {10, 200, 10, 150, 142};
@@ -961,8 +965,8 @@ TEST(PageHeapAddressSpaceTest, WhatCannotBeUnmappedIsPassedOver) {
   heap.CheckInvariants();
 }
 
-// Random use of a small address space, where much is unmapped and sometimes may not be: no byte in
-// two spans, none lost, zeroed told truly.
+// Random use of a small address space, where much is unmapped and the OS sometimes refuses: no byte
+// is in two spans, none leaks, and zeroed() is true.
 TEST(PageHeapAddressSpaceTest, RandomUseWhereAddressSpaceIsShort) {
   for (uint64_t seed = 20; seed < 24; ++seed) {
     SeededRandom random(seed);
@@ -1000,7 +1004,7 @@ TEST(PageHeapAddressSpaceTest, RandomUseWhereAddressSpaceIsShort) {
         size_t bytes = random.Between(1, 100'000);
         if (heap.TakeForMetadata(&bytes) != nullptr) metadata_bytes += bytes;
       }
-      // Waves, so that now most of it is in use and now most of it is free.
+      // Waves: at times most of it is in use, at times most of it is free.
       if (random.Below(100) < (step / 500 % 2 == 0 ? 70u : 25u)) {
         const Length n(random.OneIn(10) ? random.Between(1, 1500) : random.Between(1, 100));
         const Length alignment(random.OneIn(8) ? 64 : 1);
@@ -1021,7 +1025,7 @@ TEST(PageHeapAddressSpaceTest, RandomUseWhereAddressSpaceIsShort) {
         const PageStats stats = heap.GetStats();
         ASSERT_EQ(stats.system_bytes, under_test.vm.mapped_bytes());
         ASSERT_EQ(stats.metadata_span_bytes, metadata_bytes);
-        ASSERT_EQ(stats.free_mapped_bytes + stats.free_released_bytes + stats.large_span_bytes +
+        ASSERT_EQ(stats.free_backed_bytes + stats.free_released_bytes + stats.large_span_bytes +
                       stats.metadata_span_bytes,
                   stats.system_bytes);
       }
@@ -1034,7 +1038,7 @@ TEST(PageHeapAddressSpaceTest, RandomUseWhereAddressSpaceIsShort) {
 }
 
 // Threads allocate, write, check and free spans of their own while others release. At the end all
-// is in place.
+// memory is accounted for.
 TEST(PageHeapStressTest, ManyThreads) {
   constexpr int kThreads = 8;
   FakeVirtualMemory::Options options;
@@ -1095,7 +1099,7 @@ TEST(PageHeapStressTest, ManyThreads) {
   EXPECT_EQ(stats.large_span_bytes, 0u);
   EXPECT_EQ(stats.large_spans, 0u);
   EXPECT_EQ(stats.releasing_bytes, 0u);
-  EXPECT_EQ(stats.free_mapped_bytes + stats.free_released_bytes, stats.system_bytes);
+  EXPECT_EQ(stats.free_backed_bytes + stats.free_released_bytes, stats.system_bytes);
   EXPECT_EQ(stats.system_bytes, under_test.vm.mapped_bytes());
   EXPECT_GT(stats.releases, 0u);
 }

@@ -26,7 +26,7 @@ SizeClass Class(size_t index) { return static_cast<SizeClass>(index); }
 
 class PageMapTest : public testing::Test {
  protected:
-  // The bytes of one leaf, or of all where they come together, as the system sees them.
+  // The bytes that the OS maps for one leaf, or for all where they are mapped together.
   size_t LeafBytes() {
     const auto map = std::make_unique<PageMap>();
     FakeVirtualMemory vm;
@@ -35,11 +35,11 @@ class PageMapTest : public testing::Test {
     return map->mapped_bytes();
   }
 
-  // What `n` leaves take.
+  // The bytes that `n` leaves take.
   static size_t BytesOf(size_t n) { return (kLeavesComeTogether ? 1 : n) * PageMap::leaf_bytes(); }
 
   FakeVirtualMemory vm_;
-  // Large; zero-filled, as PageMap asks.
+  // Large, and zero-filled as PageMap requires.
   const std::unique_ptr<PageMap> map_ = std::make_unique<PageMap>();
 };
 
@@ -67,18 +67,18 @@ TEST_F(PageMapTest, KnowsWhichAddressesAreInRange) {
   };
   EXPECT_TRUE(in_range(0));
   EXPECT_TRUE(in_range(kEnd - 1));
-  // Where pointers have no more bits, every address is.
+  // Where pointers have no more bits, every address is in range.
   constexpr bool kAllAre = kEnd - 1 == UINTPTR_MAX;
   EXPECT_EQ(in_range(kEnd), kAllAre);
   EXPECT_EQ(in_range(UINTPTR_MAX / 2 + 1), kAllAre);
   EXPECT_EQ(in_range(UINTPTR_MAX), kAllAre);
-  // As the kernel's half of the addresses begins.
+  // Like the addresses of the kernel.
   EXPECT_EQ(in_range(~(kEnd / 2 - 1)), kAllAre);
 }
 
 // Random runs of pages in a few leaves, the first and the last of the address space among them, get
-// classes and spans; a std::map says what each page's answer is, the neighbours' and those of
-// addresses with other high bits included.
+// classes and spans. A std::map has the expected result of each page, of its neighbours, and of
+// addresses with other high bits.
 TEST_F(PageMapTest, AgreesWithAStdMap) {
   SeededRandom random(8);
   const PageId centres[] = {PageId(kLeafPages / 2),
@@ -92,7 +92,7 @@ TEST_F(PageMapTest, AgreesWithAStdMap) {
   std::vector<Span> records(50);
   const auto random_page = [&] {
     PageId page = centres[random.Below(std::size(centres))] + Length(random.Below(100));
-    // Also behind the centre: runs cross the border of leaves.
+    // Also past the middle: runs cross the boundary of leaves.
     if (random.OneIn(2) && page.index() > 50) page = page - Length(50);
     return page;
   };
@@ -124,7 +124,7 @@ TEST_F(PageMapTest, AgreesWithAStdMap) {
       const SizeClass answer =
           expected_class == classes.end() ? SizeClass::kNone : expected_class->second;
       ASSERT_EQ(map_->ClassOf(Address(address)), answer);
-      // Bits above are not looked at.
+      // Higher bits are ignored.
       const uintptr_t high = static_cast<uintptr_t>(random.Next() << (kAddressBits - 1) << 1);
       ASSERT_EQ(map_->ClassOf(Address(address | high)), high == 0 ? answer : SizeClass::kNone);
       ASSERT_EQ(PageMap::WithoutUpperBits(Address(address | high)), Address(address));
@@ -162,7 +162,7 @@ TEST_F(PageMapTest, LeavesAreMappedOnceEach) {
   EXPECT_EQ(map_->SpanOf(border - Length(1)), &span);
   EXPECT_EQ(map_->ClassOf((border - Length(1)).start_address()), Class(3));
   EXPECT_EQ(map_->ClassOf(border.start_address()), SizeClass::kNone);
-  // All of both, and the page behind.
+  // All pages of both, and the page after them.
   ASSERT_TRUE(map_->EnsureLeaves(border - Length(kLeafPages), Length(2 * kLeafPages), vm_));
   EXPECT_EQ(map_->mapped_bytes(), BytesOf(2));
   ASSERT_TRUE(map_->EnsureLeaves(border - Length(kLeafPages), Length(2 * kLeafPages + 1), vm_));
@@ -194,7 +194,7 @@ TEST_F(PageMapTest, AFailureKeepsWhatIsThereAndMayBeRepeated) {
   EXPECT_EQ(map_->SpanOf(PageId(17)), kept > 0 ? &span : nullptr);
 }
 
-// Another thread brings the leaf while this one is in the system: the second leaf is unmapped
+// Another thread adds the leaf while this one is in a system call: the second leaf is unmapped
 // again.
 TEST_F(PageMapTest, TheSlowerOfTwoThreadsGivesItsLeafBack) {
   Span span;
@@ -209,7 +209,7 @@ TEST_F(PageMapTest, TheSlowerOfTwoThreadsGivesItsLeafBack) {
   EXPECT_EQ(vm_.mapped_bytes(), map_->mapped_bytes());
 }
 
-// The same where the other thread brings another leaf, and with it, perhaps, this one.
+// As above, but the other thread adds another leaf, and with it, perhaps, this one.
 TEST_F(PageMapTest, TheSlowerOfTwoThreadsHasItsOwnLeafAfterwards) {
   Span spans[2];
   vm_.OnNextMap([&] {
@@ -225,8 +225,8 @@ TEST_F(PageMapTest, TheSlowerOfTwoThreadsHasItsOwnLeafAfterwards) {
   EXPECT_EQ(vm_.mapped_bytes(), map_->mapped_bytes());
 }
 
-// Many threads want the same leaves; each writes pages of its own and looks at everyone's.
-// ThreadSanitizer watches.
+// Many threads need the same leaves; each writes pages of its own and reads those of all.
+// ThreadSanitizer checks it.
 TEST_F(PageMapTest, ManyThreadsMayAddLeavesAtOnce) {
   constexpr size_t kThreads = 8;
   constexpr size_t kLeaves = 12;

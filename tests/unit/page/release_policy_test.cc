@@ -14,7 +14,7 @@ namespace {
 constexpr Length kMib(128);
 constexpr Length kAll(SIZE_MAX >> kPageShift);
 constexpr Length kSlack(64);
-// So much may go in one second at rate 1.
+// The pages that may be released in one second at rate 1.
 constexpr Length kPerSecond(kTuning.release.bytes_per_second >> kPageShift);
 
 class ReleasePolicyTest : public testing::Test {
@@ -23,38 +23,38 @@ class ReleasePolicyTest : public testing::Test {
   void Fall(size_t peak, size_t in_use) {
     policy_.Demand(Mib(peak));
     in_use_ = Mib(in_use);
-    free_mapped_ = Mib(peak - in_use);
+    free_backed_ = Mib(peak - in_use);
     EXPECT_TRUE(Decide(0) == Length(0) || prompt_most_ < kAll);
   }
   Length Decide(int64_t now_ms, Length most = kAll) {
     const ReleasePolicy::State state = {.in_use = in_use_,
-                                        .free_mapped = free_mapped_,
+                                        .free_backed = free_backed_,
                                         .slack = kSlack,
                                         .prompt = prompt_,
                                         .prompt_most = prompt_most_};
     const Length n = policy_.Decide(now_ms, state, most).length;
-    free_mapped_ -= n;
+    free_backed_ -= n;
     return n;
   }
   static Length Mib(size_t n) { return Length(n * kMib.pages()); }
 
-  // Frees `n` MiB, or takes them again out of what is free, else out of what is not backed.
+  // Frees `n` MiB, or takes them again: first free backed memory, then unbacked memory.
   void Free(size_t n) {
     in_use_ -= Mib(n);
-    free_mapped_ += Mib(n);
+    free_backed_ += Mib(n);
   }
   void Take(size_t n, int64_t now_ms) {
     in_use_ += Mib(n);
-    free_mapped_ -= std::min(free_mapped_, Mib(n));
+    free_backed_ -= std::min(free_backed_, Mib(n));
     policy_.Demand(in_use_, Length(0), now_ms);
   }
-  Length Backed() const { return in_use_ + free_mapped_; }
+  Length Backed() const { return in_use_ + free_backed_; }
 
   ReleasePolicy policy_;
   bool prompt_ = false;
   Length prompt_most_ = kAll;
   Length in_use_;
-  Length free_mapped_;
+  Length free_backed_;
 };
 
 TEST_F(ReleasePolicyTest, WhatTheRecentPeakNeededIsKept) {
@@ -64,7 +64,7 @@ TEST_F(ReleasePolicyTest, WhatTheRecentPeakNeededIsKept) {
   }
 }
 
-// Who looks at the clock does so before it has the lock.
+// A thread reads the clock before it has the lock.
 TEST_F(ReleasePolicyTest, TimeThatGoesBackAllowsNothing) {
   Fall(10'000, 10);
   EXPECT_EQ(Decide(10'000), kPerSecond);
@@ -83,8 +83,8 @@ TEST_F(ReleasePolicyTest, AndGoesOnceItIsForgotten) {
 TEST_F(ReleasePolicyTest, WhatGrewBetweenTwoLooksCountsAsRecent) {
   Decide(0);
   in_use_ = Mib(10);
-  free_mapped_ = Mib(90);
-  // At some time in the next minute it had all in use.
+  free_backed_ = Mib(90);
+  // At some time in the next minute all of it was in use.
   policy_.Demand(Mib(100));
   EXPECT_EQ(Decide(60'000), Length(0));
   EXPECT_EQ(Decide(60'000 + kTuning.release.memory_ms / 2), Length(0));
@@ -96,7 +96,7 @@ TEST_F(ReleasePolicyTest, NoFasterThanTheRate) {
     policy_ = ReleasePolicy();
     policy_.SetRate(rate);
     Fall(8192, 10);
-    // However long nobody asked, a second's worth.
+    // Even if no decision was made for a long time, one second's worth.
     const auto second = Length(static_cast<size_t>(rate * static_cast<double>(kPerSecond.pages())));
     EXPECT_EQ(Decide(20'000), second) << rate;
     Length went;
@@ -141,29 +141,29 @@ TEST_F(ReleasePolicyTest, RateZeroNeverReleases) {
 
 TEST_F(ReleasePolicyTest, ALittleIsKeptForEver) {
   Decide(0);
-  free_mapped_ = kSlack;
+  free_backed_ = kSlack;
   EXPECT_EQ(Decide(1'000'000), Length(0));
-  free_mapped_ += Length(1);
+  free_backed_ += Length(1);
   EXPECT_EQ(Decide(1'000'001), kSlack + Length(1));
 }
 
 TEST_F(ReleasePolicyTest, BreaksHugepagesOnlyForMuch) {
   Decide(0);
-  const auto may_break = [this](size_t in_use, size_t free_mapped) {
+  const auto may_split = [this](size_t in_use, size_t free_backed) {
     const ReleasePolicy::State state = {.in_use = Mib(in_use),
-                                        .free_mapped = Mib(free_mapped),
+                                        .free_backed = Mib(free_backed),
                                         .slack = kSlack,
                                         .prompt = false,
                                         .prompt_most = kAll};
-    return policy_.Decide(1'000'000'000, state, kAll).may_break;
+    return policy_.Decide(1'000'000'000, state, kAll).may_split;
   };
   policy_.Decide(999'000'000, {}, kAll);
-  EXPECT_FALSE(may_break(800, 49));
+  EXPECT_FALSE(may_split(800, 49));
   policy_ = ReleasePolicy();
-  EXPECT_TRUE(may_break(800, 51));
+  EXPECT_TRUE(may_split(800, 51));
 }
 
-// At every step of a drop: half of the peak, or what is live and a little.
+// At every step of a drop the heap keeps half of the peak, or what is in use and a little.
 TEST_F(ReleasePolicyTest, APromptHeapFollowsADrop) {
   prompt_ = true;
   Take(300, 1);
@@ -177,7 +177,7 @@ TEST_F(ReleasePolicyTest, APromptHeapFollowsADrop) {
     }
   }
   EXPECT_LE(Backed(), Mib(50 * 2 + 8));
-  // Nobody forgets anything in this time.
+  // No peak is forgotten in this time.
   prompt_ = false;
   EXPECT_EQ(Decide(3), Length(0));
 }
@@ -190,7 +190,7 @@ TEST_F(ReleasePolicyTest, APromptHeapKeepsWhatFluctuates) {
     ASSERT_EQ(Decide(now), Length(0)) << now;
     Take(45, now);
   }
-  // Free memory that was too short for what was asked for is no drop of what is in use.
+  // Free memory that was too short for a request does not make a drop of the memory in use.
   Free(45);
   policy_.Demand(in_use_, Mib(200));
   EXPECT_EQ(Decide(kTuning.release.memory_ms * 3), Length(0));
@@ -203,7 +203,7 @@ TEST_F(ReleasePolicyTest, APromptHeapKeepsLittle) {
   EXPECT_EQ(Decide(2), Length(0));
 }
 
-// What is needed again was released in vain: once in prompt_pause_ms.
+// Memory that is needed again was released in vain: this happens once in prompt_pause_ms.
 TEST_F(ReleasePolicyTest, APromptHeapLearnsThatPhasesFollowEachOther) {
   prompt_ = true;
   int releases = 0;
@@ -215,13 +215,13 @@ TEST_F(ReleasePolicyTest, APromptHeapLearnsThatPhasesFollowEachOther) {
     Take(140, now + 500);
   }
   EXPECT_EQ(releases, 2);
-  // One that has not used it for long enough gives it back by the first rule.
+  // A program that has not used it for long enough: the first rule releases it.
   Free(140);
   EXPECT_EQ(Decide(now), Length(0));
   EXPECT_GT(Decide(now + kTuning.release.memory_ms + 1000), Length(0));
 }
 
-// Growth long after a release says nothing against it.
+// Growth long after a release does not show that it was too early.
 TEST_F(ReleasePolicyTest, APromptHeapIsNotTaughtByLaterGrowth) {
   prompt_ = true;
   for (int64_t now = 1'000'000; now < 1'100'000; now += kTuning.release.memory_ms + 1000) {
@@ -252,7 +252,7 @@ TEST_F(ReleasePolicyTest, APromptHeapNeverKeepsMoreThanItsPart) {
   prompt_ = true;
   prompt_most_ = Mib(30);
   Fall(100, 60);  // no drop: more than half is in use
-  EXPECT_EQ(free_mapped_, Mib(30));
+  EXPECT_EQ(free_backed_, Mib(30));
   prompt_ = false;
   EXPECT_EQ(Decide(20), Length(0));
 }

@@ -22,7 +22,7 @@ TEST(SpacePolicyTest, NorIsASixteenthOfWhatWasNeeded) {
   EXPECT_TRUE(SavesSpace(MiB(106400), MiB(100000), kTuning.placement.spare_space));
 }
 
-// The more was in use, the more address space is allowed.
+// The more memory was in use, the more address space is allowed.
 TEST(SpacePolicyTest, IsMonotonous) {
   bool saved = true;
   for (size_t mib = 0; mib < 1000; ++mib) {

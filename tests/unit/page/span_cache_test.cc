@@ -22,7 +22,7 @@ constexpr bool kFar = false;
 
 class SpanCacheTest : public testing::Test {
  protected:
-  // A record; its pages are nobody's and not looked at.
+  // A span record; its pages do not exist and are not accessed.
   Span* Make(size_t pages) {
     spans_.push_back(std::make_unique<Span>());
     Span* const span = spans_.back().get();
@@ -108,7 +108,7 @@ TEST_F(SpanCacheTest, TheBudgetIsMetExactly) {
   EXPECT_EQ(cache_.bytes(), kTuning.span_cache.max_bytes - kPageSize);
   Span* const last = Put(1, kFar);
   EXPECT_EQ(cache_.bytes(), kTuning.span_cache.max_bytes);
-  // What is refused was not touched.
+  // A span that is refused is unchanged.
   Span* const refused = Make(1);
   EXPECT_FALSE(cache_.TryPut(refused, kNear, kTuning.span_cache.max_bytes));
   EXPECT_EQ(refused->list_node.next, nullptr);
@@ -173,7 +173,8 @@ TEST_F(SpanCacheTest, AgreesWithDeques) {
   EXPECT_GT(refused, 100u);
 }
 
-// Threads put and take at once: no span is in two hands. (ThreadSanitizer watches the records.)
+// Threads put and take at once: no two threads get the same span. (ThreadSanitizer checks the
+// records.)
 TEST_F(SpanCacheTest, ManyThreads) {
   constexpr size_t kThreads = 4;
   constexpr size_t kSpans = 40;

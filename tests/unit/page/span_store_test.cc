@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// SpanStore alone, beside a naive model: one byte for each page. No lock, no system call.
+// SpanStore alone, compared with a naive model: one byte for each page. No lock, no system call.
 #include "page/span_store.h"
 
 #include <gtest/gtest.h>
@@ -52,7 +52,7 @@ class SpanStoreTest : public testing::Test {
   char At(size_t page) const { return page < pages_.size() ? pages_[page] : kOutside; }
   static bool IsFree(char state) { return state == kBacked || state == kReleasedPage; }
 
-  // The runs for which all pages fulfil `ok`.
+  // The runs of pages for which `ok` holds.
   template <typename Predicate>
   std::vector<Stretch> Stretches(Predicate ok) const {
     std::vector<Stretch> runs;
@@ -66,7 +66,7 @@ class SpanStoreTest : public testing::Test {
   std::vector<Stretch> StretchesOf(char state) const {
     return Stretches([state](char s) { return s == state; });
   }
-  // The shortest of at least `n` pages; no pages when there is none.
+  // The shortest run of at least `n` pages; without pages when there is none.
   static size_t BestFit(const std::vector<Stretch>& runs, size_t n) {
     size_t best = 0;
     for (const Stretch& run : runs) {
@@ -79,7 +79,7 @@ class SpanStoreTest : public testing::Test {
     for (const Stretch& run : runs) longest = std::max(longest, run.pages);
     return longest;
   }
-  // The free pages around a free one.
+  // The free pages around a free page.
   size_t Around(size_t page) const {
     size_t first = page;
     while (first > 0 && IsFree(At(first - 1))) --first;
@@ -95,7 +95,7 @@ class SpanStoreTest : public testing::Test {
     const size_t n = random_.Between(1, std::min<size_t>(gap.pages, 200));
     const PageRange range = Range(gap.first + random_.Below(gap.pages - n + 1), n);
     const bool released = random_.OneIn(2);
-    store_.AddPages(range, released ? SpanState::kFreeReleased : SpanState::kFreeMapped, true);
+    store_.AddPages(range, released ? SpanState::kFreeReleased : SpanState::kFreeBacked, true);
     Set(range, released ? kReleasedPage : kBacked);
   }
 
@@ -202,14 +202,14 @@ class SpanStoreTest : public testing::Test {
     store_.ReturnRecord(span);
   }
 
-  // All spans, one after the other, as the model has them.
+  // All spans in order of their addresses, as the model has them.
   void CheckSpans() const {
     std::vector<SpanView> views(kPages);
     const size_t n = store_.ListSpans(PageId(), views.data(), views.size());
     std::string pages(kPages, kOutside);
     for (size_t i = 0; i < n; ++i) {
       const SpanState state = views[i].state;
-      const char as = state == SpanState::kFreeMapped     ? kBacked
+      const char as = state == SpanState::kFreeBacked     ? kBacked
                       : state == SpanState::kFreeReleased ? kReleasedPage
                       : state == SpanState::kReleasing    ? kOnItsWay
                                                           : kUsed;
@@ -241,7 +241,7 @@ class SpanStoreTest : public testing::Test {
   const std::unique_ptr<PageMap> page_map_ = std::make_unique<PageMap>();
   SpanHomes homes_;
   std::vector<Span> records_{2 * kPages};
-  // So much to spare that no large object goes to the tightest place.
+  // So large that no large object is placed to save address space.
   SpanStore store_{*page_map_, homes_, Length(1), Length(size_t{1} << 40)};
 
   std::string pages_ = std::string(kPages, kOutside);
@@ -278,13 +278,13 @@ TEST_F(SpanStoreTest, AgreesWithABytePerPage) {
     CheckRegions();
     const size_t backed = static_cast<size_t>(std::count(pages_.begin(), pages_.end(), kBacked));
     const size_t used = static_cast<size_t>(std::count(pages_.begin(), pages_.end(), kUsed));
-    ASSERT_EQ(store_.free(SpanStore::kMapped), Length(backed));
+    ASSERT_EQ(store_.free(SpanStore::kBacked), Length(backed));
     ASSERT_EQ(store_.in_use(), Length(used));
   }
-  // Places that go through several spans begin in either kind.
+  // Places across several spans begin in a span of either kind.
   EXPECT_GT(across_[0], 20);
   EXPECT_GT(across_[1], 20);
-  // No record is lost.
+  // No record leaks.
   while (!used_.empty()) DeleteSome();
   for (Span* const span : on_their_way_) store_.EndRelease(span, true);
   SpanState state = SpanState::kUnused;
@@ -293,22 +293,22 @@ TEST_F(SpanStoreTest, AgreesWithABytePerPage) {
   EXPECT_EQ(store_.counts.system_bytes, 0u);
 }
 
-// Large objects go to the tightest free memory where address space is to be saved, and to backed
-// memory else.
+// Large objects take the tightest free memory where address space is to be saved, else backed
+// memory.
 TEST_F(SpanStoreTest, TheTightestPlaceIsTakenWhereMuchIsToSpare) {
-  store_.AddPages(Range(0, 100), SpanState::kFreeMapped, true);
+  store_.AddPages(Range(0, 100), SpanState::kFreeBacked, true);
   store_.AddPages(Range(200, 10), SpanState::kFreeReleased, true);
   SpanStore saving(*page_map_, homes_, Length(1), Length(0));
   std::vector<Span> records(20);
   for (Span& record : records) saving.ReturnRecord(&record);
-  saving.AddPages(Range(1000, 100), SpanState::kFreeMapped, true);
+  saving.AddPages(Range(1000, 100), SpanState::kFreeBacked, true);
   saving.AddPages(Range(1200, 10), SpanState::kFreeReleased, true);
   const SpanStore::Request request = {.length = Length(8), .use = SpanState::kLarge};
   EXPECT_EQ(store_.FindPlace(request, false).span->first_page, Page(0));
   const SpanStore::Place place = saving.FindPlace(request, false);
   EXPECT_EQ(place.span->first_page, Page(1200));
   EXPECT_TRUE(place.by_choice);
-  EXPECT_EQ(saving.FindMappedPlace(request).span->first_page, Page(1000));
+  EXPECT_EQ(saving.FindBackedPlace(request).span->first_page, Page(1000));
   // Small objects do not.
   EXPECT_EQ(
       saving.FindPlace({.length = Length(8), .use = SpanState::kSmall}, false).span->first_page,
@@ -316,20 +316,20 @@ TEST_F(SpanStoreTest, TheTightestPlaceIsTakenWhereMuchIsToSpare) {
 }
 
 TEST_F(SpanStoreTest, AMovedObjectLeavesReleasedPagesBetweenItsEnds) {
-  store_.AddPages(Range(0, 100), SpanState::kFreeMapped, true);
+  store_.AddPages(Range(0, 100), SpanState::kFreeBacked, true);
   const SpanStore::Request request = {.length = Length(60), .use = SpanState::kLarge};
   SpanStore::Taken taken;
   store_.Take(request, store_.FindPlace(request, false), Length(0), &taken);
   store_.DeleteMoved(taken.span, Length(10), Length(30));
   EXPECT_EQ(store_.free(SpanStore::kReleased), Length(30));
-  EXPECT_EQ(store_.free(SpanStore::kMapped), Length(70));
+  EXPECT_EQ(store_.free(SpanStore::kBacked), Length(70));
   EXPECT_EQ(page_map_->SpanOf(Page(10))->num_pages, Length(30));
   store_.CheckInvariants();
 }
 
 TEST_F(SpanStoreTest, MetadataTakesAWholeSpanWhereRecordsAreShort) {
-  store_.AddPages(Range(0, 100), SpanState::kFreeMapped, true);
-  store_.AddPages(Range(200, 50), SpanState::kFreeMapped, false);
+  store_.AddPages(Range(0, 100), SpanState::kFreeBacked, true);
+  store_.AddPages(Range(200, 50), SpanState::kFreeBacked, false);
   EXPECT_EQ(store_.TakeForMetadata(Length(40), true), nullptr);  // not the process's own
   EXPECT_EQ(store_.TakeForMetadata(Length(60), true)->num_pages, Length(60));
   std::vector<Span> records(2);

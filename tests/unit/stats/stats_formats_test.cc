@@ -70,10 +70,10 @@ HeapSnapshot Filled() {
                   .in_use_objects = 7,
                   .thread_cache_objects = 8,
                   .central_objects = 10};
-  s.free_spans.exact[0] = {.mapped = 11, .released = 12};
-  s.free_spans.exact[6] = {.mapped = 13, .released = 0};
-  s.free_spans.longer = {.mapped = 14, .released = 15};
-  s.free_spans.longer_mapped_bytes = 16000;
+  s.free_spans.exact[0] = {.backed = 11, .released = 12};
+  s.free_spans.exact[6] = {.backed = 13, .released = 0};
+  s.free_spans.longer = {.backed = 14, .released = 15};
+  s.free_spans.longer_backed_bytes = 16000;
   s.free_spans.longer_released_bytes = 17000;
   return s;
 }

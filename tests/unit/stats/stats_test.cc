@@ -321,13 +321,13 @@ TEST(StatsTest, LevelTwoHasALineForEachClassInUse) {
 
 // Free spans by their length add up to all free memory.
 void ExpectLengthsAddUp(const HeapSnapshot& s) {
-  size_t mapped_bytes = s.free_spans.longer_mapped_bytes;
+  size_t backed_bytes = s.free_spans.longer_backed_bytes;
   size_t released_bytes = s.free_spans.longer_released_bytes;
   for (size_t i = 0; i < s.free_spans.exact.size(); ++i) {
-    mapped_bytes += Length(i + 1).bytes() * s.free_spans.exact[i].mapped;
+    backed_bytes += Length(i + 1).bytes() * s.free_spans.exact[i].backed;
     released_bytes += Length(i + 1).bytes() * s.free_spans.exact[i].released;
   }
-  EXPECT_EQ(mapped_bytes, s.totals.page_heap_free_bytes);
+  EXPECT_EQ(backed_bytes, s.totals.page_heap_free_bytes);
   EXPECT_EQ(released_bytes, s.totals.released_bytes);
 }
 
@@ -347,18 +347,18 @@ TEST(StatsTest, LevelTwoHasALineForEachLengthOfFreeSpans) {
   for (const size_t i : {0, 2, 4, 6, 8, 10}) heap.page_heap.Delete(spans[i]);
   CollectSnapshot(heap, &snapshot);
   ExpectLengthsAddUp(snapshot);
-  EXPECT_EQ(snapshot.free_spans.exact[3 - 1].mapped, 2u);
-  EXPECT_EQ(snapshot.free_spans.exact[5 - 1].mapped, 1u);
-  EXPECT_EQ(snapshot.free_spans.exact[128 - 1].mapped, 1u);
-  EXPECT_GE(snapshot.free_spans.longer.mapped, 2u);
-  EXPECT_GE(snapshot.free_spans.longer_mapped_bytes, Length(500).bytes());
+  EXPECT_EQ(snapshot.free_spans.exact[3 - 1].backed, 2u);
+  EXPECT_EQ(snapshot.free_spans.exact[5 - 1].backed, 1u);
+  EXPECT_EQ(snapshot.free_spans.exact[128 - 1].backed, 1u);
+  EXPECT_GE(snapshot.free_spans.longer.backed, 2u);
+  EXPECT_GE(snapshot.free_spans.longer_backed_bytes, Length(500).bytes());
   heap.page_heap.ReleaseAtLeast(Length(1 << 20));
   CollectSnapshot(heap, &snapshot);
   ExpectLengthsAddUp(snapshot);
-  EXPECT_EQ(snapshot.free_spans.exact[3 - 1].mapped, 0u);
+  EXPECT_EQ(snapshot.free_spans.exact[3 - 1].backed, 0u);
   EXPECT_EQ(snapshot.free_spans.exact[3 - 1].released, 2u);
-  EXPECT_EQ(snapshot.free_spans.longer.mapped, 0u);
-  EXPECT_EQ(snapshot.free_spans.longer_mapped_bytes, 0u);
+  EXPECT_EQ(snapshot.free_spans.longer.backed, 0u);
+  EXPECT_EQ(snapshot.free_spans.longer_backed_bytes, 0u);
   EXPECT_GE(snapshot.free_spans.longer.released, 2u);
   EXPECT_GE(snapshot.free_spans.longer_released_bytes, Length(500).bytes());
   // A span that a shard keeps for its next use is free as well.
@@ -367,7 +367,7 @@ TEST(StatsTest, LevelTwoHasALineForEachLengthOfFreeSpans) {
   heap.page_heap.DeleteToCache(kept, heap.central.shards().Ensure(0).home(), true);
   CollectSnapshot(heap, &snapshot);
   ExpectLengthsAddUp(snapshot);
-  EXPECT_EQ(snapshot.free_spans.exact[7 - 1].mapped, 1u);
+  EXPECT_EQ(snapshot.free_spans.exact[7 - 1].backed, 1u);
 
   const std::string text = Text(heap, 2);
   std::istringstream lines(text.substr(text.find("MALLOC:  pages")));
