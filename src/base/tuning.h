@@ -301,6 +301,9 @@ struct Tuning {
     // Attempts to move in the life of the process. Each may leave it with two more mappings, and
     // the OS allows 65,530. Range: 0 to 10,000.
     size_t max_moves = 1000;
+    // Moves at a time; further objects are copied. The records for the end of each are kept back.
+    // Not measured. Range: 1 to 64.
+    size_t max_moves_at_once = 8;
   } reallocation;
 
   // Which free memory the library returns to the OS by itself, and when (page/release_policy.h).
@@ -362,10 +365,12 @@ struct Tuning {
     int sleep_after_passes = 7;
     // A start and an end of the background thread cost some 100 us. A program that creates one
     // thread after the other gets one once in restart_alone_ms; a program that creates several at a
-    // time, again and again, at first quick_starts times, then once in restart_ms. Not measured.
-    // Ranges: restart_ms to 3,600,000; 1 to 1000; 0 to 10,000.
+    // time, again and again, at first quick_starts times, then once in restart_ms. The first
+    // quick_starts_alone starts are always quick. Not measured. Ranges: restart_ms to 3,600,000; 1
+    // to 1000; 1 to quick_starts; 0 to 10,000.
     int64_t restart_alone_ms = 10'000;
     uint32_t quick_starts = 16;
+    uint32_t quick_starts_alone = 3;
     int64_t restart_ms = 20;
   } idle_release;
 
@@ -720,7 +725,7 @@ static_assert(HugepagesFit(kTuning.hugepages));
 
 constexpr bool ReallocationFits(const Tuning& t) {
   return In(t.reallocation.uncached_bytes, 1_KiB, t.size_classes.max_small_bytes) &&
-         t.reallocation.max_moves <= 10'000 &&
+         t.reallocation.max_moves <= 10'000 && In(t.reallocation.max_moves_at_once, 1, 64) &&
          // Only large objects have pages of their own to move.
          t.hugepages.huge_object.bytes() >= t.size_classes.max_small_bytes;
 }
@@ -742,7 +747,8 @@ constexpr bool IdleReleaseFits(const Tuning& t) {
   const Tuning::IdleRelease& idle = t.idle_release;
   return In(idle.pass_ms, 10, 10'000) && In(idle.flush_passes, 2, 60) &&
          idle.sleep_after_passes <= 3600 && In(idle.restart_alone_ms, idle.restart_ms, 3'600'000) &&
-         In(idle.quick_starts, 1, 1000) && In(idle.restart_ms, 0, 10'000) &&
+         In(idle.quick_starts, 1, 1000) && In(idle.quick_starts_alone, 1, idle.quick_starts) &&
+         In(idle.restart_ms, 0, 10'000) &&
          (idle.sleep_after_passes - idle.flush_passes - 1) * idle.pass_ms >= t.release.memory_ms;
 }
 static_assert(IdleReleaseFits(kTuning));

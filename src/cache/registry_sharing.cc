@@ -16,9 +16,7 @@ void Registry::FollowRetention() {
   const RetentionShares shares = central_.Shares();
   {
     const SpinLockHolder holder(lock_);
-    if (!total_was_set_ && budget_.total() != shares.thread_caches) {
-      SetTotalLocked(shares.thread_caches);
-    }
+    if (!total_was_set_) SetTotalLocked(shares.thread_caches);
   }
   FreeInheritedAbove(shares.inherited_caches);
 }

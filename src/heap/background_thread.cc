@@ -8,6 +8,7 @@
 #include "base/tuning.h"
 #include "cache/registry_totals.h"
 #include "heap/heap.h"
+#include "heap/heap_hold.h"
 #include "heap/idle_release.h"
 #include "os/blocked_signals.h"
 #include "os/clock.h"
@@ -24,6 +25,9 @@ namespace {
 enum Worker : uint32_t { kNone, kStarting, kJoinable, kStopping, kPermanent };
 constinit std::atomic<uint32_t> worker{kNone};
 constinit std::atomic<bool> allowed{false};
+// The thread at whose end by pthread_exit no background thread may remain: that of main, or in a
+// forked child the one that forked. Written while there is one thread.
+constinit pthread_t main_thread{};
 // The program's threads that were created, less those whose end was noticed. With `worker`: see the
 // header, End.
 constinit std::atomic<int32_t> created{0};
@@ -41,7 +45,7 @@ constinit std::atomic<uint32_t> arrived{0};
 constinit std::atomic<uint32_t> stop{0};
 // See the header: Sleep.
 constinit std::atomic<uint32_t> frees{0};
-constinit std::atomic<bool> asleep{false};
+constinit std::atomic<uint32_t> asleep{0};
 
 void* Run(void*) {
   arrived.store(1, std::memory_order_release);
@@ -55,17 +59,21 @@ void* Run(void*) {
       FutexWaitFor(&stop, 0, pause_ms);
       continue;
     }
-    asleep.store(true, std::memory_order_seq_cst);
-    if (stop.load(std::memory_order_seq_cst) == 0) FutexWait(&frees, seen);
-    asleep.store(false, std::memory_order_relaxed);
+    asleep.store(1, std::memory_order_seq_cst);
+    if (stop.load(std::memory_order_seq_cst) == 0 &&
+        frees.load(std::memory_order_seq_cst) == seen) {
+      FutexWait(&asleep, 1);
+    }
+    asleep.store(0, std::memory_order_relaxed);
   }
   return nullptr;
 }
 
 void WakeIfAsleep() {
   frees.fetch_add(1, std::memory_order_seq_cst);
-  if (asleep.load(std::memory_order_seq_cst) && asleep.exchange(false, std::memory_order_relaxed)) {
-    FutexWakeOne(&frees);
+  if (asleep.load(std::memory_order_seq_cst) != 0 &&
+      asleep.exchange(0, std::memory_order_seq_cst) != 0) {
+    FutexWakeAll(&asleep);
   }
 }
 
@@ -82,7 +90,9 @@ bool IsTimeToStart(int64_t now_ms) {
   const int64_t pause_ms = now_ms - started_ms.load(std::memory_order_relaxed);
   const uint32_t before = starts.load(std::memory_order_relaxed);
   if (before == 0) return true;
-  if (created.load(std::memory_order_relaxed) <= 1) return pause_ms >= kRules.restart_alone_ms;
+  if (created.load(std::memory_order_relaxed) <= 1) {
+    return before < kRules.quick_starts_alone || pause_ms >= kRules.restart_alone_ms;
+  }
   return before < kRules.quick_starts || pause_ms >= kRules.restart_ms;
 }
 
@@ -94,11 +104,14 @@ void SetWorker(Worker started) {
 void ClearWorker() {
   GlobalHeap().page_heap.hints().prompt_release.Set(true);
   worker.store(kNone, std::memory_order_release);
+  FutexWakeAll(&worker);
 }
 
-// Every thread of the program but one has ended, as far as is known.
-bool IsSingleThreaded(Heap& heap) {
-  return created.load(std::memory_order_seq_cst) <= 0 && !HasSeveralCaches(heap.registry);
+// Every thread of the program but one has ended, as far as is known; or that of main has, and the
+// process ends with the last of the others, which may end unnoticed.
+bool IsToEnd() {
+  return !allowed.load(std::memory_order_seq_cst) ||
+         (created.load(std::memory_order_seq_cst) <= 0 && !HasSeveralCaches(GlobalHeap().registry));
 }
 
 // pthread_join is a cancellation point, and a thread that ends may be cancelled once more.
@@ -109,30 +122,71 @@ void Join() {
   pthread_setcancelstate(before, nullptr);
 }
 
-void Stop() {
+// Stops the background thread if it is to end. True when it has.
+bool StopIfDue() {
   const ErrnoKeeper keeper;
   const BlockedSignals blocked;
   uint32_t joinable = kJoinable;
-  if (!worker.compare_exchange_strong(joinable, kStopping, std::memory_order_acquire,
-                                      std::memory_order_relaxed)) {
-    return;
+  if (!IsToEnd() || !worker.compare_exchange_strong(joinable, kStopping, std::memory_order_seq_cst,
+                                                    std::memory_order_relaxed)) {
+    return false;
+  }
+  // The program may have created threads since, which found the thread and started none.
+  if (!IsToEnd()) {
+    worker.store(kJoinable, std::memory_order_seq_cst);
+    FutexWakeAll(&worker);
+    return false;
   }
   stop.store(1, std::memory_order_seq_cst);
-  FutexWakeOne(&stop);
-  WakeIfAsleep();
+  FutexWakeAll(&stop);
+  asleep.exchange(0, std::memory_order_seq_cst);
+  FutexWakeAll(&asleep);
   Join();
   ClearWorker();
   // What the thread would have released later: all but what a prompt heap keeps.
   PageHeap& page_heap = GlobalHeap().page_heap;
   while (page_heap.ReleaseDue(PageHeap::kReleaseSlice, true) > Length(0)) {
   }
+  return true;
+}
+
+// Starts the background thread if it is time, by the function `create`.
+void StartIfDue(CreateThreadFunction create) {
+  if (create == nullptr || !HeapExists() || !allowed.load(std::memory_order_relaxed) || HoldsHeap())
+    return;
+  // A thread that ends is stopping one; it does not see the program's next thread.
+  while (worker.load(std::memory_order_acquire) == kStopping) FutexWait(&worker, kStopping);
+  if (worker.load(std::memory_order_relaxed) != kNone) return;
+  Heap& heap = GlobalHeap();
+  const int64_t now_ms = CoarseMilliseconds();
+  // With `check` threads have no caches, so their ends are not noticed.
+  if (!IsTimeToStart(now_ms) || heap.settings.check ||
+      heap.page_heap.governor()->release_rate() <= 0) {
+    return;
+  }
+  const ErrnoKeeper keeper;
+  const BlockedSignals blocked;
+  if (!BeginStart()) return;
+  started_ms.store(now_ms, std::memory_order_relaxed);
+  starts.fetch_add(1, std::memory_order_relaxed);
+  arrived.store(0, std::memory_order_relaxed);
+  stop.store(0, std::memory_order_relaxed);
+  if (!StartJoinableThread(create, &Run, &thread)) {
+    worker.store(kNone, std::memory_order_release);
+    FutexWakeAll(&worker);
+    return;
+  }
+  while (arrived.load(std::memory_order_acquire) == 0) FutexWait(&arrived, 0);
+  SetWorker(kJoinable);
+  StopIfDue();
 }
 
 }  // namespace
 
 void AllowBackgroundThread() {
-  allowed.store(true, std::memory_order_relaxed);
-  if (created.load(std::memory_order_relaxed) > 0) OnThreadStarted(&pthread_create);
+  main_thread = pthread_self();
+  allowed.store(true, std::memory_order_seq_cst);
+  if (created.load(std::memory_order_relaxed) > 0) StartIfDue(&pthread_create);
 }
 
 bool StartBackgroundThread() {
@@ -146,34 +200,22 @@ bool StartBackgroundThread() {
   return true;
 }
 
-void OnThreadStarting() { created.fetch_add(1, std::memory_order_seq_cst); }
-
-void OnThreadNotStarted() { created.fetch_sub(1, std::memory_order_seq_cst); }
-
-void OnThreadStarted(CreateThreadFunction create) {
-  if (worker.load(std::memory_order_relaxed) != kNone || !HeapExists()) return;
-  Heap& heap = GlobalHeap();
-  const int64_t now_ms = CoarseMilliseconds();
-  if (!IsTimeToStart(now_ms) || heap.page_heap.governor()->release_rate() <= 0) return;
-  const ErrnoKeeper keeper;
-  const BlockedSignals blocked;
-  if (!BeginStart()) return;
-  started_ms.store(now_ms, std::memory_order_relaxed);
-  starts.fetch_add(1, std::memory_order_relaxed);
-  arrived.store(0, std::memory_order_relaxed);
-  stop.store(0, std::memory_order_relaxed);
-  if (!StartJoinableThread(create, &Run, &thread)) {
-    worker.store(kNone, std::memory_order_release);
-    return;
-  }
-  while (arrived.load(std::memory_order_acquire) == 0) FutexWait(&arrived, 0);
-  SetWorker(kJoinable);
-  if (IsSingleThreaded(heap)) Stop();
+void OnThreadStarting(CreateThreadFunction create) {
+  created.fetch_add(1, std::memory_order_seq_cst);
+  StartIfDue(create);
 }
 
-void OnThreadEnds(Heap& heap) {
+bool OnThreadNotStarted() {
   created.fetch_sub(1, std::memory_order_seq_cst);
-  if (worker.load(std::memory_order_seq_cst) == kJoinable && IsSingleThreaded(heap)) Stop();
+  return StopIfDue();
+}
+
+void OnThreadEnds() {
+  created.fetch_sub(1, std::memory_order_seq_cst);
+  if (pthread_equal(pthread_self(), main_thread)) {
+    allowed.store(false, std::memory_order_seq_cst);
+  }
+  if (worker.load(std::memory_order_seq_cst) == kJoinable) StopIfDue();
 }
 
 bool ClaimIdleRelease() {
@@ -187,7 +229,8 @@ void OnPagesFreed() { WakeIfAsleep(); }
 uint32_t NumFrees() { return frees.load(std::memory_order_relaxed); }
 
 void ResetBackgroundThreadInChild() {
-  asleep.store(false, std::memory_order_relaxed);
+  main_thread = pthread_self();
+  asleep.store(0, std::memory_order_relaxed);
   created.store(0, std::memory_order_relaxed);
   starts.store(0, std::memory_order_relaxed);
   ClearWorker();

@@ -18,7 +18,7 @@ void OnThreadExit(void* value) {
   slot.cache = nullptr;
   Heap& heap = GlobalHeap();
   heap.registry.Destroy(cache);
-  OnThreadEnds(heap);
+  OnThreadEnds();
 }
 
 }  // namespace

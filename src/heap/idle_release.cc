@@ -1,12 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "heap/idle_release.h"
 
+#include <algorithm>
+
 #include "base/tuning.h"
 #include "heap/background_thread.h"
 #include "heap/heap.h"
 #include "os/detached_thread.h"
 
 namespace tcmalloc {
+
+namespace {
+
+// Nothing is released at a lower rate in the time that a process lives.
+constexpr double kMinRate = 1e-6;
+
+}  // namespace
 
 int IdleRelease::RunPass(Heap& heap, uint32_t frees) {
   constexpr auto& kRules = kTuning.idle_release;
@@ -24,7 +33,9 @@ int IdleRelease::RunPass(Heap& heap, uint32_t frees) {
       released = true;
     }
   }
-  const bool sleep = idle_passes_ >= kRules.sleep_after_passes && !released;
+  // At a low rate a pass may release nothing although there is something left.
+  const double rate = std::clamp(heap.page_heap.governor()->release_rate(), kMinRate, 1.0);
+  const bool sleep = idle_passes_ * rate >= kRules.sleep_after_passes && !released;
   return sleep ? kUntilFrees : kRules.pass_ms;
 }
 

@@ -126,7 +126,8 @@ class AddressSpace {
   // put in, which may be others', and these meet them again.
   IntrusiveList<Span> refused_ TC_GUARDED_BY(state_.lock);
   // The threads that are in Move; 0: none.
-  std::array<uint32_t, PageState::kMaxMoves> moving_threads_ TC_GUARDED_BY(state_.lock) = {};
+  std::array<uint32_t, kTuning.reallocation.max_moves_at_once> moving_threads_
+      TC_GUARDED_BY(state_.lock) = {};
   uint64_t releases_begun_ TC_GUARDED_BY(state_.lock) = 0;
   size_t release_waiters_ TC_GUARDED_BY(state_.lock) = 0;
   // Where the OS was advised against hugepages, as far as there is room to remember it.

@@ -59,7 +59,7 @@ Span* AddressSpace::Move(Span* span, const void* p, Length n, void** sample, Len
   MovePlan plan;
   bool begun = false;
   const auto begin = [&]() TC_REQUIRES(state_.lock) {
-    begun = state_.moves_in_flight < PageState::kMaxMoves && span->IsLargeAt(p) &&
+    begun = state_.moves_in_flight < kTuning.reallocation.max_moves_at_once && span->IsLargeAt(p) &&
             PlanMove(*span, n, &plan);
     if (!begun) return;
     ++state_.moves_in_flight;

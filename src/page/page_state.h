@@ -42,8 +42,6 @@ struct PageState {
   // The records that the end of a move takes. They are reserved before it begins, because a move
   // cannot be undone: see AddressSpace::Move.
   static constexpr size_t kRecordsPerMove = 6;
-  // At a time; further objects are copied.
-  static constexpr size_t kMaxMoves = 8;
 
   PageState(PageMap& page_map, MetadataArena& the_arena, Length granule,
             const PageHeapOptions& options)
@@ -65,7 +63,7 @@ struct PageState {
     return false;
   }
 
-  // There are so many records beyond the spare ones and those that moves in flight need.
+  // Whether there are `n` records beyond the spare ones and those that moves in flight need.
   bool MayTakeRecords(size_t n) const TC_REQUIRES(lock) {
     return store.num_records() >= n + SpanStore::kSpareRecords + moves_in_flight * kRecordsPerMove;
   }

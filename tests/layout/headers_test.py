@@ -43,11 +43,12 @@ def main():
         print("compile_commands.json knows no file of src/")
         return 1
     headers = sorted((root / "src").rglob("*.h"))
+    default = commands[min(commands)]
 
     def check(header):
         name = header.relative_to(root / "src").as_posix()
-        # A folder of headers alone is compiled as another one.
-        words, directory = commands.get(name.rpartition("/")[0], commands["os"])
+        # A folder without a file that is compiled alone is compiled as another one.
+        words, directory = commands.get(name.rpartition("/")[0], default)
         unit = f'#include "{name}"\n#include "{name}"\n'
         run = subprocess.run([*words, "-fsyntax-only", "-x", "c++", "-"], input=unit, text=True,
                              cwd=directory, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// pthread_create, interposed before the C library's own: after a successful call of the program's
+// pthread_create, interposed before the C library's own: before the program's thread is created
 // the background thread may be started (heap/background_thread.h says why there).
 //
 // In the shared libraries only: a statically linked program has one such function, the C library's.
@@ -46,8 +46,12 @@ int CreateThread(pthread_t* thread, const pthread_attr_t* attributes, Start star
   const CreateThreadFunction next = Next();
   if (next == nullptr) return ENOSYS;
   if (tcmalloc::IsOwnThreadStart(start)) return next(thread, attributes, start, argument);
-  tcmalloc::OnThreadStarting();
-  const int error = next(thread, attributes, start, argument);
-  error == 0 ? tcmalloc::OnThreadStarted(next) : tcmalloc::OnThreadNotStarted();
+  tcmalloc::OnThreadStarting(next);
+  int error = next(thread, attributes, start, argument);
+  if (error != 0 && tcmalloc::OnThreadNotStarted()) {
+    // The limit on threads may have had room for one.
+    error = next(thread, attributes, start, argument);
+    if (error == 0) tcmalloc::OnThreadStarting(nullptr);
+  }
   return error;
 }

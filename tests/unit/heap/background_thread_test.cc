@@ -24,13 +24,13 @@ int NumThreads() {
 
 // Threads that a library's constructor created before the allocator was loaded.
 TEST(BackgroundThreadTest, StartsWhenItIsAllowedAfterTheFirstThread) {
-  Heap& heap = ExistingHeap();
+  EnsureHeap();
   ResetBackgroundThreadInChild();
   const int before = NumThreads();
-  OnThreadStarting();
+  OnThreadStarting(nullptr);
   AllowBackgroundThread();
   EXPECT_EQ(NumThreads(), before + 1);
-  OnThreadEnds(heap);
+  OnThreadEnds();
   // The kernel forgets a thread a moment after pthread_join has returned.
   while (NumThreads() != before) std::this_thread::yield();
 }
@@ -47,9 +47,9 @@ TEST(BackgroundThreadTest, StartsAndEndsWhileOthersFree) {
           heap.page_heap.Delete(
               heap.page_heap.New(kTuning.release.look_every + Length(1), SpanState::kLarge));
           // As many as end, but not always one that ends what it has started.
-          if (i < 2) OnThreadStarting();
-          if (i < 2) j % 16 == 5 ? OnThreadNotStarted() : OnThreadStarted(&pthread_create);
-          if (i < 2 && j % 16 != 5) OnThreadEnds(heap);
+          if (i < 2) OnThreadStarting(&pthread_create);
+          if (i < 2 && j % 16 == 5) static_cast<void>(OnThreadNotStarted());
+          if (i < 2 && j % 16 != 5) OnThreadEnds();
           if (i == 2) OnPagesFreed();
         }
       });

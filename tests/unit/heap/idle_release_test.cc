@@ -69,7 +69,7 @@ TEST(IdleReleaseTest, WhatIsNotDueStays) {
 }
 
 TEST(IdleReleaseTest, WhatIsDueIsReleased) {
-  Heap& heap = HeapWithFreeMemory(1000);
+  Heap& heap = HeapWithFreeMemory(40);
   Span* const in_use = heap.page_heap.New(Length(1000), SpanState::kLarge);
   // Kept spans of shards, too, once nothing is freed any more.
   SpanHome& home = heap.central.shards().Ensure(0).home();

@@ -117,7 +117,7 @@ class Fuzzer {
       case 0:
         return ReleaseSome();
       case 1:
-        rate_ = std::array<double, 4>{0, 1, 50, 1000}[random_.Below(4)];
+        rate_ = std::array<double, 6>{0, 1, 1, 4, 50, 1000}[random_.Below(6)];
         policy_.SetRate(rate_);
         heap_.governor()->SetReleaseRate(rate_);
         EXPECT_EQ(heap_.governor()->release_rate(), rate_);
@@ -436,7 +436,9 @@ class Fuzzer {
     if (live.pages > kTuning.span_cache.max_pages) return false;
     size_t pages = live.pages;
     for (const auto& [length, spans] : caches_[shard]) pages += length * spans.size();
-    if (pages * kPageSize > kTuning.span_cache.max_bytes) return false;
+    const double part = static_cast<double>(heap_.Shares().kept_spans / under_test_.homes.size());
+    const size_t most = static_cast<size_t>(part / std::max(rate_, 1.0));
+    if (pages * kPageSize > std::min(most, kTuning.span_cache.max_bytes)) return false;
     std::deque<Kept>& cached = caches_[shard][live.pages];
     const Kept kept{live.span, live.span->first_page.index() - base_};
     near ? cached.push_front(kept) : cached.push_back(kept);
