@@ -10,13 +10,6 @@
 
 namespace tcmalloc {
 
-namespace {
-
-// Nothing is released at a lower rate in the time that a process lives.
-constexpr double kMinRate = 1e-6;
-
-}  // namespace
-
 int IdleRelease::RunPass(Heap& heap, uint32_t frees) {
   constexpr auto& kRules = kTuning.idle_release;
   idle_passes_ = frees == frees_ ? idle_passes_ + 1 : 0;
@@ -34,8 +27,9 @@ int IdleRelease::RunPass(Heap& heap, uint32_t frees) {
     }
   }
   // At a low rate a pass may release nothing although there is something left.
-  const double rate = std::clamp(heap.page_heap.governor()->release_rate(), kMinRate, 1.0);
-  const bool sleep = idle_passes_ * rate >= kRules.sleep_after_passes && !released;
+  const double rate = heap.page_heap.governor()->release_rate();
+  const bool done = rate <= 0 || idle_passes_ * std::min(rate, 1.0) >= kRules.sleep_after_passes;
+  const bool sleep = done && !released;
   return sleep ? kUntilFrees : kRules.pass_ms;
 }
 
