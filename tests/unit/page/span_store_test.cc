@@ -242,7 +242,7 @@ class SpanStoreTest : public testing::Test {
   SpanHomes homes_;
   std::vector<Span> records_{2 * kPages};
   // So large that no large object is placed to save address space.
-  SpanStore store_{*page_map_, homes_, Length(1), Length(size_t{1} << 40)};
+  SpanStore store_{*page_map_, homes_, Length(1), Length((SIZE_MAX >> 1) >> kPageShift)};
 
   std::string pages_ = std::string(kPages, kOutside);
   std::map<size_t, Span*> used_;
