@@ -168,7 +168,7 @@ bool PageHeap::ResizeLargeAt(Span* span, const void* p, Length n, void** sample)
       const GrowthDecision decision = state_.governor.DecideGrowth(
           state_.Held(), fresh, n - old, pass.met[Index(LimitKind::kSoft)]);
       if (decision.action != GrowthDecision::Action::kGrow) return decision;
-    } else {
+    } else if (n < old) {
       freed = state_.governor.NoteFreed(old - n);
     }
     state_.store.Resize(span, n);
