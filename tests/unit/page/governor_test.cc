@@ -30,7 +30,7 @@ class GovernorTest : public testing::Test {
     return governor_.PlanGrowth(held, needed, needed, room);
   }
 
-  static constexpr Length kAnyRoom = Length(SIZE_MAX >> 20);
+  static constexpr Length kAnyRoom = Length(SIZE_MAX >> kPageShift);
   PageHints hints_;
   Governor governor_{hints_, Length(1), kTuning.hugepages.threshold};
 };

@@ -197,7 +197,7 @@ TEST(PageHeapMoveTest, WithoutAddressSpaceOrRecordsItIsCopied) {
   EXPECT_EQ(h.Move(object, MiB(90)), nullptr);
   h.Check();
   // All records are used up.
-  for (size_t spare = 0; spare < 40; ++spare) {
+  for (size_t spare = 0; spare < 100; ++spare) {
     h.under_test.metadata_vm.FailMap(1, FakeVirtualMemory::kForever);
     while (h.under_test.arena.Allocate(8) != nullptr) {
     }
