@@ -20,7 +20,7 @@ using namespace tcmalloc;
 struct World {
   World() {
     for (size_t i = 1; i < kNumSizeClasses; ++i) {
-      lists.push_back(new CentralFreeList(static_cast<SizeClass>(i), heap, map, arena));
+      lists.push_back(new CentralFreeList(static_cast<SizeClass>(i), shards, heap, map, arena));
     }
   }
   SystemVirtualMemory vm;
@@ -28,6 +28,7 @@ struct World {
   PageMap& map = *new (mmap(nullptr, sizeof(PageMap), PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)) PageMap;
   PageHeap heap{vm, map, arena};
+  ShardMap shards{heap, arena, [] { return 0; }, 1};
   std::vector<CentralFreeList*> lists;
 };
 
@@ -37,13 +38,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static World& world = *new World;
   if (size < 2) return 0;
   CentralFreeList& list = *world.lists[data[0] % world.lists.size()];
+  Shard& own = world.shards.Current();
   std::vector<void*> out;
   std::set<void*> is_out;
   for (size_t i = 1; i < size; ++i) {
     void* objects[128];
     const size_t n = 1 + data[i] % 128;
     if (data[i] & 0x80) {
-      const size_t taken = list.Remove(0, objects, n);
+      const size_t taken = list.Remove(own, objects, n);
       TC_CHECK(taken >= 1 && taken <= n);
       for (size_t j = 0; j < taken; ++j) {
         TC_CHECK(is_out.insert(objects[j]).second);
@@ -58,11 +60,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         out[j] = nullptr;
       }
       out.erase(std::remove(out.begin(), out.end(), nullptr), out.end());
-      list.Insert(0, objects, count);
+      list.Insert(own, objects, count);
     }
   }
   list.CheckInvariants();
-  list.Insert(0, out.data(), out.size());
+  list.Insert(own, out.data(), out.size());
   list.CheckInvariants();
   TC_CHECK(list.num_spans() == 0 && list.free_objects() == 0);
   TC_CHECK(world.heap.GetStats().small_span_bytes == 0);
