@@ -9,23 +9,11 @@
 #include <vector>
 
 #include "os/memory/virtual_memory.h"
+#include "testing/no_memory.h"
 #include "testing/random.h"
 
 namespace tcmalloc {
 namespace {
-
-// No memory from the OS: only the array in the object.
-class NoMemory final : public VirtualMemory {
- public:
-  Mapping Map(size_t, size_t) override { return {}; }
-  bool Unmap(void*, size_t) override { return false; }
-  bool Release(void*, size_t) override { return false; }
-  void AdviseHugepages(void*, size_t, bool) override {}
-  bool Populate(void*, size_t) override { return false; }
-  bool MayMove(const void*, size_t) override { return false; }
-  bool Move(void*, size_t, void*, size_t) override { return false; }
-  size_t hardware_page_size() const override { return 4096; }
-};
 
 std::vector<std::pair<uintptr_t, uintptr_t>> Listed(MappedRanges* ranges) {
   std::vector<AddressRange> copy(ranges->size());

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "os/memory/virtual_memory.h"
+#include "testing/no_memory.h"
 
 namespace tcmalloc {
 namespace {
@@ -84,17 +85,7 @@ TEST(RegisteredRootsTest, ManyThreads) {
 }
 
 TEST(RegisteredRootsTest, WithoutMemory) {
-  class : public VirtualMemory {
-   public:
-    Mapping Map(size_t, size_t) override { return {}; }
-    bool Unmap(void*, size_t) override { return false; }
-    bool Release(void*, size_t) override { return false; }
-    void AdviseHugepages(void*, size_t, bool) override {}
-    bool Populate(void*, size_t) override { return false; }
-    bool MayMove(const void*, size_t) override { return false; }
-    bool Move(void*, size_t, void*, size_t) override { return false; }
-    size_t hardware_page_size() const override { return 4096; }
-  } vm;
+  NoMemory vm;
   RegisteredRoots roots;
   uintptr_t n = 0;
   while (roots.Register(At(16 * (n + 1)), 8, vm)) ASSERT_LT(++n, 1000u);
