@@ -54,7 +54,7 @@ struct PageHints {
   // and release: it sees what was written before it was set.
   std::atomic<void (*)()> free_observer{nullptr};
   // The bytes in use, without records; too high by at most what was freed since the last decision
-  // about release. What the allocator may keep beyond them.
+  // about release.
   Relaxed<size_t> in_use_bytes{0};
   // What the allocator may keep beyond the bytes in use.
   Retention retention;
