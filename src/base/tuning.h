@@ -369,7 +369,7 @@ struct Tuning {
     // quick_starts_alone starts are always quick. Not measured. Ranges: restart_ms to 3,600,000; 1
     // to 1000; 1 to quick_starts; 0 to 10,000.
     int64_t restart_alone_ms = 10'000;
-    uint32_t quick_starts = 16;
+    uint32_t quick_starts = 4;
     uint32_t quick_starts_alone = 3;
     int64_t restart_ms = 20;
   } idle_release;

@@ -122,6 +122,17 @@ void Join() {
   pthread_setcancelstate(before, nullptr);
 }
 
+// Releases what the thread, which has stopped, would have released later: all but what a prompt
+// heap keeps. Not after a short life: most programs whose threads end within seconds end
+// themselves, or create the next ones.
+void ReleaseAtStop() {
+  const int64_t life_ms = CoarseMilliseconds() - started_ms.load(std::memory_order_relaxed);
+  if (life_ms < kTuning.release.memory_ms) return;
+  PageHeap& page_heap = GlobalHeap().page_heap;
+  while (page_heap.ReleaseDue(PageHeap::kReleaseSlice, true) > Length(0)) {
+  }
+}
+
 // Stops the background thread if it is to end. True when it has.
 bool StopIfDue() {
   const ErrnoKeeper keeper;
@@ -143,10 +154,7 @@ bool StopIfDue() {
   FutexWakeAll(&asleep);
   Join();
   ClearWorker();
-  // What the thread would have released later: all but what a prompt heap keeps.
-  PageHeap& page_heap = GlobalHeap().page_heap;
-  while (page_heap.ReleaseDue(PageHeap::kReleaseSlice, true) > Length(0)) {
-  }
+  ReleaseAtStop();
   return true;
 }
 
