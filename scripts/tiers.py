@@ -38,7 +38,8 @@ REASONS = {
     "no C++": "GoogleTest and C++ programs need a C++ library",
     "64 bits": "the programs of a 64-bit system cannot load a 32-bit library",
     "asserts": "tests the timing of a protocol, which asserts and missing optimisation change",
-    "fuzzer": "needs libFuzzer; the fuzz preset is asan's for everything else",
+    "fuzzer": "the fuzz preset is asan's for everything but the fuzz targets",
+    "threads": "the fuzz targets have one thread",
     "bench": "the benchmark programs are built with what is shipped only",
 }
 
@@ -53,7 +54,7 @@ KINDS = {
     "packaging": "what users install: files and packages",
     "programs": "real programs on the library, compared with the C library's malloc",
     "bench": "the benchmark programs and their runner",
-    "fuzz": "each fuzz target with a fixed seed; in make test-all for ten minutes more",
+    "fuzz": "each fuzz target with a fixed seed, by libFuzzer or random inputs; in make test-all for ten minutes more",
 }
 
 # Kind -> preset -> tier or reason.
@@ -95,8 +96,8 @@ CELLS = {
         "i386": "bench", "musl": "bench", "debug": "bench", "fuzz": "bench",
     },
     "fuzz": {
-        "check": "fuzzer", "release": "fuzzer", "asan": "fuzzer", "tsan": "fuzzer",
-        "clang": "fuzzer", "i386": "fuzzer", "musl": "fuzzer", "debug": "fuzzer", "fuzz": "all",
+        "check": "check", "release": "all", "asan": "test", "tsan": "threads",
+        "clang": "all", "i386": "test", "musl": "no C++", "debug": "all", "fuzz": "all",
     },
 }
 

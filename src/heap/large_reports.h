@@ -4,7 +4,7 @@
 // the threshold of the next by an eighth, so that a program that works on large objects causes a
 // few dozen reports at most: sixty reports span a factor of a thousand.
 //
-// Called at the end of slow paths, with no lock held. Synchronization: LockRank::kReports guards
+// Called at the end of slow paths, with no lock held. Synchronization: LockRank::kCallbacks guards
 // the callback. Cost: a load for every object above kMaxSmallSize. For a report, the callback, a
 // system call for the line, and the writer of stacks.
 #pragma once
@@ -75,7 +75,7 @@ class LargeReports {
   SharedCounter allocations_;
   SharedCounter reports_;
 
-  SpinLock lock_{LockRank::kReports};
+  SpinLock lock_{LockRank::kCallbacks};
   LargeAllocationCallback callback_ TC_GUARDED_BY(lock_) = nullptr;
   void* context_ TC_GUARDED_BY(lock_) = nullptr;
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The order of locks: a thread that holds a lock may take only locks of higher rank (further down).
-// Debug builds check every acquisition. Two locks of one rank (those of size classes) are never
-// held together.
+// Debug builds check every acquisition. Two locks of one rank are never held together, except all
+// of them around fork.
 #pragma once
 
 #include <cstdint>
@@ -9,24 +9,21 @@
 namespace tcmalloc {
 
 enum class LockRank : uint8_t {
-  kInit,             // building the heap, once
-  kRegistry,         // the list of thread caches, their lifetimes and limits
-  kShards,           // the set of shards, and of size classes in each
-  kCentral,          // the spans of one size class in one shard
-  kHoles,            // threads that are releasing free pages inside used spans
-  kSpanCache,        // kept spans of one shard
-  kPageHeap,         // free spans, span records
-  kMetadata,         // the metadata arena
-  kBreak,            // the end of the data segment, during sbrk
-  kMappedRanges,     // the list of mapped anonymous memory
-  kFileSpace,        // the mapped part of a file or device
-  kMemoryRanges,     // the list of memory that is not anonymous
-  kReports,          // receivers of reports of large allocations
-  kSamples,          // sampled allocations
-  kPressure,         // receivers of memory pressure events
-  kProfile,          // one part of the heap profiler's table of objects in use
-  kLeaks,            // the program's calls to the leak checker's interface
-  kRegisteredRoots,  // memory that the program registered as roots
+  kInit,          // building the heap, once
+  kRegistry,      // the list of thread caches, their lifetimes and limits
+  kShards,        // the set of shards, and of size classes in each
+  kCentral,       // the spans of one size class in one shard
+  kHoles,         // threads that are releasing free pages inside used spans
+  kSpanCache,     // kept spans of one shard
+  kPageHeap,      // free spans, span records
+  kMetadata,      // the metadata arena
+  kBreak,         // the end of the data segment, during sbrk
+  kMappedRanges,  // the list of mapped anonymous memory
+  kFileMemory,    // memory that is not anonymous: the mapped part of a file, the list of ranges
+  kCallbacks,     // the program's functions: for large allocations, for memory pressure
+  kSamples,       // sampled allocations
+  kProfile,       // one part of the heap profiler's table of objects in use
+  kLeaks,         // what the program told the leak checker
   kCount,
 };
 

@@ -7,7 +7,7 @@
 // that closes descriptors that it did not open may open another file under the number: each mapping
 // checks first that the file is the same.
 //
-// Synchronization: call Use before the first mapping. LockRank::kFileSpace guards the offsets;
+// Synchronization: call Use before the first mapping. LockRank::kFileMemory guards the offsets;
 // system calls happen outside the lock. Cost: three system calls a mapping, five when the alignment
 // must be forced.
 #pragma once
@@ -62,7 +62,7 @@ class BackingFile {
   ino_t inode_ = 0;
   uint64_t limit_ = 0;
 
-  SpinLock lock_{LockRank::kFileSpace};
+  SpinLock lock_{LockRank::kFileMemory};
   uint64_t next_ TC_GUARDED_BY(lock_) = 0;
 };
 

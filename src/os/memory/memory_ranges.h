@@ -2,7 +2,7 @@
 // MemoryRanges: the address ranges whose memory is not anonymous, and what may be done with them.
 // All other memory is anonymous. Ranges are never removed.
 //
-// Called by: HeapMemory. Lock: LockRank::kMemoryRanges. Cost: a look at every range; adjacent
+// Called by: HeapMemory. Lock: LockRank::kFileMemory. Cost: a look at every range; adjacent
 // ranges of one kind are one range, as most of the OS's mappings are.
 #pragma once
 
@@ -67,7 +67,7 @@ class MemoryRanges {
   // True when the range was joined to an existing one, or there was room for it.
   bool AddLocked(const Range& range) TC_REQUIRES(lock_);
 
-  SpinLock lock_{LockRank::kMemoryRanges};
+  SpinLock lock_{LockRank::kFileMemory};
   Range first_ranges_[kFirst] TC_GUARDED_BY(lock_);
   Block first_ TC_GUARDED_BY(lock_) = {nullptr, 0, kFirst, first_ranges_};
 };

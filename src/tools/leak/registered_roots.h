@@ -2,7 +2,7 @@
 // Memory that the program has registered as holding pointers: the leak checker searches it from the
 // start, whatever it is, if it can be read.
 //
-// Lock: LockRank::kRegisteredRoots, for list operations. A thread that stops the others and then
+// Lock: LockRank::kLeaks, for list operations. A thread that stops the others and then
 // reads the list takes `lock()` before. Thread safety: any thread. Never allocates through malloc.
 #pragma once
 
@@ -42,7 +42,7 @@ class RegisteredRoots {
   // Makes room for `capacity` ranges, without the lock. False when there is no memory.
   bool Grow(size_t capacity, VirtualMemory& vm) TC_EXCLUDES(lock_);
 
-  SpinLock lock_{LockRank::kRegisteredRoots};
+  SpinLock lock_{LockRank::kLeaks};
   AddressRange first_[kFirst] TC_GUARDED_BY(lock_) = {};
   // Null: the ranges are in first_.
   AddressRange* mapped_ TC_GUARDED_BY(lock_) = nullptr;

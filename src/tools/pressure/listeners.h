@@ -7,7 +7,7 @@
 // sure that only one runs at a time. When Remove returns, the listener is not running and will not
 // be called, unless it called Remove itself.
 //
-// Lock: LockRank::kPressure, for list operations. Thread safety: any.
+// Lock: LockRank::kCallbacks, for list operations. Thread safety: any.
 #pragma once
 
 #include "base/compiler.h"
@@ -36,7 +36,7 @@ class PressureListeners {
   void ForgetOthersInChild() TC_NO_THREAD_SAFETY_ANALYSIS;
 
  private:
-  SpinLock lock_{LockRank::kPressure};
+  SpinLock lock_{LockRank::kCallbacks};
   IntrusiveList<PressureListener> listeners_ TC_GUARDED_BY(lock_);
   // State of Notify: the listener that runs now, the next one, and the thread that calls them, as
   // an address that belongs to this thread.
