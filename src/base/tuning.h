@@ -33,7 +33,7 @@ struct Tuning {
   struct SizeClasses {
     // Requests of up to this many bytes are small: they have a size class. A larger one is a large
     // object in a span of its own. Not measured. Range: 128 KiB to 512 KiB; fewer than 256 classes.
-    size_t max_small_bytes = 256_KiB;
+    size_t max_small_bytes = 64_KiB;
     // Classes are multiples of 16 bytes up to this size. Above it, each doubling is divided. Range:
     // 128 to 1024; a power of two.
     size_t first_doubling_bytes = 128;
@@ -217,6 +217,18 @@ struct Tuning {
     // memory span by span (decision 0010). Range: 1 to 256.
     size_t drained_at_once = 32;
   } span_cache;
+
+  // Spans of large objects that a shard keeps for its next use (page/span_pool.h).
+  struct SpanPool {
+    // The longest object that a pool keeps and serves. Range: 64 KiB to 1 GiB.
+    Length max_length = Length::ForBytes(1_MiB);
+    // The most bytes that a pool keeps, where its part of the retention total is larger. Range: 0
+    // to 64 MiB.
+    size_t max_bytes = 8_MiB;
+    // The spare records of a pool: it returns records when it has more than twice as many. Not
+    // measured. Range: 1 to 1024.
+    size_t records = 16;
+  } span_pool;
 
   // Where spans lie in the address space (page/span_places.cc).
   struct Placement {
@@ -634,7 +646,7 @@ constexpr bool In(auto value, decltype(value) least, decltype(value) most) {
 constexpr bool IsPowerOfTwo(size_t n) { return n != 0 && (n & (n - 1)) == 0; }
 
 constexpr bool SizeClassesFit(const Tuning::SizeClasses& t) {
-  return In(t.max_small_bytes, 128_KiB, 512_KiB) && IsPowerOfTwo(t.max_small_bytes) &&
+  return In(t.max_small_bytes, 32_KiB, 512_KiB) && IsPowerOfTwo(t.max_small_bytes) &&
          In(t.first_doubling_bytes, 128, 1024) && IsPowerOfTwo(t.first_doubling_bytes) &&
          In(t.steps_per_doubling, 4, 16) && IsPowerOfTwo(t.steps_per_doubling) &&
          // Steps are multiples of the alignment of all objects.

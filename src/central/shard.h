@@ -55,6 +55,7 @@ class Shard {
   void ForEachLock(F f) {
     ForEachClassLock(f);
     f(home_.kept.lock());
+    f(home_.pool.lock());
   }
   // As ForEachLock, without the page heap's, which PageHeap::ForEachLock has.
   template <typename F>

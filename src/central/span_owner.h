@@ -54,7 +54,9 @@ class SpanOwner {
   constexpr bool operator==(const SpanOwner&) const = default;
 
  private:
+  // Without a class it is no owner of this kind: see Span::kFirstPool.
   static constexpr uint16_t kCounted = 1 << 15;
+  static_assert(kCounted == Span::kFirstPool);
   static_assert(kNumSizeClasses << kShardBits <= kCounted);
 
   explicit constexpr SpanOwner(uint16_t bits) : bits_(bits) {}

@@ -2,17 +2,19 @@
 #include "compat/heap_walk.h"
 
 #include "heap/heap.h"
+#include "heap/heap_hold.h"
 
 namespace tcmalloc {
 namespace {
 
-// Spans that one hold of the page heap's lock lists.
+// Spans that one hold of the heap lists.
 constexpr size_t kSpansAtOnce = 32;
 
 HeapRange::Use UseOf(const SpanView& view) {
   switch (view.state) {
     case SpanState::kFreeBacked:
     case SpanState::kReleasing:
+    case SpanState::kKept:
       return HeapRange::Use::kFree;
     case SpanState::kFreeReleased:
       return HeapRange::Use::kReleased;
@@ -32,7 +34,14 @@ void ForEachRange(Heap& heap, void (*function)(void* argument, const HeapRange& 
                   void* argument) {
   SpanView views[kSpansAtOnce];
   PageId from;
-  while (const size_t n = heap.page_heap.store()->ListSpans(from, views, kSpansAtOnce)) {
+  // Shards change their kept spans without the page heap's lock.
+  const auto list = [&] {
+    HoldHeap();
+    const size_t n = heap.page_heap.store()->ListSpans(from, views, kSpansAtOnce);
+    ReleaseHeap();
+    return n;
+  };
+  while (const size_t n = list()) {
     for (size_t i = 0; i < n; ++i) {
       const SpanView& view = views[i];
       HeapRange range = {view.first_page, view.num_pages, UseOf(view), view.size_class};

@@ -54,7 +54,9 @@ Span* NewSpan(Heap& heap, size_t size, size_t alignment) {
   const Length n = std::max(Length(1), Length::ForBytes(size));
   const Length alignment_pages = std::max(Length(1), Length(alignment >> kPageShift));
   LimitedAllocation limited(heap);
-  Span* span = heap.page_heap.New(n, SpanState::kLarge, alignment_pages);
+  Span* span = alignment_pages == Length(1)
+                   ? heap.page_heap.NewLarge(n, heap.central.shards().Current().home())
+                   : heap.page_heap.New(n, SpanState::kLarge, alignment_pages);
   if (span == nullptr && heap.page_heap.MayFitAfterFlush(n) && FlushedForAnotherTry(heap)) {
     span = heap.page_heap.New(n, SpanState::kLarge, alignment_pages);
   }
@@ -178,7 +180,7 @@ void FreeNotSmall(void* p) {
   Heap& heap = GlobalHeap();
   if (Span* const span = LargeSpanAt(p)) {
     void* sample;
-    if (heap.page_heap.DeleteLargeAt(span, p, &sample)) {
+    if (heap.page_heap.DeleteLargeAt(span, p, &sample, &heap.central.shards().Current().home())) {
       return Forget(sample);
     }
   }

@@ -13,6 +13,7 @@ PageHeap::PageHeap(VirtualMemory& vm, PageMap& page_map, MetadataArena& arena,
     : granule_(Length::ForBytes(vm.hardware_page_size())),
       now_ms_(options.now_ms),
       unmap_when_short_(options.unmap_when_short),
+      page_map_(page_map),
       state_(page_map, arena, granule_, options),
       address_space_(state_, vm, page_map, options.unmap_when_short) {}
 
@@ -140,7 +141,50 @@ void PageHeap::Delete(Span* span) {
   ReleaseAfterFreeing(freed);
 }
 
-bool PageHeap::DeleteLargeAt(Span* span, const void* p, void** sample) {
+Span* PageHeap::NewLarge(Length n, SpanHome& home) {
+  n = RoundUp(n);
+  if (SpanPool::Serves(n) && home.pool.bytes() > 0) {
+    if (home.pool.wants_records()) BalanceRecords(home.pool);
+    if (Span* const span = home.pool.TryTake(n, now_ms_())) return span;
+  }
+  return New(n, SpanState::kLarge);
+}
+
+TC_SLOW_PATH void PageHeap::BalanceRecords(SpanPool& pool) {
+  while (Span* const record = pool.TakeSpareRecord()) {
+    const SpinLockHolder holder(state_.lock);
+    state_.store.ReturnRecord(record);
+  }
+  // Without records the pool serves only requests of the exact length.
+  IntrusiveList<Span> records;
+  static_cast<void>(state_.WithRecords([&]() TC_REQUIRES(state_.lock) {
+    for (size_t i = 0; i < SpanStore::kRecordsPerOperation; ++i) {
+      records.Prepend(state_.store.TakeRecord());
+    }
+  }));
+  while (Span* const record = records.PopFirst()) pool.AddRecord(record);
+}
+
+bool PageHeap::DeleteLargeAt(Span* span, const void* p, void** sample, SpanHome* home) {
+  if (home != nullptr && SpanPool::Serves(span->num_pages) && MayKeep()) {
+    // The program may free the object in two threads by mistake: one of them changes the state.
+    SpanState large = SpanState::kLarge;
+    if (!span->IsLargeAt(p) ||
+        !span->state.compare_exchange_strong(large, SpanState::kKept, std::memory_order_relaxed)) {
+      return false;
+    }
+    // The record may have been used for another object meanwhile.
+    if (span->start_address() != p) {
+      span->state.store(SpanState::kLarge, std::memory_order_relaxed);
+      return false;
+    }
+    span->TakeSample(sample);
+    home->pool.Put(span);
+    // One at a time: a fork meanwhile loses at most one span in the child.
+    const size_t most = KeptBytesPerHome(kTuning.span_pool.max_bytes);
+    while (Span* const excess = home->pool.TakeAbove(most)) Delete(excess);
+    return true;
+  }
   Length freed;
   {
     const SpinLockHolder holder(state_.lock);
@@ -212,11 +256,8 @@ Span* PageHeap::NewFromCache(Length n, SpanHome& home) {
 }
 
 void PageHeap::DeleteToCache(Span* span, SpanHome& home, bool same_shard) {
-  // A kept span can neither be unmapped nor released.
-  const PageHints& hints = state_.hints;
-  const bool wanted_back = hints.address_space_is_short.value() || hints.above_soft_limit.value() ||
-                           hints.releasing.value() == Releasing::kEager;
-  if (wanted_back || !home.kept.TryPut(span, same_shard, KeptBytesPerHome())) Delete(span);
+  const size_t most = KeptBytesPerHome(kTuning.span_cache.max_bytes);
+  if (!MayKeep() || !home.kept.TryPut(span, same_shard, most)) Delete(span);
 }
 
 size_t PageHeap::Drain(size_t most) {
@@ -225,8 +266,11 @@ size_t PageHeap::Drain(size_t most) {
   size_t bytes = 0;
   for (; most > 0; --most) {
     Span* span = nullptr;
-    state_.homes.FirstWhere(
-        [&span](SpanHome& home) { return (span = home.kept.TakeAny()) != nullptr; });
+    state_.homes.FirstWhere([&span](SpanHome& home) {
+      span = home.kept.TakeAny();
+      if (span == nullptr) span = home.pool.TakeAbove(0);
+      return span != nullptr;
+    });
     if (span == nullptr) break;
     bytes += span->bytes();
     Delete(span);
@@ -368,19 +412,29 @@ Length PageHeap::ReleaseDue(Length most, bool idle) {
 }
 
 PageStats PageHeap::GetStats(FreeSpanCounts* lengths) {
-  const SpinLockHolder holder(state_.lock);
   PageStats stats;
-  static_cast<PageCounts&>(stats) = state_.store.counts;
-  state_.store.AddFree(&stats, lengths);
-  const size_t kept_bytes = state_.homes.KeptBytes();
-  stats.free_backed_bytes += kept_bytes;
-  stats.kept_span_bytes = kept_bytes;
-  stats.small_span_bytes -= kept_bytes;
-  stats.backed_bytes = state_.Held().backed_bytes;
-  stats.hugepages = state_.governor.hugepages();
-  stats.limits = state_.governor.limits();
-  stats.hard_limit = state_.governor.limit_watch().counts(LimitKind::kHard);
-  stats.soft_limit = state_.governor.limit_watch().counts(LimitKind::kSoft);
+  {
+    const SpinLockHolder holder(state_.lock);
+    static_cast<PageCounts&>(stats) = state_.store.counts;
+    state_.store.AddFree(&stats, lengths);
+    state_.homes.ForEach([&stats](const SpanHome& home) {
+      const size_t small_bytes = home.kept.bytes();
+      const size_t large_bytes = home.pool.bytes();
+      stats.small_span_bytes -= small_bytes;
+      stats.large_span_bytes -= large_bytes;
+      stats.large_spans -= home.pool.hidden();
+      stats.kept_span_bytes += small_bytes + large_bytes;
+    });
+    stats.free_backed_bytes += stats.kept_span_bytes;
+    stats.backed_bytes = state_.Held().backed_bytes;
+    stats.hugepages = state_.governor.hugepages();
+    stats.limits = state_.governor.limits();
+    stats.hard_limit = state_.governor.limit_watch().counts(LimitKind::kHard);
+    stats.soft_limit = state_.governor.limit_watch().counts(LimitKind::kSoft);
+  }
+  if (lengths != nullptr) {
+    state_.homes.ForEach([lengths](SpanHome& home) { home.pool.AddTo(lengths); });
+  }
   return stats;
 }
 

@@ -67,7 +67,10 @@ class PageHeap {
   void Delete(Span* span);
 
   // Adds a home for the rest of this heap's life: see SpanHomes::Add.
-  void AddHome(SpanHome& home) { state_.homes.Add(home); }
+  void AddHome(SpanHome& home) {
+    home.pool.Attach(page_map_, state_.homes.count());
+    state_.homes.Add(home);
+  }
   // New and Delete for spans of small objects: an empty span of a shard is kept in the shard's home
   // for its next use, within a limit and unless memory is short (see SpanCache).
   // NewFromCache: a kept span of exactly RoundUp(n) pages, which is not zeroed; null when there is
@@ -78,11 +81,15 @@ class PageHeap {
   // Returns all kept spans to the free ones; returns their bytes.
   size_t DrainSpanCaches() { return Drain(SIZE_MAX); }
 
+  // New for a large object, from the spans that `home` keeps, if one of these is long enough.
+  Span* NewLarge(Length n, SpanHome& home);
   // Frees the large object at `p`, provided that it starts there and `span` is its span. Else (a
   // free of something else, or a second free) returns false and changes nothing. Safe for any span
   // record and any `p`. This and the next two take the object's sample out where they succeed, into
-  // `*sample` unless `sample` is null: see Span::TakeSample.
-  [[nodiscard]] bool DeleteLargeAt(Span* span, const void* p, void** sample = nullptr);
+  // `*sample` unless `sample` is null: see Span::TakeSample. `home` may keep the span for its next
+  // large object; null: none does.
+  [[nodiscard]] bool DeleteLargeAt(Span* span, const void* p, void** sample = nullptr,
+                                   SpanHome* home = nullptr);
   // Resizes the large object at `p`, in span `span`, to `n` pages (rounded) in place: takes from
   // the free memory after it, or frees its end. False, and nothing is changed, when there is not
   // enough, or when `span` is no such object. The contents of new pages are undefined.
@@ -146,7 +153,10 @@ class PageHeap {
   // Calls f(lock) for every lock, in the order of the ranks.
   template <typename F>
   void ForEachLock(F f) {
-    state_.homes.ForEach([&f](SpanHome& home) { f(home.kept.lock()); });
+    state_.homes.ForEach([&f](SpanHome& home) {
+      f(home.kept.lock());
+      f(home.pool.lock());
+    });
     f(state_.lock);
   }
 
@@ -189,13 +199,21 @@ class PageHeap {
   void ReleaseFreed(Length freed) TC_EXCLUDES(state_.lock);
   void ReleaseAboveSoftLimit() TC_EXCLUDES(state_.lock);
 
-  // The bytes that one home may keep. Rates above 1 divide it.
-  size_t KeptBytesPerHome() const {
-    size_t share = Shares().kept_spans / std::max<size_t>(state_.homes.count(), 1);
+  // A kept span can be neither unmapped nor released.
+  bool MayKeep() const {
+    const PageHints& hints = state_.hints;
+    return !hints.address_space_is_short.value() && !hints.above_soft_limit.value() &&
+           hints.releasing.value() != Releasing::kEager;
+  }
+  // The bytes that one home may keep of spans of one kind, at most `most`. Rates above 1 divide it.
+  size_t KeptBytesPerHome(size_t most) const {
+    size_t share = Shares().kept_spans / 2 / std::max<size_t>(state_.homes.count(), 1);
     const double rate = state_.hints.release_rate.value();
     if (rate > 1) share = static_cast<size_t>(static_cast<double>(share) / rate);
-    return std::min(share, kTuning.span_cache.max_bytes);
+    return std::min(share, most);
   }
+  // Gives the pool records, or takes superfluous ones.
+  void BalanceRecords(SpanPool& pool) TC_EXCLUDES(state_.lock);
   // Returns at most `most` kept spans to the free ones; returns their bytes.
   size_t Drain(size_t most);
   // Drains kept spans that may serve the request, which would else need unbacked memory; returns
@@ -205,6 +223,7 @@ class PageHeap {
   const Length granule_;  // pages of ours in a hardware page, at least 1
   int64_t (*const now_ms_)();
   const bool unmap_when_short_;
+  PageMap& page_map_;
   PageState state_;
   AddressSpace address_space_;
 };

@@ -41,7 +41,8 @@ struct PageCounts {
   size_t moves = 0;            // see AddressSpace::Move
 };
 
-// As PageHeap::GetStats returns it: small_span_bytes without the spans that are kept for shards.
+// As PageHeap::GetStats returns it: the bytes and numbers of spans in use without those that are
+// kept for shards.
 struct PageStats : PageCounts {
   size_t free_backed_bytes = 0;  // with the spans that are kept for shards
   size_t kept_span_bytes = 0;    // their part of it

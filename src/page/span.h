@@ -10,6 +10,7 @@
 //                the last span of a run
 //   kReleasing   list_node, after the OS has refused it
 //   kSmall       in_use, list_node, owner, hole_pages, free_bits and the fields that describe them
+//   kKept        list_node or tree_node, by length; owner
 //   kLarge       in_use, sample, sampled_class
 //   kUnused      list_node
 //
@@ -42,11 +43,16 @@ enum class SpanState : uint8_t {
   kReleasing,     // free, in no list while its memory is being released
   kSmall,         // in use by a central free list
   kLarge,         // in use as one object
+  kKept,          // was kLarge; kept in a SpanPool, or on the way there or away
   kMetadata,      // in use by the metadata arena, for good
 };
 
 class Span {
  public:
+  // The owner of a span in the first SpanPool; the next pools have the next numbers. SpanOwner has
+  // other numbers for the owners of spans of small objects.
+  static constexpr uint16_t kFirstPool = 1 << 15;
+
   constexpr Span() {}
   Span(const Span&) = delete;
   Span& operator=(const Span&) = delete;
@@ -112,7 +118,8 @@ class Span {
   // While free: it is in a run of FreeRuns. Page heap's lock.
   bool in_run = false;
 
-  // kSmall: the number of its owner (see SpanOwner), also while it is in a SpanCache; else 0.
+  // kSmall: the number of its owner (see SpanOwner), also while it is in a SpanCache. kKept: the
+  // number of its SpanPool, while it is in one. Else 0.
   std::atomic<uint16_t> owner{0};
   // kSmall: free hardware pages inside the span that were released since one of its objects was
   // last handed out. Guarded by its owner's lock.

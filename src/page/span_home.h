@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// SpanHome: what the page heap keeps for one shard: empty spans for its next use, and the end of
+// SpanHome: what the page heap keeps for one shard: unused spans for its next use, and the end of
 // its last new span, where its next one is placed. Each shard has its spans in near runs of its own
 // (page/near_run.h). SpanHomes: the homes of one page heap.
 //
@@ -13,6 +13,7 @@
 #include "base/counters.h"
 #include "base/units.h"
 #include "page/span_cache.h"
+#include "page/span_pool.h"
 
 namespace tcmalloc {
 
@@ -21,8 +22,9 @@ struct SpanHome {
   SpanHome(const SpanHome&) = delete;
   SpanHome& operator=(const SpanHome&) = delete;
 
-  // Provides its own synchronization.
+  // Provide their own synchronization: spans of small objects, and of large ones.
   SpanCache kept;
+  SpanPool pool;
   // The end of the home's last new span; PageId() before there is one. Page heap's lock.
   PageId run_end;
   // The home that was added before this one. Constant once this one is added.
@@ -49,9 +51,10 @@ class SpanHomes {
     FirstWhere([&f](SpanHome& home) { return f(home), false; });
   }
   size_t count() const { return count_.value(); }
+  // The bytes of all kept spans, of small and of large objects.
   size_t KeptBytes() const {
     size_t sum = 0;
-    ForEach([&sum](const SpanHome& home) { sum += home.kept.bytes(); });
+    ForEach([&sum](const SpanHome& home) { sum += home.kept.bytes() + home.pool.bytes(); });
     return sum;
   }
 

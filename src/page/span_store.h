@@ -87,6 +87,7 @@ class SpanStore {
 
   // Records. TakeRecord requires that there is one; callers check num_records() first.
   size_t num_records() const { return num_records_; }
+  Span* TakeRecord();
   void ReturnRecord(Span* span);
 
   // The best place; without a span when there is none. With `backed_only`, only backed places
@@ -179,7 +180,6 @@ class SpanStore {
   // The free span that begins at `page`; null when there is none.
   Span* FreeSpanAt(PageId page) const;
 
-  Span* TakeRecord();
   // Takes `range` out of the free `span`. Other pages of it that become backed with the range
   // become kFreeBacked: the rest of hugepages, and of blocks of `step` pages. `*backed` is the
   // range with these. Its pages are not yet counted as in use. At most five pieces: four records.
@@ -201,7 +201,7 @@ class SpanStore {
   void Remove(Span* span);
   void MarkEnds(Span* span);
   void NotInUse(Span* span) {
-    const bool large = span->Is(SpanState::kLarge);
+    const bool large = span->Is(SpanState::kLarge) || span->Is(SpanState::kKept);
     TC_CHECK(large || span->Is(SpanState::kSmall));
     BytesInUse(large ? SpanState::kLarge : SpanState::kSmall) -= span->bytes();
     counts.large_spans -= large;
@@ -223,6 +223,7 @@ class SpanStore {
     size_t runs = 0;
     std::array<Length, kNumFreeKinds> listed;
     Length in_use;
+    Length pooled;  // in span pools
   };
   void CheckRegion(const Span& region, Walk* walk) const;
 

@@ -198,10 +198,14 @@ void SpanStore::CheckInvariants() const {
   TC_CHECK(walk.listed[kReleased] == free_[kReleased].total());  // P3
   TC_CHECK(walk.in_use.bytes() == counts.small_span_bytes + counts.large_span_bytes +
                                       counts.metadata_span_bytes + counts.releasing_bytes);
+  size_t pooled_bytes = 0;
+  homes_.ForEach([&](const SpanHome& home) { pooled_bytes += home.pool.bytes(); });
+  TC_CHECK(walk.pooled.bytes() == pooled_bytes);  // L1
 }
 
 void SpanStore::CheckRegion(const Span& region, Walk* walk) const {
   SpanState previous = SpanState::kUnused;
+  uint16_t previous_pool = 0;
   FreeRuns::Run run;
   const auto end_run = [&] {
     if (run.first != run.last) {
@@ -233,7 +237,14 @@ void SpanStore::CheckRegion(const Span& region, Walk* walk) const {
       walk->in_use += span->num_pages;
       end_run();
     }
+    const uint16_t pool =
+        state == SpanState::kKept ? span->owner.load(std::memory_order_relaxed) : uint16_t{0};
+    if (pool != 0) {
+      TC_CHECK(pool != previous_pool);  // L1
+      walk->pooled += span->num_pages;
+    }
     previous = state;
+    previous_pool = pool;
     while (page < span->end()) {
       const PageId next = std::min(HugepageEnd(page), span->end());
       const auto pages = static_cast<uint16_t>((next - page).pages());

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "page/span_pool.h"
+
+namespace tcmalloc {
+
+Span* SpanPool::TryTake(Length n, int64_t now_ms) {
+  if (bytes() == 0) return nullptr;
+  const SpinLockHolder holder(lock_);
+  Span* const span = spans_.FindBestFit(n);
+  if (span == nullptr) return nullptr;
+  if (span->num_pages > n) {
+    Span* const rest = records_.PopFirst();
+    if (rest == nullptr) return nullptr;
+    num_records_.Subtract(1);
+    RemoveLocked(span);
+    rest->first_page = span->first_page + n;
+    rest->num_pages = span->num_pages - n;
+    rest->zero_filled = span->zero_filled;
+    span->num_pages = n;
+    InsertLocked(rest);
+    page_map_->SetSpan(span->last_page(), span);
+  } else {
+    RemoveLocked(span);
+  }
+  hidden_.Subtract(1);
+  span->sample = nullptr;
+  span->in_use.written = n;
+  span->in_use.handed_out_ms = now_ms;
+  span->state.store(SpanState::kLarge, std::memory_order_relaxed);
+  return span;
+}
+
+void SpanPool::Put(Span* span) {
+  const SpinLockHolder holder(lock_);
+  hidden_.Add(1);
+  if (Span* const before = KeptAt(span->first_page - Length(1))) {
+    JoinLocked(span, before);
+    span->first_page = before->first_page;
+  }
+  if (Span* const after = KeptAt(span->end())) JoinLocked(span, after);
+  InsertLocked(span);
+}
+
+void SpanPool::JoinLocked(Span* span, Span* neighbour) {
+  RemoveLocked(neighbour);
+  span->num_pages += neighbour->num_pages;
+  span->zero_filled &= neighbour->zero_filled;
+  neighbour->state.store(SpanState::kUnused, std::memory_order_relaxed);
+  records_.Prepend(neighbour);
+  num_records_.Add(1);
+}
+
+Span* SpanPool::TakeAbove(size_t max_bytes) {
+  if (bytes() <= max_bytes) return nullptr;
+  const SpinLockHolder holder(lock_);
+  Span* const span = spans_.FindLongest();
+  if (span == nullptr) return nullptr;
+  RemoveLocked(span);
+  hidden_.Subtract(1);
+  return span;
+}
+
+void SpanPool::InsertLocked(Span* span) {
+  span->owner.store(number_, std::memory_order_relaxed);
+  span->state.store(SpanState::kKept, std::memory_order_relaxed);
+  page_map_->SetSpan(span->first_page, span);
+  page_map_->SetSpan(span->last_page(), span);
+  spans_.Insert(span);
+}
+
+void SpanPool::RemoveLocked(Span* span) {
+  spans_.Remove(span);
+  span->owner.store(0, std::memory_order_relaxed);
+}
+
+Span* SpanPool::KeptAt(PageId page) const {
+  Span* const span = page_map_->SpanOf(page);
+  return span != nullptr && span->owner.load(std::memory_order_relaxed) == number_ ? span : nullptr;
+}
+
+void SpanPool::AddRecord(Span* record) {
+  const SpinLockHolder holder(lock_);
+  records_.Prepend(record);
+  num_records_.Add(1);
+}
+
+Span* SpanPool::TakeSpareRecord() {
+  const SpinLockHolder holder(lock_);
+  if (num_records_.value() <= kTuning.span_pool.records) return nullptr;
+  num_records_.Subtract(1);
+  return records_.PopFirst();
+}
+
+void SpanPool::AddTo(FreeSpanCounts* lengths) {
+  const SpinLockHolder holder(lock_);
+  size_t longer = spans_.count();
+  size_t longer_bytes = spans_.total().bytes();
+  for (size_t i = 0; i < FreeSpans::kMaxExactPages; ++i) {
+    const size_t count = spans_.CountExact(Length(i + 1));
+    lengths->exact[i].backed += static_cast<uint32_t>(count);
+    longer -= count;
+    longer_bytes -= count * Length(i + 1).bytes();
+  }
+  lengths->longer.backed += static_cast<uint32_t>(longer);
+  lengths->longer_backed_bytes += longer_bytes;
+}
+
+}  // namespace tcmalloc

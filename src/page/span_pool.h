@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// SpanPool: the spans of large objects that one shard keeps for its next use. A request takes a
+// part of the shortest kept span that is long enough; a span that comes back is joined with its
+// kept neighbours. So threads on different CPUs replace large objects without the page heap's lock,
+// and memory that was freed a moment ago, and is in the CPU's cache, serves the next request of any
+// size. Why not a cache for each size: decision 0038.
+//
+// States. A kept span is kKept, and its owner is the number of the pool. For the page heap it is in
+// use as a large object: a pool changes the lengths and page-map entries of the spans that it keeps
+// without the page heap's lock.
+//
+// Invariants
+//   L1  The owner of a span is number_ exactly while it is in `spans_`, and it is kKept then. No
+//       code without lock_ stores this owner, so the holder may rely on what it reads of any span.
+//       No two of these spans are adjacent.
+//   L2  The page heap counts hidden() large objects too many: +1 for each object that became a kept
+//       span, -1 for each span that was handed out or given up. Modulo SIZE_MAX + 1: an object that
+//       was joined to another may be handed out in two parts.
+// Synchronization: LockRank::kSpanCache. Who walks over all spans (SpanStore::ListSpans) must hold
+// the locks of all pools, too, or be the only thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/config.h"
+#include "base/counters.h"
+#include "base/intrusive_list.h"
+#include "base/tuning.h"
+#include "base/units.h"
+#include "os/spinlock.h"
+#include "page/free_spans.h"
+#include "page/page_map.h"
+#include "page/page_stats.h"
+#include "page/span.h"
+
+namespace tcmalloc {
+
+class alignas(kCacheLineSize) SpanPool {
+ public:
+  // Whether pools keep spans of `n` pages, and serve requests for so many.
+  static constexpr bool Serves(Length n) { return n <= kTuning.span_pool.max_length; }
+
+  // Before the first use. No two pools of a page heap have the same index.
+  void Attach(PageMap& page_map, size_t index) {
+    page_map_ = &page_map;
+    number_ = static_cast<uint16_t>(Span::kFirstPool + index);
+  }
+
+  // A span of `n` pages, as a large object; null when there is none. `now_ms`: see Span::in_use.
+  Span* TryTake(Length n, int64_t now_ms) TC_EXCLUDES(lock_);
+  // Keeps the span, which is kKept and has no owner.
+  void Put(Span* span) TC_EXCLUDES(lock_);
+  // If more than `max_bytes` are kept: the longest span, kKept and without an owner. Else null.
+  Span* TakeAbove(size_t max_bytes) TC_EXCLUDES(lock_);
+
+  // Cutting a span off takes a record, joining one gives one back. Whether the pool has none, or
+  // too many; racy.
+  bool wants_records() const {
+    return num_records_.value() == 0 || num_records_.value() > 2 * kTuning.span_pool.records;
+  }
+  void AddRecord(Span* record) TC_EXCLUDES(lock_);
+  // Null when there are at most Tuning::SpanPool::records.
+  Span* TakeSpareRecord() TC_EXCLUDES(lock_);
+
+  size_t bytes() const TC_NO_THREAD_SAFETY_ANALYSIS { return spans_.total().bytes(); }
+  size_t hidden() const { return hidden_.value(); }
+  // Adds the kept spans to the counts of their lengths.
+  void AddTo(FreeSpanCounts* lengths) TC_EXCLUDES(lock_);
+  SpinLock& lock() { return lock_; }
+
+ private:
+  void InsertLocked(Span* span) TC_REQUIRES(lock_);
+  void RemoveLocked(Span* span) TC_REQUIRES(lock_);
+  // The kept span that `page` is the first or the last of; null when there is none.
+  Span* KeptAt(PageId page) const TC_REQUIRES(lock_);
+  void JoinLocked(Span* span, Span* neighbour) TC_REQUIRES(lock_);
+
+  SpinLock lock_{LockRank::kSpanCache};
+  // Constant after Attach.
+  PageMap* page_map_ = nullptr;
+  uint16_t number_ = 0;
+  FreeSpans spans_ TC_GUARDED_BY(lock_);
+  IntrusiveList<Span> records_ TC_GUARDED_BY(lock_);
+  // Written with lock_ held; read racily.
+  OwnedCounter hidden_;
+  OwnedCounter num_records_;
+};
+
+}  // namespace tcmalloc

@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "page/span_pool.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <map>
+#include <thread>
+#include <vector>
+
+#include "base/tuning.h"
+#include "page/page_heap.h"
+#include "page_heap_fixture.h"
+#include "testing/fake_virtual_memory.h"
+#include "testing/random.h"
+#include "testing/sizes.h"
+
+namespace tcmalloc {
+namespace {
+
+constexpr size_t kLongest = kTuning.span_pool.max_length.pages();
+
+// Pools as parts of a page heap: that is how spans come and go.
+class SpanPoolTest : public testing::Test {
+ protected:
+  SpanPoolTest() : under_test_(Options(), {.now_ms = [] { return clock_ms_; }}) {
+    clock_ms_ = 1;
+    heap_.governor()->SetReleaseRate(0);
+  }
+
+  static FakeVirtualMemory::Options Options() {
+    FakeVirtualMemory::Options options;
+    options.strength = FakeVirtualMemory::Strength::kAddressOnly;
+    options.range_bytes = size_t{1} << 30;
+    return options;
+  }
+
+  Span* New(size_t pages, size_t home = 0) {
+    Span* const span = heap_.NewLarge(Length(pages), under_test_.homes[home]);
+    EXPECT_NE(span, nullptr);
+    EXPECT_TRUE(span->IsLargeAt(span->start_address()));
+    EXPECT_EQ(span->num_pages, Length(pages));
+    return span;
+  }
+  bool Free(Span* span, size_t home = 0) {
+    return heap_.DeleteLargeAt(span, span->start_address(), nullptr, &under_test_.homes[home]);
+  }
+  SpanPool& Pool(size_t home = 0) { return under_test_.homes[home].pool; }
+
+  static inline int64_t clock_ms_ = 1;
+
+  PageHeapUnderTest under_test_;
+  PageHeap& heap_ = under_test_.heap;
+};
+
+TEST_F(SpanPoolTest, ServesWhatWasFreedHereLast) {
+  Span* const a = New(40);
+  Span* const between = New(1);
+  Span* const b = New(40);
+  clock_ms_ = 77;
+  EXPECT_TRUE(Free(a));
+  EXPECT_TRUE(Free(b));
+  EXPECT_EQ(Pool().bytes(), 80 * kPageSize);
+  EXPECT_EQ(New(40), b);
+  EXPECT_EQ(New(40), a);
+  EXPECT_EQ(a->in_use.handed_out_ms, 77);
+  EXPECT_FALSE(a->zeroed());
+  EXPECT_EQ(a->sample, nullptr);
+  EXPECT_EQ(Pool().bytes(), 0u);
+  EXPECT_TRUE(Free(between));
+  heap_.CheckInvariants();
+}
+
+TEST_F(SpanPoolTest, EachHomeHasItsOwn) {
+  Span* const a = New(40, 1);
+  New(1, 1);
+  EXPECT_TRUE(Free(a, 2));
+  EXPECT_EQ(Pool(1).bytes(), 0u);
+  EXPECT_EQ(Pool(2).bytes(), 40 * kPageSize);
+  EXPECT_NE(New(40, 1), a);
+  EXPECT_EQ(New(40, 2), a);
+}
+
+TEST_F(SpanPoolTest, CutsTheShortestThatIsLongEnough) {
+  Span* const longer = New(100);
+  New(1);
+  Span* const shorter = New(60);
+  New(1);
+  EXPECT_TRUE(Free(longer));
+  EXPECT_TRUE(Free(shorter));
+  EXPECT_EQ(New(41), shorter);
+  EXPECT_EQ(Pool().bytes(), 119 * kPageSize);
+  heap_.CheckInvariants();
+  Span* const rest = New(19);
+  EXPECT_EQ(rest->first_page, shorter->end());
+  EXPECT_EQ(New(100), longer);
+  EXPECT_EQ(Pool().bytes(), 0u);
+  heap_.CheckInvariants();
+}
+
+TEST_F(SpanPoolTest, JoinsNeighboursOfTheSameHomeOnly) {
+  std::array<Span*, 5> spans;
+  for (Span*& span : spans) span = New(20);
+  const PageId first = spans[0]->first_page;
+  for (size_t i = 0; i < spans.size(); ++i) {
+    ASSERT_EQ(spans[i]->first_page, first + Length(20 * i)) << "the test needs adjacent spans";
+  }
+  EXPECT_TRUE(Free(spans[0]));
+  EXPECT_TRUE(Free(spans[2]));
+  EXPECT_TRUE(Free(spans[3], 1));
+  heap_.CheckInvariants();
+  EXPECT_TRUE(Free(spans[1]));
+  heap_.CheckInvariants();
+  Span* const joined = New(60);
+  EXPECT_EQ(joined->first_page, first);
+  EXPECT_EQ(Pool(0).bytes(), 0u);
+  EXPECT_EQ(Pool(1).bytes(), 20 * kPageSize);
+}
+
+TEST_F(SpanPoolTest, CountsKeptSpansAsFree) {
+  const PageStats empty = heap_.GetStats();
+  Span* const a = New(20);
+  Span* const b = New(20);
+  Span* const c = New(20);
+  const PageStats before = heap_.GetStats();
+  ASSERT_EQ(before.large_spans, 3u);
+  EXPECT_TRUE(Free(a));
+  EXPECT_TRUE(Free(b));
+  FreeSpanCounts lengths;
+  PageStats stats = heap_.GetStats(&lengths);
+  EXPECT_EQ(stats.large_spans, 1u);
+  EXPECT_EQ(stats.large_span_bytes, 20 * kPageSize);
+  EXPECT_EQ(stats.kept_span_bytes, 40 * kPageSize);
+  EXPECT_EQ(stats.free_backed_bytes, before.free_backed_bytes + 40 * kPageSize);
+  EXPECT_EQ(lengths.exact[39].backed, 1u);
+  // Three objects of what were two.
+  New(10);
+  New(10);
+  New(20);
+  stats = heap_.GetStats(&lengths);
+  EXPECT_EQ(stats.large_spans, 4u);
+  EXPECT_EQ(stats.large_span_bytes, 60 * kPageSize);
+  EXPECT_EQ(stats.kept_span_bytes, 0u);
+  EXPECT_TRUE(Free(c));
+  EXPECT_EQ(heap_.DrainSpanCaches(), 20 * kPageSize);
+  EXPECT_EQ(heap_.GetStats().large_spans, 3u);
+  EXPECT_EQ(empty.large_spans, 0u);
+  heap_.CheckInvariants();
+}
+
+TEST_F(SpanPoolTest, KeepsAtMostItsShare) {
+  std::vector<Span*> spans;
+  for (size_t i = 0; i < 2 * kTuning.span_pool.max_bytes / kMiB; ++i) {
+    spans.push_back(New(kLongest));
+    New(1);
+  }
+  for (Span* const span : spans) EXPECT_TRUE(Free(span));
+  const size_t share = heap_.Shares().kept_spans / 2 / PageHeapUnderTest::kHomes;
+  EXPECT_LE(Pool().bytes(), std::min(share, kTuning.span_pool.max_bytes));
+  EXPECT_EQ(heap_.GetStats().large_spans, spans.size());
+  heap_.CheckInvariants();
+}
+
+TEST_F(SpanPoolTest, LongerObjectsAreNotKept) {
+  Span* const span = New(kLongest + 1);
+  EXPECT_TRUE(Free(span));
+  EXPECT_EQ(Pool().bytes(), 0u);
+}
+
+TEST_F(SpanPoolTest, NothingIsKeptWhereMemoryIsShort) {
+  const auto free_one = [this] {
+    EXPECT_TRUE(Free(New(20)));
+    return Pool().bytes();
+  };
+  heap_.governor()->SetReleasing(Releasing::kEager);
+  EXPECT_EQ(free_one(), 0u);
+  heap_.governor()->SetReleasing(Releasing::kByPolicy);
+  heap_.hints().address_space_is_short.Set(true);
+  EXPECT_EQ(free_one(), 0u);
+  heap_.hints().address_space_is_short.Set(false);
+  EXPECT_EQ(free_one(), 20 * kPageSize);
+}
+
+TEST_F(SpanPoolTest, AFreeOfNoObjectChangesNothing) {
+  Span* const span = New(20);
+  EXPECT_FALSE(heap_.DeleteLargeAt(span, (span->first_page + Length(1)).start_address(), nullptr,
+                                   &under_test_.homes[0]));
+  EXPECT_TRUE(Free(span));
+  EXPECT_FALSE(Free(span));
+  EXPECT_FALSE(Free(span, 1));
+  EXPECT_EQ(Pool().bytes(), 20 * kPageSize);
+  EXPECT_EQ(Pool(1).bytes(), 0u);
+  heap_.CheckInvariants();
+}
+
+TEST_F(SpanPoolTest, TheSampleIsTakenOut) {
+  Span* const span = New(20);
+  int sample = 0;
+  span->sample = &sample;
+  void* taken = nullptr;
+  EXPECT_TRUE(heap_.DeleteLargeAt(span, span->start_address(), &taken, &under_test_.homes[0]));
+  EXPECT_EQ(taken, &sample);
+  EXPECT_EQ(New(20)->sample, nullptr);
+}
+
+// Joining frees records, cutting takes them. Both in turn, for long: the pool has records when it
+// needs them, and does not hoard the page heap's.
+TEST_F(SpanPoolTest, RecordsAreExchangedWithThePageHeap) {
+  constexpr size_t kObjects = 200;
+  for (int round = 0; round < 20; ++round) {
+    std::vector<Span*> spans;
+    for (size_t i = 0; i < kObjects; ++i) spans.push_back(New(2, round % 2));
+    for (Span* const span : spans) EXPECT_TRUE(Free(span, round % 2));
+    heap_.CheckInvariants();
+  }
+  // One record for each object at the same time, and what is spare.
+  EXPECT_LE(under_test_.arena.mapped_bytes(), kMiB);
+  EXPECT_LE(heap_.GetStats().system_bytes, 16 * kMiB);
+}
+
+TEST_F(SpanPoolTest, AgreesWithAModel) {
+  SeededRandom random(20261125);
+  // Start address -> pages of the objects in use.
+  std::map<uintptr_t, Span*> objects;
+  size_t pages_in_use = 0;
+  for (int step = 0; step < 40'000; ++step) {
+    const size_t home = random.Below(3);
+    if (pages_in_use < 4000 && (objects.empty() || random.OneIn(2))) {
+      Span* const span = New(random.Between(1, random.OneIn(20) ? 2 * kLongest : 64), home);
+      const uintptr_t start = span->first_page.start_uintptr();
+      const auto after = objects.lower_bound(start);
+      if (after != objects.end()) ASSERT_LE(span->end(), after->second->first_page);
+      if (after != objects.begin()) {
+        ASSERT_LE(std::prev(after)->second->end(), span->first_page);
+      }
+      objects.emplace_hint(after, start, span);
+      pages_in_use += span->num_pages.pages();
+    } else {
+      auto victim = std::next(objects.begin(), static_cast<long>(random.Below(objects.size())));
+      pages_in_use -= victim->second->num_pages.pages();
+      ASSERT_TRUE(Free(victim->second, home));
+      objects.erase(victim);
+    }
+    if (random.OneIn(500)) heap_.DrainSpanCaches();
+    if (random.OneIn(100)) {
+      heap_.CheckInvariants();
+      const PageStats stats = heap_.GetStats();
+      ASSERT_EQ(stats.large_spans, objects.size());
+      ASSERT_EQ(stats.large_span_bytes, pages_in_use * kPageSize);
+    }
+  }
+}
+
+// Threads replace objects in two pools, and drain them. A page of an object never belongs to two.
+TEST_F(SpanPoolTest, ThreadsShareNothing) {
+  constexpr size_t kThreads = 4;
+  constexpr size_t kPages = 1 << 14;
+  std::vector<std::atomic<int>> owners(kPages);
+  const PageId base(under_test_.vm.base() >> kPageShift);
+  const auto mark = [&](const Span* span, int from, int to) {
+    for (PageId page = span->first_page; page < span->end(); page += Length(1)) {
+      const size_t i = (page - base).pages();
+      ASSERT_LT(i, kPages);
+      int expected = from;
+      ASSERT_TRUE(owners[i].compare_exchange_strong(expected, to)) << "of thread " << expected;
+    }
+  };
+  std::vector<std::thread> threads;
+  for (size_t t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      SeededRandom random(100 + t);
+      std::vector<Span*> own;
+      for (int step = 0; step < 5000; ++step) {
+        const size_t home = random.OneIn(8) ? t % 2 : (t + 1) % 2;
+        if (own.size() < 12 && random.OneIn(2)) {
+          own.push_back(New(random.Between(1, 40), home));
+          mark(own.back(), 0, static_cast<int>(t) + 1);
+        } else if (!own.empty()) {
+          std::swap(own[random.Below(own.size())], own.back());
+          mark(own.back(), static_cast<int>(t) + 1, 0);
+          EXPECT_TRUE(Free(own.back(), home));
+          own.pop_back();
+        }
+        if (random.OneIn(200)) heap_.DrainSpanCaches();
+        if (random.OneIn(200)) heap_.GetStats();
+      }
+      for (Span* const span : own) EXPECT_TRUE(Free(span, t % 2));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(heap_.GetStats().large_spans, 0u);
+  heap_.CheckInvariants();
+}
+
+// The program frees an object in two threads by mistake: exactly one of them frees it.
+TEST_F(SpanPoolTest, OneOfTwoFreesWins) {
+  for (int round = 0; round < 2000; ++round) {
+    Span* const span = New(20);
+    std::atomic<int> won{0};
+    std::atomic<int> ready{0};
+    const auto free_it = [&](size_t home) {
+      ready.fetch_add(1);
+      while (ready.load() < 2) {
+      }
+      won.fetch_add(Free(span, home) ? 1 : 0);
+    };
+    std::thread other(free_it, 1);
+    free_it(0);
+    other.join();
+    ASSERT_EQ(won.load(), 1);
+  }
+  heap_.CheckInvariants();
+}
+
+}  // namespace
+}  // namespace tcmalloc
