@@ -182,7 +182,7 @@ bool PageHeap::DeleteLargeAt(Span* span, const void* p, void** sample, SpanHome*
     home->pool.Put(span);
     // One at a time: a fork meanwhile loses at most one span in the child.
     const size_t most = KeptBytesPerHome(kTuning.span_pool.max_bytes);
-    while (Span* const excess = home->pool.TakeAbove(most)) Delete(excess);
+    while (Span* const excess = home->pool.TakeLongest(most)) Delete(excess);
     return true;
   }
   Length freed;
@@ -268,7 +268,7 @@ size_t PageHeap::Drain(size_t most) {
     Span* span = nullptr;
     state_.homes.FirstWhere([&span](SpanHome& home) {
       span = home.kept.TakeAny();
-      if (span == nullptr) span = home.pool.TakeAbove(0);
+      if (span == nullptr) span = home.pool.TakeLongest();
       return span != nullptr;
     });
     if (span == nullptr) break;
@@ -281,6 +281,16 @@ size_t PageHeap::Drain(size_t most) {
 size_t PageHeap::DrainFor(const Request& request) {
   // One kept span may be enough: it can be cut, or joined with its neighbours.
   if (request.home == nullptr) {
+    Span* longest = nullptr;
+    state_.homes.FirstWhere([&](SpanHome& home) {
+      longest = home.pool.TakeLongest(0, request.length);
+      return longest != nullptr;
+    });
+    if (longest != nullptr) {
+      const size_t bytes = longest->bytes();
+      Delete(longest);
+      return bytes;
+    }
     const bool is_short = request.length.pages() <= kTuning.span_cache.max_pages;
     const size_t drained = Drain(is_short ? 1 : SIZE_MAX);
     return is_short ? drained : 0;

@@ -50,11 +50,11 @@ void SpanPool::JoinLocked(Span* span, Span* neighbour) {
   num_records_.Add(1);
 }
 
-Span* SpanPool::TakeAbove(size_t max_bytes) {
+Span* SpanPool::TakeLongest(size_t max_bytes, Length n) {
   if (bytes() <= max_bytes) return nullptr;
   const SpinLockHolder holder(lock_);
   Span* const span = spans_.FindLongest();
-  if (span == nullptr) return nullptr;
+  if (span == nullptr || span->num_pages < n) return nullptr;
   RemoveLocked(span);
   hidden_.Subtract(1);
   return span;

@@ -51,8 +51,9 @@ class alignas(kCacheLineSize) SpanPool {
   Span* TryTake(Length n, int64_t now_ms) TC_EXCLUDES(lock_);
   // Keeps the span, which is kKept and has no owner.
   void Put(Span* span) TC_EXCLUDES(lock_);
-  // If more than `max_bytes` are kept: the longest span, kKept and without an owner. Else null.
-  Span* TakeAbove(size_t max_bytes) TC_EXCLUDES(lock_);
+  // The longest span, kKept and without an owner, if more than `max_bytes` are kept and the span has
+  // at least `n` pages; else null.
+  Span* TakeLongest(size_t max_bytes = 0, Length n = Length(0)) TC_EXCLUDES(lock_);
 
   // Cutting a span off takes a record, joining one gives one back. Whether the pool has none, or
   // too many; racy.

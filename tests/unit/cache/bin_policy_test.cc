@@ -45,7 +45,6 @@ TEST(BinPolicyTest, GrowthOfSomeClasses) {
   EXPECT_EQ(GrowthOf(8192), (std::vector<size_t>{1, 2, 4, 8, 16, 24, 32}));
   EXPECT_EQ(GrowthOf(32768), (std::vector<size_t>{1, 2, 4, 6, 8}));
   EXPECT_EQ(GrowthOf(65536), (std::vector<size_t>{1, 2, 4}));
-  EXPECT_EQ(GrowthOf(262144), (std::vector<size_t>{1, 2}));
 }
 
 TEST(BinPolicyTest, UsesBeforeThereIsABin) {

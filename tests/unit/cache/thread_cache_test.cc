@@ -107,7 +107,7 @@ std::string NameOf(const testing::TestParamInfo<size_t>& parameter) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Classes, ThreadCacheModelTest,
-                         testing::Values(8, 16, 64, 448, 1024, 8192, 65536, 262144), NameOf);
+                         testing::Values(8, 16, 64, 448, 1024, 8192, 65536), NameOf);
 
 TEST(ThreadCacheTest, AllClassesAtOnce) {
   CacheTestHeap heap;

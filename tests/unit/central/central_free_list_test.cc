@@ -366,7 +366,7 @@ std::string NameOfModel(const testing::TestParamInfo<ModelParam>& parameters) {
 
 INSTANTIATE_TEST_SUITE_P(Classes, CentralFreeListModelTest,
                          testing::Combine(testing::Values(8, 16, 32, 48, 64, 96, 112, 480, 576,
-                                                          1024, 7168, 8192, 40960, 262144),
+                                                          1024, 7168, 8192, 40960, 65536),
                                           testing::Values(4096, 16384, 65536),
                                           testing::Values(1, 3)),
                          NameOfModel);
@@ -715,7 +715,7 @@ TEST(CentralFreeListTest, AnObjectReturnedWhileTheHeapGrows) {
 TEST(CentralFreeListTest, OutOfMemoryAtEveryMapping) {
   // Enough to use up the rest of the other shards' runs.
   constexpr int kCalls = 100;
-  for (const size_t object_size : {size_t{8}, size_t{1024}, size_t{262144}}) {
+  for (const size_t object_size : {size_t{8}, size_t{1024}, kMaxSmallSize}) {
     for (const bool only_once : {false, true}) {
       for (size_t nth = 1; nth <= 8; ++nth) {
         SCOPED_TRACE(testing::Message() << object_size << " bytes, mapping " << nth

@@ -128,8 +128,8 @@ TEST_F(PageHeapSpanCacheTest, WhatDoesNotFitIsDeleted) {
   EXPECT_EQ(too_long->state.load(), SpanState::kFreeBacked);
   EXPECT_EQ(heap_.GetStats().free_backed_spans, 1u);
 
-  // A home may keep its part of the share, up to a bound.
-  const size_t part = heap_.Shares().kept_spans / kHomes;
+  // A home may keep its part of the share, half of it for small objects, up to a bound.
+  const size_t part = heap_.Shares().kept_spans / 2 / kHomes;
   const size_t most = std::min(part, kTuning.span_cache.max_bytes);
   std::vector<Span*> spans;
   for (size_t bytes = 0; bytes <= most; bytes += spans.back()->bytes()) {
@@ -231,8 +231,8 @@ TEST_F(PageHeapSpanCacheTest, ReleaseAtLeastReleasesKeptSpans) {
 TEST_F(PageHeapSpanCacheTest, ForEachLockCoversAllShards) {
   std::vector<SpinLock*> locks;
   heap_.ForEachLock([&](SpinLock& lock) { locks.push_back(&lock); });
-  EXPECT_EQ(std::set<SpinLock*>(locks.begin(), locks.end()).size(), kHomes + 1);
-  EXPECT_EQ(locks.size(), kHomes + 1);
+  EXPECT_EQ(std::set<SpinLock*>(locks.begin(), locks.end()).size(), 2 * kHomes + 1);
+  EXPECT_EQ(locks.size(), 2 * kHomes + 1);
   std::array<Span*, kHomes> spans;
   for (Span*& span : spans) span = New(1);
   for (size_t shard = 0; shard < kHomes; ++shard) Keep(spans[shard], shard);

@@ -23,7 +23,7 @@
 namespace tcmalloc {
 namespace {
 
-constexpr size_t kLongest = kTuning.span_pool.max_length.pages();
+constexpr size_t kLongestPooled = kTuning.span_pool.max_length.pages();
 
 // Pools as parts of a page heap: that is how spans come and go.
 class SpanPoolTest : public testing::Test {
@@ -79,28 +79,49 @@ TEST_F(SpanPoolTest, ServesWhatWasFreedHereLast) {
 TEST_F(SpanPoolTest, EachHomeHasItsOwn) {
   Span* const a = New(40, 1);
   New(1, 1);
+  Span* const b = New(40, 1);
+  New(1, 1);
   EXPECT_TRUE(Free(a, 2));
-  EXPECT_EQ(Pool(1).bytes(), 0u);
+  EXPECT_TRUE(Free(b, 1));
+  EXPECT_EQ(Pool(1).bytes(), 40 * kPageSize);
   EXPECT_EQ(Pool(2).bytes(), 40 * kPageSize);
-  EXPECT_NE(New(40, 1), a);
+  EXPECT_EQ(New(40, 1), b);
   EXPECT_EQ(New(40, 2), a);
 }
 
 TEST_F(SpanPoolTest, CutsTheShortestThatIsLongEnough) {
-  Span* const longer = New(100);
+  Span* const longer = New(50);
   New(1);
-  Span* const shorter = New(60);
+  Span* const shorter = New(30);
   New(1);
   EXPECT_TRUE(Free(longer));
   EXPECT_TRUE(Free(shorter));
-  EXPECT_EQ(New(41), shorter);
-  EXPECT_EQ(Pool().bytes(), 119 * kPageSize);
+  EXPECT_EQ(New(21), shorter);
+  EXPECT_EQ(Pool().bytes(), 59 * kPageSize);
   heap_.CheckInvariants();
-  Span* const rest = New(19);
+  Span* const rest = New(9);
   EXPECT_EQ(rest->first_page, shorter->end());
-  EXPECT_EQ(New(100), longer);
+  EXPECT_EQ(New(50), longer);
   EXPECT_EQ(Pool().bytes(), 0u);
   heap_.CheckInvariants();
+}
+
+// A request that the free memory cannot serve takes one kept span that is long enough, of any home,
+// and all of them only when none is.
+TEST_F(SpanPoolTest, TheHeapTakesBackBeforeItGrows) {
+  Span* const a = New(30);
+  New(1);
+  Span* const b = New(50);
+  New(heap_.GetStats().free_released_bytes / kPageSize);
+  EXPECT_TRUE(Free(a, 1));
+  EXPECT_TRUE(Free(b, 2));
+  const size_t growths = heap_.GetStats().growths;
+  EXPECT_EQ(New(40, 3)->first_page, b->first_page);
+  EXPECT_EQ(Pool(1).bytes(), 30 * kPageSize);
+  EXPECT_EQ(Pool(2).bytes(), 0u);
+  New(20, 3);
+  EXPECT_EQ(heap_.GetStats().growths, growths);
+  EXPECT_EQ(Pool(1).bytes(), 0u);
 }
 
 TEST_F(SpanPoolTest, JoinsNeighboursOfTheSameHomeOnly) {
@@ -156,7 +177,7 @@ TEST_F(SpanPoolTest, CountsKeptSpansAsFree) {
 TEST_F(SpanPoolTest, KeepsAtMostItsShare) {
   std::vector<Span*> spans;
   for (size_t i = 0; i < 2 * kTuning.span_pool.max_bytes / kMiB; ++i) {
-    spans.push_back(New(kLongest));
+    spans.push_back(New(kLongestPooled));
     New(1);
   }
   for (Span* const span : spans) EXPECT_TRUE(Free(span));
@@ -167,7 +188,7 @@ TEST_F(SpanPoolTest, KeepsAtMostItsShare) {
 }
 
 TEST_F(SpanPoolTest, LongerObjectsAreNotKept) {
-  Span* const span = New(kLongest + 1);
+  Span* const span = New(kLongestPooled + 1);
   EXPECT_TRUE(Free(span));
   EXPECT_EQ(Pool().bytes(), 0u);
 }
@@ -231,10 +252,12 @@ TEST_F(SpanPoolTest, AgreesWithAModel) {
   for (int step = 0; step < 40'000; ++step) {
     const size_t home = random.Below(3);
     if (pages_in_use < 4000 && (objects.empty() || random.OneIn(2))) {
-      Span* const span = New(random.Between(1, random.OneIn(20) ? 2 * kLongest : 64), home);
+      Span* const span = New(random.Between(1, random.OneIn(20) ? 2 * kLongestPooled : 64), home);
       const uintptr_t start = span->first_page.start_uintptr();
       const auto after = objects.lower_bound(start);
-      if (after != objects.end()) ASSERT_LE(span->end(), after->second->first_page);
+      if (after != objects.end()) {
+        ASSERT_LE(span->end(), after->second->first_page);
+      }
       if (after != objects.begin()) {
         ASSERT_LE(std::prev(after)->second->end(), span->first_page);
       }
@@ -289,7 +312,10 @@ TEST_F(SpanPoolTest, ThreadsShareNothing) {
         if (random.OneIn(200)) heap_.DrainSpanCaches();
         if (random.OneIn(200)) heap_.GetStats();
       }
-      for (Span* const span : own) EXPECT_TRUE(Free(span, t % 2));
+      for (Span* const span : own) {
+        mark(span, static_cast<int>(t) + 1, 0);
+        EXPECT_TRUE(Free(span, t % 2));
+      }
     });
   }
   for (std::thread& thread : threads) thread.join();
