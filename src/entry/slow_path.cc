@@ -49,14 +49,16 @@ void* AllocateFromTiers(Heap& heap, ThreadCache* cache, SizeClass c) {
   return object;
 }
 
+// What keeps spans for the large objects of this thread.
+SpanHome& KeeperOf(Heap& heap) { return heap.central.shards().Current().home(); }
+
 // Allocates the span of an object of `size` bytes that has its own pages; null without memory.
 Span* NewSpan(Heap& heap, size_t size, size_t alignment) {
   const Length n = std::max(Length(1), Length::ForBytes(size));
   const Length alignment_pages = std::max(Length(1), Length(alignment >> kPageShift));
   LimitedAllocation limited(heap);
-  Span* span = alignment_pages == Length(1)
-                   ? heap.page_heap.NewLarge(n, heap.central.shards().Current().home())
-                   : heap.page_heap.New(n, SpanState::kLarge, alignment_pages);
+  SpanHome* const keeper = alignment_pages == Length(1) ? &KeeperOf(heap) : nullptr;
+  Span* span = heap.page_heap.New(n, SpanState::kLarge, alignment_pages, keeper);
   if (span == nullptr && heap.page_heap.MayFitAfterFlush(n) && FlushedForAnotherTry(heap)) {
     span = heap.page_heap.New(n, SpanState::kLarge, alignment_pages);
   }
@@ -180,7 +182,7 @@ void FreeNotSmall(void* p) {
   Heap& heap = GlobalHeap();
   if (Span* const span = LargeSpanAt(p)) {
     void* sample;
-    if (heap.page_heap.DeleteLargeAt(span, p, &sample, &heap.central.shards().Current().home())) {
+    if (heap.page_heap.DeleteLargeAt(span, p, &sample, &KeeperOf(heap))) {
       return Forget(sample);
     }
   }

@@ -50,10 +50,8 @@ class PageHeap {
 
   // A span of at least `n` pages in state `use` (kSmall or kLarge), its first page at a multiple of
   // `alignment` pages; nullptr when the OS gives no memory. Requires: n > 0, alignment a power of
-  // two.
-  Span* New(Length n, SpanState use, Length alignment = Length(1)) {
-    return Allocate({.length = n, .alignment = alignment, .use = use});
-  }
+  // two. `keeper`: the home whose kept spans may serve a large object that is not aligned.
+  Span* New(Length n, SpanState use, Length alignment = Length(1), SpanHome* keeper = nullptr);
   // A span for small objects of the shard that owns `home`, next to its other spans: see NearRun. A
   // span that is needed whole may be pre-faulted: see hugepage_policy::PrefaultStep.
   Span* NewNear(Length n, SpanHome& home,
@@ -81,15 +79,13 @@ class PageHeap {
   // Returns all kept spans to the free ones; returns their bytes.
   size_t DrainSpanCaches() { return Drain(SIZE_MAX); }
 
-  // New for a large object, from the spans that `home` keeps, if one of these is long enough.
-  Span* NewLarge(Length n, SpanHome& home);
   // Frees the large object at `p`, provided that it starts there and `span` is its span. Else (a
   // free of something else, or a second free) returns false and changes nothing. Safe for any span
   // record and any `p`. This and the next two take the object's sample out where they succeed, into
-  // `*sample` unless `sample` is null: see Span::TakeSample. `home` may keep the span for its next
-  // large object; null: none does.
+  // `*sample` unless `sample` is null: see Span::TakeSample. `keeper` may keep the span for its
+  // next large object; null: none does.
   [[nodiscard]] bool DeleteLargeAt(Span* span, const void* p, void** sample = nullptr,
-                                   SpanHome* home = nullptr);
+                                   SpanHome* keeper = nullptr);
   // Resizes the large object at `p`, in span `span`, to `n` pages (rounded) in place: takes from
   // the free memory after it, or frees its end. False, and nothing is changed, when there is not
   // enough, or when `span` is no such object. The contents of new pages are undefined.
@@ -212,6 +208,9 @@ class PageHeap {
     if (rate > 1) share = static_cast<size_t>(static_cast<double>(share) / rate);
     return std::min(share, most);
   }
+  // DeleteLargeAt, into a pool.
+  bool KeepLargeAt(Span* span, const void* p, void** sample, SpanPool& pool)
+      TC_EXCLUDES(state_.lock);
   // Gives the pool records, or takes superfluous ones.
   void BalanceRecords(SpanPool& pool) TC_EXCLUDES(state_.lock);
   // Returns at most `most` kept spans to the free ones; returns their bytes.

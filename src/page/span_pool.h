@@ -38,7 +38,7 @@ namespace tcmalloc {
 
 class alignas(kCacheLineSize) SpanPool {
  public:
-  // Whether pools keep spans of `n` pages, and serve requests for so many.
+  // Whether pools keep and serve spans of `n` pages.
   static constexpr bool Serves(Length n) { return n <= kTuning.span_pool.max_length; }
 
   // Before the first use. No two pools of a page heap have the same index.
@@ -51,12 +51,12 @@ class alignas(kCacheLineSize) SpanPool {
   Span* TryTake(Length n, int64_t now_ms) TC_EXCLUDES(lock_);
   // Keeps the span, which is kKept and has no owner.
   void Put(Span* span) TC_EXCLUDES(lock_);
-  // The longest span, kKept and without an owner, if more than `max_bytes` are kept and the span has
-  // at least `n` pages; else null.
+  // The longest span, kKept and without an owner, if more than `max_bytes` are kept and the span
+  // has at least `n` pages; else null.
   Span* TakeLongest(size_t max_bytes = 0, Length n = Length(0)) TC_EXCLUDES(lock_);
 
-  // Cutting a span off takes a record, joining one gives one back. Whether the pool has none, or
-  // too many; racy.
+  // Cutting a span off takes a record, and joining frees one. Whether the pool has none, or too
+  // many; racy.
   bool wants_records() const {
     return num_records_.value() == 0 || num_records_.value() > 2 * kTuning.span_pool.records;
   }

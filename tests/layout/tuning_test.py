@@ -127,6 +127,7 @@ page/metadata_arena.h: kMinBytes kMaxBytes kFineSizes kMiddleSizes kNumSizes: bu
 page/page_map.h: kLeafBits kLeavesAtOnce: bits
 page/page_map.h: kMaxHardwarePage: system
 page/page_state.h: kRecordsPerMove: protocol
+page/span.h: kFirstPool: bits
 page/span_store.h: kRecordsPerOperation kSpareRecords: protocol
 tools/pressure/config.h: kPressureLevels: protocol
 tools/pressure/monitor.h: kMaxSources: buffer

@@ -292,14 +292,12 @@ TEST_F(RegistrySharingTest, AFlushSkipsThreadsThatStartMeanwhile) {
   std::unique_ptr<TestThread> newcomer;
   Fill(one);
   Fill(two);
-  // Longer than any span that is kept for its next use.
-  const SizeClass large = ClassForSize(size_t{256} << 10);
-  ASSERT_GT(kSizeClasses.span_pages(large).pages(), kTuning.span_cache.max_pages);
+  const SizeClass large = ClassForSize(kMaxSmallSize);
   one.RaiseLimitTo(size_t{1} << 20);
   one.Free(large, one.Allocate(large));
   const size_t cached = one.cache()->table().CachedBytes() + two.cache()->table().CachedBytes();
   size_t newcomers = 0;
-  // Free pages are released at once: between two acquisitions of the registry's lock.
+  // Free pages are not kept but released at once: between two acquisitions of the registry's lock.
   heap_.page_heap.governor()->SetReleasing(Releasing::kEager);
   heap_.vm.OnNextRelease([&] {
     newcomer = std::make_unique<TestThread>(heap_.registry);

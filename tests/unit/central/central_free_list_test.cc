@@ -1016,8 +1016,8 @@ TEST_F(CentralFreeListShardsTest, AShardMadeBetweenForkHandlersIsHeldToo) {
     ++locks;
     EXPECT_TRUE(lock.HeldForForkByThisThread());
   });
-  // The locks of the map, two of the class, two of kept spans, and the page heap's.
-  EXPECT_EQ(locks, 6u);
+  // The locks of the map, two of the class, four of kept spans, and the page heap's.
+  EXPECT_EQ(locks, 8u);
   Insert(list_, {objects[0]}, 5);
   SpinLock::EndForkHold();
   heap_.ForEachLock([](SpinLock& lock) { lock.ReleaseAfterForkInParent(); });

@@ -210,8 +210,10 @@ TEST_F(ShardMapTest, ShardsMadeBetweenForkHandlersAreHeldToo) {
     locks.insert(&lock);
     EXPECT_TRUE(lock.HeldForForkByThisThread());
   });
-  // The locks of the map, of three lists, of two shards' kept spans, and the page heap's.
-  EXPECT_EQ(locks.size(), 7u);
+  // The locks of the map, of three lists, of two shards' kept spans of small and of large
+  // objects, and the page heap's.
+  EXPECT_EQ(locks.size(), 9u);
+  EXPECT_EQ(locks.count(&map_.At(4)->home().pool.lock()), 1u);
   EXPECT_EQ(locks.count(&map_.At(4)->home().kept.lock()), 1u);
   SpinLock::EndForkHold();
   heap_.ForEachLock([](SpinLock& lock) { lock.ReleaseAfterForkInParent(); });

@@ -174,7 +174,7 @@ TEST(PropertiesTest, ConsistentAfterRandomWork) {
   size_t released = 0;
   for (int step = 0; step < 20000; ++step) {
     if (random.OneIn(2) || objects.empty()) {
-      const SizeClass c = ClassForSize(random.Between(1, random.OneIn(10) ? 200000 : 3000));
+      const SizeClass c = ClassForSize(random.Between(1, random.OneIn(10) ? kMaxSmallSize : 3000));
       void* const object = thread.Allocate(c);
       ASSERT_NE(object, nullptr);
       memset(object, 1, kSizeClasses.size(c));

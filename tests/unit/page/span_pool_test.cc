@@ -41,7 +41,8 @@ class SpanPoolTest : public testing::Test {
   }
 
   Span* New(size_t pages, size_t home = 0) {
-    Span* const span = heap_.NewLarge(Length(pages), under_test_.homes[home]);
+    Span* const span =
+        heap_.New(Length(pages), SpanState::kLarge, Length(1), &under_test_.homes[home]);
     EXPECT_NE(span, nullptr);
     EXPECT_TRUE(span->IsLargeAt(span->start_address()));
     EXPECT_EQ(span->num_pages, Length(pages));

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// PageHeap: the spans that are kept for shards (SpanCache, SpanPool): when one is kept, handed out
+// again, or taken back.
+#include <algorithm>
+
+#include "base/check.h"
+#include "base/compiler.h"
+#include "page/page_heap.h"
+
+namespace tcmalloc {
+
+Span* PageHeap::New(Length n, SpanState use, Length alignment, SpanHome* keeper) {
+  if (keeper != nullptr && SpanPool::Serves(n) && keeper->pool.bytes() > 0) {
+    TC_ASSERT(use == SpanState::kLarge && alignment == Length(1));
+    if (keeper->pool.wants_records()) BalanceRecords(keeper->pool);
+    if (Span* const span = keeper->pool.TryTake(RoundUp(n), now_ms_())) return span;
+  }
+  return Allocate({.length = n, .alignment = alignment, .use = use});
+}
+
+bool PageHeap::DeleteLargeAt(Span* span, const void* p, void** sample, SpanHome* keeper) {
+  if (keeper != nullptr && SpanPool::Serves(span->num_pages) && MayKeep()) {
+    return KeepLargeAt(span, p, sample, keeper->pool);
+  }
+  Length freed;
+  {
+    const SpinLockHolder holder(state_.lock);
+    if (!span->IsLargeAt(p)) return false;
+    span->TakeSample(sample);
+    freed = state_.governor.NoteFreed(span->num_pages);
+    state_.store.Delete(span);
+  }
+  ReleaseAfterFreeing(freed);
+  return true;
+}
+
+bool PageHeap::KeepLargeAt(Span* span, const void* p, void** sample, SpanPool& pool) {
+  // The program may free the object in two threads by mistake: one of them changes the state.
+  SpanState large = SpanState::kLarge;
+  if (!span->IsLargeAt(p) ||
+      !span->state.compare_exchange_strong(large, SpanState::kKept, std::memory_order_relaxed)) {
+    return false;
+  }
+  // The record may have been used for another object meanwhile.
+  if (span->start_address() != p) {
+    span->state.store(SpanState::kLarge, std::memory_order_relaxed);
+    return false;
+  }
+  span->TakeSample(sample);
+  pool.Put(span);
+  // One at a time: a fork meanwhile loses at most one span in the child.
+  const size_t most = KeptBytesPerHome(kTuning.span_pool.max_bytes);
+  while (Span* const excess = pool.TakeLongest(most)) Delete(excess);
+  return true;
+}
+
+TC_SLOW_PATH void PageHeap::BalanceRecords(SpanPool& pool) {
+  while (Span* const record = pool.TakeSpareRecord()) {
+    const SpinLockHolder holder(state_.lock);
+    state_.store.ReturnRecord(record);
+  }
+  // Without records the pool serves only requests of the exact length.
+  IntrusiveList<Span> records;
+  static_cast<void>(state_.WithRecords([&]() TC_REQUIRES(state_.lock) {
+    for (size_t i = 0; i < SpanStore::kRecordsPerOperation; ++i) {
+      records.Prepend(state_.store.TakeRecord());
+    }
+  }));
+  while (Span* const record = records.PopFirst()) pool.AddRecord(record);
+}
+
+Span* PageHeap::NewFromCache(Length n, SpanHome& home) {
+  Span* const span = home.kept.TryTake(RoundUp(n));
+  if (span == nullptr) return nullptr;
+  span->in_use.written = span->num_pages;
+  span->in_use.handed_out_ms = now_ms_();
+  return span;
+}
+
+void PageHeap::DeleteToCache(Span* span, SpanHome& home, bool same_shard) {
+  const size_t most = KeptBytesPerHome(kTuning.span_cache.max_bytes);
+  if (!MayKeep() || !home.kept.TryPut(span, same_shard, most)) Delete(span);
+}
+
+size_t PageHeap::Drain(size_t most) {
+  // One at a time: no lock is held for long, and a fork meanwhile loses at most one span in the
+  // child.
+  size_t bytes = 0;
+  for (; most > 0; --most) {
+    Span* span = nullptr;
+    state_.homes.FirstWhere([&span](SpanHome& home) {
+      span = home.kept.TakeAny();
+      if (span == nullptr) span = home.pool.TakeLongest();
+      return span != nullptr;
+    });
+    if (span == nullptr) break;
+    bytes += span->bytes();
+    Delete(span);
+  }
+  return bytes;
+}
+
+size_t PageHeap::DrainFor(const Request& request) {
+  // One kept span may be enough: it can be cut, or joined with its neighbours.
+  if (request.home == nullptr) {
+    Span* longest = nullptr;
+    state_.homes.FirstWhere([&](SpanHome& home) {
+      longest = home.pool.TakeLongest(0, request.length);
+      return longest != nullptr;
+    });
+    if (longest != nullptr) {
+      const size_t bytes = longest->bytes();
+      Delete(longest);
+      return bytes;
+    }
+    const bool is_short = request.length.pages() <= kTuning.span_cache.max_pages;
+    const size_t drained = Drain(is_short ? 1 : SIZE_MAX);
+    return is_short ? drained : 0;
+  }
+  Span* const own = request.home->kept.TakeAny();
+  // Several spans of other homes at once: one at a time would interleave the shards' spans (see
+  // NearRun).
+  if (own == nullptr) return Drain(kTuning.span_cache.drained_at_once);
+  const size_t bytes = own->bytes();
+  Delete(own);
+  return bytes;
+}
+
+}  // namespace tcmalloc
