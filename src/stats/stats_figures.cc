@@ -32,7 +32,7 @@ constexpr StatsFigure kFigures[] = {
      [](const HeapStats& s) { return s.virtual_bytes(); }},
     // Parts of these.
     {"large_in_use_bytes", Kind::kGauge, "bytes",
-     "The part of in_use_bytes in objects above 256 KiB.",
+     "The part of in_use_bytes in objects above 64 KiB.",
      [](const HeapStats& s) { return s.large_bytes; }},
     {"span_tail_bytes", Kind::kGauge, "bytes",
      "The ends of runs of pages in use that fit no object.",
@@ -77,7 +77,7 @@ constexpr StatsFigure kFigures[] = {
      "The soft limit on actual_bytes; 0 when there is none.",
      [](const HeapStats& s) { return OrZero(s.limits.soft_bytes); }},
     // Counts.
-    {"large_objects", Kind::kGauge, "", "Objects above 256 KiB that the program holds.",
+    {"large_objects", Kind::kGauge, "", "Objects above 64 KiB that the program holds.",
      [](const HeapStats& s) { return s.large_objects; }},
     {"spans_in_use", Kind::kGauge, "", "Runs of pages that hold objects in use.",
      [](const HeapStats& s) { return s.spans_in_use; }},
