@@ -211,8 +211,9 @@ class PageHeap {
   // DeleteLargeAt, into a pool.
   bool KeepLargeAt(Span* span, const void* p, void** sample, SpanPool& pool)
       TC_EXCLUDES(state_.lock);
-  // Gives the pool records, or takes superfluous ones.
-  void BalanceRecords(SpanPool& pool) TC_EXCLUDES(state_.lock);
+  // Records that the pool needs, or does not need.
+  void AddRecords(SpanPool& pool) TC_EXCLUDES(state_.lock);
+  void TakeRecords(SpanPool& pool) TC_EXCLUDES(state_.lock);
   // Returns at most `most` kept spans to the free ones; returns their bytes.
   size_t Drain(size_t most);
   // Drains kept spans that may serve the request, which would else need unbacked memory; returns

@@ -12,7 +12,7 @@ namespace tcmalloc {
 Span* PageHeap::New(Length n, SpanState use, Length alignment, SpanHome* keeper) {
   if (keeper != nullptr && SpanPool::Serves(n) && keeper->pool.bytes() > 0) {
     TC_ASSERT(use == SpanState::kLarge && alignment == Length(1));
-    if (keeper->pool.wants_records()) BalanceRecords(keeper->pool);
+    if (keeper->pool.needs_records()) AddRecords(keeper->pool);
     if (Span* const span = keeper->pool.TryTake(RoundUp(n), now_ms_())) return span;
   }
   return Allocate({.length = n, .alignment = alignment, .use = use});
@@ -48,17 +48,14 @@ bool PageHeap::KeepLargeAt(Span* span, const void* p, void** sample, SpanPool& p
   }
   span->TakeSample(sample);
   pool.Put(span);
+  if (pool.has_spare_records()) TakeRecords(pool);
   // One at a time: a fork meanwhile loses at most one span in the child.
   const size_t most = KeptBytesPerHome(kTuning.span_pool.max_bytes);
   while (Span* const excess = pool.TakeLongest(most)) Delete(excess);
   return true;
 }
 
-TC_SLOW_PATH void PageHeap::BalanceRecords(SpanPool& pool) {
-  while (Span* const record = pool.TakeSpareRecord()) {
-    const SpinLockHolder holder(state_.lock);
-    state_.store.ReturnRecord(record);
-  }
+TC_SLOW_PATH void PageHeap::AddRecords(SpanPool& pool) {
   // Without records the pool serves only requests of the exact length.
   IntrusiveList<Span> records;
   static_cast<void>(state_.WithRecords([&]() TC_REQUIRES(state_.lock) {
@@ -67,6 +64,13 @@ TC_SLOW_PATH void PageHeap::BalanceRecords(SpanPool& pool) {
     }
   }));
   while (Span* const record = records.PopFirst()) pool.AddRecord(record);
+}
+
+TC_SLOW_PATH void PageHeap::TakeRecords(SpanPool& pool) {
+  while (Span* const record = pool.TakeSpareRecord()) {
+    const SpinLockHolder holder(state_.lock);
+    state_.store.ReturnRecord(record);
+  }
 }
 
 Span* PageHeap::NewFromCache(Length n, SpanHome& home) {

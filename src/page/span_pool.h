@@ -55,11 +55,9 @@ class alignas(kCacheLineSize) SpanPool {
   // has at least `n` pages; else null.
   Span* TakeLongest(size_t max_bytes = 0, Length n = Length(0)) TC_EXCLUDES(lock_);
 
-  // Cutting a span off takes a record, and joining frees one. Whether the pool has none, or too
-  // many; racy.
-  bool wants_records() const {
-    return num_records_.value() == 0 || num_records_.value() > 2 * kTuning.span_pool.records;
-  }
+  // Cutting a span off takes a record, and joining frees one. Racy.
+  bool needs_records() const { return num_records_.value() == 0; }
+  bool has_spare_records() const { return num_records_.value() > 2 * kTuning.span_pool.records; }
   void AddRecord(Span* record) TC_EXCLUDES(lock_);
   // Null when there are at most Tuning::SpanPool::records.
   Span* TakeSpareRecord() TC_EXCLUDES(lock_);
