@@ -130,7 +130,4 @@ void ReadSetting(const char* name, size_t name_length, const char* value, Settin
 // have an effect only in the full library; nothing if there are none. For the minimal library.
 void ReportSettingsForFullLibrary();
 
-// The table as Markdown: docs/settings.md (in settings_documentation.cc, which only tests link).
-void WriteSettingsDocumentation(TextWriter* out);
-
 }  // namespace tcmalloc

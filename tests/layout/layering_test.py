@@ -32,7 +32,7 @@ LEVELS = (
     ("tools/profiler", "tools/pressure"), ("tools", "tools/leak", "tools/no_leak"), ("entry",),
     ("compat",),
 )
-LIBRARIES = ("full", "minimal", "override", "shared", "testing")
+LIBRARIES = ("full", "minimal", "override", "shared")
 LEVEL = {folder: level for level, folders in enumerate(LEVELS) for folder in folders}
 
 PROCESS_HEAP = re.compile(r"\b(GlobalHeap|global_heap_storage|global_page_map|current_slot)\b")

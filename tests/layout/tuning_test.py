@@ -157,7 +157,6 @@ stats/process_facts.h: kMaxName: buffer
 config/read_settings.cc: kFullLibraryNamesBytes: buffer
 config/setting.h: kNoTraits kNamesFiles kFullLibrary kZeroIsUnlimited kLinesWhereSet: protocol
 config/settings.h: kSettingTextBytes: buffer
-config/testing/settings_documentation.cc: kDocumentationColumns: format
 config/settings_table.h: kMaxBytes kMaxMebibytes kMaxSeconds: bits
 stats/stats.cc: kChunk: buffer
 stats/stats.h: kPages kHoles kClasses kCaches kCacheCount kSettings: protocol

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// The table of settings as Markdown, which is docs/settings.md. Only this test writes it: in the
+// libraries its text would take memory in every process.
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
@@ -7,13 +9,134 @@
 #include <iterator>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "config/settings.h"
+#include "base/text_fields.h"
+#include "base/text_writer.h"
 #include "config/settings_table.h"
 
 namespace tcmalloc {
 namespace {
+
+// tests/process/sandbox_test.py builds a sandbox from the first table.
+constexpr const char* kSystemCalls =
+    "\n## System calls after start\n\n"
+    "A sandbox (seccomp) must allow the system calls of this table and those of the C library. "
+    "The\nlibrary reads the files that it needs when it is loaded, before a program can set up "
+    "its sandbox.\n\n"
+    "| calls | used for |\n|---|---|\n"
+    "| `mmap`, `munmap`, `mremap`, `madvise`, `brk` | memory; `brk` only if `mmap` fails or is "
+    "switched off |\n"
+    "| `futex` | waiting for a lock; the background thread sleeps and is woken |\n"
+    "| `membarrier` | emptying the caches of other threads. If it ends the process, set "
+    "`TCMALLOC_MEMBARRIER=0`; if it returns an error, the library does without it. A process with "
+    "one thread does not call it. |\n"
+    "| `rt_sigprocmask` | once in a thread that frees before it has allocated; when a thread "
+    "starts or ends; with `libtcmalloc` also where the heap grows, for the stack trace |\n"
+    "| `clock_gettime`, `getcpu` | system calls only where the kernel's vDSO does not serve them "
+    "|\n\n"
+    "Further calls:\n\n"
+    "| needed for | calls |\n|---|---|\n"
+    "| a message on stderr, `malloc_stats` | `write` |\n"
+    "| `MALLOCSTATS` | `getpid`, `readlinkat`, `openat`, `read`, `close`: files in `/proc/self`; "
+    "`write` |\n"
+    "| freeing a pointer that the library did not allocate | `openat`, `read`, "
+    "`close`: `/proc/self/maps`, if it may lie in a thread's stack |\n"
+    "| misuse that ends the process | `write`, and those of `abort` |\n"
+    "| a failing `new`, in a program without the C++ library | those of `dlopen` |\n"
+    "| a program that creates a thread, or whose last thread but one ends | those of "
+    "`pthread_create` and of a thread's end, for the background thread. `TCMALLOC_BACKGROUND=0` "
+    "starts none. |\n"
+    "| `TCMALLOC_PROFILE`, `TCMALLOC_STATS_EVERY`, `TCMALLOC_REPORT_AT_TERM` | `openat`, `read`, "
+    "`write`, `close`, `unlink`, and for the signal `rt_sigaction` and `kill`, in the thread that "
+    "they start when the library is loaded |\n"
+    "| `TCMALLOC_SOFT_LIMIT` as a percentage | `openat`, `read`, `close`: the control group's "
+    "files, every few seconds |\n"
+    "| `TCMALLOC_MEMFS_MALLOC_PATH`, `TCMALLOC_DEVMEM_START` | `openat`, `unlink`, `fcntl`, "
+    "`fstat` (`newfstatat`), `fstatfs`, `fallocate`, `pwrite64`, `close` |\n"
+    "| `TCMALLOC_PRESSURE`, or a program that responds to memory pressure | `openat`, `read`, "
+    "`write`, `lseek`, `close`, `faccessat`, `fcntl`, `socket`, `connect`, `sendto`, `eventfd2`, "
+    "`epoll_create1`, `epoll_ctl`, `epoll_pwait`, `timerfd_create`, `timerfd_settime`, "
+    "`timerfd_gettime` |\n"
+    "| samples, the heap profiler, reports of large allocations: stack traces | `rt_sigprocmask`, "
+    "`process_vm_readv`, `getpid` |\n"
+    "| reports of large allocations: names of functions | `openat`, `read`, `lseek`, `close`: "
+    "`/proc/self/maps`, and the files of the functions |\n"
+    "| writing a profile | `openat`, `read`, `write`, `close`: the file, and `/proc/self/maps` |\n"
+    "| a leak check | `clone`, `ptrace`, `wait4`, `kill`, `tgkill`, `prctl`, `mprotect`, "
+    "`openat`, `read`, `pread64`, `getdents64`, `lseek`, `close`, `sched_yield`, `nanosleep`, "
+    "`rt_sigaction`, `sigaltstack`, `process_vm_readv`, `getpid`, `gettid`, `getppid` |\n";
+
+// The width at which paragraphs of the documentation are wrapped.
+constexpr size_t kDocumentationColumns = 100;
+
+// Writes names in quotes, separated by commas and followed by a full stop, in lines of at most
+// kDocumentationColumns. `column` is the present length of the line.
+class NameList {
+ public:
+  NameList(size_t column, TextWriter* out) : column_(column), out_(out) {}
+  ~NameList() { out_->Text(".\n"); }
+  NameList(const NameList&) = delete;
+  NameList& operator=(const NameList&) = delete;
+
+  void Add(std::string_view name) {
+    if (any_) out_->Text(",");
+    const size_t width = name.size() + 4;  // space, two quotes and a comma or full stop
+    const bool fits = column_ + width <= kDocumentationColumns;
+    out_->Text(fits ? " `" : "\n  `").Text(name).Text("`");
+    column_ = (fits ? column_ : 1) + width;
+    any_ = true;
+  }
+
+ private:
+  size_t column_;
+  bool any_ = false;
+  TextWriter* const out_;
+};
+
+void ListSettings(SettingTraits trait, TextWriter* out) {
+  NameList list(1, out);
+  for (const SettingRow& row : kSettingRows) {
+    if (row.setting.Has(trait)) list.Add(row.setting.name.view());
+  }
+}
+
+void WriteSettingsDocumentation(TextWriter* out) {
+  out->Text(
+      "# Settings\n\n    TCMALLOC_RELEASE_RATE=2 LD_PRELOAD=/usr/lib/libtcmalloc.so.4 ./server\n\n"
+      "The library reads these environment variables once, when the process first allocates.\n\n");
+  out->Text("| variable | default | values | meaning |\n|---|---|---|---|\n");
+  for (const auto& [setting, meaning] : kSettingRows) {
+    out->Text("| `").Text(setting.name.view()).Text("` | ").Text(ShownDefault(setting));
+    out->Text(" | ");
+    WriteSettingRange(setting, out);
+    out->Text(" | ").Text(meaning).Text(" |\n");
+  }
+  out->Text(
+      "\nK, M, G and T are powers of 1024, in upper or lower case; KB and KiB are K, and so on. A "
+      "boolean\nwithout text (`TCMALLOC_SKIP_SBRK=`) is true, as in gperftools.\n\n"
+      "The library ignores an invalid value and an unknown variable `TCMALLOC_...`, and prints one "
+      "line on\nstderr for each. It treats a misspelt name that begins like one of these (`HEA`, "
+      "`MAL`, `PPR`) the\nsame way: one character is wrong, missing or added, two in names of at "
+      "least 12 characters, or one\nword between underscores. The line suggests a name. Other "
+      "variables, for example `MALLOC_ARENA_MAX`,\nare not checked.\n\n"
+      "Set-uid and set-gid programs and those with file capabilities silently ignore:\n\n*");
+  ListSettings(kNamesFiles, out);
+  out->Text(
+      "\n`libtcmalloc_minimal` has no leak checker, heap profiler, samples, stack traces or memory "
+      "pressure\nresponse. It ignores the following variables. When the program starts, it prints "
+      "one line on stderr\nthat names those with another value than their defaults:\n\n*");
+  ListSettings(kFullLibrary, out);
+  out->Text("\nThe library knows these variables of gperftools, which have no effect:\n\n");
+  for (const IgnoredSettings& group : kIgnoredSettings) {
+    const std::string_view reason = group.reason;
+    out->Text("* ").Text(reason).Text(":");
+    NameList list(reason.size() + 3, out);
+    for (std::string_view names = group.names; !names.empty();) list.Add(TakeField(&names, ','));
+  }
+  out->Text(kSystemCalls);
+}
 
 std::string Documentation() {
   std::vector<char> buffer(size_t{64} << 10);
