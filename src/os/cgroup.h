@@ -29,20 +29,6 @@ std::optional<uint64_t> ReadCgroupMemoryLimit(std::string_view root = "");
 
 enum class CgroupVersion : uint8_t { kV1, kV2 };
 
-// The directories of the process's own groups. The names are zero-terminated and begin with `root`.
-// A name is empty if there is no such group, it is in no mount that the process sees, or its path
-// is too long to open a file. On systems with both versions only one has the memory files, except
-// memory.pressure, which every version 2 group may have.
-struct CgroupDirectories {
-  static constexpr size_t kMaxLength = 4096;
-  char v1[kMaxLength];
-  char v2[kMaxLength];
-};
-
-// False when they cannot be read at the moment, as above; all names are empty then. Of several
-// mounts, uses the first in which the directory exists. Only in the full library.
-bool FindCgroupDirectories(CgroupDirectories* directories, std::string_view root = "");
-
 // The rest is for tests.
 
 // A line of /proc/self/cgroup: the process's group in one hierarchy.

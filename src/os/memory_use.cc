@@ -3,65 +3,11 @@
 
 #include <sys/auxv.h>
 
-#include <cstddef>
-
 #include "base/text_fields.h"
 #include "os/errno_keeper.h"
 #include "os/input_file.h"
 
 namespace tcmalloc {
-namespace {
-
-// All lines that are needed from these files are shorter.
-using Lines = LineReader<128>;
-
-struct CgroupFigures {
-  std::string_view name;      // the wanted figure
-  std::string_view own_name;  // used if the wanted one is missing
-  std::optional<uint64_t> value;
-  std::optional<uint64_t> own_value;
-};
-
-void VisitCgroupFigure(std::string_view line, void* context) {
-  CgroupFigures* const figures = static_cast<CgroupFigures*>(context);
-  MemoryFigure figure;
-  if (!ParseMemoryFigure(line, &figure)) return;
-  if (figure.name == figures->name) figures->value = figure.value;
-  if (figure.name == figures->own_name) figures->own_value = figure.value;
-}
-
-struct SystemFigures {
-  std::optional<uint64_t> total;
-  std::optional<uint64_t> available;
-};
-
-void VisitSystemFigure(std::string_view line, void* context) {
-  SystemFigures* const figures = static_cast<SystemFigures*>(context);
-  MemoryFigure figure;
-  if (!ParseMemoryFigure(line, &figure)) return;
-  if (figure.name == "MemTotal") figures->total = figure.value;
-  if (figure.name == "MemAvailable") figures->available = figure.value;
-}
-
-}  // namespace
-
-bool ParseMemoryFigure(std::string_view line, MemoryFigure* figure) {
-  std::string_view name = TakeField(&line, ' ');
-  if (name.ends_with(':')) name.remove_suffix(1);
-  if (name.empty()) return false;
-  while (line.starts_with(' ')) line.remove_prefix(1);
-  uint64_t value;
-  if (!TakeNumber(&line, &value)) return false;
-  if (line == " kB") {
-    if (value > UINT64_MAX / 1024) return false;
-    value *= 1024;
-  } else if (!line.empty()) {
-    return false;
-  }
-  figure->name = name;
-  figure->value = value;
-  return true;
-}
 
 bool ParseProcessMemory(std::string_view statm, uint64_t page_bytes, ProcessMemory* memory) {
   // SIZE RESIDENT SHARED and others, in pages.
@@ -78,16 +24,9 @@ bool ParseProcessMemory(std::string_view statm, uint64_t page_bytes, ProcessMemo
   return true;
 }
 
-bool ParseAnonymousBytes(std::string_view statm, uint64_t page_bytes, uint64_t* bytes) {
-  ProcessMemory memory;
-  if (!ParseProcessMemory(statm, page_bytes, &memory)) return false;
-  *bytes = memory.anonymous_bytes;
-  return true;
-}
-
-std::optional<ProcessMemory> ReadProcessMemory() {
+std::optional<ProcessMemory> ReadProcessMemory(const char* statm) {
   const ErrnoKeeper keeper;
-  InputFile file("/proc/self/statm");
+  InputFile file(statm);
   if (!file.is_open()) return std::nullopt;
   char text[200];  // seven numbers of 64 bits
   ProcessMemory memory;
@@ -95,52 +34,6 @@ std::optional<ProcessMemory> ReadProcessMemory() {
     return std::nullopt;
   }
   return memory;
-}
-
-std::optional<uint64_t> ReadProcessAnonymousBytes(std::string_view root) {
-  const ErrnoKeeper keeper;
-  const FilePath path(root, "/proc/self/statm");
-  if (!path.is_whole()) return std::nullopt;
-  InputFile file(path.c_str());
-  if (!file.is_open()) return std::nullopt;
-  char text[200];  // seven numbers of 64 bits
-  uint64_t bytes;
-  if (!ParseAnonymousBytes({text, file.Read(text, sizeof(text))}, getauxval(AT_PAGESZ), &bytes)) {
-    return std::nullopt;
-  }
-  return bytes;
-}
-
-std::optional<uint64_t> ReadCgroupAnonymousBytes(CgroupVersion version,
-                                                 std::string_view directory) {
-  const ErrnoKeeper keeper;
-  if (directory.empty()) return std::nullopt;
-  const FilePath path(directory, "/memory.stat");
-  // Version 1 lists the group's own figures first, then those that include its descendants.
-  CgroupFigures figures;
-  if (version == CgroupVersion::kV1) {
-    figures.name = "total_rss";
-    figures.own_name = "rss";
-  } else {
-    figures.name = "anon";
-  }
-  Lines lines;
-  if (!path.is_whole() || !lines.ForEachLine(path.c_str(), VisitCgroupFigure, &figures)) {
-    return std::nullopt;
-  }
-  return figures.value.has_value() ? figures.value : figures.own_value;
-}
-
-std::optional<SystemMemory> ReadSystemMemory(std::string_view root) {
-  const ErrnoKeeper keeper;
-  const FilePath path(root, "/proc/meminfo");
-  SystemFigures figures;
-  Lines lines;
-  if (!path.is_whole() || !lines.ForEachLine(path.c_str(), VisitSystemFigure, &figures) ||
-      !figures.total.has_value() || !figures.available.has_value()) {
-    return std::nullopt;
-  }
-  return SystemMemory{.total_bytes = *figures.total, .available_bytes = *figures.available};
 }
 
 }  // namespace tcmalloc

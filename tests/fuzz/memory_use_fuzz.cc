@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "os/memory_use.h"
 #include "tools/pressure/os/cgroup_events.h"
+#include "tools/pressure/os/memory_figures.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace tcmalloc;
@@ -18,8 +19,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     TC_CHECK(!figure.name.empty() && text.starts_with(figure.name));
     TC_CHECK(!text.ends_with('B') || figure.value % 1024 == 0);
   }
-  uint64_t anonymous = 0;
-  if (ParseAnonymousBytes(text, 1 << 20, &anonymous)) TC_CHECK(anonymous % (1 << 20) == 0);
+  ProcessMemory memory;
+  if (ParseProcessMemory(text, 1 << 20, &memory)) {
+    TC_CHECK(memory.anonymous_bytes % (1 << 20) == 0);
+  }
   MemoryEvents events;
   if (!ParseMemoryEvents(text, &events)) TC_CHECK(events == MemoryEvents());
   return 0;

@@ -84,7 +84,7 @@ tools/stack/call_frame_reader.h: kAbsolute kUnsigned2 kUnsigned4 kUnsigned8 kSig
     kRelativeToField kRelativeToHeader: format
 tools/stack/call_frame_registers.h: kStackPointer kFramePointer kBase kReturn: format
 os/cgroup.cc: kUnlimitedFrom: system
-os/cgroup.h: kMaxLength kRoom: buffer
+os/cgroup.h: kRoom: buffer
 os/detached_thread.cc: kStackBytes: buffer
 os/memory/device_memory.cc: kNoLimit: bits
 tools/symbols/os/elf_image.cc: kMaxSegments kMaxNotes: format
@@ -92,6 +92,7 @@ tools/symbols/os/elf_image.h: kMaxBuildIdBytes: buffer
 tools/symbols/os/elf_symbols.cc: kMaxName: buffer
 tools/symbols/os/elf_symbols.cc: kMaxProgramHeaders kMaxDynamic kMaxSections kMaxSymbols: format
 os/environment.cc: kMaxEnvironmentBytes: system
+tools/pressure/os/cgroup_directories.h: kMaxLength: buffer
 tools/pressure/os/event_set.cc: kMaxEvents: buffer
 tools/pressure/os/event_set.cc: kMarkSeconds kMarkNanoseconds: protocol
 os/memory/hugepages.h: kHugepageSize: system
@@ -108,7 +109,7 @@ tools/pressure/os/pressure_watch.cc: kDiscardBytes: buffer
 tools/pressure/os/pressure_watch.h: kMaxPressureWrite: buffer
 tools/pressure/os/psi.h: kMaxPsiWindowUs kUnprivilegedPsiWindowUs: system
 os/memory/sbrk_memory.cc: kMaxBytes: bits
-os/signals.h: kMaxSignal kTerminationSignal: system
+os/signals.h: kTerminationSignal: system
 os/spinlock.h: kLevelShift kMaxLevel kOwnerShift: bits
 os/spinlock.h: kFree kLocked kWaiters kForkHeld: protocol
 tools/stack/stack_memory.h: kPage: system

@@ -6,7 +6,8 @@
 
 #include "base/tuning.h"
 #include "heap/heap.h"
-#include "os/memory_use.h"
+#include "os/cgroup.h"
+#include "tools/pressure/os/memory_figures.h"
 
 namespace tcmalloc {
 namespace {

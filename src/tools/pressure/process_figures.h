@@ -9,9 +9,9 @@
 #include <cstdint>
 #include <string_view>
 
-#include "os/cgroup.h"
 #include "tools/pressure/config.h"
 #include "tools/pressure/figures.h"
+#include "tools/pressure/os/cgroup_directories.h"
 
 namespace tcmalloc {
 

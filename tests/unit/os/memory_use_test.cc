@@ -1,68 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "os/memory_use.h"
 
-#include <errno.h>
 #include <gtest/gtest.h>
-#include <sys/mman.h>
-#include <sys/sysinfo.h>
-#include <unistd.h>
 
-#include <cstring>
 #include <optional>
-#include <string>
 #include <vector>
 
-#include "testing/cancelled.h"
-#include "testing/fake_tree.h"
 #include "testing/random.h"
 
 namespace tcmalloc {
 namespace {
 
-std::string Figure(std::string_view line) {
-  MemoryFigure figure;
-  if (!ParseMemoryFigure(line, &figure)) return "none";
-  return std::string(figure.name) + "=" + std::to_string(figure.value);
-}
-
-TEST(MemoryFigureTest, Values) {
-  EXPECT_EQ(Figure("anon 4096"), "anon=4096");
-  EXPECT_EQ(Figure("total_rss 0"), "total_rss=0");
-  EXPECT_EQ(Figure("MemTotal:       24684084 kB"), "MemTotal=25276502016");
-  EXPECT_EQ(Figure("Active(anon):     12 kB"), "Active(anon)=12288");
-  EXPECT_EQ(Figure("HugePages_Total:       3"), "HugePages_Total=3");
-  EXPECT_EQ(Figure("a 18446744073709551615"), "a=18446744073709551615");
-  EXPECT_EQ(Figure("a 18014398509481983 kB"), "a=18446744073709550592");
-}
-
-TEST(MemoryFigureTest, RejectsOtherLines) {
-  for (const char* const line : {"",
-                                 " ",
-                                 "anon",
-                                 "anon ",
-                                 "anon  ",
-                                 " 1",
-                                 ": 1",
-                                 "anon x",
-                                 "anon -1",
-                                 "anon 1 ",
-                                 "anon 1 2",
-                                 "anon 1kB",
-                                 "anon 1 kb",
-                                 "anon 1 kB ",
-                                 "anon 1 MB",
-                                 "anon 1.5",
-                                 "anon 18446744073709551616",
-                                 "anon 18014398509481984 kB",
-                                 "anon\t1",
-                                 "anon 1\n"}) {
-    EXPECT_EQ(Figure(line), "none") << line;
-  }
-}
-
 std::optional<uint64_t> Anonymous(std::string_view statm, uint64_t page_bytes = 4096) {
-  uint64_t bytes;
-  return ParseAnonymousBytes(statm, page_bytes, &bytes) ? std::optional(bytes) : std::nullopt;
+  ProcessMemory memory;
+  if (!ParseProcessMemory(statm, page_bytes, &memory)) return std::nullopt;
+  return memory.anonymous_bytes;
 }
 
 TEST(AnonymousBytesTest, Values) {
@@ -80,134 +32,22 @@ TEST(AnonymousBytesTest, Values) {
   }
 }
 
-TEST(ReadProcessAnonymousBytesTest, OfATree) {
-  const FakeTree tree;
-  errno = 77;
-  EXPECT_FALSE(ReadProcessAnonymousBytes(tree.root()).has_value());
-  EXPECT_EQ(errno, 77);
-  tree.Write("/proc/self/statm", "");
-  EXPECT_FALSE(ReadProcessAnonymousBytes(tree.root()).has_value());
-  tree.Write("/proc/self/statm", "1000 300 100 0 0 0 0\n");
-  EXPECT_EQ(ReadProcessAnonymousBytes(tree.root()),
-            200 * static_cast<uint64_t>(sysconf(_SC_PAGESIZE)));
-  EXPECT_FALSE(ReadProcessAnonymousBytes(std::string(5000, '/')).has_value());
-}
-
-// Memory that the process touches shows, and memory that it releases.
-TEST(ReadProcessAnonymousBytesTest, OfThisProcess) {
-  constexpr size_t kBytes = size_t{64} << 20;
-  const std::optional<uint64_t> before = ReadProcessAnonymousBytes();
-  ASSERT_TRUE(before.has_value());
-  void* const memory =
-      mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  ASSERT_NE(memory, MAP_FAILED);
-  memset(memory, 1, kBytes);
-  const std::optional<uint64_t> during = ReadProcessAnonymousBytes();
-  munmap(memory, kBytes);
-  const std::optional<uint64_t> after = ReadProcessAnonymousBytes();
-  ASSERT_TRUE(during.has_value() && after.has_value());
-  // Some pages per CPU may be missing; a sixteenth is more than those.
-  EXPECT_GT(*during, *before + kBytes / 16 * 15);
-  EXPECT_LT(*after, *during - kBytes / 16 * 15);
-}
-
-TEST(ReadCgroupAnonymousBytesTest, VersionTwo) {
-  const FakeTree tree;
-  const std::string group = tree.root() + "/g";
-  errno = 77;
-  EXPECT_FALSE(ReadCgroupAnonymousBytes(CgroupVersion::kV2, group).has_value());
-  EXPECT_FALSE(ReadCgroupAnonymousBytes(CgroupVersion::kV2, "").has_value());
-  EXPECT_EQ(errno, 77);
-  tree.Write("/g/memory.stat", "anon 123456\nfile 1\nanon_thp 2\ninactive_anon 3\n");
-  EXPECT_EQ(ReadCgroupAnonymousBytes(CgroupVersion::kV2, group), 123456u);
-  // In any position: also last, without a newline, and after any number of others.
-  std::string text;
-  for (int i = 0; i < 1000; ++i) text += "figure_" + std::to_string(i) + " 1\n";
-  tree.Write("/g/memory.stat", text + "anon 77");
-  EXPECT_EQ(ReadCgroupAnonymousBytes(CgroupVersion::kV2, group), 77u);
-  tree.Write("/g/memory.stat", "rss 5\ntotal_rss 6\nanon x\n");
-  EXPECT_FALSE(ReadCgroupAnonymousBytes(CgroupVersion::kV2, group).has_value());
-}
-
-TEST(ReadCgroupAnonymousBytesTest, VersionOne) {
-  const FakeTree tree;
-  const std::string group = tree.root() + "/g";
-  tree.Write("/g/memory.stat", "cache 1\nrss 1000\nrss_huge 2\ntotal_rss 5000\ntotal_rss_huge 3\n");
-  EXPECT_EQ(ReadCgroupAnonymousBytes(CgroupVersion::kV1, group), 5000u);
-  tree.Write("/g/memory.stat", "total_rss 6000\nrss 1000\n");
-  EXPECT_EQ(ReadCgroupAnonymousBytes(CgroupVersion::kV1, group), 6000u);
-  // Without the figures of descendant groups.
-  tree.Write("/g/memory.stat", "cache 1\nrss 1000\nrss_huge 2\n");
-  EXPECT_EQ(ReadCgroupAnonymousBytes(CgroupVersion::kV1, group), 1000u);
-  tree.Write("/g/memory.stat", "anon 1000\n");
-  EXPECT_FALSE(ReadCgroupAnonymousBytes(CgroupVersion::kV1, group).has_value());
-}
-
-TEST(ReadCgroupAnonymousBytesTest, OfThisProcess) {
-  CgroupDirectories directories;
-  ASSERT_TRUE(FindCgroupDirectories(&directories));
-  const std::optional<uint64_t> v1 = ReadCgroupAnonymousBytes(CgroupVersion::kV1, directories.v1);
-  const std::optional<uint64_t> v2 = ReadCgroupAnonymousBytes(CgroupVersion::kV2, directories.v2);
-  if (!v1.has_value() && !v2.has_value()) GTEST_SKIP() << "no memory.stat of the process's group";
-  EXPECT_GT(v1.value_or(0) + v2.value_or(0), 0u);
-  EXPECT_LT(v1.value_or(0), uint64_t{1} << 50);
-  EXPECT_LT(v2.value_or(0), uint64_t{1} << 50);
-}
-
-TEST(ReadSystemMemoryTest, OfATree) {
-  const FakeTree tree;
-  errno = 77;
-  EXPECT_FALSE(ReadSystemMemory(tree.root()).has_value());
-  EXPECT_EQ(errno, 77);
-  tree.Write("/proc/meminfo",
-             "MemTotal:       24684084 kB\nMemFree:        21228420 kB\n"
-             "MemAvailable:   23206308 kB\nBuffers:              12 kB\n");
-  const std::optional<SystemMemory> memory = ReadSystemMemory(tree.root());
+TEST(ReadProcessMemoryTest, AnonymousMemoryIsAPart) {
+  const std::optional<ProcessMemory> memory = ReadProcessMemory();
   ASSERT_TRUE(memory.has_value());
-  EXPECT_EQ(memory->total_bytes, uint64_t{24684084} << 10);
-  EXPECT_EQ(memory->available_bytes, uint64_t{23206308} << 10);
-  // Half of it is no answer: older kernels do not estimate available memory.
-  tree.Write("/proc/meminfo", "MemTotal:       24684084 kB\nMemFree:        21228420 kB\n");
-  EXPECT_FALSE(ReadSystemMemory(tree.root()).has_value());
-  tree.Write("/proc/meminfo", "MemAvailable:   24684084 kB\n");
-  EXPECT_FALSE(ReadSystemMemory(tree.root()).has_value());
-}
-
-TEST(ReadSystemMemoryTest, OfThisSystem) {
-  const std::optional<SystemMemory> memory = ReadSystemMemory();
-  ASSERT_TRUE(memory.has_value());
-  struct sysinfo info;
-  ASSERT_EQ(sysinfo(&info), 0);
-  EXPECT_EQ(memory->total_bytes, uint64_t{info.totalram} * info.mem_unit);
-  EXPECT_GT(memory->available_bytes, 0u);
-  EXPECT_LE(memory->available_bytes, memory->total_bytes);
-}
-
-TEST(MemoryUseTest, HasNoCancellationPointAndLeaksNoDescriptor) {
-  CgroupDirectories directories;
-  ASSERT_TRUE(FindCgroupDirectories(&directories));
-  const int before = NumDescriptors();
-  EXPECT_TRUE(IsNoCancellationPoint([&] {
-    ReadProcessAnonymousBytes();
-    ReadSystemMemory();
-    ReadCgroupAnonymousBytes(CgroupVersion::kV1, directories.v1);
-    ReadCgroupAnonymousBytes(CgroupVersion::kV2, directories.v2);
-  }));
-  EXPECT_EQ(NumDescriptors(), before);
+  EXPECT_GT(memory->anonymous_bytes, 0u);
+  EXPECT_LT(memory->anonymous_bytes, memory->resident_bytes);
+  EXPECT_FALSE(ReadProcessMemory("/no/such/file").has_value());
 }
 
 // Any text has an answer, without reads beyond its end; the sanitizer build checks that.
-TEST(MemoryUseParsersTest, SurviveRandomText) {
+TEST(ProcessMemoryParserTest, SurvivesRandomText) {
   SeededRandom random(1947);
   static constexpr char kAlphabet[] = "0123456789 :kBanon\n\xff";
   for (int i = 0; i < 50'000; ++i) {
     std::vector<char> text(random.Below(40));
     for (char& c : text) c = kAlphabet[random.Below(sizeof(kAlphabet) - 1)];
     const std::string_view line(text.data(), text.size());
-    MemoryFigure figure;
-    if (ParseMemoryFigure(line, &figure)) {
-      ASSERT_TRUE(line.starts_with(figure.name));
-    }
     Anonymous(line);
   }
 }

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "tools/pressure/os/cgroup_directories.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/syscall.h>

@@ -13,9 +13,9 @@
 #include "base/text_writer.h"
 #include "os/errno_keeper.h"
 #include "os/input_file.h"
-#include "os/memory_use.h"
 #include "os/uncancelled_io.h"
 #include "tools/pressure/os/high_descriptor.h"
+#include "tools/pressure/os/memory_figures.h"
 
 namespace tcmalloc {
 namespace {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // FindCgroupDirectories, which os/cgroup.h declares.
+#include "tools/pressure/os/cgroup_directories.h"
+
 #include <errno.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>

@@ -13,10 +13,10 @@
 #include <string>
 #include <vector>
 
-#include "os/cgroup.h"
 #include "testing/cancelled.h"
 #include "testing/fake_tree.h"
 #include "testing/random.h"
+#include "tools/pressure/os/cgroup_directories.h"
 #include "tools/pressure/os/pressure_watch.h"
 
 namespace tcmalloc {
