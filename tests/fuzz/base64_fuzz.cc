@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "base/base64.h"
 #include "base/check.h"
+#include "tools/pressure/os/base64.h"
 
 namespace {
 

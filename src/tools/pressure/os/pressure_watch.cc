@@ -12,11 +12,11 @@
 #include <cstring>
 #include <optional>
 
-#include "base/base64.h"
 #include "base/tuning.h"
 #include "os/errno_keeper.h"
 #include "os/input_file.h"
 #include "os/uncancelled_io.h"
+#include "tools/pressure/os/base64.h"
 
 namespace tcmalloc {
 namespace {

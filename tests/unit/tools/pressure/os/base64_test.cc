@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "base/base64.h"
+#include "tools/pressure/os/base64.h"
 
 #include <gtest/gtest.h>
 
