@@ -2,18 +2,9 @@
 // Signals that a setting asks the library to handle. Thread safety: any. Never allocates.
 #pragma once
 
-#include <cstdint>
-#include <string_view>
-
 namespace tcmalloc {
 
-// The largest signal number.
-inline constexpr int kMaxSignal = 64;
 inline constexpr int kTerminationSignal = 15;  // SIGTERM
-
-// The number of the signal `name`: a name with or without SIG, or a decimal number. 0 when there is
-// no such signal, or programs cannot handle it.
-int SignalNumber(std::string_view name);
 
 // Installs `handler` for the signal, with system calls restarted and all other signals blocked
 // while it runs. False when there is no such signal, or it is handled or ignored already. Changes

@@ -3,7 +3,7 @@
 
 #include "base/duration.h"
 #include "base/text_fields.h"
-#include "os/signals.h"
+#include "tools/profiler/os/signal_number.h"
 
 namespace tcmalloc {
 namespace {
