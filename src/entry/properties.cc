@@ -15,14 +15,7 @@ namespace {
 constexpr size_t kMaxCacheBytes =
     static_cast<size_t>(std::min<uint64_t>(uint64_t{1} << 50, SIZE_MAX / 2));
 
-template <auto kField>
-size_t Field(const HeapStats& s) {
-  return s.*kField;
-}
 size_t Zero(const HeapStats&) { return 0; }
-size_t CentralBytes(const HeapStats& s) { return s.free_in_spans_bytes(); }
-size_t UnmappedBytes(const HeapStats& s) { return s.unmapped_bytes(); }
-size_t PhysicalBytes(const HeapStats& s) { return s.actual_bytes(); }
 
 bool SetMaxThreadCaches(Heap& heap, size_t value) {
   heap.registry.SetTotalLimit(std::min(value, kMaxCacheBytes));
@@ -61,80 +54,81 @@ constexpr uint8_t kUnmapped = kPages | StatsParts::kHoles;
 constexpr Property kProperties[] = {
     // gperftools' properties. heap_size = current_allocated_bytes + the four _free_bytes +
     // pageheap_unmapped_bytes.
-    {"generic.current_allocated_bytes", kObjects, &Field<&HeapStats::in_use_bytes>},
-    {"generic.heap_size", kPages, &Field<&HeapStats::system_bytes>},
-    {"generic.total_physical_bytes", kUnmapped, &PhysicalBytes},
-    {"tcmalloc.central_cache_free_bytes", kUnmapped | kClasses, &CentralBytes},
+    {"generic.current_allocated_bytes", kObjects, &Figure<&HeapStats::in_use_bytes>},
+    {"generic.heap_size", kPages, &Figure<&HeapStats::system_bytes>},
+    {"generic.total_physical_bytes", kUnmapped, &Figure<&HeapStats::actual_bytes>},
+    {"tcmalloc.central_cache_free_bytes", kUnmapped | kClasses,
+     &Figure<&HeapStats::free_in_spans_bytes>},
     // There are no transfer caches.
     {"tcmalloc.transfer_cache_free_bytes", kNothing, &Zero},
-    {"tcmalloc.thread_cache_free_bytes", kPages | kCaches, &Field<&HeapStats::thread_cache_bytes>},
-    {"tcmalloc.pageheap_free_bytes", kPages, &Field<&HeapStats::page_heap_free_bytes>},
-    {"tcmalloc.pageheap_unmapped_bytes", kUnmapped, &UnmappedBytes},
+    {"tcmalloc.thread_cache_free_bytes", kPages | kCaches, &Figure<&HeapStats::thread_cache_bytes>},
+    {"tcmalloc.pageheap_free_bytes", kPages, &Figure<&HeapStats::page_heap_free_bytes>},
+    {"tcmalloc.pageheap_unmapped_bytes", kUnmapped, &Figure<&HeapStats::unmapped_bytes>},
     {"tcmalloc.slack_bytes", kUnmapped,
-     [](const HeapStats& s) { return s.page_heap_free_bytes + UnmappedBytes(s); }},
+     [](const HeapStats& s) { return s.page_heap_free_bytes + s.unmapped_bytes(); }},
     {"tcmalloc.pageheap_committed_bytes", kUnmapped,
-     [](const HeapStats& s) { return s.system_bytes - UnmappedBytes(s); }},
-    {"tcmalloc.pageheap_scavenge_count", kPages, &Field<&HeapStats::releases>},
+     [](const HeapStats& s) { return s.system_bytes - s.unmapped_bytes(); }},
+    {"tcmalloc.pageheap_scavenge_count", kPages, &Figure<&HeapStats::releases>},
     // Memory: committed_bytes = total_commit_bytes - total_decommit_bytes.
-    {"tcmalloc.pageheap_commit_count", kPages, &Field<&HeapStats::commits>},
-    {"tcmalloc.pageheap_total_commit_bytes", kUnmapped, &Field<&HeapStats::committed_total_bytes>},
-    {"tcmalloc.pageheap_decommit_count", kPages, &Field<&HeapStats::releases>},
-    {"tcmalloc.pageheap_total_decommit_bytes", kPages, &Field<&HeapStats::released_total_bytes>},
+    {"tcmalloc.pageheap_commit_count", kPages, &Figure<&HeapStats::commits>},
+    {"tcmalloc.pageheap_total_commit_bytes", kUnmapped, &Figure<&HeapStats::committed_total_bytes>},
+    {"tcmalloc.pageheap_decommit_count", kPages, &Figure<&HeapStats::releases>},
+    {"tcmalloc.pageheap_total_decommit_bytes", kPages, &Figure<&HeapStats::released_total_bytes>},
     // Address space.
-    {"tcmalloc.pageheap_reserve_count", kPages, &Field<&HeapStats::growths>},
-    {"tcmalloc.pageheap_total_reserve_bytes", kPages, &Field<&HeapStats::reserved_total_bytes>},
+    {"tcmalloc.pageheap_reserve_count", kPages, &Figure<&HeapStats::growths>},
+    {"tcmalloc.pageheap_total_reserve_bytes", kPages, &Figure<&HeapStats::reserved_total_bytes>},
     {"tcmalloc.current_total_thread_cache_bytes", kPages | kCaches,
-     &Field<&HeapStats::thread_cache_bytes>},
-    {"tcmalloc.impl.thread_cache_count", kCacheCount, &Field<&HeapStats::thread_caches>},
+     &Figure<&HeapStats::thread_cache_bytes>},
+    {"tcmalloc.impl.thread_cache_count", kCacheCount, &Figure<&HeapStats::thread_caches>},
     {"tcmalloc.max_total_thread_cache_bytes", kSettings,
-     &Field<&HeapStats::thread_cache_limit_bytes>, &SetMaxThreadCaches},
-    {"tcmalloc.min_per_thread_cache_bytes", kSettings, &Field<&HeapStats::min_thread_cache_bytes>,
+     &Figure<&HeapStats::thread_cache_limit_bytes>, &SetMaxThreadCaches},
+    {"tcmalloc.min_per_thread_cache_bytes", kSettings, &Figure<&HeapStats::min_thread_cache_bytes>,
      &SetMinThreadCache},
-    {"tcmalloc.aggressive_memory_decommit", kSettings, &Field<&HeapStats::releases_at_once>,
+    {"tcmalloc.aggressive_memory_decommit", kSettings, &Figure<&HeapStats::releases_at_once>,
      &SetAggressiveDecommit},
     {"tcmalloc.heap_limit_mb", kPages,
      [](const HeapStats& s) {
        return s.limits.hard_bytes == kNoLimit ? 0 : s.limits.hard_bytes / 1_MiB;
      },
      &SetHeapLimit},
-    {"tcmalloc.sample_parameter", kSettings, &Field<&HeapStats::sample_period_bytes>,
+    {"tcmalloc.sample_parameter", kSettings, &Figure<&HeapStats::sample_period_bytes>,
      &SetSamplePeriod},
 
     // Google's properties. A limit that is not set is the largest number.
-    {"generic.bytes_in_use_by_app", kObjects, &Field<&HeapStats::in_use_bytes>},
-    {"generic.physical_memory_used", kUnmapped, &PhysicalBytes},
-    {"generic.virtual_memory_used", kPages, [](const HeapStats& s) { return s.virtual_bytes(); }},
-    {"tcmalloc.central_cache_free", kUnmapped | kClasses, &CentralBytes},
+    {"generic.bytes_in_use_by_app", kObjects, &Figure<&HeapStats::in_use_bytes>},
+    {"generic.physical_memory_used", kUnmapped, &Figure<&HeapStats::actual_bytes>},
+    {"generic.virtual_memory_used", kPages, &Figure<&HeapStats::virtual_bytes>},
+    {"tcmalloc.central_cache_free", kUnmapped | kClasses, &Figure<&HeapStats::free_in_spans_bytes>},
     {"tcmalloc.transfer_cache_free", kNothing, &Zero},
-    {"tcmalloc.thread_cache_free", kPages | kCaches, &Field<&HeapStats::thread_cache_bytes>},
-    {"tcmalloc.thread_cache_count", kCacheCount, &Field<&HeapStats::thread_caches>},
+    {"tcmalloc.thread_cache_free", kPages | kCaches, &Figure<&HeapStats::thread_cache_bytes>},
+    {"tcmalloc.thread_cache_count", kCacheCount, &Figure<&HeapStats::thread_caches>},
     // There are no per-CPU caches.
     {"tcmalloc.cpu_free", kNothing, &Zero},
     {"tcmalloc.per_cpu_caches_active", kNothing, &Zero},
-    {"tcmalloc.page_heap_free", kPages, &Field<&HeapStats::page_heap_free_bytes>},
-    {"tcmalloc.page_heap_unmapped", kUnmapped, &UnmappedBytes},
-    {"tcmalloc.metadata_bytes", kPages, &Field<&HeapStats::metadata_bytes>},
+    {"tcmalloc.page_heap_free", kPages, &Figure<&HeapStats::page_heap_free_bytes>},
+    {"tcmalloc.page_heap_unmapped", kUnmapped, &Figure<&HeapStats::unmapped_bytes>},
+    {"tcmalloc.metadata_bytes", kPages, &Figure<&HeapStats::metadata_bytes>},
     {"tcmalloc.external_fragmentation_bytes", kUnmapped | kObjects,
-     [](const HeapStats& s) { return PhysicalBytes(s) - s.in_use_bytes; }},
+     [](const HeapStats& s) { return s.actual_bytes() - s.in_use_bytes; }},
     {"tcmalloc.hard_usage_limit_bytes", kPages,
      [](const HeapStats& s) { return s.limits.hard_bytes; }},
     {"tcmalloc.hard_limit_hits", kPages, [](const HeapStats& s) { return s.hard_limit.hits; }},
     {"tcmalloc.desired_usage_limit_bytes", kPages,
      [](const HeapStats& s) { return s.limits.soft_bytes; }},
     {"tcmalloc.soft_limit_hits", kPages, [](const HeapStats& s) { return s.soft_limit.hits; }},
-    {"tcmalloc.num_released_total_bytes", kPages, &Field<&HeapStats::released_total_bytes>},
+    {"tcmalloc.num_released_total_bytes", kPages, &Figure<&HeapStats::released_total_bytes>},
 
     // Our own properties.
-    {"tcmalloc.pressure_sources", kSettings, &Field<&HeapStats::pressure_sources>},
-    {"tcmalloc.pressure_sources_failed", kSettings, &Field<&HeapStats::pressure_sources_failed>},
-    {"tcmalloc.pressure_events", kSettings, &Field<&HeapStats::pressure_events>},
+    {"tcmalloc.pressure_sources", kSettings, &Figure<&HeapStats::pressure_sources>},
+    {"tcmalloc.pressure_sources_failed", kSettings, &Figure<&HeapStats::pressure_sources_failed>},
+    {"tcmalloc.pressure_events", kSettings, &Figure<&HeapStats::pressure_events>},
     {"tcmalloc.pressure_thread_flushes", kSettings,
      [](const HeapStats& s) { return s.pressure_actions[0]; }},
     {"tcmalloc.pressure_flushes", kSettings,
      [](const HeapStats& s) { return s.pressure_actions[1]; }},
     {"tcmalloc.pressure_releases", kSettings,
      [](const HeapStats& s) { return s.pressure_actions[2]; }},
-    {"tcmalloc.pressure_moved_bytes", kSettings, &Field<&HeapStats::pressure_moved_bytes>},
+    {"tcmalloc.pressure_moved_bytes", kSettings, &Figure<&HeapStats::pressure_moved_bytes>},
 };
 
 const Property* Find(std::string_view name) {

@@ -11,6 +11,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 
 #include "base/size_classes.h"
 #include "base/text_writer.h"
@@ -94,6 +95,12 @@ struct HeapStats {
   size_t virtual_bytes() const { return system_bytes + metadata_bytes; }
   size_t actual_bytes() const { return virtual_bytes() - unmapped_bytes(); }
 };
+
+// A figure, or a sum, as a function: for tables of them.
+template <auto kMember>
+size_t Figure(const HeapStats& stats) {
+  return std::invoke(kMember, stats);
+}
 
 struct SizeClassStats {
   size_t object_size = 0;

@@ -5,6 +5,8 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
+#include <string_view>
 
 #include "base/text_writer.h"
 #include "config/settings.h"
@@ -28,26 +30,19 @@ void WriteStatsOpenMetrics(const HeapSnapshot& snapshot, TextWriter* out);
 // The XML of malloc_info: the elements of glibc's, and attributes of our own.
 void WriteStatsXml(const HeapSnapshot& snapshot, TextWriter* out);
 
-// A named figure of the snapshot, with the same name in JSON and in OpenMetrics.
+// A named figure of the snapshot, with the same name in JSON and in OpenMetrics. The name of a
+// figure in bytes ends in "_bytes".
 struct StatsFigure {
   enum class Kind : unsigned char { kGauge, kCounter };
 
-  const char* name;  // of a counter, without the suffix "_total"
+  std::string_view name;  // of a counter, without the suffix "_total"
   Kind kind;
-  const char* unit;  // "bytes", in which the name ends, or empty
   const char* help;  // a sentence in plain ASCII, without quotes
   size_t (*value)(const HeapStats& stats);
 
   const char* suffix() const { return kind == Kind::kCounter ? "_total" : ""; }
 };
 
-struct StatsFigures {
-  const StatsFigure* first;
-  const StatsFigure* last;
-  const StatsFigure* begin() const { return first; }
-  const StatsFigure* end() const { return last; }
-};
-
-StatsFigures AllStatsFigures();
+std::span<const StatsFigure> AllStatsFigures();
 
 }  // namespace tcmalloc

@@ -5,10 +5,9 @@
 namespace tcmalloc {
 namespace {
 
-void WriteHead(const char* name, const char* type, const char* unit, const char* help,
-               TextWriter* out) {
+void WriteHead(std::string_view name, const char* type, const char* help, TextWriter* out) {
   out->Text("# TYPE tcmalloc_").Text(name).Text(" ").Text(type).Text("\n");
-  if (*unit != '\0') out->Text("# UNIT tcmalloc_").Text(name).Text(" ").Text(unit).Text("\n");
+  if (name.ends_with("_bytes")) out->Text("# UNIT tcmalloc_").Text(name).Text(" bytes\n");
   out->Text("# HELP tcmalloc_").Text(name).Text(" ").Text(help).Text("\n");
 }
 
@@ -20,14 +19,13 @@ void WriteClassMetrics(const HeapSnapshot& snapshot, TextWriter* out) {
   constexpr State kStates[] = {{"in_use", &SizeClassStats::in_use_objects},
                                {"thread_cache", &SizeClassStats::thread_cache_objects},
                                {"central_cache", &SizeClassStats::central_objects}};
-  WriteHead("size_class_spans", "gauge", "", "Runs of pages that are cut into objects of a size.",
-            out);
+  WriteHead("size_class_spans", "gauge", "Runs of pages that are cut into objects of a size.", out);
   for (const SizeClassStats& s : snapshot.classes) {
     if (s.spans == 0) continue;
     out->Text("tcmalloc_size_class_spans{object_size=\"").Number(s.object_size);
     out->Text("\"} ").Number(s.spans).Text("\n");
   }
-  WriteHead("size_class_objects", "gauge", "", "Objects of a size, by where they are.", out);
+  WriteHead("size_class_objects", "gauge", "Objects of a size, by where they are.", out);
   for (const SizeClassStats& s : snapshot.classes) {
     if (s.spans == 0) continue;
     for (const State& state : kStates) {
@@ -47,7 +45,7 @@ void WriteLength(size_t pages, bool longer, const FreeSpanCounts::Count& count, 
 }
 
 void WriteLengthMetrics(const FreeSpanCounts& lengths, TextWriter* out) {
-  WriteHead("free_spans", "gauge", "", "Free runs of pages, by their length.", out);
+  WriteHead("free_spans", "gauge", "Free runs of pages, by their length.", out);
   for (size_t i = 0; i < lengths.exact.size(); ++i) {
     WriteLength(i + 1, false, lengths.exact[i], out);
   }
@@ -57,15 +55,15 @@ void WriteLengthMetrics(const FreeSpanCounts& lengths, TextWriter* out) {
 }  // namespace
 
 void WriteStatsOpenMetrics(const HeapSnapshot& snapshot, TextWriter* out) {
-  WriteHead("build", "info", "", "The library.", out);
+  WriteHead("build", "info", "The library.", out);
   out->Text("tcmalloc_build_info{version=\"").Text(kLibraryVersion).Text("\"} 1\n");
   for (const StatsFigure& figure : AllStatsFigures()) {
     WriteHead(figure.name, figure.kind == StatsFigure::Kind::kCounter ? "counter" : "gauge",
-              figure.unit, figure.help, out);
+              figure.help, out);
     out->Text("tcmalloc_").Text(figure.name).Text(figure.suffix()).Text(" ");
     out->Number(figure.value(snapshot.totals)).Text("\n");
   }
-  WriteHead("hugepages", "info", "", "The OS's setting for transparent hugepages.", out);
+  WriteHead("hugepages", "info", "The OS's setting for transparent hugepages.", out);
   out->Text("tcmalloc_hugepages_info{mode=\"");
   out->Text(HugepageModeName(snapshot.totals.hugepages.mode)).Text("\"} 1\n");
   WriteClassMetrics(snapshot, out);
