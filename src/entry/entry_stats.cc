@@ -18,12 +18,11 @@ namespace {
 template <typename Write>
 size_t WriteInto(char* buffer, size_t length, Write write) {
   const ErrnoKeeper keeper;
-  Heap& heap = ExistingHeap();
   HeapSnapshot snapshot;
-  CollectSnapshot(heap, &snapshot);
+  CollectSnapshot(ExistingHeap(), &snapshot);
   char nowhere[1];
   TextWriter out(length == 0 ? nowhere : buffer, length == 0 ? sizeof(nowhere) : length);
-  write(snapshot, heap.settings, &out);
+  write(snapshot, &out);
   return out.total_length();
 }
 
@@ -33,31 +32,25 @@ size_t WriteInto(char* buffer, size_t length, Write write) {
 using tcmalloc::ExistingHeap;
 using tcmalloc::HeapSnapshot;
 using tcmalloc::LargeReports;
-using tcmalloc::Settings;
 using tcmalloc::TextWriter;
 using tcmalloc::WriteInto;
 
 extern "C" {
 
 TC_EXPORT size_t tcmalloc_stats_text(int level, char* buffer, size_t length) noexcept {
-  return WriteInto(buffer, length,
-                   [level](const HeapSnapshot& snapshot, const Settings&, TextWriter* out) {
-                     tcmalloc::WriteStatsText(snapshot, level, out);
-                   });
+  return WriteInto(buffer, length, [level](const HeapSnapshot& snapshot, TextWriter* out) {
+    tcmalloc::WriteStatsText(snapshot, level, out);
+  });
 }
 
 TC_EXPORT size_t tcmalloc_stats_json(char* buffer, size_t length) noexcept {
-  return WriteInto(buffer, length,
-                   [](const HeapSnapshot& snapshot, const Settings& settings, TextWriter* out) {
-                     tcmalloc::WriteStatsJson(snapshot, nullptr, settings, out);
-                   });
+  return WriteInto(buffer, length, [](const HeapSnapshot& snapshot, TextWriter* out) {
+    tcmalloc::WriteStatsJson(snapshot, nullptr, out);
+  });
 }
 
 TC_EXPORT size_t tcmalloc_stats_openmetrics(char* buffer, size_t length) noexcept {
-  return WriteInto(buffer, length,
-                   [](const HeapSnapshot& snapshot, const Settings&, TextWriter* out) {
-                     tcmalloc::WriteStatsOpenMetrics(snapshot, out);
-                   });
+  return WriteInto(buffer, length, &tcmalloc::WriteStatsOpenMetrics);
 }
 
 TC_EXPORT void tcmalloc_set_large_allocation_callback(tcmalloc_large_allocation_callback callback,

@@ -6,6 +6,7 @@
 
 #include "base/compiler.h"
 #include "base/utc_time.h"
+#include "config/settings.h"
 #include "os/clock.h"
 #include "os/errno_keeper.h"
 #include "os/input_file.h"
@@ -62,11 +63,12 @@ void WriteJsonText(std::string_view text, TextWriter* out) {
 
 const std::string_view kLibraryVersion = TCMALLOC_VERSION;
 
-void CollectProcessFacts(ProcessFacts* facts) {
+void CollectProcessFacts(const Settings& settings, ProcessFacts* facts) {
   const ErrnoKeeper keeper;
   facts->pid = ProcessId();
   facts->seconds = WallClockNanoseconds() / 1'000'000'000;
   facts->program[ReadLink("/proc/self/exe", facts->program, ProcessFacts::kMaxName - 1)] = '\0';
+  facts->settings = settings.given;
   facts->library[0] = '\0';
   FindLibrary(facts->library);
   const std::optional<ProcessMemory> memory = ReadProcessMemory();
@@ -74,17 +76,17 @@ void CollectProcessFacts(ProcessFacts* facts) {
   facts->anonymous_bytes = memory.has_value() ? memory->anonymous_bytes : 0;
 }
 
-void WriteBanner(const ProcessFacts& facts, const Settings& settings, TextWriter* out) {
+void WriteBanner(const ProcessFacts& facts, TextWriter* out) {
   out->Text("TCMalloc ").Text(kLibraryVersion).Text(", ").Text(facts.library).Text("\n");
   out->Text("Process ").Number(facts.pid).Text(", ").Text(facts.program).Text(", ");
   WriteUtcTime(facts.seconds, out);
   out->Text("\nResident memory ").Mebibytes(facts.resident_bytes);
   out->Text(" MiB, anonymous ").Mebibytes(facts.anonymous_bytes);
   out->Text(" MiB (the kernel's figures for the whole process)\n");
-  out->Text("Settings: ").Text(*settings.given == '\0' ? "default" : settings.given).Text("\n");
+  out->Text("Settings: ").Text(*facts.settings == '\0' ? "default" : facts.settings).Text("\n");
 }
 
-void WriteFactsAsJson(const ProcessFacts& facts, const Settings& settings, TextWriter* out) {
+void WriteFactsAsJson(const ProcessFacts& facts, TextWriter* out) {
   out->Text("\"version\":\"").Text(kLibraryVersion).Text("\",\"time\":\"");
   WriteUtcTime(facts.seconds, out);
   out->Text("\",\"pid\":").Number(facts.pid).Text(",\"program\":");
@@ -92,7 +94,7 @@ void WriteFactsAsJson(const ProcessFacts& facts, const Settings& settings, TextW
   out->Text(",\"library\":");
   WriteJsonText(facts.library, out);
   out->Text(",\"settings\":");
-  WriteJsonText(settings.given, out);
+  WriteJsonText(facts.settings, out);
   out->Text(",\"process_resident_bytes\":").Number(facts.resident_bytes);
   out->Text(",\"process_anonymous_bytes\":").Number(facts.anonymous_bytes).Text(",");
 }

@@ -11,12 +11,13 @@
 #include <string_view>
 
 #include "base/text_writer.h"
-#include "config/settings.h"
 
 namespace tcmalloc {
 
 // The version of this project, not of the gperftools interface.
 extern const std::string_view kLibraryVersion;
+
+struct Settings;
 
 struct ProcessFacts {
   static constexpr size_t kMaxName = 256;
@@ -29,14 +30,16 @@ struct ProcessFacts {
   // File names, cut at kMaxName; empty: unknown.
   char program[kMaxName] = "";
   char library[kMaxName] = "";
+  const char* settings = "";  // Settings::given
 };
 
-void CollectProcessFacts(ProcessFacts* facts);
+// `settings` outlive the facts.
+void CollectProcessFacts(const Settings& settings, ProcessFacts* facts);
 
 // The lines above the text of the statistics; none of them begins with "MALLOC:".
-void WriteBanner(const ProcessFacts& facts, const Settings& settings, TextWriter* out);
+void WriteBanner(const ProcessFacts& facts, TextWriter* out);
 
-// Members of a JSON object, with a comma after each; `settings` as above.
-void WriteFactsAsJson(const ProcessFacts& facts, const Settings& settings, TextWriter* out);
+// Members of a JSON object, with a comma after each.
+void WriteFactsAsJson(const ProcessFacts& facts, TextWriter* out);
 
 }  // namespace tcmalloc

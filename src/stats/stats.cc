@@ -134,8 +134,8 @@ void ToStderr(std::string_view text, void*) { WriteToStderr(text); }
 // Not inlined: its stack is free again before the snapshot is taken.
 TC_SLOW_PATH void WriteBannerOf(Heap& heap, TextWriter* out) {
   ProcessFacts facts;
-  CollectProcessFacts(&facts);
-  WriteBanner(facts, heap.settings, out);
+  CollectProcessFacts(heap.settings, &facts);
+  WriteBanner(facts, out);
 }
 
 // Room for the text without tables, so that it reaches stderr in one piece.

@@ -9,7 +9,6 @@
 #include <string_view>
 
 #include "base/text_writer.h"
-#include "config/settings.h"
 #include "stats/process_facts.h"
 #include "stats/stats.h"
 
@@ -21,8 +20,7 @@ namespace tcmalloc {
 void WriteStatsText(const HeapSnapshot& snapshot, int level, TextWriter* out);
 
 // One JSON object, without line ends. Facts about the process come first, unless `facts` is null.
-void WriteStatsJson(const HeapSnapshot& snapshot, const ProcessFacts* facts,
-                    const Settings& settings, TextWriter* out);
+void WriteStatsJson(const HeapSnapshot& snapshot, const ProcessFacts* facts, TextWriter* out);
 
 // OpenMetrics 1.0 text, which Prometheus reads. The collector adds the process and the time.
 void WriteStatsOpenMetrics(const HeapSnapshot& snapshot, TextWriter* out);

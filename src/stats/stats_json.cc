@@ -54,10 +54,9 @@ void WriteLengths(const FreeSpanCounts& lengths, TextWriter* out) {
 
 }  // namespace
 
-void WriteStatsJson(const HeapSnapshot& snapshot, const ProcessFacts* facts,
-                    const Settings& settings, TextWriter* out) {
+void WriteStatsJson(const HeapSnapshot& snapshot, const ProcessFacts* facts, TextWriter* out) {
   out->Text("{");
-  if (facts != nullptr) WriteFactsAsJson(*facts, settings, out);
+  if (facts != nullptr) WriteFactsAsJson(*facts, out);
   Separator separator;
   for (const StatsFigure& figure : AllStatsFigures()) {
     separator.Next(out).Text("\"").Text(figure.name).Text(figure.suffix()).Text("\":");

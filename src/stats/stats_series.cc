@@ -57,10 +57,10 @@ TC_SLOW_PATH void WriteLine(int) {
   TextWriter line(buffer, sizeof(buffer));
   {
     ProcessFacts facts;
-    CollectProcessFacts(&facts);
+    CollectProcessFacts(heap.settings, &facts);
     HeapSnapshot snapshot;
     CollectSnapshot(heap, &snapshot);
-    WriteStatsJson(snapshot, &facts, heap.settings, &line);
+    WriteStatsJson(snapshot, &facts, &line);
   }
   line.Text("\n");
   const int file = OpenFileOfSeries();

@@ -8,6 +8,8 @@
 #include <cstring>
 #include <string>
 
+#include "config/settings.h"
+
 namespace tcmalloc {
 namespace {
 
@@ -24,7 +26,8 @@ TEST(ProcessFactsTest, OfThisProcess) {
   ProcessFacts facts;
   const time_t before = time(nullptr);
   errno = 5;
-  CollectProcessFacts(&facts);
+  const Settings settings;
+  CollectProcessFacts(settings, &facts);
   EXPECT_EQ(errno, 5);
   EXPECT_EQ(facts.pid, static_cast<uint64_t>(getpid()));
   EXPECT_GE(facts.seconds, before - 1);
@@ -35,6 +38,7 @@ TEST(ProcessFactsTest, OfThisProcess) {
   ASSERT_GT(readlink("/proc/self/exe", path, sizeof(path) - 1), 0);
   const std::string expected = std::string(path).substr(0, ProcessFacts::kMaxName - 1);
   EXPECT_EQ(facts.program, expected);
+  EXPECT_EQ(facts.settings, settings.given);
   EXPECT_EQ(facts.library, expected) << "here the library is a part of the program";
 }
 
@@ -46,17 +50,14 @@ TEST(ProcessFactsTest, Banner) {
   facts.anonymous_bytes = size_t{1} << 20;
   strcpy(facts.program, "/bin/p");
   strcpy(facts.library, "/lib/l");
-  Settings settings;
-  const auto banner = [&] {
-    return Written([&](TextWriter* out) { WriteBanner(facts, settings, out); });
-  };
+  const auto banner = [&] { return Written([&](TextWriter* out) { WriteBanner(facts, out); }); };
   const std::string version(kLibraryVersion);
   const std::string lines = "TCMalloc " + version +
                             ", /lib/l\nProcess 12, /bin/p, 2026-11-23T11:32:05Z\n"
                             "Resident memory 5.5 MiB, anonymous 1.0 MiB (the kernel's figures for "
                             "the whole process)\nSettings: ";
   EXPECT_EQ(banner(), lines + "default\n");
-  strcpy(settings.given, "A=1 B=2");
+  facts.settings = "A=1 B=2";
   EXPECT_EQ(banner(), lines + "A=1 B=2\n");
 }
 
@@ -64,9 +65,7 @@ TEST(ProcessFactsTest, Banner) {
 TEST(ProcessFactsTest, JsonIsAscii) {
   ProcessFacts facts;
   strcpy(facts.program, "/a\"b\\c\n\x7f\xc3\xa4");
-  Settings settings;
-  const std::string json =
-      Written([&](TextWriter* out) { WriteFactsAsJson(facts, settings, out); });
+  const std::string json = Written([&](TextWriter* out) { WriteFactsAsJson(facts, out); });
   EXPECT_NE(json.find(R"("program":"/a\"b\\c\u000a\u007f\u00c3\u00a4",)"), std::string::npos)
       << json;
 }

@@ -91,9 +91,7 @@ HeapSnapshot Largest() {
   return s;
 }
 
-void WriteJson(const HeapSnapshot& s, TextWriter* out) {
-  WriteStatsJson(s, nullptr, Settings(), out);
-}
+void WriteJson(const HeapSnapshot& s, TextWriter* out) { WriteStatsJson(s, nullptr, out); }
 
 using Format = void (*)(const HeapSnapshot& snapshot, TextWriter* out);
 const Format kFormats[] = {
