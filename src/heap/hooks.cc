@@ -21,7 +21,8 @@ bool Wanted() {
   return wanted;
 }
 
-void Changed() {
+// Follows a change of the hooks. Returns true.
+bool FollowChange() {
   const ErrnoKeeper keeper;
   Heap& heap = ExistingHeap();
   // No thread can use the cached objects while there are hooks.
@@ -29,45 +30,26 @@ void Changed() {
     heap.registry.FlushAll(current_slot.cache);
   }
   heap.registry.UpdateBypass(&Wanted, current_slot.cache);
+  return true;
 }
 
 }  // namespace
 
 constinit std::atomic<bool> hooks_installed{false};
 
-bool AddNewHook(NewHook hook) {
-  const bool added = new_hooks.Add(hook);
-  if (added) Changed();
-  return added;
-}
-
-bool RemoveNewHook(NewHook hook) {
-  const bool removed = new_hooks.Remove(hook);
-  if (removed) Changed();
-  return removed;
-}
-
+bool AddNewHook(NewHook hook) { return new_hooks.Add(hook) && FollowChange(); }
+bool RemoveNewHook(NewHook hook) { return new_hooks.Remove(hook) && FollowChange(); }
 NewHook SetNewHook(NewHook hook) {
   const NewHook former = new_hooks.Set(hook);
-  Changed();
+  FollowChange();
   return former;
 }
 
-bool AddDeleteHook(DeleteHook hook) {
-  const bool added = delete_hooks.Add(hook);
-  if (added) Changed();
-  return added;
-}
-
-bool RemoveDeleteHook(DeleteHook hook) {
-  const bool removed = delete_hooks.Remove(hook);
-  if (removed) Changed();
-  return removed;
-}
-
+bool AddDeleteHook(DeleteHook hook) { return delete_hooks.Add(hook) && FollowChange(); }
+bool RemoveDeleteHook(DeleteHook hook) { return delete_hooks.Remove(hook) && FollowChange(); }
 DeleteHook SetDeleteHook(DeleteHook hook) {
   const DeleteHook former = delete_hooks.Set(hook);
-  Changed();
+  FollowChange();
   return former;
 }
 
