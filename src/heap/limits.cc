@@ -4,16 +4,33 @@
 #include <algorithm>
 
 #include "base/compiler.h"
+#include "base/text_writer.h"
 #include "base/tuning.h"
 #include "heap/callback_scope.h"
 #include "heap/heap.h"
-#include "heap/limit_report.h"
 #include "os/cgroup.h"
 #include "os/clock.h"
 #include "os/errno_keeper.h"
+#include "os/log.h"
 
 namespace tcmalloc {
 namespace {
+
+// Set by the first thread that reports the hard limit. It guards nothing else (relaxed).
+constinit std::atomic<bool> hard_limit_is_reported{false};
+
+// Writes one line at the first call in a process or its parents, then nothing. `event`: of the hard
+// limit, when `bytes` could not be allocated.
+void ReportHardLimit(const LimitEvent& event, size_t bytes) {
+  if (hard_limit_is_reported.exchange(true, std::memory_order_relaxed)) return;
+  char buffer[256];
+  TextWriter line(buffer, sizeof(buffer));
+  line.Text("tcmalloc: hard limit: an allocation of ").Number(bytes);
+  line.Text(" bytes failed: the limit is ").Mebibytes(event.limit_bytes);
+  line.Text(" MiB, and the heap has ").Mebibytes(event.backed_bytes);
+  line.Text(" MiB; raise TCMALLOC_HEAP_LIMIT_MB; later failures are not reported\n");
+  WriteToStderr(line.text());
+}
 
 void Notify(const LimitEvent& event) {
   // Allocations of the callback may reach a limit, too.
