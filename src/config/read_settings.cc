@@ -140,11 +140,7 @@ void VisitVariable(const char* name, size_t name_length, const char* value, void
   if (reader.raised_privileges && setting != nullptr && setting->Has(kNamesFiles)) return;
   char buffer[512];
   TextWriter complaint(buffer, sizeof(buffer));
-  if (setting != nullptr) {
-    ReadFound(*setting, value, reader.settings, &complaint);
-  } else {
-    ComplainOfUnknown({name, name_length}, &complaint);
-  }
+  ReadSetting(name, name_length, value, reader.settings, &complaint);
   if (!complaint.text().empty()) {
     WriteToStderr(complaint.text());
   } else if (setting != nullptr) {

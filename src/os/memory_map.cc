@@ -5,6 +5,7 @@
 
 #include <cstddef>
 
+#include "base/text_fields.h"
 #include "os/uncancelled_io.h"
 
 namespace tcmalloc {
@@ -38,15 +39,6 @@ void SkipSpaces(std::string_view* text) {
   while (TakeChar(text, ' ')) continue;
 }
 
-// Removes the text before the next space, and that space, from the front of `text`.
-std::string_view TakeField(std::string_view* text) {
-  size_t length = 0;
-  while (length < text->size() && (*text)[length] != ' ') ++length;
-  const std::string_view field(text->data(), length);
-  text->remove_prefix(length < text->size() ? length + 1 : length);
-  return field;
-}
-
 }  // namespace
 
 bool ParseMappingLine(std::string_view line, MappingLine* mapping) {
@@ -55,15 +47,15 @@ bool ParseMappingLine(std::string_view line, MappingLine* mapping) {
   if (!TakeHex(&line, &end) || !TakeChar(&line, ' ')) return false;
   mapping->start = static_cast<uintptr_t>(start);
   mapping->end = static_cast<uintptr_t>(end);
-  const std::string_view permissions = TakeField(&line);
+  const std::string_view permissions = TakeField(&line, ' ');
   if (permissions.size() != 4) return false;
   mapping->readable = permissions[0] == 'r';
   mapping->writable = permissions[1] == 'w';
   mapping->executable = permissions[2] == 'x';
   mapping->is_private = permissions[3] == 'p';
   if (!TakeHex(&line, &mapping->file_offset) || !TakeChar(&line, ' ')) return false;
-  const std::string_view device = TakeField(&line);
-  const std::string_view inode = TakeField(&line);
+  const std::string_view device = TakeField(&line, ' ');
+  const std::string_view inode = TakeField(&line, ' ');
   if (device.empty() || inode.empty()) return false;
   mapping->file = {};
   if (inode != "0") mapping->file = {device.data(), device.size() + 1 + inode.size()};

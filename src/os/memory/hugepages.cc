@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "os/memory/hugepages.h"
 
-#include <errno.h>
 #include <sys/auxv.h>
 #include <sys/prctl.h>
 
 #include <string_view>
 
+#include "base/text_fields.h"
 #include "base/text_writer.h"
 #include "os/errno_keeper.h"
-#include "os/uncancelled_io.h"
+#include "os/input_file.h"
 
 namespace tcmalloc {
 namespace {
@@ -19,26 +19,15 @@ std::string_view ReadFile(const char* directory, const char* name, char* buffer,
   char path[256];
   TextWriter writer(path, sizeof(path));
   writer.Text(directory).Text("/").Text(name);
-  const int fd = writer.truncated() ? -1 : OpenForReading(path);
-  if (fd < 0) return {};
-  ssize_t n;
-  do {
-    n = ReadFrom(fd, buffer, size);
-  } while (n < 0 && errno == EINTR);
-  Close(fd);
-  return n <= 0 ? std::string_view() : std::string_view(buffer, static_cast<size_t>(n));
+  if (writer.truncated()) return {};
+  InputFile file(path);
+  return file.is_open() ? std::string_view(buffer, file.Read(buffer, size)) : std::string_view();
 }
 
-// The number at the start of `text`; `otherwise` if there is none, or it has more than 32 bits.
+// The number at the start of `text`; `otherwise` if there is none, or it has more than 64 bits.
 uint64_t NumberOr(std::string_view text, uint64_t otherwise) {
-  if (text.empty() || text[0] < '0' || text[0] > '9') return otherwise;
-  uint64_t number = 0;
-  for (const char c : text) {
-    if (c < '0' || c > '9') break;
-    number = number * 10 + static_cast<uint64_t>(c - '0');
-    if (number > UINT32_MAX) return otherwise;
-  }
-  return number;
+  uint64_t number;
+  return TakeNumber(&text, &number) ? number : otherwise;
 }
 
 // On a 64-bit machine a page table fills a page with 8-byte entries, and one of these maps a
