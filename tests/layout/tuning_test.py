@@ -86,7 +86,6 @@ tools/stack/call_frame_registers.h: kStackPointer kFramePointer kBase kReturn: f
 os/cgroup.cc: kUnlimitedFrom: system
 os/cgroup.h: kRoom: buffer
 os/detached_thread.cc: kStackBytes: buffer
-os/memory/device_memory.cc: kNoLimit: bits
 tools/symbols/os/elf_image.cc: kMaxSegments kMaxNotes: format
 tools/symbols/os/elf_image.h: kMaxBuildIdBytes: buffer
 tools/symbols/os/elf_symbols.cc: kMaxName: buffer
@@ -99,8 +98,7 @@ os/memory/hugepages.h: kHugepageSize: system
 os/input_file.h: kMaxPath: system
 tools/leak/os/main_start.cc: kStackOfConstructors: system
 os/memory/mapped_ranges.h: kFirst kSpare: buffer
-os/memory/memfs_memory.cc: kNoFileLimit: bits
-os/memory/memfs_memory.cc: kRandomCharacters kMaxName: buffer
+os/memory/file_memory.cc: kRandomCharacters kMaxName: buffer
 os/memory/memory_ranges.h: kFirst kMoreBytes: buffer
 tools/world_stop/memory_reader.cc: kPageBytes: system
 tools/world_stop/memory_reader.h: kFaultStackBytes: buffer

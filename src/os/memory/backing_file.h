@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // BackingFile: a file or device from which memory is mapped in consecutive pieces, from its
 // beginning. It hands out the offsets and makes the mappings. The kind of the file, and whether
-// there is room, are left to MemfsMemory and DeviceMemory.
+// there is room, are left to FileMemory.
 //
 // The descriptor stays open, because the program may give up the right to open the file. A program
 // that closes descriptors that it did not open may open another file under the number: each mapping

@@ -41,13 +41,13 @@ void HeapMemory::Configure(const Options& options) {
     memfs_wanted_ = true;
     memfs_aborts_ = options.memfs_aborts;
     memfs_only_ = options.memfs_only;
-    MemfsMemory::Options memfs = options.memfs;
+    FileMemory::MemfsOptions memfs = options.memfs;
     memfs.ignore_failures |= options.memfs_only;
-    if (!memfs_.Open(memfs, hardware_page_size())) {
+    if (!memfs_.OpenMemfs(memfs, hardware_page_size())) {
       ReportUnopened("TCMALLOC_MEMFS_MALLOC_PATH", options.memfs.path);
     }
   }
-  if (options.device.first != 0 && !device_.Open(options.device, hardware_page_size())) {
+  if (options.device.first != 0 && !device_.OpenDevice(options.device, hardware_page_size())) {
     ReportUnopened("TCMALLOC_DEVMEM_DEVICE", options.device.path);
   }
 }

@@ -13,8 +13,7 @@
 #include <cstdint>
 
 #include "os/memory/anonymous_memory.h"
-#include "os/memory/device_memory.h"
-#include "os/memory/memfs_memory.h"
+#include "os/memory/file_memory.h"
 #include "os/memory/memory_ranges.h"
 #include "os/memory/virtual_memory.h"
 
@@ -35,12 +34,12 @@ class CustomMemory {
 class HeapMemory final : public VirtualMemory {
  public:
   struct Options {
-    MemfsMemory::Options memfs;  // an empty path: do not use it
+    FileMemory::MemfsOptions memfs;  // an empty path: do not use it
     // End the process when memfs has no memory.
     bool memfs_aborts = false;
     // Use no other source when memfs has no memory, and try it again each time.
     bool memfs_only = false;
-    DeviceMemory::Options device;  // 0 as first address: do not use it
+    FileMemory::DeviceOptions device;  // 0 as first address: do not use it
   };
 
   explicit HeapMemory(AnonymousMemory& anonymous) : anonymous_(anonymous) {}
@@ -121,8 +120,8 @@ class HeapMemory final : public VirtualMemory {
   std::atomic<bool> in_forked_child_{false};
 
   // Provide their own synchronization.
-  MemfsMemory memfs_;
-  DeviceMemory device_;
+  FileMemory memfs_;
+  FileMemory device_;
   MemoryRanges ranges_;
 };
 

@@ -54,7 +54,7 @@ inline int DescriptorOf(const std::string& path) {
 }
 
 // Bytes of memory that the file of a descriptor takes.
-inline size_t FileMemory(int descriptor) {
+inline size_t BytesOfFile(int descriptor) {
   struct stat status;
   if (fstat(descriptor, &status) != 0) abort();
   return static_cast<size_t>(status.st_blocks) * 512;

@@ -81,7 +81,7 @@ TEST_F(HeapMemoryTest, ComesFromMemfsThenFromTheDeviceThenIsAnonymous) {
   EXPECT_FALSE(zero_filled_);
   EXPECT_EQ(memory_.Room(), kMiB);
   ASSERT_NE(Map(), nullptr);
-  EXPECT_EQ(FileMemory(DescriptorOf(memfs_path_)), 2 * kMiB);
+  EXPECT_EQ(BytesOfFile(DescriptorOf(memfs_path_)), 2 * kMiB);
   EXPECT_EQ(memory_.Room(), 2 * kMiB);
   for (int i = 0; i < 2; ++i) {
     char* const p = Map();
@@ -100,7 +100,7 @@ TEST_F(HeapMemoryTest, ReleasesSharedMemoryFromTheFile) {
   errno = 1234;
   EXPECT_TRUE(memory_.Release(p + 8192, kMiB / 2));
   EXPECT_EQ(errno, 1234);
-  EXPECT_EQ(FileMemory(DescriptorOf(memfs_path_)), kMiB / 2);
+  EXPECT_EQ(BytesOfFile(DescriptorOf(memfs_path_)), kMiB / 2);
   EXPECT_TRUE(HoldsOnly(p, 8192, 'x'));
   EXPECT_TRUE(HoldsOnly(p + 8192 + kMiB / 2, kMiB / 2 - 8192, 'x'));
   // It can be written again.
@@ -189,13 +189,13 @@ TEST_F(HeapMemoryTest, ReleasesMemoryPassedOnByTheProgramsAllocator) {
   memory_.SetCustom(&custom);
   char* const of_file = Map();
   char* const anonymous = Map();
-  EXPECT_EQ(FileMemory(DescriptorOf(memfs_path_)), kMiB);
+  EXPECT_EQ(BytesOfFile(DescriptorOf(memfs_path_)), kMiB);
   for (char* const p : {of_file, anonymous}) {
     EXPECT_FALSE(zero_filled_);
     memset(p, 'x', kMiB);
     EXPECT_TRUE(memory_.Release(p, kMiB));
     if (p == of_file) {
-      EXPECT_EQ(FileMemory(DescriptorOf(memfs_path_)), 0u);
+      EXPECT_EQ(BytesOfFile(DescriptorOf(memfs_path_)), 0u);
     }
     EXPECT_TRUE(HoldsOnly(p, kMiB, 0));
     // The program may keep account of it.
@@ -305,10 +305,10 @@ TEST_F(HeapMemoryTest, TheProgramsAllocatorReplacesAllSources) {
   EXPECT_TRUE(memory_.Release(p + 2 * kMiB, kMiB));
   // It may fall back to the previous sources, by another function.
   ASSERT_NE(memory_.MapWithoutCustom(kMiB, kPageSize).start, nullptr);
-  EXPECT_EQ(FileMemory(DescriptorOf(memfs_path_)), kMiB);
+  EXPECT_EQ(BytesOfFile(DescriptorOf(memfs_path_)), kMiB);
   memory_.SetCustom(nullptr);
   ASSERT_NE(Map(), nullptr);
-  EXPECT_EQ(FileMemory(DescriptorOf(memfs_path_)), 2 * kMiB);
+  EXPECT_EQ(BytesOfFile(DescriptorOf(memfs_path_)), 2 * kMiB);
 }
 
 }  // namespace

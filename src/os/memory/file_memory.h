@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// MemfsMemory: memory from a file on a file system in memory: hugetlbfs, for hugepages, or tmpfs,
-// which counts the memory. The file has no name; it exists as long as the process and its children.
+// FileMemory: memory from a file, of one of two kinds:
+//   * memfs: a file on a file system in memory: hugetlbfs, for hugepages, or tmpfs, which counts
+//     the memory. The file has no name; it exists as long as the process and its children.
+//   * a device: physical memory that the OS was told not to use, mapped from /dev/mem, or from
+//     another device or file. It is never zero-filled, and cannot be released.
 //
-// By default the mapping is shared. A forked child then has the same memory, not a copy, and may
-// only call exec or _exit.
+// Unless it is private, a forked child has the same memory, not a copy, and may only call exec or
+// _exit.
 //
-// Synchronization: call Open before the first Map. Any thread may call Map. Cost: system calls. On
-// tmpfs Map reserves the memory, so a full file system fails here and not when the memory is
-// touched.
+// Synchronization: call one Open function before the first Map. Any thread may call Map. Cost:
+// system calls. On tmpfs Map reserves the memory, so a full file system fails here and not when the
+// memory is touched.
 #pragma once
 
 #include <atomic>
@@ -19,9 +22,9 @@
 
 namespace tcmalloc {
 
-class MemfsMemory {
+class FileMemory {
  public:
-  struct Options {
+  struct MemfsOptions {
     // The file's path without its random suffix; empty: do not use this memory.
     const char* path = "";
     // The greatest length of the file; 0 for no limit.
@@ -33,9 +36,20 @@ class MemfsMemory {
     bool map_private = false;
   };
 
+  struct DeviceOptions {
+    const char* path = "/dev/mem";
+    // The first address to use.
+    uint64_t first = 0;
+    // The first address not to use; 0 for no limit.
+    uint64_t limit = 0;
+  };
+
   // Creates the file; false and errno when that fails. Requires: the path is not empty; called
   // once.
-  bool Open(const Options& options, size_t hardware_page);
+  bool OpenMemfs(const MemfsOptions& options, size_t hardware_page);
+
+  // Opens the device; false and errno when that fails. Called once.
+  bool OpenDevice(const DeviceOptions& options, size_t hardware_page);
 
   // Maps at least `bytes` bytes, a multiple of unit(), at a multiple of unit() and of `alignment`.
   // Keeps errno. Requires: alignment a power of two.
@@ -44,17 +58,17 @@ class MemfsMemory {
   // Map may succeed: there is a file, and no failure has ended its use.
   bool IsUsable() const { return file_.IsOpen() && !failed_.load(std::memory_order_relaxed); }
   bool is_private() const { return is_private_; }
-  // The page size of the file system.
+  // The page size of the file system; of a device, the hardware page.
   size_t unit() const { return unit_; }
   uint64_t Room() { return file_.Room() & ~uint64_t{unit_ - 1}; }
   SpinLock& lock() { return file_.lock(); }
 
  private:
-  // Constant after Open.
+  // Constant after OpenMemfs or OpenDevice.
   size_t unit_ = 0;
   bool is_private_ = false;
   bool ignore_failures_ = false;
-  // A mapping fails unless the file system has memory for it.
+  // A mapping fails unless there is memory for it.
   bool mapping_reserves_ = false;
 
   // Set for good by any thread that meets a failure. It only decides what is tried: relaxed.

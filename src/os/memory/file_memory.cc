@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "os/memory/memfs_memory.h"
+#include "os/memory/file_memory.h"
 
 #include <errno.h>
 #include <linux/magic.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/vfs.h>
 #include <time.h>
 
@@ -19,17 +20,13 @@
 namespace tcmalloc {
 namespace {
 
-// Offsets in a file are signed.
-constexpr uint64_t kNoFileLimit = uint64_t{1} << 62;
-
 constexpr size_t kRandomCharacters = 6;
 constexpr size_t kMaxName = 512;
 
 // The OS ends a process that grows a file beyond this by a signal.
 uint64_t FileSizeLimit() {
   rlimit limit;
-  return getrlimit(RLIMIT_FSIZE, &limit) == 0 ? std::min<uint64_t>(limit.rlim_cur, kNoFileLimit)
-                                              : kNoFileLimit;
+  return getrlimit(RLIMIT_FSIZE, &limit) == 0 ? uint64_t{limit.rlim_cur} : UINT64_MAX;
 }
 
 // Creates a new file whose name begins with `path`, and removes its name. The name need not be hard
@@ -62,7 +59,7 @@ int CreateUnnamedFile(const char* path) {
 
 }  // namespace
 
-bool MemfsMemory::Open(const Options& options, size_t hardware_page) {
+bool FileMemory::OpenMemfs(const MemfsOptions& options, size_t hardware_page) {
   const int descriptor = CreateUnnamedFile(options.path);
   if (descriptor < 0) return false;
   struct statfs status;
@@ -81,7 +78,22 @@ bool MemfsMemory::Open(const Options& options, size_t hardware_page) {
   return file_.Use(descriptor, 0, limit & ~uint64_t{unit_ - 1});
 }
 
-Mapping MemfsMemory::Map(size_t bytes, size_t alignment) {
+bool FileMemory::OpenDevice(const DeviceOptions& options, size_t hardware_page) {
+  const int descriptor = OpenForWriting(options.path);
+  if (descriptor < 0) return false;
+  unit_ = hardware_page;
+  mapping_reserves_ = true;
+  ignore_failures_ = true;
+  uint64_t limit = options.limit == 0 ? UINT64_MAX : options.limit;
+  struct stat status;
+  // A file has no memory beyond its end. The end of a device is unknown.
+  if (fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode)) {
+    limit = std::min(limit, static_cast<uint64_t>(status.st_size));
+  }
+  return file_.Use(descriptor, options.first, limit & ~uint64_t{unit_ - 1});
+}
+
+Mapping FileMemory::Map(size_t bytes, size_t alignment) {
   TC_ASSERT(SpinLock::NoneHeldByThisThread());
   if (!IsUsable() || bytes > SIZE_MAX - unit_) return {};
   const ErrnoKeeper keeper;

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "os/memory/device_memory.h"
-
 #include <errno.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -10,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "os/memory/file_memory.h"
 #include "testing/memory_file.h"
 #include "testing/sizes.h"
 
@@ -23,7 +22,7 @@ class DeviceMemoryTest : public testing::Test {
   ~DeviceMemoryTest() override { unlink(path_.c_str()); }
 
   void Open(uint64_t first, uint64_t limit) {
-    ASSERT_TRUE(memory_.Open({path_.c_str(), first, limit}, kHardwarePage));
+    ASSERT_TRUE(memory_.OpenDevice({path_.c_str(), first, limit}, kHardwarePage));
   }
   std::vector<char> Contents() {
     std::vector<char> contents(8 * kMiB);
@@ -38,7 +37,7 @@ class DeviceMemoryTest : public testing::Test {
 
   MemoryFolder folder_;
   const std::string path_ = folder_.Path("device");
-  DeviceMemory memory_;
+  FileMemory memory_;
 };
 
 TEST_F(DeviceMemoryTest, LiesBetweenStartAndLimit) {
@@ -84,7 +83,7 @@ TEST_F(DeviceMemoryTest, IsEmptyWhenTheLimitIsBelowTheStart) {
 }
 
 TEST_F(DeviceMemoryTest, ReturnsWhyTheDeviceCannotBeOpened) {
-  EXPECT_FALSE(memory_.Open({"/nonexistent/device", kMiB, 0}, kHardwarePage));
+  EXPECT_FALSE(memory_.OpenDevice({"/nonexistent/device", kMiB, 0}, kHardwarePage));
   EXPECT_EQ(errno, ENOENT);
   EXPECT_FALSE(memory_.IsUsable());
   EXPECT_EQ(memory_.Map(kHardwarePage, kHardwarePage).start, nullptr);

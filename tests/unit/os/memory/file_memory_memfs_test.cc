@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "os/memory/memfs_memory.h"
-
 #include <errno.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -15,6 +13,7 @@
 #include <vector>
 
 #include "base/tuning.h"
+#include "os/memory/file_memory.h"
 #include "testing/in_child.h"
 #include "testing/memory_file.h"
 #include "testing/refuse_call.h"
@@ -26,9 +25,9 @@ namespace {
 // On tmpfs, which every system has.
 class MemfsMemoryTest : public testing::Test {
  protected:
-  void Open(MemfsMemory::Options options = {}) {
+  void Open(FileMemory::MemfsOptions options = {}) {
     options.path = path_.c_str();
-    ASSERT_TRUE(memory_.Open(options, kHardwarePage));
+    ASSERT_TRUE(memory_.OpenMemfs(options, kHardwarePage));
     descriptor_ = DescriptorOf(path_ + ".");
     ASSERT_GE(descriptor_, 0);
   }
@@ -38,7 +37,7 @@ class MemfsMemoryTest : public testing::Test {
 
   MemoryFolder folder_;
   const std::string path_ = folder_.Path("heap");
-  MemfsMemory memory_;
+  FileMemory memory_;
   int descriptor_ = -1;
 };
 
@@ -117,7 +116,7 @@ TEST_F(MemfsMemoryTest, ThreadsGetMemoryOfTheirOwn) {
   for (size_t i = 0; i < pieces.size(); ++i) {
     ASSERT_TRUE(HoldsOnly(pieces[i], kHardwarePage, static_cast<char>(i % 100)));
   }
-  EXPECT_EQ(FileMemory(descriptor_), pieces.size() * kHardwarePage);
+  EXPECT_EQ(BytesOfFile(descriptor_), pieces.size() * kHardwarePage);
 }
 
 TEST_F(MemfsMemoryTest, TheLimitIsReachedExactlyAndEndsNothing) {
@@ -132,7 +131,7 @@ TEST_F(MemfsMemoryTest, TheLimitIsReachedExactlyAndEndsNothing) {
   EXPECT_NE(Map(kMiB), nullptr);
   EXPECT_EQ(memory_.Room(), 0u);
   EXPECT_EQ(Map(kHardwarePage), nullptr);
-  EXPECT_EQ(FileMemory(descriptor_), 2 * kMiB);
+  EXPECT_EQ(BytesOfFile(descriptor_), 2 * kMiB);
 }
 
 TEST_F(MemfsMemoryTest, RefusesMoreThanAnyFileHolds) {
@@ -165,7 +164,7 @@ TEST_F(MemfsMemoryTest, NeverTouchesAFileThatTookItsPlace) {
   // When the file is back, so is the memory; the failures have used up no offsets.
   ASSERT_EQ(dup2(saved, descriptor_), descriptor_);
   EXPECT_NE(Map(kHardwarePage), nullptr);
-  EXPECT_EQ(FileMemory(descriptor_), 2 * kHardwarePage);
+  EXPECT_EQ(BytesOfFile(descriptor_), 2 * kHardwarePage);
   close(saved);
   close(descriptor);
   unlink(other.c_str());
@@ -188,9 +187,9 @@ TEST_F(MemfsMemoryTest, RespectsTheLimitOnFileSizes) {
   EXPECT_EQ(InChild([this] {
               rlimit limit = {kMiB, kMiB};
               if (setrlimit(RLIMIT_FSIZE, &limit) != 0) return 1;
-              MemfsMemory::Options options;
+              FileMemory::MemfsOptions options;
               options.path = path_.c_str();
-              if (!memory_.Open(options, kHardwarePage)) return 2;
+              if (!memory_.OpenMemfs(options, kHardwarePage)) return 2;
               if (Map(2 * kMiB) != nullptr) return 3;
               return Map(kMiB) == nullptr ? 4 : 0;
             }),
@@ -198,17 +197,17 @@ TEST_F(MemfsMemoryTest, RespectsTheLimitOnFileSizes) {
 }
 
 TEST_F(MemfsMemoryTest, ReturnsWhyTheFileCannotBeCreated) {
-  MemfsMemory::Options options;
+  FileMemory::MemfsOptions options;
   options.path = "/nonexistent/heap";
-  EXPECT_FALSE(memory_.Open(options, kHardwarePage));
+  EXPECT_FALSE(memory_.OpenMemfs(options, kHardwarePage));
   EXPECT_EQ(errno, ENOENT);
   const std::string long_path = folder_.Path(std::string(250, 'x').c_str());
   options.path = long_path.c_str();
-  EXPECT_FALSE(memory_.Open(options, kHardwarePage));
+  EXPECT_FALSE(memory_.OpenMemfs(options, kHardwarePage));
   EXPECT_EQ(errno, ENAMETOOLONG);
   const std::string very_long_path(1000, '/');
   options.path = very_long_path.c_str();
-  EXPECT_FALSE(memory_.Open(options, kHardwarePage));
+  EXPECT_FALSE(memory_.OpenMemfs(options, kHardwarePage));
   EXPECT_EQ(errno, ENAMETOOLONG);
   EXPECT_FALSE(memory_.IsUsable());
   EXPECT_EQ(Map(kHardwarePage), nullptr);
@@ -223,7 +222,7 @@ TEST_F(MemfsMemoryTest, ReservesNothingWhenTheFileSystemIsTooSmall) {
   const size_t all = status.f_blocks * static_cast<size_t>(status.f_bsize);
   EXPECT_EQ(Map(all + kHardwarePage), nullptr);
   EXPECT_EQ(Map(4 * all), nullptr);
-  EXPECT_EQ(FileMemory(descriptor_), 0u);
+  EXPECT_EQ(BytesOfFile(descriptor_), 0u);
   EXPECT_NE(Map(kHardwarePage), nullptr);
 }
 
@@ -233,7 +232,7 @@ TEST_F(MemfsMemoryTest, ReturnsAPartlyReservedPiece) {
     Open();
     if (!RefuseCall(SYS_fallocate, 4 * kMiB, ENOSPC)) return 100;
     if (Map(8 * kMiB) != nullptr) return 1;
-    return FileMemory(descriptor_) == 0 ? 0 : 2;
+    return BytesOfFile(descriptor_) == 0 ? 0 : 2;
   });
   if (result == 100) GTEST_SKIP() << "SKIP: this process may not install a seccomp filter";
   EXPECT_EQ(result, 0);
@@ -250,9 +249,9 @@ TEST_F(MemfsMemoryTest, ReservesNoLargePiece) {
   }
   char* const p = Map(bytes);
   ASSERT_NE(p, nullptr);
-  EXPECT_LE(FileMemory(descriptor_), kHardwarePage);
+  EXPECT_LE(BytesOfFile(descriptor_), kHardwarePage);
   p[0] = p[bytes / 2] = p[bytes - 1] = 'x';
-  EXPECT_LE(FileMemory(descriptor_), 3 * kHardwarePage);
+  EXPECT_LE(BytesOfFile(descriptor_), 3 * kHardwarePage);
 }
 
 }  // namespace
