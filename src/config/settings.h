@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The settings, which environment variables set. Each variable is a row of
 // config/settings_table.h, with its default. This file has the members that store the values, and
-// the functions that read them. ApplySettings (heap/apply_settings.h) passes them to the parts
+// the functions that read them. ApplySettings (heap/heap.cc) passes them to the parts
 // of the heap.
 //
 // An invalid value, a value out of range and an unknown variable TCMALLOC_... cause one line on
