@@ -2,12 +2,12 @@
 #include "os/c_library.h"
 
 #include <dlfcn.h>
-#include <errno.h>
 #include <malloc.h>
 #include <unistd.h>
 
 #include <atomic>
 
+#include "os/errno_keeper.h"
 #include "os/memory_map.h"
 
 // Only in the dynamic C library, or in recent ones; null where missing.
@@ -90,7 +90,7 @@ bool InStack(uintptr_t address, CLibraryMalloc::StackHolds stack_holds) {
 
 void CLibraryMalloc::Resolve() {
   if (dlopen == nullptr || dlsym == nullptr || resolved.load(std::memory_order_acquire)) return;
-  const int saved_errno = errno;
+  const ErrnoKeeper keeper;
   // Before the C library is initialised, dlopen would initialise it, but with an empty environment
   // (the C library's own, not set up yet). RTLD_NEXT suffices at that time: there is only one
   // lookup order, in which the C library comes after this library. Later there may be others.
@@ -103,26 +103,16 @@ void CLibraryMalloc::Resolve() {
     Find(library, "free", &real_free);
   }
   resolved.store(true, std::memory_order_release);
-  errno = saved_errno;
 }
 
 CLibraryMalloc::Verdict CLibraryMalloc::Classify(const void* p, StackHolds stack_holds) {
-  const int saved_errno = errno;
-  const uintptr_t address = reinterpret_cast<uintptr_t>(p);
-  Verdict verdict;
-  if (InModuleImage(p)) {
-    verdict = Verdict::kModuleImage;
-  } else if (InStack(address, stack_holds)) {
-    verdict = Verdict::kStack;
-  } else {
-    // Necessary only in constructors of other libraries, which may run before this library's and
-    // free objects of the C library.
-    Resolve();
-    verdict =
-        real_free == nullptr || !HasAllocated() ? Verdict::kNoSuchAllocator : Verdict::kForward;
-  }
-  errno = saved_errno;
-  return verdict;
+  const ErrnoKeeper keeper;
+  if (InModuleImage(p)) return Verdict::kModuleImage;
+  if (InStack(reinterpret_cast<uintptr_t>(p), stack_holds)) return Verdict::kStack;
+  // Necessary only in constructors of other libraries, which may run before this library's and free
+  // objects of the C library.
+  Resolve();
+  return real_free == nullptr || !HasAllocated() ? Verdict::kNoSuchAllocator : Verdict::kForward;
 }
 
 void CLibraryMalloc::Free(void* p) { real_free(p); }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "os/environment.h"
 
-#include <errno.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "os/uncancelled_io.h"
+#include "os/errno_keeper.h"
+#include "os/input_file.h"
 
 extern "C" char** environ;
 
@@ -26,37 +26,27 @@ void VisitOne(const char* entry, EnvironmentVisitor visit, void* context) {
 
 // Reads the kernel's copy of the initial environment.
 void VisitKernelCopy(EnvironmentVisitor visit, void* context) {
-  const int fd = OpenForReading("/proc/self/environ");
-  if (fd < 0) return;
+  InputFile file("/proc/self/environ");
+  if (!file.is_open()) return;
   void* const memory = mmap(nullptr, kMaxEnvironmentBytes, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory != MAP_FAILED) {
-    char* const text = static_cast<char*>(memory);
-    size_t length = 0;
-    while (length + 1 < kMaxEnvironmentBytes) {
-      const ssize_t n = ReadFrom(fd, text + length, kMaxEnvironmentBytes - 1 - length);
-      if (n < 0 && errno == EINTR) continue;
-      if (n <= 0) break;
-      length += static_cast<size_t>(n);
-    }
-    for (size_t at = 0; at < length; at += strlen(text + at) + 1) {
-      VisitOne(text + at, visit, context);
-    }
-    munmap(memory, kMaxEnvironmentBytes);
-  }
-  Close(fd);
+  if (memory == MAP_FAILED) return;
+  char* const text = static_cast<char*>(memory);
+  size_t length = 0;
+  while (const size_t n = file.Read(text + length, kMaxEnvironmentBytes - 1 - length)) length += n;
+  for (size_t at = 0; at < length; at += strlen(text + at) + 1) VisitOne(text + at, visit, context);
+  munmap(memory, kMaxEnvironmentBytes);
 }
 
 }  // namespace
 
 void ForEachEnvironmentVariable(EnvironmentVisitor visit, void* context) {
-  const int saved_errno = errno;
+  const ErrnoKeeper keeper;
   if (environ == nullptr) {
     VisitKernelCopy(visit, context);
   } else {
     for (char** entry = environ; *entry != nullptr; ++entry) VisitOne(*entry, visit, context);
   }
-  errno = saved_errno;
 }
 
 bool RunsWithRaisedPrivileges() { return getauxval(AT_SECURE) != 0; }

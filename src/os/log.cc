@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "os/log.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "base/check.h"
 #include "base/text_writer.h"
+#include "os/errno_keeper.h"
 #include "os/uncancelled_io.h"
 
 namespace tcmalloc {
 
 void WriteToStderr(std::string_view text) noexcept {
-  const int saved_errno = errno;
+  const ErrnoKeeper keeper;
   WriteAllTo(STDERR_FILENO, text.data(), text.size());
-  errno = saved_errno;
 }
 
 void AbortWith(std::string_view text) noexcept {

@@ -6,15 +6,15 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "os/errno_keeper.h"
+
 namespace tcmalloc {
 namespace {
 
 // Returns 0 or an error number.
 int Call(int command) {
-  const int saved_errno = errno;
-  const int error = syscall(SYS_membarrier, command, 0, 0) < 0 ? errno : 0;
-  errno = saved_errno;
-  return error;
+  const ErrnoKeeper keeper;
+  return syscall(SYS_membarrier, command, 0, 0) < 0 ? errno : 0;
 }
 
 }  // namespace

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "os/memory_map.h"
 
-#include <errno.h>
-
 #include <cstddef>
 
 #include "base/text_fields.h"
-#include "os/uncancelled_io.h"
+#include "os/input_file.h"
 
 namespace tcmalloc {
 namespace {
@@ -75,30 +73,26 @@ bool ParseMemoryMapping(std::string_view line, MemoryMapping* mapping) {
 }
 
 bool FindMemoryMapping(uintptr_t address, MemoryMapping* mapping) {
-  const int fd = OpenForReading("/proc/self/maps");
-  if (fd < 0) return false;
+  InputFile file("/proc/self/maps");
+  if (!file.is_open()) return false;
   // The fields before the name, which are all that is needed. The rest of a longer line is skipped.
   char line[160];
   size_t length = 0;
   char chunk[512];
-  bool found = false;
-  for (;;) {
-    const ssize_t n = ReadFrom(fd, chunk, sizeof(chunk));
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) break;
-    for (ssize_t i = 0; i < n && !found; ++i) {
+  while (const size_t n = file.Read(chunk, sizeof(chunk))) {
+    for (size_t i = 0; i < n; ++i) {
       if (chunk[i] != '\n') {
         if (length < sizeof(line)) line[length++] = chunk[i];
         continue;
       }
-      found = ParseMemoryMapping({line, length}, mapping) && mapping->start <= address &&
-              address < mapping->end;
+      if (ParseMemoryMapping({line, length}, mapping) && mapping->start <= address &&
+          address < mapping->end) {
+        return true;
+      }
       length = 0;
     }
-    if (found) break;
   }
-  Close(fd);
-  return found;
+  return false;
 }
 
 }  // namespace tcmalloc

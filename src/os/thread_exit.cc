@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "os/thread_exit.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cstdint>
+
+#include "os/errno_keeper.h"
 
 namespace tcmalloc {
 namespace {
@@ -58,19 +59,16 @@ bool ThreadExitHook::Init(void (*on_exit)(void*)) {
 
 bool ThreadExitHook::Arm(void* value) {
   if (!have_key) return false;
-  const int saved_errno = errno;
-  const bool armed = pthread_setspecific(key, value) == 0;
-  errno = saved_errno;
-  return armed;
+  const ErrnoKeeper keeper;
+  return pthread_setspecific(key, value) == 0;
 }
 
 bool ThreadExitHook::MayHavePassed() {
-  const int saved_errno = errno;
+  const ErrnoKeeper keeper;
   // The system call, since the C library's function may hide its own signals.
   uint64_t blocked = 0;
   const bool known =
       syscall(SYS_rt_sigprocmask, SIG_BLOCK, nullptr, &blocked, sizeof(blocked)) == 0;
-  errno = saved_errno;
   return !known || (blocked >> (kFirstInternalSignal - 1) & 1) != 0;
 }
 
