@@ -98,49 +98,40 @@ class OrderedTree {
     return FirstWhere([element](const T& at) { return !Order::Before(at, *element); }) == element;
   }
 
-  T* First() const {
-    T* at = root_;
-    while (at != nullptr && Order::LinksOf(at).left != nullptr) at = Order::LinksOf(at).left;
-    return at;
-  }
+  T* First() const { return Outermost<&TreeLinks<T>::left>(root_); }
+  T* Last() const { return Outermost<&TreeLinks<T>::right>(root_); }
 
-  T* Last() const {
-    T* at = root_;
-    while (at != nullptr && Order::LinksOf(at).right != nullptr) at = Order::LinksOf(at).right;
-    return at;
-  }
-
-  // The next element in the order, or null.
+  // The next or previous element in the order, or null.
   static T* Next(const T* element) {
-    T* at = Order::LinksOf(element).right;
-    if (at != nullptr) {
-      while (Order::LinksOf(at).left != nullptr) at = Order::LinksOf(at).left;
-      return at;
-    }
-    at = Order::LinksOf(element).parent;
-    while (at != nullptr && Order::LinksOf(at).right == element) {
-      element = at;
-      at = Order::LinksOf(at).parent;
-    }
-    return at;
+    return Neighbour<&TreeLinks<T>::right, &TreeLinks<T>::left>(element);
   }
-
-  // The previous element in the order, or null.
   static T* Previous(const T* element) {
-    T* at = Order::LinksOf(element).left;
-    if (at != nullptr) {
-      while (Order::LinksOf(at).right != nullptr) at = Order::LinksOf(at).right;
-      return at;
-    }
-    at = Order::LinksOf(element).parent;
-    while (at != nullptr && Order::LinksOf(at).left == element) {
-      element = at;
-      at = Order::LinksOf(at).parent;
-    }
-    return at;
+    return Neighbour<&TreeLinks<T>::left, &TreeLinks<T>::right>(element);
   }
 
  private:
+  // A side of a node: its left or right child.
+  using Side = T* TreeLinks<T>::*;
+
+  // The last element of the tree below `at` on that side; null if `at` is.
+  template <Side kSide>
+  static T* Outermost(T* at) {
+    while (at != nullptr && Order::LinksOf(at).*kSide != nullptr) at = Order::LinksOf(at).*kSide;
+    return at;
+  }
+
+  // The element beside `element` in the order, on kSide; null if it is the last.
+  template <Side kSide, Side kOther>
+  static T* Neighbour(const T* element) {
+    if (T* const child = Order::LinksOf(element).*kSide) return Outermost<kOther>(child);
+    T* at = Order::LinksOf(element).parent;
+    while (at != nullptr && Order::LinksOf(at).*kSide == element) {
+      element = at;
+      at = Order::LinksOf(at).parent;
+    }
+    return at;
+  }
+
   // The pointer that points to `element`.
   T*& LinkTo(T* element) {
     T* const parent = Order::LinksOf(element).parent;
