@@ -52,8 +52,8 @@ compat/heap_walk.cc: kSpansAtOnce: buffer
 compat/malloc_extension.cc: kMaxLists: buffer
 compat/malloc_extension.cc: kBufferForLevel2 kMaxPages: format
 compat/malloc_hook.cc: kStaticSkip: protocol
-entry/properties.cc: kMaxCacheBytes: bits
-entry/properties.cc: kNothing: protocol
+entry/entry_properties.cc: kMaxCacheBytes: bits
+entry/entry_properties.cc: kNothing: protocol
 tools/leak/age_bucket.h: kNumAgeBuckets kAgeBucketStartsMs: format
 tools/leak/annotations.cc: kNumBuckets: buffer
 tools/leak/annotations.h: kIgnoredMark: bits
