@@ -122,15 +122,21 @@ void Join() {
   pthread_setcancelstate(before, nullptr);
 }
 
-// Releases what the thread, which has stopped, would have released later: all but what a prompt
-// heap keeps. Not after a short life: most programs whose threads end within seconds end
-// themselves, or create the next ones.
+// Releases what nobody may release later. After a long life: what the thread would have released,
+// all but what a prompt heap keeps. After a short one: what exceeds the retention total's part for
+// recent demand, since most programs whose threads end within seconds end themselves, or create
+// the next ones.
 void ReleaseAtStop() {
-  const int64_t life_ms = CoarseMilliseconds() - started_ms.load(std::memory_order_relaxed);
-  if (life_ms < kTuning.release.memory_ms) return;
   PageHeap& page_heap = GlobalHeap().page_heap;
-  while (page_heap.ReleaseDue(PageHeap::kReleaseSlice, true) > Length(0)) {
+  const int64_t life_ms = CoarseMilliseconds() - started_ms.load(std::memory_order_relaxed);
+  if (life_ms >= kTuning.release.memory_ms) {
+    while (page_heap.ReleaseDue(PageHeap::kReleaseSlice, true) > Length(0)) {
+    }
+    return;
   }
+  const size_t free_bytes = page_heap.GetStats().free_backed_bytes;
+  const size_t kept_bytes = page_heap.Shares().total / kTuning.retention.prompt_part;
+  if (free_bytes > kept_bytes) page_heap.ReleaseAtLeast(Length::ForBytes(free_bytes - kept_bytes));
 }
 
 // Stops the background thread if it is to end. True when it has.
