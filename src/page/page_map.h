@@ -18,11 +18,12 @@
 //       been reused: compare before use.
 //   M3  Leaves and span records are never unmapped: reading an old entry is safe.
 //
-// Synchronization. Entries are relaxed atomics. That is enough: the entries of an object's page are
-// written before the object is first handed out, and a thread that frees the object either
-// allocated it itself or got the pointer from the allocating thread through the program's own
-// synchronization. A lookup of any other address returns some recent entry, which the slow paths
-// check under a lock.
+// Synchronization. Entries are atomics, those of classes relaxed. That is enough: the entries of an
+// object's page are written before the object is first handed out, and a thread that frees the
+// object either allocated it itself or got the pointer from the allocating thread through the
+// program's own synchronization. A lookup of any other address, for example of a neighbour, returns
+// some recent entry. Its span record may be another thread's and new: release and acquire make the
+// record's initial values visible. The slow paths check under a lock what else the record says.
 //
 // Cost. Lookup: two loads. Memory: 9 bytes per page of 8 KiB in use, 6 per hugepage, and 1 MiB of
 // address space for root and empty leaf; on 32-bit machines 5 bytes, and 2.6 MiB for all.
@@ -102,7 +103,7 @@ class PageMap {
     const Leaf* const leaf = LeafOf(page);
     return leaf == nullptr
                ? nullptr
-               : leaf->spans[page.index() & (kLeafPages - 1)].load(std::memory_order_relaxed);
+               : leaf->spans[page.index() & (kLeafPages - 1)].load(std::memory_order_acquire);
   }
 
   // Makes sure that all pages of [first, first + n) have a leaf. False when the OS has no memory
@@ -117,7 +118,7 @@ class PageMap {
 
   // Requires: the page has a leaf.
   void SetSpan(PageId page, Span* span) {
-    LeafOf(page)->spans[page.index() & (kLeafPages - 1)].store(span, std::memory_order_relaxed);
+    LeafOf(page)->spans[page.index() & (kLeafPages - 1)].store(span, std::memory_order_release);
   }
   void SetSpanOfAll(PageId first, Length n, Span* span) {
     for (PageId page = first; page < first + n; page += Length(1)) SetSpan(page, span);

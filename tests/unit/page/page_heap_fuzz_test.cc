@@ -436,7 +436,8 @@ class Fuzzer {
     if (live.pages > kTuning.span_cache.max_pages) return false;
     size_t pages = live.pages;
     for (const auto& [length, spans] : caches_[shard]) pages += length * spans.size();
-    const double part = static_cast<double>(heap_.Shares().kept_spans / 2 / under_test_.homes.size());
+    const double part =
+        static_cast<double>(heap_.Shares().kept_spans / 2 / under_test_.homes.size());
     const size_t most = static_cast<size_t>(part / std::max(rate_, 1.0));
     if (pages * kPageSize > std::min(most, kTuning.span_cache.max_bytes)) return false;
     std::deque<Kept>& cached = caches_[shard][live.pages];
