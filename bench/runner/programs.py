@@ -185,6 +185,8 @@ def program_rows(threads, processors):
               lambda t: (t, t, 20_000, 100), lambda t: (t, t, 2_000, 100)),
         *rows("short-threads-", "short-threads", two_and_all,
               lambda t: (20_000, t, 100), lambda t: (2_000, t, 100)),
+        *rows("shared-lines-", "shared-lines", [count for count in threads if count > 1],
+              lambda t: (t, 8, 400_000 // t), lambda t: (t, 8, 20_000 // t, 10)),
         ProgramRow("graph", "graph", (1_500_000, 5_000_000), (150_000, 500_000)),
     ]
 

@@ -60,6 +60,7 @@ CASES = {
     "phases": time("4 4 2", 50_000),
     "ramp": memory("4 10 0.05 0.05", "idle_rss_kib", "KiB", 5000 + 2000),
     "rptest": time("2 0 1 2 20 100 10 8 16000", 2 * 20 * 10 + 2 * 10 * 11),
+    "shared-lines": memory("2 8 500 3 2 2", "write_ns", "ns", 2 * 500 * 2),
     "short-threads": time("40 2 100", 40 * 100),
     "t-test1": time("3 2 5000 1000 50", 3 * 2000),
     "threadtest": time("2 10 1000 0 8", 10 * 1000),
