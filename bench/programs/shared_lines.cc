@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
 // shared-lines: passive false sharing after churn. Each thread keeps OBJECTS objects of SIZE bytes;
-// in each of ROUNDS rounds it frees a random half of them and allocates as many again. MOVES times
-// in each round it moves to a random CPU, and may then be moved by the OS. No thread frees objects
-// of another one.
+// in each of ROUNDS rounds it frees a random half of them and allocates as many again. About MOVES
+// times in each of these two steps it moves to a random CPU; the OS may move it too. No thread
+// frees objects of another one.
 //
 // Then the program counts the cache lines, pairs of adjacent lines (which CPUs fetch together) and
 // hardware pages with objects of more than one thread: share of all those with objects. At last all
