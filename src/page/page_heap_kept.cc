@@ -10,12 +10,31 @@
 namespace tcmalloc {
 
 Span* PageHeap::New(Length n, SpanState use, Length alignment, SpanHome* keeper) {
-  if (keeper != nullptr && SpanPool::Serves(n) && keeper->pool.bytes() > 0) {
-    TC_ASSERT(use == SpanState::kLarge && alignment == Length(1));
-    if (keeper->pool.needs_records()) AddRecords(keeper->pool);
-    if (Span* const span = keeper->pool.TryTake(RoundUp(n), now_ms_())) return span;
+  if (keeper == nullptr || !SpanPool::Serves(n) || !MayKeep()) {
+    return Allocate({.length = n, .alignment = alignment, .use = use});
   }
-  return Allocate({.length = n, .alignment = alignment, .use = use});
+  TC_ASSERT(use == SpanState::kLarge && alignment == Length(1));
+  n = RoundUp(n);
+  SpanPool& pool = keeper->pool;
+  if (pool.needs_records()) AddRecords(pool);
+  if (Span* const span = pool.TryTake(n, now_ms_())) return span;
+  Span* const span = Allocate({.length = n, .use = use, .chunk = kTuning.span_pool.chunk});
+  if (span == nullptr || span->num_pages == n) return span;
+  span->state.store(SpanState::kKept, std::memory_order_relaxed);
+  pool.Put(span);
+  if (Span* const part = pool.TryTake(n, now_ms_())) return part;
+  // Other threads of this shard took the records, or the memory.
+  return Allocate({.length = n, .use = use});
+}
+
+bool PageHeap::ExtendFromPool(Span* span, const void* p, Length n, void** sample) {
+  if (!span->IsLargeAt(p) || n <= span->num_pages) return false;
+  const Span* const next = page_map_.SpanOf(span->end());
+  if (next == nullptr) return false;
+  const uint16_t owner = next->owner.load(std::memory_order_relaxed);
+  SpanHome* const home = state_.homes.FirstWhere(
+      [owner](const SpanHome& other) { return other.pool.number() == owner; });
+  return home != nullptr && home->pool.TryExtend(span, p, n, sample);
 }
 
 bool PageHeap::DeleteLargeAt(Span* span, const void* p, void** sample, SpanHome* keeper) {
@@ -47,10 +66,11 @@ bool PageHeap::KeepLargeAt(Span* span, const void* p, void** sample, SpanPool& p
     return false;
   }
   span->TakeSample(sample);
+  span->in_use.written = span->num_pages;
+  const size_t most = MayKeepBytes(pool.bytes(), span->bytes());
   pool.Put(span);
   if (pool.has_spare_records()) TakeRecords(pool);
   // One at a time: a fork meanwhile loses at most one span in the child.
-  const size_t most = KeptBytesPerHome(kTuning.span_pool.max_bytes);
   while (Span* const excess = pool.TakeLongest(most)) Delete(excess);
   return true;
 }
@@ -82,8 +102,10 @@ Span* PageHeap::NewFromCache(Length n, SpanHome& home) {
 }
 
 void PageHeap::DeleteToCache(Span* span, SpanHome& home, bool same_shard) {
-  const size_t most = KeptBytesPerHome(kTuning.span_cache.max_bytes);
-  if (!MayKeep() || !home.kept.TryPut(span, same_shard, most)) Delete(span);
+  if (!MayKeep() ||
+      !home.kept.TryPut(span, same_shard, MayKeepBytes(home.kept.bytes(), span->bytes()))) {
+    Delete(span);
+  }
 }
 
 size_t PageHeap::Drain(size_t most) {

@@ -10,7 +10,7 @@
 //                the last span of a run
 //   kReleasing   list_node, after the OS has refused it
 //   kSmall       in_use, list_node, owner, hole_pages, free_bits and the fields that describe them
-//   kKept        list_node or tree_node, by length; owner
+//   kKept        list_node or tree_node, by length; owner; in_use.written
 //   kLarge       in_use, sample, sampled_class
 //   kUnused      list_node
 //
@@ -148,7 +148,7 @@ class Span {
       uint64_t slice;
       uint32_t thread;
     } release;
-    // kSmall, kLarge.
+    // kSmall, kLarge, kKept.
     struct {
       // Only this many first pages may have been written since the OS zeroed them. Constant until
       // the span is free again.
