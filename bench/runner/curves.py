@@ -3,7 +3,7 @@
 
 Two groups. "over-threads": the programs by which false sharing in TCMalloc was first reported, with
 the parameters of that report, from one thread to eight for each processor. "large-objects": objects
-of 16 KiB to 1 MiB, of which one thread, two and eight each keep some.
+of 16 KiB to 1 MiB, used by one thread, two and eight.
 
 A point's name is PROGRAM/THREADS/SIZE, as that of a point of t-test1. It has a reference like any
 row, the best peer of the pilot round. A table says of each point whether this library's curve is
@@ -16,6 +16,7 @@ import statistics as sample
 
 from . import statistics, summary
 from .programs import ProgramRow
+from .verdict import COST_MARGIN
 
 THREADS, LARGE = summary.POINT_GROUPS
 TITLES = {THREADS: "Over threads", LARGE: "Large objects"}
@@ -26,7 +27,7 @@ INTRODUCTIONS = {
              "parameters: `larson` with 7 to 8 bytes and with larger objects, `linux-scalability`, "
              "`cache-thrash` and `cache-scratch` with 8 bytes, from one thread to eight for each "
              "CPU. A curve is cost over threads. *lowest*: the whole interval of the ratio to the "
-             "best peer is below 1; *level*: the interval contains 1; *above*: it is above 1.",
+             f"best peer is below 1; *above*: it is above {1 + COST_MARGIN:.2f}; *level*: neither.",
     LARGE: "Each page of an object is touched; the threads hold 32 MiB together. *Turned over*: a "
            "thread replaces a random one of its objects. *Held*: it allocates all its objects, then "
            "frees them in random order. Objects have from half of the size shown to all of it.",
@@ -35,7 +36,7 @@ INTRODUCTIONS = {
 LARSON_SIZES = ((7, 8), (32, 64), (256, 512), (2048, 4096))
 LARGE_SIZES = tuple(1024 << power for power in range(4, 11))
 LARGE_THREADS = (1, 2, 8)
-# The threads of a program hold so much together.
+# What the threads of a program hold together.
 LARGE_MIB = 32
 
 
@@ -84,7 +85,7 @@ def large_rows(quick):
 
 
 def large_allocations(size):
-    """So many that they take about 100 ms: every page of an object is touched. Even divided by 4."""
+    """About 100 ms of them: every page of an object is touched. A multiple of 8."""
     pages = size * 3 // 4 // 4096
     return min(1_000_000, 100_000_000 // (20 + 11 * pages)) // 8 * 8
 
@@ -122,24 +123,33 @@ def standings(data, derived, group):
 
 
 def word_for(ratio):
+    """Above only beyond a margin: copies of one file differ by their place in memory."""
     if ratio is None or not statistics.has_interval(ratio):
         return ""
     if ratio.interval.high < 1:
         return LOWEST
-    return LEVEL if ratio.interval.low <= 1 else ABOVE
+    return LEVEL if ratio.interval.low <= 1 + COST_MARGIN else ABOVE
 
 
 def why(samples, row, ours):
-    """What was counted while a point lay above: CPU time and page faults beside the reference's."""
+    """What was counted where a point lies above: CPU time and page faults beside the reference's.
+
+    CPU time is that of the same work: of an operation, where a program runs for a given time.
+    """
     def middle(name, value):
         return sample.median(map(value, samples.records(row["name"], name)))
 
     reference = row["reference"]
-    cpu = [middle(name, lambda record: record["user_s"] + record["sys_s"])
-           for name in (ours, reference)]
+    cpu = [middle(name, cpu_of_work) for name in (ours, reference)]
     faults = [middle(name, lambda record: record["minor_faults"]) for name in (ours, reference)]
     share = f"{cpu[0] / cpu[1]:.2f}" if cpu[1] > 0 else "-"
     return f"CPU time {share}, page faults {faults[0]:.0f} against {faults[1]:.0f}"
+
+
+def cpu_of_work(record):
+    figure = record["metrics"][0]
+    work = 1 if figure["better"] == "lower" else figure["value"] * record["wall_s"]
+    return (record["user_s"] + record["sys_s"]) / work
 
 
 def summary_sentence(found):

@@ -14,7 +14,7 @@ import unittest
 
 PROJECT = os.path.abspath(sys.argv[1])
 sys.path.insert(0, os.path.join(PROJECT, "bench"))
-from runner import cli, curves, plots, programs, report, summary  # noqa: E402
+from runner import cli, curves, plots, programs, report, statistics, summary  # noqa: E402
 from made_runs import hand_made, record  # noqa: E402
 
 
@@ -110,6 +110,12 @@ class Standings(unittest.TestCase):
         self.assertIn("Of 3 points this library's curve is the lowest at 1, level with the best "
                       "peer's at 1, above it at 1.", curves.summary_sentence(found))
 
+    def test_a_difference_within_the_margin_is_none(self):
+        for low, high, word in ((0.99, 0.999, "lowest"), (0.99, 1.0, "level"),
+                                (1.009, 1.2, "level"), (1.011, 1.2, "above")):
+            ratio = statistics.Ratio(1, statistics.Interval(low, high), 3)
+            self.assertEqual(curves.word_for(ratio), word, (low, high))
+
     def test_two_rounds_give_no_word(self):
         records = [record("larson/1/8", name, number, 1) for name in ("ours", "glibc", "fast")
                    for number in range(2)]
@@ -124,6 +130,13 @@ class Standings(unittest.TestCase):
         (found,) = curves.standings(data, summary.summarize(data), curves.THREADS)
         self.assertEqual((found.word, found.ratio.median), ("lowest", 0.5))
         self.assertEqual(curves.points(data, curves.THREADS)["larson", 8]["ours"], [(1, 0.25)])
+
+    def test_cpu_time_is_that_of_the_same_work(self):
+        made = record("a", "ours", 0, 4, better="higher")
+        made.update(wall_s=2, user_s=15, sys_s=1)
+        self.assertEqual(curves.cpu_of_work(made), 2)  # 16 s for 4 / s * 2 s
+        made["metrics"][0]["better"] = "lower"
+        self.assertEqual(curves.cpu_of_work(made), 16)
 
     def test_two_threads_beside_one(self):
         data = made_points(curves.LARGE, {
