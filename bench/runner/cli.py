@@ -57,7 +57,8 @@ def parse_arguments(arguments):
     parser.add_argument("--without", action="append", default=[], metavar="NAME",
                         help="leave this peer out; repeatable")
     parser.add_argument("--threads", type=positive, action="append",
-                        help="thread counts of the rows (default: 1, 2, ... to the CPUs, 8)")
+                        help="thread counts of the rows (default: 1, 2, ... to the CPUs, 8); points "
+                             "of curves keep theirs")
     parser.add_argument("--compare", type=pathlib.Path, metavar="OLD.json",
                         help="at the end, compare our library with an earlier run")
     parser.add_argument("--report", type=pathlib.Path, metavar="RUN.json",
