@@ -47,7 +47,13 @@ size_t Registry::Free(ThreadCache* cache, BinArraysInFlight* arrays) {
 
 void Registry::Register(ThreadCache* cache) {
   const SpinLockHolder holder(lock_);
-  cache->SetMaxBytes(budget_.AddCache());
+  size_t limit = budget_.AddCache();
+  // An inherited cache may be larger than a new one's limit. With that limit it could not grow, and
+  // would collect garbage, until it is smaller.
+  const size_t claimed = cache->claimed_bytes();
+  while (limit < claimed && budget_.TryRaise(&limit)) {
+  }
+  cache->SetMaxBytes(limit);
   // A flush that has begun need not visit caches that are registered meanwhile.
   cache->record.flush_round = flush_rounds_;
   unregistered_.Remove(cache);

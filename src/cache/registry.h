@@ -54,7 +54,8 @@ class Registry {
   // A cache for the calling thread, whose slot is `slot`: an inherited or a new one; null when
   // there is no memory for it.
   ThreadCache* Create(ThreadSlot& slot) TC_EXCLUDES(lock_);
-  // Makes it reachable: through its slot by the owner, through the list by others.
+  // Makes it reachable: through its slot by the owner, through the list by others. The limit of an
+  // inherited cache is at least its claims, as far as bytes are unclaimed.
   void Register(ThreadCache* cache) TC_EXCLUDES(lock_);
   // Frees a cache that was created and not registered, and its objects.
   void Discard(ThreadCache* cache) TC_EXCLUDES(lock_);

@@ -96,12 +96,13 @@ void* ThreadCache::Refill(SizeClass c, size_t n) {
   {
     const Section section(*this);
     if (section && table_.Array(Index(c)) != nullptr) {
-      left = table_.PushAll(Index(c), objects + 1, n - 1);
+      left = table_.PushAll(Index(c), objects, left);
       CountMoved(c, static_cast<int64_t>(n - left));
     }
   }
-  if (left > 0) central_.Insert(c, objects + n - left, left);
-  return objects[0];
+  void* const object = objects[n - 1];
+  if (left > 0) central_.Insert(c, objects, left);
+  return object;
 }
 
 void ThreadCache::Free(SizeClass c, void* object) {

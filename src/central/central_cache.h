@@ -26,7 +26,7 @@ class CentralCache {
 
   // Puts up to `n` free objects into `objects` and returns how many: fewer (at least 1) where the
   // next one would need a further span, or the rest of `n` is less than a line batch; 0 when the OS
-  // provides no memory.
+  // provides no memory. The one to use first is the last.
   size_t Remove(SizeClass c, void** objects, size_t n) {
     return free_lists_[c].Remove(shards_.Current(), objects, n);
   }

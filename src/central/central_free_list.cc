@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 
 #include "base/check.h"
 #include "page/hugepage_policy.h"
@@ -19,6 +20,13 @@ uint64_t TailPadding(size_t objects_per_span, size_t line_objects, size_t tail) 
 
 size_t CountBits(uint64_t word) {
   return word == ~uint64_t{0} ? kBitsPerWord : static_cast<size_t>(std::popcount(word));
+}
+
+// Moves the pointers of [begin, end) down to `to`; returns how many they are.
+size_t MoveDown(void** to, void** begin, void** end) {
+  const size_t n = static_cast<size_t>(end - begin);
+  if (to != begin) memmove(to, begin, n * sizeof(void*));
+  return n;
 }
 
 }  // namespace
@@ -90,18 +98,19 @@ size_t CentralFreeList::Remove(Shard& own, void** objects, size_t n) {
 
 size_t CentralFreeList::RemoveFrom(ShardSpans* spans, Take take, void** objects, size_t n) {
   if (!HasObjects(spans)) return 0;
-  void** next = objects;
+  void** const end = objects + n;
+  void** begin = end;
   Claims claims;
   do {
     claims.num_words = 0;
-    claims.wanted = n - static_cast<size_t>(next - objects);
+    claims.wanted = static_cast<size_t>(begin - objects);
     {
       const SpinLockHolder holder(spans->lock);
       ClaimLocked(*spans, take, &claims);
     }
-    next = AppendClaimed(claims, next);
+    begin = PrependClaimed(claims, begin);
   } while (claims.full() && claims.wanted > 0);
-  return static_cast<size_t>(next - objects);
+  return MoveDown(objects, begin, end);
 }
 
 size_t CentralFreeList::RemoveFromOthers(const Shard& own, Take take, size_t least, void** objects,
@@ -127,15 +136,20 @@ size_t CentralFreeList::RemoveFromNewSpan(Shard& own, Take take, Near near, void
     // stay without a live object. live object.
     ClaimFromNewSpanLocked(*spans, span, take, &claims);
   }
-  const size_t taken = static_cast<size_t>(AppendClaimed(claims, objects) - objects);
-  return claims.full() ? taken + RemoveFrom(spans, take, objects + taken, n - taken) : taken;
+  void** const end = objects + n;
+  void** const begin = PrependClaimed(claims, end);
+  size_t more = 0;
+  if (claims.full()) {
+    more = RemoveFrom(spans, take, objects, static_cast<size_t>(begin - objects));
+  }
+  return more + MoveDown(objects + more, begin, end);
 }
 
-void** CentralFreeList::AppendClaimed(const Claims& claims, void** out) const {
+void** CentralFreeList::PrependClaimed(const Claims& claims, void** end) const {
   for (size_t i = 0; i < claims.num_words; ++i) {
-    out = AppendObjects(claims.words[i], object_size_, out);
+    end = PrependObjects(claims.words[i], object_size_, end);
   }
-  return out;
+  return end;
 }
 
 void CentralFreeList::ClaimLocked(ShardSpans& spans, Take take, Claims* claims) {

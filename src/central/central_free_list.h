@@ -76,7 +76,8 @@ class alignas(kCacheLineSize) CentralFreeList {
                   MetadataArena& arena);
 
   // Puts up to `n` free objects into `objects` and returns how many: fewer than `n`, but at least
-  // 1, where the next ones would come from another source; 0 when the OS provides no memory.
+  // 1, where the next ones would come from another source; 0 when the OS provides no memory. They
+  // are in reverse: the one to use first, which has the lowest address of its span, is the last.
   //
   // The sources in order: the spans of the shard `own`, and pages that it emptied a moment ago;
   // another shard that has at least a batch; a new span, which then belongs to `own`.
@@ -194,8 +195,9 @@ class alignas(kCacheLineSize) CentralFreeList {
   // As RemoveFrom, for the first of the other shards that has at least `least` free objects.
   size_t RemoveFromOthers(const Shard& own, Take take, size_t least, void** objects, size_t n);
   size_t RemoveFromNewSpan(Shard& own, Take take, Near near, void** objects, size_t n);
-  // Writes the addresses of claimed objects; returns where the next one goes.
-  void** AppendClaimed(const Claims& claims, void** out) const;
+  // Writes the addresses of claimed objects before `end`, the first claimed last; returns where
+  // they begin.
+  void** PrependClaimed(const Claims& claims, void** end) const;
 
   bool IsSpanOfClass(const Span* span, const void* p) const;
   // `p` cannot be freed as an object of `span`, its entry in the page map.

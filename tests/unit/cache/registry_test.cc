@@ -139,6 +139,33 @@ TEST_F(RegistryTest, ACacheIsInherited) {
   ExpectAllReturned();
 }
 
+// The limit of an inherited cache has room for what it claims, while bytes are unclaimed.
+TEST_F(RegistryTest, AnInheritedCacheKeepsItsLimit) {
+  heap_.registry.SetInheritance(true);
+  TestThread first(heap_.registry);
+  std::vector<void*> objects;
+  while (first.cache()->claimed_bytes() <= 2 * kTuning.cache_budget.initial_bytes) {
+    objects.push_back(first.Allocate(c_));
+  }
+  for (void* const object : objects) first.Free(c_, object);
+  const size_t claimed = first.cache()->claimed_bytes();
+  ASSERT_GT(claimed, kTuning.cache_budget.initial_bytes);
+  first.Exit();
+
+  TestThread second(heap_.registry);
+  EXPECT_GE(second.cache()->max_bytes(), claimed);
+  EXPECT_LT(second.cache()->max_bytes(), 2 * claimed);
+  heap_.registry.CheckInvariants();
+  second.Exit();
+
+  heap_.registry.SetTotalLimit(kTuning.cache_budget.initial_bytes);
+  TestThread third(heap_.registry);
+  EXPECT_EQ(third.cache()->claimed_bytes(), claimed);
+  EXPECT_EQ(third.cache()->max_bytes(), kTuning.cache_budget.initial_bytes);
+  heap_.registry.CheckInvariants();
+  third.Exit();
+}
+
 TEST_F(RegistryTest, NoMoreIsInheritedThanAllowed) {
   std::vector<std::unique_ptr<TestThread>> threads;
   size_t claimed = 0;

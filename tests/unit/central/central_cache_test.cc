@@ -25,9 +25,11 @@
 namespace tcmalloc {
 namespace {
 
+// The objects in the order of their use.
 std::vector<void*> Remove(CentralCache& central, SizeClass c, size_t n) {
   std::vector<void*> objects(n);
   objects.resize(central.Remove(c, objects.data(), n));
+  std::reverse(objects.begin(), objects.end());
   return objects;
 }
 

@@ -281,9 +281,14 @@ class Model {
   size_t new_spans_ = 0;
 };
 
+// The objects in the order of their use. The slots after them stay as they are.
 std::vector<void*> Remove(CentralFreeList& list, size_t n, size_t own = 0) {
-  std::vector<void*> objects(n);
-  objects.resize(list.Remove(list.shards().Ensure(own), objects.data(), n));
+  int untouched;
+  std::vector<void*> objects(n + 1, &untouched);
+  const size_t taken = list.Remove(list.shards().Ensure(own), objects.data(), n);
+  EXPECT_EQ(objects[n], &untouched);
+  objects.resize(taken);
+  std::reverse(objects.begin(), objects.end());
   return objects;
 }
 
