@@ -187,6 +187,8 @@ def program_rows(threads, processors):
               lambda t: (20_000, t, 100), lambda t: (2_000, t, 100)),
         *rows("shared-lines-", "shared-lines", [count for count in threads if count > 1],
               lambda t: (t, 8, 400_000 // t), lambda t: (t, 8, 20_000 // t, 10)),
+        *rows("turns-", "turns", (2, 4, 8, 16, 32, 64, 100, 128, 200, 256, 400),
+              lambda t: (t, max(4_000 // t, 10)), lambda t: (t, max(400 // t, 2))),
         ProgramRow("graph", "graph", (1_500_000, 5_000_000), (150_000, 500_000)),
     ]
 

@@ -79,9 +79,14 @@ class Registry {
   size_t total_limit() TC_EXCLUDES(lock_);
   size_t min_per_cache() TC_EXCLUDES(lock_);
 
+  enum class Budget : uint8_t {
+    kSpare,     // the limit grew without lowering another
+    kShort,     // it could not; the total is the caches' share
+    kSetShort,  // it could not; the total was set, and must hold
+  };
   // Raises a cache's limit, by its owner at a collection: from the unclaimed rest, else by stealing
   // from another cache. Empties an idle cache that it finds on the way.
-  void RaiseLimit(ThreadCache* cache) TC_EXCLUDES(lock_);
+  Budget RaiseLimit(ThreadCache* cache) TC_EXCLUDES(lock_);
 
   // For a thread that will not need its cache for a while: empties it and frees its limit for
   // others. Returns the bytes of objects that it held.

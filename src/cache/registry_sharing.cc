@@ -72,7 +72,7 @@ ThreadCache* Registry::NextVictimLocked() {
 
 bool Registry::IsIdle(ThreadCache* cache, int64_t now_ms) {
   ThreadCache::RegistryRecord& record = cache->record;
-  const uint64_t stamp = cache->table().ActivityStamp();
+  const uint64_t stamp = cache->ActivityStamp();
   if (stamp == record.activity_stamp)
     return now_ms - record.stamped_at_ms >= kTuning.thread_caches.idle_ms;
   record.activity_stamp = stamp;
@@ -80,17 +80,22 @@ bool Registry::IsIdle(ThreadCache* cache, int64_t now_ms) {
   return false;
 }
 
-void Registry::RaiseLimit(ThreadCache* cache) {
+Registry::Budget Registry::RaiseLimit(ThreadCache* cache) {
   const size_t share = central_.Shares().thread_caches;
+  Budget budget = Budget::kSpare;
   BinArraysInFlight arrays;
   {
     const SpinLockHolder holder(lock_);
     if (!total_was_set_) budget_.SetTotal(share);
     size_t limit = cache->max_bytes();
-    if (!budget_.TryRaise(&limit)) RaiseAtOthersCostLocked(cache, &limit, &arrays);
+    if (!budget_.TryRaise(&limit)) {
+      budget = total_was_set_ ? Budget::kSetShort : Budget::kShort;
+      RaiseAtOthersCostLocked(cache, &limit, &arrays);
+    }
     cache->SetMaxBytes(limit);
   }
   ReturnArrays(&arrays, central_, arena_);
+  return budget;
 }
 
 void Registry::RaiseAtOthersCostLocked(ThreadCache* cache, size_t* limit,
