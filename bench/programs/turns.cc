@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// turns: many threads, one of which works at a time, as in a server with a thread for each
-// connection. Each thread keeps OBJECTS objects of 16 bytes to 4 KiB. In a turn it replaces REPLACED
-// of them in bursts: it frees a run of 100 objects and allocates as many of other sizes. Then it
-// wakes the next thread and sleeps until all others had their turns.
+// turns: many threads that work one at a time, as in a server with a thread for each
+// connection. Each thread keeps OBJECTS objects of 16 bytes to 4 KiB. In a turn it replaces
+// REPLACED of them in bursts: it frees a run of 100 objects and allocates as many of other sizes.
+// Then it wakes the next thread and sleeps until all others had their turns.
 //
 // The measured part begins after a few turns of each thread. The figure is the time of one pair of
 // an allocation and a free.
@@ -47,7 +47,8 @@ class TurnTaking {
 
   void Run(size_t thread) {
     Random random(load_.seed * kMostThreads + thread);
-    const std::span<Object> own = objects_.elements().subspan(thread * load_.objects, load_.objects);
+    const std::span<Object> own =
+        objects_.elements().subspan(thread * load_.objects, load_.objects);
     for (uint64_t turn = 0; turn < kWarmTurns + load_.turns; ++turn) {
       while (sem_wait(&wakes_[thread]) != 0) {
       }

@@ -472,8 +472,8 @@ TEST_F(RegistrySharingTest, ABinThatMayNotGrowMovesHalf) {
   thread.Exit();
 }
 
-// Each collection takes a part of an unused bin. While nothing is unclaimed, twice the traffic comes
-// between two of them each time, up to a maximum.
+// Each collection takes a part of an unused bin. While nothing is unclaimed, twice the traffic
+// comes between two of them each time, up to a maximum.
 TEST_F(RegistrySharingTest, CollectionsBecomeRarerWhileTheBudgetIsShort) {
   heap_.registry.SetTotalLimit(0);
   TestThread thread(heap_.registry);
