@@ -207,6 +207,9 @@ class Registry {
   bool total_was_set_ TC_GUARDED_BY(lock_) = false;
   // A cache in caches_, or null: start at the beginning.
   ThreadCache* next_victim_ TC_GUARDED_BY(lock_) = nullptr;
+  // Removals from caches_ so far. While the number stays, a cache that was listed still is, and
+  // those after it are the same: caches are added at the front.
+  uint64_t removals_ TC_GUARDED_BY(lock_) = 0;
   // Calls of FlushOthers so far.
   uint64_t flush_rounds_ TC_GUARDED_BY(lock_) = 0;
 

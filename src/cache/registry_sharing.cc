@@ -213,6 +213,9 @@ size_t Registry::FlushOthers(ThreadCache* own, bool idle_only) {
   size_t bytes = FreeInheritedAbove(0);
   const int64_t now_ms = CoarseMilliseconds();
   uint64_t round = 0;
+  // The last visited cache, which is listed if nothing was removed since.
+  const ThreadCache* last = nullptr;
+  uint64_t removals = 0;
   for (;;) {
     BinArraysInFlight arrays;
     {
@@ -220,9 +223,13 @@ size_t Registry::FlushOthers(ThreadCache* own, bool idle_only) {
       if (round == 0) round = ++flush_rounds_;
       ThreadCache* victims[kTuning.thread_caches.detached_at_once];
       size_t n = 0;
-      for (ThreadCache* cache = caches_.first();
+      // Where the last piece ended, else from the front past those that were visited.
+      const bool resumes = last != nullptr && removals == removals_;
+      removals = removals_;
+      for (ThreadCache* cache = resumes ? caches_.Next(last) : caches_.first();
            cache != nullptr && n < kTuning.thread_caches.detached_at_once;
-           cache = IntrusiveList<ThreadCache>::Next(cache)) {
+           cache = caches_.Next(cache)) {
+        last = cache;
         if (cache == own || cache->record.flush_round >= round) continue;
         cache->record.flush_round = round;
         if (idle_only && !IsIdle(cache, now_ms)) continue;
