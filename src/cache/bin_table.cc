@@ -111,17 +111,6 @@ size_t BinTable::CachedBytes() const {
   return bytes;
 }
 
-uint64_t BinTable::ActivityStamp() const {
-  // FNV-1a over the tops, seeded with the countdown of allocated bytes: a bin that is used as a
-  // stack may have the same height at two looks.
-  uint64_t stamp = 0xcbf29ce484222325 ^ bins_.bytes_until_sample.load(std::memory_order_relaxed);
-  for (const BinTop& top : bins_.tops) {
-    stamp ^= reinterpret_cast<uintptr_t>(top.load(std::memory_order_relaxed));
-    stamp *= 0x100000001b3;
-  }
-  return stamp;
-}
-
 void BinTable::CheckInvariants() const {
   size_t claimed = 0;
   size_t array_bytes = 0;

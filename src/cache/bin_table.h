@@ -88,8 +88,10 @@ class BinTable {
   size_t array_bytes() const { return array_bytes_.value(); }
   // The bytes that the bins' limits allow, and the arrays.
   size_t claimed_bytes() const { return claimed_bytes_.value(); }
-  // A number that changes with the bins (except for coincidences).
-  uint64_t ActivityStamp() const;
+  // What the fast path of each allocation counts down.
+  size_t bytes_until_sample() const {
+    return bins_.bytes_until_sample.load(std::memory_order_relaxed);
+  }
 
   // Aborts when an invariant does not hold. By the owner, or when the owner is not running.
   void CheckInvariants() const;

@@ -68,6 +68,7 @@ void Registry::Register(ThreadCache* cache) {
 void Registry::RemoveLocked(ThreadCache* cache) {
   if (next_victim_ == cache) next_victim_ = IntrusiveList<ThreadCache>::Next(cache);
   caches_.Remove(cache);
+  ++removals_;
   budget_.RemoveCache(cache->max_bytes());
 }
 

@@ -80,9 +80,14 @@ class Registry {
   size_t total_limit() TC_EXCLUDES(lock_);
   size_t min_per_cache() TC_EXCLUDES(lock_);
 
+  enum class Budget : uint8_t {
+    kSpare,     // the limit grew without lowering another
+    kShort,     // it could not; the total is the caches' share
+    kSetShort,  // it could not; the total was set, and must hold
+  };
   // Raises a cache's limit, by its owner at a collection: from the unclaimed rest, else by stealing
   // from another cache. Empties an idle cache that it finds on the way.
-  void RaiseLimit(ThreadCache* cache) TC_EXCLUDES(lock_);
+  Budget RaiseLimit(ThreadCache* cache) TC_EXCLUDES(lock_);
 
   // For a thread that will not need its cache for a while: empties it and frees its limit for
   // others. Returns the bytes of objects that it held.
@@ -203,6 +208,9 @@ class Registry {
   bool total_was_set_ TC_GUARDED_BY(lock_) = false;
   // A cache in caches_, or null: start at the beginning.
   ThreadCache* next_victim_ TC_GUARDED_BY(lock_) = nullptr;
+  // Removals from caches_ so far. While the number stays, a cache that was listed still is, and
+  // those after it are the same: caches are added at the front.
+  uint64_t removals_ TC_GUARDED_BY(lock_) = 0;
   // Calls of FlushOthers so far.
   uint64_t flush_rounds_ TC_GUARDED_BY(lock_) = 0;
 

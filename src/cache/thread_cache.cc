@@ -48,6 +48,8 @@ void ThreadCache::HandTo(ThreadSlot& slot) {
   slot_ = &slot;
   first_frame_ = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
   record = RegistryRecord();
+  unfilled_bytes_ = 0;
+  backoff_doublings_ = 0;
   flush_requested_.store(false, std::memory_order_relaxed);
   detached_.store(false, std::memory_order_relaxed);
   countdown_.Reset(table_.bins().bytes_until_sample);
@@ -56,6 +58,7 @@ void ThreadCache::HandTo(ThreadSlot& slot) {
 // Slow paths. While another thread has taken the cache, the central cache serves the owner.
 
 void* ThreadCache::Allocate(SizeClass c) {
+  slow_paths_.Add(1);
   if (flush_requested_.load(std::memory_order_relaxed)) FlushAsAsked();
   const size_t i = Index(c);
   size_t limit = 0;
@@ -83,8 +86,10 @@ void* ThreadCache::Allocate(SizeClass c) {
     return central_.Remove(c, &object, 1) == 1 ? object : nullptr;
   }
   const size_t next = bin_policy::LimitAfterUnderflow(c, limit);
-  if (next != limit && SetLimit(c, limit, next)) limit = next;
-  return Refill(c, bin_policy::RefillCount(c, limit));
+  if (next != limit && !SetLimit(c, limit, next)) {
+    return Refill(c, bin_policy::RefillCountWithoutGrowth(c, limit));
+  }
+  return Refill(c, bin_policy::RefillCount(c, next));
 }
 
 void* ThreadCache::Refill(SizeClass c, size_t n) {
@@ -106,6 +111,7 @@ void* ThreadCache::Refill(SizeClass c, size_t n) {
 }
 
 void ThreadCache::Free(SizeClass c, void* object) {
+  slow_paths_.Add(1);
   if (flush_requested_.load(std::memory_order_relaxed)) FlushAsAsked();
   const size_t i = Index(c);
   bool mine;
@@ -146,12 +152,15 @@ void ThreadCache::Free(SizeClass c, void* object) {
     return;
   }
   // If the bin may grow, it does, and keeps its objects.
-  if (overflow.limit > limit && SetLimit(c, limit, overflow.limit) && PushOne(c, object)) return;
+  if (overflow.limit > limit) {
+    if (SetLimit(c, limit, overflow.limit) && PushOne(c, object)) return;
+    overflow.release = bin_policy::MoveCountWithoutGrowth(c, limit);
+  }
   traffic_bytes_ += ReturnOldest(c, overflow.release) * kSizeClasses.size(c);
   if (overflow.limit < limit) SetLimit(c, limit, overflow.limit);
   if (!PushOne(c, object)) central_.Insert(c, &object, 1);
   // Not from this bin: a second free is recognised by the newest object in it.
-  if (claimed_bytes() > max_bytes() && CollectionIsDue()) CollectGarbage(c);
+  if (claimed_bytes() > MaxClaim() && CollectionIsDue()) CollectGarbage(c);
 }
 
 void ThreadCache::FreePast(SizeClass c, void* object) {
@@ -249,7 +258,7 @@ ThreadCache::Fit ThreadCache::TrySetLimit(size_t i, size_t old_limit, size_t lim
                                          : BinArray::BytesFor(bin_policy::CapacityFor(c, limit)) -
                                                (array == nullptr ? 0 : array->bytes());
     const size_t more = (limit - old_limit) * kSizeClasses.size(c);
-    if (claimed_bytes() + more + more_array_bytes > max_bytes()) return Fit::kOverBudget;
+    if (claimed_bytes() + more + more_array_bytes > MaxClaim()) return Fit::kOverBudget;
   }
   if (fits) {
     if (table_.Count(i) <= limit) table_.SetLimit(i, limit);
@@ -270,7 +279,16 @@ void ThreadCache::CollectGarbage(SizeClass except) {
     const SizeClass c = static_cast<SizeClass>(i);
     if (table_.Array(i) != nullptr && c != except) CollectFrom(c);
   }
-  registry_.RaiseLimit(this);
+  const Registry::Budget budget = registry_.RaiseLimit(this);
+  backoff_doublings_ =
+      budget == Registry::Budget::kSpare
+          ? 0
+          : std::min<uint8_t>(backoff_doublings_ + 1, kTuning.cache_budget.max_backoff_doublings);
+  unfilled_bytes_ = 0;
+  if (budget != Registry::Budget::kShort) return;
+  // Another thread may empty the cache between the two reads.
+  const size_t claimed = claimed_bytes();
+  unfilled_bytes_ = claimed - std::min(claimed, table_.CachedBytes() + table_.array_bytes());
 }
 
 void ThreadCache::CollectFrom(SizeClass c) {

@@ -70,6 +70,8 @@ CASES = {
     "short-threads": time("40 2 100", 40 * 100),
     "t-test1": time("3 2 5000 1000 50", 3 * 2000),
     "threadtest": time("2 10 1000 0 8", 10 * 1000),
+    # 500 objects of each thread, and 500 in each of 9 + 2 turns.
+    "turns": memory("3 2", "pair_ns", "ns", 3 * 500 * 12, "16-4096"),
     "vector-growth": time("2 3 1 2", 0),
     "xmalloc-test": rate("-w 2 -t 0.02 -s 0", "objects_per_s", 2 * 4096),
 }
