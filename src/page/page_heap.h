@@ -201,9 +201,10 @@ class PageHeap {
     return !hints.address_space_is_short.value() && !hints.above_soft_limit.value() &&
            hints.releasing.value() != Releasing::kEager;
   }
-  // The bytes that one home may keep of spans of one kind, at most `most`. Rates above 1 divide it.
-  size_t KeptBytesPerHome(size_t most) const {
-    size_t share = Shares().kept_spans / 2 / std::max<size_t>(state_.homes.count(), 1);
+  // The bytes that each of `homes` may keep of spans of one kind, at most `most`. Rates above 1
+  // divide it.
+  size_t KeptBytesPerHome(size_t most, size_t homes) const {
+    size_t share = Shares().kept_spans / 2 / std::max<size_t>(homes, 1);
     const double rate = state_.hints.release_rate.value();
     if (rate > 1) share = static_cast<size_t>(static_cast<double>(share) / rate);
     return std::min(share, most);

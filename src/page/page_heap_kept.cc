@@ -50,7 +50,9 @@ bool PageHeap::KeepLargeAt(Span* span, const void* p, void** sample, SpanPool& p
   pool.Put(span);
   if (pool.has_spare_records()) TakeRecords(pool);
   // One at a time: a fork meanwhile loses at most one span in the child.
-  const size_t most = KeptBytesPerHome(kTuning.span_pool.max_bytes);
+  // Only the shards of CPUs have large objects.
+  const size_t pools = std::min(state_.homes.count(), kTuning.shards.max_of_cpus);
+  const size_t most = KeptBytesPerHome(kTuning.span_pool.max_bytes, pools);
   while (Span* const excess = pool.TakeLongest(most)) Delete(excess);
   return true;
 }
@@ -82,7 +84,7 @@ Span* PageHeap::NewFromCache(Length n, SpanHome& home) {
 }
 
 void PageHeap::DeleteToCache(Span* span, SpanHome& home, bool same_shard) {
-  const size_t most = KeptBytesPerHome(kTuning.span_cache.max_bytes);
+  const size_t most = KeptBytesPerHome(kTuning.span_cache.max_bytes, state_.homes.count());
   if (!MayKeep() || !home.kept.TryPut(span, same_shard, most)) Delete(span);
 }
 
