@@ -38,8 +38,8 @@ class CentralCache {
               Origin origin = Origin::kAny) {
     free_lists_[c].Insert(own, objects, n, origin);
   }
-  void Insert(SizeClass c, void* const* objects, size_t n) {
-    Insert(shards_.Current(), c, objects, n);
+  void Insert(SizeClass c, void* const* objects, size_t n, Origin origin = Origin::kAny) {
+    Insert(shards_.Current(), c, objects, n, origin);
   }
 
   // Whether `p`, an object of class `c`, is in use according to its bit.

@@ -96,13 +96,13 @@ size_t CentralFreeList::Remove(Shard& own, void** objects, size_t n) {
 size_t CentralFreeList::RemoveFromOwn(const Shard& own, ShardSpans& spans, void** objects,
                                       size_t n) {
   spans.used_at.store(new_spans_.load(std::memory_order_relaxed), std::memory_order_relaxed);
-  const Take first = FirstTakeFromOwn(own.num_threads());
+  const Takeable first = FirstTakeFromOwn(own.num_threads());
   size_t taken = 0;
-  if (first != Take::kAny) taken = RemoveFrom(&spans, first, objects, n);
-  return taken > 0 ? taken : RemoveFrom(&spans, Take::kAny, objects, n);
+  if (first != Takeable::kAny) taken = RemoveFrom(&spans, first, objects, n);
+  return taken > 0 ? taken : RemoveFrom(&spans, Takeable::kAny, objects, n);
 }
 
-size_t CentralFreeList::RemoveFrom(ShardSpans* spans, Take take, void** objects, size_t n) {
+size_t CentralFreeList::RemoveFrom(ShardSpans* spans, Takeable take, void** objects, size_t n) {
   if (!HasObjects(spans)) return 0;
   take = Simplified(take);
   void** next = objects;
@@ -128,8 +128,8 @@ size_t CentralFreeList::RemoveFromOthers(const Shard& own, RefillSource source, 
     const OtherShard facts = {
         .has_thread = other.num_threads() > 0,
         .new_spans_since_use = new_spans - spans->used_at.load(std::memory_order_relaxed)};
-    const Take take = TakeFromOther(source, facts);
-    return take == Take::kNothing ? 0 : RemoveFrom(spans, take, objects, n);
+    const Takeable take = TakeFromOther(source, facts);
+    return take == Takeable::kNothing ? 0 : RemoveFrom(spans, take, objects, n);
   });
 }
 
@@ -151,7 +151,8 @@ size_t CentralFreeList::RemoveFromNewSpan(Shard& own, Near near, void** objects,
     ClaimFromNewSpanLocked(*spans, span, &claims);
   }
   const size_t taken = static_cast<size_t>(AppendClaimed(claims, objects) - objects);
-  return claims.full() ? taken + RemoveFrom(spans, Take::kAny, objects + taken, n - taken) : taken;
+  return claims.full() ? taken + RemoveFrom(spans, Takeable::kAny, objects + taken, n - taken)
+                       : taken;
 }
 
 void** CentralFreeList::AppendClaimed(const Claims& claims, void** out) const {
@@ -161,16 +162,16 @@ void** CentralFreeList::AppendClaimed(const Claims& claims, void** out) const {
   return out;
 }
 
-void CentralFreeList::ClaimLocked(ShardSpans& spans, Take take, Claims* claims) {
+void CentralFreeList::ClaimLocked(ShardSpans& spans, Takeable take, Claims* claims) {
   const size_t wanted = claims->wanted;
-  const size_t least = take == Take::kWholeGroups ? groups_.size() : 1;
+  const size_t least = take == Takeable::kWholeGroups ? groups_.size() : 1;
   while (claims->wanted >= least && !claims->full()) {
-    Span* const split = take == Take::kAny ? spans.spans.FullestSplit() : nullptr;
+    Span* const split = take == Takeable::kAny ? spans.spans.FullestSplit() : nullptr;
     Span* const span = split != nullptr ? split : spans.spans.FullestNotSplit();
     if (span == nullptr) break;
     const RankedSpans::Place place = PlaceOf(span);
     ForgetHolesLocked(spans, span);
-    if (take == Take::kWholeGroups) {
+    if (take == Takeable::kWholeGroups) {
       ClaimWholeGroupsLocked(span, claims);
     } else if (split != nullptr || groups_.size() == 1) {
       ClaimLowestLocked(span, claims);

@@ -174,7 +174,7 @@ class alignas(kCacheLineSize) CentralFreeList {
   static void Disown(size_t s, Span* emptied);
 
   // As a group of one object is always whole.
-  Take Simplified(Take take) const { return groups_.size() == 1 ? Take::kAny : take; }
+  Takeable Simplified(Takeable take) const { return groups_.size() == 1 ? Takeable::kAny : take; }
   // The class's spans in the shard with that number; null where there are none.
   ShardSpans* SpansAt(size_t shard) const { return shards_.SpansAt(shard, size_class_); }
   // Sums `counter` over the shards.
@@ -186,7 +186,7 @@ class alignas(kCacheLineSize) CentralFreeList {
   }
 
   // Takes objects out of one shard's spans, which may be null; returns how many.
-  size_t RemoveFrom(ShardSpans* spans, Take take, void** objects, size_t n);
+  size_t RemoveFrom(ShardSpans* spans, Takeable take, void** objects, size_t n);
   size_t RemoveFromOwn(const Shard& own, ShardSpans& spans, void** objects, size_t n);
   // As RemoveFrom, for the first of the other shards that has objects for this source.
   size_t RemoveFromOthers(const Shard& own, RefillSource source, void** objects, size_t n);
@@ -218,7 +218,7 @@ class alignas(kCacheLineSize) CentralFreeList {
   // A claimed object belongs to the caller: its bit is clear, so that no other call hands it out,
   // and its span counts it as in use, so that the span stays. So turning the bits into addresses
   // needs no lock, and is done without.
-  void ClaimLocked(ShardSpans& spans, Take take, Claims* claims) TC_REQUIRES(spans.lock);
+  void ClaimLocked(ShardSpans& spans, Takeable take, Claims* claims) TC_REQUIRES(spans.lock);
   // As ClaimLocked, from a new span, which then goes into its list.
   void ClaimFromNewSpanLocked(ShardSpans& spans, Span* span, Claims* claims)
       TC_REQUIRES(spans.lock);

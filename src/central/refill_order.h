@@ -30,7 +30,7 @@
 namespace tcmalloc {
 
 // Which free objects may be taken.
-enum class Take : uint8_t {
+enum class Takeable : uint8_t {
   kNothing,
   kWholeGroups,  // no line batch may be divided
   kAny,
@@ -59,28 +59,28 @@ struct OtherShard {
 };
 
 // What may be taken from the other shard when it is the turn of `source`.
-constexpr Take TakeFromOther(RefillSource source, const OtherShard& other) {
+constexpr Takeable TakeFromOther(RefillSource source, const OtherShard& other) {
   switch (source) {
     case RefillSource::kOwnShard:
     case RefillSource::kKeptSpan:
     case RefillSource::kNewSpan:
-      return Take::kNothing;
+      return Takeable::kNothing;
     case RefillSource::kEndedThreads:
-      return other.has_thread ? Take::kNothing : Take::kAny;
+      return other.has_thread ? Takeable::kNothing : Takeable::kAny;
     case RefillSource::kIdleThreads:
       return other.has_thread && other.new_spans_since_use >= kTuning.shards.idle_after_new_spans
-                 ? Take::kWholeGroups
-                 : Take::kNothing;
+                 ? Takeable::kWholeGroups
+                 : Takeable::kNothing;
     case RefillSource::kAnyShard:
-      return Take::kAny;
+      return Takeable::kAny;
   }
-  return Take::kNothing;
+  return Takeable::kNothing;
 }
 
 // What is taken from the own shard first; what is left, if that was nothing, follows. Where several
 // threads share the shard, whole line batches come first.
-constexpr Take FirstTakeFromOwn(size_t num_threads) {
-  return num_threads > 1 ? Take::kWholeGroups : Take::kAny;
+constexpr Takeable FirstTakeFromOwn(size_t num_threads) {
+  return num_threads > 1 ? Takeable::kWholeGroups : Takeable::kAny;
 }
 
 }  // namespace tcmalloc

@@ -69,8 +69,12 @@ T* ShardMap::BuildOnce(std::atomic<T*>& slot, Prepare prepare, Arguments... argu
 }
 
 Shard& ShardMap::Ensure(size_t number) {
-  Shard* const shard = BuildOnce(
-      shards_[number], [this](Shard& fresh) { page_heap_.AddHome(fresh.home()); }, number);
+  const auto add = [this](Shard& fresh) {
+    page_heap_.AddHome(fresh.home());
+    const size_t end = std::max(end_.load(std::memory_order_relaxed), fresh.number() + 1);
+    end_.store(end, std::memory_order_relaxed);
+  };
+  Shard* const shard = BuildOnce(shards_[number], add, number);
   return shard != nullptr ? *shard : first_;
 }
 

@@ -106,12 +106,17 @@ class ShardMap {
   // other than 0, which is returned.
   template <typename F>
   size_t FirstOfOthers(const Shard& own, F f) const {
-    for (size_t i = 1; i < num_shards_; ++i) {
-      Shard* const shard = At((own.number() + i) % num_shards_);
-      if (shard == nullptr) continue;
-      if (const size_t result = f(*shard)) return result;
-    }
-    return 0;
+    const size_t end = end_.load(std::memory_order_relaxed);
+    const auto first_in = [&](size_t begin, size_t past) -> size_t {
+      for (size_t i = begin; i < past; ++i) {
+        Shard* const shard = At(i);
+        if (shard == nullptr) continue;
+        if (const size_t result = f(*shard)) return result;
+      }
+      return 0;
+    };
+    const size_t result = first_in(own.number() + 1, end);
+    return result != 0 ? result : first_in(0, own.number());
   }
 
   // Calls f(lock) for every lock except those of PageHeap::ForEachLock. While the first one is
@@ -139,6 +144,9 @@ class ShardMap {
   SpinLock lock_{LockRank::kShards};
   // D1. Written with lock_ held.
   std::array<std::atomic<Shard*>, kMost> shards_ = {};
+  // One more than the highest number of a shard. Written with lock_ held; relaxed: a thread that
+  // reads an old one does not find the newest shard yet.
+  std::atomic<size_t> end_{1};
   Shard first_{0};
   // The number of CPUs that have asked. When two threads on one CPU ask at once, a number is
   // skipped.

@@ -175,8 +175,8 @@ TEST_F(RegistryTest, EachThreadHasAShard) {
 TEST_F(RegistryTest, AThreadAllocatesFromItsShard) {
   TestThread one(heap_.registry);
   TestThread two(heap_.registry);
-  for (TestThread* const thread : {&one, &two}) {
-    for (int i = 0; i < 3000; ++i) {
+  for (int i = 0; i < 3000; ++i) {
+    for (TestThread* const thread : {&one, &two}) {
       ASSERT_EQ(heap_.ShardOf(thread->Allocate(c_)), thread->cache()->shard().number());
     }
   }

@@ -127,7 +127,7 @@ class Model {
   };
 
   void TakeFromOwn(Answer& answer, size_t own) {
-    const bool whole_first = FirstTakeFromOwn(shards_[own].threads) == tcmalloc::Take::kWholeGroups;
+    const bool whole_first = FirstTakeFromOwn(shards_[own].threads) == Takeable::kWholeGroups;
     if (whole_first && answer.n >= line_objects_) {
       ASSERT_NO_FATAL_FAILURE(TakeWholeFrom(answer, own));
       if (answer.checked > 0) return;
@@ -140,11 +140,11 @@ class Model {
     for (size_t i = 1; i < TestHeap::kShards && answer.checked == 0; ++i) {
       const size_t shard = (own + i) % TestHeap::kShards;
       if (FreeInShard(shard) == 0) continue;
-      const tcmalloc::Take take = TakeFromOther(
+      const Takeable take = TakeFromOther(
           source, {shards_[shard].threads > 0, fresh_spans_ - shards_[shard].used_at});
-      if (take == tcmalloc::Take::kAny) {
+      if (take == Takeable::kAny) {
         ASSERT_NO_FATAL_FAILURE(TakeAnyFrom(answer, shard));
-      } else if (take == tcmalloc::Take::kWholeGroups && answer.n >= line_objects_) {
+      } else if (take == Takeable::kWholeGroups && answer.n >= line_objects_) {
         ASSERT_NO_FATAL_FAILURE(TakeWholeFrom(answer, shard));
       }
     }

@@ -39,11 +39,11 @@ TEST(RefillOrderTest, LivingThreadsKeepTheirLines) {
   for (const RefillSource source : kRefillOrder) {
     if (source == RefillSource::kAnyShard) break;
     for (size_t new_spans = 0; new_spans < 100; ++new_spans) {
-      const Take take =
+      const Takeable take =
           TakeFromOther(source, {.has_thread = true, .new_spans_since_use = new_spans});
-      EXPECT_NE(take, Take::kAny);
+      EXPECT_NE(take, Takeable::kAny);
       if (new_spans < kIdle) {
-        EXPECT_EQ(take, Take::kNothing);
+        EXPECT_EQ(take, Takeable::kNothing);
       }
     }
   }
@@ -51,27 +51,27 @@ TEST(RefillOrderTest, LivingThreadsKeepTheirLines) {
 
 TEST(RefillOrderTest, IdleThreadsGiveWholeLineBatches) {
   for (const size_t new_spans : {kIdle, kIdle + 1, SIZE_MAX}) {
-    EXPECT_EQ(TakeFromOther(RefillSource::kIdleThreads, {true, new_spans}), Take::kWholeGroups);
+    EXPECT_EQ(TakeFromOther(RefillSource::kIdleThreads, {true, new_spans}), Takeable::kWholeGroups);
   }
 }
 
 TEST(RefillOrderTest, EndedThreadsGiveEverything) {
   for (const size_t new_spans : {size_t{0}, kIdle, SIZE_MAX}) {
-    EXPECT_EQ(TakeFromOther(RefillSource::kEndedThreads, {false, new_spans}), Take::kAny);
+    EXPECT_EQ(TakeFromOther(RefillSource::kEndedThreads, {false, new_spans}), Takeable::kAny);
   }
 }
 
 TEST(RefillOrderTest, NothingIsLeftBeforeAnAllocationFails) {
   EXPECT_EQ(PlaceOf(RefillSource::kAnyShard), std::size(kRefillOrder) - 1);
   for (const bool has_thread : {false, true}) {
-    EXPECT_EQ(TakeFromOther(RefillSource::kAnyShard, {has_thread, 0}), Take::kAny);
+    EXPECT_EQ(TakeFromOther(RefillSource::kAnyShard, {has_thread, 0}), Takeable::kAny);
   }
 }
 
 TEST(RefillOrderTest, ThreadsThatShareAShardGetWholeLineBatchesFirst) {
-  EXPECT_EQ(FirstTakeFromOwn(0), Take::kAny);
-  EXPECT_EQ(FirstTakeFromOwn(1), Take::kAny);
-  EXPECT_EQ(FirstTakeFromOwn(2), Take::kWholeGroups);
+  EXPECT_EQ(FirstTakeFromOwn(0), Takeable::kAny);
+  EXPECT_EQ(FirstTakeFromOwn(1), Takeable::kAny);
+  EXPECT_EQ(FirstTakeFromOwn(2), Takeable::kWholeGroups);
 }
 
 }  // namespace
