@@ -96,10 +96,10 @@ size_t CentralFreeList::Remove(Shard& own, void** objects, size_t n) {
 size_t CentralFreeList::RemoveFromOwn(const Shard& own, ShardSpans& spans, void** objects,
                                       size_t n) {
   spans.used_at.store(new_spans_.load(std::memory_order_relaxed), std::memory_order_relaxed);
-  const Takeable first = FirstTakeFromOwn(own.num_threads());
-  size_t taken = 0;
-  if (first != Takeable::kAny) taken = RemoveFrom(&spans, first, objects, n);
-  return taken > 0 ? taken : RemoveFrom(&spans, Takeable::kAny, objects, n);
+  const Takeable first = FirstTake(own, n);
+  const size_t taken = RemoveFrom(&spans, first, objects, n);
+  if (taken > 0 || first == Takeable::kAny) return taken;
+  return RemoveFrom(&spans, Takeable::kAny, objects, n);
 }
 
 size_t CentralFreeList::RemoveFrom(ShardSpans* spans, Takeable take, void** objects, size_t n) {
@@ -142,17 +142,17 @@ size_t CentralFreeList::RemoveFromNewSpan(Shard& own, Near near, void** objects,
     const size_t before = new_spans_.fetch_add(1, std::memory_order_relaxed);
     spans->used_at.store(before + 1, std::memory_order_relaxed);
   }
+  const Takeable take = FirstTake(own, n);
   Claims claims;
   claims.wanted = n;
   {
     const SpinLockHolder holder(spans->lock);
     // From this span, even if other threads have returned objects meanwhile: otherwise it could
     // stay without a live object.
-    ClaimFromNewSpanLocked(*spans, span, &claims);
+    ClaimFromNewSpanLocked(*spans, span, take, &claims);
   }
   const size_t taken = static_cast<size_t>(AppendClaimed(claims, objects) - objects);
-  return claims.full() ? taken + RemoveFrom(spans, Takeable::kAny, objects + taken, n - taken)
-                       : taken;
+  return claims.full() ? taken + RemoveFrom(spans, take, objects + taken, n - taken) : taken;
 }
 
 void** CentralFreeList::AppendClaimed(const Claims& claims, void** out) const {
@@ -183,8 +183,13 @@ void CentralFreeList::ClaimLocked(ShardSpans& spans, Takeable take, Claims* clai
   spans.free_objects.Subtract(wanted - claims->wanted);
 }
 
-void CentralFreeList::ClaimFromNewSpanLocked(ShardSpans& spans, Span* span, Claims* claims) {
-  ClaimLowestLocked(span, claims);
+void CentralFreeList::ClaimFromNewSpanLocked(ShardSpans& spans, Span* span, Takeable take,
+                                             Claims* claims) {
+  if (take == Takeable::kWholeGroups) {
+    ClaimWholeGroupsLocked(span, claims);
+  } else {
+    ClaimLowestLocked(span, claims);
+  }
   SpanOwner(size_class_, SpanOwner::Of(span).shard(), true).StoreIn(span);
   spans.num_spans.Add(1);
   spans.free_objects.Add(span->free_count);

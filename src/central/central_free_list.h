@@ -187,6 +187,10 @@ class alignas(kCacheLineSize) CentralFreeList {
 
   // Takes objects out of one shard's spans, which may be null; returns how many.
   size_t RemoveFrom(ShardSpans* spans, Takeable take, void** objects, size_t n);
+  // What a request for `n` takes from its own shard first.
+  Takeable FirstTake(const Shard& own, size_t n) const {
+    return n >= groups_.size() ? Simplified(FirstTakeFromOwn(own.num_threads())) : Takeable::kAny;
+  }
   size_t RemoveFromOwn(const Shard& own, ShardSpans& spans, void** objects, size_t n);
   // As RemoveFrom, for the first of the other shards that has objects for this source.
   size_t RemoveFromOthers(const Shard& own, RefillSource source, void** objects, size_t n);
@@ -220,7 +224,7 @@ class alignas(kCacheLineSize) CentralFreeList {
   // needs no lock, and is done without.
   void ClaimLocked(ShardSpans& spans, Takeable take, Claims* claims) TC_REQUIRES(spans.lock);
   // As ClaimLocked, from a new span, which then goes into its list.
-  void ClaimFromNewSpanLocked(ShardSpans& spans, Span* span, Claims* claims)
+  void ClaimFromNewSpanLocked(ShardSpans& spans, Span* span, Takeable take, Claims* claims)
       TC_REQUIRES(spans.lock);
   // As ClaimLocked, from one span of spans whose lock is held; it stays in its list. The first
   // takes only whole groups; the second the lowest free objects; the third those in divided groups,

@@ -69,7 +69,7 @@ class Model {
       const uintptr_t start = StartOf(heap, objects[0]);
       ASSERT_EQ(spans_.count(start), 0u) << "from the wrong span";
       spans_[start] = {std::vector<bool>(objects_per_span_, true), own};
-      ASSERT_NO_FATAL_FAILURE(TakeAnyFrom(answer, own));
+      ASSERT_NO_FATAL_FAILURE(TakeFromOwn(answer, own));
       ++new_spans_;
       if (!kept) shards_[own].used_at = ++fresh_spans_;
     }
@@ -288,6 +288,12 @@ void Insert(CentralFreeList& list, const std::vector<void*>& objects, size_t own
   list.Insert(list.shards().Ensure(own), objects.data(), objects.size());
 }
 
+// Several threads use the shard: whole lines come before divided ones.
+void ShareShard(CentralFreeList& list, size_t number) {
+  Shard& shard = list.shards().Ensure(number);
+  while (shard.num_threads() < 2) shard.AddThread();
+}
+
 void RemoveThreads(Shard& shard) {
   while (shard.num_threads() > 0) shard.RemoveThread();
 }
@@ -452,14 +458,15 @@ using LinesParam = std::tuple<size_t, std::array<size_t, 2>>;
 class CentralFreeListLinesTest : public testing::TestWithParam<LinesParam> {};
 
 // A program allocates a million objects and frees them in random order, except for some that are
-// spread over all lines. Then two threads refill in turn. While a whole line batch is free in any
-// span, they get whole groups, so no two of them hold objects on one line. Only then is a group
-// divided, and only when no object is free is there a new span.
+// spread over all lines. Then two threads that share a shard refill in turn. While a whole line
+// batch is free in any span, they get whole groups, so no two of them hold objects on one line.
+// Only then is a group divided, and only when no object is free is there a new span.
 TEST_P(CentralFreeListLinesTest, NoTwoThreadsOnALineWhileThereAreWholeOnes) {
   constexpr size_t kObjects = kDebugBuild ? 100'000 : 1'000'000;
   const auto [object_size, shards] = GetParam();
   TestHeap heap;
   CentralFreeList& list = heap.central.free_list(ClassForSize(object_size));
+  ShareShard(list, shards[0]);
   const size_t line = list.line_objects();
   const size_t batch = kSizeClasses.batch_size(ClassForSize(object_size));
   SeededRandom random(kFreeListSeed + object_size);
@@ -568,17 +575,17 @@ std::string NameOfLines(const testing::TestParamInfo<LinesParam>& parameters) {
 }
 
 constexpr std::array<size_t, 2> kOneShard{0, 0};
-constexpr std::array<size_t, 2> kTwoShards{0, 7};
 
 INSTANTIATE_TEST_SUITE_P(Classes, CentralFreeListLinesTest,
                          testing::Combine(testing::ValuesIn(SizesWithLineGroups()),
-                                          testing::Values(kOneShard, kTwoShards)),
+                                          testing::Values(kOneShard)),
                          NameOfLines);
 
 // 16-byte objects, four to a line. Divided lines serve a request for less than a line.
 TEST(CentralFreeListTest, FewObjectsComeFromDividedLines) {
   TestHeap heap;
   CentralFreeList& list = heap.central.free_list(ClassForSize(16));
+  ShareShard(list, 0);
   ASSERT_EQ(list.line_objects(), 4u);
   const std::vector<void*> all = Remove(list, list.objects_per_span());
   ASSERT_EQ(all.size(), list.objects_per_span());
@@ -601,6 +608,7 @@ TEST(CentralFreeListTest, FewObjectsComeFromDividedLines) {
 TEST(CentralFreeListTest, AnObjectThatCompletesALineMakesItsSpanCountAgain) {
   TestHeap heap;
   CentralFreeList& list = heap.central.free_list(ClassForSize(16));
+  ShareShard(list, 0);
   const std::vector<void*> first = Remove(list, list.objects_per_span());
   const std::vector<void*> second = Remove(list, list.objects_per_span());
   ASSERT_EQ(list.num_spans(), 2u);
@@ -619,6 +627,7 @@ TEST(CentralFreeListTest, RequestsAreRoundedDownToWholeLines) {
   TestHeap heap;
   CentralFreeList& list = heap.central.free_list(ClassForSize(48));
   ASSERT_EQ(list.line_objects(), 4u);
+  ShareShard(list, 0);
   ASSERT_EQ(list.objects_per_span() % 4, 1u);
   EXPECT_EQ(Remove(list, 7).size(), 4u);
   EXPECT_EQ(Remove(list, 4).size(), 4u);
@@ -1046,23 +1055,21 @@ TEST_F(CentralFreeListShardsTest, AShardMadeBetweenForkHandlersIsHeldToo) {
   list_.CheckInvariants();
 }
 
-// 16-byte objects, four to a line: whole lines of other shards, even of one with few objects, are
-// used before divided lines of the own shard.
-TEST(CentralFreeListTest, WholeLinesOfOtherShardsBeforeOwnDividedOnes) {
+// 16-byte objects, four to a line: divided lines of the own shard come first, then whole lines of a
+// shard with an idle thread; its divided ones stay.
+TEST(CentralFreeListTest, OwnDividedLinesThenOthersWholeOnes) {
   TestHeap heap;
   CentralFreeList& list = heap.central.free_list(ClassForSize(16));
   ASSERT_EQ(list.line_objects(), 4u);
-  const std::vector<void*> mine = Remove(list, list.objects_per_span(), 3);
+  for (const size_t shard : {1u, 3u}) list.shards().Ensure(shard).AddThread();
   const std::vector<void*> others = Remove(list, list.objects_per_span(), 1);
+  const std::vector<void*> mine = Remove(list, list.objects_per_span(), 3);
   ASSERT_EQ(list.num_spans(), 2u);
   Insert(list, {mine[1], mine[2], mine[6]});
   Insert(list, {others.begin() + 7, others.begin() + 12});
-  // A request for less than a line: the own ones.
   EXPECT_EQ(Remove(list, 1, 3), std::vector<void*>{mine[1]});
-  EXPECT_EQ(Remove(list, 4, 3), (std::vector<void*>{others.begin() + 8, others.begin() + 12}));
-  // No whole line: the own ones, although the other shard has objects.
   EXPECT_EQ(Remove(list, 4, 3), (std::vector<void*>{mine[2], mine[6]}));
-  // The other shard has less than a batch.
+  EXPECT_EQ(Remove(list, 4, 3), (std::vector<void*>{others.begin() + 8, others.begin() + 12}));
   EXPECT_EQ(list.num_spans(), 2u);
   EXPECT_EQ(heap.ShardOf(Remove(list, 4, 3).at(0)), 3u);
   EXPECT_EQ(list.num_spans(), 3u);
@@ -1072,7 +1079,7 @@ TEST(CentralFreeListTest, WholeLinesOfOtherShardsBeforeOwnDividedOnes) {
 
 class CentralFreeListDeathTest : public testing::Test {
  protected:
-  CentralFreeListDeathTest() : objects_(Remove(list_, 100)) {}
+  CentralFreeListDeathTest() : objects_((ShareShard(list_, 0), Remove(list_, 100))) {}
 
   std::string Line(const void* p, const std::string& what) {
     return "tcmalloc: free of " + PointerText(p) + ": " + what + "\n";
