@@ -34,10 +34,11 @@ size_t ReturnArrays(BinArraysInFlight* arrays, CentralCache& central, MetadataAr
   return bytes;
 }
 
-ThreadCache::ThreadCache(ThreadSlot& slot, CentralCache& central, MetadataArena& arena,
-                         Registry& registry)
+ThreadCache::ThreadCache(ThreadSlot& slot, Shard& shard, CentralCache& central,
+                         MetadataArena& arena, Registry& registry)
     : slot_(&slot),
       first_frame_(reinterpret_cast<uintptr_t>(__builtin_frame_address(0))),
+      shard_(shard),
       central_(central),
       arena_(arena),
       registry_(registry) {
@@ -83,7 +84,7 @@ void* ThreadCache::Allocate(SizeClass c) {
   if (!mine) registry_.Reattach(this);
   if (!mine || !wants_bin) {
     void* object;
-    return central_.Remove(c, &object, 1) == 1 ? object : nullptr;
+    return central_.Remove(shard_, c, &object, 1) == 1 ? object : nullptr;
   }
   const size_t next = bin_policy::LimitAfterUnderflow(c, limit);
   if (next != limit && !SetLimit(c, limit, next)) {
@@ -94,7 +95,7 @@ void* ThreadCache::Allocate(SizeClass c) {
 
 void* ThreadCache::Refill(SizeClass c, size_t n) {
   void* objects[kTuning.bins.max_move_objects];
-  n = central_.Remove(c, objects, n);
+  n = central_.Remove(shard_, c, objects, n);
   if (n == 0) return nullptr;
   traffic_bytes_ += n * kSizeClasses.size(c);
   size_t left = n - 1;
@@ -106,7 +107,7 @@ void* ThreadCache::Refill(SizeClass c, size_t n) {
     }
   }
   void* const object = objects[n - 1];
-  if (left > 0) central_.Insert(c, objects, left);
+  if (left > 0) central_.Insert(shard_, c, objects, left);
   return object;
 }
 
@@ -140,7 +141,7 @@ void ThreadCache::Free(SizeClass c, void* object) {
   if (twice) ReportMisuse(Misuse::kDoubleFree, object, kSizeClasses.size(c));
   if (!mine) {
     registry_.Reattach(this);
-    central_.Insert(c, &object, 1);
+    central_.Insert(shard_, c, &object, 1);
     return;
   }
   if (limit == 0) {
@@ -148,7 +149,7 @@ void ThreadCache::Free(SizeClass c, void* object) {
     // and Insert reports it. Without room for a bin, too, the object goes to the central cache.
     const bool keep = wants_bin && central_.IsOut(c, object) &&
                       SetLimit(c, 0, bin_policy::InitialLimit(c)) && PushOne(c, object);
-    if (!keep) central_.Insert(c, &object, 1);
+    if (!keep) central_.Insert(shard_, c, &object, 1);
     return;
   }
   // If the bin may grow, it does, and keeps its objects.
@@ -158,7 +159,7 @@ void ThreadCache::Free(SizeClass c, void* object) {
   }
   traffic_bytes_ += ReturnOldest(c, overflow.release) * kSizeClasses.size(c);
   if (overflow.limit < limit) SetLimit(c, limit, overflow.limit);
-  if (!PushOne(c, object)) central_.Insert(c, &object, 1);
+  if (!PushOne(c, object)) central_.Insert(shard_, c, &object, 1);
   // Not from this bin: a second free is recognised by the newest object in it.
   if (claimed_bytes() > MaxClaim() && CollectionIsDue()) CollectGarbage(c);
 }
@@ -170,7 +171,7 @@ void ThreadCache::FreePast(SizeClass c, void* object) {
     if (section) twice = table_.IsNewest(Index(c), object);
   }
   if (twice) ReportMisuse(Misuse::kDoubleFree, object, kSizeClasses.size(c));
-  central_.Insert(c, &object, 1);
+  central_.Insert(shard_, c, &object, 1);
 }
 
 bool ThreadCache::PushOne(SizeClass c, void* object) {
@@ -192,7 +193,7 @@ size_t ThreadCache::ReturnOldest(SizeClass c, size_t n) {
       }
     }
     if (taken == 0) break;
-    central_.Insert(c, objects, taken, origin);
+    central_.Insert(shard_, c, objects, taken, origin);
     returned += taken;
   }
   return returned;

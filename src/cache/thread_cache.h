@@ -47,7 +47,9 @@ class ThreadCache {
  public:
   // By the owner. `slot` is the owner's; the cache is not reachable through it until the registry
   // stores it there.
-  ThreadCache(ThreadSlot& slot, CentralCache& central, MetadataArena& arena, Registry& registry);
+  // `shard`: claimed for this cache.
+  ThreadCache(ThreadSlot& slot, Shard& shard, CentralCache& central, MetadataArena& arena,
+              Registry& registry);
   ThreadCache(const ThreadCache&) = delete;
   ThreadCache& operator=(const ThreadCache&) = delete;
 
@@ -111,6 +113,8 @@ class ThreadCache {
   bool changing() const { return changing_.load(std::memory_order_relaxed); }
 
   ThreadSlot& slot() const { return *slot_; }
+  // What refills take objects from first. A thread that inherits the cache inherits it.
+  Shard& shard() const { return shard_; }
   Bins* bins() { return &table_.bins(); }
   // An address in the stack of the thread that created the cache.
   uintptr_t first_frame() const { return first_frame_; }
@@ -212,6 +216,7 @@ class ThreadCache {
   uintptr_t first_frame_;
 
   // Constant after construction.
+  Shard& shard_;
   CentralCache& central_;
   MetadataArena& arena_;
   Registry& registry_;
