@@ -211,6 +211,10 @@ class PageHeap {
   // DeleteLargeAt, into a pool.
   bool KeepLargeAt(Span* span, const void* p, void** sample, SpanPool& pool)
       TC_EXCLUDES(state_.lock);
+  // Frees the pool's longest span, if more than `max_bytes` are kept and the span has at least `n`
+  // pages; returns its bytes, else 0.
+  size_t DeleteLongest(SpanPool& pool, size_t max_bytes = 0, Length n = Length(0))
+      TC_EXCLUDES(state_.lock);
   // Records that the pool needs, or does not need.
   void AddRecords(SpanPool& pool) TC_EXCLUDES(state_.lock);
   void TakeRecords(SpanPool& pool) TC_EXCLUDES(state_.lock);

@@ -50,16 +50,6 @@ void SpanPool::JoinLocked(Span* span, Span* neighbour) {
   num_records_.Add(1);
 }
 
-Span* SpanPool::TakeLongest(size_t max_bytes, Length n) {
-  if (bytes() <= max_bytes) return nullptr;
-  const SpinLockHolder holder(lock_);
-  Span* const span = spans_.FindLongest();
-  if (span == nullptr || span->num_pages < n) return nullptr;
-  RemoveLocked(span);
-  hidden_.Subtract(1);
-  return span;
-}
-
 void SpanPool::InsertLocked(Span* span) {
   span->owner.store(number_, std::memory_order_relaxed);
   span->state.store(SpanState::kKept, std::memory_order_relaxed);
@@ -75,7 +65,10 @@ void SpanPool::RemoveLocked(Span* span) {
 
 Span* SpanPool::KeptAt(PageId page) const {
   Span* const span = page_map_->SpanOf(page);
-  return span != nullptr && span->owner.load(std::memory_order_relaxed) == number_ ? span : nullptr;
+  if (span == nullptr || span->owner.load(std::memory_order_relaxed) != number_) return nullptr;
+  // Outside the heap the entry may be of a span that was unmapped, and its record may be in use for
+  // another span.
+  return page >= span->first_page && page < span->end() ? span : nullptr;
 }
 
 void SpanPool::AddRecord(Span* record) {

@@ -51,9 +51,19 @@ class alignas(kCacheLineSize) SpanPool {
   Span* TryTake(Length n, int64_t now_ms) TC_EXCLUDES(lock_);
   // Keeps the span, which is kKept and has no owner.
   void Put(Span* span) TC_EXCLUDES(lock_);
-  // The longest span, kKept and without an owner, if more than `max_bytes` are kept and the span
-  // has at least `n` pages; else null.
-  Span* TakeLongest(size_t max_bytes = 0, Length n = Length(0)) TC_EXCLUDES(lock_);
+  // Calls give(span) with the longest span, kKept and without an owner, if more than `max_bytes`
+  // are kept and the span has at least `n` pages. The lock is held until the span has its next
+  // place: a child that is forked meanwhile does not lose it, which may be all that the pool kept.
+  template <typename F>
+  void GiveLongest(size_t max_bytes, Length n, F give) TC_EXCLUDES(lock_) {
+    if (bytes() <= max_bytes) return;
+    const SpinLockHolder holder(lock_);
+    Span* const span = spans_.FindLongest();
+    if (span == nullptr || span->num_pages < n) return;
+    RemoveLocked(span);
+    hidden_.Subtract(1);
+    give(span);
+  }
 
   // Cutting a span off takes a record, and joining frees one. Racy.
   bool needs_records() const { return num_records_.value() == 0; }
