@@ -187,6 +187,7 @@ def program_rows(threads, processors):
               lambda t: (20_000, t, 100), lambda t: (2_000, t, 100)),
         *rows("shared-lines-", "shared-lines", [count for count in threads if count > 1],
               lambda t: (t, 8, 400_000 // t), lambda t: (t, 8, 20_000 // t, 10)),
+        *(ProgramRow(f"fork-cost-{p}", "fork-cost", (p, 200), (p, 20)) for p in (1, 16)),
         ProgramRow("graph", "graph", (1_500_000, 5_000_000), (150_000, 500_000)),
     ]
 

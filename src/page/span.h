@@ -69,8 +69,9 @@ class Span {
     return s == SpanState::kFreeBacked || s == SpanState::kFreeReleased;
   }
   bool IsLargeAt(const void* p) const { return Is(SpanState::kLarge) && start_address() == p; }
-  // Makes the large object at `p` kKept, provided that it starts there. Whoever frees or resizes an
-  // object claims it first: the program may by mistake do so in two threads, of which one gets it.
+  // Makes the large object at `p` kKept, provided that it starts there. A thread claims an object
+  // before it frees or resizes it: the program may by mistake do so in two threads, and one of them
+  // gets the object.
   bool ClaimLargeAt(const void* p) {
     SpanState large = SpanState::kLarge;
     if (!IsLargeAt(p) ||

@@ -28,7 +28,7 @@
 #include "base/intrusive_list.h"
 #include "base/tuning.h"
 #include "base/units.h"
-#include "os/spinlock.h"
+#include "os/gated_lock.h"
 #include "page/free_spans.h"
 #include "page/page_map.h"
 #include "page/page_stats.h"
@@ -76,7 +76,7 @@ class alignas(kCacheLineSize) SpanPool {
   size_t hidden() const { return hidden_.value(); }
   // Adds the kept spans to the counts of their lengths.
   void AddTo(FreeSpanCounts* lengths) TC_EXCLUDES(lock_);
-  SpinLock& lock() { return lock_; }
+  GatedLock& lock() { return lock_; }
 
  private:
   void InsertLocked(Span* span) TC_REQUIRES(lock_);
@@ -85,7 +85,7 @@ class alignas(kCacheLineSize) SpanPool {
   Span* KeptAt(PageId page) const TC_REQUIRES(lock_);
   void JoinLocked(Span* span, Span* neighbour) TC_REQUIRES(lock_);
 
-  SpinLock lock_{LockRank::kSpanCache};
+  GatedLock lock_{LockRank::kSpanCache};
   // Constant after Attach.
   PageMap* page_map_ = nullptr;
   uint16_t number_ = 0;

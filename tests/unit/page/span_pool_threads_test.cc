@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// SpanPool with several threads, and around fork.
+// SpanPool with several threads.
 #include <gtest/gtest.h>
 #include <sched.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include <signal.h>
+#include <time.h>
 
 #include <algorithm>
 #include <array>
@@ -14,11 +14,14 @@
 #include <utility>
 #include <vector>
 
+#include "page_heap_fixture.h"
 #include "span_pool_fixture.h"
 #include "testing/random.h"
 
 namespace tcmalloc {
 namespace {
+
+constexpr size_t kLastHome = PageHeapUnderTest::kHomes - 1;
 
 // Threads replace objects in two pools, and drain them. A page of an object never belongs to two.
 TEST_F(SpanPoolTest, ThreadsShareNothing) {
@@ -84,122 +87,150 @@ TEST_F(SpanPoolTest, OneOfTwoFreesWins) {
   heap_.CheckInvariants();
 }
 
-// Runs both at once, again and again, after prepare().
-void Race(int rounds, const std::function<void()>& prepare, const std::function<void()>& one,
-          const std::function<void()>& other) {
-  std::atomic<int> begun{0};
-  std::atomic<int> ended{0};
-  std::thread thread([&] {
-    for (int round = 1; round <= rounds; ++round) {
-      while (begun.load() < round) sched_yield();
-      other();
-      ended.store(round);
+// Calls work() again and again. At random moments of it, when it may hold the page heap's lock,
+// calls other() in another thread, and lets work() continue when that has returned.
+class Interruption {
+ public:
+  static void Run(int times, const std::function<void()>& work,
+                  const std::function<void()>& other) {
+    asked_ = 0;
+    answered_ = 0;
+    struct sigaction action = {};
+    struct sigaction old_action;
+    action.sa_handler = [](int) {
+      const int number = asked_.load() + 1;
+      asked_ = number;
+      while (answered_.load() < number) sched_yield();
+    };
+    ASSERT_EQ(sigaction(SIGUSR1, &action, &old_action), 0);
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGUSR1);
+    // For the other thread.
+    ASSERT_EQ(pthread_sigmask(SIG_BLOCK, &signals, nullptr), 0);
+    std::thread thread([&] {
+      for (int number = 1; number <= times; ++number) {
+        while (asked_.load() < number) sched_yield();
+        other();
+        answered_ = number;
+      }
+    });
+    ASSERT_EQ(pthread_sigmask(SIG_UNBLOCK, &signals, nullptr), 0);
+    sigevent event = {};
+    event.sigev_notify = SIGEV_SIGNAL;
+    event.sigev_signo = SIGUSR1;
+    timer_t timer;
+    ASSERT_EQ(timer_create(CLOCK_MONOTONIC, &event, &timer), 0);
+    SeededRandom random(20261126);
+    for (int number = 1; number <= times; ++number) {
+      const itimerspec once = {{0, 0}, {0, static_cast<long>(random.Between(1, 30'000))}};
+      ASSERT_EQ(timer_settime(timer, 0, &once, nullptr), 0);
+      while (asked_.load() < number) work();
     }
-  });
-  for (int round = 1; round <= rounds; ++round) {
-    prepare();
-    begun.store(round);
-    one();
-    while (ended.load() < round) sched_yield();
+    ASSERT_EQ(timer_delete(timer), 0);
+    thread.join();
+    ASSERT_EQ(sigaction(SIGUSR1, &old_action, nullptr), 0);
   }
-  thread.join();
-}
 
-// The program frees an object and resizes it in another thread by mistake. A resize after the free
+ private:
+  static inline std::atomic<int> asked_{0};
+  static inline std::atomic<int> answered_{0};
+};
+
+// The program frees an object that another thread resizes, by mistake. A resize after the free
 // finds no object, and one before it is complete.
 TEST_F(SpanPoolTest, AFreeAndAResizeExclude) {
-  Span* span = nullptr;
-  void* object = nullptr;
-  bool freed = false;
-  bool resized = false;
-  Race(
-      20'000,
+  Span* span = New(40);
+  void* const object = span->start_address();
+  Interruption::Run(
+      3000,
       [&] {
-        if (span != nullptr && !freed) {
-          ASSERT_TRUE(Free(span));
+        if (heap_.ResizeLargeAt(span, object, Length(20))) {
+          EXPECT_FALSE(span->Is(SpanState::kLarge) && span->num_pages != Length(20));
         }
+        static_cast<void>(heap_.ResizeLargeAt(span, object, Length(40)));
+        if (span->IsLargeAt(object)) return;
         heap_.DrainSpanCaches();
         ASSERT_EQ(heap_.GetStats().large_span_bytes, 0u);
-        span = New(40);
-        object = span->start_address();
+        // It may be freed again at once.
+        span = heap_.New(Length(40), SpanState::kLarge, Length(1), &under_test_.homes[0]);
+        ASSERT_EQ(span->first_page, PageId::Containing(object));
       },
-      [&] { freed = heap_.DeleteLargeAt(span, object, nullptr, &under_test_.homes[0]); },
-      [&] { resized = heap_.ResizeLargeAt(span, object, Length(20)); });
-  EXPECT_TRUE(freed || resized);
+      [&] {
+        static_cast<void>(heap_.DeleteLargeAt(span, object, nullptr, &under_test_.homes[0]));
+      });
+  heap_.DrainSpanCaches();
   heap_.CheckInvariants();
 }
 
-// One thread frees the object into a pool, the other to the free spans.
+// One thread frees the object into a pool, the other one to the free spans.
 TEST_F(SpanPoolTest, AFreeWithAPoolAndOneWithoutExclude) {
-  Span* span = nullptr;
-  void* object = nullptr;
-  bool kept = false;
-  bool freed = false;
-  Race(
-      20'000,
+  std::atomic<Span*> current{nullptr};
+  std::atomic<int> freed{0};
+  Interruption::Run(
+      3000,
       [&] {
-        ASSERT_TRUE(span == nullptr || kept != freed);
+        Span* const span = New(40);
+        void* const object = span->start_address();
+        freed = 0;
+        current = span;
+        freed += heap_.DeleteLargeAt(span, object) ? 1 : 0;
+        current = nullptr;
+        ASSERT_EQ(freed.load(), 1);
         heap_.DrainSpanCaches();
-        span = New(40);
-        object = span->start_address();
       },
-      [&] { kept = heap_.DeleteLargeAt(span, object, nullptr, &under_test_.homes[0]); },
-      [&] { freed = heap_.DeleteLargeAt(span, object); });
-  EXPECT_NE(kept, freed);
+      [&] {
+        Span* const span = current.load();
+        if (span == nullptr) return;
+        freed += heap_.DeleteLargeAt(span, span->start_address(), nullptr, &under_test_.homes[0]);
+      });
   heap_.CheckInvariants();
 }
 
 // A reader of the statistics sees each home at a moment of its own.
 TEST_F(SpanPoolTest, StatisticsOfMovingSpansAreNotNegative) {
-  Span* const other = New(40, 1);
-  New(1);
+  // The records that both pools need come from the page heap.
+  for (const size_t home : {size_t{0}, kLastHome}) {
+    EXPECT_TRUE(Free(New(40, home), kLastHome - home));
+  }
+  EXPECT_TRUE(Free(New(40), kLastHome));
+  heap_.DrainSpanCaches();
+  EXPECT_TRUE(Free(New(40), kLastHome));
   size_t most_spans = 0;
   size_t most_bytes = 0;
-  EXPECT_TRUE(Free(New(40)));
-  EXPECT_TRUE(Free(other, 1));
-  Race(
-      20'000, [] {},
-      [&] {
-        for (size_t home = 0; home < 2; ++home) {
-          EXPECT_TRUE(Free(New(40, home), (home + 1) % 2));
-        }
-      },
+  size_t home = kLastHome;
+  Interruption::Run(
+      1000,
       [&] {
         const PageStats stats = heap_.GetStats();
         most_spans = std::max(most_spans, stats.large_spans);
         most_bytes = std::max(most_bytes, stats.large_span_bytes);
+      },
+      [&] {
+        const size_t next = kLastHome - home;
+        EXPECT_TRUE(Free(New(40, home), next));
+        home = next;
       });
-  EXPECT_LE(most_spans, 4u);
-  EXPECT_LE(most_bytes, 200 * kPageSize);
+  EXPECT_LE(most_spans, 1u);
+  EXPECT_LE(most_bytes, 40 * kPageSize);
 }
 
-// A thread takes spans out of a pool while another one forks.
-TEST_F(SpanPoolTest, AForkedChildLosesNoKeptSpan) {
-  std::atomic<bool> stop{false};
-  std::thread drains([&] {
-    while (!stop.load()) heap_.DrainSpanCaches();
+// While a span is on the way from a pool to the page heap, no thread can fork: the child would lose
+// it.
+TEST_F(SpanPoolTest, ASpanLeavesWithTheLockHeld) {
+  EXPECT_TRUE(Free(New(40)));
+  Span* span = nullptr;
+  Pool().GiveLongest(0, Length(41), [&](Span* given) { span = given; });
+  Pool().GiveLongest(40 * kPageSize, Length(0), [&](Span* given) { span = given; });
+  EXPECT_EQ(span, nullptr);
+  Pool().GiveLongest(0, Length(40), [&](Span* given) {
+    span = given;
+    EXPECT_TRUE(Pool().lock().HeldByThisThread());
   });
-  int wrong = 0;
-  for (int round = 0; round < 200 && wrong == 0; ++round) {
-    std::array<Span*, 32> spans;
-    for (Span*& span : spans) span = New(2);
-    for (size_t i = 0; i < spans.size(); i += 2) EXPECT_TRUE(Free(spans[i]));
-    heap_.ForEachLock([](SpinLock& lock) { lock.HoldForFork(); });
-    const pid_t child = fork();
-    if (child == 0) {
-      heap_.ForEachLock([](SpinLock& lock) { lock.ResetAfterForkInChild(); });
-      heap_.DrainSpanCaches();
-      _exit(heap_.GetStats().large_span_bytes == 32 * kPageSize ? 0 : 1);
-    }
-    heap_.ForEachLock([](SpinLock& lock) { lock.ReleaseAfterForkInParent(); });
-    int status = -1;
-    EXPECT_EQ(waitpid(child, &status, 0), child);
-    wrong += !WIFEXITED(status) || WEXITSTATUS(status) != 0;
-    for (size_t i = 1; i < spans.size(); i += 2) EXPECT_TRUE(Free(spans[i]));
-  }
-  stop = true;
-  drains.join();
-  EXPECT_EQ(wrong, 0);
+  ASSERT_NE(span, nullptr);
+  EXPECT_EQ(span->owner.load(), 0u);
+  heap_.Delete(span);
+  heap_.CheckInvariants();
 }
 
 }  // namespace
