@@ -12,7 +12,7 @@ void GatedLock::LockGatedSlow(bool taken) {
       return;
     }
     if (!taken) static_cast<void>(LockSlow());
-    if (forking || fork_gate.load(std::memory_order_seq_cst) == kGateOpen) return;
+    if (forking || fork_gate.word.load(std::memory_order_seq_cst) == kGateOpen) return;
     Free();
     WaitAtGate();
     uint32_t expected = kFree;

@@ -42,7 +42,8 @@ class TC_CAPABILITY("mutex") GatedLock : private SpinLock {
     uint32_t expected = kFree;
     const bool taken = state_.compare_exchange_strong(
         expected, LockedByThisThread(), std::memory_order_seq_cst, std::memory_order_relaxed);
-    if (__builtin_expect(!taken || fork_gate.load(std::memory_order_seq_cst) != kGateOpen, false)) {
+    if (__builtin_expect(!taken || fork_gate.word.load(std::memory_order_seq_cst) != kGateOpen,
+                         false)) {
       LockGatedSlow(taken);
     }
     if constexpr (kDebugBuild) NoteAcquired();

@@ -32,8 +32,7 @@ void Pause() {
 
 }  // namespace
 
-// Alone on its cache line, which threads on all CPUs read.
-alignas(kCacheLineSize) constinit std::atomic<uint32_t> SpinLock::fork_gate{kGateOpen};
+constinit SpinLock::Gate SpinLock::fork_gate;
 
 bool SpinLock::LockSlow() {
   uint32_t taken = LockedByThisThread();
@@ -63,7 +62,7 @@ bool SpinLock::LockSlow() {
 void SpinLock::Wake() { FutexWakeOne(&state_); }
 
 bool SpinLock::IsForkingThread() {
-  return (fork_gate.load(std::memory_order_acquire) & ~kWaiters) == LockedByThisThread();
+  return (fork_gate.word.load(std::memory_order_acquire) & ~kWaiters) == LockedByThisThread();
 }
 
 bool SpinLock::ForkIsPatient() { return fork_is_patient.load(std::memory_order_relaxed); }
@@ -81,7 +80,7 @@ void SpinLock::BeginForkHold(bool patient) {
   if (!IsForkingThread()) {
     fork_is_incomplete.store(false, std::memory_order_relaxed);
     fork_process.store(ProcessId(), std::memory_order_relaxed);
-    fork_gate.store(LockedByThisThread(), std::memory_order_seq_cst);
+    fork_gate.word.store(LockedByThisThread(), std::memory_order_seq_cst);
   }
   fork_level.store(fork_level.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   fork_is_patient.store(patient, std::memory_order_relaxed);
@@ -93,18 +92,19 @@ void SpinLock::EndForkHold() {
   fork_level.store(level, std::memory_order_relaxed);
   fork_is_patient.store(true, std::memory_order_relaxed);
   if (level > 0) return;
-  if (fork_gate.exchange(kGateOpen, std::memory_order_seq_cst) & kWaiters) FutexWakeAll(&fork_gate);
+  if (fork_gate.word.exchange(kGateOpen, std::memory_order_seq_cst) & kWaiters)
+    FutexWakeAll(&fork_gate.word);
 }
 
 void SpinLock::WaitAtGate() {
-  uint32_t gate = fork_gate.load(std::memory_order_acquire);
+  uint32_t gate = fork_gate.word.load(std::memory_order_acquire);
   while (gate != kGateOpen) {
     if ((gate & kWaiters) == 0 &&
-        !fork_gate.compare_exchange_weak(gate, gate | kWaiters, std::memory_order_acquire)) {
+        !fork_gate.word.compare_exchange_weak(gate, gate | kWaiters, std::memory_order_acquire)) {
       continue;
     }
-    FutexWait(&fork_gate, gate | kWaiters);
-    gate = fork_gate.load(std::memory_order_acquire);
+    FutexWait(&fork_gate.word, gate | kWaiters);
+    gate = fork_gate.word.load(std::memory_order_acquire);
   }
 }
 

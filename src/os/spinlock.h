@@ -141,7 +141,11 @@ class TC_CAPABILITY("mutex") SpinLock {
   // Written by that thread, and by threads that begin to wait. Sequentially consistent: see
   // GatedLock.
   static constexpr uint32_t kGateOpen = kFree;
-  static std::atomic<uint32_t> fork_gate;
+  // Alone on its cache line, which threads on all CPUs read.
+  struct alignas(kCacheLineSize) Gate {
+    std::atomic<uint32_t> word{kGateOpen};
+  };
+  static Gate fork_gate;
 
   // Written by every thread that locks or unlocks.
   std::atomic<uint32_t> state_{kFree};
