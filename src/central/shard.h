@@ -17,20 +17,14 @@
 #include "base/counters.h"
 #include "base/size_classes.h"
 #include "central/ranked_spans.h"
-#include "os/spinlock.h"
+#include "os/gated_lock.h"
 #include "page/span_home.h"
 
 namespace tcmalloc {
 
 // The spans of one size class in one shard.
 struct alignas(kCacheLineSize) ShardSpans {
-  // Calls f(lock) for its lock.
-  template <typename F>
-  void ForEachLock(F f) {
-    f(lock);
-  }
-
-  SpinLock lock{LockRank::kCentral};
+  GatedLock lock{LockRank::kCentral};
   RankedSpans spans TC_GUARDED_BY(lock);
   // Written with the lock held; read racily for statistics, and for a check without the lock
   // whether the shard has free objects.
@@ -69,18 +63,11 @@ class Shard {
   // Null until the shard has a span of the class.
   ShardSpans* spans(SizeClass c) const { return spans_[Index(c)].load(std::memory_order_acquire); }
 
-  // Calls f(lock) for the lock of each existing class, and of the page heap's part.
-  template <typename F>
-  void ForEachLock(F f) {
-    ForEachClassLock(f);
-    f(home_.kept.lock());
-    f(home_.pool.lock());
-  }
-  // As ForEachLock, without the page heap's, which PageHeap::ForEachLock has.
+  // Calls f(lock) for the lock of each existing class.
   template <typename F>
   void ForEachClassLock(F f) {
     for (size_t i = 1; i < kNumSizeClasses; ++i) {
-      if (ShardSpans* const spans = this->spans(static_cast<SizeClass>(i))) spans->ForEachLock(f);
+      if (ShardSpans* const spans = this->spans(static_cast<SizeClass>(i))) f(spans->lock);
     }
   }
 

@@ -54,10 +54,6 @@ T* ShardMap::BuildOnce(std::atomic<T*>& slot, Prepare prepare, Arguments... argu
     const SpinLockHolder holder(lock_);
     if (slot.load(std::memory_order_relaxed) == nullptr) {
       T* const fresh = new (memory) T(arguments...);
-      // Called in another library's handler around fork: ours will release these locks too (D3).
-      if (lock_.HeldForForkByThisThread()) {
-        fresh->ForEachLock([](SpinLock& lock) { lock.HoldForFork(); });
-      }
       prepare(*fresh);
       slot.store(fresh, std::memory_order_release);
       return fresh;

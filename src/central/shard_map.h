@@ -19,9 +19,8 @@
 //   D1  A pointer to a shard, or to a shard's spans of a class, is written once, with lock_ held,
 //       by a release store. A reader loads it with acquire, and so sees a constructed object.
 //   D2  A shard's home is registered with the page heap before the shard's pointer is stored here.
-//   D3  While the locks are held for fork (ForEachLock) only the forking thread constructs objects,
-//       and their locks are held for fork too. So ForEachLock visits, before and after fork,
-//       exactly the locks that are held.
+//   D3  While the locks are held for fork (ForEachLock) only the forking thread constructs objects.
+//       The gate holds their locks, too (see GatedLock).
 //   D4  num_caches() of a shard is at least the number of caches that name it, and num_threads()
 //       at most.
 // Thread safety: any. Which shard a thread uses affects only speed, so relaxed loads decide it.
@@ -119,8 +118,8 @@ class ShardMap {
     return result != 0 ? result : first_in(0, own.number());
   }
 
-  // Calls f(lock) for every lock except those of PageHeap::ForEachLock. While the first one is
-  // held, only its holder adds locks (D3).
+  // Calls f(lock) for every lock except those of PageHeap::ForEachLock. While the first one, a
+  // SpinLock, is held, only its holder adds locks (D3); the others are gated.
   template <typename F>
   void ForEachLock(F f) {
     f(lock_);

@@ -26,7 +26,8 @@ void PrepareOthers() {
   }
 }
 
-// Calls f(lock) for every lock of the heap but the registry's, in the order of the ranks.
+// Calls f(lock) for every lock of the heap but the registry's, in the order of the ranks: a
+// GatedLock or a SpinLock.
 template <typename F>
 void ForEachInnerLock(Heap& heap, F f) {
   heap.central.ForEachLock(f);
@@ -37,6 +38,12 @@ void ForEachInnerLock(Heap& heap, F f) {
   heap.memory.ForEachLock(f);
   f(heap.large_reports.lock());
 }
+
+// For gated locks that threads of the parent were about to leave.
+struct FreeStray {
+  void operator()(GatedLock& lock) const { lock.FreeInChild(); }
+  void operator()(SpinLock&) const {}
+};
 
 // The innermost hold of the thread ends. False when it held nothing.
 bool EndsHold() {
@@ -66,7 +73,7 @@ void HoldHeap() {
   // A signal handler that interrupted its own thread in a locked section must not wait for another
   // thread that waits for this lock.
   bool interrupted = outermost.InterruptedByThisThread();
-  ForEachInnerLock(heap, [&](SpinLock& lock) { interrupted |= lock.InterruptedByThisThread(); });
+  ForEachInnerLock(heap, [&](const auto& lock) { interrupted |= lock.InterruptedByThisThread(); });
   // The outermost lock first: a second holder waits here until the first is done, so that one
   // thread at a time holds the heap.
   const bool had = outermost.HeldByThisThread();
@@ -75,7 +82,7 @@ void HoldHeap() {
   if (!holds) return;
   SpinLock::BeginForkHold(!interrupted);
   if (!had) outermost.MarkHeldForFork();
-  ForEachInnerLock(heap, [](SpinLock& lock) { lock.HoldForFork(); });
+  ForEachInnerLock(heap, [](auto& lock) { lock.HoldForFork(); });
   PrepareOthers();
 }
 
@@ -84,7 +91,7 @@ void ReleaseHeap() {
   Heap& heap = GlobalHeap();
   const HandlerList others = prepared;
   SpinLock::EndForkHold();
-  ForEachInnerLock(heap, [](SpinLock& lock) { lock.ReleaseAfterForkInParent(); });
+  ForEachInnerLock(heap, [](auto& lock) { lock.ReleaseAfterForkInParent(); });
   for (const ForkHandlers* const other : others) {
     if (other != nullptr) other->parent();
   }
@@ -98,10 +105,12 @@ bool HoldIsComplete() {
 bool HoldsHeap() { return GlobalHeap().registry.lock().HeldForForkByThisThread(); }
 
 bool ReleaseHeapInForkedChild() {
+  const bool complete = HoldIsComplete();
   if (!EndsHold()) return false;
   Heap& heap = GlobalHeap();
+  if (complete) ForEachInnerLock(heap, FreeStray());
   SpinLock::EndForkHold();
-  ForEachInnerLock(heap, [](SpinLock& lock) { lock.ResetAfterForkInChild(); });
+  ForEachInnerLock(heap, [](auto& lock) { lock.ResetAfterForkInChild(); });
   heap.registry.lock().ResetAfterForkInChild();
   return true;
 }

@@ -1,26 +1,22 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "os/spinlock.h"
 
-#include <pthread.h>
-
 #include "base/check.h"
 #include "base/tuning.h"
 #include "os/clock.h"
 #include "os/futex.h"
+#include "os/process_id.h"
 
 namespace tcmalloc {
 namespace {
 
-// The thread between BeginForkHold and EndForkHold; valid while fork_hold is set. Written by that
-// thread. Release and acquire, so that a thread that forked earlier does not see its own old
-// identity together with another thread's fork_hold.
-constinit std::atomic<bool> fork_hold{false};
-// The number of nested holds; whether the innermost one is patient; whether the outermost one, with
-// those in it, is incomplete. Written by that thread.
+// Written by the thread between BeginForkHold and EndForkHold: its process; the number of nested
+// holds; whether the innermost one is patient; whether the outermost one, with those in it, is
+// incomplete.
+constinit std::atomic<uint64_t> fork_process{0};
 constinit std::atomic<uint32_t> fork_level{0};
 constinit std::atomic<bool> fork_is_patient{true};
 constinit std::atomic<bool> fork_is_incomplete{false};
-constinit std::atomic<pthread_t> fork_thread{};
 
 // Debug builds: the ranks of the locks that this thread holds, one bit each.
 [[maybe_unused]] constinit thread_local uint32_t held_ranks
@@ -36,14 +32,17 @@ void Pause() {
 
 }  // namespace
 
+constinit SpinLock::Gate SpinLock::fork_gate;
+
 bool SpinLock::LockSlow() {
   uint32_t taken = LockedByThisThread();
   for (int spins = 0;;) {
     uint32_t state = state_.load(std::memory_order_relaxed);
     if ((state & kForkHeld) != 0 && IsForkingThread()) return false;
     if ((state & kLocked) == 0) {
-      // After a sleep other threads may sleep, too: keep their mark.
-      if (state_.compare_exchange_weak(state, state | taken, std::memory_order_acquire,
+      // After a sleep other threads may sleep, too: keep their mark. Sequentially consistent for
+      // GatedLock.
+      if (state_.compare_exchange_weak(state, state | taken, std::memory_order_seq_cst,
                                        std::memory_order_relaxed)) {
         return true;
       }
@@ -63,25 +62,50 @@ bool SpinLock::LockSlow() {
 void SpinLock::Wake() { FutexWakeOne(&state_); }
 
 bool SpinLock::IsForkingThread() {
-  return fork_hold.load(std::memory_order_acquire) &&
-         pthread_equal(fork_thread.load(std::memory_order_relaxed), pthread_self());
+  return (fork_gate.word.load(std::memory_order_acquire) & ~kWaiters) == LockedByThisThread();
 }
 
+bool SpinLock::ForkIsPatient() { return fork_is_patient.load(std::memory_order_relaxed); }
+
+bool SpinLock::IsOfAbsentThread(uint32_t state) {
+  const uint32_t owner = state >> kOwnerShift;
+  return owner != 0 && owner != ThisThreadNumber() && ForkHoldIsComplete() &&
+         fork_process.load(std::memory_order_relaxed) != ProcessId() &&
+         !NumberedInThisProcess(owner);
+}
+
+// A signal handler may fork at any point of these two: its nested hold finds the gate closed by
+// this thread, or closes and opens it itself.
 void SpinLock::BeginForkHold(bool patient) {
-  const uint32_t level = fork_level.load(std::memory_order_relaxed);
-  if (level == 0) fork_is_incomplete.store(false, std::memory_order_relaxed);
-  fork_level.store(level + 1, std::memory_order_relaxed);
+  if (!IsForkingThread()) {
+    fork_is_incomplete.store(false, std::memory_order_relaxed);
+    fork_process.store(ProcessId(), std::memory_order_relaxed);
+    fork_gate.word.store(LockedByThisThread(), std::memory_order_seq_cst);
+  }
+  fork_level.store(fork_level.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   fork_is_patient.store(patient, std::memory_order_relaxed);
   if (!patient) fork_is_incomplete.store(true, std::memory_order_relaxed);
-  fork_thread.store(pthread_self(), std::memory_order_relaxed);
-  fork_hold.store(true, std::memory_order_release);
 }
 
 void SpinLock::EndForkHold() {
   const uint32_t level = fork_level.load(std::memory_order_relaxed) - 1;
   fork_level.store(level, std::memory_order_relaxed);
   fork_is_patient.store(true, std::memory_order_relaxed);
-  if (level == 0) fork_hold.store(false, std::memory_order_relaxed);
+  if (level > 0) return;
+  if (fork_gate.word.exchange(kGateOpen, std::memory_order_seq_cst) & kWaiters)
+    FutexWakeAll(&fork_gate.word);
+}
+
+void SpinLock::WaitAtGate() {
+  uint32_t gate = fork_gate.word.load(std::memory_order_acquire);
+  while (gate != kGateOpen) {
+    if ((gate & kWaiters) == 0 &&
+        !fork_gate.word.compare_exchange_weak(gate, gate | kWaiters, std::memory_order_acquire)) {
+      continue;
+    }
+    FutexWait(&fork_gate.word, gate | kWaiters);
+    gate = fork_gate.word.load(std::memory_order_acquire);
+  }
 }
 
 bool SpinLock::ForkHoldIsComplete() { return !fork_is_incomplete.load(std::memory_order_relaxed); }
@@ -109,7 +133,7 @@ void SpinLock::MarkHeldForFork() {
 
 void SpinLock::HoldForFork() {
   if (HeldByThisThread()) return;
-  if (LockForFork(fork_is_patient.load(std::memory_order_relaxed))) MarkHeldForFork();
+  if (LockForFork(ForkIsPatient())) MarkHeldForFork();
 }
 
 void SpinLock::ReleaseAfterForkInParent() {
@@ -126,6 +150,8 @@ void SpinLock::CheckRank() const {
   // Requires: all held locks have lower ranks.
   TC_CHECK((held_ranks >> static_cast<uint32_t>(rank_)) == 0);
 }
+
+void SpinLock::CheckNoneHeld() { TC_CHECK(held_ranks == 0); }
 
 void SpinLock::NoteAcquired() const { held_ranks |= uint32_t{1} << static_cast<uint32_t>(rank_); }
 

@@ -2,12 +2,29 @@
 #include "os/thread_number.h"
 
 #include <atomic>
+#include <cstdint>
+
+#include "os/process_id.h"
 
 namespace tcmalloc {
 namespace {
 
 // Threads that have a number. No other data depends on it: relaxed.
 constinit std::atomic<uint32_t> numbered{0};
+// The first number that was given in a process, below that process. Release and acquire: a thread
+// that finds another one's number in a lock sees the value that was noted with it.
+constinit std::atomic<uint64_t> first_in_process{0};
+
+void NoteNumber(uint32_t number) {
+  const uint64_t process = ProcessId() << 32;
+  uint64_t first = first_in_process.load(std::memory_order_relaxed);
+  while (first >> 32 != process >> 32 || number < static_cast<uint32_t>(first)) {
+    if (first_in_process.compare_exchange_weak(first, process | number,
+                                               std::memory_order_acq_rel)) {
+      return;
+    }
+  }
+}
 
 }  // namespace
 
@@ -16,9 +33,15 @@ constinit thread_local uint32_t this_thread_number __attribute__((tls_model("ini
 uint32_t NumberThisThread() {
   constexpr uint32_t kNumbers = (uint32_t{1} << kThreadNumberBits) - 1;
   const uint32_t number = numbered.fetch_add(1, std::memory_order_relaxed) % kNumbers + 1;
+  NoteNumber(number);
   // A signal handler may have numbered the thread in between.
   if (this_thread_number == 0) this_thread_number = number;
   return this_thread_number;
+}
+
+bool NumberedInThisProcess(uint32_t number) {
+  const uint64_t first = first_in_process.load(std::memory_order_acquire);
+  return first >> 32 == ProcessId() && number >= static_cast<uint32_t>(first);
 }
 
 }  // namespace tcmalloc

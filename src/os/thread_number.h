@@ -17,6 +17,10 @@ extern constinit thread_local uint32_t this_thread_number
 // Assigns the thread its number.
 TC_SLOW_PATH uint32_t NumberThisThread();
 
+// The thread with that number began in this process: it is not one of those that a forked child
+// lacks. Not the thread that forked either. Requires: the number was given to a thread.
+bool NumberedInThisProcess(uint32_t number);
+
 inline uint32_t ThisThreadNumber() {
   const uint32_t number = this_thread_number;
   return __builtin_expect(number != 0, true) ? number : NumberThisThread();

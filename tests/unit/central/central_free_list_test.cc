@@ -1016,14 +1016,15 @@ TEST_F(CentralFreeListShardsTest, KnowsWhatIsInUseInEachShard) {
 TEST_F(CentralFreeListShardsTest, ForEachLockCoversAllShards) {
   std::vector<std::vector<void*>> spans;
   for (size_t shard = 0; shard < TestHeap::kShards; ++shard) {
-    std::vector<SpinLock*> locks;
-    list_.shards().ForEachLock([&](SpinLock& lock) { locks.push_back(&lock); });
+    std::vector<void*> locks;
+    list_.shards().ForEachLock([&](auto& lock) { locks.push_back(&lock); });
     EXPECT_EQ(locks.size(), 1 + shard);
-    EXPECT_EQ(std::set<SpinLock*>(locks.begin(), locks.end()).size(), locks.size());
+    EXPECT_EQ(std::set<void*>(locks.begin(), locks.end()).size(), locks.size());
     spans.push_back(NewSpan(shard));
   }
   for (size_t shard = 0; shard < TestHeap::kShards; ++shard) {
-    list_.shards().ForEachLock([](SpinLock& lock) { lock.HoldForFork(); });
+    SpinLock::BeginForkHold();
+    list_.shards().ForEachLock([](auto& lock) { lock.HoldForFork(); });
     std::atomic<bool> done{false};
     std::thread other([&] {
       Insert(list_, {spans[shard][0]});
@@ -1031,7 +1032,8 @@ TEST_F(CentralFreeListShardsTest, ForEachLockCoversAllShards) {
     });
     for (int i = 0; i < 100; ++i) std::this_thread::yield();
     EXPECT_FALSE(done) << shard;
-    list_.shards().ForEachLock([](SpinLock& lock) { lock.ReleaseAfterForkInParent(); });
+    SpinLock::EndForkHold();
+    list_.shards().ForEachLock([](auto& lock) { lock.ReleaseAfterForkInParent(); });
     other.join();
   }
   list_.CheckInvariants();
@@ -1041,12 +1043,12 @@ TEST_F(CentralFreeListShardsTest, ForEachLockCoversAllShards) {
 // forking thread then makes is held like those that existed before.
 TEST_F(CentralFreeListShardsTest, AShardMadeBetweenForkHandlersIsHeldToo) {
   NewSpan(0);
-  heap_.ForEachLock([](SpinLock& lock) { lock.HoldForFork(); });
   SpinLock::BeginForkHold();
+  heap_.ForEachLock([](auto& lock) { lock.HoldForFork(); });
   const std::vector<void*> objects = Remove(list_, 2, 5);
   EXPECT_EQ(objects.size(), 2u);
   size_t locks = 0;
-  heap_.ForEachLock([&](SpinLock& lock) {
+  heap_.ForEachLock([&](auto& lock) {
     ++locks;
     EXPECT_TRUE(lock.HeldForForkByThisThread());
   });
@@ -1054,7 +1056,7 @@ TEST_F(CentralFreeListShardsTest, AShardMadeBetweenForkHandlersIsHeldToo) {
   EXPECT_EQ(locks, 8u);
   Insert(list_, {objects[0]}, 5);
   SpinLock::EndForkHold();
-  heap_.ForEachLock([](SpinLock& lock) { lock.ReleaseAfterForkInParent(); });
+  heap_.ForEachLock([](auto& lock) { lock.ReleaseAfterForkInParent(); });
   std::thread([&] { Insert(list_, {objects[1]}, 0); }).join();
   EXPECT_EQ(list_.num_spans(), 1u);
   list_.CheckInvariants();
@@ -1173,12 +1175,12 @@ TEST_F(CentralFreeListDeathTest, TheSpanGoesWhileACallWaits) {
   GTEST_SKIP() << "the mistake of a program that is played here is a data race";
 #endif
   const auto free_while = [&](void (*change)(Span*)) {
-    list_.shards().ForEachLock([](SpinLock& lock) { lock.Lock(); });
+    list_.shards().ForEachLock([](auto& lock) { lock.Lock(); });
     std::thread other([&] { Insert(list_, {objects_[7]}); });
     // Long enough to reach the lock; otherwise it finds the span gone before.
     usleep(100'000);
     change(heap_.SpanOf(objects_[7]));
-    list_.shards().ForEachLock([](SpinLock& lock) { lock.Unlock(); });
+    list_.shards().ForEachLock([](auto& lock) { lock.Unlock(); });
     other.join();
   };
   const std::string line =
@@ -1262,13 +1264,13 @@ TEST_F(CentralFreeListDeathTest, TheSpanGoesWhileAQuestionWaits) {
 #if TESTED_WITH_TSAN
   GTEST_SKIP() << "the mistake of a program that is played here is a data race";
 #endif
-  list_.shards().ForEachLock([](SpinLock& lock) { lock.Lock(); });
+  list_.shards().ForEachLock([](auto& lock) { lock.Lock(); });
   bool out = true;
   std::thread other([&] { out = list_.IsOut(objects_[7]); });
   // Long enough to reach the lock; otherwise it finds the other shard before.
   usleep(100'000);
   GiveToShardThree(heap_.SpanOf(objects_[7]));
-  list_.shards().ForEachLock([](SpinLock& lock) { lock.Unlock(); });
+  list_.shards().ForEachLock([](auto& lock) { lock.Unlock(); });
   other.join();
   SpanOwner(SpanOwner::Of(heap_.SpanOf(objects_[7])).size_class(), 0, true)
       .StoreIn(heap_.SpanOf(objects_[7]));

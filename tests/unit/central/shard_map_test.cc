@@ -251,12 +251,12 @@ TEST_F(ShardMapTest, VisitsAllFromTheNextOneOn) {
 TEST_F(ShardMapTest, ShardsMadeBetweenForkHandlersAreHeldToo) {
   const SizeClass c = ClassForSize(64);
   map_.EnsureSpans(map_.Ensure(0), c);
-  heap_.ForEachLock([](SpinLock& lock) { lock.HoldForFork(); });
   SpinLock::BeginForkHold();
+  heap_.ForEachLock([](auto& lock) { lock.HoldForFork(); });
   map_.EnsureSpans(map_.Ensure(0), ClassForSize(128));
   map_.EnsureSpans(map_.Ensure(4), c);
-  std::set<const SpinLock*> locks;
-  heap_.ForEachLock([&](SpinLock& lock) {
+  std::set<const void*> locks;
+  heap_.ForEachLock([&](auto& lock) {
     locks.insert(&lock);
     EXPECT_TRUE(lock.HeldForForkByThisThread());
   });
@@ -266,10 +266,8 @@ TEST_F(ShardMapTest, ShardsMadeBetweenForkHandlersAreHeldToo) {
   EXPECT_EQ(locks.count(&map_.At(4)->home().pool.lock()), 1u);
   EXPECT_EQ(locks.count(&map_.At(4)->home().kept.lock()), 1u);
   SpinLock::EndForkHold();
-  heap_.ForEachLock([](SpinLock& lock) { lock.ReleaseAfterForkInParent(); });
-  std::thread([&] {
-    heap_.ForEachLock([](SpinLock& lock) { EXPECT_TRUE(lock.TryLock()), lock.Unlock(); });
-  }).join();
+  heap_.ForEachLock([](auto& lock) { lock.ReleaseAfterForkInParent(); });
+  std::thread([&] { heap_.ForEachLock([](auto& lock) { lock.Lock(), lock.Unlock(); }); }).join();
 }
 
 TEST(ShardMapLimitsTest, AsManyShardsAsRequested) {

@@ -2,6 +2,8 @@
 #include "os/thread_number.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <latch>
 #include <set>
@@ -30,6 +32,26 @@ TEST(ThreadNumberTest, LivingThreadsHaveDifferentNumbers) {
     EXPECT_LT(number, uint32_t{1} << kThreadNumberBits);
   }
   EXPECT_EQ(std::set<uint32_t>(numbers.begin(), numbers.end()).size(), kThreads + 1);
+}
+
+TEST(ThreadNumberTest, AChildKnowsItsThreads) {
+  uint32_t of_parent = 0;
+  std::thread([&] { of_parent = ThisThreadNumber(); }).join();
+  EXPECT_TRUE(NumberedInThisProcess(of_parent));
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(20);
+    if (NumberedInThisProcess(of_parent)) _exit(1);
+    uint32_t of_child[2] = {};
+    for (uint32_t& number : of_child) std::thread([&] { number = ThisThreadNumber(); }).join();
+    for (const uint32_t number : of_child) {
+      if (!NumberedInThisProcess(number)) _exit(2);
+    }
+    _exit(NumberedInThisProcess(of_parent) ? 3 : 0);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
 }
 
 }  // namespace

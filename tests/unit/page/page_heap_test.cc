@@ -621,11 +621,11 @@ TEST(PageHeapForkTest, PagesThatWereBeingReleasedAreFreeInTheChild) {
   int status = -1;
   // By another thread.
   const auto fork_inside = [&] {
-    heap.ForEachLock([](SpinLock& lock) { lock.HoldForFork(); });
+    heap.ForEachLock([](auto& lock) { lock.HoldForFork(); });
     const pid_t child = fork();
     if (child == 0) {
       heap.address_space().RestoreAfterForkInChild();
-      heap.ForEachLock([](SpinLock& lock) { lock.ResetAfterForkInChild(); });
+      heap.ForEachLock([](auto& lock) { lock.ResetAfterForkInChild(); });
       heap.CheckInvariants();
       if (heap.GetStats().releasing_bytes != 0) _exit(1);
       if (heap.GetStats().free_backed_bytes != 64 * kPageSize) _exit(2);
@@ -638,7 +638,7 @@ TEST(PageHeapForkTest, PagesThatWereBeingReleasedAreFreeInTheChild) {
       heap.CheckInvariants();
       _exit(0);
     }
-    heap.ForEachLock([](SpinLock& lock) { lock.ReleaseAfterForkInParent(); });
+    heap.ForEachLock([](auto& lock) { lock.ReleaseAfterForkInParent(); });
     waitpid(child, &status, 0);
   };
   under_test.vm.OnNextRelease([&] { std::thread(fork_inside).join(); });
@@ -660,10 +660,10 @@ TEST(PageHeapForkTest, AReleaseOfTheForkingThreadContinuesInTheChild) {
   heap.Delete(span);
   pid_t child = -1;
   under_test.vm.OnNextRelease([&] {
-    heap.ForEachLock([](SpinLock& lock) { lock.HoldForFork(); });
+    heap.ForEachLock([](auto& lock) { lock.HoldForFork(); });
     child = fork();
     if (child == 0) heap.address_space().RestoreAfterForkInChild();
-    heap.ForEachLock([](SpinLock& lock) { lock.ResetAfterForkInChild(); });
+    heap.ForEachLock([](auto& lock) { lock.ResetAfterForkInChild(); });
   });
   const Length released = heap.ReleaseAtLeast(kAllPages);
   heap.CheckInvariants();
@@ -691,17 +691,17 @@ TEST(PageHeapForkTest, RefusedSpansAreFreeInTheChild) {
   // By another thread.
   const auto fork_inside = [&] {
     EXPECT_EQ(under_test.vm.release_failures(), 1u);
-    heap.ForEachLock([](SpinLock& lock) { lock.HoldForFork(); });
+    heap.ForEachLock([](auto& lock) { lock.HoldForFork(); });
     const pid_t child = fork();
     if (child == 0) {
       heap.address_space().RestoreAfterForkInChild();
-      heap.ForEachLock([](SpinLock& lock) { lock.ResetAfterForkInChild(); });
+      heap.ForEachLock([](auto& lock) { lock.ResetAfterForkInChild(); });
       heap.CheckInvariants();
       if (heap.GetStats().releasing_bytes != 0) _exit(1);
       if (heap.GetStats().free_backed_bytes != 96 * kPageSize) _exit(2);
       _exit(0);
     }
-    heap.ForEachLock([](SpinLock& lock) { lock.ReleaseAfterForkInParent(); });
+    heap.ForEachLock([](auto& lock) { lock.ReleaseAfterForkInParent(); });
     waitpid(child, &status, 0);
   };
   under_test.vm.OnNextRelease(

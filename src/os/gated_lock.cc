@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "os/gated_lock.h"
+
+namespace tcmalloc {
+
+void GatedLock::LockGatedSlow(bool taken) {
+  for (;;) {
+    const bool forking = IsForkingThread();
+    if (!taken && forking && IsOfAbsentThread(state_.load(std::memory_order_acquire))) {
+      // A handler that ran before ours may have started a thread, which may sleep.
+      state_.store(LockedByThisThread() | kWaiters, std::memory_order_relaxed);
+      return;
+    }
+    if (!taken) static_cast<void>(LockSlow());
+    if (forking || fork_gate.word.load(std::memory_order_seq_cst) == kGateOpen) return;
+    Free();
+    WaitAtGate();
+    uint32_t expected = kFree;
+    taken = state_.compare_exchange_strong(expected, LockedByThisThread(),
+                                           std::memory_order_seq_cst, std::memory_order_relaxed);
+  }
+}
+
+void GatedLock::WaitUntilFree() {
+  if (!HeldByThisThread() && LockForFork(ForkIsPatient())) Free();
+}
+
+void GatedLock::FreeInChildSlow() {
+  if (IsOfAbsentThread(state_.load(std::memory_order_acquire))) Free();
+}
+
+}  // namespace tcmalloc
