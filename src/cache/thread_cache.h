@@ -182,6 +182,8 @@ class ThreadCache {
   TC_OUT_OF_LINE void* Refill(SizeClass c, size_t n);
   bool PushOne(SizeClass c, void* object);
   bool CollectionIsDue() const { return traffic_bytes_ >> backoff_doublings_ >= max_bytes(); }
+  // The last collection found nothing unclaimed. Otherwise a refusal lasts until the next one only.
+  bool BudgetIsShort() const { return backoff_doublings_ > 0; }
   // What the bins may claim now.
   size_t MaxClaim() const {
     const size_t limit = max_bytes();
