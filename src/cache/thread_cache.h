@@ -115,7 +115,6 @@ class ThreadCache {
   ThreadSlot& slot() const { return *slot_; }
   // What refills take objects from first. A thread that inherits the cache inherits it.
   Shard& shard() const { return shard_; }
-  Bins* bins() { return &table_.bins(); }
   // An address in the stack of the thread that created the cache.
   uintptr_t first_frame() const { return first_frame_; }
 
@@ -148,7 +147,7 @@ class ThreadCache {
   class Section {
    public:
     explicit Section(ThreadCache& cache)
-        : cache_(cache), mine_(cache.BeginChange() == cache.bins()) {}
+        : cache_(cache), mine_(cache.BeginChange() == &cache.table().bins()) {}
     ~Section() { cache_.EndChange(); }
     Section(const Section&) = delete;
     Section& operator=(const Section&) = delete;

@@ -214,7 +214,7 @@ TEST_F(SpanPoolTest, OnePoolKeepsTheShare) {
 }
 
 TEST_F(SpanPoolTest, TakesChunksFromTheHeap) {
-  // So much in use that the pools leave each other their chunks.
+  // The pools leave each other their chunks, since these are few of the pages in use.
   Direct(2 * kTuning.span_pool.left_to_others_part * kTuning.span_pool.chunk.pages());
   Span* const a = New(10);
   EXPECT_GT(Pool().bytes(), 0u);
