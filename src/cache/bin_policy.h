@@ -9,7 +9,7 @@
 // many objects as it would fetch. A limit above a batch counts an overage, and shrinks by a batch
 // after some of them (Tuning::Bins::max_overages). So a bin that is used more for freeing than for
 // allocating grows only to the size at which all of it moves at once. Above two batches half the
-// limit moves: fewer copies of the objects that stay. While the cache may not grow, half of any
+// limit moves: fewer copies of the objects that stay. While the budget is short, half of any
 // limit moves.
 //
 // Unlike the document, which adds one object at a time below a batch, the limit doubles: a central
@@ -76,8 +76,8 @@ constexpr size_t MoveCount(SizeClass c, size_t limit) {
   return limit < 2 * batch ? std::min(limit, batch) : limit / 2 / batch * batch;
 }
 
-// As MoveCount, when the cache may not let the bin grow. Half of the limit, in whole line batches:
-// the bin runs empty and full in turns, and is furthest from both when it is half full.
+// As MoveCount, when the budget does not let the bin grow. Half of the limit, in whole line
+// batches: the bin runs empty and full in turns, and is furthest from both when it is half full.
 constexpr size_t MoveCountWithoutGrowth(SizeClass c, size_t limit) {
   const size_t line = kSizeClasses.line_objects(c);
   return std::min(MoveCount(c, limit), std::max(limit / 2 / line, size_t{1}) * line);

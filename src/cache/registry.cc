@@ -66,7 +66,7 @@ void Registry::Register(ThreadCache* cache) {
   if (cache->detached()) return;
   // With the lock held: a thread that takes caches must not find this one in the list while its
   // owner is on the way to its bins.
-  cache->slot().bins.store(cache->bins(), std::memory_order_release);
+  cache->slot().bins.store(&cache->table().bins(), std::memory_order_release);
 }
 
 void Registry::RemoveLocked(ThreadCache* cache) {
@@ -102,7 +102,7 @@ void Registry::CheckInvariants() {
   const SpinLockHolder holder(lock_);
   int64_t max_bytes = 0;
   for (ThreadCache* cache = caches_.first(); cache != nullptr; cache = caches_.Next(cache)) {
-    const Bins* const reachable = cache->detached() ? &kEmptyBins : cache->bins();
+    const Bins* const reachable = cache->detached() ? &kEmptyBins : &cache->table().bins();
     TC_CHECK(cache->slot().bins.load(std::memory_order_relaxed) == reachable);  // R1
     max_bytes += static_cast<int64_t>(cache->max_bytes());
     cache->table().CheckInvariants();

@@ -144,7 +144,7 @@ bool Registry::TakeLocked(ThreadCache* const* victims, size_t n, BinArraysInFlig
     std::atomic<Bins*>& bins = victims[i]->slot().bins;
     // Any other value (see R1) means that the slot's memory belongs to another thread, because its
     // thread ended unnoticed: leave it alone.
-    swapped[i] = bins.load(std::memory_order_relaxed) == victims[i]->bins();
+    swapped[i] = bins.load(std::memory_order_relaxed) == &victims[i]->table().bins();
     if (swapped[i]) bins.store(const_cast<Bins*>(&kEmptyBins), std::memory_order_relaxed);
   }
   const bool barrier_passed = barrier_();
@@ -158,7 +158,7 @@ bool Registry::TakeLocked(ThreadCache* const* victims, size_t n, BinArraysInFlig
       victims[i]->RequestFlush();
     }
     // Release: the owner that loads the pointer sees the bins as they are now.
-    slot.bins.store(victims[i]->bins(), std::memory_order_release);
+    slot.bins.store(&victims[i]->table().bins(), std::memory_order_release);
   }
   return arrays->first() != before;
 }
@@ -175,7 +175,7 @@ void Registry::UpdateBypass(bool (*wanted)(), ThreadCache* own) {
   for (ThreadCache* cache = caches_.first(); cache != nullptr; cache = caches_.Next(cache)) {
     if (cache->detached() || (own_only && cache != own)) continue;
     std::atomic<Bins*>& bins = cache->slot().bins;
-    if (bins.load(std::memory_order_relaxed) != cache->bins()) continue;
+    if (bins.load(std::memory_order_relaxed) != &cache->table().bins()) continue;
     cache->set_detached(true);
     bins.store(const_cast<Bins*>(&kEmptyBins), std::memory_order_relaxed);
     others |= cache != own;
@@ -189,7 +189,7 @@ void Registry::Reattach(ThreadCache* cache) {
   const SpinLockHolder holder(lock_);
   if (bypass_.load(std::memory_order_relaxed)) return;
   cache->set_detached(false);
-  cache->slot().bins.store(cache->bins(), std::memory_order_release);
+  cache->slot().bins.store(&cache->table().bins(), std::memory_order_release);
 }
 
 void Registry::EmptyDetached(ThreadCache* cache, BinArraysInFlight* arrays) {

@@ -87,10 +87,11 @@ void* ThreadCache::Allocate(SizeClass c) {
     return central_.Remove(shard_, c, &object, 1) == 1 ? object : nullptr;
   }
   const size_t next = bin_policy::LimitAfterUnderflow(c, limit);
-  if (next != limit && !SetLimit(c, limit, next)) {
-    return Refill(c, bin_policy::RefillCountWithoutGrowth(c, limit));
+  if (next == limit || SetLimit(c, limit, next)) {
+    return Refill(c, bin_policy::RefillCount(c, next));
   }
-  return Refill(c, bin_policy::RefillCount(c, next));
+  return Refill(c, BudgetIsShort() ? bin_policy::RefillCountWithoutGrowth(c, limit)
+                                   : bin_policy::RefillCount(c, limit));
 }
 
 void* ThreadCache::Refill(SizeClass c, size_t n) {
@@ -155,7 +156,7 @@ void ThreadCache::Free(SizeClass c, void* object) {
   // If the bin may grow, it does, and keeps its objects.
   if (overflow.limit > limit) {
     if (SetLimit(c, limit, overflow.limit) && PushOne(c, object)) return;
-    overflow.release = bin_policy::MoveCountWithoutGrowth(c, limit);
+    if (BudgetIsShort()) overflow.release = bin_policy::MoveCountWithoutGrowth(c, limit);
   }
   traffic_bytes_ += ReturnOldest(c, overflow.release) * kSizeClasses.size(c);
   if (overflow.limit < limit) SetLimit(c, limit, overflow.limit);

@@ -115,7 +115,6 @@ class ThreadCache {
   ThreadSlot& slot() const { return *slot_; }
   // What refills take objects from first. A thread that inherits the cache inherits it.
   Shard& shard() const { return shard_; }
-  Bins* bins() { return &table_.bins(); }
   // An address in the stack of the thread that created the cache.
   uintptr_t first_frame() const { return first_frame_; }
 
@@ -148,7 +147,7 @@ class ThreadCache {
   class Section {
    public:
     explicit Section(ThreadCache& cache)
-        : cache_(cache), mine_(cache.BeginChange() == cache.bins()) {}
+        : cache_(cache), mine_(cache.BeginChange() == &cache.table().bins()) {}
     ~Section() { cache_.EndChange(); }
     Section(const Section&) = delete;
     Section& operator=(const Section&) = delete;
@@ -182,6 +181,8 @@ class ThreadCache {
   TC_OUT_OF_LINE void* Refill(SizeClass c, size_t n);
   bool PushOne(SizeClass c, void* object);
   bool CollectionIsDue() const { return traffic_bytes_ >> backoff_doublings_ >= max_bytes(); }
+  // The last collection found nothing unclaimed. Otherwise a refusal lasts until the next one only.
+  bool BudgetIsShort() const { return backoff_doublings_ > 0; }
   // What the bins may claim now.
   size_t MaxClaim() const {
     const size_t limit = max_bytes();

@@ -89,7 +89,7 @@ class alignas(kCacheLineSize) CentralFreeList {
   // caller's shard: it gets the spans of its own that this empties first at its next request.
   //
   // Objects of kOtherThreads are those that the caller did not allocate, as far as is known: where
-  // their spans belong to another shard, it takes their lines (see line_ownership.h).
+  // the threads of their shards run on another CPU, it takes their lines (see line_ownership.h).
   void Insert(Shard& own, void* const* objects, size_t n, Origin origin = Origin::kAny);
 
   // Releasing memory of free objects while their spans stay in use, for HoleRelease.

@@ -201,7 +201,7 @@ class PageHeap {
     return !hints.address_space_is_short.value() && !hints.above_soft_limit.value() &&
            hints.releasing.value() != Releasing::kEager;
   }
-  // The most bytes that a home may keep of spans of one kind, of which it keeps `own` bytes, where
+  // The most bytes that a home may keep of spans of one kind, where it keeps `own` bytes and
   // `more` are to be added: what the other kept spans leave of the share of kept spans. Rates above
   // 1 divide the share.
   size_t MayKeepBytes(size_t own, size_t more) const {

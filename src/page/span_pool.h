@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // SpanPool: the spans of large objects that one shard keeps for its next use. A request takes a
 // part of the shortest kept span that is long enough; a span that comes back is joined with its
-// kept neighbours. What a pool lacks comes from the page heap in chunks, of which the request takes
-// the first part: so the objects of one shard lie together, and threads on two CPUs seldom write to
-// the same lines of records and of the page map. So threads on different CPUs replace large objects
-// without the page heap's lock, and memory that was freed a moment ago, and is in the CPU's cache,
-// serves the next request of any size. Why not a cache for each size: decision 0038.
+// kept neighbours. What a pool lacks comes from the page heap in chunks, and the request takes the
+// first part of one: so the objects of one shard lie together, and threads on two CPUs seldom write
+// to the same lines of records and of the page map. So threads on different CPUs replace large
+// objects without the page heap's lock, and memory that was freed a moment ago, and is in the CPU's
+// cache, serves the next request of any size. Why not a cache for each size: decision 0038.
 //
 // States. A kept span is kKept, and its owner is the number of the pool. For the page heap it is in
 // use as a large object: a pool changes the lengths and page-map entries of the spans that it keeps

@@ -157,7 +157,7 @@ TEST_F(RegistrySharingTest, ABusyThreadGetsARequest) {
   busy.slot().BeginAccess();
   EXPECT_EQ(heap_.registry.FlushAll(nullptr), others);
   EXPECT_EQ(busy.cache()->table().CachedBytes(), cached);
-  EXPECT_EQ(busy.slot().bins.load(), busy.cache()->bins()) << "put back";
+  EXPECT_EQ(busy.slot().bins.load(), &busy.cache()->table().bins()) << "put back";
   busy.slot().EndAccess();
   const SizeClass c = ClassForSize(32768);
   void* const object = busy.cache()->Allocate(c);
@@ -181,7 +181,7 @@ TEST_F(RegistrySharingTest, WithoutABarrierAllGetARequest) {
   const size_t mine = own.cache()->table().CachedBytes();
   EXPECT_EQ(registry.FlushAll(own.cache()), mine);
   EXPECT_EQ(other.cache()->table().CachedBytes(), cached);
-  EXPECT_EQ(other.slot().bins.load(), other.cache()->bins());
+  EXPECT_EQ(other.slot().bins.load(), &other.cache()->table().bins());
   const SizeClass c = ClassForSize(32768);
   other.cache()->Free(c, other.cache()->Allocate(c));
   EXPECT_LE(other.cache()->table().CachedBytes(), 32768u);
@@ -223,9 +223,9 @@ TEST_F(RegistrySharingTest, AThreadWhoseBinsLookTheSameIsNotIdle) {
   ASSERT_EQ(working.cache()->max_bytes(), 2 * kTuning.cache_budget.step_bytes);
   PretendIdle(working);
   const SizeClass c = ClassForSize(64);
-  const BinSlot* const top = working.cache()->bins()->tops[Index(c)].load();
+  const BinSlot* const top = working.cache()->table().bins().tops[Index(c)].load();
   working.Free(c, working.Allocate(c));
-  ASSERT_EQ(working.cache()->bins()->tops[Index(c)].load(), top);
+  ASSERT_EQ(working.cache()->table().bins().tops[Index(c)].load(), top);
   heap_.registry.RaiseLimit(busy.cache());
   EXPECT_EQ(working.cache()->table().CachedBytes(), cached);
   EXPECT_EQ(working.cache()->max_bytes(), kTuning.cache_budget.step_bytes) << "as from any other";

@@ -999,6 +999,19 @@ TEST_F(CentralFreeListShardsTest, LinesOfOthersFarObjectsAreTaken) {
   list_.CheckInvariants();
 }
 
+// The thread that allocated them runs on the same CPU, whose caches have the lines already.
+TEST_F(CentralFreeListShardsTest, LinesOfAThreadOnThisCpuStay) {
+  const std::vector<void*> others = NewSpan(1);
+  TouchWatch watch(TouchWatch::What::kAnything);
+  watch.Watch(others[0], list_.span_bytes());
+  test_processor = 1;
+  list_.Insert(list_.shards().Ensure(0), &others[1], 2, Origin::kOtherThreads);
+  EXPECT_TRUE(watch.touches().empty());
+  test_processor = 0;
+  list_.Insert(list_.shards().Ensure(0), &others[3], 2, Origin::kOtherThreads);
+  EXPECT_FALSE(watch.touches().empty());
+}
+
 TEST_F(CentralFreeListShardsTest, KnowsWhatIsInUseInEachShard) {
   const std::vector<void*> first = NewSpan(0);
   const std::vector<void*> second = NewSpan(12);
