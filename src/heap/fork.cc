@@ -17,6 +17,7 @@
 #include "heap/heap_hold.h"
 #include "heap/helper_thread.h"
 #include "os/stdio_lock.h"
+#include "os/thread_number.h"
 
 namespace tcmalloc {
 namespace {
@@ -29,6 +30,7 @@ constinit std::atomic<bool> handlers_installed{false};
 void Prepare() {
   StdioListLock::Lock();
   HoldHeap();
+  if (HoldsHeap()) NoteFork();
 }
 
 void Parent() {

@@ -5,15 +5,12 @@
 #include "base/tuning.h"
 #include "os/clock.h"
 #include "os/futex.h"
-#include "os/process_id.h"
 
 namespace tcmalloc {
 namespace {
 
-// Written by the thread between BeginForkHold and EndForkHold: its process; the number of nested
-// holds; whether the innermost one is patient; whether the outermost one, with those in it, is
-// incomplete.
-constinit std::atomic<uint64_t> fork_process{0};
+// Written by the thread between BeginForkHold and EndForkHold: the number of nested holds; whether
+// the innermost one is patient; whether the outermost one, with those in it, is incomplete.
 constinit std::atomic<uint32_t> fork_level{0};
 constinit std::atomic<bool> fork_is_patient{true};
 constinit std::atomic<bool> fork_is_incomplete{false};
@@ -70,8 +67,7 @@ bool SpinLock::ForkIsPatient() { return fork_is_patient.load(std::memory_order_r
 bool SpinLock::IsOfAbsentThread(uint32_t state) {
   const uint32_t owner = state >> kOwnerShift;
   return owner != 0 && owner != ThisThreadNumber() && ForkHoldIsComplete() &&
-         fork_process.load(std::memory_order_relaxed) != ProcessId() &&
-         !NumberedInThisProcess(owner);
+         IsOfForkedParent(owner);
 }
 
 // A signal handler may fork at any point of these two: its nested hold finds the gate closed by
@@ -79,7 +75,6 @@ bool SpinLock::IsOfAbsentThread(uint32_t state) {
 void SpinLock::BeginForkHold(bool patient) {
   if (!IsForkingThread()) {
     fork_is_incomplete.store(false, std::memory_order_relaxed);
-    fork_process.store(ProcessId(), std::memory_order_relaxed);
     fork_gate.word.store(LockedByThisThread(), std::memory_order_seq_cst);
   }
   fork_level.store(fork_level.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
@@ -92,6 +87,7 @@ void SpinLock::EndForkHold() {
   fork_level.store(level, std::memory_order_relaxed);
   fork_is_patient.store(true, std::memory_order_relaxed);
   if (level > 0) return;
+  ForgetFork();
   if (fork_gate.word.exchange(kGateOpen, std::memory_order_seq_cst) & kWaiters)
     FutexWakeAll(&fork_gate.word);
 }

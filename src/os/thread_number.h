@@ -17,9 +17,12 @@ extern constinit thread_local uint32_t this_thread_number
 // Assigns the thread its number.
 TC_SLOW_PATH uint32_t NumberThisThread();
 
-// The thread with that number began in this process: it is not one of those that a forked child
-// lacks. Not the thread that forked either. Requires: the number was given to a thread.
-bool NumberedInThisProcess(uint32_t number);
+// Around fork, by the forking thread. NoteFork comes before the fork; in a nested one it does
+// nothing. Until ForgetFork, IsOfForkedParent is true in the child for the numbers that were given
+// to threads of the parent, and false in the parent.
+void NoteFork();
+void ForgetFork();
+bool IsOfForkedParent(uint32_t number);
 
 inline uint32_t ThisThreadNumber() {
   const uint32_t number = this_thread_number;

@@ -179,6 +179,7 @@ TEST(GatedLockTest, TheChildFreesLocksOfThreadsThatItLacks) {
     const Holder first(used);
     const Holder second(unused);
     SpinLock::BeginForkHold();
+    NoteFork();
     child = fork();
     if (child == 0) {
       alarm(20);
@@ -205,6 +206,7 @@ TEST(GatedLockTest, AThreadOfTheChildWaitsToo) {
   GatedLock lock(LockRank::kCentral);
   SpinLock::BeginForkHold();
   lock.HoldForFork();
+  NoteFork();
   const pid_t child = fork();
   if (child == 0) {
     alarm(20);

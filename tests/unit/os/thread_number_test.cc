@@ -34,21 +34,28 @@ TEST(ThreadNumberTest, LivingThreadsHaveDifferentNumbers) {
   EXPECT_EQ(std::set<uint32_t>(numbers.begin(), numbers.end()).size(), kThreads + 1);
 }
 
-TEST(ThreadNumberTest, AChildKnowsItsThreads) {
-  uint32_t of_parent = 0;
-  std::thread([&] { of_parent = ThisThreadNumber(); }).join();
-  EXPECT_TRUE(NumberedInThisProcess(of_parent));
+TEST(ThreadNumberTest, AChildKnowsThreadsOfItsParent) {
+  const auto number_of_new_thread = [] {
+    uint32_t number = 0;
+    std::thread([&] { number = ThisThreadNumber(); }).join();
+    return number;
+  };
+  NoteFork();
+  const uint32_t of_parent = number_of_new_thread();
+  EXPECT_FALSE(IsOfForkedParent(of_parent));
   const pid_t child = fork();
   if (child == 0) {
     alarm(20);
-    if (NumberedInThisProcess(of_parent)) _exit(1);
-    uint32_t of_child[2] = {};
-    for (uint32_t& number : of_child) std::thread([&] { number = ThisThreadNumber(); }).join();
-    for (const uint32_t number : of_child) {
-      if (!NumberedInThisProcess(number)) _exit(2);
+    NoteFork();
+    if (!IsOfForkedParent(of_parent)) _exit(1);
+    for (int i = 0; i < 2; ++i) {
+      if (IsOfForkedParent(number_of_new_thread())) _exit(2);
     }
-    _exit(NumberedInThisProcess(of_parent) ? 3 : 0);
+    if (!IsOfForkedParent(of_parent)) _exit(3);
+    ForgetFork();
+    _exit(IsOfForkedParent(of_parent) ? 4 : 0);
   }
+  ForgetFork();
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
