@@ -203,9 +203,11 @@ class PageHeap {
   }
   // The most bytes that a home may keep of spans of one kind, where it keeps `own` bytes and
   // `more` are to be added: what the other kept spans leave of the share of kept spans. Rates above
-  // 1 divide the share.
-  size_t MayKeepBytes(size_t own, size_t more) const {
+  // 1 divide the share. In a prompt heap, where no thread would return them later, `most` bounds
+  // them, too.
+  size_t MayKeepBytes(size_t own, size_t more, size_t most) const {
     size_t share = Shares().kept_spans;
+    if (state_.hints.prompt_release.value()) share = std::min(share, most);
     const double rate = state_.hints.release_rate.value();
     if (rate > 1) share = static_cast<size_t>(static_cast<double>(share) / rate);
     // The sum reads lines that other CPUs write.

@@ -67,7 +67,7 @@ bool PageHeap::KeepLargeAt(Span* span, const void* p, void** sample, SpanPool& p
   }
   span->TakeSample(sample);
   span->in_use.written = span->num_pages;
-  const size_t most = MayKeepBytes(pool.bytes(), span->bytes());
+  const size_t most = MayKeepBytes(pool.bytes(), span->bytes(), kTuning.span_pool.prompt_bytes);
   pool.Put(span);
   if (pool.has_spare_records()) TakeRecords(pool);
   // One at a time: a fork meanwhile loses at most one span in the child.
@@ -102,8 +102,9 @@ Span* PageHeap::NewFromCache(Length n, SpanHome& home) {
 }
 
 void PageHeap::DeleteToCache(Span* span, SpanHome& home, bool same_shard) {
-  if (!MayKeep() ||
-      !home.kept.TryPut(span, same_shard, MayKeepBytes(home.kept.bytes(), span->bytes()))) {
+  if (!MayKeep() || !home.kept.TryPut(span, same_shard,
+                                      MayKeepBytes(home.kept.bytes(), span->bytes(),
+                                                   kTuning.span_cache.prompt_bytes))) {
     Delete(span);
   }
 }

@@ -213,6 +213,20 @@ TEST_F(SpanPoolTest, OnePoolKeepsTheShare) {
   EXPECT_GE(Pool().bytes(), share - kMiB);
 }
 
+// No thread would return it later.
+TEST_F(SpanPoolTest, APromptHeapKeepsLess) {
+  constexpr size_t kMost = kTuning.span_pool.prompt_bytes;
+  heap_.hints().prompt_release.Set(true);
+  std::vector<Span*> spans;
+  for (size_t i = 0; i < 2 * kMost / kMiB; ++i) {
+    spans.push_back(Direct(kLongestPooled));
+    Direct(1);
+  }
+  for (Span* const span : spans) EXPECT_TRUE(Free(span));
+  ASSERT_LT(kMost, heap_.Shares().kept_spans);
+  EXPECT_EQ(Pool().bytes(), kMost);
+}
+
 TEST_F(SpanPoolTest, TakesChunksFromTheHeap) {
   // The pools leave each other their chunks, since these are few of the pages in use.
   Direct(2 * kTuning.span_pool.left_to_others_part * kTuning.span_pool.chunk.pages());
