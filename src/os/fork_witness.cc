@@ -11,16 +11,16 @@
 namespace tcmalloc {
 namespace {
 
-// Less than any page.
-constexpr size_t kBytes = 4096;
+// The kernel rounds its size up to whole pages.
+using Word = std::atomic<uint32_t>;
 
 // Null where the kernel refuses.
 std::atomic<uint32_t>* NewPage() {
   void* const page =
-      mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      mmap(nullptr, sizeof(Word), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (page == MAP_FAILED) return nullptr;
-  if (madvise(page, kBytes, MADV_WIPEONFORK) == 0) return new (page) std::atomic<uint32_t>(0);
-  munmap(page, kBytes);
+  if (madvise(page, sizeof(Word), MADV_WIPEONFORK) == 0) return new (page) Word(0);
+  munmap(page, sizeof(Word));
   return nullptr;
 }
 

@@ -20,9 +20,11 @@ Span* PageHeap::New(Length n, SpanState use, Length alignment, SpanHome* keeper)
   if (Span* const span = pool.TryTake(n, now_ms_())) return span;
   Span* const span = Allocate({.length = n, .use = use, .chunk = kTuning.span_pool.chunk});
   if (span == nullptr || span->num_pages == n) return span;
-  span->state.store(SpanState::kKept, std::memory_order_relaxed);
-  pool.Put(span);
-  if (Span* const part = pool.TryTake(n, now_ms_())) return part;
+  // The program may free an object that was here before once more, by mistake.
+  if (span->ClaimLargeAt(span->start_address())) {
+    pool.Put(span);
+    if (Span* const part = pool.TryTake(n, now_ms_())) return part;
+  }
   // Other threads of this shard took the records, or the memory.
   return Allocate({.length = n, .use = use});
 }

@@ -1110,6 +1110,12 @@ class CentralFreeListDeathTest : public testing::Test {
                 testing::Eq<std::string>(line));
   }
 
+  // The lock of the spans that contain the object.
+  GatedLock& LockOf(const void* object) {
+    const SpanOwner owner = SpanOwner::Of(heap_.SpanOf(object));
+    return list_.shards().SpansAt(owner.shard(), owner.size_class())->lock;
+  }
+
   static void GiveToShardThree(Span* span) {
     SpanOwner(SpanOwner::Of(span).size_class(), 3, true).StoreIn(span);
   }
@@ -1188,12 +1194,13 @@ TEST_F(CentralFreeListDeathTest, TheSpanGoesWhileACallWaits) {
   GTEST_SKIP() << "the mistake of a program that is played here is a data race";
 #endif
   const auto free_while = [&](void (*change)(Span*)) {
-    list_.shards().ForEachLock([](auto& lock) { lock.Lock(); });
+    GatedLock& lock = LockOf(objects_[7]);
+    lock.Lock();
     std::thread other([&] { Insert(list_, {objects_[7]}); });
     // Long enough to reach the lock; otherwise it finds the span gone before.
     usleep(100'000);
     change(heap_.SpanOf(objects_[7]));
-    list_.shards().ForEachLock([](auto& lock) { lock.Unlock(); });
+    lock.Unlock();
     other.join();
   };
   const std::string line =
@@ -1277,13 +1284,14 @@ TEST_F(CentralFreeListDeathTest, TheSpanGoesWhileAQuestionWaits) {
 #if TESTED_WITH_TSAN
   GTEST_SKIP() << "the mistake of a program that is played here is a data race";
 #endif
-  list_.shards().ForEachLock([](auto& lock) { lock.Lock(); });
+  GatedLock& lock = LockOf(objects_[7]);
+  lock.Lock();
   bool out = true;
   std::thread other([&] { out = list_.IsOut(objects_[7]); });
   // Long enough to reach the lock; otherwise it finds the other shard before.
   usleep(100'000);
   GiveToShardThree(heap_.SpanOf(objects_[7]));
-  list_.shards().ForEachLock([](auto& lock) { lock.Unlock(); });
+  lock.Unlock();
   other.join();
   SpanOwner(SpanOwner::Of(heap_.SpanOf(objects_[7])).size_class(), 0, true)
       .StoreIn(heap_.SpanOf(objects_[7]));

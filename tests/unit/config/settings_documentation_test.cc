@@ -39,6 +39,7 @@ constexpr const char* kSystemCalls =
     "Further calls:\n\n"
     "| needed for | calls |\n|---|---|\n"
     "| a message on stderr, `malloc_stats` | `write` |\n"
+    "| `fork`, and starting a thread meanwhile, on kernels before Linux 4.14 | `getpid` |\n"
     "| `MALLOCSTATS` | `getpid`, `readlinkat`, `openat`, `read`, `close`: files in `/proc/self`; "
     "`write` |\n"
     "| freeing a pointer that the library did not allocate | `openat`, `read`, "
