@@ -19,7 +19,12 @@ std::atomic<uint32_t>* NewPage() {
   void* const page =
       mmap(nullptr, sizeof(Word), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (page == MAP_FAILED) return nullptr;
-  if (madvise(page, sizeof(Word), MADV_WIPEONFORK) == 0) return new (page) Word(0);
+  // An emulator may agree to advice that it does not know.
+  constexpr int kNoAdvice = -1;
+  if (madvise(page, sizeof(Word), kNoAdvice) != 0 &&
+      madvise(page, sizeof(Word), MADV_WIPEONFORK) == 0) {
+    return new (page) Word(0);
+  }
   munmap(page, sizeof(Word));
   return nullptr;
 }

@@ -22,7 +22,9 @@ void GatedLock::LockGatedSlow(bool taken) {
 }
 
 void GatedLock::WaitUntilFree() {
-  if (!HeldByThisThread() && LockForFork(ForkIsPatient())) Free();
+  // In a forked child, a thread of the parent may have it: the end of the outer hold frees it.
+  if (HeldByThisThread() || IsOfAbsentThread(state_.load(std::memory_order_acquire))) return;
+  if (LockForFork(ForkIsPatient())) Free();
 }
 
 void GatedLock::FreeInChildSlow() {

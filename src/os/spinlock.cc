@@ -70,14 +70,15 @@ bool SpinLock::IsOfAbsentThread(uint32_t state) {
          IsOfForkedParent(owner);
 }
 
-// A signal handler may fork at any point of these two: its nested hold finds the gate closed by
-// this thread, or closes and opens it itself.
+// A signal handler may fork at any point of these two. In Begin the level comes before the gate, so
+// that the end of a nested hold leaves the gate closed; in End a nested hold may open it first.
 void SpinLock::BeginForkHold(bool patient) {
-  if (!IsForkingThread()) {
-    fork_is_incomplete.store(false, std::memory_order_relaxed);
-    fork_gate.word.store(LockedByThisThread(), std::memory_order_seq_cst);
-  }
-  fork_level.store(fork_level.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  const uint32_t level = fork_level.load(std::memory_order_relaxed);
+  if (level == 0) fork_is_incomplete.store(false, std::memory_order_relaxed);
+  fork_level.store(level + 1, std::memory_order_relaxed);
+  // Not when a nested hold has closed it: threads may wait there.
+  uint32_t open = kGateOpen;
+  fork_gate.word.compare_exchange_strong(open, LockedByThisThread(), std::memory_order_seq_cst);
   fork_is_patient.store(patient, std::memory_order_relaxed);
   if (!patient) fork_is_incomplete.store(true, std::memory_order_relaxed);
 }
@@ -86,10 +87,15 @@ void SpinLock::EndForkHold() {
   const uint32_t level = fork_level.load(std::memory_order_relaxed) - 1;
   fork_level.store(level, std::memory_order_relaxed);
   fork_is_patient.store(true, std::memory_order_relaxed);
-  if (level > 0) return;
+  if (level > 0 || !IsForkingThread()) return;
   ForgetFork();
-  if (fork_gate.word.exchange(kGateOpen, std::memory_order_seq_cst) & kWaiters)
-    FutexWakeAll(&fork_gate.word);
+  // Another thread may have closed the gate after a nested hold opened it.
+  uint32_t gate = fork_gate.word.load(std::memory_order_relaxed);
+  while ((gate & ~kWaiters) == LockedByThisThread()) {
+    if (!fork_gate.word.compare_exchange_weak(gate, kGateOpen, std::memory_order_seq_cst)) continue;
+    if ((gate & kWaiters) != 0) FutexWakeAll(&fork_gate.word);
+    return;
+  }
 }
 
 void SpinLock::WaitAtGate() {
