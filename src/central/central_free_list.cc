@@ -134,9 +134,10 @@ size_t CentralFreeList::RemoveFromOthers(const Shard& own, RefillSource source, 
   return shards_.FirstOfOthers(own, [&](const Shard& other) -> size_t {
     ShardSpans* const spans = other.spans(size_class_);
     if (!HasObjects(spans)) return 0;
-    const OtherShard facts = {
-        .has_thread = other.num_threads() > 0,
-        .new_spans_since_use = new_spans - spans->used_at.load(std::memory_order_relaxed)};
+    const size_t used_at = spans->used_at.load(std::memory_order_relaxed);
+    // Another thread may have used its shard since `new_spans` was read.
+    const OtherShard facts = {.has_thread = other.num_threads() > 0,
+                              .new_spans_since_use = new_spans - std::min(new_spans, used_at)};
     const Takeable take = TakeFromOther(source, facts);
     return take == Takeable::kNothing ? 0 : RemoveFrom(spans, take, objects, n);
   });
@@ -146,7 +147,11 @@ size_t CentralFreeList::RemoveFromNewSpan(Shard& own, Near near, void** objects,
   ShardSpans* const spans = shards_.EnsureSpans(own, size_class_);
   if (spans == nullptr) return 0;
   Span* const span = NewSpan(own, *spans, near);
-  if (span == nullptr) return 0;
+  if (span == nullptr) {
+    // At a memory limit, too, threads that take nothing are idle.
+    if (near == Near::kNo) new_spans_.fetch_add(1, std::memory_order_relaxed);
+    return 0;
+  }
   if (near == Near::kNo) {
     const size_t before = new_spans_.fetch_add(1, std::memory_order_relaxed);
     spans->used_at.store(before + 1, std::memory_order_relaxed);

@@ -290,8 +290,8 @@ class alignas(kCacheLineSize) CentralFreeList {
   PageMap& page_map_;
   MetadataArena& arena_;
 
-  // New spans so far, of all shards: see ShardSpans::used_at. Relaxed: it decides only whether a
-  // shard counts as idle.
+  // New spans so far, of all shards, and requests for one that failed: see ShardSpans::used_at.
+  // Relaxed: it decides only whether a shard counts as idle.
   std::atomic<size_t> new_spans_{0};
 };
 
