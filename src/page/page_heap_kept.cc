@@ -18,11 +18,16 @@ Span* PageHeap::New(Length n, SpanState use, Length alignment, SpanHome* keeper)
   SpanPool& pool = keeper->pool;
   if (pool.needs_records()) AddRecords(pool);
   if (Span* const span = pool.TryTake(n, now_ms_())) return span;
-  Span* const span = Allocate({.length = n, .use = use, .chunk = kTuning.span_pool.chunk});
+  const Length chunk = kTuning.span_pool.chunk;
+  const size_t most = MayKeepBytes(pool.bytes(), chunk.bytes(), kTuning.span_pool.prompt_bytes);
+  const bool may_keep = pool.bytes() + chunk.bytes() <= most;
+  Span* const span = Allocate({.length = n, .use = use, .chunk = may_keep ? chunk : n});
   if (span == nullptr || span->num_pages == n) return span;
-  span->state.store(SpanState::kKept, std::memory_order_relaxed);
-  pool.Put(span);
-  if (Span* const part = pool.TryTake(n, now_ms_())) return part;
+  // The program may free an object that was here before once more, by mistake.
+  if (span->ClaimLargeAt(span->start_address())) {
+    pool.Put(span);
+    if (Span* const part = pool.TryTake(n, now_ms_())) return part;
+  }
   // Other threads of this shard took the records, or the memory.
   return Allocate({.length = n, .use = use});
 }
@@ -54,17 +59,7 @@ bool PageHeap::DeleteLargeAt(Span* span, const void* p, void** sample, SpanHome*
 }
 
 bool PageHeap::KeepLargeAt(Span* span, const void* p, void** sample, SpanPool& pool) {
-  // The program may free the object in two threads by mistake: one of them changes the state.
-  SpanState large = SpanState::kLarge;
-  if (!span->IsLargeAt(p) ||
-      !span->state.compare_exchange_strong(large, SpanState::kKept, std::memory_order_relaxed)) {
-    return false;
-  }
-  // The record may have been used for another object meanwhile.
-  if (span->start_address() != p) {
-    span->state.store(SpanState::kLarge, std::memory_order_relaxed);
-    return false;
-  }
+  if (!span->ClaimLargeAt(p)) return false;
   span->TakeSample(sample);
   span->in_use.written = span->num_pages;
   const size_t most = MayKeepBytes(pool.bytes(), span->bytes(), kTuning.span_pool.prompt_bytes);

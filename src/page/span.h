@@ -69,6 +69,21 @@ class Span {
     return s == SpanState::kFreeBacked || s == SpanState::kFreeReleased;
   }
   bool IsLargeAt(const void* p) const { return Is(SpanState::kLarge) && start_address() == p; }
+  // Makes the large object at `p` kKept, provided that it starts there. A thread claims an object
+  // before it keeps or extends it: the program may by mistake free it in two threads, and one of
+  // them gets the object.
+  bool ClaimLargeAt(const void* p) {
+    SpanState large = SpanState::kLarge;
+    if (!IsLargeAt(p) ||
+        !state.compare_exchange_strong(large, SpanState::kKept, std::memory_order_relaxed)) {
+      return false;
+    }
+    if (start_address() == p) return true;
+    // The record was used for another object meanwhile.
+    ReturnClaim();
+    return false;
+  }
+  void ReturnClaim() { state.store(SpanState::kLarge, std::memory_order_relaxed); }
   // kLarge: moves the sample, or null if there is none, into `*taken` unless `taken` is null; the
   // object is no longer sampled then. With the page heap's lock held, since a program may by
   // mistake free the object in two threads.

@@ -51,14 +51,10 @@ void SpanPool::Put(Span* span) {
 
 bool SpanPool::TryExtend(Span* span, const void* p, Length n, void** sample) {
   const SpinLockHolder holder(lock_);
-  // The program may resize and free the object in two threads by mistake.
-  SpanState large = SpanState::kLarge;
-  if (!span->state.compare_exchange_strong(large, SpanState::kKept, std::memory_order_relaxed)) {
-    return false;
-  }
-  const bool extends = span->start_address() == p && n > span->num_pages && ExtendLocked(span, n);
+  if (!span->ClaimLargeAt(p)) return false;
+  const bool extends = n > span->num_pages && ExtendLocked(span, n);
   if (extends) span->TakeSample(sample);
-  span->state.store(SpanState::kLarge, std::memory_order_relaxed);
+  span->ReturnClaim();
   return extends;
 }
 
@@ -121,7 +117,10 @@ void SpanPool::RemoveLocked(Span* span) {
 
 Span* SpanPool::KeptAt(PageId page) const {
   Span* const span = page_map_->SpanOf(page);
-  return span != nullptr && span->owner.load(std::memory_order_relaxed) == number_ ? span : nullptr;
+  if (span == nullptr || span->owner.load(std::memory_order_relaxed) != number_) return nullptr;
+  // Outside the heap the entry may be of a span that was unmapped, and its record may be in use for
+  // another span.
+  return page >= span->first_page && page < span->end() ? span : nullptr;
 }
 
 void SpanPool::AddRecord(Span* record) {

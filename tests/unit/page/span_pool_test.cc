@@ -471,5 +471,28 @@ TEST_F(SpanPoolTest, OneOfTwoFreesWins) {
   heap_.CheckInvariants();
 }
 
+// The page before the heap's first one was unmapped. Its entry names a record that is now in use
+// for a span far away, which the pool keeps.
+TEST_F(SpanPoolTest, AnOldEntryOfThePageMapIsNoNeighbour) {
+  Span* const first = Direct(20);
+  Direct(1);
+  Span* const kept = Direct(30);
+  Direct(1);
+  EXPECT_TRUE(Free(kept));
+  under_test_.page_map->SetSpan(first->first_page - Length(1), kept);
+  const PageId start = first->first_page;
+  EXPECT_TRUE(Free(first));
+  heap_.CheckInvariants();
+  EXPECT_EQ(New(20)->first_page, start);
+  EXPECT_EQ(New(30), kept);
+}
+
+// A chunk, too, counts among what a pool keeps.
+TEST_F(SpanPoolTest, NoChunkBeyondTheShare) {
+  heap_.hints().retention.SetTotal(kTuning.span_pool.chunk.bytes());
+  New(10);
+  EXPECT_EQ(Pool().bytes(), 0u);
+}
+
 }  // namespace
 }  // namespace tcmalloc
