@@ -165,7 +165,7 @@ def standing_table(found):
     table = []
     for standing in sorted(found, key=lambda s: (s.name, s.size, s.threads)):
         table.append([standing.name, size_text(standing.size), str(standing.threads),
-                      standing.reference or "-", ratio_text(standing.ratio),
+                      standing.reference or "-", statistics.interval_text(standing.ratio, digits=2),
                       standing.word or "-", standing.why])
     return ["program", "size", "threads", "best peer", "ratio [95 % interval]",
             "this library's curve", "counted where it is above"], table
@@ -201,14 +201,6 @@ def size_text(size):
         if size >= unit and size % unit == 0:
             return f"{size // unit} {text}"
     return f"{size} bytes"
-
-
-def ratio_text(ratio):
-    if ratio is None:
-        return "-"
-    if not statistics.has_interval(ratio):
-        return f"{ratio.median:.2f} (too few rounds)"
-    return f"{ratio.median:.2f} [{ratio.interval.low:.2f}, {ratio.interval.high:.2f}]"
 
 
 def points(data, group):

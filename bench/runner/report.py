@@ -52,14 +52,6 @@ def ratio_text(ratio):
     return "-" if ratio is None else f"{ratio.median:.2f}"
 
 
-def interval_text(ratio):
-    if ratio is None:
-        return "-"
-    if not statistics.has_interval(ratio):
-        return f"{ratio.median:.3f} (too few rounds)"
-    return f"{ratio.median:.3f} [{ratio.interval.low:.3f}, {ratio.interval.high:.3f}]"
-
-
 def spread_text(entry):
     """The quartiles' distance as a percentage of the median."""
     low, high = entry["quartiles"]
@@ -87,7 +79,7 @@ def ratio_table(data, derived, group):
             figure_text(our["median"], our["unit"]) if our else failure_mark(derived, row, ours),
             spread_text(our) if our else "-",
             row["reference"] or "-",
-            interval_text(ratio) + (" ~" if row["noise"] else ""),
+            statistics.interval_text(ratio) + (" ~" if row["noise"] else ""),
             "-" if ratio is None or not statistics.has_interval(ratio) else "met" if statistics.meets(ratio, 1.0) else "no",
             *(ratio_text(entries[name]["to_reference"]) if name in entries
               else failure_mark(derived, row, name) for name in names)])
@@ -126,8 +118,8 @@ def mean_table(data, derived):
     for name in summary.measured_names(data):
         means = derived["means"][name]
         against = means["ours"].get(ours, {})
-        table.append([name, ratio_text(means["time"]), interval_text(against.get("time")),
-                      ratio_text(means["peak"]), interval_text(against.get("peak")),
+        table.append([name, ratio_text(means["time"]), statistics.interval_text(against.get("time")),
+                      ratio_text(means["peak"]), statistics.interval_text(against.get("peak")),
                       str(means["rows"]), str(means["failed"])])
     return heading, table
 
@@ -189,9 +181,9 @@ def compare_table(comparison, unchanged=1.0):
             return "-"
         low, high = ratio.interval
         if not statistics.has_interval(ratio):
-            return interval_text(ratio)
+            return statistics.interval_text(ratio)
         mark = "  better" if high < unchanged else "  WORSE" if low > unchanged else ""
-        return interval_text(ratio) + mark
+        return statistics.interval_text(ratio) + mark
 
     heading = ["row", "cost, new / old", "the same relative to glibc", "peak RSS, new / old"]
     return heading, [[row["row"], row["differs"], "", ""] if row["differs"] else

@@ -78,8 +78,8 @@ struct Tuning {
     // 1 to 64: a span record has 6 bits for the shard.
     size_t max = 64;
     // CPUs, too, have a shard each, for threads without a cache and for large objects: at most this
-    // many. The bytes that a pool of large objects keeps are divided by their number (decision
-    // 0038). Range: 1 to max.
+    // many, since each pool of large objects keeps memory for itself (decision 0038). Range: 1 to
+    // max.
     size_t max_of_cpus = 16;
     // Other threads may take whole line batches from the shard of a living thread when the class
     // has got this many new spans since that thread last took objects of the class from it. Without

@@ -15,7 +15,7 @@
 //   R2  The budget has given out exactly the listed caches' max_bytes.
 //   R3  inherited_bytes_ is what the caches in inherited_ claim; each of them claims something.
 //   R4  Each shard's num_threads() is the number of caches in caches_ and unregistered_ that name
-//   it.
+//       it.
 //
 // Synchronization. LockRank::kRegistry covers the lists, the lifetimes and the budget; a membarrier
 // is called with it held, no other system call. Cost. Create and destroy: a lock and a few arena

@@ -291,8 +291,7 @@ class alignas(kCacheLineSize) CentralFreeList {
   MetadataArena& arena_;
 
   // New spans so far, of all shards, and requests for one that failed: see ShardSpans::used_at.
-  // Relaxed: it decides only whether a
-  // shard counts as idle.
+  // Relaxed: it decides only whether a shard counts as idle.
   std::atomic<size_t> new_spans_{0};
 };
 

@@ -21,7 +21,7 @@ Span* PageHeap::New(Length n, SpanState use, Length alignment, SpanHome* keeper)
   const Length chunk = kTuning.span_pool.chunk;
   const size_t most = MayKeepBytes(pool.bytes(), chunk.bytes(), kTuning.span_pool.prompt_bytes);
   const bool may_keep = pool.bytes() + chunk.bytes() <= most;
-  Span* const span = Allocate({.length = n, .use = use, .chunk = may_keep ? chunk : Length(0)});
+  Span* const span = Allocate({.length = n, .use = use, .chunk = may_keep ? chunk : n});
   if (span == nullptr || span->num_pages == n) return span;
   // The program may free an object that was here before once more, by mistake.
   if (span->ClaimLargeAt(span->start_address())) {

@@ -15,9 +15,8 @@
 //   L1  The owner of a span is number_ exactly while it is in `spans_`, and it is kKept then. No
 //       code without lock_ stores this owner, so the holder may rely on what it reads of any span.
 //       No two of these spans are adjacent.
-//   L2  Only the first in_use.written pages of a kept span may have been written since the OS
-//   zeroed
-//       them.
+//   L2  A kept span's pages after the first in_use.written ones were not written since the OS
+//       zeroed them.
 //   L3  The page heap counts hidden() large objects too many: +1 for each object that became a kept
 //       span, -1 for each span that was handed out or given up. Modulo SIZE_MAX + 1: an object that
 //       was joined to another may be handed out in two parts.

@@ -77,7 +77,7 @@ TEST(BinTableTest, ABinIsAStackWhoseOldestCanBeTaken) {
       }
       case 4: {
         if (table.Array(i) == nullptr) break;
-        std::vector<void*> objects(random.Below(20));
+        std::vector<void*> objects(1 + random.Below(19));
         for (void*& object : objects) object = reinterpret_cast<void*>(next_object += 64);
         const size_t left = table.PushAll(i, objects.data(), objects.size());
         ASSERT_EQ(left, objects.size() - std::min(objects.size(), limit - model.size()));

@@ -386,5 +386,12 @@ TEST_F(SpanPoolTest, AnOldEntryOfThePageMapIsNoNeighbour) {
   EXPECT_EQ(New(30), kept);
 }
 
+// A chunk, too, counts among what a pool keeps.
+TEST_F(SpanPoolTest, NoChunkBeyondTheShare) {
+  heap_.hints().retention.SetTotal(kTuning.span_pool.chunk.bytes());
+  New(10);
+  EXPECT_EQ(Pool().bytes(), 0u);
+}
+
 }  // namespace
 }  // namespace tcmalloc
