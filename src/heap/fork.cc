@@ -30,8 +30,7 @@ constinit std::atomic<bool> handlers_installed{false};
 // waits after it for a thread that holds the list of files.
 void Prepare() {
   StdioListLock::Lock();
-  HoldHeap();
-  if (HoldsHeap()) NoteFork();
+  if (HoldHeap()) thread_numbers.NoteFork();
 }
 
 void Parent() {

@@ -33,8 +33,8 @@ struct ForkHandlers {
 // on stderr, when there are too many. Thread safety: any.
 bool AddForkHandlers(const ForkHandlers* handlers);
 
-// Requires: there is a heap.
-void HoldHeap();
+// Requires: there is a heap. False when it held nothing; ReleaseHeap is called nevertheless.
+bool HoldHeap();
 // The calling thread, which holds the heap, holds all of it, and no operation is half done.
 bool HoldIsComplete();
 // By the thread that holds it.

@@ -22,9 +22,21 @@ void GatedLock::LockGatedSlow(bool taken) {
 }
 
 void GatedLock::WaitUntilFree() {
+  uint32_t state = state_.load(std::memory_order_acquire);
   // In a forked child, a thread of the parent may have it: the end of the outer hold frees it.
-  if (HeldByThisThread() || IsOfAbsentThread(state_.load(std::memory_order_acquire))) return;
-  if (LockForFork(ForkIsPatient())) Free();
+  if (IsOfAbsentThread(state)) return;
+  const bool patient = ForkIsPatient();
+  if (!patient) {
+    if (HeldByThisThread()) return;
+    // Before the wait: a thread that takes the lock afterwards looks at the gate. If the mark is
+    // there after the wait, the owner has not freed the lock and may be in its section.
+    while (state != kFree &&
+           !state_.compare_exchange_weak(state, state | kMissed, std::memory_order_relaxed)) {
+    }
+  }
+  // A patient hold has interrupted no section. If this thread seems to have the lock, another one
+  // with the same number has it.
+  if (LockForFork(patient)) Free();
 }
 
 void GatedLock::FreeInChildSlow() {

@@ -18,6 +18,10 @@
 // lock, and the end of the hold frees it (FreeInChild). It must not do that to a thread of the
 // child, which a fork handler has started: that one would enter its section once the gate is open.
 //
+// A hold that does not wait without end (see SpinLock) marks each lock that it finds taken, and the
+// owner's Unlock removes the mark. A lock that has its mark in the child stays taken: its data may
+// be half changed. Others are freed there even if the hold is incomplete.
+//
 // Requires: a thread that takes a gated lock holds no other lock. Else it could wait at the gate
 // with a lock for which the forking thread waits.
 //
@@ -65,8 +69,8 @@ class TC_CAPABILITY("mutex") GatedLock : private SpinLock {
   // The gate holds the lock, and releases it when it opens.
   void ReleaseAfterForkInParent() {}
   void ResetAfterForkInChild() {}
-  // In the child, before the gate opens: frees the lock if a thread of the parent has it. Requires:
-  // the hold is complete.
+  // In the child, before the gate opens: frees the lock if a thread of the parent has it and was in
+  // no critical section.
   void FreeInChild() {
     if (state_.load(std::memory_order_relaxed) != kFree) FreeInChildSlow();
   }

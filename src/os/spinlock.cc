@@ -9,8 +9,10 @@
 namespace tcmalloc {
 namespace {
 
-// Written by the thread between BeginForkHold and EndForkHold: the number of nested holds; whether
-// the innermost one is patient; whether the outermost one, with those in it, is incomplete.
+// Written by the thread between BeginForkHold and EndForkHold: the address of its number, which no
+// other living thread has; the number of nested holds; whether the innermost one is patient;
+// whether the outermost one, with those in it, is incomplete.
+constinit std::atomic<const uint32_t*> forking_thread{nullptr};
 constinit std::atomic<uint32_t> fork_level{0};
 constinit std::atomic<bool> fork_is_patient{true};
 constinit std::atomic<bool> fork_is_incomplete{false};
@@ -59,15 +61,17 @@ bool SpinLock::LockSlow() {
 void SpinLock::Wake() { FutexWakeOne(&state_); }
 
 bool SpinLock::IsForkingThread() {
-  return (fork_gate.word.load(std::memory_order_acquire) & ~kWaiters) == LockedByThisThread();
+  // The number alone may be that of another thread, too.
+  return (fork_gate.word.load(std::memory_order_acquire) & ~kWaiters) == LockedByThisThread() &&
+         forking_thread.load(std::memory_order_relaxed) == &this_thread_number;
 }
 
 bool SpinLock::ForkIsPatient() { return fork_is_patient.load(std::memory_order_relaxed); }
 
 bool SpinLock::IsOfAbsentThread(uint32_t state) {
   const uint32_t owner = state >> kOwnerShift;
-  return owner != 0 && owner != ThisThreadNumber() && ForkHoldIsComplete() &&
-         IsOfForkedParent(owner);
+  return owner != 0 && owner != ThisThreadNumber() && (state & kMissed) == 0 &&
+         thread_numbers.IsOfForkedParent(owner);
 }
 
 // A signal handler may fork at any point of these two. In Begin the level comes before the gate, so
@@ -76,6 +80,7 @@ void SpinLock::BeginForkHold(bool patient) {
   const uint32_t level = fork_level.load(std::memory_order_relaxed);
   if (level == 0) fork_is_incomplete.store(false, std::memory_order_relaxed);
   fork_level.store(level + 1, std::memory_order_relaxed);
+  forking_thread.store(&this_thread_number, std::memory_order_relaxed);
   // Not when a nested hold has closed it: threads may wait there.
   uint32_t open = kGateOpen;
   fork_gate.word.compare_exchange_strong(open, LockedByThisThread(), std::memory_order_seq_cst);
@@ -88,7 +93,7 @@ void SpinLock::EndForkHold() {
   fork_level.store(level, std::memory_order_relaxed);
   fork_is_patient.store(true, std::memory_order_relaxed);
   if (level > 0 || !IsForkingThread()) return;
-  ForgetFork();
+  thread_numbers.ForgetFork();
   // Another thread may have closed the gate after a nested hold opened it.
   uint32_t gate = fork_gate.word.load(std::memory_order_relaxed);
   while ((gate & ~kWaiters) == LockedByThisThread()) {
@@ -134,8 +139,15 @@ void SpinLock::MarkHeldForFork() {
 }
 
 void SpinLock::HoldForFork() {
-  if (HeldByThisThread()) return;
-  if (LockForFork(ForkIsPatient())) MarkHeldForFork();
+  const bool own = HeldByThisThread();
+  if (own && (!InterruptedByThisThread() || !thread_numbers.MayRepeat())) return;
+  // If another thread with the same number has it, that one frees it.
+  if (LockForFork(ForkIsPatient() && !own)) MarkHeldForFork();
+}
+
+bool SpinLock::MarkedByThisThread() const {
+  return HeldByThisThread() && !InterruptedByThisThread() &&
+         forking_thread.load(std::memory_order_relaxed) == &this_thread_number;
 }
 
 void SpinLock::ReleaseAfterForkInParent() {

@@ -71,7 +71,8 @@ class TC_CAPABILITY("mutex") SpinLock {
   // Between the outermost Begin and End the gate is closed (see GatedLock).
   static void BeginForkHold(bool patient = true);
   static void EndForkHold();
-  // Before fork: takes and marks the lock, unless the calling thread has it.
+  // Before fork: takes and marks the lock, unless the calling thread has it, in an interrupted
+  // section or in a hold.
   void HoldForFork();
   // The two halves of HoldForFork, for the first lock of a hold: BeginForkHold comes between them.
   // LockForFork returns false when it cannot get the lock; a patient caller always gets it.
@@ -91,6 +92,8 @@ class TC_CAPABILITY("mutex") SpinLock {
   bool InterruptedByThisThread() const {
     return HeldByThisThread() && (state_.load(std::memory_order_relaxed) & kForkHeld) == 0;
   }
+  // The calling thread has marked the lock, in the hold that is under way.
+  bool MarkedByThisThread() const;
   // The calling thread forks, and this lock lets it pass.
   bool HeldForForkByThisThread() const {
     return (state_.load(std::memory_order_relaxed) & kForkHeld) != 0 && IsForkingThread();
@@ -128,6 +131,9 @@ class TC_CAPABILITY("mutex") SpinLock {
   static constexpr int kLevelShift = 3;
   static constexpr uint32_t kMaxLevel = 7;
   static constexpr uint32_t kLevelMask = kMaxLevel << kLevelShift;
+  // Without kForkHeld, only in a GatedLock: a hold does not wait for the owner's Unlock, which
+  // removes the mark.
+  static constexpr uint32_t kMissed = 1 << kLevelShift;
   // The number of the owner, in the upper bits.
   static constexpr int kOwnerShift = 6;
   static_assert(kOwnerShift + kThreadNumberBits == 32);
@@ -142,8 +148,9 @@ class TC_CAPABILITY("mutex") SpinLock {
   static bool IsForkingThread();
   // The innermost hold is patient.
   static bool ForkIsPatient();
-  // A lock in `state` is held by a thread that does not exist in this process, a forked child, and
-  // was in no critical section. Requires: the calling thread is the forking one.
+  // A gated lock in `state` is held by a thread that does not exist in this process, a forked
+  // child, and was in no critical section. Requires: the calling thread is the forking one, and its
+  // hold has waited for the lock or marked it as missed.
   static bool IsOfAbsentThread(uint32_t state);
   static void WaitAtGate();
   void CheckRank() const;

@@ -8,18 +8,24 @@
  * of the parent do not exist, at whatever step they were; a handler has started a new locker there.
  * Where a thread of the parent has the lock, the forking thread takes it by force, and frees it.
  *
+ * An impatient forking thread marks a lock that it finds taken, and may fork without waiting for it.
+ * A lock that is still marked in the child stays taken, and the program cannot use it.
+ *
  * Memory is sequentially consistent. The reorderings that it forbids are mistakes here: a locker
  * that reads the gate before its store to the lock is visible, a forking thread that reads the lock
  * before its store to the gate is visible.
  *
- * What is checked. At most one thread is in the critical section. No locker is in it from the end
- * of the wait to the opening of the gate. At the end the lock is not a thread's that does not exist.
+ * What is checked. At most one thread is in the critical section; in the child a thread that stopped
+ * to exist stays there. No locker is in it from the end of the wait to the opening of the gate. At
+ * the end the lock is not a thread's that does not exist, unless it is marked.
  *
  * Define at most one of these mistakes:
  *   GATE_READ_FIRST     a locker reads the gate before it takes the lock, not after
  *   LOCK_READ_FIRST     the forking thread reads the lock before it closes the gate
  *   FREES_ANY           the child frees the lock of any thread, the new one included
  *   STRAY_STAYS         the child does not free the lock of a thread that it lacks
+ *   INCOMPLETE_STAYS    the same, only after a hold that did not wait for the lock
+ *   FREES_MISSED        the child frees a marked lock, too
  */
 
 #define FREE 0
@@ -29,21 +35,30 @@
 #define OLD_LOCKERS 2
 /* In the child: of a thread that it lacks, as far as the child can tell. */
 #ifdef FREES_ANY
-#define IsStray(owner) ((owner) > FORKING)
+#define IsOld(owner) ((owner) > FORKING)
 #else
-#define IsStray(owner) ((owner) > NEW)
+#define IsOld(owner) ((owner) > NEW)
+#endif
+#ifdef FREES_MISSED
+#define IsStray(owner) IsOld(owner)
+#else
+#define IsStray(owner) (IsOld(owner) && !missed)
 #endif
 #ifndef ROUNDS
 #define ROUNDS 2
 #endif
 
 byte lock = FREE;
+/* The mark. It belongs to the lock, and unlocking removes it. */
+bit missed;
 bit closed;
 bit in_child;
 
 /* Outside the machine: who is in the critical section, and whether no locker may be. */
 byte inside = FREE;
 bit held;
+
+#define Unlock() lock = FREE; missed = 0
 
 /* A thread of the parent stops to exist in the child. */
 #define Step(action) \
@@ -62,7 +77,7 @@ proctype Locker(byte me) {
     Step(seen_closed = closed);
 #endif
     if
-    :: in_child && me != NEW -> goto gone
+    :: in_child && (me != NEW || missed) -> goto gone
     :: atomic { !(in_child && me != NEW) && lock == FREE -> lock = me }
     fi;
 #ifndef GATE_READ_FIRST
@@ -70,7 +85,7 @@ proctype Locker(byte me) {
 #endif
     if
     :: seen_closed ->
-      Step(assert(lock == me); lock = FREE);
+      Step(assert(lock == me); Unlock());
       if
       :: in_child && me != NEW -> goto gone
       :: atomic { !(in_child && me != NEW) && !closed -> skip }
@@ -78,7 +93,7 @@ proctype Locker(byte me) {
     :: else ->
       Step(assert(inside == FREE && !held); inside = me);
       Step(assert(inside == me && !held); inside = FREE);
-      Step(assert(lock == me); lock = FREE);
+      Step(assert(lock == me); Unlock());
       rounds++
     fi
   od;
@@ -91,11 +106,12 @@ inline EnterAndLeave() {
   inside = FORKING;
   assert(inside == FORKING);
   inside = FREE;
-  lock = FREE
+  atomic { Unlock() }
 }
 
 active proctype Forking() {
   byte i = 0;
+  bit gave_up;
   do
   :: i == OLD_LOCKERS -> break
   :: i < OLD_LOCKERS -> run Locker(OLD(i)); i++
@@ -105,13 +121,25 @@ active proctype Forking() {
   closed = 1;
 #else
   closed = 1;
-  lock == FREE;
+  if
+  :: lock == FREE
+  :: atomic { lock != FREE -> missed = 1 };
+    if
+    :: lock == FREE
+    :: gave_up = 1
+    fi
+  fi;
 #endif
-  assert(inside == FREE);
-  held = 1;
-  /* A prepare handler of another library. */
-  atomic { lock == FREE -> lock = FORKING };
-  EnterAndLeave();
+  if
+  :: !gave_up -> assert(inside == FREE); held = 1
+  :: gave_up
+  fi;
+  /* A prepare handler of another library, or none. */
+  if
+  :: atomic { lock == FREE -> lock = FORKING };
+    EnterAndLeave()
+  :: skip
+  fi;
   if
   :: atomic { in_child = 1; run Locker(NEW) }
   :: skip
@@ -126,13 +154,21 @@ active proctype Forking() {
   fi;
 #ifndef STRAY_STAYS
   if
-  :: atomic { in_child && IsStray(lock) -> lock = FREE }
+#ifdef INCOMPLETE_STAYS
+  :: gave_up -> skip
+  :: atomic { !gave_up && in_child && IsStray(lock) -> Unlock() }
+#else
+  :: atomic { in_child && IsStray(lock) -> Unlock() }
+#endif
   :: atomic { !(in_child && IsStray(lock)) -> skip }
   fi;
 #endif
-  assert(!in_child || lock == FREE || lock == NEW);
+  assert(!in_child || lock == FREE || lock == NEW || missed);
   atomic { held = 0; closed = 0 };
   /* Later. */
-  atomic { lock == FREE -> lock = FORKING };
-  EnterAndLeave()
+  if
+  :: in_child && missed -> skip
+  :: atomic { lock == FREE -> lock = FORKING };
+    EnterAndLeave()
+  fi
 }

@@ -13,6 +13,7 @@
 #include "entry/tc_names.h"
 #include "heap/fork.h"
 #include "heap/heap.h"
+#include "os/thread_number.h"
 
 namespace tcmalloc {
 namespace {
@@ -84,6 +85,37 @@ TEST(HeapHoldTest, HoldersAndForksWaitForOneAnother) {
   allocates.join();
   EXPECT_EQ(good_children, 20);
   EXPECT_EQ(held, kThreads * kRounds);
+  GlobalHeap().CheckInvariants();
+}
+
+// 2^26 threads have started between two of them.
+TEST(HeapHoldTest, HoldersWithTheSameNumberWaitForOneAnother) {
+  EnsureHeap();
+  while (!thread_numbers.MayRepeat()) thread_numbers.New();
+  constexpr int kThreads = 4;
+  constexpr int kRounds = 200;
+  const uint32_t number = ThisThreadNumber();
+  int held = 0;  // guarded by the hold
+  std::atomic<int> holds{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&] {
+      this_thread_number = number;
+      for (int i = 0; i < kRounds; ++i) {
+        const bool holds_heap = HoldHeap();
+        if (holds_heap) {
+          const int before = held;
+          tc_free(tc_malloc(1000));
+          std::this_thread::yield();
+          held = before + 1;
+          ++holds;
+        }
+        ReleaseHeap();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(held, holds);
   GlobalHeap().CheckInvariants();
 }
 

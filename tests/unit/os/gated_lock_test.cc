@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,16 +14,20 @@
 #include <thread>
 #include <vector>
 
+#include "base/tuning.h"
+#include "os/clock.h"
 #include "testing/thread_state.h"
 
 namespace tcmalloc {
 namespace {
 
-// Takes the lock in a thread of its own, and then checks that `*value` is 2.
+// Takes the lock in a thread of its own, and then checks that `*value` is 2. `number`: of the
+// thread; 0: a new one.
 class Waiter {
  public:
-  Waiter(GatedLock& lock, const int* value)
-      : thread_([this, &lock, value] {
+  Waiter(GatedLock& lock, const int* value, uint32_t number = 0)
+      : thread_([this, &lock, value, number] {
+          this_thread_number = number;
           id_ = ThisThreadId();
           lock.Lock();
           EXPECT_EQ(*value, 2) << "did not wait";
@@ -41,10 +46,12 @@ class Waiter {
 };
 
 // Has the lock, in a thread of its own, until it is told to free it.
+template <typename Lock>
 class Holder {
  public:
-  explicit Holder(GatedLock& lock)
-      : thread_([this, &lock] {
+  explicit Holder(Lock& lock, uint32_t number = 0)
+      : thread_([this, &lock, number] {
+          this_thread_number = number;
           lock.Lock();
           step_ = 1;
           while (step_ != 2) sched_yield();
@@ -53,9 +60,10 @@ class Holder {
     while (step_ != 1) sched_yield();
   }
   ~Holder() {
-    step_ = 2;
+    Free();
     thread_.join();
   }
+  void Free() { step_ = 2; }
 
  private:
   std::atomic<int> step_{0};
@@ -134,6 +142,57 @@ TEST(GatedLockTest, TheGateStaysClosedUntilTheOutermostHoldEnds) {
   EXPECT_FALSE(lock.HeldForForkByThisThread());
 }
 
+// 2^26 threads have started between the two.
+TEST(GatedLockTest, AThreadWithTheSameNumberWaitsToo) {
+  GatedLock lock(LockRank::kCentral);
+  int value = 0;
+  SpinLock::BeginForkHold();
+  lock.HoldForFork();
+  Waiter waiter(lock, &value, ThisThreadNumber());
+  waiter.WaitUntilAsleep();
+  value = 2;
+  SpinLock::EndForkHold();
+}
+
+TEST(GatedLockTest, AHoldWaitsForAThreadWithTheSameNumber) {
+  GatedLock lock(LockRank::kCentral);
+  Holder other(lock, ThisThreadNumber());
+  std::atomic<bool> held{false};
+  const pid_t id = ThisThreadId();
+  std::thread later([&] {
+    WaitUntilAsleep(id);
+    EXPECT_FALSE(held);
+    other.Free();
+  });
+  SpinLock::BeginForkHold();
+  lock.HoldForFork();
+  held = true;
+  later.join();
+  SpinLock::EndForkHold();
+}
+
+// A SpinLock that seems to be the thread's own may be so: the hold does not wait for it forever.
+TEST(SpinLockForkTest, AHoldWaitsForAThreadWithTheSameNumber) {
+  while (!thread_numbers.MayRepeat()) thread_numbers.New();
+  SpinLock lock(LockRank::kPageHeap);
+  Holder other(lock, ThisThreadNumber());
+  const pid_t id = ThisThreadId();
+  std::thread later([&] {
+    WaitUntilAsleep(id);
+    other.Free();
+  });
+  SpinLock::BeginForkHold();
+  const int64_t start_us = Microseconds();
+  lock.HoldForFork();
+  const int64_t waited_us = Microseconds() - start_us;
+  EXPECT_TRUE(lock.HeldForForkByThisThread() || waited_us >= 1000 * kTuning.locks.fork_patience_ms);
+  later.join();
+  lock.HoldForFork();
+  SpinLock::EndForkHold();
+  lock.ReleaseAfterForkInParent();
+  EXPECT_FALSE(lock.HeldByThisThread());
+}
+
 TEST(GatedLockTest, AHoldWaitsForTheCriticalSection) {
   GatedLock lock(LockRank::kCentral);
   std::atomic<bool> locked{false};
@@ -179,7 +238,7 @@ TEST(GatedLockTest, TheChildFreesLocksOfThreadsThatItLacks) {
     const Holder first(used);
     const Holder second(unused);
     SpinLock::BeginForkHold();
-    NoteFork();
+    thread_numbers.NoteFork();
     child = fork();
     if (child == 0) {
       alarm(20);
@@ -206,7 +265,7 @@ TEST(GatedLockTest, AThreadOfTheChildWaitsToo) {
   GatedLock lock(LockRank::kCentral);
   SpinLock::BeginForkHold();
   lock.HoldForFork();
-  NoteFork();
+  thread_numbers.NoteFork();
   const pid_t child = fork();
   if (child == 0) {
     alarm(20);
@@ -251,6 +310,50 @@ TEST(GatedLockTest, AThreadThatInterruptedItselfDoesNotWaitForever) {
   lock.HoldForFork();
   EXPECT_FALSE(lock.HeldByThisThread());
   SpinLock::EndForkHold();
+}
+
+// Its first member.
+uint32_t StateOf(const GatedLock& lock) {
+  uint32_t state;
+  memcpy(&state, &lock, sizeof(state));
+  return state;
+}
+
+// An incomplete hold. One thread has a lock in its section, another one was about to look at the
+// gate. The same lock may be first one and then the other.
+TEST(GatedLockTest, AChildOfAnIncompleteHoldFreesOnlyWhatIsConsistent) {
+  GatedLock missed(LockRank::kCentral);
+  GatedLock taken(LockRank::kCentral);
+  {
+    const Holder other(taken);
+    SpinLock::BeginForkHold(false);
+    taken.HoldForFork();
+    SpinLock::EndForkHold();
+  }
+  pid_t child;
+  {
+    const Holder first(missed);
+    SpinLock::BeginForkHold(false);
+    missed.HoldForFork();
+    SpinLock::EndForkHold();
+    const Holder second(taken);
+    SpinLock::BeginForkHold(false);
+    thread_numbers.NoteFork();
+    child = fork();
+    if (child == 0) {
+      alarm(20);
+      const uint32_t before = StateOf(missed);
+      for (GatedLock* const lock : {&missed, &taken}) lock->FreeInChild();
+      SpinLock::EndForkHold();
+      taken.Lock();
+      taken.Unlock();
+      _exit(StateOf(missed) == before ? 0 : 1);
+    }
+    SpinLock::EndForkHold();
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
 }
 
 TEST(GatedLockDeathTest, DebugBuildsAbortWhenAnotherLockIsHeld) {

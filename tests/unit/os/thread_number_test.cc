@@ -34,31 +34,52 @@ TEST(ThreadNumberTest, LivingThreadsHaveDifferentNumbers) {
   EXPECT_EQ(std::set<uint32_t>(numbers.begin(), numbers.end()).size(), kThreads + 1);
 }
 
-TEST(ThreadNumberTest, AChildKnowsThreadsOfItsParent) {
-  const auto number_of_new_thread = [] {
-    uint32_t number = 0;
-    std::thread([&] { number = ThisThreadNumber(); }).join();
-    return number;
-  };
-  NoteFork();
-  const uint32_t of_parent = number_of_new_thread();
-  EXPECT_FALSE(IsOfForkedParent(of_parent));
+TEST(ThreadNumberTest, ANumberIsGivenAgainAfterAllOthers) {
+  // Around the last number, and around the last value of the count.
+  for (const uint32_t given : {uint32_t{1} << kThreadNumberBits, uint32_t{0}}) {
+    ThreadNumbers numbers(given - 100);
+    std::set<uint32_t> seen;
+    for (int i = 0; i < 200; ++i) {
+      const uint32_t number = numbers.New();
+      EXPECT_NE(number, 0u);
+      EXPECT_LT(number, uint32_t{1} << kThreadNumberBits);
+      EXPECT_TRUE(seen.insert(number).second) << number;
+    }
+  }
+}
+
+void ExpectThatAChildKnowsThreadsOfItsParent(ThreadNumbers& numbers) {
+  const uint32_t early = numbers.New();
+  numbers.NoteFork();
+  const uint32_t late = numbers.New();
+  EXPECT_FALSE(numbers.IsOfForkedParent(late));
   const pid_t child = fork();
   if (child == 0) {
     alarm(20);
-    NoteFork();
-    if (!IsOfForkedParent(of_parent)) _exit(1);
-    for (int i = 0; i < 2; ++i) {
-      if (IsOfForkedParent(number_of_new_thread())) _exit(2);
+    numbers.NoteFork();
+    for (int i = 0; i < 5; ++i) {
+      if (!numbers.IsOfForkedParent(early) || !numbers.IsOfForkedParent(late)) _exit(1);
+      if (numbers.IsOfForkedParent(numbers.New())) _exit(2);
     }
-    if (!IsOfForkedParent(of_parent)) _exit(3);
-    ForgetFork();
-    _exit(IsOfForkedParent(of_parent) ? 4 : 0);
+    numbers.ForgetFork();
+    _exit(numbers.IsOfForkedParent(late) ? 3 : 0);
   }
-  ForgetFork();
+  numbers.ForgetFork();
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+}
+
+TEST(ThreadNumberTest, AChildKnowsThreadsOfItsParent) {
+  ThreadNumbers numbers;
+  ExpectThatAChildKnowsThreadsOfItsParent(numbers);
+}
+
+TEST(ThreadNumberTest, AChildKnowsThreadsOfItsParentWhenNumbersAreGivenAgain) {
+  for (uint32_t before = 0; before < 6; ++before) {
+    ThreadNumbers numbers((uint32_t{1} << kThreadNumberBits) - before);
+    ExpectThatAChildKnowsThreadsOfItsParent(numbers);
+  }
 }
 
 }  // namespace
