@@ -9,11 +9,14 @@
 #include <thread>
 #include <vector>
 
+#include "base/tuning.h"
 #include "cache/registry_totals.h"
 #include "entry/tc_names.h"
 #include "heap/fork.h"
 #include "heap/heap.h"
+#include "os/clock.h"
 #include "os/thread_number.h"
+#include "testing/thread_state.h"
 
 namespace tcmalloc {
 namespace {
@@ -117,6 +120,28 @@ TEST(HeapHoldTest, HoldersWithTheSameNumberWaitForOneAnother) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(held, holds);
   GlobalHeap().CheckInvariants();
+}
+
+// The section is no interrupted one of the holder, so the hold is complete.
+TEST(HeapHoldTest, AHolderWaitsForASectionOfAThreadWithTheSameNumber) {
+  EnsureHeap();
+  while (!thread_numbers.MayRepeat()) thread_numbers.New();
+  const uint32_t number = ThisThreadNumber();
+  const pid_t holder = ThisThreadId();
+  std::atomic<bool> locked{false};
+  std::thread other([&] {
+    this_thread_number = number;
+    const SpinLockHolder section(GlobalHeap().holes.lock());
+    locked = true;
+    WaitUntilAsleep(holder);
+  });
+  while (!locked) std::this_thread::yield();
+  const int64_t start_us = Microseconds();
+  HoldHeap();
+  const int64_t waited_us = Microseconds() - start_us;
+  EXPECT_TRUE(HoldIsComplete() || waited_us >= 1000 * kTuning.locks.fork_patience_ms);
+  ReleaseHeap();
+  other.join();
 }
 
 // The handlers of other folders run between the heap's locks. A handler for which there is no room
