@@ -41,6 +41,11 @@ struct alignas(kCacheLineSize) ShardSpans {
   // Written by those threads, read by others that look for idle shards. Relaxed: no other data
   // depends on it.
   std::atomic<size_t> used_at{0};
+  // While no living thread has the shard: one more than the number of the shard whose thread draws
+  // on these spans; 0: no thread has yet. Out of date once that shard has no thread either.
+  // Written by compare-and-swap, so that two threads do not draw at once. Relaxed: the lock orders
+  // what they take.
+  std::atomic<uint8_t> drawer{0};
 };
 
 class Shard {
@@ -54,9 +59,8 @@ class Shard {
 
   SpanHome& home() { return home_; }
 
-  // The thread caches that name the shard: ShardMap::Claim and Return.
-  size_t num_caches() const { return num_caches_.load(std::memory_order_relaxed); }
-  // Those of them that a living thread has. Racy for other callers than the registry.
+  // The thread caches that name the shard and that a living thread has. Racy for other callers than
+  // the registry.
   size_t num_threads() const { return num_threads_.load(std::memory_order_relaxed); }
   // The CPU on which a thread of the shard last took objects; negative when it is not known. Its
   // hardware caches have what passes through the shard.
@@ -88,8 +92,7 @@ class Shard {
   friend class ShardMap;
 
   const size_t number_;
-  // Relaxed: both decide only which shard serves a thread.
-  std::atomic<size_t> num_caches_{0};
+  // Relaxed: it decides only which shard serves a thread.
   std::atomic<size_t> num_threads_{0};
   // Relaxed: it decides only whether cache lines are likely to be near.
   std::atomic<int> cpu_{-1};

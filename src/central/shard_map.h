@@ -22,8 +22,8 @@
 //   D3  While the locks are held for fork (ForEachLock) only the forking thread constructs objects,
 //       and their locks are held for fork too. So ForEachLock visits, before and after fork,
 //       exactly the locks that are held.
-//   D4  num_caches() of a shard is at least the number of caches that name it, and num_threads()
-//       at most.
+//   D4  num_caches() of a shard is the number of calls of TryClaim that returned it less those of
+//       Return; num_threads() is at most that.
 // Thread safety: any. Which shard a thread uses affects only speed, so relaxed loads decide it.
 // Lock: LockRank::kShards, for the store of a pointer. Memory: the arena's, for good.
 #pragma once
@@ -73,13 +73,15 @@ class ShardMap {
   // The CPU that the calling thread runs on; negative when it is not known.
   int CurrentCpu() const { return processor_(); }
 
-  // For a new thread cache, which names the shard until Return. The first one when there is no
-  // memory for a new one. No lock: of two threads that want the same shard at once, one looks for
-  // another. A child forked between this and the listing of the cache has the shard claimed for
-  // good, without a thread: others may take its objects.
-  Shard& Claim() TC_EXCLUDES(lock_);
-  // For a cache that is freed.
-  static void Return(Shard& shard) { shard.num_caches_.fetch_sub(1, std::memory_order_relaxed); }
+  // For a new thread cache, which names the shard until Return: the lowest shard without a cache,
+  // else the one with the fewest; null when that one does not exist yet (MakeNext). With
+  // `existing_only`, of those that exist. Requires: the calls of these three are serialized.
+  Shard* TryClaim(bool existing_only = false);
+  // For a cache that ends.
+  void Return(const Shard& shard) { --num_caches_[shard.number()]; }
+  size_t num_caches(const Shard& shard) const { return num_caches_[shard.number()]; }
+  // Constructs the lowest shard that does not exist; false when there is none or no memory for it.
+  bool MakeNext() TC_EXCLUDES(lock_);
 
   // The shard with that number, constructed if missing; the first one when there is no memory.
   // Requires: number is less than the number of shards.
@@ -148,6 +150,8 @@ class ShardMap {
   // reads an old one does not find the newest shard yet.
   std::atomic<size_t> end_{1};
   Shard first_{0};
+  // See TryClaim. In one place, since it looks at all.
+  std::array<uint32_t, kMost> num_caches_ = {};
   // The number of CPUs that have asked. When two threads on one CPU ask at once, a number is
   // skipped.
   std::atomic<size_t> next_{0};
