@@ -78,6 +78,8 @@ size_t CentralFreeList::FreeObjectsIn(const Span* span, PageId page) const {
 size_t CentralFreeList::Remove(Shard& own, void** objects, size_t n) {
   ShardSpans* const mine = own.spans(size_class_);
   own.set_cpu(shards_.CurrentCpu());
+  // One pass over the other shards serves both sources: the first takes, and notes for the second.
+  uint64_t idle = 0;
   for (const RefillSource source : kRefillOrder) {
     size_t taken = 0;
     switch (source) {
@@ -91,9 +93,13 @@ size_t CentralFreeList::Remove(Shard& own, void** objects, size_t n) {
         taken = RemoveFromNewSpan(own, Near::kNo, objects, n);
         break;
       case RefillSource::kEndedThreads:
+        taken = RemoveFromOthers(own, source, ~uint64_t{0}, &idle, objects, n);
+        break;
       case RefillSource::kIdleThreads:
+        if (idle != 0) taken = RemoveFromOthers(own, source, idle, &idle, objects, n);
+        break;
       case RefillSource::kAnyShard:
-        taken = RemoveFromOthers(own, source, objects, n);
+        taken = RemoveFromOthers(own, source, ~uint64_t{0}, &idle, objects, n);
         break;
     }
     if (taken > 0) return taken;
@@ -128,19 +134,44 @@ size_t CentralFreeList::RemoveFrom(ShardSpans* spans, Takeable take, void** obje
   return MoveDown(objects, begin, end);
 }
 
-size_t CentralFreeList::RemoveFromOthers(const Shard& own, RefillSource source, void** objects,
-                                         size_t n) {
+size_t CentralFreeList::RemoveFromOthers(const Shard& own, RefillSource source, uint64_t shards,
+                                         uint64_t* idle, void** objects, size_t n) {
   const size_t new_spans = new_spans_.load(std::memory_order_relaxed);
   return shards_.FirstOfOthers(own, [&](const Shard& other) -> size_t {
+    const uint64_t bit = uint64_t{1} << other.number();
+    if ((shards & bit) == 0) return 0;
     ShardSpans* const spans = other.spans(size_class_);
     if (!HasObjects(spans)) return 0;
+    const uint8_t drawer = spans->drawer.load(std::memory_order_relaxed);
     const size_t used_at = spans->used_at.load(std::memory_order_relaxed);
     // Another thread may have used its shard since `new_spans` was read.
-    const OtherShard facts = {.has_thread = other.num_threads() > 0,
+    const OtherShard facts = {.has_thread = other.num_threads() > 0 || OtherDraws(own, drawer),
                               .new_spans_since_use = new_spans - std::min(new_spans, used_at)};
+    if (n >= groups_.size() &&
+        TakeFromOther(RefillSource::kIdleThreads, facts) != Takeable::kNothing) {
+      *idle |= bit;
+    }
     const Takeable take = TakeFromOther(source, facts);
-    return take == Takeable::kNothing ? 0 : RemoveFrom(spans, take, objects, n);
+    if (take == Takeable::kNothing) return 0;
+    if (source == RefillSource::kEndedThreads && !StartDrawing(own, *spans, drawer)) return 0;
+    const size_t taken = RemoveFrom(spans, take, objects, n);
+    if (source == RefillSource::kEndedThreads && taken > 0) {
+      spans->used_at.store(new_spans, std::memory_order_relaxed);
+    }
+    return taken;
   });
+}
+
+bool CentralFreeList::OtherDraws(const Shard& own, uint8_t drawer) const {
+  // Where an object is a line batch, threads that draw on one shard share no lines.
+  if (drawer == 0 || drawer == own.number() + 1 || groups_.size() == 1) return false;
+  return shards_.At(drawer - size_t{1})->num_threads() > 0;
+}
+
+bool CentralFreeList::StartDrawing(const Shard& own, ShardSpans& spans, uint8_t drawer) const {
+  const uint8_t mine = static_cast<uint8_t>(own.number() + 1);
+  return groups_.size() == 1 || drawer == mine ||
+         spans.drawer.compare_exchange_strong(drawer, mine, std::memory_order_relaxed);
 }
 
 size_t CentralFreeList::RemoveFromNewSpan(Shard& own, Near near, void** objects, size_t n) {

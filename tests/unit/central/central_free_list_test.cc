@@ -1095,6 +1095,43 @@ TEST(CentralFreeListTest, OwnDividedLinesThenOthersWholeOnes) {
   list.CheckInvariants();
 }
 
+// Two threads that draw on the shard of an ended one do not share lines: the second one waits until
+// the first has ended too.
+TEST(CentralFreeListTest, OneThreadDrawsOnAnEndedThreadsShard) {
+  TestHeap heap;
+  CentralFreeList& list = heap.central.free_list(ClassForSize(16));
+  ASSERT_EQ(list.line_objects(), 4u);
+  for (const size_t shard : {3u, 5u}) list.shards().Ensure(shard).AddThread();
+  const std::vector<void*> left = Remove(list, list.objects_per_span(), 1);
+  // Of each of twenty lines two objects are in use.
+  for (size_t i = 0; i < 80; i += 4) Insert(list, {left[i], left[i + 2]}, 1);
+  EXPECT_EQ(Remove(list, 4, 3), (std::vector<void*>{left[0], left[2], left[4], left[6]}));
+  EXPECT_EQ(heap.ShardOf(Remove(list, 4, 5).at(0)), 5u);
+  EXPECT_EQ(list.num_spans(), 2u);
+  // The thread that draws is not idle as long as it takes objects.
+  EXPECT_EQ(Remove(list, 4, 3), (std::vector<void*>{left[8], left[10], left[12], left[14]}));
+  list.shards().Ensure(3).RemoveThread();
+  while (list.free_objects() > 32) Remove(list, 4, 5);
+  EXPECT_EQ(Remove(list, 4, 5), (std::vector<void*>{left[16], left[18], left[20], left[22]}));
+  EXPECT_EQ(list.num_spans(), 2u);
+  list.CheckInvariants();
+}
+
+// Whole line batches of such a shard serve others once the thread that draws on it is idle.
+TEST(CentralFreeListTest, AnEndedThreadsShardIsLikeItsDrawers) {
+  TestHeap heap;
+  CentralFreeList& list = heap.central.free_list(ClassForSize(16));
+  for (const size_t shard : {3u, 5u}) list.shards().Ensure(shard).AddThread();
+  const std::vector<void*> left = Remove(list, list.objects_per_span(), 1);
+  Insert(list, {left[1], left[2], left[3]}, 1);
+  Insert(list, {left.begin() + 8, left.begin() + 16}, 1);
+  EXPECT_EQ(Remove(list, 3, 3), (std::vector<void*>{left[1], left[2], left[3]}));
+  EXPECT_EQ(heap.ShardOf(Remove(list, list.objects_per_span(), 5).at(0)), 5u);
+  EXPECT_EQ(Remove(list, 4, 5), (std::vector<void*>{left.begin() + 8, left.begin() + 12}));
+  EXPECT_EQ(list.num_spans(), 2u);
+  list.CheckInvariants();
+}
+
 class CentralFreeListDeathTest : public testing::Test {
  protected:
   CentralFreeListDeathTest() : objects_((ShareShard(list_, 0), Remove(list_, 100))) {}
