@@ -30,8 +30,13 @@ struct alignas(kCacheLineSize) ShardSpans {
     f(lock);
   }
 
+  // What each call touches comes first, in one cache line with the head of `spans`.
   SpinLock lock{LockRank::kCentral};
-  RankedSpans spans TC_GUARDED_BY(lock);
+  // While no living thread has the shard: one more than the number of the shard whose thread draws
+  // on these spans; 0: no thread has yet. Out of date once that shard has no thread either.
+  // Written by compare-and-swap, so that two threads do not draw at once. Relaxed: the lock orders
+  // what they take.
+  std::atomic<uint8_t> drawer{0};
   // Written with the lock held; read racily for statistics, and for a check without the lock
   // whether the shard has free objects.
   OwnedCounter free_objects;
@@ -41,11 +46,7 @@ struct alignas(kCacheLineSize) ShardSpans {
   // Written by those threads, read by others that look for idle shards. Relaxed: no other data
   // depends on it.
   std::atomic<size_t> used_at{0};
-  // While no living thread has the shard: one more than the number of the shard whose thread draws
-  // on these spans; 0: no thread has yet. Out of date once that shard has no thread either.
-  // Written by compare-and-swap, so that two threads do not draw at once. Relaxed: the lock orders
-  // what they take.
-  std::atomic<uint8_t> drawer{0};
+  RankedSpans spans TC_GUARDED_BY(lock);
 };
 
 class Shard {
