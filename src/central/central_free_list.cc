@@ -78,8 +78,6 @@ size_t CentralFreeList::FreeObjectsIn(const Span* span, PageId page) const {
 size_t CentralFreeList::Remove(Shard& own, void** objects, size_t n) {
   ShardSpans* const mine = own.spans(size_class_);
   own.set_cpu(shards_.CurrentCpu());
-  // One pass over the other shards serves both sources: the first takes, and notes for the second.
-  uint64_t idle = 0;
   for (const RefillSource source : kRefillOrder) {
     size_t taken = 0;
     switch (source) {
@@ -93,13 +91,14 @@ size_t CentralFreeList::Remove(Shard& own, void** objects, size_t n) {
         taken = RemoveFromNewSpan(own, Near::kNo, objects, n);
         break;
       case RefillSource::kEndedThreads:
-        taken = RemoveFromOthers(own, source, ~uint64_t{0}, &idle, objects, n);
+        taken = RemoveFromOthers(own, source, shards_.threadless(), objects, n);
         break;
       case RefillSource::kIdleThreads:
-        if (idle != 0) taken = RemoveFromOthers(own, source, idle, &idle, objects, n);
+        if (n < groups_.size()) break;
+        taken = RemoveFromOthers(own, source, shards_.all(), objects, n);
         break;
       case RefillSource::kAnyShard:
-        taken = RemoveFromOthers(own, source, ~uint64_t{0}, &idle, objects, n);
+        taken = RemoveFromOthers(own, source, shards_.all(), objects, n);
         break;
     }
     if (taken > 0) return taken;
@@ -135,11 +134,14 @@ size_t CentralFreeList::RemoveFrom(ShardSpans* spans, Takeable take, void** obje
 }
 
 size_t CentralFreeList::RemoveFromOthers(const Shard& own, RefillSource source, uint64_t shards,
-                                         uint64_t* idle, void** objects, size_t n) {
+                                         void** objects, size_t n) {
+  shards &= ~own.bit();
+  if (shards == 0) return 0;
   const size_t new_spans = new_spans_.load(std::memory_order_relaxed);
-  return shards_.FirstOfOthers(own, [&](const Shard& other) -> size_t {
-    const uint64_t bit = uint64_t{1} << other.number();
-    if ((shards & bit) == 0) return 0;
+  ShardSpans* const mine = own.spans(size_class_);
+  const size_t last = mine == nullptr ? 0 : mine->last_source.load(std::memory_order_relaxed);
+  const size_t begin = (own.number() + last) % ShardMap::kMost;
+  return shards_.FirstOf(shards, begin, [&](const Shard& other) -> size_t {
     ShardSpans* const spans = other.spans(size_class_);
     if (!HasObjects(spans)) return 0;
     const uint8_t drawer = spans->drawer.load(std::memory_order_relaxed);
@@ -147,16 +149,16 @@ size_t CentralFreeList::RemoveFromOthers(const Shard& own, RefillSource source, 
     // Another thread may have used its shard since `new_spans` was read.
     const OtherShard facts = {.has_thread = other.num_threads() > 0 || OtherDraws(own, drawer),
                               .new_spans_since_use = new_spans - std::min(new_spans, used_at)};
-    if (n >= groups_.size() &&
-        TakeFromOther(RefillSource::kIdleThreads, facts) != Takeable::kNothing) {
-      *idle |= bit;
-    }
     const Takeable take = TakeFromOther(source, facts);
     if (take == Takeable::kNothing) return 0;
-    if (source == RefillSource::kEndedThreads && !StartDrawing(own, *spans, drawer)) return 0;
+    const bool draws = source == RefillSource::kEndedThreads;
+    if (draws && !StartDrawing(own, *spans, drawer)) return 0;
     const size_t taken = RemoveFrom(spans, take, objects, n);
-    if (source == RefillSource::kEndedThreads && taken > 0) {
-      spans->used_at.store(new_spans, std::memory_order_relaxed);
+    if (taken == 0) return 0;
+    if (draws) spans->used_at.store(new_spans, std::memory_order_relaxed);
+    if (mine != nullptr) {
+      const size_t distance = (other.number() - own.number()) % ShardMap::kMost;
+      mine->last_source.store(static_cast<uint8_t>(distance), std::memory_order_relaxed);
     }
     return taken;
   });

@@ -194,10 +194,9 @@ class alignas(kCacheLineSize) CentralFreeList {
   }
   size_t RemoveFromOwn(const Shard& own, ShardSpans& spans, void** objects, size_t n);
   // As RemoveFrom, for the first shard of `shards` (bit i: shard i), except for `own`, that has
-  // objects for this source. Adds to `idle` the shards before it that have objects for
-  // kIdleThreads.
-  size_t RemoveFromOthers(const Shard& own, RefillSource source, uint64_t shards, uint64_t* idle,
-                          void** objects, size_t n);
+  // objects for this source. The search begins where the last one ended.
+  size_t RemoveFromOthers(const Shard& own, RefillSource source, uint64_t shards, void** objects,
+                          size_t n);
   // ShardSpans::drawer was `drawer`: the living thread of another shard than `own` draws there.
   bool OtherDraws(const Shard& own, uint8_t drawer) const;
   // Makes the thread of `own` the drawer instead of `drawer`; false when another one was faster.

@@ -37,6 +37,10 @@ struct alignas(kCacheLineSize) ShardSpans {
   // Written by compare-and-swap, so that two threads do not draw at once. Relaxed: the lock orders
   // what they take.
   std::atomic<uint8_t> drawer{0};
+  // How far after this shard, in the circle of numbers, the one is that last served a thread of
+  // this one: it is likely to have more. Written by those threads; relaxed: it decides only where a
+  // search begins.
+  std::atomic<uint8_t> last_source{0};
   // Written with the lock held; read racily for statistics, and for a check without the lock
   // whether the shard has free objects.
   OwnedCounter free_objects;
@@ -51,12 +55,18 @@ struct alignas(kCacheLineSize) ShardSpans {
 
 class Shard {
  public:
-  explicit Shard(size_t number) : number_(number) {}
+  // `threadless`: the map's set of shards without a living thread, which this one joins.
+  Shard(size_t number, std::atomic<uint64_t>& threadless)
+      : number_(number), threadless_(threadless) {
+    threadless_.fetch_or(bit(), std::memory_order_relaxed);
+  }
   Shard(const Shard&) = delete;
   Shard& operator=(const Shard&) = delete;
 
   // Less than ShardMap::kMost.
   size_t number() const { return number_; }
+  // The shard in a set of shards.
+  uint64_t bit() const { return uint64_t{1} << number_; }
 
   SpanHome& home() { return home_; }
 
@@ -68,8 +78,14 @@ class Shard {
   int cpu() const { return cpu_.load(std::memory_order_relaxed); }
   void set_cpu(int cpu) { cpu_.store(cpu, std::memory_order_relaxed); }
   // Requires: the calls are serialized.
-  void AddThread() { num_threads_.store(num_threads() + 1, std::memory_order_relaxed); }
-  void RemoveThread() { num_threads_.store(num_threads() - 1, std::memory_order_relaxed); }
+  void AddThread() {
+    if (num_threads() == 0) threadless_.fetch_and(~bit(), std::memory_order_relaxed);
+    num_threads_.store(num_threads() + 1, std::memory_order_relaxed);
+  }
+  void RemoveThread() {
+    num_threads_.store(num_threads() - 1, std::memory_order_relaxed);
+    if (num_threads() == 0) threadless_.fetch_or(bit(), std::memory_order_relaxed);
+  }
 
   // Null until the shard has a span of the class.
   ShardSpans* spans(SizeClass c) const { return spans_[Index(c)].load(std::memory_order_acquire); }
@@ -93,6 +109,7 @@ class Shard {
   friend class ShardMap;
 
   const size_t number_;
+  std::atomic<uint64_t>& threadless_;
   // Relaxed: it decides only which shard serves a thread.
   std::atomic<size_t> num_threads_{0};
   // Relaxed: it decides only whether cache lines are likely to be near.

@@ -42,7 +42,7 @@ bool ShardMap::MakeNext() {
 }
 
 template <typename T, typename Prepare, typename... Arguments>
-T* ShardMap::BuildOnce(std::atomic<T*>& slot, Prepare prepare, Arguments... arguments) {
+T* ShardMap::BuildOnce(std::atomic<T*>& slot, Prepare prepare, Arguments&... arguments) {
   if (T* const present = slot.load(std::memory_order_acquire)) return present;
   // Not under the lock: the arena may need memory from the OS.
   void* const memory = arena_.Allocate(sizeof(T));
@@ -71,7 +71,7 @@ Shard& ShardMap::Ensure(size_t number) {
     const size_t end = std::max(end_.load(std::memory_order_relaxed), fresh.number() + 1);
     end_.store(end, std::memory_order_relaxed);
   };
-  Shard* const shard = BuildOnce(shards_[number], add, number);
+  Shard* const shard = BuildOnce(shards_[number], add, number, threadless_);
   return shard != nullptr ? *shard : first_;
 }
 

@@ -30,6 +30,7 @@
 
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -104,21 +105,20 @@ class ShardMap {
       if (Shard* const shard = At(i)) f(*shard);
     }
   }
-  // Calls f(shard) for each shard but `own`, starting after it, until a call returns something
-  // other than 0, which is returned.
+  // Sets of shards; bit i: shard i. All that may exist, and those without a living thread. Racy.
+  uint64_t all() const { return ~uint64_t{0} >> (kMost - end_.load(std::memory_order_relaxed)); }
+  uint64_t threadless() const { return threadless_.load(std::memory_order_relaxed); }
+  // Calls f(shard) for each existing shard of the set, from number `begin` on and then from 0,
+  // until a call returns something other than 0, which is returned. Requires: begin < kMost.
   template <typename F>
-  size_t FirstOfOthers(const Shard& own, F f) const {
-    const size_t end = end_.load(std::memory_order_relaxed);
-    const auto first_in = [&](size_t begin, size_t past) -> size_t {
-      for (size_t i = begin; i < past; ++i) {
-        Shard* const shard = At(i);
-        if (shard == nullptr) continue;
-        if (const size_t result = f(*shard)) return result;
-      }
-      return 0;
-    };
-    const size_t result = first_in(own.number() + 1, end);
-    return result != 0 ? result : first_in(0, own.number());
+  size_t FirstOf(uint64_t shards, size_t begin, F f) const {
+    static_assert(kMost == 64);
+    for (uint64_t left = std::rotr(shards, static_cast<int>(begin)); left != 0; left &= left - 1) {
+      Shard* const shard = At((begin + static_cast<size_t>(std::countr_zero(left))) % kMost);
+      if (shard == nullptr) continue;
+      if (const size_t result = f(*shard)) return result;
+    }
+    return 0;
   }
 
   // Calls f(lock) for every lock except those of PageHeap::ForEachLock. While the first one is
@@ -137,7 +137,7 @@ class ShardMap {
   // The object of `slot`. Where that is null: constructs T(arguments...), calls prepare(T&), and
   // stores it. Null when there is no memory.
   template <typename T, typename Prepare, typename... Arguments>
-  T* BuildOnce(std::atomic<T*>& slot, Prepare prepare, Arguments... arguments) TC_EXCLUDES(lock_);
+  T* BuildOnce(std::atomic<T*>& slot, Prepare prepare, Arguments&... arguments) TC_EXCLUDES(lock_);
 
   const Processor processor_;
   const size_t num_shards_;
@@ -149,7 +149,9 @@ class ShardMap {
   // One more than the highest number of a shard. Written with lock_ held; relaxed: a thread that
   // reads an old one does not find the newest shard yet.
   std::atomic<size_t> end_{1};
-  Shard first_{0};
+  // The shards without a living thread. Relaxed: it decides only where a thread looks.
+  std::atomic<uint64_t> threadless_{0};
+  Shard first_{0, threadless_};
   // See TryClaim. In one place, since it looks at all.
   std::array<uint32_t, kMost> num_caches_ = {};
   // The number of CPUs that have asked. When two threads on one CPU ask at once, a number is

@@ -233,22 +233,39 @@ TEST_F(ShardMapTest, WithoutMemoryACacheGetsTheFirstShard) {
   EXPECT_EQ(map_.num_caches(*map_.At(0)), 2u);
 }
 
-TEST_F(ShardMapTest, VisitsAllFromTheNextOneOn) {
+TEST_F(ShardMapTest, KnowsTheShardsWithoutAThread) {
+  EXPECT_EQ(map_.threadless(), 1u);
+  map_.At(0)->AddThread();
+  EXPECT_EQ(map_.threadless(), 0u);
+  map_.Ensure(3);
+  map_.Ensure(ShardMap::kDefault - 1).AddThread();
+  EXPECT_EQ(map_.threadless(), 8u);
+  map_.At(0)->AddThread();
+  map_.At(0)->RemoveThread();
+  EXPECT_EQ(map_.threadless(), 8u);
+  map_.At(0)->RemoveThread();
+  EXPECT_EQ(map_.threadless(), 9u);
+  EXPECT_EQ(map_.all(), ~uint64_t{0});
+}
+
+TEST_F(ShardMapTest, VisitsAllFromTheOneAskedFor) {
   for (const size_t number : {2, 7, 11}) map_.Ensure(number);
   std::vector<size_t> numbers;
   map_.ForEach([&](const Shard& shard) { numbers.push_back(shard.number()); });
   EXPECT_EQ(numbers, (std::vector<size_t>{0, 2, 7, 11}));
   numbers.clear();
-  EXPECT_EQ(map_.FirstOfOthers(map_.Ensure(7),
-                               [&](const Shard& shard) -> size_t {
-                                 numbers.push_back(shard.number());
-                                 return 0;
-                               }),
+  EXPECT_EQ(map_.all(), 0xfffu);
+  EXPECT_EQ(map_.FirstOf(map_.all(), 7,
+                         [&](const Shard& shard) -> size_t {
+                           numbers.push_back(shard.number());
+                           return 0;
+                         }),
             0u);
-  EXPECT_EQ(numbers, (std::vector<size_t>{11, 0, 2}));
-  EXPECT_EQ(map_.FirstOfOthers(map_.Ensure(7),
-                               [](const Shard& shard) -> size_t { return shard.number(); }),
+  EXPECT_EQ(numbers, (std::vector<size_t>{7, 11, 0, 2}));
+  EXPECT_EQ(map_.FirstOf(map_.all() & ~map_.At(7)->bit(), 7,
+                         [](const Shard& shard) -> size_t { return shard.number(); }),
             11u);
+  EXPECT_EQ(map_.FirstOf(0, 7, [](const Shard&) -> size_t { return 1; }), 0u);
 }
 
 // A handler of another library allocates between the allocator's fork handlers: what the forking
