@@ -216,10 +216,6 @@ size_t ThreadCache::MaxClaim() const {
   return registry_.total_was_set() ? limit : limit + CacheBudget::Headroom(limit, unfilled_bytes_);
 }
 
-size_t ThreadCache::ClaimOfNewBin(SizeClass c, size_t limit) {
-  return BinArray::BytesFor(bin_policy::CapacityFor(c, limit)) + limit * kSizeClasses.size(c);
-}
-
 BinArray* ThreadCache::NewArray(size_t i, size_t limit, size_t capacity) {
   const size_t bytes = BinArray::BytesFor(capacity);
   BinArray* const array = static_cast<BinArray*>(arena_.Allocate(bytes));
@@ -239,12 +235,17 @@ BinArray* ThreadCache::NewArray(size_t i, size_t limit, size_t capacity) {
 
 bool ThreadCache::SetLimit(SizeClass c, size_t old_limit, size_t limit) {
   const size_t i = Index(c);
-  const size_t capacity = bin_policy::CapacityFor(c, limit);
   BinArray* spare = nullptr;
-  // A new bin needs an array: it is made first if the claim will fit, as far as can be seen.
-  if (old_limit == 0 && claimed_bytes() + ClaimOfNewBin(c, limit) <= MaxClaim()) {
-    spare = NewArray(i, limit, capacity);
-    if (spare == nullptr) return false;
+  if (limit > old_limit) {
+    const size_t more = (limit - old_limit) * kSizeClasses.size(c);
+    const bool fits = claimed_bytes() + more <= MaxClaim();
+    // While the budget is short, most growth is refused here, before an access section.
+    if (!fits && !CollectionIsDue()) return false;
+    // A new bin needs an array.
+    if (fits && old_limit == 0) {
+      spare = NewArray(i, limit, bin_policy::CapacityFor(c, limit));
+      if (spare == nullptr) return false;
+    }
   }
   Fit fit = TrySetLimit(i, old_limit, limit, &spare);
   if (fit == Fit::kOverBudget && CollectionIsDue()) {
@@ -252,7 +253,7 @@ bool ThreadCache::SetLimit(SizeClass c, size_t old_limit, size_t limit) {
     fit = TrySetLimit(i, old_limit, limit, &spare);
   }
   if (fit == Fit::kNeedsArray) {
-    spare = NewArray(i, limit, capacity);
+    spare = NewArray(i, limit, bin_policy::CapacityFor(c, limit));
     if (spare == nullptr) return false;
     fit = TrySetLimit(i, old_limit, limit, &spare);
   }

@@ -194,8 +194,6 @@ class ThreadCache {
   bool BudgetIsShort() const { return backoff_doublings_ > 0; }
   // What the bins may claim now.
   size_t MaxClaim() const;
-  // What a new bin with this limit claims, with its array.
-  static size_t ClaimOfNewBin(SizeClass c, size_t limit);
   // A call found no bin and no budget for one, and used the central cache for one object.
   void CountUseWithoutBin(SizeClass c) {
     traffic_bytes_ += std::max(kTuning.bins.initial_bytes, kSizeClasses.size(c));
