@@ -9,13 +9,23 @@
 // its owner for no longer than a membarrier and the detaching of a few caches, and neither fork nor
 // a thread's end can come in the middle of a taking.
 //
+// Statistics. A cache is made once and never unmade: at the end of its thread it is emptied and
+// kept for another one. Each cache that was made names the one made before it (ThreadCache::
+// made_before), a pointer that is written before the release store that publishes the cache. So a
+// walk that begins with an acquire load of the newest one visits each older cache exactly once,
+// without the lock, and reads only words that are atomic for themselves (see BinTable, "For any
+// thread"). What moves during the walk may be counted twice or not at all.
+//
 // Invariants
 //   R1  A listed cache is reachable through its slot, except while the lock is held or the cache is
 //       detached; its slot is the memory of a thread that has not ended.
 //   R2  The budget has given out exactly the listed caches' max_bytes.
 //   R3  inherited_bytes_ is what the caches in inherited_ claim; each of them claims something.
 //   R4  Each shard's num_threads() is the number of caches in caches_ and unregistered_ that name
-//       it.
+//       it; ShardMap::num_caches() of the shard counts those in inherited_ and orphans_ too.
+//   R5  Each cache that was made is in one list, or is still on its way to unused_; those in
+//       unused_ are empty. record.listed: in caches_.
+//   R6  held_caches_ is the number of caches in caches_ and orphans_.
 //
 // Synchronization. LockRank::kRegistry covers the lists, the lifetimes and the budget; a membarrier
 // is called with it held, no other system call. Cost. Create and destroy: a lock and a few arena
@@ -53,13 +63,13 @@ class Registry {
         barrier_(barrier),
         budget_(central.Shares().thread_caches) {}
 
-  // A cache for the calling thread, whose slot is `slot`: an inherited or a new one; null when
-  // there is no memory for it.
+  // A cache for the calling thread, whose slot is `slot`: an inherited, an unused or a new one;
+  // null when there is no memory for it.
   ThreadCache* Create(ThreadSlot& slot) TC_EXCLUDES(lock_);
   // Makes it reachable: through its slot by the owner, through the list by others. The limit of an
   // inherited cache is at least its claims, as far as bytes are unclaimed.
   void Register(ThreadCache* cache) TC_EXCLUDES(lock_);
-  // Frees a cache that was created and not registered, and its objects.
+  // Ends a cache that was created and not registered; its objects go to the central cache.
   void Discard(ThreadCache* cache) TC_EXCLUDES(lock_);
 
   // Ends a registered cache, by its owner: its slot leads to the empty bins from then on. If
@@ -79,13 +89,15 @@ class Registry {
   // calls. Frees inherited caches above their share.
   void FollowRetention() TC_EXCLUDES(lock_);
   void SetMinPerCache(size_t bytes) TC_EXCLUDES(lock_);
+  // SetTotalLimit was called: the total is no longer a share, and must hold. No lock; relaxed,
+  // since the limits that the thread reads are not exact either.
+  bool total_was_set() const { return total_was_set_.load(std::memory_order_relaxed); }
   size_t total_limit() TC_EXCLUDES(lock_);
   size_t min_per_cache() TC_EXCLUDES(lock_);
 
   enum class Budget : uint8_t {
-    kSpare,     // the limit grew without lowering another
-    kShort,     // it could not; the total is the caches' share
-    kSetShort,  // it could not; the total was set, and must hold
+    kSpare,  // the limit grew without lowering another
+    kShort,  // it could not
   };
   // Raises a cache's limit, by its owner at a collection: from the unclaimed rest, else by stealing
   // from another cache. Empties an idle cache that it finds on the way.
@@ -135,7 +147,19 @@ class Registry {
   // ThreadCache::Alarm).
   void AlarmAll() TC_EXCLUDES(lock_);
 
-  // Calls f(cache, its holder) for every cache, with the lock held.
+  // Calls f(bins) for the bins of every cache that was made, without the lock; most recent first.
+  // For functions of BinTable that any thread may call.
+  template <typename F>
+  void ForEachTable(F f) const {
+    const ThreadCache* cache = newest_.load(std::memory_order_acquire);
+    for (; cache != nullptr; cache = cache->made_before) f(cache->table());
+  }
+  // The number of caches that threads have, also threads in the parent process. No lock.
+  size_t held_caches() const { return held_caches_.value(); }
+  // Two threads or more have a cache.
+  bool HasSeveralThreads() TC_EXCLUDES(lock_);
+
+  // Calls f(cache, its holder) for every cache but the unused ones, with the lock held.
   template <typename F>
   void ForEachCache(F f) TC_EXCLUDES(lock_) {
     const SpinLockHolder holder(lock_);
@@ -171,12 +195,19 @@ class Registry {
   // Sets the total and lowers the limits that are above an equal share of it.
   void SetTotalLocked(size_t bytes) TC_REQUIRES(lock_);
   void RemoveLocked(ThreadCache* cache) TC_REQUIRES(lock_);
+  void AddOrphanLocked(ThreadCache* cache) TC_REQUIRES(lock_);
   void OrphanOthersIfDueLocked() TC_REQUIRES(lock_);
-  // Frees a cache that is in no list and whose arrays, `arrays`, have been detached. Returns the
-  // bytes of their objects.
-  size_t Free(ThreadCache* cache, BinArraysInFlight* arrays) TC_EXCLUDES(lock_);
-  // Frees inherited caches until those that are left claim at most `kept_bytes`. Returns the bytes
-  // of the freed ones' objects.
+  // Makes a cache and puts it in unused_; false when there is no memory.
+  bool MakeCache() TC_EXCLUDES(lock_);
+  // Hands an inherited or an unused cache to the owner of `slot`. Null when there is none, or when
+  // the shard for it does not exist yet; with `any_shard` an existing one will do.
+  ThreadCache* TryHandOutLocked(ThreadSlot& slot, bool any_shard) TC_REQUIRES(lock_);
+  // Ends a cache that is in no list: moves its arrays to `arrays`, whose objects the caller returns
+  // to the central cache without the lock. The shard is returned together with the cache, so that a
+  // child that is forked meanwhile has no shard claimed for a cache that it does not know.
+  void RetireLocked(ThreadCache* cache, BinArraysInFlight* arrays) TC_REQUIRES(lock_);
+  // Ends inherited caches until those that are left claim at most `kept_bytes`. Returns the bytes
+  // of their objects.
   size_t FreeInheritedAbove(size_t kept_bytes) TC_EXCLUDES(lock_);
   // The next candidate of the round-robin; null when there are no caches.
   ThreadCache* NextVictimLocked() TC_REQUIRES(lock_);
@@ -187,6 +218,10 @@ class Registry {
       TC_REQUIRES(lock_);
   // FlushAll without `own`; with `idle_only` those that are not idle stay as they are.
   size_t FlushOthers(ThreadCache* own, bool idle_only) TC_EXCLUDES(lock_);
+  // The next caches to flush, from `*next` on, which moves: at most `n` of them, after a look at
+  // not many more. Returns how many.
+  size_t CollectVictimsLocked(ThreadCache** next, const ThreadCache* own, bool idle_only,
+                              ThreadCache** victims, size_t n) TC_REQUIRES(lock_);
   // Takes `n` caches and puts their arrays in front of `arrays`; false when nothing was taken.
   // Requests a flush from owners of caches that cannot be taken. Takes nothing while the lock is
   // held for fork.
@@ -206,15 +241,18 @@ class Registry {
   // Left by ended threads for new ones. Not in the budget.
   IntrusiveList<ThreadCache> inherited_ TC_GUARDED_BY(lock_);
   size_t inherited_bytes_ TC_GUARDED_BY(lock_) = 0;
+  // Emptied, without a shard.
+  IntrusiveList<ThreadCache> unused_ TC_GUARDED_BY(lock_);
   CacheBudget budget_ TC_GUARDED_BY(lock_);
-  bool total_was_set_ TC_GUARDED_BY(lock_) = false;
   // A cache in caches_, or null: start at the beginning.
   ThreadCache* next_victim_ TC_GUARDED_BY(lock_) = nullptr;
-  // Removals from caches_ so far. While the number stays, a cache that was listed still is, and
-  // those after it are the same: caches are added at the front.
-  uint64_t removals_ TC_GUARDED_BY(lock_) = 0;
-  // Calls of FlushOthers so far.
-  uint64_t flush_rounds_ TC_GUARDED_BY(lock_) = 0;
+
+  // The cache that was made last. Written with lock_ held, release; read by any thread, acquire.
+  std::atomic<ThreadCache*> newest_{nullptr};
+  // Written with lock_ held; read by any thread. No other data depends on them, so relaxed
+  // suffices.
+  OwnedCounter held_caches_;
+  std::atomic<bool> total_was_set_{false};
 
   // Written with lock_ held; a hint without it.
   std::atomic<bool> has_orphans_{false};

@@ -193,8 +193,14 @@ class alignas(kCacheLineSize) CentralFreeList {
     return n >= groups_.size() ? Simplified(FirstTakeFromOwn(own.num_threads())) : Takeable::kAny;
   }
   size_t RemoveFromOwn(const Shard& own, ShardSpans& spans, void** objects, size_t n);
-  // As RemoveFrom, for the first of the other shards that has objects for this source.
-  size_t RemoveFromOthers(const Shard& own, RefillSource source, void** objects, size_t n);
+  // As RemoveFrom, for the first shard of `shards` (bit i: shard i), except for `own`, that has
+  // objects for this source. The search begins where the last one ended.
+  size_t RemoveFromOthers(const Shard& own, RefillSource source, uint64_t shards, void** objects,
+                          size_t n);
+  // ShardSpans::drawer was `drawer`: the living thread of another shard than `own` draws there.
+  bool OtherDraws(const Shard& own, uint8_t drawer) const;
+  // Makes the thread of `own` the drawer instead of `drawer`; false when another one was faster.
+  bool StartDrawing(const Shard& own, ShardSpans& spans, uint8_t drawer) const;
   size_t RemoveFromNewSpan(Shard& own, Near near, void** objects, size_t n);
   // Writes the addresses of claimed objects before `end`, the first claimed last; returns where
   // they begin.

@@ -122,7 +122,7 @@ void Collect(Heap& heap, uint8_t parts, HeapSnapshot* snapshot, HeapStats* total
   if ((parts & (StatsParts::kCaches | StatsParts::kClasses)) != 0) {
     CollectObjects(heap, parts, snapshot, totals);
   }
-  if ((parts & StatsParts::kCacheCount) != 0) totals->thread_caches = CountCaches(heap.registry);
+  if ((parts & StatsParts::kCacheCount) != 0) totals->thread_caches = heap.registry.held_caches();
   if ((parts & StatsParts::kPages) != 0) {
     CollectPages(heap, parts, snapshot, totals);
   }

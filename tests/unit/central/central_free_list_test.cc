@@ -69,6 +69,7 @@ class Model {
       const uintptr_t start = StartOf(heap, objects[0]);
       ASSERT_EQ(spans_.count(start), 0u) << "from the wrong span";
       spans_[start] = {std::vector<bool>(objects_per_span_, true), own};
+      shards_[own].has_had_spans = true;
       ASSERT_NO_FATAL_FAILURE(TakeFromOwn(answer, own));
       ++new_spans_;
       if (!kept) shards_[own].used_at = ++fresh_spans_;
@@ -123,7 +124,10 @@ class Model {
 
   struct ModelShard {
     size_t threads = 0;
-    size_t used_at = 0;  // fresh_spans_ at that time
+    size_t used_at = 0;      // fresh_spans_ at that time
+    size_t drawer = kNone;   // the shard whose thread draws on this one, if that lives
+    size_t last_source = 0;  // how far after this shard
+    bool has_had_spans = false;
   };
 
   void TakeFromOwn(Answer& answer, size_t own) {
@@ -135,17 +139,33 @@ class Model {
     ASSERT_NO_FATAL_FAILURE(TakeAnyFrom(answer, own, whole_first));
   }
 
-  // From the first shard after `own` that has free objects for the source.
+  bool OtherDraws(size_t own, size_t shard) const {
+    const size_t drawer = shards_[shard].drawer;
+    return line_objects_ > 1 && drawer != kNone && drawer != own && shards_[drawer].threads > 0;
+  }
+
+  // From the first shard that has free objects for the source, beginning with the one that last
+  // served `own`, or after `own`.
   void TakeFromOthers(Answer& answer, size_t own, RefillSource source) {
-    for (size_t i = 1; i < TestHeap::kShards && answer.checked == 0; ++i) {
-      const size_t shard = (own + i) % TestHeap::kShards;
-      if (FreeInShard(shard) == 0) continue;
-      const Takeable take = TakeFromOther(
-          source, {shards_[shard].threads > 0, fresh_spans_ - shards_[shard].used_at});
+    const size_t last = shards_[own].last_source;
+    for (size_t i = 0; i < ShardMap::kMost && answer.checked == 0; ++i) {
+      const size_t shard = (own + last + i) % ShardMap::kMost;
+      if (shard == own || shard >= TestHeap::kShards || FreeInShard(shard) == 0) continue;
+      const Takeable take =
+          TakeFromOther(source, {shards_[shard].threads > 0 || OtherDraws(own, shard),
+                                 fresh_spans_ - shards_[shard].used_at});
       if (take == Takeable::kAny) {
         ASSERT_NO_FATAL_FAILURE(TakeAnyFrom(answer, shard));
       } else if (take == Takeable::kWholeGroups && answer.n >= line_objects_) {
         ASSERT_NO_FATAL_FAILURE(TakeWholeFrom(answer, shard));
+      }
+      if (answer.checked == 0) continue;
+      if (source == RefillSource::kEndedThreads) {
+        shards_[shard].drawer = own;
+        shards_[shard].used_at = fresh_spans_;
+      }
+      if (shards_[own].has_had_spans) {
+        shards_[own].last_source = (shard - own) % ShardMap::kMost;
       }
     }
     if (answer.checked > 0) ++from_others_[source == RefillSource::kIdleThreads];
@@ -1094,6 +1114,43 @@ TEST(CentralFreeListTest, OwnDividedLinesThenOthersWholeOnes) {
   EXPECT_EQ(heap.ShardOf(Remove(list, 4, 3).at(0)), 3u);
   EXPECT_EQ(list.num_spans(), 3u);
   EXPECT_EQ(list.free_objects(), 1 + list.objects_per_span() - 4);
+  list.CheckInvariants();
+}
+
+// Two threads that draw on the shard of an ended one do not share lines: the second one waits until
+// the first has ended too.
+TEST(CentralFreeListTest, OneThreadDrawsOnAnEndedThreadsShard) {
+  TestHeap heap;
+  CentralFreeList& list = heap.central.free_list(ClassForSize(16));
+  ASSERT_EQ(list.line_objects(), 4u);
+  for (const size_t shard : {3u, 5u}) list.shards().Ensure(shard).AddThread();
+  const std::vector<void*> left = Remove(list, list.objects_per_span(), 1);
+  // Of each of twenty lines two objects are in use.
+  for (size_t i = 0; i < 80; i += 4) Insert(list, {left[i], left[i + 2]}, 1);
+  EXPECT_EQ(Remove(list, 4, 3), (std::vector<void*>{left[0], left[2], left[4], left[6]}));
+  EXPECT_EQ(heap.ShardOf(Remove(list, 4, 5).at(0)), 5u);
+  EXPECT_EQ(list.num_spans(), 2u);
+  // The thread that draws is not idle as long as it takes objects.
+  EXPECT_EQ(Remove(list, 4, 3), (std::vector<void*>{left[8], left[10], left[12], left[14]}));
+  list.shards().Ensure(3).RemoveThread();
+  while (list.free_objects() > 32) Remove(list, 4, 5);
+  EXPECT_EQ(Remove(list, 4, 5), (std::vector<void*>{left[16], left[18], left[20], left[22]}));
+  EXPECT_EQ(list.num_spans(), 2u);
+  list.CheckInvariants();
+}
+
+// Whole line batches of such a shard serve others once the thread that draws on it is idle.
+TEST(CentralFreeListTest, AnEndedThreadsShardIsLikeItsDrawers) {
+  TestHeap heap;
+  CentralFreeList& list = heap.central.free_list(ClassForSize(16));
+  for (const size_t shard : {3u, 5u}) list.shards().Ensure(shard).AddThread();
+  const std::vector<void*> left = Remove(list, list.objects_per_span(), 1);
+  Insert(list, {left[1], left[2], left[3]}, 1);
+  Insert(list, {left.begin() + 8, left.begin() + 16}, 1);
+  EXPECT_EQ(Remove(list, 3, 3), (std::vector<void*>{left[1], left[2], left[3]}));
+  EXPECT_EQ(heap.ShardOf(Remove(list, list.objects_per_span(), 5).at(0)), 5u);
+  EXPECT_EQ(Remove(list, 4, 5), (std::vector<void*>{left.begin() + 8, left.begin() + 12}));
+  EXPECT_EQ(list.num_spans(), 2u);
   list.CheckInvariants();
 }
 
