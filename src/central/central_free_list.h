@@ -261,8 +261,15 @@ class alignas(kCacheLineSize) CentralFreeList {
   // As InsertLocked, for a shard without spans of the class: the first of the objects is not in
   // use.
   TC_SLOW_PATH static Finding FirstOfShardSlow(size_t s, const Runs& runs, void* const* objects);
-  // Moves `span` to the right list after objects came back to it; it had `old_count` free ones and
-  // may have been split before. Returns how many free objects leave with it when it is emptied,
+  // Whether `span`, which had `old_count` free objects and may have been split before some came
+  // back, is now in the wrong list.
+  bool MustRelist(const Span* span, uint32_t old_count, bool no_longer_split) const {
+    const uint32_t count = span->free_count;
+    // Numbers with the same highest bit have the same rank.
+    const bool same_rank = (old_count ^ count) < (old_count & count);
+    return !same_rank || no_longer_split || count == objects_per_span_;
+  }
+  // Moves `span` to the right list. Returns how many free objects leave with it when it is emptied,
   // else 0.
   size_t RelistLocked(ShardSpans& spans, Span* span, uint32_t old_count, bool no_longer_split,
                       Span** emptied) TC_REQUIRES(spans.lock);
