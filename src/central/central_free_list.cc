@@ -321,12 +321,11 @@ void CentralFreeList::Disown(size_t s, Span* emptied) {
   }
 }
 
-Span* CentralFreeList::NewSpan(Shard& own, const ShardSpans& spans, Near near) {
+Span* CentralFreeList::NewSpan(Shard& own, ShardSpans& spans, Near near) {
   Span* span = page_heap_.NewFromCache(span_pages_, own.home());
   if (span == nullptr && near == Near::kYes) return nullptr;
   if (span == nullptr) {
-    const hugepage_policy::Need need = hugepage_policy::NeedOf(spans.num_spans.value());
-    span = page_heap_.NewNear(span_pages_, own.home(), need);
+    span = page_heap_.NewNear(span_pages_, own.home(), spans.num_spans.value(), &spans.touched);
     if (span == nullptr) return nullptr;
     page_map_.SetSpanOfAll(span->first_page, span->num_pages, span);
   }

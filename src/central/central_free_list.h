@@ -162,7 +162,7 @@ class alignas(kCacheLineSize) CentralFreeList {
 
   // A new span of the class with all objects free, in no list; null when the OS provides no memory.
   // `spans` are those of `own`.
-  Span* NewSpan(Shard& own, const ShardSpans& spans, Near near);
+  Span* NewSpan(Shard& own, ShardSpans& spans, Near near);
   // A bitmap that is large enough; false when there is no memory.
   bool EnsureBitmap(Span* span);
   void DeleteSpan(const Shard& own, Span* span);

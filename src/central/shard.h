@@ -19,6 +19,7 @@
 #include "central/ranked_spans.h"
 #include "os/gated_lock.h"
 #include "page/span_home.h"
+#include "page/touch_history.h"
 
 namespace tcmalloc {
 
@@ -44,6 +45,8 @@ struct alignas(kCacheLineSize) ShardSpans {
   // Written by those threads, read by others that look for idle shards. Relaxed: no other data
   // depends on it.
   std::atomic<size_t> used_at{0};
+  // Provides its own synchronization.
+  TouchHistory touched;
   RankedSpans spans TC_GUARDED_BY(lock);
 };
 

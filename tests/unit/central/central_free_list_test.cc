@@ -806,27 +806,71 @@ TEST(CentralFreeListTest, OutOfMemoryAtEveryMapping) {
   }
 }
 
-// The memory that a class pre-faults at once: see hugepage_policy::NeedOf.
-TEST(CentralFreeListTest, OnlyClassesWithManySpansArePrefaulted) {
-  TestHeap heap;
-  heap.page_heap.governor()->SetHugepages({HugepageMode::kAdvise});
-  ASSERT_NE(heap.page_heap.New(Length::ForBytes(size_t{16} << 20), SpanState::kLarge), nullptr);
-  CentralFreeList& list = heap.central.free_list(ClassForSize(1024));
-  std::vector<void*> objects(list.objects_per_span());
-  for (size_t spans = 0; spans < 40; ++spans) {
-    const size_t before = heap.page_heap.GetStats().prefaults;
-    ASSERT_EQ(list.Remove(list.shards().Ensure(3), objects.data(), objects.size()), objects.size());
-    if (spans < 8) {
-      ASSERT_EQ(heap.page_heap.GetStats().prefaults, before) << spans << " spans";
-    }
-    if (spans == 39) {
-      EXPECT_GT(before, 10u);
+// Spans of a class whose objects the program touches or not.
+class CentralFreeListPrefaultTest : public testing::Test {
+ protected:
+  CentralFreeListPrefaultTest() {
+    heap_.page_heap.governor()->SetHugepages({HugepageMode::kAdvise});
+    heap_.vm.RecordCalls();
+  }
+
+  // All objects of a new span. The program touches `touched` bytes of it.
+  void NewSpan(size_t touched, size_t shard = 3) {
+    std::vector<void*> objects(list_.objects_per_span());
+    ASSERT_EQ(list_.Remove(list_.shards().Ensure(shard), objects.data(), objects.size()),
+              objects.size());
+    if (touched > 0) heap_.vm.Touch(heap_.SpanOf(objects[0])->start_address(), touched);
+  }
+  void NewSpans(size_t n, size_t touched) {
+    for (; n > 0; --n) NewSpan(touched);
+  }
+  size_t prefaults() { return heap_.page_heap.GetStats().prefaults; }
+
+  TestHeap heap_;
+  CentralFreeList& list_ = heap_.central.free_list(ClassForSize(1024));
+  const size_t all_ = list_.span_bytes();
+};
+
+TEST_F(CentralFreeListPrefaultTest, OnlyClassesWithManySpans) {
+  NewSpans(8, all_);
+  EXPECT_EQ(prefaults(), 0u);
+  NewSpans(7, all_);
+  EXPECT_EQ(prefaults(), 7u);
+  for (const FakeVirtualMemory::Call& call : heap_.vm.TakeCalls()) {
+    if (call.kind == FakeVirtualMemory::Kind::kPopulate) {
+      EXPECT_EQ(call.bytes, all_) << "the span and no more";
     }
   }
   // Other shards have spans of their own.
-  const size_t before = heap.page_heap.GetStats().prefaults;
-  ASSERT_EQ(list.Remove(list.shards().Ensure(4), objects.data(), objects.size()), objects.size());
-  EXPECT_EQ(heap.page_heap.GetStats().prefaults, before);
+  NewSpan(all_, 4);
+  EXPECT_EQ(prefaults(), 7u);
+}
+
+TEST_F(CentralFreeListPrefaultTest, NoneWhereTheProgramTouchesLittle) {
+  NewSpans(100, all_ / 8 * 5);
+  EXPECT_EQ(prefaults(), 0u);
+}
+
+TEST_F(CentralFreeListPrefaultTest, OneSpanOfEachDoublingShowsWhatTheProgramTouches) {
+  NewSpans(16, all_);
+  EXPECT_EQ(prefaults(), 7u) << "not the sixteenth";
+  NewSpans(15, 0);
+  EXPECT_EQ(prefaults(), 22u) << "the sixteenth was touched";
+  NewSpans(32, 0);
+  EXPECT_EQ(prefaults(), 22u) << "the thirty-second was not";
+  NewSpan(all_);
+  NewSpan(0);
+  EXPECT_EQ(prefaults(), 23u) << "the sixty-fourth was";
+}
+
+TEST_F(CentralFreeListPrefaultTest, MemoryThatWasUsedBeforeShowsNothing) {
+  NewSpans(7, 0);
+  Span* const used = heap_.page_heap.New(Length::ForBytes(all_), SpanState::kLarge);
+  ASSERT_NE(used, nullptr);
+  heap_.vm.Touch(used->start_address(), all_);
+  heap_.page_heap.Delete(used);
+  NewSpans(8, 0);
+  EXPECT_EQ(prefaults(), 0u);
 }
 
 // The order of sources with several shards. One object is one line batch, so that only the order of
