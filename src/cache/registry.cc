@@ -35,14 +35,14 @@ ThreadCache* Registry::Create(ThreadSlot& slot) {
 ThreadCache* Registry::TryHandOutLocked(ThreadSlot& slot, bool any_shard) {
   if (ThreadCache* const cache = inherited_.PopFirst()) {
     inherited_bytes_ -= cache->claimed_bytes();
-    cache->HandTo(slot);
+    cache->HandTo(slot, nullptr);
     return cache;
   }
   if (unused_.empty()) return nullptr;
   Shard* const shard = central_.shards().TryClaim(any_shard);
   if (shard == nullptr) return nullptr;
   ThreadCache* const cache = unused_.PopFirst();
-  cache->HandTo(slot, *shard);
+  cache->HandTo(slot, shard);
   return cache;
 }
 
@@ -51,8 +51,7 @@ bool Registry::MakeCache() {
   if (memory == nullptr) return false;
   ThreadCache* const cache = new (memory) ThreadCache(central_, arena_, *this);
   const SpinLockHolder holder(lock_);
-  cache->made_before = newest_.load(std::memory_order_relaxed);
-  newest_.store(cache, std::memory_order_release);
+  all_.Add(cache);
   unused_.Prepend(cache);
   return true;
 }
@@ -86,7 +85,7 @@ void Registry::Register(ThreadCache* cache) {
   unregistered_.Remove(cache);
   caches_.Prepend(cache);
   cache->record.listed = true;
-  held_caches_.Add(1);
+  all_.of_threads.Add(1);
   cache->set_detached(bypass_.load(std::memory_order_relaxed));
   if (cache->detached()) return;
   // With the lock held: a thread that takes caches must not find this one in the list while its
@@ -98,7 +97,7 @@ void Registry::RemoveLocked(ThreadCache* cache) {
   if (next_victim_ == cache) next_victim_ = IntrusiveList<ThreadCache>::Next(cache);
   caches_.Remove(cache);
   cache->record.listed = false;
-  held_caches_.Subtract(1);
+  all_.of_threads.Subtract(1);
   cache->shard().RemoveThread();
   budget_.RemoveCache(cache->max_bytes());
 }
@@ -124,18 +123,14 @@ void Registry::Destroy(ThreadCache* cache) {
   ReturnArrays(&arrays, central_, arena_);
 }
 
-bool Registry::HasSeveralThreads() {
-  const SpinLockHolder holder(lock_);
-  return !caches_.empty() && caches_.Next(caches_.first()) != nullptr;
-}
-
 void Registry::CheckInvariants() {
   const SpinLockHolder holder(lock_);
   int64_t max_bytes = 0;
-  size_t held = 0;
+  size_t of_threads = 0;
+  size_t orphans = 0;
   for (ThreadCache* cache = caches_.first(); cache != nullptr; cache = caches_.Next(cache)) {
     TC_CHECK(cache->record.listed);  // R5
-    ++held;
+    ++of_threads;
     const Bins* const reachable = cache->detached() ? &kEmptyBins : &cache->table().bins();
     TC_CHECK(cache->slot().bins.load(std::memory_order_relaxed) == reachable);  // R1
     max_bytes += static_cast<int64_t>(cache->max_bytes());
@@ -143,10 +138,10 @@ void Registry::CheckInvariants() {
   }
   TC_CHECK(static_cast<int64_t>(budget_.total()) - budget_.unclaimed() == max_bytes);  // R2
   for (ThreadCache* cache = orphans_.first(); cache != nullptr; cache = orphans_.Next(cache)) {
-    ++held;
+    ++orphans;
     cache->table().CheckInvariants();
   }
-  TC_CHECK(held == held_caches_.value());  // R6
+  TC_CHECK(of_threads == all_.of_threads.value() && orphans == all_.orphans.value());  // R6
   for (ThreadCache* cache = unused_.first(); cache != nullptr; cache = unused_.Next(cache)) {
     TC_CHECK(cache->claimed_bytes() == 0 && !cache->record.listed);  // R5
     cache->table().CheckInvariants();
@@ -210,7 +205,7 @@ void Registry::OrphanOthersInChild(const ThreadSlot* survivor) TC_NO_THREAD_SAFE
 
 void Registry::AddOrphanLocked(ThreadCache* cache) {
   orphans_.Prepend(cache);
-  held_caches_.Add(1);
+  all_.orphans.Add(1);
   has_orphans_.store(true, std::memory_order_relaxed);
 }
 
@@ -236,7 +231,7 @@ bool Registry::AdoptOrphan() {
     orphan = orphans_.PopFirst();
     if (orphans_.empty()) has_orphans_.store(false, std::memory_order_relaxed);
     if (orphan == nullptr) return false;
-    held_caches_.Subtract(1);
+    all_.orphans.Subtract(1);
     RetireLocked(orphan, &arrays);
   }
   ReturnArrays(&arrays, central_, arena_);

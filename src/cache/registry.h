@@ -9,13 +9,6 @@
 // its owner for no longer than a membarrier and the detaching of a few caches, and neither fork nor
 // a thread's end can come in the middle of a taking.
 //
-// Statistics. A cache is made once and never unmade: at the end of its thread it is emptied and
-// kept for another one. Each cache that was made names the one made before it (ThreadCache::
-// made_before), a pointer that is written before the release store that publishes the cache. So a
-// walk that begins with an acquire load of the newest one visits each older cache exactly once,
-// without the lock, and reads only words that are atomic for themselves (see BinTable, "For any
-// thread"). What moves during the walk may be counted twice or not at all.
-//
 // Invariants
 //   R1  A listed cache is reachable through its slot, except while the lock is held or the cache is
 //       detached; its slot is the memory of a thread that has not ended.
@@ -25,7 +18,7 @@
 //       it; ShardMap::num_caches() of the shard counts those in inherited_ and orphans_ too.
 //   R5  Each cache that was made is in one list, or is still on its way to unused_; those in
 //       unused_ are empty. record.listed: in caches_.
-//   R6  held_caches_ is the number of caches in caches_ and orphans_.
+//   R6  all_.of_threads is the number of caches in caches_, all_.orphans of those in orphans_.
 //
 // Synchronization. LockRank::kRegistry covers the lists, the lifetimes and the budget; a membarrier
 // is called with it held, no other system call. Cost. Create and destroy: a lock and a few arena
@@ -37,8 +30,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/counters.h"
 #include "base/intrusive_list.h"
+#include "cache/all_caches.h"
 #include "cache/cache_budget.h"
 #include "cache/thread_cache.h"
 #include "os/spinlock.h"
@@ -92,8 +85,11 @@ class Registry {
   // SetTotalLimit was called: the total is no longer a share, and must hold. No lock; relaxed,
   // since the limits that the thread reads are not exact either.
   bool total_was_set() const { return total_was_set_.load(std::memory_order_relaxed); }
-  size_t total_limit() TC_EXCLUDES(lock_);
-  size_t min_per_cache() TC_EXCLUDES(lock_);
+  struct Limits {
+    size_t total;
+    size_t min_per_cache;
+  };
+  Limits limits() TC_EXCLUDES(lock_);
 
   enum class Budget : uint8_t {
     kSpare,  // the limit grew without lowering another
@@ -147,17 +143,8 @@ class Registry {
   // ThreadCache::Alarm).
   void AlarmAll() TC_EXCLUDES(lock_);
 
-  // Calls f(bins) for the bins of every cache that was made, without the lock; most recent first.
-  // For functions of BinTable that any thread may call.
-  template <typename F>
-  void ForEachTable(F f) const {
-    const ThreadCache* cache = newest_.load(std::memory_order_acquire);
-    for (; cache != nullptr; cache = cache->made_before) f(cache->table());
-  }
-  // The number of caches that threads have, also threads in the parent process. No lock.
-  size_t held_caches() const { return held_caches_.value(); }
-  // Two threads or more have a cache.
-  bool HasSeveralThreads() TC_EXCLUDES(lock_);
+  // For readers without the lock.
+  const AllCaches& all() const { return all_; }
 
   // Calls f(cache, its holder) for every cache but the unused ones, with the lock held.
   template <typename F>
@@ -247,11 +234,9 @@ class Registry {
   // A cache in caches_, or null: start at the beginning.
   ThreadCache* next_victim_ TC_GUARDED_BY(lock_) = nullptr;
 
-  // The cache that was made last. Written with lock_ held, release; read by any thread, acquire.
-  std::atomic<ThreadCache*> newest_{nullptr};
-  // Written with lock_ held; read by any thread. No other data depends on them, so relaxed
-  // suffices.
-  OwnedCounter held_caches_;
+  // Changed with lock_ held; read by any thread.
+  AllCaches all_;
+  // Written with lock_ held; read by any thread. No other data depends on it, so relaxed suffices.
   std::atomic<bool> total_was_set_{false};
 
   // Written with lock_ held; a hint without it.

@@ -51,15 +51,11 @@ void Registry::SetMinPerCache(size_t bytes) {
   budget_.SetMinPerCache(bytes);
 }
 
-size_t Registry::total_limit() {
+Registry::Limits Registry::limits() {
   const size_t share = central_.Shares().thread_caches;
   const SpinLockHolder holder(lock_);
-  return total_was_set() ? budget_.total() : share;
-}
-
-size_t Registry::min_per_cache() {
-  const SpinLockHolder holder(lock_);
-  return budget_.min_per_cache();
+  return {.total = total_was_set() ? budget_.total() : share,
+          .min_per_cache = budget_.min_per_cache()};
 }
 
 ThreadCache* Registry::NextVictimLocked() {
@@ -212,7 +208,7 @@ size_t Registry::FlushOthers(ThreadCache* own, bool idle_only) {
   size_t bytes = FreeInheritedAbove(0);
   // Caches that are made later are before this one, and are not visited. So the flush ends although
   // new threads start all the time.
-  ThreadCache* next = newest_.load(std::memory_order_acquire);
+  ThreadCache* next = all_.newest();
   while (next != nullptr) {
     BinArraysInFlight arrays;
     {
@@ -232,7 +228,7 @@ size_t Registry::CollectVictimsLocked(ThreadCache** next, const ThreadCache* own
   const int64_t now_ms = CoarseMilliseconds();
   size_t found = 0;
   size_t looks = kTuning.thread_caches.looked_at_once;
-  for (; *next != nullptr && found < n && looks > 0; *next = (*next)->made_before, --looks) {
+  for (; *next != nullptr && found < n && looks > 0; *next = (*next)->record.made_before, --looks) {
     ThreadCache* const cache = *next;
     if (cache == own || !cache->record.listed) continue;
     if (idle_only && !IsIdle(cache, now_ms)) continue;

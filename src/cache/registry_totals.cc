@@ -5,13 +5,13 @@ namespace tcmalloc {
 
 RegistryTotals TotalsOf(const Registry& registry) {
   RegistryTotals totals;
-  registry.ForEachTable([&totals](const BinTable& table) {
+  registry.all().ForEachTable([&totals](const BinTable& table) {
     for (size_t i = 1; i < kNumSizeClasses; ++i) {
       totals.cached_objects[i] += table.CachedObjects(static_cast<SizeClass>(i));
     }
     totals.array_bytes += table.array_bytes();
   });
-  totals.caches = registry.held_caches();
+  totals.caches = HeldCaches(registry);
   for (size_t i = 1; i < kNumSizeClasses; ++i) {
     totals.cached_bytes += totals.cached_objects[i] * kSizeClasses.size(static_cast<SizeClass>(i));
   }
@@ -20,7 +20,7 @@ RegistryTotals TotalsOf(const Registry& registry) {
 
 size_t CachedObjects(const Registry& registry, SizeClass c) {
   size_t objects = 0;
-  registry.ForEachTable(
+  registry.all().ForEachTable(
       [&objects, c](const BinTable& table) { objects += table.CachedObjects(c); });
   return objects;
 }

@@ -2,7 +2,7 @@
 // Sums over all thread caches of a registry, and a test for addresses on their threads' stacks.
 //
 // Thread safety: any. Figures are racy while the caches' owners run. Cost: TotalsOf and
-// CachedObjects walk over the bins of all caches without a lock (see registry.h, "Statistics").
+// CachedObjects walk over the bins of all caches without a lock (see all_caches.h).
 // ThreadStacksHold walks over all caches with the registry's lock held, a cache line each: it is
 // for pointers that the program should not have freed.
 #pragma once
@@ -24,6 +24,11 @@ struct RegistryTotals {
 };
 
 RegistryTotals TotalsOf(const Registry& registry);
+
+// RegistryTotals::caches alone: two loads.
+inline size_t HeldCaches(const Registry& registry) {
+  return registry.all().of_threads.value() + registry.all().orphans.value();
+}
 
 // Objects of class `c` in all caches.
 size_t CachedObjects(const Registry& registry, SizeClass c);

@@ -37,18 +37,17 @@ size_t ReturnArrays(BinArraysInFlight* arrays, CentralCache& central, MetadataAr
 ThreadCache::ThreadCache(CentralCache& central, MetadataArena& arena, Registry& registry)
     : central_(central), arena_(arena), registry_(registry) {}
 
-void ThreadCache::HandTo(ThreadSlot& slot, Shard& shard) {
-  shard_ = &shard;
-  table_.ForgetUses();
-  traffic_bytes_ = 0;
-  changing_.store(false, std::memory_order_relaxed);
-  HandTo(slot);
-}
-
-void ThreadCache::HandTo(ThreadSlot& slot) {
+void ThreadCache::HandTo(ThreadSlot& slot, Shard* shard) {
+  if (shard != nullptr) {
+    shard_ = shard;
+    table_.ForgetUses();
+    traffic_bytes_ = 0;
+    changing_.store(false, std::memory_order_relaxed);
+  }
   slot_ = &slot;
   first_frame_ = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
-  record = RegistryRecord();
+  record.activity_stamp = 0;
+  record.stamped_at_ms = 0;
   unfilled_bytes_ = 0;
   backoff_doublings_ = 0;
   flush_requested_.store(false, std::memory_order_relaxed);

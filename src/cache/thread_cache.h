@@ -65,11 +65,9 @@ class ThreadCache {
   size_t Flush();
 
   // Assigns the cache to the calling thread, whose slot is `slot`; the cache is not reachable
-  // through it until the registry stores it there. Requires: it is not registered. The first form
-  // is for an inherited cache, which keeps its shard; the second for one that is new or was
-  // emptied. `shard`: claimed for this cache.
-  void HandTo(ThreadSlot& slot);
-  void HandTo(ThreadSlot& slot, Shard& shard);
+  // through it until the registry stores it there. Requires: it is not registered. `shard`: claimed
+  // for this cache, which is new or was emptied; null for an inherited cache, which keeps its own.
+  void HandTo(ThreadSlot& slot, Shard* shard);
 
   // Returns a part of the objects of bins that ran neither empty nor full since the last
   // collection, and asks for a larger max_bytes(). The bin of class `except` stays as it is. By the
@@ -132,11 +130,10 @@ class ThreadCache {
     int64_t stamped_at_ms = 0;
     // In the list of the caches that living threads have.
     bool listed = false;
+    // See AllCaches. Constant once the cache is published there; read without the lock.
+    ThreadCache* made_before = nullptr;
   };
   RegistryRecord record;
-  // The cache that the registry made before this one. Constant once the registry has published the
-  // cache.
-  ThreadCache* made_before = nullptr;
   void SetMaxBytes(size_t bytes) { max_bytes_.store(bytes, std::memory_order_relaxed); }
 
   // Draws the gaps between the thread's samples (see heap/sampling.h). Owner only.

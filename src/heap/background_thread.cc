@@ -112,7 +112,7 @@ void ClearWorker() {
 bool IsToEnd() {
   return !allowed.load(std::memory_order_seq_cst) ||
          (created.load(std::memory_order_seq_cst) <= 0 &&
-          !GlobalHeap().registry.HasSeveralThreads());
+          GlobalHeap().registry.all().of_threads.value() <= 1);
 }
 
 // pthread_join is a cancellation point, and a thread that ends may be cancelled once more.

@@ -141,9 +141,9 @@ TEST_F(RegistrySharingTest, FlushAllEmptiesEveryCache) {
 
 TEST_F(RegistrySharingTest, FlushIdleLeavesOthersAlone) {
   TestThread idle(heap_.registry);
-  EXPECT_FALSE(heap_.registry.HasSeveralThreads());
+  EXPECT_LE(heap_.registry.all().of_threads.value(), 1u);
   TestThread busy(heap_.registry);
-  EXPECT_TRUE(heap_.registry.HasSeveralThreads());
+  EXPECT_GT(heap_.registry.all().of_threads.value(), 1u);
   Fill(idle);
   Fill(busy);
   const size_t cached = idle.cache()->table().CachedBytes();
@@ -156,7 +156,7 @@ TEST_F(RegistrySharingTest, FlushIdleLeavesOthersAlone) {
   EXPECT_GT(busy.cache()->table().CachedBytes(), 0u);
   heap_.registry.CheckInvariants();
   busy.Exit();
-  EXPECT_FALSE(heap_.registry.HasSeveralThreads());
+  EXPECT_LE(heap_.registry.all().of_threads.value(), 1u);
 }
 
 // Without sampling as well, a thread that allocates changes the stamp each time.
@@ -401,7 +401,7 @@ TEST_F(RegistrySharingTest, StealsRoundRobin) {
     ASSERT_EQ(victims.back()->cache()->max_bytes(), kSteps * kTuning.cache_budget.step_bytes);
   }
   TestThread thief(heap_.registry);
-  while (heap_.registry.total_limit() > 0 &&
+  while (heap_.registry.limits().total > 0 &&
          thief.cache()->max_bytes() < 4 * kTuning.cache_budget.step_bytes) {
     heap_.registry.RaiseLimit(thief.cache());
   }

@@ -122,7 +122,7 @@ TEST_F(RegistryTest, FiguresWithoutTheLock) {
     EXPECT_EQ(totals.caches, 2u);
     EXPECT_EQ(totals.cached_bytes, objects * kSize);
     EXPECT_EQ(CachedObjects(heap_.registry, c_), objects);
-    EXPECT_EQ(heap_.registry.held_caches(), 2u);
+    EXPECT_EQ(HeldCaches(heap_.registry), 2u);
   }
   one.Exit();
   two.Exit();
