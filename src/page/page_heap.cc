@@ -50,21 +50,15 @@ TC_FAST_PATH GrowthDecision PageHeap::TryTake(const Request& request, bool backe
     }
   }
   if (place.span == nullptr) return {};
-  Length step;
-  if (place.continues ||
-      (place.span->Is(SpanState::kFreeReleased) && place.span->num_pages >= place.offset + n)) {
-    step = state_.governor.PrefaultStep(request.need, store.in_use());
-  }
+  const bool prefault =
+      place.span->Is(SpanState::kFreeReleased) && state_.governor.Prefaults(request.need, n);
   Request chunk = request;
   if (request.chunk > n && !state_.governor.limits().any()) {
     chunk.length = std::clamp(place.span->num_pages - place.offset, n, request.chunk);
   }
-  store.Take(chunk, place, step, taken);
-  // A shorter range is not worth a system call, and hugepages are backed whole.
-  if (step > Length(0) &&
-      (taken->backed.length() < step || store.hugepages().AreAdvised(*taken->span))) {
-    taken->backed = {};
-  }
+  store.Take(chunk, place, taken);
+  // Hugepages are backed whole.
+  taken->prefault = prefault && !store.hugepages().AreAdvised(*taken->span);
   state_.NoteDemand(taken->fresh, request.now_ms);
   if (fresh > Length(0)) state_.governor.NoteGrown(state_.Held());
   return {};
@@ -94,11 +88,25 @@ Span* PageHeap::Allocate(Request request) {
     };
     if (!WithinLimits(pass, take)) return nullptr;
     if (taken.span != nullptr) {
-      if (taken.backed.bytes() > 0) address_space_.Prefault(taken.backed);
+      if (taken.prefault) address_space_.Prefault(taken.span->pages());
       return taken.span;
     }
   } while (NextStage(request, stage, may_drain_bytes));
   return nullptr;
+}
+
+Span* PageHeap::NewNear(Length n, SpanHome& home, size_t num_spans, TouchHistory* history) {
+  Request request = {.length = n, .use = SpanState::kSmall, .home = &home};
+  if (history == nullptr) return Allocate(request);
+  n = RoundUp(n);
+  request.need = history->NeedOf(
+      num_spans, n, [this](PageRange range) { return address_space_.BackedBytes(range); });
+  Span* const span = Allocate(request);
+  // It is not known who touched memory that was in use before.
+  if (span != nullptr && TouchHistory::IsTrial(num_spans) && span->zeroed()) {
+    history->NoteTrial(span->first_page);
+  }
+  return span;
 }
 
 bool PageHeap::NextStage(Request& request, Stage& stage, size_t& may_drain_bytes) {

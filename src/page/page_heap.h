@@ -22,6 +22,7 @@
 #include "os/spinlock.h"
 #include "page/address_space.h"
 #include "page/page_state.h"
+#include "page/touch_history.h"
 
 namespace tcmalloc {
 
@@ -52,12 +53,9 @@ class PageHeap {
   // `alignment` pages; nullptr when the OS gives no memory. Requires: n > 0, alignment a power of
   // two. `keeper`: the home whose kept spans may serve a large object that is not aligned.
   Span* New(Length n, SpanState use, Length alignment = Length(1), SpanHome* keeper = nullptr);
-  // A span for small objects of the shard that owns `home`, next to its other spans: see NearRun. A
-  // span that is needed whole may be pre-faulted: see hugepage_policy::PrefaultStep.
-  Span* NewNear(Length n, SpanHome& home,
-                hugepage_policy::Need need = hugepage_policy::Need::kUnknown) {
-    return Allocate({.length = n, .use = SpanState::kSmall, .home = &home, .need = need});
-  }
+  // A span for small objects of the shard that owns `home`, next to its other spans: see NearRun.
+  // `history`: of the span's class, which has `num_spans` spans. It may be pre-faulted then.
+  Span* NewNear(Length n, SpanHome& home, size_t num_spans = 0, TouchHistory* history = nullptr);
 
   // Frees a span and the memory of its bitmap. May release free memory before it returns, as a rule
   // at most Tuning::Release::slice. Requires: the span is in use, its pages have no class in the
