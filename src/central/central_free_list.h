@@ -128,6 +128,8 @@ class alignas(kCacheLineSize) CentralFreeList {
   void CheckInvariants();
 
  private:
+  friend struct FieldTable;
+
   enum class Take : uint8_t {
     kWholeGroups,  // no group may be divided
     kAny,

@@ -66,6 +66,7 @@ class Shard {
   }
 
  private:
+  friend struct FieldTable;
   friend class ShardMap;
 
   const size_t number_;

@@ -54,6 +54,8 @@ class SpanOwner {
   constexpr bool operator==(const SpanOwner&) const = default;
 
  private:
+  friend struct FieldTable;
+
   // Without a class it is no owner of this kind: see Span::kFirstPool.
   static constexpr uint16_t kCounted = 1 << 15;
   static_assert(kCounted == Span::kFirstPool);

@@ -105,6 +105,8 @@ class TC_CAPABILITY("mutex") SpinLock {
   static bool NoneHeldByThisThread();
 
  private:
+  friend struct FieldTable;
+
   static constexpr uint32_t kFree = 0;
   static constexpr uint32_t kLocked = 1;
   static constexpr uint32_t kWaiters = 2;

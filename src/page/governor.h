@@ -151,6 +151,8 @@ class Governor {
   Length PrefaultStep(hugepage_policy::Need need, Length in_use) const;
 
  private:
+  friend struct FieldTable;
+
   void UpdateSoftLimitHints(const Held& held);
 
   PageHints& hints_;
