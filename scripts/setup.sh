@@ -20,6 +20,7 @@ set -euo pipefail
 entries() {
   local peers="libtcmalloc-minimal4 libjemalloc2 libmimalloc2.0"
   local build="g++ cmake=cmake ninja-build=ninja libgtest-dev libgmock-dev make python3"
+  build+=" libcli11-dev libfmt-dev nlohmann-json3-dev"  # for the tcmalloc command
   case "$1" in
     build) echo "$build" ;;
     lint) echo "$build clang-19 clang-format-19 clang-tidy-19" ;;

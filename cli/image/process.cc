@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "image/process.h"
+
+#include <dirent.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <climits>
+#include <cstring>
+#include <fstream>
+#include <memory>
+#include <sstream>
+#include <string_view>
+#include <utility>
+
+namespace cli {
+namespace {
+
+std::string ReadLinkOf(const std::string& path) {
+  std::array<char, PATH_MAX> buffer;
+  const ssize_t n = readlink(path.c_str(), buffer.data(), buffer.size());
+  return n < 0 ? std::string() : std::string(buffer.data(), static_cast<size_t>(n));
+}
+
+// The numbers that are names of entries of `directory`, in order.
+std::vector<pid_t> NumbersIn(const std::string& directory) {
+  std::vector<pid_t> numbers;
+  const std::unique_ptr<DIR, int (*)(DIR*)> open(opendir(directory.c_str()), &closedir);
+  if (open == nullptr) return numbers;
+  while (const dirent* const entry = readdir(open.get())) {
+    pid_t number = 0;
+    const char* const end = entry->d_name + strlen(entry->d_name);
+    const auto [rest, error] = std::from_chars(entry->d_name, end, number);
+    if (error == std::errc() && rest == end) numbers.push_back(number);
+  }
+  std::sort(numbers.begin(), numbers.end());
+  return numbers;
+}
+
+std::string FirstLine(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+}  // namespace
+
+std::optional<ProcessInfo> ReadProcessInfo(pid_t pid) {
+  const std::string directory = fmt::format("/proc/{}", pid);
+  std::ifstream status(directory + "/status");
+  if (!status) return std::nullopt;
+  ProcessInfo info{.pid = pid};
+  for (std::string line; std::getline(status, line);) {
+    const size_t colon = line.find(':');
+    if (colon == std::string::npos) continue;
+    const std::string key = line.substr(0, colon);
+    std::istringstream value(line.substr(colon + 1));
+    uint64_t kib = 0;
+    if (key == "Name") {
+      value >> info.name;
+    } else if (key == "State") {
+      value >> info.state;
+    } else if (key == "TracerPid") {
+      value >> info.tracer;
+    } else if (key == "Threads") {
+      value >> info.threads;
+    } else if (key == "VmRSS" && value >> kib) {
+      info.memory.resident_bytes = kib << 10;
+    } else if (key == "RssAnon" && value >> kib) {
+      info.memory.anonymous_bytes = kib << 10;
+    } else if (key == "VmSwap" && value >> kib) {
+      info.memory.swapped_bytes = kib << 10;
+    } else if (key == "VmHWM" && value >> kib) {
+      info.memory.peak_resident_bytes = kib << 10;
+    }
+  }
+  info.executable = ReadLinkOf(directory + "/exe");
+  return info;
+}
+
+std::vector<pid_t> AllProcesses() { return NumbersIn("/proc"); }
+
+std::vector<pid_t> ThreadsOf(pid_t pid) { return NumbersIn(fmt::format("/proc/{}/task", pid)); }
+
+std::vector<Mapping> ReadMappings(pid_t pid) {
+  std::vector<Mapping> mappings;
+  std::ifstream maps(fmt::format("/proc/{}/maps", pid));
+  for (std::string line; std::getline(maps, line);) {
+    std::istringstream words(line);
+    Mapping mapping;
+    char dash;
+    std::string rights;
+    std::string device;
+    uint64_t inode;
+    words >> std::hex >> mapping.start >> dash >> mapping.end >> rights >> mapping.file_offset >>
+        device >> std::dec >> inode;
+    if (!words || rights.size() < 2) continue;
+    mapping.readable = rights[0] == 'r';
+    mapping.writable = rights[1] == 'w';
+    std::getline(words >> std::ws, mapping.name);
+    mappings.push_back(std::move(mapping));
+  }
+  return mappings;
+}
+
+std::string OtherAllocator(const std::vector<Mapping>& mappings) {
+  static constexpr std::pair<std::string_view, std::string_view> kKnown[] = {
+      {"libjemalloc", "jemalloc"},
+      {"libmimalloc", "mimalloc"},
+      {"libtcmalloc", "another TCMalloc (gperftools, or this library before it had a root)"},
+      {"libsnmalloc", "snmalloc"},
+      {"librpmalloc", "rpmalloc"},
+      {"libhoard", "Hoard"},
+      {"libscudo", "Scudo"},
+      {"libasan", "AddressSanitizer"},
+      {"ld-musl", "musl's malloc"},
+      {"libc.so.6", "glibc's malloc"},
+      {"libc-2.", "glibc's malloc"},
+  };
+  for (const auto& [part, name] : kKnown) {
+    for (const Mapping& mapping : mappings) {
+      const size_t slash = mapping.name.rfind('/');
+      if (slash == std::string::npos) continue;
+      if (mapping.name.compare(slash + 1, part.size(), part) == 0) return std::string(name);
+    }
+  }
+  return "an unknown allocator (statically linked, or part of the program)";
+}
+
+std::string ExplainDenial(pid_t pid, int error) {
+  const std::optional<ProcessInfo> info = ReadProcessInfo(pid);
+  if (!info.has_value() || error == ESRCH) return fmt::format("process {} has ended", pid);
+  if (info->is_zombie()) return fmt::format("process {} has ended and waits for its parent", pid);
+  if (error != EPERM && error != EACCES) {
+    return fmt::format("cannot read the memory of process {}: {}", pid, strerror(error));
+  }
+  const std::string scope = FirstLine("/proc/sys/kernel/yama/ptrace_scope");
+  std::string remedy = "run this command as the process's user or as root";
+  if (scope == "3") {
+    remedy =
+        "kernel.yama.ptrace_scope is 3, which forbids it until the next boot; "
+        "start the program with 'tcmalloc run'";
+  } else if (scope == "2") {
+    remedy = "kernel.yama.ptrace_scope is 2; run this command as root (CAP_SYS_PTRACE)";
+  } else if (scope == "1") {
+    remedy =
+        "run this command as root, or allow it with 'sysctl kernel.yama.ptrace_scope=0', or "
+        "start the program with 'tcmalloc run'";
+  }
+  return fmt::format("not permitted to read the memory of process {} ({}): {}", pid, info->name,
+                     remedy);
+}
+
+}  // namespace cli

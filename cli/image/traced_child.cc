@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "image/traced_child.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+
+#include "image/image.h"
+
+namespace cli {
+namespace {
+
+// In the child: waits for the parent, then becomes the program. Writes errno to `report` on
+// failure.
+[[noreturn]] void BecomeProgram(const std::vector<std::string>& command,
+                                const std::vector<std::string>& environment, int go, int report) {
+  char byte;
+  while (read(go, &byte, 1) < 0 && errno == EINTR) {
+  }
+  for (const std::string& assignment : environment) {
+    putenv(const_cast<char*>(assignment.c_str()));
+  }
+  std::vector<char*> arguments;
+  for (const std::string& argument : command) {
+    arguments.push_back(const_cast<char*>(argument.c_str()));
+  }
+  arguments.push_back(nullptr);
+  execvp(arguments[0], arguments.data());
+  const int error = errno;
+  static_cast<void>(!write(report, &error, sizeof(error)));
+  _exit(127);
+}
+
+int ExitStatus(int status) {
+  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+// What the keyboard sends goes to the whole group: the program decides what to do about it.
+class IgnoredSignals {
+ public:
+  IgnoredSignals() : interrupt_(signal(SIGINT, SIG_IGN)), quit_(signal(SIGQUIT, SIG_IGN)) {}
+  IgnoredSignals(const IgnoredSignals&) = delete;
+  IgnoredSignals& operator=(const IgnoredSignals&) = delete;
+  ~IgnoredSignals() {
+    signal(SIGINT, interrupt_);
+    signal(SIGQUIT, quit_);
+  }
+
+ private:
+  void (*interrupt_)(int);
+  void (*quit_)(int);
+};
+
+int WaitForEnd(pid_t pid, const std::function<void(pid_t)>& at_end) {
+  const IgnoredSignals ignored;
+  for (int status = 0;;) {
+    if (waitpid(pid, &status, __WALL) < 0) {
+      if (errno == EINTR) continue;
+      throw Failure(fmt::format("waiting for process {}: {}", pid, strerror(errno)));
+    }
+    if (!WIFSTOPPED(status)) return ExitStatus(status);
+    const int event = status >> 16;
+    if (event == PTRACE_EVENT_EXIT) at_end(pid);
+    if (event == PTRACE_EVENT_STOP && WSTOPSIG(status) != SIGTRAP) {
+      ptrace(PTRACE_LISTEN, pid, nullptr, nullptr);  // it is stopped like any process
+    } else {
+      const intptr_t signal = event == 0 ? WSTOPSIG(status) : 0;
+      ptrace(PTRACE_CONT, pid, nullptr, reinterpret_cast<void*>(signal));
+    }
+  }
+}
+
+}  // namespace
+
+int RunTraced(const std::vector<std::string>& command, const std::vector<std::string>& environment,
+              const std::function<void(pid_t)>& at_end) {
+  int go[2];
+  int report[2];
+  if (pipe2(go, O_CLOEXEC) != 0 || pipe2(report, O_CLOEXEC) != 0) {
+    throw Failure(fmt::format("pipe: {}", strerror(errno)));
+  }
+  const pid_t pid = fork();
+  if (pid < 0) throw Failure(fmt::format("fork: {}", strerror(errno)));
+  if (pid == 0) {
+    close(go[1]);
+    BecomeProgram(command, environment, go[0], report[1]);
+  }
+  close(report[1]);
+  close(go[0]);
+  // Without permission it runs untraced.
+  ptrace(PTRACE_SEIZE, pid, nullptr, PTRACE_O_TRACEEXIT);
+  close(go[1]);
+  int error = 0;
+  const ssize_t n = read(report[0], &error, sizeof(error));
+  close(report[0]);
+  if (n == sizeof(error)) {
+    WaitForEnd(pid, [](pid_t) {});
+    throw Failure(fmt::format("cannot run {}: {}", command[0], strerror(error)));
+  }
+  return WaitForEnd(pid, at_end);
+}
+
+}  // namespace cli

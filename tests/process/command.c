@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A process for the tcmalloc command to look at. It obeys lines on stdin, and answers each with one
+// line:
+//
+//   json       what tcmalloc_stats_json says, which costs no allocation
+//   objects    the address and size of each object in use, in pairs (full library)
+//   busy N     N threads allocate and free until "rest"
+//   sleep N    N threads that have a cache and wait
+//   rest       ends these threads
+//   free       frees every second object of those made at the start
+//   address    addresses: an object in use, a freed one, a large object, one on the stack
+//
+// Built without the allocator. Nothing here allocates between a command and its answer, so that the
+// heap is at rest while the test reads it.
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { kObjects = 20000, kLarge = 20, kMaxThreads = 2000, kMaxFound = 200000 };
+
+static void* objects[kObjects];
+static void* large[kLarge];
+static pthread_t threads[kMaxThreads];
+static int num_threads;
+static atomic_int resting;
+static atomic_int started;
+static uintptr_t found[kMaxFound][2];
+static size_t num_found;
+static char text[1 << 22];
+
+static size_t SizeOf(unsigned i) { return 8 + (i * 2654435761u >> 20) % 3000; }
+
+static void Say(const char* line, size_t length) {
+  while (length > 0) {
+    const ssize_t n = write(1, line, length);
+    if (n <= 0) _exit(1);
+    line += n;
+    length -= (size_t)n;
+  }
+}
+
+static void* Busy(void* seed) {
+  unsigned state = (unsigned)(uintptr_t)seed * 7919 + 1;
+  void* held[64] = {0};
+  atomic_fetch_add(&started, 1);
+  while (!atomic_load(&resting)) {
+    state = state * 1664525u + 1013904223u;
+    void** const slot = &held[state >> 26];
+    free(*slot);
+    *slot = malloc((state >> 8) % 100 == 0 ? 300000 : SizeOf(state >> 8));
+  }
+  for (int i = 0; i < 64; ++i) free(held[i]);
+  return NULL;
+}
+
+static void* Sleep(void* seed) {
+  void* object = malloc(SizeOf((unsigned)(uintptr_t)seed));
+  free(object);
+  atomic_fetch_add(&started, 1);
+  while (!atomic_load(&resting)) usleep(10000);
+  return NULL;
+}
+
+static void Start(void* (*run)(void*), int n) {
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, 64 << 10);
+  atomic_store(&resting, 0);
+  atomic_store(&started, 0);
+  for (num_threads = 0; num_threads < n; ++num_threads) {
+    if (pthread_create(&threads[num_threads], &attributes, run, (void*)(uintptr_t)num_threads)) {
+      break;
+    }
+  }
+  while (atomic_load(&started) < num_threads) usleep(1000);
+  pthread_attr_destroy(&attributes);
+}
+
+static void Rest(void) {
+  atomic_store(&resting, 1);
+  for (int i = 0; i < num_threads; ++i) pthread_join(threads[i], NULL);
+  num_threads = 0;
+}
+
+static void SeeObject(void* object, size_t bytes, void* context) {
+  (void)context;
+  if (num_found == kMaxFound) return;
+  found[num_found][0] = (uintptr_t)object;
+  found[num_found++][1] = bytes;
+}
+
+static void SayObjects(void) {
+  int (*each)(void (*)(void*, size_t, void*), void*) = NULL;
+  *(void**)&each = dlsym(RTLD_DEFAULT, "tcmalloc_for_each_object");
+  num_found = 0;
+  if (each != NULL) each(&SeeObject, NULL);
+  size_t at = 0;
+  for (size_t i = 0; i < num_found && at + 64 < sizeof(text); ++i) {
+    at += (size_t)snprintf(text + at, 64, "%zx %zu ", (size_t)found[i][0], (size_t)found[i][1]);
+  }
+  text[at++] = '\n';
+  Say(text, at);
+}
+
+static void SayJson(void) {
+  size_t (*json)(char*, size_t) = NULL;
+  *(void**)&json = dlsym(RTLD_DEFAULT, "tcmalloc_stats_json");
+  size_t at = json == NULL ? 0 : json(text, sizeof(text) - 1);
+  text[at++] = '\n';
+  Say(text, at);
+}
+
+static int Command(const char* command) {
+  if (strcmp(command, "json") == 0) {
+    SayJson();
+    return 1;
+  }
+  if (strcmp(command, "objects") == 0) {
+    SayObjects();
+    return 1;
+  }
+  if (strncmp(command, "busy ", 5) == 0) {
+    Start(&Busy, atoi(command + 5));
+  } else if (strncmp(command, "sleep ", 6) == 0) {
+    Start(&Sleep, atoi(command + 6));
+  } else if (strcmp(command, "rest") == 0) {
+    Rest();
+  } else if (strcmp(command, "free") == 0) {
+    for (int i = 1; i < kObjects; i += 2) {
+      free(objects[i]);
+    }
+  } else if (strcmp(command, "address") == 0) {
+    const int n = snprintf(text, sizeof(text), "%p %p %p %p\n", objects[0], objects[1], large[0],
+                           (void*)&command);
+    Say(text, (size_t)n);
+    return 1;
+  } else {
+    return 0;
+  }
+  Say("done\n", 5);
+  return 1;
+}
+
+int main(void) {
+  for (unsigned i = 0; i < kObjects; ++i) objects[i] = memset(malloc(SizeOf(i)), 1, SizeOf(i));
+  for (unsigned i = 0; i < kLarge; ++i) large[i] = malloc(70000 + i * 50000);
+  Say("ready\n", 6);
+  char line[64];
+  for (size_t length = 0;;) {
+    // Not stdio, which would allocate.
+    if (read(0, line + length, 1) != 1) return 0;
+    if (line[length] != '\n') {
+      if (++length == sizeof(line)) return 1;
+      continue;
+    }
+    line[length] = '\0';
+    length = 0;
+    if (!Command(line)) return 1;
+  }
+}

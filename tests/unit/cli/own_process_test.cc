@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The command's parts on the heap of this process, and on copies of it with wrong bytes.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cli/fake_image.h"
+#include "heap/objects.h"
+#include "heap/statistics.h"
+#include "image/copied_image.h"
+#include "image/find_root.h"
+#include "image/live_image.h"
+
+extern "C" {
+void* tc_malloc(size_t size);
+void tc_free(void* object);
+size_t tcmalloc_stats_json(char* buffer, size_t length);
+extern char tcmalloc_introspection[];
+}
+
+namespace cli {
+namespace {
+
+class Objects {
+ public:
+  Objects() {
+    for (size_t i = 0; i < 3000; ++i) all_.push_back(tc_malloc(i * 37 % 5000));
+    all_.push_back(tc_malloc(1'000'000));
+    for (size_t i = 0; i < 3000; i += 3) tc_free(std::exchange(all_[i], nullptr));
+  }
+  ~Objects() {
+    for (void* const object : all_) tc_free(object);
+  }
+  const std::vector<void*>& all() const { return all_; }
+
+ private:
+  std::vector<void*> all_;
+};
+
+TEST(OwnProcessTest, FiguresAreThoseOfTheLibrary) {
+  const Objects objects;
+  LiveImage image(getpid());
+  const auto root = FindRoot(image);
+  ASSERT_TRUE(root.has_value());
+  EXPECT_EQ(root->address, reinterpret_cast<Address>(&tcmalloc_introspection));
+  const Target target(image, *root);
+  ASSERT_TRUE(target.HasHeap());
+  std::string json(1 << 20, '\0');
+  json.resize(tcmalloc_stats_json(json.data(), json.size()));
+  const Statistics stats = ReadStatistics(target);
+  EXPECT_FALSE(stats.unsettled);
+  EXPECT_GT(stats.figures.size(), 40u);
+  for (const auto& [name, value] : stats.figures) {
+    const std::string member = "\"" + name + "\":" + std::to_string(value);
+    EXPECT_NE(json.find(member), std::string::npos) << member;
+  }
+}
+
+TEST(OwnProcessTest, FindsObjectsAndTheirStates) {
+  const Objects made;
+  LiveImage image(getpid());
+  const Target target(image, *FindRoot(image));
+  const HeapObjects objects(target);
+  EXPECT_TRUE(objects.Guards().empty());
+  std::map<Address, uint64_t> found;
+  objects.ForEachObject(
+      [&found](const SpanInfo&, const Object& object) { found[object.start] = object.bytes; });
+  for (void* const object : made.all()) {
+    if (object == nullptr) continue;
+    const auto address = reinterpret_cast<Address>(object);
+    ASSERT_TRUE(found.contains(address));
+    const Place place = objects.Find(address + found[address] - 1);
+    EXPECT_EQ(place.kind, Place::Kind::kInUse);
+    EXPECT_EQ(place.object.start, address);
+  }
+  void* const freed = tc_malloc(100);
+  tc_free(freed);
+  const HeapObjects later(target);
+  EXPECT_EQ(later.Find(reinterpret_cast<Address>(freed)).kind, Place::Kind::kCached);
+  EXPECT_EQ(later.Find(reinterpret_cast<Address>(&image)).kind, Place::Kind::kOutside);
+}
+
+// Everything that the commands read. It throws, or ends.
+void ReadAll(Image& image, const Root& root) {
+  try {
+    const Target target(image, root);
+    static_cast<void>(ReadStatistics(target));
+    const HeapObjects objects(target);
+    static_cast<void>(objects.Guards());
+    size_t n = 0;
+    objects.ForEachObject([&n](const SpanInfo&, const Object&) { ++n; });
+  } catch (const Failure&) {
+  }
+}
+
+TEST(OwnProcessTest, WrongBytesDoNoHarm) {
+  const Objects made;
+  LiveImage live(getpid());
+  const auto root = FindRoot(live);
+  ASSERT_TRUE(root.has_value());
+  CopiedImage copy(live);
+  ReadAll(copy, *root);
+  EXPECT_GT(copy.bytes(), 0u);
+  for (uint64_t seed = 0; seed < 300; ++seed) {
+    SCOPED_TRACE(seed);
+    MutatedImage mutated(copy, seed, uint64_t{4} << seed % 14);
+    ReadAll(mutated, *root);
+  }
+}
+
+TEST(OwnProcessTest, ARootWithWrongBytesIsNoRoot) {
+  LiveImage live(getpid());
+  const auto root = FindRoot(live);
+  ASSERT_TRUE(root.has_value());
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    MutatedImage mutated(live, seed, 3);
+    try {
+      static_cast<void>(FindRoot(mutated, Search::kNotes));
+    } catch (const BadImage&) {
+    }
+  }
+}
+
+TEST(CopiedImageTest, KnowsWhenItIsComplete) {
+  FakeImage source;
+  source.Put(0x10000, std::string(0x10000, 'a'));
+  source.Put(0x40000, std::string(0x1000, 'b'));
+  CopiedImage copy(source);
+  char byte = 0;
+  EXPECT_TRUE(copy.ReadValue(0x10005, &byte));
+  EXPECT_FALSE(copy.complete());
+  copy.Refresh();
+  EXPECT_TRUE(copy.ReadValue(0x1ffff, &byte));
+  EXPECT_TRUE(copy.complete());
+  // Of a block that is mapped in part, only that part is readable.
+  EXPECT_TRUE(copy.ReadValue(0x40fff, &byte));
+  EXPECT_EQ(byte, 'b');
+  EXPECT_FALSE(copy.complete());
+  EXPECT_FALSE(copy.ReadValue(0x41000, &byte));
+  EXPECT_FALSE(copy.ReadValue(0x80000, &byte));
+  copy.Refresh();
+  source.Put(0x40000, std::string(0x1000, 'c'));
+  EXPECT_TRUE(copy.ReadValue(0x40000, &byte));
+  EXPECT_EQ(byte, 'b');
+  EXPECT_EQ(copy.bytes(), 2 * CopiedImage::kBlock);
+}
+
+}  // namespace
+}  // namespace cli
