@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/compiler.h"
 #include "base/config.h"
 #include "base/counters.h"
 #include "base/size_classes.h"
@@ -31,8 +32,7 @@ struct alignas(kCacheLineSize) ShardSpans {
   RankedSpans spans TC_GUARDED_BY(lock);
   // Written with the lock held; read racily for statistics, and for a check without the lock
   // whether the shard has free objects.
-  OwnedCounter free_objects;
-  OwnedCounter num_spans;
+  TC_MEMBERS(OwnedCounter free_objects;, OwnedCounter num_spans;)
   OwnedCounter hole_pages;
 };
 

@@ -131,10 +131,8 @@ class TC_CAPABILITY("mutex") SpinLock {
   void NoteAcquired() const;
   void NoteReleased() const;
 
-  // Written by every thread that locks or unlocks.
-  std::atomic<uint32_t> state_{kFree};
-  // Constant after construction.
-  const LockRank rank_;
+  // The first is written by every thread that locks or unlocks, the second never.
+  TC_MEMBERS(std::atomic<uint32_t> state_{kFree};, const LockRank rank_;)
 };
 
 class TC_SCOPED_CAPABILITY SpinLockHolder {
