@@ -11,7 +11,8 @@ import sys
 import tempfile
 import time
 
-from . import apps, comparison, documents, machine, memory, peers, plots, programs, report, summary
+from . import (apps, comparison, curves, documents, machine, memory, peers, plots, programs, report,
+               statistics, summary)
 from .process import BenchError
 from .progress import Progress
 
@@ -56,7 +57,8 @@ def parse_arguments(arguments):
     parser.add_argument("--without", action="append", default=[], metavar="NAME",
                         help="leave this peer out; repeatable")
     parser.add_argument("--threads", type=positive, action="append",
-                        help="thread counts of the rows (default: 1, 2, ... to the CPUs, 8)")
+                        help="thread counts of the rows (default: 1, 2, ... to the CPUs, 8); points "
+                             "of curves keep theirs")
     parser.add_argument("--compare", type=pathlib.Path, metavar="OLD.json",
                         help="at the end, compare our library with an earlier run")
     parser.add_argument("--report", type=pathlib.Path, metavar="RUN.json",
@@ -117,9 +119,13 @@ def plan(options, started):
     few = min(rounds, 1 if quick else 2)
     steady = comparison.Schedule(warm_up=False, rounds=few, max_rounds=few)
     once = comparison.Schedule(warm_up=False, pilot_rounds=0, rounds=1, max_rounds=1)
+    # There are many of them; an interval needs three rounds.
+    few = min(rounds, 1 if quick else statistics.FEWEST_ROUNDS)
+    points = comparison.Schedule(warm_up=False, rounds=few, max_rounds=few)
     stages = [
         (memory.memory_rows(), steady),
         (memory.course_rows(quick) + programs.sweep_rows(quick), once),
+        (curves.point_rows(processors, quick), points),
         (programs.micro_rows() + programs.program_rows(counts, processors)
          + apps.app_rows(quick), timed),
     ]

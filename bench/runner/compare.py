@@ -47,7 +47,8 @@ def parse_arguments(arguments):
     parser.add_argument("--rows", default="", metavar="'REGEX ...'",
                         help="only rows whose name, or group, matches one of these")
     parser.add_argument("--peers", default="", metavar="'NAME ...'",
-                        help="other allocators to measure, for their ratios")
+                        help="other allocators to measure, for their ratios; NAME=PATH for a "
+                             "library that the runner does not know")
     parser.add_argument("--minutes", type=minutes, default=DEFAULT_MINUTES,
                         help="measure for at most this many minutes (default %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="seed of the orders (default 1)")
@@ -82,9 +83,12 @@ def settings(text):
     return found
 
 
-def find_peers(names, bin_folder):
+def find_peers(wanted, bin_folder):
+    extra = [tuple(word.split("=", 1)) for word in wanted if "=" in word]
+    names = [word.split("=", 1)[0] for word in wanted]
     allocators = {allocator.name: allocator for allocator in
-                  peers.find(bin_folder.parent, cli.PEERS_FOLDER, build_sources=False)[1:]}
+                  peers.find(bin_folder.parent, cli.PEERS_FOLDER, extra=extra,
+                             build_sources=False)[1:]}
     for name in names:
         if name not in allocators:
             raise BenchError(f"PEERS: there is no {name}; there are {', '.join(allocators)}")
@@ -131,7 +135,7 @@ def print_list(entries, context):
             continue
         measures = [word for word, row in (("time and memory", entry.timed),
                                            ("instructions", entry.counted)) if row]
-        chosen = " " if referee.NOT_BY_DEFAULT.fullmatch(entry.name) else "*"
+        chosen = "*" if referee.is_default(entry) else " "
         why = referee.missing(entry, context)
         print(f"{chosen} {entry.group:13} {entry.name:22} {', '.join(measures)}"
               + (f"  [missing: {why}]" if why else ""))
@@ -165,8 +169,8 @@ def run(options, progress):
     with tempfile.TemporaryDirectory(prefix="tcmalloc-compare-", dir=shared_memory) as folder:
         folder = pathlib.Path(folder)
         (folder / "work").mkdir()
-        context = programs.Context(bin_folder, folder / "work", quick=True, seed=options.seed,
-                                   cpu=max(os.sched_getaffinity(0)))
+        context = programs.Context(bin_folder, folder / "work", quick=True, compared=True,
+                                   seed=options.seed, cpu=max(os.sched_getaffinity(0)))
         sides = referee.Sides(paths, environment, folder)
         if environment:
             for kind in sorted({entry.kind for entry in chosen}):

@@ -20,7 +20,7 @@ import os
 import re
 import textwrap
 
-from . import plots, report, statistics, summary
+from . import curves, plots, report, statistics, summary
 from .process import BenchError
 
 RESULTS = "bench/results"
@@ -218,4 +218,28 @@ def short_ratio(ratio):
     return f"{ratio.median:.2f} [{ratio.interval.low:.2f}, {ratio.interval.high:.2f}]"
 
 
-PARTS = {"means": means_part, "index-build": index_build_part}
+def points_part(group):
+    """What a page says of the points of a group: which, where this library stands, the picture."""
+    def make(data, path, folder):
+        derived = summary.stored(data)
+        standings = curves.standings(data, derived, group)
+        if not standings:
+            raise BenchError(f"{path} has no rows of the group {group}")
+        facts = data["machine"]
+        lines = [wrapped(f"Run of {facts['time'][:10]} on {facts['processors']} CPUs "
+                         f"({facts['processor']}). {curves.INTRODUCTIONS[group]}"), "",
+                 wrapped(curves.summary_sentence(standings)), "",
+                 *report.markdown(*curves.standing_table(standings))]
+        if group == curves.LARGE:
+            lines += ["", "Throughput of two threads divided by that of one:", "",
+                      *report.markdown(*curves.two_threads_table(data))]
+        picture = path.parent / f"{group}.svg"
+        if picture.is_file():
+            lines += ["", f"![{plots.PICTURES[picture.name]}]({link(folder, picture)})"]
+        return "\n".join(lines)
+
+    return make
+
+
+PARTS = {"means": means_part, "index-build": index_build_part,
+         **{group: points_part(group) for group in summary.POINT_GROUPS}}

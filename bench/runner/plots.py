@@ -3,7 +3,7 @@
 
 import math
 
-from . import statistics, summary
+from . import curves, statistics, summary
 from .report import GROUP_TITLES, rows_of
 
 # Bars beyond this many times the reference are cut, with their figure written on them.
@@ -28,6 +28,8 @@ PICTURES = {
     "t-test1-elapsed.svg":
         "t-test1: million operations per elapsed second against the largest size",
     "t-test1-cpu.svg": "t-test1: million operations per CPU second against the number of threads",
+    "over-threads.svg": "Cost over threads, at the parameters of the report on false sharing",
+    "large-objects.svg": "Objects of 16 KiB to 1 MiB: cost relative to the best peer",
     "rss-over-time.svg": "RSS over time",
     "index-build.svg": "An index rebuilt by threads that take turns: RSS over time",
 }
@@ -68,6 +70,8 @@ def draw_all(data, derived, folder, json_name):
     points = sweep_points(data)
     save(throughput_by_size(points, style), "t-test1-elapsed.svg")
     save(throughput_by_threads(points, style), "t-test1-cpu.svg")
+    save(cost_over_threads(data, style), "over-threads.svg")
+    save(cost_over_sizes(data, style), "large-objects.svg")
     save(memory_over_time(data, style), "rss-over-time.svg")
     save(index_build(data, style), "index-build.svg")
     return drawn
@@ -167,6 +171,63 @@ def throughput_by_threads(points, style):
                        title=lambda size: f"up to {size} bytes", label="threads", base=None)
 
 
+def cost_over_threads(data, style):
+    """A panel for each program and size, a line for each allocator."""
+    found = curves.points(data, curves.THREADS)
+    if not found:
+        return None
+    figure, axes = _grid(len(found), 2.2, columns=4)
+    for axis, ((program, size), lines) in zip(axes, sorted(found.items())):
+        for name in style.names:
+            if name in lines:
+                axis.plot(*zip(*lines[name]), **style.line(name))
+        lowest = min(cost for line in lines.values() for _, cost in line)
+        highest = max(cost for line in lines.values() for _, cost in line)
+        _label_curves(axis, f"{program}, {curves.size_text(size)}", "threads",
+                      min(highest * 1.05, LONGEST_BAR * lowest))
+    axes[0].set_ylabel("cost", fontsize=6)
+    _add_legend(figure, axes[0])
+    return figure
+
+
+def cost_over_sizes(data, style):
+    """A panel for each pattern and number of threads: cost divided by the best peer's."""
+    panels = {}  # by pattern and threads: by allocator: pairs of size and ratio
+    for (program, size), lines in curves.points(data, curves.LARGE).items():
+        costs = {}
+        for name, line in lines.items():
+            for threads, cost in line:
+                costs.setdefault(threads, {})[name] = cost
+        for threads, by_name in costs.items():
+            best = min((cost for name, cost in by_name.items() if name not in style.ours),
+                       default=None)
+            for name, cost in by_name.items():
+                if best:
+                    panels.setdefault((program, threads), {}).setdefault(name, []).append(
+                        (size, cost / best))
+    if not panels:
+        return None
+    figure, axes = _grid(len(panels), 2.2, columns=3)
+    for axis, ((program, threads), lines) in zip(axes, sorted(panels.items(), reverse=True)):
+        for name in style.names:
+            if name in lines:
+                axis.plot(*zip(*sorted(lines[name])), **style.line(name))
+        axis.axhline(1, color="grey", linewidth=0.5)
+        _label_curves(axis, f"{program}, {threads} thread{'s' * (threads > 1)}", "size, bytes",
+                      LONGEST_BAR)
+    axes[0].set_ylabel("cost / the best peer's", fontsize=6)
+    _add_legend(figure, axes[0])
+    return figure
+
+
+def _label_curves(axis, title, label, top):
+    axis.set_xscale("log", base=2)
+    axis.set_ylim(0, top)
+    axis.set_title(title, fontsize=8)
+    axis.set_xlabel(label, fontsize=6)
+    axis.tick_params(labelsize=6)
+
+
 def _throughput(points, style, panel, across, value, title, label, base):
     """One panel per value of the key's part `panel`, one line per allocator along `across`."""
     if not points:
@@ -186,10 +247,14 @@ def _throughput(points, style, panel, across, value, title, label, base):
         axis.set_ylim(bottom=0)
         axis.tick_params(labelsize=6)
     axes[0].set_ylabel("million operations/s", fontsize=6)
-    handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=6, fontsize=6) \
-        if _has_outside() else axes[0].legend(fontsize=5)
+    _add_legend(figure, axes[0])
     return figure
+
+
+def _add_legend(figure, axis):
+    handles, labels = axis.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=6, fontsize=6) \
+        if _has_outside() else axis.legend(fontsize=5)
 
 
 def _has_outside():

@@ -2,7 +2,9 @@
 """The table of benchmark rows that this project's own programs run, and how each is measured.
 
 A row is one program with one list of arguments. Those of the quick run do a fraction of the work:
-they try everything out and give a first idea, no more.
+they try everything out and give a first idea, no more. Those of a comparison take 100 ms or more
+where a row has several threads: the kernel may let a thread that starts or wakes up wait for 3 ms,
+and of 10 ms that would be the most of what is measured.
 """
 
 import dataclasses
@@ -21,6 +23,8 @@ class Context:
     # For input files and whatever the measured programs write.
     work_folder: pathlib.Path
     quick: bool = False
+    # Of a comparison of two libraries: less work than a full run's, but enough for a time.
+    compared: bool = False
     seed: int = 1
     cpu: int = 0
 
@@ -33,6 +37,8 @@ class ProgramRow:
     program: str
     args: tuple = ()
     quick_args: tuple | None = None
+    # None: as in the quick run.
+    compare_args: tuple | None = None
     group: str = "programs"
     # Of one run, with a slow allocator on a slow machine.
     timeout_s: float = 300
@@ -43,7 +49,11 @@ class ProgramRow:
     ours_only: bool = False
 
     def command(self, context):
-        args = self.quick_args if context.quick and self.quick_args is not None else self.args
+        args = self.args
+        if context.compared and self.compare_args is not None:
+            args = self.compare_args
+        elif context.quick and self.quick_args is not None:
+            args = self.quick_args
         return [str(context.bin_folder / self.program), *map(str, args)]
 
     def describe(self, context):
@@ -139,63 +149,90 @@ def program_rows(threads, processors):
     several = [count for count in parallel if count > 1]
     two_and_all = sorted({several[0], several[-1]}) if several else []
 
-    def rows(name, program, counts, args, quick_args):
-        """One row per thread count; args and quick_args are functions of it."""
-        return [ProgramRow(f"{name}{count}", program, tuple(args(count)), tuple(quick_args(count)))
-                for count in counts]
+    def rows(name, program, counts, args, quick_args, compare_args=lambda count: None):
+        """One row per thread count; all kinds of arguments are functions of it."""
+        return [ProgramRow(f"{name}{count}", program, args(count), quick_args(count),
+                           compare_args(count)) for count in counts]
 
     def cache_rows(program):
         return rows(program + "-", program, threads,
                     lambda t: (t, 1000, 1, 2_000_000, max(t, 2)),
-                    lambda t: (t, 1000, 1, 200_000, max(t, 2)))
+                    lambda t: (t, 1000, 1, 200_000, max(t, 2)),
+                    lambda t: (t, 1000, 1, 450_000, max(t, 2)))
 
     return [
         *rows("t-test1-", "t-test1", threads,
               lambda t: (20 if t == 1 else max(40, 2 * t), t, 500_000, 10_000, 400),
-              lambda t: (2 if t == 1 else max(4, t), t, 200_000, 10_000, 400)),
+              lambda t: (2 if t == 1 else max(4, t), t, 200_000, 10_000, 400),
+              lambda t: (34 if t == 1 else max(60, 2 * t), t, 200_000, 10_000, 400)),
         *cache_rows("cache-thrash"),
         *cache_rows("cache-scratch"),
         *rows("larson-", "larson", threads,
               lambda t: (1, 8, 1000, 5000, 100, 4141, t),
-              lambda t: (0.15, 8, 1000, 5000, 100, 4141, t)),
+              lambda t: (0.15, 8, 1000, 5000, 100, 4141, t),
+              lambda t: (0.11, 8, 1000, 5000, 100, 4141, t)),
         *rows("larson-sized-", "larson-sized", two_and_all,
               lambda t: (1, 8, 1000, 5000, 100, 4141, t),
-              lambda t: (0.15, 8, 1000, 5000, 100, 4141, t)),
+              lambda t: (0.15, 8, 1000, 5000, 100, 4141, t),
+              lambda t: (0.11, 8, 1000, 5000, 100, 4141, t)),
         *rows("linux-scalability-", "linux-scalability", two_and_all,
-              lambda t: (512, 3_000_000 // t, t), lambda t: (512, 300_000 // t, t)),
+              lambda t: (512, 3_000_000 // t, t, 3), lambda t: (512, 300_000 // t, t),
+              lambda t: (512, 300_000 // t, t, 36)),
         *rows("threadtest-", "threadtest", parallel,
-              lambda t: (t, 250 * t, 100_000, 0, 8), lambda t: (t, 30 * t, 100_000, 0, 8)),
+              lambda t: (t, 250 * t, 100_000, 0, 8), lambda t: (t, 30 * t, 100_000, 0, 8),
+              lambda t: (t, 110 * t, 100_000, 0, 8)),
         *rows("xmalloc-test-", "xmalloc-test", threads,
-              lambda t: ("-w", t, "-t", 1, "-s", 64), lambda t: ("-w", t, "-t", 0.15, "-s", 64)),
+              lambda t: ("-w", t, "-t", 1, "-s", 64), lambda t: ("-w", t, "-t", 0.15, "-s", 64),
+              lambda t: ("-w", t, "-t", 0.11, "-s", 64)),
         *rows("mstress-", "mstress", two_and_all,
-              lambda t: (t, 50, 400), lambda t: (t, 30, 50)),
+              lambda t: (t, 50, 400), lambda t: (t, 30, 50), lambda t: (t, 30, 180)),
         *rows("rptest-", "rptest", two_and_all,
-              lambda t: (t, 0, 1, 2, 1500, 1000, 100, 8, 16_000),
-              lambda t: (t, 0, 1, 2, 300, 1000, 100, 8, 16_000)),
+              lambda t: (t, 0, 1, 2, 15_000, 1000, 100, 8, 16_000),
+              lambda t: (t, 0, 1, 2, 300, 1000, 100, 8, 16_000),
+              lambda t: (t, 0, 1, 2, 15_000, 1000, 100, 8, 16_000)),
+        *rows("mixed-churn-", "mixed-churn", [8],
+              lambda t: (t, 20_000, 3_000_000), lambda t: (t, 20_000, 100_000),
+              lambda t: (t, 20_000, 1_400_000)),
+        *rows("growing-strings-", "growing-strings", two_and_all,
+              lambda t: (t, 1000, 500, 10_000_000), lambda t: (t, 1000, 500, 500_000),
+              lambda t: (t, 1000, 500, 4_500_000)),
         *rows("large-buffers-", "large-buffers", two_and_all,
-              lambda t: (t, 16, 8000), lambda t: (t, 16, 400)),
+              lambda t: (t, 16, 20_000), lambda t: (t, 16, 400), lambda t: (t, 16, 22_000)),
         ProgramRow("malloc-large", "malloc-large", (20, 1000), (20, 30)),
-        *rows("phases-", "phases", two_and_all, lambda t: (8, 150, t), lambda t: (2, 30, t)),
-        ProgramRow("vector-growth", "vector-growth", (1, 4, 32, 4), (1, 2, 8, 2)),
+        *rows("phases-", "phases", two_and_all, lambda t: (8, 150, t), lambda t: (2, 30, t),
+              lambda t: (18, 30, t)),
+        ProgramRow("vector-growth", "vector-growth", (1, 4, 32, 4), (1, 2, 8, 2), (1, 2, 8, 24)),
         *rows("lru-", "lru", two_and_all,
-              lambda t: (t, 32, 1_000_000), lambda t: (t, 8, 100_000)),
+              lambda t: (t, 32, 1_000_000), lambda t: (t, 8, 100_000), lambda t: (t, 8, 1_500_000)),
         *rows("containers-", "containers", two_and_all,
-              lambda t: (t, 50_000, 2), lambda t: (t, 8_000, 1)),
+              lambda t: (t, 50_000, 2), lambda t: (t, 8_000, 1), lambda t: (t, 8_000, 13)),
         *rows("message-batches-", "message-batches", [count // 2 for count in two_and_all],
-              lambda t: (t, t, 20_000, 100), lambda t: (t, t, 2_000, 100)),
+              lambda t: (t, t, 20_000, 100), lambda t: (t, t, 2_000, 100),
+              lambda t: (t, t, 18_000, 100)),
         *rows("short-threads-", "short-threads", two_and_all,
-              lambda t: (20_000, t, 100), lambda t: (2_000, t, 100)),
+              lambda t: (20_000, t, 100), lambda t: (2_000, t, 100), lambda t: (3_000, t, 100)),
+        *rows("thread-start-", "short-threads", two_and_all,
+              lambda t: (20_000, t, 50), lambda t: (2_000, t, 50), lambda t: (3_500, t, 50)),
         *rows("shared-lines-", "shared-lines", [count for count in threads if count > 1],
-              lambda t: (t, 8, 400_000 // t), lambda t: (t, 8, 20_000 // t, 10)),
-        ProgramRow("graph", "graph", (1_500_000, 5_000_000), (150_000, 500_000)),
+              lambda t: (t, 8, 400_000 // t), lambda t: (t, 8, 20_000 // t, 10),
+              lambda t: (t, 8, 100_000 // t, 10, 20, 300)),
+        *rows("turns-", "turns", (32, 100, 200, 400),
+              lambda t: (t, max(4_000 // t, 10)), lambda t: (t, max(400 // t, 2))),
+        ProgramRow("graph", "graph", (1_500_000, 5_000_000), (150_000, 500_000),
+                   (250_000, 600_000)),
+        ProgramRow("scattered-nodes", "scattered-nodes", (1_500_000, 5_000_000),
+                   (150_000, 500_000), (500_000, 1_000_000)),
     ]
 
 
 # The two figure sets of the TCMalloc document: throughput against the largest size for each number
-# of threads, and throughput per CPU second against the number of threads for each size.
+# of threads, and throughput per CPU second against the number of threads for each size. The
+# document ends at 128 KiB.
 SWEEP_THREADS = (1, 2, 3, 4, 5, 8, 12, 16, 20)
-SWEEP_SIZES = tuple(64 << power for power in range(12))  # 64 bytes to 128 KiB
+SWEEP_SIZES = tuple(64 << power for power in range(15))  # 64 bytes to 1 MiB
 SWEEP_OPERATIONS = 1_000_000  # by each thread
+# Each operation touches all pages of its object: of larger objects fewer operations take as long.
+SWEEP_LARGEST_OF_ALL_OPERATIONS = 128 << 10
 
 
 @dataclasses.dataclass(frozen=True)
@@ -208,11 +245,18 @@ class SweepRow(ProgramRow):
     group: str = "sweep"
 
 
+def sweep_operations(size):
+    return min(SWEEP_OPERATIONS, SWEEP_OPERATIONS * SWEEP_LARGEST_OF_ALL_OPERATIONS // size)
+
+
 def sweep_rows(quick):
     threads = (1, 2, 8, 20) if quick else SWEEP_THREADS
-    sizes = SWEEP_SIZES[::5] if quick else SWEEP_SIZES
-    operations = SWEEP_OPERATIONS // 50 if quick else SWEEP_OPERATIONS
-    return [SweepRow(name=f"t-test1/{count}/{size}", program="t-test1", threads=count, size=size,
-                     operations=operations, nominal_s=0.05 if quick else 0.5,
-                     args=(count, count, operations, size))
+    sizes = (*SWEEP_SIZES[:12:5], SWEEP_SIZES[-1]) if quick else SWEEP_SIZES
+    return [sweep_row(count, size, sweep_operations(size) // (50 if quick else 1), quick)
             for count in threads for size in sizes]
+
+
+def sweep_row(threads, size, operations, quick):
+    return SweepRow(name=f"t-test1/{threads}/{size}", program="t-test1", threads=threads, size=size,
+                    operations=operations, nominal_s=0.05 if quick else 0.5,
+                    args=(threads, threads, operations, size))

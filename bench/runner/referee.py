@@ -19,8 +19,8 @@ import shutil
 import subprocess
 import time
 
-from . import apps, comparison, instructions, machine_state, memory, peers, process, programs
-from . import summary, verdict
+from . import apps, comparison, curves, instructions, machine_state, memory, peers, process
+from . import programs, summary, verdict
 from .process import BenchError, ProcessFailed
 
 BASE, NEW = "base", "new"
@@ -55,7 +55,7 @@ def all_entries(threads, processors):
     """Every row there is, with the minimal library, and as full/NAME with the full one."""
     timed = {row.name: row for row in (
         *programs.micro_rows(), *programs.program_rows(threads, processors),
-        *apps.app_rows(quick=True), *memory.memory_rows())}
+        *apps.app_rows(quick=True), *memory.memory_rows(), *curves.point_rows(processors))}
     counted = {row.name: row for row in instructions.rows()}
     entries = []
     for kind in KINDS:
@@ -70,16 +70,18 @@ def all_entries(threads, processors):
 def choose(entries, wanted):
     """Those whose name or group one of the patterns matches; without a pattern the default set.
 
-    The full library's rows are asked for by their prefix.
+    The full library's rows are asked for by their prefix, points of curves by their group or a
+    pattern with a slash.
     """
     if not wanted:
-        return [entry for entry in entries if not NOT_BY_DEFAULT.fullmatch(entry.name)]
+        return [entry for entry in entries if is_default(entry)]
     chosen = {}
     for pattern in wanted:
         try:
             matching = [entry for entry in entries
                         if (entry.kind == "minimal" or pattern.startswith(entry.kind))
-                        and (pattern == entry.group or re.search(pattern, entry.name))]
+                        and (pattern == entry.group or re.search(pattern, entry.name)
+                             and ("/" in pattern or entry.group not in summary.POINT_GROUPS))]
         except re.error as error:
             raise BenchError(f"ROWS: {pattern} is no regular expression: {error}") from None
         if not matching:
@@ -87,6 +89,11 @@ def choose(entries, wanted):
                              "their names")
         chosen.update((entry.name, entry) for entry in matching)
     return list(chosen.values())
+
+
+def is_default(entry):
+    return (entry.group not in summary.POINT_GROUPS
+            and not NOT_BY_DEFAULT.fullmatch(entry.name))
 
 
 class Sides:

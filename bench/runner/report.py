@@ -7,8 +7,8 @@ Both are made from the same cells; only the frame differs.
 import collections
 import math
 
-from . import peers, statistics, summary
-from .programs import SWEEP_OPERATIONS
+from . import curves, peers, statistics, summary
+from .programs import SWEEP_LARGEST_OF_ALL_OPERATIONS, SWEEP_OPERATIONS
 
 GROUP_TITLES = {
     "micro": "Pairs of malloc and free",
@@ -52,14 +52,6 @@ def ratio_text(ratio):
     return "-" if ratio is None else f"{ratio.median:.2f}"
 
 
-def interval_text(ratio):
-    if ratio is None:
-        return "-"
-    if not statistics.has_interval(ratio):
-        return f"{ratio.median:.3f} (too few rounds)"
-    return f"{ratio.median:.3f} [{ratio.interval.low:.3f}, {ratio.interval.high:.3f}]"
-
-
 def spread_text(entry):
     """The quartiles' distance as a percentage of the median."""
     low, high = entry["quartiles"]
@@ -87,7 +79,7 @@ def ratio_table(data, derived, group):
             figure_text(our["median"], our["unit"]) if our else failure_mark(derived, row, ours),
             spread_text(our) if our else "-",
             row["reference"] or "-",
-            interval_text(ratio) + (" ~" if row["noise"] else ""),
+            statistics.interval_text(ratio) + (" ~" if row["noise"] else ""),
             "-" if ratio is None or not statistics.has_interval(ratio) else "met" if statistics.meets(ratio, 1.0) else "no",
             *(ratio_text(entries[name]["to_reference"]) if name in entries
               else failure_mark(derived, row, name) for name in names)])
@@ -126,8 +118,8 @@ def mean_table(data, derived):
     for name in summary.measured_names(data):
         means = derived["means"][name]
         against = means["ours"].get(ours, {})
-        table.append([name, ratio_text(means["time"]), interval_text(against.get("time")),
-                      ratio_text(means["peak"]), interval_text(against.get("peak")),
+        table.append([name, ratio_text(means["time"]), statistics.interval_text(against.get("time")),
+                      ratio_text(means["peak"]), statistics.interval_text(against.get("peak")),
                       str(means["rows"]), str(means["failed"])])
     return heading, table
 
@@ -189,9 +181,9 @@ def compare_table(comparison, unchanged=1.0):
             return "-"
         low, high = ratio.interval
         if not statistics.has_interval(ratio):
-            return interval_text(ratio)
+            return statistics.interval_text(ratio)
         mark = "  better" if high < unchanged else "  WORSE" if low > unchanged else ""
-        return interval_text(ratio) + mark
+        return statistics.interval_text(ratio) + mark
 
     heading = ["row", "cost, new / old", "the same relative to glibc", "peak RSS, new / old"]
     return heading, [[row["row"], row["differs"], "", ""] if row["differs"] else
@@ -220,7 +212,9 @@ def notes(data, derived):
             missing[row["missing"]].append(row["name"])
     lines += [f"{names[0]}{f' and {len(names) - 1} more rows' if names[1:] else ''} missing: {why}"
               for why, names in missing.items()]
-    noise = [row["name"] for row in data["rows"] if row["noise"]]
+    # The tables of points show every interval.
+    noise = [row["name"] for row in data["rows"]
+             if row["noise"] and row["group"] not in summary.POINT_GROUPS]
     if noise:
         lines.append(f"noise (interval wider than ±{statistics.NOISE_BOUND:.0%}): "
                      + ", ".join(noise))
@@ -240,6 +234,11 @@ def terminal(data, derived):
             lines += [title, *aligned(heading, table), ""]
     lines += ["Geometric means over the timed rows: cost to the reference, peak RSS to the smallest "
               "of the peers in the pilot", *aligned(*mean_table(data, derived)), ""]
+    for group, title in curves.TITLES.items():
+        standings = curves.standings(data, derived, group)
+        if standings:
+            lines += [title, curves.summary_sentence(standings),
+                      *aligned(*curves.standing_table(standings), last_left=True), ""]
     found = notes(data, derived)
     if found:
         lines += ["Also:", *(f"  {line}" for line in found), ""]
@@ -282,12 +281,14 @@ def page(data, derived, plots, json_name, reading="", times_name=""):
         "Means over the benchmark programs and the real programs. Time is relative to each row's "
         "reference, peak RSS to the peer with the smallest peak. The mean of an allocator leaves "
         "out rows in which it failed, in its favour.",
-        *_markdown(*mean_table(data, derived)), *without_the_outlier(data, derived),
+        *markdown(*mean_table(data, derived)), *without_the_outlier(data, derived),
         "## Row by row", LEGEND]
     for group, title in GROUP_TITLES.items():
         heading, table = ratio_table(data, derived, group)
         if table:
-            parts += [f"### {title}", *_markdown(heading, table)]
+            parts += [f"### {title}", *markdown(heading, table)]
+    for group in curves.TITLES:
+        parts += point_parts(data, derived, group)
     found = notes(data, derived)
     if found:
         parts += ["## Failed, missing, uncertain", "\n".join(f"* {line}" for line in found)]
@@ -298,22 +299,24 @@ def page(data, derived, plots, json_name, reading="", times_name=""):
     for group, title in GROUP_TITLES.items():
         heading, table = figure_table(data, derived, group)
         if table:
-            parts += [f"### {title}: medians", *_markdown(heading, table)]
+            parts += [f"### {title}: medians", *markdown(heading, table)]
     for group in ("programs", "apps"):
         for resource, (title, _) in RESOURCE_TABLES.items():
             heading, table = figure_table(data, derived, group, resource)
             if table:
-                parts += [f"### {GROUP_TITLES[group]}: {title}", *_markdown(heading, table)]
+                parts += [f"### {GROUP_TITLES[group]}: {title}", *markdown(heading, table)]
     for row in data["rows"]:
-        details = None if row["group"] == "sweep" else details_table(data, row["name"])
+        is_point = row["group"] in ("sweep", *summary.POINT_GROUPS)
+        details = None if is_point else details_table(data, row["name"])
         if details:
-            parts += [f"### {row['name']}: all figures", *_markdown(*details)]
+            parts += [f"### {row['name']}: all figures", *markdown(*details)]
     if times_name:
         parts += ["## t-test1, raw", f"One line for each run: "
                   f"[{times_name}]({times_name}), as `time.THREADS.ALLOCATOR.LARGEST_SIZE:`; "
-                  f"{SWEEP_OPERATIONS:,} operations by each thread."]
-    parts += ["## How it was measured", *_markdown(*allocator_table(data)),
-              *_markdown(["fact", ""], [[name, value] for name, value in machine.items()]),
+                  f"{SWEEP_OPERATIONS:,} operations by each thread, fewer above "
+                  f"{curves.size_text(SWEEP_LARGEST_OF_ALL_OPERATIONS)}."]
+    parts += ["## How it was measured", *markdown(*allocator_table(data)),
+              *markdown(["fact", ""], [[name, value] for name, value in machine.items()]),
               "Commands:",
               "\n".join(["```", *(f"{row['name']:24} {row['command']}" for row in data["rows"]
                                   if row["group"] != "sweep"), "```"]),
@@ -321,7 +324,20 @@ def page(data, derived, plots, json_name, reading="", times_name=""):
     return "\n\n".join(parts) + "\n"
 
 
-def _markdown(heading, table):
+def point_parts(data, derived, group):
+    """The section about a group of points; nothing if the run has none."""
+    standings = curves.standings(data, derived, group)
+    if not standings:
+        return []
+    parts = [f"## {curves.TITLES[group]}", curves.INTRODUCTIONS[group],
+             curves.summary_sentence(standings), *markdown(*curves.standing_table(standings))]
+    heading, table = curves.two_threads_table(data)
+    if group == curves.LARGE and table:
+        parts += ["Throughput of two threads divided by that of one:", *markdown(heading, table)]
+    return parts
+
+
+def markdown(heading, table):
     def line(cells):
         return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 

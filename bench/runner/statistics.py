@@ -95,6 +95,15 @@ def has_interval(ratio):
     return ratio.rounds >= FEWEST_ROUNDS
 
 
+def interval_text(ratio, digits=3):
+    if ratio is None:
+        return "-"
+    if not has_interval(ratio):
+        return f"{ratio.median:.{digits}f} (too few rounds)"
+    interval = ratio.interval
+    return f"{ratio.median:.{digits}f} [{interval.low:.{digits}f}, {interval.high:.{digits}f}]"
+
+
 def meets(ratio, bound):
     """Whether the ratio may be `bound` or less: a bound is met when the interval reaches it."""
     return has_interval(ratio) and ratio.interval.low <= bound

@@ -10,7 +10,9 @@ import collections
 
 from . import statistics
 
-GROUPS = ("micro", "programs", "apps", "memory")
+# Rows that are points of curves (curves.py). They have ratios like others, and no part in means.
+POINT_GROUPS = ("over-threads", "large-objects")
+GROUPS = ("micro", "programs", "apps", "memory", *POINT_GROUPS)
 # Rows whose figure is a time or a rate; the others' is memory itself.
 TIMED_GROUPS = ("micro", "programs", "apps")
 

@@ -71,13 +71,22 @@ struct Tuning {
     size_t span_tail_part = 64;
   } size_classes;
 
-  // The shards of the central free lists, one for each CPU (central/shard_map.h).
+  // The shards of the central free lists, one for each thread (central/shard_map.h).
   struct Shards {
-    // The most shards. With more CPUs, several share a shard. The memory that shards keep grows
-    // with their number. In a model of the locks, 16 CPUs with a shard each lose nothing; 64 CPUs
-    // with 16 shards lose half when threads do nothing else (decision 0010). Range: 1 to 64: a span
-    // record has 6 bits for the shard.
-    size_t max = 16;
+    // The most shards. More threads than this share shards, and with them cache lines. With 16, 64
+    // threads share 95 % of the lines of their 8-byte objects, with 64 1 % (decision 0040). Range:
+    // 1 to 64: a span record has 6 bits for the shard.
+    size_t max = 64;
+    // CPUs, too, have a shard each, for threads without a cache and for large objects: at most this
+    // many, since each pool of large objects keeps memory for itself (decision 0038). Range: 1 to
+    // max.
+    size_t max_of_cpus = 16;
+    // Other threads may take whole line batches from the shard of a living thread when the class
+    // has got this many new spans since that thread last took objects of the class from it. Without
+    // this rule larson keeps 1.27 times the memory with 2 threads and 1.7 times with 8, with 4 new
+    // spans 1.17 times with 2; with 1 none, and threads share no more lines (decision 0040). Range:
+    // 1 to 64.
+    size_t idle_after_new_spans = 1;
   } shards;
 
   // How much memory the allocator keeps beyond the memory in use (page/retention.h).
@@ -95,6 +104,10 @@ struct Tuning {
     size_t thread_caches_part = 2;
     size_t inherited_part = 32;
     size_t free_pages_part = 128;
+    // A shard compares what all shards keep with their share each time that it keeps this much
+    // more, since the sum reads counters that other CPUs write. So each shard may keep this much
+    // too much of each kind. Not measured. Range: 4 KiB to 4 MiB.
+    size_t kept_spans_step = 128_KiB;
     // Where no thread runs idle release, free pages that the program needed within the last seconds
     // stay until it frees again: at most this part of the total. Not measured. Range: 2 to 64.
     size_t prompt_part = 2;
@@ -170,6 +183,16 @@ struct Tuning {
     size_t min_per_cache_bytes = 64_KiB;
     // How many other caches are tried for a step when all bytes are claimed. Range: 1 to 100.
     int max_candidates = 10;
+    // While nothing is unclaimed, claims that no objects fill do not count, up to this many bytes
+    // and unfilled_part times the limit. A bin must hold what a burst of frees brings and what the
+    // next burst takes; between bursts it is half full. 100 threads that take turns: 49 refills for
+    // 1000 pairs with 0, 18 with 128 KiB, 12 with 256 KiB, which holds a third more (decision
+    // 0041). Ranges: 0 to 1 MiB; 0 to 4.
+    size_t max_unfilled_bytes = 128_KiB;
+    size_t unfilled_part = 2;
+    // How many times the traffic between two collections of a cache doubles while nothing is
+    // unclaimed (decision 0041). Range: 0 to 8.
+    uint8_t max_backoff_doublings = 3;
   } cache_budget;
 
   // Creation, inheritance and idleness (cache/registry.h, heap/current_thread.h).
@@ -208,11 +231,9 @@ struct Tuning {
   struct SpanCache {
     // The longest span that is kept. Range: 1 to 127.
     size_t max_pages = 16;
-    // The most bytes that a shard keeps, where its part of the retention total is larger. A span
-    // beyond them moves from CPU to CPU. Kept spans add nothing to the heap: it takes them back
-    // before it grows. Two threads that each fill and empty 3 MiB take 0.25 s with 4 MiB, 0.36 s
-    // with 1 MiB (decision 0010). Range: 0 to 64 MiB.
-    size_t max_bytes = 4_MiB;
+    // The most bytes that a shard keeps in a prompt heap. Two threads that each fill and empty 3
+    // MiB take 0.25 s with 4 MiB, 0.36 s with 1 MiB (decision 0010). Range: 0 to 64 MiB.
+    size_t prompt_bytes = 4_MiB;
     // Kept spans of other shards that one request takes back. One at a time mixes the shards'
     // memory span by span (decision 0010). Range: 1 to 256.
     size_t drained_at_once = 32;
@@ -222,9 +243,17 @@ struct Tuning {
   struct SpanPool {
     // The longest object that a pool keeps and serves. Range: 64 KiB to 1 GiB.
     Length max_length = Length::ForBytes(1_MiB);
-    // The most bytes that a pool keeps, where its part of the retention total is larger. Range: 0
-    // to 64 MiB.
-    size_t max_bytes = 8_MiB;
+    // The most bytes that a pool keeps in a prompt heap. Range: 0 to 64 MiB.
+    size_t prompt_bytes = 8_MiB;
+    // What a pool takes from the page heap at once, where free memory is in one piece. Two threads
+    // that replace objects of up to 256 KiB, 32 MiB together: 64 ms with spans of the objects' own
+    // length, 54 ms with 256 KiB, 32 ms with 1 MiB (decision 0045). Range: 64 KiB to 64 MiB.
+    Length chunk = Length::ForBytes(1_MiB);
+    // A request of a pool takes back what others keep only where that is more than this part of the
+    // memory in use. The same two threads take 54 ms if it always does, 32 ms with 8, 45 ms with
+    // 16; threads that replace objects of up to 512 KiB have 7 % more memory with 8, 12 % with 4
+    // (decision 0045). Range: 2 to 256.
+    size_t left_to_others_part = 8;
     // The spare records of a pool: it returns records when it has more than twice as many. Not
     // measured. Range: 1 to 1024.
     size_t records = 16;
@@ -660,12 +689,15 @@ constexpr bool SizeClassesFit(const Tuning::SizeClasses& t) {
 }
 static_assert(SizeClassesFit(kTuning.size_classes));
 
-static_assert(In(kTuning.shards.max, 1, 64));
+static_assert(In(kTuning.shards.max, 1, 64) &&
+              In(kTuning.shards.max_of_cpus, 1, kTuning.shards.max) &&
+              In(kTuning.shards.idle_after_new_spans, 1, 64));
 
 constexpr bool RetentionFits(const Tuning& t) {
   return In(t.retention.floor_bytes, 2_MiB, 1_GiB) && In(t.retention.in_use_part, 4, 256) &&
          In(t.retention.thread_caches_part, 2, 64) && In(t.retention.inherited_part, 4, 1024) &&
-         In(t.retention.free_pages_part, 16, 4096) && In(t.retention.prompt_part, 2, 64) &&
+         In(t.retention.free_pages_part, 16, 4096) &&
+         In(t.retention.kept_spans_step, 4_KiB, 4_MiB) && In(t.retention.prompt_part, 2, 64) &&
          In(t.retention.limit_part, 2, 64) && In(t.retention.pressure_hold_ms, 1000, 3'600'000) &&
          t.retention.pressure_hold_ms > t.pressure.max_waits * t.pressure.default_interval_ms;
 }
@@ -684,7 +716,8 @@ static_assert(BinsFit(kTuning.bins, kTuning.size_classes));
 constexpr bool CacheBudgetFits(const Tuning::CacheBudget& t) {
   return In(t.initial_bytes, 16_KiB, 1_MiB) && In(t.step_bytes, 16_KiB, 1_MiB) &&
          In(t.max_step_bytes, t.step_bytes, 16_MiB) &&
-         In(t.min_per_cache_bytes, t.initial_bytes, 1_MiB) && In(t.max_candidates, 1, 100);
+         In(t.min_per_cache_bytes, t.initial_bytes, 1_MiB) && In(t.max_candidates, 1, 100) &&
+         t.max_unfilled_bytes <= 1_MiB && t.unfilled_part <= 4 && t.max_backoff_doublings <= 8;
 }
 static_assert(CacheBudgetFits(kTuning.cache_budget));
 
@@ -708,7 +741,7 @@ constexpr bool LineOwnershipFits(const Tuning::LineOwnership& t) {
 static_assert(LineOwnershipFits(kTuning.line_ownership));
 
 constexpr bool PlacementFits(const Tuning::Placement& t, const Tuning::SpanCache& kept) {
-  return In(kept.max_pages, 1, 127) && kept.max_bytes <= 64_MiB &&
+  return In(kept.max_pages, 1, 127) && kept.prompt_bytes <= 64_MiB &&
          In(kept.drained_at_once, 1, 256) && In(t.min_near_run.bytes(), 64_KiB, 2_MiB) &&
          In(t.max_near_run, t.min_near_run, Length::ForBytes(2_MiB)) &&
          IsPowerOfTwo(t.min_near_run.pages()) && IsPowerOfTwo(t.max_near_run.pages()) &&

@@ -9,7 +9,8 @@
 // many objects as it would fetch. A limit above a batch counts an overage, and shrinks by a batch
 // after some of them (Tuning::Bins::max_overages). So a bin that is used more for freeing than for
 // allocating grows only to the size at which all of it moves at once. Above two batches half the
-// limit moves: fewer copies of the objects that stay.
+// limit moves: fewer copies of the objects that stay. While the budget is short, half of any
+// limit moves.
 //
 // Unlike the document, which adds one object at a time below a batch, the limit doubles: a central
 // list costs a few nanoseconds per object, and a lock per call.
@@ -75,9 +76,19 @@ constexpr size_t MoveCount(SizeClass c, size_t limit) {
   return limit < 2 * batch ? std::min(limit, batch) : limit / 2 / batch * batch;
 }
 
+// As MoveCount, when the budget does not let the bin grow. Half of the limit, in whole line
+// batches: the bin runs empty and full in turns, and is furthest from both when it is half full.
+constexpr size_t MoveCountWithoutGrowth(SizeClass c, size_t limit) {
+  const size_t line = kSizeClasses.line_objects(c);
+  return std::min(MoveCount(c, limit), std::max(limit / 2 / line, size_t{1}) * line);
+}
+
 // Objects to fetch for an empty bin, including the one that the caller allocates.
 constexpr size_t RefillCount(SizeClass c, size_t limit) {
   return std::clamp<size_t>(MoveCount(c, limit), 1, kRules.max_move_objects);
+}
+constexpr size_t RefillCountWithoutGrowth(SizeClass c, size_t limit) {
+  return std::clamp<size_t>(MoveCountWithoutGrowth(c, limit), 1, kRules.max_move_objects);
 }
 
 struct Overflow {

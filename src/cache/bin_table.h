@@ -51,8 +51,8 @@ class BinTable {
   size_t Count(size_t i) const {
     return static_cast<size_t>(bins_.tops[i].load(std::memory_order_relaxed) - Array(i)->slots());
   }
-  // Pushes up to `n` objects so that the first will be popped first; returns how many of the last
-  // ones did not fit. Requires: the bin has an array.
+  // Pushes the last of `n` objects, as many as fit, in their order: the last will be popped first.
+  // Returns how many did not fit. Requires: the bin has an array.
   size_t PushAll(size_t i, void* const* objects, size_t n);
   // Takes up to max_move_objects of the `n` oldest objects out of the bin; returns how many.
   size_t TakeOldest(size_t i, void** objects, size_t n);
@@ -89,8 +89,10 @@ class BinTable {
   size_t array_bytes() const { return array_bytes_.value(); }
   // The bytes that the bins' limits allow, and the arrays.
   size_t claimed_bytes() const { return claimed_bytes_.value(); }
-  // A number that changes with the bins (except for coincidences).
-  uint64_t ActivityStamp() const;
+  // What the fast path of each allocation counts down.
+  size_t bytes_until_sample() const {
+    return bins_.bytes_until_sample.load(std::memory_order_relaxed);
+  }
 
   // Aborts when an invariant does not hold. By the owner, or when the owner is not running.
   void CheckInvariants() const;

@@ -11,6 +11,9 @@
 // Unlike the document, whose steps are all equal, unclaimed bytes are given out in steps of half
 // the limit. The numbers and their reasons: Tuning::CacheBudget.
 //
+// Headroom. A bin claims what it may hold. While nothing is unclaimed, a cache is charged for what
+// its bins hold, and may claim some more (Headroom), since bins are seldom full at the same time.
+//
 // Lower bound. When an equal share of the total would be less than `min_per_cache`, no limit is
 // lowered below that, and a smaller one may be raised to it even above the total.
 //
@@ -91,6 +94,12 @@ class CacheBudget {
   size_t LowerBound() const {
     const size_t share = total_ / std::max<size_t>(caches_, 1);
     return std::max(kRules.initial_bytes, share < min_per_cache_ ? min_per_cache_ : 0);
+  }
+
+  // How far a cache's claims may exceed its limit while nothing is unclaimed. `unfilled`: the bytes
+  // that it claims and does not hold.
+  static constexpr size_t Headroom(size_t limit, size_t unfilled) {
+    return std::min({unfilled, kRules.max_unfilled_bytes, kRules.unfilled_part * limit});
   }
 
   // The unclaimed rest of the total; negative when the limits together exceed the total.

@@ -17,14 +17,16 @@ ThreadCache* Registry::Create(ThreadSlot& slot) {
     if (cache != nullptr) {
       inherited_bytes_ -= cache->claimed_bytes();
       cache->HandTo(slot);
+      cache->shard().AddThread();
       unregistered_.Prepend(cache);
     }
   }
   if (cache != nullptr) return cache;
   void* const memory = arena_.Allocate(sizeof(ThreadCache));
   if (memory == nullptr) return nullptr;
-  cache = new (memory) ThreadCache(slot, central_, arena_, *this);
+  cache = new (memory) ThreadCache(slot, central_.shards().Claim(), central_, arena_, *this);
   const SpinLockHolder holder(lock_);
+  cache->shard().AddThread();
   unregistered_.Prepend(cache);
   return cache;
 }
@@ -34,6 +36,7 @@ void Registry::Discard(ThreadCache* cache) {
   {
     const SpinLockHolder holder(lock_);
     unregistered_.Remove(cache);
+    cache->shard().RemoveThread();
     cache->table().Detach(&arrays);
   }
   Free(cache, &arrays);
@@ -41,13 +44,20 @@ void Registry::Discard(ThreadCache* cache) {
 
 size_t Registry::Free(ThreadCache* cache, BinArraysInFlight* arrays) {
   const size_t bytes = ReturnArrays(arrays, central_, arena_);
+  ShardMap::Return(cache->shard());
   arena_.Free(cache, sizeof(ThreadCache));
   return bytes;
 }
 
 void Registry::Register(ThreadCache* cache) {
   const SpinLockHolder holder(lock_);
-  cache->SetMaxBytes(budget_.AddCache());
+  size_t limit = budget_.AddCache();
+  // An inherited cache may be larger than a new one's limit. With that limit it could not grow, and
+  // would collect garbage, until it is smaller.
+  const size_t claimed = cache->claimed_bytes();
+  while (limit < claimed && budget_.TryRaise(&limit)) {
+  }
+  cache->SetMaxBytes(limit);
   // A flush that has begun need not visit caches that are registered meanwhile.
   cache->record.flush_round = flush_rounds_;
   unregistered_.Remove(cache);
@@ -56,12 +66,14 @@ void Registry::Register(ThreadCache* cache) {
   if (cache->detached()) return;
   // With the lock held: a thread that takes caches must not find this one in the list while its
   // owner is on the way to its bins.
-  cache->slot().bins.store(cache->bins(), std::memory_order_release);
+  cache->slot().bins.store(&cache->table().bins(), std::memory_order_release);
 }
 
 void Registry::RemoveLocked(ThreadCache* cache) {
   if (next_victim_ == cache) next_victim_ = IntrusiveList<ThreadCache>::Next(cache);
   caches_.Remove(cache);
+  ++removals_;
+  cache->shard().RemoveThread();
   budget_.RemoveCache(cache->max_bytes());
 }
 
@@ -90,7 +102,7 @@ void Registry::CheckInvariants() {
   const SpinLockHolder holder(lock_);
   int64_t max_bytes = 0;
   for (ThreadCache* cache = caches_.first(); cache != nullptr; cache = caches_.Next(cache)) {
-    const Bins* const reachable = cache->detached() ? &kEmptyBins : cache->bins();
+    const Bins* const reachable = cache->detached() ? &kEmptyBins : &cache->table().bins();
     TC_CHECK(cache->slot().bins.load(std::memory_order_relaxed) == reachable);  // R1
     max_bytes += static_cast<int64_t>(cache->max_bytes());
     cache->table().CheckInvariants();
@@ -109,6 +121,15 @@ void Registry::CheckInvariants() {
   for (ThreadCache* cache = unregistered_.first(); cache != nullptr; cache = caches_.Next(cache)) {
     cache->table().CheckInvariants();
   }
+  central_.shards().ForEach([this](const Shard& shard) {
+    size_t threads = 0;
+    for (const auto* list : {&caches_, &unregistered_}) {
+      for (ThreadCache* cache = list->first(); cache != nullptr; cache = list->Next(cache)) {
+        threads += &cache->shard() == &shard ? 1 : 0;
+      }
+    }
+    TC_CHECK(shard.num_threads() == threads);  // R4
+  });
 }
 
 // The slot identifies a cache's thread at any moment between Create and Destroy: a signal handler
@@ -120,7 +141,9 @@ void Registry::OrphanOthersInChild(const ThreadSlot* survivor) TC_NO_THREAD_SAFE
       RemoveLocked(cache);
       // The bins of a thread that was moving several objects may be inconsistent: the child leaks
       // their objects.
-      if (!cache->changing()) {
+      if (cache->changing()) {
+        ShardMap::Return(cache->shard());
+      } else {
         orphans_.Prepend(cache);
         has_orphans_.store(true, std::memory_order_relaxed);
       }
@@ -132,6 +155,7 @@ void Registry::OrphanOthersInChild(const ThreadSlot* survivor) TC_NO_THREAD_SAFE
     ThreadCache* const next = unregistered_.Next(cache);
     if (&cache->slot() != survivor) {
       unregistered_.Remove(cache);
+      cache->shard().RemoveThread();
       orphans_.Prepend(cache);
       has_orphans_.store(true, std::memory_order_relaxed);
     }

@@ -14,6 +14,8 @@
 //       detached; its slot is the memory of a thread that has not ended.
 //   R2  The budget has given out exactly the listed caches' max_bytes.
 //   R3  inherited_bytes_ is what the caches in inherited_ claim; each of them claims something.
+//   R4  Each shard's num_threads() is the number of caches in caches_ and unregistered_ that name
+//       it.
 //
 // Synchronization. LockRank::kRegistry covers the lists, the lifetimes and the budget; a membarrier
 // is called with it held, no other system call. Cost. Create and destroy: a lock and a few arena
@@ -54,7 +56,8 @@ class Registry {
   // A cache for the calling thread, whose slot is `slot`: an inherited or a new one; null when
   // there is no memory for it.
   ThreadCache* Create(ThreadSlot& slot) TC_EXCLUDES(lock_);
-  // Makes it reachable: through its slot by the owner, through the list by others.
+  // Makes it reachable: through its slot by the owner, through the list by others. The limit of an
+  // inherited cache is at least its claims, as far as bytes are unclaimed.
   void Register(ThreadCache* cache) TC_EXCLUDES(lock_);
   // Frees a cache that was created and not registered, and its objects.
   void Discard(ThreadCache* cache) TC_EXCLUDES(lock_);
@@ -79,9 +82,14 @@ class Registry {
   size_t total_limit() TC_EXCLUDES(lock_);
   size_t min_per_cache() TC_EXCLUDES(lock_);
 
+  enum class Budget : uint8_t {
+    kSpare,     // the limit grew without lowering another
+    kShort,     // it could not; the total is the caches' share
+    kSetShort,  // it could not; the total was set, and must hold
+  };
   // Raises a cache's limit, by its owner at a collection: from the unclaimed rest, else by stealing
   // from another cache. Empties an idle cache that it finds on the way.
-  void RaiseLimit(ThreadCache* cache) TC_EXCLUDES(lock_);
+  Budget RaiseLimit(ThreadCache* cache) TC_EXCLUDES(lock_);
 
   // For a thread that will not need its cache for a while: empties it and frees its limit for
   // others. Returns the bytes of objects that it held.
@@ -204,6 +212,9 @@ class Registry {
   bool total_was_set_ TC_GUARDED_BY(lock_) = false;
   // A cache in caches_, or null: start at the beginning.
   ThreadCache* next_victim_ TC_GUARDED_BY(lock_) = nullptr;
+  // Removals from caches_ so far. While the number stays, a cache that was listed still is, and
+  // those after it are the same: caches are added at the front.
+  uint64_t removals_ TC_GUARDED_BY(lock_) = 0;
   // Calls of FlushOthers so far.
   uint64_t flush_rounds_ TC_GUARDED_BY(lock_) = 0;
 

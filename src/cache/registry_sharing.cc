@@ -72,7 +72,7 @@ ThreadCache* Registry::NextVictimLocked() {
 
 bool Registry::IsIdle(ThreadCache* cache, int64_t now_ms) {
   ThreadCache::RegistryRecord& record = cache->record;
-  const uint64_t stamp = cache->table().ActivityStamp();
+  const uint64_t stamp = cache->ActivityStamp();
   if (stamp == record.activity_stamp)
     return now_ms - record.stamped_at_ms >= kTuning.thread_caches.idle_ms;
   record.activity_stamp = stamp;
@@ -80,17 +80,22 @@ bool Registry::IsIdle(ThreadCache* cache, int64_t now_ms) {
   return false;
 }
 
-void Registry::RaiseLimit(ThreadCache* cache) {
+Registry::Budget Registry::RaiseLimit(ThreadCache* cache) {
   const size_t share = central_.Shares().thread_caches;
+  Budget budget = Budget::kSpare;
   BinArraysInFlight arrays;
   {
     const SpinLockHolder holder(lock_);
     if (!total_was_set_) budget_.SetTotal(share);
     size_t limit = cache->max_bytes();
-    if (!budget_.TryRaise(&limit)) RaiseAtOthersCostLocked(cache, &limit, &arrays);
+    if (!budget_.TryRaise(&limit)) {
+      budget = total_was_set_ ? Budget::kSetShort : Budget::kShort;
+      RaiseAtOthersCostLocked(cache, &limit, &arrays);
+    }
     cache->SetMaxBytes(limit);
   }
   ReturnArrays(&arrays, central_, arena_);
+  return budget;
 }
 
 void Registry::RaiseAtOthersCostLocked(ThreadCache* cache, size_t* limit,
@@ -139,7 +144,7 @@ bool Registry::TakeLocked(ThreadCache* const* victims, size_t n, BinArraysInFlig
     std::atomic<Bins*>& bins = victims[i]->slot().bins;
     // Any other value (see R1) means that the slot's memory belongs to another thread, because its
     // thread ended unnoticed: leave it alone.
-    swapped[i] = bins.load(std::memory_order_relaxed) == victims[i]->bins();
+    swapped[i] = bins.load(std::memory_order_relaxed) == &victims[i]->table().bins();
     if (swapped[i]) bins.store(const_cast<Bins*>(&kEmptyBins), std::memory_order_relaxed);
   }
   const bool barrier_passed = barrier_();
@@ -153,7 +158,7 @@ bool Registry::TakeLocked(ThreadCache* const* victims, size_t n, BinArraysInFlig
       victims[i]->RequestFlush();
     }
     // Release: the owner that loads the pointer sees the bins as they are now.
-    slot.bins.store(victims[i]->bins(), std::memory_order_release);
+    slot.bins.store(&victims[i]->table().bins(), std::memory_order_release);
   }
   return arrays->first() != before;
 }
@@ -170,7 +175,7 @@ void Registry::UpdateBypass(bool (*wanted)(), ThreadCache* own) {
   for (ThreadCache* cache = caches_.first(); cache != nullptr; cache = caches_.Next(cache)) {
     if (cache->detached() || (own_only && cache != own)) continue;
     std::atomic<Bins*>& bins = cache->slot().bins;
-    if (bins.load(std::memory_order_relaxed) != cache->bins()) continue;
+    if (bins.load(std::memory_order_relaxed) != &cache->table().bins()) continue;
     cache->set_detached(true);
     bins.store(const_cast<Bins*>(&kEmptyBins), std::memory_order_relaxed);
     others |= cache != own;
@@ -184,7 +189,7 @@ void Registry::Reattach(ThreadCache* cache) {
   const SpinLockHolder holder(lock_);
   if (bypass_.load(std::memory_order_relaxed)) return;
   cache->set_detached(false);
-  cache->slot().bins.store(cache->bins(), std::memory_order_release);
+  cache->slot().bins.store(&cache->table().bins(), std::memory_order_release);
 }
 
 void Registry::EmptyDetached(ThreadCache* cache, BinArraysInFlight* arrays) {
@@ -208,6 +213,9 @@ size_t Registry::FlushOthers(ThreadCache* own, bool idle_only) {
   size_t bytes = FreeInheritedAbove(0);
   const int64_t now_ms = CoarseMilliseconds();
   uint64_t round = 0;
+  // The last visited cache, which is listed if nothing was removed since.
+  const ThreadCache* last = nullptr;
+  uint64_t removals = 0;
   for (;;) {
     BinArraysInFlight arrays;
     {
@@ -215,9 +223,13 @@ size_t Registry::FlushOthers(ThreadCache* own, bool idle_only) {
       if (round == 0) round = ++flush_rounds_;
       ThreadCache* victims[kTuning.thread_caches.detached_at_once];
       size_t n = 0;
-      for (ThreadCache* cache = caches_.first();
+      // Where the last piece ended, else from the front past those that were visited.
+      const bool resumes = last != nullptr && removals == removals_;
+      removals = removals_;
+      for (ThreadCache* cache = resumes ? caches_.Next(last) : caches_.first();
            cache != nullptr && n < kTuning.thread_caches.detached_at_once;
-           cache = IntrusiveList<ThreadCache>::Next(cache)) {
+           cache = caches_.Next(cache)) {
+        last = cache;
         if (cache == own || cache->record.flush_round >= round) continue;
         cache->record.flush_round = round;
         if (idle_only && !IsIdle(cache, now_ms)) continue;

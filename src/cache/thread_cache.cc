@@ -34,10 +34,11 @@ size_t ReturnArrays(BinArraysInFlight* arrays, CentralCache& central, MetadataAr
   return bytes;
 }
 
-ThreadCache::ThreadCache(ThreadSlot& slot, CentralCache& central, MetadataArena& arena,
-                         Registry& registry)
+ThreadCache::ThreadCache(ThreadSlot& slot, Shard& shard, CentralCache& central,
+                         MetadataArena& arena, Registry& registry)
     : slot_(&slot),
       first_frame_(reinterpret_cast<uintptr_t>(__builtin_frame_address(0))),
+      shard_(shard),
       central_(central),
       arena_(arena),
       registry_(registry) {
@@ -48,6 +49,8 @@ void ThreadCache::HandTo(ThreadSlot& slot) {
   slot_ = &slot;
   first_frame_ = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
   record = RegistryRecord();
+  unfilled_bytes_ = 0;
+  backoff_doublings_ = 0;
   flush_requested_.store(false, std::memory_order_relaxed);
   detached_.store(false, std::memory_order_relaxed);
   countdown_.Reset(table_.bins().bytes_until_sample);
@@ -56,6 +59,7 @@ void ThreadCache::HandTo(ThreadSlot& slot) {
 // Slow paths. While another thread has taken the cache, the central cache serves the owner.
 
 void* ThreadCache::Allocate(SizeClass c) {
+  slow_paths_.Add(1);
   if (flush_requested_.load(std::memory_order_relaxed)) FlushAsAsked();
   const size_t i = Index(c);
   size_t limit = 0;
@@ -80,31 +84,36 @@ void* ThreadCache::Allocate(SizeClass c) {
   if (!mine) registry_.Reattach(this);
   if (!mine || !wants_bin) {
     void* object;
-    return central_.Remove(c, &object, 1) == 1 ? object : nullptr;
+    return central_.Remove(shard_, c, &object, 1) == 1 ? object : nullptr;
   }
   const size_t next = bin_policy::LimitAfterUnderflow(c, limit);
-  if (next != limit && SetLimit(c, limit, next)) limit = next;
-  return Refill(c, bin_policy::RefillCount(c, limit));
+  if (next == limit || SetLimit(c, limit, next)) {
+    return Refill(c, bin_policy::RefillCount(c, next));
+  }
+  return Refill(c, BudgetIsShort() ? bin_policy::RefillCountWithoutGrowth(c, limit)
+                                   : bin_policy::RefillCount(c, limit));
 }
 
 void* ThreadCache::Refill(SizeClass c, size_t n) {
   void* objects[kTuning.bins.max_move_objects];
-  n = central_.Remove(c, objects, n);
+  n = central_.Remove(shard_, c, objects, n);
   if (n == 0) return nullptr;
   traffic_bytes_ += n * kSizeClasses.size(c);
   size_t left = n - 1;
   {
     const Section section(*this);
     if (section && table_.Array(Index(c)) != nullptr) {
-      left = table_.PushAll(Index(c), objects + 1, n - 1);
+      left = table_.PushAll(Index(c), objects, left);
       CountMoved(c, static_cast<int64_t>(n - left));
     }
   }
-  if (left > 0) central_.Insert(c, objects + n - left, left);
-  return objects[0];
+  void* const object = objects[n - 1];
+  if (left > 0) central_.Insert(shard_, c, objects, left);
+  return object;
 }
 
 void ThreadCache::Free(SizeClass c, void* object) {
+  slow_paths_.Add(1);
   if (flush_requested_.load(std::memory_order_relaxed)) FlushAsAsked();
   const size_t i = Index(c);
   bool mine;
@@ -133,7 +142,7 @@ void ThreadCache::Free(SizeClass c, void* object) {
   if (twice) ReportMisuse(Misuse::kDoubleFree, object, kSizeClasses.size(c));
   if (!mine) {
     registry_.Reattach(this);
-    central_.Insert(c, &object, 1);
+    central_.Insert(shard_, c, &object, 1);
     return;
   }
   if (limit == 0) {
@@ -141,16 +150,19 @@ void ThreadCache::Free(SizeClass c, void* object) {
     // and Insert reports it. Without room for a bin, too, the object goes to the central cache.
     const bool keep = wants_bin && central_.IsOut(c, object) &&
                       SetLimit(c, 0, bin_policy::InitialLimit(c)) && PushOne(c, object);
-    if (!keep) central_.Insert(c, &object, 1);
+    if (!keep) central_.Insert(shard_, c, &object, 1);
     return;
   }
   // If the bin may grow, it does, and keeps its objects.
-  if (overflow.limit > limit && SetLimit(c, limit, overflow.limit) && PushOne(c, object)) return;
+  if (overflow.limit > limit) {
+    if (SetLimit(c, limit, overflow.limit) && PushOne(c, object)) return;
+    if (BudgetIsShort()) overflow.release = bin_policy::MoveCountWithoutGrowth(c, limit);
+  }
   traffic_bytes_ += ReturnOldest(c, overflow.release) * kSizeClasses.size(c);
   if (overflow.limit < limit) SetLimit(c, limit, overflow.limit);
-  if (!PushOne(c, object)) central_.Insert(c, &object, 1);
+  if (!PushOne(c, object)) central_.Insert(shard_, c, &object, 1);
   // Not from this bin: a second free is recognised by the newest object in it.
-  if (claimed_bytes() > max_bytes() && CollectionIsDue()) CollectGarbage(c);
+  if (claimed_bytes() > MaxClaim() && CollectionIsDue()) CollectGarbage(c);
 }
 
 void ThreadCache::FreePast(SizeClass c, void* object) {
@@ -160,7 +172,7 @@ void ThreadCache::FreePast(SizeClass c, void* object) {
     if (section) twice = table_.IsNewest(Index(c), object);
   }
   if (twice) ReportMisuse(Misuse::kDoubleFree, object, kSizeClasses.size(c));
-  central_.Insert(c, &object, 1);
+  central_.Insert(shard_, c, &object, 1);
 }
 
 bool ThreadCache::PushOne(SizeClass c, void* object) {
@@ -182,7 +194,7 @@ size_t ThreadCache::ReturnOldest(SizeClass c, size_t n) {
       }
     }
     if (taken == 0) break;
-    central_.Insert(c, objects, taken, origin);
+    central_.Insert(shard_, c, objects, taken, origin);
     returned += taken;
   }
   return returned;
@@ -248,7 +260,7 @@ ThreadCache::Fit ThreadCache::TrySetLimit(size_t i, size_t old_limit, size_t lim
                                          : BinArray::BytesFor(bin_policy::CapacityFor(c, limit)) -
                                                (array == nullptr ? 0 : array->bytes());
     const size_t more = (limit - old_limit) * kSizeClasses.size(c);
-    if (claimed_bytes() + more + more_array_bytes > max_bytes()) return Fit::kOverBudget;
+    if (claimed_bytes() + more + more_array_bytes > MaxClaim()) return Fit::kOverBudget;
   }
   if (fits) {
     if (table_.Count(i) <= limit) table_.SetLimit(i, limit);
@@ -269,7 +281,16 @@ void ThreadCache::CollectGarbage(SizeClass except) {
     const SizeClass c = static_cast<SizeClass>(i);
     if (table_.Array(i) != nullptr && c != except) CollectFrom(c);
   }
-  registry_.RaiseLimit(this);
+  const Registry::Budget budget = registry_.RaiseLimit(this);
+  backoff_doublings_ =
+      budget == Registry::Budget::kSpare
+          ? 0
+          : std::min<uint8_t>(backoff_doublings_ + 1, kTuning.cache_budget.max_backoff_doublings);
+  unfilled_bytes_ = 0;
+  if (budget != Registry::Budget::kShort) return;
+  // Another thread may empty the cache between the two reads.
+  const size_t claimed = claimed_bytes();
+  unfilled_bytes_ = claimed - std::min(claimed, table_.CachedBytes() + table_.array_bytes());
 }
 
 void ThreadCache::CollectFrom(SizeClass c) {

@@ -8,8 +8,11 @@
 // allocation in a signal handler for SIGABRT finds consistent bins.
 //
 // Size. claimed_bytes() is what the bins' limits allow plus the memory of their arrays. It stays
-// below max_bytes() because growth is refused. A refusal causes a garbage collection, which shrinks
-// bins that hold more than they use and asks the registry for a larger max_bytes().
+// below MaxClaim() because growth is refused. A refusal causes a garbage collection, which shrinks
+// bins that hold more than they use and asks the registry for a larger max_bytes(). While nothing
+// is unclaimed, MaxClaim() exceeds max_bytes() by a part of the claims that no objects filled at
+// the last collection (CacheBudget::Headroom), and collections become rarer: the cache does not
+// take the registry's lock for each refusal.
 //
 // Synchronization. Everything but the links is accessed inside an access section of the owner's
 // slot, by the owner, or by a thread that has taken the cache (registry.h). What one section read
@@ -26,6 +29,7 @@
 #include "base/sample_gap.h"
 #include "base/size_classes.h"
 #include "cache/bin_table.h"
+#include "cache/cache_budget.h"
 #include "cache/countdown.h"
 #include "cache/thread_slot.h"
 #include "central/central_cache.h"
@@ -43,7 +47,9 @@ class ThreadCache {
  public:
   // By the owner. `slot` is the owner's; the cache is not reachable through it until the registry
   // stores it there.
-  ThreadCache(ThreadSlot& slot, CentralCache& central, MetadataArena& arena, Registry& registry);
+  // `shard`: claimed for this cache.
+  ThreadCache(ThreadSlot& slot, Shard& shard, CentralCache& central, MetadataArena& arena,
+              Registry& registry);
   ThreadCache(const ThreadCache&) = delete;
   ThreadCache& operator=(const ThreadCache&) = delete;
 
@@ -81,6 +87,12 @@ class ThreadCache {
   BinTable& table() { return table_; }
   size_t claimed_bytes() const { return table_.claimed_bytes(); }
   size_t max_bytes() const { return max_bytes_.load(std::memory_order_relaxed); }
+  // A number that changes with each allocation and each slow path of a free (but for
+  // samples). A free that finds room in its bin does not change it.
+  uint64_t ActivityStamp() const {
+    // The first falls, and the second rises.
+    return uint64_t{table_.bytes_until_sample()} - slow_paths_.value();
+  }
 
   // An access section in which several objects or an array are moved. Returns what
   // ThreadSlot::BeginAccess returns. By the owner.
@@ -101,7 +113,8 @@ class ThreadCache {
   bool changing() const { return changing_.load(std::memory_order_relaxed); }
 
   ThreadSlot& slot() const { return *slot_; }
-  Bins* bins() { return &table_.bins(); }
+  // What refills take objects from first. A thread that inherits the cache inherits it.
+  Shard& shard() const { return shard_; }
   // An address in the stack of the thread that created the cache.
   uintptr_t first_frame() const { return first_frame_; }
 
@@ -136,7 +149,7 @@ class ThreadCache {
   class Section {
    public:
     explicit Section(ThreadCache& cache)
-        : cache_(cache), mine_(cache.BeginChange() == cache.bins()) {}
+        : cache_(cache), mine_(cache.BeginChange() == &cache.table().bins()) {}
     ~Section() { cache_.EndChange(); }
     Section(const Section&) = delete;
     Section& operator=(const Section&) = delete;
@@ -169,7 +182,14 @@ class ThreadCache {
   // memory. Not inlined: its array must not be on the stack while Allocate collects garbage.
   TC_OUT_OF_LINE void* Refill(SizeClass c, size_t n);
   bool PushOne(SizeClass c, void* object);
-  bool CollectionIsDue() const { return traffic_bytes_ >= max_bytes(); }
+  bool CollectionIsDue() const { return traffic_bytes_ >> backoff_doublings_ >= max_bytes(); }
+  // The last collection found nothing unclaimed. Otherwise a refusal lasts until the next one only.
+  bool BudgetIsShort() const { return backoff_doublings_ > 0; }
+  // What the bins may claim now.
+  size_t MaxClaim() const {
+    const size_t limit = max_bytes();
+    return limit + CacheBudget::Headroom(limit, unfilled_bytes_);
+  }
   void CollectFrom(SizeClass c);
   TC_SLOW_PATH void FlushAsAsked();
 
@@ -179,6 +199,14 @@ class ThreadCache {
   std::atomic<size_t> max_bytes_{0};
   // Owner only: bytes that moved between the bins and the central cache since the last collection.
   size_t traffic_bytes_ = 0;
+  // Owner only: the claims that no objects filled at the last collection; 0 unless nothing was
+  // unclaimed then. Another thread that empties the cache leaves it as it is: MaxClaim bounds it.
+  size_t unfilled_bytes_ = 0;
+  // Owner only: collections in a row that found nothing unclaimed, up to a maximum.
+  uint8_t backoff_doublings_ = 0;
+
+  // Written by the owner; read racily by ActivityStamp.
+  OwnedCounter slow_paths_;
 
   // Written by the owner; read by a forked child.
   std::atomic<bool> changing_{false};
@@ -191,6 +219,7 @@ class ThreadCache {
   uintptr_t first_frame_;
 
   // Constant after construction.
+  Shard& shard_;
   CentralCache& central_;
   MetadataArena& arena_;
   Registry& registry_;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// CentralCache: the central free lists of all size classes, and their shards (see ShardMap). Serves
-// a request from the spans of the thread's shard, else of another shard, else from a new span.
+// CentralCache: the central free lists of all size classes, and their shards (see ShardMap).
 // Called by: thread caches (refill, overflow, flush), and directly for threads without a cache.
 // Thread safety: any.
 #pragma once
@@ -26,14 +25,22 @@ class CentralCache {
 
   // Puts up to `n` free objects into `objects` and returns how many: fewer (at least 1) where the
   // next one would need a further span, or the rest of `n` is less than a line batch; 0 when the OS
-  // provides no memory.
+  // provides no memory. The one to use first is the last. For a thread whose shard is `own`;
+  // without one: that of the CPU.
+  size_t Remove(Shard& own, SizeClass c, void** objects, size_t n) {
+    return free_lists_[c].Remove(own, objects, n);
+  }
   size_t Remove(SizeClass c, void** objects, size_t n) {
-    return free_lists_[c].Remove(shards_.Current(), objects, n);
+    return Remove(shards_.Current(), c, objects, n);
   }
 
   // Returns `n` objects to their spans, in whichever shards these are.
+  void Insert(Shard& own, SizeClass c, void* const* objects, size_t n,
+              Origin origin = Origin::kAny) {
+    free_lists_[c].Insert(own, objects, n, origin);
+  }
   void Insert(SizeClass c, void* const* objects, size_t n, Origin origin = Origin::kAny) {
-    free_lists_[c].Insert(shards_.Current(), objects, n, origin);
+    Insert(shards_.Current(), c, objects, n, origin);
   }
 
   // Whether `p`, an object of class `c`, is in use according to its bit.

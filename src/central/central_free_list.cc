@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 
 #include "base/check.h"
 #include "page/hugepage_policy.h"
@@ -21,6 +22,13 @@ size_t CountBits(uint64_t word) {
   return word == ~uint64_t{0} ? kBitsPerWord : static_cast<size_t>(std::popcount(word));
 }
 
+// Moves the pointers of [begin, end) down to `to`; returns how many they are.
+size_t MoveDown(void** to, void** begin, void** end) {
+  const size_t n = static_cast<size_t>(end - begin);
+  if (to != begin) memmove(to, begin, n * sizeof(void*));
+  return n;
+}
+
 }  // namespace
 
 CentralFreeList::CentralFreeList(SizeClass size_class, ShardMap& shards, PageHeap& page_heap,
@@ -30,7 +38,6 @@ CentralFreeList::CentralFreeList(SizeClass size_class, ShardMap& shards, PageHea
       span_pages_(page_heap.RoundUp(kSizeClasses.span_pages(size_class))),
       objects_per_span_(span_pages_.bytes() / object_size_),
       words_per_span_(WordsForBits(objects_per_span_)),
-      spare_objects_(kSizeClasses.batch_size(size_class)),
       groups_(kSizeClasses.line_objects(size_class)),
       tail_objects_(objects_per_span_ % groups_.size()),
       tail_padding_(TailPadding(objects_per_span_, groups_.size(), tail_objects_)),
@@ -70,84 +77,120 @@ size_t CentralFreeList::FreeObjectsIn(const Span* span, PageId page) const {
 
 size_t CentralFreeList::Remove(Shard& own, void** objects, size_t n) {
   ShardSpans* const mine = own.spans(size_class_);
-  const Take take = TakeFor(n);
-  size_t taken = RemoveFrom(mine, take, objects, n);
-  if (taken == 0 && mine != nullptr && !HasObjects(mine)) {
-    taken = RemoveFromNewSpan(own, take, Near::kYes, objects, n);
+  own.set_cpu(shards_.CurrentCpu());
+  for (const RefillSource source : kRefillOrder) {
+    size_t taken = 0;
+    switch (source) {
+      case RefillSource::kOwnShard:
+        if (mine != nullptr) taken = RemoveFromOwn(own, *mine, objects, n);
+        break;
+      case RefillSource::kKeptSpan:
+        if (mine != nullptr) taken = RemoveFromNewSpan(own, Near::kYes, objects, n);
+        break;
+      case RefillSource::kNewSpan:
+        taken = RemoveFromNewSpan(own, Near::kNo, objects, n);
+        break;
+      case RefillSource::kEndedThreads:
+      case RefillSource::kIdleThreads:
+      case RefillSource::kAnyShard:
+        taken = RemoveFromOthers(own, source, objects, n);
+        break;
+    }
+    if (taken > 0) return taken;
   }
-  if (taken > 0) return taken;
-  // Divided groups of the own shard are used after all whole groups of the class.
-  const bool mine_are_divided = take == Take::kWholeGroups && HasObjects(mine);
-  taken = RemoveFromOthers(own, take, mine_are_divided ? 1 : spare_objects_, objects, n);
-  if (taken == 0 && take != Take::kAny) {
-    taken = RemoveFrom(mine, Take::kAny, objects, n);
-    if (taken == 0) taken = RemoveFromOthers(own, Take::kAny, spare_objects_, objects, n);
-  }
-  if (taken == 0) taken = RemoveFromNewSpan(own, take, Near::kNo, objects, n);
-  if (taken == 0) taken = RemoveFromOthers(own, Take::kAny, 1, objects, n);
-  return taken;
+  return 0;
 }
 
-size_t CentralFreeList::RemoveFrom(ShardSpans* spans, Take take, void** objects, size_t n) {
+size_t CentralFreeList::RemoveFromOwn(const Shard& own, ShardSpans& spans, void** objects,
+                                      size_t n) {
+  spans.used_at.store(new_spans_.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  const Takeable first = FirstTake(own, n);
+  const size_t taken = RemoveFrom(&spans, first, objects, n);
+  if (taken > 0 || first == Takeable::kAny) return taken;
+  return RemoveFrom(&spans, Takeable::kAny, objects, n);
+}
+
+size_t CentralFreeList::RemoveFrom(ShardSpans* spans, Takeable take, void** objects, size_t n) {
   if (!HasObjects(spans)) return 0;
-  void** next = objects;
+  take = Simplified(take);
+  void** const end = objects + n;
+  void** begin = end;
   Claims claims;
   do {
     claims.num_words = 0;
-    claims.wanted = n - static_cast<size_t>(next - objects);
+    claims.wanted = static_cast<size_t>(begin - objects);
     {
       const SpinLockHolder holder(spans->lock);
       ClaimLocked(*spans, take, &claims);
     }
-    next = AppendClaimed(claims, next);
+    begin = PrependClaimed(claims, begin);
   } while (claims.full() && claims.wanted > 0);
-  return static_cast<size_t>(next - objects);
+  return MoveDown(objects, begin, end);
 }
 
-size_t CentralFreeList::RemoveFromOthers(const Shard& own, Take take, size_t least, void** objects,
+size_t CentralFreeList::RemoveFromOthers(const Shard& own, RefillSource source, void** objects,
                                          size_t n) {
+  const size_t new_spans = new_spans_.load(std::memory_order_relaxed);
   return shards_.FirstOfOthers(own, [&](const Shard& other) -> size_t {
     ShardSpans* const spans = other.spans(size_class_);
-    if (spans == nullptr || spans->free_objects.value() < least) return 0;
-    return RemoveFrom(spans, take, objects, n);
+    if (!HasObjects(spans)) return 0;
+    const size_t used_at = spans->used_at.load(std::memory_order_relaxed);
+    // Another thread may have used its shard since `new_spans` was read.
+    const OtherShard facts = {.has_thread = other.num_threads() > 0,
+                              .new_spans_since_use = new_spans - std::min(new_spans, used_at)};
+    const Takeable take = TakeFromOther(source, facts);
+    return take == Takeable::kNothing ? 0 : RemoveFrom(spans, take, objects, n);
   });
 }
 
-size_t CentralFreeList::RemoveFromNewSpan(Shard& own, Take take, Near near, void** objects,
-                                          size_t n) {
+size_t CentralFreeList::RemoveFromNewSpan(Shard& own, Near near, void** objects, size_t n) {
   ShardSpans* const spans = shards_.EnsureSpans(own, size_class_);
   if (spans == nullptr) return 0;
   Span* const span = NewSpan(own, *spans, near);
-  if (span == nullptr) return 0;
+  if (span == nullptr) {
+    // At a memory limit, too, threads that take nothing are idle.
+    if (near == Near::kNo) new_spans_.fetch_add(1, std::memory_order_relaxed);
+    return 0;
+  }
+  if (near == Near::kNo) {
+    const size_t before = new_spans_.fetch_add(1, std::memory_order_relaxed);
+    spans->used_at.store(before + 1, std::memory_order_relaxed);
+  }
+  const Takeable take = FirstTake(own, n);
   Claims claims;
   claims.wanted = n;
   {
     const SpinLockHolder holder(spans->lock);
     // From this span, even if other threads have returned objects meanwhile: otherwise it could
-    // stay without a live object. live object.
+    // stay without a live object.
     ClaimFromNewSpanLocked(*spans, span, take, &claims);
   }
-  const size_t taken = static_cast<size_t>(AppendClaimed(claims, objects) - objects);
-  return claims.full() ? taken + RemoveFrom(spans, take, objects + taken, n - taken) : taken;
-}
-
-void** CentralFreeList::AppendClaimed(const Claims& claims, void** out) const {
-  for (size_t i = 0; i < claims.num_words; ++i) {
-    out = AppendObjects(claims.words[i], object_size_, out);
+  void** const end = objects + n;
+  void** const begin = PrependClaimed(claims, end);
+  size_t more = 0;
+  if (claims.full()) {
+    more = RemoveFrom(spans, take, objects, static_cast<size_t>(begin - objects));
   }
-  return out;
+  return more + MoveDown(objects + more, begin, end);
 }
 
-void CentralFreeList::ClaimLocked(ShardSpans& spans, Take take, Claims* claims) {
+void** CentralFreeList::PrependClaimed(const Claims& claims, void** end) const {
+  for (size_t i = 0; i < claims.num_words; ++i) {
+    end = PrependObjects(claims.words[i], object_size_, end);
+  }
+  return end;
+}
+
+void CentralFreeList::ClaimLocked(ShardSpans& spans, Takeable take, Claims* claims) {
   const size_t wanted = claims->wanted;
-  const size_t least = take == Take::kWholeGroups ? groups_.size() : 1;
+  const size_t least = take == Takeable::kWholeGroups ? groups_.size() : 1;
   while (claims->wanted >= least && !claims->full()) {
-    Span* const split = take == Take::kAny ? spans.spans.FullestSplit() : nullptr;
+    Span* const split = take == Takeable::kAny ? spans.spans.FullestSplit() : nullptr;
     Span* const span = split != nullptr ? split : spans.spans.FullestNotSplit();
     if (span == nullptr) break;
     const RankedSpans::Place place = PlaceOf(span);
     ForgetHolesLocked(spans, span);
-    if (take == Take::kWholeGroups) {
+    if (take == Takeable::kWholeGroups) {
       ClaimWholeGroupsLocked(span, claims);
     } else if (split != nullptr || groups_.size() == 1) {
       ClaimLowestLocked(span, claims);
@@ -159,9 +202,9 @@ void CentralFreeList::ClaimLocked(ShardSpans& spans, Take take, Claims* claims) 
   spans.free_objects.Subtract(wanted - claims->wanted);
 }
 
-void CentralFreeList::ClaimFromNewSpanLocked(ShardSpans& spans, Span* span, Take take,
+void CentralFreeList::ClaimFromNewSpanLocked(ShardSpans& spans, Span* span, Takeable take,
                                              Claims* claims) {
-  if (take == Take::kWholeGroups) {
+  if (take == Takeable::kWholeGroups) {
     ClaimWholeGroupsLocked(span, claims);
   } else {
     ClaimLowestLocked(span, claims);
@@ -285,7 +328,11 @@ bool CentralFreeList::EnsureBitmap(Span* span) {
 void CentralFreeList::DeleteSpan(const Shard& own, Span* span) {
   page_map_.SetClassOfAll(span->first_page, span->num_pages, SizeClass::kNone);
   const size_t s = SpanOwner::Of(span).shard();
-  page_heap_.DeleteToCache(span, shards_.At(s)->home(), s == own.number());
+  page_heap_.DeleteToCache(span, shards_.At(s)->home(), IsNear(own, s));
+}
+
+bool CentralFreeList::IsNear(const Shard& own, size_t s) const {
+  return s == own.number() || shards_.At(s)->cpu() == shards_.CurrentCpu();
 }
 
 bool CentralFreeList::IsOut(const void* p) {

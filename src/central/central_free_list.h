@@ -8,9 +8,9 @@
 // Order of allocation. In the order of addresses within a span, and from the span with the fewest
 // free objects, so that nearly empty spans become empty. Objects smaller than a cache line, or not
 // aligned to one, share lines with adjacent objects; two threads that write to one line slow each
-// other down. So free objects are handed out by line batches (SizeClasses::line_objects), called
-// groups here. A group is divided only when the class has no whole one left. It is whole again when
-// the last of its objects is back, even if they come one by one: the bitmap collects them.
+// other down. So a thread gets objects that other threads may use in line batches
+// (SizeClasses::line_objects), called groups here. A group is whole again when the last of its
+// objects is back, even if they come one by one: the bitmap collects them.
 //
 // States of a span: with a whole group free, as far as known; split, when none is free; full, when
 // no object is free. A search for whole groups visits each split span once: the span leaves the
@@ -31,6 +31,7 @@
 #include "central/misuse.h"
 #include "central/object_words.h"
 #include "central/ranked_spans.h"
+#include "central/refill_order.h"
 #include "central/shard_map.h"
 #include "central/span_owner.h"
 #include "os/spinlock.h"
@@ -61,8 +62,8 @@ enum class Origin : bool { kAny, kOtherThreads };
 // index. Both abort with one line, after the lock is released.
 //
 // Shards. A span belongs to one shard (see ShardMap) as long as it is here: its objects return to
-// that shard wherever they are freed. A thread is served by its own shard, and by another one
-// before the class takes more memory, unless that one has less than a batch left for itself.
+// that shard wherever they are freed. A thread is served by its own shard as long as that has free
+// objects; see refill_order.h for the other sources.
 //
 // Synchronization. One lock per class and shard (ShardSpans), never two at once; none is held over
 // calls of the page heap and the arena. The lock covers claims, not bit work: see ClaimLocked and
@@ -76,20 +77,19 @@ class alignas(kCacheLineSize) CentralFreeList {
                   MetadataArena& arena);
 
   // Puts up to `n` free objects into `objects` and returns how many: fewer than `n`, but at least
-  // 1, where the next ones would come from another source; 0 when the OS provides no memory.
+  // 1, where the next ones would come from another source; 0 when the OS provides no memory. They
+  // are in reverse: the one to use first, which has the lowest address of its span, is the last.
   //
-  // The sources in order: the spans of the shard `own`, and pages that it emptied a moment ago;
-  // another shard that has at least a batch; a new span, which then belongs to `own`.
-  // With `n` of at least line_objects(): whole groups, while the class has any in its spans. With a
-  // smaller `n`: from divided groups, else one is divided. The incomplete group after the last
-  // complete one of a span counts as whole: no other object is in its lines.
+  // The sources and their order: refill_order.h. A new span belongs to `own`. Where only whole
+  // groups may be taken and `n` is less than line_objects(), nothing is. The incomplete group after
+  // the last complete one of a span counts as whole: no other object is in its lines.
   size_t Remove(Shard& own, void** objects, size_t n);
 
   // Takes `n` objects of the class back, whichever shards their spans belong to. `own` is the
   // caller's shard: it gets the spans of its own that this empties first at its next request.
   //
   // Objects of kOtherThreads are those that the caller did not allocate, as far as is known: where
-  // their spans belong to another shard, it takes their lines (see line_ownership.h).
+  // the threads of their shards run on another CPU, it takes their lines (see line_ownership.h).
   void Insert(Shard& own, void* const* objects, size_t n, Origin origin = Origin::kAny);
 
   // Releasing memory of free objects while their spans stay in use, for HoleRelease.
@@ -130,11 +130,6 @@ class alignas(kCacheLineSize) CentralFreeList {
  private:
   friend struct FieldTable;
 
-  enum class Take : uint8_t {
-    kWholeGroups,  // no group may be divided
-    kAny,
-  };
-
   // kYes: only from spans that the page heap keeps for the shard.
   enum class Near : bool { kNo, kYes };
 
@@ -173,14 +168,16 @@ class alignas(kCacheLineSize) CentralFreeList {
   // A bitmap that is large enough; false when there is no memory.
   bool EnsureBitmap(Span* span);
   void DeleteSpan(const Shard& own, Span* span);
+  // What passes through shard `s` is in the hardware caches of the calling thread's CPU: it is the
+  // caller's shard, or its thread last ran on this CPU.
+  bool IsNear(const Shard& own, size_t s) const;
   // Removes the class from the owner of emptied spans of shard `s`, whose lock is held. Called at
   // the end of the call that emptied them, so that a second free of one of their objects in the
   // same call is still recognised.
   static void Disown(size_t s, Span* emptied);
 
-  Take TakeFor(size_t n) const {
-    return groups_.size() > 1 && n >= groups_.size() ? Take::kWholeGroups : Take::kAny;
-  }
+  // As a group of one object is always whole.
+  Takeable Simplified(Takeable take) const { return groups_.size() == 1 ? Takeable::kAny : take; }
   // The class's spans in the shard with that number; null where there are none.
   ShardSpans* SpansAt(size_t shard) const { return shards_.SpansAt(shard, size_class_); }
   // Sums `counter` over the shards.
@@ -192,12 +189,18 @@ class alignas(kCacheLineSize) CentralFreeList {
   }
 
   // Takes objects out of one shard's spans, which may be null; returns how many.
-  size_t RemoveFrom(ShardSpans* spans, Take take, void** objects, size_t n);
-  // As RemoveFrom, for the first of the other shards that has at least `least` free objects.
-  size_t RemoveFromOthers(const Shard& own, Take take, size_t least, void** objects, size_t n);
-  size_t RemoveFromNewSpan(Shard& own, Take take, Near near, void** objects, size_t n);
-  // Writes the addresses of claimed objects; returns where the next one goes.
-  void** AppendClaimed(const Claims& claims, void** out) const;
+  size_t RemoveFrom(ShardSpans* spans, Takeable take, void** objects, size_t n);
+  // What a request for `n` takes from its own shard first.
+  Takeable FirstTake(const Shard& own, size_t n) const {
+    return n >= groups_.size() ? Simplified(FirstTakeFromOwn(own.num_threads())) : Takeable::kAny;
+  }
+  size_t RemoveFromOwn(const Shard& own, ShardSpans& spans, void** objects, size_t n);
+  // As RemoveFrom, for the first of the other shards that has objects for this source.
+  size_t RemoveFromOthers(const Shard& own, RefillSource source, void** objects, size_t n);
+  size_t RemoveFromNewSpan(Shard& own, Near near, void** objects, size_t n);
+  // Writes the addresses of claimed objects before `end`, the first claimed last; returns where
+  // they begin.
+  void** PrependClaimed(const Claims& claims, void** end) const;
 
   bool IsSpanOfClass(const Span* span, const void* p) const;
   // `p` cannot be freed as an object of `span`, its entry in the page map.
@@ -223,9 +226,9 @@ class alignas(kCacheLineSize) CentralFreeList {
   // A claimed object belongs to the caller: its bit is clear, so that no other call hands it out,
   // and its span counts it as in use, so that the span stays. So turning the bits into addresses
   // needs no lock, and is done without.
-  void ClaimLocked(ShardSpans& spans, Take take, Claims* claims) TC_REQUIRES(spans.lock);
+  void ClaimLocked(ShardSpans& spans, Takeable take, Claims* claims) TC_REQUIRES(spans.lock);
   // As ClaimLocked, from a new span, which then goes into its list.
-  void ClaimFromNewSpanLocked(ShardSpans& spans, Span* span, Take take, Claims* claims)
+  void ClaimFromNewSpanLocked(ShardSpans& spans, Span* span, Takeable take, Claims* claims)
       TC_REQUIRES(spans.lock);
   // As ClaimLocked, from one span of spans whose lock is held; it stays in its list. The first
   // takes only whole groups; the second the lowest free objects; the third those in divided groups,
@@ -244,8 +247,8 @@ class alignas(kCacheLineSize) CentralFreeList {
   // So this function writes to no span, and InsertLocked checks whether the span is one of the
   // class and still at the same address.
   size_t GatherRuns(void* const* objects, size_t n, Runs* runs, Finding* finding) const;
-  // Takes the lines of what goes to other shards than `own`.
-  void TakeFarLines(size_t own, const Runs& runs, void* const* objects) const;
+  // Takes the lines of what goes to shards that are not near.
+  void TakeFarLines(const Shard& own, const Runs& runs, void* const* objects) const;
   // Sets the bits of the runs of shard `s`, whose spans of the class are `spans`. Then moves the
   // spans to the right lists, or, when all objects are free, to the front of `emptied`. Stops at a
   // run with an object that is not in use.
@@ -279,8 +282,6 @@ class alignas(kCacheLineSize) CentralFreeList {
   const Length span_pages_;
   const size_t objects_per_span_;
   const size_t words_per_span_;
-  // The free objects that a shard keeps when another one steals.
-  const size_t spare_objects_;
   const BitGroups groups_;
   // Objects in the incomplete group at the end of a span, and the bits of the last word for those
   // that it lacks; 0 when no group is incomplete.
@@ -290,6 +291,10 @@ class alignas(kCacheLineSize) CentralFreeList {
   PageHeap& page_heap_;
   PageMap& page_map_;
   MetadataArena& arena_;
+
+  // New spans so far, of all shards, and requests for one that failed: see ShardSpans::used_at.
+  // Relaxed: it decides only whether a shard counts as idle.
+  std::atomic<size_t> new_spans_{0};
 };
 
 }  // namespace tcmalloc

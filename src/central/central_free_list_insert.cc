@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // CentralFreeList: how objects return to their spans: the checks of their addresses, the bits, the
 // new rank of a span, and empty spans.
+#include <bit>
+
 #include "base/check.h"
 #include "central/central_free_list.h"
 #include "central/line_ownership.h"
@@ -151,11 +153,18 @@ const void* CentralFreeList::FindDoubleFreeSlow(const Run& run, void* const* obj
   return nullptr;
 }
 
-void CentralFreeList::TakeFarLines(size_t own, const Runs& runs, void* const* objects) const {
+void CentralFreeList::TakeFarLines(const Shard& own, const Runs& runs, void* const* objects) const {
+  uint64_t far = 0;
+  for (uint64_t shards = runs.shards; shards != 0; shards &= shards - 1) {
+    const size_t s = static_cast<size_t>(std::countr_zero(shards));
+    // No shard: an object that the program did not get.
+    if (shards_.At(s) == nullptr || !IsNear(own, s)) far |= uint64_t{1} << s;
+  }
   for (size_t i = 0; i < runs.num_runs; ++i) {
     const Run& run = runs.runs[i];
     // An object that was freed twice may belong to anything by now.
-    if (run.shard == own || page_map_.ClassOf(objects[run.first]) != size_class_) continue;
+    if ((far >> run.shard & 1) == 0 || page_map_.ClassOf(objects[run.first]) != size_class_)
+      continue;
     TakeLines(objects + run.first, run.count, object_size_);
   }
 }
@@ -166,7 +175,7 @@ void CentralFreeList::Insert(Shard& own, void* const* objects, size_t n, Origin 
     Runs runs;
     Finding bad_pointer;
     const size_t done = GatherRuns(objects, n, &runs, &bad_pointer);
-    if (origin == Origin::kOtherThreads) TakeFarLines(own.number(), runs, objects);
+    if (origin == Origin::kOtherThreads) TakeFarLines(own, runs, objects);
     Finding finding;
     for (uint64_t shards = runs.shards; shards != 0; shards &= shards - 1) {
       const size_t s = static_cast<size_t>(std::countr_zero(shards));

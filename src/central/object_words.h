@@ -32,31 +32,31 @@ struct ObjectWordsInFlight {
   bool full() const { return num_words == kMaxWords; }
 };
 
-// Writes the objects to `out`, in the order of their addresses; returns where the next one goes.
-inline void** AppendObjects(const ObjectWord& word, size_t object_size, void** out) {
-  if (word.mask == 0) return out;
+// Writes the objects before `end`, the one with the lowest address last; returns where they begin.
+inline void** PrependObjects(const ObjectWord& word, size_t object_size, void** end) {
+  if (word.mask == 0) return end;
   const size_t first = static_cast<size_t>(std::countr_zero(word.mask));
   const uint64_t run = word.mask >> first;
   if ((run & (run + 1)) == 0) {
     // All objects are adjacent.
     uintptr_t address = word.address + first * object_size;
     const size_t count = static_cast<size_t>(std::bit_width(run));
-    for (size_t fours = count / 4; fours > 0; --fours, out += 4, address += 4 * object_size) {
-      out[0] = reinterpret_cast<void*>(address);
-      out[1] = reinterpret_cast<void*>(address + object_size);
-      out[2] = reinterpret_cast<void*>(address + 2 * object_size);
-      out[3] = reinterpret_cast<void*>(address + 3 * object_size);
+    for (size_t fours = count / 4; fours > 0; --fours, end -= 4, address += 4 * object_size) {
+      end[-1] = reinterpret_cast<void*>(address);
+      end[-2] = reinterpret_cast<void*>(address + object_size);
+      end[-3] = reinterpret_cast<void*>(address + 2 * object_size);
+      end[-4] = reinterpret_cast<void*>(address + 3 * object_size);
     }
     for (size_t ones = count % 4; ones > 0; --ones, address += object_size) {
-      *out++ = reinterpret_cast<void*>(address);
+      *--end = reinterpret_cast<void*>(address);
     }
-    return out;
+    return end;
   }
   for (uint64_t mask = word.mask; mask != 0; mask &= mask - 1) {
     const size_t bit = static_cast<size_t>(std::countr_zero(mask));
-    *out++ = reinterpret_cast<void*>(word.address + bit * object_size);
+    *--end = reinterpret_cast<void*>(word.address + bit * object_size);
   }
-  return out;
+  return end;
 }
 
 // The bits of the longest prefix of the array in which each object is adjacent in memory to the one

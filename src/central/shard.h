@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Shard: the part of the central free lists that serves one CPU, or a few on machines with many:
-// the spans of each size class, and what the page heap keeps for them (SpanHome). Memory that
-// passes through a shard stays in its CPU's hardware caches, and threads on other CPUs do not wait
+// Shard: the part of the central free lists that serves one thread, or a few when there are many:
+// the spans of each size class, and what the page heap keeps for them (SpanHome). A thread keeps
+// its shard to its end, so no other thread gets objects on its cache lines, and others do not wait
 // for its locks. ShardMap constructs and finds shards; CentralFreeList uses what is in them.
+//
+// States. Without a cache; with the cache of a living thread, or of several; only with caches that
+// ended threads left for new ones. Unless a thread lives, others may take all its free objects.
 #pragma once
 
 #include <array>
@@ -34,6 +37,10 @@ struct alignas(kCacheLineSize) ShardSpans {
   // whether the shard has free objects.
   TC_MEMBERS(OwnedCounter free_objects;, OwnedCounter num_spans;)
   OwnedCounter hole_pages;
+  // CentralFreeList's count of new spans when a thread of the shard last took objects here.
+  // Written by those threads, read by others that look for idle shards. Relaxed: no other data
+  // depends on it.
+  std::atomic<size_t> used_at{0};
 };
 
 class Shard {
@@ -46,6 +53,18 @@ class Shard {
   size_t number() const { return number_; }
 
   SpanHome& home() { return home_; }
+
+  // The thread caches that name the shard: ShardMap::Claim and Return.
+  size_t num_caches() const { return num_caches_.load(std::memory_order_relaxed); }
+  // Those of them that a living thread has. Racy for other callers than the registry.
+  size_t num_threads() const { return num_threads_.load(std::memory_order_relaxed); }
+  // The CPU on which a thread of the shard last took objects; negative when it is not known. Its
+  // hardware caches have what passes through the shard.
+  int cpu() const { return cpu_.load(std::memory_order_relaxed); }
+  void set_cpu(int cpu) { cpu_.store(cpu, std::memory_order_relaxed); }
+  // Requires: the calls are serialized.
+  void AddThread() { num_threads_.store(num_threads() + 1, std::memory_order_relaxed); }
+  void RemoveThread() { num_threads_.store(num_threads() - 1, std::memory_order_relaxed); }
 
   // Null until the shard has a span of the class.
   ShardSpans* spans(SizeClass c) const { return spans_[Index(c)].load(std::memory_order_acquire); }
@@ -70,6 +89,11 @@ class Shard {
   friend class ShardMap;
 
   const size_t number_;
+  // Relaxed: both decide only which shard serves a thread.
+  std::atomic<size_t> num_caches_{0};
+  std::atomic<size_t> num_threads_{0};
+  // Relaxed: it decides only whether cache lines are likely to be near.
+  std::atomic<int> cpu_{-1};
   // Written by ShardMap, each once; read without a lock. Release and acquire: a thread that loads a
   // pointer sees a constructed object.
   std::array<std::atomic<ShardSpans*>, kNumSizeClasses> spans_ = {};

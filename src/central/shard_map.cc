@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "central/shard_map.h"
 
+#include <algorithm>
 #include <new>
 
 #include "base/check.h"
@@ -17,9 +18,30 @@ ShardMap::ShardMap(PageHeap& page_heap, MetadataArena& arena, Processor processo
 
 uint8_t ShardMap::Assign(std::atomic<uint8_t>& entry) {
   const size_t number = next_.fetch_add(1, std::memory_order_relaxed);
-  const uint8_t fresh = static_cast<uint8_t>(number % num_shards_ + 1);
+  const uint8_t fresh =
+      static_cast<uint8_t>(number % std::min(num_shards_, kTuning.shards.max_of_cpus) + 1);
   uint8_t known = 0;
   return entry.compare_exchange_strong(known, fresh, std::memory_order_relaxed) ? fresh : known;
+}
+
+Shard& ShardMap::Claim() {
+  for (;;) {
+    size_t best = 0;
+    size_t fewest = SIZE_MAX;
+    for (size_t i = 0; i < num_shards_ && fewest > 0; ++i) {
+      const Shard* const shard = At(i);
+      const size_t caches = shard == nullptr ? 0 : shard->num_caches();
+      if (caches >= fewest) continue;
+      best = i;
+      fewest = caches;
+    }
+    Shard& shard = Ensure(best);
+    // Without memory for a new shard, the first one is more than this.
+    if (shard.number() != best) fewest = shard.num_caches();
+    if (shard.num_caches_.compare_exchange_strong(fewest, fewest + 1, std::memory_order_relaxed)) {
+      return shard;
+    }
+  }
 }
 
 template <typename T, typename Prepare, typename... Arguments>
@@ -47,8 +69,12 @@ T* ShardMap::BuildOnce(std::atomic<T*>& slot, Prepare prepare, Arguments... argu
 }
 
 Shard& ShardMap::Ensure(size_t number) {
-  Shard* const shard = BuildOnce(
-      shards_[number], [this](Shard& fresh) { page_heap_.AddHome(fresh.home()); }, number);
+  const auto add = [this](Shard& fresh) {
+    page_heap_.AddHome(fresh.home());
+    const size_t end = std::max(end_.load(std::memory_order_relaxed), fresh.number() + 1);
+    end_.store(end, std::memory_order_relaxed);
+  };
+  Shard* const shard = BuildOnce(shards_[number], add, number);
   return shard != nullptr ? *shard : first_;
 }
 

@@ -1,12 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// ShardMap: the shards, and which of them serves the calling thread.
+// ShardMap: the shards, and which of them serves a thread.
 //
-// CPUs get their shards in the order in which they first ask: a process that may run on four of a
-// hundred CPUs has four shards.
+// A thread cache claims a shard when it is made, and names it as long as it exists: the lowest one
+// without a cache, else one with the fewest. A thread that inherits a cache inherits the shard. So
+// the memory that an ended thread left serves the next one, and there are no more shards than
+// threads at one time.
+//
+// A thread without a cache uses the shard of its CPU, and so do large objects: their pools hold
+// more, and there should not be one for each thread. CPUs get their shards in the order in which
+// they first ask: a process that may run on four of a hundred CPUs has four.
 //
 // Why shards. Two threads on two CPUs that each allocate and free 3 MiB, again and again, took
 // their memory from common lists. They spent half of their time (on CPUs with a common last-level
-// cache) to four fifths (without) in touching objects that had been in the other CPU's cache.
+// cache) to four fifths (without) in touching objects that had been in the other CPU's cache. Why
+// one for each thread: threads that moved between CPUs shared most of their lines (decision 0040).
 //
 // Invariants
 //   D1  A pointer to a shard, or to a shard's spans of a class, is written once, with lock_ held,
@@ -15,6 +22,8 @@
 //   D3  While the locks are held for fork (ForEachLock) only the forking thread constructs objects,
 //       and their locks are held for fork too. So ForEachLock visits, before and after fork,
 //       exactly the locks that are held.
+//   D4  num_caches() of a shard is at least the number of caches that name it, and num_threads()
+//       at most.
 // Thread safety: any. Which shard a thread uses affects only speed, so relaxed loads decide it.
 // Lock: LockRank::kShards, for the store of a pointer. Memory: the arena's, for good.
 #pragma once
@@ -50,8 +59,8 @@ class ShardMap {
   ShardMap(const ShardMap&) = delete;
   ShardMap& operator=(const ShardMap&) = delete;
 
-  // The calling thread's shard; the first one when there is no memory for a new one. Cost: that of
-  // Processor, and two loads.
+  // The shard of the CPU that the calling thread runs on; the first one when there is no memory for
+  // a new one. Cost: that of Processor, and two loads.
   Shard& Current() {
     const int processor = processor_();
     if (processor < 0) return first_;
@@ -61,6 +70,17 @@ class ShardMap {
     Shard* const shard = At(number);
     return shard != nullptr ? *shard : Ensure(number);
   }
+  // The CPU that the calling thread runs on; negative when it is not known.
+  int CurrentCpu() const { return processor_(); }
+
+  // For a new thread cache, which names the shard until Return. The first one when there is no
+  // memory for a new one. No lock: of two threads that want the same shard at once, one looks for
+  // another. A child forked between this and the listing of the cache has the shard claimed for
+  // good, without a thread: others may take its objects.
+  Shard& Claim() TC_EXCLUDES(lock_);
+  // For a cache that is freed.
+  static void Return(Shard& shard) { shard.num_caches_.fetch_sub(1, std::memory_order_relaxed); }
+
   // The shard with that number, constructed if missing; the first one when there is no memory.
   // Requires: number is less than the number of shards.
   TC_SLOW_PATH Shard& Ensure(size_t number) TC_EXCLUDES(lock_);
@@ -86,12 +106,17 @@ class ShardMap {
   // other than 0, which is returned.
   template <typename F>
   size_t FirstOfOthers(const Shard& own, F f) const {
-    for (size_t i = 1; i < num_shards_; ++i) {
-      Shard* const shard = At((own.number() + i) % num_shards_);
-      if (shard == nullptr) continue;
-      if (const size_t result = f(*shard)) return result;
-    }
-    return 0;
+    const size_t end = end_.load(std::memory_order_relaxed);
+    const auto first_in = [&](size_t begin, size_t past) -> size_t {
+      for (size_t i = begin; i < past; ++i) {
+        Shard* const shard = At(i);
+        if (shard == nullptr) continue;
+        if (const size_t result = f(*shard)) return result;
+      }
+      return 0;
+    };
+    const size_t result = first_in(own.number() + 1, end);
+    return result != 0 ? result : first_in(0, own.number());
   }
 
   // Calls f(lock) for every lock except those of PageHeap::ForEachLock. While the first one is
@@ -121,6 +146,9 @@ class ShardMap {
   SpinLock lock_{LockRank::kShards};
   // D1. Written with lock_ held.
   std::array<std::atomic<Shard*>, kMost> shards_ = {};
+  // One more than the highest number of a shard. Written with lock_ held; relaxed: a thread that
+  // reads an old one does not find the newest shard yet.
+  std::atomic<size_t> end_{1};
   Shard first_{0};
   // The number of CPUs that have asked. When two threads on one CPU ask at once, a number is
   // skipped.

@@ -16,6 +16,7 @@
 #include "heap/heap.h"
 #include "heap/heap_hold.h"
 #include "heap/helper_thread.h"
+#include "os/spinlock.h"
 #include "os/stdio_lock.h"
 
 namespace tcmalloc {
@@ -37,6 +38,7 @@ void Parent() {
 }
 
 void Child() {
+  const SpinLock::RanksSetAside ranks;
   Heap& heap = GlobalHeap();
   heap.memory.NoteForkedChild();
   // A section that a signal handler interrupted is half done: leave its data as it is.

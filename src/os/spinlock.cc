@@ -122,6 +122,10 @@ void SpinLock::ReleaseAfterForkInParent() {
 
 bool SpinLock::NoneHeldByThisThread() { return !kDebugBuild || held_ranks == 0; }
 
+SpinLock::RanksSetAside::RanksSetAside() : ranks_(held_ranks) { held_ranks = 0; }
+
+SpinLock::RanksSetAside::~RanksSetAside() { held_ranks |= ranks_; }
+
 void SpinLock::CheckRank() const {
   // Requires: all held locks have lower ranks.
   TC_CHECK((held_ranks >> static_cast<uint32_t>(rank_)) == 0);

@@ -104,6 +104,20 @@ class TC_CAPABILITY("mutex") SpinLock {
   // The calling thread holds no SpinLock. Always true in release builds, which do not track that.
   static bool NoneHeldByThisThread();
 
+  // While it lives, the locks that the calling thread holds do not count for the order of ranks.
+  // For code that runs in a forked child after a signal handler forked: the interrupted section may
+  // hold a lock of any rank, and no other thread exists that could take the locks in another order.
+  class RanksSetAside {
+   public:
+    RanksSetAside();
+    ~RanksSetAside();
+    RanksSetAside(const RanksSetAside&) = delete;
+    RanksSetAside& operator=(const RanksSetAside&) = delete;
+
+   private:
+    const uint32_t ranks_;
+  };
+
  private:
   friend struct FieldTable;
 

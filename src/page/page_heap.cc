@@ -54,7 +54,11 @@ TC_FAST_PATH GrowthDecision PageHeap::TryTake(const Request& request, bool backe
   if (place.span->Is(SpanState::kFreeReleased) && place.span->num_pages >= place.offset + n) {
     step = state_.governor.PrefaultStep(request.need, store.in_use());
   }
-  store.Take(request, place, step, taken);
+  Request chunk = request;
+  if (request.chunk > n && !state_.governor.limits().any()) {
+    chunk.length = std::clamp(place.span->num_pages - place.offset, n, request.chunk);
+  }
+  store.Take(chunk, place, step, taken);
   // A shorter range is not worth a system call, and hugepages are backed whole.
   if (step > Length(0) &&
       (taken->backed.length() < step || store.hugepages().AreAdvised(*taken->span))) {
@@ -76,7 +80,10 @@ Span* PageHeap::Allocate(Request request) {
   request.now_ms = now_ms_();
   // Spans that other threads add to the caches meanwhile do not count, so the loop ends.
   size_t may_drain_bytes = state_.homes.KeptBytes();
-  Stage stage = may_drain_bytes > 0 ? Stage::kBacked : Stage::kGrow;
+  const size_t left_bytes = request.chunk == Length(0) ? 0
+                                                       : state_.hints.in_use_bytes.value() /
+                                                             kTuning.span_pool.left_to_others_part;
+  Stage stage = may_drain_bytes > left_bytes ? Stage::kBacked : Stage::kGrow;
   LimitPass pass;
   do {
     SpanStore::Taken taken;
@@ -147,6 +154,7 @@ bool PageHeap::ResizeLargeAt(Span* span, const void* p, Length n, void** sample)
   bool done = false;
   Length freed;
   LimitPass pass;
+  if (ExtendFromPool(span, p, n, sample)) return true;
   const auto resize = [&]() TC_REQUIRES(state_.lock) -> GrowthDecision {
     if (!span->IsLargeAt(p)) return {};
     const Length old = span->num_pages;

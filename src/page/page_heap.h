@@ -203,13 +203,23 @@ class PageHeap {
     return !hints.address_space_is_short.value() && !hints.above_soft_limit.value() &&
            hints.releasing.value() != Releasing::kEager;
   }
-  // The bytes that one home may keep of spans of one kind, at most `most`. Rates above 1 divide it.
-  size_t KeptBytesPerHome(size_t most) const {
-    size_t share = Shares().kept_spans / 2 / std::max<size_t>(state_.homes.count(), 1);
+  // The most bytes that a home may keep of spans of one kind, where it keeps `own` bytes and
+  // `more` are to be added: what the other kept spans leave of the share of kept spans. Rates above
+  // 1 divide the share. In a prompt heap, where no thread would return them later, `most` bounds
+  // them, too.
+  size_t MayKeepBytes(size_t own, size_t more, size_t most) const {
+    size_t share = Shares().kept_spans;
+    if (state_.hints.prompt_release.value()) share = std::min(share, most);
     const double rate = state_.hints.release_rate.value();
     if (rate > 1) share = static_cast<size_t>(static_cast<double>(share) / rate);
-    return std::min(share, most);
+    // The sum reads lines that other CPUs write.
+    constexpr size_t kStep = kTuning.retention.kept_spans_step;
+    if (own / kStep == (own + more) / kStep) return share;
+    const size_t all = state_.homes.KeptBytes();
+    return share - std::min(share, all - std::min(all, own));
   }
+  // Lets the object grow to `n` pages into what follows it in its pool; false if it cannot.
+  bool ExtendFromPool(Span* span, const void* p, Length n, void** sample);
   // DeleteLargeAt, into a pool.
   bool KeepLargeAt(Span* span, const void* p, void** sample, SpanPool& pool)
       TC_EXCLUDES(state_.lock);

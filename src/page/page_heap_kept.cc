@@ -10,12 +10,36 @@
 namespace tcmalloc {
 
 Span* PageHeap::New(Length n, SpanState use, Length alignment, SpanHome* keeper) {
-  if (keeper != nullptr && SpanPool::Serves(n) && keeper->pool.bytes() > 0) {
-    TC_ASSERT(use == SpanState::kLarge && alignment == Length(1));
-    if (keeper->pool.needs_records()) AddRecords(keeper->pool);
-    if (Span* const span = keeper->pool.TryTake(RoundUp(n), now_ms_())) return span;
+  if (keeper == nullptr || !SpanPool::Serves(n) || !MayKeep()) {
+    return Allocate({.length = n, .alignment = alignment, .use = use});
   }
-  return Allocate({.length = n, .alignment = alignment, .use = use});
+  TC_ASSERT(use == SpanState::kLarge && alignment == Length(1));
+  n = RoundUp(n);
+  SpanPool& pool = keeper->pool;
+  if (pool.needs_records()) AddRecords(pool);
+  if (Span* const span = pool.TryTake(n, now_ms_())) return span;
+  const Length chunk = kTuning.span_pool.chunk;
+  const size_t most = MayKeepBytes(pool.bytes(), chunk.bytes(), kTuning.span_pool.prompt_bytes);
+  const bool may_keep = pool.bytes() + chunk.bytes() <= most;
+  Span* const span = Allocate({.length = n, .use = use, .chunk = may_keep ? chunk : n});
+  if (span == nullptr || span->num_pages == n) return span;
+  // The program may free an object that was here before once more, by mistake.
+  if (span->ClaimLargeAt(span->start_address())) {
+    pool.Put(span);
+    if (Span* const part = pool.TryTake(n, now_ms_())) return part;
+  }
+  // Other threads of this shard took the records, or the memory.
+  return Allocate({.length = n, .use = use});
+}
+
+bool PageHeap::ExtendFromPool(Span* span, const void* p, Length n, void** sample) {
+  if (!span->IsLargeAt(p) || n <= span->num_pages) return false;
+  const Span* const next = page_map_.SpanOf(span->end());
+  if (next == nullptr) return false;
+  const uint16_t owner = next->owner.load(std::memory_order_relaxed);
+  SpanHome* const home = state_.homes.FirstWhere(
+      [owner](const SpanHome& other) { return other.pool.number() == owner; });
+  return home != nullptr && home->pool.TryExtend(span, p, n, sample);
 }
 
 bool PageHeap::DeleteLargeAt(Span* span, const void* p, void** sample, SpanHome* keeper) {
@@ -35,22 +59,13 @@ bool PageHeap::DeleteLargeAt(Span* span, const void* p, void** sample, SpanHome*
 }
 
 bool PageHeap::KeepLargeAt(Span* span, const void* p, void** sample, SpanPool& pool) {
-  // The program may free the object in two threads by mistake: one of them changes the state.
-  SpanState large = SpanState::kLarge;
-  if (!span->IsLargeAt(p) ||
-      !span->state.compare_exchange_strong(large, SpanState::kKept, std::memory_order_relaxed)) {
-    return false;
-  }
-  // The record may have been used for another object meanwhile.
-  if (span->start_address() != p) {
-    span->state.store(SpanState::kLarge, std::memory_order_relaxed);
-    return false;
-  }
+  if (!span->ClaimLargeAt(p)) return false;
   span->TakeSample(sample);
+  span->in_use.written = span->num_pages;
+  const size_t most = MayKeepBytes(pool.bytes(), span->bytes(), kTuning.span_pool.prompt_bytes);
   pool.Put(span);
   if (pool.has_spare_records()) TakeRecords(pool);
   // One at a time: a fork meanwhile loses at most one span in the child.
-  const size_t most = KeptBytesPerHome(kTuning.span_pool.max_bytes);
   while (Span* const excess = pool.TakeLongest(most)) Delete(excess);
   return true;
 }
@@ -82,8 +97,11 @@ Span* PageHeap::NewFromCache(Length n, SpanHome& home) {
 }
 
 void PageHeap::DeleteToCache(Span* span, SpanHome& home, bool same_shard) {
-  const size_t most = KeptBytesPerHome(kTuning.span_cache.max_bytes);
-  if (!MayKeep() || !home.kept.TryPut(span, same_shard, most)) Delete(span);
+  if (!MayKeep() || !home.kept.TryPut(span, same_shard,
+                                      MayKeepBytes(home.kept.bytes(), span->bytes(),
+                                                   kTuning.span_cache.prompt_bytes))) {
+    Delete(span);
+  }
 }
 
 size_t PageHeap::Drain(size_t most) {

@@ -10,7 +10,7 @@
 //                the last span of a run
 //   kReleasing   list_node, after the OS has refused it
 //   kSmall       in_use, list_node, owner, hole_pages, free_bits and the fields that describe them
-//   kKept        list_node or tree_node, by length; owner
+//   kKept        list_node or tree_node, by length; owner; in_use.written
 //   kLarge       in_use, sample, sampled_class
 //   kUnused      list_node
 //
@@ -70,6 +70,21 @@ class Span {
     return s == SpanState::kFreeBacked || s == SpanState::kFreeReleased;
   }
   bool IsLargeAt(const void* p) const { return Is(SpanState::kLarge) && start_address() == p; }
+  // Makes the large object at `p` kKept, provided that it starts there. A thread claims an object
+  // before it keeps or extends it: the program may by mistake free it in two threads, and one of
+  // them gets the object.
+  bool ClaimLargeAt(const void* p) {
+    SpanState large = SpanState::kLarge;
+    if (!IsLargeAt(p) ||
+        !state.compare_exchange_strong(large, SpanState::kKept, std::memory_order_relaxed)) {
+      return false;
+    }
+    if (start_address() == p) return true;
+    // The record was used for another object meanwhile.
+    ReturnClaim();
+    return false;
+  }
+  void ReturnClaim() { state.store(SpanState::kLarge, std::memory_order_relaxed); }
   // kLarge: moves the sample, or null if there is none, into `*taken` unless `taken` is null; the
   // object is no longer sampled then. With the page heap's lock held, since a program may by
   // mistake free the object in two threads.
@@ -147,7 +162,7 @@ class Span {
       uint64_t slice;
       uint32_t thread;
     } release;
-    // kSmall, kLarge.
+    // kSmall, kLarge, kKept.
     struct {
       // Only this many first pages may have been written since the OS zeroed them. Constant until
       // the span is free again.

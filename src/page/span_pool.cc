@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "page/span_pool.h"
 
+#include <algorithm>
+
 namespace tcmalloc {
 
 Span* SpanPool::TryTake(Length n, int64_t now_ms) {
@@ -16,6 +18,7 @@ Span* SpanPool::TryTake(Length n, int64_t now_ms) {
     rest->first_page = span->first_page + n;
     rest->num_pages = span->num_pages - n;
     rest->zero_filled = span->zero_filled;
+    rest->in_use.written = span->in_use.written - std::min(span->in_use.written, n);
     span->num_pages = n;
     InsertLocked(rest);
     page_map_->SetSpan(span->last_page(), span);
@@ -24,7 +27,7 @@ Span* SpanPool::TryTake(Length n, int64_t now_ms) {
   }
   hidden_.Subtract(1);
   span->sample = nullptr;
-  span->in_use.written = n;
+  span->in_use.written = std::min(span->in_use.written, n);
   span->in_use.handed_out_ms = now_ms;
   span->state.store(SpanState::kLarge, std::memory_order_relaxed);
   return span;
@@ -33,20 +36,59 @@ Span* SpanPool::TryTake(Length n, int64_t now_ms) {
 void SpanPool::Put(Span* span) {
   const SpinLockHolder holder(lock_);
   hidden_.Add(1);
+  Length& written = span->in_use.written;
   if (Span* const before = KeptAt(span->first_page - Length(1))) {
+    written = written > Length(0) ? before->num_pages + written : before->in_use.written;
     JoinLocked(span, before);
     span->first_page = before->first_page;
   }
-  if (Span* const after = KeptAt(span->end())) JoinLocked(span, after);
+  if (Span* const after = KeptAt(span->end())) {
+    if (after->in_use.written > Length(0)) written = span->num_pages + after->in_use.written;
+    JoinLocked(span, after);
+  }
   InsertLocked(span);
+}
+
+bool SpanPool::TryExtend(Span* span, const void* p, Length n, void** sample) {
+  const SpinLockHolder holder(lock_);
+  if (!span->ClaimLargeAt(p)) return false;
+  const bool extends = n > span->num_pages && ExtendLocked(span, n);
+  if (extends) span->TakeSample(sample);
+  span->ReturnClaim();
+  return extends;
+}
+
+bool SpanPool::ExtendLocked(Span* span, Length n) {
+  const Length more = n - span->num_pages;
+  Span* const after = KeptAt(span->end());
+  if (after == nullptr || after->num_pages < more) return false;
+  const Length written = std::min(after->in_use.written, more);
+  if (written > Length(0)) span->in_use.written = span->num_pages + written;
+  span->zero_filled &= after->zero_filled;
+  RemoveLocked(after);
+  span->num_pages = n;
+  page_map_->SetSpan(span->last_page(), span);
+  if (after->num_pages == more) {
+    DropLocked(after);
+    return true;
+  }
+  after->first_page += more;
+  after->num_pages -= more;
+  after->in_use.written -= written;
+  InsertLocked(after);
+  return true;
 }
 
 void SpanPool::JoinLocked(Span* span, Span* neighbour) {
   RemoveLocked(neighbour);
   span->num_pages += neighbour->num_pages;
   span->zero_filled &= neighbour->zero_filled;
-  neighbour->state.store(SpanState::kUnused, std::memory_order_relaxed);
-  records_.Prepend(neighbour);
+  DropLocked(neighbour);
+}
+
+void SpanPool::DropLocked(Span* record) {
+  record->state.store(SpanState::kUnused, std::memory_order_relaxed);
+  records_.Prepend(record);
   num_records_.Add(1);
 }
 
@@ -75,7 +117,10 @@ void SpanPool::RemoveLocked(Span* span) {
 
 Span* SpanPool::KeptAt(PageId page) const {
   Span* const span = page_map_->SpanOf(page);
-  return span != nullptr && span->owner.load(std::memory_order_relaxed) == number_ ? span : nullptr;
+  if (span == nullptr || span->owner.load(std::memory_order_relaxed) != number_) return nullptr;
+  // Outside the heap the entry may be of a span that was unmapped, and its record may be in use for
+  // another span.
+  return page >= span->first_page && page < span->end() ? span : nullptr;
 }
 
 void SpanPool::AddRecord(Span* record) {

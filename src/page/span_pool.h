@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // SpanPool: the spans of large objects that one shard keeps for its next use. A request takes a
 // part of the shortest kept span that is long enough; a span that comes back is joined with its
-// kept neighbours. So threads on different CPUs replace large objects without the page heap's lock,
-// and memory that was freed a moment ago, and is in the CPU's cache, serves the next request of any
-// size. Why not a cache for each size: decision 0038.
+// kept neighbours. What a pool lacks comes from the page heap in chunks, and the request takes the
+// first part of one: so the objects of one shard lie together, and threads on two CPUs seldom write
+// to the same lines of records and of the page map. So threads on different CPUs replace large
+// objects without the page heap's lock, and memory that was freed a moment ago, and is in the CPU's
+// cache, serves the next request of any size. Why not a cache for each size: decision 0038.
 //
 // States. A kept span is kKept, and its owner is the number of the pool. For the page heap it is in
 // use as a large object: a pool changes the lengths and page-map entries of the spans that it keeps
@@ -13,7 +15,10 @@
 //   L1  The owner of a span is number_ exactly while it is in `spans_`, and it is kKept then. No
 //       code without lock_ stores this owner, so the holder may rely on what it reads of any span.
 //       No two of these spans are adjacent.
-//   L2  The page heap counts hidden() large objects too many: +1 for each object that became a kept
+//   L2  A kept span's pages after the first in_use.written ones were not written since the OS
+//   zeroed
+//       them.
+//   L3  The page heap counts hidden() large objects too many: +1 for each object that became a kept
 //       span, -1 for each span that was handed out or given up. Modulo SIZE_MAX + 1: an object that
 //       was joined to another may be handed out in two parts.
 // Synchronization: LockRank::kSpanCache. Who walks over all spans (SpanStore::ListSpans) must hold
@@ -51,6 +56,11 @@ class alignas(kCacheLineSize) SpanPool {
   Span* TryTake(Length n, int64_t now_ms) TC_EXCLUDES(lock_);
   // Keeps the span, which is kKept and has no owner.
   void Put(Span* span) TC_EXCLUDES(lock_);
+  // Lets the large object at `p`, in `span`, grow to `n` pages into the kept span after it. False,
+  // and nothing is changed, when that one is too short, or when `span` is no such object. The
+  // object's sample: as PageHeap::DeleteLargeAt.
+  [[nodiscard]] bool TryExtend(Span* span, const void* p, Length n, void** sample)
+      TC_EXCLUDES(lock_);
   // The longest span, kKept and without an owner, if more than `max_bytes` are kept and the span
   // has at least `n` pages; else null.
   Span* TakeLongest(size_t max_bytes = 0, Length n = Length(0)) TC_EXCLUDES(lock_);
@@ -62,6 +72,8 @@ class alignas(kCacheLineSize) SpanPool {
   // Null when there are at most Tuning::SpanPool::records.
   Span* TakeSpareRecord() TC_EXCLUDES(lock_);
 
+  // The owner of the spans that it keeps; constant after Attach.
+  uint16_t number() const { return number_; }
   size_t bytes() const TC_NO_THREAD_SAFETY_ANALYSIS { return spans_.total().bytes(); }
   size_t hidden() const { return hidden_.value(); }
   // Adds the kept spans to the counts of their lengths.
@@ -76,6 +88,9 @@ class alignas(kCacheLineSize) SpanPool {
   // The kept span that `page` is the first or the last of; null when there is none.
   Span* KeptAt(PageId page) const TC_REQUIRES(lock_);
   void JoinLocked(Span* span, Span* neighbour) TC_REQUIRES(lock_);
+  bool ExtendLocked(Span* span, Length n) TC_REQUIRES(lock_);
+  // Makes the record of a span that is no longer one a spare record.
+  void DropLocked(Span* record) TC_REQUIRES(lock_);
 
   SpinLock lock_{LockRank::kSpanCache};
   // Constant after Attach.

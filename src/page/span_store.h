@@ -56,6 +56,9 @@ class SpanStore {
     Length alignment = Length(1);  // a power of two, at least the granule
     SpanState use = SpanState::kLarge;
     SpanHome* home = nullptr;  // null: not for a shard
+    // For a SpanPool: takes more of the free span that it finds, up to this many pages, where there
+    // is no memory limit; and leaves other homes their kept spans while these are few.
+    Length chunk = Length(0);
     hugepage_policy::Need need = hugepage_policy::Need::kUnknown;
     int64_t now_ms = 0;
     // There are hugepages: of spans of equal length the one in the fullest hugepage is taken.

@@ -125,6 +125,22 @@ class Made(unittest.TestCase):
         with self.assertRaisesRegex(process.BenchError, "has no row index-build"):
             documents.index_build_part(hand_made([]), self.run_path, self.root)
 
+    def test_points_of_curves(self):
+        row = "large-held/2/16384"
+        data = hand_made([record(row, name, number, value) for number in range(3)
+                          for name, value in (("ours", 2), ("glibc", 4), ("fast", 1))],
+                         (row,), group="large-objects")
+        data["summary"] = json.loads(cli.as_json({"summary": summary.summarize(data)}))["summary"]
+        text = documents.PARTS["large-objects"](data, self.run_path, self.root / "docs")
+        self.assertIn("above it at 1.", text)
+        self.assertIn("| large-held | 16 KiB | 2 | fast | 2.00 [2.00, 2.00] | above | CPU time", text)
+        self.assertNotIn("![", text)
+        (self.results / "large-objects.svg").touch()
+        text = documents.PARTS["large-objects"](data, self.run_path, self.root / "docs")
+        self.assertIn("(../bench/results/large-objects.svg)", text)
+        with self.assertRaisesRegex(process.BenchError, "no rows of the group over-threads"):
+            documents.PARTS["over-threads"](data, self.run_path, self.root / "docs")
+
     def test_an_unknown_part_is_an_error(self):
         self.readme.write_text(self.marks("nothing"))
         with self.assertRaisesRegex(process.BenchError, "no part nothing, only means, "):

@@ -393,6 +393,12 @@ class Choice(unittest.TestCase):
         self.assertFalse([name for name in names if name.startswith("full/")
                           and not name.startswith("full/micro-")])
 
+    def test_points_of_curves_are_asked_for_by_group_or_with_a_slash(self):
+        self.assertNotIn("larson/2/8", self.names())
+        self.assertEqual(self.names("larson/2/8"), ["larson/2/8"])
+        self.assertIn("large-held/8/16384", self.names("large-objects"))
+        self.assertNotIn("larson/2/8", self.names("larson"))
+
     def test_by_name_by_group_and_with_the_full_library(self):
         self.assertEqual(self.names(r"^larson-\d"), ["larson-1", "larson-2"])
         self.assertIn("perl", self.names("apps"))
@@ -477,6 +483,16 @@ class WholeRun(unittest.TestCase):
         self.assertIn("worse: cost +100.0 %", result.stdout)
         self.assertIn("worse: 1: graph", result.stdout)
         self.assertIn("cost, new / glibc", result.stdout)
+
+    def test_a_peer_by_its_path(self):
+        result = self.compare("--base", self.libraries, "--rows", "^graph", "--peers",
+                              f"spy={SPY} glibc")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("cost, new / spy", result.stdout)
+        self.assertIn("cost, new / glibc", result.stdout)
+        result = self.compare("--base", self.libraries, "--peers", "gone=/nonexistent.so")
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("PEERS: gone is missing: expected at /nonexistent.so", result.stderr)
 
     def test_what_cannot_be_is_one_line_that_says_what_to_do(self):
         for arguments, what in (

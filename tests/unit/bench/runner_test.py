@@ -93,7 +93,7 @@ class Arithmetic(unittest.TestCase):
         ratio = statistics.paired_ratio([1, 1], [2, 2], seed=1)
         self.assertTrue(statistics.is_noise(ratio))
         self.assertFalse(statistics.meets(ratio, 1.0))
-        self.assertEqual(report.interval_text(ratio), "0.500 (too few rounds)")
+        self.assertEqual(statistics.interval_text(ratio), "0.500 (too few rounds)")
 
     def test_a_bound_is_met_when_the_interval_reaches_it(self):
         for low, high, met in ((0.9, 0.95, True), (0.99, 1.2, True), (1.001, 1.2, False)):

@@ -44,26 +44,34 @@ CASES = {
     "fragmentation": memory("5000 1", "regrown_ratio", "1", 5000 + 1800),
     # Neither nodes nor edges.
     "graph": time("2000 1000", 3 * 2000 + 1000, "41-47"),
+    # Not the arrays of the strings, and what fits into a string object is not allocated.
+    "growing-strings": time("2 20 200 5000", 2 * 20 * 4, "31-481"),
     "idle-threads": memory("10 0.01", "kib_per_thread", "KiB", 10 * 10),
     # Neither the words of documents nor what the program itself allocates.
     "index-build": memory("1 1 1 2 4 1", "rss_to_live", "1", 2 * 2 * 100, "96-600000"),
     "large-buffers": time("2 4 50", 2 * 50),
+    "large-objects": time("2 16384 300 1", 2 * 300),
     "larson": rate("0.02 8 1000 100 2 1 2", "ops_per_s", 500),
     "larson-sized": rate("0.02 8 1000 100 2 1 2", "ops_per_s", 500),
-    "linux-scalability": time("512 1000 2", 2000, None),
+    "linux-scalability": time("512 1000 2 2", 4000, None),
     # Not the entries.
     "lru": time("2 1 5000", 2 * 2 * 1000, "100-1000000"),
     "malloc-large": time("3 6", 6),
     # Not the messages' headers.
     "message-batches": time("2 2 20 50", 2 * 2 * 20 * 50, "100-1000"),
+    "mixed-churn": time("2 100 500", 2 * 600),
     "mstress": time("2 5 4", 4 * 5 * 100 * 3),
     "phases": time("4 4 2", 50_000),
     "ramp": memory("4 10 0.05 0.05", "idle_rss_kib", "KiB", 5000 + 2000),
     "rptest": time("2 0 1 2 20 100 10 8 16000", 2 * 20 * 10 + 2 * 10 * 11),
+    # Only nodes are looked at.
+    "scattered-nodes": time("2000 3000", 2000 + 200, "48-48"),
     "shared-lines": memory("2 8 500 3 2 2", "write_ns", "ns", 2 * 500 * 2),
     "short-threads": time("40 2 100", 40 * 100),
     "t-test1": time("3 2 5000 1000 50", 3 * 2000),
     "threadtest": time("2 10 1000 0 8", 10 * 1000),
+    # 500 objects of each thread, and 500 in each of 9 + 2 turns.
+    "turns": memory("3 2", "pair_ns", "ns", 3 * 500 * 12, "16-4096"),
     "vector-growth": time("2 3 1 2", 0),
     "xmalloc-test": rate("-w 2 -t 0.02 -s 0", "objects_per_s", 2 * 4096),
 }
@@ -249,6 +257,16 @@ class TTest1(unittest.TestCase):
         self.assertAlmostEqual(values["mops_per_cpu_s"] * values["cpu_s"], 0.2, places=6)
 
 
+class LargeObjects(unittest.TestCase):
+    def test_a_process_holds_what_it_is_told(self):
+        for flags in ([], ["--held"]):
+            made, _ = report([*flags, *"2 65536 400 8".split()])
+            values = {metric["name"]: metric["value"] for metric in made["metrics"]}
+            self.assertAlmostEqual(values["allocations_per_s"] * made["wall_s"], 800, places=3)
+            # 128 objects of 48 KiB in the mean.
+            self.assertGreaterEqual(made["peak_rss_kib"], 5 * 1024)
+
+
 class VectorGrowth(unittest.TestCase):
     def test_the_vectors_are_there(self):
         made, _ = report("1 3 4 1".split())
@@ -271,7 +289,7 @@ class Ramp(unittest.TestCase):
 
 
 EXTRA = {"cache-scratch": Instrumented, "cache-thrash": Instrumented, "t-test1": TTest1,
-         "vector-growth": VectorGrowth, "ramp": Ramp}
+         "large-objects": LargeObjects, "vector-growth": VectorGrowth, "ramp": Ramp}
 
 
 def load_tests(loader, *_):

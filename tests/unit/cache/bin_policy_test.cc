@@ -81,6 +81,15 @@ TEST(BinPolicyTest, BoundsHoldForEveryClassAndLimit) {
       ASSERT_LE(refill, std::min(limit, kRules.max_move_objects));
       ASSERT_EQ(refill % kSizeClasses.line_objects(c), 0u) << "whole lines";
       ASSERT_TRUE(limit < batch || refill % batch == 0) << "whole batches";
+      // Half, in whole line batches.
+      const size_t line = kSizeClasses.line_objects(c);
+      const size_t half = MoveCountWithoutGrowth(c, limit);
+      ASSERT_GE(half, 1u);
+      ASSERT_LE(half, MoveCount(c, limit));
+      ASSERT_EQ(half % line, 0u);
+      ASSERT_LE(2 * half, limit + 2 * line);
+      ASSERT_TRUE(2 * half + 2 * line > limit || half == MoveCount(c, limit));
+      ASSERT_EQ(RefillCountWithoutGrowth(c, limit), std::min(half, kRules.max_move_objects));
       for (uint8_t overages = 0; overages <= kRules.max_overages; ++overages) {
         const Overflow overflow = DecideOverflow(c, limit, overages);
         ASSERT_GE(overflow.release, 1u);
@@ -95,6 +104,7 @@ TEST(BinPolicyTest, BoundsHoldForEveryClassAndLimit) {
     }
     // No array: the one object that the caller needs.
     ASSERT_EQ(RefillCount(c, 0), 1u);
+    ASSERT_EQ(RefillCountWithoutGrowth(c, 0), 1u);
   }
 }
 

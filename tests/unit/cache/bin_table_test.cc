@@ -77,13 +77,13 @@ TEST(BinTableTest, ABinIsAStackWhoseOldestCanBeTaken) {
       }
       case 4: {
         if (table.Array(i) == nullptr) break;
-        std::vector<void*> objects(random.Below(20));
+        std::vector<void*> objects(1 + random.Below(19));
         for (void*& object : objects) object = reinterpret_cast<void*>(next_object += 64);
         const size_t left = table.PushAll(i, objects.data(), objects.size());
         ASSERT_EQ(left, objects.size() - std::min(objects.size(), limit - model.size()));
-        // The first of them comes out first.
-        for (size_t n = objects.size() - left; n > 0; --n) {
-          model.push_back(reinterpret_cast<uintptr_t>(objects[n - 1]));
+        // The last of them comes out first; the first ones have no room.
+        for (size_t n = left; n < objects.size(); ++n) {
+          model.push_back(reinterpret_cast<uintptr_t>(objects[n]));
         }
         break;
       }

@@ -126,6 +126,15 @@ TEST(CacheBudgetTest, LowerBound) {
   EXPECT_EQ(three, 4 * kStep) << "beyond the total, up to the bound";
 }
 
+TEST(CacheBudgetTest, HeadroomIsWhatIsUnfilledUpToBothBounds) {
+  constexpr size_t kMost = kTuning.cache_budget.max_unfilled_bytes;
+  EXPECT_EQ(CacheBudget::Headroom(kMost, 0), 0u);
+  EXPECT_EQ(CacheBudget::Headroom(kMost, 1000), 1000u);
+  EXPECT_EQ(CacheBudget::Headroom(kMost, kMost + 1), kMost);
+  EXPECT_EQ(CacheBudget::Headroom(1000, kMost), 1000 * kTuning.cache_budget.unfilled_part);
+  EXPECT_EQ(CacheBudget::Headroom(0, kMost), 0u) << "an idle cache was emptied";
+}
+
 // An idle cache gives up all of its limit, and gets the first step again when its thread wakes.
 TEST(CacheBudgetTest, TakeAllAndBack) {
   CacheBudget budget(kTotal);

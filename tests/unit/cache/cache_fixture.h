@@ -57,7 +57,7 @@ class TestThread {
 
   // Acts for another thread that takes the cache, and puts it back.
   void Take() { slot_.bins.store(const_cast<Bins*>(&kEmptyBins), std::memory_order_release); }
-  void PutBack() { slot_.bins.store(cache_->bins(), std::memory_order_release); }
+  void PutBack() { slot_.bins.store(&cache_->table().bins(), std::memory_order_release); }
 
   // As at the end of a thread.
   void Exit() {

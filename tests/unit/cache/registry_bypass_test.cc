@@ -24,7 +24,7 @@ class RegistryBypassTest : public testing::Test {
     heap_.registry.UpdateBypass(&Wanted, own == nullptr ? nullptr : own->cache());
   }
   static bool Reachable(TestThread& thread) {
-    return thread.slot().bins.load() == thread.cache()->bins();
+    return thread.slot().bins.load() == &thread.cache()->table().bins();
   }
   void Fill(TestThread& thread) {
     std::vector<void*> objects;

@@ -38,7 +38,7 @@ class RegistrySharingTest : public testing::Test {
   }
   // As if the registry had last checked it long ago.
   static void PretendIdle(TestThread& thread) {
-    thread.cache()->record.activity_stamp = thread.cache()->table().ActivityStamp();
+    thread.cache()->record.activity_stamp = thread.cache()->ActivityStamp();
     thread.cache()->record.stamped_at_ms -= 1000 * kTuning.thread_caches.idle_ms;
   }
 
@@ -157,7 +157,7 @@ TEST_F(RegistrySharingTest, ABusyThreadGetsARequest) {
   busy.slot().BeginAccess();
   EXPECT_EQ(heap_.registry.FlushAll(nullptr), others);
   EXPECT_EQ(busy.cache()->table().CachedBytes(), cached);
-  EXPECT_EQ(busy.slot().bins.load(), busy.cache()->bins()) << "put back";
+  EXPECT_EQ(busy.slot().bins.load(), &busy.cache()->table().bins()) << "put back";
   busy.slot().EndAccess();
   const SizeClass c = ClassForSize(32768);
   void* const object = busy.cache()->Allocate(c);
@@ -181,7 +181,7 @@ TEST_F(RegistrySharingTest, WithoutABarrierAllGetARequest) {
   const size_t mine = own.cache()->table().CachedBytes();
   EXPECT_EQ(registry.FlushAll(own.cache()), mine);
   EXPECT_EQ(other.cache()->table().CachedBytes(), cached);
-  EXPECT_EQ(other.slot().bins.load(), other.cache()->bins());
+  EXPECT_EQ(other.slot().bins.load(), &other.cache()->table().bins());
   const SizeClass c = ClassForSize(32768);
   other.cache()->Free(c, other.cache()->Allocate(c));
   EXPECT_LE(other.cache()->table().CachedBytes(), 32768u);
@@ -223,14 +223,32 @@ TEST_F(RegistrySharingTest, AThreadWhoseBinsLookTheSameIsNotIdle) {
   ASSERT_EQ(working.cache()->max_bytes(), 2 * kTuning.cache_budget.step_bytes);
   PretendIdle(working);
   const SizeClass c = ClassForSize(64);
-  const BinSlot* const top = working.cache()->bins()->tops[Index(c)].load();
+  const BinSlot* const top = working.cache()->table().bins().tops[Index(c)].load();
   working.Free(c, working.Allocate(c));
-  ASSERT_EQ(working.cache()->bins()->tops[Index(c)].load(), top);
+  ASSERT_EQ(working.cache()->table().bins().tops[Index(c)].load(), top);
   heap_.registry.RaiseLimit(busy.cache());
   EXPECT_EQ(working.cache()->table().CachedBytes(), cached);
   EXPECT_EQ(working.cache()->max_bytes(), kTuning.cache_budget.step_bytes) << "as from any other";
   EXPECT_EQ(busy.cache()->max_bytes(), 3 * kTuning.cache_budget.step_bytes);
   heap_.registry.CheckInvariants();
+}
+
+// A thread that only frees is recognised by its overflows.
+TEST_F(RegistrySharingTest, AThreadWhoseBinsOverflowIsNotIdle) {
+  heap_.registry.SetTotalLimit(4 * kTuning.cache_budget.step_bytes);
+  TestThread freeing(heap_.registry);
+  TestThread busy(heap_.registry);
+  Fill(freeing);
+  const SizeClass c = ClassForSize(64);
+  std::vector<void*> objects(1000);
+  for (void*& object : objects) ASSERT_EQ(heap_.central.Remove(c, &object, 1), 1u);
+  PretendIdle(freeing);
+  for (void* const object : objects) freeing.Free(c, object);
+  while (busy.cache()->max_bytes() < 3 * kTuning.cache_budget.step_bytes) {
+    heap_.registry.RaiseLimit(busy.cache());
+  }
+  heap_.registry.RaiseLimit(busy.cache());
+  EXPECT_GT(freeing.cache()->table().CachedBytes(), 0u);
 }
 
 // A cache that looked idle, but whose owner is in the middle of an operation, keeps its objects and
@@ -383,6 +401,106 @@ TEST_F(RegistrySharingTest, ACacheGrowsByCollections) {
   EXPECT_GT(thread.cache()->max_bytes(), bin_policy::MaxLimit(c) * 1024);
   // Now the bin serves the whole burst, except for the part beyond its largest limit.
   EXPECT_GT(thread.cache()->table().CachedObjects(c), 64u);
+}
+
+// Allocates and frees 30 objects of each of many classes; returns the largest claim.
+size_t LargestClaimOfManyClasses(TestThread& thread, int rounds) {
+  size_t largest = 0;
+  std::vector<void*> objects;
+  for (int round = 0; round < rounds; ++round) {
+    for (const size_t size : {256, 512, 768, 1024, 1536, 2048, 3072, 4096}) {
+      const SizeClass c = ClassForSize(size);
+      for (int i = 0; i < 30; ++i) objects.push_back(thread.Allocate(c));
+      for (void* const object : objects) thread.Free(c, object);
+      objects.clear();
+      largest = std::max(largest, thread.cache()->claimed_bytes());
+    }
+  }
+  return largest;
+}
+
+// While nothing is unclaimed, claims that no objects fill do not count, up to the headroom.
+TEST_F(RegistrySharingTest, UnfilledClaimsMayExceedAShortBudget) {
+  heap_.page_heap.hints().retention.SetTotal(4 * kTuning.cache_budget.initial_bytes);
+  TestThread thread(heap_.registry);
+  TestThread other(heap_.registry);
+  const size_t largest = LargestClaimOfManyClasses(thread, 100);
+  ASSERT_EQ(thread.cache()->max_bytes(), kTuning.cache_budget.initial_bytes);
+  EXPECT_GT(largest, thread.cache()->max_bytes());
+  const size_t limit = thread.cache()->max_bytes();
+  EXPECT_LE(largest, limit + CacheBudget::Headroom(limit, SIZE_MAX));
+  thread.cache()->table().CheckInvariants();
+  thread.Exit();
+  other.Exit();
+}
+
+TEST_F(RegistrySharingTest, ATotalThatWasSetHolds) {
+  heap_.registry.SetTotalLimit(2 * kTuning.cache_budget.initial_bytes);
+  TestThread thread(heap_.registry);
+  TestThread other(heap_.registry);
+  const size_t largest = LargestClaimOfManyClasses(thread, 100);
+  ASSERT_EQ(thread.cache()->max_bytes(), kTuning.cache_budget.initial_bytes);
+  EXPECT_LE(largest, thread.cache()->max_bytes());
+  thread.Exit();
+  other.Exit();
+}
+
+// A bin that may not grow returns and fetches half of its limit.
+TEST_F(RegistrySharingTest, ABinThatMayNotGrowMovesHalf) {
+  heap_.registry.SetTotalLimit(0);
+  TestThread thread(heap_.registry);
+  const SizeClass c = ClassForSize(4096);
+  std::vector<void*> objects;
+  for (int i = 0; i < 200; ++i) objects.push_back(thread.Allocate(c));
+  // Frees fill the bin to the limit that the budget allows, and beyond.
+  size_t largest = 0;
+  size_t least_after = SIZE_MAX;
+  for (void* const object : objects) {
+    const size_t before = thread.cache()->table().CachedObjects(c);
+    thread.Free(c, object);
+    const size_t after = thread.cache()->table().CachedObjects(c);
+    largest = std::max(largest, before);
+    if (after < before) least_after = std::min(least_after, after);
+  }
+  ASSERT_LT(largest, bin_policy::Batch(c)) << "the limit is below a batch";
+  EXPECT_EQ(least_after, largest - bin_policy::MoveCountWithoutGrowth(c, largest) + 1);
+  // Allocations use up the bin, then fetch half.
+  while (thread.cache()->table().CachedObjects(c) > 0) thread.Allocate(c);
+  thread.Allocate(c);
+  EXPECT_EQ(thread.cache()->table().CachedObjects(c),
+            bin_policy::RefillCountWithoutGrowth(c, largest) - 1);
+  thread.Exit();
+}
+
+// Each collection takes a part of an unused bin. While nothing is unclaimed, twice the traffic
+// comes between two of them each time, up to a maximum.
+TEST_F(RegistrySharingTest, CollectionsBecomeRarerWhileTheBudgetIsShort) {
+  heap_.registry.SetTotalLimit(0);
+  TestThread thread(heap_.registry);
+  const SizeClass stale = ClassForSize(64);
+  std::vector<void*> objects;
+  for (int i = 0; i < 500; ++i) objects.push_back(thread.Allocate(stale));
+  for (void* const object : objects) thread.Free(stale, object);
+  const SizeClass busy = ClassForSize(2048);
+  std::vector<size_t> rounds_between;
+  size_t rounds = 0;
+  size_t left = thread.cache()->table().CachedObjects(stale);
+  while (left > 0) {
+    objects.clear();
+    for (int i = 0; i < 64; ++i) objects.push_back(thread.Allocate(busy));
+    for (void* const object : objects) thread.Free(busy, object);
+    ASSERT_LT(++rounds, 1000u);
+    const size_t now = thread.cache()->table().CachedObjects(stale);
+    if (now == left) continue;
+    left = now;
+    rounds_between.push_back(rounds);
+    rounds = 0;
+  }
+  ASSERT_GE(rounds_between.size(), 5u);
+  const size_t last = rounds_between.back();
+  EXPECT_GE(last, 3 * rounds_between.front());
+  EXPECT_LE(rounds_between[rounds_between.size() - 2], last + 1) << "a maximum";
+  thread.Exit();
 }
 
 // The bin of an unused class drains while another class is used, and its array is freed.

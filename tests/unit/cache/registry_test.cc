@@ -139,6 +139,105 @@ TEST_F(RegistryTest, ACacheIsInherited) {
   ExpectAllReturned();
 }
 
+// The limit of an inherited cache has room for what it claims, while bytes are unclaimed.
+TEST_F(RegistryTest, AnInheritedCacheKeepsItsLimit) {
+  heap_.registry.SetInheritance(true);
+  TestThread first(heap_.registry);
+  std::vector<void*> objects;
+  while (first.cache()->claimed_bytes() <= 2 * kTuning.cache_budget.initial_bytes) {
+    objects.push_back(first.Allocate(c_));
+  }
+  for (void* const object : objects) first.Free(c_, object);
+  const size_t claimed = first.cache()->claimed_bytes();
+  ASSERT_GT(claimed, kTuning.cache_budget.initial_bytes);
+  first.Exit();
+
+  TestThread second(heap_.registry);
+  EXPECT_GE(second.cache()->max_bytes(), claimed);
+  EXPECT_LT(second.cache()->max_bytes(), 2 * claimed);
+  heap_.registry.CheckInvariants();
+  second.Exit();
+
+  heap_.registry.SetTotalLimit(kTuning.cache_budget.initial_bytes);
+  TestThread third(heap_.registry);
+  EXPECT_EQ(third.cache()->claimed_bytes(), claimed);
+  EXPECT_EQ(third.cache()->max_bytes(), kTuning.cache_budget.initial_bytes);
+  heap_.registry.CheckInvariants();
+  third.Exit();
+}
+
+// A thread keeps its shard, and the one that inherits its cache gets it.
+TEST_F(RegistryTest, EachThreadHasAShard) {
+  heap_.registry.SetInheritance(true);
+  TestThread one(heap_.registry);
+  TestThread two(heap_.registry);
+  TestThread three(heap_.registry);
+  Shard& shard = two.cache()->shard();
+  EXPECT_EQ(one.cache()->shard().number(), 0u);
+  EXPECT_EQ(shard.number(), 1u);
+  EXPECT_EQ(three.cache()->shard().number(), 2u);
+  Fill(two);
+  two.Exit();
+  // The cache that waits for a thread has the shard, and no thread.
+  EXPECT_EQ(shard.num_caches(), 1u);
+  EXPECT_EQ(shard.num_threads(), 0u);
+  heap_.CheckInvariants();
+  TestThread heir(heap_.registry);
+  EXPECT_EQ(&heir.cache()->shard(), &shard);
+  EXPECT_EQ(shard.num_threads(), 1u);
+  TestThread fourth(heap_.registry);
+  EXPECT_EQ(fourth.cache()->shard().number(), 3u);
+  // Without inheritance the number is free again.
+  heap_.registry.SetInheritance(false);
+  heir.Exit();
+  EXPECT_EQ(shard.num_caches(), 0u);
+  TestThread fifth(heap_.registry);
+  EXPECT_EQ(&fifth.cache()->shard(), &shard);
+  heap_.CheckInvariants();
+  for (TestThread* const thread : {&one, &three, &fourth, &fifth}) thread->Exit();
+  ExpectAllReturned();
+}
+
+// What a thread frees returns to its shard, and its shard serves it first.
+TEST_F(RegistryTest, AThreadAllocatesFromItsShard) {
+  TestThread one(heap_.registry);
+  TestThread two(heap_.registry);
+  for (int i = 0; i < 3000; ++i) {
+    for (TestThread* const thread : {&one, &two}) {
+      ASSERT_EQ(heap_.ShardOf(thread->Allocate(c_)), thread->cache()->shard().number());
+    }
+  }
+  one.Exit();
+  two.Exit();
+}
+
+// The shards of threads that exist in the parent only are free in the child, those of caches that
+// are collected later too.
+TEST_F(RegistryTest, OrphansLeaveTheirShards) {
+  TestThread survivor(heap_.registry);
+  TestThread orphan(heap_.registry);
+  TestThread changing(heap_.registry);
+  ThreadSlot starting;
+  ThreadCache* const unregistered = heap_.registry.Create(starting);
+  Fill(orphan);
+  Fill(changing);
+  Shard* const shards[] = {&survivor.cache()->shard(), &orphan.cache()->shard(),
+                           &changing.cache()->shard(), &unregistered->shard()};
+  for (const Shard* const shard : shards) EXPECT_EQ(shard->num_threads(), 1u);
+  changing.cache()->BeginChange();
+  OrphanOthers(survivor.cache());
+  heap_.CheckInvariants();
+  EXPECT_EQ(shards[0]->num_threads(), 1u);
+  for (size_t i = 1; i < 4; ++i) EXPECT_EQ(shards[i]->num_threads(), 0u) << i;
+  // The cache in the middle of a change is leaked.
+  EXPECT_EQ(shards[2]->num_caches(), 0u);
+  while (heap_.registry.AdoptOrphan()) {
+  }
+  EXPECT_EQ(shards[0]->num_caches(), 1u);
+  for (size_t i = 1; i < 4; ++i) EXPECT_EQ(shards[i]->num_caches(), 0u) << i;
+  survivor.Exit();
+}
+
 TEST_F(RegistryTest, NoMoreIsInheritedThanAllowed) {
   std::vector<std::unique_ptr<TestThread>> threads;
   size_t claimed = 0;

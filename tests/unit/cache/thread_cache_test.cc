@@ -390,8 +390,8 @@ TEST(ThreadCacheTest, ATakenCacheIsNotTouched) {
     ASSERT_GT(cached, 0u);
     const size_t arrays = thread.cache()->table().array_bytes();
     std::vector<BinSlot*> tops;
-    for (const BinTop& top : thread.cache()->bins()->tops) tops.push_back(top.load());
-    thread.cache()->bins()->bytes_until_sample = 12345;
+    for (const BinTop& top : thread.cache()->table().bins().tops) tops.push_back(top.load());
+    thread.cache()->table().bins().bytes_until_sample = 12345;
     thread.Take();
     std::vector<void*> more;
     for (int i = 0; i < 300; ++i) {
@@ -410,9 +410,9 @@ TEST(ThreadCacheTest, ATakenCacheIsNotTouched) {
     EXPECT_EQ(thread.cache()->table().CachedObjects(c), cached);
     EXPECT_EQ(thread.cache()->table().array_bytes(), arrays);
     for (size_t i = 0; i < kNumSizeClasses; ++i) {
-      ASSERT_EQ(thread.cache()->bins()->tops[i].load(), tops[i]);
+      ASSERT_EQ(thread.cache()->table().bins().tops[i].load(), tops[i]);
     }
-    EXPECT_EQ(thread.cache()->bins()->bytes_until_sample, 12345u);
+    EXPECT_EQ(thread.cache()->table().bins().bytes_until_sample, 12345u);
     EXPECT_EQ(thread.slot().busy.load(), ThreadSlot::kIdle);
     thread.cache()->table().CheckInvariants();
     thread.PutBack();
@@ -460,7 +460,7 @@ TEST(ThreadCacheTest, IdleAfterEveryCall) {
 TEST(ThreadCacheTest, TheSlowPathTakesFromTheBin) {
   CacheTestHeap heap;
   TestThread thread(heap.registry);
-  EXPECT_EQ(thread.cache()->bins()->bytes_until_sample, Countdown::kNever);
+  EXPECT_EQ(thread.cache()->table().bins().bytes_until_sample, Countdown::kNever);
   const SizeClass c = ClassForSize(64);
   void* const object = thread.Allocate(c);
   thread.Free(c, object);

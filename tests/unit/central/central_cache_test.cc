@@ -25,9 +25,11 @@
 namespace tcmalloc {
 namespace {
 
+// The objects in the order of their use.
 std::vector<void*> Remove(CentralCache& central, SizeClass c, size_t n) {
   std::vector<void*> objects(n);
   objects.resize(central.Remove(c, objects.data(), n));
+  std::reverse(objects.begin(), objects.end());
   return objects;
 }
 
@@ -44,7 +46,7 @@ std::vector<void*> RemoveAll(CentralCache& central, SizeClass c, size_t n) {
 
 // Two threads allocate and free in every order through the central cache, in batches and less, and
 // a whole line batch is always free: neither gets an object on a line on which the other one has an
-// object. On one CPU, and on two.
+// object. With one shard, and with one for each.
 class CentralCacheTwoThreadsTest
     : public testing::TestWithParam<std::tuple<size_t, std::array<int, 2>>> {};
 
@@ -65,6 +67,7 @@ TEST_P(CentralCacheTwoThreadsTest, NoLineIsShared) {
   std::vector<void*> rest;
   for (const int processor : processors) {
     test_processor = processor;
+    heap.central.shards().Current().AddThread();
     std::vector<void*> objects = RemoveAll(heap.central, c, reserve / 2);
     // Nothing is left for the other one to take.
     const std::vector<void*> more = RemoveAll(heap.central, c, list.free_objects());
@@ -252,6 +255,7 @@ TEST_F(CentralCacheShardsDeathTest, DoubleFreesOfOthersFarObjects) {
 
 // Before fork all locks of all shards are held, each once.
 TEST_F(CentralCacheShardsTest, ForEachLockCoversAllShards) {
+  constexpr int kCpus = static_cast<int>(kTuning.shards.max_of_cpus);
   const auto locks_now = [&] {
     std::vector<SpinLock*> locks;
     heap_.central.ForEachLock([&](SpinLock& lock) { locks.push_back(&lock); });
@@ -261,7 +265,7 @@ TEST_F(CentralCacheShardsTest, ForEachLockCoversAllShards) {
   EXPECT_EQ(locks_now().size(), 1u);
   const SizeClass other_class = ClassForSize(64);
   std::vector<std::vector<void*>> objects;
-  for (int p = 0; p < static_cast<int>(TestHeap::kShards); ++p) {
+  for (int p = 0; p < kCpus; ++p) {
     objects.push_back(NewSpans(p, 2));
     const size_t shards = static_cast<size_t>(p) + 1;
     EXPECT_EQ(locks_now().size(), 1 + shards + shards - 1);
@@ -271,7 +275,7 @@ TEST_F(CentralCacheShardsTest, ForEachLockCoversAllShards) {
     EXPECT_EQ(locks_now().size(), 1 + 2 * shards);
   }
   // The hold holds: no shard takes anything meanwhile.
-  for (int p = 0; p < static_cast<int>(TestHeap::kShards); ++p) {
+  for (int p = 0; p < kCpus; ++p) {
     heap_.central.ForEachLock([](SpinLock& lock) { lock.HoldForFork(); });
     const size_t free_before = list_.free_objects();
     std::atomic<bool> done{false};

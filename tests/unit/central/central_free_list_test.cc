@@ -33,11 +33,10 @@ constexpr uint64_t kFreeListSeed = 20240131;
 // Which objects are free, span by span. A span is known by its first address.
 class Model {
  public:
-  Model(CentralFreeList& list, size_t batch_size)
+  explicit Model(CentralFreeList& list)
       : object_size_(list.object_size()),
         objects_per_span_(list.objects_per_span()),
-        line_objects_(LineObjects(list.object_size())),
-        batch_size_(batch_size) {
+        line_objects_(LineObjects(list.object_size())) {
     EXPECT_EQ(list.line_objects(), line_objects_);
   }
 
@@ -48,32 +47,31 @@ class Model {
     return n;
   }
 
+  // The shard has that many living threads from now on.
+  void SetThreads(size_t shard, size_t threads) { shards_[shard].threads = threads; }
+
   // Records that `objects` were removed, and checks what Remove promises to a caller of shard `own`
   // for a request of `n`. `kept`: the shard had a span of the class before, and pages for another
   // one.
   void Removed(TestHeap& heap, size_t own, bool kept, const std::vector<void*>& objects, size_t n) {
     ASSERT_FALSE(objects.empty());
     Answer answer{heap, objects, n};
-    if (kept && FreeInShard(own) == 0) {
-      ASSERT_EQ(spans_.count(StartOf(heap, objects[0])), 0u) << "the own pages are used first";
-    } else if (line_objects_ > 1 && n >= line_objects_) {
-      ASSERT_NO_FATAL_FAILURE(RemovedByGroups(answer, own));
-    } else {
-      ASSERT_NO_FATAL_FAILURE(TakeAnyFrom(answer, own));
+    shards_[own].used_at = fresh_spans_;
+    if (FreeInShard(own) > 0) {
+      ASSERT_NO_FATAL_FAILURE(TakeFromOwn(answer, own));
+    } else if (!kept) {
+      ASSERT_NO_FATAL_FAILURE(TakeFromOthers(answer, own, RefillSource::kEndedThreads));
       if (answer.checked == 0) {
-        ASSERT_NO_FATAL_FAILURE(TakeFromOthers(answer, own, kAny, batch_size_));
+        ASSERT_NO_FATAL_FAILURE(TakeFromOthers(answer, own, RefillSource::kIdleThreads));
       }
     }
     if (answer.checked == 0) {
       const uintptr_t start = StartOf(heap, objects[0]);
       ASSERT_EQ(spans_.count(start), 0u) << "from the wrong span";
       spans_[start] = {std::vector<bool>(objects_per_span_, true), own};
-      if (line_objects_ > 1 && n >= line_objects_) {
-        ASSERT_NO_FATAL_FAILURE(TakeWholeFrom(answer, own));
-      } else {
-        ASSERT_NO_FATAL_FAILURE(TakeAnyFrom(answer, own));
-      }
+      ASSERT_NO_FATAL_FAILURE(TakeFromOwn(answer, own));
       ++new_spans_;
+      if (!kept) shards_[own].used_at = ++fresh_spans_;
     }
     ASSERT_EQ(answer.checked, objects.size()) << "too many objects";
   }
@@ -98,8 +96,9 @@ class Model {
     list.CheckInvariants();
   }
 
-  // How often objects came from another shard than the caller's, and from a new span.
-  size_t from_others() const { return from_others_; }
+  // How often objects came from the shard of an ended thread, of an idle one, and from a new span.
+  size_t from_ended() const { return from_others_[0]; }
+  size_t from_idle() const { return from_others_[1]; }
   size_t new_spans() const { return new_spans_; }
 
  private:
@@ -122,41 +121,34 @@ class Model {
     void* next() const { return objects[checked]; }
   };
 
-  enum Kind { kWhole, kAny };
+  struct ModelShard {
+    size_t threads = 0;
+    size_t used_at = 0;  // fresh_spans_ at that time
+  };
 
-  // Whole groups of any shard come before parts of groups, and existing objects before a new span,
-  // except that another shard keeps the last batch.
-  void RemovedByGroups(Answer& answer, size_t own) {
-    ASSERT_NO_FATAL_FAILURE(TakeWholeFrom(answer, own));
-    if (answer.checked > 0) return;
-    if (FreeInShard(own) > 0) {
-      const bool others_have = FreeInShard(own) < TotalFree();
-      ASSERT_NO_FATAL_FAILURE(TakeFromOthers(answer, own, kWhole, 1));
-      if (!others_have) {
-        ASSERT_NO_FATAL_FAILURE(TakeAnyFrom(answer, own));
-      }
+  void TakeFromOwn(Answer& answer, size_t own) {
+    const bool whole_first = FirstTakeFromOwn(shards_[own].threads) == Takeable::kWholeGroups;
+    if (whole_first && answer.n >= line_objects_) {
+      ASSERT_NO_FATAL_FAILURE(TakeWholeFrom(answer, own));
+      if (answer.checked > 0) return;
     }
-    if (answer.checked > 0) return;
-    ASSERT_NO_FATAL_FAILURE(TakeFromOthers(answer, own, kWhole, batch_size_));
-    if (answer.checked > 0) return;
-    ASSERT_NO_FATAL_FAILURE(TakeAnyFrom(answer, own));
-    if (answer.checked > 0) return;
-    ASSERT_NO_FATAL_FAILURE(TakeFromOthers(answer, own, kAny, batch_size_));
+    ASSERT_NO_FATAL_FAILURE(TakeAnyFrom(answer, own, whole_first));
   }
 
-  // From the first shard after `own` that has at least `least` free objects of the kind.
-  void TakeFromOthers(Answer& answer, size_t own, Kind kind, size_t least) {
-    const size_t before = answer.checked;
-    for (size_t i = 1; i < TestHeap::kShards && answer.checked == before; ++i) {
+  // From the first shard after `own` that has free objects for the source.
+  void TakeFromOthers(Answer& answer, size_t own, RefillSource source) {
+    for (size_t i = 1; i < TestHeap::kShards && answer.checked == 0; ++i) {
       const size_t shard = (own + i) % TestHeap::kShards;
-      if (FreeInShard(shard) < least) continue;
-      if (kind == kWhole) {
-        ASSERT_NO_FATAL_FAILURE(TakeWholeFrom(answer, shard));
-      } else {
+      if (FreeInShard(shard) == 0) continue;
+      const Takeable take = TakeFromOther(
+          source, {shards_[shard].threads > 0, fresh_spans_ - shards_[shard].used_at});
+      if (take == Takeable::kAny) {
         ASSERT_NO_FATAL_FAILURE(TakeAnyFrom(answer, shard));
+      } else if (take == Takeable::kWholeGroups && answer.n >= line_objects_) {
+        ASSERT_NO_FATAL_FAILURE(TakeWholeFrom(answer, shard));
       }
     }
-    if (answer.checked > before) ++from_others_;
+    if (answer.checked > 0) ++from_others_[source == RefillSource::kIdleThreads];
   }
 
   // Whole groups of a shard while any fit: one span after the other, each up to its last whole
@@ -185,9 +177,9 @@ class Model {
 
   // Free objects of a shard: one span after the other, within it the lowest of a divided group,
   // else the lowest.
-  void TakeAnyFrom(Answer& answer, size_t shard) {
+  void TakeAnyFrom(Answer& answer, size_t shard, bool after_whole = false) {
     // Otherwise spans may be listed as having whole groups that were not checked.
-    const bool ranks = line_objects_ == 1 || answer.n >= line_objects_;
+    const bool ranks = line_objects_ == 1 || (after_whole && answer.n >= line_objects_);
     uintptr_t current = 0;
     while (!answer.done()) {
       const uintptr_t start = StartOf(answer.heap, answer.next());
@@ -275,20 +267,40 @@ class Model {
   const size_t object_size_;
   const size_t objects_per_span_;
   const size_t line_objects_;
-  const size_t batch_size_;
   std::map<uintptr_t, ModelSpan> spans_;
-  size_t from_others_ = 0;
+  std::array<ModelShard, TestHeap::kShards> shards_;
+  size_t from_others_[2] = {0, 0};
   size_t new_spans_ = 0;
+  // Without kept ones.
+  size_t fresh_spans_ = 0;
 };
 
+// Each shard's thread has a CPU of its own. The objects in the order of their use. The slots after
+// them stay as they are.
 std::vector<void*> Remove(CentralFreeList& list, size_t n, size_t own = 0) {
-  std::vector<void*> objects(n);
-  objects.resize(list.Remove(list.shards().Ensure(own), objects.data(), n));
+  test_processor = static_cast<int>(own);
+  int untouched;
+  std::vector<void*> objects(n + 1, &untouched);
+  const size_t taken = list.Remove(list.shards().Ensure(own), objects.data(), n);
+  EXPECT_EQ(objects[n], &untouched);
+  objects.resize(taken);
+  std::reverse(objects.begin(), objects.end());
   return objects;
 }
 
 void Insert(CentralFreeList& list, const std::vector<void*>& objects, size_t own = 0) {
+  test_processor = static_cast<int>(own);
   list.Insert(list.shards().Ensure(own), objects.data(), objects.size());
+}
+
+// Several threads use the shard: whole lines come before divided ones.
+void ShareShard(CentralFreeList& list, size_t number) {
+  Shard& shard = list.shards().Ensure(number);
+  while (shard.num_threads() < 2) shard.AddThread();
+}
+
+void RemoveThreads(Shard& shard) {
+  while (shard.num_threads() > 0) shard.RemoveThread();
 }
 
 // Object size, hardware page size, and the number of shards.
@@ -304,12 +316,19 @@ TEST_P(CentralFreeListModelTest, RandomOperations) {
   CentralFreeList& list = heap.central.free_list(list_class);
   ASSERT_EQ(list.object_size(), object_size);
   ASSERT_EQ(list.span_bytes() % hardware_page_size, 0u);
-  Model model(list, kSizeClasses.batch_size(list_class));
+  Model model(list);
   SeededRandom random(kFreeListSeed + object_size + hardware_page_size);
   std::vector<void*> held;
   const size_t max_held = std::max<size_t>(8, std::min<size_t>(3000, 5 * list.objects_per_span()));
   bool filling = true;
   for (int step = 0; step < 400; ++step) {
+    if (step % 20 == 0) {
+      // A thread starts or ends.
+      const size_t changed = shards[random.Below(num_shards)];
+      Shard& shard = list.shards().Ensure(changed);
+      shard.num_threads() < 2 && random.OneIn(2) ? shard.AddThread() : RemoveThreads(shard);
+      model.SetThreads(changed, shard.num_threads());
+    }
     if (held.size() >= max_held) filling = false;
     if (held.empty()) filling = true;
     if (random.Below(10) < (filling ? 7u : 3u)) {
@@ -354,7 +373,7 @@ TEST_P(CentralFreeListModelTest, RandomOperations) {
   heap.page_heap.CheckInvariants();
   EXPECT_GT(model.new_spans(), num_shards);
   if (num_shards > 1 && list.objects_per_span() > kSizeClasses.batch_size(list_class)) {
-    EXPECT_GT(model.from_others(), 0u);
+    EXPECT_GT(model.from_ended() + model.from_idle(), 0u);
   }
 }
 
@@ -444,14 +463,15 @@ using LinesParam = std::tuple<size_t, std::array<size_t, 2>>;
 class CentralFreeListLinesTest : public testing::TestWithParam<LinesParam> {};
 
 // A program allocates a million objects and frees them in random order, except for some that are
-// spread over all lines. Then two threads refill in turn. While a whole line batch is free in any
-// span, they get whole groups, so no two of them hold objects on one line. Only then is a group
-// divided, and only when no object is free is there a new span.
+// spread over all lines. Then two threads that share a shard refill in turn. While a whole line
+// batch is free in any span, they get whole groups, so no two of them hold objects on one line.
+// Only then is a group divided, and only when no object is free is there a new span.
 TEST_P(CentralFreeListLinesTest, NoTwoThreadsOnALineWhileThereAreWholeOnes) {
   constexpr size_t kObjects = kDebugBuild ? 100'000 : 1'000'000;
   const auto [object_size, shards] = GetParam();
   TestHeap heap;
   CentralFreeList& list = heap.central.free_list(ClassForSize(object_size));
+  ShareShard(list, shards[0]);
   const size_t line = list.line_objects();
   const size_t batch = kSizeClasses.batch_size(ClassForSize(object_size));
   SeededRandom random(kFreeListSeed + object_size);
@@ -560,17 +580,17 @@ std::string NameOfLines(const testing::TestParamInfo<LinesParam>& parameters) {
 }
 
 constexpr std::array<size_t, 2> kOneShard{0, 0};
-constexpr std::array<size_t, 2> kTwoShards{0, 7};
 
 INSTANTIATE_TEST_SUITE_P(Classes, CentralFreeListLinesTest,
                          testing::Combine(testing::ValuesIn(SizesWithLineGroups()),
-                                          testing::Values(kOneShard, kTwoShards)),
+                                          testing::Values(kOneShard)),
                          NameOfLines);
 
 // 16-byte objects, four to a line. Divided lines serve a request for less than a line.
 TEST(CentralFreeListTest, FewObjectsComeFromDividedLines) {
   TestHeap heap;
   CentralFreeList& list = heap.central.free_list(ClassForSize(16));
+  ShareShard(list, 0);
   ASSERT_EQ(list.line_objects(), 4u);
   const std::vector<void*> all = Remove(list, list.objects_per_span());
   ASSERT_EQ(all.size(), list.objects_per_span());
@@ -593,6 +613,7 @@ TEST(CentralFreeListTest, FewObjectsComeFromDividedLines) {
 TEST(CentralFreeListTest, AnObjectThatCompletesALineMakesItsSpanCountAgain) {
   TestHeap heap;
   CentralFreeList& list = heap.central.free_list(ClassForSize(16));
+  ShareShard(list, 0);
   const std::vector<void*> first = Remove(list, list.objects_per_span());
   const std::vector<void*> second = Remove(list, list.objects_per_span());
   ASSERT_EQ(list.num_spans(), 2u);
@@ -611,6 +632,7 @@ TEST(CentralFreeListTest, RequestsAreRoundedDownToWholeLines) {
   TestHeap heap;
   CentralFreeList& list = heap.central.free_list(ClassForSize(48));
   ASSERT_EQ(list.line_objects(), 4u);
+  ShareShard(list, 0);
   ASSERT_EQ(list.objects_per_span() % 4, 1u);
   EXPECT_EQ(Remove(list, 7).size(), 4u);
   EXPECT_EQ(Remove(list, 4).size(), 4u);
@@ -792,7 +814,7 @@ TEST(CentralFreeListTest, OnlyClassesWithManySpansArePrefaulted) {
 class CentralFreeListShardsTest : public testing::Test {
  protected:
   // All objects of a new span of the shard.
-  std::vector<void*> NewSpan(size_t shard) {
+  std::vector<void*> NewSpan(size_t shard, size_t free_before = 0) {
     const size_t spans = list_.num_spans();
     std::vector<void*> objects;
     while (objects.size() < per_span_) {
@@ -802,7 +824,7 @@ class CentralFreeListShardsTest : public testing::Test {
     }
     EXPECT_EQ(objects.size(), per_span_);
     EXPECT_EQ(list_.num_spans(), spans + 1);
-    EXPECT_EQ(list_.free_objects(), 0u);
+    EXPECT_EQ(list_.free_objects(), free_before);
     for (void* const object : objects) EXPECT_EQ(heap_.ShardOf(object), shard);
     return objects;
   }
@@ -831,29 +853,40 @@ class CentralFreeListShardsTest : public testing::Test {
   const size_t per_span_ = list_.objects_per_span();
 };
 
-TEST_F(CentralFreeListShardsTest, OwnSpansThenOthersWithABatch) {
+TEST_F(CentralFreeListShardsTest, OwnSpansThenEndedThreadsThenIdleOnes) {
   const std::vector<void*> mine = NewSpan(2);
-  const std::vector<void*> next = NewSpan(4);
-  const std::vector<void*> before = NewSpan(1);
-  ASSERT_GT(per_span_, batch_ + 1);
-  Insert(list_, First(before, batch_ + 1), 1);
-  Insert(list_, First(next, batch_), 4);
+  const std::vector<void*> ended = NewSpan(1);
+  const std::vector<void*> idle = NewSpan(5);
+  const std::vector<void*> busy = NewSpan(4);
+  for (const size_t shard : {2u, 4u, 5u}) list_.shards().Ensure(shard).AddThread();
   Insert(list_, First(mine, 1), 2);
-  EXPECT_EQ(list_.free_objects(), 2 * batch_ + 2);
-  EXPECT_EQ(list_.num_spans(), 3u);
+  Insert(list_, First(ended, 1), 2);
+  Insert(list_, First(idle, 1), 2);
+  Insert(list_, First(busy, 1), 2);
+  EXPECT_EQ(list_.num_spans(), 4u);
   // The own shard suffices, even if it has less than the request.
   EXPECT_EQ(Remove(list_, 4, 2), First(mine, 1));
-  // The next shard in the cycle.
-  EXPECT_EQ(Remove(list_, 2, 2), First(next, 2));
-  // It keeps less than a batch; the one after it does not.
-  EXPECT_EQ(Remove(list_, 2, 2), First(before, 2));
-  EXPECT_EQ(list_.num_spans(), 3u);
-  EXPECT_EQ(list_.free_objects(), 2 * batch_ - 3);
-  // Both have less than a batch left: a new span.
-  ASSERT_LT(batch_ - 1, batch_);
+  EXPECT_EQ(Remove(list_, 4, 2), First(ended, 1));
+  // The last new span was for shard 4, so its thread is not idle, and that of shard 5 is.
+  EXPECT_EQ(Remove(list_, 4, 2), First(idle, 1));
   EXPECT_EQ(heap_.ShardOf(Remove(list_, 1, 2).at(0)), 2u);
-  EXPECT_EQ(list_.num_spans(), 4u);
+  EXPECT_EQ(list_.num_spans(), 5u);
+  // Now it is.
+  while (Remove(list_, 1, 2) != First(busy, 1)) ASSERT_EQ(list_.num_spans(), 5u);
   list_.CheckInvariants();
+}
+
+// A thread that takes an object from its shard is not idle, though others get new spans.
+TEST_F(CentralFreeListShardsTest, AThreadThatAllocatesKeepsItsFreeObjects) {
+  const std::vector<void*> others = NewSpan(3);
+  for (const size_t shard : {2u, 3u}) list_.shards().Ensure(shard).AddThread();
+  Insert(list_, First(others, 10), 3);
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_EQ(Remove(list_, 1, 3).size(), 1u);
+    NewSpan(2, 9 - static_cast<size_t>(i));
+    EXPECT_EQ(Remove(list_, 1, 3).size(), 1u);
+    Insert(list_, First(others, 1), 3);
+  }
 }
 
 // Spans that the shard emptied a moment ago are used like its own spans.
@@ -956,6 +989,7 @@ TEST_F(CentralFreeListShardsTest, LinesOfOthersFarObjectsAreTaken) {
   for (const size_t shard : {size_t{0}, size_t{1}, TestHeap::kShards - 1}) {
     EXPECT_EQ(Remove(list_, per_span_ - 1, shard).size(), per_span_ - 1);
   }
+  test_processor = 0;
   list_.Insert(list_.shards().Ensure(0), all.data(), all.size(), Origin::kOtherThreads);
   EXPECT_EQ(watch.touches().size(), 2 * list_.span_bytes() / TouchWatch::PageSize());
   for (const uintptr_t touch : watch.touches()) {
@@ -963,6 +997,19 @@ TEST_F(CentralFreeListShardsTest, LinesOfOthersFarObjectsAreTaken) {
   }
   EXPECT_EQ(list_.free_objects(), all.size());
   list_.CheckInvariants();
+}
+
+// The thread that allocated them runs on the same CPU, whose caches have the lines already.
+TEST_F(CentralFreeListShardsTest, LinesOfAThreadOnThisCpuStay) {
+  const std::vector<void*> others = NewSpan(1);
+  TouchWatch watch(TouchWatch::What::kAnything);
+  watch.Watch(others[0], list_.span_bytes());
+  test_processor = 1;
+  list_.Insert(list_.shards().Ensure(0), &others[1], 2, Origin::kOtherThreads);
+  EXPECT_TRUE(watch.touches().empty());
+  test_processor = 0;
+  list_.Insert(list_.shards().Ensure(0), &others[3], 2, Origin::kOtherThreads);
+  EXPECT_FALSE(watch.touches().empty());
 }
 
 TEST_F(CentralFreeListShardsTest, KnowsWhatIsInUseInEachShard) {
@@ -1026,23 +1073,21 @@ TEST_F(CentralFreeListShardsTest, AShardMadeBetweenForkHandlersIsHeldToo) {
   list_.CheckInvariants();
 }
 
-// 16-byte objects, four to a line: whole lines of other shards, even of one with few objects, are
-// used before divided lines of the own shard.
-TEST(CentralFreeListTest, WholeLinesOfOtherShardsBeforeOwnDividedOnes) {
+// 16-byte objects, four to a line: divided lines of the own shard come first, then whole lines of a
+// shard with an idle thread; its divided ones stay.
+TEST(CentralFreeListTest, OwnDividedLinesThenOthersWholeOnes) {
   TestHeap heap;
   CentralFreeList& list = heap.central.free_list(ClassForSize(16));
   ASSERT_EQ(list.line_objects(), 4u);
-  const std::vector<void*> mine = Remove(list, list.objects_per_span(), 3);
+  for (const size_t shard : {1u, 3u}) list.shards().Ensure(shard).AddThread();
   const std::vector<void*> others = Remove(list, list.objects_per_span(), 1);
+  const std::vector<void*> mine = Remove(list, list.objects_per_span(), 3);
   ASSERT_EQ(list.num_spans(), 2u);
   Insert(list, {mine[1], mine[2], mine[6]});
   Insert(list, {others.begin() + 7, others.begin() + 12});
-  // A request for less than a line: the own ones.
   EXPECT_EQ(Remove(list, 1, 3), std::vector<void*>{mine[1]});
-  EXPECT_EQ(Remove(list, 4, 3), (std::vector<void*>{others.begin() + 8, others.begin() + 12}));
-  // No whole line: the own ones, although the other shard has objects.
   EXPECT_EQ(Remove(list, 4, 3), (std::vector<void*>{mine[2], mine[6]}));
-  // The other shard has less than a batch.
+  EXPECT_EQ(Remove(list, 4, 3), (std::vector<void*>{others.begin() + 8, others.begin() + 12}));
   EXPECT_EQ(list.num_spans(), 2u);
   EXPECT_EQ(heap.ShardOf(Remove(list, 4, 3).at(0)), 3u);
   EXPECT_EQ(list.num_spans(), 3u);
@@ -1052,7 +1097,7 @@ TEST(CentralFreeListTest, WholeLinesOfOtherShardsBeforeOwnDividedOnes) {
 
 class CentralFreeListDeathTest : public testing::Test {
  protected:
-  CentralFreeListDeathTest() : objects_(Remove(list_, 100)) {}
+  CentralFreeListDeathTest() : objects_((ShareShard(list_, 0), Remove(list_, 100))) {}
 
   std::string Line(const void* p, const std::string& what) {
     return "tcmalloc: free of " + PointerText(p) + ": " + what + "\n";

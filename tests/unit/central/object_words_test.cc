@@ -12,7 +12,7 @@ namespace {
 
 void* At(uintptr_t address) { return reinterpret_cast<void*>(address); }
 
-TEST(ObjectWordsTest, AppendsTheObjectsOfAMaskInOrder) {
+TEST(ObjectWordsTest, PrependsTheObjectsOfAMaskInReverse) {
   SeededRandom random(1);
   for (const size_t object_size : {size_t{8}, size_t{48}, size_t{64}, size_t{262144}}) {
     for (int step = 0; step < 500; ++step) {
@@ -21,15 +21,14 @@ TEST(ObjectWordsTest, AppendsTheObjectsOfAMaskInOrder) {
       if (random.OneIn(4)) mask &= random.Next() & random.Next();
       if (random.OneIn(8)) mask = 0;
       constexpr uintptr_t kFirst = static_cast<uintptr_t>(0x7000'4000'0000);
-      std::vector<void*> expected;
-      for (size_t bit = 0; bit < kBitsPerWord; ++bit) {
+      // One more slot, which must stay unchanged.
+      std::vector<void*> expected{nullptr};
+      for (size_t bit = kBitsPerWord; bit-- > 0;) {
         if (TestBit(&mask, bit)) expected.push_back(At(kFirst + bit * object_size));
       }
-      // One more slot, which must stay unchanged.
-      std::vector<void*> out(expected.size() + 1);
-      expected.push_back(nullptr);
-      void** const end = AppendObjects({kFirst, mask}, object_size, out.data());
-      ASSERT_EQ(end, out.data() + out.size() - 1);
+      std::vector<void*> out(expected.size());
+      void** const begin = PrependObjects({kFirst, mask}, object_size, out.data() + out.size());
+      ASSERT_EQ(begin, out.data() + 1);
       ASSERT_EQ(out, expected);
     }
   }

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <memory>
@@ -18,7 +19,7 @@ namespace {
 
 constexpr int kProcessors = 1024;  // those above share entries with them
 
-constexpr size_t kShards = ShardMap::kDefault;
+constexpr size_t kShards = kTuning.shards.max_of_cpus;
 
 size_t ShardOf(ShardMap& map, int number) {
   test_processor = number;
@@ -178,6 +179,55 @@ TEST_F(ShardMapTest, WithoutMemory) {
   EXPECT_NE(map_.EnsureSpans(map_.Ensure(0), ClassForSize(64)), nullptr);
 }
 
+TEST_F(ShardMapTest, ACacheGetsTheLowestShardWithoutOne) {
+  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(map_.Claim().number(), i);
+  ShardMap::Return(*map_.At(2));
+  ShardMap::Return(*map_.At(1));
+  EXPECT_EQ(map_.Claim().number(), 1u);
+  EXPECT_EQ(map_.Claim().number(), 2u);
+  EXPECT_EQ(map_.Claim().number(), 4u);
+}
+
+TEST_F(ShardMapTest, MoreCachesThanShardsShareThemEvenly) {
+  for (size_t i = 0; i < 2 * ShardMap::kDefault; ++i) map_.Claim();
+  map_.ForEach([](const Shard& shard) { EXPECT_EQ(shard.num_caches(), 2u); });
+  ShardMap::Return(*map_.At(9));
+  EXPECT_EQ(map_.Claim().number(), 9u);
+  EXPECT_EQ(map_.Claim().number(), 0u);
+}
+
+TEST_F(ShardMapTest, NoTwoCachesClaimOneShardAtOnce) {
+  constexpr size_t kThreads = 8;
+  constexpr size_t kEach = ShardMap::kDefault / kThreads;
+  for (int round = 0; round < 50; ++round) {
+    std::atomic<size_t> ready{0};
+    std::vector<std::thread> threads;
+    for (size_t t = 0; t < kThreads; ++t) {
+      threads.emplace_back([&] {
+        ready.fetch_add(1);
+        while (ready.load() < kThreads) std::this_thread::yield();
+        for (size_t i = 0; i < kEach; ++i) map_.Claim();
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    map_.ForEach([](Shard& shard) {
+      ASSERT_EQ(shard.num_caches(), 1u) << shard.number();
+      ShardMap::Return(shard);
+    });
+  }
+}
+
+TEST_F(ShardMapTest, WithoutMemoryACacheGetsTheFirstShard) {
+  heap_.vm.FailMap(1, FakeVirtualMemory::kForever);
+  for (size_t bytes = MetadataArena::kMaxBytes; bytes >= 16; bytes /= 2) {
+    while (heap_.arena.AllocateWithoutGrowing(bytes) != nullptr) {
+    }
+  }
+  EXPECT_EQ(map_.Claim().number(), 0u);
+  EXPECT_EQ(map_.Claim().number(), 0u);
+  EXPECT_EQ(map_.At(0)->num_caches(), 2u);
+}
+
 TEST_F(ShardMapTest, VisitsAllFromTheNextOneOn) {
   for (const size_t number : {2, 7, 11}) map_.Ensure(number);
   std::vector<size_t> numbers;
@@ -228,8 +278,10 @@ TEST(ShardMapLimitsTest, AsManyShardsAsRequested) {
     ShardMap map(heap.page_heap, heap.arena, [] { return test_processor; }, most);
     std::set<size_t> numbers;
     for (int p = 0; p < 2 * static_cast<int>(most); ++p) numbers.insert(ShardOf(map, p));
-    EXPECT_EQ(numbers.size(), most);
-    EXPECT_EQ(*numbers.rbegin(), most - 1);
+    EXPECT_EQ(numbers.size(), std::min(most, kShards));
+    EXPECT_EQ(*numbers.rbegin(), numbers.size() - 1);
+    for (size_t i = 0; i < most; ++i) EXPECT_EQ(map.Claim().number(), i);
+    EXPECT_EQ(map.Claim().number(), 0u);
   }
   test_processor = 0;
 }

@@ -234,14 +234,14 @@ TEST(WithoutHooksTest, TheCacheComesBack) {
   tc_free(tc_malloc(100));
   ThreadCache* const cache = current_slot.cache;
   ASSERT_NE(cache, nullptr);
-  EXPECT_EQ(current_slot.bins.load(), cache->bins());
+  EXPECT_EQ(current_slot.bins.load(), &cache->table().bins());
   EXPECT_TRUE(AddNewHook(&OnNew));
   EXPECT_EQ(current_slot.bins.load(), &kEmptyBins);
   tc_free(tc_malloc(100));
   EXPECT_EQ(current_slot.bins.load(), &kEmptyBins);
   EXPECT_TRUE(RemoveNewHook(&OnNew));
   tc_free(tc_malloc(100));
-  EXPECT_EQ(current_slot.bins.load(), cache->bins());
+  EXPECT_EQ(current_slot.bins.load(), &cache->table().bins());
   EXPECT_FALSE(cache->detached());
 }
 

@@ -25,7 +25,7 @@ TEST(CurrentThreadTest, AThreadGetsOneCache) {
   ASSERT_NE(mine, nullptr);
   EXPECT_EQ(CurrentCache(), mine);
   EXPECT_EQ(current_slot.cache, mine);
-  EXPECT_EQ(current_slot.bins.load(), mine->bins());
+  EXPECT_EQ(current_slot.bins.load(), &mine->table().bins());
   EXPECT_EQ(current_slot.phase, ThreadSlot::Phase::kRegistered);
   std::thread([mine] {
     EXPECT_EQ(current_slot.phase, ThreadSlot::Phase::kNew);

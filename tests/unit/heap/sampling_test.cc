@@ -16,7 +16,7 @@ class SamplingTest : public ::testing::Test {
  protected:
   // As malloc: the fast path, else the slow one. True when the allocation is sampled.
   bool Allocate(ThreadCache* cache, size_t bytes) {
-    std::atomic<size_t>& counter = cache->bins()->bytes_until_sample;
+    std::atomic<size_t>& counter = cache->table().bins().bytes_until_sample;
     const size_t left = counter.load();
     if (left >= bytes && random_() % 8 != 0) {
       counter.store(left - bytes);

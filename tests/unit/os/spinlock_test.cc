@@ -101,6 +101,22 @@ TEST(SpinLockTest, LocksOfRisingRankMayBeHeldTogether) {
   }
 }
 
+// A section that a signal handler interrupted may hold a lock of any rank.
+TEST(SpinLockTest, RanksAreSetAside) {
+  SpinLock interrupted(LockRank::kMetadata);
+  SpinLock outer(LockRank::kRegistry);
+  SpinLock inner(LockRank::kPageHeap);
+  const SpinLockHolder interrupted_holder(interrupted);
+  {
+    const SpinLock::RanksSetAside ranks;
+    EXPECT_TRUE(SpinLock::NoneHeldByThisThread());
+    const SpinLockHolder outer_holder(outer);
+    const SpinLockHolder inner_holder(inner);
+    EXPECT_EQ(SpinLock::NoneHeldByThisThread(), !kDebugBuild);
+  }
+  EXPECT_EQ(SpinLock::NoneHeldByThisThread(), !kDebugBuild);
+}
+
 TEST(SpinLockDeathTest, DebugBuildsAbortOnAnInversionOfRanks) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   if constexpr (!kDebugBuild) {

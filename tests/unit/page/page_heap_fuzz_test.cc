@@ -434,12 +434,22 @@ class Fuzzer {
   // The spans that DeleteToCache keeps, in the order in which they are handed out.
   bool KeepInCache(const LiveSpan& live, size_t shard, bool near) {
     if (live.pages > kTuning.span_cache.max_pages) return false;
-    size_t pages = live.pages;
-    for (const auto& [length, spans] : caches_[shard]) pages += length * spans.size();
-    const double part =
-        static_cast<double>(heap_.Shares().kept_spans / 2 / under_test_.homes.size());
-    const size_t most = static_cast<size_t>(part / std::max(rate_, 1.0));
-    if (pages * kPageSize > std::min(most, kTuning.span_cache.max_bytes)) return false;
+    const auto kept_bytes = [](const auto& cache) {
+      size_t pages = 0;
+      for (const auto& [length, spans] : cache) pages += length * spans.size();
+      return pages * kPageSize;
+    };
+    const size_t own = kept_bytes(caches_[shard]);
+    const size_t after = own + live.pages * kPageSize;
+    const auto share =
+        static_cast<size_t>(static_cast<double>(heap_.Shares().kept_spans) / std::max(rate_, 1.0));
+    size_t others = 0;
+    constexpr size_t kStep = kTuning.retention.kept_spans_step;
+    if (own / kStep != after / kStep) {
+      for (const auto& cache : caches_) others += kept_bytes(cache);
+      others -= own;
+    }
+    if (after > share - std::min(share, others)) return false;
     std::deque<Kept>& cached = caches_[shard][live.pages];
     const Kept kept{live.span, live.span->first_page.index() - base_};
     near ? cached.push_front(kept) : cached.push_back(kept);

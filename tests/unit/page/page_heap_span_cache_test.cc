@@ -128,17 +128,30 @@ TEST_F(PageHeapSpanCacheTest, WhatDoesNotFitIsDeleted) {
   EXPECT_EQ(too_long->state.load(), SpanState::kFreeBacked);
   EXPECT_EQ(heap_.GetStats().free_backed_spans, 1u);
 
-  // A home may keep its part of the share, half of it for small objects, up to a bound.
-  const size_t part = heap_.Shares().kept_spans / 2 / kHomes;
-  const size_t most = std::min(part, kTuning.span_cache.max_bytes);
+  // A home may keep the whole share.
   std::vector<Span*> spans;
-  for (size_t bytes = 0; bytes <= most; bytes += spans.back()->bytes()) {
+  for (size_t bytes = 0; bytes <= heap_.Shares().kept_spans; bytes += spans.back()->bytes()) {
     spans.push_back(New(kTuning.span_cache.max_pages));
   }
   for (Span* const span : spans) Keep(span, 0);
   EXPECT_EQ(spans.back()->state.load(), SpanState::kFreeBacked);
   EXPECT_EQ(spans[spans.size() - 2]->state.load(), SpanState::kSmall);
   EXPECT_EQ(heap_.GetStats().small_span_bytes, kPageSize);
+  heap_.CheckInvariants();
+}
+
+TEST_F(PageHeapSpanCacheTest, AllHomesTogetherKeepTheShare) {
+  constexpr size_t kPages = kTuning.span_cache.max_pages;
+  const size_t share = heap_.Shares().kept_spans;
+  std::vector<Span*> spans;
+  for (size_t bytes = 0; bytes < 2 * share; bytes += Length(kPages).bytes()) {
+    spans.push_back(New(kPages));
+  }
+  size_t home = 0;
+  for (Span* const span : spans) Keep(span, home++ % kHomes);
+  const size_t kept = heap_.GetStats().kept_span_bytes;
+  EXPECT_LE(kept, share + kHomes * kTuning.retention.kept_spans_step);
+  EXPECT_GE(kept, share - kHomes * Length(kPages).bytes());
   heap_.CheckInvariants();
 }
 

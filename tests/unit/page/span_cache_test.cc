@@ -12,11 +12,14 @@
 
 #include "base/tuning.h"
 #include "testing/random.h"
+#include "testing/sizes.h"
 
 namespace tcmalloc {
 namespace {
 
 constexpr Length kLongest(kTuning.span_cache.max_pages);
+// The most bytes that the cache under test may keep.
+constexpr size_t kMost = 4 * kMiB;
 constexpr bool kNear = true;
 constexpr bool kFar = false;
 
@@ -33,7 +36,7 @@ class SpanCacheTest : public testing::Test {
   }
   Span* Put(size_t pages, bool near) {
     Span* const span = Make(pages);
-    EXPECT_TRUE(cache_.TryPut(span, near, kTuning.span_cache.max_bytes));
+    EXPECT_TRUE(cache_.TryPut(span, near, kMost));
     return span;
   }
 
@@ -90,8 +93,8 @@ TEST_F(SpanCacheTest, LongSpansAreRefused) {
   Span* const longest = Put(kTuning.span_cache.max_pages, kNear);
   for (const size_t pages : {kTuning.span_cache.max_pages + 1, kTuning.span_cache.max_pages + 2,
                              2 * kTuning.span_cache.max_pages, size_t{100'000}}) {
-    EXPECT_FALSE(cache_.TryPut(Make(pages), kNear, kTuning.span_cache.max_bytes)) << pages;
-    EXPECT_FALSE(cache_.TryPut(Make(pages), kFar, kTuning.span_cache.max_bytes)) << pages;
+    EXPECT_FALSE(cache_.TryPut(Make(pages), kNear, kMost)) << pages;
+    EXPECT_FALSE(cache_.TryPut(Make(pages), kFar, kMost)) << pages;
     EXPECT_EQ(cache_.TryTake(Length(pages)), nullptr) << pages;
   }
   EXPECT_EQ(cache_.bytes(), kLongest.bytes());
@@ -99,22 +102,22 @@ TEST_F(SpanCacheTest, LongSpansAreRefused) {
 }
 
 TEST_F(SpanCacheTest, TheBudgetIsMetExactly) {
-  static_assert(kTuning.span_cache.max_bytes % kLongest.bytes() == 0);
-  for (size_t i = 0; i < kTuning.span_cache.max_bytes / kLongest.bytes() - 1; ++i) {
+  static_assert(kMost % kLongest.bytes() == 0);
+  for (size_t i = 0; i < kMost / kLongest.bytes() - 1; ++i) {
     Put(kTuning.span_cache.max_pages, i % 2 == 0);
   }
   Put(kTuning.span_cache.max_pages - 1, kFar);
-  EXPECT_FALSE(cache_.TryPut(Make(2), kNear, kTuning.span_cache.max_bytes));
-  EXPECT_EQ(cache_.bytes(), kTuning.span_cache.max_bytes - kPageSize);
+  EXPECT_FALSE(cache_.TryPut(Make(2), kNear, kMost));
+  EXPECT_EQ(cache_.bytes(), kMost - kPageSize);
   Span* const last = Put(1, kFar);
-  EXPECT_EQ(cache_.bytes(), kTuning.span_cache.max_bytes);
+  EXPECT_EQ(cache_.bytes(), kMost);
   // A span that is refused is unchanged.
   Span* const refused = Make(1);
-  EXPECT_FALSE(cache_.TryPut(refused, kNear, kTuning.span_cache.max_bytes));
+  EXPECT_FALSE(cache_.TryPut(refused, kNear, kMost));
   EXPECT_EQ(refused->list_node.next, nullptr);
   EXPECT_EQ(refused->list_node.prev, nullptr);
   EXPECT_EQ(cache_.TryTake(Length(1)), last);
-  EXPECT_TRUE(cache_.TryPut(refused, kNear, kTuning.span_cache.max_bytes));
+  EXPECT_TRUE(cache_.TryPut(refused, kNear, kMost));
 }
 
 TEST_F(SpanCacheTest, TakeAnyTakesTheLongestFirst) {
@@ -139,15 +142,15 @@ TEST_F(SpanCacheTest, AgreesWithDeques) {
   size_t refused = 0;
   bool filling = true;
   for (int step = 0; step < 20'000; ++step) {
-    if (bytes == kTuning.span_cache.max_bytes) filling = random.OneIn(2);
+    if (bytes == kMost) filling = random.OneIn(2);
     if (bytes == 0) filling = true;
     if (step % 4000 == 3999) filling = false;
     if (random.Below(10) < (filling ? 9u : 2u)) {
       const size_t pages = random.Between(1, kTuning.span_cache.max_pages);
       Span* const span = Make(pages);
       const bool near = random.OneIn(2);
-      const bool fits = bytes + span->bytes() <= kTuning.span_cache.max_bytes;
-      ASSERT_EQ(cache_.TryPut(span, near, kTuning.span_cache.max_bytes), fits);
+      const bool fits = bytes + span->bytes() <= kMost;
+      ASSERT_EQ(cache_.TryPut(span, near, kMost), fits);
       if (fits) {
         near ? model[pages].push_front(span) : model[pages].push_back(span);
         bytes += span->bytes();
@@ -180,8 +183,7 @@ TEST_F(SpanCacheTest, ManyThreads) {
   constexpr size_t kSpans = 40;
   // All fit at once.
   constexpr size_t kPages = 4;
-  static_assert(Length(kThreads * kSpans * (1 + kPages) / 2).bytes() <=
-                kTuning.span_cache.max_bytes);
+  static_assert(Length(kThreads * kSpans * (1 + kPages) / 2).bytes() <= kMost);
   for (size_t i = 0; i < kThreads * kSpans; ++i) Make(1 + i % kPages);
   std::vector<std::thread> threads;
   std::vector<std::vector<Span*>> held(kThreads);
@@ -193,7 +195,7 @@ TEST_F(SpanCacheTest, ManyThreads) {
       for (int step = 0; step < 5000; ++step) {
         if (!mine.empty() && random.OneIn(2)) {
           ASSERT_EQ(mine.back()->num_objects, mine.back()->free_count);
-          ASSERT_TRUE(cache_.TryPut(mine.back(), random.OneIn(2), kTuning.span_cache.max_bytes));
+          ASSERT_TRUE(cache_.TryPut(mine.back(), random.OneIn(2), kMost));
           mine.pop_back();
         } else {
           Span* const span = random.OneIn(3) ? cache_.TakeAny()

@@ -48,6 +48,15 @@ class SpanPoolTest : public testing::Test {
     EXPECT_EQ(span->num_pages, Length(pages));
     return span;
   }
+  // From the page heap itself: no pool takes a chunk.
+  Span* Direct(size_t pages) {
+    Span* const span = heap_.New(Length(pages), SpanState::kLarge);
+    EXPECT_NE(span, nullptr);
+    return span;
+  }
+  bool Resize(Span* span, size_t pages, void** sample = nullptr) {
+    return heap_.ResizeLargeAt(span, span->start_address(), Length(pages), sample);
+  }
   bool Free(Span* span, size_t home = 0) {
     return heap_.DeleteLargeAt(span, span->start_address(), nullptr, &under_test_.homes[home]);
   }
@@ -60,9 +69,9 @@ class SpanPoolTest : public testing::Test {
 };
 
 TEST_F(SpanPoolTest, ServesWhatWasFreedHereLast) {
-  Span* const a = New(40);
-  Span* const between = New(1);
-  Span* const b = New(40);
+  Span* const a = Direct(40);
+  Span* const between = Direct(1);
+  Span* const b = Direct(40);
   clock_ms_ = 77;
   EXPECT_TRUE(Free(a));
   EXPECT_TRUE(Free(b));
@@ -78,10 +87,10 @@ TEST_F(SpanPoolTest, ServesWhatWasFreedHereLast) {
 }
 
 TEST_F(SpanPoolTest, EachHomeHasItsOwn) {
-  Span* const a = New(40, 1);
-  New(1, 1);
-  Span* const b = New(40, 1);
-  New(1, 1);
+  Span* const a = Direct(40);
+  Direct(1);
+  Span* const b = Direct(40);
+  Direct(1);
   EXPECT_TRUE(Free(a, 2));
   EXPECT_TRUE(Free(b, 1));
   EXPECT_EQ(Pool(1).bytes(), 40 * kPageSize);
@@ -91,10 +100,10 @@ TEST_F(SpanPoolTest, EachHomeHasItsOwn) {
 }
 
 TEST_F(SpanPoolTest, CutsTheShortestThatIsLongEnough) {
-  Span* const longer = New(50);
-  New(1);
-  Span* const shorter = New(30);
-  New(1);
+  Span* const longer = Direct(50);
+  Direct(1);
+  Span* const shorter = Direct(30);
+  Direct(1);
   EXPECT_TRUE(Free(longer));
   EXPECT_TRUE(Free(shorter));
   EXPECT_EQ(New(21), shorter);
@@ -110,10 +119,10 @@ TEST_F(SpanPoolTest, CutsTheShortestThatIsLongEnough) {
 // A request that the free memory cannot serve takes one kept span that is long enough, of any home,
 // and all of them only when none is.
 TEST_F(SpanPoolTest, TheHeapTakesBackBeforeItGrows) {
-  Span* const a = New(30);
-  New(1);
-  Span* const b = New(50);
-  New(heap_.GetStats().free_released_bytes / kPageSize);
+  Span* const a = Direct(30);
+  Direct(1);
+  Span* const b = Direct(50);
+  Direct(heap_.GetStats().free_released_bytes / kPageSize);
   EXPECT_TRUE(Free(a, 1));
   EXPECT_TRUE(Free(b, 2));
   const size_t growths = heap_.GetStats().growths;
@@ -127,7 +136,7 @@ TEST_F(SpanPoolTest, TheHeapTakesBackBeforeItGrows) {
 
 TEST_F(SpanPoolTest, JoinsNeighboursOfTheSameHomeOnly) {
   std::array<Span*, 5> spans;
-  for (Span*& span : spans) span = New(20);
+  for (Span*& span : spans) span = Direct(20);
   const PageId first = spans[0]->first_page;
   for (size_t i = 0; i < spans.size(); ++i) {
     ASSERT_EQ(spans[i]->first_page, first + Length(20 * i)) << "the test needs adjacent spans";
@@ -146,9 +155,9 @@ TEST_F(SpanPoolTest, JoinsNeighboursOfTheSameHomeOnly) {
 
 TEST_F(SpanPoolTest, CountsKeptSpansAsFree) {
   const PageStats empty = heap_.GetStats();
-  Span* const a = New(20);
-  Span* const b = New(20);
-  Span* const c = New(20);
+  Span* const a = Direct(20);
+  Span* const b = Direct(20);
+  Span* const c = Direct(20);
   const PageStats before = heap_.GetStats();
   ASSERT_EQ(before.large_spans, 3u);
   EXPECT_TRUE(Free(a));
@@ -175,17 +184,129 @@ TEST_F(SpanPoolTest, CountsKeptSpansAsFree) {
   heap_.CheckInvariants();
 }
 
-TEST_F(SpanPoolTest, KeepsAtMostItsShare) {
+TEST_F(SpanPoolTest, AllPoolsTogetherKeepTheShare) {
+  const size_t share = heap_.Shares().kept_spans;
   std::vector<Span*> spans;
-  for (size_t i = 0; i < 2 * kTuning.span_pool.max_bytes / kMiB; ++i) {
-    spans.push_back(New(kLongestPooled));
-    New(1);
+  for (size_t i = 0; i < 2 * share / kMiB; ++i) {
+    spans.push_back(Direct(kLongestPooled));
+    Direct(1);
   }
-  for (Span* const span : spans) EXPECT_TRUE(Free(span));
-  const size_t share = heap_.Shares().kept_spans / 2 / PageHeapUnderTest::kHomes;
-  EXPECT_LE(Pool().bytes(), std::min(share, kTuning.span_pool.max_bytes));
+  size_t home = 0;
+  for (Span* const span : spans) EXPECT_TRUE(Free(span, home++ % 3));
+  const size_t kept = heap_.GetStats().kept_span_bytes;
+  EXPECT_LE(kept, share);
+  EXPECT_GE(kept, share - kMiB);
   EXPECT_EQ(heap_.GetStats().large_spans, spans.size());
   heap_.CheckInvariants();
+}
+
+// One home may keep the whole share.
+TEST_F(SpanPoolTest, OnePoolKeepsTheShare) {
+  const size_t share = heap_.Shares().kept_spans;
+  std::vector<Span*> spans;
+  for (size_t i = 0; i < 2 * share / kMiB; ++i) {
+    spans.push_back(Direct(kLongestPooled));
+    Direct(1);
+  }
+  for (Span* const span : spans) EXPECT_TRUE(Free(span));
+  EXPECT_LE(Pool().bytes(), share);
+  EXPECT_GE(Pool().bytes(), share - kMiB);
+}
+
+// No thread would return it later.
+TEST_F(SpanPoolTest, APromptHeapKeepsLess) {
+  constexpr size_t kMost = kTuning.span_pool.prompt_bytes;
+  heap_.hints().prompt_release.Set(true);
+  std::vector<Span*> spans;
+  for (size_t i = 0; i < 2 * kMost / kMiB; ++i) {
+    spans.push_back(Direct(kLongestPooled));
+    Direct(1);
+  }
+  for (Span* const span : spans) EXPECT_TRUE(Free(span));
+  ASSERT_LT(kMost, heap_.Shares().kept_spans);
+  EXPECT_EQ(Pool().bytes(), kMost);
+}
+
+TEST_F(SpanPoolTest, TakesChunksFromTheHeap) {
+  // The pools leave each other their chunks, since these are few of the pages in use.
+  Direct(2 * kTuning.span_pool.left_to_others_part * kTuning.span_pool.chunk.pages());
+  Span* const a = New(10);
+  EXPECT_GT(Pool().bytes(), 0u);
+  const size_t rest = Pool().bytes();
+  EXPECT_LE(rest, (kTuning.span_pool.chunk - Length(10)).bytes());
+  Span* const b = New(10);
+  EXPECT_EQ(b->first_page, a->end());
+  EXPECT_EQ(Pool().bytes(), rest - 10 * kPageSize);
+  EXPECT_EQ(heap_.GetStats().large_spans, 3u);
+  // Objects of another home do not lie between them.
+  Span* const other = New(10, 1);
+  EXPECT_EQ(New(10)->first_page, b->end());
+  EXPECT_NE(other->first_page, b->end());
+  heap_.CheckInvariants();
+}
+
+TEST_F(SpanPoolTest, TakesNoChunksUnderALimit) {
+  heap_.governor()->SetLimit(LimitKind::kHard, 64 * kMiB);
+  New(10);
+  EXPECT_EQ(Pool().bytes(), 0u);
+}
+
+TEST_F(SpanPoolTest, WhatWasNeverWrittenReadsAsZeroes) {
+  Span* const a = New(10);
+  Span* const b = New(10);
+  EXPECT_TRUE(a->zeroed());
+  EXPECT_TRUE(b->zeroed());
+  EXPECT_TRUE(Free(a));
+  EXPECT_FALSE(New(5)->zeroed());
+  const PageId begin_of_b = b->first_page;
+  EXPECT_TRUE(Free(b));
+  // The last part of what was `a`, what was `b`, and pages that no object had.
+  Span* const joined = New(20);
+  EXPECT_EQ(joined->first_page, begin_of_b - Length(5));
+  EXPECT_EQ(joined->in_use.written, Length(15));
+  EXPECT_TRUE(New(10)->zeroed());
+  heap_.CheckInvariants();
+}
+
+TEST_F(SpanPoolTest, AnObjectGrowsIntoWhatFollowsIt) {
+  Span* const a = New(10);
+  Span* const b = New(10);
+  const size_t kept = Pool().bytes();
+  int sample = 0;
+  b->sample = &sample;
+  EXPECT_FALSE(Resize(a, 11)) << "the next page is in use";
+  void* taken = nullptr;
+  ASSERT_TRUE(Resize(b, 25, &taken));
+  EXPECT_EQ(taken, &sample);
+  EXPECT_EQ(b->sample, nullptr);
+  EXPECT_EQ(b->num_pages, Length(25));
+  EXPECT_EQ(Pool().bytes(), kept - 15 * kPageSize);
+  heap_.CheckInvariants();
+  // Into the whole rest.
+  const size_t rest = Pool().bytes() / kPageSize;
+  ASSERT_TRUE(Resize(b, 25 + rest));
+  EXPECT_EQ(Pool().bytes(), 0u);
+  EXPECT_TRUE(b->zeroed());
+  EXPECT_EQ(heap_.GetStats().large_spans, 2u);
+  heap_.CheckInvariants();
+  EXPECT_TRUE(Free(b));
+  EXPECT_FALSE(Resize(b, 30)) << "it is free";
+  // Into pages that were written.
+  ASSERT_TRUE(Resize(a, 12));
+  EXPECT_EQ(a->in_use.written, Length(12));
+  heap_.CheckInvariants();
+}
+
+// A pool leaves others what they keep while it is little.
+TEST_F(SpanPoolTest, LittleThatOthersKeepIsLeftToThem) {
+  Span* const kept = Direct(20);
+  Direct(20 * kTuning.span_pool.left_to_others_part + 100);
+  Direct(heap_.GetStats().free_released_bytes / kPageSize);
+  EXPECT_TRUE(Free(kept, 1));
+  const size_t growths = heap_.GetStats().growths;
+  New(20, 0);
+  EXPECT_EQ(Pool(1).bytes(), 20 * kPageSize);
+  EXPECT_EQ(heap_.GetStats().growths, growths + 1);
 }
 
 TEST_F(SpanPoolTest, LongerObjectsAreNotKept) {
@@ -196,7 +317,7 @@ TEST_F(SpanPoolTest, LongerObjectsAreNotKept) {
 
 TEST_F(SpanPoolTest, NothingIsKeptWhereMemoryIsShort) {
   const auto free_one = [this] {
-    EXPECT_TRUE(Free(New(20)));
+    EXPECT_TRUE(Free(Direct(20)));
     return Pool().bytes();
   };
   heap_.governor()->SetReleasing(Releasing::kEager);
@@ -209,7 +330,7 @@ TEST_F(SpanPoolTest, NothingIsKeptWhereMemoryIsShort) {
 }
 
 TEST_F(SpanPoolTest, AFreeOfNoObjectChangesNothing) {
-  Span* const span = New(20);
+  Span* const span = Direct(20);
   EXPECT_FALSE(heap_.DeleteLargeAt(span, (span->first_page + Length(1)).start_address(), nullptr,
                                    &under_test_.homes[0]));
   EXPECT_TRUE(Free(span));
@@ -304,6 +425,10 @@ TEST_F(SpanPoolTest, ThreadsShareNothing) {
         if (own.size() < 12 && random.OneIn(2)) {
           own.push_back(New(random.Between(1, 40), home));
           mark(own.back(), 0, static_cast<int>(t) + 1);
+        } else if (!own.empty() && random.OneIn(4)) {
+          mark(own.back(), static_cast<int>(t) + 1, 0);
+          static_cast<void>(Resize(own.back(), random.Between(1, 60)));
+          mark(own.back(), 0, static_cast<int>(t) + 1);
         } else if (!own.empty()) {
           std::swap(own[random.Below(own.size())], own.back());
           mark(own.back(), static_cast<int>(t) + 1, 0);
@@ -327,7 +452,9 @@ TEST_F(SpanPoolTest, ThreadsShareNothing) {
 // The program frees an object in two threads by mistake: exactly one of them frees it.
 TEST_F(SpanPoolTest, OneOfTwoFreesWins) {
   for (int round = 0; round < 2000; ++round) {
-    Span* const span = New(20);
+    Span* const span = Direct(20);
+    // Keeps the next round's span from joining this one, and so from changing it.
+    Direct(1);
     std::atomic<int> won{0};
     std::atomic<int> ready{0};
     const auto free_it = [&](size_t home) {
@@ -342,6 +469,29 @@ TEST_F(SpanPoolTest, OneOfTwoFreesWins) {
     ASSERT_EQ(won.load(), 1);
   }
   heap_.CheckInvariants();
+}
+
+// The page before the heap's first one was unmapped. Its entry names a record that is now in use
+// for a span far away, which the pool keeps.
+TEST_F(SpanPoolTest, AnOldEntryOfThePageMapIsNoNeighbour) {
+  Span* const first = Direct(20);
+  Direct(1);
+  Span* const kept = Direct(30);
+  Direct(1);
+  EXPECT_TRUE(Free(kept));
+  under_test_.page_map->SetSpan(first->first_page - Length(1), kept);
+  const PageId start = first->first_page;
+  EXPECT_TRUE(Free(first));
+  heap_.CheckInvariants();
+  EXPECT_EQ(New(20)->first_page, start);
+  EXPECT_EQ(New(30), kept);
+}
+
+// A chunk, too, counts among what a pool keeps.
+TEST_F(SpanPoolTest, NoChunkBeyondTheShare) {
+  heap_.hints().retention.SetTotal(kTuning.span_pool.chunk.bytes());
+  New(10);
+  EXPECT_EQ(Pool().bytes(), 0u);
 }
 
 }  // namespace

@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Rows that are points of curves: a program over numbers of threads, for each size of objects.
+
+Two groups. "over-threads": the programs by which false sharing in TCMalloc was first reported, with
+the parameters of that report, from one thread to eight for each processor. "large-objects": objects
+of 16 KiB to 1 MiB, used by one thread, two and eight.
+
+A point's name is PROGRAM/THREADS/SIZE, as that of a point of t-test1. It has a reference like any
+row, the best peer of the pilot round. A table says of each point whether this library's curve is
+the lowest there; the geometric means leave the points out, since many of them are about one thing.
+"""
+
+import collections
+import dataclasses
+import statistics as sample
+
+from . import statistics, summary
+from .programs import ProgramRow
+from .verdict import COST_MARGIN
+
+THREADS, LARGE = summary.POINT_GROUPS
+TITLES = {THREADS: "Over threads", LARGE: "Large objects"}
+
+# What a page says before the table.
+INTRODUCTIONS = {
+    THREADS: "The programs by which false sharing in TCMalloc was reported, at that report's "
+             "parameters: `larson` with 7 to 8 bytes and with larger objects, `linux-scalability`, "
+             "`cache-thrash` and `cache-scratch` with 8 bytes, from one thread to eight for each "
+             "CPU. A curve is cost over threads. *lowest*: the whole interval of the ratio to the "
+             f"best peer is below 1; *above*: it is above {1 + COST_MARGIN:.2f}; *level*: neither.",
+    LARGE: "Each page of an object is touched; the threads hold 32 MiB together. *Turned over*: a "
+           "thread replaces a random one of its objects. *Held*: it allocates all its objects, then "
+           "frees them in random order. Objects have from half of the size shown to all of it.",
+}
+# Bytes of the smallest and of the largest object: the first pair is the report's.
+LARSON_SIZES = ((7, 8), (32, 64), (256, 512), (2048, 4096))
+LARGE_SIZES = tuple(1024 << power for power in range(4, 11))
+LARGE_THREADS = (1, 2, 8)
+# What the threads of a program hold together.
+LARGE_MIB = 32
+
+
+@dataclasses.dataclass(frozen=True)
+class PointRow(ProgramRow):
+    group: str = THREADS
+    nominal_s: float = 0.4
+
+
+def thread_counts(processors):
+    """1, 2, 4, ... up to eight for each processor."""
+    most = 8 * processors
+    return sorted({most} | {1 << power for power in range(most.bit_length()) if 1 << power < most})
+
+
+def thread_rows(processors, quick):
+    counts = thread_counts(processors)
+    if quick:
+        counts = [counts[0], counts[-1]]
+    seconds, objects, writes = (0.03, 50_000, 100_000) if quick else (0.5, 1_000_000, 1_000_000)
+    rows = []
+    for smallest, largest in LARSON_SIZES[:1] if quick else LARSON_SIZES:
+        rows += [_point(THREADS, "larson", count, largest,
+                        (seconds, smallest, largest, 1000, 10_000, 1, count)) for count in counts]
+    # Few threads have little work, so they repeat it.
+    rows += [_point(THREADS, "linux-scalability", count, 8,
+                    (8, objects, count, max(16 // count, 1))) for count in counts]
+    for program in ("cache-thrash", "cache-scratch"):
+        rows += [_point(THREADS, program, count, 8, (count, 100, 8, writes)) for count in counts]
+    return rows
+
+
+def large_rows(quick):
+    """Turned over and held; with two threads each does as much as one does alone."""
+    sizes = (LARGE_SIZES[0], LARGE_SIZES[-1]) if quick else LARGE_SIZES
+    rows = []
+    for name, flags in (("large-turned-over", ()), ("large-held", ("--held",))):
+        for threads in LARGE_THREADS:
+            for size in sizes:
+                allocations = large_allocations(size) // (50 if quick else 1)
+                rows.append(_point(
+                    LARGE, name, threads, size,
+                    (*flags, threads, size, allocations * 2 // max(threads, 2), LARGE_MIB),
+                    "large-objects"))
+    return rows
+
+
+def large_allocations(size):
+    """About 100 ms of them: every page of an object is touched. A multiple of 8."""
+    pages = size * 3 // 4 // 4096
+    return min(1_000_000, 100_000_000 // (20 + 11 * pages)) // 8 * 8
+
+
+def point_rows(processors, quick=False):
+    return thread_rows(processors, quick) + large_rows(quick)
+
+
+def _point(group, name, threads, size, args, program=""):
+    return PointRow(f"{name}/{threads}/{size}", program or name, args, group=group)
+
+
+# ---- What a run says of them. ----
+
+# A point's place among the curves. `word`: lowest, level, above, or "" without an interval.
+Standing = collections.namedtuple("Standing", "name threads size ratio reference word why")
+LOWEST, LEVEL, ABOVE = "lowest", "level", "above"
+
+
+def standings(data, derived, group):
+    """The Standing of this library at each point of the group, in the order of the rows."""
+    ours = summary.first_of_ours(data)
+    samples = summary.Samples(data["records"])
+    found = []
+    for row in data["rows"]:
+        entry = derived["rows"].get(row["name"], {}).get(ours)
+        if row["group"] != group or entry is None:
+            continue
+        name, threads, size = row["name"].split("/")
+        ratio = entry["to_reference"]
+        word = word_for(ratio)
+        found.append(Standing(name, int(threads), int(size), ratio, row["reference"], word,
+                              why(samples, row, ours) if word == ABOVE else ""))
+    return found
+
+
+def word_for(ratio):
+    """Above only beyond a margin: copies of one file differ by their place in memory."""
+    if ratio is None or not statistics.has_interval(ratio):
+        return ""
+    if ratio.interval.high < 1:
+        return LOWEST
+    return LEVEL if ratio.interval.low <= 1 + COST_MARGIN else ABOVE
+
+
+def why(samples, row, ours):
+    """What was counted where a point lies above: CPU time and page faults beside the reference's.
+
+    CPU time is that of the same work: of an operation, where a program runs for a given time.
+    """
+    def middle(name, value):
+        return sample.median(map(value, samples.records(row["name"], name)))
+
+    reference = row["reference"]
+    cpu = [middle(name, cpu_of_work) for name in (ours, reference)]
+    faults = [middle(name, lambda record: record["minor_faults"]) for name in (ours, reference)]
+    share = f"{cpu[0] / cpu[1]:.2f}" if cpu[1] > 0 else "-"
+    return f"CPU time {share}, page faults {faults[0]:.0f} against {faults[1]:.0f}"
+
+
+def cpu_of_work(record):
+    figure = record["metrics"][0]
+    work = 1 if figure["better"] == "lower" else figure["value"] * record["wall_s"]
+    return (record["user_s"] + record["sys_s"]) / work
+
+
+def summary_sentence(found):
+    """One sentence: at how many points this library is where."""
+    words = collections.Counter(standing.word for standing in found)
+    told = sum(words[word] for word in (LOWEST, LEVEL, ABOVE))
+    return (f"Of {told} points this library's curve is the lowest at {words[LOWEST]}, level with "
+            f"the best peer's at {words[LEVEL]}, above it at {words[ABOVE]}.")
+
+
+def standing_table(found):
+    """Point by point: ratio to the reference, and the word; sorted by program and size."""
+    table = []
+    for standing in sorted(found, key=lambda s: (s.name, s.size, s.threads)):
+        table.append([standing.name, size_text(standing.size), str(standing.threads),
+                      standing.reference or "-", statistics.interval_text(standing.ratio, digits=2),
+                      standing.word or "-", standing.why])
+    return ["program", "size", "threads", "best peer", "ratio [95 % interval]",
+            "this library's curve", "counted where it is above"], table
+
+
+def two_threads_table(data):
+    """Throughput of two threads divided by that of one, for each allocator."""
+    samples = summary.Samples(data["records"])
+    names = summary.measured_names(data)
+    rows = {row["name"] for row in data["rows"] if row["group"] == LARGE and not row["missing"]}
+    table = []
+    for name in rows_in_order(rows):
+        program, threads, size = name.split("/")
+        if threads != "2" or f"{program}/1/{size}" not in rows:
+            continue
+        cells = []
+        for allocator in names:
+            alone, together = (samples.figure(f"{program}/{count}/{size}", allocator)
+                               for count in (1, 2))
+            cells.append("-" if alone is None or together is None
+                         else f"{2 * alone.median / together.median:.2f}")
+        table.append([program, size_text(int(size)), *cells])
+    return ["two threads / one", "size", *names], table
+
+
+def rows_in_order(names):
+    return sorted(names, key=lambda name: (name.split("/")[0], int(name.split("/")[2]),
+                                           int(name.split("/")[1])))
+
+
+def size_text(size):
+    for unit, text in ((1 << 20, "MiB"), (1 << 10, "KiB")):
+        if size >= unit and size % unit == 0:
+            return f"{size // unit} {text}"
+    return f"{size} bytes"
+
+
+def points(data, group):
+    """(program, size) -> allocator -> sorted pairs of a number of threads and the median cost.
+
+    The cost is the row's figure where less is better, else its inverse.
+    """
+    found = {}
+    samples = summary.Samples(data["records"])
+    for row in data["rows"]:
+        if row["group"] != group or row["missing"]:
+            continue
+        program, threads, size = row["name"].split("/")
+        for name in summary.measured_names(data):
+            costs = samples.costs(row["name"], name)
+            if costs:
+                found.setdefault((program, int(size)), {}).setdefault(name, []).append(
+                    (int(threads), sample.median(costs)))
+    return {key: {name: sorted(line) for name, line in lines.items()}
+            for key, lines in found.items()}

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// From where a thread gets free objects of a size class, in which order, and which
+// shards of other threads it may take them from. Pure functions.
+//
+// Goals, the first before the second. Two threads never have objects on one cache line because of
+// the allocator. Memory that was freed serves whichever thread needs it.
+//
+// Rule. A thread takes what its own shard has, divided line batches included: only its own objects
+// are on those lines. The shards of ended threads are free for all: nobody writes to the objects
+// that they left, or only one thread that they were passed to. The shard of a living thread is left
+// alone while that thread allocates from it, since it will need its free objects again; when it has
+// stopped, others take whole line batches. A new span comes before all divided line batches of
+// living threads.
+//
+// What "has stopped" means. Not time: threads that wait for a CPU would seem to have stopped. A
+// class that gets new spans shows that memory is needed; a thread that has taken nothing from its
+// shard's spans of the class since the last new one does not need them now. See
+// Tuning::Shards::idle_after_new_spans.
+//
+// Tried, with figures in decision 0040: whole line batches of all living threads (lines are shared
+// again, since the other thread's part of such a line returns to the shard); no others at all
+// (larson needs 1.7 times the memory).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/tuning.h"
+
+namespace tcmalloc {
+
+// Which free objects may be taken.
+enum class Takeable : uint8_t {
+  kNothing,
+  kWholeGroups,  // no line batch may be divided
+  kAny,
+};
+
+enum class RefillSource : uint8_t {
+  kOwnShard,
+  kKeptSpan,      // of the own shard
+  kEndedThreads,  // shards without a living thread
+  kIdleThreads,   // shards whose threads do not allocate from the class
+  kNewSpan,
+  kAnyShard,  // before the allocation fails
+};
+
+inline constexpr RefillSource kRefillOrder[] = {
+    RefillSource::kOwnShard,    RefillSource::kKeptSpan, RefillSource::kEndedThreads,
+    RefillSource::kIdleThreads, RefillSource::kNewSpan,  RefillSource::kAnyShard,
+};
+
+// Another shard, as a thread without its lock sees it.
+struct OtherShard {
+  // A living thread has it.
+  bool has_thread;
+  // New spans of the class since a thread of this shard last took objects from it.
+  size_t new_spans_since_use;
+};
+
+// What may be taken from the other shard when it is the turn of `source`.
+constexpr Takeable TakeFromOther(RefillSource source, const OtherShard& other) {
+  switch (source) {
+    case RefillSource::kOwnShard:
+    case RefillSource::kKeptSpan:
+    case RefillSource::kNewSpan:
+      return Takeable::kNothing;
+    case RefillSource::kEndedThreads:
+      return other.has_thread ? Takeable::kNothing : Takeable::kAny;
+    case RefillSource::kIdleThreads:
+      return other.has_thread && other.new_spans_since_use >= kTuning.shards.idle_after_new_spans
+                 ? Takeable::kWholeGroups
+                 : Takeable::kNothing;
+    case RefillSource::kAnyShard:
+      return Takeable::kAny;
+  }
+  return Takeable::kNothing;
+}
+
+// What is taken from the own shard first; what is left, if that was nothing, follows. Where several
+// threads share the shard, whole line batches come first.
+constexpr Takeable FirstTakeFromOwn(size_t num_threads) {
+  return num_threads > 1 ? Takeable::kWholeGroups : Takeable::kAny;
+}
+
+}  // namespace tcmalloc

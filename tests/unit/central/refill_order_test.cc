@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "central/refill_order.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <iterator>
+
+namespace tcmalloc {
+namespace {
+
+constexpr size_t kIdle = kTuning.shards.idle_after_new_spans;
+
+size_t PlaceOf(RefillSource source) {
+  return static_cast<size_t>(std::find(std::begin(kRefillOrder), std::end(kRefillOrder), source) -
+                             kRefillOrder);
+}
+
+TEST(RefillOrderTest, EachSourceOnce) {
+  EXPECT_EQ(std::size(kRefillOrder), static_cast<size_t>(RefillSource::kAnyShard) + 1);
+  for (const RefillSource source : kRefillOrder) {
+    EXPECT_EQ(std::count(std::begin(kRefillOrder), std::end(kRefillOrder), source), 1);
+  }
+}
+
+TEST(RefillOrderTest, TheOwnShardFirst) { EXPECT_EQ(kRefillOrder[0], RefillSource::kOwnShard); }
+
+// Memory that exists before memory from the OS.
+TEST(RefillOrderTest, ANewSpanAfterWhatMaySafelyBeTaken) {
+  const size_t fresh = PlaceOf(RefillSource::kNewSpan);
+  EXPECT_LT(PlaceOf(RefillSource::kKeptSpan), fresh);
+  EXPECT_LT(PlaceOf(RefillSource::kEndedThreads), fresh);
+  EXPECT_LT(PlaceOf(RefillSource::kIdleThreads), fresh);
+}
+
+// Until there is no memory, no source divides line batches with a living thread, nor takes anything
+// from one that allocates.
+TEST(RefillOrderTest, LivingThreadsKeepTheirLines) {
+  for (const RefillSource source : kRefillOrder) {
+    if (source == RefillSource::kAnyShard) break;
+    for (size_t new_spans = 0; new_spans < 100; ++new_spans) {
+      const Takeable take =
+          TakeFromOther(source, {.has_thread = true, .new_spans_since_use = new_spans});
+      EXPECT_NE(take, Takeable::kAny);
+      if (new_spans < kIdle) {
+        EXPECT_EQ(take, Takeable::kNothing);
+      }
+    }
+  }
+}
+
+TEST(RefillOrderTest, IdleThreadsGiveWholeLineBatches) {
+  for (const size_t new_spans : {kIdle, kIdle + 1, SIZE_MAX}) {
+    EXPECT_EQ(TakeFromOther(RefillSource::kIdleThreads, {true, new_spans}), Takeable::kWholeGroups);
+  }
+}
+
+TEST(RefillOrderTest, EndedThreadsGiveEverything) {
+  for (const size_t new_spans : {size_t{0}, kIdle, SIZE_MAX}) {
+    EXPECT_EQ(TakeFromOther(RefillSource::kEndedThreads, {false, new_spans}), Takeable::kAny);
+  }
+}
+
+TEST(RefillOrderTest, NothingIsLeftBeforeAnAllocationFails) {
+  EXPECT_EQ(PlaceOf(RefillSource::kAnyShard), std::size(kRefillOrder) - 1);
+  for (const bool has_thread : {false, true}) {
+    EXPECT_EQ(TakeFromOther(RefillSource::kAnyShard, {has_thread, 0}), Takeable::kAny);
+  }
+}
+
+TEST(RefillOrderTest, ThreadsThatShareAShardGetWholeLineBatchesFirst) {
+  EXPECT_EQ(FirstTakeFromOwn(0), Takeable::kAny);
+  EXPECT_EQ(FirstTakeFromOwn(1), Takeable::kAny);
+  EXPECT_EQ(FirstTakeFromOwn(2), Takeable::kWholeGroups);
+}
+
+}  // namespace
+}  // namespace tcmalloc
