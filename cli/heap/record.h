@@ -70,14 +70,12 @@ class Record {
     return address_ + structure_->field(field).offset;
   }
 
-  // Calls f(name, field, record) for each SpinLock and Change of the record and of its parts.
+  // Calls f(name, field, record) for each Lock and Change of the record and of its parts.
   template <typename F>
   void ForEachGuard(F f) const {
     for (const auto& [name, field] : structure_->fields) {
-      if (field.type == "Change") {
+      if (field.type == "Lock" || field.type == "Change") {
         f(*this, name, Number(offset_ + field.offset, field.bytes));
-      } else if (field.type == "SpinLock") {
-        f(*this, name, Part(name).Get("state_"));
       } else if (!field.type.empty() && field.type != "ListNode") {
         const size_t bytes = target_->layout().structure(field.type).bytes;
         for (size_t i = 0; bytes != 0 && i < field.bytes / bytes; ++i)

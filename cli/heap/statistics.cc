@@ -149,7 +149,7 @@ Record LoadSettledHeap(const Target& target, bool* settled) {
     const Record store = state.Part("store").Part("counts");
     const Record again = target.Load("PageState", state.address());
     const Record counts = again.Part("store").Part("counts");
-    bool equal = state.Part("lock").Get("state_") == 0 && again.Part("lock").Get("state_") == 0;
+    bool equal = state.Get("lock") == 0 && again.Get("lock") == 0;
     for (const auto& [name, field] : counts.structure().fields) {
       equal = equal && counts.Get(name) == store.Get(name);
     }

@@ -3,11 +3,29 @@
 // friend of their classes, so that it can name private members; it is used by nothing else.
 #pragma once
 
+#include <cstddef>
+
 #include "introspection/layout_text.h"
+#include "os/spinlock.h"
+
+// Most structures are classes without standard layout; offsetof is right for them in the compilers
+// that this library is for, since none has a virtual base.
+#pragma GCC diagnostic ignored "-Winvalid-offsetof"
 
 namespace tcmalloc {
 
 struct FieldTable {
+  // The word of a lock, which is 0 when the lock is free: that of a SpinLock, with which each kind
+  // of lock begins.
+  template <typename T>
+  static constexpr size_t OffsetOfLockWord() {
+    static_assert(sizeof(T) == sizeof(SpinLock) && requires(T lock) {
+      lock.Lock();
+      lock.Unlock();
+    });
+    return offsetof(SpinLock, state_);
+  }
+
   static constexpr void Describe(LayoutText& out);
   static constexpr void DescribePages(LayoutText& out);
   static constexpr void DescribeCentral(LayoutText& out);
@@ -23,7 +41,6 @@ struct FieldTable {
   out.Field(#member, offsetof(T, member), sizeof(static_cast<T*>(nullptr)->member), "")
 #define TC_PART(member, type) \
   out.Field(#member, offsetof(T, member), sizeof(static_cast<T*>(nullptr)->member), #type)
-
-// Most structures are classes without standard layout; offsetof is right for them in the compilers
-// that this library is for, since none has a virtual base.
-#pragma GCC diagnostic ignored "-Winvalid-offsetof"
+#define TC_LOCK(member)                                                             \
+  out.Field(#member, offsetof(T, member) + OffsetOfLockWord<decltype(T::member)>(), \
+            sizeof(SpinLock::state_), "Lock")

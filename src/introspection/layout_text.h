@@ -8,9 +8,9 @@
 //      list_node 56 16 ListNode   ... and its type, if the table has it
 //     =page_shift 13            a constant
 //
-// The type of an array is the type of its elements. Two types are marks: SpinLock, which is also a
-// structure, and Change, an integer that is not zero while a change in several steps is under way.
-// A reader that stops the process looks at all fields of these types.
+// The type of an array is the type of its elements. Two types are marks of integers: a Lock is not
+// zero while it is held, a Change while a change in several steps is under way. A reader that stops
+// the process looks at all fields of these types.
 #pragma once
 
 #include <array>

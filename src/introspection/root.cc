@@ -43,17 +43,13 @@ constexpr void FieldTable::DescribePages(LayoutText& out) {
     TC_FIELD(num_objects);
     TC_FIELD(free_count);
     TC_PART(list_node, ListNode);
+    TC_FIELD(in_use.written);
     TC_FIELD(in_use.handed_out_ms);
   }
   {
     using T = ListNode<Span>;
     out.Struct("ListNode", sizeof(T));
     TC_FIELD(next);
-  }
-  {
-    using T = SpinLock;
-    out.Struct("SpinLock", sizeof(T));
-    TC_FIELD(state_);
   }
   {
     using T = PageHeap;
@@ -66,7 +62,7 @@ constexpr void FieldTable::DescribePages(LayoutText& out) {
     out.Struct("PageState", sizeof(T));
     TC_PART(hints, PageHints);
     TC_PART(homes, SpanHomes);
-    TC_PART(lock, SpinLock);
+    TC_LOCK(lock);
     TC_PART(store, SpanStore);
     TC_PART(governor, Governor);
     TC_PART(moves_in_flight, Change);
@@ -156,21 +152,21 @@ constexpr void FieldTable::DescribePages(LayoutText& out) {
   {
     using T = SpanCache;
     out.Struct("SpanCache", sizeof(T));
-    TC_PART(lock_, SpinLock);
+    TC_LOCK(lock_);
     TC_FIELD(bytes_);
     TC_FIELD(counts_);
   }
   {
     using T = SpanPool;
     out.Struct("SpanPool", sizeof(T));
-    TC_PART(lock_, SpinLock);
+    TC_LOCK(lock_);
     TC_PART(spans_, FreeSpans);
     TC_FIELD(hidden_);
   }
   {
     using T = MetadataArena;
     out.Struct("MetadataArena", sizeof(T));
-    TC_PART(lock_, SpinLock);
+    TC_LOCK(lock_);
     TC_FIELD(mapped_bytes_);
   }
 }
@@ -192,20 +188,22 @@ constexpr void FieldTable::DescribeCentral(LayoutText& out) {
   {
     using T = ShardMap;
     out.Struct("ShardMap", sizeof(T));
-    TC_PART(lock_, SpinLock);
+    TC_LOCK(lock_);
     TC_FIELD(shards_);
   }
   {
     using T = Shard;
     out.Struct("Shard", sizeof(T));
     TC_FIELD(number_);
+    TC_FIELD(num_caches_);
+    TC_FIELD(num_threads_);
     TC_FIELD(spans_);
     TC_PART(home_, SpanHome);
   }
   {
     using T = ShardSpans;
     out.Struct("ShardSpans", sizeof(T));
-    TC_PART(lock, SpinLock);
+    TC_LOCK(lock);
     TC_FIELD(free_objects);
     TC_FIELD(num_spans);
     TC_FIELD(hole_pages);
@@ -213,7 +211,7 @@ constexpr void FieldTable::DescribeCentral(LayoutText& out) {
   {
     using T = HoleRelease;
     out.Struct("HoleRelease", sizeof(T));
-    TC_PART(lock_, SpinLock);
+    TC_LOCK(lock_);
     TC_FIELD(in_flight_);
     TC_FIELD(releases_);
     TC_FIELD(released_total_bytes_);
@@ -239,7 +237,7 @@ constexpr void FieldTable::DescribeCaches(LayoutText& out) {
   {
     using T = Registry;
     out.Struct("Registry", sizeof(T));
-    TC_PART(lock_, SpinLock);
+    TC_LOCK(lock_);
     TC_FIELD(caches_);
     TC_FIELD(orphans_);
     TC_FIELD(unregistered_);
@@ -257,6 +255,7 @@ constexpr void FieldTable::DescribeCaches(LayoutText& out) {
     TC_FIELD(max_bytes_);
     TC_PART(changing_, Change);
     TC_FIELD(slot_);
+    TC_FIELD(first_frame_);
   }
   {
     using T = BinTable;

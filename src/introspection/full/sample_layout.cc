@@ -12,7 +12,7 @@ constexpr void FieldTable::DescribeSamples(LayoutText& out) {
   {
     using T = SampleTable;
     out.Struct("SampleTable", sizeof(T));
-    TC_PART(lock_, SpinLock);
+    TC_LOCK(lock_);
     TC_FIELD(live_);
     TC_FIELD(num_live_);
     TC_FIELD(peak_number_);

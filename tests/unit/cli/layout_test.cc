@@ -57,10 +57,8 @@ TEST(RecordTest, ReadsFieldsOfBothWordSizes) {
 
 TEST(RecordTest, FindsLocksAndChangesInAllParts) {
   FakeImage image;
-  const Root root = PutLayout(&image,
-                              "S 16\n lock 0 4 SpinLock\n parts 4 12 P\nP 4\n moving 0 1 Change\n"
-                              "SpinLock 4\n state_ 0 4\n",
-                              8);
+  const Root root =
+      PutLayout(&image, "S 16\n lock 0 4 Lock\n parts 4 12 P\nP 4\n moving 0 1 Change\n", 8);
   image.Put(0x20000, std::string("\5\0\0\0\0\0\0\0\7\0\0\0\0\0\0\0", 16));
   const Target target(image, root);
   std::string found;
