@@ -62,7 +62,7 @@ std::string FindLibrary(const Options& options) {
   return name;  // the dynamic linker looks for it
 }
 
-// TCMALLOC_NAME=VALUE for "name=value"; names in capitals are variables as they are.
+// The variable and value of a setting "name=value"; names in capitals are variables as they are.
 std::string VariableOf(const std::string& setting) {
   const size_t equals = setting.find('=');
   if (equals == std::string::npos || equals == 0) {
