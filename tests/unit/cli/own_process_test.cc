@@ -4,12 +4,15 @@
 #include <unistd.h>
 
 #include <cstdint>
+#include <cstdio>
 #include <map>
 #include <memory>
+#include <random>
 #include <string>
 #include <vector>
 
 #include "cli/fake_image.h"
+#include "cli/patched_image.h"
 #include "heap/objects.h"
 #include "heap/statistics.h"
 #include "image/copied_image.h"
@@ -88,19 +91,28 @@ TEST(OwnProcessTest, FindsObjectsAndTheirStates) {
   EXPECT_EQ(later.Find(reinterpret_cast<Address>(&image)).kind, Place::Kind::kOutside);
 }
 
-// Everything that the commands read. It throws, or ends.
-void ReadAll(Image& image, const Root& root) {
+// False when a reader gave up.
+bool ReadAll(Image& image, const Root& root, Address address) {
   try {
-    const Target target(image, root);
-    static_cast<void>(ReadStatistics(target));
-    const HeapObjects objects(target);
-    std::vector<Guard> guards;
-    objects.AddGuards(&guards);
-    size_t n = 0;
-    objects.ForEachObject([&n](const SpanInfo&, const Object&) { ++n; });
+    ReadEverything(image, root, address);
+    return true;
   } catch (const Failure&) {
+    return false;
   }
 }
+
+// Many with the sanitizers, which see what a reader does wrong.
+#if defined(__SANITIZE_ADDRESS__)
+constexpr uint64_t kImages = 10'000;
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+constexpr uint64_t kImages = 10'000;
+#else
+constexpr uint64_t kImages = 500;
+#endif
+#else
+constexpr uint64_t kImages = 500;
+#endif
 
 TEST(OwnProcessTest, WrongBytesDoNoHarm) {
   const Objects made;
@@ -108,13 +120,31 @@ TEST(OwnProcessTest, WrongBytesDoNoHarm) {
   const auto root = FindRoot(live);
   ASSERT_TRUE(root.has_value());
   CopiedImage copy(live);
-  ReadAll(copy, *root);
+  RecordingImage recording(copy);
+  const auto address = reinterpret_cast<Address>(made.all()[1]);
+  ASSERT_TRUE(ReadAll(recording, *root, address));
   EXPECT_GT(copy.bytes(), 0u);
-  for (uint64_t seed = 0; seed < 300; ++seed) {
-    SCOPED_TRACE(seed);
-    MutatedImage mutated(copy, seed, uint64_t{4} << seed % 14);
-    ReadAll(mutated, *root);
+  uint64_t gave_up = 0;
+  constexpr uint32_t kSeed = 20261125;
+  printf("%zu images, seed %u, %zu places\n", size_t{kImages}, kSeed, recording.reads().size());
+  std::mt19937_64 random(kSeed);
+  for (uint64_t i = 0; i < kImages; ++i) {
+    SCOPED_TRACE(i);
+    if (i % 4 == 0) {
+      // Everywhere, the field table included.
+      MutatedImage mutated(copy, random(), uint64_t{4} << i / 4 % 14);
+      gave_up += !ReadAll(mutated, *root, address);
+      continue;
+    }
+    PatchedImage patched(copy, recording.reads());
+    for (uint64_t n = random() % 6; n <= 6; ++n) {
+      patched.Patch(random(), random(), static_cast<unsigned>(random()), random());
+    }
+    gave_up += !ReadAll(patched, *root, address);
   }
+  // Of both, many.
+  EXPECT_GT(gave_up, kImages / 10);
+  EXPECT_LT(gave_up, kImages - kImages / 10);
 }
 
 TEST(OwnProcessTest, ARootWithWrongBytesIsNoRoot) {
