@@ -141,7 +141,7 @@ void AddObjects(CLI::App& parser, int* status) {
   CLI::App* const command =
       parser.add_subcommand("objects", "The objects that a process holds, by size or age");
   command->add_option("pid", options->pid, "The process")->required();
-  command->add_option("--size", options->size, "Only objects of this size");
+  command->add_option("--size", options->size, "Only objects of this size")->type_name("BYTES");
   command->add_option("--by", options->by, "class: by size of objects; age: by age of their spans")
       ->check(CLI::IsMember({"class", "age"}));
   command->add_flag("--list", options->list, "Address and size of each object");

@@ -83,6 +83,8 @@ void ReadAtRest(OpenProcess& process, ReadMode* mode, const Reading& read) {
   const Target target(copy, *process.root);
   try {
     read(target, &guards);
+  } catch (const NotPublished&) {
+    throw;
   } catch (const BadImage&) {
     // It changed meanwhile. What was read is enough to begin with.
   }
@@ -103,6 +105,8 @@ void ReadAtRest(OpenProcess& process, ReadMode* mode, const Reading& read) {
       if (set == nullptr && copy.complete()) return;
       reason = set != nullptr ? set->name + " is in use"
                               : "its records grow faster than they are copied";
+    } catch (const NotPublished&) {
+      throw;
     } catch (const BadImage& error) {
       // In the middle of a change, or not all of it was copied.
       reason = error.what();

@@ -209,13 +209,15 @@ void AddRun(CLI::App& parser, int* status) {
   CLI::App* const command = parser.add_subcommand(
       "run", "Run a program on TCMalloc and print where its memory was at its end");
   command->add_option("--set", options->settings, "A setting, for example --set release_rate=10")
+      ->type_name("NAME=VALUE")
       ->take_all()
       ->allow_extra_args(false);
-  command->add_option("--library", options->library, "The library to load");
+  command->add_option("--library", options->library, "The library to load")->type_name("FILE");
   command->add_flag("--children", options->children,
                     "Also look at its children, and report the process with the highest peak");
   command->add_flag("--minimal", options->minimal, "Load libtcmalloc_minimal.so.4");
-  command->add_option("--json", options->json_file, "Write the figures to this file");
+  command->add_option("--json", options->json_file, "Write the figures to this file")
+      ->type_name("FILE");
   command->add_flag("-q,--quiet", options->quiet, "Print no summary");
   command->prefix_command();
   command->callback([options, status, command] { *status = Run(*options, command->remaining()); });
