@@ -127,6 +127,7 @@ class Test:
         self.expect(figures["large_in_use_bytes"] <= figures["in_use_bytes"], "large objects in use")
         self.expect(figures["in_use_bytes"] > 20 << 20, "what the program holds")
 
+
 def rest(test):
     with Target(test, TCMALLOC_SAMPLE_PARAMETER="100000") as target:
         for step in ("", "free", "sleep 5", "rest"):
