@@ -287,6 +287,8 @@ constexpr void FieldTable::DescribeCaches(LayoutText& out) {
 constexpr void FieldTable::Describe(LayoutText& out) {
   out.Constant("page_shift", kPageShift);
   out.Constant("leaf_bits", PageMap::kLeafBits);
+  // The unit of the distances in root_.
+  out.Constant("leaf_distance_bytes", sizeof(ShortClass));
   out.Constant("size_classes", kNumSizeClasses);
   out.Constant("max_bin_objects", kTuning.bins.max_objects);
   out.Constant("hugepage_bytes", kHugepageSize);
