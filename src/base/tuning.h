@@ -212,6 +212,9 @@ struct Tuning {
     // Caches that one membarrier detaches: few enough that a thread that starts or ends meanwhile
     // does not notice. Not measured. Range: 1 to 256.
     size_t detached_at_once = 32;
+    // Caches that a flush looks at with the registry's lock held: a look costs one or two cache
+    // lines that other CPUs write. Not measured. Range: detached_at_once to 4096.
+    size_t looked_at_once = 128;
   } thread_caches;
 
   // What TCMALLOC_SMALL sets besides disabling hugepages: the retention total,
@@ -730,7 +733,8 @@ constexpr bool CacheBudgetFits(const Tuning::CacheBudget& t) {
 static_assert(CacheBudgetFits(kTuning.cache_budget));
 
 constexpr bool ThreadCachesFit(const Tuning::ThreadCaches& t) {
-  return t.frees_before_cache <= 200 && In(t.idle_ms, 10, 10'000) && In(t.detached_at_once, 1, 256);
+  return t.frees_before_cache <= 200 && In(t.idle_ms, 10, 10'000) &&
+         In(t.detached_at_once, 1, 256) && In(t.looked_at_once, t.detached_at_once, 4096);
 }
 static_assert(ThreadCachesFit(kTuning.thread_caches));
 

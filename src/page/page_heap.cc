@@ -164,8 +164,7 @@ bool PageHeap::ResizeLargeAt(Span* span, const void* p, Length n, void** sample)
   Length freed;
   LimitPass pass;
   if (ExtendFromPool(span, p, n, sample)) return true;
-  const auto resize = [&]() TC_REQUIRES(state_.lock) -> GrowthDecision {
-    if (!span->IsLargeAt(p)) return {};
+  const auto resize_claimed = [&]() TC_REQUIRES(state_.lock) -> GrowthDecision {
     const Length old = span->num_pages;
     Length fresh;
     if (n > old) {
@@ -182,6 +181,12 @@ bool PageHeap::ResizeLargeAt(Span* span, const void* p, Length n, void** sample)
     span->TakeSample(sample);
     done = true;
     return {};
+  };
+  const auto resize = [&]() TC_REQUIRES(state_.lock) -> GrowthDecision {
+    if (!span->ClaimLargeAt(p)) return {};
+    const GrowthDecision decision = resize_claimed();
+    span->ReturnClaim();
+    return decision;
   };
   if (!WithinLimits(pass, resize) || !done) return false;
   ReleaseAfterFreeing(freed);
@@ -331,14 +336,23 @@ PageStats PageHeap::GetStats(FreeSpanCounts* lengths) {
     const SpinLockHolder holder(state_.lock);
     static_cast<PageCounts&>(stats) = state_.store.counts;
     state_.store.AddFree(&stats, lengths);
-    state_.homes.ForEach([&stats](const SpanHome& home) {
-      const size_t small_bytes = home.kept.bytes();
-      const size_t large_bytes = home.pool.bytes();
-      stats.small_span_bytes -= small_bytes;
-      stats.large_span_bytes -= large_bytes;
-      stats.large_spans -= home.pool.hidden();
-      stats.kept_span_bytes += small_bytes + large_bytes;
+    size_t small_bytes = 0;
+    size_t large_bytes = 0;
+    size_t hidden = 0;
+    state_.homes.ForEach([&](const SpanHome& home) {
+      small_bytes += home.kept.bytes();
+      large_bytes += home.pool.bytes();
+      hidden += home.pool.hidden();
     });
+    // A span that leaves one home and enters another one meanwhile may be counted twice.
+    small_bytes = std::min(small_bytes, stats.small_span_bytes);
+    large_bytes = std::min(large_bytes, stats.large_span_bytes);
+    stats.small_span_bytes -= small_bytes;
+    stats.large_span_bytes -= large_bytes;
+    stats.kept_span_bytes = small_bytes + large_bytes;
+    // Also negative, as the number of a pool's hidden objects: see SpanPool.
+    const auto large_spans = static_cast<ptrdiff_t>(stats.large_spans - hidden);
+    stats.large_spans = static_cast<size_t>(std::max<ptrdiff_t>(large_spans, 0));
     stats.free_backed_bytes += stats.kept_span_bytes;
     stats.backed_bytes = state_.Held().backed_bytes;
     stats.hugepages = state_.governor.hugepages();

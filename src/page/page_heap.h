@@ -144,7 +144,7 @@ class PageHeap {
   PageStats GetStats(FreeSpanCounts* lengths = nullptr);
   // Aborts when an invariant does not hold. Walks all spans.
   void CheckInvariants() { store()->CheckInvariants(); }
-  // Calls f(lock) for every lock, in the order of the ranks.
+  // Calls f(lock) for every lock, in the order of the ranks: each GatedLock, then a SpinLock.
   template <typename F>
   void ForEachLock(F f) {
     state_.homes.ForEach([&f](SpanHome& home) {
@@ -218,6 +218,10 @@ class PageHeap {
   bool ExtendFromPool(Span* span, const void* p, Length n, void** sample);
   // DeleteLargeAt, into a pool.
   bool KeepLargeAt(Span* span, const void* p, void** sample, SpanPool& pool)
+      TC_EXCLUDES(state_.lock);
+  // Frees the pool's longest span, if more than `max_bytes` are kept and the span has at least `n`
+  // pages; returns its bytes, else 0.
+  size_t DeleteLongest(SpanPool& pool, size_t max_bytes = 0, Length n = Length(0))
       TC_EXCLUDES(state_.lock);
   // Records that the pool needs, or does not need.
   void AddRecords(SpanPool& pool) TC_EXCLUDES(state_.lock);
