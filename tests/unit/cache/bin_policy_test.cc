@@ -66,8 +66,12 @@ TEST(BinPolicyTest, BoundsHoldForEveryClassAndLimit) {
     const size_t batch = Batch(c);
     ASSERT_GE(max, 2u);
     ASSERT_LE(BinArray::BytesFor(max), size_t{16} << 10);
-    ASSERT_TRUE(max == 2 || max * size <= kRules.max_bytes ||
-                (max <= kRules.min_max_objects && max * size <= 2 * kRules.max_bytes));
+    if (size > kTuning.size_classes.long_bytes) {
+      ASSERT_LE(max * size, kRules.max_bytes_of_long);
+    } else {
+      ASSERT_TRUE(max * size <= kRules.max_bytes ||
+                  (max <= kRules.min_max_objects && max * size <= 2 * kRules.max_bytes));
+    }
     ASSERT_LE(InitialLimit(c) * size, std::max<size_t>(4096, size));
     for (size_t limit = LimitAfterUnderflow(c, 0); limit <= max;
          limit += kSizeClasses.line_objects(c)) {
