@@ -43,8 +43,9 @@ TEST(BinPolicyTest, GrowthOfSomeClasses) {
   // Twice the size, the same number of objects.
   EXPECT_EQ(GrowthOf(4096), (std::vector<size_t>{1, 2, 4, 8, 16, 32, 48, 64}));
   EXPECT_EQ(GrowthOf(8192), (std::vector<size_t>{1, 2, 4, 8, 16, 24, 32}));
-  EXPECT_EQ(GrowthOf(32768), (std::vector<size_t>{1, 2, 4, 6, 8}));
-  EXPECT_EQ(GrowthOf(65536), (std::vector<size_t>{1, 2, 4}));
+  // Four times the size, in batches of at least 8.
+  EXPECT_EQ(GrowthOf(32768), (std::vector<size_t>{1, 2, 4, 8, 16}));
+  EXPECT_EQ(GrowthOf(65536), (std::vector<size_t>{1, 2, 4, 8}));
 }
 
 TEST(BinPolicyTest, UsesBeforeThereIsABin) {
