@@ -33,7 +33,7 @@ inline constexpr Tuning::Bins kRules = kTuning.bins;
 constexpr size_t MaxLimit(SizeClass c) {
   const size_t line = kSizeClasses.line_objects(c);
   const size_t size = kSizeClasses.size(c);
-  const bool is_long = size > kTuning.size_classes.long_bytes;
+  const bool is_long = size > kRules.long_bytes;
   size_t objects = (is_long ? kRules.max_bytes_of_long : kRules.max_bytes) / size;
   if (!is_long && objects < kRules.min_max_objects) {
     objects = std::min(2 * kRules.max_bytes / size, kRules.min_max_objects);

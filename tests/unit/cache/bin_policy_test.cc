@@ -67,7 +67,7 @@ TEST(BinPolicyTest, BoundsHoldForEveryClassAndLimit) {
     const size_t batch = Batch(c);
     ASSERT_GE(max, 2u);
     ASSERT_LE(BinArray::BytesFor(max), size_t{16} << 10);
-    if (size > kTuning.size_classes.long_bytes) {
+    if (size > kRules.long_bytes) {
       ASSERT_LE(max * size, kRules.max_bytes_of_long);
     } else {
       ASSERT_TRUE(max * size <= kRules.max_bytes ||
