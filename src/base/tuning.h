@@ -52,8 +52,9 @@ struct Tuning {
     // A batch, the objects that move between caches at once, has this many bytes, within the two
     // bounds below. Not measured. Range: 16 KiB to 256 KiB.
     size_t batch_bytes = 64_KiB;
-    // The smallest batch. Range: 1 to 8.
-    size_t min_batch_objects = 2;
+    // The smallest batch. Two threads that hold and free objects of 32 to 64 KiB execute 1390
+    // instructions for each with 2, 1290 with 8 (decision 0046). Range: 1 to 8.
+    size_t min_batch_objects = 8;
     // The largest batch. Slow paths have its pointers on the stack: 1 KiB. Range: 32 to 256; a
     // multiple of 8, so of every line batch.
     size_t max_batch_objects = 128;
@@ -111,9 +112,11 @@ struct Tuning {
     size_t inherited_part = 32;
     size_t free_pages_part = 128;
     // A shard compares what all shards keep with their share each time that it keeps this much
-    // more, since the sum reads counters that other CPUs write. So each shard may keep this much
-    // too much of each kind. Not measured. Range: 4 KiB to 4 MiB.
+    // more, since the sum reads counters that other CPUs write: the share / kept_spans_steps /
+    // the number of shards, but at least kept_spans_step (page/retention.h). So all shards may keep
+    // this much too much of each kind. Ranges: 4 KiB to 4 MiB, a power of two; 2 to 64.
     size_t kept_spans_step = 128_KiB;
+    size_t kept_spans_steps = 8;
     // Where no thread runs idle release, free pages that the program needed within the last seconds
     // stay until it frees again: at most this part of the total. Not measured. Range: 2 to 64.
     size_t prompt_part = 2;
@@ -137,6 +140,13 @@ struct Tuning {
     // of addresses matters less for long objects. rptest 106 to 90 million instructions, with
     // budget steps of half the limit (decision 0009). Range: 2 to 256.
     size_t min_max_objects = 64;
+    // The most bytes of objects above long_bytes. A lock waits until the CPU has written the lines
+    // that the thread touched before, so refills of long objects should be rare. Two threads that
+    // hold and free objects of 32 to 64 KiB execute 1290 instructions for each with 256 KiB, 1070
+    // with 512 KiB. For objects above 8 KiB, too: rptest 5 % more memory (decision 0046). Ranges:
+    // max_bytes to 1 MiB; 8 KiB to size_classes.max_small_bytes.
+    size_t max_bytes_of_long = 512_KiB;
+    size_t long_bytes = 16_KiB;
     // The most objects. A BinArray of 16 KiB has room for this many. Range: 8 to 8184; a multiple
     // of 8, so of every line batch.
     size_t max_objects = 2040;
@@ -263,9 +273,10 @@ struct Tuning {
     // 16; threads that replace objects of up to 512 KiB have 7 % more memory with 8, 12 % with 4
     // (decision 0045). Range: 2 to 256.
     size_t left_to_others_part = 8;
-    // The spare records of a pool: it returns records when it has more than twice as many. Not
-    // measured. Range: 1 to 1024.
-    size_t records = 16;
+    // The spare records of a pool: it returns records when it has more than twice as many. They
+    // take 14 KiB; threads that free 250 objects and allocate as many need as many records. With
+    // 16, such a thread returns and fetches one for almost each object. Range: 1 to 1024.
+    size_t records = 128;
   } span_pool;
 
   // Where spans lie in the address space (page/span_places.cc).
@@ -708,19 +719,23 @@ constexpr bool RetentionFits(const Tuning& t) {
   return In(t.retention.floor_bytes, 2_MiB, 1_GiB) && In(t.retention.in_use_part, 4, 256) &&
          In(t.retention.thread_caches_part, 2, 64) && In(t.retention.inherited_part, 4, 1024) &&
          In(t.retention.free_pages_part, 16, 4096) &&
-         In(t.retention.kept_spans_step, 4_KiB, 4_MiB) && In(t.retention.prompt_part, 2, 64) &&
-         In(t.retention.limit_part, 2, 64) && In(t.retention.pressure_hold_ms, 1000, 3'600'000) &&
+         In(t.retention.kept_spans_step, 4_KiB, 4_MiB) &&
+         IsPowerOfTwo(t.retention.kept_spans_step) && In(t.retention.kept_spans_steps, 2, 64) &&
+         In(t.retention.prompt_part, 2, 64) && In(t.retention.limit_part, 2, 64) &&
+         In(t.retention.pressure_hold_ms, 1000, 3'600'000) &&
          t.retention.pressure_hold_ms > t.pressure.max_waits * t.pressure.default_interval_ms;
 }
 static_assert(RetentionFits(kTuning));
 
 constexpr bool BinsFit(const Tuning::Bins& t, const Tuning::SizeClasses& classes) {
   return In(t.max_bytes, 32_KiB, 1_MiB) && In(t.min_max_objects, 2, 256) &&
-         In(t.max_objects, 8, 8184) && t.max_objects % 8 == 0 &&
-         In(t.initial_bytes, 1_KiB, 64_KiB) && In(t.initial_objects, 1, 64) &&
-         In(t.growth_batches, 1, 4) && In(t.max_move_objects, classes.max_batch_objects, 512) &&
-         t.max_overages <= 126 && In(t.max_batches_owed, 1, 16) && t.frees_before_bin <= 100 &&
-         t.late_uses <= 100 && In(t.late_bytes, 4_KiB, classes.max_small_bytes);
+         In(t.max_bytes_of_long, t.max_bytes, 1_MiB) &&
+         In(t.long_bytes, 8_KiB, classes.max_small_bytes) && In(t.max_objects, 8, 8184) &&
+         t.max_objects % 8 == 0 && In(t.initial_bytes, 1_KiB, 64_KiB) &&
+         In(t.initial_objects, 1, 64) && In(t.growth_batches, 1, 4) &&
+         In(t.max_move_objects, classes.max_batch_objects, 512) && t.max_overages <= 126 &&
+         In(t.max_batches_owed, 1, 16) && t.frees_before_bin <= 100 && t.late_uses <= 100 &&
+         In(t.late_bytes, 4_KiB, classes.max_small_bytes);
 }
 static_assert(BinsFit(kTuning.bins, kTuning.size_classes));
 

@@ -19,6 +19,7 @@ uint64_t TailPadding(size_t objects_per_span, size_t line_objects, size_t tail) 
 }
 
 size_t CountBits(uint64_t word) {
+  if ((word & (word - 1)) == 0) return word != 0;
   return word == ~uint64_t{0} ? kBitsPerWord : static_cast<size_t>(std::popcount(word));
 }
 
@@ -179,8 +180,9 @@ bool CentralFreeList::StartDrawing(const Shard& own, ShardSpans& spans, uint8_t 
 size_t CentralFreeList::RemoveFromNewSpan(Shard& own, Near near, void** objects, size_t n) {
   ShardSpans* const spans = shards_.EnsureSpans(own, size_class_);
   if (spans == nullptr) return 0;
-  Span* const span = NewSpan(own, *spans, near);
-  if (span == nullptr) {
+  Span* fresh[kSpansAtOnce];
+  const size_t num_fresh = NewSpans(own, *spans, near, n, fresh);
+  if (num_fresh == 0) {
     // At a memory limit, too, threads that take nothing are idle.
     if (near == Near::kNo) new_spans_.fetch_add(1, std::memory_order_relaxed);
     return 0;
@@ -194,9 +196,9 @@ size_t CentralFreeList::RemoveFromNewSpan(Shard& own, Near near, void** objects,
   claims.wanted = n;
   {
     const SpinLockHolder holder(spans->lock);
-    // From this span, even if other threads have returned objects meanwhile: otherwise it could
+    // From these spans, even if other threads have returned objects meanwhile: otherwise one could
     // stay without a live object.
-    ClaimFromNewSpanLocked(*spans, span, take, &claims);
+    for (size_t i = 0; i < num_fresh; ++i) ClaimFromNewSpanLocked(*spans, fresh[i], take, &claims);
   }
   void** const end = objects + n;
   void** const begin = PrependClaimed(claims, end);
@@ -321,17 +323,32 @@ void CentralFreeList::Disown(size_t s, Span* emptied) {
   }
 }
 
-Span* CentralFreeList::NewSpan(Shard& own, ShardSpans& spans, Near near) {
-  Span* span = page_heap_.NewFromCache(span_pages_, own.home());
-  if (span == nullptr && near == Near::kYes) return nullptr;
-  if (span == nullptr) {
-    span = page_heap_.NewNear(span_pages_, own.home(), spans.num_spans.value(), &spans.touched);
-    if (span == nullptr) return nullptr;
-    page_map_.SetSpanOfAll(span->first_page, span->num_pages, span);
+size_t CentralFreeList::NewSpans(Shard& own, ShardSpans& spans, Near near, size_t n, Span** fresh) {
+  // Each gets an object of the request: see RemoveFromNewSpan. A span with more words could fill
+  // the claims.
+  size_t wanted = 1;
+  if (words_per_span_ == 1 && groups_.size() == 1) {
+    while (wanted * objects_per_span_ < n && wanted < kSpansAtOnce) ++wanted;
   }
+  size_t count = page_heap_.NewFromCache(span_pages_, own.home(), fresh, wanted);
+  if (count == 0 && near == Near::kNo) {
+    Span* const span =
+        page_heap_.NewNear(span_pages_, own.home(), spans.num_spans.value(), &spans.touched);
+    if (span == nullptr) return 0;
+    page_map_.SetSpanOfAll(span->first_page, span->num_pages, span);
+    fresh[count++] = span;
+  }
+  size_t prepared = 0;
+  for (size_t i = 0; i < count; ++i) {
+    if (PrepareSpan(own, fresh[i])) fresh[prepared++] = fresh[i];
+  }
+  return prepared;
+}
+
+bool CentralFreeList::PrepareSpan(const Shard& own, Span* span) {
   if (!EnsureBitmap(span)) {
     page_heap_.Delete(span);
-    return nullptr;
+    return false;
   }
   SetFirstBits(span->free_bits, objects_per_span_);
   SpanOwner(size_class_, own.number()).StoreIn(span);
@@ -340,7 +357,7 @@ Span* CentralFreeList::NewSpan(Shard& own, ShardSpans& spans, Near near) {
   span->first_free_word = 0;
   span->first_whole_word = 0;
   page_map_.SetClassOfAll(span->first_page, span->num_pages, size_class_);
-  return span;
+  return true;
 }
 
 bool CentralFreeList::EnsureBitmap(Span* span) {
@@ -357,10 +374,23 @@ bool CentralFreeList::EnsureBitmap(Span* span) {
   return span->free_bits != nullptr;
 }
 
-void CentralFreeList::DeleteSpan(const Shard& own, Span* span) {
-  page_map_.SetClassOfAll(span->first_page, span->num_pages, SizeClass::kNone);
-  const size_t s = SpanOwner::Of(span).shard();
-  page_heap_.DeleteToCache(span, shards_.At(s)->home(), IsNear(own, s));
+Span* CentralFreeList::DeleteSpans(const Shard& own, Span* emptied) {
+  const size_t s = SpanOwner::Of(emptied).shard();
+  Span* spans[kSpansAtOnce];
+  size_t n = 0;
+  do {
+    Span* const span = emptied;
+    emptied = span->list_node.next;
+    span->list_node = ListNode<Span>();
+    if (SpanOwner::Of(span).size_class() != SizeClass::kNone) {
+      const SpinLockHolder holder(SpansAt(s)->lock);
+      SpanOwner(SizeClass::kNone, s).StoreIn(span);
+    }
+    page_map_.SetClassOfAll(span->first_page, span->num_pages, SizeClass::kNone);
+    spans[n++] = span;
+  } while (emptied != nullptr && n < kSpansAtOnce && SpanOwner::Of(emptied).shard() == s);
+  page_heap_.DeleteToCache(spans, n, shards_.At(s)->home(), IsNear(own, s));
+  return emptied;
 }
 
 bool CentralFreeList::IsNear(const Shard& own, size_t s) const {

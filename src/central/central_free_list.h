@@ -157,17 +157,25 @@ class alignas(kCacheLineSize) CentralFreeList {
   static_assert(ShardMap::kMost <= 64);
   static_assert(sizeof(Claims) <= 1024 && sizeof(Runs) <= 1024);
 
+  // The most spans that are taken from the page heap or given to it at once.
+  static constexpr size_t kSpansAtOnce = 8;
+
   struct Finding {
     Misuse misuse = Misuse::kNone;
     const void* object = nullptr;
   };
 
-  // A new span of the class with all objects free, in no list; null when the OS provides no memory.
-  // `spans` are those of `own`.
-  Span* NewSpan(Shard& own, ShardSpans& spans, Near near);
+  // Puts new spans of the class for `n` objects into `fresh`, at most kSpansAtOnce, with all
+  // objects free, in no list. Returns how many; 0 when the OS provides no memory. `spans` are those
+  // of `own`.
+  size_t NewSpans(Shard& own, ShardSpans& spans, Near near, size_t n, Span** fresh);
+  // False, and the span is deleted, when there is no memory for a bitmap.
+  bool PrepareSpan(const Shard& own, Span* span);
   // A bitmap that is large enough; false when there is no memory.
   bool EnsureBitmap(Span* span);
-  void DeleteSpan(const Shard& own, Span* span);
+  // Deletes the first spans of the list `emptied`, those of one shard; returns the rest of the
+  // list.
+  Span* DeleteSpans(const Shard& own, Span* emptied);
   // What passes through shard `s` is in the hardware caches of the calling thread's CPU: it is the
   // caller's shard, or its thread last ran on this CPU.
   bool IsNear(const Shard& own, size_t s) const;

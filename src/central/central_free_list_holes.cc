@@ -97,9 +97,7 @@ void CentralFreeList::ReturnHolesOfOneSpan(HoleClaims* claims) {
     const uintptr_t address = span->first_page.start_uintptr() + freed_twice * object_size_;
     ReportMisuse(Misuse::kDoubleFree, reinterpret_cast<void*>(address), object_size_);
   }
-  if (emptied == nullptr) return;
-  emptied->list_node = ListNode<Span>();
-  DeleteSpan(*shards_.At(number), emptied);
+  if (emptied != nullptr) DeleteSpans(*shards_.At(number), emptied);
 }
 
 }  // namespace tcmalloc

@@ -195,17 +195,7 @@ void CentralFreeList::Insert(Shard& own, void* const* objects, size_t n, Origin 
     objects += done;
     n -= done;
   }
-  while (emptied != nullptr) {
-    Span* const next = emptied->list_node.next;
-    const SpanOwner owner = SpanOwner::Of(emptied);
-    if (owner.size_class() != SizeClass::kNone) {
-      const SpinLockHolder holder(SpansAt(owner.shard())->lock);
-      SpanOwner(SizeClass::kNone, owner.shard()).StoreIn(emptied);
-    }
-    emptied->list_node = ListNode<Span>();
-    DeleteSpan(own, emptied);
-    emptied = next;
-  }
+  while (emptied != nullptr) emptied = DeleteSpans(own, emptied);
 }
 
 }  // namespace tcmalloc

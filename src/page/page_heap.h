@@ -69,11 +69,11 @@ class PageHeap {
   }
   // New and Delete for spans of small objects: an empty span of a shard is kept in the shard's home
   // for its next use, within a limit and unless memory is short (see SpanCache).
-  // NewFromCache: a kept span of exactly RoundUp(n) pages, which is not zeroed; null when there is
-  // none. Cost: the lock of the home's cache.
-  Span* NewFromCache(Length n, SpanHome& home);
-  // `same_shard`: a thread of that shard emptied the span.
-  void DeleteToCache(Span* span, SpanHome& home, bool same_shard);
+  // NewFromCache: up to `most` kept spans of exactly RoundUp(n) pages, which are not zeroed;
+  // returns how many. Cost: the lock of the home's cache.
+  size_t NewFromCache(Length n, SpanHome& home, Span** spans, size_t most);
+  // `n` spans of equal length, n > 0. `same_shard`: a thread of that shard emptied them.
+  void DeleteToCache(Span* const* spans, size_t n, SpanHome& home, bool same_shard);
   // Returns all kept spans to the free ones; returns their bytes.
   size_t DrainSpanCaches() { return Drain(SIZE_MAX); }
 
@@ -210,9 +210,8 @@ class PageHeap {
     if (state_.hints.prompt_release.value()) share = std::min(share, most);
     const double rate = state_.hints.release_rate.value();
     if (rate > 1) share = static_cast<size_t>(static_cast<double>(share) / rate);
-    // The sum reads lines that other CPUs write.
-    constexpr size_t kStep = kTuning.retention.kept_spans_step;
-    if (own / kStep == (own + more) / kStep) return share;
+    // No multiple of the step, a power of two, is passed.
+    if ((own ^ (own + more)) < KeptSpansStep(share, state_.homes.count())) return share;
     const size_t all = state_.homes.KeptBytes();
     return share - std::min(share, all - std::min(all, own));
   }

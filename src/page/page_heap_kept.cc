@@ -92,30 +92,34 @@ TC_SLOW_PATH void PageHeap::AddRecords(SpanPool& pool) {
       records.Prepend(state_.store.TakeRecord());
     }
   }));
-  while (Span* const record = records.PopFirst()) pool.AddRecord(record);
+  pool.AddRecords(&records);
 }
 
 TC_SLOW_PATH void PageHeap::TakeRecords(SpanPool& pool) {
-  while (Span* const record = pool.TakeSpareRecord()) {
-    const SpinLockHolder holder(state_.lock);
-    state_.store.ReturnRecord(record);
-  }
+  IntrusiveList<Span> records = pool.TakeSpareRecords();
+  const SpinLockHolder holder(state_.lock);
+  while (Span* const record = records.PopFirst()) state_.store.ReturnRecord(record);
 }
 
-Span* PageHeap::NewFromCache(Length n, SpanHome& home) {
-  Span* const span = home.kept.TryTake(RoundUp(n));
-  if (span == nullptr) return nullptr;
-  span->in_use.written = span->num_pages;
-  span->in_use.handed_out_ms = now_ms_();
-  return span;
+size_t PageHeap::NewFromCache(Length n, SpanHome& home, Span** spans, size_t most) {
+  const size_t count = home.kept.Take(RoundUp(n), spans, most);
+  if (count == 0) return 0;
+  const int64_t now_ms = now_ms_();
+  for (size_t i = 0; i < count; ++i) {
+    spans[i]->in_use.written = spans[i]->num_pages;
+    spans[i]->in_use.handed_out_ms = now_ms;
+  }
+  return count;
 }
 
-void PageHeap::DeleteToCache(Span* span, SpanHome& home, bool same_shard) {
-  if (!MayKeep() || !home.kept.TryPut(span, same_shard,
-                                      MayKeepBytes(home.kept.bytes(), span->bytes(),
-                                                   kTuning.span_cache.prompt_bytes))) {
-    Delete(span);
+void PageHeap::DeleteToCache(Span* const* spans, size_t n, SpanHome& home, bool same_shard) {
+  size_t kept = 0;
+  if (MayKeep()) {
+    const size_t most =
+        MayKeepBytes(home.kept.bytes(), n * spans[0]->bytes(), kTuning.span_cache.prompt_bytes);
+    kept = home.kept.Put(spans, n, same_shard, most);
   }
+  for (; kept < n; ++kept) Delete(spans[kept]);
 }
 
 size_t PageHeap::Drain(size_t most) {

@@ -29,6 +29,7 @@
 // of address space for root and empty leaf; on 32-bit machines 6 bytes, and 3.1 MiB for all.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -118,13 +119,15 @@ class PageMap {
     LeafOf(page)->spans[page.index() & (kLeafPages - 1)].store(span, std::memory_order_release);
   }
   void SetSpanOfAll(PageId first, Length n, Span* span) {
-    for (PageId page = first; page < first + n; page += Length(1)) SetSpan(page, span);
+    ForEachEntry(first, n, [span](Leaf& leaf, size_t i) {
+      leaf.spans[i].store(span, std::memory_order_release);
+    });
   }
   void SetClassOfAll(PageId first, Length n, SizeClass size_class) {
-    for (PageId page = first; page < first + n; page += Length(1)) {
-      LeafOf(page)->classes[page.index() & (kLeafPages - 1)].store(
-          static_cast<ShortClass>(Scaled(size_class)), std::memory_order_relaxed);
-    }
+    ForEachEntry(first, n,
+                 [short_class = static_cast<ShortClass>(Scaled(size_class))](Leaf& leaf, size_t i) {
+                   leaf.classes[i].store(short_class, std::memory_order_relaxed);
+                 });
   }
 
   // The address space of one mapping of leaves: a multiple of every hardware page size.
@@ -147,6 +150,18 @@ class PageMap {
     std::atomic<Span*> spans[kLeafPages];
     Hugepage hugepages[kLeafPages / kHugepagePages.pages()];
   };
+
+  // Calls f(leaf, index) for each page.
+  template <typename F>
+  void ForEachEntry(PageId first, Length n, F f) {
+    for (const PageId end = first + n; first < end;) {
+      Leaf& leaf = *LeafOf(first);
+      const size_t begin = first.index() & (kLeafPages - 1);
+      const size_t past = std::min(kLeafPages, begin + (end - first).pages());
+      for (size_t i = begin; i < past; ++i) f(leaf, i);
+      first += Length(past - begin);
+    }
+  }
 
   static constexpr size_t RootIndex(uintptr_t address) {
     return address >> (kPageShift + kLeafBits);

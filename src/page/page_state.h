@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <new>
 
+#include "base/config.h"
 #include "base/tuning.h"
 #include "base/units.h"
 #include "os/clock.h"
@@ -87,7 +88,8 @@ struct PageState {
   PageHints hints;
   SpanHomes homes;
 
-  SpinLock lock{LockRank::kPageHeap};
+  // On a line of its own: threads that do not take the lock read the hints and homes.
+  alignas(kCacheLineSize) SpinLock lock{LockRank::kPageHeap};
   SpanStore store TC_GUARDED_BY(lock);
   Governor governor TC_GUARDED_BY(lock);
   // kRecordsPerMove records are reserved for each.

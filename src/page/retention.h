@@ -19,6 +19,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -54,6 +55,16 @@ constexpr RetentionShares ShareRetention(const RetentionInputs& inputs) {
                             .free_pages = total / kRules.free_pages_part};
   shares.kept_spans = total - shares.thread_caches - shares.inherited_caches - shares.free_pages;
   return shares;
+}
+
+// A home of kept spans compares what all homes keep with their share, `share_bytes`, each time that
+// it keeps this much more, since the sum reads counters that other CPUs write. So all homes
+// together may keep share_bytes / kept_spans_steps too much of each kind, or a kept_spans_step
+// each.
+constexpr size_t KeptSpansStep(size_t share_bytes, size_t homes) {
+  constexpr Tuning::Retention kRules = kTuning.retention;
+  return std::max(std::bit_floor(share_bytes / kRules.kept_spans_steps >> std::bit_width(homes)),
+                  kRules.kept_spans_step);
 }
 
 class Retention {

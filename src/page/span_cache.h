@@ -30,24 +30,30 @@ namespace tcmalloc {
 
 class alignas(kCacheLineSize) SpanCache {
  public:
-  // A span of exactly `n` pages; null when there is none.
-  Span* TryTake(Length n) TC_EXCLUDES(lock_) {
-    if (n.pages() > kTuning.span_cache.max_pages || bytes_.value() == 0) return nullptr;
+  // Puts up to `most` spans of exactly `n` pages into `spans`; returns how many.
+  size_t Take(Length n, Span** spans, size_t most) TC_EXCLUDES(lock_) {
+    if (n.pages() > kTuning.span_cache.max_pages || bytes_.value() == 0) return 0;
     const SpinLockHolder holder(lock_);
-    return PopLocked(n.pages());
+    size_t taken = 0;
+    while (taken < most && (spans[taken] = PopLocked(n.pages())) != nullptr) ++taken;
+    return taken;
   }
 
-  // `same_shard`: a thread of this shard emptied it. False if more than `max_bytes` would be kept,
-  // or if the span is too long.
-  [[nodiscard]] bool TryPut(Span* span, bool same_shard, size_t max_bytes) TC_EXCLUDES(lock_) {
-    if (span->num_pages.pages() > kTuning.span_cache.max_pages) return false;
+  // Keeps the first of `n` spans of equal length, n > 0, as many as fit into `max_bytes`; none if
+  // they are too long. Returns how many. `same_shard`: a thread of this shard emptied them.
+  [[nodiscard]] size_t Put(Span* const* spans, size_t n, bool same_shard, size_t max_bytes)
+      TC_EXCLUDES(lock_) {
+    const size_t pages = spans[0]->num_pages.pages();
+    if (pages > kTuning.span_cache.max_pages) return 0;
+    const size_t bytes = spans[0]->bytes();
     const SpinLockHolder holder(lock_);
-    if (bytes_.value() + span->bytes() > max_bytes) return false;
-    bytes_.Add(span->bytes());
-    counts_[span->num_pages.pages()].Add(1);
-    IntrusiveQueue<Span>& queue = spans_[span->num_pages.pages()];
-    same_shard ? queue.Prepend(span) : queue.Append(span);
-    return true;
+    size_t put = 0;
+    for (; put < n && bytes_.value() + bytes <= max_bytes; ++put) {
+      bytes_.Add(bytes);
+      same_shard ? spans_[pages].Prepend(spans[put]) : spans_[pages].Append(spans[put]);
+    }
+    counts_[pages].Add(put);
+    return put;
   }
 
   // One of the longest spans; null when there is none.

@@ -113,17 +113,22 @@ Span* SpanPool::KeptAt(PageId page) const {
   return page >= span->first_page && page < span->end() ? span : nullptr;
 }
 
-void SpanPool::AddRecord(Span* record) {
+void SpanPool::AddRecords(IntrusiveList<Span>* records) {
   const SpinLockHolder holder(lock_);
-  records_.Prepend(record);
-  num_records_.Add(1);
+  while (Span* const record = records->PopFirst()) {
+    records_.Prepend(record);
+    num_records_.Add(1);
+  }
 }
 
-Span* SpanPool::TakeSpareRecord() {
+IntrusiveList<Span> SpanPool::TakeSpareRecords() {
+  IntrusiveList<Span> spare;
   const SpinLockHolder holder(lock_);
-  if (num_records_.value() <= kTuning.span_pool.records) return nullptr;
-  num_records_.Subtract(1);
-  return records_.PopFirst();
+  while (num_records_.value() > kTuning.span_pool.records) {
+    spare.Prepend(records_.PopFirst());
+    num_records_.Subtract(1);
+  }
+  return spare;
 }
 
 void SpanPool::AddTo(FreeSpanCounts* lengths) {

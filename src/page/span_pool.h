@@ -77,9 +77,9 @@ class alignas(kCacheLineSize) SpanPool {
   // Cutting a span off takes a record, and joining frees one. Racy.
   bool needs_records() const { return num_records_.value() == 0; }
   bool has_spare_records() const { return num_records_.value() > 2 * kTuning.span_pool.records; }
-  void AddRecord(Span* record) TC_EXCLUDES(lock_);
-  // Null when there are at most Tuning::SpanPool::records.
-  Span* TakeSpareRecord() TC_EXCLUDES(lock_);
+  void AddRecords(IntrusiveList<Span>* records) TC_EXCLUDES(lock_);
+  // Takes all but Tuning::SpanPool::records.
+  IntrusiveList<Span> TakeSpareRecords() TC_EXCLUDES(lock_);
 
   // The owner of the spans that it keeps; constant after Attach.
   uint16_t number() const { return number_; }

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "testing/heap_fixture.h"
+#include "testing/kept_spans.h"
 #include "testing/random.h"
 #include "testing/sanitizers.h"
 #include "testing/touch_watch.h"
@@ -51,28 +52,31 @@ class Model {
   void SetThreads(size_t shard, size_t threads) { shards_[shard].threads = threads; }
 
   // Records that `objects` were removed, and checks what Remove promises to a caller of shard `own`
-  // for a request of `n`. `kept`: the shard had a span of the class before, and pages for another
-  // one.
-  void Removed(TestHeap& heap, size_t own, bool kept, const std::vector<void*>& objects, size_t n) {
+  // for a request of `n`. `kept`: the shard had a span of the class before, and the pages of this
+  // many more.
+  void Removed(TestHeap& heap, size_t own, size_t kept, const std::vector<void*>& objects,
+               size_t n) {
     ASSERT_FALSE(objects.empty());
     Answer answer{heap, objects, n};
     shards_[own].used_at = fresh_spans_;
     if (FreeInShard(own) > 0) {
       ASSERT_NO_FATAL_FAILURE(TakeFromOwn(answer, own));
-    } else if (!kept) {
+    } else if (kept == 0) {
       ASSERT_NO_FATAL_FAILURE(TakeFromOthers(answer, own, RefillSource::kEndedThreads));
       if (answer.checked == 0) {
         ASSERT_NO_FATAL_FAILURE(TakeFromOthers(answer, own, RefillSource::kIdleThreads));
       }
     }
-    if (answer.checked == 0) {
-      const uintptr_t start = StartOf(heap, objects[0]);
+    const size_t new_spans = answer.checked == 0 ? NewSpansFor(n, kept) : 0;
+    for (size_t i = 0; i < new_spans; ++i) {
+      ASSERT_FALSE(answer.done()) << "too few objects";
+      const uintptr_t start = StartOf(heap, answer.next());
       ASSERT_EQ(spans_.count(start), 0u) << "from the wrong span";
       spans_[start] = {std::vector<bool>(objects_per_span_, true), own};
       shards_[own].has_had_spans = true;
       ASSERT_NO_FATAL_FAILURE(TakeFromOwn(answer, own));
       ++new_spans_;
-      if (!kept) shards_[own].used_at = ++fresh_spans_;
+      if (kept == 0) shards_[own].used_at = ++fresh_spans_;
     }
     ASSERT_EQ(answer.checked, objects.size()) << "too many objects";
   }
@@ -104,6 +108,15 @@ class Model {
 
  private:
   static constexpr size_t kNone = SIZE_MAX;
+  // The most kept spans that one request takes.
+  static constexpr size_t kSpansAtOnce = 8;
+
+  // The spans that a request takes from the page heap: several kept ones where each has few
+  // objects, and lines are not shared.
+  size_t NewSpansFor(size_t n, size_t kept) const {
+    if (kept == 0 || line_objects_ > 1 || objects_per_span_ > 64) return 1;
+    return std::min({(n + objects_per_span_ - 1) / objects_per_span_, kept, kSpansAtOnce});
+  }
 
   struct ModelSpan {
     std::vector<bool> free;
@@ -358,9 +371,9 @@ TEST_P(CentralFreeListModelTest, RandomOperations) {
       const size_t own = shards[random.Below(num_shards)];
       Shard& shard = list.shards().Ensure(own);
       const Length span_pages = Length::ForBytes(list.span_bytes());
-      const bool kept = shard.spans(list_class) != nullptr &&
-                        span_pages.pages() <= kTuning.span_cache.max_pages &&
-                        shard.home().kept.count(span_pages) > 0;
+      const bool may_have =
+          shard.spans(list_class) != nullptr && span_pages.pages() <= kTuning.span_cache.max_pages;
+      const size_t kept = may_have ? shard.home().kept.count(span_pages) : 0;
       const std::vector<void*> objects = Remove(list, n, own);
       ASSERT_NO_FATAL_FAILURE(model.Removed(heap, own, kept, objects, n)) << "step " << step;
       held.insert(held.end(), objects.begin(), objects.end());
@@ -1016,17 +1029,17 @@ TEST_F(CentralFreeListShardsTest, ObjectsComeBackToTheirShards) {
   // The second spans.
   const Length pages = Length::ForBytes(list_.span_bytes());
   for (const size_t shard : kShards) {
-    Span* const span = heap_.page_heap.NewFromCache(pages, HomeOf(shard));
+    Span* const span = NewFromCache(heap_.page_heap, pages, HomeOf(shard));
     ASSERT_NE(span, nullptr) << shard;
     EXPECT_EQ(SpanOwner::Of(span), SpanOwner(SizeClass::kNone, shard));
-    EXPECT_EQ(heap_.page_heap.NewFromCache(pages, HomeOf(shard)), nullptr);
-    heap_.page_heap.DeleteToCache(span, HomeOf(shard), true);
+    EXPECT_EQ(NewFromCache(heap_.page_heap, pages, HomeOf(shard)), nullptr);
+    DeleteToCache(heap_.page_heap, span, HomeOf(shard), true);
     // All of the first one, freed by shard 8.
     void* const first_object = of_shard[shard][0];
     Span* const first_span = heap_.SpanOf(first_object);
     Insert(list_, of_shard[shard], 8);
-    EXPECT_EQ(heap_.page_heap.NewFromCache(pages, HomeOf(shard)), shard == 8 ? first_span : span);
-    EXPECT_EQ(heap_.page_heap.NewFromCache(pages, HomeOf(shard)), shard == 8 ? span : first_span);
+    EXPECT_EQ(NewFromCache(heap_.page_heap, pages, HomeOf(shard)), shard == 8 ? first_span : span);
+    EXPECT_EQ(NewFromCache(heap_.page_heap, pages, HomeOf(shard)), shard == 8 ? span : first_span);
   }
   EXPECT_EQ(list_.num_spans(), 0u);
   EXPECT_EQ(list_.free_objects(), 0u);

@@ -11,6 +11,7 @@
 #include "cache/cache_fixture.h"
 #include "heap/new_heap.h"
 #include "os/clock.h"
+#include "testing/kept_spans.h"
 
 namespace tcmalloc {
 namespace {
@@ -73,13 +74,13 @@ TEST(IdleReleaseTest, WhatIsDueIsReleased) {
   Span* const in_use = heap.page_heap.New(Length(1000), SpanState::kLarge);
   // Kept spans of shards, too, once nothing is freed any more.
   SpanHome& home = heap.central.shards().Ensure(0).home();
-  heap.page_heap.DeleteToCache(heap.page_heap.New(Length(8), SpanState::kSmall), home, true);
+  DeleteToCache(heap.page_heap, heap.page_heap.New(Length(8), SpanState::kSmall), home, true);
   const Length all = FreeMapped(heap);
   IdleRelease passes;
   passes.RunPass(heap, 1);
-  Span* const kept = heap.page_heap.NewFromCache(Length(8), home);
+  Span* const kept = NewFromCache(heap.page_heap, Length(8), home);
   ASSERT_NE(kept, nullptr);
-  heap.page_heap.DeleteToCache(kept, home, true);
+  DeleteToCache(heap.page_heap, kept, home, true);
   for (int64_t start_ms = CoarseMilliseconds();
        heap.page_heap.release_pending() && CoarseMilliseconds() < start_ms + 60'000;) {
     passes.RunPass(heap, 1);
@@ -88,7 +89,7 @@ TEST(IdleReleaseTest, WhatIsDueIsReleased) {
   // In one pass, once the peak is forgotten.
   EXPECT_LE(FreeMapped(heap), Length::ForBytes(heap.page_heap.Shares().free_pages));
   EXPECT_GE(heap.page_heap.GetStats().releases, all.pages() / kTuning.release.slice.pages());
-  EXPECT_EQ(heap.page_heap.NewFromCache(Length(8), home), nullptr);
+  EXPECT_EQ(NewFromCache(heap.page_heap, Length(8), home), nullptr);
   EXPECT_EQ(heap.page_heap.GetStats().large_span_bytes, in_use->bytes());
   heap.CheckInvariants();
 }

@@ -12,6 +12,7 @@
 #include "heap/current_thread.h"
 #include "heap/new_heap.h"
 #include "stats/stats.h"
+#include "testing/kept_spans.h"
 
 namespace tcmalloc {
 namespace {
@@ -64,7 +65,7 @@ TEST(TrimTest, FlushingDrainsKeptSpans) {
     spans.push_back(heap.page_heap.New(Length(4), SpanState::kSmall));
   }
   SpanHome& home = heap.central.shards().Ensure(0).home();
-  for (Span* const span : spans) heap.page_heap.DeleteToCache(span, home, true);
+  for (Span* const span : spans) DeleteToCache(heap.page_heap, span, home, true);
   EXPECT_EQ(heap.page_heap.GetStats().free_backed_spans, 0u);
   EXPECT_EQ(FlushCentralCaches(heap), Length(8 * 4).bytes());
   EXPECT_EQ(FlushCentralCaches(heap), 0u);

@@ -21,6 +21,7 @@
 #include "page/release_policy.h"
 #include "page_heap_fixture.h"
 #include "testing/fake_virtual_memory.h"
+#include "testing/kept_spans.h"
 #include "testing/random.h"
 
 namespace tcmalloc {
@@ -417,7 +418,7 @@ class Fuzzer {
   void AllocateFromCache() {
     const size_t shard = random_.Below(kFuzzShards);
     const size_t n = random_.Between(1, random_.OneIn(4) ? kTuning.span_cache.max_pages + 3 : 8);
-    Span* const span = heap_.NewFromCache(Length(n), under_test_.homes[shard]);
+    Span* const span = NewFromCache(heap_, Length(n), under_test_.homes[shard]);
     EXPECT_TRUE(vm_.TakeCalls().empty());
     const size_t rounded = (n + granule_ - 1) / granule_ * granule_;
     std::deque<Kept>& cached = caches_[shard][rounded];
@@ -444,8 +445,8 @@ class Fuzzer {
     const auto share =
         static_cast<size_t>(static_cast<double>(heap_.Shares().kept_spans) / std::max(rate_, 1.0));
     size_t others = 0;
-    constexpr size_t kStep = kTuning.retention.kept_spans_step;
-    if (own / kStep != after / kStep) {
+    const size_t step = KeptSpansStep(share, PageHeapUnderTest::kHomes);
+    if (own / step != after / step) {
       for (const auto& cache : caches_) others += kept_bytes(cache);
       others -= own;
     }
@@ -532,7 +533,7 @@ class Fuzzer {
     } else if (live.use == SpanState::kSmall && random_.OneIn(2)) {
       const size_t shard = random_.Below(kFuzzShards);
       const bool near = random_.OneIn(2);
-      heap_.DeleteToCache(live.span, under_test_.homes[shard], near);
+      DeleteToCache(heap_, live.span, under_test_.homes[shard], near);
       cached = KeepInCache(live, shard, near);
     } else {
       heap_.Delete(live.span);

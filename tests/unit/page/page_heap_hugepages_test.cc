@@ -11,6 +11,7 @@
 #include "page/page_heap.h"
 #include "page_heap_fixture.h"
 #include "testing/fake_virtual_memory.h"
+#include "testing/kept_spans.h"
 #include "testing/random.h"
 #include "testing/sizes.h"
 
@@ -435,7 +436,7 @@ TEST_P(PageHeapHugepagesFuzzTest, ReleasedPagesAreNotBacked) {
       live[i] = live.back();
       live.pop_back();
       if (span->state.load() == SpanState::kSmall && random.OneIn(2)) {
-        h.heap.DeleteToCache(span, h.under_test.homes[random.Below(3)], random.OneIn(2));
+        DeleteToCache(h.heap, span, h.under_test.homes[random.Below(3)], random.OneIn(2));
       } else {
         h.heap.Delete(span);
       }

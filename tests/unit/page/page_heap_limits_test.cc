@@ -15,6 +15,7 @@
 #include "page/page_heap.h"
 #include "page_heap_fixture.h"
 #include "testing/fake_virtual_memory.h"
+#include "testing/kept_spans.h"
 #include "testing/random.h"
 #include "testing/sizes.h"
 #include "testing/thread_state.h"
@@ -142,7 +143,7 @@ TEST_F(PageHeapLimitsTest, KeptSpansAreReleasedFirst) {
   std::vector<Span*> spans;
   while (Span* const span = heap_.NewNear(Length(8), under_test_.homes[3])) spans.push_back(span);
   EXPECT_GE(spans.size(), 1000u);
-  for (Span* const span : spans) heap_.DeleteToCache(span, under_test_.homes[3], true);
+  for (Span* const span : spans) DeleteToCache(heap_, span, under_test_.homes[3], true);
   EXPECT_GT(heap_.GetStats().kept_span_bytes, 0u);
   EXPECT_NE(New(Length(8 * spans.size())), nullptr);
   EXPECT_EQ(heap_.GetStats().kept_span_bytes, 0u);
@@ -425,17 +426,17 @@ TEST_F(PageHeapLimitsTest, AboveTheSoftLimitNoSpansAreKeptInCaches) {
   Limit(LimitKind::kSoft, 64 * kMiB);
   std::vector<Span*> spans;
   for (int i = 0; i < 2048; ++i) spans.push_back(heap_.NewNear(Length(8), under_test_.homes[3]));
-  heap_.DeleteToCache(spans.back(), under_test_.homes[3], true);
-  EXPECT_EQ(heap_.NewFromCache(Length(8), under_test_.homes[3]), nullptr);
+  DeleteToCache(heap_, spans.back(), under_test_.homes[3], true);
+  EXPECT_EQ(NewFromCache(heap_, Length(8), under_test_.homes[3]), nullptr);
   spans.pop_back();
   while (heap_.GetStats().backed_bytes > LimitOf(heap_, LimitKind::kSoft)) {
     ASSERT_GT(spans.size(), 2u);
-    heap_.DeleteToCache(spans.back(), under_test_.homes[3], true);
+    DeleteToCache(heap_, spans.back(), under_test_.homes[3], true);
     spans.pop_back();
   }
-  heap_.DeleteToCache(spans.back(), under_test_.homes[3], true);
-  heap_.DeleteToCache(spans[0], under_test_.homes[3], true);
-  EXPECT_NE(heap_.NewFromCache(Length(8), under_test_.homes[3]), nullptr);
+  DeleteToCache(heap_, spans.back(), under_test_.homes[3], true);
+  DeleteToCache(heap_, spans[0], under_test_.homes[3], true);
+  EXPECT_NE(NewFromCache(heap_, Length(8), under_test_.homes[3]), nullptr);
 }
 
 TEST_F(PageHeapLimitsTest, MemoryThatCannotBeReleasedIsNotTriedAgain) {
@@ -597,7 +598,7 @@ TEST_F(PageHeapLimitsTest, RandomWorkUnderLimitsWhereTheOsRefuses) {
       } else {
         spans.pop_back();
         if (span->state.load() == SpanState::kSmall) {
-          heap_.DeleteToCache(span, under_test_.homes[random.Below(4)], random.OneIn(2));
+          DeleteToCache(heap_, span, under_test_.homes[random.Below(4)], random.OneIn(2));
         } else {
           heap_.Delete(span);
         }

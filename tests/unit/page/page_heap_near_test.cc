@@ -12,6 +12,7 @@
 #include "page/page_heap.h"
 #include "page_heap_fixture.h"
 #include "testing/fake_virtual_memory.h"
+#include "testing/kept_spans.h"
 #include "testing/random.h"
 
 namespace tcmalloc {
@@ -40,7 +41,9 @@ class PageHeapNearTest : public testing::Test {
     }
     return span;
   }
-  void Keep(Span* span, size_t shard) { heap_.DeleteToCache(span, under_test_.homes[shard], true); }
+  void Keep(Span* span, size_t shard) {
+    DeleteToCache(heap_, span, under_test_.homes[shard], true);
+  }
 
   // The number of ranges of pages that belong to one shard: each ends where a page of another shard
   // begins.
@@ -127,7 +130,7 @@ TEST_F(PageHeapNearTest, AShardsOwnKeptSpansComeBeforeFreshMemory) {
   NewNear(1, 3);
   Keep(span, 3);
   EXPECT_EQ(NewNear(6, 3)->first_page, span->first_page);
-  EXPECT_EQ(heap_.NewFromCache(Length(8), under_test_.homes[3]), nullptr);
+  EXPECT_EQ(NewFromCache(heap_, Length(8), under_test_.homes[3]), nullptr);
 }
 
 // Then the kept spans of other shards, several at once, so that there is room for a near run.
@@ -141,7 +144,7 @@ TEST_F(PageHeapNearTest, KeptSpansOfOtherShardsComeNextSeveralAtOnce) {
     EXPECT_EQ(NewNear(8, 4)->first_page, spans[0]->first_page + Length(8 * i));
   }
   EXPECT_TRUE(NewNear(8, 4)->zeroed());
-  EXPECT_EQ(heap_.NewFromCache(Length(8), under_test_.homes[3]), nullptr);
+  EXPECT_EQ(NewFromCache(heap_, Length(8), under_test_.homes[3]), nullptr);
   heap_.CheckInvariants();
 }
 

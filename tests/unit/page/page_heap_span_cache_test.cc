@@ -16,6 +16,7 @@
 #include "page/page_heap.h"
 #include "page_heap_fixture.h"
 #include "testing/fake_virtual_memory.h"
+#include "testing/kept_spans.h"
 #include "testing/random.h"
 #include "testing/sizes.h"
 
@@ -48,7 +49,9 @@ class PageHeapSpanCacheTest : public testing::Test {
     EXPECT_NE(span, nullptr);
     return span;
   }
-  void Keep(Span* span, size_t shard) { heap_.DeleteToCache(span, under_test_.homes[shard], true); }
+  void Keep(Span* span, size_t shard) {
+    DeleteToCache(heap_, span, under_test_.homes[shard], true);
+  }
 
   static inline int64_t clock_ms_ = 0;
 
@@ -64,7 +67,7 @@ TEST_F(PageHeapSpanCacheTest, ASpanThatIsHandedOutAgainIsNewAgain) {
   clock_ms_ = 2000;
   Keep(span, 5);
   clock_ms_ = 3000;
-  ASSERT_EQ(heap_.NewFromCache(Length(8), under_test_.homes[5]), span);
+  ASSERT_EQ(NewFromCache(heap_, Length(8), under_test_.homes[5]), span);
   EXPECT_EQ(span->in_use.handed_out_ms, 3000);
 }
 
@@ -85,14 +88,14 @@ TEST_F(PageHeapSpanCacheTest, KeptSpansAreHandedOutAgainAndCountAsFree) {
   EXPECT_EQ(stats.system_bytes, before.system_bytes);
   heap_.CheckInvariants();
 
-  EXPECT_EQ(heap_.NewFromCache(Length(8), under_test_.homes[5]), span);
+  EXPECT_EQ(NewFromCache(heap_, Length(8), under_test_.homes[5]), span);
   stats = heap_.GetStats();
   EXPECT_EQ(stats.small_span_bytes, before.small_span_bytes);
   EXPECT_EQ(stats.free_backed_bytes, 0u);
   // It has been written to since the OS mapped it.
   EXPECT_FALSE(span->zeroed());
   EXPECT_EQ(span->state.load(), SpanState::kSmall);
-  EXPECT_EQ(heap_.NewFromCache(Length(8), under_test_.homes[5]), nullptr);
+  EXPECT_EQ(NewFromCache(heap_, Length(8), under_test_.homes[5]), nullptr);
   heap_.CheckInvariants();
 }
 
@@ -103,22 +106,22 @@ TEST_F(PageHeapSpanCacheTest, EachShardAndLengthHasItsOwn) {
   EXPECT_EQ(heap_.GetStats().free_backed_bytes, 3 * kHomes * kPageSize);
   EXPECT_EQ(heap_.GetStats().small_span_bytes, 0u);
   for (size_t shard = 0; shard < kHomes; ++shard) {
-    EXPECT_EQ(heap_.NewFromCache(Length(2), under_test_.homes[shard]), nullptr);
-    EXPECT_EQ(heap_.NewFromCache(Length(4), under_test_.homes[shard]), nullptr);
-    EXPECT_EQ(heap_.NewFromCache(Length(3), under_test_.homes[shard]), spans[shard]);
-    EXPECT_EQ(heap_.NewFromCache(Length(3), under_test_.homes[shard]), nullptr);
+    EXPECT_EQ(NewFromCache(heap_, Length(2), under_test_.homes[shard]), nullptr);
+    EXPECT_EQ(NewFromCache(heap_, Length(4), under_test_.homes[shard]), nullptr);
+    EXPECT_EQ(NewFromCache(heap_, Length(3), under_test_.homes[shard]), spans[shard]);
+    EXPECT_EQ(NewFromCache(heap_, Length(3), under_test_.homes[shard]), nullptr);
   }
 }
 
 TEST_F(PageHeapSpanCacheTest, SpansOfTheSameShardFirstThenTheOldestOfOthers) {
   std::array<Span*, 4> spans;
   for (Span*& span : spans) span = New(1);
-  heap_.DeleteToCache(spans[0], under_test_.homes[1], false);
-  heap_.DeleteToCache(spans[1], under_test_.homes[1], false);
-  heap_.DeleteToCache(spans[2], under_test_.homes[1], true);
-  heap_.DeleteToCache(spans[3], under_test_.homes[1], true);
+  DeleteToCache(heap_, spans[0], under_test_.homes[1], false);
+  DeleteToCache(heap_, spans[1], under_test_.homes[1], false);
+  DeleteToCache(heap_, spans[2], under_test_.homes[1], true);
+  DeleteToCache(heap_, spans[3], under_test_.homes[1], true);
   for (const size_t i : {3u, 2u, 0u, 1u})
-    EXPECT_EQ(heap_.NewFromCache(Length(1), under_test_.homes[1]), spans[i]);
+    EXPECT_EQ(NewFromCache(heap_, Length(1), under_test_.homes[1]), spans[i]);
 }
 
 TEST_F(PageHeapSpanCacheTest, WhatDoesNotFitIsDeleted) {
@@ -150,7 +153,7 @@ TEST_F(PageHeapSpanCacheTest, AllHomesTogetherKeepTheShare) {
   size_t home = 0;
   for (Span* const span : spans) Keep(span, home++ % kHomes);
   const size_t kept = heap_.GetStats().kept_span_bytes;
-  EXPECT_LE(kept, share + kHomes * kTuning.retention.kept_spans_step);
+  EXPECT_LE(kept, share + kHomes * KeptSpansStep(share, kHomes));
   EXPECT_GE(kept, share - kHomes * Length(kPages).bytes());
   heap_.CheckInvariants();
 }
@@ -164,8 +167,8 @@ TEST_F(PageHeapSpanCacheBigPagesTest, LengthsAreWholeHardwarePages) {
   Span* const span = New(1);
   ASSERT_EQ(span->num_pages, Length(8));
   Keep(span, 2);
-  EXPECT_EQ(heap_.NewFromCache(Length(9), under_test_.homes[2]), nullptr);
-  EXPECT_EQ(heap_.NewFromCache(Length(1), under_test_.homes[2]), span);
+  EXPECT_EQ(NewFromCache(heap_, Length(9), under_test_.homes[2]), nullptr);
+  EXPECT_EQ(NewFromCache(heap_, Length(1), under_test_.homes[2]), span);
 }
 
 // Requests of other shards. They try in this order: free backed memory, kept spans, released or
@@ -177,7 +180,7 @@ TEST_F(PageHeapSpanCacheTest, KeptSpansStayWhileThereIsBackedMemory) {
   Keep(kept, 1);
   heap_.Delete(free);
   EXPECT_EQ(New(5, SpanState::kLarge), free);
-  EXPECT_EQ(heap_.NewFromCache(Length(8), under_test_.homes[1]), kept);
+  EXPECT_EQ(NewFromCache(heap_, Length(8), under_test_.homes[1]), kept);
 }
 
 TEST_F(PageHeapSpanCacheTest, KeptSpansAreDrainedBeforeFreshMemoryIsUsed) {
@@ -189,7 +192,7 @@ TEST_F(PageHeapSpanCacheTest, KeptSpansAreDrainedBeforeFreshMemoryIsUsed) {
   EXPECT_EQ(span, kept);
   EXPECT_FALSE(span->zeroed());
   EXPECT_EQ(span->num_pages, Length(6));
-  EXPECT_EQ(heap_.NewFromCache(Length(8), under_test_.homes[1]), nullptr);
+  EXPECT_EQ(NewFromCache(heap_, Length(8), under_test_.homes[1]), nullptr);
   EXPECT_EQ(heap_.GetStats().free_backed_bytes, 2 * kPageSize);
   heap_.CheckInvariants();
 }
@@ -234,7 +237,7 @@ TEST_F(PageHeapSpanCacheTest, ReleaseAtLeastReleasesKeptSpans) {
   EXPECT_EQ(stats.small_span_bytes, 0u);
   EXPECT_EQ(stats.free_released_bytes, stats.system_bytes);
   for (size_t shard = 0; shard < kHomes; ++shard) {
-    EXPECT_EQ(heap_.NewFromCache(Length(4), under_test_.homes[shard]), nullptr);
+    EXPECT_EQ(NewFromCache(heap_, Length(4), under_test_.homes[shard]), nullptr);
   }
   heap_.CheckInvariants();
 }
@@ -254,7 +257,7 @@ TEST_F(PageHeapSpanCacheTest, ForEachLockCoversAllShards) {
     SpinLock::BeginForkHold();
     heap_.ForEachLock([](auto& lock) { lock.HoldForFork(); });
     std::thread other([&] {
-      EXPECT_EQ(heap_.NewFromCache(Length(1), under_test_.homes[shard]), spans[shard]);
+      EXPECT_EQ(NewFromCache(heap_, Length(1), under_test_.homes[shard]), spans[shard]);
       taken = true;
     });
     // It cannot end before the locks are free, however long that takes.
@@ -298,7 +301,7 @@ TEST(PageHeapSpanCacheStressTest, ManyThreads) {
           ASSERT_LE(stats.small_span_bytes, stats.system_bytes);
         } else if (live.size() < 40 && what < 110) {
           const Length n(random.Between(1, kTuning.span_cache.max_pages + 2));
-          Mine mine{heap.NewFromCache(n, under_test.homes[shard]),
+          Mine mine{NewFromCache(heap, n, under_test.homes[shard]),
                     static_cast<size_t>(random.Next())};
           if (mine.span != nullptr) {
             ++from_cache;
@@ -316,11 +319,11 @@ TEST(PageHeapSpanCacheStressTest, ManyThreads) {
         } else if (!live.empty()) {
           std::swap(live[random.Below(live.size())], live.back());
           ASSERT_EQ(*word(live.back()), live.back().mark);
-          heap.DeleteToCache(live.back().span, under_test.homes[shard], random.OneIn(2));
+          DeleteToCache(heap, live.back().span, under_test.homes[shard], random.OneIn(2));
           live.pop_back();
         }
       }
-      for (const Mine& mine : live) heap.DeleteToCache(mine.span, under_test.homes[t], true);
+      for (const Mine& mine : live) DeleteToCache(heap, mine.span, under_test.homes[t], true);
     });
   }
   for (std::thread& thread : threads) thread.join();

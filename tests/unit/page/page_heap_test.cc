@@ -17,6 +17,7 @@
 #include "base/tuning.h"
 #include "page_heap_fixture.h"
 #include "testing/fake_virtual_memory.h"
+#include "testing/kept_spans.h"
 #include "testing/random.h"
 #include "testing/sizes.h"
 
@@ -811,7 +812,7 @@ TEST_F(PageHeapTest, EagerReleasingReleasesAll) {
   New(1);
   heap_.Delete(a);
   EXPECT_EQ(heap_.GetStats().free_backed_bytes, 0u);
-  heap_.DeleteToCache(b, under_test_.homes[0], true);
+  DeleteToCache(heap_, b, under_test_.homes[0], true);
   EXPECT_EQ(heap_.GetStats().free_backed_bytes, 0u);
   EXPECT_EQ(vm_.release_calls(), 2u);
 }

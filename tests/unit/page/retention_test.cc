@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
 #include "base/tuning.h"
 #include "testing/random.h"
 
@@ -55,6 +59,22 @@ TEST(RetentionTest, SharesAddUpToTheTotal) {
         shares.total);
     ASSERT_LE(shares.thread_caches, shares.total / 2);
   }
+}
+
+TEST(RetentionTest, AllStepsTogetherAreAPartOfTheShare) {
+  SeededRandom random(kRetentionSeed);
+  for (int i = 0; i < 1000; ++i) {
+    const size_t share = random.Below(size_t{1} << (random.Below(31) + 1));
+    const size_t homes = random.Between(1, 64);
+    const size_t step = KeptSpansStep(share, homes);
+    ASSERT_TRUE(std::has_single_bit(step));
+    ASSERT_GE(step, kRules.kept_spans_step);
+    if (step > kRules.kept_spans_step) {
+      ASSERT_LE(homes * step, share / kRules.kept_spans_steps);
+    }
+  }
+  EXPECT_EQ(KeptSpansStep(0, 1), kRules.kept_spans_step);
+  EXPECT_EQ(KeptSpansStep(kRules.kept_spans_steps * 8_MiB, 3), 2_MiB);
 }
 
 TEST(RetentionTest, PressureIsForgottenAfterATime) {

@@ -36,8 +36,14 @@ class SpanCacheTest : public testing::Test {
   }
   Span* Put(size_t pages, bool near) {
     Span* const span = Make(pages);
-    EXPECT_TRUE(cache_.TryPut(span, near, kMost));
+    EXPECT_TRUE(TryPut(span, near));
     return span;
+  }
+  // One span.
+  bool TryPut(Span* span, bool near) { return cache_.Put(&span, 1, near, kMost) == 1; }
+  Span* TryTake(Length n) {
+    Span* span = nullptr;
+    return cache_.Take(n, &span, 1) == 1 ? span : nullptr;
   }
 
   SpanCache cache_;
@@ -48,7 +54,7 @@ TEST_F(SpanCacheTest, StartsEmpty) {
   EXPECT_EQ(cache_.bytes(), 0u);
   EXPECT_EQ(cache_.TakeAny(), nullptr);
   for (size_t n = 1; n <= kTuning.span_cache.max_pages + 1; ++n) {
-    EXPECT_EQ(cache_.TryTake(Length(n)), nullptr);
+    EXPECT_EQ(TryTake(Length(n)), nullptr);
   }
 }
 
@@ -56,20 +62,20 @@ TEST_F(SpanCacheTest, WhatWasEmptiedHereIsHandedOutLastInFirstOut) {
   Span* const a = Put(2, kNear);
   Span* const b = Put(2, kNear);
   Span* const c = Put(2, kNear);
-  EXPECT_EQ(cache_.TryTake(Length(2)), c);
-  EXPECT_EQ(cache_.TryTake(Length(2)), b);
-  EXPECT_EQ(cache_.TryTake(Length(2)), a);
-  EXPECT_EQ(cache_.TryTake(Length(2)), nullptr);
+  EXPECT_EQ(TryTake(Length(2)), c);
+  EXPECT_EQ(TryTake(Length(2)), b);
+  EXPECT_EQ(TryTake(Length(2)), a);
+  EXPECT_EQ(TryTake(Length(2)), nullptr);
 }
 
 TEST_F(SpanCacheTest, WhatWasEmptiedElsewhereIsHandedOutFirstInFirstOut) {
   Span* const a = Put(1, kFar);
   Span* const b = Put(1, kFar);
   Span* const c = Put(1, kFar);
-  EXPECT_EQ(cache_.TryTake(Length(1)), a);
-  EXPECT_EQ(cache_.TryTake(Length(1)), b);
-  EXPECT_EQ(cache_.TryTake(Length(1)), c);
-  EXPECT_EQ(cache_.TryTake(Length(1)), nullptr);
+  EXPECT_EQ(TryTake(Length(1)), a);
+  EXPECT_EQ(TryTake(Length(1)), b);
+  EXPECT_EQ(TryTake(Length(1)), c);
+  EXPECT_EQ(TryTake(Length(1)), nullptr);
 }
 
 TEST_F(SpanCacheTest, NearBeforeFar) {
@@ -78,27 +84,27 @@ TEST_F(SpanCacheTest, NearBeforeFar) {
   Span* const far_last = Put(3, kFar);
   Span* const near_last = Put(3, kNear);
   for (Span* const expected : {near_last, near_first, far_first, far_last}) {
-    EXPECT_EQ(cache_.TryTake(Length(3)), expected);
+    EXPECT_EQ(TryTake(Length(3)), expected);
   }
 }
 
 TEST_F(SpanCacheTest, ASpanServesItsOwnLengthOnly) {
   Span* const span = Put(4, kNear);
-  EXPECT_EQ(cache_.TryTake(Length(3)), nullptr);
-  EXPECT_EQ(cache_.TryTake(Length(5)), nullptr);
-  EXPECT_EQ(cache_.TryTake(Length(4)), span);
+  EXPECT_EQ(TryTake(Length(3)), nullptr);
+  EXPECT_EQ(TryTake(Length(5)), nullptr);
+  EXPECT_EQ(TryTake(Length(4)), span);
 }
 
 TEST_F(SpanCacheTest, LongSpansAreRefused) {
   Span* const longest = Put(kTuning.span_cache.max_pages, kNear);
   for (const size_t pages : {kTuning.span_cache.max_pages + 1, kTuning.span_cache.max_pages + 2,
                              2 * kTuning.span_cache.max_pages, size_t{100'000}}) {
-    EXPECT_FALSE(cache_.TryPut(Make(pages), kNear, kMost)) << pages;
-    EXPECT_FALSE(cache_.TryPut(Make(pages), kFar, kMost)) << pages;
-    EXPECT_EQ(cache_.TryTake(Length(pages)), nullptr) << pages;
+    EXPECT_FALSE(TryPut(Make(pages), kNear)) << pages;
+    EXPECT_FALSE(TryPut(Make(pages), kFar)) << pages;
+    EXPECT_EQ(TryTake(Length(pages)), nullptr) << pages;
   }
   EXPECT_EQ(cache_.bytes(), kLongest.bytes());
-  EXPECT_EQ(cache_.TryTake(kLongest), longest);
+  EXPECT_EQ(TryTake(kLongest), longest);
 }
 
 TEST_F(SpanCacheTest, TheBudgetIsMetExactly) {
@@ -107,17 +113,40 @@ TEST_F(SpanCacheTest, TheBudgetIsMetExactly) {
     Put(kTuning.span_cache.max_pages, i % 2 == 0);
   }
   Put(kTuning.span_cache.max_pages - 1, kFar);
-  EXPECT_FALSE(cache_.TryPut(Make(2), kNear, kMost));
+  EXPECT_FALSE(TryPut(Make(2), kNear));
   EXPECT_EQ(cache_.bytes(), kMost - kPageSize);
   Span* const last = Put(1, kFar);
   EXPECT_EQ(cache_.bytes(), kMost);
   // A span that is refused is unchanged.
   Span* const refused = Make(1);
-  EXPECT_FALSE(cache_.TryPut(refused, kNear, kMost));
+  EXPECT_FALSE(TryPut(refused, kNear));
   EXPECT_EQ(refused->list_node.next, nullptr);
   EXPECT_EQ(refused->list_node.prev, nullptr);
-  EXPECT_EQ(cache_.TryTake(Length(1)), last);
-  EXPECT_TRUE(cache_.TryPut(refused, kNear, kMost));
+  EXPECT_EQ(TryTake(Length(1)), last);
+  EXPECT_TRUE(TryPut(refused, kNear));
+}
+
+TEST_F(SpanCacheTest, KeepsTheFirstThatFit) {
+  constexpr size_t kSpans = 4;
+  Span* spans[kSpans];
+  for (Span*& span : spans) span = Make(3);
+  const size_t bytes = spans[0]->bytes();
+  EXPECT_EQ(cache_.Put(spans, kSpans, kNear, 3 * bytes - 1), 2u);
+  EXPECT_EQ(cache_.bytes(), 2 * bytes);
+  EXPECT_EQ(cache_.count(Length(3)), 2u);
+  EXPECT_EQ(cache_.Put(spans + 2, 2, kFar, 4 * bytes), 2u);
+  Span* const too_long = Make(kTuning.span_cache.max_pages + 1);
+  EXPECT_EQ(cache_.Put(&too_long, 1, kNear, kMost), 0u);
+
+  Span* taken[kSpans + 1];
+  EXPECT_EQ(cache_.Take(Length(2), taken, kSpans), 0u);
+  ASSERT_EQ(cache_.Take(Length(3), taken, 3), 3u);
+  EXPECT_EQ(taken[0], spans[1]);
+  EXPECT_EQ(taken[1], spans[0]);
+  EXPECT_EQ(taken[2], spans[2]);
+  EXPECT_EQ(cache_.Take(Length(3), taken, kSpans + 1), 1u);
+  EXPECT_EQ(taken[0], spans[3]);
+  EXPECT_EQ(cache_.bytes(), 0u);
 }
 
 TEST_F(SpanCacheTest, TakeAnyTakesTheLongestFirst) {
@@ -150,7 +179,7 @@ TEST_F(SpanCacheTest, AgreesWithDeques) {
       Span* const span = Make(pages);
       const bool near = random.OneIn(2);
       const bool fits = bytes + span->bytes() <= kMost;
-      ASSERT_EQ(cache_.TryPut(span, near, kMost), fits);
+      ASSERT_EQ(TryPut(span, near), fits);
       if (fits) {
         near ? model[pages].push_front(span) : model[pages].push_back(span);
         bytes += span->bytes();
@@ -165,7 +194,7 @@ TEST_F(SpanCacheTest, AgreesWithDeques) {
         while (pages > 1 && model[pages].empty()) --pages;
       }
       Span* const expected = model[pages].empty() ? nullptr : model[pages].front();
-      ASSERT_EQ(any ? cache_.TakeAny() : cache_.TryTake(Length(pages)), expected);
+      ASSERT_EQ(any ? cache_.TakeAny() : TryTake(Length(pages)), expected);
       if (expected != nullptr) {
         model[pages].pop_front();
         bytes -= expected->bytes();
@@ -195,11 +224,11 @@ TEST_F(SpanCacheTest, ManyThreads) {
       for (int step = 0; step < 5000; ++step) {
         if (!mine.empty() && random.OneIn(2)) {
           ASSERT_EQ(mine.back()->num_objects, mine.back()->free_count);
-          ASSERT_TRUE(cache_.TryPut(mine.back(), random.OneIn(2), kMost));
+          ASSERT_TRUE(TryPut(mine.back(), random.OneIn(2)));
           mine.pop_back();
         } else {
-          Span* const span = random.OneIn(3) ? cache_.TakeAny()
-                                             : cache_.TryTake(Length(random.Between(1, kPages)));
+          Span* const span =
+              random.OneIn(3) ? cache_.TakeAny() : TryTake(Length(random.Between(1, kPages)));
           if (span == nullptr) continue;
           ++span->num_objects;
           ++span->free_count;

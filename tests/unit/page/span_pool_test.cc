@@ -308,7 +308,7 @@ TEST_F(SpanPoolTest, TheSampleIsTakenOut) {
 // Joining frees records, cutting takes them. Both in turn, for long: the pool has records when it
 // needs them, and does not hoard the page heap's.
 TEST_F(SpanPoolTest, RecordsAreExchangedWithThePageHeap) {
-  constexpr size_t kObjects = 200;
+  constexpr size_t kObjects = 6 * kTuning.span_pool.records;
   size_t warm_bytes = 0;
   for (int round = 0; round < 200; ++round) {
     std::vector<Span*> spans;

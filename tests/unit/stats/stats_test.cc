@@ -16,6 +16,7 @@
 #include "cache/registry_totals.h"
 #include "heap/new_heap.h"
 #include "heap/trim.h"
+#include "testing/kept_spans.h"
 #include "testing/random.h"
 
 namespace tcmalloc {
@@ -364,7 +365,7 @@ TEST(StatsTest, LevelTwoHasALineForEachLengthOfFreeSpans) {
   // A span that a shard keeps for its next use is free as well.
   Span* const kept = heap.page_heap.NewNear(Length(7), heap.central.shards().Ensure(0).home());
   ASSERT_NE(kept, nullptr);
-  heap.page_heap.DeleteToCache(kept, heap.central.shards().Ensure(0).home(), true);
+  DeleteToCache(heap.page_heap, kept, heap.central.shards().Ensure(0).home(), true);
   CollectSnapshot(heap, &snapshot);
   ExpectLengthsAddUp(snapshot);
   EXPECT_EQ(snapshot.free_spans.exact[7 - 1].backed, 1u);

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// PageHeap::NewFromCache and DeleteToCache for one span.
+#pragma once
+
+#include <cstddef>
+
+#include "page/page_heap.h"
+
+namespace tcmalloc {
+
+// Null: the home keeps none.
+inline Span* NewFromCache(PageHeap& heap, Length n, SpanHome& home) {
+  Span* span = nullptr;
+  return heap.NewFromCache(n, home, &span, 1) == 1 ? span : nullptr;
+}
+
+inline void DeleteToCache(PageHeap& heap, Span* span, SpanHome& home, bool same_shard) {
+  heap.DeleteToCache(&span, 1, home, same_shard);
+}
+
+}  // namespace tcmalloc
