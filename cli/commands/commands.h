@@ -20,6 +20,8 @@ void AddObjects(CLI::App& parser, int* status);
 void AddInspect(CLI::App& parser, int* status);
 void AddProfile(CLI::App& parser, int* status);
 void AddRun(CLI::App& parser, int* status);
+// Describes the commands that were added before it.
+void AddGenerate(CLI::App& parser, int* status);
 // Of "run OPTIONS -- PROGRAM", removes "--", which the parser does not expect there.
 void RemoveSeparatorOfRun(std::vector<std::string>* arguments);
 

@@ -17,6 +17,8 @@ constexpr size_t kBitsPerWord = 64;
 constexpr uint64_t kMaxObjectsPerSpan = uint64_t{1} << 20;
 constexpr size_t kMaxRegions = 1'000'000;
 constexpr size_t kMaxClaims = 100'000;
+// How far before an address its span may begin.
+constexpr size_t kMaxPagesOfSpan = size_t{1} << 26;
 
 }  // namespace
 
@@ -82,24 +84,27 @@ void HeapObjects::ReadClaims(const Record& holes) {
   });
 }
 
-std::vector<std::string> HeapObjects::Guards() const {
-  std::vector<std::string> busy;
-  const auto note = [&busy](const Record& record, const std::string& name, uint64_t value) {
-    if (value != 0) busy.push_back(record.structure().name + "." + name);
-  };
-  heap_.ForEachGuard(note);
+void HeapObjects::AddGuards(std::vector<Guard>* guards) const {
+  heap_.AddGuards(guards);
   for (const Record& shard : LoadShards(heap_.Part("central").Part("shards_"))) {
-    shard.ForEachGuard(note);
+    shard.AddGuards(guards);
     for (size_t c = 1; c < class_bytes_.size(); ++c) {
       if (const Address spans = SpansOf(shard, c))
-        target_.Load("ShardSpans", spans).ForEachGuard(note);
+        target_.Load("ShardSpans", spans).AddGuards(guards);
     }
   }
-  ForEachCache(heap_.Part("registry"), [&note](const Record& cache, CacheHolder holder) {
+  ForEachCache(heap_.Part("registry"), [guards](const Record& cache, CacheHolder holder) {
     // What a parent's thread was changing stays as it was.
-    if (holder == CacheHolder::kThread) cache.ForEachGuard(note);
+    if (holder == CacheHolder::kThread) cache.AddGuards(guards);
   });
-  return busy;
+}
+
+std::optional<SpanInfo> HeapObjects::TryReadSpan(Address record) const {
+  try {
+    return ReadSpan(record);
+  } catch (const BadImage&) {
+    return std::nullopt;
+  }
 }
 
 SpanInfo HeapObjects::ReadSpan(Address address) const {
@@ -179,7 +184,7 @@ void HeapObjects::ForEachRegion(const std::function<void(Address, Address)>& f) 
 }
 
 void HeapObjects::ForEachSpanIn(Address start, Address end,
-                                const std::function<bool(const SpanInfo&)>& f) const {
+                                const std::function<void(const SpanInfo&)>& f) const {
   for (Address at = start; at < end;) {
     const Address record = SpanAt(at);
     if (record == 0) throw BadImage(fmt::format("the page map has no span for {:#x}", at));
@@ -187,15 +192,13 @@ void HeapObjects::ForEachSpanIn(Address start, Address end,
     if (span.start != at || span.bytes > end - at) {
       throw BadImage(fmt::format("the page map and the span record at {:#x} disagree", record));
     }
-    if (!f(span)) return;
+    f(span);
     at += span.bytes;
   }
 }
 
 void HeapObjects::ForEachSpan(const std::function<void(const SpanInfo&)>& f) const {
-  ForEachRegion([&](Address start, Address end) {
-    ForEachSpanIn(start, end, [&f](const SpanInfo& span) { return f(span), true; });
-  });
+  ForEachRegion([&](Address start, Address end) { ForEachSpanIn(start, end, f); });
 }
 
 std::vector<uint64_t> HeapObjects::FreeBits(const SpanInfo& span) const {
@@ -225,18 +228,33 @@ void HeapObjects::ForEachObject(
   });
 }
 
+std::optional<SpanInfo> HeapObjects::SpanAround(Address address) const {
+  // The page map has the first and the last page of a span; other entries may be old.
+  const uint64_t page = uint64_t{1} << page_shift_;
+  Address at = address / page * page;
+  for (size_t i = 0; i < kMaxPagesOfSpan; ++i, at -= page) {
+    if (const Address record = SpanAt(at)) {
+      const std::optional<SpanInfo> span = TryReadSpan(record);
+      if (span.has_value() && address - span->start < span->bytes && !StateText(*span).empty() &&
+          SpanAt(span->start) == record) {
+        return span;
+      }
+    }
+    if (at < page) break;
+  }
+  return std::nullopt;
+}
+
 Place HeapObjects::Find(Address address) const {
   Place place;
-  ForEachRegion([&](Address start, Address end) {
-    if (address < start || address >= end) return;
-    ForEachSpanIn(start, end, [&](const SpanInfo& span) {
-      if (address - span.start >= span.bytes) return true;
-      place.span = span;
-      place.kind = Place::Kind::kFreeSpan;
-      return false;
-    });
-  });
-  if (place.kind == Place::Kind::kOutside || place.span.num_objects == 0) return place;
+  bool inside = false;
+  ForEachRegion([&](Address start, Address end) { inside |= address >= start && address < end; });
+  if (!inside) return place;
+  const std::optional<SpanInfo> span = SpanAround(address);
+  if (!span.has_value()) throw BadImage(fmt::format("no span is at {:#x}", address));
+  place.span = *span;
+  place.kind = Place::Kind::kFreeSpan;
+  if (place.span.num_objects == 0) return place;
   const uint64_t index = (address - place.span.start) / place.span.object_bytes;
   if (index >= place.span.num_objects) {
     place.kind = Place::Kind::kTail;
@@ -256,7 +274,7 @@ Place HeapObjects::Find(Address address) const {
   return place;
 }
 
-std::string HeapObjects::StateName(const SpanInfo& span) const {
+std::string_view HeapObjects::StateText(const SpanInfo& span) const {
   constexpr std::pair<std::string_view, std::string_view> kNames[] = {
       {"SpanState.kSmall", "in use for small objects"},
       {"SpanState.kLarge", "a large object"},
@@ -270,9 +288,9 @@ std::string HeapObjects::StateName(const SpanInfo& span) const {
     return "free, kept by a shard for its next small objects";
   }
   for (const auto& [name, text] : kNames) {
-    if (target_.layout().constant(name) == span.state) return std::string(text);
+    if (target_.layout().constant(name) == span.state) return text;
   }
-  return fmt::format("in state {}", span.state);
+  return {};
 }
 
 }  // namespace cli

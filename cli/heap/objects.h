@@ -5,7 +5,8 @@
 
 #include <cstdint>
 #include <functional>
-#include <string>
+#include <optional>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -57,8 +58,8 @@ class HeapObjects {
   // Reads the thread caches and the claims. Throws BadImage.
   explicit HeapObjects(const Target& target);
 
-  // The locks that are held and the changes under way, by name; empty: the target is quiescent.
-  std::vector<std::string> Guards() const;
+  // Adds the locks and the changes on which the objects depend.
+  void AddGuards(std::vector<Guard>* guards) const;
 
   // Every span, in the order of the regions.
   void ForEachSpan(const std::function<void(const SpanInfo&)>& f) const;
@@ -70,8 +71,8 @@ class HeapObjects {
   Place Find(Address address) const;
 
   const Target& target() const { return target_; }
-  // The target's name of a span's state.
-  std::string StateName(const SpanInfo& span) const;
+  // A span's state in words; empty when this program does not know the state.
+  std::string_view StateText(const SpanInfo& span) const;
 
  private:
   struct Cached {
@@ -82,12 +83,14 @@ class HeapObjects {
   void ReadCaches(const Record& registry);
   void ReadClaims(const Record& holes);
   SpanInfo ReadSpan(Address record) const;
+  std::optional<SpanInfo> TryReadSpan(Address record) const;
+  std::optional<SpanInfo> SpanAround(Address address) const;
   // The span of the page in the page map; 0: none.
   Address SpanAt(Address address) const;
   std::vector<uint64_t> FreeBits(const SpanInfo& span) const;
   void ForEachRegion(const std::function<void(Address start, Address end)>& f) const;
   void ForEachSpanIn(Address start, Address end,
-                     const std::function<bool(const SpanInfo&)>& f) const;
+                     const std::function<void(const SpanInfo&)>& f) const;
 
   const Target& target_;
   const Record heap_;

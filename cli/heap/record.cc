@@ -82,6 +82,31 @@ Record Record::Part(std::string_view name, size_t i) const {
   return {*target_, part, address_ + offset, memory_, offset_ + offset};
 }
 
+void Record::AddGuards(std::vector<Guard>* guards) const {
+  size_t parts = 0;
+  AddGuards(guards, &parts);
+}
+
+void Record::AddGuards(std::vector<Guard>* guards, size_t* parts) const {
+  // A field table can nest structures so that there is no end to them.
+  constexpr size_t kMostParts = 100'000;
+  if (++*parts > kMostParts) {
+    throw BadImage(fmt::format("{} has too many parts", structure_->name));
+  }
+  for (const auto& [name, field] : structure_->fields) {
+    if (field.type == "Lock" || field.type == "Change") {
+      guards->push_back({address_ + field.offset, field.bytes,
+                         Number(offset_ + field.offset, field.bytes),
+                         structure_->name + "." + name});
+    } else if (!field.type.empty() && field.type != "ListNode") {
+      const size_t bytes = target_->layout().structure(field.type).bytes;
+      for (size_t i = 0; bytes != 0 && i < field.bytes / bytes; ++i) {
+        Part(name, i).AddGuards(guards, parts);
+      }
+    }
+  }
+}
+
 std::string Record::Text(std::string_view name) const {
   const Field& field = structure_->field(name);
   const char* const text = memory_->data() + offset_ + field.offset;

@@ -18,6 +18,7 @@ class LiveImage : public Image {
   ~LiveImage() override;
 
   [[nodiscard]] bool Read(Address address, void* out, size_t bytes) override;
+  [[nodiscard]] size_t ReadRanges(std::span<const Range> ranges) override;
   std::vector<Mapping> Mappings() override;
   int64_t NowMs(int clock) override;
 

@@ -12,11 +12,15 @@
   threads   1,000 threads: each continues
   states    a stopped process stays stopped; a zombie; one that ends; one that is traced; no rights
   other     another malloc; a program that does not exist
-  deleted   the library's file was deleted after the start
+  deleted   the library's file was deleted, or replaced by another, after the start
+  forks     a process that forks, and its children
+  namespace a process in namespaces of its own for processes and mounts, whose library has no name here
+  sparse    a heap of 10 GiB
   run       tcmalloc run: its summary, the exit status, settings, the JSON file
   ps        the list of processes
 
-LIBRARY may be "linked": then the program has the allocator in itself.
+LIBRARY may be "linked": then the program has the allocator in itself. COMMAND may be the folder of all builds: then
+the test uses a command that one of them has, for programs that no command is built for.
 """
 
 import json
@@ -28,21 +32,27 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 TIMEOUT_S = 60
 OTHER_MALLOC = 3
+SKIPPED = 77
+OTHER_MALLOCS = (("libjemalloc.so.2", "jemalloc"), ("libmimalloc.so.2.0", "mimalloc"),
+                 ("libtcmalloc_minimal.so.4", "another TCMalloc"))
+SPARSE_OBJECTS = 10 << 10
+SPARSE_BYTES = 1 << 20
 
 
 class Target:
     """A process of the program command.c."""
 
-    def __init__(self, test, library=None, **variables):
+    def __init__(self, test, library=None, prefix=(), **variables):
         environment = clean_environment()
         library = library or test.library
-        if library != "linked":
+        if library != "linked" and not prefix:
             environment["LD_PRELOAD"] = library
         environment.update(variables)
-        self.process = subprocess.Popen([test.program], env=environment, text=True,
+        self.process = subprocess.Popen([*prefix, test.program], env=environment, text=True,
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self.pid = self.process.pid
         assert self.process.stdout.readline() == "ready\n"
@@ -71,10 +81,21 @@ def clean_environment():
             if not name.startswith(("TCMALLOC_", "LD_PRELOAD", "MALLOCSTATS"))}
 
 
+def find_command(path):
+    """The command, or one of a build in this folder; None."""
+    if not path.is_dir():
+        return path
+    for build in ("release", "check", "clang", "debug"):
+        command = path / build / "bin" / "tcmalloc"
+        if command.exists():
+            return command
+    return None
+
+
 class Test:
 
     def __init__(self, command, program, library):
-        self.command = command
+        self.command = find_command(pathlib.Path(command))
         self.program = program
         self.library = library
         self.failed = 0
@@ -151,7 +172,7 @@ def listed(test, target):
 def objects(test):
     if not test.has_object_walk():
         print("SKIP: libtcmalloc_minimal has no tcmalloc_for_each_object to compare with")
-        return 77
+        return SKIPPED
     with Target(test, TCMALLOC_SAMPLE_PARAMETER="100000") as target:
         for step in ("", "free", "sleep 20", "rest"):
             if step:
@@ -239,6 +260,11 @@ def states(test):
     runner.communicate()
 
 
+def wait_for_mapping(pid, name):
+    while name not in pathlib.Path(f"/proc/{pid}/maps").read_text():
+        time.sleep(0.01)
+
+
 def other(test):
     with subprocess.Popen(["sleep", "60"], env=clean_environment()) as process:
         run = test.ask("stats", process.pid, status=OTHER_MALLOC)
@@ -246,6 +272,18 @@ def other(test):
         run = test.ask("objects", process.pid, status=1)
         test.expect("runs on glibc's malloc" in run.stderr, run.stderr)
         process.kill()
+    found = 0
+    for file, name in OTHER_MALLOCS:
+        path = pathlib.Path("/usr/lib/x86_64-linux-gnu") / file
+        if not path.exists():
+            continue
+        found += 1
+        with subprocess.Popen(["sleep", "60"], env={**clean_environment(), "LD_PRELOAD": str(path)}) as process:
+            wait_for_mapping(process.pid, file)
+            run = test.ask("stats", process.pid, status=OTHER_MALLOC)
+            test.expect(f"runs on {name}" in run.stdout, run.stdout)
+            process.kill()
+    print(f"{found} other libraries")
     run = test.ask("run", "/no/such/program", status=1)
     test.expect("cannot run /no/such/program: No such file" in run.stderr, run.stderr)
 
@@ -257,6 +295,58 @@ def deleted(test):
         with Target(test, library=str(copy)) as target:
             copy.unlink()
             test.check_sums(test.json("stats", target.pid))
+            copy.write_text("a file of another kind, as after an upgrade\n")
+            test.check_sums(test.json("stats", target.pid))
+            test.expect(test.json("objects", target.pid)["objects"] > 20000, "objects after the upgrade")
+
+
+def forks(test):
+    with Target(test) as target:
+        target.tell("sleep 3")
+        child = int(target.tell("fork"))
+        parents, childs = test.json("stats", target.pid), test.json("stats", child)
+        for name in ("in_use_bytes", "large_in_use_bytes", "virtual_bytes"):
+            test.expect(abs(parents[name] - childs[name]) < 1 << 20, f"{name}: {parents[name]}, {childs[name]}")
+        mine, its = (test.json("objects", pid) for pid in (target.pid, child))
+        test.expect(its["objects"] >= 20000 and its["threads"] == 1, f"{its['objects']} objects of the child")
+        test.expect(abs(mine["objects"] - its["objects"]) < 100, f"{mine['objects']}, {its['objects']}")
+        target.tell("rest")
+        target.tell("forks")
+        for _ in range(20):
+            test.expect(test.json("objects", target.pid)["objects"] >= 20000, "objects while it forks")
+            test.check_sums(test.json("stats", target.pid))
+        test.expect(target.tell("rest") == "done\n", "it goes on")
+
+
+def namespace(test):
+    with tempfile.TemporaryDirectory() as folder:
+        script = f"mount -t tmpfs none {folder} && cp {test.library} {folder}/library.so && " \
+                 f"exec env LD_PRELOAD={folder}/library.so \"$0\""
+        prefix = ("unshare", "--pid", "--mount", "--fork", "--kill-child", "--mount-proc", "sh", "-c", script)
+        allowed = subprocess.run([*prefix[:-3], "true"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                 check=False)
+        if allowed.returncode != 0:
+            print(f"SKIP: namespaces are not permitted here: {allowed.stdout.strip()}")
+            return SKIPPED
+        with Target(test, prefix=prefix) as target:
+            inner = int(pathlib.Path(f"/proc/{target.pid}/task/{target.pid}/children").read_text())
+            test.expect(not os.listdir(folder), "the library has a name here")
+            test.check_sums(test.json("stats", inner))
+            test.expect(test.json("objects", inner)["objects"] >= 20000, "objects")
+            test.expect(inner in [row["pid"] for row in test.json("ps")], "ps")
+    return 0
+
+
+def sparse(test):
+    with Target(test) as target:
+        target.tell(f"objects {SPARSE_OBJECTS} {SPARSE_BYTES}")
+        figures = test.json("stats", target.pid)
+        test.check_sums(figures)
+        test.expect(figures["in_use_bytes"] > SPARSE_OBJECTS * SPARSE_BYTES, f"{figures['in_use_bytes']} bytes in use")
+        report = test.json("objects", target.pid)
+        print(f"{report['objects']} objects of {report['bytes'] >> 30} GiB, stopped for {report['stopped_ms']:.1f} ms")
+        test.expect(report["objects"] >= 20000 + SPARSE_OBJECTS, f"{report['objects']} objects")
+        test.expect(report["bytes"] > SPARSE_OBJECTS * SPARSE_BYTES, f"{report['bytes']} bytes")
 
 
 def run(test):
@@ -292,9 +382,12 @@ def ps(test):
 def main():
     what, command, program, library = sys.argv[1:]
     test = Test(command, program, library)
+    if test.command is None:
+        print(f"SKIP: no build in {command} has the command")
+        return SKIPPED
     result = {"rest": rest, "load": load, "objects": objects, "inspect": inspect, "busy": busy,
               "threads": threads, "states": states, "other": other, "deleted": deleted, "run": run,
-              "ps": ps}[what](test)
+              "ps": ps, "forks": forks, "namespace": namespace, "sparse": sparse}[what](test)
     print(f"{test.failed} failures")
     return result or min(test.failed, 1)
 

@@ -66,7 +66,10 @@ TEST(OwnProcessTest, FindsObjectsAndTheirStates) {
   LiveImage image(getpid());
   const Target target(image, *FindRoot(image));
   const HeapObjects objects(target);
-  EXPECT_TRUE(objects.Guards().empty());
+  std::vector<Guard> guards;
+  objects.AddGuards(&guards);
+  EXPECT_GT(guards.size(), 5u);
+  for (const Guard& guard : guards) EXPECT_EQ(guard.value, 0u) << guard.name;
   std::map<Address, uint64_t> found;
   objects.ForEachObject(
       [&found](const SpanInfo&, const Object& object) { found[object.start] = object.bytes; });
@@ -91,7 +94,8 @@ void ReadAll(Image& image, const Root& root) {
     const Target target(image, root);
     static_cast<void>(ReadStatistics(target));
     const HeapObjects objects(target);
-    static_cast<void>(objects.Guards());
+    std::vector<Guard> guards;
+    objects.AddGuards(&guards);
     size_t n = 0;
     objects.ForEachObject([&n](const SpanInfo&, const Object&) { ++n; });
   } catch (const Failure&) {
@@ -134,7 +138,8 @@ TEST(CopiedImageTest, KnowsWhenItIsComplete) {
   char byte = 0;
   EXPECT_TRUE(copy.ReadValue(0x10005, &byte));
   EXPECT_FALSE(copy.complete());
-  copy.Refresh();
+  copy.PrepareRefresh({});
+  EXPECT_EQ(copy.Refresh(), nullptr);
   EXPECT_TRUE(copy.ReadValue(0x1ffff, &byte));
   EXPECT_TRUE(copy.complete());
   // Of a block that is mapped in part, only that part is readable.
@@ -143,11 +148,36 @@ TEST(CopiedImageTest, KnowsWhenItIsComplete) {
   EXPECT_FALSE(copy.complete());
   EXPECT_FALSE(copy.ReadValue(0x41000, &byte));
   EXPECT_FALSE(copy.ReadValue(0x80000, &byte));
-  copy.Refresh();
+  copy.PrepareRefresh({});
+  EXPECT_EQ(copy.Refresh(), nullptr);
   source.Put(0x40000, std::string(0x1000, 'c'));
   EXPECT_TRUE(copy.ReadValue(0x40000, &byte));
   EXPECT_EQ(byte, 'b');
   EXPECT_EQ(copy.bytes(), 2 * CopiedImage::kBlock);
+}
+
+TEST(CopiedImageTest, CopiesNoFurtherThanASetGuard) {
+  FakeImage source;
+  source.Put(0x10000, std::string(0x10000, 'a'));
+  source.Put(0x40000, std::string(0x10000, '\0'));
+  CopiedImage copy(source);
+  char byte = 0;
+  ASSERT_TRUE(copy.ReadValue(0x10000, &byte));
+  ASSERT_TRUE(copy.ReadValue(0x40000, &byte));
+  copy.PrepareRefresh({{.address = 0x40010, .bytes = 4, .name = "lock"}});
+  source.Put(0x10000, std::string(0x10000, 'b'));
+  source.Put(0x40000, std::string(0x13, '\0') + std::string(0xffed, '\1'));
+  const Guard* const set = copy.Refresh();
+  ASSERT_NE(set, nullptr);
+  EXPECT_EQ(set->name, "lock");
+  EXPECT_FALSE(copy.complete());
+  EXPECT_TRUE(copy.ReadValue(0x10000, &byte));
+  EXPECT_EQ(byte, 'a');
+  source.Put(0x40000, std::string(0x10000, '\0'));
+  EXPECT_EQ(copy.Refresh(), nullptr);
+  EXPECT_TRUE(copy.complete());
+  EXPECT_TRUE(copy.ReadValue(0x10000, &byte));
+  EXPECT_EQ(byte, 'b');
 }
 
 }  // namespace
