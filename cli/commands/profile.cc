@@ -4,6 +4,8 @@
 
 #include <chrono>
 #include <cstdio>
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <string>
@@ -17,6 +19,7 @@
 #include "image/symbolizer.h"
 #include "report/flame_graph.h"
 #include "report/folded.h"
+#include "report/legacy.h"
 #include "report/page.h"
 #include "report/pprof.h"
 #include "report/profile_report.h"
@@ -45,8 +48,8 @@ const std::map<std::string, ProfileKind> kTypes = {
 
 // The ends of file names, and the formats that they mean.
 constexpr std::pair<std::string_view, std::string_view> kSuffixes[] = {
-    {".html", "html"}, {".htm", "html"},      {".svg", "svg"},   {".json", "json"},
-    {".pb", "pprof"},  {".pb.gz", "pprof"},   {".heap", "pprof"}, {".pprof", "pprof"},
+    {".html", "html"}, {".htm", "html"},      {".svg", "svg"},     {".json", "json"},
+    {".pb", "pprof"},  {".pb.gz", "pprof"},   {".heap", "legacy"}, {".pprof", "pprof"},
     {".txt", "text"},  {".folded", "folded"},
 };
 
@@ -57,10 +60,11 @@ std::string FormatOf(const Options& options) {
   for (const auto& [suffix, format] : kSuffixes) {
     if (options.output.ends_with(suffix)) return std::string(format);
   }
-  throw Failure(fmt::format(
-      "--output {}: its name does not say the format (.html, .svg, .pb.gz, .folded, .json, .txt): "
-      "add --format",
-      options.output));
+  throw Failure(
+      fmt::format("--output {}: its name does not say the format (.html, .svg, .pb.gz, .heap, "
+                  ".folded, .json, .txt): "
+                  "add --format",
+                  options.output));
 }
 
 // The heap over time, read at about 100 moments.
@@ -71,9 +75,9 @@ std::vector<TimelinePoint> Watch(OpenProcess& process, double seconds) {
   const auto begin = Clock::now();
   std::vector<TimelinePoint> points;
   for (int i = 0; i <= kMoments; ++i) {
-    std::this_thread::sleep_until(
-        begin + std::chrono::duration_cast<Clock::duration>(
-                    std::chrono::duration<double>(seconds * i / kMoments)));
+    std::this_thread::sleep_until(begin +
+                                  std::chrono::duration_cast<Clock::duration>(
+                                      std::chrono::duration<double>(seconds * i / kMoments)));
     const auto info = ReadProcessInfo(process.info.pid);
     if (!info.has_value()) throw Failure(fmt::format("process {} has ended", process.info.pid));
     const Statistics stats = ReadStatistics(target);
@@ -121,19 +125,20 @@ int ShowProfile(const Options& options) {
                         std::chrono::system_clock::now().time_since_epoch())
                         .count();
   Symbolizer symbolizer(options.pid, *process.image);
-  const NameFrames names = [&symbolizer](Address address) -> const std::vector<SourceFrame>& {
-    return symbolizer.FramesAt(address);
-  };
+  const NameFrames names = symbolizer.names();
   const std::vector<CallSite> sites = CallSitesOf(profile, names);
-  const std::string title = fmt::format("{} (process {}): {} {}", process.info.name, options.pid,
-                                        Size(static_cast<uint64_t>(TotalBytes(sites))),
-                                        KindText(kind));
+  const std::string title =
+      fmt::format("{} (process {}): {} {}", process.info.name, options.pid,
+                  Size(static_cast<uint64_t>(TotalBytes(sites))), KindText(kind));
   const std::string accuracy = AccuracyText(sites, profile.interval);
   std::string out;
   if (format == "json") {
     out = JsonOf(process.info, profile, sites, mode, symbolizer);
   } else if (format == "pprof") {
     out = PprofOf(profile, symbolizer.modules(), ProgramOf(process.info), names);
+  } else if (format == "legacy") {
+    std::ifstream maps(fmt::format("/proc/{}/maps", options.pid));
+    out = LegacyOf(profile, {std::istreambuf_iterator<char>(maps), {}});
   } else if (format == "folded") {
     out = FoldedOf(sites);
   } else if (format == "svg") {
@@ -149,11 +154,7 @@ int ShowProfile(const Options& options) {
                       CallSitesText(sites, options.top), HowItWasRead(mode));
   }
   WriteOutput(options.output, out);
-  if (format != "json" && format != "html") {
-    for (const std::string& problem : symbolizer.Problems()) {
-      fmt::print(stderr, "tcmalloc: no names of functions: {}\n", problem);
-    }
-  }
+  if (format != "json" && format != "html") WarnOfMissingNames(symbolizer);
   if (options.output != "-") {
     fmt::print("{}: {}\n", options.output, title);
   }
@@ -169,9 +170,9 @@ void AddProfile(CLI::App& parser, int* status) {
   command->add_option("pid", options->pid, "The process")->required();
   command->add_option("-o,--output", options->output,
                       "The file to write; the end of its name says the format: .html, .svg, "
-                      ".pb.gz, .folded, .json, .txt");
+                      ".pb.gz, .heap (legacy: gperftools' text), .folded, .json, .txt");
   command->add_option("--format", options->format, "The format")
-      ->check(CLI::IsMember({"text", "pprof", "folded", "svg", "html", "json"}));
+      ->check(CLI::IsMember({"text", "pprof", "legacy", "folded", "svg", "html", "json"}));
   command
       ->add_option("--type", options->type,
                    "in-use: now; peak: when most was in use; allocations: since the program began "

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <cerrno>
-#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
@@ -39,6 +38,12 @@ std::string ProgramOf(const ProcessInfo& info) {
   std::string path = info.executable;
   if (path.ends_with(kDeleted)) path.resize(path.size() - kDeleted.size());
   return path;
+}
+
+void WarnOfMissingNames(const Symbolizer& symbolizer) {
+  for (const std::string& problem : symbolizer.Problems()) {
+    fmt::print(stderr, "tcmalloc: no names of functions: {}\n", problem);
+  }
 }
 
 void WriteOutput(const std::string& path, const std::string& contents) {

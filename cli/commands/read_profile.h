@@ -7,6 +7,7 @@
 #include "commands/open_process.h"
 #include "heap/profile.h"
 #include "heap/samples.h"
+#include "image/symbolizer.h"
 
 namespace cli {
 
@@ -19,6 +20,9 @@ void RequireSampling(const Samples& samples, const ProcessInfo& info);
 
 // The path of the process's program, without the kernel's " (deleted)".
 std::string ProgramOf(const ProcessInfo& info);
+
+// A line on stderr for each file whose functions have no names.
+void WarnOfMissingNames(const Symbolizer& symbolizer);
 
 // Writes a file, or standard output for "-". Throws Failure.
 void WriteOutput(const std::string& path, const std::string& contents);

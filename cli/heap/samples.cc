@@ -52,9 +52,9 @@ Address TableOf(const Target& target, bool* supported) {
   constexpr size_t kTableOfLayout = 2;  // SampleLayout: text, bytes, address of the pointer
   Address place = 0;
   Address table = 0;
-  *supported = target.image().Read(target.root().samples + kTableOfLayout * pointer, &place,
-                                   pointer) &&
-               place != 0;
+  *supported =
+      target.image().Read(target.root().samples + kTableOfLayout * pointer, &place, pointer) &&
+      place != 0;
   if (!*supported || !target.image().Read(place, &table, pointer)) return 0;
   return table;
 }

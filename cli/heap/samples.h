@@ -13,9 +13,9 @@ struct Sample {
   Address object = 0;  // 0: it was freed
   uint64_t requested_bytes = 0;
   uint64_t allocated_bytes = 0;
-  uint64_t interval = 0;  // the sampling interval when it was taken
-  double weight = 0;      // how many objects it stands for
-  uint64_t number = 0;    // in the order of the allocations
+  uint64_t interval = 0;        // the sampling interval when it was taken
+  double weight = 0;            // how many objects it stands for
+  uint64_t number = 0;          // in the order of the allocations
   std::vector<Address> frames;  // return addresses, innermost first
 
   bool in_use() const { return object != 0; }

@@ -52,16 +52,16 @@ SourceFrame FrameOf(Dwarf_Die* function) {
   return frame;
 }
 
-// A range of addresses in the file, and the unit that has it.
-struct UnitRange {
-  Dwarf_Addr start;
-  Dwarf_Addr end;
-  Dwarf_Die unit;
-};
-
 }  // namespace
 
 struct DebugInfo::State {
+  // A range of addresses in the file, and the unit that has it.
+  struct UnitRange {
+    Dwarf_Addr start;
+    Dwarf_Addr end;
+    Dwarf_Die unit;
+  };
+
   Dwfl_Callbacks callbacks = {};
   Dwfl* dwfl = nullptr;
   Dwfl_Module* module = nullptr;
@@ -73,8 +73,7 @@ struct DebugInfo::State {
   void IndexUnits() {
     units.emplace();
     Dwarf_Addr bias = 0;
-    for (Dwarf_Die* unit = nullptr;
-         (unit = dwfl_module_nextcu(module, unit, &bias)) != nullptr;) {
+    for (Dwarf_Die* unit = nullptr; (unit = dwfl_module_nextcu(module, unit, &bias)) != nullptr;) {
       Dwarf_Addr base = 0;
       Dwarf_Addr start = 0;
       Dwarf_Addr end = 0;
@@ -113,7 +112,8 @@ struct DebugInfo::State {
     Dwarf_Addr bias = 0;
     Dwarf_Die first = innermost.front();
     Dwarf_Die die;
-    if (dwarf_offdie(dwfl_module_getdwarf(module, &bias), dwarf_dieoffset(&first), &die) == nullptr) {
+    if (dwarf_offdie(dwfl_module_getdwarf(module, &bias), dwarf_dieoffset(&first), &die) ==
+        nullptr) {
       return {};
     }
     found = nullptr;
@@ -128,7 +128,8 @@ struct DebugInfo::State {
     Dwarf_Files* files = nullptr;
     if (dwarf_getsrcfiles(&*unit, &files, nullptr) != 0) files = nullptr;
     const auto file_name = [files](uint64_t number) {
-      const char* const name = files == nullptr ? nullptr : dwarf_filesrc(files, number, nullptr, nullptr);
+      const char* const name =
+          files == nullptr ? nullptr : dwarf_filesrc(files, number, nullptr, nullptr);
       return name == nullptr ? std::string() : std::string(name);
     };
     // Where the next function is at this moment: the line table says it of the innermost one, a
@@ -176,15 +177,15 @@ DebugInfo::~DebugInfo() = default;
 std::vector<SourceFrame> DebugInfo::FramesAt(Address address) {
   if (state_->module == nullptr) return {SourceFrame()};
   std::vector<SourceFrame> frames = state_->FramesFromDebugInfo(address);
-  // The symbol table knows the full name of functions whose debug information has a short one, and
-  // of those without.
-  const char* const symbol = dwfl_module_addrname(state_->module, address);
   if (frames.empty()) frames.emplace_back();
   SourceFrame& outer = frames.back();
-  if (symbol != nullptr && (outer.function.empty() || !outer.inlined) &&
-      !outer.linkage_name.starts_with("_Z") && !outer.linkage_name.starts_with("_R")) {
-    outer.linkage_name = symbol;
-    outer.function = Demangle(symbol);
+  const char* const symbol = dwfl_module_addrname(state_->module, address);
+  // Brief debug information has names without their classes.
+  if (symbol != nullptr && !outer.inlined &&
+      (outer.linkage_name.empty() || (IsMangled(symbol) && !IsMangled(outer.linkage_name)))) {
+    const std::string name(symbol);
+    outer.linkage_name = name.substr(0, name.find('@'));  // without its version
+    outer.function = Demangle(outer.linkage_name);
   }
   return frames;
 }

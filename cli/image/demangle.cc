@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "image/demangle.h"
 
+// libiberty's header otherwise declares basename in its own way.
+#define HAVE_DECL_BASENAME 1
 #include <libiberty/demangle.h>
 
 #include <cstdlib>
@@ -9,8 +11,7 @@
 namespace cli {
 
 std::string Demangle(const std::string& name) {
-  // "_Z": C++ and Rust up to 1.58; "_R": Rust since then.
-  if (!name.starts_with("_Z") && !name.starts_with("_R")) return name;
+  if (!IsMangled(name)) return name;
   const std::unique_ptr<char, void (*)(void*)> text(
       cplus_demangle(name.c_str(), DMGL_AUTO | DMGL_ANSI), &free);
   return text == nullptr ? name : std::string(text.get());

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "image/module_file.h"
 
+#include <elfutils/libdwelf.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gelf.h>
-#include <libdwelf.h>
 #include <unistd.h>
 
 #include <cerrno>

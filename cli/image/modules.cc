@@ -12,10 +12,10 @@ namespace cli {
 namespace {
 
 // More than any file has.
-constexpr size_t kMaxProgramHeaders = 256;
-constexpr size_t kMaxNoteBytes = size_t{64} << 10;
-constexpr size_t kMaxBuildIdBytes = 64;
-constexpr Address kPage = 4096;
+constexpr size_t kMostProgramHeaders = 256;
+constexpr size_t kMostNoteBytes = size_t{64} << 10;
+constexpr size_t kMostBuildIdBytes = 64;
+constexpr Address kSmallestPage = 4096;
 constexpr std::string_view kDeleted = " (deleted)";
 
 // The build id out of notes, in hexadecimal; empty: they have none.
@@ -29,7 +29,7 @@ std::string BuildIdIn(const std::vector<char>& notes) {
     const size_t end = contents + (size_t{note.n_descsz} + 3) / 4 * 4;
     if (end > notes.size() || end <= at) break;
     if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == sizeof(kGnu) &&
-        memcmp(&notes[name], kGnu, sizeof(kGnu)) == 0 && note.n_descsz <= kMaxBuildIdBytes) {
+        memcmp(&notes[name], kGnu, sizeof(kGnu)) == 0 && note.n_descsz <= kMostBuildIdBytes) {
       std::string id;
       for (size_t i = 0; i < note.n_descsz; ++i) {
         id += fmt::format("{:02x}", static_cast<unsigned char>(notes[contents + i]));
@@ -45,7 +45,7 @@ template <typename FileHeader, typename ProgramHeader>
 void ReadHeaders(Image& image, Module* module) {
   FileHeader file;
   if (!image.ReadValue(module->start, &file) || file.e_phentsize != sizeof(ProgramHeader) ||
-      file.e_phnum > kMaxProgramHeaders) {
+      file.e_phnum > kMostProgramHeaders) {
     return;
   }
   std::vector<ProgramHeader> headers(file.e_phnum);
@@ -64,10 +64,10 @@ void ReadHeaders(Image& image, Module* module) {
   for (const ProgramHeader& header : headers) {
     if (header.p_type != PT_LOAD) continue;
     const Address end = module->bias + header.p_vaddr + header.p_memsz;
-    module->end = std::max(module->end, (end + kPage - 1) / kPage * kPage);
+    module->end = std::max(module->end, (end + kSmallestPage - 1) / kSmallestPage * kSmallestPage);
   }
   for (const ProgramHeader& header : headers) {
-    if (header.p_type != PT_NOTE || header.p_filesz > kMaxNoteBytes) continue;
+    if (header.p_type != PT_NOTE || header.p_filesz > kMostNoteBytes) continue;
     std::vector<char> notes(header.p_filesz);
     if (!notes.empty() && image.Read(module->bias + header.p_vaddr, notes.data(), notes.size()) &&
         module->build_id.empty()) {

@@ -6,6 +6,7 @@
 
 #include <sys/types.h>
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -17,12 +18,20 @@
 
 namespace cli {
 
+// The functions at an address of code, innermost first; at least one.
+using NameFrames = std::function<const std::vector<SourceFrame>&(Address)>;
+
 class Symbolizer {
  public:
   Symbolizer(pid_t pid, Image& image);
 
   // At least one frame, innermost first; a function that is not known is named by its file.
   const std::vector<SourceFrame>& FramesAt(Address address);
+
+  // FramesAt as a function, while this object lives.
+  NameFrames names() {
+    return [this](Address address) -> const std::vector<SourceFrame>& { return FramesAt(address); };
+  }
 
   const std::vector<Module>& modules() const { return modules_; }
   // Why functions of some of the files that were asked for are not known, a line each.

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <map>
 #include <string_view>
 #include <utility>
@@ -11,16 +12,22 @@
 namespace cli {
 namespace {
 
-// How names of the C++ and Rust libraries, and of functions that only pass a request on, begin.
+// How names of the C++ and Rust libraries begin.
 constexpr std::string_view kLibraryNames[] = {
-    "std::",    "__gnu_cxx::", "operator new", "void std::",     "void* std::", "alloc::",
-    "core::",   "<alloc::",    "<core::",      "<std::",         "hashbrown::", "__rust_",
-    "__rustc",  "__rdl_",
+    "std::",    "__gnu_cxx::", "operator new", "void std::",  "void* std::", "alloc::", "core::",
+    "<alloc::", "<core::",     "<std::",       "hashbrown::", "__rust_",     "__rustc", "__rdl_",
 };
 
-bool IsLibraryName(const std::string& name) {
-  return std::any_of(std::begin(kLibraryNames), std::end(kLibraryNames),
-                     [&name](std::string_view prefix) { return name.starts_with(prefix); });
+// Of the languages' libraries, or a function that passes a request on, like xmalloc.
+bool OnlyAllocates(const std::string& name) {
+  if (std::any_of(std::begin(kLibraryNames), std::end(kLibraryNames),
+                  [&name](std::string_view prefix) { return name.starts_with(prefix); })) {
+    return true;
+  }
+  std::string plain = name.substr(0, name.find('<', 1));  // without template arguments
+  std::transform(plain.begin(), plain.end(), plain.begin(),
+                 [](unsigned char c) { return static_cast<char>(tolower(c)); });
+  return plain.find("alloc") != std::string::npos;
 }
 
 template <typename F>
@@ -68,7 +75,7 @@ uint64_t TotalSamples(const std::vector<CallSite>& sites) {
 
 size_t OwnFrame(const CallSite& site) {
   for (size_t i = 0; i < site.frames.size(); ++i) {
-    if (!IsLibraryName(site.frames[i]->function)) return i;
+    if (!OnlyAllocates(site.frames[i]->function)) return i;
   }
   return 0;
 }

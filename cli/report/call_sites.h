@@ -2,17 +2,13 @@
 // CallSite: one call stack of a profile with names, and what was allocated from it.
 #pragma once
 
-#include <functional>
 #include <string>
 #include <vector>
 
 #include "heap/profile.h"
-#include "image/debug_info.h"
+#include "image/symbolizer.h"
 
 namespace cli {
-
-// The functions at an address of code, innermost first; at least one. See Symbolizer.
-using NameFrames = std::function<const std::vector<SourceFrame>&(Address)>;
 
 struct CallSite {
   std::vector<Address> stack;  // return addresses, innermost first
@@ -30,8 +26,8 @@ double TotalBytes(const std::vector<CallSite>& sites);
 double TotalObjects(const std::vector<CallSite>& sites);
 uint64_t TotalSamples(const std::vector<CallSite>& sites);
 
-// The frame that a person looks for: the innermost one outside of the languages' own libraries.
-// The number of a frame; 0 if there is no other.
+// The frame that a person looks for: the innermost one outside of the languages' own libraries and
+// of functions whose names say that they allocate. The number of a frame; 0 if there is no other.
 size_t OwnFrame(const CallSite& site);
 // "file.cc:12"; empty when it is not known.
 std::string SourceOf(const SourceFrame& frame);

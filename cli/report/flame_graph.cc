@@ -75,7 +75,8 @@ std::string Escaped(std::string_view text) {
         break;
       default:
         // Other control characters are no XML; neither are bytes that are no UTF-8.
-        out += static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) >= 0x7f ? '?' : c;
+        out +=
+            static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) >= 0x7f ? '?' : c;
     }
   }
   return out;

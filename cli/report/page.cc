@@ -32,15 +32,14 @@ std::string ScriptText(const Json& json) {
 }
 
 Json DataOf(const Page& page) {
-  Json data = {{"title", page.title}, {"subtitle", page.subtitle}, {"notes", page.notes}};
-  Json& names = data["names"] = Json::array();
+  Json names = Json::array();
   std::unordered_map<std::string, size_t> ids;
   const auto id_of = [&](const std::string& name) {
     const auto [at, is_new] = ids.try_emplace(name, names.size());
     if (is_new) names.push_back(name);
     return at->second;
   };
-  Json& sites = data["sites"] = Json::array();
+  Json sites = Json::array();
   for (const CallSite& site : *page.sites) {
     Json functions = Json::array();
     Json sources = Json::array();
@@ -55,12 +54,13 @@ Json DataOf(const Page& page) {
                      {"objects", static_cast<uint64_t>(site.objects + 0.5)},
                      {"samples", site.samples}});
   }
-  Json& timeline = data["timeline"] = Json::array();
+  Json timeline = Json::array();
   for (const TimelinePoint& point : page.timeline) {
-    timeline.push_back(
-        {point.time_ms, point.in_use_bytes, point.heap_bytes, point.resident_bytes});
+    timeline.push_back({point.time_ms, point.in_use_bytes, point.heap_bytes, point.resident_bytes});
   }
-  return data;
+  return {{"title", page.title},       {"subtitle", page.subtitle},
+          {"notes", page.notes},       {"names", std::move(names)},
+          {"sites", std::move(sites)}, {"timeline", std::move(timeline)}};
 }
 
 }  // namespace

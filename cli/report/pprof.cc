@@ -27,8 +27,7 @@ constexpr uint32_t kKey = 1, kNum = 3, kNumUnit = 4;
 }
 namespace mapping_field {
 constexpr uint32_t kId = 1, kMemoryStart = 2, kMemoryLimit = 3, kFilename = 5, kBuildId = 6,
-                   kHasFunctions = 7, kHasFilenames = 8, kHasLineNumbers = 9,
-                   kHasInlineFrames = 10;
+                   kHasFunctions = 7, kHasFilenames = 8, kHasLineNumbers = 9, kHasInlineFrames = 10;
 }
 namespace location_field {
 constexpr uint32_t kId = 1, kMappingId = 2, kAddress = 3, kLine = 4;

@@ -11,17 +11,10 @@
 namespace cli {
 namespace {
 
-constexpr size_t kMostCallers = 6;
 constexpr size_t kLongestName = 90;
 
 std::string Shortened(const std::string& name) {
   return name.size() <= kLongestName ? name : name.substr(0, kLongestName - 3) + "...";
-}
-
-std::string Named(const SourceFrame& frame) {
-  const std::string source = SourceOf(frame);
-  const std::string name = Shortened(frame.function);
-  return source.empty() ? name : fmt::format("{} ({})", name, source);
 }
 
 }  // namespace
@@ -43,7 +36,13 @@ std::string AccuracyText(const std::vector<CallSite>& sites, uint64_t interval) 
   return interval == 0 ? samples : fmt::format("{}, one per {}", samples, Size(interval));
 }
 
-std::string CallSitesText(const std::vector<CallSite>& sites, size_t most) {
+std::string FrameText(const SourceFrame& frame) {
+  const std::string source = SourceOf(frame);
+  const std::string name = Shortened(frame.function);
+  return source.empty() ? name : fmt::format("{} ({})", name, source);
+}
+
+std::string CallSitesText(const std::vector<CallSite>& sites, size_t most, size_t callers) {
   std::string out;
   const auto to = std::back_inserter(out);
   const double total = TotalBytes(sites);
@@ -53,10 +52,10 @@ std::string CallSitesText(const std::vector<CallSite>& sites, size_t most) {
     fmt::format_to(to, "  {:>11}  {:>6}  {:>10.0f} objects  {}\n",
                    Size(static_cast<uint64_t>(site.bytes)),
                    Share(static_cast<uint64_t>(site.bytes), static_cast<uint64_t>(total)),
-                   site.objects, site.frames.empty() ? "unknown" : Named(*site.frames[own]));
-    const size_t end = std::min(own + 1 + kMostCallers, site.frames.size());
+                   site.objects, site.frames.empty() ? "unknown" : FrameText(*site.frames[own]));
+    const size_t end = std::min(own + 1 + callers, site.frames.size());
     for (size_t frame = own + 1; frame < end; ++frame) {
-      fmt::format_to(to, "{:>43}{}\n", "", Named(*site.frames[frame]));
+      fmt::format_to(to, "{:>43}{}\n", "", FrameText(*site.frames[frame]));
     }
   }
   if (sites.size() > most) fmt::format_to(to, "  and {} more call sites\n", sites.size() - most);
@@ -74,12 +73,13 @@ nlohmann::ordered_json CallSitesJson(const std::vector<CallSite>& sites) {
       if (frame->line != 0) entry["line"] = frame->line;
       if (frame->inlined) entry["inlined"] = true;
     }
-    json.push_back({{"name", site.frames.empty() ? "unknown" : site.frames[OwnFrame(site)]->function},
-                    {"bytes", static_cast<uint64_t>(site.bytes + 0.5)},
-                    {"objects", static_cast<uint64_t>(site.objects + 0.5)},
-                    {"samples", site.samples},
-                    {"addresses", site.stack},
-                    {"frames", std::move(frames)}});
+    json.push_back(
+        {{"name", site.frames.empty() ? "unknown" : site.frames[OwnFrame(site)]->function},
+         {"bytes", static_cast<uint64_t>(site.bytes + 0.5)},
+         {"objects", static_cast<uint64_t>(site.objects + 0.5)},
+         {"samples", site.samples},
+         {"addresses", site.stack},
+         {"frames", std::move(frames)}});
   }
   return json;
 }

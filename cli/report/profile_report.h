@@ -16,8 +16,11 @@ std::string KindText(ProfileKind kind);
 // How good the estimates are: the number of samples, and their interval.
 std::string AccuracyText(const std::vector<CallSite>& sites, uint64_t interval);
 
-// A table of the largest call sites: what each has, its function, and who called it.
-std::string CallSitesText(const std::vector<CallSite>& sites, size_t most);
+// "function (file.cc:12)".
+std::string FrameText(const SourceFrame& frame);
+// A table of the `most` largest call sites: what each has, its function, and up to `callers` calls
+// around it.
+std::string CallSitesText(const std::vector<CallSite>& sites, size_t most, size_t callers = 6);
 // An array of call sites with all frames.
 nlohmann::ordered_json CallSitesJson(const std::vector<CallSite>& sites);
 // Text that names of functions may be in: bytes that are no UTF-8 are replaced.

@@ -4,6 +4,7 @@
 const data = JSON.parse(document.getElementById("data").textContent);
 const rowHeight = 18;
 const mostRows = 1000;  // of the table
+const callers = 2;  // in a row of it
 
 const element = id => document.getElementById(id);
 
@@ -136,7 +137,10 @@ function callSite(site) {
     if (source) line.append(" ", make("span", source, "source"));
     return line;
   };
-  if (site.functions.length > 0) cell.append(frame(site.own));
+  for (let i = site.own; i < Math.min(site.own + callers + 1, site.functions.length); ++i) {
+    if (i > site.own) cell.append(make("span", " \u2190 ", "source"));
+    cell.append(frame(i));
+  }
   cell.onclick = () => {
     const open = cell.querySelector("ol");
     if (open) return open.remove();

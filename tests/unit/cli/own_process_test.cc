@@ -11,6 +11,8 @@
 
 #include "cli/fake_image.h"
 #include "heap/objects.h"
+#include "heap/profile.h"
+#include "heap/samples.h"
 #include "heap/statistics.h"
 #include "image/copied_image.h"
 #include "image/find_root.h"
@@ -20,6 +22,7 @@ extern "C" {
 void* tc_malloc(size_t size);
 void tc_free(void* object);
 size_t tcmalloc_stats_json(char* buffer, size_t length);
+void tcmalloc_set_profile_sampling_interval(size_t bytes);
 extern char tcmalloc_introspection[];
 }
 
@@ -98,12 +101,19 @@ void ReadAll(Image& image, const Root& root) {
     objects.AddGuards(&guards);
     size_t n = 0;
     objects.ForEachObject([&n](const SpanInfo&, const Object&) { ++n; });
+    const Samples samples = ReadSamples(target, &guards);
+    for (const ProfileKind kind :
+         {ProfileKind::kInUse, ProfileKind::kPeak, ProfileKind::kAllocations}) {
+      static_cast<void>(MakeProfile(samples, kind));
+    }
   } catch (const Failure&) {
   }
 }
 
 TEST(OwnProcessTest, WrongBytesDoNoHarm) {
+  tcmalloc_set_profile_sampling_interval(1000);
   const Objects made;
+  tcmalloc_set_profile_sampling_interval(0);
   LiveImage live(getpid());
   const auto root = FindRoot(live);
   ASSERT_TRUE(root.has_value());
