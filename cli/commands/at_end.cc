@@ -59,7 +59,7 @@ std::string SitesText(const AtEnd& end) {
 
 }  // namespace
 
-AtEnd LookAt(pid_t pid) {
+AtEnd LookAt(pid_t pid, uint64_t small_bytes) {
   AtEnd end;
   try {
     const OpenProcess process = OpenProcessFor(pid);
@@ -78,7 +78,9 @@ AtEnd LookAt(pid_t pid) {
       return end;
     }
     end.stats = ReadStatistics(target);
-    ReadCallSites(target, pid, *process.image, &end);
+    if (process.info.memory.peak_resident_bytes > small_bytes) {
+      ReadCallSites(target, pid, *process.image, &end);
+    }
   } catch (const Failure& failure) {
     end.problem = failure.what();
   }
@@ -93,9 +95,11 @@ std::string AtEndText(const AtEnd& end, const std::string& program) {
   }
   const Statistics& stats = *end.stats;
   return fmt::format(
-             "\ntcmalloc run: {} at its end: {} held by the program, {} resident, {} at its peak\n"
+             "\ntcmalloc run: {} (process {}) at its end: {} held by the program, {} resident, {} "
+             "at its "
+             "peak\n"
              "  free: {} in thread caches, {} between objects, {} in free pages; {} of records\n",
-             end.info->name, Size(stats.figure("in_use_bytes")),
+             end.info->name, end.info->pid, Size(stats.figure("in_use_bytes")),
              Size(end.info->memory.resident_bytes), Size(end.info->memory.peak_resident_bytes),
              Size(stats.figure("thread_cache_free_bytes")),
              Size(stats.figure("central_cache_free_bytes")),

@@ -28,8 +28,9 @@ struct AtEnd {
   std::vector<CallSite> sites_at_end;
 };
 
-// The process is stopped and about to end: it has its memory still.
-AtEnd LookAt(pid_t pid);
+// The process is stopped and about to end: it has its memory still. Without call sites when at most
+// `small_bytes` of it were ever resident.
+AtEnd LookAt(pid_t pid, uint64_t small_bytes);
 // `program` as the user gave it.
 std::string AtEndText(const AtEnd& end, const std::string& program);
 nlohmann::ordered_json AtEndJson(const AtEnd& end);

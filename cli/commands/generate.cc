@@ -26,6 +26,8 @@ struct OptionText {
   std::string help;
   bool required = false;
   bool repeats = false;
+
+  bool IsFile() const { return value == "FILE"; }
 };
 
 struct CommandText {
@@ -177,15 +179,21 @@ std::string OptionWords(const std::vector<OptionText>& options) {
   return Joined(words, " ");
 }
 
-// The options with a value: a file, unless the option has choices.
+// The options with a value.
 void BashValues(const CommandText& command, std::string* out) {
   const auto to = std::back_inserter(*out);
   for (const OptionText& option : command.options) {
     if (option.value.empty()) continue;
-    const std::string source =
-        option.choices.empty() ? "-f" : fmt::format("-W '{}'", Joined(option.choices, " "));
-    fmt::format_to(to, "        {}) COMPREPLY=($(compgen {} -- \"$current\")); return ;;\n",
-                   Joined(option.names, "|"), source);
+    const std::string names = Joined(option.names, "|");
+    if (!option.choices.empty()) {
+      fmt::format_to(to, "        {}) COMPREPLY=($(compgen -W '{}' -- \"$current\")); return ;;\n",
+                     names, Joined(option.choices, " "));
+    } else if (option.IsFile()) {
+      fmt::format_to(to, "        {}) COMPREPLY=($(compgen -f -- \"$current\")); return ;;\n",
+                     names);
+    } else {
+      fmt::format_to(to, "        {}) return ;;\n", names);
+    }
   }
 }
 
@@ -268,9 +276,11 @@ std::string ZshOption(const OptionText& option) {
       option.names.size() == 1 ? option.names[0] : fmt::format("{{{}}}", Joined(option.names, ","));
   spec += fmt::format("'[{}]", Zsh(option.help));
   if (!option.value.empty()) {
-    spec += fmt::format(
-        ":{}:{}", Zsh(option.value),
-        option.choices.empty() ? "_files" : fmt::format("({})", Joined(option.choices, " ")));
+    const std::string choices = fmt::format("({})", Joined(option.choices, " "));
+    spec += fmt::format(":{}:{}", Zsh(option.value),
+                        option.IsFile()          ? "_files"
+                        : option.choices.empty() ? " "
+                                                 : choices);
   }
   return spec + "'";
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "image/copied_image.h"
+#include "image/patience.h"
 #include "image/stop.h"
 
 namespace cli {
@@ -82,11 +83,15 @@ void ReadAtRest(OpenProcess& process, ReadMode* mode, const Reading& read) {
   const Target target(copy, *process.root);
   try {
     read(target, &guards);
+  } catch (const NotPublished&) {
+    throw;
   } catch (const BadImage&) {
     // It changed meanwhile. What was read is enough to begin with.
   }
   std::string reason;
-  for (int i = 0; i < kTries; ++i) {
+  const Patience patience(kTries);
+  int i = 0;
+  for (; i == 0 || !patience.IsOver(i); ++i) {
     if (i > 0) std::this_thread::sleep_for(kPause);
     copy.PrepareRefresh(guards);
     if (const Guard* const set = CopyStopped(process.info.pid, copy, mode)) {
@@ -100,6 +105,8 @@ void ReadAtRest(OpenProcess& process, ReadMode* mode, const Reading& read) {
       if (set == nullptr && copy.complete()) return;
       reason = set != nullptr ? set->name + " is in use"
                               : "its records grow faster than they are copied";
+    } catch (const NotPublished&) {
+      throw;
     } catch (const BadImage& error) {
       // In the middle of a change, or not all of it was copied.
       reason = error.what();
@@ -108,7 +115,23 @@ void ReadAtRest(OpenProcess& process, ReadMode* mode, const Reading& read) {
   throw Failure(
       fmt::format("process {} was never quiescent in {} tries ({}): try again, or use "
                   "--no-stop",
-                  process.info.pid, kTries, reason));
+                  process.info.pid, i, reason));
+}
+
+Pauses MeasurePauses(OpenProcess& process, const Reading& read, size_t n) {
+  CopiedImage copy(*process.image);
+  const Target target(copy, *process.root);
+  std::vector<Guard> guards;
+  read(target, &guards);
+  copy.PrepareRefresh(std::move(guards));
+  Pauses pauses{.copied_bytes = copy.bytes()};
+  for (size_t i = 0; i < n; ++i) {
+    ReadMode mode;
+    pauses.refused += CopyStopped(process.info.pid, copy, &mode) != nullptr;
+    pauses.ms.push_back(mode.pause_ms);
+    std::this_thread::sleep_for(kPause);
+  }
+  return pauses;
 }
 
 void WithObjects(OpenProcess& process, ReadMode* mode,

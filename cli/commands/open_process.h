@@ -45,6 +45,15 @@ using Reading = std::function<void(const Target&, std::vector<Guard>* guards)>;
 // twice, or the reading fails.
 void ReadAtRest(OpenProcess& process, ReadMode* mode, const Reading& read);
 
+struct Pauses {
+  std::vector<double> ms;
+  size_t refused = 0;         // a guard was set, so nothing more was copied
+  uint64_t copied_bytes = 0;  // in each pause
+};
+
+// The pauses of `n` stops for that reading, for a benchmark. What is read is found out once.
+Pauses MeasurePauses(OpenProcess& process, const Reading& read, size_t n);
+
 // ReadAtRest of the objects: `f` is called several times, and the last call counts.
 void WithObjects(OpenProcess& process, ReadMode* mode,
                  const std::function<void(const HeapObjects&)>& f);

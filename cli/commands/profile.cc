@@ -168,9 +168,11 @@ void AddProfile(CLI::App& parser, int* status) {
   CLI::App* const command =
       parser.add_subcommand("profile", "Which call sites hold the memory of a process");
   command->add_option("pid", options->pid, "The process")->required();
-  command->add_option("-o,--output", options->output,
-                      "The file to write; the end of its name says the format: .html, .svg, "
-                      ".pb.gz, .heap (legacy: gperftools' text), .folded, .json, .txt");
+  command
+      ->add_option("-o,--output", options->output,
+                   "The file to write; the end of its name says the format: .html, .svg, "
+                   ".pb.gz, .heap (legacy: gperftools' text), .folded, .json, .txt")
+      ->type_name("FILE");
   command->add_option("--format", options->format, "The format")
       ->check(CLI::IsMember({"text", "pprof", "legacy", "folded", "svg", "html", "json"}));
   command
@@ -178,9 +180,11 @@ void AddProfile(CLI::App& parser, int* status) {
                    "in-use: now; peak: when most was in use; allocations: since the program began "
                    "to record them")
       ->check(CLI::IsMember({"in-use", "peak", "allocations"}));
-  command->add_option("--top", options->top, "How many call sites the text shows");
-  command->add_option("--watch", options->watch_s,
-                      "First follow the heap for this many seconds, for the page's timeline");
+  command->add_option("--top", options->top, "How many call sites the text shows")->type_name("N");
+  command
+      ->add_option("--watch", options->watch_s,
+                   "First follow the heap for this many seconds, for the page's timeline")
+      ->type_name("SECONDS");
   command->add_flag("--no-stop", options->no_stop, kNoStopHelp);
   command->add_flag("--json", options->json, "Print JSON");
   command->callback([options, status] { *status = ShowProfile(*options); });

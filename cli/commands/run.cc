@@ -5,17 +5,14 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cctype>
-#include <climits>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <memory>
-#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "commands/at_end.h"
@@ -35,6 +32,7 @@ struct Options {
   std::string json_file;
   std::vector<std::string> settings;
   std::string flame_file;
+  bool children = false;
   bool quiet = false;
 };
 
@@ -92,6 +90,15 @@ std::vector<std::string> EnvironmentFor(const Options& options) {
   return environment;
 }
 
+// Of several processes the one with the highest peak is reported.
+void KeepLarger(pid_t pid, AtEnd* largest) {
+  const auto peak = [](const AtEnd& of) {
+    return of.stats.has_value() ? of.info->memory.peak_resident_bytes : 0;
+  };
+  AtEnd end = LookAt(pid, peak(*largest));
+  if (!largest->info.has_value() || peak(end) > peak(*largest)) *largest = std::move(end);
+}
+
 void WriteJson(const std::string& path, const AtEnd& end, int exit_status) {
   nlohmann::ordered_json json = AtEndJson(end);
   json["exit_status"] = exit_status;
@@ -113,8 +120,9 @@ void WriteFlameGraph(const std::string& path, const AtEnd& end) {
 int Run(const Options& options, const std::vector<std::string>& command) {
   if (command.empty()) throw Failure("run: name the program: tcmalloc run PROGRAM [ARGUMENTS]");
   AtEnd end;
-  const int status =
-      RunTraced(command, EnvironmentFor(options), [&end](pid_t pid) { end = LookAt(pid); });
+  const int status = RunTraced(command, EnvironmentFor(options),
+                               options.children ? Children::kFollow : Children::kIgnore,
+                               [&end](pid_t pid) { KeepLarger(pid, &end); });
   if (!options.quiet) fmt::print(stderr, "{}", AtEndText(end, command[0]));
   if (!options.json_file.empty()) WriteJson(options.json_file, end, status);
   if (!options.flame_file.empty()) WriteFlameGraph(options.flame_file, end);
@@ -141,16 +149,20 @@ void AddRun(CLI::App& parser, int* status) {
   const auto options = std::make_shared<Options>();
   CLI::App* const command = parser.add_subcommand(
       "run", "Run a program on TCMalloc and print where its memory was at its end");
-  command
-      ->add_option("--set", options->settings,
-                   "A setting, for example --set release_rate=10; may be repeated")
+  command->add_option("--set", options->settings, "A setting, for example --set release_rate=10")
+      ->type_name("NAME=VALUE")
       ->take_all()
       ->allow_extra_args(false);
-  command->add_option("--library", options->library, "The library to load");
+  command->add_option("--library", options->library, "The library to load")->type_name("FILE");
+  command->add_flag("--children", options->children,
+                    "Also look at its children, and report the process with the highest peak");
   command->add_flag("--minimal", options->minimal, "Load libtcmalloc_minimal.so.4");
-  command->add_option("--json", options->json_file, "Write the figures to this file");
-  command->add_option("--flame", options->flame_file,
-                      "Write a flame graph of the peak of use to this SVG file");
+  command->add_option("--json", options->json_file, "Write the figures to this file")
+      ->type_name("FILE");
+  command
+      ->add_option("--flame", options->flame_file,
+                   "Write a flame graph of the peak of use to this SVG file")
+      ->type_name("FILE");
   command->add_flag("-q,--quiet", options->quiet, "Print no summary");
   command->prefix_command();
   command->callback([options, status, command] { *status = Run(*options, command->remaining()); });

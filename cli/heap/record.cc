@@ -10,6 +10,8 @@ namespace cli {
 namespace {
 
 constexpr size_t kMaxLayoutBytes = size_t{1} << 20;
+// More than any structure that is read whole.
+constexpr size_t kMaxLoaded = size_t{1} << 20;
 
 void ParseAt(Image& image, Address address, uint64_t bytes, Layout* layout) {
   if (bytes > kMaxLayoutBytes) throw BadImage("the process's field table is too long");
@@ -38,6 +40,9 @@ bool Target::HasHeap() const {
 
 Record Target::Load(std::string_view name, Address address) const {
   const Structure& structure = layout_.structure(name);
+  if (structure.bytes > kMaxLoaded) {
+    throw BadImage(fmt::format("the process's library has a {} that is too large", name));
+  }
   auto memory = std::make_shared<std::vector<char>>(structure.bytes);
   if (!image_.Read(address, memory->data(), memory->size())) {
     throw BadImage(fmt::format("the {} at {:#x} is not readable", name, address));

@@ -26,6 +26,12 @@ class BadImage : public Failure {
   using Failure::Failure;
 };
 
+// The image's library does not publish what this program needs: a second try does not help.
+class NotPublished : public BadImage {
+ public:
+  using BadImage::BadImage;
+};
+
 struct Mapping {
   Address start = 0;
   Address end = 0;

@@ -26,7 +26,10 @@ class LiveImage : public Image {
 
  private:
   const pid_t pid_;
-  int memory_ = -1;  // /proc/PID/mem
+  // Of its threads one that has not ended: the first one may have, and has no memory then.
+  pid_t thread_;
+  int memory_ = -1;              // /proc/PID/mem
+  int64_t clock_offset_ms_ = 0;  // of the process's monotonic clocks, from this process's
 };
 
 }  // namespace cli

@@ -5,7 +5,9 @@
   command_test.py WHAT COMMAND PROGRAM LIBRARY
 
   rest      stats of a process at rest: each figure is that of tcmalloc_stats_json
-  load      stats of a busy process: the sums hold in each reading, and the process is never stopped
+  load      stats of a busy process: the sums hold in each of 100 readings
+  thousand  the same, 1,000 times
+  untouched stats and ps do not stop a process: no thread of it runs
   objects   the objects are those of tcmalloc_for_each_object, before and after others were freed
   inspect   the states of an object
   busy      objects of a busy process: it is stopped at a moment at which nothing is half changed
@@ -15,6 +17,7 @@
   deleted   the library's file was deleted, or replaced by another, after the start
   forks     a process that forks, and its children
   namespace a process in namespaces of its own for processes and mounts, whose library has no name here
+  clock     a process in a namespace of its own for time
   sparse    a heap of 10 GiB
   run       tcmalloc run: its summary, the exit status, settings, the JSON file
   ps        the list of processes
@@ -37,6 +40,7 @@ import time
 TIMEOUT_S = 60
 OTHER_MALLOC = 3
 SKIPPED = 77
+OTHER_CLOCK_S = 100_000
 OTHER_MALLOCS = (("libjemalloc.so.2", "jemalloc"), ("libmimalloc.so.2.0", "mimalloc"),
                  ("libtcmalloc_minimal.so.4", "another TCMalloc"))
 SPARSE_OBJECTS = 10 << 10
@@ -82,14 +86,10 @@ def clean_environment():
 
 
 def find_command(path):
-    """The command, or one of a build in this folder; None."""
+    """The command, or the newest one of the builds in this folder; None."""
     if not path.is_dir():
         return path
-    for build in ("release", "check", "clang", "debug"):
-        command = path / build / "bin" / "tcmalloc"
-        if command.exists():
-            return command
-    return None
+    return max(path.glob("*/bin/tcmalloc"), key=lambda command: command.stat().st_mtime, default=None)
 
 
 class Test:
@@ -136,27 +136,62 @@ def rest(test):
         for step in ("", "free", "sleep 5", "rest"):
             if step:
                 target.tell(step)
-            wanted = json.loads(target.tell("json"))
+            text = target.tell("json")
+            wanted = json.loads(text)
             found = test.json("stats", target.pid)
             test.expect(len(wanted) > 40, "the library's figures")
             for name, value in wanted.items():
                 test.expect(found.get(name) == value, f"after '{step}' {name} is {found.get(name)}, not {value}")
             test.expect([name for name in found if name in wanted] == list(wanted), "order of the members")
+            same = json.dumps({name: found[name] for name in wanted}, separators=(",", ":"))
+            test.expect(same == text.strip(), f"after '{step}' the texts differ:\n{same}\n{text}")
             test.check_sums(found)
         test.expect("TCMALLOC_SAMPLE_PARAMETER" in found["settings"], f"settings: {found['settings']}")
         text = test.ask("stats", target.pid).stdout
         test.expect("in objects that the program holds" in text, text)
 
 
-def load(test):
+def thousand(test):
+    load(test, 1000)
+
+
+def load(test, readings=100):
     with Target(test) as target:
         target.tell("busy 4")
         unsettled = 0
-        for _ in range(1000 if os.environ.get("THOROUGH") else 150):
+        for _ in range(readings):
             figures = test.json("stats", target.pid)
             test.check_sums(figures)
             unsettled += figures["unsettled"]
-        print(f"{unsettled} readings without a moment at which the page heap's lock was free")
+        print(f"{readings} readings, {unsettled} of them without a moment at which the page heap's lock was free")
+        test.expect(target.tell("rest") == "done\n", "the threads go on")
+
+
+def switches(pid):
+    """How often each thread of the process gave up its CPU: a thread that is stopped does."""
+    counts = {}
+    for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
+        status = (task / "status").read_text()
+        counts[task.name] = [int(count) for count in re.findall(r"^\w*voluntary_ctxt_switches:\s+(\d+)", status,
+                                                                re.MULTILINE)]
+    return counts
+
+
+def untouched(test):
+    with Target(test) as target:
+        target.tell("wait 5")
+        while any("State:\tS" not in (task / "status").read_text()
+                  for task in pathlib.Path(f"/proc/{target.pid}/task").iterdir()):
+            time.sleep(0.01)
+        before = switches(target.pid)
+        for _ in range(20):
+            test.json("stats", target.pid)
+        test.json("ps")
+        test.expect(len(before) == 6 and switches(target.pid) == before, f"{before}, then {switches(target.pid)}")
+        # What it looks like when a process is stopped.
+        test.json("objects", target.pid)
+        after = switches(target.pid)
+        test.expect(all(after[thread] != before[thread] for thread in before), f"{before}, then {after}")
         test.expect(target.tell("rest") == "done\n", "the threads go on")
 
 
@@ -251,6 +286,21 @@ def states(test):
             target.process.kill()
             reader.communicate(timeout=TIMEOUT_S)
             test.expect(reader.returncode in (0, 1), f"exit status {reader.returncode}")
+    with Target(test) as target:  # its first thread has ended
+        test.expect(target.tell("leave") == "ready\n", "another thread")
+        while target.state() != "Z":
+            time.sleep(0.01)
+        test.check_sums(test.json("stats", target.pid))
+        report = test.json("objects", target.pid)
+        test.expect(report["objects"] >= 20000 and report["process_resident_bytes"] > 20 << 20, f"{report}")
+        test.expect(target.tell("free") == "done\n", "it continues")
+    with Target(test) as target:  # a thread waits in the kernel and cannot be stopped
+        target.tell("vfork")
+        run = test.ask("objects", target.pid, status=1)
+        test.expect("does not stop" in run.stderr and "--no-stop" in run.stderr, run.stderr)
+        test.check_sums(test.json("stats", target.pid))
+        test.expect(target.tell("rest") == "done\n", "it continues")
+        test.expect(test.json("objects", target.pid)["objects"] >= 20000, "objects afterwards")
     runner = subprocess.Popen([test.command, "run", "--quiet", test.program], text=True,
                               env=clean_environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     runner.stdout.readline()
@@ -337,6 +387,22 @@ def namespace(test):
     return 0
 
 
+def clock(test):
+    prefix = ("unshare", "--time", "--monotonic", str(OTHER_CLOCK_S), "--fork", "--kill-child",
+              "env", f"LD_PRELOAD={test.library}")
+    allowed = subprocess.run([*prefix[:-2], "true"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                             check=False)
+    if allowed.returncode != 0:
+        print(f"SKIP: time namespaces are not permitted here: {allowed.stdout.strip()}")
+        return SKIPPED
+    with Target(test, prefix=prefix) as target:
+        inner = int(pathlib.Path(f"/proc/{target.pid}/task/{target.pid}/children").read_text())
+        answer = test.json("inspect", inner, target.tell("address").split()[0])
+        age_s = answer["span"]["handed_out_ms_ago"] / 1000
+        test.expect(-1 < age_s < TIMEOUT_S, f"an object that was just allocated is {age_s} seconds old")
+    return 0
+
+
 def sparse(test):
     with Target(test) as target:
         target.tell(f"objects {SPARSE_OBJECTS} {SPARSE_BYTES}")
@@ -363,6 +429,20 @@ def run(test):
     done = test.ask("run", "--library", test.library, "sh", "-c", "kill -9 $$", status=128 + 9)
     done = test.ask("run", "--library", test.library, "-q", "sh", "-c", "exit 0")
     test.expect(done.stderr == "", done.stderr)
+    with tempfile.TemporaryDirectory() as folder:  # a child is the largest process
+        path = pathlib.Path(folder) / "end.json"
+        script = f"{test.program} < /dev/null; exit 5"
+        done = test.ask("run", "--children", "--library", test.library, "--json", path, "sh", "-c", script, status=5)
+        test.expect("process_command" in done.stderr, done.stderr)
+        test.check_sums(json.loads(path.read_text()))
+    done = test.ask("run", "--children", "-q", "--library", test.library, "sh", "-c", "sleep 60 & kill -STOP $! ; "
+                    "kill -9 $!; wait $!; exit 3", status=3)
+    with subprocess.Popen([test.command, "run", "-q", "--library", test.library, "sh", "-c",
+                           "trap 'exit 9' TERM; echo ready; while :; do sleep 0.01; done"], text=True,
+                          stdout=subprocess.PIPE, env=clean_environment()) as runner:
+        test.expect(runner.stdout.readline() == "ready\n", "the program starts")
+        runner.terminate()
+        test.expect(runner.wait(TIMEOUT_S) == 9, f"{runner.returncode}: it gets the signal")
     done = test.ask("run", "--set", "nothing", "true", status=1)
     test.expect("NAME=VALUE" in done.stderr, done.stderr)
 
@@ -385,9 +465,9 @@ def main():
     if test.command is None:
         print(f"SKIP: no build in {command} has the command")
         return SKIPPED
-    result = {"rest": rest, "load": load, "objects": objects, "inspect": inspect, "busy": busy,
+    result = {"rest": rest, "load": load, "thousand": thousand, "untouched": untouched, "objects": objects, "inspect": inspect, "busy": busy,
               "threads": threads, "states": states, "other": other, "deleted": deleted, "run": run,
-              "ps": ps, "forks": forks, "namespace": namespace, "sparse": sparse}[what](test)
+              "ps": ps, "forks": forks, "namespace": namespace, "sparse": sparse, "clock": clock}[what](test)
     print(f"{test.failed} failures")
     return result or min(test.failed, 1)
 

@@ -17,7 +17,7 @@ TEST(LayoutTest, ReadsStructuresFieldsAndConstants) {
   EXPECT_EQ(layout.structure("S").field("b").type, "T");
   EXPECT_EQ(layout.structure("T").field("x").bytes, 4u);
   EXPECT_EQ(layout.constant("c"), ~uint64_t{0});
-  EXPECT_THROW(layout.structure("U"), BadImage);
+  EXPECT_THROW(layout.structure("U"), NotPublished);
   EXPECT_THROW(layout.structure("S").field("z"), BadImage);
   EXPECT_THROW(layout.constant("z"), BadImage);
 }

@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The command's parts on the heap of this process, and on copies of it with wrong bytes.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdint>
+#include <cstdio>
 #include <map>
 #include <memory>
+#include <random>
 #include <string>
 #include <vector>
 
 #include "cli/fake_image.h"
+#include "cli/patched_image.h"
 #include "heap/objects.h"
-#include "heap/profile.h"
-#include "heap/samples.h"
 #include "heap/statistics.h"
 #include "image/copied_image.h"
 #include "image/find_root.h"
@@ -91,23 +94,37 @@ TEST(OwnProcessTest, FindsObjectsAndTheirStates) {
   EXPECT_EQ(later.Find(reinterpret_cast<Address>(&image)).kind, Place::Kind::kOutside);
 }
 
-// Everything that the commands read. It throws, or ends.
-void ReadAll(Image& image, const Root& root) {
+// False when a reader gave up.
+bool ReadAll(Image& image, const Root& root, Address address) {
   try {
-    const Target target(image, root);
-    static_cast<void>(ReadStatistics(target));
-    const HeapObjects objects(target);
-    std::vector<Guard> guards;
-    objects.AddGuards(&guards);
-    size_t n = 0;
-    objects.ForEachObject([&n](const SpanInfo&, const Object&) { ++n; });
-    const Samples samples = ReadSamples(target, &guards);
-    for (const ProfileKind kind :
-         {ProfileKind::kInUse, ProfileKind::kPeak, ProfileKind::kAllocations}) {
-      static_cast<void>(MakeProfile(samples, kind));
-    }
+    ReadEverything(image, root, address);
+    return true;
   } catch (const Failure&) {
+    return false;
   }
+}
+
+// Many with the sanitizers, which see what a reader does wrong.
+#if defined(__SANITIZE_ADDRESS__)
+constexpr uint64_t kImages = 10'000;
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+constexpr uint64_t kImages = 10'000;
+#else
+constexpr uint64_t kImages = 500;
+#endif
+#else
+constexpr uint64_t kImages = 500;
+#endif
+
+// For a reading of a damaged heap: far more than it takes, far less than a hang.
+constexpr auto kMostForOne = std::chrono::seconds(20);
+constexpr size_t kMostMemory = size_t{1} << 30;
+
+size_t PeakBytes() {
+  rusage usage = {};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<size_t>(usage.ru_maxrss) << 10;
 }
 
 TEST(OwnProcessTest, WrongBytesDoNoHarm) {
@@ -118,13 +135,37 @@ TEST(OwnProcessTest, WrongBytesDoNoHarm) {
   const auto root = FindRoot(live);
   ASSERT_TRUE(root.has_value());
   CopiedImage copy(live);
-  ReadAll(copy, *root);
+  RecordingImage recording(copy);
+  const auto address = reinterpret_cast<Address>(made.all()[1]);
+  ASSERT_TRUE(ReadAll(recording, *root, address));
   EXPECT_GT(copy.bytes(), 0u);
-  for (uint64_t seed = 0; seed < 300; ++seed) {
-    SCOPED_TRACE(seed);
-    MutatedImage mutated(copy, seed, uint64_t{4} << seed % 14);
-    ReadAll(mutated, *root);
+  uint64_t gave_up = 0;
+  constexpr uint32_t kSeed = 20261125;
+  printf("%zu images, seed %u, %zu places\n", size_t{kImages}, kSeed, recording.reads().size());
+  std::mt19937_64 random(kSeed);
+  const size_t peak_before = PeakBytes();
+  auto last = std::chrono::steady_clock::now();
+  for (uint64_t i = 0; i < kImages; ++i) {
+    SCOPED_TRACE(i);
+    if (i % 4 == 0) {
+      // Everywhere, the field table included.
+      MutatedImage mutated(copy, random(), uint64_t{4} << i / 4 % 14);
+      gave_up += !ReadAll(mutated, *root, address);
+      continue;
+    }
+    PatchedImage patched(copy, recording.reads());
+    for (uint64_t n = random() % 6; n <= 6; ++n) {
+      patched.Patch(random(), random(), static_cast<unsigned>(random()), random());
+    }
+    gave_up += !ReadAll(patched, *root, address);
+    const auto now = std::chrono::steady_clock::now();
+    ASSERT_LT(now - last, kMostForOne);
+    last = now;
   }
+  EXPECT_LT(PeakBytes(), peak_before + kMostMemory);
+  // Of both, many.
+  EXPECT_GT(gave_up, kImages / 10);
+  EXPECT_LT(gave_up, kImages - kImages / 10);
 }
 
 TEST(OwnProcessTest, ARootWithWrongBytesIsNoRoot) {
