@@ -17,7 +17,7 @@ import command_profile_test
 import pprof_test
 
 SKIPPED = 77
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+BROWSERS = ("chromium", "chromium-browser", "chromium-headless-shell", "google-chrome")
 
 
 def browse(browser, folder, *arguments):
