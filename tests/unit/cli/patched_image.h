@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "heap/objects.h"
+#include "heap/profile.h"
+#include "heap/samples.h"
 #include "heap/statistics.h"
 #include "image/find_root.h"
 #include "image/image.h"
@@ -30,6 +32,11 @@ inline void ReadEverything(Image& image, const Root& root, Address address) {
     if (span.num_objects < 1000) objects.ForEachInUse(span, [](const Object&) {});
   });
   static_cast<void>(objects.Find(address));
+  const Samples samples = ReadSamples(target, &guards);
+  for (const ProfileKind kind :
+       {ProfileKind::kInUse, ProfileKind::kPeak, ProfileKind::kAllocations}) {
+    static_cast<void>(MakeProfile(samples, kind));
+  }
 }
 
 class RecordingImage : public Image {
