@@ -19,6 +19,7 @@ int main(int argc, char** argv) {
   cli::AddRun(parser, &status);
   cli::AddPs(parser, &status);
   cli::AddStats(parser, &status);
+  cli::AddDoctor(parser, &status);
   cli::AddObjects(parser, &status);
   cli::AddInspect(parser, &status);
   try {

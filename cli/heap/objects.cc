@@ -2,6 +2,7 @@
 #include "heap/objects.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <utility>
@@ -17,6 +18,7 @@ constexpr size_t kBitsPerWord = 64;
 constexpr uint64_t kMaxObjectsPerSpan = uint64_t{1} << 20;
 constexpr size_t kMaxRegions = 1'000'000;
 constexpr size_t kMaxClaims = 100'000;
+constexpr size_t kMaxSkips = 1'000'000;
 
 }  // namespace
 
@@ -196,6 +198,53 @@ void HeapObjects::ForEachSpan(const std::function<void(const SpanInfo&)>& f) con
   ForEachRegion([&](Address start, Address end) {
     ForEachSpanIn(start, end, [&f](const SpanInfo& span) { return f(span), true; });
   });
+}
+
+void HeapObjects::ForEachSpanWhileRunning(
+    const std::function<void(const SpanInfo&)>& f,
+    const std::function<void(Address start, uint64_t bytes)>& skipped) const {
+  const uint64_t page = uint64_t{1} << page_shift_;
+  size_t skips = 0;
+  ForEachRegion([&](Address start, Address end) {
+    for (Address at = start; at < end;) {
+      const Address record = SpanAt(at);
+      try {
+        const SpanInfo span = ReadSpan(record);
+        if (span.start == at && span.bytes <= end - at) {
+          f(span);
+          at += span.bytes;
+          continue;
+        }
+      } catch (const BadImage&) {
+      }
+      if (++skips > kMaxSkips) throw BadImage("the heap's records contradict each other");
+      skipped(at, page);
+      at += page;
+    }
+  });
+}
+
+void HeapObjects::ForEachFreePages(
+    const SpanInfo& span, const std::function<void(Address start, uint64_t bytes)>& f) const {
+  if (span.size_class == 0) return;
+  const std::vector<uint64_t> bits = FreeBits(span);
+  const auto is_free = [&bits](uint64_t i) {
+    return (bits[i / kBitsPerWord] >> i % kBitsPerWord & 1) != 0;
+  };
+  const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  for (uint64_t i = 0; i < span.num_objects;) {
+    uint64_t end = i;
+    while (end < span.num_objects && is_free(end)) ++end;
+    if (end == i) {
+      ++i;
+      continue;
+    }
+    const uint64_t first = (i * span.object_bytes + page - 1) / page * page;
+    const uint64_t last =
+        (end == span.num_objects ? span.bytes : end * span.object_bytes) / page * page;
+    if (first < last) f(span.start + first, last - first);
+    i = end;
+  }
 }
 
 std::vector<uint64_t> HeapObjects::FreeBits(const SpanInfo& span) const {

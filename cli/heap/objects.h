@@ -62,6 +62,14 @@ class HeapObjects {
 
   // Every span, in the order of the regions.
   void ForEachSpan(const std::function<void(const SpanInfo&)>& f) const;
+  // As ForEachSpan, while the target runs: calls `skipped` for pages whose records contradict each
+  // other because they change.
+  void ForEachSpanWhileRunning(
+      const std::function<void(const SpanInfo&)>& f,
+      const std::function<void(Address start, uint64_t bytes)>& skipped) const;
+  // Ranges of the target's hardware pages on which all objects are free in the span.
+  void ForEachFreePages(const SpanInfo& span,
+                        const std::function<void(Address start, uint64_t bytes)>& f) const;
   // The objects in use of the span.
   void ForEachInUse(const SpanInfo& span, const std::function<void(const Object&)>& f) const;
   // Every object in use.

@@ -32,6 +32,7 @@ struct Mapping {
   bool readable = false;
   bool writable = false;
   std::string name;  // empty: anonymous memory
+  bool shared = false;
 };
 
 class Image {
