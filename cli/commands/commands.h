@@ -17,6 +17,8 @@ inline constexpr int kOtherMalloc = 3;
 void AddPs(CLI::App& parser, int* status);
 void AddStats(CLI::App& parser, int* status);
 void AddDoctor(CLI::App& parser, int* status);
+void AddTimeline(CLI::App& parser, int* status);
+void AddDiff(CLI::App& parser, int* status);
 void AddObjects(CLI::App& parser, int* status);
 void AddInspect(CLI::App& parser, int* status);
 void AddRun(CLI::App& parser, int* status);

@@ -20,6 +20,8 @@ int main(int argc, char** argv) {
   cli::AddPs(parser, &status);
   cli::AddStats(parser, &status);
   cli::AddDoctor(parser, &status);
+  cli::AddTimeline(parser, &status);
+  cli::AddDiff(parser, &status);
   cli::AddObjects(parser, &status);
   cli::AddInspect(parser, &status);
   try {
