@@ -22,6 +22,8 @@ void AddDiff(CLI::App& parser, int* status);
 void AddObjects(CLI::App& parser, int* status);
 void AddInspect(CLI::App& parser, int* status);
 void AddRun(CLI::App& parser, int* status);
+// Describes the commands that were added before it.
+void AddGenerate(CLI::App& parser, int* status);
 // Of "run OPTIONS -- PROGRAM", removes "--", which the parser does not expect there.
 void RemoveSeparatorOfRun(std::vector<std::string>* arguments);
 

@@ -58,8 +58,9 @@ void AddDiff(CLI::App& parser, int* status) {
   CLI::App* const command = parser.add_subcommand(
       "diff", "What grew between two reports (--json of a command) or folded profiles");
   command->add_option("before", options->before, "The first report; - for standard input")
-      ->required();
-  command->add_option("after", options->after, "The second report")->required();
+      ->required()
+      ->type_name("FILE");
+  command->add_option("after", options->after, "The second report")->required()->type_name("FILE");
   command->add_flag("-a,--all", options->all, "All changes, not only the largest");
   command->add_flag("--json", options->json, "Print JSON");
   command->callback([options, status] { *status = Diff(*options); });

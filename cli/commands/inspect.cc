@@ -59,9 +59,9 @@ Answer Ask(const HeapObjects& objects, Address address, const Options& options) 
   Answer answer{.place = objects.Find(address)};
   const Place& place = answer.place;
   if (place.kind == Place::Kind::kOutside) return answer;
-  answer.state = objects.StateName(place.span);
+  answer.state = objects.StateText(place.span);
   const int64_t now = target.image().NowMs(static_cast<int>(target.layout().constant("clock")));
-  answer.age_ms = now - place.span.handed_out_ms;
+  answer.age_ms = place.span.AgeMs(now);
   if (place.span.sample != 0) answer.sample.push_back(ReadSample(target, place.span.sample));
   if (options.contents && place.object.start != 0) {
     answer.contents.resize(std::min<uint64_t>(place.object.bytes, kMaxDump));

@@ -46,20 +46,27 @@ struct Found {
 };
 
 void Collect(const HeapObjects& objects, const Options& options, Found* found) {
+  constexpr size_t kMostListed = 50'000'000;
   *found = {};
   const Target& target = objects.target();
   const int64_t now = target.image().NowMs(static_cast<int>(target.layout().constant("clock")));
-  objects.ForEachObject([&](const SpanInfo& span, const Object& object) {
-    if (options.size != 0 && object.bytes != options.size) return;
-    const int64_t age = now - span.handed_out_ms;
+  objects.ForEachSpan([&](const SpanInfo& span) {
+    if (options.size != 0 && span.object_bytes != options.size) return;
+    const uint64_t count = objects.CountInUse(span);
+    if (count == 0) return;
+    const int64_t age = span.AgeMs(now);
     size_t i = 0;
-    while (age >= kAges[i].first) ++i;
+    while (i + 1 < std::size(kAges) && age >= kAges[i].first) ++i;
     for (Sum* const sum :
-         {&found->all, &found->by_class[span.large ? 0 : object.bytes], &found->by_age[i]}) {
-      ++sum->objects;
-      sum->bytes += object.bytes;
+         {&found->all, &found->by_class[span.large ? 0 : span.object_bytes], &found->by_age[i]}) {
+      sum->objects += count;
+      sum->bytes += count * span.object_bytes;
     }
-    if (options.list) found->objects.push_back(object);
+    if (!options.list) return;
+    if (found->objects.size() + count > kMostListed) {
+      throw Failure("there are more than 50 million objects: --size lists those of one size");
+    }
+    objects.ForEachInUse(span, [&](const Object& object) { found->objects.push_back(object); });
   });
   std::sort(found->objects.begin(), found->objects.end(),
             [](const Object& a, const Object& b) { return a.start < b.start; });
@@ -134,7 +141,7 @@ void AddObjects(CLI::App& parser, int* status) {
   CLI::App* const command =
       parser.add_subcommand("objects", "The objects that a process holds, by size or age");
   command->add_option("pid", options->pid, "The process")->required();
-  command->add_option("--size", options->size, "Only objects of this size");
+  command->add_option("--size", options->size, "Only objects of this size")->type_name("BYTES");
   command->add_option("--by", options->by, "class: by size of objects; age: by age of their spans")
       ->check(CLI::IsMember({"class", "age"}));
   command->add_flag("--list", options->list, "Address and size of each object");

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "image/copied_image.h"
+#include "image/patience.h"
 #include "image/stop.h"
 
 namespace cli {
@@ -16,24 +17,25 @@ namespace {
 constexpr int kTries = 100;
 constexpr auto kPause = std::chrono::milliseconds(1);
 
-// Follows every pointer that a later reading follows.
-void TouchAll(const Target& target) {
-  const HeapObjects objects(target);
-  static_cast<void>(objects.Guards());
-  objects.ForEachSpan(
-      [&objects](const SpanInfo& span) { objects.ForEachInUse(span, [](const Object&) {}); });
-}
-
-// Copies what the reader needs, with the process stopped.
-void CopyStopped(pid_t pid, CopiedImage& copy, ReadMode* mode) {
+// Copies the blocks, with the process stopped. Returns null, or a guard that is set.
+const Guard* CopyStopped(pid_t pid, CopiedImage& copy, ReadMode* mode) {
   const auto begin = std::chrono::steady_clock::now();
+  const Guard* set = nullptr;
   {
     const StoppedThreads stopped(pid);
     mode->threads = stopped.count();
-    copy.Refresh();
+    set = copy.Refresh();
   }
   const std::chrono::duration<double, std::milli> pause = std::chrono::steady_clock::now() - begin;
   mode->pause_ms = pause.count();
+  return set;
+}
+
+const Guard* SetGuard(const std::vector<Guard>& guards) {
+  for (const Guard& guard : guards) {
+    if (guard.value != 0) return &guard;
+  }
+  return nullptr;
 }
 
 }  // namespace
@@ -70,32 +72,41 @@ std::string HowItWasRead(const ReadMode& mode) {
              : "The process was not stopped, and its heap was changing: the report is not exact.";
 }
 
-void WithObjects(OpenProcess& process, ReadMode* mode,
-                 const std::function<void(const HeapObjects&)>& f) {
+void ReadAtRest(OpenProcess& process, ReadMode* mode, const Reading& read) {
+  std::vector<Guard> guards;
   if (!mode->stop) {
-    const Target target(*process.image, *process.root);
-    const HeapObjects objects(target);
-    mode->settled = objects.Guards().empty();
-    return f(objects);
+    read(Target(*process.image, *process.root), &guards);
+    mode->settled = SetGuard(guards) == nullptr;
+    return;
   }
   CopiedImage copy(*process.image);
   const Target target(copy, *process.root);
   try {
-    TouchAll(target);
+    read(target, &guards);
+  } catch (const NotPublished&) {
+    throw;
   } catch (const BadImage&) {
-    // It changed meanwhile. What it touched is enough to begin with.
+    // It changed meanwhile. What was read is enough to begin with.
   }
   std::string reason;
-  for (int i = 0; i < kTries; ++i) {
+  const Patience patience(kTries);
+  int i = 0;
+  for (; i == 0 || !patience.IsOver(i); ++i) {
     if (i > 0) std::this_thread::sleep_for(kPause);
-    CopyStopped(process.info.pid, copy, mode);
+    copy.PrepareRefresh(guards);
+    if (const Guard* const set = CopyStopped(process.info.pid, copy, mode)) {
+      reason = set->name + " is in use";
+      continue;
+    }
     try {
-      TouchAll(target);
-      const HeapObjects objects(target);
-      const std::vector<std::string> guards = objects.Guards();
-      reason = guards.empty() ? "its records grow faster than they are copied"
-                              : fmt::format("{} is in use", guards.front());
-      if (guards.empty() && copy.complete()) return f(objects);
+      guards.clear();
+      read(target, &guards);
+      const Guard* const set = SetGuard(guards);
+      if (set == nullptr && copy.complete()) return;
+      reason = set != nullptr ? set->name + " is in use"
+                              : "its records grow faster than they are copied";
+    } catch (const NotPublished&) {
+      throw;
     } catch (const BadImage& error) {
       // In the middle of a change, or not all of it was copied.
       reason = error.what();
@@ -104,7 +115,32 @@ void WithObjects(OpenProcess& process, ReadMode* mode,
   throw Failure(
       fmt::format("process {} was never quiescent in {} tries ({}): try again, or use "
                   "--no-stop",
-                  process.info.pid, kTries, reason));
+                  process.info.pid, i, reason));
+}
+
+Pauses MeasurePauses(OpenProcess& process, const Reading& read, size_t n) {
+  CopiedImage copy(*process.image);
+  const Target target(copy, *process.root);
+  std::vector<Guard> guards;
+  read(target, &guards);
+  copy.PrepareRefresh(std::move(guards));
+  Pauses pauses{.copied_bytes = copy.bytes()};
+  for (size_t i = 0; i < n; ++i) {
+    ReadMode mode;
+    pauses.refused += CopyStopped(process.info.pid, copy, &mode) != nullptr;
+    pauses.ms.push_back(mode.pause_ms);
+    std::this_thread::sleep_for(kPause);
+  }
+  return pauses;
+}
+
+void WithObjects(OpenProcess& process, ReadMode* mode,
+                 const std::function<void(const HeapObjects&)>& f) {
+  ReadAtRest(process, mode, [&f](const Target& target, std::vector<Guard>* guards) {
+    const HeapObjects objects(target);
+    objects.AddGuards(guards);
+    f(objects);
+  });
 }
 
 }  // namespace cli

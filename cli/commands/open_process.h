@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "heap/objects.h"
 #include "heap/record.h"
@@ -35,10 +36,25 @@ struct ReadMode {
   bool settled = true;  // set: no lock was held and no change was under way
 };
 
-// Calls `f` with the objects. With mode.stop the process is stopped while the records are copied,
-// at a moment at which none of them is half changed; without, they are read while it runs, so that
-// an object that is allocated or freed meanwhile may be missing or shown twice, or the reading
-// fails.
+// Reads what a report needs, and adds the guards that must not be set while it is read. It is
+// called several times: the last call counts.
+using Reading = std::function<void(const Target&, std::vector<Guard>* guards)>;
+
+// With mode.stop the process is stopped while its records are copied, at a moment at which no guard
+// is set; without, they are read while it runs: what changes meanwhile may be missing or appear
+// twice, or the reading fails.
+void ReadAtRest(OpenProcess& process, ReadMode* mode, const Reading& read);
+
+struct Pauses {
+  std::vector<double> ms;
+  size_t refused = 0;         // a guard was set, so nothing more was copied
+  uint64_t copied_bytes = 0;  // in each pause
+};
+
+// The pauses of `n` stops for that reading, for a benchmark. What is read is found out once.
+Pauses MeasurePauses(OpenProcess& process, const Reading& read, size_t n);
+
+// ReadAtRest of the objects: `f` is called several times, and the last call counts.
 void WithObjects(OpenProcess& process, ReadMode* mode,
                  const std::function<void(const HeapObjects&)>& f);
 

@@ -33,6 +33,7 @@ struct Options {
   bool minimal = false;
   std::string json_file;
   std::vector<std::string> settings;
+  bool children = false;
   bool quiet = false;
 };
 
@@ -120,6 +121,14 @@ AtEnd LookAt(pid_t pid) {
   return end;
 }
 
+// Of several processes the one with the highest peak is reported.
+void KeepLarger(AtEnd end, AtEnd* largest) {
+  const auto peak = [](const AtEnd& of) {
+    return of.stats.has_value() ? of.info->memory.peak_resident_bytes : 0;
+  };
+  if (!largest->info.has_value() || peak(end) > peak(*largest)) *largest = std::move(end);
+}
+
 uint64_t Unused(const SizeClassStatistics& c) {
   const uint64_t used = c.in_use_objects * c.object_bytes;
   const uint64_t memory = c.spans * c.span_bytes;
@@ -134,9 +143,10 @@ std::string SummaryText(const AtEnd& end, const std::vector<std::string>& comman
   }
   const Statistics& stats = *end.stats;
   std::string out = fmt::format(
-      "\ntcmalloc run: {} at its end: {} held by the program, {} resident, {} at its peak\n",
-      end.info->name, Size(stats.figure("in_use_bytes")), Size(end.info->memory.resident_bytes),
-      Size(end.info->memory.peak_resident_bytes));
+      "\ntcmalloc run: {} (process {}) at its end: {} held by the program, {} resident, {} at its "
+      "peak\n",
+      end.info->name, end.info->pid, Size(stats.figure("in_use_bytes")),
+      Size(end.info->memory.resident_bytes), Size(end.info->memory.peak_resident_bytes));
   out += fmt::format(
       "  free: {} in thread caches, {} between objects, {} in free pages; {} of records\n",
       Size(stats.figure("thread_cache_free_bytes")), Size(stats.figure("central_cache_free_bytes")),
@@ -171,8 +181,9 @@ void WriteJson(const std::string& path, const AtEnd& end, int exit_status) {
 int Run(const Options& options, const std::vector<std::string>& command) {
   if (command.empty()) throw Failure("run: name the program: tcmalloc run PROGRAM [ARGUMENTS]");
   AtEnd end;
-  const int status =
-      RunTraced(command, EnvironmentFor(options), [&end](pid_t pid) { end = LookAt(pid); });
+  const int status = RunTraced(command, EnvironmentFor(options),
+                               options.children ? Children::kFollow : Children::kIgnore,
+                               [&end](pid_t pid) { KeepLarger(LookAt(pid), &end); });
   if (!options.quiet) fmt::print(stderr, "{}", SummaryText(end, command));
   if (!options.json_file.empty()) WriteJson(options.json_file, end, status);
   return status;
@@ -197,14 +208,16 @@ void AddRun(CLI::App& parser, int* status) {
   const auto options = std::make_shared<Options>();
   CLI::App* const command = parser.add_subcommand(
       "run", "Run a program on TCMalloc and print where its memory was at its end");
-  command
-      ->add_option("--set", options->settings,
-                   "A setting, for example --set release_rate=10; may be repeated")
+  command->add_option("--set", options->settings, "A setting, for example --set release_rate=10")
+      ->type_name("NAME=VALUE")
       ->take_all()
       ->allow_extra_args(false);
-  command->add_option("--library", options->library, "The library to load");
+  command->add_option("--library", options->library, "The library to load")->type_name("FILE");
+  command->add_flag("--children", options->children,
+                    "Also look at its children, and report the process with the highest peak");
   command->add_flag("--minimal", options->minimal, "Load libtcmalloc_minimal.so.4");
-  command->add_option("--json", options->json_file, "Write the figures to this file");
+  command->add_option("--json", options->json_file, "Write the figures to this file")
+      ->type_name("FILE");
   command->add_flag("-q,--quiet", options->quiet, "Print no summary");
   command->prefix_command();
   command->callback([options, status, command] { *status = Run(*options, command->remaining()); });

@@ -19,7 +19,7 @@
 #include "commands/commands.h"
 #include "commands/durations.h"
 #include "commands/open_process.h"
-#include "heap/reading.h"
+#include "heap/process_figures.h"
 
 namespace cli {
 namespace {
@@ -89,7 +89,7 @@ class Recorder {
  public:
   explicit Recorder(const Options& options) : options_(options) {}
 
-  void Add(const Reading& reading) {
+  void Add(const ProcessFigures& reading) {
     const std::string text =
         options_.openmetrics ? TimelineOpenMetrics(reading) : TimelineJson(reading);
     if (options_.output.empty()) {
@@ -130,9 +130,9 @@ int Timeline(const Options& options) {
   auto next = std::chrono::steady_clock::now();
   for (uint64_t n = 0; options.count == 0 || n < options.count; ++n) {
     if (n > 0 && !signals.WaitUntil(next)) break;
-    std::optional<Reading> reading;
+    std::optional<ProcessFigures> reading;
     try {
-      reading = TakeReading(options.pid, target.has_value() ? &*target : nullptr);
+      reading = ReadProcessFigures(options.pid, target.has_value() ? &*target : nullptr);
     } catch (const Failure&) {
       if (n == 0 || ReadProcessInfo(options.pid).has_value()) throw;
     }
@@ -160,9 +160,12 @@ void AddTimeline(CLI::App& parser, int* status) {
   command
       ->add_flag("--openmetrics", options->openmetrics, "Print each reading as OpenMetrics instead")
       ->excludes("--json");
-  command->add_option("-o,--output", options->output,
-                      "Append to this file instead; with --openmetrics, replace it");
-  command->add_option("--svg", options->svg, "Draw a plot into this file, after each reading");
+  command
+      ->add_option("-o,--output", options->output,
+                   "Append to this file instead; with --openmetrics, replace it")
+      ->type_name("FILE");
+  command->add_option("--svg", options->svg, "Draw a plot into this file, after each reading")
+      ->type_name("FILE");
   command->callback([options, status] { *status = Timeline(*options); });
 }
 

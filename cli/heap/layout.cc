@@ -37,7 +37,8 @@ uint64_t TakeNumber(std::string_view* rest, std::string_view line) {
 const Field& Structure::field(std::string_view field_name) const {
   const auto found = fields.find(field_name);
   if (found == fields.end()) {
-    throw BadImage(fmt::format("the process's library does not publish {}.{}", name, field_name));
+    throw NotPublished(
+        fmt::format("the process's library does not publish {}.{}", name, field_name));
   }
   return found->second;
 }
@@ -79,7 +80,8 @@ void Layout::Parse(std::string_view text) {
 const Structure& Layout::structure(std::string_view name) const {
   const auto found = structures_.find(name);
   if (found == structures_.end()) {
-    throw BadImage(fmt::format("the process's library does not publish the structure {}", name));
+    throw NotPublished(
+        fmt::format("the process's library does not publish the structure {}", name));
   }
   return found->second;
 }
@@ -87,7 +89,7 @@ const Structure& Layout::structure(std::string_view name) const {
 uint64_t Layout::constant(std::string_view name) const {
   const auto found = constants_.find(name);
   if (found == constants_.end()) {
-    throw BadImage(fmt::format("the process's library does not publish the constant {}", name));
+    throw NotPublished(fmt::format("the process's library does not publish the constant {}", name));
   }
   return found->second;
 }

@@ -23,7 +23,7 @@ struct Structure {
   // In each, offset + bytes <= Structure::bytes.
   std::map<std::string, Field, std::less<>> fields;
 
-  // Throws BadImage when the structure has no such field.
+  // Throws NotPublished when the structure has no such field.
   const Field& field(std::string_view name) const;
 };
 
@@ -32,7 +32,7 @@ class Layout {
   // Adds what the text says. Throws BadImage when it is not well formed.
   void Parse(std::string_view text);
 
-  // Throw BadImage when there is none.
+  // Throw NotPublished when there is none.
   const Structure& structure(std::string_view name) const;
   uint64_t constant(std::string_view name) const;
 

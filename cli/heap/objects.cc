@@ -5,6 +5,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
 #include <utility>
 
 #include "heap/walks.h"
@@ -19,16 +22,43 @@ constexpr uint64_t kMaxObjectsPerSpan = uint64_t{1} << 20;
 constexpr size_t kMaxRegions = 1'000'000;
 constexpr size_t kMaxClaims = 100'000;
 constexpr size_t kMaxSkips = 1'000'000;
+constexpr size_t kMaxCached = 50'000'000;
+constexpr uint64_t kMaxSpans = uint64_t{1} << 31;
+// More objects than memory has: a target whose span records contradict each other ends here.
+constexpr uint64_t kMaxObjects = uint64_t{1} << 33;
+constexpr size_t kMaxSpanRecord = 512;
+// How far before an address its span may begin.
+constexpr size_t kMaxPagesOfSpan = size_t{1} << 26;
 
 }  // namespace
+
+HeapObjects::SpanFields::SpanFields(const Layout& layout)
+    : bytes(layout.structure("Span").bytes),
+      small_state(layout.constant("SpanState.kSmall")),
+      large_state(layout.constant("SpanState.kLarge")),
+      owner_counted(layout.constant("owner_counted")),
+      owner_shard_bits(layout.constant("owner_shard_bits") & 63) {
+  const Structure& span = layout.structure("Span");
+  for (const auto& [field, name] :
+       {std::pair{&first_page, "first_page"}, std::pair{&num_pages, "num_pages"},
+        std::pair{&state, "state"}, std::pair{&owner, "owner"},
+        std::pair{&sampled_class, "sampled_class"}, std::pair{&sample, "sample"},
+        std::pair{&handed_out_ms, "in_use.handed_out_ms"}, std::pair{&num_objects, "num_objects"},
+        std::pair{&free_count, "free_count"}, std::pair{&free_bits, "free_bits"}}) {
+    *field = span.field(name);
+    if (field->bytes > sizeof(uint64_t)) {
+      throw BadImage(fmt::format("the process's library has a Span.{} that is no number", name));
+    }
+  }
+  if (bytes > kMaxSpanRecord) throw BadImage("the process's library has span records too large");
+}
 
 HeapObjects::HeapObjects(const Target& target)
     : target_(target),
       heap_(target.LoadHeap()),
       page_shift_(target.layout().constant("page_shift")),
       leaf_bits_(target.layout().constant("leaf_bits")),
-      small_state_(target.layout().constant("SpanState.kSmall")),
-      large_state_(target.layout().constant("SpanState.kLarge")) {
+      span_fields_(target.layout()) {
   const size_t classes = target.layout().constant("size_classes");
   if (classes > kMaxClasses || page_shift_ > 30 || leaf_bits_ > 30) {
     throw BadImage("the process's field table has constants that are too large");
@@ -41,6 +71,8 @@ HeapObjects::HeapObjects(const Target& target)
   }
   ReadCaches(heap_.Part("registry"));
   ReadClaims(heap_.Part("holes"));
+  std::sort(free_.begin(), free_.end(),
+            [](const FreeObject& a, const FreeObject& b) { return a.start < b.start; });
 }
 
 void HeapObjects::ReadCaches(const Record& registry) {
@@ -61,9 +93,9 @@ void HeapObjects::ReadCaches(const Record& registry) {
       for (size_t i = 0; i < n; ++i) {
         Address object = 0;
         std::copy_n(&bytes[i * pointer], pointer, reinterpret_cast<char*>(&object));
-        free_[object] = {cache.address(), holder == CacheHolder::kThread};
+        free_.push_back({object, cache.address(), holder == CacheHolder::kThread});
       }
-      if (free_.size() > SeenAddresses::kMost) throw BadImage("too many objects in caches");
+      if (free_.size() > kMaxCached) throw BadImage("too many objects in caches");
     }
   });
 }
@@ -77,71 +109,79 @@ void HeapObjects::ReadClaims(const Record& holes) {
       const SpanInfo span = ReadSpan(claim.Get("span"));
       const uint64_t first = claim.Get("hole.first_object");
       for (uint64_t n = 0; n < claim.Get("hole.num_objects"); ++n) {
-        free_[span.start + (first + n) * span.object_bytes] = {0, false};
+        free_.push_back({span.start + (first + n) * span.object_bytes, 0, false});
         if (++claims > kMaxClaims) throw BadImage("too many objects are being released");
       }
     }
   });
 }
 
-std::vector<std::string> HeapObjects::Guards() const {
-  std::vector<std::string> busy;
-  const auto note = [&busy](const Record& record, const std::string& name, uint64_t value) {
-    if (value != 0) busy.push_back(record.structure().name + "." + name);
-  };
-  heap_.ForEachGuard(note);
+void HeapObjects::AddGuards(std::vector<Guard>* guards) const {
+  heap_.AddGuards(guards);
   for (const Record& shard : LoadShards(heap_.Part("central").Part("shards_"))) {
-    shard.ForEachGuard(note);
+    shard.AddGuards(guards);
     for (size_t c = 1; c < class_bytes_.size(); ++c) {
       if (const Address spans = SpansOf(shard, c))
-        target_.Load("ShardSpans", spans).ForEachGuard(note);
+        target_.Load("ShardSpans", spans).AddGuards(guards);
     }
   }
-  ForEachCache(heap_.Part("registry"), [&note](const Record& cache, CacheHolder holder) {
+  ForEachCache(heap_.Part("registry"), [guards](const Record& cache, CacheHolder holder) {
     // What a parent's thread was changing stays as it was.
-    if (holder == CacheHolder::kThread) cache.ForEachGuard(note);
+    if (holder == CacheHolder::kThread) cache.AddGuards(guards);
   });
-  return busy;
+}
+
+std::optional<SpanInfo> HeapObjects::TryReadSpan(Address record) const {
+  try {
+    return ReadSpan(record);
+  } catch (const BadImage&) {
+    return std::nullopt;
+  }
 }
 
 SpanInfo HeapObjects::ReadSpan(Address address) const {
-  const Record record = target_.Load("Span", address);
+  const SpanFields& fields = span_fields_;
+  std::array<char, kMaxSpanRecord> record;
+  if (!target_.image().Read(address, record.data(), fields.bytes)) {
+    throw BadImage(fmt::format("the span record at {:#x} is not readable", address));
+  }
+  const auto get = [&record](const Field& field) {
+    uint64_t value = 0;
+    memcpy(&value, record.data() + field.offset, field.bytes);
+    return value;
+  };
   SpanInfo span{.record = address};
-  const uint64_t pages = record.Get("num_pages");
-  const uint64_t first = record.Get("first_page");
+  const uint64_t pages = get(fields.num_pages);
+  const uint64_t first = get(fields.first_page);
   if (pages == 0 || pages >= uint64_t{1} << (63 - page_shift_) ||
       first >= uint64_t{1} << (63 - page_shift_)) {
     throw BadImage(fmt::format("the span record at {:#x} is no span", address));
   }
   span.start = first << page_shift_;
   span.bytes = pages << page_shift_;
-  span.state = record.Get("state");
-  if (span.state == large_state_) {
-    const uint64_t sampled = record.Get("sampled_class");
+  span.state = get(fields.state);
+  const uint64_t owner = get(fields.owner);
+  if (span.state == fields.large_state) {
+    const uint64_t sampled = get(fields.sampled_class);
     span.large = true;
     span.num_objects = 1;
     span.object_bytes =
         sampled != 0 && sampled < class_bytes_.size() ? class_bytes_[sampled] : span.bytes;
-    span.sample = record.Get("sample");
-    span.handed_out_ms = static_cast<int64_t>(record.Get("in_use.handed_out_ms"));
-  } else if (span.state == small_state_) {
-    const uint64_t owner = record.Get("owner");
-    const uint64_t counted = target_.layout().constant("owner_counted");
-    const uint64_t shard_bits = target_.layout().constant("owner_shard_bits") & 63;
-    if ((owner & counted) != 0) {
-      span.size_class = (owner & ~counted) >> shard_bits;
-      span.shard = owner & ((uint64_t{1} << shard_bits) - 1);
-      span.num_objects = record.Get("num_objects");
-      span.free_objects = record.Get("free_count");
-      span.free_bits = record.Get("free_bits");
-      if (span.size_class == 0 || span.size_class >= class_bytes_.size() ||
-          span.num_objects > kMaxObjectsPerSpan || span.free_objects > span.num_objects ||
-          span.num_objects * class_bytes_[span.size_class] > span.bytes) {
-        throw BadImage(fmt::format("the span record at {:#x} contradicts itself", address));
-      }
-      span.object_bytes = class_bytes_[span.size_class];
-      span.handed_out_ms = static_cast<int64_t>(record.Get("in_use.handed_out_ms"));
+    span.sample = get(fields.sample);
+    span.handed_out_ms = static_cast<int64_t>(get(fields.handed_out_ms));
+  } else if (span.state == fields.small_state && (owner & fields.owner_counted) != 0) {
+    span.size_class = (owner & ~fields.owner_counted) >> fields.owner_shard_bits;
+    span.shard = owner & ((uint64_t{1} << fields.owner_shard_bits) - 1);
+    span.num_objects = get(fields.num_objects);
+    span.free_objects = get(fields.free_count);
+    span.free_bits = get(fields.free_bits);
+    if (span.size_class == 0 || span.size_class >= class_bytes_.size() ||
+        span.num_objects > kMaxObjectsPerSpan || span.free_objects > span.num_objects ||
+        span.num_objects > span.bytes / class_bytes_[span.size_class]) {
+      throw BadImage(fmt::format("the span record at {:#x} contradicts itself", address));
     }
+    span.object_bytes = class_bytes_[span.size_class];
+    span.handed_out_ms = static_cast<int64_t>(get(fields.handed_out_ms));
   }
   return span;
 }
@@ -177,11 +217,14 @@ void HeapObjects::ForEachRegion(const std::function<void(Address, Address)>& f) 
     if (regions.size() > kMaxRegions) throw BadImage("the heap has too many regions");
   });
   std::sort(regions.begin(), regions.end());
+  for (size_t i = 1; i < regions.size(); ++i) {
+    if (regions[i].first < regions[i - 1].second) throw BadImage("regions of the heap overlap");
+  }
   for (const auto& [start, end] : regions) f(start, end);
 }
 
 void HeapObjects::ForEachSpanIn(Address start, Address end,
-                                const std::function<bool(const SpanInfo&)>& f) const {
+                                const std::function<void(const SpanInfo&)>& f) const {
   for (Address at = start; at < end;) {
     const Address record = SpanAt(at);
     if (record == 0) throw BadImage(fmt::format("the page map has no span for {:#x}", at));
@@ -189,14 +232,22 @@ void HeapObjects::ForEachSpanIn(Address start, Address end,
     if (span.start != at || span.bytes > end - at) {
       throw BadImage(fmt::format("the page map and the span record at {:#x} disagree", record));
     }
-    if (!f(span)) return;
+    f(span);
     at += span.bytes;
   }
 }
 
 void HeapObjects::ForEachSpan(const std::function<void(const SpanInfo&)>& f) const {
+  uint64_t spans = 0;
+  uint64_t objects = 0;
   ForEachRegion([&](Address start, Address end) {
-    ForEachSpanIn(start, end, [&f](const SpanInfo& span) { return f(span), true; });
+    ForEachSpanIn(start, end, [&](const SpanInfo& span) {
+      objects += span.num_objects;
+      if (++spans > kMaxSpans || objects > kMaxObjects) {
+        throw BadImage("the heap has more objects than memory");
+      }
+      f(span);
+    });
   });
 }
 
@@ -207,15 +258,11 @@ void HeapObjects::ForEachSpanWhileRunning(
   size_t skips = 0;
   ForEachRegion([&](Address start, Address end) {
     for (Address at = start; at < end;) {
-      const Address record = SpanAt(at);
-      try {
-        const SpanInfo span = ReadSpan(record);
-        if (span.start == at && span.bytes <= end - at) {
-          f(span);
-          at += span.bytes;
-          continue;
-        }
-      } catch (const BadImage&) {
+      const std::optional<SpanInfo> span = TryReadSpan(SpanAt(at));
+      if (span.has_value() && span->start == at && span->bytes <= end - at) {
+        f(*span);
+        at += span->bytes;
+        continue;
       }
       if (++skips > kMaxSkips) throw BadImage("the heap's records contradict each other");
       skipped(at, page);
@@ -255,15 +302,43 @@ std::vector<uint64_t> HeapObjects::FreeBits(const SpanInfo& span) const {
   return bits;
 }
 
+// Bits of objects that are not in use: those of the span's bitmap, and of objects in caches.
+std::vector<uint64_t> HeapObjects::UnusedBits(const SpanInfo& span) const {
+  std::vector<uint64_t> bits = FreeBits(span);
+  const Address end = span.start + span.num_objects * span.object_bytes;
+  for (auto at = FirstFree(span.start); at != free_.end() && at->start < end; ++at) {
+    const uint64_t offset = at->start - span.start;
+    const uint64_t i = offset / span.object_bytes;
+    if (offset % span.object_bytes == 0) bits[i / kBitsPerWord] |= uint64_t{1} << i % kBitsPerWord;
+  }
+  return bits;
+}
+
+std::vector<HeapObjects::FreeObject>::const_iterator HeapObjects::FirstFree(Address start) const {
+  return std::lower_bound(free_.begin(), free_.end(), start,
+                          [](const FreeObject& object, Address at) { return object.start < at; });
+}
+
+uint64_t HeapObjects::CountInUse(const SpanInfo& span) const {
+  if (span.size_class == 0) return span.num_objects;
+  const std::vector<uint64_t> bits = UnusedBits(span);
+  uint64_t unused = 0;
+  for (size_t i = 0; i < bits.size(); ++i) {
+    const uint64_t rest = span.num_objects - i * kBitsPerWord;
+    const uint64_t mask = rest >= kBitsPerWord ? ~uint64_t{0} : (uint64_t{1} << rest) - 1;
+    unused += static_cast<uint64_t>(std::popcount(bits[i] & mask));
+  }
+  return span.num_objects - unused;
+}
+
 void HeapObjects::ForEachInUse(const SpanInfo& span,
                                const std::function<void(const Object&)>& f) const {
   if (span.large) return f({span.start, span.object_bytes});
   if (span.size_class == 0) return;
-  const std::vector<uint64_t> bits = FreeBits(span);
+  const std::vector<uint64_t> bits = UnusedBits(span);
   for (uint64_t i = 0; i < span.num_objects; ++i) {
     if ((bits[i / kBitsPerWord] >> i % kBitsPerWord & 1) != 0) continue;
-    const Address start = span.start + i * span.object_bytes;
-    if (!free_.contains(start)) f({start, span.object_bytes});
+    f({span.start + i * span.object_bytes, span.object_bytes});
   }
 }
 
@@ -274,18 +349,33 @@ void HeapObjects::ForEachObject(
   });
 }
 
+std::optional<SpanInfo> HeapObjects::SpanAround(Address address) const {
+  // The page map has the first and the last page of a span; other entries may be old.
+  const uint64_t page = uint64_t{1} << page_shift_;
+  Address at = address / page * page;
+  for (size_t i = 0; i < kMaxPagesOfSpan; ++i, at -= page) {
+    if (const Address record = SpanAt(at)) {
+      const std::optional<SpanInfo> span = TryReadSpan(record);
+      if (span.has_value() && address - span->start < span->bytes && !StateText(*span).empty() &&
+          SpanAt(span->start) == record) {
+        return span;
+      }
+    }
+    if (at < page) break;
+  }
+  return std::nullopt;
+}
+
 Place HeapObjects::Find(Address address) const {
   Place place;
-  ForEachRegion([&](Address start, Address end) {
-    if (address < start || address >= end) return;
-    ForEachSpanIn(start, end, [&](const SpanInfo& span) {
-      if (address - span.start >= span.bytes) return true;
-      place.span = span;
-      place.kind = Place::Kind::kFreeSpan;
-      return false;
-    });
-  });
-  if (place.kind == Place::Kind::kOutside || place.span.num_objects == 0) return place;
+  bool inside = false;
+  ForEachRegion([&](Address start, Address end) { inside |= address >= start && address < end; });
+  if (!inside) return place;
+  const std::optional<SpanInfo> span = SpanAround(address);
+  if (!span.has_value()) throw BadImage(fmt::format("no span is at {:#x}", address));
+  place.span = *span;
+  place.kind = Place::Kind::kFreeSpan;
+  if (place.span.num_objects == 0) return place;
   const uint64_t index = (address - place.span.start) / place.span.object_bytes;
   if (index >= place.span.num_objects) {
     place.kind = Place::Kind::kTail;
@@ -297,15 +387,16 @@ Place HeapObjects::Find(Address address) const {
   const std::vector<uint64_t> bits = FreeBits(place.span);
   if ((bits[index / kBitsPerWord] >> index % kBitsPerWord & 1) != 0) {
     place.kind = Place::Kind::kFree;
-  } else if (const auto found = free_.find(place.object.start); found != free_.end()) {
-    place.kind = found->second.cache == 0 ? Place::Kind::kFree : Place::Kind::kCached;
-    place.cache = found->second.cache;
-    place.cache_in_use = found->second.in_use;
+  } else if (const auto found = FirstFree(place.object.start);
+             found != free_.end() && found->start == place.object.start) {
+    place.kind = found->cache == 0 ? Place::Kind::kFree : Place::Kind::kCached;
+    place.cache = found->cache;
+    place.cache_in_use = found->cache_in_use;
   }
   return place;
 }
 
-std::string HeapObjects::StateName(const SpanInfo& span) const {
+std::string_view HeapObjects::StateText(const SpanInfo& span) const {
   constexpr std::pair<std::string_view, std::string_view> kNames[] = {
       {"SpanState.kSmall", "in use for small objects"},
       {"SpanState.kLarge", "a large object"},
@@ -315,13 +406,13 @@ std::string HeapObjects::StateName(const SpanInfo& span) const {
       {"SpanState.kKept", "free, kept by a shard for its next large object"},
       {"SpanState.kMetadata", "in use for the allocator's own records"},
   };
-  if (span.state == small_state_ && span.size_class == 0) {
+  if (span.state == span_fields_.small_state && span.size_class == 0) {
     return "free, kept by a shard for its next small objects";
   }
   for (const auto& [name, text] : kNames) {
-    if (target_.layout().constant(name) == span.state) return std::string(text);
+    if (target_.layout().constant(name) == span.state) return text;
   }
-  return fmt::format("in state {}", span.state);
+  return {};
 }
 
 }  // namespace cli

@@ -5,8 +5,8 @@
 
 #include <cstdint>
 #include <functional>
-#include <string>
-#include <unordered_map>
+#include <optional>
+#include <string_view>
 #include <vector>
 
 #include "heap/record.h"
@@ -28,6 +28,12 @@ struct SpanInfo {
   Address free_bits = 0;
   Address sample = 0;  // 0: not sampled
   int64_t handed_out_ms = 0;
+
+  // Any number: a damaged record may have any time.
+  int64_t AgeMs(int64_t now_ms) const {
+    return static_cast<int64_t>(static_cast<uint64_t>(now_ms) -
+                                static_cast<uint64_t>(handed_out_ms));
+  }
 };
 
 struct Object {
@@ -57,8 +63,8 @@ class HeapObjects {
   // Reads the thread caches and the claims. Throws BadImage.
   explicit HeapObjects(const Target& target);
 
-  // The locks that are held and the changes under way, by name; empty: the target is quiescent.
-  std::vector<std::string> Guards() const;
+  // Adds the locks and the changes on which the objects depend.
+  void AddGuards(std::vector<Guard>* guards) const;
 
   // Every span, in the order of the regions.
   void ForEachSpan(const std::function<void(const SpanInfo&)>& f) const;
@@ -70,7 +76,8 @@ class HeapObjects {
   // Ranges of the target's hardware pages on which all objects are free in the span.
   void ForEachFreePages(const SpanInfo& span,
                         const std::function<void(Address start, uint64_t bytes)>& f) const;
-  // The objects in use of the span.
+  // The number of objects in use of the span, and each of them.
+  uint64_t CountInUse(const SpanInfo& span) const;
   void ForEachInUse(const SpanInfo& span, const std::function<void(const Object&)>& f) const;
   // Every object in use.
   void ForEachObject(const std::function<void(const SpanInfo&, const Object&)>& f) const;
@@ -78,33 +85,48 @@ class HeapObjects {
   Place Find(Address address) const;
 
   const Target& target() const { return target_; }
-  // The target's name of a span's state.
-  std::string StateName(const SpanInfo& span) const;
+  // A span's state in words; empty when this program does not know the state.
+  std::string_view StateText(const SpanInfo& span) const;
 
  private:
-  struct Cached {
+  // An object in a cache, or one that is claimed while its pages are released (cache 0).
+  struct FreeObject {
+    Address start;
     Address cache;
-    bool in_use;
+    bool cache_in_use;
+  };
+  // What of the field table is needed for each span: looking it up by name takes time.
+  struct SpanFields {
+    explicit SpanFields(const Layout& layout);
+
+    size_t bytes;
+    uint64_t small_state, large_state, owner_counted, owner_shard_bits;
+    Field first_page, num_pages, state, owner, sampled_class, sample, handed_out_ms;
+    Field num_objects, free_count, free_bits;
   };
 
   void ReadCaches(const Record& registry);
   void ReadClaims(const Record& holes);
   SpanInfo ReadSpan(Address record) const;
+  std::optional<SpanInfo> TryReadSpan(Address record) const;
+  std::optional<SpanInfo> SpanAround(Address address) const;
   // The span of the page in the page map; 0: none.
   Address SpanAt(Address address) const;
   std::vector<uint64_t> FreeBits(const SpanInfo& span) const;
+  std::vector<uint64_t> UnusedBits(const SpanInfo& span) const;
+  // The first of free_ at `start` or after it.
+  std::vector<FreeObject>::const_iterator FirstFree(Address start) const;
   void ForEachRegion(const std::function<void(Address start, Address end)>& f) const;
   void ForEachSpanIn(Address start, Address end,
-                     const std::function<bool(const SpanInfo&)>& f) const;
+                     const std::function<void(const SpanInfo&)>& f) const;
 
   const Target& target_;
   const Record heap_;
   const uint64_t page_shift_;
   const uint64_t leaf_bits_;
-  const uint64_t small_state_;
-  const uint64_t large_state_;
+  const SpanFields span_fields_;
   std::vector<uint64_t> class_bytes_;
-  std::unordered_map<Address, Cached> free_;  // objects in caches, and claimed ones (cache 0)
+  std::vector<FreeObject> free_;  // by address
 };
 
 }  // namespace cli

@@ -10,6 +10,8 @@ namespace cli {
 namespace {
 
 constexpr size_t kMaxLayoutBytes = size_t{1} << 20;
+// More than any structure that is read whole.
+constexpr size_t kMaxLoaded = size_t{1} << 20;
 
 void ParseAt(Image& image, Address address, uint64_t bytes, Layout* layout) {
   if (bytes > kMaxLayoutBytes) throw BadImage("the process's field table is too long");
@@ -38,6 +40,9 @@ bool Target::HasHeap() const {
 
 Record Target::Load(std::string_view name, Address address) const {
   const Structure& structure = layout_.structure(name);
+  if (structure.bytes > kMaxLoaded) {
+    throw BadImage(fmt::format("the process's library has a {} that is too large", name));
+  }
   auto memory = std::make_shared<std::vector<char>>(structure.bytes);
   if (!image_.Read(address, memory->data(), memory->size())) {
     throw BadImage(fmt::format("the {} at {:#x} is not readable", name, address));
@@ -80,6 +85,31 @@ Record Record::Part(std::string_view name, size_t i) const {
   }
   const size_t offset = field.offset + i * part.bytes;
   return {*target_, part, address_ + offset, memory_, offset_ + offset};
+}
+
+void Record::AddGuards(std::vector<Guard>* guards) const {
+  size_t parts = 0;
+  AddGuards(guards, &parts);
+}
+
+void Record::AddGuards(std::vector<Guard>* guards, size_t* parts) const {
+  // A field table can nest structures so that there is no end to them.
+  constexpr size_t kMostParts = 100'000;
+  if (++*parts > kMostParts) {
+    throw BadImage(fmt::format("{} has too many parts", structure_->name));
+  }
+  for (const auto& [name, field] : structure_->fields) {
+    if (field.type == "Lock" || field.type == "Change") {
+      guards->push_back({address_ + field.offset, field.bytes,
+                         Number(offset_ + field.offset, field.bytes),
+                         structure_->name + "." + name});
+    } else if (!field.type.empty() && field.type != "ListNode") {
+      const size_t bytes = target_->layout().structure(field.type).bytes;
+      for (size_t i = 0; bytes != 0 && i < field.bytes / bytes; ++i) {
+        Part(name, i).AddGuards(guards, parts);
+      }
+    }
+  }
 }
 
 std::string Record::Text(std::string_view name) const {

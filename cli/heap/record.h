@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "heap/layout.h"
+#include "image/copied_image.h"
 #include "image/find_root.h"
 #include "image/image.h"
 
@@ -70,22 +71,13 @@ class Record {
     return address_ + structure_->field(field).offset;
   }
 
-  // Calls f(name, field, record) for each Lock and Change of the record and of its parts.
-  template <typename F>
-  void ForEachGuard(F f) const {
-    for (const auto& [name, field] : structure_->fields) {
-      if (field.type == "Lock" || field.type == "Change") {
-        f(*this, name, Number(offset_ + field.offset, field.bytes));
-      } else if (!field.type.empty() && field.type != "ListNode") {
-        const size_t bytes = target_->layout().structure(field.type).bytes;
-        for (size_t i = 0; bytes != 0 && i < field.bytes / bytes; ++i)
-          Part(name, i).ForEachGuard(f);
-      }
-    }
-  }
+  // Adds each Lock and Change of the record and of its parts. Throws BadImage when there are more
+  // than a heap has.
+  void AddGuards(std::vector<Guard>* guards) const;
 
  private:
   uint64_t Number(size_t offset, size_t bytes) const;
+  void AddGuards(std::vector<Guard>* guards, size_t* parts) const;
 
   const Target* target_;
   const Structure* structure_;

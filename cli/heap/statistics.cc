@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "heap/walks.h"
+#include "image/patience.h"
 
 namespace cli {
 namespace {
@@ -37,11 +38,12 @@ CacheSums SumCaches(const Target& target, size_t classes) {
 
 // The lists may change while they are read.
 CacheSums SumCachesPatiently(const Target& target, size_t classes) {
+  const Patience patience(kTries);
   for (int i = 1;; ++i) {
     try {
       return SumCaches(target, classes);
     } catch (const BadImage&) {
-      if (i == kTries) throw;
+      if (patience.IsOver(i)) throw;
     }
   }
 }
@@ -144,7 +146,8 @@ Pages ReadPages(const Record& state) {
 // copies and a free lock show. `*settled`: there was such a moment.
 Record LoadSettledHeap(const Target& target, bool* settled) {
   Record heap = target.LoadHeap();
-  for (int i = 0; i < kTries; ++i) {
+  const Patience patience(kTries);
+  for (int i = 0; !patience.IsOver(i); ++i) {
     const Record state = heap.Part("page_heap").Part("state_");
     const Record store = state.Part("store").Part("counts");
     const Record again = target.Load("PageState", state.address());

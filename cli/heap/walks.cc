@@ -7,16 +7,26 @@
 
 namespace cli {
 
-void SeenAddresses::Add(Address address) {
+namespace {
+
+// More than the lists of a heap have.
+constexpr size_t kMostElements = 1'000'000;
+constexpr size_t kMostBytes = size_t{1} << 30;
+
+}  // namespace
+
+void SeenElements::Add(Address address) {
   if (!seen_.insert(address).second) {
     throw BadImage(fmt::format("a list of the heap has the element {:#x} twice", address));
   }
-  if (seen_.size() > kMost) throw BadImage("a list of the heap does not end");
+  if (seen_.size() > kMostElements || seen_.size() * bytes_ > kMostBytes) {
+    throw BadImage("a list of the heap does not end");
+  }
 }
 
 void ForEachInList(const Target& target, std::string_view structure, Address first,
                    const std::function<void(const Record&)>& f) {
-  SeenAddresses seen;
+  SeenElements seen(target.layout().structure(structure).bytes);
   for (Address at = first; at != 0;) {
     seen.Add(at);
     const Record record = target.Load(structure, at);
@@ -42,9 +52,12 @@ void ForEachCache(const Record& registry,
 std::vector<Record> LoadShards(const Record& shard_map) {
   const size_t pointer = shard_map.target().pointer_bytes();
   std::vector<Record> shards;
+  SeenElements seen(shard_map.target().layout().structure("Shard").bytes);
   for (size_t i = 0; i < shard_map.ArraySize("shards_", pointer); ++i) {
     const Address address = shard_map.At("shards_", i, pointer);
-    if (address != 0) shards.push_back(shard_map.target().Load("Shard", address));
+    if (address == 0) continue;
+    seen.Add(address);
+    shards.push_back(shard_map.target().Load("Shard", address));
   }
   return shards;
 }
@@ -55,7 +68,7 @@ Address SpansOf(const Record& shard, size_t c) {
 
 std::vector<Record> LoadHomes(const Record& page_state) {
   std::vector<Record> homes;
-  SeenAddresses seen;
+  SeenElements seen(page_state.target().layout().structure("SpanHome").bytes);
   for (Address at = page_state.Part("homes").Get("last_added_"); at != 0;) {
     seen.Add(at);
     homes.push_back(page_state.target().Load("SpanHome", at));

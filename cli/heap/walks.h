@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Walks over the lists of a target's heap. Each is bounded and checks for cycles: a list that does
-// not end throws BadImage.
+// Walks over the lists of a target's heap. Each is bounded, in bytes and in elements, and checks
+// for cycles: a list that does not end throws BadImage.
 #pragma once
 
 #include <cstdint>
@@ -12,15 +12,15 @@
 
 namespace cli {
 
-// Adds each address once.
-class SeenAddresses {
+// The elements of a list, each of `bytes` bytes.
+class SeenElements {
  public:
-  // More than a heap has: 64-bit targets run out of memory before.
-  static constexpr size_t kMost = 20'000'000;
+  explicit SeenElements(size_t bytes) : bytes_(bytes) {}
 
   void Add(Address address);
 
  private:
+  const size_t bytes_;
   std::unordered_set<Address> seen_;
 };
 

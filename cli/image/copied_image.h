@@ -5,16 +5,25 @@
 // to the copy. Then the target is stopped, Refresh() reads all these blocks again, and the target
 // continues. The reader runs a second time, on the copy. If that needs a block that the copy lacks,
 // `complete()` is false and both steps are repeated. So the target is stopped only while memory is
-// copied.
+// copied. If a guard is set, Refresh() copies no more than the blocks with guards.
 #pragma once
 
 #include <cstddef>
 #include <map>
+#include <string>
 #include <vector>
 
 #include "image/image.h"
 
 namespace cli {
+
+// A lock or a change flag of the target: while it is not 0, records may be half changed.
+struct Guard {
+  Address address = 0;
+  size_t bytes = 0;
+  uint64_t value = 0;  // when it was read
+  std::string name;
+};
 
 class CopiedImage : public Image {
  public:
@@ -24,8 +33,10 @@ class CopiedImage : public Image {
 
   explicit CopiedImage(Image& source) : source_(source) {}
 
-  // Copies all blocks again. Blocks that are not readable any more are dropped.
-  void Refresh();
+  // What Refresh() checks, and the order in which it copies. Not while the target is stopped.
+  void PrepareRefresh(std::vector<Guard> guards);
+  // Copies all blocks again. Returns null, or a guard that is set.
+  const Guard* Refresh();
   // No block was added since Refresh().
   bool complete() const { return complete_; }
   size_t bytes() const { return blocks_.size() * kBlock; }
@@ -42,9 +53,20 @@ class CopiedImage : public Image {
 
   bool Fill(Address start, Block* block);
   Block* BlockAt(Address start);
+  void Copy(size_t begin, size_t end);  // of ranges_
+  const Guard* SetGuard() const;
 
   Image& source_;
   std::map<Address, Block> blocks_;
+  std::vector<Guard> guards_;
+  // The blocks, those with guards first.
+  std::vector<Range> ranges_;
+  size_t ranges_with_guards_ = 0;
+  // Where the guards are in the copy.
+  std::vector<const char*> guard_words_;
+  // The block of the last read, or null.
+  Address last_start_ = 0;
+  Block* last_ = nullptr;
   bool complete_ = false;
 };
 

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -25,6 +26,12 @@ class BadImage : public Failure {
   using Failure::Failure;
 };
 
+// The image's library does not publish what this program needs: a second try does not help.
+class NotPublished : public BadImage {
+ public:
+  using BadImage::BadImage;
+};
+
 struct Mapping {
   Address start = 0;
   Address end = 0;
@@ -33,6 +40,13 @@ struct Mapping {
   bool writable = false;
   std::string name;  // empty: anonymous memory
   bool shared = false;
+};
+
+// A part of an image, and where its copy goes.
+struct Range {
+  Address address = 0;
+  char* out = nullptr;
+  size_t bytes = 0;
 };
 
 class Image {
@@ -44,6 +58,12 @@ class Image {
 
   // Copies all `bytes` bytes at `address` to `out`; false when some of them are not readable.
   [[nodiscard]] virtual bool Read(Address address, void* out, size_t bytes) = 0;
+  // Copies the ranges in their order up to the first that is not readable; returns how many.
+  [[nodiscard]] virtual size_t ReadRanges(std::span<const Range> ranges) {
+    size_t n = 0;
+    while (n < ranges.size() && Read(ranges[n].address, ranges[n].out, ranges[n].bytes)) ++n;
+    return n;
+  }
   virtual std::vector<Mapping> Mappings() = 0;
   // The time of the image by the clock with that number (clock_gettime); 0 when it is not known.
   virtual int64_t NowMs(int clock) = 0;

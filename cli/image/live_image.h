@@ -18,6 +18,7 @@ class LiveImage : public Image {
   ~LiveImage() override;
 
   [[nodiscard]] bool Read(Address address, void* out, size_t bytes) override;
+  [[nodiscard]] size_t ReadRanges(std::span<const Range> ranges) override;
   std::vector<Mapping> Mappings() override;
   int64_t NowMs(int clock) override;
 
@@ -25,7 +26,10 @@ class LiveImage : public Image {
 
  private:
   const pid_t pid_;
-  int memory_ = -1;  // /proc/PID/mem
+  // Of its threads one that has not ended: the first one may have, and has no memory then.
+  pid_t thread_;
+  int memory_ = -1;              // /proc/PID/mem
+  int64_t clock_offset_ms_ = 0;  // of the process's monotonic clocks, from this process's
 };
 
 }  // namespace cli

@@ -50,11 +50,13 @@ std::string FirstLine(const std::string& path) {
 
 }  // namespace
 
-std::optional<ProcessInfo> ReadProcessInfo(pid_t pid) {
-  const std::string directory = fmt::format("/proc/{}", pid);
+namespace {
+
+// Reads the file "status" of a process or of one of its threads; false when there is none.
+bool ReadStatus(const std::string& directory, ProcessInfo* out) {
   std::ifstream status(directory + "/status");
-  if (!status) return std::nullopt;
-  ProcessInfo info{.pid = pid};
+  if (!status) return false;
+  ProcessInfo& info = *out;
   for (std::string line; std::getline(status, line);) {
     const size_t colon = line.find(':');
     if (colon == std::string::npos) continue;
@@ -79,7 +81,25 @@ std::optional<ProcessInfo> ReadProcessInfo(pid_t pid) {
       info.memory.peak_resident_bytes = kib << 10;
     }
   }
+  return true;
+}
+
+}  // namespace
+
+std::optional<ProcessInfo> ReadProcessInfo(pid_t pid) {
+  const std::string directory = fmt::format("/proc/{}", pid);
+  ProcessInfo info{.pid = pid};
+  if (!ReadStatus(directory, &info)) return std::nullopt;
   info.executable = ReadLinkOf(directory + "/exe");
+  if (info.first_thread_has_ended() && info.threads > 1) {
+    // Another thread has the memory.
+    ProcessInfo other{.pid = pid};
+    const std::vector<pid_t> threads = ThreadsOf(pid);
+    if (threads.size() > 1 && ReadStatus(fmt::format("/proc/{}", threads.back()), &other)) {
+      info.memory = other.memory;
+      info.executable = ReadLinkOf(fmt::format("/proc/{}/exe", threads.back()));
+    }
+  }
   return info;
 }
 
@@ -137,6 +157,25 @@ std::string OtherAllocator(const std::vector<Mapping>& mappings) {
   return "an unknown allocator (statically linked, or part of the program)";
 }
 
+std::string RemedyFor(std::string_view yama_scope, bool is_root) {
+  if (yama_scope == "3") {
+    return "kernel.yama.ptrace_scope is 3, which forbids it until the next boot; set it lower "
+           "there";
+  }
+  if (yama_scope == "2") {
+    return "kernel.yama.ptrace_scope is 2; run this command as root (CAP_SYS_PTRACE)";
+  }
+  if (yama_scope == "1") {
+    return "run this command as root, or allow it with 'sysctl kernel.yama.ptrace_scope=0', or "
+           "start the program with 'tcmalloc run'";
+  }
+  if (is_root) {
+    return "root lacks CAP_SYS_PTRACE here: start the container with --cap-add=SYS_PTRACE, or run "
+           "this command outside of it";
+  }
+  return "run this command as the process's user or as root";
+}
+
 std::string ExplainDenial(pid_t pid, int error) {
   const std::optional<ProcessInfo> info = ReadProcessInfo(pid);
   if (!info.has_value() || error == ESRCH) return fmt::format("process {} has ended", pid);
@@ -144,19 +183,8 @@ std::string ExplainDenial(pid_t pid, int error) {
   if (error != EPERM && error != EACCES) {
     return fmt::format("cannot read the memory of process {}: {}", pid, strerror(error));
   }
-  const std::string scope = FirstLine("/proc/sys/kernel/yama/ptrace_scope");
-  std::string remedy = "run this command as the process's user or as root";
-  if (scope == "3") {
-    remedy =
-        "kernel.yama.ptrace_scope is 3, which forbids it until the next boot; "
-        "start the program with 'tcmalloc run'";
-  } else if (scope == "2") {
-    remedy = "kernel.yama.ptrace_scope is 2; run this command as root (CAP_SYS_PTRACE)";
-  } else if (scope == "1") {
-    remedy =
-        "run this command as root, or allow it with 'sysctl kernel.yama.ptrace_scope=0', or "
-        "start the program with 'tcmalloc run'";
-  }
+  const std::string remedy =
+      RemedyFor(FirstLine("/proc/sys/kernel/yama/ptrace_scope"), geteuid() == 0);
   return fmt::format("not permitted to read the memory of process {} ({}): {}", pid, info->name,
                      remedy);
 }

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "image/image.h"
@@ -29,7 +30,9 @@ struct ProcessInfo {
   size_t threads = 0;
   KernelFigures memory;
 
-  bool is_zombie() const { return state == 'Z' || state == 'X'; }
+  // The first thread stays in the list of threads while others run.
+  bool first_thread_has_ended() const { return state == 'Z' || state == 'X'; }
+  bool is_zombie() const { return first_thread_has_ended() && threads <= 1; }
 };
 
 // Nothing when there is no such process.
@@ -44,6 +47,9 @@ std::vector<Mapping> ReadMappings(pid_t pid);
 // The allocator of a process that does not run on this library, by the names of its mapped files.
 std::string OtherAllocator(const std::vector<Mapping>& mappings);
 
+// What permits to read another process's memory, where Yama's ptrace_scope is this (empty: no
+// Yama), to a user who is not permitted.
+std::string RemedyFor(std::string_view yama_scope, bool is_root);
 // Why memory of the process is not readable, and the remedy, in one line. `error` is an errno.
 std::string ExplainDenial(pid_t pid, int error);
 

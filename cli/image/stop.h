@@ -28,7 +28,11 @@ class StoppedThreads {
 
   // Seizes threads that are new; false when there are none.
   bool SeizeNew();
+  // Stops the threads that are not stopped; those that have ended are forgotten. Throws Failure
+  // when one does not stop.
   void InterruptAndWait();
+  // False while the thread runs.
+  bool NoteStop(pid_t thread);
   void Resume();
 
   const pid_t pid_;

@@ -58,21 +58,30 @@ class IgnoredSignals {
   void (*quit_)(int);
 };
 
+// The answer to a stop of a traced process.
+void Continue(pid_t pid, int status) {
+  const int event = status >> 16;
+  if (event == PTRACE_EVENT_STOP && WSTOPSIG(status) != SIGTRAP) {
+    ptrace(PTRACE_LISTEN, pid, nullptr, nullptr);  // it is stopped like any process
+    return;
+  }
+  const intptr_t signal = event == 0 ? WSTOPSIG(status) : 0;
+  ptrace(PTRACE_CONT, pid, nullptr, reinterpret_cast<void*>(signal));
+}
+
 int WaitForEnd(pid_t pid, const std::function<void(pid_t)>& at_end) {
   const IgnoredSignals ignored;
   for (int status = 0;;) {
-    if (waitpid(pid, &status, __WALL) < 0) {
+    const pid_t waited = waitpid(-1, &status, __WALL);
+    if (waited < 0) {
       if (errno == EINTR) continue;
       throw Failure(fmt::format("waiting for process {}: {}", pid, strerror(errno)));
     }
-    if (!WIFSTOPPED(status)) return ExitStatus(status);
-    const int event = status >> 16;
-    if (event == PTRACE_EVENT_EXIT) at_end(pid);
-    if (event == PTRACE_EVENT_STOP && WSTOPSIG(status) != SIGTRAP) {
-      ptrace(PTRACE_LISTEN, pid, nullptr, nullptr);  // it is stopped like any process
-    } else {
-      const intptr_t signal = event == 0 ? WSTOPSIG(status) : 0;
-      ptrace(PTRACE_CONT, pid, nullptr, reinterpret_cast<void*>(signal));
+    if (WIFSTOPPED(status)) {
+      if (status >> 16 == PTRACE_EVENT_EXIT) at_end(waited);
+      Continue(waited, status);
+    } else if (waited == pid) {
+      return ExitStatus(status);
     }
   }
 }
@@ -80,7 +89,7 @@ int WaitForEnd(pid_t pid, const std::function<void(pid_t)>& at_end) {
 }  // namespace
 
 int RunTraced(const std::vector<std::string>& command, const std::vector<std::string>& environment,
-              const std::function<void(pid_t)>& at_end) {
+              Children children, const std::function<void(pid_t)>& at_end) {
   int go[2];
   int report[2];
   if (pipe2(go, O_CLOEXEC) != 0 || pipe2(report, O_CLOEXEC) != 0) {
@@ -95,7 +104,9 @@ int RunTraced(const std::vector<std::string>& command, const std::vector<std::st
   close(report[1]);
   close(go[0]);
   // Without permission it runs untraced.
-  ptrace(PTRACE_SEIZE, pid, nullptr, PTRACE_O_TRACEEXIT);
+  int events = PTRACE_O_TRACEEXIT;
+  if (children == Children::kFollow) events |= PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK;
+  ptrace(PTRACE_SEIZE, pid, nullptr, events);
   close(go[1]);
   int error = 0;
   const ssize_t n = read(report[0], &error, sizeof(error));

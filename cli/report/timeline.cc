@@ -33,7 +33,7 @@ std::string UtcTime(int64_t time_ms) {
                      time_ms % 1000);
 }
 
-std::string TimelineJson(const Reading& reading) {
+std::string TimelineJson(const ProcessFigures& reading) {
   nlohmann::ordered_json json = {{"time", UtcTime(reading.time_ms)}};
   json.update(ProcessJson(reading.info));
   if (reading.stats.has_value()) {
@@ -43,7 +43,7 @@ std::string TimelineJson(const Reading& reading) {
   return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
-std::string TimelineOpenMetrics(const Reading& reading) {
+std::string TimelineOpenMetrics(const ProcessFigures& reading) {
   std::string out;
   const auto to = std::back_inserter(out);
   const std::string labels =
@@ -68,7 +68,7 @@ std::string TimelineOpenMetrics(const Reading& reading) {
   return out + "# EOF\n";
 }
 
-PlotPoint PointOf(const Reading& reading) {
+PlotPoint PointOf(const ProcessFigures& reading) {
   return {.time_ms = reading.time_ms,
           .resident_bytes = reading.info.memory.resident_bytes,
           .backed_bytes = reading.figure("actual_bytes"),

@@ -3,9 +3,9 @@
 // All tables are computed at compile time and are read-only data.
 //
 // Rule: 8, then multiples of 16 up to a first doubling, then the same number of classes for each
-// doubling up to kMaxSmallSize. So every class of 16 bytes or more is a multiple of 16, and every
-// power of two is a class. A span gets pages until the bytes after the last object are a small part
-// of it. The numbers are in Tuning::SizeClasses.
+// doubling up to kMaxSmallSize, and a few more sizes that many programs request. So every class of
+// 16 bytes or more is a multiple of 16, and every power of two is a class. A span gets pages until
+// the bytes after the last object are a small part of it. The numbers are in Tuning::SizeClasses.
 #pragma once
 
 #include <algorithm>
@@ -35,13 +35,22 @@ namespace size_class_rules {
 
 inline constexpr Tuning::SizeClasses kRules = kTuning.size_classes;
 
+// The next class size after `size`, not counting kRules.extra_bytes.
+constexpr size_t NextRegularSize(size_t size) {
+  size_t step = kMinAlignment;
+  for (size_t power = kRules.first_doubling_bytes; power <= size; power *= 2) {
+    step = power / kRules.steps_per_doubling;
+  }
+  return (size / step + 1) * step;
+}
+
 // The next class size after `size`.
 constexpr size_t NextSize(size_t size) {
-  if (size < kMinAlignment) return kMinAlignment;
-  if (size < kRules.first_doubling_bytes) return size + kMinAlignment;
-  size_t power = kRules.first_doubling_bytes;
-  while (power * 2 <= size) power *= 2;
-  return size + power / kRules.steps_per_doubling;
+  size_t next = NextRegularSize(size);
+  for (const size_t extra : kRules.extra_bytes) {
+    if (size < extra && extra < next) next = extra;
+  }
+  return next;
 }
 
 constexpr size_t CountClasses() {
@@ -95,7 +104,7 @@ struct SizeClassInfo {
 class SizeClasses {
  public:
   // Requests of up to this size are looked up in steps of 8 bytes, larger ones in steps of 128.
-  static constexpr size_t kMaxFineSize = 1024;
+  static constexpr size_t kMaxFineSize = 4480;
   static constexpr int kReciprocalShift = 40;
 
   constexpr SizeClasses() {
@@ -111,6 +120,7 @@ class SizeClasses {
       while (info_[c].object_size < i * 8) ++c;
       fine_[i] = static_cast<SizeClass>(c);
     }
+    static_assert(kMaxFineSize % 128 == 0);
     for (size_t i = kMaxFineSize / 128; i < coarse_.size(); ++i) {
       while (info_[c].object_size < i * 128) ++c;
       coarse_[i] = static_cast<SizeClass>(c);
@@ -178,6 +188,8 @@ inline constexpr SizeClasses kSizeClasses;
 // The largest span of any size class, in bytes, even where hardware pages have 64 KiB.
 inline constexpr size_t kMaxSmallSpanBytes = size_t{1} << 20;
 
+// Between the steps of the coarse table.
+static_assert(kTuning.size_classes.extra_bytes[1] <= SizeClasses::kMaxFineSize);
 static_assert(kNumSizeClasses <= std::numeric_limits<uint8_t>::max());
 static_assert(kSizeClasses.size(static_cast<SizeClass>(kNumSizeClasses - 1)) == kMaxSmallSize);
 

@@ -42,6 +42,12 @@ struct Tuning {
     // twelve programs: each class has a partially used span and a batch in a cache (decision 0022).
     // Range: 4 to 16; a power of two.
     size_t steps_per_doubling = 8;
+    // More classes: sizes that programs request often and that the rule would round up most. The
+    // page cache of SQLite requests 1 KiB and 4 KiB with a header: 1,032 and 4,368 bytes. Rounding
+    // adds 8.3 % to its live bytes without the two classes, 3.1 % with them; in ten other programs
+    // no size saves more than 0.7 % (decision 0044). Range: multiples of a cache line above
+    // first_doubling_bytes, ascending.
+    size_t extra_bytes[2] = {1088, 4416};
 
     // A batch, the objects that move between caches at once, has this many bytes, within the two
     // bounds below. Not measured. Range: 16 KiB to 256 KiB.
@@ -680,6 +686,8 @@ constexpr bool SizeClassesFit(const Tuning::SizeClasses& t) {
          In(t.steps_per_doubling, 4, 16) && IsPowerOfTwo(t.steps_per_doubling) &&
          // Steps are multiples of the alignment of all objects.
          t.first_doubling_bytes / t.steps_per_doubling >= kMinAlignment &&
+         t.extra_bytes[0] > t.first_doubling_bytes && t.extra_bytes[1] > t.extra_bytes[0] &&
+         t.extra_bytes[0] % kCacheLineSize == 0 && t.extra_bytes[1] % kCacheLineSize == 0 &&
          In(t.batch_bytes, 16_KiB, 256_KiB) && In(t.min_batch_objects, 1, 8) &&
          In(t.max_batch_objects, 32, 256) && t.max_batch_objects % 8 == 0 &&
          t.tiny_bytes < t.short_bytes && t.short_bytes < t.medium_bytes &&

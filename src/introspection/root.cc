@@ -122,8 +122,6 @@ constexpr void FieldTable::DescribePages(LayoutText& out) {
     out.Field("limit_counts", offsetof(T, watch_) + offsetof(LimitWatch, counts_),
               sizeof(LimitWatch::counts_), "LimitCounts");
     TC_FIELD(hugepages_.mode);
-    out.Field("decided_ms", offsetof(T, policy_) + offsetof(ReleasePolicy, decided_ms_),
-              sizeof(ReleasePolicy::decided_ms_), "");
   }
   {
     using T = MemoryLimits;
@@ -319,6 +317,10 @@ constexpr void FieldTable::Describe(LayoutText& out) {
     out.Field("sample_period", offsetof(T, sampling) + offsetof(Sampling, period_),
               sizeof(Sampling::period_), "");
     TC_PART(pressure_counts, PressureCounts);
+    out.Field("now_ms",
+              offsetof(T, page_heap) + offsetof(PageHeap, state_) + offsetof(PageState, governor) +
+                  offsetof(Governor, latest_ms_),
+              sizeof(Governor::latest_ms_), "");
   }
   {
     using T = PressureCounts;

@@ -51,7 +51,8 @@ TC_FAST_PATH GrowthDecision PageHeap::TryTake(const Request& request, bool backe
   }
   if (place.span == nullptr) return {};
   Length step;
-  if (place.span->Is(SpanState::kFreeReleased) && place.span->num_pages >= place.offset + n) {
+  if (place.continues ||
+      (place.span->Is(SpanState::kFreeReleased) && place.span->num_pages >= place.offset + n)) {
     step = state_.governor.PrefaultStep(request.need, store.in_use());
   }
   Request chunk = request;

@@ -111,7 +111,7 @@ Span* SpanStore::Carve(Span* span, PageRange range, Length step, PageRange* back
   return span;
 }
 
-bool SpanStore::Append(Span* span, Length n) {
+bool SpanStore::Append(Span* span, Length n, Length step, PageRange* fresh_pages) {
   bool fresh = false;
   while (n > Length(0)) {
     Span* const next = FreeSpanAt(span->end());
@@ -119,8 +119,8 @@ bool SpanStore::Append(Span* span, Length n) {
     const bool released = next->Is(SpanState::kFreeReleased);
     const Length taken = std::min(next->num_pages, n);
     PageRange backed;
-    Span* const part =
-        Carve(next, {next->first_page, next->first_page + taken}, Length(0), &backed);
+    Span* const part = Carve(next, {next->first_page, next->first_page + taken}, step, &backed);
+    if (released) *fresh_pages = backed;
     span->num_pages += taken;
     n -= taken;
     fresh |= released;
@@ -139,7 +139,9 @@ void SpanStore::Take(const Request& request, const Place& place, Length step, Ta
   PageRange backed;
   Span* const span = Carve(place.span, {first, std::min(end, place.span->end())}, step, &backed);
   span->in_use.written = fresh && span->zero_filled ? Length(0) : span->num_pages;
-  if (__builtin_expect(span->end() < end, false)) fresh |= Append(span, end - span->end());
+  if (__builtin_expect(span->end() < end, false)) {
+    fresh |= Append(span, end - span->end(), step, &backed);
+  }
   hugepages_.CountUsed({first, end}, true);
   if (request.home != nullptr) {
     if (request.home->run_end == PageId()) ++homes_in_use_;
@@ -162,7 +164,8 @@ void SpanStore::Resize(Span* span, Length n) {
   counts.large_span_bytes += n.bytes() - span->bytes();
   if (end > span->end()) {
     hugepages_.CountUsed({span->end(), end}, true);
-    Append(span, end - span->end());
+    PageRange backed;
+    Append(span, end - span->end(), Length(0), &backed);
   } else if (end < span->end()) {
     hugepages_.CountUsed({end, span->end()}, false);
     FreeBack(span, end, SpanState::kFreeBacked);

@@ -70,12 +70,16 @@ class SpanStore {
     Length offset = Length(0);
     // The place is released, to save address space, although there is a backed one.
     bool by_choice = false;
+    // The place goes on where the home's last span ends: with backed pages that are too few, and
+    // the released pages after them.
+    bool continues = false;
   };
   struct Taken {
     Span* span = nullptr;
     // Some of it was released, and no backed place was long enough.
     bool fresh = false;
-    // With a `step`: all pages that became backed.
+    // With a `step`: all pages that became backed together, the last ones if there were several
+    // ranges.
     PageRange backed;
   };
 
@@ -174,6 +178,9 @@ class SpanStore {
   }
   // Among spans as long as `span`, the one in the fullest hugepage.
   Span* FullestOfEqual(const Request& request, Span* span, FreeKind kind) const;
+  // The end of the home's last span, if what is free there is the rest of a pre-fault or hugepage,
+  // shorter than the request, and followed by enough released pages.
+  Place FindContinued(const Request& request) const;
   // Adjacent to the home's last span, else, if there is one, in a free span in which no other home
   // continues.
   Place FindNear(const Request& request, FreeKind kind) const;
@@ -191,7 +198,7 @@ class SpanStore {
   Span* Carve(Span* span, PageRange range, Length step, PageRange* backed);
   // Adds the `n` free pages after `span` to it, from one or several spans; true when some of them
   // were released.
-  bool Append(Span* span, Length n);
+  bool Append(Span* span, Length n, Length step, PageRange* fresh_pages);
   // Cuts `span`, which is in no list; returns the part from `at` on.
   Span* Split(Span* span, PageId at);
   // Frees the part of `span` before `at`, or from `at` on; the rest stays in no list.

@@ -5,21 +5,33 @@
 //   json       what tcmalloc_stats_json says, which costs no allocation
 //   objects    the address and size of each object in use, in pairs (full library)
 //   busy N     N threads allocate and free until "rest"
-//   sleep N    N threads that have a cache and wait
+//   sleep N    N threads that have a cache and sleep again and again
+//   wait N     N threads that have a cache and wait
 //   rest       ends these threads
 //   free       frees every second object of those made at the start
 //   address    addresses: an object in use, a freed one, a large object, one on the stack
+//   fork       a child that waits; the answer is its process
+//   forks      a thread that forks children, which end at once, until "rest"
+//   objects N SIZE  allocates N objects of SIZE bytes and does not touch them
+//   leave      ends the first thread; another one obeys from then on
+//   vfork      a thread that waits for the child of vfork for three seconds
+//   end        ends
 //
-// Built without the allocator. Nothing here allocates between a command and its answer, so that the
-// heap is at rest while the test reads it.
+// Built without the allocator, to preload it; or with LINKED and with it. Nothing here allocates
+// between a command and its answer, so that the heap is at rest while the test reads it.
 #define _GNU_SOURCE
+#ifndef LINKED
 #include <dlfcn.h>
+#endif
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { kObjects = 20000, kLarge = 20, kMaxThreads = 2000, kMaxFound = 200000 };
@@ -30,9 +42,18 @@ static pthread_t threads[kMaxThreads];
 static int num_threads;
 static atomic_int resting;
 static atomic_int started;
+static int until_rest[2];  // a pipe: its end is the rest
 static uintptr_t found[kMaxFound][2];
 static size_t num_found;
 static char text[1 << 22];
+
+#ifdef LINKED
+int tcmalloc_for_each_object(void (*see)(void*, size_t, void*), void* context);
+size_t tcmalloc_stats_json(char* buffer, size_t length);
+#define FUNCTION(name) ((void*)&name)
+#else
+#define FUNCTION(name) dlsym(RTLD_DEFAULT, #name)
+#endif
 
 static size_t SizeOf(unsigned i) { return 8 + (i * 2654435761u >> 20) % 3000; }
 
@@ -67,6 +88,43 @@ static void* Sleep(void* seed) {
   return NULL;
 }
 
+static void* Wait(void* seed) {
+  free(malloc(SizeOf((unsigned)(uintptr_t)seed)));
+  atomic_fetch_add(&started, 1);
+  char byte;
+  while (read(until_rest[0], &byte, 1) < 0) {
+  }
+  return NULL;
+}
+
+static void* Forks(void* unused) {
+  (void)unused;
+  atomic_fetch_add(&started, 1);
+  while (!atomic_load(&resting)) {
+    const pid_t child = fork();
+    if (child == 0) _exit(0);
+    waitpid(child, NULL, 0);
+  }
+  return NULL;
+}
+
+static void* Vforks(void* unused) {
+  (void)unused;
+  atomic_fetch_add(&started, 1);
+  if (vfork() == 0) {
+    sleep(3);
+    _exit(0);
+  }
+  return NULL;
+}
+
+static pid_t Fork(void) {
+  const pid_t child = fork();
+  if (child != 0) return child;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  for (;;) pause();
+}
+
 static void Start(void* (*run)(void*), int n) {
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
@@ -84,6 +142,8 @@ static void Start(void* (*run)(void*), int n) {
 
 static void Rest(void) {
   atomic_store(&resting, 1);
+  if (until_rest[1] != 0) close(until_rest[1]);
+  until_rest[1] = 0;
   for (int i = 0; i < num_threads; ++i) pthread_join(threads[i], NULL);
   num_threads = 0;
 }
@@ -97,7 +157,7 @@ static void SeeObject(void* object, size_t bytes, void* context) {
 
 static void SayObjects(void) {
   int (*each)(void (*)(void*, size_t, void*), void*) = NULL;
-  *(void**)&each = dlsym(RTLD_DEFAULT, "tcmalloc_for_each_object");
+  *(void**)&each = FUNCTION(tcmalloc_for_each_object);
   num_found = 0;
   if (each != NULL) each(&SeeObject, NULL);
   size_t at = 0;
@@ -110,11 +170,13 @@ static void SayObjects(void) {
 
 static void SayJson(void) {
   size_t (*json)(char*, size_t) = NULL;
-  *(void**)&json = dlsym(RTLD_DEFAULT, "tcmalloc_stats_json");
+  *(void**)&json = FUNCTION(tcmalloc_stats_json);
   size_t at = json == NULL ? 0 : json(text, sizeof(text) - 1);
   text[at++] = '\n';
   Say(text, at);
 }
+
+static void* Obey(void* unused);
 
 static int Command(const char* command) {
   if (strcmp(command, "json") == 0) {
@@ -125,10 +187,33 @@ static int Command(const char* command) {
     SayObjects();
     return 1;
   }
+  if (strcmp(command, "end") == 0) exit(0);
   if (strncmp(command, "busy ", 5) == 0) {
     Start(&Busy, atoi(command + 5));
   } else if (strncmp(command, "sleep ", 6) == 0) {
     Start(&Sleep, atoi(command + 6));
+  } else if (strncmp(command, "wait ", 5) == 0) {
+    if (pipe(until_rest) != 0) return 0;
+    Start(&Wait, atoi(command + 5));
+  } else if (strcmp(command, "forks") == 0) {
+    Start(&Forks, 1);
+  } else if (strcmp(command, "vfork") == 0) {
+    Start(&Vforks, 1);
+  } else if (strcmp(command, "leave") == 0) {
+    pthread_t other;
+    pthread_create(&other, NULL, &Obey, NULL);
+    pthread_exit(NULL);
+  } else if (strcmp(command, "fork") == 0) {
+    const int n = snprintf(text, sizeof(text), "%d\n", (int)Fork());
+    Say(text, (size_t)n);
+    return 1;
+  } else if (strncmp(command, "objects ", 8) == 0) {
+    char* end = NULL;
+    const size_t n = strtoul(command + 8, &end, 10);
+    const size_t bytes = strtoul(end, NULL, 10);
+    for (size_t i = 0; i < n; ++i) {
+      if (malloc(bytes) == NULL) return 0;
+    }
   } else if (strcmp(command, "rest") == 0) {
     Rest();
   } else if (strcmp(command, "free") == 0) {
@@ -147,20 +232,25 @@ static int Command(const char* command) {
   return 1;
 }
 
-int main(void) {
-  for (unsigned i = 0; i < kObjects; ++i) objects[i] = memset(malloc(SizeOf(i)), 1, SizeOf(i));
-  for (unsigned i = 0; i < kLarge; ++i) large[i] = malloc(70000 + i * 50000);
+static void* Obey(void* unused) {
+  (void)unused;
   Say("ready\n", 6);
   char line[64];
   for (size_t length = 0;;) {
     // Not stdio, which would allocate.
-    if (read(0, line + length, 1) != 1) return 0;
+    if (read(0, line + length, 1) != 1) exit(0);
     if (line[length] != '\n') {
-      if (++length == sizeof(line)) return 1;
+      if (++length == sizeof(line)) exit(1);
       continue;
     }
     line[length] = '\0';
     length = 0;
-    if (!Command(line)) return 1;
+    if (!Command(line)) exit(1);
   }
+}
+
+int main(void) {
+  for (unsigned i = 0; i < kObjects; ++i) objects[i] = memset(malloc(SizeOf(i)), 1, SizeOf(i));
+  for (unsigned i = 0; i < kLarge; ++i) large[i] = malloc(70000 + i * 50000);
+  Obey(NULL);
 }

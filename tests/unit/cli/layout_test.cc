@@ -17,7 +17,7 @@ TEST(LayoutTest, ReadsStructuresFieldsAndConstants) {
   EXPECT_EQ(layout.structure("S").field("b").type, "T");
   EXPECT_EQ(layout.structure("T").field("x").bytes, 4u);
   EXPECT_EQ(layout.constant("c"), ~uint64_t{0});
-  EXPECT_THROW(layout.structure("U"), BadImage);
+  EXPECT_THROW(layout.structure("U"), NotPublished);
   EXPECT_THROW(layout.structure("S").field("z"), BadImage);
   EXPECT_THROW(layout.constant("z"), BadImage);
 }
@@ -62,9 +62,13 @@ TEST(RecordTest, FindsLocksAndChangesInAllParts) {
   image.Put(0x20000, std::string("\5\0\0\0\0\0\0\0\7\0\0\0\0\0\0\0", 16));
   const Target target(image, root);
   std::string found;
-  target.Load("S", 0x20000).ForEachGuard([&](const Record& r, const std::string& name, uint64_t v) {
-    found += r.structure().name + "." + name + "=" + std::to_string(v) + " ";
-  });
+  size_t moving = 0;
+  std::vector<Guard> guards;
+  target.Load("S", 0x20000).AddGuards(&guards);
+  for (const Guard& guard : guards) {
+    found += guard.name + "=" + std::to_string(guard.value) + " ";
+    EXPECT_EQ(guard.address, 0x20000 + (guard.bytes == 4 ? 0 : 4 + 4 * moving++));
+  }
   EXPECT_EQ(found, "S.lock=5 P.moving=0 P.moving=7 P.moving=0 ");
 }
 
@@ -73,9 +77,8 @@ TEST(RecordTest, AStructureThatContainsItselfIsRejected) {
   const Root root = PutLayout(&image, "S 8\n s 0 8 S\n", 8);
   image.Put(0x20000, std::string(8, '\0'));
   const Target target(image, root);
-  EXPECT_THROW(
-      target.Load("S", 0x20000).ForEachGuard([](const Record&, const std::string&, uint64_t) {}),
-      BadImage);
+  std::vector<Guard> guards;
+  EXPECT_THROW(target.Load("S", 0x20000).AddGuards(&guards), BadImage);
 }
 
 }  // namespace

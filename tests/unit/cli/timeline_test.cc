@@ -11,8 +11,8 @@
 namespace cli {
 namespace {
 
-Reading Example() {
-  Reading reading{.time_ms = 1795613121450};
+ProcessFigures Example() {
+  ProcessFigures reading{.time_ms = 1795613121450};
   reading.info.pid = 7;
   reading.info.name = "a\"b\\c\n\xff";
   reading.info.memory.resident_bytes = 1000;
@@ -37,7 +37,7 @@ TEST(TimelineTest, ALineOfJson) {
 }
 
 TEST(TimelineTest, AnotherMallocHasTheKernelsFigures) {
-  Reading reading = Example();
+  ProcessFigures reading = Example();
   reading.stats.reset();
   EXPECT_EQ(nlohmann::json::parse(TimelineJson(reading)).count("in_use_bytes"), 0u);
   EXPECT_EQ(TimelineOpenMetrics(reading).find("in_use"), std::string::npos);

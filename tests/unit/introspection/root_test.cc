@@ -9,6 +9,7 @@
 
 #include "heap/heap.h"
 #include "introspection/layout_text.h"
+#include "os/clock.h"
 #include "page/span.h"
 
 extern "C" tcmalloc::IntrospectionRoot tcmalloc_introspection;
@@ -52,6 +53,28 @@ TEST(IntrospectionRootTest, TheTableHasTheStructures) {
   EXPECT_NE(text.find("\n=page_shift " + std::to_string(kPageShift) + "\n"), std::string::npos);
   EXPECT_NE(std::string_view(root.samples->text, root.samples->bytes).find("SampleTable "),
             std::string_view::npos);
+}
+
+// The offset of a field of Heap in the table.
+size_t OffsetInHeap(const std::string& field) {
+  const IntrospectionRoot& root = tcmalloc_introspection;
+  const std::string text = "\n" + std::string(root.layout, root.layout_bytes);
+  const size_t heap = text.find("\nHeap ");
+  return std::stoul(text.substr(text.find("\n " + field + " ", heap) + field.size() + 3));
+}
+
+TEST(IntrospectionRootTest, HasATimeForReadersWithoutAClock) {
+  EnsureHeap();
+  Heap& heap = GlobalHeap();
+  const int64_t before = CoarseMilliseconds();
+  Span* const span = heap.page_heap.New(Length(3), SpanState::kLarge);
+  ASSERT_NE(span, nullptr);
+  int64_t now = 0;
+  memcpy(&now, static_cast<const char*>(tcmalloc_introspection.heap) + OffsetInHeap("now_ms"),
+         sizeof(now));
+  EXPECT_GE(now, before);
+  EXPECT_LE(now, CoarseMilliseconds());
+  heap.page_heap.Delete(span);
 }
 
 }  // namespace

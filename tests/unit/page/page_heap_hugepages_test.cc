@@ -378,6 +378,31 @@ TEST(PageHeapHugepagesTest, SpansNeededWholeArePrefaultedInSteps) {
   h.CheckResidency();
 }
 
+TEST(PageHeapHugepagesTest, SpansContinueInTheRestOfAPrefault) {
+  HugeHeap h(kAllPages);
+  h.New(8192, SpanState::kLarge);
+  const size_t step = hugepage_policy::PrefaultStep(Length(8192)).pages();
+  // No number of these spans fills a pre-fault.
+  constexpr size_t kPages = 5;
+  ASSERT_NE(step % kPages, 0u);
+  const size_t before = h.heap.GetStats().free_backed_bytes;
+  const Span* last = h.NewNeeded(kPages);
+  size_t apart = 0;
+  size_t most_free = 0;
+  size_t pages = kPages;
+  for (; pages < 8 * step; pages += kPages) {
+    const Span* const span = h.NewNeeded(kPages);
+    apart += span->first_page != last->end();
+    last = span;
+    most_free = std::max(most_free, h.heap.GetStats().free_backed_bytes - before);
+    h.CheckResidency();
+  }
+  EXPECT_LE(apart, 1u) << "where the heap grew";
+  EXPECT_LE(most_free, 2 * step * kPageSize);
+  // All of them were pre-faulted.
+  EXPECT_GE(h.heap.GetStats().prefaults, pages / step);
+}
+
 TEST(PageHeapHugepagesTest, AnOsThatCannotPrefaultIsNotAskedAgain) {
   HugeHeap h(kAllPages);
   h.New(8192, SpanState::kLarge);

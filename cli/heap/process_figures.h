@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Reading: the figures of a process at one moment, as the kernel and its heap have them. The
+// ProcessFigures: the figures of a process at one moment, as the kernel and its heap have them. The
 // process is not stopped.
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace cli {
 
-struct Reading {
+struct ProcessFigures {
   int64_t time_ms = 0;  // since 1970
   ProcessInfo info;
   std::optional<Statistics> stats;  // none: another malloc, or nothing was allocated yet
@@ -25,6 +25,6 @@ struct Reading {
 };
 
 // `target`: null for a process on another malloc. Throws Failure when the process has ended.
-Reading TakeReading(pid_t pid, const Target* target);
+ProcessFigures ReadProcessFigures(pid_t pid, const Target* target);
 
 }  // namespace cli

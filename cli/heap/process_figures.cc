@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "heap/reading.h"
+#include "heap/process_figures.h"
 
 #include <fmt/format.h>
 
@@ -7,14 +7,15 @@
 
 namespace cli {
 
-Reading TakeReading(pid_t pid, const Target* target) {
+ProcessFigures ReadProcessFigures(pid_t pid, const Target* target) {
   const auto info = ReadProcessInfo(pid);
   if (!info.has_value() || info->is_zombie()) {
     throw Failure(fmt::format("process {} has ended", pid));
   }
   timespec now;
   clock_gettime(CLOCK_REALTIME, &now);
-  Reading reading{.time_ms = int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000, .info = *info};
+  ProcessFigures reading{.time_ms = int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000,
+                         .info = *info};
   if (target != nullptr && target->HasHeap()) reading.stats = ReadStatistics(*target);
   return reading;
 }
