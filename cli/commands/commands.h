@@ -18,6 +18,7 @@ void AddPs(CLI::App& parser, int* status);
 void AddStats(CLI::App& parser, int* status);
 void AddDoctor(CLI::App& parser, int* status);
 void AddTimeline(CLI::App& parser, int* status);
+void AddTop(CLI::App& parser, int* status);
 void AddDiff(CLI::App& parser, int* status);
 void AddObjects(CLI::App& parser, int* status);
 void AddInspect(CLI::App& parser, int* status);

@@ -47,7 +47,7 @@ Facts ReadOnce(const OpenProcess& process, const std::optional<Target>& target) 
     facts.heap = ReadHeapUse(*target, facts.stats, pages);
   }
   facts.process = ReadProcessUse(pages, {.threads = process.info.threads,
-                                         .stack_pointers = StackPointers(pid),
+                                         .stacks = StackPointers(pid),
                                          .stack_bytes = ThreadStackBytes(pid)});
   facts.swapped_bytes = process.info.memory.swapped_bytes;
   return facts;

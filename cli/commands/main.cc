@@ -20,6 +20,7 @@ int main(int argc, char** argv) {
   cli::AddPs(parser, &status);
   cli::AddStats(parser, &status);
   cli::AddDoctor(parser, &status);
+  cli::AddTop(parser, &status);
   cli::AddTimeline(parser, &status);
   cli::AddDiff(parser, &status);
   cli::AddObjects(parser, &status);

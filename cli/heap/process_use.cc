@@ -8,8 +8,6 @@
 #include <map>
 #include <string_view>
 
-#include "image/stacks.h"
-
 namespace cli {
 namespace {
 
@@ -53,7 +51,7 @@ ProcessUse ReadProcessUse(ResidentPages& pages, const ThreadFacts& threads) {
   ProcessUse use;
   std::vector<Mapping> mappings;
   for (const MappingUse& each : pages.mappings()) mappings.push_back(each.mapping);
-  for (const size_t i : StacksAmong(mappings, threads.stack_pointers, threads.threads)) {
+  for (const size_t i : StacksAmong(mappings, threads.stacks, threads.threads)) {
     const Mapping& mapping = mappings[i];
     // The kernel may have joined a thread's stack with memory after it.
     const uint64_t most = mapping.name == "[stack]" ? UINT64_MAX : threads.stack_bytes;

@@ -9,6 +9,7 @@
 
 #include "image/image.h"
 #include "image/resident.h"
+#include "image/stacks.h"
 
 namespace cli {
 
@@ -38,7 +39,7 @@ struct ProcessUse {
 
 struct ThreadFacts {
   size_t threads = 1;
-  std::vector<Address> stack_pointers;
+  std::vector<ThreadStack> stacks;
   uint64_t stack_bytes = uint64_t{8} << 20;  // at most this much of a mapping is a stack
 };
 

@@ -29,18 +29,19 @@ bool IsGuard(const Mapping& mapping) {
 
 }  // namespace
 
-std::vector<Address> StackPointers(pid_t pid) {
-  std::vector<Address> pointers;
+std::vector<ThreadStack> StackPointers(pid_t pid) {
+  std::vector<ThreadStack> stacks;
   for (const pid_t thread : ThreadsOf(pid)) {
     std::ifstream file(fmt::format("/proc/{}/task/{}/syscall", pid, thread));
     std::vector<std::string> words;
     for (std::string word; file >> word;) words.push_back(word);
     if (words.size() < 3) continue;  // "running"
     const Address pointer = strtoull(words[words.size() - 2].c_str(), nullptr, 16);
-    if (pointer != 0) pointers.push_back(pointer);
+    if (pointer != 0) stacks.push_back({thread, pointer});
   }
-  std::sort(pointers.begin(), pointers.end());
-  return pointers;
+  std::sort(stacks.begin(), stacks.end(),
+            [](const ThreadStack& a, const ThreadStack& b) { return a.pointer < b.pointer; });
+  return stacks;
 }
 
 uint64_t ThreadStackBytes(pid_t pid) {
@@ -55,20 +56,21 @@ uint64_t ThreadStackBytes(pid_t pid) {
 }
 
 std::vector<size_t> StacksAmong(const std::vector<Mapping>& mappings,
-                                const std::vector<Address>& stack_pointers, size_t threads) {
-  std::vector<size_t> stacks;
+                                const std::vector<ThreadStack>& stacks, size_t threads) {
+  std::vector<size_t> found;
   for (size_t i = 0; i < mappings.size(); ++i) {
     const Mapping& mapping = mappings[i];
-    const auto first =
-        std::lower_bound(stack_pointers.begin(), stack_pointers.end(), mapping.start);
-    const bool has_pointer = first != stack_pointers.end() && *first < mapping.end;
+    const auto first = std::lower_bound(
+        stacks.begin(), stacks.end(), mapping.start,
+        [](const ThreadStack& stack, Address start) { return stack.pointer < start; });
+    const bool has_pointer = first != stacks.end() && first->pointer < mapping.end;
     const bool after_guard =
         threads > 1 && i > 0 && IsGuard(mappings[i - 1]) && mappings[i - 1].end == mapping.start;
     if (mapping.name == "[stack]" || (IsPrivateData(mapping) && (has_pointer || after_guard))) {
-      stacks.push_back(i);
+      found.push_back(i);
     }
   }
-  return stacks;
+  return found;
 }
 
 }  // namespace cli

@@ -11,8 +11,13 @@
 
 namespace cli {
 
-// The stack pointers of the threads that wait in the kernel. Those of running threads are missing.
-std::vector<Address> StackPointers(pid_t pid);
+struct ThreadStack {
+  pid_t thread = 0;
+  Address pointer = 0;
+};
+// The stack pointers of the threads that wait in the kernel, by address. Those of running threads
+// are missing.
+std::vector<ThreadStack> StackPointers(pid_t pid);
 // What the C library takes as the size of a thread's stack: the limit of the main thread's, or 8
 // MiB without one.
 uint64_t ThreadStackBytes(pid_t pid);
@@ -20,6 +25,6 @@ uint64_t ThreadStackBytes(pid_t pid);
 // The numbers of the mappings that are stacks: the main thread's, those with a stack pointer, and
 // those of private anonymous memory right after a guard area, which pthread_create makes.
 std::vector<size_t> StacksAmong(const std::vector<Mapping>& mappings,
-                                const std::vector<Address>& stack_pointers, size_t threads);
+                                const std::vector<ThreadStack>& stacks, size_t threads);
 
 }  // namespace cli

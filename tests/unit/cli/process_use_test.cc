@@ -11,20 +11,20 @@
 namespace cli {
 namespace {
 
-const uint64_t kPage = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+const uint64_t kHardwarePage = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
 
 // Adjacent mappings, all resident.
-class Process {
+class FakeProcess {
  public:
   MappingUse& Add(std::string name, uint64_t pages, bool writable = true) {
     const Address start = next_;
-    next_ += pages * kPage;
+    next_ += pages * kHardwarePage;
     mappings_.push_back({.mapping = {.start = start,
                                      .end = next_,
                                      .readable = writable,
                                      .writable = writable,
                                      .name = std::move(name)},
-                         .resident_bytes = writable ? pages * kPage : 0});
+                         .resident_bytes = writable ? pages * kHardwarePage : 0});
     return mappings_.back();
   }
 
@@ -48,26 +48,26 @@ class Process {
 };
 
 TEST(ProcessUseTest, DividesMappingsByName) {
-  Process process;
-  process.Add("/usr/bin/server", 10).anonymous_bytes = 3 * kPage;
+  FakeProcess process;
+  process.Add("/usr/bin/server", 10).anonymous_bytes = 3 * kHardwarePage;
   process.Add("/memfd:cache (deleted)", 20);
   process.Add("/dev/shm/queue", 4);
   process.Add("[heap]", 5);
-  process.Add("", 6).lazily_freed_bytes = 2 * kPage;
-  process.Add("[anon:arena]", 7).hugepage_bytes = 7 * kPage;
+  process.Add("", 6).lazily_freed_bytes = 2 * kHardwarePage;
+  process.Add("[anon:arena]", 7).hugepage_bytes = 7 * kHardwarePage;
   process.Add("[vdso]", 1);
   process.Add("[stack]", 8);
-  process.Add("/usr/lib/libc.so.6", 2).hugetlb_bytes = 9 * kPage;
+  process.Add("/usr/lib/libc.so.6", 2).hugetlb_bytes = 9 * kHardwarePage;
   const ProcessUse use = process.Use();
-  EXPECT_EQ(use.files, (7 + 1 + 2) * kPage);
-  EXPECT_EQ(use.file_data, 3 * kPage);
-  EXPECT_EQ(use.shared, 24 * kPage);
-  EXPECT_EQ(use.anonymous, (5 + 4 + 7) * kPage);
-  EXPECT_EQ(use.lazily_freed, 2 * kPage);
-  EXPECT_EQ(use.anonymous_hugepages, 7 * kPage);
-  EXPECT_EQ(use.stacks, 8 * kPage);
+  EXPECT_EQ(use.files, (7 + 1 + 2) * kHardwarePage);
+  EXPECT_EQ(use.file_data, 3 * kHardwarePage);
+  EXPECT_EQ(use.shared, 24 * kHardwarePage);
+  EXPECT_EQ(use.anonymous, (5 + 4 + 7) * kHardwarePage);
+  EXPECT_EQ(use.lazily_freed, 2 * kHardwarePage);
+  EXPECT_EQ(use.anonymous_hugepages, 7 * kHardwarePage);
+  EXPECT_EQ(use.stacks, 8 * kHardwarePage);
   EXPECT_EQ(use.num_stacks, 1u);
-  EXPECT_EQ(use.hugetlb, 9 * kPage);
+  EXPECT_EQ(use.hugetlb, 9 * kHardwarePage);
   EXPECT_EQ(use.largest_files[0].name, "/usr/bin/server");
   EXPECT_EQ(use.largest_shared[0].name, "/memfd:cache (deleted)");
   EXPECT_EQ(use.largest_anonymous[0].name, "[anon:arena]");
@@ -75,28 +75,28 @@ TEST(ProcessUseTest, DividesMappingsByName) {
 }
 
 TEST(ProcessUseTest, VariablesWithoutInitialValuesAreOfTheFile) {
-  Process process;
+  FakeProcess process;
   process.Add("/usr/bin/server", 2);
   process.Add("", 9);
   process.Add("", 5);
   process.Add("/memfd:cache", 2);
   process.Add("", 1);
   const ProcessUse use = process.Use();
-  EXPECT_EQ(use.file_data, 9 * kPage);
-  EXPECT_EQ(use.anonymous, 6 * kPage);
+  EXPECT_EQ(use.file_data, 9 * kHardwarePage);
+  EXPECT_EQ(use.anonymous, 6 * kHardwarePage);
 }
 
 TEST(ProcessUseTest, AStackEndsWhereItMust) {
-  Process process;
+  FakeProcess process;
   process.Add("", 1, false);
   process.Add("", 100);
-  const ProcessUse use = process.Use({.threads = 2, .stack_bytes = 30 * kPage});
-  EXPECT_EQ(use.stacks, 30 * kPage);
-  EXPECT_EQ(use.anonymous, 70 * kPage);
+  const ProcessUse use = process.Use({.threads = 2, .stack_bytes = 30 * kHardwarePage});
+  EXPECT_EQ(use.stacks, 30 * kHardwarePage);
+  EXPECT_EQ(use.anonymous, 70 * kHardwarePage);
 }
 
 TEST(ProcessUseTest, TheLargestOfAFilesMappingsTogether) {
-  Process process;
+  FakeProcess process;
   process.Add("/a", 3);
   process.Add("/b", 4);
   process.Add("/a", 3);
@@ -105,7 +105,7 @@ TEST(ProcessUseTest, TheLargestOfAFilesMappingsTogether) {
   const ProcessUse use = process.Use();
   ASSERT_EQ(use.largest_files.size(), 3u);
   EXPECT_EQ(use.largest_files[0].name, "/a");
-  EXPECT_EQ(use.largest_files[0].bytes, 6 * kPage);
+  EXPECT_EQ(use.largest_files[0].bytes, 6 * kHardwarePage);
 }
 
 }  // namespace

@@ -129,9 +129,9 @@ TEST(StacksTest, FindsStacksByPointerNameAndGuard) {
       Area(0x61000, 0x62000, true, "/some/file"),  // no stack
       Area(0x70000, 0x80000, true, "[stack]"),
   };
-  EXPECT_EQ(StacksAmong(mappings, {0x10010}, 3), (std::vector<size_t>{0, 2, 6}));
+  EXPECT_EQ(StacksAmong(mappings, {{7, 0x10010}}, 3), (std::vector<size_t>{0, 2, 6}));
   // A program with one thread has no others' stacks.
-  EXPECT_EQ(StacksAmong(mappings, {0x70010}, 1), (std::vector<size_t>{6}));
+  EXPECT_EQ(StacksAmong(mappings, {{7, 0x70010}}, 1), (std::vector<size_t>{6}));
 }
 
 TEST(StacksTest, ThisThreadHasOne) {
