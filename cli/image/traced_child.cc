@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
@@ -42,20 +43,33 @@ int ExitStatus(int status) {
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-// What the keyboard sends goes to the whole group: the program decides what to do about it.
-class IgnoredSignals {
+// The program that runs; 0: none. Written before the handlers are set, read by them.
+volatile sig_atomic_t running = 0;
+
+void Forward(int signal) { kill(running, signal); }
+
+// The program decides what to do about signals that are meant for it. What the keyboard sends goes
+// to the whole group; what a supervisor sends goes to this process, which passes it on.
+class SignalsForProgram {
  public:
-  IgnoredSignals() : interrupt_(signal(SIGINT, SIG_IGN)), quit_(signal(SIGQUIT, SIG_IGN)) {}
-  IgnoredSignals(const IgnoredSignals&) = delete;
-  IgnoredSignals& operator=(const IgnoredSignals&) = delete;
-  ~IgnoredSignals() {
-    signal(SIGINT, interrupt_);
-    signal(SIGQUIT, quit_);
+  explicit SignalsForProgram(pid_t pid) {
+    running = pid;
+    for (size_t i = 0; i < kSignals.size(); ++i) {
+      struct sigaction action = {};
+      const bool is_of_keyboard = kSignals[i] == SIGINT || kSignals[i] == SIGQUIT;
+      action.sa_handler = is_of_keyboard ? SIG_IGN : &Forward;
+      sigaction(kSignals[i], &action, &before_[i]);
+    }
+  }
+  SignalsForProgram(const SignalsForProgram&) = delete;
+  SignalsForProgram& operator=(const SignalsForProgram&) = delete;
+  ~SignalsForProgram() {
+    for (size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &before_[i], nullptr);
   }
 
  private:
-  void (*interrupt_)(int);
-  void (*quit_)(int);
+  static constexpr std::array kSignals = {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
+  std::array<struct sigaction, kSignals.size()> before_;
 };
 
 // The answer to a stop of a traced process.
@@ -70,7 +84,7 @@ void Continue(pid_t pid, int status) {
 }
 
 int WaitForEnd(pid_t pid, const std::function<void(pid_t)>& at_end) {
-  const IgnoredSignals ignored;
+  const SignalsForProgram signals(pid);
   for (int status = 0;;) {
     const pid_t waited = waitpid(-1, &status, __WALL);
     if (waited < 0) {

@@ -437,6 +437,12 @@ def run(test):
         test.check_sums(json.loads(path.read_text()))
     done = test.ask("run", "--children", "-q", "--library", test.library, "sh", "-c", "sleep 60 & kill -STOP $! ; "
                     "kill -9 $!; wait $!; exit 3", status=3)
+    with subprocess.Popen([test.command, "run", "-q", "--library", test.library, "sh", "-c",
+                           "trap 'exit 9' TERM; echo ready; while :; do sleep 0.01; done"], text=True,
+                          stdout=subprocess.PIPE, env=clean_environment()) as runner:
+        test.expect(runner.stdout.readline() == "ready\n", "the program starts")
+        runner.terminate()
+        test.expect(runner.wait(TIMEOUT_S) == 9, f"{runner.returncode}: it gets the signal")
     done = test.ask("run", "--set", "nothing", "true", status=1)
     test.expect("NAME=VALUE" in done.stderr, done.stderr)
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The command's parts on the heap of this process, and on copies of it with wrong bytes.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <map>
@@ -114,6 +116,16 @@ constexpr uint64_t kImages = 500;
 constexpr uint64_t kImages = 500;
 #endif
 
+// For a reading of a damaged heap: far more than it takes, far less than a hang.
+constexpr auto kMostForOne = std::chrono::seconds(20);
+constexpr size_t kMostMemory = size_t{1} << 30;
+
+size_t PeakBytes() {
+  rusage usage = {};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<size_t>(usage.ru_maxrss) << 10;
+}
+
 TEST(OwnProcessTest, WrongBytesDoNoHarm) {
   const Objects made;
   LiveImage live(getpid());
@@ -128,6 +140,8 @@ TEST(OwnProcessTest, WrongBytesDoNoHarm) {
   constexpr uint32_t kSeed = 20261125;
   printf("%zu images, seed %u, %zu places\n", size_t{kImages}, kSeed, recording.reads().size());
   std::mt19937_64 random(kSeed);
+  const size_t peak_before = PeakBytes();
+  auto last = std::chrono::steady_clock::now();
   for (uint64_t i = 0; i < kImages; ++i) {
     SCOPED_TRACE(i);
     if (i % 4 == 0) {
@@ -141,7 +155,11 @@ TEST(OwnProcessTest, WrongBytesDoNoHarm) {
       patched.Patch(random(), random(), static_cast<unsigned>(random()), random());
     }
     gave_up += !ReadAll(patched, *root, address);
+    const auto now = std::chrono::steady_clock::now();
+    ASSERT_LT(now - last, kMostForOne);
+    last = now;
   }
+  EXPECT_LT(PeakBytes(), peak_before + kMostMemory);
   // Of both, many.
   EXPECT_GT(gave_up, kImages / 10);
   EXPECT_LT(gave_up, kImages - kImages / 10);
