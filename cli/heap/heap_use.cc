@@ -10,11 +10,12 @@
 #include <utility>
 
 #include "heap/walks.h"
+#include "image/patience.h"
 
 namespace cli {
 namespace {
 
-constexpr int kWalkTries = 20;
+constexpr int kTries = 20;
 
 class Reader {
  public:
@@ -175,6 +176,7 @@ void AddClassUse(const SizeClassStatistics& stats, const std::vector<ClassInShar
 }
 
 HeapUse ReadHeapUse(const Target& target, const Statistics& stats, ResidentPages& pages) {
+  const Patience patience(kTries);
   for (int i = 1;; ++i) {
     try {
       pages.PutBack();
@@ -182,7 +184,7 @@ HeapUse ReadHeapUse(const Target& target, const Statistics& stats, ResidentPages
       return Reader(objects, stats, pages).Read();
     } catch (const BadImage&) {
       // A list changed while it was read.
-      if (i == kWalkTries) throw;
+      if (patience.IsOver(i)) throw;
     }
   }
 }

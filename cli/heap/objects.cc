@@ -21,7 +21,7 @@ constexpr size_t kBitsPerWord = 64;
 constexpr uint64_t kMaxObjectsPerSpan = uint64_t{1} << 20;
 constexpr size_t kMaxRegions = 1'000'000;
 constexpr size_t kMaxClaims = 100'000;
-constexpr size_t kMaxSkips = 1'000'000;
+constexpr size_t kMaxSkips = 100'000;
 constexpr size_t kMaxCached = 50'000'000;
 constexpr uint64_t kMaxSpans = uint64_t{1} << 31;
 // More objects than memory has: a target whose span records contradict each other ends here.

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "image/patience.h"
+
 namespace cli {
 namespace {
 
@@ -56,11 +58,12 @@ std::vector<CacheInfo> ReadThreadCaches(const Target& target) {
   for (size_t c = 1; c < classes; ++c) {
     class_bytes[c] = central.Part("free_lists_", c).Get("object_size_");
   }
+  const Patience patience(kTries);
   for (int i = 1;; ++i) {
     try {
       return ReadOnce(target, class_bytes);
     } catch (const BadImage&) {
-      if (i == kTries) throw;
+      if (patience.IsOver(i)) throw;
     }
   }
 }
