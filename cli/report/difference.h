@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Difference: what changed between two reports. A report is a set of named figures: of JSON that a
-// command printed, or of folded stacks.
+// command printed, of folded stacks, or of a profile for pprof.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,9 @@ struct Figures {
   std::string time;     // empty when it has none
 };
 
-// The figures of a file's contents: JSON (of several lines, the last), or folded stacks with a
-// number after each. Throws Failure when it is neither; `name` is the file's, for the message.
+// The figures of a file's contents: JSON (of several lines, the last), folded stacks with a number
+// after each, or a profile for pprof. Throws Failure when it is none of them; `name` is the file's,
+// for the message.
 Figures ParseFigures(const std::string& contents, const std::string& name);
 
 struct Change {

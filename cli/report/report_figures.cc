@@ -7,9 +7,11 @@
 #include <cmath>
 #include <sstream>
 #include <string_view>
+#include <utility>
 
 #include "image/image.h"
 #include "report/difference.h"
+#include "report/pprof_reader.h"
 
 namespace cli {
 namespace {
@@ -133,10 +135,14 @@ Figures ParseFigures(const std::string& contents, const std::string& name) {
   Figures figures;
   if (ParseJson(contents, &figures)) return figures;
   if (ParseFolded(contents, &figures)) return figures;
-  throw Failure(
-      fmt::format("{} is neither JSON of a command nor folded stacks: write it with --json, for "
-                  "example 'tcmalloc stats PID --json >{}'",
-                  name, name));
+  if (auto stacks = ReadPprof(contents)) {
+    figures.bytes = std::move(*stacks);
+    return figures;
+  }
+  throw Failure(fmt::format(
+      "{} is neither JSON of a command, nor folded stacks, nor a profile for pprof: write "
+      "it with --json, for example 'tcmalloc stats PID --json >{}'",
+      name, name));
 }
 
 }  // namespace cli

@@ -106,6 +106,11 @@ TEST_F(TopModelTest, MovesTheSelection) {
 }
 
 TEST_F(TopModelTest, TheSelectionStaysWithItsRow) {
+  model_.HandleKey(kKeyEnd);
+  Type("r");
+  EXPECT_EQ(model_.selected(), "a");
+  Type("r");
+  model_.HandleKey(kKeyHome);
   Type("jr");
   EXPECT_EQ(model_.selected(), "c");
   model_.HandleKey(kKeyRight);
