@@ -21,7 +21,7 @@ entries() {
   local peers="libtcmalloc-minimal4 libjemalloc2 libmimalloc2.0"
   local build="g++ cmake=cmake ninja-build=ninja libgtest-dev libgmock-dev make python3"
   # For the tcmalloc command.
-  build+=" libcli11-dev libfmt-dev nlohmann-json3-dev libdw-dev libelf-dev zlib1g-dev libncurses-dev"
+  build+=" libcli11-dev libfmt-dev nlohmann-json3-dev libdw-dev libelf-dev libiberty-dev zlib1g-dev libncurses-dev"
   case "$1" in
     build) echo "$build" ;;
     lint) echo "$build clang-19 clang-format-19 clang-tidy-19" ;;

@@ -22,6 +22,7 @@ void AddTop(CLI::App& parser, int* status);
 void AddDiff(CLI::App& parser, int* status);
 void AddObjects(CLI::App& parser, int* status);
 void AddInspect(CLI::App& parser, int* status);
+void AddProfile(CLI::App& parser, int* status);
 void AddRun(CLI::App& parser, int* status);
 // Describes the commands that were added before it.
 void AddGenerate(CLI::App& parser, int* status);

@@ -9,6 +9,9 @@
 
 #include "commands/commands.h"
 #include "commands/open_process.h"
+#include "heap/profile.h"
+#include "image/symbolizer.h"
+#include "report/profile_report.h"
 #include "report/sizes.h"
 #include "report/statistics_report.h"
 
@@ -24,35 +27,14 @@ struct Options {
 };
 
 constexpr size_t kMaxDump = 4096;
-constexpr size_t kMaxFrames = 256;
-
-struct Sampled {
-  uint64_t requested_bytes = 0;
-  std::vector<Address> frames;
-};
 
 struct Answer {
   Place place;
   std::string state;  // of the span
   int64_t age_ms = 0;
-  std::vector<Sampled> sample;  // one or none
+  std::vector<Sample> sample;  // one or none
   std::vector<char> contents;
 };
-
-Sampled ReadSample(const Target& target, Address address) {
-  const Record record = target.Load("Sample", address);
-  Sampled sample{.requested_bytes = record.Get("requested_bytes")};
-  const size_t pointer = target.pointer_bytes();
-  const size_t depth = std::min<size_t>(record.Get("depth"), kMaxFrames);
-  for (size_t i = 0; i < depth; ++i) {
-    Address frame = 0;
-    if (!target.image().Read(address + record.structure().bytes + i * pointer, &frame, pointer)) {
-      break;
-    }
-    sample.frames.push_back(frame);
-  }
-  return sample;
-}
 
 Answer Ask(const HeapObjects& objects, Address address, const Options& options) {
   const Target& target = objects.target();
@@ -90,15 +72,6 @@ const char* KindName(const Place& place) {
   return "";
 }
 
-// The mapped file and the offset in it, or the address.
-std::string FrameName(const std::vector<Mapping>& mappings, Address frame) {
-  for (const Mapping& mapping : mappings) {
-    if (frame < mapping.start || frame >= mapping.end || mapping.name.empty()) continue;
-    return fmt::format("{}+{:#x}", mapping.name, frame - mapping.start + mapping.file_offset);
-  }
-  return fmt::format("{:#x}", frame);
-}
-
 void PrintDump(Address start, const std::vector<char>& contents) {
   constexpr size_t kLine = 16;
   for (size_t at = 0; at < contents.size(); at += kLine) {
@@ -113,12 +86,11 @@ void PrintDump(Address start, const std::vector<char>& contents) {
   }
 }
 
-void PrintText(const Options& options, Address address, const Answer& answer,
-               const std::vector<Mapping>& mappings) {
+void PrintText(const Options& options, Address address, const Answer& answer, Image& image) {
   const Place& place = answer.place;
   if (place.kind == Place::Kind::kOutside) {
     std::string where = "in no mapping";
-    for (const Mapping& mapping : mappings) {
+    for (const Mapping& mapping : image.Mappings()) {
       if (address < mapping.start || address >= mapping.end) continue;
       where = mapping.name.empty() ? "in anonymous memory" : "in " + mapping.name;
     }
@@ -149,9 +121,14 @@ void PrintText(const Options& options, Address address, const Answer& answer,
     fmt::print("  handed out {:.1f} seconds ago (the span)\n",
                static_cast<double>(answer.age_ms) / 1000);
   }
-  for (const Sampled& sample : answer.sample) {
+  for (const Sample& sample : answer.sample) {
     fmt::print("  sampled    {} bytes requested, allocated by\n", sample.requested_bytes);
-    for (const Address frame : sample.frames) fmt::print("    {}\n", FrameName(mappings, frame));
+    Symbolizer symbolizer(options.pid, image);
+    for (const Address call : sample.frames) {
+      for (const SourceFrame& frame : symbolizer.FramesAt(CallBefore(call))) {
+        fmt::print("    {}\n", FrameText(frame));
+      }
+    }
   }
   if (options.contents) PrintDump(place.object.start, answer.contents);
 }
@@ -178,7 +155,7 @@ void PrintJson(const ProcessInfo& info, Address address, const Answer& answer,
                     {"shard", place.span.shard},
                     {"handed_out_ms_ago", answer.age_ms}};
   }
-  for (const Sampled& sample : answer.sample) {
+  for (const Sample& sample : answer.sample) {
     json["sample"] = {{"requested_bytes", sample.requested_bytes}, {"frames", sample.frames}};
   }
   fmt::print("{}\n", json.dump());
@@ -200,7 +177,7 @@ int Inspect(const Options& options) {
   if (options.json) {
     PrintJson(process.info, address, answer, mode);
   } else {
-    PrintText(options, address, answer, process.image->Mappings());
+    PrintText(options, address, answer, *process.image);
     fmt::print("\n{}\n", HowItWasRead(mode));
   }
   return kSuccess;

@@ -25,6 +25,7 @@ int main(int argc, char** argv) {
   cli::AddDiff(parser, &status);
   cli::AddObjects(parser, &status);
   cli::AddInspect(parser, &status);
+  cli::AddProfile(parser, &status);
   cli::AddGenerate(parser, &status);
   try {
     std::vector<std::string> arguments(argv + 1, argv + argc);

@@ -11,6 +11,9 @@
 
 #include "commands/commands.h"
 #include "commands/open_process.h"
+#include "commands/read_profile.h"
+#include "image/symbolizer.h"
+#include "report/profile_report.h"
 #include "report/sizes.h"
 #include "report/statistics_report.h"
 
@@ -25,6 +28,8 @@ struct Options {
   bool json = false;
   bool no_stop = false;
 };
+
+constexpr size_t kMostSites = 20;
 
 struct Sum {
   uint64_t objects = 0;
@@ -107,9 +112,42 @@ void PrintJson(const ProcessInfo& info, const Found& found, const ReadMode& mode
   fmt::print("{}\n", json.dump());
 }
 
+// Only samples know their call sites, so figures are estimates.
+int ObjectsBySite(const Options& options, OpenProcess& process) {
+  ReadMode mode{.stop = !options.no_stop};
+  if (options.list) throw Failure("--list has no call sites: leave out --by site");
+  Samples samples = ReadSamplesOf(process, &mode);
+  RequireSampling(samples, process.info);
+  if (options.size != 0) {
+    std::erase_if(samples.samples, [&options](const Sample& sample) {
+      return sample.allocated_bytes != options.size;
+    });
+  }
+  const Profile profile = MakeProfile(samples, ProfileKind::kInUse);
+  Symbolizer symbolizer(options.pid, *process.image);
+  const std::vector<CallSite> sites = CallSitesOf(profile, symbolizer.names());
+  if (options.json) {
+    nlohmann::ordered_json json = ProcessJson(process.info);
+    json["stopped_ms"] = mode.pause_ms;
+    json["settled"] = mode.settled;
+    json["samples"] = TotalSamples(sites);
+    json["estimated_objects"] = static_cast<uint64_t>(TotalObjects(sites) + 0.5);
+    json["estimated_bytes"] = static_cast<uint64_t>(TotalBytes(sites) + 0.5);
+    json["by_site"] = CallSitesJson(sites);
+    fmt::print("{}\n", DumpJson(json));
+    return kSuccess;
+  }
+  fmt::print("Process {} ({}) holds about {:.0f} objects of {} ({})\n\n{}\n{}\n", options.pid,
+             process.info.name, TotalObjects(sites), Size(static_cast<uint64_t>(TotalBytes(sites))),
+             AccuracyText(sites, profile.interval), CallSitesText(sites, kMostSites),
+             HowItWasRead(mode));
+  return kSuccess;
+}
+
 int Objects(const Options& options) {
   OpenProcess process = OpenProcessFor(options.pid);
   RequireHeap(process);
+  if (options.by == "site") return ObjectsBySite(options, process);
   ReadMode mode{.stop = !options.no_stop};
   Found found;
   WithObjects(process, &mode,
@@ -138,12 +176,15 @@ int Objects(const Options& options) {
 
 void AddObjects(CLI::App& parser, int* status) {
   const auto options = std::make_shared<Options>();
-  CLI::App* const command =
-      parser.add_subcommand("objects", "The objects that a process holds, by size or age");
+  CLI::App* const command = parser.add_subcommand(
+      "objects", "The objects that a process holds, by size, age or call site");
   command->add_option("pid", options->pid, "The process")->required();
   command->add_option("--size", options->size, "Only objects of this size")->type_name("BYTES");
-  command->add_option("--by", options->by, "class: by size of objects; age: by age of their spans")
-      ->check(CLI::IsMember({"class", "age"}));
+  command
+      ->add_option("--by", options->by,
+                   "class: by size of objects; age: by age of their spans; site: by call site, "
+                   "as far as they are sampled")
+      ->check(CLI::IsMember({"class", "age", "site"}));
   command->add_flag("--list", options->list, "Address and size of each object");
   command->add_flag("--no-stop", options->no_stop, kNoStopHelp);
   command->add_flag("--json", options->json, "Print JSON");

@@ -5,25 +5,23 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cctype>
-#include <climits>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <memory>
-#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "commands/at_end.h"
 #include "commands/commands.h"
-#include "commands/open_process.h"
-#include "heap/statistics.h"
+#include "commands/read_profile.h"
 #include "image/traced_child.h"
+#include "report/flame_graph.h"
+#include "report/profile_report.h"
 #include "report/sizes.h"
-#include "report/statistics_report.h"
 
 namespace cli {
 namespace {
@@ -33,11 +31,13 @@ struct Options {
   bool minimal = false;
   std::string json_file;
   std::vector<std::string> settings;
+  std::string flame_file;
   bool children = false;
   bool quiet = false;
 };
 
-constexpr size_t kWorstClasses = 5;
+// Mean bytes between samples, unless a setting says otherwise.
+constexpr char kSampling[] = "TCMALLOC_SAMPLE_PARAMETER=524288";
 
 // The library that was built or installed with this program, else the system's.
 std::string FindLibrary(const Options& options) {
@@ -85,97 +85,36 @@ std::vector<std::string> EnvironmentFor(const Options& options) {
     preload += fmt::format(":{}", before);
   }
   environment.push_back(std::move(preload));
+  if (getenv("TCMALLOC_SAMPLE_PARAMETER") == nullptr) environment.emplace_back(kSampling);
   for (const std::string& setting : options.settings) environment.push_back(VariableOf(setting));
   return environment;
 }
 
-struct AtEnd {
-  std::optional<ProcessInfo> info;
-  std::optional<Statistics> stats;
-  std::string version;
-  std::string problem;
-};
-
-AtEnd LookAt(pid_t pid) {
-  AtEnd end;
-  try {
-    const OpenProcess process = OpenProcessFor(pid);
-    end.info = process.info;
-    if (!process.runs_on_this_allocator()) {
-      end.problem = fmt::format(
-          "it ran on {}: the library was not loaded (a static or setuid "
-          "program, or one that ignores LD_PRELOAD)",
-          OtherAllocator(process.image->Mappings()));
-      return end;
-    }
-    end.version = process.root->version;
-    const Target target(*process.image, *process.root);
-    if (target.HasHeap()) {
-      end.stats = ReadStatistics(target);
-    } else {
-      end.problem = "it allocated nothing";
-    }
-  } catch (const Failure& failure) {
-    end.problem = failure.what();
-  }
-  return end;
-}
-
 // Of several processes the one with the highest peak is reported.
-void KeepLarger(AtEnd end, AtEnd* largest) {
+void KeepLarger(pid_t pid, AtEnd* largest) {
   const auto peak = [](const AtEnd& of) {
     return of.stats.has_value() ? of.info->memory.peak_resident_bytes : 0;
   };
+  AtEnd end = LookAt(pid, peak(*largest));
   if (!largest->info.has_value() || peak(end) > peak(*largest)) *largest = std::move(end);
 }
 
-uint64_t Unused(const SizeClassStatistics& c) {
-  const uint64_t used = c.in_use_objects * c.object_bytes;
-  const uint64_t memory = c.spans * c.span_bytes;
-  return memory > used ? memory - used : 0;
-}
-
-std::string SummaryText(const AtEnd& end, const std::vector<std::string>& command) {
-  if (!end.info.has_value() || !end.stats.has_value()) {
-    return fmt::format(
-        "tcmalloc run: no figures of {}: {}\n", command[0],
-        end.problem.empty() ? "the system does not permit to trace it" : end.problem);
-  }
-  const Statistics& stats = *end.stats;
-  std::string out = fmt::format(
-      "\ntcmalloc run: {} (process {}) at its end: {} held by the program, {} resident, {} at its "
-      "peak\n",
-      end.info->name, end.info->pid, Size(stats.figure("in_use_bytes")),
-      Size(end.info->memory.resident_bytes), Size(end.info->memory.peak_resident_bytes));
-  out += fmt::format(
-      "  free: {} in thread caches, {} between objects, {} in free pages; {} of records\n",
-      Size(stats.figure("thread_cache_free_bytes")), Size(stats.figure("central_cache_free_bytes")),
-      Size(stats.figure("page_heap_free_bytes")), Size(stats.figure("metadata_bytes")));
-  std::vector<SizeClassStatistics> classes = stats.classes;
-  std::sort(classes.begin(), classes.end(),
-            [](const auto& a, const auto& b) { return Unused(a) > Unused(b); });
-  out += "  sizes with the most unused memory in their pages:\n";
-  for (size_t i = 0; i < std::min(kWorstClasses, classes.size()); ++i) {
-    if (Unused(classes[i]) == 0) break;
-    out += fmt::format("    {:>6} bytes: {:>10} of {}\n", classes[i].object_bytes,
-                       Size(Unused(classes[i])), Size(classes[i].spans * classes[i].span_bytes));
-  }
-  return out;
-}
-
 void WriteJson(const std::string& path, const AtEnd& end, int exit_status) {
-  nlohmann::ordered_json json =
-      end.info.has_value() ? ProcessJson(*end.info) : nlohmann::ordered_json::object();
+  nlohmann::ordered_json json = AtEndJson(end);
   json["exit_status"] = exit_status;
-  if (!end.problem.empty()) json["problem"] = end.problem;
-  if (end.stats.has_value()) {
-    json["version"] = end.version;
-    json["settings"] = end.stats->settings;
-    json.update(StatisticsJson(*end.stats));
+  WriteOutput(path, DumpJson(json) + "\n");
+}
+
+void WriteFlameGraph(const std::string& path, const AtEnd& end) {
+  if (end.sites_at_peak.empty()) {
+    fmt::print(stderr, "tcmalloc: no flame graph: {}\n",
+               end.problem.empty() ? "the program has no samples" : end.problem);
+    return;
   }
-  std::ofstream file(path);
-  file << json.dump() << "\n";
-  if (!file.flush()) throw Failure(fmt::format("cannot write {}", path));
+  WriteOutput(
+      path, FlameGraphOf(end.sites_at_peak,
+                         fmt::format("{}: {} in use at the peak", end.info->name,
+                                     Size(static_cast<uint64_t>(TotalBytes(end.sites_at_peak))))));
 }
 
 int Run(const Options& options, const std::vector<std::string>& command) {
@@ -183,9 +122,10 @@ int Run(const Options& options, const std::vector<std::string>& command) {
   AtEnd end;
   const int status = RunTraced(command, EnvironmentFor(options),
                                options.children ? Children::kFollow : Children::kIgnore,
-                               [&end](pid_t pid) { KeepLarger(LookAt(pid), &end); });
-  if (!options.quiet) fmt::print(stderr, "{}", SummaryText(end, command));
+                               [&end](pid_t pid) { KeepLarger(pid, &end); });
+  if (!options.quiet) fmt::print(stderr, "{}", AtEndText(end, command[0]));
   if (!options.json_file.empty()) WriteJson(options.json_file, end, status);
+  if (!options.flame_file.empty()) WriteFlameGraph(options.flame_file, end);
   return status;
 }
 
@@ -199,7 +139,8 @@ void RemoveSeparatorOfRun(std::vector<std::string>* arguments) {
       return;
     }
     if (at->empty() || (*at)[0] != '-') return;  // the program
-    const bool has_value = *at == "--set" || *at == "--library" || *at == "--json";
+    const bool has_value =
+        *at == "--set" || *at == "--library" || *at == "--json" || *at == "--flame";
     if (has_value && std::next(at) != arguments->end()) ++at;
   }
 }
@@ -217,6 +158,10 @@ void AddRun(CLI::App& parser, int* status) {
                     "Also look at its children, and report the process with the highest peak");
   command->add_flag("--minimal", options->minimal, "Load libtcmalloc_minimal.so.4");
   command->add_option("--json", options->json_file, "Write the figures to this file")
+      ->type_name("FILE");
+  command
+      ->add_option("--flame", options->flame_file,
+                   "Write a flame graph of the peak of use to this SVG file")
       ->type_name("FILE");
   command->add_flag("-q,--quiet", options->quiet, "Print no summary");
   command->prefix_command();

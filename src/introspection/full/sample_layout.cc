@@ -15,8 +15,12 @@ constexpr void FieldTable::DescribeSamples(LayoutText& out) {
     TC_LOCK(lock_);
     TC_FIELD(live_);
     TC_FIELD(num_live_);
+    TC_FIELD(live_bytes_);
+    TC_FIELD(peak_bytes_);
     TC_FIELD(peak_number_);
+    TC_FIELD(recording_after_);
     TC_FIELD(freed_since_peak_);
+    TC_FIELD(freed_in_recording_);
   }
   {
     // Its frames follow it.

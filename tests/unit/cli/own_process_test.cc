@@ -25,6 +25,7 @@ extern "C" {
 void* tc_malloc(size_t size);
 void tc_free(void* object);
 size_t tcmalloc_stats_json(char* buffer, size_t length);
+void tcmalloc_set_profile_sampling_interval(size_t bytes);
 extern char tcmalloc_introspection[];
 }
 
@@ -127,7 +128,9 @@ size_t PeakBytes() {
 }
 
 TEST(OwnProcessTest, WrongBytesDoNoHarm) {
+  tcmalloc_set_profile_sampling_interval(1000);
   const Objects made;
+  tcmalloc_set_profile_sampling_interval(0);
   LiveImage live(getpid());
   const auto root = FindRoot(live);
   ASSERT_TRUE(root.has_value());

@@ -12,6 +12,8 @@
 
 #include "heap/heap_use.h"
 #include "heap/objects.h"
+#include "heap/profile.h"
+#include "heap/samples.h"
 #include "heap/statistics.h"
 #include "heap/thread_caches.h"
 #include "image/find_root.h"
@@ -34,6 +36,11 @@ inline void ReadEverything(Image& image, const Root& root, Address address) {
     if (span.num_objects < 1000) objects.ForEachInUse(span, [](const Object&) {});
   });
   static_cast<void>(objects.Find(address));
+  const Samples samples = ReadSamples(target, &guards);
+  for (const ProfileKind kind :
+       {ProfileKind::kInUse, ProfileKind::kPeak, ProfileKind::kAllocations}) {
+    static_cast<void>(MakeProfile(samples, kind));
+  }
   static_cast<void>(ReadThreadCaches(target));
   // Everything near the heap is resident.
   constexpr uint64_t kNear = uint64_t{32} << 20;

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What tcmalloc run reports of a program that is about to end.
+#pragma once
+
+#include <sys/types.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "heap/statistics.h"
+#include "image/process.h"
+#include "image/symbolizer.h"
+#include "report/call_sites.h"
+
+namespace cli {
+
+struct AtEnd {
+  std::optional<ProcessInfo> info;
+  std::optional<Statistics> stats;
+  std::string version;
+  std::string problem;  // why there are no figures
+  std::unique_ptr<Symbolizer> symbolizer;
+  uint64_t interval = 0;  // of the samples; 0: several, or none
+  std::vector<CallSite> sites_at_peak;
+  std::vector<CallSite> sites_at_end;
+};
+
+// The process is stopped and about to end: it has its memory still. Without call sites when at most
+// `small_bytes` of it were ever resident.
+AtEnd LookAt(pid_t pid, uint64_t small_bytes);
+// `program` as the user gave it.
+std::string AtEndText(const AtEnd& end, const std::string& program);
+nlohmann::ordered_json AtEndJson(const AtEnd& end);
+
+}  // namespace cli

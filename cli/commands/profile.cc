@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// tcmalloc profile PID: which call sites hold the memory of a process, by its samples.
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "commands/commands.h"
+#include "commands/read_profile.h"
+#include "heap/statistics.h"
+#include "image/symbolizer.h"
+#include "report/flame_graph.h"
+#include "report/folded.h"
+#include "report/legacy.h"
+#include "report/page.h"
+#include "report/pprof.h"
+#include "report/profile_report.h"
+#include "report/sizes.h"
+#include "report/statistics_report.h"
+
+namespace cli {
+namespace {
+
+struct Options {
+  pid_t pid = 0;
+  std::string output = "-";
+  std::string format;
+  std::string type = "in-use";
+  size_t top = 10;
+  double watch_s = 0;
+  bool json = false;
+  bool no_stop = false;
+};
+
+const std::map<std::string, ProfileKind> kTypes = {
+    {"in-use", ProfileKind::kInUse},
+    {"peak", ProfileKind::kPeak},
+    {"allocations", ProfileKind::kAllocations},
+};
+
+// The ends of file names, and the formats that they mean.
+constexpr std::pair<std::string_view, std::string_view> kSuffixes[] = {
+    {".html", "html"}, {".htm", "html"},      {".svg", "svg"},     {".json", "json"},
+    {".pb", "pprof"},  {".pb.gz", "pprof"},   {".heap", "legacy"}, {".pprof", "pprof"},
+    {".txt", "text"},  {".folded", "folded"},
+};
+
+std::string FormatOf(const Options& options) {
+  if (options.json) return "json";
+  if (!options.format.empty()) return options.format;
+  if (options.output == "-") return "text";
+  for (const auto& [suffix, format] : kSuffixes) {
+    if (options.output.ends_with(suffix)) return std::string(format);
+  }
+  throw Failure(
+      fmt::format("--output {}: its name does not say the format (.html, .svg, .pb.gz, .heap, "
+                  ".folded, .json, .txt): "
+                  "add --format",
+                  options.output));
+}
+
+// The heap over time, read at about 100 moments.
+std::vector<TimelinePoint> Watch(OpenProcess& process, double seconds) {
+  constexpr int kMoments = 100;
+  using Clock = std::chrono::steady_clock;
+  const Target target(*process.image, *process.root);
+  const auto begin = Clock::now();
+  std::vector<TimelinePoint> points;
+  for (int i = 0; i <= kMoments; ++i) {
+    std::this_thread::sleep_until(begin +
+                                  std::chrono::duration_cast<Clock::duration>(
+                                      std::chrono::duration<double>(seconds * i / kMoments)));
+    const auto info = ReadProcessInfo(process.info.pid);
+    if (!info.has_value()) throw Failure(fmt::format("process {} has ended", process.info.pid));
+    const Statistics stats = ReadStatistics(target);
+    const auto time = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin);
+    points.push_back({time.count(), stats.figure("in_use_bytes"), stats.figure("actual_bytes"),
+                      info->memory.resident_bytes});
+  }
+  return points;
+}
+
+std::string JsonOf(const ProcessInfo& info, const Profile& profile,
+                   const std::vector<CallSite>& sites, const ReadMode& mode,
+                   const Symbolizer& symbolizer) {
+  nlohmann::ordered_json json = ProcessJson(info);
+  json["stopped_ms"] = mode.pause_ms;
+  json["settled"] = mode.settled;
+  json["type"] = KindText(profile.kind);
+  json["sampling_interval_bytes"] = profile.interval;
+  json["samples"] = TotalSamples(sites);
+  json["estimated_bytes"] = static_cast<uint64_t>(TotalBytes(sites) + 0.5);
+  json["estimated_objects"] = static_cast<uint64_t>(TotalObjects(sites) + 0.5);
+  json["problems"] = symbolizer.Problems();
+  json["call_sites"] = CallSitesJson(sites);
+  return DumpJson(json) + "\n";
+}
+
+int ShowProfile(const Options& options) {
+  const std::string format = FormatOf(options);
+  OpenProcess process = OpenProcessFor(options.pid);
+  ReadMode mode{.stop = !options.no_stop};
+  RequireHeap(process);
+  std::vector<TimelinePoint> timeline;
+  if (options.watch_s > 0) timeline = Watch(process, options.watch_s);
+  const Samples samples = ReadSamplesOf(process, &mode);
+  RequireSampling(samples, process.info);
+  const ProfileKind kind = kTypes.at(options.type);
+  if (kind == ProfileKind::kAllocations && !samples.recording()) {
+    throw Failure(
+        fmt::format("process {} records no allocations: it has to call StartAllocationProfiling() "
+                    "first; --type in-use and --type peak need no recording",
+                    options.pid));
+  }
+  Profile profile = MakeProfile(samples, kind);
+  profile.time_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(
+                        std::chrono::system_clock::now().time_since_epoch())
+                        .count();
+  Symbolizer symbolizer(options.pid, *process.image);
+  const NameFrames names = symbolizer.names();
+  const std::vector<CallSite> sites = CallSitesOf(profile, names);
+  const std::string title =
+      fmt::format("{} (process {}): {} {}", process.info.name, options.pid,
+                  Size(static_cast<uint64_t>(TotalBytes(sites))), KindText(kind));
+  const std::string accuracy = AccuracyText(sites, profile.interval);
+  std::string out;
+  if (format == "json") {
+    out = JsonOf(process.info, profile, sites, mode, symbolizer);
+  } else if (format == "pprof") {
+    out = PprofOf(profile, symbolizer.modules(), ProgramOf(process.info), names);
+  } else if (format == "legacy") {
+    std::ifstream maps(fmt::format("/proc/{}/maps", options.pid));
+    out = LegacyOf(profile, {std::istreambuf_iterator<char>(maps), {}});
+  } else if (format == "folded") {
+    out = FoldedOf(sites);
+  } else if (format == "svg") {
+    out = FlameGraphOf(sites, fmt::format("{}; {}", title, accuracy));
+  } else if (format == "html") {
+    out = HtmlOf({.title = title,
+                  .subtitle = accuracy,
+                  .notes = symbolizer.Problems(),
+                  .sites = &sites,
+                  .timeline = std::move(timeline)});
+  } else {
+    out = fmt::format("{} at {} call sites ({})\n\n{}\n{}\n", title, sites.size(), accuracy,
+                      CallSitesText(sites, options.top), HowItWasRead(mode));
+  }
+  WriteOutput(options.output, out);
+  if (format != "json" && format != "html") WarnOfMissingNames(symbolizer);
+  if (options.output != "-") {
+    fmt::print("{}: {}\n", options.output, title);
+  }
+  return kSuccess;
+}
+
+}  // namespace
+
+void AddProfile(CLI::App& parser, int* status) {
+  const auto options = std::make_shared<Options>();
+  CLI::App* const command =
+      parser.add_subcommand("profile", "Which call sites hold the memory of a process");
+  command->add_option("pid", options->pid, "The process")->required();
+  command
+      ->add_option("-o,--output", options->output,
+                   "The file to write; the end of its name says the format: .html, .svg, "
+                   ".pb.gz, .heap (legacy: gperftools' text), .folded, .json, .txt")
+      ->type_name("FILE");
+  command->add_option("--format", options->format, "The format")
+      ->check(CLI::IsMember({"text", "pprof", "legacy", "folded", "svg", "html", "json"}));
+  command
+      ->add_option("--type", options->type,
+                   "in-use: now; peak: when most was in use; allocations: since the program began "
+                   "to record them")
+      ->check(CLI::IsMember({"in-use", "peak", "allocations"}));
+  command->add_option("--top", options->top, "How many call sites the text shows")->type_name("N");
+  command
+      ->add_option("--watch", options->watch_s,
+                   "First follow the heap for this many seconds, for the page's timeline")
+      ->type_name("SECONDS");
+  command->add_flag("--no-stop", options->no_stop, kNoStopHelp);
+  command->add_flag("--json", options->json, "Print JSON");
+  command->callback([options, status] { *status = ShowProfile(*options); });
+}
+
+}  // namespace cli

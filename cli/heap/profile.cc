@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "heap/profile.h"
+
+#include <map>
+#include <utility>
+
+namespace cli {
+namespace {
+
+// Whether the sample is a part of the profile.
+bool Belongs(const Sample& sample, const Samples& all, ProfileKind kind) {
+  switch (kind) {
+    case ProfileKind::kInUse:
+      return sample.in_use();
+    case ProfileKind::kPeak:
+      return sample.number <= all.peak_number;
+    case ProfileKind::kAllocations:
+      return all.recording() && sample.number > all.recording_after;
+  }
+  return false;
+}
+
+}  // namespace
+
+Profile MakeProfile(const Samples& all, ProfileKind kind) {
+  Profile profile{.kind = kind};
+  std::map<std::pair<std::vector<Address>, uint64_t>, ProfileEntry> entries;
+  bool several = false;
+  for (const Sample& sample : all.samples) {
+    if (!Belongs(sample, all, kind)) continue;
+    several |= profile.interval != 0 && profile.interval != sample.interval;
+    profile.interval = sample.interval;
+    ProfileEntry& entry = entries[{sample.frames, sample.requested_bytes}];
+    const double bytes = sample.weight * static_cast<double>(sample.requested_bytes);
+    ++entry.samples;
+    entry.allocated_objects += sample.weight;
+    entry.allocated_bytes += bytes;
+    // At the peak all of them were in use.
+    if (sample.in_use() || kind == ProfileKind::kPeak) {
+      entry.in_use_objects += sample.weight;
+      entry.in_use_bytes += bytes;
+    }
+  }
+  if (several) profile.interval = 0;
+  if (entries.empty()) profile.interval = all.interval;
+  for (auto& [key, entry] : entries) {
+    entry.frames = key.first;
+    entry.object_bytes = key.second;
+    profile.entries.push_back(std::move(entry));
+  }
+  return profile;
+}
+
+}  // namespace cli

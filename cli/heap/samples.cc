@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "heap/samples.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+
+#include "heap/walks.h"
+
+namespace cli {
+namespace {
+
+// More than the library records of a stack.
+constexpr size_t kMaxFrames = 1024;
+// A sample of one byte at the longest interval stands for fewer objects.
+constexpr double kMaxWeight = 1e19;
+
+double Double(const Record& record, std::string_view field) {
+  return std::bit_cast<double>(record.Get(field));
+}
+
+Sample SampleOf(const Record& record) {
+  const Target& target = record.target();
+  Sample sample{.object = record.Get("object"),
+                .requested_bytes = record.Get("requested_bytes"),
+                .allocated_bytes = record.Get("allocated_bytes"),
+                .interval = record.Get("period"),
+                .weight = Double(record, "weight"),
+                .number = record.Get("number")};
+  const size_t depth = record.Get("depth");
+  if (depth > kMaxFrames || !(sample.weight >= 0 && sample.weight < kMaxWeight)) {
+    throw BadImage(fmt::format("the sample at {:#x} contradicts itself", record.address()));
+  }
+  const size_t pointer = target.pointer_bytes();
+  std::vector<char> frames(depth * pointer);
+  const Address first = record.address() + record.structure().bytes;
+  if (!frames.empty() && !target.image().Read(first, frames.data(), frames.size())) {
+    throw BadImage(fmt::format("the frames at {:#x} are not readable", first));
+  }
+  for (size_t i = 0; i < depth; ++i) {
+    Address frame = 0;
+    std::copy_n(&frames[i * pointer], pointer, reinterpret_cast<char*>(&frame));
+    sample.frames.push_back(frame);
+  }
+  return sample;
+}
+
+// The address of the SampleTable; 0: there is none, or the library has no samples.
+Address TableOf(const Target& target, bool* supported) {
+  const size_t pointer = target.pointer_bytes();
+  constexpr size_t kTableOfLayout = 2;  // SampleLayout: text, bytes, address of the pointer
+  Address place = 0;
+  Address table = 0;
+  *supported =
+      target.image().Read(target.root().samples + kTableOfLayout * pointer, &place, pointer) &&
+      place != 0;
+  if (!*supported || !target.image().Read(place, &table, pointer)) return 0;
+  return table;
+}
+
+}  // namespace
+
+Sample ReadSample(const Target& target, Address address) {
+  return SampleOf(target.Load("Sample", address));
+}
+
+Samples ReadSamples(const Target& target, std::vector<Guard>* guards) {
+  Samples all;
+  const Address address = TableOf(target, &all.supported);
+  if (!all.supported) return all;
+  all.interval = target.LoadHeap().Get("sample_period");
+  if (address == 0) return all;
+  const Record table = target.Load("SampleTable", address);
+  table.AddGuards(guards);
+  all.in_use_bytes = Double(table, "live_bytes_");
+  all.peak_bytes = Double(table, "peak_bytes_");
+  all.peak_number = table.Get("peak_number_");
+  all.recording_after = table.Get("recording_after_");
+  for (const char* const list : {"live_", "freed_since_peak_", "freed_in_recording_"}) {
+    ForEachInList(target, "Sample", table.Get(list),
+                  [&all](const Record& record) { all.samples.push_back(SampleOf(record)); });
+  }
+  return all;
+}
+
+}  // namespace cli

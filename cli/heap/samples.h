@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Samples: the sampled allocations of a target, out of its sample table.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "heap/record.h"
+
+namespace cli {
+
+struct Sample {
+  Address object = 0;  // 0: it was freed
+  uint64_t requested_bytes = 0;
+  uint64_t allocated_bytes = 0;
+  uint64_t interval = 0;        // the sampling interval when it was taken
+  double weight = 0;            // how many objects it stands for
+  uint64_t number = 0;          // in the order of the allocations
+  std::vector<Address> frames;  // return addresses, innermost first
+
+  bool in_use() const { return object != 0; }
+};
+
+struct Samples {
+  // False in the minimal library.
+  bool supported = false;
+  // The sampling interval now, in bytes; 0: no samples are taken.
+  uint64_t interval = 0;
+  std::vector<Sample> samples;
+  // Estimates, as the library has them.
+  double in_use_bytes = 0;
+  double peak_bytes = 0;
+  // The last sample of the peak of use, and the last one before the recording of allocations that
+  // the program has begun (UINT64_MAX: it has not).
+  uint64_t peak_number = 0;
+  uint64_t recording_after = UINT64_MAX;
+
+  bool recording() const { return recording_after != UINT64_MAX; }
+};
+
+// Adds the guards on which the samples depend. Throws BadImage.
+Samples ReadSamples(const Target& target, std::vector<Guard>* guards);
+// One sample, as a Span refers to it.
+Sample ReadSample(const Target& target, Address address);
+
+}  // namespace cli

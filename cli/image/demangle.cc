@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "image/demangle.h"
+
+// libiberty's header otherwise declares basename in its own way.
+#define HAVE_DECL_BASENAME 1
+#include <libiberty/demangle.h>
+
+#include <cstdlib>
+#include <memory>
+
+namespace cli {
+
+std::string Demangle(const std::string& name) {
+  if (!IsMangled(name)) return name;
+  const std::unique_ptr<char, void (*)(void*)> text(
+      cplus_demangle(name.c_str(), DMGL_AUTO | DMGL_ANSI), &free);
+  return text == nullptr ? name : std::string(text.get());
+}
+
+}  // namespace cli

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "image/modules.h"
+
+#include <elf.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+
+namespace cli {
+namespace {
+
+// More than any file has.
+constexpr size_t kMostProgramHeaders = 256;
+constexpr size_t kMostNoteBytes = size_t{64} << 10;
+constexpr size_t kMostBuildIdBytes = 64;
+constexpr Address kSmallestPage = 4096;
+constexpr std::string_view kDeleted = " (deleted)";
+
+// The build id out of notes, in hexadecimal; empty: they have none.
+std::string BuildIdIn(const std::vector<char>& notes) {
+  constexpr char kGnu[] = "GNU";
+  for (size_t at = 0; at + sizeof(Elf64_Nhdr) <= notes.size();) {
+    Elf64_Nhdr note;  // of both word sizes
+    memcpy(&note, &notes[at], sizeof(note));
+    const size_t name = at + sizeof(note);
+    const size_t contents = name + (size_t{note.n_namesz} + 3) / 4 * 4;
+    const size_t end = contents + (size_t{note.n_descsz} + 3) / 4 * 4;
+    if (end > notes.size() || end <= at) break;
+    if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == sizeof(kGnu) &&
+        memcmp(&notes[name], kGnu, sizeof(kGnu)) == 0 && note.n_descsz <= kMostBuildIdBytes) {
+      std::string id;
+      for (size_t i = 0; i < note.n_descsz; ++i) {
+        id += fmt::format("{:02x}", static_cast<unsigned char>(notes[contents + i]));
+      }
+      return id;
+    }
+    at = end;
+  }
+  return {};
+}
+
+template <typename FileHeader, typename ProgramHeader>
+void ReadHeaders(Image& image, Module* module) {
+  FileHeader file;
+  if (!image.ReadValue(module->start, &file) || file.e_phentsize != sizeof(ProgramHeader) ||
+      file.e_phnum > kMostProgramHeaders) {
+    return;
+  }
+  std::vector<ProgramHeader> headers(file.e_phnum);
+  const size_t bytes = headers.size() * sizeof(ProgramHeader);
+  if (!image.Read(module->start + file.e_phoff, headers.data(), bytes)) return;
+  module->head.resize(sizeof(file) + bytes);
+  memcpy(module->head.data(), &file, sizeof(file));
+  if (bytes > 0) memcpy(module->head.data() + sizeof(file), headers.data(), bytes);
+  // Addresses in the headers are relative to where the first segment would be without relocation.
+  module->bias = module->start;
+  for (const ProgramHeader& header : headers) {
+    if (header.p_type == PT_LOAD && header.p_offset == 0) {
+      module->bias = module->start - header.p_vaddr;
+    }
+  }
+  for (const ProgramHeader& header : headers) {
+    if (header.p_type != PT_LOAD) continue;
+    const Address end = module->bias + header.p_vaddr + header.p_memsz;
+    module->end = std::max(module->end, (end + kSmallestPage - 1) / kSmallestPage * kSmallestPage);
+  }
+  for (const ProgramHeader& header : headers) {
+    if (header.p_type != PT_NOTE || header.p_filesz > kMostNoteBytes) continue;
+    std::vector<char> notes(header.p_filesz);
+    if (!notes.empty() && image.Read(module->bias + header.p_vaddr, notes.data(), notes.size()) &&
+        module->build_id.empty()) {
+      module->build_id = BuildIdIn(notes);
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<Module> ReadModules(Image& image) {
+  std::vector<Module> modules;
+  std::string name;  // of the last module's mapping
+  for (const Mapping& mapping : image.Mappings()) {
+    if (!mapping.readable || mapping.file_offset != 0 || mapping.name.empty() ||
+        mapping.name[0] != '/') {
+      continue;
+    }
+    // Segments that share a page of the file map it twice.
+    if (!modules.empty() && mapping.name == name && mapping.start < modules.back().end) continue;
+    unsigned char identity[EI_NIDENT];
+    if (!image.ReadValue(mapping.start, &identity) || memcmp(identity, ELFMAG, SELFMAG) != 0) {
+      continue;
+    }
+    Module module{.start = mapping.start, .end = mapping.end, .path = mapping.name};
+    if (module.path.ends_with(kDeleted)) {
+      module.deleted = true;
+      module.path.resize(module.path.size() - kDeleted.size());
+    }
+    if (identity[EI_CLASS] == ELFCLASS64) {
+      ReadHeaders<Elf64_Ehdr, Elf64_Phdr>(image, &module);
+    } else {
+      ReadHeaders<Elf32_Ehdr, Elf32_Phdr>(image, &module);
+    }
+    if (module.head.empty()) continue;
+    name = mapping.name;
+    modules.push_back(std::move(module));
+  }
+  return modules;
+}
+
+const Module* FindModule(const std::vector<Module>& modules, Address address) {
+  const auto after =
+      std::upper_bound(modules.begin(), modules.end(), address,
+                       [](Address value, const Module& module) { return value < module.start; });
+  if (after == modules.begin()) return nullptr;
+  const Module& module = *std::prev(after);
+  return address < module.end ? &module : nullptr;
+}
+
+}  // namespace cli

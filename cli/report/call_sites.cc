@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "report/call_sites.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+#include <string_view>
+#include <utility>
+
+namespace cli {
+namespace {
+
+// How names of the C++ and Rust libraries begin.
+constexpr std::string_view kLibraryNames[] = {
+    "std::",    "__gnu_cxx::", "operator new", "void std::",  "void* std::", "alloc::", "core::",
+    "<alloc::", "<core::",     "<std::",       "hashbrown::", "__rust_",     "__rustc", "__rdl_",
+};
+
+// Of the languages' libraries, or a function that passes a request on, like xmalloc.
+bool OnlyAllocates(const std::string& name) {
+  if (std::any_of(std::begin(kLibraryNames), std::end(kLibraryNames),
+                  [&name](std::string_view prefix) { return name.starts_with(prefix); })) {
+    return true;
+  }
+  std::string plain = name.substr(0, name.find('<', 1));  // without template arguments
+  std::transform(plain.begin(), plain.end(), plain.begin(),
+                 [](unsigned char c) { return static_cast<char>(tolower(c)); });
+  return plain.find("alloc") != std::string::npos;
+}
+
+template <typename F>
+auto Sum(const std::vector<CallSite>& sites, F member) {
+  decltype(member(sites[0])) sum = 0;
+  for (const CallSite& site : sites) sum += member(site);
+  return sum;
+}
+
+}  // namespace
+
+std::vector<CallSite> CallSitesOf(const Profile& profile, const NameFrames& names) {
+  std::map<std::vector<Address>, CallSite> by_stack;
+  for (const ProfileEntry& entry : profile.entries) {
+    if (profile.bytes(entry) <= 0) continue;
+    CallSite& site = by_stack[entry.frames];
+    site.samples += entry.samples;
+    site.objects += profile.objects(entry);
+    site.bytes += profile.bytes(entry);
+  }
+  std::vector<CallSite> sites;
+  for (auto& [stack, site] : by_stack) {
+    site.stack = stack;
+    for (const Address address : stack) {
+      for (const SourceFrame& frame : names(CallBefore(address))) site.frames.push_back(&frame);
+    }
+    sites.push_back(std::move(site));
+  }
+  std::stable_sort(sites.begin(), sites.end(),
+                   [](const CallSite& a, const CallSite& b) { return a.bytes > b.bytes; });
+  return sites;
+}
+
+double TotalBytes(const std::vector<CallSite>& sites) {
+  return Sum(sites, [](const CallSite& site) { return site.bytes; });
+}
+
+double TotalObjects(const std::vector<CallSite>& sites) {
+  return Sum(sites, [](const CallSite& site) { return site.objects; });
+}
+
+uint64_t TotalSamples(const std::vector<CallSite>& sites) {
+  return Sum(sites, [](const CallSite& site) { return site.samples; });
+}
+
+size_t OwnFrame(const CallSite& site) {
+  for (size_t i = 0; i < site.frames.size(); ++i) {
+    if (!OnlyAllocates(site.frames[i]->function)) return i;
+  }
+  return 0;
+}
+
+std::string SourceOf(const SourceFrame& frame) {
+  if (frame.file.empty()) return {};
+  const std::string file = frame.file.substr(frame.file.rfind('/') + 1);
+  return frame.line == 0 ? file : fmt::format("{}:{}", file, frame.line);
+}
+
+}  // namespace cli

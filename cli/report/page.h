@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// One HTML page that needs no other file: a flame graph with search, a table of call sites, and the
+// heap over time where figures of several moments exist.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "report/call_sites.h"
+
+namespace cli {
+
+// Of one moment.
+struct TimelinePoint {
+  int64_t time_ms = 0;  // since the first one
+  uint64_t in_use_bytes = 0;
+  uint64_t heap_bytes = 0;
+  uint64_t resident_bytes = 0;
+};
+
+struct Page {
+  std::string title;     // the process
+  std::string subtitle;  // what is shown, and how good it is
+  std::vector<std::string> notes;
+  const std::vector<CallSite>* sites = nullptr;
+  std::vector<TimelinePoint> timeline;
+};
+
+std::string HtmlOf(const Page& page);
+
+}  // namespace cli

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "report/profile_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "report/sizes.h"
+
+namespace cli {
+namespace {
+
+constexpr size_t kLongestName = 90;
+
+std::string Shortened(const std::string& name) {
+  return name.size() <= kLongestName ? name : name.substr(0, kLongestName - 3) + "...";
+}
+
+}  // namespace
+
+std::string KindText(ProfileKind kind) {
+  switch (kind) {
+    case ProfileKind::kInUse:
+      return "in use";
+    case ProfileKind::kPeak:
+      return "in use at the peak";
+    case ProfileKind::kAllocations:
+      return "allocated";
+  }
+  return {};
+}
+
+std::string AccuracyText(const std::vector<CallSite>& sites, uint64_t interval) {
+  const std::string samples = fmt::format("estimates from {} samples", TotalSamples(sites));
+  return interval == 0 ? samples : fmt::format("{}, one per {}", samples, Size(interval));
+}
+
+std::string FrameText(const SourceFrame& frame) {
+  const std::string source = SourceOf(frame);
+  const std::string name = Shortened(frame.function);
+  return source.empty() ? name : fmt::format("{} ({})", name, source);
+}
+
+std::string CallSitesText(const std::vector<CallSite>& sites, size_t most, size_t callers) {
+  std::string out;
+  const auto to = std::back_inserter(out);
+  const double total = TotalBytes(sites);
+  for (size_t i = 0; i < std::min(most, sites.size()); ++i) {
+    const CallSite& site = sites[i];
+    const size_t own = OwnFrame(site);
+    fmt::format_to(to, "  {:>11}  {:>6}  {:>10.0f} objects  {}\n",
+                   Size(static_cast<uint64_t>(site.bytes)),
+                   Share(static_cast<uint64_t>(site.bytes), static_cast<uint64_t>(total)),
+                   site.objects, site.frames.empty() ? "unknown" : FrameText(*site.frames[own]));
+    const size_t end = std::min(own + 1 + callers, site.frames.size());
+    for (size_t frame = own + 1; frame < end; ++frame) {
+      fmt::format_to(to, "{:>43}{}\n", "", FrameText(*site.frames[frame]));
+    }
+  }
+  if (sites.size() > most) fmt::format_to(to, "  and {} more call sites\n", sites.size() - most);
+  return out;
+}
+
+nlohmann::ordered_json CallSitesJson(const std::vector<CallSite>& sites) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  for (const CallSite& site : sites) {
+    nlohmann::ordered_json frames = nlohmann::ordered_json::array();
+    for (const SourceFrame* const frame : site.frames) {
+      nlohmann::ordered_json& entry = frames.emplace_back();
+      entry["function"] = frame->function;
+      if (!frame->file.empty()) entry["file"] = frame->file;
+      if (frame->line != 0) entry["line"] = frame->line;
+      if (frame->inlined) entry["inlined"] = true;
+    }
+    json.push_back(
+        {{"name", site.frames.empty() ? "unknown" : site.frames[OwnFrame(site)]->function},
+         {"bytes", static_cast<uint64_t>(site.bytes + 0.5)},
+         {"objects", static_cast<uint64_t>(site.objects + 0.5)},
+         {"samples", site.samples},
+         {"addresses", site.stack},
+         {"frames", std::move(frames)}});
+  }
+  return json;
+}
+
+std::string DumpJson(const nlohmann::ordered_json& json) {
+  return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+}  // namespace cli

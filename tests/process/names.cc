@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Call sites of known names: a template, a function that is inlined, a lambda, an anonymous
+// namespace. Says "ready" and waits for the end of its input. profile_test.py knows the names.
+#include <cstddef>
+#include <cstdlib>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace shop {
+
+template <typename Item>
+class Store {
+ public:
+  __attribute__((noinline)) void Fill(size_t n) {
+    for (size_t i = 0; i < n; ++i) Put(static_cast<Item>(i));
+  }
+
+ private:
+  __attribute__((always_inline)) inline void Put(Item item) {
+    items_.push_back(std::make_unique<Item>(item));
+  }
+
+  std::vector<std::unique_ptr<Item>> items_;
+};
+
+}  // namespace shop
+
+namespace {
+
+void* kept[8];
+
+__attribute__((noinline)) void Hidden(int i) { kept[i] = malloc(size_t{3} << 20); }
+
+}  // namespace
+
+int main() {
+  shop::Store<double> store;
+  store.Fill(300000);
+  Hidden(0);
+  const auto lambda = [](int i) __attribute__((noinline)) { kept[i] = malloc(size_t{5} << 20); };
+  lambda(1);
+  std::cout << "ready " << kept[0] << kept[1] << std::endl;
+  std::string line;
+  std::getline(std::cin, line);
+}

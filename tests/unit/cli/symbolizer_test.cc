@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Modules and names of this process, and of files that are not what they were.
+#include "image/symbolizer.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "cli/fake_image.h"
+#include "image/demangle.h"
+#include "image/live_image.h"
+#include "image/module_file.h"
+
+namespace cli_symbolizer_test {
+
+// Not in an anonymous namespace, so that its name is known.
+__attribute__((noinline)) void* WhereAmI() { return __builtin_return_address(0); }
+template <typename T>
+__attribute__((noinline)) void* InTemplate() {
+  void* const here = WhereAmI();
+  asm volatile("" : : "r"(here) : "memory");  // no tail call
+  return here;
+}
+
+}  // namespace cli_symbolizer_test
+
+namespace cli {
+namespace {
+
+Address CodeAddress() {
+  return reinterpret_cast<Address>(cli_symbolizer_test::InTemplate<int>()) - 1;
+}
+
+TEST(DemangleTest, NamesOfSeveralLanguages) {
+  const std::pair<const char*, const char*> kNames[] = {
+      {"malloc", "malloc"},
+      {"_ZN4shop5StoreIdE4FillEm", "shop::Store<double>::Fill"},
+      {"_ZN12_GLOBAL__N_13runEv", "(anonymous namespace)::run"},
+      {"_ZZ4mainENKUlvE_clEv", "main::{lambda()#1}::operator()"},
+      {"_Znwm", "operator new"},
+      {"_ZN5alloc5alloc15exchange_malloc17h0123456789abcdefE", "alloc::alloc::exchange_malloc"},
+      {"_RNvCs1234_7mycrate3foo", "mycrate::foo"},
+      {"_Z", "_Z"},
+      {"_ZN9999999999E", "_ZN9999999999E"},
+      {"", ""},
+  };
+  for (const auto& [mangled, name] : kNames) EXPECT_EQ(Demangle(mangled), name);
+}
+
+TEST(ModulesTest, OfThisProcess) {
+  LiveImage image(getpid());
+  const std::vector<Module> modules = ReadModules(image);
+  ASSERT_GT(modules.size(), 2u);
+  const Module* const program = FindModule(modules, CodeAddress());
+  ASSERT_NE(program, nullptr);
+  EXPECT_EQ(program->path, std::filesystem::read_symlink("/proc/self/exe"));
+  EXPECT_FALSE(program->deleted);
+  EXPECT_EQ(FindModule(modules, 0), nullptr);
+  EXPECT_EQ(FindModule(modules, ~Address{0}), nullptr);
+  int local = 0;
+  EXPECT_EQ(FindModule(modules, reinterpret_cast<Address>(&local)), nullptr);
+}
+
+TEST(ModulesTest, WrongBytesDoNoHarm) {
+  LiveImage image(getpid());
+  for (uint64_t seed = 0; seed < 50; ++seed) {
+    MutatedImage mutated(image, seed, uint64_t{2} << seed % 8);
+    for (const Module& module : ReadModules(mutated)) EXPECT_FALSE(module.path.empty());
+  }
+}
+
+TEST(SymbolizerTest, NamesAndLines) {
+  LiveImage image(getpid());
+  Symbolizer symbolizer(getpid(), image);
+  const std::vector<SourceFrame>& frames = symbolizer.FramesAt(CodeAddress());
+  ASSERT_FALSE(frames.empty());
+  EXPECT_EQ(frames.back().function, "cli_symbolizer_test::InTemplate<int>");
+  EXPECT_TRUE(symbolizer.Problems().empty());
+  EXPECT_EQ(&frames, &symbolizer.FramesAt(CodeAddress()));
+  EXPECT_EQ(symbolizer.FramesAt(0x10).front().function, "0x10");
+}
+
+// A copy of this program in a file, as a module of this process.
+class ModuleOfFile : public testing::Test {
+ protected:
+  ModuleOfFile() {
+    std::filesystem::copy_file("/proc/self/exe", path_);
+    LiveImage image(getpid());
+    for (const Module& module : ReadModules(image)) {
+      if (module.path == std::filesystem::read_symlink("/proc/self/exe")) module_ = module;
+    }
+    module_.path = path_;
+    module_.start = 0;  // not mapped here
+  }
+  ~ModuleOfFile() override { std::filesystem::remove(path_); }
+
+  ModuleFile Open() {
+    ModuleFile file = OpenModuleFile(getpid(), module_);
+    if (file.descriptor >= 0) close(file.descriptor);
+    return file;
+  }
+
+  const std::string path_ = testing::TempDir() + "module_" + std::to_string(getpid());
+  Module module_;
+};
+
+TEST_F(ModuleOfFile, ThatIsTheOneInMemory) {
+  EXPECT_GE(Open().descriptor, 0);
+  module_.build_id.clear();
+  EXPECT_GE(Open().descriptor, 0);  // by its headers
+}
+
+TEST_F(ModuleOfFile, ThatWasReplaced) {
+  module_.build_id = "0123456789";
+  const ModuleFile file = Open();
+  EXPECT_LT(file.descriptor, 0);
+  EXPECT_NE(file.problem.find(path_ + " was replaced: the process has build id 0123456789"),
+            std::string::npos)
+      << file.problem;
+  module_.build_id.clear();
+  module_.head.back() ^= 1;
+  EXPECT_LT(Open().descriptor, 0);
+  EXPECT_NE(Open().problem.find("it was replaced"), std::string::npos);
+}
+
+TEST_F(ModuleOfFile, ThatDoesNotExist) {
+  module_.build_id = "0123456789";
+  std::filesystem::remove(path_);
+  EXPECT_EQ(Open().problem, path_ + " does not exist");
+  module_.deleted = true;
+  EXPECT_EQ(Open().problem, path_ + " was deleted");
+}
+
+TEST_F(ModuleOfFile, ThatIsAPipe) {
+  std::filesystem::remove(path_);
+  ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);
+  module_.build_id = "0123456789";
+  EXPECT_LT(Open().descriptor, 0);  // without waiting for a writer
+}
+
+}  // namespace
+}  // namespace cli
