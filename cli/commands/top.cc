@@ -108,12 +108,15 @@ void AddTop(CLI::App& parser, int* status) {
   const auto options = std::make_shared<Options>();
   CLI::App* const command = parser.add_subcommand(
       "top",
-      "A live view of the processes on TCMalloc, or of one: threads, size classes, timeline");
+      "A live view of the processes on TCMalloc, or of one: threads, size classes, call sites");
   command->add_option("pid", options->pid, "The process; without, all on TCMalloc");
   AddDuration(command, "--every", &options->every, "The time between readings, 1s by default");
   command->add_flag("--once", options->once, "Print one view, for which no terminal is needed");
-  command->callback(
-      [options, status] { *status = options->once ? Once(*options) : Top(*options).Run(); });
+  command->callback([options, status] {
+    // A server for debug information may take long to answer.
+    unsetenv("DEBUGINFOD_URLS");
+    *status = options->once ? Once(*options) : Top(*options).Run();
+  });
 }
 
 }  // namespace cli

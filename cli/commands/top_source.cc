@@ -77,21 +77,46 @@ TopData TopSource::ReadProcesses() {
   return DataOfProcesses(views);
 }
 
+void TopSource::ReadThreads(Watched& watched) {
+  const pid_t pid = watched.process.info.pid;
+  std::vector<CacheInfo> caches = ReadThreadCaches(*watched.target);
+  NameThreads(pid, watched.process.image->Mappings(), StackPointers(pid), &watched.threads,
+              &caches);
+  watched.view.threads.clear();
+  for (const CacheInfo& cache : caches) {
+    watched.view.threads.push_back(
+        {cache, cache.thread == 0 ? std::string() : ThreadName(pid, cache.thread)});
+  }
+}
+
+// A list of samples that changes meanwhile leaves what was read before.
+void TopSource::ReadCallSites(Watched& watched) {
+  ProcessView& view = watched.view;
+  try {
+    std::vector<Guard> guards;
+    const Samples samples = ReadSamples(*watched.target, &guards);
+    if (!samples.supported) return;
+    if (watched.symbolizer == nullptr) {
+      watched.symbolizer =
+          std::make_unique<Symbolizer>(watched.process.info.pid, *watched.process.image);
+    }
+    view.sites =
+        CallSitesOf(MakeProfile(samples, ProfileKind::kInUse), watched.symbolizer->names());
+    view.samples_before = view.samples;
+    view.samples = SampleCount{
+        .time_ms = view.now.time_ms, .samples = samples.last_number, .interval = samples.interval};
+  } catch (const BadImage&) {
+  }
+}
+
 TopData TopSource::ReadProcess(pid_t pid) {
   Watched& watched = Open(pid, Search::kEverywhere);
   Refresh(watched);
-  ProcessView& view = watched.view;
-  view.threads.clear();
-  if (view.now.stats.has_value()) {
-    std::vector<CacheInfo> caches = ReadThreadCaches(*watched.target);
-    NameThreads(pid, watched.process.image->Mappings(), StackPointers(pid), &watched.threads,
-                &caches);
-    for (const CacheInfo& cache : caches) {
-      view.threads.push_back(
-          {cache, cache.thread == 0 ? std::string() : ThreadName(pid, cache.thread)});
-    }
+  if (watched.view.now.stats.has_value()) {
+    ReadThreads(watched);
+    ReadCallSites(watched);
   }
-  return DataOfProcess(view);
+  return DataOfProcess(watched.view);
 }
 
 }  // namespace cli

@@ -11,6 +11,7 @@
 
 #include "commands/open_process.h"
 #include "heap/thread_caches.h"
+#include "image/symbolizer.h"
 #include "report/top_data.h"
 
 namespace cli {
@@ -29,12 +30,15 @@ class TopSource {
     OpenProcess process;
     std::optional<Target> target;
     std::vector<KnownThread> threads;
+    std::unique_ptr<Symbolizer> symbolizer;
     ProcessView view;
   };
 
   // The process, opened once; null when it may not be read.
   Watched& Open(pid_t pid, Search search);
   void Refresh(Watched& watched);
+  void ReadThreads(Watched& watched);
+  void ReadCallSites(Watched& watched);
 
   std::map<pid_t, std::unique_ptr<Watched>> watched_;
   // Not on this allocator, or not readable: not tried again while they exist.

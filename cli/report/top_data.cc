@@ -72,11 +72,48 @@ Table ClassTable(const Statistics& stats) {
   return table;
 }
 
+// By the function that the program's author knows, and its callers.
+Table SiteTable(const std::vector<CallSite>& sites) {
+  Table table{
+      .name = "call sites",
+      .columns = {
+          {"IN USE", true}, {"OBJECTS", true}, {"SAMPLES", true}, {"FUNCTION"}, {"CALLER"}}};
+  for (size_t i = 0; i < sites.size(); ++i) {
+    const CallSite& site = sites[i];
+    const size_t own = OwnFrame(site);
+    std::vector<std::string> names(2);
+    for (size_t n = 0; n < names.size() && own + n < site.frames.size(); ++n) {
+      const SourceFrame& frame = *site.frames[own + n];
+      names[n] = frame.function;
+      const std::string source = SourceOf(frame);
+      if (!source.empty()) names[n] += fmt::format(" ({})", source);
+    }
+    std::string id;
+    for (const Address address : site.stack) id += fmt::format("{:x} ", address);
+    table.rows.push_back(
+        {std::move(id),
+         {Bytes(static_cast<uint64_t>(site.bytes)), Number(static_cast<uint64_t>(site.objects)),
+          Number(site.samples), Text(names[0]), Text(names[1])}});
+  }
+  return table;
+}
+
 History HistoryOf(const ProcessView& view, const char* name,
                   uint64_t (*bytes)(const ProcessFigures&)) {
   History history{.name = name};
   for (const ProcessFigures& figures : view.history) history.bytes.push_back(bytes(figures));
   return history;
+}
+
+std::string RatesText(const ProcessView& view) {
+  std::string text = fmt::format("growth {}", Rate(GrowthPerSecond(view)).text);
+  if (const auto rate = AllocatedPerSecond(view)) {
+    return text + fmt::format(", allocates about {}/s", Size(static_cast<uint64_t>(*rate)));
+  }
+  if (view.samples.has_value() && view.samples->interval == 0) {
+    text += "; TCMALLOC_SAMPLE_PARAMETER=524288 at its start would show call sites";
+  }
+  return text;
 }
 
 }  // namespace
@@ -90,6 +127,19 @@ std::optional<double> GrowthPerSecond(const ProcessView& view) {
   const double bytes = static_cast<double>(view.now.figure("in_use_bytes")) -
                        static_cast<double>(view.before->figure("in_use_bytes"));
   return bytes * 1000 / static_cast<double>(ms);
+}
+
+std::optional<double> AllocatedPerSecond(const ProcessView& view) {
+  if (!view.samples.has_value() || !view.samples_before.has_value()) return std::nullopt;
+  const SampleCount& now = *view.samples;
+  const SampleCount& before = *view.samples_before;
+  const int64_t ms = now.time_ms - before.time_ms;
+  if (now.interval == 0 || now.interval != before.interval || ms <= 0 ||
+      now.samples < before.samples) {
+    return std::nullopt;
+  }
+  return static_cast<double>(now.samples - before.samples) * static_cast<double>(now.interval) *
+         1000 / static_cast<double>(ms);
 }
 
 TopData DataOfProcesses(const std::vector<ProcessView>& processes) {
@@ -136,11 +186,13 @@ TopData DataOfProcess(const ProcessView& view) {
         "{} resident, {} in use, {} overhead, {} resident for each byte in use", Size(resident),
         Size(in_use), Size(now.overhead_bytes()), Ratio(resident, in_use)));
     data.summary.push_back(fmt::format(
-        "free: {} in thread caches, {} in spans in use, {} in free pages; growth {}",
+        "free: {} in thread caches, {} in spans in use, {} in free pages",
         Size(now.figure("thread_cache_free_bytes")), Size(now.figure("central_cache_free_bytes")),
-        Size(now.figure("page_heap_free_bytes")), Rate(GrowthPerSecond(view)).text));
+        Size(now.figure("page_heap_free_bytes"))));
+    data.summary.push_back(RatesText(view));
     data.tables.push_back(ThreadTable(view));
     data.tables.push_back(ClassTable(*now.stats));
+    if (view.samples.has_value()) data.tables.push_back(SiteTable(view.sites));
   }
   data.histories.push_back(HistoryOf(view, "resident", [](const ProcessFigures& figures) {
     return figures.info.memory.resident_bytes;

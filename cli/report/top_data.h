@@ -8,6 +8,7 @@
 
 #include "heap/process_figures.h"
 #include "heap/thread_caches.h"
+#include "report/call_sites.h"
 #include "report/top_model.h"
 
 namespace cli {
@@ -17,6 +18,13 @@ struct ThreadRow {
   std::string name;  // of the thread
 };
 
+// How much was allocated, by the samples so far.
+struct SampleCount {
+  int64_t time_ms = 0;
+  uint64_t samples = 0;
+  uint64_t interval = 0;  // mean bytes between samples
+};
+
 // A process at two moments.
 struct ProcessView {
   ProcessFigures now;
@@ -24,11 +32,18 @@ struct ProcessView {
   std::string version;  // of the library; empty: another malloc, which `allocator` names
   std::string allocator;
   std::vector<ThreadRow> threads;
+  // Of a library that takes samples. The sites' names belong to the one who made them.
+  std::optional<SampleCount> samples;
+  std::optional<SampleCount> samples_before;
+  std::vector<CallSite> sites;
   std::vector<ProcessFigures> history;  // the oldest first
 };
 
 // The rate at which the memory in use grew, in bytes per second; nothing before two readings.
 std::optional<double> GrowthPerSecond(const ProcessView& view);
+
+// The bytes per second that the program allocates, freed since or not. Nothing without samples.
+std::optional<double> AllocatedPerSecond(const ProcessView& view);
 
 TopData DataOfProcesses(const std::vector<ProcessView>& processes);
 TopData DataOfProcess(const ProcessView& view);

@@ -28,8 +28,8 @@ class Terminal:
 
     def __init__(self, *command):
         self.socket = f"tcmalloc-top-test-{os.getpid()}"
-        self.tmux("new-session", "-d", "-x", "100", "-y", "30", *command)
-        self.tmux("set-option", "-g", "remain-on-exit", "on")
+        run = '"$@"; echo "exit status $?"; exec sleep 1000'
+        self.tmux("new-session", "-d", "-x", "100", "-y", "30", "sh", "-c", run, "sh", *command)
 
     def tmux(self, *arguments):
         return subprocess.run(["tmux", "-L", self.socket, "-f", "/dev/null", *arguments], text=True,
@@ -57,15 +57,6 @@ class Terminal:
             if time.monotonic() > end:
                 sys.exit(f"FAILED: no {pattern!r} (and not {absent!r}) in\n{text}")
             time.sleep(0.05)
-
-    def wait_for_end(self):
-        """The exit status."""
-        end = time.monotonic() + TIMEOUT_S
-        while self.tmux("display-message", "-p", "#{pane_dead}").strip() != "1":
-            if time.monotonic() > end:
-                sys.exit(f"FAILED: it does not end\n{self.text()}")
-            time.sleep(0.05)
-        return int(self.tmux("display-message", "-p", "#{pane_dead_status}"))
 
 
 def start(program, library, situation):
@@ -115,9 +106,7 @@ def live(command, caches, leak):
         terminal.tmux("resize-window", "-x", "60", "-y", "10")
         terminal.wait_for(r"\[processes\]")
         terminal.keys("q")
-        status = terminal.wait_for_end()
-        if status != 0:
-            sys.exit(f"FAILED: exit status {status}")
+        terminal.wait_for("exit status 0")
 
 
 def without_terminal(command, leak):

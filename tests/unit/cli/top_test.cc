@@ -276,6 +276,29 @@ TEST(TopDataTest, OfAProcess) {
   }
 }
 
+TEST(TopDataTest, SamplesShowCallSitesAndWhatIsAllocated) {
+  ProcessView view{.now = FiguresOf(50 << 20, 3000), .before = FiguresOf(48 << 20, 1000)};
+  EXPECT_EQ(AllocatedPerSecond(view), std::nullopt);
+  view.samples = SampleCount{.time_ms = 3000, .samples = 10};
+  const TopData without = DataOfProcess(view);
+  ASSERT_EQ(without.tables.size(), 3u);
+  EXPECT_NE(without.summary.back().find("TCMALLOC_SAMPLE_PARAMETER"), std::string::npos);
+  view.samples->interval = 1 << 20;
+  view.samples_before = SampleCount{.time_ms = 1000, .samples = 4, .interval = 1 << 20};
+  EXPECT_EQ(AllocatedPerSecond(view), double(3 << 20));
+  view.samples_before->interval = 5;  // it has changed
+  EXPECT_EQ(AllocatedPerSecond(view), std::nullopt);
+  view.samples_before->interval = 1 << 20;
+  const SourceFrame allocating{.function = "malloc"};
+  const SourceFrame own{.function = "MakeTable", .file = "table.cc", .line = 12};
+  view.sites = {{.stack = {1, 2}, .frames = {&own, &allocating}, .samples = 3, .bytes = 4096}};
+  const TopData data = DataOfProcess(view);
+  EXPECT_NE(data.summary.back().find("allocates about 3.0 MiB/s"), std::string::npos);
+  ASSERT_EQ(data.tables[2].rows.size(), 1u);
+  EXPECT_EQ(data.tables[2].rows[0].cells[0].text, "4.0 KiB");
+  EXPECT_EQ(data.tables[2].rows[0].cells[3].text, "MakeTable (table.cc:12)");
+}
+
 TEST(TopDataTest, OfAnotherMallocAndOfAll) {
   ProcessView other{.now = FiguresOf(1, 1), .allocator = "glibc's malloc"};
   other.now.stats.reset();
