@@ -12,8 +12,12 @@ inline CLI::Option* AddDuration(CLI::App* command, const std::string& name, doub
                                 const std::string& help) {
   const std::map<std::string, double> units = {{"ms", 0.001}, {"s", 1}, {"m", 60}, {"h", 3600}};
   return command->add_option(name, *seconds, help)
-      ->transform(CLI::AsNumberWithUnit(units))
-      ->check(CLI::NonNegativeNumber)
+      ->transform(CLI::Validator(CLI::AsNumberWithUnit(units)).description(""))
+      ->check(
+          [](const std::string& text) {
+            return std::string(text.starts_with('-') ? "a time is not negative" : "");
+          },
+          "")
       ->type_name("TIME");
 }
 

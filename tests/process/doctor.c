@@ -128,6 +128,28 @@ static void Leaking(void) {
   if (pthread_create(&thread, NULL, &Leak, NULL) != 0) exit(1);
 }
 
+// Allocates and frees all the time, small and large objects.
+static void* Churn(void* seed) {
+  enum { kHeld = 2000 };
+  static __thread void* held[kHeld];
+  unsigned state = (unsigned)(uintptr_t)seed;
+  for (;;) {
+    state = state * 1664525u + 1013904223u;
+    void** const slot = &held[(state >> 8) % kHeld];
+    free(*slot);
+    *slot = Touched((state >> 20) % 50 == 0 ? 300000 : 8 + (state >> 16) % 3000);
+  }
+  return NULL;
+}
+
+static void Busy(void) {
+  pthread_t thread;
+  for (uintptr_t i = 1; i <= 2; ++i) {
+    if (pthread_create(&thread, NULL, &Churn, (void*)i) != 0) exit(1);
+  }
+  sleep(1);
+}
+
 static void ProgramMemory(void) {
   const size_t bytes = 64 * kMiB;
   memset(Mapped(bytes, MAP_PRIVATE | MAP_ANONYMOUS, -1), 1, bytes);
@@ -198,6 +220,7 @@ int main(int argc, char** argv) {
       {"many_classes", &ManyClasses},
       {"sampled", &Sampled},
       {"held", &Held},
+      {"busy", &Busy},
   };
   for (size_t i = 0; i < sizeof(situations) / sizeof(*situations); ++i) {
     if (argc != 2 || strcmp(argv[1], situations[i].name) != 0) continue;
