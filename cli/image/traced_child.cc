@@ -84,7 +84,6 @@ void Continue(pid_t pid, int status) {
 }
 
 int WaitForEnd(pid_t pid, const std::function<void(pid_t)>& at_end) {
-  const SignalsForProgram signals(pid);
   for (int status = 0;;) {
     const pid_t waited = waitpid(-1, &status, __WALL);
     if (waited < 0) {
@@ -117,6 +116,8 @@ int RunTraced(const std::vector<std::string>& command, const std::vector<std::st
   }
   close(report[1]);
   close(go[0]);
+  // Before the program runs: it may say at once that it is ready for signals.
+  const SignalsForProgram signals(pid);
   // Without permission it runs untraced.
   int events = PTRACE_O_TRACEEXIT;
   if (children == Children::kFollow) events |= PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK;

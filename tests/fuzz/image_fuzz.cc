@@ -19,6 +19,7 @@
 extern "C" {
 void* tc_malloc(size_t size);
 void tc_free(void* object);
+extern char tcmalloc_introspection[];
 }
 
 namespace {
@@ -35,7 +36,9 @@ class SoundHeap {
     for (size_t i = 0; i < 2000; i += 3) tc_free(objects[i]);
     inside_ = reinterpret_cast<Address>(objects[1]);
     const auto root = FindRoot(live_);
-    if (!root.has_value()) abort();
+    if (!root.has_value() || root->address != reinterpret_cast<Address>(&tcmalloc_introspection)) {
+      abort();
+    }
     root_ = *root;
     ReadEverything(recording_, root_, inside_);
   }

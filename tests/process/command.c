@@ -48,7 +48,9 @@ static size_t num_found;
 static char text[1 << 22];
 
 #ifdef LINKED
-int tcmalloc_for_each_object(void (*see)(void*, size_t, void*), void* context);
+// Null where the library has no leak checker.
+__attribute__((weak)) int tcmalloc_for_each_object(void (*see)(void*, size_t, void*),
+                                                   void* context);
 size_t tcmalloc_stats_json(char* buffer, size_t length);
 #define FUNCTION(name) ((void*)&name)
 #else
