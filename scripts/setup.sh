@@ -46,6 +46,8 @@ entries() {
       echo "libgoogle-perftools-dev swi-prolog-nox=swipl swi-prolog-test"
       # Two readers of profiles: gperftools' pprof, and the sources of Go's with a compiler for them.
       echo "google-perftools golang-1.19-go golang-github-google-pprof-dev"
+      # Shows the HTML page of the tcmalloc command; finds debug information for it on servers.
+      echo "chromium=chromium libdebuginfod1"
       ;;
     drawings) echo "python3 graphviz=dot" ;;
     cleanroot) echo "debootstrap debian-archive-keyring git=git util-linux" ;;

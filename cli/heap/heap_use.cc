@@ -40,7 +40,7 @@ class Reader {
   void AddSpan(const SpanInfo& span) {
     const uint64_t resident = pages_.Take(span.start, span.bytes);
     records_.push_back(span.record);
-    leaves_.insert(span.start >> layout_.constant("page_shift") >> layout_.constant("leaf_bits"));
+    AddLeafOf(span);
     if (span.large) {
       const uint64_t in_use = std::min(resident, span.object_bytes);
       use_.in_use += in_use;
@@ -53,6 +53,13 @@ class Reader {
     } else {
       *SumOf(span) += resident;
     }
+  }
+
+  void AddLeafOf(const SpanInfo& span) {
+    const uint64_t number =
+        span.start >> layout_.constant("page_shift") >> layout_.constant("leaf_bits");
+    if (std::exchange(last_leaf_, number) == number) return;
+    if (const Address leaf = objects_.LeafOf(span.start)) leaves_.insert(leaf);
   }
 
   void AddSmall(const SpanInfo& span, uint64_t resident) {
@@ -75,18 +82,8 @@ class Reader {
   }
 
   void AddLeaves() {
-    const Target& target = objects_.target();
-    const size_t pointer = target.pointer_bytes();
-    const Address base = target.root().page_map;
-    const Structure& map = layout_.structure("PageMap");
-    for (const uint64_t entry : leaves_) {
-      uint64_t distance = 0;
-      const uint64_t offset = map.field("root_").offset + entry * pointer;
-      if (!target.image().Read(base + offset, &distance, pointer) || distance == 0) continue;
-      Address leaf = base + map.field("empty_leaf_").offset + distance;
-      if (pointer == 4) leaf &= 0xffffffff;
-      use_.metadata += pages_.Take(leaf, layout_.structure("Leaf").bytes);
-    }
+    const uint64_t bytes = layout_.structure("Leaf").bytes;
+    for (const Address leaf : leaves_) use_.metadata += pages_.Take(leaf, bytes);
   }
 
   // The arena's records lie outside of the heap's regions. The kernel may have joined their
@@ -139,7 +136,8 @@ class Reader {
   ResidentPages& pages_;
   HeapUse use_;
   std::vector<Address> records_;
-  std::set<uint64_t> leaves_;  // numbers of their entries in the page map's root
+  std::set<Address> leaves_;         // of the page map
+  uint64_t last_leaf_ = UINT64_MAX;  // number of the one that was looked for last
   std::map<size_t, std::map<size_t, ClassInShard>> classes_;
 };
 

@@ -187,12 +187,11 @@ SpanInfo HeapObjects::ReadSpan(Address address) const {
   return span;
 }
 
-Address HeapObjects::SpanAt(Address address) const {
+Address HeapObjects::LeafOf(Address address) const {
   const size_t pointer = target_.pointer_bytes();
-  const uint64_t page = address >> page_shift_;
   const Structure& map = target_.layout().structure("PageMap");
   const Field& root = map.field("root_");
-  const uint64_t entry = page >> leaf_bits_;
+  const uint64_t entry = address >> page_shift_ >> leaf_bits_;
   if (entry >= root.bytes / pointer) return 0;
   uint64_t distance = 0;
   const Address base = target_.root().page_map;
@@ -200,11 +199,17 @@ Address HeapObjects::SpanAt(Address address) const {
       distance == 0) {
     return 0;
   }
-  Address leaf = base + map.field("empty_leaf_").offset + distance * leaf_distance_bytes_;
-  if (pointer == 4) leaf &= 0xffffffff;
+  const Address leaf = base + map.field("empty_leaf_").offset + distance * leaf_distance_bytes_;
+  return pointer == 4 ? leaf & 0xffffffff : leaf;
+}
+
+Address HeapObjects::SpanAt(Address address) const {
+  const size_t pointer = target_.pointer_bytes();
+  const Address leaf = LeafOf(address);
+  if (leaf == 0) return 0;
   const Address spans = leaf + target_.Offset("Leaf", "spans");
   Address span = 0;
-  const uint64_t index = page & ((uint64_t{1} << leaf_bits_) - 1);
+  const uint64_t index = address >> page_shift_ & ((uint64_t{1} << leaf_bits_) - 1);
   if (!target_.image().Read(spans + index * pointer, &span, pointer)) return 0;
   return span;
 }

@@ -83,6 +83,8 @@ class HeapObjects {
   void ForEachObject(const std::function<void(const SpanInfo&, const Object&)>& f) const;
 
   Place Find(Address address) const;
+  // The leaf of the page map for the address; 0: none.
+  Address LeafOf(Address address) const;
 
   const Target& target() const { return target_; }
   // A span's state in words; empty when this program does not know the state.

@@ -7,24 +7,14 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <optional>
 #include <utility>
 
 #include "image/demangle.h"
+#include "image/function_index.h"
 
 namespace cli {
 namespace {
-
-using Dies = std::vector<Dwarf_Die>;
-
-// Of what a libdw call allocated.
-Dies TakeDies(Dwarf_Die* dies, int n) {
-  Dies taken;
-  if (n > 0) taken.assign(dies, dies + n);
-  if (n >= 0) free(dies);
-  return taken;
-}
 
 std::string StringOf(Dwarf_Die* die, unsigned name) {
   Dwarf_Attribute attribute;
@@ -36,11 +26,6 @@ uint64_t NumberOf(Dwarf_Die* die, unsigned name) {
   Dwarf_Attribute attribute;
   Dwarf_Word value = 0;
   return dwarf_formudata(dwarf_attr(die, name, &attribute), &value) == 0 ? value : 0;
-}
-
-bool IsFunction(Dwarf_Die* die) {
-  const int tag = dwarf_tag(die);
-  return tag == DW_TAG_inlined_subroutine || tag == DW_TAG_subprogram || tag == DW_TAG_entry_point;
 }
 
 SourceFrame FrameOf(Dwarf_Die* function) {
@@ -55,78 +40,18 @@ SourceFrame FrameOf(Dwarf_Die* function) {
 }  // namespace
 
 struct DebugInfo::State {
-  // A range of addresses in the file, and the unit that has it.
-  struct UnitRange {
-    Dwarf_Addr start;
-    Dwarf_Addr end;
-    Dwarf_Die unit;
-  };
-
   Dwfl_Callbacks callbacks = {};
   Dwfl* dwfl = nullptr;
   Dwfl_Module* module = nullptr;
-  // Not every compiler writes the table that libdw needs to find a unit. Made at the first miss.
-  std::optional<std::vector<UnitRange>> units;
+  std::optional<FunctionIndex> index;
 
   ~State() { dwfl_end(dwfl); }
 
-  void IndexUnits() {
-    units.emplace();
-    Dwarf_Addr bias = 0;
-    for (Dwarf_Die* unit = nullptr; (unit = dwfl_module_nextcu(module, unit, &bias)) != nullptr;) {
-      Dwarf_Addr base = 0;
-      Dwarf_Addr start = 0;
-      Dwarf_Addr end = 0;
-      for (ptrdiff_t at = 0; (at = dwarf_ranges(unit, at, &base, &start, &end)) > 0;) {
-        units->push_back({start, end, *unit});
-      }
-    }
-    std::sort(units->begin(), units->end(),
-              [](const UnitRange& a, const UnitRange& b) { return a.start < b.start; });
-  }
-
-  // The unit of an address in memory; sets the address in the debug information.
-  std::optional<Dwarf_Die> UnitAt(Address address, Dwarf_Addr* inside) {
-    Dwarf_Addr bias = 0;
-    if (Dwarf_Die* const unit = dwfl_module_addrdie(module, address, &bias)) {
-      *inside = address - bias;
-      return *unit;
-    }
-    if (dwfl_module_getdwarf(module, &bias) == nullptr) return std::nullopt;
-    if (!units.has_value()) IndexUnits();
-    *inside = address - bias;
-    const auto after = std::upper_bound(
-        units->begin(), units->end(), *inside,
-        [](Dwarf_Addr value, const UnitRange& range) { return value < range.start; });
-    if (after == units->begin() || *inside >= std::prev(after)->end) return std::nullopt;
-    return std::prev(after)->unit;
-  }
-
-  // The innermost entry at the address, and those around it.
-  Dies EntriesAround(Dwarf_Die unit, Dwarf_Addr address) {
-    Dwarf_Die* found = nullptr;
-    int n = dwarf_getscopes(&unit, address, &found);
-    const Dies innermost = TakeDies(found, n);
-    if (innermost.empty()) return {};
-    // Around an inlined function, dwarf_getscopes has its definition, not its caller.
-    Dwarf_Addr bias = 0;
-    Dwarf_Die first = innermost.front();
-    Dwarf_Die die;
-    if (dwarf_offdie(dwfl_module_getdwarf(module, &bias), dwarf_dieoffset(&first), &die) ==
-        nullptr) {
-      return {};
-    }
-    found = nullptr;
-    n = dwarf_getscopes_die(&die, &found);
-    return TakeDies(found, n);
-  }
-
   std::vector<SourceFrame> FramesFromDebugInfo(Address address) {
-    Dwarf_Addr inside = 0;
-    std::optional<Dwarf_Die> unit = UnitAt(address, &inside);
-    if (!unit.has_value()) return {};
+    std::optional<FunctionIndex::Place> place = index->Find(address);
+    if (!place.has_value()) return {};
     Dwarf_Files* files = nullptr;
-    if (dwarf_getsrcfiles(&*unit, &files, nullptr) != 0) files = nullptr;
+    if (dwarf_getsrcfiles(&place->functions_unit, &files, nullptr) != 0) files = nullptr;
     const auto file_name = [files](uint64_t number) {
       const char* const name =
           files == nullptr ? nullptr : dwarf_filesrc(files, number, nullptr, nullptr);
@@ -136,19 +61,19 @@ struct DebugInfo::State {
     // function that is inlined of the one around it.
     std::string file;
     int line = 0;
-    if (Dwarf_Line* const source = dwarf_getsrc_die(&*unit, inside)) {
+    if (Dwarf_Line* const source = dwarf_getsrc_die(&place->unit, place->address)) {
       if (const char* const name = dwarf_linesrc(source, nullptr, nullptr)) file = name;
       dwarf_lineno(source, &line);
     }
     std::vector<SourceFrame> frames;
-    for (Dwarf_Die& die : EntriesAround(*unit, inside)) {
-      if (!IsFunction(&die)) continue;
-      SourceFrame frame = FrameOf(&die);
-      frame.file = std::exchange(file, file_name(NumberOf(&die, DW_AT_call_file)));
-      frame.line = std::exchange(line, static_cast<int>(NumberOf(&die, DW_AT_call_line)));
+    for (Dwarf_Die& function : place->functions) {
+      SourceFrame frame = FrameOf(&function);
+      frame.file = std::exchange(file, file_name(NumberOf(&function, DW_AT_call_file)));
+      frame.line = std::exchange(line, static_cast<int>(NumberOf(&function, DW_AT_call_line)));
       frames.push_back(std::move(frame));
-      if (!frames.back().inlined) break;
     }
+    // A function without an entry, as of an assembler, may have lines.
+    if (frames.empty()) frames.push_back({.file = file, .line = line});
     return frames;
   }
 };
@@ -166,7 +91,9 @@ DebugInfo::DebugInfo(const Module& module, ModuleFile file, char** debug_path)
                                      file.descriptor, module.bias, true);
     dwfl_report_end(state_->dwfl, nullptr, nullptr);
   }
-  if (state_->module == nullptr) {
+  if (state_->module != nullptr) {
+    state_->index.emplace(state_->module);
+  } else {
     close(file.descriptor);
     problem_ = fmt::format("{}: {}", module.path, dwfl_errmsg(-1));
   }

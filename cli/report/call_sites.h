@@ -29,7 +29,7 @@ uint64_t TotalSamples(const std::vector<CallSite>& sites);
 // The frame that a person looks for: the innermost one outside of the languages' own libraries and
 // of functions whose names say that they allocate. The number of a frame; 0 if there is no other.
 size_t OwnFrame(const CallSite& site);
-// "file.cc:12"; empty when it is not known.
+// The name of the file without its folder, and the line; empty when it is not known.
 std::string SourceOf(const SourceFrame& frame);
 
 }  // namespace cli

@@ -16,7 +16,7 @@ std::string KindText(ProfileKind kind);
 // How good the estimates are: the number of samples, and their interval.
 std::string AccuracyText(const std::vector<CallSite>& sites, uint64_t interval);
 
-// "function (file.cc:12)".
+// The function, and in brackets where it is.
 std::string FrameText(const SourceFrame& frame);
 // A table of the `most` largest call sites: what each has, its function, and up to `callers` calls
 // around it.

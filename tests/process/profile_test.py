@@ -5,16 +5,21 @@
   profile_test.py WHAT COMMAND PROGRAM LIBRARY
 
   names     functions of a C++ program: templates, inlined and hidden ones, with files and lines
+  compilers ... built by other compilers, and with other forms of debug information
   rust      functions of a Rust program, in both ways to mangle names
   formats   the same figures in each format, and names in each
   deleted   the program was deleted, or replaced by another, since it started
   stripped  a program without symbols
+  server    ... whose debug information a server of debuginfod has
+  namespace a program in another mount namespace
   errors    each mistake ends in one line with a remedy
   run       tcmalloc run: the largest call sites, the flame graph
   busy      a process that allocates in several threads
 """
 
+import functools
 import gzip
+import http.server
 import json
 import os
 import pathlib
@@ -24,6 +29,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import xml.etree.ElementTree
 
 TIMEOUT_S = 60
@@ -117,10 +123,11 @@ def names(test):
             "std::make_unique<double, double&>",
             ("shop::Store<double>::Put", line_of("names.cc", "items_.push_back")), fill,
             ("main", line_of("names.cc", "store.Fill("))], "a template, and what it inlines")
-        test.expect_stack(sites, [("(anonymous namespace)::Hidden", line_of("names.cc", "} << 20); }\n"[:-1])),
+        test.expect_stack(sites, [("(anonymous namespace)::Hidden", line_of("names.cc", "void Hidden(")),
                                   ("main", line_of("names.cc", "Hidden(0)"))], "an anonymous namespace")
-        lambda_line = line_of("names.cc", "const auto lambda")
-        test.expect_stack(sites, [("main::{lambda(int)#1}::operator()", lambda_line),
+        functions = {f["function"] for site in sites for f in site["frames"]}
+        lambda_name = (functions & {"main::{lambda(int)#1}::operator()", "main::$_0::operator()"} or {"lambda"}).pop()
+        test.expect_stack(sites, [(lambda_name, line_of("names.cc", "const auto lambda")),
                                   ("main", line_of("names.cc", "lambda(1)"))], "a lambda")
         inlined = {f["function"] for site in sites for f in site["frames"] if f.get("inlined")}
         test.expect("shop::Store<double>::Put" in inlined, f"inlined: {inlined}")
@@ -132,7 +139,29 @@ def names(test):
         address = json.loads(test.ask("objects", target.pid, "--list", "--json").stdout)["list"]
         large = [start for start, size in address if size >= 5 << 20]
         text = test.ask("inspect", target.pid, hex(large[0])).stdout
-        test.expect("main::{lambda(int)#1}::operator() (names.cc:" in text, text)
+        test.expect(f"{lambda_name} (names.cc:" in text, text)
+
+
+def compilers(test):
+    source = pathlib.Path(__file__).parent / "names.cc"
+    clang = next((name for name in ("clang++-19", "clang++") if shutil.which(name)), None)
+    builds = [("g++", "-gdwarf-4"), ("g++", "-g -gsplit-dwarf")]
+    # Without a table of addresses; with names of functions alone.
+    builds += [(clang, "-g"), (clang, "-gline-tables-only")] if clang else []
+    for compiler, option in builds:
+        with tempfile.TemporaryDirectory() as folder:
+            subprocess.run([compiler, "-std=c++20", "-O2", *option.split(), "-o", f"{folder}/names", source], check=True,
+                           cwd=folder)
+            with Target(test.library, f"{folder}/names") as target:
+                sites = test.json("profile", target.pid)["call_sites"]
+        what = f"{compiler} {option}"
+        main_line = line_of("names.cc", "store.Fill(")
+        put = "Put" if option == "-gline-tables-only" else "shop::Store<double>::Put"
+        test.expect_stack(sites, [("(anonymous namespace)::Hidden", line_of("names.cc", "void Hidden(")),
+                                  ("main", line_of("names.cc", "Hidden(0)"))], what)
+        test.expect_stack(sites, [(put, line_of("names.cc", "items_.push_back")),
+                                  ("shop::Store<double>::Fill", line_of("names.cc", "i < n; ++i) Put")),
+                                  ("main", main_line)], what)
 
 
 def rust(test):
@@ -224,6 +253,55 @@ def stripped(test):
             test.expect(any(name.startswith("stripped+0x") for name in functions), str(functions))
 
 
+def server(test):
+    """A web server with the one file stands in for debuginfod."""
+    if not any("libdebuginfod.so.1" in line for line in
+               subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, text=True, check=False).stdout.splitlines()):
+        print("SKIP: libdebuginfod.so.1 is not installed (scripts/setup.sh test)")
+        return SKIPPED
+    notes = subprocess.run(["readelf", "-n", test.program], capture_output=True, text=True, check=True).stdout
+    build_id = re.search(r"Build ID: ([0-9a-f]+)", notes)
+    if build_id is None:
+        print("SKIP: the compiler gives programs no build id")
+        return SKIPPED
+    with tempfile.TemporaryDirectory() as folder:
+        files = pathlib.Path(folder) / "served/buildid" / build_id[1]
+        files.mkdir(parents=True)
+        subprocess.run(["objcopy", "--only-keep-debug", test.program, files / "debuginfo"], check=True)
+        stripped_copy = f"{folder}/stripped"
+        subprocess.run(["strip", "-o", stripped_copy, test.program], check=True)
+        handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=f"{folder}/served")
+        with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as web, \
+                Target(test.library, stripped_copy) as target:
+            threading.Thread(target=web.serve_forever, daemon=True).start()
+            environment = clean_environment(DEBUGINFOD_URLS=f"http://127.0.0.1:{web.server_address[1]}",
+                                            DEBUGINFOD_CACHE_PATH=f"{folder}/cache")
+            done = subprocess.run([test.command, "profile", str(target.pid), "--json"], env=environment,
+                                  capture_output=True, text=True, check=True, timeout=TIMEOUT_S)
+            web.shutdown()
+        test.expect_stack(json.loads(done.stdout)["call_sites"],
+                          [("(anonymous namespace)::Hidden", line_of("names.cc", "void Hidden(")),
+                           ("main", line_of("names.cc", "Hidden(0)"))], "debuginfod")
+    return 0
+
+
+def namespace(test):
+    with tempfile.TemporaryDirectory() as folder:
+        script = f"mount -t tmpfs none {folder} && cp {test.program} {folder}/inner && exec {folder}/inner"
+        prefix = ("unshare", "--mount", "--fork", "--kill-child", "sh", "-c")
+        allowed = subprocess.run([*prefix, "true"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                 check=False)
+        if allowed.returncode != 0:
+            print(f"SKIP: namespaces are not permitted here: {allowed.stdout.strip()}")
+            return SKIPPED
+        with Target(test.library, *prefix, script) as target:
+            inner = int(pathlib.Path(f"/proc/{target.pid}/task/{target.pid}/children").read_text())
+            test.expect(not os.listdir(folder), "the program has a name here")
+            test.expect_stack(test.json("profile", inner)["call_sites"], ["(anonymous namespace)::Hidden", "main"],
+                              "in another mount namespace")
+    return 0
+
+
 def errors(test):
     with Target(test.library, test.program, TCMALLOC_SAMPLE_PARAMETER="0") as target:
         test.fails("profile", target.pid, words=("takes no samples", "TCMALLOC_SAMPLE_PARAMETER=", "tcmalloc run"))
@@ -292,7 +370,8 @@ def busy(test):
 def main():
     what, command, program, library = sys.argv[1:]
     test = Test(command, program, library)
-    result = {"names": names, "rust": rust, "formats": formats, "deleted": deleted, "stripped": stripped,
+    result = {"names": names, "compilers": compilers, "rust": rust, "formats": formats, "deleted": deleted, "stripped": stripped,
+              "server": server, "namespace": namespace,
               "errors": errors, "run": run, "busy": busy}[what](test)
     print(f"{test.failed} failures")
     return result or min(test.failed, 1)

@@ -223,5 +223,6 @@ element("reset").onclick = () => { focus = root; draw(); };
 element("search").oninput = search;
 window.onresize = draw;
 drawTimeline();
-draw();
-drawTable();
+// page.html#search=WORDS begins with a search.
+element("search").value = new URLSearchParams(location.hash.slice(1)).get("search") ?? "";
+search();

@@ -20,12 +20,11 @@
 #include "image/copied_image.h"
 #include "image/find_root.h"
 #include "image/live_image.h"
+#include "tcmalloc/tcmalloc.h"
 
 extern "C" {
 void* tc_malloc(size_t size);
 void tc_free(void* object);
-size_t tcmalloc_stats_json(char* buffer, size_t length);
-void tcmalloc_set_profile_sampling_interval(size_t bytes);
 extern char tcmalloc_introspection[];
 }
 

@@ -106,7 +106,7 @@ TEST(ReportTest, FoldedStacksHaveALineEach) {
 TEST(ReportTest, TheFlameGraphIsXml) {
   const std::string svg = FlameGraphOf(Sites(), "a < b");
   EXPECT_NE(svg.find("a &lt; b"), std::string::npos);
-  EXPECT_NE(svg.find("a;b?c&lt;/script&gt;&amp;&quot;?? (2.4 KiB, 38.4%, 30 objects)"),
+  EXPECT_NE(svg.find("a;b?c&lt;/script&gt;&amp;&quot;?? (2.4 KiB, 38.5%, 30 objects)"),
             std::string::npos)
       << svg;
   EXPECT_NE(FlameGraphOf({}, "nothing").find("</svg>"), std::string::npos);

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// FunctionIndex: finds the functions of an address in the debug information of a module. libdw's
+// own search (dwarf_getscopes) does not look into namespaces, where some compilers put functions,
+// and finds a unit by a table that not every compiler writes.
+#pragma once
+
+#include <elfutils/libdw.h>
+#include <elfutils/libdwfl.h>
+
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "image/image.h"
+
+namespace cli {
+
+class FunctionIndex {
+ public:
+  struct Place {
+    Dwarf_Die unit;            // that has the line table
+    Dwarf_Die functions_unit;  // the same, or its part in a file of its own (split DWARF)
+    Dwarf_Addr address = 0;    // in the debug information
+    // Inlined functions, innermost first, then the one that contains them. Empty: no function of
+    // the unit is there.
+    std::vector<Dwarf_Die> functions;
+  };
+
+  // `module` outlives the index.
+  explicit FunctionIndex(Dwfl_Module* module) : module_(module) {}
+
+  // Nothing when there is no debug information about the address in memory.
+  std::optional<Place> Find(Address address);
+
+ private:
+  struct Range {
+    Dwarf_Addr start;
+    Dwarf_Addr end;
+    Dwarf_Die entry;
+  };
+  using Ranges = std::vector<Range>;  // by start
+
+  static void AddRanges(Dwarf_Die* entry, Ranges* ranges);
+  // The functions below the entry, those in namespaces and classes included.
+  static void AddFunctions(Dwarf_Die* entry, int depth, Ranges* ranges);
+  static void Sort(Ranges* ranges);
+  static const Range* Lookup(const Ranges& ranges, Dwarf_Addr address);
+
+  std::optional<Dwarf_Die> UnitAt(Address address, Dwarf_Addr* inside);
+  const Ranges& FunctionsOf(Dwarf_Die* unit);
+
+  Dwfl_Module* const module_;
+  std::optional<Ranges> units_;              // made at the first address that libdw does not find
+  std::map<const void*, Ranges> functions_;  // by the place of the unit's entry
+};
+
+}  // namespace cli
