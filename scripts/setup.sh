@@ -38,6 +38,7 @@ entries() {
       echo "valgrind gdb binutils procps strace openssl spin"
       echo "zsh groff-base"  # the tcmalloc command's completion and man pages
       echo "python3-prometheus-client"  # its reader of OpenMetrics
+      echo "tmux"                       # a terminal for tests
       echo "python3.11 libpython3.11-testsuite perl git=git sqlite3 redis-server redis-tools"
       echo "nginx memcached default-jdk-headless=javac nodejs=node"
       # gperftools itself, for programs that are built with it and run with this library; nothing else

@@ -16,6 +16,10 @@ inline constexpr int kOtherMalloc = 3;
 
 void AddPs(CLI::App& parser, int* status);
 void AddStats(CLI::App& parser, int* status);
+void AddDoctor(CLI::App& parser, int* status);
+void AddTimeline(CLI::App& parser, int* status);
+void AddTop(CLI::App& parser, int* status);
+void AddDiff(CLI::App& parser, int* status);
 void AddObjects(CLI::App& parser, int* status);
 void AddInspect(CLI::App& parser, int* status);
 void AddProfile(CLI::App& parser, int* status);

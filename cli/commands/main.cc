@@ -19,6 +19,10 @@ int main(int argc, char** argv) {
   cli::AddRun(parser, &status);
   cli::AddPs(parser, &status);
   cli::AddStats(parser, &status);
+  cli::AddDoctor(parser, &status);
+  cli::AddTop(parser, &status);
+  cli::AddTimeline(parser, &status);
+  cli::AddDiff(parser, &status);
   cli::AddObjects(parser, &status);
   cli::AddInspect(parser, &status);
   cli::AddProfile(parser, &status);

@@ -40,12 +40,12 @@ const Guard* SetGuard(const std::vector<Guard>& guards) {
 
 }  // namespace
 
-OpenProcess OpenProcessFor(pid_t pid) {
+OpenProcess OpenProcessFor(pid_t pid, Search search) {
   OpenProcess process{.image = std::make_unique<LiveImage>(pid)};
   const auto info = ReadProcessInfo(pid);
   if (!info.has_value()) throw Failure(fmt::format("process {} has ended", pid));
   process.info = *info;
-  process.root = FindRoot(*process.image);
+  process.root = FindRoot(*process.image, search);
   return process;
 }
 

@@ -26,7 +26,7 @@ struct OpenProcess {
 };
 
 // Throws Failure when there is no such process or its memory may not be read.
-OpenProcess OpenProcessFor(pid_t pid);
+OpenProcess OpenProcessFor(pid_t pid, Search search = Search::kEverywhere);
 
 // How a command reads objects.
 struct ReadMode {

@@ -2,6 +2,7 @@
 #include "heap/objects.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -20,6 +21,7 @@ constexpr size_t kBitsPerWord = 64;
 constexpr uint64_t kMaxObjectsPerSpan = uint64_t{1} << 20;
 constexpr size_t kMaxRegions = 1'000'000;
 constexpr size_t kMaxClaims = 100'000;
+constexpr size_t kMaxSkips = 100'000;
 constexpr size_t kMaxCached = 50'000'000;
 constexpr uint64_t kMaxSpans = uint64_t{1} << 31;
 // More objects than memory has: a target whose span records contradict each other ends here.
@@ -185,12 +187,11 @@ SpanInfo HeapObjects::ReadSpan(Address address) const {
   return span;
 }
 
-Address HeapObjects::SpanAt(Address address) const {
+Address HeapObjects::LeafOf(Address address) const {
   const size_t pointer = target_.pointer_bytes();
-  const uint64_t page = address >> page_shift_;
   const Structure& map = target_.layout().structure("PageMap");
   const Field& root = map.field("root_");
-  const uint64_t entry = page >> leaf_bits_;
+  const uint64_t entry = address >> page_shift_ >> leaf_bits_;
   if (entry >= root.bytes / pointer) return 0;
   uint64_t distance = 0;
   const Address base = target_.root().page_map;
@@ -198,11 +199,17 @@ Address HeapObjects::SpanAt(Address address) const {
       distance == 0) {
     return 0;
   }
-  Address leaf = base + map.field("empty_leaf_").offset + distance * leaf_distance_bytes_;
-  if (pointer == 4) leaf &= 0xffffffff;
+  const Address leaf = base + map.field("empty_leaf_").offset + distance * leaf_distance_bytes_;
+  return pointer == 4 ? leaf & 0xffffffff : leaf;
+}
+
+Address HeapObjects::SpanAt(Address address) const {
+  const size_t pointer = target_.pointer_bytes();
+  const Address leaf = LeafOf(address);
+  if (leaf == 0) return 0;
   const Address spans = leaf + target_.Offset("Leaf", "spans");
   Address span = 0;
-  const uint64_t index = page & ((uint64_t{1} << leaf_bits_) - 1);
+  const uint64_t index = address >> page_shift_ & ((uint64_t{1} << leaf_bits_) - 1);
   if (!target_.image().Read(spans + index * pointer, &span, pointer)) return 0;
   return span;
 }
@@ -248,6 +255,49 @@ void HeapObjects::ForEachSpan(const std::function<void(const SpanInfo&)>& f) con
       f(span);
     });
   });
+}
+
+void HeapObjects::ForEachSpanWhileRunning(
+    const std::function<void(const SpanInfo&)>& f,
+    const std::function<void(Address start, uint64_t bytes)>& skipped) const {
+  const uint64_t page = uint64_t{1} << page_shift_;
+  size_t skips = 0;
+  ForEachRegion([&](Address start, Address end) {
+    for (Address at = start; at < end;) {
+      const std::optional<SpanInfo> span = TryReadSpan(SpanAt(at));
+      if (span.has_value() && span->start == at && span->bytes <= end - at) {
+        f(*span);
+        at += span->bytes;
+        continue;
+      }
+      if (++skips > kMaxSkips) throw BadImage("the heap's records contradict each other");
+      skipped(at, page);
+      at += page;
+    }
+  });
+}
+
+void HeapObjects::ForEachFreePages(
+    const SpanInfo& span, const std::function<void(Address start, uint64_t bytes)>& f) const {
+  if (span.size_class == 0) return;
+  const std::vector<uint64_t> bits = FreeBits(span);
+  const auto is_free = [&bits](uint64_t i) {
+    return (bits[i / kBitsPerWord] >> i % kBitsPerWord & 1) != 0;
+  };
+  const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  for (uint64_t i = 0; i < span.num_objects;) {
+    uint64_t end = i;
+    while (end < span.num_objects && is_free(end)) ++end;
+    if (end == i) {
+      ++i;
+      continue;
+    }
+    const uint64_t first = (i * span.object_bytes + page - 1) / page * page;
+    const uint64_t last =
+        (end == span.num_objects ? span.bytes : end * span.object_bytes) / page * page;
+    if (first < last) f(span.start + first, last - first);
+    i = end;
+  }
 }
 
 std::vector<uint64_t> HeapObjects::FreeBits(const SpanInfo& span) const {

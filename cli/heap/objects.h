@@ -68,6 +68,14 @@ class HeapObjects {
 
   // Every span, in the order of the regions.
   void ForEachSpan(const std::function<void(const SpanInfo&)>& f) const;
+  // As ForEachSpan, while the target runs: calls `skipped` for pages whose records contradict each
+  // other because they change.
+  void ForEachSpanWhileRunning(
+      const std::function<void(const SpanInfo&)>& f,
+      const std::function<void(Address start, uint64_t bytes)>& skipped) const;
+  // Ranges of the target's hardware pages on which all objects are free in the span.
+  void ForEachFreePages(const SpanInfo& span,
+                        const std::function<void(Address start, uint64_t bytes)>& f) const;
   // The number of objects in use of the span, and each of them.
   uint64_t CountInUse(const SpanInfo& span) const;
   void ForEachInUse(const SpanInfo& span, const std::function<void(const Object&)>& f) const;
@@ -75,6 +83,8 @@ class HeapObjects {
   void ForEachObject(const std::function<void(const SpanInfo&, const Object&)>& f) const;
 
   Place Find(Address address) const;
+  // The leaf of the page map for the address; 0: none.
+  Address LeafOf(Address address) const;
 
   const Target& target() const { return target_; }
   // A span's state in words; empty when this program does not know the state.

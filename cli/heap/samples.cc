@@ -75,6 +75,7 @@ Samples ReadSamples(const Target& target, std::vector<Guard>* guards) {
   table.AddGuards(guards);
   all.in_use_bytes = Double(table, "live_bytes_");
   all.peak_bytes = Double(table, "peak_bytes_");
+  all.last_number = table.Get("last_number_");
   all.peak_number = table.Get("peak_number_");
   all.recording_after = table.Get("recording_after_");
   for (const char* const list : {"live_", "freed_since_peak_", "freed_in_recording_"}) {

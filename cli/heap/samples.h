@@ -30,6 +30,8 @@ struct Samples {
   // Estimates, as the library has them.
   double in_use_bytes = 0;
   double peak_bytes = 0;
+  // The number of the last sample, or of samples so far.
+  uint64_t last_number = 0;
   // The last sample of the peak of use, and the last one before the recording of allocations that
   // the program has begun (UINT64_MAX: it has not).
   uint64_t peak_number = 0;

@@ -39,6 +39,7 @@ struct Mapping {
   bool readable = false;
   bool writable = false;
   std::string name;  // empty: anonymous memory
+  bool shared = false;
 };
 
 // A part of an image, and where its copy goes.

@@ -107,23 +107,28 @@ std::vector<pid_t> AllProcesses() { return NumbersIn("/proc"); }
 
 std::vector<pid_t> ThreadsOf(pid_t pid) { return NumbersIn(fmt::format("/proc/{}/task", pid)); }
 
+std::optional<Mapping> ParseMapping(const std::string& line) {
+  std::istringstream words(line);
+  Mapping mapping;
+  char dash = '\0';
+  std::string rights;
+  std::string device;
+  uint64_t inode = 0;
+  words >> std::hex >> mapping.start >> dash >> mapping.end >> rights >> mapping.file_offset >>
+      device >> std::dec >> inode;
+  if (!words || dash != '-' || rights.size() < 4) return std::nullopt;
+  mapping.readable = rights[0] == 'r';
+  mapping.writable = rights[1] == 'w';
+  mapping.shared = rights[3] == 's';
+  std::getline(words >> std::ws, mapping.name);
+  return mapping;
+}
+
 std::vector<Mapping> ReadMappings(pid_t pid) {
   std::vector<Mapping> mappings;
   std::ifstream maps(fmt::format("/proc/{}/maps", pid));
   for (std::string line; std::getline(maps, line);) {
-    std::istringstream words(line);
-    Mapping mapping;
-    char dash;
-    std::string rights;
-    std::string device;
-    uint64_t inode;
-    words >> std::hex >> mapping.start >> dash >> mapping.end >> rights >> mapping.file_offset >>
-        device >> std::dec >> inode;
-    if (!words || rights.size() < 2) continue;
-    mapping.readable = rights[0] == 'r';
-    mapping.writable = rights[1] == 'w';
-    std::getline(words >> std::ws, mapping.name);
-    mappings.push_back(std::move(mapping));
+    if (auto mapping = ParseMapping(line)) mappings.push_back(std::move(*mapping));
   }
   return mappings;
 }

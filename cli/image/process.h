@@ -39,6 +39,8 @@ struct ProcessInfo {
 std::optional<ProcessInfo> ReadProcessInfo(pid_t pid);
 std::vector<pid_t> AllProcesses();
 std::vector<pid_t> ThreadsOf(pid_t pid);
+// A mapping from a line of /proc/PID/maps; nothing when the line is none.
+std::optional<Mapping> ParseMapping(const std::string& line);
 // Empty when they are not readable.
 std::vector<Mapping> ReadMappings(pid_t pid);
 

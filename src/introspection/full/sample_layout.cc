@@ -17,6 +17,7 @@ constexpr void FieldTable::DescribeSamples(LayoutText& out) {
     TC_FIELD(num_live_);
     TC_FIELD(live_bytes_);
     TC_FIELD(peak_bytes_);
+    TC_FIELD(last_number_);
     TC_FIELD(peak_number_);
     TC_FIELD(recording_after_);
     TC_FIELD(freed_since_peak_);

@@ -3,18 +3,22 @@
 // the undamaged image read, so that each change reaches the reader.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <set>
 #include <utility>
 #include <vector>
 
+#include "heap/heap_use.h"
 #include "heap/objects.h"
 #include "heap/profile.h"
 #include "heap/samples.h"
 #include "heap/statistics.h"
+#include "heap/thread_caches.h"
 #include "image/find_root.h"
 #include "image/image.h"
+#include "image/resident.h"
 
 namespace cli {
 
@@ -22,7 +26,7 @@ namespace cli {
 inline void ReadEverything(Image& image, const Root& root, Address address) {
   const Target target(image, root);
   if (!target.HasHeap()) return;
-  static_cast<void>(ReadStatistics(target));
+  const Statistics stats = ReadStatistics(target);
   const HeapObjects objects(target);
   std::vector<Guard> guards;
   objects.AddGuards(&guards);
@@ -37,6 +41,17 @@ inline void ReadEverything(Image& image, const Root& root, Address address) {
        {ProfileKind::kInUse, ProfileKind::kPeak, ProfileKind::kAllocations}) {
     static_cast<void>(MakeProfile(samples, kind));
   }
+  static_cast<void>(ReadThreadCaches(target));
+  // Everything near the heap is resident.
+  constexpr uint64_t kNear = uint64_t{32} << 20;
+  ResidentPages pages(
+      [](uint64_t, uint64_t* entries, size_t n) {
+        std::fill_n(entries, n, ~uint64_t{0});
+        return n;
+      },
+      {{.mapping = {.start = address - std::min(address, kNear), .end = address + kNear},
+        .resident_bytes = 2 * kNear}});
+  static_cast<void>(ReadHeapUse(target, stats, pages));
 }
 
 class RecordingImage : public Image {

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// tcmalloc timeline PID: the figures of a process at intervals. The process is never stopped.
+#include "report/timeline.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "commands/commands.h"
+#include "commands/durations.h"
+#include "commands/open_process.h"
+#include "heap/process_figures.h"
+
+namespace cli {
+namespace {
+
+struct Options {
+  pid_t pid = 0;
+  double every = 1;
+  uint64_t count = 0;
+  bool json = false;
+  bool openmetrics = false;
+  std::string output;
+  std::string svg;
+};
+
+constexpr double kShortestInterval = 0.01;
+constexpr size_t kMostPoints = 2000;
+
+// Replaces the file in one step, so that a reader never sees a part.
+void Replace(const std::string& path, const std::string& text) {
+  const std::string temporary = path + ".new";
+  std::ofstream file(temporary, std::ios::trunc);
+  file << text;
+  file.close();
+  std::error_code error;
+  if (file) std::filesystem::rename(temporary, path, error);
+  if (!file || error) throw Failure(fmt::format("cannot write {}", path));
+}
+
+void Append(const std::string& path, const std::string& text) {
+  std::ofstream file(path, std::ios::app);
+  file << text;
+  if (!file.flush()) throw Failure(fmt::format("cannot write {}", path));
+}
+
+// While one exists, the signals that would end the program end the wait.
+class Interruptible {
+ public:
+  Interruptible() {
+    sigemptyset(&signals_);
+    sigaddset(&signals_, SIGINT);
+    sigaddset(&signals_, SIGTERM);
+    sigprocmask(SIG_BLOCK, &signals_, &before_);
+  }
+  ~Interruptible() { sigprocmask(SIG_SETMASK, &before_, nullptr); }
+  Interruptible(const Interruptible&) = delete;
+  Interruptible& operator=(const Interruptible&) = delete;
+
+  // False when a signal came.
+  bool WaitUntil(std::chrono::steady_clock::time_point time) {
+    using std::chrono::nanoseconds;
+    for (;;) {
+      const int64_t left =
+          std::chrono::duration_cast<nanoseconds>(time - std::chrono::steady_clock::now()).count();
+      const int64_t wait = std::max<int64_t>(left, 0);
+      const timespec timeout = {.tv_sec = wait / 1'000'000'000, .tv_nsec = wait % 1'000'000'000};
+      if (sigtimedwait(&signals_, nullptr, &timeout) > 0) return false;
+      if (errno == EAGAIN || left <= 0) return true;
+    }
+  }
+
+ private:
+  sigset_t signals_;
+  sigset_t before_;
+};
+
+class Recorder {
+ public:
+  explicit Recorder(const Options& options) : options_(options) {}
+
+  void Add(const ProcessFigures& reading) {
+    const std::string text =
+        options_.openmetrics ? TimelineOpenMetrics(reading) : TimelineJson(reading);
+    if (options_.output.empty()) {
+      fmt::print("{}", text);
+      if (fflush(stdout) != 0) throw Failure("cannot write to standard output");
+    } else if (options_.openmetrics) {
+      Replace(options_.output, text);
+    } else {
+      Append(options_.output, text);
+    }
+    if (options_.svg.empty()) return;
+    AddPoint(PointOf(reading), kMostPoints, &points_);
+    const std::string title = fmt::format("{}, process {}, from {}", reading.info.name,
+                                          reading.info.pid, UtcTime(points_.front().time_ms));
+    Replace(options_.svg, TimelineSvg(title, points_));
+  }
+
+ private:
+  const Options& options_;
+  std::vector<PlotPoint> points_;
+};
+
+int Timeline(const Options& options) {
+  const OpenProcess process = OpenProcessFor(options.pid);
+  std::optional<Target> target;
+  if (process.runs_on_this_allocator()) {
+    target.emplace(*process.image, *process.root);
+  } else {
+    fmt::print(stderr,
+               "tcmalloc: process {} ({}) runs on {}, not on this TCMalloc: the kernel's "
+               "figures only\n",
+               options.pid, process.info.name, OtherAllocator(process.image->Mappings()));
+  }
+  const auto interval = std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+      std::chrono::duration<double>(std::max(options.every, kShortestInterval)));
+  Interruptible signals;
+  Recorder recorder(options);
+  auto next = std::chrono::steady_clock::now();
+  for (uint64_t n = 0; options.count == 0 || n < options.count; ++n) {
+    if (n > 0 && !signals.WaitUntil(next)) break;
+    std::optional<ProcessFigures> reading;
+    try {
+      reading = ReadProcessFigures(options.pid, target.has_value() ? &*target : nullptr);
+    } catch (const Failure&) {
+      if (n == 0 || ReadProcessInfo(options.pid).has_value()) throw;
+    }
+    if (!reading.has_value()) {
+      fmt::print(stderr, "tcmalloc: process {} has ended after {} readings\n", options.pid, n);
+      break;
+    }
+    recorder.Add(*reading);
+    next += interval;
+  }
+  return target.has_value() ? kSuccess : kOtherMalloc;
+}
+
+}  // namespace
+
+void AddTimeline(CLI::App& parser, int* status) {
+  const auto options = std::make_shared<Options>();
+  CLI::App* const command =
+      parser.add_subcommand("timeline", "The figures of a process at intervals, and a plot");
+  command->add_option("pid", options->pid, "The process")->required();
+  AddDuration(command, "--every", &options->every, "The interval: 500ms, 1s, 5m; 1s by default");
+  command->add_option("--count", options->count,
+                      "The number of readings; without, until the process ends or Ctrl-C");
+  command->add_flag("--json", options->json, "Print a line of JSON for each reading: the default");
+  command
+      ->add_flag("--openmetrics", options->openmetrics, "Print each reading as OpenMetrics instead")
+      ->excludes("--json");
+  command
+      ->add_option("-o,--output", options->output,
+                   "Append to this file instead; with --openmetrics, replace it")
+      ->type_name("FILE");
+  command->add_option("--svg", options->svg, "Draw a plot into this file, after each reading")
+      ->type_name("FILE");
+  command->callback([options, status] { *status = Timeline(*options); });
+}
+
+}  // namespace cli

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "commands/top_source.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "image/stacks.h"
+
+namespace cli {
+namespace {
+
+std::string ThreadName(pid_t pid, pid_t thread) {
+  std::ifstream file(fmt::format("/proc/{}/task/{}/comm", pid, thread));
+  std::string name;
+  std::getline(file, name);
+  return name;
+}
+
+}  // namespace
+
+TopSource::Watched& TopSource::Open(pid_t pid, Search search) {
+  std::unique_ptr<Watched>& watched = watched_[pid];
+  if (watched != nullptr) return *watched;
+  auto opened = std::make_unique<Watched>();
+  opened->process = OpenProcessFor(pid, search);
+  OpenProcess& process = opened->process;
+  if (process.runs_on_this_allocator()) {
+    opened->target.emplace(*process.image, *process.root);
+    opened->view.version = process.root->version;
+  } else {
+    opened->view.allocator = OtherAllocator(process.image->Mappings());
+  }
+  watched = std::move(opened);
+  return *watched;
+}
+
+void TopSource::Refresh(Watched& watched) {
+  ProcessView& view = watched.view;
+  const Target* const target = watched.target.has_value() ? &*watched.target : nullptr;
+  ProcessFigures figures = ReadProcessFigures(watched.process.info.pid, target);
+  if (!view.history.empty()) view.before = std::move(view.now);
+  view.now = figures;
+  view.history.push_back(std::move(figures));
+  if (view.history.size() > kMostHistory) view.history.erase(view.history.begin());
+}
+
+TopData TopSource::ReadProcesses() {
+  std::vector<ProcessView> views;
+  std::set<pid_t> existing;
+  for (const pid_t pid : AllProcesses()) {
+    existing.insert(pid);
+    if (others_.contains(pid)) continue;
+    try {
+      Watched& watched = Open(pid, Search::kNotes);
+      if (!watched.target.has_value()) {
+        watched_.erase(pid);
+        others_[pid] = true;
+        continue;
+      }
+      Refresh(watched);
+      views.push_back(watched.view);
+    } catch (const Failure&) {
+      // It has ended, may not be read, or its heap changes faster than it is read.
+      if (watched_[pid] == nullptr) others_[pid] = true;
+    }
+  }
+  // A number may be used again, by another process.
+  std::erase_if(watched_, [&](const auto& entry) {
+    return entry.second == nullptr || !existing.contains(entry.first);
+  });
+  std::erase_if(others_, [&](const auto& entry) { return !existing.contains(entry.first); });
+  return DataOfProcesses(views);
+}
+
+void TopSource::ReadThreads(Watched& watched) {
+  const pid_t pid = watched.process.info.pid;
+  std::vector<CacheInfo> caches = ReadThreadCaches(*watched.target);
+  NameThreads(pid, watched.process.image->Mappings(), StackPointers(pid), &watched.threads,
+              &caches);
+  watched.view.threads.clear();
+  for (const CacheInfo& cache : caches) {
+    watched.view.threads.push_back(
+        {cache, cache.thread == 0 ? std::string() : ThreadName(pid, cache.thread)});
+  }
+}
+
+// A list of samples that changes meanwhile leaves what was read before.
+void TopSource::ReadCallSites(Watched& watched) {
+  ProcessView& view = watched.view;
+  try {
+    std::vector<Guard> guards;
+    const Samples samples = ReadSamples(*watched.target, &guards);
+    if (!samples.supported) return;
+    if (watched.symbolizer == nullptr) {
+      watched.symbolizer =
+          std::make_unique<Symbolizer>(watched.process.info.pid, *watched.process.image);
+    }
+    view.sites =
+        CallSitesOf(MakeProfile(samples, ProfileKind::kInUse), watched.symbolizer->names());
+    view.samples_before = view.samples;
+    view.samples = SampleCount{
+        .time_ms = view.now.time_ms, .samples = samples.last_number, .interval = samples.interval};
+  } catch (const BadImage&) {
+  }
+}
+
+TopData TopSource::ReadProcess(pid_t pid) {
+  Watched& watched = Open(pid, Search::kEverywhere);
+  Refresh(watched);
+  if (watched.view.now.stats.has_value()) {
+    ReadThreads(watched);
+    ReadCallSites(watched);
+  }
+  return DataOfProcess(watched.view);
+}
+
+}  // namespace cli

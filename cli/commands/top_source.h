@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// TopSource: the processes that the live view shows, read anew at each refresh. None is stopped.
+#pragma once
+
+#include <sys/types.h>
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "commands/open_process.h"
+#include "heap/thread_caches.h"
+#include "image/symbolizer.h"
+#include "report/top_data.h"
+
+namespace cli {
+
+class TopSource {
+ public:
+  static constexpr size_t kMostHistory = 500;
+
+  // The processes on this allocator. Those that may not be read are left out.
+  TopData ReadProcesses();
+  // One process, on any allocator. Throws Failure when it has ended or may not be read.
+  TopData ReadProcess(pid_t pid);
+
+ private:
+  struct Watched {
+    OpenProcess process;
+    std::optional<Target> target;
+    std::vector<KnownThread> threads;
+    std::unique_ptr<Symbolizer> symbolizer;
+    ProcessView view;
+  };
+
+  // The process, opened once; null when it may not be read.
+  Watched& Open(pid_t pid, Search search);
+  void Refresh(Watched& watched);
+  void ReadThreads(Watched& watched);
+  void ReadCallSites(Watched& watched);
+
+  std::map<pid_t, std::unique_ptr<Watched>> watched_;
+  // Not on this allocator, or not readable: not tried again while they exist.
+  std::map<pid_t, bool> others_;
+};
+
+}  // namespace cli

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "heap/heap_use.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "heap/walks.h"
+#include "image/patience.h"
+
+namespace cli {
+namespace {
+
+constexpr int kTries = 20;
+
+class Reader {
+ public:
+  Reader(const HeapObjects& objects, const Statistics& stats, ResidentPages& pages)
+      : objects_(objects), layout_(objects.target().layout()), stats_(stats), pages_(pages) {}
+
+  HeapUse Read() {
+    objects_.ForEachSpanWhileRunning(
+        [this](const SpanInfo& span) { AddSpan(span); },
+        [this](Address start, uint64_t bytes) { use_.unsettled += pages_.Take(start, bytes); });
+    for (auto& [size_class, shards] : classes_) {
+      std::vector<ClassInShard> of_class;
+      for (const auto& [number, shard] : shards) of_class.push_back(shard);
+      AddClassUse(stats_.classes[size_class], of_class, &use_);
+    }
+    AddLeaves();
+    AddArena();
+    return std::move(use_);
+  }
+
+ private:
+  void AddSpan(const SpanInfo& span) {
+    const uint64_t resident = pages_.Take(span.start, span.bytes);
+    records_.push_back(span.record);
+    AddLeafOf(span);
+    if (span.large) {
+      const uint64_t in_use = std::min(resident, span.object_bytes);
+      use_.in_use += in_use;
+      use_.untouched += span.object_bytes - in_use;
+      use_.sampled_spans += resident - in_use;
+    } else if (span.size_class != 0 && span.size_class < stats_.classes.size()) {
+      AddSmall(span, resident);
+    } else if (span.size_class != 0) {
+      use_.unsettled += resident;
+    } else {
+      *SumOf(span) += resident;
+    }
+  }
+
+  void AddLeafOf(const SpanInfo& span) {
+    const uint64_t number =
+        span.start >> layout_.constant("page_shift") >> layout_.constant("leaf_bits");
+    if (std::exchange(last_leaf_, number) == number) return;
+    if (const Address leaf = objects_.LeafOf(span.start)) leaves_.insert(leaf);
+  }
+
+  void AddSmall(const SpanInfo& span, uint64_t resident) {
+    ClassInShard& shard = classes_[span.size_class][span.shard];
+    const uint64_t used_objects = span.num_objects - span.free_objects;
+    // Objects are first handed out in order of address: memory that is not resident was never used.
+    const uint64_t used = std::min(resident, used_objects * span.object_bytes);
+    ++shard.spans;
+    shard.used_objects += used_objects;
+    shard.used_resident_bytes += used;
+    shard.free_resident_bytes += resident - used;
+    if (span.free_objects == 0) return;
+    try {
+      objects_.ForEachFreePages(span, [this](Address start, uint64_t bytes) {
+        use_.whole_free_pages += pages_.Count(start, bytes);
+      });
+    } catch (const BadImage&) {
+      // The span has changed. The figure is a hint only.
+    }
+  }
+
+  void AddLeaves() {
+    const uint64_t bytes = layout_.structure("Leaf").bytes;
+    for (const Address leaf : leaves_) use_.metadata += pages_.Take(leaf, bytes);
+  }
+
+  // The arena's records lie outside of the heap's regions. The kernel may have joined their
+  // mappings with others of the program, so the arena's own count is a bound.
+  void AddArena() {
+    const Target& target = objects_.target();
+    const Record heap = target.LoadHeap();
+    ForEachCache(heap.Part("registry"), [this](const Record& cache, CacheHolder) {
+      const Record table = cache.Part("table_");
+      const size_t pointer = table.target().pointer_bytes();
+      records_.push_back(cache.address());
+      for (size_t c = 1; c < table.ArraySize("arrays_", pointer); ++c) {
+        records_.push_back(table.At("arrays_", c, pointer));
+      }
+    });
+    for (const Record& shard : LoadShards(heap.Part("central").Part("shards_"))) {
+      records_.push_back(shard.address());
+    }
+    std::sort(records_.begin(), records_.end());
+    uint64_t left = heap.Part("arena").Get("mapped_bytes_");
+    for (size_t i = 0; i < pages_.mappings().size() && left > 0; ++i) {
+      const Mapping& mapping = pages_.mappings()[i].mapping;
+      const auto first = std::lower_bound(records_.begin(), records_.end(), mapping.start);
+      if (first == records_.end() || *first >= mapping.end || !mapping.name.empty()) continue;
+      const uint64_t bytes = std::min(pages_.Left(i), left);
+      pages_.TakeFrom(i, bytes);
+      use_.metadata += bytes;
+      left -= bytes;
+    }
+  }
+
+  uint64_t* SumOf(const SpanInfo& span) {
+    const std::pair<const char*, uint64_t*> kinds[] = {
+        {"SpanState.kFreeBacked", &use_.free_pages},
+        {"SpanState.kFreeReleased", &use_.released},
+        {"SpanState.kReleasing", &use_.releasing},
+        {"SpanState.kKept", &use_.kept_spans},
+        {"SpanState.kMetadata", &use_.metadata},
+        {"SpanState.kSmall", &use_.kept_spans},  // of no size class: kept
+    };
+    for (const auto& [name, sum] : kinds) {
+      if (layout_.constant(name) == span.state) return sum;
+    }
+    return &use_.unsettled;
+  }
+
+  const HeapObjects& objects_;
+  const Layout& layout_;
+  const Statistics& stats_;
+  ResidentPages& pages_;
+  HeapUse use_;
+  std::vector<Address> records_;
+  std::set<Address> leaves_;         // of the page map
+  uint64_t last_leaf_ = UINT64_MAX;  // number of the one that was looked for last
+  std::map<size_t, std::map<size_t, ClassInShard>> classes_;
+};
+
+}  // namespace
+
+void AddClassUse(const SizeClassStatistics& stats, const std::vector<ClassInShard>& shards,
+                 HeapUse* use) {
+  ClassUse of_class{.object_bytes = stats.object_bytes};
+  ClassInShard all;
+  for (const ClassInShard& shard : shards) {
+    const uint64_t per_span = std::max<uint64_t>(stats.objects_per_span, 1);
+    const uint64_t packed_spans = (shard.used_objects + per_span - 1) / per_span;
+    const uint64_t used = shard.used_objects * stats.object_bytes;
+    const uint64_t packed_free =
+        packed_spans * stats.span_bytes - std::min(used, packed_spans * stats.span_bytes);
+    const uint64_t partial = std::min(packed_free, shard.free_resident_bytes);
+    of_class.partial_spans += partial;
+    of_class.fragmentation += shard.free_resident_bytes - partial;
+    all.used_objects += shard.used_objects;
+    all.used_resident_bytes += shard.used_resident_bytes;
+  }
+  // Objects in caches are the first that count as never touched: batches are fetched ahead of use.
+  const uint64_t used = all.used_objects * stats.object_bytes;
+  const uint64_t cached = std::min(stats.cached_objects * stats.object_bytes, used);
+  const uint64_t untouched = used - std::min(used, all.used_resident_bytes);
+  const uint64_t cached_resident = cached - std::min(cached, untouched);
+  of_class.in_use = all.used_resident_bytes - cached_resident;
+  use->thread_caches += cached_resident;
+  use->untouched += untouched - std::min(untouched, cached);
+  use->in_use += of_class.in_use;
+  use->fragmentation += of_class.fragmentation;
+  use->partial_spans += of_class.partial_spans;
+  use->classes.push_back(of_class);
+}
+
+HeapUse ReadHeapUse(const Target& target, const Statistics& stats, ResidentPages& pages) {
+  const Patience patience(kTries);
+  for (int i = 1;; ++i) {
+    try {
+      pages.PutBack();
+      const HeapObjects objects(target);
+      return Reader(objects, stats, pages).Read();
+    } catch (const BadImage&) {
+      // A list changed while it was read.
+      if (patience.IsOver(i)) throw;
+    }
+  }
+}
+
+}  // namespace cli

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The thread caches of a target, and the threads that have them.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "heap/record.h"
+#include "heap/walks.h"
+#include "image/image.h"
+#include "image/stacks.h"
+
+namespace cli {
+
+struct CacheInfo {
+  Address address = 0;
+  CacheHolder holder = CacheHolder::kThread;
+  Address slot = 0;  // in the thread-local memory of its thread; 0: none
+  uint64_t objects = 0;
+  uint64_t bytes = 0;        // of these objects
+  uint64_t limit_bytes = 0;  // what its bins may hold
+  pid_t thread = 0;          // 0: not known
+};
+
+// Does not stop the target. Throws BadImage when the list of caches changes at each try.
+std::vector<CacheInfo> ReadThreadCaches(const Target& target);
+
+// Finds the threads of caches. The thread-local memory of a thread, but for the main one, lies in
+// the mapping of its stack. A cache whose thread runs at the moment keeps what it had before in
+// `known`, which gets what was found.
+struct KnownThread {
+  Address cache = 0;
+  pid_t thread = 0;
+};
+void NameThreads(pid_t main_thread, const std::vector<Mapping>& mappings,
+                 const std::vector<ThreadStack>& stacks, std::vector<KnownThread>* known,
+                 std::vector<CacheInfo>* caches);
+
+}  // namespace cli

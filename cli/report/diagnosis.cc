@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "report/diagnosis.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "report/sizes.h"
+
+namespace cli {
+namespace {
+
+// A smaller share of the resident memory is no answer to why it is large.
+constexpr uint64_t kNotablePart = 10;
+// Objects in use that grow by more, and by more than a hundredth, are the answer.
+constexpr int64_t kNotableGrowth = int64_t{1} << 20;
+constexpr int64_t kNotableGrowthPart = 100;
+// Of a mapping, this part in hugepages is worth a word.
+constexpr uint64_t kHugePart = 2;
+
+std::string Join(const std::vector<NamedBytes>& parts) {
+  std::string text;
+  for (const NamedBytes& part : parts) {
+    text += fmt::format("{}{} ({})", text.empty() ? "" : ", ", part.name, Size(part.bytes));
+  }
+  return text;
+}
+
+bool ReleaseIsOff(const std::string& settings) {
+  for (const char* const off : {"TCMALLOC_RELEASE_RATE=0 ", "TCMALLOC_DISABLE_MEMORY_RELEASE=1 ",
+                                "TCMALLOC_DISABLE_MEMORY_RELEASE=true "}) {
+    if ((settings + " ").find(off) != std::string::npos) return true;
+  }
+  return false;
+}
+
+class ShareList {
+ public:
+  explicit ShareList(const Facts& facts) : facts_(facts), heap_(facts.heap), stats_(facts.stats) {}
+
+  std::vector<ResidentShare> All() {
+    AddObjects();
+    AddFragmentation();
+    AddFreePages();
+    AddRecords();
+    AddProcess();
+    std::erase_if(shares_, [](const ResidentShare& share) {
+      return share.bytes == 0 && share.name != "in_use";
+    });
+    std::stable_sort(shares_.begin(), shares_.end(), [](const auto& a, const auto& b) {
+      const bool a_first = a.name == "in_use";
+      const bool b_first = b.name == "in_use";
+      return a_first != b_first ? a_first : a.bytes > b.bytes;
+    });
+    return std::move(shares_);
+  }
+
+ private:
+  void AddObjects() {
+    if (facts_.other_malloc.empty()) {
+      Add({"in_use", heap_.in_use, "objects that the program holds", "",
+           fmt::format("'tcmalloc objects {}' lists them by size", facts_.pid)});
+    }
+    Add({"thread_caches", heap_.thread_caches, "free objects in thread caches",
+         fmt::format("{} thread caches, which may take {} together", stats_.figure("thread_caches"),
+                     Size(stats_.figure("thread_cache_limit_bytes"))),
+         "call tcmalloc_flush_thread_caches() where threads become idle, or lower "
+         "TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES"});
+  }
+
+  void AddFragmentation() {
+    const auto worst = std::max_element(
+        heap_.classes.begin(), heap_.classes.end(),
+        [](const ClassUse& a, const ClassUse& b) { return a.fragmentation < b.fragmentation; });
+    std::string detail;
+    if (worst != heap_.classes.end() && worst->fragmentation > 0) {
+      const uint64_t memory = worst->in_use + worst->fragmentation + worst->partial_spans;
+      detail = fmt::format("{} of it in spans of objects of {} bytes, {} of whose memory is in use",
+                           Size(worst->fragmentation), worst->object_bytes,
+                           Share(worst->in_use, memory));
+    }
+    Add({"fragmentation", heap_.fragmentation,
+         "fragmentation: free memory in spans that objects in use keep", detail,
+         heap_.whole_free_pages > 0
+             ? fmt::format("call malloc_trim(0): it can release {}", Size(heap_.whole_free_pages))
+             : "the program must free the remaining objects: no page is wholly free"});
+    const auto partial =
+        std::count_if(heap_.classes.begin(), heap_.classes.end(),
+                      [](const ClassUse& of_class) { return of_class.partial_spans > 0; });
+    Add({"partial_spans", heap_.partial_spans,
+         "free memory in the last span of each size class and shard",
+         fmt::format("{} size classes are in use", partial),
+         heap_.whole_free_pages > 0
+             ? fmt::format("call malloc_trim(0): it can release {}", Size(heap_.whole_free_pages))
+             : "fewer different sizes of objects need fewer spans"});
+    Add({"samples", heap_.sampled_spans, "pages that hold one sampled object each", "",
+         "raise TCMALLOC_SAMPLE_PARAMETER, the sampling interval"});
+  }
+
+  void AddFreePages() {
+    const uint64_t bytes = heap_.free_pages + heap_.kept_spans + heap_.releasing;
+    const std::string total = Size(stats_.figure("retention_bytes"));
+    Add({"free_pages", bytes, "free pages that the allocator retains",
+         fmt::format("{} in the page heap, {} in spans that shards keep", Size(heap_.free_pages),
+                     Size(heap_.kept_spans)),
+         ReleaseIsOff(stats_.settings)
+             ? "a setting forbids release: set TCMALLOC_RELEASE_RATE=1 and "
+               "TCMALLOC_DISABLE_MEMORY_RELEASE=0"
+             : fmt::format(
+                   "call tcmalloc_release_free_memory(), lower TCMALLOC_RETENTION (now {}), "
+                   "or raise TCMALLOC_RELEASE_RATE",
+                   total)});
+    Add({"released", heap_.released, "released pages that are resident again",
+         "the kernel fills whole hugepages where a part of one is in use",
+         std::string(stats_.hugepage_mode == "never" ? "" : "set TCMALLOC_HUGEPAGES=0, or ") +
+             "lower khugepaged/max_ptes_none in /sys/kernel/mm/transparent_hugepage"});
+  }
+
+  void AddRecords() {
+    Add({"metadata", heap_.metadata, "the allocator's own records",
+         fmt::format("{} of {} in arrays of thread caches",
+                     Size(stats_.figure("thread_cache_array_bytes")),
+                     Size(stats_.figure("metadata_bytes"))),
+         "records are never released: they follow the largest heap and the most threads so far; a "
+         "heap profiler or sampling adds to them"});
+    Add({"unsettled", heap_.unsettled, "pages of the heap that changed while they were read", "",
+         "run the command again"});
+  }
+
+  void AddProcess() {
+    const ProcessUse& process = facts_.process;
+    Add({"stacks", process.stacks, "stacks of threads",
+         fmt::format("{} stacks", process.num_stacks),
+         "run fewer threads, or threads with less depth: a stack keeps what it once needed"});
+    Add({"files", process.files, "code and data of mapped files", Join(process.largest_files),
+         "nothing to do: the kernel drops such pages when memory is short"});
+    Add({"file_data", process.file_data, "variables of the program and its libraries",
+         Join(process.largest_files), "no setting of malloc changes it"});
+    Add({"shared_memory", process.shared, "shared memory: memfd, tmpfs, System V",
+         Join(process.largest_shared),
+         "the program maps it itself; no setting of malloc changes it"});
+    Add({"lazily_freed", process.lazily_freed, "memory freed with MADV_FREE", "",
+         "nothing to do: the kernel takes it when memory is short"});
+    std::string detail = Join(process.largest_anonymous);
+    if (process.anonymous_hugepages > process.anonymous / kHugePart) {
+      detail += fmt::format("; {} in hugepages, whether touched or not",
+                            Size(process.anonymous_hugepages));
+    }
+    if (facts_.other_malloc.empty()) {
+      Add({"program_memory", process.anonymous,
+           "memory that the program maps itself, without malloc", detail,
+           "look for calls of mmap and sbrk, and for other allocators in the process"});
+    } else {
+      Add({"program_memory", process.anonymous,
+           fmt::format("memory of {}, and other anonymous memory", facts_.other_malloc), detail,
+           "run the program with 'tcmalloc run' to see what is in it"});
+    }
+  }
+
+  void Add(ResidentShare share) { shares_.push_back(std::move(share)); }
+
+  const Facts& facts_;
+  const HeapUse& heap_;
+  const Statistics& stats_;
+  std::vector<ResidentShare> shares_;
+};
+
+bool IsNotable(const Growth& growth, uint64_t in_use) {
+  return growth.in_use_bytes >= kNotableGrowth &&
+         growth.in_use_bytes >= static_cast<int64_t>(in_use) / kNotableGrowthPart;
+}
+
+void AnswerGrowth(const Growth& growth, Diagnosis* diagnosis) {
+  diagnosis->verdict = "growth";
+  diagnosis->answer = fmt::format("The objects that the program holds grew by {} in {:.1f} s",
+                                  Size(static_cast<uint64_t>(growth.in_use_bytes)), growth.seconds);
+  if (!growth.parts.empty()) {
+    diagnosis->answer += fmt::format(", most by {}: {}", growth.parts[0].what,
+                                     Size(static_cast<uint64_t>(growth.parts[0].bytes)));
+  }
+  diagnosis->answer += ". If that continues, the program leaks.";
+  diagnosis->remedy =
+      "set TCMALLOC_SAMPLE_PARAMETER=524288 to see the call sites in a heap profile";
+}
+
+void AddNotes(const Facts& facts, Diagnosis* diagnosis) {
+  const auto note = [diagnosis](std::string text) { diagnosis->notes.push_back(std::move(text)); };
+  if (facts.heap.untouched > 0) {
+    note(fmt::format("{} of the objects in use are not resident: never touched, or swapped out.",
+                     Size(facts.heap.untouched)));
+  }
+  if (facts.swapped_bytes > 0) note(fmt::format("{} are swapped out.", Size(facts.swapped_bytes)));
+  if (facts.process.hugetlb > 0) {
+    note(fmt::format("{} in hugetlbfs pages, which the kernel does not count as resident.",
+                     Size(facts.process.hugetlb)));
+  }
+  const uint64_t sum = diagnosis->resident_bytes;
+  const uint64_t apart =
+      sum > facts.resident_bytes ? sum - facts.resident_bytes : facts.resident_bytes - sum;
+  if (apart > facts.resident_bytes / 50) {
+    note(fmt::format("The kernel counted {}: memory changed while it was read.",
+                     Size(facts.resident_bytes)));
+  }
+  if (!facts.stats.settings.empty()) note("Settings: " + facts.stats.settings);
+}
+
+}  // namespace
+
+Diagnosis Diagnose(const Facts& facts) {
+  Diagnosis diagnosis{.shares = ShareList(facts).All()};
+  const ResidentShare* largest = nullptr;
+  for (const ResidentShare& share : diagnosis.shares) {
+    diagnosis.resident_bytes += share.bytes;
+    if (share.name != "in_use" && (largest == nullptr || share.bytes > largest->bytes)) {
+      largest = &share;
+    }
+  }
+  const uint64_t sum = diagnosis.resident_bytes;
+  if (facts.growth.has_value() && IsNotable(*facts.growth, facts.heap.in_use)) {
+    AnswerGrowth(*facts.growth, &diagnosis);
+  } else if (largest != nullptr && largest->bytes >= sum / kNotablePart) {
+    diagnosis.verdict = largest->name;
+    diagnosis.answer = fmt::format(
+        "{}: {} ({}), {}.",
+        facts.other_malloc.empty() ? "The largest part beside them" : "The largest part",
+        Size(largest->bytes), Share(largest->bytes, sum), largest->what);
+    diagnosis.remedy = largest->remedy;
+  } else {
+    diagnosis.verdict = "in_use";
+    diagnosis.answer = "Resident memory is what the program holds.";
+    diagnosis.remedy = diagnosis.shares.empty() ? "" : diagnosis.shares[0].remedy;
+  }
+  AddNotes(facts, &diagnosis);
+  return diagnosis;
+}
+
+}  // namespace cli

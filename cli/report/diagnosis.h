@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Diagnosis: why a process's resident memory is larger than the objects that it holds. A pure
+// function of facts: shares of the resident memory that sum to it, each with the setting or call
+// that would change it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "heap/heap_use.h"
+#include "heap/process_use.h"
+#include "heap/statistics.h"
+
+namespace cli {
+
+// How the objects that the program holds changed between two readings.
+struct Growth {
+  struct Part {
+    std::string what;  // "objects of 48 bytes"
+    int64_t bytes = 0;
+  };
+  double seconds = 0;
+  int64_t in_use_bytes = 0;
+  std::vector<Part> parts;  // what grew, most first
+};
+Growth GrowthBetween(const Statistics& before, const Statistics& after, double seconds);
+
+struct Facts {
+  int pid = 0;
+  HeapUse heap;
+  ProcessUse process;
+  Statistics stats;
+  uint64_t resident_bytes = 0;  // by the kernel
+  uint64_t swapped_bytes = 0;
+  std::optional<Growth> growth;
+  // Another malloc: its name; the heap's facts are empty.
+  std::string other_malloc;
+};
+
+struct ResidentShare {
+  std::string name;  // in JSON
+  uint64_t bytes = 0;
+  std::string what;
+  std::string detail;  // figures that explain it; may be empty
+  std::string remedy;  // may be empty
+};
+
+struct Diagnosis {
+  // The name of the share that explains most, or "growth", or "in_use".
+  std::string verdict;
+  // Its answer, a sentence or two.
+  std::string answer;
+  std::string remedy;
+  uint64_t resident_bytes = 0;        // the sum of the shares
+  std::vector<ResidentShare> shares;  // objects in use first, then the largest first
+  std::vector<std::string> notes;
+};
+
+Diagnosis Diagnose(const Facts& facts);
+
+}  // namespace cli

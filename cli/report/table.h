@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Table: rows of text that a person sorts and filters.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace cli {
+
+struct Cell {
+  std::string text;
+  // What rows are sorted by, if the column has numbers.
+  double number = 0;
+};
+
+struct Column {
+  std::string title;
+  bool numbers = false;
+};
+
+struct Row {
+  std::string id;
+  std::vector<Cell> cells;  // as many as there are columns
+};
+
+struct Table {
+  std::string name;
+  std::vector<Column> columns;
+  std::vector<Row> rows;
+};
+
+// Printable ASCII: others are '?'. For text of a process that a terminal shows.
+std::string Printable(const std::string& text);
+
+// The rows that contain the filter in some cell, whatever the case, sorted by the column. Numbers
+// are largest first, text alphabetically; `reversed` is the opposite. Rows that are equal stay in
+// order.
+std::vector<const Row*> Arrange(const Table& table, size_t column, bool reversed,
+                                const std::string& filter);
+
+// The table as lines of at most `width` characters, the titles first. Numbers are aligned on the
+// right; the last column takes what is left.
+std::vector<std::string> TableLines(const Table& table, const std::vector<const Row*>& rows,
+                                    size_t width);
+
+}  // namespace cli

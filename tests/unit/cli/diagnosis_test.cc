@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "report/diagnosis.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "heap/heap_use.h"
+#include "heap/process_use.h"
+#include "report/diagnosis_report.h"
+
+namespace cli {
+namespace {
+
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+
+// A process without a notable reason.
+Facts Plain() {
+  Facts facts;
+  facts.heap.in_use = 100 * kMiB;
+  facts.heap.metadata = kMiB;
+  facts.process.files = 2 * kMiB;
+  facts.process.stacks = kMiB / 4;
+  facts.stats.figures = {{"retention_bytes", 64 * kMiB}, {"thread_caches", 3}};
+  return facts;
+}
+
+const ResidentShare* Find(const Diagnosis& diagnosis, const std::string& name) {
+  for (const ResidentShare& share : diagnosis.shares) {
+    if (share.name == name) return &share;
+  }
+  return nullptr;
+}
+
+struct Situation {
+  const char* verdict;
+  uint64_t HeapUse::* heap;
+  uint64_t ProcessUse::* process;
+};
+
+TEST(DiagnosisTest, TheLargestShareIsTheVerdict) {
+  const Situation situations[] = {
+      {"thread_caches", &HeapUse::thread_caches, nullptr},
+      {"fragmentation", &HeapUse::fragmentation, nullptr},
+      {"partial_spans", &HeapUse::partial_spans, nullptr},
+      {"samples", &HeapUse::sampled_spans, nullptr},
+      {"free_pages", &HeapUse::free_pages, nullptr},
+      {"free_pages", &HeapUse::kept_spans, nullptr},
+      {"free_pages", &HeapUse::releasing, nullptr},
+      {"released", &HeapUse::released, nullptr},
+      {"metadata", &HeapUse::metadata, nullptr},
+      {"unsettled", &HeapUse::unsettled, nullptr},
+      {"stacks", nullptr, &ProcessUse::stacks},
+      {"files", nullptr, &ProcessUse::files},
+      {"file_data", nullptr, &ProcessUse::file_data},
+      {"shared_memory", nullptr, &ProcessUse::shared},
+      {"lazily_freed", nullptr, &ProcessUse::lazily_freed},
+      {"program_memory", nullptr, &ProcessUse::anonymous},
+  };
+  for (const Situation& situation : situations) {
+    SCOPED_TRACE(situation.verdict);
+    Facts facts = Plain();
+    if (situation.heap != nullptr) facts.heap.*situation.heap = 50 * kMiB;
+    if (situation.process != nullptr) facts.process.*situation.process = 50 * kMiB;
+    facts.resident_bytes = facts.heap.sum() + facts.process.sum();
+    const Diagnosis diagnosis = Diagnose(facts);
+    EXPECT_EQ(diagnosis.verdict, situation.verdict);
+    EXPECT_NE(diagnosis.answer.find("50.0 MiB"), std::string::npos) << diagnosis.answer;
+    uint64_t sum = 0;
+    for (const ResidentShare& share : diagnosis.shares) sum += share.bytes;
+    EXPECT_EQ(sum, facts.resident_bytes);
+    EXPECT_EQ(sum, diagnosis.resident_bytes);
+    EXPECT_EQ(diagnosis.shares[0].name, "in_use");
+    EXPECT_TRUE(diagnosis.notes.empty());
+    EXPECT_FALSE(diagnosis.remedy.empty());
+  }
+}
+
+TEST(DiagnosisTest, WithoutANotableShareTheObjectsAreTheVerdict) {
+  Facts facts = Plain();
+  facts.heap.thread_caches = 9 * kMiB;
+  facts.resident_bytes = facts.heap.sum() + facts.process.sum();
+  const Diagnosis diagnosis = Diagnose(facts);
+  EXPECT_EQ(diagnosis.verdict, "in_use");
+  EXPECT_NE(diagnosis.remedy.find("tcmalloc objects"), std::string::npos);
+}
+
+TEST(DiagnosisTest, NothingAtAll) {
+  const Diagnosis diagnosis = Diagnose({});
+  EXPECT_EQ(diagnosis.verdict, "in_use");
+  EXPECT_EQ(diagnosis.resident_bytes, 0u);
+  EXPECT_FALSE(DiagnosisText(diagnosis, {}, {}).empty());
+}
+
+TEST(DiagnosisTest, NotableGrowthComesFirst) {
+  Facts facts = Plain();
+  facts.heap.fragmentation = 50 * kMiB;
+  facts.growth = Growth{.seconds = 10, .in_use_bytes = 2 * kMiB};
+  facts.growth->parts = {{"objects of 48 bytes", kMiB}};
+  Diagnosis diagnosis = Diagnose(facts);
+  EXPECT_EQ(diagnosis.verdict, "growth");
+  EXPECT_NE(diagnosis.answer.find("2.0 MiB in 10.0 s, most by objects of 48 bytes: 1.0 MiB"),
+            std::string::npos)
+      << diagnosis.answer;
+  facts.growth->in_use_bytes = kMiB - 1;
+  EXPECT_EQ(Diagnose(facts).verdict, "fragmentation");
+  // Less than a hundredth of much.
+  facts.heap.in_use = 1000 * kMiB;
+  facts.heap.fragmentation = 500 * kMiB;
+  facts.growth->in_use_bytes = 9 * kMiB;
+  EXPECT_EQ(Diagnose(facts).verdict, "fragmentation");
+}
+
+TEST(DiagnosisTest, RemediesFitTheSettings) {
+  Facts facts = Plain();
+  facts.heap.free_pages = 50 * kMiB;
+  EXPECT_NE(Find(Diagnose(facts), "free_pages")->remedy.find("TCMALLOC_RETENTION (now 64.0 MiB)"),
+            std::string::npos);
+  for (const char* const off :
+       {"TCMALLOC_RELEASE_RATE=0", "MALLOCSTATS=1 TCMALLOC_DISABLE_MEMORY_RELEASE=true"}) {
+    facts.stats.settings = off;
+    EXPECT_NE(Find(Diagnose(facts), "free_pages")->remedy.find("forbids release"),
+              std::string::npos);
+  }
+  facts.stats.settings = "TCMALLOC_RELEASE_RATE=0.5";
+  EXPECT_EQ(Find(Diagnose(facts), "free_pages")->remedy.find("forbids release"), std::string::npos);
+  facts.heap.fragmentation = kMiB;
+  EXPECT_NE(Find(Diagnose(facts), "fragmentation")->remedy.find("must free"), std::string::npos);
+  facts.heap.whole_free_pages = kMiB / 2;
+  EXPECT_NE(Find(Diagnose(facts), "fragmentation")
+                ->remedy.find("malloc_trim(0): it can release "
+                              "512.0 KiB"),
+            std::string::npos);
+}
+
+TEST(DiagnosisTest, NotesWhatIsNotResident) {
+  Facts facts = Plain();
+  facts.heap.untouched = 3 * kMiB;
+  facts.swapped_bytes = 5 * kMiB;
+  facts.process.hugetlb = 4 * kMiB;
+  facts.resident_bytes = 2 * (facts.heap.sum() + facts.process.sum());
+  const Diagnosis diagnosis = Diagnose(facts);
+  ASSERT_EQ(diagnosis.notes.size(), 4u);
+  EXPECT_EQ(diagnosis.notes[0].substr(0, 7), "3.0 MiB");
+  EXPECT_EQ(diagnosis.notes[1].substr(0, 7), "5.0 MiB");
+  EXPECT_EQ(diagnosis.notes[2].substr(0, 7), "4.0 MiB");
+  EXPECT_NE(diagnosis.notes[3].find("memory changed"), std::string::npos);
+}
+
+TEST(DiagnosisTest, AnotherMallocHasTheKernelsFiguresOnly) {
+  Facts facts;
+  facts.other_malloc = "glibc's malloc";
+  facts.process.anonymous = 20 * kMiB;
+  facts.process.files = kMiB;
+  facts.resident_bytes = 21 * kMiB;
+  const Diagnosis diagnosis = Diagnose(facts);
+  EXPECT_EQ(diagnosis.verdict, "program_memory");
+  EXPECT_EQ(diagnosis.resident_bytes, facts.resident_bytes);
+  EXPECT_EQ(Find(diagnosis, "in_use"), nullptr);
+  const std::string text = DiagnosisText(diagnosis, facts, {.pid = 7, .name = "server"});
+  EXPECT_NE(text.find("runs on glibc's malloc"), std::string::npos) << text;
+  const auto json = DiagnosisJson(diagnosis, facts, {.pid = 7, .name = "server"});
+  EXPECT_EQ(json["verdict"], "program_memory");
+  EXPECT_EQ(json["shares"].size(), 2u);
+}
+
+TEST(GrowthTest, ListsWhatGrew) {
+  Statistics before;
+  before.figures = {{"in_use_bytes", 1000}, {"large_in_use_bytes", 500}};
+  before.classes = {{}, {.object_bytes = 16, .in_use_objects = 10}, {.object_bytes = 48}};
+  Statistics after = before;
+  after.figures = {{"in_use_bytes", 1500}, {"large_in_use_bytes", 900}};
+  after.classes[1].in_use_objects = 5;
+  after.classes[2].in_use_objects = 100;
+  const Growth growth = GrowthBetween(before, after, 2);
+  EXPECT_EQ(growth.in_use_bytes, 500);
+  ASSERT_EQ(growth.parts.size(), 2u);
+  EXPECT_EQ(growth.parts[0].what, "objects of 48 bytes");
+  EXPECT_EQ(growth.parts[0].bytes, 4800);
+  EXPECT_EQ(growth.parts[1].what, "large objects");
+  EXPECT_EQ(growth.parts[1].bytes, 400);
+}
+
+constexpr SizeClassStatistics kClass = {
+    .object_bytes = 1000, .objects_per_span = 8, .span_bytes = 8192};
+
+TEST(ClassUseTest, SurvivorsAreFragmentation) {
+  HeapUse use;
+  // Ten spans with one object each would fit two spans.
+  AddClassUse(kClass,
+              {{.spans = 10,
+                .used_objects = 10,
+                .used_resident_bytes = 10000,
+                .free_resident_bytes = 71920}},
+              &use);
+  EXPECT_EQ(use.in_use, 10000u);
+  EXPECT_EQ(use.partial_spans, 2 * 8192 - 10000u);
+  EXPECT_EQ(use.fragmentation, 71920 - use.partial_spans);
+  EXPECT_EQ(use.sum(), 81920u);
+  ASSERT_EQ(use.classes.size(), 1u);
+  EXPECT_EQ(use.classes[0].fragmentation, use.fragmentation);
+}
+
+TEST(ClassUseTest, EachShardHasALastSpan) {
+  HeapUse use;
+  const ClassInShard one = {
+      .spans = 1, .used_objects = 1, .used_resident_bytes = 1000, .free_resident_bytes = 7192};
+  AddClassUse(kClass, {one, one, one}, &use);
+  EXPECT_EQ(use.fragmentation, 0u);
+  EXPECT_EQ(use.partial_spans, 3 * 7192u);
+}
+
+TEST(ClassUseTest, CachedObjectsAreNotInUse) {
+  SizeClassStatistics stats = kClass;
+  stats.cached_objects = 3;
+  HeapUse use;
+  // Eight objects, 7,000 of whose bytes are resident: the caches have what was never touched.
+  AddClassUse(stats, {{.spans = 1, .used_objects = 8, .used_resident_bytes = 7000}}, &use);
+  EXPECT_EQ(use.thread_caches, 2000u);
+  EXPECT_EQ(use.in_use, 5000u);
+  EXPECT_EQ(use.untouched, 0u);
+  stats.cached_objects = 0;
+  HeapUse other;
+  AddClassUse(stats, {{.spans = 1, .used_objects = 8, .used_resident_bytes = 7000}}, &other);
+  EXPECT_EQ(other.in_use, 7000u);
+  EXPECT_EQ(other.untouched, 1000u);
+}
+
+TEST(ClassUseTest, ContradictionsDoNoHarm) {
+  SizeClassStatistics stats = kClass;
+  stats.cached_objects = 1000;
+  HeapUse use;
+  AddClassUse(stats, {{.spans = 1, .used_objects = 1, .used_resident_bytes = 500}}, &use);
+  EXPECT_EQ(use.sum(), 500u);
+  AddClassUse({}, {{.spans = 1, .used_objects = 9, .free_resident_bytes = 70}}, &use);
+  EXPECT_EQ(use.sum(), 570u);
+}
+
+}  // namespace
+}  // namespace cli

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "image/resident.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+#include <sstream>
+
+#include "image/stacks.h"
+
+namespace cli {
+namespace {
+
+constexpr uint64_t kPresent = uint64_t{1} << 63;
+constexpr uint64_t kOfFile = uint64_t{1} << 61;
+constexpr uint64_t kExclusive = uint64_t{1} << 56;
+
+const uint64_t kPage = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+
+// A pagemap with the entries of these pages.
+PagemapSource SourceOf(std::map<uint64_t, uint64_t> entries) {
+  return [entries](uint64_t first, uint64_t* out, size_t n) {
+    for (size_t i = 0; i < n; ++i) {
+      const auto found = entries.find(first + i);
+      out[i] = found == entries.end() ? 0 : found->second;
+    }
+    return n;
+  };
+}
+
+MappingUse MappingOf(uint64_t first, uint64_t pages, uint64_t resident) {
+  return {.mapping = {.start = first * kPage, .end = (first + pages) * kPage},
+          .resident_bytes = resident * kPage};
+}
+
+TEST(SmapsTest, ReadsWhatIsKnown) {
+  std::istringstream text(
+      "7f0000000000-7f0000400000 rw-p 00000000 00:00 0 \n"
+      "Size:               4096 kB\n"
+      "Rss:                2060 kB\n"
+      "Anonymous:          2056 kB\n"
+      "LazyFree:              4 kB\n"
+      "AnonHugePages:      2048 kB\n"
+      "Private_Hugetlb:       8 kB\n"
+      "Shared_Hugetlb:       16 kB\n"
+      "VmFlags: rd wr mr mw me ac \n"
+      "7f0000400000-7f0000401000 r--s 00002000 fe:00 12 /some/file (deleted)\n"
+      "Rss:                   4 kB\n"
+      "NewInSomeKernel:     abc\n");
+  const std::vector<MappingUse> uses = ParseSmaps(text);
+  ASSERT_EQ(uses.size(), 2u);
+  EXPECT_EQ(uses[0].mapping.start, 0x7f0000000000u);
+  EXPECT_EQ(uses[0].mapping.end, 0x7f0000400000u);
+  EXPECT_EQ(uses[0].mapping.name, "");
+  EXPECT_FALSE(uses[0].mapping.shared);
+  EXPECT_EQ(uses[0].resident_bytes, 2060u << 10);
+  EXPECT_EQ(uses[0].anonymous_bytes, 2056u << 10);
+  EXPECT_EQ(uses[0].lazily_freed_bytes, 4u << 10);
+  EXPECT_EQ(uses[0].hugepage_bytes, 2048u << 10);
+  EXPECT_EQ(uses[0].hugetlb_bytes, 24u << 10);
+  EXPECT_EQ(uses[1].mapping.name, "/some/file (deleted)");
+  EXPECT_TRUE(uses[1].mapping.shared);
+  EXPECT_EQ(uses[1].resident_bytes, 4u << 10);
+}
+
+TEST(SmapsTest, DropsWhatIsNoMapping) {
+  std::istringstream text("Rss: 4 kB\nnot a mapping\n12-zz rw\nRss: 8 kB\n");
+  EXPECT_TRUE(ParseSmaps(text).empty());
+}
+
+TEST(ResidentPagesTest, CountsPresentPagesOfTheRange) {
+  ResidentPages pages(SourceOf({{100, kPresent | kExclusive},
+                                {101, 0},
+                                {102, kPresent | kOfFile},
+                                {103, kPresent | kExclusive},
+                                {120, kPresent | kExclusive}}),
+                      {MappingOf(100, 10, 3), MappingOf(120, 1, 1)});
+  EXPECT_EQ(pages.Count(100 * kPage, 4 * kPage), 3 * kPage);
+  EXPECT_EQ(pages.Count(101 * kPage, 2 * kPage), 1 * kPage);
+  EXPECT_EQ(pages.Count(0, 200 * kPage), 4 * kPage);
+  EXPECT_EQ(pages.Count(110 * kPage, 10 * kPage), 0u);
+  EXPECT_EQ(pages.Count(500 * kPage, 10 * kPage), 0u);
+}
+
+TEST(ResidentPagesTest, PagesOfZeroesAreNotResident) {
+  // Four pages are present, but smaps counts one: the others are the kernel's page of zeroes.
+  ResidentPages pages(
+      SourceOf({{100, kPresent | kExclusive}, {101, kPresent}, {102, kPresent}, {103, kPresent}}),
+      {MappingOf(100, 10, 1)});
+  EXPECT_EQ(pages.Count(100 * kPage, 10 * kPage), kPage);
+  EXPECT_EQ(pages.Count(101 * kPage, 3 * kPage), 0u);
+}
+
+TEST(ResidentPagesTest, PagesSharedWithAChildAreResident) {
+  ResidentPages pages(SourceOf({{100, kPresent}, {101, kPresent}}), {MappingOf(100, 10, 2)});
+  EXPECT_EQ(pages.Count(100 * kPage, 10 * kPage), 2 * kPage);
+}
+
+TEST(ResidentPagesTest, TakenPagesAreNotLeft) {
+  ResidentPages pages(SourceOf({{100, kPresent | kExclusive}, {101, kPresent | kExclusive}}),
+                      {MappingOf(100, 10, 2)});
+  EXPECT_EQ(pages.Take(100 * kPage, kPage), kPage);
+  EXPECT_EQ(pages.Left(0), kPage);
+  pages.TakeFrom(0, 5 * kPage);
+  EXPECT_EQ(pages.Left(0), 0u);
+  pages.PutBack();
+  EXPECT_EQ(pages.Left(0), 2 * kPage);
+}
+
+TEST(ResidentPagesTest, AnUnreadablePagemapHasNoPages) {
+  ResidentPages pages([](uint64_t, uint64_t*, size_t) { return size_t{0}; },
+                      {MappingOf(100, 10, 2)});
+  EXPECT_EQ(pages.Count(100 * kPage, 10 * kPage), 0u);
+}
+
+Mapping Area(Address start, Address end, bool writable, const char* name = "") {
+  return {.start = start, .end = end, .readable = writable, .writable = writable, .name = name};
+}
+
+TEST(StacksTest, FindsStacksByPointerNameAndGuard) {
+  const std::vector<Mapping> mappings = {
+      Area(0x10000, 0x20000, true),                // has a stack pointer
+      Area(0x30000, 0x31000, false),               // a guard
+      Area(0x31000, 0x40000, true),                // a stack of a thread that runs
+      Area(0x50000, 0x60000, true),                // other memory
+      Area(0x60000, 0x61000, false),               // a guard
+      Area(0x61000, 0x62000, true, "/some/file"),  // no stack
+      Area(0x70000, 0x80000, true, "[stack]"),
+  };
+  EXPECT_EQ(StacksAmong(mappings, {{7, 0x10010}}, 3), (std::vector<size_t>{0, 2, 6}));
+  // A program with one thread has no others' stacks.
+  EXPECT_EQ(StacksAmong(mappings, {{7, 0x70010}}, 1), (std::vector<size_t>{6}));
+}
+
+TEST(StacksTest, ThisThreadHasOne) {
+  const uint64_t bytes = ThreadStackBytes(getpid());
+  EXPECT_GT(bytes, uint64_t{16} << 10);
+  EXPECT_TRUE(StackPointers(getpid()).size() <= 64);
+}
+
+TEST(ResidentPagesTest, ThisProcessAddsUp) {
+  const std::vector<MappingUse> mappings = ReadSmaps(getpid());
+  uint64_t resident = 0;
+  for (const MappingUse& use : mappings) resident += use.resident_bytes;
+  ResidentPages pages(OpenPagemap(getpid()), mappings);
+  uint64_t counted = 0;
+  for (const MappingUse& use : mappings) {
+    if (use.mapping.end < uint64_t{1} << 47) {
+      counted += pages.Count(use.mapping.start, use.mapping.end - use.mapping.start);
+    }
+  }
+  const uint64_t apart = std::max(counted, resident) - std::min(counted, resident);
+  EXPECT_LT(apart, resident / 20) << counted << " of " << resident;
+}
+
+}  // namespace
+}  // namespace cli
