@@ -23,6 +23,14 @@
 // Another name for a function of the same file, which `target` names as in the object file.
 #define TC_ALIAS(target) __attribute__((alias(#target)))
 
+// Two members, in this order; in the other one in the library that a test of the introspection root
+// builds.
+#if defined(TCMALLOC_OTHER_LAYOUT)
+#define TC_MEMBERS(first, second) second first
+#else
+#define TC_MEMBERS(first, second) first second
+#endif
+
 #if defined(__clang__)
 #define TC_THREAD_ANNOTATION(x) __attribute__((x))
 #else
