@@ -6,6 +6,8 @@
 #include <set>
 #include <vector>
 
+#include "base/tuning.h"
+
 namespace tcmalloc {
 namespace {
 
