@@ -6,6 +6,8 @@
 #include <set>
 #include <vector>
 
+#include "base/tuning.h"
+
 namespace tcmalloc {
 namespace {
 
@@ -202,9 +204,9 @@ TEST(SizeClassesTest, BatchesAreAbout64KiB) {
     const SizeClass size_class = static_cast<SizeClass>(c);
     const size_t size = kSizeClasses.size(size_class);
     const size_t batch = kSizeClasses.batch_size(size_class);
-    EXPECT_GE(batch, 2u) << size;
+    EXPECT_GE(batch, kTuning.size_classes.min_batch_objects) << size;
     EXPECT_LE(batch, kMaxBatchSize) << size;
-    if (batch > 2) {
+    if (batch > kTuning.size_classes.min_batch_objects) {
       EXPECT_LE(batch * size, size_t{64} << 10) << size;
     }
     if (batch < kMaxBatchSize) {
